@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * hwtimer: a hashed timing wheel for approximate timeouts, the in-kernel API.
+ *
+ * For timeouts that are armed, pushed back and cancelled all the time and that
+ * rarely fire: idle connections, heartbeats, request deadlines, leases. Their
+ * callbacks run in process context.
+ *
+ *	struct conn {
+ *		struct hwtimer_timeout	idle;
+ *		...
+ *	};
+ *
+ *	wheel = hwtimer_wheel_create(&(struct hwtimer_wheel_params){
+ *			.name = "conns", .tick_ns = 10 * NSEC_PER_MSEC,
+ *			.slots = 512 });
+ *
+ *	hwtimer_init(&c->idle, wheel, conn_idle);
+ *	hwtimer_schedule(&c->idle, 30LL * NSEC_PER_SEC);
+ *	hwtimer_touch(&c->idle, 30LL * NSEC_PER_SEC);	on every message
+ *	hwtimer_release(&c->idle, conn_free);		on close
+ *
+ * What may be called from where, and what it does to what (one timeout; "ends"
+ * tells how the arming that was pending before the call ends):
+ *
+ *	                       contexts   pending          not pending
+ *	hwtimer_schedule[_at]  any        re-armed         armed
+ *	hwtimer_touch[_at]     any        re-armed         -ENOENT
+ *	hwtimer_cancel         any        ends: cancelled  nothing
+ *	hwtimer_cancel_sync    may sleep  ends: cancelled  waits for the callback
+ *	hwtimer_shutdown_sync  may sleep  ends: cancelled  the same; for good
+ *	hwtimer_release        any        ends: cancelled  calls back; for good
+ *	hwtimer_wheel_stop     may sleep  handed back      waits for the callback
+ *
+ * "Any" is process, softirq and hardirq context, interrupts on or off, inside
+ * callbacks; not NMI, and not where waking a task is forbidden (under the
+ * scheduler's own locks). None of these sleeps, allocates, or takes a lock of
+ * the wheel's.
+ *
+ * Two of them at once on the same timeout: the word of the timeout decides who
+ * was first; each arming ends exactly once.
+ *
+ *	             arm/touch        cancel            expire
+ *	arm/touch    last one counts  in either order   armed anew, or touched
+ *	                                                and not yet expired
+ *	cancel                        one returns true  cancelled or expired,
+ *	                                                cancel tells which
+ *
+ * What a wheel promises is in README ("Promises").
+ *
+ * Deadlock: hwtimer_cancel_sync() and its like wait for the callback, so the
+ * caller must not hold what the callback needs:
+ *
+ *	CPU0 (worker)                   CPU1
+ *	                                mutex_lock(&l);
+ *	callback()
+ *	  mutex_lock(&l);   (waits)
+ *	                                hwtimer_cancel_sync(t);  (waits: for ever)
+ */
+#ifndef HWTIMER_H
+#define HWTIMER_H
+
+#include <linux/bits.h>
+#include <linux/cpumask.h>
+#include <linux/ktime.h>
+#include <linux/list.h>
+
+#include "hwtimer_types.h"
+
+/** define HWTIMER_NAME_LEN - room for a wheel's name, its final 0 included */
+#define HWTIMER_NAME_LEN	32
+/** define HWTIMER_MAX_SLOTS - the most slots that a wheel can have */
+#define HWTIMER_MAX_SLOTS	BIT(30)
+/**
+ * define HWTIMER_FOREVER - the deadline that never comes
+ *
+ * In ns since the wheel was created: 36.5 years. Later deadlines become this
+ * one; they stay pending until they are cancelled.
+ */
+#define HWTIMER_FOREVER		((1ULL << 60) - 1)
+
+/**
+ * enum hwtimer_sched - how a wheel's worker is scheduled
+ * @HWTIMER_SCHED_NORMAL: SCHED_NORMAL with the nice value of the parameters
+ * @HWTIMER_SCHED_FIFO_LOW: as sched_set_fifo_low(): before all normal tasks
+ * @HWTIMER_SCHED_FIFO: as sched_set_fifo(): before those, too
+ */
+enum hwtimer_sched {
+	HWTIMER_SCHED_NORMAL,
+	HWTIMER_SCHED_FIFO_LOW,
+	HWTIMER_SCHED_FIFO,
+};
+
+/** define HWTIMER_WHEEL_ACCOUNT - charge the wheel's memory to current's cgroup */
+#define HWTIMER_WHEEL_ACCOUNT	BIT(0)
+
+/**
+ * struct hwtimer_wheel_params - what a wheel is made of
+ * @name: names the wheel in debugfs, in the worker's name and in messages; 1
+ *	to HWTIMER_NAME_LEN - 1 characters, no '/'. A second wheel of the same
+ *	name gets ".2" or so behind it.
+ * @tick_ns: the time one slot stands for, and so how late a timeout may be
+ * @slots: slots per round, 1 to HWTIMER_MAX_SLOTS, rounded up to a power of
+ *	two. A timeout further out than a round costs a comparison per round.
+ * @flags: 0 or HWTIMER_WHEEL_ACCOUNT
+ * @cap: how many timeouts may be pending at once; 0: any number
+ * @cpus: CPUs that the worker may run on; NULL: any
+ * @sched: the worker's scheduling class
+ * @nice: nice value with HWTIMER_SCHED_NORMAL, -20 to 19; else 0
+ */
+struct hwtimer_wheel_params {
+	const char		*name;
+	u64			tick_ns;
+	unsigned int		slots;
+	unsigned int		flags;
+	unsigned long		cap;
+	const struct cpumask	*cpus;
+	enum hwtimer_sched	sched;
+	int			nice;
+};
+
+struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *params);
+int hwtimer_wheel_start(struct hwtimer_wheel *wheel);
+int hwtimer_wheel_stop(struct hwtimer_wheel *wheel, struct list_head *pending);
+void hwtimer_wheel_destroy(struct hwtimer_wheel *wheel);
+unsigned long hwtimer_wheel_pending(const struct hwtimer_wheel *wheel);
+u64 hwtimer_wheel_now(const struct hwtimer_wheel *wheel);
+u64 hwtimer_wheel_horizon(const struct hwtimer_wheel *wheel);
+u64 hwtimer_wheel_tick_ns(const struct hwtimer_wheel *wheel);
+unsigned int hwtimer_wheel_slots(const struct hwtimer_wheel *wheel);
+
+void hwtimer_init(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,
+		  hwtimer_fn_t fn);
+int hwtimer_schedule(struct hwtimer_timeout *timeout, s64 delay_ns);
+int hwtimer_schedule_at(struct hwtimer_timeout *timeout, u64 deadline_ns);
+int hwtimer_touch(struct hwtimer_timeout *timeout, s64 delay_ns);
+int hwtimer_touch_at(struct hwtimer_timeout *timeout, u64 deadline_ns);
+bool hwtimer_cancel(struct hwtimer_timeout *timeout);
+int hwtimer_cancel_sync(struct hwtimer_timeout *timeout);
+int hwtimer_shutdown_sync(struct hwtimer_timeout *timeout);
+bool hwtimer_release(struct hwtimer_timeout *timeout, hwtimer_fn_t released);
+bool hwtimer_is_pending(const struct hwtimer_timeout *timeout);
+u64 hwtimer_deadline(const struct hwtimer_timeout *timeout);
+
+#endif /* HWTIMER_H */

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: what people look at, /sys/kernel/debug/hwtimer/<wheel>/.
+ *
+ *	stats	configuration, state, counters and the histogram of lateness,
+ *		one "name value" per line
+ *	buckets	"bucket <index> <timeouts filed>" for each one that is not empty
+ *
+ * Nothing here changes a wheel. Counters are read while they change; the buckets
+ * are counted by the worker. Nothing depends on debugfs being there.
+ */
+#include <linux/debugfs.h>
+#include <linux/err.h>
+#include <linux/minmax.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+
+#include "hwtimer_internal.h"
+
+/* How many buckets the worker is asked to count at a time. */
+#define BUCKETS_AT_ONCE	64
+
+static struct dentry *root;
+
+static const char *state_name(const struct hwtimer_wheel *wheel)
+{
+	switch (READ_ONCE(wheel->state)) {
+	case WHEEL_INIT:
+		return "INIT";
+	case WHEEL_STARTED:
+		return "STARTED";
+	default:
+		return "SHUTDOWN";
+	}
+}
+
+static const char *sched_name(enum hwtimer_sched sched)
+{
+	switch (sched) {
+	case HWTIMER_SCHED_FIFO_LOW:
+		return "fifo_low";
+	case HWTIMER_SCHED_FIFO:
+		return "fifo";
+	default:
+		return "normal";
+	}
+}
+
+static void show_lateness(struct seq_file *m, const struct hwtimer_monitor *monitor)
+{
+	int i;
+
+	for (i = 0; i < HWTIMER_LATE_BINS - 1; i++)
+		seq_printf(m, "late_below_%luus %lu\n", 1UL << i,
+			   READ_ONCE(monitor->late[i]));
+	seq_printf(m, "late_above %lu\n", READ_ONCE(monitor->late[i]));
+}
+
+static int stats_show(struct seq_file *m, void *unused)
+{
+	struct hwtimer_worker *worker = m->private;
+	struct hwtimer_wheel *wheel = &worker->wheel;
+	struct hwtimer_monitor *monitor = &worker->monitor;
+	struct wheel_counts c;
+
+	wheel_count(wheel, &c);
+	seq_printf(m, "name %s\n", worker->name);
+	seq_puts(m, "clock monotonic\n");
+	seq_puts(m, "driver kthread\n");
+	seq_printf(m, "worker_pid %d\n", task_pid_nr(worker->task));
+	seq_printf(m, "worker_sched %s\n", sched_name(worker->sched));
+	seq_printf(m, "worker_nice %d\n", worker->nice);
+	seq_printf(m, "tick_ns %llu\n", wheel->tick_ns);
+	seq_printf(m, "slots %u\n", wheel->level.slots);
+	seq_puts(m, "levels 1\n");
+	seq_printf(m, "cap %lu\n", wheel->cap);
+	seq_printf(m, "state %s\n", state_name(wheel));
+	seq_printf(m, "pending %lu\n", c.pending);
+	seq_printf(m, "filed %lu\n", READ_ONCE(wheel->filed));
+	seq_printf(m, "armed %lu\n", c.armed);
+	seq_printf(m, "touched %lu\n", c.touched);
+	seq_printf(m, "cancelled %lu\n", c.cancelled);
+	seq_printf(m, "expired %lu\n", c.expired);
+	seq_printf(m, "handed_back %lu\n", c.handed_back);
+	seq_printf(m, "rejected %lu\n", c.rejected);
+	seq_printf(m, "drained %lu\n", c.drained);
+	seq_printf(m, "coalesced %lu\n", c.coalesced);
+	seq_printf(m, "kicks %lu\n", c.kicks);
+	seq_printf(m, "wakeups %lu\n", READ_ONCE(monitor->wakeups));
+	seq_printf(m, "ticks %lu\n", c.ticks);
+	seq_printf(m, "visits %lu\n", c.visits);
+	seq_printf(m, "refiled %lu\n", c.refiled);
+	seq_printf(m, "long_callbacks %lu\n", READ_ONCE(monitor->long_callbacks));
+	spin_lock(&monitor->lock);
+	seq_printf(m, "longest_callback_ns %llu\n", monitor->longest_ns);
+	seq_printf(m, "longest_callback %s\n",
+		   monitor->longest_ns ? monitor->longest_fn : "-");
+	spin_unlock(&monitor->lock);
+	show_lateness(m, monitor);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(stats);
+
+/* A record of the buckets file: BUCKETS_AT_ONCE buckets from *pos on. */
+static void *buckets_at(struct seq_file *m, loff_t pos)
+{
+	struct hwtimer_worker *worker = m->private;
+	unsigned int slots = worker->wheel.level.slots;
+
+	return pos < DIV_ROUND_UP(slots, BUCKETS_AT_ONCE) ? (void *)(pos + 1) : NULL;
+}
+
+static void *buckets_start(struct seq_file *m, loff_t *pos)
+{
+	return buckets_at(m, *pos);
+}
+
+static void *buckets_next(struct seq_file *m, void *v, loff_t *pos)
+{
+	return buckets_at(m, ++*pos);
+}
+
+static void buckets_stop(struct seq_file *m, void *v)
+{
+}
+
+static int buckets_show(struct seq_file *m, void *v)
+{
+	struct hwtimer_worker *worker = m->private;
+	unsigned int first = ((uintptr_t)v - 1) * BUCKETS_AT_ONCE;
+	unsigned int filed[BUCKETS_AT_ONCE], n, i;
+	int ret;
+
+	n = min(worker->wheel.level.slots - first, BUCKETS_AT_ONCE);
+	ret = wheel_occupancy(&worker->wheel, first, n, filed);
+	if (ret)
+		return ret;
+	for (i = 0; i < n; i++)
+		if (filed[i])
+			seq_printf(m, "bucket %u %u\n", first + i, filed[i]);
+	return 0;
+}
+
+static const struct seq_operations buckets_sops = {
+	.start	= buckets_start,
+	.next	= buckets_next,
+	.stop	= buckets_stop,
+	.show	= buckets_show,
+};
+DEFINE_SEQ_ATTRIBUTE(buckets);
+
+/**
+ * hwtimer_debugfs_add - show a wheel
+ * @worker: the wheel and its worker
+ */
+void hwtimer_debugfs_add(struct hwtimer_worker *worker)
+{
+	worker->debugfs = debugfs_create_dir(worker->name, root);
+	debugfs_create_file("stats", 0444, worker->debugfs, worker, &stats_fops);
+	debugfs_create_file("buckets", 0444, worker->debugfs, worker, &buckets_fops);
+}
+
+/**
+ * hwtimer_debugfs_remove - show it no more; waits for readers
+ * @worker: the wheel and its worker
+ */
+void hwtimer_debugfs_remove(struct hwtimer_worker *worker)
+{
+	debugfs_remove(worker->debugfs);
+}
+
+/**
+ * hwtimer_debugfs_init - make the directory of all wheels
+ */
+void __init hwtimer_debugfs_init(void)
+{
+	root = debugfs_create_dir("hwtimer", NULL);
+}
+
+/**
+ * hwtimer_debugfs_exit - remove it
+ */
+void hwtimer_debugfs_exit(void)
+{
+	debugfs_remove(root);
+}

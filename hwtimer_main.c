@@ -1,0 +1,712 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: what moves the wheels, and the API for other modules.
+ *
+ * Each wheel has a kthread, its worker. It sleeps on an absolute hrtimer until the
+ * next tick at which something is due, at the most for WHEEL_DRAIN_NS while
+ * anything is pending, and until it is kicked when nothing is.
+ */
+#include <linux/err.h>
+#include <linux/export.h>
+#include <linux/hrtimer.h>
+#include <linux/idr.h>
+#include <linux/kthread.h>
+#include <linux/log2.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <uapi/linux/sched/types.h>
+
+#include "hwtimer_compat.h"
+#include "hwtimer_internal.h"
+
+static_assert(HWTIMER_FOREVER == WHEEL_FOREVER);
+static_assert(HWTIMER_MAX_SLOTS == WHEEL_MAX_SLOTS);
+
+/* More live wheels than this are a sign of one wheel per object. */
+#define MANY_WHEELS	64
+
+static unsigned int callback_limit_us = 10000;
+module_param(callback_limit_us, uint, 0644);
+MODULE_PARM_DESC(callback_limit_us,
+		 "a callback that takes longer is counted and named in debugfs (default 10000)");
+
+/* The live wheels, for their names and their number. */
+static DEFINE_MUTEX(wheels_lock);
+static LIST_HEAD(wheels);
+static unsigned int live_wheels;
+static DEFINE_IDA(wheel_ids);
+
+static u64 worker_now(const struct hwtimer_worker *worker)
+{
+	return ktime_get_ns() - worker->start_ns;
+}
+
+/* ns on the wheel's clock to ns since the wheel began. */
+static u64 wheel_time(const struct hwtimer_wheel *wheel, u64 ns)
+{
+	u64 start = to_worker(wheel)->start_ns;
+
+	return ns > start ? ns - start : 0;
+}
+
+static u64 after(s64 delay_ns)
+{
+	u64 now = ktime_get_ns();
+
+	/* now is below 2^63, and so is the delay: no overflow. */
+	return delay_ns > 0 ? now + delay_ns : now;
+}
+
+static void worker_kick(struct hwtimer_wheel *wheel)
+{
+	wake_up_process(to_worker(wheel)->task);
+}
+
+/* The callback took longer than any before, or longer than it may. */
+static noinline void note_duration(struct hwtimer_worker *worker, hwtimer_fn_t fn,
+				   u64 ns)
+{
+	struct hwtimer_monitor *m = &worker->monitor;
+
+	if (ns > m->longest_ns) {
+		spin_lock(&m->lock);
+		m->longest_ns = ns;
+		/* By name now: its module may be gone when somebody looks. */
+		snprintf(m->longest_fn, sizeof(m->longest_fn), "%ps", fn);
+		spin_unlock(&m->lock);
+	}
+	if (ns > (u64)READ_ONCE(callback_limit_us) * NSEC_PER_USEC)
+		WRITE_ONCE(m->long_callbacks, m->long_callbacks + 1);
+}
+
+static void worker_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t,
+			  hwtimer_fn_t fn, u64 deadline)
+{
+	struct hwtimer_worker *worker = to_worker(wheel);
+	struct hwtimer_monitor *m = &worker->monitor;
+	u64 start = worker_now(worker), ns;
+	unsigned int bin;
+
+	/* Bin 0: below 1 us; bin n: below 2^n us. */
+	ns = start - deadline;
+	bin = ns < NSEC_PER_USEC ? 0 : ilog2(div_u64(ns, NSEC_PER_USEC)) + 1;
+	bin = min_t(unsigned int, bin, HWTIMER_LATE_BINS - 1);
+	WRITE_ONCE(m->late[bin], m->late[bin] + 1);
+
+	fn(t);
+
+	ns = worker_now(worker) - start;
+	if (unlikely(ns > m->longest_ns ||
+		     ns > (u64)READ_ONCE(callback_limit_us) * NSEC_PER_USEC))
+		note_duration(worker, fn, ns);
+}
+
+static const struct wheel_ops worker_ops = {
+	.kick	= worker_kick,
+	.expire	= worker_expire,
+};
+
+static void set_sched(enum hwtimer_sched sched, int nice)
+{
+	switch (sched) {
+	case HWTIMER_SCHED_NORMAL:
+		sched_set_normal(current, nice);
+		break;
+	case HWTIMER_SCHED_FIFO_LOW:
+		sched_set_fifo_low(current);
+		break;
+	case HWTIMER_SCHED_FIFO:
+		sched_set_fifo(current);
+		break;
+	}
+}
+
+static int worker_fn(void *data)
+{
+	struct hwtimer_worker *worker = data;
+	struct hwtimer_wheel *wheel = &worker->wheel;
+	struct hwtimer_monitor *m = &worker->monitor;
+	ktime_t until;
+	u64 now, ns;
+
+	set_sched(worker->sched, worker->nice);
+	while (!kthread_should_stop()) {
+		now = worker_now(worker);
+		if (wheel_advance(wheel, now, WHEEL_BUDGET)) {
+			cond_resched();
+			continue;
+		}
+
+		/* Idle: not in the load average, nor a hung task. */
+		set_current_state(TASK_IDLE);
+		ns = wheel_prepare_sleep(wheel, now);
+		if (!ns || kthread_should_stop()) {
+			__set_current_state(TASK_RUNNING);
+			cond_resched();
+			continue;
+		}
+		if (ns == WHEEL_IDLE) {
+			schedule();
+		} else {
+			until = ns_to_ktime(ns + worker->start_ns);
+			schedule_hrtimeout_range(&until, 0, HRTIMER_MODE_ABS);
+		}
+		__set_current_state(TASK_RUNNING);
+		wheel_awake(wheel);
+		WRITE_ONCE(m->wakeups, m->wakeups + 1);
+	}
+	return 0;
+}
+
+static bool name_taken(const char *name)
+{
+	struct hwtimer_worker *other;
+
+	list_for_each_entry(other, &wheels, list)
+		if (!strcmp(other->name, name))
+			return true;
+	return false;
+}
+
+static bool name_valid(const char *name)
+{
+	size_t len = name ? strnlen(name, HWTIMER_NAME_LEN) : 0;
+
+	return len && len < HWTIMER_NAME_LEN && !strchr(name, '/') &&
+	       strcmp(name, ".") && strcmp(name, "..");
+}
+
+/* Give the worker an id and a name of its own, and put it on the list. */
+static int wheel_register(struct hwtimer_worker *worker, const char *name)
+{
+	int id = ida_alloc_min(&wheel_ids, 1, GFP_KERNEL);
+
+	if (id < 0)
+		return id;
+	worker->id = id;
+	mutex_lock(&wheels_lock);
+	if (name_taken(name))
+		snprintf(worker->name, sizeof(worker->name), "%s.%d", name, id);
+	else
+		strscpy(worker->name, name, sizeof(worker->name));
+	list_add_tail(&worker->list, &wheels);
+	if (++live_wheels > MANY_WHEELS)
+		pr_warn_once("hwtimer: more than %d wheels; one is meant to serve many timeouts\n",
+			     MANY_WHEELS);
+	mutex_unlock(&wheels_lock);
+	return 0;
+}
+
+static void wheel_unregister(struct hwtimer_worker *worker)
+{
+	mutex_lock(&wheels_lock);
+	live_wheels--;
+	list_del(&worker->list);
+	mutex_unlock(&wheels_lock);
+	ida_free(&wheel_ids, worker->id);
+}
+
+/* Make the kthread and let it go to sleep until the first arm. */
+static int worker_create(struct hwtimer_worker *worker, const struct cpumask *cpus)
+{
+	struct task_struct *task;
+	int ret;
+
+	task = kthread_create(worker_fn, worker, "hwtimer/%s", worker->name);
+	if (IS_ERR(task))
+		return PTR_ERR(task);
+	if (cpus) {
+		ret = set_cpus_allowed_ptr(task, cpus);
+		if (ret) {
+			kthread_stop(task);
+			return ret;
+		}
+	}
+	/* Kicks may come until the wheel is STOPPED, which is after the thread. */
+	worker->task = get_task_struct(task);
+	wake_up_process(task);
+	return 0;
+}
+
+/**
+ * hwtimer_wheel_create - make a wheel and its worker
+ * @params: what it is made of; not needed after the call
+ *
+ * The worker sleeps until the first timeout is armed.
+ *
+ * Context: Process context, may sleep.
+ *
+ * Return: the wheel, to be ended by hwtimer_wheel_destroy(), or an ERR_PTR():
+ * * -EINVAL - no name, or an invalid one; @tick_ns or @slots is 0; @slots above
+ *   HWTIMER_MAX_SLOTS; one round (@tick_ns times the rounded @slots) above
+ *   HWTIMER_FOREVER; an unknown flag or scheduling class; @nice out of range;
+ *   no CPU of @cpus is online
+ * * -ENOMEM - no memory; for 2^26 slots and more, always on 64-bit
+ * * -EINTR - the caller was killed meanwhile
+ */
+struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *params)
+{
+	gfp_t gfp = params->flags & HWTIMER_WHEEL_ACCOUNT ? GFP_KERNEL_ACCOUNT :
+							    GFP_KERNEL;
+	struct hwtimer_worker *worker;
+	int ret;
+
+	if (!name_valid(params->name) ||
+	    params->flags & ~HWTIMER_WHEEL_ACCOUNT ||
+	    params->sched < HWTIMER_SCHED_NORMAL ||
+	    params->sched > HWTIMER_SCHED_FIFO ||
+	    params->nice < MIN_NICE || params->nice > MAX_NICE ||
+	    (params->nice && params->sched != HWTIMER_SCHED_NORMAL))
+		return ERR_PTR(-EINVAL);
+
+	worker = kzalloc(sizeof(*worker), gfp);
+	if (!worker)
+		return ERR_PTR(-ENOMEM);
+	spin_lock_init(&worker->monitor.lock);
+	worker->sched = params->sched;
+	worker->nice = params->nice;
+	worker->start_ns = ktime_get_ns();
+
+	ret = wheel_init(&worker->wheel, params->tick_ns, params->slots,
+			 params->cap, &worker_ops, gfp);
+	if (ret)
+		goto free;
+	ret = wheel_register(worker, params->name);
+	if (ret)
+		goto free_wheel;
+	ret = worker_create(worker, params->cpus);
+	if (ret)
+		goto unregister;
+	hwtimer_debugfs_add(worker);
+	return &worker->wheel;
+
+unregister:
+	wheel_unregister(worker);
+free_wheel:
+	wheel_free(&worker->wheel);
+free:
+	kfree(worker);
+	return ERR_PTR(ret);
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_create);
+
+/**
+ * hwtimer_wheel_start - declare a wheel started
+ * @wheel: the wheel
+ *
+ * Not needed: the first arm does it.
+ *
+ * Context: Any context.
+ *
+ * Return: 0, -ESHUTDOWN if it was stopped.
+ */
+int hwtimer_wheel_start(struct hwtimer_wheel *wheel)
+{
+	return wheel_start(wheel);
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_start);
+
+/**
+ * hwtimer_wheel_stop - end a wheel and take back what is pending
+ * @wheel: the wheel
+ * @pending: initialised, and filled with the timeouts that were pending, linked
+ *	by their @node; NULL: they are just ended
+ *
+ * From when it begins on, arming fails with -ESHUTDOWN. When it returns, no
+ * callback runs, and each timeout whose arming had succeeded has expired, was
+ * cancelled, or is on the list; its memory is then the caller's, who must keep
+ * owners from freeing it as long as the list is in use. Of two stops at a time
+ * one gets the list, and both return when it is complete.
+ *
+ * Context: Process context, may sleep. Waits for the running callback, so the
+ * caller must not hold what callbacks need.
+ *
+ * Return: 0, also if it was stopped before (@pending is empty then); -EDEADLK if
+ * called by a callback of this wheel, which changes nothing.
+ */
+int hwtimer_wheel_stop(struct hwtimer_wheel *wheel, struct list_head *pending)
+{
+	struct hwtimer_worker *worker = to_worker(wheel);
+
+	if (pending)
+		INIT_LIST_HEAD(pending);
+	if (current == worker->task)
+		return -EDEADLK;
+
+	mutex_lock(&wheel->worker_lock);
+	if (wheel_shutdown(wheel)) {
+		kthread_stop(worker->task);
+		wheel_sweep(wheel, pending);
+	}
+	mutex_unlock(&wheel->worker_lock);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_stop);
+
+/**
+ * hwtimer_wheel_destroy - stop a wheel and free it
+ * @wheel: the wheel, an error pointer or NULL; nobody uses it, or a timeout
+ *	that was initialised for it, from when this is called on
+ *
+ * Context: Process context, may sleep; not from a callback of this wheel.
+ */
+void hwtimer_wheel_destroy(struct hwtimer_wheel *wheel)
+{
+	struct hwtimer_worker *worker;
+
+	if (IS_ERR_OR_NULL(wheel))
+		return;
+	worker = to_worker(wheel);
+	if (WARN_ON(hwtimer_wheel_stop(wheel, NULL)))
+		return;
+	hwtimer_debugfs_remove(worker);
+	wheel_unregister(worker);
+	put_task_struct(worker->task);
+	wheel_free(wheel);
+	kfree(worker);
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_destroy);
+
+/**
+ * hwtimer_wheel_pending - how many timeouts are pending?
+ * @wheel: the wheel
+ *
+ * Context: Any context. Adds up numbers of all CPUs.
+ *
+ * Return: the number; exact while nothing is being armed or ended, and otherwise
+ * not less than what is pending.
+ */
+unsigned long hwtimer_wheel_pending(const struct hwtimer_wheel *wheel)
+{
+	struct wheel_counts counts;
+
+	wheel_count(wheel, &counts);
+	return counts.pending;
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_pending);
+
+/**
+ * hwtimer_wheel_now - what time is it?
+ * @wheel: the wheel
+ *
+ * Context: Any context.
+ *
+ * Return: ns on the wheel's clock (CLOCK_MONOTONIC), as for
+ * hwtimer_schedule_at().
+ */
+u64 hwtimer_wheel_now(const struct hwtimer_wheel *wheel)
+{
+	return ktime_get_ns();
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_now);
+
+/**
+ * hwtimer_wheel_horizon - from when on is a deadline too late ever to come?
+ * @wheel: the wheel
+ *
+ * Context: Any context.
+ *
+ * Return: in ns on the wheel's clock: HWTIMER_FOREVER after its creation.
+ */
+u64 hwtimer_wheel_horizon(const struct hwtimer_wheel *wheel)
+{
+	return to_worker(wheel)->start_ns + HWTIMER_FOREVER;
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_horizon);
+
+/**
+ * hwtimer_wheel_tick_ns - how long is a tick?
+ * @wheel: the wheel
+ *
+ * Context: Any context.
+ *
+ * Return: in ns.
+ */
+u64 hwtimer_wheel_tick_ns(const struct hwtimer_wheel *wheel)
+{
+	return wheel->tick_ns;
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_tick_ns);
+
+/**
+ * hwtimer_wheel_slots - how many slots are in a round?
+ * @wheel: the wheel
+ *
+ * Context: Any context.
+ *
+ * Return: a power of two.
+ */
+unsigned int hwtimer_wheel_slots(const struct hwtimer_wheel *wheel)
+{
+	return wheel->level.slots;
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_slots);
+
+/**
+ * hwtimer_init - prepare a timeout
+ * @timeout: the timeout; not armed, and not held by a wheel any more (see
+ *	hwtimer_cancel_sync() and hwtimer_release())
+ * @wheel: the wheel that it will be armed on
+ * @fn: what it will call
+ *
+ * Context: Any context.
+ */
+void hwtimer_init(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,
+		  hwtimer_fn_t fn)
+{
+	wheel_timeout_init(timeout, wheel, fn);
+}
+EXPORT_SYMBOL_GPL(hwtimer_init);
+
+/**
+ * hwtimer_schedule - arm a timeout to expire after a while
+ * @timeout: the timeout
+ * @delay_ns: from now; 0 and less: at the next tick
+ *
+ * As hwtimer_schedule_at() with the present time plus @delay_ns.
+ *
+ * Context: Any context but NMI.
+ *
+ * Return: as hwtimer_schedule_at().
+ */
+int hwtimer_schedule(struct hwtimer_timeout *timeout, s64 delay_ns)
+{
+	return hwtimer_schedule_at(timeout, after(delay_ns));
+}
+EXPORT_SYMBOL_GPL(hwtimer_schedule);
+
+/**
+ * hwtimer_schedule_at - arm a timeout, or re-arm a pending one
+ * @timeout: the timeout
+ * @deadline_ns: when it is due, on the wheel's clock; in the past: at the next
+ *	tick; beyond the wheel's range (HWTIMER_FOREVER): never
+ *
+ * The callback runs at the first tick at or after the deadline. From a success
+ * on, the wheel may run it, so the caller must not touch @timeout again unless
+ * it knows that the callback leaves it alone. Timeouts that one CPU newly arms
+ * for the same tick, and that the wheel did not hold before, expire in the order
+ * of arming.
+ *
+ * Context: Any context but NMI. Lock-free; does not allocate.
+ *
+ * Return:
+ * * 0 - armed
+ * * 1 - it was pending, and has the new deadline now
+ * * -EAGAIN - as many timeouts are pending as the wheel's cap allows
+ * * -ESHUTDOWN - the wheel was stopped, or the timeout shut down or released
+ *
+ * On error nothing has changed.
+ */
+int hwtimer_schedule_at(struct hwtimer_timeout *timeout, u64 deadline_ns)
+{
+	return wheel_arm(timeout, wheel_time(timeout->wheel, deadline_ns));
+}
+EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
+
+/**
+ * hwtimer_touch - give a pending timeout a deadline a while from now
+ * @timeout: the timeout
+ * @delay_ns: as for hwtimer_schedule()
+ *
+ * Context: Any context but NMI.
+ *
+ * Return: as hwtimer_touch_at().
+ */
+int hwtimer_touch(struct hwtimer_timeout *timeout, s64 delay_ns)
+{
+	return hwtimer_touch_at(timeout, after(delay_ns));
+}
+EXPORT_SYMBOL_GPL(hwtimer_touch);
+
+/**
+ * hwtimer_touch_at - give a pending timeout another deadline
+ * @timeout: the timeout
+ * @deadline_ns: as for hwtimer_schedule_at(). A later one than before costs one
+ *	atomic operation, an earlier one a request to the worker
+ *
+ * Unlike hwtimer_schedule_at() it does not arm a timeout that has expired or was
+ * cancelled meanwhile. After mod_timer_pending().
+ *
+ * Context: Any context but NMI. Lock-free; does not allocate.
+ *
+ * Return:
+ * * 0 - it is pending, with the new deadline
+ * * -ENOENT - it was not pending
+ * * -ESHUTDOWN - the wheel was stopped, or the timeout shut down or released
+ */
+int hwtimer_touch_at(struct hwtimer_timeout *timeout, u64 deadline_ns)
+{
+	return wheel_touch(timeout, wheel_time(timeout->wheel, deadline_ns));
+}
+EXPORT_SYMBOL_GPL(hwtimer_touch_at);
+
+/**
+ * hwtimer_cancel - end a pending timeout
+ * @timeout: the timeout
+ *
+ * The wheel may hold @timeout for some time after: it may be armed again but not
+ * be freed. For that there are hwtimer_cancel_sync() and hwtimer_release().
+ *
+ * Context: Any context. Lock-free.
+ *
+ * Return: true if it was pending: the callback of this arming will never run.
+ * False if not; the callback may be running.
+ */
+bool hwtimer_cancel(struct hwtimer_timeout *timeout)
+{
+	return wheel_cancel(timeout);
+}
+EXPORT_SYMBOL_GPL(hwtimer_cancel);
+
+/* End @t and have the worker let go of it. True when it has. */
+static bool let_go(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeout *),
+		   bool *ended)
+{
+	/* Each time anew: the callback may have armed it again. */
+	*ended |= end(t);
+	wheel_detach(t);
+	return !wheel_holds(t);
+}
+
+static int end_sync(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeout *))
+{
+	struct hwtimer_wheel *wheel = t->wheel;
+	struct hwtimer_worker *worker = to_worker(wheel);
+	bool ended = false;
+
+	might_sleep();
+	if (current != worker->task) {
+		wait_event(wheel->wait, let_go(t, end, &ended));
+		return ended;
+	}
+
+	/* A callback of this wheel: there is nobody to wait for but ourselves. */
+	if (READ_ONCE(wheel->running) == t) {
+		end(t);
+		pr_err_ratelimited("hwtimer: wheel %s: %ps waits for itself\n",
+				   worker->name, t->fn);
+		return -EDEADLK;
+	}
+	while (!let_go(t, end, &ended)) {
+		/* Somebody else may be about to push it, and is not preemptible. */
+		cpu_relax();
+		wheel_drain_all(wheel);
+	}
+	return ended;
+}
+
+/**
+ * hwtimer_cancel_sync - end a pending timeout and wait until the wheel has let go
+ * @timeout: the timeout
+ *
+ * When it returns, the callback does not run and the memory may be freed,
+ * provided that nobody arms it meanwhile (the callback may). As with
+ * timer_delete_sync(), the caller must not hold a lock that the callback takes:
+ * see the diagram at the top of hwtimer.h.
+ *
+ * Context: Process context, may sleep. Callbacks of the same wheel may call it
+ * for another timeout.
+ *
+ * Return:
+ * * 1 - it was pending: the callback of this arming will never run
+ * * 0 - it was not
+ * * -EDEADLK - called by its own callback, a bug, which is logged; it is not
+ *   pending, but the callback runs, of course
+ */
+int hwtimer_cancel_sync(struct hwtimer_timeout *timeout)
+{
+	return end_sync(timeout, wheel_cancel);
+}
+EXPORT_SYMBOL_GPL(hwtimer_cancel_sync);
+
+/**
+ * hwtimer_shutdown_sync - as hwtimer_cancel_sync(), for good
+ * @timeout: the timeout
+ *
+ * Arming fails with -ESHUTDOWN from when this begins on, so a teardown cannot be
+ * overtaken by somebody who arms. After timer_shutdown_sync(). hwtimer_init()
+ * makes it usable again.
+ *
+ * Context: Process context, may sleep.
+ *
+ * Return: as hwtimer_cancel_sync().
+ */
+int hwtimer_shutdown_sync(struct hwtimer_timeout *timeout)
+{
+	return end_sync(timeout, wheel_kill);
+}
+EXPORT_SYMBOL_GPL(hwtimer_shutdown_sync);
+
+/**
+ * hwtimer_release - end a timeout for good, and be told when it may be freed
+ * @timeout: the timeout; not released before
+ * @released: called once with @timeout when the wheel does not hold it and its
+ *	callback does not run. In the worker, like a callback; on a stopped
+ *	wheel by this function itself
+ *
+ * The counterpart of hwtimer_shutdown_sync() for who must not sleep. A callback
+ * may release its own timeout.
+ *
+ * Context: Any context but NMI. Lock-free; does not allocate.
+ *
+ * Return: true if it was pending: its callback will never run.
+ */
+bool hwtimer_release(struct hwtimer_timeout *timeout, hwtimer_fn_t released)
+{
+	return wheel_release(timeout, released);
+}
+EXPORT_SYMBOL_GPL(hwtimer_release);
+
+/**
+ * hwtimer_is_pending - is this timeout armed?
+ * @timeout: the timeout
+ *
+ * Context: Any context.
+ *
+ * Return: true if it is; unless the caller keeps others from ending it, it may
+ * have ended since.
+ */
+bool hwtimer_is_pending(const struct hwtimer_timeout *timeout)
+{
+	return wheel_pending(timeout);
+}
+EXPORT_SYMBOL_GPL(hwtimer_is_pending);
+
+/**
+ * hwtimer_deadline - when is a timeout due?
+ * @timeout: a timeout that is pending, or whose callback runs
+ *
+ * Context: Any context.
+ *
+ * Return: in ns on the wheel's clock; U64_MAX: never.
+ */
+u64 hwtimer_deadline(const struct hwtimer_timeout *timeout)
+{
+	u64 deadline = wheel_deadline(timeout);
+
+	if (deadline == WHEEL_FOREVER)
+		return U64_MAX;
+	return deadline + to_worker(timeout->wheel)->start_ns;
+}
+EXPORT_SYMBOL_GPL(hwtimer_deadline);
+
+static int __init hwtimer_module_init(void)
+{
+	hwtimer_debugfs_init();
+	return 0;
+}
+module_init(hwtimer_module_init);
+
+static void __exit hwtimer_module_exit(void)
+{
+	hwtimer_debugfs_exit();
+	ida_destroy(&wheel_ids);
+}
+module_exit(hwtimer_module_exit);
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("Hashed timing wheel for approximate timeouts");
+MODULE_AUTHOR("The hwtimer authors");

@@ -1,0 +1,1189 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: the wheel.
+ *
+ * After G. Varghese and A. Lauck, "Hashed and hierarchical timing wheels"
+ * (1987), scheme 6, in the form of Netty's HashedWheelTimer: one worker owns
+ * the buckets, producers hand it requests through lock-free queues. That the
+ * deadline of a pending timeout may move on without its bucket knowing is what
+ * TCP does with its timers.
+ *
+ * Workload: many timeouts pending, armed, pushed back and cancelled from all
+ * CPUs, of which few expire. So arm, touch and cancel are what has to be cheap;
+ * most touches and all cancels are one cmpxchg on the timeout's own word.
+ *
+ * Time: tick k is the boundary k * tick_ns. A timeout expires at the first
+ * boundary at or after its deadline, which is tick DIV_ROUND_UP(deadline,
+ * tick_ns): rounded up, so never early, and by less than a tick. Nothing else is
+ * rounded. It is filed in bucket (tick & (slots - 1)).
+ *
+ *	tick      slots   one round     memory of the buckets (64-bit)
+ *	  1 ms      512      0.5 s       12 KiB
+ *	  1 ms     4096      4.1 s       96 KiB
+ *	 10 ms      512      5.1 s       12 KiB
+ *	100 ms      512     51 s         12 KiB
+ *	  1 s      4096     68 min       96 KiB
+ *
+ * Timeouts further out than a round share their bucket with nearer ones. A
+ * bucket knows the first tick at which something in it is due, so that a tick at
+ * which nothing is due is skipped without a look at a timeout, and the worker
+ * sleeps over it. When a bucket is visited, each of its timeouts is looked at
+ * once; one of a later round costs a comparison.
+ *
+ *
+ * The word of a timeout holds its deadline and four flags:
+ *
+ *	ARMED	it is pending: the callback will run at the deadline
+ *	QUEUED	it is on a request queue, or somebody is about to push it
+ *	FILED	it is in a bucket (or on the list of those being settled)
+ *	DEAD	it cannot be armed again; RELEASE is a flag beside it, in place
+ *		of the deadline that a dead timeout does not need
+ *
+ * A request does not say what to do, it says "look at me again": whoever turns
+ * QUEUED on pushes the timeout, and the worker, when it takes it from the
+ * queue, does what the word says then. So any number of operations between two
+ * looks of the worker cost one push, and one llist_node is enough.
+ *
+ * Invariants, at any time outside of the worker's single steps:
+ *
+ *  (a) ARMED implies QUEUED or FILED: the worker will come by.
+ *  (b) FILED and not QUEUED implies that the tick it is filed for is not after
+ *      the tick of the word's deadline, ARMED or not: the worker comes by in
+ *      time. Hence a deadline may move back without a word to the worker; to
+ *      move it forward takes a request.
+ *  (c) Only the worker clears QUEUED and FILED, or sets FILED, and only it
+ *      touches timeout->node and the buckets.
+ *  (d) Only from a word with ARMED and without QUEUED does the worker run the
+ *      callback, by the cmpxchg that clears ARMED and FILED together.
+ *  (e) The worker does not touch a timeout after the cmpxchg that leaves it with
+ *      neither QUEUED nor FILED; the owner may free it when it sees neither
+ *      and @running is another one.
+ *
+ * What races with what, each decided by a cmpxchg on the word:
+ *
+ *  - cancel and expire: (d) and cancel both clear ARMED; one of them does.
+ *  - touch and expire: the worker judges a word and acts by a cmpxchg from
+ *    exactly that word. If it was touched in between, the worker judges again.
+ *  - arm and file: the worker clears QUEUED and sets FILED in the cmpxchg from
+ *    which it takes the deadline to file by. A deadline that moves back after
+ *    it is (b); one that moves forward finds QUEUED clear and pushes.
+ *  - expire, and a callback that frees the timeout, against a request on its
+ *    way: (d) leaves a timeout with QUEUED to the drain, as if newly armed.
+ *    The request was made after the drain of this pass, which was after the
+ *    time of this pass was read, so it asked for a deadline in the past and
+ *    the next tick is right for it.
+ *  - a producer after its push: the worker may have run the callback already,
+ *    which may have freed the timeout. So a producer that has armed a timeout
+ *    does not look at it again. (Timeouts with QUEUED are not freed, (e), so it
+ *    can still push.)
+ *
+ *
+ * Sleeping: the worker publishes in @ring_below for which deadlines it wants to
+ * be woken, then looks at the queues once more; a producer pushes, then looks at
+ * @ring_below. Both with a full barrier in between, so that one of them sees the
+ * other:
+ *
+ *	producer                           worker (wheel_prepare_sleep)
+ *	  word: ARMED, QUEUED                ring_below = ...
+ *	  push                               smp_mb()
+ *	  (cmpxchg of the push: smp_mb())    queues empty?
+ *	  deadline < ring_below?             sleep
+ *
+ * One case needs more. A turns QUEUED on for tick 7 and is held up before its
+ * push. B moves the timeout to tick 3; it has nothing to push, as QUEUED is on.
+ * The worker, woken by B or not, finds nothing and sleeps until 5. A pushes,
+ * compares its 7 with 5, and wakes nobody: two ticks late. A cannot read the
+ * word again to find out, as the timeout may be gone once it is pushed. So each
+ * CPU counts its producers that are between QUEUED and the push, @in_flight, and
+ * the worker does not sleep while there is one:
+ *
+ *	A                    B                        worker
+ *	  in_flight = 1
+ *	  word: QUEUED, 7
+ *	                       word: 3 (cmpxchg)
+ *	                       3 < ring_below? ...
+ *	                                                ring_below = 5
+ *	                                                smp_mb()
+ *	                                                in_flight? yes: go round
+ *	  push
+ *	  in_flight = 0
+ *
+ * If B read ring_below before the worker's store, then the worker's read of
+ * in_flight, behind its smp_mb(), sees A's store, which B's cmpxchg saw and which
+ * is before B's read behind a full barrier. If after, B wakes the worker. The
+ * section is not preemptible, and a few instructions long; in_flight is read
+ * before the queue, so whoever sees 0 sees the push.
+ *
+ * Whoever rings sets ring_below to 0 by xchg, so one wakes and the others know
+ * that the worker is up.
+ *
+ * A re-arm that needs no request (FILED, cancelled, later deadline) rings by the
+ * same rule. The worker that wants to sleep for ever because nothing is pending
+ * looks at the count of armed timeouts once more behind the same smp_mb(); the
+ * count goes up before the cmpxchg that sets ARMED.
+ *
+ *
+ * Stop: arming checks @state and pushes within one section that is not
+ * preemptible. Stop sets SHUTDOWN and waits for a grace period (synchronize_rcu()
+ * waits for such sections too); from then on nothing is armed. Requests to let go of
+ * a timeout are pushed until STOPPED, which is set when the wheel has been
+ * emptied, and followed by a grace period and a last drain.
+ */
+#include <linux/bitmap.h>
+#include <linux/bitops.h>
+#include <linux/cpumask.h>
+#include <linux/errno.h>
+#include <linux/log2.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
+#include <linux/overflow.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <kunit/visibility.h>
+
+#include "hwtimer_wheel.h"
+
+#define WORD_ARMED	BIT_ULL(0)
+#define WORD_QUEUED	BIT_ULL(1)
+#define WORD_FILED	BIT_ULL(2)
+#define WORD_DEAD	BIT_ULL(3)
+#define WORD_SHIFT	4
+#define WORD_RELEASE	BIT_ULL(WORD_SHIFT)	/* with WORD_DEAD */
+
+#define WORD_HELD	(WORD_QUEUED | WORD_FILED)
+
+static_assert(U64_MAX >> WORD_SHIFT == WHEEL_FOREVER);
+
+/* wheel_advance() goes through these in turn. */
+enum wheel_stage {
+	STAGE_REST,	/* the pass is over */
+	STAGE_DRAIN,	/* requests are being taken over */
+	STAGE_SETTLE,	/* ticks up to the target are being settled */
+};
+
+/**
+ * struct wheel_survey - somebody wants to know how full the buckets are
+ * @first: first bucket
+ * @n: how many buckets
+ * @filed: for each, how many timeouts are in it
+ * @done: the worker has filled @filed
+ */
+struct wheel_survey {
+	unsigned int		first;
+	unsigned int		n;
+	unsigned int		*filed;
+	struct completion	done;
+};
+
+static u64 word_deadline(u64 word)
+{
+	return word >> WORD_SHIFT;
+}
+
+/* The tick at whose boundary @deadline has passed: rounds up, never early. */
+static u64 deadline_tick(const struct hwtimer_wheel *w, u64 deadline)
+{
+	return div64_u64(deadline + w->tick_ns - 1, w->tick_ns);
+}
+
+/*
+ * Counts of the worker's are written by it alone and read by wheel_count()
+ * whenever somebody looks.
+ */
+static void count(unsigned long *counter)
+{
+	WRITE_ONCE(*counter, *counter + 1);
+}
+
+static void uncount(unsigned long *counter)
+{
+	WRITE_ONCE(*counter, *counter - 1);
+}
+
+static bool take_place(struct hwtimer_wheel *w)
+{
+	/* places never exceeds cap, so "unless equal" is "while below" */
+	return !w->cap || atomic_long_add_unless(&w->places, 1, w->cap);
+}
+
+static void leave_place(struct hwtimer_wheel *w)
+{
+	if (w->cap)
+		atomic_long_dec(&w->places);
+}
+
+/*
+ * Wake the worker if it sleeps beyond @deadline. Called behind the full barrier
+ * of the cmpxchg that made the request or armed the timeout: pairs with the
+ * smp_mb() in wheel_prepare_sleep().
+ */
+static void ring(struct hwtimer_wheel *w, u64 deadline)
+{
+	if (deadline >= (u64)atomic64_read(&w->ring_below))
+		return;
+	/* Others see 0 and rely on us: nothing may come between here and kick. */
+	if (!atomic64_xchg(&w->ring_below, 0))
+		return;
+	this_cpu_inc(w->queues->kicks);
+	w->ops->kick(w);
+}
+
+/*
+ * Change @t's word from *@old to @new, and push @t if that turns QUEUED on.
+ * False, with *@old updated, if the word is another one by now. Not preemptible.
+ * If it succeeds, @t may be gone.
+ */
+static bool change_and_push(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
+			    u64 *old, u64 new)
+{
+	bool push = new & ~*old & WORD_QUEUED;
+	bool changed;
+
+	if (!push)
+		return atomic64_try_cmpxchg(&t->word, (s64 *)old, new);
+
+	/* Before the cmpxchg, a full barrier: who sees QUEUED sees this. */
+	this_cpu_inc(w->queues->in_flight);
+	changed = atomic64_try_cmpxchg(&t->word, (s64 *)old, new);
+	if (changed)
+		llist_add(&t->request, &this_cpu_ptr(w->queues)->requests);
+	/*
+	 * After the push, whose cmpxchg is a full barrier: who sees the count
+	 * down sees the request. Pairs with smp_load_acquire() in requested().
+	 */
+	this_cpu_dec(w->queues->in_flight);
+	return changed;
+}
+
+static int arm(struct hwtimer_timeout *t, u64 deadline, bool pending_only)
+{
+	struct hwtimer_wheel *w = t->wheel;
+	bool counted = false, sooner;
+	u64 old, new, flags;
+	int ret;
+
+	deadline = min(deadline, WHEEL_FOREVER);
+
+	/* One section from the look at the state to the push; see "Stop". */
+	preempt_disable();
+	if (unlikely(READ_ONCE(w->state) >= WHEEL_SHUTDOWN)) {
+		ret = -ESHUTDOWN;
+		goto out;
+	}
+
+	old = atomic64_read(&t->word);
+	do {
+		if (old & WORD_ARMED) {
+			flags = 0;
+			sooner = deadline < word_deadline(old);
+			ret = 1;
+		} else if (old & WORD_DEAD) {
+			ret = -ESHUTDOWN;
+			goto undo;
+		} else if (pending_only) {
+			ret = -ENOENT;
+			goto undo;
+		} else {
+			/* Before it is armed: nobody may find too few pending. */
+			if (!counted && !take_place(w)) {
+				this_cpu_inc(w->queues->rejected);
+				ret = -EAGAIN;
+				goto out;
+			}
+			if (!counted)
+				this_cpu_inc(w->queues->armed);
+			counted = true;
+			flags = WORD_ARMED;
+			sooner = !(old & WORD_FILED) ||
+				 deadline < word_deadline(old);
+			ret = 0;
+		}
+		if (sooner)
+			flags |= WORD_QUEUED;
+		new = deadline << WORD_SHIFT | (old & (WORD_ARMED | WORD_HELD)) |
+		      flags;
+	} while (!change_and_push(w, t, &old, new));
+
+	/* @t may have expired and be gone by now. */
+
+	if (sooner && (old & WORD_QUEUED))
+		this_cpu_inc(w->queues->coalesced);
+	if (ret)
+		this_cpu_inc(w->queues->touched);
+	else if (unlikely(READ_ONCE(w->state) == WHEEL_INIT))
+		cmpxchg(&w->state, WHEEL_INIT, WHEEL_STARTED);
+	if (sooner || !ret)
+		ring(w, deadline);
+	if (!ret)
+		goto out;
+undo:
+	/* Somebody else armed it, or ended it, in between. */
+	if (counted) {
+		this_cpu_dec(w->queues->armed);
+		leave_place(w);
+	}
+out:
+	preempt_enable();
+	return ret;
+}
+
+/**
+ * wheel_timeout_init - prepare a timeout
+ * @t: not armed, and not held by a wheel
+ * @w: the wheel it will be armed on
+ * @fn: what it calls
+ */
+void wheel_timeout_init(struct hwtimer_timeout *t, struct hwtimer_wheel *w,
+			hwtimer_fn_t fn)
+{
+	INIT_LIST_HEAD(&t->node);
+	atomic64_set(&t->word, 0);
+	t->fn = fn;
+	t->wheel = w;
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_timeout_init);
+
+/**
+ * wheel_arm - make a timeout pending, or give a pending one another deadline
+ * @t: the timeout
+ * @deadline: in ns since the wheel began; WHEEL_FOREVER and later: never
+ *
+ * Return: 0 if it was not pending, 1 if it was, -EAGAIN at the cap, -ESHUTDOWN
+ * if the wheel was shut down or @t killed or released.
+ */
+int wheel_arm(struct hwtimer_timeout *t, u64 deadline)
+{
+	return arm(t, deadline, false);
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_arm);
+
+/**
+ * wheel_touch - give a pending timeout another deadline
+ * @t: the timeout
+ * @deadline: as for wheel_arm()
+ *
+ * Return: 0, -ENOENT if it is not pending, -ESHUTDOWN as for wheel_arm().
+ */
+int wheel_touch(struct hwtimer_timeout *t, u64 deadline)
+{
+	int ret = arm(t, deadline, true);
+
+	return min(ret, 0);
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_touch);
+
+/*
+ * Clear ARMED and set @also. The timeout stays where it is; the worker drops it
+ * when it comes by, or it is armed again before that.
+ */
+static bool disarm(struct hwtimer_timeout *t, u64 also)
+{
+	struct hwtimer_wheel *w = t->wheel;
+	u64 old, new;
+
+	/* One section: the wheel is not freed before we have counted. */
+	preempt_disable();
+	old = atomic64_read_acquire(&t->word);
+	do {
+		if (old & WORD_DEAD || !(old & WORD_ARMED || also))
+			break;
+		new = old & ~WORD_ARMED;
+		if (also)
+			new = (old & WORD_HELD) | also;
+	} while (!atomic64_try_cmpxchg(&t->word, (s64 *)&old, new));
+	if (old & WORD_ARMED) {
+		this_cpu_inc(w->queues->cancelled);
+		leave_place(w);
+	}
+	preempt_enable();
+	return old & WORD_ARMED;
+}
+
+/**
+ * wheel_cancel - end a pending timeout
+ * @t: the timeout
+ *
+ * Return: true if the callback of this arming will never run.
+ */
+bool wheel_cancel(struct hwtimer_timeout *t)
+{
+	return disarm(t, 0);
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_cancel);
+
+/**
+ * wheel_kill - end a pending timeout, and let nobody arm it again
+ * @t: the timeout
+ *
+ * Return: as wheel_cancel().
+ */
+bool wheel_kill(struct hwtimer_timeout *t)
+{
+	return disarm(t, WORD_DEAD);
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_kill);
+
+/**
+ * wheel_detach - ask the worker to let go of a timeout that is not armed
+ * @t: the timeout
+ *
+ * When it has, wheel_holds() is false and who sleeps on the wheel's @wait is
+ * woken.
+ */
+void wheel_detach(struct hwtimer_timeout *t)
+{
+	struct hwtimer_wheel *w = t->wheel;
+	u64 old;
+
+	preempt_disable();
+	if (READ_ONCE(w->state) < WHEEL_STOPPED) {
+		old = atomic64_read(&t->word);
+		/* QUEUED alone: the worker comes by. Neither: it has nothing. */
+		while ((old & WORD_HELD) == WORD_FILED &&
+		       !change_and_push(w, t, &old, old | WORD_QUEUED))
+			;
+		if (old & WORD_HELD)
+			ring(w, 0);
+	}
+	preempt_enable();
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_detach);
+
+/**
+ * wheel_release - end a timeout for good, and be told when it may be freed
+ * @t: the timeout, not released before
+ * @released: called once with @t, by the worker or, on a stopped wheel, right
+ *	here; when the wheel does not hold @t and its callback does not run
+ *
+ * Return: as wheel_cancel().
+ */
+bool wheel_release(struct hwtimer_timeout *t, hwtimer_fn_t released)
+{
+	struct hwtimer_wheel *w = t->wheel;
+	bool cancelled = wheel_kill(t);
+	bool stopped;
+	u64 old;
+
+	/*
+	 * Nobody arms it from here on, so fn is ours: the worker reads it before
+	 * the cmpxchg that claims an armed timeout, which fails now, and again
+	 * when it has seen RELEASE.
+	 */
+	WRITE_ONCE(t->fn, released);
+
+	preempt_disable();
+	stopped = READ_ONCE(w->state) >= WHEEL_STOPPED;
+	if (!stopped) {
+		old = atomic64_read(&t->word);
+		while (!change_and_push(w, t, &old,
+					old | WORD_RELEASE | WORD_QUEUED))
+			;
+		ring(w, 0);
+		WARN_ONCE(old & WORD_RELEASE, "hwtimer: %ps released twice\n",
+			  released);
+	}
+	preempt_enable();
+
+	if (stopped)
+		released(t);
+	return cancelled;
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_release);
+
+/**
+ * wheel_pending - is this timeout armed?
+ * @t: the timeout
+ *
+ * Return: true if it is; it may have ended by the time the caller looks.
+ */
+bool wheel_pending(const struct hwtimer_timeout *t)
+{
+	return atomic64_read(&t->word) & WORD_ARMED;
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_pending);
+
+/**
+ * wheel_deadline - when is this timeout due?
+ * @t: a pending timeout
+ *
+ * Return: in ns since the wheel began.
+ */
+u64 wheel_deadline(const struct hwtimer_timeout *t)
+{
+	return word_deadline(atomic64_read(&t->word));
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_deadline);
+
+/**
+ * wheel_holds - may the worker still touch this timeout?
+ * @t: a timeout that nobody arms meanwhile
+ *
+ * Return: false if it is on no queue, in no bucket, and its callback, if it
+ * ran, has returned and all it did is visible.
+ */
+bool wheel_holds(const struct hwtimer_timeout *t)
+{
+	/*
+	 * The worker sets running before the cmpxchg that clears the flags, so
+	 * who sees them clear by the acquire sees running.
+	 */
+	if (atomic64_read_acquire(&t->word) & WORD_HELD)
+		return true;
+	/* Pairs with the worker's release after the callback. */
+	return smp_load_acquire(&t->wheel->running) == t;
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_holds);
+
+/* From here on: the worker. */
+
+static void file(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 deadline)
+{
+	/* Not before cur: that tick is over. This is where the past becomes next. */
+	u64 tick = max(deadline_tick(w, deadline), w->cur);
+	unsigned int i = tick & (w->level.slots - 1);
+	struct wheel_bucket *b = &w->level.buckets[i];
+
+	if (__test_and_set_bit(i, w->level.occupied))
+		b->next = min(b->next, tick);
+	else
+		b->next = tick;
+	list_add_tail(&t->node, &b->timeouts);
+	count(&w->filed);
+}
+
+static void unfile(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
+{
+	struct list_head *head = t->node.next;
+
+	/* The same neighbour on both sides is the head: @t was the last one. */
+	if (head == t->node.prev && head != &w->due)
+		__clear_bit(container_of(head, struct wheel_bucket, timeouts) -
+			    w->level.buckets, w->level.occupied);
+	list_del(&t->node);
+	uncount(&w->filed);
+}
+
+/* Wake those who wait for a timeout that the worker has let go of. */
+static void wake_waiters(struct hwtimer_wheel *w)
+{
+	/* Has the full barrier that pairs with the one in prepare_to_wait(). */
+	if (wq_has_sleeper(&w->wait))
+		wake_up_all(&w->wait);
+}
+
+/* "Look at me again." */
+static void look_at(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
+{
+	u64 old = atomic64_read(&t->word), new;
+	bool filed = old & WORD_FILED;
+
+	count(&w->drained);
+	do {
+		if (old & WORD_ARMED) {
+			new = (old & ~WORD_QUEUED) | WORD_FILED;
+		} else {
+			/* Off its list first: behind the cmpxchg it is not ours. */
+			if (filed)
+				unfile(w, t);
+			filed = false;
+			new = old & ~WORD_HELD;
+		}
+	} while (!atomic64_try_cmpxchg(&t->word, (s64 *)&old, new));
+
+	if (new & WORD_FILED) {
+		/* FILED is set, so it stays ours; see (b) for later deadlines. */
+		if (filed)
+			unfile(w, t);
+		file(w, t, word_deadline(new));
+	} else if (new & WORD_DEAD && new & WORD_RELEASE) {
+		hwtimer_fn_t released = READ_ONCE(t->fn);
+
+		released(t);
+	}
+}
+
+/* False if the budget ran out. */
+static bool drain(struct hwtimer_wheel *w, unsigned int *budget)
+{
+	struct wheel_queue *q;
+	struct llist_node *node;
+
+	for (;;) {
+		/*
+		 * All state is in the wheel: what is released may wait for
+		 * another timeout, and so drain, in here.
+		 */
+		while (w->taken) {
+			if (!*budget)
+				return false;
+			--*budget;
+			node = w->taken;
+			w->taken = node->next;
+			look_at(w, llist_entry(node, struct hwtimer_timeout,
+					       request));
+		}
+		if (w->drain_cpu >= nr_cpu_ids)
+			return true;
+		q = per_cpu_ptr(w->queues, w->drain_cpu);
+		w->drain_cpu = cpumask_next(w->drain_cpu, cpu_possible_mask);
+		/* All at once, and so bounded; reversed: in the order of arming. */
+		if (!llist_empty(&q->requests))
+			w->taken = llist_reverse_order(llist_del_all(&q->requests));
+	}
+}
+
+static void drain_restart(struct hwtimer_wheel *w)
+{
+	w->drain_cpu = cpumask_first(cpu_possible_mask);
+}
+
+/**
+ * wheel_drain_all - take over every request there is
+ * @w: the wheel
+ *
+ * For the worker only; also from inside a callback.
+ */
+void wheel_drain_all(struct hwtimer_wheel *w)
+{
+	unsigned int budget = UINT_MAX;
+
+	drain_restart(w);
+	while (!drain(w, &budget))
+		budget = UINT_MAX;
+	wake_waiters(w);
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_drain_all);
+
+static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
+		   hwtimer_fn_t fn, u64 deadline)
+{
+	/* Before the callback: it finds its own place free. */
+	count(&w->expired);
+	leave_place(w);
+	w->ops->expire(w, t, fn, deadline);
+	/* Pairs with wheel_holds(). */
+	smp_store_release(&w->running, NULL);
+	wake_waiters(w);
+}
+
+/* Decide about a timeout that was taken from the bucket of now_tick. */
+static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
+{
+	u64 end = w->now_tick * w->tick_ns;
+	u64 old = atomic64_read(&t->word), new;
+	hwtimer_fn_t fn = NULL;
+
+	list_del(&t->node);
+	uncount(&w->filed);
+	do {
+		fn = NULL;
+		if (old & WORD_ARMED && word_deadline(old) > end) {
+			/* It was touched. FILED stays set, so it is still ours. */
+			count(&w->refiled);
+			file(w, t, word_deadline(old));
+			break;
+		}
+		/* Not armed: dropped. Armed and queued: the drain files it anew. */
+		new = old & ~WORD_FILED;
+		if ((old & (WORD_ARMED | WORD_QUEUED)) == WORD_ARMED) {
+			/* Both before the cmpxchg; see wheel_holds(), wheel_release(). */
+			fn = READ_ONCE(t->fn);
+			WRITE_ONCE(w->running, t);
+			new &= ~WORD_ARMED;
+		}
+	} while (!atomic64_try_cmpxchg(&t->word, (s64 *)&old, new));
+
+	if (fn) {
+		expire(w, t, fn, word_deadline(old));
+	} else if (w->running) {
+		/* Was about to claim it, and somebody was faster. */
+		/* Pairs with wheel_holds(). */
+		smp_store_release(&w->running, NULL);
+		wake_waiters(w);
+	}
+}
+
+/* Begin to look through the bucket of tick @tick. */
+static void visit_begin(struct hwtimer_wheel *w, u64 tick)
+{
+	unsigned int i = tick & (w->level.slots - 1);
+
+	w->now_tick = tick;
+	/* From here on nothing is filed for this tick: it would loop for ever. */
+	w->cur = tick + 1;
+	w->visit_next = U64_MAX;
+	count(&w->ticks);
+	list_add(&w->cursor, &w->level.buckets[i].timeouts);
+}
+
+/*
+ * Take from the bucket what is due, was cancelled, or belongs elsewhere by now;
+ * leave what is due in a later round. Callbacks change the bucket, so they are
+ * not run here, and the cursor marks where to go on when the budget runs out.
+ */
+static void visit(struct hwtimer_wheel *w, unsigned int *budget)
+{
+	unsigned int i = w->now_tick & (w->level.slots - 1);
+	struct wheel_bucket *b = &w->level.buckets[i];
+	u64 end = w->now_tick * w->tick_ns;
+	struct list_head *pos, *next;
+	struct hwtimer_timeout *t;
+	u64 word, tick;
+
+	for (pos = w->cursor.next; pos != &b->timeouts && *budget; pos = next) {
+		next = pos->next;
+		--*budget;
+		count(&w->visits);
+		t = list_entry(pos, struct hwtimer_timeout, node);
+		word = atomic64_read(&t->word);
+		if (word & WORD_ARMED && word_deadline(word) > end) {
+			tick = deadline_tick(w, word_deadline(word));
+			if ((tick & (w->level.slots - 1)) == i) {
+				w->visit_next = min(w->visit_next, tick);
+				continue;
+			}
+		}
+		list_move_tail(pos, &w->due);
+	}
+
+	list_del_init(&w->cursor);
+	if (pos != &b->timeouts) {
+		list_add_tail(&w->cursor, pos);
+		return;
+	}
+	b->next = w->visit_next;
+	if (list_empty(&b->timeouts))
+		__clear_bit(i, w->level.occupied);
+}
+
+/*
+ * The first tick from cur to @last with something due in its bucket; @last + 1 if
+ * there is none. Looks a round ahead at the most.
+ */
+static u64 next_tick(const struct hwtimer_wheel *w, u64 last)
+{
+	unsigned int slots = w->level.slots;
+	u64 tick = w->cur, end;
+
+	end = min(last + 1, tick + slots);
+	while (tick < end) {
+		unsigned int i = tick & (slots - 1);
+		unsigned int stop = min_t(u64, slots, i + (end - tick));
+		unsigned int bit = find_next_bit(w->level.occupied, stop, i);
+
+		tick += bit - i;
+		if (bit < stop) {
+			if (w->level.buckets[bit].next <= tick)
+				return tick;
+			tick++;
+		}
+	}
+	return last + 1;
+}
+
+/* False if the budget ran out. */
+static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
+{
+	u64 tick;
+
+	for (;;) {
+		while (!list_empty(&w->due)) {
+			if (!*budget)
+				return false;
+			--*budget;
+			settle(w, list_first_entry(&w->due, struct hwtimer_timeout,
+						   node));
+		}
+		if (!list_empty(&w->cursor)) {
+			if (!*budget)
+				return false;
+			visit(w, budget);
+			continue;
+		}
+		if (w->target < w->cur)
+			return true;
+		/* Longer than a round away: each bucket once is enough. */
+		if (w->target - w->cur >= w->level.slots)
+			w->cur = w->target - w->level.slots + 1;
+		tick = next_tick(w, w->target);
+		if (tick > w->target) {
+			w->cur = w->target + 1;
+			return true;
+		}
+		visit_begin(w, tick);
+	}
+}
+
+static void answer_survey(struct hwtimer_wheel *w)
+{
+	struct wheel_survey *s;
+	struct list_head *pos;
+	unsigned int i;
+
+	if (likely(!READ_ONCE(w->survey)))
+		return;
+	s = xchg(&w->survey, NULL);
+	if (!s)
+		return;
+	for (i = 0; i < s->n; i++) {
+		s->filed[i] = 0;
+		list_for_each(pos, &w->level.buckets[s->first + i].timeouts)
+			s->filed[i] += pos != &w->cursor;
+	}
+	complete(&s->done);
+}
+
+/**
+ * wheel_advance - move the wheel on to @now
+ * @w: the wheel
+ * @now: ns since the wheel began; earlier than before is as if the same
+ * @budget: how many timeouts and requests to handle at the most
+ *
+ * A pass takes over all requests made before it, then settles the ticks up
+ * to @now in order, running the callbacks of what is due. For the worker only.
+ *
+ * Return: true if the budget ran out first; call again, with the time as it is
+ * then, and let others run in between.
+ */
+bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
+{
+	bool over = false;
+
+	if (w->stage == STAGE_REST) {
+		/*
+		 * The caller read the time before we drain: a request that this
+		 * pass does not see was made after @now.
+		 */
+		w->target = div64_u64(min(now, WHEEL_FOREVER - 1), w->tick_ns);
+		drain_restart(w);
+		w->stage = STAGE_DRAIN;
+	}
+	if (w->stage == STAGE_DRAIN && drain(w, &budget))
+		w->stage = STAGE_SETTLE;
+	if (w->stage == STAGE_SETTLE && settle_ticks(w, &budget)) {
+		w->stage = STAGE_REST;
+		over = true;
+	}
+	answer_survey(w);
+	wake_waiters(w);
+	return !over;
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_advance);
+
+/* Is there a request that the worker has not taken over, or one on its way? */
+static bool requested(const struct hwtimer_wheel *w)
+{
+	const struct wheel_queue *q;
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		q = per_cpu_ptr(w->queues, cpu);
+		/* In this order; pairs with change_and_push(). */
+		if (smp_load_acquire(&q->in_flight) || !llist_empty(&q->requests))
+			return true;
+	}
+	return false;
+}
+
+/**
+ * wheel_prepare_sleep - until when may the worker sleep?
+ * @w: the wheel, after wheel_advance() returned false
+ * @now: the time of that call
+ *
+ * For the worker only, which must already be in the state in which a kick keeps
+ * it from sleeping. When it runs again, it calls wheel_awake().
+ *
+ * Return: when to call wheel_advance() again, in ns since the wheel began;
+ * WHEEL_IDLE if nothing is pending: when kicked; 0 at once.
+ */
+u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
+{
+	struct wheel_counts c;
+	u64 until, tick;
+
+	wheel_count(w, &c);
+	if (!c.pending && c.armed == w->armed_seen) {
+		/*
+		 * Nothing is pending and nothing was, for a while: with the last
+		 * one cancelled and the next about to be armed, a wake-up for
+		 * each would be dearer than one look later on.
+		 */
+		until = WHEEL_IDLE;
+		atomic64_set(&w->ring_below, U64_MAX);
+	} else {
+		/* On a boundary, and not further ahead than the drain may wait. */
+		tick = div64_u64(min(now, WHEEL_FOREVER) + WHEEL_DRAIN_NS, w->tick_ns);
+		tick = next_tick(w, tick);
+		until = tick * w->tick_ns;
+		/* Ring if DIV_ROUND_UP(deadline, tick_ns) < tick. */
+		atomic64_set(&w->ring_below, until - w->tick_ns + 1);
+	}
+	w->armed_seen = c.armed;
+
+	/*
+	 * Pairs with the full barriers between a producer's request and its look
+	 * at ring_below: see "Sleeping" above.
+	 */
+	smp_mb();
+
+	if (requested(w) || READ_ONCE(w->survey))
+		until = 0;
+	if (until == WHEEL_IDLE) {
+		wheel_count(w, &c);
+		if (c.pending)
+			until = 0;
+	}
+	if (!until)
+		wheel_awake(w);
+	return until;
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_prepare_sleep);
+
+/**
+ * wheel_awake - the worker runs: nobody needs to kick it
+ * @w: the wheel
+ */
+void wheel_awake(struct hwtimer_wheel *w)
+{
+	atomic64_set(&w->ring_below, 0);
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_awake);
+
+/**
+ * wheel_count - sum up what happened so far
+ * @w: the wheel
+ * @c: filled in
+ *
+ * Any context. See struct wheel_counts.
+ */
+void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c)
+{
+	const struct wheel_queue *q;
+	int cpu;
+
+	memset(c, 0, sizeof(*c));
+	c->expired = READ_ONCE(w->expired);
+	c->handed_back = READ_ONCE(w->handed_back);
+	c->drained = READ_ONCE(w->drained);
+	c->visits = READ_ONCE(w->visits);
+	c->refiled = READ_ONCE(w->refiled);
+	c->ticks = READ_ONCE(w->ticks);
+	for_each_possible_cpu(cpu) {
+		q = per_cpu_ptr(w->queues, cpu);
+		c->cancelled += READ_ONCE(q->cancelled);
+		c->touched += READ_ONCE(q->touched);
+		c->rejected += READ_ONCE(q->rejected);
+		c->coalesced += READ_ONCE(q->coalesced);
+		c->kicks += READ_ONCE(q->kicks);
+	}
+	/*
+	 * What ended before what began: the beginning of each ending counted
+	 * above is counted below, so pending is never too low. A timeout is
+	 * counted as armed before it is, and as ended after it has (full barriers
+	 * on the word in between).
+	 */
+	smp_rmb();
+	for_each_possible_cpu(cpu)
+		c->armed += READ_ONCE(per_cpu_ptr(w->queues, cpu)->armed);
+	c->pending = c->armed - c->cancelled - c->expired - c->handed_back;
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_count);
+
+/**
+ * wheel_occupancy - how many timeouts are filed in each bucket?
+ * @w: the wheel
+ * @first: the first bucket of interest
+ * @n: how many buckets
+ * @filed: filled in with @n numbers
+ *
+ * The worker counts, between two slices of its work, so this is exact and
+ * disturbs nobody. Cancelled timeouts count until the worker has come by.
+ * Process context, may sleep.
+ *
+ * Return: 0, -EINTR if a fatal signal came.
+ */
+int wheel_occupancy(struct hwtimer_wheel *w, unsigned int first,
+		    unsigned int n, unsigned int *filed)
+{
+	struct wheel_survey s = { .first = first, .n = n, .filed = filed };
+	int ret;
+
+	ret = mutex_lock_killable(&w->worker_lock);
+	if (ret)
+		return ret;
+	if (w->state != WHEEL_STARTED) {
+		memset(filed, 0, n * sizeof(*filed));
+	} else {
+		init_completion(&s.done);
+		/* The kick orders this before the worker's last look. */
+		WRITE_ONCE(w->survey, &s);
+		w->ops->kick(w);
+		ret = wait_for_completion_killable(&s.done);
+		/* Take it back, unless the worker is at it. */
+		if (ret && cmpxchg(&w->survey, &s, NULL) != &s)
+			wait_for_completion(&s.done);
+	}
+	mutex_unlock(&w->worker_lock);
+	return ret ? -EINTR : 0;
+}
+
+/**
+ * wheel_init - make a wheel
+ * @w: filled in
+ * @tick_ns: see struct hwtimer_wheel_params
+ * @slots: the same
+ * @cap: the same
+ * @ops: the driver's
+ * @gfp: GFP_KERNEL or GFP_KERNEL_ACCOUNT
+ *
+ * Return: 0, -EINVAL, -ENOMEM. On error there is nothing to be freed.
+ */
+int wheel_init(struct hwtimer_wheel *w, u64 tick_ns, unsigned int slots,
+	       unsigned long cap, const struct wheel_ops *ops, gfp_t gfp)
+{
+	unsigned int i;
+
+	if (!tick_ns || !slots || slots > WHEEL_MAX_SLOTS)
+		return -EINVAL;
+	slots = roundup_pow_of_two(slots);
+	if (tick_ns > div_u64(WHEEL_FOREVER, slots))
+		return -EINVAL;
+
+	memset(w, 0, sizeof(*w));
+	w->tick_ns = tick_ns;
+	w->cap = cap;
+	w->ops = ops;
+	w->level.slots = slots;
+	w->cur = 1;
+	/* The first arm rings, whatever its deadline. */
+	atomic64_set(&w->ring_below, U64_MAX);
+	init_waitqueue_head(&w->wait);
+	mutex_init(&w->worker_lock);
+	INIT_LIST_HEAD(&w->due);
+	INIT_LIST_HEAD(&w->cursor);
+
+	w->queues = alloc_percpu_gfp(struct wheel_queue, gfp);
+	w->level.buckets = kvcalloc(slots, sizeof(*w->level.buckets),
+				    gfp | __GFP_NOWARN);
+	w->level.occupied = kvcalloc(BITS_TO_LONGS(slots), sizeof(long),
+				     gfp | __GFP_NOWARN);
+	if (!w->queues || !w->level.buckets || !w->level.occupied) {
+		wheel_free(w);
+		return -ENOMEM;
+	}
+	for (i = 0; i < slots; i++)
+		INIT_LIST_HEAD(&w->level.buckets[i].timeouts);
+	return 0;
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_init);
+
+/**
+ * wheel_free - free what wheel_init() allocated
+ * @w: a wheel that holds nothing
+ */
+void wheel_free(struct hwtimer_wheel *w)
+{
+	kvfree(w->level.occupied);
+	kvfree(w->level.buckets);
+	free_percpu(w->queues);
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_free);
+
+/**
+ * wheel_start - take a wheel to STARTED
+ * @w: the wheel
+ *
+ * Return: 0, -ESHUTDOWN.
+ */
+int wheel_start(struct hwtimer_wheel *w)
+{
+	int old = cmpxchg(&w->state, WHEEL_INIT, WHEEL_STARTED);
+
+	return old >= WHEEL_SHUTDOWN ? -ESHUTDOWN : 0;
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_start);
+
+/**
+ * wheel_shutdown - from when this returns on, nothing is armed
+ * @w: the wheel
+ *
+ * May sleep. The driver then ends its worker and calls wheel_sweep().
+ *
+ * Return: false if somebody else has, or had, shut it down.
+ */
+bool wheel_shutdown(struct hwtimer_wheel *w)
+{
+	int old = READ_ONCE(w->state);
+
+	do {
+		if (old >= WHEEL_SHUTDOWN)
+			return false;
+	} while (!try_cmpxchg(&w->state, &old, WHEEL_SHUTDOWN));
+	/* Whoever saw an earlier state has pushed when this returns. */
+	synchronize_rcu();
+	return true;
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_shutdown);
+
+/* Take all of @list out of the wheel; what was armed goes to @pending. */
+static void sweep_list(struct hwtimer_wheel *w, struct list_head *list,
+		       struct list_head *pending)
+{
+	struct hwtimer_timeout *t, *next;
+	u64 old;
+
+	list_for_each_entry_safe(t, next, list, node) {
+		list_del(&t->node);
+		uncount(&w->filed);
+		old = atomic64_read(&t->word);
+		while (!atomic64_try_cmpxchg(&t->word, (s64 *)&old,
+					     old & ~(WORD_ARMED | WORD_FILED)))
+			;
+		if (old & WORD_ARMED) {
+			count(&w->handed_back);
+			leave_place(w);
+			/* The owner's since the cmpxchg, and that is our caller. */
+			if (pending)
+				list_add_tail(&t->node, pending);
+		}
+		cond_resched();
+	}
+}
+
+/**
+ * wheel_sweep - empty a wheel after wheel_shutdown()
+ * @w: the wheel; its worker is gone, and the caller takes its part
+ * @pending: gets what was pending, linked by node, about in order of ticks; may be NULL
+ *
+ * May sleep. Calls what was released.
+ */
+void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending)
+{
+	unsigned int i;
+
+	might_sleep();
+	/* Files what is armed; what is not goes, and what was released is told. */
+	wheel_drain_all(w);
+	list_del_init(&w->cursor);
+	sweep_list(w, &w->due, pending);
+	for (i = 0; i < w->level.slots; i++) {
+		unsigned int slot = (w->cur + i) & (w->level.slots - 1);
+
+		sweep_list(w, &w->level.buckets[slot].timeouts, pending);
+		cond_resched();
+	}
+	bitmap_zero(w->level.occupied, w->level.slots);
+	w->stage = STAGE_REST;
+	answer_survey(w);
+
+	/*
+	 * What is pushed now, after the sweep, are requests to let go of
+	 * timeouts that are not filed any more. Nobody pushes after STOPPED.
+	 */
+	WRITE_ONCE(w->state, WHEEL_STOPPED);
+	synchronize_rcu();
+	wheel_drain_all(w);
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_sweep);

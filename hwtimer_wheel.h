@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * hwtimer: the wheel as a data structure. Time comes in as a parameter, and
+ * the driver (hwtimer_main.c: a kthread) moves it; nothing here has a clock, a
+ * thread or a device. Times are ns since the wheel began.
+ */
+#ifndef HWTIMER_WHEEL_H
+#define HWTIMER_WHEEL_H
+
+#include <linux/atomic.h>
+#include <linux/cache.h>
+#include <linux/completion.h>
+#include <linux/list.h>
+#include <linux/llist.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/types.h>
+#include <linux/wait.h>
+
+#include "hwtimer_types.h"
+
+#define WHEEL_MAX_SLOTS		BIT(30)
+/* The latest deadline; also the one that means "never". */
+#define WHEEL_FOREVER		((1ULL << 60) - 1)
+/* wheel_prepare_sleep(): sleep until somebody kicks. */
+#define WHEEL_IDLE		U64_MAX
+/* How long requests may wait for the worker while anything is pending. */
+#define WHEEL_DRAIN_NS		(250 * 1000 * 1000ULL)
+/* How many timeouts, or requests, one wheel_advance() may handle. */
+#define WHEEL_BUDGET		1024
+
+/**
+ * enum wheel_state - the life of a wheel, in this order
+ * @WHEEL_INIT: never had a timeout
+ * @WHEEL_STARTED: has had one, or was started
+ * @WHEEL_SHUTDOWN: arming fails; what was pending is being handed back
+ * @WHEEL_STOPPED: the wheel holds nothing, and nobody will look at its queues
+ */
+enum wheel_state {
+	WHEEL_INIT,
+	WHEEL_STARTED,
+	WHEEL_SHUTDOWN,
+	WHEEL_STOPPED,
+};
+
+/**
+ * struct wheel_ops - what a wheel asks of its driver
+ * @kick: make the worker call wheel_advance() soon. Any context. May be called
+ *	when the worker runs already.
+ * @expire: run the callback: call @fn on @t and look at @t no more. Called by
+ *	wheel_advance(), for each expiry. @deadline is the one that was reached.
+ */
+struct wheel_ops {
+	void (*kick)(struct hwtimer_wheel *w);
+	void (*expire)(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
+		       hwtimer_fn_t fn, u64 deadline);
+};
+
+/**
+ * struct wheel_queue - the requests and counts of one CPU
+ * @requests: pushed by producers on this CPU, emptied by the worker
+ * @in_flight: producers on this CPU between setting QUEUED and having pushed;
+ *	above 1 when an interrupt arms in between. Written by this CPU only
+ * @armed: timeouts that became pending
+ * @touched: deadlines of pending timeouts that were changed
+ * @cancelled: timeouts that stopped being pending by a cancel or release
+ * @rejected: arms refused for the cap
+ * @coalesced: requests that needed no push, because one was on its way
+ * @kicks: times that the worker had to be woken
+ *
+ * Counts are of what this CPU did, so only their sums over all CPUs mean
+ * something. They wrap on 32-bit machines.
+ */
+struct wheel_queue {
+	struct llist_head	requests;
+	unsigned long		in_flight;
+	unsigned long		armed;
+	unsigned long		touched;
+	unsigned long		cancelled;
+	unsigned long		rejected;
+	unsigned long		coalesced;
+	unsigned long		kicks;
+} ____cacheline_aligned;
+
+/**
+ * struct wheel_bucket - one slot
+ * @timeouts: what is filed here, in the order of filing
+ * @next: no timeout in here is due before the tick of this number. Means
+ *	nothing while the bucket's bit in the bitmap is clear
+ */
+struct wheel_bucket {
+	struct list_head	timeouts;
+	u64			next;
+};
+
+/**
+ * struct wheel_level - one turn of buckets
+ * @buckets: @slots of them
+ * @occupied: a bit per bucket: set if there may be something in it
+ * @slots: a power of two
+ */
+struct wheel_level {
+	struct wheel_bucket	*buckets;
+	unsigned long		*occupied;
+	unsigned int		slots;
+};
+
+/**
+ * struct wheel_counts - sums for whoever looks; see wheel_counts()
+ * @armed: timeouts that became pending
+ * @touched: deadlines of pending timeouts that were changed
+ * @cancelled: pending timeouts cancelled or released
+ * @expired: pending timeouts expired
+ * @handed_back: pending timeouts that wheel_sweep() took
+ * @rejected: arms refused for the cap
+ * @coalesced: requests that needed no push
+ * @kicks: times that a producer woke the worker
+ * @drained: requests that the worker took from the queues
+ * @visits: timeouts that the worker looked at in a bucket
+ * @refiled: timeouts that it filed anew, because they had been touched
+ * @ticks: ticks at which it had a bucket to look at
+ * @pending: armed - cancelled - expired - handed_back; exact when nothing is
+ *	in flight, never less than what is pending
+ */
+struct wheel_counts {
+	unsigned long armed, touched, cancelled, expired, handed_back;
+	unsigned long rejected, coalesced, kicks;
+	unsigned long drained, visits, refiled, ticks;
+	unsigned long pending;
+};
+
+struct wheel_survey;
+
+/**
+ * struct hwtimer_wheel - the wheel
+ * @tick_ns: constant
+ * @cap: most timeouts that may be pending; 0: any number. Constant
+ * @ops: the driver's. Constant
+ * @queues: one per CPU
+ * @state: enum wheel_state; only grows
+ * @places: timeouts pending, if there is a cap
+ * @ring_below: an arm for an earlier deadline kicks the worker. 0 while it
+ *	runs or has been kicked; else published by wheel_prepare_sleep()
+ * @running: the timeout whose callback runs. Written by the worker only
+ * @wait: who waits for the worker to let go of a timeout
+ * @survey: what wheel_occupancy() asks of the worker
+ * @worker_lock: held by who waits for an answer of the worker, and by who ends
+ *	it
+ * @level: the worker's, as all that follows
+ * @due: filed timeouts taken from the bucket of @now_tick to be settled
+ * @cursor: where in the bucket of @now_tick the visit goes on; on no list
+ *	while no visit is under way
+ * @taken: requests taken from a queue, oldest first
+ * @drain_cpu: the CPU whose queue comes next; nr_cpu_ids: drain is over
+ * @cur: the first tick that is not yet begun: nothing is filed before it
+ * @now_tick: the tick that is being settled
+ * @target: the last tick that this pass may settle
+ * @visit_next: lower bound of what the visit leaves in the bucket
+ * @stage: what wheel_advance() goes on with
+ * @filed: timeouts filed in buckets and on @due
+ * @armed_seen: sum of armed at the last wheel_prepare_sleep()
+ * @expired: count, for wheel_counts()
+ * @handed_back: the same
+ * @drained: the same
+ * @visits: the same
+ * @refiled: the same
+ * @ticks: the same
+ */
+struct hwtimer_wheel {
+	/* read by producers */
+	u64			tick_ns;
+	unsigned long		cap;
+	const struct wheel_ops	*ops;
+	struct wheel_queue __percpu *queues;
+	int			state;
+
+	/* written by producers */
+	atomic_long_t		places ____cacheline_aligned;
+
+	/* written by the worker, read by producers */
+	atomic64_t		ring_below ____cacheline_aligned;
+	struct hwtimer_timeout	*running;
+	wait_queue_head_t	wait;
+	struct wheel_survey	*survey;
+	struct mutex		worker_lock;	/* see above */
+
+	/* the worker's own */
+	struct wheel_level	level ____cacheline_aligned;
+	struct list_head	due;
+	struct list_head	cursor;
+	struct llist_node	*taken;
+	unsigned int		drain_cpu;
+	u64			cur;
+	u64			now_tick;
+	u64			target;
+	u64			visit_next;
+	int			stage;
+	unsigned long		filed;
+	unsigned long		armed_seen;
+	unsigned long		expired;
+	unsigned long		handed_back;
+	unsigned long		drained;
+	unsigned long		visits;
+	unsigned long		refiled;
+	unsigned long		ticks;
+};
+
+/* Making and ending; process context. */
+int wheel_init(struct hwtimer_wheel *w, u64 tick_ns, unsigned int slots,
+	       unsigned long cap, const struct wheel_ops *ops, gfp_t gfp);
+void wheel_free(struct hwtimer_wheel *w);
+int wheel_start(struct hwtimer_wheel *w);
+bool wheel_shutdown(struct hwtimer_wheel *w);
+void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending);
+
+/* Producers; any context. */
+void wheel_timeout_init(struct hwtimer_timeout *t, struct hwtimer_wheel *w,
+			hwtimer_fn_t fn);
+int wheel_arm(struct hwtimer_timeout *t, u64 deadline);
+int wheel_touch(struct hwtimer_timeout *t, u64 deadline);
+bool wheel_cancel(struct hwtimer_timeout *t);
+bool wheel_kill(struct hwtimer_timeout *t);
+void wheel_detach(struct hwtimer_timeout *t);
+bool wheel_release(struct hwtimer_timeout *t, hwtimer_fn_t released);
+bool wheel_pending(const struct hwtimer_timeout *t);
+bool wheel_holds(const struct hwtimer_timeout *t);
+u64 wheel_deadline(const struct hwtimer_timeout *t);
+
+/* The worker. */
+bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget);
+u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now);
+void wheel_awake(struct hwtimer_wheel *w);
+void wheel_drain_all(struct hwtimer_wheel *w);
+
+/* Whoever looks; process context. */
+void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c);
+int wheel_occupancy(struct hwtimer_wheel *w, unsigned int first,
+		    unsigned int n, unsigned int *filed);
+
+#endif /* HWTIMER_WHEEL_H */
