@@ -74,4 +74,8 @@ void hwtimer_debugfs_exit(void);
 void hwtimer_debugfs_add(struct hwtimer_worker *worker);
 void hwtimer_debugfs_remove(struct hwtimer_worker *worker);
 
+/* hwtimer_dev.c */
+int hwtimer_dev_init(void);
+void hwtimer_dev_exit(void);
+
 #endif /* HWTIMER_INTERNAL_H */

@@ -695,13 +695,19 @@ EXPORT_SYMBOL_GPL(hwtimer_deadline);
 
 static int __init hwtimer_module_init(void)
 {
+	int ret;
+
 	hwtimer_debugfs_init();
-	return 0;
+	ret = hwtimer_dev_init();
+	if (ret)
+		hwtimer_debugfs_exit();
+	return ret;
 }
 module_init(hwtimer_module_init);
 
 static void __exit hwtimer_module_exit(void)
 {
+	hwtimer_dev_exit();
 	hwtimer_debugfs_exit();
 	ida_destroy(&wheel_ids);
 }

@@ -1,0 +1,1000 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: /dev/hwtimer, timeouts for programs. The first user of hwtimer.h;
+ * what programs see is in uapi/linux/hwtimer.h.
+ *
+ * Each open file description has a context, and the context a table of
+ * timeouts that only grows until the file is closed. So a timeout's memory stays
+ * what it is as long as anybody can name it, and a cancelled one can be used
+ * again at once, wherever the wheel still has it: it is simply armed anew.
+ *
+ * An id is the timeout's index in the table, and above it a generation that goes
+ * up at each use. A timeout whose generations are used up is not used again, so
+ * an id never means another timeout than it did.
+ *
+ *	FREE ---reserve---> RESERVED ---arm---> PENDING ---callback---> DONE
+ *	  ^                     |                 |  |                   ^ |
+ *	  |<-----unreserve------+                 |  +-------stop--------+ |
+ *	  |<------------------cancel--------------+                        |
+ *	  |<---------------------------read--------------------------------+
+ *
+ * ctx->lock protects the states, the lists of free and of done timeouts, and
+ * the counts. It is held around arm, touch and cancel of a timeout found by its
+ * id, so that nobody can use the timeout again between the look at the id and
+ * the operation. The callback takes it to go from PENDING to DONE; whoever
+ * finds PENDING, but cannot cancel or touch the timeout any more, came between
+ * the expiry and that, and treats it as expired.
+ *
+ * Lock order: ctx->control, then ctx->read_lock, then ctx->lock.
+ */
+#include <linux/bits.h>
+#include <linux/capability.h>
+#include <linux/cred.h>
+#include <linux/err.h>
+#include <linux/fs.h>
+#include <linux/hashtable.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/poll.h>
+#include <linux/sched.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/uio.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+#include <linux/xarray.h>
+
+#include "hwtimer.h"
+#include "hwtimer_internal.h"
+#include "uapi/linux/hwtimer.h"
+
+#define ID_INDEX_BITS	24
+#define ID_INDEX_MASK	GENMASK_ULL(ID_INDEX_BITS - 1, 0)
+#define ID_LAST_GEN	(U64_MAX >> ID_INDEX_BITS)
+#define MAX_CAP		BIT_ULL(ID_INDEX_BITS)
+
+/* How many records are copied to a reader at a time; they are on the stack. */
+#define READ_BATCH	16
+
+static_assert(sizeof(struct hwtimer_setup) == 32);
+static_assert(sizeof(struct hwtimer_schedule) == 40);
+static_assert(sizeof(struct hwtimer_touch) == 32);
+static_assert(sizeof(struct hwtimer_cancel) == 16);
+static_assert(sizeof(struct hwtimer_query) == 32);
+static_assert(sizeof(struct hwtimer_stop) == 16);
+static_assert(sizeof(struct hwtimer_stats) == 88);
+static_assert(sizeof(struct hwtimer_record) == 48);
+
+static unsigned long long tick_ns = NSEC_PER_MSEC;
+module_param(tick_ns, ullong, 0444);
+MODULE_PARM_DESC(tick_ns, "tick of the shared wheel of /dev/hwtimer in ns (default 1000000)");
+
+static unsigned int slots = 4096;
+module_param(slots, uint, 0444);
+MODULE_PARM_DESC(slots, "slots of the shared wheel (default 4096)");
+
+static unsigned long long min_tick_ns = NSEC_PER_MSEC;
+module_param(min_tick_ns, ullong, 0644);
+MODULE_PARM_DESC(min_tick_ns,
+		 "a context's own wheel needs CAP_SYS_RESOURCE for a shorter tick (default 1000000)");
+
+static unsigned int max_user_slots = 1 << 16;
+module_param(max_user_slots, uint, 0644);
+MODULE_PARM_DESC(max_user_slots,
+		 "a context's own wheel needs CAP_SYS_RESOURCE for more slots (default 65536)");
+
+static unsigned long max_user_timeouts = 1 << 20;
+module_param(max_user_timeouts, ulong, 0644);
+MODULE_PARM_DESC(max_user_timeouts,
+		 "live timeouts of one user without CAP_SYS_RESOURCE (default 1048576)");
+
+static unsigned long max_user_wheels = 16;
+module_param(max_user_wheels, ulong, 0644);
+MODULE_PARM_DESC(max_user_wheels,
+		 "own wheels of one user's contexts without CAP_SYS_RESOURCE (default 16)");
+
+/**
+ * struct dev_user - what one user has, over all contexts
+ * @node: in users
+ * @uid: who opened the device
+ * @contexts: how many refer to this; protected by users_lock
+ * @timeouts: live timeouts
+ * @wheels: own wheels
+ */
+struct dev_user {
+	struct hlist_node	node;
+	kuid_t			uid;
+	unsigned long		contexts;
+	atomic_long_t		timeouts;
+	atomic_long_t		wheels;
+};
+
+enum dev_state {
+	DEV_FREE,
+	DEV_RESERVED,
+	DEV_PENDING,
+	DEV_DONE,
+};
+
+/**
+ * struct dev_timeout - one timeout of a context
+ * @timeout: the timeout
+ * @ctx: whose it is; constant
+ * @next: the next free or done one; protected by ctx->lock, as all that follows
+ * @id: its present id, or its last one
+ * @user_data: the program's
+ * @deadline: in ns, or HWTIMER_NEVER
+ * @fired: when it expired or was handed back; DEV_DONE
+ * @state: enum dev_state
+ * @kind: HWTIMER_EXPIRED or HWTIMER_HANDED_BACK; DEV_DONE
+ */
+struct dev_timeout {
+	struct hwtimer_timeout	timeout;
+	struct dev_ctx		*ctx;
+	struct dev_timeout	*next;
+	u64			id;
+	u64			user_data;
+	u64			deadline;
+	u64			fired;
+	u8			state;
+	u8			kind;
+};
+
+/**
+ * struct dev_ctx - an open file description
+ * @user: who opened it
+ * @control: one SETUP or STOP at a time
+ * @read_lock: one reader at a time takes records off @done
+ * @wait: readers and pollers
+ * @table: all its timeouts by index
+ * @held: timeouts that a wheel may hold after the close, and one for the close
+ * @free_work: frees it when there are none
+ * @lock: protects what follows
+ * @wheel: the wheel in use; constant once @used is set
+ * @own_wheel: @wheel belongs to this context
+ * @set_up: SETUP was called
+ * @used: a timeout was scheduled
+ * @stopped: STOP was called
+ * @ended: and nothing is pending any more
+ * @free: timeouts to use again, last in first out
+ * @done: records to read, oldest first
+ * @done_tail: where the next record is linked
+ * @cap: most live timeouts
+ * @live: timeouts not DEV_FREE
+ * @stats: what STATS tells
+ */
+struct dev_ctx {
+	struct dev_user		*user;
+	struct mutex		control;	/* one SETUP or STOP at a time */
+	struct mutex		read_lock;	/* one reader at a time */
+	wait_queue_head_t	wait;
+	struct xarray		table;
+	atomic_long_t		held;
+	struct work_struct	free_work;
+
+	spinlock_t		lock;		/* of what follows */
+	struct hwtimer_wheel	*wheel;
+	bool			own_wheel;
+	bool			set_up;
+	bool			used;
+	bool			stopped;
+	bool			ended;
+	struct dev_timeout	*free;
+	struct dev_timeout	*done;
+	struct dev_timeout	**done_tail;
+	u64			cap;
+	u64			live;
+	struct hwtimer_stats	stats;
+};
+
+static DEFINE_HASHTABLE(users, 6);
+static DEFINE_MUTEX(users_lock);
+
+static struct hwtimer_wheel *shared_wheel;
+static struct kmem_cache *timeout_cache;
+/* Frees contexts: what a close leaves to be done may be long. */
+static struct workqueue_struct *free_wq;
+
+/* Users and their limits. */
+
+static struct dev_user *user_get(void)
+{
+	kuid_t uid = current_uid();
+	struct dev_user *user;
+
+	mutex_lock(&users_lock);
+	hash_for_each_possible(users, user, node, __kuid_val(uid))
+		if (uid_eq(user->uid, uid))
+			goto found;
+	user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
+	if (!user)
+		goto out;
+	user->uid = uid;
+	hash_add(users, &user->node, __kuid_val(uid));
+found:
+	user->contexts++;
+out:
+	mutex_unlock(&users_lock);
+	return user;
+}
+
+static void user_put(struct dev_user *user)
+{
+	mutex_lock(&users_lock);
+	if (!--user->contexts) {
+		hash_del(&user->node);
+		kfree(user);
+	}
+	mutex_unlock(&users_lock);
+}
+
+/* Count one more, below @max or with CAP_SYS_RESOURCE. */
+static bool charge(atomic_long_t *count, unsigned long max)
+{
+	long old = atomic_long_read(count);
+
+	do {
+		if (old >= max) {
+			if (!capable(CAP_SYS_RESOURCE))
+				return false;
+			atomic_long_inc(count);
+			return true;
+		}
+	} while (!atomic_long_try_cmpxchg(count, &old, old + 1));
+	return true;
+}
+
+/* Timeouts and their states; under ctx->lock unless it says otherwise. */
+
+static bool readable(struct dev_ctx *ctx)
+{
+	return READ_ONCE(ctx->done);
+}
+
+static bool ended(struct dev_ctx *ctx)
+{
+	/* Pairs with end_if_over(): who sees the end sees all records. */
+	return smp_load_acquire(&ctx->ended);
+}
+
+static void end_if_over(struct dev_ctx *ctx)
+{
+	/* Nothing becomes pending after a stop. */
+	if (!ctx->stopped || ctx->stats.pending)
+		return;
+	/* Pairs with ended(). */
+	smp_store_release(&ctx->ended, true);
+	wake_up_poll(&ctx->wait, EPOLLHUP | EPOLLIN | EPOLLRDNORM);
+}
+
+static void make_free(struct dev_ctx *ctx, struct dev_timeout *dt)
+{
+	dt->state = DEV_FREE;
+	ctx->live--;
+	atomic_long_dec(&ctx->user->timeouts);
+	if (dt->id >> ID_INDEX_BITS == ID_LAST_GEN)
+		return;
+	dt->next = ctx->free;
+	ctx->free = dt;
+}
+
+static void make_done(struct dev_ctx *ctx, struct dev_timeout *dt, u8 kind)
+{
+	dt->state = DEV_DONE;
+	dt->kind = kind;
+	dt->fired = hwtimer_wheel_now(ctx->wheel);
+	dt->next = NULL;
+	WRITE_ONCE(*ctx->done_tail, dt);
+	/* With records before it, everybody was woken when the first came. */
+	if (ctx->done_tail == &ctx->done)
+		wake_up_poll(&ctx->wait, EPOLLIN | EPOLLRDNORM);
+	ctx->done_tail = &dt->next;
+	ctx->stats.unread++;
+	ctx->stats.pending--;
+	end_if_over(ctx);
+}
+
+static struct dev_timeout *find_pending(struct dev_ctx *ctx, u64 id)
+{
+	struct dev_timeout *dt = xa_load(&ctx->table, id & ID_INDEX_MASK);
+
+	return dt && dt->id == id && dt->state == DEV_PENDING ? dt : NULL;
+}
+
+/* The callback, in the wheel's worker. */
+static void dev_expired(struct hwtimer_timeout *t)
+{
+	struct dev_timeout *dt = container_of(t, struct dev_timeout, timeout);
+	struct dev_ctx *ctx = dt->ctx;
+
+	spin_lock(&ctx->lock);
+	ctx->stats.expired++;
+	make_done(ctx, dt, HWTIMER_EXPIRED);
+	spin_unlock(&ctx->lock);
+}
+
+/* Add a timeout to the table. Not under the lock; may sleep. */
+static int grow(struct dev_ctx *ctx)
+{
+	struct dev_timeout *dt = kmem_cache_zalloc(timeout_cache, GFP_KERNEL_ACCOUNT);
+	u32 index;
+	int ret;
+
+	if (!dt)
+		return -ENOMEM;
+	dt->ctx = ctx;
+	hwtimer_init(&dt->timeout, ctx->wheel, dev_expired);
+	ret = xa_alloc(&ctx->table, &index, dt, XA_LIMIT(0, ID_INDEX_MASK),
+		       GFP_KERNEL_ACCOUNT);
+	if (ret) {
+		kmem_cache_free(timeout_cache, dt);
+		return ret == -EBUSY ? -EAGAIN : ret;
+	}
+
+	spin_lock(&ctx->lock);
+	dt->id = index;
+	dt->next = ctx->free;
+	ctx->free = dt;
+	spin_unlock(&ctx->lock);
+	return 0;
+}
+
+/* Take a free timeout, and so a place below the caps. Not under the lock. */
+static struct dev_timeout *reserve(struct dev_ctx *ctx)
+{
+	struct dev_timeout *dt;
+	int ret;
+
+	if (!charge(&ctx->user->timeouts, READ_ONCE(max_user_timeouts))) {
+		spin_lock(&ctx->lock);
+		ctx->stats.rejected++;
+		spin_unlock(&ctx->lock);
+		return ERR_PTR(-EDQUOT);
+	}
+
+	spin_lock(&ctx->lock);
+	/* The wheel does not change from here on. */
+	ctx->used = true;
+	for (;;) {
+		ret = -ESHUTDOWN;
+		if (ctx->stopped)
+			break;
+		if (ctx->live >= ctx->cap) {
+			ctx->stats.rejected++;
+			ret = -EAGAIN;
+			break;
+		}
+		dt = ctx->free;
+		if (dt) {
+			ctx->free = dt->next;
+			ctx->live++;
+			dt->id += 1ULL << ID_INDEX_BITS;
+			dt->state = DEV_RESERVED;
+			spin_unlock(&ctx->lock);
+			return dt;
+		}
+		spin_unlock(&ctx->lock);
+		ret = grow(ctx);
+		spin_lock(&ctx->lock);
+		if (ret)
+			break;
+	}
+	spin_unlock(&ctx->lock);
+	atomic_long_dec(&ctx->user->timeouts);
+	return ERR_PTR(ret);
+}
+
+/* Commands. */
+
+/* Any size from the first version's on; what we do not know must be 0. */
+static int get_arg(void *arg, size_t size, size_t first_size,
+		   const void __user *from, size_t user_size)
+{
+	if (user_size < first_size)
+		return -EINVAL;
+	return copy_struct_from_user(arg, size, from, user_size);
+}
+
+static int put_arg(void __user *to, size_t user_size, const void *arg, size_t size)
+{
+	return copy_to_user(to, arg, min(size, user_size)) ? -EFAULT : 0;
+}
+
+#define GET_ARG(arg, from, user_size)	\
+	get_arg(&(arg), sizeof(arg), sizeof(arg), from, user_size)
+#define PUT_ARG(to, user_size, arg)	\
+	put_arg(to, user_size, &(arg), sizeof(arg))
+
+/* The deadline in ns that a program means, or HWTIMER_NEVER. */
+static u64 asked_deadline(const struct hwtimer_wheel *wheel, u32 flags, u64 time)
+{
+	u64 deadline = time;
+
+	if (flags & HWTIMER_RELATIVE &&
+	    check_add_overflow(hwtimer_wheel_now(wheel), time, &deadline))
+		deadline = HWTIMER_NEVER;
+	return deadline < hwtimer_wheel_horizon(wheel) ? deadline : HWTIMER_NEVER;
+}
+
+static struct hwtimer_wheel *own_wheel(struct dev_ctx *ctx,
+				       const struct hwtimer_setup *arg)
+{
+	struct hwtimer_wheel_params params = {
+		.tick_ns = arg->tick_ns,
+		.slots = arg->slots,
+		.flags = HWTIMER_WHEEL_ACCOUNT,
+	};
+	struct hwtimer_wheel *wheel;
+	char name[HWTIMER_NAME_LEN];
+
+	if (!arg->tick_ns || !arg->slots || arg->slots > HWTIMER_MAX_SLOTS)
+		return ERR_PTR(-EINVAL);
+	if ((arg->tick_ns < READ_ONCE(min_tick_ns) ||
+	     arg->slots > READ_ONCE(max_user_slots)) && !capable(CAP_SYS_RESOURCE))
+		return ERR_PTR(-EPERM);
+	if (!charge(&ctx->user->wheels, READ_ONCE(max_user_wheels)))
+		return ERR_PTR(-EDQUOT);
+
+	snprintf(name, sizeof(name), "pid-%d", task_tgid_nr(current));
+	params.name = name;
+	wheel = hwtimer_wheel_create(&params);
+	if (IS_ERR(wheel))
+		atomic_long_dec(&ctx->user->wheels);
+	return wheel;
+}
+
+static long dev_setup(struct dev_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_wheel *wheel = shared_wheel;
+	struct hwtimer_setup arg;
+	bool own;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	own = arg.flags & HWTIMER_SETUP_OWN_WHEEL;
+	if (arg.flags & ~HWTIMER_SETUP_OWN_WHEEL || arg.clockid != CLOCK_MONOTONIC ||
+	    arg.levels > 1 || arg.cap > MAX_CAP ||
+	    (!own && (arg.tick_ns || arg.slots)))
+		return -EINVAL;
+
+	mutex_lock(&ctx->control);
+	spin_lock(&ctx->lock);
+	if (ctx->stopped)
+		ret = -ESHUTDOWN;
+	else if (ctx->set_up || ctx->used)
+		ret = -EBUSY;
+	spin_unlock(&ctx->lock);
+	if (ret)
+		goto out;
+	if (own) {
+		wheel = own_wheel(ctx, &arg);
+		if (IS_ERR(wheel)) {
+			ret = PTR_ERR(wheel);
+			goto out;
+		}
+	}
+
+	arg.tick_ns = hwtimer_wheel_tick_ns(wheel);
+	arg.slots = hwtimer_wheel_slots(wheel);
+	arg.levels = 1;
+	arg.cap = arg.cap ?: MAX_CAP;
+	ret = PUT_ARG(uarg, size, arg);
+	if (!ret) {
+		/* A schedule may have been faster. */
+		spin_lock(&ctx->lock);
+		if (ctx->used) {
+			ret = -EBUSY;
+		} else {
+			ctx->set_up = true;
+			ctx->own_wheel = own;
+			WRITE_ONCE(ctx->wheel, wheel);
+			ctx->cap = arg.cap;
+		}
+		spin_unlock(&ctx->lock);
+	}
+	if (ret && own) {
+		hwtimer_wheel_destroy(wheel);
+		atomic_long_dec(&ctx->user->wheels);
+	}
+out:
+	mutex_unlock(&ctx->control);
+	return ret;
+}
+
+static long dev_schedule(struct dev_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_schedule arg;
+	struct dev_timeout *dt;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags & ~HWTIMER_RELATIVE || arg.pad)
+		return -EINVAL;
+
+	dt = reserve(ctx);
+	if (IS_ERR(dt))
+		return PTR_ERR(dt);
+	arg.id = dt->id;
+	arg.deadline = asked_deadline(ctx->wheel, arg.flags, arg.time);
+	/* The answer first: once armed, it cannot be undone for sure. */
+	ret = PUT_ARG(uarg, size, arg);
+
+	spin_lock(&ctx->lock);
+	if (!ret && ctx->stopped)
+		ret = -ESHUTDOWN;
+	if (!ret)
+		ret = hwtimer_schedule_at(&dt->timeout, arg.deadline);
+	if (ret) {
+		make_free(ctx, dt);
+	} else {
+		dt->user_data = arg.user_data;
+		dt->deadline = arg.deadline;
+		dt->state = DEV_PENDING;
+		ctx->stats.scheduled++;
+		ctx->stats.pending++;
+	}
+	spin_unlock(&ctx->lock);
+	return ret;
+}
+
+static long dev_touch(struct dev_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_touch arg;
+	struct dev_timeout *dt;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags & ~HWTIMER_RELATIVE || arg.pad)
+		return -EINVAL;
+
+	/* With ctx->wheel not settled yet there is nothing to be found either. */
+	arg.deadline = asked_deadline(READ_ONCE(ctx->wheel), arg.flags, arg.time);
+	ret = PUT_ARG(uarg, size, arg);
+	if (ret)
+		return ret;
+
+	spin_lock(&ctx->lock);
+	dt = find_pending(ctx, arg.id);
+	if (ctx->stopped)
+		ret = -ESHUTDOWN;
+	else if (dt)
+		ret = hwtimer_touch_at(&dt->timeout, arg.deadline);
+	else
+		ret = -ENOENT;
+	if (!ret) {
+		dt->deadline = arg.deadline;
+		ctx->stats.touched++;
+	}
+	spin_unlock(&ctx->lock);
+	return ret;
+}
+
+static long dev_cancel(struct dev_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_cancel arg;
+	struct dev_timeout *dt;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags || arg.pad)
+		return -EINVAL;
+
+	spin_lock(&ctx->lock);
+	dt = find_pending(ctx, arg.id);
+	if (dt && hwtimer_cancel(&dt->timeout)) {
+		ctx->stats.cancelled++;
+		ctx->stats.pending--;
+		make_free(ctx, dt);
+		end_if_over(ctx);
+	} else {
+		ret = -ENOENT;
+	}
+	spin_unlock(&ctx->lock);
+	return ret;
+}
+
+static long dev_query(struct dev_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_query arg;
+	struct dev_timeout *dt;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags || arg.pad)
+		return -EINVAL;
+
+	spin_lock(&ctx->lock);
+	dt = find_pending(ctx, arg.id);
+	if (dt && hwtimer_is_pending(&dt->timeout)) {
+		arg.user_data = dt->user_data;
+		arg.deadline = dt->deadline;
+	} else {
+		ret = -ENOENT;
+	}
+	spin_unlock(&ctx->lock);
+	return ret ?: PUT_ARG(uarg, size, arg);
+}
+
+static long dev_stop(struct dev_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_stop arg;
+	struct dev_timeout *dt;
+	unsigned long index;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags || arg.pad)
+		return -EINVAL;
+
+	arg.handed_back = 0;
+	mutex_lock(&ctx->control);
+	spin_lock(&ctx->lock);
+	ctx->stopped = true;
+	end_if_over(ctx);
+	spin_unlock(&ctx->lock);
+	xa_for_each(&ctx->table, index, dt) {
+		spin_lock(&ctx->lock);
+		if (dt->state == DEV_PENDING && hwtimer_cancel(&dt->timeout)) {
+			ctx->stats.handed_back++;
+			arg.handed_back++;
+			make_done(ctx, dt, HWTIMER_HANDED_BACK);
+		}
+		spin_unlock(&ctx->lock);
+		cond_resched();
+	}
+	mutex_unlock(&ctx->control);
+	return PUT_ARG(uarg, size, arg);
+}
+
+static long dev_stats(struct dev_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_stats arg;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags || arg.pad)
+		return -EINVAL;
+
+	spin_lock(&ctx->lock);
+	arg = ctx->stats;
+	arg.cap = ctx->cap;
+	arg.now = hwtimer_wheel_now(ctx->wheel);
+	spin_unlock(&ctx->lock);
+	return PUT_ARG(uarg, size, arg);
+}
+
+/* File operations. */
+
+/* A command whatever the size of its argument. */
+#define COMMAND(cmd)	((cmd) & ~IOCSIZE_MASK)
+
+static long dev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct dev_ctx *ctx = file->private_data;
+	void __user *uarg = (void __user *)arg;
+	size_t size = _IOC_SIZE(cmd);
+
+	switch (COMMAND(cmd)) {
+	case COMMAND(HWTIMER_IOC_SETUP):
+		return dev_setup(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_SCHEDULE):
+		return dev_schedule(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_TOUCH):
+		return dev_touch(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_CANCEL):
+		return dev_cancel(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_QUERY):
+		return dev_query(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_STOP):
+		return dev_stop(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_STATS):
+		return dev_stats(ctx, uarg, size);
+	default:
+		return -ENOTTY;
+	}
+}
+
+/* Look at up to @max records, without taking them. */
+static unsigned int peek(struct dev_ctx *ctx, struct hwtimer_record *records,
+			 unsigned int max)
+{
+	const struct dev_timeout *dt;
+	unsigned int n = 0;
+
+	spin_lock(&ctx->lock);
+	for (dt = ctx->done; dt && n < max; dt = dt->next)
+		records[n++] = (struct hwtimer_record){
+			.id = dt->id,
+			.user_data = dt->user_data,
+			.deadline = dt->deadline,
+			.fired = dt->fired,
+			.kind = dt->kind,
+		};
+	spin_unlock(&ctx->lock);
+	return n;
+}
+
+/* Take the first @n. */
+static void take(struct dev_ctx *ctx, unsigned int n)
+{
+	struct dev_timeout *dt;
+
+	spin_lock(&ctx->lock);
+	while (n--) {
+		dt = ctx->done;
+		WRITE_ONCE(ctx->done, dt->next);
+		if (!ctx->done)
+			ctx->done_tail = &ctx->done;
+		ctx->stats.unread--;
+		make_free(ctx, dt);
+	}
+	spin_unlock(&ctx->lock);
+}
+
+/*
+ * Records are taken when they have been copied, so a fault loses none. Under
+ * read_lock, so nobody else takes what we look at.
+ */
+static ssize_t read_records(struct dev_ctx *ctx, struct iov_iter *to)
+{
+	struct hwtimer_record records[READ_BATCH];
+	size_t size = sizeof(records[0]), copied;
+	ssize_t done = 0;
+	unsigned int n;
+
+	do {
+		n = peek(ctx, records, min_t(size_t, READ_BATCH,
+					     iov_iter_count(to) / size));
+		if (!n)
+			return done;
+		copied = copy_to_iter(records, n * size, to);
+		take(ctx, copied / size);
+		done += copied - copied % size;
+	} while (copied == n * size);
+	return done ?: -EFAULT;
+}
+
+static ssize_t dev_read_iter(struct kiocb *iocb, struct iov_iter *to)
+{
+	struct dev_ctx *ctx = iocb->ki_filp->private_data;
+	bool nowait = iocb->ki_flags & IOCB_NOWAIT;
+	bool block = !nowait && !(iocb->ki_filp->f_flags & O_NONBLOCK);
+	ssize_t ret;
+
+	if (iov_iter_count(to) < sizeof(struct hwtimer_record))
+		return -EINVAL;
+
+	for (;;) {
+		bool last;
+
+		if (nowait) {
+			if (!mutex_trylock(&ctx->read_lock))
+				return -EAGAIN;
+		} else if (mutex_lock_interruptible(&ctx->read_lock)) {
+			return -ERESTARTSYS;
+		}
+		/* Looked at first: all records come before the end. */
+		last = ended(ctx);
+		ret = read_records(ctx, to);
+		mutex_unlock(&ctx->read_lock);
+		if (ret || last)
+			return ret;
+		if (!block)
+			return -EAGAIN;
+		ret = wait_event_interruptible(ctx->wait,
+					       readable(ctx) || ended(ctx));
+		if (ret)
+			return ret;
+	}
+}
+
+static __poll_t dev_poll(struct file *file, poll_table *wait)
+{
+	struct dev_ctx *ctx = file->private_data;
+	__poll_t events = 0;
+
+	poll_wait(file, &ctx->wait, wait);
+	if (readable(ctx))
+		events |= EPOLLIN | EPOLLRDNORM;
+	if (ended(ctx))
+		events |= EPOLLHUP;
+	return events;
+}
+
+static void dev_show_fdinfo(struct seq_file *m, struct file *file)
+{
+	struct dev_ctx *ctx = file->private_data;
+	const struct hwtimer_wheel *wheel;
+	u64 pending, unread, cap;
+	bool own, stopped;
+
+	spin_lock(&ctx->lock);
+	wheel = ctx->wheel;
+	own = ctx->own_wheel;
+	stopped = ctx->stopped;
+	pending = ctx->stats.pending;
+	unread = ctx->stats.unread;
+	cap = ctx->cap;
+	spin_unlock(&ctx->lock);
+
+	seq_printf(m, "clockid: %d\n", CLOCK_MONOTONIC);
+	seq_printf(m, "own_wheel: %d\n", own);
+	seq_printf(m, "tick_ns: %llu\n", hwtimer_wheel_tick_ns(wheel));
+	seq_printf(m, "slots: %u\n", hwtimer_wheel_slots(wheel));
+	seq_printf(m, "stopped: %d\n", stopped);
+	seq_printf(m, "pending: %llu\n", pending);
+	seq_printf(m, "unread: %llu\n", unread);
+	seq_printf(m, "cap: %llu\n", cap);
+	seq_printf(m, "user_timeouts: %ld\n", atomic_long_read(&ctx->user->timeouts));
+	seq_printf(m, "user_wheels: %ld\n", atomic_long_read(&ctx->user->wheels));
+}
+
+static void free_ctx(struct work_struct *work)
+{
+	struct dev_ctx *ctx = container_of(work, struct dev_ctx, free_work);
+	struct dev_timeout *dt;
+	unsigned long index;
+
+	xa_for_each(&ctx->table, index, dt) {
+		kmem_cache_free(timeout_cache, dt);
+		cond_resched();
+	}
+	xa_destroy(&ctx->table);
+	if (ctx->own_wheel)
+		hwtimer_wheel_destroy(ctx->wheel);
+	user_put(ctx->user);
+	kfree(ctx);
+}
+
+static void put_ctx(struct dev_ctx *ctx)
+{
+	if (atomic_long_dec_and_test(&ctx->held))
+		queue_work(free_wq, &ctx->free_work);
+}
+
+static void dev_released(struct hwtimer_timeout *t)
+{
+	put_ctx(container_of(t, struct dev_timeout, timeout)->ctx);
+}
+
+static int dev_open(struct inode *inode, struct file *file)
+{
+	struct dev_ctx *ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
+
+	if (!ctx)
+		return -ENOMEM;
+	ctx->user = user_get();
+	if (!ctx->user) {
+		kfree(ctx);
+		return -ENOMEM;
+	}
+	mutex_init(&ctx->control);
+	mutex_init(&ctx->read_lock);
+	spin_lock_init(&ctx->lock);
+	init_waitqueue_head(&ctx->wait);
+	xa_init_flags(&ctx->table, XA_FLAGS_ALLOC | XA_FLAGS_ACCOUNT);
+	atomic_long_set(&ctx->held, 1);
+	INIT_WORK(&ctx->free_work, free_ctx);
+	ctx->wheel = shared_wheel;
+	ctx->done_tail = &ctx->done;
+	ctx->cap = MAX_CAP;
+	file->private_data = ctx;
+	file->f_mode |= FMODE_NOWAIT;
+	return stream_open(inode, file);
+}
+
+/*
+ * The last close. Does not wait for the shared wheel's worker: each timeout is
+ * released, and the last one that the worker lets go of has the context freed.
+ */
+static int dev_release(struct inode *inode, struct file *file)
+{
+	struct dev_ctx *ctx = file->private_data;
+	struct dev_timeout *dt;
+	unsigned long index;
+
+	atomic_long_sub(ctx->live, &ctx->user->timeouts);
+	if (ctx->own_wheel) {
+		/* Now, so that the user may have another one at once. */
+		hwtimer_wheel_stop(ctx->wheel, NULL);
+		atomic_long_dec(&ctx->user->wheels);
+	}
+	xa_for_each(&ctx->table, index, dt) {
+		atomic_long_inc(&ctx->held);
+		hwtimer_release(&dt->timeout, dev_released);
+		cond_resched();
+	}
+	put_ctx(ctx);
+	return 0;
+}
+
+static const struct file_operations dev_fops = {
+	.owner		= THIS_MODULE,
+	.open		= dev_open,
+	.release	= dev_release,
+	.read_iter	= dev_read_iter,
+	.poll		= dev_poll,
+	.unlocked_ioctl	= dev_ioctl,
+	.compat_ioctl	= compat_ptr_ioctl,
+	.show_fdinfo	= dev_show_fdinfo,
+};
+
+static struct miscdevice dev_misc = {
+	.minor	= MISC_DYNAMIC_MINOR,
+	.name	= "hwtimer",
+	.fops	= &dev_fops,
+	.mode	= 0600,
+};
+
+/**
+ * hwtimer_dev_init - bring up the device and its shared wheel
+ *
+ * Return: 0 or a negative error.
+ */
+int __init hwtimer_dev_init(void)
+{
+	struct hwtimer_wheel_params params = {
+		.name = "dev",
+		.tick_ns = tick_ns,
+		.slots = slots,
+	};
+	int ret;
+
+	timeout_cache = KMEM_CACHE(dev_timeout, 0);
+	if (!timeout_cache)
+		return -ENOMEM;
+	free_wq = alloc_workqueue("hwtimer_free", WQ_UNBOUND, 0);
+	if (!free_wq) {
+		ret = -ENOMEM;
+		goto err_cache;
+	}
+	shared_wheel = hwtimer_wheel_create(&params);
+	if (IS_ERR(shared_wheel)) {
+		ret = PTR_ERR(shared_wheel);
+		pr_err("hwtimer: no wheel of tick_ns=%llu slots=%u: %d\n", tick_ns,
+		       slots, ret);
+		goto err_wq;
+	}
+	ret = misc_register(&dev_misc);
+	if (ret)
+		goto err_wheel;
+	return 0;
+
+err_wheel:
+	hwtimer_wheel_destroy(shared_wheel);
+err_wq:
+	destroy_workqueue(free_wq);
+err_cache:
+	kmem_cache_destroy(timeout_cache);
+	return ret;
+}
+
+/**
+ * hwtimer_dev_exit - take it down; no file is open any more
+ */
+void hwtimer_dev_exit(void)
+{
+	misc_deregister(&dev_misc);
+	/* The worker, or stop in its place, lets go of what was released. */
+	hwtimer_wheel_stop(shared_wheel, NULL);
+	/* Waits until all contexts are freed. */
+	destroy_workqueue(free_wq);
+	hwtimer_wheel_destroy(shared_wheel);
+	kmem_cache_destroy(timeout_cache);
+}

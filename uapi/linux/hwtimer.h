@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
+/*
+ * /dev/hwtimer: millions of approximate timeouts on one file descriptor.
+ *
+ * An open file description is a context with timeouts of its own. A program
+ * schedules timeouts with HWTIMER_IOC_SCHEDULE, pushes them back with
+ * HWTIMER_IOC_TOUCH, and reads a struct hwtimer_record for each one that
+ * expired. Nothing is global; the last close ends all of them.
+ *
+ * Times are ns on CLOCK_MONOTONIC. A timeout expires at the first tick of its
+ * wheel at or after its deadline: never early, late by at most a tick plus
+ * the time the machine takes. Inside a time namespace, absolute times are those
+ * of the initial namespace; take "now" from HWTIMER_IOC_STATS there, or use
+ * relative times.
+ *
+ * Growing: each structure may get fields at its end. The size that a caller
+ * was compiled with is part of the ioctl number. The kernel takes an older,
+ * shorter structure as if the new fields were 0 (not shorter than the first
+ * version, -EINVAL), and a newer, longer one if what it does not know is 0
+ * (-E2BIG). Fields and flags that this version does not know must be 0
+ * (-EINVAL). An ioctl that fails changes nothing, and what it returned in the
+ * structure means nothing.
+ *
+ * Errors that every ioctl has in common: -EFAULT (the structure is not readable
+ * or not writable), -ENOTTY (no such command), -E2BIG and -EINVAL as above.
+ * After -EFAULT nothing was done, except by STOP, which is done even if its
+ * answer cannot be written.
+ *
+ * read(2): as many whole records as fit, oldest first. Blocks until there is
+ * one, or -EAGAIN with O_NONBLOCK. 0 once HWTIMER_IOC_STOP was called and all
+ * was read. -EINVAL if the buffer is shorter than a record; -EFAULT if the first
+ * record could not be copied; a record that could not be copied stays unread.
+ *
+ * poll(2), epoll(7): POLLIN | POLLRDNORM while there are records to read;
+ * POLLHUP once stopped.
+ *
+ * close(2): timeouts still pending end unseen.
+ */
+#ifndef _UAPI_LINUX_HWTIMER_H
+#define _UAPI_LINUX_HWTIMER_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+/* The deadline of a timeout that was scheduled too far out ever to expire. */
+#define HWTIMER_NEVER		(~0ULL)
+
+/* hwtimer_setup.flags */
+#define HWTIMER_SETUP_OWN_WHEEL	0x00000001U	/* not the shared wheel */
+
+/**
+ * struct hwtimer_setup - choose the wheel and the cap of a context
+ * @flags: HWTIMER_SETUP_OWN_WHEEL, or 0 for the shared wheel
+ * @clockid: CLOCK_MONOTONIC (1)
+ * @tick_ns: own wheel: ns per tick; shared wheel: 0. Out: the wheel's
+ * @slots: own wheel: slots per round; shared wheel: 0. Out: the wheel's
+ * @levels: 0 or 1
+ * @cap: how many timeouts may be live (pending, or expired and unread) at
+ *	once; 0: as many as the system allows. Out: what holds
+ *
+ * Optional; before the first HWTIMER_IOC_SCHEDULE, and once.
+ *
+ * -EINVAL	unknown flag; clockid is not CLOCK_MONOTONIC; levels above 1;
+ *		shared wheel: tick_ns or slots is not 0; own wheel: tick_ns is
+ *		0, slots is 0 or above 2^30, or their product is above 2^60 - 1;
+ *		cap is above what an id can number (2^24)
+ * -EPERM	tick_ns is below, or slots above, what the module's parameters
+ *		grant without CAP_SYS_RESOURCE
+ * -EDQUOT	the user has as many wheels of its own as it may
+ * -EBUSY	the context was set up before, or a SCHEDULE came first
+ * -ESHUTDOWN	the context was stopped
+ * -ENOMEM	no memory for the wheel
+ */
+struct hwtimer_setup {
+	__u32 flags;
+	__u32 clockid;
+	__aligned_u64 tick_ns;
+	__u32 slots;
+	__u32 levels;
+	__aligned_u64 cap;
+};
+
+/* hwtimer_schedule.flags, hwtimer_touch.flags */
+#define HWTIMER_RELATIVE	0x00000001U	/* time is a delay from now */
+
+/**
+ * struct hwtimer_schedule - arm a new timeout
+ * @flags: HWTIMER_RELATIVE, or 0
+ * @pad: 0
+ * @time: deadline in ns, or with HWTIMER_RELATIVE the delay in ns. A time in
+ *	the past, or a delay of 0, expires at the next tick; a time too far
+ *	out for the wheel never does
+ * @user_data: comes back in the record
+ * @id: out: names the timeout until it ends. Never 0, and never used again in
+ *	this context
+ * @deadline: out: the deadline in ns, or HWTIMER_NEVER
+ *
+ * -EINVAL	unknown flag; pad is not 0
+ * -EAGAIN	the context has as many live timeouts as its cap allows
+ * -EDQUOT	the user has as many live timeouts as it may
+ * -ESHUTDOWN	the context was stopped
+ * -ENOMEM	no memory, or the cgroup's limit is reached
+ */
+struct hwtimer_schedule {
+	__u32 flags;
+	__u32 pad;
+	__aligned_u64 time;
+	__aligned_u64 user_data;
+	__aligned_u64 id;
+	__aligned_u64 deadline;
+};
+
+/**
+ * struct hwtimer_touch - give a pending timeout another deadline
+ * @flags: HWTIMER_RELATIVE, or 0
+ * @pad: 0
+ * @id: which one
+ * @time: as in struct hwtimer_schedule; earlier or later than before
+ * @deadline: out: the new deadline in ns, or HWTIMER_NEVER
+ *
+ * -EINVAL	unknown flag; pad is not 0
+ * -ENOENT	no such timeout is pending: it expired or was cancelled, or the
+ *		id is not one of this context
+ * -ESHUTDOWN	the context was stopped
+ */
+struct hwtimer_touch {
+	__u32 flags;
+	__u32 pad;
+	__aligned_u64 id;
+	__aligned_u64 time;
+	__aligned_u64 deadline;
+};
+
+/**
+ * struct hwtimer_cancel - end a pending timeout; it will not expire
+ * @flags: 0
+ * @pad: 0
+ * @id: which one
+ *
+ * -EINVAL	unknown flag; pad is not 0
+ * -ENOENT	no such timeout is pending. If it expired, its record is there
+ *		to be read, or was read
+ */
+struct hwtimer_cancel {
+	__u32 flags;
+	__u32 pad;
+	__aligned_u64 id;
+};
+
+/**
+ * struct hwtimer_query - look at a pending timeout
+ * @flags: 0
+ * @pad: 0
+ * @id: which one
+ * @user_data: out: as scheduled
+ * @deadline: out: in ns, or HWTIMER_NEVER
+ *
+ * -EINVAL	unknown flag; pad is not 0
+ * -ENOENT	no such timeout is pending
+ */
+struct hwtimer_query {
+	__u32 flags;
+	__u32 pad;
+	__aligned_u64 id;
+	__aligned_u64 user_data;
+	__aligned_u64 deadline;
+};
+
+/**
+ * struct hwtimer_stop - end the context and hand back what was pending
+ * @flags: 0
+ * @pad: 0
+ * @handed_back: out: how many timeouts were pending
+ *
+ * Each timeout that was pending becomes a record of kind HWTIMER_HANDED_BACK,
+ * to be read after the expiries that came before. Nothing can be armed from then
+ * on. A second stop hands back 0.
+ *
+ * -EINVAL	unknown flag; pad is not 0
+ */
+struct hwtimer_stop {
+	__u32 flags;
+	__u32 pad;
+	__aligned_u64 handed_back;
+};
+
+/**
+ * struct hwtimer_stats - what a context did so far
+ * @flags: 0
+ * @pad: 0
+ * @now: the clock, in ns
+ * @scheduled: timeouts scheduled
+ * @touched: deadlines changed
+ * @cancelled: timeouts cancelled
+ * @expired: timeouts expired
+ * @handed_back: timeouts that stop handed back
+ * @rejected: HWTIMER_IOC_SCHEDULE at a cap
+ * @pending: timeouts pending now
+ * @unread: records to be read now
+ * @cap: the context's cap on pending plus unread
+ *
+ * At any time scheduled = pending + cancelled + expired + handed_back.
+ *
+ * -EINVAL	unknown flag; pad is not 0
+ */
+struct hwtimer_stats {
+	__u32 flags;
+	__u32 pad;
+	__aligned_u64 now;
+	__aligned_u64 scheduled;
+	__aligned_u64 touched;
+	__aligned_u64 cancelled;
+	__aligned_u64 expired;
+	__aligned_u64 handed_back;
+	__aligned_u64 rejected;
+	__aligned_u64 pending;
+	__aligned_u64 unread;
+	__aligned_u64 cap;
+};
+
+/* hwtimer_record.kind */
+#define HWTIMER_EXPIRED		1
+#define HWTIMER_HANDED_BACK	2	/* pending when the context was stopped */
+
+/**
+ * struct hwtimer_record - what read(2) returns for a timeout that ended
+ * @id: which one; the id is no longer valid
+ * @user_data: as scheduled
+ * @deadline: in ns, or HWTIMER_NEVER
+ * @fired: when it expired or was handed back, in ns; not before the deadline if
+ *	it expired
+ * @overruns: 0 (periods missed, for periodic timeouts)
+ * @kind: HWTIMER_EXPIRED or HWTIMER_HANDED_BACK
+ * @pad: 0
+ */
+struct hwtimer_record {
+	__aligned_u64 id;
+	__aligned_u64 user_data;
+	__aligned_u64 deadline;
+	__aligned_u64 fired;
+	__aligned_u64 overruns;
+	__u32 kind;
+	__u32 pad;
+};
+
+#define HWTIMER_IOC_MAGIC	0xBE
+#define HWTIMER_IOC_SETUP	_IOWR(HWTIMER_IOC_MAGIC, 0x00, struct hwtimer_setup)
+#define HWTIMER_IOC_SCHEDULE	_IOWR(HWTIMER_IOC_MAGIC, 0x01, struct hwtimer_schedule)
+#define HWTIMER_IOC_TOUCH	_IOWR(HWTIMER_IOC_MAGIC, 0x02, struct hwtimer_touch)
+#define HWTIMER_IOC_CANCEL	_IOW(HWTIMER_IOC_MAGIC, 0x03, struct hwtimer_cancel)
+#define HWTIMER_IOC_QUERY	_IOWR(HWTIMER_IOC_MAGIC, 0x04, struct hwtimer_query)
+#define HWTIMER_IOC_STOP	_IOWR(HWTIMER_IOC_MAGIC, 0x05, struct hwtimer_stop)
+#define HWTIMER_IOC_STATS	_IOWR(HWTIMER_IOC_MAGIC, 0x06, struct hwtimer_stats)
+
+#endif /* _UAPI_LINUX_HWTIMER_H */
