@@ -760,12 +760,12 @@ static void visit(struct hwtimer_wheel *w, unsigned int *budget)
 
 /*
  * The first tick from cur to @last with something due in its bucket; @last + 1 if
- * there is none. Looks a round ahead at the most.
+ * there is none. Looks at each bucket once at the most.
  */
 static u64 next_tick(const struct hwtimer_wheel *w, u64 last)
 {
 	unsigned int slots = w->level.slots;
-	u64 tick = w->cur, end;
+	u64 tick = w->cur, first = last + 1, end;
 
 	end = min(last + 1, tick + slots);
 	while (tick < end) {
@@ -777,10 +777,12 @@ static u64 next_tick(const struct hwtimer_wheel *w, u64 last)
 		if (bit < stop) {
 			if (w->level.buckets[bit].next <= tick)
 				return tick;
+			/* Of a later round, which may be before last, too. */
+			first = min(first, w->level.buckets[bit].next);
 			tick++;
 		}
 	}
-	return last + 1;
+	return first;
 }
 
 /* False if the budget ran out. */
