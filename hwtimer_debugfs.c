@@ -18,7 +18,7 @@
 #include "hwtimer_internal.h"
 
 /* How many buckets the worker is asked to count at a time. */
-#define BUCKETS_AT_ONCE	64
+#define BUCKETS_AT_ONCE	256
 
 static struct dentry *root;
 
