@@ -47,6 +47,7 @@ struct hwtimer_monitor {
  * @sched: as in the parameters
  * @nice: the same
  * @task: the kthread; a reference of its own
+ * @actor: who does the worker's part: @task, or who stops the wheel
  * @debugfs: the wheel's directory, or an error
  * @list: on the list of live wheels
  */
@@ -59,6 +60,7 @@ struct hwtimer_worker {
 	enum hwtimer_sched	sched;
 	int			nice;
 	struct task_struct	*task;
+	struct task_struct	*actor;
 	struct dentry		*debugfs;
 	struct list_head	list;
 };

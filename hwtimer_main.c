@@ -60,6 +60,12 @@ static u64 after(s64 delay_ns)
 	return delay_ns > 0 ? now + delay_ns : now;
 }
 
+/* Are we what takes requests from the queues, and so inside a callback? */
+static bool is_worker(const struct hwtimer_worker *worker)
+{
+	return READ_ONCE(worker->actor) == current;
+}
+
 static void worker_kick(struct hwtimer_wheel *wheel)
 {
 	wake_up_process(to_worker(wheel)->task);
@@ -227,6 +233,7 @@ static int worker_create(struct hwtimer_worker *worker, const struct cpumask *cp
 	}
 	/* Kicks may come until the wheel is STOPPED, which is after the thread. */
 	worker->task = get_task_struct(task);
+	worker->actor = task;
 	wake_up_process(task);
 	return 0;
 }
@@ -333,13 +340,15 @@ int hwtimer_wheel_stop(struct hwtimer_wheel *wheel, struct list_head *pending)
 
 	if (pending)
 		INIT_LIST_HEAD(pending);
-	if (current == worker->task)
+	if (is_worker(worker))
 		return -EDEADLK;
 
 	mutex_lock(&wheel->worker_lock);
 	if (wheel_shutdown(wheel)) {
 		kthread_stop(worker->task);
+		WRITE_ONCE(worker->actor, current);
 		wheel_sweep(wheel, pending);
+		WRITE_ONCE(worker->actor, NULL);
 	}
 	mutex_unlock(&wheel->worker_lock);
 	return 0;
@@ -578,12 +587,12 @@ static int end_sync(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeou
 	bool ended = false;
 
 	might_sleep();
-	if (current != worker->task) {
+	if (!is_worker(worker)) {
 		wait_event(wheel->wait, let_go(t, end, &ended));
 		return ended;
 	}
 
-	/* A callback of this wheel: there is nobody to wait for but ourselves. */
+	/* Called back by this wheel: there is nobody to wait for but ourselves. */
 	if (READ_ONCE(wheel->running) == t) {
 		end(t);
 		pr_err_ratelimited("hwtimer: wheel %s: %ps waits for itself\n",

@@ -579,10 +579,17 @@ static void look_at(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	u64 old = atomic64_read(&t->word), new;
 	bool filed = old & WORD_FILED;
 
-	count(&w->drained);
 	do {
 		if (old & WORD_ARMED) {
 			new = (old & ~WORD_QUEUED) | WORD_FILED;
+		} else if (t == w->running) {
+			/*
+			 * The callback waits for another timeout, and so drains.
+			 * What was released must not be told before it returns.
+			 * QUEUED stays set, so nobody pushes it again.
+			 */
+			w->later = t;
+			return;
 		} else {
 			/* Off its list first: behind the cmpxchg it is not ours. */
 			if (filed)
@@ -592,6 +599,7 @@ static void look_at(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		}
 	} while (!atomic64_try_cmpxchg(&t->word, (s64 *)&old, new));
 
+	count(&w->drained);
 	if (new & WORD_FILED) {
 		/* FILED is set, so it stays ours; see (b) for later deadlines. */
 		if (filed)
@@ -665,6 +673,11 @@ static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 	w->ops->expire(w, t, fn, deadline);
 	/* Pairs with wheel_holds(). */
 	smp_store_release(&w->running, NULL);
+	if (unlikely(w->later)) {
+		t = w->later;
+		w->later = NULL;
+		look_at(w, t);
+	}
 	wake_waiters(w);
 }
 

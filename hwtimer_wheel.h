@@ -151,6 +151,7 @@ struct wheel_survey;
  * @cursor: where in the bucket of @now_tick the visit goes on; on no list
  *	while no visit is under way
  * @taken: requests taken from a queue, oldest first
+ * @later: @running, if the drain is to look at it when the callback returned
  * @drain_cpu: the CPU whose queue comes next; nr_cpu_ids: drain is over
  * @cur: the first tick that is not yet begun: nothing is filed before it
  * @now_tick: the tick that is being settled
@@ -189,6 +190,7 @@ struct hwtimer_wheel {
 	struct list_head	due;
 	struct list_head	cursor;
 	struct llist_node	*taken;
+	struct hwtimer_timeout	*later;
 	unsigned int		drain_cpu;
 	u64			cur;
 	u64			now_tick;
