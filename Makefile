@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# For people; what the kernel's build system reads is Kbuild.
+
+KDIR ?= /lib/modules/$(shell uname -r)/build
+DESTDIR ?=
+INSTALL_MOD_PATH ?= $(DESTDIR)
+DEPMOD ?= depmod
+
+# Debian's 6.1 has its full name nowhere else.
+release = $(shell awk -F'"' '/UTS_RELEASE/ { print $$2 }' $(KDIR)/include/generated/utsrelease.h)
+
+kbuild = $(MAKE) -C $(KDIR) M=$(CURDIR)
+
+.PHONY: all modules install modules_install clean help check test demo demo-here kdir
+
+all: modules
+
+modules: kdir
+	$(kbuild) modules
+
+install: modules_install
+
+modules_install: kdir
+	$(kbuild) INSTALL_MOD_PATH=$(INSTALL_MOD_PATH) modules_install
+	$(if $(INSTALL_MOD_PATH),,$(DEPMOD) -a $(release))
+
+clean: kdir
+	$(kbuild) clean
+	$(RM) -r out
+
+check:
+	@scripts/test check
+
+test:
+	@scripts/test $(T)
+
+demo:
+	@scripts/demo
+
+demo-here:
+	@scripts/demo --here
+
+kdir:
+	@test -e $(KDIR)/include/generated/utsrelease.h || { \
+		echo "No build directory of a kernel: $(KDIR)"; \
+		echo "Install the kernel's headers (Debian: apt install linux-headers-$$(uname -r))"; \
+		echo "or say where it is: make KDIR=..."; \
+		exit 1; \
+	} >&2
+
+help:
+	@echo 'Targets:'
+	@echo '  all, modules     build hwtimer.ko (the default)'
+	@echo '  install, modules_install'
+	@echo '                   install it below /lib/modules, or below DESTDIR/lib/modules'
+	@echo '  clean            remove what was built'
+	@echo '  check            warnings, sparse, checkpatch, kernel-doc, shellcheck'
+	@echo '  test             all tests; T="PART..." runs some of them, scripts/test -l lists them'
+	@echo '  demo             watch a stock kernel close idle connections, in a guest'
+	@echo '  demo-here        the same on this machine, which loads the module'
+	@echo ''
+	@echo 'Variables:'
+	@echo '  KDIR=DIR         the kernel to build against'
+	@echo '                   [$(KDIR)]'
+	@echo '  W=1, C=1, V=1    more warnings, sparse, the commands: as in the kernel'
+	@echo ''
+	@echo 'check, test and demo need no more than Debian 12: they install packages when run by'
+	@echo 'root, or say which, and keep kernels in ~/.cache/hwtimer.'
