@@ -48,14 +48,18 @@
  *
  * What a wheel promises is in README ("Promises").
  *
- * Deadlock: hwtimer_cancel_sync() and its like wait for the callback, so the
- * caller must not hold what the callback needs:
+ * Deadlock: hwtimer_cancel_sync() and its like wait for the worker, which has to
+ * take the timeout out of the wheel. So unlike with timer_delete_sync() the caller
+ * must not hold what any callback of the wheel needs, be it of another timeout:
  *
  *	CPU0 (worker)                   CPU1
  *	                                mutex_lock(&l);
- *	callback()
+ *	callback() of any timeout
  *	  mutex_lock(&l);   (waits)
  *	                                hwtimer_cancel_sync(t);  (waits: for ever)
+ *
+ * Nor may callbacks of two wheels wait for timeouts of each other's. Lockdep knows
+ * and reports both. hwtimer_release() has no such rule.
  */
 #ifndef HWTIMER_H
 #define HWTIMER_H
@@ -98,7 +102,7 @@ enum hwtimer_sched {
  * struct hwtimer_wheel_params - what a wheel is made of
  * @name: names the wheel in debugfs, in the worker's name and in messages; 1
  *	to HWTIMER_NAME_LEN - 1 characters, no '/'. A second wheel of the same
- *	name gets ".2" or so behind it.
+ *	name gets ".2" behind it, and so on.
  * @tick_ns: the time one slot stands for, and so how late a timeout may be
  * @slots: slots per round, 1 to HWTIMER_MAX_SLOTS, rounded up to a power of
  *	two. A timeout further out than a round costs a comparison per round.
@@ -138,7 +142,7 @@ int hwtimer_touch_at(struct hwtimer_timeout *timeout, u64 deadline_ns);
 bool hwtimer_cancel(struct hwtimer_timeout *timeout);
 int hwtimer_cancel_sync(struct hwtimer_timeout *timeout);
 int hwtimer_shutdown_sync(struct hwtimer_timeout *timeout);
-bool hwtimer_release(struct hwtimer_timeout *timeout, hwtimer_fn_t released);
+bool hwtimer_release(struct hwtimer_timeout *timeout, hwtimer_released_fn_t released);
 bool hwtimer_is_pending(const struct hwtimer_timeout *timeout);
 u64 hwtimer_deadline(const struct hwtimer_timeout *timeout);
 

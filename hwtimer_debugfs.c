@@ -18,7 +18,7 @@
 #include "hwtimer_internal.h"
 
 /* How many buckets the worker is asked to count at a time. */
-#define BUCKETS_AT_ONCE	256
+#define BUCKETS_AT_ONCE	64
 
 static struct dentry *root;
 
@@ -90,8 +90,10 @@ static int stats_show(struct seq_file *m, void *unused)
 	seq_printf(m, "ticks %lu\n", c.ticks);
 	seq_printf(m, "visits %lu\n", c.visits);
 	seq_printf(m, "refiled %lu\n", c.refiled);
-	seq_printf(m, "long_callbacks %lu\n", READ_ONCE(monitor->long_callbacks));
 	spin_lock(&monitor->lock);
+	seq_printf(m, "long_callbacks %lu\n", monitor->long_callbacks);
+	seq_printf(m, "long_callback %s\n",
+		   monitor->long_callbacks ? monitor->long_fn : "-");
 	seq_printf(m, "longest_callback_ns %llu\n", monitor->longest_ns);
 	seq_printf(m, "longest_callback %s\n",
 		   monitor->longest_ns ? monitor->longest_fn : "-");
@@ -107,7 +109,7 @@ static void *buckets_at(struct seq_file *m, loff_t pos)
 	struct hwtimer_worker *worker = m->private;
 	unsigned int slots = worker->wheel.level.slots;
 
-	return pos < DIV_ROUND_UP(slots, BUCKETS_AT_ONCE) ? (void *)(pos + 1) : NULL;
+	return pos < DIV_ROUND_UP(slots, BUCKETS_AT_ONCE) ? (void *)(uintptr_t)(pos + 1) : NULL;
 }
 
 static void *buckets_start(struct seq_file *m, loff_t *pos)

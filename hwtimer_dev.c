@@ -88,7 +88,7 @@ MODULE_PARM_DESC(max_user_slots,
 static unsigned long max_user_timeouts = 1 << 20;
 module_param(max_user_timeouts, ulong, 0644);
 MODULE_PARM_DESC(max_user_timeouts,
-		 "live timeouts of one user without CAP_SYS_RESOURCE (default 1048576)");
+		 "timeouts of one user without CAP_SYS_RESOURCE (default 1048576)");
 
 static unsigned long max_user_wheels = 16;
 module_param(max_user_wheels, ulong, 0644);
@@ -100,7 +100,7 @@ MODULE_PARM_DESC(max_user_wheels,
  * @node: in users
  * @uid: who opened the device
  * @contexts: how many refer to this; protected by users_lock
- * @timeouts: live timeouts
+ * @timeouts: in the tables of its contexts
  * @wheels: own wheels
  */
 struct dev_user {
@@ -163,6 +163,7 @@ struct dev_timeout {
  * @done_tail: where the next record is linked
  * @cap: most live timeouts
  * @live: timeouts not DEV_FREE
+ * @allocated: timeouts in @table
  * @stats: what STATS tells
  */
 struct dev_ctx {
@@ -186,6 +187,7 @@ struct dev_ctx {
 	struct dev_timeout	**done_tail;
 	u64			cap;
 	u64			live;
+	u64			allocated;
 	struct hwtimer_stats	stats;
 };
 
@@ -230,7 +232,10 @@ static void user_put(struct dev_user *user)
 	mutex_unlock(&users_lock);
 }
 
-/* Count one more, below @max or with CAP_SYS_RESOURCE. */
+/*
+ * Count one more, below @max or with CAP_SYS_RESOURCE. It counts for the user who
+ * opened the device; it is the capability of the caller that matters.
+ */
 static bool charge(atomic_long_t *count, unsigned long max)
 {
 	long old = atomic_long_read(count);
@@ -273,7 +278,6 @@ static void make_free(struct dev_ctx *ctx, struct dev_timeout *dt)
 {
 	dt->state = DEV_FREE;
 	ctx->live--;
-	atomic_long_dec(&ctx->user->timeouts);
 	if (dt->id >> ID_INDEX_BITS == ID_LAST_GEN)
 		return;
 	dt->next = ctx->free;
@@ -318,27 +322,36 @@ static void dev_expired(struct hwtimer_timeout *t)
 /* Add a timeout to the table. Not under the lock; may sleep. */
 static int grow(struct dev_ctx *ctx)
 {
-	struct dev_timeout *dt = kmem_cache_zalloc(timeout_cache, GFP_KERNEL_ACCOUNT);
+	struct dev_timeout *dt;
 	u32 index;
 	int ret;
 
+	if (!charge(&ctx->user->timeouts, READ_ONCE(max_user_timeouts)))
+		return -EDQUOT;
+	ret = -ENOMEM;
+	dt = kmem_cache_zalloc(timeout_cache, GFP_KERNEL_ACCOUNT);
 	if (!dt)
-		return -ENOMEM;
+		goto uncharge;
 	dt->ctx = ctx;
 	hwtimer_init(&dt->timeout, ctx->wheel, dev_expired);
 	ret = xa_alloc(&ctx->table, &index, dt, XA_LIMIT(0, ID_INDEX_MASK),
 		       GFP_KERNEL_ACCOUNT);
-	if (ret) {
-		kmem_cache_free(timeout_cache, dt);
-		return ret == -EBUSY ? -EAGAIN : ret;
-	}
+	if (ret)
+		goto free;
 
 	spin_lock(&ctx->lock);
+	ctx->allocated++;
 	dt->id = index;
 	dt->next = ctx->free;
 	ctx->free = dt;
 	spin_unlock(&ctx->lock);
 	return 0;
+
+free:
+	kmem_cache_free(timeout_cache, dt);
+uncharge:
+	atomic_long_dec(&ctx->user->timeouts);
+	return ret == -EBUSY ? -EAGAIN : ret;
 }
 
 /* Take a free timeout, and so a place below the caps. Not under the lock. */
@@ -347,13 +360,6 @@ static struct dev_timeout *reserve(struct dev_ctx *ctx)
 	struct dev_timeout *dt;
 	int ret;
 
-	if (!charge(&ctx->user->timeouts, READ_ONCE(max_user_timeouts))) {
-		spin_lock(&ctx->lock);
-		ctx->stats.rejected++;
-		spin_unlock(&ctx->lock);
-		return ERR_PTR(-EDQUOT);
-	}
-
 	spin_lock(&ctx->lock);
 	/* The wheel does not change from here on. */
 	ctx->used = true;
@@ -361,11 +367,9 @@ static struct dev_timeout *reserve(struct dev_ctx *ctx)
 		ret = -ESHUTDOWN;
 		if (ctx->stopped)
 			break;
-		if (ctx->live >= ctx->cap) {
-			ctx->stats.rejected++;
-			ret = -EAGAIN;
+		ret = -EAGAIN;
+		if (ctx->live >= ctx->cap)
 			break;
-		}
 		dt = ctx->free;
 		if (dt) {
 			ctx->free = dt->next;
@@ -381,8 +385,9 @@ static struct dev_timeout *reserve(struct dev_ctx *ctx)
 		if (ret)
 			break;
 	}
+	if (ret == -EAGAIN || ret == -EDQUOT)
+		ctx->stats.rejected++;
 	spin_unlock(&ctx->lock);
-	atomic_long_dec(&ctx->user->timeouts);
 	return ERR_PTR(ret);
 }
 
@@ -842,7 +847,9 @@ static void dev_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "unread: %llu\n", unread);
 	seq_printf(m, "cap: %llu\n", cap);
 	seq_printf(m, "user_timeouts: %ld\n", atomic_long_read(&ctx->user->timeouts));
+	seq_printf(m, "max_user_timeouts: %lu\n", READ_ONCE(max_user_timeouts));
 	seq_printf(m, "user_wheels: %ld\n", atomic_long_read(&ctx->user->wheels));
+	seq_printf(m, "max_user_wheels: %lu\n", READ_ONCE(max_user_wheels));
 }
 
 static void free_ctx(struct work_struct *work)
@@ -909,7 +916,7 @@ static int dev_release(struct inode *inode, struct file *file)
 	struct dev_timeout *dt;
 	unsigned long index;
 
-	atomic_long_sub(ctx->live, &ctx->user->timeouts);
+	atomic_long_sub(ctx->allocated, &ctx->user->timeouts);
 	if (ctx->own_wheel) {
 		/* Now, so that the user may have another one at once. */
 		hwtimer_wheel_stop(ctx->wheel, NULL);

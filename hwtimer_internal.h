@@ -23,16 +23,18 @@ struct dentry;
  * struct hwtimer_monitor - what is measured while callbacks run
  * @late: how many expired so late; written by the worker only
  * @wakeups: times that the worker woke from sleep; written by the worker only
- * @long_callbacks: callbacks that took longer than the limit; the same
  * @lock: protects what follows
+ * @long_callbacks: callbacks that took longer than the limit
+ * @long_fn: the last of them
  * @longest_ns: the longest callback so far took this long
  * @longest_fn: and this is its name
  */
 struct hwtimer_monitor {
 	unsigned long	late[HWTIMER_LATE_BINS];
 	unsigned long	wakeups;
-	unsigned long	long_callbacks;
 	spinlock_t	lock;	/* of what follows */
+	unsigned long	long_callbacks;
+	char		long_fn[KSYM_NAME_LEN];
 	u64		longest_ns;
 	char		longest_fn[KSYM_NAME_LEN];
 };
@@ -42,7 +44,6 @@ struct hwtimer_monitor {
  * @wheel: the wheel
  * @monitor: what is measured
  * @start_ns: when the wheel began, on its clock
- * @id: number of the wheel
  * @name: unique among the live wheels
  * @sched: as in the parameters
  * @nice: the same
@@ -55,7 +56,6 @@ struct hwtimer_worker {
 	struct hwtimer_wheel	wheel;
 	struct hwtimer_monitor	monitor;
 	u64			start_ns;
-	int			id;
 	char			name[HWTIMER_NAME_LEN + 12];
 	enum hwtimer_sched	sched;
 	int			nice;

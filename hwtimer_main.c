@@ -9,7 +9,7 @@
 #include <linux/err.h>
 #include <linux/export.h>
 #include <linux/hrtimer.h>
-#include <linux/idr.h>
+#include <linux/completion.h>
 #include <linux/kthread.h>
 #include <linux/log2.h>
 #include <linux/module.h>
@@ -37,7 +37,6 @@ MODULE_PARM_DESC(callback_limit_us,
 static DEFINE_MUTEX(wheels_lock);
 static LIST_HEAD(wheels);
 static unsigned int live_wheels;
-static DEFINE_IDA(wheel_ids);
 
 static u64 worker_now(const struct hwtimer_worker *worker)
 {
@@ -71,21 +70,25 @@ static void worker_kick(struct hwtimer_wheel *wheel)
 	wake_up_process(to_worker(wheel)->task);
 }
 
-/* The callback took longer than any before, or longer than it may. */
-static noinline void note_duration(struct hwtimer_worker *worker, hwtimer_fn_t fn,
-				   u64 ns)
+static bool too_long(u64 ns)
 {
-	struct hwtimer_monitor *m = &worker->monitor;
+	return ns > (u64)READ_ONCE(callback_limit_us) * NSEC_PER_USEC;
+}
 
+/* The callback took longer than any before, or longer than it may. */
+static noinline void note_duration(struct hwtimer_monitor *m, hwtimer_fn_t fn, u64 ns)
+{
+	/* By name, and now: its module may be gone when somebody looks. */
+	spin_lock(&m->lock);
 	if (ns > m->longest_ns) {
-		spin_lock(&m->lock);
 		m->longest_ns = ns;
-		/* By name now: its module may be gone when somebody looks. */
 		snprintf(m->longest_fn, sizeof(m->longest_fn), "%ps", fn);
-		spin_unlock(&m->lock);
 	}
-	if (ns > (u64)READ_ONCE(callback_limit_us) * NSEC_PER_USEC)
-		WRITE_ONCE(m->long_callbacks, m->long_callbacks + 1);
+	if (too_long(ns)) {
+		m->long_callbacks++;
+		snprintf(m->long_fn, sizeof(m->long_fn), "%ps", fn);
+	}
+	spin_unlock(&m->lock);
 }
 
 static void worker_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t,
@@ -105,9 +108,10 @@ static void worker_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t
 	fn(t);
 
 	ns = worker_now(worker) - start;
-	if (unlikely(ns > m->longest_ns ||
-		     ns > (u64)READ_ONCE(callback_limit_us) * NSEC_PER_USEC))
-		note_duration(worker, fn, ns);
+	if (unlikely(ns > m->longest_ns || too_long(ns)))
+		note_duration(m, fn, ns);
+	/* A slice of the wheel's may be many callbacks. */
+	cond_resched();
 }
 
 static const struct wheel_ops worker_ops = {
@@ -130,15 +134,34 @@ static void set_sched(enum hwtimer_sched sched, int nice)
 	}
 }
 
+/**
+ * struct worker_start - how a worker begins
+ * @worker: what it works for
+ * @cpus: where it may run; NULL: anywhere
+ * @ret: the worker's answer
+ * @done: it has answered
+ */
+struct worker_start {
+	struct hwtimer_worker	*worker;
+	const struct cpumask	*cpus;
+	int			ret;
+	struct completion	done;
+};
+
 static int worker_fn(void *data)
 {
-	struct hwtimer_worker *worker = data;
+	struct worker_start *start = data;
+	struct hwtimer_worker *worker = start->worker;
 	struct hwtimer_wheel *wheel = &worker->wheel;
 	struct hwtimer_monitor *m = &worker->monitor;
 	ktime_t until;
 	u64 now, ns;
 
 	set_sched(worker->sched, worker->nice);
+	/* From inside: later kernels set a new kthread's affinity themselves. */
+	start->ret = start->cpus ? set_cpus_allowed_ptr(current, start->cpus) : 0;
+	complete(&start->done);	/* and it is gone */
+
 	while (!kthread_should_stop()) {
 		now = worker_now(worker);
 		if (wheel_advance(wheel, now, WHEEL_BUDGET)) {
@@ -185,25 +208,20 @@ static bool name_valid(const char *name)
 	       strcmp(name, ".") && strcmp(name, "..");
 }
 
-/* Give the worker an id and a name of its own, and put it on the list. */
-static int wheel_register(struct hwtimer_worker *worker, const char *name)
+/* Give the worker a name of its own, and put it on the list. */
+static void wheel_register(struct hwtimer_worker *worker, const char *name)
 {
-	int id = ida_alloc_min(&wheel_ids, 1, GFP_KERNEL);
+	unsigned int suffix = 2;
 
-	if (id < 0)
-		return id;
-	worker->id = id;
 	mutex_lock(&wheels_lock);
-	if (name_taken(name))
-		snprintf(worker->name, sizeof(worker->name), "%s.%d", name, id);
-	else
-		strscpy(worker->name, name, sizeof(worker->name));
+	strscpy(worker->name, name, sizeof(worker->name));
+	while (name_taken(worker->name))
+		snprintf(worker->name, sizeof(worker->name), "%s.%d", name, suffix++);
 	list_add_tail(&worker->list, &wheels);
 	if (++live_wheels > MANY_WHEELS)
 		pr_warn_once("hwtimer: more than %d wheels; one is meant to serve many timeouts\n",
 			     MANY_WHEELS);
 	mutex_unlock(&wheels_lock);
-	return 0;
 }
 
 static void wheel_unregister(struct hwtimer_worker *worker)
@@ -212,30 +230,28 @@ static void wheel_unregister(struct hwtimer_worker *worker)
 	live_wheels--;
 	list_del(&worker->list);
 	mutex_unlock(&wheels_lock);
-	ida_free(&wheel_ids, worker->id);
 }
 
 /* Make the kthread and let it go to sleep until the first arm. */
 static int worker_create(struct hwtimer_worker *worker, const struct cpumask *cpus)
 {
+	struct worker_start start = { .worker = worker, .cpus = cpus };
 	struct task_struct *task;
-	int ret;
 
-	task = kthread_create(worker_fn, worker, "hwtimer/%s", worker->name);
+	init_completion(&start.done);
+	task = kthread_create(worker_fn, &start, "hwtimer/%s", worker->name);
 	if (IS_ERR(task))
 		return PTR_ERR(task);
-	if (cpus) {
-		ret = set_cpus_allowed_ptr(task, cpus);
-		if (ret) {
-			kthread_stop(task);
-			return ret;
-		}
-	}
 	/* Kicks may come until the wheel is STOPPED, which is after the thread. */
 	worker->task = get_task_struct(task);
 	worker->actor = task;
 	wake_up_process(task);
-	return 0;
+	wait_for_completion(&start.done);
+	if (start.ret) {
+		kthread_stop(task);
+		put_task_struct(task);
+	}
+	return start.ret;
 }
 
 /**
@@ -281,9 +297,7 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 			 params->cap, &worker_ops, gfp);
 	if (ret)
 		goto free;
-	ret = wheel_register(worker, params->name);
-	if (ret)
-		goto free_wheel;
+	wheel_register(worker, params->name);
 	ret = worker_create(worker, params->cpus);
 	if (ret)
 		goto unregister;
@@ -292,7 +306,6 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 
 unregister:
 	wheel_unregister(worker);
-free_wheel:
 	wheel_free(&worker->wheel);
 free:
 	kfree(worker);
@@ -328,8 +341,8 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_start);
  * owners from freeing it as long as the list is in use. Of two stops at a time
  * one gets the list, and both return when it is complete.
  *
- * Context: Process context, may sleep. Waits for the running callback, so the
- * caller must not hold what callbacks need.
+ * Context: Process context, may sleep. Waits for callbacks, so the caller must
+ * not hold what any callback of this wheel needs.
  *
  * Return: 0, also if it was stopped before (@pending is empty then); -EDEADLK if
  * called by a callback of this wheel, which changes nothing.
@@ -343,6 +356,8 @@ int hwtimer_wheel_stop(struct hwtimer_wheel *wheel, struct list_head *pending)
 	if (is_worker(worker))
 		return -EDEADLK;
 
+	lock_map_acquire(&wheel->callback_map);
+	lock_map_release(&wheel->callback_map);
 	mutex_lock(&wheel->worker_lock);
 	if (wheel_shutdown(wheel)) {
 		kthread_stop(worker->task);
@@ -571,8 +586,8 @@ bool hwtimer_cancel(struct hwtimer_timeout *timeout)
 EXPORT_SYMBOL_GPL(hwtimer_cancel);
 
 /* End @t and have the worker let go of it. True when it has. */
-static bool let_go(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeout *),
-		   bool *ended)
+static bool end_for_sure(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeout *),
+			 bool *ended)
 {
 	/* Each time anew: the callback may have armed it again. */
 	*ended |= end(t);
@@ -588,7 +603,10 @@ static int end_sync(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeou
 
 	might_sleep();
 	if (!is_worker(worker)) {
-		wait_event(wheel->wait, let_go(t, end, &ended));
+		/* Callbacks must not need what we hold. */
+		lock_map_acquire(&wheel->callback_map);
+		lock_map_release(&wheel->callback_map);
+		wait_event(wheel->wait, end_for_sure(t, end, &ended));
 		return ended;
 	}
 
@@ -599,7 +617,7 @@ static int end_sync(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeou
 				   worker->name, t->fn);
 		return -EDEADLK;
 	}
-	while (!let_go(t, end, &ended)) {
+	while (!end_for_sure(t, end, &ended)) {
 		/* Somebody else may be about to push it, and is not preemptible. */
 		cpu_relax();
 		wheel_drain_all(wheel);
@@ -612,15 +630,18 @@ static int end_sync(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeou
  * @timeout: the timeout
  *
  * When it returns, the callback does not run and the memory may be freed,
- * provided that nobody arms it meanwhile (the callback may). As with
- * timer_delete_sync(), the caller must not hold a lock that the callback takes:
- * see the diagram at the top of hwtimer.h.
+ * provided that nobody arms it meanwhile (the callback may, any number of times,
+ * and each such arming is cancelled), and that it is not on the list of somebody
+ * who stopped the wheel. The worker has to come by for it, so the caller must
+ * not hold what any callback of this wheel needs: see "Deadlock" at the top of
+ * hwtimer.h.
  *
  * Context: Process context, may sleep. Callbacks of the same wheel may call it
  * for another timeout.
  *
  * Return:
- * * 1 - it was pending: the callback of this arming will never run
+ * * 1 - it was pending, at least once: the callback of what was cancelled will
+ *   never run
  * * 0 - it was not
  * * -EDEADLK - called by its own callback, a bug, which is logged; it is not
  *   pending, but the callback runs, of course
@@ -657,13 +678,14 @@ EXPORT_SYMBOL_GPL(hwtimer_shutdown_sync);
  *	wheel by this function itself
  *
  * The counterpart of hwtimer_shutdown_sync() for who must not sleep. A callback
- * may release its own timeout.
+ * may release its own timeout. One that is on the list of somebody who stopped the
+ * wheel is that one's to free.
  *
  * Context: Any context but NMI. Lock-free; does not allocate.
  *
  * Return: true if it was pending: its callback will never run.
  */
-bool hwtimer_release(struct hwtimer_timeout *timeout, hwtimer_fn_t released)
+bool hwtimer_release(struct hwtimer_timeout *timeout, hwtimer_released_fn_t released)
 {
 	return wheel_release(timeout, released);
 }
@@ -718,7 +740,6 @@ static void __exit hwtimer_module_exit(void)
 {
 	hwtimer_dev_exit();
 	hwtimer_debugfs_exit();
-	ida_destroy(&wheel_ids);
 }
 module_exit(hwtimer_module_exit);
 

@@ -18,7 +18,7 @@ struct hwtimer_wheel;
 
 /**
  * typedef hwtimer_fn_t - what a timeout calls
- * @timeout: the timeout that expired, or that was released
+ * @timeout: the timeout that expired
  *
  * Runs in the wheel's worker: process context, interrupts on, no lock held.
  * It may arm, touch and cancel any timeout, its own included, and it may free
@@ -29,6 +29,17 @@ struct hwtimer_wheel;
 typedef void (*hwtimer_fn_t)(struct hwtimer_timeout *timeout);
 
 /**
+ * typedef hwtimer_released_fn_t - what hwtimer_release() calls
+ * @timeout: the timeout that was released; the wheel does not know it any more
+ *
+ * As a rule it runs in the wheel's worker, as a hwtimer_fn_t does, or in
+ * hwtimer_wheel_stop(). But if the wheel had been stopped before the release, it
+ * runs inside hwtimer_release(), in the context of its caller. So one that may be
+ * called by who must not sleep must not sleep either; kfree() is always right.
+ */
+typedef void (*hwtimer_released_fn_t)(struct hwtimer_timeout *timeout);
+
+/**
  * struct hwtimer_timeout - one timeout, embedded in its owner's structure
  * @node: the wheel's while the timeout is armed, and after a cancel until the
  *	wheel has let go of it (see hwtimer_cancel_sync() and
@@ -37,7 +48,7 @@ typedef void (*hwtimer_fn_t)(struct hwtimer_timeout *timeout);
  *	hwtimer_wheel_stop() handed back.
  * @request: links the timeout into a CPU's request queue; the wheel's.
  * @word: deadline and state in one; only hwtimer_wheel.c looks inside.
- * @fn: called at expiry. Set by hwtimer_init(), constant while armed.
+ * @fn: called at expiry. Set by hwtimer_init(), constant until a release.
  * @wheel: the wheel that it is armed on. Set by hwtimer_init(), constant.
  *
  * Everything that producers and the worker contend for is in @word. That it

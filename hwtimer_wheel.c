@@ -122,6 +122,18 @@
  * looks at the count of armed timeouts once more behind the same smp_mb(); the
  * count goes up before the cmpxchg that sets ARMED.
  *
+ * How long: as long as somebody arms, the worker looks into the queues every
+ * WHEEL_DRAIN_NS and need be woken only for what is due before that. When nobody
+ * has armed for that long, it sleeps until something is due, or for ever, and has
+ * the next arm wake it.
+ *
+ *
+ * Releasing: a released timeout has no order to keep, and there may be a million
+ * at once. They have a queue of their own, which is served with what the timeouts
+ * leave of the budget. One that is QUEUED already comes by the other queue and is
+ * put aside until then. So what is released is called outside of callbacks, and
+ * with QUEUED set until just before.
+ *
  *
  * Stop: arming checks @state and pushes within one section that is not
  * preemptible. Stop sets SHUTDOWN and waits for a grace period (synchronize_rcu()
@@ -176,6 +188,11 @@ struct wheel_survey {
 	unsigned int		*filed;
 	struct completion	done;
 };
+
+static bool releasing(u64 word)
+{
+	return (word & (WORD_DEAD | WORD_RELEASE)) == (WORD_DEAD | WORD_RELEASE);
+}
 
 static u64 word_deadline(u64 word)
 {
@@ -247,8 +264,11 @@ static bool change_and_push(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 	/* Before the cmpxchg, a full barrier: who sees QUEUED sees this. */
 	this_cpu_inc(w->queues->in_flight);
 	changed = atomic64_try_cmpxchg(&t->word, (s64 *)old, new);
-	if (changed)
-		llist_add(&t->request, &this_cpu_ptr(w->queues)->requests);
+	if (changed) {
+		struct wheel_queue *q = this_cpu_ptr(w->queues);
+
+		llist_add(&t->request, releasing(new) ? &q->released : &q->requests);
+	}
 	/*
 	 * After the push, whose cmpxchg is a full barrier: who sees the count
 	 * down sees the request. Pairs with smp_load_acquire() in requested().
@@ -274,7 +294,7 @@ static int arm(struct hwtimer_timeout *t, u64 deadline, bool pending_only)
 	}
 
 	old = atomic64_read(&t->word);
-	do {
+	for (;;) {
 		if (old & WORD_ARMED) {
 			flags = 0;
 			sooner = deadline < word_deadline(old);
@@ -288,6 +308,12 @@ static int arm(struct hwtimer_timeout *t, u64 deadline, bool pending_only)
 		} else {
 			/* Before it is armed: nobody may find too few pending. */
 			if (!counted && !take_place(w)) {
+				new = atomic64_read(&t->word);
+				if (new != old) {
+					/* Somebody armed it with the last place? */
+					old = new;
+					continue;
+				}
 				this_cpu_inc(w->queues->rejected);
 				ret = -EAGAIN;
 				goto out;
@@ -304,7 +330,9 @@ static int arm(struct hwtimer_timeout *t, u64 deadline, bool pending_only)
 			flags |= WORD_QUEUED;
 		new = deadline << WORD_SHIFT | (old & (WORD_ARMED | WORD_HELD)) |
 		      flags;
-	} while (!change_and_push(w, t, &old, new));
+		if (change_and_push(w, t, &old, new))
+			break;
+	}
 
 	/* @t may have expired and be gone by now. */
 
@@ -338,6 +366,12 @@ out:
 void wheel_timeout_init(struct hwtimer_timeout *t, struct hwtimer_wheel *w,
 			hwtimer_fn_t fn)
 {
+	/*
+	 * A callback that still runs may have freed a timeout in the same place.
+	 * Nobody may take it for this one's.
+	 */
+	if (unlikely(READ_ONCE(w->running) == t))
+		cmpxchg(&w->running, t, NULL);
 	INIT_LIST_HEAD(&t->node);
 	atomic64_set(&t->word, 0);
 	t->fn = fn;
@@ -459,7 +493,7 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_detach);
  *
  * Return: as wheel_cancel().
  */
-bool wheel_release(struct hwtimer_timeout *t, hwtimer_fn_t released)
+bool wheel_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
 {
 	struct hwtimer_wheel *w = t->wheel;
 	bool cancelled = wheel_kill(t);
@@ -474,7 +508,8 @@ bool wheel_release(struct hwtimer_timeout *t, hwtimer_fn_t released)
 	WRITE_ONCE(t->fn, released);
 
 	preempt_disable();
-	stopped = READ_ONCE(w->state) >= WHEEL_STOPPED;
+	/* Pairs with wheel_sweep(): all that callbacks did is visible. */
+	stopped = smp_load_acquire(&w->state) >= WHEEL_STOPPED;
 	if (!stopped) {
 		old = atomic64_read(&t->word);
 		while (!change_and_push(w, t, &old,
@@ -582,20 +617,14 @@ static void look_at(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	do {
 		if (old & WORD_ARMED) {
 			new = (old & ~WORD_QUEUED) | WORD_FILED;
-		} else if (t == w->running) {
-			/*
-			 * The callback waits for another timeout, and so drains.
-			 * What was released must not be told before it returns.
-			 * QUEUED stays set, so nobody pushes it again.
-			 */
-			w->later = t;
-			return;
 		} else {
 			/* Off its list first: behind the cmpxchg it is not ours. */
 			if (filed)
 				unfile(w, t);
 			filed = false;
 			new = old & ~WORD_HELD;
+			if (releasing(old))
+				new |= WORD_QUEUED;
 		}
 	} while (!atomic64_try_cmpxchg(&t->word, (s64 *)&old, new));
 
@@ -605,10 +634,56 @@ static void look_at(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		if (filed)
 			unfile(w, t);
 		file(w, t, word_deadline(new));
-	} else if (new & WORD_DEAD && new & WORD_RELEASE) {
-		hwtimer_fn_t released = READ_ONCE(t->fn);
+	} else if (new & WORD_QUEUED) {
+		/* Not now: its callback, or somebody else's, may be running. */
+		t->request.next = w->let_go;
+		w->let_go = &t->request;
+	}
+}
 
-		released(t);
+/* Nothing of the wheel's is left in @t: tell its owner. */
+static void tell_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
+{
+	u64 old = atomic64_read(&t->word);
+	hwtimer_released_fn_t released = READ_ONCE(t->fn);
+
+	count(&w->drained);
+	/* It is dead, and QUEUED: nobody changes the word but us. */
+	if (old & WORD_FILED)
+		unfile(w, t);
+	atomic64_andnot(WORD_HELD, &t->word);
+	lock_map_acquire(&w->callback_map);
+	released(t);
+	lock_map_release(&w->callback_map);
+}
+
+/*
+ * Call what was released. That has time: after all else, and one after the other
+ * with the budget that is left, so that somebody who ends a million timeouts does
+ * not hold up those of others. Never inside a callback. False if the budget ran out.
+ */
+static bool let_go(struct hwtimer_wheel *w, unsigned int *budget)
+{
+	struct llist_node *node;
+	struct wheel_queue *q;
+	int cpu;
+
+	for (;;) {
+		for_each_possible_cpu(cpu) {
+			if (w->let_go)
+				break;
+			q = per_cpu_ptr(w->queues, cpu);
+			if (!llist_empty(&q->released))
+				w->let_go = llist_del_all(&q->released);
+		}
+		node = w->let_go;
+		if (!node)
+			return true;
+		if (!*budget)
+			return false;
+		--*budget;
+		w->let_go = node->next;
+		tell_released(w, llist_entry(node, struct hwtimer_timeout, request));
 	}
 }
 
@@ -619,10 +694,16 @@ static bool drain(struct hwtimer_wheel *w, unsigned int *budget)
 	struct llist_node *node;
 
 	for (;;) {
-		/*
-		 * All state is in the wheel: what is released may wait for
-		 * another timeout, and so drain, in here.
-		 */
+		/* The last push comes first; turn them round. */
+		while (w->pushed) {
+			if (!*budget)
+				return false;
+			--*budget;
+			node = w->pushed;
+			w->pushed = node->next;
+			node->next = w->taken;
+			w->taken = node;
+		}
 		while (w->taken) {
 			if (!*budget)
 				return false;
@@ -636,9 +717,9 @@ static bool drain(struct hwtimer_wheel *w, unsigned int *budget)
 			return true;
 		q = per_cpu_ptr(w->queues, w->drain_cpu);
 		w->drain_cpu = cpumask_next(w->drain_cpu, cpu_possible_mask);
-		/* All at once, and so bounded; reversed: in the order of arming. */
+		/* All at once: producers cannot keep us here for ever. */
 		if (!llist_empty(&q->requests))
-			w->taken = llist_reverse_order(llist_del_all(&q->requests));
+			w->pushed = llist_del_all(&q->requests);
 	}
 }
 
@@ -651,15 +732,17 @@ static void drain_restart(struct hwtimer_wheel *w)
  * wheel_drain_all - take over every request there is
  * @w: the wheel
  *
- * For the worker only; also from inside a callback.
+ * For the worker only; also from inside a callback. May sleep.
  */
 void wheel_drain_all(struct hwtimer_wheel *w)
 {
-	unsigned int budget = UINT_MAX;
+	unsigned int budget;
 
 	drain_restart(w);
-	while (!drain(w, &budget))
-		budget = UINT_MAX;
+	do {
+		budget = WHEEL_BUDGET;
+		cond_resched();
+	} while (!drain(w, &budget));
 	wake_waiters(w);
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_drain_all);
@@ -670,14 +753,11 @@ static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 	/* Before the callback: it finds its own place free. */
 	count(&w->expired);
 	leave_place(w);
+	lock_map_acquire(&w->callback_map);
 	w->ops->expire(w, t, fn, deadline);
+	lock_map_release(&w->callback_map);
 	/* Pairs with wheel_holds(). */
 	smp_store_release(&w->running, NULL);
-	if (unlikely(w->later)) {
-		t = w->later;
-		w->later = NULL;
-		look_at(w, t);
-	}
 	wake_waiters(w);
 }
 
@@ -879,7 +959,7 @@ bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 		w->stage = STAGE_SETTLE;
 	if (w->stage == STAGE_SETTLE && settle_ticks(w, &budget)) {
 		w->stage = STAGE_REST;
-		over = true;
+		over = let_go(w, &budget);
 	}
 	answer_survey(w);
 	wake_waiters(w);
@@ -896,10 +976,21 @@ static bool requested(const struct hwtimer_wheel *w)
 	for_each_possible_cpu(cpu) {
 		q = per_cpu_ptr(w->queues, cpu);
 		/* In this order; pairs with change_and_push(). */
-		if (smp_load_acquire(&q->in_flight) || !llist_empty(&q->requests))
+		if (smp_load_acquire(&q->in_flight) ||
+		    !llist_empty(&q->requests) || !llist_empty(&q->released))
 			return true;
 	}
 	return false;
+}
+
+/* The last tick of interest to a worker that may sleep for long. */
+static u64 lookahead(const struct hwtimer_wheel *w, u64 now)
+{
+	u64 ns = min(now, WHEEL_FOREVER) + WHEEL_DRAIN_NS;
+	u64 tick = max(w->cur + WHEEL_LOOKAHEAD, div64_u64(ns, w->tick_ns));
+
+	/* So that the product with tick_ns does not overflow. */
+	return min(tick, div64_u64(WHEEL_FOREVER, w->tick_ns));
 }
 
 /**
@@ -915,26 +1006,28 @@ static bool requested(const struct hwtimer_wheel *w)
  */
 u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 {
+	u64 until, drain_at, ring_below = U64_MAX;
 	struct wheel_counts c;
-	u64 until, tick;
 
 	wheel_count(w, &c);
-	if (!c.pending && c.armed == w->armed_seen) {
+	if (c.armed != w->armed_seen) {
 		/*
-		 * Nothing is pending and nothing was, for a while: with the last
-		 * one cancelled and the next about to be armed, a wake-up for
-		 * each would be dearer than one look later on.
+		 * Busy: somebody armed since the last look, and goes on to, so
+		 * a wake-up for each would be too dear. They ring for what comes
+		 * before we wake, and the rest waits in the queue, not for long.
 		 */
-		until = WHEEL_IDLE;
-		atomic64_set(&w->ring_below, U64_MAX);
+		drain_at = min(now, WHEEL_FOREVER) + WHEEL_DRAIN_NS;
+		until = next_tick(w, div64_u64(drain_at, w->tick_ns)) * w->tick_ns;
+		until = min(until, drain_at);
+		/* Ring if DIV_ROUND_UP(deadline, tick_ns) * tick_ns < until. */
+		ring_below = div64_u64(until - 1, w->tick_ns) * w->tick_ns + 1;
+	} else if (c.pending) {
+		/* Quiet: sleep until something is due. The next arm rings. */
+		until = next_tick(w, lookahead(w, now)) * w->tick_ns;
 	} else {
-		/* On a boundary, and not further ahead than the drain may wait. */
-		tick = div64_u64(min(now, WHEEL_FOREVER) + WHEEL_DRAIN_NS, w->tick_ns);
-		tick = next_tick(w, tick);
-		until = tick * w->tick_ns;
-		/* Ring if DIV_ROUND_UP(deadline, tick_ns) < tick. */
-		atomic64_set(&w->ring_below, until - w->tick_ns + 1);
+		until = WHEEL_IDLE;
 	}
+	atomic64_set(&w->ring_below, ring_below);
 	w->armed_seen = c.armed;
 
 	/*
@@ -946,6 +1039,7 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	if (requested(w) || READ_ONCE(w->survey))
 		until = 0;
 	if (until == WHEEL_IDLE) {
+		/* What is filed already needs no request to be armed again. */
 		wheel_count(w, &c);
 		if (c.pending)
 			until = 0;
@@ -1013,8 +1107,9 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_count);
  * @n: how many buckets
  * @filed: filled in with @n numbers
  *
- * The worker counts, between two slices of its work, so this is exact and
- * disturbs nobody. Cancelled timeouts count until the worker has come by.
+ * The worker counts, between two slices of its work, so this is exact. It goes
+ * through the lists and does nothing else meanwhile: ask for few buckets at a
+ * time. Cancelled timeouts count until the worker has come by.
  * Process context, may sleep.
  *
  * Return: 0, -EINTR if a fatal signal came.
@@ -1028,7 +1123,7 @@ int wheel_occupancy(struct hwtimer_wheel *w, unsigned int first,
 	ret = mutex_lock_killable(&w->worker_lock);
 	if (ret)
 		return ret;
-	if (w->state != WHEEL_STARTED) {
+	if (READ_ONCE(w->state) != WHEEL_STARTED) {
 		memset(filed, 0, n * sizeof(*filed));
 	} else {
 		init_completion(&s.done);
@@ -1074,6 +1169,8 @@ int wheel_init(struct hwtimer_wheel *w, u64 tick_ns, unsigned int slots,
 	w->cur = 1;
 	/* The first arm rings, whatever its deadline. */
 	atomic64_set(&w->ring_below, U64_MAX);
+	lockdep_register_key(&w->callback_key);
+	lockdep_init_map(&w->callback_map, "hwtimer_callback", &w->callback_key, 0);
 	init_waitqueue_head(&w->wait);
 	mutex_init(&w->worker_lock);
 	INIT_LIST_HEAD(&w->due);
@@ -1100,6 +1197,7 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_init);
  */
 void wheel_free(struct hwtimer_wheel *w)
 {
+	lockdep_unregister_key(&w->callback_key);
 	kvfree(w->level.occupied);
 	kvfree(w->level.buckets);
 	free_percpu(w->queues);
@@ -1167,6 +1265,17 @@ static void sweep_list(struct hwtimer_wheel *w, struct list_head *list,
 	}
 }
 
+static void empty_queues(struct hwtimer_wheel *w)
+{
+	unsigned int budget;
+
+	wheel_drain_all(w);
+	do {
+		budget = WHEEL_BUDGET;
+		cond_resched();
+	} while (!let_go(w, &budget));
+}
+
 /**
  * wheel_sweep - empty a wheel after wheel_shutdown()
  * @w: the wheel; its worker is gone, and the caller takes its part
@@ -1180,7 +1289,7 @@ void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending)
 
 	might_sleep();
 	/* Files what is armed; what is not goes, and what was released is told. */
-	wheel_drain_all(w);
+	empty_queues(w);
 	list_del_init(&w->cursor);
 	sweep_list(w, &w->due, pending);
 	for (i = 0; i < w->level.slots; i++) {
@@ -1197,8 +1306,8 @@ void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending)
 	 * What is pushed now, after the sweep, are requests to let go of
 	 * timeouts that are not filed any more. Nobody pushes after STOPPED.
 	 */
-	WRITE_ONCE(w->state, WHEEL_STOPPED);
+	smp_store_release(&w->state, WHEEL_STOPPED);	/* see wheel_release() */
 	synchronize_rcu();
-	wheel_drain_all(w);
+	empty_queues(w);
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_sweep);

@@ -12,6 +12,7 @@
 #include <linux/completion.h>
 #include <linux/list.h>
 #include <linux/llist.h>
+#include <linux/lockdep.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/types.h>
@@ -26,6 +27,8 @@
 #define WHEEL_IDLE		U64_MAX
 /* How long requests may wait for the worker while anything is pending. */
 #define WHEEL_DRAIN_NS		(250 * 1000 * 1000ULL)
+/* How many buckets it looks ahead at before it sleeps for longer. */
+#define WHEEL_LOOKAHEAD		65536
 /* How many timeouts, or requests, one wheel_advance() may handle. */
 #define WHEEL_BUDGET		1024
 
@@ -59,6 +62,7 @@ struct wheel_ops {
 /**
  * struct wheel_queue - the requests and counts of one CPU
  * @requests: pushed by producers on this CPU, emptied by the worker
+ * @released: the same, for timeouts that are only to be let go of
  * @in_flight: producers on this CPU between setting QUEUED and having pushed;
  *	above 1 when an interrupt arms in between. Written by this CPU only
  * @armed: timeouts that became pending
@@ -73,6 +77,7 @@ struct wheel_ops {
  */
 struct wheel_queue {
 	struct llist_head	requests;
+	struct llist_head	released;
 	unsigned long		in_flight;
 	unsigned long		armed;
 	unsigned long		touched;
@@ -146,12 +151,16 @@ struct wheel_survey;
  * @survey: what wheel_occupancy() asks of the worker
  * @worker_lock: held by who waits for an answer of the worker, and by who ends
  *	it
+ * @callback_key: of @callback_map
+ * @callback_map: tells lockdep who holds what while callbacks run, and who waits
+ *	for callbacks holding what
  * @level: the worker's, as all that follows
  * @due: filed timeouts taken from the bucket of @now_tick to be settled
  * @cursor: where in the bucket of @now_tick the visit goes on; on no list
  *	while no visit is under way
- * @taken: requests taken from a queue, oldest first
- * @later: @running, if the drain is to look at it when the callback returned
+ * @pushed: requests taken from a queue, newest first
+ * @taken: and turned round, oldest first
+ * @let_go: released timeouts, to be called when nothing else is
  * @drain_cpu: the CPU whose queue comes next; nr_cpu_ids: drain is over
  * @cur: the first tick that is not yet begun: nothing is filed before it
  * @now_tick: the tick that is being settled
@@ -184,13 +193,16 @@ struct hwtimer_wheel {
 	wait_queue_head_t	wait;
 	struct wheel_survey	*survey;
 	struct mutex		worker_lock;	/* see above */
+	struct lock_class_key	callback_key;
+	struct lockdep_map	callback_map;
 
 	/* the worker's own */
 	struct wheel_level	level ____cacheline_aligned;
 	struct list_head	due;
 	struct list_head	cursor;
+	struct llist_node	*pushed;
 	struct llist_node	*taken;
-	struct hwtimer_timeout	*later;
+	struct llist_node	*let_go;
 	unsigned int		drain_cpu;
 	u64			cur;
 	u64			now_tick;
@@ -223,7 +235,7 @@ int wheel_touch(struct hwtimer_timeout *t, u64 deadline);
 bool wheel_cancel(struct hwtimer_timeout *t);
 bool wheel_kill(struct hwtimer_timeout *t);
 void wheel_detach(struct hwtimer_timeout *t);
-bool wheel_release(struct hwtimer_timeout *t, hwtimer_fn_t released);
+bool wheel_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released);
 bool wheel_pending(const struct hwtimer_timeout *t);
 bool wheel_holds(const struct hwtimer_timeout *t);
 u64 wheel_deadline(const struct hwtimer_timeout *t);

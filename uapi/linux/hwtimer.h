@@ -34,6 +34,9 @@
  * poll(2), epoll(7): POLLIN | POLLRDNORM while there are records to read;
  * POLLHUP once stopped.
  *
+ * Records come in the order in which the timeouts expired: by ticks, and within
+ * one tick in no order to rely on.
+ *
  * close(2): timeouts still pending end unseen.
  */
 #ifndef _UAPI_LINUX_HWTIMER_H
@@ -58,7 +61,8 @@
  * @cap: how many timeouts may be live (pending, or expired and unread) at
  *	once; 0: as many as the system allows. Out: what holds
  *
- * Optional; before the first HWTIMER_IOC_SCHEDULE, and once.
+ * Optional; before the first HWTIMER_IOC_SCHEDULE, and once. Should records ever
+ * grow, a context will have to ask for longer ones here.
  *
  * -EINVAL	unknown flag; clockid is not CLOCK_MONOTONIC; levels above 1;
  *		shared wheel: tick_ns or slots is not 0; own wheel: tick_ns is
@@ -97,7 +101,9 @@ struct hwtimer_setup {
  *
  * -EINVAL	unknown flag; pad is not 0
  * -EAGAIN	the context has as many live timeouts as its cap allows
- * -EDQUOT	the user has as many live timeouts as it may
+ * -EDQUOT	the user's contexts have room for as many timeouts as they may, and
+ *		this one has none left: a context keeps the room of timeouts
+ *		that ended, for use again, until it is closed
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory, or the cgroup's limit is reached
  */
@@ -247,7 +253,7 @@ struct hwtimer_record {
 #define HWTIMER_IOC_SETUP	_IOWR(HWTIMER_IOC_MAGIC, 0x00, struct hwtimer_setup)
 #define HWTIMER_IOC_SCHEDULE	_IOWR(HWTIMER_IOC_MAGIC, 0x01, struct hwtimer_schedule)
 #define HWTIMER_IOC_TOUCH	_IOWR(HWTIMER_IOC_MAGIC, 0x02, struct hwtimer_touch)
-#define HWTIMER_IOC_CANCEL	_IOW(HWTIMER_IOC_MAGIC, 0x03, struct hwtimer_cancel)
+#define HWTIMER_IOC_CANCEL	_IOWR(HWTIMER_IOC_MAGIC, 0x03, struct hwtimer_cancel)
 #define HWTIMER_IOC_QUERY	_IOWR(HWTIMER_IOC_MAGIC, 0x04, struct hwtimer_query)
 #define HWTIMER_IOC_STOP	_IOWR(HWTIMER_IOC_MAGIC, 0x05, struct hwtimer_stop)
 #define HWTIMER_IOC_STATS	_IOWR(HWTIMER_IOC_MAGIC, 0x06, struct hwtimer_stats)
