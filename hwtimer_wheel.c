@@ -1008,25 +1008,31 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 {
 	u64 until, drain_at, ring_below = U64_MAX;
 	struct wheel_counts c;
+	bool busy;
 
 	wheel_count(w, &c);
-	if (c.armed != w->armed_seen) {
+	busy = c.armed != w->armed_seen;
+	if (busy) {
 		/*
-		 * Busy: somebody armed since the last look, and goes on to, so
-		 * a wake-up for each would be too dear. They ring for what comes
+		 * Somebody armed since the last look, and goes on to, so a
+		 * wake-up for each would be too dear. They ring for what comes
 		 * before we wake, and the rest waits in the queue, not for long.
 		 */
 		drain_at = min(now, WHEEL_FOREVER) + WHEEL_DRAIN_NS;
 		until = next_tick(w, div64_u64(drain_at, w->tick_ns)) * w->tick_ns;
 		until = min(until, drain_at);
-		/* Ring if DIV_ROUND_UP(deadline, tick_ns) * tick_ns < until. */
-		ring_below = div64_u64(until - 1, w->tick_ns) * w->tick_ns + 1;
 	} else if (c.pending) {
 		/* Quiet: sleep until something is due. The next arm rings. */
 		until = next_tick(w, lookahead(w, now)) * w->tick_ns;
 	} else {
 		until = WHEEL_IDLE;
 	}
+	/* Past the end of time only what never comes is left. */
+	if (until <= now)
+		until = now + WHEEL_DRAIN_NS;
+	/* Ring if DIV_ROUND_UP(deadline, tick_ns) * tick_ns < until. */
+	if (busy)
+		ring_below = div64_u64(until - 1, w->tick_ns) * w->tick_ns + 1;
 	atomic64_set(&w->ring_below, ring_below);
 	w->armed_seen = c.armed;
 
