@@ -1,0 +1,1531 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: KUnit suite of the API for other modules, with the worker's kthread
+ * and the machine's clock.
+ *
+ * Made for User-Mode Linux with time-travel=inf-cpu, where the clock stands still
+ * while anything runs, and sleeping takes no time.
+ */
+#include <kunit/test.h>
+#include <linux/completion.h>
+#include <linux/cpumask.h>
+#include <linux/err.h>
+#include <linux/hrtimer.h>
+#include <linux/irqflags.h>
+#include <linux/jiffies.h>
+#include <linux/kthread.h>
+#include <linux/mm.h>
+#include <linux/prandom.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/timer.h>
+
+#include "../hwtimer_internal.h"
+
+#define MS	NSEC_PER_MSEC
+#define SEC	NSEC_PER_SEC
+#define TICK	(10 * MS)
+#define SLOTS	64
+/* What the machine may add to a tick. */
+#define SLACK	MS
+
+#define MAX_WHEELS	60
+
+/* What a case uses. */
+struct bench {
+	struct hwtimer_wheel	*wheels[MAX_WHEELS];
+};
+
+/* A timeout that takes notes. */
+struct job {
+	struct hwtimer_timeout	t;
+	struct kunit		*test;
+	unsigned int		fired;
+	unsigned int		released;
+	/* when it fired last */
+	u64			at;
+	/* what the callback does, and with what */
+	void			(*then)(struct job *j);
+	struct job		*other;
+	s64			delay;
+	int			ret;
+	bool			over;
+};
+
+static void nap(u64 ns)
+{
+	ktime_t until = ktime_add_ns(ktime_get(), ns);
+
+	/* Stopping a kthread wakes it, whatever it waits for. */
+	do {
+		set_current_state(TASK_UNINTERRUPTIBLE);
+	} while (schedule_hrtimeout(&until, HRTIMER_MODE_ABS));
+}
+
+static struct hwtimer_wheel *keep(struct kunit *test, struct hwtimer_wheel *wheel)
+{
+	struct bench *bench = test->priv;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, wheel);
+	for (i = 0; i < MAX_WHEELS; i++) {
+		if (!bench->wheels[i]) {
+			bench->wheels[i] = wheel;
+			return wheel;
+		}
+	}
+	KUNIT_FAIL(test, "too many wheels");
+	return wheel;
+}
+
+static struct hwtimer_wheel *make(struct kunit *test, u64 tick_ns, unsigned int slots,
+				  unsigned long cap)
+{
+	struct hwtimer_wheel_params params = {
+		.name = "kunit", .tick_ns = tick_ns, .slots = slots, .cap = cap,
+	};
+
+	return keep(test, hwtimer_wheel_create(&params));
+}
+
+static struct hwtimer_wheel *a_wheel(struct kunit *test)
+{
+	return make(test, TICK, SLOTS, 0);
+}
+
+static void unmake(struct kunit *test, struct hwtimer_wheel *wheel)
+{
+	struct bench *bench = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < MAX_WHEELS; i++)
+		if (bench->wheels[i] == wheel)
+			bench->wheels[i] = NULL;
+	hwtimer_wheel_destroy(wheel);
+}
+
+static int bench_init(struct kunit *test)
+{
+	test->priv = kunit_kzalloc(test, sizeof(struct bench), GFP_KERNEL);
+	return test->priv ? 0 : -ENOMEM;
+}
+
+static void bench_exit(struct kunit *test)
+{
+	struct bench *bench = test->priv;
+	unsigned int i;
+
+	for (i = 0; bench && i < MAX_WHEELS; i++)
+		hwtimer_wheel_destroy(bench->wheels[i]);
+}
+
+static void job_fired(struct hwtimer_timeout *t)
+{
+	struct job *j = container_of(t, struct job, t);
+
+	j->at = hwtimer_wheel_now(t->wheel);
+	j->fired++;
+	if (j->then)
+		j->then(j);
+}
+
+static void job_released(struct hwtimer_timeout *t)
+{
+	container_of(t, struct job, t)->released++;
+}
+
+static struct job *jobs(struct kunit *test, struct hwtimer_wheel *wheel, unsigned int n)
+{
+	struct job *j = kunit_kzalloc(test, n * sizeof(*j), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, j);
+	for (i = 0; i < n; i++) {
+		j[i].test = test;
+		if (wheel)
+			hwtimer_init(&j[i].t, wheel, job_fired);
+	}
+	return j;
+}
+
+static struct wheel_counts counts(struct hwtimer_wheel *wheel)
+{
+	struct wheel_counts c;
+
+	wheel_count(wheel, &c);
+	return c;
+}
+
+static unsigned long wakeups(struct hwtimer_wheel *wheel)
+{
+	return to_worker(wheel)->monitor.wakeups;
+}
+
+/* Fired @n times, the last time at the first boundary at or after @deadline. */
+static void expect_on_time(struct job *j, unsigned int n, u64 deadline)
+{
+	KUNIT_EXPECT_EQ(j->test, n, j->fired);
+	KUNIT_EXPECT_GE(j->test, j->at, deadline);
+	KUNIT_EXPECT_LT(j->test, j->at, deadline + j->t.wheel->tick_ns + SLACK);
+}
+
+/* A thread beside that of the case. */
+struct helper {
+	struct task_struct	*task;
+	struct completion	done;
+	void			(*run)(struct helper *h);
+	struct hwtimer_wheel	*wheel;
+	struct job		*jobs;
+	unsigned int		n;
+	struct list_head	list;
+	unsigned long		armed;
+	unsigned long		cancelled;
+	u32			seed;
+	int			ret;
+};
+
+static int helper_fn(void *data)
+{
+	struct helper *h = data;
+
+	h->run(h);
+	/* The module may go as soon as the case does. */
+	kthread_complete_and_exit(&h->done, 0);
+}
+
+static void help(struct kunit *test, struct helper *h, void (*run)(struct helper *h))
+{
+	h->run = run;
+	init_completion(&h->done);
+	h->task = kthread_run(helper_fn, h, "hwtimer_kunit");
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, h->task);
+}
+
+static bool helped(struct helper *h)
+{
+	return wait_for_completion_timeout(&h->done, 20 * HZ);
+}
+
+/* A wheel without a timeout: its worker stays asleep. */
+static void lazy_worker(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 1);
+
+	nap(5 * SEC);
+	KUNIT_EXPECT_EQ(test, 0UL, wakeups(wheel));
+	KUNIT_EXPECT_EQ(test, (int)WHEEL_INIT, wheel->state);
+	KUNIT_EXPECT_FALSE(test, hwtimer_cancel(&j->t));
+	KUNIT_EXPECT_EQ(test, -ENOENT, hwtimer_touch(&j->t, SEC));
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 0UL, wakeups(wheel));
+
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j->t, SEC));
+	KUNIT_EXPECT_EQ(test, (int)WHEEL_STARTED, wheel->state);
+	nap(MS);
+	KUNIT_EXPECT_EQ(test, 1UL, wakeups(wheel));
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 1, j->fired);
+
+	/* idle again, for as long as it takes */
+	nap(SEC);
+	KUNIT_EXPECT_LE(test, wakeups(wheel), 10UL);
+	KUNIT_EXPECT_EQ(test, 1UL, counts(wheel).kicks);
+}
+
+static void start(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_start(wheel));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_start(wheel));
+	KUNIT_EXPECT_EQ(test, (int)WHEEL_STARTED, wheel->state);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 0UL, wakeups(wheel));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_wheel_start(wheel));
+}
+
+static const s64 delays[] = {
+	1, MS, TICK - 1, TICK, TICK + 1, 2 * TICK, 35 * MS, SLOTS * TICK - 1, SLOTS * TICK,
+	SLOTS * TICK + 1, 3 * SLOTS * TICK + 17, 20 * SLOTS * TICK,
+};
+
+/* All at once, on a wheel of so many slots; an odd one, too, and short rounds. */
+static void on_time(struct kunit *test)
+{
+	static const struct {
+		u64		tick;
+		unsigned int	slots;
+	} shapes[] = {
+		{ TICK, SLOTS }, { TICK, 1 }, { TICK, 4 }, { TICK, 4096 },
+		{ 7 * MS + 1, 8 }, { 2 * MS, 16 }, { 300 * MS, 16 },
+	};
+	unsigned int i, k;
+
+	for (k = 0; k < ARRAY_SIZE(shapes); k++) {
+		struct hwtimer_wheel *wheel = make(test, shapes[k].tick, shapes[k].slots, 0);
+		struct job *j = jobs(test, wheel, ARRAY_SIZE(delays));
+		u64 now;
+
+		/* not on a boundary */
+		nap(123456);
+		now = hwtimer_wheel_now(wheel);
+		for (i = 0; i < ARRAY_SIZE(delays); i++) {
+			KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, delays[i]));
+			KUNIT_EXPECT_TRUE(test, hwtimer_is_pending(&j[i].t));
+			KUNIT_EXPECT_GE(test, hwtimer_deadline(&j[i].t), now + delays[i]);
+			KUNIT_EXPECT_LE(test, hwtimer_deadline(&j[i].t),
+					now + delays[i] + SLACK);
+		}
+		KUNIT_EXPECT_EQ(test, ARRAY_SIZE(delays), hwtimer_wheel_pending(wheel));
+		nap(15 * SEC);
+		for (i = 0; i < ARRAY_SIZE(delays); i++) {
+			expect_on_time(&j[i], 1, now + delays[i]);
+			KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&j[i].t));
+		}
+		KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+	}
+}
+
+/* One after the other, each armed while the worker sleeps. */
+static void on_time_each(struct kunit *test)
+{
+	static const unsigned int slots[] = { 1, 8, SLOTS, 1024 };
+	unsigned int i, k;
+
+	for (k = 0; k < ARRAY_SIZE(slots); k++) {
+		struct hwtimer_wheel *wheel = make(test, TICK, slots[k], 0);
+		struct job *j = jobs(test, wheel, 2);
+		u64 now;
+
+		/* with something far away, and without */
+		for (i = 0; i < 2 * ARRAY_SIZE(delays); i++) {
+			s64 delay = delays[i / 2];
+
+			if (i % 2)
+				hwtimer_schedule(&j[1].t, 1000 * SEC);
+			else
+				hwtimer_cancel(&j[1].t);
+			nap(1234567);
+			now = hwtimer_wheel_now(wheel);
+			KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, delay));
+			nap(delay + 2 * TICK);
+			expect_on_time(&j[0], i + 1, now + delay);
+		}
+		KUNIT_EXPECT_EQ(test, 0, j[1].fired);
+	}
+}
+
+static void absolute(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 4);
+	u64 now;
+
+	nap(SEC + 1);
+	now = hwtimer_wheel_now(wheel);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[0].t, now + 55 * MS));
+	KUNIT_EXPECT_EQ(test, now + 55 * MS, hwtimer_deadline(&j[0].t));
+	/* past, before the wheel, at the beginning of time */
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[1].t, now - 1));
+	KUNIT_EXPECT_EQ(test, now - 1, hwtimer_deadline(&j[1].t));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[2].t, now - 2 * SEC));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[3].t, 0));
+	KUNIT_EXPECT_EQ(test, 0, j[1].fired + j[2].fired + j[3].fired);
+	nap(SEC);
+	expect_on_time(&j[0], 1, now + 55 * MS);
+	expect_on_time(&j[1], 1, now);
+	expect_on_time(&j[2], 1, now);
+	expect_on_time(&j[3], 1, now);
+}
+
+static void no_delay(struct kunit *test)
+{
+	static const s64 none[] = { 0, -1, -5000 * SEC, S64_MIN };
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, ARRAY_SIZE(none));
+	unsigned int i;
+	u64 now;
+
+	nap(SEC);
+	now = hwtimer_wheel_now(wheel);
+	for (i = 0; i < ARRAY_SIZE(none); i++)
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, none[i]));
+	nap(SEC);
+	for (i = 0; i < ARRAY_SIZE(none); i++)
+		expect_on_time(&j[i], 1, now);
+}
+
+static void forever(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 5);
+	unsigned int i;
+	u64 now = hwtimer_wheel_now(wheel);
+
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, S64_MAX));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[1].t, HWTIMER_FOREVER));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[2].t, U64_MAX));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[3].t, now + HWTIMER_FOREVER));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[4].t, SEC));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_touch(&j[4].t, S64_MAX));
+	nap(100 * SEC);
+	for (i = 0; i < 5; i++) {
+		KUNIT_EXPECT_EQ(test, 0, j[i].fired);
+		KUNIT_EXPECT_EQ(test, U64_MAX, hwtimer_deadline(&j[i].t));
+		KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[i].t));
+	}
+}
+
+static void touch(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 3);
+	u64 now;
+
+	KUNIT_EXPECT_EQ(test, -ENOENT, hwtimer_touch(&j[0].t, SEC));
+	KUNIT_EXPECT_EQ(test, -ENOENT, hwtimer_touch_at(&j[0].t, 0));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, SEC));
+	KUNIT_EXPECT_EQ(test, 1, hwtimer_schedule(&j[0].t, 2 * SEC));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[1].t, 100 * SEC));
+	nap(500 * MS);
+	/* later; and earlier, which has to wake the worker */
+	now = hwtimer_wheel_now(wheel);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_touch(&j[0].t, 3 * SEC));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_touch_at(&j[1].t, now + 25 * MS));
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 0, j[0].fired);
+	expect_on_time(&j[1], 1, now + 25 * MS);
+	KUNIT_EXPECT_EQ(test, -ENOENT, hwtimer_touch(&j[1].t, 0));
+	nap(2 * SEC);
+	expect_on_time(&j[0], 1, now + 3 * SEC);
+	hwtimer_schedule(&j[2].t, SEC);
+	hwtimer_cancel(&j[2].t);
+	KUNIT_EXPECT_EQ(test, -ENOENT, hwtimer_touch(&j[2].t, SEC));
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 0, j[2].fired);
+}
+
+static void cancel(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 2);
+
+	KUNIT_EXPECT_FALSE(test, hwtimer_cancel(&j[0].t));
+	hwtimer_schedule(&j[0].t, SEC);
+	hwtimer_schedule(&j[1].t, SEC);
+	KUNIT_EXPECT_EQ(test, 2UL, hwtimer_wheel_pending(wheel));
+	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[0].t));
+	KUNIT_EXPECT_EQ(test, 1UL, hwtimer_wheel_pending(wheel));
+	KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&j[0].t));
+	nap(500 * MS);
+	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[1].t));
+	KUNIT_EXPECT_FALSE(test, hwtimer_cancel(&j[1].t));
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 0, j[0].fired + j[1].fired);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, SEC));
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
+	KUNIT_EXPECT_FALSE(test, hwtimer_cancel(&j[0].t));
+}
+
+/* Of what is idle, queued, filed, cancelled, expired. Then the memory is ours. */
+static void cancel_sync(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 5);
+	unsigned int i;
+
+	hwtimer_schedule(&j[2].t, 50 * SEC);
+	hwtimer_schedule(&j[3].t, 50 * SEC);
+	hwtimer_schedule(&j[4].t, 0);
+	nap(SEC);
+	hwtimer_schedule(&j[1].t, 50 * SEC);
+	hwtimer_cancel(&j[3].t);
+	for (i = 0; i < 5; i++) {
+		KUNIT_EXPECT_EQ_MSG(test, i == 1 || i == 2, hwtimer_cancel_sync(&j[i].t),
+				    "%u", i);
+		KUNIT_EXPECT_FALSE(test, wheel_holds(&j[i].t));
+		KUNIT_EXPECT_EQ(test, i == 4, j[i].fired);
+		memset(&j[i], 0x6b, sizeof(j[i]));
+	}
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+	KUNIT_EXPECT_EQ(test, 0UL, wheel->filed);
+	nap(100 * SEC);
+}
+
+static void then_nap(struct job *j)
+{
+	nap(j->delay);
+	j->over = true;
+}
+
+static void cancel_sync_waits(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 2);
+
+	j[0].then = then_nap;
+	j[0].delay = 500 * MS;
+	hwtimer_schedule(&j[0].t, 0);
+	hwtimer_schedule(&j[1].t, 20 * MS);
+	nap(100 * MS);
+	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
+	KUNIT_EXPECT_FALSE(test, j[0].over);
+	/* only the answer does not have to wait */
+	KUNIT_EXPECT_FALSE(test, hwtimer_cancel(&j[0].t));
+	KUNIT_EXPECT_FALSE(test, j[0].over);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_cancel_sync(&j[0].t));
+	KUNIT_EXPECT_TRUE(test, j[0].over);
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&j[0].t));
+	nap(100 * MS);
+	KUNIT_EXPECT_EQ(test, 1, j[1].fired);
+}
+
+static void then_cancel_sync(struct job *j)
+{
+	struct job *whom = j->other ?: j;
+
+	j->ret = hwtimer_cancel_sync(&whom->t);
+	if (whom != j)
+		KUNIT_EXPECT_FALSE(j->test, wheel_holds(&whom->t));
+}
+
+static void cancel_sync_self(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 1);
+
+	j->then = then_cancel_sync;
+	hwtimer_schedule(&j->t, 0);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j->fired);
+	KUNIT_EXPECT_EQ(test, -EDEADLK, j->ret);
+	/* it goes on */
+	j->then = NULL;
+	hwtimer_schedule(&j->t, 0);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 2, j->fired);
+}
+
+static void then_rearm_cancel_sync(struct job *j)
+{
+	KUNIT_EXPECT_EQ(j->test, 0, hwtimer_schedule(&j->t, 0));
+	j->ret = hwtimer_cancel_sync(&j->t);
+	KUNIT_EXPECT_FALSE(j->test, hwtimer_is_pending(&j->t));
+}
+
+/* It had armed itself again: that is ended nevertheless. */
+static void cancel_sync_self_rearmed(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 1);
+
+	j->then = then_rearm_cancel_sync;
+	hwtimer_schedule(&j->t, 0);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j->fired);
+	KUNIT_EXPECT_EQ(test, -EDEADLK, j->ret);
+	KUNIT_EXPECT_EQ(test, 1UL, counts(wheel).cancelled);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_cancel_sync(&j->t));
+}
+
+static void then_arm_cancel_sync(struct job *j)
+{
+	KUNIT_EXPECT_EQ(j->test, 0, hwtimer_schedule(&j->other->t, SEC));
+	then_cancel_sync(j);
+}
+
+/* From another's callback: idle, far, due in the same tick, and just armed. */
+static void cancel_sync_other(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 8);
+	unsigned int i;
+	u64 now;
+
+	hwtimer_schedule(&j[5].t, 50 * SEC);
+	nap(SEC);
+	now = hwtimer_wheel_now(wheel);
+	for (i = 0; i < 4; i++) {
+		j[i].then = i == 3 ? then_arm_cancel_sync : then_cancel_sync;
+		j[i].other = &j[4 + i];
+		hwtimer_schedule_at(&j[i].t, now + SEC);
+	}
+	hwtimer_schedule_at(&j[6].t, now + SEC);
+	nap(3 * SEC);
+	for (i = 0; i < 4; i++) {
+		expect_on_time(&j[i], 1, now + SEC);
+		KUNIT_EXPECT_EQ_MSG(test, i != 0, j[i].ret, "%u", i);
+		KUNIT_EXPECT_EQ(test, 0, j[4 + i].fired);
+	}
+	KUNIT_EXPECT_EQ(test, 0UL, wheel->filed);
+}
+
+static void shutdown_sync(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 2);
+
+	hwtimer_schedule(&j[0].t, SEC);
+	KUNIT_EXPECT_EQ(test, 1, hwtimer_shutdown_sync(&j[0].t));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_shutdown_sync(&j[0].t));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_shutdown_sync(&j[1].t));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_schedule(&j[0].t, 0));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_touch(&j[0].t, 0));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_schedule(&j[1].t, 0));
+	KUNIT_EXPECT_FALSE(test, hwtimer_cancel(&j[0].t));
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 0, j[0].fired + j[1].fired);
+	hwtimer_init(&j[0].t, wheel, job_fired);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, 0));
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
+}
+
+static void then_rearm(struct job *j)
+{
+	j->ret = hwtimer_schedule(&j->t, j->delay);
+}
+
+/* Over and over with no delay: once per tick, until it is ended. */
+static void rearming(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 2);
+	unsigned int fired;
+
+	j[0].then = then_rearm;
+	j[1].then = then_rearm;
+	hwtimer_schedule(&j[0].t, 0);
+	hwtimer_schedule(&j[1].t, 0);
+	nap(100 * TICK);
+	KUNIT_EXPECT_GE(test, j[0].fired, 99);
+	KUNIT_EXPECT_LE(test, j[0].fired, 101);
+	KUNIT_EXPECT_EQ(test, 1, hwtimer_cancel_sync(&j[0].t));
+	KUNIT_EXPECT_EQ(test, 1, hwtimer_shutdown_sync(&j[1].t));
+	fired = j[0].fired;
+	KUNIT_EXPECT_EQ(test, fired, j[1].fired);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, fired, j[0].fired);
+	KUNIT_EXPECT_EQ(test, fired, j[1].fired);
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+}
+
+static void then_nap_rearm(struct job *j)
+{
+	then_nap(j);
+	then_rearm(j);
+}
+
+/* Ended while its callback runs, which then arms it again. */
+static void rearming_running(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 2);
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		j[i].then = then_nap_rearm;
+		j[i].delay = 200 * MS;
+		hwtimer_schedule(&j[i].t, 0);
+		nap(100 * MS);
+		KUNIT_EXPECT_EQ(test, 1, j[i].fired);
+		KUNIT_EXPECT_FALSE(test, j[i].over);
+		if (i)
+			KUNIT_EXPECT_EQ(test, 0, hwtimer_shutdown_sync(&j[i].t));
+		else
+			KUNIT_EXPECT_EQ(test, 1, hwtimer_cancel_sync(&j[i].t));
+		KUNIT_EXPECT_TRUE(test, j[i].over);
+		KUNIT_EXPECT_EQ(test, i ? -ESHUTDOWN : 0, j[i].ret);
+		KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&j[i].t));
+		nap(SEC);
+		KUNIT_EXPECT_EQ(test, 1, j[i].fired);
+	}
+}
+
+/* As before, and somebody had armed it for the first time while it ran. */
+static void rearming_twice(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 1);
+
+	j->then = then_nap_rearm;
+	j->delay = 200 * MS;
+	hwtimer_schedule(&j->t, 0);
+	nap(100 * MS);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j->t, SEC));
+	KUNIT_EXPECT_EQ(test, 1, hwtimer_cancel_sync(&j->t));
+	KUNIT_EXPECT_EQ(test, 0, j->ret);
+	KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&j->t));
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&j->t));
+	KUNIT_EXPECT_EQ(test, 2UL, counts(wheel).cancelled);
+	nap(3 * SEC);
+	KUNIT_EXPECT_EQ(test, 1, j->fired);
+}
+
+static void then_arm_past(struct job *j)
+{
+	unsigned long kicks = counts(j->t.wheel).kicks;
+
+	KUNIT_EXPECT_EQ(j->test, 0, hwtimer_schedule_at(&j->other->t, 0));
+	KUNIT_EXPECT_EQ(j->test, kicks, counts(j->t.wheel).kicks);
+}
+
+/* In a callback the worker is awake, and needs no kick. */
+static void no_kick_in_callback(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 3);
+	u64 now;
+
+	hwtimer_schedule(&j[2].t, 100 * SEC);
+	nap(SEC);
+	now = hwtimer_wheel_now(wheel);
+	j[0].then = then_arm_past;
+	j[0].other = &j[1];
+	hwtimer_schedule(&j[0].t, SEC);
+	nap(2 * SEC);
+	expect_on_time(&j[0], 1, now + SEC);
+	KUNIT_EXPECT_GE(test, j[1].at, j[0].at);
+	KUNIT_EXPECT_LT(test, j[1].at, j[0].at + TICK + SLACK);
+}
+
+static void release(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 4);
+	unsigned int i;
+
+	hwtimer_schedule(&j[1].t, SEC);
+	hwtimer_schedule(&j[2].t, 0);
+	nap(500 * MS);
+	hwtimer_schedule(&j[3].t, 50 * SEC);
+	for (i = 0; i < 4; i++) {
+		KUNIT_EXPECT_EQ(test, i % 2 == 1, hwtimer_release(&j[i].t, job_released));
+		KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_schedule(&j[i].t, 0));
+	}
+	/* soon, not only when a tick comes that has something due */
+	nap(MS);
+	for (i = 0; i < 4; i++) {
+		KUNIT_EXPECT_EQ_MSG(test, 1, j[i].released, "%u", i);
+		memset(&j[i].t, 0x6b, sizeof(j[i].t));
+	}
+	nap(100 * SEC);
+	KUNIT_EXPECT_EQ(test, 0, j[1].fired + j[3].fired);
+	KUNIT_EXPECT_EQ(test, 1, j[2].fired);
+
+	j = jobs(test, wheel, 1);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
+	KUNIT_EXPECT_FALSE(test, hwtimer_release(&j->t, job_released));
+	KUNIT_EXPECT_EQ(test, 1, j->released);
+}
+
+/* Not before the callback is over. */
+static void release_running(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 1);
+
+	j->then = then_nap;
+	j->delay = 500 * MS;
+	hwtimer_schedule(&j->t, 0);
+	nap(100 * MS);
+	KUNIT_EXPECT_FALSE(test, hwtimer_release(&j->t, job_released));
+	nap(300 * MS);
+	KUNIT_EXPECT_FALSE(test, j->over);
+	KUNIT_EXPECT_EQ(test, 0, j->released);
+	nap(200 * MS);
+	KUNIT_EXPECT_TRUE(test, j->over);
+	KUNIT_EXPECT_EQ(test, 1, j->released);
+}
+
+static void then_release_cancel_sync(struct job *j)
+{
+	KUNIT_EXPECT_FALSE(j->test, hwtimer_release(&j->t, job_released));
+	KUNIT_EXPECT_EQ(j->test, 1, hwtimer_cancel_sync(&j->other->t));
+	/* so its memory still is its own */
+	KUNIT_EXPECT_EQ(j->test, 0, j->released);
+}
+
+/* The usual end of a connection, from its own callback; it has another timeout. */
+static void release_self(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 2);
+
+	j[0].then = then_release_cancel_sync;
+	j[0].other = &j[1];
+	hwtimer_schedule(&j[0].t, 0);
+	hwtimer_schedule(&j[1].t, SEC);
+	nap(100 * MS);
+	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
+	KUNIT_EXPECT_EQ(test, 1, j[0].released);
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 1, j[0].released);
+	KUNIT_EXPECT_EQ(test, 0, j[1].fired);
+}
+
+struct mortal {
+	struct hwtimer_timeout	t;
+	unsigned int		*freed;
+};
+
+static void mortal_free(struct hwtimer_timeout *t)
+{
+	struct mortal *m = container_of(t, struct mortal, t);
+
+	++*m->freed;
+	memset(m, 0x6b, sizeof(*m));
+	kfree(m);
+}
+
+static void mortal_release(struct hwtimer_timeout *t)
+{
+	hwtimer_release(t, mortal_free);
+}
+
+static void frees_itself(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	unsigned int freed = 0, i;
+
+	for (i = 0; i < 400; i++) {
+		struct mortal *m = kmalloc(sizeof(*m), GFP_KERNEL);
+
+		KUNIT_ASSERT_NOT_NULL(test, m);
+		m->freed = &freed;
+		hwtimer_init(&m->t, wheel, i % 2 ? mortal_free : mortal_release);
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&m->t, (i % 7) * TICK));
+		if (i % 4 == 3)
+			hwtimer_release(&m->t, mortal_free);
+		if (i % 50 == 0)
+			nap(TICK / 2);
+	}
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 400, freed);
+	KUNIT_EXPECT_EQ(test, 300UL, counts(wheel).expired);
+	KUNIT_EXPECT_EQ(test, 100UL, counts(wheel).cancelled);
+}
+
+static void stop(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 10), *back;
+	unsigned int i, n = 0, seen = 0;
+	struct list_head pending;
+
+	for (i = 0; i < 8; i++)
+		hwtimer_schedule(&j[i].t, (i + 1) * SEC);
+	nap(2 * SEC + 500 * MS);
+	hwtimer_cancel(&j[7].t);
+	hwtimer_schedule(&j[8].t, 0);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+	list_for_each_entry(back, &pending, t.node) {
+		n++;
+		seen |= 1U << (back - j);
+	}
+	/* 2 to 6; and 8, unless it has just fired */
+	KUNIT_EXPECT_EQ(test, 0x7cU, seen & ~0x100U);
+	KUNIT_EXPECT_EQ(test, 5U + !j[8].fired, n);
+	KUNIT_EXPECT_EQ(test, !j[8].fired, !!(seen & 0x100));
+	KUNIT_EXPECT_EQ(test, 2, j[0].fired + j[1].fired);
+
+	for (i = 0; i < 10; i++) {
+		KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&j[i].t));
+		KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_schedule(&j[i].t, 0));
+		KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_touch(&j[i].t, 0));
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_cancel_sync(&j[i].t));
+	}
+	nap(20 * SEC);
+	KUNIT_EXPECT_EQ(test, 2 + !!j[8].fired,
+			j[0].fired + j[1].fired + j[2].fired + j[7].fired + j[8].fired);
+	/* a second time: nothing comes, and the list is made empty */
+	pending.next = NULL;
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
+	KUNIT_EXPECT_TRUE(test, list_empty(&pending));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
+}
+
+/* A wheel that never ran, and one that sleeps for ever. */
+static void stop_asleep(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct list_head pending;
+	struct job *j;
+
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
+	KUNIT_EXPECT_TRUE(test, list_empty(&pending));
+	wheel = a_wheel(test);
+	j = jobs(test, wheel, 1);
+	hwtimer_schedule(&j->t, 0);
+	nap(10 * SEC);
+	KUNIT_EXPECT_EQ(test, 1, j->fired);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
+	KUNIT_EXPECT_TRUE(test, list_empty(&pending));
+}
+
+static void then_stop(struct job *j)
+{
+	struct list_head pending = {};
+
+	j->ret = hwtimer_wheel_stop(j->t.wheel, &pending);
+	KUNIT_EXPECT_TRUE(j->test, list_empty(&pending));
+}
+
+static void stop_from_callback(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 2);
+
+	j[0].then = then_stop;
+	hwtimer_schedule(&j[0].t, 0);
+	hwtimer_schedule(&j[1].t, SEC);
+	nap(500 * MS);
+	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
+	KUNIT_EXPECT_EQ(test, -EDEADLK, j[0].ret);
+	/* which has changed nothing */
+	KUNIT_EXPECT_EQ(test, (int)WHEEL_STARTED, wheel->state);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, 10 * SEC));
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j[1].fired);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
+}
+
+/* Of another wheel it may. */
+static void then_stop_other(struct job *j)
+{
+	struct list_head pending;
+
+	j->ret = hwtimer_wheel_stop(j->other->t.wheel, &pending);
+	KUNIT_EXPECT_PTR_EQ(j->test, pending.next, &j->other->t.node);
+}
+
+static void stop_other_from_callback(struct kunit *test)
+{
+	struct job *j = jobs(test, a_wheel(test), 1);
+
+	j->then = then_stop_other;
+	j->ret = -1;
+	j->other = jobs(test, a_wheel(test), 1);
+	hwtimer_schedule(&j->other->t, 50 * SEC);
+	hwtimer_schedule(&j->t, 0);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j->fired);
+	KUNIT_EXPECT_EQ(test, 0, j->ret);
+}
+
+static void stop_and_count(struct helper *h)
+{
+	struct list_head *pos;
+
+	h->ret = hwtimer_wheel_stop(h->wheel, &h->list);
+	/* whoever gets the list: by now everything has ended */
+	KUNIT_EXPECT_TRUE(h->jobs->test, h->jobs->over);
+	KUNIT_EXPECT_EQ(h->jobs->test, 0UL, hwtimer_wheel_pending(h->wheel));
+	list_for_each(pos, &h->list)
+		h->n++;
+}
+
+/* Two at a time, both waiting for a callback: one gets the list. */
+static void stop_twice(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 6);
+	struct helper h[2] = {};
+	unsigned int i;
+
+	j[0].then = then_nap_rearm;
+	j[0].delay = SEC;
+	for (i = 0; i < 6; i++)
+		hwtimer_schedule(&j[i].t, i * 50 * SEC);
+	nap(500 * MS);
+	for (i = 0; i < 2; i++) {
+		h[i].wheel = wheel;
+		h[i].jobs = j;
+		help(test, &h[i], stop_and_count);
+	}
+	nap(100 * MS);
+	KUNIT_EXPECT_FALSE(test, j[0].over);
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_schedule(&j[1].t, 0));
+	for (i = 0; i < 2; i++) {
+		KUNIT_ASSERT_TRUE(test, helped(&h[i]));
+		KUNIT_EXPECT_EQ(test, 0, h[i].ret);
+	}
+	KUNIT_EXPECT_EQ(test, 5, h[0].n + h[1].n);
+	KUNIT_EXPECT_EQ(test, 0, h[0].n * h[1].n);
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, j[0].ret);
+}
+
+static void released_cancel_sync(struct hwtimer_timeout *t)
+{
+	struct job *j = container_of(t, struct job, t);
+
+	j->ret = hwtimer_cancel_sync(&j->other->t);
+	j->released++;
+}
+
+/*
+ * What is released by a stop, in the place of the worker, may wait for another
+ * timeout as it may in the worker.
+ */
+static void stop_releases(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 3);
+	struct helper h = { .wheel = wheel, .jobs = j };
+	bool hangs;
+
+	j[0].then = then_nap;
+	j[0].delay = SEC;
+	j[1].other = &j[2];
+	hwtimer_schedule(&j[0].t, 0);
+	hwtimer_schedule(&j[1].t, 50 * SEC);
+	hwtimer_schedule(&j[2].t, 50 * SEC);
+	nap(500 * MS);
+	/* The worker has no time before it is stopped. */
+	KUNIT_EXPECT_TRUE(test, hwtimer_release(&j[1].t, released_cancel_sync));
+	help(test, &h, stop_and_count);
+	hangs = !helped(&h);
+	KUNIT_EXPECT_FALSE_MSG(test, hangs, "stop waits for itself");
+	if (hangs) {
+		/* Help it out. */
+		wheel_drain_all(wheel);
+		KUNIT_ASSERT_TRUE(test, helped(&h));
+	}
+	KUNIT_EXPECT_EQ(test, 1, j[1].released);
+	KUNIT_EXPECT_EQ(test, 1, j[1].ret);
+	KUNIT_EXPECT_EQ(test, 0, h.n);
+}
+
+static void produce(struct helper *h)
+{
+	struct rnd_state rnd;
+	unsigned int i;
+	int ret = 0;
+
+	prandom_seed_state(&rnd, h->seed);
+	for (;;) {
+		u32 r = prandom_u32_state(&rnd);
+		struct job *j = &h->jobs[r % h->n];
+		s64 delay = prandom_u32_state(&rnd) % (100 * MS);
+
+		switch ((r >> 16) % 8) {
+		case 0 ... 3:
+			ret = hwtimer_schedule(&j->t, delay);
+			h->armed += !ret;
+			break;
+		case 4 ... 5:
+			ret = hwtimer_touch(&j->t, delay);
+			break;
+		case 6:
+			h->cancelled += hwtimer_cancel(&j->t);
+			break;
+		case 7:
+			if ((r >> 24) % 8 == 0)
+				h->cancelled += hwtimer_cancel_sync(&j->t);
+			break;
+		}
+		if (ret == -ESHUTDOWN)
+			break;
+		if ((r >> 20) % 8 == 0)
+			nap(r >> 12);
+	}
+	/* nothing comes after it */
+	for (i = 0; i < h->n; i++)
+		h->armed += !hwtimer_schedule(&h->jobs[i].t, 0);
+}
+
+/* Two producers and a stop: each arming is accounted for. */
+static void books(struct kunit *test)
+{
+	unsigned int round, i, k;
+
+	for (round = 0; round < 40; round++) {
+		struct hwtimer_wheel *wheel = make(test, MS, 32, round % 2 ? 30 : 0);
+		unsigned long armed = 0, ended = 0;
+		struct helper h[2] = {};
+		struct list_head pending, *pos;
+		struct job *j[2];
+
+		for (k = 0; k < 2; k++) {
+			j[k] = jobs(test, wheel, 40);
+			h[k].wheel = wheel;
+			h[k].jobs = j[k];
+			h[k].n = 40;
+			h[k].seed = 2 * round + k;
+			help(test, &h[k], produce);
+		}
+		nap((100 + 7 * round) * MS + 1000 * round);
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
+		for (k = 0; k < 2; k++)
+			KUNIT_ASSERT_TRUE(test, helped(&h[k]));
+		for (k = 0; k < 2; k++) {
+			armed += h[k].armed;
+			ended += h[k].cancelled;
+			for (i = 0; i < 40; i++)
+				ended += j[k][i].fired;
+		}
+		list_for_each(pos, &pending)
+			ended++;
+		KUNIT_EXPECT_GT(test, armed, 100UL);
+		KUNIT_EXPECT_EQ(test, armed, ended);
+		KUNIT_EXPECT_EQ(test, armed, counts(wheel).armed);
+		KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+		unmake(test, wheel);
+	}
+}
+
+static const struct create_param {
+	const char			*desc;
+	struct hwtimer_wheel_params	params;
+	int				ret;
+} create_params[] = {
+#define GOOD .name = "w", .tick_ns = TICK, .slots = SLOTS
+	{ "good", { GOOD } },
+	{ "name of 31", { .name = "1234567890123456789012345678901",
+			  .tick_ns = TICK, .slots = 1 } },
+	{ "name of 32", { .name = "12345678901234567890123456789012",
+			  .tick_ns = TICK, .slots = 1 }, -EINVAL },
+	{ "name of 1", { .name = ".x", .tick_ns = TICK, .slots = 1 } },
+	{ "no name", { .tick_ns = TICK, .slots = SLOTS }, -EINVAL },
+	{ "empty name", { .name = "", .tick_ns = TICK, .slots = SLOTS }, -EINVAL },
+	{ "name with slash", { .name = "a/b", .tick_ns = TICK, .slots = 1 }, -EINVAL },
+	{ "name .", { .name = ".", .tick_ns = TICK, .slots = 1 }, -EINVAL },
+	{ "name ..", { .name = "..", .tick_ns = TICK, .slots = 1 }, -EINVAL },
+	{ "tick 0", { .name = "w", .slots = SLOTS }, -EINVAL },
+	{ "tick too long", { .name = "w", .tick_ns = HWTIMER_FOREVER / SLOTS + 1,
+			     .slots = SLOTS }, -EINVAL },
+	{ "longest tick", { .name = "w", .tick_ns = HWTIMER_FOREVER / SLOTS,
+			    .slots = SLOTS } },
+	{ "slots 0", { .name = "w", .tick_ns = TICK }, -EINVAL },
+	{ "too many slots", { .name = "w", .tick_ns = 1,
+			      .slots = HWTIMER_MAX_SLOTS + 1 }, -EINVAL },
+	{ "most slots", { .name = "w", .tick_ns = 1, .slots = HWTIMER_MAX_SLOTS }, -ENOMEM },
+	{ "accounted", { GOOD, .flags = HWTIMER_WHEEL_ACCOUNT } },
+	{ "unknown flag", { GOOD, .flags = 2 }, -EINVAL },
+	{ "unknown high flag", { GOOD, .flags = 1U << 31 }, -EINVAL },
+	{ "nice -20", { GOOD, .nice = -20 } },
+	{ "nice 19", { GOOD, .nice = 19 } },
+	{ "nice -21", { GOOD, .nice = -21 }, -EINVAL },
+	{ "nice 20", { GOOD, .nice = 20 }, -EINVAL },
+	{ "FIFO", { GOOD, .sched = HWTIMER_SCHED_FIFO } },
+	{ "FIFO, low", { GOOD, .sched = HWTIMER_SCHED_FIFO_LOW } },
+	{ "FIFO and nice", { GOOD, .sched = HWTIMER_SCHED_FIFO, .nice = 1 }, -EINVAL },
+	{ "FIFO, low, and nice", { GOOD, .sched = HWTIMER_SCHED_FIFO_LOW, .nice = -1 },
+	  -EINVAL },
+	{ "unknown class", { GOOD, .sched = HWTIMER_SCHED_FIFO + 1 }, -EINVAL },
+	{ "negative class", { GOOD, .sched = -1 }, -EINVAL },
+	{ "all CPUs", { GOOD, .cpus = cpu_possible_mask } },
+	{ "no CPU", { GOOD, .cpus = cpu_none_mask }, -EINVAL },
+#undef GOOD
+};
+
+static void create_desc(const struct create_param *param, char *desc)
+{
+	strscpy(desc, param->desc, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(create, create_params, create_desc);
+
+static void create(struct kunit *test)
+{
+	const struct create_param *param = test->param_value;
+	struct hwtimer_wheel *wheel = hwtimer_wheel_create(&param->params);
+	struct job *j;
+
+	if (param->ret) {
+		KUNIT_EXPECT_PTR_EQ(test, wheel, ERR_PTR(param->ret));
+		if (!IS_ERR(wheel))
+			keep(test, wheel);
+		return;
+	}
+	keep(test, wheel);
+	KUNIT_EXPECT_EQ(test, param->params.tick_ns, hwtimer_wheel_tick_ns(wheel));
+	KUNIT_EXPECT_EQ(test, param->params.slots, hwtimer_wheel_slots(wheel));
+	KUNIT_EXPECT_STREQ(test, param->params.name, to_worker(wheel)->name);
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+	j = jobs(test, wheel, 1);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j->t, 0));
+	nap(2 * TICK);
+	if (param->params.tick_ns == TICK)
+		KUNIT_EXPECT_EQ(test, 1, j->fired);
+}
+
+static void slots_round_up(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, 1, hwtimer_wheel_slots(make(test, TICK, 1, 0)));
+	KUNIT_EXPECT_EQ(test, 4, hwtimer_wheel_slots(make(test, TICK, 3, 0)));
+	KUNIT_EXPECT_EQ(test, 1024, hwtimer_wheel_slots(make(test, TICK, 1000, 0)));
+	KUNIT_EXPECT_EQ(test, 1024, hwtimer_wheel_slots(make(test, TICK, 1024, 0)));
+}
+
+static void same_name(struct kunit *test)
+{
+	struct hwtimer_wheel *wheels[3];
+	unsigned int i;
+	const char *name;
+
+	for (i = 0; i < 3; i++)
+		wheels[i] = a_wheel(test);
+	KUNIT_EXPECT_STREQ(test, to_worker(wheels[0])->name, "kunit");
+	for (i = 1; i < 3; i++) {
+		name = to_worker(wheels[i])->name;
+		KUNIT_EXPECT_EQ(test, 0, strncmp(name, "kunit.", 6));
+		KUNIT_EXPECT_GT(test, strlen(name), (size_t)6);
+	}
+	KUNIT_EXPECT_STRNEQ(test, to_worker(wheels[1])->name, to_worker(wheels[2])->name);
+	KUNIT_EXPECT_EQ(test, 0, strncmp(to_worker(wheels[0])->task->comm, "hwtimer/kunit", 13));
+	/* free again once it is gone */
+	unmake(test, wheels[0]);
+	KUNIT_EXPECT_STREQ(test, to_worker(a_wheel(test))->name, "kunit");
+}
+
+static void many_wheels(struct kunit *test)
+{
+	struct hwtimer_wheel *wheels[MAX_WHEELS];
+	unsigned int i, k;
+	struct job *j;
+
+	for (k = 0; k < 3; k++) {
+		for (i = 0; i < MAX_WHEELS; i++)
+			wheels[i] = a_wheel(test);
+		j = jobs(test, NULL, MAX_WHEELS);
+		for (i = 0; i < MAX_WHEELS; i++) {
+			hwtimer_init(&j[i].t, wheels[i], job_fired);
+			hwtimer_schedule(&j[i].t, (i % 3) * SEC);
+		}
+		nap(SEC + SEC / 2);
+		for (i = 0; i < MAX_WHEELS; i++)
+			KUNIT_EXPECT_EQ(test, i % 3 < 2, j[i].fired);
+		/* some with a timeout pending */
+		for (i = 0; i < MAX_WHEELS; i++)
+			unmake(test, wheels[i]);
+		nap(SEC);
+	}
+}
+
+static void destroy_nothing(struct kunit *test)
+{
+	hwtimer_wheel_destroy(NULL);
+	hwtimer_wheel_destroy(ERR_PTR(-ENOMEM));
+}
+
+static void scheduling(struct kunit *test)
+{
+	static const struct {
+		enum hwtimer_sched sched;
+		int nice, policy, prio;
+	} as[] = {
+		{ HWTIMER_SCHED_NORMAL, 0, SCHED_NORMAL, 0 },
+		{ HWTIMER_SCHED_NORMAL, -7, SCHED_NORMAL, 0 },
+		{ HWTIMER_SCHED_NORMAL, 19, SCHED_NORMAL, 0 },
+		{ HWTIMER_SCHED_FIFO_LOW, 0, SCHED_FIFO, 1 },
+		{ HWTIMER_SCHED_FIFO, 0, SCHED_FIFO, MAX_RT_PRIO / 2 },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(as); i++) {
+		struct hwtimer_wheel_params params = {
+			.name = "kunit", .tick_ns = TICK, .slots = SLOTS,
+			.sched = as[i].sched, .nice = as[i].nice, .cpus = cpumask_of(0),
+		};
+		struct hwtimer_wheel *wheel = keep(test, hwtimer_wheel_create(&params));
+		struct task_struct *task = to_worker(wheel)->task;
+
+		nap(10 * MS);
+		KUNIT_EXPECT_EQ(test, as[i].policy, task->policy);
+		KUNIT_EXPECT_EQ(test, as[i].prio, task->rt_priority);
+		if (as[i].policy == SCHED_NORMAL)
+			KUNIT_EXPECT_EQ(test, as[i].nice, task_nice(task));
+		KUNIT_EXPECT_TRUE(test, cpumask_equal(task->cpus_ptr, cpumask_of(0)));
+	}
+}
+
+static noinline void slow_fired(struct hwtimer_timeout *t)
+{
+	nap(container_of(t, struct job, t)->delay);
+}
+
+static void slow_callback(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct hwtimer_monitor *m = &to_worker(wheel)->monitor;
+	struct job *j = jobs(test, wheel, 3);
+	unsigned long late = 0;
+	unsigned int i;
+
+	/* the limit is 10 ms */
+	hwtimer_schedule(&j[0].t, 0);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 0UL, m->long_callbacks);
+	hwtimer_init(&j[1].t, wheel, slow_fired);
+	j[1].delay = 9 * MS;
+	hwtimer_schedule(&j[1].t, 0);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 0UL, m->long_callbacks);
+	j[1].delay = 12 * MS;
+	hwtimer_schedule(&j[1].t, 0);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1UL, m->long_callbacks);
+	KUNIT_EXPECT_GE(test, m->longest_ns, 12ULL * MS);
+	KUNIT_EXPECT_LT(test, m->longest_ns, 13ULL * MS);
+	KUNIT_EXPECT_EQ(test, 0, strncmp(m->longest_fn, "slow_fired", 10));
+	/* another one, not as long, though too long */
+	j[2].then = then_nap;
+	j[2].delay = 11 * MS;
+	hwtimer_schedule(&j[2].t, 0);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 2UL, m->long_callbacks);
+	KUNIT_EXPECT_EQ(test, 0, strncmp(m->longest_fn, "slow_fired", 10));
+	for (i = 0; i < HWTIMER_LATE_BINS; i++)
+		late += m->late[i];
+	KUNIT_EXPECT_EQ(test, 4UL, late);
+	KUNIT_EXPECT_EQ(test, 4UL, counts(wheel).expired);
+}
+
+/* A callback makes the worker late, by less than a round: it catches up, in order. */
+static void catch_up(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 40);
+	unsigned int i;
+	u64 now = hwtimer_wheel_now(wheel);
+
+	j[0].then = then_nap;
+	j[0].delay = 500 * MS;
+	for (i = 0; i < 40; i++)
+		hwtimer_schedule_at(&j[i].t, now + (i + 5) * TICK);
+	nap(540 * MS);
+	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
+	KUNIT_EXPECT_EQ(test, 0, j[1].fired);
+	nap(2 * SEC);
+	for (i = 1; i < 40; i++) {
+		expect_on_time(&j[i], 1, now + 50 * MS + 500 * MS);
+		KUNIT_EXPECT_GE(test, j[i].at, j[i - 1].at);
+	}
+}
+
+static void then_rearm_at_cap(struct job *j)
+{
+	/* its own place is free again, and the only one */
+	KUNIT_EXPECT_EQ(j->test, 0, hwtimer_schedule(&j->t, 0));
+	KUNIT_EXPECT_EQ(j->test, -EAGAIN, hwtimer_schedule(&j->other->t, 0));
+}
+
+static void cap(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, TICK, SLOTS, 3);
+	struct job *j = jobs(test, wheel, 4);
+	unsigned int i;
+
+	j[0].then = then_rearm_at_cap;
+	j[0].other = &j[3];
+	for (i = 0; i < 3; i++)
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, i * 50 * SEC));
+	KUNIT_EXPECT_EQ(test, -EAGAIN, hwtimer_schedule(&j[3].t, SEC));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_touch(&j[2].t, 60 * SEC));
+	nap(20 * TICK);
+	KUNIT_EXPECT_GT(test, j[0].fired, 10);
+	KUNIT_EXPECT_EQ(test, 3UL, hwtimer_wheel_pending(wheel));
+	KUNIT_EXPECT_EQ(test, 1, hwtimer_cancel_sync(&j[0].t));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[3].t, 0));
+	KUNIT_EXPECT_EQ(test, -EAGAIN, hwtimer_schedule(&j[0].t, 0));
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j[3].fired);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[3].t, 0));
+	KUNIT_EXPECT_EQ(test, 1UL + j[0].fired + 1, counts(wheel).rejected);
+}
+
+/* Only far ones, one of them pushed back all the time. */
+static void far_wakeups(struct kunit *test)
+{
+	static const u64 ticks[] = { MS, 10 * MS, 70 * MS };
+	unsigned int i, k;
+
+	for (k = 0; k < ARRAY_SIZE(ticks); k++) {
+		struct hwtimer_wheel *wheel = make(test, ticks[k], 1024, 0);
+		struct job *j = jobs(test, wheel, 3);
+		unsigned long before;
+
+		hwtimer_schedule(&j[0].t, 200 * SEC);
+		hwtimer_schedule(&j[1].t, S64_MAX);
+		hwtimer_schedule(&j[2].t, 100 * SEC);
+		nap(SEC);
+		before = wakeups(wheel);
+		for (i = 0; i < 1000; i++) {
+			hwtimer_touch(&j[2].t, 100 * SEC);
+			nap(10 * MS);
+		}
+		KUNIT_EXPECT_LE(test, wakeups(wheel) - before, 50UL);
+		KUNIT_EXPECT_EQ(test, 3UL, counts(wheel).drained);
+		KUNIT_EXPECT_EQ(test, 1000UL, counts(wheel).touched);
+		KUNIT_EXPECT_EQ(test, 1UL, counts(wheel).kicks);
+	}
+}
+
+struct soft {
+	struct timer_list	timer;
+	struct job		*jobs;
+};
+
+static void soft_fn(struct timer_list *timer)
+{
+	struct soft *s = container_of(timer, struct soft, timer);
+	struct job *j = s->jobs;
+
+	KUNIT_EXPECT_TRUE(j->test, in_softirq());
+	KUNIT_EXPECT_EQ(j->test, 0, hwtimer_schedule(&j[0].t, 0));
+	KUNIT_EXPECT_EQ(j->test, 0, hwtimer_touch(&j[1].t, SEC));
+	KUNIT_EXPECT_TRUE(j->test, hwtimer_cancel(&j[2].t));
+	KUNIT_EXPECT_TRUE(j->test, hwtimer_release(&j[3].t, job_released));
+}
+
+/* From softirq context, and with interrupts off. */
+static void contexts(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct soft s = { .jobs = jobs(test, wheel, 4) };
+	struct job *j = s.jobs;
+	unsigned long flags;
+	unsigned int i;
+
+	for (i = 1; i < 4; i++)
+		hwtimer_schedule(&j[i].t, 50 * SEC);
+	timer_setup_on_stack(&s.timer, soft_fn, 0);
+	mod_timer(&s.timer, jiffies + HZ);
+	nap(2 * SEC);
+	timer_delete_sync(&s.timer);
+	destroy_timer_on_stack(&s.timer);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
+	KUNIT_EXPECT_EQ(test, 1, j[1].fired);
+	KUNIT_EXPECT_EQ(test, 0, j[2].fired + j[3].fired);
+	KUNIT_EXPECT_EQ(test, 1, j[3].released);
+
+	local_irq_save(flags);
+	hwtimer_schedule(&j[0].t, 0);
+	hwtimer_schedule(&j[1].t, 50 * SEC);
+	hwtimer_touch(&j[1].t, 0);
+	hwtimer_schedule(&j[2].t, 0);
+	hwtimer_cancel(&j[2].t);
+	KUNIT_EXPECT_TRUE(test, irqs_disabled());
+	local_irq_restore(flags);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 2, j[0].fired);
+	KUNIT_EXPECT_EQ(test, 2, j[1].fired);
+	KUNIT_EXPECT_EQ(test, 0, j[2].fired);
+}
+
+#define BURST	100000
+
+static unsigned int burst_rank, burst_wrong;
+
+struct spark {
+	struct hwtimer_timeout	t;
+	unsigned int		rank;
+};
+
+static void spark_fired(struct hwtimer_timeout *t)
+{
+	if (container_of(t, struct spark, t)->rank != burst_rank++)
+		burst_wrong++;
+}
+
+/* Many in one tick, in order, and then all cancelled, and all handed back. */
+static void burst(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct spark *s = kvcalloc(BURST, sizeof(*s), GFP_KERNEL);
+	u64 deadline = hwtimer_wheel_now(wheel) + SEC;
+	unsigned int i, back = 0, cancelled = 0;
+	struct list_head pending, *pos;
+
+	KUNIT_ASSERT_NOT_NULL(test, s);
+	burst_rank = 0;
+	burst_wrong = 0;
+	for (i = 0; i < BURST; i++) {
+		s[i].rank = i;
+		hwtimer_init(&s[i].t, wheel, spark_fired);
+		hwtimer_schedule_at(&s[i].t, deadline);
+	}
+	KUNIT_EXPECT_EQ(test, (unsigned long)BURST, hwtimer_wheel_pending(wheel));
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, BURST, burst_rank);
+	KUNIT_EXPECT_EQ(test, 0, burst_wrong);
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+
+	for (i = 0; i < BURST; i++)
+		hwtimer_schedule(&s[i].t, SEC);
+	nap(500 * MS);
+	for (i = 0; i < BURST; i += 2)
+		cancelled += hwtimer_cancel(&s[i].t);
+	KUNIT_EXPECT_EQ(test, BURST / 2, cancelled);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
+	list_for_each(pos, &pending)
+		back++;
+	KUNIT_EXPECT_EQ(test, BURST / 2, back);
+	KUNIT_EXPECT_EQ(test, BURST, burst_rank);
+	/* The wheel, which holds none of them, is destroyed later on. */
+	kvfree(s);
+}
+
+static struct kunit_case api_cases[] = {
+	KUNIT_CASE(lazy_worker),
+	KUNIT_CASE(start),
+	KUNIT_CASE(on_time),
+	KUNIT_CASE(on_time_each),
+	KUNIT_CASE(absolute),
+	KUNIT_CASE(no_delay),
+	KUNIT_CASE(forever),
+	KUNIT_CASE(touch),
+	KUNIT_CASE(cancel),
+	KUNIT_CASE(cancel_sync),
+	KUNIT_CASE(cancel_sync_waits),
+	KUNIT_CASE(cancel_sync_self),
+	KUNIT_CASE(cancel_sync_self_rearmed),
+	KUNIT_CASE(cancel_sync_other),
+	KUNIT_CASE(shutdown_sync),
+	KUNIT_CASE(rearming),
+	KUNIT_CASE(rearming_running),
+	KUNIT_CASE(rearming_twice),
+	KUNIT_CASE(no_kick_in_callback),
+	KUNIT_CASE(release),
+	KUNIT_CASE(release_running),
+	KUNIT_CASE(release_self),
+	KUNIT_CASE(frees_itself),
+	KUNIT_CASE(stop),
+	KUNIT_CASE(stop_asleep),
+	KUNIT_CASE(stop_from_callback),
+	KUNIT_CASE(stop_other_from_callback),
+	KUNIT_CASE(stop_twice),
+	KUNIT_CASE(stop_releases),
+	KUNIT_CASE(books),
+	KUNIT_CASE_PARAM(create, create_gen_params),
+	KUNIT_CASE(slots_round_up),
+	KUNIT_CASE(same_name),
+	KUNIT_CASE(many_wheels),
+	KUNIT_CASE(destroy_nothing),
+	KUNIT_CASE(scheduling),
+	KUNIT_CASE(slow_callback),
+	KUNIT_CASE(catch_up),
+	KUNIT_CASE(cap),
+	KUNIT_CASE(far_wakeups),
+	KUNIT_CASE(contexts),
+	KUNIT_CASE(burst),
+	{}
+};
+
+static struct kunit_suite api_suite = {
+	.name		= "hwtimer_api",
+	.init		= bench_init,
+	.exit		= bench_exit,
+	.test_cases	= api_cases,
+};
+
+kunit_test_suite(api_suite);
