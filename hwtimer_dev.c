@@ -55,6 +55,9 @@
 #define ID_LAST_GEN	(U64_MAX >> ID_INDEX_BITS)
 #define MAX_CAP		BIT_ULL(ID_INDEX_BITS)
 
+/* A program at its cgroup's limit gets -ENOMEM, not the OOM killer. */
+#define GFP_TABLE	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
 /* How many records are copied to a reader at a time; they are on the stack. */
 #define READ_BATCH	16
 
@@ -329,13 +332,12 @@ static int grow(struct dev_ctx *ctx)
 	if (!charge(&ctx->user->timeouts, READ_ONCE(max_user_timeouts)))
 		return -EDQUOT;
 	ret = -ENOMEM;
-	dt = kmem_cache_zalloc(timeout_cache, GFP_KERNEL_ACCOUNT);
+	dt = kmem_cache_zalloc(timeout_cache, GFP_TABLE);
 	if (!dt)
 		goto uncharge;
 	dt->ctx = ctx;
 	hwtimer_init(&dt->timeout, ctx->wheel, dev_expired);
-	ret = xa_alloc(&ctx->table, &index, dt, XA_LIMIT(0, ID_INDEX_MASK),
-		       GFP_KERNEL_ACCOUNT);
+	ret = xa_alloc(&ctx->table, &index, dt, XA_LIMIT(0, ID_INDEX_MASK), GFP_TABLE);
 	if (ret)
 		goto free;
 

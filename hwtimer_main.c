@@ -75,6 +75,13 @@ static bool too_long(u64 ns)
 	return ns > (u64)READ_ONCE(callback_limit_us) * NSEC_PER_USEC;
 }
 
+static void note_name(char name[KSYM_NAME_LEN], hwtimer_fn_t fn)
+{
+	snprintf(name, KSYM_NAME_LEN, "%ps", fn);
+	/* Without " [module]", to be one word. */
+	*strchrnul(name, ' ') = '\0';
+}
+
 /* The callback took longer than any before, or longer than it may. */
 static noinline void note_duration(struct hwtimer_monitor *m, hwtimer_fn_t fn, u64 ns)
 {
@@ -82,11 +89,11 @@ static noinline void note_duration(struct hwtimer_monitor *m, hwtimer_fn_t fn, u
 	spin_lock(&m->lock);
 	if (ns > m->longest_ns) {
 		m->longest_ns = ns;
-		snprintf(m->longest_fn, sizeof(m->longest_fn), "%ps", fn);
+		note_name(m->longest_fn, fn);
 	}
 	if (too_long(ns)) {
 		m->long_callbacks++;
-		snprintf(m->long_fn, sizeof(m->long_fn), "%ps", fn);
+		note_name(m->long_fn, fn);
 	}
 	spin_unlock(&m->lock);
 }

@@ -24,7 +24,7 @@
  * Errors that every ioctl has in common: -EFAULT (the structure is not readable
  * or not writable), -ENOTTY (no such command), -E2BIG and -EINVAL as above.
  * After -EFAULT nothing was done, except by STOP, which is done even if its
- * answer cannot be written.
+ * answer cannot be written; but a SCHEDULE counts as the first one.
  *
  * read(2): as many whole records as fit, oldest first. Blocks until there is
  * one, or -EAGAIN with O_NONBLOCK. 0 once HWTIMER_IOC_STOP was called and all
@@ -71,7 +71,8 @@
  * -EPERM	tick_ns is below, or slots above, what the module's parameters
  *		grant without CAP_SYS_RESOURCE
  * -EDQUOT	the user has as many wheels of its own as it may
- * -EBUSY	the context was set up before, or a SCHEDULE came first
+ * -EBUSY	the context was set up before, or a SCHEDULE came first, be it one
+ *		that failed
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory for the wheel
  */
