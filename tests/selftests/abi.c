@@ -1,0 +1,661 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The ABI as such: layouts and numbers, and for each command what is refused
+ * before it is even looked at. Each refusal is provoked with everything else
+ * valid, and must leave the context, and the caller's structure, as they were.
+ */
+#include "hwt.h"
+
+static_assert(sizeof(struct hwtimer_setup) == 32, "hwtimer_setup");
+static_assert(sizeof(struct hwtimer_schedule) == 40, "hwtimer_schedule");
+static_assert(sizeof(struct hwtimer_touch) == 32, "hwtimer_touch");
+static_assert(sizeof(struct hwtimer_cancel) == 16, "hwtimer_cancel");
+static_assert(sizeof(struct hwtimer_query) == 32, "hwtimer_query");
+static_assert(sizeof(struct hwtimer_stop) == 16, "hwtimer_stop");
+static_assert(sizeof(struct hwtimer_stats) == 88, "hwtimer_stats");
+static_assert(sizeof(struct hwtimer_record) == 48, "hwtimer_record");
+
+#define BOTH	(_IOC_READ | _IOC_WRITE)
+#define MAX_SIZE	((1U << _IOC_SIZEBITS) - 1)
+#define USER_DATA	0x0123456789abcdefULL
+
+struct command {
+	const char *name;
+	unsigned long cmd;
+	unsigned int known_flags;
+	bool has_pad;	/* the second word must be 0 */
+	bool answers;	/* the structure is written */
+};
+
+static const struct command commands[] = {
+	{ "SETUP", HWTIMER_IOC_SETUP, HWTIMER_SETUP_OWN_WHEEL, false, true },
+	{ "SCHEDULE", HWTIMER_IOC_SCHEDULE, HWTIMER_RELATIVE, true, true },
+	{ "TOUCH", HWTIMER_IOC_TOUCH, HWTIMER_RELATIVE, true, true },
+	{ "CANCEL", HWTIMER_IOC_CANCEL, 0, true, false },
+	{ "QUERY", HWTIMER_IOC_QUERY, 0, true, true },
+	{ "STOP", HWTIMER_IOC_STOP, 0, true, true },
+	{ "STATS", HWTIMER_IOC_STATS, 0, true, true },
+};
+
+#define for_each_command(c) \
+	for (c = commands; c < commands + ARRAY_SIZE(commands); c++)
+
+/* A fresh context and, but for SETUP, a timeout that is pending in it. */
+struct context {
+	int fd;
+	__u64 id, deadline;
+	struct hwtimer_stats before;
+};
+
+static struct context fresh(const struct command *c)
+{
+	struct context ctx = { .fd = must_open(0) };
+
+	if (c->cmd != HWTIMER_IOC_SETUP) {
+		ctx.id = must_schedule(ctx.fd, FAR, USER_DATA);
+		if (hwt_query(ctx.fd, ctx.id, NULL, &ctx.deadline))
+			die("query");
+	}
+	ctx.before = must_stats(ctx.fd);
+	return ctx;
+}
+
+/* A valid question in @buf, which has room for it; its answer is poisoned. */
+static void ask(const struct command *c, const struct context *ctx, void *buf)
+{
+	struct hwtimer_schedule schedule = { 0, 0, now_ns() + FAR, 7, POISON, POISON };
+	struct hwtimer_setup setup = { 0, CLOCK_MONOTONIC, 0, 0, 0, 0 };
+	struct hwtimer_touch touch = { 0, 0, ctx->id, now_ns() + 2 * FAR, POISON };
+	struct hwtimer_cancel cancel = { 0, 0, ctx->id };
+	struct hwtimer_query query = { 0, 0, ctx->id, POISON, POISON };
+	struct hwtimer_stop stop = { 0, 0, POISON };
+	struct hwtimer_stats stats = { 0 };
+
+	switch (c->cmd) {
+	case HWTIMER_IOC_SETUP:
+		memcpy(buf, &setup, sizeof(setup));
+		break;
+	case HWTIMER_IOC_SCHEDULE:
+		memcpy(buf, &schedule, sizeof(schedule));
+		break;
+	case HWTIMER_IOC_TOUCH:
+		memcpy(buf, &touch, sizeof(touch));
+		break;
+	case HWTIMER_IOC_CANCEL:
+		memcpy(buf, &cancel, sizeof(cancel));
+		break;
+	case HWTIMER_IOC_QUERY:
+		memcpy(buf, &query, sizeof(query));
+		break;
+	case HWTIMER_IOC_STOP:
+		memcpy(buf, &stop, sizeof(stop));
+		break;
+	case HWTIMER_IOC_STATS:
+		memcpy(buf, &stats, sizeof(stats));
+		memset((char *)buf + 8, 0xa5, sizeof(stats) - 8);
+		break;
+	}
+}
+
+/* Did nothing happen to the context? */
+static bool untouched(const struct command *c, const struct context *ctx)
+{
+	struct hwtimer_stats after = must_stats(ctx->fd);
+	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .cap = 5 };
+	__u64 user_data, deadline;
+
+	if (!same_stats(&ctx->before, &after)) {
+		printf("# %s: before and after:\n", c->name);
+		print_stats(&ctx->before);
+		print_stats(&after);
+		return false;
+	}
+	if (c->cmd == HWTIMER_IOC_SETUP)
+		return !hwt_setup(ctx->fd, &setup) && setup.cap == 5;
+	if (hwt_query(ctx->fd, ctx->id, &user_data, &deadline) ||
+	    user_data != USER_DATA || deadline != ctx->deadline) {
+		printf("# %s: the timeout is not what it was\n", c->name);
+		return false;
+	}
+	/* Not stopped either. */
+	return !hwt_cancel(ctx->fd, must_schedule(ctx->fd, FAR, 0));
+}
+
+static unsigned long with_size(unsigned long cmd, unsigned int size)
+{
+	return _IOC(_IOC_DIR(cmd), _IOC_TYPE(cmd), _IOC_NR(cmd), size);
+}
+
+TEST(layout)
+{
+#define AT(type, member, offset) \
+	EXPECT_EQ((size_t)(offset), offsetof(struct hwtimer_##type, member))
+	AT(setup, flags, 0);
+	AT(setup, clockid, 4);
+	AT(setup, tick_ns, 8);
+	AT(setup, slots, 16);
+	AT(setup, levels, 20);
+	AT(setup, cap, 24);
+
+	AT(schedule, flags, 0);
+	AT(schedule, pad, 4);
+	AT(schedule, time, 8);
+	AT(schedule, user_data, 16);
+	AT(schedule, id, 24);
+	AT(schedule, deadline, 32);
+
+	AT(touch, flags, 0);
+	AT(touch, pad, 4);
+	AT(touch, id, 8);
+	AT(touch, time, 16);
+	AT(touch, deadline, 24);
+
+	AT(cancel, flags, 0);
+	AT(cancel, pad, 4);
+	AT(cancel, id, 8);
+
+	AT(query, flags, 0);
+	AT(query, pad, 4);
+	AT(query, id, 8);
+	AT(query, user_data, 16);
+	AT(query, deadline, 24);
+
+	AT(stop, flags, 0);
+	AT(stop, pad, 4);
+	AT(stop, handed_back, 8);
+
+	AT(stats, flags, 0);
+	AT(stats, pad, 4);
+	AT(stats, now, 8);
+	AT(stats, scheduled, 16);
+	AT(stats, touched, 24);
+	AT(stats, cancelled, 32);
+	AT(stats, expired, 40);
+	AT(stats, handed_back, 48);
+	AT(stats, rejected, 56);
+	AT(stats, pending, 64);
+	AT(stats, unread, 72);
+	AT(stats, cap, 80);
+
+	AT(record, id, 0);
+	AT(record, user_data, 8);
+	AT(record, deadline, 16);
+	AT(record, fired, 24);
+	AT(record, overruns, 32);
+	AT(record, kind, 40);
+	AT(record, pad, 44);
+}
+
+TEST(numbers)
+{
+	EXPECT_EQ(0xc020be00U, HWTIMER_IOC_SETUP);
+	EXPECT_EQ(0xc028be01U, HWTIMER_IOC_SCHEDULE);
+	EXPECT_EQ(0xc020be02U, HWTIMER_IOC_TOUCH);
+	EXPECT_EQ(0xc010be03U, HWTIMER_IOC_CANCEL);
+	EXPECT_EQ(0xc020be04U, HWTIMER_IOC_QUERY);
+	EXPECT_EQ(0xc010be05U, HWTIMER_IOC_STOP);
+	EXPECT_EQ(0xc058be06U, HWTIMER_IOC_STATS);
+	EXPECT_EQ(1U, HWTIMER_SETUP_OWN_WHEEL);
+	EXPECT_EQ(1U, HWTIMER_RELATIVE);
+	EXPECT_EQ(1, HWTIMER_EXPIRED);
+	EXPECT_EQ(2, HWTIMER_HANDED_BACK);
+	EXPECT_EQ(~0ULL, HWTIMER_NEVER);
+}
+
+/* What the other cases call valid is. */
+TEST(valid)
+{
+	const struct command *c;
+	char buf[MAX_SIZE];
+
+	for_each_command(c) {
+		struct context ctx = fresh(c);
+
+		ask(c, &ctx, buf);
+		ASSERT_EQ(0, hwt_ioctl(ctx.fd, c->cmd, buf))
+			TH_LOG("%s", c->name);
+		close(ctx.fd);
+	}
+}
+
+TEST(setup_answers)
+{
+	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC };
+	int fd = must_open(0);
+
+	ASSERT_EQ(0, hwt_setup(fd, &setup));
+	EXPECT_EQ(0, setup.flags);
+	EXPECT_EQ(CLOCK_MONOTONIC, setup.clockid);
+	EXPECT_EQ(must_get_parameter("tick_ns"), setup.tick_ns);
+	EXPECT_EQ(must_get_parameter("slots"), setup.slots);
+	EXPECT_EQ(1, setup.levels);
+	EXPECT_EQ(1ULL << 24, setup.cap);
+	EXPECT_EQ(1ULL << 24, must_stats(fd).cap);
+}
+
+TEST(schedule_answers)
+{
+	int fd = must_open(0);
+	__u64 time = now_ns() + FAR, id = 0, deadline = 0, user_data = 0;
+
+	ASSERT_EQ(0, hwt_schedule(fd, 0, time, USER_DATA, &id, &deadline));
+	EXPECT_NE(0, id);
+	EXPECT_EQ(time, deadline);
+	ASSERT_EQ(0, hwt_query(fd, id, &user_data, &deadline));
+	EXPECT_EQ(USER_DATA, user_data);
+	EXPECT_EQ(time, deadline);
+}
+
+TEST(touch_answers)
+{
+	int fd = must_open(0);
+	__u64 id = must_schedule(fd, FAR, USER_DATA), time = now_ns() + 2 * FAR;
+	__u64 deadline = 0, user_data = 0;
+
+	ASSERT_EQ(0, hwt_touch(fd, 0, id, time, &deadline));
+	EXPECT_EQ(time, deadline);
+	ASSERT_EQ(0, hwt_query(fd, id, &user_data, &deadline));
+	EXPECT_EQ(time, deadline);
+	EXPECT_EQ(USER_DATA, user_data);
+}
+
+TEST(stop_answers)
+{
+	int fd = must_open(0);
+	__u64 handed_back = 0;
+
+	must_schedule(fd, FAR, 1);
+	must_schedule(fd, FAR, 2);
+	ASSERT_EQ(0, hwt_stop(fd, &handed_back));
+	EXPECT_EQ(2, handed_back);
+}
+
+TEST(stats_answers)
+{
+	int fd = must_open(0);
+	struct hwtimer_stats s = must_stats(fd), none = { 0 };
+	__u64 before, id;
+
+	none.now = s.now;
+	none.cap = s.cap;
+	EXPECT_EQ(0, memcmp(&s, &none, sizeof(s)));
+
+	id = must_schedule(fd, FAR, 0);
+	must_schedule(fd, FAR, 0);
+	must_schedule(fd, FAR, 0);
+	ASSERT_EQ(0, hwt_touch(fd, 0, id, now_ns() + FAR, NULL));
+	ASSERT_EQ(0, hwt_cancel(fd, id));
+	must_schedule(fd, 0, 0);
+	eventually(must_stats(fd).expired == 1);
+	before = now_ns();
+	s = must_stats(fd);
+	EXPECT_LE(before, s.now);
+	EXPECT_GE(now_ns(), s.now);
+	EXPECT_EQ(4, s.scheduled);
+	EXPECT_EQ(1, s.touched);
+	EXPECT_EQ(1, s.cancelled);
+	EXPECT_EQ(1, s.expired);
+	EXPECT_EQ(0, s.handed_back);
+	EXPECT_EQ(0, s.rejected);
+	EXPECT_EQ(2, s.pending);
+	EXPECT_EQ(1, s.unread);
+	EXPECT_TRUE(balanced(&s));
+}
+
+/* Each bit of flags, or of pad, that means nothing. */
+static void refuse_bits(struct __test_metadata *_metadata, const struct command *c,
+			unsigned int word, __u32 known)
+{
+	int bit;
+
+	for (bit = 0; bit < 32; bit++) {
+		char buf[MAX_SIZE], copy[MAX_SIZE];
+		struct context ctx;
+		__u32 value;
+
+		if (known & (1U << bit))
+			continue;
+		ctx = fresh(c);
+		ask(c, &ctx, buf);
+		memcpy(&value, buf + 4 * word, 4);
+		value |= 1U << bit;
+		memcpy(buf + 4 * word, &value, 4);
+		memcpy(copy, buf, _IOC_SIZE(c->cmd));
+		ASSERT_EQ(-EINVAL, hwt_ioctl(ctx.fd, c->cmd, buf))
+			TH_LOG("%s: word %u bit %d", c->name, word, bit);
+		EXPECT_EQ(0, memcmp(buf, copy, _IOC_SIZE(c->cmd)));
+		EXPECT_TRUE(untouched(c, &ctx));
+		close(ctx.fd);
+	}
+}
+
+TEST(unknown_flags)
+{
+	const struct command *c;
+
+	for_each_command(c)
+		refuse_bits(_metadata, c, 0, c->known_flags);
+}
+
+TEST(pad)
+{
+	const struct command *c;
+
+	for_each_command(c)
+		if (c->has_pad)
+			refuse_bits(_metadata, c, 1, 0);
+}
+
+/* Numbers, directions and magics that are not ours. */
+TEST(unknown_commands)
+{
+	static const unsigned int dirs[] = { _IOC_NONE, _IOC_READ, _IOC_WRITE, BOTH };
+	const struct command *c;
+	unsigned int i, nr;
+
+	for_each_command(c) {
+		struct context ctx = fresh(c);
+		unsigned int size = _IOC_SIZE(c->cmd);
+		char buf[MAX_SIZE];
+
+		ask(c, &ctx, buf);
+		for (i = 0; i < ARRAY_SIZE(dirs); i++) {
+			for (nr = 0; nr < 256; nr++) {
+				if (nr < ARRAY_SIZE(commands) &&
+				    dirs[i] == _IOC_DIR(commands[nr].cmd))
+					continue;
+				EXPECT_EQ(-ENOTTY, hwt_ioctl(ctx.fd,
+					_IOC(dirs[i], HWTIMER_IOC_MAGIC, nr, size),
+					buf))
+					TH_LOG("number %u, direction %u, size of %s",
+					       nr, dirs[i], c->name);
+			}
+		}
+		EXPECT_EQ(-ENOTTY, hwt_ioctl(ctx.fd, _IOC(_IOC_DIR(c->cmd),
+			HWTIMER_IOC_MAGIC ^ 1, _IOC_NR(c->cmd), size), buf));
+		EXPECT_EQ(-ENOTTY, hwt_ioctl(ctx.fd, _IOC(_IOC_DIR(c->cmd),
+			HWTIMER_IOC_MAGIC ^ 0x80, _IOC_NR(c->cmd), size), buf));
+		EXPECT_TRUE(untouched(c, &ctx));
+		close(ctx.fd);
+	}
+}
+
+/* A newer program that asks for nothing new. */
+TEST(longer_with_zeros)
+{
+	static const unsigned int more[] = { 1, 4, 8, 100, 4096 };
+	const struct command *c;
+	unsigned int i, size;
+
+	for_each_command(c) {
+		for (i = 0; i < ARRAY_SIZE(more) + 1; i++) {
+			struct context ctx = fresh(c);
+			char buf[MAX_SIZE + 1] = { 0 };
+
+			size = i < ARRAY_SIZE(more) ? _IOC_SIZE(c->cmd) + more[i] :
+						      MAX_SIZE;
+			ask(c, &ctx, buf);
+			ASSERT_EQ(0, hwt_ioctl(ctx.fd, with_size(c->cmd, size), buf))
+				TH_LOG("%s: size %u", c->name, size);
+			/* What is new says nothing still, and was not run over. */
+			for (size = _IOC_SIZE(c->cmd); size < sizeof(buf); size++) {
+				ASSERT_EQ(0, buf[size]);
+			}
+			if (c->cmd == HWTIMER_IOC_SCHEDULE) {
+				EXPECT_EQ(2, must_stats(ctx.fd).pending);
+			}
+			if (c->cmd == HWTIMER_IOC_CANCEL) {
+				EXPECT_EQ(0, must_stats(ctx.fd).pending);
+			}
+			close(ctx.fd);
+		}
+	}
+}
+
+/* A newer program that asks for what we do not know. */
+TEST(longer_with_more)
+{
+	static const unsigned int more[] = { 1, 4, 8, 100, 4096 };
+	const struct command *c;
+	unsigned int i, where;
+
+	for_each_command(c) {
+		unsigned int first = _IOC_SIZE(c->cmd);
+
+		for (i = 0; i < ARRAY_SIZE(more); i++) {
+			for (where = 0; where < more[i];
+			     where += more[i] > 1 ? more[i] - 1 : 1) {
+				char buf[MAX_SIZE] = { 0 }, copy[MAX_SIZE];
+				struct context ctx = fresh(c);
+
+				ask(c, &ctx, buf);
+				buf[first + where] = 1;
+				memcpy(copy, buf, sizeof(copy));
+				ASSERT_EQ(-E2BIG, hwt_ioctl(ctx.fd,
+					  with_size(c->cmd, first + more[i]), buf))
+					TH_LOG("%s: %u more, the one at %u", c->name,
+					       more[i], where);
+				EXPECT_EQ(0, memcmp(buf, copy, sizeof(buf)));
+				EXPECT_TRUE(untouched(c, &ctx));
+				close(ctx.fd);
+			}
+		}
+	}
+}
+
+/* Shorter than anybody was ever compiled with. */
+TEST(shorter)
+{
+	const struct command *c;
+	unsigned int size;
+
+	for_each_command(c) {
+		struct context ctx = fresh(c);
+		char buf[MAX_SIZE], copy[MAX_SIZE];
+
+		ask(c, &ctx, buf);
+		memcpy(copy, buf, _IOC_SIZE(c->cmd));
+		for (size = 0; size < _IOC_SIZE(c->cmd); size++) {
+			ASSERT_EQ(-EINVAL, hwt_ioctl(ctx.fd,
+						     with_size(c->cmd, size), buf))
+				TH_LOG("%s: size %u", c->name, size);
+		}
+		EXPECT_EQ(0, memcmp(buf, copy, _IOC_SIZE(c->cmd)));
+		EXPECT_TRUE(untouched(c, &ctx));
+		close(ctx.fd);
+	}
+}
+
+TEST(unreadable)
+{
+	char *fence = must_fence();
+	const struct command *c;
+	unsigned int part;
+
+	for_each_command(c) {
+		struct context ctx = fresh(c);
+		unsigned int size = _IOC_SIZE(c->cmd);
+		char buf[MAX_SIZE];
+
+		ask(c, &ctx, buf);
+		EXPECT_EQ(-EFAULT, hwt_ioctl(ctx.fd, c->cmd, NULL));
+		EXPECT_EQ(-EFAULT, hwt_ioctl(ctx.fd, c->cmd, (void *)-1L));
+		EXPECT_EQ(-EFAULT, hwt_ioctl(ctx.fd, c->cmd, (void *)(LONG_MIN)));
+		/* A part of it is there. */
+		for (part = 0; part < size; part++) {
+			memcpy(fence - part, buf, part);
+			ASSERT_EQ(-EFAULT, hwt_ioctl(ctx.fd, c->cmd, fence - part))
+				TH_LOG("%s: %u bytes are there", c->name, part);
+		}
+		/* All that we know is there, but not all that was announced. */
+		memcpy(fence - size, buf, size);
+		EXPECT_EQ(-EFAULT, hwt_ioctl(ctx.fd, with_size(c->cmd, size + 8),
+					     fence - size));
+		EXPECT_TRUE(untouched(c, &ctx));
+		/* And up to the fence is not beyond it. */
+		EXPECT_EQ(c->cmd == HWTIMER_IOC_SETUP ? -EBUSY : 0,
+			  hwt_ioctl(ctx.fd, c->cmd, fence - size));
+		close(ctx.fd);
+	}
+}
+
+/* A question that can be read, in memory that takes no answer. */
+static int ask_read_only(const struct command *c, const struct context *ctx)
+{
+	char *page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int ret;
+
+	if (page == MAP_FAILED)
+		die("mmap");
+	ask(c, ctx, page);
+	if (mprotect(page, sysconf(_SC_PAGESIZE), PROT_READ))
+		die("mprotect");
+	ret = hwt_ioctl(ctx->fd, c->cmd, page);
+	munmap(page, sysconf(_SC_PAGESIZE));
+	return ret;
+}
+
+TEST(unwritable)
+{
+	const struct command *c;
+
+	for_each_command(c) {
+		struct context ctx = fresh(c);
+
+		ASSERT_EQ(c->answers ? -EFAULT : 0, ask_read_only(c, &ctx))
+			TH_LOG("%s", c->name);
+		switch (c->cmd) {
+		default:
+			EXPECT_TRUE(untouched(c, &ctx));
+			break;
+		case HWTIMER_IOC_CANCEL:
+			/* has no answer */
+			EXPECT_EQ(1, must_stats(ctx.fd).cancelled);
+			break;
+		case HWTIMER_IOC_STOP:
+			/* done all the same */
+			EXPECT_EQ(1, must_stats(ctx.fd).handed_back);
+			EXPECT_EQ(-ESHUTDOWN, hwt_schedule(ctx.fd, HWTIMER_RELATIVE,
+							   FAR, 0, NULL, NULL));
+			break;
+		}
+		close(ctx.fd);
+	}
+}
+
+/* However soon it is due: no record may come of what failed. */
+TEST(unwritable_schedule_never_expires)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	struct hwtimer_schedule *s = mmap(NULL, page, PROT_READ | PROT_WRITE,
+					  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct hwtimer_record rec[2];
+	int fd = must_open(0), i;
+	struct hwtimer_stats stats;
+	__u64 id;
+
+	ASSERT_NE(MAP_FAILED, s);
+	s->flags = HWTIMER_RELATIVE;
+	s->user_data = 666;
+	ASSERT_EQ(0, mprotect(s, page, PROT_READ));
+	for (i = 0; i < 2000; i++) {
+		ASSERT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, s));
+	}
+	/* Whatever was due before this one has come when this one has. */
+	id = must_schedule(fd, 10 * NSEC_PER_MSEC, 1);
+	ASSERT_EQ(1, hwt_collect(fd, rec, 1));
+	EXPECT_EQ(id, rec[0].id);
+	stats = must_stats(fd);
+	EXPECT_EQ(1, stats.scheduled);
+	EXPECT_EQ(1, stats.expired);
+	EXPECT_EQ(0, stats.pending);
+	EXPECT_EQ(0, stats.unread);
+}
+
+/* SETUP that could not answer leaves no wheel behind. */
+TEST(unwritable_setup_leaves_no_wheel)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	struct hwtimer_setup *s = mmap(NULL, page, PROT_READ | PROT_WRITE,
+				       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int fd = must_open(0), i;
+	char path[64];
+
+	ASSERT_NE(MAP_FAILED, s);
+	s->flags = HWTIMER_SETUP_OWN_WHEEL;
+	s->clockid = CLOCK_MONOTONIC;
+	s->tick_ns = NSEC_PER_MSEC;
+	s->slots = 64;
+	ASSERT_EQ(0, mprotect(s, page, PROT_READ));
+	for (i = 0; i < 100; i++) {
+		ASSERT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_SETUP, s));
+	}
+	snprintf(path, sizeof(path), HWT_DEBUGFS "/pid-%d", getpid());
+	EXPECT_EQ(-1, access(path, F_OK));
+	ASSERT_EQ(0, hwt_own_wheel(fd, 2 * NSEC_PER_MSEC, 64, 0));
+	EXPECT_EQ(0, access(path, F_OK));
+	must_schedule(fd, FAR, 0);
+}
+
+/* An answer in the same memory for two threads' questions: copied once, checked. */
+struct hostile {
+	int fd;
+	struct hwtimer_schedule s;
+	atomic_bool done;
+};
+
+static void *flip_flags(void *arg)
+{
+	struct hostile *h = arg;
+	volatile __u32 *flags = &h->s.flags, *pad = &h->s.pad;
+
+	while (!atomic_load(&h->done)) {
+		*flags = HWTIMER_RELATIVE;
+		*pad = 0;
+		*flags = ~0U;
+		*pad = 1;
+	}
+	return NULL;
+}
+
+TEST(changed_meanwhile)
+{
+	struct hostile h = { .fd = must_open(0) };
+	struct hwtimer_stats stats;
+	unsigned int ok = 0, i;
+	pthread_t thread;
+	int ret;
+
+	start(&thread, flip_flags, &h);
+	for (i = 0; i < 20000; i++) {
+		h.s.time = FAR;
+		ret = hwt_ioctl(h.fd, HWTIMER_IOC_SCHEDULE, &h.s);
+		if (!ret)
+			ok++;
+		else if (ret != -EINVAL)
+			break;
+	}
+	atomic_store(&h.done, true);
+	pthread_join(thread, NULL);
+	ASSERT_EQ(20000, i);
+	stats = must_stats(h.fd);
+	EXPECT_EQ(ok, stats.scheduled);
+	EXPECT_EQ(ok, stats.pending);
+}
+
+TEST(device_node)
+{
+	struct stat st;
+	int fd;
+
+	ASSERT_EQ(0, stat(HWT_DEVICE, &st));
+	EXPECT_TRUE(S_ISCHR(st.st_mode));
+	EXPECT_EQ(0600, st.st_mode & 07777);
+	EXPECT_EQ(0, st.st_uid);
+	fd = open(HWT_DEVICE, O_RDONLY | O_CLOEXEC);
+	EXPECT_LE(0, fd);
+	close(fd);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,601 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What people look at: /sys/kernel/debug/hwtimer/<wheel>/ and /proc/PID/fdinfo.
+ * Lines that a script can parse, numbers that add up, and no harm in looking.
+ */
+#include "hwt.h"
+
+static const char *const numbers[] = {
+	"worker_pid", "worker_nice", "tick_ns", "slots", "levels", "cap",
+	"pending", "filed", "armed", "touched", "cancelled", "expired",
+	"handed_back", "rejected", "drained", "coalesced", "kicks", "wakeups",
+	"ticks", "visits", "refiled", "long_callbacks", "longest_callback_ns",
+	"late_below_1us", "late_below_2us", "late_below_1024us",
+	"late_below_1048576us", "late_above",
+};
+
+static const char *const words[] = {
+	"name", "clock", "driver", "worker_sched", "state", "longest_callback",
+};
+
+#define MAX_LINES	200
+
+/* Stats, taken apart. */
+struct stats {
+	char *text;
+	unsigned int n;
+	const char *names[MAX_LINES], *values[MAX_LINES];
+};
+
+/* Each line a name, one space and a value; no name twice. */
+static bool parse(struct stats *s)
+{
+	char *line = s->text, *end, *space;
+	unsigned int i;
+
+	s->n = 0;
+	while (*line) {
+		end = strchr(line, '\n');
+		if (!end || s->n == MAX_LINES)
+			return false;
+		*end = 0;
+		space = strchr(line, ' ');
+		if (!space || space == line || !space[1] || space[1] == ' ' ||
+		    strspn(line, "abcdefghijklmnopqrstuvwxyz0123456789_") !=
+		    (size_t)(space - line))
+			return false;
+		*space = 0;
+		for (i = 0; i < s->n; i++)
+			if (!strcmp(s->names[i], line))
+				return false;
+		s->names[s->n] = line;
+		s->values[s->n++] = space + 1;
+		line = end + 1;
+	}
+	return s->n;
+}
+
+static const char *word(const struct stats *s, const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < s->n; i++)
+		if (!strcmp(s->names[i], name))
+			return s->values[i];
+	die("no line '%s'", name);
+}
+
+static __u64 number(const struct stats *s, const char *name)
+{
+	const char *text = word(s, name);
+	char *end;
+	__u64 value = strtoull(text, &end, 10);
+
+	if (*end || end == text)
+		die("%s: not a number: '%s'", name, text);
+	return value;
+}
+
+static struct stats must_wheel_stats(const char *wheel)
+{
+	char path[PATH_MAX];
+	struct stats s;
+
+	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/stats", wheel);
+	s.text = must_slurp(path);
+	if (!parse(&s))
+		die("%s: line %u is not 'name value'", path, s.n + 1);
+	return s;
+}
+
+static bool adds_up(const struct stats *s)
+{
+	return number(s, "armed") == number(s, "pending") + number(s, "cancelled") +
+				     number(s, "expired") + number(s, "handed_back");
+}
+
+static __u64 lateness_sum(const struct stats *s)
+{
+	__u64 sum = 0;
+	unsigned int i;
+
+	for (i = 0; i < s->n; i++)
+		if (!strncmp(s->names[i], "late_", 5))
+			sum += number(s, s->names[i]);
+	return sum;
+}
+
+/* The sum of "bucket <index> <timeouts>" lines; dies if they are not that. */
+static __u64 must_sum_buckets(const char *wheel, __u64 slots)
+{
+	char path[PATH_MAX], *text, *line;
+	long last = -1;
+	__u64 sum = 0;
+
+	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/buckets", wheel);
+	text = must_slurp(path);
+	for (line = text; *line; line = strchr(line, '\n') + 1) {
+		unsigned long index, filed;
+		int len = 0;
+
+		if (!strchr(line, '\n') ||
+		    sscanf(line, "bucket %lu %lu%n", &index, &filed, &len) != 2 ||
+		    line[len] != '\n' || (long)index <= last || index >= slots || !filed)
+			die("%s: '%.40s'", path, line);
+		last = index;
+		sum += filed;
+	}
+	free(text);
+	return sum;
+}
+
+FIXTURE(wheel)
+{
+	int fd;
+	char name[64];
+};
+
+/* A wheel that nobody else uses. */
+FIXTURE_SETUP(wheel)
+{
+	self->fd = must_open(0);
+	ASSERT_EQ(0, hwt_own_wheel(self->fd, NSEC_PER_MSEC, 1000, 0));
+	snprintf(self->name, sizeof(self->name), "pid-%d", getpid());
+}
+
+FIXTURE_TEARDOWN(wheel)
+{
+	char path[PATH_MAX];
+
+	close(self->fd);
+	/* The directory goes with the wheel. */
+	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s", self->name);
+	eventually(access(path, F_OK) && errno == ENOENT);
+}
+
+TEST(modes)
+{
+	struct stat st;
+
+	ASSERT_EQ(0, stat(HWT_DEBUGFS, &st));
+	EXPECT_TRUE(S_ISDIR(st.st_mode));
+	ASSERT_EQ(0, stat(HWT_DEBUGFS "/dev/stats", &st));
+	EXPECT_EQ(0444, st.st_mode & 07777);
+	ASSERT_EQ(0, stat(HWT_DEBUGFS "/dev/buckets", &st));
+	EXPECT_EQ(0444, st.st_mode & 07777);
+}
+
+TEST(shared_wheel)
+{
+	struct stats s = must_wheel_stats("dev");
+
+	EXPECT_STREQ("dev", word(&s, "name"));
+	EXPECT_EQ(must_get_parameter("tick_ns"), number(&s, "tick_ns"));
+	EXPECT_EQ(must_get_parameter("slots"), number(&s, "slots"));
+}
+
+TEST_F(wheel, lines)
+{
+	struct stats s = must_wheel_stats(self->name);
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(numbers); i++)
+		number(&s, numbers[i]);
+	for (i = 0; i < ARRAY_SIZE(words); i++)
+		word(&s, words[i]);
+	EXPECT_STREQ(self->name, word(&s, "name"));
+	EXPECT_STREQ("monotonic", word(&s, "clock"));
+	EXPECT_STREQ("kthread", word(&s, "driver"));
+	EXPECT_STREQ("INIT", word(&s, "state"));
+	EXPECT_STREQ("-", word(&s, "longest_callback"));
+	EXPECT_EQ(NSEC_PER_MSEC, number(&s, "tick_ns"));
+	EXPECT_EQ(1024, number(&s, "slots"));
+	EXPECT_EQ(1, number(&s, "levels"));
+	EXPECT_EQ(0, number(&s, "armed"));
+	EXPECT_EQ(0, number(&s, "wakeups"));
+	EXPECT_EQ(0, number(&s, "ticks"));
+	EXPECT_TRUE(adds_up(&s));
+	must_schedule(self->fd, FAR, 0);
+	s = must_wheel_stats(self->name);
+	EXPECT_STREQ("STARTED", word(&s, "state"));
+}
+
+TEST_F(wheel, worker)
+{
+	struct stats s = must_wheel_stats(self->name);
+	char path[64], want[128], *comm;
+
+	snprintf(path, sizeof(path), "/proc/%llu/comm", number(&s, "worker_pid"));
+	comm = must_slurp(path);
+	/* As much of it as a task's name holds. */
+	snprintf(want, sizeof(want), "hwtimer/%s", self->name);
+	EXPECT_EQ(0, strncmp(want, comm, strlen(comm) - 1));
+}
+
+TEST_F(wheel, counts)
+{
+	struct stats s;
+	__u64 ids[100];
+	int i;
+
+	for (i = 0; i < 100; i++)
+		ids[i] = must_schedule(self->fd, FAR, i);
+	for (i = 0; i < 30; i++) {
+		ASSERT_EQ(0, hwt_cancel(self->fd, ids[i]));
+	}
+	for (i = 30; i < 70; i++) {
+		ASSERT_EQ(0, hwt_touch(self->fd, HWTIMER_RELATIVE, ids[i], 0, NULL));
+	}
+	eventually(must_stats(self->fd).expired == 40);
+	s = must_wheel_stats(self->name);
+	EXPECT_EQ(100, number(&s, "armed"));
+	EXPECT_EQ(40, number(&s, "touched"));
+	EXPECT_EQ(30, number(&s, "cancelled"));
+	EXPECT_EQ(40, number(&s, "expired"));
+	EXPECT_EQ(30, number(&s, "pending"));
+	EXPECT_EQ(0, number(&s, "handed_back"));
+	EXPECT_TRUE(adds_up(&s));
+	EXPECT_EQ(40, lateness_sum(&s));
+	EXPECT_LT(0, number(&s, "ticks"));
+	/* The 40 have been filed, and visited. */
+	EXPECT_LE(40, number(&s, "drained"));
+	EXPECT_LE(40, number(&s, "visits"));
+	EXPECT_LT(0, number(&s, "longest_callback_ns"));
+	EXPECT_EQ(0, strncmp("dev_expired", word(&s, "longest_callback"), 11));
+}
+
+/* A worker that sleeps is kicked, and wakes up. */
+TEST_F(wheel, wakes)
+{
+	__u64 end = now_ns() + PATIENCE, n = 0;
+
+	while (!must_wheel_value(self->name, "wakeups") ||
+	       !must_wheel_value(self->name, "kicks")) {
+		ASSERT_GT(end, now_ns());
+		must_schedule(self->fd, 0, 0);
+		n++;
+		eventually(must_stats(self->fd).expired == n);
+	}
+}
+
+/* Nothing that fails counts but as rejected, and that only at the wheel's cap. */
+TEST_F(wheel, failures_do_not_count)
+{
+	struct hwtimer_schedule bad = { .flags = 2 };
+	struct stats s;
+
+	ASSERT_EQ(-EINVAL, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &bad));
+	ASSERT_EQ(-ENOENT, hwt_cancel(self->fd, 1));
+	ASSERT_EQ(-ENOENT, hwt_touch(self->fd, 0, 1, 1, NULL));
+	s = must_wheel_stats(self->name);
+	EXPECT_EQ(0, number(&s, "armed"));
+	EXPECT_EQ(0, number(&s, "touched"));
+	EXPECT_EQ(0, number(&s, "cancelled"));
+	EXPECT_EQ(0, number(&s, "rejected"));
+	EXPECT_STREQ("INIT", word(&s, "state"));
+}
+
+/* What is filed, and where. */
+TEST_F(wheel, buckets)
+{
+	__u64 ids[1000], random = seed();
+	struct stats s;
+	int i;
+
+	EXPECT_EQ(0, must_sum_buckets(self->name, 1024));
+	for (i = 0; i < 1000; i++)
+		ids[i] = must_schedule(self->fd, FAR + rnd(&random) % NSEC_PER_SEC, i);
+	/* All of them, once the worker has seen the requests. */
+	eventually(must_wheel_value(self->name, "filed") == 1000);
+	EXPECT_EQ(1000, must_sum_buckets(self->name, 1024));
+	s = must_wheel_stats(self->name);
+	EXPECT_EQ(1000, number(&s, "pending"));
+	EXPECT_EQ(1000, number(&s, "filed"));
+	for (i = 0; i < 1000; i++) {
+		ASSERT_EQ(0, hwt_cancel(self->fd, ids[i]));
+	}
+	EXPECT_EQ(0, must_wheel_value(self->name, "pending"));
+	EXPECT_EQ(must_wheel_value(self->name, "filed"),
+		  must_sum_buckets(self->name, 1024));
+}
+
+/* The same deadline: the same bucket. */
+TEST_F(wheel, one_bucket)
+{
+	__u64 time = now_ns() + FAR;
+	char path[PATH_MAX], *text;
+	int i;
+
+	for (i = 0; i < 500; i++) {
+		ASSERT_EQ(0, hwt_schedule(self->fd, 0, time, i, NULL, NULL));
+	}
+	eventually(must_wheel_value(self->name, "filed") == 500);
+	EXPECT_EQ(500, must_sum_buckets(self->name, 1024));
+	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/buckets", self->name);
+	text = must_slurp(path);
+	EXPECT_EQ(strchr(text, '\n'), strrchr(text, '\n'));
+	free(text);
+}
+
+/* With nothing pending the worker sleeps until somebody arms. */
+TEST_F(wheel, idle_costs_nothing)
+{
+	__u64 before, after;
+
+	must_schedule(self->fd, 0, 0);
+	eventually(must_stats(self->fd).expired == 1);
+	/* It may have to wake once more to see that. */
+	eventually((before = must_wheel_value(self->name, "wakeups"),
+		    wait_until(now_ns() + NSEC_PER_SEC),
+		    after = must_wheel_value(self->name, "wakeups"),
+		    before == after));
+}
+
+/* With only far ones pending it wakes a few times a second, not 1000 times. */
+TEST_F(wheel, far_costs_little)
+{
+	__u64 before, after, began;
+	int i;
+
+	for (i = 0; i < 100; i++)
+		must_schedule(self->fd, FAR, 0);
+	eventually(must_wheel_value(self->name, "filed") == 100);
+	began = now_ns();
+	before = must_wheel_value(self->name, "wakeups");
+	wait_until(began + 2 * NSEC_PER_SEC);
+	after = must_wheel_value(self->name, "wakeups");
+	EXPECT_GE(10 * ((now_ns() - began) / NSEC_PER_SEC + 1), after - before);
+	printf("# %llu wake-ups in %llu ms\n", after - before,
+	       (now_ns() - began) / NSEC_PER_MSEC);
+}
+
+/* Two wheels of one process, and one that goes while the other stays. */
+TEST_F(wheel, second_wheel)
+{
+	unsigned int dirs = 0, mine = 0;
+	int other = must_open(0);
+	struct dirent *entry;
+	DIR *dir;
+
+	ASSERT_EQ(0, hwt_own_wheel(other, 5 * NSEC_PER_MSEC, 8, 0));
+	dir = opendir(HWT_DEBUGFS);
+	ASSERT_NE(NULL, dir);
+	while ((entry = readdir(dir))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		dirs++;
+		if (strncmp(entry->d_name, self->name, strlen(self->name)))
+			continue;
+		mine++;
+		must_wheel_stats(entry->d_name);
+		must_sum_buckets(entry->d_name, 1024);
+	}
+	closedir(dir);
+	EXPECT_EQ(2, mine);
+	EXPECT_LE(3, dirs);
+	close(other);
+	EXPECT_EQ(NSEC_PER_MSEC, must_wheel_value(self->name, "tick_ns"));
+}
+
+/* A file of a wheel that has gone. */
+TEST_F(wheel, outlived)
+{
+	char path[PATH_MAX], buf[64];
+	int stats, buckets;
+
+	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/stats", self->name);
+	stats = open(path, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, stats);
+	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/buckets", self->name);
+	buckets = open(path, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, buckets);
+	must_schedule(self->fd, FAR, 0);
+	ASSERT_LT(0, read(stats, buf, sizeof(buf)));
+	close(self->fd);
+	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s", self->name);
+	eventually(access(path, F_OK));
+	EXPECT_GT(0, read(stats, buf, sizeof(buf)));
+	EXPECT_GT(0, pread(stats, buf, sizeof(buf), 0));
+	EXPECT_GT(0, read(buckets, buf, sizeof(buf)));
+	close(stats);
+	close(buckets);
+	self->fd = must_open(0);
+}
+
+/* In pieces, as a script's read may be. */
+TEST_F(wheel, small_reads)
+{
+	char path[PATH_MAX], *whole, pieces[8192];
+	size_t size = 0;
+	ssize_t ret;
+	int fd;
+
+	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/stats", self->name);
+	whole = must_slurp(path);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, fd);
+	while ((ret = read(fd, pieces + size, 7)) > 0)
+		size += ret;
+	ASSERT_EQ(0, ret);
+	pieces[size] = 0;
+	/* Nothing happened in between. */
+	EXPECT_STREQ(whole, pieces);
+	close(fd);
+	free(whole);
+}
+
+/* Looking while everything changes. */
+static atomic_bool busy;
+
+static void *change(void *arg)
+{
+	__u64 random = (uintptr_t)arg * 77 + 1;
+
+	while (atomic_load(&busy)) {
+		int fd = must_open(0), i;
+		__u64 ids[64] = { 0 };
+
+		if (arg && hwt_own_wheel(fd, NSEC_PER_MSEC, 300, 0))
+			die("no wheel");
+		for (i = 0; i < 3000; i++) {
+			unsigned int k = rnd(&random) % 64;
+
+			if (ids[k] && rnd(&random) % 2)
+				hwt_cancel(fd, ids[k]);
+			else if (ids[k])
+				hwt_touch(fd, HWTIMER_RELATIVE, ids[k],
+					  rnd(&random) % (5 * NSEC_PER_MSEC), NULL);
+			ids[k] = must_schedule(fd, rnd(&random) % (5 * NSEC_PER_MSEC), k);
+		}
+		close(fd);
+	}
+	return NULL;
+}
+
+struct looker {
+	pthread_t thread;
+	unsigned int looks, gone, bad;
+};
+
+/* What can be read of @wheel/@file, or NULL if it goes. */
+static char *slurp_if_there(const char *wheel, const char *file, struct looker *l)
+{
+	char path[PATH_MAX], *text = must_alloc(1, 65536);
+	size_t size = 0;
+	ssize_t ret = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/%s", wheel, file);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		while ((ret = read(fd, text + size, 65535 - size)) > 0)
+			size += ret;
+		close(fd);
+	}
+	l->looks++;
+	if (!ret && size < 65535)
+		return text;
+	free(text);
+	l->gone++;
+	/* The shared wheel does not go. */
+	if (!strcmp(wheel, "dev"))
+		l->bad++;
+	return NULL;
+}
+
+static void *look(void *arg)
+{
+	struct looker *l = arg;
+
+	while (atomic_load(&busy)) {
+		DIR *dir = opendir(HWT_DEBUGFS);
+		struct dirent *entry;
+
+		while (dir && (entry = readdir(dir))) {
+			struct stats s;
+
+			if (entry->d_name[0] == '.')
+				continue;
+			s.text = slurp_if_there(entry->d_name, "stats", l);
+			if (s.text && !parse(&s))
+				l->bad++;
+			free(s.text);
+			free(slurp_if_there(entry->d_name, "buckets", l));
+		}
+		if (dir)
+			closedir(dir);
+	}
+	return NULL;
+}
+
+TEST(under_load)
+{
+	struct looker lookers[2] = { 0 };
+	pthread_t changers[3];
+	struct stats s;
+	int i;
+
+	atomic_store(&busy, true);
+	for (i = 0; i < 3; i++)
+		start(&changers[i], change, (void *)(uintptr_t)i);
+	for (i = 0; i < 2; i++)
+		start(&lookers[i].thread, look, &lookers[i]);
+	wait_until(now_ns() + 5 * NSEC_PER_SEC);
+	eventually(lookers[0].looks > 100 && lookers[1].looks > 100);
+	atomic_store(&busy, false);
+	for (i = 0; i < 2; i++) {
+		pthread_join(lookers[i].thread, NULL);
+		printf("# %u looks, %u at what had gone\n", lookers[i].looks,
+		       lookers[i].gone);
+		EXPECT_EQ(0, lookers[i].bad);
+	}
+	for (i = 0; i < 3; i++)
+		pthread_join(changers[i], NULL);
+	/* And now that it is quiet, the books balance. */
+	eventually(!must_wheel_value("dev", "filed"));
+	s = must_wheel_stats("dev");
+	EXPECT_EQ(0, number(&s, "pending"));
+	EXPECT_TRUE(adds_up(&s));
+	EXPECT_EQ(number(&s, "expired"), lateness_sum(&s));
+	EXPECT_EQ(0, must_sum_buckets("dev", number(&s, "slots")));
+}
+
+/* /proc/self/fdinfo/N */
+static __u64 fdinfo(int fd, const char *name)
+{
+	char path[64], *text;
+	__u64 value;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	text = must_slurp(path);
+	if (!find_value(text, name, &value))
+		die("%s: no line '%s':\n%s", path, name, text);
+	free(text);
+	return value;
+}
+
+TEST(fdinfo_shared)
+{
+	struct hwtimer_record rec;
+	int fd = must_open(0);
+	__u64 user = fdinfo(fd, "user_timeouts");
+
+	EXPECT_EQ(CLOCK_MONOTONIC, fdinfo(fd, "clockid"));
+	EXPECT_EQ(0, fdinfo(fd, "own_wheel"));
+	EXPECT_EQ(must_get_parameter("tick_ns"), fdinfo(fd, "tick_ns"));
+	EXPECT_EQ(must_get_parameter("slots"), fdinfo(fd, "slots"));
+	EXPECT_EQ(0, fdinfo(fd, "stopped"));
+	EXPECT_EQ(0, fdinfo(fd, "pending"));
+	EXPECT_EQ(0, fdinfo(fd, "unread"));
+	EXPECT_EQ(1ULL << 24, fdinfo(fd, "cap"));
+	EXPECT_EQ(0, fdinfo(fd, "user_wheels"));
+	must_schedule(fd, FAR, 0);
+	must_schedule(fd, FAR, 0);
+	must_schedule(fd, 0, 0);
+	eventually(fdinfo(fd, "unread") == 1);
+	EXPECT_EQ(2, fdinfo(fd, "pending"));
+	EXPECT_EQ(user + 3, fdinfo(fd, "user_timeouts"));
+	ASSERT_EQ(1, hwt_read(fd, &rec, 1));
+	/* Its room is kept for use again. */
+	EXPECT_EQ(user + 3, fdinfo(fd, "user_timeouts"));
+	EXPECT_EQ(must_get_parameter("max_user_timeouts"), fdinfo(fd, "max_user_timeouts"));
+	EXPECT_EQ(must_get_parameter("max_user_wheels"), fdinfo(fd, "max_user_wheels"));
+	ASSERT_EQ(0, hwt_stop(fd, NULL));
+	EXPECT_EQ(1, fdinfo(fd, "stopped"));
+	EXPECT_EQ(0, fdinfo(fd, "pending"));
+	EXPECT_EQ(2, fdinfo(fd, "unread"));
+}
+
+TEST(fdinfo_own)
+{
+	int fd = must_open(0);
+
+	ASSERT_EQ(0, hwt_own_wheel(fd, 3 * NSEC_PER_MSEC, 100, 42));
+	EXPECT_EQ(1, fdinfo(fd, "own_wheel"));
+	EXPECT_EQ(3 * NSEC_PER_MSEC, fdinfo(fd, "tick_ns"));
+	EXPECT_EQ(128, fdinfo(fd, "slots"));
+	EXPECT_EQ(42, fdinfo(fd, "cap"));
+	EXPECT_EQ(1, fdinfo(fd, "user_wheels"));
+}
+
+TEST_HARNESS_MAIN

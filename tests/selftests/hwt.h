@@ -1,0 +1,574 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the tests of /dev/hwtimer share.
+ *
+ * Time is never a verdict here but for two things: nothing fires early, and what
+ * must happen happens within PATIENCE, which is far more than the slowest
+ * emulated machine needs. Nothing sleeps and hopes.
+ *
+ * Helpers that return int return 0 or more, or -errno.
+ *
+ * ASSERT_EQ() and its like are two statements each: as the body of an if or a
+ * loop they need braces.
+ */
+#ifndef HWT_H
+#define HWT_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/hwtimer.h>
+
+#include "kselftest_harness.h"
+
+/* For each case; the harness' own 30 s are not many on an emulated machine. */
+#undef TEST_TIMEOUT_DEFAULT
+#define TEST_TIMEOUT_DEFAULT	110
+
+#define HWT_DEVICE	"/dev/hwtimer"
+#define HWT_DEBUGFS	"/sys/kernel/debug/hwtimer"
+#define HWT_PARAMETERS	"/sys/module/hwtimer/parameters"
+
+#define NSEC_PER_USEC	1000ULL
+#define NSEC_PER_MSEC	1000000ULL
+#define NSEC_PER_SEC	1000000000ULL
+
+/* How long to wait for what must happen. */
+#define PATIENCE	(60 * NSEC_PER_SEC)
+/* Not before any test is over. */
+#define FAR		(3600 * NSEC_PER_SEC)
+
+/* What output fields hold before a call. */
+#define POISON		0xa5a5a5a5a5a5a5a5ULL
+/* A call changed the question, or succeeded without an answer. */
+#define DIRTY		(-9999)
+
+#define RECORD_SIZE	((int)sizeof(struct hwtimer_record))
+
+/* For what a test cannot go on without; works in threads, too. */
+#define die(fmt, ...) do {							\
+	fprintf(stderr, "# %s:%d: " fmt "\n", __FILE__, __LINE__, ##__VA_ARGS__); \
+	abort();								\
+} while (0)
+
+static inline __u64 now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+/* Wait until @condition holds, and die if it does not. */
+#define eventually(condition) do {						\
+	__u64 eventually_end = now_ns() + PATIENCE;				\
+										\
+	while (!(condition)) {							\
+		if (now_ns() > eventually_end)					\
+			die("in vain waited for: %s", #condition);		\
+		usleep(1000);							\
+	}									\
+} while (0)
+
+static inline void wait_until(__u64 ns)
+{
+	struct timespec ts = { ns / NSEC_PER_SEC, ns % NSEC_PER_SEC };
+
+	while (now_ns() < ns)
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+}
+
+/* Random numbers from a seed: xorshift64*. */
+static inline __u64 rnd(__u64 *state)
+{
+	*state ^= *state >> 12;
+	*state ^= *state << 25;
+	*state ^= *state >> 27;
+	return *state * 0x2545f4914f6cdd1dULL;
+}
+
+/* The seed: $SEED, or one of the clock's. Printed, to be given again. */
+static inline __u64 seed(void)
+{
+	const char *given = getenv("SEED");
+	__u64 value = given ? strtoull(given, NULL, 0) : now_ns() ^ getpid();
+
+	value = value ?: 1;
+	printf("# SEED=%llu\n", (unsigned long long)value);
+	fflush(stdout);
+	return value;
+}
+
+static inline int hwt_open(int flags)
+{
+	int fd = open(HWT_DEVICE, O_RDWR | O_CLOEXEC | flags);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static inline int must_open(int flags)
+{
+	int fd = hwt_open(flags);
+
+	if (fd < 0)
+		die("%s: %s", HWT_DEVICE, strerror(-fd));
+	return fd;
+}
+
+static inline int hwt_ioctl(int fd, unsigned long cmd, void *arg)
+{
+	int ret = ioctl(fd, cmd, arg);
+
+	return ret < 0 ? -errno : ret;
+}
+
+static inline int hwt_setup(int fd, struct hwtimer_setup *setup)
+{
+	struct hwtimer_setup old = *setup;
+	int ret = hwt_ioctl(fd, HWTIMER_IOC_SETUP, setup);
+
+	if (setup->flags != old.flags || setup->clockid != old.clockid)
+		return DIRTY;
+	return ret;
+}
+
+/* A wheel of its own for @fd. */
+static inline int hwt_own_wheel(int fd, __u64 tick_ns, __u32 slots, __u64 cap)
+{
+	struct hwtimer_setup setup = {
+		.flags = HWTIMER_SETUP_OWN_WHEEL,
+		.clockid = CLOCK_MONOTONIC,
+		.tick_ns = tick_ns,
+		.slots = slots,
+		.cap = cap,
+	};
+
+	return hwt_setup(fd, &setup);
+}
+
+static inline int hwt_schedule(int fd, __u32 flags, __u64 time, __u64 user_data,
+			       __u64 *id, __u64 *deadline)
+{
+	struct hwtimer_schedule s = {
+		.flags = flags, .time = time, .user_data = user_data,
+		.id = POISON, .deadline = POISON,
+	};
+	int ret = hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, &s);
+
+	if (s.flags != flags || s.pad || s.time != time || s.user_data != user_data)
+		return DIRTY;
+	if (ret < 0)
+		return ret;
+	if (!s.id || s.id == POISON || s.deadline == POISON)
+		return DIRTY;
+	if (id)
+		*id = s.id;
+	if (deadline)
+		*deadline = s.deadline;
+	return ret;
+}
+
+/* Schedule, @delay from now, and die if that is refused. */
+static inline __u64 must_schedule(int fd, __u64 delay, __u64 user_data)
+{
+	__u64 id;
+	int ret = hwt_schedule(fd, HWTIMER_RELATIVE, delay, user_data, &id, NULL);
+
+	if (ret)
+		die("schedule: %d (%s)", ret, strerror(-ret));
+	return id;
+}
+
+static inline int hwt_touch(int fd, __u32 flags, __u64 id, __u64 time,
+			    __u64 *deadline)
+{
+	struct hwtimer_touch t = {
+		.flags = flags, .id = id, .time = time, .deadline = POISON,
+	};
+	int ret = hwt_ioctl(fd, HWTIMER_IOC_TOUCH, &t);
+
+	if (t.flags != flags || t.pad || t.id != id || t.time != time ||
+	    (ret >= 0 && t.deadline == POISON))
+		return DIRTY;
+	if (!ret && deadline)
+		*deadline = t.deadline;
+	return ret;
+}
+
+static inline int hwt_cancel(int fd, __u64 id)
+{
+	struct hwtimer_cancel c = { .id = id };
+	int ret = hwt_ioctl(fd, HWTIMER_IOC_CANCEL, &c);
+
+	if (c.flags || c.pad || c.id != id)
+		return DIRTY;
+	return ret;
+}
+
+static inline int hwt_query(int fd, __u64 id, __u64 *user_data, __u64 *deadline)
+{
+	struct hwtimer_query q = {
+		.id = id, .user_data = POISON, .deadline = POISON,
+	};
+	int ret = hwt_ioctl(fd, HWTIMER_IOC_QUERY, &q);
+
+	if (q.flags || q.pad || q.id != id || (ret >= 0 && q.deadline == POISON))
+		return DIRTY;
+	if (!ret && user_data)
+		*user_data = q.user_data;
+	if (!ret && deadline)
+		*deadline = q.deadline;
+	return ret;
+}
+
+static inline int hwt_stop(int fd, __u64 *handed_back)
+{
+	struct hwtimer_stop s = { .handed_back = POISON };
+	int ret = hwt_ioctl(fd, HWTIMER_IOC_STOP, &s);
+
+	if (s.flags || s.pad || (ret >= 0 && s.handed_back == POISON))
+		return DIRTY;
+	if (!ret && handed_back)
+		*handed_back = s.handed_back;
+	return ret;
+}
+
+static inline struct hwtimer_stats must_stats(int fd)
+{
+	struct hwtimer_stats s;
+	int ret;
+
+	memset(&s, 0xa5, sizeof(s));
+	s.flags = 0;
+	s.pad = 0;
+	ret = hwt_ioctl(fd, HWTIMER_IOC_STATS, &s);
+	if (ret)
+		die("stats: %d (%s)", ret, strerror(-ret));
+	if (s.flags || s.pad || s.now == POISON || s.scheduled == POISON ||
+	    s.touched == POISON || s.cancelled == POISON || s.expired == POISON ||
+	    s.handed_back == POISON || s.rejected == POISON ||
+	    s.pending == POISON || s.unread == POISON || s.cap == POISON)
+		die("stats: a field was not filled in");
+	return s;
+}
+
+static inline bool balanced(const struct hwtimer_stats *s)
+{
+	return s->scheduled == s->pending + s->cancelled + s->expired +
+			       s->handed_back;
+}
+
+/* In children, whose exit status is what they have to say. */
+#define expect(expected, seen)	expect_(__FILE__, __LINE__, expected, seen)
+
+static inline void expect_(const char *file, int line, long expected, long seen)
+{
+	if (expected == seen)
+		return;
+	printf("# %s:%d: expected %ld, seen %ld\n", file, line, expected, seen);
+	fflush(stdout);
+	_exit(1);
+}
+
+/* Nothing happened between the two. */
+static inline bool same_stats(const struct hwtimer_stats *a,
+			      const struct hwtimer_stats *b)
+{
+	struct hwtimer_stats x = *a, y = *b;
+
+	x.now = 0;
+	y.now = 0;
+	return !memcmp(&x, &y, sizeof(x));
+}
+
+static inline void print_stats(const struct hwtimer_stats *s)
+{
+	printf("# scheduled %llu touched %llu cancelled %llu expired %llu handed_back %llu",
+	       s->scheduled, s->touched, s->cancelled, s->expired, s->handed_back);
+	printf(" rejected %llu pending %llu unread %llu cap %llu\n", s->rejected,
+	       s->pending, s->unread, s->cap);
+	fflush(stdout);
+}
+
+/* At most @n records that are there, in one read(). -EBADMSG: not whole ones. */
+static inline int hwt_read(int fd, struct hwtimer_record *rec, unsigned int n)
+{
+	ssize_t ret;
+
+	memset(rec, 0xa5, n * sizeof(*rec));
+	ret = read(fd, rec, n * sizeof(*rec));
+	if (ret < 0)
+		return -errno;
+	if (ret % RECORD_SIZE || (size_t)ret > n * sizeof(*rec))
+		return -EBADMSG;
+	return ret / RECORD_SIZE;
+}
+
+/*
+ * Read until there are @n records. Fewer only if there are no more: the context
+ * is stopped and drained, or PATIENCE ran out.
+ */
+static inline int hwt_collect(int fd, struct hwtimer_record *rec, unsigned int n)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	__u64 end = now_ns() + PATIENCE;
+	unsigned int got = 0;
+	int ret;
+
+	while (got < n && now_ns() < end) {
+		ret = poll(&pfd, 1, 1000);
+		if (ret < 0 && errno != EINTR)
+			return -errno;
+		if (ret <= 0)
+			continue;
+		ret = hwt_read(fd, rec + got, n - got);
+		if (ret == -EAGAIN)
+			continue;
+		if (ret < 0)
+			return ret;
+		if (!ret)
+			break;
+		got += ret;
+	}
+	return got;
+}
+
+/* Is this what read() promises? */
+static inline bool valid_record(const struct hwtimer_record *r, __u32 kind)
+{
+	return r->id && r->kind == kind && !r->pad && !r->overruns &&
+	       r->fired <= now_ns() && r->fired &&
+	       (kind != HWTIMER_EXPIRED ||
+		(r->fired >= r->deadline && r->deadline != HWTIMER_NEVER));
+}
+
+/* Wait until the thread @tid sleeps in the system call @nr. */
+static inline bool sleeps_in(pid_t tid, long nr)
+{
+	char path[64], text[256];
+	ssize_t len;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		die("%s: %s", path, strerror(errno));
+	len = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (len <= 0)
+		return false;
+	text[len] = 0;
+	/* "running", or the number and what it was called with */
+	return strchr("0123456789", text[0]) && strtol(text, NULL, 10) == nr;
+}
+
+static inline pid_t my_tid(void)
+{
+	return syscall(SYS_gettid);
+}
+
+static inline void start(pthread_t *thread, void *(*fn)(void *), void *arg)
+{
+	int ret = pthread_create(thread, NULL, fn, arg);
+
+	if (ret)
+		die("pthread_create: %s", strerror(ret));
+}
+
+/* Stay on one CPU. */
+static inline void stay_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+static inline int online_cpus(void)
+{
+	return sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* The whole of a small file; it ends in a 0. To be freed. */
+static inline char *must_slurp(const char *path)
+{
+	size_t size = 0, room = 4096;
+	char *text = malloc(room);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len;
+
+	if (fd < 0 || !text)
+		die("%s: %s", path, strerror(errno));
+	while ((len = read(fd, text + size, room - size - 1)) > 0) {
+		size += len;
+		if (room - size < 2) {
+			room *= 2;
+			text = realloc(text, room);
+			if (!text)
+				die("no memory");
+		}
+	}
+	if (len < 0)
+		die("%s: %s", path, strerror(errno));
+	close(fd);
+	text[size] = 0;
+	return text;
+}
+
+static inline int write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		ret = errno ? -errno : -EIO;
+	close(fd);
+	return ret;
+}
+
+/* The value behind "@name" in lines of "name value" (or "name: value"). */
+static inline bool find_value(const char *text, const char *name, __u64 *value)
+{
+	size_t len = strlen(name);
+	const char *line = text;
+	char *end;
+
+	while (line) {
+		if (!strncmp(line, name, len) && strchr(" :\t", line[len]) && line[len]) {
+			line += len;
+			line += strspn(line, " :\t");
+			*value = strtoull(line, &end, 10);
+			return end != line;
+		}
+		line = strchr(line, '\n');
+		if (line)
+			line++;
+	}
+	return false;
+}
+
+/* A number from the stats of a wheel in debugfs. */
+static inline __u64 must_wheel_value(const char *wheel, const char *name)
+{
+	char path[PATH_MAX], *text;
+	__u64 value;
+
+	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/stats", wheel);
+	text = must_slurp(path);
+	if (!find_value(text, name, &value))
+		die("%s: no value '%s'", path, name);
+	free(text);
+	return value;
+}
+
+/* Parameters of the module. */
+static inline __u64 must_get_parameter(const char *name)
+{
+	char path[PATH_MAX], *text;
+	__u64 value;
+
+	snprintf(path, sizeof(path), HWT_PARAMETERS "/%s", name);
+	text = must_slurp(path);
+	value = strtoull(text, NULL, 10);
+	free(text);
+	return value;
+}
+
+static inline int set_parameter(const char *name, __u64 value)
+{
+	char path[PATH_MAX], text[32];
+
+	snprintf(path, sizeof(path), HWT_PARAMETERS "/%s", name);
+	snprintf(text, sizeof(text), "%llu", value);
+	return write_file(path, text);
+}
+
+/* How many references the module has: open files, and modules that use it. */
+static inline int module_references(void)
+{
+	char *text = must_slurp("/sys/module/hwtimer/refcnt");
+	int references = atoi(text);
+
+	free(text);
+	return references;
+}
+
+/* For sorting and looking up ids. */
+static inline int compare_u64(const void *a, const void *b)
+{
+	const __u64 *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static inline bool all_different(__u64 *values, size_t n)
+{
+	size_t i;
+
+	qsort(values, n, sizeof(*values), compare_u64);
+	for (i = 1; i < n; i++)
+		if (values[i] == values[i - 1])
+			return false;
+	return true;
+}
+
+static inline void *must_alloc(size_t n, size_t size)
+{
+	void *p = calloc(n, size);
+
+	if (!p)
+		die("no memory");
+	return p;
+}
+
+/* Two pages of memory, of which the second is not there. */
+static inline char *must_fence(void)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	char *p = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED || mprotect(p + page, page, PROT_NONE))
+		die("mmap: %s", strerror(errno));
+	return p + page;	/* the fence: what is below is there */
+}
+
+/* The end of a child: its exit status, or 128 and the signal. */
+static inline int reap(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			die("waitpid: %s", strerror(errno));
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+#endif /* HWT_H */

@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A context lives as long as its open file description: across fork, exec, dup
+ * and from process to process, and ends with the last reference, whatever is
+ * pending and however the process ended.
+ */
+#include "hwt.h"
+
+#include <sys/socket.h>
+
+/* A context's memory and what the wheel has of it go soon after the last close. */
+#define SHARED_WHEEL	"dev"
+
+/* Nothing of anybody's is pending on the shared wheel. */
+static void wait_for_empty_wheel(void)
+{
+	eventually(!must_wheel_value(SHARED_WHEEL, "pending"));
+	eventually(!must_wheel_value(SHARED_WHEEL, "filed"));
+	eventually(!module_references());
+}
+
+FIXTURE(quiet)
+{
+	int fd;
+};
+
+FIXTURE_SETUP(quiet)
+{
+	wait_for_empty_wheel();
+	self->fd = must_open(0);
+}
+
+/* Whatever a case did, nothing is left of it. */
+FIXTURE_TEARDOWN(quiet)
+{
+	if (self->fd >= 0)
+		close(self->fd);
+	wait_for_empty_wheel();
+}
+
+static void arm_many(int fd, unsigned int n, __u64 delay)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		must_schedule(fd, delay, i);
+}
+
+TEST_F(quiet, close_with_pending)
+{
+	arm_many(self->fd, 20000, FAR);
+	EXPECT_EQ(20000, must_wheel_value(SHARED_WHEEL, "pending"));
+	EXPECT_EQ(1, module_references());
+	close(self->fd);
+	self->fd = -1;
+	/* At once: only what the wheel has filed takes until the worker has come. */
+	EXPECT_EQ(0, must_wheel_value(SHARED_WHEEL, "pending"));
+	EXPECT_EQ(0, module_references());
+}
+
+TEST_F(quiet, close_with_unread)
+{
+	arm_many(self->fd, 5000, 0);
+	eventually(must_stats(self->fd).unread == 5000);
+}
+
+/* Closed while they expire. */
+TEST_F(quiet, close_while_expiring)
+{
+	int i;
+
+	for (i = 0; i < 100; i++) {
+		arm_many(self->fd, 200, NSEC_PER_MSEC);
+		close(self->fd);
+		self->fd = must_open(0);
+	}
+}
+
+TEST_F(quiet, close_own_wheel)
+{
+	int i;
+
+	for (i = 0; i < 30; i++) {
+		ASSERT_EQ(0, hwt_own_wheel(self->fd, NSEC_PER_MSEC, 64, 0));
+		arm_many(self->fd, 300, i % 3 ? FAR : NSEC_PER_MSEC);
+		close(self->fd);
+		self->fd = must_open(0);
+	}
+}
+
+/* Parent and child have the same context. */
+TEST_F(quiet, fork)
+{
+	__u64 id = must_schedule(self->fd, FAR, 1);
+	struct hwtimer_record rec;
+	pid_t child = fork();
+
+	if (!child) {
+		/* The parent's timeout can be named here ... */
+		if (hwt_touch(self->fd, HWTIMER_RELATIVE, id, 0, NULL))
+			_exit(1);
+		/* ... and this one will be read there. */
+		must_schedule(self->fd, 50 * NSEC_PER_MSEC, 2);
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+	/* The end of the child is not the end of the context. */
+	ASSERT_EQ(1, hwt_collect(self->fd, &rec, 1));
+	EXPECT_EQ(id, rec.id);
+	ASSERT_EQ(1, hwt_collect(self->fd, &rec, 1));
+	EXPECT_EQ(2, rec.user_data);
+	EXPECT_EQ(2, must_stats(self->fd).scheduled);
+}
+
+/* Each record goes to one of the two. */
+TEST_F(quiet, fork_and_read)
+{
+	const unsigned int total = 4000;
+	atomic_uint *seen = mmap(NULL, total * sizeof(*seen), PROT_READ | PROT_WRITE,
+				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct hwtimer_record rec[8];
+	unsigned int i;
+	pid_t child;
+	int ret;
+
+	ASSERT_NE(MAP_FAILED, seen);
+	child = fork();
+	if (!child)
+		arm_many(self->fd, total, NSEC_PER_MSEC);
+	if (child) {
+		/* STOP must not come before all are armed. */
+		eventually(must_stats(self->fd).scheduled == total);
+		ASSERT_EQ(0, hwt_stop(self->fd, NULL));
+	}
+	while ((ret = hwt_read(self->fd, rec, 8)) > 0)
+		while (ret--)
+			atomic_fetch_add(&seen[rec[ret].user_data], 1);
+	if (!child)
+		_exit(ret ? 1 : 0);
+	EXPECT_EQ(0, ret);
+	EXPECT_EQ(0, reap(child));
+	for (i = 0; i < total; i++) {
+		ASSERT_EQ(1, atomic_load(&seen[i]));
+	}
+}
+
+/* The child outlives the parent's descriptor. */
+TEST_F(quiet, close_in_parent)
+{
+	int to_child[2];
+	pid_t child;
+	char c = 'x';
+
+	ASSERT_EQ(0, pipe(to_child));
+	must_schedule(self->fd, FAR, 1);
+	child = fork();
+	if (!child) {
+		struct hwtimer_record rec;
+
+		if (read(to_child[0], &c, 1) != 1)
+			_exit(1);
+		if (must_stats(self->fd).pending != 1)
+			_exit(2);
+		must_schedule(self->fd, 0, 2);
+		if (hwt_collect(self->fd, &rec, 1) != 1 || rec.user_data != 2)
+			_exit(3);
+		_exit(0);
+	}
+	close(self->fd);
+	self->fd = -1;
+	ASSERT_EQ(1, write(to_child[1], &c, 1));
+	EXPECT_EQ(0, reap(child));
+}
+
+TEST_F(quiet, dup)
+{
+	int copy = dup(self->fd);
+	struct hwtimer_record rec;
+	__u64 id = must_schedule(self->fd, FAR, 1);
+
+	ASSERT_LE(0, copy);
+	EXPECT_EQ(1, must_stats(copy).pending);
+	close(self->fd);
+	self->fd = copy;
+	ASSERT_EQ(0, hwt_touch(copy, HWTIMER_RELATIVE, id, 0, NULL));
+	ASSERT_EQ(1, hwt_collect(copy, &rec, 1));
+	EXPECT_EQ(id, rec.id);
+}
+
+/* Two opens are two contexts, in one process as well. */
+TEST_F(quiet, open_twice)
+{
+	int other = must_open(0);
+	struct hwtimer_record rec;
+
+	must_schedule(self->fd, FAR, 1);
+	EXPECT_EQ(0, must_stats(other).scheduled);
+	must_schedule(other, 0, 2);
+	ASSERT_EQ(1, hwt_collect(other, &rec, 1));
+	EXPECT_EQ(2, rec.user_data);
+	EXPECT_EQ(0, must_stats(self->fd).unread);
+	close(other);
+	EXPECT_EQ(1, must_stats(self->fd).pending);
+}
+
+/* In the program that exec starts: is the descriptor there, and this its timeout? */
+static int after_exec(const char *fd_text, const char *id_text)
+{
+	int fd = atoi(fd_text);
+	__u64 id = strtoull(id_text, NULL, 0), data;
+	struct hwtimer_record rec;
+
+	if (fcntl(fd, F_GETFD) < 0)
+		return 10;
+	if (hwt_query(fd, id, &data, NULL) || data != 77)
+		return 11;
+	if (hwt_touch(fd, HWTIMER_RELATIVE, id, 0, NULL))
+		return 12;
+	if (hwt_collect(fd, &rec, 1) != 1 || rec.id != id)
+		return 13;
+	return 20;
+}
+
+static int exec_with(int fd, __u64 id)
+{
+	char fd_text[16], id_text[32];
+	pid_t child;
+
+	snprintf(fd_text, sizeof(fd_text), "%d", fd);
+	snprintf(id_text, sizeof(id_text), "%llu", id);
+	child = fork();
+	if (!child) {
+		execl("/proc/self/exe", "lifecycle", "--after-exec", fd_text, id_text,
+		      NULL);
+		_exit(99);
+	}
+	return reap(child);
+}
+
+TEST_F(quiet, exec)
+{
+	__u64 id = must_schedule(self->fd, FAR, 77);
+
+	/* must_open() says O_CLOEXEC. */
+	EXPECT_EQ(10, exec_with(self->fd, id));
+	EXPECT_EQ(1, must_stats(self->fd).pending);
+	ASSERT_EQ(0, fcntl(self->fd, F_SETFD, 0));
+	EXPECT_EQ(20, exec_with(self->fd, id));
+	EXPECT_EQ(0, must_stats(self->fd).pending);
+}
+
+/* exec is the last close. */
+TEST_F(quiet, exec_closes)
+{
+	pid_t child;
+
+	close(self->fd);
+	self->fd = -1;
+	child = fork();
+	if (!child) {
+		int fd = must_open(0);
+
+		arm_many(fd, 1000, FAR);
+		execl("/proc/self/exe", "lifecycle", "--sleep", NULL);
+		_exit(99);
+	}
+	/* The new program sleeps, and has no descriptor. */
+	eventually(sleeps_in(child, SYS_pause));
+	EXPECT_EQ(0, must_wheel_value(SHARED_WHEEL, "pending"));
+	EXPECT_EQ(0, module_references());
+	kill(child, SIGKILL);
+	EXPECT_EQ(128 + SIGKILL, reap(child));
+}
+
+/* kill -9 of who sleeps in read(), with thousands pending. */
+TEST_F(quiet, killed_in_read)
+{
+	int i;
+
+	close(self->fd);
+	self->fd = -1;
+	for (i = 0; i < 5; i++) {
+		pid_t child = fork();
+
+		if (!child) {
+			struct hwtimer_record rec;
+			int fd = must_open(0);
+
+			if (i == 4 && hwt_own_wheel(fd, NSEC_PER_MSEC, 64, 0))
+				_exit(1);
+			arm_many(fd, 10000, FAR);
+			hwt_read(fd, &rec, 1);
+			_exit(2);
+		}
+		eventually(sleeps_in(child, SYS_read));
+		kill(child, SIGKILL);
+		ASSERT_EQ(128 + SIGKILL, reap(child));
+		/* The exit was the last close. */
+		ASSERT_EQ(0, must_wheel_value(SHARED_WHEEL, "pending"));
+		ASSERT_EQ(0, module_references());
+	}
+}
+
+/* kill -9 in the midst of whatever it does. */
+TEST_F(quiet, killed_at_any_time)
+{
+	__u64 random = seed();
+	int i;
+
+	close(self->fd);
+	self->fd = -1;
+	for (i = 0; i < 40; i++) {
+		pid_t child = fork();
+
+		if (!child) {
+			int fd = must_open(0);
+			__u64 ids[64] = { 0 }, mine = i + 1;
+
+			for (;;) {
+				unsigned int k = rnd(&mine) % 64;
+
+				if (ids[k])
+					hwt_cancel(fd, ids[k]);
+				ids[k] = must_schedule(fd, rnd(&mine) % (5 * NSEC_PER_MSEC), k);
+			}
+		}
+		usleep(rnd(&random) % 20000);
+		kill(child, SIGKILL);
+		ASSERT_EQ(128 + SIGKILL, reap(child));
+	}
+}
+
+static void send_fd(int socket, int fd)
+{
+	_Alignas(8) char room[CMSG_SPACE(sizeof(int))] = { 0 };
+	char c = 'x';
+	struct iovec iov = { &c, 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = room, .msg_controllen = sizeof(room),
+	};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(cmsg), &fd, sizeof(int));
+	if (sendmsg(socket, &msg, 0) != 1)
+		die("sendmsg: %s", strerror(errno));
+}
+
+static int receive_fd(int socket)
+{
+	_Alignas(8) char room[CMSG_SPACE(sizeof(int))];
+	char c;
+	struct iovec iov = { &c, 1 };
+	struct msghdr msg = {
+		.msg_iov = &iov, .msg_iovlen = 1,
+		.msg_control = room, .msg_controllen = sizeof(room),
+	};
+	struct cmsghdr *cmsg;
+	int fd;
+
+	if (recvmsg(socket, &msg, 0) != 1)
+		die("recvmsg: %s", strerror(errno));
+	cmsg = CMSG_FIRSTHDR(&msg);
+	if (!cmsg || cmsg->cmsg_type != SCM_RIGHTS)
+		die("no descriptor in the message");
+	memcpy(&fd, CMSG_DATA(cmsg), sizeof(int));
+	return fd;
+}
+
+/* To a process that never opened the device. */
+TEST_F(quiet, passed_on)
+{
+	int sockets[2];
+	pid_t child;
+	__u64 id;
+
+	close(self->fd);
+	self->fd = -1;
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
+	child = fork();
+	if (!child) {
+		struct hwtimer_record rec;
+		int fd = receive_fd(sockets[1]);
+
+		if (must_stats(fd).pending + must_stats(fd).unread != 2)
+			_exit(1);
+		if (hwt_collect(fd, &rec, 1) != 1 || rec.user_data != 1)
+			_exit(2);
+		if (read(sockets[1], &id, sizeof(id)) != sizeof(id))
+			_exit(4);
+		if (hwt_cancel(fd, id))
+			_exit(5);
+		if (must_stats(fd).pending)
+			_exit(6);
+		_exit(0);
+	}
+	self->fd = must_open(0);
+	must_schedule(self->fd, 30 * NSEC_PER_MSEC, 1);
+	id = must_schedule(self->fd, FAR, 2);
+	send_fd(sockets[0], self->fd);
+	/* From here on only the message, and then the child, has it. */
+	close(self->fd);
+	self->fd = -1;
+	ASSERT_EQ(sizeof(id), write(sockets[0], &id, sizeof(id)));
+	EXPECT_EQ(0, reap(child));
+}
+
+/* In a message that nobody ever receives. */
+TEST_F(quiet, passed_on_to_nobody)
+{
+	int sockets[2];
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
+	arm_many(self->fd, 1000, FAR);
+	send_fd(sockets[0], self->fd);
+	close(self->fd);
+	self->fd = -1;
+	EXPECT_EQ(1000, must_wheel_value(SHARED_WHEEL, "pending"));
+	close(sockets[0]);
+	close(sockets[1]);
+	eventually(!must_wheel_value(SHARED_WHEEL, "pending"));
+}
+
+/* One thread closes what another one reads: that read goes on. */
+struct late_reader {
+	pthread_t thread;
+	atomic_int tid;
+	int fd, ret;
+	struct hwtimer_record rec;
+};
+
+static void *read_late(void *arg)
+{
+	struct late_reader *r = arg;
+
+	atomic_store(&r->tid, my_tid());
+	r->ret = hwt_read(r->fd, &r->rec, 1);
+	return NULL;
+}
+
+TEST_F(quiet, close_during_read)
+{
+	struct late_reader r = { .fd = self->fd };
+	__u64 id;
+
+	id = must_schedule(self->fd, NSEC_PER_SEC, 1);
+	start(&r.thread, read_late, &r);
+	eventually(atomic_load(&r.tid));
+	eventually(sleeps_in(atomic_load(&r.tid), SYS_read) ||
+		   must_stats(self->fd).expired);
+	close(self->fd);
+	self->fd = -1;
+	pthread_join(r.thread, NULL);
+	EXPECT_EQ(1, r.ret);
+	EXPECT_EQ(id, r.rec.id);
+}
+
+#define STORMERS	4
+
+struct stormer {
+	pthread_t thread;
+	__u64 random;
+	unsigned int rounds;
+	int error;
+};
+
+static void *storm(void *arg)
+{
+	struct stormer *s = arg;
+	unsigned int i, k;
+	int fd;
+
+	for (i = 0; i < s->rounds; i++) {
+		fd = hwt_open(0);
+		if (fd < 0) {
+			s->error = fd;
+			break;
+		}
+		if (!(rnd(&s->random) % 32) &&
+		    hwt_own_wheel(fd, NSEC_PER_MSEC, 32, 0))
+			s->error = -EIO;
+		for (k = rnd(&s->random) % 20; k; k--)
+			must_schedule(fd, rnd(&s->random) % 2 ? FAR : NSEC_PER_MSEC, k);
+		if (!(rnd(&s->random) % 4) && hwt_stop(fd, NULL))
+			s->error = -EIO;
+		close(fd);
+	}
+	return NULL;
+}
+
+TEST_F(quiet, open_close_storm)
+{
+	struct stormer stormers[STORMERS];
+	__u64 random = seed();
+	int i;
+
+	for (i = 0; i < STORMERS; i++) {
+		stormers[i] = (struct stormer){ .random = rnd(&random) | 1, .rounds = 1500 };
+		start(&stormers[i].thread, storm, &stormers[i]);
+	}
+	for (i = 0; i < STORMERS; i++) {
+		pthread_join(stormers[i].thread, NULL);
+		EXPECT_EQ(0, stormers[i].error);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 4 && !strcmp(argv[1], "--after-exec"))
+		return after_exec(argv[2], argv[3]);
+	if (argc == 2 && !strcmp(argv[1], "--sleep")) {
+		pause();
+		return 1;
+	}
+	return test_harness_run(argc, argv);
+}

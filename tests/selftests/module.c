@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Loading and unloading: not while anybody uses the module, and at any other time
+ * at once, whatever was pending a moment ago. The modules are in /modules, or
+ * where $MODULES says; hwtimer is loaded before and after each case.
+ */
+#include "hwt.h"
+
+#define MODULE		"hwtimer"
+#define EXAMPLE		"hwtimer_example"
+
+static int load(const char *name, const char *parameters)
+{
+	const char *dir = getenv("MODULES") ?: "/modules";
+	char path[PATH_MAX];
+	int fd, ret;
+
+	snprintf(path, sizeof(path), "%s/%s.ko", dir, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	ret = syscall(SYS_finit_module, fd, parameters, 0) ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+static int unload(const char *name)
+{
+	return syscall(SYS_delete_module, name, O_NONBLOCK) ? -errno : 0;
+}
+
+static bool loaded(const char *name)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "/sys/module/%s/refcnt", name);
+	return !access(path, F_OK);
+}
+
+static void must_load(const char *name, const char *parameters)
+{
+	int ret = load(name, parameters);
+
+	if (ret)
+		die("cannot load %s: %s", name, strerror(-ret));
+}
+
+static void must_unload(const char *name)
+{
+	int ret = unload(name);
+
+	if (ret)
+		die("cannot unload %s: %s", name, strerror(-ret));
+}
+
+static void arm_many(int fd, unsigned int n, __u64 delay)
+{
+	while (n--)
+		must_schedule(fd, delay, n);
+}
+
+FIXTURE(module)
+{
+};
+
+FIXTURE_SETUP(module)
+{
+	ASSERT_TRUE(loaded(MODULE));
+	eventually(!module_references());
+}
+
+FIXTURE_TEARDOWN(module)
+{
+	if (loaded(EXAMPLE)) {
+		EXPECT_EQ(0, unload(EXAMPLE));
+	}
+	if (!loaded(MODULE)) {
+		EXPECT_EQ(0, load(MODULE, ""));
+	}
+}
+
+TEST_F(module, in_use)
+{
+	int fd = must_open(0), copy;
+
+	EXPECT_EQ(-EWOULDBLOCK, unload(MODULE));
+	arm_many(fd, 100, FAR);
+	EXPECT_EQ(-EWOULDBLOCK, unload(MODULE));
+	copy = dup(fd);
+	close(fd);
+	EXPECT_EQ(-EWOULDBLOCK, unload(MODULE));
+	EXPECT_EQ(0, hwt_stop(copy, NULL));
+	EXPECT_EQ(-EWOULDBLOCK, unload(MODULE));
+	/* It goes on as if nothing had been. */
+	EXPECT_EQ(100, must_stats(copy).unread);
+	close(copy);
+	EXPECT_EQ(0, unload(MODULE));
+	EXPECT_FALSE(loaded(MODULE));
+	EXPECT_EQ(-ENOENT, hwt_open(0));
+	EXPECT_EQ(-1, access(HWT_DEBUGFS, F_OK));
+}
+
+/* Again and again, and it works each time. */
+TEST_F(module, loads_again)
+{
+	struct hwtimer_record rec;
+	int i, fd;
+
+	for (i = 0; i < 10; i++) {
+		ASSERT_EQ(0, unload(MODULE));
+		ASSERT_EQ(0, load(MODULE, ""));
+		fd = must_open(0);
+		must_schedule(fd, NSEC_PER_MSEC, i);
+		ASSERT_EQ(1, hwt_collect(fd, &rec, 1));
+		ASSERT_EQ(i, rec.user_data);
+		close(fd);
+	}
+	EXPECT_EQ(-EEXIST, load(MODULE, ""));
+}
+
+TEST_F(module, parameters)
+{
+	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC };
+	int fd;
+
+	must_unload(MODULE);
+	ASSERT_EQ(0, load(MODULE, "tick_ns=5000000 slots=100"));
+	fd = must_open(0);
+	ASSERT_EQ(0, hwt_setup(fd, &setup));
+	EXPECT_EQ(5000000, setup.tick_ns);
+	EXPECT_EQ(128, setup.slots);
+	close(fd);
+	must_unload(MODULE);
+
+	/* What no wheel can be made of: the load fails and leaves nothing. */
+	EXPECT_EQ(-EINVAL, load(MODULE, "tick_ns=0"));
+	EXPECT_EQ(-EINVAL, load(MODULE, "slots=0"));
+	EXPECT_EQ(-EINVAL, load(MODULE, "tick_ns=1152921504606846976 slots=2"));
+	EXPECT_FALSE(loaded(MODULE));
+	EXPECT_EQ(-ENOENT, hwt_open(0));
+	EXPECT_EQ(-1, access(HWT_DEBUGFS, F_OK));
+	must_load(MODULE, "");
+}
+
+static atomic_bool busy;
+
+/* Something for both CPUs to do that does not use the module. */
+static atomic_bool burning;
+
+static void *burn(void *arg)
+{
+	while (atomic_load(&busy)) {
+		if (atomic_load(&burning))
+			free(must_slurp("/proc/self/status"));
+		else
+			usleep(1000);
+	}
+	return arg;
+}
+
+/* Thousands pending, some of them due, closed, and unloaded in the same breath. */
+TEST_F(module, close_and_unload)
+{
+	pthread_t burners[2];
+	int i;
+
+	atomic_store(&busy, true);
+	for (i = 0; i < 2; i++)
+		start(&burners[i], burn, NULL);
+	for (i = 0; i < 100; i++) {
+		int fd = must_open(0), own = must_open(0);
+
+		if (hwt_own_wheel(own, NSEC_PER_MSEC, 256, 0))
+			die("no wheel");
+		arm_many(fd, 1000, NSEC_PER_MSEC);
+		arm_many(fd, 1000, FAR);
+		arm_many(own, 200, NSEC_PER_MSEC);
+		arm_many(own, 200, FAR);
+		/* Loading takes ten times as long then, and is not the subject. */
+		atomic_store(&burning, i % 2);
+		close(own);
+		close(fd);
+		must_unload(MODULE);
+		atomic_store(&burning, false);
+		must_load(MODULE, "");
+	}
+	atomic_store(&busy, false);
+	for (i = 0; i < 2; i++)
+		pthread_join(burners[i], NULL);
+}
+
+/* By kill: the last close is an exit's. */
+TEST_F(module, kill_and_unload)
+{
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		pid_t child = fork();
+
+		if (!child) {
+			struct hwtimer_record rec;
+			int fd = must_open(0);
+
+			arm_many(fd, 2000, FAR);
+			hwt_read(fd, &rec, 1);
+			_exit(1);
+		}
+		eventually(sleeps_in(child, SYS_read));
+		ASSERT_EQ(-EWOULDBLOCK, unload(MODULE));
+		kill(child, SIGKILL);
+		ASSERT_EQ(128 + SIGKILL, reap(child));
+		must_unload(MODULE);
+		must_load(MODULE, "");
+	}
+}
+
+/* Opening against unloading: one or the other. */
+struct opener {
+	pthread_t thread;
+	unsigned int opened, refused;
+	int error;
+};
+
+static void *keep_opening(void *arg)
+{
+	struct opener *o = arg;
+
+	while (atomic_load(&busy)) {
+		int fd = hwt_open(0);
+
+		if (fd >= 0) {
+			o->opened++;
+			arm_many(fd, 10, o->opened % 2 ? FAR : NSEC_PER_MSEC);
+			close(fd);
+		} else if (fd == -ENOENT || fd == -ENODEV || fd == -ENXIO) {
+			o->refused++;
+		} else {
+			o->error = fd;
+		}
+		/* Leave the other a chance. */
+		usleep(o->opened % 8 ? 100 : 3000);
+	}
+	return NULL;
+}
+
+TEST_F(module, open_against_unload)
+{
+	struct opener openers[2] = { 0 };
+	unsigned int unloads = 0, in_use = 0;
+	__u64 end = now_ns() + PATIENCE;
+	int i, ret;
+
+	atomic_store(&busy, true);
+	for (i = 0; i < 2; i++)
+		start(&openers[i].thread, keep_opening, &openers[i]);
+	while (unloads < 30) {
+		ASSERT_GT(end, now_ns());
+		ret = unload(MODULE);
+		if (!ret) {
+			unloads++;
+			must_load(MODULE, "");
+			/* Let it be used. */
+			usleep(1000);
+		} else {
+			ASSERT_EQ(-EWOULDBLOCK, ret);
+			in_use++;
+			usleep(200);
+		}
+	}
+	atomic_store(&busy, false);
+	for (i = 0; i < 2; i++) {
+		pthread_join(openers[i].thread, NULL);
+		EXPECT_EQ(0, openers[i].error);
+		EXPECT_LT(0, openers[i].opened);
+		printf("# opened %u refused %u\n", openers[i].opened, openers[i].refused);
+	}
+	printf("# unloaded %u, in use %u\n", unloads, in_use);
+}
+
+/* Somebody looks at debugfs: it stays, or it is gone, but nothing breaks. */
+TEST_F(module, debugfs_against_unload)
+{
+	int file = open(HWT_DEBUGFS "/dev/stats", O_RDONLY | O_CLOEXEC), ret;
+	char buf[64];
+
+	ASSERT_LE(0, file);
+	ret = unload(MODULE);
+	EXPECT_TRUE(!ret || ret == -EWOULDBLOCK);
+	ret = read(file, buf, sizeof(buf));
+	EXPECT_EQ(loaded(MODULE), ret > 0);
+	close(file);
+	if (loaded(MODULE)) {
+		EXPECT_EQ(0, unload(MODULE));
+	}
+}
+
+/* The device at work, as long as @busy. */
+static void *use_device(void *arg)
+{
+	__u64 random = (uintptr_t)arg * 99 + 1;
+	int fd = must_open(O_NONBLOCK);
+	struct hwtimer_record rec[16];
+	__u64 ids[64] = { 0 };
+	struct hwtimer_stats s;
+
+	while (atomic_load(&busy)) {
+		unsigned int k = rnd(&random) % 64;
+
+		if (ids[k] && rnd(&random) % 2)
+			hwt_cancel(fd, ids[k]);
+		ids[k] = must_schedule(fd, rnd(&random) % (10 * NSEC_PER_MSEC), k);
+		while (hwt_read(fd, rec, ARRAY_SIZE(rec)) > 0)
+			;
+	}
+	s = must_stats(fd);
+	close(fd);
+	return (void *)(uintptr_t)(balanced(&s) && s.expired);
+}
+
+/* A module that uses the exported API comes and goes while the device is busy. */
+TEST_F(module, example_under_load)
+{
+	pthread_t users[2];
+	void *fine;
+	int i, ret;
+
+	atomic_store(&busy, true);
+	for (i = 0; i < 2; i++)
+		start(&users[i], use_device, (void *)(uintptr_t)i);
+	for (i = 0; i < 10; i++) {
+		ret = load(EXAMPLE, "");
+		if (ret)
+			break;
+		EXPECT_EQ(-EWOULDBLOCK, unload(MODULE));
+		/* Some of its requests should time out: 100 ms. */
+		usleep(i % 3 * 150000);
+		ret = unload(EXAMPLE);
+		if (ret)
+			break;
+	}
+	atomic_store(&busy, false);
+	for (i = 0; i < 2; i++) {
+		pthread_join(users[i], &fine);
+		EXPECT_NE(NULL, fine);
+	}
+	EXPECT_EQ(0, ret);
+}
+
+/* Its wheel is its own, and it holds the module. */
+TEST_F(module, example_holds_the_module)
+{
+	ASSERT_EQ(0, load(EXAMPLE, ""));
+	EXPECT_LT(0, module_references());
+	EXPECT_EQ(-EWOULDBLOCK, unload(MODULE));
+	EXPECT_EQ(0, unload(EXAMPLE));
+	EXPECT_EQ(0, unload(MODULE));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,848 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * How expiries are read and waited for: read, readv, io_uring, poll, select and
+ * epoll, blocking and not, by one and by many.
+ */
+#include "hwt.h"
+
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/uio.h>
+
+#include <linux/io_uring.h>
+
+FIXTURE(context)
+{
+	int fd;
+};
+
+FIXTURE_SETUP(context)
+{
+	self->fd = must_open(0);
+}
+
+FIXTURE_TEARDOWN(context)
+{
+	close(self->fd);
+}
+
+/* @n records to be read. */
+static void ready(int fd, unsigned int n)
+{
+	__u64 before = must_stats(fd).unread;
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		must_schedule(fd, 0, i);
+	eventually(must_stats(fd).unread == before + n);
+}
+
+static void set_nonblock(int fd)
+{
+	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK))
+		die("fcntl");
+}
+
+static ssize_t read_bytes(int fd, void *buf, size_t size)
+{
+	ssize_t ret = read(fd, buf, size);
+
+	return ret < 0 ? -errno : ret;
+}
+
+static short poll_now(int fd, short events)
+{
+	struct pollfd pfd = { .fd = fd, .events = events };
+
+	if (poll(&pfd, 1, 0) < 0)
+		die("poll");
+	return pfd.revents;
+}
+
+/* Somebody who reads, blocking. */
+struct reader {
+	pthread_t thread;
+	atomic_int tid;
+	int fd;
+	int ret;
+	struct hwtimer_record rec[4];
+};
+
+static void *read_once(void *arg)
+{
+	struct reader *r = arg;
+
+	atomic_store(&r->tid, my_tid());
+	r->ret = hwt_read(r->fd, r->rec, ARRAY_SIZE(r->rec));
+	return NULL;
+}
+
+/* Started, and asleep in read(). */
+static void start_reader(struct reader *r, int fd)
+{
+	memset(r, 0, sizeof(*r));
+	r->fd = fd;
+	start(&r->thread, read_once, r);
+	eventually(atomic_load(&r->tid));
+	eventually(sleeps_in(atomic_load(&r->tid), SYS_read));
+}
+
+TEST_F(context, short_buffer)
+{
+	char buf[RECORD_SIZE];
+	int size;
+
+	/* Whether or not there is anything to be read. */
+	for (size = 0; size < RECORD_SIZE; size++) {
+		ASSERT_EQ(-EINVAL, read_bytes(self->fd, buf, size));
+	}
+	ready(self->fd, 1);
+	for (size = 0; size < RECORD_SIZE; size++) {
+		ASSERT_EQ(-EINVAL, read_bytes(self->fd, buf, size));
+	}
+	EXPECT_EQ(1, must_stats(self->fd).unread);
+	EXPECT_EQ(RECORD_SIZE, read_bytes(self->fd, buf, size));
+}
+
+/* Whole records only, and nothing beyond them is written. */
+TEST_F(context, whole_records)
+{
+	char buf[5 * RECORD_SIZE];
+	int i;
+
+	ready(self->fd, 3);
+	memset(buf, 0x5a, sizeof(buf));
+	ASSERT_EQ(2 * RECORD_SIZE, read_bytes(self->fd, buf, 3 * RECORD_SIZE - 1));
+	for (i = 2 * RECORD_SIZE; i < (int)sizeof(buf); i++) {
+		ASSERT_EQ(0x5a, buf[i]);
+	}
+	EXPECT_EQ(1, must_stats(self->fd).unread);
+	memset(buf, 0x5a, sizeof(buf));
+	ASSERT_EQ(RECORD_SIZE, read_bytes(self->fd, buf, sizeof(buf)));
+	for (i = RECORD_SIZE; i < (int)sizeof(buf); i++) {
+		ASSERT_EQ(0x5a, buf[i]);
+	}
+	EXPECT_EQ(0, must_stats(self->fd).unread);
+}
+
+/* As many as fit, the oldest first, however they are asked for. */
+TEST_F(context, many_and_few)
+{
+	struct hwtimer_record rec[100];
+	__u64 ids[1000];
+	unsigned int n = 0, want;
+	int i, got;
+
+	stay_on(0);
+	for (i = 0; i < 1000; i++)
+		ids[i] = must_schedule(self->fd, 0, i);
+	eventually(must_stats(self->fd).unread == 1000);
+	for (want = 1; n < 1000; want = want % 100 + 1) {
+		got = hwt_read(self->fd, rec, want);
+		ASSERT_EQ(want < 1000 - n ? want : 1000 - n, got);
+		for (i = 0; i < got; i++, n++) {
+			ASSERT_TRUE(valid_record(&rec[i], HWTIMER_EXPIRED));
+			ASSERT_EQ(n, rec[i].user_data);
+			ASSERT_EQ(ids[n], rec[i].id);
+		}
+		ASSERT_EQ(1000 - n, must_stats(self->fd).unread);
+	}
+}
+
+TEST_F(context, nonblock)
+{
+	struct hwtimer_record rec;
+	int fd = must_open(O_NONBLOCK);
+
+	EXPECT_EQ(-EAGAIN, hwt_read(fd, &rec, 1));
+	must_schedule(fd, FAR, 0);
+	EXPECT_EQ(-EAGAIN, hwt_read(fd, &rec, 1));
+	ready(fd, 1);
+	EXPECT_EQ(1, hwt_read(fd, &rec, 1));
+	EXPECT_EQ(-EAGAIN, hwt_read(fd, &rec, 1));
+	close(fd);
+	/* Set later. */
+	set_nonblock(self->fd);
+	EXPECT_EQ(-EAGAIN, hwt_read(self->fd, &rec, 1));
+}
+
+TEST_F(context, blocks_and_wakes)
+{
+	struct reader r;
+	__u64 id;
+
+	start_reader(&r, self->fd);
+	id = must_schedule(self->fd, 20 * NSEC_PER_MSEC, 5);
+	pthread_join(r.thread, NULL);
+	ASSERT_EQ(1, r.ret);
+	EXPECT_EQ(id, r.rec[0].id);
+	EXPECT_EQ(5, r.rec[0].user_data);
+	EXPECT_TRUE(valid_record(&r.rec[0], HWTIMER_EXPIRED));
+}
+
+/* What is pending does not wake, what is cancelled neither. */
+TEST_F(context, sleeps_until_there_is_one)
+{
+	struct reader r;
+	int i;
+
+	start_reader(&r, self->fd);
+	for (i = 0; i < 100; i++)
+		if (hwt_cancel(self->fd, must_schedule(self->fd, FAR, 0)))
+			die("cancel");
+	must_schedule(self->fd, FAR, 0);
+	EXPECT_TRUE(sleeps_in(atomic_load(&r.tid), SYS_read));
+	must_schedule(self->fd, 0, 1);
+	pthread_join(r.thread, NULL);
+	ASSERT_EQ(1, r.ret);
+	EXPECT_EQ(1, r.rec[0].user_data);
+}
+
+TEST_F(context, stop_wakes_reader)
+{
+	struct reader r;
+
+	start_reader(&r, self->fd);
+	ASSERT_EQ(0, hwt_stop(self->fd, NULL));
+	pthread_join(r.thread, NULL);
+	EXPECT_EQ(0, r.ret);
+}
+
+TEST_F(context, stop_wakes_reader_with_records)
+{
+	struct reader r;
+	__u64 id = must_schedule(self->fd, FAR, 1);
+
+	start_reader(&r, self->fd);
+	ASSERT_EQ(0, hwt_stop(self->fd, NULL));
+	pthread_join(r.thread, NULL);
+	EXPECT_EQ(1, r.ret);
+	EXPECT_EQ(id, r.rec[0].id);
+	EXPECT_TRUE(valid_record(&r.rec[0], HWTIMER_HANDED_BACK));
+	EXPECT_EQ(0, hwt_read(self->fd, r.rec, 1));
+}
+
+static atomic_int signals;
+
+static void count_signal(int signal)
+{
+	(void)signal;
+	atomic_fetch_add(&signals, 1);
+}
+
+static void handle_signal(int flags)
+{
+	struct sigaction action = { .sa_handler = count_signal, .sa_flags = flags };
+
+	if (sigaction(SIGUSR1, &action, NULL))
+		die("sigaction");
+}
+
+TEST_F(context, interrupted)
+{
+	struct reader r;
+
+	handle_signal(0);
+	must_schedule(self->fd, FAR, 0);
+	start_reader(&r, self->fd);
+	pthread_kill(r.thread, SIGUSR1);
+	pthread_join(r.thread, NULL);
+	EXPECT_EQ(-EINTR, r.ret);
+	EXPECT_EQ(1, atomic_load(&signals));
+	EXPECT_EQ(1, must_stats(self->fd).pending);
+}
+
+TEST_F(context, restarted)
+{
+	struct reader r;
+	__u64 id;
+
+	handle_signal(SA_RESTART);
+	start_reader(&r, self->fd);
+	pthread_kill(r.thread, SIGUSR1);
+	eventually(atomic_load(&signals));
+	eventually(sleeps_in(atomic_load(&r.tid), SYS_read));
+	id = must_schedule(self->fd, 0, 0);
+	pthread_join(r.thread, NULL);
+	EXPECT_EQ(1, r.ret);
+	EXPECT_EQ(id, r.rec[0].id);
+}
+
+/* Nothing is copied: nothing is taken. */
+TEST_F(context, fault_in_the_first)
+{
+	char *fence = must_fence();
+	struct hwtimer_record rec;
+	int part;
+
+	ready(self->fd, 2);
+	EXPECT_EQ(-EFAULT, read_bytes(self->fd, fence, RECORD_SIZE));
+	for (part = 0; part < RECORD_SIZE; part++) {
+		ASSERT_EQ(-EFAULT, read_bytes(self->fd, fence - part,
+					      2 * RECORD_SIZE));
+	}
+	EXPECT_EQ(2, must_stats(self->fd).unread);
+	ASSERT_EQ(1, hwt_read(self->fd, &rec, 1));
+	EXPECT_TRUE(valid_record(&rec, HWTIMER_EXPIRED));
+}
+
+TEST_F(context, fault_in_the_second)
+{
+	char *fence = must_fence();
+	struct hwtimer_record rec[3];
+	int part, k;
+
+	stay_on(0);
+	for (part = 0; part < RECORD_SIZE; part++) {
+		char *buf = fence - RECORD_SIZE - part;
+
+		ready(self->fd, 3);
+		ASSERT_EQ(RECORD_SIZE, read_bytes(self->fd, buf, 3 * RECORD_SIZE));
+		memcpy(&rec[0], buf, RECORD_SIZE);
+		EXPECT_EQ(0, rec[0].user_data);
+		EXPECT_TRUE(valid_record(&rec[0], HWTIMER_EXPIRED));
+		ASSERT_EQ(2, must_stats(self->fd).unread);
+		ASSERT_EQ(2, hwt_read(self->fd, rec + 1, 2));
+		for (k = 1; k < 3; k++) {
+			EXPECT_EQ(k, rec[k].user_data);
+			EXPECT_TRUE(valid_record(&rec[k], HWTIMER_EXPIRED));
+			EXPECT_NE(rec[0].id, rec[k].id);
+		}
+	}
+}
+
+/* Beyond what the kernel copies at a time. */
+TEST_F(context, fault_after_many)
+{
+	char *fence = must_fence();
+	struct hwtimer_record rec[100];
+	int k;
+
+	stay_on(0);
+	ready(self->fd, 100);
+	ASSERT_EQ(40 * RECORD_SIZE,
+		  read_bytes(self->fd, fence - 40 * RECORD_SIZE - 11, 100 * RECORD_SIZE));
+	ASSERT_EQ(60, must_stats(self->fd).unread);
+	ASSERT_EQ(60, hwt_read(self->fd, rec, 100));
+	for (k = 0; k < 60; k++) {
+		ASSERT_EQ(40 + k, rec[k].user_data);
+	}
+}
+
+TEST_F(context, readv)
+{
+	struct hwtimer_record rec[4];
+	char *bytes = (char *)rec;
+	struct iovec whole[] = {
+		{ rec, RECORD_SIZE }, { rec + 1, 2 * RECORD_SIZE },
+	}, torn[] = {
+		{ bytes, 1 }, { bytes + 1, 0 }, { bytes + 1, 60 },
+		{ bytes + 61, 2 * RECORD_SIZE - 61 }, { bytes + 2 * RECORD_SIZE, 47 },
+	}, tiny[] = {
+		{ bytes, 20 }, { bytes + 20, 27 },
+	};
+	int i;
+
+	stay_on(0);
+	ready(self->fd, 3);
+	ASSERT_EQ(3 * RECORD_SIZE, readv(self->fd, whole, ARRAY_SIZE(whole)));
+	for (i = 0; i < 3; i++) {
+		EXPECT_EQ(i, rec[i].user_data);
+		EXPECT_TRUE(valid_record(&rec[i], HWTIMER_EXPIRED));
+	}
+	ready(self->fd, 3);
+	memset(rec, 0xa5, sizeof(rec));
+	ASSERT_EQ(2 * RECORD_SIZE, readv(self->fd, torn, ARRAY_SIZE(torn)));
+	for (i = 0; i < 2; i++) {
+		EXPECT_EQ(i, rec[i].user_data);
+		EXPECT_TRUE(valid_record(&rec[i], HWTIMER_EXPIRED));
+	}
+	EXPECT_EQ(0xa5a5a5a5a5a5a5a5, rec[2].id);
+	EXPECT_EQ(1, must_stats(self->fd).unread);
+	EXPECT_EQ(-1, readv(self->fd, tiny, ARRAY_SIZE(tiny)));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(1, must_stats(self->fd).unread);
+}
+
+TEST_F(context, no_seek_no_write)
+{
+	char buf[RECORD_SIZE] = { 0 };
+	struct iovec iov = { buf, sizeof(buf) };
+
+	ready(self->fd, 1);
+	EXPECT_EQ(-1, lseek(self->fd, 0, SEEK_SET));
+	EXPECT_EQ(ESPIPE, errno);
+	EXPECT_EQ(-1, pread(self->fd, buf, sizeof(buf), 0));
+	EXPECT_EQ(ESPIPE, errno);
+	EXPECT_EQ(-1, preadv(self->fd, &iov, 1, 0));
+	EXPECT_EQ(ESPIPE, errno);
+	EXPECT_EQ(-1, pwrite(self->fd, buf, sizeof(buf), 0));
+	EXPECT_EQ(-1, write(self->fd, buf, sizeof(buf)));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ((void *)-1, mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED,
+				   self->fd, 0));
+	EXPECT_EQ(ENODEV, errno);
+	EXPECT_EQ(-1, ftruncate(self->fd, 0));
+	EXPECT_EQ(1, must_stats(self->fd).unread);
+}
+
+TEST_F(context, poll_level)
+{
+	const short in = POLLIN | POLLRDNORM;
+	struct hwtimer_record rec;
+
+	EXPECT_EQ(0, poll_now(self->fd, in));
+	must_schedule(self->fd, FAR, 0);
+	EXPECT_EQ(0, poll_now(self->fd, in | POLLOUT | POLLPRI));
+	ready(self->fd, 2);
+	EXPECT_EQ(in, poll_now(self->fd, in | POLLOUT | POLLPRI));
+	EXPECT_EQ(in, poll_now(self->fd, in));
+	EXPECT_EQ(POLLIN, poll_now(self->fd, POLLIN));
+	EXPECT_EQ(1, hwt_read(self->fd, &rec, 1));
+	EXPECT_EQ(in, poll_now(self->fd, in));
+	EXPECT_EQ(1, hwt_read(self->fd, &rec, 1));
+	EXPECT_EQ(0, poll_now(self->fd, in));
+	/* Stopped with something left, and with nothing left. */
+	ASSERT_EQ(0, hwt_stop(self->fd, NULL));
+	EXPECT_EQ(in | POLLHUP, poll_now(self->fd, in));
+	EXPECT_EQ(POLLHUP, poll_now(self->fd, 0));
+	EXPECT_EQ(1, hwt_read(self->fd, &rec, 1));
+	EXPECT_EQ(POLLHUP, poll_now(self->fd, in));
+	EXPECT_EQ(0, hwt_read(self->fd, &rec, 1));
+	EXPECT_EQ(POLLHUP, poll_now(self->fd, in));
+}
+
+struct poller {
+	pthread_t thread;
+	atomic_int tid;
+	struct pollfd pfd;
+	int ret;
+};
+
+static void *poll_once(void *arg)
+{
+	struct poller *p = arg;
+
+	atomic_store(&p->tid, my_tid());
+	p->ret = poll(&p->pfd, 1, -1);
+	return NULL;
+}
+
+static void start_poller(struct poller *p, int fd, short events)
+{
+	memset(p, 0, sizeof(*p));
+	p->pfd.fd = fd;
+	p->pfd.events = events;
+	start(&p->thread, poll_once, p);
+	eventually(atomic_load(&p->tid));
+	/* glibc has poll() for the one, and may have ppoll() for the other */
+	eventually(sleeps_in(atomic_load(&p->tid), SYS_poll) ||
+		   sleeps_in(atomic_load(&p->tid), SYS_ppoll));
+}
+
+TEST_F(context, poll_wakes)
+{
+	struct poller p;
+
+	start_poller(&p, self->fd, POLLIN);
+	must_schedule(self->fd, 10 * NSEC_PER_MSEC, 0);
+	pthread_join(p.thread, NULL);
+	EXPECT_EQ(1, p.ret);
+	EXPECT_EQ(POLLIN, p.pfd.revents);
+}
+
+TEST_F(context, poll_wakes_at_stop)
+{
+	struct poller p;
+
+	start_poller(&p, self->fd, POLLIN);
+	ASSERT_EQ(0, hwt_stop(self->fd, NULL));
+	pthread_join(p.thread, NULL);
+	EXPECT_EQ(1, p.ret);
+	EXPECT_EQ(POLLHUP, p.pfd.revents);
+
+	/* Again, by somebody who waits for nothing else. */
+	close(self->fd);
+	self->fd = must_open(0);
+	must_schedule(self->fd, FAR, 0);
+	start_poller(&p, self->fd, 0);
+	ready(self->fd, 1);
+	EXPECT_TRUE(sleeps_in(atomic_load(&p.tid), SYS_poll) ||
+		    sleeps_in(atomic_load(&p.tid), SYS_ppoll));
+	ASSERT_EQ(0, hwt_stop(self->fd, NULL));
+	pthread_join(p.thread, NULL);
+	EXPECT_EQ(1, p.ret);
+	EXPECT_EQ(POLLHUP, p.pfd.revents);
+}
+
+TEST_F(context, select_wakes)
+{
+	struct timeval timeout = { 60, 0 };
+	fd_set in;
+
+	must_schedule(self->fd, 20 * NSEC_PER_MSEC, 0);
+	FD_ZERO(&in);
+	FD_SET(self->fd, &in);
+	EXPECT_EQ(1, select(self->fd + 1, &in, NULL, NULL, &timeout));
+	EXPECT_TRUE(FD_ISSET(self->fd, &in));
+}
+
+static int must_epoll(int fd, __u32 events)
+{
+	struct epoll_event event = { .events = events, .data.fd = fd };
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+
+	if (ep < 0 || epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event))
+		die("epoll: %s", strerror(errno));
+	return ep;
+}
+
+/* What epoll says within @ms; 0 if nothing. */
+static __u32 epoll_events(int ep, int ms)
+{
+	struct epoll_event event = { 0 };
+	int ret = epoll_wait(ep, &event, 1, ms);
+
+	if (ret < 0)
+		die("epoll_wait: %s", strerror(errno));
+	return ret ? event.events : 0;
+}
+
+TEST_F(context, epoll_level)
+{
+	int ep = must_epoll(self->fd, EPOLLIN);
+	struct hwtimer_record rec;
+
+	EXPECT_EQ(0, epoll_events(ep, 0));
+	must_schedule(self->fd, 10 * NSEC_PER_MSEC, 0);
+	EXPECT_EQ(EPOLLIN, epoll_events(ep, 60000));
+	EXPECT_EQ(EPOLLIN, epoll_events(ep, 0));
+	ready(self->fd, 1);
+	EXPECT_EQ(1, hwt_read(self->fd, &rec, 1));
+	EXPECT_EQ(EPOLLIN, epoll_events(ep, 0));
+	EXPECT_EQ(1, hwt_read(self->fd, &rec, 1));
+	EXPECT_EQ(0, epoll_events(ep, 0));
+	ASSERT_EQ(0, hwt_stop(self->fd, NULL));
+	EXPECT_EQ(EPOLLHUP, epoll_events(ep, 60000));
+	EXPECT_EQ(EPOLLHUP, epoll_events(ep, 0));
+	close(ep);
+}
+
+TEST_F(context, epoll_edge)
+{
+	int ep = must_epoll(self->fd, EPOLLIN | EPOLLET), i;
+	struct hwtimer_record rec[10];
+
+	set_nonblock(self->fd);
+	EXPECT_EQ(0, epoll_events(ep, 0));
+	/* As often as all was read, each new record is told, and told once. */
+	for (i = 0; i < 50; i++) {
+		must_schedule(self->fd, i % 3 * NSEC_PER_MSEC, 0);
+		ASSERT_EQ(EPOLLIN, epoll_events(ep, 60000));
+		ASSERT_EQ(0, epoll_events(ep, 0));
+		ASSERT_EQ(1, hwt_read(self->fd, rec, 10));
+		ASSERT_EQ(-EAGAIN, hwt_read(self->fd, rec, 10));
+		ASSERT_EQ(0, epoll_events(ep, 0));
+	}
+	ASSERT_EQ(0, hwt_stop(self->fd, NULL));
+	EXPECT_EQ(EPOLLHUP, epoll_events(ep, 60000));
+	EXPECT_EQ(0, epoll_events(ep, 0));
+	close(ep);
+}
+
+/* A loop as programs have it, driven by edges: no wake-up may be lost. */
+TEST_F(context, epoll_edge_loses_nothing)
+{
+	const unsigned int total = 5000;
+	int ep = must_epoll(self->fd, EPOLLIN | EPOLLET), ret;
+	unsigned char *seen = must_alloc(total, 1);
+	unsigned int armed = 0, got = 0;
+	__u64 random = seed();
+	struct hwtimer_record rec[7];
+
+	set_nonblock(self->fd);
+	while (got < total) {
+		while (armed < total && armed - got < 100)
+			must_schedule(self->fd, rnd(&random) % (3 * NSEC_PER_MSEC),
+				      armed++);
+		ASSERT_EQ(EPOLLIN, epoll_events(ep, 60000))
+			TH_LOG("armed %u got %u unread %llu", armed, got,
+			       must_stats(self->fd).unread);
+		while ((ret = hwt_read(self->fd, rec, ARRAY_SIZE(rec))) > 0) {
+			while (ret--) {
+				ASSERT_GT(total, rec[ret].user_data);
+				ASSERT_EQ(0, seen[rec[ret].user_data]++);
+				got++;
+			}
+		}
+		ASSERT_EQ(-EAGAIN, ret);
+	}
+	EXPECT_EQ(0, must_stats(self->fd).unread);
+	close(ep);
+	free(seen);
+}
+
+TEST_F(context, epoll_oneshot)
+{
+	int ep = must_epoll(self->fd, EPOLLIN | EPOLLONESHOT);
+	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT };
+
+	ready(self->fd, 2);
+	EXPECT_EQ(EPOLLIN, epoll_events(ep, 60000));
+	EXPECT_EQ(0, epoll_events(ep, 0));
+	ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_MOD, self->fd, &event));
+	EXPECT_EQ(EPOLLIN, epoll_events(ep, 60000));
+	close(ep);
+}
+
+/* Closed while epoll watches it. */
+TEST_F(context, epoll_and_close)
+{
+	int ep = must_epoll(self->fd, EPOLLIN), i;
+
+	for (i = 0; i < 1000; i++)
+		must_schedule(self->fd, i % 10 * NSEC_PER_MSEC, 0);
+	close(self->fd);
+	EXPECT_EQ(0, epoll_events(ep, 100));
+	close(ep);
+	self->fd = must_open(0);
+}
+
+#define READERS	4
+#define SHARED	20000
+
+struct share {
+	int fd;
+	unsigned int at_once;
+	unsigned int got;
+	unsigned int bad;
+	atomic_uchar *seen;
+	int end;
+};
+
+static void *read_share(void *arg)
+{
+	struct hwtimer_record rec[64];
+	struct share *s = arg;
+	int ret, i;
+
+	while ((ret = hwt_read(s->fd, rec, s->at_once)) > 0) {
+		for (i = 0; i < ret; i++) {
+			if (rec[i].user_data >= SHARED ||
+			    atomic_fetch_add(&s->seen[rec[i].user_data], 1) ||
+			    !valid_record(&rec[i], rec[i].kind))
+				s->bad++;
+			else
+				s->got++;
+		}
+	}
+	s->end = ret;
+	return NULL;
+}
+
+/* Several readers of one context: each record goes to one of them. */
+static void share_out(struct __test_metadata *_metadata, int fd, bool backlog)
+{
+	static const unsigned int at_once[READERS] = { 1, 3, 16, 64 };
+	struct share share[READERS] = { 0 };
+	unsigned int i, got = 0, armed = 0;
+	pthread_t threads[READERS];
+	__u64 random = seed();
+	atomic_uchar *seen = must_alloc(SHARED, 1);
+
+	if (backlog)
+		ready(fd, SHARED);
+	for (i = 0; i < READERS; i++) {
+		share[i] = (struct share){ fd, at_once[i], 0, 0, seen, 1 };
+		start(&threads[i], read_share, &share[i]);
+	}
+	for (armed = 0; !backlog && armed < SHARED; armed++)
+		must_schedule(fd, rnd(&random) % (5 * NSEC_PER_MSEC), armed);
+	/* What is not read by then is handed back: all of it ends. */
+	ASSERT_EQ(0, hwt_stop(fd, NULL));
+	for (i = 0; i < READERS; i++) {
+		pthread_join(threads[i], NULL);
+		EXPECT_EQ(0, share[i].end);
+		EXPECT_EQ(0, share[i].bad);
+		got += share[i].got;
+		printf("# reader %u got %u\n", i, share[i].got);
+	}
+	EXPECT_EQ(SHARED, got);
+	for (i = 0; i < SHARED; i++) {
+		ASSERT_EQ(1, atomic_load(&seen[i]))
+			TH_LOG("record %u", i);
+	}
+	EXPECT_EQ(0, must_stats(fd).unread);
+	free(seen);
+}
+
+TEST_F(context, many_readers)
+{
+	share_out(_metadata, self->fd, false);
+}
+
+/* All of it is there when they begin: they are at it at the same time. */
+TEST_F(context, many_readers_of_a_backlog)
+{
+	share_out(_metadata, self->fd, true);
+}
+
+/* io_uring, with nothing but the kernel's header. */
+struct ring {
+	int fd;
+	void *rings, *sqes;
+	size_t size, sqes_size;
+	struct io_uring_params params;
+};
+
+static int open_ring(struct ring *ring)
+{
+	struct io_uring_params *p = &ring->params;
+
+	/* Where it is forbidden by a sysctl, it is there. */
+	write_file("/proc/sys/kernel/io_uring_disabled", "0");
+	memset(ring, 0, sizeof(*ring));
+	ring->fd = syscall(__NR_io_uring_setup, 8, p);
+	if (ring->fd < 0)
+		return -errno;
+	if (!(p->features & IORING_FEAT_SINGLE_MMAP))
+		die("io_uring: two maps");
+	ring->size = p->sq_off.array + p->sq_entries * sizeof(__u32);
+	if (ring->size < p->cq_off.cqes + p->cq_entries * sizeof(struct io_uring_cqe))
+		ring->size = p->cq_off.cqes +
+			     p->cq_entries * sizeof(struct io_uring_cqe);
+	ring->sqes_size = p->sq_entries * sizeof(struct io_uring_sqe);
+	ring->rings = mmap(NULL, ring->size, PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_POPULATE, ring->fd, IORING_OFF_SQ_RING);
+	ring->sqes = mmap(NULL, ring->sqes_size, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_POPULATE, ring->fd, IORING_OFF_SQES);
+	if (ring->rings == MAP_FAILED || ring->sqes == MAP_FAILED)
+		die("io_uring: mmap: %s", strerror(errno));
+	return 0;
+}
+
+static void close_ring(struct ring *ring)
+{
+	munmap(ring->rings, ring->size);
+	munmap(ring->sqes, ring->sqes_size);
+	close(ring->fd);
+}
+
+#define RING(ring, type, offset)	((_Atomic type *)((char *)(ring)->rings + (offset)))
+
+static void submit(struct ring *ring, const struct io_uring_sqe *sqe)
+{
+	const struct io_sqring_offsets *off = &ring->params.sq_off;
+	__u32 tail = atomic_load(RING(ring, __u32, off->tail));
+	__u32 index = tail & atomic_load(RING(ring, __u32, off->ring_mask));
+
+	((struct io_uring_sqe *)ring->sqes)[index] = *sqe;
+	atomic_store(RING(ring, __u32, off->array) + index, index);
+	atomic_store(RING(ring, __u32, off->tail), tail + 1);
+	if (syscall(__NR_io_uring_enter, ring->fd, 1, 0, 0, NULL, 0) != 1)
+		die("io_uring_enter: %s", strerror(errno));
+}
+
+static bool completed(struct ring *ring, struct io_uring_cqe *cqe)
+{
+	const struct io_cqring_offsets *off = &ring->params.cq_off;
+	__u32 head = atomic_load(RING(ring, __u32, off->head));
+	struct io_uring_cqe *cqes = (void *)((char *)ring->rings + off->cqes);
+
+	/* Also runs what the kernel has to run in this task. */
+	syscall(__NR_io_uring_enter, ring->fd, 0, 0, IORING_ENTER_GETEVENTS, NULL, 0);
+	if (head == atomic_load(RING(ring, __u32, off->tail)))
+		return false;
+	*cqe = cqes[head & atomic_load(RING(ring, __u32, off->ring_mask))];
+	atomic_store(RING(ring, __u32, off->head), head + 1);
+	return true;
+}
+
+TEST_F(context, io_uring)
+{
+	struct hwtimer_record rec[4];
+	struct io_uring_sqe read_sqe = {
+		.opcode = IORING_OP_READ, .fd = self->fd,
+		.addr = (uintptr_t)rec, .len = sizeof(rec),
+		.off = -1, .user_data = 11,
+	}, poll_sqe = {
+		.opcode = IORING_OP_POLL_ADD, .fd = self->fd,
+		.poll32_events = POLLIN, .user_data = 12,
+	};
+	struct io_uring_cqe cqe;
+	struct ring ring;
+	int ret = open_ring(&ring), i;
+	__u64 id;
+
+	if (ret == -ENOSYS)
+		SKIP(return, "this kernel has no io_uring");
+	ASSERT_EQ(0, ret);
+
+	/* What is there completes at once. */
+	ready(self->fd, 2);
+	submit(&ring, &read_sqe);
+	eventually(completed(&ring, &cqe));
+	EXPECT_EQ(11, cqe.user_data);
+	EXPECT_EQ(2 * RECORD_SIZE, cqe.res);
+	EXPECT_EQ(0, must_stats(self->fd).unread);
+
+	/* What is not there completes when it is. */
+	for (i = 0; i < 20; i++) {
+		memset(rec, 0xa5, sizeof(rec));
+		submit(&ring, &read_sqe);
+		ASSERT_FALSE(completed(&ring, &cqe));
+		id = must_schedule(self->fd, i % 4 * NSEC_PER_MSEC, i);
+		eventually(completed(&ring, &cqe));
+		ASSERT_EQ(RECORD_SIZE, cqe.res);
+		ASSERT_EQ(id, rec[0].id);
+		ASSERT_EQ(i, rec[0].user_data);
+		ASSERT_TRUE(valid_record(&rec[0], HWTIMER_EXPIRED));
+	}
+
+	submit(&ring, &poll_sqe);
+	ASSERT_FALSE(completed(&ring, &cqe));
+	must_schedule(self->fd, 5 * NSEC_PER_MSEC, 0);
+	eventually(completed(&ring, &cqe));
+	EXPECT_EQ(12, cqe.user_data);
+	EXPECT_EQ(POLLIN, cqe.res);
+	EXPECT_EQ(1, hwt_read(self->fd, rec, 4));
+
+	/* A short buffer is refused here, too. */
+	read_sqe.len = RECORD_SIZE - 1;
+	submit(&ring, &read_sqe);
+	eventually(completed(&ring, &cqe));
+	EXPECT_EQ(-EINVAL, cqe.res);
+
+	/* The end of the context is the end of what waits for it. */
+	read_sqe.len = sizeof(rec);
+	submit(&ring, &read_sqe);
+	ASSERT_FALSE(completed(&ring, &cqe));
+	ASSERT_EQ(0, hwt_stop(self->fd, NULL));
+	eventually(completed(&ring, &cqe));
+	EXPECT_EQ(0, cqe.res);
+	close_ring(&ring);
+}
+
+/* A ring that ends while a read of it waits. */
+TEST_F(context, io_uring_abandoned)
+{
+	struct hwtimer_record rec;
+	struct io_uring_sqe read_sqe = {
+		.opcode = IORING_OP_READ, .fd = self->fd,
+		.addr = (uintptr_t)&rec, .len = sizeof(rec), .off = -1,
+	};
+	struct ring ring;
+	int ret = open_ring(&ring);
+
+	if (ret == -ENOSYS)
+		SKIP(return, "this kernel has no io_uring");
+	ASSERT_EQ(0, ret);
+	submit(&ring, &read_sqe);
+	close_ring(&ring);
+	/* The kernel ends the request in its own time, but it does. */
+	must_schedule(self->fd, FAR, 0);
+	ASSERT_EQ(0, hwt_stop(self->fd, NULL));
+	EXPECT_EQ(1, hwt_collect(self->fd, &rec, 1));
+}
+
+TEST_HARNESS_MAIN

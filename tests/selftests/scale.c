@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * 100,000 timeouts on one descriptor, each ending exactly once; and that their
+ * memory is the caller's cgroup's.
+ */
+#include "hwt.h"
+
+#define MANY	100000U
+
+struct book {
+	__u64 id;
+	__u64 deadline;		/* the last that was granted */
+	bool cancelled;
+	unsigned char records;
+};
+
+/* Read all that is there now, and check it against the books. */
+static unsigned int settle(int fd, struct book *books, struct hwtimer_record *rec,
+			   unsigned int room)
+{
+	unsigned int n = 0, i;
+	int ret;
+
+	while ((ret = hwt_read(fd, rec, room)) > 0) {
+		for (i = 0; i < (unsigned int)ret; i++) {
+			struct book *b = &books[rec[i].user_data];
+
+			if (rec[i].user_data >= MANY)
+				die("user_data %llu", rec[i].user_data);
+			if (!valid_record(&rec[i], HWTIMER_EXPIRED))
+				die("record %llu: deadline %llu fired %llu kind %u",
+				    rec[i].user_data, rec[i].deadline, rec[i].fired,
+				    rec[i].kind);
+			if (b->id != rec[i].id || b->deadline != rec[i].deadline)
+				die("record %llu: id %llx, not %llx; deadline %llu, not %llu",
+				    rec[i].user_data, rec[i].id, b->id,
+				    rec[i].deadline, b->deadline);
+			if (b->cancelled || b->records)
+				die("record %llu: a second end", rec[i].user_data);
+			b->records++;
+		}
+		n += ret;
+	}
+	if (ret != -EAGAIN)
+		die("read: %d", ret);
+	return n;
+}
+
+/*
+ * Armed, touched, part of them cancelled, the rest left to expire; a quarter of
+ * all for the same instant.
+ */
+static void hundred_thousand(struct __test_metadata *_metadata, int fd)
+{
+	struct book *books = must_alloc(MANY, sizeof(*books));
+	struct hwtimer_record *rec = must_alloc(1024, sizeof(*rec));
+	unsigned int i, expired = 0, cancelled = 0, touched = 0;
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	__u64 random = seed(), burst, end, began = now_ns();
+	struct hwtimer_stats s;
+
+	burst = began + 4 * NSEC_PER_SEC;
+	for (i = 0; i < MANY; i++) {
+		__u64 time = i % 4 ? began + 2 * NSEC_PER_SEC +
+			     rnd(&random) % (4 * NSEC_PER_SEC) : burst;
+
+		ASSERT_EQ(0, hwt_schedule(fd, 0, time, i, &books[i].id,
+					  &books[i].deadline));
+	}
+	printf("# armed in %llu ms\n", (now_ns() - began) / NSEC_PER_MSEC);
+	for (i = 0; i < MANY; i++) {
+		struct book *b = &books[i];
+		int ret;
+
+		switch (rnd(&random) % 8) {
+		case 0:
+		case 1:
+			ret = hwt_cancel(fd, b->id);
+			if (!ret) {
+				b->cancelled = true;
+				cancelled++;
+			}
+			break;
+		case 2:	/* later */
+			ret = hwt_touch(fd, HWTIMER_RELATIVE, b->id,
+					4 * NSEC_PER_SEC, &b->deadline);
+			touched += !ret;
+			break;
+		case 3:	/* earlier, or later */
+			ret = hwt_touch(fd, HWTIMER_RELATIVE, b->id,
+					rnd(&random) % NSEC_PER_SEC, &b->deadline);
+			touched += !ret;
+			break;
+		default:
+			ret = 0;
+		}
+		/* On a slow machine it may have expired by now. */
+		if (ret && ret != -ENOENT)
+			die("%u: %d", i, ret);
+	}
+	printf("# touched %u, cancelled %u after %llu ms\n", touched, cancelled,
+	       (now_ns() - began) / NSEC_PER_MSEC);
+
+	end = now_ns() + PATIENCE;
+	while (expired < MANY - cancelled) {
+		ASSERT_GT(end, now_ns())
+			TH_LOG("%u of %u expired", expired, MANY - cancelled);
+		if (poll(&pfd, 1, 1000) > 0)
+			expired += settle(fd, books, rec, 1024);
+	}
+	printf("# all over after %llu ms\n", (now_ns() - began) / NSEC_PER_MSEC);
+	for (i = 0; i < MANY; i++) {
+		ASSERT_EQ(1, books[i].cancelled + books[i].records)
+			TH_LOG("timeout %u", i);
+	}
+	s = must_stats(fd);
+	EXPECT_EQ(MANY, s.scheduled);
+	EXPECT_EQ(touched, s.touched);
+	EXPECT_EQ(cancelled, s.cancelled);
+	EXPECT_EQ(expired, s.expired);
+	EXPECT_EQ(MANY - cancelled, s.expired);
+	EXPECT_EQ(0, s.pending);
+	EXPECT_EQ(0, s.unread);
+	EXPECT_EQ(0, s.rejected);
+	/* None of the ids means anything now. */
+	for (i = 0; i < MANY; i += 97) {
+		ASSERT_EQ(-ENOENT, hwt_cancel(fd, books[i].id));
+	}
+	free(books);
+	free(rec);
+}
+
+TEST(shared_wheel)
+{
+	int fd = must_open(O_NONBLOCK);
+
+	hundred_thousand(_metadata, fd);
+	close(fd);
+}
+
+TEST(own_wheel)
+{
+	int fd = must_open(O_NONBLOCK);
+
+	/* One slot: every round visits all of them. */
+	ASSERT_EQ(0, hwt_own_wheel(fd, 200 * NSEC_PER_MSEC, 1, MANY));
+	hundred_thousand(_metadata, fd);
+	close(fd);
+}
+
+/* The memory of thousands is used again: a second wave needs no more of it. */
+TEST(all_ids_differ)
+{
+	__u64 *ids = must_alloc(2 * MANY, sizeof(*ids));
+	int fd = must_open(0);
+	unsigned int i;
+
+	for (i = 0; i < MANY; i++)
+		ids[i] = must_schedule(fd, FAR, i);
+	for (i = 0; i < MANY; i++) {
+		ASSERT_EQ(0, hwt_cancel(fd, ids[i]));
+		ids[MANY + i] = must_schedule(fd, FAR, i);
+	}
+	EXPECT_EQ(MANY, must_stats(fd).pending);
+	EXPECT_TRUE(all_different(ids, 2 * MANY));
+	close(fd);
+	free(ids);
+}
+
+/* Memory and cgroups. */
+#define CGROUPS		"/sys/fs/cgroup"
+#define GROUP		CGROUPS "/hwtimer-selftest"
+/* A timeout is more than this; with its place in the table it is about 130. */
+#define BYTES_AT_LEAST	96
+
+static __u64 group_value(const char *file)
+{
+	char path[PATH_MAX], *text;
+	__u64 value;
+
+	snprintf(path, sizeof(path), GROUP "/%s", file);
+	text = must_slurp(path);
+	value = strtoull(text, NULL, 10);
+	free(text);
+	return value;
+}
+
+static __u64 group_event(const char *name)
+{
+	char *text = must_slurp(GROUP "/memory.events");
+	__u64 value;
+
+	if (!find_value(text, name, &value))
+		die("memory.events: no %s", name);
+	free(text);
+	return value;
+}
+
+static void remove_group(void)
+{
+	/* Busy until what has died in it is gone. */
+	eventually(!rmdir(GROUP) || errno == ENOENT);
+}
+
+/* False if there is no memory controller. */
+static bool make_group(const char *limit)
+{
+	char *controllers;
+	bool there;
+
+	if (access(CGROUPS "/cgroup.controllers", F_OK))
+		return false;
+	controllers = must_slurp(CGROUPS "/cgroup.controllers");
+	there = strstr(controllers, "memory");
+	free(controllers);
+	if (!there)
+		return false;
+	remove_group();
+	if (write_file(CGROUPS "/cgroup.subtree_control", "+memory") ||
+	    mkdir(GROUP, 0755) || write_file(GROUP "/memory.max", limit))
+		die(GROUP ": %s", strerror(errno));
+	return true;
+}
+
+static void enter_group(void)
+{
+	if (write_file(GROUP "/cgroup.procs", "0"))
+		die("cgroup.procs");
+}
+
+TEST(charged)
+{
+	int ready[2];
+	__u64 before;
+	pid_t child;
+	char c;
+
+	if (!make_group("max"))
+		SKIP(return, "no memory controller in " CGROUPS);
+	ASSERT_EQ(0, pipe(ready));
+	child = fork();
+	if (!child) {
+		unsigned int i;
+		int fd;
+
+		enter_group();
+		fd = must_open(0);
+		if (write(ready[1], "1", 1) != 1)
+			_exit(1);
+		for (i = 0; i < MANY; i++)
+			must_schedule(fd, FAR, i);
+		if (write(ready[1], "2", 1) != 1)
+			_exit(1);
+		pause();
+	}
+	ASSERT_EQ(1, read(ready[0], &c, 1));
+	before = group_value("memory.current");
+	ASSERT_EQ(1, read(ready[0], &c, 1));
+	printf("# %llu kB, then %llu kB\n", before / 1024,
+	       group_value("memory.current") / 1024);
+	EXPECT_LE(before + MANY * BYTES_AT_LEAST, group_value("memory.current"));
+	kill(child, SIGKILL);
+	EXPECT_EQ(128 + SIGKILL, reap(child));
+	/* All of it comes back when the last descriptor has been closed. */
+	eventually(group_value("memory.current") < MANY * BYTES_AT_LEAST / 4);
+	remove_group();
+}
+
+/*
+ * Who reaches the limit is told so, and killed only if it goes on to want memory of
+ * another kind. All that was armed before is still there, and works.
+ */
+TEST(limited)
+{
+	const size_t reserve_size = 1 << 20;
+	const __u64 limit = 8 << 20;
+	unsigned int most = limit / BYTES_AT_LEAST;
+	pid_t child;
+
+	if (!make_group("8M"))
+		SKIP(return, "no memory controller in " CGROUPS);
+	child = fork();
+	if (!child) {
+		unsigned int armed = 0;
+		struct hwtimer_stats s;
+		char *reserve;
+		__u64 id = 0;
+		int fd, ret;
+
+		enter_group();
+		fd = must_open(0);
+		reserve = mmap(NULL, reserve_size, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		expect(1, reserve != MAP_FAILED);
+		do {
+			ret = hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, &id, NULL);
+			armed += !ret;
+		} while (!ret && armed < 10 * most);
+		/* Memory for our own pages. */
+		munmap(reserve, reserve_size);
+
+		expect(-ENOMEM, ret);
+		expect(1, armed > 1000);
+		expect(1, armed < most);
+		s = must_stats(fd);
+		expect(armed, s.pending);
+		expect(armed, s.scheduled);
+		expect(1, balanced(&s));
+		/* Nothing of it needs memory to end. */
+		expect(0, hwt_stop(fd, &id));
+		expect(armed, id);
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+	EXPECT_EQ(0, group_event("oom_kill"));
+	eventually(group_value("memory.current") < limit / 4);
+	remove_group();
+}
+
+TEST_HARNESS_MAIN

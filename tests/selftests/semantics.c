@@ -1,0 +1,714 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What schedule, touch, cancel and query mean, what ids are, and what the
+ * records say. Nothing here may be early; how late is not judged.
+ */
+#include "hwt.h"
+
+FIXTURE(context)
+{
+	int fd;
+	__u64 tick_ns;
+};
+
+/* The same promises on the shared wheel and on one of its own. */
+FIXTURE_VARIANT(context)
+{
+	bool own;
+	__u64 tick_ns;
+	__u32 slots;
+};
+
+FIXTURE_VARIANT_ADD(context, shared)
+{
+};
+
+/* Few slots: what is a second out is many rounds out. */
+FIXTURE_VARIANT_ADD(context, own)
+{
+	.own = true,
+	.tick_ns = 4 * NSEC_PER_MSEC,
+	.slots = 8,
+};
+
+FIXTURE_SETUP(context)
+{
+	struct hwtimer_setup setup = {
+		.flags = variant->own ? HWTIMER_SETUP_OWN_WHEEL : 0,
+		.clockid = CLOCK_MONOTONIC,
+		.tick_ns = variant->tick_ns,
+		.slots = variant->slots,
+	};
+
+	self->fd = must_open(0);
+	ASSERT_EQ(0, hwt_setup(self->fd, &setup));
+	self->tick_ns = setup.tick_ns;
+}
+
+FIXTURE_TEARDOWN(context)
+{
+	struct hwtimer_stats stats = must_stats(self->fd);
+
+	EXPECT_TRUE(balanced(&stats));
+	close(self->fd);
+}
+
+/* The next record, which must be one of an expiry. */
+static struct hwtimer_record must_expire(int fd)
+{
+	struct hwtimer_record rec;
+
+	if (hwt_collect(fd, &rec, 1) != 1)
+		die("no record");
+	if (now_ns() < rec.deadline || rec.fired < rec.deadline)
+		die("early: deadline %llu fired %llu", rec.deadline, rec.fired);
+	if (!valid_record(&rec, HWTIMER_EXPIRED))
+		die("record: id %llx deadline %llu fired %llu overruns %llu kind %u pad %u",
+		    rec.id, rec.deadline, rec.fired, rec.overruns, rec.kind, rec.pad);
+	return rec;
+}
+
+/* Nothing of what was due by now is left to be read: a later one comes alone. */
+static void must_be_quiet(int fd)
+{
+	__u64 id = must_schedule(fd, 0, 4711);
+	struct hwtimer_record rec = must_expire(fd);
+
+	if (rec.id != id || rec.user_data != 4711)
+		die("a record that must not be: id %llx user_data %llu", rec.id,
+		    rec.user_data);
+	if (must_stats(fd).unread)
+		die("unread records");
+}
+
+TEST_F(context, relative)
+{
+	static const __u64 delays[] = {
+		0, 1, 999999, 1000000, 1000001, 3999999, 4000000, 4000001,
+		20 * NSEC_PER_MSEC, 33 * NSEC_PER_MSEC, 150 * NSEC_PER_MSEC,
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(delays); i++) {
+		__u64 before = now_ns(), id, deadline, after;
+		struct hwtimer_record rec;
+
+		ASSERT_EQ(0, hwt_schedule(self->fd, HWTIMER_RELATIVE, delays[i],
+					  1000 + i, &id, &deadline));
+		after = now_ns();
+		EXPECT_LE(before + delays[i], deadline);
+		EXPECT_GE(after + delays[i], deadline);
+		rec = must_expire(self->fd);
+		EXPECT_EQ(id, rec.id);
+		EXPECT_EQ(1000 + i, rec.user_data);
+		EXPECT_EQ(deadline, rec.deadline);
+		EXPECT_LE(before + delays[i], rec.fired);
+	}
+}
+
+TEST_F(context, absolute)
+{
+	unsigned int i;
+
+	for (i = 0; i < 20; i++) {
+		__u64 time = now_ns() + i * 3333333, id, deadline;
+		struct hwtimer_record rec;
+
+		ASSERT_EQ(0, hwt_schedule(self->fd, 0, time, i, &id, &deadline));
+		EXPECT_EQ(time, deadline);
+		rec = must_expire(self->fd);
+		EXPECT_EQ(id, rec.id);
+		EXPECT_EQ(i, rec.user_data);
+		EXPECT_EQ(time, rec.deadline);
+		EXPECT_LE(time, rec.fired);
+	}
+}
+
+/* Due at the next tick, but armed all the same. */
+TEST_F(context, past)
+{
+	__u64 times[] = { 0, 1, now_ns() - NSEC_PER_SEC, now_ns() - 1, now_ns() };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(times); i++) {
+		__u64 before = now_ns(), id, deadline;
+		struct hwtimer_record rec;
+
+		ASSERT_EQ(0, hwt_schedule(self->fd, 0, times[i], i, &id, &deadline));
+		EXPECT_GE(now_ns(), deadline);
+		rec = must_expire(self->fd);
+		EXPECT_EQ(id, rec.id);
+		EXPECT_EQ(deadline, rec.deadline);
+		EXPECT_LE(before, rec.fired);
+	}
+}
+
+/* Too far out: pending for ever, does not wrap, does not fire. */
+TEST_F(context, never)
+{
+	static const struct {
+		__u32 flags;
+		__u64 time;
+	} forms[] = {
+		{ 0, HWTIMER_NEVER }, { HWTIMER_RELATIVE, HWTIMER_NEVER },
+		{ 0, HWTIMER_NEVER - 1 }, { HWTIMER_RELATIVE, HWTIMER_NEVER - 1 },
+		{ 0, 1ULL << 63 }, { HWTIMER_RELATIVE, 1ULL << 63 },
+		{ 0, INT64_MAX }, { HWTIMER_RELATIVE, INT64_MAX },
+		{ HWTIMER_RELATIVE, 1ULL << 60 },
+	};
+	__u64 ids[ARRAY_SIZE(forms)], deadline, user_data;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(forms); i++) {
+		ASSERT_EQ(0, hwt_schedule(self->fd, forms[i].flags, forms[i].time,
+					  i, &ids[i], &deadline))
+			TH_LOG("form %u", i);
+		EXPECT_EQ(HWTIMER_NEVER, deadline)
+			TH_LOG("form %u", i);
+	}
+	must_schedule(self->fd, 50 * NSEC_PER_MSEC, 99);
+	EXPECT_EQ(99, must_expire(self->fd).user_data);
+	EXPECT_EQ(ARRAY_SIZE(forms), must_stats(self->fd).pending);
+	for (i = 0; i < ARRAY_SIZE(forms); i++) {
+		ASSERT_EQ(0, hwt_query(self->fd, ids[i], &user_data, &deadline));
+		EXPECT_EQ(HWTIMER_NEVER, deadline);
+		EXPECT_EQ(i, user_data);
+	}
+	/* Never is not for ever: it can be touched ... */
+	ASSERT_EQ(0, hwt_touch(self->fd, HWTIMER_RELATIVE, ids[0], 0, &deadline));
+	EXPECT_NE(HWTIMER_NEVER, deadline);
+	EXPECT_EQ(ids[0], must_expire(self->fd).id);
+	/* ... and cancelled, ... */
+	EXPECT_EQ(0, hwt_cancel(self->fd, ids[1]));
+	/* ... and what is due soon can be touched to be due never. */
+	ids[1] = must_schedule(self->fd, 100 * NSEC_PER_MSEC, 1);
+	ASSERT_EQ(0, hwt_touch(self->fd, HWTIMER_RELATIVE, ids[1], HWTIMER_NEVER,
+			       &deadline));
+	EXPECT_EQ(HWTIMER_NEVER, deadline);
+	wait_until(now_ns() + 200 * NSEC_PER_MSEC);
+	must_be_quiet(self->fd);
+	EXPECT_EQ(ARRAY_SIZE(forms) - 1, must_stats(self->fd).pending);
+}
+
+/* Far out, but within the range: kept to the ns. */
+TEST_F(context, far)
+{
+	__u64 time, id, deadline;
+	int bit;
+
+	for (bit = 33; bit < 60; bit++) {
+		time = now_ns() + (1ULL << bit);
+		ASSERT_EQ(0, hwt_schedule(self->fd, 0, time, 0, &id, &deadline));
+		EXPECT_EQ(time, deadline)
+			TH_LOG("bit %d", bit);
+		ASSERT_EQ(0, hwt_query(self->fd, id, NULL, &deadline));
+		EXPECT_EQ(time, deadline);
+	}
+	must_be_quiet(self->fd);
+}
+
+TEST_F(context, user_data)
+{
+	static const __u64 values[] = {
+		0, 1, 0xffffffff, 1ULL << 32, 1ULL << 63, ~0ULL, 0x0123456789abcdef,
+	};
+	__u64 seen, id;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(values); i++) {
+		id = must_schedule(self->fd, FAR, values[i]);
+		ASSERT_EQ(0, hwt_query(self->fd, id, &seen, NULL));
+		EXPECT_EQ(values[i], seen);
+		ASSERT_EQ(0, hwt_touch(self->fd, HWTIMER_RELATIVE, id, 0, NULL));
+		EXPECT_EQ(values[i], must_expire(self->fd).user_data);
+	}
+}
+
+TEST_F(context, touch_later)
+{
+	__u64 first = 30 * NSEC_PER_MSEC, id, old, deadline = 0;
+	struct hwtimer_record rec;
+	int i, touched = 0;
+
+	id = must_schedule(self->fd, first, 1);
+	/* Again and again, over many ticks and rounds. */
+	for (i = 0; i < 30; i++) {
+		old = deadline;
+		if (hwt_touch(self->fd, HWTIMER_RELATIVE, id, first, &deadline))
+			break;	/* we were too slow, and it expired */
+		touched++;
+		EXPECT_LE(old, deadline);
+		wait_until(now_ns() + 2 * NSEC_PER_MSEC);
+	}
+	rec = must_expire(self->fd);
+	EXPECT_EQ(id, rec.id);
+	if (touched) {
+		EXPECT_EQ(deadline, rec.deadline);
+	}
+	EXPECT_EQ(touched, must_stats(self->fd).touched);
+	must_be_quiet(self->fd);
+}
+
+TEST_F(context, touch_earlier)
+{
+	__u64 id = must_schedule(self->fd, FAR, 1), deadline = 0, time;
+	struct hwtimer_record rec;
+
+	time = now_ns() + 20 * NSEC_PER_MSEC;
+	ASSERT_EQ(0, hwt_touch(self->fd, 0, id, time, &deadline));
+	EXPECT_EQ(time, deadline);
+	rec = must_expire(self->fd);
+	EXPECT_EQ(id, rec.id);
+	EXPECT_EQ(time, rec.deadline);
+	must_be_quiet(self->fd);
+}
+
+TEST_F(context, touch_into_the_past)
+{
+	__u64 id = must_schedule(self->fd, FAR, 1);
+
+	ASSERT_EQ(0, hwt_touch(self->fd, 0, id, 1, NULL));
+	EXPECT_EQ(id, must_expire(self->fd).id);
+	must_be_quiet(self->fd);
+}
+
+/* To and fro, and it counts what was last. */
+TEST_F(context, touch_to_and_fro)
+{
+	__u64 random = seed(), id, deadline, time = 0, data;
+	int i;
+
+	id = must_schedule(self->fd, FAR, 7);
+	for (i = 0; i < 1000; i++) {
+		time = now_ns() + 60 * NSEC_PER_SEC + rnd(&random) % FAR;
+		ASSERT_EQ(0, hwt_touch(self->fd, 0, id, time, &deadline));
+		EXPECT_EQ(time, deadline);
+		ASSERT_EQ(0, hwt_query(self->fd, id, &data, &deadline));
+		EXPECT_EQ(time, deadline);
+		EXPECT_EQ(7, data);
+	}
+	EXPECT_EQ(1000, must_stats(self->fd).touched);
+	time = now_ns() + 5 * NSEC_PER_MSEC;
+	ASSERT_EQ(0, hwt_touch(self->fd, 0, id, time, NULL));
+	EXPECT_EQ(time, must_expire(self->fd).deadline);
+	must_be_quiet(self->fd);
+}
+
+TEST_F(context, cancelled_never_expires)
+{
+	__u64 deadline, last = 0, id;
+	int i, cancelled = 0;
+
+	for (i = 0; i < 500; i++) {
+		ASSERT_EQ(0, hwt_schedule(self->fd, HWTIMER_RELATIVE,
+					  50 * NSEC_PER_MSEC, 666, &id, &deadline));
+		if (!hwt_cancel(self->fd, id))
+			cancelled++;
+		last = deadline;
+	}
+	/* On any machine some are faster than that. */
+	ASSERT_LT(0, cancelled);
+	wait_until(last);
+	id = must_schedule(self->fd, 20 * NSEC_PER_MSEC, 1);
+	for (i = cancelled; i < 500; i++)
+		must_expire(self->fd);
+	EXPECT_EQ(id, must_expire(self->fd).id);
+	EXPECT_EQ(cancelled, must_stats(self->fd).cancelled);
+	EXPECT_EQ(0, must_stats(self->fd).unread);
+	EXPECT_EQ(0, must_stats(self->fd).pending);
+}
+
+/* All that has no timeout pending by this id. */
+static void refuses_id(struct __test_metadata *_metadata, int fd, __u64 id)
+{
+	struct hwtimer_stats before = must_stats(fd), after;
+
+	EXPECT_EQ(-ENOENT, hwt_cancel(fd, id))
+		TH_LOG("id %llx", id);
+	EXPECT_EQ(-ENOENT, hwt_query(fd, id, NULL, NULL))
+		TH_LOG("id %llx", id);
+	EXPECT_EQ(-ENOENT, hwt_touch(fd, HWTIMER_RELATIVE, id, FAR, NULL))
+		TH_LOG("id %llx", id);
+	EXPECT_EQ(-ENOENT, hwt_touch(fd, 0, id, 0, NULL))
+		TH_LOG("id %llx", id);
+	after = must_stats(fd);
+	EXPECT_TRUE(same_stats(&before, &after));
+}
+
+TEST_F(context, stale_after_cancel)
+{
+	__u64 id = must_schedule(self->fd, FAR, 1);
+
+	ASSERT_EQ(0, hwt_cancel(self->fd, id));
+	refuses_id(_metadata, self->fd, id);
+}
+
+TEST_F(context, stale_after_expiry)
+{
+	__u64 id = must_schedule(self->fd, 0, 1);
+
+	eventually(must_stats(self->fd).unread == 1);
+	refuses_id(_metadata, self->fd, id);
+	EXPECT_EQ(id, must_expire(self->fd).id);
+	refuses_id(_metadata, self->fd, id);
+}
+
+/* The memory of a timeout is used again, its id is not. */
+TEST_F(context, stale_after_reuse)
+{
+	__u64 old, id, data, deadline;
+	int i;
+
+	for (i = 0; i < 100; i++) {
+		old = must_schedule(self->fd, FAR, 1);
+		ASSERT_EQ(0, hwt_cancel(self->fd, old));
+		id = must_schedule(self->fd, FAR, 2);
+		ASSERT_NE(old, id);
+		refuses_id(_metadata, self->fd, old);
+		ASSERT_EQ(0, hwt_query(self->fd, id, &data, &deadline));
+		EXPECT_EQ(2, data);
+		ASSERT_EQ(0, hwt_cancel(self->fd, id));
+	}
+}
+
+TEST_F(context, invented_ids)
+{
+	__u64 id = must_schedule(self->fd, FAR, 1), random = seed(), other;
+	int i;
+
+	refuses_id(_metadata, self->fd, 0);
+	refuses_id(_metadata, self->fd, ~0ULL);
+	refuses_id(_metadata, self->fd, id + 1);
+	refuses_id(_metadata, self->fd, id - 1);
+	for (i = 0; i < 64; i++)
+		refuses_id(_metadata, self->fd, id ^ (1ULL << i));
+	for (i = 0; i < 1000; i++) {
+		other = rnd(&random);
+		if (other != id) {
+			refuses_id(_metadata, self->fd, other);
+		}
+	}
+	EXPECT_EQ(0, hwt_cancel(self->fd, id));
+}
+
+/* Ids are a context's own. */
+TEST_F(context, ids_of_another)
+{
+	int other = must_open(0), i;
+	__u64 ids[16];
+
+	for (i = 0; i < 16; i++)
+		ids[i] = must_schedule(self->fd, FAR, i);
+	for (i = 0; i < 16; i++)
+		refuses_id(_metadata, other, ids[i]);
+	/* Should the two use the same numbers, they are still two timeouts. */
+	ids[0] = must_schedule(other, FAR, 100);
+	for (i = 0; i < 16; i++)
+		hwt_cancel(other, ids[i]);
+	EXPECT_EQ(16, must_stats(self->fd).pending);
+	EXPECT_EQ(0, must_stats(other).pending);
+	EXPECT_EQ(1, must_stats(other).cancelled);
+	close(other);
+	EXPECT_EQ(16, must_stats(self->fd).pending);
+}
+
+/* 100,000 uses of the same memory: no id comes twice, and no other is hit. */
+TEST_F(context, recycled)
+{
+	const unsigned int rounds = 100000;
+	__u64 *ids = must_alloc(rounds + 1, sizeof(*ids));
+	__u64 random = seed(), witness, deadline, seen, data;
+	unsigned int i;
+
+	ASSERT_EQ(0, hwt_schedule(self->fd, HWTIMER_RELATIVE, FAR, 1, &witness,
+				  &deadline));
+	for (i = 0; i < rounds; i++) {
+		ids[i] = must_schedule(self->fd, FAR, 2);
+		if (hwt_cancel(self->fd, ids[i]))
+			die("cancel");
+		/* Any id of the past. */
+		if (!(i % 4) && hwt_cancel(self->fd, ids[rnd(&random) % (i + 1)]) != -ENOENT)
+			die("a stale id hit another timeout");
+	}
+	ids[rounds] = witness;
+	EXPECT_TRUE(all_different(ids, rounds + 1));
+	EXPECT_NE(0, ids[0]);
+	ASSERT_EQ(0, hwt_query(self->fd, witness, &data, &seen));
+	EXPECT_EQ(1, data);
+	EXPECT_EQ(deadline, seen);
+	EXPECT_EQ(1, must_stats(self->fd).pending);
+	EXPECT_EQ(rounds, must_stats(self->fd).cancelled);
+}
+
+/* The same through expiry and read. */
+TEST_F(context, recycled_by_expiry)
+{
+	const unsigned int rounds = 100, each = 100;
+	__u64 *ids = must_alloc(rounds * each, sizeof(*ids));
+	struct hwtimer_record rec[100];
+	unsigned int i, k;
+
+	for (i = 0; i < rounds; i++) {
+		for (k = 0; k < each; k++)
+			ids[i * each + k] = must_schedule(self->fd, 0, k);
+		ASSERT_EQ(each, hwt_collect(self->fd, rec, each));
+		for (k = 0; k < each; k++) {
+			ASSERT_TRUE(valid_record(&rec[k], HWTIMER_EXPIRED));
+			ASSERT_GT(each, rec[k].user_data);
+			ASSERT_EQ(ids[i * each + rec[k].user_data], rec[k].id);
+		}
+	}
+	EXPECT_TRUE(all_different(ids, rounds * each));
+	EXPECT_EQ(rounds * each, must_stats(self->fd).expired);
+}
+
+/* Query looks, and does nothing else. */
+TEST_F(context, query)
+{
+	__u64 time = now_ns() + 50 * NSEC_PER_MSEC, id, data, deadline;
+	struct hwtimer_stats before, after;
+	int ret;
+
+	ASSERT_EQ(0, hwt_schedule(self->fd, 0, time, 42, &id, NULL));
+	before = must_stats(self->fd);
+	ret = hwt_query(self->fd, id, &data, &deadline);
+	after = must_stats(self->fd);
+	if (now_ns() < time) {
+		ASSERT_EQ(0, ret);
+		EXPECT_EQ(42, data);
+		EXPECT_EQ(time, deadline);
+		EXPECT_TRUE(same_stats(&before, &after));
+	}
+	/* It is there until it expires, and not before. */
+	while (!hwt_query(self->fd, id, &data, &deadline)) {
+		ASSERT_EQ(42, data);
+		ASSERT_EQ(time, deadline);
+	}
+	EXPECT_LE(time, now_ns());
+	EXPECT_EQ(id, must_expire(self->fd).id);
+}
+
+/*
+ * Cancel at about the deadline: whoever wins, there is one end. The record of a
+ * timeout whose cancel came late is there, or about to be.
+ */
+TEST_F(context, cancel_or_expire)
+{
+	const unsigned int rounds = 400;
+	unsigned int i, cancelled = 0, expired = 0;
+	__u64 random = seed();
+
+	for (i = 0; i < rounds; i++) {
+		__u64 id, deadline, until;
+		int ret;
+
+		ASSERT_EQ(0, hwt_schedule(self->fd, HWTIMER_RELATIVE,
+					  rnd(&random) % (2 * self->tick_ns), i,
+					  &id, &deadline));
+		until = deadline + rnd(&random) % (self->tick_ns + NSEC_PER_MSEC);
+		while (now_ns() < until)
+			;
+		ret = hwt_cancel(self->fd, id);
+		if (!ret) {
+			cancelled++;
+		} else {
+			struct hwtimer_record rec = must_expire(self->fd);
+
+			ASSERT_EQ(-ENOENT, ret);
+			ASSERT_EQ(id, rec.id);
+			ASSERT_EQ(i, rec.user_data);
+			ASSERT_EQ(deadline, rec.deadline);
+			expired++;
+		}
+	}
+	printf("# %u cancelled, %u expired\n", cancelled, expired);
+	EXPECT_EQ(cancelled, must_stats(self->fd).cancelled);
+	EXPECT_EQ(expired, must_stats(self->fd).expired);
+	must_be_quiet(self->fd);
+}
+
+/*
+ * Many due at once, and cancelled from the last one on while they expire from the
+ * first one on: the two meet in the middle, in each round once.
+ */
+TEST_F(context, cancel_meets_expiry)
+{
+	enum { ROUNDS = 300, EACH = 64 };
+	unsigned int i, k, cancelled = 0, expired = 0, met = 0;
+	struct hwtimer_record rec[EACH];
+
+	for (i = 0; i < ROUNDS; i++) {
+		__u64 ids[EACH], deadline = now_ns() + 2 * self->tick_ns;
+		unsigned char ends[EACH] = { 0 };
+		unsigned int left = EACH;
+
+		for (k = 0; k < EACH; k++) {
+			ASSERT_EQ(0, hwt_schedule(self->fd, 0, deadline, k, &ids[k],
+						  NULL));
+		}
+		/* Until the first one goes. */
+		while (!hwt_query(self->fd, ids[0], NULL, NULL))
+			;
+		for (k = EACH; k--; ) {
+			int ret = hwt_cancel(self->fd, ids[k]);
+
+			if (!ret) {
+				ends[k]++;
+				cancelled++;
+				left--;
+			} else {
+				ASSERT_EQ(-ENOENT, ret);
+			}
+		}
+		met += left && left < EACH;
+		ASSERT_EQ(left, hwt_collect(self->fd, rec, left));
+		for (k = 0; k < left; k++) {
+			ASSERT_TRUE(valid_record(&rec[k], HWTIMER_EXPIRED));
+			ASSERT_GT(EACH, rec[k].user_data);
+			ASSERT_EQ(ids[rec[k].user_data], rec[k].id);
+			ends[rec[k].user_data]++;
+			expired++;
+		}
+		for (k = 0; k < EACH; k++) {
+			ASSERT_EQ(1, ends[k])
+				TH_LOG("round %u, timeout %u", i, k);
+		}
+		ASSERT_EQ(0, must_stats(self->fd).pending);
+	}
+	printf("# %u cancelled, %u expired, met in %u rounds\n", cancelled, expired, met);
+	EXPECT_EQ(cancelled, must_stats(self->fd).cancelled);
+	EXPECT_EQ(expired, must_stats(self->fd).expired);
+	must_be_quiet(self->fd);
+}
+
+/* Touch at about the deadline: a success moved it, or else it expired. */
+TEST_F(context, touch_or_expire)
+{
+	const unsigned int rounds = 400;
+	unsigned int i, touched = 0, expired = 0;
+	__u64 random = seed();
+
+	for (i = 0; i < rounds; i++) {
+		__u64 id, deadline, moved, until;
+		struct hwtimer_record rec;
+		int ret;
+
+		ASSERT_EQ(0, hwt_schedule(self->fd, HWTIMER_RELATIVE,
+					  rnd(&random) % (2 * self->tick_ns), i,
+					  &id, &deadline));
+		until = deadline + rnd(&random) % (self->tick_ns + NSEC_PER_MSEC);
+		while (now_ns() < until)
+			;
+		ret = hwt_touch(self->fd, HWTIMER_RELATIVE, id,
+				2 * self->tick_ns, &moved);
+		rec = must_expire(self->fd);
+		ASSERT_EQ(id, rec.id);
+		ASSERT_EQ(i, rec.user_data);
+		if (!ret) {
+			ASSERT_EQ(moved, rec.deadline);
+			touched++;
+		} else {
+			ASSERT_EQ(-ENOENT, ret);
+			ASSERT_EQ(deadline, rec.deadline);
+			expired++;
+		}
+	}
+	printf("# %u touched, %u expired before\n", touched, expired);
+	EXPECT_EQ(touched, must_stats(self->fd).touched);
+	EXPECT_EQ(rounds, must_stats(self->fd).expired);
+	must_be_quiet(self->fd);
+}
+
+#define IN_ORDER	500
+
+/* Armed well before the first is due. */
+static bool arm_in_time(int fd, __u64 margin, const __u64 *offsets)
+{
+	__u64 base = now_ns() + margin;
+	int i;
+
+	for (i = 0; i < IN_ORDER; i++)
+		if (hwt_schedule(fd, 0, base + offsets[i], i, NULL, NULL))
+			die("schedule");
+	return now_ns() < base;
+}
+
+/* Who is due a tick before another is to be read before it. */
+static void expire_in_order(struct __test_metadata *_metadata, int fd, __u64 tick_ns,
+			    const __u64 *offsets)
+{
+	struct hwtimer_record *rec = must_alloc(IN_ORDER, sizeof(*rec));
+	__u64 margin = 250 * NSEC_PER_MSEC, latest = 0;
+	int i;
+
+	while (!arm_in_time(fd, margin, offsets)) {
+		margin *= 2;
+		ASSERT_GT(32 * NSEC_PER_SEC, margin);
+		ASSERT_EQ(IN_ORDER, hwt_collect(fd, rec, IN_ORDER));
+	}
+	ASSERT_EQ(IN_ORDER, hwt_collect(fd, rec, IN_ORDER));
+	for (i = 0; i < IN_ORDER; i++) {
+		ASSERT_TRUE(valid_record(&rec[i], HWTIMER_EXPIRED));
+		/* Nothing was read before that was due more than a tick later. */
+		ASSERT_GT(rec[i].deadline + tick_ns, latest)
+			TH_LOG("record %d", i);
+		if (rec[i].deadline > latest)
+			latest = rec[i].deadline;
+		if (i) {
+			ASSERT_LE(rec[i - 1].fired, rec[i].fired);
+			/* Of the same deadline: as they were armed. */
+			if (rec[i - 1].deadline == rec[i].deadline) {
+				ASSERT_LT(rec[i - 1].user_data, rec[i].user_data);
+			}
+		}
+	}
+	free(rec);
+}
+
+/* A round of more than any delay: with less, order across rounds is not promised. */
+TEST(order_of_deadlines)
+{
+	int fd = must_open(0), i;
+	__u64 offsets[IN_ORDER], random = seed();
+
+	ASSERT_EQ(0, hwt_own_wheel(fd, NSEC_PER_MSEC, 65536, 0));
+	for (i = 0; i < IN_ORDER; i++)
+		offsets[i] = rnd(&random) % (200 * NSEC_PER_MSEC);
+	expire_in_order(_metadata, fd, NSEC_PER_MSEC, offsets);
+	/* The latest first. */
+	for (i = 0; i < IN_ORDER; i++)
+		offsets[i] = (IN_ORDER - i) * NSEC_PER_MSEC / 2;
+	expire_in_order(_metadata, fd, NSEC_PER_MSEC, offsets);
+}
+
+TEST(order_within_a_tick)
+{
+	int fd = must_open(0);
+	__u64 offsets[IN_ORDER] = { 0 };
+
+	stay_on(0);
+	ASSERT_EQ(0, hwt_own_wheel(fd, NSEC_PER_MSEC, 65536, 0));
+	expire_in_order(_metadata, fd, NSEC_PER_MSEC, offsets);
+}
+
+/* Own wheels have ticks of their own: two contexts do not wait for each other. */
+TEST(separate_wheels)
+{
+	int slow = must_open(0), fast = must_open(0);
+	__u64 id, slow_id;
+
+	ASSERT_EQ(0, hwt_own_wheel(slow, 3600 * NSEC_PER_SEC, 4, 0));
+	ASSERT_EQ(0, hwt_own_wheel(fast, NSEC_PER_MSEC, 4, 0));
+	slow_id = must_schedule(slow, 0, 1);
+	id = must_schedule(fast, 0, 2);
+	EXPECT_EQ(id, must_expire(fast).id);
+	/* The first tick of an hour is not over. */
+	EXPECT_EQ(0, hwt_query(slow, slow_id, NULL, NULL));
+	EXPECT_EQ(1, must_stats(slow).pending);
+	EXPECT_EQ(0, must_stats(slow).unread);
+	close(slow);
+	id = must_schedule(fast, 0, 3);
+	EXPECT_EQ(id, must_expire(fast).id);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,744 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * SETUP, the caps of a context, and the limits of users: each at n - 1, n and
+ * n + 1, and each refusal with everything else valid.
+ */
+#include "hwt.h"
+
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/sysmacros.h>
+
+/*
+ * A node that any user may open: in a directory that we have open, because others
+ * may not even be let through the root directory.
+ */
+#define OPEN_DIR	"/tmp"
+#define OPEN_NODE	"hwtimer-for-all"
+#define USER_A		1001
+#define USER_B		1002
+
+static const char *const parameters[] = {
+	"max_user_timeouts", "max_user_wheels", "min_tick_ns", "max_user_slots",
+};
+
+static int open_dir;
+
+FIXTURE(context)
+{
+	int fd;
+	__u64 values[ARRAY_SIZE(parameters)];
+};
+
+FIXTURE_SETUP(context)
+{
+	struct stat st;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(parameters); i++)
+		self->values[i] = must_get_parameter(parameters[i]);
+	ASSERT_EQ(0, stat(HWT_DEVICE, &st));
+	open_dir = open(OPEN_DIR, O_PATH | O_DIRECTORY);
+	ASSERT_LE(0, open_dir);
+	unlinkat(open_dir, OPEN_NODE, 0);
+	ASSERT_EQ(0, mknodat(open_dir, OPEN_NODE, S_IFCHR, st.st_rdev));
+	ASSERT_EQ(0, fchmodat(open_dir, OPEN_NODE, 0666, 0));
+	self->fd = must_open(0);
+}
+
+FIXTURE_TEARDOWN(context)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(parameters); i++) {
+		EXPECT_EQ(0, set_parameter(parameters[i], self->values[i]));
+	}
+	unlinkat(open_dir, OPEN_NODE, 0);
+	close(self->fd);
+}
+
+/* SETUP on a context of its own, so that one does not make the next -EBUSY. */
+static int try_setup(struct hwtimer_setup setup)
+{
+	int fd = must_open(0);
+	int ret = hwt_setup(fd, &setup);
+
+	close(fd);
+	return ret;
+}
+
+static const struct hwtimer_setup shared = { .clockid = CLOCK_MONOTONIC };
+static const struct hwtimer_setup own = {
+	.flags = HWTIMER_SETUP_OWN_WHEEL,
+	.clockid = CLOCK_MONOTONIC,
+	.tick_ns = NSEC_PER_MSEC,
+	.slots = 64,
+};
+
+/* One field of a valid setup is not what it was. */
+#define setup_with(base, field, value) ({		\
+	struct hwtimer_setup setup_ = base;		\
+	setup_.field = (value);				\
+	try_setup(setup_);				\
+})
+
+TEST_F(context, valid)
+{
+	EXPECT_EQ(0, try_setup(shared));
+	EXPECT_EQ(0, try_setup(own));
+}
+
+TEST_F(context, own_wheel_answers)
+{
+	struct hwtimer_setup setup = own;
+	char path[64];
+
+	setup.tick_ns = 1234567;
+	setup.slots = 5;
+	setup.cap = 77;
+	ASSERT_EQ(0, hwt_setup(self->fd, &setup));
+	EXPECT_EQ(HWTIMER_SETUP_OWN_WHEEL, setup.flags);
+	EXPECT_EQ(CLOCK_MONOTONIC, setup.clockid);
+	EXPECT_EQ(1234567, setup.tick_ns);
+	EXPECT_EQ(8, setup.slots);
+	EXPECT_EQ(1, setup.levels);
+	EXPECT_EQ(77, setup.cap);
+	EXPECT_EQ(77, must_stats(self->fd).cap);
+	snprintf(path, sizeof(path), "pid-%d", getpid());
+	EXPECT_EQ(1234567, must_wheel_value(path, "tick_ns"));
+	EXPECT_EQ(8, must_wheel_value(path, "slots"));
+	must_schedule(self->fd, FAR, 0);
+	EXPECT_EQ(1, must_wheel_value(path, "pending"));
+}
+
+TEST_F(context, clockid)
+{
+	static const __u32 clocks[] = {
+		CLOCK_REALTIME, CLOCK_PROCESS_CPUTIME_ID, CLOCK_MONOTONIC_RAW,
+		CLOCK_BOOTTIME, CLOCK_TAI, 1 << 31 | CLOCK_MONOTONIC, ~0U,
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(clocks); i++) {
+		EXPECT_EQ(-EINVAL, setup_with(shared, clockid, clocks[i]))
+			TH_LOG("clock %u", clocks[i]);
+		EXPECT_EQ(-EINVAL, setup_with(own, clockid, clocks[i]))
+			TH_LOG("clock %u", clocks[i]);
+	}
+}
+
+TEST_F(context, levels)
+{
+	EXPECT_EQ(0, setup_with(shared, levels, 0));
+	EXPECT_EQ(0, setup_with(shared, levels, 1));
+	EXPECT_EQ(-EINVAL, setup_with(shared, levels, 2));
+	EXPECT_EQ(-EINVAL, setup_with(shared, levels, ~0U));
+	EXPECT_EQ(0, setup_with(own, levels, 1));
+	EXPECT_EQ(-EINVAL, setup_with(own, levels, 2));
+}
+
+/* The shared wheel is as it is. */
+TEST_F(context, shared_wheel_is_given)
+{
+	EXPECT_EQ(-EINVAL, setup_with(shared, tick_ns, 1));
+	EXPECT_EQ(-EINVAL, setup_with(shared, tick_ns, must_get_parameter("tick_ns")));
+	EXPECT_EQ(-EINVAL, setup_with(shared, slots, 1));
+	EXPECT_EQ(-EINVAL, setup_with(shared, slots, must_get_parameter("slots")));
+}
+
+TEST_F(context, slots)
+{
+	EXPECT_EQ(-EINVAL, setup_with(own, slots, 0));
+	EXPECT_EQ(0, setup_with(own, slots, 1));
+	EXPECT_EQ(0, setup_with(own, slots, 2));
+	EXPECT_EQ(-EINVAL, setup_with(own, slots, (1U << 30) + 1));
+	EXPECT_EQ(-EINVAL, setup_with(own, slots, 1U << 31));
+	EXPECT_EQ(-EINVAL, setup_with(own, slots, ~0U));
+}
+
+TEST_F(context, tick)
+{
+	EXPECT_EQ(-EINVAL, setup_with(own, tick_ns, 0));
+	EXPECT_EQ(0, setup_with(own, tick_ns, NSEC_PER_SEC));
+	EXPECT_EQ(-EINVAL, setup_with(own, tick_ns, ~0ULL));
+}
+
+TEST_F(context, a_round)
+{
+	struct hwtimer_setup setup = own;
+	int bits;
+
+	/* The product of the two: 2^60 - 1 at the most. */
+	for (bits = 0; bits <= 10; bits += 5) {
+		setup.slots = 1U << bits;
+		EXPECT_EQ(0, setup_with(setup, tick_ns, (1ULL << (60 - bits)) - 1))
+			TH_LOG("2^%d slots", bits);
+		EXPECT_EQ(-EINVAL, setup_with(setup, tick_ns, 1ULL << (60 - bits)))
+			TH_LOG("2^%d slots", bits);
+		EXPECT_EQ(-EINVAL, setup_with(setup, tick_ns, 1ULL << 63))
+			TH_LOG("2^%d slots", bits);
+		/* As a product of 64 bits this is nothing. */
+		EXPECT_EQ(-EINVAL, setup_with(setup, tick_ns,
+					      bits ? 1ULL << (64 - bits) : ~0ULL))
+			TH_LOG("2^%d slots", bits);
+	}
+}
+
+/* More than there is memory for: nothing is left behind, and nothing warns. */
+TEST_F(context, no_memory)
+{
+	struct hwtimer_setup setup = own;
+
+	setup.tick_ns = 1;
+	EXPECT_EQ(-ENOMEM, setup_with(setup, slots, 1U << 30));
+	EXPECT_EQ(-ENOMEM, setup_with(setup, slots, (1U << 30) - 1));
+	EXPECT_EQ(-ENOMEM, setup_with(setup, slots, 1U << 29));
+	/* The context may be set up otherwise. */
+	setup.slots = 1U << 30;
+	ASSERT_EQ(-ENOMEM, hwt_setup(self->fd, &setup));
+	setup = own;
+	EXPECT_EQ(0, hwt_setup(self->fd, &setup));
+}
+
+TEST_F(context, cap_range)
+{
+	EXPECT_EQ(0, setup_with(shared, cap, 0));
+	EXPECT_EQ(0, setup_with(shared, cap, 1));
+	EXPECT_EQ(0, setup_with(shared, cap, (1ULL << 24) - 1));
+	EXPECT_EQ(0, setup_with(shared, cap, 1ULL << 24));
+	EXPECT_EQ(-EINVAL, setup_with(shared, cap, (1ULL << 24) + 1));
+	EXPECT_EQ(-EINVAL, setup_with(shared, cap, 1ULL << 32));
+	EXPECT_EQ(-EINVAL, setup_with(shared, cap, ~0ULL));
+	EXPECT_EQ(0, setup_with(own, cap, 1ULL << 24));
+	EXPECT_EQ(-EINVAL, setup_with(own, cap, (1ULL << 24) + 1));
+}
+
+/* A refused setup leaves the context as it was: a good one can follow. */
+TEST_F(context, refused_then_granted)
+{
+	struct hwtimer_setup bad = own, good = own;
+
+	bad.slots = 0;
+	ASSERT_EQ(-EINVAL, hwt_setup(self->fd, &bad));
+	bad = own;
+	bad.clockid = 0;
+	ASSERT_EQ(-EINVAL, hwt_setup(self->fd, &bad));
+	EXPECT_EQ(0, hwt_setup(self->fd, &good));
+}
+
+/* Once, and before the first SCHEDULE. */
+TEST_F(context, busy)
+{
+	struct hwtimer_setup setup = shared;
+	int fd;
+
+	ASSERT_EQ(0, hwt_setup(self->fd, &setup));
+	setup = shared;
+	EXPECT_EQ(-EBUSY, hwt_setup(self->fd, &setup));
+	setup = own;
+	EXPECT_EQ(-EBUSY, hwt_setup(self->fd, &setup));
+
+	fd = must_open(0);
+	setup = own;
+	ASSERT_EQ(0, hwt_setup(fd, &setup));
+	setup = shared;
+	EXPECT_EQ(-EBUSY, hwt_setup(fd, &setup));
+	close(fd);
+
+	fd = must_open(0);
+	ASSERT_EQ(0, hwt_cancel(fd, must_schedule(fd, FAR, 0)));
+	setup = shared;
+	EXPECT_EQ(-EBUSY, hwt_setup(fd, &setup));
+	close(fd);
+
+	/* Looking is not using. */
+	fd = must_open(0);
+	must_stats(fd);
+	EXPECT_EQ(-ENOENT, hwt_query(fd, 1, NULL, NULL));
+	EXPECT_EQ(-ENOENT, hwt_cancel(fd, 1));
+	EXPECT_EQ(0, poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 0));
+	setup = own;
+	EXPECT_EQ(0, hwt_setup(fd, &setup));
+	close(fd);
+}
+
+TEST_F(context, stopped)
+{
+	struct hwtimer_setup setup = shared;
+
+	ASSERT_EQ(0, hwt_stop(self->fd, NULL));
+	EXPECT_EQ(-ESHUTDOWN, hwt_setup(self->fd, &setup));
+	setup = own;
+	EXPECT_EQ(-ESHUTDOWN, hwt_setup(self->fd, &setup));
+}
+
+/* Threads that set up and schedule at once: one way or the other. */
+struct contest {
+	int fd;
+	bool own;
+	atomic_int *go;
+	int ret;
+	__u64 cap;
+};
+
+static void *contend_setup(void *arg)
+{
+	struct contest *c = arg;
+	struct hwtimer_setup setup = c->own ? own : shared;
+
+	setup.cap = c->cap;
+	while (!atomic_load(c->go))
+		;
+	c->ret = hwt_setup(c->fd, &setup);
+	return NULL;
+}
+
+static void *contend_schedule(void *arg)
+{
+	struct contest *c = arg;
+
+	while (!atomic_load(c->go))
+		;
+	c->ret = hwt_schedule(c->fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL);
+	return NULL;
+}
+
+TEST_F(context, setup_against_setup)
+{
+	int i, winner;
+
+	for (i = 0; i < 100; i++) {
+		atomic_int go = 0;
+		struct contest c[2] = {
+			{ must_open(0), i & 1, &go, 1, 5 }, { 0, i & 2, &go, 1, 6 },
+		};
+		pthread_t threads[2];
+
+		c[1].fd = c[0].fd;
+		start(&threads[0], contend_setup, &c[0]);
+		start(&threads[1], contend_setup, &c[1]);
+		atomic_store(&go, 1);
+		pthread_join(threads[0], NULL);
+		pthread_join(threads[1], NULL);
+		winner = c[0].ret ? 1 : 0;
+		ASSERT_EQ(0, c[winner].ret);
+		ASSERT_EQ(-EBUSY, c[!winner].ret);
+		ASSERT_EQ(5 + winner, must_stats(c[0].fd).cap);
+		close(c[0].fd);
+	}
+}
+
+TEST_F(context, setup_against_schedule)
+{
+	int i;
+
+	for (i = 0; i < 200; i++) {
+		atomic_int go = 0;
+		struct contest c[2] = {
+			{ must_open(0), i & 1, &go, 1, 5 }, { 0, 0, &go, 1, 0 },
+		};
+		pthread_t threads[2];
+		struct hwtimer_stats s;
+
+		c[1].fd = c[0].fd;
+		start(&threads[0], contend_setup, &c[0]);
+		start(&threads[1], contend_schedule, &c[1]);
+		atomic_store(&go, 1);
+		pthread_join(threads[0], NULL);
+		pthread_join(threads[1], NULL);
+		ASSERT_EQ(0, c[1].ret);
+		s = must_stats(c[0].fd);
+		ASSERT_EQ(1, s.pending);
+		if (c[0].ret) {
+			ASSERT_EQ(-EBUSY, c[0].ret);
+			ASSERT_NE(5, s.cap);
+		} else {
+			ASSERT_EQ(5, s.cap);
+		}
+		close(c[0].fd);
+	}
+}
+
+/* The cap is exact, and counts what is unread as well. */
+TEST_F(context, cap)
+{
+	static const unsigned int caps[] = { 1, 2, 3, 100 };
+	struct hwtimer_record rec[100];
+	struct hwtimer_stats s;
+	unsigned int i, k;
+
+	for (i = 0; i < ARRAY_SIZE(caps); i++) {
+		struct hwtimer_setup setup = i & 1 ? own : shared;
+		unsigned int cap = caps[i];
+		int fd = must_open(0);
+		__u64 ids[100];
+
+		setup.cap = cap;
+		ASSERT_EQ(0, hwt_setup(fd, &setup));
+		EXPECT_EQ(cap, setup.cap);
+		for (k = 0; k < cap; k++)
+			ids[k] = must_schedule(fd, FAR, k);
+		EXPECT_EQ(-EAGAIN, hwt_schedule(fd, HWTIMER_RELATIVE, 0, 0, NULL, NULL));
+		EXPECT_EQ(-EAGAIN, hwt_schedule(fd, HWTIMER_RELATIVE, 0, 0, NULL, NULL));
+		s = must_stats(fd);
+		EXPECT_EQ(cap, s.pending);
+		EXPECT_EQ(cap, s.scheduled);
+		EXPECT_EQ(2, s.rejected);
+		EXPECT_TRUE(balanced(&s));
+		/* A touch needs no place. */
+		EXPECT_EQ(0, hwt_touch(fd, HWTIMER_RELATIVE, ids[0], FAR, NULL));
+		/* A cancel frees one at once. */
+		ASSERT_EQ(0, hwt_cancel(fd, ids[0]));
+		ids[0] = must_schedule(fd, FAR, 0);
+		EXPECT_EQ(-EAGAIN, hwt_schedule(fd, HWTIMER_RELATIVE, 0, 0, NULL, NULL));
+		/* An expiry does not, a read does. */
+		ASSERT_EQ(0, hwt_touch(fd, HWTIMER_RELATIVE, ids[0], 0, NULL));
+		eventually(must_stats(fd).unread == 1);
+		EXPECT_EQ(-EAGAIN, hwt_schedule(fd, HWTIMER_RELATIVE, 0, 0, NULL, NULL));
+		ASSERT_EQ(1, hwt_read(fd, rec, 1));
+		ids[0] = must_schedule(fd, 0, 0);
+		eventually(must_stats(fd).unread == 1);
+		EXPECT_EQ(-EAGAIN, hwt_schedule(fd, HWTIMER_RELATIVE, 0, 0, NULL, NULL));
+		ASSERT_EQ(1, hwt_read(fd, rec, 1));
+		EXPECT_EQ(cap - 1, must_stats(fd).pending);
+		close(fd);
+	}
+}
+
+/* Two threads at a cap of one: never two, and never none for want of a place. */
+static void *one_place(void *arg)
+{
+	int fd = *(int *)arg, i, ret;
+	__u64 id;
+
+	for (i = 0; i < 5000; i++) {
+		ret = hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, &id, NULL);
+		if (ret == -EAGAIN)
+			continue;
+		if (ret)
+			return (void *)(long)ret;
+		if (must_stats(fd).pending > 1)
+			return (void *)1L;
+		ret = hwt_cancel(fd, id);
+		if (ret)
+			return (void *)(long)ret;
+	}
+	return NULL;
+}
+
+TEST_F(context, cap_of_one_by_two)
+{
+	struct hwtimer_setup setup = shared;
+	pthread_t threads[2];
+	struct hwtimer_stats s;
+	void *ret;
+	int i;
+
+	setup.cap = 1;
+	ASSERT_EQ(0, hwt_setup(self->fd, &setup));
+	for (i = 0; i < 2; i++)
+		start(&threads[i], one_place, &self->fd);
+	for (i = 0; i < 2; i++) {
+		pthread_join(threads[i], &ret);
+		EXPECT_EQ(NULL, ret);
+	}
+	s = must_stats(self->fd);
+	EXPECT_EQ(0, s.pending);
+	EXPECT_EQ(10000, s.scheduled + s.rejected);
+	EXPECT_EQ(s.scheduled, s.cancelled);
+}
+
+/* Children that are somebody else. */
+static void drop_capability(int capability)
+{
+	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct data[2];
+
+	if (syscall(SYS_capget, &header, data))
+		die("capget");
+	data[capability / 32].effective &= ~(1U << capability % 32);
+	data[capability / 32].permitted &= ~(1U << capability % 32);
+	data[capability / 32].inheritable &= ~(1U << capability % 32);
+	if (syscall(SYS_capset, &header, data))
+		die("capset");
+}
+
+static void become(uid_t uid)
+{
+	if (setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
+		die("setresuid: %s", strerror(errno));
+}
+
+static int open_node(void)
+{
+	int fd = openat(open_dir, OPEN_NODE, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		die("%s: %s", OPEN_NODE, strerror(errno));
+	return fd;
+}
+
+/* As try_setup(), by whoever we are. */
+static int try_setup_here(struct hwtimer_setup setup)
+{
+	int fd = open_node(), ret = hwt_setup(fd, &setup);
+
+	close(fd);
+	return ret;
+}
+
+/* With min_tick_ns=500000 max_user_slots=256. */
+static void check_limits_of_own_wheels(int refusal)
+{
+	const __u64 min_tick = 500000, max_slots = 256;
+	struct hwtimer_setup setup;
+
+	setup = own;
+	setup.tick_ns = min_tick + 1;
+	expect(0, try_setup_here(setup));
+	setup.tick_ns = min_tick;
+	expect(0, try_setup_here(setup));
+	setup.tick_ns = min_tick - 1;
+	expect(refusal, try_setup_here(setup));
+	setup.tick_ns = 1;
+	expect(refusal, try_setup_here(setup));
+	setup = own;
+	setup.slots = max_slots - 1;
+	expect(0, try_setup_here(setup));
+	setup.slots = max_slots;
+	expect(0, try_setup_here(setup));
+	setup.slots = max_slots + 1;
+	expect(refusal, try_setup_here(setup));
+	/* What is invalid is so for everybody. */
+	setup.slots = 0;
+	expect(-EINVAL, try_setup_here(setup));
+	setup.slots = ~0U;
+	expect(-EINVAL, try_setup_here(setup));
+}
+
+TEST_F(context, privileged_wheels)
+{
+	pid_t child;
+
+	ASSERT_EQ(0, set_parameter("max_user_slots", 256));
+	ASSERT_EQ(0, set_parameter("min_tick_ns", 500000));
+
+	/* Root without the capability. */
+	child = fork();
+	if (!child) {
+		drop_capability(CAP_SYS_RESOURCE);
+		check_limits_of_own_wheels(-EPERM);
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+
+	/* Somebody. */
+	child = fork();
+	if (!child) {
+		become(USER_A);
+		check_limits_of_own_wheels(-EPERM);
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+
+	/* Who has the capability has no limits. */
+	child = fork();
+	if (!child) {
+		check_limits_of_own_wheels(0);
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+}
+
+/* Another's limit is a matter of who opened; what is over it, of who calls. */
+TEST_F(context, user_timeouts)
+{
+	pid_t child;
+
+	ASSERT_EQ(0, set_parameter("max_user_timeouts", 10));
+	child = fork();
+	if (!child) {
+		struct hwtimer_record rec;
+		struct hwtimer_stats s;
+		__u64 ids[10], id;
+		int fd, other, i;
+
+		become(USER_A);
+		fd = open_node();
+		other = open_node();
+		/* Over both contexts. */
+		for (i = 0; i < 10; i++)
+			ids[i] = must_schedule(i & 1 ? fd : other, FAR, i);
+		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, &id, NULL));
+		expect(-EDQUOT, hwt_schedule(other, HWTIMER_RELATIVE, FAR, 0, &id, NULL));
+		s = must_stats(fd);
+		expect(5, s.pending);
+		expect(5, s.scheduled);
+		expect(1, s.rejected);
+		expect(1, balanced(&s));
+		/* A cancel makes room, at once, but in its own context only. */
+		expect(0, hwt_cancel(fd, ids[1]));
+		expect(-EDQUOT, hwt_schedule(other, HWTIMER_RELATIVE, FAR, 0, &id, NULL));
+		expect(0, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+		/* What is unread is live. */
+		expect(0, hwt_touch(fd, HWTIMER_RELATIVE, ids[3], 0, NULL));
+		eventually(must_stats(fd).unread == 1);
+		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+		expect(1, hwt_read(fd, &rec, 1));
+		expect(0, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+		/* A close makes room, at once. */
+		close(other);
+		for (i = 0; i < 5; i++)
+			must_schedule(fd, FAR, 0);
+		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+		/* A stopped context keeps its room until it is closed. */
+		expect(0, hwt_stop(fd, NULL));
+		other = open_node();
+		expect(1, hwt_read(fd, &rec, 1));
+		expect(-EDQUOT, hwt_schedule(other, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+		close(fd);
+		for (i = 0; i < 10; i++)
+			must_schedule(other, FAR, 0);
+		expect(-EDQUOT, hwt_schedule(other, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+
+	/* All of it is given back when the last process has gone. */
+	child = fork();
+	if (!child) {
+		int fd, i;
+
+		become(USER_A);
+		fd = open_node();
+		for (i = 0; i < 10; i++)
+			must_schedule(fd, FAR, i);
+		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+
+	/* Root with the capability is above it. */
+	{
+		int i;
+
+		for (i = 0; i < 20; i++)
+			must_schedule(self->fd, FAR, i);
+	}
+	/* Without, it is a user like others. */
+	child = fork();
+	if (!child) {
+		drop_capability(CAP_SYS_RESOURCE);
+		expect(-EDQUOT, hwt_schedule(self->fd, HWTIMER_RELATIVE, FAR, 0, NULL,
+					     NULL));
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+}
+
+TEST_F(context, user_wheels)
+{
+	pid_t child;
+
+	ASSERT_EQ(0, set_parameter("max_user_wheels", 2));
+	child = fork();
+	if (!child) {
+		struct hwtimer_setup setup;
+		int fds[3], i;
+
+		become(USER_A);
+		for (i = 0; i < 3; i++)
+			fds[i] = open_node();
+		setup = own;
+		expect(0, hwt_setup(fds[0], &setup));
+		setup = own;
+		expect(0, hwt_setup(fds[1], &setup));
+		setup = own;
+		expect(-EDQUOT, hwt_setup(fds[2], &setup));
+		/* What is refused counts nowhere, nor does what fails otherwise. */
+		setup = own;
+		expect(-EDQUOT, hwt_setup(fds[2], &setup));
+		close(fds[0]);
+		setup = own;
+		setup.slots = 0;
+		expect(-EINVAL, hwt_setup(fds[2], &setup));
+		setup = own;
+		setup.tick_ns = 1ULL << 59;
+		expect(-EINVAL, hwt_setup(fds[2], &setup));
+		setup = own;
+		expect(0, hwt_setup(fds[2], &setup));
+		/* The shared one is there for all. */
+		expect(0, try_setup_here(shared));
+		expect(-EDQUOT, try_setup_here(own));
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+}
+
+/* What one user has is not taken from another. */
+TEST_F(context, two_users)
+{
+	int pipe_fds[2];
+	pid_t child[2];
+	char c;
+
+	ASSERT_EQ(0, pipe(pipe_fds));
+	ASSERT_EQ(0, set_parameter("max_user_timeouts", 10));
+	ASSERT_EQ(0, set_parameter("max_user_wheels", 1));
+	child[0] = fork();
+	if (!child[0]) {
+		struct hwtimer_setup setup = own;
+		int fd, i;
+
+		become(USER_A);
+		fd = open_node();
+		expect(0, hwt_setup(fd, &setup));
+		for (i = 0; i < 10; i++)
+			must_schedule(fd, FAR, i);
+		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+		expect(-EDQUOT, try_setup_here(own));
+		expect(1, write(pipe_fds[1], "x", 1));
+		pause();
+		_exit(1);
+	}
+	close(pipe_fds[1]);
+	ASSERT_EQ(1, read(pipe_fds[0], &c, 1));
+	child[1] = fork();
+	if (!child[1]) {
+		struct hwtimer_setup setup = own;
+		int fd, i;
+
+		become(USER_B);
+		fd = open_node();
+		expect(0, hwt_setup(fd, &setup));
+		for (i = 0; i < 10; i++)
+			must_schedule(fd, FAR, i);
+		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+		expect(-EDQUOT, try_setup_here(own));
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child[1]));
+	kill(child[0], SIGKILL);
+	EXPECT_EQ(128 + SIGKILL, reap(child[0]));
+}
+
+/* Unless a udev rule says otherwise. */
+TEST_F(context, root_alone)
+{
+	int dev = open("/dev", O_PATH | O_DIRECTORY);
+	pid_t child = fork();
+
+	if (!child) {
+		become(USER_A);
+		expect(-1, openat(dev, "hwtimer", O_RDONLY));
+		expect(EACCES, errno);
+		expect(-1, openat(dev, "hwtimer", O_RDWR));
+		expect(EACCES, errno);
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+}
+
+TEST_HARNESS_MAIN
