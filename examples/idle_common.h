@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What idle_echo and idle_load share: time, options, samples and their quantiles.
+ */
+#ifndef IDLE_COMMON_H
+#define IDLE_COMMON_H
+
+#include <err.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include <linux/types.h>
+
+#define NS_PER_MS	1000000LL
+
+/* Exit status: 1 something went wrong, 2 wrong use. */
+#define EXIT_USAGE	2
+
+static inline __s64 now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+/* The number that option @name was given. */
+static inline long option_number(const char *name, const char *value, long min, long max)
+{
+	char *end;
+	long n;
+
+	errno = 0;
+	n = strtol(value, &end, 10);
+	if (errno || end == value || *end || n < min || n > max)
+		errx(EXIT_USAGE, "--%s takes a number from %ld to %ld, not '%s'",
+		     name, min, max, value);
+	return n;
+}
+
+/* Have room for @wanted descriptors; returns how many there may be. */
+static inline long raise_nofile(long wanted)
+{
+	struct rlimit limit, old;
+
+	if (getrlimit(RLIMIT_NOFILE, &old))
+		err(1, "getrlimit");
+	if (old.rlim_cur != RLIM_INFINITY && old.rlim_cur < (rlim_t)wanted) {
+		/* Beyond the hard limit if we may. */
+		limit.rlim_cur = wanted;
+		limit.rlim_max = old.rlim_max < (rlim_t)wanted ? (rlim_t)wanted : old.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &limit)) {
+			limit = old;
+			limit.rlim_cur = old.rlim_max;
+			setrlimit(RLIMIT_NOFILE, &limit);
+		}
+		getrlimit(RLIMIT_NOFILE, &old);
+	}
+	if (old.rlim_cur == RLIM_INFINITY || old.rlim_cur > (rlim_t)wanted)
+		return wanted;
+	return old.rlim_cur;
+}
+
+/* Keeps the first MAX_SAMPLES, which is enough for quantiles. */
+#define MAX_SAMPLES	1000000
+
+struct samples {
+	__s64	*values;
+	size_t	number;
+	size_t	room;
+};
+
+static inline void sample(struct samples *s, __s64 value)
+{
+	if (s->number == MAX_SAMPLES)
+		return;
+	if (s->number == s->room) {
+		s->room = s->room ? 2 * s->room : 1024;
+		s->values = realloc(s->values, s->room * sizeof(*s->values));
+		if (!s->values)
+			err(1, "samples");
+	}
+	s->values[s->number++] = value;
+}
+
+static inline int compare_samples(const void *a, const void *b)
+{
+	__s64 x = *(const __s64 *)a, y = *(const __s64 *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The smallest sample that @share of the samples do not exceed; @s is sorted. */
+static inline __s64 quantile(const struct samples *s, double share)
+{
+	size_t i = share * s->number;
+
+	if (!s->number)
+		return 0;
+	if (i && i >= share * s->number)
+		i--;
+	return s->values[i < s->number ? i : s->number - 1];
+}
+
+static inline void sort_samples(struct samples *s)
+{
+	if (s->number)
+		qsort(s->values, s->number, sizeof(*s->values), compare_samples);
+}
+
+/* "key value" lines for scripts; @s is sorted. */
+static inline void write_samples(FILE *f, const char *name, const struct samples *s)
+{
+	fprintf(f, "%s_samples %zu\n", name, s->number);
+	fprintf(f, "%s_min_ns %lld\n", name, quantile(s, 0));
+	fprintf(f, "%s_median_ns %lld\n", name, quantile(s, 0.5));
+	fprintf(f, "%s_99_ns %lld\n", name, quantile(s, 0.99));
+	fprintf(f, "%s_max_ns %lld\n", name, quantile(s, 1));
+}
+
+/* Standard output if there is no @name. */
+static inline FILE *open_stats(const char *name)
+{
+	FILE *f = name ? fopen(name, "w") : stdout;
+
+	if (!f)
+		err(1, "%s", name);
+	return f;
+}
+
+static inline void close_stats(FILE *f, const char *name)
+{
+	if (fflush(f) || ferror(f) || (f != stdout && fclose(f)))
+		err(1, "%s", name ? name : "standard output");
+}
+
+#endif /* IDLE_COMMON_H */

@@ -1,0 +1,557 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * idle_load: clients of idle_echo that check whether it closes idle connections
+ * when it should. Some of them talk for a while, at random intervals below the
+ * server's idle time, then fall silent; some never say a word; some hang up
+ * themselves. In the end each of them was closed by its timeout or by itself.
+ *
+ * Here are no timeouts of /dev/hwtimer: who checks it does not rely on it.
+ *
+ * What can be known from here: the server heard a message not before it was
+ * sent. So a connection whose last message was sent at time T must not be closed
+ * before T plus the idle time. That holds for a message that was there in time; one
+ * that was not (this program was held up) counts if it is echoed.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <getopt.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "idle_common.h"
+
+#define MESSAGE_MIN	16
+#define MESSAGE_MAX	256
+#define MAX_CONNS	28000	/* local ports that there are by default */
+#define EVENTS		256
+
+enum state { NOT_YET, TALKING, SILENT, HANGING_UP, OVER };
+
+struct conn {
+	enum state	state;
+	int		fd;
+	bool		hangs_up;	/* rather than fall silent */
+	bool		waiting;	/* for an echo */
+	unsigned int	len;		/* of the message sent last */
+	unsigned int	got;		/* of its echo */
+	__u32		number;		/* of the message sent last */
+	__s64		talks_until;
+	__s64		base;		/* the server heard from us not before */
+	__s64		sent;		/* when the message was sent */
+};
+
+/* What a connection does next; each has one of these at the most. */
+struct plan {
+	__s64	when;
+	__u32	conn;
+};
+
+static struct {
+	unsigned int open, opened, idle, hung_up, hung_up_late;
+	unsigned int early, never, refused, wrong_echo, overslept;
+	unsigned long messages, postponed;
+} counts;
+
+static struct samples lateness, sleeps;
+static atomic_bool all_over;
+static struct conn *conns;
+static struct plan *heap;
+static unsigned int heap_size, max_conns = 2000;
+static __s64 idle_ns = 2000 * NS_PER_MS;
+static __s64 talk_ns = 10000 * NS_PER_MS;
+static __s64 ramp_ns = 3000 * NS_PER_MS;
+static __s64 bound_ns = 5000 * NS_PER_MS;
+static __s64 start;
+static __u64 seed;
+static int port = 7007, epoll_fd;
+
+/* splitmix64 */
+static __u64 mix(__u64 x)
+{
+	x += 0x9e3779b97f4a7c15ULL;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ULL;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebULL;
+	return x ^ x >> 31;
+}
+
+/* From @min to @max, both included. */
+static __s64 pick(__s64 min, __s64 max)
+{
+	static __u64 state;
+
+	return min + (__s64)(mix(seed ^ mix(++state)) % (__u64)(max - min + 1));
+}
+
+static unsigned int conn_index(const struct conn *c)
+{
+	return c - conns;
+}
+
+static void heap_swap(unsigned int a, unsigned int b)
+{
+	struct plan p = heap[a];
+
+	heap[a] = heap[b];
+	heap[b] = p;
+}
+
+static void plan(const struct conn *c, __s64 when)
+{
+	unsigned int i = heap_size++;
+
+	heap[i].when = when;
+	heap[i].conn = conn_index(c);
+	for (; i && heap[i].when < heap[(i - 1) / 2].when; i = (i - 1) / 2)
+		heap_swap(i, (i - 1) / 2);
+}
+
+static struct conn *next_planned(void)
+{
+	struct conn *c = &conns[heap[0].conn];
+	unsigned int i = 0, child;
+
+	heap[0] = heap[--heap_size];
+	while ((child = 2 * i + 1) < heap_size) {
+		if (child + 1 < heap_size && heap[child + 1].when < heap[child].when)
+			child++;
+		if (heap[i].when <= heap[child].when)
+			break;
+		heap_swap(i, child);
+		i = child;
+	}
+	return c;
+}
+
+/* The message that is expected back; the same whenever it is asked for. */
+static void fill_message(const struct conn *c, char *data)
+{
+	__u64 x = mix(seed + ((__u64)conn_index(c) << 32 | c->number));
+	unsigned int i;
+
+	for (i = 0; i < c->len; i++) {
+		if (i % 8 == 0)
+			x = mix(x);
+		data[i] = x >> (i % 8 * 8);
+	}
+}
+
+static void conn_over(struct conn *c)
+{
+	close(c->fd);
+	c->state = OVER;
+	counts.open--;
+}
+
+/* The server closed it, or confirmed that we did. */
+static void conn_closed(struct conn *c, __s64 now)
+{
+	__s64 late = now - (c->base + idle_ns);
+
+	if (c->state == HANGING_UP) {
+		counts.hung_up++;
+	} else {
+		counts.idle++;
+		sample(&lateness, late);
+		if (late < 0) {
+			counts.early++;
+			if (counts.early <= 10)
+				warnx("connection %u: closed %.3f ms early", conn_index(c),
+				      -late / 1e6);
+		}
+	}
+	conn_over(c);
+}
+
+static void conn_never_closed(struct conn *c, __s64 now)
+{
+	if (++counts.never <= 10)
+		warnx("connection %u: still open %.1f s after its last message",
+		      conn_index(c), (now - c->base) / 1e9);
+	conn_over(c);
+}
+
+static void conn_wrong(struct conn *c, const char *what)
+{
+	if (++counts.wrong_echo <= 10)
+		warnx("connection %u: %s", conn_index(c), what);
+	conn_over(c);
+}
+
+static void conn_readable(struct conn *c)
+{
+	char data[MESSAGE_MAX + 1], expected[MESSAGE_MAX];
+	ssize_t n = recv(c->fd, data, sizeof(data), MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		conn_closed(c, now_ns());
+		return;
+	}
+	if (!c->waiting || c->got + n > c->len) {
+		conn_wrong(c, "more came back than was sent");
+		return;
+	}
+	fill_message(c, expected);
+	if (memcmp(expected + c->got, data, n)) {
+		conn_wrong(c, "something else came back than was sent");
+		return;
+	}
+	c->got += n;
+	if (c->got < c->len)
+		return;
+	c->waiting = false;
+	c->base = c->sent;
+	counts.messages++;
+}
+
+static void conn_open(struct conn *c)
+{
+	struct sockaddr_in address = {
+		.sin_family = AF_INET, .sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = conn_index(c) };
+	int one = 1;
+
+	c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (c->fd < 0)
+		err(1, "socket");
+	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	c->base = now_ns();
+	if (connect(c->fd, (struct sockaddr *)&address, sizeof(address))) {
+		if (!counts.opened)
+			err(1, "no server at port %d", port);
+		if (++counts.refused <= 10)
+			warn("connection %u", conn_index(c));
+		close(c->fd);
+		c->state = OVER;
+		return;
+	}
+	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, c->fd, &event))
+		err(1, "epoll_ctl");
+	counts.opened++;
+	counts.open++;
+}
+
+static void conn_send(struct conn *c)
+{
+	char data[MESSAGE_MAX];
+	__s64 sent;
+
+	c->len = pick(MESSAGE_MIN, MESSAGE_MAX);
+	c->number++;
+	c->got = 0;
+	fill_message(c, data);
+	sent = now_ns();
+	if (send(c->fd, data, c->len, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)c->len) {
+		/* It is closed, which we read next. */
+		if (errno != EPIPE && errno != ECONNRESET)
+			conn_wrong(c, "cannot send");
+		return;
+	}
+	c->waiting = true;
+	c->sent = sent;
+	/* With room for the way to the server. */
+	if (now_ns() < c->base + idle_ns - idle_ns / 10)
+		c->base = sent;
+	else
+		counts.overslept++;
+}
+
+static void conn_hang_up(struct conn *c, __s64 now)
+{
+	/* Is it closed already? */
+	conn_readable(c);
+	if (c->state == OVER)
+		return;
+	c->state = HANGING_UP;
+	shutdown(c->fd, SHUT_WR);
+	/* The server may have been faster. */
+	if (now_ns() >= c->base + idle_ns - idle_ns / 10)
+		counts.hung_up_late++;
+	plan(c, now + bound_ns);
+}
+
+/* It is time for what was planned. */
+static void conn_act(struct conn *c)
+{
+	__s64 now = now_ns();
+
+	switch (c->state) {
+	case NOT_YET:
+		conn_open(c);
+		if (c->state == OVER)
+			return;
+		if (c->talks_until || c->hangs_up) {
+			c->state = TALKING;
+			c->talks_until += now;
+			plan(c, now + pick(0, idle_ns / 2));
+		} else {
+			c->state = SILENT;
+			plan(c, now + idle_ns + bound_ns);
+		}
+		break;
+	case TALKING:
+		if (c->waiting && now > c->sent + idle_ns + bound_ns) {
+			conn_never_closed(c, now);
+		} else if (c->waiting) {
+			counts.postponed++;
+			plan(c, now + idle_ns / 50);
+		} else if (now < c->talks_until) {
+			conn_send(c);
+			if (c->state != OVER)
+				plan(c, now + pick(idle_ns / 4, idle_ns * 6 / 10));
+		} else if (c->hangs_up) {
+			conn_hang_up(c, now);
+		} else {
+			c->state = SILENT;
+			plan(c, c->base + idle_ns + bound_ns);
+		}
+		break;
+	case SILENT:
+	case HANGING_UP:
+		/* Unless we are the late one. */
+		conn_readable(c);
+		if (c->state == OVER)
+			return;
+		conn_never_closed(c, now);
+		break;
+	case OVER:
+		break;
+	}
+}
+
+static void show_progress(__s64 now)
+{
+	static unsigned long messages;
+	static __s64 shown;
+
+	if (now - shown < 1000 * NS_PER_MS)
+		return;
+	if (shown)
+		printf("%5.0f s: %5u open, %5lu messages/s, closed by timeout %5u, by us %4u\n",
+		       (now - start) / 1e9, counts.open,
+		       (unsigned long)((counts.messages - messages) * 1e9 / (now - shown)),
+		       counts.idle, counts.hung_up);
+	shown = now;
+	messages = counts.messages;
+}
+
+static void run(void)
+{
+	struct epoll_event events[EVENTS];
+	int n, i, wait;
+	__s64 now;
+
+	while (heap_size) {
+		now = now_ns();
+		show_progress(now);
+		if (heap[0].when <= now) {
+			conn_act(next_planned());
+			wait = 0;
+		} else {
+			wait = (heap[0].when - now) / NS_PER_MS + 1;
+		}
+		/* Whatever is overdue: what came back goes first. */
+		n = epoll_wait(epoll_fd, events, EVENTS, wait < 200 ? wait : 200);
+		if (n < 0 && errno != EINTR)
+			err(1, "epoll_wait");
+		for (i = 0; i < n; i++)
+			if (conns[events[i].data.u32].state != OVER)
+				conn_readable(&conns[events[i].data.u32]);
+		if (!counts.open && counts.opened + counts.refused == max_conns)
+			break;
+	}
+}
+
+/*
+ * For comparison: how late is a thread that does nothing but sleep? That much of
+ * the lateness is the machine's.
+ */
+static void *sleep_often(void *unused)
+{
+	struct timespec t;
+	__s64 until;
+
+	while (!all_over) {
+		until = now_ns() + 10 * NS_PER_MS;
+		t.tv_sec = until / 1000000000;
+		t.tv_nsec = until % 1000000000;
+		if (!clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL))
+			sample(&sleeps, now_ns() - until);
+	}
+	return unused;
+}
+
+/* Of twenty: two never say a word, one hangs up. */
+static void make_plans(void)
+{
+	struct conn *c;
+	__s64 kind;
+
+	start = now_ns();
+	for (c = conns; c < conns + max_conns; c++) {
+		kind = pick(0, 19);
+		c->hangs_up = kind == 0;
+		if (kind > 2)
+			c->talks_until = pick(0, talk_ns);
+		else if (c->hangs_up)
+			c->talks_until = pick(0, talk_ns / 2);
+		plan(c, start + pick(0, ramp_ns));
+	}
+}
+
+static void print_ms(const char *what, __s64 ns)
+{
+	printf("  %-31s %10.3f ms\n", what, ns / 1e6);
+}
+
+static void print_quantiles(const char *what, const struct samples *s)
+{
+	printf("%s by\n", what);
+	print_ms("minimum", quantile(s, 0));
+	print_ms("median", quantile(s, 0.5));
+	print_ms("99 %", quantile(s, 0.99));
+	print_ms("maximum", quantile(s, 1));
+}
+
+static void write_stats(const char *name)
+{
+	FILE *f;
+
+	sort_samples(&lateness);
+	sort_samples(&sleeps);
+	if (name) {
+		f = open_stats(name);
+		fprintf(f, "seed %llu\n", seed);
+		fprintf(f, "wanted %u\n", max_conns);
+		fprintf(f, "opened %u\n", counts.opened);
+		fprintf(f, "refused %u\n", counts.refused);
+		fprintf(f, "closed_idle %u\n", counts.idle);
+		fprintf(f, "hung_up %u\n", counts.hung_up);
+		fprintf(f, "hung_up_late %u\n", counts.hung_up_late);
+		fprintf(f, "early %u\n", counts.early);
+		fprintf(f, "never %u\n", counts.never);
+		fprintf(f, "wrong_echo %u\n", counts.wrong_echo);
+		fprintf(f, "messages %lu\n", counts.messages);
+		fprintf(f, "overslept %u\n", counts.overslept);
+		fprintf(f, "postponed %lu\n", counts.postponed);
+		fprintf(f, "idle_ns %lld\n", idle_ns);
+		write_samples(f, "late", &lateness);
+		write_samples(f, "sleep", &sleeps);
+		close_stats(f, name);
+		return;
+	}
+	printf("connections %u, messages %lu, %.1f s, seed %llu\n", counts.opened,
+	       counts.messages, (now_ns() - start) / 1e9, seed);
+	printf("closed by timeout %u, by us %u; refused %u\n", counts.idle, counts.hung_up,
+	       counts.refused);
+	printf("wrong: closed early %u, never closed %u, wrong echo %u\n", counts.early,
+	       counts.never, counts.wrong_echo);
+	if (lateness.number)
+		print_quantiles("closed later than the last message and the idle time", &lateness);
+	if (sleeps.number)
+		print_quantiles("for comparison, a plain sleep is late", &sleeps);
+}
+
+static void print_help(FILE *f)
+{
+	fprintf(f, "usage: idle_load [OPTION]...\n"
+		"Clients of idle_echo on this machine: do idle connections get closed when they\n"
+		"should? Fails if one is closed early or never, or echoed wrongly.\n\n"
+		"  --port N           the server's port [7007]\n"
+		"  --idle-ms N        the server's idle time [2000]\n"
+		"  --conns N          how many connections [2000]\n"
+		"  --talk-ms N        talk at most so long [10000]\n"
+		"  --ramp-ms N        open the connections within so many ms [3000]\n"
+		"  --bound-ms N       not closed by then: never [5000]\n"
+		"  --seed N           of what is random [the time]\n"
+		"  --stats-file FILE  write \"key value\" lines there, not a table to\n"
+		"                     standard output\n"
+		"  -h, --help         this text\n");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "port", required_argument, NULL, 'p' },
+		{ "idle-ms", required_argument, NULL, 'i' },
+		{ "conns", required_argument, NULL, 'c' },
+		{ "talk-ms", required_argument, NULL, 't' },
+		{ "ramp-ms", required_argument, NULL, 'r' },
+		{ "bound-ms", required_argument, NULL, 'b' },
+		{ "seed", required_argument, NULL, 'S' },
+		{ "stats-file", required_argument, NULL, 's' },
+		{ "help", no_argument, NULL, 'h' },
+		{ }
+	};
+	const char *stats_file = NULL;
+	pthread_t sleeper;
+	int option;
+
+	seed = now_ns() % 1000000;
+	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		switch (option) {
+		case 'p':
+			port = option_number("port", optarg, 1, 65535);
+			break;
+		case 'i':
+			idle_ns = option_number("idle-ms", optarg, 100, 1000000000) * NS_PER_MS;
+			break;
+		case 'c':
+			max_conns = option_number("conns", optarg, 1, MAX_CONNS);
+			break;
+		case 't':
+			talk_ns = option_number("talk-ms", optarg, 0, 1000000000) * NS_PER_MS;
+			break;
+		case 'r':
+			ramp_ns = option_number("ramp-ms", optarg, 0, 1000000000) * NS_PER_MS;
+			break;
+		case 'b':
+			bound_ns = option_number("bound-ms", optarg, 1, 1000000000) * NS_PER_MS;
+			break;
+		case 'S':
+			seed = option_number("seed", optarg, 0, 1000000000);
+			break;
+		case 's':
+			stats_file = optarg;
+			break;
+		case 'h':
+			print_help(stdout);
+			return 0;
+		default:
+			print_help(stderr);
+			return EXIT_USAGE;
+		}
+	}
+	if (optind < argc) {
+		print_help(stderr);
+		return EXIT_USAGE;
+	}
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (raise_nofile(max_conns + 16L) < (long)max_conns + 16)
+		errx(1, "the limit of open files does not allow %u connections", max_conns);
+	conns = calloc(max_conns, sizeof(*conns));
+	heap = calloc(max_conns, sizeof(*heap));
+	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (!conns || !heap || epoll_fd < 0)
+		err(1, "no memory for %u connections", max_conns);
+
+	printf("%u connections to port %d, seed %llu\n", max_conns, port, seed);
+	if (pthread_create(&sleeper, NULL, sleep_often, NULL))
+		errx(1, "no thread");
+	make_plans();
+	run();
+	all_over = true;
+	pthread_join(sleeper, NULL);
+	write_stats(stats_file);
+	return counts.early || counts.never || counts.wrong_echo || counts.refused;
+}
