@@ -10,10 +10,9 @@
  * are counted by the worker. Nothing depends on debugfs being there.
  */
 #include <linux/debugfs.h>
-#include <linux/err.h>
 #include <linux/minmax.h>
+#include <linux/sched.h>
 #include <linux/seq_file.h>
-#include <linux/slab.h>
 
 #include "hwtimer_internal.h"
 

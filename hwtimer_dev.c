@@ -36,6 +36,7 @@
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/overflow.h>
 #include <linux/poll.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
@@ -47,7 +48,7 @@
 #include <linux/xarray.h>
 
 #include "hwtimer.h"
-#include "hwtimer_internal.h"
+#include "hwtimer_dev.h"
 #include "uapi/linux/hwtimer.h"
 
 #define ID_INDEX_BITS	24

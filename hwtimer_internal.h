@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: what the parts of the module share beside the exported API.
+ * hwtimer: what moves a wheel, as whoever shows it sees it.
  */
 #ifndef HWTIMER_INTERNAL_H
 #define HWTIMER_INTERNAL_H
@@ -75,9 +75,5 @@ void hwtimer_debugfs_init(void);
 void hwtimer_debugfs_exit(void);
 void hwtimer_debugfs_add(struct hwtimer_worker *worker);
 void hwtimer_debugfs_remove(struct hwtimer_worker *worker);
-
-/* hwtimer_dev.c */
-int hwtimer_dev_init(void);
-void hwtimer_dev_exit(void);
 
 #endif /* HWTIMER_INTERNAL_H */

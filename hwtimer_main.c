@@ -6,20 +6,24 @@
  * next tick at which something is due, at the most for WHEEL_DRAIN_NS while
  * anything is pending, and until it is kicked when nothing is.
  */
+#include <linux/completion.h>
 #include <linux/err.h>
 #include <linux/export.h>
 #include <linux/hrtimer.h>
-#include <linux/completion.h>
 #include <linux/kthread.h>
 #include <linux/log2.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
+#include <linux/sched/prio.h>
+#include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <uapi/linux/sched/types.h>
 
 #include "hwtimer_compat.h"
+#include "hwtimer_dev.h"
 #include "hwtimer_internal.h"
 
 static_assert(HWTIMER_FOREVER == WHEEL_FOREVER);

@@ -149,10 +149,11 @@
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
-#include <linux/overflow.h>
 #include <linux/preempt.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <kunit/visibility.h>
 
 #include "hwtimer_wheel.h"
@@ -791,8 +792,7 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	if (fn) {
 		expire(w, t, fn, word_deadline(old));
 	} else if (w->running) {
-		/* Was about to claim it, and somebody was faster. */
-		/* Pairs with wheel_holds(). */
+		/* Was about to claim it. Pairs with wheel_holds(). */
 		smp_store_release(&w->running, NULL);
 		wake_waiters(w);
 	}
