@@ -405,6 +405,21 @@ static int get_arg(void *arg, size_t size, size_t first_size,
 	return copy_struct_from_user(arg, size, from, user_size);
 }
 
+/* The same for what begins with flags and pad, as all but SETUP does. */
+static int get_flagged(void *arg, size_t size, size_t first_size,
+		       const void __user *from, size_t user_size, u32 known)
+{
+	const struct {
+		u32 flags;
+		u32 pad;
+	} *head = arg;
+	int ret = get_arg(arg, size, first_size, from, user_size);
+
+	if (!ret && (head->flags & ~known || head->pad))
+		ret = -EINVAL;
+	return ret;
+}
+
 static int put_arg(void __user *to, size_t user_size, const void *arg, size_t size)
 {
 	return copy_to_user(to, arg, min(size, user_size)) ? -EFAULT : 0;
@@ -412,6 +427,8 @@ static int put_arg(void __user *to, size_t user_size, const void *arg, size_t si
 
 #define GET_ARG(arg, from, user_size)	\
 	get_arg(&(arg), sizeof(arg), sizeof(arg), from, user_size)
+#define GET_FLAGGED(arg, from, user_size, known)	\
+	get_flagged(&(arg), sizeof(arg), sizeof(arg), from, user_size, known)
 #define PUT_ARG(to, user_size, arg)	\
 	put_arg(to, user_size, &(arg), sizeof(arg))
 
@@ -519,11 +536,9 @@ static long dev_schedule(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	struct dev_timeout *dt;
 	int ret;
 
-	ret = GET_ARG(arg, uarg, size);
+	ret = GET_FLAGGED(arg, uarg, size, HWTIMER_RELATIVE);
 	if (ret)
 		return ret;
-	if (arg.flags & ~HWTIMER_RELATIVE || arg.pad)
-		return -EINVAL;
 
 	dt = reserve(ctx);
 	if (IS_ERR(dt))
@@ -557,11 +572,9 @@ static long dev_touch(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	struct dev_timeout *dt;
 	int ret;
 
-	ret = GET_ARG(arg, uarg, size);
+	ret = GET_FLAGGED(arg, uarg, size, HWTIMER_RELATIVE);
 	if (ret)
 		return ret;
-	if (arg.flags & ~HWTIMER_RELATIVE || arg.pad)
-		return -EINVAL;
 
 	/* With ctx->wheel not settled yet there is nothing to be found either. */
 	arg.deadline = asked_deadline(READ_ONCE(ctx->wheel), arg.flags, arg.time);
@@ -591,11 +604,9 @@ static long dev_cancel(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	struct dev_timeout *dt;
 	int ret;
 
-	ret = GET_ARG(arg, uarg, size);
+	ret = GET_FLAGGED(arg, uarg, size, 0);
 	if (ret)
 		return ret;
-	if (arg.flags || arg.pad)
-		return -EINVAL;
 
 	spin_lock(&ctx->lock);
 	dt = find_pending(ctx, arg.id);
@@ -617,11 +628,9 @@ static long dev_query(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	struct dev_timeout *dt;
 	int ret;
 
-	ret = GET_ARG(arg, uarg, size);
+	ret = GET_FLAGGED(arg, uarg, size, 0);
 	if (ret)
 		return ret;
-	if (arg.flags || arg.pad)
-		return -EINVAL;
 
 	spin_lock(&ctx->lock);
 	dt = find_pending(ctx, arg.id);
@@ -642,11 +651,9 @@ static long dev_stop(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	unsigned long index;
 	int ret;
 
-	ret = GET_ARG(arg, uarg, size);
+	ret = GET_FLAGGED(arg, uarg, size, 0);
 	if (ret)
 		return ret;
-	if (arg.flags || arg.pad)
-		return -EINVAL;
 
 	arg.handed_back = 0;
 	mutex_lock(&ctx->control);
@@ -673,11 +680,9 @@ static long dev_stats(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	struct hwtimer_stats arg;
 	int ret;
 
-	ret = GET_ARG(arg, uarg, size);
+	ret = GET_FLAGGED(arg, uarg, size, 0);
 	if (ret)
 		return ret;
-	if (arg.flags || arg.pad)
-		return -EINVAL;
 
 	spin_lock(&ctx->lock);
 	arg = ctx->stats;

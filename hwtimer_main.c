@@ -4,7 +4,7 @@
  *
  * Each wheel has a kthread, its worker. It sleeps on an absolute hrtimer until the
  * next tick at which something is due, at the most for WHEEL_DRAIN_NS while
- * anything is pending, and until it is kicked when nothing is.
+ * timeouts are being armed, and until it is kicked when nothing is pending.
  */
 #include <linux/completion.h>
 #include <linux/err.h>
