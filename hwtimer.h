@@ -107,7 +107,8 @@ enum hwtimer_sched {
  * @slots: slots per round, 1 to HWTIMER_MAX_SLOTS, rounded up to a power of
  *	two. A timeout further out than a round costs a comparison per round.
  * @flags: 0 or HWTIMER_WHEEL_ACCOUNT
- * @cap: how many timeouts may be pending at once; 0: any number
+ * @cap: how many timeouts may be pending at once; 0: any number. Two CPUs that
+ *	arm the same timeout at the same moment take two places for that moment
  * @cpus: CPUs that the worker may run on; NULL: any
  * @sched: the worker's scheduling class
  * @nice: nice value with HWTIMER_SCHED_NORMAL, -20 to 19; else 0
