@@ -25,7 +25,7 @@
 #define WHEEL_FOREVER		((1ULL << 60) - 1)
 /* wheel_prepare_sleep(): sleep until somebody kicks. */
 #define WHEEL_IDLE		U64_MAX
-/* How long requests may wait for the worker while anything is pending. */
+/* How long requests may wait for the worker while timeouts are being armed. */
 #define WHEEL_DRAIN_NS		(250 * 1000 * 1000ULL)
 /* How many buckets it looks ahead at before it sleeps for longer. */
 #define WHEEL_LOOKAHEAD		65536
@@ -111,7 +111,7 @@ struct wheel_level {
 };
 
 /**
- * struct wheel_counts - sums for whoever looks; see wheel_counts()
+ * struct wheel_counts - sums for whoever looks; see wheel_count()
  * @armed: timeouts that became pending
  * @touched: deadlines of pending timeouts that were changed
  * @cancelled: pending timeouts cancelled or released
@@ -169,7 +169,7 @@ struct wheel_survey;
  * @stage: what wheel_advance() goes on with
  * @filed: timeouts filed in buckets and on @due
  * @armed_seen: sum of armed at the last wheel_prepare_sleep()
- * @expired: count, for wheel_counts()
+ * @expired: count, for wheel_count()
  * @handed_back: the same
  * @drained: the same
  * @visits: the same
