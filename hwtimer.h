@@ -95,8 +95,37 @@ enum hwtimer_sched {
 	HWTIMER_SCHED_FIFO,
 };
 
+/**
+ * enum hwtimer_driver - what moves a wheel, and so where its callbacks run
+ * @HWTIMER_DRIVER_KTHREAD: a thread of the wheel's own; callbacks run in process
+ *	context and may sleep for a short while
+ * @HWTIMER_DRIVER_HRTIMER: an hrtimer; callbacks run in softirq (on PREEMPT_RT in
+ *	a thread that stands for it) on some CPU, one at a time, and must not sleep
+ */
+enum hwtimer_driver {
+	HWTIMER_DRIVER_KTHREAD,
+	HWTIMER_DRIVER_HRTIMER,
+};
+
+/**
+ * enum hwtimer_clock - what a wheel's time is
+ * @HWTIMER_CLOCK_MONOTONIC: CLOCK_MONOTONIC: stands still while the machine is
+ *	suspended, and so do the timeouts
+ * @HWTIMER_CLOCK_BOOTTIME: CLOCK_BOOTTIME: goes on; what became due while the
+ *	machine was suspended expires when it has been resumed. Does not wake it
+ */
+enum hwtimer_clock {
+	HWTIMER_CLOCK_MONOTONIC,
+	HWTIMER_CLOCK_BOOTTIME,
+};
+
 /** define HWTIMER_WHEEL_ACCOUNT - charge the wheel's memory to current's cgroup */
 #define HWTIMER_WHEEL_ACCOUNT	BIT(0)
+/** define HWTIMER_WHEEL_GROW - add levels when a timeout needs them */
+#define HWTIMER_WHEEL_GROW	BIT(1)
+
+/** define HWTIMER_MAX_LEVELS - the most levels that a wheel can have */
+#define HWTIMER_MAX_LEVELS	16
 
 /**
  * struct hwtimer_wheel_params - what a wheel is made of
@@ -104,20 +133,33 @@ enum hwtimer_sched {
  *	to HWTIMER_NAME_LEN - 1 characters, no '/'. A second wheel of the same
  *	name gets ".2" behind it, and so on.
  * @tick_ns: the time one slot stands for, and so how late a timeout may be
- * @slots: slots per round, 1 to HWTIMER_MAX_SLOTS, rounded up to a power of
- *	two. A timeout further out than a round costs a comparison per round.
- * @flags: 0 or HWTIMER_WHEEL_ACCOUNT
+ * @slots: slots per level, 1 to HWTIMER_MAX_SLOTS, rounded up to a power of
+ *	two; with more than one level, or HWTIMER_WHEEL_GROW, at least 2
+ * @levels: levels to begin with, 1 to HWTIMER_MAX_LEVELS; 0: 1. Each slot of a
+ *	level is as wide as the whole level below it. A timeout is looked at once
+ *	in each level at the most, but one that is further out than a round
+ *	of the top level once more in each round of that
+ * @flags: HWTIMER_WHEEL_ACCOUNT, HWTIMER_WHEEL_GROW, or 0
+ * @driver: what moves the wheel
+ * @clock: the wheel's clock
  * @cap: how many timeouts may be pending at once; 0: any number. Two CPUs that
  *	arm the same timeout at the same moment take two places for that moment
- * @cpus: CPUs that the worker may run on; NULL: any
- * @sched: the worker's scheduling class
+ * @cpus: CPUs that the thread may run on; NULL: any. When none of them is online
+ *	any more, it runs elsewhere
+ * @sched: the thread's scheduling class
  * @nice: nice value with HWTIMER_SCHED_NORMAL, -20 to 19; else 0
+ *
+ * @cpus, @sched and @nice are for HWTIMER_DRIVER_KTHREAD; with another driver they
+ * must be NULL and 0.
  */
 struct hwtimer_wheel_params {
 	const char		*name;
 	u64			tick_ns;
 	unsigned int		slots;
+	unsigned int		levels;
 	unsigned int		flags;
+	enum hwtimer_driver	driver;
+	enum hwtimer_clock	clock;
 	unsigned long		cap;
 	const struct cpumask	*cpus;
 	enum hwtimer_sched	sched;
@@ -133,6 +175,8 @@ u64 hwtimer_wheel_now(const struct hwtimer_wheel *wheel);
 u64 hwtimer_wheel_horizon(const struct hwtimer_wheel *wheel);
 u64 hwtimer_wheel_tick_ns(const struct hwtimer_wheel *wheel);
 unsigned int hwtimer_wheel_slots(const struct hwtimer_wheel *wheel);
+unsigned int hwtimer_wheel_levels(const struct hwtimer_wheel *wheel);
+void hwtimer_wheel_barrier(struct hwtimer_wheel *wheel);
 
 void hwtimer_init(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,
 		  hwtimer_fn_t fn);

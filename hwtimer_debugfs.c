@@ -4,7 +4,8 @@
  *
  *	stats	configuration, state, counters and the histogram of lateness,
  *		one "name value" per line
- *	buckets	"bucket <index> <timeouts filed>" for each one that is not empty
+ *	buckets	"bucket <level> <slot> <timeouts filed>" for each one that is not
+ *		empty
  *
  * Nothing here changes a wheel. Counters are read while they change; the buckets
  * are counted by the worker. Nothing depends on debugfs being there.
@@ -70,8 +71,9 @@ static int stats_show(struct seq_file *m, void *unused)
 	seq_printf(m, "worker_sched %s\n", sched_name(worker->sched));
 	seq_printf(m, "worker_nice %d\n", worker->nice);
 	seq_printf(m, "tick_ns %llu\n", wheel->tick_ns);
-	seq_printf(m, "slots %u\n", wheel->level.slots);
-	seq_puts(m, "levels 1\n");
+	seq_printf(m, "slots %u\n", wheel->slots);
+	seq_printf(m, "levels %u\n", READ_ONCE(wheel->levels));
+	seq_printf(m, "max_levels %u\n", wheel->max_levels);
 	seq_printf(m, "cap %lu\n", wheel->cap);
 	seq_printf(m, "state %s\n", state_name(wheel));
 	seq_printf(m, "pending %lu\n", c.pending);
@@ -88,7 +90,9 @@ static int stats_show(struct seq_file *m, void *unused)
 	seq_printf(m, "wakeups %lu\n", READ_ONCE(monitor->wakeups));
 	seq_printf(m, "ticks %lu\n", c.ticks);
 	seq_printf(m, "visits %lu\n", c.visits);
+	seq_printf(m, "cascaded %lu\n", c.cascaded);
 	seq_printf(m, "refiled %lu\n", c.refiled);
+	seq_printf(m, "grow_failures %lu\n", c.grow_failures);
 	spin_lock(&monitor->lock);
 	seq_printf(m, "long_callbacks %lu\n", monitor->long_callbacks);
 	seq_printf(m, "long_callback %s\n",
@@ -102,13 +106,19 @@ static int stats_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(stats);
 
-/* A record of the buckets file: BUCKETS_AT_ONCE buckets from *pos on. */
+/* A record of the buckets file: BUCKETS_AT_ONCE buckets of a level. */
+static unsigned int records_per_level(const struct hwtimer_wheel *wheel)
+{
+	return DIV_ROUND_UP(wheel->slots, BUCKETS_AT_ONCE);
+}
+
 static void *buckets_at(struct seq_file *m, loff_t pos)
 {
 	struct hwtimer_worker *worker = m->private;
-	unsigned int slots = worker->wheel.level.slots;
+	const struct hwtimer_wheel *wheel = &worker->wheel;
+	u64 records = (u64)records_per_level(wheel) * READ_ONCE(wheel->levels);
 
-	return pos < DIV_ROUND_UP(slots, BUCKETS_AT_ONCE) ? (void *)(uintptr_t)(pos + 1) : NULL;
+	return pos < records ? (void *)(uintptr_t)(pos + 1) : NULL;
 }
 
 static void *buckets_start(struct seq_file *m, loff_t *pos)
@@ -128,17 +138,20 @@ static void buckets_stop(struct seq_file *m, void *v)
 static int buckets_show(struct seq_file *m, void *v)
 {
 	struct hwtimer_worker *worker = m->private;
-	unsigned int first = ((uintptr_t)v - 1) * BUCKETS_AT_ONCE;
+	struct hwtimer_wheel *wheel = &worker->wheel;
+	unsigned int record = (uintptr_t)v - 1;
+	unsigned int level = record / records_per_level(wheel);
+	unsigned int first = record % records_per_level(wheel) * BUCKETS_AT_ONCE;
 	unsigned int filed[BUCKETS_AT_ONCE], n, i;
 	int ret;
 
-	n = min(worker->wheel.level.slots - first, BUCKETS_AT_ONCE);
-	ret = wheel_occupancy(&worker->wheel, first, n, filed);
+	n = min(wheel->slots - first, BUCKETS_AT_ONCE);
+	ret = wheel_occupancy(wheel, level, first, n, filed);
 	if (ret)
 		return ret;
 	for (i = 0; i < n; i++)
 		if (filed[i])
-			seq_printf(m, "bucket %u %u\n", first + i, filed[i]);
+			seq_printf(m, "bucket %u %u %u\n", level, first + i, filed[i]);
 	return 0;
 }
 

@@ -15,6 +15,7 @@
 #include "hwtimer_wheel.h"
 
 struct dentry;
+struct mem_cgroup;
 
 /* Bins of the histogram of lateness: below 1, 2, 4, ... us; the last: the rest. */
 #define HWTIMER_LATE_BINS	25
@@ -43,6 +44,7 @@ struct hwtimer_monitor {
  * struct hwtimer_worker - a wheel and what moves it
  * @wheel: the wheel
  * @monitor: what is measured
+ * @memcg: pays for levels to be added; NULL: nobody in particular
  * @start_ns: when the wheel began, on its clock
  * @name: unique among the live wheels
  * @sched: as in the parameters
@@ -55,6 +57,7 @@ struct hwtimer_monitor {
 struct hwtimer_worker {
 	struct hwtimer_wheel	wheel;
 	struct hwtimer_monitor	monitor;
+	struct mem_cgroup	*memcg;
 	u64			start_ns;
 	char			name[HWTIMER_NAME_LEN + 12];
 	enum hwtimer_sched	sched;

@@ -13,10 +13,13 @@
 #include <linux/kthread.h>
 #include <linux/log2.h>
 #include <linux/math64.h>
+#include <linux/memcontrol.h>
 #include <linux/minmax.h>
+#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/sched.h>
+#include <linux/sched/mm.h>
 #include <linux/sched/prio.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
@@ -28,6 +31,7 @@
 
 static_assert(HWTIMER_FOREVER == WHEEL_FOREVER);
 static_assert(HWTIMER_MAX_SLOTS == WHEEL_MAX_SLOTS);
+static_assert(HWTIMER_MAX_LEVELS == WHEEL_MAX_LEVELS);
 
 /* More live wheels than this are a sign of one wheel per object. */
 #define MANY_WHEELS	64
@@ -125,9 +129,28 @@ static void worker_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t
 	cond_resched();
 }
 
+/*
+ * For another level. Without I/O: it may be the worker that guards its deadline. In
+ * the name of who made the wheel, if that is who pays for it.
+ */
+static void *worker_alloc(struct hwtimer_wheel *wheel, size_t size)
+{
+	struct hwtimer_worker *worker = to_worker(wheel);
+	struct mem_cgroup *old;
+	void *memory;
+
+	if (!worker->memcg)
+		return kvzalloc(size, GFP_NOIO | __GFP_NORETRY | __GFP_NOWARN);
+	old = set_active_memcg(worker->memcg);
+	memory = kvzalloc(size, GFP_NOIO | __GFP_NORETRY | __GFP_NOWARN | __GFP_ACCOUNT);
+	set_active_memcg(old);
+	return memory;
+}
+
 static const struct wheel_ops worker_ops = {
 	.kick	= worker_kick,
 	.expire	= worker_expire,
+	.alloc	= worker_alloc,
 };
 
 static void set_sched(enum hwtimer_sched sched, int nice)
@@ -276,8 +299,10 @@ static int worker_create(struct hwtimer_worker *worker, const struct cpumask *cp
  * Return: the wheel, to be ended by hwtimer_wheel_destroy(), or an ERR_PTR():
  * * -EINVAL - no name, or an invalid one; @tick_ns or @slots is 0; @slots above
  *   HWTIMER_MAX_SLOTS; one round (@tick_ns times the rounded @slots) above
- *   HWTIMER_FOREVER; an unknown flag or scheduling class; @nice out of range;
- *   no CPU of @cpus is online
+ *   HWTIMER_FOREVER; so many @levels that a slot of the topmost is above
+ *   HWTIMER_FOREVER; more than one level, or HWTIMER_WHEEL_GROW, with 1 slot;
+ *   an unknown flag or scheduling class; @nice out of range; no CPU of @cpus is
+ *   online
  * * -ENOMEM - no memory; for 2^26 slots and more, always on 64-bit
  * * -EINTR - the caller was killed meanwhile
  */
@@ -285,14 +310,23 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 {
 	gfp_t gfp = params->flags & HWTIMER_WHEEL_ACCOUNT ? GFP_KERNEL_ACCOUNT :
 							    GFP_KERNEL;
+	const struct wheel_shape shape = {
+		.tick_ns = params->tick_ns,
+		.slots = params->slots,
+		.levels = params->levels,
+		.grow = params->flags & HWTIMER_WHEEL_GROW,
+		.cap = params->cap,
+	};
 	struct hwtimer_worker *worker;
 	int ret;
 
 	if (!name_valid(params->name) ||
-	    params->flags & ~HWTIMER_WHEEL_ACCOUNT ||
+	    params->flags & ~(HWTIMER_WHEEL_ACCOUNT | HWTIMER_WHEEL_GROW) ||
 	    params->sched < HWTIMER_SCHED_NORMAL ||
 	    params->sched > HWTIMER_SCHED_FIFO ||
 	    params->nice < MIN_NICE || params->nice > MAX_NICE ||
+	    params->driver != HWTIMER_DRIVER_KTHREAD ||
+	    params->clock != HWTIMER_CLOCK_MONOTONIC ||
 	    (params->nice && params->sched != HWTIMER_SCHED_NORMAL))
 		return ERR_PTR(-EINVAL);
 
@@ -304,10 +338,11 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 	worker->nice = params->nice;
 	worker->start_ns = ktime_get_ns();
 
-	ret = wheel_init(&worker->wheel, params->tick_ns, params->slots,
-			 params->cap, &worker_ops, gfp);
+	ret = wheel_init(&worker->wheel, &shape, &worker_ops, gfp);
 	if (ret)
 		goto free;
+	if (params->flags & HWTIMER_WHEEL_ACCOUNT)
+		worker->memcg = get_mem_cgroup_from_mm(current->mm);
 	wheel_register(worker, params->name);
 	ret = worker_create(worker, params->cpus);
 	if (ret)
@@ -317,6 +352,7 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 
 unregister:
 	wheel_unregister(worker);
+	mem_cgroup_put(worker->memcg);
 	wheel_free(&worker->wheel);
 free:
 	kfree(worker);
@@ -400,6 +436,7 @@ void hwtimer_wheel_destroy(struct hwtimer_wheel *wheel)
 	hwtimer_debugfs_remove(worker);
 	wheel_unregister(worker);
 	put_task_struct(worker->task);
+	mem_cgroup_put(worker->memcg);
 	wheel_free(wheel);
 	kfree(worker);
 }
@@ -467,7 +504,7 @@ u64 hwtimer_wheel_tick_ns(const struct hwtimer_wheel *wheel)
 EXPORT_SYMBOL_GPL(hwtimer_wheel_tick_ns);
 
 /**
- * hwtimer_wheel_slots - how many slots are in a round?
+ * hwtimer_wheel_slots - how many slots does a level have?
  * @wheel: the wheel
  *
  * Context: Any context.
@@ -476,9 +513,23 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_tick_ns);
  */
 unsigned int hwtimer_wheel_slots(const struct hwtimer_wheel *wheel)
 {
-	return wheel->level.slots;
+	return wheel->slots;
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_slots);
+
+/**
+ * hwtimer_wheel_levels - how many levels are there?
+ * @wheel: the wheel
+ *
+ * Context: Any context.
+ *
+ * Return: the number; with HWTIMER_WHEEL_GROW there may be more by now.
+ */
+unsigned int hwtimer_wheel_levels(const struct hwtimer_wheel *wheel)
+{
+	return READ_ONCE(wheel->levels);
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_levels);
 
 /**
  * hwtimer_init - prepare a timeout

@@ -3,10 +3,11 @@
  * hwtimer: the wheel.
  *
  * After G. Varghese and A. Lauck, "Hashed and hierarchical timing wheels"
- * (1987), scheme 6, in the form of Netty's HashedWheelTimer: one worker owns
- * the buckets, producers hand it requests through lock-free queues. That the
- * deadline of a pending timeout may move on without its bucket knowing is what
- * TCP does with its timers.
+ * (1987), schemes 6 and 7, the former in the form of Netty's HashedWheelTimer: one
+ * worker owns the buckets, producers hand it requests through lock-free queues.
+ * That the deadline of a pending timeout may move on without its bucket knowing is
+ * what TCP does with its timers. That levels are added when they are needed is
+ * Kafka's idea.
  *
  * Workload: many timeouts pending, armed, pushed back and cancelled from all
  * CPUs, of which few expire. So arm, touch and cancel are what has to be cheap;
@@ -15,27 +16,55 @@
  * Time: tick k is the boundary k * tick_ns. A timeout expires at the first
  * boundary at or after its deadline, which is tick DIV_ROUND_UP(deadline,
  * tick_ns): rounded up, so never early, and by less than a tick. Nothing else is
- * rounded. It is filed in bucket (tick & (slots - 1)).
+ * rounded, at any span.
  *
- *	tick      slots   one round     memory of the buckets (64-bit)
- *	  1 ms      512      0.5 s       12 KiB
- *	  1 ms     4096      4.1 s       96 KiB
- *	 10 ms      512      5.1 s       12 KiB
- *	100 ms      512     51 s         12 KiB
- *	  1 s      4096     68 min       96 KiB
+ *	tick      slots   one level     two levels    a level's memory (64-bit)
+ *	  1 ms      512      0.5 s        4.4 min      12 KiB
+ *	  1 ms     4096      4.1 s        4.7 h        96 KiB
+ *	 10 ms      512      5.1 s       44 min        12 KiB
+ *	100 ms      512     51 s          7.3 h        12 KiB
+ *	  1 s      4096     68 min      194 days       96 KiB
  *
- * Timeouts further out than a round share their bucket with nearer ones. A
- * bucket knows the first tick at which something in it is due, so that a tick at
- * which nothing is due is skipped without a look at a timeout, and the worker
- * sleeps over it. When a bucket is visited, each of its timeouts is looked at
- * once; one of a later round costs a comparison.
+ * Levels: a slot of level n is slots^n ticks wide, as wide as the whole level
+ * below it. In base @slots, the digit n of a tick is its slot in level n. A timeout
+ * is filed by the highest digit in which its tick and @cur, the first tick that
+ * has not begun, differ; so a level below the top holds only what is left of
+ * its present turn, the slots behind that of @cur:
+ *
+ *	slots 10, three levels, cur 417
+ *	tick 419: level 0, slot 9     tick 423: level 1, slot 2
+ *	tick 500: level 2, slot 5     tick 417: level 0, slot 7
+ *
+ * When @cur enters a slot, what is in it falls: it is filed anew, further down,
+ * before anything else is filed, so what was armed first for a tick stays first,
+ * whichever level each was filed in. A timeout is looked at once per level at the
+ * most, if nobody touches it, and once when it expires.
+ *
+ * The top level (with one level: the only one) is a wheel with rounds: a tick is in
+ * the slot of its digit, however far away. Timeouts of later rounds share their
+ * bucket with nearer ones; when it is visited each of its timeouts is looked at, one
+ * of a later round costs a comparison.
+ *
+ * A bucket knows the first tick at which something in it is due. In each level
+ * below the top the first occupied slot is the nearest, and what is in a level comes
+ * before all that is in the levels above; so the next event is the first bit of the
+ * first bitmap that is not empty, and the worker sleeps over all ticks until then
+ * and over the slots that come up meanwhile: @cur moves on only when it runs.
+ *
+ * Growing: a timeout beyond a round of the top level waits on @far, where others of
+ * its kind queue up behind it, until no bucket is being visited. Then as many levels
+ * are added as it takes, the timeouts of the old top level's next turn fall, and
+ * those on @far behind them, which keeps the order. If there is no memory, the
+ * top level's rounds have to do until the next pass in which something is too far.
+ *
+ * A timeout whose deadline is WHEEL_FOREVER is in no bucket at all.
  *
  *
  * The word of a timeout holds its deadline and four flags:
  *
  *	ARMED	it is pending: the callback will run at the deadline
  *	QUEUED	it is on a request queue, or somebody is about to push it
- *	FILED	it is in a bucket (or on the list of those being settled)
+ *	FILED	it is in a bucket, or on one of the worker's lists
  *	DEAD	it cannot be armed again; RELEASE is a flag beside it, in place
  *		of the deadline that a dead timeout does not need
  *
@@ -149,6 +178,7 @@
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
+#include <linux/overflow.h>
 #include <linux/preempt.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
@@ -178,12 +208,14 @@ enum wheel_stage {
 
 /**
  * struct wheel_survey - somebody wants to know how full the buckets are
+ * @level: of which level
  * @first: first bucket
  * @n: how many buckets
  * @filed: for each, how many timeouts are in it
  * @done: the worker has filled @filed
  */
 struct wheel_survey {
+	unsigned int		level;
 	unsigned int		first;
 	unsigned int		n;
 	unsigned int		*filed;
@@ -574,29 +606,87 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_holds);
 
 /* From here on: the worker. */
 
-static void file(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 deadline)
+/* How many ticks a slot of this level is wide, as a power of two. */
+static unsigned int level_shift(const struct hwtimer_wheel *w, unsigned int level)
 {
-	/* Not before cur: that tick is over. This is where the past becomes next. */
-	u64 tick = max(deadline_tick(w, deadline), w->cur);
-	unsigned int i = tick & (w->level.slots - 1);
-	struct wheel_bucket *b = &w->level.buckets[i];
+	return level * w->slot_bits;
+}
 
-	if (__test_and_set_bit(i, w->level.occupied))
+/* A slot by its number in all time to the one in the level. */
+static unsigned int slot_of(const struct hwtimer_wheel *w, u64 number)
+{
+	return number & (w->slots - 1);
+}
+
+/* Is @tick, not before cur, more than a round of the top level away? */
+static bool beyond(const struct hwtimer_wheel *w, u64 tick)
+{
+	unsigned int shift = level_shift(w, w->levels - 1);
+
+	return (tick >> shift) - (w->cur >> shift) >= w->slots;
+}
+
+/* Into the bucket of @tick, not before cur. */
+static void place(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 tick)
+{
+	u64 differ = tick ^ w->cur;
+	unsigned int level = 0, i;
+	struct wheel_bucket *b;
+
+	if (w->levels > 1 && differ >= w->slots)
+		level = min((fls64(differ) - 1) / w->slot_bits, w->levels - 1);
+	i = slot_of(w, tick >> level_shift(w, level));
+	b = &w->level[level].buckets[i];
+	if (__test_and_set_bit(i, w->level[level].occupied))
 		b->next = min(b->next, tick);
 	else
 		b->next = tick;
 	list_add_tail(&t->node, &b->timeouts);
+}
+
+static void file(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 deadline)
+{
+	u64 tick;
+
 	count(&w->filed);
+	if (unlikely(deadline == WHEEL_FOREVER)) {
+		list_add_tail(&t->node, &w->never);
+		return;
+	}
+	/* Not before cur: that tick is over. This is where the past becomes next. */
+	tick = max(deadline_tick(w, deadline), w->cur);
+	if (unlikely(w->max_levels > w->levels && beyond(w, tick))) {
+		if (w->may_grow) {
+			w->far_tick = max(w->far_tick, tick);
+			list_add_tail(&t->node, &w->far);
+			return;
+		}
+		w->rounds = true;
+	}
+	place(w, t, tick);
+}
+
+/* If @head is that of a bucket, the bucket is empty from now on. */
+static void mark_empty(struct hwtimer_wheel *w, const struct list_head *head)
+{
+	const size_t size = w->slots * sizeof(struct wheel_bucket);
+	struct wheel_level *l;
+	uintptr_t offset;
+
+	for (l = w->level; l < w->level + w->levels; l++) {
+		offset = (uintptr_t)head - (uintptr_t)l->buckets;
+		if (offset < size) {
+			__clear_bit(offset / sizeof(struct wheel_bucket), l->occupied);
+			return;
+		}
+	}
 }
 
 static void unfile(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 {
-	struct list_head *head = t->node.next;
-
 	/* The same neighbour on both sides is the head: @t was the last one. */
-	if (head == t->node.prev && head != &w->due)
-		__clear_bit(container_of(head, struct wheel_bucket, timeouts) -
-			    w->level.buckets, w->level.occupied);
+	if (t->node.next == t->node.prev)
+		mark_empty(w, t->node.next);
 	list_del(&t->node);
 	uncount(&w->filed);
 }
@@ -771,10 +861,13 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 
 	list_del(&t->node);
 	uncount(&w->filed);
+	/* With one level, visit() has. */
+	if (w->max_levels > 1)
+		count(&w->visits);
 	do {
 		fn = NULL;
 		if (old & WORD_ARMED && word_deadline(old) > end) {
-			/* It was touched. FILED stays set, so it is still ours. */
+			/* Touched, as a rule. FILED stays set, so it is still ours. */
 			count(&w->refiled);
 			file(w, t, word_deadline(old));
 			break;
@@ -798,28 +891,144 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	}
 }
 
-/* Begin to look through the bucket of tick @tick. */
-static void visit_begin(struct hwtimer_wheel *w, u64 tick)
+/* All that is in a bucket is to be filed anew. */
+static void drop(struct hwtimer_wheel *w, struct wheel_level *l, unsigned int i)
 {
-	unsigned int i = tick & (w->level.slots - 1);
-
-	w->now_tick = tick;
-	/* From here on nothing is filed for this tick: it would loop for ever. */
-	w->cur = tick + 1;
-	w->visit_next = U64_MAX;
-	count(&w->ticks);
-	list_add(&w->cursor, &w->level.buckets[i].timeouts);
+	list_splice_tail_init(&l->buckets[i].timeouts, &w->falling);
+	__clear_bit(i, l->occupied);
 }
 
 /*
- * Take from the bucket what is due, was cancelled, or belongs elsewhere by now;
- * leave what is due in a later round. Callbacks change the bucket, so they are
- * not run here, and the cursor marks where to go on when the budget runs out.
+ * Time moves on: what is in the slots that @tick enters falls, and has fallen before
+ * anything else is filed. Slots that are passed over are empty.
+ */
+static void move_to(struct hwtimer_wheel *w, u64 tick)
+{
+	u64 differ = tick ^ w->cur;
+	unsigned int level, shift, i;
+	struct wheel_level *l;
+
+	w->cur = tick;
+	if (w->levels == 1 || differ < w->slots)
+		return;
+	level = min((fls64(differ) - 1) / w->slot_bits, w->levels - 1);
+	for (; level; level--) {
+		l = &w->level[level];
+		shift = level_shift(w, level);
+		i = slot_of(w, tick >> shift);
+		/* At the top it may all be of later rounds. */
+		if (test_bit(i, l->occupied) &&
+		    l->buckets[i].next >> shift <= tick >> shift)
+			drop(w, l, i);
+	}
+}
+
+/* File anew what falls, but for what was cancelled. False if the budget ran out. */
+static bool fall(struct hwtimer_wheel *w, unsigned int *budget)
+{
+	struct hwtimer_timeout *t;
+	u64 old;
+
+	while (!list_empty(&w->falling)) {
+		if (!*budget)
+			return false;
+		--*budget;
+		t = list_first_entry(&w->falling, struct hwtimer_timeout, node);
+		list_del(&t->node);
+		uncount(&w->filed);
+		count(&w->visits);
+		old = atomic64_read(&t->word);
+		/* As in settle(): armed, it is still ours; see (b). */
+		while (!(old & WORD_ARMED) &&
+		       !atomic64_try_cmpxchg(&t->word, (s64 *)&old, old & ~WORD_FILED))
+			;
+		if (old & WORD_ARMED) {
+			count(&w->cascaded);
+			file(w, t, word_deadline(old));
+		}
+	}
+	return true;
+}
+
+static size_t level_size(const struct hwtimer_wheel *w)
+{
+	return size_add(array_size(w->slots, sizeof(struct wheel_bucket)),
+			array_size(BITS_TO_LONGS(w->slots), sizeof(long)));
+}
+
+/* @memory: zeroed, of level_size(); or NULL. */
+static bool add_level(struct hwtimer_wheel *w, void *memory)
+{
+	struct wheel_level *l = &w->level[w->levels];
+	unsigned int i;
+
+	if (!memory)
+		return false;
+	l->buckets = memory;
+	l->occupied = memory + w->slots * sizeof(struct wheel_bucket);
+	for (i = 0; i < w->slots; i++)
+		INIT_LIST_HEAD(&l->buckets[i].timeouts);
+	WRITE_ONCE(w->levels, w->levels + 1);
+	return true;
+}
+
+/*
+ * Add the levels that those on @far need. What used to be the top level may hold
+ * timeouts of its next turn, in the slots before that of cur, or of later ones, if
+ * it had to do for timeouts too far for it; they do not belong there any more.
+ */
+static void grow(struct hwtimer_wheel *w)
+{
+	unsigned int top = w->levels - 1, turn, i;
+	struct wheel_level *l = &w->level[top];
+
+	while (w->levels < w->max_levels && beyond(w, w->far_tick)) {
+		if (!add_level(w, w->ops->alloc(w, level_size(w)))) {
+			count(&w->grow_failures);
+			w->may_grow = false;
+			break;
+		}
+	}
+	w->far_tick = 0;
+	if (w->levels - 1 > top) {
+		turn = w->rounds ? w->slots : slot_of(w, w->cur >> level_shift(w, top));
+		for_each_set_bit(i, l->occupied, turn)
+			drop(w, l, i);
+		w->rounds = false;
+	}
+	list_splice_tail_init(&w->far, &w->falling);
+}
+
+/* Begin to look through the bucket of tick @tick, which is cur. */
+static void visit_begin(struct hwtimer_wheel *w, u64 tick)
+{
+	unsigned int i = slot_of(w, tick);
+	struct wheel_bucket *b = &w->level[0].buckets[i];
+
+	w->now_tick = tick;
+	count(&w->ticks);
+	if (w->max_levels == 1) {
+		w->visit_next = U64_MAX;
+		list_add(&w->cursor, &b->timeouts);
+	} else {
+		/* No later rounds: all of it. Its next turn may fall into it now. */
+		list_splice_tail_init(&b->timeouts, &w->due);
+		__clear_bit(i, w->level[0].occupied);
+	}
+	/* From here on nothing is filed for this tick: it would loop for ever. */
+	move_to(w, tick + 1);
+}
+
+/*
+ * In a wheel with one level, take from the bucket what is due, was cancelled, or
+ * belongs elsewhere by now; leave what is due in a later round. Callbacks change the
+ * bucket, so they are not run here, and the cursor marks where to go on when the
+ * budget runs out.
  */
 static void visit(struct hwtimer_wheel *w, unsigned int *budget)
 {
-	unsigned int i = w->now_tick & (w->level.slots - 1);
-	struct wheel_bucket *b = &w->level.buckets[i];
+	unsigned int i = slot_of(w, w->now_tick);
+	struct wheel_bucket *b = &w->level[0].buckets[i];
 	u64 end = w->now_tick * w->tick_ns;
 	struct list_head *pos, *next;
 	struct hwtimer_timeout *t;
@@ -831,9 +1040,10 @@ static void visit(struct hwtimer_wheel *w, unsigned int *budget)
 		count(&w->visits);
 		t = list_entry(pos, struct hwtimer_timeout, node);
 		word = atomic64_read(&t->word);
-		if (word & WORD_ARMED && word_deadline(word) > end) {
+		if (word & WORD_ARMED && word_deadline(word) > end &&
+		    word_deadline(word) < WHEEL_FOREVER) {
 			tick = deadline_tick(w, word_deadline(word));
-			if ((tick & (w->level.slots - 1)) == i) {
+			if (slot_of(w, tick) == i) {
 				w->visit_next = min(w->visit_next, tick);
 				continue;
 			}
@@ -848,34 +1058,62 @@ static void visit(struct hwtimer_wheel *w, unsigned int *budget)
 	}
 	b->next = w->visit_next;
 	if (list_empty(&b->timeouts))
-		__clear_bit(i, w->level.occupied);
+		__clear_bit(i, w->level[0].occupied);
 }
 
 /*
- * The first tick from cur to @last with something due in its bucket; @last + 1 if
- * there is none. Looks at each bucket once at the most.
+ * The first tick from cur on with something due, as far as the buckets know; more
+ * than @last if there is none until then. Of the top level it looks at the buckets
+ * until @last, and at each once at the most.
  */
 static u64 next_tick(const struct hwtimer_wheel *w, u64 last)
 {
-	unsigned int slots = w->level.slots;
-	u64 tick = w->cur, first = last + 1, end;
+	unsigned int level, shift, bit, i, stop;
+	const struct wheel_level *l;
+	u64 number, end, next, first = last + 1;
 
-	end = min(last + 1, tick + slots);
-	while (tick < end) {
-		unsigned int i = tick & (slots - 1);
-		unsigned int stop = min_t(u64, slots, i + (end - tick));
-		unsigned int bit = find_next_bit(w->level.occupied, stop, i);
+	for (level = 0; level < w->levels - 1; level++) {
+		l = &w->level[level];
+		i = slot_of(w, w->cur >> level_shift(w, level));
+		bit = find_next_bit(l->occupied, w->slots, i);
+		if (bit < w->slots)
+			return max(l->buckets[bit].next, w->cur);
+	}
 
-		tick += bit - i;
+	l = &w->level[level];
+	shift = level_shift(w, level);
+	number = w->cur >> shift;
+	end = min((last >> shift) + 1, number + w->slots);
+	while (number < end) {
+		i = slot_of(w, number);
+		stop = min_t(u64, w->slots, i + (end - number));
+		bit = find_next_bit(l->occupied, stop, i);
+		number += bit - i;
 		if (bit < stop) {
-			if (w->level.buckets[bit].next <= tick)
-				return tick;
+			next = l->buckets[bit].next;
+			if (next >> shift <= number)
+				return max3(next, number << shift, w->cur);
 			/* Of a later round, which may be before last, too. */
-			first = min(first, w->level.buckets[bit].next);
-			tick++;
+			first = min(first, next);
+			number++;
 		}
 	}
 	return first;
+}
+
+/*
+ * Later than a round of the top level, and nothing is left below it: each of its
+ * buckets once is enough. True if time was moved on.
+ */
+static bool leap(struct hwtimer_wheel *w, u64 tick)
+{
+	unsigned int shift = level_shift(w, w->levels - 1);
+	u64 now = w->cur >> shift, target = w->target >> shift;
+
+	if (target - now < w->slots || (w->levels > 1 && tick >> shift == now))
+		return false;
+	move_to(w, (target - w->slots + 1) << shift);
+	return true;
 }
 
 /* False if the budget ran out. */
@@ -884,12 +1122,15 @@ static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
 	u64 tick;
 
 	for (;;) {
-		while (!list_empty(&w->due)) {
+		if (!fall(w, budget))
+			return false;
+		if (!list_empty(&w->due)) {
 			if (!*budget)
 				return false;
 			--*budget;
 			settle(w, list_first_entry(&w->due, struct hwtimer_timeout,
 						   node));
+			continue;
 		}
 		if (!list_empty(&w->cursor)) {
 			if (!*budget)
@@ -897,15 +1138,23 @@ static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
 			visit(w, budget);
 			continue;
 		}
+		if (!list_empty(&w->far)) {
+			grow(w);
+			continue;
+		}
 		if (w->target < w->cur)
 			return true;
-		/* Longer than a round away: each bucket once is enough. */
-		if (w->target - w->cur >= w->level.slots)
-			w->cur = w->target - w->level.slots + 1;
 		tick = next_tick(w, w->target);
 		if (tick > w->target) {
-			w->cur = w->target + 1;
-			return true;
+			move_to(w, w->target + 1);
+			continue;
+		}
+		if (leap(w, tick))
+			continue;
+		if (tick > w->cur) {
+			move_to(w, tick);
+			if (!list_empty(&w->falling))
+				continue;
 		}
 		visit_begin(w, tick);
 	}
@@ -924,7 +1173,9 @@ static void answer_survey(struct hwtimer_wheel *w)
 		return;
 	for (i = 0; i < s->n; i++) {
 		s->filed[i] = 0;
-		list_for_each(pos, &w->level.buckets[s->first + i].timeouts)
+		if (s->level >= w->levels)
+			continue;
+		list_for_each(pos, &w->level[s->level].buckets[s->first + i].timeouts)
 			s->filed[i] += pos != &w->cursor;
 	}
 	complete(&s->done);
@@ -952,6 +1203,7 @@ bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 		 * pass does not see was made after @now.
 		 */
 		w->target = div64_u64(min(now, WHEEL_FOREVER - 1), w->tick_ns);
+		w->may_grow = w->levels < w->max_levels;
 		drain_restart(w);
 		w->stage = STAGE_DRAIN;
 	}
@@ -984,13 +1236,16 @@ static bool requested(const struct hwtimer_wheel *w)
 }
 
 /* The last tick of interest to a worker that may sleep for long. */
-static u64 lookahead(const struct hwtimer_wheel *w, u64 now)
+static u64 lookahead(const struct hwtimer_wheel *w)
 {
-	u64 ns = min(now, WHEEL_FOREVER) + WHEEL_DRAIN_NS;
-	u64 tick = max(w->cur + WHEEL_LOOKAHEAD, div64_u64(ns, w->tick_ns));
-
+	unsigned int shift = level_shift(w, w->levels - 1);
 	/* So that the product with tick_ns does not overflow. */
-	return min(tick, div64_u64(WHEEL_FOREVER, w->tick_ns));
+	u64 last = div64_u64(WHEEL_FOREVER, w->tick_ns);
+	u64 number = (w->cur >> shift) + WHEEL_LOOKAHEAD;
+
+	if (w->slots <= WHEEL_LOOKAHEAD || number >= last >> shift)
+		return last;
+	return number << shift;
 }
 
 /**
@@ -1023,7 +1278,7 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 		until = min(until, drain_at);
 	} else if (c.pending) {
 		/* Quiet: sleep until something is due. The next arm rings. */
-		until = next_tick(w, lookahead(w, now)) * w->tick_ns;
+		until = next_tick(w, lookahead(w)) * w->tick_ns;
 	} else {
 		until = WHEEL_IDLE;
 	}
@@ -1083,6 +1338,8 @@ void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c)
 	c->handed_back = READ_ONCE(w->handed_back);
 	c->drained = READ_ONCE(w->drained);
 	c->visits = READ_ONCE(w->visits);
+	c->cascaded = READ_ONCE(w->cascaded);
+	c->grow_failures = READ_ONCE(w->grow_failures);
 	c->refiled = READ_ONCE(w->refiled);
 	c->ticks = READ_ONCE(w->ticks);
 	for_each_possible_cpu(cpu) {
@@ -1109,6 +1366,7 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_count);
 /**
  * wheel_occupancy - how many timeouts are filed in each bucket?
  * @w: the wheel
+ * @level: the level of interest; one that is not in use holds nothing
  * @first: the first bucket of interest
  * @n: how many buckets
  * @filed: filled in with @n numbers
@@ -1120,10 +1378,12 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_count);
  *
  * Return: 0, -EINTR if a fatal signal came.
  */
-int wheel_occupancy(struct hwtimer_wheel *w, unsigned int first,
-		    unsigned int n, unsigned int *filed)
+int wheel_occupancy(struct hwtimer_wheel *w, unsigned int level,
+		    unsigned int first, unsigned int n, unsigned int *filed)
 {
-	struct wheel_survey s = { .first = first, .n = n, .filed = filed };
+	struct wheel_survey s = {
+		.level = level, .first = first, .n = n, .filed = filed,
+	};
 	int ret;
 
 	ret = mutex_lock_killable(&w->worker_lock);
@@ -1145,33 +1405,47 @@ int wheel_occupancy(struct hwtimer_wheel *w, unsigned int first,
 	return ret ? -EINTR : 0;
 }
 
+/* How many levels there can be before the topmost holds no tick at all. */
+static unsigned int most_levels(const struct hwtimer_wheel *w)
+{
+	u64 ticks = div64_u64(WHEEL_FOREVER, w->tick_ns);
+	unsigned int n = 1;
+
+	while (n < WHEEL_MAX_LEVELS && w->slot_bits && ticks >> level_shift(w, n))
+		n++;
+	return n;
+}
+
 /**
  * wheel_init - make a wheel
  * @w: filled in
- * @tick_ns: see struct hwtimer_wheel_params
- * @slots: the same
- * @cap: the same
+ * @shape: how it is built
  * @ops: the driver's
  * @gfp: GFP_KERNEL or GFP_KERNEL_ACCOUNT
  *
  * Return: 0, -EINVAL, -ENOMEM. On error there is nothing to be freed.
  */
-int wheel_init(struct hwtimer_wheel *w, u64 tick_ns, unsigned int slots,
-	       unsigned long cap, const struct wheel_ops *ops, gfp_t gfp)
+int wheel_init(struct hwtimer_wheel *w, const struct wheel_shape *shape,
+	       const struct wheel_ops *ops, gfp_t gfp)
 {
-	unsigned int i;
-
-	if (!tick_ns || !slots || slots > WHEEL_MAX_SLOTS)
-		return -EINVAL;
-	slots = roundup_pow_of_two(slots);
-	if (tick_ns > div_u64(WHEEL_FOREVER, slots))
-		return -EINVAL;
+	unsigned int levels = shape->levels ?: 1;
 
 	memset(w, 0, sizeof(*w));
-	w->tick_ns = tick_ns;
-	w->cap = cap;
+	if (!shape->tick_ns || !shape->slots || shape->slots > WHEEL_MAX_SLOTS)
+		return -EINVAL;
+	w->slots = roundup_pow_of_two(shape->slots);
+	w->slot_bits = ilog2(w->slots);
+	w->tick_ns = shape->tick_ns;
+	if (w->tick_ns > div_u64(WHEEL_FOREVER, w->slots))
+		return -EINVAL;
+	w->max_levels = most_levels(w);
+	if (levels > w->max_levels || (shape->grow && w->slots < 2))
+		return -EINVAL;
+	if (!shape->grow)
+		w->max_levels = levels;
+
+	w->cap = shape->cap;
 	w->ops = ops;
-	w->level.slots = slots;
 	w->cur = 1;
 	/* The first arm rings, whatever its deadline. */
 	atomic64_set(&w->ring_below, U64_MAX);
@@ -1179,21 +1453,23 @@ int wheel_init(struct hwtimer_wheel *w, u64 tick_ns, unsigned int slots,
 	lockdep_init_map(&w->callback_map, "hwtimer_callback", &w->callback_key, 0);
 	init_waitqueue_head(&w->wait);
 	mutex_init(&w->worker_lock);
+	INIT_LIST_HEAD(&w->never);
+	INIT_LIST_HEAD(&w->falling);
+	INIT_LIST_HEAD(&w->far);
 	INIT_LIST_HEAD(&w->due);
 	INIT_LIST_HEAD(&w->cursor);
 
 	w->queues = alloc_percpu_gfp(struct wheel_queue, gfp);
-	w->level.buckets = kvcalloc(slots, sizeof(*w->level.buckets),
-				    gfp | __GFP_NOWARN);
-	w->level.occupied = kvcalloc(BITS_TO_LONGS(slots), sizeof(long),
-				     gfp | __GFP_NOWARN);
-	if (!w->queues || !w->level.buckets || !w->level.occupied) {
-		wheel_free(w);
-		return -ENOMEM;
-	}
-	for (i = 0; i < slots; i++)
-		INIT_LIST_HEAD(&w->level.buckets[i].timeouts);
+	if (!w->queues)
+		goto no_memory;
+	while (w->levels < levels)
+		if (!add_level(w, kvzalloc(level_size(w), gfp | __GFP_NOWARN)))
+			goto no_memory;
 	return 0;
+
+no_memory:
+	wheel_free(w);
+	return -ENOMEM;
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_init);
 
@@ -1204,8 +1480,8 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_init);
 void wheel_free(struct hwtimer_wheel *w)
 {
 	lockdep_unregister_key(&w->callback_key);
-	kvfree(w->level.occupied);
-	kvfree(w->level.buckets);
+	while (w->levels)
+		kvfree(w->level[--w->levels].buckets);
 	free_percpu(w->queues);
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_free);
@@ -1291,20 +1567,25 @@ static void empty_queues(struct hwtimer_wheel *w)
  */
 void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending)
 {
-	unsigned int i;
+	struct wheel_level *l;
+	unsigned int i, slot;
 
 	might_sleep();
 	/* Files what is armed; what is not goes, and what was released is told. */
 	empty_queues(w);
 	list_del_init(&w->cursor);
 	sweep_list(w, &w->due, pending);
-	for (i = 0; i < w->level.slots; i++) {
-		unsigned int slot = (w->cur + i) & (w->level.slots - 1);
-
-		sweep_list(w, &w->level.buckets[slot].timeouts, pending);
-		cond_resched();
+	for (l = w->level; l < w->level + w->levels; l++) {
+		for (i = 0; i < w->slots; i++) {
+			slot = slot_of(w, (w->cur >> level_shift(w, l - w->level)) + i);
+			sweep_list(w, &l->buckets[slot].timeouts, pending);
+			cond_resched();
+		}
+		bitmap_zero(l->occupied, w->slots);
 	}
-	bitmap_zero(w->level.occupied, w->level.slots);
+	sweep_list(w, &w->falling, pending);
+	sweep_list(w, &w->far, pending);
+	sweep_list(w, &w->never, pending);
 	w->stage = STAGE_REST;
 	answer_survey(w);
 

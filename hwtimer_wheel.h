@@ -21,13 +21,14 @@
 #include "hwtimer_types.h"
 
 #define WHEEL_MAX_SLOTS		BIT(30)
+#define WHEEL_MAX_LEVELS	16
 /* The latest deadline; also the one that means "never". */
 #define WHEEL_FOREVER		((1ULL << 60) - 1)
 /* wheel_prepare_sleep(): sleep until somebody kicks. */
 #define WHEEL_IDLE		U64_MAX
 /* How long requests may wait for the worker while timeouts are being armed. */
 #define WHEEL_DRAIN_NS		(250 * 1000 * 1000ULL)
-/* How many buckets it looks ahead at before it sleeps for longer. */
+/* How many buckets of the top level it looks ahead at before it sleeps. */
 #define WHEEL_LOOKAHEAD		65536
 /* How many timeouts, or requests, one wheel_advance() may handle. */
 #define WHEEL_BUDGET		1024
@@ -52,11 +53,30 @@ enum wheel_state {
  *	when the worker runs already.
  * @expire: run the callback: call @fn on @t and look at @t no more. Called by
  *	wheel_advance(), for each expiry. @deadline is the one that was reached.
+ * @alloc: zeroed memory for another level, for kvfree(), or NULL. Called by
+ *	the worker, if the wheel grows.
  */
 struct wheel_ops {
 	void (*kick)(struct hwtimer_wheel *w);
 	void (*expire)(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		       hwtimer_fn_t fn, u64 deadline);
+	void *(*alloc)(struct hwtimer_wheel *w, size_t size);
+};
+
+/**
+ * struct wheel_shape - how a wheel is built; see struct hwtimer_wheel_params
+ * @tick_ns: ns per tick
+ * @slots: slots per level, to be rounded up
+ * @levels: levels to begin with; 0: 1
+ * @grow: add levels when a timeout needs them
+ * @cap: most timeouts that may be pending; 0: any number
+ */
+struct wheel_shape {
+	u64		tick_ns;
+	unsigned int	slots;
+	unsigned int	levels;
+	bool		grow;
+	unsigned long	cap;
 };
 
 /**
@@ -100,14 +120,12 @@ struct wheel_bucket {
 
 /**
  * struct wheel_level - one turn of buckets
- * @buckets: @slots of them
+ * @buckets: one per slot, and behind them, in the same memory, @occupied
  * @occupied: a bit per bucket: set if there may be something in it
- * @slots: a power of two
  */
 struct wheel_level {
 	struct wheel_bucket	*buckets;
 	unsigned long		*occupied;
-	unsigned int		slots;
 };
 
 /**
@@ -121,16 +139,19 @@ struct wheel_level {
  * @coalesced: requests that needed no push
  * @kicks: times that a producer woke the worker
  * @drained: requests that the worker took from the queues
- * @visits: timeouts that the worker looked at in a bucket
- * @refiled: timeouts that it filed anew, because they had been touched
+ * @visits: times that the worker looked at a timeout in a bucket
+ * @cascaded: timeouts filed anew because their slot came up, or the wheel grew
+ * @refiled: timeouts filed anew at a tick, because they had been touched or, for
+ *	want of memory for more levels, were of a later round
  * @ticks: ticks at which it had a bucket to look at
+ * @grow_failures: levels that could not be added for want of memory
  * @pending: armed - cancelled - expired - handed_back; exact when nothing is
  *	in flight, never less than what is pending
  */
 struct wheel_counts {
 	unsigned long armed, touched, cancelled, expired, handed_back;
 	unsigned long rejected, coalesced, kicks;
-	unsigned long drained, visits, refiled, ticks;
+	unsigned long drained, visits, cascaded, refiled, ticks, grow_failures;
 	unsigned long pending;
 };
 
@@ -142,6 +163,10 @@ struct wheel_survey;
  * @cap: most timeouts that may be pending; 0: any number. Constant
  * @ops: the driver's. Constant
  * @queues: one per CPU
+ * @slots: slots per level, a power of two. Constant
+ * @slot_bits: ilog2(@slots). Constant
+ * @max_levels: as many as @level may have in use. Constant; more than @levels
+ *	only in a wheel that grows
  * @state: enum wheel_state; only grows
  * @places: timeouts pending, if there is a cap
  * @ring_below: an arm for an earlier deadline kicks the worker. 0 while it
@@ -155,9 +180,17 @@ struct wheel_survey;
  * @callback_map: tells lockdep who holds what while callbacks run, and who waits
  *	for callbacks holding what
  * @level: the worker's, as all that follows
+ * @levels: how many are in use; others may read it
+ * @never: filed timeouts whose deadline is WHEEL_FOREVER
+ * @falling: filed timeouts of a slot that came up, to be filed anew
+ * @far: filed timeouts that wait for the wheel to grow
+ * @far_tick: the latest tick of those
+ * @may_grow: the wheel grows, is not full grown, and in this pass there was
+ *	memory
+ * @rounds: there may be timeouts of later rounds in the top level
  * @due: filed timeouts taken from the bucket of @now_tick to be settled
- * @cursor: where in the bucket of @now_tick the visit goes on; on no list
- *	while no visit is under way
+ * @cursor: with one level: where in the bucket of @now_tick the visit goes on; on
+ *	no list while no visit is under way
  * @pushed: requests taken from a queue, newest first
  * @taken: and turned round, oldest first
  * @let_go: released timeouts, to be called when nothing else is
@@ -167,14 +200,16 @@ struct wheel_survey;
  * @target: the last tick that this pass may settle
  * @visit_next: lower bound of what the visit leaves in the bucket
  * @stage: what wheel_advance() goes on with
- * @filed: timeouts filed in buckets and on @due
+ * @filed: timeouts filed in buckets and on the lists above
  * @armed_seen: sum of armed at the last wheel_prepare_sleep()
  * @expired: count, for wheel_count()
  * @handed_back: the same
  * @drained: the same
  * @visits: the same
+ * @cascaded: the same
  * @refiled: the same
  * @ticks: the same
+ * @grow_failures: the same
  */
 struct hwtimer_wheel {
 	/* read by producers */
@@ -182,6 +217,9 @@ struct hwtimer_wheel {
 	unsigned long		cap;
 	const struct wheel_ops	*ops;
 	struct wheel_queue __percpu *queues;
+	unsigned int		slots;
+	unsigned int		slot_bits;
+	unsigned int		max_levels;
 	int			state;
 
 	/* written by producers */
@@ -197,7 +235,14 @@ struct hwtimer_wheel {
 	struct lockdep_map	callback_map;
 
 	/* the worker's own */
-	struct wheel_level	level ____cacheline_aligned;
+	struct wheel_level	level[WHEEL_MAX_LEVELS] ____cacheline_aligned;
+	unsigned int		levels;
+	struct list_head	never;
+	struct list_head	falling;
+	struct list_head	far;
+	u64			far_tick;
+	bool			may_grow;
+	bool			rounds;
 	struct list_head	due;
 	struct list_head	cursor;
 	struct llist_node	*pushed;
@@ -215,13 +260,15 @@ struct hwtimer_wheel {
 	unsigned long		handed_back;
 	unsigned long		drained;
 	unsigned long		visits;
+	unsigned long		cascaded;
 	unsigned long		refiled;
 	unsigned long		ticks;
+	unsigned long		grow_failures;
 };
 
 /* Making and ending; process context. */
-int wheel_init(struct hwtimer_wheel *w, u64 tick_ns, unsigned int slots,
-	       unsigned long cap, const struct wheel_ops *ops, gfp_t gfp);
+int wheel_init(struct hwtimer_wheel *w, const struct wheel_shape *shape,
+	       const struct wheel_ops *ops, gfp_t gfp);
 void wheel_free(struct hwtimer_wheel *w);
 int wheel_start(struct hwtimer_wheel *w);
 bool wheel_shutdown(struct hwtimer_wheel *w);
@@ -248,7 +295,7 @@ void wheel_drain_all(struct hwtimer_wheel *w);
 
 /* Whoever looks; process context. */
 void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c);
-int wheel_occupancy(struct hwtimer_wheel *w, unsigned int first,
-		    unsigned int n, unsigned int *filed);
+int wheel_occupancy(struct hwtimer_wheel *w, unsigned int level,
+		    unsigned int first, unsigned int n, unsigned int *filed);
 
 #endif /* HWTIMER_WHEEL_H */

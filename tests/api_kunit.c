@@ -1108,7 +1108,7 @@ static const struct create_param {
 			      .slots = HWTIMER_MAX_SLOTS + 1 }, -EINVAL },
 	{ "most slots", { .name = "w", .tick_ns = 1, .slots = HWTIMER_MAX_SLOTS }, -ENOMEM },
 	{ "accounted", { GOOD, .flags = HWTIMER_WHEEL_ACCOUNT } },
-	{ "unknown flag", { GOOD, .flags = 2 }, -EINVAL },
+	{ "unknown flag", { GOOD, .flags = 1U << 8 }, -EINVAL },
 	{ "unknown high flag", { GOOD, .flags = 1U << 31 }, -EINVAL },
 	{ "nice -20", { GOOD, .nice = -20 } },
 	{ "nice 19", { GOOD, .nice = 19 } },

@@ -25,6 +25,9 @@ static ulong seed;
 module_param(seed, ulong, 0444);
 MODULE_PARM_DESC(seed, "of the randomised suite; 0: another one each time (default 0)");
 
+/* The one in use. */
+static u64 chaos_seed;
+
 #define HOUR		(3600ULL * NSEC_PER_SEC)
 
 /* What a case gets to begin with. */
@@ -40,8 +43,55 @@ struct rig {
 	u64			now;
 	unsigned int		fired;
 	unsigned int		kicks;
+	unsigned int		allocs;
+	bool			no_memory;
+	/* if not 0: of so many tries one finds memory */
+	unsigned int		one_in;
 	void			*bulk;
 };
+
+/* What wheels are made of; set for each suite. */
+static unsigned int levels = 1;
+static bool grows;
+
+static int one_level(struct kunit_suite *suite)
+{
+	levels = 1;
+	grows = false;
+	return 0;
+}
+
+static int four_levels(struct kunit_suite *suite)
+{
+	levels = 4;
+	grows = false;
+	return 0;
+}
+
+static int growing(struct kunit_suite *suite)
+{
+	levels = 1;
+	grows = true;
+	return 0;
+}
+
+/* A suite of the same cases for each of these; KUnit writes into the cases. */
+#define SUITE(suite, with, title, ...)					\
+	static struct kunit_case suite##_cases[] = { __VA_ARGS__, {} };	\
+	static struct kunit_suite suite##_suite = {			\
+		.name		= "hwtimer_wheel_" title,		\
+		.suite_init	= with,					\
+		.init		= rig_init,				\
+		.exit		= rig_exit,				\
+		.test_cases	= suite##_cases,			\
+	}
+#define SUITES(suite, ...)						\
+	SUITE(suite, one_level, #suite, __VA_ARGS__);			\
+	SUITE(suite##_4, four_levels, #suite "_4", __VA_ARGS__);	\
+	SUITE(suite##_grow, growing, #suite "_grow", __VA_ARGS__)
+
+static int rig_init(struct kunit *test);
+static void rig_exit(struct kunit *test);
 
 /* A timeout that takes notes. */
 struct probe {
@@ -76,21 +126,52 @@ static void rig_expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 	fn(t);
 }
 
+static void *rig_alloc(struct hwtimer_wheel *w, size_t size)
+{
+	struct rig *rig = container_of(w, struct rig, wheel);
+
+	rig->allocs++;
+	if (rig->no_memory || (rig->one_in && rig->allocs % rig->one_in))
+		return NULL;
+	return kvzalloc(size, GFP_KERNEL);
+}
+
 static const struct wheel_ops rig_ops = {
 	.kick	= rig_kick,
 	.expire	= rig_expire,
+	.alloc	= rig_alloc,
 };
 
-static void rig_make(struct rig *rig, u64 tick_ns, unsigned int slots,
-		     unsigned long cap)
+static void rig_shape(struct rig *rig, const struct wheel_shape *shape)
 {
-	KUNIT_ASSERT_EQ(rig->test, 0, wheel_init(&rig->wheel, tick_ns, slots, cap,
-						 &rig_ops, GFP_KERNEL));
+	KUNIT_ASSERT_EQ(rig->test, 0, wheel_init(&rig->wheel, shape, &rig_ops, GFP_KERNEL));
 	rig->made = true;
 	rig->stopped = false;
 	rig->now = 0;
 	rig->fired = 0;
 	rig->kicks = 0;
+	rig->allocs = 0;
+	rig->no_memory = false;
+	rig->one_in = 0;
+}
+
+/* In the levels that the suite is about, as far as there can be so many. */
+static void rig_make(struct rig *rig, u64 tick_ns, unsigned int slots,
+		     unsigned long cap)
+{
+	struct wheel_shape shape = {
+		.tick_ns = tick_ns, .slots = slots, .cap = cap,
+		.levels = slots > 1 ? levels : 1, .grow = slots > 1 && grows,
+	};
+	u64 width = tick_ns;
+	unsigned int n;
+
+	for (n = 1; n < shape.levels; n++) {
+		width *= roundup_pow_of_two(slots);
+		if (width > div64_u64(WHEEL_FOREVER, roundup_pow_of_two(slots)))
+			shape.levels = n;
+	}
+	rig_shape(rig, &shape);
 }
 
 /* Returns how many timeouts came back. */
@@ -169,6 +250,12 @@ static void advance_to(struct rig *rig, u64 now)
 		;
 }
 
+/* Later rounds share the buckets of the one level there is. */
+static bool has_rounds(const struct rig *rig)
+{
+	return rig->wheel.max_levels == 1;
+}
+
 static void to_tick(struct rig *rig, u64 tick)
 {
 	advance_to(rig, tick * rig->wheel.tick_ns);
@@ -223,6 +310,10 @@ static void probe_fired(struct hwtimer_timeout *t)
 	p->tick = p->rig->wheel.now_tick;
 	if (p->then)
 		p->then(p);
+}
+
+static void no_fn(struct hwtimer_timeout *t)
+{
 }
 
 static void probe_released(struct hwtimer_timeout *t)
@@ -515,7 +606,10 @@ static void crowded_bucket(struct kunit *test)
 	/* Each visit was for something that was due. */
 	c = counts(rig);
 	KUNIT_EXPECT_EQ(test, 6UL, c.ticks);
-	KUNIT_EXPECT_EQ(test, 8UL + 7 + 5 + 4 + 3 + 2, c.visits);
+	if (has_rounds(rig))
+		KUNIT_EXPECT_EQ(test, 8UL + 7 + 5 + 4 + 3 + 2, c.visits);
+	else
+		KUNIT_EXPECT_LE(test, c.visits, 8UL * rig->wheel.levels);
 	KUNIT_EXPECT_EQ(test, 0UL, c.refiled);
 }
 
@@ -534,7 +628,7 @@ static void clock_backwards(struct kunit *test)
 	expect_fired(p, 1, 11);
 }
 
-static struct kunit_case time_cases[] = {
+SUITES(time,
 	KUNIT_CASE(boundaries),
 	KUNIT_CASE(past),
 	KUNIT_CASE(at_once),
@@ -543,16 +637,7 @@ static struct kunit_case time_cases[] = {
 	KUNIT_CASE(old_age),
 	KUNIT_CASE(rounds),
 	KUNIT_CASE(crowded_bucket),
-	KUNIT_CASE(clock_backwards),
-	{}
-};
-
-static struct kunit_suite time_suite = {
-	.name		= "hwtimer_wheel_time",
-	.init		= rig_init,
-	.exit		= rig_exit,
-	.test_cases	= time_cases,
-};
+	KUNIT_CASE(clock_backwards));
 
 /* Suite hwtimer_wheel_arm: each arming ends once, and who ended it is told. */
 
@@ -818,10 +903,10 @@ static void requests(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).drained);
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).refiled);
 
-	/* to a later round of its own bucket: stays where it is */
+	/* to a later round of its own bucket: stays where it is, if there are rounds */
 	touch_tick(&p[0], 10 + SLOTS);
 	step_to_tick(rig, 9 + SLOTS);
-	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).refiled);
+	KUNIT_EXPECT_EQ(test, has_rounds(rig) ? 1UL : 2UL, counts(rig).refiled);
 	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).drained);
 	expect_fired(&p[0], 0, 0);
 	to_tick(rig, 10 + SLOTS);
@@ -886,11 +971,11 @@ static void detach_last(struct kunit *test)
 
 	arm_tick(&p[0], 5);
 	to_tick(rig, 1);
-	KUNIT_EXPECT_TRUE(test, test_bit(5, rig->wheel.level.occupied));
+	KUNIT_EXPECT_TRUE(test, test_bit(5, rig->wheel.level[0].occupied));
 	wheel_cancel(&p[0].t);
 	wheel_detach(&p[0].t);
 	to_tick(rig, 2);
-	KUNIT_EXPECT_FALSE(test, test_bit(5, rig->wheel.level.occupied));
+	KUNIT_EXPECT_FALSE(test, test_bit(5, rig->wheel.level[0].occupied));
 	arm_tick(&p[1], 5 + 3 * SLOTS);
 	step_to_tick(rig, 4 + 3 * SLOTS);
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).ticks);
@@ -1003,7 +1088,7 @@ static void release_stopped(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, rig->fired);
 }
 
-static struct kunit_case arm_cases[] = {
+SUITES(arm,
 	KUNIT_CASE(arm_returns),
 	KUNIT_CASE(cancel_tells),
 	KUNIT_CASE(cancel_rearm),
@@ -1017,16 +1102,7 @@ static struct kunit_case arm_cases[] = {
 	KUNIT_CASE(detach_last),
 	KUNIT_CASE(kill),
 	KUNIT_CASE(release),
-	KUNIT_CASE(release_stopped),
-	{}
-};
-
-static struct kunit_suite arm_suite = {
-	.name		= "hwtimer_wheel_arm",
-	.init		= rig_init,
-	.exit		= rig_exit,
-	.test_cases	= arm_cases,
-};
+	KUNIT_CASE(release_stopped));
 
 /* Suite hwtimer_wheel_callback: what callbacks may do. */
 
@@ -1432,7 +1508,7 @@ static void drop_others(struct kunit *test)
 	}
 }
 
-static struct kunit_case callback_cases[] = {
+SUITES(callback,
 	KUNIT_CASE(rearm_at_once),
 	KUNIT_CASE(rearm_and_drain),
 	KUNIT_CASE(rearm_later),
@@ -1444,16 +1520,7 @@ static struct kunit_case callback_cases[] = {
 	KUNIT_CASE(release_self),
 	KUNIT_CASE(release_other),
 	KUNIT_CASE(release_self_and_drain),
-	KUNIT_CASE(drop_others),
-	{}
-};
-
-static struct kunit_suite callback_suite = {
-	.name		= "hwtimer_wheel_callback",
-	.init		= rig_init,
-	.exit		= rig_exit,
-	.test_cases	= callback_cases,
-};
+	KUNIT_CASE(drop_others));
 
 /* Suite hwtimer_wheel_order: for one tick, in the order of arming. */
 
@@ -1555,20 +1622,11 @@ static void order_of_rearmed(struct kunit *test)
 	expect_in_order(rig, p, 3);
 }
 
-static struct kunit_case order_cases[] = {
+SUITES(order,
 	KUNIT_CASE(order_at_each_span),
 	KUNIT_CASE(order_across_rounds),
 	KUNIT_CASE(order_of_touched),
-	KUNIT_CASE(order_of_rearmed),
-	{}
-};
-
-static struct kunit_suite order_suite = {
-	.name		= "hwtimer_wheel_order",
-	.init		= rig_init,
-	.exit		= rig_exit,
-	.test_cases	= order_cases,
-};
+	KUNIT_CASE(order_of_rearmed));
 
 /* Suite hwtimer_wheel_sleep: when the worker sleeps, and who wakes it. */
 
@@ -1959,7 +2017,7 @@ static void held_up_idle(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, WHEEL_IDLE, sleep_until(rig));
 }
 
-static struct kunit_case sleep_cases[] = {
+SUITES(sleep,
 	KUNIT_CASE(first_arm_kicks),
 	KUNIT_CASE(first_arm_kicks_early),
 	KUNIT_CASE(states),
@@ -1973,16 +2031,7 @@ static struct kunit_case sleep_cases[] = {
 	KUNIT_CASE(far_wakes),
 	KUNIT_CASE(request_in_time),
 	KUNIT_CASE(held_up_before_push),
-	KUNIT_CASE(held_up_idle),
-	{}
-};
-
-static struct kunit_suite sleep_suite = {
-	.name		= "hwtimer_wheel_sleep",
-	.init		= rig_init,
-	.exit		= rig_exit,
-	.test_cases	= sleep_cases,
-};
+	KUNIT_CASE(held_up_idle));
 
 /* Suite hwtimer_wheel_stop: what a stop hands back. */
 
@@ -2011,8 +2060,8 @@ static void expect_back(struct rig *rig, struct probe *p, unsigned int n,
 	}
 	KUNIT_EXPECT_EQ(rig->test, 0UL, counts(rig).pending);
 	KUNIT_EXPECT_EQ(rig->test, 0UL, rig->wheel.filed);
-	KUNIT_EXPECT_EQ(rig->test, rig->wheel.level.slots,
-			find_first_bit(rig->wheel.level.occupied, rig->wheel.level.slots));
+	KUNIT_EXPECT_EQ(rig->test, rig->wheel.slots,
+			find_first_bit(rig->wheel.level[0].occupied, rig->wheel.slots));
 }
 
 static void hands_back(struct kunit *test)
@@ -2093,7 +2142,7 @@ static void hands_back_midway(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 20UL - rig->fired, counts(rig).handed_back);
 	}
 	KUNIT_EXPECT_EQ(test, 12, rig->fired);
-	KUNIT_EXPECT_GE(test, steps, 12 + 16 + 4);
+	KUNIT_EXPECT_GE(test, steps, 12 + 4 + (has_rounds(rig) ? 16 : 4));
 }
 
 static void hands_back_nothing(struct kunit *test)
@@ -2184,21 +2233,12 @@ static void release_while_stopping(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, 1, p[i].released, "%u", i);
 }
 
-static struct kunit_case stop_cases[] = {
+SUITES(stop,
 	KUNIT_CASE(hands_back),
 	KUNIT_CASE(hands_back_midway),
 	KUNIT_CASE(hands_back_nothing),
 	KUNIT_CASE(detach_while_stopping),
-	KUNIT_CASE(release_while_stopping),
-	{}
-};
-
-static struct kunit_suite stop_suite = {
-	.name		= "hwtimer_wheel_stop",
-	.init		= rig_init,
-	.exit		= rig_exit,
-	.test_cases	= stop_cases,
-};
+	KUNIT_CASE(release_while_stopping));
 
 /* Suite hwtimer_wheel_cap: the cap is exact. */
 
@@ -2318,20 +2358,11 @@ static void cap_stop(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).rejected);
 }
 
-static struct kunit_case cap_cases[] = {
+SUITES(cap,
 	KUNIT_CASE(cap),
 	KUNIT_CASE(cap_release),
 	KUNIT_CASE(cap_in_callback),
-	KUNIT_CASE(cap_stop),
-	{}
-};
-
-static struct kunit_suite cap_suite = {
-	.name		= "hwtimer_wheel_cap",
-	.init		= rig_init,
-	.exit		= rig_exit,
-	.test_cases	= cap_cases,
-};
+	KUNIT_CASE(cap_stop));
 
 /* Suite hwtimer_wheel_late: the worker comes late, or has much to do at once. */
 
@@ -2362,8 +2393,8 @@ static void catch_up(struct kunit *test)
 static void catch_up_round(struct kunit *test)
 {
 	struct rig *rig = test->priv;
+	u64 from, by, ticks;
 	struct probe *p;
-	u64 from, by;
 	unsigned int i;
 
 	for (from = 0; from < SLOTS; from += 5) {
@@ -2377,17 +2408,21 @@ static void catch_up_round(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, (unsigned int)by, rig->fired);
 			for (i = 0; i < by; i++)
 				KUNIT_EXPECT_EQ(test, 1, p[i].fired);
-			if (by <= SLOTS)
+			if (by <= SLOTS || !has_rounds(rig))
 				expect_in_order(rig, p, by);
-			/* each bucket once */
-			KUNIT_EXPECT_EQ(test, min_t(u64, by, SLOTS), (u64)counts(rig).ticks);
+			/* each bucket once; with more levels, each tick */
+			ticks = has_rounds(rig) ? min_t(u64, by, SLOTS) : by;
+			KUNIT_EXPECT_EQ(test, ticks, (u64)counts(rig).ticks);
 			step_to_tick(rig, from + 3 * SLOTS - 1);
 			KUNIT_EXPECT_EQ(test, 3U * SLOTS - 1, rig->fired);
 		}
 	}
 }
 
-/* Many rounds: each bucket once, what is due fires and nothing else does. */
+/*
+ * Many rounds: each bucket once, what is due fires and nothing else does. With more
+ * levels there are no rounds to jump over: each tick, in order.
+ */
 static void jump(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -2406,9 +2441,17 @@ static void jump(struct kunit *test)
 		after = counts(rig);
 		for (i = 0; i < 400; i++)
 			KUNIT_EXPECT_EQ(test, 4 + 3 * i <= target, p[i].fired);
-		KUNIT_EXPECT_LE(test, after.ticks - before.ticks, (unsigned long)SLOTS);
-		/* looked at once each */
-		KUNIT_EXPECT_LE(test, after.visits - before.visits, before.pending);
+		if (has_rounds(rig)) {
+			KUNIT_EXPECT_LE(test, after.ticks - before.ticks, (unsigned long)SLOTS);
+			/* looked at once each */
+			KUNIT_EXPECT_LE(test, after.visits - before.visits, before.pending);
+		}
+	}
+	if (!has_rounds(rig)) {
+		expect_in_order(rig, p, 400);
+		/* once per level, and once more when the wheel grew */
+		KUNIT_EXPECT_LE(test, counts(rig).visits,
+				400UL * (rig->wheel.levels + 1));
 	}
 	KUNIT_EXPECT_EQ(test, 400, rig->fired);
 	KUNIT_EXPECT_EQ(test, 0UL, rig->wheel.filed);
@@ -2547,23 +2590,454 @@ static void budgets(struct kunit *test)
 	}
 }
 
-static struct kunit_case late_cases[] = {
+SUITES(late,
 	KUNIT_CASE(catch_up),
 	KUNIT_CASE(catch_up_round),
 	KUNIT_CASE(jump),
 	KUNIT_CASE(jump_touched),
 	KUNIT_CASE(burst),
 	KUNIT_CASE(burst_changed),
-	KUNIT_CASE(budgets),
-	{}
+	KUNIT_CASE(budgets));
+
+/*
+ * Suite hwtimer_wheel_levels: how often a timeout is looked at, and how a wheel
+ * grows. The other suites show that all else holds with any levels.
+ */
+
+#define DAY		(24 * HOUR)
+
+static void shape_of(struct rig *rig, u64 tick_ns, unsigned int slots,
+		     unsigned int n, bool grow)
+{
+	const struct wheel_shape shape = {
+		.tick_ns = tick_ns, .slots = slots, .levels = n, .grow = grow,
+	};
+
+	rig_end(rig);
+	rig_shape(rig, &shape);
+}
+
+static const struct {
+	const char	*name;
+	u64		ns;
+} spans[] = {
+	{ "1 ms", NSEC_PER_MSEC }, { "10 ms", 10 * NSEC_PER_MSEC },
+	{ "100 ms", 100 * NSEC_PER_MSEC }, { "1 s", NSEC_PER_SEC },
+	{ "10 s", 10 * NSEC_PER_SEC }, { "1 min", 60 * NSEC_PER_SEC },
+	{ "10 min", 600 * NSEC_PER_SEC }, { "1 h", HOUR }, { "1 day", DAY },
+	{ "10 days", 10 * DAY }, { "30 days", 30 * DAY }, { "1 year", 365 * DAY },
 };
 
-static struct kunit_suite late_suite = {
-	.name		= "hwtimer_wheel_late",
-	.init		= rig_init,
-	.exit		= rig_exit,
-	.test_cases	= late_cases,
+static const struct {
+	unsigned int	levels;
+	bool		grow;
+} kinds[] = { { 1, false }, { 4, false }, { 1, true } };
+
+/* One that is due in each round, at the slot of another that is far away. */
+static void next_round(struct probe *p)
+{
+	p->deadline += (u64)p->rig->wheel.slots * p->rig->wheel.tick_ns;
+	if (p->deadline < p->other->deadline)
+		arm(p, p->deadline);
+}
+
+/*
+ * How often one timeout is looked at in its life. With rounds, another one makes its
+ * bucket be looked through in each; with levels, all the slots come up one after
+ * the other, as far as 100000 steps go.
+ */
+static unsigned long life(struct rig *rig, u64 span)
+{
+	u64 tick_ns = rig->wheel.tick_ns, round = tick_ns * rig->wheel.slots, rest;
+	u64 step = max(div_u64(span, 100000), tick_ns);
+	struct probe *p = probes(rig, 2);
+	unsigned long n;
+
+	p[0].deadline = span;
+	arm(&p[0], span);
+	if (has_rounds(rig)) {
+		step = round;
+		div64_u64_rem(span, round, &rest);
+		rig->now = rest;
+		p[1].then = next_round;
+		p[1].other = &p[0];
+		p[1].deadline = rest;
+		if (rest && rest < span)
+			arm(&p[1], rest);
+		else
+			next_round(&p[1]);
+	}
+	for (n = 0; rig->now < span; n++) {
+		advance_to(rig, rig->now);
+		KUNIT_EXPECT_EQ(rig->test, 0, p[0].fired);
+		rig->now = min(rig->now + step, span);
+		if (!(n % 65536))
+			cond_resched();
+	}
+	advance_to(rig, span);
+	expect_fired(&p[0], 1, div64_u64(span, tick_ns));
+	return counts(rig).visits - p[1].fired;
+}
+
+/* The table of README. */
+static void visits_per_life(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	char n[ARRAY_SIZE(kinds)][16];
+	unsigned int i, k;
+	unsigned long v;
+
+	kunit_info(test, "visits in the life of a timeout, tick 1 ms, 512 slots\n");
+	kunit_info(test, "%-8s %10s %10s %10s\n", "span", "1 level", "4 levels", "growing");
+	for (i = 0; i < ARRAY_SIZE(spans); i++) {
+		for (k = 0; k < ARRAY_SIZE(kinds); k++) {
+			strscpy(n[k], "-", sizeof(n[k]));
+			/* 61 million rounds take too long where all is checked */
+			if (!k && spans[i].ns > DAY && IS_ENABLED(CONFIG_KASAN))
+				continue;
+			shape_of(rig, NSEC_PER_MSEC, 512, kinds[k].levels, kinds[k].grow);
+			v = life(rig, spans[i].ns);
+			snprintf(n[k], sizeof(n[k]), "%lu", v);
+			if (k)
+				KUNIT_EXPECT_LE(test, v, rig->wheel.levels + 2UL);
+			else
+				KUNIT_EXPECT_EQ(test, v, (unsigned long)
+						DIV_ROUND_UP_ULL(spans[i].ns,
+								 512 * NSEC_PER_MSEC));
+		}
+		kunit_info(test, "%-8s %10s %10s %10s\n", spans[i].name, n[0], n[1], n[2]);
+	}
+}
+
+#define MANY		1000000U
+
+/* A million far ones: nothing to do at a tick, and little in all of their lives. */
+static void far_million(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct hwtimer_timeout *t;
+	struct wheel_counts c;
+	unsigned int i, k;
+	u64 until;
+
+	for (k = 1; k < ARRAY_SIZE(kinds); k++) {
+		shape_of(rig, NSEC_PER_MSEC, 512, kinds[k].levels, kinds[k].grow);
+		t = kvcalloc(MANY + 1, sizeof(*t), GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, t);
+		rig->bulk = t;
+		for (i = 0; i < MANY; i++) {
+			wheel_timeout_init(&t[i], &rig->wheel, no_fn);
+			/* each 2592 ms from the second hour on; one is a ms off */
+			wheel_arm(&t[i], HOUR + i * 2592ULL * NSEC_PER_MSEC + i % 2);
+		}
+		advance_to(rig, 0);
+		c = counts(rig);
+		KUNIT_EXPECT_EQ(test, (unsigned long)MANY, c.drained);
+		KUNIT_EXPECT_LE(test, c.visits, (unsigned long)MANY);
+
+		/* The worker sleeps over it all, or is woken at each tick. */
+		KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
+		wheel_awake(&rig->wheel);
+		advance_to(rig, WHEEL_DRAIN_NS);
+		until = sleep_until(rig);
+		wheel_awake(&rig->wheel);
+		KUNIT_EXPECT_EQ(test, HOUR, until);
+		c = counts(rig);
+		for (i = 251; i <= 60000; i++)
+			to_tick(rig, i);
+		/* a minute of ticks: what fell into the level below */
+		kunit_info(test, "%s: %lu visits in 60000 ticks, a million pending\n",
+			   kinds[k].grow ? "growing" : "4 levels",
+			   counts(rig).visits - c.visits);
+		KUNIT_EXPECT_LE(test, counts(rig).visits - c.visits, MANY / 1000UL);
+		KUNIT_EXPECT_EQ(test, 0UL, counts(rig).ticks);
+
+		drive(rig, NULL, 31 * DAY);
+		c = counts(rig);
+		KUNIT_EXPECT_EQ(test, (unsigned long)MANY, c.expired);
+		KUNIT_EXPECT_LE(test, c.visits, MANY * (rig->wheel.levels + 1UL));
+		kunit_info(test, "%s: %lu visits in all\n",
+			   kinds[k].grow ? "growing" : "4 levels", c.visits);
+	}
+}
+
+/* A level comes when the first timeout needs it, and not before. */
+static void grow(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	shape_of(rig, TICK, SLOTS, 1, true);
+	p = probes(rig, 6);
+	to_tick(rig, 4);
+	/* cur is 5: the last one within a round, over the end of the turn */
+	arm_tick(&p[0], 5 + SLOTS - 1);
+	to_tick(rig, 4);
+	KUNIT_EXPECT_EQ(test, 1, rig->wheel.levels);
+	KUNIT_EXPECT_EQ(test, 0, rig->allocs);
+	arm_tick(&p[1], 5 + SLOTS);
+	to_tick(rig, 4);
+	KUNIT_EXPECT_EQ(test, 2, rig->wheel.levels);
+	KUNIT_EXPECT_EQ(test, 1, rig->allocs);
+	/* the last of the round of two levels: its slot is 16 wide */
+	arm_tick(&p[2], SLOTS * SLOTS - 1);
+	arm_tick(&p[3], SLOTS * SLOTS + 15);
+	to_tick(rig, 4);
+	KUNIT_EXPECT_EQ(test, 3, rig->wheel.levels);
+	/* two at once */
+	arm_tick(&p[4], 1ULL << 18);
+	to_tick(rig, 4);
+	KUNIT_EXPECT_EQ(test, 5, rig->wheel.levels);
+	KUNIT_EXPECT_EQ(test, 4, rig->allocs);
+	/* as touched as armed */
+	touch_tick(&p[4], 1ULL << 24);
+	drive(rig, NULL, (u64)TICK << 18);
+	KUNIT_EXPECT_EQ(test, 7, rig->wheel.levels);
+	expect_fired(&p[4], 0, 0);
+	/* what never comes needs none */
+	arm(&p[5], WHEEL_FOREVER);
+	drive(rig, NULL, (u64)TICK << 25);
+	KUNIT_EXPECT_EQ(test, 7, rig->wheel.levels);
+	expect_fired(&p[0], 1, 5 + SLOTS - 1);
+	expect_fired(&p[1], 1, 5 + SLOTS);
+	expect_fired(&p[2], 1, SLOTS * SLOTS - 1);
+	expect_fired(&p[3], 1, SLOTS * SLOTS + 15);
+	expect_fired(&p[4], 1, 1ULL << 24);
+	expect_fired(&p[5], 0, 0);
+	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).grow_failures);
+}
+
+/* No memory: rounds have to do. There is some again: all go where they belong. */
+static void grow_fails(struct kunit *test)
+{
+	static const u64 ticks[] = { 3, 40, 500, 40, 9000, 500, 16, 17, 18, 500 };
+	struct rig *rig = test->priv;
+	struct wheel_counts c;
+	struct probe *p;
+	unsigned int i;
+
+	shape_of(rig, TICK, SLOTS, 1, true);
+	p = probes(rig, 20);
+	rig->no_memory = true;
+	for (i = 0; i < 10; i++)
+		arm_tick(&p[i], ticks[i]);
+	to_tick(rig, 0);
+	KUNIT_EXPECT_EQ(test, 1, rig->wheel.levels);
+	/* tried, and counted, once in a pass */
+	KUNIT_EXPECT_EQ(test, 1, rig->allocs);
+	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).grow_failures);
+	KUNIT_EXPECT_EQ(test, 10UL, counts(rig).pending);
+	step_to_tick(rig, 20);
+	for (i = 0; i < 10; i++)
+		KUNIT_EXPECT_EQ(test, ticks[i] <= 20, p[i].fired);
+	/* until here nobody needed another level */
+	rig->no_memory = false;
+	for (i = 10; i < 20; i++)
+		arm_tick(&p[i], i % 2 ? 500 : 40);
+	to_tick(rig, 20);
+	KUNIT_EXPECT_GT(test, rig->wheel.levels, 1);
+	KUNIT_EXPECT_FALSE(test, rig->wheel.rounds);
+	c = counts(rig);
+	drive(rig, NULL, 10000 * TICK);
+	for (i = 0; i < 10; i++)
+		expect_fired(&p[i], 1, ticks[i]);
+	/* in the order of arming, before the level came and after */
+	KUNIT_EXPECT_LT(test, p[1].rank, p[3].rank);
+	KUNIT_EXPECT_LT(test, p[2].rank, p[5].rank);
+	KUNIT_EXPECT_LT(test, p[5].rank, p[9].rank);
+	KUNIT_EXPECT_LT(test, p[3].rank, p[10].rank);
+	KUNIT_EXPECT_LT(test, p[9].rank, p[11].rank);
+	for (i = 12; i < 20; i++)
+		KUNIT_EXPECT_LT(test, p[i - 2].rank, p[i].rank);
+	KUNIT_EXPECT_EQ(test, 20, rig->fired);
+	KUNIT_EXPECT_LE(test, counts(rig).visits - c.visits, 20UL * 4);
+}
+
+static void arm_far_and_drain(struct probe *p)
+{
+	struct rig *rig = p->rig;
+
+	/* as somebody does who waits inside a callback */
+	arm_tick(p->other, 1000);
+	wheel_drain_all(&rig->wheel);
+	KUNIT_EXPECT_EQ(rig->test, 1, rig->wheel.levels);
+	KUNIT_EXPECT_TRUE(rig->test, wheel_pending(&p->other->t));
+}
+
+/* The drain of a callback cannot grow the wheel; the pass does. */
+static void grow_in_callback(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	shape_of(rig, TICK, SLOTS, 1, true);
+	p = probes(rig, 3);
+	p[0].then = arm_far_and_drain;
+	p[0].other = &p[1];
+	arm_tick(&p[0], 5);
+	arm_tick(&p[2], 5);
+	to_tick(rig, 5);
+	KUNIT_EXPECT_EQ(test, 2, rig->fired);
+	KUNIT_EXPECT_EQ(test, 3, rig->wheel.levels);
+	KUNIT_EXPECT_TRUE(test, list_empty(&rig->wheel.far));
+	drive(rig, &p[1], DAY);
+	expect_fired(&p[1], 1, 1000);
+}
+
+/* A cancelled one falls no further, and one that was released is told of at once. */
+static void falling_ends(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	shape_of(rig, TICK, SLOTS, 4, false);
+	p = probes(rig, 3);
+	arm_tick(&p[0], 1000);
+	arm_tick(&p[1], 1000);
+	arm_tick(&p[2], 1001);
+	to_tick(rig, 1);
+	wheel_cancel(&p[0].t);
+	wheel_release(&p[1].t, probe_released);
+	to_tick(rig, 2);
+	KUNIT_EXPECT_EQ(test, 1, p[1].released);
+	KUNIT_EXPECT_TRUE(test, wheel_holds(&p[0].t));
+	to_tick(rig, 768);
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[0].t));
+	KUNIT_EXPECT_EQ(test, 1UL, rig->wheel.filed);
+	to_tick(rig, 1001);
+	expect_fired(&p[2], 1, 1001);
+	KUNIT_EXPECT_EQ(test, 1, rig->fired);
+}
+
+#define SOAK_PROBES	256
+#define SOAK_YEARS	12
+
+/* One of the soak's, and what it has to do. */
+static void soak_fired(struct probe *p)
+{
+	struct rig *rig = p->rig;
+	u64 due = div64_u64(p->deadline + rig->wheel.tick_ns - 1, rig->wheel.tick_ns);
+
+	/* The clock moves from event to event: never early, and never late. */
+	if (p->tick != due)
+		KUNIT_FAIL(rig->test, "due at tick %llu, fired at %llu", due, p->tick);
+	p->ret = 0;
+}
+
+/* From a tick to a year, each order of magnitude alike. */
+static u64 soak_delay(struct rnd_state *rnd)
+{
+	u64 delay = 1 + prandom_u32_state(rnd);
+
+	delay = delay << 23 | prandom_u32_state(rnd) >> 9;
+	return NSEC_PER_MSEC + (delay >> prandom_u32_state(rnd) % 36);
+}
+
+/* What the soak did, to be compared with what the wheel says. */
+struct soak {
+	struct rig		*rig;
+	struct probe		*p;
+	struct rnd_state	rnd;
+	unsigned long		armed;
+	unsigned long		touched;
+	unsigned long		cancelled;
+	unsigned long		operations;
 };
+
+static void soak_operate(struct soak *s)
+{
+	struct probe *p = &s->p[prandom_u32_state(&s->rnd) % SOAK_PROBES];
+	u64 deadline = s->rig->now + soak_delay(&s->rnd);
+	bool was = wheel_pending(&p->t);
+	int ret, want;
+
+	s->operations++;
+	p->then = soak_fired;
+	switch (prandom_u32_state(&s->rnd) % 8) {
+	case 0 ... 3:
+		ret = arm(p, deadline);
+		want = was;
+		s->armed += !was;
+		s->touched += was;
+		p->deadline = deadline;
+		break;
+	case 4 ... 6:
+		ret = wheel_touch(&p->t, deadline);
+		want = was ? 0 : -ENOENT;
+		s->touched += was;
+		if (was)
+			p->deadline = deadline;
+		break;
+	default:
+		ret = wheel_cancel(&p->t);
+		want = was;
+		s->cancelled += was;
+	}
+	KUNIT_EXPECT_EQ(s->rig->test, want, ret);
+}
+
+/*
+ * Years of a wheel, driven as the kthread does it. The books: every arming that the
+ * test made ended as the wheel says, and in one way.
+ */
+static void soak(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct list_head pending;
+	struct wheel_counts c;
+	struct soak s;
+	unsigned int k, i;
+	u64 until, next;
+
+	for (k = 0; k < ARRAY_SIZE(kinds); k++) {
+		shape_of(rig, NSEC_PER_MSEC, 512, kinds[k].levels, kinds[k].grow);
+		memset(&s, 0, sizeof(s));
+		s.rig = rig;
+		s.p = probes(rig, SOAK_PROBES);
+		prandom_seed_state(&s.rnd, chaos_seed + k);
+		next = 0;
+		while (rig->now < SOAK_YEARS * 365 * DAY) {
+			/* Some at a time, then none for up to some days. */
+			if (rig->now >= next) {
+				for (i = prandom_u32_state(&s.rnd) % 16; i; i--)
+					soak_operate(&s);
+				next = rig->now + (soak_delay(&s.rnd) >> 6);
+				cond_resched();
+			}
+			advance_to(rig, rig->now);
+			until = sleep_until(rig);
+			wheel_awake(&rig->wheel);
+			rig->now = min(max(until, rig->now), next);
+		}
+		c = counts(rig);
+		kunit_info(test, "%s: %d years, %lu operations, seed %llu: %lu armed, %lu touched, %lu cancelled, %lu expired, %lu pending; %lu ticks, %lu visits\n",
+			   kinds[k].grow ? "growing" : k ? "4 levels" : "1 level",
+			   SOAK_YEARS, s.operations, chaos_seed, c.armed, c.touched,
+			   c.cancelled, c.expired, c.pending, c.ticks, c.visits);
+		KUNIT_EXPECT_EQ(test, s.armed, c.armed);
+		KUNIT_EXPECT_EQ(test, s.touched, c.touched);
+		KUNIT_EXPECT_EQ(test, s.cancelled, c.cancelled);
+		KUNIT_EXPECT_EQ(test, (unsigned long)rig->fired, c.expired);
+		KUNIT_EXPECT_GT(test, c.expired, 1000UL);
+		KUNIT_EXPECT_EQ(test, (unsigned long)rig_stop(rig, &pending),
+				s.armed - s.cancelled - rig->fired);
+	}
+}
+
+static int levels_suite_init(struct kunit_suite *suite)
+{
+	chaos_seed = seed ?: get_random_u32();
+	return one_level(suite);
+}
+
+SUITE(levels, levels_suite_init, "levels",
+	KUNIT_CASE(visits_per_life),
+	KUNIT_CASE(far_million),
+	KUNIT_CASE(grow),
+	KUNIT_CASE(grow_fails),
+	KUNIT_CASE(grow_in_callback),
+	KUNIT_CASE(falling_ends),
+	KUNIT_CASE(soak));
 
 /* Suite hwtimer_wheel_init: parameters. */
 
@@ -2573,6 +3047,9 @@ static const struct init_param {
 	unsigned int	slots;
 	int		ret;
 	unsigned int	rounded;
+	unsigned int	levels;
+	bool		grow;
+	unsigned int	most;
 } init_params[] = {
 	{ "1 slot", TICK, 1, 0, 1 },
 	{ "2 slots", TICK, 2, 0, 2 },
@@ -2603,6 +3080,26 @@ static const struct init_param {
 	{ "tick 2^60, 16 slots", 1ULL << 60, 16, -EINVAL },
 	{ "longest tick one can ask for", U64_MAX, 1, -EINVAL },
 	{ "all too much", U64_MAX, UINT_MAX, -EINVAL },
+	{ "levels 0 are 1", TICK, 8, 0, 8, 0, false, 1 },
+	{ "1 level", TICK, 8, 0, 8, 1, false, 1 },
+	{ "2 levels", TICK, 8, 0, 8, 2, false, 2 },
+	{ "16 levels", TICK, 2, 0, 2, 16, false, 16 },
+	{ "17 levels", TICK, 2, -EINVAL, 0, 17 },
+	{ "most levels one can ask for", TICK, 2, -EINVAL, 0, UINT_MAX },
+	{ "2 levels of 1 slot", TICK, 1, -EINVAL, 0, 2 },
+	{ "growing, 1 slot", TICK, 1, -EINVAL, 0, 1, true },
+	{ "growing, 2 slots", TICK, 2, 0, 2, 1, true, 16 },
+	{ "growing, 3 slots are 4", 1, 3, 0, 4, 1, true, 16 },
+	/* 1 << 60 is more than there is; a slot of the 15th level is 1 << 56 */
+	{ "15 levels of 16 at 1 ns", 1, 16, 0, 16, 15, false, 15 },
+	{ "16 levels of 16 at 1 ns", 1, 16, -EINVAL, 0, 16 },
+	{ "growing, 16 slots at 1 ns", 1, 16, 0, 16, 0, true, 15 },
+	{ "growing from 15 levels", 1, 16, 0, 16, 15, true, 15 },
+	{ "growing, no room to grow", WHEEL_FOREVER, 2, -EINVAL, 0, 0, true },
+	{ "growing, little room", WHEEL_FOREVER / 8, 8, 0, 8, 0, true, 2 },
+	/* 8 ticks are FOREVER less 7 ns */
+	{ "2 levels, where a slot is FOREVER", WHEEL_FOREVER / 8, 8, 0, 8, 2, false, 2 },
+	{ "3 levels, where a slot is more", WHEEL_FOREVER / 8, 8, -EINVAL, 0, 3 },
 };
 
 static void init_desc(const struct init_param *param, char *desc)
@@ -2615,6 +3112,10 @@ KUNIT_ARRAY_PARAM(init, init_params, init_desc);
 static void init(struct kunit *test)
 {
 	const struct init_param *param = test->param_value;
+	struct wheel_shape shape = {
+		.tick_ns = param->tick_ns, .slots = param->slots,
+		.levels = param->levels, .grow = param->grow,
+	};
 	struct rig *rig = test->priv;
 	struct probe *p;
 	int ret;
@@ -2622,14 +3123,15 @@ static void init(struct kunit *test)
 	rig_end(rig);
 	/* It does not rely on what was there. */
 	memset(&rig->wheel, 0xa5, sizeof(rig->wheel));
-	ret = wheel_init(&rig->wheel, param->tick_ns, param->slots, 0, &rig_ops,
-			 GFP_KERNEL);
+	ret = wheel_init(&rig->wheel, &shape, &rig_ops, GFP_KERNEL);
 	KUNIT_EXPECT_EQ(test, param->ret, ret);
 	if (ret)
 		return;
 	rig->made = true;
 	rig->stopped = false;
-	KUNIT_EXPECT_EQ(test, param->rounded, rig->wheel.level.slots);
+	KUNIT_EXPECT_EQ(test, param->rounded, rig->wheel.slots);
+	KUNIT_EXPECT_EQ(test, max(param->levels, 1U), rig->wheel.levels);
+	KUNIT_EXPECT_EQ(test, max(param->most, 1U), rig->wheel.max_levels);
 	KUNIT_EXPECT_EQ(test, param->tick_ns, rig->wheel.tick_ns);
 	/* and it works */
 	p = probes(rig, 2);
@@ -2650,6 +3152,7 @@ static struct kunit_case init_cases[] = {
 
 static struct kunit_suite init_suite = {
 	.name		= "hwtimer_wheel_init",
+	.suite_init	= one_level,
 	.init		= rig_init,
 	.exit		= rig_exit,
 	.test_cases	= init_cases,
@@ -2696,6 +3199,8 @@ struct chaos {
 
 	u64			tick_ns;
 	unsigned int		slots;
+	/* in ticks; of the top level */
+	u64			round;
 	unsigned long		cap;
 	unsigned long		pending;
 	unsigned long		armed;
@@ -2739,6 +3244,10 @@ static const struct geometry {
 	unsigned int	slots;
 	unsigned long	cap;
 	bool		old;
+	unsigned int	levels;
+	bool		grow;
+	/* if not 0: of so many tries to add a level one finds memory */
+	unsigned int	no_memory;
 } geometries[] = {
 	{ "1 ms, 64 slots", NSEC_PER_MSEC, 64, 0, false },
 	{ "1 ms, 64 slots, cap 20", NSEC_PER_MSEC, 64, 20, false },
@@ -2750,9 +3259,21 @@ static const struct geometry {
 	{ "300 ms, 512 slots", 300 * NSEC_PER_MSEC, 512, 0, false },
 	{ "1 h, 4 slots", HOUR, 4, 0, false },
 	{ "1000 ns, 32 slots, near its end", 1000, 32, 70, true },
+	{ "1 ms, 2 levels of 8", NSEC_PER_MSEC, 8, 0, false, 2 },
+	{ "1 ms, 3 levels of 4, cap 20", NSEC_PER_MSEC, 4, 20, false, 3 },
+	{ "1 ms, 4 levels of 64", NSEC_PER_MSEC, 64, 0, false, 4 },
+	{ "1 ns, 16 levels of 2", 1, 2, 0, false, 16 },
+	{ "3 ns, 7 levels of 256", 3, 256, 0, false, 7 },
+	{ "1000 ns, 4 levels of 32, near its end", 1000, 32, 70, true, 4 },
+	{ "1 h, 3 levels of 4", HOUR, 4, 0, false, 3 },
+	{ "1 ms, growing, 64 slots", NSEC_PER_MSEC, 64, 0, false, 1, true },
+	{ "1 ms, growing, 2 slots", NSEC_PER_MSEC, 2, 30, false, 1, true },
+	{ "1 ns, growing, 8 slots", 1, 8, 0, false, 1, true },
+	{ "999983 ns, growing from 3, 16 slots", 999983, 16, 60, false, 3, true },
+	{ "1 ms, growing if there is memory, 4 slots", NSEC_PER_MSEC, 4, 0, false, 1, true, 50 },
+	{ "1 ns, growing if there is memory, 64 slots", 1, 64, 0, false, 1, true, 30 },
+	{ "1000 ns, growing near its end", 1000, 32, 0, true, 1, true },
 };
-
-static u64 chaos_seed;
 
 static void agree(struct chaos *c, bool holds, const char *what)
 {
@@ -3030,7 +3551,7 @@ static void chaos_fired(struct hwtimer_timeout *t)
 	agree(c, !wheel_pending(t), "pending in its callback");
 	agree(c, wheel_deadline(t) == e->deadline, "deadline in its callback");
 	/* In the order of ticks, unless it jumps over more than a round. */
-	if (c->target - c->from < c->slots)
+	if (c->target - c->from < c->round)
 		agree(c, tick >= c->last_tick, "order of ticks");
 	if (tick != c->last_tick)
 		c->last_order = 0;
@@ -3101,26 +3622,45 @@ static void chaos_check(struct chaos *c)
 	}
 }
 
-/* What the buckets know of what is in them. Only when all requests are done. */
+/* What a bucket knows of what is in it, and whether it is in the right one. */
+static unsigned int chaos_check_bucket(struct chaos *c, unsigned int level, unsigned int i)
+{
+	struct hwtimer_wheel *w = &c->rig->wheel;
+	struct wheel_bucket *b = &w->level[level].buckets[i];
+	unsigned int shift = level * ilog2(w->slots), n = 0;
+	bool top = level == w->levels - 1;
+	u64 slot = (c->cur >> shift) - (c->cur >> shift) % c->slots + i;
+	struct hwtimer_timeout *t;
+	u64 tick;
+
+	agree(c, test_bit(i, w->level[level].occupied) == !list_empty(&b->timeouts), "bitmap");
+	list_for_each_entry(t, &b->timeouts, node) {
+		n++;
+		/* Below the top: of this turn; above the ground: not of this slot. */
+		agree(c, top || slot >= c->cur >> shift, "turn of a slot");
+		agree(c, top || !level || slot > c->cur >> shift, "slot of cur");
+		tick = max(tick_of(c, wheel_deadline(t)), c->cur);
+		agree(c, top || tick >> shift >= slot || !wheel_pending(t), "slot of a tick");
+		agree(c, b->next <= tick || !wheel_pending(t), "first tick of a bucket");
+	}
+	return n;
+}
+
+/* Only when all requests are done. */
 static void chaos_check_buckets(struct chaos *c)
 {
 	struct hwtimer_wheel *w = &c->rig->wheel;
-	struct hwtimer_timeout *t;
+	unsigned int level, i;
 	unsigned long filed = 0;
-	unsigned int i;
+	struct list_head *pos;
 
-	agree(c, list_empty(&w->due) && list_empty(&w->cursor) && !w->taken, "at rest");
-	for (i = 0; i < c->slots; i++) {
-		struct wheel_bucket *b = &w->level.buckets[i];
-
-		agree(c, test_bit(i, w->level.occupied) == !list_empty(&b->timeouts), "bitmap");
-		list_for_each_entry(t, &b->timeouts, node) {
-			filed++;
-			agree(c, !wheel_pending(t) ||
-			      b->next <= max(tick_of(c, wheel_deadline(t)), c->cur),
-			      "first tick of a bucket");
-		}
-	}
+	agree(c, list_empty(&w->due) && list_empty(&w->cursor) && !w->taken &&
+	      list_empty(&w->falling) && list_empty(&w->far), "at rest");
+	for (level = 0; level < w->levels; level++)
+		for (i = 0; i < c->slots; i++)
+			filed += chaos_check_bucket(c, level, i);
+	list_for_each(pos, &w->never)
+		filed++;
 	agree(c, w->filed == filed, "count of filed");
 }
 
@@ -3191,6 +3731,8 @@ static void chaos_sleep(struct chaos *c)
 		if (!e->armed)
 			continue;
 		boundary = max(tick_of(c, e->deadline), c->cur) * c->tick_ns;
+		if (e->deadline == WHEEL_FOREVER)
+			continue;
 		agree(c, boundary >= until, "sleeps too late");
 	}
 }
@@ -3229,13 +3771,23 @@ static void chaos(struct kunit *test)
 	const struct geometry *g = test->param_value;
 	struct rig *rig = test->priv;
 	struct chaos *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
+	const struct wheel_shape shape = {
+		.tick_ns = g->tick_ns, .slots = g->slots, .levels = g->levels,
+		.grow = g->grow, .cap = g->cap,
+	};
 	unsigned int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, c);
-	rig_remake(rig, g->tick_ns, g->slots, g->cap);
+	rig_end(rig);
+	rig_shape(rig, &shape);
+	rig->one_in = g->no_memory;
 	c->rig = rig;
 	c->tick_ns = g->tick_ns;
 	c->slots = g->slots;
+	c->round = 1;
+	i = g->no_memory ? rig->wheel.levels : rig->wheel.max_levels;
+	for (; i && c->round < WHEEL_FOREVER; i--)
+		c->round *= g->slots;
 	c->cap = g->cap;
 	c->cur = 1;
 	/* The first one kicks. */
@@ -3257,8 +3809,8 @@ static void chaos(struct kunit *test)
 			chaos_advance(c, rig->now + some_step(c));
 			break;
 		case 2:
-			/* as the kthread would */
-			if (c->asleep && c->until != WHEEL_IDLE)
+			/* as the kthread would, but not until the end of time */
+			if (c->asleep && c->until - rig->now < WHEEL_FOREVER / 4)
 				chaos_advance(c, max(c->until, rig->now));
 			else
 				chaos_advance(c, rig->now);
@@ -3305,8 +3857,15 @@ static struct kunit_suite random_suite = {
 	.test_cases	= random_cases,
 };
 
-kunit_test_suites(&time_suite, &arm_suite, &callback_suite, &order_suite, &sleep_suite,
-		  &stop_suite, &cap_suite, &late_suite, &init_suite, &random_suite);
+kunit_test_suites(&time_suite, &time_4_suite, &time_grow_suite,
+		  &arm_suite, &arm_4_suite, &arm_grow_suite,
+		  &callback_suite, &callback_4_suite, &callback_grow_suite,
+		  &order_suite, &order_4_suite, &order_grow_suite,
+		  &sleep_suite, &sleep_4_suite, &sleep_grow_suite,
+		  &stop_suite, &stop_4_suite, &stop_grow_suite,
+		  &cap_suite, &cap_4_suite, &cap_grow_suite,
+		  &late_suite, &late_4_suite, &late_grow_suite,
+		  &levels_suite, &init_suite, &random_suite);
 
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("KUnit suites of hwtimer");

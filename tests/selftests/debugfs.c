@@ -6,10 +6,10 @@
 #include "hwt.h"
 
 static const char *const numbers[] = {
-	"worker_pid", "worker_nice", "tick_ns", "slots", "levels", "cap",
+	"worker_pid", "worker_nice", "tick_ns", "slots", "levels", "max_levels", "cap",
 	"pending", "filed", "armed", "touched", "cancelled", "expired",
 	"handed_back", "rejected", "drained", "coalesced", "kicks", "wakeups",
-	"ticks", "visits", "refiled", "long_callbacks", "longest_callback_ns",
+	"ticks", "visits", "cascaded", "refiled", "grow_failures", "long_callbacks", "longest_callback_ns",
 	"late_below_1us", "late_below_2us", "late_below_1024us",
 	"late_below_1048576us", "late_above",
 };
@@ -19,6 +19,8 @@ static const char *const words[] = {
 };
 
 #define MAX_LINES	200
+/* The most that a wheel can have. */
+#define MAX_LEVELS	16
 
 /* Stats, taken apart. */
 struct stats {
@@ -105,7 +107,7 @@ static __u64 lateness_sum(const struct stats *s)
 	return sum;
 }
 
-/* The sum of "bucket <index> <timeouts>" lines; dies if they are not that. */
+/* The sum of "bucket <level> <slot> <timeouts>" lines; dies if they are not that. */
 static __u64 must_sum_buckets(const char *wheel, __u64 slots)
 {
 	char path[PATH_MAX], *text, *line;
@@ -115,14 +117,15 @@ static __u64 must_sum_buckets(const char *wheel, __u64 slots)
 	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/buckets", wheel);
 	text = must_slurp(path);
 	for (line = text; *line; line = strchr(line, '\n') + 1) {
-		unsigned long index, filed;
+		unsigned long level, slot, filed;
 		int len = 0;
 
 		if (!strchr(line, '\n') ||
-		    sscanf(line, "bucket %lu %lu%n", &index, &filed, &len) != 2 ||
-		    line[len] != '\n' || (long)index <= last || index >= slots || !filed)
+		    sscanf(line, "bucket %lu %lu %lu%n", &level, &slot, &filed, &len) != 3 ||
+		    line[len] != '\n' || (long)(level * slots + slot) <= last ||
+		    level >= MAX_LEVELS || slot >= slots || !filed)
 			die("%s: '%.40s'", path, line);
-		last = index;
+		last = level * slots + slot;
 		sum += filed;
 	}
 	free(text);
@@ -191,6 +194,7 @@ TEST_F(wheel, lines)
 	EXPECT_EQ(NSEC_PER_MSEC, number(&s, "tick_ns"));
 	EXPECT_EQ(1024, number(&s, "slots"));
 	EXPECT_EQ(1, number(&s, "levels"));
+	EXPECT_EQ(1, number(&s, "max_levels"));
 	EXPECT_EQ(0, number(&s, "armed"));
 	EXPECT_EQ(0, number(&s, "wakeups"));
 	EXPECT_EQ(0, number(&s, "ticks"));
