@@ -180,6 +180,20 @@ void hwtimer_wheel_barrier(struct hwtimer_wheel *wheel);
 
 void hwtimer_init(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,
 		  hwtimer_fn_t fn);
+/* For timeouts on the stack; as hwtimer_init() and nothing but with debugobjects. */
+#ifdef CONFIG_DEBUG_OBJECTS
+void hwtimer_init_on_stack(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,
+			   hwtimer_fn_t fn);
+void hwtimer_destroy_on_stack(struct hwtimer_timeout *timeout);
+#else
+static inline void hwtimer_init_on_stack(struct hwtimer_timeout *timeout,
+					 struct hwtimer_wheel *wheel, hwtimer_fn_t fn)
+{
+	hwtimer_init(timeout, wheel, fn);
+}
+
+static inline void hwtimer_destroy_on_stack(struct hwtimer_timeout *timeout) { }
+#endif
 int hwtimer_schedule(struct hwtimer_timeout *timeout, s64 delay_ns);
 int hwtimer_schedule_at(struct hwtimer_timeout *timeout, u64 deadline_ns);
 int hwtimer_touch(struct hwtimer_timeout *timeout, s64 delay_ns);

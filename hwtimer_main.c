@@ -28,10 +28,16 @@
 #include "hwtimer_compat.h"
 #include "hwtimer_dev.h"
 #include "hwtimer_internal.h"
+#include "hwtimer_odebug.h"
 
 static_assert(HWTIMER_FOREVER == WHEEL_FOREVER);
 static_assert(HWTIMER_MAX_SLOTS == WHEEL_MAX_SLOTS);
 static_assert(HWTIMER_MAX_LEVELS == WHEEL_MAX_LEVELS);
+
+/* How many owners are named of a wheel that is destroyed with timeouts pending. */
+#define NAMED_OWNERS	8
+/* How many functions of callbacks that take too long are warned about. */
+#define LONG_FNS	32
 
 /* More live wheels than this are a sign of one wheel per object. */
 #define MANY_WHEELS	64
@@ -39,7 +45,7 @@ static_assert(HWTIMER_MAX_LEVELS == WHEEL_MAX_LEVELS);
 static unsigned int callback_limit_us = 10000;
 module_param(callback_limit_us, uint, 0644);
 MODULE_PARM_DESC(callback_limit_us,
-		 "a callback that takes longer is counted and named in debugfs (default 10000)");
+		 "a callback that takes longer is warned about, once per function, counted and named in debugfs; 0: none is (default 10000)");
 
 /* The live wheels, for their names and their number. */
 static DEFINE_MUTEX(wheels_lock);
@@ -80,7 +86,35 @@ static void worker_kick(struct hwtimer_wheel *wheel)
 
 static bool too_long(u64 ns)
 {
-	return ns > (u64)READ_ONCE(callback_limit_us) * NSEC_PER_USEC;
+	unsigned int limit = READ_ONCE(callback_limit_us);
+
+	return limit && ns > (u64)limit * NSEC_PER_USEC;
+}
+
+/*
+ * Warn once about each function. The workers of all wheels come here; a place in the
+ * table is taken by cmpxchg and kept. Should a function's module go and another's
+ * function come to the same address, that one is not warned about.
+ */
+static void warn_long(const struct hwtimer_worker *worker, hwtimer_fn_t fn, u64 ns)
+{
+	static hwtimer_fn_t warned[LONG_FNS];
+	hwtimer_fn_t other;
+	unsigned int i;
+
+	for (i = 0; i < LONG_FNS; i++) {
+		other = READ_ONCE(warned[i]) ?: cmpxchg(&warned[i], NULL, fn);
+		if (other == fn)
+			return;
+		if (!other) {
+			pr_warn("hwtimer: wheel %s: %ps took %llu us, callback_limit_us is %u\n",
+				worker->name, fn, div_u64(ns, NSEC_PER_USEC),
+				READ_ONCE(callback_limit_us));
+			return;
+		}
+	}
+	pr_warn_once("hwtimer: more than %d functions take too long, no more are named\n",
+		     LONG_FNS);
 }
 
 static void note_name(char name[KSYM_NAME_LEN], hwtimer_fn_t fn)
@@ -125,6 +159,8 @@ static void worker_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t
 	ns = worker_now(worker) - start;
 	if (unlikely(ns > m->longest_ns || too_long(ns)))
 		note_duration(m, fn, ns);
+	if (unlikely(too_long(ns)))
+		warn_long(worker, fn, ns);
 	/* A slice of the wheel's may be many callbacks. */
 	cond_resched();
 }
@@ -417,22 +453,52 @@ int hwtimer_wheel_stop(struct hwtimer_wheel *wheel, struct list_head *pending)
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_stop);
 
+/* End what was @pending when its wheel was destroyed, and say whose it is. */
+static void complain(const struct hwtimer_worker *worker, struct list_head *pending)
+{
+	struct hwtimer_timeout *t, *next;
+	unsigned long n = 0;
+
+	if (list_empty(pending))
+		return;
+	list_for_each_entry(t, pending, node) {
+		n++;
+		cond_resched();
+	}
+	WARN(1, "hwtimer: wheel %s destroyed, timeouts pending: %lu\n", worker->name, n);
+	n = 0;
+	list_for_each_entry_safe(t, next, pending, node) {
+		list_del_init(&t->node);
+		if (n++ < NAMED_OWNERS)
+			pr_warn("hwtimer: wheel %s: was pending: %p, %ps\n", worker->name, t,
+				t->fn);
+		cond_resched();
+	}
+}
+
 /**
- * hwtimer_wheel_destroy - stop a wheel and free it
+ * hwtimer_wheel_destroy - free a wheel
  * @wheel: the wheel, an error pointer or NULL; nobody uses it, or a timeout
  *	that was initialised for it, from when this is called on
+ *
+ * To be preceded by hwtimer_wheel_stop(), unless it is known that nothing is pending.
+ * If it was not stopped, this does it; timeouts that are pending then are ended,
+ * and as their owners seem to have forgotten them, this is warned about, with the
+ * names of the first.
  *
  * Context: Process context, may sleep; not from a callback of this wheel.
  */
 void hwtimer_wheel_destroy(struct hwtimer_wheel *wheel)
 {
 	struct hwtimer_worker *worker;
+	struct list_head pending;
 
 	if (IS_ERR_OR_NULL(wheel))
 		return;
 	worker = to_worker(wheel);
-	if (WARN_ON(hwtimer_wheel_stop(wheel, NULL)))
+	if (WARN_ON(hwtimer_wheel_stop(wheel, &pending)))
 		return;
+	complain(worker, &pending);
 	hwtimer_debugfs_remove(worker);
 	wheel_unregister(worker);
 	put_task_struct(worker->task);
@@ -538,6 +604,10 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_levels);
  * @wheel: the wheel that it will be armed on
  * @fn: what it will call
  *
+ * One that @wheel still holds is left as it is, with a warning. (Nor may it be a
+ * copy of such a one: that looks the same.) To be done anew whenever the memory has
+ * been allocated or moved. On the stack: hwtimer_init_on_stack().
+ *
  * Context: Any context.
  */
 void hwtimer_init(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,
@@ -588,7 +658,7 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule);
  */
 int hwtimer_schedule_at(struct hwtimer_timeout *timeout, u64 deadline_ns)
 {
-	return wheel_arm(timeout, wheel_time(timeout->wheel, deadline_ns));
+	return wheel_arm(timeout, wheel_time(timeout_wheel(timeout), deadline_ns));
 }
 EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
 
@@ -625,7 +695,7 @@ EXPORT_SYMBOL_GPL(hwtimer_touch);
  */
 int hwtimer_touch_at(struct hwtimer_timeout *timeout, u64 deadline_ns)
 {
-	return wheel_touch(timeout, wheel_time(timeout->wheel, deadline_ns));
+	return wheel_touch(timeout, wheel_time(timeout_wheel(timeout), deadline_ns));
 }
 EXPORT_SYMBOL_GPL(hwtimer_touch_at);
 
@@ -659,7 +729,7 @@ static bool end_for_sure(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_t
 
 static int end_sync(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeout *))
 {
-	struct hwtimer_wheel *wheel = t->wheel;
+	struct hwtimer_wheel *wheel = timeout_wheel(t);
 	struct hwtimer_worker *worker = to_worker(wheel);
 	bool ended = false;
 

@@ -186,6 +186,7 @@
 #include <linux/string.h>
 #include <kunit/visibility.h>
 
+#include "hwtimer_odebug.h"
 #include "hwtimer_wheel.h"
 
 #define WORD_ARMED	BIT_ULL(0)
@@ -300,6 +301,8 @@ static bool change_and_push(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 	if (changed) {
 		struct wheel_queue *q = this_cpu_ptr(w->queues);
 
+		if (!(*old & WORD_HELD))
+			hwtimer_odebug_activate(t);
 		llist_add(&t->request, releasing(new) ? &q->released : &q->requests);
 	}
 	/*
@@ -312,7 +315,7 @@ static bool change_and_push(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 
 static int arm(struct hwtimer_timeout *t, u64 deadline, bool pending_only)
 {
-	struct hwtimer_wheel *w = t->wheel;
+	struct hwtimer_wheel *w = timeout_wheel(t);
 	bool counted = false, sooner;
 	u64 old, new, flags;
 	int ret;
@@ -390,15 +393,36 @@ out:
 	return ret;
 }
 
+/*
+ * Does @w hold what is in the place of @t? That may be anything, as nobody has to
+ * clear memory before it becomes a timeout. But that it has the address of this
+ * wheel in the right place and one of these flags in the other happens only if it
+ * is a timeout which the wheel holds, or a copy of one, or was one when its memory
+ * was freed: all are mistakes. A timeout that was ended as it should has no such
+ * flag any more, be it on the stack or in a slab. Reads what may be uninitialised.
+ */
+static bool __no_kmsan_checks looks_held(const struct hwtimer_timeout *t,
+					 const struct hwtimer_wheel *w)
+{
+	return READ_ONCE(t->wheel) == w && atomic64_read(&t->word) & WORD_HELD;
+}
+
 /**
  * wheel_timeout_init - prepare a timeout
- * @t: not armed, and not held by a wheel
+ * @t: not armed, and not held by a wheel. If it is nevertheless: warns, and leaves it
+ *	as it is
  * @w: the wheel it will be armed on
  * @fn: what it calls
  */
 void wheel_timeout_init(struct hwtimer_timeout *t, struct hwtimer_wheel *w,
 			hwtimer_fn_t fn)
 {
+	if (!hwtimer_odebug_init(t))
+		return;
+	if (looks_held(t, w)) {
+		WARN_ONCE(1, "hwtimer: initialised while the wheel holds it: %ps\n", t->fn);
+		return;
+	}
 	/*
 	 * A callback that still runs may have freed a timeout in the same place.
 	 * Nobody may take it for this one's.
@@ -447,7 +471,7 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_touch);
  */
 static bool disarm(struct hwtimer_timeout *t, u64 also)
 {
-	struct hwtimer_wheel *w = t->wheel;
+	struct hwtimer_wheel *w = timeout_wheel(t);
 	u64 old, new;
 
 	/* One section: the wheel is not freed before we have counted. */
@@ -528,7 +552,7 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_detach);
  */
 bool wheel_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
 {
-	struct hwtimer_wheel *w = t->wheel;
+	struct hwtimer_wheel *w = timeout_wheel(t);
 	bool cancelled = wheel_kill(t);
 	bool stopped;
 	u64 old;
@@ -691,6 +715,22 @@ static void unfile(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	uncount(&w->filed);
 }
 
+/*
+ * The worker changes @t's word from *@old to @new. False, with *@old updated, if
+ * the word is another one by now. If it succeeds and @new is not held, @t may be gone;
+ * so debugobjects is told before.
+ */
+static bool change(struct hwtimer_timeout *t, u64 *old, u64 new)
+{
+	if (!(new & WORD_HELD))
+		hwtimer_odebug_deactivate(t);
+	if (atomic64_try_cmpxchg(&t->word, (s64 *)old, new))
+		return true;
+	if (!(new & WORD_HELD))
+		hwtimer_odebug_activate(t);
+	return false;
+}
+
 /* Wake those who wait for a timeout that the worker has let go of. */
 static void wake_waiters(struct hwtimer_wheel *w)
 {
@@ -717,7 +757,7 @@ static void look_at(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 			if (releasing(old))
 				new |= WORD_QUEUED;
 		}
-	} while (!atomic64_try_cmpxchg(&t->word, (s64 *)&old, new));
+	} while (!change(t, &old, new));
 
 	count(&w->drained);
 	if (new & WORD_FILED) {
@@ -742,6 +782,7 @@ static void tell_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	/* It is dead, and QUEUED: nobody changes the word but us. */
 	if (old & WORD_FILED)
 		unfile(w, t);
+	hwtimer_odebug_deactivate(t);
 	atomic64_andnot(WORD_HELD, &t->word);
 	lock_map_acquire(&w->callback_map);
 	released(t);
@@ -880,7 +921,7 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 			WRITE_ONCE(w->running, t);
 			new &= ~WORD_ARMED;
 		}
-	} while (!atomic64_try_cmpxchg(&t->word, (s64 *)&old, new));
+	} while (!change(t, &old, new));
 
 	if (fn) {
 		expire(w, t, fn, word_deadline(old));
@@ -939,8 +980,7 @@ static bool fall(struct hwtimer_wheel *w, unsigned int *budget)
 		count(&w->visits);
 		old = atomic64_read(&t->word);
 		/* As in settle(): armed, it is still ours; see (b). */
-		while (!(old & WORD_ARMED) &&
-		       !atomic64_try_cmpxchg(&t->word, (s64 *)&old, old & ~WORD_FILED))
+		while (!(old & WORD_ARMED) && !change(t, &old, old & ~WORD_FILED))
 			;
 		if (old & WORD_ARMED) {
 			count(&w->cascaded);
@@ -1411,7 +1451,9 @@ static unsigned int most_levels(const struct hwtimer_wheel *w)
 	u64 ticks = div64_u64(WHEEL_FOREVER, w->tick_ns);
 	unsigned int n = 1;
 
-	while (n < WHEEL_MAX_LEVELS && w->slot_bits && ticks >> level_shift(w, n))
+	if (w->slots == 1)
+		return 1;
+	while (n < WHEEL_MAX_LEVELS && (ticks >>= w->slot_bits))
 		n++;
 	return n;
 }
@@ -1533,8 +1575,7 @@ static void sweep_list(struct hwtimer_wheel *w, struct list_head *list,
 		list_del(&t->node);
 		uncount(&w->filed);
 		old = atomic64_read(&t->word);
-		while (!atomic64_try_cmpxchg(&t->word, (s64 *)&old,
-					     old & ~(WORD_ARMED | WORD_FILED)))
+		while (!change(t, &old, old & ~(WORD_ARMED | WORD_FILED)))
 			;
 		if (old & WORD_ARMED) {
 			count(&w->handed_back);

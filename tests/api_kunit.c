@@ -116,8 +116,12 @@ static void bench_exit(struct kunit *test)
 	struct bench *bench = test->priv;
 	unsigned int i;
 
-	for (i = 0; bench && i < MAX_WHEELS; i++)
+	for (i = 0; bench && i < MAX_WHEELS; i++) {
+		if (!bench->wheels[i])
+			continue;
+		hwtimer_wheel_stop(bench->wheels[i], NULL);
 		hwtimer_wheel_destroy(bench->wheels[i]);
+	}
 }
 
 static void job_fired(struct hwtimer_timeout *t)
@@ -1204,8 +1208,10 @@ static void many_wheels(struct kunit *test)
 		for (i = 0; i < MAX_WHEELS; i++)
 			KUNIT_EXPECT_EQ(test, i % 3 < 2, j[i].fired);
 		/* some with a timeout pending */
-		for (i = 0; i < MAX_WHEELS; i++)
+		for (i = 0; i < MAX_WHEELS; i++) {
+			hwtimer_wheel_stop(wheels[i], NULL);
 			unmake(test, wheels[i]);
+		}
 		nap(SEC);
 	}
 }

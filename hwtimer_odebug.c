@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: timeouts for debugobjects, as kernel/time/timer.c does it for timers.
+ * Built with CONFIG_DEBUG_OBJECTS only. When a timeout is active, and why this needs
+ * no lock, is in hwtimer_odebug.h.
+ *
+ * Reported, each with the name of the callback:
+ *
+ *	init of an active one	nothing is changed, its arming goes on
+ *	free of an active one	its arming is ended; where the kernel may sleep, the
+ *				wheel has let go when the memory is freed
+ *	use of one that was	it is given to a wheel that was stopped, so arming
+ *	never initialised	it fails with -ESHUTDOWN
+ *
+ * What leaves the tracking as it should: freeing the memory (DEBUG_OBJECTS_FREE drops
+ * what is not active), and hwtimer_destroy_on_stack(). So memory that comes from
+ * an allocator needs hwtimer_init() each time, be it that a constructor of a
+ * kmem_cache did it once; static memory and such as is kept by its owner may
+ * be initialised again and again.
+ */
+#include <linux/debugobjects.h>
+#include <linux/export.h>
+#include <linux/jiffies.h>
+#include <linux/lockdep.h>
+#include <linux/preempt.h>
+#include <linux/rcupdate.h>
+#include <linux/wait.h>
+
+#include "hwtimer.h"
+#include "hwtimer_internal.h"
+#include "hwtimer_odebug.h"
+#include "hwtimer_wheel.h"
+
+/* Where timeouts live that were never initialised. */
+static struct lock_class_key nowhere_key;
+static struct hwtimer_worker nowhere = {
+	.name			= "nowhere",
+	.wheel.tick_ns		= 1,
+	.wheel.state		= WHEEL_STOPPED,
+	.wheel.wait		= __WAIT_QUEUE_HEAD_INITIALIZER(nowhere.wheel.wait),
+	.wheel.callback_map	= STATIC_LOCKDEP_MAP_INIT("hwtimer_nowhere", &nowhere_key),
+};
+
+/*
+ * What the fixup of an init says to who wanted it, on the same CPU or not. When two
+ * CPUs are wrong at the same moment, one may not get to know and goes on; both
+ * are reported.
+ */
+static struct hwtimer_timeout *refused;
+
+static bool accepted(struct hwtimer_timeout *timeout)
+{
+	return likely(READ_ONCE(refused) != timeout) ||
+	       cmpxchg(&refused, timeout, NULL) != timeout;
+}
+
+static void *timeout_hint(void *addr)
+{
+	struct hwtimer_timeout *timeout = addr;
+
+	return READ_ONCE(timeout->fn);
+}
+
+/* An active one is initialised. The worker has it linked: leave it alone. */
+static bool fixup_init(void *addr, enum debug_obj_state state)
+{
+	if (state != ODEBUG_STATE_ACTIVE)
+		return false;
+	WRITE_ONCE(refused, addr);
+	return true;
+}
+
+/*
+ * An active one is freed. Its callback will not run; and if we may wait for the
+ * worker, nothing else happens either. Not for ever: the caller may hold what
+ * a callback needs, or be one.
+ */
+static bool fixup_free(void *addr, enum debug_obj_state state)
+{
+	struct hwtimer_timeout *timeout = addr;
+
+	if (state != ODEBUG_STATE_ACTIVE)
+		return false;
+	wheel_kill(timeout);
+	wheel_detach(timeout);
+	if (preemptible() && !rcu_preempt_depth())
+		wait_event_timeout(timeout->wheel->wait, !wheel_holds(timeout), HZ);
+	/* Whatever came of it: debugobjects asks until it is not active. */
+	hwtimer_odebug_deactivate(timeout);
+	hwtimer_destroy_on_stack(timeout);
+	return true;
+}
+
+/* Nobody has initialised it. */
+static bool fixup_assert_init(void *addr, enum debug_obj_state state)
+{
+	if (state != ODEBUG_STATE_NOTAVAILABLE)
+		return false;
+	wheel_timeout_init(addr, &nowhere.wheel, NULL);
+	return true;
+}
+
+static const struct debug_obj_descr timeout_descr = {
+	.name			= "hwtimer_timeout",
+	.debug_hint		= timeout_hint,
+	.fixup_init		= fixup_init,
+	.fixup_free		= fixup_free,
+	.fixup_assert_init	= fixup_assert_init,
+};
+
+/**
+ * hwtimer_odebug_init - a timeout is about to be initialised
+ * @timeout: the timeout
+ *
+ * Return: false if it must not be, which has been reported.
+ */
+bool hwtimer_odebug_init(struct hwtimer_timeout *timeout)
+{
+	debug_object_init(timeout, &timeout_descr);
+	return accepted(timeout);
+}
+
+/**
+ * hwtimer_odebug_assert_init - a timeout is about to be used
+ * @timeout: the timeout, initialised when this returns
+ */
+void hwtimer_odebug_assert_init(struct hwtimer_timeout *timeout)
+{
+	debug_object_assert_init(timeout, &timeout_descr);
+}
+
+/**
+ * hwtimer_odebug_activate - the wheel holds a timeout from now on
+ * @timeout: the timeout
+ */
+void hwtimer_odebug_activate(struct hwtimer_timeout *timeout)
+{
+	debug_object_activate(timeout, &timeout_descr);
+}
+
+/**
+ * hwtimer_odebug_deactivate - the wheel is about to let go of a timeout
+ * @timeout: the timeout
+ */
+void hwtimer_odebug_deactivate(struct hwtimer_timeout *timeout)
+{
+	debug_object_deactivate(timeout, &timeout_descr);
+}
+
+/**
+ * hwtimer_init_on_stack - prepare a timeout that is on the stack
+ * @timeout: as for hwtimer_init()
+ * @wheel: the same
+ * @fn: the same
+ *
+ * For debugobjects, which takes an object on the stack for a mistake unless it is
+ * told. To be followed by hwtimer_destroy_on_stack().
+ *
+ * Context: Any context.
+ */
+void hwtimer_init_on_stack(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,
+			   hwtimer_fn_t fn)
+{
+	debug_object_init_on_stack(timeout, &timeout_descr);
+	/* It is known now, and not taken amiss. */
+	if (accepted(timeout))
+		hwtimer_init(timeout, wheel, fn);
+}
+EXPORT_SYMBOL_GPL(hwtimer_init_on_stack);
+
+/**
+ * hwtimer_destroy_on_stack - the end of a timeout on the stack
+ * @timeout: the timeout; the wheel has let go of it (hwtimer_cancel_sync(),
+ *	hwtimer_shutdown_sync(), or its callback has said so)
+ *
+ * Before the function returns whose variable it is.
+ *
+ * Context: Any context.
+ */
+void hwtimer_destroy_on_stack(struct hwtimer_timeout *timeout)
+{
+	debug_object_free(timeout, &timeout_descr);
+}
+EXPORT_SYMBOL_GPL(hwtimer_destroy_on_stack);

@@ -1,0 +1,674 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: KUnit suites of what is wrong on the side of those who use it: what
+ * becomes of it, and that they are told.
+ *
+ * hwtimer_misuse runs on any kernel. hwtimer_planted is there with
+ * CONFIG_DEBUG_OBJECTS and shows that each checker of such a kernel would speak if
+ * there was something to say, by faults that do no harm. It comes last, as some
+ * checkers fall silent behind their first reports: lockdep after one of its own or of
+ * KASAN's, debugobjects after five.
+ *
+ * A report that has to come is announced by a line for scripts/klog-scan, which sees
+ * to it that it comes, and once. What is no report (pr_warn) is counted here.
+ */
+#include <kunit/test.h>
+#include <linux/err.h>
+#include <linux/fs.h>
+#include <linux/hrtimer.h>
+#include <linux/kmsg_dump.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/workqueue.h>
+
+#include "../hwtimer_internal.h"
+
+#define MS	NSEC_PER_MSEC
+#define SEC	NSEC_PER_SEC
+#define TICK	(10 * MS)
+
+#define DEBUG_OBJECTS	IS_ENABLED(CONFIG_DEBUG_OBJECTS)
+
+/* A timeout that counts. */
+struct job {
+	struct hwtimer_timeout	t;
+	unsigned int		fired;
+	unsigned int		released;
+};
+
+static void expect_report(const char *regex)
+{
+	pr_info("klog-expect: %s\n", regex);
+}
+
+static void nap(u64 ns)
+{
+	ktime_t until = ktime_add_ns(ktime_get(), ns);
+
+	do {
+		set_current_state(TASK_UNINTERRUPTIBLE);
+	} while (schedule_hrtimeout(&until, HRTIMER_MODE_ABS));
+}
+
+/* From here on lines of the log are counted. */
+static unsigned int mark;
+
+static void mark_log(void)
+{
+	pr_info("misuse: mark %u\n", ++mark);
+}
+
+/* How many lines of the log since mark_log() have @text in them? */
+static unsigned int lines_with(const char *text)
+{
+	struct kmsg_dump_iter iter;
+	unsigned int n = 0, seen = 0;
+	char line[256], *at;
+	size_t len;
+
+	kmsg_dump_rewind(&iter);
+	while (kmsg_dump_get_line(&iter, false, line, sizeof(line) - 1, &len)) {
+		line[len] = '\0';
+		at = strstr(line, "misuse: mark ");
+		if (at && sscanf(at, "misuse: mark %u", &seen) == 1)
+			continue;
+		if (seen == mark && strstr(line, text) && !strstr(line, "klog-expect"))
+			n++;
+	}
+	return n;
+}
+
+static void job_fired(struct hwtimer_timeout *t)
+{
+	container_of(t, struct job, t)->fired++;
+}
+
+static void job_released(struct hwtimer_timeout *t)
+{
+	container_of(t, struct job, t)->released++;
+}
+
+static struct hwtimer_wheel *a_wheel(struct kunit *test)
+{
+	struct hwtimer_wheel_params params = {
+		.name = "misuse", .tick_ns = TICK, .slots = 64,
+	};
+	struct hwtimer_wheel *wheel = hwtimer_wheel_create(&params);
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, wheel);
+	return wheel;
+}
+
+static struct job *jobs(struct kunit *test, struct hwtimer_wheel *wheel, unsigned int n)
+{
+	struct job *j = kunit_kzalloc(test, n * sizeof(*j), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, j);
+	for (i = 0; i < n; i++)
+		hwtimer_init(&j[i].t, wheel, job_fired);
+	return j;
+}
+
+static void then_again(struct hwtimer_timeout *t)
+{
+	struct job *j = container_of(t, struct job, t);
+	struct hwtimer_wheel *wheel = t->wheel;
+
+	j->fired++;
+	/* its own, while it runs */
+	hwtimer_init(t, wheel, job_fired);
+	hwtimer_schedule(t, TICK);
+}
+
+/* In whatever state memory is that the wheel does not hold: nobody is told off. */
+static void init_anew(struct kunit *test)
+{
+	static const unsigned int fired[] = { 1, 2, 1, 1, 1, 3, 1 };
+	struct hwtimer_wheel *wheel = a_wheel(test), *other = a_wheel(test);
+	struct job *j = jobs(test, wheel, ARRAY_SIZE(fired));
+	struct list_head pending;
+	unsigned int i;
+
+	mark_log();
+	/* not used; full of ones, of zeroes */
+	hwtimer_init(&j[0].t, wheel, job_fired);
+	memset(&j[0].t, 0xff, sizeof(j[0].t));
+	hwtimer_init(&j[0].t, wheel, job_fired);
+	memset(&j[0].t, 0, sizeof(j[0].t));
+	hwtimer_init(&j[0].t, wheel, job_fired);
+	/* expired, cancelled, shut down, released, its own callback */
+	for (i = 1; i < 6; i++)
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, SEC));
+	KUNIT_EXPECT_EQ(test, 1, hwtimer_cancel_sync(&j[2].t));
+	KUNIT_EXPECT_EQ(test, 1, hwtimer_shutdown_sync(&j[3].t));
+	KUNIT_EXPECT_TRUE(test, hwtimer_release(&j[4].t, job_released));
+	KUNIT_EXPECT_EQ(test, 1, hwtimer_cancel_sync(&j[5].t));
+	hwtimer_init(&j[5].t, wheel, then_again);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[5].t, SEC));
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 2, j[5].fired);
+	KUNIT_EXPECT_EQ(test, 1, j[4].released);
+	for (i = 1; i < 6; i++)
+		hwtimer_init(&j[i].t, wheel, job_fired);
+	/* handed back; for another wheel, and for one that may be in its place */
+	for (i = 0; i < ARRAY_SIZE(fired); i++)
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, SEC));
+	hwtimer_wheel_stop(wheel, &pending);
+	for (i = 0; i < 3; i++)
+		hwtimer_init(&j[i].t, other, job_fired);
+	hwtimer_wheel_destroy(wheel);
+	wheel = a_wheel(test);
+	for (i = 3; i < ARRAY_SIZE(fired); i++)
+		hwtimer_init(&j[i].t, wheel, job_fired);
+	for (i = 0; i < ARRAY_SIZE(fired); i++)
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, 0));
+	nap(SEC);
+	for (i = 0; i < ARRAY_SIZE(fired); i++)
+		KUNIT_EXPECT_EQ(test, fired[i], j[i].fired);
+	hwtimer_wheel_destroy(wheel);
+	hwtimer_wheel_destroy(other);
+	KUNIT_EXPECT_EQ(test, 0U, lines_with("hwtimer: "));
+	KUNIT_EXPECT_EQ(test, 0U, lines_with("ODEBUG"));
+}
+
+/* A pending one is initialised: its arming goes on as if nothing had been. */
+static void init_pending(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 3);
+	unsigned int i;
+	u64 deadline;
+
+	mark_log();
+	for (i = 0; i < 3; i++)
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, 300 * MS));
+	/* they are in their bucket now */
+	nap(260 * MS);
+	deadline = hwtimer_deadline(&j[1].t);
+	if (DEBUG_OBJECTS)
+		expect_report("ODEBUG: init active .* hwtimer_timeout hint: job_fired");
+	else
+		expect_report("initialised while the wheel holds it: job_fired");
+	hwtimer_init(&j[1].t, wheel, job_released);
+	KUNIT_EXPECT_TRUE(test, hwtimer_is_pending(&j[1].t));
+	KUNIT_EXPECT_EQ(test, deadline, hwtimer_deadline(&j[1].t));
+	if (!DEBUG_OBJECTS) {
+		/* the same, silently; cancelled, but not let go of */
+		hwtimer_init(&j[1].t, wheel, job_released);
+		KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[2].t));
+		hwtimer_init(&j[2].t, wheel, job_released);
+	}
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
+	KUNIT_EXPECT_EQ(test, 1, j[1].fired);
+	KUNIT_EXPECT_EQ(test, 0, j[1].released);
+	KUNIT_EXPECT_EQ(test, DEBUG_OBJECTS, j[2].fired);
+	KUNIT_EXPECT_EQ(test, 0, j[2].released);
+	KUNIT_EXPECT_EQ(test, 1U, lines_with("cut here"));
+	/* and now it may be */
+	hwtimer_init(&j[1].t, wheel, job_fired);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[1].t, 0));
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 2, j[1].fired);
+	hwtimer_wheel_destroy(wheel);
+}
+
+static noinline void use_stack(struct kunit *test, struct hwtimer_wheel *wheel)
+{
+	struct job j = { };
+
+	hwtimer_init_on_stack(&j.t, wheel, job_fired);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j.t, SEC));
+	KUNIT_EXPECT_EQ(test, 1, hwtimer_cancel_sync(&j.t));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j.t, SEC));
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 1, j.fired);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_shutdown_sync(&j.t));
+	hwtimer_destroy_on_stack(&j.t);
+}
+
+static void on_stack(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+
+	mark_log();
+	use_stack(test, wheel);
+	use_stack(test, wheel);
+	hwtimer_wheel_destroy(wheel);
+	KUNIT_EXPECT_EQ(test, 0U, lines_with("ODEBUG"));
+}
+
+#define OWNERS	12
+
+static void destroy_pending(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, OWNERS + 2);
+	unsigned int i;
+
+	mark_log();
+	/* in buckets, and some on the queue still; two are not pending any more */
+	for (i = 0; i < OWNERS + 2; i++) {
+		if (i == OWNERS / 2)
+			nap(TICK);
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, SEC + i * TICK));
+	}
+	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[OWNERS].t));
+	KUNIT_EXPECT_TRUE(test, hwtimer_release(&j[OWNERS + 1].t, job_released));
+	expect_report("wheel misuse destroyed, timeouts pending: 12");
+	hwtimer_wheel_destroy(wheel);
+	KUNIT_EXPECT_EQ(test, 1U, lines_with("timeouts pending: 12"));
+	KUNIT_EXPECT_EQ(test, 8U, lines_with("was pending: "));
+	KUNIT_EXPECT_EQ(test, 8U, lines_with(", job_fired"));
+	KUNIT_EXPECT_EQ(test, 1, j[OWNERS + 1].released);
+	nap(5 * SEC);
+	for (i = 0; i < OWNERS; i++) {
+		KUNIT_EXPECT_EQ(test, 0, j[i].fired);
+		KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&j[i].t));
+		KUNIT_EXPECT_TRUE(test, list_empty(&j[i].t.node));
+	}
+
+	/* another wheel, another warning */
+	wheel = a_wheel(test);
+	hwtimer_init(&j[0].t, wheel, job_fired);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, SEC));
+	expect_report("wheel misuse destroyed, timeouts pending: 1$");
+	hwtimer_wheel_destroy(wheel);
+	KUNIT_EXPECT_EQ(test, 9U, lines_with("was pending: "));
+}
+
+/* As it should be done: not a word. */
+static void destroy_stopped(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel;
+	struct list_head pending;
+	struct job *j;
+	int i;
+
+	mark_log();
+	for (i = 0; i < 4; i++) {
+		wheel = a_wheel(test);
+		j = jobs(test, wheel, 2);
+		if (i) {
+			KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, SEC));
+			KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[1].t, 0));
+		}
+		if (i == 1) {
+			/* it is in its bucket yet */
+			nap(SEC / 2);
+			KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[0].t));
+		} else if (i == 2) {
+			KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
+		} else if (i == 3) {
+			KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
+			KUNIT_EXPECT_FALSE(test, list_empty(&pending));
+		}
+		hwtimer_wheel_destroy(wheel);
+	}
+	KUNIT_EXPECT_EQ(test, 0U, lines_with("pending: "));
+	KUNIT_EXPECT_EQ(test, 0U, lines_with("cut here"));
+}
+
+/* Takes longer than callback_limit_us allows by default. */
+static void dawdle(struct hwtimer_timeout *t, unsigned int weight)
+{
+	container_of(t, struct job, t)->fired += weight;
+	nap(15 * MS);
+}
+
+/* More functions than are warned about; each has a weight, lest they become one. */
+#define DAWDLER(n) \
+	static void dawdle_##n(struct hwtimer_timeout *t) { dawdle(t, n); }
+
+DAWDLER(10) DAWDLER(11) DAWDLER(12) DAWDLER(13)
+DAWDLER(14) DAWDLER(15) DAWDLER(16) DAWDLER(17)
+DAWDLER(20) DAWDLER(21) DAWDLER(22) DAWDLER(23)
+DAWDLER(24) DAWDLER(25) DAWDLER(26) DAWDLER(27)
+DAWDLER(30) DAWDLER(31) DAWDLER(32) DAWDLER(33)
+DAWDLER(34) DAWDLER(35) DAWDLER(36) DAWDLER(37)
+DAWDLER(40) DAWDLER(41) DAWDLER(42) DAWDLER(43)
+DAWDLER(44) DAWDLER(45) DAWDLER(46) DAWDLER(47)
+DAWDLER(50) DAWDLER(51) DAWDLER(52) DAWDLER(53)
+DAWDLER(54) DAWDLER(55) DAWDLER(56) DAWDLER(57)
+
+static const hwtimer_fn_t dawdlers[] = {
+	dawdle_10, dawdle_11, dawdle_12, dawdle_13,
+	dawdle_14, dawdle_15, dawdle_16, dawdle_17,
+	dawdle_20, dawdle_21, dawdle_22, dawdle_23,
+	dawdle_24, dawdle_25, dawdle_26, dawdle_27,
+	dawdle_30, dawdle_31, dawdle_32, dawdle_33,
+	dawdle_34, dawdle_35, dawdle_36, dawdle_37,
+	dawdle_40, dawdle_41, dawdle_42, dawdle_43,
+	dawdle_44, dawdle_45, dawdle_46, dawdle_47,
+	dawdle_50, dawdle_51, dawdle_52, dawdle_53,
+	dawdle_54, dawdle_55, dawdle_56, dawdle_57,
+};
+
+static unsigned long long_callbacks(struct hwtimer_wheel *wheel)
+{
+	return to_worker(wheel)->monitor.long_callbacks;
+}
+
+static void set_limit(struct kunit *test, const char *us)
+{
+	struct file *f = filp_open("/sys/module/hwtimer/parameters/callback_limit_us",
+				   O_WRONLY, 0);
+	loff_t pos = 0;
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, f);
+	KUNIT_EXPECT_EQ(test, (ssize_t)strlen(us), kernel_write(f, us, strlen(us), &pos));
+	filp_close(f, NULL);
+}
+
+/* Each function once, and each time counted; with a limit of 0 neither. */
+static void long_callback(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 1);
+	unsigned int i;
+
+	mark_log();
+	set_limit(test, "0");
+	hwtimer_init(&j->t, wheel, dawdlers[0]);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j->t, 0));
+	nap(SEC);
+	set_limit(test, "20000");
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j->t, 0));
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 20, j->fired);
+	KUNIT_EXPECT_EQ(test, 0UL, long_callbacks(wheel));
+	KUNIT_EXPECT_EQ(test, 0U, lines_with("callback_limit_us"));
+	set_limit(test, "10000");
+	for (i = 0; i < 6; i++) {
+		hwtimer_init(&j->t, wheel, dawdlers[i % 2]);
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j->t, 0));
+		nap(SEC);
+	}
+	KUNIT_EXPECT_EQ(test, 6UL, long_callbacks(wheel));
+	KUNIT_EXPECT_EQ(test, 2U, lines_with("callback_limit_us is 10000"));
+	KUNIT_EXPECT_EQ(test, 1U, lines_with("wheel misuse: dawdle_10"));
+	KUNIT_EXPECT_EQ(test, 1U, lines_with("wheel misuse: dawdle_11"));
+	hwtimer_wheel_destroy(wheel);
+}
+
+/* The table is full: it is said once, and the counting goes on. */
+static void many_long_callbacks(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 1);
+	unsigned int i;
+
+	mark_log();
+	for (i = 0; i < 2 * ARRAY_SIZE(dawdlers); i++) {
+		hwtimer_init(&j->t, wheel, dawdlers[i % ARRAY_SIZE(dawdlers)]);
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j->t, 0));
+		nap(SEC);
+	}
+	KUNIT_EXPECT_EQ(test, 80UL, long_callbacks(wheel));
+	/* other suites, and the case above, have had some of them */
+	KUNIT_EXPECT_LE(test, lines_with("callback_limit_us is"), 32U);
+	KUNIT_EXPECT_GE(test, lines_with("callback_limit_us is"), 16U);
+	KUNIT_EXPECT_EQ(test, 1U, lines_with("no more are named"));
+	hwtimer_wheel_destroy(wheel);
+}
+
+static struct kunit_case misuse_cases[] = {
+	KUNIT_CASE(init_anew),
+	KUNIT_CASE(init_pending),
+	KUNIT_CASE(on_stack),
+	KUNIT_CASE(destroy_pending),
+	KUNIT_CASE(destroy_stopped),
+	KUNIT_CASE(long_callback),
+	KUNIT_CASE(many_long_callbacks),
+	{}
+};
+
+static struct kunit_suite misuse_suite = {
+	.name		= "hwtimer_misuse",
+	.test_cases	= misuse_cases,
+};
+
+#ifdef CONFIG_DEBUG_OBJECTS
+/*
+ * Suite hwtimer_planted.
+ */
+
+static void need(struct kunit *test, bool enabled, const char *config)
+{
+	if (!enabled)
+		kunit_skip(test, "no %s", config);
+}
+
+/* Each allocation of a wheel's fails once; kmemleak looks at what that leaves. */
+static void no_memory(struct kunit *test)
+{
+#ifdef CONFIG_FAILSLAB
+	struct hwtimer_wheel_params params = {
+		.name = "misuse", .tick_ns = TICK, .slots = 64,
+	};
+	struct hwtimer_wheel *wheel;
+	unsigned int n, failed = 0;
+	bool all = false;
+
+	for (n = 1; n < 1000 && !all; n++) {
+		current->fail_nth = n;
+		wheel = hwtimer_wheel_create(&params);
+		all = current->fail_nth;
+		current->fail_nth = 0;
+		if (IS_ERR(wheel)) {
+			KUNIT_EXPECT_EQ(test, -ENOMEM, (int)PTR_ERR(wheel));
+			failed++;
+			continue;
+		}
+		/* without debugfs, say */
+		hwtimer_wheel_destroy(wheel);
+	}
+	kunit_info(test, "%u of %u allocations are needed\n", failed, n - 2);
+	KUNIT_EXPECT_TRUE(test, all);
+	KUNIT_EXPECT_GE(test, failed, 4U);
+#else
+	need(test, false, "CONFIG_FAILSLAB");
+#endif
+}
+
+/* Memory that never was a timeout. */
+static void uninitialised(struct kunit *test)
+{
+	struct job *j = kunit_kzalloc(test, sizeof(*j), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, j);
+	memset(&j->t, 0x5a, sizeof(j->t));
+	expect_report("ODEBUG: assert_init not available .* hwtimer_timeout");
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_schedule(&j->t, SEC));
+	/* and that was it */
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_touch(&j->t, SEC));
+	KUNIT_EXPECT_FALSE(test, hwtimer_cancel(&j->t));
+	KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&j->t));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_cancel_sync(&j->t));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_shutdown_sync(&j->t));
+	KUNIT_EXPECT_FALSE(test, hwtimer_release(&j->t, job_released));
+	KUNIT_EXPECT_EQ(test, 1, j->released);
+}
+
+/* Freed when the wheel still holds it, though it was cancelled. */
+static void freed(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel;
+	struct job *j;
+
+	need(test, IS_ENABLED(CONFIG_DEBUG_OBJECTS_FREE), "CONFIG_DEBUG_OBJECTS_FREE");
+	wheel = a_wheel(test);
+	j = kzalloc(sizeof(*j), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, j);
+	hwtimer_init(&j->t, wheel, job_fired);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j->t, SEC));
+	nap(SEC / 2);
+	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j->t));
+	KUNIT_EXPECT_EQ(test, 1UL, wheel->filed);
+	expect_report("ODEBUG: free active .* hwtimer_timeout hint: job_fired");
+	kfree(j);
+	KUNIT_EXPECT_EQ(test, 0UL, wheel->filed);
+	nap(2 * SEC);
+	hwtimer_wheel_destroy(wheel);
+}
+
+/* A function returns, and its timeout is pending. */
+static void left_on_stack(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job j = { };
+
+	hwtimer_init_on_stack(&j.t, wheel, job_fired);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j.t, SEC));
+	expect_report("ODEBUG: free active .* hwtimer_timeout hint: job_fired");
+	hwtimer_destroy_on_stack(&j.t);
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+	KUNIT_EXPECT_EQ(test, 0UL, wheel->filed);
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 0, j.fired);
+	hwtimer_wheel_destroy(wheel);
+}
+
+/* A wait where nothing may sleep, be it that there is nothing to wait for. */
+static void atomic(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel;
+	struct job *j;
+
+	need(test, IS_ENABLED(CONFIG_DEBUG_ATOMIC_SLEEP), "CONFIG_DEBUG_ATOMIC_SLEEP");
+	wheel = a_wheel(test);
+	j = jobs(test, wheel, 1);
+	/* it is said once in a second */
+	nap(2 * SEC);
+	expect_report("BUG: sleeping function called from invalid context");
+	expect_report("Call Trace");
+	preempt_disable();
+	hwtimer_cancel_sync(&j->t);
+	preempt_enable();
+	hwtimer_wheel_destroy(wheel);
+}
+
+static DEFINE_MUTEX(needed);
+
+static void takes_needed(struct hwtimer_timeout *t)
+{
+	mutex_lock(&needed);
+	job_fired(t);
+	mutex_unlock(&needed);
+}
+
+/*
+ * What hwtimer.h says under "Deadlock": to wait with what a callback needs. It does
+ * not run now.
+ */
+static void deadlock(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel;
+	struct job *j;
+
+	need(test, IS_ENABLED(CONFIG_PROVE_LOCKING), "CONFIG_PROVE_LOCKING");
+	wheel = a_wheel(test);
+	j = jobs(test, wheel, 2);
+	hwtimer_init(&j[0].t, wheel, takes_needed);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, 0));
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
+	expect_report("WARNING: possible circular locking dependency detected");
+	expect_report("Call Trace");
+	mutex_lock(&needed);
+	hwtimer_cancel_sync(&j[1].t);
+	mutex_unlock(&needed);
+	hwtimer_wheel_destroy(wheel);
+}
+
+/* Not in the thread of the case, which a report would make fail. */
+struct doing {
+	struct work_struct	work;
+	struct job		*job;
+	unsigned int		by;
+};
+
+static void in_a_work(struct doing *d, work_func_t fn)
+{
+	INIT_WORK_ONSTACK(&d->work, fn);
+	schedule_work(&d->work);
+	flush_work(&d->work);
+	destroy_work_on_stack(&d->work);
+}
+
+static void look_at_freed(struct work_struct *work)
+{
+	struct doing *d = container_of(work, struct doing, work);
+
+	hwtimer_is_pending(&d->job->t);
+}
+
+static void used_after_free(struct kunit *test)
+{
+	struct doing d = { };
+	unsigned int i;
+
+	need(test, IS_ENABLED(CONFIG_KASAN_GENERIC), "CONFIG_KASAN_GENERIC");
+	d.job = kzalloc(sizeof(*d.job), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, d.job);
+	kfree(d.job);
+	/* the kernel's own atomic64_read() is looked at twice */
+	for (i = 0; i < 2; i++) {
+		expect_report("BUG: KASAN: (slab-)?use-after-free in .*pending");
+		expect_report("Call Trace");
+	}
+	in_a_work(&d, look_at_freed);
+}
+
+static void shift_too_far(struct work_struct *work)
+{
+	struct doing *d = container_of(work, struct doing, work);
+
+	d->by = 1 << d->by;
+}
+
+static void shifted(struct kunit *test)
+{
+	struct doing d = { .by = 77 };
+
+	need(test, IS_ENABLED(CONFIG_UBSAN_SHIFT), "CONFIG_UBSAN_SHIFT");
+	expect_report("UBSAN: shift-out-of-bounds in .*misuse_kunit");
+	in_a_work(&d, shift_too_far);
+}
+
+/* For kmemleak, which is asked at the end, when the modules are gone. */
+static void leaked(struct kunit *test)
+{
+	need(test, IS_ENABLED(CONFIG_DEBUG_KMEMLEAK), "CONFIG_DEBUG_KMEMLEAK");
+	expect_report("kmemleak: 1 new suspected memory leak");
+	expect_report("unreferenced object");
+	KUNIT_EXPECT_TRUE(test, kmalloc(72, GFP_KERNEL));
+}
+
+static struct kunit_case planted_cases[] = {
+	KUNIT_CASE(no_memory),
+	KUNIT_CASE(uninitialised),
+	KUNIT_CASE(freed),
+	KUNIT_CASE(left_on_stack),
+	KUNIT_CASE(atomic),
+	KUNIT_CASE(deadlock),
+	KUNIT_CASE(used_after_free),
+	KUNIT_CASE(shifted),
+	KUNIT_CASE(leaked),
+	{}
+};
+
+static struct kunit_suite planted_suite = {
+	.name		= "hwtimer_planted",
+	.test_cases	= planted_cases,
+};
+
+kunit_test_suites(&misuse_suite, &planted_suite);
+#else
+kunit_test_suites(&misuse_suite);
+#endif /* CONFIG_DEBUG_OBJECTS */
