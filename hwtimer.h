@@ -4,7 +4,7 @@
  *
  * For timeouts that are armed, pushed back and cancelled all the time and that
  * rarely fire: idle connections, heartbeats, request deadlines, leases. Their
- * callbacks run in process context.
+ * callbacks run in process context or, if the wheel asks for it, in softirq.
  *
  *	struct conn {
  *		struct hwtimer_timeout	idle;
@@ -31,11 +31,13 @@
  *	hwtimer_shutdown_sync  may sleep  ends: cancelled  the same; for good
  *	hwtimer_release        any        ends: cancelled  calls back; for good
  *	hwtimer_wheel_stop     may sleep  handed back      waits for the callback
+ *	hwtimer_wheel_barrier  may sleep  nothing          waits for the callback
  *
  * "Any" is process, softirq and hardirq context, interrupts on or off, inside
  * callbacks; not NMI, and not where waking a task is forbidden (under the
  * scheduler's own locks). None of these sleeps, allocates, or takes a lock of
- * the wheel's.
+ * the wheel's. Callbacks may call what may sleep for other timeouts of their wheel,
+ * but those that run in softirq must not: they have hwtimer_release().
  *
  * Two of them at once on the same timeout: the word of the timeout decides who
  * was first; each arming ends exactly once.
@@ -100,7 +102,10 @@ enum hwtimer_sched {
  * @HWTIMER_DRIVER_KTHREAD: a thread of the wheel's own; callbacks run in process
  *	context and may sleep for a short while
  * @HWTIMER_DRIVER_HRTIMER: an hrtimer; callbacks run in softirq (on PREEMPT_RT in
- *	a thread that stands for it) on some CPU, one at a time, and must not sleep
+ *	a thread that stands for it) on some CPU, one at a time, and must not sleep.
+ *	hwtimer_wheel_stop() calls what was released with softirqs off, too. A
+ *	burst is dealt with in slices, with time for others in between. Not for
+ *	wheels of very many slots: some looks take as long as there are slots
  */
 enum hwtimer_driver {
 	HWTIMER_DRIVER_KTHREAD,
@@ -112,7 +117,13 @@ enum hwtimer_driver {
  * @HWTIMER_CLOCK_MONOTONIC: CLOCK_MONOTONIC: stands still while the machine is
  *	suspended, and so do the timeouts
  * @HWTIMER_CLOCK_BOOTTIME: CLOCK_BOOTTIME: goes on; what became due while the
- *	machine was suspended expires when it has been resumed. Does not wake it
+ *	machine was suspended expires when it has been resumed, as late as that is
+ *	counted. Does not wake the machine
+ *
+ * Neither driver is frozen with tasks: until the clocks stop, and from when they go
+ * on, timeouts expire, as timers do. A callback that must not run while the machine
+ * goes down, or comes up, queues a work item on a freezable workqueue
+ * (system_freezable_wq).
  */
 enum hwtimer_clock {
 	HWTIMER_CLOCK_MONOTONIC,
@@ -145,7 +156,7 @@ enum hwtimer_clock {
  * @cap: how many timeouts may be pending at once; 0: any number. Two CPUs that
  *	arm the same timeout at the same moment take two places for that moment
  * @cpus: CPUs that the thread may run on; NULL: any. When none of them is online
- *	any more, it runs elsewhere
+ *	any more, it runs elsewhere, from then on
  * @sched: the thread's scheduling class
  * @nice: nice value with HWTIMER_SCHED_NORMAL, -20 to 19; else 0
  *

@@ -6,6 +6,7 @@
 #ifndef HWTIMER_COMPAT_H
 #define HWTIMER_COMPAT_H
 
+#include <linux/hrtimer.h>
 #include <linux/version.h>
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
@@ -17,6 +18,17 @@
 #define HWTIMER_IMPORT_NS(ns)	MODULE_IMPORT_NS(ns)
 #else
 #define HWTIMER_IMPORT_NS(ns)	MODULE_IMPORT_NS(#ns)
+#endif
+
+/* hrtimer_init() is gone from 6.15 on; hrtimer_setup() came in 6.13. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+static inline void hrtimer_setup(struct hrtimer *timer,
+				 enum hrtimer_restart (*function)(struct hrtimer *),
+				 clockid_t clock_id, enum hrtimer_mode mode)
+{
+	hrtimer_init(timer, clock_id, mode);
+	timer->function = function;
+}
 #endif
 
 #endif /* HWTIMER_COMPAT_H */

@@ -46,6 +46,11 @@ static const char *sched_name(enum hwtimer_sched sched)
 	}
 }
 
+static const char *clock_name(enum hwtimer_clock clock)
+{
+	return clock == HWTIMER_CLOCK_BOOTTIME ? "boottime" : "monotonic";
+}
+
 static void show_lateness(struct seq_file *m, const struct hwtimer_monitor *monitor)
 {
 	int i;
@@ -65,11 +70,13 @@ static int stats_show(struct seq_file *m, void *unused)
 
 	wheel_count(wheel, &c);
 	seq_printf(m, "name %s\n", worker->name);
-	seq_puts(m, "clock monotonic\n");
-	seq_puts(m, "driver kthread\n");
-	seq_printf(m, "worker_pid %d\n", task_pid_nr(worker->task));
-	seq_printf(m, "worker_sched %s\n", sched_name(worker->sched));
-	seq_printf(m, "worker_nice %d\n", worker->nice);
+	seq_printf(m, "clock %s\n", clock_name(worker->clock));
+	seq_printf(m, "driver %s\n", worker->driver->name);
+	if (worker->task) {
+		seq_printf(m, "worker_pid %d\n", task_pid_nr(worker->task));
+		seq_printf(m, "worker_sched %s\n", sched_name(worker->sched));
+		seq_printf(m, "worker_nice %d\n", worker->nice);
+	}
 	seq_printf(m, "tick_ns %llu\n", wheel->tick_ns);
 	seq_printf(m, "slots %u\n", wheel->slots);
 	seq_printf(m, "levels %u\n", READ_ONCE(wheel->levels));
@@ -93,14 +100,14 @@ static int stats_show(struct seq_file *m, void *unused)
 	seq_printf(m, "cascaded %lu\n", c.cascaded);
 	seq_printf(m, "refiled %lu\n", c.refiled);
 	seq_printf(m, "grow_failures %lu\n", c.grow_failures);
-	spin_lock(&monitor->lock);
+	spin_lock_bh(&monitor->lock);
 	seq_printf(m, "long_callbacks %lu\n", monitor->long_callbacks);
 	seq_printf(m, "long_callback %s\n",
 		   monitor->long_callbacks ? monitor->long_fn : "-");
 	seq_printf(m, "longest_callback_ns %llu\n", monitor->longest_ns);
 	seq_printf(m, "longest_callback %s\n",
 		   monitor->longest_ns ? monitor->longest_fn : "-");
-	spin_unlock(&monitor->lock);
+	spin_unlock_bh(&monitor->lock);
 	show_lateness(m, monitor);
 	return 0;
 }

@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: what moves a wheel, as whoever shows it sees it.
+ * hwtimer: a wheel with what moves it. The drivers (hwtimer_kthread.c,
+ * hwtimer_hrtimer.c) are tables of operations; hwtimer_main.c has all that they
+ * share, hwtimer_debugfs.c shows it.
  */
 #ifndef HWTIMER_INTERNAL_H
 #define HWTIMER_INTERNAL_H
 
+#include <linux/hrtimer.h>
 #include <linux/init.h>
 #include <linux/kallsyms.h>
 #include <linux/list.h>
 #include <linux/spinlock.h>
+#include <linux/time.h>
+#include <linux/timekeeping.h>
 #include <linux/types.h>
 
 #include "hwtimer.h"
 #include "hwtimer_wheel.h"
 
 struct dentry;
+struct hwtimer_worker;
 struct mem_cgroup;
 
 /* Bins of the histogram of lateness: below 1, 2, 4, ... us; the last: the rest. */
@@ -24,7 +30,8 @@ struct mem_cgroup;
  * struct hwtimer_monitor - what is measured while callbacks run
  * @late: how many expired so late; written by the worker only
  * @wakeups: times that the worker woke from sleep; written by the worker only
- * @lock: protects what follows
+ * @lock: protects what follows; taken with softirqs off, as callbacks of some
+ *	wheels run in one
  * @long_callbacks: callbacks that took longer than the limit
  * @long_fn: the last of them
  * @longest_ns: the longest callback so far took this long
@@ -41,29 +48,74 @@ struct hwtimer_monitor {
 };
 
 /**
+ * struct hwtimer_driver_ops - what moves wheels
+ * @name: for debugfs
+ * @ops: what the wheel asks of it
+ * @may_sleep: callbacks may, and so may wait for other timeouts of their wheel
+ * @valid: may a wheel have these parameters, as far as they are for drivers?
+ * @create: make what it takes to move @worker's wheel, at rest until the first
+ *	kick; 0 or -errno. Process context, as all that follows
+ * @end: when this returns, nothing moves the wheel, and will not; kicks may come
+ *	still. Called once, with the wheel shut down
+ * @destroy: free what @create made; nobody kicks any more
+ *
+ * A driver calls wheel_advance(), wheel_prepare_sleep() and wheel_awake() from
+ * one place at a time, and lets hwtimer_worker.actor say who does.
+ */
+struct hwtimer_driver_ops {
+	const char	*name;
+	struct wheel_ops ops;
+	bool		may_sleep;
+	bool		(*valid)(const struct hwtimer_wheel_params *params);
+	int		(*create)(struct hwtimer_worker *worker,
+				  const struct hwtimer_wheel_params *params);
+	void		(*end)(struct hwtimer_worker *worker);
+	void		(*destroy)(struct hwtimer_worker *worker);
+};
+
+extern const struct hwtimer_driver_ops hwtimer_driver_kthread;
+extern const struct hwtimer_driver_ops hwtimer_driver_hrtimer;
+
+/**
  * struct hwtimer_worker - a wheel and what moves it
  * @wheel: the wheel
  * @monitor: what is measured
+ * @driver: what moves it. Constant
+ * @clock: as in the parameters. Constant
  * @memcg: pays for levels to be added; NULL: nobody in particular
- * @start_ns: when the wheel began, on its clock
+ * @start_ns: when the wheel began, on its clock. Constant
  * @name: unique among the live wheels
- * @sched: as in the parameters
+ * @actor: the task that does the worker's part. The kthread; or the task that a
+ *	slice in softirq runs in or on top of, until it ends; or who stops the wheel
+ * @sched: kthread: as in the parameters
  * @nice: the same
- * @task: the kthread; a reference of its own
- * @actor: who does the worker's part: @task, or who stops the wheel
+ * @task: kthread: a reference of its own
+ * @timer: hrtimer: runs the slices
+ * @kicked: hrtimer: somebody kicked since the last slice began
+ * @ended: hrtimer: do not start the timer any more
+ * @asleep: hrtimer: the last slice found that it could sleep. The slices' own
  * @debugfs: the wheel's directory, or an error
  * @list: on the list of live wheels
  */
 struct hwtimer_worker {
 	struct hwtimer_wheel	wheel;
 	struct hwtimer_monitor	monitor;
+	const struct hwtimer_driver_ops *driver;
+	enum hwtimer_clock	clock;
 	struct mem_cgroup	*memcg;
 	u64			start_ns;
 	char			name[HWTIMER_NAME_LEN + 12];
+	struct task_struct	*actor;
+
 	enum hwtimer_sched	sched;
 	int			nice;
 	struct task_struct	*task;
-	struct task_struct	*actor;
+
+	struct hrtimer		timer;
+	int			kicked;
+	bool			ended;
+	bool			asleep;
+
 	struct dentry		*debugfs;
 	struct list_head	list;
 };
@@ -72,6 +124,36 @@ static inline struct hwtimer_worker *to_worker(const struct hwtimer_wheel *w)
 {
 	return container_of(w, struct hwtimer_worker, wheel);
 }
+
+static inline clockid_t hwtimer_clockid(const struct hwtimer_worker *worker)
+{
+	return worker->clock == HWTIMER_CLOCK_BOOTTIME ? CLOCK_BOOTTIME : CLOCK_MONOTONIC;
+}
+
+/* The time on the wheel's clock. */
+static inline u64 hwtimer_clock_ns(const struct hwtimer_worker *worker)
+{
+	return worker->clock == HWTIMER_CLOCK_BOOTTIME ? ktime_get_boottime_ns() :
+							 ktime_get_ns();
+}
+
+/* The same, as the wheel counts: from its beginning on. */
+static inline u64 hwtimer_worker_now(const struct hwtimer_worker *worker)
+{
+	return hwtimer_clock_ns(worker) - worker->start_ns;
+}
+
+/* And back. */
+static inline ktime_t hwtimer_worker_ktime(const struct hwtimer_worker *worker, u64 ns)
+{
+	return ns_to_ktime(ns + worker->start_ns);
+}
+
+/* hwtimer_main.c */
+void hwtimer_worker_call(struct hwtimer_worker *worker, struct hwtimer_timeout *t,
+			 hwtimer_fn_t fn, u64 deadline);
+void *hwtimer_worker_alloc(struct hwtimer_worker *worker, size_t size, gfp_t gfp);
+void hwtimer_worker_woke(struct hwtimer_worker *worker);
 
 /* hwtimer_debugfs.c */
 void hwtimer_debugfs_init(void);

@@ -1,16 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: what moves the wheels, and the API for other modules.
+ * hwtimer: the API for other modules, and what the drivers share.
  *
- * Each wheel has a kthread, its worker. It sleeps on an absolute hrtimer until the
- * next tick at which something is due, at the most for WHEEL_DRAIN_NS while
- * timeouts are being armed, and until it is kicked when nothing is pending.
+ * Each wheel has a worker that a driver chosen at its creation moves: it sleeps on
+ * an absolute hrtimer of the wheel's clock until the next tick at which something is
+ * due, at the most for WHEEL_DRAIN_NS while timeouts are being armed, and until it
+ * is kicked when nothing is pending.
+ *
+ * CPU hotplug needs nothing of us. A producer's section is not preemptible, so a CPU
+ * that goes has pushed what it began to push; its queue and its counts stay where
+ * they are, and the worker looks at those of all possible CPUs. The worker's hrtimer
+ * is moved to another CPU with all others (hrtimers_cpu_dying()), and a kick from a
+ * CPU that is past that is started on another one. A kthread that may only run on
+ * CPUs that have gone is sent elsewhere by the scheduler (select_fallback_rq()), for
+ * good: nobody remembers its mask.
+ *
+ * Suspend: the kthread is not freezable, as timers are not. While tasks are frozen it
+ * goes on, and so do softirqs, until the clocks stop. A callback that must not run
+ * then queues a work item on a freezable workqueue. Time stands still from then on
+ * for CLOCK_MONOTONIC; CLOCK_BOOTTIME has jumped at resume, when the kernel looks at
+ * all hrtimers anew, so the worker wakes at once and settles what is due: the wheel
+ * is a late worker's that catches up.
  */
-#include <linux/completion.h>
 #include <linux/err.h>
 #include <linux/export.h>
-#include <linux/hrtimer.h>
-#include <linux/kthread.h>
+#include <linux/irqflags.h>
 #include <linux/log2.h>
 #include <linux/math64.h>
 #include <linux/memcontrol.h>
@@ -20,8 +34,6 @@
 #include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
-#include <linux/sched/prio.h>
-#include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
@@ -52,11 +64,6 @@ static DEFINE_MUTEX(wheels_lock);
 static LIST_HEAD(wheels);
 static unsigned int live_wheels;
 
-static u64 worker_now(const struct hwtimer_worker *worker)
-{
-	return ktime_get_ns() - worker->start_ns;
-}
-
 /* ns on the wheel's clock to ns since the wheel began. */
 static u64 wheel_time(const struct hwtimer_wheel *wheel, u64 ns)
 {
@@ -65,23 +72,40 @@ static u64 wheel_time(const struct hwtimer_wheel *wheel, u64 ns)
 	return ns > start ? ns - start : 0;
 }
 
-static u64 after(s64 delay_ns)
+static u64 after(struct hwtimer_timeout *timeout, s64 delay_ns)
 {
-	u64 now = ktime_get_ns();
+	u64 now = hwtimer_clock_ns(to_worker(timeout_wheel(timeout)));
 
 	/* now is below 2^63, and so is the delay: no overflow. */
 	return delay_ns > 0 ? now + delay_ns : now;
 }
 
-/* Are we what takes requests from the queues, and so inside a callback? */
+/*
+ * Are we what takes requests from the queues, and so inside a callback? Asked by
+ * who may sleep, and by callbacks that take themselves for somebody who may. A
+ * softirq runs on top of any task; but that task does not go on, and so cannot
+ * ask, before the slice is over and has taken its name off. Where softirqs run in
+ * threads (PREEMPT_RT) a slice may be preempted, by a task with another name. What
+ * interrupts it has the same name, and must not ask.
+ */
 static bool is_worker(const struct hwtimer_worker *worker)
 {
 	return READ_ONCE(worker->actor) == current;
 }
 
-static void worker_kick(struct hwtimer_wheel *wheel)
+/*
+ * Callbacks must not need what we hold. Interrupts off, as in timer_delete_sync():
+ * or else lockdep, which has seen callbacks in softirq, believes that one could
+ * come in between.
+ */
+static void might_wait_for_callbacks(struct hwtimer_wheel *wheel)
 {
-	wake_up_process(to_worker(wheel)->task);
+	unsigned long flags;
+
+	local_irq_save(flags);
+	lock_map_acquire(&wheel->callback_map);
+	lock_map_release(&wheel->callback_map);
+	local_irq_restore(flags);
 }
 
 static bool too_long(u64 ns)
@@ -128,7 +152,7 @@ static void note_name(char name[KSYM_NAME_LEN], hwtimer_fn_t fn)
 static noinline void note_duration(struct hwtimer_monitor *m, hwtimer_fn_t fn, u64 ns)
 {
 	/* By name, and now: its module may be gone when somebody looks. */
-	spin_lock(&m->lock);
+	spin_lock_bh(&m->lock);
 	if (ns > m->longest_ns) {
 		m->longest_ns = ns;
 		note_name(m->longest_fn, fn);
@@ -137,127 +161,94 @@ static noinline void note_duration(struct hwtimer_monitor *m, hwtimer_fn_t fn, u
 		m->long_callbacks++;
 		note_name(m->long_fn, fn);
 	}
-	spin_unlock(&m->lock);
+	spin_unlock_bh(&m->lock);
 }
 
-static void worker_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t,
-			  hwtimer_fn_t fn, u64 deadline)
+/**
+ * hwtimer_worker_call - run a callback, and measure it
+ * @worker: the worker
+ * @t: the timeout; gone when this returns
+ * @fn: its callback
+ * @deadline: the one that was reached
+ *
+ * For drivers, in their wheel_ops.expire.
+ */
+void hwtimer_worker_call(struct hwtimer_worker *worker, struct hwtimer_timeout *t,
+			 hwtimer_fn_t fn, u64 deadline)
 {
-	struct hwtimer_worker *worker = to_worker(wheel);
 	struct hwtimer_monitor *m = &worker->monitor;
-	u64 start = worker_now(worker), ns;
+	u64 start = ktime_get_ns(), ns;
 	unsigned int bin;
 
 	/* Bin 0: below 1 us; bin n: below 2^n us. */
-	ns = start - deadline;
+	ns = worker->clock == HWTIMER_CLOCK_MONOTONIC ? start : hwtimer_clock_ns(worker);
+	ns -= worker->start_ns + deadline;
 	bin = ns < NSEC_PER_USEC ? 0 : ilog2(div_u64(ns, NSEC_PER_USEC)) + 1;
 	bin = min_t(unsigned int, bin, HWTIMER_LATE_BINS - 1);
 	WRITE_ONCE(m->late[bin], m->late[bin] + 1);
 
 	fn(t);
 
-	ns = worker_now(worker) - start;
+	/* The time that the machine was suspended is not the callback's. */
+	ns = ktime_get_ns() - start;
 	if (unlikely(ns > m->longest_ns || too_long(ns)))
 		note_duration(m, fn, ns);
 	if (unlikely(too_long(ns)))
 		warn_long(worker, fn, ns);
-	/* A slice of the wheel's may be many callbacks. */
-	cond_resched();
 }
 
-/*
- * For another level. Without I/O: it may be the worker that guards its deadline. In
- * the name of who made the wheel, if that is who pays for it.
+/**
+ * hwtimer_worker_alloc - memory for another level
+ * @worker: the worker
+ * @size: in bytes
+ * @gfp: GFP_NOIO, as it may be the worker that guards the deadline of an I/O, or
+ *	GFP_NOWAIT
+ *
+ * For drivers. In the name of who made the wheel, if that is who pays for it.
+ *
+ * Return: zeroed memory, to be freed by kvfree(); NULL if there is none.
  */
-static void *worker_alloc(struct hwtimer_wheel *wheel, size_t size)
+void *hwtimer_worker_alloc(struct hwtimer_worker *worker, size_t size, gfp_t gfp)
 {
-	struct hwtimer_worker *worker = to_worker(wheel);
 	struct mem_cgroup *old;
 	void *memory;
 
+	gfp |= __GFP_NORETRY | __GFP_NOWARN;
 	if (!worker->memcg)
-		return kvzalloc(size, GFP_NOIO | __GFP_NORETRY | __GFP_NOWARN);
+		return kvzalloc(size, gfp);
 	old = set_active_memcg(worker->memcg);
-	memory = kvzalloc(size, GFP_NOIO | __GFP_NORETRY | __GFP_NOWARN | __GFP_ACCOUNT);
+	memory = kvzalloc(size, gfp | __GFP_ACCOUNT);
 	set_active_memcg(old);
 	return memory;
 }
 
-static const struct wheel_ops worker_ops = {
-	.kick	= worker_kick,
-	.expire	= worker_expire,
-	.alloc	= worker_alloc,
-};
-
-static void set_sched(enum hwtimer_sched sched, int nice)
+/**
+ * hwtimer_worker_woke - note that the worker has slept, and runs again
+ * @worker: the worker
+ *
+ * For drivers, before they call wheel_advance() again.
+ */
+void hwtimer_worker_woke(struct hwtimer_worker *worker)
 {
-	switch (sched) {
-	case HWTIMER_SCHED_NORMAL:
-		sched_set_normal(current, nice);
-		break;
-	case HWTIMER_SCHED_FIFO_LOW:
-		sched_set_fifo_low(current);
-		break;
-	case HWTIMER_SCHED_FIFO:
-		sched_set_fifo(current);
-		break;
-	}
+	struct hwtimer_monitor *m = &worker->monitor;
+
+	wheel_awake(&worker->wheel);
+	WRITE_ONCE(m->wakeups, m->wakeups + 1);
 }
 
-/**
- * struct worker_start - how a worker begins
- * @worker: what it works for
- * @cpus: where it may run; NULL: anywhere
- * @ret: the worker's answer
- * @done: it has answered
- */
-struct worker_start {
-	struct hwtimer_worker	*worker;
-	const struct cpumask	*cpus;
-	int			ret;
-	struct completion	done;
+static const struct hwtimer_driver_ops *const drivers[] = {
+	[HWTIMER_DRIVER_KTHREAD]	= &hwtimer_driver_kthread,
+	[HWTIMER_DRIVER_HRTIMER]	= &hwtimer_driver_hrtimer,
 };
 
-static int worker_fn(void *data)
+/* The driver that these parameters ask for; NULL: there is no such. */
+static const struct hwtimer_driver_ops *find_driver(const struct hwtimer_wheel_params *params)
 {
-	struct worker_start *start = data;
-	struct hwtimer_worker *worker = start->worker;
-	struct hwtimer_wheel *wheel = &worker->wheel;
-	struct hwtimer_monitor *m = &worker->monitor;
-	ktime_t until;
-	u64 now, ns;
+	unsigned int i = params->driver;
 
-	set_sched(worker->sched, worker->nice);
-	/* From inside: later kernels set a new kthread's affinity themselves. */
-	start->ret = start->cpus ? set_cpus_allowed_ptr(current, start->cpus) : 0;
-	complete(&start->done);	/* and it is gone */
-
-	while (!kthread_should_stop()) {
-		now = worker_now(worker);
-		if (wheel_advance(wheel, now, WHEEL_BUDGET)) {
-			cond_resched();
-			continue;
-		}
-
-		/* Idle: not in the load average, nor a hung task. */
-		set_current_state(TASK_IDLE);
-		ns = wheel_prepare_sleep(wheel, now);
-		if (!ns || kthread_should_stop()) {
-			__set_current_state(TASK_RUNNING);
-			cond_resched();
-			continue;
-		}
-		if (ns == WHEEL_IDLE) {
-			schedule();
-		} else {
-			until = ns_to_ktime(ns + worker->start_ns);
-			schedule_hrtimeout_range(&until, 0, HRTIMER_MODE_ABS);
-		}
-		__set_current_state(TASK_RUNNING);
-		wheel_awake(wheel);
-		WRITE_ONCE(m->wakeups, m->wakeups + 1);
-	}
-	return 0;
+	if (i >= ARRAY_SIZE(drivers) || !drivers[i]->valid(params))
+		return NULL;
+	return drivers[i];
 }
 
 static bool name_taken(const char *name)
@@ -302,28 +293,6 @@ static void wheel_unregister(struct hwtimer_worker *worker)
 	mutex_unlock(&wheels_lock);
 }
 
-/* Make the kthread and let it go to sleep until the first arm. */
-static int worker_create(struct hwtimer_worker *worker, const struct cpumask *cpus)
-{
-	struct worker_start start = { .worker = worker, .cpus = cpus };
-	struct task_struct *task;
-
-	init_completion(&start.done);
-	task = kthread_create(worker_fn, &start, "hwtimer/%s", worker->name);
-	if (IS_ERR(task))
-		return PTR_ERR(task);
-	/* Kicks may come until the wheel is STOPPED, which is after the thread. */
-	worker->task = get_task_struct(task);
-	worker->actor = task;
-	wake_up_process(task);
-	wait_for_completion(&start.done);
-	if (start.ret) {
-		kthread_stop(task);
-		put_task_struct(task);
-	}
-	return start.ret;
-}
-
 /**
  * hwtimer_wheel_create - make a wheel and its worker
  * @params: what it is made of; not needed after the call
@@ -337,8 +306,8 @@ static int worker_create(struct hwtimer_worker *worker, const struct cpumask *cp
  *   HWTIMER_MAX_SLOTS; one round (@tick_ns times the rounded @slots) above
  *   HWTIMER_FOREVER; so many @levels that a slot of the topmost is above
  *   HWTIMER_FOREVER; more than one level, or HWTIMER_WHEEL_GROW, with 1 slot;
- *   an unknown flag or scheduling class; @nice out of range; no CPU of @cpus is
- *   online
+ *   an unknown flag, driver, clock or scheduling class; @nice out of range; no CPU
+ *   of @cpus is online; @cpus, @sched or @nice for a driver without a thread
  * * -ENOMEM - no memory; for 2^26 slots and more, always on 64-bit
  * * -EINTR - the caller was killed meanwhile
  */
@@ -346,6 +315,7 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 {
 	gfp_t gfp = params->flags & HWTIMER_WHEEL_ACCOUNT ? GFP_KERNEL_ACCOUNT :
 							    GFP_KERNEL;
+	const struct hwtimer_driver_ops *driver = find_driver(params);
 	const struct wheel_shape shape = {
 		.tick_ns = params->tick_ns,
 		.slots = params->slots,
@@ -356,31 +326,26 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 	struct hwtimer_worker *worker;
 	int ret;
 
-	if (!name_valid(params->name) ||
+	if (!name_valid(params->name) || !driver ||
 	    params->flags & ~(HWTIMER_WHEEL_ACCOUNT | HWTIMER_WHEEL_GROW) ||
-	    params->sched < HWTIMER_SCHED_NORMAL ||
-	    params->sched > HWTIMER_SCHED_FIFO ||
-	    params->nice < MIN_NICE || params->nice > MAX_NICE ||
-	    params->driver != HWTIMER_DRIVER_KTHREAD ||
-	    params->clock != HWTIMER_CLOCK_MONOTONIC ||
-	    (params->nice && params->sched != HWTIMER_SCHED_NORMAL))
+	    (unsigned int)params->clock > HWTIMER_CLOCK_BOOTTIME)
 		return ERR_PTR(-EINVAL);
 
 	worker = kzalloc(sizeof(*worker), gfp);
 	if (!worker)
 		return ERR_PTR(-ENOMEM);
 	spin_lock_init(&worker->monitor.lock);
-	worker->sched = params->sched;
-	worker->nice = params->nice;
-	worker->start_ns = ktime_get_ns();
+	worker->driver = driver;
+	worker->clock = params->clock;
+	worker->start_ns = hwtimer_clock_ns(worker);
 
-	ret = wheel_init(&worker->wheel, &shape, &worker_ops, gfp);
+	ret = wheel_init(&worker->wheel, &shape, &driver->ops, gfp);
 	if (ret)
 		goto free;
 	if (params->flags & HWTIMER_WHEEL_ACCOUNT)
 		worker->memcg = get_mem_cgroup_from_mm(current->mm);
 	wheel_register(worker, params->name);
-	ret = worker_create(worker, params->cpus);
+	ret = driver->create(worker, params);
 	if (ret)
 		goto unregister;
 	hwtimer_debugfs_add(worker);
@@ -436,14 +401,16 @@ int hwtimer_wheel_stop(struct hwtimer_wheel *wheel, struct list_head *pending)
 
 	if (pending)
 		INIT_LIST_HEAD(pending);
-	if (is_worker(worker))
+	if (is_worker(worker)) {
+		pr_err_ratelimited("hwtimer: wheel %s: a callback stops its wheel\n",
+				   worker->name);
 		return -EDEADLK;
+	}
 
-	lock_map_acquire(&wheel->callback_map);
-	lock_map_release(&wheel->callback_map);
+	might_wait_for_callbacks(wheel);
 	mutex_lock(&wheel->worker_lock);
 	if (wheel_shutdown(wheel)) {
-		kthread_stop(worker->task);
+		worker->driver->end(worker);
 		WRITE_ONCE(worker->actor, current);
 		wheel_sweep(wheel, pending);
 		WRITE_ONCE(worker->actor, NULL);
@@ -501,7 +468,7 @@ void hwtimer_wheel_destroy(struct hwtimer_wheel *wheel)
 	complain(worker, &pending);
 	hwtimer_debugfs_remove(worker);
 	wheel_unregister(worker);
-	put_task_struct(worker->task);
+	worker->driver->destroy(worker);
 	mem_cgroup_put(worker->memcg);
 	wheel_free(wheel);
 	kfree(worker);
@@ -532,12 +499,11 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_pending);
  *
  * Context: Any context.
  *
- * Return: ns on the wheel's clock (CLOCK_MONOTONIC), as for
- * hwtimer_schedule_at().
+ * Return: ns on the wheel's clock, as for hwtimer_schedule_at().
  */
 u64 hwtimer_wheel_now(const struct hwtimer_wheel *wheel)
 {
-	return ktime_get_ns();
+	return hwtimer_clock_ns(to_worker(wheel));
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_now);
 
@@ -598,6 +564,47 @@ unsigned int hwtimer_wheel_levels(const struct hwtimer_wheel *wheel)
 EXPORT_SYMBOL_GPL(hwtimer_wheel_levels);
 
 /**
+ * hwtimer_wheel_clock - what is its clock?
+ * @wheel: the wheel
+ *
+ * Context: Any context.
+ *
+ * Return: as in the parameters.
+ */
+enum hwtimer_clock hwtimer_wheel_clock(const struct hwtimer_wheel *wheel)
+{
+	return to_worker(wheel)->clock;
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_clock);
+
+/**
+ * hwtimer_wheel_barrier - wait for what was released
+ * @wheel: the wheel
+ *
+ * When it returns, each callback of a hwtimer_release() that had returned before the
+ * call has returned, and so has each callback of a timeout that had begun. After
+ * rcu_barrier(): for a module that used the wheel of another, and wants to go.
+ *
+ * Context: Process context, may sleep. Waits for callbacks, so the caller must not
+ * hold what any callback of this wheel needs. Called by one, which is a bug, it
+ * reports that and returns at once.
+ */
+void hwtimer_wheel_barrier(struct hwtimer_wheel *wheel)
+{
+	struct hwtimer_worker *worker = to_worker(wheel);
+
+	if (is_worker(worker)) {
+		pr_err_ratelimited("hwtimer: wheel %s: a callback waits for callbacks\n",
+				   worker->name);
+		return;
+	}
+	might_sleep();
+	might_wait_for_callbacks(wheel);
+	wheel_barrier(wheel);
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_barrier);
+
+/**
  * hwtimer_init - prepare a timeout
  * @timeout: the timeout; not armed, and not held by a wheel any more (see
  *	hwtimer_cancel_sync() and hwtimer_release())
@@ -630,7 +637,7 @@ EXPORT_SYMBOL_GPL(hwtimer_init);
  */
 int hwtimer_schedule(struct hwtimer_timeout *timeout, s64 delay_ns)
 {
-	return hwtimer_schedule_at(timeout, after(delay_ns));
+	return hwtimer_schedule_at(timeout, after(timeout, delay_ns));
 }
 EXPORT_SYMBOL_GPL(hwtimer_schedule);
 
@@ -673,7 +680,7 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
  */
 int hwtimer_touch(struct hwtimer_timeout *timeout, s64 delay_ns)
 {
-	return hwtimer_touch_at(timeout, after(delay_ns));
+	return hwtimer_touch_at(timeout, after(timeout, delay_ns));
 }
 EXPORT_SYMBOL_GPL(hwtimer_touch);
 
@@ -733,11 +740,9 @@ static int end_sync(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeou
 	struct hwtimer_worker *worker = to_worker(wheel);
 	bool ended = false;
 
-	might_sleep();
 	if (!is_worker(worker)) {
-		/* Callbacks must not need what we hold. */
-		lock_map_acquire(&wheel->callback_map);
-		lock_map_release(&wheel->callback_map);
+		might_sleep();
+		might_wait_for_callbacks(wheel);
 		wait_event(wheel->wait, end_for_sure(t, end, &ended));
 		return ended;
 	}
@@ -749,6 +754,14 @@ static int end_sync(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeou
 				   worker->name, t->fn);
 		return -EDEADLK;
 	}
+	/* Nor must we wait for a producer on whose top we may run. */
+	if (!worker->driver->may_sleep) {
+		end(t);
+		pr_err_ratelimited("hwtimer: wheel %s: a callback that must not sleep waits for %ps\n",
+				   worker->name, t->fn);
+		return -EDEADLK;
+	}
+	might_sleep();
 	while (!end_for_sure(t, end, &ended)) {
 		/* Somebody else may be about to push it, and is not preemptible. */
 		cpu_relax();
@@ -769,14 +782,16 @@ static int end_sync(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeou
  * hwtimer.h.
  *
  * Context: Process context, may sleep. Callbacks of the same wheel may call it
- * for another timeout.
+ * for another timeout, but not with HWTIMER_DRIVER_HRTIMER: those use
+ * hwtimer_release().
  *
  * Return:
  * * 1 - it was pending, at least once: the callback of what was cancelled will
  *   never run
  * * 0 - it was not
- * * -EDEADLK - called by its own callback, a bug, which is logged; it is not
- *   pending, but the callback runs, of course
+ * * -EDEADLK - called by its own callback, or by any callback of a wheel with
+ *   HWTIMER_DRIVER_HRTIMER: a bug, which is logged. It is not pending, but the
+ *   wheel may hold it, and its callback may run
  */
 int hwtimer_cancel_sync(struct hwtimer_timeout *timeout)
 {

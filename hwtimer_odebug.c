@@ -35,6 +35,7 @@
 static struct lock_class_key nowhere_key;
 static struct hwtimer_worker nowhere = {
 	.name			= "nowhere",
+	.driver			= &hwtimer_driver_kthread,
 	.wheel.tick_ns		= 1,
 	.wheel.state		= WHEEL_STOPPED,
 	.wheel.wait		= __WAIT_QUEUE_HEAD_INITIALIZER(nowhere.wheel.wait),

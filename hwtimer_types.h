@@ -20,11 +20,11 @@ struct hwtimer_wheel;
  * typedef hwtimer_fn_t - what a timeout calls
  * @timeout: the timeout that expired
  *
- * Runs in the wheel's worker: process context, interrupts on, no lock held.
- * It may arm, touch and cancel any timeout, its own included, and it may free
- * the memory that holds @timeout: the wheel does not look at it again. It may
- * sleep for a short while, but every other timeout of the wheel waits until
- * it returns.
+ * Runs in the wheel's worker: process context, or softirq if the wheel's driver is
+ * HWTIMER_DRIVER_HRTIMER; interrupts on, no lock held. It may arm, touch and cancel
+ * any timeout, its own included, and it may free the memory that holds @timeout: the
+ * wheel does not look at it again. In process context it may sleep for a short while,
+ * but every other timeout of the wheel waits until it returns.
  */
 typedef void (*hwtimer_fn_t)(struct hwtimer_timeout *timeout);
 

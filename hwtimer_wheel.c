@@ -172,6 +172,7 @@
  */
 #include <linux/bitmap.h>
 #include <linux/bitops.h>
+#include <linux/bottom_half.h>
 #include <linux/cpumask.h>
 #include <linux/errno.h>
 #include <linux/log2.h>
@@ -784,9 +785,13 @@ static void tell_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		unfile(w, t);
 	hwtimer_odebug_deactivate(t);
 	atomic64_andnot(WORD_HELD, &t->word);
+	if (w->ops->bh_off)
+		local_bh_disable();
 	lock_map_acquire(&w->callback_map);
 	released(t);
 	lock_map_release(&w->callback_map);
+	if (w->ops->bh_off)
+		local_bh_enable();
 }
 
 /*
@@ -1221,6 +1226,18 @@ static void answer_survey(struct hwtimer_wheel *w)
 	complete(&s->done);
 }
 
+/* A pass that began after the question has called all that was released. */
+static void answer_barrier(struct hwtimer_wheel *w)
+{
+	struct completion *asked = w->asked;
+
+	if (likely(!asked))
+		return;
+	w->asked = NULL;
+	WRITE_ONCE(w->barrier, NULL);
+	complete(asked);
+}
+
 /**
  * wheel_advance - move the wheel on to @now
  * @w: the wheel
@@ -1244,6 +1261,8 @@ bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 		 */
 		w->target = div64_u64(min(now, WHEEL_FOREVER - 1), w->tick_ns);
 		w->may_grow = w->levels < w->max_levels;
+		/* The same for who asks. Pairs with wheel_barrier(). */
+		w->asked = smp_load_acquire(&w->barrier);
 		drain_restart(w);
 		w->stage = STAGE_DRAIN;
 	}
@@ -1252,6 +1271,8 @@ bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 	if (w->stage == STAGE_SETTLE && settle_ticks(w, &budget)) {
 		w->stage = STAGE_REST;
 		over = let_go(w, &budget);
+		if (over)
+			answer_barrier(w);
 	}
 	answer_survey(w);
 	wake_waiters(w);
@@ -1337,7 +1358,7 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	 */
 	smp_mb();
 
-	if (requested(w) || READ_ONCE(w->survey))
+	if (requested(w) || READ_ONCE(w->survey) || READ_ONCE(w->barrier))
 		until = 0;
 	if (until == WHEEL_IDLE) {
 		/* What is filed already needs no request to be armed again. */
@@ -1457,6 +1478,40 @@ static unsigned int most_levels(const struct hwtimer_wheel *w)
 		n++;
 	return n;
 }
+
+/**
+ * wheel_barrier - wait for what was released, and for callbacks that run
+ * @w: the wheel
+ *
+ * When it returns, each callback of a wheel_release() that had returned before
+ * has returned, too, and so has each callback that had begun. Process context,
+ * may sleep.
+ */
+void wheel_barrier(struct hwtimer_wheel *w)
+{
+	DECLARE_COMPLETION_ONSTACK(done);
+
+	/*
+	 * What is released has QUEUED set, but it may be somebody else who is
+	 * about to push it. Such sections are not preemptible: when this returns
+	 * it is on a queue, or further on.
+	 */
+	synchronize_rcu();
+
+	mutex_lock(&w->worker_lock);
+	/* With the lock it is not being stopped. What was released is called then. */
+	if (READ_ONCE(w->state) < WHEEL_STOPPED) {
+		/*
+		 * Before the next pass begins, which then takes over all that is
+		 * on the queues and ends when it has called what was released.
+		 */
+		smp_store_release(&w->barrier, &done);
+		w->ops->kick(w);
+		wait_for_completion(&done);
+	}
+	mutex_unlock(&w->worker_lock);
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_barrier);
 
 /**
  * wheel_init - make a wheel

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * hwtimer: the wheel as a data structure. Time comes in as a parameter, and
- * the driver (hwtimer_main.c: a kthread) moves it; nothing here has a clock, a
- * thread or a device. Times are ns since the wheel began.
+ * a driver (hwtimer_kthread.c, hwtimer_hrtimer.c) moves it; nothing here has a
+ * clock, a thread or a device. Times are ns since the wheel began.
  */
 #ifndef HWTIMER_WHEEL_H
 #define HWTIMER_WHEEL_H
@@ -55,12 +55,15 @@ enum wheel_state {
  *	wheel_advance(), for each expiry. @deadline is the one that was reached.
  * @alloc: zeroed memory for another level, for kvfree(), or NULL. Called by
  *	the worker, if the wheel grows.
+ * @bh_off: callbacks run in softirq, so what wheel_sweep() calls in process
+ *	context must be kept from softirqs as well
  */
 struct wheel_ops {
 	void (*kick)(struct hwtimer_wheel *w);
 	void (*expire)(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		       hwtimer_fn_t fn, u64 deadline);
 	void *(*alloc)(struct hwtimer_wheel *w, size_t size);
+	bool bh_off;
 };
 
 /**
@@ -174,6 +177,7 @@ struct wheel_survey;
  * @running: the timeout whose callback runs. Written by the worker only
  * @wait: who waits for the worker to let go of a timeout
  * @survey: what wheel_occupancy() asks of the worker
+ * @barrier: what wheel_barrier() waits for
  * @worker_lock: held by who waits for an answer of the worker, and by who ends
  *	it
  * @callback_key: of @callback_map
@@ -194,6 +198,7 @@ struct wheel_survey;
  * @pushed: requests taken from a queue, newest first
  * @taken: and turned round, oldest first
  * @let_go: released timeouts, to be called when nothing else is
+ * @asked: @barrier, if this pass began after the question
  * @drain_cpu: the CPU whose queue comes next; nr_cpu_ids: drain is over
  * @cur: the first tick that is not yet begun: nothing is filed before it
  * @now_tick: the tick that is being settled
@@ -230,6 +235,7 @@ struct hwtimer_wheel {
 	struct hwtimer_timeout	*running;
 	wait_queue_head_t	wait;
 	struct wheel_survey	*survey;
+	struct completion	*barrier;
 	struct mutex		worker_lock;	/* see above */
 	struct lock_class_key	callback_key;
 	struct lockdep_map	callback_map;
@@ -248,6 +254,7 @@ struct hwtimer_wheel {
 	struct llist_node	*pushed;
 	struct llist_node	*taken;
 	struct llist_node	*let_go;
+	struct completion	*asked;
 	unsigned int		drain_cpu;
 	u64			cur;
 	u64			now_tick;
@@ -297,5 +304,6 @@ void wheel_drain_all(struct hwtimer_wheel *w);
 void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c);
 int wheel_occupancy(struct hwtimer_wheel *w, unsigned int level,
 		    unsigned int first, unsigned int n, unsigned int *filed);
+void wheel_barrier(struct hwtimer_wheel *w);
 
 #endif /* HWTIMER_WHEEL_H */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite of the API for other modules, with the worker's kthread
- * and the machine's clock.
+ * hwtimer: KUnit suite of the API for other modules, with both drivers and both of
+ * the machine's clocks.
  *
  * Made for User-Mode Linux with time-travel=inf-cpu, where the clock stands still
  * while anything runs, and sleeping takes no time.
@@ -9,6 +9,7 @@
 #include <kunit/test.h>
 #include <linux/completion.h>
 #include <linux/cpumask.h>
+#include <linux/delay.h>
 #include <linux/err.h>
 #include <linux/hrtimer.h>
 #include <linux/irqflags.h>
@@ -21,6 +22,7 @@
 #include <linux/string.h>
 #include <linux/timer.h>
 
+#include "../hwtimer_compat.h"
 #include "../hwtimer_internal.h"
 
 #define MS	NSEC_PER_MSEC
@@ -53,6 +55,40 @@ struct job {
 	bool			over;
 };
 
+/* What moves the wheels of a case, and on which clock. */
+struct mode {
+	const char		*desc;
+	enum hwtimer_driver	driver;
+	enum hwtimer_clock	clock;
+};
+
+static const struct mode modes[] = {
+	{ "kthread, monotonic" },
+	{ "kthread, boottime", .clock = HWTIMER_CLOCK_BOOTTIME },
+	{ "hrtimer, monotonic", HWTIMER_DRIVER_HRTIMER },
+	{ "hrtimer, boottime", HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_BOOTTIME },
+};
+
+/* For what is of the kthread's, and for callbacks that sleep. */
+static const struct mode thread_modes[] = {
+	{ "kthread, monotonic" },
+	{ "kthread, boottime", .clock = HWTIMER_CLOCK_BOOTTIME },
+};
+
+static const struct mode softirq_modes[] = {
+	{ "hrtimer, monotonic", HWTIMER_DRIVER_HRTIMER },
+	{ "hrtimer, boottime", HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_BOOTTIME },
+};
+
+static void mode_desc(const struct mode *mode, char *desc)
+{
+	strscpy(desc, mode->desc, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(mode, modes, mode_desc);
+KUNIT_ARRAY_PARAM(thread_mode, thread_modes, mode_desc);
+KUNIT_ARRAY_PARAM(softirq_mode, softirq_modes, mode_desc);
+
 static void nap(u64 ns)
 {
 	ktime_t until = ktime_add_ns(ktime_get(), ns);
@@ -82,8 +118,10 @@ static struct hwtimer_wheel *keep(struct kunit *test, struct hwtimer_wheel *whee
 static struct hwtimer_wheel *make(struct kunit *test, u64 tick_ns, unsigned int slots,
 				  unsigned long cap)
 {
+	const struct mode *mode = test->param_value;
 	struct hwtimer_wheel_params params = {
 		.name = "kunit", .tick_ns = tick_ns, .slots = slots, .cap = cap,
+		.driver = mode->driver, .clock = mode->clock,
 	};
 
 	return keep(test, hwtimer_wheel_create(&params));
@@ -129,6 +167,7 @@ static void job_fired(struct hwtimer_timeout *t)
 	struct job *j = container_of(t, struct job, t);
 
 	j->at = hwtimer_wheel_now(t->wheel);
+	KUNIT_EXPECT_EQ(j->test, !to_worker(t->wheel)->driver->may_sleep, !!in_softirq());
 	j->fired++;
 	if (j->then)
 		j->then(j);
@@ -1125,6 +1164,21 @@ static const struct create_param {
 	  -EINVAL },
 	{ "unknown class", { GOOD, .sched = HWTIMER_SCHED_FIFO + 1 }, -EINVAL },
 	{ "negative class", { GOOD, .sched = -1 }, -EINVAL },
+	{ "boottime", { GOOD, .clock = HWTIMER_CLOCK_BOOTTIME } },
+	{ "hrtimer", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER } },
+	{ "hrtimer, boottime", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER,
+				 .clock = HWTIMER_CLOCK_BOOTTIME } },
+	{ "hrtimer and nice", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER, .nice = 1 }, -EINVAL },
+	{ "hrtimer and FIFO", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER,
+				.sched = HWTIMER_SCHED_FIFO }, -EINVAL },
+	{ "hrtimer and unknown class", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER,
+					 .sched = -1 }, -EINVAL },
+	{ "hrtimer and CPUs", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER,
+				.cpus = cpu_possible_mask }, -EINVAL },
+	{ "unknown driver", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER + 1 }, -EINVAL },
+	{ "negative driver", { GOOD, .driver = -1 }, -EINVAL },
+	{ "unknown clock", { GOOD, .clock = HWTIMER_CLOCK_BOOTTIME + 1 }, -EINVAL },
+	{ "negative clock", { GOOD, .clock = -1 }, -EINVAL },
 	{ "all CPUs", { GOOD, .cpus = cpu_possible_mask } },
 	{ "no CPU", { GOOD, .cpus = cpu_none_mask }, -EINVAL },
 #undef GOOD
@@ -1239,6 +1293,7 @@ static void scheduling(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(as); i++) {
 		struct hwtimer_wheel_params params = {
 			.name = "kunit", .tick_ns = TICK, .slots = SLOTS,
+			.clock = ((const struct mode *)test->param_value)->clock,
 			.sched = as[i].sched, .nice = as[i].nice, .cpus = cpumask_of(0),
 		};
 		struct hwtimer_wheel *wheel = keep(test, hwtimer_wheel_create(&params));
@@ -1481,49 +1536,432 @@ static void burst(struct kunit *test)
 	kvfree(s);
 }
 
+/* What has been released is told: never armed, pending, expired; or cancelled. */
+static void waits_for_released(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 6);
+	unsigned int i;
+
+	/* nothing was released, on a wheel that was never used */
+	hwtimer_wheel_barrier(wheel);
+	hwtimer_release(&j[0].t, job_released);
+	hwtimer_wheel_barrier(wheel);
+	KUNIT_EXPECT_EQ(test, 1, j[0].released);
+
+	hwtimer_schedule(&j[1].t, 0);
+	hwtimer_schedule(&j[2].t, 50 * SEC);
+	hwtimer_schedule(&j[3].t, 50 * SEC);
+	nap(SEC);
+	hwtimer_cancel(&j[3].t);
+	hwtimer_schedule(&j[4].t, SEC);
+	for (i = 1; i < 5; i++)
+		hwtimer_release(&j[i].t, job_released);
+	hwtimer_wheel_barrier(wheel);
+	for (i = 1; i < 5; i++)
+		KUNIT_EXPECT_EQ_MSG(test, 1, j[i].released, "%u", i);
+	/* which costs the others nothing */
+	hwtimer_schedule(&j[5].t, 50 * MS);
+	hwtimer_wheel_barrier(wheel);
+	KUNIT_EXPECT_TRUE(test, hwtimer_is_pending(&j[5].t));
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j[5].fired);
+
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
+	hwtimer_release(&j[5].t, job_released);
+	hwtimer_wheel_barrier(wheel);
+	KUNIT_EXPECT_EQ(test, 1, j[5].released);
+}
+
+/* For a callback that runs, too, released or not. */
+static void waits_for_callback(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 2);
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		j[i].then = then_nap;
+		j[i].delay = 500 * MS;
+		hwtimer_schedule(&j[i].t, 0);
+		nap(100 * MS);
+		KUNIT_EXPECT_EQ(test, 1, j[i].fired);
+		KUNIT_EXPECT_FALSE(test, j[i].over);
+		if (i)
+			hwtimer_release(&j[i].t, job_released);
+		hwtimer_wheel_barrier(wheel);
+		KUNIT_EXPECT_TRUE(test, j[i].over);
+		KUNIT_EXPECT_EQ(test, i, j[i].released);
+	}
+}
+
+static void then_barrier(struct job *j)
+{
+	hwtimer_wheel_barrier(j->t.wheel);
+	j->over = true;
+}
+
+/* It does not wait for itself. */
+static void barrier_from_callback(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 1);
+
+	j->then = then_barrier;
+	hwtimer_schedule(&j->t, 0);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j->fired);
+	KUNIT_EXPECT_TRUE(test, j->over);
+	hwtimer_wheel_barrier(wheel);
+}
+
+static void release_and_wait(struct helper *h)
+{
+	struct rnd_state rnd;
+	unsigned int i = 0, k, end;
+
+	prandom_seed_state(&rnd, h->seed);
+	while (i < h->n) {
+		end = min(h->n, i + 1 + prandom_u32_state(&rnd) % 2000);
+		while (i < end)
+			hwtimer_release(&h->jobs[i++].t, job_released);
+		hwtimer_wheel_barrier(h->wheel);
+		for (k = 0; k < end && h->jobs[k].released == 1; k++)
+			;
+		KUNIT_EXPECT_EQ(h->jobs->test, end, k);
+	}
+}
+
+/* Several at a time, with more released than a slice has room for, and a stop. */
+static void barriers(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct helper h[3] = {};
+	unsigned int i, k;
+
+	for (i = 0; i < 3; i++) {
+		h[i].wheel = wheel;
+		h[i].n = 20000;
+		h[i].jobs = kvcalloc(h[i].n, sizeof(struct job), GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, h[i].jobs);
+		for (k = 0; k < h[i].n; k++) {
+			h[i].jobs[k].test = test;
+			hwtimer_init(&h[i].jobs[k].t, wheel, job_fired);
+			if (k % 3)
+				hwtimer_schedule(&h[i].jobs[k].t, k * 5 * MS);
+		}
+		h[i].seed = 7 + i;
+	}
+	nap(500 * MS);
+	for (i = 0; i < 3; i++)
+		help(test, &h[i], release_and_wait);
+	nap(10 * MS);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
+	for (i = 0; i < 3; i++)
+		KUNIT_ASSERT_TRUE(test, helped(&h[i]));
+	for (i = 0; i < 3; i++)
+		kvfree(h[i].jobs);
+}
+
+static void then_wait_for_all(struct job *j)
+{
+	struct list_head pending = {};
+
+	KUNIT_EXPECT_EQ(j->test, -EDEADLK, hwtimer_cancel_sync(&j->other[0].t));
+	KUNIT_EXPECT_FALSE(j->test, hwtimer_is_pending(&j->other[0].t));
+	KUNIT_EXPECT_EQ(j->test, -EDEADLK, hwtimer_shutdown_sync(&j->other[1].t));
+	KUNIT_EXPECT_EQ(j->test, -ESHUTDOWN, hwtimer_schedule(&j->other[1].t, 0));
+	KUNIT_EXPECT_EQ(j->test, -EDEADLK, hwtimer_cancel_sync(&j->t));
+	KUNIT_EXPECT_EQ(j->test, -EDEADLK, hwtimer_wheel_stop(j->t.wheel, &pending));
+	KUNIT_EXPECT_TRUE(j->test, list_empty(&pending));
+	hwtimer_wheel_barrier(j->t.wheel);
+	/* The way there. */
+	KUNIT_EXPECT_TRUE(j->test, hwtimer_release(&j->other[2].t, job_released));
+	KUNIT_EXPECT_EQ(j->test, 0, hwtimer_schedule(&j->other[0].t, 0));
+	j->over = true;
+}
+
+static void released_wait(struct hwtimer_timeout *t)
+{
+	struct job *j = container_of(t, struct job, t);
+
+	KUNIT_EXPECT_TRUE(j->test, in_softirq());
+	j->ret = hwtimer_cancel_sync(&j->other->t);
+	j->released++;
+}
+
+/* Callbacks in softirq must not wait, for anything. */
+static void refused(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 5);
+	unsigned int i;
+
+	j[0].then = then_wait_for_all;
+	j[0].other = &j[1];
+	for (i = 1; i < 4; i++)
+		hwtimer_schedule(&j[i].t, 50 * SEC);
+	nap(SEC);
+	hwtimer_schedule(&j[0].t, 0);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
+	KUNIT_EXPECT_TRUE(test, j[0].over);
+	KUNIT_EXPECT_EQ(test, 1, j[1].fired);
+	KUNIT_EXPECT_EQ(test, 0, j[2].fired + j[3].fired);
+	KUNIT_EXPECT_EQ(test, 1, j[3].released);
+	KUNIT_EXPECT_EQ(test, (int)WHEEL_STARTED, wheel->state);
+
+	j[4].other = &j[0];
+	hwtimer_release(&j[4].t, released_wait);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j[4].released);
+	KUNIT_EXPECT_EQ(test, -EDEADLK, j[4].ret);
+	/* and the task that one came on top of may */
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_cancel_sync(&j[0].t));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_shutdown_sync(&j[2].t));
+	KUNIT_EXPECT_PTR_EQ(test, to_worker(wheel)->actor, (struct task_struct *)NULL);
+}
+
+static void released_softirq(struct hwtimer_timeout *t)
+{
+	struct job *j = container_of(t, struct job, t);
+
+	j->released++;
+	j->ret = !!in_softirq();
+}
+
+/* What stop calls, it calls as the worker would. */
+static void stop_softirqs_off(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 2);
+	unsigned int i;
+
+	hwtimer_schedule(&j[0].t, 50 * SEC);
+	/* No slice comes in between. */
+	WRITE_ONCE(to_worker(wheel)->ended, true);
+	for (i = 0; i < 2; i++)
+		hwtimer_release(&j[i].t, released_softirq);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 0, j[0].released + j[1].released);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
+	for (i = 0; i < 2; i++) {
+		KUNIT_EXPECT_EQ(test, 1, j[i].released);
+		KUNIT_EXPECT_EQ(test, 1, j[i].ret);
+	}
+}
+
+static void then_kick(struct job *j)
+{
+	struct hwtimer_wheel *wheel = j->t.wheel;
+
+	wheel->ops->kick(wheel);
+}
+
+/* A slice that goes to sleep for long does not undo a kick that came meanwhile. */
+static void kick_in_slice(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 2);
+	unsigned long before;
+	unsigned int i;
+
+	j[0].then = then_kick;
+	for (i = 0; i < 2; i++) {
+		/* with something to wake up for in the end, and without */
+		if (!i)
+			hwtimer_schedule(&j[1].t, 100 * SEC);
+		else
+			hwtimer_cancel(&j[1].t);
+		nap(SEC);
+		hwtimer_schedule(&j[0].t, 0);
+		do {
+			before = wakeups(wheel);
+			nap(MS / 4);
+		} while (j[0].fired == i);
+		/* the expiry and the kick, within a quarter of a ms */
+		KUNIT_EXPECT_EQ(test, before + 2, wakeups(wheel));
+		nap(SEC);
+	}
+}
+
+struct storm {
+	struct hrtimer		timer;
+	struct hwtimer_wheel	*wheel;
+	struct job		*jobs;
+	unsigned int		left;
+};
+
+/* In hardirq, every 7 us; arms one of the jobs every now and then. */
+static enum hrtimer_restart storm_fn(struct hrtimer *timer)
+{
+	struct storm *s = container_of(timer, struct storm, timer);
+
+	KUNIT_EXPECT_TRUE(s->jobs->test, !!in_hardirq());
+	s->wheel->ops->kick(s->wheel);
+	if (!s->left--)
+		return HRTIMER_NORESTART;
+	if (s->left % 10 == 0)
+		KUNIT_EXPECT_EQ(s->jobs->test, 0,
+				hwtimer_schedule(&s->jobs[s->left / 10].t, s->left * 1000));
+	hrtimer_forward_now(timer, ns_to_ktime(7000));
+	return HRTIMER_RESTART;
+}
+
+static void then_delay(struct job *j)
+{
+	/* Where time stands still otherwise, this lets interrupts come. */
+	ndelay(15 * NSEC_PER_USEC);
+}
+
+/* Nothing is late, early or lost, however often somebody kicks. */
+static void kick_storm(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, 100 * NSEC_PER_USEC, SLOTS, 0);
+	struct job *j = jobs(test, wheel, 1000);
+	struct storm *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, s);
+	s->wheel = wheel;
+	s->jobs = j;
+	s->left = 10000;
+	for (i = 0; i < 1000; i++)
+		j[i].then = then_delay;
+	hrtimer_setup(&s->timer, storm_fn, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
+	hrtimer_start(&s->timer, ns_to_ktime(7000), HRTIMER_MODE_REL_HARD);
+	nap(SEC);
+	hrtimer_cancel(&s->timer);
+	KUNIT_EXPECT_EQ(test, UINT_MAX, s->left);
+	for (i = 0; i < 1000; i++) {
+		KUNIT_EXPECT_EQ(test, 1, j[i].fired);
+		KUNIT_EXPECT_GE(test, j[i].at, hwtimer_deadline(&j[i].t));
+	}
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+}
+
+/* Many at once, in more than one slice: tasks run in between. */
+static void slices(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, MS, SLOTS, 0);
+	struct job *j = kvcalloc(5000, sizeof(*j), GFP_KERNEL);
+	unsigned int i, seen, looks = 0;
+	u64 now;
+
+	KUNIT_ASSERT_NOT_NULL(test, j);
+	now = hwtimer_wheel_now(wheel);
+	for (i = 0; i < 5000; i++) {
+		j[i].test = test;
+		hwtimer_init(&j[i].t, wheel, job_fired);
+		hwtimer_schedule_at(&j[i].t, now + SEC);
+	}
+	nap(990 * MS);
+	do {
+		nap(10 * NSEC_PER_USEC);
+		for (seen = 0; seen < 5000 && j[seen].fired; seen++)
+			;
+		looks += seen > 0 && seen < 5000;
+	} while (seen < 5000 && hwtimer_wheel_now(wheel) < now + 2 * SEC);
+	KUNIT_EXPECT_EQ(test, 5000, seen);
+	KUNIT_EXPECT_GT(test, looks, 10);
+	for (i = 0; i < 5000; i++) {
+		KUNIT_EXPECT_EQ(test, 1, j[i].fired);
+		KUNIT_EXPECT_GE(test, j[i].at, now + SEC);
+	}
+	kvfree(j);
+}
+
+/*
+ * The clock jumps, as CLOCK_BOOTTIME does in suspend, and the kernel looks at the
+ * worker's hrtimer anew: what became due meanwhile expires at once, the rest is on
+ * time. The machine's clock is not ours to move, so it is the wheel's beginning.
+ */
+static void jump(struct kunit *test)
+{
+	u64 leap = 100ULL * SEC, now;
+	struct hwtimer_worker *worker;
+	struct hwtimer_wheel *wheel;
+	struct job *j;
+	unsigned int i;
+
+	/* It must not begin before the clock did. */
+	nap(leap);
+	wheel = a_wheel(test);
+	worker = to_worker(wheel);
+	j = jobs(test, wheel, 6);
+	for (i = 0; i < 6; i++)
+		hwtimer_schedule(&j[i].t, i < 5 ? (i + 1) * 19LL * SEC : leap + 5 * SEC);
+	nap(SEC);
+	/* Not while it runs: it sleeps, with nothing due for long. */
+	worker->start_ns -= leap;
+	now = hwtimer_wheel_now(wheel);
+	wheel->ops->kick(wheel);
+	nap(MS);
+	for (i = 0; i < 5; i++)
+		expect_on_time(&j[i], 1, now);
+	KUNIT_EXPECT_EQ(test, 0, j[5].fired);
+	nap(10 * SEC);
+	expect_on_time(&j[5], 1, now + 4 * SEC);
+	/* and it goes on */
+	now = hwtimer_wheel_now(wheel);
+	hwtimer_schedule(&j[0].t, SEC);
+	nap(2 * SEC);
+	expect_on_time(&j[0], 2, now + SEC);
+}
+
 static struct kunit_case api_cases[] = {
-	KUNIT_CASE(lazy_worker),
-	KUNIT_CASE(start),
-	KUNIT_CASE(on_time),
-	KUNIT_CASE(on_time_each),
-	KUNIT_CASE(absolute),
-	KUNIT_CASE(no_delay),
-	KUNIT_CASE(forever),
-	KUNIT_CASE(touch),
-	KUNIT_CASE(cancel),
-	KUNIT_CASE(cancel_sync),
-	KUNIT_CASE(cancel_sync_waits),
-	KUNIT_CASE(cancel_sync_self),
-	KUNIT_CASE(cancel_sync_self_rearmed),
-	KUNIT_CASE(cancel_sync_other),
-	KUNIT_CASE(shutdown_sync),
-	KUNIT_CASE(rearming),
-	KUNIT_CASE(rearming_running),
-	KUNIT_CASE(rearming_twice),
-	KUNIT_CASE(no_kick_in_callback),
-	KUNIT_CASE(release),
-	KUNIT_CASE(release_running),
-	KUNIT_CASE(release_self),
-	KUNIT_CASE(frees_itself),
-	KUNIT_CASE(stop),
-	KUNIT_CASE(stop_asleep),
-	KUNIT_CASE(stop_from_callback),
-	KUNIT_CASE(stop_other_from_callback),
-	KUNIT_CASE(stop_twice),
-	KUNIT_CASE(stop_releases),
-	KUNIT_CASE(books),
+	KUNIT_CASE_PARAM(lazy_worker, mode_gen_params),
+	KUNIT_CASE_PARAM(start, mode_gen_params),
+	KUNIT_CASE_PARAM(on_time, mode_gen_params),
+	KUNIT_CASE_PARAM(on_time_each, mode_gen_params),
+	KUNIT_CASE_PARAM(absolute, mode_gen_params),
+	KUNIT_CASE_PARAM(no_delay, mode_gen_params),
+	KUNIT_CASE_PARAM(forever, mode_gen_params),
+	KUNIT_CASE_PARAM(touch, mode_gen_params),
+	KUNIT_CASE_PARAM(cancel, mode_gen_params),
+	KUNIT_CASE_PARAM(cancel_sync, mode_gen_params),
+	KUNIT_CASE_PARAM(cancel_sync_waits, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(cancel_sync_self, mode_gen_params),
+	KUNIT_CASE_PARAM(cancel_sync_self_rearmed, mode_gen_params),
+	KUNIT_CASE_PARAM(cancel_sync_other, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(shutdown_sync, mode_gen_params),
+	KUNIT_CASE_PARAM(rearming, mode_gen_params),
+	KUNIT_CASE_PARAM(rearming_running, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(rearming_twice, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(no_kick_in_callback, mode_gen_params),
+	KUNIT_CASE_PARAM(release, mode_gen_params),
+	KUNIT_CASE_PARAM(release_running, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(release_self, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(frees_itself, mode_gen_params),
+	KUNIT_CASE_PARAM(stop, mode_gen_params),
+	KUNIT_CASE_PARAM(stop_asleep, mode_gen_params),
+	KUNIT_CASE_PARAM(stop_from_callback, mode_gen_params),
+	KUNIT_CASE_PARAM(stop_other_from_callback, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(stop_twice, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(stop_releases, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(books, mode_gen_params),
 	KUNIT_CASE_PARAM(create, create_gen_params),
-	KUNIT_CASE(slots_round_up),
-	KUNIT_CASE(same_name),
-	KUNIT_CASE(many_wheels),
+	KUNIT_CASE_PARAM(slots_round_up, mode_gen_params),
+	KUNIT_CASE_PARAM(same_name, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(many_wheels, mode_gen_params),
 	KUNIT_CASE(destroy_nothing),
-	KUNIT_CASE(scheduling),
-	KUNIT_CASE(slow_callback),
-	KUNIT_CASE(catch_up),
-	KUNIT_CASE(cap),
-	KUNIT_CASE(far_wakeups),
-	KUNIT_CASE(contexts),
-	KUNIT_CASE(burst),
+	KUNIT_CASE_PARAM(scheduling, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(slow_callback, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(catch_up, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(cap, mode_gen_params),
+	KUNIT_CASE_PARAM(far_wakeups, mode_gen_params),
+	KUNIT_CASE_PARAM(contexts, mode_gen_params),
+	KUNIT_CASE_PARAM(burst, mode_gen_params),
+	KUNIT_CASE_PARAM(waits_for_released, mode_gen_params),
+	KUNIT_CASE_PARAM(waits_for_callback, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(barrier_from_callback, mode_gen_params),
+	KUNIT_CASE_PARAM(barriers, mode_gen_params),
+	KUNIT_CASE_PARAM(refused, softirq_mode_gen_params),
+	KUNIT_CASE_PARAM(stop_softirqs_off, softirq_mode_gen_params),
+	KUNIT_CASE_PARAM(kick_in_slice, softirq_mode_gen_params),
+	KUNIT_CASE_PARAM(kick_storm, mode_gen_params),
+	KUNIT_CASE_PARAM(slices, softirq_mode_gen_params),
+	KUNIT_CASE_PARAM(jump, mode_gen_params),
 	{}
 };
 

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: wheels moved by an hrtimer each. Callbacks run in softirq, on PREEMPT_RT
+ * in a thread that stands for it.
+ *
+ * The timer's function is one slice of a worker's life: it moves the wheel on and
+ * starts the timer for when it has to come back. Slices of a wheel do not overlap,
+ * whatever CPU they run on: a timer whose function runs is not moved to another one,
+ * and not run again before that returns.
+ *
+ * A slice is bounded by SLICE_NS, and there is one per softirq, because the timer is
+ * never started for a time that the softirq's own clock has reached. When it has
+ * not finished, it comes back after as much time as it took (within bounds), which is
+ * for others. The same when a producer is between QUEUED and its push, which in the
+ * kthread is a matter of going round: here the producer may be the one that this
+ * softirq came on top of, and would be waited for in vain.
+ *
+ *
+ * Kicks come in any context and on any CPU, also while a slice runs. A slice that
+ * starts the timer for later must not undo the start of a kick:
+ *
+ *	kick                                 slice
+ *	  (request made)                       kicked = 0              F1
+ *	  kicked = 1                  K1       wheel_advance()
+ *	  start the timer for now     K2       wheel_prepare_sleep()
+ *	                                       start the timer for t   F2
+ *	                                       kicked? start for now   F3
+ *
+ * K2 and F2 both hold the lock of the timer's base, the same one, as the timer is
+ * not moved while its function runs. So there are three ways:
+ *
+ *  - K2 after F2: the timer is started for now.
+ *  - K2 before F2, K1 after F1: F3 sees K1, by the lock, and starts it for now.
+ *  - K2 before F2, K1 before F1: F1, an exchange, sees K1 or what came after it,
+ *    and so this slice sees the request. Nothing is left to be undone.
+ *
+ * A slice that does not start the timer (nothing is pending) undoes nothing: it was
+ * taken from its queue before the function was called, and K2 has put it back. That
+ * is also why the function never returns HRTIMER_RESTART after having set its
+ * expiry: the timer may be on a queue already.
+ *
+ *
+ * End: kicks come from sections that are not preemptible, or with the wheel's
+ * worker_lock, which stop has. So once @ended is set and a grace period is over, no
+ * kick starts the timer, and hrtimer_cancel() is the end of it.
+ */
+#include <linux/gfp.h>
+#include <linux/hrtimer.h>
+#include <linux/minmax.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+
+#include "hwtimer_compat.h"
+#include "hwtimer_internal.h"
+
+/*
+ * A slice is so many batches at the most, and begins none after so long. The budget
+ * is wheel_advance()'s: a timeout costs about four between arm and expiry.
+ */
+#define SLICE_NS	(100 * NSEC_PER_USEC)
+#define SLICE_BATCHES	8
+#define BATCH_BUDGET	32
+/* How long others have between two slices of which the first had not finished. */
+#define MIN_PAUSE_NS	(20 * NSEC_PER_USEC)
+#define MAX_PAUSE_NS	(1 * NSEC_PER_MSEC)
+
+static void start_at(struct hwtimer_worker *worker, u64 ns)
+{
+	hrtimer_start(&worker->timer, hwtimer_worker_ktime(worker, ns),
+		      HRTIMER_MODE_ABS_SOFT);
+}
+
+/*
+ * Not for 0: a softirq that is running the timers of this CPU would call the
+ * function again and again as long as kicks come. It stops at the time at which
+ * it began.
+ */
+static void start_now(struct hwtimer_worker *worker)
+{
+	start_at(worker, hwtimer_worker_now(worker) + 1);
+}
+
+static void slices_kick(struct hwtimer_wheel *wheel)
+{
+	struct hwtimer_worker *worker = to_worker(wheel);
+
+	if (READ_ONCE(worker->ended))
+		return;
+	/* Pairs with the exchange in slice(). */
+	smp_store_release(&worker->kicked, 1);
+	start_now(worker);
+}
+
+static void slices_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t,
+			  hwtimer_fn_t fn, u64 deadline)
+{
+	hwtimer_worker_call(to_worker(wheel), t, fn, deadline);
+}
+
+/* For a wheel that grows. In softirq; what fails now is tried again when needed. */
+static void *slices_alloc(struct hwtimer_wheel *wheel, size_t size)
+{
+	return hwtimer_worker_alloc(to_worker(wheel), size, GFP_NOWAIT);
+}
+
+/* Move the wheel on. Returns when to come back, or WHEEL_IDLE. */
+static u64 run_slice(struct hwtimer_worker *worker)
+{
+	struct hwtimer_wheel *wheel = &worker->wheel;
+	u64 began = hwtimer_worker_now(worker), until = 0, now;
+	unsigned int batches = 0;
+	bool more;
+
+	if (worker->asleep)
+		hwtimer_worker_woke(worker);
+	worker->asleep = false;
+
+	do {
+		now = hwtimer_worker_now(worker);
+		more = wheel_advance(wheel, now, BATCH_BUDGET);
+	} while (more && ++batches < SLICE_BATCHES && now - began < SLICE_NS);
+
+	if (!more)
+		until = wheel_prepare_sleep(wheel, now);
+	if (until) {
+		worker->asleep = true;
+		return until;
+	}
+	now = hwtimer_worker_now(worker);
+	return now + clamp_t(u64, now - began, MIN_PAUSE_NS, MAX_PAUSE_NS);
+}
+
+static enum hrtimer_restart slice(struct hrtimer *timer)
+{
+	struct hwtimer_worker *worker = container_of(timer, struct hwtimer_worker, timer);
+	u64 until;
+
+	/* First of all: see "Kicks" above. Pairs with slices_kick(). */
+	xchg(&worker->kicked, 0);
+	if (READ_ONCE(worker->ended))
+		return HRTIMER_NORESTART;
+
+	WRITE_ONCE(worker->actor, current);
+	until = run_slice(worker);
+	WRITE_ONCE(worker->actor, NULL);
+
+	if (until != WHEEL_IDLE) {
+		start_at(worker, until);
+		if (READ_ONCE(worker->kicked))
+			start_now(worker);
+	}
+	return HRTIMER_NORESTART;
+}
+
+static bool slices_valid(const struct hwtimer_wheel_params *params)
+{
+	return !params->cpus && !params->nice && params->sched == HWTIMER_SCHED_NORMAL;
+}
+
+static int slices_create(struct hwtimer_worker *worker,
+			 const struct hwtimer_wheel_params *params)
+{
+	/* The first kick finds a worker that sleeps. */
+	worker->asleep = true;
+	hrtimer_setup(&worker->timer, slice, hwtimer_clockid(worker), HRTIMER_MODE_ABS_SOFT);
+	return 0;
+}
+
+static void slices_end(struct hwtimer_worker *worker)
+{
+	WRITE_ONCE(worker->ended, true);
+	/* Kicks that did not see it have started the timer when this returns. */
+	synchronize_rcu();
+	hrtimer_cancel(&worker->timer);
+}
+
+static void slices_destroy(struct hwtimer_worker *worker)
+{
+}
+
+const struct hwtimer_driver_ops hwtimer_driver_hrtimer = {
+	.name		= "hrtimer",
+	.ops		= {
+		.kick	= slices_kick,
+		.expire	= slices_expire,
+		.alloc	= slices_alloc,
+		.bh_off	= true,
+	},
+	.valid		= slices_valid,
+	.create		= slices_create,
+	.end		= slices_end,
+	.destroy	= slices_destroy,
+};

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: wheels moved by a kthread each. Callbacks run in process context.
+ *
+ * The thread is not freezable, so that timeouts go on while tasks are frozen, as
+ * timers do.
+ */
+#include <linux/completion.h>
+#include <linux/cpumask.h>
+#include <linux/err.h>
+#include <linux/gfp.h>
+#include <linux/hrtimer.h>
+#include <linux/kthread.h>
+#include <linux/sched.h>
+#include <linux/sched/prio.h>
+#include <linux/sched/task.h>
+
+#include "hwtimer_internal.h"
+
+static void worker_kick(struct hwtimer_wheel *wheel)
+{
+	wake_up_process(to_worker(wheel)->task);
+}
+
+static void worker_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t,
+			  hwtimer_fn_t fn, u64 deadline)
+{
+	hwtimer_worker_call(to_worker(wheel), t, fn, deadline);
+	/* A slice of the wheel's may be many callbacks. */
+	cond_resched();
+}
+
+static void *worker_alloc(struct hwtimer_wheel *wheel, size_t size)
+{
+	return hwtimer_worker_alloc(to_worker(wheel), size, GFP_NOIO);
+}
+
+static bool worker_valid(const struct hwtimer_wheel_params *params)
+{
+	if (params->sched < HWTIMER_SCHED_NORMAL || params->sched > HWTIMER_SCHED_FIFO)
+		return false;
+	if (params->sched != HWTIMER_SCHED_NORMAL)
+		return !params->nice;
+	return params->nice >= MIN_NICE && params->nice <= MAX_NICE;
+}
+
+static void set_sched(enum hwtimer_sched sched, int nice)
+{
+	switch (sched) {
+	case HWTIMER_SCHED_NORMAL:
+		sched_set_normal(current, nice);
+		break;
+	case HWTIMER_SCHED_FIFO_LOW:
+		sched_set_fifo_low(current);
+		break;
+	case HWTIMER_SCHED_FIFO:
+		sched_set_fifo(current);
+		break;
+	}
+}
+
+/**
+ * struct worker_start - how a worker begins
+ * @worker: what it works for
+ * @cpus: where it may run; NULL: anywhere
+ * @ret: the worker's answer
+ * @done: it has answered
+ */
+struct worker_start {
+	struct hwtimer_worker	*worker;
+	const struct cpumask	*cpus;
+	int			ret;
+	struct completion	done;
+};
+
+static int worker_fn(void *data)
+{
+	struct worker_start *start = data;
+	struct hwtimer_worker *worker = start->worker;
+	struct hwtimer_wheel *wheel = &worker->wheel;
+	ktime_t until;
+	u64 now, ns;
+
+	set_sched(worker->sched, worker->nice);
+	/* From inside: later kernels set a new kthread's affinity themselves. */
+	start->ret = start->cpus ? set_cpus_allowed_ptr(current, start->cpus) : 0;
+	complete(&start->done);	/* and it is gone */
+
+	while (!kthread_should_stop()) {
+		now = hwtimer_worker_now(worker);
+		if (wheel_advance(wheel, now, WHEEL_BUDGET)) {
+			cond_resched();
+			continue;
+		}
+
+		/* Idle: not in the load average, nor a hung task. */
+		set_current_state(TASK_IDLE);
+		ns = wheel_prepare_sleep(wheel, now);
+		if (!ns || kthread_should_stop()) {
+			__set_current_state(TASK_RUNNING);
+			cond_resched();
+			continue;
+		}
+		if (ns == WHEEL_IDLE) {
+			schedule();
+		} else {
+			until = hwtimer_worker_ktime(worker, ns);
+			schedule_hrtimeout_range_clock(&until, 0, HRTIMER_MODE_ABS,
+						       hwtimer_clockid(worker));
+		}
+		__set_current_state(TASK_RUNNING);
+		hwtimer_worker_woke(worker);
+	}
+	return 0;
+}
+
+/* Make the kthread and let it go to sleep until the first arm. */
+static int worker_create(struct hwtimer_worker *worker,
+			 const struct hwtimer_wheel_params *params)
+{
+	struct worker_start start = { .worker = worker, .cpus = params->cpus };
+	struct task_struct *task;
+
+	worker->sched = params->sched;
+	worker->nice = params->nice;
+	init_completion(&start.done);
+	task = kthread_create(worker_fn, &start, "hwtimer/%s", worker->name);
+	if (IS_ERR(task))
+		return PTR_ERR(task);
+	/* Kicks may come until the wheel is STOPPED, which is after the thread. */
+	worker->task = get_task_struct(task);
+	worker->actor = task;
+	wake_up_process(task);
+	wait_for_completion(&start.done);
+	if (start.ret) {
+		kthread_stop(task);
+		put_task_struct(task);
+	}
+	return start.ret;
+}
+
+static void worker_end(struct hwtimer_worker *worker)
+{
+	kthread_stop(worker->task);
+}
+
+static void worker_destroy(struct hwtimer_worker *worker)
+{
+	put_task_struct(worker->task);
+}
+
+const struct hwtimer_driver_ops hwtimer_driver_kthread = {
+	.name		= "kthread",
+	.ops		= {
+		.kick	= worker_kick,
+		.expire	= worker_expire,
+		.alloc	= worker_alloc,
+	},
+	.may_sleep	= true,
+	.valid		= worker_valid,
+	.create		= worker_create,
+	.end		= worker_end,
+	.destroy	= worker_destroy,
+};

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * How to run the cases of the module hwtimer_guest (tests/guest). It is in /modules, or
+ * where $MODULES says.
+ */
+#ifndef HWT_GUEST_H
+#define HWT_GUEST_H
+
+#include "hwt.h"
+
+#define GUEST	"hwtimer_guest"
+
+static inline int load_guest(const char *parameters)
+{
+	const char *dir = getenv("MODULES") ?: "/modules";
+	char path[PATH_MAX];
+	int fd, ret;
+
+	snprintf(path, sizeof(path), "%s/%s.ko", dir, GUEST);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		die("cannot open %s: %s", path, strerror(errno));
+	ret = syscall(SYS_finit_module, fd, parameters, 0) ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+static inline int unload_guest(void)
+{
+	return syscall(SYS_delete_module, GUEST, O_NONBLOCK) ? -errno : 0;
+}
+
+/* What the module has said since @kmsg was opened, as comments. */
+static inline void show_guest(int kmsg)
+{
+	char record[8192], *text;
+	ssize_t len;
+
+	while ((len = read(kmsg, record, sizeof(record) - 1)) > 0 || errno == EPIPE) {
+		if (len <= 0)
+			continue;
+		record[len] = 0;
+		text = strchr(record, ';');
+		if (!text || strncmp(text + 1, GUEST ":", strlen(GUEST ":")))
+			continue;
+		text[strcspn(text, "\n")] = 0;
+		printf("# %s\n", text + 1);
+	}
+	fflush(stdout);
+}
+
+/* 0, or what insmod said. */
+static inline int run_guest(const char *name, const char *driver, const char *clock)
+{
+	int kmsg = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC), ret, left;
+	char line[256];
+
+	if (kmsg < 0 || lseek(kmsg, 0, SEEK_END) < 0)
+		die("/dev/kmsg: %s", strerror(errno));
+	snprintf(line, sizeof(line), "case=%s driver=%s clock=%s%s%s", name, driver, clock,
+		 getenv("SEED") ? " seed=" : "", getenv("SEED") ?: "");
+	ret = load_guest(line);
+	show_guest(kmsg);
+	close(kmsg);
+	if (ret)
+		return ret;
+	left = unload_guest();
+	if (left)
+		die("cannot unload " GUEST ": %s", strerror(-left));
+	return 0;
+}
+
+#endif /* HWT_GUEST_H */

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The machine is suspended, and woken by its clock: a timeout on CLOCK_BOOTTIME that
+ * became due meanwhile fires at once, one on CLOCK_MONOTONIC does not count the sleep.
+ * For guests: nobody likes to have their machine suspended.
+ */
+#include "hwt_guest.h"
+
+#define STATE	"/sys/power/state"
+#define ALARM	"/sys/class/rtc/rtc0/wakealarm"
+
+static bool can_suspend(void)
+{
+	char *states;
+	bool can;
+
+	if (access(STATE, R_OK) || access(ALARM, W_OK))
+		return false;
+	states = must_slurp(STATE);
+	can = strstr(states, "mem");
+	free(states);
+	return can;
+}
+
+static void alarm_after(unsigned int seconds)
+{
+	FILE *file = fopen(ALARM, "w");
+
+	/* One that is set has to go first. */
+	if (!file || fputs("0", file) < 0 || fflush(file) ||
+	    fprintf(file, "+%u", seconds) < 0 || fclose(file))
+		die("%s: %s", ALARM, strerror(errno));
+}
+
+FIXTURE(suspend)
+{
+};
+
+FIXTURE_VARIANT(suspend)
+{
+	const char *driver;
+};
+
+FIXTURE_VARIANT_ADD(suspend, kthread)
+{
+	.driver = "kthread",
+};
+
+FIXTURE_VARIANT_ADD(suspend, hrtimer)
+{
+	.driver = "hrtimer",
+};
+
+FIXTURE_SETUP(suspend)
+{
+	if (!can_suspend()) {
+		SKIP(return, "no suspend to memory, or no clock to wake it");
+	}
+	alarm_after(6);
+}
+
+FIXTURE_TEARDOWN(suspend)
+{
+}
+
+TEST_F(suspend, monotonic)
+{
+	EXPECT_EQ(0, run_guest("suspend", variant->driver, "monotonic"));
+}
+
+TEST_F(suspend, boottime)
+{
+	EXPECT_EQ(0, run_guest("suspend", variant->driver, "boottime"));
+}
+
+TEST_HARNESS_MAIN
