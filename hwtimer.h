@@ -134,6 +134,8 @@ enum hwtimer_clock {
 #define HWTIMER_WHEEL_ACCOUNT	BIT(0)
 /** define HWTIMER_WHEEL_GROW - add levels when a timeout needs them */
 #define HWTIMER_WHEEL_GROW	BIT(1)
+/** define HWTIMER_WHEEL_WORK - make the two lanes of hwtimer_work.h, workqueues */
+#define HWTIMER_WHEEL_WORK	BIT(2)
 
 /** define HWTIMER_MAX_LEVELS - the most levels that a wheel can have */
 #define HWTIMER_MAX_LEVELS	16
@@ -150,7 +152,7 @@ enum hwtimer_clock {
  *	level is as wide as the whole level below it. A timeout is looked at once
  *	in each level at the most, but one that is further out than a round
  *	of the top level once more in each round of that
- * @flags: HWTIMER_WHEEL_ACCOUNT, HWTIMER_WHEEL_GROW, or 0
+ * @flags: HWTIMER_WHEEL_ACCOUNT, HWTIMER_WHEEL_GROW, HWTIMER_WHEEL_WORK, or 0
  * @driver: what moves the wheel
  * @clock: the wheel's clock
  * @cap: how many timeouts may be pending at once; 0: any number. Two CPUs that
@@ -159,9 +161,16 @@ enum hwtimer_clock {
  *	any more, it runs elsewhere, from then on
  * @sched: the thread's scheduling class
  * @nice: nice value with HWTIMER_SCHED_NORMAL, -20 to 19; else 0
+ * @slow_ms: a run of a struct hwtimer_work on the lanes is slow if it takes longer;
+ *	0: 500
+ * @slow_runs: an item with more slow runs than this within the present minute goes
+ *	to the slow lane; 0: 10
+ * @max_queued: how many runs may be dispatched to the lanes without having begun;
+ *	0: any number
  *
  * @cpus, @sched and @nice are for HWTIMER_DRIVER_KTHREAD; with another driver they
- * must be NULL and 0.
+ * must be NULL and 0. So must @slow_ms, @slow_runs and @max_queued be without
+ * HWTIMER_WHEEL_WORK.
  */
 struct hwtimer_wheel_params {
 	const char		*name;
@@ -175,6 +184,9 @@ struct hwtimer_wheel_params {
 	const struct cpumask	*cpus;
 	enum hwtimer_sched	sched;
 	int			nice;
+	unsigned int		slow_ms;
+	unsigned int		slow_runs;
+	unsigned long		max_queued;
 };
 
 struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *params);

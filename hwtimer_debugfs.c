@@ -66,6 +66,7 @@ static int stats_show(struct seq_file *m, void *unused)
 	struct hwtimer_worker *worker = m->private;
 	struct hwtimer_wheel *wheel = &worker->wheel;
 	struct hwtimer_monitor *monitor = &worker->monitor;
+	struct hwtimer_works *works = &worker->works;
 	struct wheel_counts c;
 
 	wheel_count(wheel, &c);
@@ -100,6 +101,12 @@ static int stats_show(struct seq_file *m, void *unused)
 	seq_printf(m, "cascaded %lu\n", c.cascaded);
 	seq_printf(m, "refiled %lu\n", c.refiled);
 	seq_printf(m, "grow_failures %lu\n", c.grow_failures);
+	seq_printf(m, "work_dispatched %lu\n", READ_ONCE(works->dispatched));
+	seq_printf(m, "work_slow %lu\n", READ_ONCE(works->to_slow));
+	seq_printf(m, "work_runs %lu\n", atomic_long_read(&works->runs));
+	seq_printf(m, "work_replaced %lu\n", READ_ONCE(works->replaced));
+	seq_printf(m, "work_cancelled %lu\n", atomic_long_read(&works->cancelled));
+	seq_printf(m, "work_refused %lu\n", READ_ONCE(works->refused));
 	spin_lock_bh(&monitor->lock);
 	seq_printf(m, "long_callbacks %lu\n", monitor->long_callbacks);
 	seq_printf(m, "long_callback %s\n",

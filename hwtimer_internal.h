@@ -7,6 +7,7 @@
 #ifndef HWTIMER_INTERNAL_H
 #define HWTIMER_INTERNAL_H
 
+#include <linux/atomic.h>
 #include <linux/hrtimer.h>
 #include <linux/init.h>
 #include <linux/kallsyms.h>
@@ -22,6 +23,7 @@
 struct dentry;
 struct hwtimer_worker;
 struct mem_cgroup;
+struct workqueue_struct;
 
 /* Bins of the histogram of lateness: below 1, 2, 4, ... us; the last: the rest. */
 #define HWTIMER_LATE_BINS	25
@@ -77,9 +79,43 @@ extern const struct hwtimer_driver_ops hwtimer_driver_kthread;
 extern const struct hwtimer_driver_ops hwtimer_driver_hrtimer;
 
 /**
+ * struct hwtimer_works - runs on workqueues; see hwtimer_work.c
+ * @fast: the lane of most; NULL without HWTIMER_WHEEL_WORK, as @slow
+ * @slow: the lane of items with slow runs
+ * @slow_ns: a run is slow that takes longer. Constant, as the next two
+ * @slow_runs: more of these in a minute lead to the slow lane
+ * @max_queued: bound of @queued; 0: none
+ * @dispatched: expiries that became a run, at least for a while; written by the
+ *	wheel's worker only, as the next three
+ * @to_slow: of these, those to the slow lane
+ * @replaced: runs that a later one took the place of before they began
+ * @refused: expiries that did not become a run
+ * @runs: runs that began; dispatched = runs + replaced + cancelled + those due
+ * @cancelled: runs that were cancelled before they began
+ * @queued: runs due on the lanes, if there is a bound
+ * @busy: items that are queued or running, wherever
+ */
+struct hwtimer_works {
+	struct workqueue_struct	*fast;
+	struct workqueue_struct	*slow;
+	u64			slow_ns;
+	unsigned int		slow_runs;
+	unsigned long		max_queued;
+	unsigned long		dispatched;
+	unsigned long		to_slow;
+	unsigned long		replaced;
+	unsigned long		refused;
+	atomic_long_t		runs;
+	atomic_long_t		cancelled;
+	atomic_long_t		queued;
+	atomic_long_t		busy;
+};
+
+/**
  * struct hwtimer_worker - a wheel and what moves it
  * @wheel: the wheel
  * @monitor: what is measured
+ * @works: runs on workqueues
  * @driver: what moves it. Constant
  * @clock: as in the parameters. Constant
  * @memcg: pays for levels to be added; NULL: nobody in particular
@@ -100,6 +136,7 @@ extern const struct hwtimer_driver_ops hwtimer_driver_hrtimer;
 struct hwtimer_worker {
 	struct hwtimer_wheel	wheel;
 	struct hwtimer_monitor	monitor;
+	struct hwtimer_works	works;
 	const struct hwtimer_driver_ops *driver;
 	enum hwtimer_clock	clock;
 	struct mem_cgroup	*memcg;
@@ -154,6 +191,12 @@ void hwtimer_worker_call(struct hwtimer_worker *worker, struct hwtimer_timeout *
 			 hwtimer_fn_t fn, u64 deadline);
 void *hwtimer_worker_alloc(struct hwtimer_worker *worker, size_t size, gfp_t gfp);
 void hwtimer_worker_woke(struct hwtimer_worker *worker);
+
+/* hwtimer_work.c */
+bool hwtimer_works_check(const struct hwtimer_wheel_params *params);
+int hwtimer_works_init(struct hwtimer_worker *worker,
+		       const struct hwtimer_wheel_params *params);
+void hwtimer_works_end(struct hwtimer_worker *worker);
 
 /* hwtimer_debugfs.c */
 void hwtimer_debugfs_init(void);

@@ -307,7 +307,8 @@ static void wheel_unregister(struct hwtimer_worker *worker)
  *   HWTIMER_FOREVER; so many @levels that a slot of the topmost is above
  *   HWTIMER_FOREVER; more than one level, or HWTIMER_WHEEL_GROW, with 1 slot;
  *   an unknown flag, driver, clock or scheduling class; @nice out of range; no CPU
- *   of @cpus is online; @cpus, @sched or @nice for a driver without a thread
+ *   of @cpus is online; @cpus, @sched or @nice for a driver without a thread;
+ *   @slow_ms, @slow_runs or @max_queued without HWTIMER_WHEEL_WORK
  * * -ENOMEM - no memory; for 2^26 slots and more, always on 64-bit
  * * -EINTR - the caller was killed meanwhile
  */
@@ -326,8 +327,9 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 	struct hwtimer_worker *worker;
 	int ret;
 
-	if (!name_valid(params->name) || !driver ||
-	    params->flags & ~(HWTIMER_WHEEL_ACCOUNT | HWTIMER_WHEEL_GROW) ||
+	if (!name_valid(params->name) || !driver || !hwtimer_works_check(params) ||
+	    params->flags & ~(HWTIMER_WHEEL_ACCOUNT | HWTIMER_WHEEL_GROW |
+			      HWTIMER_WHEEL_WORK) ||
 	    (unsigned int)params->clock > HWTIMER_CLOCK_BOOTTIME)
 		return ERR_PTR(-EINVAL);
 
@@ -345,12 +347,17 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 	if (params->flags & HWTIMER_WHEEL_ACCOUNT)
 		worker->memcg = get_mem_cgroup_from_mm(current->mm);
 	wheel_register(worker, params->name);
-	ret = driver->create(worker, params);
+	ret = hwtimer_works_init(worker, params);
 	if (ret)
 		goto unregister;
+	ret = driver->create(worker, params);
+	if (ret)
+		goto end_works;
 	hwtimer_debugfs_add(worker);
 	return &worker->wheel;
 
+end_works:
+	hwtimer_works_end(worker);
 unregister:
 	wheel_unregister(worker);
 	mem_cgroup_put(worker->memcg);
@@ -453,7 +460,10 @@ static void complain(const struct hwtimer_worker *worker, struct list_head *pend
  * and as their owners seem to have forgotten them, this is warned about, with the
  * names of the first.
  *
- * Context: Process context, may sleep; not from a callback of this wheel.
+ * Waits for runs of its items, see hwtimer_work.h, that have been dispatched. They may
+ * still use it, and release their items.
+ *
+ * Context: Process context, may sleep; not from a callback of this wheel, or a run.
  */
 void hwtimer_wheel_destroy(struct hwtimer_wheel *wheel)
 {
@@ -467,6 +477,7 @@ void hwtimer_wheel_destroy(struct hwtimer_wheel *wheel)
 		return;
 	complain(worker, &pending);
 	hwtimer_debugfs_remove(worker);
+	hwtimer_works_end(worker);
 	wheel_unregister(worker);
 	worker->driver->destroy(worker);
 	mem_cgroup_put(worker->memcg);
