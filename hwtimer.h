@@ -26,6 +26,7 @@
  *	                       contexts   pending          not pending
  *	hwtimer_schedule[_at]  any        re-armed         armed
  *	hwtimer_touch[_at]     any        re-armed         -ENOENT
+ *	hwtimer_forward        any        -EBUSY           armed
  *	hwtimer_cancel         any        ends: cancelled  nothing
  *	hwtimer_cancel_sync    may sleep  ends: cancelled  waits for the callback
  *	hwtimer_shutdown_sync  may sleep  ends: cancelled  the same; for good
@@ -48,7 +49,8 @@
  *	cancel                        one returns true  cancelled or expired,
  *	                                                cancel tells which
  *
- * What a wheel promises is in README ("Promises").
+ * What a wheel promises is in README ("Promises"). Timeouts that come back by
+ * themselves are in hwtimer_period.h.
  *
  * Deadlock: hwtimer_cancel_sync() and its like wait for the worker, which has to
  * take the timeout out of the wheel. So unlike with timer_delete_sync() the caller
@@ -219,6 +221,8 @@ static inline void hwtimer_destroy_on_stack(struct hwtimer_timeout *timeout) { }
 #endif
 int hwtimer_schedule(struct hwtimer_timeout *timeout, s64 delay_ns);
 int hwtimer_schedule_at(struct hwtimer_timeout *timeout, u64 deadline_ns);
+int hwtimer_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 period_ns,
+		    u64 *overruns);
 int hwtimer_touch(struct hwtimer_timeout *timeout, s64 delay_ns);
 int hwtimer_touch_at(struct hwtimer_timeout *timeout, u64 deadline_ns);
 bool hwtimer_cancel(struct hwtimer_timeout *timeout);

@@ -18,6 +18,24 @@
  *	  |<------------------cancel--------------+                        |
  *	  |<---------------------------read--------------------------------+
  *
+ * A periodic timeout has a struct dev_period beside it, from schedule until it is
+ * FREE. It stays PENDING while it expires, and what is unread of it is told by
+ * numbers there, so it needs no more memory however often that is:
+ *
+ *	unread	how often it expired, all the overruns included
+ *	run	how many of these, the last ones, have a record each, their deadlines
+ *		one period apart. With HWTIMER_MISFIRE_MAKE_UP all, as long as nobody
+ *		touches it; else the last one only
+ *
+ * The first record of the run has all before it for its overruns. A reader looks at
+ * records and takes them later, and it may expire in between: so what is taken
+ * is subtracted from unread, by what the records told, and of the run there remains
+ * what unread has room for. It is on the list of done timeouts while unread is not 0,
+ * whatever its state; cancelled or stopped, it goes on to DONE and is free, or
+ * handed back, when that has been read. Also, it is pending for programs even in
+ * the moment between its expiry and its callback: who cancels, touches or
+ * stops it then was first, and the callback finds it not PENDING, or armed.
+ *
  * ctx->lock protects the states, the lists of free and of done timeouts, and
  * the counts. It is held around arm, touch and cancel of a timeout found by its
  * id, so that nobody can use the timeout again between the look at the id and
@@ -33,6 +51,7 @@
 #include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/hashtable.h>
+#include <linux/math64.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -49,6 +68,7 @@
 
 #include "hwtimer.h"
 #include "hwtimer_dev.h"
+#include "hwtimer_period.h"
 #include "uapi/linux/hwtimer.h"
 
 #define ID_INDEX_BITS	24
@@ -63,13 +83,17 @@
 #define READ_BATCH	16
 
 static_assert(sizeof(struct hwtimer_setup) == 32);
-static_assert(sizeof(struct hwtimer_schedule) == 40);
+static_assert(sizeof(struct hwtimer_schedule) == 64);
 static_assert(sizeof(struct hwtimer_touch) == 32);
 static_assert(sizeof(struct hwtimer_cancel) == 16);
-static_assert(sizeof(struct hwtimer_query) == 32);
+static_assert(sizeof(struct hwtimer_query) == 64);
 static_assert(sizeof(struct hwtimer_stop) == 16);
 static_assert(sizeof(struct hwtimer_stats) == 88);
 static_assert(sizeof(struct hwtimer_record) == 48);
+
+static_assert(HWTIMER_MISFIRE_ONCE == HWTIMER_FIRE_ONCE);
+static_assert(HWTIMER_MISFIRE_SKIP == HWTIMER_SKIP);
+static_assert(HWTIMER_MISFIRE_MAKE_UP == HWTIMER_MAKE_UP);
 
 static unsigned long long tick_ns = NSEC_PER_MSEC;
 module_param(tick_ns, ullong, 0444);
@@ -99,6 +123,11 @@ module_param(max_user_wheels, ulong, 0644);
 MODULE_PARM_DESC(max_user_wheels,
 		 "own wheels of one user's contexts without CAP_SYS_RESOURCE (default 16)");
 
+static unsigned long max_user_rate = 100000;
+module_param(max_user_rate, ulong, 0644);
+MODULE_PARM_DESC(max_user_rate,
+		 "how often the periodic timeouts of one user without CAP_SYS_RESOURCE may expire in a second, all together (default 100000)");
+
 /**
  * struct dev_user - what one user has, over all contexts
  * @node: in users
@@ -106,6 +135,8 @@ MODULE_PARM_DESC(max_user_wheels,
  * @contexts: how many refer to this; protected by users_lock
  * @timeouts: in the tables of its contexts
  * @wheels: own wheels
+ * @rate: how often its periodic timeouts expire in a second, each rounded up. They go
+ *	on without the program, so it is not enough to count them
  */
 struct dev_user {
 	struct hlist_node	node;
@@ -113,6 +144,7 @@ struct dev_user {
 	unsigned long		contexts;
 	atomic_long_t		timeouts;
 	atomic_long_t		wheels;
+	atomic_long_t		rate;
 };
 
 enum dev_state {
@@ -123,6 +155,28 @@ enum dev_state {
 };
 
 /**
+ * struct dev_period - what a periodic timeout has beside the others
+ * @period: how it comes back; constant
+ * @deadline: the one that it expired for last
+ * @fired: when that was
+ * @unread: how often it expired without that having been read
+ * @run: how many of these have a record each; see above
+ * @skipped: deadlines skipped since it expired last
+ * @handed_back: when it was handed back
+ *
+ * Protected by ctx->lock.
+ */
+struct dev_period {
+	struct hwtimer_period	period;
+	u64			deadline;
+	u64			fired;
+	u64			unread;
+	u64			run;
+	u64			skipped;
+	u64			handed_back;
+};
+
+/**
  * struct dev_timeout - one timeout of a context
  * @timeout: the timeout
  * @ctx: whose it is; constant
@@ -130,9 +184,11 @@ enum dev_state {
  * @id: its present id, or its last one
  * @user_data: the program's
  * @deadline: in ns, or HWTIMER_NEVER
- * @fired: when it expired or was handed back; DEV_DONE
+ * @fired: when it expired or was handed back; DEV_DONE, not periodic
+ * @period: periodic only
  * @state: enum dev_state
  * @kind: HWTIMER_EXPIRED or HWTIMER_HANDED_BACK; DEV_DONE
+ * @periodic: it is; DEV_PENDING and DEV_DONE
  */
 struct dev_timeout {
 	struct hwtimer_timeout	timeout;
@@ -141,10 +197,16 @@ struct dev_timeout {
 	u64			id;
 	u64			user_data;
 	u64			deadline;
-	u64			fired;
+	union {
+		u64			fired;
+		struct dev_period	*period;
+	};
 	u8			state;
 	u8			kind;
+	bool			periodic;
 };
+
+static_assert(sizeof(void *) != 8 || sizeof(struct dev_timeout) == 104);
 
 /**
  * struct dev_ctx - an open file description
@@ -163,7 +225,7 @@ struct dev_timeout {
  * @stopped: STOP was called
  * @ended: and nothing is pending any more
  * @free: timeouts to use again, last in first out
- * @done: records to read, oldest first
+ * @done: timeouts with records to read, oldest first
  * @done_tail: where the next record is linked
  * @cap: most live timeouts
  * @live: timeouts not DEV_FREE
@@ -237,21 +299,21 @@ static void user_put(struct dev_user *user)
 }
 
 /*
- * Count one more, below @max or with CAP_SYS_RESOURCE. It counts for the user who
+ * Count @n more, up to @max or with CAP_SYS_RESOURCE. It counts for the user who
  * opened the device; it is the capability of the caller that matters.
  */
-static bool charge(atomic_long_t *count, unsigned long max)
+static bool charge(atomic_long_t *count, unsigned long n, unsigned long max)
 {
-	long old = atomic_long_read(count);
+	unsigned long old = atomic_long_read(count);
 
 	do {
-		if (old >= max) {
+		if (old >= max || n > max - old) {
 			if (!capable(CAP_SYS_RESOURCE))
 				return false;
-			atomic_long_inc(count);
+			atomic_long_add(n, count);
 			return true;
 		}
-	} while (!atomic_long_try_cmpxchg(count, &old, old + 1));
+	} while (!atomic_long_try_cmpxchg(count, (long *)&old, old + n));
 	return true;
 }
 
@@ -278,8 +340,25 @@ static void end_if_over(struct dev_ctx *ctx)
 	wake_up_poll(&ctx->wait, EPOLLHUP | EPOLLIN | EPOLLRDNORM);
 }
 
+/* How often in a second. */
+static unsigned long rate_of(const struct dev_period *p)
+{
+	return div64_u64(NSEC_PER_SEC - 1, p->period.period_ns) + 1;
+}
+
+static void free_period(struct dev_ctx *ctx, struct dev_period *p)
+{
+	if (!p)
+		return;
+	atomic_long_sub(rate_of(p), &ctx->user->rate);
+	kfree(p);
+}
+
 static void make_free(struct dev_ctx *ctx, struct dev_timeout *dt)
 {
+	if (dt->periodic)
+		free_period(ctx, dt->period);
+	dt->periodic = false;
 	dt->state = DEV_FREE;
 	ctx->live--;
 	if (dt->id >> ID_INDEX_BITS == ID_LAST_GEN)
@@ -288,19 +367,76 @@ static void make_free(struct dev_ctx *ctx, struct dev_timeout *dt)
 	ctx->free = dt;
 }
 
-static void make_done(struct dev_ctx *ctx, struct dev_timeout *dt, u8 kind)
+/* There is something to read of @dt: put it at the end of those. */
+static void add_done(struct dev_ctx *ctx, struct dev_timeout *dt)
 {
-	dt->state = DEV_DONE;
-	dt->kind = kind;
-	dt->fired = hwtimer_wheel_now(ctx->wheel);
 	dt->next = NULL;
 	WRITE_ONCE(*ctx->done_tail, dt);
 	/* With records before it, everybody was woken when the first came. */
 	if (ctx->done_tail == &ctx->done)
 		wake_up_poll(&ctx->wait, EPOLLIN | EPOLLRDNORM);
 	ctx->done_tail = &dt->next;
+}
+
+static void make_done(struct dev_ctx *ctx, struct dev_timeout *dt, u8 kind)
+{
+	dt->state = DEV_DONE;
+	dt->kind = kind;
+	dt->fired = hwtimer_wheel_now(ctx->wheel);
+	add_done(ctx, dt);
 	ctx->stats.unread++;
 	ctx->stats.pending--;
+	end_if_over(ctx);
+}
+
+/* How many of the unread expiries have a record of their own from now on. */
+static void set_run(struct dev_ctx *ctx, struct dev_period *p, u64 run)
+{
+	ctx->stats.unread += run - p->run;
+	p->run = run;
+}
+
+/* A periodic one expired for dt->deadline, and missed some others. */
+static void add_expiry(struct dev_ctx *ctx, struct dev_timeout *dt, u64 now, u64 missed)
+{
+	struct dev_period *p = dt->period;
+	bool goes_on = p->period.policy == HWTIMER_MAKE_UP && !missed &&
+		       dt->deadline == p->deadline + p->period.period_ns;
+
+	if (!p->unread)
+		add_done(ctx, dt);
+	set_run(ctx, p, goes_on ? p->run + 1 : 1);
+	p->unread += 1 + missed;
+	p->deadline = dt->deadline;
+	p->fired = now;
+	/* Each of them was scheduled, as what is pending now will have been. */
+	ctx->stats.scheduled += 1 + missed;
+	ctx->stats.expired += 1 + missed;
+}
+
+/* Take @n expiries, as a record told them. */
+static void take_expiries(struct dev_ctx *ctx, struct dev_period *p, u64 n)
+{
+	p->unread -= n;
+	set_run(ctx, p, min(p->run, p->unread));
+}
+
+/* A periodic one will expire no more. What it has for a reader remains. */
+static void end_periodic(struct dev_ctx *ctx, struct dev_timeout *dt, u8 kind)
+{
+	struct dev_period *p = dt->period;
+
+	dt->state = DEV_DONE;
+	dt->kind = kind;
+	ctx->stats.pending--;
+	if (kind == HWTIMER_HANDED_BACK) {
+		p->handed_back = hwtimer_wheel_now(ctx->wheel);
+		ctx->stats.unread++;
+		if (!p->unread)
+			add_done(ctx, dt);
+	} else if (!p->unread) {
+		make_free(ctx, dt);
+	}
 	end_if_over(ctx);
 }
 
@@ -311,6 +447,29 @@ static struct dev_timeout *find_pending(struct dev_ctx *ctx, u64 id)
 	return dt && dt->id == id && dt->state == DEV_PENDING ? dt : NULL;
 }
 
+/* Arm a periodic one for its next deadline, and note the expiry, if it is one. */
+static void expire_periodic(struct dev_ctx *ctx, struct dev_timeout *dt)
+{
+	u64 now = hwtimer_wheel_now(ctx->wheel);
+	struct dev_period *p = dt->period;
+	struct hwtimer_decision d;
+
+	d = hwtimer_period_decide(&p->period, dt->deadline, now);
+	if (d.fire) {
+		add_expiry(ctx, dt, now, d.overruns + p->skipped);
+		p->skipped = 0;
+	} else {
+		p->skipped += d.overruns;
+	}
+	dt->deadline = d.next_ns < hwtimer_wheel_horizon(ctx->wheel) ? d.next_ns :
+								       HWTIMER_NEVER;
+	/* Fails only if the context is being closed: nobody sees what comes of it. */
+	if (hwtimer_schedule_at(&dt->timeout, dt->deadline)) {
+		ctx->stats.scheduled--;
+		end_periodic(ctx, dt, HWTIMER_EXPIRED);
+	}
+}
+
 /* The callback, in the wheel's worker. */
 static void dev_expired(struct hwtimer_timeout *t)
 {
@@ -318,8 +477,14 @@ static void dev_expired(struct hwtimer_timeout *t)
 	struct dev_ctx *ctx = dt->ctx;
 
 	spin_lock(&ctx->lock);
-	ctx->stats.expired++;
-	make_done(ctx, dt, HWTIMER_EXPIRED);
+	if (dt->state != DEV_PENDING || hwtimer_is_pending(t)) {
+		/* It was a periodic one, and somebody came before us; see above. */
+	} else if (dt->periodic) {
+		expire_periodic(ctx, dt);
+	} else {
+		ctx->stats.expired++;
+		make_done(ctx, dt, HWTIMER_EXPIRED);
+	}
 	spin_unlock(&ctx->lock);
 }
 
@@ -330,7 +495,7 @@ static int grow(struct dev_ctx *ctx)
 	u32 index;
 	int ret;
 
-	if (!charge(&ctx->user->timeouts, READ_ONCE(max_user_timeouts)))
+	if (!charge(&ctx->user->timeouts, 1, READ_ONCE(max_user_timeouts)))
 		return -EDQUOT;
 	ret = -ENOMEM;
 	dt = kmem_cache_zalloc(timeout_cache, GFP_TABLE);
@@ -429,6 +594,10 @@ static int put_arg(void __user *to, size_t user_size, const void *arg, size_t si
 	get_arg(&(arg), sizeof(arg), sizeof(arg), from, user_size)
 #define GET_FLAGGED(arg, from, user_size, known)	\
 	get_flagged(&(arg), sizeof(arg), sizeof(arg), from, user_size, known)
+/* The same for what has grown: @last was the last member of the first version. */
+#define GET_GROWN(arg, last, from, user_size, known)	\
+	get_flagged(&(arg), sizeof(arg), offsetofend(typeof(arg), last), from, \
+		    user_size, known)
 #define PUT_ARG(to, user_size, arg)	\
 	put_arg(to, user_size, &(arg), sizeof(arg))
 
@@ -459,7 +628,7 @@ static struct hwtimer_wheel *own_wheel(struct dev_ctx *ctx,
 	if ((arg->tick_ns < READ_ONCE(min_tick_ns) ||
 	     arg->slots > READ_ONCE(max_user_slots)) && !capable(CAP_SYS_RESOURCE))
 		return ERR_PTR(-EPERM);
-	if (!charge(&ctx->user->wheels, READ_ONCE(max_user_wheels)))
+	if (!charge(&ctx->user->wheels, 1, READ_ONCE(max_user_wheels)))
 		return ERR_PTR(-EDQUOT);
 
 	snprintf(name, sizeof(name), "pid-%d", task_tgid_nr(current));
@@ -530,19 +699,60 @@ out:
 	return ret;
 }
 
+/* What a periodic timeout needs, NULL for one that is not. Not under the lock. */
+static struct dev_period *make_period(struct dev_ctx *ctx, const struct hwtimer_schedule *arg)
+{
+	struct hwtimer_period period = {
+		.period_ns = arg->period,
+		.misfire_ns = arg->misfire,
+		.policy = arg->policy,
+	};
+	struct dev_period *p;
+
+	if (arg->pad2)
+		return ERR_PTR(-EINVAL);
+	if (!arg->period)
+		return arg->misfire || arg->policy ? ERR_PTR(-EINVAL) : NULL;
+	/* Ticks differ, and from here on the wheel does not. */
+	spin_lock(&ctx->lock);
+	ctx->used = true;
+	spin_unlock(&ctx->lock);
+	if (hwtimer_period_check(&period, hwtimer_wheel_tick_ns(ctx->wheel)))
+		return ERR_PTR(-EINVAL);
+
+	p = kzalloc(sizeof(*p), GFP_TABLE);
+	if (!p)
+		return ERR_PTR(-ENOMEM);
+	p->period = period;
+	if (!charge(&ctx->user->rate, rate_of(p), READ_ONCE(max_user_rate))) {
+		kfree(p);
+		spin_lock(&ctx->lock);
+		ctx->stats.rejected++;
+		spin_unlock(&ctx->lock);
+		return ERR_PTR(-EDQUOT);
+	}
+	return p;
+}
+
 static long dev_schedule(struct dev_ctx *ctx, void __user *uarg, size_t size)
 {
 	struct hwtimer_schedule arg;
+	struct dev_period *period;
 	struct dev_timeout *dt;
 	int ret;
 
-	ret = GET_FLAGGED(arg, uarg, size, HWTIMER_RELATIVE);
+	ret = GET_GROWN(arg, deadline, uarg, size, HWTIMER_RELATIVE);
 	if (ret)
 		return ret;
+	period = make_period(ctx, &arg);
+	if (IS_ERR(period))
+		return PTR_ERR(period);
 
 	dt = reserve(ctx);
-	if (IS_ERR(dt))
+	if (IS_ERR(dt)) {
+		free_period(ctx, period);
 		return PTR_ERR(dt);
+	}
 	arg.id = dt->id;
 	arg.deadline = asked_deadline(ctx->wheel, arg.flags, arg.time);
 	/* The answer first: once armed, it cannot be undone for sure. */
@@ -558,11 +768,16 @@ static long dev_schedule(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	} else {
 		dt->user_data = arg.user_data;
 		dt->deadline = arg.deadline;
+		dt->periodic = period;
+		if (period)
+			dt->period = period;
 		dt->state = DEV_PENDING;
 		ctx->stats.scheduled++;
 		ctx->stats.pending++;
 	}
 	spin_unlock(&ctx->lock);
+	if (ret)
+		free_period(ctx, period);
 	return ret;
 }
 
@@ -586,6 +801,8 @@ static long dev_touch(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	dt = find_pending(ctx, arg.id);
 	if (ctx->stopped)
 		ret = -ESHUTDOWN;
+	else if (dt && dt->periodic)	/* also one that is about to be armed again */
+		ret = min(hwtimer_schedule_at(&dt->timeout, arg.deadline), 0);
 	else if (dt)
 		ret = hwtimer_touch_at(&dt->timeout, arg.deadline);
 	else
@@ -610,7 +827,11 @@ static long dev_cancel(struct dev_ctx *ctx, void __user *uarg, size_t size)
 
 	spin_lock(&ctx->lock);
 	dt = find_pending(ctx, arg.id);
-	if (dt && hwtimer_cancel(&dt->timeout)) {
+	if (dt && dt->periodic) {
+		hwtimer_cancel(&dt->timeout);
+		ctx->stats.cancelled++;
+		end_periodic(ctx, dt, HWTIMER_EXPIRED);
+	} else if (dt && hwtimer_cancel(&dt->timeout)) {
 		ctx->stats.cancelled++;
 		ctx->stats.pending--;
 		make_free(ctx, dt);
@@ -628,15 +849,27 @@ static long dev_query(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	struct dev_timeout *dt;
 	int ret;
 
-	ret = GET_FLAGGED(arg, uarg, size, 0);
+	ret = GET_GROWN(arg, deadline, uarg, size, 0);
+	if (!ret && arg.pad2)
+		ret = -EINVAL;
 	if (ret)
 		return ret;
 
+	arg.period = 0;
+	arg.misfire = 0;
+	arg.unread = 0;
+	arg.policy = 0;
 	spin_lock(&ctx->lock);
 	dt = find_pending(ctx, arg.id);
-	if (dt && hwtimer_is_pending(&dt->timeout)) {
+	if (dt && (dt->periodic || hwtimer_is_pending(&dt->timeout))) {
 		arg.user_data = dt->user_data;
 		arg.deadline = dt->deadline;
+		if (dt->periodic) {
+			arg.period = dt->period->period.period_ns;
+			arg.misfire = dt->period->period.misfire_ns;
+			arg.unread = dt->period->unread;
+			arg.policy = dt->period->period.policy;
+		}
 	} else {
 		ret = -ENOENT;
 	}
@@ -663,10 +896,15 @@ static long dev_stop(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	spin_unlock(&ctx->lock);
 	xa_for_each(&ctx->table, index, dt) {
 		spin_lock(&ctx->lock);
-		if (dt->state == DEV_PENDING && hwtimer_cancel(&dt->timeout)) {
+		/* A periodic one ends here even if it is about to be armed again. */
+		if (dt->state == DEV_PENDING &&
+		    (hwtimer_cancel(&dt->timeout) || dt->periodic)) {
 			ctx->stats.handed_back++;
 			arg.handed_back++;
-			make_done(ctx, dt, HWTIMER_HANDED_BACK);
+			if (dt->periodic)
+				end_periodic(ctx, dt, HWTIMER_HANDED_BACK);
+			else
+				make_done(ctx, dt, HWTIMER_HANDED_BACK);
 		}
 		spin_unlock(&ctx->lock);
 		cond_resched();
@@ -723,39 +961,87 @@ static long dev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	}
 }
 
+/* The next record of @dt, of which @seen were looked at before; false: no more. */
+static bool look(const struct dev_timeout *dt, u64 seen, struct hwtimer_record *rec)
+{
+	const struct dev_period *p = dt->periodic ? dt->period : NULL;
+
+	*rec = (struct hwtimer_record){
+		.id = dt->id,
+		.user_data = dt->user_data,
+		.deadline = dt->deadline,
+		.kind = dt->kind,
+	};
+	if (!p) {
+		rec->fired = dt->fired;
+		return !seen;
+	}
+	if (!p->unread) {
+		/* Else it would not be on the list. */
+		rec->fired = p->handed_back;
+		return !seen;
+	}
+	if (seen == p->run)
+		return false;
+	rec->kind = HWTIMER_EXPIRED;
+	rec->deadline = p->deadline - (p->run - 1 - seen) * p->period.period_ns;
+	rec->fired = p->fired;
+	rec->overruns = seen ? 0 : p->unread - p->run;
+	return true;
+}
+
 /* Look at up to @max records, without taking them. */
 static unsigned int peek(struct dev_ctx *ctx, struct hwtimer_record *records,
 			 unsigned int max)
 {
 	const struct dev_timeout *dt;
 	unsigned int n = 0;
+	u64 seen;
 
 	spin_lock(&ctx->lock);
 	for (dt = ctx->done; dt && n < max; dt = dt->next)
-		records[n++] = (struct hwtimer_record){
-			.id = dt->id,
-			.user_data = dt->user_data,
-			.deadline = dt->deadline,
-			.fired = dt->fired,
-			.kind = dt->kind,
-		};
+		for (seen = 0; n < max && look(dt, seen, &records[n]); seen++)
+			n++;
 	spin_unlock(&ctx->lock);
 	return n;
 }
 
-/* Take the first @n. */
-static void take(struct dev_ctx *ctx, unsigned int n)
+/*
+ * Take the first @n, which is what @records tell. What became of them since: the
+ * list is longer, a periodic one may have expired again, been touched, cancelled or
+ * handed back.
+ */
+static void take(struct dev_ctx *ctx, const struct hwtimer_record *records,
+		 unsigned int n)
 {
 	struct dev_timeout *dt;
+	struct dev_period *p;
+	unsigned int i = 0;
+	bool more;
 
 	spin_lock(&ctx->lock);
-	while (n--) {
+	while (i < n) {
 		dt = ctx->done;
+		p = dt->periodic ? dt->period : NULL;
+		more = p && p->unread;
+		if (!more) {
+			ctx->stats.unread--;
+			i++;
+		}
+		while (more && i < n && records[i].id == dt->id)
+			take_expiries(ctx, p, 1 + records[i++].overruns);
+		/* Those that were not looked at, or did not fit, are the next. */
+		if (more && p->unread && i == n)
+			break;
+
 		WRITE_ONCE(ctx->done, dt->next);
 		if (!ctx->done)
 			ctx->done_tail = &ctx->done;
-		ctx->stats.unread--;
-		make_free(ctx, dt);
+		if (more && (p->unread || (dt->state == DEV_DONE &&
+					   dt->kind == HWTIMER_HANDED_BACK)))
+			add_done(ctx, dt);	/* and these come after others */
+		else if (dt->state == DEV_DONE)
+			make_free(ctx, dt);
 	}
 	spin_unlock(&ctx->lock);
 }
@@ -777,7 +1063,7 @@ static ssize_t read_records(struct dev_ctx *ctx, struct iov_iter *to)
 		if (!n)
 			return done;
 		copied = copy_to_iter(records, n * size, to);
-		take(ctx, copied / size);
+		take(ctx, records, copied / size);
 		done += copied - copied % size;
 	} while (copied == n * size);
 	return done ?: -EFAULT;
@@ -858,6 +1144,8 @@ static void dev_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "max_user_timeouts: %lu\n", READ_ONCE(max_user_timeouts));
 	seq_printf(m, "user_wheels: %ld\n", atomic_long_read(&ctx->user->wheels));
 	seq_printf(m, "max_user_wheels: %lu\n", READ_ONCE(max_user_wheels));
+	seq_printf(m, "user_rate: %ld\n", atomic_long_read(&ctx->user->rate));
+	seq_printf(m, "max_user_rate: %lu\n", READ_ONCE(max_user_rate));
 }
 
 static void free_ctx(struct work_struct *work)
@@ -867,6 +1155,8 @@ static void free_ctx(struct work_struct *work)
 	unsigned long index;
 
 	xa_for_each(&ctx->table, index, dt) {
+		if (dt->periodic)
+			free_period(ctx, dt->period);
 		kmem_cache_free(timeout_cache, dt);
 		cond_resched();
 	}

@@ -41,6 +41,7 @@
 #include "hwtimer_dev.h"
 #include "hwtimer_internal.h"
 #include "hwtimer_odebug.h"
+#include "hwtimer_period.h"
 
 static_assert(HWTIMER_FOREVER == WHEEL_FOREVER);
 static_assert(HWTIMER_MAX_SLOTS == WHEEL_MAX_SLOTS);
@@ -679,6 +680,44 @@ int hwtimer_schedule_at(struct hwtimer_timeout *timeout, u64 deadline_ns)
 	return wheel_arm(timeout, wheel_time(timeout_wheel(timeout), deadline_ns));
 }
 EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
+
+/**
+ * hwtimer_forward - arm a timeout anew, a whole number of periods later
+ * @timeout: the timeout, by its own callback or while it is not armed
+ * @now_ns: the present time, as hwtimer_wheel_now() tells it
+ * @period_ns: the period
+ * @overruns: out, unless NULL: how many periods were missed, and are skipped
+ *
+ * The new deadline is the last one plus the smallest number of periods, 1 at least,
+ * that is after @now_ns. So a callback that re-arms itself keeps in step, however
+ * late it runs. After hrtimer_forward(), which counts 1 more, and does not arm.
+ * What was scheduled for before the wheel was created counts from there.
+ *
+ * Context: Any context but NMI. Lock-free; does not allocate.
+ *
+ * Return: as hwtimer_schedule_at(), and
+ * * -EINVAL - @period_ns is 0
+ * * -EBUSY - it is pending
+ *
+ * On error nothing has changed, and @overruns means nothing.
+ */
+int hwtimer_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 period_ns,
+		    u64 *overruns)
+{
+	u64 next, missed;
+
+	if (!period_ns)
+		return -EINVAL;
+	if (hwtimer_is_pending(timeout))
+		return -EBUSY;
+	missed = hwtimer_period_forward(hwtimer_deadline(timeout), now_ns, period_ns,
+					&next);
+	/* First: from a success on, who knows what becomes of our caller's things? */
+	if (overruns)
+		*overruns = missed;
+	return hwtimer_schedule_at(timeout, next);
+}
+EXPORT_SYMBOL_GPL(hwtimer_forward);
 
 /**
  * hwtimer_touch - give a pending timeout a deadline a while from now

@@ -1183,7 +1183,7 @@ static void stop(struct kunit *test)
 	expire(&q[1], 1);
 	hwtimer_work_schedule(&i[0].w, 50 * SEC);
 	hwtimer_work_schedule(&i[2].w, 50 * SEC);
-	hwtimer_init(&plain, wheel, bell_fn);
+	hwtimer_init_on_stack(&plain, wheel, bell_fn);
 	hwtimer_schedule(&plain, 50 * SEC);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
 	list_for_each_entry(t, &pending, node) {
@@ -1193,6 +1193,7 @@ static void stop(struct kunit *test)
 			back += hwtimer_work_of(t) == &i[0].w || hwtimer_work_of(t) == &i[2].w;
 		n++;
 	}
+	hwtimer_destroy_on_stack(&plain);
 	KUNIT_EXPECT_EQ(test, 3, n);
 	KUNIT_EXPECT_EQ(test, 2, back);
 	KUNIT_EXPECT_EQ(test, 0, i[0].ended + i[1].ended);

@@ -7,10 +7,10 @@
 #include "hwt.h"
 
 static_assert(sizeof(struct hwtimer_setup) == 32, "hwtimer_setup");
-static_assert(sizeof(struct hwtimer_schedule) == 40, "hwtimer_schedule");
+static_assert(sizeof(struct hwtimer_schedule) == 64, "hwtimer_schedule");
 static_assert(sizeof(struct hwtimer_touch) == 32, "hwtimer_touch");
 static_assert(sizeof(struct hwtimer_cancel) == 16, "hwtimer_cancel");
-static_assert(sizeof(struct hwtimer_query) == 32, "hwtimer_query");
+static_assert(sizeof(struct hwtimer_query) == 64, "hwtimer_query");
 static_assert(sizeof(struct hwtimer_stop) == 16, "hwtimer_stop");
 static_assert(sizeof(struct hwtimer_stats) == 88, "hwtimer_stats");
 static_assert(sizeof(struct hwtimer_record) == 48, "hwtimer_record");
@@ -25,16 +25,17 @@ struct command {
 	unsigned int known_flags;
 	bool has_pad;	/* the second word must be 0 */
 	bool answers;	/* the structure is written */
+	unsigned int first_size;	/* of the first version, if it has grown since */
 };
 
 static const struct command commands[] = {
-	{ "SETUP", HWTIMER_IOC_SETUP, HWTIMER_SETUP_OWN_WHEEL, false, true },
-	{ "SCHEDULE", HWTIMER_IOC_SCHEDULE, HWTIMER_RELATIVE, true, true },
-	{ "TOUCH", HWTIMER_IOC_TOUCH, HWTIMER_RELATIVE, true, true },
-	{ "CANCEL", HWTIMER_IOC_CANCEL, 0, true, false },
-	{ "QUERY", HWTIMER_IOC_QUERY, 0, true, true },
-	{ "STOP", HWTIMER_IOC_STOP, 0, true, true },
-	{ "STATS", HWTIMER_IOC_STATS, 0, true, true },
+	{ "SETUP", HWTIMER_IOC_SETUP, HWTIMER_SETUP_OWN_WHEEL, false, true, 0 },
+	{ "SCHEDULE", HWTIMER_IOC_SCHEDULE, HWTIMER_RELATIVE, true, true, 40 },
+	{ "TOUCH", HWTIMER_IOC_TOUCH, HWTIMER_RELATIVE, true, true, 0 },
+	{ "CANCEL", HWTIMER_IOC_CANCEL, 0, true, false, 0 },
+	{ "QUERY", HWTIMER_IOC_QUERY, 0, true, true, 32 },
+	{ "STOP", HWTIMER_IOC_STOP, 0, true, true, 0 },
+	{ "STATS", HWTIMER_IOC_STATS, 0, true, true, 0 },
 };
 
 #define for_each_command(c) \
@@ -63,11 +64,16 @@ static struct context fresh(const struct command *c)
 /* A valid question in @buf, which has room for it; its answer is poisoned. */
 static void ask(const struct command *c, const struct context *ctx, void *buf)
 {
-	struct hwtimer_schedule schedule = { 0, 0, now_ns() + FAR, 7, POISON, POISON };
+	struct hwtimer_schedule schedule = {
+		.time = now_ns() + FAR, .user_data = 7, .id = POISON, .deadline = POISON,
+	};
 	struct hwtimer_setup setup = { 0, CLOCK_MONOTONIC, 0, 0, 0, 0 };
 	struct hwtimer_touch touch = { 0, 0, ctx->id, now_ns() + 2 * FAR, POISON };
 	struct hwtimer_cancel cancel = { 0, 0, ctx->id };
-	struct hwtimer_query query = { 0, 0, ctx->id, POISON, POISON };
+	struct hwtimer_query query = {
+		.id = ctx->id, .user_data = POISON, .deadline = POISON,
+		.period = POISON, .misfire = POISON, .unread = POISON, .policy = ~0U,
+	};
 	struct hwtimer_stop stop = { 0, 0, POISON };
 	struct hwtimer_stats stats = { 0 };
 
@@ -143,6 +149,10 @@ TEST(layout)
 	AT(schedule, user_data, 16);
 	AT(schedule, id, 24);
 	AT(schedule, deadline, 32);
+	AT(schedule, period, 40);
+	AT(schedule, misfire, 48);
+	AT(schedule, policy, 56);
+	AT(schedule, pad2, 60);
 
 	AT(touch, flags, 0);
 	AT(touch, pad, 4);
@@ -159,6 +169,11 @@ TEST(layout)
 	AT(query, id, 8);
 	AT(query, user_data, 16);
 	AT(query, deadline, 24);
+	AT(query, period, 32);
+	AT(query, misfire, 40);
+	AT(query, unread, 48);
+	AT(query, policy, 56);
+	AT(query, pad2, 60);
 
 	AT(stop, flags, 0);
 	AT(stop, pad, 4);
@@ -189,10 +204,10 @@ TEST(layout)
 TEST(numbers)
 {
 	EXPECT_EQ(0xc020be00U, HWTIMER_IOC_SETUP);
-	EXPECT_EQ(0xc028be01U, HWTIMER_IOC_SCHEDULE);
+	EXPECT_EQ(0xc040be01U, HWTIMER_IOC_SCHEDULE);
 	EXPECT_EQ(0xc020be02U, HWTIMER_IOC_TOUCH);
 	EXPECT_EQ(0xc010be03U, HWTIMER_IOC_CANCEL);
-	EXPECT_EQ(0xc020be04U, HWTIMER_IOC_QUERY);
+	EXPECT_EQ(0xc040be04U, HWTIMER_IOC_QUERY);
 	EXPECT_EQ(0xc010be05U, HWTIMER_IOC_STOP);
 	EXPECT_EQ(0xc058be06U, HWTIMER_IOC_STATS);
 	EXPECT_EQ(1U, HWTIMER_SETUP_OWN_WHEEL);
@@ -455,7 +470,7 @@ TEST(shorter)
 
 		ask(c, &ctx, buf);
 		memcpy(copy, buf, _IOC_SIZE(c->cmd));
-		for (size = 0; size < _IOC_SIZE(c->cmd); size++) {
+		for (size = 0; size < (c->first_size ?: _IOC_SIZE(c->cmd)); size++) {
 			ASSERT_EQ(-EINVAL, hwt_ioctl(ctx.fd,
 						     with_size(c->cmd, size), buf))
 				TH_LOG("%s: size %u", c->name, size);

@@ -545,49 +545,36 @@ TEST(under_load)
 }
 
 /* /proc/self/fdinfo/N */
-static __u64 fdinfo(int fd, const char *name)
-{
-	char path[64], *text;
-	__u64 value;
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	text = must_slurp(path);
-	if (!find_value(text, name, &value))
-		die("%s: no line '%s':\n%s", path, name, text);
-	free(text);
-	return value;
-}
-
 TEST(fdinfo_shared)
 {
 	struct hwtimer_record rec;
 	int fd = must_open(0);
-	__u64 user = fdinfo(fd, "user_timeouts");
+	__u64 user = must_fdinfo(fd, "user_timeouts");
 
-	EXPECT_EQ(CLOCK_MONOTONIC, fdinfo(fd, "clockid"));
-	EXPECT_EQ(0, fdinfo(fd, "own_wheel"));
-	EXPECT_EQ(must_get_parameter("tick_ns"), fdinfo(fd, "tick_ns"));
-	EXPECT_EQ(must_get_parameter("slots"), fdinfo(fd, "slots"));
-	EXPECT_EQ(0, fdinfo(fd, "stopped"));
-	EXPECT_EQ(0, fdinfo(fd, "pending"));
-	EXPECT_EQ(0, fdinfo(fd, "unread"));
-	EXPECT_EQ(1ULL << 24, fdinfo(fd, "cap"));
-	EXPECT_EQ(0, fdinfo(fd, "user_wheels"));
+	EXPECT_EQ(CLOCK_MONOTONIC, must_fdinfo(fd, "clockid"));
+	EXPECT_EQ(0, must_fdinfo(fd, "own_wheel"));
+	EXPECT_EQ(must_get_parameter("tick_ns"), must_fdinfo(fd, "tick_ns"));
+	EXPECT_EQ(must_get_parameter("slots"), must_fdinfo(fd, "slots"));
+	EXPECT_EQ(0, must_fdinfo(fd, "stopped"));
+	EXPECT_EQ(0, must_fdinfo(fd, "pending"));
+	EXPECT_EQ(0, must_fdinfo(fd, "unread"));
+	EXPECT_EQ(1ULL << 24, must_fdinfo(fd, "cap"));
+	EXPECT_EQ(0, must_fdinfo(fd, "user_wheels"));
 	must_schedule(fd, FAR, 0);
 	must_schedule(fd, FAR, 0);
 	must_schedule(fd, 0, 0);
-	eventually(fdinfo(fd, "unread") == 1);
-	EXPECT_EQ(2, fdinfo(fd, "pending"));
-	EXPECT_EQ(user + 3, fdinfo(fd, "user_timeouts"));
+	eventually(must_fdinfo(fd, "unread") == 1);
+	EXPECT_EQ(2, must_fdinfo(fd, "pending"));
+	EXPECT_EQ(user + 3, must_fdinfo(fd, "user_timeouts"));
 	ASSERT_EQ(1, hwt_read(fd, &rec, 1));
 	/* Its room is kept for use again. */
-	EXPECT_EQ(user + 3, fdinfo(fd, "user_timeouts"));
-	EXPECT_EQ(must_get_parameter("max_user_timeouts"), fdinfo(fd, "max_user_timeouts"));
-	EXPECT_EQ(must_get_parameter("max_user_wheels"), fdinfo(fd, "max_user_wheels"));
+	EXPECT_EQ(user + 3, must_fdinfo(fd, "user_timeouts"));
+	EXPECT_EQ(must_get_parameter("max_user_timeouts"), must_fdinfo(fd, "max_user_timeouts"));
+	EXPECT_EQ(must_get_parameter("max_user_wheels"), must_fdinfo(fd, "max_user_wheels"));
 	ASSERT_EQ(0, hwt_stop(fd, NULL));
-	EXPECT_EQ(1, fdinfo(fd, "stopped"));
-	EXPECT_EQ(0, fdinfo(fd, "pending"));
-	EXPECT_EQ(2, fdinfo(fd, "unread"));
+	EXPECT_EQ(1, must_fdinfo(fd, "stopped"));
+	EXPECT_EQ(0, must_fdinfo(fd, "pending"));
+	EXPECT_EQ(2, must_fdinfo(fd, "unread"));
 }
 
 TEST(fdinfo_own)
@@ -595,11 +582,11 @@ TEST(fdinfo_own)
 	int fd = must_open(0);
 
 	ASSERT_EQ(0, hwt_own_wheel(fd, 3 * NSEC_PER_MSEC, 100, 42));
-	EXPECT_EQ(1, fdinfo(fd, "own_wheel"));
-	EXPECT_EQ(3 * NSEC_PER_MSEC, fdinfo(fd, "tick_ns"));
-	EXPECT_EQ(128, fdinfo(fd, "slots"));
-	EXPECT_EQ(42, fdinfo(fd, "cap"));
-	EXPECT_EQ(1, fdinfo(fd, "user_wheels"));
+	EXPECT_EQ(1, must_fdinfo(fd, "own_wheel"));
+	EXPECT_EQ(3 * NSEC_PER_MSEC, must_fdinfo(fd, "tick_ns"));
+	EXPECT_EQ(128, must_fdinfo(fd, "slots"));
+	EXPECT_EQ(42, must_fdinfo(fd, "cap"));
+	EXPECT_EQ(1, must_fdinfo(fd, "user_wheels"));
 }
 
 TEST_HARNESS_MAIN

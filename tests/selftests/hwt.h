@@ -488,6 +488,20 @@ static inline __u64 must_wheel_value(const char *wheel, const char *name)
 	return value;
 }
 
+/* One number of /proc/self/fdinfo/N. */
+static inline __u64 must_fdinfo(int fd, const char *name)
+{
+	char path[64], *text;
+	__u64 value;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	text = must_slurp(path);
+	if (!find_value(text, name, &value))
+		die("%s: no line '%s':\n%s", path, name, text);
+	free(text);
+	return value;
+}
+
 /* Parameters of the module. */
 static inline __u64 must_get_parameter(const char *name)
 {

@@ -19,7 +19,8 @@
 #define USER_B		1002
 
 static const char *const parameters[] = {
-	"max_user_timeouts", "max_user_wheels", "min_tick_ns", "max_user_slots",
+	"max_user_timeouts", "max_user_wheels", "max_user_rate", "min_tick_ns",
+	"max_user_slots",
 };
 
 static int open_dir;
@@ -672,6 +673,56 @@ TEST_F(context, user_wheels)
 		/* The shared one is there for all. */
 		expect(0, try_setup_here(shared));
 		expect(-EDQUOT, try_setup_here(own));
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+}
+
+static int repeat(int fd, __u64 period, __u64 *id)
+{
+	struct hwtimer_schedule s = {
+		.flags = HWTIMER_RELATIVE, .time = FAR, .period = period,
+	};
+	int ret = ioctl(fd, HWTIMER_IOC_SCHEDULE, &s) ? -errno : 0;
+
+	*id = s.id;
+	return ret;
+}
+
+/* So often in a second do periodic timeouts expire, all together, at the most. */
+TEST_F(context, user_rate)
+{
+	pid_t child;
+
+	ASSERT_EQ(0, set_parameter("max_user_rate", 100));
+	child = fork();
+	if (!child) {
+		__u64 slow, fast, other;
+		int fd[2];
+
+		become(USER_A);
+		fd[0] = open_node();
+		fd[1] = open_node();
+		/* 101, 100 */
+		expect(-EDQUOT, repeat(fd[0], 10 * NSEC_PER_MSEC - 1, &fast));
+		expect(1, must_stats(fd[0]).rejected);
+		expect(0, repeat(fd[0], 10 * NSEC_PER_MSEC, &fast));
+		expect(100, must_fdinfo(fd[0], "user_rate"));
+		expect(-EDQUOT, repeat(fd[1], 3600 * NSEC_PER_SEC, &other));
+		/* others are not counted */
+		must_schedule(fd[1], FAR, 0);
+		/* 50 + 49 + 1: what is slower than that counts as 1 */
+		expect(0, hwt_cancel(fd[0], fast));
+		expect(0, must_fdinfo(fd[0], "user_rate"));
+		expect(0, repeat(fd[0], 20 * NSEC_PER_MSEC, &fast));
+		expect(0, repeat(fd[1], NSEC_PER_SEC / 49 + 1, &other));
+		expect(0, repeat(fd[1], 3600 * NSEC_PER_SEC, &slow));
+		expect(100, must_fdinfo(fd[1], "user_rate"));
+		expect(-EDQUOT, repeat(fd[0], 3600 * NSEC_PER_SEC, &slow));
+		/* what fails otherwise takes nothing */
+		expect(-EINVAL, repeat(fd[0], 1, &slow));
+		close(fd[1]);
+		eventually(must_fdinfo(fd[0], "user_rate") == 50);
 		_exit(0);
 	}
 	EXPECT_EQ(0, reap(child));

@@ -35,7 +35,28 @@
  * POLLHUP once stopped.
  *
  * Records come in the order in which the timeouts expired: by ticks, and within
- * one tick in no order to rely on.
+ * one tick in no order to rely on. Those of a periodic timeout come in order, too,
+ * but as long as one is unread the next take their place beside it, and so come
+ * before those of timeouts that expired in between.
+ *
+ * Periodic timeouts expire at a first deadline and at all those a whole number of
+ * periods later, which do not depend on when the timeout was met or read. They stay
+ * pending, by the same id, until they are cancelled or handed back. None of their
+ * expiries is lost or told twice: the sum of 1 + overruns over all records of kind
+ * HWTIMER_EXPIRED is how often they expired (expired in HWTIMER_IOC_STATS, once all
+ * is read). A program that reads late finds
+ *
+ *	HWTIMER_MISFIRE_ONCE, HWTIMER_MISFIRE_SKIP: one record, brought up to date at
+ *	each expiry: deadline and fired are those of the last, overruns counts all
+ *	the others since it was read last, as well as the deadlines that were missed
+ *	HWTIMER_MISFIRE_MAKE_UP: as many records as it expired, the oldest first, with
+ *	the deadlines one period apart; fired is that of the last in all of
+ *	them. If it was touched meanwhile, those from before it expired by the
+ *	new deadline are overruns of the first record behind that
+ *
+ * It is a misfire if the wheel comes by later than struct hwtimer_schedule's misfire
+ * allows: the machine was busy, or the first deadline, or that of a touch, was past
+ * already. That a program reads late is none.
  *
  * close(2): timeouts still pending end unseen.
  */
@@ -88,6 +109,11 @@ struct hwtimer_setup {
 /* hwtimer_schedule.flags, hwtimer_touch.flags */
 #define HWTIMER_RELATIVE	0x00000001U	/* time is a delay from now */
 
+/* hwtimer_schedule.policy: what is done about a misfire */
+#define HWTIMER_MISFIRE_ONCE	0	/* expire once for all that were missed */
+#define HWTIMER_MISFIRE_SKIP	1	/* do not expire until the next deadline */
+#define HWTIMER_MISFIRE_MAKE_UP	2	/* expire for each one, one a tick */
+
 /**
  * struct hwtimer_schedule - arm a new timeout
  * @flags: HWTIMER_RELATIVE, or 0
@@ -99,12 +125,35 @@ struct hwtimer_setup {
  * @id: out: names the timeout until it ends. Never 0, and never used again in
  *	this context
  * @deadline: out: the deadline in ns, or HWTIMER_NEVER
+ * @period: ns from each deadline to the next, at least a tick of the wheel; 0: it
+ *	expires once
+ * @misfire: with a period: later than this after its deadline, in ns, it is a
+ *	misfire; at least a tick; 0: one period. Otherwise 0
+ * @policy: with a period: HWTIMER_MISFIRE_ONCE, _SKIP or _MAKE_UP. Otherwise 0
+ * @pad2: 0
  *
- * -EINVAL	unknown flag; pad is not 0
+ * The first version ended with deadline.
+ *
+ * Up to misfire late, a periodic timeout expires with no overruns of its own, and
+ * its next deadline is one period later, even if that is past, too. After a misfire
+ *
+ *	HWTIMER_MISFIRE_ONCE: it expires, the deadlines missed since are its
+ *	overruns, and the next is the first to come
+ *	HWTIMER_MISFIRE_SKIP: it does not expire, the next deadline is the first to
+ *	come, and this one and those missed since are overruns of the next
+ *	expiry. If it is cancelled or handed back before, they are not told
+ *	HWTIMER_MISFIRE_MAKE_UP: it expires, with no overruns, and the next deadline
+ *	is one period later. With the period as short as the tick that never
+ *	catches up
+ *
+ * -EINVAL	unknown flag; pad or pad2 is not 0; no such policy; period is below the
+ *		wheel's tick, and not 0; misfire is; period is 0, and misfire or
+ *		policy is not
  * -EAGAIN	the context has as many live timeouts as its cap allows
  * -EDQUOT	the user's contexts have room for as many timeouts as they may, and
  *		this one has none left: a context keeps the room of timeouts
- *		that ended, for use again, until it is closed
+ *		that ended, for use again, until it is closed. Or the user's
+ *		periodic timeouts expire as often in a second as they may
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory, or the cgroup's limit is reached
  */
@@ -115,6 +164,10 @@ struct hwtimer_schedule {
 	__aligned_u64 user_data;
 	__aligned_u64 id;
 	__aligned_u64 deadline;
+	__aligned_u64 period;
+	__aligned_u64 misfire;
+	__u32 policy;
+	__u32 pad2;
 };
 
 /**
@@ -124,6 +177,9 @@ struct hwtimer_schedule {
  * @id: which one
  * @time: as in struct hwtimer_schedule; earlier or later than before
  * @deadline: out: the new deadline in ns, or HWTIMER_NEVER
+ *
+ * Those of a periodic timeout that come after it are counted from the new deadline.
+ * What is unread of it stays.
  *
  * -EINVAL	unknown flag; pad is not 0
  * -ENOENT	no such timeout is pending: it expired or was cancelled, or the
@@ -144,6 +200,9 @@ struct hwtimer_touch {
  * @pad: 0
  * @id: which one
  *
+ * What is unread of a periodic timeout can still be read, and until then counts as
+ * live.
+ *
  * -EINVAL	unknown flag; pad is not 0
  * -ENOENT	no such timeout is pending. If it expired, its record is there
  *		to be read, or was read
@@ -160,9 +219,16 @@ struct hwtimer_cancel {
  * @pad: 0
  * @id: which one
  * @user_data: out: as scheduled
- * @deadline: out: in ns, or HWTIMER_NEVER
+ * @deadline: out: in ns, or HWTIMER_NEVER; of a periodic one the next
+ * @period: out: as scheduled; 0: it is not periodic
+ * @misfire: out: as scheduled, or the period if that was 0
+ * @unread: out: how often it expired, overruns included, and nobody has read it
+ * @policy: out: as scheduled
+ * @pad2: 0
  *
- * -EINVAL	unknown flag; pad is not 0
+ * The first version ended with deadline.
+ *
+ * -EINVAL	unknown flag; pad or pad2 is not 0
  * -ENOENT	no such timeout is pending
  */
 struct hwtimer_query {
@@ -171,6 +237,11 @@ struct hwtimer_query {
 	__aligned_u64 id;
 	__aligned_u64 user_data;
 	__aligned_u64 deadline;
+	__aligned_u64 period;
+	__aligned_u64 misfire;
+	__aligned_u64 unread;
+	__u32 policy;
+	__u32 pad2;
 };
 
 /**
@@ -180,7 +251,7 @@ struct hwtimer_query {
  * @handed_back: out: how many timeouts were pending
  *
  * Each timeout that was pending becomes a record of kind HWTIMER_HANDED_BACK,
- * to be read after the expiries that came before. Nothing can be armed from then
+ * to be read after the expiries that came before, its own, too. Nothing can be armed from then
  * on. A second stop hands back 0.
  *
  * -EINVAL	unknown flag; pad is not 0
@@ -196,15 +267,16 @@ struct hwtimer_stop {
  * @flags: 0
  * @pad: 0
  * @now: the clock, in ns
- * @scheduled: timeouts scheduled
+ * @scheduled: timeouts scheduled, a periodic one again each time that it expires
  * @touched: deadlines changed
  * @cancelled: timeouts cancelled
- * @expired: timeouts expired
+ * @expired: timeouts expired, overruns of periodic ones included
  * @handed_back: timeouts that stop handed back
  * @rejected: HWTIMER_IOC_SCHEDULE at a cap
  * @pending: timeouts pending now
  * @unread: records to be read now
- * @cap: the context's cap on pending plus unread
+ * @cap: the context's cap on live timeouts: those that are pending or have records
+ *	to be read
  *
  * At any time scheduled = pending + cancelled + expired + handed_back.
  *
@@ -230,13 +302,14 @@ struct hwtimer_stats {
 #define HWTIMER_HANDED_BACK	2	/* pending when the context was stopped */
 
 /**
- * struct hwtimer_record - what read(2) returns for a timeout that ended
- * @id: which one; the id is no longer valid
+ * struct hwtimer_record - what read(2) returns for a timeout that expired or ended
+ * @id: which one; no longer valid unless it is periodic and pending still
  * @user_data: as scheduled
  * @deadline: in ns, or HWTIMER_NEVER
  * @fired: when it expired or was handed back, in ns; not before the deadline if
  *	it expired
- * @overruns: 0 (periods missed, for periodic timeouts)
+ * @overruns: periodic, HWTIMER_EXPIRED: how many expiries and missed deadlines, beside
+ *	this one, this record stands for; else 0
  * @kind: HWTIMER_EXPIRED or HWTIMER_HANDED_BACK
  * @pad: 0
  */

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: timeouts that come back.
+ *
+ * A user of hwtimer.h. First the arithmetic, which knows neither wheel nor clock
+ * and serves the device as well; then struct hwtimer_periodic.
+ *
+ * A periodic timeout is armed again before its callback runs, so that the callback
+ * may cancel it, and so that nothing of it need be looked at afterwards. Between
+ * the expiry, where the wheel disarms it, and that arming it is not pending, and
+ * whoever comes then must not find it armed behind his back:
+ *
+ *	worker                          elsewhere
+ *	  expires: not pending
+ *	                                hwtimer_periodic_cancel(): was not pending
+ *	  armed again ???
+ *
+ * So its lock is held around all that arms and cancels it, and under the lock the
+ * worker looks whether it is still to go on (@going), and whether somebody started
+ * it anew meanwhile (it is pending). Either way the expiry was before, and is
+ * called back. Who releases it or stops the wheel needs no lock: arming fails then.
+ *
+ * The lock is a raw one, as it may be taken wherever a timeout may be armed.
+ */
+#include <linux/errno.h>
+#include <linux/export.h>
+#include <linux/limits.h>
+#include <linux/math64.h>
+#include <linux/overflow.h>
+
+#include "hwtimer.h"
+#include "hwtimer_period.h"
+
+/**
+ * hwtimer_period_check - is this a period for a wheel of that tick?
+ * @period: what is asked for; a @misfire_ns of 0 is replaced by what it stands for
+ * @tick_ns: the wheel's tick
+ *
+ * Context: Any context.
+ *
+ * Return: 0, or -EINVAL: @period_ns is below the tick; @misfire_ns is, and is not
+ * 0; there is no such policy.
+ */
+int hwtimer_period_check(struct hwtimer_period *period, u64 tick_ns)
+{
+	if (period->period_ns < tick_ns ||
+	    (period->misfire_ns && period->misfire_ns < tick_ns))
+		return -EINVAL;
+	switch (period->policy) {
+	case HWTIMER_FIRE_ONCE:
+	case HWTIMER_SKIP:
+	case HWTIMER_MAKE_UP:
+		break;
+	default:
+		return -EINVAL;
+	}
+	if (!period->misfire_ns)
+		period->misfire_ns = period->period_ns;
+	return 0;
+}
+EXPORT_SYMBOL_GPL(hwtimer_period_check);
+
+/**
+ * hwtimer_period_forward - find the first deadline of a schedule that is to come
+ * @deadline_ns: the deadline that was reached
+ * @now_ns: the present time; before @deadline_ns is as if at it
+ * @period_ns: not 0
+ * @next_ns: out: @deadline_ns plus the smallest number of periods, 1 at least, that
+ *	is after @now_ns; U64_MAX if that is beyond what can be told
+ *
+ * Context: Any context.
+ *
+ * Return: how many deadlines are between the two.
+ */
+u64 hwtimer_period_forward(u64 deadline_ns, u64 now_ns, u64 period_ns, u64 *next_ns)
+{
+	u64 late = now_ns > deadline_ns ? now_ns - deadline_ns : 0;
+	u64 missed = late < period_ns ? 0 : div64_u64(late, period_ns);
+
+	/* Up to the last one missed it is not after now, and cannot overflow. */
+	if (check_add_overflow(deadline_ns + missed * period_ns, period_ns, next_ns))
+		*next_ns = U64_MAX;
+	return missed;
+}
+EXPORT_SYMBOL_GPL(hwtimer_period_forward);
+
+/**
+ * hwtimer_period_decide - what is to be done about a deadline that was reached?
+ * @period: as hwtimer_period_check() left it
+ * @deadline_ns: the deadline
+ * @now_ns: the present time
+ *
+ * Up to @misfire_ns late is on time: it fires, without overruns, and next comes the
+ * deadline one period later, even if that is past, too. Later is a misfire:
+ *
+ *	                   fires  overruns            next
+ *	HWTIMER_FIRE_ONCE  yes    those missed since  the first after now
+ *	HWTIMER_SKIP       no     the same, and this  the first after now
+ *	HWTIMER_MAKE_UP    yes    0                   one period later
+ *
+ * For who keeps deadlines of his own; struct hwtimer_periodic does it by itself.
+ *
+ * Context: Any context.
+ *
+ * Return: the decision.
+ */
+struct hwtimer_decision hwtimer_period_decide(const struct hwtimer_period *period,
+					      u64 deadline_ns, u64 now_ns)
+{
+	u64 late = now_ns > deadline_ns ? now_ns - deadline_ns : 0;
+	struct hwtimer_decision d = { .fire = true };
+
+	if (late <= period->misfire_ns || period->policy == HWTIMER_MAKE_UP) {
+		if (check_add_overflow(deadline_ns, period->period_ns, &d.next_ns))
+			d.next_ns = U64_MAX;
+		return d;
+	}
+	d.overruns = hwtimer_period_forward(deadline_ns, now_ns, period->period_ns,
+					    &d.next_ns);
+	if (period->policy == HWTIMER_SKIP) {
+		d.fire = false;
+		d.overruns++;
+	}
+	return d;
+}
+EXPORT_SYMBOL_GPL(hwtimer_period_decide);
+
+static void periodic_expired(struct hwtimer_timeout *t)
+{
+	struct hwtimer_periodic *p = container_of(t, struct hwtimer_periodic, timeout);
+	struct hwtimer_decision d = { .fire = true };
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&p->lock, flags);
+	/* Pending: it was started anew since, and that has no overruns yet. */
+	if (!hwtimer_is_pending(t)) {
+		d = hwtimer_period_decide(&p->period, p->deadline,
+					  hwtimer_wheel_now(t->wheel));
+		p->deadline = d.next_ns;
+		p->skipped += d.overruns;
+		if (p->going && hwtimer_schedule_at(t, d.next_ns)) {
+			/* It ends here. The owner has to know, whatever the policy. */
+			p->going = false;
+			p->skipped -= !d.fire;	/* called back for this one */
+			d.fire = true;
+		}
+		d.overruns = p->skipped;
+		if (d.fire)
+			p->skipped = 0;
+	}
+	raw_spin_unlock_irqrestore(&p->lock, flags);
+
+	if (d.fire)
+		p->fn(p, d.overruns);
+}
+
+/**
+ * hwtimer_periodic_init - prepare a periodic timeout
+ * @periodic: not armed, and not held by a wheel any more; see hwtimer_init()
+ * @wheel: the wheel that it will be armed on
+ * @period: how it comes back; not needed after the call
+ * @fn: what it will call
+ *
+ * Context: Any context.
+ *
+ * Return: 0, or -EINVAL as hwtimer_period_check() has it.
+ */
+int hwtimer_periodic_init(struct hwtimer_periodic *periodic, struct hwtimer_wheel *wheel,
+			  const struct hwtimer_period *period, hwtimer_periodic_fn_t fn)
+{
+	periodic->period = *period;
+	if (hwtimer_period_check(&periodic->period, hwtimer_wheel_tick_ns(wheel)))
+		return -EINVAL;
+	hwtimer_init(&periodic->timeout, wheel, periodic_expired);
+	raw_spin_lock_init(&periodic->lock);
+	periodic->fn = fn;
+	periodic->deadline = 0;
+	periodic->skipped = 0;
+	periodic->going = false;
+	return 0;
+}
+EXPORT_SYMBOL_GPL(hwtimer_periodic_init);
+
+/**
+ * hwtimer_periodic_start - start a periodic timeout, the first time after a while
+ * @periodic: the timeout
+ * @delay_ns: from now to the first deadline; 0 and less: now
+ *
+ * Context: Any context but NMI.
+ *
+ * Return: as hwtimer_periodic_start_at().
+ */
+int hwtimer_periodic_start(struct hwtimer_periodic *periodic, s64 delay_ns)
+{
+	u64 now = hwtimer_wheel_now(periodic->timeout.wheel);
+
+	/* Both are below 2^63. */
+	return hwtimer_periodic_start_at(periodic, delay_ns > 0 ? now + delay_ns : now);
+}
+EXPORT_SYMBOL_GPL(hwtimer_periodic_start);
+
+/**
+ * hwtimer_periodic_start_at - start a periodic timeout, or start it anew
+ * @periodic: the timeout
+ * @first_ns: its first deadline, on the wheel's clock. One in the past expires at
+ *	the next tick and is as late as it is: the policy tells about the periods
+ *	since. One beyond the wheel's range never comes
+ *
+ * Context: Any context but NMI. Does not allocate.
+ *
+ * Return: as hwtimer_schedule_at(). On error nothing has changed.
+ */
+int hwtimer_periodic_start_at(struct hwtimer_periodic *periodic, u64 first_ns)
+{
+	unsigned long flags;
+	int ret;
+
+	raw_spin_lock_irqsave(&periodic->lock, flags);
+	ret = hwtimer_schedule_at(&periodic->timeout, first_ns);
+	if (ret >= 0) {
+		/* If it expires this moment, it waits for the lock. */
+		periodic->deadline = first_ns;
+		periodic->skipped = 0;
+		periodic->going = true;
+	}
+	raw_spin_unlock_irqrestore(&periodic->lock, flags);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(hwtimer_periodic_start_at);
+
+/**
+ * hwtimer_periodic_cancel - end a periodic timeout
+ * @periodic: the timeout
+ *
+ * It may be started again but not be freed, see hwtimer_cancel().
+ *
+ * Context: Any context but NMI.
+ *
+ * Return: true if it was pending: no callback begins any more. False if not: a last
+ * one may be running or about to.
+ */
+bool hwtimer_periodic_cancel(struct hwtimer_periodic *periodic)
+{
+	unsigned long flags;
+	bool pending;
+
+	raw_spin_lock_irqsave(&periodic->lock, flags);
+	periodic->going = false;
+	pending = hwtimer_cancel(&periodic->timeout);
+	raw_spin_unlock_irqrestore(&periodic->lock, flags);
+	return pending;
+}
+EXPORT_SYMBOL_GPL(hwtimer_periodic_cancel);
+
+/**
+ * hwtimer_periodic_cancel_sync - end a periodic timeout and wait for its callback
+ * @periodic: the timeout
+ *
+ * As hwtimer_cancel_sync(), with the same rule about what the caller may hold:
+ * provided that nobody starts it meanwhile, it may be freed when this returns.
+ *
+ * Context: Process context, may sleep.
+ *
+ * Return: as hwtimer_cancel_sync().
+ */
+int hwtimer_periodic_cancel_sync(struct hwtimer_periodic *periodic)
+{
+	bool pending = hwtimer_periodic_cancel(periodic);
+	int ret = hwtimer_cancel_sync(&periodic->timeout);
+
+	return ret < 0 ? ret : pending || ret;
+}
+EXPORT_SYMBOL_GPL(hwtimer_periodic_cancel_sync);
+
+/**
+ * hwtimer_periodic_release - end a periodic timeout, and be told when to free it
+ * @periodic: the timeout; not released before
+ * @released: called once with its @timeout, as hwtimer_release() says
+ *
+ * The callback may release its own; what follows it is @released.
+ *
+ * Context: Any context but NMI.
+ *
+ * Return: as hwtimer_periodic_cancel().
+ */
+bool hwtimer_periodic_release(struct hwtimer_periodic *periodic,
+			      hwtimer_released_fn_t released)
+{
+	/* No lock: @released may be called at once, and free it. */
+	return hwtimer_release(&periodic->timeout, released);
+}
+EXPORT_SYMBOL_GPL(hwtimer_periodic_release);

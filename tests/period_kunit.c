@@ -1,0 +1,989 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: KUnit suites of periods: the arithmetic against a naive model, and
+ * hwtimer_forward() and struct hwtimer_periodic with a worker's kthread.
+ *
+ * Made for User-Mode Linux with time-travel=inf-cpu, where the clock all but stands
+ * still while anything runs (each look at it takes a few 100 ns, or else loops that
+ * wait for it would not end): a callback that sleeps until some time is back within
+ * SLACK. So the bounds are tested to the ns by the arithmetic, and to SLACK with a
+ * wheel.
+ */
+#include <kunit/test.h>
+#include <linux/completion.h>
+#include <linux/err.h>
+#include <linux/hrtimer.h>
+#include <linux/jiffies.h>
+#include <linux/kthread.h>
+#include <linux/prandom.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+
+#include "../hwtimer_internal.h"
+#include "../hwtimer_period.h"
+
+#define MS	NSEC_PER_MSEC
+#define SEC	NSEC_PER_SEC
+#define TICK	(10 * MS)
+#define PERIOD	(100 * MS)
+#define SLACK	(50 * NSEC_PER_USEC)
+
+static const enum hwtimer_policy policies[] = {
+	HWTIMER_FIRE_ONCE, HWTIMER_SKIP, HWTIMER_MAKE_UP,
+};
+
+static void nap_until(u64 ns)
+{
+	ktime_t until = ns_to_ktime(ns);
+
+	/* Stopping a kthread wakes it, whatever it waits for. */
+	do {
+		set_current_state(TASK_UNINTERRUPTIBLE);
+	} while (schedule_hrtimeout(&until, HRTIMER_MODE_ABS));
+}
+
+static void nap(u64 ns)
+{
+	nap_until(ktime_get_ns() + ns);
+}
+
+/* The arithmetic. */
+
+static void forward_model(struct kunit *test)
+{
+	u64 deadline, now, period, next, model, missed, seen;
+
+	for (deadline = 0; deadline < 30; deadline++) {
+		for (now = 0; now < 100; now++) {
+			for (period = 1; period < 15; period++) {
+				missed = 0;
+				for (model = deadline + period; model <= now; model += period)
+					missed++;
+				seen = hwtimer_period_forward(deadline, now, period, &next);
+				KUNIT_ASSERT_EQ(test, missed, seen);
+				KUNIT_ASSERT_EQ(test, model, next);
+			}
+		}
+	}
+}
+
+/* Walks from one deadline to the next, as the policies are told in words. */
+static struct hwtimer_decision model(const struct hwtimer_period *p, u64 deadline, u64 now)
+{
+	bool misfire = now > deadline && now - deadline > p->misfire_ns;
+	struct hwtimer_decision d = { .next_ns = deadline + p->period_ns };
+
+	d.fire = !misfire || p->policy != HWTIMER_SKIP;
+	if (!misfire || p->policy == HWTIMER_MAKE_UP)
+		return d;
+	if (!d.fire)
+		d.overruns++;
+	while (d.next_ns <= now) {
+		d.overruns++;
+		d.next_ns += p->period_ns;
+	}
+	return d;
+}
+
+static void decide_model(struct kunit *test)
+{
+	struct hwtimer_decision m, d;
+	struct hwtimer_period p;
+	u64 deadline, now;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(policies); i++) {
+		p.policy = policies[i];
+		for (p.period_ns = 1; p.period_ns < 12; p.period_ns++) {
+			for (p.misfire_ns = 0; p.misfire_ns < 26; p.misfire_ns++) {
+				for (deadline = 0; deadline < 5; deadline++) {
+					for (now = 0; now < 50; now++) {
+						m = model(&p, deadline, now);
+						d = hwtimer_period_decide(&p, deadline, now);
+						KUNIT_ASSERT_EQ(test, m.fire, d.fire);
+						KUNIT_ASSERT_EQ(test, m.overruns, d.overruns);
+						KUNIT_ASSERT_EQ(test, m.next_ns, d.next_ns);
+					}
+				}
+			}
+		}
+	}
+}
+
+/* At the end of time: what cannot be told is never, and does not wrap. */
+static void edges(struct kunit *test)
+{
+	static const struct {
+		u64 deadline, now, period, missed, next;
+	} cases[] = {
+		{ 0, U64_MAX, 1, U64_MAX, U64_MAX },
+		{ 0, U64_MAX - 1, 1, U64_MAX - 1, U64_MAX },
+		{ 0, U64_MAX - 2, 1, U64_MAX - 2, U64_MAX - 1 },
+		{ 1, U64_MAX - 1, 1, U64_MAX - 2, U64_MAX },
+		{ U64_MAX, U64_MAX, 1, 0, U64_MAX },
+		{ U64_MAX, 0, 1, 0, U64_MAX },
+		{ U64_MAX - 1, 0, 1, 0, U64_MAX },
+		{ U64_MAX - 2, 0, 1, 0, U64_MAX - 1 },
+		{ 5, U64_MAX, U64_MAX, 0, U64_MAX },
+		{ 0, U64_MAX, U64_MAX, 1, U64_MAX },
+		{ 0, 1ULL << 63, 1ULL << 63, 1, U64_MAX },
+		{ 0, (1ULL << 63) - 1, 1ULL << 63, 0, 1ULL << 63 },
+		{ HWTIMER_FOREVER, HWTIMER_FOREVER + 9, 10, 0, HWTIMER_FOREVER + 10 },
+		{ HWTIMER_FOREVER, HWTIMER_FOREVER + 10, 10, 1, HWTIMER_FOREVER + 20 },
+		{ 10, 3, 7, 0, 17 },
+	};
+	struct rnd_state rnd;
+	unsigned int i, k;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		u64 next, missed = hwtimer_period_forward(cases[i].deadline, cases[i].now,
+							  cases[i].period, &next);
+
+		KUNIT_EXPECT_EQ_MSG(test, cases[i].missed, missed, "case %u", i);
+		KUNIT_EXPECT_EQ_MSG(test, cases[i].next, next, "case %u", i);
+		for (k = 0; k < ARRAY_SIZE(policies); k++) {
+			struct hwtimer_period p = { cases[i].period, 0, policies[k] };
+			struct hwtimer_decision d;
+
+			d = hwtimer_period_decide(&p, cases[i].deadline, cases[i].now);
+			KUNIT_EXPECT_GE(test, d.next_ns, cases[i].deadline);
+			if (policies[k] == HWTIMER_FIRE_ONCE) {
+				KUNIT_EXPECT_EQ(test, missed, d.overruns);
+				KUNIT_EXPECT_EQ(test, next, d.next_ns);
+			}
+		}
+	}
+
+	/* By what it means, with numbers of all sizes. */
+	prandom_seed_state(&rnd, 4711);
+	for (i = 0; i < 200000; i++) {
+		u64 v[3], next, missed;
+
+		for (k = 0; k < 3; k++) {
+			v[k] = (u64)prandom_u32_state(&rnd) << 32 | prandom_u32_state(&rnd);
+			v[k] >>= prandom_u32_state(&rnd) % 64;
+		}
+		v[2] = v[2] ?: 1;
+		missed = hwtimer_period_forward(v[0], v[1], v[2], &next);
+		if (v[1] < v[0])
+			v[1] = v[0];
+		KUNIT_ASSERT_TRUE(test, next > v[1] || next == U64_MAX);
+		/* the last one missed is not after now, and the next one is */
+		KUNIT_ASSERT_LE(test, missed, (v[1] - v[0]) / v[2]);
+		KUNIT_ASSERT_LT(test, v[1] - v[0] - missed * v[2], v[2]);
+		if (next != U64_MAX)
+			KUNIT_ASSERT_EQ(test, next, v[0] + missed * v[2] + v[2]);
+		else
+			KUNIT_ASSERT_GE(test, v[2], U64_MAX - (v[0] + missed * v[2]));
+	}
+}
+
+static void check(struct kunit *test)
+{
+	static const u64 around[] = { TICK - 1, TICK, TICK + 1, U64_MAX };
+	struct hwtimer_period p;
+	unsigned int i, k;
+	int policy;
+
+	for (policy = -1; policy < 5; policy++) {
+		p = (struct hwtimer_period){ PERIOD, TICK, policy };
+		KUNIT_EXPECT_EQ(test, policy < 0 || policy > 2 ? -EINVAL : 0,
+				hwtimer_period_check(&p, TICK));
+	}
+	for (i = 0; i < ARRAY_SIZE(around); i++) {
+		for (k = 0; k < ARRAY_SIZE(policies); k++) {
+			p = (struct hwtimer_period){ around[i], 0, policies[k] };
+			KUNIT_EXPECT_EQ(test, i ? 0 : -EINVAL, hwtimer_period_check(&p, TICK));
+			KUNIT_EXPECT_EQ(test, i ? around[i] : 0, p.misfire_ns);
+			p = (struct hwtimer_period){ PERIOD, around[i], policies[k] };
+			KUNIT_EXPECT_EQ(test, i ? 0 : -EINVAL, hwtimer_period_check(&p, TICK));
+			KUNIT_EXPECT_EQ(test, around[i], p.misfire_ns);
+		}
+	}
+	p = (struct hwtimer_period){ 0, 0, HWTIMER_FIRE_ONCE };
+	KUNIT_EXPECT_EQ(test, -EINVAL, hwtimer_period_check(&p, TICK));
+	p = (struct hwtimer_period){ PERIOD, 1, HWTIMER_FIRE_ONCE };
+	KUNIT_EXPECT_EQ(test, -EINVAL, hwtimer_period_check(&p, TICK));
+}
+
+static struct kunit_case decision_cases[] = {
+	KUNIT_CASE(forward_model),
+	KUNIT_CASE(decide_model),
+	KUNIT_CASE(edges),
+	KUNIT_CASE(check),
+	{}
+};
+
+static struct kunit_suite decision_suite = {
+	.name		= "hwtimer_period_decision",
+	.test_cases	= decision_cases,
+};
+
+/* From here on: with a wheel. The case's data is the one it has. */
+
+static void unmake(struct kunit *test)
+{
+	if (test->priv)
+		hwtimer_wheel_stop(test->priv, NULL);
+	hwtimer_wheel_destroy(test->priv);
+	test->priv = NULL;
+}
+
+static struct hwtimer_wheel *make_ticking(struct kunit *test, u64 tick_ns, unsigned long cap)
+{
+	struct hwtimer_wheel_params params = {
+		.name = "period", .tick_ns = tick_ns, .slots = 64, .cap = cap,
+	};
+
+	unmake(test);
+	test->priv = hwtimer_wheel_create(&params);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, test->priv);
+	return test->priv;
+}
+
+static struct hwtimer_wheel *make(struct kunit *test, unsigned long cap)
+{
+	return make_ticking(test, TICK, cap);
+}
+
+/* A tick's boundary, @ticks and a bit from now. */
+static u64 boundary(const struct hwtimer_wheel *wheel, unsigned int ticks)
+{
+	u64 start = to_worker(wheel)->start_ns;
+
+	return start + (div64_u64(ktime_get_ns() - start, TICK) + 1 + ticks) * TICK;
+}
+
+/* One that re-arms itself. */
+struct self {
+	struct hwtimer_timeout	t;
+	struct completion	over;
+	struct rnd_state	rnd;
+	u64			period;
+	u64			due;	/* the deadline that comes next */
+	u64			n;	/* how many were met or missed */
+	u64			fired;
+	u64			until;	/* as many */
+	unsigned int		wrong;
+};
+
+static void self_fired(struct hwtimer_timeout *t)
+{
+	struct self *s = container_of(t, struct self, t);
+	u64 overruns = U64_MAX, now;
+
+	s->fired++;
+	s->wrong += hwtimer_deadline(t) != s->due;
+	s->wrong += hwtimer_wheel_now(t->wheel) < s->due;
+	/* Now and then it takes long, from less than a period to several. */
+	if (s->rnd.s1 && !(prandom_u32_state(&s->rnd) % 64))
+		nap(prandom_u32_state(&s->rnd) % (5 * s->period));
+	now = hwtimer_wheel_now(t->wheel);
+	s->wrong += hwtimer_forward(t, now, s->period, &overruns) != 0;
+	s->n += 1 + overruns;
+	s->due += (1 + overruns) * s->period;
+	s->wrong += hwtimer_deadline(t) != s->due;
+	s->wrong += s->due <= now || s->due - s->period > now;
+	if (s->n >= s->until) {
+		hwtimer_cancel(t);
+		complete(&s->over);
+	}
+}
+
+/* A case may last for 300 s of its time, so ticks are short. */
+#define SHORT_TICK	(200 * NSEC_PER_USEC)
+
+/* On the ticks, not on them, and more of them than ticks. */
+static const u64 drift_periods[] = { SHORT_TICK, 3 * SHORT_TICK + 12345, SHORT_TICK / 3 };
+KUNIT_ARRAY_PARAM(drift, drift_periods, NULL);
+
+/* 100,000 periods later it is in step to the ns, late or not. */
+static void forward_drift(struct kunit *test)
+{
+	u64 period = *(const u64 *)test->param_value, first;
+	unsigned int late;
+
+	for (late = 0; late < 2; late++) {
+		struct hwtimer_wheel *wheel = make_ticking(test, SHORT_TICK, 0);
+		struct self s = { .period = period, .until = 100000 };
+
+		init_completion(&s.over);
+		if (late)
+			prandom_seed_state(&s.rnd, 42);
+		hwtimer_init_on_stack(&s.t, wheel, self_fired);
+		first = hwtimer_wheel_now(wheel) + 1234567;
+		s.due = first;
+		KUNIT_ASSERT_EQ(test, 0, hwtimer_schedule_at(&s.t, first));
+		KUNIT_ASSERT_NE(test, 0UL, wait_for_completion_timeout(&s.over, 1000 * HZ));
+		unmake(test);
+		hwtimer_destroy_on_stack(&s.t);
+		KUNIT_EXPECT_EQ(test, 0, s.wrong);
+		KUNIT_EXPECT_EQ(test, first + s.n * period, s.due);
+		KUNIT_EXPECT_GE(test, s.n, s.until);
+		/* None is missed by who is never late by a period. */
+		if (!late && period > SHORT_TICK)
+			KUNIT_EXPECT_EQ(test, s.n, s.fired);
+		else if (late || period < SHORT_TICK)
+			KUNIT_EXPECT_GT(test, s.n, s.fired);
+	}
+}
+
+static void no_fn(struct hwtimer_timeout *t)
+{
+}
+
+static void forward_refuses(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, 1);
+	struct hwtimer_timeout t, other;
+	u64 now = hwtimer_wheel_now(wheel), overruns = 1;
+
+	hwtimer_init_on_stack(&t, wheel, no_fn);
+	hwtimer_init_on_stack(&other, wheel, no_fn);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&t, now + SEC));
+	KUNIT_EXPECT_EQ(test, -EINVAL, hwtimer_forward(&t, now, 0, &overruns));
+	KUNIT_EXPECT_EQ(test, -EBUSY, hwtimer_forward(&t, now + 5 * SEC, PERIOD, &overruns));
+	KUNIT_EXPECT_TRUE(test, hwtimer_is_pending(&t));
+	KUNIT_EXPECT_EQ(test, now + SEC, hwtimer_deadline(&t));
+	hwtimer_cancel(&t);
+	KUNIT_EXPECT_EQ(test, -EINVAL, hwtimer_forward(&t, now, 0, NULL));
+	KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&t));
+
+	/* before its deadline, with it, and behind it */
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_forward(&t, now, SEC, &overruns));
+	KUNIT_EXPECT_EQ(test, 0ULL, overruns);
+	KUNIT_EXPECT_EQ(test, now + 2 * SEC, hwtimer_deadline(&t));
+	hwtimer_cancel(&t);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_forward(&t, now + 3 * SEC - 1, SEC, &overruns));
+	KUNIT_EXPECT_EQ(test, 0ULL, overruns);
+	KUNIT_EXPECT_EQ(test, now + 3 * SEC, hwtimer_deadline(&t));
+	hwtimer_cancel(&t);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_forward(&t, now + 4 * SEC, SEC, &overruns));
+	KUNIT_EXPECT_EQ(test, 1ULL, overruns);
+	KUNIT_EXPECT_EQ(test, now + 5 * SEC, hwtimer_deadline(&t));
+	hwtimer_cancel(&t);
+
+	/* the cap, and the end */
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&other, SEC));
+	KUNIT_EXPECT_EQ(test, -EAGAIN, hwtimer_forward(&t, now, SEC, &overruns));
+	KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&t));
+	hwtimer_cancel(&other);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_forward(&t, now, SEC, &overruns));
+	unmake(test);
+	hwtimer_destroy_on_stack(&t);
+	hwtimer_destroy_on_stack(&other);
+}
+
+/* Beyond the range it is never, and stays so. */
+static void forward_never(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, 0);
+	u64 horizon = hwtimer_wheel_horizon(wheel), overruns;
+	struct hwtimer_timeout t;
+
+	hwtimer_init_on_stack(&t, wheel, no_fn);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&t, horizon - 30));
+	hwtimer_cancel(&t);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_forward(&t, 0, 29, &overruns));
+	KUNIT_EXPECT_EQ(test, horizon - 1, hwtimer_deadline(&t));
+	hwtimer_cancel(&t);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_forward(&t, 0, 1, &overruns));
+	KUNIT_EXPECT_EQ(test, U64_MAX, hwtimer_deadline(&t));
+	hwtimer_cancel(&t);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_forward(&t, 0, 1, &overruns));
+	KUNIT_EXPECT_EQ(test, U64_MAX, hwtimer_deadline(&t));
+	KUNIT_EXPECT_EQ(test, 0ULL, overruns);
+	hwtimer_cancel(&t);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&t, SEC));
+	hwtimer_cancel(&t);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_forward(&t, 0, U64_MAX, &overruns));
+	KUNIT_EXPECT_EQ(test, U64_MAX, hwtimer_deadline(&t));
+	nap(SEC);
+	KUNIT_EXPECT_TRUE(test, hwtimer_is_pending(&t));
+	unmake(test);
+	hwtimer_destroy_on_stack(&t);
+}
+
+/* A periodic timeout that takes notes. */
+
+#define NOTES	16
+
+struct beat {
+	struct hwtimer_periodic	p;
+	struct completion	began;
+	unsigned int		fired;
+	unsigned int		released;
+	bool			over;	/* a callback has returned */
+	bool			pending;	/* it was, in the last callback */
+	struct {
+		u64		at;
+		u64		overruns;
+		u64		next;
+	} notes[NOTES];
+	/* what callback number @number does, and with what */
+	unsigned int		number;
+	void			(*then)(struct beat *b);
+	u64			until;
+	int			ret;
+};
+
+static void beat_fired(struct hwtimer_periodic *p, u64 overruns)
+{
+	struct beat *b = container_of(p, struct beat, p);
+	unsigned int n = b->fired++;
+
+	if (n < NOTES) {
+		b->notes[n].at = hwtimer_wheel_now(p->timeout.wheel);
+		b->notes[n].overruns = overruns;
+		b->notes[n].next = p->deadline;
+	}
+	b->pending = hwtimer_is_pending(&p->timeout);
+	if (b->then && n == b->number)
+		b->then(b);
+}
+
+static void beat_released(struct hwtimer_timeout *t)
+{
+	container_of(t, struct beat, p.timeout)->released++;
+}
+
+static struct beat *a_beat(struct kunit *test, struct hwtimer_wheel *wheel, u64 misfire,
+			   enum hwtimer_policy policy)
+{
+	struct hwtimer_period period = { PERIOD, misfire, policy };
+	struct beat *b = kunit_kzalloc(test, sizeof(*b), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, b);
+	init_completion(&b->began);
+	KUNIT_ASSERT_EQ(test, 0, hwtimer_periodic_init(&b->p, wheel, &period, beat_fired));
+	KUNIT_EXPECT_EQ(test, misfire ?: PERIOD, b->p.period.misfire_ns);
+	return b;
+}
+
+static void init_refuses(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, 0);
+	static const struct hwtimer_period bad[] = {
+		{ 0, 0, HWTIMER_FIRE_ONCE }, { TICK - 1, 0, HWTIMER_FIRE_ONCE },
+		{ PERIOD, 1, HWTIMER_SKIP }, { PERIOD, TICK - 1, HWTIMER_SKIP },
+		{ PERIOD, 0, HWTIMER_MAKE_UP + 1 },
+	}, good[] = {
+		{ TICK, 0, HWTIMER_FIRE_ONCE }, { PERIOD, TICK, HWTIMER_SKIP },
+		{ U64_MAX, U64_MAX, HWTIMER_MAKE_UP },
+	};
+	struct hwtimer_periodic *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	for (i = 0; i < ARRAY_SIZE(bad); i++)
+		KUNIT_EXPECT_EQ(test, -EINVAL,
+				hwtimer_periodic_init(p, wheel, &bad[i], beat_fired));
+	for (i = 0; i < ARRAY_SIZE(good); i++)
+		KUNIT_EXPECT_EQ(test, 0,
+				hwtimer_periodic_init(p, wheel, &good[i], beat_fired));
+	unmake(test);
+}
+
+/* Nobody is late: all policies are the same, and it keeps in step. */
+static void steady(struct kunit *test)
+{
+	unsigned int i, k;
+	u64 first, now;
+
+	for (i = 0; i < ARRAY_SIZE(policies); i++) {
+		struct hwtimer_wheel *wheel = make(test, 0);
+		struct beat *b = a_beat(test, wheel, TICK + MS, policies[i]);
+
+		/* not on a boundary */
+		now = hwtimer_wheel_now(wheel);
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_start(&b->p, 77 * MS + 1));
+		first = hwtimer_deadline(&b->p.timeout);
+		KUNIT_EXPECT_GE(test, first, now + 77 * MS + 1);
+		KUNIT_EXPECT_LT(test, first, now + 77 * MS + 1 + SLACK);
+		nap_until(first + 500 * PERIOD - MS);
+		KUNIT_EXPECT_EQ(test, 500, b->fired);
+		KUNIT_EXPECT_EQ(test, first + 500 * PERIOD,
+				hwtimer_deadline(&b->p.timeout));
+		for (k = 0; k < NOTES; k++) {
+			KUNIT_EXPECT_EQ(test, 0ULL, b->notes[k].overruns);
+			KUNIT_EXPECT_GE(test, b->notes[k].at, first + k * PERIOD);
+			KUNIT_EXPECT_LT(test, b->notes[k].at,
+					first + k * PERIOD + TICK + SLACK);
+		}
+		KUNIT_EXPECT_EQ(test, 1UL, hwtimer_wheel_pending(wheel));
+		KUNIT_EXPECT_TRUE(test, hwtimer_periodic_cancel(&b->p));
+		KUNIT_EXPECT_FALSE(test, hwtimer_periodic_cancel(&b->p));
+		KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+		nap(10 * PERIOD);
+		KUNIT_EXPECT_EQ(test, 500, b->fired);
+		unmake(test);
+	}
+}
+
+static void block(struct beat *b)
+{
+	nap_until(b->until);
+}
+
+/*
+ * Callback 0, of deadline 0, is back @until ns after that deadline. Then come so many
+ * callbacks, each with its overruns, and with the number of the deadline after it.
+ */
+struct late {
+	const char		*name;
+	enum hwtimer_policy	policy;
+	u64			misfire;
+	u64			until;
+	unsigned int		n;
+	struct {
+		unsigned int overruns, next;
+	} expected[5];
+};
+
+static const struct late lates[] = {
+	/* by one period: it is on time again */
+	{ "once, 1", HWTIMER_FIRE_ONCE, 0, PERIOD, 2, { { 0, 2 }, { 0, 3 } } },
+	{ "skip, 1", HWTIMER_SKIP, 0, PERIOD, 2, { { 0, 2 }, { 0, 3 } } },
+	{ "make up, 1", HWTIMER_MAKE_UP, 0, PERIOD, 2, { { 0, 2 }, { 0, 3 } } },
+	/* by 3.5: deadlines 1, 2 and 3 are past */
+	{ "once, 3.5", HWTIMER_FIRE_ONCE, 0, 7 * PERIOD / 2, 3,
+	  { { 2, 4 }, { 0, 5 }, { 0, 6 } } },
+	{ "skip, 3.5", HWTIMER_SKIP, 0, 7 * PERIOD / 2, 3, { { 3, 5 }, { 0, 6 }, { 0, 7 } } },
+	{ "make up, 3.5", HWTIMER_MAKE_UP, 0, 7 * PERIOD / 2, 5,
+	  { { 0, 2 }, { 0, 3 }, { 0, 4 }, { 0, 5 }, { 0, 6 } } },
+	/* about the bound of one period, for deadline 1 */
+	{ "once, bound", HWTIMER_FIRE_ONCE, 0, 2 * PERIOD - SLACK, 3,
+	  { { 0, 2 }, { 0, 3 }, { 0, 4 } } },
+	{ "once, bound + 1", HWTIMER_FIRE_ONCE, 0, 2 * PERIOD + 1, 2, { { 1, 3 }, { 0, 4 } } },
+	{ "skip, bound", HWTIMER_SKIP, 0, 2 * PERIOD - SLACK, 2, { { 0, 2 }, { 0, 3 } } },
+	{ "skip, bound + 1", HWTIMER_SKIP, 0, 2 * PERIOD + 1, 2, { { 2, 4 }, { 0, 5 } } },
+	{ "make up, bound + 1", HWTIMER_MAKE_UP, 0, 2 * PERIOD + 1, 3,
+	  { { 0, 2 }, { 0, 3 }, { 0, 4 } } },
+	/* about a bound shorter than the period */
+	{ "once, 30 ms", HWTIMER_FIRE_ONCE, 30 * MS, PERIOD + 30 * MS - SLACK, 2,
+	  { { 0, 2 }, { 0, 3 } } },
+	{ "once, 30 ms + 1", HWTIMER_FIRE_ONCE, 30 * MS, PERIOD + 30 * MS + 1, 2,
+	  { { 0, 2 }, { 0, 3 } } },
+	{ "skip, 30 ms", HWTIMER_SKIP, 30 * MS, PERIOD + 30 * MS - SLACK, 2,
+	  { { 0, 2 }, { 0, 3 } } },
+	{ "skip, 30 ms + 1", HWTIMER_SKIP, 30 * MS, PERIOD + 30 * MS + 1, 2,
+	  { { 1, 3 }, { 0, 4 } } },
+	/* and longer */
+	{ "once, 230 ms", HWTIMER_FIRE_ONCE, 230 * MS, 330 * MS - SLACK, 5,
+	  { { 0, 2 }, { 0, 3 }, { 0, 4 }, { 0, 5 }, { 0, 6 } } },
+	{ "once, 230 ms + 1", HWTIMER_FIRE_ONCE, 230 * MS, 330 * MS + 1, 2,
+	  { { 2, 4 }, { 0, 5 } } },
+};
+
+static void late_name(const struct late *late, char *name)
+{
+	strscpy(name, late->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(late, lates, late_name);
+
+static void late(struct kunit *test)
+{
+	const struct late *late = test->param_value;
+	struct hwtimer_wheel *wheel = make(test, 0);
+	struct beat *b = a_beat(test, wheel, late->misfire, late->policy);
+	u64 first = boundary(wheel, 5), fires = 0, tick = 0;
+	unsigned int i;
+
+	b->then = block;
+	b->until = first + late->until;
+	KUNIT_ASSERT_EQ(test, 0, hwtimer_periodic_start_at(&b->p, first));
+	nap_until(first + 20 * PERIOD);
+	KUNIT_EXPECT_TRUE(test, hwtimer_periodic_cancel(&b->p));
+	KUNIT_ASSERT_GT(test, b->fired, late->n);
+	KUNIT_EXPECT_GE(test, b->notes[0].at, first);
+	KUNIT_EXPECT_LT(test, b->notes[0].at, first + SLACK);
+	KUNIT_EXPECT_EQ(test, 0ULL, b->notes[0].overruns);
+	KUNIT_EXPECT_EQ(test, first + PERIOD, b->notes[0].next);
+	for (i = 0; i < late->n; i++) {
+		u64 next = first + late->expected[i].next * PERIOD;
+
+		KUNIT_EXPECT_EQ_MSG(test, late->expected[i].overruns,
+				    b->notes[i + 1].overruns, "callback %u", i + 1);
+		KUNIT_EXPECT_EQ_MSG(test, next, b->notes[i + 1].next, "callback %u", i + 1);
+		/* Never early: the deadline before the next is behind it. */
+		KUNIT_EXPECT_GE(test, b->notes[i + 1].at, next - PERIOD -
+				b->notes[i + 1].overruns * PERIOD);
+		KUNIT_EXPECT_GE(test, b->notes[i + 1].at, b->until);
+	}
+	/* What came first was the one that was late, if it fired. */
+	if (late->policy != HWTIMER_SKIP)
+		KUNIT_EXPECT_LT(test, b->notes[1].at, b->until + SLACK);
+	for (i = 0; i < b->fired && i < NOTES; i++) {
+		fires += 1 + b->notes[i].overruns;
+		KUNIT_EXPECT_EQ(test, first + fires * PERIOD, b->notes[i].next);
+		/* one a tick */
+		if (i)
+			KUNIT_EXPECT_GT(test, div64_u64(b->notes[i].at - first, TICK), tick);
+		tick = div64_u64(b->notes[i].at - first, TICK);
+	}
+	unmake(test);
+}
+
+/* The first deadline in the past counts from there, even from before the wheel. */
+static void first_in_the_past(struct kunit *test)
+{
+	unsigned int i;
+
+	nap(10 * SEC);
+	for (i = 0; i < ARRAY_SIZE(policies); i++) {
+		struct hwtimer_wheel *wheel = make(test, 0);
+		struct beat *b = a_beat(test, wheel, 0, policies[i]);
+		u64 first = boundary(wheel, 0) - 5 * PERIOD - PERIOD / 2;
+
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_start_at(&b->p, first));
+		nap(PERIOD);
+		KUNIT_ASSERT_GE(test, b->fired, 1);
+		switch (policies[i]) {
+		case HWTIMER_FIRE_ONCE:
+			KUNIT_EXPECT_EQ(test, 5ULL, b->notes[0].overruns);
+			KUNIT_EXPECT_EQ(test, first + 6 * PERIOD, b->notes[0].next);
+			break;
+		case HWTIMER_SKIP:
+			KUNIT_EXPECT_EQ(test, 6ULL, b->notes[0].overruns);
+			KUNIT_EXPECT_EQ(test, first + 7 * PERIOD, b->notes[0].next);
+			break;
+		case HWTIMER_MAKE_UP:
+			KUNIT_EXPECT_GE(test, b->fired, 6);
+			KUNIT_EXPECT_EQ(test, first + PERIOD, b->notes[0].next);
+			KUNIT_EXPECT_EQ(test, first + 6 * PERIOD, b->notes[5].next);
+			break;
+		}
+		unmake(test);
+	}
+}
+
+static void cancel_self(struct beat *b)
+{
+	b->ret = hwtimer_periodic_cancel(&b->p);
+	b->pending = hwtimer_is_pending(&b->p.timeout);
+}
+
+static void cancel_in_callback(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, 0);
+	struct beat *b = a_beat(test, wheel, 0, HWTIMER_FIRE_ONCE);
+	u64 now;
+
+	b->then = cancel_self;
+	b->number = 2;
+	hwtimer_periodic_start(&b->p, 0);
+	nap(20 * PERIOD);
+	KUNIT_EXPECT_EQ(test, 3, b->fired);
+	KUNIT_EXPECT_EQ(test, 1, b->ret);
+	KUNIT_EXPECT_FALSE(test, b->pending);
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+	/* It can be started again, and anew with another phase. */
+	now = hwtimer_wheel_now(wheel);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_start_at(&b->p, now + PERIOD));
+	KUNIT_EXPECT_EQ(test, 1, hwtimer_periodic_start_at(&b->p, now + 17 * MS));
+	nap_until(now + 17 * MS + 2 * PERIOD - 1);
+	KUNIT_EXPECT_EQ(test, 5, b->fired);
+	KUNIT_EXPECT_EQ(test, now + 17 * MS + 2 * PERIOD, b->notes[4].next);
+	KUNIT_EXPECT_EQ(test, 1, hwtimer_periodic_cancel_sync(&b->p));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_cancel_sync(&b->p));
+	unmake(test);
+}
+
+static void start_self(struct beat *b)
+{
+	b->ret = hwtimer_periodic_start(&b->p, 3 * PERIOD);
+}
+
+static void start_in_callback(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, 0);
+	struct beat *b = a_beat(test, wheel, 0, HWTIMER_FIRE_ONCE);
+	u64 first = boundary(wheel, 1);
+
+	b->then = start_self;
+	hwtimer_periodic_start_at(&b->p, first);
+	nap_until(first + 3 * PERIOD - 1);
+	KUNIT_EXPECT_EQ(test, 1, b->fired);
+	KUNIT_EXPECT_EQ(test, 1, b->ret);
+	nap_until(first + 4 * PERIOD + 2 * TICK);
+	KUNIT_EXPECT_EQ(test, 3, b->fired);
+	KUNIT_EXPECT_GE(test, b->notes[1].next, first + 4 * PERIOD);
+	KUNIT_EXPECT_LT(test, b->notes[1].next, first + 4 * PERIOD + SLACK);
+	hwtimer_periodic_cancel_sync(&b->p);
+	unmake(test);
+}
+
+static void release_self(struct beat *b)
+{
+	/* Not while the callback runs. */
+	b->ret = hwtimer_periodic_release(&b->p, beat_released);
+	nap(3 * PERIOD);
+	b->over = !b->released;
+}
+
+static void release_in_callback(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, 0);
+	struct beat *b = a_beat(test, wheel, 0, HWTIMER_MAKE_UP);
+
+	b->then = release_self;
+	b->number = 1;
+	hwtimer_periodic_start(&b->p, 0);
+	nap(20 * PERIOD);
+	KUNIT_EXPECT_EQ(test, 2, b->fired);
+	KUNIT_EXPECT_EQ(test, 1, b->ret);
+	KUNIT_EXPECT_TRUE(test, b->over);
+	KUNIT_EXPECT_EQ(test, 1, b->released);
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_periodic_start(&b->p, 0));
+	unmake(test);
+}
+
+/* Freed by what its own callback asked for, and the memory used for something else. */
+static struct beat *freed;
+
+static void free_beat(struct hwtimer_timeout *t)
+{
+	struct beat *b = container_of(t, struct beat, p.timeout);
+
+	memset(b, 0x6b, sizeof(*b));
+	kfree(b);
+	freed = b;
+}
+
+static void release_and_free(struct hwtimer_periodic *p, u64 overruns)
+{
+	hwtimer_periodic_release(p, free_beat);
+}
+
+static void frees_itself(struct kunit *test)
+{
+	struct hwtimer_period period = { TICK, 0, HWTIMER_FIRE_ONCE };
+	struct hwtimer_wheel *wheel = make(test, 0);
+	struct beat *b;
+	unsigned int i;
+
+	for (i = 0; i < 100; i++) {
+		b = kzalloc(sizeof(*b), GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, b);
+		freed = NULL;
+		hwtimer_periodic_init(&b->p, wheel, &period, release_and_free);
+		hwtimer_periodic_start(&b->p, i % 3 * TICK);
+		nap(5 * TICK);
+		KUNIT_ASSERT_PTR_EQ(test, b, freed);
+	}
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+	unmake(test);
+}
+
+static void block_long(struct beat *b)
+{
+	complete(&b->began);
+	nap(3 * PERIOD + 5 * MS);
+	b->over = true;
+}
+
+/* Waits for the callback, and cancels what it was armed for before. */
+static void cancel_sync_waits(struct kunit *test)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(policies); i++) {
+		struct hwtimer_wheel *wheel = make(test, 0);
+		struct beat *b = a_beat(test, wheel, 0, policies[i]);
+
+		b->then = block_long;
+		b->number = 1;
+		hwtimer_periodic_start(&b->p, 0);
+		KUNIT_ASSERT_NE(test, 0UL, wait_for_completion_timeout(&b->began, 20 * HZ));
+		KUNIT_EXPECT_FALSE(test, b->over);
+		KUNIT_EXPECT_EQ(test, 1, hwtimer_periodic_cancel_sync(&b->p));
+		KUNIT_EXPECT_TRUE(test, b->over);
+		KUNIT_EXPECT_EQ(test, 2, b->fired);
+		/* It is ours, and may be gone. */
+		memset(&b->p, 0x6b, sizeof(b->p));
+		nap(10 * PERIOD);
+		KUNIT_EXPECT_EQ(test, 2, b->fired);
+		unmake(test);
+	}
+}
+
+static void cancel_sync_self(struct beat *b)
+{
+	b->ret = hwtimer_periodic_cancel_sync(&b->p);
+}
+
+static void cancel_sync_in_callback(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, 0);
+	struct beat *b = a_beat(test, wheel, 0, HWTIMER_FIRE_ONCE);
+
+	b->then = cancel_sync_self;
+	hwtimer_periodic_start(&b->p, 0);
+	nap(10 * PERIOD);
+	KUNIT_EXPECT_EQ(test, -EDEADLK, b->ret);
+	KUNIT_EXPECT_EQ(test, 1, b->fired);
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+	unmake(test);
+}
+
+/* Handed back like any other: at rest, and while its callback runs. */
+static void stop(struct kunit *test)
+{
+	unsigned int running;
+
+	for (running = 0; running < 2; running++) {
+		struct hwtimer_wheel *wheel = make(test, 0);
+		struct beat *b = a_beat(test, wheel, 0, HWTIMER_SKIP);
+		LIST_HEAD(pending);
+
+		if (running) {
+			b->then = block_long;
+			hwtimer_periodic_start(&b->p, 0);
+			KUNIT_ASSERT_NE(test, 0UL,
+					wait_for_completion_timeout(&b->began, 20 * HZ));
+		} else {
+			hwtimer_periodic_start(&b->p, SEC);
+		}
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
+		KUNIT_EXPECT_EQ(test, running, b->fired);
+		KUNIT_EXPECT_EQ(test, !!running, b->over);
+		KUNIT_ASSERT_TRUE(test, list_is_singular(&pending));
+		KUNIT_EXPECT_PTR_EQ(test, b, container_of(pending.next, struct beat,
+							  p.timeout.node));
+		KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_periodic_start(&b->p, 0));
+		KUNIT_EXPECT_FALSE(test, hwtimer_periodic_cancel(&b->p));
+		unmake(test);
+	}
+}
+
+/*
+ * Between the expiry and the look under the lock, which nobody can hit here: the
+ * worker's part is played by the case, with a timeout that is not pending.
+ */
+static void expire_by_hand(struct beat *b)
+{
+	b->p.timeout.fn(&b->p.timeout);
+}
+
+static void window(struct kunit *test)
+{
+	unsigned int i;
+	u64 now;
+
+	for (i = 0; i < ARRAY_SIZE(policies); i++) {
+		struct hwtimer_wheel *wheel = make(test, 1);
+		struct beat *b = a_beat(test, wheel, 0, policies[i]);
+		struct beat *other = a_beat(test, wheel, 0, HWTIMER_FIRE_ONCE);
+
+		/* nobody comes: it goes on */
+		now = hwtimer_wheel_now(wheel);
+		hwtimer_periodic_start_at(&b->p, now);
+		hwtimer_cancel(&b->p.timeout);
+		expire_by_hand(b);
+		KUNIT_EXPECT_EQ(test, 1, b->fired);
+		KUNIT_EXPECT_TRUE(test, b->pending);
+		KUNIT_EXPECT_EQ(test, now + PERIOD, hwtimer_deadline(&b->p.timeout));
+
+		/* cancelled: called, as cancel said it might be, and no more */
+		hwtimer_cancel(&b->p.timeout);
+		KUNIT_EXPECT_FALSE(test, hwtimer_periodic_cancel(&b->p));
+		expire_by_hand(b);
+		KUNIT_EXPECT_EQ(test, 2, b->fired);
+		KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&b->p.timeout));
+
+		/* started anew: called for the old one, and the new one stands */
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_start_at(&b->p, now + SEC));
+		expire_by_hand(b);
+		KUNIT_EXPECT_EQ(test, 3, b->fired);
+		KUNIT_EXPECT_EQ(test, 0ULL, b->notes[2].overruns);
+		KUNIT_EXPECT_EQ(test, now + SEC, hwtimer_deadline(&b->p.timeout));
+		KUNIT_EXPECT_EQ(test, now + SEC, b->p.deadline);
+
+		/* somebody took the place: told, whatever the policy, and over */
+		hwtimer_periodic_start_at(&b->p, now - 3 * PERIOD);
+		hwtimer_cancel(&b->p.timeout);
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_start(&other->p, SEC));
+		expire_by_hand(b);
+		KUNIT_EXPECT_EQ(test, 4, b->fired);
+		KUNIT_EXPECT_FALSE(test, b->pending);
+		KUNIT_EXPECT_EQ(test, policies[i] == HWTIMER_MAKE_UP ? 0ULL : 3ULL,
+				b->notes[3].overruns);
+		KUNIT_EXPECT_EQ(test, -EAGAIN, hwtimer_periodic_start(&b->p, 0));
+		KUNIT_EXPECT_TRUE(test, hwtimer_periodic_cancel(&other->p));
+		nap(20 * PERIOD);
+		KUNIT_EXPECT_EQ(test, 4, b->fired);
+		KUNIT_EXPECT_EQ(test, 0, other->fired);
+
+		/* the wheel was stopped: the same */
+		hwtimer_periodic_start_at(&b->p, now);
+		hwtimer_cancel(&b->p.timeout);
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
+		expire_by_hand(b);
+		KUNIT_EXPECT_EQ(test, 5, b->fired);
+		KUNIT_EXPECT_FALSE(test, b->pending);
+		unmake(test);
+	}
+}
+
+/* What was skipped is told once, and not by one that was started anew. */
+static void start_forgets(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, 0);
+	struct beat *b = a_beat(test, wheel, 0, HWTIMER_SKIP);
+	u64 now = hwtimer_wheel_now(wheel);
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		hwtimer_periodic_start_at(&b->p, now - 3 * PERIOD);
+		hwtimer_cancel(&b->p.timeout);
+		expire_by_hand(b);
+		KUNIT_EXPECT_EQ(test, i, b->fired);
+		KUNIT_EXPECT_EQ(test, 4ULL, b->p.skipped);
+		if (i)
+			hwtimer_periodic_cancel(&b->p);
+		KUNIT_EXPECT_EQ(test, !i, hwtimer_periodic_start_at(&b->p, now));
+		hwtimer_cancel(&b->p.timeout);
+		expire_by_hand(b);
+		KUNIT_EXPECT_EQ(test, i + 1, b->fired);
+		KUNIT_EXPECT_EQ(test, 0ULL, b->notes[i].overruns);
+		hwtimer_periodic_cancel(&b->p);
+	}
+	unmake(test);
+}
+
+static int period_init(struct kunit *test)
+{
+	test->priv = NULL;
+	return 0;
+}
+
+static struct kunit_case period_cases[] = {
+	KUNIT_CASE_PARAM(forward_drift, drift_gen_params),
+	KUNIT_CASE(forward_refuses),
+	KUNIT_CASE(forward_never),
+	KUNIT_CASE(init_refuses),
+	KUNIT_CASE(steady),
+	KUNIT_CASE_PARAM(late, late_gen_params),
+	KUNIT_CASE(first_in_the_past),
+	KUNIT_CASE(cancel_in_callback),
+	KUNIT_CASE(start_in_callback),
+	KUNIT_CASE(release_in_callback),
+	KUNIT_CASE(frees_itself),
+	KUNIT_CASE(cancel_sync_waits),
+	KUNIT_CASE(cancel_sync_in_callback),
+	KUNIT_CASE(stop),
+	KUNIT_CASE(window),
+	KUNIT_CASE(start_forgets),
+	{}
+};
+
+static struct kunit_suite period_suite = {
+	.name		= "hwtimer_period",
+	.init		= period_init,
+	.exit		= unmake,
+	.test_cases	= period_cases,
+};
+
+kunit_test_suites(&decision_suite, &period_suite);
