@@ -201,6 +201,7 @@ u64 hwtimer_wheel_horizon(const struct hwtimer_wheel *wheel);
 u64 hwtimer_wheel_tick_ns(const struct hwtimer_wheel *wheel);
 unsigned int hwtimer_wheel_slots(const struct hwtimer_wheel *wheel);
 unsigned int hwtimer_wheel_levels(const struct hwtimer_wheel *wheel);
+enum hwtimer_clock hwtimer_wheel_clock(const struct hwtimer_wheel *wheel);
 void hwtimer_wheel_barrier(struct hwtimer_wheel *wheel);
 
 void hwtimer_init(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,

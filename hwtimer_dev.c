@@ -101,7 +101,7 @@ MODULE_PARM_DESC(tick_ns, "tick of the shared wheel of /dev/hwtimer in ns (defau
 
 static unsigned int slots = 4096;
 module_param(slots, uint, 0444);
-MODULE_PARM_DESC(slots, "slots of the shared wheel (default 4096)");
+MODULE_PARM_DESC(slots, "slots per level of the shared wheel, which grows (default 4096)");
 
 static unsigned long long min_tick_ns = NSEC_PER_MSEC;
 module_param(min_tick_ns, ullong, 0644);
@@ -618,7 +618,11 @@ static struct hwtimer_wheel *own_wheel(struct dev_ctx *ctx,
 	struct hwtimer_wheel_params params = {
 		.tick_ns = arg->tick_ns,
 		.slots = arg->slots,
-		.flags = HWTIMER_WHEEL_ACCOUNT,
+		.levels = arg->levels,
+		.flags = HWTIMER_WHEEL_ACCOUNT |
+			 (arg->flags & HWTIMER_SETUP_GROW ? HWTIMER_WHEEL_GROW : 0),
+		.clock = arg->clockid == CLOCK_BOOTTIME ? HWTIMER_CLOCK_BOOTTIME :
+							  HWTIMER_CLOCK_MONOTONIC,
 	};
 	struct hwtimer_wheel *wheel;
 	char name[HWTIMER_NAME_LEN];
@@ -639,6 +643,18 @@ static struct hwtimer_wheel *own_wheel(struct dev_ctx *ctx,
 	return wheel;
 }
 
+/* What depends on the wheel's shape is for hwtimer_wheel_create() to say. */
+static bool setup_valid(const struct hwtimer_setup *arg)
+{
+	if (arg->flags & ~(HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW) ||
+	    arg->cap > MAX_CAP)
+		return false;
+	if (arg->flags & HWTIMER_SETUP_OWN_WHEEL)
+		return arg->clockid == CLOCK_MONOTONIC || arg->clockid == CLOCK_BOOTTIME;
+	return arg->clockid == CLOCK_MONOTONIC && !(arg->flags & HWTIMER_SETUP_GROW) &&
+	       !arg->tick_ns && !arg->slots && arg->levels <= 1;
+}
+
 static long dev_setup(struct dev_ctx *ctx, void __user *uarg, size_t size)
 {
 	struct hwtimer_wheel *wheel = shared_wheel;
@@ -649,11 +665,9 @@ static long dev_setup(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	ret = GET_ARG(arg, uarg, size);
 	if (ret)
 		return ret;
-	own = arg.flags & HWTIMER_SETUP_OWN_WHEEL;
-	if (arg.flags & ~HWTIMER_SETUP_OWN_WHEEL || arg.clockid != CLOCK_MONOTONIC ||
-	    arg.levels > 1 || arg.cap > MAX_CAP ||
-	    (!own && (arg.tick_ns || arg.slots)))
+	if (!setup_valid(&arg))
 		return -EINVAL;
+	own = arg.flags & HWTIMER_SETUP_OWN_WHEEL;
 
 	mutex_lock(&ctx->control);
 	spin_lock(&ctx->lock);
@@ -674,7 +688,7 @@ static long dev_setup(struct dev_ctx *ctx, void __user *uarg, size_t size)
 
 	arg.tick_ns = hwtimer_wheel_tick_ns(wheel);
 	arg.slots = hwtimer_wheel_slots(wheel);
-	arg.levels = 1;
+	arg.levels = hwtimer_wheel_levels(wheel);
 	arg.cap = arg.cap ?: MAX_CAP;
 	ret = PUT_ARG(uarg, size, arg);
 	if (!ret) {
@@ -1132,10 +1146,13 @@ static void dev_show_fdinfo(struct seq_file *m, struct file *file)
 	cap = ctx->cap;
 	spin_unlock(&ctx->lock);
 
-	seq_printf(m, "clockid: %d\n", CLOCK_MONOTONIC);
+	seq_printf(m, "clockid: %d\n",
+		   hwtimer_wheel_clock(wheel) == HWTIMER_CLOCK_BOOTTIME ? CLOCK_BOOTTIME :
+									  CLOCK_MONOTONIC);
 	seq_printf(m, "own_wheel: %d\n", own);
 	seq_printf(m, "tick_ns: %llu\n", hwtimer_wheel_tick_ns(wheel));
 	seq_printf(m, "slots: %u\n", hwtimer_wheel_slots(wheel));
+	seq_printf(m, "levels: %u\n", hwtimer_wheel_levels(wheel));
 	seq_printf(m, "stopped: %d\n", stopped);
 	seq_printf(m, "pending: %llu\n", pending);
 	seq_printf(m, "unread: %llu\n", unread);
@@ -1258,6 +1275,8 @@ int __init hwtimer_dev_init(void)
 		.name = "dev",
 		.tick_ns = tick_ns,
 		.slots = slots,
+		/* With 1 slot there is nothing to grow. */
+		.flags = slots > 1 ? HWTIMER_WHEEL_GROW : 0,
 	};
 	int ret;
 

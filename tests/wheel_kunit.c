@@ -20,10 +20,19 @@
 
 #include "../hwtimer_compat.h"
 #include "../hwtimer_wheel.h"
+#include "hwtimer_kunit.h"
 
 static ulong seed;
 module_param(seed, ulong, 0444);
-MODULE_PARM_DESC(seed, "of the randomised suite; 0: another one each time (default 0)");
+MODULE_PARM_DESC(seed, "of the randomised suites; 0: another one each time (default 0)");
+
+u64 hwtimer_kunit_seed(void)
+{
+	u64 used = seed ?: get_random_u32();
+
+	pr_info("hwtimer_kunit: seed=%llu\n", used);
+	return used;
+}
 
 /* The one in use. */
 static u64 chaos_seed;
@@ -3026,7 +3035,7 @@ static void soak(struct kunit *test)
 
 static int levels_suite_init(struct kunit_suite *suite)
 {
-	chaos_seed = seed ?: get_random_u32();
+	chaos_seed = hwtimer_kunit_seed();
 	return one_level(suite);
 }
 
@@ -3839,8 +3848,7 @@ static void chaos(struct kunit *test)
 
 static int chaos_suite_init(struct kunit_suite *suite)
 {
-	chaos_seed = seed ?: get_random_u32();
-	pr_info("hwtimer_kunit: seed=%llu\n", chaos_seed);
+	chaos_seed = hwtimer_kunit_seed();
 	return 0;
 }
 

@@ -123,19 +123,92 @@ TEST_F(context, clockid)
 	for (i = 0; i < ARRAY_SIZE(clocks); i++) {
 		EXPECT_EQ(-EINVAL, setup_with(shared, clockid, clocks[i]))
 			TH_LOG("clock %u", clocks[i]);
+		if (clocks[i] == CLOCK_BOOTTIME)
+			continue;
 		EXPECT_EQ(-EINVAL, setup_with(own, clockid, clocks[i]))
 			TH_LOG("clock %u", clocks[i]);
 	}
 }
 
+static __u64 boottime(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_BOOTTIME, &ts);
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+/* All times of the context are on its clock. */
+TEST_F(context, boottime)
+{
+	struct hwtimer_setup setup = own;
+	struct hwtimer_record record;
+	__u64 before, now, deadline;
+
+	setup.clockid = CLOCK_BOOTTIME;
+	ASSERT_EQ(0, hwt_setup(self->fd, &setup));
+	EXPECT_EQ(CLOCK_BOOTTIME, setup.clockid);
+	EXPECT_EQ(CLOCK_BOOTTIME, must_fdinfo(self->fd, "clockid"));
+	before = boottime();
+	now = must_stats(self->fd).now;
+	EXPECT_LE(before, now);
+	EXPECT_LE(now, boottime());
+
+	deadline = boottime() + 20 * NSEC_PER_MSEC;
+	ASSERT_EQ(0, hwt_schedule(self->fd, 0, deadline, 1, NULL, NULL));
+	ASSERT_EQ(sizeof(record), read(self->fd, &record, sizeof(record)));
+	EXPECT_EQ(deadline, record.deadline);
+	EXPECT_LE(deadline, record.fired);
+	EXPECT_LE(record.fired, boottime());
+}
+
 TEST_F(context, levels)
 {
+	struct hwtimer_setup setup = own;
+
 	EXPECT_EQ(0, setup_with(shared, levels, 0));
 	EXPECT_EQ(0, setup_with(shared, levels, 1));
 	EXPECT_EQ(-EINVAL, setup_with(shared, levels, 2));
 	EXPECT_EQ(-EINVAL, setup_with(shared, levels, ~0U));
 	EXPECT_EQ(0, setup_with(own, levels, 1));
-	EXPECT_EQ(-EINVAL, setup_with(own, levels, 2));
+	EXPECT_EQ(0, setup_with(own, levels, 2));
+	/* 64 slots of 1 ms: a slot of the 8th level is 139 years */
+	EXPECT_EQ(0, setup_with(own, levels, 7));
+	EXPECT_EQ(-EINVAL, setup_with(own, levels, 8));
+	setup.slots = 2;
+	EXPECT_EQ(0, setup_with(setup, levels, 16));
+	EXPECT_EQ(-EINVAL, setup_with(setup, levels, 17));
+	EXPECT_EQ(-EINVAL, setup_with(setup, levels, ~0U));
+	setup.slots = 1;
+	EXPECT_EQ(0, setup_with(setup, levels, 1));
+	EXPECT_EQ(-EINVAL, setup_with(setup, levels, 2));
+
+	setup.slots = 64;
+	setup.levels = 3;
+	ASSERT_EQ(0, hwt_setup(self->fd, &setup));
+	EXPECT_EQ(3, setup.levels);
+	EXPECT_EQ(3, must_fdinfo(self->fd, "levels"));
+}
+
+/* It has the levels that its timeouts needed so far. */
+TEST_F(context, grow)
+{
+	struct hwtimer_setup setup = own;
+
+	EXPECT_EQ(-EINVAL, setup_with(shared, flags, HWTIMER_SETUP_GROW));
+	setup.flags |= HWTIMER_SETUP_GROW;
+	EXPECT_EQ(-EINVAL, setup_with(setup, slots, 1));
+	EXPECT_EQ(0, setup_with(setup, slots, 2));
+
+	ASSERT_EQ(0, hwt_setup(self->fd, &setup));
+	EXPECT_EQ(HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW, setup.flags);
+	EXPECT_EQ(1, setup.levels);
+	must_schedule(self->fd, 10 * NSEC_PER_MSEC, 0);
+	eventually(must_stats(self->fd).expired == 1);
+	EXPECT_EQ(1, must_fdinfo(self->fd, "levels"));
+	/* an hour is 3600000 ticks: three levels hold 262144, four 16777216 */
+	must_schedule(self->fd, 3600 * NSEC_PER_SEC, 0);
+	eventually(must_fdinfo(self->fd, "levels") == 4);
 }
 
 /* The shared wheel is as it is. */

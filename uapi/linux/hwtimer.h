@@ -7,9 +7,12 @@
  * HWTIMER_IOC_TOUCH, and reads a struct hwtimer_record for each one that
  * expired. Nothing is global; the last close ends all of them.
  *
- * Times are ns on CLOCK_MONOTONIC. A timeout expires at the first tick of its
- * wheel at or after its deadline: never early, late by at most a tick plus
- * the time the machine takes. Inside a time namespace, absolute times are those
+ * Times are ns on the context's clock, which is CLOCK_MONOTONIC unless SETUP says
+ * otherwise. A timeout expires at the first tick of its wheel at or after its
+ * deadline: never early, late by at most a tick plus the time the machine takes. While
+ * the machine is suspended CLOCK_MONOTONIC stands still, and so do the timeouts;
+ * CLOCK_BOOTTIME goes on, and what became due expires when the machine has been
+ * resumed. Neither wakes it. Inside a time namespace, absolute times are those
  * of the initial namespace; take "now" from HWTIMER_IOC_STATS there, or use
  * relative times.
  *
@@ -71,24 +74,31 @@
 
 /* hwtimer_setup.flags */
 #define HWTIMER_SETUP_OWN_WHEEL	0x00000001U	/* not the shared wheel */
+#define HWTIMER_SETUP_GROW	0x00000002U	/* own wheel: add levels when needed */
 
 /**
  * struct hwtimer_setup - choose the wheel and the cap of a context
- * @flags: HWTIMER_SETUP_OWN_WHEEL, or 0 for the shared wheel
- * @clockid: CLOCK_MONOTONIC (1)
+ * @flags: HWTIMER_SETUP_OWN_WHEEL, with or without HWTIMER_SETUP_GROW, or 0 for
+ *	the shared wheel
+ * @clockid: CLOCK_MONOTONIC (1), or CLOCK_BOOTTIME (7) for an own wheel
  * @tick_ns: own wheel: ns per tick; shared wheel: 0. Out: the wheel's
- * @slots: own wheel: slots per round; shared wheel: 0. Out: the wheel's
- * @levels: 0 or 1
+ * @slots: own wheel: slots per level; shared wheel: 0. Out: the wheel's
+ * @levels: own wheel: how many levels, each slot as wide as the level below it, with
+ *	HWTIMER_SETUP_GROW to begin with; up to 16; 0: 1. Shared wheel: 0 or 1,
+ *	which mean nothing: it grows. Out: the wheel's, so far
  * @cap: how many timeouts may be live (pending, or expired and unread) at
  *	once; 0: as many as the system allows. Out: what holds
  *
  * Optional; before the first HWTIMER_IOC_SCHEDULE, and once. Should records ever
  * grow, a context will have to ask for longer ones here.
  *
- * -EINVAL	unknown flag; clockid is not CLOCK_MONOTONIC; levels above 1;
- *		shared wheel: tick_ns or slots is not 0; own wheel: tick_ns is
- *		0, slots is 0 or above 2^30, or their product is above 2^60 - 1;
- *		cap is above what an id can number (2^24)
+ * -EINVAL	unknown flag; unknown clockid; shared wheel: tick_ns or slots is
+ *		not 0, levels is above 1, HWTIMER_SETUP_GROW, or not
+ *		CLOCK_MONOTONIC; own wheel: tick_ns is 0, slots is 0 or above
+ *		2^30, or their product is above 2^60 - 1; so many levels that a
+ *		slot of the topmost is above 2^60 - 1 ns; 1 slot with levels
+ *		above 1 or HWTIMER_SETUP_GROW; cap is above what an id can
+ *		number (2^24)
  * -EPERM	tick_ns is below, or slots above, what the module's parameters
  *		grant without CAP_SYS_RESOURCE
  * -EDQUOT	the user has as many wheels of its own as it may
@@ -266,7 +276,7 @@ struct hwtimer_stop {
  * struct hwtimer_stats - what a context did so far
  * @flags: 0
  * @pad: 0
- * @now: the clock, in ns
+ * @now: the context's clock, in ns
  * @scheduled: timeouts scheduled, a periodic one again each time that it expires
  * @touched: deadlines changed
  * @cancelled: timeouts cancelled

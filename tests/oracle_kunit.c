@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: KUnit suite that compares real wheels with a naive model, over every
+ * combination of levels, driver and clock. What hwtimer_wheel_random does with a
+ * clock of its own, here is done through the API, with whatever moves the wheel
+ * on the machine's clocks.
+ *
+ * Made for User-Mode Linux with time-travel=inf-cpu, where the clock stands still
+ * while anything runs, so that lateness is exact. The seed is printed; it is the
+ * parameter of the module.
+ */
+#include <kunit/test.h>
+#include <linux/err.h>
+#include <linux/hrtimer.h>
+#include <linux/prandom.h>
+#include <linux/random.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/string.h>
+
+#include "../hwtimer.h"
+#include "hwtimer_kunit.h"
+
+#define TICK		NSEC_PER_MSEC
+#define SLOTS		16
+/* What the machine may add to a tick. */
+#define SLACK		(NSEC_PER_MSEC / 10)
+#define ENTRIES		64
+#define OPERATIONS	20000
+
+/**
+ * struct entry - one timeout and what the model says of it
+ * @t: the timeout
+ * @o: whose it is
+ * @armed: it is pending, or has been claimed by the wheel without our knowledge
+ * @claimed: armings that the wheel has ended, of which the callback is to come
+ * @deadline: of what is armed
+ * @last: latest deadline of those that were claimed
+ */
+struct entry {
+	struct hwtimer_timeout	t;
+	struct oracle		*o;
+	bool			armed;
+	unsigned int		claimed;
+	u64			deadline;
+	u64			last;
+};
+
+struct oracle {
+	struct kunit		*test;
+	struct hwtimer_wheel	*wheel;
+	struct rnd_state	rnd;
+	spinlock_t		lock;	/* of what follows, and of the entries */
+	unsigned long		armed;
+	unsigned long		cancelled;
+	unsigned long		expired;
+	unsigned long		operations;
+	bool			failed;
+	struct entry		entries[ENTRIES];
+};
+
+static u64 used_seed;
+
+static const struct combination {
+	const char		*desc;
+	unsigned int		levels;
+	unsigned int		flags;
+	enum hwtimer_driver	driver;
+	enum hwtimer_clock	clock;
+} combinations[] = {
+#define COMBINE(driver, clock, what)						\
+	{ "1 level, " what, 1, 0, HWTIMER_DRIVER_##driver, HWTIMER_CLOCK_##clock }, \
+	{ "4 levels, " what, 4, 0, HWTIMER_DRIVER_##driver, HWTIMER_CLOCK_##clock }, \
+	{ "growing, " what, 1, HWTIMER_WHEEL_GROW, HWTIMER_DRIVER_##driver,	\
+	  HWTIMER_CLOCK_##clock }
+	COMBINE(KTHREAD, MONOTONIC, "kthread, monotonic"),
+	COMBINE(KTHREAD, BOOTTIME, "kthread, boottime"),
+	COMBINE(HRTIMER, MONOTONIC, "hrtimer, monotonic"),
+	COMBINE(HRTIMER, BOOTTIME, "hrtimer, boottime"),
+#undef COMBINE
+};
+
+static void combination_desc(const struct combination *c, char *desc)
+{
+	strscpy(desc, c->desc, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(combination, combinations, combination_desc);
+
+static void agree(struct oracle *o, bool holds, const char *what, const struct entry *e)
+{
+	if (holds || o->failed)
+		return;
+	o->failed = true;
+	KUNIT_FAIL(o->test, "%s: operation %lu, now %llu, deadline %llu, entry %td", what,
+		   o->operations, hwtimer_wheel_now(o->wheel), e->deadline, e - o->entries);
+}
+
+static u32 below(struct oracle *o, u32 n)
+{
+	return prandom_u32_state(&o->rnd) % n;
+}
+
+/* Due at the first boundary at or after the deadline, which is within a tick. */
+static bool overdue(const struct oracle *o, u64 deadline)
+{
+	return hwtimer_wheel_now(o->wheel) > deadline + TICK + SLACK;
+}
+
+static void fired(struct hwtimer_timeout *t)
+{
+	struct entry *e = container_of(t, struct entry, t);
+	struct oracle *o = e->o;
+	u64 now = hwtimer_wheel_now(o->wheel);
+
+	spin_lock_bh(&o->lock);
+	o->expired++;
+	if (e->claimed) {
+		e->claimed--;
+		agree(o, now >= e->last && !overdue(o, e->last), "claimed, not on time", e);
+	} else {
+		agree(o, e->armed, "fired, but was not armed", e);
+		agree(o, now >= e->deadline, "early", e);
+		agree(o, !overdue(o, e->deadline), "late", e);
+		e->armed = false;
+	}
+	spin_unlock_bh(&o->lock);
+}
+
+/* The wheel says that it is not pending, and we that it was. */
+static void claimed(struct oracle *o, struct entry *e)
+{
+	agree(o, hwtimer_wheel_now(o->wheel) >= e->deadline, "lost", e);
+	e->claimed++;
+	e->last = e->deadline;
+	e->armed = false;
+}
+
+/* Some ticks, a round or two, or far; or in the past. */
+static u64 some_deadline(struct oracle *o)
+{
+	static const u64 spans[] = { 4, 4, SLOTS, 3 * SLOTS, 60 * SLOTS, 3600 * SLOTS };
+	u64 now = hwtimer_wheel_now(o->wheel);
+	u64 span = spans[below(o, ARRAY_SIZE(spans))] * TICK;
+
+	if (!below(o, 16))
+		return now - below(o, 1000);
+	return now + ((u64)prandom_u32_state(&o->rnd) * (span >> 16) >> 16);
+}
+
+static void operate(struct oracle *o)
+{
+	struct entry *e = &o->entries[below(o, ENTRIES)];
+	u64 deadline = some_deadline(o);
+	int ret;
+
+	spin_lock_bh(&o->lock);
+	o->operations++;
+	switch (below(o, 8)) {
+	case 0 ... 3:
+		ret = hwtimer_schedule_at(&e->t, deadline);
+		agree(o, ret == 0 || ret == 1, "schedule returns", e);
+		if (!ret && e->armed)
+			claimed(o, e);
+		agree(o, ret == e->armed, "schedule finds it pending", e);
+		o->armed += !ret;
+		e->armed = true;
+		e->deadline = deadline;
+		break;
+	case 4 ... 5:
+		ret = hwtimer_touch_at(&e->t, deadline);
+		agree(o, ret == 0 || ret == -ENOENT, "touch returns", e);
+		if (ret && e->armed)
+			claimed(o, e);
+		agree(o, !ret == e->armed, "touch finds it pending", e);
+		if (!ret)
+			e->deadline = deadline;
+		break;
+	case 6:
+		ret = hwtimer_cancel(&e->t);
+		if (!ret && e->armed)
+			claimed(o, e);
+		agree(o, ret == e->armed, "cancel finds it pending", e);
+		o->cancelled += ret;
+		e->armed = false;
+		break;
+	default:
+		agree(o, e->armed || !hwtimer_is_pending(&e->t), "is pending", e);
+		agree(o, !e->armed || hwtimer_deadline(&e->t) == e->deadline, "deadline", e);
+	}
+	spin_unlock_bh(&o->lock);
+}
+
+static void nap(u64 ns)
+{
+	ktime_t until = ktime_add_ns(ktime_get(), ns);
+
+	do {
+		set_current_state(TASK_UNINTERRUPTIBLE);
+	} while (schedule_hrtimeout(&until, HRTIMER_MODE_ABS));
+}
+
+/* Nothing is left that should have fired by now. */
+static void look(struct oracle *o)
+{
+	struct entry *e;
+
+	spin_lock_bh(&o->lock);
+	for (e = o->entries; e < o->entries + ENTRIES; e++) {
+		agree(o, !e->claimed, "claimed, and never called", e);
+		agree(o, !e->armed || !overdue(o, e->deadline), "has not fired", e);
+		agree(o, hwtimer_is_pending(&e->t) == e->armed, "pending", e);
+	}
+	spin_unlock_bh(&o->lock);
+}
+
+static void model(struct kunit *test)
+{
+	const struct combination *c = test->param_value;
+	const struct hwtimer_wheel_params params = {
+		.name = "oracle", .tick_ns = TICK, .slots = SLOTS, .levels = c->levels,
+		.flags = c->flags, .driver = c->driver, .clock = c->clock,
+	};
+	struct oracle *o = kunit_kzalloc(test, sizeof(*o), GFP_KERNEL);
+	unsigned long left = 0, pending;
+	struct list_head list, *pos;
+	unsigned int i, levels;
+
+	KUNIT_ASSERT_NOT_NULL(test, o);
+	o->test = test;
+	spin_lock_init(&o->lock);
+	prandom_seed_state(&o->rnd, used_seed + (c - combinations));
+	o->wheel = hwtimer_wheel_create(&params);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, o->wheel);
+	for (i = 0; i < ENTRIES; i++) {
+		o->entries[i].o = o;
+		hwtimer_init(&o->entries[i].t, o->wheel, fired);
+	}
+
+	while (o->operations < OPERATIONS && !o->failed) {
+		for (i = below(o, 8); i; i--)
+			operate(o);
+		nap(below(o, 64) ? below(o, 3 * TICK) : (u64)below(o, 100) * SLOTS * TICK);
+		/* Whatever was due a tick ago has fired, if the worker had its turn. */
+		nap(SLACK);
+		look(o);
+	}
+
+	levels = hwtimer_wheel_levels(o->wheel);
+	pending = hwtimer_wheel_pending(o->wheel);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(o->wheel, &list));
+	list_for_each(pos, &list)
+		left++;
+	kunit_info(test, "seed %llu, %lu operations, %u levels: %lu armed, %lu cancelled, %lu expired, %lu handed back\n",
+		   used_seed, o->operations, levels, o->armed, o->cancelled, o->expired, left);
+	KUNIT_EXPECT_EQ(test, pending, left);
+	KUNIT_EXPECT_EQ(test, o->armed, o->cancelled + o->expired + left);
+	KUNIT_EXPECT_GT(test, o->expired, 1000UL);
+	if (c->flags & HWTIMER_WHEEL_GROW)
+		KUNIT_EXPECT_GT(test, levels, 2);
+	else
+		KUNIT_EXPECT_EQ(test, levels, c->levels);
+	hwtimer_wheel_destroy(o->wheel);
+}
+
+static int oracle_suite_init(struct kunit_suite *suite)
+{
+	used_seed = hwtimer_kunit_seed();
+	return 0;
+}
+
+static struct kunit_case oracle_cases[] = {
+	KUNIT_CASE_PARAM(model, combination_gen_params),
+	{}
+};
+
+static struct kunit_suite oracle_suite = {
+	.name		= "hwtimer_oracle",
+	.suite_init	= oracle_suite_init,
+	.test_cases	= oracle_cases,
+};
+
+kunit_test_suite(oracle_suite);
