@@ -69,16 +69,30 @@ static const struct combination {
 	enum hwtimer_driver	driver;
 	enum hwtimer_clock	clock;
 } combinations[] = {
-#define COMBINE(driver, clock, what)						\
-	{ "1 level, " what, 1, 0, HWTIMER_DRIVER_##driver, HWTIMER_CLOCK_##clock }, \
-	{ "4 levels, " what, 4, 0, HWTIMER_DRIVER_##driver, HWTIMER_CLOCK_##clock }, \
-	{ "growing, " what, 1, HWTIMER_WHEEL_GROW, HWTIMER_DRIVER_##driver,	\
-	  HWTIMER_CLOCK_##clock }
-	COMBINE(KTHREAD, MONOTONIC, "kthread, monotonic"),
-	COMBINE(KTHREAD, BOOTTIME, "kthread, boottime"),
-	COMBINE(HRTIMER, MONOTONIC, "hrtimer, monotonic"),
-	COMBINE(HRTIMER, BOOTTIME, "hrtimer, boottime"),
-#undef COMBINE
+	{ "1 level, kthread, monotonic", 1, 0,
+	  HWTIMER_DRIVER_KTHREAD, HWTIMER_CLOCK_MONOTONIC },
+	{ "4 levels, kthread, monotonic", 4, 0,
+	  HWTIMER_DRIVER_KTHREAD, HWTIMER_CLOCK_MONOTONIC },
+	{ "growing, kthread, monotonic", 1, HWTIMER_WHEEL_GROW,
+	  HWTIMER_DRIVER_KTHREAD, HWTIMER_CLOCK_MONOTONIC },
+	{ "1 level, kthread, boottime", 1, 0,
+	  HWTIMER_DRIVER_KTHREAD, HWTIMER_CLOCK_BOOTTIME },
+	{ "4 levels, kthread, boottime", 4, 0,
+	  HWTIMER_DRIVER_KTHREAD, HWTIMER_CLOCK_BOOTTIME },
+	{ "growing, kthread, boottime", 1, HWTIMER_WHEEL_GROW,
+	  HWTIMER_DRIVER_KTHREAD, HWTIMER_CLOCK_BOOTTIME },
+	{ "1 level, hrtimer, monotonic", 1, 0,
+	  HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_MONOTONIC },
+	{ "4 levels, hrtimer, monotonic", 4, 0,
+	  HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_MONOTONIC },
+	{ "growing, hrtimer, monotonic", 1, HWTIMER_WHEEL_GROW,
+	  HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_MONOTONIC },
+	{ "1 level, hrtimer, boottime", 1, 0,
+	  HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_BOOTTIME },
+	{ "4 levels, hrtimer, boottime", 4, 0,
+	  HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_BOOTTIME },
+	{ "growing, hrtimer, boottime", 1, HWTIMER_WHEEL_GROW,
+	  HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_BOOTTIME },
 };
 
 static void combination_desc(const struct combination *c, char *desc)
@@ -108,7 +122,7 @@ static bool overdue(const struct oracle *o, u64 deadline)
 	return hwtimer_wheel_now(o->wheel) > deadline + TICK + SLACK;
 }
 
-static void fired(struct hwtimer_timeout *t)
+static void entry_fired(struct hwtimer_timeout *t)
 {
 	struct entry *e = container_of(t, struct entry, t);
 	struct oracle *o = e->o;
@@ -235,7 +249,7 @@ static void model(struct kunit *test)
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, o->wheel);
 	for (i = 0; i < ENTRIES; i++) {
 		o->entries[i].o = o;
-		hwtimer_init(&o->entries[i].t, o->wheel, fired);
+		hwtimer_init(&o->entries[i].t, o->wheel, entry_fired);
 	}
 
 	while (o->operations < OPERATIONS && !o->failed) {
