@@ -134,7 +134,12 @@ enum hwtimer_clock {
 
 /** define HWTIMER_WHEEL_ACCOUNT - charge the wheel's memory to current's cgroup */
 #define HWTIMER_WHEEL_ACCOUNT	BIT(0)
-/** define HWTIMER_WHEEL_GROW - add levels when a timeout needs them */
+/**
+ * define HWTIMER_WHEEL_GROW - add levels when a timeout needs them
+ *
+ * By the worker. In softirq (HWTIMER_DRIVER_HRTIMER) there may well be no memory for
+ * a level of many slots; give such a wheel its levels from the start.
+ */
 #define HWTIMER_WHEEL_GROW	BIT(1)
 /** define HWTIMER_WHEEL_WORK - make the two lanes of hwtimer_work.h, workqueues */
 #define HWTIMER_WHEEL_WORK	BIT(2)

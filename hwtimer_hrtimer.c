@@ -97,7 +97,10 @@ static void slices_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t
 	hwtimer_worker_call(to_worker(wheel), t, fn, deadline);
 }
 
-/* For a wheel that grows. In softirq; what fails now is tried again when needed. */
+/*
+ * For a wheel that grows. In softirq, so of pages in a row; what fails now is tried
+ * again with the next timeout that is too far.
+ */
 static void *slices_alloc(struct hwtimer_wheel *wheel, size_t size)
 {
 	return hwtimer_worker_alloc(to_worker(wheel), size, GFP_NOWAIT);

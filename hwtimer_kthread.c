@@ -12,6 +12,7 @@
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
 #include <linux/sched.h>
+#include <linux/sched/mm.h>
 #include <linux/sched/prio.h>
 #include <linux/sched/task.h>
 
@@ -30,9 +31,14 @@ static void worker_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t
 	cond_resched();
 }
 
+/* For a wheel that grows. No I/O: it may be us who guard its deadline. */
 static void *worker_alloc(struct hwtimer_wheel *wheel, size_t size)
 {
-	return hwtimer_worker_alloc(to_worker(wheel), size, GFP_NOIO);
+	unsigned int noio = memalloc_noio_save();
+	void *memory = hwtimer_worker_alloc(to_worker(wheel), size, GFP_KERNEL);
+
+	memalloc_noio_restore(noio);
+	return memory;
 }
 
 static bool worker_valid(const struct hwtimer_wheel_params *params)

@@ -202,8 +202,7 @@ void hwtimer_worker_call(struct hwtimer_worker *worker, struct hwtimer_timeout *
  * hwtimer_worker_alloc - memory for another level
  * @worker: the worker
  * @size: in bytes
- * @gfp: GFP_NOIO, as it may be the worker that guards the deadline of an I/O, or
- *	GFP_NOWAIT
+ * @gfp: GFP_KERNEL or GFP_NOWAIT
  *
  * For drivers. In the name of who made the wheel, if that is who pays for it.
  *
@@ -214,7 +213,7 @@ void *hwtimer_worker_alloc(struct hwtimer_worker *worker, size_t size, gfp_t gfp
 	struct mem_cgroup *old;
 	void *memory;
 
-	gfp |= __GFP_NORETRY | __GFP_NOWARN;
+	gfp |= __GFP_NOWARN;
 	if (!worker->memcg)
 		return kvzalloc(size, gfp);
 	old = set_active_memcg(worker->memcg);

@@ -29,7 +29,7 @@
  * below it. In base @slots, the digit n of a tick is its slot in level n. A timeout
  * is filed by the highest digit in which its tick and @cur, the first tick that
  * has not begun, differ; so a level below the top holds only what is left of
- * its present turn, the slots behind that of @cur:
+ * its present turn, the slots behind that of @cur (and level 0 that of @cur):
  *
  *	slots 10, three levels, cur 417
  *	tick 419: level 0, slot 9     tick 423: level 1, slot 2
@@ -53,11 +53,12 @@
  *
  * Growing: a timeout beyond a round of the top level waits on @far, where others of
  * its kind queue up behind it, until no bucket is being visited. Then as many levels
- * are added as it takes, the timeouts of the old top level's next turn fall, and
- * those on @far behind them, which keeps the order. If there is no memory, the
+ * are added as it takes, all of the old top level falls, and what is on @far
+ * behind it, which keeps the order. If there is no memory, the
  * top level's rounds have to do until the next pass in which something is too far.
  *
- * A timeout whose deadline is WHEEL_FOREVER is in no bucket at all.
+ * A timeout whose deadline is WHEEL_FOREVER is in no bucket at all. A cancelled one
+ * stays there until it is armed again or detached: no tick comes by.
  *
  *
  * The word of a timeout holds its deadline and four flags:
@@ -651,15 +652,22 @@ static bool beyond(const struct hwtimer_wheel *w, u64 tick)
 	return (tick >> shift) - (w->cur >> shift) >= w->slots;
 }
 
+/* The highest digit in which @tick and cur differ, as far as there are levels. */
+static unsigned int level_of(const struct hwtimer_wheel *w, u64 tick)
+{
+	u64 differ = tick ^ w->cur;
+
+	if (w->levels == 1 || differ < w->slots)
+		return 0;
+	return min((fls64(differ) - 1) / w->slot_bits, w->levels - 1);
+}
+
 /* Into the bucket of @tick, not before cur. */
 static void place(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 tick)
 {
-	u64 differ = tick ^ w->cur;
-	unsigned int level = 0, i;
+	unsigned int level = level_of(w, tick), i;
 	struct wheel_bucket *b;
 
-	if (w->levels > 1 && differ >= w->slots)
-		level = min((fls64(differ) - 1) / w->slot_bits, w->levels - 1);
 	i = slot_of(w, tick >> level_shift(w, level));
 	b = &w->level[level].buckets[i];
 	if (__test_and_set_bit(i, w->level[level].occupied))
@@ -680,13 +688,10 @@ static void file(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 deadlin
 	}
 	/* Not before cur: that tick is over. This is where the past becomes next. */
 	tick = max(deadline_tick(w, deadline), w->cur);
-	if (unlikely(w->max_levels > w->levels && beyond(w, tick))) {
-		if (w->may_grow) {
-			w->far_tick = max(w->far_tick, tick);
-			list_add_tail(&t->node, &w->far);
-			return;
-		}
-		w->rounds = true;
+	if (unlikely(w->may_grow && beyond(w, tick))) {
+		w->far_tick = max(w->far_tick, tick);
+		list_add_tail(&t->node, &w->far);
+		return;
 	}
 	place(w, t, tick);
 }
@@ -908,7 +913,7 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	list_del(&t->node);
 	uncount(&w->filed);
 	/* With one level, visit() has. */
-	if (w->max_levels > 1)
+	if (w->levels > 1)
 		count(&w->visits);
 	do {
 		fn = NULL;
@@ -945,28 +950,17 @@ static void drop(struct hwtimer_wheel *w, struct wheel_level *l, unsigned int i)
 }
 
 /*
- * Time moves on: what is in the slots that @tick enters falls, and has fallen before
- * anything else is filed. Slots that are passed over are empty.
+ * Time moves on. What is in the slot that @tick enters falls, and has fallen before
+ * anything else is filed. Slots that are passed over are empty, or overdue and of
+ * the top level; so are all levels below that of the slot.
  */
 static void move_to(struct hwtimer_wheel *w, u64 tick)
 {
-	u64 differ = tick ^ w->cur;
-	unsigned int level, shift, i;
-	struct wheel_level *l;
+	unsigned int level = level_of(w, tick);
 
 	w->cur = tick;
-	if (w->levels == 1 || differ < w->slots)
-		return;
-	level = min((fls64(differ) - 1) / w->slot_bits, w->levels - 1);
-	for (; level; level--) {
-		l = &w->level[level];
-		shift = level_shift(w, level);
-		i = slot_of(w, tick >> shift);
-		/* At the top it may all be of later rounds. */
-		if (test_bit(i, l->occupied) &&
-		    l->buckets[i].next >> shift <= tick >> shift)
-			drop(w, l, i);
-	}
+	if (level)
+		drop(w, &w->level[level], slot_of(w, tick >> level_shift(w, level)));
 }
 
 /* File anew what falls, but for what was cancelled. False if the budget ran out. */
@@ -1019,28 +1013,26 @@ static bool add_level(struct hwtimer_wheel *w, void *memory)
 
 /*
  * Add the levels that those on @far need. What used to be the top level may hold
- * timeouts of its next turn, in the slots before that of cur, or of later ones, if
- * it had to do for timeouts too far for it; they do not belong there any more.
+ * timeouts of its next turn, or of later ones if it had to do for those too far for
+ * it. They do not belong there any more; the rest falls back to where it was.
  */
 static void grow(struct hwtimer_wheel *w)
 {
-	unsigned int top = w->levels - 1, turn, i;
+	unsigned int top = w->levels - 1, i;
 	struct wheel_level *l = &w->level[top];
 
-	while (w->levels < w->max_levels && beyond(w, w->far_tick)) {
+	while (w->may_grow && beyond(w, w->far_tick)) {
 		if (!add_level(w, w->ops->alloc(w, level_size(w)))) {
 			count(&w->grow_failures);
 			w->may_grow = false;
-			break;
+		} else if (w->levels == w->max_levels) {
+			w->may_grow = false;
 		}
 	}
 	w->far_tick = 0;
-	if (w->levels - 1 > top) {
-		turn = w->rounds ? w->slots : slot_of(w, w->cur >> level_shift(w, top));
-		for_each_set_bit(i, l->occupied, turn)
+	if (w->levels - 1 > top)
+		for_each_set_bit(i, l->occupied, w->slots)
 			drop(w, l, i);
-		w->rounds = false;
-	}
 	list_splice_tail_init(&w->far, &w->falling);
 }
 
@@ -1052,7 +1044,7 @@ static void visit_begin(struct hwtimer_wheel *w, u64 tick)
 
 	w->now_tick = tick;
 	count(&w->ticks);
-	if (w->max_levels == 1) {
+	if (w->levels == 1) {
 		w->visit_next = U64_MAX;
 		list_add(&w->cursor, &b->timeouts);
 	} else {
@@ -1065,7 +1057,7 @@ static void visit_begin(struct hwtimer_wheel *w, u64 tick)
 }
 
 /*
- * In a wheel with one level, take from the bucket what is due, was cancelled, or
+ * While there is one level, take from the bucket what is due, was cancelled, or
  * belongs elsewhere by now; leave what is due in a later round. Callbacks change the
  * bucket, so they are not run here, and the cursor marks where to go on when the
  * budget runs out.
@@ -1122,7 +1114,7 @@ static u64 next_tick(const struct hwtimer_wheel *w, u64 last)
 		i = slot_of(w, w->cur >> level_shift(w, level));
 		bit = find_next_bit(l->occupied, w->slots, i);
 		if (bit < w->slots)
-			return max(l->buckets[bit].next, w->cur);
+			return l->buckets[bit].next;
 	}
 
 	l = &w->level[level];
@@ -1137,7 +1129,7 @@ static u64 next_tick(const struct hwtimer_wheel *w, u64 last)
 		if (bit < stop) {
 			next = l->buckets[bit].next;
 			if (next >> shift <= number)
-				return max3(next, number << shift, w->cur);
+				return max(next, number << shift);
 			/* Of a later round, which may be before last, too. */
 			first = min(first, next);
 			number++;
@@ -1189,19 +1181,13 @@ static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
 		}
 		if (w->target < w->cur)
 			return true;
-		tick = next_tick(w, w->target);
-		if (tick > w->target) {
-			move_to(w, w->target + 1);
-			continue;
-		}
+		tick = min(next_tick(w, w->target), w->target + 1);
 		if (leap(w, tick))
 			continue;
-		if (tick > w->cur) {
+		if (tick > w->cur)
 			move_to(w, tick);
-			if (!list_empty(&w->falling))
-				continue;
-		}
-		visit_begin(w, tick);
+		else
+			visit_begin(w, tick);
 	}
 }
 
@@ -1358,7 +1344,9 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	 */
 	smp_mb();
 
-	if (requested(w) || READ_ONCE(w->survey) || READ_ONCE(w->barrier))
+	/* On far after the pass: what a release's callback armed and took over. */
+	if (requested(w) || READ_ONCE(w->survey) || READ_ONCE(w->barrier) ||
+	    !list_empty(&w->far))
 		until = 0;
 	if (until == WHEEL_IDLE) {
 		/* What is filed already needs no request to be armed again. */
@@ -1432,9 +1420,10 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_count);
  * @n: how many buckets
  * @filed: filled in with @n numbers
  *
- * The worker counts, between two slices of its work, so this is exact. It goes
- * through the lists and does nothing else meanwhile: ask for few buckets at a
- * time. Cancelled timeouts count until the worker has come by.
+ * The worker counts, between two slices of its work, so this is exact, but for
+ * what is on its other lists at that moment, or never comes. It goes through the
+ * lists and does nothing else meanwhile: ask for few buckets at a time. Cancelled
+ * timeouts count until the worker has come by.
  * Process context, may sleep.
  *
  * Return: 0, -EINTR if a fatal signal came.

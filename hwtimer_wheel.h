@@ -144,8 +144,7 @@ struct wheel_level {
  * @drained: requests that the worker took from the queues
  * @visits: times that the worker looked at a timeout in a bucket
  * @cascaded: timeouts filed anew because their slot came up, or the wheel grew
- * @refiled: timeouts filed anew at a tick, because they had been touched or, for
- *	want of memory for more levels, were of a later round
+ * @refiled: timeouts filed anew at a tick, because they had been touched
  * @ticks: ticks at which it had a bucket to look at
  * @grow_failures: levels that could not be added for want of memory
  * @pending: armed - cancelled - expired - handed_back; exact when nothing is
@@ -191,10 +190,9 @@ struct wheel_survey;
  * @far_tick: the latest tick of those
  * @may_grow: the wheel grows, is not full grown, and in this pass there was
  *	memory
- * @rounds: there may be timeouts of later rounds in the top level
  * @due: filed timeouts taken from the bucket of @now_tick to be settled
- * @cursor: with one level: where in the bucket of @now_tick the visit goes on; on
- *	no list while no visit is under way
+ * @cursor: while there is one level: where in the bucket of @now_tick the visit goes
+ *	on; on no list while no visit is under way
  * @pushed: requests taken from a queue, newest first
  * @taken: and turned round, oldest first
  * @let_go: released timeouts, to be called when nothing else is
@@ -248,7 +246,6 @@ struct hwtimer_wheel {
 	struct list_head	far;
 	u64			far_tick;
 	bool			may_grow;
-	bool			rounds;
 	struct list_head	due;
 	struct list_head	cursor;
 	struct llist_node	*pushed;

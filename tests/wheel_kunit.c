@@ -912,10 +912,10 @@ static void requests(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).drained);
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).refiled);
 
-	/* to a later round of its own bucket: stays where it is, if there are rounds */
+	/* to a later round of its own bucket: stays where it is, with one level */
 	touch_tick(&p[0], 10 + SLOTS);
 	step_to_tick(rig, 9 + SLOTS);
-	KUNIT_EXPECT_EQ(test, has_rounds(rig) ? 1UL : 2UL, counts(rig).refiled);
+	KUNIT_EXPECT_EQ(test, rig->wheel.levels == 1 ? 1UL : 2UL, counts(rig).refiled);
 	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).drained);
 	expect_fired(&p[0], 0, 0);
 	to_tick(rig, 10 + SLOTS);
@@ -2615,6 +2615,11 @@ SUITES(late,
 
 #define DAY		(24 * HOUR)
 
+static unsigned int filed(struct rig *rig, unsigned int level, unsigned int slot)
+{
+	return list_count_nodes(&rig->wheel.level[level].buckets[slot].timeouts);
+}
+
 static void shape_of(struct rig *rig, u64 tick_ns, unsigned int slots,
 		     unsigned int n, bool grow)
 {
@@ -2845,7 +2850,6 @@ static void grow_fails(struct kunit *test)
 		arm_tick(&p[i], i % 2 ? 500 : 40);
 	to_tick(rig, 20);
 	KUNIT_EXPECT_GT(test, rig->wheel.levels, 1);
-	KUNIT_EXPECT_FALSE(test, rig->wheel.rounds);
 	c = counts(rig);
 	drive(rig, NULL, 10000 * TICK);
 	for (i = 0; i < 10; i++)
@@ -2893,6 +2897,244 @@ static void grow_in_callback(struct kunit *test)
 	expect_fired(&p[1], 1, 1000);
 }
 
+/* As somebody does who waits inside the callback of a release. */
+static void released_and_drain(struct hwtimer_timeout *t)
+{
+	struct probe *p = container_of(t, struct probe, t);
+	struct rig *rig = p->rig;
+
+	p->released++;
+	arm_tick(p->other, 40);
+	wheel_drain_all(&rig->wheel);
+}
+
+/* The pass is over when a release is told of. Still nothing waits for too long. */
+static void grow_in_release(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+	unsigned int i;
+
+	/* one that was not pending, and one that would never have come */
+	for (i = 0; i < 2; i++) {
+		shape_of(rig, TICK, SLOTS, 1, true);
+		p = probes(rig, 2);
+		p[0].other = &p[1];
+		arm_tick(&p[0], 5);
+		if (i)
+			arm(&p[1], WHEEL_FOREVER);
+		to_tick(rig, 1);
+		/* nobody arms any more */
+		sleep_until(rig);
+		sleep_until(rig);
+		wheel_awake(&rig->wheel);
+		wheel_release(&p[0].t, released_and_drain);
+		drive(rig, &p[1], DAY);
+		KUNIT_EXPECT_EQ(test, 1, p[0].released);
+		expect_fired(&p[1], 1, 40);
+		KUNIT_EXPECT_EQ(test, 40ULL * TICK, rig->now);
+	}
+}
+
+static void arm_next_round_and_drain(struct probe *p)
+{
+	arm_tick(p->other, 5 + SLOTS);
+	wheel_drain_all(&p->rig->wheel);
+}
+
+/* Without memory for levels, too, and if a callback takes over requests. */
+static void order_without_memory(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	shape_of(rig, TICK, SLOTS, 1, true);
+	rig->no_memory = true;
+	p = probes(rig, 3);
+	p[0].then = arm_next_round_and_drain;
+	p[0].other = &p[2];
+	arm_tick(&p[0], 5);
+	arm_tick(&p[1], 5 + SLOTS);
+	to_tick(rig, 5);
+	KUNIT_EXPECT_EQ(test, 1, rig->fired);
+	to_tick(rig, 5 + SLOTS);
+	expect_fired(&p[1], 1, 5 + SLOTS);
+	expect_fired(&p[2], 1, 5 + SLOTS);
+	KUNIT_EXPECT_LT(test, p[1].rank, p[2].rank);
+}
+
+/* What falls is counted, and costs the budget. */
+static void falling_counts(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct wheel_counts c;
+	unsigned int i, steps;
+	struct probe *p;
+
+	/* 0x3e8: two levels to fall, at 0x300 and at 0x3e0 */
+	shape_of(rig, TICK, SLOTS, 4, false);
+	p = probes(rig, 3);
+	for (i = 0; i < 3; i++)
+		arm_tick(&p[i], 1000);
+	step_to_tick(rig, 766);
+	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).visits);
+	KUNIT_EXPECT_EQ(test, 3U, filed(rig, 2, 3));
+	/* when this tick is over the next one has begun */
+	rig->now = 767 * TICK;
+	for (steps = 1; wheel_advance(&rig->wheel, rig->now, 1); steps++)
+		KUNIT_EXPECT_EQ(test, (unsigned long)steps, counts(rig).visits);
+	KUNIT_EXPECT_EQ(test, 3, steps);
+	KUNIT_EXPECT_EQ(test, 3U, filed(rig, 1, 14));
+	c = counts(rig);
+	KUNIT_EXPECT_EQ(test, 3UL, c.visits);
+	KUNIT_EXPECT_EQ(test, 3UL, c.cascaded);
+	step_to_tick(rig, 1000);
+	c = counts(rig);
+	KUNIT_EXPECT_EQ(test, 9UL, c.visits);
+	KUNIT_EXPECT_EQ(test, 6UL, c.cascaded);
+	KUNIT_EXPECT_EQ(test, 0UL, c.refiled);
+	KUNIT_EXPECT_EQ(test, 1UL, c.ticks);
+	KUNIT_EXPECT_EQ(test, 3, rig->fired);
+
+	/* The first of those too far needs more levels than the last. */
+	shape_of(rig, TICK, SLOTS, 1, true);
+	p = probes(rig, 2);
+	arm_tick(&p[0], 1ULL << 18);
+	arm_tick(&p[1], 40);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 5, rig->wheel.levels);
+	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).visits);
+}
+
+/* Much too late for few: nobody looks at the ticks where there is nothing. */
+static void late_and_alone(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	unsigned int n, i;
+	struct probe *p;
+
+	for (n = 1; n <= 3; n++) {
+		shape_of(rig, TICK, SLOTS, n, false);
+		p = probes(rig, 3);
+		for (i = 0; i < 3; i++)
+			arm_tick(&p[i], 5000 + 3000 * i);
+		to_tick(rig, 0);
+		to_tick(rig, 1000000);
+		KUNIT_EXPECT_EQ(test, 3, rig->fired);
+		KUNIT_EXPECT_LE(test, counts(rig).ticks, 3UL);
+		KUNIT_EXPECT_LE(test, counts(rig).visits, 3UL * n);
+	}
+
+	/* What is in the levels below comes first, and in its order. */
+	shape_of(rig, TICK, SLOTS, 2, false);
+	p = probes(rig, 4);
+	for (i = 0; i < 4; i++)
+		arm_tick(&p[i], 15 - 3 * i);
+	to_tick(rig, 0);
+	to_tick(rig, 1000000);
+	for (i = 0; i < 4; i++) {
+		expect_fired(&p[i], 1, 15 - 3 * i);
+		KUNIT_EXPECT_EQ(test, 4 - i, p[i].rank);
+	}
+}
+
+/* With one level it stayed in its bucket for a later round. Not when it grows. */
+static void touched_then_grow(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	shape_of(rig, TICK, SLOTS, 1, true);
+	p = probes(rig, 3);
+	arm_tick(&p[0], 5);
+	to_tick(rig, 1);
+	touch_tick(&p[0], 5 + 2 * SLOTS);
+	to_tick(rig, SLOTS);
+	KUNIT_EXPECT_EQ(test, 1, rig->wheel.levels);
+	arm_tick(&p[1], 2 * SLOTS - 1);
+	arm_tick(&p[2], 1000);
+	to_tick(rig, SLOTS);
+	KUNIT_EXPECT_EQ(test, 3, rig->wheel.levels);
+	drive(rig, &p[1], DAY);
+	KUNIT_EXPECT_EQ(test, (2ULL * SLOTS - 1) * TICK, rig->now);
+	expect_fired(&p[1], 1, 2 * SLOTS - 1);
+	drive(rig, &p[2], DAY);
+	expect_fired(&p[0], 1, 5 + 2 * SLOTS);
+	expect_fired(&p[2], 1, 1000);
+}
+
+/* A stop finds them wherever they are. */
+static void falling_stop(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct list_head pending;
+	struct probe *p;
+	unsigned int i;
+
+	shape_of(rig, TICK, SLOTS, 4, false);
+	p = probes(rig, 4);
+	for (i = 0; i < 4; i++)
+		arm_tick(&p[i], 1000);
+	to_tick(rig, 766);
+	KUNIT_EXPECT_TRUE(test, wheel_advance(&rig->wheel, 767 * TICK, 2));
+	KUNIT_EXPECT_FALSE(test, list_empty(&rig->wheel.falling));
+	KUNIT_EXPECT_EQ(test, 4, rig_stop(rig, &pending));
+
+	shape_of(rig, TICK, SLOTS, 1, true);
+	p = probes(rig, 2);
+	to_tick(rig, 1);
+	arm_tick(&p[0], 1000);
+	arm(&p[1], WHEEL_FOREVER);
+	wheel_drain_all(&rig->wheel);
+	KUNIT_EXPECT_FALSE(test, list_empty(&rig->wheel.far));
+	KUNIT_EXPECT_EQ(test, 2, rig_stop(rig, &pending));
+}
+
+/* A large level on top of another: far ones let the worker sleep there, too. */
+static void far_wakes_large(struct kunit *test)
+{
+	const unsigned int slots = 2 * WHEEL_LOOKAHEAD;
+	struct rig *rig = test->priv;
+	struct probe *p;
+	u64 tick;
+
+	shape_of(rig, TICK, slots, 2, false);
+	p = probes(rig, 1);
+	tick = (WHEEL_LOOKAHEAD + 1000ULL) * slots + 5;
+	arm_tick(&p[0], tick);
+	/* once to drain, once at the end of what it looks ahead at */
+	KUNIT_EXPECT_LE(test, drive(rig, &p[0], 365 * DAY), 4U);
+	expect_fired(&p[0], 1, tick);
+	KUNIT_EXPECT_EQ(test, tick * TICK, rig->now);
+}
+
+/* Pushed back by a round, into the bucket that they come from: not in circles. */
+static void touched_by_a_round(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	unsigned int i, k, steps;
+	struct probe *p;
+
+	for (k = 0; k < ARRAY_SIZE(kinds); k++) {
+		shape_of(rig, TICK, SLOTS, kinds[k].levels, kinds[k].grow);
+		p = probes(rig, 8);
+		for (i = 0; i < 8; i++)
+			arm_tick(&p[i], 5);
+		to_tick(rig, 4);
+		for (i = 0; i < 8; i++)
+			touch_tick(&p[i], 5 + SLOTS);
+		rig->now = 5 * TICK;
+		for (steps = 1; wheel_advance(&rig->wheel, rig->now, 1); steps++)
+			if (steps == 100)
+				break;
+		KUNIT_ASSERT_LE(test, steps, 3U * 8);
+		KUNIT_EXPECT_EQ(test, 8UL, counts(rig).visits);
+		drive(rig, NULL, DAY);
+		for (i = 0; i < 8; i++)
+			expect_fired(&p[i], 1, 5 + SLOTS);
+	}
+}
+
 /* A cancelled one falls no further, and one that was released is told of at once. */
 static void falling_ends(struct kunit *test)
 {
@@ -2926,10 +3168,12 @@ static void soak_fired(struct probe *p)
 {
 	struct rig *rig = p->rig;
 	u64 due = div64_u64(p->deadline + rig->wheel.tick_ns - 1, rig->wheel.tick_ns);
+	u64 now = div64_u64(rig->now, rig->wheel.tick_ns);
 
 	/* The clock moves from event to event: never early, and never late. */
-	if (p->tick != due)
-		KUNIT_FAIL(rig->test, "due at tick %llu, fired at %llu", due, p->tick);
+	if (p->tick != due || now != due)
+		KUNIT_FAIL(rig->test, "due at tick %llu, fired for %llu at %llu", due,
+			   p->tick, now);
 	p->ret = 0;
 }
 
@@ -3045,6 +3289,14 @@ SUITE(levels, levels_suite_init, "levels",
 	KUNIT_CASE(grow),
 	KUNIT_CASE(grow_fails),
 	KUNIT_CASE(grow_in_callback),
+	KUNIT_CASE(grow_in_release),
+	KUNIT_CASE(order_without_memory),
+	KUNIT_CASE(touched_by_a_round),
+	KUNIT_CASE(late_and_alone),
+	KUNIT_CASE(touched_then_grow),
+	KUNIT_CASE(falling_stop),
+	KUNIT_CASE(far_wakes_large),
+	KUNIT_CASE(falling_counts),
 	KUNIT_CASE(falling_ends),
 	KUNIT_CASE(soak));
 
@@ -3109,6 +3361,12 @@ static const struct init_param {
 	/* 8 ticks are FOREVER less 7 ns */
 	{ "2 levels, where a slot is FOREVER", WHEEL_FOREVER / 8, 8, 0, 8, 2, false, 2 },
 	{ "3 levels, where a slot is more", WHEEL_FOREVER / 8, 8, -EINVAL, 0, 3 },
+	/* where the slot of one level more is 1 << 64 ticks, and beyond */
+	{ "8 levels of 256 at 1 ns", 1, 256, 0, 256, 8, false, 8 },
+	{ "9 levels of 256 at 1 ns", 1, 256, -EINVAL, 0, 9 },
+	{ "growing, 256 slots at 1 ns", 1, 256, 0, 256, 0, true, 8 },
+	{ "growing, 65536 slots at 1 us", 1000, 65536, 0, 65536, 0, true, 4 },
+	{ "16 levels of 65536 at 1 us", 1000, 65536, -EINVAL, 0, 16 },
 };
 
 static void init_desc(const struct init_param *param, char *desc)
@@ -3193,6 +3451,8 @@ struct entry {
 	u64			deadline;
 	/* in which pass the worker was asked to look: it will in the next one */
 	u64			asked;
+	/* not for an earlier tick than this */
+	u64			from;
 	/* of arming; 0: the wheel held it then, or it was moved since */
 	u64			order;
 };
@@ -3318,7 +3578,7 @@ static u64 tick_of(struct chaos *c, u64 deadline)
 static bool due(struct chaos *c, const struct entry *e)
 {
 	return e->armed && c->target >= c->from && e->asked != c->pass &&
-	       tick_of(c, e->deadline) <= c->target;
+	       max(tick_of(c, e->deadline), e->from) <= c->target;
 }
 
 static struct entry *some_entry(struct chaos *c)
@@ -3435,6 +3695,7 @@ static void chaos_detach(struct chaos *c, struct entry *e)
 }
 
 static void chaos_fired(struct hwtimer_timeout *t);
+static void chaos_drain(struct chaos *c);
 
 static struct entry *new_entry(struct chaos *c, unsigned int i)
 {
@@ -3467,6 +3728,8 @@ static void chaos_released(struct hwtimer_timeout *t)
 	c->entries[e->index] = fresh;
 	memset(e, 0x6b, sizeof(*e));
 	kfree(e);
+	if (below(c, 4) == 0)
+		chaos_drain(c);
 }
 
 static void chaos_release(struct chaos *c, struct entry *e)
@@ -3549,11 +3812,30 @@ static void chaos_meddle(struct chaos *c)
 		chaos_arm(c, e, deadline, true);
 }
 
+/* As somebody does who waits in a callback: what was asked for until here is done. */
+static void chaos_drain(struct chaos *c)
+{
+	struct entry *e;
+	unsigned int i;
+
+	c->done++;
+	wheel_drain_all(&c->rig->wheel);
+	c->requests = false;
+	for (i = 0; i < ENTRIES; i++) {
+		e = c->entries[i];
+		if (e->asked != c->pass || e->leaving)
+			continue;
+		e->asked = 0;
+		/* filed anew: for the next tick, if it is due */
+		e->from = c->rig->wheel.cur;
+	}
+}
+
 static void chaos_fired(struct hwtimer_timeout *t)
 {
 	struct entry *e = container_of(t, struct entry, t);
 	struct chaos *c = e->c;
-	u64 tick = max(tick_of(c, e->deadline), c->from);
+	u64 tick = max3(tick_of(c, e->deadline), c->from, e->from);
 	unsigned int n;
 
 	agree(c, c->passing && due(c, e), "fired");
@@ -3581,6 +3863,9 @@ static void chaos_fired(struct hwtimer_timeout *t)
 		chaos_produce(c, e);
 	for (n = below(c, 4); n; n--)
 		chaos_produce(c, NULL);
+	/* With one slot the next tick is in the bucket that is being looked through. */
+	if (c->slots > 1 && below(c, 8) == 0)
+		chaos_drain(c);
 	c->running = NULL;
 }
 
@@ -3703,7 +3988,7 @@ static void chaos_advance(struct chaos *c, u64 now)
 	c->cur = max(c->cur, c->target + 1);
 	chaos_check(c);
 	c->passing = false;
-	if (!c->requests && !c->leaving && below(c, 16) == 0)
+	if (!c->requests && !c->leaving && list_empty(&rig->wheel.far) && below(c, 16) == 0)
 		chaos_check_buckets(c);
 }
 
@@ -3717,7 +4002,8 @@ static void chaos_sleep(struct chaos *c)
 	until = sleep_until(c->rig);
 	c->armed_seen = c->armed;
 	if (!until) {
-		agree(c, c->requests || c->leaving, "does not sleep");
+		agree(c, c->requests || c->leaving || !list_empty(&c->rig->wheel.far),
+		      "does not sleep");
 		return;
 	}
 	agree(c, (!c->requests || c->extra) && !c->leaving, "sleeps over requests");
@@ -3819,7 +4105,7 @@ static void chaos(struct kunit *test)
 			break;
 		case 2:
 			/* as the kthread would, but not until the end of time */
-			if (c->asleep && c->until - rig->now < WHEEL_FOREVER / 4)
+			if (c->asleep && c->until - rig->now < (WHEEL_FOREVER - rig->now) / 4)
 				chaos_advance(c, max(c->until, rig->now));
 			else
 				chaos_advance(c, rig->now);
