@@ -24,6 +24,7 @@
 
 #include "../hwtimer_compat.h"
 #include "../hwtimer_internal.h"
+#include "hwtimer_kunit.h"
 
 #define MS	NSEC_PER_MSEC
 #define SEC	NSEC_PER_SEC
@@ -88,16 +89,6 @@ static void mode_desc(const struct mode *mode, char *desc)
 KUNIT_ARRAY_PARAM(mode, modes, mode_desc);
 KUNIT_ARRAY_PARAM(thread_mode, thread_modes, mode_desc);
 KUNIT_ARRAY_PARAM(softirq_mode, softirq_modes, mode_desc);
-
-static void nap(u64 ns)
-{
-	ktime_t until = ktime_add_ns(ktime_get(), ns);
-
-	/* Stopping a kthread wakes it, whatever it waits for. */
-	do {
-		set_current_state(TASK_UNINTERRUPTIBLE);
-	} while (schedule_hrtimeout(&until, HRTIMER_MODE_ABS));
-}
 
 static struct hwtimer_wheel *keep(struct kunit *test, struct hwtimer_wheel *wheel)
 {

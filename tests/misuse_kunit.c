@@ -26,6 +26,7 @@
 #include <linux/workqueue.h>
 
 #include "../hwtimer_internal.h"
+#include "hwtimer_kunit.h"
 
 #define MS	NSEC_PER_MSEC
 #define SEC	NSEC_PER_SEC
@@ -43,15 +44,6 @@ struct job {
 static void expect_report(const char *regex)
 {
 	pr_info("klog-expect: %s\n", regex);
-}
-
-static void nap(u64 ns)
-{
-	ktime_t until = ktime_add_ns(ktime_get(), ns);
-
-	do {
-		set_current_state(TASK_UNINTERRUPTIBLE);
-	} while (schedule_hrtimeout(&until, HRTIMER_MODE_ABS));
 }
 
 /* From here on lines of the log are counted. */

@@ -206,15 +206,6 @@ static void operate(struct oracle *o)
 	spin_unlock_bh(&o->lock);
 }
 
-static void nap(u64 ns)
-{
-	ktime_t until = ktime_add_ns(ktime_get(), ns);
-
-	do {
-		set_current_state(TASK_UNINTERRUPTIBLE);
-	} while (schedule_hrtimeout(&until, HRTIMER_MODE_ABS));
-}
-
 /* Nothing is left that should have fired by now. */
 static void look(struct oracle *o)
 {

@@ -21,6 +21,7 @@
 
 #include "../hwtimer_internal.h"
 #include "../hwtimer_period.h"
+#include "hwtimer_kunit.h"
 
 #define MS	NSEC_PER_MSEC
 #define SEC	NSEC_PER_SEC
@@ -31,21 +32,6 @@
 static const enum hwtimer_policy policies[] = {
 	HWTIMER_FIRE_ONCE, HWTIMER_SKIP, HWTIMER_MAKE_UP,
 };
-
-static void nap_until(u64 ns)
-{
-	ktime_t until = ns_to_ktime(ns);
-
-	/* Stopping a kthread wakes it, whatever it waits for. */
-	do {
-		set_current_state(TASK_UNINTERRUPTIBLE);
-	} while (schedule_hrtimeout(&until, HRTIMER_MODE_ABS));
-}
-
-static void nap(u64 ns)
-{
-	nap_until(ktime_get_ns() + ns);
-}
 
 /* The arithmetic. */
 

@@ -22,6 +22,7 @@
 
 #include "../hwtimer_internal.h"
 #include "../hwtimer_work.h"
+#include "hwtimer_kunit.h"
 
 #define MS	NSEC_PER_MSEC
 #define SEC	NSEC_PER_SEC
@@ -63,15 +64,6 @@ struct item {
 	u64			at;
 	struct workqueue_struct	*on;
 };
-
-static void nap(u64 ns)
-{
-	ktime_t until = ktime_add_ns(ktime_get(), ns);
-
-	do {
-		set_current_state(TASK_UNINTERRUPTIBLE);
-	} while (schedule_hrtimeout(&until, HRTIMER_MODE_ABS));
-}
 
 static struct hwtimer_wheel *keep(struct kunit *test, struct hwtimer_wheel *wheel)
 {

@@ -323,6 +323,39 @@ TEST_F(wheel, one_bucket)
 	free(text);
 }
 
+/* Each level has its own: near ones in the lowest, far ones further up. */
+TEST(buckets_of_levels)
+{
+	struct hwtimer_setup setup = {
+		.flags = HWTIMER_SETUP_OWN_WHEEL, .clockid = CLOCK_MONOTONIC,
+		.tick_ns = 100 * NSEC_PER_MSEC, .slots = 64, .levels = 3,
+	};
+	/* a level is 6.4 s, 6.8 min, 7.3 h */
+	static const __u64 delays[] = { 60, 3600, 7200, 14400 };
+	unsigned int level, slot, filed, at[3] = { 0 }, i;
+	char wheel[32], path[PATH_MAX], *text, *line;
+	int fd = must_open(0);
+
+	ASSERT_EQ(0, hwt_setup(fd, &setup));
+	snprintf(wheel, sizeof(wheel), "pid-%d", getpid());
+	for (i = 0; i < ARRAY_SIZE(delays); i++)
+		must_schedule(fd, delays[i] * NSEC_PER_SEC, i);
+	eventually(must_wheel_value(wheel, "filed") == ARRAY_SIZE(delays));
+	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/buckets", wheel);
+	text = must_slurp(path);
+	for (line = text; *line; line = strchr(line, '\n') + 1) {
+		if (sscanf(line, "bucket %u %u %u", &level, &slot, &filed) != 3 || level > 2)
+			die("%s: '%.40s'", path, line);
+		at[level] += filed;
+	}
+	free(text);
+	/* the first one may be in the next turn of its level already */
+	EXPECT_EQ(0, at[0]);
+	EXPECT_EQ(ARRAY_SIZE(delays), at[1] + at[2]);
+	EXPECT_LE(3, at[2]);
+	close(fd);
+}
+
 /* With nothing pending the worker sleeps until somebody arms. */
 TEST_F(wheel, idle_costs_nothing)
 {

@@ -488,6 +488,27 @@ static inline __u64 must_wheel_value(const char *wheel, const char *name)
 	return value;
 }
 
+/* insmod and rmmod. The modules are in /modules, or where $MODULES says. */
+static inline int load(const char *name, const char *parameters)
+{
+	const char *dir = getenv("MODULES") ?: "/modules";
+	char path[PATH_MAX];
+	int fd, ret;
+
+	snprintf(path, sizeof(path), "%s/%s.ko", dir, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	ret = syscall(SYS_finit_module, fd, parameters, 0) ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+static inline int unload(const char *name)
+{
+	return syscall(SYS_delete_module, name, O_NONBLOCK) ? -errno : 0;
+}
+
 /* One number of /proc/self/fdinfo/N. */
 static inline __u64 must_fdinfo(int fd, const char *name)
 {

@@ -10,26 +10,6 @@
 
 #define GUEST	"hwtimer_guest"
 
-static inline int load_guest(const char *parameters)
-{
-	const char *dir = getenv("MODULES") ?: "/modules";
-	char path[PATH_MAX];
-	int fd, ret;
-
-	snprintf(path, sizeof(path), "%s/%s.ko", dir, GUEST);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		die("cannot open %s: %s", path, strerror(errno));
-	ret = syscall(SYS_finit_module, fd, parameters, 0) ? -errno : 0;
-	close(fd);
-	return ret;
-}
-
-static inline int unload_guest(void)
-{
-	return syscall(SYS_delete_module, GUEST, O_NONBLOCK) ? -errno : 0;
-}
-
 /* What the module has said since @kmsg was opened, as comments. */
 static inline void show_guest(int kmsg)
 {
@@ -59,12 +39,12 @@ static inline int run_guest(const char *name, const char *driver, const char *cl
 		die("/dev/kmsg: %s", strerror(errno));
 	snprintf(line, sizeof(line), "case=%s driver=%s clock=%s%s%s", name, driver, clock,
 		 getenv("SEED") ? " seed=" : "", getenv("SEED") ?: "");
-	ret = load_guest(line);
+	ret = load(GUEST, line);
 	show_guest(kmsg);
 	close(kmsg);
 	if (ret)
 		return ret;
-	left = unload_guest();
+	left = unload(GUEST);
 	if (left)
 		die("cannot unload " GUEST ": %s", strerror(-left));
 	return 0;

@@ -9,26 +9,6 @@
 #define MODULE		"hwtimer"
 #define EXAMPLE		"hwtimer_example"
 
-static int load(const char *name, const char *parameters)
-{
-	const char *dir = getenv("MODULES") ?: "/modules";
-	char path[PATH_MAX];
-	int fd, ret;
-
-	snprintf(path, sizeof(path), "%s/%s.ko", dir, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	ret = syscall(SYS_finit_module, fd, parameters, 0) ? -errno : 0;
-	close(fd);
-	return ret;
-}
-
-static int unload(const char *name)
-{
-	return syscall(SYS_delete_module, name, O_NONBLOCK) ? -errno : 0;
-}
-
 static bool loaded(const char *name)
 {
 	char path[PATH_MAX];
