@@ -259,7 +259,8 @@ static void model(struct kunit *test)
 		left++;
 	kunit_info(test, "seed %llu, %lu operations, %u levels: %lu armed, %lu cancelled, %lu expired, %lu handed back\n",
 		   used_seed, o->operations, levels, o->armed, o->cancelled, o->expired, left);
-	KUNIT_EXPECT_EQ(test, pending, left);
+	/* What became due while the stop waited for its grace period has expired. */
+	KUNIT_EXPECT_GE(test, pending, left);
 	KUNIT_EXPECT_EQ(test, o->armed, o->cancelled + o->expired + left);
 	KUNIT_EXPECT_GT(test, o->expired, 1000UL);
 	if (c->flags & HWTIMER_WHEEL_GROW)
