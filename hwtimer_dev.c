@@ -126,7 +126,7 @@ MODULE_PARM_DESC(max_user_wheels,
 static unsigned long max_user_rate = 100000;
 module_param(max_user_rate, ulong, 0644);
 MODULE_PARM_DESC(max_user_rate,
-		 "how often the periodic timeouts of one user without CAP_SYS_RESOURCE may expire in a second, all together (default 100000)");
+		 "how often the periodic timeouts of one user without CAP_SYS_RESOURCE may expire in a second, all together; those that make up for what they missed: at each tick (default 100000)");
 
 /**
  * struct dev_user - what one user has, over all contexts
@@ -135,8 +135,8 @@ MODULE_PARM_DESC(max_user_rate,
  * @contexts: how many refer to this; protected by users_lock
  * @timeouts: in the tables of its contexts
  * @wheels: own wheels
- * @rate: how often its periodic timeouts expire in a second, each rounded up. They go
- *	on without the program, so it is not enough to count them
+ * @rate: how often its periodic timeouts expire in a second at the worst, each rounded
+ *	up. They go on without the program, so it is not enough to count them
  */
 struct dev_user {
 	struct hlist_node	node;
@@ -340,17 +340,24 @@ static void end_if_over(struct dev_ctx *ctx)
 	wake_up_poll(&ctx->wait, EPOLLHUP | EPOLLIN | EPOLLRDNORM);
 }
 
-/* How often in a second. */
-static unsigned long rate_of(const struct dev_period *p)
+/*
+ * How often in a second, at the worst: one that is late and does not skip what it
+ * missed expires at each tick. Programs may make it as late as they like.
+ */
+static unsigned long rate_of(const struct dev_ctx *ctx, const struct dev_period *p)
 {
-	return div64_u64(NSEC_PER_SEC - 1, p->period.period_ns) + 1;
+	u64 each = p->period.period_ns;
+
+	if (p->period.policy == HWTIMER_MAKE_UP || p->period.misfire_ns > each)
+		each = hwtimer_wheel_tick_ns(ctx->wheel);
+	return div64_u64(NSEC_PER_SEC - 1, each) + 1;
 }
 
 static void free_period(struct dev_ctx *ctx, struct dev_period *p)
 {
 	if (!p)
 		return;
-	atomic_long_sub(rate_of(p), &ctx->user->rate);
+	atomic_long_sub(rate_of(ctx, p), &ctx->user->rate);
 	kfree(p);
 }
 
@@ -738,7 +745,7 @@ static struct dev_period *make_period(struct dev_ctx *ctx, const struct hwtimer_
 	if (!p)
 		return ERR_PTR(-ENOMEM);
 	p->period = period;
-	if (!charge(&ctx->user->rate, rate_of(p), READ_ONCE(max_user_rate))) {
+	if (!charge(&ctx->user->rate, rate_of(ctx, p), READ_ONCE(max_user_rate))) {
 		kfree(p);
 		spin_lock(&ctx->lock);
 		ctx->stats.rejected++;
@@ -1172,8 +1179,6 @@ static void free_ctx(struct work_struct *work)
 	unsigned long index;
 
 	xa_for_each(&ctx->table, index, dt) {
-		if (dt->periodic)
-			free_period(ctx, dt->period);
 		kmem_cache_free(timeout_cache, dt);
 		cond_resched();
 	}
@@ -1238,6 +1243,13 @@ static int dev_release(struct inode *inode, struct file *file)
 		atomic_long_dec(&ctx->user->wheels);
 	}
 	xa_for_each(&ctx->table, index, dt) {
+		/* The rate, too, is the user's again at once. */
+		spin_lock(&ctx->lock);
+		if (dt->periodic)
+			free_period(ctx, dt->period);
+		dt->periodic = false;
+		dt->state = DEV_FREE;
+		spin_unlock(&ctx->lock);
 		atomic_long_inc(&ctx->held);
 		hwtimer_release(&dt->timeout, dev_released);
 		cond_resched();

@@ -192,7 +192,11 @@ void hwtimer_worker_call(struct hwtimer_worker *worker, struct hwtimer_timeout *
 void *hwtimer_worker_alloc(struct hwtimer_worker *worker, size_t size, gfp_t gfp);
 void hwtimer_worker_woke(struct hwtimer_worker *worker);
 
+/* hwtimer_period.c */
+void hwtimer_periodic_expired(struct hwtimer_timeout *t);
+
 /* hwtimer_work.c */
+void hwtimer_work_dispatch(struct hwtimer_timeout *timeout);
 bool hwtimer_works_check(const struct hwtimer_wheel_params *params);
 int hwtimer_works_init(struct hwtimer_worker *worker,
 		       const struct hwtimer_wheel_params *params);

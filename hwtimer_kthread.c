@@ -31,11 +31,15 @@ static void worker_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t
 	cond_resched();
 }
 
-/* For a wheel that grows. No I/O: it may be us who guard its deadline. */
+/*
+ * For a wheel that grows. No I/O: it may be us who guard its deadline. And no OOM
+ * killer in the cgroup that pays: the wheel can do without.
+ */
 static void *worker_alloc(struct hwtimer_wheel *wheel, size_t size)
 {
 	unsigned int noio = memalloc_noio_save();
-	void *memory = hwtimer_worker_alloc(to_worker(wheel), size, GFP_KERNEL);
+	void *memory = hwtimer_worker_alloc(to_worker(wheel), size,
+					    GFP_KERNEL | __GFP_RETRY_MAYFAIL);
 
 	memalloc_noio_restore(noio);
 	return memory;

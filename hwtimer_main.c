@@ -42,6 +42,7 @@
 #include "hwtimer_internal.h"
 #include "hwtimer_odebug.h"
 #include "hwtimer_period.h"
+#include "hwtimer_work.h"
 
 static_assert(HWTIMER_FOREVER == WHEEL_FOREVER);
 static_assert(HWTIMER_MAX_SLOTS == WHEEL_MAX_SLOTS);
@@ -121,10 +122,10 @@ static bool too_long(u64 ns)
  * table is taken by cmpxchg and kept. Should a function's module go and another's
  * function come to the same address, that one is not warned about.
  */
-static void warn_long(const struct hwtimer_worker *worker, hwtimer_fn_t fn, u64 ns)
+static void warn_long(const struct hwtimer_worker *worker, const void *fn, u64 ns)
 {
-	static hwtimer_fn_t warned[LONG_FNS];
-	hwtimer_fn_t other;
+	static const void *warned[LONG_FNS];
+	const void *other;
 	unsigned int i;
 
 	for (i = 0; i < LONG_FNS; i++) {
@@ -142,15 +143,28 @@ static void warn_long(const struct hwtimer_worker *worker, hwtimer_fn_t fn, u64 
 		     LONG_FNS);
 }
 
-static void note_name(char name[KSYM_NAME_LEN], hwtimer_fn_t fn)
+static void note_name(char name[KSYM_NAME_LEN], const void *fn)
 {
 	snprintf(name, KSYM_NAME_LEN, "%ps", fn);
 	/* Without " [module]", to be one word. */
 	*strchrnul(name, ' ') = '\0';
 }
 
+/*
+ * Whose timeout is it? Those of hwtimer_period.h and hwtimer_work.h have one callback
+ * each for all; it is what that calls which tells them apart.
+ */
+static const void *owner_fn(struct hwtimer_timeout *t, hwtimer_fn_t fn)
+{
+	if (fn == hwtimer_periodic_expired)
+		return container_of(t, struct hwtimer_periodic, timeout)->fn;
+	if (fn == hwtimer_work_dispatch)
+		return container_of(t, struct hwtimer_work, timeout)->fn;
+	return fn;
+}
+
 /* The callback took longer than any before, or longer than it may. */
-static noinline void note_duration(struct hwtimer_monitor *m, hwtimer_fn_t fn, u64 ns)
+static noinline void note_duration(struct hwtimer_monitor *m, const void *fn, u64 ns)
 {
 	/* By name, and now: its module may be gone when somebody looks. */
 	spin_lock_bh(&m->lock);
@@ -178,6 +192,7 @@ void hwtimer_worker_call(struct hwtimer_worker *worker, struct hwtimer_timeout *
 			 hwtimer_fn_t fn, u64 deadline)
 {
 	struct hwtimer_monitor *m = &worker->monitor;
+	const void *owner = owner_fn(t, fn);	/* while there is a timeout */
 	u64 start = ktime_get_ns(), ns;
 	unsigned int bin;
 
@@ -193,16 +208,16 @@ void hwtimer_worker_call(struct hwtimer_worker *worker, struct hwtimer_timeout *
 	/* The time that the machine was suspended is not the callback's. */
 	ns = ktime_get_ns() - start;
 	if (unlikely(ns > m->longest_ns || too_long(ns)))
-		note_duration(m, fn, ns);
+		note_duration(m, owner, ns);
 	if (unlikely(too_long(ns)))
-		warn_long(worker, fn, ns);
+		warn_long(worker, owner, ns);
 }
 
 /**
  * hwtimer_worker_alloc - memory for another level
  * @worker: the worker
  * @size: in bytes
- * @gfp: GFP_KERNEL or GFP_NOWAIT
+ * @gfp: GFP_KERNEL | __GFP_RETRY_MAYFAIL, or GFP_NOWAIT
  *
  * For drivers. In the name of who made the wheel, if that is who pays for it.
  *
@@ -445,7 +460,7 @@ static void complain(const struct hwtimer_worker *worker, struct list_head *pend
 		list_del_init(&t->node);
 		if (n++ < NAMED_OWNERS)
 			pr_warn("hwtimer: wheel %s: was pending: %p, %ps\n", worker->name, t,
-				t->fn);
+				owner_fn(t, t->fn));
 		cond_resched();
 	}
 }

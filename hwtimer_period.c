@@ -29,6 +29,7 @@
 #include <linux/overflow.h>
 
 #include "hwtimer.h"
+#include "hwtimer_internal.h"
 #include "hwtimer_period.h"
 
 /**
@@ -125,7 +126,11 @@ struct hwtimer_decision hwtimer_period_decide(const struct hwtimer_period *perio
 }
 EXPORT_SYMBOL_GPL(hwtimer_period_decide);
 
-static void periodic_expired(struct hwtimer_timeout *t)
+/**
+ * hwtimer_periodic_expired - the callback of all periodic timeouts
+ * @t: the timeout
+ */
+void hwtimer_periodic_expired(struct hwtimer_timeout *t)
 {
 	struct hwtimer_periodic *p = container_of(t, struct hwtimer_periodic, timeout);
 	struct hwtimer_decision d = { .fire = true };
@@ -171,7 +176,7 @@ int hwtimer_periodic_init(struct hwtimer_periodic *periodic, struct hwtimer_whee
 	periodic->period = *period;
 	if (hwtimer_period_check(&periodic->period, hwtimer_wheel_tick_ns(wheel)))
 		return -EINVAL;
-	hwtimer_init(&periodic->timeout, wheel, periodic_expired);
+	hwtimer_init(&periodic->timeout, wheel, hwtimer_periodic_expired);
 	raw_spin_lock_init(&periodic->lock);
 	periodic->fn = fn;
 	periodic->deadline = 0;
@@ -236,8 +241,9 @@ EXPORT_SYMBOL_GPL(hwtimer_periodic_start_at);
  *
  * Context: Any context but NMI.
  *
- * Return: true if it was pending: no callback begins any more. False if not: a last
- * one may be running or about to.
+ * Return: true if it was pending: there will be no callback for the deadline that came
+ * next. Either way the one for the deadline before may be running or about to, as it
+ * is armed again first: see hwtimer_periodic_cancel_sync().
  */
 bool hwtimer_periodic_cancel(struct hwtimer_periodic *periodic)
 {

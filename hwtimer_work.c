@@ -218,8 +218,11 @@ static void refuse(struct hwtimer_works *works, struct hwtimer_work *work,
 		work->refused(work, reason);
 }
 
-/* The timeout expired. In the wheel's worker. */
-static void work_dispatch(struct hwtimer_timeout *timeout)
+/**
+ * hwtimer_work_dispatch - the callback of the timeouts of all items
+ * @timeout: the timeout
+ */
+void hwtimer_work_dispatch(struct hwtimer_timeout *timeout)
 {
 	struct hwtimer_work *work = container_of(timeout, struct hwtimer_work, timeout);
 	struct hwtimer_works *works = works_of(work);
@@ -305,7 +308,7 @@ int __hwtimer_work_init(struct hwtimer_work *work, struct hwtimer_wheel *wheel,
 
 	if (!params)
 		params = &none;
-	hwtimer_init(&work->timeout, wheel, work_dispatch);
+	hwtimer_init(&work->timeout, wheel, hwtimer_work_dispatch);
 	INIT_WORK(&work->work, work_run);
 #ifdef CONFIG_LOCKDEP
 	lockdep_init_map(&work->work.lockdep_map, name, key, 0);
@@ -487,6 +490,9 @@ static void work_let_go(struct hwtimer_timeout *timeout)
  * may release its own item. A run that goes on is told, see hwtimer_work_cancelled().
  * An item that is on the list of somebody who stopped the wheel is that one's to
  * free, as soon as it is idle.
+ * hwtimer_wheel_barrier() does not wait for runs, and so not for @released behind one:
+ * a module that wants to go has its items on a workqueue of its own, and destroys that
+ * after the barrier, or calls hwtimer_work_shutdown_sync().
  *
  * Context: Any context but NMI. Lock-free; does not allocate.
  *
@@ -549,7 +555,7 @@ EXPORT_SYMBOL_GPL(hwtimer_work_cancelled);
  */
 struct hwtimer_work *hwtimer_work_of(struct hwtimer_timeout *timeout)
 {
-	if (timeout->fn != work_dispatch)
+	if (timeout->fn != hwtimer_work_dispatch)
 		return NULL;
 	return container_of(timeout, struct hwtimer_work, timeout);
 }

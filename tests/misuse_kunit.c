@@ -13,6 +13,7 @@
  * to it that it comes, and once. What is no report (pr_warn) is counted here.
  */
 #include <kunit/test.h>
+#include <linux/delay.h>
 #include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
@@ -26,6 +27,8 @@
 #include <linux/workqueue.h>
 
 #include "../hwtimer_internal.h"
+#include "../hwtimer_period.h"
+#include "../hwtimer_work.h"
 #include "hwtimer_kunit.h"
 
 #define MS	NSEC_PER_MSEC
@@ -409,6 +412,55 @@ static void many_long_callbacks(struct kunit *test)
 	hwtimer_wheel_destroy(wheel);
 }
 
+static void dawdle_beat(struct hwtimer_periodic *p, u64 overruns)
+{
+	mdelay(12);
+}
+
+static void dawdle_pulse(struct hwtimer_periodic *p, u64 overruns)
+{
+	mdelay(12);
+}
+
+static void no_run(struct hwtimer_work *work)
+{
+}
+
+/* It is not the callback that all periodic timeouts have, or all items, that is named. */
+static void owners_of_others(struct kunit *test)
+{
+	struct hwtimer_wheel_params params = {
+		.name = "misuse", .tick_ns = TICK, .slots = 64, .flags = HWTIMER_WHEEL_WORK,
+	};
+	static const hwtimer_periodic_fn_t fns[] = { dawdle_beat, dawdle_pulse };
+	const struct hwtimer_period period = { .period_ns = SEC };
+	struct hwtimer_wheel *wheel = hwtimer_wheel_create(&params);
+	struct hwtimer_periodic *p;
+	struct hwtimer_work *work;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, wheel);
+	p = kunit_kcalloc(test, ARRAY_SIZE(fns), sizeof(*p), GFP_KERNEL);
+	work = kunit_kzalloc(test, sizeof(*work), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	KUNIT_ASSERT_NOT_NULL(test, work);
+	mark_log();
+	for (i = 0; i < ARRAY_SIZE(fns); i++) {
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_init(&p[i], wheel, &period, fns[i]));
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_start(&p[i], 0));
+		nap(SEC / 5);
+	}
+	KUNIT_EXPECT_EQ(test, 1U, lines_with("wheel misuse: dawdle_beat"));
+	KUNIT_EXPECT_EQ(test, 1U, lines_with("wheel misuse: dawdle_pulse"));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_work_init(work, wheel, no_run, NULL));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_work_schedule(work, 10 * SEC));
+	expect_report("wheel misuse destroyed, timeouts pending: 3");
+	hwtimer_wheel_destroy(wheel);
+	KUNIT_EXPECT_EQ(test, 1U, lines_with(", dawdle_beat"));
+	KUNIT_EXPECT_EQ(test, 1U, lines_with(", dawdle_pulse"));
+	KUNIT_EXPECT_EQ(test, 1U, lines_with(", no_run"));
+}
+
 static struct kunit_case misuse_cases[] = {
 	KUNIT_CASE(init_anew),
 	KUNIT_CASE(init_pending),
@@ -416,6 +468,7 @@ static struct kunit_case misuse_cases[] = {
 	KUNIT_CASE(destroy_pending),
 	KUNIT_CASE(destroy_stopped),
 	KUNIT_CASE(long_callback),
+	KUNIT_CASE(owners_of_others),
 	KUNIT_CASE(many_long_callbacks),
 	{}
 };

@@ -751,15 +751,21 @@ TEST_F(context, user_wheels)
 	EXPECT_EQ(0, reap(child));
 }
 
-static int repeat(int fd, __u64 period, __u64 *id)
+static int repeat_if(int fd, __u64 period, __u64 misfire, __u32 policy, __u64 *id)
 {
 	struct hwtimer_schedule s = {
 		.flags = HWTIMER_RELATIVE, .time = FAR, .period = period,
+		.misfire = misfire, .policy = policy,
 	};
 	int ret = ioctl(fd, HWTIMER_IOC_SCHEDULE, &s) ? -errno : 0;
 
 	*id = s.id;
 	return ret;
+}
+
+static int repeat(int fd, __u64 period, __u64 *id)
+{
+	return repeat_if(fd, period, 0, HWTIMER_MISFIRE_ONCE, id);
 }
 
 /* So often in a second do periodic timeouts expire, all together, at the most. */
@@ -794,8 +800,37 @@ TEST_F(context, user_rate)
 		expect(-EDQUOT, repeat(fd[0], 3600 * NSEC_PER_SEC, &slow));
 		/* what fails otherwise takes nothing */
 		expect(-EINVAL, repeat(fd[0], 1, &slow));
+		/* at once, as the timeouts */
 		close(fd[1]);
-		eventually(must_fdinfo(fd[0], "user_rate") == 50);
+		expect(50, must_fdinfo(fd[0], "user_rate"));
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+}
+
+/* Whose first deadline is past, or is touched to be, may expire at each tick. */
+TEST_F(context, user_rate_late)
+{
+	const __u64 ticks = NSEC_PER_SEC / must_get_parameter("tick_ns");
+	pid_t child;
+
+	ASSERT_EQ(0, set_parameter("max_user_rate", ticks + 1));
+	child = fork();
+	if (!child) {
+		__u64 id, other;
+		int fd;
+
+		become(USER_A);
+		fd = open_node();
+		expect(0, repeat_if(fd, NSEC_PER_SEC, 0, HWTIMER_MISFIRE_MAKE_UP, &id));
+		expect(ticks, must_fdinfo(fd, "user_rate"));
+		expect(-EDQUOT, repeat_if(fd, FAR, 0, HWTIMER_MISFIRE_MAKE_UP, &other));
+		expect(-EDQUOT, repeat_if(fd, FAR, FAR + 1, HWTIMER_MISFIRE_ONCE, &other));
+		expect(-EDQUOT, repeat_if(fd, FAR, FAR + 1, HWTIMER_MISFIRE_SKIP, &other));
+		expect(0, repeat_if(fd, FAR, FAR, HWTIMER_MISFIRE_SKIP, &other));
+		expect(ticks + 1, must_fdinfo(fd, "user_rate"));
+		expect(0, hwt_cancel(fd, id));
+		expect(1, must_fdinfo(fd, "user_rate"));
 		_exit(0);
 	}
 	EXPECT_EQ(0, reap(child));

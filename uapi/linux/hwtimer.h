@@ -163,7 +163,9 @@ struct hwtimer_setup {
  * -EDQUOT	the user's contexts have room for as many timeouts as they may, and
  *		this one has none left: a context keeps the room of timeouts
  *		that ended, for use again, until it is closed. Or the user's
- *		periodic timeouts expire as often in a second as they may
+ *		periodic timeouts expire as often in a second as they may; with
+ *		HWTIMER_MISFIRE_MAKE_UP, or misfire above the period, that is at
+ *		each tick, as it may come to that
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory, or the cgroup's limit is reached
  */
