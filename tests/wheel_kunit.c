@@ -3468,7 +3468,7 @@ struct chaos {
 
 	u64			tick_ns;
 	unsigned int		slots;
-	/* in ticks; of the top level */
+	/* of the top level, in ticks, when the pass began */
 	u64			round;
 	unsigned long		cap;
 	unsigned long		pending;
@@ -3958,6 +3958,17 @@ static void chaos_check_buckets(struct chaos *c)
 	agree(c, w->filed == filed, "count of filed");
 }
 
+/* A round of the top level, in ticks. The wheel may grow in the pass, which is no harm. */
+static u64 round_of(const struct rig *rig)
+{
+	unsigned int i;
+	u64 round = 1;
+
+	for (i = 0; i < rig->wheel.levels && round < WHEEL_FOREVER; i++)
+		round *= rig->wheel.slots;
+	return round;
+}
+
 static void chaos_advance(struct chaos *c, u64 now)
 {
 	struct rig *rig = c->rig;
@@ -3977,6 +3988,7 @@ static void chaos_advance(struct chaos *c, u64 now)
 	c->extra = false;
 	c->sliced = false;
 	c->from = c->cur;
+	c->round = round_of(rig);
 	c->target = div64_u64(min(now, WHEEL_FOREVER - 1), c->tick_ns);
 	c->last_tick = 0;
 	c->last_order = 0;
@@ -4079,10 +4091,6 @@ static void chaos(struct kunit *test)
 	c->rig = rig;
 	c->tick_ns = g->tick_ns;
 	c->slots = g->slots;
-	c->round = 1;
-	i = g->no_memory ? rig->wheel.levels : rig->wheel.max_levels;
-	for (; i && c->round < WHEEL_FOREVER; i--)
-		c->round *= g->slots;
 	c->cap = g->cap;
 	c->cur = 1;
 	/* The first one kicks. */
