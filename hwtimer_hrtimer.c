@@ -187,7 +187,7 @@ const struct hwtimer_driver_ops hwtimer_driver_hrtimer = {
 		.kick	= slices_kick,
 		.expire	= slices_expire,
 		.alloc	= slices_alloc,
-		.bh_off	= true,
+		.softirq = true,
 	},
 	.valid		= slices_valid,
 	.create		= slices_create,

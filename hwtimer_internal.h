@@ -53,7 +53,6 @@ struct hwtimer_monitor {
  * struct hwtimer_driver_ops - what moves wheels
  * @name: for debugfs
  * @ops: what the wheel asks of it
- * @may_sleep: callbacks may, and so may wait for other timeouts of their wheel
  * @valid: may a wheel have these parameters, as far as they are for drivers?
  * @create: make what it takes to move @worker's wheel, at rest until the first
  *	kick; 0 or -errno. Process context, as all that follows
@@ -67,7 +66,6 @@ struct hwtimer_monitor {
 struct hwtimer_driver_ops {
 	const char	*name;
 	struct wheel_ops ops;
-	bool		may_sleep;
 	bool		(*valid)(const struct hwtimer_wheel_params *params);
 	int		(*create)(struct hwtimer_worker *worker,
 				  const struct hwtimer_wheel_params *params);
@@ -187,6 +185,7 @@ static inline ktime_t hwtimer_worker_ktime(const struct hwtimer_worker *worker, 
 }
 
 /* hwtimer_main.c */
+u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns);
 void hwtimer_worker_call(struct hwtimer_worker *worker, struct hwtimer_timeout *t,
 			 hwtimer_fn_t fn, u64 deadline);
 void *hwtimer_worker_alloc(struct hwtimer_worker *worker, size_t size, gfp_t gfp);

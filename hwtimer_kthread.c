@@ -166,7 +166,6 @@ const struct hwtimer_driver_ops hwtimer_driver_kthread = {
 		.expire	= worker_expire,
 		.alloc	= worker_alloc,
 	},
-	.may_sleep	= true,
 	.valid		= worker_valid,
 	.create		= worker_create,
 	.end		= worker_end,

@@ -74,7 +74,14 @@ static u64 wheel_time(const struct hwtimer_wheel *wheel, u64 ns)
 	return ns > start ? ns - start : 0;
 }
 
-static u64 after(struct hwtimer_timeout *timeout, s64 delay_ns)
+/**
+ * hwtimer_after - what time will it be?
+ * @timeout: the timeout, whose wheel's clock it is about
+ * @delay_ns: from now; less than 0 is as if 0
+ *
+ * Return: ns on that clock.
+ */
+u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns)
 {
 	u64 now = hwtimer_clock_ns(to_worker(timeout_wheel(timeout)));
 
@@ -663,7 +670,7 @@ EXPORT_SYMBOL_GPL(hwtimer_init);
  */
 int hwtimer_schedule(struct hwtimer_timeout *timeout, s64 delay_ns)
 {
-	return hwtimer_schedule_at(timeout, after(timeout, delay_ns));
+	return hwtimer_schedule_at(timeout, hwtimer_after(timeout, delay_ns));
 }
 EXPORT_SYMBOL_GPL(hwtimer_schedule);
 
@@ -744,7 +751,7 @@ EXPORT_SYMBOL_GPL(hwtimer_forward);
  */
 int hwtimer_touch(struct hwtimer_timeout *timeout, s64 delay_ns)
 {
-	return hwtimer_touch_at(timeout, after(timeout, delay_ns));
+	return hwtimer_touch_at(timeout, hwtimer_after(timeout, delay_ns));
 }
 EXPORT_SYMBOL_GPL(hwtimer_touch);
 
@@ -819,7 +826,7 @@ static int end_sync(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeou
 		return -EDEADLK;
 	}
 	/* Nor must we wait for a producer on whose top we may run. */
-	if (!worker->driver->may_sleep) {
+	if (worker->driver->ops.softirq) {
 		end(t);
 		pr_err_ratelimited("hwtimer: wheel %s: a callback that must not sleep waits for %ps\n",
 				   worker->name, t->fn);

@@ -197,10 +197,8 @@ EXPORT_SYMBOL_GPL(hwtimer_periodic_init);
  */
 int hwtimer_periodic_start(struct hwtimer_periodic *periodic, s64 delay_ns)
 {
-	u64 now = hwtimer_wheel_now(periodic->timeout.wheel);
-
-	/* Both are below 2^63. */
-	return hwtimer_periodic_start_at(periodic, delay_ns > 0 ? now + delay_ns : now);
+	return hwtimer_periodic_start_at(periodic,
+					 hwtimer_after(&periodic->timeout, delay_ns));
 }
 EXPORT_SYMBOL_GPL(hwtimer_periodic_start);
 

@@ -790,12 +790,12 @@ static void tell_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		unfile(w, t);
 	hwtimer_odebug_deactivate(t);
 	atomic64_andnot(WORD_HELD, &t->word);
-	if (w->ops->bh_off)
+	if (w->ops->softirq)
 		local_bh_disable();
 	lock_map_acquire(&w->callback_map);
 	released(t);
 	lock_map_release(&w->callback_map);
-	if (w->ops->bh_off)
+	if (w->ops->softirq)
 		local_bh_enable();
 }
 
@@ -918,7 +918,7 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	do {
 		fn = NULL;
 		if (old & WORD_ARMED && word_deadline(old) > end) {
-			/* Touched, as a rule. FILED stays set, so it is still ours. */
+			/* It was touched. FILED stays set, so it is still ours. */
 			count(&w->refiled);
 			file(w, t, word_deadline(old));
 			break;

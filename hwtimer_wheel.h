@@ -55,15 +55,15 @@ enum wheel_state {
  *	wheel_advance(), for each expiry. @deadline is the one that was reached.
  * @alloc: zeroed memory for another level, for kvfree(), or NULL. Called by
  *	the worker, if the wheel grows.
- * @bh_off: callbacks run in softirq, so what wheel_sweep() calls in process
- *	context must be kept from softirqs as well
+ * @softirq: callbacks run in one. They must not sleep, and what wheel_sweep() calls in
+ *	process context must be kept from softirqs as well
  */
 struct wheel_ops {
 	void (*kick)(struct hwtimer_wheel *w);
 	void (*expire)(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		       hwtimer_fn_t fn, u64 deadline);
 	void *(*alloc)(struct hwtimer_wheel *w, size_t size);
-	bool bh_off;
+	bool softirq;
 };
 
 /**

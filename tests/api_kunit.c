@@ -158,7 +158,7 @@ static void job_fired(struct hwtimer_timeout *t)
 	struct job *j = container_of(t, struct job, t);
 
 	j->at = hwtimer_wheel_now(t->wheel);
-	KUNIT_EXPECT_EQ(j->test, !to_worker(t->wheel)->driver->may_sleep, !!in_softirq());
+	KUNIT_EXPECT_EQ(j->test, to_worker(t->wheel)->driver->ops.softirq, !!in_softirq());
 	j->fired++;
 	if (j->then)
 		j->then(j);
