@@ -317,46 +317,61 @@ TEST(limited)
 	remove_group();
 }
 
-/* A wheel that has no memory for a level does without: nobody is killed for it. */
+/*
+ * A wheel that has no memory for a level does without: nobody is killed for it. The
+ * child, which pays for the wheel, must not want memory itself while the worker tries
+ * to get some, as that fills the group up for a moment: so it stops, and we go on.
+ */
 TEST(limited_growth)
 {
+	struct hwtimer_setup setup = {
+		.flags = HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
+		.clockid = CLOCK_MONOTONIC,
+		.tick_ns = 100 * NSEC_PER_MSEC,
+		.slots = 65536,
+	};
+	const __u64 round = setup.slots * setup.tick_ns;
+	__u64 *last, id;
+	char name[32];
 	pid_t child;
+	int fd, status;
 
 	if (!make_group("8M"))
 		SKIP(return, "no memory controller in " CGROUPS);
+	fd = must_open(0);
+	last = mmap(NULL, sizeof(*last), PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	ASSERT_NE(MAP_FAILED, last);
 	child = fork();
 	if (!child) {
-		struct hwtimer_setup setup = {
-			.flags = HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
-			.clockid = CLOCK_MONOTONIC,
-			.tick_ns = 100 * NSEC_PER_MSEC,
-			.slots = 65536,
-		};
-		const __u64 round = setup.slots * setup.tick_ns;
 		const size_t reserve_size = 1 << 20;
-		char name[32], *reserve;
-		__u64 id = 0;
-		int fd;
+		char *reserve;
 
 		enter_group();
-		fd = must_open(0);
 		expect(0, hwt_setup(fd, &setup));
-		snprintf(name, sizeof(name), "pid-%d", getpid());
 		reserve = mmap(NULL, reserve_size, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 		expect(1, reserve != MAP_FAILED);
 		while (!hwt_schedule(fd, HWTIMER_RELATIVE, round / 2, 0, &id, NULL))
-			;
+			*last = id;
 		/* Memory for our own pages, but not for a level. */
 		munmap(reserve, reserve_size);
-		expect(0, hwt_cancel(fd, id));
-		expect(0, hwt_schedule(fd, HWTIMER_RELATIVE, 10 * round, 0, &id, NULL));
-		eventually(must_wheel_value(name, "grow_failures"));
-		expect(1, must_wheel_value(name, "levels"));
+		raise(SIGSTOP);
 		_exit(0);
 	}
+	ASSERT_EQ(child, waitpid(child, &status, WUNTRACED));
+	ASSERT_TRUE(WIFSTOPPED(status));
+	snprintf(name, sizeof(name), "pid-%d", child);
+	/* In the place of another one: that needs no memory. */
+	EXPECT_EQ(0, hwt_cancel(fd, *last));
+	EXPECT_EQ(0, hwt_schedule(fd, HWTIMER_RELATIVE, 10 * round, 0, &id, NULL));
+	eventually(must_wheel_value(name, "grow_failures"));
+	EXPECT_EQ(1, must_wheel_value(name, "levels"));
+	kill(child, SIGCONT);
 	EXPECT_EQ(0, reap(child));
 	EXPECT_EQ(0, group_event("oom_kill"));
+	munmap(last, sizeof(*last));
+	close(fd);
 	remove_group();
 }
 
