@@ -6,6 +6,7 @@
 #ifndef HWTIMER_COMPAT_H
 #define HWTIMER_COMPAT_H
 
+#include <linux/eventfd.h>
 #include <linux/hrtimer.h>
 #include <linux/version.h>
 
@@ -29,6 +30,11 @@ static inline void hrtimer_setup(struct hrtimer *timer,
 	hrtimer_init(timer, clock_id, mode);
 	timer->function = function;
 }
+#endif
+
+/* eventfd_signal() adds 1 from 6.8 on, and was told how much before. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
+#define eventfd_signal(ctx)	eventfd_signal(ctx, 1)
 #endif
 
 #endif /* HWTIMER_COMPAT_H */

@@ -3,59 +3,18 @@
  * hwtimer: /dev/hwtimer, timeouts for programs. The first user of hwtimer.h;
  * what programs see is in uapi/linux/hwtimer.h.
  *
- * Each open file description has a context, and the context a table of
- * timeouts that only grows until the file is closed. So a timeout's memory stays
- * what it is as long as anybody can name it, and a cancelled one can be used
- * again at once, wherever the wheel still has it: it is simply armed anew.
- *
- * An id is the timeout's index in the table, and above it a generation that goes
- * up at each use. A timeout whose generations are used up is not used again, so
- * an id never means another timeout than it did.
- *
- *	FREE ---reserve---> RESERVED ---arm---> PENDING ---callback---> DONE
- *	  ^                     |                 |  |                   ^ |
- *	  |<-----unreserve------+                 |  +-------stop--------+ |
- *	  |<------------------cancel--------------+                        |
- *	  |<---------------------------read--------------------------------+
- *
- * A periodic timeout has a struct dev_period beside it, from schedule until it is
- * FREE. It stays PENDING while it expires, and what is unread of it is told by
- * numbers there, so it needs no more memory however often that is:
- *
- *	unread	how often it expired, all the overruns included
- *	run	how many of these, the last ones, have a record each, their deadlines
- *		one period apart. With HWTIMER_MISFIRE_MAKE_UP all, as long as nobody
- *		touches it; else the last one only
- *
- * The first record of the run has all before it for its overruns. A reader looks at
- * records and takes them later, and it may expire in between: so what is taken
- * is subtracted from unread, by what the records told, and of the run there remains
- * what unread has room for. It is on the list of done timeouts while unread is not 0,
- * whatever its state; cancelled or stopped, it goes on to DONE and is free, or
- * handed back, when that has been read. Also, it is pending for programs even in
- * the moment between its expiry and its callback: who cancels, touches or
- * stops it then was first, and the callback finds it not PENDING, or armed.
- *
- * ctx->lock protects the states, the lists of free and of done timeouts, and
- * the counts. It is held around arm, touch and cancel of a timeout found by its
- * id, so that nobody can use the timeout again between the look at the id and
- * the operation. The callback takes it to go from PENDING to DONE; whoever
- * finds PENDING, but cannot cancel or touch the timeout any more, came between
- * the expiry and that, and treats it as expired.
+ * Each open file description has a context (hwtimer_ctx.c), with or without rings
+ * (hwtimer_rings.c). Here is what programs call.
  *
  * Lock order: ctx->control, then ctx->read_lock, then ctx->lock.
  */
-#include <linux/bits.h>
 #include <linux/capability.h>
-#include <linux/cred.h>
 #include <linux/err.h>
 #include <linux/fs.h>
-#include <linux/hashtable.h>
-#include <linux/math64.h>
 #include <linux/miscdevice.h>
+#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
-#include <linux/overflow.h>
 #include <linux/poll.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
@@ -64,23 +23,20 @@
 #include <linux/uio.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
-#include <linux/xarray.h>
 
 #include "hwtimer.h"
+#include "hwtimer_ctx.h"
 #include "hwtimer_dev.h"
-#include "hwtimer_period.h"
+#include "hwtimer_ring.h"
+#include "hwtimer_rings.h"
+#include "hwtimer_user.h"
 #include "uapi/linux/hwtimer.h"
-
-#define ID_INDEX_BITS	24
-#define ID_INDEX_MASK	GENMASK_ULL(ID_INDEX_BITS - 1, 0)
-#define ID_LAST_GEN	(U64_MAX >> ID_INDEX_BITS)
-#define MAX_CAP		BIT_ULL(ID_INDEX_BITS)
-
-/* A program at its cgroup's limit gets -ENOMEM, not the OOM killer. */
-#define GFP_TABLE	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
 /* How many records are copied to a reader at a time; they are on the stack. */
 #define READ_BATCH	16
+
+/* What comes with an operation of a batch is looked at in one go. */
+#define MAX_OP_SIZE	4096
 
 static_assert(sizeof(struct hwtimer_setup) == 32);
 static_assert(sizeof(struct hwtimer_schedule) == 64);
@@ -90,10 +46,10 @@ static_assert(sizeof(struct hwtimer_query) == 64);
 static_assert(sizeof(struct hwtimer_stop) == 16);
 static_assert(sizeof(struct hwtimer_stats) == 88);
 static_assert(sizeof(struct hwtimer_record) == 48);
-
-static_assert(HWTIMER_MISFIRE_ONCE == HWTIMER_FIRE_ONCE);
-static_assert(HWTIMER_MISFIRE_SKIP == HWTIMER_SKIP);
-static_assert(HWTIMER_MISFIRE_MAKE_UP == HWTIMER_MAKE_UP);
+static_assert(sizeof(struct hwtimer_op) == 72);
+static_assert(sizeof(struct hwtimer_batch) == 24);
+static_assert(sizeof(struct hwtimer_rings) == 40);
+static_assert(sizeof(struct hwtimer_enter) == 16);
 
 static unsigned long long tick_ns = NSEC_PER_MSEC;
 module_param(tick_ns, ullong, 0444);
@@ -113,368 +69,26 @@ module_param(max_user_slots, uint, 0644);
 MODULE_PARM_DESC(max_user_slots,
 		 "a context's own wheel needs CAP_SYS_RESOURCE for more slots (default 65536)");
 
-static unsigned long max_user_timeouts = 1 << 20;
-module_param(max_user_timeouts, ulong, 0644);
-MODULE_PARM_DESC(max_user_timeouts,
-		 "timeouts of one user without CAP_SYS_RESOURCE (default 1048576)");
-
-static unsigned long max_user_wheels = 16;
-module_param(max_user_wheels, ulong, 0644);
-MODULE_PARM_DESC(max_user_wheels,
-		 "own wheels of one user's contexts without CAP_SYS_RESOURCE (default 16)");
-
-static unsigned long max_user_rate = 100000;
-module_param(max_user_rate, ulong, 0644);
-MODULE_PARM_DESC(max_user_rate,
-		 "how often the periodic timeouts of one user without CAP_SYS_RESOURCE may expire in a second, all together; those that make up for what they missed: at each tick (default 100000)");
-
-/**
- * struct dev_user - what one user has, over all contexts
- * @node: in users
- * @uid: who opened the device
- * @contexts: how many refer to this; protected by users_lock
- * @timeouts: in the tables of its contexts
- * @wheels: own wheels
- * @rate: how often its periodic timeouts expire in a second at the worst, each rounded
- *	up. They go on without the program, so it is not enough to count them
- */
-struct dev_user {
-	struct hlist_node	node;
-	kuid_t			uid;
-	unsigned long		contexts;
-	atomic_long_t		timeouts;
-	atomic_long_t		wheels;
-	atomic_long_t		rate;
-};
-
-enum dev_state {
-	DEV_FREE,
-	DEV_RESERVED,
-	DEV_PENDING,
-	DEV_DONE,
-};
-
-/**
- * struct dev_period - what a periodic timeout has beside the others
- * @period: how it comes back; constant
- * @deadline: the one that it expired for last
- * @fired: when that was
- * @unread: how often it expired without that having been read
- * @run: how many of these have a record each; see above
- * @skipped: deadlines skipped since it expired last
- * @handed_back: when it was handed back
- *
- * Protected by ctx->lock.
- */
-struct dev_period {
-	struct hwtimer_period	period;
-	u64			deadline;
-	u64			fired;
-	u64			unread;
-	u64			run;
-	u64			skipped;
-	u64			handed_back;
-};
-
-/**
- * struct dev_timeout - one timeout of a context
- * @timeout: the timeout
- * @ctx: whose it is; constant
- * @next: the next free or done one; protected by ctx->lock, as all that follows
- * @id: its present id, or its last one
- * @user_data: the program's
- * @deadline: in ns, or HWTIMER_NEVER
- * @fired: when it expired or was handed back; DEV_DONE, not periodic
- * @period: periodic only
- * @state: enum dev_state
- * @kind: HWTIMER_EXPIRED or HWTIMER_HANDED_BACK; DEV_DONE
- * @periodic: it is; DEV_PENDING and DEV_DONE
- */
-struct dev_timeout {
-	struct hwtimer_timeout	timeout;
-	struct dev_ctx		*ctx;
-	struct dev_timeout	*next;
-	u64			id;
-	u64			user_data;
-	u64			deadline;
-	union {
-		u64			fired;
-		struct dev_period	*period;
-	};
-	u8			state;
-	u8			kind;
-	bool			periodic;
-};
-
-static_assert(sizeof(void *) != 8 || sizeof(struct dev_timeout) == 104);
-
-/**
- * struct dev_ctx - an open file description
- * @user: who opened it
- * @control: one SETUP or STOP at a time
- * @read_lock: one reader at a time takes records off @done
- * @wait: readers and pollers
- * @table: all its timeouts by index
- * @held: timeouts that a wheel may hold after the close, and one for the close
- * @free_work: frees it when there are none
- * @lock: protects what follows
- * @wheel: the wheel in use; constant once @used is set
- * @own_wheel: @wheel belongs to this context
- * @set_up: SETUP was called
- * @used: a timeout was scheduled
- * @stopped: STOP was called
- * @ended: and nothing is pending any more
- * @free: timeouts to use again, last in first out
- * @done: timeouts with records to read, oldest first
- * @done_tail: where the next record is linked
- * @cap: most live timeouts
- * @live: timeouts not DEV_FREE
- * @allocated: timeouts in @table
- * @stats: what STATS tells
- */
-struct dev_ctx {
-	struct dev_user		*user;
-	struct mutex		control;	/* one SETUP or STOP at a time */
-	struct mutex		read_lock;	/* one reader at a time */
-	wait_queue_head_t	wait;
-	struct xarray		table;
-	atomic_long_t		held;
-	struct work_struct	free_work;
-
-	spinlock_t		lock;		/* of what follows */
-	struct hwtimer_wheel	*wheel;
-	bool			own_wheel;
-	bool			set_up;
-	bool			used;
-	bool			stopped;
-	bool			ended;
-	struct dev_timeout	*free;
-	struct dev_timeout	*done;
-	struct dev_timeout	**done_tail;
-	u64			cap;
-	u64			live;
-	u64			allocated;
-	struct hwtimer_stats	stats;
-};
-
-static DEFINE_HASHTABLE(users, 6);
-static DEFINE_MUTEX(users_lock);
-
 static struct hwtimer_wheel *shared_wheel;
-static struct kmem_cache *timeout_cache;
 /* Frees contexts: what a close leaves to be done may be long. */
 static struct workqueue_struct *free_wq;
 
-/* Users and their limits. */
-
-static struct dev_user *user_get(void)
-{
-	kuid_t uid = current_uid();
-	struct dev_user *user;
-
-	mutex_lock(&users_lock);
-	hash_for_each_possible(users, user, node, __kuid_val(uid))
-		if (uid_eq(user->uid, uid))
-			goto found;
-	user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
-	if (!user)
-		goto out;
-	user->uid = uid;
-	hash_add(users, &user->node, __kuid_val(uid));
-found:
-	user->contexts++;
-out:
-	mutex_unlock(&users_lock);
-	return user;
-}
-
-static void user_put(struct dev_user *user)
-{
-	mutex_lock(&users_lock);
-	if (!--user->contexts) {
-		hash_del(&user->node);
-		kfree(user);
-	}
-	mutex_unlock(&users_lock);
-}
-
 /*
- * Count @n more, up to @max or with CAP_SYS_RESOURCE. It counts for the user who
- * opened the device; it is the capability of the caller that matters.
+ * Tell the program what it does not know yet: to be called by whoever may have made
+ * a timeout done, before letting go of the lock.
  */
-static bool charge(atomic_long_t *count, unsigned long n, unsigned long max)
+static void tell(struct dev_ctx *ctx)
 {
-	unsigned long old = atomic_long_read(count);
-
-	do {
-		if (old >= max || n > max - old) {
-			if (!capable(CAP_SYS_RESOURCE))
-				return false;
-			atomic_long_add(n, count);
-			return true;
-		}
-	} while (!atomic_long_try_cmpxchg(count, (long *)&old, old + n));
-	return true;
+	if (ctx->rings)
+		rings_tell(ctx);
+	ctx_end_if_over(ctx);
 }
-
-/* Timeouts and their states; under ctx->lock unless it says otherwise. */
 
 static bool readable(struct dev_ctx *ctx)
 {
-	return READ_ONCE(ctx->done);
-}
+	const struct dev_rings *r = rings_of(ctx);
 
-static bool ended(struct dev_ctx *ctx)
-{
-	/* Pairs with end_if_over(): who sees the end sees all records. */
-	return smp_load_acquire(&ctx->ended);
-}
-
-static void end_if_over(struct dev_ctx *ctx)
-{
-	/* Nothing becomes pending after a stop. */
-	if (!ctx->stopped || ctx->stats.pending)
-		return;
-	/* Pairs with ended(). */
-	smp_store_release(&ctx->ended, true);
-	wake_up_poll(&ctx->wait, EPOLLHUP | EPOLLIN | EPOLLRDNORM);
-}
-
-/*
- * How often in a second, at the worst: one that is late and does not skip what it
- * missed expires at each tick. Programs may make it as late as they like.
- */
-static unsigned long rate_of(const struct dev_ctx *ctx, const struct dev_period *p)
-{
-	u64 each = p->period.period_ns;
-
-	if (p->period.policy == HWTIMER_MAKE_UP || p->period.misfire_ns > each)
-		each = hwtimer_wheel_tick_ns(ctx->wheel);
-	return div64_u64(NSEC_PER_SEC - 1, each) + 1;
-}
-
-static void free_period(struct dev_ctx *ctx, struct dev_period *p)
-{
-	if (!p)
-		return;
-	atomic_long_sub(rate_of(ctx, p), &ctx->user->rate);
-	kfree(p);
-}
-
-static void make_free(struct dev_ctx *ctx, struct dev_timeout *dt)
-{
-	if (dt->periodic)
-		free_period(ctx, dt->period);
-	dt->periodic = false;
-	dt->state = DEV_FREE;
-	ctx->live--;
-	if (dt->id >> ID_INDEX_BITS == ID_LAST_GEN)
-		return;
-	dt->next = ctx->free;
-	ctx->free = dt;
-}
-
-/* There is something to read of @dt: put it at the end of those. */
-static void add_done(struct dev_ctx *ctx, struct dev_timeout *dt)
-{
-	dt->next = NULL;
-	WRITE_ONCE(*ctx->done_tail, dt);
-	/* With records before it, everybody was woken when the first came. */
-	if (ctx->done_tail == &ctx->done)
-		wake_up_poll(&ctx->wait, EPOLLIN | EPOLLRDNORM);
-	ctx->done_tail = &dt->next;
-}
-
-static void make_done(struct dev_ctx *ctx, struct dev_timeout *dt, u8 kind)
-{
-	dt->state = DEV_DONE;
-	dt->kind = kind;
-	dt->fired = hwtimer_wheel_now(ctx->wheel);
-	add_done(ctx, dt);
-	ctx->stats.unread++;
-	ctx->stats.pending--;
-	end_if_over(ctx);
-}
-
-/* How many of the unread expiries have a record of their own from now on. */
-static void set_run(struct dev_ctx *ctx, struct dev_period *p, u64 run)
-{
-	ctx->stats.unread += run - p->run;
-	p->run = run;
-}
-
-/* A periodic one expired for dt->deadline, and missed some others. */
-static void add_expiry(struct dev_ctx *ctx, struct dev_timeout *dt, u64 now, u64 missed)
-{
-	struct dev_period *p = dt->period;
-	bool goes_on = p->period.policy == HWTIMER_MAKE_UP && !missed &&
-		       dt->deadline == p->deadline + p->period.period_ns;
-
-	if (!p->unread)
-		add_done(ctx, dt);
-	set_run(ctx, p, goes_on ? p->run + 1 : 1);
-	p->unread += 1 + missed;
-	p->deadline = dt->deadline;
-	p->fired = now;
-	/* Each of them was scheduled, as what is pending now will have been. */
-	ctx->stats.scheduled += 1 + missed;
-	ctx->stats.expired += 1 + missed;
-}
-
-/* Take @n expiries, as a record told them. */
-static void take_expiries(struct dev_ctx *ctx, struct dev_period *p, u64 n)
-{
-	p->unread -= n;
-	set_run(ctx, p, min(p->run, p->unread));
-}
-
-/* A periodic one will expire no more. What it has for a reader remains. */
-static void end_periodic(struct dev_ctx *ctx, struct dev_timeout *dt, u8 kind)
-{
-	struct dev_period *p = dt->period;
-
-	dt->state = DEV_DONE;
-	dt->kind = kind;
-	ctx->stats.pending--;
-	if (kind == HWTIMER_HANDED_BACK) {
-		p->handed_back = hwtimer_wheel_now(ctx->wheel);
-		ctx->stats.unread++;
-		if (!p->unread)
-			add_done(ctx, dt);
-	} else if (!p->unread) {
-		make_free(ctx, dt);
-	}
-	end_if_over(ctx);
-}
-
-static struct dev_timeout *find_pending(struct dev_ctx *ctx, u64 id)
-{
-	struct dev_timeout *dt = xa_load(&ctx->table, id & ID_INDEX_MASK);
-
-	return dt && dt->id == id && dt->state == DEV_PENDING ? dt : NULL;
-}
-
-/* Arm a periodic one for its next deadline, and note the expiry, if it is one. */
-static void expire_periodic(struct dev_ctx *ctx, struct dev_timeout *dt)
-{
-	u64 now = hwtimer_wheel_now(ctx->wheel);
-	struct dev_period *p = dt->period;
-	struct hwtimer_decision d;
-
-	d = hwtimer_period_decide(&p->period, dt->deadline, now);
-	if (d.fire) {
-		add_expiry(ctx, dt, now, d.overruns + p->skipped);
-		p->skipped = 0;
-	} else {
-		p->skipped += d.overruns;
-	}
-	dt->deadline = d.next_ns < hwtimer_wheel_horizon(ctx->wheel) ? d.next_ns :
-								       HWTIMER_NEVER;
-	/* Fails only if the context is being closed: nobody sees what comes of it. */
-	if (hwtimer_schedule_at(&dt->timeout, dt->deadline)) {
-		ctx->stats.scheduled--;
-		end_periodic(ctx, dt, HWTIMER_EXPIRED);
-	}
+	return READ_ONCE(ctx->done) || (r && rings_unread(r));
 }
 
 /* The callback, in the wheel's worker. */
@@ -482,91 +96,24 @@ static void dev_expired(struct hwtimer_timeout *t)
 {
 	struct dev_timeout *dt = container_of(t, struct dev_timeout, timeout);
 	struct dev_ctx *ctx = dt->ctx;
+	struct dev_rings *r = rings_of(ctx);
+
+	/* What was submitted before the deadline may be to touch or to cancel it. */
+	if (r && rings_unseen(r, READ_ONCE(dt->deadline)))
+		rings_take_in_worker(ctx);
 
 	spin_lock(&ctx->lock);
 	if (dt->state != DEV_PENDING || hwtimer_is_pending(t)) {
-		/* It was a periodic one, and somebody came before us; see above. */
-	} else if (dt->periodic) {
-		expire_periodic(ctx, dt);
+		/* It was a periodic one, or what we took: somebody came before us. */
+	} else if (r && rings_await(r, dt->deadline) &&
+		   !hwtimer_schedule_at(t, dt->deadline)) {
+		/* The budget is used up. At the next tick we shall know more. */
 	} else {
-		ctx->stats.expired++;
-		make_done(ctx, dt, HWTIMER_EXPIRED);
+		ctx_expire(ctx, dt);
 	}
+	tell(ctx);
 	spin_unlock(&ctx->lock);
 }
-
-/* Add a timeout to the table. Not under the lock; may sleep. */
-static int grow(struct dev_ctx *ctx)
-{
-	struct dev_timeout *dt;
-	u32 index;
-	int ret;
-
-	if (!charge(&ctx->user->timeouts, 1, READ_ONCE(max_user_timeouts)))
-		return -EDQUOT;
-	ret = -ENOMEM;
-	dt = kmem_cache_zalloc(timeout_cache, GFP_TABLE);
-	if (!dt)
-		goto uncharge;
-	dt->ctx = ctx;
-	hwtimer_init(&dt->timeout, ctx->wheel, dev_expired);
-	ret = xa_alloc(&ctx->table, &index, dt, XA_LIMIT(0, ID_INDEX_MASK), GFP_TABLE);
-	if (ret)
-		goto free;
-
-	spin_lock(&ctx->lock);
-	ctx->allocated++;
-	dt->id = index;
-	dt->next = ctx->free;
-	ctx->free = dt;
-	spin_unlock(&ctx->lock);
-	return 0;
-
-free:
-	kmem_cache_free(timeout_cache, dt);
-uncharge:
-	atomic_long_dec(&ctx->user->timeouts);
-	return ret == -EBUSY ? -EAGAIN : ret;
-}
-
-/* Take a free timeout, and so a place below the caps. Not under the lock. */
-static struct dev_timeout *reserve(struct dev_ctx *ctx)
-{
-	struct dev_timeout *dt;
-	int ret;
-
-	spin_lock(&ctx->lock);
-	/* The wheel does not change from here on. */
-	ctx->used = true;
-	for (;;) {
-		ret = -ESHUTDOWN;
-		if (ctx->stopped)
-			break;
-		ret = -EAGAIN;
-		if (ctx->live >= ctx->cap)
-			break;
-		dt = ctx->free;
-		if (dt) {
-			ctx->free = dt->next;
-			ctx->live++;
-			dt->id += 1ULL << ID_INDEX_BITS;
-			dt->state = DEV_RESERVED;
-			spin_unlock(&ctx->lock);
-			return dt;
-		}
-		spin_unlock(&ctx->lock);
-		ret = grow(ctx);
-		spin_lock(&ctx->lock);
-		if (ret)
-			break;
-	}
-	if (ret == -EAGAIN || ret == -EDQUOT)
-		ctx->stats.rejected++;
-	spin_unlock(&ctx->lock);
-	return ERR_PTR(ret);
-}
-
-/* Commands. */
 
 /* Any size from the first version's on; what we do not know must be 0. */
 static int get_arg(void *arg, size_t size, size_t first_size,
@@ -577,21 +124,6 @@ static int get_arg(void *arg, size_t size, size_t first_size,
 	return copy_struct_from_user(arg, size, from, user_size);
 }
 
-/* The same for what begins with flags and pad, as all but SETUP does. */
-static int get_flagged(void *arg, size_t size, size_t first_size,
-		       const void __user *from, size_t user_size, u32 known)
-{
-	const struct {
-		u32 flags;
-		u32 pad;
-	} *head = arg;
-	int ret = get_arg(arg, size, first_size, from, user_size);
-
-	if (!ret && (head->flags & ~known || head->pad))
-		ret = -EINVAL;
-	return ret;
-}
-
 static int put_arg(void __user *to, size_t user_size, const void *arg, size_t size)
 {
 	return copy_to_user(to, arg, min(size, user_size)) ? -EFAULT : 0;
@@ -599,24 +131,25 @@ static int put_arg(void __user *to, size_t user_size, const void *arg, size_t si
 
 #define GET_ARG(arg, from, user_size)	\
 	get_arg(&(arg), sizeof(arg), sizeof(arg), from, user_size)
-#define GET_FLAGGED(arg, from, user_size, known)	\
-	get_flagged(&(arg), sizeof(arg), sizeof(arg), from, user_size, known)
 /* The same for what has grown: @last was the last member of the first version. */
-#define GET_GROWN(arg, last, from, user_size, known)	\
-	get_flagged(&(arg), sizeof(arg), offsetofend(typeof(arg), last), from, \
-		    user_size, known)
+#define GET_GROWN(arg, last, from, user_size)	\
+	get_arg(&(arg), sizeof(arg), offsetofend(typeof(arg), last), from, user_size)
 #define PUT_ARG(to, user_size, arg)	\
 	put_arg(to, user_size, &(arg), sizeof(arg))
 
-/* The deadline in ns that a program means, or HWTIMER_NEVER. */
-static u64 asked_deadline(const struct hwtimer_wheel *wheel, u32 flags, u64 time)
-{
-	u64 deadline = time;
+/*
+ * What the program is told about an operation that will have had success, before it
+ * takes effect: a fault must not leave one that the program knows nothing of.
+ */
+struct answer {
+	void __user	*to;
+	const void	*from;
+	size_t		size;
+};
 
-	if (flags & HWTIMER_RELATIVE &&
-	    check_add_overflow(hwtimer_wheel_now(wheel), time, &deadline))
-		deadline = HWTIMER_NEVER;
-	return deadline < hwtimer_wheel_horizon(wheel) ? deadline : HWTIMER_NEVER;
+static int give(const struct answer *answer)
+{
+	return put_arg(answer->to, answer->size, answer->from, answer->size);
 }
 
 static struct hwtimer_wheel *own_wheel(struct dev_ctx *ctx,
@@ -639,14 +172,14 @@ static struct hwtimer_wheel *own_wheel(struct dev_ctx *ctx,
 	if ((arg->tick_ns < READ_ONCE(min_tick_ns) ||
 	     arg->slots > READ_ONCE(max_user_slots)) && !capable(CAP_SYS_RESOURCE))
 		return ERR_PTR(-EPERM);
-	if (!charge(&ctx->user->wheels, 1, READ_ONCE(max_user_wheels)))
+	if (!hwtimer_user_charge(ctx->user, HWTIMER_LIMIT_WHEELS, 1))
 		return ERR_PTR(-EDQUOT);
 
 	snprintf(name, sizeof(name), "pid-%d", task_tgid_nr(current));
 	params.name = name;
 	wheel = hwtimer_wheel_create(&params);
 	if (IS_ERR(wheel))
-		atomic_long_dec(&ctx->user->wheels);
+		hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_WHEELS, 1);
 	return wheel;
 }
 
@@ -713,222 +246,241 @@ static long dev_setup(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	}
 	if (ret && own) {
 		hwtimer_wheel_destroy(wheel);
-		atomic_long_dec(&ctx->user->wheels);
+		hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_WHEELS, 1);
 	}
 out:
 	mutex_unlock(&ctx->control);
 	return ret;
 }
 
-/* What a periodic timeout needs, NULL for one that is not. Not under the lock. */
-static struct dev_period *make_period(struct dev_ctx *ctx, const struct hwtimer_schedule *arg)
+/* Operations as they come by ioctl, alone or in a batch. */
+
+static int do_schedule(struct dev_ctx *ctx, struct hwtimer_schedule *arg,
+		       const struct answer *answer)
 {
-	struct hwtimer_period period = {
-		.period_ns = arg->period,
-		.misfire_ns = arg->misfire,
-		.policy = arg->policy,
-	};
-	struct dev_period *p;
-
-	if (arg->pad2)
-		return ERR_PTR(-EINVAL);
-	if (!arg->period)
-		return arg->misfire || arg->policy ? ERR_PTR(-EINVAL) : NULL;
-	/* Ticks differ, and from here on the wheel does not. */
-	spin_lock(&ctx->lock);
-	ctx->used = true;
-	spin_unlock(&ctx->lock);
-	if (hwtimer_period_check(&period, hwtimer_wheel_tick_ns(ctx->wheel)))
-		return ERR_PTR(-EINVAL);
-
-	p = kzalloc(sizeof(*p), GFP_TABLE);
-	if (!p)
-		return ERR_PTR(-ENOMEM);
-	p->period = period;
-	if (!charge(&ctx->user->rate, rate_of(ctx, p), READ_ONCE(max_user_rate))) {
-		kfree(p);
-		spin_lock(&ctx->lock);
-		ctx->stats.rejected++;
-		spin_unlock(&ctx->lock);
-		return ERR_PTR(-EDQUOT);
-	}
-	return p;
-}
-
-static long dev_schedule(struct dev_ctx *ctx, void __user *uarg, size_t size)
-{
-	struct hwtimer_schedule arg;
 	struct dev_period *period;
 	struct dev_timeout *dt;
 	int ret;
 
-	ret = GET_GROWN(arg, deadline, uarg, size, HWTIMER_RELATIVE);
-	if (ret)
-		return ret;
-	period = make_period(ctx, &arg);
+	if (arg->flags & ~HWTIMER_RELATIVE || arg->pad)
+		return -EINVAL;
+	period = ctx_make_period(ctx, arg);
 	if (IS_ERR(period))
 		return PTR_ERR(period);
 
-	dt = reserve(ctx);
+	dt = ctx_reserve(ctx, arg->id);
 	if (IS_ERR(dt)) {
-		free_period(ctx, period);
+		ctx_free_period(ctx, period);
 		return PTR_ERR(dt);
 	}
-	arg.id = dt->id;
-	arg.deadline = asked_deadline(ctx->wheel, arg.flags, arg.time);
-	/* The answer first: once armed, it cannot be undone for sure. */
-	ret = PUT_ARG(uarg, size, arg);
+	arg->id = dt->id;
+	arg->deadline = ctx_deadline(ctx->wheel, arg->flags, arg->time);
+	/* Once armed, it cannot be undone for sure. */
+	ret = give(answer);
 
 	spin_lock(&ctx->lock);
-	if (!ret && ctx->stopped)
-		ret = -ESHUTDOWN;
-	if (!ret)
-		ret = hwtimer_schedule_at(&dt->timeout, arg.deadline);
-	if (ret) {
-		make_free(ctx, dt);
-	} else {
-		dt->user_data = arg.user_data;
-		dt->deadline = arg.deadline;
-		dt->periodic = period;
-		if (period)
-			dt->period = period;
-		dt->state = DEV_PENDING;
-		ctx->stats.scheduled++;
-		ctx->stats.pending++;
-	}
+	if (ret)
+		ctx_make_free(ctx, dt);
+	else
+		ret = ctx_arm(ctx, dt, arg->deadline, arg->user_data, period);
 	spin_unlock(&ctx->lock);
 	if (ret)
-		free_period(ctx, period);
+		ctx_free_period(ctx, period);
 	return ret;
+}
+
+static int do_touch(struct dev_ctx *ctx, struct hwtimer_touch *arg,
+		    const struct answer *answer)
+{
+	int ret;
+
+	if (arg->flags & ~HWTIMER_RELATIVE || arg->pad)
+		return -EINVAL;
+	/* With ctx->wheel not settled yet there is nothing to be found either. */
+	arg->deadline = ctx_deadline(READ_ONCE(ctx->wheel), arg->flags, arg->time);
+	ret = give(answer);
+	if (ret)
+		return ret;
+
+	spin_lock(&ctx->lock);
+	ret = ctx_touch(ctx, arg->id, arg->deadline);
+	spin_unlock(&ctx->lock);
+	return ret;
+}
+
+static int do_cancel(struct dev_ctx *ctx, const struct hwtimer_cancel *arg,
+		     const struct answer *answer)
+{
+	int ret;
+
+	if (arg->flags || arg->pad)
+		return -EINVAL;
+	ret = give(answer);
+	if (ret)
+		return ret;
+
+	spin_lock(&ctx->lock);
+	ret = ctx_cancel(ctx, arg->id);
+	spin_unlock(&ctx->lock);
+	return ret;
+}
+
+static int do_query(struct dev_ctx *ctx, struct hwtimer_query *arg,
+		    const struct answer *answer)
+{
+	const struct hwtimer_period *period;
+	struct dev_timeout *dt;
+
+	if (arg->flags || arg->pad || arg->pad2)
+		return -EINVAL;
+	arg->period = 0;
+	arg->misfire = 0;
+	arg->unread = 0;
+	arg->policy = 0;
+	spin_lock(&ctx->lock);
+	dt = ctx_find_pending(ctx, arg->id);
+	if (dt) {
+		arg->user_data = dt->user_data;
+		arg->deadline = dt->deadline;
+		if (dt->periodic) {
+			period = &dt->period->period;
+			arg->period = period->period_ns;
+			arg->misfire = period->misfire_ns;
+			arg->unread = dt->period->unread;
+			arg->policy = period->policy;
+		}
+	}
+	spin_unlock(&ctx->lock);
+	return dt ? give(answer) : -ENOENT;
+}
+
+/* What the program gave, or less if it knows more than we do. */
+#define ANSWER(to, arg, user_size)	\
+	(&(struct answer){ to, &(arg), min(sizeof(arg), user_size) })
+
+static long dev_schedule(struct dev_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_schedule arg;
+	int ret = GET_GROWN(arg, deadline, uarg, size);
+
+	return ret ?: do_schedule(ctx, &arg, ANSWER(uarg, arg, size));
 }
 
 static long dev_touch(struct dev_ctx *ctx, void __user *uarg, size_t size)
 {
 	struct hwtimer_touch arg;
-	struct dev_timeout *dt;
-	int ret;
+	int ret = GET_ARG(arg, uarg, size);
 
-	ret = GET_FLAGGED(arg, uarg, size, HWTIMER_RELATIVE);
-	if (ret)
-		return ret;
-
-	/* With ctx->wheel not settled yet there is nothing to be found either. */
-	arg.deadline = asked_deadline(READ_ONCE(ctx->wheel), arg.flags, arg.time);
-	ret = PUT_ARG(uarg, size, arg);
-	if (ret)
-		return ret;
-
-	spin_lock(&ctx->lock);
-	dt = find_pending(ctx, arg.id);
-	if (ctx->stopped)
-		ret = -ESHUTDOWN;
-	else if (dt && dt->periodic)	/* also one that is about to be armed again */
-		ret = min(hwtimer_schedule_at(&dt->timeout, arg.deadline), 0);
-	else if (dt)
-		ret = hwtimer_touch_at(&dt->timeout, arg.deadline);
-	else
-		ret = -ENOENT;
-	if (!ret) {
-		dt->deadline = arg.deadline;
-		ctx->stats.touched++;
-	}
-	spin_unlock(&ctx->lock);
-	return ret;
+	return ret ?: do_touch(ctx, &arg, ANSWER(uarg, arg, size));
 }
 
 static long dev_cancel(struct dev_ctx *ctx, void __user *uarg, size_t size)
 {
 	struct hwtimer_cancel arg;
-	struct dev_timeout *dt;
-	int ret;
+	int ret = GET_ARG(arg, uarg, size);
 
-	ret = GET_FLAGGED(arg, uarg, size, 0);
-	if (ret)
-		return ret;
-
-	spin_lock(&ctx->lock);
-	dt = find_pending(ctx, arg.id);
-	if (dt && dt->periodic) {
-		hwtimer_cancel(&dt->timeout);
-		ctx->stats.cancelled++;
-		end_periodic(ctx, dt, HWTIMER_EXPIRED);
-	} else if (dt && hwtimer_cancel(&dt->timeout)) {
-		ctx->stats.cancelled++;
-		ctx->stats.pending--;
-		make_free(ctx, dt);
-		end_if_over(ctx);
-	} else {
-		ret = -ENOENT;
-	}
-	spin_unlock(&ctx->lock);
-	return ret;
+	/* There is nothing to tell. */
+	return ret ?: do_cancel(ctx, &arg, &(struct answer){ });
 }
 
 static long dev_query(struct dev_ctx *ctx, void __user *uarg, size_t size)
 {
 	struct hwtimer_query arg;
-	struct dev_timeout *dt;
+	int ret = GET_GROWN(arg, deadline, uarg, size);
+
+	return ret ?: do_query(ctx, &arg, ANSWER(uarg, arg, size));
+}
+
+/*
+ * One of a batch: 0 if it was done, its result told, be it an error. Otherwise it had no
+ * effect: what was to be told of a success went out before it, and a failure has none.
+ */
+static int do_op(struct dev_ctx *ctx, void __user *to, size_t size)
+{
+	struct hwtimer_op op;
+	const struct answer *answer = ANSWER(to, op, size);
 	int ret;
 
-	ret = GET_GROWN(arg, deadline, uarg, size, 0);
-	if (!ret && arg.pad2)
-		ret = -EINVAL;
+	ret = GET_ARG(op, to, size);
 	if (ret)
 		return ret;
-
-	arg.period = 0;
-	arg.misfire = 0;
-	arg.unread = 0;
-	arg.policy = 0;
-	spin_lock(&ctx->lock);
-	dt = find_pending(ctx, arg.id);
-	if (dt && (dt->periodic || hwtimer_is_pending(&dt->timeout))) {
-		arg.user_data = dt->user_data;
-		arg.deadline = dt->deadline;
-		if (dt->periodic) {
-			arg.period = dt->period->period.period_ns;
-			arg.misfire = dt->period->period.misfire_ns;
-			arg.unread = dt->period->unread;
-			arg.policy = dt->period->period.policy;
-		}
-	} else {
-		ret = -ENOENT;
+	op.result = 0;
+	switch (op.op) {
+	case HWTIMER_OP_SCHEDULE:
+		ret = do_schedule(ctx, &op.schedule, answer);
+		break;
+	case HWTIMER_OP_TOUCH:
+		ret = do_touch(ctx, &op.touch, answer);
+		break;
+	case HWTIMER_OP_CANCEL:
+		ret = do_cancel(ctx, &op.cancel, answer);
+		break;
+	case HWTIMER_OP_QUERY:
+		ret = do_query(ctx, &op.query, answer);
+		break;
+	default:
+		ret = -EINVAL;
 	}
-	spin_unlock(&ctx->lock);
-	return ret ?: PUT_ARG(uarg, size, arg);
+	if (!ret || ret == -EFAULT)
+		return ret;
+	op.result = ret;
+	return give(answer);
+}
+
+static long dev_batch(struct dev_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_batch arg;
+	void __user *ops;
+	u32 i;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags || arg.pad || arg.count > INT_MAX ||
+	    arg.size < sizeof(struct hwtimer_op))
+		return -EINVAL;
+	if (arg.size > MAX_OP_SIZE)
+		return -E2BIG;
+
+	ops = u64_to_user_ptr(arg.ops);
+	for (i = 0; i < arg.count; i++) {
+		ret = signal_pending(current) ? -ERESTARTSYS :
+						do_op(ctx, ops + (size_t)i * arg.size, arg.size);
+		if (ret)
+			return i ? i : (long)ret;
+		cond_resched();
+	}
+	return i;
 }
 
 static long dev_stop(struct dev_ctx *ctx, void __user *uarg, size_t size)
 {
 	struct hwtimer_stop arg;
 	struct dev_timeout *dt;
-	unsigned long index;
+	unsigned long index = 0;
 	int ret;
 
-	ret = GET_FLAGGED(arg, uarg, size, 0);
+	ret = GET_ARG(arg, uarg, size);
 	if (ret)
 		return ret;
+	if (arg.flags || arg.pad)
+		return -EINVAL;
 
 	arg.handed_back = 0;
 	mutex_lock(&ctx->control);
 	spin_lock(&ctx->lock);
 	ctx->stopped = true;
-	end_if_over(ctx);
+	ctx_end_if_over(ctx);
 	spin_unlock(&ctx->lock);
-	xa_for_each(&ctx->table, index, dt) {
+	while ((dt = ctx_next_timeout(ctx, &index))) {
 		spin_lock(&ctx->lock);
-		/* A periodic one ends here even if it is about to be armed again. */
-		if (dt->state == DEV_PENDING &&
-		    (hwtimer_cancel(&dt->timeout) || dt->periodic)) {
-			ctx->stats.handed_back++;
+		if (dt->state == DEV_PENDING) {
+			ctx_hand_back(ctx, dt);
 			arg.handed_back++;
-			if (dt->periodic)
-				end_periodic(ctx, dt, HWTIMER_HANDED_BACK);
-			else
-				make_done(ctx, dt, HWTIMER_HANDED_BACK);
+			tell(ctx);
 		}
 		spin_unlock(&ctx->lock);
-		cond_resched();
 	}
 	mutex_unlock(&ctx->control);
 	return PUT_ARG(uarg, size, arg);
@@ -939,9 +491,11 @@ static long dev_stats(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	struct hwtimer_stats arg;
 	int ret;
 
-	ret = GET_FLAGGED(arg, uarg, size, 0);
+	ret = GET_ARG(arg, uarg, size);
 	if (ret)
 		return ret;
+	if (arg.flags || arg.pad)
+		return -EINVAL;
 
 	spin_lock(&ctx->lock);
 	arg = ctx->stats;
@@ -949,6 +503,110 @@ static long dev_stats(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	arg.now = hwtimer_wheel_now(ctx->wheel);
 	spin_unlock(&ctx->lock);
 	return PUT_ARG(uarg, size, arg);
+}
+
+/* Rings, as commands. */
+
+static bool rings_valid(const struct hwtimer_rings *arg)
+{
+	return !(arg->flags & ~HWTIMER_RINGS_EVENTFD) && !arg->pad &&
+	       (arg->flags & HWTIMER_RINGS_EVENTFD || !arg->eventfd) &&
+	       arg->sq_entries && arg->sq_entries <= HWTIMER_RING_MAX &&
+	       arg->cq_entries <= HWTIMER_RING_MAX &&
+	       arg->slots && arg->slots <= MAX_CAP;
+}
+
+/* May there be rings yet, or any more? Under the lock. */
+static int rings_possible(const struct dev_ctx *ctx)
+{
+	if (ctx->stopped)
+		return -ESHUTDOWN;
+	return ctx->used ? -EBUSY : 0;
+}
+
+static long dev_rings(struct dev_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_rings arg;
+	struct dev_timeout *slots;
+	struct dev_rings *r;
+	int ret;
+
+	/* A 32-bit kernel could not write sleep_until in one go. */
+	if (!IS_ENABLED(CONFIG_64BIT))
+		return -EOPNOTSUPP;
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (!rings_valid(&arg))
+		return -EINVAL;
+
+	mutex_lock(&ctx->control);
+	spin_lock(&ctx->lock);
+	ret = rings_possible(ctx);
+	spin_unlock(&ctx->lock);
+	if (ret)
+		goto out;
+	ret = -EDQUOT;
+	if (!hwtimer_user_charge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, arg.slots))
+		goto out;
+	ret = -ENOMEM;
+	slots = kvcalloc(arg.slots, sizeof(*slots), GFP_TABLE);
+	if (!slots)
+		goto uncharge;
+	r = rings_make(ctx, &arg);
+	if (IS_ERR(r)) {
+		ret = PTR_ERR(r);
+		goto free_slots;
+	}
+
+	arg.sq_entries = r->pair.sq_mask + 1;
+	arg.cq_entries = r->pair.cq_mask + 1;
+	arg.sq_offset = hwtimer_ring_sq_offset(&r->pair);
+	arg.cq_offset = hwtimer_ring_cq_offset(&r->pair);
+	arg.size = hwtimer_ring_size(&r->pair);
+	ret = PUT_ARG(uarg, size, arg);
+	if (!ret) {
+		/* A schedule, or a stop, may have been faster. */
+		spin_lock(&ctx->lock);
+		ret = rings_possible(ctx);
+		if (!ret) {
+			ctx->used = true;
+			ctx->nr_slots = arg.slots;
+			ctx->allocated = arg.slots;
+			WRITE_ONCE(ctx->slots, slots);
+			/* Pairs with rings_of(). */
+			smp_store_release(&ctx->rings, r);
+			/* Who waits in read() shall not do so for ever. */
+			wake_up_poll(&ctx->wait, EPOLLIN | EPOLLRDNORM);
+		}
+		spin_unlock(&ctx->lock);
+	}
+	if (!ret)
+		goto out;
+	rings_free(r);
+free_slots:
+	kvfree(slots);
+uncharge:
+	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, arg.slots);
+out:
+	mutex_unlock(&ctx->control);
+	return ret;
+}
+
+static long dev_enter(struct dev_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_enter arg;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags || arg.pad || arg.pad2)
+		return -EINVAL;
+	if (!rings_of(ctx))
+		return -ENXIO;
+	ret = rings_enter(ctx, &arg.taken);
+	return PUT_ARG(uarg, size, arg) ?: ret;
 }
 
 /* File operations. */
@@ -961,6 +619,10 @@ static long dev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	struct dev_ctx *ctx = file->private_data;
 	void __user *uarg = (void __user *)arg;
 	size_t size = _IOC_SIZE(cmd);
+
+	/* The program's operations take effect in its order. */
+	if (rings_of(ctx) && COMMAND(cmd) != COMMAND(HWTIMER_IOC_ENTER))
+		rings_take_all(ctx);
 
 	switch (COMMAND(cmd)) {
 	case COMMAND(HWTIMER_IOC_SETUP):
@@ -977,94 +639,15 @@ static long dev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		return dev_stop(ctx, uarg, size);
 	case COMMAND(HWTIMER_IOC_STATS):
 		return dev_stats(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_BATCH):
+		return dev_batch(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_RINGS):
+		return dev_rings(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_ENTER):
+		return dev_enter(ctx, uarg, size);
 	default:
 		return -ENOTTY;
 	}
-}
-
-/* The next record of @dt, of which @seen were looked at before; false: no more. */
-static bool look(const struct dev_timeout *dt, u64 seen, struct hwtimer_record *rec)
-{
-	const struct dev_period *p = dt->periodic ? dt->period : NULL;
-
-	*rec = (struct hwtimer_record){
-		.id = dt->id,
-		.user_data = dt->user_data,
-		.deadline = dt->deadline,
-		.kind = dt->kind,
-	};
-	if (!p) {
-		rec->fired = dt->fired;
-		return !seen;
-	}
-	if (!p->unread) {
-		/* Else it would not be on the list. */
-		rec->fired = p->handed_back;
-		return !seen;
-	}
-	if (seen == p->run)
-		return false;
-	rec->kind = HWTIMER_EXPIRED;
-	rec->deadline = p->deadline - (p->run - 1 - seen) * p->period.period_ns;
-	rec->fired = p->fired;
-	rec->overruns = seen ? 0 : p->unread - p->run;
-	return true;
-}
-
-/* Look at up to @max records, without taking them. */
-static unsigned int peek(struct dev_ctx *ctx, struct hwtimer_record *records,
-			 unsigned int max)
-{
-	const struct dev_timeout *dt;
-	unsigned int n = 0;
-	u64 seen;
-
-	spin_lock(&ctx->lock);
-	for (dt = ctx->done; dt && n < max; dt = dt->next)
-		for (seen = 0; n < max && look(dt, seen, &records[n]); seen++)
-			n++;
-	spin_unlock(&ctx->lock);
-	return n;
-}
-
-/*
- * Take the first @n, which is what @records tell. What became of them since: the
- * list is longer, a periodic one may have expired again, been touched, cancelled or
- * handed back.
- */
-static void take(struct dev_ctx *ctx, const struct hwtimer_record *records,
-		 unsigned int n)
-{
-	struct dev_timeout *dt;
-	struct dev_period *p;
-	unsigned int i = 0;
-	bool more;
-
-	spin_lock(&ctx->lock);
-	while (i < n) {
-		dt = ctx->done;
-		p = dt->periodic ? dt->period : NULL;
-		more = p && p->unread;
-		if (!more) {
-			ctx->stats.unread--;
-			i++;
-		}
-		while (more && i < n && records[i].id == dt->id)
-			take_expiries(ctx, p, 1 + records[i++].overruns);
-		/* Those that were not looked at, or did not fit, are the next. */
-		if (more && p->unread && i == n)
-			break;
-
-		WRITE_ONCE(ctx->done, dt->next);
-		if (!ctx->done)
-			ctx->done_tail = &ctx->done;
-		if (more && (p->unread || (dt->state == DEV_DONE &&
-					   dt->kind == HWTIMER_HANDED_BACK)))
-			add_done(ctx, dt);	/* and these come after others */
-		else if (dt->state == DEV_DONE)
-			make_free(ctx, dt);
-	}
-	spin_unlock(&ctx->lock);
 }
 
 /*
@@ -1079,12 +662,18 @@ static ssize_t read_records(struct dev_ctx *ctx, struct iov_iter *to)
 	unsigned int n;
 
 	do {
-		n = peek(ctx, records, min_t(size_t, READ_BATCH,
-					     iov_iter_count(to) / size));
+		spin_lock(&ctx->lock);
+		/* There may be some since our caller looked, and then they are not ours. */
+		n = ctx->rings ? 0 :
+				 ctx_peek(ctx, records, min_t(size_t, READ_BATCH,
+							      iov_iter_count(to) / size));
+		spin_unlock(&ctx->lock);
 		if (!n)
 			return done;
 		copied = copy_to_iter(records, n * size, to);
-		take(ctx, records, copied / size);
+		spin_lock(&ctx->lock);
+		ctx_take(ctx, records, copied / size);
+		spin_unlock(&ctx->lock);
 		done += copied - copied % size;
 	} while (copied == n * size);
 	return done ?: -EFAULT;
@@ -1103,6 +692,8 @@ static ssize_t dev_read_iter(struct kiocb *iocb, struct iov_iter *to)
 	for (;;) {
 		bool last;
 
+		if (rings_of(ctx))
+			return -EOPNOTSUPP;
 		if (nowait) {
 			if (!mutex_trylock(&ctx->read_lock))
 				return -EAGAIN;
@@ -1110,7 +701,7 @@ static ssize_t dev_read_iter(struct kiocb *iocb, struct iov_iter *to)
 			return -ERESTARTSYS;
 		}
 		/* Looked at first: all records come before the end. */
-		last = ended(ctx);
+		last = ctx_ended(ctx);
 		ret = read_records(ctx, to);
 		mutex_unlock(&ctx->read_lock);
 		if (ret || last)
@@ -1118,7 +709,8 @@ static ssize_t dev_read_iter(struct kiocb *iocb, struct iov_iter *to)
 		if (!block)
 			return -EAGAIN;
 		ret = wait_event_interruptible(ctx->wait,
-					       readable(ctx) || ended(ctx));
+					       readable(ctx) || ctx_ended(ctx) ||
+					       rings_of(ctx));
 		if (ret)
 			return ret;
 	}
@@ -1130,16 +722,38 @@ static __poll_t dev_poll(struct file *file, poll_table *wait)
 	__poll_t events = 0;
 
 	poll_wait(file, &ctx->wait, wait);
+	if (rings_of(ctx)) {
+		/* Pairs with told_some(): it sees us wait, or we see the news. */
+		smp_mb();
+		spin_lock(&ctx->lock);
+		if (rings_check(ctx))
+			events |= EPOLLERR;
+		spin_unlock(&ctx->lock);
+	}
 	if (readable(ctx))
 		events |= EPOLLIN | EPOLLRDNORM;
-	if (ended(ctx))
+	if (ctx_ended(ctx))
 		events |= EPOLLHUP;
 	return events;
+}
+
+static int dev_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	struct dev_ctx *ctx = file->private_data;
+	struct dev_rings *r = rings_of(ctx);
+
+	if (!r)
+		return -ENXIO;
+	/* VM_SHARED is not set for a descriptor that cannot be written to. */
+	if (!(vma->vm_flags & VM_MAYSHARE))
+		return -EINVAL;
+	return hwtimer_ring_map(&r->pair, vma);
 }
 
 static void dev_show_fdinfo(struct seq_file *m, struct file *file)
 {
 	struct dev_ctx *ctx = file->private_data;
+	const struct dev_rings *r = rings_of(ctx);
 	const struct hwtimer_wheel *wheel;
 	u64 pending, unread, cap;
 	bool own, stopped;
@@ -1164,28 +778,24 @@ static void dev_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "pending: %llu\n", pending);
 	seq_printf(m, "unread: %llu\n", unread);
 	seq_printf(m, "cap: %llu\n", cap);
-	seq_printf(m, "user_timeouts: %ld\n", atomic_long_read(&ctx->user->timeouts));
-	seq_printf(m, "max_user_timeouts: %lu\n", READ_ONCE(max_user_timeouts));
-	seq_printf(m, "user_wheels: %ld\n", atomic_long_read(&ctx->user->wheels));
-	seq_printf(m, "max_user_wheels: %lu\n", READ_ONCE(max_user_wheels));
-	seq_printf(m, "user_rate: %ld\n", atomic_long_read(&ctx->user->rate));
-	seq_printf(m, "max_user_rate: %lu\n", READ_ONCE(max_user_rate));
+	if (r) {
+		seq_printf(m, "sq_entries: %u\n", r->pair.sq_mask + 1);
+		seq_printf(m, "cq_entries: %u\n", r->pair.cq_mask + 1);
+		seq_printf(m, "ring_slots: %u\n", ctx->nr_slots);
+	}
+	hwtimer_user_show(m, ctx->user);
 }
 
 static void free_ctx(struct work_struct *work)
 {
 	struct dev_ctx *ctx = container_of(work, struct dev_ctx, free_work);
-	struct dev_timeout *dt;
-	unsigned long index;
 
-	xa_for_each(&ctx->table, index, dt) {
-		kmem_cache_free(timeout_cache, dt);
-		cond_resched();
-	}
-	xa_destroy(&ctx->table);
+	ctx_free_table(ctx);
+	if (ctx->rings)
+		rings_free(ctx->rings);
 	if (ctx->own_wheel)
 		hwtimer_wheel_destroy(ctx->wheel);
-	user_put(ctx->user);
+	hwtimer_user_put(ctx->user);
 	kfree(ctx);
 }
 
@@ -1200,13 +810,18 @@ static void dev_released(struct hwtimer_timeout *t)
 	put_ctx(container_of(t, struct dev_timeout, timeout)->ctx);
 }
 
+static void look_released(struct hwtimer_timeout *t)
+{
+	put_ctx(container_of(t, struct dev_rings, look)->ctx);
+}
+
 static int dev_open(struct inode *inode, struct file *file)
 {
 	struct dev_ctx *ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
 
 	if (!ctx)
 		return -ENOMEM;
-	ctx->user = user_get();
+	ctx->user = hwtimer_user_get();
 	if (!ctx->user) {
 		kfree(ctx);
 		return -ENOMEM;
@@ -1218,6 +833,7 @@ static int dev_open(struct inode *inode, struct file *file)
 	xa_init_flags(&ctx->table, XA_FLAGS_ALLOC | XA_FLAGS_ACCOUNT);
 	atomic_long_set(&ctx->held, 1);
 	INIT_WORK(&ctx->free_work, free_ctx);
+	ctx->expired = dev_expired;
 	ctx->wheel = shared_wheel;
 	ctx->done_tail = &ctx->done;
 	ctx->cap = MAX_CAP;
@@ -1234,25 +850,35 @@ static int dev_release(struct inode *inode, struct file *file)
 {
 	struct dev_ctx *ctx = file->private_data;
 	struct dev_timeout *dt;
-	unsigned long index;
+	unsigned long index = 0;
 
-	atomic_long_sub(ctx->allocated, &ctx->user->timeouts);
+	/* Whatever is still in the submission ring. */
+	spin_lock(&ctx->lock);
+	ctx->stopped = true;
+	spin_unlock(&ctx->lock);
+
+	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, ctx->allocated);
 	if (ctx->own_wheel) {
 		/* Now, so that the user may have another one at once. */
 		hwtimer_wheel_stop(ctx->wheel, NULL);
-		atomic_long_dec(&ctx->user->wheels);
+		hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_WHEELS, 1);
 	}
-	xa_for_each(&ctx->table, index, dt) {
+	if (ctx->rings) {
+		atomic_long_inc(&ctx->held);
+		hwtimer_release(&ctx->rings->look, look_released);
+	}
+	while ((dt = ctx_next_timeout(ctx, &index))) {
 		/* The rate, too, is the user's again at once. */
 		spin_lock(&ctx->lock);
 		if (dt->periodic)
-			free_period(ctx, dt->period);
+			ctx_free_period(ctx, dt->period);
+		/* It may be told of still, in memory that others may have a reference to. */
+		dt->fired = 0;
 		dt->periodic = false;
 		dt->state = DEV_FREE;
 		spin_unlock(&ctx->lock);
 		atomic_long_inc(&ctx->held);
 		hwtimer_release(&dt->timeout, dev_released);
-		cond_resched();
 	}
 	put_ctx(ctx);
 	return 0;
@@ -1264,6 +890,7 @@ static const struct file_operations dev_fops = {
 	.release	= dev_release,
 	.read_iter	= dev_read_iter,
 	.poll		= dev_poll,
+	.mmap		= dev_mmap,
 	.unlocked_ioctl	= dev_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
 	.show_fdinfo	= dev_show_fdinfo,
@@ -1292,9 +919,9 @@ int __init hwtimer_dev_init(void)
 	};
 	int ret;
 
-	timeout_cache = KMEM_CACHE(dev_timeout, 0);
-	if (!timeout_cache)
-		return -ENOMEM;
+	ret = ctx_cache_create();
+	if (ret)
+		return ret;
 	free_wq = alloc_workqueue("hwtimer_free", WQ_UNBOUND, 0);
 	if (!free_wq) {
 		ret = -ENOMEM;
@@ -1317,7 +944,7 @@ err_wheel:
 err_wq:
 	destroy_workqueue(free_wq);
 err_cache:
-	kmem_cache_destroy(timeout_cache);
+	ctx_cache_destroy();
 	return ret;
 }
 
@@ -1332,5 +959,5 @@ void hwtimer_dev_exit(void)
 	/* Waits until all contexts are freed. */
 	destroy_workqueue(free_wq);
 	hwtimer_wheel_destroy(shared_wheel);
-	kmem_cache_destroy(timeout_cache);
+	ctx_cache_destroy();
 }

@@ -304,7 +304,7 @@ static void timeout_ended(const struct hwtimer_record *r)
 		return;
 	}
 	c->timeout = 0;
-	if (r->deadline != c->deadline || r->overruns || r->pad)
+	if (r->deadline != c->deadline || r->overruns || r->error)
 		counts.wrong++;
 	if (r->kind == HWTIMER_HANDED_BACK)
 		return;

@@ -14,8 +14,15 @@ static_assert(sizeof(struct hwtimer_query) == 64, "hwtimer_query");
 static_assert(sizeof(struct hwtimer_stop) == 16, "hwtimer_stop");
 static_assert(sizeof(struct hwtimer_stats) == 88, "hwtimer_stats");
 static_assert(sizeof(struct hwtimer_record) == 48, "hwtimer_record");
+static_assert(sizeof(struct hwtimer_op) == 72, "hwtimer_op");
+static_assert(sizeof(struct hwtimer_batch) == 24, "hwtimer_batch");
+static_assert(sizeof(struct hwtimer_rings) == 40, "hwtimer_rings");
+static_assert(sizeof(struct hwtimer_ring) == 192, "hwtimer_ring");
+static_assert(sizeof(struct hwtimer_sqe) == 32, "hwtimer_sqe");
+static_assert(sizeof(struct hwtimer_enter) == 16, "hwtimer_enter");
 
 #define BOTH	(_IOC_READ | _IOC_WRITE)
+#define NUMBERS	10	/* so many commands are there */
 #define MAX_SIZE	((1U << _IOC_SIZEBITS) - 1)
 #define USER_DATA	0x0123456789abcdefULL
 
@@ -28,6 +35,7 @@ struct command {
 	unsigned int first_size;	/* of the first version, if it has grown since */
 };
 
+/* What is told for all of them; BATCH, RINGS and ENTER have tests of their own. */
 static const struct command commands[] = {
 	{ "SETUP", HWTIMER_IOC_SETUP, HWTIMER_SETUP_OWN_WHEEL, false, true, 0 },
 	{ "SCHEDULE", HWTIMER_IOC_SCHEDULE, HWTIMER_RELATIVE, true, true, 40 },
@@ -198,7 +206,43 @@ TEST(layout)
 	AT(record, fired, 24);
 	AT(record, overruns, 32);
 	AT(record, kind, 40);
-	AT(record, pad, 44);
+	AT(record, error, 44);
+	AT(op, op, 0);
+	AT(op, result, 4);
+	AT(op, schedule, 8);
+	AT(op, touch, 8);
+	AT(op, cancel, 8);
+	AT(op, query, 8);
+	AT(batch, flags, 0);
+	AT(batch, size, 4);
+	AT(batch, ops, 8);
+	AT(batch, count, 16);
+	AT(batch, pad, 20);
+	AT(rings, flags, 0);
+	AT(rings, eventfd, 4);
+	AT(rings, sq_entries, 8);
+	AT(rings, cq_entries, 12);
+	AT(rings, slots, 16);
+	AT(rings, sq_offset, 20);
+	AT(rings, cq_offset, 24);
+	AT(rings, pad, 28);
+	AT(rings, size, 32);
+	AT(ring, sq_tail, 0);
+	AT(ring, cq_head, 64);
+	AT(ring, sq_head, 128);
+	AT(ring, cq_tail, 132);
+	AT(ring, flags, 136);
+	AT(ring, pad2, 140);
+	AT(ring, sleep_until, 144);
+	AT(sqe, op, 0);
+	AT(sqe, flags, 4);
+	AT(sqe, id, 8);
+	AT(sqe, time, 16);
+	AT(sqe, user_data, 24);
+	AT(enter, flags, 0);
+	AT(enter, pad, 4);
+	AT(enter, taken, 8);
+	AT(enter, pad2, 12);
 }
 
 TEST(numbers)
@@ -210,10 +254,25 @@ TEST(numbers)
 	EXPECT_EQ(0xc040be04U, HWTIMER_IOC_QUERY);
 	EXPECT_EQ(0xc010be05U, HWTIMER_IOC_STOP);
 	EXPECT_EQ(0xc058be06U, HWTIMER_IOC_STATS);
+	EXPECT_EQ(0xc018be07U, HWTIMER_IOC_BATCH);
+	EXPECT_EQ(0xc028be08U, HWTIMER_IOC_RINGS);
+	EXPECT_EQ(0xc010be09U, HWTIMER_IOC_ENTER);
+	EXPECT_EQ(1, HWTIMER_OP_SCHEDULE);
+	EXPECT_EQ(2, HWTIMER_OP_TOUCH);
+	EXPECT_EQ(3, HWTIMER_OP_CANCEL);
+	EXPECT_EQ(4, HWTIMER_OP_QUERY);
+	EXPECT_EQ(1U, HWTIMER_RINGS_EVENTFD);
+	EXPECT_EQ(1U, HWTIMER_SQE_QUIET);
+	EXPECT_EQ(1U, HWTIMER_RING_CQ_FULL);
+	EXPECT_EQ(2U, HWTIMER_RING_BAD);
+	EXPECT_EQ(0xfedcba9876123456ULL, HWTIMER_ID(0x123456, 0xfedcba9876ULL));
+	EXPECT_EQ(0x123456U, HWTIMER_ID_SLOT(0xfedcba9876123456ULL));
+	EXPECT_EQ(0xfedcba9876ULL, HWTIMER_ID_TAG(0xfedcba9876123456ULL));
 	EXPECT_EQ(1U, HWTIMER_SETUP_OWN_WHEEL);
 	EXPECT_EQ(1U, HWTIMER_RELATIVE);
 	EXPECT_EQ(1, HWTIMER_EXPIRED);
 	EXPECT_EQ(2, HWTIMER_HANDED_BACK);
+	EXPECT_EQ(3, HWTIMER_FAILED);
 	EXPECT_EQ(~0ULL, HWTIMER_NEVER);
 }
 
@@ -377,8 +436,7 @@ TEST(unknown_commands)
 		ask(c, &ctx, buf);
 		for (i = 0; i < ARRAY_SIZE(dirs); i++) {
 			for (nr = 0; nr < 256; nr++) {
-				if (nr < ARRAY_SIZE(commands) &&
-				    dirs[i] == _IOC_DIR(commands[nr].cmd))
+				if (nr < NUMBERS && dirs[i] == BOTH)
 					continue;
 				EXPECT_EQ(-ENOTTY, hwt_ioctl(ctx.fd,
 					_IOC(dirs[i], HWTIMER_IOC_MAGIC, nr, size),

@@ -76,11 +76,11 @@ static struct hwtimer_record must_read(int fd)
 
 	if (hwt_collect(fd, &rec, 1) != 1)
 		die("no record");
-	if (rec.pad || !rec.id || rec.fired > now_ns() ||
+	if (rec.error || !rec.id || rec.fired > now_ns() ||
 	    (rec.kind == HWTIMER_EXPIRED && rec.fired < rec.deadline) ||
 	    (rec.kind == HWTIMER_HANDED_BACK && rec.overruns))
-		die("record: id %llx deadline %llu fired %llu overruns %llu kind %u pad %u",
-		    rec.id, rec.deadline, rec.fired, rec.overruns, rec.kind, rec.pad);
+		die("record: id %llx deadline %llu fired %llu overruns %llu kind %u error %d",
+		    rec.id, rec.deadline, rec.fired, rec.overruns, rec.kind, rec.error);
 	return rec;
 }
 

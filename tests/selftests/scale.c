@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * 100,000 timeouts on one descriptor, each ending exactly once; and that their
- * memory is the caller's cgroup's.
+ * 100,000 timeouts on one descriptor, each ending exactly once; that their memory is
+ * the caller's cgroup's, and how much it is.
  */
-#include "hwt.h"
+#include "ring.h"
 
 #define MANY	100000U
 
@@ -263,6 +263,142 @@ TEST(charged)
 	EXPECT_EQ(128 + SIGKILL, reap(child));
 	/* All of it comes back when the last descriptor has been closed. */
 	eventually(group_value("memory.current") < MANY * BYTES_AT_LEAST / 4);
+	remove_group();
+}
+
+/*
+ * What a pending timeout takes of kernel memory, all included: the table, the rings, and
+ * what was allocated in vain. No more than is promised.
+ */
+#define BYTES_AT_MOST	128
+
+static void arm_many(int fd)
+{
+	unsigned int i;
+
+	for (i = 0; i < MANY; i++)
+		must_schedule(fd, FAR, i);
+}
+
+static void arm_many_by_rings(int fd)
+{
+	struct ring *r = must_ring(fd, 1024, 1024, MANY);
+	__u64 deadline = now_ns() + FAR;
+	unsigned int i;
+
+	for (i = 0; i < MANY; i++)
+		must_put(r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(i, 1), deadline, i);
+	must_enter(r);
+}
+
+/* Until the child has come to its next SIGSTOP. */
+static void must_stop(pid_t child)
+{
+	int status;
+
+	if (waitpid(child, &status, WUNTRACED) != child || !WIFSTOPPED(status))
+		die("the child died");
+}
+
+/* In a group of its own: what another one leaves behind goes in its own time. */
+static __u64 bytes_each(void (*arm)(int fd))
+{
+	__u64 before, after;
+	pid_t child;
+
+	if (!make_group("max"))
+		die("no memory controller any more");
+	child = fork();
+	if (!child) {
+		int fd;
+
+		enter_group();
+		fd = must_open(0);
+		/* Its own pages first, so that it is the timeouts' that come later. */
+		must_schedule(must_open(0), FAR, 0);
+		ring_close(must_ring(must_open(0), 1, 1, 1));
+		raise(SIGSTOP);
+		arm(fd);
+		expect(MANY, must_stats(fd).pending);
+		raise(SIGSTOP);
+		_exit(0);
+	}
+	must_stop(child);
+	before = group_value("memory.current");
+	kill(child, SIGCONT);
+	must_stop(child);
+	after = group_value("memory.current");
+	kill(child, SIGKILL);
+	if (reap(child) != 128 + SIGKILL)
+		die("the child died");
+	remove_group();
+	return (after - before) / MANY;
+}
+
+TEST(bytes_per_timeout)
+{
+	__u64 ioctls, rings;
+
+	if (!make_group("max"))
+		SKIP(return, "no memory controller in " CGROUPS);
+	remove_group();
+	ioctls = bytes_each(arm_many);
+	rings = bytes_each(arm_many_by_rings);
+	printf("# bytes per timeout: ioctl %llu, rings %llu\n", ioctls, rings);
+	EXPECT_LE(BYTES_AT_LEAST, ioctls);
+	EXPECT_GE(BYTES_AT_MOST, ioctls);
+	EXPECT_LE(BYTES_AT_LEAST, rings);
+	EXPECT_GE(BYTES_AT_MOST, rings);
+}
+
+/*
+ * The same at the limit for rings, which are allocated as a whole: too many slots, or too
+ * long a ring, are refused, nobody is killed, and what fits can be had afterwards.
+ */
+TEST(limited_rings)
+{
+	static const struct hwtimer_rings too_much[] = {
+		{ .sq_entries = 1, .slots = 1 << 24 },
+		{ .sq_entries = 1, .slots = 100000 },
+		{ .sq_entries = 65536, .cq_entries = 65536, .slots = 1 },
+		{ .sq_entries = 65536, .cq_entries = 65536, .slots = 30000 },
+		{ .sq_entries = 1, .cq_entries = 65536, .slots = 50000 },
+	};
+	struct hwtimer_rings fits = { .sq_entries = 1024, .slots = 1000 };
+	__u64 limit = 5 << 20;
+	pid_t child;
+
+	if (!make_group("5M"))
+		SKIP(return, "no memory controller in " CGROUPS);
+	child = fork();
+	if (!child) {
+		unsigned int i, k;
+		struct ring *r;
+		__u64 back;
+		int fd;
+
+		enter_group();
+		fd = must_open(0);
+		for (k = 0; k < 10; k++) {
+			for (i = 0; i < ARRAY_SIZE(too_much); i++) {
+				struct hwtimer_rings params = too_much[i];
+
+				expect(-ENOMEM, hwt_rings(fd, &params));
+			}
+		}
+		expect(0, must_stats(fd).scheduled);
+		r = must_ring_params(fd, &fits);
+		for (i = 0; i < 1000; i++)
+			must_put(r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(i, 1), now_ns() + FAR, i);
+		must_enter(r);
+		expect(1000, must_stats(fd).pending);
+		expect(0, hwt_stop(fd, &back));
+		expect(1000, back);
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+	EXPECT_EQ(0, group_event("oom_kill"));
+	eventually(group_value("memory.current") < limit / 4);
 	remove_group();
 }
 

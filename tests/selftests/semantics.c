@@ -63,8 +63,8 @@ static struct hwtimer_record must_expire(int fd)
 	if (now_ns() < rec.deadline || rec.fired < rec.deadline)
 		die("early: deadline %llu fired %llu", rec.deadline, rec.fired);
 	if (!valid_record(&rec, HWTIMER_EXPIRED))
-		die("record: id %llx deadline %llu fired %llu overruns %llu kind %u pad %u",
-		    rec.id, rec.deadline, rec.fired, rec.overruns, rec.kind, rec.pad);
+		die("record: id %llx deadline %llu fired %llu overruns %llu kind %u error %d",
+		    rec.id, rec.deadline, rec.fired, rec.overruns, rec.kind, rec.error);
 	return rec;
 }
 

@@ -3,7 +3,7 @@
  * SETUP, the caps of a context, and the limits of users: each at n - 1, n and
  * n + 1, and each refusal with everything else valid.
  */
-#include "hwt.h"
+#include "ring.h"
 
 #include <linux/capability.h>
 #include <sys/prctl.h>
@@ -707,6 +707,64 @@ TEST_F(context, user_timeouts)
 		drop_capability(CAP_SYS_RESOURCE);
 		expect(-EDQUOT, hwt_schedule(self->fd, HWTIMER_RELATIVE, FAR, 0, NULL,
 					     NULL));
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+}
+
+static int try_rings(int fd, __u32 slots)
+{
+	struct hwtimer_rings params = { .sq_entries = 4, .slots = slots };
+
+	return hwt_rings(fd, &params);
+}
+
+/* Slots count whether they are used or not, until the context is closed. */
+TEST_F(context, user_rings)
+{
+	pid_t child;
+
+	ASSERT_EQ(0, set_parameter("max_user_timeouts", 10));
+	child = fork();
+	if (!child) {
+		int fd, other, third;
+
+		become(USER_A);
+		fd = open_node();
+		other = open_node();
+		expect(-EDQUOT, try_rings(fd, 11));
+		expect(-EDQUOT, try_rings(fd, 1 << 24));
+		expect(0, must_fdinfo(fd, "user_timeouts"));
+		expect(0, try_rings(fd, 9));
+		expect(9, must_fdinfo(fd, "user_timeouts"));
+		expect(-EDQUOT, try_rings(other, 2));
+		expect(0, try_rings(other, 1));
+		third = open_node();
+		expect(-EDQUOT, try_rings(third, 1));
+		expect(-EDQUOT, hwt_schedule(third, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+		/* What was refused can be had when there is room. */
+		close(fd);
+		expect(1, must_fdinfo(other, "user_timeouts"));
+		fd = open_node();
+		expect(0, try_rings(fd, 9));
+		/* A mapping counts as a descriptor. */
+		if (mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED)
+			die("mmap: %s", strerror(errno));
+		close(fd);
+		expect(10, must_fdinfo(other, "user_timeouts"));
+		fd = open_node();
+		expect(-EDQUOT, try_rings(fd, 1));
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+
+	/* With the capability one is above it. */
+	EXPECT_EQ(0, try_rings(self->fd, 100));
+	/* And it was all given back. */
+	child = fork();
+	if (!child) {
+		become(USER_A);
+		expect(0, try_rings(open_node(), 10));
 		_exit(0);
 	}
 	EXPECT_EQ(0, reap(child));

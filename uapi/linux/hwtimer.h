@@ -61,7 +61,71 @@
  * allows: the machine was busy, or the first deadline, or that of a touch, was past
  * already. That a program reads late is none.
  *
- * close(2): timeouts still pending end unseen.
+ * close(2): timeouts still pending end unseen, and what is in a submission ring has no
+ * effect. A mapping of the rings counts as a descriptor.
+ *
+ * Rings
+ * -----
+ *
+ * A context with rings (HWTIMER_IOC_RINGS, then mmap(2)) takes operations from memory
+ * that it shares with the program, and puts its records there: no system call for
+ * either. The program chooses the ids of its timeouts, so it need not wait for an
+ * answer: HWTIMER_ID(slot, tag), with a slot below the number that it asked for, and any
+ * tag, to tell this use of the slot from others.
+ *
+ * The mapping begins with struct hwtimer_ring. At sq_offset is the submission ring, an
+ * array of struct hwtimer_sqe, at cq_offset the completion ring, an array of struct
+ * hwtimer_record. Indexes run from 0 on and wrap at 2^32; entry i is at i modulo the
+ * number of entries. sq_tail - sq_head entries are to be taken by the kernel, cq_tail -
+ * cq_head records to be read by the program.
+ *
+ *	the program					the kernel
+ *
+ *	if sq_tail - sq_head (acquire) is below		t = sq_tail (acquire)
+ *	the entries: writes entry sq_tail		copies entries sq_head .. t - 1,
+ *	sq_tail + 1 (release)				each once, and does what it says
+ *	full barrier					sq_head = t (release)
+ *	rings the bell if its deadline is		sleep_until, flags
+ *	before sleep_until (one 64-bit access)		full barrier
+ *							looks at sq_tail once more
+ *
+ *	reads records cq_head .. cq_tail		if cq_tail - cq_head (acquire)
+ *	(acquire) - 1					is below the entries: writes
+ *	cq_head = cq_tail (release)			record cq_tail
+ *	full barrier					cq_tail + 1 (release)
+ *	HWTIMER_RING_CQ_FULL in flags?			else waits for room, and sets
+ *	rings the bell					HWTIMER_RING_CQ_FULL; full barrier;
+ *							looks at cq_head once more
+ *
+ * The bell is HWTIMER_IOC_ENTER. The kernel looks at the submission ring by itself
+ * before sleep_until, and before anything of the context expires: what was submitted
+ * before the deadline of a timeout counts. So a CANCEL, or a TOUCH for a later time
+ * than before, needs no bell. SCHEDULE, and TOUCH for an earlier time, do if that is
+ * before sleep_until, else they may come late; and if the ring is full, whatever is
+ * in it. With nothing submitted for a while, the kernel stops looking: sleep_until is
+ * HWTIMER_RING_IDLE then, and after any deadline.
+ *
+ * An operation that fails becomes a record of kind HWTIMER_FAILED, with the error,
+ * unless it was HWTIMER_SQE_QUIET. While there is no room for that record, this entry
+ * and what is behind it wait. Records of what expired wait, too, in the kernel, in their
+ * order, and none is lost.
+ *
+ * What is not as said: while a failed entry waits, or HWTIMER_RING_BAD is set, nothing is
+ * taken, and what expires does so without regard to what was submitted. And on the
+ * shared wheel the kernel takes 1024 entries of a context in a tick, if nobody rings: an
+ * expiry that has to wait for what is left of them is late by as many ticks.
+ *
+ * All ioctls work beside the rings, by the same ids: SCHEDULE takes the id from
+ * the structure. Each takes what was submitted before it first. read(2) is -EOPNOTSUPP.
+ * poll(2): POLLIN | POLLRDNORM while there are records, in the ring or waiting; POLLERR
+ * while HWTIMER_RING_BAD holds. One thread at a time may submit, and one read records; who
+ * has more has to keep them apart. The rings need a 64-bit kernel.
+ *
+ * Nothing that a program writes to this memory harms others. If sq_tail - sq_head or
+ * cq_tail - cq_head is above the number of entries (the program's index as it is, the
+ * kernel's as the kernel knows it), the kernel takes nothing, or puts nothing, sets
+ * HWTIMER_RING_BAD and goes on when it is right again. (It looks at sq_tail when it has
+ * taken all that it saw there before.)
  */
 #ifndef _UAPI_LINUX_HWTIMER_H
 #define _UAPI_LINUX_HWTIMER_H
@@ -102,8 +166,8 @@
  * -EPERM	tick_ns is below, or slots above, what the module's parameters
  *		grant without CAP_SYS_RESOURCE
  * -EDQUOT	the user has as many wheels of its own as it may
- * -EBUSY	the context was set up before, or a SCHEDULE came first, be it one
- *		that failed
+ * -EBUSY	the context was set up before, or RINGS or a SCHEDULE came first, be it
+ *		one that failed
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory for the wheel
  */
@@ -133,7 +197,7 @@ struct hwtimer_setup {
  *	out for the wheel never does
  * @user_data: comes back in the record
  * @id: out: names the timeout until it ends. Never 0, and never used again in
- *	this context
+ *	this context. With rings in: HWTIMER_ID() of a slot that is free
  * @deadline: out: the deadline in ns, or HWTIMER_NEVER
  * @period: ns from each deadline to the next, at least a tick of the wheel; 0: it
  *	expires once
@@ -168,6 +232,13 @@ struct hwtimer_setup {
  *		each tick, as it may come to that
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory, or the cgroup's limit is reached
+ *
+ * With rings also
+ *
+ * -EINVAL	there is no such slot
+ * -EEXIST	a timeout of this slot is pending, or its expiry is about to be told
+ * -EBUSY	the record of the last one waits for room in the completion ring, or
+ *		another thread is scheduling one
  */
 struct hwtimer_schedule {
 	__u32 flags;
@@ -286,7 +357,7 @@ struct hwtimer_stop {
  * @handed_back: timeouts that stop handed back
  * @rejected: HWTIMER_IOC_SCHEDULE at a cap
  * @pending: timeouts pending now
- * @unread: records to be read now
+ * @unread: records to be read now; with rings those that wait for room
  * @cap: the context's cap on live timeouts: those that are pending or have records
  *	to be read
  *
@@ -312,6 +383,7 @@ struct hwtimer_stats {
 /* hwtimer_record.kind */
 #define HWTIMER_EXPIRED		1
 #define HWTIMER_HANDED_BACK	2	/* pending when the context was stopped */
+#define HWTIMER_FAILED		3	/* an entry of the submission ring failed */
 
 /**
  * struct hwtimer_record - what read(2) returns for a timeout that expired or ended
@@ -322,8 +394,12 @@ struct hwtimer_stats {
  *	it expired
  * @overruns: periodic, HWTIMER_EXPIRED: how many expiries and missed deadlines, beside
  *	this one, this record stands for; else 0
- * @kind: HWTIMER_EXPIRED or HWTIMER_HANDED_BACK
- * @pad: 0
+ *	HWTIMER_FAILED: the HWTIMER_OP_*
+ * @kind: HWTIMER_EXPIRED, HWTIMER_HANDED_BACK or HWTIMER_FAILED
+ * @error: HWTIMER_FAILED: -errno, as the ioctl has it; else 0
+ *
+ * HWTIMER_FAILED: id, user_data and deadline (its time) are those of the entry, and
+ * fired is when it was taken.
  */
 struct hwtimer_record {
 	__aligned_u64 id;
@@ -332,7 +408,184 @@ struct hwtimer_record {
 	__aligned_u64 fired;
 	__aligned_u64 overruns;
 	__u32 kind;
+	__s32 error;
+};
+
+/* hwtimer_op.op, hwtimer_sqe.op */
+#define HWTIMER_OP_SCHEDULE	1
+#define HWTIMER_OP_TOUCH	2
+#define HWTIMER_OP_CANCEL	3
+#define HWTIMER_OP_QUERY	4	/* not in a ring */
+
+/**
+ * struct hwtimer_op - one operation of a batch
+ * @op: HWTIMER_OP_*
+ * @result: out: 0 or -errno, as its ioctl has it; -EINVAL: no such op
+ * @schedule: HWTIMER_OP_SCHEDULE, in and out as with the ioctl
+ * @touch: HWTIMER_OP_TOUCH
+ * @cancel: HWTIMER_OP_CANCEL
+ * @query: HWTIMER_OP_QUERY
+ */
+struct hwtimer_op {
+	__u32 op;
+	__s32 result;
+	union {
+		struct hwtimer_schedule schedule;
+		struct hwtimer_touch touch;
+		struct hwtimer_cancel cancel;
+		struct hwtimer_query query;
+	};
+};
+
+/**
+ * struct hwtimer_batch - operations, one after the other
+ * @flags: 0
+ * @size: sizeof(struct hwtimer_op); so far apart are they
+ * @ops: address of the first struct hwtimer_op
+ * @count: how many there are
+ * @pad: 0
+ *
+ * Returns how many were done: those from the first on, each with its result, be it an
+ * error. All that come after had no effect. Fewer than count: a signal came, or
+ * the next one is not readable or not writable; to call again with the rest tells.
+ *
+ * -EINVAL	unknown flag; pad is not 0; size is below that of the first version;
+ *		count is above 2^31 - 1
+ * -EFAULT	the first one is not readable or not writable
+ * -E2BIG	the first one has something beyond what this version knows; size is
+ *		above 4096
+ * -EINTR	a signal came before the first was done, and its handler ran
+ */
+struct hwtimer_batch {
+	__u32 flags;
+	__u32 size;
+	__aligned_u64 ops;
+	__u32 count;
 	__u32 pad;
+};
+
+/* The id of a timeout in a context with rings: @slot below 2^24, @tag below 2^40. */
+#define HWTIMER_ID(slot, tag)	((__u64)(tag) << 24 | (slot))
+#define HWTIMER_ID_SLOT(id)	((__u32)(id) & 0xffffffU)
+#define HWTIMER_ID_TAG(id)	((__u64)(id) >> 24)
+
+/* hwtimer_rings.flags */
+#define HWTIMER_RINGS_EVENTFD	0x00000001U
+
+/**
+ * struct hwtimer_rings - make the rings of a context
+ * @flags: HWTIMER_RINGS_EVENTFD, or 0
+ * @eventfd: with HWTIMER_RINGS_EVENTFD: an eventfd(2) to be added 1 to whenever records
+ *	came; else 0
+ * @sq_entries: entries of the submission ring, 1 to 65536, to be rounded up to a power
+ *	of two. Out: the number
+ * @cq_entries: the same for the completion ring; 0: as many as the other
+ * @slots: how many timeouts there may be at a time, 1 to 2^24. Their memory, 104 bytes
+ *	each, is allocated now
+ * @sq_offset: out: where in the mapping the submission ring begins
+ * @cq_offset: out: where the completion ring begins
+ * @pad: 0
+ * @size: out: how many bytes to map, at offset 0, with MAP_SHARED
+ *
+ * After HWTIMER_IOC_SETUP, if that is wanted, and before the first SCHEDULE; once.
+ *
+ * -EINVAL	unknown flag; pad is not 0; eventfd without its flag; a number that is
+ *		not as it should be
+ * -EBADF	eventfd is not a descriptor (or -EINVAL: not one of eventfd(2))
+ * -EBUSY	the context has rings, or a SCHEDULE came first, be it one that failed
+ * -EDQUOT	the user's contexts would have more timeouts than they may
+ * -ESHUTDOWN	the context was stopped
+ * -ENOMEM	no memory, or the cgroup's limit is reached
+ * -EOPNOTSUPP	not with a 32-bit kernel
+ */
+struct hwtimer_rings {
+	__u32 flags;
+	__s32 eventfd;
+	__u32 sq_entries;
+	__u32 cq_entries;
+	__u32 slots;
+	__u32 sq_offset;
+	__u32 cq_offset;
+	__u32 pad;
+	__aligned_u64 size;
+};
+
+/* hwtimer_ring.flags */
+#define HWTIMER_RING_CQ_FULL	0x00000001U	/* records wait for room: read, ring */
+#define HWTIMER_RING_BAD	0x00000002U	/* sq_tail or cq_head cannot be */
+
+/* hwtimer_ring.sleep_until: nobody looks, until the bell rings or something expires */
+#define HWTIMER_RING_IDLE	(~0ULL)
+
+/**
+ * struct hwtimer_ring - what a mapping of the rings begins with
+ * @sq_tail: the program's: where it submits next
+ * @pad0: a cache line of its own, as the others below
+ * @cq_head: the program's: the record that it reads next
+ * @pad1: see @pad0
+ * @sq_head: the kernel's, as all that follows: the entry that is taken next
+ * @cq_tail: where the next record goes
+ * @flags: HWTIMER_RING_*
+ * @pad2: 0
+ * @sleep_until: ns on the context's clock; see above
+ * @pad3: see @pad0
+ *
+ * Fields may come in the place of pad3.
+ */
+struct hwtimer_ring {
+	__u32 sq_tail;
+	__u32 pad0[15];
+	__u32 cq_head;
+	__u32 pad1[15];
+	__u32 sq_head;
+	__u32 cq_tail;
+	__u32 flags;
+	__u32 pad2;
+	__aligned_u64 sleep_until;
+	__u64 pad3[5];
+};
+
+/* hwtimer_sqe.flags */
+#define HWTIMER_SQE_QUIET	0x00000001U	/* no record if it fails */
+
+/**
+ * struct hwtimer_sqe - an entry of the submission ring
+ * @op: HWTIMER_OP_SCHEDULE (not periodic), HWTIMER_OP_TOUCH or HWTIMER_OP_CANCEL
+ * @flags: HWTIMER_SQE_QUIET, or 0
+ * @id: which timeout, HWTIMER_ID()
+ * @time: deadline in ns on the context's clock; HWTIMER_OP_CANCEL: 0
+ * @user_data: comes back in the records of the timeout, and of a failure
+ *
+ * Errors are as those of the ioctls. -EINVAL: no such op; unknown flag; time is not 0.
+ */
+struct hwtimer_sqe {
+	__u32 op;
+	__u32 flags;
+	__aligned_u64 id;
+	__aligned_u64 time;
+	__aligned_u64 user_data;
+};
+
+/**
+ * struct hwtimer_enter - ring the bell
+ * @flags: 0
+ * @pad: 0
+ * @taken: out: how many entries of the submission ring were taken; fewer than there are
+ *	if HWTIMER_RING_CQ_FULL is set
+ * @pad2: 0
+ *
+ * Takes what was submitted, then puts the records that wait into the completion ring.
+ *
+ * -EINVAL	unknown flag; pad or pad2 is not 0
+ * -ENXIO	the context has no rings
+ * -EBADFD	HWTIMER_RING_BAD is set; what could be done is done
+ * -EFAULT	taken could not be written; all the same
+ */
+struct hwtimer_enter {
+	__u32 flags;
+	__u32 pad;
+	__u32 taken;
+	__u32 pad2;
 };
 
 #define HWTIMER_IOC_MAGIC	0xBE
@@ -343,5 +596,8 @@ struct hwtimer_record {
 #define HWTIMER_IOC_QUERY	_IOWR(HWTIMER_IOC_MAGIC, 0x04, struct hwtimer_query)
 #define HWTIMER_IOC_STOP	_IOWR(HWTIMER_IOC_MAGIC, 0x05, struct hwtimer_stop)
 #define HWTIMER_IOC_STATS	_IOWR(HWTIMER_IOC_MAGIC, 0x06, struct hwtimer_stats)
+#define HWTIMER_IOC_BATCH	_IOWR(HWTIMER_IOC_MAGIC, 0x07, struct hwtimer_batch)
+#define HWTIMER_IOC_RINGS	_IOWR(HWTIMER_IOC_MAGIC, 0x08, struct hwtimer_rings)
+#define HWTIMER_IOC_ENTER	_IOWR(HWTIMER_IOC_MAGIC, 0x09, struct hwtimer_enter)
 
 #endif /* _UAPI_LINUX_HWTIMER_H */

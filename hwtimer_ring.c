@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: the rings that /dev/hwtimer shares with a program.
+ *
+ * The program may write what it likes, when it likes, from as many threads as it likes.
+ * So what the kernel has to know about the rings it keeps to itself, and
+ * only shows (sq_head, cq_tail, flags, sleep_until). It reads sq_tail, cq_head and
+ * the entries, each of them once for each use, and checks the copy: an index by its
+ * distance from ours, which is a number of entries or nonsense, whatever wrapped. The
+ * entries are the caller's to check.
+ *
+ * Who can meet whom:
+ *
+ *	entry against get	smp_load_acquire() of sq_tail in hwtimer_ring_submitted()
+ *				pairs with the program's release: what was written
+ *				before is seen. A program that breaks that gives us
+ *				an entry torn between two, each field of which is
+ *				checked like any other
+ *	get against reuse	smp_store_release() of sq_head in hwtimer_ring_taken()
+ *				comes after the copy; pairs with the program's acquire
+ *	put against read	smp_store_release() of cq_tail in hwtimer_ring_put();
+ *				pairs with the program's acquire
+ *	read against reuse	smp_load_acquire() of cq_head in hwtimer_ring_room(); pairs
+ *				with the program's release
+ *	sleep_until, flags	set, then a full barrier (the caller's), then a look at
+ *				sq_tail or cq_head; the program does the opposite. So
+ *				one of them sees what the other did
+ */
+#include <linux/err.h>
+#include <linux/gfp.h>
+#include <linux/kernel.h>
+#include <linux/log2.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include <kunit/visibility.h>
+
+#include "hwtimer_ring.h"
+
+static_assert(sizeof(struct hwtimer_sqe) == 32);
+static_assert(sizeof(struct hwtimer_record) == 48);
+static_assert(sizeof(struct hwtimer_ring) == 192);
+static_assert(offsetof(struct hwtimer_ring, cq_head) == 64);
+static_assert(offsetof(struct hwtimer_ring, sq_head) == 128);
+static_assert(offsetof(struct hwtimer_ring, sleep_until) == 144);
+
+/* In the mapping: the header, the submission ring, the completion ring. */
+u32 hwtimer_ring_sq_offset(const struct hwtimer_ring_pair *pair)
+{
+	return sizeof(struct hwtimer_ring);
+}
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_ring_sq_offset);
+
+u32 hwtimer_ring_cq_offset(const struct hwtimer_ring_pair *pair)
+{
+	return sizeof(struct hwtimer_ring) +
+	       (pair->sq_mask + 1) * sizeof(struct hwtimer_sqe);
+}
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_ring_cq_offset);
+
+u64 hwtimer_ring_size(const struct hwtimer_ring_pair *pair)
+{
+	return PAGE_ALIGN(hwtimer_ring_cq_offset(pair) +
+			  (pair->cq_mask + 1) * sizeof(struct hwtimer_record));
+}
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_ring_size);
+
+/**
+ * hwtimer_ring_create - make the rings, empty
+ * @pair: out
+ * @sq_entries: 1 to HWTIMER_RING_MAX, rounded up to a power of two
+ * @cq_entries: the same
+ * @gfp: how to allocate
+ *
+ * Context: Process context, may sleep.
+ *
+ * Return: 0 or -ENOMEM, and there is nothing to be freed.
+ */
+int hwtimer_ring_create(struct hwtimer_ring_pair *pair, u32 sq_entries, u32 cq_entries,
+			gfp_t gfp)
+{
+	unsigned long i;
+
+	*pair = (struct hwtimer_ring_pair){
+		.sq_mask = roundup_pow_of_two(sq_entries) - 1,
+		.cq_mask = roundup_pow_of_two(cq_entries) - 1,
+	};
+	i = hwtimer_ring_size(pair) >> PAGE_SHIFT;
+	pair->pages = kvcalloc(i, sizeof(*pair->pages), gfp);
+	if (!pair->pages)
+		return -ENOMEM;
+	while (pair->nr_pages < i) {
+		struct page *page = alloc_page(gfp | __GFP_ZERO);
+
+		if (!page)
+			goto err;
+		pair->pages[pair->nr_pages++] = page;
+	}
+	pair->shared = vmap(pair->pages, pair->nr_pages, VM_MAP, PAGE_KERNEL);
+	if (!pair->shared)
+		goto err;
+	pair->sqes = (void *)pair->shared + hwtimer_ring_sq_offset(pair);
+	pair->cqes = (void *)pair->shared + hwtimer_ring_cq_offset(pair);
+	hwtimer_ring_set_sleep(pair, HWTIMER_RING_IDLE);
+	return 0;
+
+err:
+	hwtimer_ring_destroy(pair);
+	return -ENOMEM;
+}
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_ring_create);
+
+/**
+ * hwtimer_ring_destroy - free the rings
+ * @pair: the rings; no program has them mapped any more. Out: none, which can be freed, too
+ *
+ * Context: Process context, may sleep.
+ */
+void hwtimer_ring_destroy(struct hwtimer_ring_pair *pair)
+{
+	if (pair->shared)
+		vunmap(pair->shared);
+	/* Somebody else may still have a reference, by process_vm_readv() and the like. */
+	while (pair->nr_pages)
+		put_page(pair->pages[--pair->nr_pages]);
+	kvfree(pair->pages);
+	*pair = (struct hwtimer_ring_pair){ };
+}
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_ring_destroy);
+
+/**
+ * hwtimer_ring_map - map the rings, or a part of them, into a program
+ * @pair: the rings
+ * @vma: where, and which part
+ *
+ * Context: In the mmap file operation.
+ *
+ * Return: 0; -ENXIO: @vma goes beyond them; -ENOMEM.
+ */
+int hwtimer_ring_map(const struct hwtimer_ring_pair *pair, struct vm_area_struct *vma)
+{
+	return vm_map_pages(vma, pair->pages, pair->nr_pages);
+}
+
+/**
+ * hwtimer_ring_submitted - look at how far the program has submitted
+ * @pair: the rings
+ * @tail: out: entries from pair->sq_head on, up to this one, are there
+ *
+ * Return: false if the program's index cannot be.
+ */
+bool hwtimer_ring_submitted(const struct hwtimer_ring_pair *pair, u32 *tail)
+{
+	/* Pairs with the program's release, after it wrote entries. */
+	*tail = smp_load_acquire(&pair->shared->sq_tail);
+	return *tail - pair->sq_head <= pair->sq_mask + 1;
+}
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_ring_submitted);
+
+/**
+ * hwtimer_ring_get - copy the entry to be taken next
+ * @pair: the rings; hwtimer_ring_submitted() told that it is there
+ * @sqe: out
+ */
+void hwtimer_ring_get(const struct hwtimer_ring_pair *pair, struct hwtimer_sqe *sqe)
+{
+	const struct hwtimer_sqe *from = &pair->sqes[pair->sq_head & pair->sq_mask];
+
+	sqe->op = READ_ONCE(from->op);
+	sqe->flags = READ_ONCE(from->flags);
+	sqe->id = READ_ONCE(from->id);
+	sqe->time = READ_ONCE(from->time);
+	sqe->user_data = READ_ONCE(from->user_data);
+}
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_ring_get);
+
+/**
+ * hwtimer_ring_taken - the program may use the places below sq_head again
+ * @pair: the rings
+ */
+void hwtimer_ring_taken(struct hwtimer_ring_pair *pair)
+{
+	/* Pairs with the program's acquire, before it writes entries. */
+	smp_store_release(&pair->shared->sq_head, pair->sq_head);
+}
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_ring_taken);
+
+/**
+ * hwtimer_ring_room - may a record be put?
+ * @pair: the rings
+ * @bad: out: the program's index cannot be
+ *
+ * Return: true if there is room.
+ */
+bool hwtimer_ring_room(const struct hwtimer_ring_pair *pair, bool *bad)
+{
+	/* Pairs with the program's release, after it read records. */
+	u32 used = pair->cq_tail - smp_load_acquire(&pair->shared->cq_head);
+
+	*bad = used > pair->cq_mask + 1;
+	return used <= pair->cq_mask;
+}
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_ring_room);
+
+/**
+ * hwtimer_ring_put - put a record
+ * @pair: the rings; there is room
+ * @rec: the record
+ */
+void hwtimer_ring_put(struct hwtimer_ring_pair *pair, const struct hwtimer_record *rec)
+{
+	pair->cqes[pair->cq_tail & pair->cq_mask] = *rec;
+	WRITE_ONCE(pair->cq_tail, pair->cq_tail + 1);
+	/* Pairs with the program's acquire, before it reads records. */
+	smp_store_release(&pair->shared->cq_tail, pair->cq_tail);
+}
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_ring_put);
+
+/**
+ * hwtimer_ring_unread - has the program something to read?
+ * @pair: the rings; no lock needed
+ *
+ * Return: true if so, as far as it tells.
+ */
+bool hwtimer_ring_unread(const struct hwtimer_ring_pair *pair)
+{
+	return READ_ONCE(pair->shared->cq_head) != READ_ONCE(pair->cq_tail);
+}
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_ring_unread);
+
+/**
+ * hwtimer_ring_set_flag - set or clear a flag
+ * @pair: the rings
+ * @flag: HWTIMER_RING_*
+ * @on: set it
+ *
+ * Return: true if that is a change.
+ */
+bool hwtimer_ring_set_flag(struct hwtimer_ring_pair *pair, u32 flag, bool on)
+{
+	u32 flags = on ? pair->flags | flag : pair->flags & ~flag;
+
+	if (flags == pair->flags)
+		return false;
+	pair->flags = flags;
+	WRITE_ONCE(pair->shared->flags, flags);
+	return true;
+}
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_ring_set_flag);
+
+/**
+ * hwtimer_ring_set_sleep - tell until when nobody will look at submissions
+ * @pair: the rings
+ * @until: ns, or HWTIMER_RING_IDLE
+ */
+void hwtimer_ring_set_sleep(struct hwtimer_ring_pair *pair, u64 until)
+{
+	WRITE_ONCE(pair->shared->sleep_until, until);
+}
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_ring_set_sleep);

@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: how a context of /dev/hwtimer with rings takes submissions and tells of
+ * what became of them.
+ *
+ * Submissions are taken by whoever comes by, under ctx->lock, in their order: the bell
+ * and all other ioctls in the program's time, the wheel's worker in two callbacks:
+ *
+ *	look		a timeout of our own, armed as long as the program submits every
+ *			now and then. sleep_until tells the program until when it need
+ *			not ring: three ticks after the next look is due
+ *	an expiry	of any timeout of the context, which has to know what was submitted
+ *			before its deadline. "seen" is the time up to which everything
+ *			was taken; if that is before the deadline, it takes what
+ *			there is first. The worker has a budget for each tick, so it may
+ *			have to wait for the next; a program that submits without end does
+ *			not keep it from getting there, as only what was there at the
+ *			last look at the program's index has to be taken
+ *
+ * The program that submits something due before sleep_until rings. It writes sq_tail,
+ * then reads sleep_until; we write sleep_until, then read sq_tail; full barriers between.
+ * So either it sees the new promise, and rings if need be, or we see its entry and look
+ * again at the next tick, which is before the old promise ends: that was for three
+ * ticks after a look that is running now.
+ *
+ * Records go through the list of done timeouts, as for read(), and from there to the ring
+ * when there is room: so their order is one. A program that finds CQ_FULL after it made
+ * room rings; the same kind of pair, cq_head against flags, sees to it that it finds it,
+ * or that we find the room. A failed submission has no timeout to be listed by: it stays
+ * where it is, at the head of its ring, until it can be told.
+ */
+#include <linux/err.h>
+#include <linux/errno.h>
+#include <linux/eventfd.h>
+#include <linux/minmax.h>
+#include <linux/poll.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/time.h>
+#include <linux/workqueue.h>
+
+#include "hwtimer_compat.h"
+#include "hwtimer_rings.h"
+
+/* How many entries are taken, or records put, without letting go of the lock. */
+#define CHUNK		64
+/* How many the shared wheel's worker takes of one context in one tick. */
+#define TAKE_BUDGET	1024
+/* How long the worker may leave a submission ring alone while it is in use. */
+#define REST_NS		(250 * NSEC_PER_MSEC)
+/* How often it looks in vain before it does so for good. */
+#define REST_LOOKS	4
+/*
+ * It comes by less than two ticks after it meant to, and what it finds must be due at a
+ * later tick than that, to be on time.
+ */
+#define REST_MARGIN	3
+/* What is due within fewer ticks is rung for, however often the worker looks. */
+#define SOON		(2 * (REST_MARGIN + 1))
+
+/*
+ * Wake who waits. Not by who has the news: that may be the shared wheel's worker, with news
+ * for each of a million timeouts, and a program can have thousands wait.
+ */
+static void wake(struct work_struct *work)
+{
+	struct dev_rings *r = container_of(work, struct dev_rings, wake);
+
+	wake_up_poll(&r->ctx->wait, EPOLLIN | EPOLLRDNORM | EPOLLERR);
+	if (r->eventfd && xchg(&r->told, 0))
+		eventfd_signal(r->eventfd);
+}
+
+/* Nobody is to be woken any more. */
+void rings_free(struct dev_rings *r)
+{
+	cancel_work_sync(&r->wake);
+	hwtimer_ring_destroy(&r->pair);
+	if (r->eventfd)
+		eventfd_ctx_put(r->eventfd);
+	kfree(r);
+}
+
+/* Is there room for a record? */
+static bool room(struct dev_ctx *ctx)
+{
+	struct dev_rings *r = ctx->rings;
+	bool bad, there = hwtimer_ring_room(&r->pair, &bad);
+
+	/* That the other index is bad is known while nothing is taken. */
+	if (bad && hwtimer_ring_set_flag(&r->pair, HWTIMER_RING_BAD, true))
+		queue_work(system_unbound_wq, &r->wake);
+	return there;
+}
+
+/*
+ * The same, and if not, the program will see that records wait, and ring when it has
+ * made room. Unless it made some before it could see that: then there is.
+ */
+static bool room_or_full(struct dev_ctx *ctx)
+{
+	if (room(ctx))
+		return true;
+	hwtimer_ring_set_flag(&ctx->rings->pair, HWTIMER_RING_CQ_FULL, true);
+	/* Pairs with the program's, between cq_head and flags. */
+	smp_mb();
+	return room(ctx);
+}
+
+/* Look at both of the program's indexes. */
+bool rings_check(struct dev_ctx *ctx)
+{
+	struct dev_rings *r = ctx->rings;
+	bool sq_bad, cq_bad;
+	u32 tail;
+
+	/* Entries that were there are taken before anything else is believed. */
+	sq_bad = r->pair.sq_head == r->mark &&
+		 !hwtimer_ring_submitted(&r->pair, &tail);
+	hwtimer_ring_room(&r->pair, &cq_bad);
+	if (hwtimer_ring_set_flag(&r->pair, HWTIMER_RING_BAD, sq_bad || cq_bad) &&
+	    (sq_bad || cq_bad))
+		queue_work(system_unbound_wq, &r->wake);
+	return sq_bad || cq_bad;
+}
+
+static void told_some(struct dev_ctx *ctx)
+{
+	struct dev_rings *r = ctx->rings;
+
+	WRITE_ONCE(r->told, 1);
+	/* Pairs with the poller's, between its place on the queue and the records. */
+	if (wq_has_sleeper(&ctx->wait) || r->eventfd)
+		queue_work(system_unbound_wq, &r->wake);
+}
+
+/*
+ * Put what there is to be told into the completion ring, as far as there is room; not
+ * all of it at once if it is much. False if there is no more that could be done. What is
+ * left waits for the bell, with CQ_FULL set since it did not go out when it came.
+ */
+bool rings_tell(struct dev_ctx *ctx)
+{
+	struct dev_rings *r = ctx->rings;
+	struct hwtimer_record rec;
+	unsigned int n = 0;
+
+	while (n < CHUNK && ctx->done && room_or_full(ctx)) {
+		ctx_peek(ctx, &rec, 1);
+		hwtimer_ring_put(&r->pair, &rec);
+		ctx_take(ctx, &rec, 1);
+		n++;
+	}
+	if (!ctx->done && !r->untold)
+		hwtimer_ring_set_flag(&r->pair, HWTIMER_RING_CQ_FULL, false);
+	if (n)
+		told_some(ctx);
+	return n == CHUNK;
+}
+
+/* False: it has to wait, behind what else does. */
+static bool tell_failure(struct dev_ctx *ctx, const struct hwtimer_sqe *sqe, int error)
+{
+	struct hwtimer_record rec = {
+		.id = sqe->id,
+		.user_data = sqe->user_data,
+		.deadline = sqe->time,
+		.fired = hwtimer_wheel_now(ctx->wheel),
+		.overruns = sqe->op,
+		.kind = HWTIMER_FAILED,
+		.error = error,
+	};
+
+	rings_tell(ctx);
+	if (ctx->done || !room_or_full(ctx))
+		return false;
+	hwtimer_ring_put(&ctx->rings->pair, &rec);
+	told_some(ctx);
+	return true;
+}
+
+static int do_entry(struct dev_ctx *ctx, const struct hwtimer_sqe *sqe)
+{
+	struct dev_rings *r = ctx->rings;
+	struct dev_timeout *dt;
+
+	if (sqe->flags & ~HWTIMER_SQE_QUIET)
+		return -EINVAL;
+	switch (sqe->op) {
+	case HWTIMER_OP_SCHEDULE:
+		dt = ctx_reserve_slot(ctx, sqe->id);
+		if (IS_ERR(dt))
+			return PTR_ERR(dt);
+		if (sqe->time > r->mark_ns + SOON * hwtimer_wheel_tick_ns(ctx->wheel))
+			r->soonest = min(r->soonest, sqe->time - r->mark_ns);
+		return ctx_arm(ctx, dt, ctx_deadline(ctx->wheel, 0, sqe->time),
+			   sqe->user_data, NULL);
+	case HWTIMER_OP_TOUCH:
+		return ctx_touch(ctx, sqe->id, ctx_deadline(ctx->wheel, 0, sqe->time));
+	case HWTIMER_OP_CANCEL:
+		return sqe->time ? -EINVAL : ctx_cancel(ctx, sqe->id);
+	default:
+		return -EINVAL;
+	}
+}
+
+/* Is there an entry to be taken? */
+static bool submitted(struct dev_ctx *ctx)
+{
+	struct dev_rings *r = ctx->rings;
+
+	if (r->pair.sq_head != r->mark)
+		return true;
+	WRITE_ONCE(r->seen, r->mark_ns);
+	r->mark_ns = hwtimer_wheel_now(ctx->wheel);
+	/* What was submitted before mark_ns must not escape the look after it. */
+	smp_rmb();
+	if (!hwtimer_ring_submitted(&r->pair, &r->mark)) {
+		r->mark = r->pair.sq_head;
+		WRITE_ONCE(r->stuck, true);
+		rings_check(ctx);
+		return false;
+	}
+	if (r->pair.flags & HWTIMER_RING_BAD)
+		rings_check(ctx);
+	if (r->pair.sq_head != r->mark)
+		return true;
+	WRITE_ONCE(r->seen, r->mark_ns);
+	return false;
+}
+
+/* Take the next entry, if there is one and it can be. */
+static bool take_entry(struct dev_ctx *ctx)
+{
+	struct dev_rings *r = ctx->rings;
+	struct hwtimer_sqe sqe;
+	int ret;
+
+	WRITE_ONCE(r->stuck, false);
+	if (!submitted(ctx))
+		return false;
+	hwtimer_ring_get(&r->pair, &sqe);
+	/* Once is enough. */
+	ret = r->untold ?: do_entry(ctx, &sqe);
+	if (ret && !(sqe.flags & HWTIMER_SQE_QUIET) && !tell_failure(ctx, &sqe, ret)) {
+		WRITE_ONCE(r->stuck, true);
+		WRITE_ONCE(r->untold, ret);
+		return false;
+	}
+	WRITE_ONCE(r->untold, 0);
+	r->pair.sq_head++;
+	r->took = true;
+	return true;
+}
+
+/*
+ * Take up to @max entries of the submission ring. Not under the lock. Whoever comes at the
+ * same time takes those that follow, in between. Return how many.
+ */
+static unsigned int take_entries(struct dev_ctx *ctx, unsigned int max)
+{
+	struct dev_rings *r = ctx->rings;
+	unsigned int n = 0, end;
+	bool more = true;
+
+	while (more && n < max) {
+		end = min(n + CHUNK, max);
+		spin_lock(&ctx->lock);
+		while (n < end && (more = take_entry(ctx)))
+			n++;
+		hwtimer_ring_taken(&r->pair);
+		spin_unlock(&ctx->lock);
+		cond_resched();
+	}
+	return n;
+}
+
+/*
+ * All that was submitted up to now: what there was at the last look, and at another one,
+ * which is now, and a third to know that. A program that goes on cannot hold us up.
+ */
+unsigned int rings_take_all(struct dev_ctx *ctx)
+{
+	return take_entries(ctx, 2 * (ctx->rings->pair.sq_mask + 1) + 1);
+}
+
+/*
+ * The same, in the worker: from a context on the shared wheel not more than the
+ * budget of a tick, so that the others come to theirs.
+ */
+void rings_take_in_worker(struct dev_ctx *ctx)
+{
+	struct dev_rings *r = ctx->rings;
+	u64 now = hwtimer_wheel_now(ctx->wheel);
+
+	if (ctx->own_wheel) {
+		rings_take_all(ctx);
+		return;
+	}
+	if (now >= r->refill) {
+		/* At the next tick we may come a little sooner than at this one. */
+		r->refill = now + hwtimer_wheel_tick_ns(ctx->wheel) / 2;
+		r->budget = TAKE_BUDGET;
+	}
+	r->budget -= take_entries(ctx, r->budget);
+}
+
+/* May something have been submitted before @deadline that is not taken yet? */
+bool rings_unseen(const struct dev_rings *r, u64 deadline)
+{
+	return deadline > READ_ONCE(r->seen);
+}
+
+/* The same, and it is worth waiting for. */
+bool rings_await(const struct dev_rings *r, u64 deadline)
+{
+	return !r->stuck && rings_unseen(r, deadline);
+}
+
+/* The worker comes by at @at: say so. */
+static void rest_until(struct dev_ctx *ctx, u64 at)
+{
+	struct dev_rings *r = ctx->rings;
+	u64 until = at;
+
+	/* Fails only if the context is being closed. */
+	if (at != HWTIMER_RING_IDLE) {
+		hwtimer_schedule_at(&r->look, at);
+		until += REST_MARGIN * hwtimer_wheel_tick_ns(ctx->wheel);
+	}
+	r->look_at = at;
+	hwtimer_ring_set_sleep(&r->pair, until);
+}
+
+/*
+ * Rest until @at, unless something was submitted in the meantime by somebody who may have
+ * relied on the last promise. That was not to be away longer than until three ticks from
+ * what is now the next look, and it is kept if the next look is at the next tick.
+ */
+static void rest(struct dev_ctx *ctx, u64 at)
+{
+	struct dev_rings *r = ctx->rings;
+	u32 tail;
+
+	rest_until(ctx, at);
+	/* Pairs with the program's, between sq_tail and sleep_until. */
+	smp_mb();
+	if (!r->stuck && hwtimer_ring_submitted(&r->pair, &tail) &&
+	    tail != r->pair.sq_head)
+		rest_until(ctx, hwtimer_wheel_now(ctx->wheel));
+}
+
+/* In the worker: look at the submission ring, and see when to do it again. */
+static void look(struct hwtimer_timeout *t)
+{
+	struct dev_rings *r = container_of(t, struct dev_rings, look);
+	struct dev_ctx *ctx = r->ctx;
+	u64 tick = hwtimer_wheel_tick_ns(ctx->wheel);
+
+	rings_take_in_worker(ctx);
+	spin_lock(&ctx->lock);
+	rings_tell(ctx);
+	r->vain = r->took ? 0 : r->vain + 1;
+	r->took = false;
+	r->interval = min3(2 * r->interval, r->soonest / 2, (u64)REST_NS);
+	r->interval = max(r->interval, tick);
+	r->soonest = U64_MAX;
+	if (r->stuck || r->vain >= REST_LOOKS)
+		rest(ctx, HWTIMER_RING_IDLE);
+	else
+		rest(ctx, hwtimer_wheel_now(ctx->wheel) + r->interval);
+	spin_unlock(&ctx->lock);
+}
+
+/* Has the program something to read? Without the lock. */
+bool rings_unread(const struct dev_rings *r)
+{
+	return READ_ONCE(r->untold) || hwtimer_ring_unread(&r->pair);
+}
+
+/* The bell. Not under the lock. */
+int rings_enter(struct dev_ctx *ctx, u32 *taken)
+{
+	struct dev_rings *r = ctx->rings;
+	u64 tick = hwtimer_wheel_tick_ns(ctx->wheel), at;
+	bool bad;
+
+	*taken = rings_take_all(ctx);
+	spin_lock(&ctx->lock);
+	/* Whoever reads at the same time may make room for very many. */
+	while (rings_tell(ctx) && !fatal_signal_pending(current)) {
+		spin_unlock(&ctx->lock);
+		cond_resched();
+		spin_lock(&ctx->lock);
+	}
+	bad = rings_check(ctx);
+	r->interval = max(min(r->interval, r->soonest / 2), tick);
+	r->vain = 0;
+	at = hwtimer_wheel_now(ctx->wheel) + r->interval;
+	if (!r->stuck && r->look_at > at)
+		rest(ctx, at);
+	spin_unlock(&ctx->lock);
+	return bad ? -EBADFD : 0;
+}
+
+/* Make the rings of a context; not under the lock, may sleep. */
+struct dev_rings *rings_make(struct dev_ctx *ctx, const struct hwtimer_rings *arg)
+{
+	struct dev_rings *r = kzalloc(sizeof(*r), GFP_TABLE);
+	int ret = -ENOMEM;
+
+	if (!r)
+		return ERR_PTR(-ENOMEM);
+	r->ctx = ctx;
+	INIT_WORK(&r->wake, wake);
+	r->look_at = HWTIMER_RING_IDLE;
+	r->soonest = U64_MAX;
+	r->interval = REST_NS;
+	hwtimer_init(&r->look, ctx->wheel, look);
+	if (arg->flags & HWTIMER_RINGS_EVENTFD) {
+		r->eventfd = eventfd_ctx_fdget(arg->eventfd);
+		if (IS_ERR(r->eventfd)) {
+			ret = PTR_ERR(r->eventfd);
+			r->eventfd = NULL;
+			goto err;
+		}
+	}
+	if (hwtimer_ring_create(&r->pair, arg->sq_entries,
+				arg->cq_entries ?: arg->sq_entries, GFP_TABLE))
+		goto err;
+	return r;
+
+err:
+	rings_free(r);
+	return ERR_PTR(ret);
+}

@@ -1,0 +1,1716 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * HWTIMER_IOC_RINGS, the mapping, HWTIMER_IOC_ENTER, and what the rings promise to a
+ * program that keeps the rules. Who breaks them, or is too slow to read, has
+ * ring_stress.c.
+ *
+ * Indexes wrap at the number of entries here, many times over. That they wrap at 2^32,
+ * too, nobody can wait for, and they begin at 0: not tested.
+ */
+#include "ring.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#define SLOTS		256
+#define USER_DATA	0x0123456789abcdefULL
+
+/* Any tag. */
+#define ID(slot)	HWTIMER_ID(slot, 0x5a5a5a5a5aULL)
+
+FIXTURE(rings)
+{
+	struct ring *r;
+	int fd;
+};
+
+FIXTURE_VARIANT(rings)
+{
+	bool own;
+	__u32 sq_entries, cq_entries;
+};
+
+FIXTURE_VARIANT_ADD(rings, shared)
+{
+	.sq_entries = 128,
+	.cq_entries = 512,
+};
+
+FIXTURE_VARIANT_ADD(rings, own)
+{
+	.own = true,
+	.sq_entries = 64,
+	.cq_entries = 512,
+};
+
+FIXTURE_SETUP(rings)
+{
+	self->fd = must_open(O_NONBLOCK);
+	if (variant->own) {
+		ASSERT_EQ(0, hwt_own_wheel(self->fd, 4 * NSEC_PER_MSEC, 64, 0));
+	}
+	self->r = must_ring(self->fd, variant->sq_entries, variant->cq_entries, SLOTS);
+}
+
+FIXTURE_TEARDOWN(rings)
+{
+	struct hwtimer_stats s = must_stats(self->fd);
+
+	EXPECT_TRUE(balanced(&s));
+	EXPECT_EQ(0, ring_flags(self->r));
+	ring_close(self->r);
+}
+
+/* Nothing of what was due by now is left to be read: a later one comes alone. */
+static void must_be_quiet(struct ring *r)
+{
+	struct hwtimer_record rec;
+	__u64 id = HWTIMER_ID(r->params.slots - 1, 4711);
+
+	must_arm(r, id, now_ns() + NSEC_PER_MSEC, 4711);
+	rec = must_ring_expire(r);
+	if (rec.id != id || rec.user_data != 4711)
+		die("a record that must not be: id %llx user_data %llu", rec.id,
+		    rec.user_data);
+	if (ring_unread(r) || must_stats(r->fd).unread)
+		die("unread records");
+}
+
+/* Setup. */
+
+static int try_rings(struct hwtimer_rings params)
+{
+	int fd = must_open(0), ret = hwt_rings(fd, &params);
+
+	close(fd);
+	return ret;
+}
+
+/* Limits at n - 1, n and n + 1, and what is rounded. */
+TEST(entries)
+{
+	static const struct {
+		__u32 asked, given;
+	} entries[] = {
+		{ 0, 0 }, { 1, 1 }, { 2, 2 }, { 3, 4 }, { 4, 4 }, { 5, 8 }, { 1000, 1024 },
+		{ 1023, 1024 }, { 1024, 1024 }, { 1025, 2048 }, { 65535, 65536 },
+		{ 65536, 65536 }, { 65537, 0 }, { 1U << 31, 0 }, { (1U << 31) + 1, 0 },
+		{ ~0U, 0 },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(entries); i++) {
+		struct hwtimer_rings as_many = { .sq_entries = entries[i].asked, .slots = 10 };
+		struct hwtimer_rings few = as_many, many = as_many, cq = as_many;
+		int fds[4] = { must_open(0), must_open(0), must_open(0), must_open(0) }, k;
+		int ret = entries[i].given ? 0 : -EINVAL;
+
+		few.cq_entries = 1;
+		many.cq_entries = 65536;
+		cq.sq_entries = 16;
+		cq.cq_entries = entries[i].asked;
+		ASSERT_EQ(ret, hwt_rings(fds[0], &as_many))
+			TH_LOG("%u entries", entries[i].asked);
+		ASSERT_EQ(ret, hwt_rings(fds[1], &few));
+		ASSERT_EQ(ret, hwt_rings(fds[2], &many));
+		ASSERT_EQ(entries[i].asked ? ret : 0, hwt_rings(fds[3], &cq));
+		if (!ret) {
+			EXPECT_EQ(entries[i].given, as_many.sq_entries);
+			EXPECT_EQ(entries[i].given, as_many.cq_entries);
+			EXPECT_EQ(entries[i].given, few.sq_entries);
+			EXPECT_EQ(1, few.cq_entries);
+			EXPECT_EQ(entries[i].given, many.sq_entries);
+			EXPECT_EQ(65536, many.cq_entries);
+			EXPECT_EQ(16, cq.sq_entries);
+			EXPECT_EQ(entries[i].given, cq.cq_entries);
+		}
+		if (!entries[i].asked) {
+			EXPECT_EQ(16, cq.cq_entries);
+		}
+		for (k = 0; k < 4; k++)
+			close(fds[k]);
+	}
+}
+
+/* Slots are not rounded. Those that there are can be used, and no other. */
+TEST(slots)
+{
+	static const __u32 numbers[] = { 1, 2, 3, 5, 63, 64, 65, 1000, 4097 };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(numbers); i++) {
+		__u32 n = numbers[i];
+		struct ring *r = must_ring(must_open(0), 8, 8, n);
+
+		EXPECT_EQ(n, r->params.slots);
+		EXPECT_EQ(0, hwt_schedule_id(r->fd, HWTIMER_RELATIVE, ID(0), FAR, 0));
+		EXPECT_EQ(n > 1 ? 0 : -EEXIST,
+			  hwt_schedule_id(r->fd, HWTIMER_RELATIVE, ID(n - 1), FAR, 0));
+		EXPECT_EQ(-EINVAL, hwt_schedule_id(r->fd, HWTIMER_RELATIVE, ID(n), FAR, 0));
+		EXPECT_EQ(-EINVAL, hwt_schedule_id(r->fd, HWTIMER_RELATIVE, ID(n + 1), FAR, 0));
+		EXPECT_EQ(-EINVAL, hwt_schedule_id(r->fd, HWTIMER_RELATIVE, ID(0xffffff), FAR,
+						   0));
+		EXPECT_EQ(n > 1 ? 2 : 1, must_stats(r->fd).pending);
+		ring_close(r);
+	}
+	EXPECT_EQ(-EINVAL, try_rings((struct hwtimer_rings){ .sq_entries = 1 }));
+	EXPECT_EQ(-EINVAL, try_rings((struct hwtimer_rings){ .sq_entries = 1,
+							     .slots = (1U << 24) + 1 }));
+	EXPECT_EQ(-EINVAL, try_rings((struct hwtimer_rings){ .sq_entries = 1, .slots = ~0U }));
+}
+
+/* Each refusal leaves the context as it was: without rings, and good for all. */
+TEST(refused)
+{
+	struct hwtimer_rings good = { .sq_entries = 4, .cq_entries = 4, .slots = 4 }, bad, copy;
+	struct hwtimer_stats before, after;
+	int fds[2], fd = must_open(0);
+	struct hwtimer_enter e = { 0 };
+
+	ASSERT_EQ(0, pipe(fds));
+	before = must_stats(fd);
+	refuses_frame(_metadata, fd, HWTIMER_IOC_RINGS, &good);
+	refuses_bits(_metadata, fd, HWTIMER_IOC_RINGS, &good,
+		     offsetof(struct hwtimer_rings, flags), HWTIMER_RINGS_EVENTFD);
+	refuses_bits(_metadata, fd, HWTIMER_IOC_RINGS, &good,
+		     offsetof(struct hwtimer_rings, eventfd), 0);
+	refuses_bits(_metadata, fd, HWTIMER_IOC_RINGS, &good,
+		     offsetof(struct hwtimer_rings, pad), 0);
+	bad = good;
+	bad.flags = HWTIMER_RINGS_EVENTFD;
+	bad.eventfd = -1;
+	EXPECT_EQ(-EBADF, hwt_rings(fd, &bad));
+	bad.eventfd = 1 << 20;
+	EXPECT_EQ(-EBADF, hwt_rings(fd, &bad));
+	bad.eventfd = INT_MIN;
+	EXPECT_EQ(-EBADF, hwt_rings(fd, &bad));
+	bad.eventfd = fds[1];
+	EXPECT_EQ(-EINVAL, hwt_rings(fd, &bad));
+	bad.eventfd = fd;
+	EXPECT_EQ(-EINVAL, hwt_rings(fd, &bad));
+	bad = good;
+	bad.cq_entries = 65537;
+	copy = bad;
+	EXPECT_EQ(-EINVAL, hwt_rings(fd, &bad));
+	/* It did not round in the caller's structure either. */
+	EXPECT_EQ(copy.sq_entries, bad.sq_entries);
+	EXPECT_EQ(copy.cq_entries, bad.cq_entries);
+
+	EXPECT_EQ(-ENXIO, hwt_ioctl(fd, HWTIMER_IOC_ENTER, &e));
+	after = must_stats(fd);
+	EXPECT_TRUE(same_stats(&before, &after));
+	EXPECT_EQ(0, hwt_rings(fd, &good));
+	EXPECT_EQ(0, hwt_ioctl(fd, HWTIMER_IOC_ENTER, &e));
+	close(fds[0]);
+	close(fds[1]);
+	close(fd);
+}
+
+TEST(enter_refused)
+{
+	struct ring *r = must_ring(must_open(0), 4, 4, 4);
+	char buf[sizeof(struct hwtimer_enter) + 4096] = { 0 };
+	struct hwtimer_enter e = { 0 };
+
+	refuses_frame(_metadata, r->fd, HWTIMER_IOC_ENTER, &e);
+	refuses_bits(_metadata, r->fd, HWTIMER_IOC_ENTER, &e,
+		     offsetof(struct hwtimer_enter, flags), 0);
+	refuses_bits(_metadata, r->fd, HWTIMER_IOC_ENTER, &e,
+		     offsetof(struct hwtimer_enter, pad), 0);
+	refuses_bits(_metadata, r->fd, HWTIMER_IOC_ENTER, &e,
+		     offsetof(struct hwtimer_enter, pad2), 0);
+	/* Of a newer program that asks for nothing new. */
+	EXPECT_EQ(0, hwt_ioctl(r->fd, with_size(HWTIMER_IOC_ENTER, sizeof(buf)), buf));
+	ring_close(r);
+}
+
+/* The answer cannot be written, and all is done. */
+TEST(enter_unwritable)
+{
+	struct hwtimer_enter *e = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ,
+				       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ring *r = must_ring(must_open(0), 4, 4, 4);
+
+	ASSERT_NE(MAP_FAILED, e);
+	must_put(r, HWTIMER_OP_SCHEDULE, 0, ID(0), now_ns() + FAR, 0);
+	EXPECT_EQ(-EFAULT, hwt_ioctl(r->fd, HWTIMER_IOC_ENTER, e));
+	EXPECT_EQ(0, ring_untaken(r));
+	EXPECT_EQ(1, seen_pending(r));
+	ring_close(r);
+}
+
+/* An answer that cannot be written: no rings, and another try makes them. */
+TEST(unwritable)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	struct hwtimer_rings *bad = mmap(NULL, page, PROT_READ | PROT_WRITE,
+					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct hwtimer_rings good = { .sq_entries = 4, .slots = 4 };
+	int fd = must_open(0), i;
+
+	ASSERT_NE(MAP_FAILED, bad);
+	*bad = good;
+	ASSERT_EQ(0, mprotect(bad, page, PROT_READ));
+	for (i = 0; i < 50; i++) {
+		ASSERT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_RINGS, bad));
+	}
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, page, PROT_READ, MAP_SHARED, fd, 0));
+	EXPECT_EQ(ENXIO, errno);
+	ASSERT_EQ(0, hwt_rings(fd, &good));
+	close(fd);
+}
+
+static int try_setup(int fd)
+{
+	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .cap = 3 };
+
+	return hwt_setup(fd, &setup);
+}
+
+/* Setup, then rings, then timeouts; each once. */
+TEST(order_of_setup)
+{
+	struct hwtimer_rings params = { .sq_entries = 4, .slots = 4 };
+	long page = sysconf(_SC_PAGESIZE);
+	struct hwtimer_schedule *s;
+	int fd;
+
+	/* All of it. */
+	fd = must_open(0);
+	EXPECT_EQ(0, try_setup(fd));
+	EXPECT_EQ(0, hwt_rings(fd, &params));
+	EXPECT_EQ(-EBUSY, hwt_rings(fd, &params));
+	EXPECT_EQ(-EBUSY, try_setup(fd));
+	EXPECT_EQ(0, hwt_schedule_id(fd, HWTIMER_RELATIVE, ID(0), FAR, 0));
+	EXPECT_EQ(-EBUSY, hwt_rings(fd, &params));
+	EXPECT_EQ(-EBUSY, try_setup(fd));
+	close(fd);
+
+	/* The wheel is that of the setup, not of one after the rings. */
+	fd = must_open(0);
+	EXPECT_EQ(0, hwt_rings(fd, &params));
+	EXPECT_EQ(-EBUSY, hwt_own_wheel(fd, NSEC_PER_MSEC, 64, 0));
+	EXPECT_EQ(0, must_fdinfo(fd, "own_wheel"));
+	close(fd);
+
+	/* A timeout came first, or almost. */
+	fd = must_open(0);
+	must_schedule(fd, FAR, 0);
+	EXPECT_EQ(-EBUSY, hwt_rings(fd, &params));
+	EXPECT_EQ(1, must_stats(fd).pending);
+	close(fd);
+	fd = must_open(0);
+	s = mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, s);
+	EXPECT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, s));
+	EXPECT_EQ(-EBUSY, hwt_rings(fd, &params));
+	close(fd);
+
+	fd = must_open(0);
+	EXPECT_EQ(0, hwt_stop(fd, NULL));
+	EXPECT_EQ(-ESHUTDOWN, hwt_rings(fd, &params));
+	close(fd);
+}
+
+/* What the rings hold before anything was done. */
+TEST(begins_with)
+{
+	struct ring *r = must_ring(must_open(0), 4, 8, 4);
+	__u32 taken = 9;
+	unsigned int i;
+
+	EXPECT_EQ(0, r->shared->sq_tail);
+	EXPECT_EQ(0, r->shared->sq_head);
+	EXPECT_EQ(0, r->shared->cq_tail);
+	EXPECT_EQ(0, r->shared->cq_head);
+	EXPECT_EQ(0, r->shared->flags);
+	EXPECT_EQ(0, r->shared->pad2);
+	EXPECT_EQ(HWTIMER_RING_IDLE, ring_sleep_until(r));
+	/* Nothing of anybody's memory. */
+	for (i = 0; i < r->params.size; i++) {
+		size_t at = offsetof(struct hwtimer_ring, sleep_until);
+
+		ASSERT_EQ(i >= at && i < at + 8 ? 0xff : 0, ((unsigned char *)r->shared)[i]);
+	}
+	EXPECT_EQ(0, ring_enter(r, &taken));
+	EXPECT_EQ(0, taken);
+	ring_close(r);
+}
+
+TEST(not_with_read)
+{
+	struct ring *r = must_ring(must_open(O_NONBLOCK), 4, 4, 4);
+	struct hwtimer_record rec[2];
+	int ret = read(r->fd, rec, sizeof(rec));
+
+	EXPECT_EQ(-1, ret);
+	EXPECT_EQ(EOPNOTSUPP, errno);
+	must_arm(r, ID(0), 0, 1);
+	eventually(ring_unread(r) == 1);
+	ret = read(r->fd, rec, sizeof(rec));
+	EXPECT_EQ(-1, ret);
+	EXPECT_EQ(EOPNOTSUPP, errno);
+	must_ring_expire(r);
+	ring_close(r);
+}
+
+/* Without rings. */
+TEST(no_rings)
+{
+	struct hwtimer_enter e = { 0 };
+	int fd = must_open(0);
+
+	EXPECT_EQ(-ENXIO, hwt_ioctl(fd, HWTIMER_IOC_ENTER, &e));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0));
+	EXPECT_EQ(ENXIO, errno);
+	must_schedule(fd, FAR, 0);
+	EXPECT_EQ(-ENXIO, hwt_ioctl(fd, HWTIMER_IOC_ENTER, &e));
+	close(fd);
+}
+
+/* The mapping. */
+
+TEST_F(rings, mmap_refused)
+{
+	size_t size = self->r->params.size, page = sysconf(_SC_PAGESIZE);
+	size_t most = (size + page - 1) / page * page;
+	void *p;
+
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, most + 1, PROT_READ, MAP_SHARED, self->fd, 0));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, 16 * most, PROT_READ, MAP_SHARED, self->fd, 0));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, most, PROT_READ, MAP_SHARED, self->fd, page));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, page, PROT_READ, MAP_SHARED, self->fd, most));
+	EXPECT_EQ(MAP_FAILED, mmap64(NULL, page, PROT_READ, MAP_SHARED, self->fd,
+				     1LL << 43));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE,
+				   self->fd, 0));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ, MAP_PRIVATE, self->fd, 0));
+	p = mmap(NULL, size, PROT_READ, MAP_SHARED, self->fd, 0);
+	EXPECT_NE(MAP_FAILED, p);
+	must_be_quiet(self->r);
+}
+
+/* As often as one likes; all are the same memory. */
+TEST_F(rings, mmap_twice)
+{
+	size_t size = self->r->params.size;
+	struct ring other = { .fd = self->fd, .params = self->r->params };
+	struct hwtimer_ring *view = must_map(self->fd, size, PROT_READ);
+
+	ring_at(&other, must_map(self->fd, size, PROT_READ | PROT_WRITE));
+	/* Submitted by the one, read by the other. */
+	must_arm(self->r, ID(1), 0, USER_DATA);
+	eventually(ring_unread(&other) == 1);
+	EXPECT_EQ(1, load_acquire(&view->cq_tail));
+	EXPECT_EQ(1, load_acquire(&view->sq_head));
+	EXPECT_EQ(ID(1), must_ring_expire(&other).id);
+	EXPECT_EQ(1, load_acquire(&self->r->shared->cq_head));
+	self->r->cq_head = 1;
+	ASSERT_EQ(0, munmap(other.shared, size));
+	must_be_quiet(self->r);
+	ASSERT_EQ(0, munmap(view, size));
+}
+
+#define FAULTED	99
+
+/* Handled, or the kernel's log tells of it. */
+static void faulted(int signal)
+{
+	(void)signal;
+	_exit(FAULTED);
+}
+
+static bool faults(volatile char *where, bool write)
+{
+	pid_t child = fork();
+	int end;
+
+	if (!child) {
+		signal(SIGSEGV, faulted);
+		signal(SIGBUS, faulted);
+		if (write)
+			*where = 1;
+		else
+			(void)*where;
+		_exit(0);
+	}
+	end = reap(child);
+	if (end && end != FAULTED)
+		die("the child's end was %d", end);
+	return end;
+}
+
+TEST_F(rings, read_only)
+{
+	struct hwtimer_ring *view = must_map(self->fd, self->r->params.size, PROT_READ);
+
+	EXPECT_TRUE(faults((char *)&view->sq_tail, true));
+	EXPECT_EQ(0, view->sq_tail);
+	must_be_quiet(self->r);
+	EXPECT_EQ(1, load_acquire(&view->sq_tail));
+}
+
+/* Of a descriptor that is for reading: to look at, and no more. */
+TEST(read_only_descriptor)
+{
+	struct hwtimer_rings params = { .sq_entries = 4, .slots = 4 };
+	int fd = open(HWT_DEVICE, O_RDONLY | O_CLOEXEC);
+
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, hwt_rings(fd, &params));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, params.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+	EXPECT_EQ(EACCES, errno);
+	EXPECT_NE(MAP_FAILED, mmap(NULL, params.size, PROT_READ, MAP_SHARED, fd, 0));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, params.size, PROT_READ, MAP_PRIVATE, fd, 0));
+	close(fd);
+}
+
+/* To shrink is fine; to grow does not let one see what is behind. */
+TEST_F(rings, mremap)
+{
+	size_t size = self->r->params.size, page = sysconf(_SC_PAGESIZE);
+	char *p = (char *)must_map(self->fd, size, PROT_READ | PROT_WRITE), *q;
+	size_t all = (size + page - 1) / page * page, i;
+
+	q = mremap(p, all, all + 4 * page, MREMAP_MAYMOVE);
+	if (q != MAP_FAILED) {
+		for (i = all; i < all + 4 * page; i += page) {
+			EXPECT_TRUE(faults(q + i, false));
+			EXPECT_TRUE(faults(q + i, true));
+		}
+		ASSERT_EQ(0, munmap(q, all + 4 * page));
+		p = (char *)must_map(self->fd, size, PROT_READ | PROT_WRITE);
+	}
+	q = mremap(p, all, page, 0);
+	ASSERT_EQ(p, q);
+	EXPECT_FALSE(faults(p, false));
+	if (all > page) {
+		EXPECT_TRUE(faults(p + page, false));
+	}
+	must_be_quiet(self->r);
+	EXPECT_EQ(1, load_acquire(&((struct hwtimer_ring *)p)->sq_tail));
+	/* Back again: never other memory than that of the rings. */
+	q = mremap(p, page, all + page, MREMAP_MAYMOVE);
+	if (q != MAP_FAILED) {
+		EXPECT_TRUE(faults(q + all, false));
+	}
+	/* Moved, it goes on. */
+	p = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	q = mremap(self->r->shared, all, all, MREMAP_MAYMOVE | MREMAP_FIXED, p);
+	ASSERT_EQ(p, q);
+	ring_at(self->r, (void *)q);
+	must_be_quiet(self->r);
+}
+
+TEST_F(rings, mprotect_and_madvise)
+{
+	static const int advice[] = {
+		MADV_DONTNEED, MADV_REMOVE, MADV_FREE, MADV_WILLNEED, MADV_MERGEABLE,
+		MADV_HUGEPAGE, MADV_COLD, MADV_PAGEOUT, MADV_WIPEONFORK, MADV_DONTFORK,
+	};
+	size_t size = self->r->params.size;
+	char *p = (char *)self->r->shared;
+	unsigned int i;
+
+	must_arm(self->r, ID(0), now_ns() + FAR, 0);
+	ASSERT_EQ(0, mprotect(p, size, PROT_READ));
+	EXPECT_TRUE(faults(p, true));
+	ASSERT_EQ(0, mprotect(p, size, PROT_NONE));
+	EXPECT_TRUE(faults(p, false));
+	/* The kernel has its own view. */
+	EXPECT_EQ(0, hwt_schedule_id(self->fd, HWTIMER_RELATIVE, ID(1), 0, 0));
+	eventually(must_stats(self->fd).expired == 1);
+	ASSERT_EQ(0, mprotect(p, size, PROT_READ | PROT_WRITE));
+	EXPECT_EQ(ID(1), must_ring_expire(self->r).id);
+
+	/* What is shared is not lost, and nobody else's is seen, whatever is advised. */
+	for (i = 0; i < ARRAY_SIZE(advice); i++) {
+		p = (char *)must_map(self->fd, size, PROT_READ | PROT_WRITE);
+		madvise(p, size, advice[i]);
+		EXPECT_TRUE(faults(p, false) || *(volatile __u32 *)p == 1);
+		mlock(p, size);
+		munlock(p, size);
+		ASSERT_EQ(0, munmap(p, size));
+		EXPECT_EQ(1, load_acquire(&self->r->shared->sq_tail));
+		EXPECT_EQ(1, load_acquire(&self->r->shared->sq_head));
+	}
+	must_be_quiet(self->r);
+	EXPECT_EQ(1, must_stats(self->fd).pending);
+}
+
+TEST_F(rings, no_truncate)
+{
+	EXPECT_EQ(-1, ftruncate(self->fd, 0));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(-1, ftruncate(self->fd, 1 << 20));
+	EXPECT_EQ(EINVAL, errno);
+	EXPECT_EQ(-1, fallocate(self->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096));
+	must_be_quiet(self->r);
+}
+
+/* A mapping is as good as a descriptor. */
+TEST(mapping_outlives_descriptor)
+{
+	struct ring *r = must_ring(must_open(0), 8, 8, 8);
+	int references = module_references();
+	struct hwtimer_record rec;
+
+	must_arm(r, ID(0), now_ns() + 50 * NSEC_PER_MSEC, 1);
+	must_arm(r, ID(1), now_ns() + FAR, 2);
+	must_enter(r);
+	close(r->fd);
+	eventually(ring_unread(r) == 1);
+	EXPECT_EQ(1, ring_reap(r, &rec, 1));
+	EXPECT_EQ(ID(0), rec.id);
+	EXPECT_EQ(HWTIMER_EXPIRED, rec.kind);
+	EXPECT_LE(rec.deadline, rec.fired);
+	EXPECT_EQ(references, module_references());
+	ring_unmap(r);
+	eventually(module_references() == references - 1);
+}
+
+TEST(descriptor_outlives_mapping)
+{
+	struct ring *r = must_ring(must_open(0), 8, 8, 8);
+	struct hwtimer_record rec;
+	struct hwtimer_rings params = r->params;
+	int fd = r->fd;
+
+	must_arm(r, ID(0), now_ns() + 20 * NSEC_PER_MSEC, 1);
+	/* Published, and no bell: the kernel has it all the same. */
+	must_put(r, HWTIMER_OP_SCHEDULE, 0, ID(1), now_ns() + FAR, 2);
+	ring_unmap(r);
+	eventually(must_stats(fd).expired == 1);
+	EXPECT_EQ(1, must_stats(fd).pending);
+	EXPECT_EQ(0, hwt_schedule_id(fd, HWTIMER_RELATIVE, ID(2), 0, 3));
+	eventually(must_stats(fd).expired == 2);
+	/* Mapped again it is all there. */
+	r = must_alloc(1, sizeof(*r));
+	r->fd = fd;
+	r->params = params;
+	ring_at(r, must_map(fd, params.size, PROT_READ | PROT_WRITE));
+	r->sq_tail = r->shared->sq_tail;
+	EXPECT_EQ(2, r->sq_tail);
+	ASSERT_EQ(2, ring_unread(r));
+	EXPECT_EQ(1, ring_reap(r, &rec, 1));
+	EXPECT_EQ(ID(0), rec.id);
+	EXPECT_EQ(ID(2), must_ring_expire(r).id);
+	ring_close(r);
+	eventually(!module_references());
+}
+
+/* Of parent and child it is the same context, until both have gone. */
+TEST_F(rings, fork)
+{
+	struct hwtimer_record rec[2];
+	pid_t child;
+
+	must_arm(self->r, ID(0), now_ns() + FAR, 0);
+	child = fork();
+	if (!child) {
+		/* If it has the mapping: one at a time, and the parent waits. */
+		must_arm(self->r, ID(1), 0, 1);
+		ring_unmap(self->r);
+		_exit(0);
+	}
+	ASSERT_EQ(0, reap(child));
+	EXPECT_EQ(2, must_stats(self->fd).scheduled);
+	eventually(ring_unread(self->r) == 1);
+	EXPECT_EQ(1, ring_reap(self->r, rec, 1));
+	EXPECT_EQ(ID(1), rec[0].id);
+	self->r->sq_tail = load_acquire(&self->r->shared->sq_tail);
+	EXPECT_EQ(2, self->r->sq_tail);
+	must_be_quiet(self->r);
+}
+
+/* Two writers that know nothing of each other: nonsense for them, and no harm. */
+TEST(two_writers)
+{
+	struct ring *r = must_ring(must_open(0), 16, 16, 16), *other;
+	struct hwtimer_record rec[16];
+	pid_t children[2];
+	int i;
+
+	other = must_ring(must_open(0), 16, 16, 16);
+	for (i = 0; i < 2; i++) {
+		children[i] = fork();
+		if (!children[i]) {
+			__u64 random = i + 1, end = now_ns() + 2 * NSEC_PER_SEC;
+
+			while (now_ns() < end) {
+				struct hwtimer_sqe sqe = {
+					.op = rnd(&random) % 3 + 1, .id = ID(rnd(&random) % 16),
+				};
+
+				if (sqe.op != HWTIMER_OP_CANCEL)
+					sqe.time = now_ns() + rnd(&random) % NSEC_PER_MSEC;
+				/* Of what the other did to the indexes it knows nothing. */
+				if (!ring_put(r, &sqe))
+					r->sq_tail = load_acquire(&r->shared->sq_head);
+				ring_enter(r, NULL);
+				if (ring_unread(r) <= 16)
+					ring_reap(r, rec, 16);
+				else
+					store_release(&r->shared->cq_head,
+						      load_acquire(&r->shared->cq_tail));
+			}
+			_exit(0);
+		}
+	}
+	for (i = 0; i < 100; i++) {
+		must_arm(other, ID(i % 16), now_ns() + 5 * NSEC_PER_MSEC, i);
+		*rec = must_ring_expire(other);
+		ASSERT_EQ(ID(i % 16), rec->id);
+		ASSERT_EQ(i, rec->user_data);
+	}
+	for (i = 0; i < 2; i++) {
+		int end = reap(children[i]);
+
+		/* It may find more records than can be when it asks again. */
+		EXPECT_TRUE(end == 0 || end == 128 + SIGABRT);
+	}
+	/* Put right, it works again. */
+	r->sq_tail = load_acquire(&r->shared->sq_head);
+	store_release(&r->shared->sq_tail, r->sq_tail);
+	r->cq_head = load_acquire(&r->shared->cq_tail);
+	store_release(&r->shared->cq_head, r->cq_head);
+	ring_enter(r, NULL);
+	while (must_stats(r->fd).pending || ring_unread(r) || must_stats(r->fd).unread) {
+		usleep(1000);
+		ring_reap(r, rec, 16);
+		must_enter(r);
+	}
+	EXPECT_EQ(0, ring_flags(r));
+	must_be_quiet(r);
+	ring_close(r);
+	ring_close(other);
+}
+
+/* A new program has neither mapping nor descriptor: the context ends. */
+TEST(exec)
+{
+	char *const arguments[] = { "sleep", "1000", NULL };
+	int references = module_references(), status[2];
+	pid_t child;
+	char c;
+
+	ASSERT_EQ(0, pipe2(status, O_CLOEXEC));
+	child = fork();
+	if (!child) {
+		struct ring *r = must_ring(must_open(0), 8, 8, 8);
+
+		must_arm(r, ID(0), now_ns() + FAR, 0);
+		must_enter(r);
+		expect(references + 1, module_references());
+		execv("/bin/sleep", arguments);
+		if (write(status[1], "!", 1) != 1)
+			die("write");
+		_exit(1);
+	}
+	close(status[1]);
+	/* Nothing: it was closed by the exec. */
+	EXPECT_EQ(0, read(status[0], &c, 1));
+	eventually(module_references() == references);
+	kill(child, SIGKILL);
+	EXPECT_EQ(128 + SIGKILL, reap(child));
+	close(status[0]);
+}
+
+/* Operations. */
+
+TEST_F(rings, schedule)
+{
+	static const __s64 delays[] = { -FAR, -1, 0, 1, 999999, 1000000, 3999999, 4000001,
+		20000000, 33333333 };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(delays); i++) {
+		__u64 deadline = now_ns() + delays[i];
+		struct hwtimer_record rec;
+
+		if (!i)
+			deadline = 0;
+		must_arm(self->r, ID(i), deadline, USER_DATA + i);
+		rec = must_ring_expire(self->r);
+		EXPECT_EQ(ID(i), rec.id);
+		EXPECT_EQ(USER_DATA + i, rec.user_data);
+		EXPECT_EQ(deadline, rec.deadline);
+		EXPECT_EQ(i + 1, must_stats(self->fd).scheduled);
+		EXPECT_EQ(i + 1, must_stats(self->fd).expired);
+	}
+	EXPECT_EQ(0, must_stats(self->fd).unread);
+	EXPECT_EQ(0, must_stats(self->fd).pending);
+	must_be_quiet(self->r);
+}
+
+/* Also the id 0, and all bits of it. */
+TEST_F(rings, tags)
+{
+	static const __u64 tags[] = { 0, 1, 0x5555555555, 0xaaaaaaaaaa, (1ULL << 40) - 1 };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(tags); i++) {
+		__u64 id = HWTIMER_ID(0, tags[i]), far = now_ns() + FAR, deadline, data;
+
+		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, id, far, i);
+		ASSERT_EQ(0, hwt_query(self->fd, id, &data, &deadline));
+		EXPECT_EQ(far, deadline);
+		EXPECT_EQ(i, data);
+		EXPECT_EQ(-ENOENT, hwt_query(self->fd, id ^ 1ULL << 63, NULL, NULL));
+		EXPECT_EQ(-ENOENT, hwt_cancel(self->fd, id ^ 1ULL << 24));
+		must_submit(self->r, HWTIMER_OP_TOUCH, 0, id, 0, 0);
+		EXPECT_EQ(id, must_ring_expire(self->r).id);
+	}
+	must_be_quiet(self->r);
+}
+
+TEST_F(rings, never)
+{
+	__u64 deadline;
+
+	must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(0), HWTIMER_NEVER, 1);
+	must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(1), 1ULL << 62, 1);
+	ASSERT_EQ(0, hwt_query(self->fd, ID(0), NULL, &deadline));
+	EXPECT_EQ(HWTIMER_NEVER, deadline);
+	ASSERT_EQ(0, hwt_query(self->fd, ID(1), NULL, &deadline));
+	EXPECT_EQ(HWTIMER_NEVER, deadline);
+	must_be_quiet(self->r);
+	must_submit(self->r, HWTIMER_OP_TOUCH, 0, ID(0), 0, 0);
+	EXPECT_EQ(ID(0), must_ring_expire(self->r).id);
+	must_put(self->r, HWTIMER_OP_CANCEL, 0, ID(1), 0, 0);
+	must_be_quiet(self->r);
+	EXPECT_EQ(1, must_stats(self->fd).cancelled);
+}
+
+TEST_F(rings, touch)
+{
+	__u64 deadline = now_ns() + FAR, data;
+	struct hwtimer_record rec;
+
+	must_arm(self->r, ID(7), deadline, USER_DATA);
+	/* The user_data of a touch is for its failure only. */
+	must_submit(self->r, HWTIMER_OP_TOUCH, 0, ID(7), deadline + 1, 666);
+	ASSERT_EQ(0, hwt_query(self->fd, ID(7), &data, &deadline));
+	EXPECT_EQ(USER_DATA, data);
+	deadline = now_ns() + 20 * NSEC_PER_MSEC;
+	must_submit(self->r, HWTIMER_OP_TOUCH, 0, ID(7), deadline, 666);
+	rec = must_ring_expire(self->r);
+	EXPECT_EQ(ID(7), rec.id);
+	EXPECT_EQ(USER_DATA, rec.user_data);
+	EXPECT_EQ(deadline, rec.deadline);
+	EXPECT_EQ(2, must_stats(self->fd).touched);
+	must_be_quiet(self->r);
+}
+
+/* In the order of submission, all of it. */
+TEST_F(rings, in_order)
+{
+	__u64 far = now_ns() + FAR;
+	unsigned int i;
+
+	for (i = 0; i < 1000; i++) {
+		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(3), far, i);
+		must_put(self->r, HWTIMER_OP_TOUCH, 0, ID(3), far + i, i);
+		must_put(self->r, HWTIMER_OP_CANCEL, 0, ID(3), 0, i);
+	}
+	must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(3), far, 0);
+	must_enter(self->r);
+	EXPECT_EQ(0, ring_untaken(self->r));
+	EXPECT_EQ(1001, must_stats(self->fd).scheduled);
+	EXPECT_EQ(1000, must_stats(self->fd).touched);
+	EXPECT_EQ(1000, must_stats(self->fd).cancelled);
+	EXPECT_EQ(0, ring_unread(self->r));
+	must_be_quiet(self->r);
+}
+
+/* How many were taken is told. */
+TEST_F(rings, taken)
+{
+	__u64 far = now_ns() + FAR;
+	__u32 taken, i;
+
+	for (i = 0; i < self->r->params.sq_entries; i++)
+		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(i), far, i);
+	EXPECT_EQ(self->r->params.sq_entries, self->r->sq_tail);
+	ASSERT_EQ(0, ring_enter(self->r, &taken));
+	/* The kernel may have been there before. */
+	EXPECT_GE(self->r->params.sq_entries, taken);
+	EXPECT_EQ(0, ring_untaken(self->r));
+	EXPECT_EQ(i, must_fdinfo(self->fd, "pending"));
+	ASSERT_EQ(0, ring_enter(self->r, &taken));
+	EXPECT_EQ(0, taken);
+}
+
+/* Each way to fail, with all else valid. */
+struct failure {
+	struct hwtimer_sqe sqe;
+	int error;
+};
+
+static unsigned int failures(struct failure *f, __u64 far)
+{
+	static const __u32 unknown[] = { 0, HWTIMER_OP_QUERY, 5, 0x101, 0x80000001, ~0U };
+	/* ID(0) is pending, ID(1) never was, ID(2) was cancelled. */
+	__u64 old = HWTIMER_ID(0, 1);
+	unsigned int n = 0, i;
+
+	for (i = 0; i < ARRAY_SIZE(unknown); i++)
+		f[n++] = (struct failure){ { unknown[i], 0, ID(1), far, 10 + i }, -EINVAL };
+	for (i = 1; i < 32; i++) {
+		f[n++] = (struct failure){ { HWTIMER_OP_SCHEDULE, 1U << i, ID(1), far, i },
+					   -EINVAL };
+		f[n++] = (struct failure){ { HWTIMER_OP_TOUCH, 1U << i, ID(0), far, i },
+					   -EINVAL };
+		f[n++] = (struct failure){ { HWTIMER_OP_CANCEL, 1U << i, ID(0), 0, i },
+					   -EINVAL };
+	}
+	f[n++] = (struct failure){ { HWTIMER_OP_CANCEL, 0, ID(0), 1, USER_DATA }, -EINVAL };
+	f[n++] = (struct failure){ { HWTIMER_OP_CANCEL, 0, ID(0), 1ULL << 63, 1 }, -EINVAL };
+	f[n++] = (struct failure){ { HWTIMER_OP_SCHEDULE, 0, ID(SLOTS), far, 1 }, -EINVAL };
+	f[n++] = (struct failure){ { HWTIMER_OP_SCHEDULE, 0, ID(0xffffff), far, ~0ULL },
+				   -EINVAL };
+	f[n++] = (struct failure){ { HWTIMER_OP_SCHEDULE, 0, ID(0), far, 1 }, -EEXIST };
+	f[n++] = (struct failure){ { HWTIMER_OP_SCHEDULE, 0, old, 0, 1 }, -EEXIST };
+	f[n++] = (struct failure){ { HWTIMER_OP_TOUCH, 0, old, 0, 1 }, -ENOENT };
+	f[n++] = (struct failure){ { HWTIMER_OP_CANCEL, 0, old, 0, 1 }, -ENOENT };
+	f[n++] = (struct failure){ { HWTIMER_OP_TOUCH, 0, ID(1), 0, 1 }, -ENOENT };
+	f[n++] = (struct failure){ { HWTIMER_OP_CANCEL, 0, ID(1), 0, 1 }, -ENOENT };
+	f[n++] = (struct failure){ { HWTIMER_OP_TOUCH, 0, ID(2), far, 1 }, -ENOENT };
+	f[n++] = (struct failure){ { HWTIMER_OP_CANCEL, 0, ID(2), 0, 1 }, -ENOENT };
+	f[n++] = (struct failure){ { HWTIMER_OP_TOUCH, 0, ID(SLOTS), far, 1 }, -ENOENT };
+	f[n++] = (struct failure){ { HWTIMER_OP_CANCEL, 0, ID(SLOTS), 0, 1 }, -ENOENT };
+	f[n++] = (struct failure){ { HWTIMER_OP_TOUCH, 0, ~0ULL, far, 1 }, -ENOENT };
+	f[n++] = (struct failure){ { HWTIMER_OP_CANCEL, 0, ~0ULL, 0, 1 }, -ENOENT };
+	return n;
+}
+
+/* Each is told, in order, and does nothing, and keeps none behind from being done. */
+TEST_F(rings, each_failure)
+{
+	__u64 far = now_ns() + FAR, since, deadline;
+	struct hwtimer_stats before, after;
+	struct failure f[256];
+	struct hwtimer_record rec;
+	unsigned int n = failures(f, far), i;
+
+	must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(0), far, 7);
+	must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(2), far, 7);
+	must_put(self->r, HWTIMER_OP_CANCEL, 0, ID(2), 0, 7);
+	must_enter(self->r);
+	before = must_stats(self->fd);
+
+	/* One at a time. */
+	for (i = 0; i < n; i++) {
+		since = now_ns();
+		ASSERT_TRUE(ring_put(self->r, &f[i].sqe));
+		must_enter(self->r);
+		ASSERT_EQ(1, ring_reap(self->r, &rec, 1))
+			TH_LOG("failure %u", i);
+		ASSERT_TRUE(tells_failure(&rec, &f[i].sqe, f[i].error, since));
+	}
+	/* All, with something that succeeds in between. */
+	since = now_ns();
+	for (i = 0; i < n; i++) {
+		must_put(self->r, HWTIMER_OP_TOUCH, 0, ID(0), far + i + 1, 0);
+		must_put(self->r, f[i].sqe.op, f[i].sqe.flags, f[i].sqe.id, f[i].sqe.time,
+			 f[i].sqe.user_data);
+	}
+	must_enter(self->r);
+	for (i = 0; i < n; i++) {
+		ASSERT_EQ(1, ring_reap(self->r, &rec, 1));
+		ASSERT_TRUE(tells_failure(&rec, &f[i].sqe, f[i].error, since));
+	}
+	ASSERT_EQ(0, hwt_query(self->fd, ID(0), NULL, &deadline));
+	EXPECT_EQ(far + n, deadline);
+	after = must_stats(self->fd);
+	EXPECT_EQ(before.touched + n, after.touched);
+	after.touched = before.touched;
+	EXPECT_TRUE(same_stats(&before, &after));
+
+	/* Nothing is told of these. */
+	for (i = 0; i < n; i++) {
+		if (f[i].sqe.flags)
+			continue;
+		must_put(self->r, f[i].sqe.op, HWTIMER_SQE_QUIET, f[i].sqe.id, f[i].sqe.time,
+			 f[i].sqe.user_data);
+	}
+	must_enter(self->r);
+	EXPECT_EQ(0, ring_unread(self->r));
+	after = must_stats(self->fd);
+	after.touched = before.touched;
+	EXPECT_TRUE(same_stats(&before, &after));
+	/* It is the failure that is quiet, not the expiry. */
+	must_submit(self->r, HWTIMER_OP_SCHEDULE, HWTIMER_SQE_QUIET, ID(5), 0, 55);
+	EXPECT_EQ(55, must_ring_expire(self->r).user_data);
+	must_be_quiet(self->r);
+}
+
+/* A slot is free when its record is in the completion ring, whether read or not. */
+TEST_F(rings, slot_is_free)
+{
+	unsigned int i;
+
+	for (i = 0; i < 100; i++) {
+		__u64 id = HWTIMER_ID(9, i), since = now_ns();
+		struct hwtimer_sqe sqe = { HWTIMER_OP_CANCEL, 0, id - (1 << 24), 0, 1 };
+		struct hwtimer_record rec;
+
+		must_arm(self->r, id, 0, i);
+		eventually(ring_unread(self->r) == 1);
+		/* The old use of the slot, when there is a new one. */
+		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(9, 1000 + i),
+			 now_ns() + FAR, 0);
+		ASSERT_EQ(0, hwt_query(self->fd, HWTIMER_ID(9, 1000 + i), NULL, NULL));
+		ASSERT_EQ(id, must_ring_expire(self->r).id);
+		ASSERT_EQ(-ENOENT, hwt_cancel(self->fd, id));
+		sqe.id = id;
+		ASSERT_TRUE(ring_put(self->r, &sqe));
+		must_put(self->r, HWTIMER_OP_CANCEL, 0, HWTIMER_ID(9, 1000 + i), 0, 0);
+		must_enter(self->r);
+		ASSERT_EQ(1, ring_reap(self->r, &rec, 1));
+		ASSERT_TRUE(tells_failure(&rec, &sqe, -ENOENT, since));
+	}
+	EXPECT_EQ(0, must_stats(self->fd).pending);
+	must_be_quiet(self->r);
+}
+
+/* All ioctls take what was submitted first, and mean the same ids. */
+TEST_F(rings, ioctls_beside)
+{
+	__u64 far = now_ns() + FAR, data, deadline, back;
+	struct hwtimer_stats s;
+	struct hwtimer_record rec[4];
+	unsigned int i;
+
+	must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(0), far, 10);
+	ASSERT_EQ(0, hwt_query(self->fd, ID(0), &data, &deadline));
+	EXPECT_EQ(10, data);
+	EXPECT_EQ(far, deadline);
+	must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(1), far, 11);
+	ASSERT_EQ(0, hwt_touch(self->fd, 0, ID(1), far + 1, &deadline));
+	EXPECT_EQ(far + 1, deadline);
+	must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(2), far, 12);
+	ASSERT_EQ(0, hwt_cancel(self->fd, ID(2)));
+	must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(3), far, 13);
+	ASSERT_EQ(-EEXIST, hwt_schedule_id(self->fd, 0, ID(3), far, 0));
+	must_put(self->r, HWTIMER_OP_CANCEL, 0, ID(3), 0, 0);
+	ASSERT_EQ(0, hwt_schedule_id(self->fd, 0, ID(3), far, 14));
+	must_put(self->r, HWTIMER_OP_TOUCH, 0, ID(3), far + 3, 0);
+	s = must_stats(self->fd);
+	EXPECT_EQ(5, s.scheduled);
+	EXPECT_EQ(2, s.touched);
+	EXPECT_EQ(2, s.cancelled);
+	EXPECT_EQ(3, s.pending);
+	/* By ioctl it is refused to the caller, not as a record. */
+	EXPECT_EQ(-ENOENT, hwt_cancel(self->fd, ID(2)));
+	EXPECT_EQ(0, ring_unread(self->r));
+	/* What one made the other can end. */
+	must_put(self->r, HWTIMER_OP_CANCEL, 0, ID(3), 0, 0);
+	ASSERT_EQ(-ENOENT, hwt_query(self->fd, ID(3), NULL, NULL));
+	must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(3), far, 13);
+	ASSERT_EQ(0, hwt_stop(self->fd, &back));
+	EXPECT_EQ(3, back);
+	ASSERT_EQ(3, ring_reap(self->r, rec, 4));
+	for (i = 0; i < 3; i++) {
+		EXPECT_TRUE(valid_record(&rec[i], HWTIMER_HANDED_BACK));
+		EXPECT_EQ(ID(rec[i].user_data - 10), rec[i].id);
+	}
+}
+
+TEST_F(rings, stopped)
+{
+	struct hwtimer_sqe sqes[] = {
+		{ HWTIMER_OP_SCHEDULE, 0, ID(1), now_ns() + FAR, 1 },
+		{ HWTIMER_OP_TOUCH, 0, ID(0), now_ns() + FAR, 2 },
+		{ HWTIMER_OP_TOUCH, 0, ID(1), now_ns() + FAR, 2 },
+		{ HWTIMER_OP_CANCEL, 0, ID(0), 0, 3 },
+		{ HWTIMER_OP_CANCEL, HWTIMER_SQE_QUIET, ID(0), 0, 3 },
+	};
+	static const int errors[] = { -ESHUTDOWN, -ESHUTDOWN, -ESHUTDOWN, -ENOENT };
+	struct pollfd pfd = { .fd = self->fd, .events = POLLIN };
+	__u64 since = now_ns(), back;
+	struct hwtimer_record rec[8];
+	unsigned int i;
+
+	must_arm(self->r, ID(0), now_ns() + FAR, 7);
+	must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(2), now_ns() + FAR, 8);
+	ASSERT_EQ(0, hwt_stop(self->fd, &back));
+	EXPECT_EQ(2, back);
+	ASSERT_EQ(2, ring_collect(self->r, rec, 2));
+	for (i = 0; i < 2; i++) {
+		EXPECT_EQ(HWTIMER_HANDED_BACK, rec[i].kind);
+		EXPECT_LE(since, rec[i].fired);
+	}
+	EXPECT_EQ(1, poll(&pfd, 1, 0));
+	EXPECT_EQ(POLLHUP, pfd.revents);
+	for (i = 0; i < ARRAY_SIZE(sqes); i++) {
+		ASSERT_TRUE(ring_put(self->r, &sqes[i]));
+	}
+	must_enter(self->r);
+	ASSERT_EQ(4, ring_reap(self->r, rec, 8));
+	for (i = 0; i < 4; i++) {
+		EXPECT_TRUE(tells_failure(&rec[i], &sqes[i], errors[i], since));
+	}
+	EXPECT_EQ(2, must_stats(self->fd).scheduled);
+	ASSERT_EQ(0, hwt_stop(self->fd, &back));
+	EXPECT_EQ(0, back);
+}
+
+/* The cap of the setup holds for the rings. */
+TEST(cap)
+{
+	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .cap = 2 };
+	struct hwtimer_sqe third = { HWTIMER_OP_SCHEDULE, 0, ID(2), now_ns() + FAR, 3 };
+	__u64 since = now_ns();
+	struct hwtimer_record rec;
+	int fd = must_open(0);
+	struct ring *r;
+
+	ASSERT_EQ(0, hwt_setup(fd, &setup));
+	r = must_ring(fd, 8, 8, 8);
+	must_put(r, HWTIMER_OP_SCHEDULE, 0, ID(0), third.time, 1);
+	must_put(r, HWTIMER_OP_SCHEDULE, 0, ID(1), third.time, 2);
+	ASSERT_TRUE(ring_put(r, &third));
+	must_put(r, HWTIMER_OP_CANCEL, 0, ID(0), 0, 0);
+	must_put(r, HWTIMER_OP_SCHEDULE, 0, ID(2), third.time, 3);
+	must_enter(r);
+	ASSERT_EQ(1, ring_reap(r, &rec, 1));
+	EXPECT_TRUE(tells_failure(&rec, &third, -EAGAIN, since));
+	EXPECT_EQ(2, must_stats(fd).pending);
+	EXPECT_EQ(1, must_stats(fd).rejected);
+	EXPECT_EQ(3, must_stats(fd).scheduled);
+	ring_close(r);
+}
+
+/* By ioctl; its records come by the ring, and it can be touched and ended by it. */
+TEST_F(rings, periodic)
+{
+	static const __u32 policies[] = {
+		HWTIMER_MISFIRE_ONCE, HWTIMER_MISFIRE_SKIP, HWTIMER_MISFIRE_MAKE_UP,
+	};
+	__u64 told[3] = { 0 }, last[3] = { 0 }, total = 0;
+	unsigned int i, records = 0;
+	struct hwtimer_record rec;
+
+	for (i = 0; i < 3; i++) {
+		struct hwtimer_schedule s = {
+			.flags = HWTIMER_RELATIVE, .user_data = i, .id = ID(i),
+			.deadline = POISON, .period = 5 * NSEC_PER_MSEC, .misfire = FAR,
+			.policy = policies[i],
+		};
+
+		ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &s));
+		EXPECT_EQ(ID(i), s.id);
+	}
+	while (records < 60) {
+		ASSERT_EQ(1, ring_collect(self->r, &rec, 1));
+		ASSERT_EQ(HWTIMER_EXPIRED, rec.kind);
+		ASSERT_GT(3, rec.user_data);
+		EXPECT_EQ(ID(rec.user_data), rec.id);
+		EXPECT_LE(rec.deadline, rec.fired);
+		EXPECT_LT(last[rec.user_data], rec.deadline);
+		last[rec.user_data] = rec.deadline;
+		told[rec.user_data] += 1 + rec.overruns;
+		records++;
+	}
+	for (i = 0; i < 3; i++) {
+		EXPECT_LT(0, told[i]);
+		EXPECT_EQ(-EEXIST, hwt_schedule_id(self->fd, HWTIMER_RELATIVE, ID(i), FAR, 0));
+		must_put(self->r, HWTIMER_OP_TOUCH, 0, ID(i), now_ns() + FAR, 0);
+	}
+	EXPECT_EQ(3, must_stats(self->fd).pending);
+	for (i = 0; i < 3; i++)
+		must_put(self->r, HWTIMER_OP_CANCEL, 0, ID(i), 0, 0);
+	EXPECT_EQ(0, must_stats(self->fd).pending);
+	EXPECT_EQ(3, must_stats(self->fd).cancelled);
+	/* What is unread of one that was cancelled is there still. */
+	while (ring_reap(self->r, &rec, 1))
+		told[rec.user_data] += 1 + rec.overruns;
+	for (i = 0; i < 3; i++)
+		total += told[i];
+	EXPECT_EQ(must_stats(self->fd).expired, total);
+	must_be_quiet(self->r);
+}
+
+/* There is no periodic one by ring, and a slot serves for both. */
+TEST_F(rings, periodic_then_not)
+{
+	struct hwtimer_schedule s = {
+		.flags = HWTIMER_RELATIVE, .time = FAR, .id = ID(0), .deadline = POISON,
+		.period = 5 * NSEC_PER_MSEC,
+	};
+	int i;
+
+	for (i = 0; i < 100; i++) {
+		ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &s));
+		must_put(self->r, HWTIMER_OP_CANCEL, 0, ID(0), 0, 0);
+		must_arm(self->r, ID(0), 0, i);
+		ASSERT_EQ(i, must_ring_expire(self->r).user_data);
+	}
+	must_be_quiet(self->r);
+}
+
+/* Indexes go round and round in rings of a few entries. */
+static void go_round(struct __test_metadata *_metadata, __u32 sq, __u32 cq)
+{
+	struct ring *r = must_ring(must_open(0), sq, cq, 8);
+	unsigned int i, failed = 0, expired = 0;
+	struct hwtimer_record rec;
+
+	for (i = 0; i < 1500; i++) {
+		__u64 id = HWTIMER_ID(i % 8, i);
+
+		must_put(r, HWTIMER_OP_SCHEDULE, 0, id, now_ns() + FAR, i);
+		if (i % 3 == 0) {
+			must_put(r, HWTIMER_OP_CANCEL, 0, id, 0, 0);
+			/* Again: that fails. */
+			must_put(r, HWTIMER_OP_CANCEL, 0, id, 0, i);
+			must_enter(r);
+			ASSERT_EQ(1, ring_collect(r, &rec, 1));
+			ASSERT_EQ(HWTIMER_FAILED, rec.kind);
+			ASSERT_EQ(-ENOENT, rec.error);
+			ASSERT_EQ(i, rec.user_data);
+			failed++;
+		} else {
+			must_put(r, HWTIMER_OP_TOUCH, 0, id, 0, 0);
+			must_enter(r);
+			rec = must_ring_expire(r);
+			ASSERT_EQ(id, rec.id);
+			ASSERT_EQ(i, rec.user_data);
+			expired++;
+		}
+		ASSERT_EQ(r->sq_tail, load_acquire(&r->shared->sq_head));
+	}
+	EXPECT_EQ(failed + expired, load_acquire(&r->shared->cq_tail));
+	EXPECT_EQ(3 * failed + 2 * expired, r->sq_tail);
+	EXPECT_EQ(expired, must_stats(r->fd).expired);
+	ring_close(r);
+}
+
+TEST(ring_of_1)
+{
+	go_round(_metadata, 1, 1);
+}
+
+TEST(ring_of_2)
+{
+	go_round(_metadata, 2, 2);
+}
+
+TEST(ring_of_4)
+{
+	go_round(_metadata, 4, 4);
+}
+
+TEST(rings_of_1_and_64)
+{
+	go_round(_metadata, 1, 64);
+	go_round(_metadata, 64, 1);
+}
+
+/* When the kernel looks. */
+
+/* Until nothing was submitted for a while. */
+static void must_idle(struct ring *r)
+{
+	eventually(ring_sleep_until(r) == HWTIMER_RING_IDLE);
+}
+
+TEST_F(rings, idles)
+{
+	struct hwtimer_record rec;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		__u64 until, deadline = now_ns() + 5 * NSEC_PER_MSEC;
+
+		must_arm(self->r, ID(0), now_ns() + FAR, 0);
+		/* Either it looks by then, or it had nothing to do for long already. */
+		until = ring_sleep_until(self->r);
+		EXPECT_TRUE(until == HWTIMER_RING_IDLE || until <= now_ns() + FAR);
+		must_idle(self->r);
+		/* The bell brings it back. */
+		must_put(self->r, HWTIMER_OP_CANCEL, 0, ID(0), 0, 0);
+		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(1), deadline, 1);
+		if (bell_due(self->r, deadline))
+			must_enter(self->r);
+		rec = must_ring_expire(self->r);
+		EXPECT_EQ(ID(1), rec.id);
+	}
+	EXPECT_EQ(0, must_stats(self->fd).pending);
+}
+
+/*
+ * What was submitted without a bell, because the kernel said that it would look, is taken
+ * by that time or a little later. Random pauses, so that it falls asleep in between.
+ */
+TEST_F(rings, looks_by_itself)
+{
+	enum { ROUNDS = 24 };
+	unsigned int i, silent = 0, idle = 0;
+	__u64 random = seed(), worst = 0;
+
+	for (i = 0; i < ROUNDS; i++) {
+		__u64 far = now_ns() + FAR, until, late, pause;
+
+		must_put(self->r, i % 2 ? HWTIMER_OP_CANCEL : HWTIMER_OP_SCHEDULE, 0, ID(0),
+			 i % 2 ? 0 : far, 0);
+		until = ring_sleep_until(self->r);
+		if (until == HWTIMER_RING_IDLE) {
+			idle++;
+			must_enter(self->r);
+		} else {
+			silent++;
+			/* fdinfo does not take it. */
+			eventually(seen_pending(self->r) == !(i % 2));
+			ASSERT_EQ(0, ring_untaken(self->r));
+			late = now_ns() > until ? now_ns() - until : 0;
+			worst = late > worst ? late : worst;
+		}
+		/* It takes more than a second until it is idle. */
+		pause = rnd(&random) % (i % 6 ? 20 : 2000);
+		wait_until(now_ns() + pause * NSEC_PER_MSEC);
+	}
+	printf("# %u without a bell, %u when idle; at most %llu us after sleep_until\n", silent,
+	       idle, worst / NSEC_PER_USEC);
+	EXPECT_LT(0, silent);
+	EXPECT_EQ(ROUNDS / 2, must_stats(self->fd).scheduled);
+	EXPECT_EQ(ROUNDS / 2, must_stats(self->fd).cancelled);
+	/* Generous: the kernel says when it looks, and a guest may sleep itself. */
+	EXPECT_GT(10 * NSEC_PER_SEC, worst);
+}
+
+/*
+ * The bell is a matter of the deadline: none is rung for what is due after sleep_until.
+ * Nothing is early, and nothing late for want of a bell.
+ */
+TEST_F(rings, deadline_and_bell)
+{
+	unsigned int i, rang = 0, silent = 0;
+	__u64 random = seed(), worst = 0;
+
+	for (i = 0; i < 150; i++) {
+		__u64 deadline = now_ns() + rnd(&random) % (60 * NSEC_PER_MSEC), late;
+		struct hwtimer_record rec;
+
+		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(i % SLOTS), deadline, i);
+		if (bell_due(self->r, deadline)) {
+			must_enter(self->r);
+			rang++;
+		} else {
+			silent++;
+		}
+		rec = must_ring_expire(self->r);
+		ASSERT_EQ(ID(i % SLOTS), rec.id);
+		ASSERT_EQ(deadline, rec.deadline);
+		late = rec.fired - rec.deadline;
+		worst = late > worst ? late : worst;
+	}
+	printf("# %u bells, %u without; at most %llu us late\n", rang, silent,
+	       worst / NSEC_PER_USEC);
+	EXPECT_GT(10 * NSEC_PER_SEC, worst);
+}
+
+/* Many at a time, of which few need a bell. */
+TEST_F(rings, many_deadlines)
+{
+	struct hwtimer_record *rec = must_alloc(SLOTS, sizeof(*rec));
+	unsigned char *seen = must_alloc(SLOTS, 1);
+	__u64 *deadlines = must_alloc(SLOTS, sizeof(*deadlines)), random = seed(), worst = 0;
+	unsigned int round, i;
+
+	for (round = 0; round < 8; round++) {
+		memset(seen, 0, SLOTS);
+		for (i = 0; i < SLOTS; i++) {
+			deadlines[i] = now_ns() + rnd(&random) % (300 * NSEC_PER_MSEC);
+			must_arm(self->r, HWTIMER_ID(i, round), deadlines[i], i);
+		}
+		ASSERT_EQ(SLOTS, ring_collect(self->r, rec, SLOTS));
+		for (i = 0; i < SLOTS; i++) {
+			__u64 n = rec[i].user_data;
+
+			ASSERT_GT(SLOTS, n);
+			ASSERT_EQ(HWTIMER_EXPIRED, rec[i].kind);
+			ASSERT_EQ(HWTIMER_ID(n, round), rec[i].id);
+			ASSERT_EQ(deadlines[n], rec[i].deadline);
+			ASSERT_LE(deadlines[n], rec[i].fired);
+			ASSERT_EQ(0, seen[n]++);
+			if (i) {
+				ASSERT_LE(rec[i - 1].fired, rec[i].fired);
+			}
+			if (rec[i].fired - deadlines[n] > worst)
+				worst = rec[i].fired - deadlines[n];
+		}
+	}
+	printf("# %lu bells for %u timeouts; at most %llu us late\n",
+	       atomic_load(&self->r->enters), round * SLOTS, worst / NSEC_PER_USEC);
+	EXPECT_GT(10 * NSEC_PER_SEC, worst);
+	must_be_quiet(self->r);
+	free(deadlines);
+	free(seen);
+	free(rec);
+}
+
+/*
+ * What was published before the deadline counts, without a bell: no record may come of
+ * what was cancelled by then, nor one of the old deadline of what was touched by then. If
+ * the clock tells that it was too close, either may have been first, but not both.
+ */
+static void beat_the_deadline(struct __test_metadata *_metadata, struct ring *r, __u32 op)
+{
+	enum { ROUNDS = 250 };
+	unsigned int i, in_time = 0, first = 0, too_late = 0;
+	bool cancel = op == HWTIMER_OP_CANCEL;
+	__u64 random = seed();
+
+	for (i = 0; i < ROUNDS; i++) {
+		struct hwtimer_sqe sqe = { .op = op, .user_data = i };
+		__u64 deadline, until, published;
+		bool expired = false, failed = false;
+		struct hwtimer_record rec[3];
+		unsigned int n;
+
+		sqe.id = HWTIMER_ID(i % SLOTS, i + 1);
+		deadline = now_ns() + 2 * NSEC_PER_MSEC + rnd(&random) % (4 * NSEC_PER_MSEC);
+		must_arm(r, sqe.id, deadline, i);
+		if (!cancel)
+			sqe.time = deadline + 3 * NSEC_PER_MSEC;
+		/* Now and then after it, mostly before it and as close as can be. */
+		if (i % 4 == 0)
+			until = deadline + rnd(&random) % (4 * NSEC_PER_MSEC);
+		else if (i % 4 == 1)
+			until = deadline - rnd(&random) % (2 * NSEC_PER_MSEC);
+		else
+			until = deadline - rnd(&random) % (50 * NSEC_PER_USEC);
+		while (now_ns() < until)
+			;
+		ASSERT_TRUE(ring_put(r, &sqe));
+		published = now_ns();
+
+		/* Not by an ioctl, which would take it. The SCHEDULE may wait, too. */
+		eventually(ring_untaken(r) <= 1 && !seen_pending(r));
+		/* If it came too late, it may be there still. */
+		must_enter(r);
+		n = ring_reap(r, rec, 3);
+		while (n--) {
+			if (rec[n].kind == HWTIMER_FAILED) {
+				ASSERT_TRUE(tells_failure(&rec[n], &sqe, -ENOENT, deadline));
+				ASSERT_FALSE(failed);
+				failed = true;
+				continue;
+			}
+			ASSERT_EQ(HWTIMER_EXPIRED, rec[n].kind);
+			ASSERT_EQ(sqe.id, rec[n].id);
+			ASSERT_FALSE(expired);
+			expired = true;
+			ASSERT_LE(rec[n].deadline, rec[n].fired);
+			/* Backwards: we know whether the touch failed. */
+			ASSERT_EQ(cancel || failed ? deadline : sqe.time, rec[n].deadline);
+		}
+		ASSERT_EQ(cancel ? failed : true, expired);
+		if (published < deadline) {
+			ASSERT_FALSE(failed)
+				TH_LOG("round %u: published %llu ns before its deadline",
+				       i, deadline - published);
+			in_time++;
+		} else if (failed) {
+			too_late++;
+		} else {
+			first++;
+		}
+	}
+	printf("# %u in time; of those not in time %u were first all the same, %u not\n", in_time,
+	       first, too_late);
+	EXPECT_LT(ROUNDS / 20, in_time);
+	EXPECT_EQ(in_time + first, cancel ? must_stats(r->fd).cancelled :
+					    must_stats(r->fd).touched);
+}
+
+TEST_F(rings, cancel_before_the_deadline)
+{
+	beat_the_deadline(_metadata, self->r, HWTIMER_OP_CANCEL);
+}
+
+TEST_F(rings, touch_before_the_deadline)
+{
+	beat_the_deadline(_metadata, self->r, HWTIMER_OP_TOUCH);
+}
+
+/* As many as fit are published just before what they cancel is due, all together. */
+TEST_F(rings, cancel_many_before_the_deadline)
+{
+	unsigned int n = self->r->params.sq_entries, round, i, in_time = 0;
+	struct hwtimer_record rec[256];
+
+	for (round = 0; round < 100; round++) {
+		__u64 deadline = now_ns() + 6 * NSEC_PER_MSEC, published;
+		unsigned int failed = 0, expired = 0, got;
+
+		for (i = 0; i < n; i++)
+			must_put(self->r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(i, round), deadline,
+				 i);
+		must_enter(self->r);
+		while (now_ns() < deadline - round * NSEC_PER_USEC)
+			;
+		for (i = 0; i < n; i++) {
+			struct hwtimer_sqe sqe = { HWTIMER_OP_CANCEL, 0, HWTIMER_ID(i, round), 0,
+						   i };
+
+			self->r->sqes[(self->r->sq_tail + i) % n] = sqe;
+		}
+		self->r->sq_tail += n;
+		store_release(&self->r->shared->sq_tail, self->r->sq_tail);
+		published = now_ns();
+		eventually(!seen_pending(self->r));
+		must_enter(self->r);
+		while ((got = ring_reap(self->r, rec, 256))) {
+			for (i = 0; i < got; i++) {
+				failed += rec[i].kind == HWTIMER_FAILED;
+				expired += rec[i].kind == HWTIMER_EXPIRED;
+			}
+		}
+		ASSERT_EQ(failed, expired);
+		if (published < deadline) {
+			ASSERT_EQ(0, expired)
+				TH_LOG("round %u: published %llu ns before its deadline",
+				       round, deadline - published);
+			in_time++;
+		}
+	}
+	printf("# %u of %u rounds in time\n", in_time, round);
+	EXPECT_LT(0, in_time);
+}
+
+/* Poll, epoll, eventfd. */
+
+static short poll_now(int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN | POLLRDNORM };
+
+	return poll(&pfd, 1, 0) > 0 ? pfd.revents : 0;
+}
+
+TEST_F(rings, poll)
+{
+	struct pollfd pfd = { .fd = self->fd, .events = POLLIN };
+
+	EXPECT_EQ(0, poll_now(self->fd));
+	must_arm(self->r, ID(0), now_ns() + FAR, 0);
+	EXPECT_EQ(0, poll_now(self->fd));
+	must_arm(self->r, ID(1), 0, 0);
+	ASSERT_EQ(1, poll(&pfd, 1, PATIENCE / NSEC_PER_MSEC));
+	EXPECT_EQ(POLLIN, pfd.revents);
+	EXPECT_EQ(POLLIN | POLLRDNORM, poll_now(self->fd));
+	must_ring_expire(self->r);
+	EXPECT_EQ(0, poll_now(self->fd));
+	/* A failure is a record, too. */
+	must_put(self->r, HWTIMER_OP_CANCEL, 0, ID(1), 0, 0);
+	must_enter(self->r);
+	EXPECT_EQ(POLLIN | POLLRDNORM, poll_now(self->fd));
+}
+
+static int must_epoll(int fd, __u32 events)
+{
+	struct epoll_event event = { .events = events };
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+
+	if (ep < 0 || epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event))
+		die("epoll: %s", strerror(errno));
+	return ep;
+}
+
+static __u32 epoll_events(int ep, int ms)
+{
+	struct epoll_event event = { 0 };
+	int ret = epoll_wait(ep, &event, 1, ms);
+
+	if (ret < 0 && errno != EINTR)
+		die("epoll_wait: %s", strerror(errno));
+	return ret > 0 ? event.events : 0;
+}
+
+TEST_F(rings, epoll_level)
+{
+	int ep = must_epoll(self->fd, EPOLLIN);
+
+	EXPECT_EQ(0, epoll_events(ep, 0));
+	must_arm(self->r, ID(0), now_ns() + 5 * NSEC_PER_MSEC, 0);
+	EXPECT_EQ(EPOLLIN, epoll_events(ep, PATIENCE / NSEC_PER_MSEC));
+	EXPECT_EQ(EPOLLIN, epoll_events(ep, 0));
+	must_ring_expire(self->r);
+	EXPECT_EQ(0, epoll_events(ep, 0));
+	close(ep);
+}
+
+/* A producer, and a reader who waits for edges only, and reads all at each. */
+struct producer {
+	pthread_t thread;
+	struct ring *r;
+	unsigned int count;
+	__u64 random;
+};
+
+static void *produce(void *arg)
+{
+	struct producer *p = arg;
+	unsigned int i;
+
+	for (i = 0; i < p->count; i++) {
+		must_arm(p->r, HWTIMER_ID(i % SLOTS, i), now_ns() + rnd(&p->random) %
+			 (2 * NSEC_PER_MSEC), i);
+		/* The slot is needed again. */
+		if (i % (SLOTS / 2) == 0)
+			eventually(must_stats(p->r->fd).expired + SLOTS / 2 > i);
+		if (rnd(&p->random) % 8 == 0)
+			wait_until(now_ns() + rnd(&p->random) % (3 * NSEC_PER_MSEC));
+	}
+	return NULL;
+}
+
+/* Waits by @fd: an epoll of the context by edges, or its eventfd. */
+static void consume(struct __test_metadata *_metadata, struct ring *r, int fd, bool is_eventfd)
+{
+	struct producer p = { .r = r, .count = 1500, .random = seed() };
+	struct hwtimer_record rec[64];
+	unsigned int got = 0, waits = 0;
+	__u64 sum = 0, value;
+
+	start(&p.thread, produce, &p);
+	while (got < p.count) {
+		unsigned int n;
+
+		if (is_eventfd) {
+			ASSERT_EQ(8, read(fd, &value, 8));
+			EXPECT_LT(0, value);
+			sum += value;
+		} else {
+			/* Were one lost it would never come. */
+			ASSERT_EQ(EPOLLIN, epoll_events(fd, PATIENCE / NSEC_PER_MSEC))
+				TH_LOG("%u of %u", got, p.count);
+		}
+		waits++;
+		while ((n = ring_reap(r, rec, 64)))
+			got += n;
+	}
+	ASSERT_EQ(p.count, got);
+	pthread_join(p.thread, NULL);
+	printf("# %u records, waited %u times\n", got, waits);
+	if (is_eventfd) {
+		printf("# eventfd: %llu\n", sum);
+		EXPECT_GE(p.count, sum);
+	}
+	must_be_quiet(r);
+}
+
+TEST_F(rings, epoll_edge)
+{
+	int ep = must_epoll(self->fd, EPOLLIN | EPOLLET);
+
+	EXPECT_EQ(0, epoll_events(ep, 0));
+	must_arm(self->r, ID(0), 0, 0);
+	EXPECT_EQ(EPOLLIN, epoll_events(ep, PATIENCE / NSEC_PER_MSEC));
+	EXPECT_EQ(0, epoll_events(ep, 0));
+	must_ring_expire(self->r);
+	EXPECT_EQ(0, epoll_events(ep, 0));
+	must_arm(self->r, ID(0), 0, 0);
+	EXPECT_EQ(EPOLLIN, epoll_events(ep, PATIENCE / NSEC_PER_MSEC));
+	must_ring_expire(self->r);
+	close(ep);
+}
+
+TEST_F(rings, epoll_edge_loses_nothing)
+{
+	int ep = must_epoll(self->fd, EPOLLIN | EPOLLET);
+
+	consume(_metadata, self->r, ep, false);
+	close(ep);
+}
+
+static struct ring *must_ring_eventfd(int event)
+{
+	struct hwtimer_rings params = {
+		.flags = HWTIMER_RINGS_EVENTFD, .eventfd = event, .sq_entries = 64,
+		.cq_entries = 256, .slots = SLOTS,
+	};
+
+	return must_ring_params(must_open(0), &params);
+}
+
+TEST(eventfd_counts)
+{
+	int event = eventfd(0, EFD_CLOEXEC);
+	struct ring *r = must_ring_eventfd(event);
+	struct pollfd pfd = { .fd = event, .events = POLLIN };
+	__u64 value, i;
+
+	EXPECT_EQ(0, poll(&pfd, 1, 0));
+	must_arm(r, ID(0), now_ns() + FAR, 0);
+	EXPECT_EQ(0, poll(&pfd, 1, 0));
+	/* One each, if they are apart. */
+	for (i = 1; i <= 5; i++) {
+		must_arm(r, ID(i), 0, 0);
+		ASSERT_EQ(8, read(event, &value, 8));
+		EXPECT_EQ(1, value);
+		must_ring_expire(r);
+	}
+	EXPECT_EQ(0, poll(&pfd, 1, 0));
+	/* Whether the one before has been read or not. */
+	for (i = 1; i <= 5; i++) {
+		must_arm(r, ID(i), 0, 0);
+		eventually(ring_unread(r) == i);
+		ASSERT_EQ(1, poll(&pfd, 1, PATIENCE / NSEC_PER_MSEC));
+	}
+	ASSERT_EQ(8, read(event, &value, 8));
+	EXPECT_LE(1, value);
+	EXPECT_GE(5, value);
+	/* A failure counts as any record. */
+	must_put(r, HWTIMER_OP_CANCEL, 0, ID(1), 0, 0);
+	must_enter(r);
+	ASSERT_EQ(1, poll(&pfd, 1, PATIENCE / NSEC_PER_MSEC));
+	ASSERT_EQ(8, read(event, &value, 8));
+	EXPECT_EQ(1, value);
+	/* What is quiet does not. */
+	must_put(r, HWTIMER_OP_CANCEL, HWTIMER_SQE_QUIET, ID(1), 0, 0);
+	must_enter(r);
+	EXPECT_EQ(0, poll(&pfd, 1, 0));
+	/* Nor does an eventfd that is full hold anything up. */
+	value = ~0ULL - 1;
+	ASSERT_EQ(8, write(event, &value, 8));
+	must_arm(r, ID(9), 0, 0);
+	eventually(ring_unread(r) == 7);
+	ring_close(r);
+	close(event);
+}
+
+TEST(eventfd_loses_nothing)
+{
+	int event = eventfd(0, EFD_CLOEXEC);
+	struct ring *r = must_ring_eventfd(event);
+
+	consume(_metadata, r, event, true);
+	ring_close(r);
+	close(event);
+}
+
+/* Closed by the program, it is the kernel's still. */
+TEST(eventfd_closed)
+{
+	int event = eventfd(0, EFD_CLOEXEC), other;
+	struct ring *r = must_ring_eventfd(event);
+	__u64 value;
+
+	close(event);
+	/* The number is somebody else's now, and is not signalled. */
+	other = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	EXPECT_EQ(event, other);
+	must_arm(r, ID(0), 0, 0);
+	must_ring_expire(r);
+	EXPECT_EQ(-1, read(other, &value, 8));
+	EXPECT_EQ(EAGAIN, errno);
+	must_be_quiet(r);
+	ring_close(r);
+	close(other);
+}
+
+TEST_HARNESS_MAIN

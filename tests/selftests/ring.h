@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Batches and rings, as linux/hwtimer.h says that a program drives them. Its rules are
+ * kept here, so that a test that breaks one does so on purpose: by writing to
+ * struct ring's mapping itself.
+ */
+#ifndef RING_H
+#define RING_H
+
+#include "hwt.h"
+
+#define POISON32	0xa5a5a5a5U
+#define NO_RESULT	((__s32)POISON32)
+
+/* Each access to shared memory is one, of the whole field. */
+#define load_acquire(p)		__atomic_load_n(p, __ATOMIC_ACQUIRE)
+#define store_release(p, value)	__atomic_store_n(p, value, __ATOMIC_RELEASE)
+#define full_barrier()		__atomic_thread_fence(__ATOMIC_SEQ_CST)
+
+/**
+ * struct ring - the rings of a context
+ * @fd: the context
+ * @params: what HWTIMER_IOC_RINGS returned
+ * @shared: the mapping
+ * @sqes: the submission ring
+ * @records: the completion ring
+ * @sq_tail: what was submitted, whatever the mapping says
+ * @cq_head: what was read, whatever the mapping says
+ * @enters: how often the bell was rung
+ */
+struct ring {
+	int fd;
+	struct hwtimer_rings params;
+	struct hwtimer_ring *shared;
+	struct hwtimer_sqe *sqes;
+	struct hwtimer_record *records;
+	__u32 sq_tail;
+	__u32 cq_head;
+	atomic_ulong enters;
+};
+
+static inline bool power_of_two(__u32 n)
+{
+	return n && !(n & (n - 1));
+}
+
+/* What it answers is poisoned before, and looked at if it succeeds. */
+static inline int hwt_rings(int fd, struct hwtimer_rings *params)
+{
+	struct hwtimer_rings old;
+	int ret;
+
+	params->sq_offset = POISON32;
+	params->cq_offset = POISON32;
+	params->size = POISON;
+	old = *params;
+	ret = hwt_ioctl(fd, HWTIMER_IOC_RINGS, params);
+	if (params->flags != old.flags || params->eventfd != old.eventfd ||
+	    params->slots != old.slots || params->pad != old.pad)
+		return DIRTY;
+	if (ret)
+		return ret;
+	if (!power_of_two(params->sq_entries) || params->sq_entries < old.sq_entries ||
+	    !power_of_two(params->cq_entries) || params->cq_entries < old.cq_entries ||
+	    params->sq_offset % 8 || params->sq_offset < sizeof(struct hwtimer_ring) ||
+	    params->cq_offset % 8 || params->cq_offset < sizeof(struct hwtimer_ring) ||
+	    params->sq_offset + (__u64)params->sq_entries * sizeof(struct hwtimer_sqe) >
+		    params->size ||
+	    params->cq_offset + (__u64)params->cq_entries * RECORD_SIZE > params->size ||
+	    params->size > SIZE_MAX)
+		return DIRTY;
+	return 0;
+}
+
+static inline struct hwtimer_ring *must_map(int fd, size_t size, int protection)
+{
+	void *p = mmap(NULL, size, protection, MAP_SHARED, fd, 0);
+
+	if (p == MAP_FAILED)
+		die("mmap: %s", strerror(errno));
+	return p;
+}
+
+static inline void ring_at(struct ring *r, struct hwtimer_ring *shared)
+{
+	r->shared = shared;
+	r->sqes = (void *)((char *)shared + r->params.sq_offset);
+	r->records = (void *)((char *)shared + r->params.cq_offset);
+}
+
+/* Rings for @fd, as @params asks for; to be closed by ring_close(). */
+static inline struct ring *must_ring_params(int fd, const struct hwtimer_rings *params)
+{
+	struct ring *r = calloc(1, sizeof(*r));
+	int ret;
+
+	if (!r)
+		die("no memory");
+	r->fd = fd;
+	r->params = *params;
+	ret = hwt_rings(fd, &r->params);
+	if (ret)
+		die("rings: %d (%s)", ret, strerror(-ret));
+	ring_at(r, must_map(fd, r->params.size, PROT_READ | PROT_WRITE));
+	return r;
+}
+
+static inline struct ring *must_ring(int fd, __u32 sq_entries, __u32 cq_entries, __u32 slots)
+{
+	struct hwtimer_rings params = {
+		.sq_entries = sq_entries, .cq_entries = cq_entries, .slots = slots,
+	};
+
+	return must_ring_params(fd, &params);
+}
+
+/* The descriptor stays open. */
+static inline void ring_unmap(struct ring *r)
+{
+	if (munmap(r->shared, r->params.size))
+		die("munmap: %s", strerror(errno));
+	free(r);
+}
+
+static inline void ring_close(struct ring *r)
+{
+	int fd = r->fd;
+
+	ring_unmap(r);
+	close(fd);
+}
+
+static inline __u32 ring_flags(const struct ring *r)
+{
+	return load_acquire(&r->shared->flags);
+}
+
+/* After what was submitted, or read, before. */
+static inline __u64 ring_sleep_until(const struct ring *r)
+{
+	full_barrier();
+	return load_acquire(&r->shared->sleep_until);
+}
+
+/* How many entries the kernel has not taken yet. */
+static inline __u32 ring_untaken(const struct ring *r)
+{
+	return r->sq_tail - load_acquire(&r->shared->sq_head);
+}
+
+/* How many records there are to be read. */
+static inline __u32 ring_unread(const struct ring *r)
+{
+	return load_acquire(&r->shared->cq_tail) - r->cq_head;
+}
+
+/* Ring the bell. */
+static inline int ring_enter(struct ring *r, __u32 *taken)
+{
+	struct hwtimer_enter e = { .taken = POISON32 };
+	int ret = hwt_ioctl(r->fd, HWTIMER_IOC_ENTER, &e);
+
+	atomic_fetch_add(&r->enters, 1);
+	if (e.flags || e.pad || e.pad2 || (!ret && e.taken == POISON32))
+		return DIRTY;
+	if (!ret && taken)
+		*taken = e.taken;
+	return ret;
+}
+
+static inline void must_enter(struct ring *r)
+{
+	int ret = ring_enter(r, NULL);
+
+	if (ret)
+		die("enter: %d (%s)", ret, strerror(-ret));
+}
+
+/* Submit, and do not ring; false: there is no room. */
+static inline bool ring_put(struct ring *r, const struct hwtimer_sqe *sqe)
+{
+	if (ring_untaken(r) >= r->params.sq_entries)
+		return false;
+	r->sqes[r->sq_tail & (r->params.sq_entries - 1)] = *sqe;
+	store_release(&r->shared->sq_tail, ++r->sq_tail);
+	return true;
+}
+
+/* The same, and ring if there is no room. The completion ring must have some. */
+static inline void must_put(struct ring *r, __u32 op, __u32 flags, __u64 id, __u64 time,
+			    __u64 user_data)
+{
+	struct hwtimer_sqe sqe = {
+		.op = op, .flags = flags, .id = id, .time = time, .user_data = user_data,
+	};
+
+	if (ring_put(r, &sqe))
+		return;
+	must_enter(r);
+	if (!ring_put(r, &sqe))
+		die("the submission ring is full after the bell, flags %x", ring_flags(r));
+}
+
+/* Must the bell be rung for @deadline, which was submitted? */
+static inline bool bell_due(const struct ring *r, __u64 deadline)
+{
+	return deadline < ring_sleep_until(r);
+}
+
+/* Submit what may have to expire by @time, and ring if need be. */
+static inline void must_submit(struct ring *r, __u32 op, __u32 flags, __u64 id, __u64 time,
+			       __u64 user_data)
+{
+	must_put(r, op, flags, id, time, user_data);
+	if (op != HWTIMER_OP_CANCEL && bell_due(r, time))
+		must_enter(r);
+}
+
+static inline void must_arm(struct ring *r, __u64 id, __u64 deadline, __u64 user_data)
+{
+	must_submit(r, HWTIMER_OP_SCHEDULE, 0, id, deadline, user_data);
+}
+
+/* Read at most @n records that are there, and ring if others wait for their room. */
+static inline unsigned int ring_reap(struct ring *r, struct hwtimer_record *rec, unsigned int n)
+{
+	__u32 there = ring_unread(r), i;
+
+	if (there > r->params.cq_entries)
+		die("%u records in a ring of %u", there, r->params.cq_entries);
+	for (i = 0; i < there && i < n; i++)
+		rec[i] = r->records[(r->cq_head + i) & (r->params.cq_entries - 1)];
+	if (!i)
+		return 0;
+	r->cq_head += i;
+	store_release(&r->shared->cq_head, r->cq_head);
+	full_barrier();
+	if (ring_flags(r) & HWTIMER_RING_CQ_FULL)
+		must_enter(r);
+	return i;
+}
+
+/* Until there are @n; fewer only if PATIENCE ran out. */
+static inline unsigned int ring_collect(struct ring *r, struct hwtimer_record *rec,
+					unsigned int n)
+{
+	struct pollfd pfd = { .fd = r->fd, .events = POLLIN };
+	__u64 end = now_ns() + PATIENCE;
+	unsigned int got = 0;
+
+	for (;;) {
+		got += ring_reap(r, rec + got, n - got);
+		if (got == n || now_ns() > end)
+			return got;
+		if (poll(&pfd, 1, 1000) < 0 && errno != EINTR)
+			die("poll: %s", strerror(errno));
+	}
+}
+
+/* The next record, which must be one of an expiry. */
+static inline struct hwtimer_record must_ring_expire(struct ring *r)
+{
+	struct hwtimer_record rec;
+
+	if (ring_collect(r, &rec, 1) != 1)
+		die("no record");
+	if (now_ns() < rec.deadline || rec.fired < rec.deadline)
+		die("early: deadline %llu fired %llu", rec.deadline, rec.fired);
+	if (rec.kind != HWTIMER_EXPIRED || rec.error || rec.overruns || rec.fired > now_ns())
+		die("record: id %llx deadline %llu fired %llu overruns %llu kind %u error %d",
+		    rec.id, rec.deadline, rec.fired, rec.overruns, rec.kind, rec.error);
+	return rec;
+}
+
+/* Does @rec tell that @sqe failed with @error? It was taken after @since. */
+static inline bool tells_failure(const struct hwtimer_record *rec, const struct hwtimer_sqe *sqe,
+				 int error, __u64 since)
+{
+	if (rec->kind == HWTIMER_FAILED && rec->error == error && rec->id == sqe->id &&
+	    rec->user_data == sqe->user_data && rec->deadline == sqe->time &&
+	    rec->overruns == sqe->op && rec->fired >= since && rec->fired <= now_ns())
+		return true;
+	printf("# op %u id %llx time %llu user_data %llx: expected %d, seen ", sqe->op, sqe->id,
+	       sqe->time, sqe->user_data, error);
+	printf("id %llx user_data %llx deadline %llu fired %llu overruns %llu kind %u error %d\n",
+	       rec->id, rec->user_data, rec->deadline, rec->fired, rec->overruns, rec->kind,
+	       rec->error);
+	fflush(stdout);
+	return false;
+}
+
+/* Schedule by ioctl in a context with rings. */
+static inline int hwt_schedule_id(int fd, __u32 flags, __u64 id, __u64 time, __u64 user_data)
+{
+	struct hwtimer_schedule s = {
+		.flags = flags, .time = time, .user_data = user_data, .id = id,
+		.deadline = POISON,
+	};
+	int ret = hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, &s);
+
+	if (s.flags != flags || s.time != time || s.user_data != user_data || s.id != id ||
+	    (!ret && s.deadline == POISON))
+		return DIRTY;
+	return ret;
+}
+
+/* What fdinfo tells, which does not take what was submitted. */
+static inline __u64 seen_pending(const struct ring *r)
+{
+	return must_fdinfo(r->fd, "pending");
+}
+
+static inline unsigned long with_size(unsigned long cmd, unsigned int size)
+{
+	return _IOC(_IOC_DIR(cmd), _IOC_TYPE(cmd), _IOC_NR(cmd), size);
+}
+
+/*
+ * Sizes that nobody was compiled with, what a newer program asks for, and memory that is
+ * not there: @valid, which is the question of @cmd, would be fine. It may ask for nothing
+ * that can be seen to have been done.
+ */
+static inline void refuses_frame(struct __test_metadata *_metadata, int fd, unsigned long cmd,
+				 const void *valid)
+{
+	static const unsigned int more[] = { 1, 4, 8, 100, 4096 };
+	unsigned int size = _IOC_SIZE(cmd), i;
+	struct hwtimer_stats before = must_stats(fd), after;
+	char buf[8192] = { 0 }, *fence = must_fence();
+
+	memcpy(buf, valid, size);
+	for (i = 0; i < size; i++) {
+		ASSERT_EQ(-EINVAL, hwt_ioctl(fd, with_size(cmd, i), buf))
+			TH_LOG("size %u", i);
+	}
+	for (i = 0; i < ARRAY_SIZE(more); i++) {
+		buf[size + more[i] - 1] = 1;
+		ASSERT_EQ(-E2BIG, hwt_ioctl(fd, with_size(cmd, size + more[i]), buf))
+			TH_LOG("%u more", more[i]);
+		ASSERT_EQ(0, memcmp(buf, valid, size));
+		buf[size + more[i] - 1] = 0;
+	}
+	EXPECT_EQ(-EFAULT, hwt_ioctl(fd, cmd, NULL));
+	EXPECT_EQ(-EFAULT, hwt_ioctl(fd, cmd, (void *)-1L));
+	EXPECT_EQ(-EFAULT, hwt_ioctl(fd, cmd, (void *)LONG_MIN));
+	for (i = 0; i < size; i++) {
+		memcpy(fence - i, valid, i);
+		ASSERT_EQ(-EFAULT, hwt_ioctl(fd, cmd, fence - i));
+	}
+	memcpy(fence - size, valid, size);
+	EXPECT_EQ(-EFAULT, hwt_ioctl(fd, with_size(cmd, size + 8), fence - size));
+	after = must_stats(fd);
+	EXPECT_TRUE(same_stats(&before, &after));
+}
+
+/* Each bit of the word at @offset, but those of @known, is -EINVAL. */
+static inline void refuses_bits(struct __test_metadata *_metadata, int fd, unsigned long cmd,
+				const void *valid, size_t offset, __u32 known)
+{
+	struct hwtimer_stats before = must_stats(fd), after;
+	unsigned int size = _IOC_SIZE(cmd), bit;
+	char buf[128], copy[128];
+
+	for (bit = 0; bit < 32; bit++) {
+		if (known & (1U << bit))
+			continue;
+		memcpy(buf, valid, size);
+		buf[offset + bit / 8] |= 1U << bit % 8;
+		memcpy(copy, buf, size);
+		ASSERT_EQ(-EINVAL, hwt_ioctl(fd, cmd, buf))
+			TH_LOG("bit %u of the word at %zu", bit, offset);
+		ASSERT_EQ(0, memcmp(buf, copy, size));
+	}
+	after = must_stats(fd);
+	EXPECT_TRUE(same_stats(&before, &after));
+}
+
+/* Operations of a batch, what they answer poisoned. */
+static inline struct hwtimer_op op_schedule(__u32 flags, __u64 time, __u64 user_data)
+{
+	return (struct hwtimer_op){
+		.op = HWTIMER_OP_SCHEDULE, .result = NO_RESULT,
+		.schedule = { .flags = flags, .time = time, .user_data = user_data,
+			      .id = POISON, .deadline = POISON },
+	};
+}
+
+static inline struct hwtimer_op op_touch(__u32 flags, __u64 id, __u64 time)
+{
+	return (struct hwtimer_op){
+		.op = HWTIMER_OP_TOUCH, .result = NO_RESULT,
+		.touch = { .flags = flags, .id = id, .time = time, .deadline = POISON },
+	};
+}
+
+static inline struct hwtimer_op op_cancel(__u64 id)
+{
+	return (struct hwtimer_op){
+		.op = HWTIMER_OP_CANCEL, .result = NO_RESULT,
+		.cancel = { .id = id },
+	};
+}
+
+static inline struct hwtimer_op op_query(__u64 id)
+{
+	return (struct hwtimer_op){
+		.op = HWTIMER_OP_QUERY, .result = NO_RESULT,
+		.query = { .id = id, .user_data = POISON, .deadline = POISON,
+			   .period = POISON, .misfire = POISON, .unread = POISON,
+			   .policy = POISON32 },
+	};
+}
+
+static inline int hwt_batch(int fd, void *ops, __u32 size, __u32 count)
+{
+	struct hwtimer_batch b = { .size = size, .ops = (uintptr_t)ops, .count = count };
+	int ret = hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b);
+
+	if (b.flags || b.pad || b.size != size || b.count != count ||
+	    b.ops != (uintptr_t)ops)
+		return DIRTY;
+	return ret;
+}
+
+static inline void must_batch(int fd, struct hwtimer_op *ops, __u32 count)
+{
+	int ret = hwt_batch(fd, ops, sizeof(*ops), count);
+
+	if (ret != (int)count)
+		die("batch of %u: %d", count, ret);
+}
+
+#endif /* RING_H */

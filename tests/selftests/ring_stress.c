@@ -1,0 +1,1249 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Rings that overflow, that are written full of nonsense, that are never left alone; and
+ * how many system calls it takes to use them. Whatever one context does, nothing is lost
+ * or told twice, and others beside it are not harmed.
+ *
+ * SEED=N repeats the random part.
+ */
+#include "ring.h"
+
+#define SLOTS		4000U
+/* How late is too late: far more than the slowest machine needs. */
+#define GENEROUS	(10 * NSEC_PER_SEC)
+
+FIXTURE(overflow)
+{
+	struct ring *r;
+	int fd;
+	__u64 tick_ns;
+};
+
+FIXTURE_VARIANT(overflow)
+{
+	bool own;
+	__u32 cq_entries;
+};
+
+FIXTURE_VARIANT_ADD(overflow, of_1)
+{
+	.cq_entries = 1,
+};
+
+FIXTURE_VARIANT_ADD(overflow, of_2)
+{
+	.own = true,
+	.cq_entries = 2,
+};
+
+FIXTURE_VARIANT_ADD(overflow, of_4)
+{
+	.cq_entries = 4,
+};
+
+FIXTURE_SETUP(overflow)
+{
+	self->fd = must_open(0);
+	self->tick_ns = must_get_parameter("tick_ns");
+	if (variant->own) {
+		/* A round of more than any delay: it is in order, too. */
+		self->tick_ns = NSEC_PER_MSEC;
+		ASSERT_EQ(0, hwt_own_wheel(self->fd, self->tick_ns, 16384, 0));
+	}
+	self->r = must_ring(self->fd, 256, variant->cq_entries, SLOTS);
+}
+
+FIXTURE_TEARDOWN(overflow)
+{
+	struct hwtimer_stats s = must_stats(self->fd);
+
+	EXPECT_TRUE(balanced(&s));
+	EXPECT_EQ(0, s.unread);
+	EXPECT_EQ(0, ring_unread(self->r));
+	EXPECT_EQ(0, ring_flags(self->r));
+	ring_close(self->r);
+}
+
+static short poll_now(int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+	return poll(&pfd, 1, 0) > 0 ? pfd.revents : 0;
+}
+
+/* Full, with others that wait. */
+static void check_full(struct __test_metadata *_metadata, struct ring *r)
+{
+	EXPECT_EQ(r->params.cq_entries, ring_unread(r));
+	EXPECT_EQ(HWTIMER_RING_CQ_FULL, ring_flags(r));
+	EXPECT_EQ(POLLIN, poll_now(r->fd));
+}
+
+/* The books of a run. */
+static void print_books(const struct ring *r, unsigned long told)
+{
+	struct hwtimer_stats s = must_stats(r->fd);
+
+	printf("# nothing lost: ring of %u, scheduled %llu cancelled %llu expired %llu ",
+	       r->params.cq_entries, s.scheduled, s.cancelled, s.expired);
+	printf("handed_back %llu pending %llu: told %lu, %lu bells\n", s.handed_back, s.pending,
+	       told, atomic_load(&r->enters));
+	fflush(stdout);
+}
+
+/* Thousands, of which but one to four fit. */
+TEST_F(overflow, one_shots)
+{
+	__u64 *deadlines = must_alloc(SLOTS, sizeof(*deadlines)), random = seed(), latest = 0;
+	unsigned char *seen = must_alloc(SLOTS, 1);
+	__u64 base = now_ns() + 500 * NSEC_PER_MSEC, fired = 0;
+	unsigned int i, told = 0, n;
+	struct hwtimer_record rec;
+
+	for (i = 0; i < SLOTS; i++) {
+		deadlines[i] = base + rnd(&random) % (300 * NSEC_PER_MSEC);
+		must_arm(self->r, HWTIMER_ID(i, i), deadlines[i], i);
+	}
+	/* Stalled or not, they expire. */
+	eventually(must_stats(self->fd).expired == SLOTS);
+	check_full(_metadata, self->r);
+	EXPECT_EQ(0, must_stats(self->fd).pending);
+	EXPECT_EQ(SLOTS - self->r->params.cq_entries, must_stats(self->fd).unread);
+	while ((n = ring_reap(self->r, &rec, 1))) {
+		__u64 which = rec.user_data;
+
+		ASSERT_GT(SLOTS, which);
+		ASSERT_EQ(0, seen[which]++);
+		ASSERT_EQ(HWTIMER_EXPIRED, rec.kind);
+		ASSERT_EQ(HWTIMER_ID(which, which), rec.id);
+		ASSERT_EQ(deadlines[which], rec.deadline);
+		ASSERT_LE(rec.deadline, rec.fired);
+		/* In order: of time, and none before it was due a tick later. */
+		ASSERT_LE(fired, rec.fired);
+		fired = rec.fired;
+		ASSERT_GT(rec.deadline + self->tick_ns, latest);
+		latest = rec.deadline > latest ? rec.deadline : latest;
+		told++;
+	}
+	EXPECT_EQ(SLOTS, told);
+	print_books(self->r, told);
+	free(seen);
+	free(deadlines);
+}
+
+/* Handed back by stop. */
+TEST_F(overflow, stop)
+{
+	unsigned char *seen = must_alloc(SLOTS, 1);
+	unsigned int i, told = 0, kinds[4] = { 0 };
+	struct hwtimer_record rec;
+	__u64 back;
+
+	for (i = 0; i < SLOTS; i++)
+		must_arm(self->r, HWTIMER_ID(i, 1), i % 2 ? now_ns() + FAR : 0, i);
+	eventually(must_stats(self->fd).expired == SLOTS / 2);
+	ASSERT_EQ(0, hwt_stop(self->fd, &back));
+	EXPECT_EQ(SLOTS / 2, back);
+	EXPECT_EQ(POLLIN | POLLHUP, poll_now(self->fd));
+	while (ring_reap(self->r, &rec, 1)) {
+		ASSERT_GT(SLOTS, rec.user_data);
+		ASSERT_EQ(0, seen[rec.user_data]++);
+		ASSERT_TRUE(rec.kind == HWTIMER_EXPIRED || rec.kind == HWTIMER_HANDED_BACK);
+		ASSERT_EQ(rec.user_data % 2 ? HWTIMER_HANDED_BACK : HWTIMER_EXPIRED, rec.kind);
+		/* All that expired was before. */
+		ASSERT_TRUE(rec.kind == HWTIMER_HANDED_BACK || !kinds[HWTIMER_HANDED_BACK]);
+		kinds[rec.kind]++;
+		told++;
+	}
+	EXPECT_EQ(SLOTS, told);
+	EXPECT_EQ(POLLHUP, poll_now(self->fd));
+	print_books(self->r, told);
+	free(seen);
+}
+
+/* HWTIMER_MISFIRE_ONCE, _SKIP, _MAKE_UP, and so on. */
+#define POLICY(i)	((i) % 3)
+
+/* Periodic ones of all policies, while nobody reads, and while somebody reads too slowly. */
+TEST_F(overflow, periodic)
+{
+	enum { PERIODIC = 9 };
+	const __u64 period = 2 * NSEC_PER_MSEC;
+	__u64 told[PERIODIC] = { 0 }, last[PERIODIC] = { 0 }, sum = 0, records = 0, stalls = 0;
+	struct hwtimer_record rec;
+	struct hwtimer_stats s;
+	unsigned int i, round;
+	bool more = true;
+
+	for (i = 0; i < PERIODIC; i++) {
+		struct hwtimer_schedule p = {
+			.flags = HWTIMER_RELATIVE, .user_data = i, .id = HWTIMER_ID(i, 1),
+			.deadline = POISON, .period = period,
+			.misfire = i % 2 ? FAR : 0, .policy = POLICY(i),
+		};
+
+		ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &p));
+	}
+	for (round = 0; more; round++) {
+		unsigned int k, want = round % 10 + 1;
+
+		s = must_stats(self->fd);
+		if (round == 40) {
+			for (i = 0; i < PERIODIC; i++)
+				must_put(self->r, HWTIMER_OP_CANCEL, 0, HWTIMER_ID(i, 1), 0, 0);
+			must_enter(self->r);
+			EXPECT_EQ(0, must_stats(self->fd).pending);
+		} else if (round < 40) {
+			/* Stalled for a while. */
+			eventually(must_stats(self->fd).expired >= s.expired + 50);
+			stalls += ring_flags(self->r) == HWTIMER_RING_CQ_FULL;
+		}
+		for (k = 0; round >= 40 || k < want; k++) {
+			if (!ring_reap(self->r, &rec, 1)) {
+				more = round < 40;
+				break;
+			}
+			i = rec.user_data;
+			ASSERT_GT(PERIODIC, i);
+			ASSERT_EQ(HWTIMER_ID(i, 1), rec.id);
+			ASSERT_EQ(HWTIMER_EXPIRED, rec.kind);
+			ASSERT_LE(rec.deadline, rec.fired);
+			told[i] += 1 + rec.overruns;
+			if (last[i] && i % 2 == 0 && POLICY(i) == HWTIMER_MISFIRE_ONCE) {
+				/* What it missed after its deadline is told with it. */
+				ASSERT_EQ(0, (rec.deadline - last[i]) % period);
+				ASSERT_LT(last[i], rec.deadline);
+			} else if (last[i]) {
+				/* None is left out: they are that many periods apart. */
+				ASSERT_EQ(last[i] + (1 + rec.overruns) * period, rec.deadline)
+					TH_LOG("%u: overruns %llu", i, rec.overruns);
+			}
+			if (POLICY(i) == HWTIMER_MISFIRE_MAKE_UP) {
+				ASSERT_EQ(0, rec.overruns);
+			}
+			last[i] = rec.deadline;
+			records++;
+		}
+	}
+	s = must_stats(self->fd);
+	for (i = 0; i < PERIODIC; i++) {
+		EXPECT_LT(0, told[i]);
+		sum += told[i];
+	}
+	EXPECT_EQ(s.expired, sum);
+	EXPECT_LT(0, stalls);
+	printf("# %llu records for %llu expiries\n", records, sum);
+	print_books(self->r, sum);
+}
+
+/* An entry that fails waits for the room to say so, and what is behind it as well. */
+TEST(failures_wait)
+{
+	struct ring *r = must_ring(must_open(0), 16, 2, 16);
+	__u64 since = now_ns(), far = since + FAR;
+	struct hwtimer_sqe first = { HWTIMER_OP_CANCEL, 0, HWTIMER_ID(9, 1), 0, 1 };
+	struct hwtimer_sqe third = { HWTIMER_OP_TOUCH, 0, HWTIMER_ID(9, 3), far, 3 };
+	struct hwtimer_record rec;
+	__u32 taken, head;
+
+	must_arm(r, HWTIMER_ID(0, 1), 0, 100);
+	must_arm(r, HWTIMER_ID(1, 1), 0, 101);
+	eventually(ring_unread(r) == 2);
+	EXPECT_EQ(0, ring_flags(r));
+	head = load_acquire(&r->shared->sq_head);
+
+	/* What succeeds, or is quiet, needs no room. */
+	must_put(r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(2, 1), far, 0);
+	must_put(r, HWTIMER_OP_TOUCH, HWTIMER_SQE_QUIET, HWTIMER_ID(9, 1), far, 0);
+	ASSERT_EQ(0, ring_enter(r, &taken));
+	EXPECT_EQ(head + 2, load_acquire(&r->shared->sq_head));
+	EXPECT_EQ(1, seen_pending(r));
+	EXPECT_EQ(0, ring_flags(r));
+
+	ASSERT_TRUE(ring_put(r, &first));
+	must_put(r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(3, 1), far, 0);
+	ASSERT_TRUE(ring_put(r, &third));
+	must_put(r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(4, 1), far, 0);
+	ASSERT_EQ(0, ring_enter(r, &taken));
+	EXPECT_EQ(0, taken);
+	EXPECT_EQ(head + 2, load_acquire(&r->shared->sq_head));
+	EXPECT_EQ(1, seen_pending(r));
+	check_full(_metadata, r);
+	/* Nor does an ioctl get past it. */
+	EXPECT_EQ(1, must_stats(r->fd).pending);
+
+	/* Room for one. */
+	EXPECT_EQ(1, ring_unread(r) - 1);
+	ASSERT_EQ(1, ring_reap(r, &rec, 1));
+	EXPECT_EQ(HWTIMER_EXPIRED, rec.kind);
+	EXPECT_EQ(head + 4, load_acquire(&r->shared->sq_head));
+	EXPECT_EQ(2, seen_pending(r));
+	check_full(_metadata, r);
+	ASSERT_EQ(1, ring_reap(r, &rec, 1));
+	EXPECT_EQ(HWTIMER_EXPIRED, rec.kind);
+	EXPECT_EQ(head + 6, load_acquire(&r->shared->sq_head));
+	EXPECT_EQ(3, seen_pending(r));
+	EXPECT_EQ(0, ring_flags(r));
+	ASSERT_EQ(1, ring_reap(r, &rec, 1));
+	EXPECT_TRUE(tells_failure(&rec, &first, -ENOENT, since));
+	ASSERT_EQ(1, ring_reap(r, &rec, 1));
+	EXPECT_TRUE(tells_failure(&rec, &third, -ENOENT, since));
+	EXPECT_EQ(0, ring_reap(r, &rec, 1));
+	EXPECT_EQ(0, poll_now(r->fd));
+	ring_close(r);
+}
+
+/* With a failure that waits, expiries do not, and come behind it or before it. */
+TEST(expires_while_failures_wait)
+{
+	struct ring *r = must_ring(must_open(0), 16, 1, 16);
+	unsigned int i, kinds[4] = { 0 };
+	struct hwtimer_record rec;
+
+	must_arm(r, HWTIMER_ID(0, 1), 0, 0);
+	eventually(ring_unread(r) == 1);
+	for (i = 1; i <= 8; i++)
+		must_put(r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(i, 1),
+			 now_ns() + 20 * NSEC_PER_MSEC, i);
+	must_put(r, HWTIMER_OP_CANCEL, 0, HWTIMER_ID(9, 1), 0, 9);
+	must_put(r, HWTIMER_OP_CANCEL, 0, HWTIMER_ID(8, 1), 0, 0);
+	must_enter(r);
+	EXPECT_EQ(HWTIMER_RING_CQ_FULL, ring_flags(r));
+	EXPECT_EQ(8, seen_pending(r));
+	eventually(!seen_pending(r));
+	EXPECT_EQ(9, must_fdinfo(r->fd, "unread") + 1);
+	while (ring_reap(r, &rec, 1)) {
+		ASSERT_GT(4, rec.kind);
+		kinds[rec.kind]++;
+	}
+	/* 0 to 8 expired; one failed that never was, and one because it was too late. */
+	EXPECT_EQ(9, kinds[HWTIMER_EXPIRED]);
+	EXPECT_EQ(2, kinds[HWTIMER_FAILED]);
+	EXPECT_EQ(0, ring_flags(r));
+	ring_close(r);
+}
+
+/* The slot of a record that waits is not free; one whose record is in the ring is. */
+TEST(busy_slot)
+{
+	struct ring *r = must_ring(must_open(0), 8, 1, 4);
+	struct hwtimer_record rec;
+	unsigned int i, kinds[4] = { 0 };
+
+	must_arm(r, HWTIMER_ID(0, 1), 0, 0);
+	eventually(ring_unread(r) == 1);
+	must_arm(r, HWTIMER_ID(1, 1), 0, 1);
+	eventually(must_stats(r->fd).expired == 2);
+	EXPECT_EQ(HWTIMER_RING_CQ_FULL, ring_flags(r));
+	EXPECT_EQ(-EBUSY, hwt_schedule_id(r->fd, HWTIMER_RELATIVE, HWTIMER_ID(1, 2), FAR, 0));
+	EXPECT_EQ(-ENOENT, hwt_cancel(r->fd, HWTIMER_ID(1, 1)));
+	EXPECT_EQ(-ENOENT, hwt_query(r->fd, HWTIMER_ID(1, 1), NULL, NULL));
+	EXPECT_EQ(0, hwt_schedule_id(r->fd, HWTIMER_RELATIVE, HWTIMER_ID(0, 2), FAR, 0));
+	EXPECT_EQ(-EEXIST, hwt_schedule_id(r->fd, HWTIMER_RELATIVE, HWTIMER_ID(0, 3), FAR, 0));
+	/*
+	 * By ring: it fails, and waits to say so; by then the slot may be free, and it has
+	 * success. One of the two.
+	 */
+	must_put(r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(1, 2), now_ns() + FAR, 0);
+	must_enter(r);
+	EXPECT_EQ(1, seen_pending(r));
+	for (i = 0; ring_reap(r, &rec, 1); i++) {
+		ASSERT_GT(4, rec.kind);
+		kinds[rec.kind]++;
+		if (rec.kind == HWTIMER_FAILED) {
+			EXPECT_EQ(-EBUSY, rec.error);
+		}
+	}
+	EXPECT_EQ(2, kinds[HWTIMER_EXPIRED]);
+	EXPECT_EQ(0, kinds[HWTIMER_HANDED_BACK]);
+	EXPECT_EQ(2, kinds[HWTIMER_FAILED] + must_stats(r->fd).pending);
+	ring_close(r);
+}
+
+/*
+ * One thread submits, one reads, all the time, through a ring of a few. Slots are used
+ * again without a look at what became of the last timeout: that is told, or there is none.
+ */
+struct traffic {
+	pthread_t thread;
+	struct ring *r;
+	unsigned int count;
+	__u64 random;
+	__u32 *tags;		/* by slot: the last that was submitted */
+	unsigned long schedules, cancels;
+};
+
+static void insist(struct ring *r, struct hwtimer_sqe sqe)
+{
+	while (!ring_put(r, &sqe)) {
+		must_enter(r);
+		sched_yield();
+	}
+}
+
+static void *drive(void *arg)
+{
+	struct traffic *t = arg;
+	unsigned int i;
+
+	for (i = 0; i < t->count; i++) {
+		unsigned int slot = rnd(&t->random) % (SLOTS / 8);
+		struct hwtimer_sqe sqe = {
+			.op = HWTIMER_OP_SCHEDULE, .user_data = slot,
+			.time = now_ns() + rnd(&t->random) % (3 * NSEC_PER_MSEC),
+		};
+
+		if (t->tags[slot]) {
+			insist(t->r, (struct hwtimer_sqe){
+				.op = HWTIMER_OP_CANCEL, .user_data = slot,
+				.id = HWTIMER_ID(slot, t->tags[slot]) });
+			t->cancels++;
+		}
+		sqe.id = HWTIMER_ID(slot, ++t->tags[slot]);
+		t->schedules++;
+		insist(t->r, sqe);
+		if (bell_due(t->r, sqe.time))
+			must_enter(t->r);
+	}
+	return NULL;
+}
+
+TEST_F(overflow, against_a_producer)
+{
+	struct traffic t = {
+		.r = self->r, .count = 8000, .random = seed(),
+		.tags = must_alloc(SLOTS, sizeof(*t.tags)),
+	};
+	__u64 *told = must_alloc(SLOTS, sizeof(*told));
+	unsigned long expired = 0, not_cancelled = 0, not_scheduled = 0;
+	struct hwtimer_record rec[4];
+	struct hwtimer_stats s;
+	bool joined = false, over = false;
+	unsigned int n, i;
+
+	start(&t.thread, drive, &t);
+	for (;;) {
+		n = ring_reap(self->r, rec, 4);
+		for (i = 0; i < n; i++) {
+			unsigned int slot = HWTIMER_ID_SLOT(rec[i].id);
+
+			ASSERT_GT(SLOTS, slot);
+			ASSERT_EQ(slot, rec[i].user_data);
+			if (rec[i].kind == HWTIMER_EXPIRED) {
+				/* Once each, in the order of their lives. */
+				ASSERT_LT(told[slot], HWTIMER_ID_TAG(rec[i].id));
+				told[slot] = HWTIMER_ID_TAG(rec[i].id);
+				ASSERT_LE(rec[i].deadline, rec[i].fired);
+				expired++;
+				continue;
+			}
+			ASSERT_EQ(HWTIMER_FAILED, rec[i].kind);
+			if (rec[i].overruns == HWTIMER_OP_CANCEL) {
+				/* Expired before, or was never scheduled. */
+				ASSERT_EQ(-ENOENT, rec[i].error);
+				not_cancelled++;
+			} else {
+				/* The record of the last one waits. */
+				ASSERT_TRUE(rec[i].error == -EBUSY || rec[i].error == -EEXIST);
+				not_scheduled++;
+			}
+		}
+		if (n)
+			continue;
+		if (over)
+			break;
+		joined = joined || !pthread_tryjoin_np(t.thread, NULL);
+		if (joined) {
+			must_enter(self->r);
+			eventually(!must_stats(self->fd).pending);
+			over = !ring_untaken(self->r) && !ring_flags(self->r);
+		}
+	}
+	s = must_stats(self->fd);
+	EXPECT_EQ(t.schedules - not_scheduled, s.scheduled);
+	EXPECT_EQ(expired, s.expired);
+	EXPECT_EQ(t.cancels - not_cancelled, s.cancelled);
+	EXPECT_EQ(0, s.pending);
+	printf("# of %lu schedules %lu failed, of %lu cancels %lu\n", t.schedules, not_scheduled,
+	       t.cancels, not_cancelled);
+	print_books(self->r, expired);
+	free(told);
+	free(t.tags);
+}
+
+/* What cannot be is not believed, and when it is right again all goes on. */
+FIXTURE(hostile)
+{
+	struct ring *r;
+	int fd;
+};
+
+FIXTURE_SETUP(hostile)
+{
+	self->fd = must_open(0);
+	self->r = must_ring(self->fd, 8, 8, 64);
+}
+
+FIXTURE_TEARDOWN(hostile)
+{
+	struct hwtimer_stats s = must_stats(self->fd);
+
+	EXPECT_TRUE(balanced(&s));
+	ring_close(self->r);
+}
+
+/* The context works. */
+static void must_work(struct ring *r)
+{
+	struct hwtimer_record rec;
+	unsigned int i;
+
+	for (i = 0; i < 3; i++) {
+		must_arm(r, HWTIMER_ID(63, 1000 + i), now_ns() + NSEC_PER_MSEC, i);
+		rec = must_ring_expire(r);
+		if (rec.id != HWTIMER_ID(63, 1000 + i) || rec.user_data != i)
+			die("a record that must not be: id %llx", rec.id);
+	}
+	if (ring_flags(r))
+		die("flags %x", ring_flags(r));
+}
+
+/* Distances from the kernel's index that cannot be. */
+static const __u32 nonsense[] = {
+	9, 10, 16, 17, 256, 65536, 65537, 1U << 30, (1U << 31) - 1, 1U << 31, (1U << 31) + 1,
+	-65536U, -256U, -9U, -8U, -2U, -1U,
+};
+
+TEST_F(hostile, sq_tail)
+{
+	struct hwtimer_record rec;
+	unsigned int i;
+	__u32 taken;
+
+	for (i = 0; i < ARRAY_SIZE(nonsense); i++) {
+		__u64 id = HWTIMER_ID(i, 1), deadline = now_ns() + 20 * NSEC_PER_MSEC;
+		__u32 head = self->r->sq_tail + 1;
+
+		must_arm(self->r, id, deadline, i);
+		must_enter(self->r);
+		store_release(&self->r->shared->sq_tail, head + nonsense[i]);
+		EXPECT_EQ(-EBADFD, ring_enter(self->r, NULL))
+			TH_LOG("distance %u", nonsense[i]);
+		EXPECT_EQ(HWTIMER_RING_BAD, ring_flags(self->r));
+		EXPECT_EQ(POLLERR, poll_now(self->fd) & POLLERR);
+		EXPECT_EQ(head, load_acquire(&self->r->shared->sq_head));
+		/* ioctls know nothing of it, and what is pending expires. */
+		EXPECT_EQ(0, hwt_schedule_id(self->fd, HWTIMER_RELATIVE, HWTIMER_ID(62, i), FAR,
+					     0));
+		EXPECT_EQ(0, hwt_cancel(self->fd, HWTIMER_ID(62, i)));
+		EXPECT_EQ(head, load_acquire(&self->r->shared->sq_head));
+		eventually(ring_unread(self->r) == 1);
+		EXPECT_EQ(POLLERR | POLLIN, poll_now(self->fd));
+		rec = must_ring_expire(self->r);
+		EXPECT_EQ(id, rec.id);
+		EXPECT_EQ(deadline, rec.deadline);
+		/* Right again, with something to take. */
+		store_release(&self->r->shared->sq_tail, self->r->sq_tail);
+		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, id, now_ns() + FAR, i);
+		ASSERT_EQ(0, ring_enter(self->r, &taken));
+		EXPECT_EQ(1, taken);
+		EXPECT_EQ(0, ring_flags(self->r));
+		EXPECT_EQ(0, poll_now(self->fd));
+		must_put(self->r, HWTIMER_OP_CANCEL, 0, id, 0, 0);
+		must_work(self->r);
+	}
+	EXPECT_EQ(0, must_stats(self->fd).pending);
+}
+
+/* It is seen without a bell, too. */
+TEST_F(hostile, sq_tail_and_no_bell)
+{
+	struct pollfd pfd = { .fd = self->fd, .events = POLLIN };
+
+	must_arm(self->r, HWTIMER_ID(0, 1), now_ns() + FAR, 0);
+	store_release(&self->r->shared->sq_tail, self->r->sq_tail + 100);
+	ASSERT_EQ(1, poll(&pfd, 1, PATIENCE / NSEC_PER_MSEC));
+	EXPECT_EQ(POLLERR, pfd.revents);
+	EXPECT_EQ(HWTIMER_RING_BAD, ring_flags(self->r));
+	store_release(&self->r->shared->sq_tail, self->r->sq_tail);
+	/* Right again: poll says so, and so do the flags. */
+	EXPECT_EQ(0, poll_now(self->fd));
+	EXPECT_EQ(0, ring_flags(self->r));
+	must_work(self->r);
+}
+
+/* Who waits is woken when it goes bad. */
+static void *poll_err(void *arg)
+{
+	struct pollfd pfd = { .fd = *(int *)arg, .events = POLLIN };
+
+	if (poll(&pfd, 1, PATIENCE / NSEC_PER_MSEC) != 1)
+		return NULL;
+	return (void *)(long)pfd.revents;
+}
+
+TEST_F(hostile, bad_wakes)
+{
+	pthread_t thread;
+	void *events;
+
+	start(&thread, poll_err, &self->fd);
+	/* Asleep or not yet: it has to be told. */
+	store_release(&self->r->shared->sq_tail, self->r->sq_tail + 100);
+	EXPECT_EQ(-EBADFD, ring_enter(self->r, NULL));
+	pthread_join(thread, &events);
+	EXPECT_EQ(POLLERR, (long)events);
+	store_release(&self->r->shared->sq_tail, self->r->sq_tail);
+	must_enter(self->r);
+	must_work(self->r);
+}
+
+TEST_F(hostile, cq_head)
+{
+	struct hwtimer_record rec[4];
+	unsigned int i, n;
+	__u32 taken;
+
+	for (i = 0; i < ARRAY_SIZE(nonsense); i++) {
+		__u64 before = must_stats(self->fd).expired, far = now_ns() + FAR;
+
+		/* The distance is that of the kernel's index from this one. */
+		store_release(&self->r->shared->cq_head, self->r->cq_head - nonsense[i]);
+		EXPECT_EQ(-EBADFD, ring_enter(self->r, NULL))
+			TH_LOG("distance %u", nonsense[i]);
+		EXPECT_EQ(HWTIMER_RING_BAD, ring_flags(self->r));
+		EXPECT_EQ(POLLERR, poll_now(self->fd) & POLLERR);
+		/* What was submitted is taken all the same. */
+		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(1, i), far, i);
+		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(2, i), 0, i);
+		EXPECT_EQ(-EBADFD, ring_enter(self->r, NULL));
+		EXPECT_EQ(0, ring_untaken(self->r));
+		EXPECT_EQ(0, hwt_cancel(self->fd, HWTIMER_ID(1, i)));
+		/* Nothing is put, and nothing is lost. */
+		eventually(must_stats(self->fd).expired == before + 1);
+		EXPECT_EQ(0, ring_unread(self->r));
+		EXPECT_EQ(1, must_stats(self->fd).unread);
+		EXPECT_EQ(HWTIMER_RING_BAD | HWTIMER_RING_CQ_FULL, ring_flags(self->r));
+		store_release(&self->r->shared->cq_head, self->r->cq_head);
+		ASSERT_EQ(0, ring_enter(self->r, &taken));
+		EXPECT_EQ(0, ring_flags(self->r));
+		n = ring_reap(self->r, rec, 4);
+		ASSERT_EQ(1, n);
+		EXPECT_EQ(HWTIMER_ID(2, i), rec[0].id);
+		must_work(self->r);
+	}
+	EXPECT_EQ(0, must_stats(self->fd).pending);
+}
+
+/* As far as it may be is not too far. */
+TEST_F(hostile, almost)
+{
+	struct hwtimer_record rec[8];
+	unsigned int i;
+	__u32 taken;
+
+	/* What lies in the entries is nonsense, but it was submitted. */
+	memset(self->r->sqes, 0xff, 8 * sizeof(struct hwtimer_sqe));
+	for (i = 0; i < 8; i++)
+		self->r->sqes[i].flags = 0;
+	store_release(&self->r->shared->sq_tail, self->r->sq_tail + 8);
+	ASSERT_EQ(0, ring_enter(self->r, &taken));
+	EXPECT_EQ(8, taken);
+	self->r->sq_tail += 8;
+	EXPECT_EQ(0, ring_flags(self->r));
+	ASSERT_EQ(8, ring_unread(self->r));
+	EXPECT_EQ(8, ring_reap(self->r, rec, 8));
+	for (i = 0; i < 8; i++) {
+		EXPECT_EQ(HWTIMER_FAILED, rec[i].kind);
+		EXPECT_EQ(-EINVAL, rec[i].error);
+		EXPECT_EQ(~0U, rec[i].overruns);
+		EXPECT_EQ(~0ULL, rec[i].id);
+	}
+	/* "All of it is unread", although it was read: full, and no more than that. */
+	store_release(&self->r->shared->cq_head, self->r->cq_head - 8);
+	EXPECT_EQ(0, ring_enter(self->r, NULL));
+	EXPECT_EQ(0, ring_flags(self->r));
+	must_put(self->r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(0, 1), 0, 1);
+	must_enter(self->r);
+	eventually(must_stats(self->fd).expired == 1);
+	EXPECT_EQ(HWTIMER_RING_CQ_FULL, ring_flags(self->r));
+	store_release(&self->r->shared->cq_head, self->r->cq_head);
+	must_enter(self->r);
+	EXPECT_EQ(HWTIMER_ID(0, 1), must_ring_expire(self->r).id);
+	must_work(self->r);
+}
+
+/* Both, and the parts that are the kernel's: it does not read those. */
+TEST_F(hostile, kernels_part)
+{
+	struct hwtimer_ring *shared = self->r->shared;
+	struct hwtimer_record rec;
+	unsigned int i;
+
+	for (i = 0; i < 20; i++) {
+		__u32 tail = load_acquire(&shared->cq_tail);
+
+		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(i, i), 0, i);
+		store_release(&shared->sq_head, ~0U);
+		store_release(&shared->cq_tail, 0x55555555U);
+		store_release(&shared->flags, 0);
+		store_release(&shared->sleep_until, 0);
+		shared->pad2 = ~0U;
+		memset(shared->pad0, 0xff, sizeof(shared->pad0));
+		memset(shared->pad1, 0xff, sizeof(shared->pad1));
+		ASSERT_EQ(0, ring_enter(self->r, NULL));
+		eventually(must_stats(self->fd).expired == i + 1);
+		/* It tells anew what it knows. */
+		EXPECT_EQ(self->r->sq_tail, load_acquire(&shared->sq_head));
+		EXPECT_EQ(tail + 1, load_acquire(&shared->cq_tail));
+		rec = must_ring_expire(self->r);
+		EXPECT_EQ(HWTIMER_ID(i, i), rec.id);
+	}
+}
+
+/* Entries of any bits: each is taken, and had success or was told to have failed. */
+TEST_F(hostile, garbage)
+{
+	struct ring *r = must_ring(must_open(0), 256, 1024, 64);
+	unsigned long taken = 0, failed = 0, expired = 0;
+	__u64 random = seed();
+	struct hwtimer_record rec[64];
+	struct hwtimer_stats s;
+	unsigned int round, i, n;
+
+	/* It takes a tick until something can expire. */
+	for (round = 0; round < 400 || !expired; round++) {
+		for (i = 0; i < 128; i++) {
+			struct hwtimer_sqe sqe = {
+				.op = rnd(&random) % 8 ? rnd(&random) % 4 : rnd(&random),
+				.flags = rnd(&random) % 8 ? 0 : rnd(&random) & ~HWTIMER_SQE_QUIET,
+				.id = rnd(&random) % 8 ? HWTIMER_ID(rnd(&random) % 66,
+								    rnd(&random) % 2) :
+				      rnd(&random),
+				.time = rnd(&random) % 2 ? 0 :
+					rnd(&random) % 2 ? now_ns() + rnd(&random) % NSEC_PER_SEC :
+					rnd(&random),
+				.user_data = rnd(&random),
+			};
+
+			ASSERT_TRUE(ring_put(r, &sqe));
+			taken++;
+		}
+		must_enter(r);
+		ASSERT_EQ(0, ring_untaken(r));
+		while ((n = ring_reap(r, rec, 64))) {
+			for (i = 0; i < n; i++) {
+				if (rec[i].kind == HWTIMER_FAILED) {
+					ASSERT_GT(0, rec[i].error);
+					failed++;
+				} else {
+					ASSERT_EQ(HWTIMER_EXPIRED, rec[i].kind);
+					ASSERT_LE(rec[i].deadline, rec[i].fired);
+					expired++;
+				}
+			}
+		}
+	}
+	for (i = 0; i < 64; i++) {
+		hwt_cancel(r->fd, HWTIMER_ID(i, 0));
+		hwt_cancel(r->fd, HWTIMER_ID(i, 1));
+	}
+	/* All but those whose tags are as random as that. */
+	while (ring_reap(r, rec, 1))
+		expired++;
+	s = must_stats(r->fd);
+	printf("# %lu entries, %lu failed\n", taken, failed);
+	print_stats(&s);
+	EXPECT_TRUE(balanced(&s));
+	/* The cancels by ioctl are not entries. */
+	EXPECT_LE(taken - failed, s.scheduled + s.touched + s.cancelled);
+	EXPECT_EQ(expired, s.expired);
+	EXPECT_LT(0, failed);
+	ring_close(r);
+}
+
+/*
+ * Contexts beside, which must not notice anything; and somebody who just sleeps, to know
+ * what the machine does at its worst.
+ */
+enum { IOCTLS, RINGS, SLEEP, WITNESSES };
+
+struct witness {
+	pthread_t thread;
+	atomic_bool done;
+	int how;
+	unsigned int rounds;
+	__u64 worst;
+};
+
+/* One timeout: returns by how much it was late. */
+static __u64 wait_for_one(struct witness *w, int fd, struct ring *r)
+{
+	__u64 deadline = now_ns() + 3 * NSEC_PER_MSEC, n = w->rounds++, id;
+	struct hwtimer_record rec;
+
+	if (w->how == SLEEP) {
+		wait_until(deadline);
+		return now_ns() - deadline;
+	}
+	if (w->how == RINGS) {
+		id = HWTIMER_ID(n % 16, n);
+		must_arm(r, id, deadline, n);
+		rec = must_ring_expire(r);
+	} else {
+		if (hwt_schedule(fd, 0, deadline, n, &id, NULL) ||
+		    hwt_collect(fd, &rec, 1) != 1)
+			die("witness");
+		if (!valid_record(&rec, HWTIMER_EXPIRED))
+			die("witness: kind %u", rec.kind);
+	}
+	if (rec.id != id || rec.user_data != n || rec.deadline != deadline)
+		die("witness: id %llx, not %llx; user_data %llu, not %llu", rec.id, id,
+		    rec.user_data, n);
+	return rec.fired - rec.deadline;
+}
+
+static void *witness(void *arg)
+{
+	struct witness *w = arg;
+	int fd = must_open(0);
+	struct ring *r = w->how == RINGS ? must_ring(fd, 16, 16, 16) : NULL;
+
+	while (!atomic_load(&w->done)) {
+		__u64 late = wait_for_one(w, fd, r);
+
+		w->worst = late > w->worst ? late : w->worst;
+	}
+	if (r)
+		ring_unmap(r);
+	close(fd);
+	return NULL;
+}
+
+static void begin_witnesses(struct witness w[WITNESSES])
+{
+	int i;
+
+	for (i = 0; i < WITNESSES; i++) {
+		w[i] = (struct witness){ .how = i };
+		start(&w[i].thread, witness, &w[i]);
+	}
+}
+
+static void end_witnesses(struct __test_metadata *_metadata, struct witness w[WITNESSES])
+{
+	static const char *const names[] = { "ioctls", "rings", "clock_nanosleep" };
+	int i;
+
+	for (i = 0; i < WITNESSES; i++) {
+		atomic_store(&w[i].done, true);
+		pthread_join(w[i].thread, NULL);
+		printf("# beside, %s: %u timeouts, at most %llu us late\n", names[i],
+		       w[i].rounds, w[i].worst / NSEC_PER_USEC);
+		EXPECT_GT(GENEROUS, w[i].worst);
+		EXPECT_LT(0, w[i].rounds);
+	}
+}
+
+/* Two threads that write anything anywhere. */
+struct scribbler {
+	pthread_t thread;
+	char *where;
+	size_t size;
+	__u64 random;
+	bool theirs;	/* leave alone what is the kernel's */
+	atomic_bool done;
+};
+
+static void *scribble(void *arg)
+{
+	struct scribbler *s = arg;
+
+	while (!atomic_load(&s->done)) {
+		__u64 value = rnd(&s->random);
+		size_t at;
+		int i;
+
+		/* Mostly the indexes. */
+		switch (rnd(&s->random) % 4) {
+		case 0:
+			at = offsetof(struct hwtimer_ring, sq_tail);
+			break;
+		case 1:
+			at = offsetof(struct hwtimer_ring, cq_head);
+			break;
+		default:
+			at = rnd(&s->random) % (s->size / 4) * 4;
+		}
+		if (s->theirs && at >= offsetof(struct hwtimer_ring, sq_head) &&
+		    at < sizeof(struct hwtimer_ring))
+			continue;
+		/* Small numbers, and what may be right, too. */
+		if (value % 4)
+			value = value >> 32 & (value % 4 == 1 ? 0x7 : 0x3ff);
+		store_release((__u32 *)(s->where + at), (__u32)value);
+		for (i = 0; i < (int)(value % 8); i++)
+			sched_yield();
+	}
+	return NULL;
+}
+
+static void scribbled(struct __test_metadata *_metadata, bool theirs)
+{
+	struct ring *r = must_ring(must_open(O_NONBLOCK), 64, 64, 64);
+	struct pollfd pfd = { .fd = r->fd, .events = POLLIN };
+	__u64 random = seed(), end = now_ns() + 6 * NSEC_PER_SEC, back;
+	unsigned int ops = 0, bad = 0, fine = 0;
+	struct scribbler scribblers[2];
+	struct witness w[WITNESSES];
+	struct hwtimer_stats s;
+	int i, ret;
+
+	begin_witnesses(w);
+	for (i = 0; i < 2; i++) {
+		scribblers[i] = (struct scribbler){
+			.where = (char *)r->shared, .size = r->params.size,
+			.random = rnd(&random) | 1, .theirs = theirs,
+		};
+		start(&scribblers[i].thread, scribble, &scribblers[i]);
+	}
+	for (; now_ns() < end; ops++) {
+		__u64 id = HWTIMER_ID(rnd(&random) % 64, rnd(&random) % 4);
+
+		switch (rnd(&random) % 8) {
+		case 0 ... 2:
+			ret = ring_enter(r, NULL);
+			ASSERT_TRUE(!ret || ret == -EBADFD);
+			bad += !!ret;
+			fine += !ret;
+			break;
+		case 3:
+			poll(&pfd, 1, 0);
+			break;
+		case 4:
+			ret = hwt_schedule_id(r->fd, HWTIMER_RELATIVE, id,
+					      rnd(&random) % (20 * NSEC_PER_MSEC), 0);
+			ASSERT_TRUE(!ret || ret == -EEXIST || ret == -EBUSY);
+			break;
+		case 5:
+			ret = hwt_touch(r->fd, HWTIMER_RELATIVE, id,
+					rnd(&random) % (20 * NSEC_PER_MSEC), NULL);
+			ASSERT_TRUE(!ret || ret == -ENOENT);
+			break;
+		case 6:
+			ret = hwt_cancel(r->fd, id);
+			ASSERT_TRUE(!ret || ret == -ENOENT);
+			break;
+		default:
+			s = must_stats(r->fd);
+			ASSERT_TRUE(balanced(&s));
+		}
+	}
+	for (i = 0; i < 2; i++) {
+		atomic_store(&scribblers[i].done, true);
+		pthread_join(scribblers[i].thread, NULL);
+	}
+	end_witnesses(_metadata, w);
+	printf("# %u operations, the rings bad %u times, fine %u times\n", ops, bad, fine);
+	EXPECT_LT(0, bad);
+	EXPECT_LT(0, fine);
+
+	if (theirs) {
+		struct hwtimer_record rec[64];
+
+		/*
+		 * What is the kernel's is what it was, so it can be put right. If it saw
+		 * entries that it has not taken yet, for want of room, it will.
+		 */
+		eventually(({
+			r->cq_head = load_acquire(&r->shared->cq_tail);
+			store_release(&r->shared->cq_head, r->cq_head);
+			r->sq_tail = load_acquire(&r->shared->sq_head);
+			store_release(&r->shared->sq_tail, r->sq_tail);
+			!ring_enter(r, NULL) && !ring_untaken(r) && !ring_flags(r);
+		}));
+		for (i = 0; i < 64; i++) {
+			int tag;
+
+			/* Those by ioctl; of the others nobody knows the tags. */
+			for (tag = 0; tag < 4; tag++)
+				hwt_cancel(r->fd, HWTIMER_ID(i, tag));
+		}
+		while (ring_reap(r, rec, 64))
+			;
+		/* In a slot that is free. */
+		for (i = 0; i < 64; i++)
+			if (!hwt_schedule_id(r->fd, HWTIMER_RELATIVE, HWTIMER_ID(i, 1), 0, 4711))
+				break;
+		ASSERT_GT(64, i);
+		do {
+			ASSERT_EQ(1, ring_collect(r, rec, 1));
+		} while (rec[0].id != HWTIMER_ID(i, 1) || rec[0].user_data != 4711);
+		EXPECT_EQ(0, ring_flags(r));
+	}
+	s = must_stats(r->fd);
+	print_stats(&s);
+	ASSERT_TRUE(balanced(&s));
+	EXPECT_EQ(0, hwt_stop(r->fd, &back));
+	EXPECT_EQ(0, must_stats(r->fd).pending);
+	ring_close(r);
+}
+
+TEST(scribbled_over)
+{
+	scribbled(_metadata, false);
+}
+
+TEST(scribbled_over_and_put_right)
+{
+	scribbled(_metadata, true);
+}
+
+/* Closed, unmapped and killed while all that goes on. */
+TEST(killed)
+{
+	__u64 random = seed();
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		pid_t child = fork();
+
+		if (!child) {
+			struct ring *r = must_ring(must_open(0), 64, 2, 64);
+			struct scribbler s = {
+				.where = (char *)r->shared, .size = r->params.size,
+				.random = rnd(&random) | 1,
+			};
+			unsigned int n = 0;
+
+			if (i % 2)
+				start(&s.thread, scribble, &s);
+			for (;;) {
+				struct hwtimer_sqe sqe = {
+					.op = n % 3 + 1, .id = HWTIMER_ID(n % 64, 0),
+					.time = n % 3 == 2 ? 0 : now_ns() + n % 7 * NSEC_PER_MSEC,
+				};
+
+				n++;
+				ring_put(r, &sqe);
+				if (n % 16 == 0)
+					ring_enter(r, NULL);
+			}
+		}
+		wait_until(now_ns() + rnd(&random) % (60 * NSEC_PER_MSEC));
+		kill(child, SIGKILL);
+		ASSERT_EQ(128 + SIGKILL, reap(child));
+	}
+	eventually(!module_references());
+}
+
+/*
+ * A program that keeps its ring full for ever: neither others nor its own timeouts
+ * starve. What it submits is work, of which there is no end.
+ */
+static void spin(struct __test_metadata *_metadata, bool bells)
+{
+	struct ring *r = must_ring(must_open(0), 65536, 65536, 65536);
+	__u64 random = seed(), end = now_ns() + 6 * NSEC_PER_SEC, worst = 0, due = 0;
+	unsigned long submitted = 0, expiries = 0, full = 0;
+	struct hwtimer_record *rec = must_alloc(1024, sizeof(*rec));
+	bool mine = false;
+	struct witness w[WITNESSES];
+
+	begin_witnesses(w);
+	while (now_ns() < end) {
+		unsigned int i, n;
+
+		for (i = 0; i < 512; i++) {
+			struct hwtimer_sqe sqe = {
+				.op = rnd(&random) % 3 + 1, .flags = HWTIMER_SQE_QUIET,
+				.id = HWTIMER_ID(1 + rnd(&random) % 65535, 0),
+			};
+
+			if (sqe.op != HWTIMER_OP_CANCEL)
+				sqe.time = now_ns() + FAR;
+			if (!ring_put(r, &sqe)) {
+				full++;
+				if (bells)
+					must_enter(r);
+				else
+					break;
+			} else {
+				submitted++;
+			}
+		}
+		/* One that is waited for. */
+		if (!mine) {
+			struct hwtimer_sqe sqe = {
+				.op = HWTIMER_OP_SCHEDULE, .id = HWTIMER_ID(0, expiries),
+				.time = now_ns() + 5 * NSEC_PER_MSEC, .user_data = expiries,
+			};
+
+			if (ring_put(r, &sqe)) {
+				mine = true;
+				due = sqe.time;
+				if (bells && bell_due(r, due))
+					must_enter(r);
+			}
+		}
+		n = ring_reap(r, rec, 1024);
+		for (i = 0; i < n; i++) {
+			ASSERT_EQ(HWTIMER_EXPIRED, rec[i].kind);
+			ASSERT_EQ(HWTIMER_ID(0, expiries), rec[i].id);
+			ASSERT_EQ(due, rec[i].deadline);
+			ASSERT_LE(due, rec[i].fired);
+			if (now_ns() - due > worst)
+				worst = now_ns() - due;
+			expiries++;
+			mine = false;
+		}
+		/* Without bells and with a full ring: the kernel said when it would look. */
+		if (!bells && ring_sleep_until(r) == HWTIMER_RING_IDLE)
+			must_enter(r);
+	}
+	while (mine) {
+		must_enter(r);
+		if (!ring_reap(r, rec, 1)) {
+			sched_yield();
+			continue;
+		}
+		ASSERT_EQ(HWTIMER_ID(0, expiries), rec[0].id);
+		expiries++;
+		mine = false;
+	}
+	printf("# %lu submitted, found full %lu times, %lu bells; own: %lu, at most %llu us late\n",
+	       submitted, full, atomic_load(&r->enters), expiries, worst / NSEC_PER_USEC);
+	end_witnesses(_metadata, w);
+	EXPECT_LT(0, expiries);
+	EXPECT_GT(GENEROUS, worst);
+	EXPECT_EQ(expiries, must_stats(r->fd).expired);
+	ring_close(r);
+	free(rec);
+}
+
+TEST(spinning_with_bells)
+{
+	spin(_metadata, true);
+}
+
+TEST(spinning_without_bells)
+{
+	spin(_metadata, false);
+}
+
+/*
+ * How many system calls a million operations are. A program that is busy has to ring when
+ * the ring is full, and when the kernel sleeps; the rest follows.
+ */
+#define TABLE		100000U
+#define MILLION		1000000U
+/* The first one, and those after which it was not scheduled for long. */
+#define SMALL		100
+
+struct load {
+	struct ring *r;
+	bool *armed;
+	__u64 random;
+	unsigned long pending, operations, expired;
+};
+
+/* One of schedule, touch and cancel, of any slot, by the rules. */
+static void operate(struct load *l)
+{
+	unsigned int slot = rnd(&l->random) % TABLE;
+	__u64 deadline = now_ns() + 30 * NSEC_PER_SEC, id = HWTIMER_ID(slot, 1);
+
+	l->operations++;
+	if (!l->armed[slot]) {
+		must_submit(l->r, HWTIMER_OP_SCHEDULE, 0, id, deadline, slot);
+		l->armed[slot] = true;
+		l->pending++;
+	} else if (rnd(&l->random) % 4) {
+		/* Later than before: no bell. */
+		must_put(l->r, HWTIMER_OP_TOUCH, HWTIMER_SQE_QUIET, id, deadline, slot);
+	} else {
+		must_put(l->r, HWTIMER_OP_CANCEL, HWTIMER_SQE_QUIET, id, 0, slot);
+		l->armed[slot] = false;
+		l->pending--;
+	}
+}
+
+static struct load begin_load(__u32 sq_entries)
+{
+	return (struct load){
+		.r = must_ring(must_open(0), sq_entries, 65536, TABLE),
+		.armed = must_alloc(TABLE, sizeof(bool)), .random = seed(),
+	};
+}
+
+static void end_load(struct __test_metadata *_metadata, struct load *l, __u64 began)
+{
+	struct hwtimer_stats s = must_stats(l->r->fd);
+
+	/* On a machine so slow that they expire meanwhile, there is no telling. */
+	if (now_ns() - began < 29 * NSEC_PER_SEC) {
+		EXPECT_EQ(l->operations, s.scheduled + s.touched + s.cancelled);
+		EXPECT_EQ(l->pending, s.pending);
+		EXPECT_EQ(0, ring_unread(l->r));
+	}
+	ring_close(l->r);
+	free(l->armed);
+}
+
+static void busy(struct __test_metadata *_metadata, __u32 sq_entries)
+{
+	struct load l = begin_load(sq_entries);
+	__u64 began = now_ns(), took;
+	unsigned long calls;
+
+	while (l.operations < MILLION)
+		operate(&l);
+	took = now_ns() - began;
+	calls = atomic_load(&l.r->enters);
+	printf("# rings: %lu calls per million operations, busy, ring of %u; %llu ns each\n",
+	       calls, sq_entries, took / MILLION);
+	EXPECT_GE(MILLION / sq_entries + SMALL, calls);
+	end_load(_metadata, &l, began);
+}
+
+TEST(calls_ring_of_1024)
+{
+	busy(_metadata, 1024);
+}
+
+TEST(calls_ring_of_4096)
+{
+	busy(_metadata, 4096);
+}
+
+TEST(calls_ring_of_65536)
+{
+	busy(_metadata, 65536);
+}
+
+/* Now and then a hundred, and so long a pause that the kernel looks no more. */
+TEST(calls_with_pauses)
+{
+	enum { BURSTS = 12, EACH = 100 };
+	struct load l = begin_load(1024);
+	__u64 began = now_ns();
+	unsigned long calls;
+	unsigned int i, k;
+
+	for (i = 0; i < BURSTS; i++) {
+		eventually(ring_sleep_until(l.r) == HWTIMER_RING_IDLE);
+		EXPECT_EQ(0, ring_untaken(l.r));
+		for (k = 0; k < EACH; k++)
+			operate(&l);
+	}
+	calls = atomic_load(&l.r->enters);
+	printf("# rings: %lu calls per million operations, %u between pauses; idle %llu ms each\n",
+	       calls * MILLION / (BURSTS * EACH), EACH,
+	       (now_ns() - began) / BURSTS / NSEC_PER_MSEC);
+	/* A bell for each, unless one of them took so long that it was idle again. */
+	EXPECT_LE(BURSTS, calls);
+	EXPECT_GE(2 * BURSTS, calls);
+	end_load(_metadata, &l, began);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Rings and batches, as somebody uses them who means no good: memory that runs out,
+ * threads that come in between, pages that are kept after the close.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <sys/uio.h>
+
+#include "hwt.h"
+
+struct rings {
+	int fd;
+	size_t size;
+	struct hwtimer_ring *ring;
+	struct hwtimer_sqe *sqes;
+	struct hwtimer_record *cqes;
+	__u32 sq_entries;
+	__u32 cq_entries;
+};
+
+static int hwt_rings(int fd, __u32 sq, __u32 cq, __u32 slots,
+		     struct hwtimer_rings *arg)
+{
+	*arg = (struct hwtimer_rings){
+		.sq_entries = sq,
+		.cq_entries = cq,
+		.slots = slots,
+	};
+	return hwt_ioctl(fd, HWTIMER_IOC_RINGS, arg);
+}
+
+static struct rings must_rings(int fd, __u32 sq, __u32 cq, __u32 slots)
+{
+	struct rings r = { .fd = fd };
+	struct hwtimer_rings arg;
+	int ret;
+
+	ret = hwt_rings(r.fd, sq, cq, slots, &arg);
+	if (ret)
+		die("rings: %d", ret);
+	r.size = arg.size;
+	r.ring = mmap(NULL, r.size, PROT_READ | PROT_WRITE, MAP_SHARED, r.fd, 0);
+	if (r.ring == MAP_FAILED)
+		die("mmap: %s", strerror(errno));
+	r.sqes = (void *)r.ring + arg.sq_offset;
+	r.cqes = (void *)r.ring + arg.cq_offset;
+	r.sq_entries = arg.sq_entries;
+	r.cq_entries = arg.cq_entries;
+	return r;
+}
+
+static void end_rings(struct rings *r)
+{
+	munmap(r->ring, r->size);
+	close(r->fd);
+}
+
+#define load_acquire(p)		__atomic_load_n(p, __ATOMIC_ACQUIRE)
+#define store_release(p, v)	__atomic_store_n(p, v, __ATOMIC_RELEASE)
+
+static void submit(struct rings *r, __u32 op, __u32 flags, __u64 id, __u64 time, __u64 data)
+{
+	__u32 tail = r->ring->sq_tail;
+
+	if (tail - load_acquire(&r->ring->sq_head) >= r->sq_entries)
+		die("the submission ring is full");
+	r->sqes[tail & (r->sq_entries - 1)] = (struct hwtimer_sqe){
+		.op = op, .flags = flags, .id = id, .time = time, .user_data = data,
+	};
+	store_release(&r->ring->sq_tail, tail + 1);
+}
+
+static int enter(struct rings *r, __u32 *taken)
+{
+	struct hwtimer_enter e = { .taken = 0 };
+	int ret = hwt_ioctl(r->fd, HWTIMER_IOC_ENTER, &e);
+
+	if (taken)
+		*taken = e.taken;
+	return ret;
+}
+
+static void must_schedule_id(int fd, __u64 id, __u64 time, __u64 period)
+{
+	struct hwtimer_schedule s = {
+		.time = time, .id = id, .period = period,
+	};
+	int ret = hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, &s);
+
+	if (ret)
+		die("schedule: %d", ret);
+}
+
+#define CGROUPS		"/sys/fs/cgroup"
+#define GROUP		CGROUPS "/hwtimer-abuse"
+
+/* Rings that there is no memory for, by a cgroup's limit somewhere in the middle. */
+TEST(no_memory_for_rings)
+{
+	unsigned int kb, failed = 0;
+	char limit[32];
+	pid_t child;
+
+	if (access(CGROUPS "/cgroup.controllers", F_OK))
+		SKIP(return, "no cgroups");
+	rmdir(GROUP);
+	ASSERT_EQ(0, write_file(CGROUPS "/cgroup.subtree_control", "+memory"));
+	ASSERT_EQ(0, mkdir(GROUP, 0755));
+	for (kb = 1024; kb < 10 * 1024; kb += 512) {
+		snprintf(limit, sizeof(limit), "%uK", kb);
+		ASSERT_EQ(0, write_file(GROUP "/memory.max", limit));
+		child = fork();
+		if (!child) {
+			struct hwtimer_rings arg;
+			int fd, ret;
+
+			if (write_file(GROUP "/cgroup.procs", "0"))
+				_exit(2);
+			fd = hwt_open(0);
+			if (fd < 0)
+				_exit(1);
+			ret = hwt_rings(fd, 65536, 65536, 16, &arg);
+			_exit(ret == -ENOMEM ? 1 : ret ? 2 : 0);
+		}
+		switch (reap(child)) {
+		case 1:
+			failed++;
+			break;
+		case 0:
+		case 128 + SIGKILL:
+			break;
+		default:
+			ASSERT_TRUE(false);
+		}
+	}
+	printf("# %u times no memory\n", failed);
+	EXPECT_LT(0, failed);
+	eventually(!rmdir(GROUP) || errno == ENOENT);
+}
+
+/*
+ * A reader that was on its way into read() when the context got rings must not take
+ * records.
+ */
+static atomic_int reader_fd;
+static atomic_bool reader_end;
+
+static void *reader(void *arg)
+{
+	size_t size = 16 * sizeof(struct hwtimer_record);
+	void *rec = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			 -1, 0);
+
+	stay_on(1);
+	while (!reader_end) {
+		int fd = reader_fd;
+
+		/* A fault takes its time. */
+		madvise(rec, 4096, MADV_DONTNEED);
+		if (fd >= 0 && read(fd, rec, size) > 0)
+			atomic_fetch_add((atomic_uint *)arg, 1);
+	}
+	munmap(rec, 4096);
+	return NULL;
+}
+
+static void *hog(void *arg)
+{
+	(void)arg;
+	stay_on(1);
+	while (!reader_end)
+		;
+	return NULL;
+}
+
+TEST(read_against_rings)
+{
+	enum { READERS = 24 };
+	__u64 end = now_ns() + 10 * NSEC_PER_SEC;
+	pthread_t threads[READERS], hogs[2];
+	unsigned int i, k, rounds = 0;
+	atomic_uint stolen = 0;
+
+	if (online_cpus() < 2)
+		SKIP(return, "one CPU");
+	reader_fd = -1;
+	stay_on(0);
+	for (i = 0; i < READERS; i++)
+		start(&threads[i], reader, &stolen);
+	for (i = 0; i < 2; i++)
+		start(&hogs[i], hog, NULL);
+	while (now_ns() < end) {
+		int fd = must_open(O_NONBLOCK);
+		struct rings r;
+
+		reader_fd = fd;
+		usleep(20000);
+		r = must_rings(fd, 64, 1, 512);
+		/* Of these, one fits into the ring, the others wait. */
+		for (k = 0; k < 20; k++) {
+			for (i = 0; i < 64; i++) {
+				while (r.ring->sq_tail - load_acquire(&r.ring->sq_head) >= 64)
+					enter(&r, NULL);
+				submit(&r, HWTIMER_OP_SCHEDULE, HWTIMER_SQE_QUIET,
+				       HWTIMER_ID((k * 64 + i) % 512, k), 1, 0);
+			}
+			enter(&r, NULL);
+			usleep(1000);
+			for (i = 0; i < 70; i++) {
+				store_release(&r.ring->cq_head, load_acquire(&r.ring->cq_tail));
+				enter(&r, NULL);
+			}
+		}
+		reader_fd = -1;
+		end_rings(&r);
+		rounds++;
+	}
+	reader_end = true;
+	for (i = 0; i < READERS; i++)
+		pthread_join(threads[i], NULL);
+	for (i = 0; i < 2; i++)
+		pthread_join(hogs[i], NULL);
+	printf("# %u rounds, %u times\n", rounds, stolen);
+	EXPECT_EQ(0, stolen);
+}
+
+/* What the kernel writes to the rings after the last close is seen by who has the pages. */
+TEST(after_close)
+{
+	enum { PERIODIC = 32, SLOTS = 100000 };
+	struct hwtimer_record rec[64];
+	unsigned int i, found = 0, round;
+
+	for (round = 0; round < 3; round++) {
+		struct rings r = must_rings(must_open(0), 1024, 64, SLOTS);
+		__u64 base = now_ns() + 600 * NSEC_PER_MSEC, at;
+		struct iovec iov = { r.cqes, sizeof(rec) };
+		int pipes[2];
+
+		ASSERT_EQ(0, pipe(pipes));
+		/* 64 records fill the ring; those of periodic ones wait. */
+		for (i = 0; i < 64; i++)
+			must_schedule_id(r.fd, HWTIMER_ID(1000 + i, 0), 1, 0);
+		eventually(load_acquire(&r.ring->cq_tail) == 64);
+		for (i = 0; i < PERIODIC; i++)
+			must_schedule_id(r.fd, HWTIMER_ID(i, 0), 1, 3600 * NSEC_PER_SEC);
+		/* One in each tick, for a while. */
+		for (i = 2000; i < SLOTS; i++) {
+			/* Lots of them never, so that close takes its time. */
+			at = i < SLOTS - 2000 ? FAR + now_ns() :
+						base + (i - SLOTS + 2000) * NSEC_PER_MSEC;
+			while (r.ring->sq_tail - load_acquire(&r.ring->sq_head) >= 1024)
+				enter(&r, NULL);
+			submit(&r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(i, 0), at, 0);
+		}
+		enter(&r, NULL);
+		wait_until(base + 50 * NSEC_PER_MSEC);
+		ASSERT_EQ(sizeof(rec), vmsplice(pipes[1], &iov, 1, 0));
+		/* In the middle between two ticks. */
+		while (now_ns() % NSEC_PER_MSEC < 400000 || now_ns() % NSEC_PER_MSEC > 600000)
+			;
+		store_release(&r.ring->cq_head, load_acquire(&r.ring->cq_tail));
+		end_rings(&r);
+		wait_until(base + 600 * NSEC_PER_MSEC);
+		ASSERT_EQ(sizeof(rec), read(pipes[0], rec, sizeof(rec)));
+		for (i = 0; i < 64; i++)
+			found += rec[i].fired > now_ns();
+		close(pipes[0]);
+		close(pipes[1]);
+	}
+	EXPECT_EQ(0, found);
+}
+
+/* What comes with an operation is looked at in one go, so it is not much. */
+TEST(batch_size)
+{
+	char *memory = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct hwtimer_op *op = (void *)memory;
+	struct hwtimer_batch b = { .ops = (uintptr_t)memory, .count = 1 };
+	int fd = must_open(0);
+
+	ASSERT_NE(MAP_FAILED, memory);
+	op->op = HWTIMER_OP_CANCEL;
+	op->cancel.id = 1;
+	op->result = DIRTY;
+	b.size = 4097;
+	EXPECT_EQ(-E2BIG, hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b));
+	b.size = UINT32_MAX;
+	EXPECT_EQ(-E2BIG, hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b));
+	EXPECT_EQ(DIRTY, op->result);
+	b.size = 4096;
+	EXPECT_EQ(1, hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b));
+	EXPECT_EQ(-ENOENT, op->result);
+	/* The last byte of it counts. */
+	memory[4095] = 1;
+	EXPECT_EQ(-E2BIG, hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b));
+	close(fd);
+	munmap(memory, 8192);
+}
+
+/* A batch that nobody sent a signal is not interrupted. */
+TEST(batch_without_signal)
+{
+	struct hwtimer_op op = { .op = HWTIMER_OP_CANCEL, .cancel.id = 1 };
+	struct hwtimer_batch b = {
+		.size = sizeof(op), .ops = (uintptr_t)&op, .count = 1,
+	};
+	pid_t child = fork();
+	int status, i;
+
+	if (!child) {
+		int fd = must_open(0), ret;
+
+		for (;;) {
+			ret = hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b);
+			if (ret != 1)
+				_exit(ret == -EINTR ? 42 : 43);
+		}
+	}
+	for (i = 0; i < 20000; i++) {
+		/* Stop it and let it go on: no handler runs. */
+		kill(child, SIGSTOP);
+		if (waitpid(child, &status, WUNTRACED) < 0 || !WIFSTOPPED(status))
+			break;
+		kill(child, SIGCONT);
+	}
+	printf("# after %d stops: %s\n", i, i == 20000 ? "nothing" :
+	       WIFEXITED(status) && WEXITSTATUS(status) == 42 ? "EINTR" : "?");
+	EXPECT_EQ(20000, i);
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+}
+
+/* An entry that waits to be told as failed counts once. */
+TEST(rejected_once)
+{
+	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .cap = 2 };
+	int fd = must_open(0), i;
+	struct rings r;
+
+	ASSERT_EQ(0, hwt_setup(fd, &setup));
+	r = must_rings(fd, 8, 1, 16);
+	/* The ring is full with one, and another waits. */
+	must_schedule_id(fd, 0, 1, 0);
+	eventually(load_acquire(&r.ring->cq_tail) == 1);
+	must_schedule_id(fd, 1, FAR + now_ns(), 0);
+	must_schedule_id(fd, 2, FAR + now_ns(), 0);
+	submit(&r, HWTIMER_OP_SCHEDULE, 0, 3, FAR + now_ns(), 0);
+	for (i = 0; i < 10; i++)
+		enter(&r, NULL);
+	EXPECT_EQ(1, must_stats(fd).rejected);
+	end_rings(&r);
+}
+
+TEST_HARNESS_MAIN
