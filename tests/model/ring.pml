@@ -1,0 +1,840 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The protocol of the rings ("Rings" in uapi/linux/hwtimer.h) as hwtimer_ring.c,
+ * hwtimer_rings.c and hwtimer_dev.c keep it, for Spin. A program and the kernel share
+ * memory without a lock, so memory is weaker here than in the other models.
+ * scripts/model runs it.
+ *
+ * The memory: each CPU has a buffer of stores. They become visible, to all the others at
+ * once, some time later: those to one place in their order, those to different places in
+ * any; a release when all before it in the buffer are visible. A full barrier waits until
+ * the buffer is empty. A CPU sees its own stores. A spinlock is taken by an atomic
+ * operation, which does not wait for the buffer, and left by a release. With -DTSO stores
+ * become visible in their order, and taking a lock is a full barrier, as on x86. What
+ * only the holder of the context's lock touches needs no buffer.
+ *
+ * Covered: stores that pass stores, and loads that pass stores. Not covered: loads that
+ * pass loads, and stores that pass loads. Where the protocol has an acquire, or a release
+ * after loads, that is forbidden; the twins without them do it in the wrong order
+ * themselves. Not covered, either: a third CPU that sees a store later than the second,
+ * more than DEPTH stores in a buffer (the next one waits), sleep_until in two halves,
+ * the worker's budget, eventfd, indexes that cannot be, and programs that break the
+ * protocol.
+ *
+ * -DSUBMIT: submission, and when the kernel looks. A ring of two entries, indexes that
+ * wrap; a program, the wheel's worker (looks, and expiry, which looks first unless
+ * somebody did since the deadline), and a clock that moves by ticks. Timeout 0 is pending
+ * from the beginning, entry n - 1 schedules timeout n.
+ *
+ *	-DOPS=n		submissions, 1 to 3 (2)
+ *	-DONLY		all are SCHEDULE; else CANCEL and TOUCH of timeout 0, too
+ *	-DBELLS=n	another thread rings the bell n times, whenever it likes
+ *
+ * What is meant for a tick is done in it: the clock waits for the look, and while
+ * somebody else decides, under the lock, when it shall come. Checked:
+ *
+ *	whole		an entry is read as it was written, each once, in order
+ *	in_time		with no bell because sleep_until was not after its deadline, a
+ *			SCHEDULE, or a TOUCH for an earlier time, is taken before the
+ *			tick of its deadline
+ *	kept		timeout 0 does not expire if a CANCEL, or a TOUCH for later, was
+ *			visible before its deadline, with no bell; nor does any early
+ *	over		in the end nobody waits, all has expired that shall, and no
+ *			SCHEDULE is left in the ring
+ *
+ * -DCOMPLETE: completion, a full ring, and poll. A ring of two records; the worker makes
+ * some; a program reads them, spins or sleeps in poll when there are none, and rings the
+ * bell when it sees HWTIMER_RING_CQ_FULL.
+ *
+ *	-DRECORDS=n	of timeouts that expired, which may wait in the kernel (4)
+ *	-DFAILS=n	of entries that fail, which wait where they are
+ *	-DBELLS=n	as above
+ *
+ * Checked:
+ *
+ *	whole		a record is read as it was written, each once, in order
+ *	over		in the end all were read: nobody spins or sleeps for ever
+ *
+ * The broken twins have to fail. Of both parts:
+ *
+ *	-DTAILEARLY	the entry, or record, is written after the tail
+ *	-DNORELEASE	the tail is stored without release
+ *	-DNOACQUIRE	what is read is read before the tail is
+ *	-DHEADEARLY	the head is stored before the copy
+ *	-DNOBARRIER	the program has no barrier between tail and sleep_until, or head
+ *			and flags
+ *	-DNOKBARRIER	the kernel has none before it looks once more
+ *	-DNOLOOK	the kernel does not look once more
+ *
+ * Of submission:
+ *
+ *	-DNOEXPLOOK	expiry does not look at the ring
+ *	-DSEENLATE	the time of a look is that after it
+ *	-DMARGIN=1	sleep_until leaves no time for a look that found something
+ *
+ * Of completion:
+ *
+ *	-DNOFLAG	the program does not look at the flags
+ *	-DNOUNTOLD	the flag is cleared while an entry that failed waits
+ *	-DNOENTERWAKE	who rings the bell wakes nobody
+ *	-DNOPOLLLOCK	poll does not take the lock between its place on the wait queue
+ *			and the look, and has no other barrier there
+ */
+#ifndef BELLS
+#define BELLS 0
+#endif
+#define ENTRIES 2
+#define START 254		/* indexes wrap, as they do at 2^32 */
+#define AHEAD(a, b) (((a) - (b)) & 255)
+
+/* Places in memory. */
+#define LOCK 0			/* the context's */
+#define TAIL 1
+#define HEAD 2
+#define SLOT(i) (3 + 2 * ((i) & 1))	/* an entry, or record: two words */
+#ifdef SUBMIT
+#define SLEEP 7			/* sleep_until */
+#define PLACES 8
+#define DEPTH 4
+#else
+#define FLAGS 7
+#define WAITER 8		/* somebody is on the wait queue */
+#define KTAIL 9			/* what poll looks at: the kernel's own cq_tail, */
+#define DONE 10			/* whether records wait, */
+#define UNTOLD 11		/* or an entry that failed */
+#define PLACES 12
+#define DEPTH 6
+#endif
+
+#define PROGRAM 0		/* CPUs */
+#define WORKER 1
+#define OTHER 2
+
+typedef cpu {
+	byte n;
+	byte place[DEPTH];
+	byte value[DEPTH];
+	bit after[DEPTH]	/* all that are before it: a release */
+}
+cpu b[3];
+byte mem[PLACES];
+
+bit whole = 1, in_time = 1, kept = 1, over = 1;
+#define CHECK(property, is) property = (is); assert(property)
+
+bit program_over, other_over = !BELLS;
+
+#define OWN(c, k, p, or) (b[c].n > k && b[c].place[k] == (p) -> b[c].value[k] : or)
+#define LOAD4(c, p) OWN(c, 3, p, OWN(c, 2, p, OWN(c, 1, p, OWN(c, 0, p, mem[p]))))
+#if DEPTH > 4
+#define LOAD(c, p) OWN(c, 5, p, OWN(c, 4, p, LOAD4(c, p)))
+#else
+#define LOAD(c, p) LOAD4(c, p)
+#endif
+
+inline store(c, p, v, r)
+{
+	atomic {
+		b[c].n < DEPTH;
+		b[c].place[b[c].n] = p;
+		b[c].value[b[c].n] = v;
+		b[c].after[b[c].n] = r;
+		b[c].n++
+	}
+}
+
+#define STORE(c, p, v) store(c, p, v, 0)
+#define RELEASE(c, p, v) store(c, p, v, 1)
+#define BARRIER(c) b[c].n == 0
+
+inline lock(c)
+{
+#ifdef TSO
+	atomic { mem[LOCK] == 0 && b[c].n == 0 -> mem[LOCK] = 1 }
+#else
+	atomic { mem[LOCK] == 0 -> mem[LOCK] = 1 }
+#endif
+}
+
+#define UNLOCK(c) RELEASE(c, LOCK, 0)
+
+/* Whoever fills a ring, the program or the kernel: entry, or record, i. */
+inline fill(c, i, word)
+{
+#ifdef TAILEARLY
+	RELEASE(c, TAIL, i + 1);
+#endif
+	STORE(c, SLOT(i), word);
+	STORE(c, SLOT(i) + 1, word);
+#ifdef COMPLETE
+	STORE(c, KTAIL, i + 1);
+#endif
+#ifdef NORELEASE
+	STORE(c, TAIL, i + 1)
+#elif !defined(TAILEARLY)
+	RELEASE(c, TAIL, i + 1)
+#endif
+}
+
+/* Whoever empties it. */
+inline copy(c, i)
+{
+	word0 = LOAD(c, SLOT(i));
+	word1 = LOAD(c, SLOT(i) + 1)
+}
+
+#ifdef SUBMIT
+#ifndef OPS
+#define OPS 2
+#endif
+
+/*
+ * The kernel looks every PERIOD ticks, or after BELL of them when the bell rang, until it
+ * has found nothing LOOKS times. It comes in the tick that it meant to, and, if it was
+ * told at the last moment, in the next. (Not rounded to ticks, it means to come up to a
+ * tick earlier: REST_MARGIN is one more.)
+ */
+#define PERIOD 2
+#define BELL 1
+#define LOOKS 2
+#ifndef MARGIN
+#define MARGIN 2
+#endif
+
+#define NEAR 3			/* deadlines */
+#define PENDING 4		/* of timeout 0 */
+#define FAR 6
+#define LAST 6
+#define IDLE 255
+#define NEVER 255
+
+#define SCHEDULE 1
+#define CANCEL 2
+#define TOUCH 3
+
+byte now;
+
+/* What was submitted; the two words of an entry are its number, from 1 on. */
+byte op[OPS], time_[OPS];
+bit waits[OPS];			/* without a bell, to be taken by then */
+bit taken[OPS];
+byte touched;			/* the last op on timeout 0 that is visible */
+byte allowed = PENDING;		/* timeout 0 may expire from then on */
+
+/* The kernel's, under the lock: as in struct dev_rings. */
+byte head = START, mark = START;
+byte mark_ns, seen;
+bit took;
+byte vain;
+byte look_at = IDLE;		/* the timeout that looks: */
+bit armed, looking;		/* pending; its callback runs */
+bit resting;			/* somebody else decides when it shall come */
+
+#define OFF 0
+#define ON 1
+#define DUE 2			/* its callback is about to run, or runs */
+byte state[OPS + 1], deadline[OPS + 1];
+
+/* A store became visible. */
+inline visible()
+{
+	if
+	:: place == TAIL ->
+		i = AHEAD(value, START) - 1;
+		if
+		:: op[i] != SCHEDULE ->
+			touched = i + 1;
+			if
+			:: now < allowed && allowed != NEVER -> allowed = time_[i]
+			:: else
+			fi
+		:: else
+		fi
+	:: else
+	fi
+}
+
+/* do_entry() for number n. */
+inline act(n)
+{
+	d_step {
+		CHECK(whole, word0 == n + 1 && word1 == n + 1 && n < OPS && !taken[n]);
+		taken[n] = 1;
+		if
+		:: op[n] == SCHEDULE -> state[n + 1] = ON; deadline[n + 1] = time_[n]
+		:: op[n] != SCHEDULE && state[0] != OFF ->
+			if
+			:: op[n] == CANCEL -> state[0] = OFF
+			:: else -> state[0] = ON; deadline[0] = time_[n]
+			fi;
+			if :: touched == n + 1 -> allowed = time_[n] :: else fi
+		:: else
+		fi;
+		word0 = 0; word1 = 0;
+		took = 1
+	}
+}
+
+/* rings_take_all() */
+inline take_all(c)
+{
+	lock(c);
+	n_taken = 0;
+	do
+	:: n_taken <= ENTRIES ->
+#ifdef NOACQUIRE
+		copy(c, head);
+#endif
+		/* submitted() */
+		if
+		:: head == mark ->
+#ifdef SEENLATE
+			mark = LOAD(c, TAIL);
+			atomic { seen = mark_ns; mark_ns = now };
+#else
+			atomic { seen = mark_ns; mark_ns = now };
+			mark = LOAD(c, TAIL);
+#endif
+			atomic {
+				CHECK(whole, AHEAD(mark, head) <= ENTRIES);
+				if :: head == mark -> seen = mark_ns; break :: else fi
+			}
+		:: else
+		fi;
+#ifdef HEADEARLY
+		RELEASE(c, HEAD, mark);
+#endif
+#ifndef NOACQUIRE
+		copy(c, head);
+#endif
+		atomic { act(AHEAD(head, START)); head++; n_taken++ }
+	:: else -> break
+	od;
+#ifndef HEADEARLY
+	if :: n_taken -> RELEASE(c, HEAD, head) :: else fi;
+#endif
+	atomic { n_taken = 0; word0 = 0; word1 = 0 }
+	UNLOCK(c)
+}
+
+/* rest(), under the lock; when is set. */
+inline rest(c)
+{
+	atomic {
+		armed = when != IDLE;
+		look_at = when;
+		if :: armed -> when = when + MARGIN :: else fi
+	}
+	STORE(c, SLEEP, when);
+#ifndef NOKBARRIER
+	BARRIER(c);
+#endif
+#ifndef NOLOOK
+	if
+	:: LOAD(c, TAIL) != head ->
+		atomic { armed = 1; look_at = now + 1; when = look_at + MARGIN }
+		STORE(c, SLEEP, when)
+	:: else
+	fi
+#endif
+}
+
+/* rings_enter() */
+inline enter(c)
+{
+	take_all(c);
+	lock(c);
+	atomic { vain = 0; when = now + BELL; resting = look_at > when }
+	if :: resting -> rest(c); resting = 0 :: else fi;
+	when = 0;
+	UNLOCK(c)
+}
+
+#define KERNEL byte word0, word1, n_taken, when
+
+proctype program()
+{
+	KERNEL;
+	byte n, tail, last;
+	bit ring;
+
+	atomic { tail = START; last = PENDING }
+	do
+	:: n < OPS ->
+		atomic {
+			if
+			:: op[n] = SCHEDULE
+#ifndef ONLY
+			:: op[n] = TOUCH
+			:: op[n] = CANCEL
+#endif
+			fi;
+			if
+			:: op[n] == CANCEL -> time_[n] = NEVER
+			:: op[n] != CANCEL -> time_[n] = NEAR
+			:: op[n] != CANCEL -> time_[n] = FAR
+			fi
+		}
+		do
+		:: AHEAD(tail, LOAD(PROGRAM, HEAD)) < ENTRIES -> break
+		:: else -> enter(PROGRAM)
+		od;
+		fill(PROGRAM, tail, n + 1);
+		tail++;
+		/* The others need no bell, and so no barrier. */
+		if
+		:: op[n] == SCHEDULE || time_[n] < last ->
+#ifndef NOBARRIER
+			BARRIER(PROGRAM);
+#endif
+			atomic {
+				if
+				:: time_[n] < LOAD(PROGRAM, SLEEP) -> ring = 1
+				:: else -> waits[n] = 1
+				fi
+			}
+			if :: ring -> ring = 0; enter(PROGRAM) :: else fi
+		:: else
+		fi;
+		atomic {
+			if :: op[n] != SCHEDULE -> last = time_[n] :: else fi;
+			n++
+		}
+	:: else -> break
+	od;
+	atomic { n = 0; tail = 0; last = 0; program_over = 1 }
+}
+
+/* look() */
+inline look()
+{
+	take_all(WORKER);
+	lock(WORKER);
+	if
+	:: armed
+	:: else ->
+		atomic {
+			if :: took -> vain = 0 :: else -> vain++ fi;
+			took = 0;
+			if
+			:: vain >= LOOKS -> when = IDLE; vain = 0
+			:: else -> when = now + PERIOD
+			fi
+		}
+		rest(WORKER)
+	fi;
+	when = 0;
+	UNLOCK(WORKER);
+	looking = 0
+}
+
+/* dev_expired() */
+inline expire(n)
+{
+#ifndef NOEXPLOOK
+	if :: deadline[n] > seen -> take_all(WORKER) :: else fi;
+#endif
+	lock(WORKER);
+	atomic {
+		if
+#ifndef NOEXPLOOK
+		:: state[n] == DUE && deadline[n] > seen -> state[n] = ON
+		:: state[n] == DUE && deadline[n] <= seen ->
+#else
+		:: state[n] == DUE ->
+#endif
+			CHECK(kept, now >= (n == 0 -> allowed : time_[n - 1]));
+			state[n] = OFF; deadline[n] = 0
+		:: else
+		fi
+	}
+	UNLOCK(WORKER)
+}
+
+/* From here on it is not pending in the wheel. */
+#define EXPIRE(n) \
+	:: atomic { state[n] == ON && now >= deadline[n] -> state[n] = DUE; id = n } \
+		expire(id)
+
+proctype worker()
+{
+	KERNEL;
+	byte id;
+
+end_worker:
+	do
+	:: atomic { armed && now >= look_at -> armed = 0; looking = 1 }
+		look()
+	EXPIRE(0)
+	EXPIRE(1)
+#if OPS > 1
+	EXPIRE(2)
+#endif
+#if OPS > 2
+	EXPIRE(3)
+#endif
+	od
+}
+
+proctype clock()
+{
+	byte n;
+
+end_clock:
+	do
+	:: atomic {
+		now < LAST && !looking && !resting && !(armed && now >= look_at) ->
+		now++;
+		n = 0;
+		do
+		:: n < OPS ->
+			CHECK(in_time, !(waits[n] && !taken[n] && now >= time_[n]));
+			n++
+		:: else -> break
+		od;
+		n = 0
+	}
+	od
+}
+
+inline begin()
+{
+	state[0] = ON;
+	deadline[0] = PENDING;
+	if
+	:: mem[SLEEP] = IDLE
+	:: armed = 1; look_at = BELL; mem[SLEEP] = BELL + MARGIN
+	fi;
+	run clock()
+}
+
+inline end()
+{
+	CHECK(over, now == LAST && state[0] == OFF);
+	n = 0;
+	do
+	:: n < OPS ->
+		CHECK(over, state[n + 1] == OFF && (taken[n] || op[n] != SCHEDULE));
+		n++
+	:: else -> break
+	od
+}
+#endif /* SUBMIT */
+
+#ifdef COMPLETE
+#ifndef RECORDS
+#define RECORDS 4
+#endif
+#ifndef FAILS
+#define FAILS 0
+#endif
+#define CHUNK 1			/* how many records are put at a time */
+
+/* The kernel's, under the lock. */
+byte expired;			/* timeouts, so far */
+byte done;			/* of which records wait */
+byte entries = FAILS;		/* in the submission ring: they will all fail */
+bit untold;			/* the first of them has */
+byte put;			/* records in the completion ring, so far */
+bit cq_full;			/* what flags says */
+
+bit woken;			/* who sleeps in poll */
+
+inline visible() { skip }
+
+inline room_or_full(c)
+{
+	room = AHEAD(START + put, LOAD(c, HEAD)) < ENTRIES;
+	if
+	:: room
+	:: else ->
+		if :: !cq_full -> cq_full = 1; STORE(c, FLAGS, 1) :: else fi;
+#ifndef NOKBARRIER
+		BARRIER(c);
+#endif
+#ifndef NOLOOK
+		room = AHEAD(START + put, LOAD(c, HEAD)) < ENTRIES
+#endif
+	fi
+}
+
+inline put_record(c)
+{
+	fill(c, START + put, put + 1);
+	put++
+}
+
+inline told_some(c)
+{
+#ifdef NOENTERWAKE
+	if
+	:: c != WORKER
+	:: else ->
+#else
+	if
+	:: true ->
+#endif
+		BARRIER(c);	/* wq_has_sleeper() */
+		atomic { if :: LOAD(c, WAITER) -> woken = 1 :: else fi }
+	fi
+}
+
+/* rings_tell() */
+inline tell(c)
+{
+	told = 0;
+	do
+	:: done && told < CHUNK ->
+		room_or_full(c);
+		if :: room :: else -> break fi;
+		put_record(c);
+		done--;
+		if :: !done -> STORE(c, DONE, 0) :: else fi;
+		told++
+	:: else -> break
+	od;
+	if
+#ifdef NOUNTOLD
+	:: !done && cq_full ->
+#else
+	:: !done && cq_full && !untold ->
+#endif
+		cq_full = 0;
+		STORE(c, FLAGS, 0)
+	:: else
+	fi;
+	if :: told -> told_some(c) :: else fi;
+	room = 0
+}
+
+inline take_all(c)
+{
+	lock(c);
+	do
+	:: entries ->
+		if :: untold -> untold = 0; STORE(c, UNTOLD, 0) :: else fi;
+		/* tell_failure() */
+		tell(c);
+		told = 0;
+		if :: !done -> room_or_full(c) :: else fi;
+		if
+		:: room -> put_record(c); told_some(c); entries--; room = 0
+		:: else -> untold = 1; STORE(c, UNTOLD, 1); break
+		fi
+	:: else -> break
+	od;
+	UNLOCK(c)
+}
+
+/* rings_enter() */
+inline enter(c)
+{
+	take_all(c);
+	do
+	:: true ->
+		lock(c);
+		tell(c);
+		UNLOCK(c);
+		if :: told < CHUNK -> break :: else fi
+	od;
+	told = 0
+}
+
+#define KERNEL bit room; byte told
+
+proctype worker()
+{
+	KERNEL;
+
+	do
+	/* look() */
+	:: entries && !untold ->
+		take_all(WORKER);
+		lock(WORKER);
+		tell(WORKER);
+		UNLOCK(WORKER);
+		told = 0
+	/* dev_expired() */
+	:: expired < RECORDS ->
+		/* Unless somebody looked at the submission ring since the deadline. */
+		if
+		:: entries -> take_all(WORKER)
+		:: skip
+		fi;
+		lock(WORKER);
+		expired++;
+		done++;
+		if :: done == 1 -> STORE(WORKER, DONE, 1) :: else fi;
+		tell(WORKER);
+		UNLOCK(WORKER);
+		told = 0
+	:: else -> break
+	od
+}
+
+/* dev_poll(), and to sleep if it says so. */
+inline poll()
+{
+	STORE(PROGRAM, WAITER, 1);
+#ifndef NOPOLLLOCK
+	lock(PROGRAM);
+	UNLOCK(PROGRAM);
+#endif
+	sleep = !LOAD(PROGRAM, DONE);
+	if :: sleep -> sleep = !LOAD(PROGRAM, UNTOLD) :: else fi;
+	if :: sleep -> sleep = LOAD(PROGRAM, HEAD) == LOAD(PROGRAM, KTAIL) :: else fi;
+	if :: sleep -> woken :: else fi;
+	BARRIER(PROGRAM);
+	atomic { sleep = 0; woken = 0; mem[WAITER] = 0 }
+}
+
+proctype program()
+{
+	KERNEL;
+	byte head, t, got, word0, word1;
+	bit sleep;
+
+	head = START;
+	do
+	:: got < RECORDS + FAILS ->
+#ifdef NOACQUIRE
+		copy(PROGRAM, head);
+#endif
+		t = LOAD(PROGRAM, TAIL);
+		if
+		:: t == head ->
+			if
+			:: true -> LOAD(PROGRAM, TAIL) != head
+			:: poll()
+			fi
+		:: t != head ->
+			/* One, or all that there are. */
+			if
+			:: t = head + 1
+			:: skip
+			fi;
+#ifdef HEADEARLY
+			RELEASE(PROGRAM, HEAD, t);
+#endif
+			do
+			:: head != t ->
+#ifndef NOACQUIRE
+				copy(PROGRAM, head);
+#endif
+				atomic {
+					CHECK(whole, word0 == got + 1 && word1 == got + 1);
+					got++; head++; word0 = 0; word1 = 0
+				}
+#ifdef NOACQUIRE
+				copy(PROGRAM, head)
+#endif
+			:: else -> break
+			od;
+#ifndef HEADEARLY
+			RELEASE(PROGRAM, HEAD, t);
+#endif
+#ifndef NOBARRIER
+			BARRIER(PROGRAM);
+#endif
+#ifndef NOFLAG
+			if :: LOAD(PROGRAM, FLAGS) -> enter(PROGRAM) :: else fi
+#endif
+		fi
+	:: else -> break
+	od;
+	program_over = 1
+}
+
+inline begin() { mem[KTAIL] = START }
+
+inline end() { CHECK(over, expired == RECORDS && !entries && !done) }
+#endif /* COMPLETE */
+
+proctype other()
+{
+	KERNEL;
+	byte n;
+
+	do
+	:: n < BELLS -> enter(OTHER); n++
+	:: else -> break
+	od;
+	atomic { n = 0; other_over = 1 }
+}
+
+/* Store k of the buffer becomes visible. */
+inline flush(c, k)
+{
+	place = b[c].place[k];
+	value = b[c].value[k];
+	mem[place] = value;
+	visible();
+	i = k;
+	do
+	:: i + 1 < b[c].n ->
+		b[c].place[i] = b[c].place[i + 1];
+		b[c].value[i] = b[c].value[i + 1];
+		b[c].after[i] = b[c].after[i + 1];
+		i++
+	:: else -> break
+	od;
+	b[c].place[i] = 0; b[c].value[i] = 0; b[c].after[i] = 0;
+	b[c].n--;
+	place = 0; value = 0; i = 0
+}
+
+#define MAY(c, k) b[c].n > k && !b[c].after[k]
+#define NOT(c, k, l) && b[c].place[k] != b[c].place[l]
+#define FLUSH1(c) \
+	:: d_step { b[c].n > 0 -> flush(c, 0) }
+#define FLUSH4(c) FLUSH1(c) \
+	:: d_step { MAY(c, 1) NOT(c, 1, 0) -> flush(c, 1) } \
+	:: d_step { MAY(c, 2) NOT(c, 2, 0) NOT(c, 2, 1) -> flush(c, 2) } \
+	:: d_step { MAY(c, 3) NOT(c, 3, 0) NOT(c, 3, 1) NOT(c, 3, 2) -> flush(c, 3) }
+#define FLUSH6(c) FLUSH4(c) \
+	:: d_step { MAY(c, 4) NOT(c, 4, 0) NOT(c, 4, 1) NOT(c, 4, 2) NOT(c, 4, 3) -> \
+		flush(c, 4) } \
+	:: d_step { MAY(c, 5) NOT(c, 5, 0) NOT(c, 5, 1) NOT(c, 5, 2) NOT(c, 5, 3) \
+		NOT(c, 5, 4) -> flush(c, 5) }
+#ifdef TSO
+#define FLUSH(c) FLUSH1(c)
+#elif DEPTH > 4
+#define FLUSH(c) FLUSH6(c)
+#else
+#define FLUSH(c) FLUSH4(c)
+#endif
+
+proctype memory()
+{
+	byte place, value, i;
+
+end_memory:
+	do
+	FLUSH(PROGRAM)
+	FLUSH(WORKER)
+#if BELLS
+	FLUSH(OTHER)
+#endif
+	od
+}
+
+init
+{
+	byte n;
+
+	atomic {
+		mem[TAIL] = START;
+		mem[HEAD] = START;
+		begin();
+		run memory(); run worker(); run program();
+#if BELLS
+		run other()
+#endif
+	}
+	/* When nobody can do anything any more. */
+	atomic {
+		timeout ->
+		CHECK(over, program_over && other_over);
+		end()
+	}
+}
