@@ -12,7 +12,8 @@ release = $(shell awk -F'"' '/UTS_RELEASE/ { print $$2 }' $(KDIR)/include/genera
 
 kbuild = $(MAKE) -C $(KDIR) M=$(CURDIR)
 
-.PHONY: all modules install modules_install clean help check test demo demo-here kdir
+.PHONY: all modules install modules_install clean help check test demo demo-here kdir \
+	lib install-lib tools install-tools
 
 all: modules
 
@@ -27,7 +28,14 @@ modules_install: kdir
 
 clean: kdir
 	$(kbuild) clean
+	$(MAKE) -C lib clean
 	$(RM) -r out
+
+lib:
+	$(MAKE) -C lib
+
+install-lib:
+	$(MAKE) -C lib install
 
 check:
 	@scripts/test check
@@ -40,6 +48,13 @@ demo:
 
 demo-here:
 	@scripts/demo --here
+
+tools:
+	$(MAKE) -C tools OUT=$(CURDIR)/out/tools
+
+# With its man page and what bash completes, below PREFIX.
+install-tools:
+	$(MAKE) -C tools OUT=$(CURDIR)/out/tools install
 
 kdir:
 	@test -e $(KDIR)/include/generated/utsrelease.h || { \
@@ -54,7 +69,11 @@ help:
 	@echo '  all, modules     build hwtimer.ko (the default)'
 	@echo '  install, modules_install'
 	@echo '                   install it below /lib/modules, or below DESTDIR/lib/modules'
+	@echo '  lib              build libhwtimer, for programs, in lib/out'
+	@echo '  install-lib      install it, its headers and its pkg-config file below PREFIX'
 	@echo '  clean            remove what was built'
+	@echo '  tools            build hwtimerctl, in out/tools'
+	@echo '  install-tools    install it below DESTDIR/PREFIX [/usr/local]'
 	@echo '  check            warnings, sparse, checkpatch, kernel-doc, shellcheck'
 	@echo '  test             all tests; T="PART..." runs some of them, scripts/test -l lists them'
 	@echo '  demo             watch a stock kernel close idle connections, in a guest'
@@ -63,6 +82,8 @@ help:
 	@echo 'Variables:'
 	@echo '  KDIR=DIR         the kernel to build against'
 	@echo '                   [$(KDIR)]'
+	@echo '  PREFIX=DIR, LIBDIR=DIR, INCLUDEDIR=DIR, DESTDIR=DIR'
+	@echo '                   where libhwtimer goes [PREFIX=/usr/local]'
 	@echo '  W=1, C=1, V=1    more warnings, sparse, the commands: as in the kernel'
 	@echo ''
 	@echo 'check, test and demo need no more than Debian 12: they install packages when run by'

@@ -16,6 +16,7 @@
 #include <linux/types.h>
 
 #define NS_PER_MS	1000000LL
+#define NS_PER_S	1000000000LL
 
 /* Exit status: 1 something went wrong, 2 wrong use. */
 #define EXIT_USAGE	2
@@ -25,7 +26,7 @@ static inline __s64 now_ns(void)
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000LL + t.tv_nsec;
+	return t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
 /* The number that option @name was given. */

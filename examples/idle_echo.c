@@ -1,50 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * idle_echo: a TCP echo server that closes connections on which nothing came for
- * a while. Each connection has a timeout on /dev/hwtimer, which is pushed back at
+ * a while. Each connection has a timeout of libhwtimer's, which is pushed back at
  * every message. All of them are on one descriptor, in the epoll set beside the
  * sockets.
  *
  * What happens at the same time, and how it ends:
  *
- *  - A message is there, but the timeout expired before it could be pushed
- *    back (HWTIMER_IOC_TOUCH says ENOENT). The message counts: the connection
- *    gets a new timeout. The record of the old one, to be read soon, carries an id
- *    that is not the connection's any more, and is stale.
- *  - A record says that a timeout expired, and a message came since. The socket
+ *  - A message is there, but the timeout has expired. As long as hwtimer_wait() has
+ *    not said so, it can still be pushed back.
+ *  - hwtimer_wait() says that a timeout expired, and a message came since. The socket
  *    is looked at once more before it is closed, so a connection is closed only
- *    if there was nothing to read.
- *  - The connection ends when its timeout has just expired (HWTIMER_IOC_CANCEL
- *    says ENOENT). The record is stale: the place of the connection is empty, or
- *    somebody else's who has another id. Ids are never used again.
+ *    if there was nothing to read. Else it gets a new timeout.
+ *  - The connection ends when its timeout has just expired. It can still be
+ *    cancelled, and hwtimer_wait() says nothing of it.
  *  - An event of epoll's for a connection that was closed while the events before
  *    it were handled: it carries the connection's generation.
  *
- * Each record is either for a connection's present timeout, or stale and foreseen by
- * an ENOENT. The books of both are compared at the end, with those of the device,
- * so a timeout that expires twice, or never, is found.
+ * So each event of hwtimer_wait() is for a connection's present timeout. That is checked,
+ * and at the end the books are compared, with those of the device too, so a timeout that
+ * expires twice, or never, is found.
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <fcntl.h>
 #include <getopt.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <linux/hwtimer.h>
+#include "echo_common.h"
 
-#include "idle_common.h"
-
-#define DEVICE		"/dev/hwtimer"
-#define BACKLOG		4096
 #define EVENTS		256
-#define RECORDS		128
 #define OWN_SLOTS	1024
 
 /* epoll_data of what is not a connection; generations begin at 1 */
@@ -53,9 +39,8 @@ enum { KEY_LISTENER, KEY_TIMER, KEY_SIGNAL };
 struct conn {
 	int		fd;		/* -1: free */
 	__u32	generation;	/* of this place; changes when it is closed */
-	__u64	timeout;	/* its id; 0: it expired, and we know */
-	__u64	deadline;	/* as the device said */
-	__s64		heard;		/* when it was last pushed back */
+	hwtimer_id	timeout;	/* 0: it expired, and we know */
+	__u64		deadline;	/* its timeout's */
 	__u32	next_free;
 	__u32	unsent_len;
 	__u32	unsent_done;
@@ -67,20 +52,20 @@ enum close_reason { BY_IDLE, BY_PEER, BY_TROUBLE };
 static struct {
 	__u64 opened, closed[3], refused, peak;
 	__u64 messages, bytes;
-	__u64 armed, touched, cancelled;	/* ioctls that succeeded */
-	__u64 expired, handed_back;		/* records */
-	__u64 foreseen, stale;		/* records of timeouts that are no more */
-	__u64 overtaken;			/* a message was quicker than the record */
-	__u64 early, wrong;			/* records, and what is wrong with them */
-	__u64 open_at_end, wrong_books;
+	__u64 armed, touched, cancelled;	/* with success */
+	__u64 expired, handed_back;		/* events */
+	__u64 overtaken;			/* a message came between event and close */
+	__u64 early, wrong, twice, lost;	/* what is wrong with events */
+	__u64 open_at_end;
+	__u64 system_calls;			/* of the library's, while serving */
 } counts;
 
+static struct hwtimer_stats kernel;
 static struct samples lateness;
 static struct conn *conns;
 static __u32 max_conns = 100000, free_conn, live_conns, used_conns;
 static __s64 idle_ns = 30000 * NS_PER_MS;
-static __u64 tick_ns;
-static int epoll_fd, listener, timer_fd;
+static int epoll_fd, listener;
 static int stopping;
 
 static __u64 conn_key(const struct conn *c)
@@ -106,57 +91,35 @@ static void watch(int op, int fd, __u32 events, __u64 key)
 		err(1, "epoll_ctl");
 }
 
-/* Give it a new timeout. False, with errno, if there can be none. */
+/* Give it a new timeout. False if there can be none. */
 static int conn_arm(struct conn *c)
 {
-	struct hwtimer_schedule s = {
-		.flags = HWTIMER_RELATIVE, .time = idle_ns, .user_data = conn_key(c),
-	};
-
-	c->heard = now_ns();
-	if (ioctl(timer_fd, HWTIMER_IOC_SCHEDULE, &s))
+	c->deadline = hwtimer_now(timers) + idle_ns;
+	if (hwtimer_schedule_at(timers, c->deadline, c - conns, &c->timeout))
 		return 0;
 	counts.armed++;
-	c->timeout = s.id;
-	c->deadline = s.deadline;
 	return 1;
 }
 
 /* Push its timeout back, because a message came. */
 static int conn_push_back(struct conn *c)
 {
-	struct hwtimer_touch t = {
-		.flags = HWTIMER_RELATIVE, .time = idle_ns, .id = c->timeout,
-	};
-	__s64 now = now_ns();
-
-	if (c->timeout) {
-		if (!ioctl(timer_fd, HWTIMER_IOC_TOUCH, &t)) {
-			counts.touched++;
-			c->heard = now;
-			c->deadline = t.deadline;
-			return 1;
-		}
-		if (errno != ENOENT)
-			err(1, "HWTIMER_IOC_TOUCH");
-		counts.foreseen++;
-	}
 	/* It has expired, but the message was here before we closed. */
-	counts.overtaken++;
-	return conn_arm(c);
+	if (!c->timeout) {
+		counts.overtaken++;
+		return conn_arm(c);
+	}
+	c->deadline = hwtimer_now(timers) + idle_ns;
+	must(hwtimer_touch_at(timers, c->timeout, c->deadline), "hwtimer_touch_at");
+	counts.touched++;
+	return 1;
 }
 
 static void conn_close(struct conn *c, enum close_reason why)
 {
-	struct hwtimer_cancel cancel = { .id = c->timeout };
-
 	if (c->timeout) {
-		if (!ioctl(timer_fd, HWTIMER_IOC_CANCEL, &cancel))
-			counts.cancelled++;
-		else if (errno == ENOENT)
-			counts.foreseen++;
-		else
-			err(1, "HWTIMER_IOC_CANCEL");
+		must(hwtimer_cancel(timers, c->timeout), "hwtimer_cancel");
+		counts.cancelled++;
 	}
 	close(c->fd);
 	free(c->unsent);
@@ -289,45 +252,40 @@ static void accept_some(void)
 	}
 }
 
-static void timeout_ended(const struct hwtimer_record *r)
+static void timeout_ended(const struct hwtimer_event *e)
 {
-	struct conn *c = conn_find(r->user_data);
+	struct conn *c = &conns[e->user_data];
 
-	if (r->kind == HWTIMER_EXPIRED)
-		counts.expired++;
-	else
-		counts.handed_back++;
-
-	/* Of a connection, or of a timeout of its, that is no more. */
-	if (!c || c->timeout != r->id) {
-		counts.stale++;
+	/* It ended before. */
+	if (c->timeout != e->id) {
+		counts.twice++;
 		return;
 	}
 	c->timeout = 0;
-	if (r->deadline != c->deadline || r->overruns || r->error)
+	if (e->deadline_ns != c->deadline || e->overruns)
 		counts.wrong++;
-	if (r->kind == HWTIMER_HANDED_BACK)
+	if (e->kind == HWTIMER_HANDED_BACK) {
+		counts.handed_back++;
 		return;
-
-	sample(&lateness, (__s64)(r->fired - r->deadline));
-	/* By the device's clock, and by our own. */
-	if (r->fired < r->deadline || now_ns() < c->heard + idle_ns)
+	}
+	counts.expired++;
+	sample(&lateness, (__s64)(e->fired_ns - e->deadline_ns));
+	/* By what the library says, and by the clock. */
+	if (e->fired_ns < e->deadline_ns || hwtimer_now(timers) < c->deadline)
 		counts.early++;
 	if (!stopping && !conn_serve(c))
 		conn_close(c, BY_IDLE);
 }
 
-/* Read records once. False if there are no more. */
-static int read_records(void)
+/* Take events once, and wait at most @wait_ns for the first. Returns as hwtimer_wait(). */
+static int take_events(__s64 wait_ns)
 {
-	struct hwtimer_record r[RECORDS];
-	ssize_t n = read(timer_fd, r, sizeof(r)), i;
+	struct hwtimer_event events[EVENTS];
+	int n = hwtimer_wait(timers, events, EVENTS, wait_ns), i;
 
-	if (n < 0 && errno != EAGAIN && errno != EINTR)
-		err(1, "%s", DEVICE);
-	for (i = 0; i < n / (ssize_t)sizeof(*r); i++)
-		timeout_ended(&r[i]);
-	return n > 0;
+	for (i = 0; i < n; i++)
+		timeout_ended(&events[i]);
+	return n;
 }
 
 static void serve(void)
@@ -360,54 +318,37 @@ static void serve(void)
 		}
 		/* Last, since what came in before may push timeouts back. */
 		if (expired)
-			read_records();
+			must(take_events(0), "hwtimer_wait");
 	}
-}
-
-static void check(const char *what, __u64 ours, __u64 theirs)
-{
-	if (ours == theirs)
-		return;
-	warnx("%s: %llu by our books, %llu by the device's", what, ours, theirs);
-	counts.wrong_books++;
 }
 
 /* End all timeouts and compare the books. */
 static void end_timeouts(void)
 {
-	struct hwtimer_stop s = { 0 };
-	struct hwtimer_stats stats = { 0 };
 	__u32 i;
+	int n;
 
-	if (ioctl(timer_fd, HWTIMER_IOC_STOP, &s))
-		err(1, "HWTIMER_IOC_STOP");
-	while (read_records())
-		;
-	if (ioctl(timer_fd, HWTIMER_IOC_STATS, &stats))
-		err(1, "HWTIMER_IOC_STATS");
-	for (i = 0; i < used_conns; i++) {
-		if (conns[i].fd < 0)
-			continue;
-		counts.open_at_end++;
-		if (conns[i].timeout) {
-			warnx("a timeout neither expired nor was handed back");
-			counts.wrong_books++;
-		}
+	must(hwtimer_stop(timers), "hwtimer_stop");
+	do {
+		n = take_events(1000 * NS_PER_MS);
+	} while (n > 0);
+	if (n != -ESHUTDOWN) {
+		warnx("after hwtimer_stop(), hwtimer_wait() returns %d", n);
+		wrong_books++;
 	}
-	check("stale records", counts.foreseen, counts.stale);
-	check("timeouts scheduled", counts.armed, stats.scheduled);
-	check("timeouts touched", counts.touched, stats.touched);
-	check("timeouts cancelled", counts.cancelled, stats.cancelled);
-	check("timeouts expired", counts.expired, stats.expired);
-	check("timeouts handed back", counts.handed_back, stats.handed_back);
-	check("timeouts handed back by stop", counts.handed_back, s.handed_back);
-	check("timeouts pending at the end", 0, stats.pending);
-	check("records unread at the end", 0, stats.unread);
-}
+	for (i = 0; i < used_conns; i++) {
+		counts.open_at_end += conns[i].fd >= 0;
+		counts.lost += conns[i].timeout != 0;
+	}
+	check("timeouts scheduled, and ended one way or another", counts.armed,
+	      counts.cancelled + counts.expired + counts.handed_back + counts.lost);
 
-static void write_count(FILE *f, const char *key, __u64 value)
-{
-	fprintf(f, "%s %llu\n", key, value);
+	/* What the kernel had to do for that is not to be foreseen, but has to be even. */
+	must(hwtimer_stats(timers, &kernel), "hwtimer_stats");
+	check("timeouts that the kernel armed, and ended", kernel.scheduled,
+	      kernel.cancelled + kernel.expired + kernel.handed_back);
+	check("timeouts that the kernel has at the end, and should", kernel.pending, 0);
+	check("records unread at the end, and what should be", kernel.unread, 0);
 }
 
 static void write_stats(const char *name)
@@ -429,63 +370,22 @@ static void write_stats(const char *name)
 	write_count(f, "expired", counts.expired);
 	write_count(f, "handed_back", counts.handed_back);
 	write_count(f, "overtaken", counts.overtaken);
-	write_count(f, "stale", counts.stale);
 	write_count(f, "early", counts.early);
-	/* Records that no ENOENT foresaw, and those that it foresaw in vain. */
-	write_count(f, "twice", counts.stale > counts.foreseen ?
-				counts.stale - counts.foreseen : 0);
-	write_count(f, "lost", counts.foreseen > counts.stale ?
-			       counts.foreseen - counts.stale : 0);
+	write_count(f, "twice", counts.twice);
+	write_count(f, "lost", counts.lost);
 	write_count(f, "wrong", counts.wrong);
-	write_count(f, "wrong_books", counts.wrong_books);
+	write_count(f, "wrong_books", wrong_books);
+	write_count(f, "rings", hwtimer_has_rings(timers));
+	write_count(f, "system_calls", counts.system_calls);
+	write_count(f, "kernel_armed", kernel.scheduled);
+	write_count(f, "kernel_touched", kernel.touched);
+	write_count(f, "kernel_cancelled", kernel.cancelled);
+	write_count(f, "kernel_expired", kernel.expired);
 	write_count(f, "idle_ns", idle_ns);
-	write_count(f, "tick_ns", tick_ns);
+	write_count(f, "tick_ns", hwtimer_tick_ns(timers));
 	sort_samples(&lateness);
 	write_samples(f, "late", &lateness);
 	close_stats(f, name);
-}
-
-static int open_timer(long own_tick_ms)
-{
-	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC };
-	int fd = open(DEVICE, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-
-	if (fd < 0 && (errno == ENOENT || errno == ENXIO || errno == ENODEV))
-		errx(1, "there is no " DEVICE ": is the module loaded? (insmod hwtimer.ko)");
-	if (fd < 0 && (errno == EACCES || errno == EPERM))
-		errx(1, "no right to use " DEVICE ", which is root's unless a udev rule says else");
-	if (fd < 0)
-		err(1, DEVICE);
-	if (own_tick_ms) {
-		setup.flags = HWTIMER_SETUP_OWN_WHEEL;
-		setup.tick_ns = own_tick_ms * NS_PER_MS;
-		setup.slots = OWN_SLOTS;
-	}
-	if (ioctl(fd, HWTIMER_IOC_SETUP, &setup))
-		err(1, "cannot set up %s", own_tick_ms ? "a wheel of our own" : DEVICE);
-	tick_ns = setup.tick_ns;
-	return fd;
-}
-
-static int open_listener(int port)
-{
-	struct sockaddr_in address = {
-		.sin_family = AF_INET, .sin_port = htons(port),
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-	};
-	socklen_t len = sizeof(address);
-	int one = 1, fd;
-
-	fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		err(1, "socket");
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, BACKLOG))
-		err(1, "port %d", port);
-	if (getsockname(fd, (struct sockaddr *)&address, &len))
-		err(1, "getsockname");
-	printf("port %d\n", ntohs(address.sin_port));
-	return fd;
 }
 
 static int open_signals(void)
@@ -506,12 +406,13 @@ static int open_signals(void)
 static void print_help(FILE *f)
 {
 	fprintf(f, "usage: idle_echo [OPTION]...\n"
-		"A TCP echo server on 127.0.0.1 that closes idle connections by " DEVICE ".\n"
+		"A TCP echo server on 127.0.0.1 that closes idle connections by libhwtimer.\n"
 		"At SIGTERM and SIGINT it says what it did, and fails if a timeout was early,\n"
 		"came twice or got lost.\n\n"
 		"  --port N           port to listen on; 0: any that is free [7007]\n"
 		"  --idle-ms N        close a connection after so many ms of silence [30000]\n"
 		"  --own-wheel MS     a wheel of our own with such a tick, not the shared one\n"
+		"  --no-rings         a system call for each operation, not the rings\n"
 		"  --max-conns N      serve no more than so many at once [100000, or what\n"
 		"                     the limit of open files allows]\n"
 		"  --stats-file FILE  write the statistics there, not to standard output\n"
@@ -524,13 +425,15 @@ int main(int argc, char **argv)
 		{ "port", required_argument, NULL, 'p' },
 		{ "idle-ms", required_argument, NULL, 'i' },
 		{ "own-wheel", required_argument, NULL, 'o' },
+		{ "no-rings", no_argument, NULL, 'n' },
 		{ "max-conns", required_argument, NULL, 'm' },
 		{ "stats-file", required_argument, NULL, 's' },
 		{ "help", no_argument, NULL, 'h' },
 		{ }
 	};
 	const char *stats_file = NULL;
-	long own_tick_ms = 0, limit;
+	struct hwtimer_options timer_options = { .size = sizeof(timer_options) };
+	long limit;
 	int port = 7007, option;
 
 	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
@@ -542,7 +445,13 @@ int main(int argc, char **argv)
 			idle_ns = option_number("idle-ms", optarg, 1, 1000000000) * NS_PER_MS;
 			break;
 		case 'o':
-			own_tick_ms = option_number("own-wheel", optarg, 1, 1000000);
+			timer_options.flags |= HWTIMER_OPEN_OWN_WHEEL;
+			timer_options.tick_ns = option_number("own-wheel", optarg, 1, 1000000) *
+						NS_PER_MS;
+			timer_options.slots = OWN_SLOTS;
+			break;
+		case 'n':
+			timer_options.flags |= HWTIMER_OPEN_NO_RINGS;
 			break;
 		case 'm':
 			max_conns = option_number("max-conns", optarg, 1, 10000000);
@@ -573,17 +482,20 @@ int main(int argc, char **argv)
 	if (!conns)
 		err(1, "no memory for %u connections", max_conns);
 
-	timer_fd = open_timer(own_tick_ms);
+	timer_options.timeouts = max_conns;
+	open_timers(&timer_options);
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (epoll_fd < 0)
 		err(1, "epoll_create1");
-	watch(EPOLL_CTL_ADD, timer_fd, EPOLLIN, KEY_TIMER);
+	watch(EPOLL_CTL_ADD, hwtimer_fd(timers), EPOLLIN, KEY_TIMER);
 	watch(EPOLL_CTL_ADD, open_signals(), EPOLLIN, KEY_SIGNAL);
 	listener = open_listener(port);
 	watch(EPOLL_CTL_ADD, listener, EPOLLIN, KEY_LISTENER);
 
 	serve();
+	counts.system_calls = system_calls;
 	end_timeouts();
 	write_stats(stats_file);
-	return counts.early || counts.wrong || counts.wrong_books;
+	hwtimer_close(timers);
+	return counts.early || counts.wrong || counts.twice || counts.lost || wrong_books;
 }

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * libevent_echo: an echo server on libevent that closes idle connections by libhwtimer.
+ * All that it takes of the loop is one event, for hwtimer_fd(). Or the connections
+ * have timers of libevent's instead, and all else is the same, to compare.
+ *
+ * Where one has stood, the other stands:
+ *
+ *	event_assign(), event_add(timer, &tv)	hwtimer_schedule()
+ *	event_add(timer, &tv), again		hwtimer_touch()
+ *	event_del(timer)			hwtimer_cancel()
+ *	the callback				an event of hwtimer_wait()
+ *
+ * By default libevent reads a coarse clock, once each time round the loop. So its timers
+ * can be early by a jiffy and what the loop took since. Then the rest is waited for,
+ * and it is counted. One of libhwtimer's that is early is an error.
+ */
+#define _GNU_SOURCE
+#include <getopt.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <event2/listener.h>
+
+#include "echo_common.h"
+
+#define EVENTS		256
+/* More than this that a peer does not take, and nothing more is read from it. */
+#define UNSENT_MAX	65536
+
+struct conn {
+	LIST_ENTRY(conn)	list;
+	struct bufferevent	*io;
+	__s64			heard;	/* when a message came last */
+	hwtimer_id		timeout; /* 0: it expired, and we know */
+	struct event		timer;	/* or this instead */
+};
+
+enum close_reason { BY_IDLE, BY_PEER, BY_TROUBLE, BY_END };
+
+static struct {
+	__u64 opened, closed[4], refused, messages;
+	__u64 armed, touched, cancelled, expired;	/* timeouts */
+	__u64 overtaken;		/* a message came between expiry and close */
+	__u64 resumed;			/* libevent's: was early, waited for the rest */
+	__u64 early, wrong, twice;
+	__u64 system_calls;		/* of the library's, while serving */
+} counts;
+
+static LIST_HEAD(, conn) conns = LIST_HEAD_INITIALIZER(conns);
+static struct hwtimer_stats kernel;
+static struct samples lateness;
+static struct event_base *base;
+static const struct timeval *idle_time;		/* for libevent's timers */
+static __s64 idle_ns = 30000 * NS_PER_MS;
+
+/* Something was heard: it may be idle from now on. False if there can be no timeout. */
+static bool conn_heard(struct conn *c)
+{
+	c->heard = now_ns();
+	if (!timers) {
+		if (evtimer_pending(&c->timer, NULL))
+			counts.touched++;
+		else
+			counts.armed++;
+		return !evtimer_add(&c->timer, idle_time);
+	}
+	if (c->timeout) {
+		must(hwtimer_touch(timers, c->timeout, idle_ns), "hwtimer_touch");
+		counts.touched++;
+		return true;
+	}
+	if (hwtimer_schedule(timers, idle_ns, (uintptr_t)c, &c->timeout))
+		return false;
+	counts.armed++;
+	return true;
+}
+
+static void conn_close(struct conn *c, enum close_reason why)
+{
+	if (c->timeout) {
+		must(hwtimer_cancel(timers, c->timeout), "hwtimer_cancel");
+		counts.cancelled++;
+	} else if (!timers && evtimer_pending(&c->timer, NULL)) {
+		evtimer_del(&c->timer);
+		counts.cancelled++;
+	}
+	LIST_REMOVE(c, list);
+	bufferevent_free(c->io);
+	free(c);
+	counts.closed[why]++;
+}
+
+/* Is there something that will be read next? */
+static bool conn_readable(const struct conn *c)
+{
+	char byte;
+
+	return bufferevent_get_enabled(c->io) & EV_READ &&
+	       recv(bufferevent_getfd(c->io), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
+}
+
+/* Its timeout has expired. */
+static void conn_expired(struct conn *c)
+{
+	counts.expired++;
+	sample(&lateness, now_ns() - (c->heard + idle_ns));
+	/* Close it only if there was nothing to read. What is there brings a new timeout. */
+	if (conn_readable(c))
+		counts.overtaken++;
+	else
+		conn_close(c, BY_IDLE);
+}
+
+/* hwtimer_fd() is readable. */
+static void timers_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct hwtimer_event events[EVENTS];
+	struct conn *c;
+	int n, i;
+
+	n = must(hwtimer_wait(timers, events, EVENTS, 0), "hwtimer_wait");
+	for (i = 0; i < n; i++) {
+		c = (struct conn *)(uintptr_t)events[i].user_data;
+		if (c->timeout != events[i].id) {
+			counts.twice++;
+			continue;
+		}
+		c->timeout = 0;
+		if (events[i].kind != HWTIMER_EXPIRED || events[i].overruns)
+			counts.wrong++;
+		if (events[i].fired_ns < events[i].deadline_ns || now_ns() < c->heard + idle_ns)
+			counts.early++;
+		conn_expired(c);
+	}
+}
+
+/* A timer of libevent's. */
+static void timer_expired(evutil_socket_t fd, short what, void *arg)
+{
+	struct conn *c = arg;
+	__s64 left = c->heard + idle_ns - now_ns();
+	struct timeval rest = {
+		.tv_sec = left / NS_PER_S, .tv_usec = left % NS_PER_S / 1000 + 1,
+	};
+
+	if (left <= 0) {
+		conn_expired(c);
+		return;
+	}
+	counts.resumed++;
+	if (evtimer_add(&c->timer, &rest))
+		err(1, "evtimer_add");
+}
+
+static void conn_read(struct bufferevent *io, void *arg)
+{
+	struct conn *c = arg;
+
+	counts.messages++;
+	if (!conn_heard(c)) {
+		warnx("no timeout for a connection, which is closed");
+		conn_close(c, BY_TROUBLE);
+		return;
+	}
+	bufferevent_write_buffer(io, bufferevent_get_input(io));
+	if (evbuffer_get_length(bufferevent_get_output(io)) > UNSENT_MAX)
+		bufferevent_disable(io, EV_READ);
+}
+
+/* All is sent. */
+static void conn_sent(struct bufferevent *io, void *arg)
+{
+	if (!(bufferevent_get_enabled(io) & EV_READ))
+		bufferevent_enable(io, EV_READ);
+}
+
+static void conn_ended(struct bufferevent *io, short what, void *arg)
+{
+	conn_close(arg, BY_PEER);
+}
+
+static void conn_open(struct evconnlistener *listener, evutil_socket_t fd,
+		      struct sockaddr *address, int len, void *arg)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+	int one = 1;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (!c)
+		err(1, "a connection");
+	c->io = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
+	if (!c->io)
+		err(1, "bufferevent_socket_new");
+	evtimer_assign(&c->timer, base, timer_expired, c);
+	if (!conn_heard(c)) {
+		if (!counts.refused++)
+			warnx("no timeout for a connection, which is refused");
+		bufferevent_free(c->io);
+		free(c);
+		return;
+	}
+	LIST_INSERT_HEAD(&conns, c, list);
+	bufferevent_setcb(c->io, conn_read, conn_sent, conn_ended, c);
+	bufferevent_enable(c->io, EV_READ | EV_WRITE);
+	counts.opened++;
+}
+
+static void accept_failed(struct evconnlistener *listener, void *arg)
+{
+	err(1, "accept");
+}
+
+static void stop(evutil_socket_t fd, short what, void *arg)
+{
+	event_base_loopexit(base, NULL);
+}
+
+/* Close what is open, and compare the books. */
+static void end_all(void)
+{
+	struct hwtimer_event events[1];
+	struct conn *c, *next;
+
+	for (c = LIST_FIRST(&conns); c; c = next) {
+		next = LIST_NEXT(c, list);
+		conn_close(c, BY_END);
+	}
+	check("timeouts scheduled, and ended", counts.armed, counts.cancelled + counts.expired);
+	if (!timers)
+		return;
+	check("events of timeouts that were cancelled, and should be",
+	      must(hwtimer_wait(timers, events, 1, 0), "hwtimer_wait"), 0);
+	must(hwtimer_stats(timers, &kernel), "hwtimer_stats");
+	check("timeouts that the kernel has at the end, and should", kernel.pending, 0);
+	check("timeouts that the kernel armed, and ended", kernel.scheduled,
+	      kernel.cancelled + kernel.expired);
+}
+
+static void write_us(FILE *f, const char *key, const struct timeval *t)
+{
+	write_count(f, key, t->tv_sec * 1000000ULL + t->tv_usec);
+}
+
+static void write_stats(const char *name)
+{
+	FILE *f = open_stats(name);
+	struct rusage usage;
+
+	write_count(f, "opened", counts.opened);
+	write_count(f, "refused", counts.refused);
+	write_count(f, "closed_idle", counts.closed[BY_IDLE]);
+	write_count(f, "closed_peer", counts.closed[BY_PEER]);
+	write_count(f, "closed_trouble", counts.closed[BY_TROUBLE]);
+	write_count(f, "open_at_end", counts.closed[BY_END]);
+	write_count(f, "messages", counts.messages);
+	write_count(f, "armed", counts.armed);
+	write_count(f, "touched", counts.touched);
+	write_count(f, "cancelled", counts.cancelled);
+	write_count(f, "expired", counts.expired);
+	write_count(f, "overtaken", counts.overtaken);
+	write_count(f, "resumed", counts.resumed);
+	write_count(f, "early", counts.early);
+	write_count(f, "twice", counts.twice);
+	write_count(f, "wrong", counts.wrong);
+	write_count(f, "wrong_books", wrong_books);
+	write_count(f, "rings", timers && hwtimer_has_rings(timers));
+	write_count(f, "system_calls", counts.system_calls);
+	write_count(f, "kernel_armed", kernel.scheduled);
+	write_count(f, "idle_ns", idle_ns);
+	sort_samples(&lateness);
+	write_samples(f, "late", &lateness);
+	/* Of this process, all of its life. The kernel's thread for the wheel is another. */
+	if (getrusage(RUSAGE_SELF, &usage))
+		err(1, "getrusage");
+	write_us(f, "cpu_user_us", &usage.ru_utime);
+	write_us(f, "cpu_system_us", &usage.ru_stime);
+	close_stats(f, name);
+}
+
+static void watch(struct event *event)
+{
+	if (!event || event_add(event, NULL))
+		err(1, "libevent");
+}
+
+static void print_help(FILE *f)
+{
+	fprintf(f, "usage: libevent_echo [OPTION]...\n"
+		"An echo server on 127.0.0.1, on libevent, that closes idle connections.\n"
+		"At SIGTERM and SIGINT it says what it did, and fails if a timeout of\n"
+		"libhwtimer's was early, came twice or got lost.\n\n"
+		"  --timers WHICH     hwtimer: libhwtimer's, the default; no-rings: the same,\n"
+		"                     with a system call for each operation; libevent: its\n"
+		"                     own; common: its own for one common time\n"
+		"  --port N           port to listen on; 0: any that is free [7007]\n"
+		"  --idle-ms N        close a connection after so many ms of silence [30000]\n"
+		"  --max-conns N      serve no more than so many at once [100000, or what\n"
+		"                     the limit of open files allows]\n"
+		"  --stats-file FILE  write the statistics there, not to standard output\n"
+		"  -h, --help         this text\n");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "timers", required_argument, NULL, 't' },
+		{ "port", required_argument, NULL, 'p' },
+		{ "idle-ms", required_argument, NULL, 'i' },
+		{ "max-conns", required_argument, NULL, 'm' },
+		{ "stats-file", required_argument, NULL, 's' },
+		{ "help", no_argument, NULL, 'h' },
+		{ }
+	};
+	struct hwtimer_options timer_options = { .size = sizeof(timer_options) };
+	const char *stats_file = NULL, *which = "hwtimer";
+	struct evconnlistener *listener;
+	long max_conns = 100000, limit;
+	struct timeval idle;
+	int port = 7007, option;
+
+	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		switch (option) {
+		case 't':
+			which = optarg;
+			break;
+		case 'p':
+			port = option_number("port", optarg, 0, 65535);
+			break;
+		case 'i':
+			idle_ns = option_number("idle-ms", optarg, 1, 1000000000) * NS_PER_MS;
+			break;
+		case 'm':
+			max_conns = option_number("max-conns", optarg, 1, 10000000);
+			break;
+		case 's':
+			stats_file = optarg;
+			break;
+		case 'h':
+			print_help(stdout);
+			return 0;
+		default:
+			print_help(stderr);
+			return EXIT_USAGE;
+		}
+	}
+	if (optind < argc) {
+		print_help(stderr);
+		return EXIT_USAGE;
+	}
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	limit = raise_nofile(max_conns + 16) - 16;
+	if (limit < 1)
+		errx(1, "the limit of open files is too low");
+	timer_options.timeouts = max_conns < limit ? max_conns : limit;
+
+	base = event_base_new();
+	if (!base)
+		errx(1, "no event loop");
+	idle.tv_sec = idle_ns / NS_PER_S;
+	idle.tv_usec = idle_ns % NS_PER_S / 1000;
+	if (!strcmp(which, "no-rings"))
+		timer_options.flags = HWTIMER_OPEN_NO_RINGS;
+	if (!strcmp(which, "hwtimer") || !strcmp(which, "no-rings")) {
+		open_timers(&timer_options);
+		watch(event_new(base, hwtimer_fd(timers), EV_READ | EV_PERSIST,
+				timers_readable, NULL));
+	} else if (!strcmp(which, "libevent")) {
+		idle_time = &idle;
+	} else if (!strcmp(which, "common")) {
+		idle_time = event_base_init_common_timeout(base, &idle);
+		if (!idle_time)
+			errx(1, "no common timeout");
+	} else {
+		print_help(stderr);
+		return EXIT_USAGE;
+	}
+	watch(evsignal_new(base, SIGTERM, stop, NULL));
+	watch(evsignal_new(base, SIGINT, stop, NULL));
+	listener = evconnlistener_new(base, conn_open, NULL, LEV_OPT_CLOSE_ON_EXEC, 0,
+				      open_listener(port));
+	if (!listener)
+		err(1, "evconnlistener_new");
+	evconnlistener_set_error_cb(listener, accept_failed);
+
+	if (event_base_dispatch(base) < 0)
+		errx(1, "the event loop failed");
+	counts.system_calls = system_calls;
+	end_all();
+	write_stats(stats_file);
+	hwtimer_close(timers);
+	return counts.early || counts.wrong || counts.twice || wrong_books;
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * quickstart_lib: timeouts by libhwtimer. Three are scheduled, one of them is pushed
+ * back and one cancelled; two expire.
+ */
+#include <err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <libhwtimer.h>
+
+#define MS(n)	((n) * 1000000ULL)
+
+static void must(const char *what, int ret)
+{
+	if (ret)
+		errx(1, "%s: %s", what, strerror(-ret));
+}
+
+int main(void)
+{
+	static const uint64_t expected[] = { 2, 1 };
+	struct hwtimer_event e;
+	hwtimer_id first, third;
+	struct hwtimer *h;
+	int i;
+
+	must("/dev/hwtimer", hwtimer_open(&h, NULL));
+	must("schedule", hwtimer_schedule(h, MS(100), 1, &first));
+	must("schedule", hwtimer_schedule(h, MS(200), 2, NULL));
+	must("schedule", hwtimer_schedule(h, MS(300), 3, &third));
+	must("touch", hwtimer_touch(h, first, MS(400)));	/* no system call */
+	must("cancel", hwtimer_cancel(h, third));		/* neither */
+
+	for (i = 0; i < 2; i++) {
+		if (hwtimer_wait(h, &e, 1, MS(5000)) != 1)
+			errx(1, "nothing expired within 5 seconds");
+		printf("timeout %llu expired %.3f ms after its deadline\n",
+		       (unsigned long long)e.user_data,
+		       (e.fired_ns - e.deadline_ns) / 1e6);
+		if (e.user_data != expected[i] || e.fired_ns < e.deadline_ns)
+			errx(1, "that is wrong");
+	}
+	hwtimer_close(h);
+	return EXIT_SUCCESS;
+}

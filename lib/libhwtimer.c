@@ -1,0 +1,1137 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * libhwtimer: timeouts on /dev/hwtimer, for programs.
+ *
+ * The books
+ * ---------
+ *
+ * A timeout has a slot from when it is scheduled until its last event is returned, or it
+ * is cancelled. Free slots are used again, the last freed one first, for that is in the
+ * cache. The id is HWTIMER_ID(slot, tag), and the tag goes up at each use, so what comes
+ * from the kernel for an earlier use is known by its id, and dropped: that, and nothing
+ * that the kernel does or does not, is why a cancelled timeout gives no event. (A slot's
+ * tags come again after 2^40 uses.) By ioctl the kernel has ids of its own, and is given
+ * ours as user_data.
+ *
+ * The slot has two deadlines. Wanted is the program's; known is what the kernel was
+ * told last. Known is never after wanted:
+ *
+ *	schedule		tells the kernel: known = wanted
+ *	touch, before known	tells the kernel: known = wanted
+ *	touch, else		wanted only
+ *	record of an expiry	wanted is not after when it fired: that is the event.
+ *				Else wanted is past by now: the event, too, fired now.
+ *				Else the timeout is armed again: known = wanted
+ *
+ * Each arming (schedule, or again) has one record, of its expiry, its failure or its being
+ * handed back, unless it was cancelled. In between the slot is ARMED. With the record it
+ * has something to tell, and is on a list until hwtimer_wait() comes to that, which
+ * decides by what is wanted then.
+ *
+ * A periodic timeout is scheduled and touched by ioctl, which answers, and the kernel's
+ * books hold for it. Its slot collects what its records tell.
+ *
+ * The rings
+ * ---------
+ *
+ * Everything is a write to the submission ring; see linux/hwtimer.h for how both sides
+ * keep from missing each other. The bell is rung for what is due before the kernel
+ * comes by itself (a schedule, a touch for before known), when the ring is full, and when
+ * records wait in the kernel and there is room again.
+ *
+ * What the kernel finds when it takes an entry, perhaps long after it was submitted:
+ *
+ *	TOUCH, and it has expired	-ENOENT, unheard. Its record is there or comes, and
+ *					is after known, so after what is wanted now, or
+ *					this was touched again: see above
+ *	CANCEL, and it has expired	-ENOENT, unheard. Its record is dropped
+ *	SCHEDULE, and the slot's last	-EBUSY or -EEXIST, which becomes a record, if only
+ *	record waits in the kernel, or	when there is room. As good as an expiry of which
+ *	is about to be told		nobody knows when: with wanted past that is the
+ *					event, fired now, else it is armed again
+ *	SCHEDULE, after a stop		-ESHUTDOWN, which becomes a record: the timeout is
+ *					handed back
+ *	SCHEDULE, of what was cancelled	is in the ring before its CANCEL, so the same as
+ *					above, and what fails is dropped
+ *
+ * Entries are taken in their order. So when a timeout is armed again, all that was
+ * submitted of its earlier arming has been or will be dealt with before.
+ *
+ * With the submission ring full the bell is rung, and then there is room, unless the
+ * entry at its head failed and waits for room in the completion ring, which is
+ * full. Then its records are taken into their slots: each has room for what one arming
+ * can tell, or what a periodic one tells added up, so this needs no memory. All but the
+ * newest, so that hwtimer_fd() stays readable until hwtimer_wait() has
+ * been called: as long as there is something on the list, there is a record in the ring,
+ * for hwtimer_wait() takes none before it has seen to the list. Neither a schedule nor a
+ * cancel waits for the program to call hwtimer_wait().
+ *
+ * Ordering
+ * --------
+ *
+ *	sq_tail, release	after the entry was written; pairs with the kernel's acquire
+ *				before it reads entries
+ *	sq_head, acquire	before an entry is written; pairs with the kernel's release
+ *				after it has read what was there
+ *	cq_tail, acquire	before records are read; pairs with the kernel's release
+ *				after it wrote them
+ *	cq_head, release	after records were read; pairs with the kernel's acquire
+ *				before it writes others
+ *	full barrier between	pairs with the kernel's, between sleep_until and its last
+ *	sq_tail, sleep_until	look at sq_tail: it sees the entry, or we see until when
+ *				it sleeps
+ *	full barrier between	pairs with the kernel's, between flags and its last look at
+ *	cq_head, flags		cq_head: it sees the room, or we see that it is wanted
+ *
+ * All the rest is the handle's own, and under its lock, if several threads use it. The
+ * lock is not held while hwtimer_wait() sleeps.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE	/* ppoll() */
+#endif
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libhwtimer.h"
+
+#define NSEC_PER_SEC	1000000000ULL
+#define DEVICE		"/dev/hwtimer"
+
+#define MAX_TIMEOUTS	0x1000000U	/* what an id can number */
+#define MAX_ENTRIES	65536U
+#define TAG_MASK	((1ULL << 40) - 1)
+
+/* The longest sleep at a time, in s: a time_t may have 32 bits. */
+#define LONGEST_SLEEP	1000000
+/* How many records are read at a time; they are on the stack. */
+#define READ_BATCH	64
+
+/* slot.tells */
+#define TELLS_EXPIRY	0x01	/* it may have to be armed again instead */
+#define TELLS_END	0x02	/* it was handed back */
+
+/* The end of the list. */
+#define NO_SLOT		(~0U)
+
+/**
+ * struct slot - a timeout
+ * @id: its id, or the last one
+ * @user_data: the program's
+ * @wanted: the deadline that it shall have. Periodic: that of the expiry it tells of
+ * @known: the deadline that the kernel has. Periodic: the one that it had when it was
+ *	handed back
+ * @fired: when it expired; 0: it could not be armed; TELLS_EXPIRY
+ * @overruns: of a periodic one; TELLS_EXPIRY
+ * @kernel_id: ARMED, without rings: the kernel's name for it
+ * @ended: when it was handed back; TELLS_END
+ * @next: the next one on the list; @listed
+ * @used: this is a timeout
+ * @periodic: it is a periodic one
+ * @listed: it is on the list of those that tell something, even if it does not any more
+ * @tells: TELLS_*; 0: ARMED
+ */
+struct slot {
+	uint64_t	id;
+	uint64_t	user_data;
+	uint64_t	wanted;
+	uint64_t	known;
+	uint64_t	fired;
+	uint64_t	overruns;
+	union {
+		uint64_t	kernel_id;
+		uint64_t	ended;
+	};
+	uint32_t	next;
+	bool		used;
+	bool		periodic;
+	bool		listed;
+	uint8_t		tells;
+};
+
+/* A cache line each; they are allocated so. */
+#define SLOT_SIZE	64
+static_assert(sizeof(struct slot) == SLOT_SIZE, "size of a slot");
+
+/**
+ * struct backend - how the kernel is told
+ * @arm: have it expire at slot->wanted, for the first time or again
+ * @arm_repeat: the same of a periodic one
+ * @sooner: it is armed, and shall expire at slot->wanted, which is before slot->known
+ * @cancel: it is armed, and shall not expire. What is too late does no harm
+ * @take: have up to @max records noted; returns how many there were
+ * @flush: have it take all
+ */
+struct backend {
+	int	(*arm)(struct hwtimer *h, struct slot *slot);
+	int	(*arm_repeat)(struct hwtimer *h, struct slot *slot,
+			      struct hwtimer_schedule *arg);
+	int	(*sooner)(struct hwtimer *h, const struct slot *slot);
+	void	(*cancel)(struct hwtimer *h, const struct slot *slot);
+	int	(*take)(struct hwtimer *h, int max);
+	int	(*flush)(struct hwtimer *h);
+};
+
+/**
+ * struct hwtimer - a handle
+ * @backend: how the kernel is told; constant, as all up to @lock
+ * @fd: the open device
+ * @clock: of all times
+ * @foreign_clock: clock_gettime() tells another time than the kernel's: a time namespace
+ * @threads: @lock is needed
+ * @tick_ns: the wheel's
+ * @slots: the timeouts
+ * @nr_slots: how many there may be
+ * @free: a stack of slots that were used and are free
+ * @ring: the mapping, or NULL
+ * @map_size: its size
+ * @sqes: the submission ring in it
+ * @cqes: the completion ring
+ * @sq_entries: entries of the former
+ * @cq_mask: entries of the latter, less 1
+ * @lock: protects what follows, and the slots
+ * @nr_free: how many are on @free
+ * @nr_used: slots from this one on were never used
+ * @first: the list of slots that tell something
+ * @last: its last one
+ * @stopped: nothing can be armed any more
+ * @sq_tail: where the next entry goes
+ * @sq_head: entries before this one were taken
+ * @cq_head: the record to be read next
+ * @soonest: the first deadline that the kernel may not know of in time
+ */
+struct hwtimer {
+	const struct backend		*backend;
+	int				fd;
+	clockid_t			clock;
+	bool				foreign_clock;
+	bool				threads;
+	uint64_t			tick_ns;
+	struct slot			*slots;
+	uint32_t			nr_slots;
+	uint32_t			*free;
+	struct hwtimer_ring		*ring;
+	size_t				map_size;
+	struct hwtimer_sqe		*sqes;
+	const struct hwtimer_record	*cqes;
+	uint32_t			sq_entries;
+	uint32_t			cq_mask;
+
+	pthread_mutex_t			lock;
+	uint32_t			nr_free;
+	uint32_t			nr_used;
+	uint32_t			first;
+	uint32_t			last;
+	bool				stopped;
+	uint32_t			sq_tail;
+	uint32_t			sq_head;
+	uint32_t			cq_head;
+	uint64_t			soonest;
+};
+
+static int device(const struct hwtimer *h, unsigned long command, void *arg)
+{
+	return ioctl(h->fd, command, arg) < 0 ? -errno : 0;
+}
+
+static void lock(struct hwtimer *h)
+{
+	if (h->threads)
+		pthread_mutex_lock(&h->lock);
+}
+
+static void unlock(struct hwtimer *h)
+{
+	if (h->threads)
+		pthread_mutex_unlock(&h->lock);
+}
+
+/* Time. */
+
+static uint64_t read_clock(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+static uint64_t device_now(const struct hwtimer *h)
+{
+	struct hwtimer_stats stats = { 0 };
+
+	/* It cannot fail on an open device. */
+	device(h, HWTIMER_IOC_STATS, &stats);
+	return stats.now;
+}
+
+/*
+ * In a time namespace the kernel's time cannot be computed from ours: how far they are
+ * apart is not told to the ns, and a ns is early. It has to be asked then.
+ */
+static bool foreign_clock(const struct hwtimer *h)
+{
+	uint64_t before, now, after;
+	int tries;
+
+	for (tries = 0; tries < 3; tries++) {
+		before = read_clock(h->clock);
+		now = device_now(h);
+		after = read_clock(h->clock);
+		if (before <= now && now <= after)
+			return false;
+	}
+	return true;
+}
+
+static uint64_t deadline_in(const struct hwtimer *h, uint64_t delay_ns)
+{
+	uint64_t now = hwtimer_now(h);
+
+	return delay_ns < HWTIMER_NEVER - now ? now + delay_ns : HWTIMER_NEVER;
+}
+
+/* Slots. */
+
+static struct slot *find(struct hwtimer *h, hwtimer_id id)
+{
+	struct slot *slot;
+
+	if (HWTIMER_ID_SLOT(id) >= h->nr_used)
+		return NULL;
+	slot = &h->slots[HWTIMER_ID_SLOT(id)];
+	return slot->used && slot->id == id ? slot : NULL;
+}
+
+static int take_slot(struct hwtimer *h, uint64_t user_data, struct slot **taken)
+{
+	struct slot *slot;
+	uint64_t tag;
+
+	if (h->stopped)
+		return -ESHUTDOWN;
+	if (h->nr_free) {
+		slot = &h->slots[h->free[--h->nr_free]];
+	} else if (h->nr_used < h->nr_slots) {
+		slot = &h->slots[h->nr_used++];
+		*slot = (struct slot){ 0 };
+	} else {
+		return -EAGAIN;
+	}
+	tag = (HWTIMER_ID_TAG(slot->id) + 1) & TAG_MASK;
+	slot->id = HWTIMER_ID(slot - h->slots, tag ? tag : 1);
+	slot->user_data = user_data;
+	slot->used = true;
+	slot->periodic = false;
+	slot->tells = 0;
+	*taken = slot;
+	return 0;
+}
+
+static void free_slot(struct hwtimer *h, struct slot *slot)
+{
+	slot->used = false;
+	slot->tells = 0;
+	h->free[h->nr_free++] = slot - h->slots;
+}
+
+/* The first one on the list has nothing to tell. */
+static void unlist_first(struct hwtimer *h)
+{
+	struct slot *slot = &h->slots[h->first];
+
+	slot->listed = false;
+	h->first = slot->next;
+}
+
+static void enlist(struct hwtimer *h, struct slot *slot)
+{
+	uint32_t index = slot - h->slots;
+
+	if (slot->listed)
+		return;
+	slot->listed = true;
+	slot->next = NO_SLOT;
+	if (h->first == NO_SLOT)
+		h->first = index;
+	else
+		h->slots[h->last].next = index;
+	h->last = index;
+}
+
+static void note_expiry(struct slot *slot, const struct hwtimer_record *record)
+{
+	if (slot->periodic) {
+		slot->wanted = record->deadline;
+		slot->overruns = record->overruns +
+				 (slot->tells & TELLS_EXPIRY ? slot->overruns + 1 : 0);
+	}
+	slot->fired = record->fired;
+	slot->tells |= TELLS_EXPIRY;
+}
+
+/* It failed: all that the program has not been answered are schedules. */
+static void note_failure(struct slot *slot, const struct hwtimer_record *record)
+{
+	if (record->error == -EBUSY || record->error == -EEXIST) {
+		slot->fired = 0;
+		slot->tells |= TELLS_EXPIRY;
+	} else {
+		slot->ended = record->fired;
+		slot->tells |= TELLS_END;
+	}
+}
+
+/* Take down what @record says of @id, unless that is over. */
+static void note(struct hwtimer *h, hwtimer_id id, const struct hwtimer_record *record)
+{
+	struct slot *slot = find(h, id);
+
+	if (!slot)
+		return;
+	switch (record->kind) {
+	case HWTIMER_EXPIRED:
+		note_expiry(slot, record);
+		break;
+	case HWTIMER_HANDED_BACK:
+		if (slot->periodic)
+			slot->known = record->deadline;
+		slot->ended = record->fired;
+		slot->tells |= TELLS_END;
+		break;
+	case HWTIMER_FAILED:
+		note_failure(slot, record);
+		break;
+	}
+	enlist(h, slot);
+}
+
+/*
+ * What @slot has to tell first. Returns 1: it is in @event; 0: it was armed again; or
+ * -errno, and it has to tell the same still.
+ */
+static int tell_one(struct hwtimer *h, struct slot *slot, struct hwtimer_event *event)
+{
+	int ret;
+
+	*event = (struct hwtimer_event){
+		.id = slot->id,
+		.user_data = slot->user_data,
+		.deadline_ns = slot->wanted,
+		.fired_ns = slot->fired,
+		.kind = HWTIMER_EXPIRED,
+	};
+	if (!(slot->tells & TELLS_EXPIRY)) {
+		if (slot->periodic)
+			event->deadline_ns = slot->known;
+		event->fired_ns = slot->ended;
+		event->kind = HWTIMER_HANDED_BACK;
+	} else if (slot->periodic) {
+		event->overruns = slot->overruns;
+		slot->tells &= ~TELLS_EXPIRY;
+		return 1;
+	} else if (!slot->fired || slot->wanted > slot->fired) {
+		event->fired_ns = hwtimer_now(h);
+		if (slot->wanted > event->fired_ns) {
+			ret = h->stopped ? -ESHUTDOWN : h->backend->arm(h, slot);
+			if (!ret)
+				slot->tells = 0;
+			if (ret != -ESHUTDOWN)
+				return ret;
+			event->kind = HWTIMER_HANDED_BACK;
+		}
+	}
+	free_slot(h, slot);
+	return 1;
+}
+
+/* What the slots on the list have to tell; returns how many events that are. */
+static int tell(struct hwtimer *h, struct hwtimer_event *events, int max)
+{
+	struct slot *slot;
+	int n = 0, ret;
+
+	while (n < max && h->first != NO_SLOT) {
+		slot = &h->slots[h->first];
+		if (slot->tells) {
+			ret = tell_one(h, slot, &events[n]);
+			if (ret < 0)
+				return n ? n : ret;
+			n += ret;
+		}
+		if (!slot->tells)
+			unlist_first(h);
+	}
+	return n;
+}
+
+/* The rings. */
+
+static int enter(struct hwtimer *h)
+{
+	struct hwtimer_enter arg = { 0 };
+
+	return device(h, HWTIMER_IOC_ENTER, &arg);
+}
+
+static bool records_wait(const struct hwtimer *h)
+{
+	return __atomic_load_n(&h->ring->flags, __ATOMIC_RELAXED) & HWTIMER_RING_CQ_FULL;
+}
+
+/* How many records are in the ring. */
+static uint32_t nr_records(const struct hwtimer *h)
+{
+	/* Pairs with the kernel's release after it wrote them. */
+	return __atomic_load_n(&h->ring->cq_tail, __ATOMIC_ACQUIRE) - h->cq_head;
+}
+
+/* Note the next @n records, and give their places back. */
+static void note_records(struct hwtimer *h, uint32_t n)
+{
+	while (n--) {
+		const struct hwtimer_record *record = &h->cqes[h->cq_head++ & h->cq_mask];
+
+		note(h, record->id, record);
+	}
+	/* Pairs with the kernel's acquire before it writes others. */
+	__atomic_store_n(&h->ring->cq_head, h->cq_head, __ATOMIC_RELEASE);
+}
+
+/* Make room in the completion ring. The newest one keeps the descriptor readable. */
+static void note_all_but_one(struct hwtimer *h)
+{
+	uint32_t n = nr_records(h);
+
+	/* The flag may be there still when there is room again. */
+	if (n > 1)
+		note_records(h, n - 1);
+}
+
+/* How many entries are not taken yet, as far as we know. */
+static uint32_t nr_submitted(const struct hwtimer *h)
+{
+	return h->sq_tail - h->sq_head;
+}
+
+/* Have the kernel take entries until there are no more than @left. */
+static int drain(struct hwtimer *h, uint32_t left)
+{
+	bool full = false;
+	int ret;
+
+	for (;;) {
+		/* Pairs with the kernel's release after it has read them. */
+		h->sq_head = __atomic_load_n(&h->ring->sq_head, __ATOMIC_ACQUIRE);
+		if (nr_submitted(h) <= left)
+			return 0;
+		if (full)
+			note_all_but_one(h);
+		ret = enter(h);
+		if (ret)
+			return ret;
+		full = records_wait(h);
+	}
+}
+
+static int submit(struct hwtimer *h, uint32_t op, uint32_t flags, const struct slot *slot)
+{
+	struct hwtimer_sqe *sqe;
+	int ret;
+
+	if (nr_submitted(h) == h->sq_entries) {
+		ret = drain(h, h->sq_entries - 1);
+		if (ret)
+			return ret;
+	}
+	sqe = &h->sqes[h->sq_tail & (h->sq_entries - 1)];
+	*sqe = (struct hwtimer_sqe){
+		.op = op,
+		.flags = flags,
+		.id = slot->id,
+		.time = op == HWTIMER_OP_CANCEL ? 0 : slot->wanted,
+		.user_data = slot->user_data,
+	};
+	/* Pairs with the kernel's acquire before it reads the entry. */
+	__atomic_store_n(&h->ring->sq_tail, ++h->sq_tail, __ATOMIC_RELEASE);
+	if (op != HWTIMER_OP_CANCEL && slot->wanted < h->soonest)
+		h->soonest = slot->wanted;
+	return 0;
+}
+
+/*
+ * Ring the bell if the kernel would come by too late for what was submitted. It has been
+ * submitted, so the program is not told of an error: the kernel has it some time.
+ */
+static void ring_bell(struct hwtimer *h)
+{
+	uint64_t soonest = h->soonest;
+
+	if (soonest == HWTIMER_NEVER)
+		return;
+	h->soonest = HWTIMER_NEVER;
+	/* Pairs with the kernel's between sleep_until and its last look at sq_tail. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	/* One access, also of 32-bit programs. */
+	if (soonest < __atomic_load_n(&h->ring->sleep_until, __ATOMIC_RELAXED))
+		drain(h, 0);
+}
+
+static int rings_arm(struct hwtimer *h, struct slot *slot)
+{
+	int ret = submit(h, HWTIMER_OP_SCHEDULE, 0, slot);
+
+	if (!ret)
+		slot->known = slot->wanted;
+	return ret;
+}
+
+/*
+ * The last record of this slot may wait in the kernel, or be about to be told. There are
+ * no two ways with an ioctl: it has to go first.
+ */
+static int rings_arm_repeat(struct hwtimer *h, struct slot *slot,
+			    struct hwtimer_schedule *arg)
+{
+	struct timespec tick = { h->tick_ns / NSEC_PER_SEC, h->tick_ns % NSEC_PER_SEC };
+	int ret;
+
+	for (;;) {
+		arg->id = slot->id;
+		arg->user_data = slot->user_data;
+		ret = device(h, HWTIMER_IOC_SCHEDULE, arg);
+		if (ret == -EEXIST)
+			nanosleep(&tick, NULL);
+		else if (ret != -EBUSY)
+			return ret;
+		if (records_wait(h))
+			note_all_but_one(h);
+		ret = enter(h);
+		if (ret)
+			return ret;
+	}
+}
+
+static int rings_sooner(struct hwtimer *h, const struct slot *slot)
+{
+	return submit(h, HWTIMER_OP_TOUCH, HWTIMER_SQE_QUIET, slot);
+}
+
+static void rings_cancel(struct hwtimer *h, const struct slot *slot)
+{
+	submit(h, HWTIMER_OP_CANCEL, HWTIMER_SQE_QUIET, slot);
+}
+
+static int rings_take(struct hwtimer *h, int max)
+{
+	uint32_t n = nr_records(h);
+
+	if (n > (uint32_t)max)
+		n = max;
+	if (n) {
+		note_records(h, n);
+		/* Pairs with the kernel's between flags and its last look at cq_head. */
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		if (records_wait(h))
+			enter(h);
+	}
+	return n;
+}
+
+static int rings_flush(struct hwtimer *h)
+{
+	return drain(h, 0);
+}
+
+static const struct backend rings = {
+	.arm		= rings_arm,
+	.arm_repeat	= rings_arm_repeat,
+	.sooner		= rings_sooner,
+	.cancel		= rings_cancel,
+	.take		= rings_take,
+	.flush		= rings_flush,
+};
+
+/* System calls. */
+
+static int ioctl_arm_repeat(struct hwtimer *h, struct slot *slot,
+			    struct hwtimer_schedule *arg)
+{
+	int ret;
+
+	arg->user_data = slot->id;
+	ret = device(h, HWTIMER_IOC_SCHEDULE, arg);
+	if (!ret)
+		slot->kernel_id = arg->id;
+	return ret;
+}
+
+/*
+ * Armed again, it needs no memory that the kernel might not have: the place that it had
+ * there became free when its record was read, and under our lock nobody took it since.
+ */
+static int ioctl_arm(struct hwtimer *h, struct slot *slot)
+{
+	struct hwtimer_schedule arg = { .time = slot->wanted };
+	int ret = ioctl_arm_repeat(h, slot, &arg);
+
+	if (!ret)
+		slot->known = slot->wanted;
+	return ret;
+}
+
+static int ioctl_touch(struct hwtimer *h, uint64_t id, uint64_t deadline)
+{
+	struct hwtimer_touch arg = { .id = id, .time = deadline };
+
+	return device(h, HWTIMER_IOC_TOUCH, &arg);
+}
+
+static int ioctl_sooner(struct hwtimer *h, const struct slot *slot)
+{
+	int ret = ioctl_touch(h, slot->kernel_id, slot->wanted);
+
+	/* It has expired; its record is there to be read. */
+	return ret == -ENOENT ? 0 : ret;
+}
+
+static void ioctl_cancel(struct hwtimer *h, const struct slot *slot)
+{
+	struct hwtimer_cancel arg = { .id = slot->kernel_id };
+
+	device(h, HWTIMER_IOC_CANCEL, &arg);
+}
+
+static int ioctl_take(struct hwtimer *h, int max)
+{
+	struct hwtimer_record records[READ_BATCH];
+	ssize_t size;
+	int n, i;
+
+	if (max > READ_BATCH)
+		max = READ_BATCH;
+	size = read(h->fd, records, max * sizeof(records[0]));
+	if (size < 0)
+		return errno == EAGAIN ? 0 : -errno;
+	/* The end: it is stopped, and all was read. */
+	if (!size)
+		h->stopped = true;
+	n = size / sizeof(records[0]);
+	for (i = 0; i < n; i++)
+		note(h, records[i].user_data, &records[i]);
+	return n;
+}
+
+/* It has taken all that we said. */
+static int ioctl_flush(struct hwtimer *h)
+{
+	(void)h;
+	return 0;
+}
+
+static const struct backend ioctls = {
+	.arm		= ioctl_arm,
+	.arm_repeat	= ioctl_arm_repeat,
+	.sooner		= ioctl_sooner,
+	.cancel		= ioctl_cancel,
+	.take		= ioctl_take,
+	.flush		= ioctl_flush,
+};
+
+/* Open and close. */
+
+static int get_options(struct hwtimer_options *to, const struct hwtimer_options *from)
+{
+	const unsigned int known = HWTIMER_OPEN_THREADS | HWTIMER_OPEN_RINGS |
+				   HWTIMER_OPEN_NO_RINGS | HWTIMER_OPEN_OWN_WHEEL |
+				   HWTIMER_OPEN_GROW | HWTIMER_OPEN_BOOTTIME;
+	const unsigned int either = HWTIMER_OPEN_RINGS | HWTIMER_OPEN_NO_RINGS;
+
+	*to = (struct hwtimer_options){ 0 };
+	if (from) {
+		if (from->size != sizeof(*to))
+			return -EINVAL;
+		*to = *from;
+	}
+	if (!to->timeouts)
+		to->timeouts = 65536;
+	if (!to->sq_entries)
+		to->sq_entries = 4096;
+	if (!to->cq_entries)
+		to->cq_entries = to->sq_entries;
+	/* One of them may have to stay where it is, see drain(). */
+	if (to->cq_entries < 2)
+		to->cq_entries = 2;
+	if (!to->device)
+		to->device = DEVICE;
+	if (to->flags & ~known || (to->flags & either) == either ||
+	    to->timeouts > MAX_TIMEOUTS || to->sq_entries > MAX_ENTRIES ||
+	    to->cq_entries > MAX_ENTRIES)
+		return -EINVAL;
+	return 0;
+}
+
+static int set_up(struct hwtimer *h, const struct hwtimer_options *options)
+{
+	struct hwtimer_setup arg = {
+		.clockid = CLOCK_MONOTONIC,
+		.tick_ns = options->tick_ns,
+		.slots = options->slots,
+		.levels = options->levels,
+	};
+	int ret;
+
+	if (options->flags & HWTIMER_OPEN_OWN_WHEEL)
+		arg.flags |= HWTIMER_SETUP_OWN_WHEEL;
+	if (options->flags & HWTIMER_OPEN_GROW)
+		arg.flags |= HWTIMER_SETUP_GROW;
+	if (options->flags & HWTIMER_OPEN_BOOTTIME)
+		arg.clockid = CLOCK_BOOTTIME;
+	ret = device(h, HWTIMER_IOC_SETUP, &arg);
+	if (ret)
+		return ret;
+	h->clock = arg.clockid;
+	h->tick_ns = arg.tick_ns;
+	h->foreign_clock = foreign_clock(h);
+	return 0;
+}
+
+static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
+{
+	struct hwtimer_rings arg = {
+		.sq_entries = options->sq_entries,
+		.cq_entries = options->cq_entries,
+		.slots = options->timeouts,
+	};
+	char *map;
+	int ret;
+
+	if (options->flags & HWTIMER_OPEN_NO_RINGS)
+		return 0;
+	ret = device(h, HWTIMER_IOC_RINGS, &arg);
+	if (ret == -ENOTTY)
+		ret = -EOPNOTSUPP;
+	if (ret == -EOPNOTSUPP && !(options->flags & HWTIMER_OPEN_RINGS))
+		return 0;
+	if (ret)
+		return ret;
+
+	map = mmap(NULL, arg.size, PROT_READ | PROT_WRITE, MAP_SHARED, h->fd, 0);
+	if (map == MAP_FAILED)
+		return -errno;
+	h->ring = (struct hwtimer_ring *)map;
+	h->map_size = arg.size;
+	h->sqes = (struct hwtimer_sqe *)(map + arg.sq_offset);
+	h->cqes = (const struct hwtimer_record *)(map + arg.cq_offset);
+	h->sq_entries = arg.sq_entries;
+	h->cq_mask = arg.cq_entries - 1;
+	h->backend = &rings;
+	return 0;
+}
+
+static int allocate(struct hwtimer *h, uint32_t timeouts)
+{
+	h->nr_slots = timeouts;
+	h->slots = aligned_alloc(SLOT_SIZE, (size_t)timeouts * SLOT_SIZE);
+	h->free = malloc((size_t)timeouts * sizeof(*h->free));
+	return h->slots && h->free ? 0 : -ENOMEM;
+}
+
+int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *from)
+{
+	struct hwtimer_options options;
+	struct hwtimer *h;
+	int ret;
+
+	*to = NULL;
+	ret = get_options(&options, from);
+	if (ret)
+		return ret;
+	h = calloc(1, sizeof(*h));
+	if (!h)
+		return -ENOMEM;
+	h->backend = &ioctls;
+	h->threads = options.flags & HWTIMER_OPEN_THREADS;
+	pthread_mutex_init(&h->lock, NULL);
+	h->first = NO_SLOT;
+	h->soonest = HWTIMER_NEVER;
+	h->fd = open(options.device, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	ret = h->fd < 0 ? -errno : 0;
+	if (!ret)
+		ret = set_up(h, &options);
+	if (!ret)
+		ret = allocate(h, options.timeouts);
+	if (!ret)
+		ret = map_rings(h, &options);
+	if (ret)
+		hwtimer_close(h);
+	else
+		*to = h;
+	return ret;
+}
+
+/* The lock is let be: in the child of a fork() another thread may seem to hold it. */
+void hwtimer_close(struct hwtimer *h)
+{
+	if (!h)
+		return;
+	if (h->ring)
+		munmap(h->ring, h->map_size);
+	if (h->fd >= 0)
+		close(h->fd);
+	free(h->slots);
+	free(h->free);
+	free(h);
+}
+
+/* What there is to know. */
+
+int hwtimer_fd(const struct hwtimer *h)
+{
+	return h->fd;
+}
+
+bool hwtimer_has_rings(const struct hwtimer *h)
+{
+	return h->ring;
+}
+
+uint64_t hwtimer_tick_ns(const struct hwtimer *h)
+{
+	return h->tick_ns;
+}
+
+uint64_t hwtimer_now(const struct hwtimer *h)
+{
+	return h->foreign_clock ? device_now(h) : read_clock(h->clock);
+}
+
+int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats)
+{
+	*stats = (struct hwtimer_stats){ 0 };
+	return device(h, HWTIMER_IOC_STATS, stats);
+}
+
+/* Schedule, touch and cancel. */
+
+/* @arg: of a periodic one, or NULL */
+static int schedule(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_schedule *arg,
+		    uint64_t user_data, hwtimer_id *id)
+{
+	struct slot *slot;
+	int ret;
+
+	lock(h);
+	ret = take_slot(h, user_data, &slot);
+	if (ret)
+		goto out;
+	slot->wanted = deadline_ns;
+	slot->periodic = arg;
+	ret = arg ? h->backend->arm_repeat(h, slot, arg) : h->backend->arm(h, slot);
+	if (ret) {
+		free_slot(h, slot);
+		goto out;
+	}
+	/* Before any other thread can return its event. */
+	if (id)
+		*id = slot->id;
+	ring_bell(h);
+out:
+	unlock(h);
+	return ret;
+}
+
+int hwtimer_schedule_at(struct hwtimer *h, uint64_t deadline_ns, uint64_t user_data,
+			hwtimer_id *id)
+{
+	return schedule(h, deadline_ns, NULL, user_data, id);
+}
+
+int hwtimer_schedule(struct hwtimer *h, uint64_t delay_ns, uint64_t user_data,
+		     hwtimer_id *id)
+{
+	return schedule(h, deadline_in(h, delay_ns), NULL, user_data, id);
+}
+
+int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repeat,
+			    uint64_t user_data, hwtimer_id *id)
+{
+	struct hwtimer_schedule arg = {
+		.time = repeat->first_ns,
+		.period = repeat->period_ns,
+		.misfire = repeat->misfire_ns,
+		.policy = repeat->policy,
+	};
+
+	/* To the kernel that would not be a periodic one. */
+	if (!repeat->period_ns)
+		return -EINVAL;
+	return schedule(h, repeat->first_ns, &arg, user_data, id);
+}
+
+static int touch(struct hwtimer *h, struct slot *slot, uint64_t deadline_ns)
+{
+	uint64_t before = slot->wanted;
+	int ret;
+
+	if (h->stopped || slot->tells & TELLS_END)
+		return -ESHUTDOWN;
+	if (slot->periodic)
+		return ioctl_touch(h, h->ring ? slot->id : slot->kernel_id, deadline_ns);
+	slot->wanted = deadline_ns;
+	if (slot->tells || deadline_ns >= slot->known)
+		return 0;
+	ret = h->backend->sooner(h, slot);
+	if (ret)
+		slot->wanted = before;
+	else
+		slot->known = deadline_ns;
+	return ret;
+}
+
+int hwtimer_touch_at(struct hwtimer *h, hwtimer_id id, uint64_t deadline_ns)
+{
+	struct slot *slot;
+	int ret = -ENOENT;
+
+	lock(h);
+	slot = find(h, id);
+	if (slot)
+		ret = touch(h, slot, deadline_ns);
+	ring_bell(h);
+	unlock(h);
+	return ret;
+}
+
+int hwtimer_touch(struct hwtimer *h, hwtimer_id id, uint64_t delay_ns)
+{
+	return hwtimer_touch_at(h, id, deadline_in(h, delay_ns));
+}
+
+/* Does the kernel hold it, for all we know? */
+static bool armed(const struct hwtimer *h, const struct slot *slot)
+{
+	if (h->stopped || slot->tells & TELLS_END)
+		return false;
+	return slot->periodic || !slot->tells;
+}
+
+int hwtimer_cancel(struct hwtimer *h, hwtimer_id id)
+{
+	struct slot *slot;
+
+	lock(h);
+	slot = find(h, id);
+	if (slot) {
+		if (armed(h, slot))
+			h->backend->cancel(h, slot);
+		free_slot(h, slot);
+	}
+	unlock(h);
+	return slot ? 0 : -ENOENT;
+}
+
+int hwtimer_flush(struct hwtimer *h)
+{
+	int ret;
+
+	lock(h);
+	ret = h->backend->flush(h);
+	unlock(h);
+	return ret;
+}
+
+/* Entries that fail for it become events when they are taken. */
+int hwtimer_stop(struct hwtimer *h)
+{
+	struct hwtimer_stop arg = { 0 };
+	int ret;
+
+	lock(h);
+	ret = device(h, HWTIMER_IOC_STOP, &arg);
+	if (!ret)
+		h->stopped = true;
+	unlock(h);
+	return ret;
+}
+
+/* Wait. */
+
+/* What is there now. */
+static int collect(struct hwtimer *h, struct hwtimer_event *events, int max)
+{
+	int n = 0, ret;
+
+	do {
+		ret = tell(h, events + n, max - n);
+		if (ret < 0)
+			break;
+		n += ret;
+		if (n == max)
+			break;
+		/* Not before the list is empty, see above. */
+		ret = h->backend->take(h, max - n);
+	} while (ret > 0);
+	/* For all that was armed again. */
+	ring_bell(h);
+	if (!n && !ret && h->stopped && h->nr_free == h->nr_used)
+		return -ESHUTDOWN;
+	return n ? n : ret;
+}
+
+/* Sleep until the descriptor is readable or @end_ns, on CLOCK_MONOTONIC, is there. */
+static int sleep_until(const struct hwtimer *h, uint64_t end_ns, bool *stopped)
+{
+	struct pollfd p = { .fd = h->fd, .events = POLLIN };
+	struct timespec ts = { .tv_sec = LONGEST_SLEEP };
+	uint64_t now = 0;
+
+	if (end_ns != HWTIMER_NEVER)
+		now = read_clock(CLOCK_MONOTONIC);
+	if (now >= end_ns)
+		return -ETIME;
+	if (end_ns - now < LONGEST_SLEEP * NSEC_PER_SEC) {
+		ts.tv_sec = (end_ns - now) / NSEC_PER_SEC;
+		ts.tv_nsec = (end_ns - now) % NSEC_PER_SEC;
+	}
+	if (ppoll(&p, 1, &ts, NULL) < 0)
+		return -errno;
+	/* What the program may have done to the descriptor, or to the rings. */
+	if (p.revents & (POLLERR | POLLNVAL))
+		return -EBADFD;
+	*stopped = p.revents & POLLHUP;
+	return 0;
+}
+
+int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
+		 int64_t timeout_ns)
+{
+	uint64_t end_ns = HWTIMER_NEVER;
+	bool stopped = false;
+	int ret;
+
+	if (max < 1)
+		return -EINVAL;
+	if (timeout_ns > 0)
+		end_ns = read_clock(CLOCK_MONOTONIC) + timeout_ns;
+	for (;;) {
+		lock(h);
+		h->stopped |= stopped;
+		ret = collect(h, events, max);
+		unlock(h);
+		if (ret || !timeout_ns)
+			return ret;
+		ret = sleep_until(h, end_ns, &stopped);
+		if (ret)
+			return ret == -ETIME ? 0 : ret;
+	}
+}

@@ -1,0 +1,1394 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimerctl, as a shell runs it: what it prints, as what it ends, and what it says when
+ * something is not as it should be. It is /tools/hwtimerctl, or what $HWTIMERCTL says.
+ */
+#include "hwt.h"
+#include "ctl_json.h"
+
+#include <pty.h>
+#include <sys/mount.h>
+#include <termios.h>
+
+#define CTL	(getenv("HWTIMERCTL") ?: "/tools/hwtimerctl")
+#define ROOM	65536
+#define USER	1001
+#define SEEN	0x100000
+
+/* A program that runs, or ran. */
+struct run {
+	pid_t pid;
+	int status;		/* as a shell has it */
+	int fds[2];		/* its stdout and stderr; -1: at the end */
+	char out[ROOM], err[ROOM];
+	size_t lens[2];
+	__u64 began, ended;	/* CLOCK_MONOTONIC */
+};
+
+static const char *const commands[] = {
+	"sleep", "at", "after", "every", "stat", "top", "watch", "bench",
+};
+
+/*
+ * Start hwtimerctl. @before runs in the child. What is to be stdout, -1: a pipe, to be
+ * read by read_more(); -2: none.
+ */
+static void start_run(struct run *r, void (*before)(void), int out, const char *const args[])
+{
+	int pipes[2][2], i;
+
+	memset(r, 0, sizeof(*r));
+	for (i = 0; i < 2; i++)
+		if (pipe2(pipes[i], O_CLOEXEC))
+			die("pipe: %s", strerror(errno));
+	fflush(stdout);
+	r->began = now_ns();
+	r->pid = fork();
+	if (r->pid < 0)
+		die("fork: %s", strerror(errno));
+	if (!r->pid) {
+		const char *argv[32] = { CTL };
+
+		if (out == -2)
+			close(STDOUT_FILENO);
+		else
+			dup2(out < 0 ? pipes[0][1] : out, STDOUT_FILENO);
+		dup2(pipes[1][1], STDERR_FILENO);
+		for (i = 0; args[i] && i < 30; i++)
+			argv[i + 1] = args[i];
+		if (before)
+			before();
+		execv(CTL, (char **)argv);
+		fprintf(stderr, "%s: %s", CTL, strerror(errno));
+		_exit(99);
+	}
+	for (i = 0; i < 2; i++) {
+		close(pipes[i][1]);
+		r->fds[i] = pipes[i][0];
+	}
+}
+
+/* Read what it prints until it is something more, or the end: then false. */
+static bool read_more(struct run *r)
+{
+	struct pollfd fds[2];
+	bool more = false;
+	ssize_t len;
+	int i, ret;
+
+	for (i = 0; i < 2; i++)
+		fds[i] = (struct pollfd){ .fd = r->fds[i], .events = POLLIN };
+	if (r->fds[0] < 0 && r->fds[1] < 0)
+		return false;
+	do
+		ret = poll(fds, 2, PATIENCE / NSEC_PER_MSEC);
+	while (ret < 0 && errno == EINTR);
+	if (ret <= 0)
+		die("nothing came; so far: '%s' '%s'", r->out, r->err);
+	for (i = 0; i < 2; i++) {
+		char *text = i ? r->err : r->out;
+
+		if (!fds[i].revents)
+			continue;
+		len = read(r->fds[i], text + r->lens[i], ROOM - 1 - r->lens[i]);
+		if (len <= 0) {
+			close(r->fds[i]);
+			r->fds[i] = -1;
+			more = true;
+			continue;
+		}
+		r->lens[i] += len;
+		text[r->lens[i]] = 0;
+		more = true;
+	}
+	return more;
+}
+
+/* Until it has ended, and so has who shared its stdout. */
+static void end_run(struct run *r)
+{
+	while (read_more(r))
+		;
+	r->status = reap(r->pid);
+	r->ended = now_ns();
+}
+
+/* Read until @text is in what came. */
+static void read_until(struct run *r, const char *stream, const char *text)
+{
+	while (!strstr(stream, text))
+		if (!read_more(r))
+			die("'%s' did not come, but: '%s' '%s'", text, r->out, r->err);
+}
+
+static struct run result;
+
+#define ARGS(...)	((const char *const[]){ __VA_ARGS__, NULL })
+#define RUN_AS(before, ...) do {						\
+	start_run(&result, before, -1, ARGS(__VA_ARGS__));			\
+	end_run(&result);							\
+} while (0)
+#define RUN(...)	RUN_AS(NULL, __VA_ARGS__)
+#define RUN_TO(out, ...) do {							\
+	start_run(&result, NULL, out, ARGS(__VA_ARGS__));			\
+	end_run(&result);							\
+} while (0)
+
+#define EXPECT_IN(text, part)	EXPECT_TRUE(has(text, part))
+#define EXPECT_STATUS(status)	EXPECT_TRUE(ended_as(status))
+#define EXPECT_QUIET(stream)	EXPECT_STREQ("", stream)
+
+static bool ended_as(int status)
+{
+	if (result.status != status)
+		printf("# status %d, not %d: out '%s' err '%s'\n", result.status, status,
+		       result.out, result.err);
+	return result.status == status;
+}
+
+static bool has(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		printf("# no '%s' in '%s'\n", part, text);
+	return strstr(text, part);
+}
+
+static unsigned int count_lines(const char *text)
+{
+	unsigned int n = 0;
+
+	for (; *text; text++)
+		n += *text == '\n';
+	return n;
+}
+
+/* The line @n, in memory that the next call takes. */
+static const char *line_of(const char *text, unsigned int n)
+{
+	static char line[ROOM];
+
+	for (; n; n--) {
+		text = strchr(text, '\n');
+		if (!text)
+			die("there are not so many lines");
+		text++;
+	}
+	snprintf(line, sizeof(line), "%.*s", (int)strcspn(text, "\n"), text);
+	return line;
+}
+
+TEST(help)
+{
+	static const char *const words[] = { "--help", "-h", "help" };
+	char title[64];
+	unsigned int i, k;
+
+	for (i = 0; i < ARRAY_SIZE(words); i++) {
+		RUN(words[i]);
+		EXPECT_STATUS(0);
+		EXPECT_QUIET(result.err);
+		EXPECT_EQ(0, strncmp(result.out, "usage: hwtimerctl COMMAND", 25));
+		for (k = 0; k < ARRAY_SIZE(commands); k++)
+			EXPECT_IN(result.out, commands[k]);
+	}
+	for (i = 0; i < ARRAY_SIZE(commands); i++) {
+		snprintf(title, sizeof(title), "usage: hwtimerctl %s ", commands[i]);
+		for (k = 0; k < 2; k++) {
+			RUN(commands[i], words[k]);
+			EXPECT_STATUS(0);
+			EXPECT_QUIET(result.err);
+			EXPECT_EQ(0, strncmp(result.out, title, strlen(title)));
+			EXPECT_IN(result.out, "-h, --help");
+		}
+	}
+	RUN("--version");
+	EXPECT_STATUS(0);
+	EXPECT_EQ(0, strncmp(result.out, "hwtimerctl ", 11));
+	EXPECT_EQ(1, count_lines(result.out));
+}
+
+/* Wrong arguments, each with all else right: named, and nothing is done. */
+TEST(usage)
+{
+	static const struct {
+		const char *args[8];
+		const char *named;	/* by the message */
+	} cases[] = {
+		{ { NULL }, "COMMAND is missing" },
+		{ { "nap" }, "no such command: 'nap'" },
+		{ { "--nap" }, "no such option: '--nap'" },
+		{ { "Sleep", "1" }, "'Sleep'" },
+		{ { "sleep" }, "DURATION is missing" },
+		{ { "sleep", "" }, "DURATION is empty" },
+		{ { "sleep", "x" }, "'x'" },
+		{ { "sleep", "1x" }, "'x' in '1x'" },
+		{ { "sleep", "1", "1S" }, "'S' in '1S'" },
+		{ { "sleep", "." }, "'.'" },
+		{ { "sleep", "1..2s" }, "'1..2s'" },
+		{ { "sleep", "1.2.3" }, "'1.2.3'" },
+		{ { "sleep", "s" }, "'s'" },
+		{ { "sleep", " 1" }, "' 1'" },
+		{ { "sleep", "1 s" }, "' s'" },
+		{ { "sleep", "1h30" }, "unit is missing at the end of '1h30'" },
+		{ { "sleep", "30 1h" }, "' '" },
+		{ { "sleep", "-1" }, "'-1'" },
+		{ { "sleep", "1e3" }, "'e'" },
+		{ { "sleep", "1152921505" }, "36 years: '1152921505'" },
+		{ { "sleep", "99999999999999999999999999999999999999999d" }, "36 years" },
+		{ { "sleep", "1152921504s", "1s" }, "'1s'" },
+		{ { "sleep", "--device" }, "--device takes a value" },
+		{ { "sleep", "--device=", "1" }, "--device: it is empty" },
+		{ { "sleep", "--json", "1" }, "'--json'" },
+		{ { "sleep", "-x", "1" }, "'-x'" },
+		{ { "after" }, "DURATION is missing" },
+		{ { "after", "soon" }, "'soon'" },
+		{ { "after", "1ms", "a", "b" }, "'b'" },
+		{ { "after", "1ms", "a", "--", "true" }, "'true'" },
+		{ { "after", "1ms", "a", "--" }, "'--'" },
+		{ { "after", "1ms", "--" }, "COMMAND is missing" },
+		{ { "after", "1ms", "--", "" }, "COMMAND is empty" },
+		{ { "after", "--json=1", "1ms" }, "--json takes no value: '--json=1'" },
+		{ { "at" }, "TIME is missing" },
+		{ { "at", "" }, "''" },
+		{ { "at", "noon" }, "'noon'" },
+		{ { "at", "1:00" }, "'1:00'" },
+		{ { "at", "12:0" }, "'12:0'" },
+		{ { "at", "12:00:0" }, "'12:00:0'" },
+		{ { "at", "12:00:00:" }, "'12:00:00:'" },
+		{ { "at", "24:00" }, "'24:00'" },
+		{ { "at", "00:60" }, "'00:60'" },
+		{ { "at", "00:00:60" }, "'00:00:60'" },
+		{ { "at", "2001-01-01 00:00" }, "past: '2001-01-01 00:00'" },
+		{ { "at", "2035-02-29 00:00" }, "'2035-02-29 00:00'" },
+		{ { "at", "2035-13-01 00:00" }, "'2035-13-01 00:00'" },
+		{ { "at", "2035-01-01" }, "'2035-01-01'" },
+		{ { "at", "2035-01-01  00:00" }, "'2035-01-01  00:00'" },
+		{ { "at", "9999-01-01 00:00" }, "36 years" },
+		{ { "at", "@" }, "'@'" },
+		{ { "at", "@1" }, "past: '@1'" },
+		{ { "at", "@-1" }, "'@-1'" },
+		{ { "at", "@99999999999999999999" }, "36 years" },
+		{ { "at", "@9223372036" }, "36 years" },
+		{ { "at", "+" }, "TIME is empty" },
+		{ { "at", "+1y" }, "'y'" },
+		{ { "every" }, "DURATION is missing" },
+		{ { "every", "0" }, "0: '0'" },
+		{ { "every", "1s", "--" }, "COMMAND is missing" },
+		{ { "every", "1s", "--count=0" }, "--count: from 1" },
+		{ { "every", "1s", "--count=x" }, "'x'" },
+		{ { "every", "1s", "--count=" }, "''" },
+		{ { "every", "1s", "--count= 1" }, "' 1'" },
+		{ { "every", "1s", "--count=-1" }, "'-1'" },
+		{ { "every", "1s", "--count=18446744073709551616" }, "18446744073709551616" },
+		{ { "every", "--misfire=never", "1s" }, "'never'" },
+		{ { "every", "--misfire-after=x", "1s" }, "--misfire-after: not a duration: 'x'" },
+		{ { "every", "--misfire-after=0", "1s" }, "--misfire-after: too short: '0'" },
+		{ { "every", "--nap", "1s" }, "'--nap'" },
+		{ { "stat", "--pid", "0" }, "--pid: from 1" },
+		{ { "stat", "-p", "x" }, "--pid: not a number: 'x'" },
+		{ { "stat", "-p" }, "-p takes a value" },
+		{ { "stat", "--pid=2147483648" }, "2147483648" },
+		{ { "top", "-d", "0.009" }, "--delay: too short" },
+		{ { "top", "-d", "86400.1" }, "--delay: too long" },
+		{ { "top", "-n0" }, "--iterations: from 1" },
+		{ { "watch", "dev", "other" }, "'other'" },
+		{ { "watch", "-n" }, "-n takes a value" },
+		{ { "bench", "--timeouts=0" }, "--timeouts: from 1" },
+		{ { "bench", "--timeouts=16777217" }, "16777217" },
+		{ { "bench", "--ops=1000000001" }, "1000000001" },
+		{ { "bench", "1" }, "'1'" },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		start_run(&result, NULL, -1, cases[i].args);
+		end_run(&result);
+		ASSERT_EQ(2, result.status) {
+			TH_LOG("case %u, '%s': err '%s'", i, cases[i].named, result.err);
+		}
+		EXPECT_QUIET(result.out);
+		EXPECT_IN(result.err, cases[i].named);
+		EXPECT_IN(result.err, " --help'.\n");
+		EXPECT_EQ(0, strncmp(result.err, "hwtimerctl", 10));
+	}
+}
+
+/* What is shorter than a tick of the wheel is known only with the device. */
+TEST(usage_ticks)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%lluns", must_get_parameter("tick_ns") - 1);
+	RUN("every", text, "--count=1");
+	EXPECT_STATUS(2);
+	EXPECT_QUIET(result.out);
+	EXPECT_IN(result.err, text);
+	EXPECT_IN(result.err, "tick");
+	RUN("every", "1s", "--count=1", "--misfire-after", text);
+	EXPECT_STATUS(2);
+	EXPECT_IN(result.err, "--misfire-after");
+	snprintf(text, sizeof(text), "%lluns", must_get_parameter("tick_ns"));
+	RUN("every", text, "--count=1", "--misfire-after", text);
+	EXPECT_STATUS(0);
+}
+
+static const char *const uses_device[][5] = {
+	{ "sleep", "1ms" }, { "after", "1ms", "--", "true" }, { "at", "+1ms" },
+	{ "every", "10ms", "--count=1", "true" }, { "bench", "--ops=1", "--timeouts=1" },
+};
+
+static void hide_dev(void)
+{
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", "/dev", "tmpfs", 0, NULL))
+		die("a namespace without /dev: %s", strerror(errno));
+}
+
+static void hide_debugfs(void)
+{
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    umount2("/sys/kernel/debug", MNT_DETACH))
+		die("a namespace without debugfs: %s", strerror(errno));
+}
+
+static void other_user(void)
+{
+	if (setresgid(USER, USER, USER) || setresuid(USER, USER, USER))
+		die("setresuid: %s", strerror(errno));
+}
+
+TEST(no_device)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(uses_device); i++) {
+		start_run(&result, hide_dev, -1, uses_device[i]);
+		end_run(&result);
+		EXPECT_STATUS(3);
+		EXPECT_QUIET(result.out);
+		EXPECT_IN(result.err, "modprobe hwtimer");
+		EXPECT_IN(result.err, uses_device[i][0]);
+	}
+	RUN("sleep", "--device", "/nonexistent/hwtimer", "1ms");
+	EXPECT_STATUS(3);
+	EXPECT_IN(result.err, "/nonexistent/hwtimer");
+	RUN("bench", "--device=/dev/null");
+	EXPECT_STATUS(3);
+	EXPECT_IN(result.err, "/dev/null: this is not the device");
+	RUN("sleep", "1ms", "--device=/dev/hwtimer");
+	EXPECT_STATUS(0);
+}
+
+TEST(no_rights)
+{
+	unsigned int i;
+	struct stat st;
+
+	for (i = 0; i < ARRAY_SIZE(uses_device); i++) {
+		start_run(&result, other_user, -1, uses_device[i]);
+		end_run(&result);
+		EXPECT_STATUS(4);
+		EXPECT_QUIET(result.out);
+		EXPECT_IN(result.err, "udev rule");
+		EXPECT_IN(result.err, "mode 0600");
+	}
+	RUN_AS(other_user, "stat");
+	EXPECT_STATUS(4);
+	EXPECT_QUIET(result.out);
+	EXPECT_IN(result.err, "for root");
+	RUN_AS(other_user, "top", "-n1");
+	EXPECT_STATUS(4);
+	RUN_AS(other_user, "watch", "-n1");
+	EXPECT_STATUS(4);
+	RUN_AS(other_user, "stat", "--pid=1");
+	EXPECT_STATUS(4);
+	EXPECT_IN(result.err, "/proc/1/fdinfo");
+	ASSERT_EQ(0, stat(HWT_DEVICE, &st));
+	ASSERT_EQ(0, chmod(HWT_DEVICE, 0666));
+	RUN_AS(other_user, "sleep", "1ms");
+	ASSERT_EQ(0, chmod(HWT_DEVICE, st.st_mode & 07777));
+	EXPECT_STATUS(0);
+}
+
+TEST(no_debugfs)
+{
+	static const char *const uses[][4] = {
+		{ "stat" }, { "stat", "dev" }, { "stat", "--json" }, { "top", "-n1" },
+		{ "watch", "-n1" },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(uses); i++) {
+		start_run(&result, hide_debugfs, -1, uses[i]);
+		end_run(&result);
+		EXPECT_STATUS(1);
+		EXPECT_QUIET(result.out);
+		EXPECT_IN(result.err, "mount -t debugfs");
+	}
+	/* It is there, but nothing of hwtimer: no module. */
+	RUN("stat", "--debugfs=/tmp");
+	EXPECT_STATUS(3);
+	EXPECT_IN(result.err, "/tmp/hwtimer");
+	EXPECT_IN(result.err, "modprobe hwtimer");
+	RUN("stat", "--debugfs", "/sys/kernel/debug", "dev");
+	EXPECT_STATUS(0);
+	/* One of two is not there: nothing is shown. */
+	RUN("stat", "dev", "nosuch");
+	EXPECT_STATUS(1);
+	EXPECT_QUIET(result.out);
+	EXPECT_IN(result.err, "'nosuch'");
+	RUN("watch", "-n1", "nosuch");
+	EXPECT_STATUS(1);
+	EXPECT_IN(result.err, "'nosuch'");
+	RUN("top", "-n1", "nosuch");
+	EXPECT_STATUS(1);
+	EXPECT_IN(result.err, "'nosuch'");
+}
+
+/* stdout that cannot be written to is an error, unless there is nothing to write. */
+TEST(stdout_fails)
+{
+	static const char *const writing[][6] = {
+		{ "--help" }, { "--version" }, { "top", "--help" }, { "stat" },
+		{ "stat", "--json" }, { "stat", "--pid=1" }, { "after", "1ms" },
+		{ "after", "1ms", "line" }, { "after", "1ms", "--json", "--", "true" },
+		{ "every", "10ms", "--json", "true" }, { "every", "10ms" },
+		{ "top", "-d0.01" }, { "top", "-d0.01", "--json" },
+		{ "watch", "-d0.01" }, { "watch", "-d0.01", "--json" },
+		{ "bench", "--ops=1" },
+	};
+	static const char *const silent[][6] = {
+		{ "sleep", "1ms" }, { "after", "1ms", "--", "true" },
+		{ "every", "10ms", "--count=1", "true" },
+	};
+	int outs[3], ends[2];
+	unsigned int i, k;
+
+	outs[0] = open("/dev/full", O_WRONLY | O_CLOEXEC);
+	ASSERT_LE(0, outs[0]);
+	ASSERT_EQ(0, pipe2(ends, O_CLOEXEC));
+	close(ends[0]);
+	outs[1] = ends[1];
+	outs[2] = -2;
+	for (k = 0; k < ARRAY_SIZE(outs); k++) {
+		for (i = 0; i < ARRAY_SIZE(writing); i++) {
+			start_run(&result, NULL, outs[k], writing[i]);
+			end_run(&result);
+			EXPECT_EQ(1, result.status) {
+				TH_LOG("%s %s, stdout %u: err '%s'", writing[i][0],
+				       writing[i][1] ?: "", k, result.err);
+			}
+			EXPECT_IN(result.err, "cannot write to stdout: ");
+		}
+		for (i = 0; i < ARRAY_SIZE(silent); i++) {
+			start_run(&result, NULL, outs[k], silent[i]);
+			end_run(&result);
+			EXPECT_STATUS(0);
+			EXPECT_QUIET(result.err);
+		}
+	}
+	/* Its own command does not see that it ignores SIGPIPE. */
+	RUN_TO(ends[1], "after", "1ms", "--", "sh", "-c", "echo x; echo x");
+	EXPECT_STATUS(128 + SIGPIPE);
+	close(outs[0]);
+	close(ends[1]);
+}
+
+/* Never early, and they add up. */
+TEST(sleeps)
+{
+	static const struct { const char *args[6]; __u64 ns; } cases[] = {
+		{ { "sleep", "0" }, 0 }, { { "sleep", "1ns" }, 1 },
+		{ { "sleep", "0.0000000001" }, 1 },
+		{ { "sleep", "50ms" }, 50 * NSEC_PER_MSEC },
+		{ { "sleep", "0.05" }, 50 * NSEC_PER_MSEC },
+		{ { "sleep", ".05s" }, 50 * NSEC_PER_MSEC },
+		{ { "sleep", "50000us" }, 50 * NSEC_PER_MSEC },
+		{ { "sleep", "20ms", "30ms", "0" }, 50 * NSEC_PER_MSEC },
+		{ { "sleep", "0h0m0.04s10ms" }, 50 * NSEC_PER_MSEC },
+		{ { "sleep", "--", "0d0min50ms" }, 50 * NSEC_PER_MSEC },
+		{ { "sleep", "1.2s" }, 1200 * NSEC_PER_MSEC },
+		{ { "sleep", "0.0005m" }, 30 * NSEC_PER_MSEC },
+		{ { "sleep", "0.0000125h" }, 45 * NSEC_PER_MSEC },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		start_run(&result, NULL, -1, cases[i].args);
+		end_run(&result);
+		EXPECT_STATUS(0);
+		EXPECT_QUIET(result.out);
+		EXPECT_QUIET(result.err);
+		EXPECT_LE(cases[i].ns, result.ended - result.began);
+	}
+	/* A second less and a nanosecond more would be too many. */
+	start_run(&result, NULL, -1, ARGS("sleep", "1152921504.606846975"));
+	eventually(sleeps_in(result.pid, SYS_poll) || sleeps_in(result.pid, SYS_ppoll) ||
+		   sleeps_in(result.pid, SYS_read));
+	kill(result.pid, SIGINT);
+	end_run(&result);
+	EXPECT_STATUS(128 + SIGINT);
+	RUN("sleep", "1152921504.606846976");
+	EXPECT_STATUS(2);
+}
+
+TEST(after)
+{
+	RUN("after", "30ms");
+	EXPECT_STATUS(0);
+	EXPECT_IN(result.out, ": after 30ms, late by ");
+	EXPECT_EQ(1, count_lines(result.out));
+	EXPECT_LE(30 * NSEC_PER_MSEC, result.ended - result.began);
+	RUN("after", "30ms", "two words");
+	EXPECT_STREQ("two words\n", result.out);
+	RUN("after", "--", "30ms", "--", "echo", "-n", "--", "x");
+	EXPECT_STATUS(0);
+	EXPECT_STREQ("-- x", result.out);
+	EXPECT_LE(30 * NSEC_PER_MSEC, result.ended - result.began);
+
+	RUN("after", "1ms", "--", "sh", "-c", "exit 7");
+	EXPECT_STATUS(7);
+	EXPECT_QUIET(result.out);
+	EXPECT_QUIET(result.err);
+	RUN("after", "1ms", "--", "sh", "-c", "kill -9 $$");
+	EXPECT_STATUS(128 + SIGKILL);
+	/* Before there is a wait. */
+	RUN("after", "1h", "--", "nosuchcommand");
+	EXPECT_STATUS(127);
+	EXPECT_IN(result.err, "nosuchcommand");
+	RUN("after", "1h", "--", "/nonexistent/command");
+	EXPECT_STATUS(127);
+	RUN("after", "1h", "--", "/proc/version");
+	EXPECT_STATUS(126);
+	RUN("after", "1h", "--", "/tmp");
+	EXPECT_STATUS(126);
+
+	RUN("after", "--json", "30ms", "a \"line\"\t\\ \xc3\xa4 \xff");
+	EXPECT_STATUS(0);
+	EXPECT_TRUE(json_is(result.out, "when", "\"30ms\""));
+	EXPECT_TRUE(json_is(result.out, "line", "\"a \\\"line\\\"\\u0009\\\\ \xc3\xa4 \\ufffd\""));
+	EXPECT_TRUE(json_is(result.out, "command", "null"));
+	EXPECT_LE(0, must_json_number(result.out, "late_ns"));
+	RUN("after", "1ms", "--json", "--", "sh", "-c", "echo out; exit 3");
+	EXPECT_STATUS(3);
+	EXPECT_TRUE(json_is(result.out, "command", "\"sh\""));
+	EXPECT_TRUE(json_is(result.out, "line", "null"));
+	EXPECT_STREQ("out\n", result.err);
+}
+
+static __u64 wall_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+/* "@SECONDS" of a time */
+static const char *epoch(__u64 ns)
+{
+	static char text[64];
+
+	snprintf(text, sizeof(text), "@%llu.%09llu", ns / NSEC_PER_SEC, ns % NSEC_PER_SEC);
+	return text;
+}
+
+TEST(at)
+{
+	char text[64];
+	__u64 when;
+	time_t t;
+
+	when = wall_ns() + NSEC_PER_SEC;
+	RUN("at", epoch(when), "now");
+	EXPECT_STATUS(0);
+	EXPECT_STREQ("now\n", result.out);
+	EXPECT_LE(when, wall_ns());
+	RUN("at", "+40ms", "--", "sh", "-c", "exit 9");
+	EXPECT_STATUS(9);
+	EXPECT_LE(40 * NSEC_PER_MSEC, result.ended - result.began);
+
+	/* Two minutes, so that a slow machine is not too late. */
+	setenv("TZ", "ABC-5:30", 1);
+	tzset();
+	t = time(NULL) + 120;
+	strftime(text, sizeof(text), "%H:%M:%S", localtime(&t));
+	start_run(&result, NULL, -1, ARGS("at", text, "--json"));
+	eventually(sleeps_in(result.pid, SYS_poll));
+	kill(result.pid, SIGTERM);
+	end_run(&result);
+	EXPECT_STATUS(128 + SIGTERM);
+	EXPECT_QUIET(result.out);
+	t = time(NULL) + 3;
+	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", localtime(&t));
+	RUN("at", text, "--json");
+	unsetenv("TZ");
+	if (result.status == 2) {
+		EXPECT_IN(result.err, "past");	/* that slow */
+	} else {
+		EXPECT_STATUS(0);
+		EXPECT_LE(t * NSEC_PER_SEC, wall_ns());
+		EXPECT_LE(0, must_json_number(result.out, "late_ns"));
+		EXPECT_EQ(0, strncmp(must_json(result.out, "time") + 1, text, 17));
+	}
+}
+
+static void daylight_saving(void)
+{
+	setenv("TZ", "AAA-1BBB,M3.5.0,M10.5.0/3", 1);
+}
+
+/* 2035-03-25 02:30 is left out there, 2035-10-28 02:30 comes twice. */
+TEST(at_daylight_saving)
+{
+	static const char *const right[] = {
+		"2035-03-25 01:59:59", "2035-03-25T03:00", "2035-10-28 02:30",
+		"2036-02-29 12:00",
+	};
+	unsigned int i;
+
+	RUN_AS(daylight_saving, "at", "2035-03-25 02:30");
+	EXPECT_STATUS(2);
+	EXPECT_IN(result.err, "do not show '2035-03-25 02:30'");
+	for (i = 0; i < ARRAY_SIZE(right); i++) {
+		start_run(&result, daylight_saving, -1, ARGS("at", right[i]));
+		eventually(sleeps_in(result.pid, SYS_poll));
+		kill(result.pid, SIGTERM);
+		end_run(&result);
+		EXPECT_STATUS(128 + SIGTERM);
+		EXPECT_QUIET(result.err);
+	}
+}
+
+FIXTURE(wall)
+{
+	__s64 offset;
+};
+
+FIXTURE_SETUP(wall)
+{
+	self->offset = wall_ns() - now_ns();
+}
+
+static void set_wall(__u64 ns)
+{
+	struct timespec ts = { ns / NSEC_PER_SEC, ns % NSEC_PER_SEC };
+
+	if (clock_settime(CLOCK_REALTIME, &ts))
+		die("clock_settime: %s", strerror(errno));
+}
+
+FIXTURE_TEARDOWN(wall)
+{
+	set_wall(now_ns() + self->offset);
+}
+
+/* The time of day is set while "at" waits. */
+TEST_F(wall, forward)
+{
+	__u64 when = wall_ns() + FAR;
+
+	start_run(&result, NULL, -1, ARGS("at", epoch(when), "--json"));
+	eventually(sleeps_in(result.pid, SYS_poll));
+	set_wall(when - 300 * NSEC_PER_MSEC);
+	end_run(&result);
+	EXPECT_STATUS(0);
+	EXPECT_LE(when, wall_ns());
+	EXPECT_GT(FAR, result.ended - result.began);
+	EXPECT_GT(PATIENCE, must_json_number(result.out, "late_ns"));
+
+	/* Beyond it: at once. */
+	when = wall_ns() + FAR;
+	start_run(&result, NULL, -1, ARGS("at", epoch(when)));
+	eventually(sleeps_in(result.pid, SYS_poll));
+	set_wall(when + FAR);
+	end_run(&result);
+	EXPECT_STATUS(0);
+	EXPECT_GT(FAR, result.ended - result.began);
+}
+
+TEST_F(wall, backward)
+{
+	__u64 when = wall_ns() + 3 * NSEC_PER_SEC;
+
+	start_run(&result, NULL, -1, ARGS("at", epoch(when)));
+	eventually(sleeps_in(result.pid, SYS_poll));
+	set_wall(when - 5 * NSEC_PER_SEC);
+	end_run(&result);
+	EXPECT_STATUS(0);
+	EXPECT_LE(when, wall_ns());
+	EXPECT_LE(5 * NSEC_PER_SEC, result.ended - result.began);
+
+	/* It does not matter to who waits for a while. */
+	start_run(&result, NULL, -1, ARGS("after", "2s"));
+	eventually(sleeps_in(result.pid, SYS_poll) || sleeps_in(result.pid, SYS_ppoll) ||
+		   sleeps_in(result.pid, SYS_read));
+	set_wall(wall_ns() - FAR);
+	end_run(&result);
+	EXPECT_STATUS(0);
+	EXPECT_LE(2 * NSEC_PER_SEC, result.ended - result.began);
+	EXPECT_GT(FAR, result.ended - result.began);
+}
+
+TEST(every_lines)
+{
+	unsigned int i;
+	double came = 0;
+
+	RUN("every", "50ms", "--count", "3");
+	EXPECT_STATUS(0);
+	EXPECT_EQ(3, count_lines(result.out));
+	EXPECT_IN(result.out, "run 3, ");
+	EXPECT_LE(150 * NSEC_PER_MSEC, result.ended - result.began);
+
+	RUN("every", "--json", "50ms", "--count=5");
+	EXPECT_STATUS(0);
+	ASSERT_EQ(5, count_lines(result.out));
+	for (i = 0; i < 5; i++) {
+		const char *line = line_of(result.out, i);
+
+		EXPECT_EQ(i + 1, must_json_number(line, "run"));
+		EXPECT_TRUE(json_is(line, "status", "null"));
+		EXPECT_TRUE(json_is(line, "ran_ns", "null"));
+		EXPECT_LE(0, must_json_number(line, "late_ns"));
+		came += 1 + must_json_number(line, "overruns");
+	}
+	/* No drift: so many deadlines, and none early. */
+	EXPECT_LE(came * 50 * NSEC_PER_MSEC, result.ended - result.began);
+	RUN("every", "1h", "--now", "--count=1");
+	EXPECT_STATUS(0);
+	EXPECT_EQ(1, count_lines(result.out));
+}
+
+/* A command that takes 3.5 periods. */
+#define SLOW	"echo \"$HWTIMER_OVERRUNS\"; exec \"$0\" sleep 350ms"
+
+FIXTURE(every)
+{
+};
+
+FIXTURE_VARIANT(every)
+{
+	const char *policy, *after;
+	/* of each run but the first */
+	unsigned int min_overruns, max_overruns;
+	__u64 min_late, max_late;	/* the former once more for each run */
+	unsigned int min_elapsed;	/* periods */
+};
+
+FIXTURE_SETUP(every)
+{
+}
+
+FIXTURE_TEARDOWN(every)
+{
+}
+
+/* The runs begin at 100, 450, 800 (or later): for 100; for 200, 300, 400; for 500 ... */
+FIXTURE_VARIANT_ADD(every, once)
+{
+	.policy = "--misfire=once", .after = "--misfire-after=100ms",
+	.min_overruns = 2, .max_overruns = UINT_MAX, .max_late = FAR, .min_elapsed = 15,
+};
+
+/* ... at 100, 500, 900: for 100; for 500, with 200, 300, 400 beside it; for 900 ... */
+FIXTURE_VARIANT_ADD(every, skip)
+{
+	.policy = "--misfire=skip", .after = "--misfire-after=100ms",
+	.min_overruns = 3, .max_overruns = UINT_MAX, .max_late = 100 * NSEC_PER_MSEC,
+	.min_elapsed = 15,
+};
+
+/* ... for 100, 200, 300, 400: each 250 ms later after its deadline than the last. */
+FIXTURE_VARIANT_ADD(every, make_up)
+{
+	.policy = "--misfire=make-up", .after = "--misfire-after=100ms",
+	.min_late = 250 * NSEC_PER_MSEC, .max_late = FAR, .min_elapsed = 15,
+};
+
+/* No misfire, so far. */
+FIXTURE_VARIANT_ADD(every, patient)
+{
+	.policy = "--misfire=skip", .after = "--misfire-after=1h",
+	.min_late = 250 * NSEC_PER_MSEC, .max_late = FAR, .min_elapsed = 15,
+};
+
+TEST_F(every, slow_command)
+{
+	unsigned int i, overruns;
+	const char *line;
+	double came = 0;
+
+	RUN("every", "100ms", variant->policy, variant->after, "--count=4", "--json", "--",
+	    "sh", "-c", SLOW, CTL);
+	EXPECT_STATUS(0);
+	ASSERT_EQ(4, count_lines(result.out));
+	ASSERT_EQ(4, count_lines(result.err));
+	for (i = 0; i < 4; i++) {
+		line = line_of(result.out, i);
+		overruns = must_json_number(line, "overruns");
+		came += 1 + overruns;
+		EXPECT_EQ(i + 1, must_json_number(line, "run"));
+		EXPECT_EQ(0, must_json_number(line, "status"));
+		EXPECT_LE(350 * NSEC_PER_MSEC, must_json_number(line, "ran_ns"));
+		EXPECT_LE(i * variant->min_late, must_json_number(line, "late_ns"));
+		EXPECT_GE(variant->max_late, must_json_number(line, "late_ns"));
+		if (i) {
+			EXPECT_LE(variant->min_overruns, overruns);
+			EXPECT_GE(variant->max_overruns, overruns);
+		}
+		EXPECT_EQ(overruns, atoi(line_of(result.err, i)));
+	}
+	EXPECT_LE((came * 100 + 350) * NSEC_PER_MSEC, result.ended - result.began);
+	EXPECT_LE(variant->min_elapsed * 100 * NSEC_PER_MSEC, result.ended - result.began);
+}
+
+TEST(every_status)
+{
+	RUN("every", "10ms", "--count=3", "sh", "-c", "exit 7");
+	EXPECT_STATUS(1);
+	EXPECT_QUIET(result.out);
+	EXPECT_IN(result.err, "of 3 runs of 'sh' 3 failed");
+	RUN("every", "10ms", "--count=1", "--json", "--", "sh", "-c", "exit 7");
+	EXPECT_STATUS(1);
+	EXPECT_EQ(7, must_json_number(result.out, "status"));
+	RUN("every", "10ms", "--count=1", "--json", "--", "sh", "-c", "kill -9 $$");
+	EXPECT_STATUS(1);
+	EXPECT_EQ(128 + SIGKILL, must_json_number(result.out, "status"));
+	RUN("every", "10ms", "--count=2", "echo", "--count=5", "--");
+	EXPECT_STATUS(0);
+	EXPECT_STREQ("--count=5 --\n--count=5 --\n", result.out);
+	RUN("every", "1h", "nosuchcommand");
+	EXPECT_STATUS(127);
+}
+
+/* Until a trap is the end of it. */
+#define STAY	"echo up >&2; while :; do sleep 0.05; done"
+
+static void ignore_hangup(void)
+{
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGCHLD, SIG_IGN);	/* as some who start programs have it */
+}
+
+TEST(every_signals)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(signals); i++) {
+		/* Between two runs. */
+		start_run(&result, NULL, -1, ARGS("every", "1h", "--now"));
+		read_until(&result, result.out, "\n");
+		kill(result.pid, signals[i]);
+		end_run(&result);
+		EXPECT_STATUS(128 + signals[i]);
+		EXPECT_EQ(1, count_lines(result.out));
+		/* While one goes on. It is ended as well, or its stderr would not be. */
+		start_run(&result, NULL, -1,
+			  ARGS("every", "1h", "--now", "--json", "sh", "-c",
+			       "trap 'echo bye >&2; exit 3' INT TERM HUP QUIT;" STAY));
+		read_until(&result, result.err, "up\n");
+		kill(result.pid, signals[i]);
+		end_run(&result);
+		EXPECT_STATUS(128 + signals[i]);
+		EXPECT_IN(result.err, "bye");
+		EXPECT_EQ(3, must_json_number(result.out, "status"));
+	}
+	/* It does not want to; the second one kills it. */
+	start_run(&result, NULL, -1,
+		  ARGS("every", "1h", "--now", "--json", "sh", "-c",
+		       "trap '' INT; trap 'echo no >&2' TERM;" STAY));
+	read_until(&result, result.err, "up\n");
+	kill(result.pid, SIGTERM);
+	read_until(&result, result.err, "no\n");
+	kill(result.pid, SIGINT);
+	end_run(&result);
+	EXPECT_STATUS(128 + SIGTERM);
+	EXPECT_EQ(128 + SIGKILL, must_json_number(result.out, "status"));
+	/* What was ignored stays so. */
+	start_run(&result, ignore_hangup, -1,
+		  ARGS("every", "20ms", "--count=5", "sh", "-c", "echo x"));
+	read_until(&result, result.out, "\n");
+	kill(result.pid, SIGHUP);
+	end_run(&result);
+	EXPECT_STATUS(0);
+	EXPECT_EQ(5, count_lines(result.out));
+}
+
+/* A context with a wheel of its own, that nobody else uses. */
+static int own_context(char *wheel, size_t size)
+{
+	int fd = must_open(O_NONBLOCK);
+	int ret = hwt_own_wheel(fd, NSEC_PER_MSEC, 64, 0);
+
+	if (ret)
+		die("a wheel of its own: %s", strerror(-ret));
+	snprintf(wheel, size, "pid-%d", getpid());
+	return fd;
+}
+
+TEST(statistics)
+{
+	char wheel[32], pid[32], path[64];
+	struct hwtimer_record rec[20];
+	unsigned int i, n;
+	double late = 0;
+	int fd;
+
+	fd = own_context(wheel, sizeof(wheel));
+	snprintf(pid, sizeof(pid), "%d", getpid());
+	for (i = 0; i < 20; i++)
+		must_schedule(fd, 0, i);
+	ASSERT_EQ(20, hwt_collect(fd, rec, 20));
+	for (i = 0; i < 5; i++)
+		must_schedule(fd, FAR, i);
+
+	RUN("stat");
+	EXPECT_STATUS(0);
+	EXPECT_QUIET(result.err);
+	EXPECT_IN(result.out, "wheel dev\n");
+	EXPECT_IN(result.out, wheel);
+	EXPECT_EQ(NULL, strchr(result.out, '\033'));
+	RUN("stat", wheel);
+	EXPECT_STATUS(0);
+	EXPECT_EQ(NULL, strstr(result.out, "wheel dev"));
+	EXPECT_IN(result.out, "late: 20 expiries");
+	EXPECT_IN(result.out, " ###");
+
+	RUN("stat", "--json", wheel);
+	EXPECT_STATUS(0);
+	EXPECT_EQ(1, count_lines(result.out));
+	snprintf(path, sizeof(path), "\"%s\"", wheel);
+	EXPECT_TRUE(json_is(result.out, "wheels.0.name", path));
+	EXPECT_TRUE(json_is(result.out, "wheels.0.clock", "\"monotonic\""));
+	EXPECT_TRUE(json_is(result.out, "wheels.0.tick_ns", "1000000"));
+	EXPECT_TRUE(json_is(result.out, "wheels.0.slots", "64"));
+	EXPECT_TRUE(json_is(result.out, "wheels.0.pending", "5"));
+	EXPECT_TRUE(json_is(result.out, "wheels.0.armed", "25"));
+	EXPECT_TRUE(json_is(result.out, "wheels.0.expired", "20"));
+	EXPECT_TRUE(json_is(result.out, "contexts", "[]"));
+	EXPECT_EQ(NULL, json_find(result.out, "wheels.1"));
+	for (n = 0;; n++) {
+		snprintf(path, sizeof(path), "wheels.0.late.%u.count", n);
+		if (!json_find(result.out, path))
+			break;
+		late += must_json_number(result.out, path);
+	}
+	EXPECT_EQ(20, late);
+	EXPECT_LT(20, n);
+	EXPECT_TRUE(json_is(result.out, "wheels.0.late.0.below_ns", "1000"));
+	snprintf(path, sizeof(path), "wheels.0.late.%u.below_ns", n - 1);
+	EXPECT_TRUE(json_is(result.out, path, "null"));
+
+	RUN("stat", "--json", "--pid", pid);
+	EXPECT_STATUS(0);
+	EXPECT_TRUE(json_is(result.out, "wheels", "[]"));
+	EXPECT_EQ(getpid(), must_json_number(result.out, "contexts.0.pid"));
+	EXPECT_EQ(fd, must_json_number(result.out, "contexts.0.fd"));
+	EXPECT_EQ(5, must_json_number(result.out, "contexts.0.pending"));
+	EXPECT_EQ(1, must_json_number(result.out, "contexts.0.own_wheel"));
+	EXPECT_EQ(NULL, json_find(result.out, "contexts.1"));
+	EXPECT_EQ(NULL, json_find(result.out, "contexts.0.pos"));
+	RUN("stat", "-p", pid, "dev");
+	EXPECT_STATUS(0);
+	EXPECT_IN(result.out, "wheel dev\n");
+	EXPECT_IN(result.out, ", descriptor ");
+	RUN("stat", "--pid=1");
+	EXPECT_STATUS(0);
+	EXPECT_STREQ("process 1 has no context\n", result.out);
+	RUN("stat", "--pid=2147483647");
+	EXPECT_STATUS(1);
+	EXPECT_IN(result.err, "no process 2147483647");
+	close(fd);
+}
+
+TEST(watch)
+{
+	double armed = 0;
+	char wheel[32];
+	unsigned int i;
+	int fd;
+
+	RUN("watch", "-d", "0.02", "-n", "3");
+	EXPECT_STATUS(0);
+	EXPECT_EQ(4, count_lines(result.out));
+	EXPECT_IN(line_of(result.out, 0), "PENDING");
+	EXPECT_EQ(NULL, strchr(result.out, '\033'));
+	/* The titles again after each screen of 24 lines. */
+	RUN("watch", "-d10ms", "-n24");
+	EXPECT_EQ(26, count_lines(result.out));
+	EXPECT_IN(line_of(result.out, 24), "PENDING");
+
+	fd = own_context(wheel, sizeof(wheel));
+	start_run(&result, NULL, -1, ARGS("watch", "--json", "-d50ms", wheel));
+	read_until(&result, result.out, "\n");
+	for (i = 0; i < 1000; i++)
+		must_schedule(fd, FAR, i);
+	read_until(&result, result.out, "\"pending\": 1000,");
+	kill(result.pid, SIGTERM);
+	end_run(&result);
+	EXPECT_STATUS(128 + SIGTERM);
+	for (i = 0; i < count_lines(result.out); i++) {
+		const char *line = line_of(result.out, i);
+
+		/* Shorter than asked for, if the look before it was held up. */
+		EXPECT_LT(0, must_json_number(line, "interval_s"));
+		armed += must_json_number(line, "armed_per_s") *
+			 must_json_number(line, "interval_s");
+		must_json(line, "late.0.count");
+	}
+	/* All of them, in whichever interval; the length of each is rounded. */
+	EXPECT_LT(950, armed);
+	EXPECT_GT(1050, armed);
+	start_run(&result, NULL, -1, ARGS("watch", "-d10ms", wheel));
+	read_until(&result, result.out, "\n");
+	close(fd);
+	end_run(&result);
+	EXPECT_STATUS(1);
+	EXPECT_IN(result.err, "is no more");
+}
+
+TEST(top_without_terminal)
+{
+	char wheel[32];
+	int fd = own_context(wheel, sizeof(wheel));
+
+	RUN("top", "-d", "0.05", "-n", "2");
+	EXPECT_STATUS(0);
+	EXPECT_QUIET(result.err);
+	EXPECT_EQ(NULL, strchr(result.out, '\033'));
+	EXPECT_IN(result.out, "WHEEL");
+	EXPECT_IN(result.out, "\ndev ");
+	EXPECT_IN(result.out, wheel);
+	EXPECT_LE(100 * NSEC_PER_MSEC, result.ended - result.began);
+	RUN("top", "-d50ms", "-n2", "--json");
+	EXPECT_STATUS(0);
+	ASSERT_EQ(2, count_lines(result.out));
+	EXPECT_TRUE(json_is(line_of(result.out, 0), "wheels.0.name", "\"dev\""));
+	EXPECT_LT(0, must_json_number(line_of(result.out, 1), "interval_s"));
+	must_json(line_of(result.out, 1), "wheels.1.wakeups_per_s");
+	RUN("top", "-n1", "-d10ms", "--json", "dev");
+	EXPECT_EQ(NULL, json_find(result.out, "wheels.1"));
+	start_run(&result, NULL, -1, ARGS("top", "-d10ms"));
+	read_until(&result, result.out, "WHEEL");
+	kill(result.pid, SIGTERM);
+	end_run(&result);
+	EXPECT_STATUS(128 + SIGTERM);
+	close(fd);
+}
+
+TEST(bench)
+{
+	static const char *const keys[] = {
+		"arm_ns", "touch_ns", "touch_earlier_ns", "cancel_ns",
+	};
+	char path[64];
+	unsigned int i;
+
+	RUN("bench", "--timeouts=100", "--ops=250", "--json");
+	EXPECT_STATUS(0);
+	EXPECT_QUIET(result.err);
+	EXPECT_EQ(100, must_json_number(result.out, "timeouts"));
+	EXPECT_EQ(250, must_json_number(result.out, "ops"));
+	EXPECT_EQ(must_get_parameter("tick_ns"), must_json_number(result.out, "tick_ns"));
+	must_json(result.out, "machine");
+	must_json(result.out, "kernel");
+	for (i = 0; i < ARRAY_SIZE(keys); i++) {
+		snprintf(path, sizeof(path), "ioctl.%s", keys[i]);
+		EXPECT_LT(0, must_json_number(result.out, path));
+		snprintf(path, sizeof(path), "rings.%s", keys[i]);
+		EXPECT_LT(0, must_json_number(result.out, path));
+	}
+	EXPECT_LE(must_json_number(result.out, "rings.late_p50_ns"),
+		  must_json_number(result.out, "rings.late_max_ns"));
+	EXPECT_LE(must_json_number(result.out, "ioctl.late_p99_ns"),
+		  must_json_number(result.out, "ioctl.late_max_ns"));
+	RUN("bench", "--timeouts=100", "--ops=100");
+	EXPECT_STATUS(0);
+	EXPECT_IN(result.out, "one run on this machine");
+	EXPECT_IN(result.out, "kernel:   Linux ");
+	printf("# as it is on this machine:\n");
+	for (i = 0; i < count_lines(result.out); i++)
+		printf("# %s\n", line_of(result.out, i));
+}
+
+/* top on a terminal of the test's own. */
+struct screen {
+	int master, slave;
+	pid_t pid;
+	struct termios before;
+	char *seen;
+	size_t len;
+};
+
+FIXTURE(screen)
+{
+	struct screen s;
+	char wheel[32];
+	int context;
+};
+
+static struct winsize small = { .ws_row = 24, .ws_col = 80 };
+
+FIXTURE_SETUP(screen)
+{
+	ASSERT_EQ(0, openpty(&self->s.master, &self->s.slave, NULL, NULL, &small));
+	ASSERT_EQ(0, fcntl(self->s.master, F_SETFD, FD_CLOEXEC));
+	ASSERT_EQ(0, tcgetattr(self->s.slave, &self->s.before));
+	self->s.seen = must_alloc(1, SEEN);
+	self->context = own_context(self->wheel, sizeof(self->wheel));
+	setenv("TERM", "xterm", 1);
+}
+
+FIXTURE_TEARDOWN(screen)
+{
+	close(self->s.master);
+	close(self->s.slave);
+	close(self->context);
+}
+
+static void on_terminal(struct screen *s, const char *const args[])
+{
+	fflush(stdout);
+	s->pid = fork();
+	if (s->pid < 0)
+		die("fork: %s", strerror(errno));
+	if (!s->pid) {
+		const char *argv[16] = { CTL };
+		int i;
+
+		for (i = 0; args[i] && i < 14; i++)
+			argv[i + 1] = args[i];
+		setsid();
+		if (ioctl(s->slave, TIOCSCTTY, 0))
+			_exit(98);
+		for (i = 0; i < 3; i++)
+			dup2(s->slave, i);
+		close(s->slave);
+		execv(CTL, (char **)argv);
+		_exit(99);
+	}
+}
+
+/* Read what it draws, once; false: that is all. */
+static bool see(struct screen *s, int timeout_ms)
+{
+	struct pollfd fd = { .fd = s->master, .events = POLLIN };
+	ssize_t len;
+
+	if (poll(&fd, 1, timeout_ms) <= 0)
+		return false;
+	len = read(s->master, s->seen + s->len, SEEN - 1 - s->len);
+	if (len <= 0)
+		return false;
+	s->len += len;
+	s->seen[s->len] = 0;
+	return true;
+}
+
+static void see_until(struct screen *s, const char *text)
+{
+	while (!strstr(s->seen, text))
+		if (!see(s, PATIENCE / NSEC_PER_MSEC))
+			die("'%s' was not seen, but: '%s'", text, s->seen);
+}
+
+static void forget(struct screen *s)
+{
+	s->len = 0;
+	s->seen[0] = 0;
+}
+
+/* Its end; and all that it drew before. */
+static int leave(struct screen *s)
+{
+	int status = reap(s->pid);
+
+	while (see(s, 0))
+		;
+	return status;
+}
+
+static bool same_terminal(struct screen *s)
+{
+	struct termios now;
+
+	if (tcgetattr(s->slave, &now))
+		die("tcgetattr: %s", strerror(errno));
+	return now.c_lflag == s->before.c_lflag && now.c_iflag == s->before.c_iflag &&
+	       now.c_oflag == s->before.c_oflag && now.c_cflag == s->before.c_cflag &&
+	       !memcmp(now.c_cc, s->before.c_cc, sizeof(now.c_cc));
+}
+
+/* The other screen, and the cursor, were given back, at the very end. */
+static bool given_back(struct screen *s)
+{
+	static const char end[] = "\033[?25h\033[?1049l";
+	char *at = strstr(s->seen, end);
+
+	return at && !at[strlen(end)] && same_terminal(s);
+}
+
+/* No line of a frame is longer than the window, and there are not more of them. */
+static bool fits(const char *frame, int rows, int columns)
+{
+	int row = 1, column = 0;
+
+	for (; *frame && strncmp(frame, "\033[H", 3); frame++) {
+		if (*frame == '\033') {
+			frame += strcspn(frame, "hlmHJK");
+		} else if (*frame == '\n') {
+			row++;
+			column = 0;
+		} else if (*frame != '\r' && ++column > columns) {
+			return false;
+		}
+	}
+	return row <= rows;
+}
+
+TEST_F(screen, quits_by_key)
+{
+	char *frame;
+
+	on_terminal(&self->s, ARGS("top", "-d", "0.05"));
+	see_until(&self->s, "WHEEL");
+	EXPECT_EQ(0, strncmp(self->s.seen, "\033[?1049h\033[?25l", 14));
+	see_until(&self->s, "\033[7m");
+	see_until(&self->s, self->wheel);
+	EXPECT_FALSE(same_terminal(&self->s));
+	forget(&self->s);
+	/* The second frame from now on is whole. */
+	see_until(&self->s, "\033[H");
+	frame = strstr(self->s.seen, "\033[H") + 3;
+	see_until(&self->s, "late, in this interval");
+	while (!strstr(frame, "\033[H"))
+		ASSERT_TRUE(see(&self->s, PATIENCE / NSEC_PER_MSEC));
+	EXPECT_TRUE(fits(frame, 24, 80));
+	/* What it does not know does not matter. */
+	ASSERT_EQ(3, write(self->s.master, "x\n ", 3));
+	forget(&self->s);
+	see_until(&self->s, "WHEEL");
+	ASSERT_EQ(1, write(self->s.master, "q", 1));
+	EXPECT_EQ(0, leave(&self->s));
+	EXPECT_TRUE(given_back(&self->s));
+}
+
+TEST_F(screen, quits_by_signals)
+{
+	static const int signals[] = { 0, SIGTERM, SIGINT, SIGHUP, SIGQUIT };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(signals); i++) {
+		forget(&self->s);
+		on_terminal(&self->s, ARGS("top", "-d", "1h"));
+		see_until(&self->s, self->wheel);
+		if (signals[i]) {
+			kill(self->s.pid, signals[i]);
+		} else {
+			ASSERT_EQ(1, write(self->s.master, "\003", 1));
+		}
+		EXPECT_EQ(128 + (signals[i] ?: SIGINT), leave(&self->s));
+		EXPECT_TRUE(given_back(&self->s));
+	}
+	/* By number, and by itself. */
+	forget(&self->s);
+	on_terminal(&self->s, ARGS("top", "-d", "0.02", "-n", "2"));
+	EXPECT_EQ(0, leave(&self->s));
+	EXPECT_TRUE(given_back(&self->s));
+}
+
+TEST_F(screen, window)
+{
+	static const struct winsize sizes[] = {
+		{ .ws_row = 8, .ws_col = 30 }, { .ws_row = 1, .ws_col = 1 },
+		{ .ws_row = 60, .ws_col = 200 }, { .ws_row = 5, .ws_col = 80 },
+	};
+	char *frame;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		ASSERT_EQ(0, ioctl(self->s.master, TIOCSWINSZ, &small));
+		forget(&self->s);
+		on_terminal(&self->s, ARGS("top", "-d1h"));
+		see_until(&self->s, self->wheel);
+		/* It draws anew at once, not in an hour. */
+		forget(&self->s);
+		ASSERT_EQ(0, ioctl(self->s.master, TIOCSWINSZ, &sizes[i]));
+		see_until(&self->s, "\033[2J\033[H");
+		ASSERT_EQ(1, write(self->s.master, "Q", 1));
+		EXPECT_EQ(0, leave(&self->s));
+		EXPECT_TRUE(given_back(&self->s));
+		frame = strstr(self->s.seen, "\033[2J\033[H") + 7;
+		EXPECT_TRUE(fits(frame, sizes[i].ws_row, sizes[i].ws_col)) {
+			TH_LOG("window %u: '%s'", i, frame);
+		}
+	}
+}
+
+/* ^Z: the terminal is given back, and taken again. */
+TEST_F(screen, stops)
+{
+	int status;
+
+	on_terminal(&self->s, ARGS("top", "-d1h"));
+	see_until(&self->s, self->wheel);
+	ASSERT_EQ(1, write(self->s.master, "\032", 1));
+	ASSERT_EQ(self->s.pid, waitpid(self->s.pid, &status, WUNTRACED));
+	ASSERT_TRUE(WIFSTOPPED(status));
+	while (see(&self->s, 0))
+		;
+	EXPECT_TRUE(given_back(&self->s));
+	forget(&self->s);
+	kill(self->s.pid, SIGCONT);
+	see_until(&self->s, "\033[?1049h");
+	see_until(&self->s, self->wheel);
+	EXPECT_FALSE(same_terminal(&self->s));
+	ASSERT_EQ(1, write(self->s.master, "q", 1));
+	EXPECT_EQ(0, leave(&self->s));
+	EXPECT_TRUE(given_back(&self->s));
+}
+
+/* It hung up. */
+TEST_F(screen, terminal_goes)
+{
+	on_terminal(&self->s, ARGS("top", "-d1h"));
+	see_until(&self->s, self->wheel);
+	close(self->s.slave);
+	close(self->s.master);
+	self->s.slave = -1;
+	self->s.master = -1;
+	EXPECT_EQ(128 + SIGHUP, reap(self->s.pid));
+}
+
+TEST_F(screen, plain)
+{
+	setenv("NO_COLOR", "1", 1);
+	on_terminal(&self->s, ARGS("top", "-d10ms", "-n2"));
+	EXPECT_EQ(0, leave(&self->s));
+	EXPECT_EQ(NULL, strstr(self->s.seen, "\033[7m"));
+	EXPECT_TRUE(given_back(&self->s));
+	forget(&self->s);
+	on_terminal(&self->s, ARGS("stat"));
+	EXPECT_EQ(0, leave(&self->s));
+	EXPECT_EQ(NULL, strchr(self->s.seen, '\033'));
+	unsetenv("NO_COLOR");
+	forget(&self->s);
+	on_terminal(&self->s, ARGS("stat"));
+	EXPECT_EQ(0, leave(&self->s));
+	EXPECT_NE(NULL, strstr(self->s.seen, "\033[1m"));
+	/* A terminal that can do nothing gets blocks, and JSON is JSON. */
+	forget(&self->s);
+	on_terminal(&self->s, ARGS("top", "-d10ms", "-n1", "--json"));
+	EXPECT_EQ(0, leave(&self->s));
+	EXPECT_TRUE(json_valid(self->s.seen));
+	setenv("TERM", "dumb", 1);
+	forget(&self->s);
+	on_terminal(&self->s, ARGS("top", "-d10ms", "-n2"));
+	EXPECT_EQ(0, leave(&self->s));
+	EXPECT_EQ(NULL, strchr(self->s.seen, '\033'));
+	EXPECT_NE(NULL, strstr(self->s.seen, "WHEEL"));
+}
+
+TEST_HARNESS_MAIN

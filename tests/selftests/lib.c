@@ -1,0 +1,1803 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * libhwtimer, by ioctl and on rings: each function and each error; that nothing is early,
+ * lost, or told twice, whatever the order and whoever does it; that touches and cancels
+ * are no system calls, and that all memory is there from the beginning.
+ *
+ * The linker has all calls of ioctl(), malloc() and so on go through here.
+ * SEED=N runs the same random operations again.
+ */
+#include "hwt.h"
+
+#include <stdarg.h>
+
+#include <libhwtimer.h>
+
+/* In the next calls: what fails, how, and how often, if not always. */
+static unsigned long fail_command;
+static int fail_errno;
+static int fail_times = -1;
+static int fail_allocation = -1;	/* how many succeed before */
+static bool fail_mmap;
+
+static atomic_ulong ioctls, reads, polls, allocations;
+
+/* The ring whose records are counted when the bell is rung, and the least that were there. */
+static const struct hwtimer_ring *counted_ring;
+static __u32 least_records;
+
+int __real_ioctl(int fd, unsigned long command, void *arg);
+ssize_t __real_read(int fd, void *buffer, size_t size);
+int __real_ppoll(struct pollfd *p, nfds_t n, const struct timespec *ts, const sigset_t *mask);
+void *__real_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset);
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+
+int __wrap_ioctl(int fd, unsigned long command, ...);
+ssize_t __wrap_read(int fd, void *buffer, size_t size);
+int __wrap_ppoll(struct pollfd *p, nfds_t n, const struct timespec *ts, const sigset_t *mask);
+void *__wrap_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+
+int __wrap_ioctl(int fd, unsigned long command, ...)
+{
+	va_list args;
+	void *arg;
+
+	va_start(args, command);
+	arg = va_arg(args, void *);
+	va_end(args);
+	atomic_fetch_add(&ioctls, 1);
+	if (counted_ring && command == HWTIMER_IOC_ENTER) {
+		__u32 n = counted_ring->cq_tail - counted_ring->cq_head;
+
+		least_records = n < least_records ? n : least_records;
+	}
+	if (fail_errno && command == fail_command && fail_times) {
+		fail_times -= fail_times > 0;
+		errno = fail_errno;
+		return -1;
+	}
+	return __real_ioctl(fd, command, arg);
+}
+
+ssize_t __wrap_read(int fd, void *buffer, size_t size)
+{
+	atomic_fetch_add(&reads, 1);
+	return __real_read(fd, buffer, size);
+}
+
+int __wrap_ppoll(struct pollfd *p, nfds_t n, const struct timespec *ts, const sigset_t *mask)
+{
+	atomic_fetch_add(&polls, 1);
+	return __real_ppoll(p, n, ts, mask);
+}
+
+void *__wrap_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
+{
+	if (fail_mmap && fd >= 0) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	return __real_mmap(addr, size, prot, flags, fd, offset);
+}
+
+static bool no_memory(void)
+{
+	atomic_fetch_add(&allocations, 1);
+	return fail_allocation >= 0 && !fail_allocation--;
+}
+
+void *__wrap_malloc(size_t size)
+{
+	return no_memory() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return no_memory() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+	return no_memory() ? NULL : __real_aligned_alloc(alignment, size);
+}
+
+static unsigned long system_calls(void)
+{
+	return atomic_load(&ioctls) + atomic_load(&reads) + atomic_load(&polls);
+}
+
+static struct hwtimer_options options(unsigned int flags)
+{
+	return (struct hwtimer_options){
+		.size = sizeof(struct hwtimer_options), .flags = flags,
+	};
+}
+
+static int try_open(struct hwtimer_options o)
+{
+	struct hwtimer *h = (struct hwtimer *)(uintptr_t)POISON;
+	int ret = hwtimer_open(&h, &o);
+
+	if (!ret != !!h)
+		return DIRTY;
+	hwtimer_close(h);
+	return ret;
+}
+
+static struct hwtimer *must_open_lib(const struct hwtimer_options *o)
+{
+	struct hwtimer *h;
+	int ret = hwtimer_open(&h, o);
+
+	if (ret)
+		die("hwtimer_open: %s", strerror(-ret));
+	return h;
+}
+
+/* @n events, none more. Fewer only if there are none for PATIENCE, or for good. */
+static int collect(struct hwtimer *h, struct hwtimer_event *events, int n)
+{
+	int got = 0, ret;
+
+	memset(events, 0xa5, n * sizeof(*events));
+	while (got < n) {
+		ret = hwtimer_wait(h, events + got, n - got, PATIENCE);
+		if (ret == -EINTR)
+			continue;
+		if (ret <= 0 || ret > n - got)
+			return ret < 0 && ret != -ESHUTDOWN ? ret : got;
+		got += ret;
+	}
+	return got;
+}
+
+static bool valid_event(const struct hwtimer_event *e, unsigned int kind)
+{
+	return e->id && e->kind == kind && e->fired_ns && e->fired_ns <= now_ns() &&
+	       (kind != HWTIMER_EXPIRED || e->fired_ns >= e->deadline_ns);
+}
+
+static bool readable(struct hwtimer *h, int ms)
+{
+	struct pollfd p = { .fd = hwtimer_fd(h), .events = POLLIN };
+
+	return poll(&p, 1, ms) == 1;
+}
+
+static int open_files(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* Until the kernel has expired @n. */
+static void wait_expired(struct hwtimer *h, __u64 n)
+{
+	struct hwtimer_stats s;
+
+	eventually(({
+		if (hwtimer_stats(h, &s))
+			die("stats");
+		s.expired >= n;
+	}));
+}
+
+FIXTURE(lib)
+{
+	struct hwtimer *h;
+	__u64 tick;
+};
+
+FIXTURE_VARIANT(lib)
+{
+	unsigned int flags;
+};
+
+FIXTURE_VARIANT_ADD(lib, ioctl)
+{
+	.flags = HWTIMER_OPEN_NO_RINGS,
+};
+
+FIXTURE_VARIANT_ADD(lib, rings)
+{
+	.flags = HWTIMER_OPEN_RINGS,
+};
+
+FIXTURE_VARIANT_ADD(lib, ioctl_threads)
+{
+	.flags = HWTIMER_OPEN_NO_RINGS | HWTIMER_OPEN_THREADS,
+};
+
+FIXTURE_VARIANT_ADD(lib, rings_threads)
+{
+	.flags = HWTIMER_OPEN_RINGS | HWTIMER_OPEN_THREADS,
+};
+
+FIXTURE_SETUP(lib)
+{
+	struct hwtimer_options o = options(variant->flags);
+
+	self->h = must_open_lib(&o);
+	self->tick = hwtimer_tick_ns(self->h);
+}
+
+FIXTURE_TEARDOWN(lib)
+{
+	hwtimer_close(self->h);
+}
+
+TEST_F(lib, what_it_says)
+{
+	__u64 before = now_ns(), now = hwtimer_now(self->h), after = now_ns();
+	struct hwtimer_stats stats;
+
+	EXPECT_LE(before, now);
+	EXPECT_LE(now, after);
+	EXPECT_EQ(!!(variant->flags & HWTIMER_OPEN_RINGS), hwtimer_has_rings(self->h));
+	EXPECT_EQ(must_fdinfo(hwtimer_fd(self->h), "tick_ns"), self->tick);
+	EXPECT_EQ(FD_CLOEXEC, fcntl(hwtimer_fd(self->h), F_GETFD));
+	memset(&stats, 0xa5, sizeof(stats));
+	ASSERT_EQ(0, hwtimer_stats(self->h, &stats));
+	EXPECT_LE(after, stats.now);
+	EXPECT_EQ(0, stats.pending);
+	EXPECT_EQ(0, stats.scheduled);
+}
+
+TEST_F(lib, expires)
+{
+	const __u64 delays[] = { 0, 1, self->tick, 30 * NSEC_PER_MSEC };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(delays); i++) {
+		struct hwtimer_event e;
+		__u64 before, after;
+		hwtimer_id id = POISON;
+
+		before = now_ns();
+		ASSERT_EQ(0, hwtimer_schedule(self->h, delays[i], i, &id));
+		after = now_ns();
+		ASSERT_NE(POISON, id);
+		ASSERT_NE(0, id);
+		ASSERT_EQ(1, collect(self->h, &e, 1));
+		EXPECT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+		EXPECT_EQ(id, e.id);
+		EXPECT_EQ(i, e.user_data);
+		EXPECT_EQ(0, e.overruns);
+		EXPECT_LE(before + delays[i], e.deadline_ns);
+		EXPECT_LE(e.deadline_ns, after + delays[i]);
+		EXPECT_EQ(-ENOENT, hwtimer_cancel(self->h, id));
+		EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, id, 0));
+	}
+	EXPECT_EQ(0, hwtimer_wait(self->h, &(struct hwtimer_event){ 0 }, 1, 0));
+}
+
+TEST_F(lib, schedule_at)
+{
+	__u64 deadline = now_ns() + 20 * NSEC_PER_MSEC;
+	struct hwtimer_event e[3];
+	hwtimer_id id;
+
+	ASSERT_EQ(0, hwtimer_schedule_at(self->h, deadline, 1, &id));
+	/* Past, and without an id. */
+	ASSERT_EQ(0, hwtimer_schedule_at(self->h, 0, 2, NULL));
+	ASSERT_EQ(0, hwtimer_schedule_at(self->h, HWTIMER_NEVER, 3, NULL));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, HWTIMER_NEVER, 4, NULL));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, HWTIMER_NEVER - 1, 5, NULL));
+	ASSERT_EQ(2, collect(self->h, e, 2));
+	EXPECT_EQ(2, e[0].user_data);
+	EXPECT_EQ(0, e[0].deadline_ns);
+	EXPECT_EQ(id, e[1].id);
+	EXPECT_EQ(deadline, e[1].deadline_ns);
+	EXPECT_TRUE(valid_event(&e[1], HWTIMER_EXPIRED));
+	ASSERT_EQ(0, hwtimer_stop(self->h));
+	ASSERT_EQ(3, collect(self->h, e, 3));
+	EXPECT_EQ(12, e[0].user_data + e[1].user_data + e[2].user_data);
+}
+
+/* When the kernel looks no more, it has to be told: of a schedule, a touch, an arming again. */
+TEST_F(lib, after_a_rest)
+{
+	const __u64 rest = 3 * NSEC_PER_SEC / 2;
+	struct hwtimer_event e;
+	__u64 deadline;
+	hwtimer_id id;
+
+	if (variant->flags != HWTIMER_OPEN_RINGS)
+		SKIP(return, "rings, and one thread, will do");
+
+	wait_until(now_ns() + rest);
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 2 * self->tick, 1, NULL));
+	ASSERT_EQ(1, collect(self->h, &e, 1));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 2, &id));
+	wait_until(now_ns() + rest);
+	ASSERT_EQ(0, hwtimer_touch(self->h, id, 2 * self->tick));
+	ASSERT_EQ(1, collect(self->h, &e, 1));
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, rest, 3, &id));
+	deadline = now_ns() + rest + 20 * self->tick;
+	ASSERT_EQ(0, hwtimer_touch_at(self->h, id, deadline));
+	ASSERT_EQ(1, collect(self->h, &e, 1));
+	EXPECT_EQ(3, e.user_data);
+	EXPECT_EQ(deadline, e.deadline_ns);
+}
+
+TEST_F(lib, many_and_few_at_a_time)
+{
+	enum { N = 1000 };
+	unsigned char seen[N] = { 0 };
+	struct hwtimer_event e[7];
+	int i, n, left = N;
+
+	for (i = 0; i < N; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(self->h, (i % 10) * NSEC_PER_MSEC, i, NULL));
+	}
+	while (left) {
+		/* There are some, so there is something to be read. */
+		ASSERT_TRUE(readable(self->h, 60000));
+		n = hwtimer_wait(self->h, e, ARRAY_SIZE(e), 0);
+		ASSERT_LE(0, n);
+		ASSERT_GE(7, n);
+		for (i = 0; i < n; i++) {
+			ASSERT_TRUE(valid_event(&e[i], HWTIMER_EXPIRED));
+			ASSERT_GT(N, e[i].user_data);
+			ASSERT_EQ(1, ++seen[e[i].user_data]);
+		}
+		left -= n;
+	}
+	EXPECT_FALSE(readable(self->h, 0));
+}
+
+TEST_F(lib, touch_to_later)
+{
+	struct hwtimer_event e;
+	__u64 deadline = 0;
+	unsigned long calls;
+	hwtimer_id id;
+	int i;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 20 * NSEC_PER_MSEC, 1, &id));
+	calls = system_calls();
+	for (i = 0; i < 1000; i++) {
+		deadline = now_ns() + 100 * NSEC_PER_MSEC;
+		ASSERT_EQ(0, hwtimer_touch_at(self->h, id, deadline));
+	}
+	EXPECT_EQ(calls, system_calls());
+	ASSERT_EQ(1, collect(self->h, &e, 1));
+	EXPECT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+	EXPECT_EQ(id, e.id);
+	EXPECT_EQ(deadline, e.deadline_ns);
+	EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, id, 0));
+}
+
+TEST_F(lib, touch_to_sooner)
+{
+	struct hwtimer_event e;
+	__u64 deadline;
+	hwtimer_id id;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 1, &id));
+	ASSERT_EQ(0, hwtimer_touch(self->h, id, 2 * FAR));
+	ASSERT_EQ(0, hwtimer_touch(self->h, id, FAR / 2));
+	deadline = now_ns() + 10 * NSEC_PER_MSEC;
+	ASSERT_EQ(0, hwtimer_touch_at(self->h, id, deadline));
+	ASSERT_EQ(1, collect(self->h, &e, 1));
+	EXPECT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+	EXPECT_EQ(deadline, e.deadline_ns);
+}
+
+/* The kernel has expired it, and nobody was told. */
+TEST_F(lib, touch_what_has_expired)
+{
+	struct hwtimer_event e;
+	__u64 deadline;
+	hwtimer_id id;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 1, &id));
+	wait_expired(self->h, 1);
+	ASSERT_EQ(0, hwtimer_touch(self->h, id, FAR));
+	EXPECT_EQ(0, hwtimer_wait(self->h, &e, 1, 0));
+	deadline = now_ns() + 10 * NSEC_PER_MSEC;
+	ASSERT_EQ(0, hwtimer_touch_at(self->h, id, deadline));
+	wait_expired(self->h, 2);
+	/* Past when it is looked at: it need not be armed again. */
+	deadline = now_ns();
+	ASSERT_EQ(0, hwtimer_touch_at(self->h, id, deadline));
+	ASSERT_EQ(1, hwtimer_wait(self->h, &e, 1, 0));
+	EXPECT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+	EXPECT_EQ(deadline, e.deadline_ns);
+	EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, id, 0));
+}
+
+TEST_F(lib, cancel)
+{
+	struct hwtimer_stats stats;
+	struct hwtimer_event e;
+	hwtimer_id id, other;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 1, &id));
+	ASSERT_EQ(0, hwtimer_cancel(self->h, id));
+	EXPECT_EQ(-ENOENT, hwtimer_cancel(self->h, id));
+	EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, id, 0));
+	/* Of the next in its place nothing was said. */
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 2, &other));
+	EXPECT_NE(id, other);
+	EXPECT_EQ(HWTIMER_ID_SLOT(id), HWTIMER_ID_SLOT(other));
+	EXPECT_EQ(-ENOENT, hwtimer_cancel(self->h, id));
+	EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, id, FAR));
+	ASSERT_EQ(1, collect(self->h, &e, 1));
+	EXPECT_EQ(other, e.id);
+
+	/* The kernel has expired it, and nobody was told. */
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 3, &id));
+	wait_expired(self->h, 2);
+	EXPECT_EQ(0, hwtimer_cancel(self->h, id));
+	EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, id, 0));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 4, &other));
+	EXPECT_EQ(0, hwtimer_wait(self->h, &e, 1, 0));
+	ASSERT_EQ(0, hwtimer_cancel(self->h, other));
+	ASSERT_EQ(0, hwtimer_flush(self->h));
+	ASSERT_EQ(0, hwtimer_stats(self->h, &stats));
+	EXPECT_EQ(0, stats.pending);
+	EXPECT_EQ(2, stats.cancelled);
+}
+
+TEST_F(lib, no_such_timeout)
+{
+	hwtimer_id id, bad[6];
+	unsigned int i;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 1, &id));
+	bad[0] = 0;
+	bad[1] = ~0ULL;
+	bad[2] = id + 1;			/* a slot never used */
+	bad[3] = id + HWTIMER_ID(0, 1);		/* a tag not yet used */
+	bad[4] = id - HWTIMER_ID(0, 1);
+	bad[5] = HWTIMER_ID(0xffffff, 1);	/* no slot */
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+		EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, bad[i], 0));
+		EXPECT_EQ(-ENOENT, hwtimer_touch_at(self->h, bad[i], 0));
+		EXPECT_EQ(-ENOENT, hwtimer_cancel(self->h, bad[i]));
+	}
+	EXPECT_EQ(0, hwtimer_cancel(self->h, id));
+}
+
+TEST_F(lib, wait_and_its_errors)
+{
+	struct hwtimer_event e;
+	__u64 before;
+
+	EXPECT_EQ(-EINVAL, hwtimer_wait(self->h, &e, 0, 0));
+	EXPECT_EQ(-EINVAL, hwtimer_wait(self->h, &e, -1, -1));
+	EXPECT_EQ(0, hwtimer_wait(self->h, &e, 1, 0));
+	before = now_ns();
+	EXPECT_EQ(0, hwtimer_wait(self->h, &e, 1, 20 * NSEC_PER_MSEC));
+	EXPECT_LE(before + 20 * NSEC_PER_MSEC, now_ns());
+	/* As long as can be said. */
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 20 * NSEC_PER_MSEC, 1, NULL));
+	EXPECT_EQ(1, hwtimer_wait(self->h, &e, 1, INT64_MAX));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 20 * NSEC_PER_MSEC, 1, NULL));
+	EXPECT_EQ(1, hwtimer_wait(self->h, &e, 1, INT64_MIN));
+}
+
+struct sleeper {
+	struct hwtimer *h;
+	pthread_t thread;
+	atomic_int tid;
+	struct hwtimer_event event;
+	int ret;
+};
+
+static void *sleep_in_wait(void *arg)
+{
+	struct sleeper *s = arg;
+
+	atomic_store(&s->tid, my_tid());
+	s->ret = hwtimer_wait(s->h, &s->event, 1, -1);
+	return NULL;
+}
+
+static bool sleeps(struct sleeper *s)
+{
+	pid_t tid = atomic_load(&s->tid);
+
+	if (!tid)
+		return false;
+#ifdef SYS_ppoll_time64
+	if (sleeps_in(tid, SYS_ppoll_time64))
+		return true;
+#endif
+	return sleeps_in(tid, SYS_ppoll);
+}
+
+static void start_sleeper(struct sleeper *s, struct hwtimer *h)
+{
+	*s = (struct sleeper){ .h = h };
+	start(&s->thread, sleep_in_wait, s);
+	eventually(sleeps(s));
+}
+
+static void no_handler(int signal)
+{
+	(void)signal;
+}
+
+TEST_F(lib, signal)
+{
+	struct sigaction action = { .sa_handler = no_handler };
+	struct sleeper s;
+
+	sigaction(SIGUSR1, &action, NULL);
+	start_sleeper(&s, self->h);
+	pthread_kill(s.thread, SIGUSR1);
+	pthread_join(s.thread, NULL);
+	EXPECT_EQ(-EINTR, s.ret);
+}
+
+TEST_F(lib, stop)
+{
+	struct hwtimer_event e[5];
+	hwtimer_id ids[6], id;
+	unsigned int i, seen = 0;
+
+	for (i = 0; i < 4; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR + i, i, &ids[i]));
+	}
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 4, &ids[4]));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 5, &ids[5]));
+	wait_expired(self->h, 2);
+	ASSERT_EQ(0, hwtimer_touch_at(self->h, ids[1], 2 * FAR + now_ns()));
+	/* Expired, but it will not be armed again. */
+	ASSERT_EQ(0, hwtimer_touch(self->h, ids[4], FAR));
+	ASSERT_EQ(0, hwtimer_stop(self->h));
+	ASSERT_EQ(0, hwtimer_stop(self->h));
+	id = POISON;
+	EXPECT_EQ(-ESHUTDOWN, hwtimer_schedule(self->h, 0, 9, &id));
+	EXPECT_EQ(POISON, id);
+	EXPECT_EQ(-ESHUTDOWN, hwtimer_touch(self->h, ids[0], FAR));
+	/* It has an event that nobody has seen; then it has none. */
+	EXPECT_EQ(0, hwtimer_cancel(self->h, ids[2]));
+	EXPECT_EQ(-ENOENT, hwtimer_cancel(self->h, ids[2]));
+	EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, ids[2], 0));
+	ASSERT_EQ(5, collect(self->h, e, 5));
+	for (i = 0; i < 5; i++) {
+		EXPECT_TRUE(valid_event(&e[i], e[i].user_data == 5 ? HWTIMER_EXPIRED :
+								     HWTIMER_HANDED_BACK));
+		ASSERT_GT(6, e[i].user_data);
+		EXPECT_EQ(ids[e[i].user_data], e[i].id);
+		seen |= 1 << e[i].user_data;
+	}
+	EXPECT_EQ(0x3b, seen);
+	EXPECT_EQ(-ESHUTDOWN, hwtimer_wait(self->h, e, 1, 0));
+	EXPECT_EQ(-ESHUTDOWN, hwtimer_wait(self->h, e, 1, -1));
+	EXPECT_EQ(-ESHUTDOWN, hwtimer_schedule_repeat(self->h, &(struct hwtimer_repeat){
+						      .period_ns = NSEC_PER_SEC }, 0, &id));
+	EXPECT_EQ(0, hwtimer_flush(self->h));
+	EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, ids[0], FAR));
+}
+
+/* Somebody used the descriptor: what is not known is not lost either. */
+TEST_F(lib, stopped_behind_its_back)
+{
+	struct hwtimer_event e[3];
+	hwtimer_id ids[3];
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(self->h, i ? FAR : 0, i, &ids[i]));
+	}
+	wait_expired(self->h, 1);
+	ASSERT_EQ(0, hwtimer_touch(self->h, ids[0], FAR));
+	ASSERT_EQ(0, hwt_stop(hwtimer_fd(self->h), NULL));
+	ASSERT_EQ(3, collect(self->h, e, 3));
+	for (i = 0; i < 3; i++) {
+		EXPECT_TRUE(valid_event(&e[i], HWTIMER_HANDED_BACK));
+	}
+	/* Now it is known. */
+	EXPECT_EQ(-ESHUTDOWN, hwtimer_wait(self->h, e, 1, -1));
+	EXPECT_EQ(-ESHUTDOWN, hwtimer_schedule(self->h, 0, 0, NULL));
+}
+
+#define PERIODS	5
+
+TEST_F(lib, periodic)
+{
+	struct hwtimer_repeat r = {
+		.first_ns = now_ns() + 10 * NSEC_PER_MSEC,
+		.period_ns = 10 * NSEC_PER_MSEC,
+		.policy = HWTIMER_MISFIRE_MAKE_UP,
+	};
+	__u64 told = 0, touched, deadline;
+	struct hwtimer_event e;
+	hwtimer_id id;
+
+	ASSERT_EQ(0, hwtimer_schedule_repeat(self->h, &r, 7, &id));
+	while (told < PERIODS) {
+		ASSERT_EQ(1, collect(self->h, &e, 1));
+		ASSERT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+		EXPECT_EQ(id, e.id);
+		EXPECT_EQ(7, e.user_data);
+		told += 1 + e.overruns;
+		EXPECT_EQ(r.first_ns + (told - 1) * r.period_ns, e.deadline_ns);
+	}
+	/* What it expired for before is told. */
+	touched = now_ns() + 100 * NSEC_PER_MSEC;
+	ASSERT_EQ(0, hwtimer_touch_at(self->h, id, touched));
+	do {
+		ASSERT_EQ(1, collect(self->h, &e, 1));
+		deadline = e.deadline_ns;
+		EXPECT_TRUE(deadline >= touched || e.fired_ns < touched);
+	} while (deadline < touched);
+	EXPECT_EQ(0, (deadline - touched) % r.period_ns);
+	ASSERT_EQ(0, hwtimer_cancel(self->h, id));
+	EXPECT_EQ(-ENOENT, hwtimer_cancel(self->h, id));
+	EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, id, 0));
+	ASSERT_EQ(0, hwtimer_flush(self->h));
+	EXPECT_EQ(0, hwtimer_wait(self->h, &e, 1, 0));
+	EXPECT_EQ(0, hwtimer_wait(self->h, &e, 1, 30 * NSEC_PER_MSEC));
+}
+
+TEST_F(lib, periodic_and_its_errors)
+{
+	struct hwtimer_repeat r = { .period_ns = 0 };
+
+	EXPECT_EQ(-EINVAL, hwtimer_schedule_repeat(self->h, &r, 0, NULL));
+	r.period_ns = self->tick - 1;
+	EXPECT_EQ(-EINVAL, hwtimer_schedule_repeat(self->h, &r, 0, NULL));
+	r.period_ns = self->tick;
+	r.misfire_ns = self->tick - 1;
+	EXPECT_EQ(-EINVAL, hwtimer_schedule_repeat(self->h, &r, 0, NULL));
+	r.misfire_ns = 0;
+	r.policy = HWTIMER_MISFIRE_MAKE_UP + 1;
+	EXPECT_EQ(-EINVAL, hwtimer_schedule_repeat(self->h, &r, 0, NULL));
+	/* It took no place. */
+	EXPECT_EQ(0, must_stats(hwtimer_fd(self->h)).pending);
+}
+
+/* What expired and what was handed back are two events. */
+TEST_F(lib, periodic_stopped)
+{
+	struct hwtimer_repeat r = {
+		.first_ns = now_ns(), .period_ns = 5 * NSEC_PER_MSEC,
+	};
+	__u64 told = 0, last = 0;
+	struct hwtimer_event e;
+	hwtimer_id id;
+
+	ASSERT_EQ(0, hwtimer_schedule_repeat(self->h, &r, 0, &id));
+	wait_expired(self->h, 3);
+	ASSERT_EQ(0, hwtimer_stop(self->h));
+	EXPECT_EQ(-ESHUTDOWN, hwtimer_touch(self->h, id, 0));
+	for (;;) {
+		ASSERT_EQ(1, collect(self->h, &e, 1));
+		EXPECT_EQ(id, e.id);
+		if (e.kind != HWTIMER_EXPIRED)
+			break;
+		ASSERT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+		told += 1 + e.overruns;
+		last = e.deadline_ns;
+	}
+	ASSERT_TRUE(valid_event(&e, HWTIMER_HANDED_BACK));
+	EXPECT_EQ(must_stats(hwtimer_fd(self->h)).expired, told);
+	/* Or later by those that it missed. */
+	EXPECT_LT(last, e.deadline_ns);
+	EXPECT_EQ(0, (e.deadline_ns - last) % r.period_ns);
+	EXPECT_EQ(-ESHUTDOWN, hwtimer_wait(self->h, &e, 1, 0));
+}
+
+TEST_F(lib, no_allocation_after_open)
+{
+	unsigned long before = atomic_load(&allocations);
+	struct hwtimer_repeat r = { .first_ns = 0, .period_ns = NSEC_PER_SEC };
+	static struct hwtimer_event e[500];
+	hwtimer_id ids[1000], id;
+	void *volatile p;
+	int i;
+
+	/* It does count. */
+	p = malloc(1);
+	free(p);
+	ASSERT_EQ(before + 1, atomic_load(&allocations));
+	for (i = 0; i < 1000; i++) {
+		hwtimer_schedule(self->h, i % 2 ? FAR : 0, i, &ids[i]);
+		hwtimer_touch(self->h, ids[i], FAR / 2);
+	}
+	for (i = 0; i < 1000; i++) {
+		hwtimer_touch(self->h, ids[i], i % 4 ? FAR : 0);
+		if (i % 4 == 1)
+			hwtimer_cancel(self->h, ids[i]);
+	}
+	hwtimer_schedule_repeat(self->h, &r, 0, &id);
+	hwtimer_wait(self->h, e, ARRAY_SIZE(e), -1);
+	hwtimer_stop(self->h);
+	while (hwtimer_wait(self->h, e, ARRAY_SIZE(e), -1) > 0)
+		;
+	EXPECT_EQ(before + 1, atomic_load(&allocations));
+}
+
+/* With rings a system call when the ring is full, and to begin with. */
+TEST_F(lib, system_calls)
+{
+	bool rings = variant->flags & HWTIMER_OPEN_RINGS;
+	const unsigned int rounds = rings ? 200000 : 10000;
+	unsigned long before, calls, in_schedule = 0, in_touch = 0, in_cancel = 0, rest = 0;
+	__u64 began = now_ns(), took;
+	hwtimer_id id, later;
+	unsigned int i;
+
+	before = system_calls();
+	for (i = 0; i < rounds; i++) {
+		calls = system_calls();
+		ASSERT_EQ(0, hwtimer_schedule(self->h, 30 * NSEC_PER_SEC, i, &id));
+		in_schedule += system_calls() - calls;
+		calls = system_calls();
+		ASSERT_EQ(0, hwtimer_touch(self->h, id, 30 * NSEC_PER_SEC));
+		in_touch += system_calls() - calls;
+		calls = system_calls();
+		ASSERT_EQ(0, hwtimer_cancel(self->h, id));
+		in_cancel += system_calls() - calls;
+	}
+	took = now_ns() - began;
+	calls = system_calls() - before;
+	printf("# %u times arm, touch, cancel: %lu + %lu + %lu system calls\n", rounds,
+	       in_schedule, in_touch, in_cancel);
+	printf("# of a million operations %llu, %llu ns for each operation\n",
+	       calls * 1000000ULL / (3 * rounds), took / (3 * rounds));
+	EXPECT_EQ(0, in_touch);
+	if (!rings) {
+		EXPECT_EQ(rounds, in_schedule);
+		EXPECT_EQ(rounds, in_cancel);
+		return;
+	}
+	/* An entry each of schedule and cancel; and it may sleep now and then. */
+	EXPECT_GE(2 * rounds / 4096 + 10 + took / (NSEC_PER_SEC / 10), calls);
+
+	/* With room in the ring: none. */
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &later));
+	ASSERT_EQ(0, hwtimer_flush(self->h));
+	for (i = 0; i < 100; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &id));
+		calls = system_calls();
+		ASSERT_EQ(0, hwtimer_cancel(self->h, id));
+		ASSERT_EQ(0, hwtimer_touch(self->h, later, FAR + i));
+		ASSERT_EQ(0, hwtimer_wait(self->h, &(struct hwtimer_event){ 0 }, 1, 0));
+		rest += system_calls() - calls;
+	}
+	EXPECT_EQ(0, rest);
+}
+
+TEST_F(lib, fork)
+{
+	struct hwtimer_event e[2];
+	hwtimer_id id;
+	pid_t pid;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 200 * NSEC_PER_MSEC, 1, &id));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 2, NULL));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		hwtimer_close(self->h);
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(pid));
+	EXPECT_LE(1, must_stats(hwtimer_fd(self->h)).pending);
+	ASSERT_EQ(1, collect(self->h, e, 1));
+	EXPECT_EQ(id, e[0].id);
+	ASSERT_EQ(0, hwtimer_touch(self->h, id, 0) + ENOENT);
+	ASSERT_EQ(0, hwtimer_stop(self->h));
+	ASSERT_EQ(1, collect(self->h, e, 2));
+	EXPECT_EQ(2, e[0].user_data);
+}
+
+TEST_F(lib, timeouts_up_to_the_limit)
+{
+	enum { LIMIT = 3 };
+	struct hwtimer_options o = options(variant->flags);
+	struct hwtimer_event e[LIMIT + 1];
+	hwtimer_id ids[LIMIT], id = POISON;
+	struct hwtimer *h;
+	int i;
+
+	o.timeouts = LIMIT;
+	h = must_open_lib(&o);
+	for (i = 0; i < LIMIT; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(h, FAR, i, &ids[i]));
+	}
+	EXPECT_EQ(-EAGAIN, hwtimer_schedule(h, 0, 9, &id));
+	EXPECT_EQ(POISON, id);
+	/* A place is free at once. */
+	ASSERT_EQ(0, hwtimer_cancel(h, ids[1]));
+	ASSERT_EQ(0, hwtimer_schedule(h, 0, 1, &ids[1]));
+	EXPECT_EQ(-EAGAIN, hwtimer_schedule(h, 0, 9, &id));
+	wait_expired(h, 1);
+	EXPECT_EQ(-EAGAIN, hwtimer_schedule(h, 0, 9, &id));
+	ASSERT_EQ(0, hwtimer_cancel(h, ids[1]));
+	ASSERT_EQ(0, hwtimer_schedule(h, 0, 1, &ids[1]));
+	EXPECT_EQ(-EAGAIN, hwtimer_schedule_repeat(h, &(struct hwtimer_repeat){
+						   .period_ns = NSEC_PER_SEC }, 9, &id));
+	ASSERT_EQ(1, collect(h, e, 1));
+	EXPECT_EQ(ids[1], e[0].id);
+	ASSERT_EQ(0, hwtimer_schedule(h, FAR, 1, &ids[1]));
+	EXPECT_EQ(-EAGAIN, hwtimer_schedule(h, 0, 9, &id));
+	ASSERT_EQ(0, hwtimer_stop(h));
+	EXPECT_EQ(LIMIT, collect(h, e, LIMIT + 1));
+	hwtimer_close(h);
+}
+
+/*
+ * The kernel has more to tell than the completion ring holds, and nobody waits. What is
+ * scheduled and cancelled meanwhile goes on, in the place of what waits, too.
+ */
+static void nobody_waits(struct __test_metadata *_metadata, unsigned int flags,
+			 __u32 sq_entries, __u32 cq_entries)
+{
+	enum { N = 296 };
+	struct hwtimer_options o = options(flags);
+	unsigned int i, k, told = 0, cancelled = 0;
+	unsigned char ends[3 * N] = { 0 };
+	struct hwtimer_event e[3];
+	hwtimer_id ids[3 * N];
+	struct hwtimer *h;
+	int n;
+
+	o.timeouts = 2 * N;
+	o.sq_entries = sq_entries;
+	o.cq_entries = cq_entries;
+	h = must_open_lib(&o);
+	for (i = 0; i < N; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(h, 0, i, &ids[i]));
+	}
+	wait_expired(h, N);
+	/* Places of which the records wait, some in the kernel. */
+	for (i = 0; i < N; i += 2) {
+		ASSERT_EQ(0, hwtimer_cancel(h, ids[i]));
+		ends[i]++;
+		cancelled++;
+	}
+	for (i = N; i < 3 * N - N / 2; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(h, i % 3 ? FAR : NSEC_PER_MSEC, i, &ids[i]));
+	}
+	EXPECT_EQ(-EAGAIN, hwtimer_schedule(h, 0, 0, NULL));
+	ASSERT_EQ(0, hwtimer_flush(h));
+	for (i = N; i < 3 * N - N / 2; i += 4) {
+		ASSERT_EQ(0, hwtimer_touch(h, ids[i], 0));
+		ASSERT_EQ(0, hwtimer_touch(h, ids[i + 1], FAR));
+		ASSERT_EQ(0, hwtimer_cancel(h, ids[i + 2]));
+		ends[i + 2]++;
+		cancelled++;
+	}
+	/* What is due comes, and until it has, there is something to be read. */
+	for (i = k = 0; i < N; i++)
+		k += !ends[i];
+	for (i = N; i < 3 * N - N / 2; i++)
+		k += !ends[i] && (!((i - N) % 4) || ((i - N) % 4 == 3 && !(i % 3)));
+	while (told < k) {
+		ASSERT_TRUE(readable(h, 60000));
+		n = hwtimer_wait(h, e, ARRAY_SIZE(e), 0);
+		ASSERT_LE(0, n);
+		while (n--) {
+			ASSERT_TRUE(valid_event(&e[n], HWTIMER_EXPIRED));
+			ASSERT_EQ(ids[e[n].user_data], e[n].id);
+			ASSERT_EQ(1, ++ends[e[n].user_data])
+				TH_LOG("timeout %llu", (unsigned long long)e[n].user_data);
+			told++;
+		}
+	}
+	ASSERT_EQ(0, hwtimer_stop(h));
+	while ((n = hwtimer_wait(h, e, ARRAY_SIZE(e), PATIENCE)) > 0) {
+		while (n--) {
+			ASSERT_TRUE(valid_event(&e[n], HWTIMER_HANDED_BACK));
+			ASSERT_EQ(1, ++ends[e[n].user_data]);
+			told++;
+		}
+	}
+	EXPECT_EQ(-ESHUTDOWN, n);
+	EXPECT_EQ(3 * N - N / 2, told + cancelled);
+	hwtimer_close(h);
+}
+
+TEST_F(lib, nobody_waits)
+{
+	static const __u32 entries[][2] = {
+		{ 1, 1 }, { 1, 2 }, { 1, 64 }, { 2, 2 }, { 64, 4 }, { 4096, 8 }, { 0, 0 },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(entries); i++)
+		nobody_waits(_metadata, variant->flags, entries[i][0], entries[i][1]);
+}
+
+#define PERIODIC	20
+
+struct periodic {
+	hwtimer_id id;
+	__u64 first, told;
+	bool over;
+};
+
+static void periodic_events(struct __test_metadata *_metadata, struct periodic *p, __u64 period,
+			    const struct hwtimer_event *e, int n)
+{
+	for (; n--; e++) {
+		struct periodic *its = &p[e->user_data];
+
+		ASSERT_GT(PERIODIC, e->user_data);
+		ASSERT_EQ(its->id, e->id);
+		ASSERT_FALSE(its->over);
+		ASSERT_TRUE(valid_event(e, e->kind));
+		if (e->kind == HWTIMER_EXPIRED) {
+			its->told += 1 + e->overruns;
+			/* With ONCE, overruns have missed deadlines behind it, too. */
+			EXPECT_GE(its->first + (its->told - 1) * period, e->deadline_ns);
+			continue;
+		}
+		its->over = true;
+		/* Each deadline was told; but who skips need not have come to it. */
+		if (e->user_data % 3 != HWTIMER_MISFIRE_SKIP) {
+			EXPECT_EQ(its->first + its->told * period, e->deadline_ns);
+		}
+	}
+}
+
+/* A periodic one is armed while its place is being vacated, and what expires piles up. */
+TEST_F(lib, nobody_waits_for_periodic)
+{
+	struct hwtimer_options o = options(variant->flags);
+	struct hwtimer_repeat r = { .period_ns = 2 * NSEC_PER_MSEC };
+	struct periodic p[PERIODIC] = { 0 };
+	__u64 end = now_ns() + PATIENCE;
+	struct hwtimer_event e[3];
+	int i, n, untold;
+	struct hwtimer *h;
+	hwtimer_id id;
+
+	o.timeouts = PERIODIC;
+	o.sq_entries = 1;
+	o.cq_entries = 2;
+	h = must_open_lib(&o);
+	r.first_ns = now_ns();
+	for (i = 0; i < PERIODIC; i++) {
+		r.policy = i % 3;
+		ASSERT_EQ(0, hwtimer_schedule_repeat(h, &r, i, &p[i].id));
+	}
+	wait_expired(h, 10 * PERIODIC);
+	for (i = 0; i < PERIODIC; i++) {
+		ASSERT_EQ(0, hwtimer_cancel(h, p[i].id));
+		r.policy = i % 3;
+		r.first_ns = now_ns();
+		p[i].first = r.first_ns;
+		ASSERT_EQ(0, hwtimer_schedule_repeat(h, &r, i, &p[i].id));
+		EXPECT_EQ(-EAGAIN, hwtimer_schedule(h, 0, 0, &id));
+	}
+	wait_expired(h, must_stats(hwtimer_fd(h)).expired + 10 * PERIODIC);
+	do {
+		n = hwtimer_wait(h, e, ARRAY_SIZE(e), PATIENCE);
+		ASSERT_LT(0, n);
+		periodic_events(_metadata, p, r.period_ns, e, n);
+		for (i = untold = 0; i < PERIODIC; i++)
+			untold += !p[i].told;
+		ASSERT_GT(end, now_ns());
+	} while (untold);
+	ASSERT_EQ(0, hwtimer_stop(h));
+	while ((n = hwtimer_wait(h, e, ARRAY_SIZE(e), PATIENCE)) > 0)
+		periodic_events(_metadata, p, r.period_ns, e, n);
+	EXPECT_EQ(-ESHUTDOWN, n);
+	for (i = 0; i < PERIODIC; i++) {
+		EXPECT_TRUE(p[i].over);
+	}
+	hwtimer_close(h);
+}
+
+/*
+ * Random operations, with a naive book. A thread alone: each answer is known before.
+ */
+#define MODEL	64	/* timeouts */
+
+struct model {
+	hwtimer_id id;
+	__u64 serial;
+	__u64 deadline;
+	bool live;
+};
+
+struct modelled {
+	struct hwtimer *h;
+	struct model m[MODEL];
+	unsigned int live;
+	__u64 random, serial, events, again;
+};
+
+static __u64 model_deadline(struct modelled *c)
+{
+	__u64 r = rnd(&c->random);
+
+	switch (r % 8) {
+	case 0:
+		return 0;
+	case 1:
+		return HWTIMER_NEVER;
+	case 2:
+	case 3:
+		return now_ns() + FAR + r % FAR;
+	default:
+		return now_ns() + r / 8 % (8 * NSEC_PER_MSEC);
+	}
+}
+
+static struct model *model_any(struct modelled *c)
+{
+	return &c->m[rnd(&c->random) % MODEL];
+}
+
+static void model_events(struct __test_metadata *_metadata, struct modelled *c,
+			 const struct hwtimer_event *e, int n, bool stopped)
+{
+	struct model *m;
+	int i, k;
+
+	for (i = 0; i < n; i++) {
+		for (k = 0, m = NULL; k < MODEL; k++)
+			if (c->m[k].live && c->m[k].id == e[i].id)
+				m = &c->m[k];
+		ASSERT_NE(NULL, m)
+			TH_LOG("event %llx of a timeout that is over", (unsigned long long)e[i].id);
+		ASSERT_EQ(m->serial, e[i].user_data);
+		ASSERT_EQ(m->deadline, e[i].deadline_ns);
+		ASSERT_TRUE(valid_event(&e[i], stopped && e[i].kind != HWTIMER_EXPIRED ?
+					       HWTIMER_HANDED_BACK : HWTIMER_EXPIRED))
+			TH_LOG("kind %u deadline %llu fired %llu", e[i].kind,
+			       (unsigned long long)e[i].deadline_ns,
+			       (unsigned long long)e[i].fired_ns);
+		m->live = false;
+		c->live--;
+		c->events++;
+	}
+}
+
+static void model_step(struct __test_metadata *_metadata, struct modelled *c,
+		       unsigned int limit)
+{
+	struct hwtimer_event e[10];
+	struct model *m = model_any(c);
+	__u64 deadline = model_deadline(c);
+	int ret, max;
+
+	switch (rnd(&c->random) % 16) {
+	case 0 ... 5:
+		if (m->live)
+			break;
+		m->serial = ++c->serial;
+		m->deadline = deadline;
+		ret = hwtimer_schedule_at(c->h, deadline, m->serial, &m->id);
+		ASSERT_EQ(c->live < limit ? 0 : -EAGAIN, ret);
+		m->live = !ret;
+		c->live += !ret;
+		break;
+	case 6 ... 10:
+		ret = hwtimer_touch_at(c->h, m->id, deadline);
+		ASSERT_EQ(m->live ? 0 : -ENOENT, ret);
+		if (m->live)
+			m->deadline = deadline;
+		break;
+	case 11 ... 12:
+		ASSERT_EQ(m->live ? 0 : -ENOENT, hwtimer_cancel(c->h, m->id));
+		c->live -= m->live;
+		m->live = false;
+		break;
+	case 13:
+		wait_until(now_ns() + rnd(&c->random) % NSEC_PER_MSEC);
+		break;
+	default:
+		/* Not often: let them pile up. */
+		if (rnd(&c->random) % 4)
+			break;
+		max = rnd(&c->random) % ARRAY_SIZE(e) + 1;
+		ret = hwtimer_wait(c->h, e, max, rnd(&c->random) % 2 * NSEC_PER_MSEC);
+		ASSERT_LE(0, ret);
+		ASSERT_GE(max, ret);
+		model_events(_metadata, c, e, ret, false);
+	}
+}
+
+static void model(struct __test_metadata *_metadata, struct hwtimer_options o, __u64 random,
+		  unsigned int steps)
+{
+	struct modelled c = { .random = random };
+	struct hwtimer_event e[5];
+	struct hwtimer_stats stats;
+	__u64 due, end;
+	unsigned int i;
+	int ret;
+
+	c.h = must_open_lib(&o);
+	for (i = 0; i < steps; i++)
+		model_step(_metadata, &c, o.timeouts);
+	/* What is due comes. */
+	for (end = now_ns() + PATIENCE; ; ) {
+		for (i = due = 0; i < MODEL; i++)
+			due += c.m[i].live && c.m[i].deadline < FAR + now_ns() - NSEC_PER_SEC;
+		if (!due)
+			break;
+		ASSERT_GT(end, now_ns());
+		ret = hwtimer_wait(c.h, e, ARRAY_SIZE(e), NSEC_PER_SEC);
+		ASSERT_LE(0, ret);
+		model_events(_metadata, &c, e, ret, false);
+	}
+	ASSERT_EQ(0, hwtimer_stop(c.h));
+	while ((ret = hwtimer_wait(c.h, e, ARRAY_SIZE(e), -1)) > 0)
+		model_events(_metadata, &c, e, ret, true);
+	ASSERT_EQ(-ESHUTDOWN, ret);
+	EXPECT_EQ(0, c.live);
+	ASSERT_EQ(0, hwtimer_stats(c.h, &stats));
+	EXPECT_EQ(0, stats.pending);
+	EXPECT_TRUE(balanced(&stats));
+	printf("# rings of %u and %u: %llu scheduled, %llu events, %llu expiries in the kernel\n",
+	       o.sq_entries, o.cq_entries, (unsigned long long)c.serial,
+	       (unsigned long long)c.events, stats.expired);
+	hwtimer_close(c.h);
+}
+
+TEST_F(lib, model)
+{
+	static const __u32 entries[][3] = {
+		{ 1, 2, 40 }, { 2, 2, 5 }, { 4, 16, 64 }, { 0, 0, 40 },
+	};
+	struct hwtimer_options o = options(variant->flags);
+	__u64 random = seed();
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(entries); i++) {
+		o.sq_entries = entries[i][0];
+		o.cq_entries = entries[i][1];
+		o.timeouts = entries[i][2];
+		model(_metadata, o, rnd(&random) | 1, 8000);
+	}
+	/* A wheel of its own: other ticks. */
+	o.flags |= HWTIMER_OPEN_OWN_WHEEL | HWTIMER_OPEN_GROW;
+	o.tick_ns = 300 * NSEC_PER_USEC;
+	o.slots = 64;
+	model(_metadata, o, rnd(&random) | 1, 8000);
+}
+
+/* Threads, with a book for each timeout, which one thread alone touches and cancels. */
+#define WORKERS	3
+#define WAITERS	2
+#define OWN	50	/* timeouts that a thread keeps in mind */
+
+struct book {
+	hwtimer_id id;
+	atomic_ullong floor;	/* no event is for a deadline before this */
+	atomic_uchar events;
+	bool armed, cancelled;
+};
+
+struct stress {
+	struct hwtimer *h;
+	struct book *books;
+	unsigned int ops;
+	atomic_int error;
+	atomic_bool stopping;
+};
+
+struct worker {
+	struct stress *s;
+	pthread_t thread;
+	unsigned int number;
+	__u64 random;
+};
+
+static void complain(struct stress *s, int line, long long value)
+{
+	printf("# lib.c:%d: %lld\n", line, value);
+	fflush(stdout);
+	atomic_store(&s->error, line);
+}
+
+static __u64 stress_deadline(__u64 *random)
+{
+	__u64 r = rnd(random);
+
+	return r % 4 ? now_ns() + r / 4 % (4 * NSEC_PER_MSEC) : now_ns() + FAR;
+}
+
+/* False: it is over. */
+static bool stress_touch(struct worker *w, struct book *b)
+{
+	__u64 deadline = stress_deadline(&w->random), floor = atomic_load(&b->floor);
+	int ret;
+
+	if (deadline < floor)
+		atomic_store(&b->floor, deadline);
+	ret = hwtimer_touch_at(w->s->h, b->id, deadline);
+	/* From now on, and not before, it holds if it is later. */
+	if (!ret)
+		atomic_store(&b->floor, deadline);
+	else if (ret != -ENOENT && (ret != -ESHUTDOWN || !atomic_load(&w->s->stopping)))
+		complain(w->s, __LINE__, ret);
+	return !ret;
+}
+
+static void *stress_work(void *arg)
+{
+	struct book *mine[OWN] = { NULL }, *b;
+	struct worker *w = arg;
+	struct stress *s = w->s;
+	unsigned int i, place;
+	int ret;
+
+	for (i = 0; i < s->ops; i++) {
+		place = rnd(&w->random) % OWN;
+		b = mine[place];
+		switch (rnd(&w->random) % 8) {
+		case 0 ... 2:
+			if (b)
+				break;
+			b = &s->books[w->number * s->ops + i];
+			atomic_store(&b->floor, stress_deadline(&w->random));
+			ret = hwtimer_schedule_at(s->h, b->floor, b - s->books, &b->id);
+			b->armed = !ret;
+			if (!ret)
+				mine[place] = b;
+			else if (ret != -EAGAIN &&
+				 (ret != -ESHUTDOWN || !atomic_load(&s->stopping)))
+				complain(s, __LINE__, ret);
+			break;
+		case 3 ... 5:
+			if (b && !stress_touch(w, b))
+				mine[place] = NULL;
+			break;
+		default:
+			if (!b)
+				break;
+			ret = hwtimer_cancel(s->h, b->id);
+			if (!ret)
+				b->cancelled = true;
+			else if (ret != -ENOENT)
+				complain(s, __LINE__, ret);
+			mine[place] = NULL;
+		}
+	}
+	return NULL;
+}
+
+static void *stress_wait(void *arg)
+{
+	struct hwtimer_event e[20];
+	struct worker *w = arg;
+	struct stress *s = w->s;
+	int ret, i, max;
+
+	for (;;) {
+		max = rnd(&w->random) % ARRAY_SIZE(e) + 1;
+		ret = hwtimer_wait(s->h, e, max, -1);
+		if (ret < 0)
+			break;
+		for (i = 0; i < ret; i++) {
+			struct book *b = &s->books[e[i].user_data];
+
+			if (!valid_event(&e[i], e[i].kind) ||
+			    (e[i].kind != HWTIMER_EXPIRED && !atomic_load(&s->stopping)))
+				complain(s, __LINE__, e[i].user_data);
+			if (e[i].deadline_ns < atomic_load(&b->floor))
+				complain(s, __LINE__, e[i].user_data);
+			atomic_fetch_add(&b->events, 1);
+		}
+	}
+	if (ret != -ESHUTDOWN || !atomic_load(&s->stopping))
+		complain(s, __LINE__, ret);
+	return NULL;
+}
+
+static void stress(struct __test_metadata *_metadata, struct hwtimer_options o, bool early,
+		   __u64 random)
+{
+	struct worker workers[WORKERS + WAITERS];
+	struct stress s = { .ops = 100000 };
+	unsigned long armed = 0, cancelled = 0, events = 0;
+	unsigned int i;
+
+	s.h = must_open_lib(&o);
+	s.books = must_alloc(WORKERS * s.ops, sizeof(*s.books));
+	for (i = 0; i < ARRAY_SIZE(workers); i++) {
+		workers[i] = (struct worker){
+			.s = &s, .number = i, .random = rnd(&random) | 1,
+		};
+		start(&workers[i].thread, i < WORKERS ? stress_work : stress_wait,
+		      &workers[i]);
+	}
+	if (early)
+		wait_until(now_ns() + rnd(&random) % (200 * NSEC_PER_MSEC));
+	for (i = 0; i < WORKERS && !early; i++)
+		pthread_join(workers[i].thread, NULL);
+	atomic_store(&s.stopping, true);
+	EXPECT_EQ(0, hwtimer_stop(s.h));
+	for (i = early ? 0 : WORKERS; i < ARRAY_SIZE(workers); i++)
+		pthread_join(workers[i].thread, NULL);
+	for (i = 0; i < WORKERS * s.ops; i++) {
+		struct book *b = &s.books[i];
+
+		ASSERT_EQ(b->armed, b->cancelled + b->events)
+			TH_LOG("book %u: id %llx armed %d cancelled %d events %u", i,
+			       (unsigned long long)b->id, b->armed, b->cancelled, b->events);
+		armed += b->armed;
+		cancelled += b->cancelled;
+		events += b->events;
+	}
+	printf("# %lu armed, %lu cancelled, %lu events\n", armed, cancelled, events);
+	EXPECT_EQ(0, atomic_load(&s.error));
+	EXPECT_LT(0, armed);
+	hwtimer_close(s.h);
+	free(s.books);
+}
+
+TEST_F(lib, threads)
+{
+	struct hwtimer_options o = options(variant->flags);
+	__u64 random = seed();
+
+	if (!(variant->flags & HWTIMER_OPEN_THREADS))
+		SKIP(return, "one thread only");
+	o.timeouts = 100;
+	stress(_metadata, o, false, rnd(&random) | 1);
+	stress(_metadata, o, true, rnd(&random) | 1);
+	o.sq_entries = 2;
+	o.cq_entries = 2;
+	stress(_metadata, o, false, rnd(&random) | 1);
+	stress(_metadata, o, true, rnd(&random) | 1);
+}
+
+/* All who wait are woken: by what another thread schedules, and by a stop. */
+TEST_F(lib, threads_that_sleep)
+{
+	struct sleeper s[3];
+	unsigned int i, told = 0;
+
+	if (!(variant->flags & HWTIMER_OPEN_THREADS))
+		SKIP(return, "one thread only");
+	for (i = 0; i < ARRAY_SIZE(s); i++)
+		start_sleeper(&s[i], self->h);
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 0, NULL));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 1, NULL));
+	wait_expired(self->h, 2);
+	/* Two have got one each by then; if they were not faster, after. */
+	ASSERT_EQ(0, hwtimer_stop(self->h));
+	for (i = 0; i < ARRAY_SIZE(s); i++) {
+		pthread_join(s[i].thread, NULL);
+		EXPECT_TRUE(s[i].ret == 1 || s[i].ret == -ESHUTDOWN)
+			TH_LOG("sleeper %u: %d", i, s[i].ret);
+		told += s[i].ret == 1;
+	}
+	EXPECT_EQ(2, told);
+}
+
+/* The child's handle is the parent's as it was in some moment, the lock held, maybe. */
+TEST_F(lib, fork_of_threads)
+{
+	struct sleeper s;
+	pid_t pid;
+
+	if (!(variant->flags & HWTIMER_OPEN_THREADS))
+		SKIP(return, "one thread only");
+	start_sleeper(&s, self->h);
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		hwtimer_close(self->h);
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(pid));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 5, NULL));
+	pthread_join(s.thread, NULL);
+	EXPECT_EQ(1, s.ret);
+	EXPECT_EQ(5, s.event.user_data);
+}
+
+/* Times in a time namespace are those of the initial one, to the ns. */
+TEST_F(lib, time_namespace)
+{
+	struct hwtimer_options o = options(variant->flags);
+	struct hwtimer_event e;
+	struct hwtimer *h;
+	pid_t pid;
+
+	if (unshare(0x00000080 /* CLONE_NEWTIME */))
+		SKIP(return, "no time namespaces");
+	ASSERT_EQ(0, write_file("/proc/self/timens_offsets", "1 100000 123456789"));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		__u64 before, now, after, deadline;
+
+		h = must_open_lib(&o);
+		before = must_stats(hwtimer_fd(h)).now;
+		now = hwtimer_now(h);
+		after = must_stats(hwtimer_fd(h)).now;
+		expect(1, before <= now && now <= after);
+		expect(1, now_ns() > after + 99999 * NSEC_PER_SEC);
+		expect(0, hwtimer_schedule(h, 20 * NSEC_PER_MSEC, 1, NULL));
+		deadline = must_stats(hwtimer_fd(h)).now + 20 * NSEC_PER_MSEC;
+		expect(1, collect(h, &e, 1));
+		expect(1, e.deadline_ns >= after + 20 * NSEC_PER_MSEC);
+		expect(1, e.deadline_ns <= deadline && e.fired_ns >= e.deadline_ns);
+		hwtimer_close(h);
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(pid));
+}
+
+TEST_F(lib, own_wheel)
+{
+	struct hwtimer_options o = options(variant->flags | HWTIMER_OPEN_OWN_WHEEL |
+					   HWTIMER_OPEN_BOOTTIME | HWTIMER_OPEN_GROW);
+	struct hwtimer_event e;
+	struct timespec ts;
+	struct hwtimer *h;
+	__u64 now;
+
+	o.tick_ns = 1234567;
+	o.slots = 64;
+	o.levels = 2;
+	h = must_open_lib(&o);
+	EXPECT_EQ(1234567, hwtimer_tick_ns(h));
+	EXPECT_EQ(2, must_fdinfo(hwtimer_fd(h), "levels"));
+	EXPECT_EQ(CLOCK_BOOTTIME, must_fdinfo(hwtimer_fd(h), "clockid"));
+	now = hwtimer_now(h);
+	clock_gettime(CLOCK_BOOTTIME, &ts);
+	EXPECT_LE(now, ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec);
+	ASSERT_EQ(0, hwtimer_schedule_at(h, now + 10 * NSEC_PER_MSEC, 1, NULL));
+	ASSERT_EQ(1, collect(h, &e, 1));
+	EXPECT_EQ(now + 10 * NSEC_PER_MSEC, e.deadline_ns);
+	EXPECT_LE(e.deadline_ns, e.fired_ns);
+	hwtimer_close(h);
+}
+
+/* What the kernel refuses by ioctl is told, and takes no place. */
+TEST_F(lib, refused)
+{
+	struct hwtimer_options o = options(variant->flags);
+	struct hwtimer_repeat r = { .period_ns = NSEC_PER_SEC };
+	hwtimer_id id = POISON;
+	struct hwtimer *h;
+
+	o.timeouts = 1;
+	h = must_open_lib(&o);
+	fail_command = HWTIMER_IOC_SCHEDULE;
+	fail_errno = ENOMEM;
+	EXPECT_EQ(-ENOMEM, hwtimer_schedule_repeat(h, &r, 0, &id));
+	if (variant->flags & HWTIMER_OPEN_NO_RINGS) {
+		EXPECT_EQ(-ENOMEM, hwtimer_schedule(h, 0, 0, &id));
+	}
+	EXPECT_EQ(POISON, id);
+	fail_errno = 0;
+	ASSERT_EQ(0, hwtimer_schedule(h, FAR, 0, &id));
+	fail_command = HWTIMER_IOC_STOP;
+	fail_errno = EFAULT;
+	EXPECT_EQ(-EFAULT, hwtimer_stop(h));
+	fail_command = HWTIMER_IOC_STATS;
+	EXPECT_EQ(-EFAULT, hwtimer_stats(h, &(struct hwtimer_stats){ 0 }));
+	fail_errno = 0;
+	EXPECT_EQ(0, hwtimer_touch(h, id, FAR));
+	hwtimer_close(h);
+}
+
+/*
+ * By ioctl: that it cannot be armed again. This does not happen to a program that
+ * leaves the descriptor alone; but it is told, and nothing is lost or early.
+ */
+TEST(not_armed_again)
+{
+	struct hwtimer_options o = options(HWTIMER_OPEN_NO_RINGS);
+	struct hwtimer *h = must_open_lib(&o);
+	struct hwtimer_event e;
+	hwtimer_id id;
+
+	ASSERT_EQ(0, hwtimer_schedule(h, 0, 1, &id));
+	wait_expired(h, 1);
+	ASSERT_EQ(0, hwtimer_touch(h, id, FAR));
+	fail_command = HWTIMER_IOC_SCHEDULE;
+	fail_errno = ENOMEM;
+	EXPECT_EQ(-ENOMEM, hwtimer_wait(h, &e, 1, -1));
+	EXPECT_EQ(-ENOMEM, hwtimer_wait(h, &e, 1, -1));
+	fail_errno = 0;
+	EXPECT_EQ(0, hwtimer_wait(h, &e, 1, 0));
+	EXPECT_EQ(1, must_stats(hwtimer_fd(h)).pending);
+	ASSERT_EQ(0, hwtimer_touch(h, id, 0));
+	ASSERT_EQ(1, collect(h, &e, 1));
+	EXPECT_EQ(id, e.id);
+	hwtimer_close(h);
+}
+
+/* Rings, and the records in them, which we may write to. */
+struct seen_rings {
+	struct hwtimer *h;
+	struct hwtimer_ring *ring;
+	struct hwtimer_record *records;
+};
+
+static struct seen_rings must_see_rings(void)
+{
+	struct hwtimer_options o = options(HWTIMER_OPEN_RINGS);
+	struct seen_rings s;
+
+	o.sq_entries = 4;
+	o.cq_entries = 4;
+	s.h = must_open_lib(&o);
+	s.ring = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, hwtimer_fd(s.h), 0);
+	if (s.ring == MAP_FAILED)
+		die("mmap: %s", strerror(errno));
+	s.records = (void *)(s.ring + 1) + o.sq_entries * sizeof(struct hwtimer_sqe);
+	return s;
+}
+
+/* One that is due at once, but its schedule has come to nothing. */
+static hwtimer_id must_fail(struct seen_rings *s, __u64 user_data, int error)
+{
+	__u64 n = must_stats(hwtimer_fd(s->h)).expired;
+	struct hwtimer_record *r = &s->records[s->ring->cq_tail % 4];
+	hwtimer_id id;
+
+	if (hwtimer_schedule(s->h, 0, user_data, &id))
+		die("schedule");
+	wait_expired(s->h, n + 1);
+	if (r->id != id || r->kind != HWTIMER_EXPIRED)
+		die("this is not its record");
+	r->kind = HWTIMER_FAILED;
+	r->error = error;
+	r->overruns = HWTIMER_OP_SCHEDULE;
+	return id;
+}
+
+/*
+ * Of schedules that fail in the ring, but for those after a stop, the kernel's
+ * present way is not to let -EEXIST come about, and others would be a fault of its own.
+ */
+TEST(failed_in_the_ring)
+{
+	static const int again[] = { -EEXIST, -EBUSY };
+	static const int ends[] = { -ESHUTDOWN, -EINVAL, -EAGAIN, -ENOMEM };
+	struct seen_rings s = must_see_rings();
+	struct hwtimer_event e;
+	unsigned int i;
+	hwtimer_id id;
+
+	for (i = 0; i < ARRAY_SIZE(again); i++) {
+		/* It is past. */
+		id = must_fail(&s, 1, again[i]);
+		ASSERT_EQ(1, hwtimer_wait(s.h, &e, 1, 0));
+		EXPECT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+		EXPECT_EQ(id, e.id);
+		/* It is not, and is armed again. */
+		id = must_fail(&s, 2, again[i]);
+		ASSERT_EQ(0, hwtimer_touch(s.h, id, FAR));
+		EXPECT_EQ(0, hwtimer_wait(s.h, &e, 1, 0));
+		EXPECT_EQ(1, must_stats(hwtimer_fd(s.h)).pending);
+		ASSERT_EQ(0, hwtimer_touch(s.h, id, 10 * NSEC_PER_MSEC));
+		ASSERT_EQ(1, collect(s.h, &e, 1));
+		EXPECT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+		EXPECT_EQ(2, e.user_data);
+		/* It was cancelled. */
+		id = must_fail(&s, 3, again[i]);
+		ASSERT_EQ(0, hwtimer_cancel(s.h, id));
+		EXPECT_EQ(0, hwtimer_wait(s.h, &e, 1, 0));
+		EXPECT_EQ(0, must_stats(hwtimer_fd(s.h)).pending);
+	}
+	for (i = 0; i < ARRAY_SIZE(ends); i++) {
+		id = must_fail(&s, 4, ends[i]);
+		ASSERT_EQ(1, hwtimer_wait(s.h, &e, 1, 0));
+		EXPECT_TRUE(valid_event(&e, HWTIMER_HANDED_BACK));
+		EXPECT_EQ(id, e.id);
+		EXPECT_EQ(-ENOENT, hwtimer_cancel(s.h, id));
+	}
+	hwtimer_close(s.h);
+}
+
+/*
+ * A place whose record waits in the kernel is used again, so that an entry waits in the ring:
+ * what the library takes to make room is not all, for somebody may poll.
+ */
+TEST(readable_when_room_was_made)
+{
+	struct seen_rings s = must_see_rings();
+	unsigned int i, seen = 0;
+	struct hwtimer_event e;
+	hwtimer_id ids[5];
+
+	for (i = 0; i < 5; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(s.h, 0, i, &ids[i]));
+		wait_expired(s.h, i + 1);
+	}
+	ASSERT_EQ(4, s.ring->cq_tail - s.ring->cq_head);
+	ASSERT_EQ(0, hwtimer_cancel(s.h, ids[4]));
+	ASSERT_EQ(0, hwtimer_schedule(s.h, FAR, 4, &ids[4]));
+	least_records = ~0U;
+	counted_ring = s.ring;
+	ASSERT_EQ(0, hwtimer_flush(s.h));
+	counted_ring = NULL;
+	/* It had to, and left one. */
+	EXPECT_EQ(1, least_records);
+	ASSERT_EQ(s.ring->sq_tail, s.ring->sq_head);
+	for (i = 0; i < 4; i++) {
+		ASSERT_TRUE(readable(s.h, 60000));
+		ASSERT_EQ(1, hwtimer_wait(s.h, &e, 1, 0));
+		ASSERT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+		seen |= 1 << e.user_data;
+	}
+	EXPECT_EQ(0xf, seen);
+	EXPECT_EQ(0, hwtimer_wait(s.h, &e, 1, 0));
+	EXPECT_EQ(1, must_stats(hwtimer_fd(s.h)).pending);
+	ASSERT_EQ(0, hwtimer_cancel(s.h, ids[4]));
+	hwtimer_close(s.h);
+}
+
+/* The last record of the place is about to be told, and then it has been. */
+TEST(periodic_in_a_place_in_use)
+{
+	struct hwtimer_repeat r = { .period_ns = 2 * NSEC_PER_MSEC };
+	struct seen_rings s = must_see_rings();
+	struct hwtimer_event e;
+	hwtimer_id id;
+
+	fail_command = HWTIMER_IOC_SCHEDULE;
+	fail_errno = EEXIST;
+	fail_times = 3;
+	ASSERT_EQ(0, hwtimer_schedule_repeat(s.h, &r, 5, &id));
+	EXPECT_EQ(0, fail_times);
+	ASSERT_EQ(1, collect(s.h, &e, 1));
+	EXPECT_EQ(id, e.id);
+	EXPECT_EQ(5, e.user_data);
+	hwtimer_close(s.h);
+}
+
+/* What the program does to the rings does harm to the program only, and it is told. */
+TEST(damaged)
+{
+	struct seen_rings s = must_see_rings();
+	struct hwtimer_event e;
+	__u32 head;
+
+	ASSERT_EQ(0, hwtimer_schedule(s.h, FAR, 1, NULL));
+	head = s.ring->cq_head;
+	s.ring->cq_head = head + 12345678;
+	EXPECT_EQ(-EBADFD, hwtimer_wait(s.h, &e, 1, -1));
+	s.ring->cq_head = head;
+	ASSERT_EQ(0, hwtimer_schedule(s.h, 0, 2, NULL));
+	ASSERT_EQ(1, collect(s.h, &e, 1));
+	EXPECT_EQ(2, e.user_data);
+	hwtimer_close(s.h);
+}
+
+TEST(usual_options)
+{
+	struct hwtimer *h = must_open_lib(NULL);
+	struct hwtimer_event e;
+
+	/* This kernel has rings. */
+	EXPECT_TRUE(hwtimer_has_rings(h));
+	EXPECT_EQ(4096, must_fdinfo(hwtimer_fd(h), "sq_entries"));
+	EXPECT_EQ(4096, must_fdinfo(hwtimer_fd(h), "cq_entries"));
+	EXPECT_EQ(65536, must_fdinfo(hwtimer_fd(h), "ring_slots"));
+	ASSERT_EQ(0, hwtimer_schedule(h, 0, 1, NULL));
+	ASSERT_EQ(1, collect(h, &e, 1));
+	hwtimer_close(h);
+	hwtimer_close(NULL);
+}
+
+#define open_with(flags, field, value) ({			\
+	struct hwtimer_options o_ = options(flags);		\
+	o_.field = (value);					\
+	try_open(o_);						\
+})
+
+TEST(every_option)
+{
+	const unsigned int backends[] = {
+		0, HWTIMER_OPEN_RINGS, HWTIMER_OPEN_NO_RINGS, HWTIMER_OPEN_THREADS,
+	};
+	int files = open_files();
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(backends); i++) {
+		unsigned int f = backends[i];
+		int ret;
+
+		EXPECT_EQ(0, try_open(options(f)));
+		EXPECT_EQ(-EINVAL, open_with(f, size, sizeof(struct hwtimer_options) - 1));
+		EXPECT_EQ(-EINVAL, open_with(f, size, sizeof(struct hwtimer_options) + 1));
+		EXPECT_EQ(-EINVAL, open_with(f, size, 0));
+		EXPECT_EQ(-EINVAL, open_with(0, flags, f | 0x40));
+		EXPECT_EQ(0, open_with(f, timeouts, 1));
+		ret = open_with(f, timeouts, (1 << 24) - 1);
+		EXPECT_TRUE(!ret || ret == -ENOMEM);
+		ret = open_with(f, timeouts, 1 << 24);
+		EXPECT_TRUE(!ret || ret == -ENOMEM);
+		EXPECT_EQ(-EINVAL, open_with(f, timeouts, (1 << 24) + 1));
+		EXPECT_EQ(0, open_with(f, sq_entries, 1));
+		EXPECT_EQ(0, open_with(f, sq_entries, 65535));
+		EXPECT_EQ(0, open_with(f, sq_entries, 65536));
+		EXPECT_EQ(-EINVAL, open_with(f, sq_entries, 65537));
+		EXPECT_EQ(0, open_with(f, cq_entries, 1));
+		EXPECT_EQ(0, open_with(f, cq_entries, 65535));
+		EXPECT_EQ(0, open_with(f, cq_entries, 65536));
+		EXPECT_EQ(-EINVAL, open_with(f, cq_entries, 65537));
+		/* The kernel says that these are for a wheel of its own, or what it needs. */
+		EXPECT_EQ(-EINVAL, open_with(f, tick_ns, NSEC_PER_MSEC));
+		EXPECT_EQ(-EINVAL, open_with(f, slots, 64));
+		EXPECT_EQ(-EINVAL, open_with(f, levels, 2));
+		EXPECT_EQ(-EINVAL, try_open(options(f | HWTIMER_OPEN_GROW)));
+		EXPECT_EQ(-EINVAL, try_open(options(f | HWTIMER_OPEN_BOOTTIME)));
+		EXPECT_EQ(-EINVAL, try_open(options(f | HWTIMER_OPEN_OWN_WHEEL)));
+		EXPECT_EQ(-ENOENT, open_with(f, device, "/dev/no-such"));
+		EXPECT_EQ(-ENOTTY, open_with(f, device, "/dev/null"));
+		EXPECT_EQ(0, open_with(f, device, HWT_DEVICE));
+	}
+	EXPECT_EQ(-EINVAL, try_open(options(HWTIMER_OPEN_RINGS | HWTIMER_OPEN_NO_RINGS)));
+	EXPECT_EQ(files, open_files());
+}
+
+/* A kernel without rings, or without memory for them. */
+TEST(no_rings)
+{
+	const int none[] = { ENOTTY, EOPNOTSUPP }, errors[] = { EDQUOT, ENOMEM, EINVAL };
+	struct hwtimer_event e;
+	struct hwtimer *h;
+	unsigned int i;
+	int files = open_files();
+
+	fail_command = HWTIMER_IOC_RINGS;
+	for (i = 0; i < ARRAY_SIZE(none); i++) {
+		fail_errno = none[i];
+		EXPECT_EQ(-EOPNOTSUPP, try_open(options(HWTIMER_OPEN_RINGS)));
+		h = must_open_lib(NULL);
+		EXPECT_FALSE(hwtimer_has_rings(h));
+		ASSERT_EQ(0, hwtimer_schedule(h, 0, 1, NULL));
+		ASSERT_EQ(1, collect(h, &e, 1));
+		hwtimer_close(h);
+	}
+	for (i = 0; i < ARRAY_SIZE(errors); i++) {
+		fail_errno = errors[i];
+		EXPECT_EQ(-errors[i], try_open(options(0)));
+		EXPECT_EQ(-errors[i], try_open(options(HWTIMER_OPEN_RINGS)));
+		EXPECT_EQ(0, try_open(options(HWTIMER_OPEN_NO_RINGS)));
+	}
+	fail_errno = 0;
+	fail_mmap = true;
+	EXPECT_EQ(-ENOMEM, try_open(options(0)));
+	EXPECT_EQ(0, try_open(options(HWTIMER_OPEN_NO_RINGS)));
+	fail_mmap = false;
+	fail_command = HWTIMER_IOC_SETUP;
+	fail_errno = EPERM;
+	EXPECT_EQ(-EPERM, try_open(options(0)));
+	fail_errno = 0;
+	EXPECT_EQ(files, open_files());
+}
+
+TEST(out_of_memory)
+{
+	int files = open_files(), n;
+
+	for (n = 0; ; n++) {
+		int ret;
+
+		fail_allocation = n;
+		ret = try_open(options(0));
+		if (fail_allocation >= 0)
+			break;
+		ASSERT_EQ(-ENOMEM, ret);
+	}
+	fail_allocation = -1;
+	/* The handle, its slots, and the list of the free ones. */
+	EXPECT_EQ(3, n);
+	EXPECT_EQ(files, open_files());
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the parts of hwtimerctl share.
+ *
+ * Who finds that something is wrong says so and exits: ctl_die() for what failed,
+ * ctl_misuse() for arguments. All arguments are looked at before anything is done.
+ */
+#ifndef CTL_H
+#define CTL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <libhwtimer.h>
+
+#define CTL_VERSION	"1.0"
+#define CTL_DEVICE	"/dev/hwtimer"
+#define CTL_DEBUGFS	"/sys/kernel/debug"
+
+#define NSEC_PER_USEC	1000ULL
+#define NSEC_PER_MSEC	1000000ULL
+#define NSEC_PER_SEC	1000000000ULL
+/* What is further out than this a wheel takes for never. */
+#define CTL_MAX_NS	((1ULL << 60) - 1)
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+
+/* Exit codes; a man page lists them. */
+enum ctl_status {
+	CTL_OK = 0,
+	CTL_FAILED = 1,
+	CTL_USAGE = 2,
+	CTL_NO_DEVICE = 3,
+	CTL_NO_RIGHTS = 4,
+	CTL_NOT_EXECUTABLE = 126,	/* these three as a shell has them */
+	CTL_NOT_FOUND = 127,
+	CTL_SIGNAL = 128,
+};
+
+enum ctl_option_kind {
+	CTL_FLAG,	/* bool */
+	CTL_TEXT,	/* const char * */
+	CTL_NUMBER,	/* uint64_t, from min to max */
+	CTL_DURATION,	/* uint64_t, in ns, from min to max */
+};
+
+/* An option, --name and perhaps -l, and where its value goes. */
+struct ctl_option {
+	const char *name;
+	char letter;
+	enum ctl_option_kind kind;
+	void *value;
+	uint64_t min, max;
+};
+
+/* A command line behind the name of the subcommand. */
+struct ctl_args {
+	char **argv;
+	int argc;
+	int next;		/* index of the argument to be looked at */
+	bool only_words;	/* "--" was there: no more options */
+	const struct ctl_option *options;
+	size_t n_options;
+};
+
+struct ctl_command {
+	const char *name;
+	const char *summary;	/* what the list of commands says of it */
+	const char *help;	/* behind "usage: hwtimerctl " */
+	int (*run)(struct ctl_args *args);
+};
+
+extern const struct ctl_command ctl_sleep, ctl_at, ctl_after, ctl_every, ctl_stat, ctl_top,
+	ctl_watch, ctl_bench;
+
+/* hwtimerctl.c */
+extern const struct ctl_command *ctl_command;	/* that runs; NULL: none yet */
+_Noreturn void ctl_die(int status, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+_Noreturn void ctl_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void *ctl_alloc(size_t n, size_t size);
+void ctl_flush(void);
+bool ctl_on_terminal(void);
+bool ctl_colours(void);
+void ctl_check_command(char *const argv[]);
+_Noreturn void ctl_exec(char *const argv[], bool stdout_is_ours);
+struct hwtimer *ctl_open(const struct hwtimer_options *options);
+struct hwtimer *ctl_open_one(const char *device);
+_Noreturn void ctl_device_error(const char *what, int error);
+
+/* ctl_args.c */
+const char *ctl_next_word(struct ctl_args *args);
+uint64_t ctl_parse_duration(const char *what, const char *text);
+uint64_t ctl_parse_time(const char *text);
+void ctl_print_ns(FILE *to, uint64_t ns);
+const char *ctl_wall_time(char *text, size_t size);
+uint64_t ctl_clock(int clockid);
+
+/* ctl_json.c: an empty or NULL key for what is in an array, or stands alone */
+void ctl_json_open(const char *key, char bracket);
+void ctl_json_close(char bracket);
+void ctl_json_end(void);
+void ctl_json_text(const char *key, const char *text);
+void ctl_json_number(const char *key, uint64_t number);
+void ctl_json_signed(const char *key, int64_t number);
+void ctl_json_real(const char *key, double number);
+void ctl_json_null(const char *key);
+
+/* ctl_wheels.c: what debugfs tells about wheels */
+#define CTL_MAX_LINES	128
+#define CTL_MAX_BINS	64
+
+enum ctl_counter {
+	CTL_PENDING, CTL_ARMED, CTL_TOUCHED, CTL_CANCELLED, CTL_EXPIRED, CTL_KICKS,
+	CTL_WAKEUPS, CTL_COUNTERS
+};
+
+struct ctl_line {
+	const char *name, *value;
+};
+
+struct ctl_wheel {
+	char *name;
+	char *text;			/* that the lines point into */
+	struct ctl_line lines[CTL_MAX_LINES];	/* but for the lateness */
+	unsigned int n_lines;
+	uint64_t counters[CTL_COUNTERS];
+	uint64_t late[CTL_MAX_BINS];	/* how many, from the last bin's bound to this one's */
+	uint64_t bound_ns[CTL_MAX_BINS];	/* 0: none */
+	unsigned int n_bins;
+};
+
+struct ctl_wheels {
+	struct ctl_wheel *wheels;	/* by name */
+	unsigned int n;
+	uint64_t taken_ns;		/* when, CLOCK_MONOTONIC */
+};
+
+void ctl_wheels_read(struct ctl_wheels *wheels, const char *debugfs, char *const names[],
+		     unsigned int n_names);
+void ctl_wheels_free(struct ctl_wheels *wheels);
+const struct ctl_wheel *ctl_wheels_find(const struct ctl_wheels *wheels, const char *name);
+void ctl_print_word(FILE *to, const char *text, int width);
+void ctl_print_late(FILE *to, const uint64_t *late, const uint64_t *bound_ns,
+		    unsigned int n, int columns);
+void ctl_json_late(const uint64_t *late, const uint64_t *bound_ns, unsigned int n);
+
+#endif /* CTL_H */

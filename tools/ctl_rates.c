@@ -1,0 +1,554 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimerctl top, watch: what wheels do in a second.
+ *
+ * Both look at the counters again and again. They wait on the system's clock, not on a
+ * wheel: who looks should not be seen.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ctl.h"
+
+#define MIN_DELAY	(10 * NSEC_PER_MSEC)
+#define MAX_DELAY	(86400 * NSEC_PER_SEC)
+
+/* Counters whose rates are shown, in this order. */
+static const struct {
+	enum ctl_counter counter;
+	const char *title, *key;
+} rates[] = {
+	{ CTL_ARMED, "ARM/s", "armed_per_s" },
+	{ CTL_TOUCHED, "TOUCH/s", "touched_per_s" },
+	{ CTL_CANCELLED, "CANCEL/s", "cancelled_per_s" },
+	{ CTL_EXPIRED, "EXPIRE/s", "expired_per_s" },
+	{ CTL_KICKS, "KICK/s", "kicks_per_s" },
+	{ CTL_WAKEUPS, "WAKE/s", "wakeups_per_s" },
+};
+
+static struct {
+	const char *debugfs;
+	char **names;
+	unsigned int n_names;
+	uint64_t delay_ns, iterations;
+	bool json, screen;
+	struct ctl_wheels before, now;
+	bool compared;		/* there is a before */
+
+	/* the terminal */
+	int signals;
+	int keys;		/* -1: stdin is no terminal */
+	bool taken;		/* the terminal is ours */
+	struct termios old;
+} top;
+
+/* How much it grew. A wheel that is new, or another of the same name, began at 0. */
+static uint64_t grown(uint64_t before, uint64_t now)
+{
+	return now >= before ? now - before : now;
+}
+
+static double per_second(const struct ctl_wheel *before, const struct ctl_wheel *now,
+			 enum ctl_counter counter)
+{
+	double seconds = (top.now.taken_ns - top.before.taken_ns) / 1e9;
+
+	return grown(before ? before->counters[counter] : 0, now->counters[counter]) / seconds;
+}
+
+static void add_late(uint64_t *late, const struct ctl_wheel *before,
+		     const struct ctl_wheel *now)
+{
+	unsigned int i;
+
+	for (i = 0; i < now->n_bins; i++)
+		late[i] += grown(before && i < before->n_bins ? before->late[i] : 0,
+				 now->late[i]);
+}
+
+static void take_sample(void)
+{
+	ctl_wheels_free(&top.before);
+	top.before = top.now;
+	ctl_wheels_read(&top.now, top.debugfs, top.names, top.n_names);
+}
+
+static void print_rates(FILE *to, const struct ctl_wheel *before, const struct ctl_wheel *now)
+{
+	unsigned int i;
+	double rate;
+
+	fprintf(to, " %9" PRIu64, now->counters[CTL_PENDING]);
+	for (i = 0; i < ARRAY_SIZE(rates); i++) {
+		if (!top.compared) {
+			fprintf(to, " %8s", "-");
+			continue;
+		}
+		rate = per_second(before, now, rates[i].counter);
+		fprintf(to, rate > 0 && rate < 99.95 ? " %8.1f" : " %8.0f", rate);
+	}
+}
+
+static void print_titles(FILE *to)
+{
+	unsigned int i;
+
+	fprintf(to, " %9s", "PENDING");
+	for (i = 0; i < ARRAY_SIZE(rates); i++)
+		fprintf(to, " %8s", rates[i].title);
+}
+
+static void json_rates(const struct ctl_wheel *before, const struct ctl_wheel *now)
+{
+	uint64_t late[CTL_MAX_BINS] = { 0 };
+	unsigned int i;
+
+	ctl_json_text("name", now->name);
+	ctl_json_number("pending", now->counters[CTL_PENDING]);
+	for (i = 0; i < ARRAY_SIZE(rates); i++)
+		ctl_json_real(rates[i].key, per_second(before, now, rates[i].counter));
+	add_late(late, before, now);
+	ctl_json_late(late, now->bound_ns, now->n_bins);
+}
+
+static void json_begin(void)
+{
+	char time[64];
+
+	ctl_json_open(NULL, '{');
+	ctl_json_text("time", ctl_wall_time(time, sizeof(time)));
+	ctl_json_real("interval_s", (top.now.taken_ns - top.before.taken_ns) / 1e9);
+}
+
+static void show_json(void)
+{
+	unsigned int i;
+
+	json_begin();
+	ctl_json_open("wheels", '[');
+	for (i = 0; i < top.now.n; i++) {
+		const struct ctl_wheel *now = &top.now.wheels[i];
+
+		ctl_json_open(NULL, '{');
+		json_rates(ctl_wheels_find(&top.before, now->name), now);
+		ctl_json_close('}');
+	}
+	ctl_json_close(']');
+	ctl_json_close('}');
+	ctl_json_end();
+}
+
+/* What is seen, on the screen or as a block; no more wheels than @most. */
+static void print_block(FILE *to, unsigned int most, int columns)
+{
+	const uint64_t *bounds = NULL;
+	uint64_t late[CTL_MAX_BINS] = { 0 }, all = 0;
+	unsigned int i, n_bins = 0;
+	char time[64];
+
+	fprintf(to, "hwtimer %s, wheels: %u, interval: ", ctl_wall_time(time, sizeof(time)),
+		top.now.n);
+	ctl_print_ns(to, top.compared ? top.now.taken_ns - top.before.taken_ns : top.delay_ns);
+	fprintf(to, "\n%-15s", "WHEEL");
+	print_titles(to);
+	fputc('\n', to);
+	for (i = 0; i < top.now.n; i++) {
+		const struct ctl_wheel *now = &top.now.wheels[i];
+		const struct ctl_wheel *before = ctl_wheels_find(&top.before, now->name);
+
+		if (top.compared)
+			add_late(late, before, now);
+		if (now->n_bins > n_bins) {
+			n_bins = now->n_bins;
+			bounds = now->bound_ns;
+		}
+		if (i >= most)
+			continue;
+		ctl_print_word(to, now->name, 15);
+		print_rates(to, before, now);
+		fputc('\n', to);
+	}
+	if (top.now.n > most)
+		fprintf(to, "and %u more\n", top.now.n - most);
+	for (i = 0; i < n_bins; i++)
+		all += late[i];
+	fprintf(to, "late, in this interval: %" PRIu64 " expiries\n", all);
+	ctl_print_late(to, late, bounds, n_bins, columns);
+}
+
+static void put(const char *text)
+{
+	fputs(text, stdout);
+}
+
+static void window(int *rows, int *columns)
+{
+	struct winsize size = { 0 };
+
+	ioctl(STDOUT_FILENO, TIOCGWINSZ, &size);
+	*rows = size.ws_row ?: 24;
+	*columns = size.ws_col ?: 80;
+}
+
+/* Each line cut to the window, and cleared behind; what is below the last one, too. */
+static void draw(void)
+{
+	char *text = NULL, *line, *next;
+	int rows, columns, most, row = 0;
+	size_t size;
+	FILE *frame;
+
+	window(&rows, &columns);
+	/* The time, the titles, how many are left out, and some room for the bars. */
+	most = rows > 16 ? rows - 12 : rows - 4;
+	frame = open_memstream(&text, &size);
+	if (!frame)
+		ctl_die(CTL_FAILED, "no memory");
+	print_block(frame, most > 1 ? most : 1, columns);
+	if (fclose(frame))
+		ctl_die(CTL_FAILED, "no memory");
+	put("\033[H");
+	next = text;
+	while (row < rows && (line = strsep(&next, "\n")) && next) {
+		if (row)
+			put("\r\n");
+		if (row == 1 && ctl_colours())
+			printf("\033[7m%-*.*s\033[0m", columns, columns, line);
+		else
+			printf("%.*s", columns, line);
+		/* In the last column that would take away the character before it. */
+		if ((int)strlen(line) < columns)
+			put("\033[K");
+		row++;
+	}
+	if (row < rows)
+		put("\r\n\033[J");
+	ctl_flush();
+	free(text);
+}
+
+/* Another screen, no cursor, keys as they come. ^C stays a signal. */
+static void take_terminal(void)
+{
+	struct termios raw;
+
+	if (top.keys >= 0 && !tcgetattr(top.keys, &top.old)) {
+		raw = top.old;
+		raw.c_lflag &= ~(ICANON | ECHO);
+		raw.c_cc[VMIN] = 1;
+		raw.c_cc[VTIME] = 0;
+		tcsetattr(top.keys, TCSADRAIN, &raw);
+	} else {
+		top.keys = -1;
+	}
+	top.taken = true;
+	put("\033[?1049h\033[?25l\033[H\033[2J");
+	ctl_flush();
+}
+
+/* As it was. Also at exit, when it may be stdout that fails. */
+static void give_terminal_back(void)
+{
+	if (!top.taken)
+		return;
+	top.taken = false;
+	put("\033[?25h\033[?1049l");
+	fflush(stdout);
+	if (top.keys >= 0)
+		tcsetattr(top.keys, TCSADRAIN, &top.old);
+}
+
+static void catch_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGQUIT);
+	sigaddset(&set, SIGTSTP);
+	sigaddset(&set, SIGWINCH);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	top.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (top.signals < 0)
+		ctl_die(CTL_FAILED, "signalfd: %s", strerror(errno));
+}
+
+/* Returns the signal that is the end, or 0. */
+static int read_signals(void)
+{
+	struct signalfd_siginfo info;
+
+	while (read(top.signals, &info, sizeof(info)) == sizeof(info)) {
+		switch (info.ssi_signo) {
+		case SIGWINCH:
+			put("\033[2J");
+			draw();
+			break;
+		case SIGTSTP:
+			give_terminal_back();
+			raise(SIGSTOP);
+			take_terminal();
+			draw();
+			break;
+		default:
+			return info.ssi_signo;
+		}
+	}
+	return 0;
+}
+
+/* Returns true if that was a "q", or if nobody is there any more to press it. */
+static bool read_keys(void)
+{
+	char key;
+
+	switch (read(top.keys, &key, 1)) {
+	case 1:
+		return key == 'q' || key == 'Q';
+	case 0:
+		return true;
+	default:
+		return errno != EINTR && errno != EAGAIN;
+	}
+}
+
+/* On the screen: until @end. Returns -1 if it goes on, or the status to exit with. */
+static int wait_on_screen(uint64_t end)
+{
+	struct pollfd fds[] = {
+		{ .fd = top.signals, .events = POLLIN },
+		{ .fd = top.keys, .events = POLLIN },
+	};
+	struct timespec left;
+	uint64_t now;
+	int sig;
+
+	while ((now = ctl_clock(CLOCK_MONOTONIC)) < end) {
+		left.tv_sec = (end - now) / NSEC_PER_SEC;
+		left.tv_nsec = (end - now) % NSEC_PER_SEC;
+		if (ppoll(fds, ARRAY_SIZE(fds), &left, NULL) < 0 && errno != EINTR)
+			ctl_die(CTL_FAILED, "poll: %s", strerror(errno));
+		sig = read_signals();
+		if (sig)
+			return CTL_SIGNAL + sig;
+		/* The terminal is gone, which may be known before the signal comes. */
+		if (fds[1].revents & POLLHUP)
+			return CTL_SIGNAL + SIGHUP;
+		if (fds[1].revents && read_keys())
+			return CTL_OK;
+	}
+	return -1;
+}
+
+static void wait_until(uint64_t end)
+{
+	struct timespec ts = { .tv_sec = end / NSEC_PER_SEC, .tv_nsec = end % NSEC_PER_SEC };
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
+		;
+}
+
+/* The next time to look: no drift, but none is made up for either. */
+static uint64_t next_look(uint64_t last)
+{
+	uint64_t now = ctl_clock(CLOCK_MONOTONIC);
+
+	return last + top.delay_ns > now ? last + top.delay_ns : now + top.delay_ns;
+}
+
+/* On the screen: first what there is, rates from the second look on. */
+static int top_on_screen(void)
+{
+	uint64_t look = ctl_clock(CLOCK_MONOTONIC), i;
+	int status;
+
+	top.keys = isatty(STDIN_FILENO) ? STDIN_FILENO : -1;
+	catch_signals();
+	atexit(give_terminal_back);
+	take_terminal();
+	for (i = 0; !top.iterations || i < top.iterations; i++) {
+		draw();
+		look = next_look(look);
+		status = wait_on_screen(look);
+		if (status >= 0)
+			return status;
+		take_sample();
+		top.compared = true;
+	}
+	draw();
+	return CTL_OK;
+}
+
+static int run_top(struct ctl_args *args)
+{
+	const struct ctl_option options[] = {
+		{ "delay", 'd', CTL_DURATION, &top.delay_ns, MIN_DELAY, MAX_DELAY },
+		{ "iterations", 'n', CTL_NUMBER, &top.iterations, 1, UINT64_MAX },
+		{ "json", 0, CTL_FLAG, &top.json, 0, 0 },
+		{ "debugfs", 0, CTL_TEXT, &top.debugfs, 0, 0 },
+	};
+	uint64_t look = ctl_clock(CLOCK_MONOTONIC), i;
+	const char *word;
+
+	top.names = ctl_alloc(args->argc, sizeof(*top.names));
+	top.debugfs = CTL_DEBUGFS;
+	top.delay_ns = NSEC_PER_SEC;
+	args->options = options;
+	args->n_options = ARRAY_SIZE(options);
+	while ((word = ctl_next_word(args)))
+		top.names[top.n_names++] = (char *)word;
+	take_sample();
+	for (i = 0; i < top.n_names; i++)
+		if (!ctl_wheels_find(&top.now, top.names[i]))
+			ctl_die(CTL_FAILED, "there is no wheel '%s' in %s/hwtimer",
+				top.names[i], top.debugfs);
+	if (!top.json && ctl_on_terminal())
+		return top_on_screen();
+
+	top.compared = true;
+	for (i = 0; !top.iterations || i < top.iterations; i++) {
+		look = next_look(look);
+		wait_until(look);
+		take_sample();
+		if (top.json) {
+			show_json();
+			continue;
+		}
+		if (i)
+			putchar('\n');
+		print_block(stdout, top.now.n, 80);
+		ctl_flush();
+	}
+	return CTL_OK;
+}
+
+/* "2.048 ms": below that were 99 of 100. */
+static uint64_t percentile(const uint64_t *late, const uint64_t *bounds, unsigned int n)
+{
+	uint64_t all = 0, below = 0;
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		all += late[i];
+	for (i = 0; i < n; i++) {
+		below += late[i];
+		if (all && below * 100 >= all * 99)
+			return bounds[i] ?: UINT64_MAX;
+	}
+	return 0;
+}
+
+static void watch_line(const struct ctl_wheel *before, const struct ctl_wheel *now)
+{
+	uint64_t late[CTL_MAX_BINS] = { 0 }, below;
+
+	print_rates(stdout, before, now);
+	add_late(late, before, now);
+	below = percentile(late, now->bound_ns, now->n_bins);
+	fputs("  ", stdout);
+	if (!below)
+		putchar('-');
+	else if (below == UINT64_MAX)
+		fputs("more", stdout);
+	else
+		ctl_print_ns(stdout, below);
+	putchar('\n');
+}
+
+static int run_watch(struct ctl_args *args)
+{
+	const struct ctl_option options[] = {
+		{ "delay", 'd', CTL_DURATION, &top.delay_ns, MIN_DELAY, MAX_DELAY },
+		{ "iterations", 'n', CTL_NUMBER, &top.iterations, 1, UINT64_MAX },
+		{ "json", 0, CTL_FLAG, &top.json, 0, 0 },
+		{ "debugfs", 0, CTL_TEXT, &top.debugfs, 0, 0 },
+	};
+	const struct ctl_wheel *before, *now;
+	uint64_t look = ctl_clock(CLOCK_MONOTONIC), i;
+	const char *word;
+	char *name;
+	int rows, columns;
+
+	top.debugfs = CTL_DEBUGFS;
+	top.delay_ns = NSEC_PER_SEC;
+	args->options = options;
+	args->n_options = ARRAY_SIZE(options);
+	name = (char *)ctl_next_word(args) ?: "dev";
+	word = ctl_next_word(args);
+	if (word)
+		ctl_misuse("one WHEEL: what is '%s'?", word);
+	top.names = &name;
+	top.n_names = 1;
+	top.compared = true;
+	take_sample();
+	if (!top.now.n)
+		ctl_die(CTL_FAILED, "there is no wheel '%s' in %s/hwtimer", name, top.debugfs);
+	for (i = 0; !top.iterations || i < top.iterations; i++) {
+		window(&rows, &columns);
+		if (!top.json && !(i % (rows > 2 ? rows - 1 : 1))) {
+			print_titles(stdout);
+			puts("  99%-LATE<");
+			ctl_flush();
+		}
+		look = next_look(look);
+		wait_until(look);
+		take_sample();
+		before = ctl_wheels_find(&top.before, name);
+		now = ctl_wheels_find(&top.now, name);
+		if (!now)
+			ctl_die(CTL_FAILED, "the wheel '%s' is no more", name);
+		if (top.json) {
+			json_begin();
+			json_rates(before, now);
+			ctl_json_close('}');
+			ctl_json_end();
+		} else {
+			watch_line(before, now);
+			ctl_flush();
+		}
+	}
+	return CTL_OK;
+}
+
+#define COMMON_HELP								\
+	"  -d, --delay SECONDS   from 0.01, or 250ms and the like; by default 1\n"	\
+	"  -n, --iterations N    end after N of them\n"
+
+const struct ctl_command ctl_top = {
+	.name = "top",
+	.summary = "what wheels do in a second, again and again, on the screen",
+	.help = "top [-d SECONDS] [-n N] [--json] [--debugfs DIR] [WHEEL]...\n\n"
+		"Show what all wheels, or these, do in a second, and a histogram of how late all of\n"
+		"that was, in the last interval. \"q\" or ^C is the end. Without a terminal a block is\n"
+		"printed for each interval. That is for root, and needs debugfs.\n\n"
+		COMMON_HELP
+		"  --json                a JSON object for each interval\n"
+		"  --debugfs DIR         where debugfs is mounted, instead of " CTL_DEBUGFS "\n"
+		"  -h, --help            this text\n",
+	.run = run_top,
+};
+
+const struct ctl_command ctl_watch = {
+	.name = "watch",
+	.summary = "what a wheel does in a second, a line for each interval",
+	.help = "watch [-d SECONDS] [-n N] [--json] [--debugfs DIR] [WHEEL]\n\n"
+		"Print a line for each interval: what WHEEL, by default \"dev\", that contexts share, did\n"
+		"in a second, and below which lateness 99 of 100 expiries were. That is for root, and\n"
+		"needs debugfs.\n\n"
+		COMMON_HELP
+		"  --json                a JSON object for each interval\n"
+		"  --debugfs DIR         where debugfs is mounted, instead of " CTL_DEBUGFS "\n"
+		"  -h, --help            this text\n",
+	.run = run_watch,
+};

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimerctl: timeouts of /dev/hwtimer for the shell, and a look at the wheels.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ctl.h"
+
+static const struct ctl_command *const commands[] = {
+	&ctl_sleep, &ctl_at, &ctl_after, &ctl_every, &ctl_stat, &ctl_top, &ctl_watch,
+	&ctl_bench,
+};
+
+const struct ctl_command *ctl_command;
+static bool sigpipe_ignored;	/* by who called us */
+
+static void complain(const char *format, va_list ap)
+{
+	fprintf(stderr, "hwtimerctl%s%s: ", ctl_command ? " " : "",
+		ctl_command ? ctl_command->name : "");
+	vfprintf(stderr, format, ap);
+	fputc('\n', stderr);
+}
+
+/* The end, with a message. */
+void ctl_die(int status, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	complain(format, ap);
+	va_end(ap);
+	exit(status);
+}
+
+/* The arguments are wrong. */
+void ctl_misuse(const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	complain(format, ap);
+	va_end(ap);
+	fprintf(stderr, "Try 'hwtimerctl%s%s --help'.\n", ctl_command ? " " : "",
+		ctl_command ? ctl_command->name : "");
+	exit(CTL_USAGE);
+}
+
+/* Memory, all 0, or the end. */
+void *ctl_alloc(size_t n, size_t size)
+{
+	void *p = calloc(n ?: 1, size);
+
+	if (!p)
+		ctl_die(CTL_FAILED, "no memory");
+	return p;
+}
+
+/* What was printed has been written, or this is the end. */
+void ctl_flush(void)
+{
+	bool failed;
+
+	errno = 0;
+	failed = fflush(stdout);
+	if (failed || ferror(stdout))
+		ctl_die(CTL_FAILED, "cannot write to stdout: %s", strerror(errno ?: EIO));
+}
+
+/* May stdout be drawn on? */
+bool ctl_on_terminal(void)
+{
+	const char *term = getenv("TERM");
+
+	return isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb");
+}
+
+bool ctl_colours(void)
+{
+	const char *no_color = getenv("NO_COLOR");
+
+	return ctl_on_terminal() && !(no_color && *no_color);
+}
+
+/* 0: it could be run, or CTL_NOT_EXECUTABLE, CTL_NOT_FOUND. */
+static int find_command(const char *name)
+{
+	const char *path = getenv("PATH") ?: "/bin:/usr/bin", *end;
+	int status = CTL_NOT_FOUND;
+	struct stat st;
+	char *file;
+
+	for (;; path = end + 1) {
+		end = strchrnul(path, ':');
+		if (strchr(name, '/'))
+			file = strdup(name);
+		else if (asprintf(&file, "%.*s%s%s", (int)(end - path), path,
+				  end == path ? "" : "/", name) < 0)
+			file = NULL;
+		if (!file)
+			ctl_die(CTL_FAILED, "no memory");
+		if (!stat(file, &st)) {
+			status = CTL_NOT_EXECUTABLE;
+			if (S_ISREG(st.st_mode) && !access(file, X_OK))
+				status = 0;
+		}
+		free(file);
+		if (!status || !*end || strchr(name, '/'))
+			return status;
+	}
+}
+
+/* Complain about a command that cannot be run before there is a wait for it. */
+void ctl_check_command(char *const argv[])
+{
+	int status;
+
+	if (!*argv[0])
+		ctl_misuse("COMMAND is empty");
+	status = find_command(argv[0]);
+	if (status)
+		ctl_die(status, "%s: %s", argv[0], status == CTL_NOT_FOUND ?
+			"command not found" : "cannot be executed");
+}
+
+/* Become a command. @stdout_is_ours: what it prints goes to stderr. */
+void ctl_exec(char *const argv[], bool stdout_is_ours)
+{
+	int error;
+
+	if (stdout_is_ours)
+		dup2(STDERR_FILENO, STDOUT_FILENO);
+	if (!sigpipe_ignored)
+		signal(SIGPIPE, SIG_DFL);
+	execvp(argv[0], argv);
+	error = errno;
+	fprintf(stderr, "hwtimerctl %s: %s: %s\n", ctl_command->name, argv[0],
+		strerror(error));
+	_exit(error == ENOENT ? CTL_NOT_FOUND : CTL_NOT_EXECUTABLE);
+}
+
+/* "root", or the number of who has no name. (getpwuid() is not for static programs.) */
+static const char *user_name(uid_t uid, char *text, size_t size)
+{
+	FILE *file = fopen("/etc/passwd", "re");
+	struct passwd *pw;
+
+	snprintf(text, size, "%u", uid);
+	while (file && (pw = fgetpwent(file)))
+		if (pw->pw_uid == uid)
+			snprintf(text, size, "%s", pw->pw_name);
+	if (file)
+		fclose(file);
+	return text;
+}
+
+static const char *group_name(gid_t gid, char *text, size_t size)
+{
+	FILE *file = fopen("/etc/group", "re");
+	struct group *gr;
+
+	snprintf(text, size, "%u", gid);
+	while (file && (gr = fgetgrent(file)))
+		if (gr->gr_gid == gid)
+			snprintf(text, size, "%s", gr->gr_name);
+	if (file)
+		fclose(file);
+	return text;
+}
+
+static _Noreturn void no_rights(const char *device)
+{
+	char user[64], group[64];
+	struct stat st;
+
+	if (stat(device, &st))
+		ctl_die(CTL_NO_RIGHTS, "%s: you have no right to open it", device);
+	ctl_die(CTL_NO_RIGHTS,
+		"%s: you have no right to open it: user %s, group %s, mode %04o\n"
+		"A udev rule may give it to a group, and you may join that:\n"
+		"  KERNEL==\"hwtimer\", GROUP=\"hwtimer\", MODE=\"0660\"",
+		device, user_name(st.st_uid, user, sizeof(user)),
+		group_name(st.st_gid, group, sizeof(group)), st.st_mode & 07777);
+}
+
+/* Open the device, or say why that is not possible, and exit. */
+struct hwtimer *ctl_open(const struct hwtimer_options *options)
+{
+	const char *device = options->device ?: CTL_DEVICE;
+	struct hwtimer *h;
+	int ret = hwtimer_open(&h, options);
+
+	switch (-ret) {
+	case 0:
+		return h;
+	case ENOENT:
+	case ENXIO:
+	case ENODEV:
+	case ENOTDIR:
+		ctl_die(CTL_NO_DEVICE,
+			"%s: there is no such device; the module may have to be loaded: modprobe hwtimer",
+			device);
+	case ENOTTY:
+		ctl_die(CTL_NO_DEVICE, "%s: this is not the device of hwtimer", device);
+	case EACCES:
+	case EPERM:
+		no_rights(device);
+	default:
+		ctl_device_error(device, ret);
+	}
+}
+
+/* Open it for one timeout. That needs no rings. */
+struct hwtimer *ctl_open_one(const char *device)
+{
+	struct hwtimer_options options = {
+		.size = sizeof(options), .flags = HWTIMER_OPEN_NO_RINGS, .timeouts = 1,
+		.device = device,
+	};
+
+	return ctl_open(&options);
+}
+
+/* Something that the device refused. */
+void ctl_device_error(const char *what, int error)
+{
+	switch (-error) {
+	case ENOTTY:
+		ctl_die(CTL_NO_DEVICE, "%s: this is not the device of hwtimer", what);
+	case EDQUOT:
+		ctl_die(CTL_FAILED,
+			"%s: it would be more than a user may have (modinfo hwtimer: max_user_*)",
+			what);
+	default:
+		ctl_die(CTL_FAILED, "%s: %s", what, strerror(-error));
+	}
+}
+
+static void print_usage(void)
+{
+	size_t i;
+
+	printf("usage: hwtimerctl COMMAND [ARGUMENT]...\n"
+	       "       hwtimerctl --help | --version\n\n"
+	       "Timeouts of /dev/hwtimer for the shell, and a look at the wheels.\n\n");
+	for (i = 0; i < ARRAY_SIZE(commands); i++)
+		printf("  %-7s %s\n", commands[i]->name, commands[i]->summary);
+	printf("\n\"hwtimerctl COMMAND --help\" tells more.\n"
+	       "Durations: 90 (seconds), 1.5s, 200ms, 2m, 1h30m.\n"
+	       "Exit status: 0, or 1: it failed, 2: wrong arguments, 3: no device, 4: no rights.\n");
+}
+
+/*
+ * If stdout is closed, what is opened next would take its place, and be written to. This
+ * file cannot be: who writes gets an error, as it should be.
+ */
+static void keep_places(void)
+{
+	int fd;
+
+	do
+		fd = open("/", O_PATH | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd > STDERR_FILENO)
+		close(fd);
+}
+
+int main(int argc, char *argv[])
+{
+	struct ctl_args args = { .argv = argv, .argc = argc, .next = 2 };
+	struct sigaction old;
+	const char *name;
+	size_t i;
+	int status;
+
+	keep_places();
+	/* A pipe that is closed is an error like others; who is run gets it as it was. */
+	sigaction(SIGPIPE, NULL, &old);
+	sigpipe_ignored = old.sa_handler == SIG_IGN;
+	signal(SIGPIPE, SIG_IGN);
+	if (argc < 2)
+		ctl_misuse("COMMAND is missing");
+	name = argv[1];
+	if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
+		print_usage();
+		ctl_flush();
+		return CTL_OK;
+	}
+	if (!strcmp(name, "--version") || !strcmp(name, "-V")) {
+		puts("hwtimerctl " CTL_VERSION);
+		ctl_flush();
+		return CTL_OK;
+	}
+	for (i = 0; i < ARRAY_SIZE(commands); i++)
+		if (!strcmp(name, commands[i]->name))
+			ctl_command = commands[i];
+	if (!ctl_command)
+		ctl_misuse("no such %s: '%s'", name[0] == '-' ? "option" : "command", name);
+	status = ctl_command->run(&args);
+	ctl_flush();
+	return status;
+}
