@@ -12,7 +12,7 @@ release = $(shell awk -F'"' '/UTS_RELEASE/ { print $$2 }' $(KDIR)/include/genera
 
 kbuild = $(MAKE) -C $(KDIR) M=$(CURDIR)
 
-.PHONY: all modules install modules_install clean help check test demo demo-here kdir \
+.PHONY: all modules install modules_install clean help check test demo demo-here fuzz kdir \
 	lib install-lib tools install-tools
 
 all: modules
@@ -56,6 +56,9 @@ tools:
 install-tools:
 	$(MAKE) -C tools OUT=$(CURDIR)/out/tools install
 
+fuzz:
+	@scripts/fuzz -t $(or $(SECONDS),600) $(if $(SEED),-s $(SEED)) $(KERNEL)
+
 kdir:
 	@test -e $(KDIR)/include/generated/utsrelease.h || { \
 		echo "No build directory of a kernel: $(KDIR)"; \
@@ -76,6 +79,8 @@ help:
 	@echo '  install-tools    install it below DESTDIR/PREFIX [/usr/local]'
 	@echo '  check            warnings, sparse, checkpatch, kernel-doc, shellcheck'
 	@echo '  test             all tests; T="PART..." runs some of them, scripts/test -l lists them'
+	@echo '  fuzz             fuzz /dev/hwtimer in a guest; SECONDS=600, SEED=, KERNEL=6.12,'
+	@echo '                   6.1, rt or 6.12-debug'
 	@echo '  demo             watch a stock kernel close idle connections, in a guest'
 	@echo '  demo-here        the same on this machine, which loads the module'
 	@echo ''
@@ -86,5 +91,5 @@ help:
 	@echo '                   where libhwtimer goes [PREFIX=/usr/local]'
 	@echo '  W=1, C=1, V=1    more warnings, sparse, the commands: as in the kernel'
 	@echo ''
-	@echo 'check, test and demo need no more than Debian 12: they install packages when run by'
+	@echo 'check, test, demo and fuzz need no more than Debian 12: they install packages when run by'
 	@echo 'root, or say which, and keep kernels in ~/.cache/hwtimer.'

@@ -1,0 +1,947 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The ioctls: nearly valid arguments, where they are, and what must come of them.
+ */
+#include "round.h"
+
+struct command {
+	unsigned long cmd;
+	unsigned int first_size;	/* of its first version */
+	__u32 flags;			/* that are known */
+	bool padded;			/* the second word is to be 0 */
+	int errors[8];			/* that are documented, beside those of all */
+};
+
+static const struct command commands[IOCTLS] = {
+	[DO_SETUP] = { HWTIMER_IOC_SETUP, 32, HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
+		false, { EPERM, EDQUOT, EBUSY, ESHUTDOWN, ENOMEM } },
+	[DO_SCHEDULE] = { HWTIMER_IOC_SCHEDULE, 40, HWTIMER_RELATIVE, true,
+		{ EAGAIN, EDQUOT, ESHUTDOWN, ENOMEM, EEXIST, EBUSY } },
+	[DO_TOUCH] = { HWTIMER_IOC_TOUCH, 32, HWTIMER_RELATIVE, true, { ENOENT, ESHUTDOWN } },
+	[DO_CANCEL] = { HWTIMER_IOC_CANCEL, 16, 0, true, { ENOENT } },
+	[DO_QUERY] = { HWTIMER_IOC_QUERY, 32, 0, true, { ENOENT } },
+	[DO_STOP] = { HWTIMER_IOC_STOP, 16, 0, true, { 0 } },
+	[DO_STATS] = { HWTIMER_IOC_STATS, 88, 0, true, { 0 } },
+	[DO_BATCH] = { HWTIMER_IOC_BATCH, 24, 0, false, { EINTR } },
+	[DO_RINGS] = { HWTIMER_IOC_RINGS, 40, HWTIMER_RINGS_EVENTFD, false,
+		{ EBADF, EBUSY, EDQUOT, ESHUTDOWN, ENOMEM } },
+	[DO_ENTER] = { HWTIMER_IOC_ENTER, 16, 0, true, { ENXIO, EBADFD } },
+};
+
+static const enum action op_actions[] = {
+	[HWTIMER_OP_SCHEDULE] = DO_SCHEDULE, [HWTIMER_OP_TOUCH] = DO_TOUCH,
+	[HWTIMER_OP_CANCEL] = DO_CANCEL, [HWTIMER_OP_QUERY] = DO_QUERY,
+};
+
+static bool documented(enum action action, int ret)
+{
+	const int *errors = commands[action].errors;
+	unsigned int i;
+
+	if (ret >= 0 || ret == -EFAULT || ret == -EINVAL || ret == -E2BIG)
+		return true;
+	for (i = 0; i < ARRAY_SIZE(commands[action].errors); i++)
+		if (errors[i] && errors[i] == -ret)
+			return true;
+	return false;
+}
+
+/**
+ * ring_error - may a valid entry of the submission ring fail with that?
+ * @op: of the entry
+ * @error: -errno
+ *
+ * Return: true if it may.
+ */
+bool ring_error(__u32 op, int error)
+{
+	return op >= HWTIMER_OP_SCHEDULE && op <= HWTIMER_OP_CANCEL && error < 0 &&
+	       error != -EFAULT && error != -EINVAL && error != -E2BIG &&
+	       documented(op_actions[op], error);
+}
+
+/* Times around all borders. */
+__u64 pick_time(struct thread *t, const struct context *c, __u32 *flags)
+{
+	static const __u64 odd[] = {
+		0, 1, HWTIMER_NEVER, HWTIMER_NEVER - 1, 1ULL << 63, (1ULL << 63) - 1,
+		1ULL << 60, (1ULL << 60) - 1, FAR, 86400 * NSEC_PER_SEC,
+	};
+	__u64 tick = c->tick, time;
+
+	switch (below(&t->random, 8)) {
+	case 0:
+		time = ONE_OF(&t->random, odd);
+		*flags = one_in(&t->random, 2) ? HWTIMER_RELATIVE : 0;
+		return time;
+	case 1:
+		time = FAR + below(&t->random, FAR);
+		break;
+	case 2:
+		time = below(&t->random, 6) * tick + below(&t->random, 3) - 1;
+		break;
+	case 3:
+		time = below(&t->random, 100 * NSEC_PER_MSEC);
+		break;
+	default:
+		time = below(&t->random, 4 * NSEC_PER_MSEC);
+	}
+	*flags = HWTIMER_RELATIVE;
+	if (one_in(&t->random, 2)) {
+		*flags = 0;
+		time += context_now(c);
+		if (one_in(&t->random, 4))
+			time = time / tick * tick + below(&t->random, 3) - 1;
+		if (one_in(&t->random, 8))
+			time -= below(&t->random, NSEC_PER_SEC);
+	}
+	return time;
+}
+
+__u64 earliest_of(const struct context *c, __u32 flags, __u64 time)
+{
+	__u64 now;
+
+	if (!(flags & HWTIMER_RELATIVE))
+		return time;
+	now = context_now(c);
+	return time > HWTIMER_NEVER - now ? HWTIMER_NEVER : now + time;
+}
+
+static void fill_setup(struct thread *t, struct hwtimer_setup *s)
+{
+	static const __u64 ticks[] = {
+		NSEC_PER_MSEC, NSEC_PER_MSEC, 7 * NSEC_PER_MSEC, 100 * NSEC_PER_MSEC,
+		100 * NSEC_PER_USEC, NSEC_PER_SEC, 1ULL << 40, 1,
+	};
+	static const __u32 slots[] = { 1, 2, 3, 16, 256, 256, 512, 4096, 65536, 65537 };
+	static const __u64 caps[] = { 0, 0, 0, 1, 2, 10, 100, 1 << 24, (1 << 24) + 1 };
+
+	*s = (struct hwtimer_setup){
+		.clockid = CLOCK_MONOTONIC, .cap = ONE_OF(&t->random, caps),
+	};
+	if (one_in(&t->random, 3))
+		return;
+	s->flags = HWTIMER_SETUP_OWN_WHEEL;
+	s->tick_ns = ONE_OF(&t->random, ticks);
+	s->slots = ONE_OF(&t->random, slots);
+	s->levels = one_in(&t->random, 2) ? 0 : below(&t->random, 6);
+	if (one_in(&t->random, 3))
+		s->flags |= HWTIMER_SETUP_GROW;
+	if (one_in(&t->random, 3))
+		s->clockid = CLOCK_BOOTTIME;
+}
+
+static void fill_rings(struct thread *t, struct hwtimer_rings *r)
+{
+	static const __u32 entries[] = { 1, 2, 3, 4, 8, 16, 64, 128, 1000, 65536 };
+
+	*r = (struct hwtimer_rings){
+		.sq_entries = ONE_OF(&t->random, entries),
+		.cq_entries = one_in(&t->random, 3) ? 0 : ONE_OF(&t->random, entries),
+		.slots = 1 + below(&t->random, one_in(&t->random, 4) ? 1000 : 40),
+	};
+}
+
+static void fill_schedule(struct thread *t, struct context *c, struct hwtimer_schedule *s)
+{
+	/* No shorter ones for who may have as many as he likes: the machine is not ours. */
+	__u64 tick = c->tick, shortest = 10 * NSEC_PER_MSEC;
+
+	s->time = pick_time(t, c, &s->flags);
+	if (c->rings)
+		s->id = HWTIMER_ID(below(&t->random, c->ring.slots), below(&t->random, 4));
+	if (!one_in(&t->random, 6))
+		return;
+	if (!t->plan->privileged)
+		shortest = tick - one_in(&t->random, 8);
+	s->period = shortest + (one_in(&t->random, 4) ? below(&t->random, 2) :
+				below(&t->random, 20 * NSEC_PER_MSEC));
+	if (one_in(&t->random, 16))
+		s->period = HWTIMER_NEVER - below(&t->random, 3);
+	if (one_in(&t->random, 3))
+		s->misfire = tick + below(&t->random, 3) - 1;
+	s->policy = below(&t->random, 3);
+	if (t->plan->privileged && s->policy == HWTIMER_MISFIRE_MAKE_UP)
+		s->policy = HWTIMER_MISFIRE_ONCE;
+}
+
+/* The id of some timeout: pending, over, another context's, or of none. */
+static __u64 pick_id(struct thread *t, struct context *c)
+{
+	struct context *other = &t->contexts[below(&t->random, CONTEXTS)];
+	struct book *b = any_book(t, c);
+	__u64 id;
+
+	if (one_in(&t->random, 16))
+		b = any_book(t, other);
+	if (b)
+		id = atomic_load(&b->id);
+	else if (c->rings)
+		id = HWTIMER_ID(below(&t->random, c->ring.slots), below(&t->random, 4));
+	else
+		id = atomic_load(&c->ids[below(&t->random, ARRAY_SIZE(c->ids))]);
+	if (one_in(&t->random, 16))
+		id ^= 1ULL << below(&t->random, 64);
+	return id;
+}
+
+/* An argument that is valid, or nearly. */
+static void fill(struct thread *t, struct context *c, enum action action,
+		 union argument *arg)
+{
+	memset(arg, 0, sizeof(*arg));
+	switch (action) {
+	case DO_SETUP:
+		fill_setup(t, &arg->setup);
+		break;
+	case DO_SCHEDULE:
+		fill_schedule(t, c, &arg->schedule);
+		break;
+	case DO_TOUCH:
+		arg->touch.id = pick_id(t, c);
+		arg->touch.time = pick_time(t, c, &arg->touch.flags);
+		break;
+	case DO_CANCEL:
+		arg->cancel.id = pick_id(t, c);
+		break;
+	case DO_QUERY:
+		arg->query.id = pick_id(t, c);
+		break;
+	case DO_RINGS:
+		fill_rings(t, &arg->rings);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Somewhere in the first @size bytes. */
+static void mutate(struct thread *t, void *arg, size_t size)
+{
+	static const __u64 odd[] = {
+		0, 1, 2, 3, 4, ~0ULL, 0xffffffffULL, 1ULL << 31, 1ULL << 32, 1ULL << 24,
+		(1ULL << 24) - 1, (1ULL << 24) + 1, 65536, 65537, 0x7fffffffULL, 1ULL << 63,
+	};
+	unsigned int n = one_in(&t->random, 4) ? 2 : 1;
+	char *p = arg;
+
+	while (n--) {
+		__u64 value = ONE_OF(&t->random, odd);
+		size_t at = 4 * below(&t->random, size / 4);
+
+		switch (below(&t->random, 4)) {
+		case 0:
+			p[at + below(&t->random, 4)] ^= 1 << below(&t->random, 8);
+			break;
+		case 1:
+			value = rnd(&t->random);
+			memcpy(p + at, &value, 4);
+			break;
+		case 2:
+			memcpy(p + at, &value, 4);
+			break;
+		default:
+			at &= ~7UL;
+			memcpy(p + at, &value, at + 8 <= size ? 8 : 4);
+		}
+	}
+}
+
+/* What would take the machine's memory, or its time: who is privileged may. */
+static void restrain(const struct thread *t, enum action action, union argument *arg)
+{
+	if (!t->plan->privileged)
+		return;
+	if (action == DO_SETUP) {
+		if (arg->setup.slots <= 1 << 30)
+			arg->setup.slots &= 0xffff;
+		if (arg->setup.tick_ns && arg->setup.tick_ns < 50 * NSEC_PER_USEC)
+			arg->setup.tick_ns += 50 * NSEC_PER_USEC;
+	} else if (action == DO_RINGS && arg->rings.slots <= 1 << 24) {
+		arg->rings.slots &= 0xfff;
+	} else if (action == DO_SCHEDULE && arg->schedule.period &&
+		   arg->schedule.period < 10 * NSEC_PER_MSEC) {
+		arg->schedule.period = 1;	/* shorter than any tick */
+	}
+}
+
+static_assert(offsetof(struct hwtimer_touch, id) == 8 &&
+	      offsetof(struct hwtimer_cancel, id) == 8 &&
+	      offsetof(struct hwtimer_query, id) == 8, "words[1] is the id");
+
+static enum verdict judge_setup(const struct hwtimer_setup *s)
+{
+	if (s->cap > 1 << 24)
+		return INVALID;
+	if (s->flags & HWTIMER_SETUP_OWN_WHEEL) {
+		if ((s->clockid != CLOCK_MONOTONIC && s->clockid != CLOCK_BOOTTIME) ||
+		    !s->tick_ns || !s->slots || s->slots > 1 << 30 ||
+		    s->tick_ns > ((1ULL << 60) - 1) / s->slots || s->levels > 16)
+			return INVALID;
+		return UNSURE;
+	}
+	if (s->flags || s->clockid != CLOCK_MONOTONIC || s->tick_ns || s->slots ||
+	    s->levels > 1)
+		return INVALID;
+	return VALID;
+}
+
+static enum verdict judge_schedule(const struct context *c, const struct hwtimer_schedule *s)
+{
+	if (s->pad2 || s->policy > HWTIMER_MISFIRE_MAKE_UP)
+		return INVALID;
+	if (!s->period && (s->misfire || s->policy))
+		return INVALID;
+	if (!c->clean)
+		return UNSURE;	/* what its tick is, and what its slots are */
+	if (s->period && (s->period < c->tick || (s->misfire && s->misfire < c->tick)))
+		return INVALID;
+	return !c->rings || HWTIMER_ID_SLOT(s->id) < c->ring.slots ? VALID : INVALID;
+}
+
+static enum verdict judge_rings(const struct hwtimer_rings *r)
+{
+	if (r->pad || (!(r->flags & HWTIMER_RINGS_EVENTFD) && r->eventfd) ||
+	    !r->sq_entries || r->sq_entries > 65536 || r->cq_entries > 65536 ||
+	    !r->slots || r->slots > 1 << 24)
+		return INVALID;
+	return r->flags ? UNSURE : VALID;
+}
+
+/* What the kernel makes of an argument of which @size bytes are looked at. */
+static union argument as_seen(enum action action, const union argument *given, size_t size)
+{
+	size_t known = _IOC_SIZE(commands[action].cmd);
+	union argument arg = { 0 };
+
+	memcpy(&arg, given, size < known ? size : known);
+	return arg;
+}
+
+/* Can it succeed with that? */
+static enum verdict judge(const struct context *c, enum action action,
+			  const union argument *given, size_t size)
+{
+	const struct command *command = &commands[action];
+	union argument arg = as_seen(action, given, size);
+
+	if (size < command->first_size)
+		return INVALID;
+	if (((__u32 *)&arg)[0] & ~command->flags || (command->padded && ((__u32 *)&arg)[1]))
+		return INVALID;
+	switch (action) {
+	case DO_SETUP:
+		return judge_setup(&arg.setup);
+	case DO_SCHEDULE:
+		return judge_schedule(c, &arg.schedule);
+	case DO_QUERY:
+		return arg.query.pad2 ? INVALID : VALID;
+	case DO_BATCH:
+		if (arg.batch.pad || arg.batch.size < sizeof(struct hwtimer_op) ||
+		    arg.batch.count > 0x7fffffff)
+			return INVALID;
+		return UNSURE;
+	case DO_RINGS:
+		return judge_rings(&arg.rings);
+	case DO_ENTER:
+		return arg.enter.pad2 ? INVALID : VALID;
+	default:
+		return VALID;
+	}
+}
+
+/* Books: before an operation, and when its result is there. */
+
+static void open_op(struct thread *t, struct context *c, struct pending_op *op,
+		    enum action action, union argument *arg, size_t size)
+{
+	struct book *b;
+	unsigned int n, i;
+	__u64 id;
+
+	*op = (struct pending_op){
+		.action = action,
+		.verdict = judge(c, action, arg, size),
+		.full = size >= _IOC_SIZE(commands[action].cmd),
+	};
+	if (!c->clean)
+		return;
+	switch (action) {
+	case DO_SCHEDULE:
+		op->book = new_book(c);
+		if (!op->book)
+			return;
+		arg->schedule.user_data = op->book - c->books;
+		op->book->periodic = as_seen(action, arg, size).schedule.period;
+		op->earliest = earliest_of(c, arg->schedule.flags, arg->schedule.time);
+		atomic_store(&op->book->earliest, op->earliest);
+		if (c->rings) {
+			/* A tag of its own: what is over is over. */
+			arg->schedule.id = HWTIMER_ID(HWTIMER_ID_SLOT(arg->schedule.id),
+						      op->book - c->books + 1);
+			atomic_store(&op->book->id, arg->schedule.id);
+		}
+		return;
+	case DO_TOUCH:
+		id = arg->touch.id;
+		op->earliest = earliest_of(c, arg->touch.flags, arg->touch.time);
+		break;
+	case DO_CANCEL:
+		id = arg->cancel.id;
+		break;
+	case DO_QUERY:
+		id = arg->query.id;
+		break;
+	default:
+		return;
+	}
+	n = atomic_load(&c->n_books);
+	for (i = 0; i < n && !op->book; i++) {
+		b = &c->books[i];
+		if (atomic_load(&b->id) == id)
+			op->book = b;
+	}
+	op->over = !op->book || is_over(op->book);
+	/* What may be made meanwhile: no id will ever be as large. */
+	if (!op->book && (t->plan->threads > 1 || t->batch))
+		arg->words[1] |= 1ULL << 63;
+	if (op->book && action == DO_TOUCH)
+		lower(&op->book->earliest, op->earliest);
+}
+
+static void close_op(struct context *c, const struct pending_op *op,
+		     const union argument *answer, int ret)
+{
+	struct book *b = op->book;
+
+	if (!ret && op->verdict == INVALID)
+		fail("%s accepted what is invalid", action_names[op->action]);
+	if (!ret && op->over)
+		fail("%s found a timeout that is over, or never was", action_names[op->action]);
+	if (op->action == DO_SCHEDULE && (ret == -EAGAIN || ret == -EDQUOT))
+		atomic_fetch_add(&c->rejected, 1);
+	if (ret || !c->clean) {
+		if (!ret && op->action == DO_SCHEDULE)
+			atomic_store(&c->ids[answer->schedule.deadline % ARRAY_SIZE(c->ids)],
+				     answer->schedule.id);
+		return;
+	}
+	switch (op->action) {
+	case DO_SCHEDULE:
+		if (!answer->schedule.id ||
+		    (c->rings && answer->schedule.id != atomic_load(&b->id)))
+			fail("SCHEDULE gave the id %llx", answer->schedule.id);
+		if (answer->schedule.user_data != (__u64)(b - c->books))
+			fail("SCHEDULE changed user_data");
+		if (answer->schedule.deadline < op->earliest)
+			fail("SCHEDULE gave %llu, before %llu", answer->schedule.deadline,
+			     op->earliest);
+		atomic_store(&b->id, answer->schedule.id);
+		atomic_store(&b->armed, 1);
+		break;
+	case DO_TOUCH:
+		if (answer->touch.deadline < op->earliest)
+			fail("TOUCH gave %llu, before %llu", answer->touch.deadline,
+			     op->earliest);
+		atomic_fetch_add(&c->touched, 1);
+		break;
+	case DO_CANCEL:
+		if (b && atomic_fetch_add(&b->cancelled, 1))
+			fail("CANCEL of %llx a second time", answer->cancel.id);
+		break;
+	case DO_QUERY:
+		if (b && !(answer->query.user_data & SUBMISSION) &&
+		    answer->query.user_data != (__u64)(b - c->books))
+			fail("QUERY of %llx: user_data is %llx", answer->query.id,
+			     answer->query.user_data);
+		if (b && op->full && !answer->query.period != !b->periodic)
+			fail("QUERY of %llx: the period is %llu", answer->query.id,
+			     answer->query.period);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Where arguments are. */
+
+static enum place pick_place(struct thread *t, const struct context *c)
+{
+	switch (below(&t->random, 24)) {
+	case 0:
+		return BEYOND_FENCE;
+	case 1:
+		return READ_ONLY;
+	case 2:
+		return NOWHERE;
+	case 3 ... 4:
+		return AT_FENCE;
+	case 5 ... 6:
+		return c->clean || !c->rings ? HERE : IN_THE_RING;
+	case 7 ... 10:
+		return c->clean || !t->hostile ? HERE : HOSTILE;
+	default:
+		return HERE;
+	}
+}
+
+static void *nowhere(struct thread *t)
+{
+	static const long addresses[] = { 0, 1, -1, -8, -4096, LONG_MIN, LONG_MIN + 4096, 4088 };
+
+	return (void *)ONE_OF(&t->random, addresses);
+}
+
+struct copy {
+	void *to;
+	const void *from;
+	size_t size;
+};
+
+static void copy(void *arg)
+{
+	struct copy *c = arg;
+
+	memcpy(c->to, c->from, c->size);
+}
+
+/* Put @size bytes there; what it is for may look at as many. */
+static char *put_at(struct thread *t, const struct context *c, enum place place,
+		    const void *from, size_t size)
+{
+	struct copy put = { .from = from, .size = size };
+	size_t cut;
+
+	switch (place) {
+	case AT_FENCE:
+		put.to = t->fence - size;
+		break;
+	case BEYOND_FENCE:
+		cut = below(&t->random, size ?: 1);
+		put.size = cut;
+		put.to = t->fence - cut;
+		break;
+	case READ_ONLY:
+		if (mprotect(t->read_only, AREA, PROT_READ | PROT_WRITE))
+			die("mprotect: %s", strerror(errno));
+		memcpy(t->read_only, from, size);
+		if (mprotect(t->read_only, AREA, PROT_READ))
+			die("mprotect: %s", strerror(errno));
+		return t->read_only;
+	case NOWHERE:
+		return nowhere(t);
+	case IN_THE_RING:
+		put.to = c->region + 8 * below(&t->random, c->ring.size / 8);
+		break;
+	case HOSTILE:
+		put.to = t->hostile + 8 * below(&t->random, 64);
+		break;
+	default:
+		put.to = t->here;
+	}
+	guarded(copy, &put);
+	return put.to;
+}
+
+/* Signals come every @ns, to end what blocks; 0: no more. */
+void interrupt(struct thread *t, long ns)
+{
+	struct itimerspec when = { { 0, ns }, { 0, ns } };
+
+	timer_settime(t->timer, 0, &when, NULL);
+}
+
+/*
+ * Single-threaded: what a failed call must not change, and a successful one does. No
+ * @answer: others may have changed it.
+ */
+static void check_effect(const struct context *c, enum action action, int ret,
+			 const union argument *answer, const struct hwtimer_stats *a,
+			 const struct hwtimer_stats *b)
+{
+	__u64 touched = !ret && action == DO_TOUCH;
+	__u64 cancelled = !ret && action == DO_CANCEL;
+	__u64 rejected = action == DO_SCHEDULE && (ret == -EAGAIN || ret == -EDQUOT);
+	__u64 scheduled = !ret && action == DO_SCHEDULE;
+	__u64 handed_back = b->handed_back - a->handed_back;
+
+	if (action != DO_STOP && handed_back)
+		fail("%s: %d, and %llu were handed back", action_names[action], ret,
+		     handed_back);
+	if (action == DO_STOP && !ret && answer && answer->stop.handed_back != handed_back)
+		fail("STOP handed back %llu, and says %llu", handed_back,
+		     answer->stop.handed_back);
+	/* Each expiry of a periodic one is scheduled, too. */
+	if (b->touched - a->touched != touched || b->cancelled - a->cancelled != cancelled ||
+	    b->rejected - a->rejected != rejected ||
+	    b->scheduled - a->scheduled < scheduled ||
+	    b->scheduled - a->scheduled - scheduled > b->expired - a->expired ||
+	    b->cap != a->cap) {
+		print_stats(a);
+		print_stats(b);
+		fail("%s: %d, in context %d", action_names[action], ret, c->number);
+	}
+}
+
+static bool may_observe(const struct thread *t, const struct context *c, enum action action)
+{
+	return t->plan->threads == 1 && !t->child && !c->rings && !atomic_load(&c->foreign) &&
+	       action != DO_SETUP && action != DO_RINGS && action != DO_BATCH;
+}
+
+/* The stats, without a step of their own; false: it is not our device. */
+bool get_stats(const struct context *c, struct hwtimer_stats *s)
+{
+	memset(s, 0, sizeof(*s));
+	return !hwt_ioctl(atomic_load(&c->fd), HWTIMER_IOC_STATS, s);
+}
+
+/* One ioctl, its argument where @place says; *@answer is what it became, if it can be told. */
+static int call_at(struct thread *t, struct context *c, enum action action,
+		   enum place place, unsigned int size, const union argument *given,
+		   union argument *answer)
+{
+	static const char nth[] = "12345678";
+	const struct command *command = &commands[action];
+	unsigned int known = _IOC_SIZE(command->cmd);
+	bool failing = t->fail_nth >= 0 && one_in(&t->random, 6);
+	bool observe = may_observe(t, c, action) && one_in(&t->random, 3);
+	struct hwtimer_stats before, after;
+	unsigned long cmd;
+	char *p;
+	int ret;
+
+	memset(t->here, 0, size > known ? size : known);
+	memcpy(t->here, given, known);
+	if (size > known && one_in(&t->random, 2))
+		t->here[known + below(&t->random, size - known)] = 1;
+	p = put_at(t, c, place, t->here, size);
+	cmd = _IOC(_IOC_READ | _IOC_WRITE, HWTIMER_IOC_MAGIC, _IOC_NR(command->cmd), size);
+
+	memcpy(t->step->words, given, sizeof(t->step->words));
+	t->step->size = size;
+	t->step->place = place;
+	observe = observe && get_stats(c, &before);
+	t->interrupted = t->can_block && one_in(&t->random, 16);
+	if (t->interrupted)
+		interrupt(t, 100 * NSEC_PER_USEC);
+	if (failing)
+		failing = write(t->fail_nth, &nth[below(&t->random, 8)], 1) == 1;
+	ret = hwt_ioctl(atomic_load(&c->fd), cmd, p);
+	if (failing && write(t->fail_nth, "0", 1) != 1)
+		die("fail-nth: %s", strerror(errno));
+	if (t->interrupted)
+		interrupt(t, 0);
+	memcpy(answer, given, sizeof(*answer));
+	if (place == HERE || place == AT_FENCE)
+		memcpy(answer, p, size < known ? size : known);
+	end_step(t, action, ret);
+
+	if (!documented(action, ret) &&
+	    !(!c->clean && (ret == -EBADF || ret == -ENOTTY)))
+		fail("%s: %d (%s)", action_names[action], ret, strerror(-ret));
+	if (size > known && !ret && (place == HERE || place == AT_FENCE)) {
+		for (p += known, size -= known; size; size--)
+			if (*p++)
+				fail("%s: what is longer has more, and it was accepted",
+				     action_names[action]);
+	}
+	if (observe && get_stats(c, &after))
+		check_effect(c, action, ret, place <= AT_FENCE ? answer : NULL, &before,
+			     &after);
+	return ret;
+}
+
+/* What is not known to be wrong must not be called so. */
+static void check_refusal(const struct context *c, enum action action, enum place place,
+			  unsigned int size, enum verdict verdict, int ret)
+{
+	bool known = size <= _IOC_SIZE(commands[action].cmd);
+
+	if (!c->clean || verdict != VALID || !known)
+		return;
+	if (ret == -EINVAL || ret == -E2BIG ||
+	    (ret == -EFAULT && (place == HERE || place == AT_FENCE)))
+		fail("%s: %d, for what is valid", action_names[action], ret);
+}
+
+void check_stats(const struct context *c, const struct hwtimer_stats *s)
+{
+	if (!balanced(s)) {
+		print_stats(s);
+		fail("the books of context %d do not balance", c->number);
+	}
+	if (s->pending > s->cap) {
+		print_stats(s);
+		fail("more is pending in context %d than its cap", c->number);
+	}
+}
+
+/* It succeeded with an argument that nobody else has. */
+static void check_answer(struct context *c, enum action action, const union argument *a)
+{
+	switch (action) {
+	case DO_SETUP:
+		if (c->clean)
+			fail("SETUP of a context in use");
+		break;
+	case DO_RINGS:
+		if (c->clean)
+			fail("RINGS of a context in use");
+		break;
+	case DO_STATS:
+		check_stats(c, &a->stats);
+		break;
+	case DO_ENTER:
+		if (c->clean && a->enter.taken > c->ring.sq_entries)
+			fail("ENTER took %u", a->enter.taken);
+		break;
+	default:
+		break;
+	}
+}
+
+/**
+ * do_ioctl - one that is valid or nearly so
+ * @t: who
+ * @c: where
+ * @action: which one
+ */
+void do_ioctl(struct thread *t, struct context *c, enum action action)
+{
+	unsigned int size = _IOC_SIZE(commands[action].cmd);
+	bool mutated = one_in(&t->random, 3);
+	enum place place = pick_place(t, c);
+	union argument arg, answer;
+	struct pending_op op;
+	int ret;
+
+	fill(t, c, action, &arg);
+	if (mutated)
+		mutate(t, &arg, size);
+	restrain(t, action, &arg);
+	if (t->plan->privileged && (action == DO_SETUP || action == DO_RINGS) &&
+	    place > NOWHERE)
+		place = HERE;
+	if (one_in(&t->random, 10))
+		size = one_in(&t->random, 2) ? below(&t->random, 100) :
+					       below(&t->random, MAX_SIZE + 1);
+	begin_step(t, c, action);
+	open_op(t, c, &op, action, &arg, size);
+	if (action == DO_SCHEDULE && c->clean && !op.book)
+		return;	/* the books are full */
+	if (action == DO_STOP)
+		atomic_store(&c->stopped, true);
+	/* Only who is alone with it knows what it was. */
+	if (place > NOWHERE)
+		op.verdict = UNSURE;
+	ret = call_at(t, c, action, place, size, &arg, &answer);
+	if (ret > 0)
+		fail("%s: %d", action_names[action], ret);
+	close_op(c, &op, &answer, ret);
+	check_refusal(c, action, place, size, op.verdict, ret);
+	if (!ret && place <= AT_FENCE && size >= _IOC_SIZE(commands[action].cmd))
+		check_answer(c, action, &answer);
+	if (action == DO_SCHEDULE && arg.schedule.period && !ret)
+		count(DO_PERIODIC, 0);
+}
+
+/**
+ * call_valid - an ioctl as it should be, for what the round needs itself
+ * @t: who
+ * @c: where
+ * @action: which one
+ * @arg: its argument, and its answer
+ *
+ * Return: what it returned.
+ */
+int call_valid(struct thread *t, struct context *c, enum action action, union argument *arg)
+{
+	begin_step(t, c, action);
+	return call_at(t, c, action, HERE, _IOC_SIZE(commands[action].cmd), arg, arg);
+}
+
+/* Batches. */
+
+static void fill_op(struct thread *t, struct context *c, struct hwtimer_op *op,
+		    struct pending_op *pending)
+{
+	static const __u32 ops[] = {
+		HWTIMER_OP_SCHEDULE, HWTIMER_OP_SCHEDULE, HWTIMER_OP_SCHEDULE,
+		HWTIMER_OP_TOUCH, HWTIMER_OP_TOUCH, HWTIMER_OP_CANCEL, HWTIMER_OP_QUERY,
+	};
+	union argument arg = { 0 };
+	enum action action;
+	size_t size;
+
+	memset(op, 0, sizeof(*op));
+	op->op = ONE_OF(&t->random, ops);
+	op->result = 1;
+	action = op_actions[op->op];
+	size = _IOC_SIZE(commands[action].cmd);
+	fill(t, c, action, &arg);
+	if (one_in(&t->random, 6))
+		mutate(t, &arg, size);
+	restrain(t, action, &arg);
+	open_op(t, c, pending, action, &arg, size);
+	memcpy(&op->schedule, &arg, size);
+	if ((action == DO_SCHEDULE && c->clean && !pending->book) || one_in(&t->random, 24)) {
+		static const __u32 none[] = { 0, 5, 6, ~0U, 1U << 31 };
+
+		op->op = ONE_OF(&t->random, none);
+		pending->verdict = INVALID;
+		pending->book = NULL;
+	}
+}
+
+/* The results of the first @n. */
+static void close_ops(struct context *c, const struct hwtimer_op *op, size_t stride,
+		      const struct pending_op *pending, int n)
+{
+	union argument answer = { 0 };
+
+	for (; n; n--, pending++, op = (const void *)((const char *)op + stride)) {
+		if (op->result > 0 || (op->result && !documented(pending->action, op->result)))
+			fail("in a batch, %s: %d", action_names[pending->action], op->result);
+		if (op->op > HWTIMER_OP_QUERY || !op->op) {
+			count(IN_BATCH, op->result);
+			if (op->result != -EINVAL)
+				fail("in a batch, op %u: %d", op->op, op->result);
+			continue;
+		}
+		count(IN_BATCH + op->op, op->result);
+		memcpy(&answer, &op->schedule, sizeof(op->schedule));
+		close_op(c, pending, &answer, op->result);
+		check_refusal(c, pending->action, HERE, 0, pending->verdict, op->result);
+	}
+}
+
+/* What was not done left no trace. */
+static void check_not_done(const struct hwtimer_op *op, size_t stride, int n)
+{
+	for (; n; n--, op = (const void *)((const char *)op + stride))
+		if (op->result != 1)
+			fail("a batch did not come to this op, and gave it %d", op->result);
+}
+
+/**
+ * do_batch - a batch of operations, nearly valid
+ * @t: who
+ * @c: where
+ */
+void do_batch(struct thread *t, struct context *c)
+{
+	enum place place = pick_place(t, c), ops_place = pick_place(t, c);
+	unsigned int count, stride = sizeof(struct hwtimer_op), i, there;
+	struct pending_op pending[200];
+	struct hwtimer_batch *b;
+	union argument arg = { 0 }, answer;
+	enum verdict verdict;
+	size_t cut;
+	char *ops, *p;
+	int ret;
+
+	/* Whoever changed the address of the operations would have us overwritten. */
+	if (place > NOWHERE)
+		place = HERE;
+	begin_step(t, c, DO_BATCH);
+	count = below(&t->random, one_in(&t->random, 8) ? ARRAY_SIZE(pending) : 12);
+	if (one_in(&t->random, 12) && count < 100)
+		stride += 8 * below(&t->random, 8);
+	ops = t->here + AREA;	/* beside the argument itself */
+	memset(ops, 0, AREA);
+	t->batch = true;
+	for (i = 0; i < count; i++)
+		fill_op(t, c, (void *)(ops + i * stride), &pending[i]);
+	t->batch = false;
+	there = count;
+	cut = (size_t)count * stride;
+	p = ops;
+	switch (ops_place) {
+	case AT_FENCE:
+	case BEYOND_FENCE:
+		if (ops_place == BEYOND_FENCE)
+			cut = below(&t->random, cut + 1);
+		p = memcpy(t->fence - cut, ops, cut);
+		there = cut / stride;
+		if (place == AT_FENCE || place == BEYOND_FENCE)
+			place = HERE;	/* not over these */
+		break;
+	case HERE:
+		break;
+	default:
+		p = put_at(t, c, ops_place, ops, cut);
+		there = 0;
+	}
+	b = &arg.batch;
+	b->size = stride;
+	b->ops = (uintptr_t)p;
+	b->count = count;
+	if (one_in(&t->random, 12)) {
+		mutate(t, b, sizeof(*b));
+		/* More than there are, where we know what is there: none of them. */
+		b->ops = (uintptr_t)p;
+	}
+	verdict = judge(c, DO_BATCH, &arg, sizeof(*b));
+	if (b->count > count || b->size != stride) {
+		b->ops = (uintptr_t)nowhere(t);
+		there = 0;
+	} else if (there > b->count) {
+		there = b->count;
+	}
+	ret = call_at(t, c, DO_BATCH, place, sizeof(*b), &arg, &answer);
+	/* That one was refused can be told to nobody there, and is counted. */
+	if (ops_place == READ_ONLY)
+		atomic_fetch_add(&c->untold, 1);
+	if (ops_place > NOWHERE || place > NOWHERE || ret == -EBADF || ret == -ENOTTY)
+		return;
+	if (ret >= 0 && verdict == INVALID)
+		fail("BATCH accepted what is invalid");
+	if (ret > (int)there)
+		fail("BATCH did %d of %u, of which %u are there", ret, b->count, there);
+	if (verdict != INVALID && (place <= AT_FENCE || place == READ_ONLY) &&
+	    !t->interrupted && ret != (there || !b->count ? (int)there : -EFAULT) &&
+	    !(ret == -E2BIG && !there && b->size > sizeof(struct hwtimer_op)))
+		fail("BATCH: %d of %u, of which %u are there", ret, b->count, there);
+	if (ret < 0)
+		ret = 0;
+	close_ops(c, (void *)p, stride, pending, ret);
+	if (ops_place <= BEYOND_FENCE)
+		check_not_done((void *)(p + (size_t)ret * stride), stride, cut / stride - ret);
+}
+
+/**
+ * do_garbage - something that is hardly an ioctl
+ * @t: who
+ * @c: where; not clean
+ */
+void do_garbage(struct thread *t, struct context *c)
+{
+	unsigned int size = below(&t->random, 200), i;
+	unsigned int nr = below(&t->random, 20);
+	unsigned long cmd;
+	char *p;
+	int ret;
+
+	begin_step(t, c, DO_GARBAGE);
+	/* What could cost the machine, see restrain(). */
+	if (t->plan->privileged && (nr == _IOC_NR(HWTIMER_IOC_SETUP) ||
+				    nr == _IOC_NR(HWTIMER_IOC_RINGS) ||
+				    nr == _IOC_NR(HWTIMER_IOC_SCHEDULE)))
+		nr += 20;
+	cmd = _IOC(below(&t->random, 4), HWTIMER_IOC_MAGIC, nr, size);
+	if (one_in(&t->random, 4))
+		cmd = _IOC(below(&t->random, 4), below(&t->random, 256), nr,
+			   below(&t->random, MAX_SIZE + 1));
+	for (i = 0; i < size; i++)
+		t->here[i] = one_in(&t->random, 2) ? 0 : rnd(&t->random) >> 40;
+	/* A batch could write anywhere, to ourselves as well. */
+	if (nr == _IOC_NR(HWTIMER_IOC_BATCH))
+		memset(t->here + offsetof(struct hwtimer_batch, ops), 0xff, 8);
+	p = one_in(&t->random, 3) ? nowhere(t) : t->here;
+	memcpy(t->step->words, t->here, sizeof(t->step->words));
+	t->step->size = cmd;
+	ret = hwt_ioctl(atomic_load(&c->fd), cmd, p);
+	end_step(t, DO_GARBAGE, ret);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the parts of the fuzzer share.
+ *
+ * A run is made of rounds. A round is a process with a few contexts and threads, which
+ * do random things to them; what, depends on the seed of the run, the number of the
+ * round, that of the thread and that of the step, and on nothing else.
+ *
+ * Where a context is clean, the round keeps books of it: nothing is done there whose
+ * outcome cannot be told. To the others anything may be done.
+ */
+#ifndef FUZZ_H
+#define FUZZ_H
+
+#define HWT_NO_HARNESS
+#include "hwt.h"
+
+#define MAX_JOBS	16
+#define MAX_THREADS	4
+
+/* What is done, and counted. The ioctls come first, in the order of their numbers. */
+enum action {
+	DO_SETUP, DO_SCHEDULE, DO_TOUCH, DO_CANCEL, DO_QUERY, DO_STOP, DO_STATS, DO_BATCH,
+	DO_RINGS, DO_ENTER,
+	IOCTLS,
+	DO_PERIODIC = IOCTLS,	/* SCHEDULE with a period */
+	IN_BATCH,		/* each of a batch, by its HWTIMER_OP_*; 0: of none */
+	IN_RING = IN_BATCH + 5,	/* the same of the submission ring, if that was clean */
+	DO_GARBAGE = IN_RING + 5,
+	DO_OPEN, DO_CLOSE, DO_DUP, DO_READ, DO_READV, DO_POLL, DO_EPOLL, DO_FDINFO,
+	DO_MMAP, DO_MUNMAP, DO_MPROTECT, DO_MREMAP, DO_MADVISE,
+	DO_SCRIBBLE,		/* write to the rings at random */
+	DO_SUBMIT, DO_RECORDS,	/* submit to a ring, read the other */
+	DO_SPOIL,		/* an index that cannot be, for a while */
+	DO_FORK, DO_EXEC, DO_KILL,
+	ACTIONS
+};
+
+extern const char *const action_names[ACTIONS];
+
+#define ERRNOS	134
+
+/* The last steps of a job, for the case of a failure. */
+struct step {
+	__u64 round;
+	__u64 words[8];		/* how its argument began */
+	unsigned int number, size;
+	unsigned char thread, context, action, place;
+	bool done;
+	int ret;
+};
+
+#define STEPS	200
+
+struct job {
+	struct step steps[STEPS];
+	atomic_uint next_step;
+};
+
+enum witness_state { WITNESS_BEGINS, WITNESS_READY, WITNESS_SETTLE };
+
+/* In memory that all processes of the run have. */
+struct shared {
+	struct job jobs[MAX_JOBS];
+	atomic_uint counts[ACTIONS][ERRNOS];	/* by -errno; 0: it succeeded */
+	atomic_uint rounds, steps, failed;
+	atomic_int witness[2];			/* enum witness_state */
+	atomic_uint witnessed[2];		/* timeouts that a witness saw to their end */
+	atomic_ullong witnessed_late[2];	/* the latest, in ns */
+};
+
+extern struct shared *shared;
+extern char who_i_am[32];
+
+/* What was asked for, by whom, and what may be asked for. */
+struct run {
+	__u64 seed;
+	__u64 tick_ns;		/* of the shared wheel */
+	bool fail_nth;		/* allocations can be made to fail */
+	const char *self;	/* this program */
+};
+
+extern struct run run;
+
+/* What is known of a round before it begins. */
+struct plan {
+	__u64 seed;
+	unsigned int threads, steps;	/* steps of each thread */
+	unsigned int kill_after_us;	/* 0: not killed */
+	bool privileged;
+	bool hostile;			/* somebody changes arguments meanwhile */
+	enum { END_CHECKED, END_LEFT, END_EXEC } end;
+};
+
+/* One number from two, never 0: what differs by a bit gives another one altogether. */
+static inline __u64 mix(__u64 a, __u64 b)
+{
+	__u64 x = a + (b + 1) * 0x9e3779b97f4a7c15ULL;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ULL;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebULL;
+	return x ^ x >> 31 ?: 1;
+}
+
+static inline __u64 below(__u64 *random, __u64 n)
+{
+	return (rnd(random) >> 16) % n;
+}
+
+static inline bool one_in(__u64 *random, unsigned int n)
+{
+	return !below(random, n);
+}
+
+#define ONE_OF(random, array)	((array)[below(random, ARRAY_SIZE(array))])
+
+static inline void count(enum action action, int ret)
+{
+	int error = ret < 0 ? -ret : 0;
+
+	atomic_fetch_add(&shared->counts[action][error < ERRNOS ? error : ERRNOS - 1], 1);
+}
+
+/* Something is wrong: tell, with the last steps of the job, and end the process. */
+#define fail(fmt, ...)	fail_("%s:%d: " fmt, __FILE__, __LINE__, ##__VA_ARGS__)
+
+__attribute__((format(printf, 1, 2), noreturn))
+void fail_(const char *fmt, ...);
+void print_steps(int job);
+
+/* round.c */
+struct plan plan_round(__u64 round);
+__attribute__((noreturn))
+void run_round(const struct plan *plan, unsigned int job, __u64 round);
+__attribute__((noreturn))
+void be_executed(int fd);
+
+/* witness.c */
+__attribute__((noreturn))
+void be_witness(int number, __u64 random);
+
+#endif /* FUZZ_H */
