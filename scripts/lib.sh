@@ -177,7 +177,8 @@ apt_lists()
 # All packages that some script needs on Debian 12: who is not root gets to know
 # them at once.
 packages=(bc bison cpio flex g++ gcc gcc-12 gcc-multilib libc6-dev libelf-dev libevent-dev
-	make mandoc pahole perl pkg-config python3 qemu-system-x86 rsync shellcheck sparse xz-utils)
+	make mandoc pahole perl pkg-config python3 qemu-system-x86 rsync shellcheck sparse spin
+	xz-utils)
 
 # need PACKAGE...: have these packages installed.
 need()
