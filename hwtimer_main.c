@@ -299,7 +299,7 @@ static void wheel_register(struct hwtimer_worker *worker, const char *name)
 	mutex_lock(&wheels_lock);
 	strscpy(worker->name, name, sizeof(worker->name));
 	while (name_taken(worker->name))
-		snprintf(worker->name, sizeof(worker->name), "%s.%d", name, suffix++);
+		snprintf(worker->name, sizeof(worker->name), "%s.%u", name, suffix++);
 	list_add_tail(&worker->list, &wheels);
 	if (++live_wheels > MANY_WHEELS)
 		pr_warn_once("hwtimer: more than %d wheels; one is meant to serve many timeouts\n",

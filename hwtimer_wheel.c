@@ -1036,6 +1036,21 @@ static void grow(struct hwtimer_wheel *w)
 	list_splice_tail_init(&w->far, &w->falling);
 }
 
+/*
+ * Later than a round of the top level, and nothing is left below it: each of its
+ * buckets once is enough. True if time was moved on.
+ */
+static bool leap(struct hwtimer_wheel *w, u64 tick)
+{
+	unsigned int shift = level_shift(w, w->levels - 1);
+	u64 now = w->cur >> shift, target = w->target >> shift;
+
+	if (target - now < w->slots || (w->levels > 1 && tick >> shift == now))
+		return false;
+	move_to(w, (target - w->slots + 1) << shift);
+	return true;
+}
+
 /* Begin to look through the bucket of tick @tick, which is cur. */
 static void visit_begin(struct hwtimer_wheel *w, u64 tick)
 {
@@ -1053,7 +1068,8 @@ static void visit_begin(struct hwtimer_wheel *w, u64 tick)
 		__clear_bit(i, w->level[0].occupied);
 	}
 	/* From here on nothing is filed for this tick: it would loop for ever. */
-	move_to(w, tick + 1);
+	if (!leap(w, tick + 1))
+		move_to(w, tick + 1);
 }
 
 /*
@@ -1136,21 +1152,6 @@ static u64 next_tick(const struct hwtimer_wheel *w, u64 last)
 		}
 	}
 	return first;
-}
-
-/*
- * Later than a round of the top level, and nothing is left below it: each of its
- * buckets once is enough. True if time was moved on.
- */
-static bool leap(struct hwtimer_wheel *w, u64 tick)
-{
-	unsigned int shift = level_shift(w, w->levels - 1);
-	u64 now = w->cur >> shift, target = w->target >> shift;
-
-	if (target - now < w->slots || (w->levels > 1 && tick >> shift == now))
-		return false;
-	move_to(w, (target - w->slots + 1) << shift);
-	return true;
 }
 
 /* False if the budget ran out. */
