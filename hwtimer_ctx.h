@@ -11,6 +11,7 @@
 #include <linux/build_bug.h>
 #include <linux/gfp.h>
 #include <linux/mutex.h>
+#include <linux/refcount.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/wait.h>
@@ -129,7 +130,7 @@ struct dev_ctx {
 	struct mutex		read_lock;	/* one reader at a time */
 	wait_queue_head_t	wait;
 	struct xarray		table;
-	atomic_long_t		held;
+	refcount_t		held;
 	struct work_struct	free_work;
 
 	spinlock_t		lock;		/* of what follows */

@@ -801,7 +801,7 @@ static void free_ctx(struct work_struct *work)
 
 static void put_ctx(struct dev_ctx *ctx)
 {
-	if (atomic_long_dec_and_test(&ctx->held))
+	if (refcount_dec_and_test(&ctx->held))
 		queue_work(free_wq, &ctx->free_work);
 }
 
@@ -831,7 +831,7 @@ static int dev_open(struct inode *inode, struct file *file)
 	spin_lock_init(&ctx->lock);
 	init_waitqueue_head(&ctx->wait);
 	xa_init_flags(&ctx->table, XA_FLAGS_ALLOC | XA_FLAGS_ACCOUNT);
-	atomic_long_set(&ctx->held, 1);
+	refcount_set(&ctx->held, 1);
 	INIT_WORK(&ctx->free_work, free_ctx);
 	ctx->expired = dev_expired;
 	ctx->wheel = shared_wheel;
@@ -864,7 +864,7 @@ static int dev_release(struct inode *inode, struct file *file)
 		hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_WHEELS, 1);
 	}
 	if (ctx->rings) {
-		atomic_long_inc(&ctx->held);
+		refcount_inc(&ctx->held);
 		hwtimer_release(&ctx->rings->look, look_released);
 	}
 	while ((dt = ctx_next_timeout(ctx, &index))) {
@@ -877,7 +877,7 @@ static int dev_release(struct inode *inode, struct file *file)
 		dt->periodic = false;
 		dt->state = DEV_FREE;
 		spin_unlock(&ctx->lock);
-		atomic_long_inc(&ctx->held);
+		refcount_inc(&ctx->held);
 		hwtimer_release(&dt->timeout, dev_released);
 	}
 	put_ctx(ctx);
