@@ -199,6 +199,16 @@ static void window(int *rows, int *columns)
 	*columns = size.ws_col ?: 80;
 }
 
+/* What was drawn is there; or the terminal is gone, which may be known before the signal. */
+static void flush_screen(void)
+{
+	struct pollfd fd = { .fd = STDOUT_FILENO };
+
+	if ((fflush(stdout) || ferror(stdout)) && poll(&fd, 1, 0) == 1 && fd.revents & POLLHUP)
+		exit(CTL_SIGNAL + SIGHUP);
+	ctl_flush();
+}
+
 /* Each line cut to the window, and cleared behind; what is below the last one, too. */
 static void draw(void)
 {
@@ -232,7 +242,7 @@ static void draw(void)
 	}
 	if (row < rows)
 		put("\r\n\033[J");
-	ctl_flush();
+	flush_screen();
 	free(text);
 }
 
@@ -252,7 +262,7 @@ static void take_terminal(void)
 	}
 	top.taken = true;
 	put("\033[?1049h\033[?25l\033[H\033[2J");
-	ctl_flush();
+	flush_screen();
 }
 
 /* As it was. Also at exit, when it may be stdout that fails. */

@@ -54,7 +54,7 @@ static void start_run(struct run *r, void (*before)(void), int out, const char *
 		else
 			dup2(out < 0 ? pipes[0][1] : out, STDOUT_FILENO);
 		dup2(pipes[1][1], STDERR_FILENO);
-		for (i = 0; args[i] && i < 30; i++)
+		for (i = 0; i < 30 && args[i]; i++)
 			argv[i + 1] = args[i];
 		if (before)
 			before();
@@ -1158,7 +1158,7 @@ static void on_terminal(struct screen *s, const char *const args[])
 		const char *argv[16] = { CTL };
 		int i;
 
-		for (i = 0; args[i] && i < 14; i++)
+		for (i = 0; i < 14 && args[i]; i++)
 			argv[i + 1] = args[i];
 		setsid();
 		if (ioctl(s->slave, TIOCSCTTY, 0))

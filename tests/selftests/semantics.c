@@ -272,7 +272,7 @@ TEST_F(context, touch_into_the_past)
 	must_be_quiet(self->fd);
 }
 
-/* To and fro, and it counts what was last. */
+/* Back and forth, and it counts what was last. */
 TEST_F(context, touch_to_and_fro)
 {
 	__u64 random = seed(), id, deadline, time = 0, data;
