@@ -32,14 +32,16 @@
 #include "hwtimer_wheel.h"
 
 /* Where timeouts live that were never initialised. */
-static struct lock_class_key nowhere_key;
+static struct lock_class_key nowhere_key __maybe_unused;
 static struct hwtimer_worker nowhere = {
 	.name			= "nowhere",
 	.driver			= &hwtimer_driver_kthread,
 	.wheel.tick_ns		= 1,
 	.wheel.state		= WHEEL_STOPPED,
 	.wheel.wait		= __WAIT_QUEUE_HEAD_INITIALIZER(nowhere.wheel.wait),
+#ifdef CONFIG_LOCKDEP
 	.wheel.callback_map	= STATIC_LOCKDEP_MAP_INIT("hwtimer_nowhere", &nowhere_key),
+#endif
 };
 
 /*

@@ -40,7 +40,8 @@ die()
 # Progress: on stderr, since stdout carries results.
 say()
 {
-	printf '[%4d s] %s\n' $((EPOCHSECONDS - HWTIMER_STARTED)) "$*" >&2
+	printf '[%4d s] %s%s\n' $((EPOCHSECONDS - HWTIMER_STARTED)) \
+		"${HWTIMER_PART:+$HWTIMER_PART: }" "$*" >&2
 }
 
 # in_list WORD WORD...: is the first one among the others?
@@ -62,6 +63,7 @@ end_groups()
 	local group
 	for group in "${groups[@]}"; do
 		kill -TERM -- "-$group" 2>/dev/null || true
+		kill -CONT -- "-$group" 2>/dev/null || true	# should it be stopped
 	done
 }
 
@@ -109,6 +111,10 @@ landed()
 	return "$status"
 }
 
+# Kernels for QEMU: Debian's, and those of our own, which have checkers.
+own_flavours=(kasan kcsan rt-debug)
+flavours=(amd64 cloud-amd64 rt-amd64 "${own_flavours[@]}")
+
 # step NAME COMMAND...: run a command that takes a while. Its output goes to a
 # log of the cache, whose end is shown when the command fails.
 step()
@@ -151,7 +157,7 @@ locked()
 		say "waiting for another run that holds $name"
 		flock "$lock"
 	}
-	"$@" {lock}>&-
+	"$@" {lock}>&- || return
 	exec {lock}>&-
 }
 
@@ -176,9 +182,9 @@ apt_lists()
 
 # All packages that some script needs on Debian 12: who is not root gets to know
 # them at once.
-packages=(bc bison cpio flex g++ gcc gcc-12 gcc-multilib libc6-dev libelf-dev libevent-dev
-	make mandoc pahole perl pkg-config python3 qemu-system-x86 rsync shellcheck sparse spin
-	xz-utils)
+packages=(bc bison coccinelle codespell cpio cppcheck flex g++ gcc gcc-12 gcc-multilib
+	libc6-dev libelf-dev libevent-dev lcov make mandoc pahole perl pkg-config python3
+	qemu-system-x86 rsync shellcheck sparse spin xz-utils)
 
 # need PACKAGE...: have these packages installed.
 need()

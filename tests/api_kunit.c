@@ -11,6 +11,7 @@
 #include <linux/cpumask.h>
 #include <linux/delay.h>
 #include <linux/err.h>
+#include <linux/fs.h>
 #include <linux/hrtimer.h>
 #include <linux/irqflags.h>
 #include <linux/jiffies.h>
@@ -18,6 +19,8 @@
 #include <linux/mm.h>
 #include <linux/prandom.h>
 #include <linux/sched.h>
+#include <linux/seq_file.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/timer.h>
@@ -1267,17 +1270,40 @@ static void destroy_nothing(struct kunit *test)
 	hwtimer_wheel_destroy(ERR_PTR(-ENOMEM));
 }
 
+/* Does debugfs say @line of @wheel? */
+static bool shown(struct kunit *test, struct hwtimer_wheel *wheel, const char *line)
+{
+	char *path = kunit_kzalloc(test, PATH_MAX, GFP_KERNEL);
+	struct seq_file *m;
+	struct file *f;
+	bool found;
+
+	KUNIT_ASSERT_NOT_NULL(test, path);
+	snprintf(path, PATH_MAX, "/sys/kernel/debug/hwtimer/%s/stats", to_worker(wheel)->name);
+	f = filp_open(path, O_RDONLY, 0);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, f);
+	/* Read as read() would, which is for memory of programs. The buffer goes with the file. */
+	m = f->private_data;
+	m->size = SZ_64K;
+	m->buf = kvzalloc(m->size, GFP_KERNEL);
+	found = m->buf && !m->op->show(m, NULL) && strnstr(m->buf, line, m->count);
+	filp_close(f, NULL);
+	return found;
+}
+
 static void scheduling(struct kunit *test)
 {
 	static const struct {
 		enum hwtimer_sched sched;
 		int nice, policy, prio;
+		const char *shown;
 	} as[] = {
-		{ HWTIMER_SCHED_NORMAL, 0, SCHED_NORMAL, 0 },
-		{ HWTIMER_SCHED_NORMAL, -7, SCHED_NORMAL, 0 },
-		{ HWTIMER_SCHED_NORMAL, 19, SCHED_NORMAL, 0 },
-		{ HWTIMER_SCHED_FIFO_LOW, 0, SCHED_FIFO, 1 },
-		{ HWTIMER_SCHED_FIFO, 0, SCHED_FIFO, MAX_RT_PRIO / 2 },
+		{ HWTIMER_SCHED_NORMAL, 0, SCHED_NORMAL, 0, "\nworker_sched normal\n" },
+		{ HWTIMER_SCHED_NORMAL, -7, SCHED_NORMAL, 0, "\nworker_nice -7\n" },
+		{ HWTIMER_SCHED_NORMAL, 19, SCHED_NORMAL, 0, "\nworker_nice 19\n" },
+		{ HWTIMER_SCHED_FIFO_LOW, 0, SCHED_FIFO, 1, "\nworker_sched fifo_low\n" },
+		{ HWTIMER_SCHED_FIFO, 0, SCHED_FIFO, MAX_RT_PRIO / 2,
+		  "\nworker_sched fifo\n" },
 	};
 	unsigned int i;
 
@@ -1296,6 +1322,26 @@ static void scheduling(struct kunit *test)
 		if (as[i].policy == SCHED_NORMAL)
 			KUNIT_EXPECT_EQ(test, as[i].nice, task_nice(task));
 		KUNIT_EXPECT_TRUE(test, cpumask_equal(task->cpus_ptr, cpumask_of(0)));
+		KUNIT_EXPECT_TRUE(test, shown(test, wheel, as[i].shown));
+	}
+}
+
+/* How full the buckets are; those of a level that is not there are empty. */
+static void occupancy(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 1);
+	unsigned int *filed = kunit_kcalloc(test, SLOTS, sizeof(*filed), GFP_KERNEL);
+	unsigned int level, i, sum;
+
+	KUNIT_ASSERT_NOT_NULL(test, filed);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j->t, SEC));
+	for (level = 0; level < 2; level++) {
+		memset(filed, 0xa5, SLOTS * sizeof(*filed));
+		KUNIT_EXPECT_EQ(test, 0, wheel_occupancy(wheel, level, 0, SLOTS, filed));
+		for (i = 0, sum = 0; i < SLOTS; i++)
+			sum += filed[i];
+		KUNIT_EXPECT_EQ(test, level ? 0U : 1U, sum);
 	}
 }
 
@@ -1937,6 +1983,7 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE_PARAM(many_wheels, mode_gen_params),
 	KUNIT_CASE(destroy_nothing),
 	KUNIT_CASE_PARAM(scheduling, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(occupancy, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(slow_callback, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(catch_up, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(cap, mode_gen_params),

@@ -4,8 +4,8 @@
  * becomes of it, and that they are told.
  *
  * hwtimer_misuse runs on any kernel. hwtimer_planted is there with
- * CONFIG_DEBUG_OBJECTS and shows that each checker of such a kernel would speak if
- * there was something to say, by faults that do no harm. It comes last, as some
+ * CONFIG_DEBUG_OBJECTS or CONFIG_KCSAN and shows that each checker of such a kernel would
+ * speak if there was something to say, by faults that do no harm. It comes last, as some
  * checkers fall silent behind their first reports: lockdep after one of its own or of
  * KASAN's, debugobjects after five.
  *
@@ -26,8 +26,10 @@
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
+#include "../hwtimer_compat.h"
 #include "../hwtimer_internal.h"
 #include "../hwtimer_period.h"
+#include "../hwtimer_ring.h"
 #include "../hwtimer_work.h"
 #include "hwtimer_kunit.h"
 
@@ -461,6 +463,28 @@ static void owners_of_others(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1U, lines_with(", no_run"));
 }
 
+/* One wheel per object: that is not what they are for, and it is said once. */
+static void many_wheels(struct kunit *test)
+{
+	struct hwtimer_wheel_params params = {
+		.name = "misuse", .tick_ns = TICK, .slots = 1,
+		.driver = HWTIMER_DRIVER_HRTIMER,
+	};
+	struct hwtimer_wheel *wheels[70];
+	unsigned int i;
+
+	mark_log();
+	for (i = 0; i < ARRAY_SIZE(wheels); i++) {
+		wheels[i] = hwtimer_wheel_create(&params);
+		KUNIT_EXPECT_FALSE(test, IS_ERR(wheels[i]));
+		if (i == 30)
+			KUNIT_EXPECT_EQ(test, 0U, lines_with("more than 64 wheels"));
+	}
+	KUNIT_EXPECT_EQ(test, 1U, lines_with("more than 64 wheels"));
+	while (i--)
+		hwtimer_wheel_destroy(wheels[i]);
+}
+
 static struct kunit_case misuse_cases[] = {
 	KUNIT_CASE(init_anew),
 	KUNIT_CASE(init_pending),
@@ -470,6 +494,7 @@ static struct kunit_case misuse_cases[] = {
 	KUNIT_CASE(long_callback),
 	KUNIT_CASE(owners_of_others),
 	KUNIT_CASE(many_long_callbacks),
+	KUNIT_CASE(many_wheels),
 	{}
 };
 
@@ -478,7 +503,7 @@ static struct kunit_suite misuse_suite = {
 	.test_cases	= misuse_cases,
 };
 
-#ifdef CONFIG_DEBUG_OBJECTS
+#if defined(CONFIG_DEBUG_OBJECTS) || defined(CONFIG_KCSAN)
 /*
  * Suite hwtimer_planted.
  */
@@ -489,33 +514,64 @@ static void need(struct kunit *test, bool enabled, const char *config)
 		kunit_skip(test, "no %s", config);
 }
 
-/* Each allocation of a wheel's fails once; kmemleak looks at what that leaves. */
-static void no_memory(struct kunit *test)
-{
+/*
+ * Each allocation of a wheel's, and of the rings', fails once; kmemleak looks at what
+ * that leaves.
+ */
 #ifdef CONFIG_FAILSLAB
-	struct hwtimer_wheel_params params = {
-		.name = "misuse", .tick_ns = TICK, .slots = 64,
+static int wheel_and_back(unsigned int kind)
+{
+	const struct hwtimer_wheel_params params[] = {
+		{ .name = "misuse", .tick_ns = TICK, .slots = 64 },
+		{ .name = "misuse", .tick_ns = TICK, .slots = 64, .levels = 2,
+		  .flags = HWTIMER_WHEEL_WORK },
 	};
-	struct hwtimer_wheel *wheel;
+	struct hwtimer_wheel *wheel = hwtimer_wheel_create(&params[kind]);
+
+	hwtimer_wheel_destroy(wheel);
+	return PTR_ERR_OR_ZERO(wheel);
+}
+
+static int rings_and_back(unsigned int kind)
+{
+	struct hwtimer_ring_pair pair;
+	int ret = hwtimer_ring_create(&pair, 64, 64, GFP_KERNEL);
+
+	if (!ret)
+		hwtimer_ring_destroy(&pair);
+	return ret;
+}
+
+static void fail_each(struct kunit *test, int (*make)(unsigned int), unsigned int kind,
+		      unsigned int least)
+{
 	unsigned int n, failed = 0;
 	bool all = false;
+	int ret;
 
 	for (n = 1; n < 1000 && !all; n++) {
 		current->fail_nth = n;
-		wheel = hwtimer_wheel_create(&params);
+		ret = make(kind);
 		all = current->fail_nth;
 		current->fail_nth = 0;
-		if (IS_ERR(wheel)) {
-			KUNIT_EXPECT_EQ(test, -ENOMEM, (int)PTR_ERR(wheel));
-			failed++;
-			continue;
-		}
-		/* without debugfs, say */
-		hwtimer_wheel_destroy(wheel);
+		if (!ret)
+			continue;	/* without debugfs, say */
+		KUNIT_EXPECT_EQ(test, -ENOMEM, ret);
+		failed++;
 	}
 	kunit_info(test, "%u of %u allocations are needed\n", failed, n - 2);
 	KUNIT_EXPECT_TRUE(test, all);
-	KUNIT_EXPECT_GE(test, failed, 4U);
+	KUNIT_EXPECT_GE(test, failed, least);
+}
+#endif
+
+static void no_memory(struct kunit *test)
+{
+#ifdef CONFIG_FAILSLAB
+	fail_each(test, wheel_and_back, 0, 3);
+	/* with workqueues, and another level */
+	fail_each(test, wheel_and_back, 1, 8);
+	fail_each(test, rings_and_back, 0, 2);
 #else
 	need(test, false, "CONFIG_FAILSLAB");
 #endif
@@ -524,8 +580,10 @@ static void no_memory(struct kunit *test)
 /* Memory that never was a timeout. */
 static void uninitialised(struct kunit *test)
 {
-	struct job *j = kunit_kzalloc(test, sizeof(*j), GFP_KERNEL);
+	struct job *j;
 
+	need(test, DEBUG_OBJECTS, "CONFIG_DEBUG_OBJECTS");
+	j = kunit_kzalloc(test, sizeof(*j), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, j);
 	memset(&j->t, 0x5a, sizeof(j->t));
 	expect_report("ODEBUG: assert_init not available .* hwtimer_timeout");
@@ -538,6 +596,25 @@ static void uninitialised(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_shutdown_sync(&j->t));
 	KUNIT_EXPECT_FALSE(test, hwtimer_release(&j->t, job_released));
 	KUNIT_EXPECT_EQ(test, 1, j->released);
+}
+
+/* debugobjects does not know the copy of one that is held; the wheel does. */
+static void initialised_copy(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 1);
+	struct job *copy = kunit_kzalloc(test, sizeof(*copy), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, copy);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j->t, SEC));
+	*copy = *j;
+	expect_report("initialised while the wheel holds it: job_fired");
+	hwtimer_init(&copy->t, wheel, job_released);
+	KUNIT_EXPECT_PTR_EQ(test, &job_fired, copy->t.fn);
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 1, j->fired);
+	KUNIT_EXPECT_EQ(test, 0, copy->released);
+	hwtimer_wheel_destroy(wheel);
 }
 
 /* Freed when the wheel still holds it, though it was cancelled. */
@@ -565,9 +642,11 @@ static void freed(struct kunit *test)
 /* A function returns, and its timeout is pending. */
 static void left_on_stack(struct kunit *test)
 {
-	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct hwtimer_wheel *wheel;
 	struct job j = { };
 
+	need(test, DEBUG_OBJECTS, "CONFIG_DEBUG_OBJECTS");
+	wheel = a_wheel(test);
 	hwtimer_init_on_stack(&j.t, wheel, job_fired);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j.t, SEC));
 	expect_report("ODEBUG: free active .* hwtimer_timeout hint: job_fired");
@@ -686,6 +765,54 @@ static void shifted(struct kunit *test)
 	in_a_work(&d, shift_too_far);
 }
 
+#ifdef CONFIG_KCSAN
+struct race {
+	struct hrtimer	timer;
+	unsigned long	plain;
+};
+
+static enum hrtimer_restart race_in_irq(struct hrtimer *timer)
+{
+	struct race *r = container_of(timer, struct race, timer);
+
+	r->plain++;
+	hrtimer_forward_now(timer, ns_to_ktime(50 * NSEC_PER_USEC));
+	return HRTIMER_RESTART;
+}
+
+static noinline void race_in_task(struct race *r)
+{
+	unsigned int i;
+
+	for (i = 0; i < 10000; i++) {
+		r->plain++;
+		barrier();
+	}
+}
+
+/* A thread and an interrupt write what has neither a lock nor a mark, until that was seen. */
+static void raced(struct kunit *test)
+{
+	struct race r = { };
+	unsigned int i;
+
+	mark_log();
+	expect_report("BUG: KCSAN: data-race in race_in");
+	hrtimer_setup(&r.timer, race_in_irq, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
+	hrtimer_start(&r.timer, 0, HRTIMER_MODE_REL_HARD);
+	for (i = 0; i < 1000 && !lines_with("BUG: KCSAN: data-race in race_in"); i++) {
+		race_in_task(&r);
+		cond_resched();
+	}
+	hrtimer_cancel(&r.timer);
+}
+#else
+static void raced(struct kunit *test)
+{
+	need(test, false, "CONFIG_KCSAN");
+}
+#endif
+
 /* For kmemleak, which is asked at the end, when the modules are gone. */
 static void leaked(struct kunit *test)
 {
@@ -698,12 +825,14 @@ static void leaked(struct kunit *test)
 static struct kunit_case planted_cases[] = {
 	KUNIT_CASE(no_memory),
 	KUNIT_CASE(uninitialised),
+	KUNIT_CASE(initialised_copy),
 	KUNIT_CASE(freed),
 	KUNIT_CASE(left_on_stack),
 	KUNIT_CASE(atomic),
 	KUNIT_CASE(deadlock),
 	KUNIT_CASE(used_after_free),
 	KUNIT_CASE(shifted),
+	KUNIT_CASE(raced),
 	KUNIT_CASE(leaked),
 	{}
 };
@@ -716,4 +845,4 @@ static struct kunit_suite planted_suite = {
 kunit_test_suites(&misuse_suite, &planted_suite);
 #else
 kunit_test_suites(&misuse_suite);
-#endif /* CONFIG_DEBUG_OBJECTS */
+#endif /* CONFIG_DEBUG_OBJECTS || CONFIG_KCSAN */

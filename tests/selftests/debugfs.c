@@ -323,6 +323,28 @@ TEST_F(wheel, one_bucket)
 	free(text);
 }
 
+/* Whoever looks may be killed while the worker counts for them, on their stack. */
+TEST_F(wheel, killed_looking)
+{
+	__u64 random = seed();
+	pid_t child;
+	int i;
+
+	for (i = 0; i < 5000; i++)
+		must_schedule(self->fd, FAR + i * NSEC_PER_MSEC / 20, i);
+	eventually(must_wheel_value(self->name, "filed") == 5000);
+	for (i = 0; i < 100; i++) {
+		child = fork();
+		ASSERT_LE(0, child);
+		while (!child)
+			must_sum_buckets(self->name, 1024);
+		usleep(rnd(&random) % 3000);
+		kill(child, SIGKILL);
+		ASSERT_EQ(128 + SIGKILL, reap(child));
+	}
+	EXPECT_EQ(5000, must_sum_buckets(self->name, 1024));
+}
+
 /* Each level has its own: near ones in the lowest, far ones further up. */
 TEST(buckets_of_levels)
 {

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What cppcheck has to know of macros and functions whose headers it does not read. */
+#define err(status, ...) exit(status)
+#define errx(status, ...) exit(status)
+#define for_each_possible_cpu(cpu) for (cpu = 0; cpu < 8; cpu++)
+#define for_each_set_bit(bit, map, bits) for (bit = 0; bit < (bits); bit++)
+#define list_for_each(at, head) for (at = (head)->next; at != (head); at = at->next)
+#define list_for_each_entry(at, head, member) for (at = first(head); more(at); at = next(at))
+#define list_for_each_entry_safe(at, n, head, member) \
+	for (at = first(head), n = next(at); more(at); at = n)
+#define LIST_HEAD(...) struct list_head
