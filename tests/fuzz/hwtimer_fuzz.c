@@ -566,6 +566,9 @@ int main(int argc, char **argv)
 	if (run.fail_nth) {
 		write_file("/sys/kernel/debug/failslab/verbose", "0");
 		write_file("/sys/kernel/debug/failslab/ignore-gfp-wait", "N");
+		/* Where there are these, too. */
+		write_file("/sys/kernel/debug/fail_page_alloc/verbose", "0");
+		write_file("/sys/kernel/debug/fail_usercopy/verbose", "0");
 	}
 	run.tick_ns = must_get_parameter("tick_ns");
 	run.self = "/proc/self/exe";

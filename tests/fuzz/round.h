@@ -79,6 +79,7 @@ struct thread {
 	timer_t timer;
 	bool can_block;		/* there is a timer that ends it */
 	bool interrupted;	/* signals come in this step */
+	bool failing;		/* an allocation, or a copy, may have failed in this step */
 	bool batch;		/* what is filled in belongs to one */
 	bool child;		/* in a child of the round */
 };

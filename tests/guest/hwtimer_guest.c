@@ -790,8 +790,7 @@ static void run_barrier(void)
 	with_enders(true);
 }
 
-#define BURST	100000
-
+/* Many at once. */
 struct spark {
 	struct hwtimer_timeout	t;
 	u64			deadline;
@@ -799,6 +798,7 @@ struct spark {
 };
 
 static struct spark *sparks;
+static unsigned int burst;
 static unsigned int fired;
 
 /* An ordinary thread, on a CPU. */
@@ -823,12 +823,12 @@ static void spark_fired(struct hwtimer_timeout *t)
 		for_each_online_cpu(cpu)
 			hearts[cpu].before = READ_ONCE(hearts[cpu].beats);
 	}
-	if (fired == BURST - 1) {
+	if (fired == burst - 1) {
 		for_each_online_cpu(cpu)
 			hearts[cpu].meanwhile += READ_ONCE(hearts[cpu].beats) -
 						 hearts[cpu].before;
 	}
-	/* Pairs with run_burst(), which reads what we wrote. */
+	/* Pairs with burst_of(), which reads what we wrote. */
 	smp_store_release(&fired, fired + 1);
 }
 
@@ -850,7 +850,7 @@ static int heart_task(void *data)
  * All at one tick: each one fires, in the order in which one CPU has armed them, and
  * on each CPU an ordinary thread gets on meanwhile.
  */
-static void run_burst(void)
+static void burst_of(unsigned int n, unsigned int rounds)
 {
 	struct hwtimer_wheel *wheel = make_wheel(64, NULL);
 	unsigned int i, k;
@@ -861,7 +861,8 @@ static void run_burst(void)
 		fail("no wheel");
 		return;
 	}
-	sparks = vzalloc(array_size(BURST, sizeof(*sparks)));
+	burst = n;
+	sparks = vzalloc(array_size(n, sizeof(*sparks)));
 	hearts = kcalloc(nr_cpu_ids, sizeof(*hearts), GFP_KERNEL);
 	if (!sparks || !hearts) {
 		fail("no memory");
@@ -878,12 +879,12 @@ static void run_burst(void)
 		wake_up_process(task);
 		hearts[cpu].task = task;
 	}
-	for (k = 0; k < 3; k++) {
+	for (k = 0; k < rounds; k++) {
 		WRITE_ONCE(fired, 0);
 		deadline = hwtimer_wheel_now(wheel) + 2 * SEC;
 		/* From one CPU. */
 		migrate_disable();
-		for (i = 0; i < BURST; i++) {
+		for (i = 0; i < n; i++) {
 			sparks[i].deadline = deadline;
 			if (!k)
 				hwtimer_init(&sparks[i].t, wheel, spark_fired);
@@ -895,11 +896,11 @@ static void run_burst(void)
 		migrate_enable();
 		WRITE_ONCE(beating, true);
 		/* Pairs with spark_fired(). */
-		if (!eventually(smp_load_acquire(&fired) == BURST))
+		if (!eventually(smp_load_acquire(&fired) == n))
 			break;
 		WRITE_ONCE(beating, false);
 		pr_info("burst: fired within %llu us\n",
-			div_u64(sparks[BURST - 1].at - sparks[0].at, NSEC_PER_USEC));
+			div_u64(sparks[n - 1].at - sparks[0].at, NSEC_PER_USEC));
 	}
 	for_each_possible_cpu(cpu) {
 		if (!hearts[cpu].task)
@@ -914,6 +915,199 @@ free:
 	hwtimer_wheel_destroy(wheel);
 	kfree(hearts);
 	vfree(sparks);
+}
+
+static void run_burst(void)
+{
+	burst_of(100000, 3);
+}
+
+static void run_million(void)
+{
+	burst_of(1000000, 1);
+}
+
+/* A worker is held off while so many become due, one every so often. */
+#define HELD		4000
+#define HELD_EVERY	(600 * NSEC_PER_USEC)
+#define HOLD		(2 * NSEC_PER_SEC)
+
+/**
+ * struct held - a wheel whose worker is held off
+ * @wheel: the wheel
+ * @holder: has the callback that holds the worker off
+ * @from: what becomes due from then on ...
+ * @until: ... until then cannot fire before then
+ * @armed: all of it was, by then; U64_MAX: not yet
+ * @latest: the latest deadline after that which has expired
+ * @ordered: a round is longer than all of it takes
+ * @fired: how many have
+ * @sparks: what becomes due
+ */
+struct held {
+	struct hwtimer_wheel	*wheel;
+	struct hwtimer_timeout	holder;
+	u64			from;
+	u64			until;
+	u64			armed;
+	u64			latest;
+	bool			ordered;
+	unsigned int		fired;
+	struct held_spark {
+		struct hwtimer_timeout	t;
+		struct held		*held;
+		u64			deadline;
+		u64			at;
+	} sparks[HELD];
+};
+
+static void held_fired(struct hwtimer_timeout *t)
+{
+	struct held_spark *s = container_of(t, struct held_spark, t);
+	struct held *held = s->held;
+	u64 now = hwtimer_wheel_now(t->wheel);
+
+	if (s->at)
+		fail("number %td fires twice", s - held->sparks);
+	if (now < s->deadline)
+		fail("early by %llu ns", s->deadline - now);
+	/* Within a tick there is no order of deadlines, nor of what was armed too late. */
+	if (held->ordered && s->deadline > READ_ONCE(held->armed)) {
+		if (s->deadline + TICK <= held->latest)
+			fail("%llu ns behind a later one", held->latest - s->deadline);
+		held->latest = max(held->latest, s->deadline);
+	}
+	s->at = now;
+	/* Pairs with run_held(), which reads what we wrote. */
+	smp_store_release(&held->fired, held->fired + 1);
+}
+
+/* Nobody else gets the worker's thread, or this CPU's softirqs. */
+static void hold_worker(struct hwtimer_timeout *t)
+{
+	struct held *held = container_of(t, struct held, holder);
+
+	held->from = hwtimer_wheel_now(t->wheel);
+	if (!strcmp(driver, "kthread"))
+		msleep(HOLD / NSEC_PER_MSEC);
+	while (hwtimer_wheel_now(t->wheel) < held->from + HOLD)
+		cpu_relax();
+	held->until = hwtimer_wheel_now(t->wheel);
+}
+
+static atomic_t cpus_missing;
+
+/* All CPUs at a time: no interrupt comes before all have been here for half of HOLD. */
+static void hold_cpu(void *data)
+{
+	struct held *held = data;
+	u64 now = hwtimer_wheel_now(held->wheel), end;
+
+	if (atomic_dec_and_test(&cpus_missing))
+		held->until = now + HOLD / 2;
+	while (atomic_read(&cpus_missing))
+		cpu_relax();
+	now = hwtimer_wheel_now(held->wheel);
+	WRITE_ONCE(held->from, now);
+	end = now + HOLD / 2;
+	while (hwtimer_wheel_now(held->wheel) < end)
+		cpu_relax();
+}
+
+/* @n that are held off at once; they begin at the same time. */
+static void hold_off(struct held *held, unsigned int n, bool irqs)
+{
+	u64 began = hwtimer_wheel_now(held->wheel) + 100 * MS;
+	unsigned int i, k, late;
+
+	for (i = 0; i < n; i++) {
+		struct held *h = &held[i];
+
+		h->armed = U64_MAX;
+		hwtimer_init(&h->holder, h->wheel, hold_worker);
+		if (!irqs)
+			check(!hwtimer_schedule_at(&h->holder, began));
+		for (k = 0; k < HELD; k++) {
+			/* In an order of its own: 1237 is prime to HELD. */
+			struct held_spark *s = &h->sparks[k * 1237 % HELD];
+
+			s->held = h;
+			s->deadline = began + (s - h->sparks) * HELD_EVERY;
+			hwtimer_init(&s->t, h->wheel, held_fired);
+			check(!hwtimer_schedule_at(&s->t, s->deadline));
+		}
+		WRITE_ONCE(h->armed, hwtimer_wheel_now(h->wheel));
+	}
+	if (irqs) {
+		while (hwtimer_wheel_now(held->wheel) < began)
+			usleep_range(500, 1000);
+		cpus_read_lock();
+		atomic_set(&cpus_missing, num_online_cpus());
+		on_each_cpu(hold_cpu, held, true);
+		cpus_read_unlock();
+		for (i = 1; i < n; i++) {
+			held[i].from = held->from;
+			held[i].until = held->until;
+		}
+	}
+	for (i = 0; i < n; i++) {
+		struct held *h = &held[i];
+
+		/* Pairs with held_fired(). */
+		if (!eventually(smp_load_acquire(&h->fired) == HELD))
+			continue;
+		for (late = 0, k = 0; k < HELD; k++) {
+			struct held_spark *s = &h->sparks[k];
+
+			if (s->deadline <= h->from || s->deadline >= h->until)
+				continue;
+			late++;
+			if (s->at < h->until)
+				fail("number %u was not held off", k);
+		}
+		pr_info("%s, %s: %u of %u held off for up to %llu ms\n", case_name, driver, late,
+			HELD, div_u64(h->until - h->from, MS));
+		/* Or it was no test. */
+		check(late > 100);
+		check(!hwtimer_wheel_pending(h->wheel));
+		check(h->fired == HELD);
+	}
+}
+
+/* Less than a round, and many rounds, late: all comes, once, and not early. */
+static void run_held_off(bool irqs)
+{
+	static const unsigned int slots[] = { 8192, 64 };
+	struct held *held = vzalloc(array_size(ARRAY_SIZE(slots), sizeof(*held)));
+	unsigned int i, n = 0;
+
+	if (!held) {
+		fail("no memory");
+		return;
+	}
+	for (i = 0; i < ARRAY_SIZE(slots); i++, n++) {
+		held[i].wheel = make_wheel(slots[i], NULL);
+		held[i].ordered = !i;
+		if (IS_ERR(held[i].wheel)) {
+			fail("no wheel");
+			break;
+		}
+	}
+	if (n == ARRAY_SIZE(slots))
+		hold_off(held, n, irqs);
+	while (n--)
+		hwtimer_wheel_destroy(held[n].wheel);
+	vfree(held);
+}
+
+static void run_held(void)
+{
+	run_held_off(false);
+}
+
+static void run_irqs_off(void)
+{
+	run_held_off(true);
 }
 
 #define VICTIM	1	/* the CPU that goes and comes */
@@ -1057,6 +1251,60 @@ static void run_suspend(void)
 	hwtimer_wheel_destroy(wheel);
 }
 
+#ifdef CONFIG_FAULT_INJECTION
+/* No wheel has so many allocations. */
+#define MOST_FAILURES	5000
+
+/* It moves time, and it ends. */
+static void try_wheel(struct hwtimer_wheel *wheel)
+{
+	struct thing *thing = kzalloc(sizeof(*thing), GFP_KERNEL);
+	struct bench b = { .wheel = wheel };
+
+	check(thing);
+	if (thing) {
+		thing_init(thing, &b, LIVE);
+		check(!hwtimer_schedule(&thing->t, 0));
+		eventually(READ_ONCE(thing->state) == IDLE);
+		hwtimer_cancel_sync(&thing->t);
+	}
+	hwtimer_wheel_destroy(wheel);
+	kfree(thing);
+}
+
+/*
+ * Each allocation fails once while a wheel is made, one with several levels and with lanes
+ * for work items: it is -ENOMEM, or it can be done without, as what is in debugfs.
+ */
+static void run_create(void)
+{
+	bool hr = !strcmp(driver, "hrtimer");
+	struct hwtimer_wheel_params params = {
+		.name = KBUILD_MODNAME, .tick_ns = TICK, .slots = 64, .levels = 4,
+		.flags = HWTIMER_WHEEL_GROW | HWTIMER_WHEEL_WORK,
+		.driver = hr ? HWTIMER_DRIVER_HRTIMER : HWTIMER_DRIVER_KTHREAD,
+	};
+	unsigned int n = 0, refused = 0, left;
+	struct hwtimer_wheel *wheel;
+
+	do {
+		current->fail_nth = ++n;
+		wheel = hwtimer_wheel_create(&params);
+		left = current->fail_nth;
+		current->fail_nth = 0;
+		if (!IS_ERR(wheel)) {
+			try_wheel(wheel);
+			continue;
+		}
+		refused++;
+		check(PTR_ERR(wheel) == -ENOMEM && !left);
+	} while (!left && n < MOST_FAILURES);
+	pr_info("create, %s: %u failures, %u of them told\n", driver, n - 1, refused);
+	/* The wheel, its counters, four levels, two workqueues. */
+	check(left && refused >= 8);
+}
+#endif
+
 static const struct {
 	const char	*name;
 	void		(*run)(void);
@@ -1068,8 +1316,14 @@ static const struct {
 	{ "sync", run_sync },
 	{ "barrier", run_barrier },
 	{ "burst", run_burst },
+	{ "million", run_million },
+	{ "held", run_held },
+	{ "irqs_off", run_irqs_off },
 	{ "hotplug", run_hotplug, VICTIM + 1 },
 	{ "suspend", run_suspend },
+#ifdef CONFIG_FAULT_INJECTION
+	{ "create", run_create },
+#endif
 };
 
 static int __init hwtimer_guest_init(void)

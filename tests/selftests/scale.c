@@ -3,6 +3,7 @@
  * 100,000 timeouts on one descriptor, each ending exactly once; that their memory is
  * the caller's cgroup's, and how much it is.
  */
+#include "cgroup.h"
 #include "ring.h"
 
 #define MANY	100000U
@@ -167,66 +168,8 @@ TEST(all_ids_differ)
 	free(ids);
 }
 
-/* Memory and cgroups. */
-#define CGROUPS		"/sys/fs/cgroup"
-#define GROUP		CGROUPS "/hwtimer-selftest"
 /* A timeout is more than this; with its place in the table it is about 130. */
 #define BYTES_AT_LEAST	96
-
-static __u64 group_value(const char *file)
-{
-	char path[PATH_MAX], *text;
-	__u64 value;
-
-	snprintf(path, sizeof(path), GROUP "/%s", file);
-	text = must_slurp(path);
-	value = strtoull(text, NULL, 10);
-	free(text);
-	return value;
-}
-
-static __u64 group_event(const char *name)
-{
-	char *text = must_slurp(GROUP "/memory.events");
-	__u64 value;
-
-	if (!find_value(text, name, &value))
-		die("memory.events: no %s", name);
-	free(text);
-	return value;
-}
-
-static void remove_group(void)
-{
-	/* Busy until what has died in it is gone. */
-	eventually(!rmdir(GROUP) || errno == ENOENT);
-}
-
-/* False if there is no memory controller. */
-static bool make_group(const char *limit)
-{
-	char *controllers;
-	bool there;
-
-	if (access(CGROUPS "/cgroup.controllers", F_OK))
-		return false;
-	controllers = must_slurp(CGROUPS "/cgroup.controllers");
-	there = strstr(controllers, "memory");
-	free(controllers);
-	if (!there)
-		return false;
-	remove_group();
-	if (write_file(CGROUPS "/cgroup.subtree_control", "+memory") ||
-	    mkdir(GROUP, 0755) || write_file(GROUP "/memory.max", limit))
-		die(GROUP ": %s", strerror(errno));
-	return true;
-}
-
-static void enter_group(void)
-{
-	if (write_file(GROUP "/cgroup.procs", "0"))
-		die("cgroup.procs");
-}
 
 TEST(charged)
 {
@@ -289,15 +232,6 @@ static void arm_many_by_rings(int fd)
 	for (i = 0; i < MANY; i++)
 		must_put(r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(i, 1), deadline, i);
 	must_enter(r);
-}
-
-/* Until the child has come to its next SIGSTOP. */
-static void must_stop(pid_t child)
-{
-	int status;
-
-	if (waitpid(child, &status, WUNTRACED) != child || !WIFSTOPPED(status))
-		die("the child died");
 }
 
 /* In a group of its own: what another one leaves behind goes in its own time. */

@@ -1,0 +1,1371 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Each allocation, and each copy from and to the program, fails: in every call of
+ * /dev/hwtimer, in the worker of a wheel that grows, while the module is loaded, and in
+ * the API for other modules. The first one of a call, then the second, and so on until
+ * a call comes to its end without a failure (/proc/PID/fail-nth); and then the same with
+ * all allocations that come after it failing, too (/proc/PID/make-it-fail).
+ *
+ * What failed must do so with an error that is documented and leave everything as it was,
+ * and works when it is done again. In kernels without fault injection all is skipped.
+ */
+#include "hwt_guest.h"
+#include "ring.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#define MODULE		"hwtimer"
+
+/* A user whose only contexts are ours; it keeps root's rights. */
+#define SOMEBODY	4711
+
+/* The data of the timeout that is pending in each context before the call. */
+#define KEPT		0x6b657074ULL
+/* No call has so many. */
+#define MOST		5000U
+
+/* In rings the program names its timeouts: the one that is kept, and others. */
+#define RING_KEPT	HWTIMER_ID(0, 1)
+#define RING_OTHER(n)	HWTIMER_ID(1 + (n), 1)
+
+#define BACKLOG		40	/* read() copies 16 records at a time */
+
+/**
+ * struct world - what a call is made in
+ * @fd: the context, or -1
+ * @kept: a timeout that is pending in it
+ * @before: what it had done before the call
+ * @ring: its rings, or NULL
+ * @params: of the rings that the call makes
+ * @id: of the timeout that the call is about
+ * @mapping: what the call mapped
+ * @ops: of a batch
+ * @records: that the call read
+ */
+struct world {
+	int fd;
+	__u64 kept;
+	struct hwtimer_stats before;
+	struct ring *ring;
+	struct hwtimer_rings params;
+	__u64 id;
+	struct hwtimer_ring *mapping;
+	struct hwtimer_op ops[5];
+	struct hwtimer_record records[BACKLOG];
+};
+
+/**
+ * struct call - what is to fail
+ * @prepare: makes the context, in which nothing happens until @make; NULL: it is new
+ * @make: the call; returns what is not negative, or -errno
+ * @undone: it failed, and this is as it was; NULL: only what all have in common
+ * @done: it had its effect, once; @ret is what it returned
+ * @errors: what it may fail with
+ * @fewest: so many of its allocations and copies it cannot do without
+ */
+struct call {
+	void (*prepare)(struct world *w);
+	int (*make)(struct world *w);
+	void (*undone)(struct world *w);
+	void (*done)(struct world *w, int ret);
+	int errors[4];
+	unsigned int fewest;
+};
+
+/* Which of its allocations and copies fails. */
+static unsigned int nth;
+/* Another context of the same user, to see what it has; -1: there is none. */
+static int beside = -1;
+
+#define check(condition) do {						\
+	if (!(condition))						\
+		die("failure %u: not: %s", nth, #condition);		\
+} while (0)
+
+/* Set one of the knobs of what fails. */
+static void turn(const char *what, const char *knob, const char *value)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/%s/%s", what, knob);
+	if (write_file(path, value))
+		die("%s: %s", path, strerror(errno));
+}
+
+/* False: nothing fails on demand in this kernel. @rest: with all that comes after it. */
+static bool faults_on_demand(bool rest)
+{
+	static const char *const all[] = { "failslab", "fail_page_alloc", "fail_usercopy" };
+	unsigned int i;
+
+	if (access("/proc/self/fail-nth", W_OK) || access("/proc/self/make-it-fail", W_OK))
+		return false;
+	for (i = 0; i < ARRAY_SIZE(all); i++) {
+		/* Without a word, only who asks for it, without end. */
+		turn(all[i], "verbose", "0");
+		turn(all[i], "task-filter", "Y");
+		turn(all[i], "times", "-1");
+	}
+	/* Any of them, may it wait for memory or not. */
+	turn("failslab", "ignore-gfp-wait", "N");
+	turn("fail_page_alloc", "ignore-gfp-wait", "N");
+	turn("fail_page_alloc", "ignore-gfp-highmem", "N");
+	turn("fail_page_alloc", "min-order", "0");
+	turn("failslab", "probability", rest ? "100" : "0");
+	turn("fail_page_alloc", "probability", rest ? "100" : "0");
+	return true;
+}
+
+/**
+ * struct victim - a thread whose allocations and copies fail
+ * @nth: its fail-nth
+ * @rest: its make-it-fail, for who has those fail that come after the nth
+ */
+struct victim {
+	int nth, rest;
+};
+
+static struct victim must_open_victim(pid_t tid)
+{
+	struct victim v;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/fail-nth", tid);
+	v.nth = open(path, O_RDWR | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/proc/%d/make-it-fail", tid);
+	v.rest = open(path, O_RDWR | O_CLOEXEC);
+	if (v.nth < 0 || v.rest < 0)
+		die("%s: %s", path, strerror(errno));
+	return v;
+}
+
+static void close_victim(const struct victim *v)
+{
+	close(v->nth);
+	close(v->rest);
+}
+
+/* In this order: the copies of these count as well. */
+static void fail_from_now(const struct victim *v)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", nth);
+	if (pwrite(v->rest, "1", 1, 0) != 1 ||
+	    pwrite(v->nth, text, strlen(text), 0) != (ssize_t)strlen(text))
+		die("/proc/PID/fail-nth: %s", strerror(errno));
+}
+
+/* No more; did anything fail? What we copy here counts, too, and is not what was meant. */
+static bool has_failed(const struct victim *v)
+{
+	char text[16] = { 0 };
+	bool failed = pread(v->nth, text, sizeof(text) - 1, 0) > 0 && !strtoul(text, NULL, 10);
+
+	if ((pwrite(v->nth, "0", 1, 0) != 1 && pwrite(v->nth, "0", 1, 0) != 1) ||
+	    pwrite(v->rest, "0", 1, 0) != 1)
+		die("/proc/PID/fail-nth: %s", strerror(errno));
+	return failed;
+}
+
+static bool may_fail(const struct call *c, int ret)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(c->errors); i++)
+		if (c->errors[i] && c->errors[i] == -ret)
+			return true;
+	return false;
+}
+
+/* It was armed before the call, and is pending still, as it was. */
+static void check_kept(struct world *w)
+{
+	__u64 data;
+
+	check(!hwt_query(w->fd, w->kept, &data, NULL));
+	check(data == KEPT);
+}
+
+/* It expires, and nothing else does. */
+static void expire_kept(struct world *w)
+{
+	struct hwtimer_record rec;
+
+	check(!hwt_touch(w->fd, HWTIMER_RELATIVE, w->kept, 0, NULL));
+	if (w->ring)
+		check(ring_collect(w->ring, &rec, 1) == 1);
+	else
+		check(hwt_collect(w->fd, &rec, 1) == 1);
+	check(rec.id == w->kept && rec.user_data == KEPT);
+}
+
+/* What all calls have in common when they have failed. */
+static void check_undone(struct world *w)
+{
+	struct hwtimer_stats after = must_stats(w->fd);
+
+	if (same_stats(&w->before, &after))
+		return;
+	print_stats(&w->before);
+	print_stats(&after);
+	die("failure %u: that is not as it was", nth);
+}
+
+/*
+ * The wheel that a context of ours has to itself, or false. pid-N, or with a suffix if the
+ * one before has not given its name back yet.
+ */
+static bool find_own_wheel(char name[NAME_MAX + 1])
+{
+	DIR *dir = opendir(HWT_DEBUGFS);
+	const struct dirent *entry;
+	char prefix[32];
+	bool there = false;
+	size_t len;
+
+	if (!dir)
+		return false;
+	len = snprintf(prefix, sizeof(prefix), "pid-%d", getpid());
+	while (!there && (entry = readdir(dir))) {
+		there = !strncmp(entry->d_name, prefix, len) &&
+			(!entry->d_name[len] || entry->d_name[len] == '.');
+		if (there)
+			snprintf(name, NAME_MAX + 1, "%s", entry->d_name);
+	}
+	closedir(dir);
+	return there;
+}
+
+static bool own_wheel_there(void)
+{
+	char name[NAME_MAX + 1];
+
+	return find_own_wheel(name);
+}
+
+/* Nobody has anything of the context that was closed. */
+static void check_nothing_left(void)
+{
+	/* That one goes when the context has been freed. */
+	eventually(!own_wheel_there());
+	if (beside < 0)
+		return;
+	check(!must_fdinfo(beside, "user_timeouts"));
+	check(!must_fdinfo(beside, "user_wheels"));
+	check(!must_fdinfo(beside, "user_rate"));
+	check(module_references() == 1);
+}
+
+static void close_world(struct world *w)
+{
+	if (w->ring)
+		ring_unmap(w->ring);
+	if (w->fd >= 0)
+		close(w->fd);
+	check_nothing_left();
+}
+
+/* Make the call, with the nth of its allocations and copies failing; false: it has none. */
+static bool try_nth(const struct call *c, const struct victim *self, unsigned int *refused)
+{
+	struct world w = { .fd = -1 };
+	bool failed;
+	int ret;
+
+	if (c->prepare)
+		c->prepare(&w);
+	fail_from_now(self);
+	ret = c->make(&w);
+	failed = has_failed(self);
+	if (ret < 0) {
+		if (!failed || !may_fail(c, ret))
+			die("failure %u: %d (%s)", nth, ret, strerror(-ret));
+		++*refused;
+		if (c->undone)
+			c->undone(&w);
+		else
+			check_undone(&w);
+		ret = c->make(&w);
+		if (ret < 0)
+			die("failure %u: and then %d (%s)", nth, ret, strerror(-ret));
+	}
+	c->done(&w, ret);
+	close_world(&w);
+	return failed;
+}
+
+/*
+ * Make it with each of them failing in turn. Twice: checkers allocate now and then
+ * in between, so that a number may be skipped.
+ */
+static void try_each(struct __test_metadata *_metadata, const struct call *c)
+{
+	struct victim self = must_open_victim(my_tid());
+	unsigned int failures = 0, refused = 0, pass;
+
+	for (pass = 0; pass < 2; pass++) {
+		for (nth = 1; try_nth(c, &self, &refused); nth++) {
+			check(nth <= MOST);
+			failures++;
+		}
+	}
+	close_victim(&self);
+	printf("# %u failures, %u of them told\n", failures, refused);
+	EXPECT_LE(c->fewest, refused);
+}
+
+static void prepare_process(void)
+{
+	char deep[64 * 1024];
+
+	if (setresuid(SOMEBODY, -1, -1))
+		die("setresuid: %s", strerror(errno));
+	/*
+	 * The faults of our own pages are not the calls'; and who gets no memory for them
+	 * tries for ever. The stack, too.
+	 */
+	memset(deep, 1, sizeof(deep));
+	__asm__ volatile("" : : "r"(deep) : "memory");
+	if (mlockall(MCL_CURRENT))
+		die("mlockall: %s", strerror(errno));
+	eventually(!module_references());
+	beside = must_open(0);
+}
+
+FIXTURE(faults)
+{
+};
+
+FIXTURE_VARIANT(faults)
+{
+	bool rest;
+};
+
+FIXTURE_VARIANT_ADD(faults, one)
+{
+	.rest = false,
+};
+
+FIXTURE_VARIANT_ADD(faults, rest)
+{
+	.rest = true,
+};
+
+FIXTURE_SETUP(faults)
+{
+	if (!faults_on_demand(variant->rest))
+		SKIP(return, "this kernel lets no memory fail on demand");
+	prepare_process();
+}
+
+FIXTURE_TEARDOWN(faults)
+{
+	if (beside >= 0)
+		close(beside);
+	eventually(!module_references());
+}
+
+#define TRY(...)	try_each(_metadata, &(const struct call){ __VA_ARGS__ })
+
+/* The context of most calls: one timeout is pending. */
+static void one_pending(struct world *w)
+{
+	w->fd = must_open(O_NONBLOCK);
+	w->kept = must_schedule(w->fd, FAR, KEPT);
+	w->before = must_stats(w->fd);
+}
+
+static void nothing_pending(struct world *w)
+{
+	w->fd = must_open(O_NONBLOCK);
+	w->before = must_stats(w->fd);
+}
+
+/* It is good for all that comes after. */
+static void check_works(struct world *w)
+{
+	struct hwtimer_stats s;
+
+	w->kept = must_schedule(w->fd, FAR, KEPT);
+	check_kept(w);
+	expire_kept(w);
+	s = must_stats(w->fd);
+	check(s.scheduled == 1 && s.expired == 1 && !s.pending && !s.unread);
+}
+
+/* open() */
+static void nobody_else(struct world *w)
+{
+	w->fd = -1;
+	if (beside >= 0)
+		close(beside);
+	beside = -1;
+	/* Ours is the first context of this user. */
+	eventually(!module_references());
+}
+
+static int make_open(struct world *w)
+{
+	w->fd = hwt_open(0);
+	return w->fd;
+}
+
+static void not_opened(struct world *w)
+{
+	(void)w;
+	check(!module_references());
+}
+
+static void opened(struct world *w, int ret)
+{
+	(void)ret;
+	check_works(w);
+}
+
+/* At least the path, the file, the context, the user. */
+TEST_F(faults, open)
+{
+	TRY(nobody_else, make_open, not_opened, opened, { ENOMEM, EFAULT }, 4);
+}
+
+/* SETUP */
+#define GROWING		(HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW)
+
+static int set_up(struct world *w, __u32 flags, __u32 clockid, __u32 levels)
+{
+	struct hwtimer_setup setup = {
+		.flags = flags, .clockid = clockid, .levels = levels, .cap = 10,
+	};
+
+	if (flags) {
+		setup.tick_ns = NSEC_PER_MSEC;
+		setup.slots = 64;
+	}
+	return hwt_setup(w->fd, &setup);
+}
+
+static int make_shared(struct world *w)
+{
+	return set_up(w, 0, CLOCK_MONOTONIC, 0);
+}
+
+static int make_own(struct world *w)
+{
+	return set_up(w, HWTIMER_SETUP_OWN_WHEEL, CLOCK_MONOTONIC, 1);
+}
+
+static int make_levels(struct world *w)
+{
+	return set_up(w, HWTIMER_SETUP_OWN_WHEEL, CLOCK_BOOTTIME, 4);
+}
+
+static int make_growing(struct world *w)
+{
+	return set_up(w, GROWING, CLOCK_MONOTONIC, 1);
+}
+
+/* No wheel in debugfs, no wheel of the user's. */
+static void not_set_up(struct world *w)
+{
+	check_undone(w);
+	check(!own_wheel_there());
+	check(!must_fdinfo(w->fd, "own_wheel"));
+	check(!must_fdinfo(beside, "user_wheels"));
+}
+
+static void is_set_up(struct world *w, int ret)
+{
+	(void)ret;
+	check(must_fdinfo(beside, "user_wheels") == must_fdinfo(w->fd, "own_wheel"));
+	check(must_stats(w->fd).cap == 10);
+	check_works(w);
+}
+
+TEST_F(faults, setup_shared)
+{
+	TRY(nothing_pending, make_shared, not_set_up, is_set_up, { EFAULT }, 2);
+}
+
+/* The copies, the wheel, its buckets, its thread. */
+TEST_F(faults, setup_own)
+{
+	TRY(nothing_pending, make_own, not_set_up, is_set_up, { EFAULT, ENOMEM }, 5);
+}
+
+/* Three levels more. */
+TEST_F(faults, setup_levels)
+{
+	TRY(nothing_pending, make_levels, not_set_up, is_set_up, { EFAULT, ENOMEM }, 8);
+}
+
+TEST_F(faults, setup_growing)
+{
+	TRY(nothing_pending, make_growing, not_set_up, is_set_up, { EFAULT, ENOMEM }, 5);
+}
+
+/* SCHEDULE */
+static int make_schedule(struct world *w)
+{
+	return hwt_schedule(w->fd, HWTIMER_RELATIVE, FAR, 1, &w->id, NULL);
+}
+
+static void scheduled(struct world *w, int ret)
+{
+	__u64 data;
+
+	(void)ret;
+	check(must_stats(w->fd).pending == w->before.pending + 1);
+	check(must_stats(w->fd).scheduled == w->before.scheduled + 1);
+	check(!hwt_query(w->fd, w->id, &data, NULL) && data == 1);
+	check_kept(w);
+	expire_kept(w);
+	check(!hwt_cancel(w->fd, w->id));
+}
+
+/* The copies, the timeout. Its place in the table is asked for twice. */
+TEST_F(faults, schedule)
+{
+	TRY(one_pending, make_schedule, NULL, scheduled, { EFAULT, ENOMEM }, 3);
+}
+
+/* As many as a node of the table has places for, so that it needs another level. */
+static void full_node(struct world *w)
+{
+	int i;
+
+	one_pending(w);
+	for (i = 1; i < 64; i++)
+		must_schedule(w->fd, FAR, 0);
+	w->before = must_stats(w->fd);
+}
+
+TEST_F(faults, schedule_the_65th)
+{
+	TRY(full_node, make_schedule, NULL, scheduled, { EFAULT, ENOMEM }, 3);
+}
+
+/* In the place of one that was cancelled. */
+static void one_cancelled(struct world *w)
+{
+	one_pending(w);
+	check(!hwt_cancel(w->fd, must_schedule(w->fd, FAR, 0)));
+	w->before = must_stats(w->fd);
+}
+
+TEST_F(faults, schedule_again)
+{
+	TRY(one_cancelled, make_schedule, NULL, scheduled, { EFAULT }, 2);
+}
+
+/* Due at once: what failed must not expire either. */
+static int make_due(struct world *w)
+{
+	return hwt_schedule(w->fd, HWTIMER_RELATIVE, 0, 1, &w->id, NULL);
+}
+
+static void was_due(struct world *w, int ret)
+{
+	struct hwtimer_record rec;
+
+	(void)ret;
+	check(hwt_collect(w->fd, &rec, 1) == 1 && rec.id == w->id && rec.user_data == 1);
+	check_kept(w);
+	expire_kept(w);
+	check(must_stats(w->fd).expired == 2);
+}
+
+TEST_F(faults, schedule_due)
+{
+	TRY(one_pending, make_due, NULL, was_due, { EFAULT, ENOMEM }, 3);
+}
+
+/* Periodic */
+static int make_periodic(struct world *w)
+{
+	struct hwtimer_schedule s = {
+		.flags = HWTIMER_RELATIVE, .time = FAR, .user_data = 1,
+		.period = NSEC_PER_SEC, .policy = nth % 3,
+	};
+	int ret = hwt_ioctl(w->fd, HWTIMER_IOC_SCHEDULE, &s);
+
+	w->id = s.id;
+	return ret;
+}
+
+static void not_periodic(struct world *w)
+{
+	check_undone(w);
+	check(!must_fdinfo(beside, "user_rate"));
+}
+
+static void periodic(struct world *w, int ret)
+{
+	struct hwtimer_query q = { .id = w->id };
+	struct hwtimer_record rec;
+
+	check(!hwt_ioctl(w->fd, HWTIMER_IOC_QUERY, &q));
+	check(q.period == NSEC_PER_SEC && q.policy == nth % 3);
+	check(must_fdinfo(beside, "user_rate"));
+	check(!hwt_touch(w->fd, HWTIMER_RELATIVE, w->id, NSEC_PER_MSEC, NULL));
+	check(hwt_collect(w->fd, &rec, 1) == 1 && rec.id == w->id);
+	check(!hwt_cancel(w->fd, w->id));
+	/* What expired meanwhile can be read; then it is gone, and what it took. */
+	while (must_stats(w->fd).unread)
+		check(hwt_read(w->fd, &rec, 1) == 1 && rec.id == w->id);
+	check(!must_fdinfo(beside, "user_rate"));
+	w->id = must_schedule(w->fd, FAR, 1);
+	check(must_stats(w->fd).pending == 2);
+	(void)ret;
+	check_kept(w);
+	expire_kept(w);
+}
+
+TEST_F(faults, schedule_periodic)
+{
+	TRY(one_pending, make_periodic, not_periodic, periodic, { EFAULT, ENOMEM }, 4);
+}
+
+/* TOUCH */
+static int make_touch(struct world *w)
+{
+	return hwt_touch(w->fd, 0, w->kept, now_ns() + 2 * FAR, NULL);
+}
+
+static void not_touched(struct world *w)
+{
+	__u64 deadline;
+
+	check_undone(w);
+	check(!hwt_query(w->fd, w->kept, NULL, &deadline));
+	check(deadline <= now_ns() + FAR);
+}
+
+static void touched(struct world *w, int ret)
+{
+	__u64 deadline;
+
+	(void)ret;
+	check(must_stats(w->fd).touched == 1);
+	check(!hwt_query(w->fd, w->kept, NULL, &deadline));
+	check(deadline > now_ns() + FAR);
+	expire_kept(w);
+}
+
+TEST_F(faults, touch)
+{
+	TRY(one_pending, make_touch, not_touched, touched, { EFAULT }, 2);
+}
+
+/* CANCEL */
+static int make_cancel(struct world *w)
+{
+	return hwt_cancel(w->fd, w->kept);
+}
+
+static void not_cancelled(struct world *w)
+{
+	check_undone(w);
+	check_kept(w);
+}
+
+static void cancelled(struct world *w, int ret)
+{
+	(void)ret;
+	check(must_stats(w->fd).cancelled == 1);
+	check(!must_stats(w->fd).pending);
+	check(hwt_cancel(w->fd, w->kept) == -ENOENT);
+}
+
+TEST_F(faults, cancel)
+{
+	TRY(one_pending, make_cancel, not_cancelled, cancelled, { EFAULT }, 1);
+}
+
+/* QUERY, STATS: fdinfo and what is in debugfs, which people read */
+static int make_query(struct world *w)
+{
+	return hwt_query(w->fd, w->kept, NULL, NULL);
+}
+
+static void looked(struct world *w, int ret)
+{
+	check(!ret);
+	check_undone(w);
+	check_kept(w);
+	expire_kept(w);
+}
+
+TEST_F(faults, query)
+{
+	TRY(one_pending, make_query, NULL, looked, { EFAULT }, 2);
+}
+
+static int make_stats(struct world *w)
+{
+	struct hwtimer_stats s = { .flags = 0 };
+
+	return hwt_ioctl(w->fd, HWTIMER_IOC_STATS, &s);
+}
+
+TEST_F(faults, stats)
+{
+	TRY(one_pending, make_stats, NULL, looked, { EFAULT }, 2);
+}
+
+/* A short read fails nowhere, and tells nothing wrong. */
+static int read_whole(const char *path)
+{
+	char buf[4096];
+	ssize_t len;
+	int fd, ret;
+
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	do {
+		len = read(fd, buf, sizeof(buf));
+	} while (len > 0);
+	ret = len < 0 ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+static int make_fdinfo(struct world *w)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", w->fd);
+	return read_whole(path);
+}
+
+TEST_F(faults, fdinfo)
+{
+	TRY(one_pending, make_fdinfo, NULL, looked, { EFAULT, ENOMEM }, 3);
+}
+
+static int read_stats(struct world *w)
+{
+	(void)w;
+	return read_whole(HWT_DEBUGFS "/dev/stats");
+}
+
+TEST_F(faults, debugfs_stats)
+{
+	TRY(one_pending, read_stats, NULL, looked, { EFAULT, ENOMEM }, 3);
+}
+
+static int read_buckets(struct world *w)
+{
+	(void)w;
+	return read_whole(HWT_DEBUGFS "/dev/buckets");
+}
+
+TEST_F(faults, debugfs_buckets)
+{
+	TRY(one_pending, read_buckets, NULL, looked, { EFAULT, ENOMEM }, 3);
+}
+
+/* STOP, which is done even if it cannot say so. */
+static int make_stop(struct world *w)
+{
+	return hwt_stop(w->fd, &w->id);
+}
+
+static void stopped_or_not(struct world *w)
+{
+	struct hwtimer_stats s = must_stats(w->fd);
+
+	if (!same_stats(&w->before, &s))
+		check(s.handed_back == 1 && !s.pending && s.unread == 1);
+}
+
+static void stopped(struct world *w, int ret)
+{
+	struct hwtimer_record rec;
+
+	(void)ret;
+	check(w->id <= 1);
+	check(hwt_collect(w->fd, &rec, 1) == 1);
+	check(rec.id == w->kept && rec.kind == HWTIMER_HANDED_BACK);
+	check(!hwt_read(w->fd, &rec, 1));
+}
+
+TEST_F(faults, stop)
+{
+	TRY(one_pending, make_stop, stopped_or_not, stopped, { EFAULT }, 2);
+}
+
+/* BATCH: those before the one that cannot be read, or told of, are done, and no other. */
+static void batch_to_do(struct world *w)
+{
+	one_pending(w);
+	w->id = must_schedule(w->fd, FAR, 2);
+	w->before = must_stats(w->fd);
+	w->ops[0] = op_schedule(HWTIMER_RELATIVE, FAR, 10);
+	w->ops[1] = op_touch(HWTIMER_RELATIVE, w->kept, FAR);
+	w->ops[2] = op_schedule(HWTIMER_RELATIVE, FAR, 11);
+	w->ops[3] = op_cancel(w->id);
+	w->ops[4] = op_query(w->kept);
+}
+
+static int make_batch(struct world *w)
+{
+	return hwt_batch(w->fd, w->ops, sizeof(w->ops[0]), ARRAY_SIZE(w->ops));
+}
+
+static void batch_done(struct world *w, int ret)
+{
+	static const struct {
+		unsigned int scheduled, touched, cancelled;
+	} after[] = { { 0, 0, 0 }, { 1, 0, 0 }, { 1, 1, 0 }, { 2, 1, 0 }, { 2, 1, 1 },
+		      { 2, 1, 1 } };
+	struct hwtimer_stats s = must_stats(w->fd);
+	unsigned int n = ret, unarmed = 0, i;
+
+	for (i = 0; i < n; i++) {
+		if (w->ops[i].op == HWTIMER_OP_SCHEDULE && w->ops[i].result == -ENOMEM)
+			unarmed++;
+		else
+			check(!w->ops[i].result);
+	}
+	check(s.scheduled == w->before.scheduled + after[n].scheduled - unarmed);
+	check(s.touched == after[n].touched && s.cancelled == after[n].cancelled);
+	/* The rest, which had no effect. */
+	must_batch(w->fd, w->ops + n, ARRAY_SIZE(w->ops) - n);
+	for (i = n; i < ARRAY_SIZE(w->ops); i++)
+		check(!w->ops[i].result);
+	check(must_stats(w->fd).pending == 3 - unarmed);
+	check_kept(w);
+	expire_kept(w);
+}
+
+TEST_F(faults, batch)
+{
+	TRY(batch_to_do, make_batch, NULL, batch_done, { EFAULT }, 2);
+}
+
+/* read() */
+static void backlog(struct world *w)
+{
+	int i;
+
+	one_pending(w);
+	for (i = 0; i < BACKLOG; i++)
+		must_schedule(w->fd, 0, i);
+	eventually(must_stats(w->fd).unread == BACKLOG);
+	w->before = must_stats(w->fd);
+}
+
+static int make_read(struct world *w)
+{
+	return hwt_read(w->fd, w->records, BACKLOG);
+}
+
+/* All of them, once. */
+static void all_read(struct world *w, int ret)
+{
+	bool seen[BACKLOG] = { 0 };
+	unsigned int i;
+
+	check(must_stats(w->fd).unread == (__u64)(BACKLOG - ret));
+	if (ret < BACKLOG)
+		check(hwt_read(w->fd, w->records + ret, BACKLOG - ret) == BACKLOG - ret);
+	for (i = 0; i < BACKLOG; i++) {
+		const struct hwtimer_record *r = &w->records[i];
+
+		check(valid_record(r, HWTIMER_EXPIRED));
+		check(r->user_data < BACKLOG && !seen[r->user_data]);
+		seen[r->user_data] = true;
+	}
+	check(!must_stats(w->fd).unread);
+	check_kept(w);
+	expire_kept(w);
+}
+
+TEST_F(faults, read)
+{
+	TRY(backlog, make_read, NULL, all_read, { EFAULT }, 1);
+}
+
+/* poll(), epoll */
+static int make_poll(struct world *w)
+{
+	struct pollfd pfd = { .fd = w->fd, .events = POLLIN };
+	int ret = poll(&pfd, 1, 0);
+
+	if (ret == 1)
+		check(pfd.revents == POLLIN);
+	return ret < 0 ? -errno : ret;
+}
+
+static int make_epoll(struct world *w)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+	int fd = epoll_create1(EPOLL_CLOEXEC), ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = epoll_ctl(fd, EPOLL_CTL_ADD, w->fd, &e);
+	if (!ret)
+		ret = epoll_wait(fd, &e, 1, 0);
+	if (ret < 0)
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
+/* What is there is seen, by who asked. */
+static void polled(struct world *w, int ret)
+{
+	check(ret == 1);
+	check_undone(w);
+	all_read(w, 0);
+}
+
+TEST_F(faults, poll)
+{
+	TRY(backlog, make_poll, NULL, polled, { EFAULT, ENOMEM }, 1);
+}
+
+TEST_F(faults, epoll)
+{
+	TRY(backlog, make_epoll, NULL, polled, { EFAULT, ENOMEM }, 3);
+}
+
+/* RINGS */
+static int try_rings(struct world *w, __u32 flags, int eventfd)
+{
+	w->params = (struct hwtimer_rings){
+		.flags = flags, .eventfd = eventfd,
+		.sq_entries = 8, .cq_entries = 256, .slots = 100,
+	};
+	return hwt_rings(w->fd, &w->params);
+}
+
+static int make_rings(struct world *w)
+{
+	return try_rings(w, 0, 0);
+}
+
+static int make_rings_with_eventfd(struct world *w)
+{
+	return try_rings(w, HWTIMER_RINGS_EVENTFD, (int)w->id);
+}
+
+static void no_rings(struct world *w)
+{
+	struct hwtimer_enter e = { .flags = 0 };
+
+	check_undone(w);
+	check(!must_fdinfo(beside, "user_timeouts"));
+	check(hwt_ioctl(w->fd, HWTIMER_IOC_ENTER, &e) == -ENXIO);
+	check(mmap(NULL, 4096, PROT_READ, MAP_SHARED, w->fd, 0) == MAP_FAILED);
+}
+
+static void arm_kept_in_ring(struct world *w)
+{
+	w->kept = RING_KEPT;
+	must_arm(w->ring, w->kept, now_ns() + FAR, KEPT);
+	check_kept(w);
+}
+
+static void rings_made(struct world *w, int ret)
+{
+	(void)ret;
+	check(must_fdinfo(beside, "user_timeouts") == 100);
+	w->ring = must_alloc(1, sizeof(*w->ring));
+	w->ring->fd = w->fd;
+	w->ring->params = w->params;
+	ring_at(w->ring, must_map(w->fd, w->ring->params.size, PROT_READ | PROT_WRITE));
+	arm_kept_in_ring(w);
+	expire_kept(w);
+}
+
+/* The copies, the slots, the rings: their pages, the list of these, the mapping. */
+TEST_F(faults, rings)
+{
+	TRY(nothing_pending, make_rings, no_rings, rings_made, { EFAULT, ENOMEM }, 8);
+}
+
+static void with_eventfd(struct world *w)
+{
+	nothing_pending(w);
+	w->id = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+static void rings_made_with_eventfd(struct world *w, int ret)
+{
+	__u64 told;
+
+	rings_made(w, ret);
+	eventually(read(w->id, &told, sizeof(told)) == sizeof(told));
+	close(w->id);
+}
+
+TEST_F(faults, rings_with_eventfd)
+{
+	TRY(with_eventfd, make_rings_with_eventfd, no_rings, rings_made_with_eventfd,
+	    { EFAULT, ENOMEM }, 8);
+}
+
+/* A context with rings, in which one timeout is pending. */
+static void ring_pending(struct world *w)
+{
+	w->fd = must_open(O_NONBLOCK);
+	w->ring = must_ring(w->fd, 8, 256, 100);
+	arm_kept_in_ring(w);
+	w->before = must_stats(w->fd);
+}
+
+/* mmap(), here for a second time. */
+static int make_mmap(struct world *w)
+{
+	size_t size = w->ring->params.size;
+
+	w->mapping = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, w->fd, 0);
+	return w->mapping == MAP_FAILED ? -errno : 0;
+}
+
+static void mapped(struct world *w, int ret)
+{
+	(void)ret;
+	/* Both are the same memory. */
+	expire_kept(w);
+	check(load_acquire(&w->mapping->cq_tail) == load_acquire(&w->ring->shared->cq_tail));
+	munmap(w->mapping, w->ring->params.size);
+}
+
+TEST_F(faults, mmap)
+{
+	TRY(ring_pending, make_mmap, NULL, mapped, { ENOMEM }, 2);
+}
+
+/* ENTER, which is done even if it cannot say so. */
+#define SUBMITTED	5
+
+static void submitted(struct world *w)
+{
+	unsigned int i;
+
+	ring_pending(w);
+	for (i = 0; i < SUBMITTED; i++)
+		must_put(w->ring, HWTIMER_OP_SCHEDULE, 0, RING_OTHER(i), now_ns() + FAR, i);
+}
+
+static int make_enter(struct world *w)
+{
+	return ring_enter(w->ring, NULL);
+}
+
+static void taken_or_not(struct world *w)
+{
+	__u32 untaken = ring_untaken(w->ring);
+
+	check(!untaken || untaken == SUBMITTED);
+}
+
+static void taken(struct world *w, int ret)
+{
+	__u64 data;
+	unsigned int i;
+
+	(void)ret;
+	check(!ring_untaken(w->ring));
+	for (i = 0; i < SUBMITTED; i++)
+		check(!hwt_query(w->fd, RING_OTHER(i), &data, NULL) && data == i);
+	check(must_stats(w->fd).pending == 1 + SUBMITTED);
+	expire_kept(w);
+}
+
+TEST_F(faults, enter)
+{
+	TRY(submitted, make_enter, taken_or_not, taken, { EFAULT }, 2);
+}
+
+/* SCHEDULE beside the rings takes what was submitted, whether it fails or not. */
+static int make_schedule_in_slot(struct world *w)
+{
+	w->id = RING_OTHER(SUBMITTED);
+	return hwt_schedule_id(w->fd, HWTIMER_RELATIVE, w->id, FAR, 1);
+}
+
+static void only_submissions(struct world *w)
+{
+	check(must_stats(w->fd).pending == 1 + SUBMITTED);
+	check(hwt_query(w->fd, w->id, NULL, NULL) == -ENOENT);
+}
+
+static void scheduled_in_slot(struct world *w, int ret)
+{
+	(void)ret;
+	check(must_stats(w->fd).pending == 2 + SUBMITTED);
+	check(!hwt_cancel(w->fd, w->id));
+	expire_kept(w);
+}
+
+TEST_F(faults, schedule_beside_rings)
+{
+	TRY(submitted, make_schedule_in_slot, only_submissions, scheduled_in_slot,
+	    { EFAULT }, 2);
+}
+
+/* close(), which cannot fail. */
+static int make_close(struct world *w)
+{
+	int fd = w->fd;
+
+	w->fd = -1;
+	return close(fd) ? -errno : 0;
+}
+
+static void closed(struct world *w, int ret)
+{
+	(void)w;
+	(void)ret;
+	check(!must_wheel_value("dev", "pending"));
+}
+
+TEST_F(faults, close)
+{
+	TRY(backlog, make_close, NULL, closed, { 0 }, 0);
+}
+
+static void own_and_periodic(struct world *w)
+{
+	w->fd = must_open(O_NONBLOCK);
+	check(!make_growing(w));
+	must_schedule(w->fd, FAR, KEPT);
+	check(!make_periodic(w));
+}
+
+TEST_F(faults, close_own_wheel)
+{
+	TRY(own_and_periodic, make_close, NULL, closed, { 0 }, 0);
+}
+
+/* The mapping is what counts, as long as there is one. */
+static int make_munmap(struct world *w)
+{
+	int ret = munmap(w->ring->shared, w->ring->params.size) ? -errno : 0;
+
+	if (!ret) {
+		free(w->ring);
+		w->ring = NULL;
+	}
+	return ret;
+}
+
+static void rings_closed(struct world *w)
+{
+	submitted(w);
+	close(w->fd);
+	w->fd = -1;
+}
+
+static void still_mapped(struct world *w)
+{
+	(void)w;
+	check(must_fdinfo(beside, "user_timeouts") == 100);
+}
+
+TEST_F(faults, munmap)
+{
+	TRY(rings_closed, make_munmap, still_mapped, closed, { ENOMEM }, 0);
+}
+
+/* The worker of a wheel that grows: without memory for a level it does without. */
+#define SPAN		(2 * FAR)
+#define LEVELS		4	/* of 64 slots of 1 ms, for SPAN */
+
+static __u64 levels_of(const char *wheel)
+{
+	return must_wheel_value(wheel, "levels");
+}
+
+TEST_F(faults, growing)
+{
+	unsigned int without = 0;
+	bool failed = true;
+	char wheel[NAME_MAX + 1];
+
+	for (nth = 1; failed; nth++) {
+		struct world w = { .fd = must_open(O_NONBLOCK) };
+		struct victim worker;
+
+		check(nth <= MOST && !make_growing(&w) && find_own_wheel(wheel));
+		worker = must_open_victim(must_wheel_value(wheel, "worker_pid"));
+		fail_from_now(&worker);
+		w.kept = must_schedule(w.fd, SPAN, KEPT);
+		eventually(levels_of(wheel) == LEVELS ||
+			   must_wheel_value(wheel, "grow_failures"));
+		failed = has_failed(&worker);
+		close_victim(&worker);
+		without += must_wheel_value(wheel, "grow_failures") > 0;
+		/* It may have asked again by itself. */
+		if (levels_of(wheel) < LEVELS) {
+			check(failed);
+			/* Nothing is lost by that, and the next such timeout asks again. */
+			check_kept(&w);
+			w.id = must_schedule(w.fd, SPAN, 1);
+			eventually(levels_of(wheel) == LEVELS);
+			check(!hwt_cancel(w.fd, w.id));
+		}
+		expire_kept(&w);
+		close_world(&w);
+	}
+	printf("# %u failures, %u times without a level\n", nth - 2, without);
+	EXPECT_LE(LEVELS - 1, without);
+}
+
+/* What is not done by a call of the device: with one failure each. */
+FIXTURE(modules)
+{
+};
+
+FIXTURE_SETUP(modules)
+{
+	if (!faults_on_demand(false))
+		SKIP(return, "this kernel lets no memory fail on demand");
+	prepare_process();
+	close(beside);
+	beside = -1;
+}
+
+FIXTURE_TEARDOWN(modules)
+{
+}
+
+/* Loading, from memory: what fails is what the module needs, not how its file is read. */
+static void *image;
+static size_t image_size;
+
+static void must_read_image(void)
+{
+	const char *dir = getenv("MODULES") ?: "/modules";
+	char path[PATH_MAX];
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s.ko", dir, MODULE);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st))
+		die("%s: %s", path, strerror(errno));
+	image_size = st.st_size;
+	image = must_alloc(1, image_size);
+	if (read(fd, image, image_size) != st.st_size)
+		die("%s: %s", path, strerror(errno));
+	close(fd);
+}
+
+static int load_image(const char *parameters)
+{
+	return syscall(SYS_init_module, image, image_size, parameters) ? -errno : 0;
+}
+
+static int make_load(struct world *w)
+{
+	(void)w;
+	return load_image("");
+}
+
+/*
+ * How many allocations and copies there are until the module's parameters are looked at,
+ * which is before its own code runs: what is there up to then is the same for any module.
+ */
+static unsigned int failures_before_module(void)
+{
+	struct victim self = must_open_victim(my_tid());
+	char text[16] = { 0 };
+	int ret;
+
+	if (pwrite(self.nth, "1000000", 7, 0) != 7)
+		die("fail-nth: %s", strerror(errno));
+	ret = load_image("tick_ns=x");
+	if (pread(self.nth, text, sizeof(text) - 1, 0) <= 0)
+		die("fail-nth: %s", strerror(errno));
+	has_failed(&self);
+	close_victim(&self);
+	if (ret != -EINVAL)
+		die("tick_ns=x: %d", ret);
+	return 1000000 - strtoul(text, NULL, 10);
+}
+
+static bool is_loaded(void)
+{
+	return !access("/sys/module/" MODULE "/refcnt", F_OK);
+}
+
+static void not_loaded(struct world *w)
+{
+	(void)w;
+	check(!is_loaded());
+	check(hwt_open(0) == -ENOENT);
+	check(access(HWT_DEBUGFS, F_OK));
+	check(access("/sys/class/misc/" MODULE, F_OK));
+}
+
+/* What people look at in debugfs may be missing, but for that it is whole. */
+static void is_loaded_and_works(struct world *w, int ret)
+{
+	(void)ret;
+	w->fd = must_open(O_NONBLOCK);
+	check_works(w);
+	close(w->fd);
+	w->fd = -1;
+	check(!unload(MODULE));
+	not_loaded(w);
+}
+
+/*
+ * For the scan of the kernel's log: whoever has no memory for a cache says so with a trace
+ * of its calls.
+ */
+static void say(const char *text)
+{
+	if (write_file("/dev/kmsg", text))
+		die("/dev/kmsg: %s", strerror(errno));
+}
+
+/* There are hundreds, and a load takes its time: some of them, with ALL=1 each. */
+TEST_F_TIMEOUT(modules, load, 230)
+{
+	static const struct call call = {
+		.make = make_load, .undone = not_loaded, .done = is_loaded_and_works,
+		/* It is not always the same number, so the last copy may be among them. */
+		.errors = { ENOMEM, EFAULT },
+	};
+	unsigned int stride = getenv("ALL") ? 1 : 16, failures = 0, refused = 0;
+	struct victim us = must_open_victim(my_tid());
+	__u64 random = seed();
+
+	must_read_image();
+	if (unload(MODULE))
+		die("cannot unload " MODULE);
+	nth = failures_before_module();
+	say("klog-may: kmem_cache_create.*dev_timeout.* failed with error");
+	while (try_nth(&call, &us, &refused)) {
+		nth += 1 + rnd(&random) % stride;
+		check(nth <= MOST);
+		failures++;
+	}
+	say("klog-may-end");
+	close_victim(&us);
+	printf("# %u failures, %u of them told\n", failures, refused);
+	EXPECT_LE(10, refused);
+	EXPECT_EQ(0, load(MODULE, ""));
+}
+
+/* Wheels of other modules. */
+TEST_F(modules, create_kthread)
+{
+	EXPECT_EQ(0, run_guest("create", "kthread", "monotonic"));
+}
+
+TEST_F(modules, create_hrtimer)
+{
+	EXPECT_EQ(0, run_guest("create", "hrtimer", "monotonic"));
+}
+
+TEST_HARNESS_MAIN

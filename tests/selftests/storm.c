@@ -1,0 +1,880 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Storms: processes that open, map, fork, exec and are killed, all at a time, with timeouts
+ * and rings in use; users who take all that they may, at once; a backlog that nobody
+ * reads; and unloading against all of that. What holds meanwhile for others, and that
+ * nothing is left afterwards.
+ *
+ * SEED=N repeats a run, as far as two CPUs ever do. CYCLES=N unloads so often.
+ */
+#include "cgroup.h"
+#include "ring.h"
+
+#include <sys/sysmacros.h>
+
+#define MODULE		"hwtimer"
+#define SHARED_WHEEL	"dev"
+
+/* A node that any user may open; see setup.c. */
+#define OPEN_DIR	"/tmp"
+#define OPEN_NODE	"hwtimer-storm"
+#define USER_A		2001
+#define USER_B		2002
+
+/* The kernel looks at all that it does, which takes its time. */
+static bool with_checkers(void)
+{
+	return !access("/sys/kernel/debug/kmemleak", F_OK) ||
+	       !access("/sys/kernel/debug/kcsan", F_OK) ||
+	       !access("/proc/lockdep_stats", F_OK);
+}
+
+static void *must_share(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		die("mmap: %s", strerror(errno));
+	return p;
+}
+
+static pid_t must_fork(void)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		die("fork: %s", strerror(errno));
+	return pid;
+}
+
+/* Of contexts that have been closed. */
+static void check_nothing_left(void)
+{
+	eventually(!must_wheel_value(SHARED_WHEEL, "pending"));
+	eventually(!must_wheel_value(SHARED_WHEEL, "filed"));
+	eventually(!module_references());
+}
+
+/*
+ * What a process of the storm does: anything that a program may do, until it is killed.
+ * A step may find that the module is not there, or that a limit is reached.
+ */
+struct stormer {
+	__u64 random;
+	int fd;
+	struct ring *ring;
+};
+
+static void storm_close(struct stormer *s)
+{
+	if (s->ring && rnd(&s->random) % 2) {
+		/* Only the mapping remains, and counts as a descriptor. */
+		close(s->fd);
+		s->fd = -1;
+		usleep(rnd(&s->random) % 500);
+	}
+	if (s->ring)
+		ring_unmap(s->ring);
+	if (s->fd >= 0)
+		close(s->fd);
+	s->ring = NULL;
+	s->fd = -1;
+}
+
+static __u64 storm_delay(struct stormer *s)
+{
+	return rnd(&s->random) % 4 ? rnd(&s->random) % (5 * NSEC_PER_MSEC) : FAR;
+}
+
+static void storm_arm(struct stormer *s)
+{
+	struct hwtimer_schedule arg = {
+		.flags = HWTIMER_RELATIVE, .time = storm_delay(s),
+		.id = HWTIMER_ID(rnd(&s->random) % 32, 0),
+	};
+
+	if (!(rnd(&s->random) % 8)) {
+		arg.period = NSEC_PER_MSEC + rnd(&s->random) % NSEC_PER_SEC;
+		arg.policy = rnd(&s->random) % 3;
+	}
+	hwt_ioctl(s->fd, HWTIMER_IOC_SCHEDULE, &arg);
+}
+
+static void storm_ring(struct stormer *s)
+{
+	struct hwtimer_record rec[8];
+	struct hwtimer_sqe sqe = {
+		.op = 1 + rnd(&s->random) % 3, .flags = HWTIMER_SQE_QUIET,
+		.id = HWTIMER_ID(rnd(&s->random) % 32, 1),
+	};
+	unsigned int n = rnd(&s->random) % 40;
+
+	while (n--) {
+		sqe.time = sqe.op == HWTIMER_OP_CANCEL ? 0 : now_ns() + storm_delay(s);
+		if (!ring_put(s->ring, &sqe) || !(rnd(&s->random) % 8))
+			ring_enter(s->ring, NULL);
+	}
+	ring_reap(s->ring, rec, ARRAY_SIZE(rec));
+}
+
+static void storm_open(struct stormer *s)
+{
+	struct hwtimer_setup setup = {
+		.flags = HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
+		.clockid = CLOCK_MONOTONIC, .tick_ns = NSEC_PER_MSEC, .slots = 16,
+	};
+
+	storm_close(s);
+	s->fd = hwt_open(O_NONBLOCK);
+	if (s->fd < 0) {
+		/* On the way in or out. */
+		if (s->fd != -ENOENT && s->fd != -ENODEV && s->fd != -ENXIO)
+			die("open: %s", strerror(-s->fd));
+		usleep(rnd(&s->random) % 3000);
+		return;
+	}
+	if (!(rnd(&s->random) % 8) && hwt_setup(s->fd, &setup))
+		die("setup");
+	if (rnd(&s->random) % 2)
+		s->ring = must_ring(s->fd, 16, 16, 32);
+}
+
+static void storm_fork(struct stormer *s)
+{
+	pid_t pid = must_fork();
+
+	if (!pid) {
+		if (rnd(&s->random) % 2) {
+			/* It has the context, and our mapping, until it is another program. */
+			storm_arm(s);
+			execl("/proc/self/exe", "storm", "--exit", NULL);
+			_exit(1);
+		}
+		if (s->ring)
+			storm_ring(s);
+		kill(getpid(), SIGKILL);
+	}
+	reap(pid);
+	/* Both of us have been writing there. */
+	if (s->ring) {
+		s->ring->sq_tail = load_acquire(&s->ring->shared->sq_tail);
+		s->ring->cq_head = load_acquire(&s->ring->shared->cq_head);
+	}
+}
+
+static void storm_step(struct stormer *s)
+{
+	struct hwtimer_record rec[16];
+
+	if (s->fd < 0) {
+		storm_open(s);
+		return;
+	}
+	switch (rnd(&s->random) % 16) {
+	case 0:
+		storm_open(s);
+		break;
+	case 1:
+		storm_close(s);
+		break;
+	case 2:
+		storm_fork(s);
+		break;
+	case 3:
+		hwt_stop(s->fd, NULL);
+		break;
+	case 4 ... 8:
+		storm_arm(s);
+		break;
+	default:
+		if (s->ring)
+			storm_ring(s);
+		else
+			hwt_read(s->fd, rec, ARRAY_SIZE(rec));
+	}
+}
+
+static struct stormer a_stormer(__u64 random)
+{
+	return (struct stormer){ .random = random | 1, .fd = -1 };
+}
+
+/* Somebody who is not to notice any of it: one-shots, each told once, none early. */
+#define WITNESSED	4096
+
+struct witness {
+	int fd;
+	unsigned int scheduled, told;
+	bool seen[WITNESSED];
+};
+
+static void witness_read(struct witness *w)
+{
+	struct hwtimer_record rec[16];
+	int n;
+
+	while ((n = hwt_read(w->fd, rec, ARRAY_SIZE(rec))) > 0) {
+		w->told += n;
+		while (n--) {
+			if (!valid_record(&rec[n], HWTIMER_EXPIRED))
+				die("record: deadline %llu fired %llu kind %u",
+				    rec[n].deadline, rec[n].fired, rec[n].kind);
+			if (rec[n].user_data >= w->scheduled || w->seen[rec[n].user_data])
+				die("record %llu of %u", rec[n].user_data, w->scheduled);
+			w->seen[rec[n].user_data] = true;
+		}
+	}
+	if (n != -EAGAIN)
+		die("read: %d", n);
+}
+
+static void witness_step(struct witness *w, __u64 *random)
+{
+	if (w->scheduled < WITNESSED) {
+		must_schedule(w->fd, rnd(random) % (20 * NSEC_PER_MSEC), w->scheduled);
+		w->scheduled++;
+	}
+	witness_read(w);
+}
+
+static void witness_end(struct witness *w)
+{
+	eventually(({
+		witness_read(w);
+		w->told == w->scheduled;
+	}));
+	close(w->fd);
+}
+
+#define STORMERS	5
+
+static pid_t start_stormer(__u64 random)
+{
+	pid_t pid = must_fork();
+
+	if (!pid) {
+		struct stormer s = a_stormer(random);
+
+		for (;;)
+			storm_step(&s);
+	}
+	return pid;
+}
+
+FIXTURE(storm)
+{
+};
+
+FIXTURE_SETUP(storm)
+{
+	check_nothing_left();
+}
+
+FIXTURE_TEARDOWN(storm)
+{
+}
+
+/* All of them at a time, one killed after the other, in the midst of what it does. */
+TEST_F(storm, processes)
+{
+	unsigned int kills = with_checkers() ? 60 : 300, i;
+	struct witness w = { .fd = must_open(O_NONBLOCK) };
+	__u64 random = seed(), began = now_ns();
+	pid_t stormers[STORMERS];
+
+	for (i = 0; i < STORMERS; i++)
+		stormers[i] = start_stormer(rnd(&random));
+	for (i = 0; i < kills; i++) {
+		pid_t *victim = &stormers[rnd(&random) % STORMERS];
+
+		witness_step(&w, &random);
+		usleep(rnd(&random) % 50000);
+		kill(*victim, SIGKILL);
+		ASSERT_EQ(128 + SIGKILL, reap(*victim));
+		*victim = start_stormer(rnd(&random));
+	}
+	for (i = 0; i < STORMERS; i++) {
+		kill(stormers[i], SIGKILL);
+		ASSERT_EQ(128 + SIGKILL, reap(stormers[i]));
+	}
+	witness_end(&w);
+	check_nothing_left();
+	printf("# %u killed in %llu ms, %u timeouts of somebody else's\n", kills,
+	       (now_ns() - began) / NSEC_PER_MSEC, w.told);
+}
+
+/* Unloading. */
+#define UNLOAD_SECONDS	100	/* for all the cycles; a slow machine has fewer */
+#define OPENERS		3
+#define PATIENT_TRIES	20	/* before the others are asked to let go of it */
+
+/**
+ * struct gate - where others rest while they are to use nothing
+ * @turns: how often it was closed or opened; it is closed if that is odd
+ * @resting: by number of the process: it rests since this turn
+ */
+struct gate {
+	atomic_uint turns;
+	atomic_uint resting[OPENERS + 1];
+};
+
+static void close_gate(struct gate *gate)
+{
+	if (atomic_load(&gate->turns) % 2 == 0)
+		atomic_fetch_add(&gate->turns, 1);
+}
+
+static void open_gate(struct gate *gate)
+{
+	if (atomic_load(&gate->turns) % 2)
+		atomic_fetch_add(&gate->turns, 1);
+}
+
+static void pass_gate(struct gate *gate, unsigned int number)
+{
+	unsigned int turn = atomic_load(&gate->turns);
+
+	if (turn % 2 == 0)
+		return;
+	atomic_store(&gate->resting[number], turn);
+	while (atomic_load(&gate->turns) == turn)
+		usleep(200);
+}
+
+static bool all_rest(struct gate *gate)
+{
+	unsigned int i;
+
+	for (i = 0; i <= OPENERS; i++)
+		if (atomic_load(&gate->resting[i]) != atomic_load(&gate->turns))
+			return false;
+	return true;
+}
+
+static void open_and_close(struct gate *gate, unsigned int number, __u64 random)
+{
+	struct stormer s = a_stormer(random);
+	unsigned int steps;
+
+	for (;;) {
+		for (steps = rnd(&s.random) % 12; steps; steps--)
+			storm_step(&s);
+		storm_close(&s);
+		usleep(rnd(&s.random) % 4000);
+		pass_gate(gate, number);
+	}
+}
+
+/* Somebody looks at what it shows, while it goes. */
+static void look_on(struct gate *gate)
+{
+	static const char *const files[] = {
+		HWT_DEBUGFS "/dev/stats", HWT_DEBUGFS "/dev/buckets",
+		"/sys/module/hwtimer/refcnt", HWT_PARAMETERS "/tick_ns",
+	};
+	char buf[1024];
+	unsigned int i;
+
+	for (i = 0;; i++) {
+		int fd = open(files[i % ARRAY_SIZE(files)], O_RDONLY | O_CLOEXEC);
+
+		if (fd >= 0) {
+			while (read(fd, buf, sizeof(buf)) > 0)
+				;
+			close(fd);
+		}
+		usleep(1000);
+		pass_gate(gate, 0);
+	}
+}
+
+static pid_t start_opener(struct gate *gate, unsigned int number, __u64 random)
+{
+	pid_t pid = must_fork();
+
+	if (!pid) {
+		if (number)
+			open_and_close(gate, number, random);
+		look_on(gate);
+	}
+	return pid;
+}
+
+/*
+ * While anybody has it open it stays, and says so; as soon as nobody has, it goes, and
+ * whoever opens meanwhile gets it whole or not at all.
+ */
+TEST_F_TIMEOUT(storm, unload, 2 * UNLOAD_SECONDS)
+{
+	const char *given = getenv("CYCLES");
+	unsigned int cycles = given ? atoi(given) : with_checkers() ? 100 : 1000;
+	unsigned int in_use = 0, by_chance = 0, killed = 0, tries, number, i;
+	struct gate *gate = must_share(sizeof(*gate));
+	__u64 random = seed(), began = now_ns();
+	__u64 end = began + UNLOAD_SECONDS * NSEC_PER_SEC;
+	pid_t openers[OPENERS + 1];
+	int ret;
+
+	for (i = 0; i <= OPENERS; i++)
+		openers[i] = start_opener(gate, i, rnd(&random));
+	for (i = 0; i < cycles && now_ns() < end; i++) {
+		if (i % 4) {
+			/* By chance; or when the last of them closes it. */
+			for (tries = 1; (ret = unload(MODULE)) == -EWOULDBLOCK; tries++) {
+				if (tries > PATIENT_TRIES)
+					close_gate(gate);
+				ASSERT_GT(end + PATIENCE, now_ns());
+				usleep(rnd(&random) % 300);
+			}
+			in_use += tries - 1;
+			by_chance += tries <= PATIENT_TRIES;
+		} else {
+			/* Nobody: what somebody had who was killed has gone, too. */
+			close_gate(gate);
+			eventually(all_rest(gate));
+			eventually(!module_references());
+			ret = unload(MODULE);
+			EXPECT_EQ(-ENOENT, hwt_open(0));
+		}
+		ASSERT_EQ(0, ret);
+		/* They find it gone, or on its way in. */
+		open_gate(gate);
+		ASSERT_EQ(0, load(MODULE, ""));
+		if (i % 8 == 7) {
+			number = rnd(&random) % OPENERS + 1;
+			kill(openers[number], SIGKILL);
+			ASSERT_EQ(128 + SIGKILL, reap(openers[number]));
+			openers[number] = start_opener(gate, number, rnd(&random));
+			killed++;
+		}
+	}
+	for (number = 0; number <= OPENERS; number++) {
+		kill(openers[number], SIGKILL);
+		ASSERT_EQ(128 + SIGKILL, reap(openers[number]));
+	}
+	check_nothing_left();
+	printf("# unloaded %u times of %u in %llu s, %u of them by chance; ", i, cycles,
+	       (now_ns() - began) / NSEC_PER_SEC, by_chance);
+	printf("in use %u times, %u processes killed\n", in_use, killed);
+	EXPECT_LT(0, in_use);
+	EXPECT_LE(cycles < 20 ? cycles : 20, i);
+	munmap(gate, sizeof(*gate));
+}
+
+/* Users at their limits. */
+#define TAKERS		3	/* processes of each user */
+#define MAX_RATE	40
+#define MAX_WHEELS	5
+#define MAX_TIMEOUTS	200
+
+static const char *const limits[] = {
+	"max_user_timeouts", "max_user_wheels", "max_user_rate",
+};
+
+/**
+ * struct account - what a user has taken, over all its processes
+ * @at: how many processes came to the end of how many phases, all together
+ * @rate: periodic timeouts, each once a second
+ * @wheels: own wheels
+ * @timeouts: timeouts, with slots of rings and the periodic ones
+ */
+struct account {
+	atomic_uint at;
+	atomic_uint rate;
+	atomic_uint wheels;
+	atomic_uint timeouts;
+};
+
+/* The end of a phase, for the processes of one user. */
+static void meet(struct account *a, unsigned int phase)
+{
+	atomic_fetch_add(&a->at, 1);
+	eventually(atomic_load(&a->at) >= phase * TAKERS);
+}
+
+static int open_node(int dir)
+{
+	int fd = openat(dir, OPEN_NODE, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		die("%s: %s", OPEN_NODE, strerror(errno));
+	return fd;
+}
+
+/* All that there is to be had, until each is refused. */
+static void take_all(int dir, struct account *a, __u64 random)
+{
+	struct hwtimer_setup own = {
+		.flags = HWTIMER_SETUP_OWN_WHEEL, .clockid = CLOCK_MONOTONIC,
+		.tick_ns = NSEC_PER_MSEC, .slots = 16,
+	};
+	int fd = open_node(dir), ret;
+
+	meet(a, 1);
+	for (;;) {
+		struct hwtimer_schedule s = {
+			.flags = HWTIMER_RELATIVE, .time = FAR, .period = NSEC_PER_SEC,
+		};
+
+		ret = hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, &s);
+		if (ret)
+			break;
+		atomic_fetch_add(&a->rate, 1);
+		atomic_fetch_add(&a->timeouts, 1);
+	}
+	expect(-EDQUOT, ret);
+	meet(a, 2);
+	do {
+		struct hwtimer_setup setup = own;
+
+		ret = hwt_setup(open_node(dir), &setup);
+		if (!ret)
+			atomic_fetch_add(&a->wheels, 1);
+	} while (!ret);
+	expect(-EDQUOT, ret);
+	meet(a, 3);
+	do {
+		struct hwtimer_rings rings = {
+			.sq_entries = 1, .slots = 1 + rnd(&random) % 7,
+		};
+
+		if (rnd(&random) % 8) {
+			ret = hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL);
+			if (!ret)
+				atomic_fetch_add(&a->timeouts, 1);
+			continue;
+		}
+		ret = hwt_rings(open_node(dir), &rings);
+		if (!ret)
+			atomic_fetch_add(&a->timeouts, rings.slots);
+		else if (ret == -EDQUOT && rings.slots > 1)
+			ret = 0;	/* fewer may be there */
+	} while (!ret);
+	expect(-EDQUOT, ret);
+	meet(a, 4);
+}
+
+FIXTURE(users)
+{
+	__u64 values[ARRAY_SIZE(limits)];
+	int dir;
+};
+
+FIXTURE_SETUP(users)
+{
+	static const __u64 values[] = { MAX_TIMEOUTS, MAX_WHEELS, MAX_RATE };
+	struct stat st;
+	unsigned int i;
+
+	ASSERT_EQ(0, stat(HWT_DEVICE, &st));
+	self->dir = open(OPEN_DIR, O_PATH | O_DIRECTORY);
+	ASSERT_LE(0, self->dir);
+	unlinkat(self->dir, OPEN_NODE, 0);
+	ASSERT_EQ(0, mknodat(self->dir, OPEN_NODE, S_IFCHR, st.st_rdev));
+	ASSERT_EQ(0, fchmodat(self->dir, OPEN_NODE, 0666, 0));
+	for (i = 0; i < ARRAY_SIZE(limits); i++) {
+		self->values[i] = must_get_parameter(limits[i]);
+		ASSERT_EQ(0, set_parameter(limits[i], values[i]));
+	}
+}
+
+FIXTURE_TEARDOWN(users)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(limits); i++) {
+		EXPECT_EQ(0, set_parameter(limits[i], self->values[i]));
+	}
+	unlinkat(self->dir, OPEN_NODE, 0);
+	close(self->dir);
+}
+
+static pid_t start_taker(int dir, uid_t uid, struct account *a, __u64 random, bool killed)
+{
+	pid_t pid = must_fork();
+
+	if (pid)
+		return pid;
+	if (setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
+		die("setresuid: %s", strerror(errno));
+	take_all(dir, a, random);
+	/* Until all have been looked at. */
+	if (killed)
+		pause();
+	meet(a, 5);
+	_exit(0);
+}
+
+/*
+ * Both take all they may, from several processes at once: each gets exactly that, whatever
+ * the other has. And all of it again, however those ended who had it before.
+ */
+TEST_F(users, at_their_limits)
+{
+	static const uid_t uids[] = { USER_A, USER_B };
+	struct account *accounts = must_share(sizeof(*accounts) * ARRAY_SIZE(uids));
+	unsigned int rounds = with_checkers() ? 4 : 12, round, i;
+	pid_t takers[ARRAY_SIZE(uids) * TAKERS];
+	bool killed[ARRAY_SIZE(takers)];
+	__u64 random = seed();
+
+	for (round = 0; round < rounds; round++) {
+		memset(accounts, 0, sizeof(*accounts) * ARRAY_SIZE(uids));
+		for (i = 0; i < ARRAY_SIZE(takers); i++) {
+			unsigned int user = i % ARRAY_SIZE(uids);
+
+			killed[i] = rnd(&random) % 2;
+			takers[i] = start_taker(self->dir, uids[user], &accounts[user],
+						rnd(&random) | 1, killed[i]);
+		}
+		for (i = 0; i < ARRAY_SIZE(uids); i++) {
+			struct account *a = &accounts[i];
+
+			eventually(atomic_load(&a->at) >= 4 * TAKERS);
+			EXPECT_EQ(MAX_RATE, atomic_load(&a->rate));
+			EXPECT_EQ(MAX_WHEELS, atomic_load(&a->wheels));
+			EXPECT_EQ(MAX_TIMEOUTS, atomic_load(&a->timeouts));
+		}
+		for (i = 0; i < ARRAY_SIZE(takers); i++) {
+			if (!killed[i])
+				continue;
+			kill(takers[i], SIGKILL);
+			/* In its place. */
+			atomic_fetch_add(&accounts[i % ARRAY_SIZE(uids)].at, 1);
+		}
+		for (i = 0; i < ARRAY_SIZE(takers); i++) {
+			EXPECT_EQ(killed[i] ? 128 + SIGKILL : 0, reap(takers[i]));
+		}
+	}
+	munmap(accounts, sizeof(*accounts) * ARRAY_SIZE(uids));
+	check_nothing_left();
+}
+
+/* What nobody reads. */
+#define BACKLOG		(with_checkers() ? 20000U : 100000U)
+#define BATCH		1000U
+/* README: 120 bytes for each timeout, or 104 in a ring, all included. */
+#define BYTES_AT_MOST	128
+/* Less than that is not to be told apart: each CPU has some charged in advance. */
+#define GRAIN		(1024 * 1024)
+
+/**
+ * struct hoard - a context and what it does not read
+ * @fd: the context
+ * @ring: its rings, or NULL
+ * @size: how many timeouts
+ * @seen: which of them was told
+ */
+struct hoard {
+	int fd;
+	struct ring *ring;
+	unsigned int size;
+	bool *seen;
+};
+
+/* All of them, due soon. */
+static void pile_up(struct hoard *h, __u64 deadline, __u32 tag)
+{
+	static struct hwtimer_op ops[BATCH];
+	unsigned int i, k;
+
+	for (i = 0; i < h->size; i += BATCH) {
+		for (k = 0; k < BATCH; k++) {
+			if (h->ring)
+				must_put(h->ring, HWTIMER_OP_SCHEDULE, 0,
+					 HWTIMER_ID(i + k, tag), deadline, i + k);
+			else
+				ops[k] = op_schedule(0, deadline, i + k);
+		}
+		if (h->ring)
+			must_enter(h->ring);
+		else
+			must_batch(h->fd, ops, BATCH);
+	}
+}
+
+/* Each of them, once. */
+static void read_all(struct hoard *h)
+{
+	struct hwtimer_record rec[64];
+	unsigned int told = 0;
+	int n;
+
+	memset(h->seen, 0, h->size);
+	while (told < h->size) {
+		n = h->ring ? (int)ring_collect(h->ring, rec, 1) : hwt_read(h->fd, rec, 64);
+		expect(1, n > 0);
+		if (h->ring)
+			n += ring_reap(h->ring, rec + 1, 63);
+		told += n;
+		while (n--) {
+			expect(1, valid_record(&rec[n], HWTIMER_EXPIRED));
+			expect(1, rec[n].user_data < h->size && !h->seen[rec[n].user_data]);
+			h->seen[rec[n].user_data] = true;
+		}
+	}
+	expect(0, must_stats(h->fd).unread);
+	expect(-EAGAIN, h->ring ? ring_unread(h->ring) ? 0 : -EAGAIN :
+				  hwt_read(h->fd, rec, 1));
+}
+
+/* In a child, which stops after each step, for us to look at what it takes. */
+static void hoarder(unsigned int size, bool rings)
+{
+	struct hoard h = { .size = size };
+	__u32 tag;
+
+	enter_group();
+	h.fd = must_open(O_NONBLOCK);
+	h.seen = must_alloc(size, sizeof(*h.seen));
+	memset(h.seen, 1, size);
+	if (rings)
+		h.ring = must_ring(h.fd, 1024, 64, size);
+	/* What it pays for itself, first. */
+	must_schedule(must_open(0), FAR, 0);
+	raise(SIGSTOP);
+	/* In the end it is killed. */
+	for (tag = 1;; tag++) {
+		pile_up(&h, now_ns() + 20 * NSEC_PER_MSEC, tag);
+		eventually(must_stats(h.fd).expired == (__u64)tag * size);
+		raise(SIGSTOP);
+		read_all(&h);
+	}
+}
+
+/* Until the child stops, time goes on as ever for @w. */
+static void witness_until_stop(pid_t child, struct witness *w, __u64 *random)
+{
+	int status;
+	pid_t pid;
+
+	while (!(pid = waitpid(child, &status, WUNTRACED | WNOHANG))) {
+		witness_step(w, random);
+		usleep(1000);
+	}
+	if (pid != child || !WIFSTOPPED(status))
+		die("the child died");
+}
+
+/*
+ * It takes no more than was paid for, is told as a whole when somebody reads it, can be
+ * had again in the same memory, and all of that comes back.
+ */
+static void unread(struct __test_metadata *_metadata, bool rings)
+{
+	struct witness w = { .fd = must_open(O_NONBLOCK) };
+	__u64 random = seed(), made, first, second, most;
+	unsigned int size = BACKLOG;
+	pid_t child;
+
+	if (!make_group("max"))
+		SKIP(return, "no memory controller in " CGROUPS);
+	child = must_fork();
+	if (!child)
+		hoarder(size, rings);
+	witness_until_stop(child, &w, &random);
+	made = group_value("memory.current");
+	kill(child, SIGCONT);
+	witness_until_stop(child, &w, &random);
+	first = group_value("memory.current");
+	kill(child, SIGCONT);
+	witness_until_stop(child, &w, &random);
+	second = group_value("memory.current");
+	printf("# %u unread: %llu kB, then %llu kB, and after reading again %llu kB\n", size,
+	       made / 1024, first / 1024, second / 1024);
+	/* The slots of rings are there from the beginning. */
+	most = rings ? 0 : size * BYTES_AT_MOST;
+	if (!with_checkers()) {
+		EXPECT_GE(made + most + GRAIN, first);
+	}
+	EXPECT_GE(first + GRAIN, second);
+	kill(child, SIGKILL);
+	EXPECT_EQ(128 + SIGKILL, reap(child));
+	eventually(group_value("memory.current") < made + GRAIN);
+	remove_group();
+	witness_end(&w);
+	check_nothing_left();
+}
+
+TEST(backlog)
+{
+	unread(_metadata, false);
+}
+
+TEST(backlog_of_rings)
+{
+	unread(_metadata, true);
+}
+
+/*
+ * A batch at the limit of a cgroup: each operation that needs memory is told that there is
+ * none, those that do not are done, as are submissions to rings, and nobody is killed.
+ */
+TEST(limited_batch)
+{
+	const size_t reserve_size = 1 << 20;
+	pid_t child;
+
+	if (!make_group("8M"))
+		SKIP(return, "no memory controller in " CGROUPS);
+	child = must_fork();
+	if (!child) {
+		static struct hwtimer_op ops[32];
+		unsigned int armed = 1, refused = 0, i;
+		struct hwtimer_stats s;
+		struct ring *r;
+		char *reserve;
+		int fd;
+		__u64 kept;
+
+		enter_group();
+		fd = must_open(0);
+		kept = must_schedule(fd, FAR, 0);
+		r = must_ring(must_open(0), 256, 256, 1000);
+		reserve = mmap(NULL, reserve_size, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		expect(1, reserve != MAP_FAILED);
+		while (!refused) {
+			for (i = 0; i < ARRAY_SIZE(ops); i++)
+				ops[i] = op_schedule(HWTIMER_RELATIVE, FAR, 0);
+			ops[5].schedule.period = FAR;
+			ops[ARRAY_SIZE(ops) - 2] = op_touch(HWTIMER_RELATIVE, kept, FAR);
+			ops[ARRAY_SIZE(ops) - 1] = op_query(kept);
+			must_batch(fd, ops, ARRAY_SIZE(ops));
+			for (i = 0; i < ARRAY_SIZE(ops) - 2; i++) {
+				armed += !ops[i].result;
+				refused += ops[i].result == -ENOMEM;
+			}
+			expect(0, ops[i].result);
+			expect(0, ops[i + 1].result);
+		}
+		for (i = 0; i < 1000; i++)
+			must_put(r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(i, 1),
+				 now_ns() + FAR, i);
+		must_enter(r);
+		expect(1000, must_stats(r->fd).pending);
+		/* Memory for our own pages. */
+		munmap(reserve, reserve_size);
+
+		s = must_stats(fd);
+		expect(armed, s.pending);
+		expect(1, balanced(&s));
+		expect(1, s.touched > 1);
+		expect(0, hwt_stop(fd, &kept));
+		expect(armed, kept);
+		printf("# %u armed, then %u of %zu refused\n", armed, refused, ARRAY_SIZE(ops));
+		fflush(stdout);
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+	EXPECT_EQ(0, group_event("oom_kill"));
+	remove_group();
+	check_nothing_left();
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 2 && !strcmp(argv[1], "--exit"))
+		return 0;
+	return test_harness_run(argc, argv);
+}
