@@ -1,33 +1,63 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The protocol of hwtimer_wheel.c, for Spin: one timeout and its word, two
- * producers with a request queue each, the worker, a clock that moves by ticks,
- * and a stopper. Each access to shared memory is a step of its own; memory is
- * sequentially consistent, as the barriers on these paths are all full.
- * scripts/model runs it.
+ * producers with a request queue each, the worker, a clock that moves by ticks, and a
+ * stopper. Each access to what several of them share is a step of its own; what only
+ * the worker has goes with the step before. Memory is sequentially consistent: that it
+ * is not is what tests/litmus is about. scripts/model runs it.
  *
- *	-DOPS=n		operations of producer 1; -DOPS0=n of producer 0
- *	-DMAXT=n	deadlines are tick 1 to n, at most 3
- *	-DEND=1		producer 0 ends with shutdown_sync, and frees; 2: with release
- *	-DCB=1		the callback may arm the timeout again
- *	-DMON		look for a worker that sleeps over a deadline
+ *	-DOPS0=n	operations of producer 0: arm, touch or cancel (1)
+ *	-DOPS=n		and of producer 1 (1)
+ *	-DARMS		they only arm
+ *	-DMAXT=n	deadlines are tick 1 to n, at most 3 (1)
+ *	-DEND=1		producer 0 ends with shutdown_sync, and frees; 2: with release; 3: with
+ *			cancel_sync, and frees, once nobody arms any more
+ *	-DCB=1		the callback may arm the timeout again; 2: it frees it, if it may
  *	-DSTOP		there is a stopper
  *
- * The broken twins, which have to fail:
+ * Checked:
+ *
+ *	once		an arming ends once: it is cancelled, expires, or is handed back
+ *	early		it does not expire before its deadline
+ *	in_time		a worker sleeps over no deadline
+ *	one_queue	nothing is pushed that is on a queue
+ *	counted_	the count of those pending is never too low
+ *	memory		nothing is touched that was freed: by a callback while somebody who
+ *			armed is still in there, too; nothing is freed while the wheel
+ *			holds it or its callback runs; what is released is called once
+ *	over		in the end nobody waits, no arming is left, the counts agree, and a
+ *			stopped wheel holds nothing
+ *
+ * The broken twins, which have to fail by the property that they should:
  *
  *	-DNOFLIGHT	without in_flight
+ *	-DFLIGHTLATE	the worker looks at in_flight after the queue
  *	-DNOLAST	without the last look at the count before sleeping for ever
- *
- * Checked: each arming ends once, and callers are told how (the books); never early;
- * nothing is touched that was freed; nothing is on two queues; the count of pending is
- * never too low; what was released is called once, while nothing runs; and nobody
- * waits for ever (no invalid end state).
+ *	-DNOLOOK	without the last look at the queues
+ *	-DNOREARMRING	who needs no request to arm does not ring
+ *	-DTOUCHONLY	an earlier deadline is written without a request
+ *	-DNORECHECK	the worker claims what it has looked at, whatever it is by then
+ *	-DCLAIMQUEUED	it claims a timeout with QUEUED set
+ *	-DQUEUEDEARLY	it clears QUEUED before it takes the timeout from the queue
+ *	-DFILEDLATE	it clears FILED after the callback
+ *	-DREREAD	a producer looks at the timeout after its push
+ *	-DNORUNNING	who waits does not look at running
+ *	-DRUNNINGLATE	the worker sets running after it has claimed the timeout
+ *	-DNOWAKE	the worker wakes nobody who waits
+ *	-DNODETACH	who waits does not ask the worker to let go
+ *	-DNOSTATE	arm does not look at the state
+ *	-DNOGRACE	stop does not wait for a grace period
+ *	-DSTOPPEDEARLY	it is STOPPED before it has been emptied
+ *	-DNOLASTDRAIN	the queues are not drained once more after that
  */
 #ifndef OPS0
 #define OPS0 1
 #endif
 #ifndef OPS
-#define OPS 2
+#define OPS 1
+#endif
+#ifndef MAXT
+#define MAXT 1
 #endif
 #ifndef CB
 #define CB 0
@@ -36,466 +66,653 @@
 #define END 0
 #endif
 #define NP 2
+
+/* The word. */
 #define A 1
 #define Q 2
 #define F 4
 #define D 8
-#define RELEASING(w) (((w) & D) && ((w) & REL))
 #define DL(w) ((w) >> 4)
-#define REL 16
-#ifndef MAXT
-#define MAXT 3
-#endif
-#define IDLE 15
+#define REL 16			/* with D */
+#define RELEASING(w) (((w) & D) && ((w) & REL))
+
+#define IDLE 15			/* of times: until somebody rings */
 #define NEVER 14
 
-int word;			/* the timeout's word */
-bit freed;
-bit onq[3]; bit onrel; bit letgo; byte inflight[3];	/* queue 2: the worker's own CPU (callback) */
-byte state;			/* 0 started 1 shutdown 2 stopped */
-bit insec[3];
+#define SHUTDOWN 1		/* of states */
+#define STOPPED 2
+
+byte word;			/* the timeout's */
+bit onq[3], onrel;		/* it is on a queue; queue 2: the worker's CPU, for callbacks */
+byte inflight[NP];
+byte state;
+bit insec[NP];			/* a producer is in a section that is not preemptible */
 byte armedc, cancc, expc, handc;	/* the wheel's counts */
-byte okarm, okcanc, okexp, okhand;	/* what callers were told */
-byte ring_below = IDLE; bit kicked, asleep; byte until_;
-bit running; byte now; bit wstop, wgone;
-bit inb; byte ftick; byte cur = 1;	/* in a bucket, of which tick */
+byte ring_below = IDLE;
+bit kicked;
+bit running;			/* @running is the timeout */
 bit waiting, woken;
-byte busy;			/* producers in an operation */
-byte pdone; bit sdone;
+bit wstop, wgone;
+byte now;
+
+/* The worker's own, and then the stopper's. */
+bit inb;			/* it is in the bucket of tick: */
+byte ftick;
+byte cur = 1;
+bit letgo;			/* it was released, and put aside */
+byte until_;
+bit asleep;
 byte armed_seen;
+byte rearmed;			/* by the callback */
 
-inline touchmem() { assert(!freed) }
+/* For what is checked. */
+bit live;			/* it is pending */
+bit freed;
+byte using;			/* producers that may still touch the timeout */
+byte busy;			/* producers in an operation */
+byte pdone;
+bit ended;			/* producer 0 has ended it */
+bit cancelled;			/* it was, once: the callback does not free any more */
+bit sdone;
 
-inline doring(d)
+bit once = 1, early = 1, in_time = 1, one_queue = 1, counted_ = 1, memory = 1, over = 1;
+#define CHECK(property, is) property = (is); assert(property)
+
+#define TOUCH CHECK(memory, !freed)
+#define CHECK_SLEEP CHECK(in_time, !(busy == 0 && asleep && !kicked && live && !wstop && \
+				     until_ > DL(word) && until_ > cur))
+#define ARMED CHECK(once, !live); live = 1
+#define ENDED CHECK(once, live); live = 0
+
+/* Everybody has these: old, new, ok. */
+#define CMPXCHG \
+	TOUCH; \
+	ok = word == old; \
+	if :: ok -> word = new :: else -> old = word fi
+
+inline ring(d)
 {
 	if
-	:: d < ring_below -> /* read, then xchg */
+	:: d < ring_below ->
 		atomic { r = ring_below; ring_below = 0 }
-		if :: r != 0 -> kicked = 1 :: else fi
+		if :: r != 0 -> r = 0; kicked = 1 :: else fi
 	:: else
 	fi
 }
 
-/* cmpxchg old -> new; push if it turns QUEUED on; ok tells */
-inline change(c)
+/* After its push a producer owns nothing of the timeout. */
+inline push(c)
+{
+	atomic {
+		TOUCH;
+		CHECK(one_queue, !onq[0] && !onq[1] && !onq[2] && !onrel && !letgo);
+		if :: RELEASING(new) -> onrel = 1 :: else -> onq[c] = 1 fi
+	}
+}
+
+/* For the worker, c is 2: nobody else looks at its in_flight. */
+inline change_and_push(c)
 {
 	if
 	:: (new & Q) && !(old & Q) ->
 #ifndef NOFLIGHT
-		inflight[c]++;
+		if :: c < NP -> inflight[c]++ :: else fi;
 #endif
-		atomic { touchmem(); if :: word == old -> word = new; ok = 1 :: else -> old = word; ok = 0 fi }
-		if
-		:: ok -> atomic {
-			touchmem();
-			assert(!onq[0] && !onq[1] && !onq[2] && !onrel && !letgo);
-			if :: RELEASING(new) -> onrel = 1 :: else -> onq[c] = 1 fi }
-		:: else
-		fi
+		atomic { CMPXCHG; if :: ok -> linear(c) :: else fi }
+		if :: ok -> push(c) :: else fi;
 #ifndef NOFLIGHT
-		inflight[c]--
+		if :: c < NP -> inflight[c]-- :: else fi
 #endif
 	:: else ->
-		atomic { touchmem(); if :: word == old -> word = new; ok = 1 :: else -> old = word; ok = 0 fi }
+		atomic { CMPXCHG; if :: ok -> linear(c) :: else fi }
 	fi
 }
 
+/* The operation has happened. It has no further business with the timeout. */
+inline linear(c)
+{
+	if :: (new & A) && !(old & A) -> ARMED :: else fi;
+	if :: c < NP && using -> using-- :: else fi
+}
+
+/* Into ret: 1: it is pending already, 0: not, 9: it cannot be armed, 8: nor touched. */
+inline judge(d, touch)
+{
+	if
+	:: old & A -> ret = 1; sooner = d < DL(old); new = (d << 4) | (old & 7)
+	:: !(old & A) && (old & D) -> ret = 9
+	:: !(old & A) && !(old & D) && touch -> ret = 8
+	:: else ->
+		ret = 0;
+		sooner = !(old & F) || d < DL(old);
+		new = (d << 4) | (old & 7) | A
+	fi;
+	if
+#ifdef TOUCHONLY
+	:: sooner && ret == 0 -> new = new | Q
+#else
+	:: sooner && ret < 2 -> new = new | Q
+#endif
+	:: else
+	fi
+}
+
+/* Its section has begun, and down says what it saw of the state. */
 inline arm(c, d, touch)
 {
-	atomic { insec[c] = 1; counted = 0; ret = 9 }
 	if
-	:: state >= 1 -> ret = 9
+	:: down -> ret = 9
 	:: else ->
-		atomic { touchmem(); old = word }
+		atomic { TOUCH; old = word }
 		do
 		:: atomic {
-			ok = 0;
-			if
-			:: old & A -> ret = 1; sooner = d < DL(old); new = (d << 4) | (old & 7)
-			:: !(old & A) && (old & D) -> ret = 9
-			:: !(old & A) && !(old & D) && touch -> ret = 8
-			:: else -> ret = 0;
-				sooner = !(old & F) || d < DL(old);
-				new = (d << 4) | (old & 7) | A
-			fi;
-			if :: sooner && ret < 2 -> new = new | Q :: else fi }
-		   if
-		   :: ret >= 2 -> break
-		   :: else
-		   fi;
-		   if
-		   :: ret == 0 && !counted -> armedc++; counted = 1
-		   :: else
-		   fi;
-		   change(c);
+			judge(d, touch);
+			if :: ret == 0 && !counted -> armedc++; counted = 1 :: else fi
+		   }
+		   if :: ret >= 2 -> break :: else fi;
+		   change_and_push(c);
 		   if :: ok -> break :: else fi
 		od;
+#ifdef REREAD
+		if :: ret < 2 -> atomic { TOUCH } :: else fi;
+#endif
 		if
-		:: ret == 0 -> okarm++
-		:: else -> if :: counted -> armedc-- :: else fi
-		fi;
-		if
-		:: ret == 0 || (ret == 1 && sooner) -> doring(d)
+#ifdef NOREARMRING
+		:: ret < 2 && sooner ->
+#else
+		:: ret == 0 || (ret == 1 && sooner) ->
+#endif
+			ring(d)
 		:: else
-		fi
-	fi;
-	insec[c] = 0
+		fi;
+		/* Somebody else armed it, or ended it, in between. */
+		if :: ret != 0 && counted -> armedc-- :: else fi
+	fi
 }
 
 inline disarm(also)
 {
-	atomic { touchmem(); old = word }
+	atomic { TOUCH; old = word; ret = 0 }
 	do
-	:: (old & D) || (!(old & A) && also == 0) -> ret = 0; break
+	:: (old & D) || (!(old & A) && also == 0) -> break
 	:: else ->
-		if
-		:: also -> new = (old & (Q | F)) | also
-		:: else -> new = old & ~A
-		fi;
-		atomic { touchmem(); if :: word == old -> word = new; ok = 1 :: else -> old = word; ok = 0 fi }
-		if :: ok -> ret = old & A; break :: else fi
+		atomic {
+			new = (also -> (old & (Q | F)) | also : old & ~A);
+			CMPXCHG;
+			if :: ok && (old & A) -> ENDED; cancelled = 1; ret = 1 :: else fi
+		}
+		if :: ok -> break :: else fi
 	od;
-	if
-	:: ret == A -> cancc++; okcanc++
-	:: else
-	fi
+	if :: ret -> cancc++ :: else fi
 }
 
 inline detach(c)
 {
-	insec[c] = 1;
+	atomic { insec[c] = 1; down = state >= STOPPED }
 	if
-	:: state < 2 ->
-		atomic { touchmem(); old = word }
+	:: down
+	:: else ->
+		atomic { TOUCH; old = word }
 		do
-		:: (old & 6) == F -> new = old | Q; change(c); if :: ok -> break :: else fi
+		:: (old & (Q | F)) == F ->
+			new = old | Q;
+			change_and_push(c);
+			if :: ok -> break :: else fi
 		:: else -> break
 		od;
-		if :: old & 6 -> doring(0) :: else fi
-	:: else
+		if :: old & (Q | F) -> ring(0) :: else fi
 	fi;
 	insec[c] = 0
 }
 
+/* end_for_sure() */
 inline let_go(c)
 {
-	disarm(D);
+	disarm((END == 1 -> D : 0));
+#ifndef NODETACH
 	detach(c);
-	touchmem();
-	if
-	:: word & 6 -> held = 1
-	:: else -> held = running
-	fi
+#endif
+	/* wheel_holds() */
+	atomic { TOUCH; held = (word & (Q | F)) != 0 }
+#ifndef NORUNNING
+	if :: held :: else -> held = running fi
+#endif
 }
 
 proctype producer(byte me)
 {
-	int old, new; byte r, ret, n, d; bit ok, counted, sooner, held;
+	byte old, new, r, ret, n, d, op;
+	bit ok, counted, sooner, down, held;
 
-	n = 0;
 	do
-	:: n >= (me == 0 -> OPS0 : OPS) -> break
-	:: n < (me == 0 -> OPS0 : OPS) ->
-		atomic { busy++; n++;
-			if :: d = 1 :: d = 2 :: MAXT > 2 -> d = 3 fi }
+	:: n >= (me == 0 -> OPS0 : OPS) || freed -> break
+	:: else ->
+		atomic {
+			if
+			/* It may have gone while nobody looked. */
+			:: freed -> break
+			:: else
+			fi;
+			busy++; using++; n++;
+			if
+			:: op = 0
+#ifndef ARMS
+			:: op = 1
+			:: op = 2
+#endif
+			fi;
+			if
+			:: op == 2
+			:: op != 2 -> d = 1
+			:: op != 2 && MAXT > 1 -> d = 2
+			:: op != 2 && MAXT > 2 -> d = 3
+			fi;
+			insec[me] = 1;
+#ifndef NOSTATE
+			down = state >= SHUTDOWN
+#endif
+		}
 		if
-		:: arm(me, d, 0)
-		:: arm(me, d, 1)
-		:: disarm(0)
+		:: op < 2 -> arm(me, d, op)
+		:: else -> disarm(0)
 		fi;
-		atomic { busy--; old = 0; new = 0; r = 0; ret = 0; d = 0; ok = 0; counted = 0; sooner = 0 }
+		atomic {
+			busy--;
+			insec[me] = 0;
+			/* It was refused, or a cancel. */
+			if :: op == 2 || ret >= 2 -> using-- :: else fi;
+			CHECK_SLEEP;
+			old = 0; new = 0; ret = 0; d = 0; op = 0;
+			ok = 0; counted = 0; sooner = 0; down = 0
+		}
 	od;
 	atomic { pdone++; n = 0 }
+#if END
 	if
-	:: me == 0 && END != 0 ->
-		/* the owner: ends it once nobody else uses it */
+	:: me == 0 ->
+		/* The owner ends it once nobody else uses it. */
 		pdone == NP;
-#if END == 1
-		let_go(me);
+#if END == 1 || END == 3
 		do
-		:: !held -> break
-		:: else ->
-			waiting = 1;	/* prepare_to_wait: full barrier */
+		:: true ->
+			let_go(me);
+			if :: !held -> break :: else fi;
+			waiting = 1;	/* prepare_to_wait(): full barrier */
 			let_go(me);
 			if
-			:: held -> woken == 1; atomic { woken = 0; waiting = 0 }
-			:: else -> skip
+			:: held -> atomic { woken -> woken = 0; waiting = 0 }
+			:: else -> break
 			fi
 		od;
-		atomic { assert(!(word & 6)); freed = 1 }
+		atomic { CHECK(memory, !(word & (A | Q | F)) && !freed); freed = 1; ended = 1 }
 #else
 		disarm(D);
-		insec[me] = 1;
+		atomic { insec[me] = 1; down = state >= STOPPED }
 		if
-		:: state >= 2 -> insec[me] = 0; atomic { assert(!freed && !running && !(word & 6)); freed = 1 }
+		:: down ->
+			atomic {
+				insec[me] = 0;
+				CHECK(memory, !freed && !running && !(word & (Q | F)));
+				freed = 1
+			}
 		:: else ->
-			atomic { touchmem(); old = word }
+			atomic { TOUCH; old = word }
 			do
-			:: new = old | REL | Q; change(me); if :: ok -> break :: else fi
+			:: new = old | REL | Q;
+				change_and_push(me);
+				if :: ok -> break :: else fi
 			od;
-			doring(0);
+			ring(0);
 			insec[me] = 0
-		fi
+		fi;
+		ended = 1
 #endif
 	:: else
 	fi
+#endif
 }
 
 inline wake_waiters()
 {
-	if :: waiting -> woken = 1 :: else fi
+#if (END == 1 || END == 3) && !defined(NOWAKE)
+	atomic { if :: waiting -> woken = 1 :: else fi }
+#else
+	skip
+#endif
 }
 
+/* Within a step. */
 inline file(d)
 {
-	atomic { assert(!inb); touchmem(); inb = 1; if :: d > cur -> ftick = d :: else -> ftick = cur fi }
+	CHECK(one_queue, !inb);
+	inb = 1;
+	ftick = (d > cur -> d : cur)
 }
 
-/* old, new, ok, filed: the worker's */
+inline unfile()
+{
+	CHECK(one_queue, inb);
+	inb = 0
+}
+
+/* The request is taken, and old is the word. */
 inline look_at()
 {
-	atomic { touchmem(); old = word; filed = (old & F) != 0 }
+	filed = (old & F) != 0;
 	do
-	:: true ->
+	:: atomic {
 		if
 		:: old & A -> new = (old & ~Q) | F
-		:: else -> atomic {
-			if :: filed -> assert(inb); inb = 0 :: else fi;
-			filed = 0; new = old & ~(Q | F);
-			if :: RELEASING(old) -> new = new | Q :: else fi }
+		:: else ->
+			if :: filed -> unfile(); filed = 0 :: else fi;
+			new = old & ~(Q | F);
+			if :: RELEASING(old) -> new = new | Q :: else fi
 		fi;
-		atomic { touchmem(); if :: word == old -> word = new; ok = 1 :: else -> old = word; ok = 0 fi }
-		if :: ok -> break :: else fi
+		CMPXCHG;
+		if
+		:: ok && (new & F) ->
+			if :: filed -> unfile() :: else fi;
+			file(DL(new))
+		:: ok && !(new & F) && (new & Q) -> letgo = 1
+		:: else
+		fi
+	   }
+	   if :: ok -> break :: else fi
 	od;
-	if
-	:: new & F ->
-		atomic { touchmem(); if :: filed -> assert(inb); inb = 0 :: else fi }
-		file(DL(new))
-	:: !(new & F) && (new & Q) -> letgo = 1
-	:: else
-	fi
+	atomic { old = 0; new = 0; ok = 0; filed = 0 }
 }
 
-/* let_go() and tell_released() */
+#if END == 2
+/* let_go(), the wheel's, and tell_released() */
 inline tell_released()
 {
 	if
-	:: atomic { onrel -> onrel = 0; letgo = 1 }
+	:: atomic { onrel || letgo -> onrel = 0; letgo = 0; TOUCH; old = word }
+		atomic { if :: old & F -> unfile() :: else fi }
+		atomic { TOUCH; word = word & ~(Q | F) }
+		atomic { CHECK(memory, !freed && !running && !inb); freed = 1; old = 0 }
 	:: else
-	fi;
+	fi
+}
+#else
+inline tell_released() { skip }
+#endif
+
+inline take(i)
+{
 	if
-	:: letgo -> letgo = 0;
-		atomic { touchmem(); assert((word & Q) && RELEASING(word)); old = word }
-		if :: old & F -> atomic { assert(inb); inb = 0 } :: else fi;
-		atomic { touchmem(); word = word & ~(Q | F) }
-		atomic { assert(!freed && !running); freed = 1 }
+#ifdef QUEUEDEARLY
+	:: onq[i] ->
+		atomic { TOUCH; word = word & ~Q }
+		atomic { onq[i] = 0; old = word }
+		look_at()
+#else
+	:: atomic { onq[i] -> onq[i] = 0; TOUCH; old = word }
+		look_at()
+#endif
 	:: else
 	fi
 }
 
 inline drain()
 {
-	i = 0;
-	do
-	:: i < 3 ->
-		if
-		:: atomic { onq[i] -> onq[i] = 0 }; look_at()
-		:: else
-		fi;
-		i++
-	:: else -> break
-	od
+	take(0);
+	take(1);
+#if CB == 1
+	take(2)
+#endif
 }
 
+/* It is not in the bucket any more, and old is the word. */
 inline settle()
 {
-	inb = 0;
-	atomic { touchmem(); old = word }
 	do
-	:: true ->
-		claim = 0;
-		if
-		:: (old & A) && DL(old) > cur - 1 -> file(DL(old)); break
-		:: else ->
+	:: atomic { (old & A) && DL(old) > cur - 1 -> claim = 0; file(DL(old)) } break
+	:: else ->
+		atomic {
 			new = old & ~F;
+			claim = (old & A) && !(old & Q);
+#ifdef CLAIMQUEUED
+			claim = (old & A) != 0;
+#endif
+			if :: claim -> new = new & ~A :: else fi;
+#ifdef FILEDLATE
+			if :: claim -> new = new | F :: else fi;
+#endif
+#ifndef RUNNINGLATE
+			if :: claim -> running = 1 :: else fi
+#endif
+		}
+		atomic {
+#ifdef NORECHECK
+			old = (claim -> word | A : word);
+			if :: claim -> new = word & ~(A | F) :: else fi;
+#endif
+			CMPXCHG;
+#ifdef NORECHECK
+			if :: claim -> word = new; ok = 1 :: else fi;
+#endif
 			if
-			:: (old & (A | Q)) == A -> running = 1; claim = 1; new = new & ~A
+			:: ok && claim -> ENDED; CHECK(early, DL(old) <= now)
 			:: else
-			fi;
-			atomic { touchmem(); if :: word == old -> word = new; ok = 1 :: else -> old = word; ok = 0 fi }
-			if :: ok -> break :: else fi
-		fi
+			fi
+		}
+		if :: ok -> break :: else fi
 	od;
 	if
 	:: claim ->
-		expc++;
-		atomic { okexp++; assert(DL(old) <= now) }
-		/* the callback; may arm again */
-		if
-		:: true
-		:: CB && okexp < 2 -> if :: d = 1 :: d = MAXT fi; arm(2, d, 0)
-		fi;
+#ifdef RUNNINGLATE
+		running = 1;
+#endif
+		atomic { expc++; old = 0; new = 0; ok = 0; claim = 0 }
+		callback();
+#ifdef FILEDLATE
+		atomic { TOUCH; word = word & ~F }
+#endif
 		running = 0;
 		wake_waiters()
 	:: else ->
+		atomic { old = 0; new = 0; ok = 0; claim = 0 }
 		if :: running -> running = 0; wake_waiters() :: else fi
 	fi
 }
 
-inline count_pending()
+inline callback()
 {
-	ended_ = cancc + expc + handc;
-	seen = armedc;
-	assert(seen >= ended_ || state > 0);
-	pend = seen - ended_
+#if CB == 1
+	if
+	:: skip
+	:: !rearmed ->
+		atomic {
+			rearmed = 1;
+			if :: d = 1 :: MAXT > 1 -> d = MAXT fi;
+			down = state >= SHUTDOWN
+		}
+		arm(2, d, 0);
+		atomic { d = 0; ret = 0; old = 0; new = 0; ok = 0; counted = 0; sooner = 0; down = 0 }
+	fi;
+#endif
+#if CB == 2
+	/* It is the last that anybody wants of it. */
+	atomic {
+		if
+		:: using == 0 && !live && !cancelled && !freed ->
+			CHECK(memory, !(word & (Q | F)));
+			freed = 1
+		:: else
+		fi
+	}
+#else
+	atomic { TOUCH }
+#endif
 }
+
+inline count_ended()
+{
+	ended_ = cancc + expc + handc
+}
+
+inline count_armed()
+{
+	atomic { seen = armedc; CHECK(counted_, seen >= ended_ + live) }
+}
+
+#ifdef FLIGHTLATE
+#define REQUESTED(i) \
+	if :: onq[i] -> req = 1 :: else fi; \
+	if :: inflight[i] -> req = 1 :: else fi
+#else
+#define REQUESTED(i) \
+	if :: inflight[i] -> req = 1 :: else fi; \
+	if :: onq[i] -> req = 1 :: else fi
+#endif
 
 inline requested()
 {
-	req = 0; i = 0;
-	do
-	:: i < 3 ->
-		if :: inflight[i] -> req = 1 :: else fi;
-		if :: onq[i] -> req = 1 :: else fi;
-		i++
-	:: else -> break
-	od;
-	if :: onrel -> req = 1 :: else fi
+#ifdef NOLOOK
+	skip
+#else
+	REQUESTED(0);
+	REQUESTED(1);
+	if :: onq[2] || onrel -> req = 1 :: else fi
+#endif
 }
 
 proctype worker()
 {
-	int old, new; byte r, ret, d, i, target, seen, ended_, pend; bit ok, counted, sooner, filed, claim, req;
+	byte old, new, r, ret, d, target, seen, ended_;
+	bit ok, counted, sooner, down, filed, claim, req;
 
 	do
 	:: wstop -> break
-	:: else ->
-		target = now;
+	:: atomic { else -> target = now }
+		/* wheel_advance() */
 		drain();
-		/* settle_ticks: the only bucket of interest */
 		do
-		:: inb && ftick <= target -> cur = ftick + 1; settle()
-		:: else -> break
+		:: atomic { inb && ftick <= target -> cur = ftick + 1; inb = 0; TOUCH; old = word }
+			settle()
+		:: atomic { else -> if :: target + 1 > cur -> cur = target + 1 :: else fi }
+			break
 		od;
-		if :: target + 1 > cur -> cur = target + 1 :: else fi;
 		tell_released();
 		wake_waiters();
 
-		atomic { old = 0; new = 0; r = 0; ret = 0; d = 0; ok = 0; counted = 0; sooner = 0; filed = 0; claim = 0; i = 0 }
+		/* wheel_prepare_sleep() */
 		kicked = 0;	/* set_current_state(TASK_IDLE) */
-		count_pending();
-		if
-		:: pend == 0 && seen == armed_seen -> until_ = IDLE; ring_below = IDLE
-		:: pend != 0 && seen == armed_seen ->
-			if :: inb -> until_ = ftick :: else -> until_ = NEVER fi;
-			ring_below = IDLE
-		:: else ->
+		count_ended();
+		count_armed();
+		atomic {
 			if
-			:: inb && ftick < target + 2 -> until_ = ftick
-			:: else -> until_ = target + 2
+			:: seen == ended_ && seen == armed_seen -> until_ = IDLE; ring_below = IDLE
+			:: seen != ended_ && seen == armed_seen ->
+				until_ = (inb -> ftick : NEVER);
+				ring_below = IDLE
+			:: else ->
+				until_ = (inb && ftick < target + 2 -> ftick : target + 2);
+				ring_below = until_
 			fi;
-			ring_below = until_
-		fi;
-		armed_seen = seen;
+			armed_seen = seen; target = 0; seen = 0; ended_ = 0
+		}
 		requested();
-		if :: req -> until_ = 0 :: else fi;
 #ifndef NOLAST
 		if
-		:: until_ == IDLE -> count_pending(); if :: pend -> until_ = 0 :: else fi
+		:: until_ == IDLE && !req ->
+			count_ended();
+			count_armed();
+			atomic { req = seen != ended_; seen = 0; ended_ = 0 }
 		:: else
 		fi;
 #endif
 		if
-		:: until_ == 0 || wstop -> atomic { ring_below = 0; target = 0; ended_ = 0; seen = 0; pend = 0; req = 0; i = 0 }
+		:: req || wstop -> atomic { req = 0; until_ = 0; ring_below = 0 }
 		:: else ->
-			atomic { asleep = !kicked; target = 0; ended_ = 0; seen = 0; pend = 0; req = 0; i = 0 }
+			atomic { asleep = !kicked; CHECK_SLEEP }
 			/* schedule() */
 end_sleep:
-			if
-			:: kicked
-			:: wstop
-			:: until_ != IDLE && now >= until_
-			fi;
-			asleep = 0;
+			atomic {
+				kicked || wstop || (until_ != IDLE && now >= until_) ->
+				asleep = 0; until_ = 0
+			}
 			ring_below = 0
 		fi
 	od;
 	wgone = 1
 }
 
-/*
- * With nobody in an operation, a sleeping worker will wake in time: at the deadline,
- * or at the next tick if it is past.
- */
-proctype monitor()
-{
-end_monitor:
-	atomic { busy == 0 && asleep && !kicked && (word & A) && !freed && !wstop && until_ > DL(word) && until_ > cur -> assert(false) }
-}
-
+/* It may stop at any time, but in the end goes on to where the worker has something to do. */
 proctype clock()
 {
 end_clock:
 	do
-	:: atomic { now < MAXT + 1 && (!asleep || kicked || until_ > now) -> now++ }
+	:: atomic {
+		(now < MAXT + 1 && (!asleep || kicked || until_ > now)) ||
+		(pdone == NP && live && asleep && until_ > now && until_ < NEVER) -> now++
+	   }
 	od
 }
 
 #ifdef STOP
+#ifdef NOGRACE
+#define GRACE_PERIOD skip
+#else
+#define GRACE_PERIOD insec[0] == 0; insec[1] == 0
+#endif
 proctype stopper()
 {
-	int old, new; byte r, ret, d, i; bit ok, filed;
+	byte old, new;
+	bit ok, filed;
 
-	state = 1;
-	insec[0] == 0; insec[1] == 0; insec[2] == 0;	/* synchronize_rcu() */
-	wstop = 1; kicked = 1;
+	/* wheel_shutdown() */
+	state = SHUTDOWN;
+	GRACE_PERIOD;
+	wstop = 1;
 	wgone;
+	/* wheel_sweep() */
+#ifdef STOPPEDEARLY
+	state = STOPPED;
+#endif
 	drain();
 	tell_released();
 	wake_waiters();
 	if
-	:: inb ->
-		inb = 0;
-		atomic { touchmem(); old = word }
+	:: atomic { inb -> inb = 0; TOUCH; old = word }
 		do
-		:: true ->
+		:: atomic {
 			new = old & ~(A | F);
-			atomic { touchmem(); if :: word == old -> word = new; ok = 1 :: else -> old = word; ok = 0 fi }
-			if :: ok -> break :: else fi
+			CMPXCHG;
+			if :: ok && (old & A) -> ENDED; handc++ :: else fi
+		   }
+		   if :: ok -> break :: else fi
 		od;
-		if :: old & A -> handc++; okhand++ :: else fi
+		atomic { old = 0; new = 0; ok = 0 }
 	:: else
 	fi;
-	state = 2;
-	insec[0] == 0; insec[1] == 0; insec[2] == 0;
+	state = STOPPED;
+	GRACE_PERIOD;
+#ifndef NOLASTDRAIN
 	drain();
 	tell_released();
 	wake_waiters();
+#endif
 	sdone = 1
 }
-#endif
-
-#ifdef STOP
-#define OVER (pdone == NP && busy == 0 && state == 2 && sdone && (END == 0 || freed))
+#define STOPPING sdone && (freed || !(word & (A | Q | F)))
 #else
-#define OVER 0
+#define STOPPING true
 #endif
 
 init
 {
 	atomic {
 		run producer(0); run producer(1); run worker(); run clock();
-#ifdef MON
-		run monitor();
-#endif
 #ifdef STOP
 		run stopper()
 #endif
 	}
-	/* the books, when all is over */
-end_wait:
-	OVER;
-	assert(okarm == okcanc + okexp + okhand);
-	assert(armedc == cancc + expc + handc);
-	assert(freed || !(word & (A | Q | F)))
+	/* When nobody can do anything any more. */
+	atomic {
+		timeout ->
+		CHECK(over, pdone == NP && (END == 0 || (ended && freed)) && !live &&
+			    armedc == cancc + expc + handc && (STOPPING))
+	}
 }
