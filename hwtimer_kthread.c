@@ -17,6 +17,7 @@
 #include <linux/sched/task.h>
 
 #include "hwtimer_internal.h"
+#include "hwtimer_torture.h"
 
 static void worker_kick(struct hwtimer_wheel *wheel)
 {
@@ -106,6 +107,7 @@ static int worker_fn(void *data)
 		/* Idle: not in the load average, nor a hung task. */
 		set_current_state(TASK_IDLE);
 		ns = wheel_prepare_sleep(wheel, now);
+		hwtimer_torture_delay();
 		if (!ns || kthread_should_stop()) {
 			__set_current_state(TASK_RUNNING);
 			cond_resched();

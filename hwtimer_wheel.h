@@ -26,8 +26,13 @@
 #define WHEEL_FOREVER		((1ULL << 60) - 1)
 /* wheel_prepare_sleep(): sleep until somebody kicks. */
 #define WHEEL_IDLE		U64_MAX
-/* How long requests may wait for the worker while timeouts are being armed. */
+/*
+ * How long requests may wait for the worker while timeouts are being armed. In the
+ * torture test very long, so that no look of the worker's makes up for a lost wake-up.
+ */
+#ifndef WHEEL_DRAIN_NS
 #define WHEEL_DRAIN_NS		(250 * 1000 * 1000ULL)
+#endif
 /* How many buckets of the top level it looks ahead at before it sleeps. */
 #define WHEEL_LOOKAHEAD		65536
 /* How many timeouts, or requests, one wheel_advance() may handle. */

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: delays between the steps of the protocol, for the torture test only.
+ */
+#include <linux/delay.h>
+#include <linux/export.h>
+#include <linux/hash.h>
+#include <linux/jiffies.h>
+#include <linux/percpu.h>
+#include <linux/processor.h>
+
+#include "hwtimer_torture.h"
+
+/* A Weyl sequence for each CPU: a step is one instruction, in any context. */
+static DEFINE_PER_CPU(u32, weyl);
+
+static u32 draw(void)
+{
+	return hash_32(this_cpu_add_return(weyl, 0x9e3779b9), 32);
+}
+
+/* Long waits are rare, or else nothing gets done; but half of the time less so. */
+static bool rough(void)
+{
+	return jiffies / (HZ / 10) % 2;
+}
+
+/**
+ * hwtimer_torture_delay - nothing, mostly; else wait for a random time
+ *
+ * Context: Any context.
+ */
+void hwtimer_torture_delay(void)
+{
+	u32 random = draw(), dice = random % 2048, n = random >> 16;
+
+	if (dice < 1536)
+		return;
+	if (dice < 1900) {
+		/* A few instructions of another CPU. */
+		for (n %= 64; n; n--)
+			cpu_relax();
+	} else if (dice < (rough() ? 2000 : 2046)) {
+		/* An interrupt, or a whole operation. */
+		udelay(1 + n % 32);
+	} else {
+		/* A worker's way to sleep, or out of it. */
+		udelay(50 + n % 512);
+	}
+}
+
+/**
+ * hwtimer_torture_stall - the same, and sometimes for long
+ *
+ * For producers that somebody relies on to come to their end.
+ *
+ * Context: Any context.
+ */
+void hwtimer_torture_stall(void)
+{
+	u32 random = draw();
+
+	if (random % (rough() ? 16 : 2048))
+		hwtimer_torture_delay();
+	else
+		mdelay(1 + (random >> 16) % 12);
+}

@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer_torture: all operations of hwtimer's API for modules, from all contexts, on all
+ * CPUs, while these go and come; and books that must balance.
+ *
+ *	insmod hwtimer_torture.ko [duration=60] [seed=N] ...
+ *
+ * takes that long, tells what was done, and a verdict, which is not in what insmod returns:
+ *
+ *	hwtimer_torture: SUCCESS seed=... armings=... expired=... cancelled=... ...
+ *
+ * Each arming of a plain timeout ends exactly once:
+ * it expires, is cancelled, has another one take its place, or is handed back by stop.
+ * Nothing is early, nothing is lost, nothing is touched after its end. A run in which
+ * something that was asked for was not done is a failure; so on a slow machine it goes on for
+ * longer, if need be.
+ *
+ * In a module that was built with HWTIMER_TORTURE=1 the steps of the lock-free protocol have
+ * random delays between them. The same seed makes the same choices, on another machine too;
+ * what meets what is a matter of time.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/cpu.h>
+#include <linux/cpumask.h>
+#include <linux/delay.h>
+#include <linux/err.h>
+#include <linux/jiffies.h>
+#include <linux/kthread.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/module.h>
+#include <linux/random.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "torture.h"
+
+/* More failures than these are only counted. */
+#define TOLD		20
+/* So many times the duration is the most that it takes. */
+#define PATIENCE	5
+
+static unsigned int duration = 60;
+module_param(duration, uint, 0444);
+MODULE_PARM_DESC(duration, "seconds (default 60)");
+
+static unsigned int seed;
+module_param(seed, uint, 0444);
+MODULE_PARM_DESC(seed, "of all that is random; 0 (default): some seed, which is logged");
+
+unsigned int torture_threads = 1;
+module_param_named(threads, torture_threads, uint, 0444);
+MODULE_PARM_DESC(threads, "producers per CPU and bench, each a thread and two timers (default 1)");
+
+static unsigned int benches = 2;
+module_param(benches, uint, 0444);
+MODULE_PARM_DESC(benches, "wheels at a time (default 2)");
+
+static unsigned int timeouts = 32;
+module_param(timeouts, uint, 0444);
+MODULE_PARM_DESC(timeouts, "that everybody knows, per wheel (default 32)");
+
+static unsigned int onoff = 500;
+module_param(onoff, uint, 0444);
+MODULE_PARM_DESC(onoff, "ms between a CPU going offline and coming back; 0: none goes (default 500)");
+
+static char *drivers = "both";
+module_param(drivers, charp, 0444);
+MODULE_PARM_DESC(drivers, "kthread, hrtimer or both (default)");
+
+unsigned int torture_mix[DRAWN] = {
+	[SCHEDULE] = 50, [SCHEDULE_AT] = 50, [TOUCH] = 40, [TOUCH_AT] = 40, [FORWARD] = 30,
+	[CANCEL] = 50, [QUERY] = 15, [RELEASE] = 30, [CANCEL_SYNC] = 20, [SHUTDOWN_SYNC] = 15,
+	[FORGET] = 30, [PRIVATE] = 15, [BARRIER] = 1,
+};
+module_param_array_named(mix, torture_mix, uint, NULL, 0444);
+MODULE_PARM_DESC(mix, "weights of schedule, schedule_at, touch, touch_at, forward, cancel, query, release, cancel_sync, shutdown_sync, forget, private, barrier; 0: not done");
+
+unsigned int torture_mix_sum;
+struct workqueue_struct *torture_wq;
+
+static atomic_t failures;
+static struct rnd_state seeds;
+
+#define ANY	(BIT(CONTEXTS) - 1)
+#define SLEEPS	(BIT(PROCESS) | BIT(CALLBACK_THREAD) | BIT(RUN))
+#define NO_IRQ	(IS_ENABLED(CONFIG_PREEMPT_RT) ? ANY & ~BIT(HARDIRQ) : ANY)
+
+static const struct {
+	const char	*name;
+	unsigned int	contexts;
+	unsigned int	kinds;
+} ops[OPS] = {
+	[SCHEDULE]	= { "schedule", ANY, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
+	[SCHEDULE_AT]	= { "schedule_at", ANY, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
+	[TOUCH]		= { "touch", ANY, BIT(PLAIN) | BIT(WORK) },
+	[TOUCH_AT]	= { "touch_at", ANY, BIT(PLAIN) | BIT(WORK) },
+	[FORWARD]	= { "forward", ANY, BIT(PLAIN) },
+	[CANCEL]	= { "cancel", ANY, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
+	[QUERY]		= { "query", ANY, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
+	[RELEASE]	= { "release", ANY, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
+	[CANCEL_SYNC]	= { "cancel_sync", SLEEPS, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
+	[SHUTDOWN_SYNC]	= { "shutdown_sync", SLEEPS, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
+	[FORGET]	= { "forget", NO_IRQ },
+	[PRIVATE]	= { "private", BIT(PROCESS), BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
+	[BARRIER]	= { "barrier", BIT(PROCESS) },
+	[CREATE]	= { "create", BIT(PROCESS) },
+	[STOP]		= { "stop", BIT(PROCESS) },
+	[DESTROY]	= { "destroy", BIT(PROCESS) },
+};
+
+static const char *const contexts[] = {
+	"process", "softirq", "hardirq", "callback", "callback_softirq", "run",
+};
+
+static const char *const kinds[] = { "timeout", "work", "periodic" };
+
+/**
+ * torture_fail - something is wrong
+ * @fmt: what, without a newline
+ */
+void torture_fail(const char *fmt, ...)
+{
+	struct va_format vaf = { .fmt = fmt };
+	va_list args;
+
+	if (atomic_inc_return(&failures) > TOLD)
+		return;
+	va_start(args, fmt);
+	vaf.va = &args;
+	pr_err("%pV\n", &vaf);
+	va_end(args);
+}
+
+/**
+ * torture_seed - somebody gets random numbers of his own
+ * @random: filled in
+ *
+ * Called in the same order in each run.
+ */
+void torture_seed(struct rnd_state *random)
+{
+	prandom_seed_state(random, prandom_u32_state(&seeds));
+}
+
+/**
+ * torture_allowed - may this be done there?
+ * @op: what
+ * @context: where
+ *
+ * Return: true if it may.
+ */
+bool torture_allowed(enum torture_op op, enum torture_context context)
+{
+	return ops[op].contexts & BIT(context);
+}
+
+/* A CPU goes offline and comes back, and then another one. */
+static unsigned long offline;
+
+static int onoff_fn(void *data)
+{
+	struct rnd_state *random = data;
+	unsigned int cpu, tries;
+
+	while (!kthread_should_stop()) {
+		cpu = cpumask_next(below(random, nr_cpu_ids), cpu_online_mask);
+		if (cpu < nr_cpu_ids && !remove_cpu(cpu)) {
+			WRITE_ONCE(offline, offline + 1);
+			schedule_timeout_idle(msecs_to_jiffies(1 + below(random, onoff)));
+			for (tries = 0; add_cpu(cpu); tries++) {
+				if (tries == 100) {
+					torture_fail("CPU %u does not come back", cpu);
+					break;
+				}
+				msleep(20);
+			}
+		}
+		schedule_timeout_idle(msecs_to_jiffies(1 + below(random, onoff)));
+	}
+	return 0;
+}
+
+static bool driver_asked(enum hwtimer_driver driver)
+{
+	return strcmp(drivers, driver == HWTIMER_DRIVER_KTHREAD ? "hrtimer" : "kthread");
+}
+
+/* Of this kind, in this context, and with these parameters there is something. */
+static bool context_asked(enum torture_context context)
+{
+	switch (context) {
+	case CALLBACK_THREAD:
+		return driver_asked(HWTIMER_DRIVER_KTHREAD);
+	case CALLBACK_SOFTIRQ:
+		return driver_asked(HWTIMER_DRIVER_HRTIMER);
+	default:
+		return true;
+	}
+}
+
+/* Of all CPUs, and of all benches. */
+static struct counts sum;
+static unsigned long bursts;
+
+static void add_counts(void)
+{
+	const struct counts *c;
+	unsigned int i, j, cpu;
+
+	memset(&sum, 0, sizeof(sum));
+	for_each_possible_cpu(cpu) {
+		c = per_cpu_ptr(&torture_counts, cpu);
+		for (i = 0; i < OPS; i++) {
+			for (j = 0; j < CONTEXTS; j++)
+				sum.ops[j][i] += READ_ONCE(c->ops[j][i]);
+			for (j = 0; j < KINDS; j++)
+				sum.kinds[j][i] += READ_ONCE(c->kinds[j][i]);
+		}
+		sum.armed += c->armed;
+		sum.expired += c->expired;
+		sum.cancelled += c->cancelled;
+		sum.handed_back += c->handed_back;
+		sum.told += c->told;
+		sum.untold += c->untold;
+		sum.rearmed += c->rearmed;
+		sum.rejected += READ_ONCE(c->rejected);
+		sum.released += c->released;
+		sum.runs += c->runs;
+		sum.periods += c->periods;
+		sum.late_ns = max(sum.late_ns, c->late_ns);
+	}
+}
+
+/* Something was not done, which is told as a failure at the end. */
+static __printf(2, 3) bool missing(bool end, const char *fmt, ...)
+{
+	struct va_format vaf = { .fmt = fmt };
+	va_list args;
+
+	if (end) {
+		va_start(args, fmt);
+		vaf.va = &args;
+		torture_fail("%pV", &vaf);
+		va_end(args);
+	}
+	return true;
+}
+
+static bool op_missing(enum torture_op op, bool end)
+{
+	bool ret = false;
+	unsigned int i;
+
+	if (op < DRAWN && !torture_mix[op])
+		return false;
+	for (i = 0; i < CONTEXTS; i++)
+		if (torture_allowed(op, i) && context_asked(i) && !sum.ops[i][op])
+			ret = missing(end, "%s was never done: %s", ops[op].name, contexts[i]);
+	for (i = 0; i < KINDS; i++)
+		if (ops[op].kinds & BIT(i) && !sum.kinds[i][op])
+			ret = missing(end, "%s was never done: %s", ops[op].name, kinds[i]);
+	return ret;
+}
+
+static bool shape_missing(enum hwtimer_driver driver, bool end)
+{
+	static const char *const levels[] = { "one level", "fixed levels", "growing" };
+	static const char *const caps[] = { "no cap", "a cap" };
+	bool ret = false;
+	unsigned int i, j;
+
+	for (i = 0; i < ARRAY_SIZE(levels); i++)
+		for (j = 0; j < ARRAY_SIZE(caps); j++)
+			if (!atomic_read(&torture_shapes[driver][i][j]))
+				ret = missing(end, "there was no wheel with %s, %s, %s",
+					      driver ? "hrtimer" : "kthread", levels[i], caps[j]);
+	return ret;
+}
+
+/* Is there something that was not done? */
+static bool incomplete(bool end)
+{
+	bool ret = false;
+	unsigned int i;
+
+	add_counts();
+	for (i = 0; i < OPS; i++)
+		ret |= op_missing(i, end);
+	for (i = 0; i < 2; i++)
+		ret |= driver_asked(i) && shape_missing(i, end);
+	if (onoff && num_possible_cpus() > 1 && !READ_ONCE(offline))
+		ret = missing(end, "no CPU went offline");
+	if (!sum.rejected)
+		ret = missing(end, "no arming was refused for a cap");
+	return ret;
+}
+
+static void tell_op(enum torture_op op)
+{
+	unsigned int i;
+	char line[200];
+	int len = 0;
+
+	for (i = 0; i < CONTEXTS; i++)
+		if (torture_allowed(op, i))
+			len += scnprintf(line + len, sizeof(line) - len, " %s %lu", contexts[i],
+					 sum.ops[i][op]);
+	for (i = 0; i < KINDS; i++)
+		if (ops[op].kinds & BIT(i))
+			len += scnprintf(line + len, sizeof(line) - len, "%s %s %lu",
+					 i ? "" : ";", kinds[i], sum.kinds[i][op]);
+	pr_info("%-13s%s\n", ops[op].name, line);
+}
+
+static void tell(void)
+{
+	unsigned int op;
+
+	incomplete(true);
+	if (sum.told != sum.untold)
+		torture_fail("releases ended %lu private armings, and said %lu", sum.untold,
+			     sum.told);
+	if (sum.armed != sum.expired + sum.cancelled + sum.handed_back)
+		torture_fail("the books do not balance");
+	for (op = 0; op < OPS; op++)
+		tell_op(op);
+	pr_info("bursts=%lu runs=%lu periods=%lu rejected=%lu late_max=%llu us\n", bursts, sum.runs,
+		sum.periods, sum.rejected, div_u64(sum.late_ns, NSEC_PER_USEC));
+	pr_info("%s seed=%u armings=%lu expired=%lu cancelled=%lu rearmed=%lu handed_back=%lu released=%lu wheels=%lu offline=%lu failures=%d\n",
+		atomic_read(&failures) ? "FAILURE" : "SUCCESS", seed, sum.armed, sum.expired,
+		sum.cancelled, sum.rearmed, sum.handed_back, sum.released,
+		sum.ops[PROCESS][DESTROY], offline, atomic_read(&failures));
+}
+
+static bool parameters_valid(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < DRAWN; i++) {
+		if (torture_mix[i] > 1000)
+			return false;
+		torture_mix_sum += torture_mix[i];
+	}
+	return duration && torture_threads && benches && timeouts && timeouts <= MAX_THINGS &&
+	       torture_mix_sum && (!strcmp(drivers, "both") || !strcmp(drivers, "kthread") ||
+				   !strcmp(drivers, "hrtimer"));
+}
+
+/* Taking turns. */
+static enum hwtimer_driver driver_of(unsigned int i)
+{
+	if (!driver_asked(HWTIMER_DRIVER_HRTIMER))
+		return HWTIMER_DRIVER_KTHREAD;
+	if (!driver_asked(HWTIMER_DRIVER_KTHREAD))
+		return HWTIMER_DRIVER_HRTIMER;
+	return i % 2 ? HWTIMER_DRIVER_HRTIMER : HWTIMER_DRIVER_KTHREAD;
+}
+
+static int torture(struct bench *all)
+{
+	struct task_struct *onoff_task = NULL;
+	struct rnd_state onoff_random;
+	unsigned int i;
+	int ret = 0;
+
+	torture_seed(&onoff_random);
+	for (i = 0; i < benches && !ret; i++) {
+		snprintf(all[i].name, sizeof(all[i].name), "bench%u", i);
+		all[i].things = timeouts;
+		all[i].driver = driver_of(i);
+		ret = torture_bench_start(&all[i]);
+	}
+	if (!ret && onoff) {
+		onoff_task = kthread_run(onoff_fn, &onoff_random, "torture_onoff");
+		ret = PTR_ERR_OR_ZERO(onoff_task);
+	}
+	for (i = 0; !ret && i < duration * PATIENCE; i++) {
+		if (i >= duration && (atomic_read(&failures) || !incomplete(false)))
+			break;
+		if (msleep_interruptible(MSEC_PER_SEC))
+			ret = -EINTR;
+	}
+	if (!IS_ERR_OR_NULL(onoff_task))
+		kthread_stop(onoff_task);
+	for (i = 0; i < benches; i++) {
+		torture_bench_end(&all[i]);
+		bursts += all[i].burst;
+	}
+	rcu_barrier();
+	return ret;
+}
+
+static int __init torture_init(void)
+{
+	struct bench *all;
+	int ret;
+
+	if (!parameters_valid())
+		return -EINVAL;
+	if (!seed)
+		seed = get_random_u32() ?: 1;
+	prandom_seed_state(&seeds, seed);
+	pr_info("%u seconds, seed=%u\n", duration, seed);
+
+	all = kvcalloc(benches, sizeof(*all), GFP_KERNEL);
+	torture_wq = alloc_workqueue("torture", WQ_UNBOUND, 0);
+	ret = all && torture_wq ? torture(all) : -ENOMEM;
+	if (!ret)
+		tell();
+	if (torture_wq)
+		destroy_workqueue(torture_wq);
+	kvfree(all);
+	return ret;
+}
+module_init(torture_init);
+
+static void __exit torture_exit(void)
+{
+}
+module_exit(torture_exit);
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("Torture test of hwtimer");
+MODULE_AUTHOR("The hwtimer authors");

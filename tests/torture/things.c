@@ -1,0 +1,920 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer_torture: timeouts, everything that can be done to them, and the books that are
+ * kept about each.
+ *
+ * Most things are in the slots of a bench, where producers and callbacks find them under
+ * RCU and do what they like, all at once. Who takes one out of its slot is the only one
+ * to wait for it or to release it; its memory lives for a grace period more. What nobody
+ * else knows, private things and those that free themselves, is freed at once, so that
+ * a wheel that looks at it once more reads what KASAN guards, or poison.
+ *
+ * Books: @open counts the armings of a plain timeout that have not ended, and is 0 when it
+ * is freed. It may be below 0 meanwhile, as an arming is counted when it has succeeded.
+ * No deadline of a thing is before its @floor, whoever arms it, so no callback may be.
+ */
+#include <linux/delay.h>
+#include <linux/ktime.h>
+#include <linux/list.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/poison.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "torture.h"
+
+#define MAGIC		0x7431c4e5
+
+DEFINE_PER_CPU(struct counts, torture_counts);
+
+/**
+ * struct thing - a timeout
+ * @t: of any kind, as it is the first member of the others
+ * @work: WORK
+ * @periodic: PERIODIC
+ * @bench: where it belongs
+ * @magic: it has not been freed
+ * @kind: what it is. Constant
+ * @private: only its maker ends it. Constant
+ * @i: else: its slot. Constant
+ * @floor: no deadline is before. Constant
+ * @gone: somebody ends it for good: arming may fail
+ * @ended: it will not be called back any more
+ * @released: the callback of its release was called
+ * @running: a callback of it runs
+ * @open: armings that have not ended
+ * @unsure: cancel_sync() said, so many times, that it ended one or more of them
+ * @lost: that it is so late was told
+ * @deadlines: PERIODIC: how many its callbacks were told of
+ * @random: RUN has its own
+ * @grave: on the list of the dead
+ * @rcu: to be freed
+ */
+struct thing {
+	union {
+		struct hwtimer_timeout	t;
+		struct hwtimer_work	work;
+		struct hwtimer_periodic	periodic;
+	};
+	struct bench		*bench;
+	u32			magic;
+	enum torture_kind		kind;
+	bool			private;
+	unsigned int		i;
+	u64			floor;
+	bool			gone;
+	bool			ended;
+	int			released;
+	int			running;
+	atomic_t		open;
+	atomic_t		unsure;
+	bool			lost;
+	u64			deadlines;
+	struct rnd_state	random;
+	struct llist_node	grave;
+	struct rcu_head		rcu;
+};
+
+static const char *const kinds[] = { "timeout", "work", "periodic" };
+
+static struct thing *thing_of(struct hwtimer_timeout *t)
+{
+	return container_of(t, struct thing, t);
+}
+
+static __printf(2, 3) void accuse(const struct thing *thing, const char *fmt, ...)
+{
+	struct va_format vaf = { .fmt = fmt };
+	va_list args;
+
+	va_start(args, fmt);
+	vaf.va = &args;
+	torture_fail("%s, wheel %u: %s%s %p: %pV", thing->bench->name,
+		     READ_ONCE(thing->bench->wheels), thing->private ? "private " : "",
+		     kinds[thing->kind], thing, &vaf);
+	va_end(args);
+}
+
+static u64 now(const struct bench *b)
+{
+	return hwtimer_wheel_now(b->wheel);
+}
+
+/* Somewhere in an operation of a callback, so that others come in between. */
+static void dawdle(enum torture_context context, struct rnd_state *random)
+{
+	u32 us = below(random, 200);
+
+	if (context == CALLBACK_THREAD || context == RUN || context == PROCESS)
+		usleep_range(us, us + 50);
+	else
+		udelay(us / 2);
+}
+
+/* The end of a thing: nobody else knows it any more. */
+static void bury(struct thing *thing)
+{
+	struct bench *b = thing->bench;
+	int left = atomic_read(&thing->open), unsure = atomic_read(&thing->unsure);
+
+	if (thing->running)
+		accuse(thing, "freed while its callback runs");
+	/* What cancel_sync() ended is one arming or more, what this release did one or none. */
+	if (thing->private && thing->released) {
+		this_cpu_add(torture_counts.untold, left);
+		unsure = left == 1;
+	}
+	if (unsure ? left < unsure : left)
+		accuse(thing, "%d armings have not ended, %d ended unseen", left, unsure);
+	this_cpu_add(torture_counts.cancelled, left);
+	memset(thing, POISON_FREE, sizeof(*thing));
+	kfree(thing);
+	atomic_dec(&b->alive);
+}
+
+/* As soon as nobody can have it on a list. */
+static void lay_down(struct thing *thing)
+{
+	struct bench *b = thing->bench;
+
+	if (READ_ONCE(b->stopping))
+		llist_add(&thing->grave, &b->graves);
+	else
+		bury(thing);
+}
+
+static void lay_down_rcu(struct rcu_head *rcu)
+{
+	lay_down(container_of(rcu, struct thing, rcu));
+}
+
+/* Callbacks. */
+
+static bool enter(struct thing *thing)
+{
+	u64 t = now(thing->bench);
+
+	if (READ_ONCE(thing->magic) != MAGIC) {
+		torture_fail("a callback of what was freed: %p", thing);
+		return false;
+	}
+	if (READ_ONCE(thing->ended))
+		accuse(thing, "a callback after its end");
+	if (xchg(&thing->running, 1))
+		accuse(thing, "two callbacks at a time");
+	if (t < thing->floor)
+		accuse(thing, "early by %llu ns", thing->floor - t);
+	return true;
+}
+
+static void leave(struct thing *thing)
+{
+	WRITE_ONCE(thing->running, 0);
+}
+
+static void in_callback(struct thing *self, enum torture_context context, struct rnd_state *random)
+{
+	struct bench *b = self->bench;
+
+	if (READ_ONCE(b->quiet))
+		return;
+	switch (below(random, 8)) {
+	case 0:
+		dawdle(context, random);
+		break;
+	case 1 ... 4:
+		torture_step(b, context, random, self);
+		break;
+	}
+}
+
+static enum torture_context callback_context(const struct bench *b)
+{
+	return b->driver == HWTIMER_DRIVER_KTHREAD ? CALLBACK_THREAD : CALLBACK_SOFTIRQ;
+}
+
+static void plain_expired(struct hwtimer_timeout *t)
+{
+	struct thing *thing = thing_of(t);
+
+	if (!enter(thing))
+		return;
+	tally(expired);
+	atomic_long_inc(&thing->bench->expired);
+	atomic_dec(&thing->open);
+	in_callback(thing, callback_context(thing->bench), &thing->bench->random);
+	leave(thing);
+}
+
+static void periodic_expired(struct hwtimer_periodic *periodic, u64 overruns)
+{
+	struct thing *thing = thing_of(&periodic->timeout);
+
+	if (!enter(thing))
+		return;
+	tally(periods);
+	atomic_long_inc(&thing->bench->periods);
+	thing->deadlines += 1 + overruns;
+	in_callback(thing, callback_context(thing->bench), &thing->bench->random);
+	leave(thing);
+}
+
+static void work_runs(struct hwtimer_work *work)
+{
+	struct thing *thing = thing_of(&work->timeout);
+
+	if (!enter(thing))
+		return;
+	tally(runs);
+	atomic_long_inc(&thing->bench->runs);
+	if (!hwtimer_work_cancelled(work))
+		in_callback(thing, RUN, &thing->random);
+	leave(thing);
+}
+
+static void work_refused(struct hwtimer_work *work, enum hwtimer_refused reason)
+{
+	struct thing *thing = thing_of(&work->timeout);
+
+	if (READ_ONCE(thing->ended))
+		accuse(thing, "refused after its end");
+	atomic_long_inc(&thing->bench->refused);
+}
+
+/* The one that frees itself; its deadline is the floor. */
+static void forgotten_expired(struct hwtimer_timeout *t)
+{
+	struct thing *thing = thing_of(t);
+	struct bench *b = thing->bench;
+	struct counts *counts;
+	u64 late = now(b) - thing->floor;
+
+	if (!enter(thing))
+		return;
+	tally(expired);
+	atomic_long_inc(&b->expired);
+	counts = get_cpu_ptr(&torture_counts);
+	counts->late_ns = max(counts->late_ns, late);
+	put_cpu_ptr(&torture_counts);
+	leave(thing);
+	bury(thing);
+	atomic_dec(&b->forgotten);
+}
+
+static void thing_released(struct thing *thing)
+{
+	if (READ_ONCE(thing->magic) != MAGIC) {
+		torture_fail("a release of what was freed: %p", thing);
+		return;
+	}
+	if (xchg(&thing->released, 1))
+		accuse(thing, "released twice");
+	if (READ_ONCE(thing->running))
+		accuse(thing, "released while its callback runs");
+	WRITE_ONCE(thing->ended, true);
+	tally(released);
+	if (thing->private)
+		lay_down(thing);
+	else
+		call_rcu(&thing->rcu, lay_down_rcu);
+}
+
+static void timeout_released(struct hwtimer_timeout *t)
+{
+	thing_released(thing_of(t));
+}
+
+static void work_released(struct hwtimer_work *work)
+{
+	thing_released(thing_of(&work->timeout));
+}
+
+/* What can be done to a thing. */
+
+static void init_work(struct thing *thing, struct rnd_state *random)
+{
+	bool lanes = thing->bench->wheel && to_worker(thing->bench->wheel)->works.fast;
+	struct hwtimer_work_params params = {
+		.wq = lanes && below(random, 4) ? NULL : torture_wq,
+		.policy = below(random, HWTIMER_WORK_REPLACE + 1),
+		.refused = work_refused,
+	};
+
+	prandom_seed_state(&thing->random, prandom_u32_state(random));
+	if (hwtimer_work_init(&thing->work, thing->bench->wheel, work_runs, &params) ||
+	    hwtimer_work_of(&thing->t) != &thing->work)
+		accuse(thing, "not initialised");
+}
+
+static void init_periodic(struct thing *thing, struct rnd_state *random)
+{
+	struct bench *b = thing->bench;
+	u64 tick = hwtimer_wheel_tick_ns(b->wheel);
+	struct hwtimer_period period = {
+		.period_ns = tick + below(random, 2 * MS),
+		.policy = below(random, HWTIMER_MAKE_UP + 1),
+	};
+
+	if (period.policy == HWTIMER_SKIP)
+		WRITE_ONCE(b->skips, true);
+	if (hwtimer_periodic_init(&thing->periodic, b->wheel, &period, periodic_expired))
+		accuse(thing, "not initialised");
+}
+
+/* @gfp decides about the context. */
+static struct thing *make(struct bench *b, struct rnd_state *random, enum torture_kind kind,
+			  gfp_t gfp)
+{
+	struct thing *thing = kzalloc(sizeof(*thing), gfp);
+
+	if (!thing)
+		return NULL;
+	thing->bench = b;
+	thing->magic = MAGIC;
+	thing->kind = kind;
+	thing->floor = now(b) + (below(random, 4) ? below(random, 2 * b->near_ns) : 0);
+	atomic_inc(&b->alive);
+	switch (kind) {
+	case WORK:
+		init_work(thing, random);
+		break;
+	case PERIODIC:
+		init_periodic(thing, random);
+		break;
+	default:
+		hwtimer_init(&thing->t, b->wheel, plain_expired);
+	}
+	return thing;
+}
+
+static enum torture_kind choose_kind(const struct bench *b, struct rnd_state *random)
+{
+	switch (below(random, 4)) {
+	case 0:
+		return WORK;
+	case 1:
+		return b->periodics ? PERIODIC : PLAIN;
+	default:
+		return PLAIN;
+	}
+}
+
+static void fill(struct bench *b, struct rnd_state *random, unsigned int i)
+{
+	struct thing *thing = make(b, random, choose_kind(b, random), GFP_KERNEL);
+
+	if (!thing)
+		return;
+	thing->i = i;
+	if (cmpxchg(&b->slot[i], NULL, RCU_INITIALIZER(thing)))
+		bury(thing);
+}
+
+/* Take it out of its slot; true if nobody else has. */
+static bool take(struct thing *thing)
+{
+	return cmpxchg(&thing->bench->slot[thing->i], RCU_INITIALIZER(thing), NULL) ==
+	       RCU_INITIALIZER(thing);
+}
+
+static u64 choose_deadline(const struct thing *thing, struct rnd_state *random)
+{
+	const struct bench *b = thing->bench;
+	u64 t = now(b);
+	u32 dice = below(random, 64);
+
+	if (!dice)
+		return U64_MAX;
+	if (dice < b->far)
+		return t + FAR + prandom_u32_state(random) * 128ULL;
+	if (dice % 8 == 0)
+		return max(t - MS, thing->floor);
+	return max(t, thing->floor) + below(random, dice % 8 == 1 ? 1000 : b->near_ns);
+}
+
+/* The same as a delay: by the time that it is added to something, that is later. */
+static s64 choose_delay(const struct thing *thing, struct rnd_state *random)
+{
+	u64 deadline = choose_deadline(thing, random);
+
+	return deadline == U64_MAX ? S64_MAX : deadline - now(thing->bench);
+}
+
+/* What schedule, touch and forward answered. */
+static void armed(struct thing *thing, int ret, bool touched)
+{
+	switch (ret) {
+	case 0:
+	case 1:
+		if (ret || touched) {
+			tally(rearmed);
+		} else if (thing->kind == PLAIN) {
+			tally(armed);
+			atomic_inc(&thing->open);
+		}
+		return;
+	case -EAGAIN:
+		tally(rejected);
+		if (!thing->bench->cap || touched)
+			accuse(thing, "no place, and there is no cap");
+		return;
+	case -ENOENT:
+		if (!touched)
+			accuse(thing, "arming said that it was not pending");
+		return;
+	case -ESHUTDOWN:
+		/* Behind what made it fail. */
+		smp_rmb();
+		if (!READ_ONCE(thing->gone) && !READ_ONCE(thing->bench->stopping))
+			accuse(thing, "arming failed, and nobody ends it");
+		return;
+	default:
+		accuse(thing, "arming returned %d", ret);
+	}
+}
+
+static void query(const struct thing *thing)
+{
+	struct hwtimer_wheel *wheel = thing->bench->wheel;
+	u64 t = now(thing->bench);
+
+	hwtimer_deadline(&thing->t);
+	hwtimer_is_pending(&thing->t);
+	if (thing->kind == WORK)
+		hwtimer_work_is_pending(&thing->work);
+	hwtimer_wheel_pending(wheel);
+	hwtimer_wheel_clock(wheel);
+	if (!hwtimer_wheel_levels(wheel) || !hwtimer_wheel_slots(wheel) ||
+	    hwtimer_wheel_horizon(wheel) < t || now(thing->bench) < t)
+		accuse(thing, "what its wheel tells is wrong");
+	if (hwtimer_wheel_start(wheel) && !READ_ONCE(thing->bench->stopping))
+		accuse(thing, "a wheel that cannot be started");
+}
+
+static void forward(struct thing *thing, struct rnd_state *random)
+{
+	u64 t = max(now(thing->bench), thing->floor);
+	int ret = hwtimer_forward(&thing->t, t, 1 + below(random, thing->bench->near_ns), NULL);
+
+	if (ret != -EBUSY)
+		armed(thing, ret, false);
+}
+
+/* False if that is nothing for this kind. */
+static bool operate(struct thing *thing, enum torture_op op, struct rnd_state *random)
+{
+	bool periodic = thing->kind == PERIODIC, ended;
+
+	switch (op) {
+	case SCHEDULE:
+		armed(thing, periodic ?
+		      hwtimer_periodic_start(&thing->periodic, choose_delay(thing, random)) :
+		      hwtimer_schedule(&thing->t, choose_delay(thing, random)), false);
+		return true;
+	case SCHEDULE_AT:
+		armed(thing, periodic ?
+		      hwtimer_periodic_start_at(&thing->periodic, choose_deadline(thing, random)) :
+		      hwtimer_schedule_at(&thing->t, choose_deadline(thing, random)), false);
+		return true;
+	case TOUCH:
+		if (!periodic)
+			armed(thing, hwtimer_touch(&thing->t, choose_delay(thing, random)), true);
+		return !periodic;
+	case TOUCH_AT:
+		if (!periodic)
+			armed(thing, hwtimer_touch_at(&thing->t, choose_deadline(thing, random)),
+			      true);
+		return !periodic;
+	case FORWARD:
+		if (thing->kind != PLAIN)
+			return false;
+		forward(thing, random);
+		return true;
+	case CANCEL:
+		if (periodic) {
+			hwtimer_periodic_cancel(&thing->periodic);
+			return true;
+		}
+		ended = thing->kind == WORK ? hwtimer_work_cancel(&thing->work) :
+					      hwtimer_cancel(&thing->t);
+		if (ended && thing->kind == PLAIN) {
+			tally(cancelled);
+			atomic_dec(&thing->open);
+		}
+		return true;
+	default:
+		query(thing);
+		return true;
+	}
+}
+
+/* Under RCU, or private: then it may be gone when this returns. */
+static void release(struct thing *thing)
+{
+	bool private = thing->private, ended;
+
+	WRITE_ONCE(thing->gone, true);
+	switch (thing->kind) {
+	case WORK:
+		hwtimer_work_release(&thing->work, work_released);
+		return;
+	case PERIODIC:
+		hwtimer_periodic_release(&thing->periodic, timeout_released);
+		return;
+	default:
+		ended = hwtimer_release(&thing->t, timeout_released);
+	}
+	if (!ended)
+		return;
+	if (private) {
+		tally(told);
+		return;
+	}
+	tally(cancelled);
+	atomic_dec(&thing->open);
+}
+
+static int end_sync(struct thing *thing, enum torture_op op)
+{
+	int ret;
+
+	if (op == SHUTDOWN_SYNC)
+		WRITE_ONCE(thing->gone, true);
+	if (thing->kind == WORK)
+		ret = op == SHUTDOWN_SYNC ? hwtimer_work_shutdown_sync(&thing->work) :
+					    hwtimer_work_cancel_sync(&thing->work);
+	else if (op == SHUTDOWN_SYNC)
+		ret = hwtimer_shutdown_sync(&thing->t);
+	else if (thing->kind == PERIODIC)
+		ret = hwtimer_periodic_cancel_sync(&thing->periodic);
+	else
+		ret = hwtimer_cancel_sync(&thing->t);
+	if (ret < 0)
+		accuse(thing, "waiting for its end returned %d", ret);
+	return ret;
+}
+
+/* It was waited for, and nobody can arm it. */
+static void note_end(struct thing *thing)
+{
+	if (READ_ONCE(thing->running))
+		accuse(thing, "its callback runs, and was waited for");
+	if (hwtimer_is_pending(&thing->t))
+		accuse(thing, "pending after its end");
+	WRITE_ONCE(thing->ended, true);
+}
+
+/* A thing that was taken out of its slot. */
+static void wait_for_end(struct thing *thing, enum torture_op op)
+{
+	struct bench *b = thing->bench;
+	int ret = end_sync(thing, op);
+
+	/* For good, so it was one arming. Else others could arm it, and have. */
+	if (op == CANCEL_SYNC) {
+		if (ret && thing->kind == PLAIN)
+			atomic_inc(&thing->unsure);
+		if (!cmpxchg(&b->slot[thing->i], NULL, RCU_INITIALIZER(thing)))
+			return;
+		/* Its place is taken. */
+		ret = end_sync(thing, SHUTDOWN_SYNC);
+	}
+	if (ret && thing->kind == PLAIN) {
+		tally(cancelled);
+		atomic_dec(&thing->open);
+	}
+	note_end(thing);
+	call_rcu(&thing->rcu, lay_down_rcu);
+}
+
+/* Armed once, and then nobody may look at it any more. */
+static bool forget(struct bench *b, enum torture_context context, struct rnd_state *random)
+{
+	struct thing *thing;
+	int ret;
+
+	/* No memory comes from there. */
+	if (IS_ENABLED(CONFIG_PREEMPT_RT) && context == HARDIRQ)
+		return false;
+	thing = make(b, random, PLAIN, GFP_ATOMIC | __GFP_NOWARN);
+	if (!thing)
+		return false;
+	hwtimer_init(&thing->t, b->wheel, forgotten_expired);
+	thing->private = true;
+	atomic_inc(&b->forgotten);
+	ret = hwtimer_schedule_at(&thing->t, thing->floor);
+	if (!ret) {
+		tally(armed);
+		return true;
+	}
+	armed(thing, ret, false);
+	atomic_dec(&b->forgotten);
+	bury(thing);
+	return true;
+}
+
+/* How it went on is all in @deadlines, and what it told of. */
+static void check_schedule(struct thing *thing, u64 first)
+{
+	struct hwtimer_periodic *p = &thing->periodic;
+
+	if (p->deadline - first != (thing->deadlines + p->skipped) * p->period.period_ns)
+		accuse(thing, "%llu deadlines told of and %llu skipped, in %llu ns of %llu each",
+		       thing->deadlines, p->skipped, p->deadline - first, p->period.period_ns);
+}
+
+/* From its first arming to its end. True if it counts: there was memory. */
+static bool live(struct bench *b, struct rnd_state *random)
+{
+	static const enum torture_op ends[] = { CANCEL_SYNC, SHUTDOWN_SYNC, RELEASE };
+	enum torture_op end = ends[below(random, ARRAY_SIZE(ends))];
+	struct thing *thing = make(b, random, choose_kind(b, random), GFP_KERNEL);
+	unsigned int n = 1 + below(random, 6), i;
+	enum torture_kind kind;
+	u64 first;
+	int ret;
+
+	if (!thing)
+		return false;
+	kind = thing->kind;
+	thing->private = true;
+	tally(kinds[kind][PRIVATE]);
+	if (kind == PERIODIC) {
+		n = 0;
+		first = thing->floor;
+		armed(thing, hwtimer_periodic_start_at(&thing->periodic, first), false);
+	}
+	for (i = 0; i < n; i++) {
+		operate(thing, below(random, QUERY), random);
+		if (!below(random, 4))
+			dawdle(PROCESS, random);
+	}
+	/* Near its expiry, or right after an arming. */
+	i = below(random, 2 * div_u64(b->near_ns, NSEC_PER_USEC));
+	if (below(random, 2))
+		usleep_range(i, i + 20);
+
+	tally(ops[PROCESS][end]);
+	tally(kinds[kind][end]);
+	if (end == RELEASE) {
+		release(thing);
+		return true;
+	}
+	ret = end_sync(thing, end);
+	note_end(thing);
+	/* What a stop hands back is not counted yet. */
+	if (!READ_ONCE(b->stopping)) {
+		if (kind == PLAIN && !ret != !atomic_read(&thing->open))
+			accuse(thing, "its end returned %d, armings that had not ended: %d", ret,
+			       atomic_read(&thing->open));
+		if (kind == PERIODIC && thing->periodic.deadline)
+			check_schedule(thing, first);
+	}
+	if (ret && kind == PLAIN)
+		atomic_inc(&thing->unsure);
+	lay_down(thing);
+	return true;
+}
+
+/* Things that wait for each other must not be waited for by each other. */
+static bool may_wait(const struct thing *thing, enum torture_context context)
+{
+	return context == PROCESS || thing->kind == PLAIN;
+}
+
+static bool wait_for_slot(struct bench *b, enum torture_op op, enum torture_context context,
+			  unsigned int i, struct thing *self)
+{
+	struct thing *thing;
+	bool taken;
+
+	rcu_read_lock();
+	thing = rcu_dereference(b->slot[i]);
+	taken = thing && thing != self && may_wait(thing, context) && take(thing);
+	if (taken)
+		tally(kinds[thing->kind][op]);
+	rcu_read_unlock();
+	if (taken)
+		wait_for_end(thing, op);
+	return taken;
+}
+
+static bool operate_slot(struct bench *b, enum torture_op op, enum torture_context context,
+			 struct rnd_state *random, unsigned int i)
+{
+	struct thing *thing;
+	bool done = false;
+
+	rcu_read_lock();
+	thing = rcu_dereference(b->slot[i]);
+	if (thing && op != RELEASE) {
+		done = operate(thing, op, random);
+	} else if (thing && take(thing)) {
+		release(thing);
+		done = true;
+	}
+	if (done)
+		tally(kinds[thing->kind][op]);
+	rcu_read_unlock();
+	if (!thing && context == PROCESS)
+		fill(b, random, i);
+	return done;
+}
+
+static enum torture_op draw(enum torture_context context, struct rnd_state *random)
+{
+	unsigned int tries, dice, op;
+
+	for (tries = 0; tries < 16; tries++) {
+		dice = below(random, torture_mix_sum);
+		for (op = 0; dice >= torture_mix[op]; op++)
+			dice -= torture_mix[op];
+		if (torture_allowed(op, context))
+			return op;
+	}
+	return QUERY;
+}
+
+/**
+ * torture_step - one operation
+ * @b: on which bench
+ * @context: where we are
+ * @random: decides
+ * @self: whose callback this is, if it is one; it may be done to that one
+ */
+void torture_step(struct bench *b, enum torture_context context, struct rnd_state *random,
+		  struct thing *self)
+{
+	enum torture_op op = draw(context, random);
+	unsigned int i = below(random, b->hot);
+	bool own = self && below(random, 2), done;
+
+	if (op >= QUERY && b->arming_only)
+		op = below(random, QUERY);
+	switch (op) {
+	case FORGET:
+		done = forget(b, context, random);
+		break;
+	case PRIVATE:
+		done = live(b, random);
+		break;
+	case BARRIER:
+		hwtimer_wheel_barrier(b->wheel);
+		done = true;
+		break;
+	case CANCEL_SYNC:
+	case SHUTDOWN_SYNC:
+		done = wait_for_slot(b, op, context, i, self);
+		break;
+	default:
+		if (own && self->private)
+			/* Its maker looks after it, and a schedule that he began is his. */
+			done = self->kind != PERIODIC && op != RELEASE && operate(self, op, random);
+		else
+			done = operate_slot(b, op, context, random, own ? self->i : i);
+	}
+	if (done)
+		tally(ops[context][op]);
+}
+
+/* What the keeper does to all of them. */
+
+/**
+ * torture_take_back - stop the wheel, and take what it hands back
+ * @b: the bench; @stopping is set
+ */
+void torture_take_back(struct bench *b)
+{
+	struct hwtimer_timeout *t, *next;
+	struct thing *thing;
+	LIST_HEAD(pending);
+	int ret;
+
+	ret = hwtimer_wheel_stop(b->wheel, &pending);
+	if (ret)
+		torture_fail("%s: stop returned %d", b->name, ret);
+	tally(ops[PROCESS][STOP]);
+	list_for_each_entry_safe(t, next, &pending, node) {
+		thing = thing_of(t);
+		list_del_init(&t->node);
+		if (thing->magic != MAGIC) {
+			torture_fail("%s: handed back what was freed", b->name);
+			continue;
+		}
+		if (hwtimer_is_pending(t))
+			accuse(thing, "handed back, and pending");
+		atomic_long_inc(&b->handed_back);
+		if (thing->kind == PLAIN)
+			tally(handed_back);
+		/* Others may release things meanwhile. */
+		if (READ_ONCE(t->fn) == forgotten_expired) {
+			bury(thing);
+			atomic_dec(&b->forgotten);
+		} else if (thing->kind == PLAIN) {
+			atomic_dec(&thing->open);
+		}
+	}
+}
+
+/**
+ * torture_scan - look at all things in slots, while no producer does
+ * @b: the bench
+ * @pending: out: how many are pending, and will be for long
+ *
+ * Ends those that are periodic. Does nothing that wakes a worker.
+ *
+ * Return: true if some will expire soon.
+ */
+bool torture_scan(struct bench *b, unsigned long *pending)
+{
+	u64 t = now(b), deadline;
+	struct thing *thing;
+	bool near = false;
+	unsigned int i;
+
+	*pending = 0;
+	rcu_read_lock();
+	for (i = 0; i < b->things; i++) {
+		thing = rcu_dereference(b->slot[i]);
+		if (!thing)
+			continue;
+		if (thing->kind == PERIODIC)
+			hwtimer_periodic_cancel(&thing->periodic);
+		if (!hwtimer_is_pending(&thing->t))
+			continue;
+		deadline = hwtimer_deadline(&thing->t);
+		if (deadline > t + FAR / 2) {
+			++*pending;
+			continue;
+		}
+		near = true;
+		if (t > deadline + LOST && !thing->lost) {
+			thing->lost = true;
+			accuse(thing, "lost: pending, and %llu ms late",
+			       div_u64(t - deadline, NSEC_PER_MSEC));
+		}
+	}
+	rcu_read_unlock();
+	return near;
+}
+
+/**
+ * torture_renew - the next burst finds other things, or none pending
+ * @b: the bench
+ * @op: RELEASE or CANCEL; what is done to those of the last burst
+ */
+void torture_renew(struct bench *b, enum torture_op op)
+{
+	unsigned int i;
+
+	for (i = 0; i < b->hot; i++)
+		operate_slot(b, op, PROCESS, &b->keeper_random, i);
+}
+
+/**
+ * torture_fill - there are things for the next burst
+ * @b: the bench
+ */
+void torture_fill(struct bench *b)
+{
+	unsigned int i;
+
+	for (i = 0; i < b->hot; i++)
+		if (!rcu_access_pointer(b->slot[i]))
+			fill(b, &b->keeper_random, i);
+}
+
+/**
+ * torture_clear - free all things of a wheel that was stopped
+ * @b: the bench, which nobody uses any more
+ */
+void torture_clear(struct bench *b)
+{
+	struct thing *thing, *next;
+	unsigned int i;
+
+	for (i = 0; i < b->things; i++) {
+		thing = rcu_dereference_protected(b->slot[i], true);
+		RCU_INIT_POINTER(b->slot[i], NULL);
+		if (!thing)
+			continue;
+		if (hwtimer_is_pending(&thing->t))
+			accuse(thing, "pending, and its wheel was stopped");
+		bury(thing);
+	}
+	llist_for_each_entry_safe(thing, next, llist_del_all(&b->graves), grave) {
+		if (!thing->released && hwtimer_is_pending(&thing->t))
+			accuse(thing, "pending, and its wheel was stopped");
+		bury(thing);
+	}
+	if (atomic_read(&b->alive))
+		torture_fail("%s, wheel %u: lost: %d things, of which %d were to free themselves",
+			     b->name, b->wheels, atomic_read(&b->alive),
+			     atomic_read(&b->forgotten));
+	/* What there is nobody will find. */
+	atomic_set(&b->alive, 0);
+	atomic_set(&b->forgotten, 0);
+}

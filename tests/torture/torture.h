@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * hwtimer_torture: things are timeouts (things.c), a bench is a wheel with those who use it
+ * and a keeper (wheels.c), and main.c begins, ends and judges.
+ */
+#ifndef HWTIMER_TORTURE_TEST_H
+#define HWTIMER_TORTURE_TEST_H
+
+#include <linux/atomic.h>
+#include <linux/bits.h>
+#include <linux/completion.h>
+#include <linux/hrtimer.h>
+#include <linux/llist.h>
+#include <linux/percpu.h>
+#include <linux/prandom.h>
+#include <linux/rcupdate.h>
+#include <linux/wait.h>
+
+#include "../../hwtimer_internal.h"
+#include "../../hwtimer_period.h"
+#include "../../hwtimer_work.h"
+
+#define MS		((u64)NSEC_PER_MSEC)
+#define SEC		((u64)NSEC_PER_SEC)
+/* A timeout that is so late is lost. */
+#define LOST		(10 * SEC)
+/* Far deadlines are beyond this, all others are near. */
+#define FAR		(10 * 60 * SEC)
+#define MAX_THINGS	1024
+
+/* Where an operation is done. */
+enum torture_context {
+	PROCESS,
+	SOFTIRQ,
+	HARDIRQ,
+	CALLBACK_THREAD,	/* a callback of a wheel that a kthread moves */
+	CALLBACK_SOFTIRQ,	/* and of one that an hrtimer does */
+	RUN,			/* the function of a struct hwtimer_work */
+	CONTEXTS
+};
+
+enum torture_kind { PLAIN, WORK, PERIODIC, KINDS };
+
+enum torture_op {
+	SCHEDULE,
+	SCHEDULE_AT,
+	TOUCH,
+	TOUCH_AT,
+	FORWARD,
+	CANCEL,
+	QUERY,
+	RELEASE,
+	CANCEL_SYNC,
+	SHUTDOWN_SYNC,
+	FORGET,		/* a timeout that frees itself */
+	PRIVATE,	/* the life of a timeout that nobody else knows */
+	BARRIER,
+	/* these are the keepers' to decide */
+	CREATE,
+	STOP,
+	DESTROY,
+	OPS,
+	DRAWN = CREATE	/* those before it are drawn by lot */
+};
+
+/**
+ * struct counts - what happened, on one CPU; only sums mean something
+ * @ops: operations by context
+ * @kinds: operations by kind of timeout
+ * @armed: plain timeouts that became pending; each ended in one of the next three ways
+ * @expired: their callbacks
+ * @cancelled: armings ended by somebody who was told so
+ * @handed_back: armings that a stop gave back
+ * @rearmed: armings of any kind that took the place of another one
+ * @rejected: armings refused for the cap
+ * @told: armings of private timeouts whose release said that it ended them
+ * @untold: and those that must be the same, from the books
+ * @released: callbacks of releases
+ * @runs: runs of work items
+ * @periods: callbacks of periodic timeouts
+ * @late_ns: the longest that a timeout was late
+ */
+struct counts {
+	unsigned long ops[CONTEXTS][OPS];
+	unsigned long kinds[KINDS][OPS];
+	unsigned long armed, expired, cancelled, handed_back;
+	unsigned long told, untold;
+	unsigned long rearmed, rejected, released, runs, periods;
+	u64 late_ns;
+};
+
+DECLARE_PER_CPU(struct counts, torture_counts);
+#define tally(what)	this_cpu_inc(torture_counts.what)
+
+struct thing;
+
+/**
+ * struct bench - a wheel, those who use it, and what they know of it
+ * @name: of the wheel
+ * @wheel: the present one
+ * @driver: of all wheels of this bench
+ * @cap: of the present wheel
+ * @near_ns: near deadlines are up to so far away
+ * @things: how many @slot are in use
+ * @slot: timeouts that everybody finds. Who takes one out of its place is the one to end it
+ * @periodics: some of them may be periodic
+ * @skips: some were, with a policy by which not every expiry is called back
+ * @quiet: callbacks do nothing but count
+ * @stopping: the wheel is being stopped. Memory of things is the keeper's from then on, as
+ *	they may be on the list of stop
+ * @graves: things to be freed by the keeper
+ * @alive: things there are
+ * @forgotten: of these, those that will free themselves
+ * @expired: callbacks of plain timeouts of this wheel
+ * @runs: runs of work items of this wheel
+ * @refused: expiries of those that got no run
+ * @periods: callbacks of periodic timeouts
+ * @handed_back: timeouts that stop gave back
+ * @random: of the callbacks, of which there is one at a time
+ * @burst: number of the burst; producers begin when it changes
+ * @start: when they do
+ * @ops: how many operations each does
+ * @hot: of the things, they use the first so many
+ * @far: so many of 64 deadlines are far
+ * @arming_only: nothing but arming, touching and cancelling
+ * @busy: producers that have not finished the burst
+ * @wait: the keeper and the producers wait for each other
+ * @keeper_random: the keeper's
+ * @keeper: makes and ends wheels
+ * @wheels: how many it has made
+ * @producers: those who use it
+ */
+struct bench {
+	char			name[24];
+	struct hwtimer_wheel	*wheel;
+	enum hwtimer_driver	driver;
+	unsigned long		cap;
+	u64			near_ns;
+	unsigned int		things;
+	struct thing __rcu	*slot[MAX_THINGS];
+	bool			periodics;
+	bool			skips;
+	bool			quiet;
+	bool			stopping;
+	struct llist_head	graves;
+	atomic_t		alive;
+	atomic_t		forgotten;
+	atomic_long_t		expired;
+	atomic_long_t		runs;
+	atomic_long_t		refused;
+	atomic_long_t		periods;
+	atomic_long_t		handed_back;
+	struct rnd_state	random;
+
+	unsigned int		burst;
+	ktime_t			start;
+	unsigned int		ops;
+	unsigned int		hot;
+	unsigned int		far;
+	bool			arming_only;
+	atomic_t		busy;
+	wait_queue_head_t	wait;
+
+	struct rnd_state	keeper_random;
+	struct task_struct	*keeper;
+	unsigned int		wheels;
+	struct producer		*producers;
+};
+
+/* main.c */
+extern unsigned int torture_mix[DRAWN];
+extern unsigned int torture_mix_sum;
+extern unsigned int torture_threads;
+extern struct workqueue_struct *torture_wq;
+__printf(1, 2) void torture_fail(const char *fmt, ...);
+void torture_seed(struct rnd_state *random);
+bool torture_allowed(enum torture_op op, enum torture_context context);
+
+static inline u32 below(struct rnd_state *random, u32 n)
+{
+	return prandom_u32_state(random) % n;
+}
+
+/* wheels.c */
+extern atomic_t torture_shapes[2][3][2];
+int torture_bench_start(struct bench *b);
+void torture_bench_end(struct bench *b);
+
+/* things.c */
+void torture_step(struct bench *b, enum torture_context context, struct rnd_state *random,
+		  struct thing *self);
+void torture_take_back(struct bench *b);
+bool torture_scan(struct bench *b, unsigned long *pending);
+void torture_renew(struct bench *b, enum torture_op op);
+void torture_fill(struct bench *b);
+void torture_clear(struct bench *b);
+
+#endif /* HWTIMER_TORTURE_TEST_H */

@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer_torture: benches. A keeper makes a wheel, has producers use it, stops it among
+ * them, and looks whether the books balance; then the next wheel.
+ *
+ * Producers come in bursts. All of a bench begin at the same time, on all CPUs: a
+ * thread, and a hard and a soft hrtimer beside it. Some bursts are few operations
+ * on the same thing, as in a litmus test, some are hundreds. In between the bench is
+ * quiet: callbacks arm nothing, and all that is due soon has to expire although nobody does
+ * anything any more that could wake a worker by chance. Then what is pending can be counted.
+ */
+#include <linux/cpu.h>
+#include <linux/cpumask.h>
+#include <linux/delay.h>
+#include <linux/err.h>
+#include <linux/kthread.h>
+#include <linux/ktime.h>
+#include <linux/minmax.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "../../hwtimer_compat.h"
+#include "torture.h"
+
+/**
+ * struct irqs - a producer in interrupts, soft or hard
+ * @bench: where
+ * @context: which
+ * @timer: runs it
+ * @random: its random numbers
+ * @left: operations of this burst
+ * @done: it has done them
+ */
+struct irqs {
+	struct bench		*bench;
+	enum torture_context		context;
+	struct hrtimer		timer;
+	struct rnd_state	random;
+	unsigned int		left;
+	struct completion	done;
+};
+
+/**
+ * struct producer - one in process context, with two others
+ * @bench: where
+ * @cpu: where it begins
+ * @task: the thread
+ * @random: its random numbers
+ * @irqs: in softirq and in hardirq
+ */
+struct producer {
+	struct bench		*bench;
+	unsigned int		cpu;
+	struct task_struct	*task;
+	struct rnd_state	random;
+	struct irqs		irqs[2];
+};
+
+/* Wheels are stopped after so many ns at the most. */
+#define LIFE		(2 * NSEC_PER_SEC)
+
+/* Wheels made, by driver, by levels (one, fixed, growing), and by whether there is a cap. */
+atomic_t torture_shapes[2][3][2];
+
+static unsigned int producers_of(const struct bench *b)
+{
+	return nr_cpu_ids * torture_threads;
+}
+
+/* Producers. */
+
+static enum hrtimer_restart interrupt(struct hrtimer *timer)
+{
+	struct irqs *irqs = container_of(timer, struct irqs, timer);
+	unsigned int n = min(irqs->left, 1 + below(&irqs->random, 4));
+	u64 begun = ktime_get_ns(), pause;
+
+	irqs->left -= n;
+	while (n--)
+		torture_step(irqs->bench, irqs->context, &irqs->random, NULL);
+	if (!irqs->left) {
+		complete(&irqs->done);
+		return HRTIMER_NORESTART;
+	}
+	/* Others want to run as well, however slow the machine is. */
+	pause = min(8 * (ktime_get_ns() - begun), 2 * MS) + below(&irqs->random, 20000);
+	hrtimer_set_expires(timer, ktime_add_ns(ktime_get(), pause));
+	return HRTIMER_RESTART;
+}
+
+/* To its CPU, if that is there. */
+static void go_home(const struct producer *p)
+{
+	cpus_read_lock();
+	if (raw_smp_processor_id() != p->cpu && cpu_online(p->cpu))
+		set_cpus_allowed_ptr(current, cpumask_of(p->cpu));
+	cpus_read_unlock();
+}
+
+static void produce(struct producer *p)
+{
+	static const enum hrtimer_mode modes[] = {
+		HRTIMER_MODE_ABS_PINNED_SOFT, HRTIMER_MODE_ABS_PINNED_HARD,
+	};
+	struct bench *b = p->bench;
+	ktime_t start = b->start;
+	unsigned int i, us;
+
+	go_home(p);
+	for (i = 0; i < ARRAY_SIZE(p->irqs); i++) {
+		p->irqs[i].left = 1 + b->ops / 4;
+		reinit_completion(&p->irqs[i].done);
+		hrtimer_start(&p->irqs[i].timer, start, modes[i]);
+	}
+	set_current_state(TASK_IDLE);
+	schedule_hrtimeout(&start, HRTIMER_MODE_ABS);
+
+	for (i = 0; i < b->ops; i++) {
+		torture_step(b, PROCESS, &p->random, NULL);
+		if (READ_ONCE(b->stopping) && !below(&p->random, 16))
+			torture_take_back(b);
+		us = below(&p->random, 256);
+		if (us < 32)
+			udelay(us);
+		else if (us < 36)
+			usleep_range(us, 2 * us);
+		cond_resched();
+	}
+	for (i = 0; i < ARRAY_SIZE(p->irqs); i++)
+		wait_for_completion(&p->irqs[i].done);
+}
+
+static int producer_fn(void *data)
+{
+	struct producer *p = data;
+	struct bench *b = p->bench;
+	unsigned int seen = 0;
+
+	for (;;) {
+		wait_event_idle(b->wait, READ_ONCE(b->burst) != seen || kthread_should_stop());
+		if (kthread_should_stop())
+			return 0;
+		/* Pairs with begin_burst(). */
+		seen = smp_load_acquire(&b->burst);
+		produce(p);
+		if (atomic_dec_and_test(&b->busy))
+			wake_up_all(&b->wait);
+	}
+}
+
+static void begin_burst(struct bench *b)
+{
+	torture_fill(b);
+	WRITE_ONCE(b->quiet, false);
+	b->start = ktime_add_ns(ktime_get(), 300 * NSEC_PER_USEC);
+	atomic_set(&b->busy, producers_of(b));
+	/* Pairs with producer_fn(). */
+	smp_store_release(&b->burst, b->burst + 1);
+	wake_up_all(&b->wait);
+}
+
+static void end_burst(struct bench *b)
+{
+	wait_event_idle(b->wait, !atomic_read(&b->busy));
+}
+
+/*
+ * Few operations on few things. Or on a single one, and none that end it: then there is
+ * nothing else due for which the worker wakes up, to make up for a wake-up that was lost.
+ */
+static void choose_brief(struct bench *b)
+{
+	struct rnd_state *random = &b->keeper_random;
+
+	b->arming_only = below(random, 4);
+	if (b->arming_only || below(random, 2))
+		torture_renew(b, b->arming_only ? RELEASE : CANCEL);
+	b->ops = 1 + below(random, 4);
+	b->hot = b->arming_only ? 1 : min(b->things, 1 + below(random, 4));
+	b->far = b->arming_only ? 32 : 12;
+}
+
+static void choose_long(struct bench *b)
+{
+	b->ops = 32 + below(&b->keeper_random, 128);
+	b->hot = b->things;
+	b->arming_only = false;
+	b->far = 12;
+}
+
+/* The keeper. */
+
+static bool idle(const struct bench *b)
+{
+	return !atomic_long_read(&to_worker(b->wheel)->works.busy) &&
+	       !atomic_read(&b->forgotten);
+}
+
+/* Wait for the runs, and for what frees itself; false if they do not end. */
+static bool until_idle(struct bench *b)
+{
+	u64 end = ktime_get_ns() + LOST;
+
+	while (!idle(b)) {
+		if (ktime_get_ns() > end) {
+			torture_fail("%s, wheel %u: lost: %ld items, %d that free themselves",
+				     b->name, b->wheels,
+				     atomic_long_read(&to_worker(b->wheel)->works.busy),
+				     atomic_read(&b->forgotten));
+			return false;
+		}
+		usleep_range(100, 200);
+	}
+	return true;
+}
+
+/* All that is due soon expires, although nobody does anything any more. */
+static bool settle(struct bench *b, unsigned long *pending)
+{
+	u64 end = ktime_get_ns() + 2 * LOST;
+
+	WRITE_ONCE(b->quiet, true);
+	while (torture_scan(b, pending)) {
+		if (ktime_get_ns() > end) {
+			torture_fail("%s, wheel %u: does not come to rest", b->name, b->wheels);
+			return false;
+		}
+		usleep_range(100, 200);
+	}
+	return true;
+}
+
+/* Does the wheel know how many are pending? */
+static bool recount(struct bench *b)
+{
+	struct hwtimer_wheel *wheel = b->wheel;
+	unsigned long pending, says, places;
+
+	do {
+		if (!settle(b, &pending) || !until_idle(b))
+			return false;
+		/* Behind this who had not seen that it is quiet has returned. */
+		hwtimer_wheel_barrier(wheel);
+	} while (torture_scan(b, &pending) || !idle(b));
+
+	says = hwtimer_wheel_pending(wheel);
+	places = wheel->cap ? atomic_long_read(&wheel->places) : says;
+	if (says != pending || places != pending)
+		torture_fail("%s, wheel %u: pending are %lu, it counts %lu, places taken are %lu",
+			     b->name, b->wheels, pending, says, places);
+	if (b->cap && pending > b->cap)
+		torture_fail("%s, wheel %u: the cap is %lu, pending are %lu", b->name, b->wheels,
+			     b->cap, pending);
+	return true;
+}
+
+/* Is somebody to look into its buckets? The first one, and then some. */
+static bool watched(const struct bench *b)
+{
+	return b->wheels % 4 == 0;
+}
+
+static bool make_wheel(struct bench *b)
+{
+	static const unsigned int slots[] = { 1, 2, 8, 64, 256 };
+	struct rnd_state *random = &b->keeper_random;
+	unsigned int levels = b->wheels % 3, i;
+	struct hwtimer_wheel_params params = {
+		/* Looking into the buckets wakes the worker, so not all are looked at. */
+		.name = watched(b) ? "watched" : b->name,
+		.tick_ns = (64 << below(random, 6)) * NSEC_PER_USEC,
+		.driver = b->driver,
+		.clock = below(random, 4) ? HWTIMER_CLOCK_MONOTONIC : HWTIMER_CLOCK_BOOTTIME,
+	};
+	bool capped = b->wheels / 3 % 2;
+
+	params.slots = slots[below(random, ARRAY_SIZE(slots) - !!levels) + !!levels];
+	if (levels == 1)
+		params.levels = 2 + below(random, 2);
+	if (levels == 2)
+		params.flags |= HWTIMER_WHEEL_GROW;
+	if (capped)
+		params.cap = 1 + below(random, b->things);
+	if (below(random, 2)) {
+		params.flags |= HWTIMER_WHEEL_WORK;
+		params.max_queued = below(random, 8);
+		params.slow_ms = 1;
+		params.slow_runs = 2;
+	}
+	if (b->driver == HWTIMER_DRIVER_KTHREAD) {
+		if (!below(random, 4))
+			params.cpus = cpumask_of(below(random, nr_cpu_ids));
+		if (!below(random, 8))
+			params.sched = HWTIMER_SCHED_FIFO_LOW;
+	}
+	b->cap = params.cap;
+	b->near_ns = MS + 4 * params.tick_ns;
+	b->periodics = below(random, 2);
+	b->skips = false;
+	b->stopping = false;
+	atomic_long_set(&b->expired, 0);
+	atomic_long_set(&b->runs, 0);
+	atomic_long_set(&b->refused, 0);
+	atomic_long_set(&b->periods, 0);
+	atomic_long_set(&b->handed_back, 0);
+
+	for (i = 0; i < 2; i++) {
+		b->wheel = hwtimer_wheel_create(&params);
+		/* That CPU may be offline. */
+		if (b->wheel != ERR_PTR(-EINVAL) || !params.cpus)
+			break;
+		params.cpus = NULL;
+	}
+	if (IS_ERR(b->wheel)) {
+		torture_fail("%s: no wheel: %ld", b->name, PTR_ERR(b->wheel));
+		return false;
+	}
+	this_cpu_inc(torture_counts.ops[PROCESS][CREATE]);
+	atomic_inc(&torture_shapes[b->driver][levels][capped]);
+	WRITE_ONCE(b->wheels, b->wheels + 1);
+	return true;
+}
+
+static void compare(const struct bench *b, const char *what, unsigned long ours,
+		    unsigned long wheels)
+{
+	if (ours != wheels)
+		torture_fail("%s, wheel %u: %s: counted %lu, the wheel %lu", b->name, b->wheels,
+			     what, ours, wheels);
+}
+
+/* The wheel was stopped, and nobody uses it. */
+static void balance(struct bench *b)
+{
+	const struct hwtimer_works *works = &to_worker(b->wheel)->works;
+	unsigned long runs = atomic_long_read(&works->runs), called;
+
+	compare(b, "pending at the end", 0, hwtimer_wheel_pending(b->wheel));
+	compare(b, "places at the end", 0, atomic_long_read(&b->wheel->places));
+	compare(b, "handed back", atomic_long_read(&b->handed_back), b->wheel->handed_back);
+	compare(b, "runs", atomic_long_read(&b->runs), runs);
+	compare(b, "refused", atomic_long_read(&b->refused), works->refused);
+	compare(b, "runs that began or not", works->dispatched,
+		runs + works->replaced + atomic_long_read(&works->cancelled));
+	called = atomic_long_read(&b->expired) + works->dispatched + works->refused +
+		 atomic_long_read(&b->periods);
+	if (!b->skips || called > b->wheel->expired)
+		compare(b, "expired", called, b->wheel->expired);
+}
+
+static void end_wheel(struct bench *b)
+{
+	WRITE_ONCE(b->quiet, true);
+	until_idle(b);
+	/* Things that were released, or shut down. */
+	rcu_barrier();
+	balance(b);
+	torture_clear(b);
+	hwtimer_wheel_destroy(b->wheel);
+	this_cpu_inc(torture_counts.ops[PROCESS][DESTROY]);
+}
+
+/* Some operations at once on few things, or many on all; then wait for what comes of it. */
+static bool rally(struct bench *b)
+{
+	bool brief = below(&b->keeper_random, 16);
+	unsigned long pending;
+
+	if (brief)
+		choose_brief(b);
+	else
+		choose_long(b);
+	begin_burst(b);
+	end_burst(b);
+	return brief ? settle(b, &pending) : recount(b);
+}
+
+static int keeper_fn(void *data)
+{
+	struct bench *b = data;
+	struct rnd_state *random = &b->keeper_random;
+	bool fine = true, long_life;
+	unsigned int us;
+	u64 end;
+
+	while (!kthread_should_stop() && fine) {
+		long_life = watched(b);
+		if (!make_wheel(b))
+			break;
+		end = ktime_get_ns() + (long_life ? LIFE : below(random, LIFE));
+		while (ktime_get_ns() < end && fine)
+			fine = rally(b);
+		choose_long(b);
+		begin_burst(b);
+		us = below(random, 3000);
+		usleep_range(us, us + 50);
+		WRITE_ONCE(b->stopping, true);
+		torture_take_back(b);
+		end_burst(b);
+		end_wheel(b);
+	}
+	/* For kthread_stop(). */
+	while (!kthread_should_stop())
+		schedule_timeout_idle(1);
+	return 0;
+}
+
+static void irqs_init(struct irqs *irqs, struct bench *b, enum torture_context context)
+{
+	irqs->bench = b;
+	irqs->context = context;
+	torture_seed(&irqs->random);
+	init_completion(&irqs->done);
+	hrtimer_setup(&irqs->timer, interrupt, CLOCK_MONOTONIC,
+		      context == HARDIRQ ? HRTIMER_MODE_ABS_PINNED_HARD :
+					   HRTIMER_MODE_ABS_PINNED_SOFT);
+}
+
+/**
+ * torture_bench_start - begin
+ * @b: zeroed, but for @driver, @things and @name
+ *
+ * Return: 0, or an error, upon which torture_bench_end() frees what there is.
+ */
+int torture_bench_start(struct bench *b)
+{
+	struct task_struct *task;
+	struct producer *p;
+	unsigned int i;
+
+	init_waitqueue_head(&b->wait);
+	init_llist_head(&b->graves);
+	torture_seed(&b->random);
+	torture_seed(&b->keeper_random);
+	b->producers = kcalloc(producers_of(b), sizeof(*b->producers), GFP_KERNEL);
+	if (!b->producers)
+		return -ENOMEM;
+	for (i = 0; i < producers_of(b); i++) {
+		p = &b->producers[i];
+		p->bench = b;
+		p->cpu = i % nr_cpu_ids;
+		torture_seed(&p->random);
+		irqs_init(&p->irqs[0], b, SOFTIRQ);
+		irqs_init(&p->irqs[1], b, HARDIRQ);
+		task = kthread_run(producer_fn, p, "%s/%u", b->name, i);
+		if (IS_ERR(task))
+			return PTR_ERR(task);
+		p->task = task;
+	}
+	task = kthread_run(keeper_fn, b, "%s", b->name);
+	if (IS_ERR(task))
+		return PTR_ERR(task);
+	b->keeper = task;
+	return 0;
+}
+
+/**
+ * torture_bench_end - end
+ * @b: the bench
+ */
+void torture_bench_end(struct bench *b)
+{
+	unsigned int i;
+
+	if (b->keeper)
+		kthread_stop(b->keeper);
+	for (i = 0; b->producers && i < producers_of(b); i++)
+		if (b->producers[i].task)
+			kthread_stop(b->producers[i].task);
+	kfree(b->producers);
+}
