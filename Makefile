@@ -12,8 +12,8 @@ release = $(shell awk -F'"' '/UTS_RELEASE/ { print $$2 }' $(KDIR)/include/genera
 
 kbuild = $(MAKE) -C $(KDIR) M=$(CURDIR)
 
-.PHONY: all modules install modules_install clean help check test demo demo-here fuzz kdir \
-	lib install-lib tools install-tools
+.PHONY: all modules install modules_install clean help check test demo demo-here fuzz torture \
+	coverage mutants kdir lib install-lib tools install-tools
 
 all: modules
 
@@ -43,6 +43,9 @@ check:
 test:
 	@scripts/test $(T)
 
+coverage:
+	@scripts/coverage
+
 demo:
 	@scripts/demo
 
@@ -58,6 +61,12 @@ install-tools:
 
 fuzz:
 	@scripts/fuzz -t $(or $(SECONDS),600) $(if $(SEED),-s $(SEED)) $(KERNEL)
+
+torture:
+	@scripts/torture -m $(or $(MINUTES),10) $(if $(SEED),-s $(SEED)) $(KERNEL)
+
+mutants:
+	@scripts/mutants $(M)
 
 kdir:
 	@test -e $(KDIR)/include/generated/utsrelease.h || { \
@@ -77,10 +86,16 @@ help:
 	@echo '  clean            remove what was built'
 	@echo '  tools            build hwtimerctl, in out/tools'
 	@echo '  install-tools    install it below DESTDIR/PREFIX [/usr/local]'
-	@echo '  check            warnings, sparse, checkpatch, kernel-doc, shellcheck'
+	@echo '  check            warnings, sparse, checkpatch, coccinelle, cppcheck, kernel-doc,'
+	@echo '                   shellcheck, codespell'
 	@echo '  test             all tests; T="PART..." runs some of them, scripts/test -l lists them'
+	@echo '  coverage         which lines and branches the tests reach, as HTML in out/coverage'
 	@echo '  fuzz             fuzz /dev/hwtimer in a guest; SECONDS=600, SEED=, KERNEL=6.12,'
 	@echo '                   6.1, rt or 6.12-debug'
+	@echo '  torture          all of the API for modules from all contexts at once, in guests;'
+	@echo '                   MINUTES=10, SEED=, KERNEL="6.12 6.1 rt kasan kcsan rt-debug"'
+	@echo '  mutants          break the module in some fifty ways, to see that tests catch each;'
+	@echo '                   M="NAME..." only those'
 	@echo '  demo             watch a stock kernel close idle connections, in a guest'
 	@echo '  demo-here        the same on this machine, which loads the module'
 	@echo ''
@@ -91,5 +106,6 @@ help:
 	@echo '                   where libhwtimer goes [PREFIX=/usr/local]'
 	@echo '  W=1, C=1, V=1    more warnings, sparse, the commands: as in the kernel'
 	@echo ''
-	@echo 'check, test, demo and fuzz need no more than Debian 12: they install packages when run by'
-	@echo 'root, or say which, and keep kernels in ~/.cache/hwtimer.'
+	@echo 'check, test, demo, fuzz, torture, coverage and mutants need no more than Debian 12:'
+	@echo 'they install packages when run by root, or say which, and keep kernels in'
+	@echo '~/.cache/hwtimer.'
