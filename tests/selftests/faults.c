@@ -318,18 +318,10 @@ static void try_each(struct __test_metadata *_metadata, const struct call *c)
 
 static void prepare_process(void)
 {
-	char deep[64 * 1024];
-
 	if (setresuid(SOMEBODY, -1, -1))
 		die("setresuid: %s", strerror(errno));
-	/*
-	 * The faults of our own pages are not the calls'; and who gets no memory for them
-	 * tries for ever. The stack, too.
-	 */
-	memset(deep, 1, sizeof(deep));
-	__asm__ volatile("" : : "r"(deep) : "memory");
-	if (mlockall(MCL_CURRENT))
-		die("mlockall: %s", strerror(errno));
+	/* The faults of our own pages are not the calls'; and who gets no memory tries for ever. */
+	must_have_pages();
 	eventually(!module_references());
 	beside = must_open(0);
 }

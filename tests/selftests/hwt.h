@@ -598,6 +598,17 @@ static inline void *must_alloc(size_t n, size_t size)
 	return p;
 }
 
+/* All pages that we have are ours from now on, some of the stack to come among them. */
+static inline void must_have_pages(void)
+{
+	char deep[64 * 1024];
+
+	memset(deep, 1, sizeof(deep));
+	__asm__ volatile("" : : "r"(deep) : "memory");
+	if (mlockall(MCL_CURRENT))
+		die("mlockall: %s", strerror(errno));
+}
+
 /* Two pages of memory, of which the second is not there. */
 static inline char *must_fence(void)
 {

@@ -342,7 +342,6 @@ TEST(limited_rings)
  */
 TEST(limited)
 {
-	const size_t reserve_size = 1 << 20;
 	const __u64 limit = 8 << 20;
 	unsigned int most = limit / BYTES_AT_LEAST;
 	pid_t child;
@@ -353,22 +352,16 @@ TEST(limited)
 	if (!child) {
 		unsigned int armed = 0;
 		struct hwtimer_stats s;
-		char *reserve;
 		__u64 id = 0;
 		int fd, ret;
 
 		enter_group();
 		fd = must_open(0);
-		reserve = mmap(NULL, reserve_size, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-		expect(1, reserve != MAP_FAILED);
+		must_have_pages();
 		do {
 			ret = hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, &id, NULL);
 			armed += !ret;
 		} while (!ret && armed < 10 * most);
-		/* Memory for our own pages. */
-		munmap(reserve, reserve_size);
-
 		expect(-ENOMEM, ret);
 		expect(1, armed > 1000);
 		expect(1, armed < most);
@@ -414,18 +407,11 @@ TEST(limited_growth)
 	ASSERT_NE(MAP_FAILED, last);
 	child = fork();
 	if (!child) {
-		const size_t reserve_size = 1 << 20;
-		char *reserve;
-
 		enter_group();
 		expect(0, hwt_setup(fd, &setup));
-		reserve = mmap(NULL, reserve_size, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-		expect(1, reserve != MAP_FAILED);
+		must_have_pages();
 		while (!hwt_schedule(fd, HWTIMER_RELATIVE, round / 2, 0, &id, NULL))
 			*last = id;
-		/* Memory for our own pages, but not for a level. */
-		munmap(reserve, reserve_size);
 		raise(SIGSTOP);
 		_exit(0);
 	}

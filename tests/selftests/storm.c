@@ -812,7 +812,6 @@ TEST(backlog_of_rings)
  */
 TEST(limited_batch)
 {
-	const size_t reserve_size = 1 << 20;
 	pid_t child;
 
 	if (!make_group("8M"))
@@ -823,7 +822,6 @@ TEST(limited_batch)
 		unsigned int armed = 1, refused = 0, i;
 		struct hwtimer_stats s;
 		struct ring *r;
-		char *reserve;
 		int fd;
 		__u64 kept;
 
@@ -831,9 +829,7 @@ TEST(limited_batch)
 		fd = must_open(0);
 		kept = must_schedule(fd, FAR, 0);
 		r = must_ring(must_open(0), 256, 256, 1000);
-		reserve = mmap(NULL, reserve_size, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-		expect(1, reserve != MAP_FAILED);
+		must_have_pages();
 		while (!refused) {
 			for (i = 0; i < ARRAY_SIZE(ops); i++)
 				ops[i] = op_schedule(HWTIMER_RELATIVE, FAR, 0);
@@ -853,9 +849,6 @@ TEST(limited_batch)
 				 now_ns() + FAR, i);
 		must_enter(r);
 		expect(1000, must_stats(r->fd).pending);
-		/* Memory for our own pages. */
-		munmap(reserve, reserve_size);
-
 		s = must_stats(fd);
 		expect(armed, s.pending);
 		expect(1, balanced(&s));
