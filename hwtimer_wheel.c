@@ -1353,9 +1353,13 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	} else {
 		until = WHEEL_IDLE;
 	}
-	/* Past the end of time only what never comes is left. */
-	if (until <= now)
+	if (until <= now) {
+		/* The pass had begun before @now, and this is due since. */
+		if (now < WHEEL_FOREVER)
+			return 0;
+		/* Past the end of time only what never comes is left. */
 		until = now + WHEEL_DRAIN_NS;
+	}
 	/* Ring if DIV_ROUND_UP(deadline, tick_ns) * tick_ns < until. */
 	if (busy)
 		ring_below = div64_u64(until - 1, w->tick_ns) * w->tick_ns + 1;

@@ -2599,7 +2599,38 @@ static void budgets(struct kunit *test)
 	}
 }
 
+/*
+ * The time goes on during a pass that takes several calls, and what has become due
+ * meanwhile is not for it. The worker does not sleep over that.
+ */
+static void due_meanwhile(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 10);
+	unsigned int tick, i;
+
+	for (i = 0; i < 8; i++)
+		arm_tick(&p[i], i < 4 ? 1 : 5);
+	arm_tick(&p[8], 2);
+	arm_tick(&p[9], 6);
+	/* Once it is busy, as there was armed, and once it is not. */
+	for (tick = 1; tick <= 5; tick += 4) {
+		rig->now = tick * TICK;
+		KUNIT_EXPECT_TRUE(test, wheel_advance(&rig->wheel, rig->now, 1));
+		rig->now += TICK;
+		while (wheel_advance(&rig->wheel, rig->now, 1))
+			;
+		KUNIT_EXPECT_EQ(test, tick == 1 ? 4 : 9, rig->fired);
+		KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
+		to_tick(rig, tick + 1);
+		KUNIT_EXPECT_EQ(test, tick == 1 ? 5 : 10, rig->fired);
+		KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
+		wheel_awake(&rig->wheel);
+	}
+}
+
 SUITES(late,
+	KUNIT_CASE(due_meanwhile),
 	KUNIT_CASE(catch_up),
 	KUNIT_CASE(catch_up_round),
 	KUNIT_CASE(jump),
