@@ -598,6 +598,14 @@ static inline void *must_alloc(size_t n, size_t size)
 	return p;
 }
 
+/* The kernel looks at all that it does, which takes its time. */
+static inline bool with_checkers(void)
+{
+	return !access("/sys/kernel/debug/kmemleak", F_OK) ||
+	       !access("/sys/kernel/debug/kcsan", F_OK) ||
+	       !access("/proc/lockdep_stats", F_OK);
+}
+
 /* All pages that we have are ours from now on, some of the stack to come among them. */
 static inline void must_have_pages(void)
 {

@@ -21,14 +21,6 @@
 #define USER_A		2001
 #define USER_B		2002
 
-/* The kernel looks at all that it does, which takes its time. */
-static bool with_checkers(void)
-{
-	return !access("/sys/kernel/debug/kmemleak", F_OK) ||
-	       !access("/sys/kernel/debug/kcsan", F_OK) ||
-	       !access("/proc/lockdep_stats", F_OK);
-}
-
 static void *must_share(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
