@@ -52,7 +52,7 @@
 
 #include "hwtimer_compat.h"
 #include "hwtimer_internal.h"
-#include "hwtimer_torture.h"
+#include "hwtimer_step.h"
 
 /*
  * A slice is so many batches at the most, and begins none after so long. The budget
@@ -87,10 +87,10 @@ static void slices_kick(struct hwtimer_wheel *wheel)
 
 	if (READ_ONCE(worker->ended))
 		return;
-	hwtimer_torture_delay();
+	hwtimer_step();
 	/* Pairs with the exchange in slice(). */
 	smp_store_release(&worker->kicked, 1);
-	hwtimer_torture_delay();
+	hwtimer_step();
 	start_now(worker);
 }
 
@@ -143,7 +143,7 @@ static enum hrtimer_restart slice(struct hrtimer *timer)
 
 	/* First of all: see "Kicks" above. Pairs with slices_kick(). */
 	xchg(&worker->kicked, 0);
-	hwtimer_torture_delay();
+	hwtimer_step();
 	if (READ_ONCE(worker->ended))
 		return HRTIMER_NORESTART;
 
@@ -151,10 +151,10 @@ static enum hrtimer_restart slice(struct hrtimer *timer)
 	until = run_slice(worker);
 	WRITE_ONCE(worker->actor, NULL);
 
-	hwtimer_torture_delay();
+	hwtimer_step();
 	if (until != WHEEL_IDLE) {
 		start_at(worker, until);
-		hwtimer_torture_delay();
+		hwtimer_step();
 		if (READ_ONCE(worker->kicked))
 			start_now(worker);
 	}
@@ -178,7 +178,7 @@ static int slices_create(struct hwtimer_worker *worker,
 static void slices_end(struct hwtimer_worker *worker)
 {
 	WRITE_ONCE(worker->ended, true);
-	hwtimer_torture_delay();
+	hwtimer_step();
 	/* Kicks that did not see it have started the timer when this returns. */
 	synchronize_rcu();
 	hrtimer_cancel(&worker->timer);

@@ -17,7 +17,7 @@
 #include <linux/sched/task.h>
 
 #include "hwtimer_internal.h"
-#include "hwtimer_torture.h"
+#include "hwtimer_step.h"
 
 static void worker_kick(struct hwtimer_wheel *wheel)
 {
@@ -107,7 +107,7 @@ static int worker_fn(void *data)
 		/* Idle: not in the load average, nor a hung task. */
 		set_current_state(TASK_IDLE);
 		ns = wheel_prepare_sleep(wheel, now);
-		hwtimer_torture_delay();
+		hwtimer_step();
 		if (!ns || kthread_should_stop()) {
 			__set_current_state(TASK_RUNNING);
 			cond_resched();

@@ -42,7 +42,7 @@
 #include "hwtimer_internal.h"
 #include "hwtimer_odebug.h"
 #include "hwtimer_period.h"
-#include "hwtimer_torture.h"
+#include "hwtimer_step.h"
 #include "hwtimer_work.h"
 
 static_assert(HWTIMER_FOREVER == WHEEL_FOREVER);
@@ -802,7 +802,7 @@ static bool end_for_sure(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_t
 {
 	/* Each time anew: the callback may have armed it again. */
 	*ended |= end(t);
-	hwtimer_torture_delay();
+	hwtimer_step();
 	wheel_detach(t);
 	return !wheel_holds(t);
 }

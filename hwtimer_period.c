@@ -31,7 +31,7 @@
 #include "hwtimer.h"
 #include "hwtimer_internal.h"
 #include "hwtimer_period.h"
-#include "hwtimer_torture.h"
+#include "hwtimer_step.h"
 
 /**
  * hwtimer_period_check - is this a period for a wheel of that tick?
@@ -144,7 +144,7 @@ void hwtimer_periodic_expired(struct hwtimer_timeout *t)
 					  hwtimer_wheel_now(t->wheel));
 		p->deadline = d.next_ns;
 		p->skipped += d.overruns;
-		hwtimer_torture_delay();
+		hwtimer_step();
 		if (p->going && hwtimer_schedule_at(t, d.next_ns)) {
 			/* It ends here. The owner has to know, whatever the policy. */
 			p->going = false;
@@ -157,7 +157,7 @@ void hwtimer_periodic_expired(struct hwtimer_timeout *t)
 	}
 	raw_spin_unlock_irqrestore(&p->lock, flags);
 
-	hwtimer_torture_delay();
+	hwtimer_step();
 	if (d.fire)
 		p->fn(p, d.overruns);
 }

@@ -9,7 +9,7 @@
 #include <linux/percpu.h>
 #include <linux/processor.h>
 
-#include "hwtimer_torture.h"
+#include "hwtimer_step.h"
 
 /* A Weyl sequence for each CPU: a step is one instruction, in any context. */
 static DEFINE_PER_CPU(u32, weyl);
@@ -26,11 +26,11 @@ static bool rough(void)
 }
 
 /**
- * hwtimer_torture_delay - nothing, mostly; else wait for a random time
+ * hwtimer_step - nothing, mostly; else wait for a random time
  *
  * Context: Any context.
  */
-void hwtimer_torture_delay(void)
+void hwtimer_step(void)
 {
 	u32 random = draw(), dice = random % 2048, n = random >> 16;
 
@@ -50,18 +50,18 @@ void hwtimer_torture_delay(void)
 }
 
 /**
- * hwtimer_torture_stall - the same, and sometimes for long
+ * hwtimer_step_stall - the same, and sometimes for long
  *
  * For producers that somebody relies on to come to their end.
  *
  * Context: Any context.
  */
-void hwtimer_torture_stall(void)
+void hwtimer_step_stall(void)
 {
 	u32 random = draw();
 
 	if (random % (rough() ? 16 : 2048))
-		hwtimer_torture_delay();
+		hwtimer_step();
 	else
 		mdelay(1 + (random >> 16) % 12);
 }

@@ -189,7 +189,7 @@
 #include <kunit/visibility.h>
 
 #include "hwtimer_odebug.h"
-#include "hwtimer_torture.h"
+#include "hwtimer_step.h"
 #include "hwtimer_wheel.h"
 
 #define WORD_ARMED	BIT_ULL(0)
@@ -275,13 +275,13 @@ static void leave_place(struct hwtimer_wheel *w)
  */
 static void ring(struct hwtimer_wheel *w, u64 deadline)
 {
-	hwtimer_torture_delay();
+	hwtimer_step();
 	if (deadline >= (u64)atomic64_read(&w->ring_below))
 		return;
 	/* Others see 0 and rely on us: nothing may come between here and kick. */
 	if (!atomic64_xchg(&w->ring_below, 0))
 		return;
-	hwtimer_torture_delay();
+	hwtimer_step();
 	this_cpu_inc(w->queues->kicks);
 	w->ops->kick(w);
 }
@@ -302,16 +302,16 @@ static bool change_and_push(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 
 	/* Before the cmpxchg, a full barrier: who sees QUEUED sees this. */
 	this_cpu_inc(w->queues->in_flight);
-	hwtimer_torture_delay();
+	hwtimer_step();
 	changed = atomic64_try_cmpxchg(&t->word, (s64 *)old, new);
 	if (changed) {
 		struct wheel_queue *q = this_cpu_ptr(w->queues);
 
 		if (!(*old & WORD_HELD))
 			hwtimer_odebug_activate(t);
-		hwtimer_torture_stall();
+		hwtimer_step_stall();
 		llist_add(&t->request, releasing(new) ? &q->released : &q->requests);
-		hwtimer_torture_delay();
+		hwtimer_step();
 	}
 	/*
 	 * After the push, whose cmpxchg is a full barrier: who sees the count
@@ -337,7 +337,7 @@ static int arm(struct hwtimer_timeout *t, u64 deadline, bool pending_only)
 		goto out;
 	}
 
-	hwtimer_torture_stall();
+	hwtimer_step_stall();
 	old = atomic64_read(&t->word);
 	for (;;) {
 		if (old & WORD_ARMED) {
@@ -375,7 +375,7 @@ static int arm(struct hwtimer_timeout *t, u64 deadline, bool pending_only)
 			flags |= WORD_QUEUED;
 		new = deadline << WORD_SHIFT | (old & (WORD_ARMED | WORD_HELD)) |
 		      flags;
-		hwtimer_torture_delay();
+		hwtimer_step();
 		if (change_and_push(w, t, &old, new))
 			break;
 	}
@@ -488,7 +488,7 @@ static bool disarm(struct hwtimer_timeout *t, u64 also)
 	preempt_disable();
 	old = atomic64_read_acquire(&t->word);
 	do {
-		hwtimer_torture_delay();
+		hwtimer_step();
 		if (old & WORD_DEAD || !(old & WORD_ARMED || also))
 			break;
 		new = old & ~WORD_ARMED;
@@ -496,7 +496,7 @@ static bool disarm(struct hwtimer_timeout *t, u64 also)
 			new = (old & WORD_HELD) | also;
 	} while (!atomic64_try_cmpxchg(&t->word, (s64 *)&old, new));
 	if (old & WORD_ARMED) {
-		hwtimer_torture_delay();
+		hwtimer_step();
 		this_cpu_inc(w->queues->cancelled);
 		leave_place(w);
 	}
@@ -542,7 +542,7 @@ void wheel_detach(struct hwtimer_timeout *t)
 
 	preempt_disable();
 	if (READ_ONCE(w->state) < WHEEL_STOPPED) {
-		hwtimer_torture_stall();
+		hwtimer_step_stall();
 		old = atomic64_read(&t->word);
 		/* QUEUED alone: the worker comes by. Neither: it has nothing. */
 		while ((old & WORD_HELD) == WORD_FILED &&
@@ -581,7 +581,7 @@ bool wheel_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
 	/* Pairs with wheel_sweep(): all that callbacks did is visible. */
 	stopped = smp_load_acquire(&w->state) >= WHEEL_STOPPED;
 	if (!stopped) {
-		hwtimer_torture_stall();
+		hwtimer_step_stall();
 		old = atomic64_read(&t->word);
 		while (!change_and_push(w, t, &old,
 					old | WORD_RELEASE | WORD_QUEUED))
@@ -637,7 +637,7 @@ bool wheel_holds(const struct hwtimer_timeout *t)
 	 */
 	if (atomic64_read_acquire(&t->word) & WORD_HELD)
 		return true;
-	hwtimer_torture_delay();
+	hwtimer_step();
 	/* Pairs with the worker's release after the callback. */
 	return smp_load_acquire(&t->wheel->running) == t;
 }
@@ -741,7 +741,7 @@ static void unfile(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
  */
 static bool change(struct hwtimer_timeout *t, u64 *old, u64 new)
 {
-	hwtimer_torture_delay();
+	hwtimer_step();
 	if (!(new & WORD_HELD))
 		hwtimer_odebug_deactivate(t);
 	if (atomic64_try_cmpxchg(&t->word, (s64 *)old, new))
@@ -754,7 +754,7 @@ static bool change(struct hwtimer_timeout *t, u64 *old, u64 new)
 /* Wake those who wait for a timeout that the worker has let go of. */
 static void wake_waiters(struct hwtimer_wheel *w)
 {
-	hwtimer_torture_delay();
+	hwtimer_step();
 	/* Has the full barrier that pairs with the one in prepare_to_wait(). */
 	if (wq_has_sleeper(&w->wait))
 		wake_up_all(&w->wait);
@@ -780,7 +780,7 @@ static void look_at(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		}
 	} while (!change(t, &old, new));
 
-	hwtimer_torture_delay();
+	hwtimer_step();
 	count(&w->drained);
 	if (new & WORD_FILED) {
 		/* FILED is set, so it stays ours; see (b) for later deadlines. */
@@ -805,9 +805,9 @@ static void tell_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	if (old & WORD_FILED)
 		unfile(w, t);
 	hwtimer_odebug_deactivate(t);
-	hwtimer_torture_delay();
+	hwtimer_step();
 	atomic64_andnot(WORD_HELD, &t->word);
-	hwtimer_torture_delay();
+	hwtimer_step();
 	if (w->ops->softirq)
 		local_bh_disable();
 	lock_map_acquire(&w->callback_map);
@@ -910,14 +910,14 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_drain_all);
 static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		   hwtimer_fn_t fn, u64 deadline)
 {
-	hwtimer_torture_delay();
+	hwtimer_step();
 	/* Before the callback: it finds its own place free. */
 	count(&w->expired);
 	leave_place(w);
 	lock_map_acquire(&w->callback_map);
 	w->ops->expire(w, t, fn, deadline);
 	lock_map_release(&w->callback_map);
-	hwtimer_torture_delay();
+	hwtimer_step();
 	/* Pairs with wheel_holds(). */
 	smp_store_release(&w->running, NULL);
 	wake_waiters(w);
@@ -1027,7 +1027,7 @@ static bool add_level(struct hwtimer_wheel *w, void *memory)
 	l->occupied = memory + w->slots * sizeof(struct wheel_bucket);
 	for (i = 0; i < w->slots; i++)
 		INIT_LIST_HEAD(&l->buckets[i].timeouts);
-	hwtimer_torture_delay();
+	hwtimer_step();
 	WRITE_ONCE(w->levels, w->levels + 1);
 	return true;
 }
@@ -1271,7 +1271,7 @@ bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 		w->may_grow = w->levels < w->max_levels;
 		/* The same for who asks. Pairs with wheel_barrier(). */
 		w->asked = smp_load_acquire(&w->barrier);
-		hwtimer_torture_delay();
+		hwtimer_step();
 		drain_restart(w);
 		w->stage = STAGE_DRAIN;
 	}
@@ -1336,7 +1336,7 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	bool busy;
 
 	wheel_count(w, &c);
-	hwtimer_torture_delay();
+	hwtimer_step();
 	busy = c.armed != w->armed_seen;
 	if (busy) {
 		/*
@@ -1363,7 +1363,7 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	/* Ring if DIV_ROUND_UP(deadline, tick_ns) * tick_ns < until. */
 	if (busy)
 		ring_below = div64_u64(until - 1, w->tick_ns) * w->tick_ns + 1;
-	hwtimer_torture_delay();
+	hwtimer_step();
 	atomic64_set(&w->ring_below, ring_below);
 	w->armed_seen = c.armed;
 
@@ -1372,14 +1372,14 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	 * at ring_below: see "Sleeping" above.
 	 */
 	smp_mb();
-	hwtimer_torture_delay();
+	hwtimer_step();
 
 	/* On far after the pass: what a release's callback armed and took over. */
 	if (requested(w) || READ_ONCE(w->survey) || READ_ONCE(w->barrier) ||
 	    !list_empty(&w->far))
 		until = 0;
 	if (until == WHEEL_IDLE) {
-		hwtimer_torture_delay();
+		hwtimer_step();
 		/* What is filed already needs no request to be armed again. */
 		wheel_count(w, &c);
 		if (c.pending)
@@ -1634,7 +1634,7 @@ bool wheel_shutdown(struct hwtimer_wheel *w)
 		if (old >= WHEEL_SHUTDOWN)
 			return false;
 	} while (!try_cmpxchg(&w->state, &old, WHEEL_SHUTDOWN));
-	hwtimer_torture_delay();
+	hwtimer_step();
 	/* Whoever saw an earlier state has pushed when this returns. */
 	synchronize_rcu();
 	return true;
@@ -1706,7 +1706,7 @@ void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending)
 	sweep_list(w, &w->never, pending);
 	w->stage = STAGE_REST;
 	answer_survey(w);
-	hwtimer_torture_delay();
+	hwtimer_step();
 
 	/*
 	 * What is pushed now, after the sweep, are requests to let go of

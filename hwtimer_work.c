@@ -75,7 +75,7 @@
 #include <linux/wait_bit.h>
 
 #include "hwtimer_internal.h"
-#include "hwtimer_torture.h"
+#include "hwtimer_step.h"
 #include "hwtimer_work.h"
 
 #define STATE_QUEUED	BIT_ULL(0)
@@ -155,7 +155,7 @@ static void note_run(const struct hwtimer_works *works, struct hwtimer_work *wor
 /* By who turned QUEUED on. */
 static void enqueue(struct hwtimer_work *work)
 {
-	hwtimer_torture_delay();
+	hwtimer_step();
 	/* False: end_sync() looks whether it is there yet. */
 	while (!queue_work(work->on, &work->work))
 		cpu_relax();
@@ -164,12 +164,12 @@ static void enqueue(struct hwtimer_work *work)
 /* By who made the item idle, leaving it with @state; see (d). */
 static void became_idle(struct hwtimer_works *works, struct hwtimer_work *work, u64 state)
 {
-	hwtimer_torture_delay();
+	hwtimer_step();
 	/* Only the address: @work may be gone. Behind the full barrier of who did. */
 	wake_up_var(&work->state);
 	if (state & STATE_GONE)
 		work->released(work);
-	hwtimer_torture_delay();
+	hwtimer_step();
 	/* And now the wheel may be; the same. */
 	if (atomic_long_dec_and_test(&works->busy))
 		wake_up_var(&works->busy);
@@ -267,7 +267,7 @@ void hwtimer_work_dispatch(struct hwtimer_timeout *timeout)
 		}
 		if (!(old & STATE_BUSY))
 			new |= STATE_QUEUED;
-		hwtimer_torture_delay();
+		hwtimer_step();
 	} while (!atomic64_try_cmpxchg(&work->state, (s64 *)&old, new));
 
 	/* The item does not go before we return; see "release and dispatch". */
@@ -376,7 +376,7 @@ bool hwtimer_work_cancel(struct hwtimer_work *work)
 {
 	bool ended = hwtimer_cancel(&work->timeout);
 
-	hwtimer_torture_delay();
+	hwtimer_step();
 	/* In this order: what expires before the one is met by the other. */
 	return drop(work, 0) || ended;
 }
@@ -388,7 +388,7 @@ static bool taken_off(struct hwtimer_work *work)
 	struct hwtimer_works *works = works_of(work);
 	u64 state = atomic64_read_acquire(&work->state);
 
-	hwtimer_torture_delay();
+	hwtimer_step();
 	if (state & STATE_QUEUED && cancel_work(&work->work)) {
 		state = atomic64_fetch_andnot(STATE_QUEUED, &work->state);
 		state &= ~STATE_QUEUED;
@@ -412,7 +412,7 @@ static int end_sync(struct hwtimer_work *work, int (*end)(struct hwtimer_timeout
 	}
 
 	ended = drop(work, ENDING_ONE);
-	hwtimer_torture_delay();
+	hwtimer_step();
 	ret = end(&work->timeout);
 	ended |= ret > 0;
 	/* No callback, so no dispatch; from here on all of them see ENDING. */
@@ -513,7 +513,7 @@ bool hwtimer_work_release(struct hwtimer_work *work, hwtimer_work_released_fn_t 
 	work->released = released;
 	/* ENDING for ever. The cmpxchg is before that of who reads @released. */
 	ended = drop(work, ENDING_ONE);
-	hwtimer_torture_delay();
+	hwtimer_step();
 	/* The last use of it: if the wheel was stopped, it may be gone behind. */
 	return hwtimer_release(&work->timeout, work_let_go) || ended;
 }

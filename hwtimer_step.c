@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: a hook between the steps of the protocol, for KUnit only.
+ */
+#include <linux/export.h>
+#include <kunit/visibility.h>
+
+#include "hwtimer_step.h"
+
+hwtimer_step_hook_t hwtimer_step_hook;
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_step_hook);

@@ -1,0 +1,836 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: KUnit suite of races, without any luck. One operation, the victim, is carried
+ * out with another one, the intruder, whole between two of its steps (hwtimer_step.h): for
+ * each of its steps, and for each pair of operations in each state of a timeout and of the
+ * worker. Then the worker goes on until nothing is due any more, and the books must
+ * balance: each arming has ended once, none early, none late, and nothing is touched that
+ * the wheel has let go of. This has the order of one CPU: what depends on that of memory
+ * is in tests/litmus.
+ *
+ * The wheel is driven by hand, as the kthread does it. Where it is the driver that races,
+ * it has to be a real one, with the intruder in its context: on User-Mode Linux with
+ * time-travel=inf-cpu, where late is what is later than the boundary of a tick.
+ */
+#include <kunit/test.h>
+#include <linux/err.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "../hwtimer_internal.h"
+#include "../hwtimer_step.h"
+#include "hwtimer_kunit.h"
+
+#define TICK	((u64)NSEC_PER_MSEC)
+
+/* When something is due, in ticks from the beginning of the scene. */
+enum { NOW = 0, SOON = 2, NEXT = 4, LATER = 8, HELD_UP = 12, LATEST = 20, NEVER = -1 };
+
+/*
+ * From one scene to the next on a wheel driven by hand. Whole rounds, so that all of them
+ * are in the same slots.
+ */
+#define SCENE	(4096 * TICK)
+
+/* Who is on the stage. Most is done to the subject. */
+enum who { SUBJECT, OTHER, NEIGHBOUR, THINGS, NOBODY = THINGS };
+
+struct rig;
+
+/* A timeout and its books. */
+struct thing {
+	struct hwtimer_timeout	t;
+	/* as it was left when it was freed */
+	struct hwtimer_timeout	grave;
+	struct rig		*rig;
+	bool			freed;
+	/* the worker has been asked to let go of it */
+	bool			detached;
+	bool			released;
+	/* its callback arms it once more */
+	bool			again;
+	unsigned int		armed;
+	unsigned int		expired;
+	unsigned int		cancelled;
+	unsigned int		told;
+	/* of the last arm or touch, the time when it returned, and what it asked for */
+	u64			since;
+	u64			asked;
+	/* and what the one before had asked for */
+	u64			before;
+};
+
+typedef void (*op_t)(struct rig *rig, struct thing *th, u64 deadline);
+
+/*
+ * What is done: to whom, and for an arm or touch the new deadline. In lists that end with
+ * an empty one.
+ */
+struct act {
+	op_t			op;
+	enum who		who;
+	int			ticks;
+};
+
+struct play {
+	const char		*name;
+	struct act		acts[4];
+};
+
+struct rig {
+	struct kunit		*test;
+	struct hwtimer_wheel	*wheel;
+	/* driven by hand */
+	struct hwtimer_wheel	own;
+	struct thing		things[THINGS + 1];
+	u64			now;
+	/* the scene's beginning: ticks count from here */
+	u64			base;
+	/* what had been counted before it */
+	struct wheel_counts	counts;
+	/* of the callback that runs */
+	u64			deadline;
+	bool			asleep;
+	bool			kicked;
+	u64			until;
+	/* what a producer that is not through is about, and whether it must not go */
+	struct thing		*flux;
+	struct thing		*needed;
+	bool			releasing;
+	/* two of them asked for a deadline at a time: either may win */
+	bool			contended;
+	unsigned long		touched;
+	unsigned long		rejected;
+	/* at the step @n of @task, or in softirq, come in */
+	struct task_struct	*task;
+	const struct play	*intruder;
+	const struct play	*then;
+	unsigned int		n;
+	unsigned int		step;
+	bool			inside;
+	unsigned long		interleavings;
+	unsigned long		at;
+	/* the first thing that was not as it should be */
+	const char		*wrong;
+};
+
+static void wrong(struct rig *rig, const char *what)
+{
+	if (!rig->wrong)
+		rig->wrong = what;
+}
+
+static bool driven_by_hand(const struct rig *rig)
+{
+	return rig->wheel == &rig->own;
+}
+
+static u64 time_of(const struct rig *rig)
+{
+	return driven_by_hand(rig) ? rig->now : hwtimer_worker_now(to_worker(rig->wheel));
+}
+
+/* The boundary at which @th is due, if its deadline is @deadline. */
+static u64 boundary(const struct thing *th, u64 deadline)
+{
+	/* What comes too late for a tick gets the next one. */
+	return max(DIV64_U64_ROUND_UP(deadline, TICK), div64_u64(th->since, TICK) + 1) * TICK;
+}
+
+/* Its memory is another's from now on: if the wheel does anything to it, that shows. */
+static void bury(struct thing *th)
+{
+	th->freed = true;
+	INIT_LIST_HEAD(&th->t.node);
+	th->t.request.next = NULL;
+	/* As if it was on all of the worker's lists. */
+	atomic64_set(&th->t.word, 0xdead6);
+	th->grave = th->t;
+}
+
+static void note_asked(struct thing *th, u64 deadline)
+{
+	th->before = th->asked;
+	th->asked = deadline;
+}
+
+/* Is this the deadline that it shall have? Not known while a producer is at it. */
+static void check_asked(struct rig *rig, struct thing *th, u64 deadline)
+{
+	if (deadline != th->asked && th != rig->flux &&
+	    !(rig->contended && deadline == th->before))
+		wrong(rig, "has another deadline");
+}
+
+static void do_arm(struct rig *rig, struct thing *th, u64 deadline)
+{
+	int ret = wheel_arm(&th->t, deadline);
+
+	th->since = time_of(rig);
+	if (!ret)
+		th->armed++;
+	else if (ret == 1)
+		rig->touched++;
+	else if (ret == -EAGAIN && rig->wheel->cap == 1)
+		rig->rejected++;
+	else if (ret != -ESHUTDOWN || !th->released)
+		wrong(rig, "arm fails");
+	if (ret >= 0) {
+		th->detached = false;
+		note_asked(th, deadline);
+	}
+}
+
+static void do_touch(struct rig *rig, struct thing *th, u64 deadline)
+{
+	int ret = wheel_touch(&th->t, deadline);
+
+	th->since = time_of(rig);
+	if (!ret) {
+		rig->touched++;
+		note_asked(th, deadline);
+	} else if (ret != -ENOENT && (ret != -ESHUTDOWN || !th->released)) {
+		wrong(rig, "touch fails");
+	}
+}
+
+static void do_cancel(struct rig *rig, struct thing *th, u64 deadline)
+{
+	th->cancelled += wheel_cancel(&th->t);
+}
+
+static void do_detach(struct rig *rig, struct thing *th, u64 deadline)
+{
+	wheel_detach(&th->t);
+	th->detached = true;
+}
+
+/* Of one that was cancelled and that nobody arms. */
+static void do_free(struct rig *rig, struct thing *th, u64 deadline)
+{
+	if (!wheel_holds(&th->t))
+		bury(th);
+}
+
+static void thing_released(struct hwtimer_timeout *t)
+{
+	struct thing *th = container_of(t, struct thing, t);
+	struct rig *rig = th->rig;
+
+	if (th->freed || th->told++ || !th->released)
+		wrong(rig, "told of a release that was not");
+	else if (th != rig->needed || rig->releasing)
+		bury(th);
+}
+
+static void do_release(struct rig *rig, struct thing *th, u64 deadline)
+{
+	th->released = true;
+	th->cancelled += wheel_release(&th->t, thing_released);
+}
+
+/* One round of the worker's, which may go to sleep behind it. */
+static void pass(struct rig *rig)
+{
+	rig->asleep = false;
+	wheel_awake(rig->wheel);
+	while (wheel_advance(rig->wheel, rig->now, WHEEL_BUDGET))
+		;
+	/* From here on a kick keeps it from sleeping. */
+	rig->kicked = false;
+	rig->until = wheel_prepare_sleep(rig->wheel, rig->now);
+	rig->asleep = rig->until;
+}
+
+static void do_pass(struct rig *rig, struct thing *nobody, u64 deadline)
+{
+	pass(rig);
+	/* While a producer is on its way it goes round and round. */
+	if (!rig->asleep)
+		pass(rig);
+}
+
+/* Time goes by, and nobody was there. */
+static void do_wait(struct rig *rig, struct thing *nobody, u64 deadline)
+{
+	enum who who;
+
+	rig->now = deadline;
+	for (who = 0; who < THINGS; who++)
+		rig->things[who].since = rig->now;
+}
+
+static void perform(struct rig *rig, const struct act *acts)
+{
+	const struct act *act;
+	struct thing *th;
+
+	for (act = acts; act->op; act++) {
+		th = &rig->things[act->who];
+		if (!th->freed)
+			act->op(rig, th, act->ticks == NEVER ? WHEEL_FOREVER :
+							       rig->base + act->ticks * TICK);
+	}
+}
+
+/* Does somebody do this to the subject? */
+static bool does(const struct play *play, op_t op)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(play->acts); i++)
+		if (play->acts[i].op == op && play->acts[i].who == SUBJECT)
+			return true;
+	return false;
+}
+
+static bool asks(const struct play *play)
+{
+	return does(play, do_arm) || does(play, do_touch);
+}
+
+static void thing_fired(struct hwtimer_timeout *t)
+{
+	struct thing *th = container_of(t, struct thing, t);
+	struct rig *rig = th->rig;
+	bool untouched;
+
+	th->expired++;
+	if (th->freed) {
+		wrong(rig, "called when it was freed");
+		return;
+	}
+	/* Since it was claimed somebody may have armed or released it. */
+	untouched = !wheel_pending(t) && !th->released;
+	if (!driven_by_hand(rig))
+		rig->deadline = untouched ? wheel_deadline(t) : time_of(rig);
+	if (untouched)
+		check_asked(rig, th, rig->deadline);
+	if (time_of(rig) < rig->deadline)
+		wrong(rig, "early");
+	if (th != rig->flux && time_of(rig) >= boundary(th, rig->deadline) + TICK)
+		wrong(rig, "late");
+	if (th->again) {
+		th->again = false;
+		do_arm(rig, th, rig->base + LATER * TICK);
+	} else if (th != rig->needed && untouched) {
+		/* Also while a request of somebody else's is on its way. */
+		bury(th);
+	}
+}
+
+static void rig_kick(struct hwtimer_wheel *w)
+{
+	container_of(w, struct rig, own)->kicked = true;
+}
+
+static void rig_expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
+		       hwtimer_fn_t fn, u64 deadline)
+{
+	struct rig *rig = container_of(w, struct rig, own);
+
+	if (deadline > w->now_tick * TICK)
+		wrong(rig, "early");
+	rig->deadline = deadline;
+	fn(t);
+}
+
+static const struct wheel_ops rig_ops = {
+	.kick	= rig_kick,
+	.expire	= rig_expire,
+};
+
+/* The one whose victim is at it. */
+static struct rig *staged;
+
+static void step_in(void)
+{
+	struct rig *rig = staged;
+
+	if (rig->inside || !!in_serving_softirq() != !rig->task ||
+	    (rig->task && rig->task != current) || ++rig->step != rig->n)
+		return;
+	rig->inside = true;
+	rig->at = _RET_IP_;
+	if (!driven_by_hand(rig))
+		rig->base = time_of(rig);
+	perform(rig, rig->intruder->acts);
+	if (rig->then)
+		perform(rig, rig->then->acts);
+	rig->inside = false;
+}
+
+static void stage(struct rig *rig, struct task_struct *task)
+{
+	rig->task = task;
+	rig->step = 0;
+	staged = rig;
+	WRITE_ONCE(hwtimer_step_hook, step_in);
+}
+
+static void unstage(void)
+{
+	WRITE_ONCE(hwtimer_step_hook, NULL);
+}
+
+static void things_init(struct rig *rig)
+{
+	enum who who;
+
+	wheel_count(rig->wheel, &rig->counts);
+	memset(rig->things, 0, sizeof(rig->things));
+	for (who = 0; who < THINGS; who++) {
+		rig->things[who].rig = rig;
+		wheel_timeout_init(&rig->things[who].t, rig->wheel, thing_fired);
+	}
+	rig->flux = NULL;
+	rig->needed = NULL;
+	rig->releasing = false;
+	rig->contended = false;
+	rig->touched = 0;
+	rig->rejected = 0;
+	rig->at = 0;
+	rig->wrong = NULL;
+}
+
+/*
+ * The worker sleeps and nobody has kicked it: is there anything that it should have seen?
+ * Returns whether anything is still to come.
+ */
+static bool check_sleep(struct rig *rig)
+{
+	unsigned long pending = 0;
+	struct wheel_counts c;
+	struct thing *th;
+	bool more = false;
+	u64 deadline;
+
+	for (th = rig->things; th < rig->things + THINGS; th++) {
+		if (th->released && !th->told)
+			wrong(rig, "sleeps over a release");
+		if (th->freed)
+			continue;
+		if (th->detached && wheel_holds(&th->t))
+			wrong(rig, "sleeps over a detach");
+		if (!wheel_pending(&th->t))
+			continue;
+		pending++;
+		deadline = wheel_deadline(&th->t);
+		check_asked(rig, th, deadline);
+		if (deadline == WHEEL_FOREVER)
+			continue;
+		more = true;
+		if (boundary(th, deadline) < rig->until)
+			wrong(rig, "sleeps too long");
+	}
+	wheel_count(rig->wheel, &c);
+	if (c.pending != pending)
+		wrong(rig, "miscounts what is pending");
+	return more;
+}
+
+/* As the kthread does it, as long as anything is to come. */
+static void drive(struct rig *rig)
+{
+	unsigned int rounds;
+
+	for (rounds = 0; rounds < 100 && !rig->wrong; rounds++) {
+		if (rig->asleep && !rig->kicked) {
+			if (!check_sleep(rig))
+				return;
+			rig->now = max(rig->now, rig->until);
+		}
+		pass(rig);
+	}
+	wrong(rig, "never sleeps");
+}
+
+/* When all is over. */
+static void check_books(struct rig *rig)
+{
+	unsigned long armed = 0, expired = 0, cancelled = 0;
+	struct wheel_counts c;
+	struct thing *th;
+
+	for (th = rig->things; th < rig->things + THINGS; th++) {
+		if (th->armed != th->expired + th->cancelled)
+			wrong(rig, "an arming did not end once");
+		if (th->told != th->released)
+			wrong(rig, "a release was not told once");
+		if (th->freed && memcmp(&th->t, &th->grave, sizeof(th->t)))
+			wrong(rig, "somebody touched what was freed");
+		armed += th->armed;
+		expired += th->expired;
+		cancelled += th->cancelled;
+	}
+	wheel_count(rig->wheel, &c);
+	if (c.pending || c.armed - rig->counts.armed != armed ||
+	    c.expired - rig->counts.expired != expired ||
+	    c.cancelled - rig->counts.cancelled != cancelled ||
+	    c.touched - rig->counts.touched != rig->touched ||
+	    c.rejected - rig->counts.rejected != rig->rejected)
+		wrong(rig, "counts are not what happened");
+	if (rig->wheel->filed || atomic_long_read(&rig->wheel->places))
+		wrong(rig, "something is left");
+}
+
+/* What the wheel is like, and when the neighbour is due, if it is there. */
+static const struct ground {
+	const char		*name;
+	struct wheel_shape	shape;
+	struct act		neighbour[2];
+} grounds[] = {
+	{ "alone, with one place", { .tick_ns = TICK, .slots = 8, .cap = 1 } },
+	{ "with one due soon", { .tick_ns = TICK, .slots = 64, .cap = 3 },
+	  {{ do_arm, NEIGHBOUR, NEXT }} },
+	{ "with one due, on four levels", { .tick_ns = TICK, .slots = 4, .levels = 4 },
+	  {{ do_arm, NEIGHBOUR, NOW }} },
+};
+
+/* What became of the subject before; in between the worker has come by. */
+static const struct scene {
+	const char		*name;
+	struct act		filed[2];
+	struct act		since[3];
+	bool			again;
+} scenes[] = {
+	{ "new" },
+	{ "due", {{ do_arm, SUBJECT, NOW }} },
+	{ "due and periodic", {{ do_arm, SUBJECT, NOW }}, .again = true },
+	{ "pending", {{ do_arm, SUBJECT, LATER }} },
+	{ "pending for ever", {{ do_arm, SUBJECT, NEVER }} },
+	{ "due and cancelled", {{ do_arm, SUBJECT, NOW }}, {{ do_cancel, SUBJECT }} },
+	{ "cancelled", {{ do_arm, SUBJECT, LATER }}, {{ do_cancel, SUBJECT }} },
+	{ "cancelled and detached", {{ do_arm, SUBJECT, LATER }},
+	  {{ do_cancel, SUBJECT }, { do_detach, SUBJECT }} },
+	{ "requested", {}, {{ do_arm, SUBJECT, LATER }} },
+	{ "requested and cancelled", {}, {{ do_arm, SUBJECT, SOON }, { do_cancel, SUBJECT }} },
+	{ "due and touched", {{ do_arm, SUBJECT, NOW }}, {{ do_touch, SUBJECT, LATER }} },
+	{ "pending and hurried", {{ do_arm, SUBJECT, LATER }}, {{ do_touch, SUBJECT, NOW }} },
+	{ "released", {{ do_arm, SUBJECT, LATER }}, {{ do_release, SUBJECT }} },
+};
+
+/* What the worker does when the scene begins; lightly while others are arming. */
+enum mood { LIGHTLY, SOUNDLY, AWAKE, MOODS };
+static const char *const moods[] = { "sleeps lightly", "sleeps soundly", "is awake" };
+
+static const struct play victims[] = {
+	{ "worker", {{ do_pass, NOBODY }} },
+	{ "arm, sooner", {{ do_arm, SUBJECT, SOON }} },
+	{ "arm, later", {{ do_arm, SUBJECT, LATER }} },
+	{ "touch", {{ do_touch, SUBJECT, SOON }} },
+	{ "cancel", {{ do_cancel, SUBJECT }} },
+	{ "cancel, detach and free",
+	  {{ do_cancel, SUBJECT }, { do_detach, SUBJECT }, { do_free, SUBJECT }} },
+	{ "release", {{ do_release, SUBJECT }} },
+};
+
+static const struct play intruders[] = {
+	{ "nothing" },
+	{ "another one is armed, sooner", {{ do_arm, OTHER, SOON }} },
+	{ "another one is armed, later", {{ do_arm, OTHER, LATEST }} },
+	{ "armed for now", {{ do_arm, SUBJECT, NOW }} },
+	{ "armed, sooner", {{ do_arm, SUBJECT, SOON }} },
+	{ "armed, later", {{ do_arm, SUBJECT, LATEST }} },
+	{ "armed for ever", {{ do_arm, SUBJECT, NEVER }} },
+	{ "touched, sooner", {{ do_touch, SUBJECT, SOON }} },
+	{ "touched, later", {{ do_touch, SUBJECT, LATEST }} },
+	{ "cancelled", {{ do_cancel, SUBJECT }} },
+	{ "cancelled and armed", {{ do_cancel, SUBJECT }, { do_arm, SUBJECT, LATER }} },
+	{ "cancelled and freed", {{ do_cancel, SUBJECT }, { do_free, SUBJECT }} },
+	{ "cancelled, detached and freed",
+	  {{ do_cancel, SUBJECT }, { do_detach, SUBJECT }, { do_free, SUBJECT }} },
+	{ "released", {{ do_release, SUBJECT }} },
+};
+
+/* And what the worker does then, if it is not the victim. */
+static const struct play thens[] = {
+	{ "" },
+	{ ", and the worker comes by", {{ do_pass, NOBODY }} },
+	{ ", and the worker comes by much later",
+	  {{ do_wait, NOBODY, HELD_UP }, { do_pass, NOBODY }} },
+};
+
+static bool is_worker(const struct play *victim)
+{
+	return victim->acts[0].op == do_pass;
+}
+
+/* May owners do this at a time? */
+static bool allowed(const struct scene *s, const struct play *victim,
+		    const struct play *intruder)
+{
+	bool released = s->since[0].op == do_release;
+
+	if (is_worker(victim))
+		return !released || !(does(intruder, do_release) || does(intruder, do_free));
+	if (released || s->again || does(intruder, do_free))
+		return false;
+	if (does(victim, do_free))
+		return !does(intruder, do_arm) && !does(intruder, do_release);
+	return !does(victim, do_release) || !does(intruder, do_release);
+}
+
+/* Up to the curtain. */
+static void set_scene(struct rig *rig, const struct ground *g, const struct scene *s,
+		      unsigned int mood)
+{
+	things_init(rig);
+	rig->things[SUBJECT].again = s->again;
+	rig->base += SCENE;
+	rig->now = rig->base - 10 * TICK;
+	perform(rig, g->neighbour);
+	perform(rig, s->filed);
+	rig->wheel->armed_seen--;
+	pass(rig);
+	if (mood == LIGHTLY)
+		rig->wheel->armed_seen--;
+	else
+		pass(rig);
+	rig->now = rig->base;
+	perform(rig, s->since);
+	if (mood == AWAKE) {
+		rig->asleep = false;
+		wheel_awake(rig->wheel);
+	}
+}
+
+/* False when the victim has no n-th step. */
+static bool interleave(struct rig *rig, const struct ground *g, const struct scene *s,
+		       unsigned int mood, const struct play *victim)
+{
+	struct thing *subject = &rig->things[SUBJECT], *th;
+
+	set_scene(rig, g, s, mood);
+	rig->contended = asks(rig->intruder) && (asks(victim) || s->again);
+	if (!is_worker(victim)) {
+		rig->flux = subject;
+		rig->releasing = does(victim, do_release);
+		/* Who arms what is not pending has no more to do with it then. */
+		if (victim->acts[0].op != do_arm || wheel_pending(&subject->t) ||
+		    does(rig->intruder, do_arm) || does(rig->intruder, do_release))
+			rig->needed = subject;
+	}
+	stage(rig, current);
+	perform(rig, victim->acts);
+	unstage();
+	rig->flux = NULL;
+	rig->needed = NULL;
+
+	drive(rig);
+	for (th = rig->things; th < rig->things + THINGS && !rig->wrong; th++) {
+		if (!th->freed) {
+			do_cancel(rig, th, 0);
+			do_detach(rig, th, 0);
+		}
+	}
+	if (!rig->wrong)
+		drive(rig);
+	/* If something is wrong, it may be anywhere. */
+	if (!rig->wrong)
+		check_books(rig);
+	if (!rig->step)
+		wrong(rig, "no steps");
+	return !rig->wrong && rig->step >= rig->n;
+}
+
+/* With the intruder at each step of @victim. */
+static void each_step(struct rig *rig, const struct ground *g, const struct scene *s,
+		      unsigned int mood, const struct play *victim)
+{
+	for (rig->n = 1; interleave(rig, g, s, mood, victim); rig->n++)
+		rig->interleavings++;
+	if (rig->wrong)
+		KUNIT_FAIL(rig->test, "%s; %s, %s; worker %s; %s%s at step %u, %pS: %s",
+			   victim->name, s->name, g->name, moods[mood], rig->intruder->name,
+			   rig->then->name, rig->n, (void *)rig->at, rig->wrong);
+}
+
+/* False if anything is wrong. */
+static bool each_scene(struct rig *rig, const struct ground *g, const struct play *victim)
+{
+	bool worker = is_worker(victim);
+	const struct scene *s;
+	unsigned int n_moods, mood, i, then;
+
+	for (s = scenes; s < scenes + ARRAY_SIZE(scenes); s++) {
+		for (i = 0; i < ARRAY_SIZE(intruders); i++) {
+			rig->intruder = &intruders[i];
+			if (!allowed(s, victim, rig->intruder))
+				continue;
+			for (then = 0; then < (worker ? 1 : ARRAY_SIZE(thens)); then++) {
+				rig->then = &thens[then];
+				/* If it comes by anyhow, it matters less how it slept. */
+				n_moods = MOODS - (worker ? 1 : then);
+				for (mood = 0; mood < n_moods; mood++) {
+					each_step(rig, g, s, mood, victim);
+					if (rig->wrong)
+						return false;
+				}
+			}
+		}
+	}
+	return true;
+}
+
+static void by_hand(struct kunit *test)
+{
+	const struct play *victim = test->param_value;
+	struct rig *rig = test->priv;
+	const struct ground *g;
+
+	for (g = grounds; g < grounds + ARRAY_SIZE(grounds); g++) {
+		rig->wheel = &rig->own;
+		KUNIT_ASSERT_EQ(test, 0, wheel_init(rig->wheel, &g->shape, &rig_ops, GFP_KERNEL));
+		rig->base = 0;
+		/* If something is wrong, the wheel is not fit to be freed. */
+		if (!each_scene(rig, g, victim))
+			return;
+		wheel_free(rig->wheel);
+		cond_resched();
+	}
+	kunit_info(test, "%lu interleavings\n", rig->interleavings);
+}
+
+static void play_desc(const struct play *play, char *desc)
+{
+	strscpy(desc, play->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(victim, victims, play_desc);
+
+/* From here on: what moves the wheel is a driver, and the victim is its worker. */
+
+static const struct play kicks[] = {
+	{ "another one is armed", {{ do_arm, OTHER, SOON }} },
+	{ "another one is armed for now", {{ do_arm, OTHER, NOW }} },
+	{ "a cancelled one is armed", {{ do_arm, SUBJECT, SOON }} },
+	{ "one is touched", {{ do_touch, NEIGHBOUR, SOON }} },
+	{ "one is released", {{ do_release, NEIGHBOUR }} },
+};
+
+/*
+ * One timeout is pending for long, and one is cancelled and filed still. The worker comes
+ * by when they are armed, to see whether somebody goes on to arm, and when they are due; so
+ * it goes to sleep lightly, soundly, and for ever.
+ */
+static const struct act first_acts[] = {
+	{ do_arm, NEIGHBOUR, 300 }, { do_arm, SUBJECT, 320 }, {}
+};
+
+static const struct act next_acts[] = { { do_cancel, SUBJECT }, {} };
+
+/* False when the worker has no n-th step. */
+static bool kick_worker(struct rig *rig, enum hwtimer_driver driver)
+{
+	const struct hwtimer_wheel_params params = {
+		.name = "interleave", .tick_ns = TICK, .slots = 64, .driver = driver,
+	};
+	u64 begin = ktime_get_ns();
+	struct thing *th;
+
+	rig->wheel = hwtimer_wheel_create(&params);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(rig->test, rig->wheel);
+	things_init(rig);
+	/* A slice may begin while we are arming. */
+	rig->contended = true;
+	rig->base = time_of(rig);
+	stage(rig, to_worker(rig->wheel)->task);
+	perform(rig, first_acts);
+	nap_until(begin + 10 * TICK);
+	perform(rig, next_acts);
+	nap_until(begin + 400 * TICK);
+	unstage();
+
+	for (th = rig->things; th < rig->things + THINGS; th++) {
+		if (th->freed)
+			continue;
+		if (wheel_pending(&th->t))
+			wrong(rig, "never called");
+		if (th->released)
+			wrong(rig, "never told of the release");
+		th->cancelled += hwtimer_cancel_sync(&th->t);
+	}
+	check_books(rig);
+	hwtimer_wheel_destroy(rig->wheel);
+	return !rig->wrong && rig->step >= rig->n;
+}
+
+static const struct driver {
+	const char		*name;
+	enum hwtimer_driver	driver;
+} drivers[] = {
+	{ "kthread", HWTIMER_DRIVER_KTHREAD },
+	{ "hrtimer", HWTIMER_DRIVER_HRTIMER },
+};
+
+static void driver_desc(const struct driver *driver, char *desc)
+{
+	strscpy(desc, driver->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(driver, drivers, driver_desc);
+
+static void by_driver(struct kunit *test)
+{
+	const struct driver *driver = test->param_value;
+	struct rig *rig = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(kicks); i++) {
+		rig->intruder = &kicks[i];
+		for (rig->n = 1; kick_worker(rig, driver->driver); rig->n++)
+			rig->interleavings++;
+		if (rig->wrong) {
+			KUNIT_FAIL(test, "%s at step %u, %pS: %s", rig->intruder->name, rig->n,
+				   (void *)rig->at, rig->wrong);
+			return;
+		}
+		/* It goes to sleep four times, and has a few steps each time. */
+		KUNIT_EXPECT_GT(test, rig->n, 20);
+	}
+	kunit_info(test, "%lu interleavings\n", rig->interleavings);
+}
+
+static int rig_init(struct kunit *test)
+{
+	struct rig *rig = kunit_kzalloc(test, sizeof(*rig), GFP_KERNEL);
+
+	if (!rig)
+		return -ENOMEM;
+	rig->test = test;
+	test->priv = rig;
+	return 0;
+}
+
+static int interleave_init(struct kunit_suite *suite)
+{
+	/* Timers are no better than a jiffy before the machine's first ones. */
+	nap(NSEC_PER_SEC);
+	return 0;
+}
+
+static void rig_exit(struct kunit *test)
+{
+	unstage();
+}
+
+static struct kunit_case interleave_cases[] = {
+	KUNIT_CASE_PARAM(by_hand, victim_gen_params),
+	KUNIT_CASE_PARAM(by_driver, driver_gen_params),
+	{}
+};
+
+static struct kunit_suite interleave_suite = {
+	.name		= "hwtimer_interleave",
+	.suite_init	= interleave_init,
+	.init		= rig_init,
+	.exit		= rig_exit,
+	.test_cases	= interleave_cases,
+};
+
+kunit_test_suites(&interleave_suite);
