@@ -13,7 +13,7 @@ release = $(shell awk -F'"' '/UTS_RELEASE/ { print $$2 }' $(KDIR)/include/genera
 kbuild = $(MAKE) -C $(KDIR) M=$(CURDIR)
 
 .PHONY: all modules install modules_install clean help check test demo demo-here fuzz torture \
-	coverage mutants kdir lib install-lib tools install-tools
+	bench bench-full coverage mutants kdir lib install-lib tools install-tools
 
 all: modules
 
@@ -65,6 +65,12 @@ fuzz:
 torture:
 	@scripts/torture -m $(or $(MINUTES),10) $(if $(SEED),-s $(SEED)) $(KERNEL)
 
+bench:
+	@scripts/bench -o $(or $(OUT),out/bench) $(if $(ROUNDS),-r $(ROUNDS))
+
+bench-full:
+	@scripts/bench -f -o $(or $(OUT),out/bench) $(if $(ROUNDS),-r $(ROUNDS))
+
 mutants:
 	@scripts/mutants $(M)
 
@@ -94,6 +100,9 @@ help:
 	@echo '                   6.1, rt or 6.12-debug'
 	@echo '  torture          all of the API for modules from all contexts at once, in guests;'
 	@echo '                   MINUTES=10, SEED=, KERNEL="6.12 6.1 rt kasan kcsan rt-debug"'
+	@echo '  bench            measure it beside timer_list, hrtimer and delayed_work, in guests:'
+	@echo '                   tables, CSV and plots in out/bench; OUT=DIR, ROUNDS=5'
+	@echo '  bench-full       the same with up to 10 million timeouts, and more rounds'
 	@echo '  mutants          break the module in some fifty ways, to see that tests catch each;'
 	@echo '                   M="NAME..." only those'
 	@echo '  demo             watch a stock kernel close idle connections, in a guest'
@@ -106,6 +115,6 @@ help:
 	@echo '                   where libhwtimer goes [PREFIX=/usr/local]'
 	@echo '  W=1, C=1, V=1    more warnings, sparse, the commands: as in the kernel'
 	@echo ''
-	@echo 'check, test, demo, fuzz, torture, coverage and mutants need no more than Debian 12:'
-	@echo 'they install packages when run by root, or say which, and keep kernels in'
+	@echo 'check, test, demo, fuzz, torture, bench, coverage and mutants need no more than'
+	@echo 'Debian 12: they install packages when run by root, or say which, and keep kernels in'
 	@echo '~/.cache/hwtimer.'
