@@ -55,6 +55,12 @@ struct step {
 struct job {
 	struct step steps[STEPS];
 	atomic_uint next_step;
+	/*
+	 * Who forks holds it, and who ends a round's process takes it for good: User-Mode
+	 * Linux 6.12 crashes where a fork is given up halfway. Its flush_tlb_mm() takes the
+	 * XA_ZERO_ENTRY for a mapping that a killed dup_mmap() leaves in the child's tree.
+	 */
+	pthread_mutex_t forking;
 };
 
 enum witness_state { WITNESS_BEGINS, WITNESS_READY, WITNESS_SETTLE };

@@ -210,12 +210,24 @@ static void check_status(int status, bool killed)
 	fail("round %llu ended with status %x", my_round, status);
 }
 
+/* For each round anew: who held it may have been killed. */
+static void init_forking(struct job *job)
+{
+	pthread_mutexattr_t shared_by_processes;
+
+	pthread_mutexattr_init(&shared_by_processes);
+	pthread_mutexattr_setpshared(&shared_by_processes, PTHREAD_PROCESS_SHARED);
+	pthread_mutex_init(&job->forking, &shared_by_processes);
+	pthread_mutexattr_destroy(&shared_by_processes);
+}
+
 static void do_round(unsigned int job, __u64 round)
 {
 	struct plan plan = plan_round(round);
 	int status = 0, killed = 0;
 	pid_t pid;
 
+	init_forking(&shared->jobs[job]);
 	my_round = round;
 	snprintf(who_i_am, sizeof(who_i_am), "round %llu", round);
 	pid = fork();
@@ -229,6 +241,7 @@ static void do_round(unsigned int job, __u64 round)
 	setpgid(pid, pid);
 	if (plan.kill_after_us) {
 		usleep(plan.kill_after_us);
+		pthread_mutex_lock(&shared->jobs[job].forking);
 		killed = !kill(-pid, SIGKILL);
 		count(DO_KILL, killed ? 0 : -ESRCH);
 	}

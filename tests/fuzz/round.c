@@ -432,8 +432,10 @@ static void do_fork(struct thread *t, struct context *c, enum action action)
 	begin_step(t, c, action);
 	for (i = 0; i < CONTEXTS; i++)
 		atomic_store(&contexts[i].foreign, true);
+	pthread_mutex_lock(&t->job->forking);
 	pid = fork();
 	if (pid) {
+		pthread_mutex_unlock(&t->job->forking);
 		end_step(t, action, pid < 0 ? -errno : 0);
 		if (pid > 0 && one_in(&t->random, 2))
 			waitpid(pid, NULL, 0);
@@ -814,6 +816,9 @@ struct plan plan_round(__u64 round)
 	plan.privileged = one_in(&random, 4);
 	plan.hostile = one_in(&random, 2);
 	plan.end = one_in(&random, 6) ? END_LEFT : one_in(&random, 12) ? END_EXEC : END_CHECKED;
+	/* Ended once is enough: it would take what the killer needs, see struct job. */
+	if (plan.kill_after_us && plan.end == END_LEFT)
+		plan.end = END_CHECKED;
 	return plan;
 }
 
@@ -851,8 +856,10 @@ void run_round(const struct plan *plan, unsigned int job, __u64 round)
 		start(&threads[i].thread, be_thread, &threads[i]);
 	for (i = 0; i < plan->steps; i++)
 		do_step(first, i);
-	if (plan->end == END_LEFT)
+	if (plan->end == END_LEFT) {
+		pthread_mutex_lock(&first->job->forking);
 		_exit(0);
+	}
 	for (i = 1; i < plan->threads; i++)
 		pthread_join(threads[i].thread, NULL);
 	if (plan->end == END_EXEC)
