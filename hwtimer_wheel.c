@@ -273,7 +273,7 @@ static void leave_place(struct hwtimer_wheel *w)
  * of the cmpxchg that made the request or armed the timeout: pairs with the
  * smp_mb() in wheel_prepare_sleep().
  */
-static void ring(struct hwtimer_wheel *w, u64 deadline)
+static void ring(struct hwtimer_wheel *w, struct wheel_queue *q, u64 deadline)
 {
 	hwtimer_step();
 	if (deadline >= (u64)atomic64_read(&w->ring_below))
@@ -282,16 +282,16 @@ static void ring(struct hwtimer_wheel *w, u64 deadline)
 	if (!atomic64_xchg(&w->ring_below, 0))
 		return;
 	hwtimer_step();
-	this_cpu_inc(w->queues->kicks);
+	local_inc(&q->kicks);
 	w->ops->kick(w);
 }
 
 /*
  * Change @t's word from *@old to @new, and push @t if that turns QUEUED on.
  * False, with *@old updated, if the word is another one by now. Not preemptible.
- * If it succeeds, @t may be gone.
+ * If it succeeds, @t may be gone. @q: this CPU's.
  */
-static bool change_and_push(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
+static bool change_and_push(struct wheel_queue *q, struct hwtimer_timeout *t,
 			    u64 *old, u64 new)
 {
 	bool push = new & ~*old & WORD_QUEUED;
@@ -301,12 +301,10 @@ static bool change_and_push(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		return atomic64_try_cmpxchg(&t->word, (s64 *)old, new);
 
 	/* Before the cmpxchg, a full barrier: who sees QUEUED sees this. */
-	this_cpu_inc(w->queues->in_flight);
+	local_inc(&q->in_flight);
 	hwtimer_step();
 	changed = atomic64_try_cmpxchg(&t->word, (s64 *)old, new);
 	if (changed) {
-		struct wheel_queue *q = this_cpu_ptr(w->queues);
-
 		if (!(*old & WORD_HELD))
 			hwtimer_odebug_activate(t);
 		hwtimer_step_stall();
@@ -315,9 +313,9 @@ static bool change_and_push(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 	}
 	/*
 	 * After the push, whose cmpxchg is a full barrier: who sees the count
-	 * down sees the request. Pairs with smp_load_acquire() in requested().
+	 * down sees the request. Pairs with smp_rmb() in requested().
 	 */
-	this_cpu_dec(w->queues->in_flight);
+	local_dec(&q->in_flight);
 	return changed;
 }
 
@@ -325,6 +323,7 @@ static int arm(struct hwtimer_timeout *t, u64 deadline, bool pending_only)
 {
 	struct hwtimer_wheel *w = timeout_wheel(t);
 	bool counted = false, sooner;
+	struct wheel_queue *q;
 	u64 old, new, flags;
 	int ret;
 
@@ -337,6 +336,7 @@ static int arm(struct hwtimer_timeout *t, u64 deadline, bool pending_only)
 		goto out;
 	}
 
+	q = this_cpu_ptr(w->queues);
 	hwtimer_step_stall();
 	old = atomic64_read(&t->word);
 	for (;;) {
@@ -359,12 +359,12 @@ static int arm(struct hwtimer_timeout *t, u64 deadline, bool pending_only)
 					old = new;
 					continue;
 				}
-				this_cpu_inc(w->queues->rejected);
+				local_inc(&q->rejected);
 				ret = -EAGAIN;
 				goto out;
 			}
 			if (!counted)
-				this_cpu_inc(w->queues->armed);
+				local_inc(&q->armed);
 			counted = true;
 			flags = WORD_ARMED;
 			sooner = !(old & WORD_FILED) ||
@@ -376,26 +376,26 @@ static int arm(struct hwtimer_timeout *t, u64 deadline, bool pending_only)
 		new = deadline << WORD_SHIFT | (old & (WORD_ARMED | WORD_HELD)) |
 		      flags;
 		hwtimer_step();
-		if (change_and_push(w, t, &old, new))
+		if (change_and_push(q, t, &old, new))
 			break;
 	}
 
 	/* @t may have expired and be gone by now. */
 
 	if (sooner && (old & WORD_QUEUED))
-		this_cpu_inc(w->queues->coalesced);
+		local_inc(&q->coalesced);
 	if (ret)
-		this_cpu_inc(w->queues->touched);
+		local_inc(&q->touched);
 	else if (unlikely(READ_ONCE(w->state) == WHEEL_INIT))
 		cmpxchg(&w->state, WHEEL_INIT, WHEEL_STARTED);
 	if (sooner || !ret)
-		ring(w, deadline);
+		ring(w, q, deadline);
 	if (!ret)
 		goto out;
 undo:
 	/* Somebody else armed it, or ended it, in between. */
 	if (counted) {
-		this_cpu_dec(w->queues->armed);
+		local_dec(&q->armed);
 		leave_place(w);
 	}
 out:
@@ -497,7 +497,7 @@ static bool disarm(struct hwtimer_timeout *t, u64 also)
 	} while (!atomic64_try_cmpxchg(&t->word, (s64 *)&old, new));
 	if (old & WORD_ARMED) {
 		hwtimer_step();
-		this_cpu_inc(w->queues->cancelled);
+		local_inc(&this_cpu_ptr(w->queues)->cancelled);
 		leave_place(w);
 	}
 	preempt_enable();
@@ -538,18 +538,20 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_kill);
 void wheel_detach(struct hwtimer_timeout *t)
 {
 	struct hwtimer_wheel *w = t->wheel;
+	struct wheel_queue *q;
 	u64 old;
 
 	preempt_disable();
 	if (READ_ONCE(w->state) < WHEEL_STOPPED) {
+		q = this_cpu_ptr(w->queues);
 		hwtimer_step_stall();
 		old = atomic64_read(&t->word);
 		/* QUEUED alone: the worker comes by. Neither: it has nothing. */
 		while ((old & WORD_HELD) == WORD_FILED &&
-		       !change_and_push(w, t, &old, old | WORD_QUEUED))
+		       !change_and_push(q, t, &old, old | WORD_QUEUED))
 			;
 		if (old & WORD_HELD)
-			ring(w, 0);
+			ring(w, q, 0);
 	}
 	preempt_enable();
 }
@@ -567,6 +569,7 @@ bool wheel_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
 {
 	struct hwtimer_wheel *w = timeout_wheel(t);
 	bool cancelled = wheel_kill(t);
+	struct wheel_queue *q;
 	bool stopped;
 	u64 old;
 
@@ -581,12 +584,13 @@ bool wheel_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
 	/* Pairs with wheel_sweep(): all that callbacks did is visible. */
 	stopped = smp_load_acquire(&w->state) >= WHEEL_STOPPED;
 	if (!stopped) {
+		q = this_cpu_ptr(w->queues);
 		hwtimer_step_stall();
 		old = atomic64_read(&t->word);
-		while (!change_and_push(w, t, &old,
+		while (!change_and_push(q, t, &old,
 					old | WORD_RELEASE | WORD_QUEUED))
 			;
-		ring(w, 0);
+		ring(w, q, 0);
 		WARN_ONCE(old & WORD_RELEASE, "hwtimer: %ps released twice\n",
 			  released);
 	}
@@ -1297,9 +1301,11 @@ static bool requested(const struct hwtimer_wheel *w)
 
 	for_each_possible_cpu(cpu) {
 		q = per_cpu_ptr(w->queues, cpu);
+		if (local_read(&q->in_flight))
+			return true;
 		/* In this order; pairs with change_and_push(). */
-		if (smp_load_acquire(&q->in_flight) ||
-		    !llist_empty(&q->requests) || !llist_empty(&q->released))
+		smp_rmb();
+		if (!llist_empty(&q->requests) || !llist_empty(&q->released))
 			return true;
 	}
 	return false;
@@ -1424,11 +1430,11 @@ void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c)
 	c->ticks = READ_ONCE(w->ticks);
 	for_each_possible_cpu(cpu) {
 		q = per_cpu_ptr(w->queues, cpu);
-		c->cancelled += READ_ONCE(q->cancelled);
-		c->touched += READ_ONCE(q->touched);
-		c->rejected += READ_ONCE(q->rejected);
-		c->coalesced += READ_ONCE(q->coalesced);
-		c->kicks += READ_ONCE(q->kicks);
+		c->cancelled += local_read(&q->cancelled);
+		c->touched += local_read(&q->touched);
+		c->rejected += local_read(&q->rejected);
+		c->coalesced += local_read(&q->coalesced);
+		c->kicks += local_read(&q->kicks);
 	}
 	/*
 	 * What ended before what began: the beginning of each ending counted
@@ -1438,7 +1444,7 @@ void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c)
 	 */
 	smp_rmb();
 	for_each_possible_cpu(cpu)
-		c->armed += READ_ONCE(per_cpu_ptr(w->queues, cpu)->armed);
+		c->armed += local_read(&per_cpu_ptr(w->queues, cpu)->armed);
 	c->pending = c->armed - c->cancelled - c->expired - c->handed_back;
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_count);

@@ -18,6 +18,8 @@
 #include <linux/types.h>
 #include <linux/wait.h>
 
+#include <asm/local.h>
+
 #include "hwtimer_types.h"
 
 #define WHEEL_MAX_SLOTS		BIT(30)
@@ -101,18 +103,19 @@ struct wheel_shape {
  * @kicks: times that the worker had to be woken
  *
  * Counts are of what this CPU did, so only their sums over all CPUs mean
- * something. They wrap on 32-bit machines.
+ * something. They wrap on 32-bit machines. local_t: they count in interrupts, too, and an
+ * address that is made once serves all that an operation counts.
  */
 struct wheel_queue {
 	struct llist_head	requests;
 	struct llist_head	released;
-	unsigned long		in_flight;
-	unsigned long		armed;
-	unsigned long		touched;
-	unsigned long		cancelled;
-	unsigned long		rejected;
-	unsigned long		coalesced;
-	unsigned long		kicks;
+	local_t			in_flight;
+	local_t			armed;
+	local_t			touched;
+	local_t			cancelled;
+	local_t			rejected;
+	local_t			coalesced;
+	local_t			kicks;
 } ____cacheline_aligned;
 
 /**

@@ -1988,7 +1988,7 @@ static void held_up_before_push(struct kunit *test)
 	}
 	request = llist_del_all(&q->requests);
 	KUNIT_ASSERT_PTR_EQ(test, request, &p[1].t.request);
-	q->in_flight++;
+	local_inc(&q->in_flight);
 	/* B has nothing to push */
 	KUNIT_EXPECT_EQ(test, 0, touch_tick(&p[1], 3));
 	KUNIT_EXPECT_TRUE(test, llist_empty(&q->requests));
@@ -2000,7 +2000,7 @@ static void held_up_before_push(struct kunit *test)
 	/* A goes on, and wakes nobody */
 	llist_add(request, &q->requests);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
-	q->in_flight--;
+	local_dec(&q->in_flight);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
 	to_tick(rig, 1);
 	KUNIT_EXPECT_EQ(test, 3ULL * TICK, sleep_until(rig));
@@ -2015,14 +2015,14 @@ static void held_up_idle(struct kunit *test)
 	struct wheel_queue *q = per_cpu_ptr(rig->wheel.queues,
 					    cpumask_first(cpu_possible_mask));
 
-	q->in_flight++;
+	local_inc(&q->in_flight);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
 	KUNIT_EXPECT_EQ(test, 0ULL, (u64)atomic64_read(&rig->wheel.ring_below));
-	q->in_flight++;
+	local_inc(&q->in_flight);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
-	q->in_flight--;
+	local_dec(&q->in_flight);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
-	q->in_flight--;
+	local_dec(&q->in_flight);
 	KUNIT_EXPECT_EQ(test, WHEEL_IDLE, sleep_until(rig));
 }
 
