@@ -157,6 +157,11 @@
  * has armed for that long, it sleeps until something is due, or for ever, and has
  * the next arm wake it.
  *
+ * How deep: who pushes the WHEEL_DEPTH-th request of a CPU wakes it, too. What was
+ * armed a moment ago is in the caches; after 100,000 others it is not, and the worker
+ * would wait for memory twice for each, as a queue is a list. It also bounds what has
+ * to be taken over before anything that is due.
+ *
  *
  * Releasing: a released timeout has no order to keep, and there may be a million
  * at once. They have a queue of their own, which is served with what the timeouts
@@ -291,8 +296,8 @@ static void ring(struct hwtimer_wheel *w, struct wheel_queue *q, u64 deadline)
  * False, with *@old updated, if the word is another one by now. Not preemptible.
  * If it succeeds, @t may be gone. @q: this CPU's.
  */
-static bool change_and_push(struct wheel_queue *q, struct hwtimer_timeout *t,
-			    u64 *old, u64 new)
+static bool change_and_push(struct hwtimer_wheel *w, struct wheel_queue *q,
+			    struct hwtimer_timeout *t, u64 *old, u64 new)
 {
 	bool push = new & ~*old & WORD_QUEUED;
 	bool changed;
@@ -316,6 +321,8 @@ static bool change_and_push(struct wheel_queue *q, struct hwtimer_timeout *t,
 	 * down sees the request. Pairs with smp_rmb() in requested().
 	 */
 	local_dec(&q->in_flight);
+	if (changed && !(local_inc_return(&q->pushed) % WHEEL_DEPTH))
+		ring(w, q, 0);
 	return changed;
 }
 
@@ -376,7 +383,7 @@ static int arm(struct hwtimer_timeout *t, u64 deadline, bool pending_only)
 		new = deadline << WORD_SHIFT | (old & (WORD_ARMED | WORD_HELD)) |
 		      flags;
 		hwtimer_step();
-		if (change_and_push(q, t, &old, new))
+		if (change_and_push(w, q, t, &old, new))
 			break;
 	}
 
@@ -548,7 +555,7 @@ void wheel_detach(struct hwtimer_timeout *t)
 		old = atomic64_read(&t->word);
 		/* QUEUED alone: the worker comes by. Neither: it has nothing. */
 		while ((old & WORD_HELD) == WORD_FILED &&
-		       !change_and_push(q, t, &old, old | WORD_QUEUED))
+		       !change_and_push(w, q, t, &old, old | WORD_QUEUED))
 			;
 		if (old & WORD_HELD)
 			ring(w, q, 0);
@@ -587,7 +594,7 @@ bool wheel_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
 		q = this_cpu_ptr(w->queues);
 		hwtimer_step_stall();
 		old = atomic64_read(&t->word);
-		while (!change_and_push(q, t, &old,
+		while (!change_and_push(w, q, t, &old,
 					old | WORD_RELEASE | WORD_QUEUED))
 			;
 		ring(w, q, 0);

@@ -35,6 +35,11 @@
 #ifndef WHEEL_DRAIN_NS
 #define WHEEL_DRAIN_NS		(250 * 1000 * 1000ULL)
 #endif
+/*
+ * The worker is woken for so many requests of a CPU, whenever they are due: while they are
+ * in the caches still, and before they are so many that what is due has to wait for them.
+ */
+#define WHEEL_DEPTH		1024
 /* How many buckets of the top level it looks ahead at before it sleeps. */
 #define WHEEL_LOOKAHEAD		65536
 /* How many timeouts, or requests, one wheel_advance() may handle. */
@@ -95,6 +100,7 @@ struct wheel_shape {
  * @released: the same, for timeouts that are only to be let go of
  * @in_flight: producers on this CPU between setting QUEUED and having pushed;
  *	above 1 when an interrupt arms in between. Written by this CPU only
+ * @pushed: requests pushed
  * @armed: timeouts that became pending
  * @touched: deadlines of pending timeouts that were changed
  * @cancelled: timeouts that stopped being pending by a cancel or release
@@ -110,6 +116,7 @@ struct wheel_queue {
 	struct llist_head	requests;
 	struct llist_head	released;
 	local_t			in_flight;
+	local_t			pushed;
 	local_t			armed;
 	local_t			touched;
 	local_t			cancelled;

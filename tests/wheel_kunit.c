@@ -351,6 +351,17 @@ static struct probe *probes(struct rig *rig, unsigned int n)
 	return p;
 }
 
+/* Requests so far. */
+static unsigned long pushed(const struct rig *rig)
+{
+	unsigned long sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += local_read(&per_cpu_ptr(rig->wheel.queues, cpu)->pushed);
+	return sum;
+}
+
 static int arm(struct probe *p, u64 deadline)
 {
 	return wheel_arm(&p->t, deadline);
@@ -1756,6 +1767,34 @@ static void ring(struct kunit *test)
 	}
 }
 
+/* Many requests ring, however far away they are due; but only many. */
+static void ring_deep(struct kunit *test)
+{
+	const unsigned int n = 2 * WHEEL_DEPTH;
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, n + 1);
+	unsigned int i;
+
+	arm_tick(&p[n], 50);
+	to_tick(rig, 1);
+	rig->kicks = 0;
+	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
+	for (i = 0; i < n; i++) {
+		arm(&p[i], U64_MAX);
+		/* one on its way asks for nothing more */
+		wheel_cancel(&p[i].t);
+		arm(&p[i], U64_MAX);
+		KUNIT_EXPECT_EQ(test, pushed(rig) % WHEEL_DEPTH == 0, rig->kicks);
+		KUNIT_EXPECT_EQ(test, i + 2UL, pushed(rig));
+		if (rig->kicks) {
+			to_tick(rig, 1);
+			rig->kicks = 0;
+			KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
+		}
+	}
+	KUNIT_EXPECT_EQ(test, 2UL * WHEEL_DEPTH, counts(rig).drained);
+}
+
 /* While the worker runs, nobody kicks it. */
 static void no_ring_awake(struct kunit *test)
 {
@@ -2031,6 +2070,7 @@ SUITES(sleep,
 	KUNIT_CASE(first_arm_kicks_early),
 	KUNIT_CASE(states),
 	KUNIT_CASE(ring),
+	KUNIT_CASE(ring_deep),
 	KUNIT_CASE(no_ring_awake),
 	KUNIT_CASE(ring_otherwise),
 	KUNIT_CASE(idle),
@@ -3798,6 +3838,8 @@ static void chaos_reinit(struct chaos *c, struct entry *e)
 /* What producers do; @e == NULL: with any timeout. */
 static void chaos_produce(struct chaos *c, struct entry *e)
 {
+	unsigned long batches = pushed(c->rig) / WHEEL_DEPTH;
+
 	c->done++;
 	e = e ?: some_entry(c);
 	switch (below(c, 32)) {
@@ -3827,6 +3869,8 @@ static void chaos_produce(struct chaos *c, struct entry *e)
 			chaos_release(c, e);
 		break;
 	}
+	if (pushed(c->rig) / WHEEL_DEPTH != batches)
+		expect_kick(c, 0);
 	agree(c, c->rig->kicks == c->kicks, "kicks");
 }
 
