@@ -32,6 +32,7 @@ struct workqueue_struct;
  * struct hwtimer_monitor - what is measured while callbacks run
  * @late: how many expired so late; written by the worker only
  * @wakeups: times that the worker woke from sleep; written by the worker only
+ * @ended_ns: when the last callback ended, CLOCK_MONOTONIC; the worker's
  * @lock: protects what follows; taken with softirqs off, as callbacks of some
  *	wheels run in one
  * @long_callbacks: callbacks that took longer than the limit
@@ -42,6 +43,7 @@ struct workqueue_struct;
 struct hwtimer_monitor {
 	unsigned long	late[HWTIMER_LATE_BINS];
 	unsigned long	wakeups;
+	u64		ended_ns;
 	spinlock_t	lock;	/* of what follows */
 	unsigned long	long_callbacks;
 	char		long_fn[KSYM_NAME_LEN];

@@ -29,7 +29,8 @@ static void worker_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t
 {
 	hwtimer_worker_call(to_worker(wheel), t, fn, deadline);
 	/* A slice of the wheel's may be many callbacks. */
-	cond_resched();
+	if (cond_resched())
+		wheel->in_row = false;
 }
 
 /*

@@ -966,7 +966,10 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 
 	if (fn) {
 		expire(w, t, fn, word_deadline(old));
-	} else if (w->running) {
+		return;
+	}
+	w->in_row = false;
+	if (w->running) {
 		/* Was about to claim it. Pairs with wheel_holds(). */
 		smp_store_release(&w->running, NULL);
 		wake_waiters(w);
@@ -1004,6 +1007,7 @@ static bool fall(struct hwtimer_wheel *w, unsigned int *budget)
 		if (!*budget)
 			return false;
 		--*budget;
+		w->in_row = false;
 		t = list_first_entry(&w->falling, struct hwtimer_timeout, node);
 		list_del(&t->node);
 		uncount(&w->filed);
@@ -1202,6 +1206,7 @@ static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
 						   node));
 			continue;
 		}
+		w->in_row = false;
 		if (!list_empty(&w->cursor)) {
 			if (!*budget)
 				return false;
@@ -1273,6 +1278,7 @@ bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 {
 	bool over = false;
 
+	w->in_row = false;
 	if (w->stage == STAGE_REST) {
 		/*
 		 * The caller read the time before we drain: a request that this

@@ -218,6 +218,8 @@ struct wheel_survey;
  * @target: the last tick that this pass may settle
  * @visit_next: lower bound of what the visit leaves in the bucket
  * @stage: what wheel_advance() goes on with
+ * @in_row: since a callback the wheel has done nothing but claim the next timeout. Set
+ *	by @ops->expire, if it wants to know
  * @filed: timeouts filed in buckets and on the lists above
  * @armed_seen: sum of armed at the last wheel_prepare_sleep()
  * @expired: count, for wheel_count()
@@ -273,6 +275,7 @@ struct hwtimer_wheel {
 	u64			target;
 	u64			visit_next;
 	int			stage;
+	bool			in_row;
 	unsigned long		filed;
 	unsigned long		armed_seen;
 	unsigned long		expired;

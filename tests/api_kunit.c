@@ -1387,6 +1387,43 @@ static void slow_callback(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 4UL, counts(wheel).expired);
 }
 
+/* Each has its own lateness and its own time, whatever was measured only once. */
+static void callbacks_in_row(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct hwtimer_monitor *m = &to_worker(wheel)->monitor;
+	struct job *j = jobs(test, wheel, 6);
+	u64 now = hwtimer_wheel_now(wheel);
+	unsigned long late = 0;
+	unsigned int i;
+
+	hwtimer_init(&j[0].t, wheel, slow_fired);
+	j[0].delay = 200 * MS;
+	j[2].then = then_nap;
+	j[2].delay = 5 * MS;
+	for (i = 0; i < 6; i++)
+		hwtimer_schedule_at(&j[i].t, now + 100 * MS);
+	/* one that only has to be filed anew, and one that is dropped, in the middle */
+	nap(50 * MS);
+	hwtimer_touch_at(&j[3].t, now + 2 * SEC);
+	hwtimer_cancel(&j[4].t);
+	nap(600 * MS);
+	KUNIT_EXPECT_EQ(test, 1UL, m->long_callbacks);
+	KUNIT_EXPECT_GE(test, m->longest_ns, 200ULL * MS);
+	KUNIT_EXPECT_LT(test, m->longest_ns, 201ULL * MS);
+	KUNIT_EXPECT_EQ(test, 0, strncmp(m->longest_fn, "slow_fired", 10));
+	/* 1, 2 and 5 were held up by 0 for 200 ms, and 5 by 2, too: from 131 to 262 ms */
+	KUNIT_EXPECT_EQ(test, 3UL, m->late[18]);
+	for (i = 0; i < HWTIMER_LATE_BINS; i++)
+		late += m->late[i];
+	KUNIT_EXPECT_EQ(test, 4UL, late);
+	KUNIT_EXPECT_EQ(test, 4UL, counts(wheel).expired);
+	/* what follows in another tick is not late */
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 3UL, m->late[18]);
+	KUNIT_EXPECT_EQ(test, 1UL, j[3].fired);
+}
+
 /* A callback makes the worker late, by less than a round: it catches up, in order. */
 static void catch_up(struct kunit *test)
 {
@@ -1985,6 +2022,7 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE_PARAM(scheduling, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(occupancy, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(slow_callback, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(callbacks_in_row, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(catch_up, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(cap, mode_gen_params),
 	KUNIT_CASE_PARAM(far_wakeups, mode_gen_params),
