@@ -32,13 +32,19 @@ static void fired(struct bench_conn *c)
 	WRITE_ONCE(bench_fired, bench_fired + 1);
 }
 
-/* The next conn of the range, and its delay. */
+/* So many operations are done between two points where others may run. */
+#define STRIDE		256
+
+/* The next conn of the range, and its delay; @done operations are done already. */
 static __always_inline struct bench_conn *next_conn(struct bench_range *r,
+						    unsigned long done,
 						    struct bench_when *when)
 {
 	unsigned long i = r->first + r->at;
 	const struct bench_when *delay;
 
+	if (done % STRIDE == STRIDE - 1)
+		cond_resched();
 	if (!r->in_order)
 		i = *bench_order_at(i);
 	delay = &bench_delay[i % BENCH_DELAYS];
@@ -68,32 +74,32 @@ static __always_inline void run_ops(enum bench_op op, struct bench_range *range,
 	switch (op) {
 	case BENCH_ARM:
 		for (i = 0; i < r.n; i++) {
-			c = next_conn(&r, &when);
+			c = next_conn(&r, i, &when);
 			arm(c, &when);
 		}
 		break;
 	case BENCH_ARM_AT:
 		for (i = 0; i < r.n; i++) {
-			c = next_conn(&r, &when);
+			c = next_conn(&r, i, &when);
 			arm_at(c, &r.deadline);
 		}
 		break;
 	case BENCH_CANCEL:
 		for (i = 0; i < r.n; i++) {
-			c = next_conn(&r, &when);
+			c = next_conn(&r, i, &when);
 			cancel(c);
 		}
 		break;
 	case BENCH_ARM_CANCEL:
 		for (i = 0; i < r.n; i++) {
-			c = next_conn(&r, &when);
+			c = next_conn(&r, i, &when);
 			arm(c, &when);
 			cancel(c);
 		}
 		break;
 	case BENCH_REARM:
 		for (i = 0; i < r.n; i++) {
-			c = next_conn(&r, &when);
+			c = next_conn(&r, i, &when);
 			cancel(c);
 			arm(c, &when);
 		}
@@ -101,7 +107,7 @@ static __always_inline void run_ops(enum bench_op op, struct bench_range *range,
 	case BENCH_TOUCH_LATER:
 	case BENCH_TOUCH_EARLIER:
 		for (i = 0; i < r.n; i++) {
-			c = next_conn(&r, &when);
+			c = next_conn(&r, i, &when);
 			touch(c, &when);
 		}
 		break;
@@ -146,6 +152,9 @@ static int wheel_begin(enum hwtimer_driver driver)
 		.slots = 512,
 		.levels = 2,
 		.driver = driver,
+		/* Softirqs, in which timer_list expires, come before tasks, too. */
+		.sched = driver == HWTIMER_DRIVER_KTHREAD ? HWTIMER_SCHED_FIFO_LOW :
+							    HWTIMER_SCHED_NORMAL,
 	};
 
 	bench_wheel = hwtimer_wheel_create(&params);
@@ -604,10 +613,10 @@ static void memory_run(enum bench_op op, struct bench_range *range)
 
 	if (op == BENCH_READ)
 		for (i = 0; i < r.n; i++)
-			sum += READ_ONCE(next_conn(&r, &when)->timer.next);
+			sum += READ_ONCE(next_conn(&r, i, &when)->timer.next);
 	else
 		for (i = 0; i < r.n; i++)
-			r.at += READ_ONCE(next_conn(&r, &when)->timer.next);
+			r.at += READ_ONCE(next_conn(&r, i, &when)->timer.next);
 	OPTIMIZER_HIDE_VAR(sum);
 	*range = r;
 }
