@@ -32,6 +32,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/prefetch.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -84,7 +85,18 @@ static u64 wheel_time(const struct hwtimer_wheel *wheel, u64 ns)
  */
 u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns)
 {
-	u64 now = hwtimer_clock_ns(to_worker(timeout_wheel(timeout)));
+	const struct hwtimer_worker *worker;
+	u64 now;
+
+	/*
+	 * A processor reads its clock when all has come that was to be read before. So the
+	 * timeout is fetched meanwhile, and not looked at for which clock it is.
+	 */
+	prefetchw(timeout);
+	now = ktime_get_ns();
+	worker = to_worker(timeout_wheel(timeout));
+	if (unlikely(worker->clock != HWTIMER_CLOCK_MONOTONIC))
+		now = hwtimer_clock_ns(worker);
 
 	/* now is below 2^63, and so is the delay: no overflow. */
 	return delay_ns > 0 ? now + delay_ns : now;
