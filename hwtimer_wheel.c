@@ -186,6 +186,7 @@
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/overflow.h>
+#include <linux/prefetch.h>
 #include <linux/preempt.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
@@ -941,6 +942,8 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	u64 old = atomic64_read(&t->word), new;
 	hwtimer_fn_t fn = NULL;
 
+	/* The next one comes while the callback runs and the clock is read. */
+	prefetchw(t->node.next);
 	list_del(&t->node);
 	uncount(&w->filed);
 	/* With one level, visit() has. */
