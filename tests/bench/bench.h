@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * hwtimer_bench: subjects are the interfaces that are compared (subjects.c), cases are what
- * they are put to (cases.c), and main.c has memory, parameters and results.
+ * they are put to (cases.c, instructions.c), and main.c has memory, parameters and results.
  */
 #ifndef HWTIMER_BENCH_H
 #define HWTIMER_BENCH_H
@@ -93,6 +93,10 @@ struct bench_range {
  * @begin: prepare for conns; 0 or -errno. NULL: nothing to do, as all that follows
  * @init: prepare a conn; its @timer is zeroed
  * @run: do it to each of the range
+ * @arm: the same to one, for whom a loop would be in the way; so do @touch and @cancel
+ * @touch: see @arm
+ * @cancel: see @arm
+ * @absolute: its ns are absolute, not a delay
  * @settle: have all that was put off done, now; ns of CPU time that this took
  * @expire: @n conns are armed for the deadline of the range. Hold them back until it has passed,
  *	then let them expire; ns that this took, or 0 if some had expired before
@@ -105,6 +109,10 @@ struct bench_subject {
 	int		(*begin)(void);
 	void		(*init)(struct bench_conn *c);
 	void		(*run)(enum bench_op op, struct bench_range *r);
+	void		(*arm)(struct bench_conn *c, const struct bench_when *when);
+	void		(*touch)(struct bench_conn *c, const struct bench_when *when);
+	void		(*cancel)(struct bench_conn *c);
+	bool		absolute;
 	u64		(*settle)(void);
 	u64		(*expire)(const struct bench_range *r, unsigned long n);
 	void		(*forget)(struct bench_conn *c);
@@ -120,10 +128,17 @@ extern unsigned long bench_fired;
 u64 bench_worker_ns(void);
 
 /* cases.c */
+void bench_init_conns(const struct bench_subject *s, unsigned long n);
+void bench_forget_conns(const struct bench_subject *s, unsigned long n);
+void bench_fill(const struct bench_subject *s, unsigned long n);
+u64 bench_median(u64 *values, unsigned int n);
 int bench_steady(unsigned int round);
 int bench_life(unsigned int round);
 int bench_quiet(unsigned int round);
 int bench_smp(unsigned int round);
+
+/* instructions.c */
+int bench_instructions(unsigned int round);
 
 /* main.c */
 #define BENCH_CHUNK_SHIFT	14	/* conns: 4 MiB */

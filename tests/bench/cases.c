@@ -29,7 +29,7 @@ static const char *const op_names[BENCH_OPS] = {
 	"read", "read_serial",
 };
 
-static void init_conns(const struct bench_subject *s, unsigned long n)
+void bench_init_conns(const struct bench_subject *s, unsigned long n)
 {
 	struct bench_conn *c;
 	unsigned long i;
@@ -46,7 +46,7 @@ static void init_conns(const struct bench_subject *s, unsigned long n)
 	}
 }
 
-static void forget_conns(const struct bench_subject *s, unsigned long n)
+void bench_forget_conns(const struct bench_subject *s, unsigned long n)
 {
 	unsigned long i;
 
@@ -60,7 +60,7 @@ static void forget_conns(const struct bench_subject *s, unsigned long n)
 }
 
 /* In order of memory: what lies side by side in a bucket does not in the random order. */
-static void fill(const struct bench_subject *s, unsigned long n)
+void bench_fill(const struct bench_subject *s, unsigned long n)
 {
 	struct bench_range r = { .size = n, .in_order = true };
 	unsigned long left;
@@ -96,7 +96,7 @@ static int cmp_u64(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static u64 median(u64 *values, unsigned int n)
+u64 bench_median(u64 *values, unsigned int n)
 {
 	sort(values, n, sizeof(*values), cmp_u64, NULL);
 	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
@@ -137,8 +137,8 @@ static int steady_turn(const struct bench_subject *s, struct samples *samples)
 
 	if (ret)
 		return ret;
-	init_conns(s, bench_pending + bench_idle);
-	fill(s, bench_pending);
+	bench_init_conns(s, bench_pending + bench_idle);
+	bench_fill(s, bench_pending);
 	if (s->settle)
 		s->settle();
 
@@ -158,7 +158,7 @@ static int steady_turn(const struct bench_subject *s, struct samples *samples)
 		measure(s, BENCH_TOUCH_EARLIER, &pending, 5 - (s64)bench_turn_s(), samples);
 	if (READ_ONCE(bench_fired))
 		ret = -ETIME;
-	forget_conns(s, bench_pending + bench_idle);
+	bench_forget_conns(s, bench_pending + bench_idle);
 	return ret;
 }
 
@@ -204,12 +204,12 @@ int bench_steady(unsigned int round)
 			if (!samples->n)
 				continue;
 			bench_result(s->name, op_names[j], 1, round,
-				     median(samples->op, samples->n), 1000, "ns");
+				     bench_median(samples->op, samples->n), 1000, "ns");
 			if (!s->settle)
 				continue;
 			snprintf(name, sizeof(name), "%s+worker", op_names[j]);
 			bench_result(s->name, name, 1, round,
-				     median(samples->all, samples->n), 1000, "ns");
+				     bench_median(samples->all, samples->n), 1000, "ns");
 		}
 	kvfree(all);
 	return ret;
@@ -250,7 +250,7 @@ static int life_turn(const struct bench_subject *s, u64 *allowed, struct life *l
 	u64 start, end;
 
 	for (tries = 0; !ret && tries < 8; tries++) {
-		init_conns(s, bench_pending);
+		bench_init_conns(s, bench_pending);
 		set_deadline(&r, *allowed);
 		start = ktime_get_ns();
 		s->run(BENCH_ARM_AT, &r);
@@ -271,7 +271,7 @@ static int life_turn(const struct bench_subject *s, u64 *allowed, struct life *l
 		pr_err("%s: %lu of %lu expired\n", s->name, bench_fired, bench_pending);
 		ret = -ETIME;
 	}
-	forget_conns(s, bench_pending);
+	bench_forget_conns(s, bench_pending);
 	return ret;
 }
 
@@ -287,7 +287,7 @@ static int refile_turn(const struct bench_subject *s, u64 allowed, unsigned int 
 
 	if (ret)
 		return ret;
-	init_conns(s, bench_pending);
+	bench_init_conns(s, bench_pending);
 	set_deadline(&r, allowed);
 	s->run(BENCH_ARM_AT, &r);
 	s->settle();
@@ -298,7 +298,7 @@ static int refile_turn(const struct bench_subject *s, u64 allowed, unsigned int 
 		pr_err("%s: touched too late\n", s->name);
 	else
 		bench_result(s->name, "touch_refile", 1, round, ns, bench_pending, "ns");
-	forget_conns(s, bench_pending);
+	bench_forget_conns(s, bench_pending);
 	return 0;
 }
 
@@ -409,7 +409,7 @@ int bench_quiet(unsigned int round)
 
 	if (ret)
 		return ret;
-	init_conns(s, bench_pending + bench_idle);
+	bench_init_conns(s, bench_pending + bench_idle);
 	/* It has had something to do, and that is over. */
 	r.n = 1;
 	s->run(BENCH_ARM, &r);
@@ -425,7 +425,7 @@ int bench_quiet(unsigned int round)
 	msleep(MSEC_PER_SEC);
 	quiet_turn(s, "far", 0, round);
 	quiet_turn(s, "far_busy", 10, round);
-	forget_conns(s, bench_pending + bench_idle);
+	bench_forget_conns(s, bench_pending + bench_idle);
 	return 0;
 }
 
@@ -515,8 +515,8 @@ static int smp_turn(const struct bench_subject *s, unsigned int cpus, unsigned i
 
 	if (ret)
 		return ret;
-	init_conns(s, bench_pending + bench_idle);
-	fill(s, bench_pending);
+	bench_init_conns(s, bench_pending + bench_idle);
+	bench_fill(s, bench_pending);
 	if (s->settle) {
 		s->settle();
 		before = bench_worker_ns();
@@ -549,7 +549,7 @@ static int smp_turn(const struct bench_subject *s, unsigned int cpus, unsigned i
 	if (!ret)
 		bench_result(s->name, "cancel_remote", cpus, round, ns, n, "ns");
 out:
-	forget_conns(s, bench_pending + bench_idle);
+	bench_forget_conns(s, bench_pending + bench_idle);
 	return ret;
 }
 

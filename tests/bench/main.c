@@ -36,7 +36,7 @@ static_assert(CHUNK_SIZE == SZ_4M && ORDER_SIZE == SZ_4M);
 
 static char *case_name = "steady";
 module_param_named(case, case_name, charp, 0444);
-MODULE_PARM_DESC(case, "steady (default), life, quiet or smp");
+MODULE_PARM_DESC(case, "steady (default), life, quiet, smp or instructions");
 
 unsigned long bench_pending = 1000;
 module_param_named(pending, bench_pending, ulong, 0444);
@@ -188,6 +188,7 @@ static const struct {
 	{ "life", bench_life },
 	{ "quiet", bench_quiet, 1 },
 	{ "smp", bench_smp },
+	{ "instructions", bench_instructions, 1 },
 };
 
 static int run(void)
