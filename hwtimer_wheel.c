@@ -297,8 +297,9 @@ static void ring(struct hwtimer_wheel *w, struct wheel_queue *q, u64 deadline)
  * False, with *@old updated, if the word is another one by now. Not preemptible.
  * If it succeeds, @t may be gone. @q: this CPU's.
  */
-static bool change_and_push(struct hwtimer_wheel *w, struct wheel_queue *q,
-			    struct hwtimer_timeout *t, u64 *old, u64 new)
+static __always_inline bool
+change_and_push(struct hwtimer_wheel *w, struct wheel_queue *q, struct hwtimer_timeout *t,
+		u64 *old, u64 new)
 {
 	bool push = new & ~*old & WORD_QUEUED;
 	bool changed;
@@ -327,7 +328,7 @@ static bool change_and_push(struct hwtimer_wheel *w, struct wheel_queue *q,
 	return changed;
 }
 
-static int arm(struct hwtimer_timeout *t, u64 deadline, bool pending_only)
+static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pending_only)
 {
 	struct hwtimer_wheel *w = timeout_wheel(t);
 	bool counted = false, sooner;
