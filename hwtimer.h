@@ -49,6 +49,12 @@
  *	cancel                        one returns true  cancelled or expired,
  *	                                                cancel tells which
  *
+ * Cost: to look at the clock takes longer than all else that hwtimer_schedule() and
+ * hwtimer_touch() do. Who has many to arm, or knows the time already, asks
+ * hwtimer_wheel_now() once and calls the _at functions. Where a CPU arms very many in
+ * a row, the worker should be let in between: HWTIMER_SCHED_FIFO_LOW. Figures are in
+ * docs/performance.
+ *
  * What a wheel promises is in README ("Promises"). Timeouts that come back by
  * themselves are in hwtimer_period.h.
  *
