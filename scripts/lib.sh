@@ -183,8 +183,8 @@ apt_lists()
 # All packages that some script needs on Debian 12: who is not root gets to know
 # them at once.
 packages=(bc bison coccinelle codespell cpio cppcheck flex g++ gcc gcc-12 gcc-multilib
-	gnuplot-nox libc6-dev libelf-dev libevent-dev lcov make mandoc pahole perl pkg-config python3
-	qemu-system-x86 rsync shellcheck sparse spin xz-utils)
+	gnuplot-nox libc6-dev libelf-dev libevent-dev liburing-dev libuv1-dev lcov make mandoc pahole
+	perl pkg-config python3 qemu-system-x86 rsync shellcheck sparse spin xz-utils)
 
 # need PACKAGE...: have these packages installed.
 need()

@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: an ioctl for each operation, batches of them, and libhwtimer with rings.
+ *
+ * What the wheel's worker does later, in a thread of its own, is to be counted, too. So
+ * settle() has it come to rest, and tells how much time that took of the CPU: on one CPU,
+ * what was taken from a loop that waits; on several, what the scheduler counted.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include <libhwtimer.h>
+
+#include "bench.h"
+
+#define DEVICE	"/dev/hwtimer"
+#define DEBUGFS	"/sys/kernel/debug/hwtimer"
+#define EVENTS	256
+#define GROUP	64
+
+int __real_ioctl(int fd, unsigned long command, ...);
+int __wrap_ioctl(int fd, unsigned long command, ...);
+ssize_t __real_read(int fd, void *to, size_t size);
+ssize_t __wrap_read(int fd, void *to, size_t size);
+int __real_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const void *mask);
+int __wrap_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const void *mask);
+
+int __wrap_ioctl(int fd, unsigned long command, ...)
+{
+	va_list list;
+	void *arg;
+
+	va_start(list, command);
+	arg = va_arg(list, void *);
+	va_end(list);
+	system_calls++;
+	return __real_ioctl(fd, command, arg);
+}
+
+ssize_t __wrap_read(int fd, void *to, size_t size)
+{
+	system_calls++;
+	return __real_read(fd, to, size);
+}
+
+int __wrap_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const void *mask)
+{
+	system_calls++;
+	return __real_ppoll(fds, n, t, mask);
+}
+
+/*
+ * The bell: a timeout in a context of its own, due at the next tick. When it has been told
+ * of, the worker has come by, and has seen to all that there was.
+ */
+static struct {
+	struct hwtimer_ring	*ring;
+	int			fd;
+	__u64			tag;
+	__u64			cycles;		/* per 2^20 ns */
+	clockid_t		worker;		/* what it has had of the CPUs */
+	__u64			worker_ns;
+} bell;
+
+/* On one CPU: a gap of so many cycles between two looks is none of ours. */
+#define GAP	1000
+
+static bool one_cpu;
+
+/* The worker of the shared wheel, as debugfs has it. */
+static clockid_t worker_clock(void)
+{
+	char line[128];
+	clockid_t clock;
+	int pid = 0;
+	FILE *f;
+
+	f = fopen(DEBUGFS "/dev/stats", "r");
+	if (!f)
+		err(1, DEBUGFS "/dev/stats");
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "worker_pid %d", &pid) == 1)
+			break;
+	fclose(f);
+	if (!pid || clock_getcpuclockid(pid, &clock))
+		errx(1, "the wheel has no worker");
+	return clock;
+}
+
+static __u64 worker_ns(void)
+{
+	struct timespec t;
+
+	if (clock_gettime(bell.worker, &t))
+		err(1, "the worker's clock");
+	return t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+/* Wait, and count for how long somebody else had the CPU. */
+static __u64 watch_cpu(__u32 tail)
+{
+	__u64 before = __rdtsc(), now, gaps = 0;
+
+	while (__atomic_load_n(&bell.ring->cq_tail, __ATOMIC_ACQUIRE) == tail) {
+		now = __rdtsc();
+		if (now - before > GAP)
+			gaps += now - before;
+		before = now;
+	}
+	return (gaps << 20) / bell.cycles;
+}
+
+/* On one CPU we are last in line: who was woken has run when the ioctl returns. */
+static __s64 ring_once(void)
+{
+	struct pollfd p = { .fd = bell.fd, .events = POLLIN };
+	__u32 tail = bell.ring->cq_head;
+	struct hwtimer_schedule arg = { .id = HWTIMER_ID(0, ++bell.tag), .time = 1 };
+	__u64 start = now_ns(), before = bell.worker_ns;
+	__s64 ns;
+
+	if (__real_ioctl(bell.fd, HWTIMER_IOC_SCHEDULE, &arg))
+		err(1, "the bell");
+	if (one_cpu) {
+		ns = now_ns() - start;
+		ns += watch_cpu(tail);
+	} else {
+		if (poll(&p, 1, -1) != 1)
+			err(1, "poll");
+		bell.worker_ns = worker_ns();
+		ns = bell.worker_ns - before;
+	}
+	__atomic_store_n(&bell.ring->cq_head, tail + 1, __ATOMIC_RELEASE);
+	return ns;
+}
+
+/* What the bell takes of itself is that of a second time. */
+static __s64 ring_bell(void)
+{
+	__s64 ns = ring_once();
+
+	return ns - ring_once();
+}
+
+static void bell_open(void)
+{
+	struct hwtimer_rings rings = { .sq_entries = 1, .cq_entries = 2, .slots = 1 };
+	__u64 start, cycles;
+
+	one_cpu = sysconf(_SC_NPROCESSORS_ONLN) == 1;
+	bell.fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+	if (bell.fd < 0 || __real_ioctl(bell.fd, HWTIMER_IOC_RINGS, &rings))
+		err(1, DEVICE);
+	bell.ring = mmap(NULL, rings.size, PROT_READ | PROT_WRITE, MAP_SHARED, bell.fd, 0);
+	if (bell.ring == MAP_FAILED)
+		err(1, "mmap");
+	if (!one_cpu) {
+		bell.worker = worker_clock();
+		bell.worker_ns = worker_ns();
+	}
+	start = now_ns();
+	cycles = __rdtsc();
+	while (now_ns() - start < 20 * NS_PER_MS)
+		;
+	bell.cycles = ((__rdtsc() - cycles) << 20) / (now_ns() - start);
+}
+
+/* By system calls. */
+
+static int device_fd;
+
+static void device_begin(unsigned long n)
+{
+	(void)n;
+	device_fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+	if (device_fd < 0)
+		err(1, DEVICE);
+	bell_open();
+}
+
+static inline void device(unsigned long command, void *arg)
+{
+	if (ioctl(device_fd, command, arg) < 0)
+		err(1, "ioctl %lx", command);
+}
+
+static inline void device_schedule(struct conn *c, __u32 flags, __u64 time)
+{
+	struct hwtimer_schedule arg = {
+		.flags = flags, .time = time, .user_data = (uintptr_t)c,
+	};
+
+	device(HWTIMER_IOC_SCHEDULE, &arg);
+	*handle_of(__u64, c) = arg.id;
+}
+
+static inline void ioctl_arm(struct conn *c, __u64 delay)
+{
+	device_schedule(c, HWTIMER_RELATIVE, delay);
+}
+
+static inline void ioctl_arm_at(struct conn *c)
+{
+	device_schedule(c, 0, c->due);
+}
+
+static inline void ioctl_cancel(struct conn *c)
+{
+	struct hwtimer_cancel arg = { .id = *handle_of(__u64, c) };
+
+	device(HWTIMER_IOC_CANCEL, &arg);
+}
+
+static inline void ioctl_touch(struct conn *c, __u64 delay)
+{
+	struct hwtimer_touch arg = {
+		.flags = HWTIMER_RELATIVE, .id = *handle_of(__u64, c), .time = delay,
+	};
+
+	device(HWTIMER_IOC_TOUCH, &arg);
+}
+
+static __u64 ioctl_run(enum op op, struct range *r)
+{
+	return RUN_RANGE(op, r, 1, ioctl_arm, ioctl_arm_at, ioctl_cancel, ioctl_touch,
+			 nothing_put_off);
+}
+
+static void device_wait(void)
+{
+	struct hwtimer_record records[EVENTS];
+	ssize_t size = read(device_fd, records, sizeof(records));
+	size_t i;
+
+	if (size <= 0)
+		err(1, "read");
+	for (i = 0; i < size / sizeof(records[0]); i++)
+		conn_fired((struct conn *)(uintptr_t)records[i].user_data);
+}
+
+const struct subject hwtimer_ioctl = {
+	.name	= "hwtimer_ioctl",
+	.handle	= sizeof(__u64),
+	.dear	= true,
+	.begin	= device_begin,
+	.run	= ioctl_run,
+	.settle	= ring_bell,
+	.wait	= device_wait,
+};
+
+/* The same, by batches. */
+
+static struct hwtimer_op batch[GROUP];
+static unsigned int batched;
+
+static inline struct hwtimer_op *batch_op(__u32 op)
+{
+	struct hwtimer_op *o = &batch[batched++];
+
+	*o = (struct hwtimer_op){ .op = op };
+	return o;
+}
+
+static inline void batch_schedule(struct conn *c, __u32 flags, __u64 time)
+{
+	batch_op(HWTIMER_OP_SCHEDULE)->schedule = (struct hwtimer_schedule){
+		.flags = flags, .time = time, .user_data = (uintptr_t)c,
+	};
+}
+
+static inline void batch_arm(struct conn *c, __u64 delay)
+{
+	batch_schedule(c, HWTIMER_RELATIVE, delay);
+}
+
+static inline void batch_arm_at(struct conn *c)
+{
+	batch_schedule(c, 0, c->due);
+}
+
+static inline void batch_cancel(struct conn *c)
+{
+	batch_op(HWTIMER_OP_CANCEL)->cancel.id = *handle_of(__u64, c);
+}
+
+static inline void batch_touch(struct conn *c, __u64 delay)
+{
+	batch_op(HWTIMER_OP_TOUCH)->touch = (struct hwtimer_touch){
+		.flags = HWTIMER_RELATIVE, .id = *handle_of(__u64, c), .time = delay,
+	};
+}
+
+static void batch_flush(void)
+{
+	struct hwtimer_batch arg = {
+		.size = sizeof(batch[0]), .ops = (uintptr_t)batch, .count = batched,
+	};
+	unsigned int i;
+
+	if (!batched)
+		return;
+	if (ioctl(device_fd, HWTIMER_IOC_BATCH, &arg) != (int)batched)
+		err(1, "a batch");
+	for (i = 0; i < batched; i++) {
+		const struct hwtimer_op *o = &batch[i];
+
+		if (o->result)
+			errx(1, "a batch: %d", o->result);
+		if (o->op == HWTIMER_OP_SCHEDULE)
+			*handle_of(__u64, (struct conn *)(uintptr_t)o->schedule.user_data) =
+				o->schedule.id;
+	}
+	batched = 0;
+}
+
+static __u64 batch_run(enum op op, struct range *r)
+{
+	return RUN_RANGE(op, r, GROUP, batch_arm, batch_arm_at, batch_cancel, batch_touch,
+			 batch_flush);
+}
+
+const struct subject hwtimer_batch = {
+	.name	= "hwtimer_batch",
+	.handle	= sizeof(__u64),
+	.begin	= device_begin,
+	.run	= batch_run,
+	.settle	= ring_bell,
+	.wait	= device_wait,
+};
+
+/* libhwtimer. */
+
+static struct hwtimer *timers;
+
+static inline void must(int ret, const char *what)
+{
+	if (ret < 0) {
+		errno = -ret;
+		err(1, "%s", what);
+	}
+}
+
+static void rings_begin(unsigned long n)
+{
+	struct hwtimer_options options = {
+		.size = sizeof(options), .flags = HWTIMER_OPEN_RINGS, .timeouts = n,
+	};
+
+	must(hwtimer_open(&timers, &options), "hwtimer_open");
+	bell_open();
+}
+
+static inline void rings_arm(struct conn *c, __u64 delay)
+{
+	must(hwtimer_schedule(timers, delay, (uintptr_t)c, handle_of(hwtimer_id, c)),
+	     "hwtimer_schedule");
+}
+
+static inline void rings_arm_at(struct conn *c)
+{
+	must(hwtimer_schedule_at(timers, c->due, (uintptr_t)c, handle_of(hwtimer_id, c)),
+	     "hwtimer_schedule_at");
+}
+
+static inline void rings_cancel(struct conn *c)
+{
+	must(hwtimer_cancel(timers, *handle_of(hwtimer_id, c)), "hwtimer_cancel");
+}
+
+static inline void rings_touch(struct conn *c, __u64 delay)
+{
+	must(hwtimer_touch(timers, *handle_of(hwtimer_id, c), delay), "hwtimer_touch");
+}
+
+static __u64 rings_run(enum op op, struct range *r)
+{
+	return RUN_RANGE(op, r, 1, rings_arm, rings_arm_at, rings_cancel, rings_touch,
+			 nothing_put_off);
+}
+
+static __s64 rings_settle(void)
+{
+	__u64 start = now_ns(), ns;
+
+	must(hwtimer_flush(timers), "hwtimer_flush");
+	ns = now_ns() - start;
+	return ns + ring_bell();
+}
+
+static void rings_wait(void)
+{
+	struct hwtimer_event events[EVENTS];
+	int n = hwtimer_wait(timers, events, EVENTS, -1), i;
+
+	must(n, "hwtimer_wait");
+	for (i = 0; i < n; i++)
+		conn_fired((struct conn *)(uintptr_t)events[i].user_data);
+}
+
+const struct subject hwtimer_ring = {
+	.name	= "hwtimer_ring",
+	.handle	= sizeof(hwtimer_id),
+	.dear	= true,
+	.begin	= rings_begin,
+	.run	= rings_run,
+	.settle	= rings_settle,
+	.wait	= rings_wait,
+};
+
+/* The same by a program that knows the time, as those with a loop of a library do. */
+
+static inline void rings_at_arm(struct conn *c, __u64 delay)
+{
+	must(hwtimer_schedule_at(timers, loop_now + delay, (uintptr_t)c,
+				 handle_of(hwtimer_id, c)), "hwtimer_schedule_at");
+}
+
+static inline void rings_at_touch(struct conn *c, __u64 delay)
+{
+	must(hwtimer_touch_at(timers, *handle_of(hwtimer_id, c), loop_now + delay),
+	     "hwtimer_touch_at");
+}
+
+static __u64 rings_at_run(enum op op, struct range *r)
+{
+	return RUN_RANGE(op, r, 1, rings_at_arm, rings_arm_at, rings_cancel, rings_at_touch,
+			 nothing_put_off);
+}
+
+const struct subject hwtimer_ring_at = {
+	.name	= "hwtimer_ring_at",
+	.handle	= sizeof(hwtimer_id),
+	.begin	= rings_begin,
+	.run	= rings_at_run,
+	.settle	= rings_settle,
+	.wait	= rings_wait,
+};

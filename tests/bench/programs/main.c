@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * programs: what programs keep time with, measured.
+ *
+ *	programs GROUND CASE PENDING ROUNDS [SUBJECT]...
+ *
+ * Prints lines of CSV, as hwtimer_bench has them: ground, kernel, cpus, subject, operation,
+ * pending, round, value, unit. In each round every subject has its turn, in a process of its
+ * own; round 0 warms up.
+ */
+#include <fcntl.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+/* How many operations there are in a turn, and how many are measured at once. */
+#define OPERATIONS	20000UL
+#define PORTION		2000UL
+/* Of one that makes a system call for each. */
+#define DEAR		4000UL
+/* Of a subject that searches, if it has much to search. */
+#define SEARCHES	64UL
+/* Who makes a system call for each operation is put to it in one round of so many then. */
+#define SELDOM		5
+#define MANY		10000UL
+#define MAX_SAMPLES	32
+
+struct conn *conns;
+unsigned long fired, system_calls;
+__u64 loop_now, delays[DELAYS];
+
+/*
+ * Connections are gone through at random, and end in another order than they began in:
+ * what lies side by side does not come one after the other.
+ */
+static unsigned int *order, *end_order;
+
+static struct utsname host;
+static const char *ground;
+static unsigned long pending, idle;	/* those armed all the time, and others */
+static unsigned int round_nr;
+
+/* How late each was that expired, if that is of interest. */
+static __s64 *lateness;
+
+void conn_fired(struct conn *c)
+{
+	c->fired++;
+	if (lateness)
+		lateness[fired] = now_ns() - c->due;
+	fired++;
+}
+
+static void result(const struct subject *s, const char *operation, double value, const char *unit)
+{
+	if (round_nr)
+		printf("%s,%s,1,%s,%s,%lu,%u,%.3f,%s\n", ground, host.release, s->name,
+		       operation, pending, round_nr, value, unit);
+}
+
+/* xorshift64; the same in each run. */
+static __u64 pick(__u64 below)
+{
+	static __u64 x = 0x9e3779b97f4a7c15ULL;
+
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	return x % below;
+}
+
+static void shuffle(unsigned int *order, unsigned long first, unsigned long n)
+{
+	unsigned long i, k;
+	unsigned int swap;
+
+	for (i = 0; i < n; i++)
+		order[first + i] = first + i;
+	for (i = n; i > 1; i--) {
+		k = first + pick(i);
+		swap = order[first + i - 1];
+		order[first + i - 1] = order[k];
+		order[k] = swap;
+	}
+}
+
+/* Memory that is there: no page of it is missing later. */
+static void *must_map(size_t size)
+{
+	void *map = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	if (map == MAP_FAILED)
+		err(1, "%zu bytes", size);
+	return map;
+}
+
+static int compare(const void *a, const void *b)
+{
+	__s64 x = *(const __s64 *)a, y = *(const __s64 *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *values, unsigned int n)
+{
+	unsigned int i, k;
+	double v;
+
+	for (i = 1; i < n; i++) {
+		v = values[i];
+		for (k = i; k && values[k - 1] > v; k--)
+			values[k] = values[k - 1];
+		values[k] = v;
+	}
+	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+static void settle(const struct subject *s)
+{
+	if (s->settle)
+		s->settle();
+}
+
+/*
+ * All connections are made, and so many of them are armed. All have been, so that what
+ * the subject needs for them is there, and the pages of it, too. Returns how many ns the
+ * arming took.
+ */
+static __u64 fill(const struct subject *s, unsigned long n)
+{
+	struct range all = { .n = pending + idle };
+	struct range rest = { .first = n, .n = pending + idle - n, .order = order };
+	unsigned long i;
+	__u64 ns;
+
+	s->begin(pending + idle);
+	for (i = 0; s->init && i < pending + idle; i++)
+		s->init(&conns[i]);
+	if (s->searches)
+		all.n = n;	/* or it would take minutes */
+	ns = s->run(OP_ARM, &all);
+	settle(s);
+	if (!s->searches)
+		s->run(OP_CANCEL, &rest);
+	settle(s);
+	return ns;
+}
+
+struct samples {
+	double		op[MAX_SAMPLES];
+	double		all[MAX_SAMPLES];
+	unsigned int	n;
+	unsigned long	ops;
+	unsigned long	calls;
+};
+
+static void measure(const struct subject *s, enum op op, struct range *r, unsigned long n,
+		    struct samples *samples)
+{
+	unsigned long left, calls = system_calls;
+	struct samples *p = &samples[op];
+	__s64 ns;
+
+	r->at = 0;
+	for (left = n; left && p->n < MAX_SAMPLES; left -= r->n) {
+		r->n = left < PORTION ? left : PORTION;
+		ns = s->run(op, r);
+		p->op[p->n] = (double)ns / r->n;
+		if (s->settle)
+			ns += s->settle();
+		p->all[p->n++] = (double)ns / r->n;
+		p->ops += r->n;
+	}
+	p->calls += system_calls - calls;
+}
+
+/* @pending are armed, and beside them @idle are not. None expires. */
+static void steady(const struct subject *s)
+{
+	static const char *const names[OPS] = {
+		[OP_ARM] = "arm", [OP_CANCEL] = "cancel", [OP_ARM_CANCEL] = "arm_cancel",
+		[OP_TOUCH_LATER] = "touch_later",
+	};
+	static struct samples samples[OPS];
+	struct range armed = { .order = order };
+	struct range others = { .first = pending, .order = order };
+	struct range ending = { .first = pending, .order = end_order };
+	unsigned long n = s->dear ? DEAR : OPERATIONS, each, done;
+	char name[64];
+	unsigned int i;
+
+	if (s->searches && pending > MANY)
+		n = SEARCHES;
+	/* Of few connections, several times. */
+	each = n < idle ? n : idle;
+	shuffle(end_order, pending, each);
+	for (done = 0; done < each; done++)
+		end_order[pending + done] = order[end_order[pending + done]];
+	fill(s, pending);
+	for (done = 0; done < n; done += each) {
+		measure(s, OP_ARM_CANCEL, &others, each, samples);
+		measure(s, OP_ARM, &others, each, samples);
+		measure(s, OP_CANCEL, &ending, each, samples);
+		armed.shift += NS_PER_S;
+		measure(s, OP_TOUCH_LATER, &armed, each, samples);
+	}
+	if (fired)
+		errx(1, "%s: expired meanwhile: this machine is too slow", s->name);
+	for (i = 0; i < OPS; i++) {
+		struct samples *p = &samples[i];
+
+		if (!p->n)
+			continue;
+		result(s, names[i], median(p->op, p->n), "ns");
+		if (s->settle) {
+			snprintf(name, sizeof(name), "%s+worker", names[i]);
+			result(s, name, median(p->all, p->n), "ns");
+		}
+		snprintf(name, sizeof(name), "%s_calls", names[i]);
+		result(s, name, 1000.0 * p->calls / p->ops, "1/1000");
+	}
+}
+
+/* All are due at once: from then on, until all of them have been handled. */
+static void expire(const struct subject *s)
+{
+	struct range all = { .n = pending, .order = order };
+	__u64 allowed, due;
+	unsigned long i;
+
+	if (!s->wait)
+		return;
+	allowed = 2 * fill(s, 0) + 50 * NS_PER_MS + pending * 2000;
+	do {
+		due = now_ns() + allowed;
+		for (i = 0; i < pending; i++)
+			conns[i].due = due;
+		fired = 0;
+		all.at = 0;
+		s->run(OP_ARM_AT, &all);
+		settle(s);
+		/* Arming took longer than expected: leave more time. */
+		allowed *= 2;
+		i = now_ns() + 5 * NS_PER_MS < due;
+		while (fired < pending)
+			s->wait();
+	} while (!i);
+	result(s, "expire", (double)(now_ns() - due) / pending, "ns");
+}
+
+#define DUE	4000UL		/* at random times */
+#define SPREAD	NS_PER_S
+
+/* How late are those due one by one, while @pending more are armed? */
+static void late(const struct subject *s)
+{
+	struct range r = { .first = pending, .n = DUE, .order = order };
+	__s64 *values = must_map(DUE * sizeof(*values));
+	unsigned long i;
+	__u64 now;
+
+	if (!s->wait)
+		return;
+	fill(s, pending);
+	now = now_ns() + 300 * NS_PER_MS;
+	for (i = 0; i < DUE; i++)
+		conns[pending + i].due = now + pick(SPREAD);
+	fired = 0;
+	lateness = values;
+	s->run(OP_ARM_AT, &r);
+	while (fired < DUE)
+		s->wait();
+	qsort(values, DUE, sizeof(*values), compare);
+	result(s, "late_median", (double)values[DUE / 2] / NS_PER_US, "us");
+	result(s, "late_99", (double)values[DUE * 99 / 100] / NS_PER_US, "us");
+	result(s, "late_99.9", (double)values[DUE * 999 / 1000] / NS_PER_US, "us");
+}
+
+#define GROUP_DIR	"/sys/fs/cgroup/programs"
+/* What CPUs keep at hand for a group that is gone, in bytes. */
+#define LEFT		1048576
+
+static void write_file(const char *name, const char *text)
+{
+	int fd = open(name, O_WRONLY);
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0 || close(fd))
+		err(1, "%s", name);
+}
+
+/* What is charged to the group, in bytes. */
+static __u64 charged(void)
+{
+	FILE *f = fopen(GROUP_DIR "/memory.current", "r");
+	unsigned long long value;
+
+	if (!f || fscanf(f, "%llu", &value) != 1)
+		err(1, GROUP_DIR "/memory.current");
+	fclose(f);
+	return value;
+}
+
+/* What nobody has, in bytes: pages that are free, and those that CPUs keep at hand. */
+static __u64 free_memory(void)
+{
+	FILE *f = fopen("/proc/zoneinfo", "r");
+	unsigned long pages = 0, n;
+	char line[256];
+
+	if (!f)
+		err(1, "/proc/zoneinfo");
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, " nr_free_pages %lu", &n) == 1 ||
+		    sscanf(line, " count: %lu", &n) == 1)
+			pages += n;
+	fclose(f);
+	return pages * sysconf(_SC_PAGESIZE);
+}
+
+/*
+ * Bytes for each, of the kernel and of the program together. Not everything that the kernel
+ * allocates for a program is charged to its group: so both that, and what is gone.
+ */
+static void memory(const struct subject *s)
+{
+	__u64 charge, left;
+
+	if (!s->wait)
+		return;
+	write_file(GROUP_DIR "/cgroup.procs", "0");
+	charge = charged();
+	left = free_memory();
+	fill(s, pending);
+	result(s, "bytes", (double)(__s64)(left - free_memory()) / pending + s->handle, "bytes");
+	result(s, "bytes_charged", (double)(__s64)(charged() - charge) / pending + s->handle,
+	       "bytes");
+}
+
+static const struct {
+	const char	*name;
+	void		(*turn)(const struct subject *s);
+	unsigned int	first;	/* round: 1 has nothing to warm up */
+	unsigned long	idle;
+} cases[] = {
+	{ "steady", steady, 0, OPERATIONS },
+	{ "expire", expire, 0, 0 },
+	{ "late", late, 1, DUE },
+	{ "memory", memory, 1, 0 },
+};
+
+static const struct subject *const subjects[] = {
+	&hwtimer_ring, &timerfd, &hwtimer_batch, &libevent_heap, &hwtimer_ring_at,
+	&posix_timer, &hwtimer_ioctl, &libuv_timer, &io_uring_timeout, &libevent_common,
+	&system_call, &clock_look,
+};
+
+static void turn(const struct subject *s, void (*fn)(const struct subject *s))
+{
+	pid_t child;
+	int status;
+
+	if (fn == memory) {
+		/* What the last one left goes in its own time. */
+		while (!access(GROUP_DIR, F_OK) && (charged() > LEFT || rmdir(GROUP_DIR)))
+			sched_yield();
+		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+		if (mkdir(GROUP_DIR, 0755))
+			err(1, GROUP_DIR);
+	}
+	fflush(stdout);
+	child = fork();
+	if (child < 0)
+		err(1, "fork");
+	if (!child) {
+		fn(s);
+		fflush(stdout);
+		_exit(0);
+	}
+	if (waitpid(child, &status, 0) != child || status)
+		errx(1, "%s: status %x", s->name, status);
+}
+
+int main(int argc, char **argv)
+{
+	struct sched_param param = { 0 };
+	unsigned int rounds, i, k, n = 0;
+	const struct subject *chosen[ARRAY_SIZE(subjects)], *s;
+	int a;
+
+	if (argc < 5)
+		errx(2, "usage: programs GROUND CASE PENDING ROUNDS [SUBJECT]...");
+	ground = argv[1];
+	for (k = 0; k < ARRAY_SIZE(cases) && strcmp(cases[k].name, argv[2]); k++)
+		;
+	if (k == ARRAY_SIZE(cases))
+		errx(2, "no such case: %s", argv[2]);
+	pending = strtoul(argv[3], NULL, 10);
+	rounds = strtoul(argv[4], NULL, 10);
+	for (i = 0; i < ARRAY_SIZE(subjects); i++) {
+		for (a = 5; a < argc && strcmp(argv[a], subjects[i]->name); a++)
+			;
+		if (argc == 5 || a < argc)
+			chosen[n++] = subjects[i];
+	}
+	if (!pending || !n || (argc > 5 && n != (unsigned int)argc - 5))
+		errx(2, "pending, or a subject: no such thing");
+
+	idle = cases[k].idle;
+	if (cases[k].turn == steady && pending < idle)
+		idle = pending;
+	uname(&host);
+	conns = must_map((pending + idle) * sizeof(*conns));
+	order = must_map((pending + idle) * sizeof(*order));
+	end_order = must_map((pending + idle) * sizeof(*order));
+	shuffle(order, 0, pending);
+	shuffle(order, pending, idle);
+	/* Long enough for none to expire meanwhile. */
+	for (i = 0; i < DELAYS; i++)
+		delays[i] = (60000 + pick(40000)) * NS_PER_MS;
+	if (cases[k].turn == memory)
+		write_file("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
+
+	/*
+	 * What the kernel does for us in threads of its own goes first: on one CPU our
+	 * time is all that it takes.
+	 */
+	if (!access("/dev/hwtimer", F_OK) && sched_setscheduler(0, SCHED_IDLE, &param))
+		err(1, "SCHED_IDLE");
+	for (round_nr = cases[k].first; round_nr <= rounds; round_nr++)
+		for (i = 0; i < n; i++) {
+			s = chosen[(i + round_nr) % n];
+			if (!s->dear || pending <= MANY || round_nr % SELDOM == 1)
+				turn(s, cases[k].turn);
+		}
+	return 0;
+}
