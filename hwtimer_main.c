@@ -92,7 +92,7 @@ u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns)
 	 * A processor reads its clock when all has come that was to be read before. So the
 	 * timeout is fetched meanwhile, and not looked at for which clock it is.
 	 */
-	prefetchw(timeout);
+	prefetchw(&timeout->word);
 	now = ktime_get_ns();
 	worker = to_worker(timeout_wheel(timeout));
 	if (unlikely(worker->clock != HWTIMER_CLOCK_MONOTONIC))
