@@ -56,6 +56,7 @@
 #include <linux/slab.h>
 
 #include "hwtimer_ctx.h"
+#include "hwtimer_trace.h"
 
 static_assert(HWTIMER_MISFIRE_ONCE == HWTIMER_FIRE_ONCE);
 static_assert(HWTIMER_MISFIRE_SKIP == HWTIMER_SKIP);
@@ -91,7 +92,8 @@ void ctx_free_table(struct dev_ctx *ctx)
 /* To go through all that were ever used: begin with *@index 0. Not under the lock. */
 struct dev_timeout *ctx_next_timeout(struct dev_ctx *ctx, unsigned long *index)
 {
-	struct dev_timeout *slots = READ_ONCE(ctx->slots), *dt;
+	/* Pairs with dev_rings(): with them comes @nr_slots, and that they are zeroed. */
+	struct dev_timeout *slots = smp_load_acquire(&ctx->slots), *dt;
 
 	cond_resched();
 	if (!slots) {
@@ -276,6 +278,7 @@ static void expire_periodic(struct dev_ctx *ctx, struct dev_timeout *dt)
 /* In the callback of one that is pending, and not armed any more. */
 void ctx_expire(struct dev_ctx *ctx, struct dev_timeout *dt)
 {
+	trace_hwtimer_dev_expire(ctx, &dt->timeout, dt->id, dt->user_data, dt->deadline);
 	if (dt->periodic) {
 		expire_periodic(ctx, dt);
 	} else {
@@ -422,6 +425,7 @@ int ctx_arm(struct dev_ctx *ctx, struct dev_timeout *dt, u64 deadline, u64 user_
 	dt->state = DEV_PENDING;
 	ctx->stats.scheduled++;
 	ctx->stats.pending++;
+	trace_hwtimer_dev_schedule(ctx, &dt->timeout, dt->id, user_data, deadline);
 	return 0;
 }
 

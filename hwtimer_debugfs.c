@@ -6,19 +6,25 @@
  *		one "name value" per line
  *	buckets	"bucket <level> <slot> <timeouts filed>" for each one that is not
  *		empty
+ *	pending	"timeout <level> <slot> <deadline> <function> <timeout>" for each one
+ *		pending, and "more <level> <first slot> <last slot> <timeouts>" for what
+ *		is beyond SHOWN_AT_ONCE of them
  *
- * Nothing here changes a wheel. Counters are read while they change; the buckets
- * are counted by the worker. Nothing depends on debugfs being there.
+ * Nothing here changes a wheel. Counters are read while they change; into the buckets
+ * the worker looks for us, some of them at a time. Nothing depends on debugfs being there.
  */
 #include <linux/debugfs.h>
 #include <linux/minmax.h>
+#include <linux/mm.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
 
 #include "hwtimer_internal.h"
 
-/* How many buckets the worker is asked to count at a time. */
+/* Into how many buckets the worker is asked to look at a time. */
 #define BUCKETS_AT_ONCE	64
+/* How many timeouts in these are shown. */
+#define SHOWN_AT_ONCE	4096
 
 static struct dentry *root;
 
@@ -149,6 +155,14 @@ static void buckets_stop(struct seq_file *m, void *v)
 {
 }
 
+static void count_filed(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed,
+			u64 deadline)
+{
+	unsigned int *filed = arg;
+
+	filed[i]++;
+}
+
 static int buckets_show(struct seq_file *m, void *v)
 {
 	struct hwtimer_worker *worker = m->private;
@@ -156,11 +170,11 @@ static int buckets_show(struct seq_file *m, void *v)
 	unsigned int record = (uintptr_t)v - 1;
 	unsigned int level = record / records_per_level(wheel);
 	unsigned int first = record % records_per_level(wheel) * BUCKETS_AT_ONCE;
-	unsigned int filed[BUCKETS_AT_ONCE], n, i;
+	unsigned int filed[BUCKETS_AT_ONCE] = { }, n, i;
 	int ret;
 
 	n = min(wheel->slots - first, BUCKETS_AT_ONCE);
-	ret = wheel_occupancy(wheel, level, first, n, filed);
+	ret = wheel_look(wheel, level, first, n, count_filed, filed);
 	if (ret)
 		return ret;
 	for (i = 0; i < n; i++)
@@ -178,6 +192,74 @@ static const struct seq_operations buckets_sops = {
 DEFINE_SEQ_ATTRIBUTE(buckets);
 
 /**
+ * struct shown - timeouts pending in some buckets
+ * @n: how many
+ * @all: with those for which there is no room
+ * @each: what they are; the timeout is nothing but a number
+ */
+struct shown {
+	unsigned int	n;
+	unsigned int	all;
+	struct {
+		unsigned int	bucket;
+		u64		deadline;
+		const void	*fn;
+		const void	*timeout;
+	} each[SHOWN_AT_ONCE];
+};
+
+static void note_pending(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed,
+			 u64 deadline)
+{
+	struct shown *s = arg;
+
+	if (!armed)
+		return;
+	s->all++;
+	if (s->n == SHOWN_AT_ONCE)
+		return;
+	s->each[s->n].bucket = i;
+	s->each[s->n].deadline = deadline;
+	s->each[s->n].fn = hwtimer_owner_fn(t, READ_ONCE(t->fn));
+	s->each[s->n++].timeout = t;
+}
+
+static int pending_show(struct seq_file *m, void *v)
+{
+	struct hwtimer_worker *worker = m->private;
+	struct hwtimer_wheel *wheel = &worker->wheel;
+	unsigned int record = (uintptr_t)v - 1;
+	unsigned int level = record / records_per_level(wheel);
+	unsigned int first = record % records_per_level(wheel) * BUCKETS_AT_ONCE;
+	unsigned int n = min(wheel->slots - first, BUCKETS_AT_ONCE), i;
+	struct shown *s;
+	int ret;
+
+	s = kvmalloc(sizeof(*s), GFP_KERNEL);
+	if (!s)
+		return -ENOMEM;
+	s->n = 0;
+	s->all = 0;
+	ret = wheel_look(wheel, level, first, n, note_pending, s);
+	for (i = 0; !ret && i < s->n; i++)
+		seq_printf(m, "timeout %u %u %llu %ps %p\n", level, first + s->each[i].bucket,
+			   s->each[i].deadline + worker->start_ns, s->each[i].fn,
+			   s->each[i].timeout);
+	if (!ret && s->all > s->n)
+		seq_printf(m, "more %u %u %u %u\n", level, first, first + n - 1, s->all - s->n);
+	kvfree(s);
+	return ret;
+}
+
+static const struct seq_operations pending_sops = {
+	.start	= buckets_start,
+	.next	= buckets_next,
+	.stop	= buckets_stop,
+	.show	= pending_show,
+};
+DEFINE_SEQ_ATTRIBUTE(pending);
+
+/**
  * hwtimer_debugfs_add - show a wheel
  * @worker: the wheel and its worker
  */
@@ -186,6 +268,7 @@ void hwtimer_debugfs_add(struct hwtimer_worker *worker)
 	worker->debugfs = debugfs_create_dir(worker->name, root);
 	debugfs_create_file("stats", 0444, worker->debugfs, worker, &stats_fops);
 	debugfs_create_file("buckets", 0444, worker->debugfs, worker, &buckets_fops);
+	debugfs_create_file("pending", 0400, worker->debugfs, worker, &pending_fops);
 }
 
 /**

@@ -29,6 +29,7 @@
 #include "hwtimer_dev.h"
 #include "hwtimer_ring.h"
 #include "hwtimer_rings.h"
+#include "hwtimer_trace.h"
 #include "hwtimer_user.h"
 #include "uapi/linux/hwtimer.h"
 
@@ -50,6 +51,7 @@ static_assert(sizeof(struct hwtimer_op) == 72);
 static_assert(sizeof(struct hwtimer_batch) == 24);
 static_assert(sizeof(struct hwtimer_rings) == 40);
 static_assert(sizeof(struct hwtimer_enter) == 16);
+static_assert(sizeof(struct hwtimer_list) == 32);
 
 static unsigned long long tick_ns = NSEC_PER_MSEC;
 module_param(tick_ns, ullong, 0444);
@@ -129,6 +131,16 @@ static int put_arg(void __user *to, size_t user_size, const void *arg, size_t si
 	return copy_to_user(to, arg, min(size, user_size)) ? -EFAULT : 0;
 }
 
+/* The same, and what the program knows beyond that is 0. */
+static int put_longer(void __user *to, size_t user_size, const void *arg, size_t size)
+{
+	int ret = put_arg(to, user_size, arg, size);
+
+	if (!ret && user_size > size && clear_user(to + size, user_size - size))
+		ret = -EFAULT;
+	return ret;
+}
+
 #define GET_ARG(arg, from, user_size)	\
 	get_arg(&(arg), sizeof(arg), sizeof(arg), from, user_size)
 /* The same for what has grown: @last was the last member of the first version. */
@@ -181,6 +193,16 @@ static struct hwtimer_wheel *own_wheel(struct dev_ctx *ctx,
 	if (IS_ERR(wheel))
 		hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_WHEELS, 1);
 	return wheel;
+}
+
+/*
+ * Its place is given back after its memory: a user who opens and closes in a loop never has
+ * more than the limit, and can have another one as soon as the close returns.
+ */
+static void free_own_wheel(struct dev_ctx *ctx, struct hwtimer_wheel *wheel)
+{
+	hwtimer_wheel_destroy(wheel);
+	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_WHEELS, 1);
 }
 
 /* What depends on the wheel's shape is for hwtimer_wheel_create() to say. */
@@ -244,10 +266,8 @@ static long dev_setup(struct dev_ctx *ctx, void __user *uarg, size_t size)
 		}
 		spin_unlock(&ctx->lock);
 	}
-	if (ret && own) {
-		hwtimer_wheel_destroy(wheel);
-		hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_WHEELS, 1);
-	}
+	if (ret && own)
+		free_own_wheel(ctx, wheel);
 out:
 	mutex_unlock(&ctx->control);
 	return ret;
@@ -325,31 +345,36 @@ static int do_cancel(struct dev_ctx *ctx, const struct hwtimer_cancel *arg,
 	return ret;
 }
 
+/* What there is to say of one that is pending. Under the lock. */
+static void describe(const struct dev_timeout *dt, struct hwtimer_query *arg)
+{
+	const struct hwtimer_period *period;
+
+	*arg = (struct hwtimer_query){
+		.id = dt->id,
+		.user_data = dt->user_data,
+		.deadline = dt->deadline,
+	};
+	if (dt->periodic) {
+		period = &dt->period->period;
+		arg->period = period->period_ns;
+		arg->misfire = period->misfire_ns;
+		arg->unread = dt->period->unread;
+		arg->policy = period->policy;
+	}
+}
+
 static int do_query(struct dev_ctx *ctx, struct hwtimer_query *arg,
 		    const struct answer *answer)
 {
-	const struct hwtimer_period *period;
 	struct dev_timeout *dt;
 
 	if (arg->flags || arg->pad || arg->pad2)
 		return -EINVAL;
-	arg->period = 0;
-	arg->misfire = 0;
-	arg->unread = 0;
-	arg->policy = 0;
 	spin_lock(&ctx->lock);
 	dt = ctx_find_pending(ctx, arg->id);
-	if (dt) {
-		arg->user_data = dt->user_data;
-		arg->deadline = dt->deadline;
-		if (dt->periodic) {
-			period = &dt->period->period;
-			arg->period = period->period_ns;
-			arg->misfire = period->misfire_ns;
-			arg->unread = dt->period->unread;
-			arg->policy = period->policy;
-		}
-	}
+	if (dt)
+		describe(dt, arg);
 	spin_unlock(&ctx->lock);
 	return dt ? give(answer) : -ENOENT;
 }
@@ -483,6 +508,7 @@ static long dev_stop(struct dev_ctx *ctx, void __user *uarg, size_t size)
 		spin_unlock(&ctx->lock);
 	}
 	mutex_unlock(&ctx->control);
+	trace_hwtimer_dev_stop(ctx, arg.handed_back);
 	return PUT_ARG(uarg, size, arg);
 }
 
@@ -505,11 +531,53 @@ static long dev_stats(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	return PUT_ARG(uarg, size, arg);
 }
 
+static long dev_list(struct dev_ctx *ctx, void __user *uarg, size_t size)
+{
+	const size_t first_size = offsetofend(struct hwtimer_query, deadline);
+	struct hwtimer_query query;
+	struct hwtimer_list arg;
+	struct dev_timeout *dt;
+	unsigned long index;
+	bool pending;
+	u32 n = 0, most;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags || arg.pad || arg.size < first_size || !arg.count)
+		return -EINVAL;
+
+	most = min_t(u32, arg.count, INT_MAX);
+	index = min_t(u64, arg.next, ULONG_MAX);
+	while (n < most && !fatal_signal_pending(current)) {
+		dt = ctx_next_timeout(ctx, &index);
+		if (!dt)
+			break;
+		spin_lock(&ctx->lock);
+		pending = dt->state == DEV_PENDING;
+		if (pending)
+			describe(dt, &query);
+		spin_unlock(&ctx->lock);
+		if (pending) {
+			ret = put_longer(u64_to_user_ptr(arg.queries) + n * (u64)arg.size,
+					 arg.size, &query, sizeof(query));
+			if (ret)
+				break;
+			n++;
+		}
+		arg.next = index;
+	}
+	if (ret && !n)
+		return ret;
+	return PUT_ARG(uarg, size, arg) ?: n;
+}
+
 /* Rings, as commands. */
 
 static bool rings_valid(const struct hwtimer_rings *arg)
 {
-	return !(arg->flags & ~HWTIMER_RINGS_EVENTFD) && !arg->pad &&
+	return !(arg->flags & ~(HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_CLAIMS)) && !arg->pad &&
 	       (arg->flags & HWTIMER_RINGS_EVENTFD || !arg->eventfd) &&
 	       arg->sq_entries && arg->sq_entries <= HWTIMER_RING_MAX &&
 	       arg->cq_entries <= HWTIMER_RING_MAX &&
@@ -522,6 +590,29 @@ static int rings_possible(const struct dev_ctx *ctx)
 	if (ctx->stopped)
 		return -ESHUTDOWN;
 	return ctx->used ? -EBUSY : 0;
+}
+
+/* From here on the context has rings. A schedule, or a stop, may have been faster. */
+static int rings_publish(struct dev_ctx *ctx, struct dev_rings *r,
+			 struct dev_timeout *slots, u32 nr_slots)
+{
+	int ret;
+
+	spin_lock(&ctx->lock);
+	ret = rings_possible(ctx);
+	if (!ret) {
+		ctx->used = true;
+		ctx->nr_slots = nr_slots;
+		ctx->allocated = nr_slots;
+		/* Pairs with ctx_next_timeout(). */
+		smp_store_release(&ctx->slots, slots);
+		/* Pairs with rings_of(). */
+		smp_store_release(&ctx->rings, r);
+		/* Who waits in read() shall not do so for ever. */
+		wake_up_poll(&ctx->wait, EPOLLIN | EPOLLRDNORM);
+	}
+	spin_unlock(&ctx->lock);
+	return ret;
 }
 
 static long dev_rings(struct dev_ctx *ctx, void __user *uarg, size_t size)
@@ -564,23 +655,7 @@ static long dev_rings(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	arg.sq_offset = hwtimer_ring_sq_offset(&r->pair);
 	arg.cq_offset = hwtimer_ring_cq_offset(&r->pair);
 	arg.size = hwtimer_ring_size(&r->pair);
-	ret = PUT_ARG(uarg, size, arg);
-	if (!ret) {
-		/* A schedule, or a stop, may have been faster. */
-		spin_lock(&ctx->lock);
-		ret = rings_possible(ctx);
-		if (!ret) {
-			ctx->used = true;
-			ctx->nr_slots = arg.slots;
-			ctx->allocated = arg.slots;
-			WRITE_ONCE(ctx->slots, slots);
-			/* Pairs with rings_of(). */
-			smp_store_release(&ctx->rings, r);
-			/* Who waits in read() shall not do so for ever. */
-			wake_up_poll(&ctx->wait, EPOLLIN | EPOLLRDNORM);
-		}
-		spin_unlock(&ctx->lock);
-	}
+	ret = PUT_ARG(uarg, size, arg) ?: rings_publish(ctx, r, slots, arg.slots);
 	if (!ret)
 		goto out;
 	rings_free(r);
@@ -645,6 +720,8 @@ static long dev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		return dev_rings(ctx, uarg, size);
 	case COMMAND(HWTIMER_IOC_ENTER):
 		return dev_enter(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_LIST):
+		return dev_list(ctx, uarg, size);
 	default:
 		return -ENOTTY;
 	}
@@ -793,8 +870,6 @@ static void free_ctx(struct work_struct *work)
 	ctx_free_table(ctx);
 	if (ctx->rings)
 		rings_free(ctx->rings);
-	if (ctx->own_wheel)
-		hwtimer_wheel_destroy(ctx->wheel);
 	hwtimer_user_put(ctx->user);
 	kfree(ctx);
 }
@@ -839,6 +914,7 @@ static int dev_open(struct inode *inode, struct file *file)
 	ctx->cap = MAX_CAP;
 	file->private_data = ctx;
 	file->f_mode |= FMODE_NOWAIT;
+	trace_hwtimer_dev_open(ctx, 0);
 	return stream_open(inode, file);
 }
 
@@ -855,14 +931,14 @@ static int dev_release(struct inode *inode, struct file *file)
 	/* Whatever is still in the submission ring. */
 	spin_lock(&ctx->lock);
 	ctx->stopped = true;
+	trace_hwtimer_dev_close(ctx, ctx->stats.pending);
 	spin_unlock(&ctx->lock);
 
+	/* Although the shared wheel may hold them for a tick: that is not waited for. */
 	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, ctx->allocated);
-	if (ctx->own_wheel) {
-		/* Now, so that the user may have another one at once. */
+	/* From here on, a release is done when it returns. */
+	if (ctx->own_wheel)
 		hwtimer_wheel_stop(ctx->wheel, NULL);
-		hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_WHEELS, 1);
-	}
 	if (ctx->rings) {
 		refcount_inc(&ctx->held);
 		hwtimer_release(&ctx->rings->look, look_released);
@@ -880,6 +956,8 @@ static int dev_release(struct inode *inode, struct file *file)
 		refcount_inc(&ctx->held);
 		hwtimer_release(&dt->timeout, dev_released);
 	}
+	if (ctx->own_wheel)
+		free_own_wheel(ctx, ctx->wheel);
 	put_ctx(ctx);
 	return 0;
 }

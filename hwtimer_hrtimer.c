@@ -129,6 +129,7 @@ static u64 run_slice(struct hwtimer_worker *worker)
 	if (!more)
 		until = wheel_prepare_sleep(wheel, now);
 	if (until) {
+		hwtimer_worker_sleeps(worker, until);
 		worker->asleep = true;
 		return until;
 	}

@@ -187,10 +187,12 @@ static inline ktime_t hwtimer_worker_ktime(const struct hwtimer_worker *worker, 
 }
 
 /* hwtimer_main.c */
+const void *hwtimer_owner_fn(struct hwtimer_timeout *t, hwtimer_fn_t fn);
 u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns);
 void hwtimer_worker_call(struct hwtimer_worker *worker, struct hwtimer_timeout *t,
 			 hwtimer_fn_t fn, u64 deadline);
 void *hwtimer_worker_alloc(struct hwtimer_worker *worker, size_t size, gfp_t gfp);
+void hwtimer_worker_sleeps(struct hwtimer_worker *worker, u64 until);
 void hwtimer_worker_woke(struct hwtimer_worker *worker);
 
 /* hwtimer_period.c */

@@ -114,6 +114,7 @@ static int worker_fn(void *data)
 			cond_resched();
 			continue;
 		}
+		hwtimer_worker_sleeps(worker, ns);
 		if (ns == WHEEL_IDLE) {
 			schedule();
 		} else {

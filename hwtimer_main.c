@@ -44,11 +44,13 @@
 #include "hwtimer_odebug.h"
 #include "hwtimer_period.h"
 #include "hwtimer_step.h"
+#include "hwtimer_trace.h"
 #include "hwtimer_work.h"
 
 static_assert(HWTIMER_FOREVER == WHEEL_FOREVER);
 static_assert(HWTIMER_MAX_SLOTS == WHEEL_MAX_SLOTS);
 static_assert(HWTIMER_MAX_LEVELS == WHEEL_MAX_LEVELS);
+static_assert(sizeof_field(struct hwtimer_worker, name) <= HWTIMER_TRACE_NAME_LEN);
 
 /* How many owners are named of a wheel that is destroyed with timeouts pending. */
 #define NAMED_OWNERS	8
@@ -74,6 +76,64 @@ static u64 wheel_time(const struct hwtimer_wheel *wheel, u64 ns)
 	u64 start = to_worker(wheel)->start_ns;
 
 	return ns > start ? ns - start : 0;
+}
+
+/**
+ * hwtimer_owner_fn - whose timeout is it?
+ * @t: a timeout that is not going away
+ * @fn: its callback
+ *
+ * Those of hwtimer_period.h and hwtimer_work.h have one callback each for all; it is what
+ * that calls which tells them apart.
+ *
+ * Return: the owner's function.
+ */
+const void *hwtimer_owner_fn(struct hwtimer_timeout *t, hwtimer_fn_t fn)
+{
+	if (fn == hwtimer_periodic_expired)
+		return container_of(t, struct hwtimer_periodic, timeout)->fn;
+	if (fn == hwtimer_work_dispatch)
+		return container_of(t, struct hwtimer_work, timeout)->fn;
+	return fn;
+}
+
+/*
+ * What is told of a timeout, from before an operation after which it may be gone. In
+ * functions of their own: what nobody traces costs no more than to know that.
+ */
+static const void *traced_fn(struct hwtimer_timeout *t)
+{
+	return hwtimer_owner_fn(t, READ_ONCE(t->fn));
+}
+
+static noinline int arm_traced(struct hwtimer_timeout *t, u64 deadline_ns)
+{
+	struct hwtimer_wheel *wheel = timeout_wheel(t);
+	const void *fn = traced_fn(t);
+	int ret = wheel_arm(t, wheel_time(wheel, deadline_ns));
+
+	trace_hwtimer_arm(t, wheel, fn, deadline_ns, ret);
+	return ret;
+}
+
+static noinline int touch_traced(struct hwtimer_timeout *t, u64 deadline_ns)
+{
+	struct hwtimer_wheel *wheel = timeout_wheel(t);
+	const void *fn = traced_fn(t);
+	int ret = wheel_touch(t, wheel_time(wheel, deadline_ns));
+
+	trace_hwtimer_touch(t, wheel, fn, deadline_ns, ret);
+	return ret;
+}
+
+static noinline bool cancel_traced(struct hwtimer_timeout *t)
+{
+	struct hwtimer_wheel *wheel = timeout_wheel(t);
+	const void *fn = traced_fn(t);
+	bool ret = wheel_cancel(t);
+
+	trace_hwtimer_cancel(t, wheel, fn, ret);
+	return ret;
 }
 
 /**
@@ -170,19 +230,6 @@ static void note_name(char name[KSYM_NAME_LEN], const void *fn)
 	*strchrnul(name, ' ') = '\0';
 }
 
-/*
- * Whose timeout is it? Those of hwtimer_period.h and hwtimer_work.h have one callback
- * each for all; it is what that calls which tells them apart.
- */
-static const void *owner_fn(struct hwtimer_timeout *t, hwtimer_fn_t fn)
-{
-	if (fn == hwtimer_periodic_expired)
-		return container_of(t, struct hwtimer_periodic, timeout)->fn;
-	if (fn == hwtimer_work_dispatch)
-		return container_of(t, struct hwtimer_work, timeout)->fn;
-	return fn;
-}
-
 /* The callback took longer than any before, or longer than it may. */
 static noinline void note_duration(struct hwtimer_monitor *m, const void *fn, u64 ns)
 {
@@ -212,7 +259,7 @@ void hwtimer_worker_call(struct hwtimer_worker *worker, struct hwtimer_timeout *
 			 hwtimer_fn_t fn, u64 deadline)
 {
 	struct hwtimer_monitor *m = &worker->monitor;
-	const void *owner = owner_fn(t, fn);	/* while there is a timeout */
+	const void *owner = hwtimer_owner_fn(t, fn);	/* while there is a timeout */
 	u64 start, ns;
 	unsigned int bin;
 
@@ -224,12 +271,14 @@ void hwtimer_worker_call(struct hwtimer_worker *worker, struct hwtimer_timeout *
 	start = worker->wheel.in_row ? m->ended_ns : ktime_get_ns();
 	/* Bin 0: below 1 us; bin n: below 2^n us. */
 	ns = worker->clock == HWTIMER_CLOCK_MONOTONIC ? start : hwtimer_clock_ns(worker);
+	trace_hwtimer_expire_entry(t, &worker->wheel, owner, worker->start_ns + deadline, ns);
 	ns -= worker->start_ns + deadline;
 	bin = ns < NSEC_PER_USEC ? 0 : ilog2(div_u64(ns, NSEC_PER_USEC)) + 1;
 	bin = min_t(unsigned int, bin, HWTIMER_LATE_BINS - 1);
 	WRITE_ONCE(m->late[bin], m->late[bin] + 1);
 
 	fn(t);
+	trace_hwtimer_expire_exit(t, &worker->wheel);
 
 	/* The time that the machine was suspended is not the callback's. */
 	m->ended_ns = ktime_get_ns();
@@ -267,6 +316,19 @@ void *hwtimer_worker_alloc(struct hwtimer_worker *worker, size_t size, gfp_t gfp
 }
 
 /**
+ * hwtimer_worker_sleeps - note that the worker is about to sleep
+ * @worker: the worker
+ * @until: as wheel_prepare_sleep() said
+ *
+ * For drivers.
+ */
+void hwtimer_worker_sleeps(struct hwtimer_worker *worker, u64 until)
+{
+	trace_hwtimer_worker_sleep(&worker->wheel, until == WHEEL_IDLE ? U64_MAX :
+				   until + worker->start_ns);
+}
+
+/**
  * hwtimer_worker_woke - note that the worker has slept, and runs again
  * @worker: the worker
  *
@@ -277,6 +339,7 @@ void hwtimer_worker_woke(struct hwtimer_worker *worker)
 	struct hwtimer_monitor *m = &worker->monitor;
 
 	wheel_awake(&worker->wheel);
+	trace_hwtimer_worker_wake(&worker->wheel);
 	WRITE_ONCE(m->wakeups, m->wakeups + 1);
 }
 
@@ -398,6 +461,8 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 	if (ret)
 		goto end_works;
 	hwtimer_debugfs_add(worker);
+	trace_hwtimer_wheel_create(&worker->wheel, worker->name, params->tick_ns,
+				   worker->wheel.slots, shape.levels ?: 1);
 	return &worker->wheel;
 
 end_works:
@@ -465,6 +530,7 @@ int hwtimer_wheel_stop(struct hwtimer_wheel *wheel, struct list_head *pending)
 		WRITE_ONCE(worker->actor, current);
 		wheel_sweep(wheel, pending);
 		WRITE_ONCE(worker->actor, NULL);
+		trace_hwtimer_wheel_stop(wheel, wheel->handed_back);
 	}
 	mutex_unlock(&wheel->worker_lock);
 	return 0;
@@ -489,7 +555,7 @@ static void complain(const struct hwtimer_worker *worker, struct list_head *pend
 		list_del_init(&t->node);
 		if (n++ < NAMED_OWNERS)
 			pr_warn("hwtimer: wheel %s: was pending: %p, %ps\n", worker->name, t,
-				owner_fn(t, t->fn));
+				hwtimer_owner_fn(t, t->fn));
 		cond_resched();
 	}
 }
@@ -676,6 +742,7 @@ void hwtimer_init(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,
 		  hwtimer_fn_t fn)
 {
 	wheel_timeout_init(timeout, wheel, fn);
+	trace_hwtimer_init(timeout, wheel, fn);
 }
 EXPORT_SYMBOL_GPL(hwtimer_init);
 
@@ -692,7 +759,12 @@ EXPORT_SYMBOL_GPL(hwtimer_init);
  */
 int hwtimer_schedule(struct hwtimer_timeout *timeout, s64 delay_ns)
 {
-	return hwtimer_schedule_at(timeout, hwtimer_after(timeout, delay_ns));
+	u64 deadline;
+
+	if (trace_hwtimer_arm_enabled())
+		return arm_traced(timeout, hwtimer_after(timeout, delay_ns));
+	deadline = hwtimer_after(timeout, delay_ns);
+	return wheel_arm(timeout, wheel_time(timeout_wheel(timeout), deadline));
 }
 EXPORT_SYMBOL_GPL(hwtimer_schedule);
 
@@ -720,6 +792,8 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule);
  */
 int hwtimer_schedule_at(struct hwtimer_timeout *timeout, u64 deadline_ns)
 {
+	if (trace_hwtimer_arm_enabled())
+		return arm_traced(timeout, deadline_ns);
 	return wheel_arm(timeout, wheel_time(timeout_wheel(timeout), deadline_ns));
 }
 EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
@@ -773,7 +847,12 @@ EXPORT_SYMBOL_GPL(hwtimer_forward);
  */
 int hwtimer_touch(struct hwtimer_timeout *timeout, s64 delay_ns)
 {
-	return hwtimer_touch_at(timeout, hwtimer_after(timeout, delay_ns));
+	u64 deadline;
+
+	if (trace_hwtimer_touch_enabled())
+		return touch_traced(timeout, hwtimer_after(timeout, delay_ns));
+	deadline = hwtimer_after(timeout, delay_ns);
+	return wheel_touch(timeout, wheel_time(timeout_wheel(timeout), deadline));
 }
 EXPORT_SYMBOL_GPL(hwtimer_touch);
 
@@ -795,6 +874,8 @@ EXPORT_SYMBOL_GPL(hwtimer_touch);
  */
 int hwtimer_touch_at(struct hwtimer_timeout *timeout, u64 deadline_ns)
 {
+	if (trace_hwtimer_touch_enabled())
+		return touch_traced(timeout, deadline_ns);
 	return wheel_touch(timeout, wheel_time(timeout_wheel(timeout), deadline_ns));
 }
 EXPORT_SYMBOL_GPL(hwtimer_touch_at);
@@ -813,6 +894,8 @@ EXPORT_SYMBOL_GPL(hwtimer_touch_at);
  */
 bool hwtimer_cancel(struct hwtimer_timeout *timeout)
 {
+	if (trace_hwtimer_cancel_enabled())
+		return cancel_traced(timeout);
 	return wheel_cancel(timeout);
 }
 EXPORT_SYMBOL_GPL(hwtimer_cancel);
@@ -828,7 +911,7 @@ static bool end_for_sure(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_t
 	return !wheel_holds(t);
 }
 
-static int end_sync(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeout *))
+static int end_and_wait(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeout *))
 {
 	struct hwtimer_wheel *wheel = timeout_wheel(t);
 	struct hwtimer_worker *worker = to_worker(wheel);
@@ -862,6 +945,16 @@ static int end_sync(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeou
 		wheel_drain_all(wheel);
 	}
 	return ended;
+}
+
+static int end_sync(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeout *))
+{
+	int ret = end_and_wait(t, end);
+
+	/* The caller's again. */
+	if (trace_hwtimer_cancel_enabled())
+		trace_hwtimer_cancel(t, t->wheel, traced_fn(t), ret);
+	return ret;
 }
 
 /**
@@ -928,7 +1021,15 @@ EXPORT_SYMBOL_GPL(hwtimer_shutdown_sync);
  */
 bool hwtimer_release(struct hwtimer_timeout *timeout, hwtimer_released_fn_t released)
 {
-	return wheel_release(timeout, released);
+	struct hwtimer_wheel *wheel = timeout_wheel(timeout);
+	const void *fn = NULL;
+	bool ret;
+
+	if (trace_hwtimer_cancel_enabled())
+		fn = traced_fn(timeout);
+	ret = wheel_release(timeout, released);
+	trace_hwtimer_cancel(timeout, wheel, fn, ret);
+	return ret;
 }
 EXPORT_SYMBOL_GPL(hwtimer_release);
 
@@ -985,5 +1086,6 @@ static void __exit hwtimer_module_exit(void)
 module_exit(hwtimer_module_exit);
 
 MODULE_LICENSE("GPL");
+MODULE_VERSION(HWTIMER_VERSION);
 MODULE_DESCRIPTION("Hashed timing wheel for approximate timeouts");
 MODULE_AUTHOR("The hwtimer authors");

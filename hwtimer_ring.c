@@ -4,7 +4,7 @@
  *
  * The program may write what it likes, when it likes, from as many threads as it likes.
  * So what the kernel has to know about the rings it keeps to itself, and
- * only shows (sq_head, cq_tail, flags, sleep_until). It reads sq_tail, cq_head and
+ * only shows (sq_head, sq_claimed, cq_tail, flags, sleep_until). It reads sq_tail, cq_head and
  * the entries, each of them once for each use, and checks the copy: an index by its
  * distance from ours, which is a number of entries or nonsense, whatever wrapped. The
  * entries are the caller's to check.
@@ -22,6 +22,9 @@
  *				pairs with the program's acquire
  *	read against reuse	smp_load_acquire() of cq_head in hwtimer_ring_room(); pairs
  *				with the program's release
+ *	claim against entry	sq_claimed, then a full barrier, then the entry is read;
+ *				the program writes the entry, then reads sq_claimed. So
+ *				we see what it wrote, or it sees that we may not
  *	sleep_until, flags	set, then a full barrier (the caller's), then a look at
  *				sq_tail or cq_head; the program does the opposite. So
  *				one of them sees what the other did
@@ -44,6 +47,7 @@ static_assert(sizeof(struct hwtimer_ring) == 192);
 static_assert(offsetof(struct hwtimer_ring, cq_head) == 64);
 static_assert(offsetof(struct hwtimer_ring, sq_head) == 128);
 static_assert(offsetof(struct hwtimer_ring, sleep_until) == 144);
+static_assert(offsetof(struct hwtimer_ring, sq_claimed) == 152);
 
 /* In the mapping: the header, the submission ring, the completion ring. */
 u32 hwtimer_ring_sq_offset(const struct hwtimer_ring_pair *pair)
@@ -157,6 +161,19 @@ bool hwtimer_ring_submitted(const struct hwtimer_ring_pair *pair, u32 *tail)
 	return *tail - pair->sq_head <= pair->sq_mask + 1;
 }
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_ring_submitted);
+
+/**
+ * hwtimer_ring_claim - tell that entries will be read
+ * @pair: the rings
+ * @claim: those before this one
+ */
+void hwtimer_ring_claim(const struct hwtimer_ring_pair *pair, u32 claim)
+{
+	WRITE_ONCE(pair->shared->sq_claimed, claim);
+	/* Pairs with the program's, between the op of an entry and sq_claimed. */
+	smp_mb();
+}
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_ring_claim);
 
 /**
  * hwtimer_ring_get - copy the entry to be taken next

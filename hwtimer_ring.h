@@ -54,6 +54,7 @@ u32 hwtimer_ring_cq_offset(const struct hwtimer_ring_pair *pair);
 u64 hwtimer_ring_size(const struct hwtimer_ring_pair *pair);
 
 bool hwtimer_ring_submitted(const struct hwtimer_ring_pair *pair, u32 *tail);
+void hwtimer_ring_claim(const struct hwtimer_ring_pair *pair, u32 claim);
 void hwtimer_ring_get(const struct hwtimer_ring_pair *pair, struct hwtimer_sqe *sqe);
 void hwtimer_ring_taken(struct hwtimer_ring_pair *pair);
 bool hwtimer_ring_room(const struct hwtimer_ring_pair *pair, bool *bad);

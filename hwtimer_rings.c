@@ -42,9 +42,10 @@
 
 #include "hwtimer_compat.h"
 #include "hwtimer_rings.h"
+#include "hwtimer_trace.h"
 
 /* How many entries are taken, or records put, without letting go of the lock. */
-#define CHUNK		64
+#define CHUNK		64U
 /* How many the shared wheel's worker takes of one context in one tick. */
 #define TAKE_BUDGET	1024
 /* How long the worker may leave a submission ring alone while it is in use. */
@@ -185,6 +186,8 @@ static int do_entry(struct dev_ctx *ctx, const struct hwtimer_sqe *sqe)
 	struct dev_rings *r = ctx->rings;
 	struct dev_timeout *dt;
 
+	if (sqe->op == HWTIMER_OP_NOP)
+		return 0;
 	if (sqe->flags & ~HWTIMER_SQE_QUIET)
 		return -EINVAL;
 	switch (sqe->op) {
@@ -240,6 +243,10 @@ static bool take_entry(struct dev_ctx *ctx)
 	WRITE_ONCE(r->stuck, false);
 	if (!submitted(ctx))
 		return false;
+	if (r->claims && r->pair.sq_head == r->claimed) {
+		r->claimed += min(r->mark - r->claimed, CHUNK);
+		hwtimer_ring_claim(&r->pair, r->claimed);
+	}
 	hwtimer_ring_get(&r->pair, &sqe);
 	/* Once is enough. */
 	ret = r->untold ?: do_entry(ctx, &sqe);
@@ -273,6 +280,8 @@ static unsigned int take_entries(struct dev_ctx *ctx, unsigned int max)
 		spin_unlock(&ctx->lock);
 		cond_resched();
 	}
+	if (n)
+		trace_hwtimer_dev_take(ctx, n);
 	return n;
 }
 
@@ -417,6 +426,7 @@ struct dev_rings *rings_make(struct dev_ctx *ctx, const struct hwtimer_rings *ar
 	r->look_at = HWTIMER_RING_IDLE;
 	r->soonest = U64_MAX;
 	r->interval = REST_NS;
+	r->claims = arg->flags & HWTIMER_RINGS_CLAIMS;
 	hwtimer_init(&r->look, ctx->wheel, look);
 	if (arg->flags & HWTIMER_RINGS_EVENTFD) {
 		r->eventfd = eventfd_ctx_fdget(arg->eventfd);

@@ -15,6 +15,7 @@ struct eventfd_ctx;
  * struct dev_rings - what a context with rings has beside the others
  * @ctx: whose it is. Constant, as @eventfd
  * @eventfd: signalled when records came; or NULL
+ * @claims: the program is told what is about to be read. Constant
  * @look: has the worker look at the submission ring
  * @wake: wakes who waits
  * @told: records came since it signalled @eventfd
@@ -22,6 +23,7 @@ struct eventfd_ctx;
  * @look_at: when @look comes, in ns; HWTIMER_RING_IDLE: it is not armed
  * @mark: up to here entries were there at @mark_ns
  * @mark_ns: when the program's index was looked at last, on the wheel's clock
+ * @claimed: entries before this one may have been read; @claims
  * @seen: what was submitted before this was taken
  * @untold: how the entry at the head failed, which waits for room to say so; or 0
  * @stuck: no entry can be taken, for that reason or because the ring is bad
@@ -35,6 +37,7 @@ struct eventfd_ctx;
 struct dev_rings {
 	struct dev_ctx		*ctx;
 	struct eventfd_ctx	*eventfd;
+	bool			claims;
 	struct hwtimer_timeout	look;
 	struct work_struct	wake;
 	int			told;
@@ -42,6 +45,7 @@ struct dev_rings {
 	struct hwtimer_ring_pair pair;
 	u64			look_at;
 	u32			mark;
+	u32			claimed;
 	u64			mark_ns;
 	u64			seen;
 	int			untold;

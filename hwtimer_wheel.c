@@ -196,6 +196,7 @@
 
 #include "hwtimer_odebug.h"
 #include "hwtimer_step.h"
+#include "hwtimer_trace.h"
 #include "hwtimer_wheel.h"
 
 #define WORD_ARMED	BIT_ULL(0)
@@ -217,18 +218,20 @@ enum wheel_stage {
 };
 
 /**
- * struct wheel_survey - somebody wants to know how full the buckets are
+ * struct wheel_survey - somebody wants to know what is in the buckets
  * @level: of which level
  * @first: first bucket
  * @n: how many buckets
- * @filed: for each, how many timeouts are in it
- * @done: the worker has filled @filed
+ * @look: called for each timeout in them
+ * @arg: for @look
+ * @done: the worker has called it for all
  */
 struct wheel_survey {
 	unsigned int		level;
 	unsigned int		first;
 	unsigned int		n;
-	unsigned int		*filed;
+	wheel_look_fn		look;
+	void			*arg;
 	struct completion	done;
 };
 
@@ -688,12 +691,20 @@ static unsigned int level_of(const struct hwtimer_wheel *w, u64 tick)
 	return min((fls64(differ) - 1) / w->slot_bits, w->levels - 1);
 }
 
+/* Apart, so that what nobody traces keeps nothing at hand for it. */
+static noinline void place_traced(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 tick)
+{
+	trace_hwtimer_file(t, w, tick, level_of(w, tick));
+}
+
 /* Into the bucket of @tick, not before cur. */
 static void place(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 tick)
 {
 	unsigned int level = level_of(w, tick), i;
 	struct wheel_bucket *b;
 
+	if (trace_hwtimer_file_enabled())
+		place_traced(w, t, tick);
 	i = slot_of(w, tick >> level_shift(w, level));
 	b = &w->level[level].buckets[i];
 	if (__test_and_set_bit(i, w->level[level].occupied))
@@ -1233,6 +1244,13 @@ static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
 	}
 }
 
+static void look_for(const struct wheel_survey *s, unsigned int i, struct hwtimer_timeout *t)
+{
+	u64 word = atomic64_read(&t->word);
+
+	s->look(s->arg, i, t, word & WORD_ARMED, word_deadline(word));
+}
+
 static void answer_survey(struct hwtimer_wheel *w)
 {
 	struct wheel_survey *s;
@@ -1244,13 +1262,10 @@ static void answer_survey(struct hwtimer_wheel *w)
 	s = xchg(&w->survey, NULL);
 	if (!s)
 		return;
-	for (i = 0; i < s->n; i++) {
-		s->filed[i] = 0;
-		if (s->level >= w->levels)
-			continue;
+	for (i = 0; i < s->n && s->level < w->levels; i++)
 		list_for_each(pos, &w->level[s->level].buckets[s->first + i].timeouts)
-			s->filed[i] += pos != &w->cursor;
-	}
+			if (pos != &w->cursor)
+				look_for(s, i, list_entry(pos, struct hwtimer_timeout, node));
 	complete(&s->done);
 }
 
@@ -1280,6 +1295,7 @@ static void answer_barrier(struct hwtimer_wheel *w)
  */
 bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 {
+	unsigned long drained;
 	bool over = false;
 
 	w->in_row = false;
@@ -1296,8 +1312,13 @@ bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 		drain_restart(w);
 		w->stage = STAGE_DRAIN;
 	}
-	if (w->stage == STAGE_DRAIN && drain(w, &budget))
-		w->stage = STAGE_SETTLE;
+	if (w->stage == STAGE_DRAIN) {
+		drained = w->drained;
+		if (drain(w, &budget))
+			w->stage = STAGE_SETTLE;
+		if (w->drained != drained)
+			trace_hwtimer_drain(w, w->drained - drained);
+	}
 	if (w->stage == STAGE_SETTLE && settle_ticks(w, &budget)) {
 		w->stage = STAGE_REST;
 		over = let_go(w, &budget);
@@ -1467,35 +1488,33 @@ void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c)
 EXPORT_SYMBOL_IF_KUNIT(wheel_count);
 
 /**
- * wheel_occupancy - how many timeouts are filed in each bucket?
+ * wheel_look - look at the timeouts in some buckets
  * @w: the wheel
  * @level: the level of interest; one that is not in use holds nothing
  * @first: the first bucket of interest
  * @n: how many buckets
- * @filed: filled in with @n numbers
+ * @look: called by the worker for each timeout in them, between two slices of its work
+ * @arg: for @look
  *
- * The worker counts, between two slices of its work, so this is exact, but for
- * what is on its other lists at that moment, or never comes. It goes through the
- * lists and does nothing else meanwhile: ask for few buckets at a time. Cancelled
- * timeouts count until the worker has come by.
+ * So this is exact, but for what is on the worker's other lists at that moment, or never
+ * comes. It goes through the lists and does nothing else meanwhile: ask for few buckets at
+ * a time. Cancelled timeouts are there until the worker has come by.
  * Process context, may sleep.
  *
- * Return: 0, -EINTR if a fatal signal came.
+ * Return: 0, -EINTR if a fatal signal came; @look may have been called then, or not.
  */
-int wheel_occupancy(struct hwtimer_wheel *w, unsigned int level,
-		    unsigned int first, unsigned int n, unsigned int *filed)
+int wheel_look(struct hwtimer_wheel *w, unsigned int level, unsigned int first,
+	       unsigned int n, wheel_look_fn look, void *arg)
 {
 	struct wheel_survey s = {
-		.level = level, .first = first, .n = n, .filed = filed,
+		.level = level, .first = first, .n = n, .look = look, .arg = arg,
 	};
 	int ret;
 
 	ret = mutex_lock_killable(&w->worker_lock);
 	if (ret)
 		return ret;
-	if (READ_ONCE(w->state) != WHEEL_STARTED) {
-		memset(filed, 0, n * sizeof(*filed));
-	} else {
+	if (READ_ONCE(w->state) == WHEEL_STARTED) {
 		init_completion(&s.done);
 		/* The kick orders this before the worker's last look. */
 		WRITE_ONCE(w->survey, &s);
@@ -1508,7 +1527,7 @@ int wheel_occupancy(struct hwtimer_wheel *w, unsigned int level,
 	mutex_unlock(&w->worker_lock);
 	return ret ? -EINTR : 0;
 }
-EXPORT_SYMBOL_IF_KUNIT(wheel_occupancy);
+EXPORT_SYMBOL_IF_KUNIT(wheel_look);
 
 /* How many levels there can be before the topmost holds no tick at all. */
 static unsigned int most_levels(const struct hwtimer_wheel *w)

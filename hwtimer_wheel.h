@@ -174,6 +174,13 @@ struct wheel_counts {
 
 struct wheel_survey;
 
+/*
+ * For wheel_look(): timeout @t is in bucket @i, counted from the first of interest, and pending
+ * for @deadline, if it is @armed. It stays where it is during the call.
+ */
+typedef void (*wheel_look_fn)(void *arg, unsigned int i, struct hwtimer_timeout *t,
+			      bool armed, u64 deadline);
+
 /**
  * struct hwtimer_wheel - the wheel
  * @tick_ns: constant
@@ -190,7 +197,7 @@ struct wheel_survey;
  *	runs or has been kicked; else published by wheel_prepare_sleep()
  * @running: the timeout whose callback runs. Written by the worker only
  * @wait: who waits for the worker to let go of a timeout
- * @survey: what wheel_occupancy() asks of the worker
+ * @survey: what wheel_look() asks of the worker
  * @barrier: what wheel_barrier() waits for
  * @worker_lock: held by who waits for an answer of the worker, and by who ends
  *	it
@@ -317,8 +324,8 @@ void wheel_drain_all(struct hwtimer_wheel *w);
 
 /* Whoever looks; process context. */
 void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c);
-int wheel_occupancy(struct hwtimer_wheel *w, unsigned int level,
-		    unsigned int first, unsigned int n, unsigned int *filed);
+int wheel_look(struct hwtimer_wheel *w, unsigned int level, unsigned int first,
+	       unsigned int n, wheel_look_fn look, void *arg);
 void wheel_barrier(struct hwtimer_wheel *w);
 
 #endif /* HWTIMER_WHEEL_H */

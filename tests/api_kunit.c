@@ -28,6 +28,7 @@
 #include "../hwtimer_compat.h"
 #include "../hwtimer_internal.h"
 #include "hwtimer_kunit.h"
+#include "kunit_wheels.h"
 
 #define MS	NSEC_PER_MSEC
 #define SEC	NSEC_PER_SEC
@@ -35,13 +36,6 @@
 #define SLOTS	64
 /* What the machine may add to a tick. */
 #define SLACK	MS
-
-#define MAX_WHEELS	60
-
-/* What a case uses. */
-struct bench {
-	struct hwtimer_wheel	*wheels[MAX_WHEELS];
-};
 
 /* A timeout that takes notes. */
 struct job {
@@ -93,22 +87,6 @@ KUNIT_ARRAY_PARAM(mode, modes, mode_desc);
 KUNIT_ARRAY_PARAM(thread_mode, thread_modes, mode_desc);
 KUNIT_ARRAY_PARAM(softirq_mode, softirq_modes, mode_desc);
 
-static struct hwtimer_wheel *keep(struct kunit *test, struct hwtimer_wheel *wheel)
-{
-	struct bench *bench = test->priv;
-	unsigned int i;
-
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, wheel);
-	for (i = 0; i < MAX_WHEELS; i++) {
-		if (!bench->wheels[i]) {
-			bench->wheels[i] = wheel;
-			return wheel;
-		}
-	}
-	KUNIT_FAIL(test, "too many wheels");
-	return wheel;
-}
-
 static struct hwtimer_wheel *make(struct kunit *test, u64 tick_ns, unsigned int slots,
 				  unsigned long cap)
 {
@@ -124,17 +102,6 @@ static struct hwtimer_wheel *make(struct kunit *test, u64 tick_ns, unsigned int 
 static struct hwtimer_wheel *a_wheel(struct kunit *test)
 {
 	return make(test, TICK, SLOTS, 0);
-}
-
-static void unmake(struct kunit *test, struct hwtimer_wheel *wheel)
-{
-	struct bench *bench = test->priv;
-	unsigned int i;
-
-	for (i = 0; i < MAX_WHEELS; i++)
-		if (bench->wheels[i] == wheel)
-			bench->wheels[i] = NULL;
-	hwtimer_wheel_destroy(wheel);
 }
 
 static int bench_init(struct kunit *test)
@@ -1326,23 +1293,45 @@ static void scheduling(struct kunit *test)
 	}
 }
 
-/* How full the buckets are; those of a level that is not there are empty. */
-static void occupancy(struct kunit *test)
+struct looked {
+	unsigned int		filed;
+	unsigned int		armed;
+	struct hwtimer_timeout	*last;
+};
+
+static void look_at(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed,
+		    u64 deadline)
+{
+	struct looked *l = arg;
+
+	l->filed++;
+	l->armed += armed;
+	l->last = t;
+}
+
+/* What is in the buckets, cancelled or not; those of a level that is not there are empty. */
+static void looks(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct job *j = jobs(test, wheel, 1);
-	unsigned int *filed = kunit_kcalloc(test, SLOTS, sizeof(*filed), GFP_KERNEL);
-	unsigned int level, i, sum;
+	struct job *j = jobs(test, wheel, 2);
+	unsigned int level;
+	struct looked l;
 
-	KUNIT_ASSERT_NOT_NULL(test, filed);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j->t, SEC));
+	KUNIT_EXPECT_EQ(test, 0, wheel_look(wheel, 0, 0, SLOTS, look_at, &l));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, SEC));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[1].t, SEC));
 	for (level = 0; level < 2; level++) {
-		memset(filed, 0xa5, SLOTS * sizeof(*filed));
-		KUNIT_EXPECT_EQ(test, 0, wheel_occupancy(wheel, level, 0, SLOTS, filed));
-		for (i = 0, sum = 0; i < SLOTS; i++)
-			sum += filed[i];
-		KUNIT_EXPECT_EQ(test, level ? 0U : 1U, sum);
+		l = (struct looked){ };
+		KUNIT_EXPECT_EQ(test, 0, wheel_look(wheel, level, 0, SLOTS, look_at, &l));
+		KUNIT_EXPECT_EQ(test, level ? 0U : 2U, l.filed);
+		KUNIT_EXPECT_EQ(test, level ? 0U : 2U, l.armed);
 	}
+	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[0].t));
+	l = (struct looked){ };
+	KUNIT_EXPECT_EQ(test, 0, wheel_look(wheel, 0, 0, SLOTS, look_at, &l));
+	KUNIT_EXPECT_EQ(test, 2U, l.filed);
+	KUNIT_EXPECT_EQ(test, 1U, l.armed);
+	KUNIT_EXPECT_PTR_EQ(test, &j[1].t, l.last);
 }
 
 static noinline void slow_fired(struct hwtimer_timeout *t)
@@ -2020,7 +2009,7 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE_PARAM(many_wheels, mode_gen_params),
 	KUNIT_CASE(destroy_nothing),
 	KUNIT_CASE_PARAM(scheduling, thread_mode_gen_params),
-	KUNIT_CASE_PARAM(occupancy, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(looks, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(slow_callback, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(callbacks_in_row, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(catch_up, thread_mode_gen_params),

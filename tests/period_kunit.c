@@ -118,7 +118,6 @@ static void edges(struct kunit *test)
 		{ HWTIMER_FOREVER, HWTIMER_FOREVER + 10, 10, 1, HWTIMER_FOREVER + 20 },
 		{ 10, 3, 7, 0, 17 },
 	};
-	struct rnd_state rnd;
 	unsigned int i, k;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -139,8 +138,14 @@ static void edges(struct kunit *test)
 			}
 		}
 	}
+}
 
-	/* By what it means, with numbers of all sizes. */
+/* By what it means, with numbers of all sizes. */
+static void all_sizes(struct kunit *test)
+{
+	struct rnd_state rnd;
+	unsigned int i, k;
+
 	prandom_seed_state(&rnd, 4711);
 	for (i = 0; i < 200000; i++) {
 		u64 v[3], next, missed;
@@ -196,6 +201,7 @@ static struct kunit_case decision_cases[] = {
 	KUNIT_CASE(forward_model),
 	KUNIT_CASE(decide_model),
 	KUNIT_CASE(edges),
+	KUNIT_CASE(all_sizes),
 	KUNIT_CASE(check),
 	{}
 };

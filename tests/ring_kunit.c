@@ -202,6 +202,10 @@ static void flags(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, HWTIMER_RING_CQ_FULL, pair.shared->flags);
 	hwtimer_ring_set_sleep(&pair, 12345678901234ULL);
 	KUNIT_EXPECT_EQ(test, 12345678901234ULL, pair.shared->sleep_until);
+	KUNIT_EXPECT_EQ(test, 0U, pair.shared->sq_claimed);
+	hwtimer_ring_claim(&pair, 0xfffffffeU);
+	KUNIT_EXPECT_EQ(test, 0xfffffffeU, pair.shared->sq_claimed);
+	KUNIT_EXPECT_EQ(test, 0U, pair.shared->pad4);
 	hwtimer_ring_destroy(&pair);
 }
 

@@ -819,39 +819,76 @@ static void beat_fired(struct hwtimer_periodic *p, u64 overruns)
 #define HELD_SLOTS	8
 #define HELD_PERIOD	(25 * MS)
 
+/* Jobs half a tick apart, and a beat of each policy. */
+static void held_begin(struct kunit *test, struct bench_wheel *b)
+{
+	unsigned int j;
+
+	for (j = 0; j < JOBS; j++)
+		arm_job(test, b, j, 2 * HELD_TICK + j * HELD_TICK / 2);
+	for (j = 0; j < ARRAY_SIZE(b->beats); j++) {
+		const struct hwtimer_period period = {
+			.period_ns = HELD_PERIOD, .policy = j,
+		};
+		struct beat *beat = &b->beats[j];
+
+		beat->test = test;
+		beat->first = hwtimer_wheel_now(b->wheel) + HELD_PERIOD;
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_init(&beat->p, b->wheel, &period,
+							       beat_fired));
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_start_at(&beat->p, beat->first));
+	}
+}
+
+/* The worker was held off from @began to @held. */
+static void held_jobs(struct kunit *test, struct bench_wheel *b, u64 began, u64 held,
+		      bool ordered)
+{
+	unsigned int j;
+
+	for (j = 0; j < JOBS; j++) {
+		u64 due = DIV_ROUND_UP_ULL(b->jobs[j].deadline, HELD_TICK);
+		bool meanwhile = due * HELD_TICK > began && due * HELD_TICK <= held;
+
+		expect_on_time(test, b, j, meanwhile ? held : 0);
+		if (j && ordered)
+			KUNIT_EXPECT_LT(test, b->jobs[j - 1].rank, b->jobs[j].rank);
+	}
+}
+
+static void held_beats(struct kunit *test, struct bench_wheel *b, u64 now, bool missed)
+{
+	unsigned int j;
+
+	for (j = 0; j < ARRAY_SIZE(b->beats); j++) {
+		struct beat *beat = &b->beats[j];
+		u64 reached = div64_u64(now - beat->first, HELD_PERIOD) + 1;
+
+		/* At the next tick, or not before the tick after. */
+		KUNIT_EXPECT_GE(test, beat->reached, reached - 1);
+		KUNIT_EXPECT_LE(test, beat->reached, reached);
+		if (j == HWTIMER_MAKE_UP || !missed)
+			KUNIT_EXPECT_EQ(test, beat->reached, (u64)beat->fired);
+		else
+			KUNIT_EXPECT_LT(test, beat->fired, beat->reached);
+		KUNIT_EXPECT_TRUE(test, hwtimer_periodic_cancel(&beat->p));
+	}
+}
+
 /* By some ticks, about a round, and many: all comes, in order, and once. */
 static void worker_held_off(struct kunit *test)
 {
 	static const u64 holds[] = {
 		1, HELD_SLOTS - 1, HELD_SLOTS, HELD_SLOTS + 1, 2 * HELD_SLOTS + 1, 190,
 	};
-	unsigned int i, j, k;
+	unsigned int i, k;
 
 	for (i = 0; i < ARRAY_SIZE(holds); i++) {
 		struct bench *bench = make(test, HELD_TICK, HELD_SLOTS);
 		u64 began[KINDS], held[KINDS], now;
 
-		for (k = 0; k < KINDS; k++) {
-			struct bench_wheel *b = &bench->w[k];
-
-			/* Half a tick apart. */
-			for (j = 0; j < JOBS; j++)
-				arm_job(test, b, j, 2 * HELD_TICK + j * HELD_TICK / 2);
-			for (j = 0; j < ARRAY_SIZE(b->beats); j++) {
-				const struct hwtimer_period period = {
-					.period_ns = HELD_PERIOD, .policy = j,
-				};
-				struct beat *beat = &b->beats[j];
-
-				beat->test = test;
-				beat->first = hwtimer_wheel_now(b->wheel) + HELD_PERIOD;
-				KUNIT_EXPECT_EQ(test, 0,
-						hwtimer_periodic_init(&beat->p, b->wheel,
-								      &period, beat_fired));
-				KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_start_at(&beat->p,
-										   beat->first));
-			}
-		}
+		for (k = 0; k < KINDS; k++)
+			held_begin(test, &bench->w[k]);
 		nap(5 * HELD_TICK + HELD_TICK / 4);
 		for (k = 0; k < KINDS; k++)
 			began[k] = worker_now(&bench->w[k]);
@@ -860,31 +897,10 @@ static void worker_held_off(struct kunit *test)
 		now = hwtimer_wheel_now(bench->w[0].wheel);
 
 		for (k = 0; k < KINDS; k++) {
-			struct bench_wheel *b = &bench->w[k];
-
-			for (j = 0; j < JOBS; j++) {
-				u64 due = DIV_ROUND_UP_ULL(b->jobs[j].deadline, HELD_TICK);
-				bool meanwhile = due * HELD_TICK > began[k] &&
-						 due * HELD_TICK <= held[k];
-
-				expect_on_time(test, b, j, meanwhile ? held[k] : 0);
-				if (j && (kinds[k].levels > 1 || kinds[k].flags ||
-					  holds[i] <= HELD_SLOTS))
-					KUNIT_EXPECT_LT(test, b->jobs[j - 1].rank, b->jobs[j].rank);
-			}
-			for (j = 0; j < ARRAY_SIZE(b->beats); j++) {
-				struct beat *beat = &b->beats[j];
-				u64 reached = div64_u64(now - beat->first, HELD_PERIOD) + 1;
-
-				/* At the next tick, or not before the tick after. */
-				KUNIT_EXPECT_GE(test, beat->reached, reached - 1);
-				KUNIT_EXPECT_LE(test, beat->reached, reached);
-				if (j == HWTIMER_MAKE_UP || holds[i] == 1)
-					KUNIT_EXPECT_EQ(test, beat->reached, (u64)beat->fired);
-				else
-					KUNIT_EXPECT_LT(test, beat->fired, beat->reached);
-				KUNIT_EXPECT_TRUE(test, hwtimer_periodic_cancel(&beat->p));
-			}
+			held_jobs(test, &bench->w[k], began[k], held[k],
+				  kinds[k].levels > 1 || kinds[k].flags ||
+				  holds[i] <= HELD_SLOTS);
+			held_beats(test, &bench->w[k], now, holds[i] > 1);
 		}
 	}
 }

@@ -4148,6 +4148,33 @@ static void geometry_desc(const struct geometry *g, char *desc)
 
 KUNIT_ARRAY_PARAM(geometry, geometries, geometry_desc);
 
+/* The worker's part, or a producer's. */
+static void chaos_step(struct chaos *c)
+{
+	u64 now = c->rig->now;
+
+	switch (below(c, 16)) {
+	case 0 ... 1:
+		chaos_advance(c, now + some_step(c));
+		break;
+	case 2:
+		/* as the kthread would, but not until the end of time */
+		if (c->asleep && c->until - now < (WHEEL_FOREVER - now) / 4)
+			chaos_advance(c, max(c->until, now));
+		else
+			chaos_advance(c, now);
+		if (below(c, 2))
+			chaos_sleep(c);
+		break;
+	case 3:
+		if (!c->asleep)
+			chaos_sleep(c);
+		break;
+	default:
+		chaos_produce(c, NULL);
+	}
+}
+
 static void chaos(struct kunit *test)
 {
 	const struct geometry *g = test->param_value;
@@ -4182,26 +4209,7 @@ static void chaos(struct kunit *test)
 		chaos_advance(c, WHEEL_FOREVER - 3000 * g->tick_ns * g->slots);
 
 	while (c->done < OPERATIONS && !c->failed) {
-		switch (below(c, 16)) {
-		case 0 ... 1:
-			chaos_advance(c, rig->now + some_step(c));
-			break;
-		case 2:
-			/* as the kthread would, but not until the end of time */
-			if (c->asleep && c->until - rig->now < (WHEEL_FOREVER - rig->now) / 4)
-				chaos_advance(c, max(c->until, rig->now));
-			else
-				chaos_advance(c, rig->now);
-			if (below(c, 2))
-				chaos_sleep(c);
-			break;
-		case 3:
-			if (!c->asleep)
-				chaos_sleep(c);
-			break;
-		default:
-			chaos_produce(c, NULL);
-		}
+		chaos_step(c);
 		if (!(c->done % 64))
 			cond_resched();
 	}

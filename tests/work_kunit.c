@@ -23,6 +23,7 @@
 #include "../hwtimer_internal.h"
 #include "../hwtimer_work.h"
 #include "hwtimer_kunit.h"
+#include "kunit_wheels.h"
 
 #define MS	NSEC_PER_MSEC
 #define SEC	NSEC_PER_SEC
@@ -34,15 +35,6 @@
 
 /* How many of the slow lane run at a time. */
 #define SLOW_ACTIVE	16
-
-#define MAX_WHEELS	8
-
-/* What a case uses. */
-struct bench {
-	struct hwtimer_wheel	*wheels[MAX_WHEELS];
-	/* one at a time */
-	struct workqueue_struct	*single;
-};
 
 /* An item that takes notes. */
 struct item {
@@ -65,22 +57,6 @@ struct item {
 	struct workqueue_struct	*on;
 };
 
-static struct hwtimer_wheel *keep(struct kunit *test, struct hwtimer_wheel *wheel)
-{
-	struct bench *bench = test->priv;
-	unsigned int n;
-
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, wheel);
-	for (n = 0; n < MAX_WHEELS; n++) {
-		if (!bench->wheels[n]) {
-			bench->wheels[n] = wheel;
-			return wheel;
-		}
-	}
-	KUNIT_FAIL(test, "too many wheels");
-	return wheel;
-}
-
 static struct hwtimer_wheel *make(struct kunit *test, unsigned int flags, unsigned int slow_ms,
 				  unsigned int slow_runs, unsigned long max_queued)
 {
@@ -95,17 +71,6 @@ static struct hwtimer_wheel *make(struct kunit *test, unsigned int flags, unsign
 static struct hwtimer_wheel *a_wheel(struct kunit *test)
 {
 	return make(test, HWTIMER_WHEEL_WORK, 0, 0, 0);
-}
-
-static void unmake(struct kunit *test, struct hwtimer_wheel *wheel)
-{
-	struct bench *bench = test->priv;
-	unsigned int n;
-
-	for (n = 0; n < MAX_WHEELS; n++)
-		if (bench->wheels[n] == wheel)
-			bench->wheels[n] = NULL;
-	hwtimer_wheel_destroy(wheel);
 }
 
 static int bench_init(struct kunit *test)
@@ -1312,65 +1277,55 @@ static void contexts(struct kunit *test)
 
 #define N_BOOKS	48
 
-/* At random, and in the end the books have to balance. */
-static void books(struct kunit *test)
+/* One operation on @j, by two random numbers. */
+static void books_step(struct kunit *test, struct hwtimer_wheel *wheel, struct item *j, u32 r,
+		       u32 what)
 {
-	struct hwtimer_wheel *wheel = make(test, HWTIMER_WHEEL_WORK, 30, 3, 12);
-	struct item *i = items(test, NULL, NULL, 0, N_BOOKS);
+	j->nap = r % 7 ? r % 7 * 9 * MS : 0;
+	j->then = r % 11 ? NULL : once_more;
+	switch (what % 64) {
+	case 0:
+		nap(r % (300 * MS));
+		break;
+	case 1 ... 3:
+		hwtimer_work_cancel(&j->w);
+		break;
+	case 4:
+		j->then = NULL;
+		hwtimer_work_cancel_sync(&j->w);
+		KUNIT_EXPECT_FALSE(test, hwtimer_work_is_pending(&j->w));
+		KUNIT_EXPECT_EQ(test, j->runs, j->ended);
+		break;
+	case 5:
+		if (r % 8)
+			break;
+		hwtimer_work_release(&j->w, item_released);
+		while (!j->released)
+			nap(TICK);
+		KUNIT_EXPECT_FALSE(test, wheel_holds(&j->w.timeout));
+		KUNIT_EXPECT_EQ(test, j->runs, j->ended);
+		KUNIT_EXPECT_EQ(test, 1, j->released);
+		j->released = 0;
+		memset(&j->w, 0x6b, sizeof(j->w));
+		prepare(j, wheel, r % 4 ? NULL : single(test), r % 3);
+		break;
+	case 6 ... 9:
+		hwtimer_work_touch(&j->w, r % (300 * MS));
+		break;
+	default:
+		hwtimer_work_schedule(&j->w, r % (100 * MS));
+		nap(r % (2 * MS));
+	}
+}
+
+/* Nothing goes on any more. */
+static void books_balance(struct kunit *test, struct hwtimer_wheel *wheel,
+			  const struct item *i)
+{
 	struct hwtimer_works *w = works(wheel);
-	unsigned int k, n, refused = 0, runs = 0;
-	u32 seed = (u32)ktime_get_real_ns();
-	struct rnd_state rnd;
+	unsigned int k, refused = 0, runs = 0;
 	struct wheel_counts c;
 
-	kunit_info(test, "seed %u\n", seed);
-	prandom_seed_state(&rnd, seed);
-	for (k = 0; k < N_BOOKS; k++)
-		prepare(&i[k], wheel, k % 4 ? NULL : single(test), k % 3);
-	for (n = 0; n < 50000; n++) {
-		struct item *j = &i[prandom_u32_state(&rnd) % N_BOOKS];
-		u32 r = prandom_u32_state(&rnd);
-
-		j->nap = r % 7 ? r % 7 * 9 * MS : 0;
-		j->then = r % 11 ? NULL : once_more;
-		switch (prandom_u32_state(&rnd) % 64) {
-		case 0:
-			nap(r % (300 * MS));
-			break;
-		case 1 ... 3:
-			hwtimer_work_cancel(&j->w);
-			break;
-		case 4:
-			j->then = NULL;
-			hwtimer_work_cancel_sync(&j->w);
-			KUNIT_EXPECT_FALSE(test, hwtimer_work_is_pending(&j->w));
-			KUNIT_EXPECT_EQ(test, j->runs, j->ended);
-			break;
-		case 5:
-			if (r % 8)
-				break;
-			hwtimer_work_release(&j->w, item_released);
-			while (!j->released)
-				nap(TICK);
-			KUNIT_EXPECT_FALSE(test, wheel_holds(&j->w.timeout));
-			KUNIT_EXPECT_EQ(test, j->runs, j->ended);
-			KUNIT_EXPECT_EQ(test, 1, j->released);
-			j->released = 0;
-			memset(&j->w, 0x6b, sizeof(j->w));
-			prepare(j, wheel, r % 4 ? NULL : single(test), r % 3);
-			break;
-		case 6 ... 9:
-			hwtimer_work_touch(&j->w, r % (300 * MS));
-			break;
-		default:
-			hwtimer_work_schedule(&j->w, r % (100 * MS));
-			nap(r % (2 * MS));
-		}
-		KUNIT_EXPECT_LE(test, atomic_long_read(&w->queued), 12L);
-	}
-	for (k = 0; k < N_BOOKS; k++)
-		i[k].then = NULL;
-	nap(100 * SEC);
 	for (k = 0; k < N_BOOKS; k++) {
 		KUNIT_EXPECT_EQ(test, i[k].runs, i[k].ended);
 		KUNIT_EXPECT_FALSE(test, hwtimer_work_is_pending(&i[k].w));
@@ -1393,6 +1348,31 @@ static void books(struct kunit *test)
 	KUNIT_EXPECT_GT(test, w->replaced, 100UL);
 	KUNIT_EXPECT_GT(test, atomic_long_read(&w->cancelled), 100L);
 	KUNIT_EXPECT_GT(test, w->to_slow, 100UL);
+}
+
+/* At random, and in the end the books have to balance. */
+static void books(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, HWTIMER_WHEEL_WORK, 30, 3, 12);
+	struct item *i = items(test, NULL, NULL, 0, N_BOOKS), *j;
+	u32 seed = (u32)ktime_get_real_ns(), r;
+	struct rnd_state rnd;
+	unsigned int k, n;
+
+	kunit_info(test, "seed %u\n", seed);
+	prandom_seed_state(&rnd, seed);
+	for (k = 0; k < N_BOOKS; k++)
+		prepare(&i[k], wheel, k % 4 ? NULL : single(test), k % 3);
+	for (n = 0; n < 50000; n++) {
+		j = &i[prandom_u32_state(&rnd) % N_BOOKS];
+		r = prandom_u32_state(&rnd);
+		books_step(test, wheel, j, r, prandom_u32_state(&rnd));
+		KUNIT_EXPECT_LE(test, atomic_long_read(&works(wheel)->queued), 12L);
+	}
+	for (k = 0; k < N_BOOKS; k++)
+		i[k].then = NULL;
+	nap(100 * SEC);
+	books_balance(test, wheel, i);
 }
 
 static struct kunit_case work_cases[] = {

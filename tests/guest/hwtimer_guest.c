@@ -5,8 +5,9 @@
  *
  *	insmod hwtimer_guest.ko case=books [driver=hrtimer] [clock=boottime] [seed=N]
  *
- * runs a case and stays, or fails with -EBADE and says why in the log. Time is a
- * verdict only where something is early, or where it is lost: not within PATIENCE.
+ * runs a case and stays, or fails with -EBADE and says why in the log; or with -EAGAIN if
+ * the machine was too slow for the case to tell anything. Time is a verdict only where
+ * something is early, or where it is lost: not within PATIENCE.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -55,8 +56,14 @@ static unsigned int seed;
 module_param(seed, uint, 0444);
 MODULE_PARM_DESC(seed, "of the random numbers; 0 (default): some seed, which is logged");
 
+static unsigned int seconds = 3;
+module_param(seconds, uint, 0444);
+MODULE_PARM_DESC(seconds, "suspend: for how long at least (default 3)");
+
 /* One of the cases has found something wrong. */
 static bool failed;
+/* The machine was too slow for it to tell anything. */
+static bool told_nothing;
 
 static __printf(1, 2) void fail(const char *fmt, ...)
 {
@@ -433,16 +440,43 @@ static void producer_init(struct producer *p, struct bench *b, int cpu, enum con
 /* What happens while producers are at work; may stop the wheel. */
 typedef void (*meanwhile_t)(struct bench *b, struct list_head *pending);
 
-/*
- * Producers on all CPUs and in all contexts, and in the end the books: each arming
- * has ended, once.
- */
+/* Each arming has ended, once. Nothing goes on any more; @back came back from a stop. */
+static void check_books(struct bench *b, const struct producer *producers, unsigned int n,
+			unsigned long back, bool stopped)
+{
+	unsigned long armed = b->armed, expired = b->expired, cancelled = 0, released = 0;
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		armed += producers[i].armed;
+		cancelled += producers[i].cancelled;
+		released += producers[i].released;
+	}
+	pr_info("%s, %s, %s: armed %lu = expired %lu + cancelled %lu + back %lu; let go %lu\n",
+		case_name, driver, clock, armed, expired, cancelled, back, released);
+	if (armed != expired + cancelled + back)
+		fail("the books do not balance");
+	if (released != atomic_long_read(&b->released))
+		fail("released %lu, told %ld", released, atomic_long_read(&b->released));
+	/* A stop may come before anything. */
+	if (!stopped && (!expired || !cancelled))
+		fail("nothing happened");
+	/* All is as its last event left it. */
+	for (i = 0; i < n * OWN_THINGS; i++) {
+		const struct thing *thing = &producers[i / OWN_THINGS].own[i % OWN_THINGS];
+
+		if (thing->state == RELEASING || hwtimer_is_pending(&thing->t))
+			fail("thing %u, state %d", i, thing->state);
+	}
+}
+
+/* Producers on all CPUs and in all contexts, and in the end the books. */
 static void keep_books(unsigned int operations, const struct cpumask *cpus,
 		       meanwhile_t meanwhile)
 {
-	unsigned long armed = 0, expired, cancelled = 0, back = 0, released = 0;
 	struct bench b = { .busy = ATOMIC_INIT(0) };
 	struct producer *producers;
+	unsigned long back = 0;
 	unsigned int n = 0, i;
 	struct list_head *pos;
 	LIST_HEAD(second);
@@ -484,29 +518,7 @@ static void keep_books(unsigned int operations, const struct cpumask *cpus,
 		back++;
 	check(!hwtimer_wheel_pending(b.wheel));
 
-	armed = b.armed;
-	expired = b.expired;
-	for (i = 0; i < n; i++) {
-		armed += producers[i].armed;
-		cancelled += producers[i].cancelled;
-		released += producers[i].released;
-	}
-	pr_info("%s, %s, %s: armed %lu = expired %lu + cancelled %lu + back %lu; let go %lu\n",
-		case_name, driver, clock, armed, expired, cancelled, back, released);
-	if (armed != expired + cancelled + back)
-		fail("the books do not balance");
-	if (released != atomic_long_read(&b.released))
-		fail("released %lu, told %ld", released, atomic_long_read(&b.released));
-	/* A stop may come before anything. */
-	if (!meanwhile && (!expired || !cancelled))
-		fail("nothing happened");
-	/* All is as its last event left it. */
-	for (i = 0; i < n * OWN_THINGS; i++) {
-		struct thing *thing = &producers[i / OWN_THINGS].own[i % OWN_THINGS];
-
-		if (thing->state == RELEASING || hwtimer_is_pending(&thing->t))
-			fail("thing %u, state %d", i, thing->state);
-	}
+	check_books(&b, producers, n, back, meanwhile);
 free:
 	hwtimer_wheel_destroy(b.wheel);
 	kvfree(producers);
@@ -846,6 +858,50 @@ static int heart_task(void *data)
 	return 0;
 }
 
+/* An ordinary thread on each CPU. */
+static void hearts_start(void)
+{
+	struct task_struct *task;
+	int cpu;
+
+	for_each_online_cpu(cpu) {
+		task = kthread_create(heart_task, &hearts[cpu], "hwtimer_guest/%d", cpu);
+		check(!IS_ERR(task));
+		if (IS_ERR(task))
+			continue;
+		set_cpus_allowed_ptr(task, cpumask_of(cpu));
+		wake_up_process(task);
+		hearts[cpu].task = task;
+	}
+}
+
+/* They got on meanwhile. */
+static void hearts_stop(void)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		if (!hearts[cpu].task)
+			continue;
+		kthread_stop(hearts[cpu].task);
+		pr_info("burst: CPU %d: %lu beats meanwhile\n", cpu, hearts[cpu].meanwhile);
+		check(hearts[cpu].meanwhile);
+	}
+}
+
+/* While some burst went on, each of them. */
+static bool all_beat(void)
+{
+	int cpu;
+
+	for_each_online_cpu(cpu)
+		if (!hearts[cpu].meanwhile)
+			return false;
+	return true;
+}
+
+#define MOST_ROUNDS	6
+
 /*
  * All at one tick: each one fires, in the order in which one CPU has armed them, and
  * on each CPU an ordinary thread gets on meanwhile.
@@ -855,7 +911,6 @@ static void burst_of(unsigned int n, unsigned int rounds)
 	struct hwtimer_wheel *wheel = make_wheel(64, NULL);
 	unsigned int i, k;
 	u64 deadline;
-	int cpu;
 
 	if (IS_ERR(wheel)) {
 		fail("no wheel");
@@ -868,18 +923,9 @@ static void burst_of(unsigned int n, unsigned int rounds)
 		fail("no memory");
 		goto free;
 	}
-	for_each_online_cpu(cpu) {
-		struct task_struct *task;
-
-		task = kthread_create(heart_task, &hearts[cpu], "hwtimer_guest/%d", cpu);
-		check(!IS_ERR(task));
-		if (IS_ERR(task))
-			continue;
-		set_cpus_allowed_ptr(task, cpumask_of(cpu));
-		wake_up_process(task);
-		hearts[cpu].task = task;
-	}
-	for (k = 0; k < rounds; k++) {
+	hearts_start();
+	/* An emulated CPU may have to wait for a real one as long as a round takes. */
+	for (k = 0; k < rounds || (k < MOST_ROUNDS && !all_beat()); k++) {
 		WRITE_ONCE(fired, 0);
 		deadline = hwtimer_wheel_now(wheel) + 2 * SEC;
 		/* From one CPU. */
@@ -902,14 +948,7 @@ static void burst_of(unsigned int n, unsigned int rounds)
 		pr_info("burst: fired within %llu us\n",
 			div_u64(sparks[n - 1].at - sparks[0].at, NSEC_PER_USEC));
 	}
-	for_each_possible_cpu(cpu) {
-		if (!hearts[cpu].task)
-			continue;
-		kthread_stop(hearts[cpu].task);
-		/* In all of them: an emulated CPU may have to wait for a real one. */
-		pr_info("burst: CPU %d: %lu beats meanwhile\n", cpu, hearts[cpu].meanwhile);
-		check(hearts[cpu].meanwhile);
-	}
+	hearts_stop();
 	check(failed || !hwtimer_wheel_pending(wheel));
 free:
 	hwtimer_wheel_destroy(wheel);
@@ -1014,11 +1053,12 @@ static void hold_cpu(void *data)
 		cpu_relax();
 }
 
-/* @n that are held off at once; they begin at the same time. */
-static void hold_off(struct held *held, unsigned int n, bool irqs)
+/* @n that are held off at once; they begin at the same time. False: it was no test. */
+static bool hold_off(struct held *held, unsigned int n, bool irqs)
 {
 	u64 began = hwtimer_wheel_now(held->wheel) + 100 * MS;
 	unsigned int i, k, late;
+	bool tested = true;
 
 	for (i = 0; i < n; i++) {
 		struct held *h = &held[i];
@@ -1067,23 +1107,25 @@ static void hold_off(struct held *held, unsigned int n, bool irqs)
 		}
 		pr_info("%s, %s: %u of %u held off for up to %llu ms\n", case_name, driver, late,
 			HELD, div_u64(h->until - h->from, MS));
-		/* Or it was no test. */
-		check(late > 100);
+		/* Few of them if it was all too late, as the machine was held off itself. */
+		tested &= late > 100;
 		check(!hwtimer_wheel_pending(h->wheel));
 		check(h->fired == HELD);
 	}
+	return tested;
 }
 
 /* Less than a round, and many rounds, late: all comes, once, and not early. */
-static void run_held_off(bool irqs)
+static bool try_held_off(bool irqs)
 {
 	static const unsigned int slots[] = { 8192, 64 };
 	struct held *held = vzalloc(array_size(ARRAY_SIZE(slots), sizeof(*held)));
 	unsigned int i, n = 0;
+	bool tested = false;
 
 	if (!held) {
 		fail("no memory");
-		return;
+		return false;
 	}
 	for (i = 0; i < ARRAY_SIZE(slots); i++, n++) {
 		held[i].wheel = make_wheel(slots[i], NULL);
@@ -1094,10 +1136,21 @@ static void run_held_off(bool irqs)
 		}
 	}
 	if (n == ARRAY_SIZE(slots))
-		hold_off(held, n, irqs);
+		tested = hold_off(held, n, irqs);
 	while (n--)
 		hwtimer_wheel_destroy(held[n].wheel);
 	vfree(held);
+	return tested;
+}
+
+static void run_held_off(bool irqs)
+{
+	unsigned int i;
+
+	for (i = 0; i < 5 && !failed; i++)
+		if (try_held_off(irqs))
+			return;
+	told_nothing = true;
 }
 
 static void run_held(void)
@@ -1205,16 +1258,14 @@ static void run_hotplug(void)
 		cpu_switch(true);
 }
 
-/* With something that wakes the machine after some seconds. */
-#define SLEEP	(3 * SEC)
-
+/* With something that wakes the machine when it has slept for long enough. */
 static void run_suspend(void)
 {
 	struct hwtimer_wheel *wheel = make_wheel(64, NULL);
 	struct bench b = { .wheel = wheel, .busy = ATOMIC_INIT(0) };
-	bool boottime = !strcmp(clock, "boottime");
+	bool boottime = !strcmp(clock, "boottime"), pending;
+	u64 start, mono, boot, sleep = seconds * SEC;
 	struct thing things[2];
-	u64 start, mono, boot;
 	int i, ret;
 
 	if (IS_ERR(wheel)) {
@@ -1225,26 +1276,25 @@ static void run_suspend(void)
 	boot = ktime_get_boottime_ns();
 	for (i = 0; i < 2; i++) {
 		thing_init(&things[i], &b, LIVE);
-		things[i].floor = hwtimer_wheel_now(wheel) + (i ? 1000 : 1) * SLEEP;
+		things[i].floor = hwtimer_wheel_now(wheel) + (i ? 1000 : 1) * sleep;
 		check(!hwtimer_schedule_at(&things[i].t, things[i].floor));
 	}
 	ret = pm_suspend(PM_SUSPEND_MEM);
 	if (ret)
 		fail("not suspended: %d", ret);
+	pending = hwtimer_is_pending(&things[0].t);
 	mono = ktime_get_ns() - start;
 	boot = ktime_get_boottime_ns() - boot;
 	pr_info("suspend, %s, %s: awake for %llu ms, suspended for %llu ms\n", driver, clock,
 		div_u64(mono, MS), div_u64(boot - mono, MS));
-	if (boot - mono < SLEEP)
-		fail("it was not suspended for long enough");
-	else if (mono >= SLEEP)
-		fail("it took too long to be a test");
+	if (boot - mono < sleep || mono >= sleep)
+		told_nothing = true;
 	else if (!boottime)
-		check(hwtimer_is_pending(&things[0].t));
+		check(pending);
 	eventually(READ_ONCE(things[0].state) == IDLE);
 	/* Awake for less than the delay when it fired: it has counted the sleep. */
-	if (boottime)
-		check(ktime_get_ns() - start < SLEEP);
+	if (boottime && ktime_get_ns() - start >= sleep)
+		told_nothing = true;
 	check(hwtimer_is_pending(&things[1].t));
 	check(hwtimer_cancel_sync(&things[0].t) == 0);
 	check(hwtimer_cancel_sync(&things[1].t) == 1);
@@ -1339,7 +1389,9 @@ static int __init hwtimer_guest_init(void)
 			return -EOPNOTSUPP;
 		pr_info("case=%s driver=%s clock=%s seed=%u\n", case_name, driver, clock, seed);
 		cases[i].run();
-		return failed ? -EBADE : 0;
+		if (told_nothing)
+			pr_info("%s, %s, %s: too slow to tell\n", case_name, driver, clock);
+		return failed ? -EBADE : told_nothing ? -EAGAIN : 0;
 	}
 	pr_err("no such case: %s\n", case_name);
 	return -EINVAL;

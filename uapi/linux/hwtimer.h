@@ -105,6 +105,20 @@
  * in it. With nothing submitted for a while, the kernel stops looking: sleep_until is
  * HWTIMER_RING_IDLE then, and after any deadline.
  *
+ * What was submitted can be taken back, with HWTIMER_RINGS_CLAIMS: a program that arms and
+ * cancels within the time between two looks need not have the kernel do either.
+ *
+ *	the program					the kernel
+ *
+ *	op of entry i = HWTIMER_OP_NOP			sq_claimed = c
+ *	full barrier					full barrier
+ *	taken back if i - sq_claimed, as		copies entries below c
+ *	a signed number, is not negative
+ *
+ * So one of them sees what the other did. If the program does not see that the entry is not
+ * claimed, the kernel has done what it said, or will do it, or does not, and that cannot be
+ * told: HWTIMER_OP_CANCEL helps, whichever it is.
+ *
  * An operation that fails becomes a record of kind HWTIMER_FAILED, with the error,
  * unless it was HWTIMER_SQE_QUIET. While there is no room for that record, this entry
  * and what is behind it wait. Records of what expired wait, too, in the kernel, in their
@@ -380,6 +394,33 @@ struct hwtimer_stats {
 	__aligned_u64 cap;
 };
 
+/**
+ * struct hwtimer_list - what is pending
+ * @flags: 0
+ * @size: sizeof(struct hwtimer_query); so far apart are they
+ * @queries: address of an array of struct hwtimer_query, to be filled
+ * @count: how many there is room for
+ * @pad: 0
+ * @next: where to go on: 0 at first, then what the call before left here
+ *
+ * Returns how many were filled in, as by HWTIMER_IOC_QUERY; 0: there are no more. In no order
+ * to rely on. A timeout that is pending all the time, from the first call to the last, is
+ * told once; one that is scheduled or ends meanwhile, or not. Not only for the program
+ * itself: who debugs it gets its descriptor by pidfd_getfd(2).
+ *
+ * -EINVAL	unknown flag; pad is not 0; size is below that of the first version;
+ *		count is 0
+ * -EFAULT	there is one, and queries is not writable; next is where it was
+ */
+struct hwtimer_list {
+	__u32 flags;
+	__u32 size;
+	__aligned_u64 queries;
+	__u32 count;
+	__u32 pad;
+	__aligned_u64 next;
+};
+
 /* hwtimer_record.kind */
 #define HWTIMER_EXPIRED		1
 #define HWTIMER_HANDED_BACK	2	/* pending when the context was stopped */
@@ -416,6 +457,7 @@ struct hwtimer_record {
 #define HWTIMER_OP_TOUCH	2
 #define HWTIMER_OP_CANCEL	3
 #define HWTIMER_OP_QUERY	4	/* not in a ring */
+#define HWTIMER_OP_NOP		5	/* in a ring only: taken back */
 
 /**
  * struct hwtimer_op - one operation of a batch
@@ -471,10 +513,11 @@ struct hwtimer_batch {
 
 /* hwtimer_rings.flags */
 #define HWTIMER_RINGS_EVENTFD	0x00000001U
+#define HWTIMER_RINGS_CLAIMS	0x00000002U	/* hwtimer_ring.sq_claimed is told */
 
 /**
  * struct hwtimer_rings - make the rings of a context
- * @flags: HWTIMER_RINGS_EVENTFD, or 0
+ * @flags: HWTIMER_RINGS_EVENTFD, HWTIMER_RINGS_CLAIMS, both, or 0
  * @eventfd: with HWTIMER_RINGS_EVENTFD: an eventfd(2) to be added 1 to whenever records
  *	came; else 0
  * @sq_entries: entries of the submission ring, 1 to 65536, to be rounded up to a power
@@ -528,6 +571,8 @@ struct hwtimer_rings {
  * @flags: HWTIMER_RING_*
  * @pad2: 0
  * @sleep_until: ns on the context's clock; see above
+ * @sq_claimed: with HWTIMER_RINGS_CLAIMS: entries from here on have not been read; else 0
+ * @pad4: 0
  * @pad3: see @pad0
  *
  * Fields may come in the place of pad3.
@@ -542,7 +587,9 @@ struct hwtimer_ring {
 	__u32 flags;
 	__u32 pad2;
 	__aligned_u64 sleep_until;
-	__u64 pad3[5];
+	__u32 sq_claimed;
+	__u32 pad4;
+	__u64 pad3[4];
 };
 
 /* hwtimer_sqe.flags */
@@ -550,7 +597,8 @@ struct hwtimer_ring {
 
 /**
  * struct hwtimer_sqe - an entry of the submission ring
- * @op: HWTIMER_OP_SCHEDULE (not periodic), HWTIMER_OP_TOUCH or HWTIMER_OP_CANCEL
+ * @op: HWTIMER_OP_SCHEDULE (not periodic), HWTIMER_OP_TOUCH or HWTIMER_OP_CANCEL.
+ *	HWTIMER_OP_NOP: nothing is done, whatever else the entry says
  * @flags: HWTIMER_SQE_QUIET, or 0
  * @id: which timeout, HWTIMER_ID()
  * @time: deadline in ns on the context's clock; HWTIMER_OP_CANCEL: 0
@@ -599,5 +647,6 @@ struct hwtimer_enter {
 #define HWTIMER_IOC_BATCH	_IOWR(HWTIMER_IOC_MAGIC, 0x07, struct hwtimer_batch)
 #define HWTIMER_IOC_RINGS	_IOWR(HWTIMER_IOC_MAGIC, 0x08, struct hwtimer_rings)
 #define HWTIMER_IOC_ENTER	_IOWR(HWTIMER_IOC_MAGIC, 0x09, struct hwtimer_enter)
+#define HWTIMER_IOC_LIST	_IOWR(HWTIMER_IOC_MAGIC, 0x0a, struct hwtimer_list)
 
 #endif /* _UAPI_LINUX_HWTIMER_H */
