@@ -39,6 +39,10 @@
  * comes by itself (a schedule, a touch for before known), when the ring is full, and when
  * records wait in the kernel and there is room again.
  *
+ * A cancel whose schedule the kernel has not claimed yet takes that back, and there is
+ * nothing to submit: timeouts that end soon, as most requests do, cost the kernel next to
+ * nothing. A touch for sooner that was submitted in between finds nothing then, unheard.
+ *
  * What the kernel finds when it takes an entry, perhaps long after it was submitted:
  *
  *	TOUCH, and it has expired	-ENOENT, unheard. Its record is there or comes, and
@@ -80,6 +84,8 @@
  *	full barrier between	pairs with the kernel's, between sleep_until and its last
  *	sq_tail, sleep_until	look at sq_tail: it sees the entry, or we see until when
  *				it sleeps
+ *	full barrier between	pairs with the kernel's, between sq_claimed and entries: it
+ *	op, sq_claimed		sees that it was taken back, or we see that it may not
  *	full barrier between	pairs with the kernel's, between flags and its last look at
  *	cq_head, flags		cq_head: it sees the room, or we see that it is wanted
  *
@@ -133,6 +139,7 @@
  * @fired: when it expired; 0: it could not be armed; TELLS_EXPIRY
  * @overruns: of a periodic one; TELLS_EXPIRY
  * @kernel_id: ARMED, without rings: the kernel's name for it
+ * @entry: ARMED, with rings, not periodic: by which entry
  * @ended: when it was handed back; TELLS_END
  * @next: the next one on the list; @listed
  * @used: this is a timeout
@@ -149,6 +156,7 @@ struct slot {
 	uint64_t	overruns;
 	union {
 		uint64_t	kernel_id;
+		uint32_t	entry;
 		uint64_t	ended;
 	};
 	uint32_t	next;
@@ -196,6 +204,7 @@ struct backend {
  * @map_size: its size
  * @sqes: the submission ring in it
  * @cqes: the completion ring
+ * @claims: the kernel tells what it may have read
  * @sq_entries: entries of the former
  * @cq_mask: entries of the latter, less 1
  * @lock: protects what follows, and the slots
@@ -223,6 +232,7 @@ struct hwtimer {
 	size_t				map_size;
 	struct hwtimer_sqe		*sqes;
 	const struct hwtimer_record	*cqes;
+	bool				claims;
 	uint32_t			sq_entries;
 	uint32_t			cq_mask;
 
@@ -590,9 +600,34 @@ static int rings_arm(struct hwtimer *h, struct slot *slot)
 {
 	int ret = submit(h, HWTIMER_OP_SCHEDULE, 0, slot);
 
-	if (!ret)
+	if (!ret) {
 		slot->known = slot->wanted;
+		slot->entry = h->sq_tail - 1;
+	}
 	return ret;
+}
+
+/*
+ * The schedule of this slot becomes nothing. False if the kernel has read it, or may have.
+ * Its place may be another entry's by now; no other has this id and op.
+ */
+static bool take_back(struct hwtimer *h, const struct slot *slot)
+{
+	struct hwtimer_sqe *sqe = &h->sqes[slot->entry & (h->sq_entries - 1)];
+	uint32_t claimed;
+
+	if (!h->claims || h->sq_tail - slot->entry > h->sq_entries ||
+	    sqe->op != HWTIMER_OP_SCHEDULE || sqe->id != slot->id)
+		return false;
+	/* To spare the barrier. */
+	claimed = __atomic_load_n(&h->ring->sq_claimed, __ATOMIC_RELAXED);
+	if ((int32_t)(slot->entry - claimed) < 0)
+		return false;
+	__atomic_store_n(&sqe->op, HWTIMER_OP_NOP, __ATOMIC_RELAXED);
+	/* Pairs with the kernel's between sq_claimed and entries. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	claimed = __atomic_load_n(&h->ring->sq_claimed, __ATOMIC_RELAXED);
+	return (int32_t)(slot->entry - claimed) >= 0;
 }
 
 /*
@@ -628,7 +663,8 @@ static int rings_sooner(struct hwtimer *h, const struct slot *slot)
 
 static void rings_cancel(struct hwtimer *h, const struct slot *slot)
 {
-	submit(h, HWTIMER_OP_CANCEL, HWTIMER_SQE_QUIET, slot);
+	if (slot->periodic || !take_back(h, slot))
+		submit(h, HWTIMER_OP_CANCEL, HWTIMER_SQE_QUIET, slot);
 }
 
 static int rings_take(struct hwtimer *h, int max)
@@ -811,6 +847,7 @@ static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
 		.sq_entries = options->sq_entries,
 		.cq_entries = options->cq_entries,
 		.slots = options->timeouts,
+		.flags = HWTIMER_RINGS_CLAIMS,
 	};
 	char *map;
 	int ret;
@@ -818,6 +855,11 @@ static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
 	if (options->flags & HWTIMER_OPEN_NO_RINGS)
 		return 0;
 	ret = device(h, HWTIMER_IOC_RINGS, &arg);
+	/* A kernel that does not know of claims? */
+	if (ret == -EINVAL) {
+		arg.flags = 0;
+		ret = device(h, HWTIMER_IOC_RINGS, &arg);
+	}
 	if (ret == -ENOTTY)
 		ret = -EOPNOTSUPP;
 	if (ret == -EOPNOTSUPP && !(options->flags & HWTIMER_OPEN_RINGS))
@@ -832,6 +874,7 @@ static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
 	h->map_size = arg.size;
 	h->sqes = (struct hwtimer_sqe *)(map + arg.sq_offset);
 	h->cqes = (const struct hwtimer_record *)(map + arg.cq_offset);
+	h->claims = arg.flags & HWTIMER_RINGS_CLAIMS;
 	h->sq_entries = arg.sq_entries;
 	h->cq_mask = arg.cq_entries - 1;
 	h->backend = &rings;
@@ -930,6 +973,8 @@ static int schedule(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_sche
 	struct slot *slot;
 	int ret;
 
+	/* It is written at the end, and the next operation's barrier waits for that. */
+	__builtin_prefetch(id, 1);
 	lock(h);
 	ret = take_slot(h, user_data, &slot);
 	if (ret)
@@ -941,10 +986,10 @@ static int schedule(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_sche
 		free_slot(h, slot);
 		goto out;
 	}
-	/* Before any other thread can return its event. */
+	ring_bell(h);
+	/* Before any other thread can return its event, and behind our own barrier. */
 	if (id)
 		*id = slot->id;
-	ring_bell(h);
 out:
 	unlock(h);
 	return ret;

@@ -41,6 +41,9 @@
 #include <linux/hwtimer.h>
 
 #ifdef __cplusplus
+/* Functions and structures that share a name, as stat() does: meant, whatever -Wshadow says. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 extern "C" {
 #endif
 
@@ -135,7 +138,10 @@ void hwtimer_close(struct hwtimer *h);
  */
 int hwtimer_fd(const struct hwtimer *h);
 
+/* Does it use rings? */
 bool hwtimer_has_rings(const struct hwtimer *h);
+
+/* How long is a tick of its wheel, in ns? */
 uint64_t hwtimer_tick_ns(const struct hwtimer *h);
 
 /*
@@ -198,6 +204,8 @@ int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats);
 
 #ifdef __cplusplus
 }
+
+#pragma GCC diagnostic pop
 #endif
 
 #endif /* LIBHWTIMER_H */

@@ -15,7 +15,6 @@
 
 #include <libhwtimer.h>
 
-#define CTL_VERSION	"1.0"
 #define CTL_DEVICE	"/dev/hwtimer"
 #define CTL_DEBUGFS	"/sys/kernel/debug"
 
@@ -73,7 +72,7 @@ struct ctl_command {
 };
 
 extern const struct ctl_command ctl_sleep, ctl_at, ctl_after, ctl_every, ctl_stat, ctl_top,
-	ctl_watch, ctl_bench;
+	ctl_watch, ctl_draw, ctl_list, ctl_metrics, ctl_bench;
 
 /* hwtimerctl.c */
 extern const struct ctl_command *ctl_command;	/* that runs; NULL: none yet */
@@ -140,6 +139,8 @@ struct ctl_wheels {
 
 void ctl_wheels_read(struct ctl_wheels *wheels, const char *debugfs, char *const names[],
 		     unsigned int n_names);
+bool ctl_is_number(const char *text);
+int *ctl_contexts(uint64_t pid, unsigned int *n);
 void ctl_wheels_free(struct ctl_wheels *wheels);
 const struct ctl_wheel *ctl_wheels_find(const struct ctl_wheels *wheels, const char *name);
 void ctl_print_word(FILE *to, const char *text, int width);

@@ -59,7 +59,7 @@ static char *slurp(int dir, const char *path)
 	return text;
 }
 
-static bool is_number(const char *text)
+bool ctl_is_number(const char *text)
 {
 	text += *text == '-';
 	errno = 0;
@@ -283,7 +283,7 @@ static void json_lines(const struct ctl_line *lines, unsigned int n)
 	unsigned int i;
 
 	for (i = 0; i < n; i++) {
-		if (!is_number(lines[i].value))
+		if (!ctl_is_number(lines[i].value))
 			ctl_json_text(lines[i].name, lines[i].value);
 		else if (lines[i].value[0] == '-')
 			ctl_json_signed(lines[i].name, strtoll(lines[i].value, NULL, 10));
@@ -437,6 +437,21 @@ static struct context *read_contexts(uint64_t pid, unsigned int *n)
 	if (*n)
 		qsort(contexts, *n, sizeof(*contexts), by_fd);
 	return contexts;
+}
+
+/* The descriptors of a process that are contexts, to be freed. */
+int *ctl_contexts(uint64_t pid, unsigned int *n)
+{
+	struct context *contexts = read_contexts(pid, n);
+	int *fds = ctl_alloc(*n, sizeof(*fds));
+	unsigned int i;
+
+	for (i = 0; i < *n; i++) {
+		fds[i] = contexts[i].fd;
+		free(contexts[i].text);
+	}
+	free(contexts);
+	return fds;
 }
 
 static void json_contexts(uint64_t pid, const struct context *contexts, unsigned int n)

@@ -17,7 +17,7 @@
 
 static const struct ctl_command *const commands[] = {
 	&ctl_sleep, &ctl_at, &ctl_after, &ctl_every, &ctl_stat, &ctl_top, &ctl_watch,
-	&ctl_bench,
+	&ctl_draw, &ctl_list, &ctl_metrics, &ctl_bench,
 };
 
 const struct ctl_command *ctl_command;

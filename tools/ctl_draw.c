@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimerctl draw: a wheel as a picture, SVG. Its levels are rings, the lowest one inside,
+ * with a mark for each slot, or few slots beside each other, that holds something; the
+ * lateness of what expired is a bar for each bin of the histogram.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl.h"
+
+#define MAX_LEVELS	64
+/* More marks than this on a ring would not be seen. */
+#define MAX_SECTORS	512
+
+#define CENTRE		300u	/* of the rings, to both sides of which there is room */
+#define INNER		90.0	/* radius */
+#define OUTER		280.0
+#define COLUMN		630u	/* where the text begins */
+#define WIDTH		1000u
+#define ROW		18u
+
+/* The buckets of a wheel, those beside each other added up. */
+struct picture {
+	const struct ctl_wheel *wheel;
+	uint64_t tick_ns;
+	uint64_t slots, sectors;
+	uint64_t levels;
+	uint64_t filed[MAX_LEVELS][MAX_SECTORS];
+	uint64_t in_level[MAX_LEVELS], used[MAX_LEVELS];	/* timeouts; slots with some */
+	uint64_t most;		/* in a sector */
+};
+
+/* What stat says of it; 0 if it does not. */
+static const char *find_text(const struct ctl_wheel *wheel, const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < wheel->n_lines; i++)
+		if (!strcmp(wheel->lines[i].name, name))
+			return wheel->lines[i].value;
+	return "0";
+}
+
+static uint64_t find_number(const struct ctl_wheel *wheel, const char *name)
+{
+	return strtoull(find_text(wheel, name), NULL, 10);
+}
+
+static void take_bucket(struct picture *p, const char *path, const char *line)
+{
+	uint64_t level, slot, n, *filed;
+	char more;
+
+	if (sscanf(line, "bucket %" SCNu64 " %" SCNu64 " %" SCNu64 "%c", &level, &slot, &n,
+		   &more) != 4 || more != '\n' || level >= MAX_LEVELS || slot >= p->slots)
+		ctl_die(CTL_FAILED, "%s: this is no bucket of this wheel: '%.*s'", path,
+			(int)strcspn(line, "\n"), line);
+	/* It may have grown since it told. */
+	if (level >= p->levels)
+		p->levels = level + 1;
+	filed = &p->filed[level][slot / (p->slots / p->sectors)];
+	*filed += n;
+	p->in_level[level] += n;
+	p->used[level]++;
+	if (*filed > p->most)
+		p->most = *filed;
+}
+
+static void read_buckets(struct picture *p, const char *debugfs)
+{
+	char path[8192], *line = NULL;
+	size_t room = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/hwtimer/%s/buckets", debugfs, p->wheel->name);
+	file = fopen(path, "re");
+	if (!file)
+		ctl_die(errno == EACCES || errno == EPERM ? CTL_NO_RIGHTS : CTL_FAILED,
+			"%s: %s", path, strerror(errno));
+	errno = 0;
+	while (getline(&line, &room, file) > 0)
+		take_bucket(p, path, line);
+	if (!feof(file))
+		ctl_die(CTL_FAILED, "%s: %s", path, strerror(errno));
+	free(line);
+	fclose(file);
+}
+
+/* A name that somebody gave, as text of XML. */
+static void put_text(const char *text)
+{
+	for (; *text; text++) {
+		switch (*text) {
+		case '&':
+			fputs("&amp;", stdout);
+			break;
+		case '<':
+			fputs("&lt;", stdout);
+			break;
+		case '>':
+			fputs("&gt;", stdout);
+			break;
+		default:
+			putchar((unsigned char)*text < 0x20 || (unsigned char)*text >= 0x7f ?
+				'?' : *text);
+		}
+	}
+}
+
+/* "16.8 ms", "4.66 h". */
+static void put_span(uint64_t ns)
+{
+	static const struct { uint64_t s; const char *name; } units[] = {
+		{ 86400, "d" }, { 3600, "h" }, { 60, "min" },
+	};
+	double value;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(units); i++) {
+		value = (double)ns / NSEC_PER_SEC / units[i].s;
+		if (value >= 1) {
+			printf("%.*f %s", value < 10 ? 2 : value < 100, value, units[i].name);
+			return;
+		}
+	}
+	ctl_print_ns(stdout, ns);
+}
+
+/* How many times it was doubled: what is 1 shows, too. */
+static unsigned int doublings(uint64_t n)
+{
+	return 64 - __builtin_clzll(n | 1);
+}
+
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+/* How wide a slot of @level is, in ns. */
+static uint64_t slot_ns(const struct picture *p, unsigned int level)
+{
+	uint64_t ns = p->tick_ns;
+
+	while (level--)
+		if (__builtin_mul_overflow(ns, p->slots, &ns))
+			return UINT64_MAX;
+	return ns;
+}
+
+static void draw_level(const struct picture *p, unsigned int level)
+{
+	double band = (OUTER - INNER) / p->levels, r = INNER + level * band;
+	double width = 2 * 3.14159265 * r / p->sectors, length;
+	uint64_t each = p->slots / p->sectors, n;
+	unsigned int i;
+
+	printf("<circle class=\"ring\" r=\"%.2f\" stroke-width=\"%.2f\"/>\n", r + band * 0.45,
+	       band * 0.9);
+	for (i = 0; i < p->sectors; i++) {
+		n = p->filed[level][i];
+		if (!n)
+			continue;
+		length = band * 0.9 * doublings(n) / doublings(p->most);
+		printf("<rect class=\"mark\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"",
+		       -width * 0.45, -r - length, width * 0.9, length);
+		printf(" transform=\"rotate(%.4f)\"><title>level %u, slot",
+		       360.0 * i / p->sectors, level);
+		if (each > 1)
+			printf("s %" PRIu64 " to %" PRIu64, i * each, (i + 1) * each - 1);
+		else
+			printf(" %u", i);
+		printf(": %" PRIu64 " timeout%s</title></rect>\n", n, plural(n));
+	}
+}
+
+/* The bins between the first and the last that are not empty. Returns where it ends. */
+static unsigned int draw_late(const struct ctl_wheel *wheel, unsigned int y)
+{
+	unsigned int first = wheel->n_bins, last = 0, i;
+	uint64_t all = 0, most = 1;
+
+	for (i = 0; i < wheel->n_bins; i++) {
+		if (!wheel->late[i])
+			continue;
+		first = first < i ? first : i;
+		last = i;
+		all += wheel->late[i];
+		most = wheel->late[i] > most ? wheel->late[i] : most;
+	}
+	printf("<text class=\"head\" x=\"%u\" y=\"%u\">%" PRIu64 " expired%s</text>\n", COLUMN,
+	       y, all, all ? ", after their deadlines by" : "");
+	for (i = first; i <= last && first < wheel->n_bins; i++) {
+		y += ROW;
+		printf("<text x=\"%u\" y=\"%u\">", COLUMN, y);
+		if (!wheel->bound_ns[i] && !i) {
+			fputs("any time", stdout);
+		} else {
+			fputs(wheel->bound_ns[i] ? "below " : "above ", stdout);
+			put_span(wheel->bound_ns[i] ?: wheel->bound_ns[i - 1]);
+		}
+		printf("</text><text class=\"count\" x=\"%u\" y=\"%u\">%" PRIu64 "</text>\n",
+		       COLUMN + 195, y, wheel->late[i]);
+		if (!wheel->late[i])
+			continue;
+		printf("<rect class=\"late\" x=\"%u\" y=\"%u\" width=\"%.2f\" ", COLUMN + 205,
+		       y - ROW + 6, 1 + 150.0 * wheel->late[i] / most);
+		printf("height=\"%u\"/>\n", ROW - 4);
+	}
+	return y;
+}
+
+static unsigned int draw_legend(const struct picture *p, unsigned int y)
+{
+	uint64_t each = p->slots / p->sectors;
+	unsigned int i;
+
+	printf("<text class=\"head\" x=\"%u\" y=\"%u\">", COLUMN, y);
+	puts("Timeouts in the levels, from the inside</text>");
+	for (i = 0; i < p->levels; i++) {
+		y += ROW;
+		printf("<text x=\"%u\" y=\"%u\">level %u: %" PRIu64 " in %" PRIu64 " slot%s of ",
+		       COLUMN, y, i, p->in_level[i], p->used[i], plural(p->used[i]));
+		put_span(slot_ns(p, i));
+		puts("</text>");
+	}
+	y += ROW + ROW / 2;
+	printf("<text class=\"note\" x=\"%u\" y=\"%u\">A mark: ", COLUMN, y);
+	if (each > 1)
+		printf("%" PRIu64 " slots, not all of them empty</text>\n", each);
+	else
+		puts("a slot that is not empty</text>");
+	y += ROW;
+	printf("<text class=\"note\" x=\"%u\" y=\"%u\">Its length: how often ", COLUMN, y);
+	printf("the number doubles; the longest: %" PRIu64 "</text>\n", p->most);
+	return y;
+}
+
+static void draw(const struct picture *p)
+{
+	const struct ctl_wheel *wheel = p->wheel;
+	unsigned int rows = wheel->n_bins + p->levels + 9, height = 40 + rows * ROW, y, i;
+
+	if (height < 2 * CENTRE + 60)
+		height = 2 * CENTRE + 60;
+	printf("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" ", WIDTH, height);
+	printf("width=\"%u\" height=\"%u\" role=\"img\">\n<title>hwtimer: wheel ", WIDTH, height);
+	put_text(wheel->name);
+	puts("</title>\n"
+	     "<style>\n"
+	     "text { font: 13px sans-serif; fill: #222 }\n"
+	     ".title { font-size: 20px } .head { font-weight: bold } .count { text-anchor: end }\n"
+	     ".note { font-size: 11px; fill: #666 }\n"
+	     ".ring { fill: none; stroke: #eee } .mark, .late { fill: #1f5fa8 }\n"
+	     "</style>\n"
+	     "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>");
+	fputs("<text class=\"title\" x=\"20\" y=\"32\">wheel ", stdout);
+	put_text(wheel->name);
+	fputs("</text>\n<text class=\"note\" x=\"20\" y=\"50\">tick ", stdout);
+	put_span(p->tick_ns);
+	printf(", %" PRIu64 " slots a level, ", p->slots);
+	put_text(find_text(wheel, "state"));
+	printf(", %" PRIu64 " pending</text>\n", wheel->counters[CTL_PENDING]);
+
+	printf("<g transform=\"translate(%u %u)\">\n", CENTRE, CENTRE + 50);
+	for (i = 0; i < p->levels; i++)
+		draw_level(p, i);
+	puts("</g>");
+	y = draw_legend(p, 70);
+	draw_late(wheel, y + 2 * ROW);
+	puts("</svg>");
+}
+
+static int run_draw(struct ctl_args *args)
+{
+	const char *word, *name = NULL, *debugfs = CTL_DEBUGFS;
+	const struct ctl_option options[] = {
+		{ "debugfs", 0, CTL_TEXT, &debugfs, 0, 0 },
+	};
+	struct picture *p = ctl_alloc(1, sizeof(*p));
+	struct ctl_wheels wheels;
+
+	args->options = options;
+	args->n_options = ARRAY_SIZE(options);
+	while ((word = ctl_next_word(args))) {
+		if (name)
+			ctl_misuse("one wheel only: '%s'", word);
+		name = word;
+	}
+	name = name ?: "dev";
+	ctl_wheels_read(&wheels, debugfs, (char **)&name, 1);
+	p->wheel = ctl_wheels_find(&wheels, name);
+	if (!p->wheel)
+		ctl_die(CTL_FAILED, "there is no wheel '%s' in %s/hwtimer", name, debugfs);
+	p->tick_ns = find_number(p->wheel, "tick_ns");
+	p->slots = find_number(p->wheel, "slots");
+	p->levels = find_number(p->wheel, "levels");
+	/* A power of two, as ours is: so many slots to a sector. */
+	if (!p->slots || p->slots & (p->slots - 1) || !p->levels || p->levels > MAX_LEVELS)
+		ctl_die(CTL_FAILED, "%s/hwtimer/%s/stats: slots %" PRIu64 ", levels %" PRIu64
+			": no wheel has that", debugfs, name, p->slots, p->levels);
+	p->sectors = p->slots < MAX_SECTORS ? p->slots : MAX_SECTORS;
+	read_buckets(p, debugfs);
+	draw(p);
+	ctl_wheels_free(&wheels);
+	free(p);
+	return CTL_OK;
+}
+
+const struct ctl_command ctl_draw = {
+	.name = "draw",
+	.summary = "a picture of a wheel, SVG: what is in its slots, and lateness",
+	.help = "draw [--debugfs DIR] [WHEEL] >FILE\n\n"
+		"Draw a wheel, \"dev\" if none is named, as SVG: its levels as rings, the lowest\n"
+		"inside, with a mark where there are timeouts; and how late what expired was.\n"
+		"That is for root, and needs debugfs.\n\n"
+		"  --debugfs DIR  where debugfs is mounted, instead of " CTL_DEBUGFS "\n"
+		"  -h, --help     this text\n",
+	.run = run_draw,
+};

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimerctl list: what is pending in a process' contexts, or in a wheel.
+ *
+ * Contexts are nobody else's business: their descriptors are had by pidfd_getfd(2), which takes
+ * what a debugger may. Wheels are debugfs' to tell, which has those of kernel modules, too.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ctl.h"
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open	434
+#endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd	438
+#endif
+
+#define PAGE	1024
+
+static bool json;
+
+/* In how long it is due, in ns, or HWTIMER_NEVER. */
+static void show_due(uint64_t deadline, uint64_t now)
+{
+	if (deadline == HWTIMER_NEVER) {
+		fputs("never", stdout);
+		return;
+	}
+	fputs(deadline < now ? "overdue by " : "in ", stdout);
+	ctl_print_ns(stdout, deadline < now ? now - deadline : deadline - now);
+}
+
+static void json_due(uint64_t deadline, uint64_t now)
+{
+	if (deadline == HWTIMER_NEVER)
+		ctl_json_null("due_ns");
+	else
+		ctl_json_signed("due_ns", deadline - now);
+}
+
+static void show_timeout(int fd, const struct hwtimer_query *q, uint64_t now)
+{
+	if (json) {
+		ctl_json_open(NULL, '{');
+		ctl_json_number("fd", fd);
+		ctl_json_number("id", q->id);
+		ctl_json_number("user_data", q->user_data);
+		json_due(q->deadline, now);
+		ctl_json_number("period_ns", q->period);
+		ctl_json_number("unread", q->unread);
+		ctl_json_close('}');
+		ctl_json_end();
+		return;
+	}
+	printf("%4d  %#-18" PRIx64 "  %#-18" PRIx64 "  ", fd, (uint64_t)q->id,
+	       (uint64_t)q->user_data);
+	show_due(q->deadline, now);
+	if (q->period) {
+		fputs(", every ", stdout);
+		ctl_print_ns(stdout, q->period);
+	}
+	putchar('\n');
+}
+
+static void list_context(int number, int fd)
+{
+	struct hwtimer_query *queries = ctl_alloc(PAGE, sizeof(*queries));
+	struct hwtimer_list arg = {
+		.size = sizeof(*queries), .queries = (uintptr_t)queries, .count = PAGE,
+	};
+	struct hwtimer_stats stats = { 0 };
+	int n, i;
+
+	do {
+		if (ioctl(fd, HWTIMER_IOC_STATS, &stats))
+			ctl_die(CTL_FAILED, "descriptor %d: %s", number, strerror(errno));
+		n = ioctl(fd, HWTIMER_IOC_LIST, &arg);
+		if (n < 0)
+			ctl_die(CTL_FAILED, "descriptor %d: %s", number, strerror(errno));
+		for (i = 0; i < n; i++)
+			show_timeout(number, &queries[i], stats.now);
+	} while (n);
+	free(queries);
+}
+
+static void list_process(uint64_t pid)
+{
+	unsigned int n, i;
+	int *numbers = ctl_contexts(pid, &n), pidfd, fd;
+
+	pidfd = syscall(SYS_pidfd_open, (pid_t)pid, 0);
+	if (pidfd < 0)
+		ctl_die(CTL_FAILED, "process %" PRIu64 ": %s", pid, strerror(errno));
+	if (!json)
+		printf("%4s  %-18s  %-18s  %s\n", "FD", "ID", "USER_DATA", "DUE");
+	for (i = 0; i < n; i++) {
+		fd = syscall(SYS_pidfd_getfd, pidfd, numbers[i], 0);
+		if (fd < 0) {
+			ctl_die(errno == EPERM ? CTL_NO_RIGHTS : CTL_FAILED,
+				"descriptor %d of process %" PRIu64 ": %s", numbers[i], pid,
+				strerror(errno));
+		} else {
+			list_context(numbers[i], fd);
+			close(fd);
+		}
+	}
+	close(pidfd);
+	free(numbers);
+}
+
+/* "timeout LEVEL SLOT DEADLINE FUNCTION TIMEOUT", or "more LEVEL FIRST LAST N". */
+static void show_line(char *line, uint64_t now)
+{
+	unsigned int level, slot, last;
+	uint64_t deadline, n;
+	char function[256];
+
+	if (sscanf(line, "more %u %u %u %" SCNu64, &level, &slot, &last, &n) == 4) {
+		if (json) {
+			ctl_json_open(NULL, '{');
+			ctl_json_number("level", level);
+			ctl_json_number("first_slot", slot);
+			ctl_json_number("last_slot", last);
+			ctl_json_number("more", n);
+			ctl_json_close('}');
+			ctl_json_end();
+		} else {
+			printf("%5u  %5u  and %" PRIu64 " more up to slot %u\n", level, slot, n,
+			       last);
+		}
+		return;
+	}
+	if (sscanf(line, "timeout %u %u %" SCNu64 " %255s", &level, &slot, &deadline,
+		   function) != 4)
+		ctl_die(CTL_FAILED, "debugfs says '%s'", line);
+	if (json) {
+		ctl_json_open(NULL, '{');
+		ctl_json_number("level", level);
+		ctl_json_number("slot", slot);
+		json_due(deadline, now);
+		ctl_json_text("function", function);
+		ctl_json_close('}');
+		ctl_json_end();
+		return;
+	}
+	printf("%5u  %5u  ", level, slot);
+	ctl_print_word(stdout, function, 32);
+	fputs("  ", stdout);
+	show_due(deadline, now);
+	putchar('\n');
+}
+
+static void list_wheel(const char *debugfs, const char *name)
+{
+	const char *clock = NULL;
+	struct ctl_wheels wheels;
+	char *path, *line = NULL;
+	unsigned int i;
+	size_t room = 0;
+	uint64_t now;
+	ssize_t len;
+	FILE *f;
+
+	ctl_wheels_read(&wheels, debugfs, (char *[]){ (char *)name }, 1);
+	if (!wheels.n)
+		ctl_die(CTL_FAILED, "there is no wheel '%s' in %s/hwtimer", name, debugfs);
+	for (i = 0; i < wheels.wheels[0].n_lines; i++)
+		if (!strcmp(wheels.wheels[0].lines[i].name, "clock"))
+			clock = wheels.wheels[0].lines[i].value;
+	now = ctl_clock(clock && !strcmp(clock, "boottime") ? CLOCK_BOOTTIME : CLOCK_MONOTONIC);
+	if (asprintf(&path, "%s/hwtimer/%s/pending", debugfs, name) < 0)
+		ctl_die(CTL_FAILED, "no memory");
+	f = fopen(path, "re");
+	if (!f)
+		ctl_die(errno == EACCES || errno == EPERM ? CTL_NO_RIGHTS : CTL_FAILED, "%s: %s",
+			path, strerror(errno));
+	if (!json)
+		printf("%5s  %5s  %-32s  %s\n", "LEVEL", "SLOT", "FUNCTION", "DUE");
+	while ((len = getline(&line, &room, f)) > 0) {
+		line[len - (line[len - 1] == '\n')] = 0;
+		show_line(line, now);
+	}
+	if (ferror(f))
+		ctl_die(CTL_FAILED, "%s: %s", path, strerror(errno));
+	fclose(f);
+	free(line);
+	free(path);
+	ctl_wheels_free(&wheels);
+}
+
+static int run_list(struct ctl_args *args)
+{
+	const char *wheel, *debugfs = CTL_DEBUGFS, *word;
+	uint64_t pid = 0;
+	const struct ctl_option options[] = {
+		{ "json", 0, CTL_FLAG, &json, 0, 0 },
+		{ "pid", 'p', CTL_NUMBER, &pid, 1, INT32_MAX },
+		{ "debugfs", 0, CTL_TEXT, &debugfs, 0, 0 },
+	};
+
+	args->options = options;
+	args->n_options = ARRAY_SIZE(options);
+	wheel = ctl_next_word(args);
+	word = wheel ? ctl_next_word(args) : NULL;
+	if (word)
+		ctl_misuse("what is '%s'?", word);
+	if (!wheel == !pid)
+		ctl_misuse("either a wheel, or a process by --pid");
+	if (wheel)
+		list_wheel(debugfs, wheel);
+	else
+		list_process(pid);
+	return CTL_OK;
+}
+
+const struct ctl_command ctl_list = {
+	.name = "list",
+	.summary = "what is pending, in a process' contexts or in a wheel",
+	.help = "list [--json] --pid PID\n"
+		"       hwtimerctl list [--json] [--debugfs DIR] WHEEL\n\n"
+		"List all timeouts that are pending in the contexts of a process, for who may debug\n"
+		"it; or those in the buckets of a wheel, kernel modules' among them, for root.\n"
+		"What a module has armed a moment ago is not in a bucket yet.\n\n"
+		"  -p, --pid PID  the process\n"
+		"  --json         a JSON object for each, on a line of its own\n"
+		"  --debugfs DIR  where debugfs is mounted, instead of " CTL_DEBUGFS "\n"
+		"  -h, --help     this text\n",
+	.run = run_list,
+};

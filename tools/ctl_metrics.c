@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimerctl metrics: all wheels in Prometheus' text format.
+ *
+ * What is not known here to be a counter is a gauge, so what a later module counts is told
+ * as well. Lateness is what a histogram's buckets would be, without a sum, which nobody
+ * adds up: histogram_quantile() does not ask for it.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ctl.h"
+
+#define PREFIX	"hwtimer_wheel_"
+
+static bool is_counter(const char *name)
+{
+	static const char *const names[] = {
+		"armed", "touched", "cancelled", "expired", "handed_back", "rejected", "drained",
+		"coalesced", "kicks", "wakeups", "ticks", "visits", "cascaded", "refiled",
+		"grow_failures", "long_callbacks",
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strcmp(name, names[i]))
+			return true;
+	return !strncmp(name, "work_", 5);
+}
+
+static bool is_name(const char *text)
+{
+	if (!islower((unsigned char)*text))
+		return false;
+	while (islower((unsigned char)*text) || isdigit((unsigned char)*text) || *text == '_')
+		text++;
+	return !*text;
+}
+
+static const char *value_of(const struct ctl_wheel *wheel, const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < wheel->n_lines; i++)
+		if (!strcmp(wheel->lines[i].name, name))
+			return wheel->lines[i].value;
+	return NULL;
+}
+
+/* A label's value may be anything, with these escaped. */
+static void print_label(FILE *to, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			fputc('\\', to);
+		fputc(*text, to);
+	}
+}
+
+static void print_sample(FILE *to, const char *name, const char *suffix,
+			 const struct ctl_wheel *wheel)
+{
+	fprintf(to, PREFIX "%s%s{wheel=\"", name, suffix);
+	print_label(to, wheel->name);
+	fputc('"', to);
+}
+
+/* All samples of a metric have to come together, and so those of all wheels. */
+static void print_metric(FILE *to, const struct ctl_wheels *wheels, const char *name)
+{
+	const char *suffix = is_counter(name) ? "_total" : "", *value;
+	unsigned int i;
+
+	fprintf(to, "# TYPE " PREFIX "%s%s %s\n", name, suffix, *suffix ? "counter" : "gauge");
+	for (i = 0; i < wheels->n; i++) {
+		value = value_of(&wheels->wheels[i], name);
+		if (!value)
+			continue;
+		print_sample(to, name, suffix, &wheels->wheels[i]);
+		fprintf(to, "} %s\n", value);
+	}
+}
+
+static void print_late(FILE *to, const struct ctl_wheels *wheels)
+{
+	const char *name = "late_seconds_bucket";
+	unsigned int i, j;
+
+	fprintf(to, "# HELP " PREFIX "%s expiries by how long after their deadlines\n", name);
+	fprintf(to, "# TYPE " PREFIX "%s counter\n", name);
+	for (i = 0; i < wheels->n; i++) {
+		const struct ctl_wheel *wheel = &wheels->wheels[i];
+		uint64_t sum = 0;
+
+		for (j = 0; j < wheel->n_bins; j++) {
+			sum += wheel->late[j];
+			print_sample(to, name, "", wheel);
+			if (wheel->bound_ns[j])
+				fprintf(to, ",le=\"%.9g\"", wheel->bound_ns[j] / 1e9);
+			else
+				fputs(",le=\"+Inf\"", to);
+			fprintf(to, "} %" PRIu64 "\n", sum);
+		}
+	}
+}
+
+static void print_metrics(FILE *to, const struct ctl_wheels *wheels)
+{
+	unsigned int i, j, k;
+
+	for (i = 0; i < wheels->n; i++) {
+		const struct ctl_wheel *wheel = &wheels->wheels[i];
+
+		for (j = 0; j < wheel->n_lines; j++) {
+			const char *name = wheel->lines[j].name;
+
+			if (!is_name(name) || !ctl_is_number(wheel->lines[j].value))
+				continue;
+			for (k = 0; k < i && !value_of(&wheels->wheels[k], name); k++)
+				;
+			if (k == i)
+				print_metric(to, wheels, name);
+		}
+	}
+	print_late(to, wheels);
+}
+
+/* Whoever reads @path finds all of it, this one or the last. */
+static void replace_file(const char *path, const struct ctl_wheels *wheels)
+{
+	char *temporary;
+	bool failed;
+	FILE *to;
+	int fd;
+
+	if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
+		ctl_die(CTL_FAILED, "no memory");
+	fd = mkstemp(temporary);
+	to = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!to)
+		ctl_die(CTL_FAILED, "--output: %s: %s", temporary, strerror(errno));
+	print_metrics(to, wheels);
+	failed = fflush(to) || ferror(to) || fchmod(fd, 0644);
+	failed |= fclose(to);
+	if (failed || rename(temporary, path)) {
+		int error = errno;
+
+		unlink(temporary);
+		ctl_die(CTL_FAILED, "--output: %s: %s", path, strerror(error));
+	}
+	free(temporary);
+}
+
+static int run_metrics(struct ctl_args *args)
+{
+	const char *word, *debugfs = CTL_DEBUGFS, *output = NULL;
+	const struct ctl_option options[] = {
+		{ "output", 'o', CTL_TEXT, &output, 0, 0 },
+		{ "debugfs", 0, CTL_TEXT, &debugfs, 0, 0 },
+	};
+	struct ctl_wheels wheels;
+
+	args->options = options;
+	args->n_options = ARRAY_SIZE(options);
+	word = ctl_next_word(args);
+	if (word)
+		ctl_misuse("what is '%s'?", word);
+	ctl_wheels_read(&wheels, debugfs, NULL, 0);
+	if (output)
+		replace_file(output, &wheels);
+	else
+		print_metrics(stdout, &wheels);
+	ctl_wheels_free(&wheels);
+	return CTL_OK;
+}
+
+const struct ctl_command ctl_metrics = {
+	.name = "metrics",
+	.summary = "all wheels, for Prometheus",
+	.help = "metrics [--output FILE] [--debugfs DIR]\n\n"
+		"Print what wheels are and did in Prometheus' text format, as node_exporter's\n"
+		"textfile collector reads it. That is for root, and needs debugfs.\n\n"
+		"  -o, --output FILE  write it there, at once: a reader sees all or what was before\n"
+		"  --debugfs DIR      where debugfs is mounted, instead of " CTL_DEBUGFS "\n"
+		"  -h, --help         this text\n",
+	.run = run_metrics,
+};
