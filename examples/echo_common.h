@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the echo servers share: how libhwtimer is opened and how often it calls the kernel,
- * the socket to listen on, books and counts.
+ * What the echo servers share: how often libhwtimer calls the kernel, the socket to listen
+ * on, books and counts.
  */
 #ifndef ECHO_COMMON_H
 #define ECHO_COMMON_H
@@ -13,9 +13,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#include <libhwtimer.h>
-
-#include "idle_common.h"
+#include "lib_common.h"
 
 #define BACKLOG		4096
 
@@ -52,27 +50,6 @@ ssize_t __wrap_read(int fd, void *to, size_t size)
 {
 	count_system_call(fd);
 	return __real_read(fd, to, size);
-}
-
-/* What the library cannot refuse us. Returns @ret. */
-static inline int must(int ret, const char *what)
-{
-	if (ret < 0) {
-		errno = -ret;
-		err(1, "%s", what);
-	}
-	return ret;
-}
-
-static inline void open_timers(const struct hwtimer_options *options)
-{
-	int ret = hwtimer_open(&timers, options);
-
-	if (ret == -ENOENT || ret == -ENXIO || ret == -ENODEV)
-		errx(1, "there is no /dev/hwtimer: is the module loaded? (insmod hwtimer.ko)");
-	if (ret == -EACCES || ret == -EPERM)
-		errx(1, "no right to use /dev/hwtimer, which is root's, or what udev made it");
-	must(ret, "/dev/hwtimer");
 }
 
 /* Listen on the loopback interface; @port 0: any that is free. Says which. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What idle_echo and idle_load share: time, options, samples and their quantiles.
+ * What programs here share: time, options, samples and their quantiles.
  */
 #ifndef IDLE_COMMON_H
 #define IDLE_COMMON_H

@@ -419,7 +419,20 @@ static void print_help(FILE *f)
 		"  -h, --help         this text\n");
 }
 
-int main(int argc, char **argv)
+/* How it is to be, as the command line says. */
+struct settings {
+	struct hwtimer_options	timers;
+	const char		*stats_file;
+	int			port;
+};
+
+static void usage_error(void)
+{
+	print_help(stderr);
+	exit(EXIT_USAGE);
+}
+
+static void parse_options(int argc, char **argv, struct settings *s)
 {
 	static const struct option options[] = {
 		{ "port", required_argument, NULL, 'p' },
@@ -431,47 +444,48 @@ int main(int argc, char **argv)
 		{ "help", no_argument, NULL, 'h' },
 		{ }
 	};
-	const char *stats_file = NULL;
-	struct hwtimer_options timer_options = { .size = sizeof(timer_options) };
-	long limit;
-	int port = 7007, option;
+	int option;
 
 	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		switch (option) {
 		case 'p':
-			port = option_number("port", optarg, 0, 65535);
+			s->port = option_number("port", optarg, 0, 65535);
 			break;
 		case 'i':
 			idle_ns = option_number("idle-ms", optarg, 1, 1000000000) * NS_PER_MS;
 			break;
 		case 'o':
-			timer_options.flags |= HWTIMER_OPEN_OWN_WHEEL;
-			timer_options.tick_ns = option_number("own-wheel", optarg, 1, 1000000) *
-						NS_PER_MS;
-			timer_options.slots = OWN_SLOTS;
+			s->timers.flags |= HWTIMER_OPEN_OWN_WHEEL;
+			s->timers.tick_ns = option_number("own-wheel", optarg, 1, 1000000) *
+					    NS_PER_MS;
+			s->timers.slots = OWN_SLOTS;
 			break;
 		case 'n':
-			timer_options.flags |= HWTIMER_OPEN_NO_RINGS;
+			s->timers.flags |= HWTIMER_OPEN_NO_RINGS;
 			break;
 		case 'm':
 			max_conns = option_number("max-conns", optarg, 1, 10000000);
 			break;
 		case 's':
-			stats_file = optarg;
+			s->stats_file = optarg;
 			break;
 		case 'h':
 			print_help(stdout);
-			return 0;
+			exit(EXIT_SUCCESS);
 		default:
-			print_help(stderr);
-			return EXIT_USAGE;
+			usage_error();
 		}
 	}
-	if (optind < argc) {
-		print_help(stderr);
-		return EXIT_USAGE;
-	}
+	if (optind < argc)
+		usage_error();
+}
 
+int main(int argc, char **argv)
+{
+	struct settings settings = { .timers.size = sizeof(settings.timers), .port = 7007 };
+	long limit;
+
+	parse_options(argc, argv, &settings);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	limit = raise_nofile(max_conns + 16L) - 16;
 	if (limit < 1)
@@ -482,20 +496,20 @@ int main(int argc, char **argv)
 	if (!conns)
 		err(1, "no memory for %u connections", max_conns);
 
-	timer_options.timeouts = max_conns;
-	open_timers(&timer_options);
+	settings.timers.timeouts = max_conns;
+	timers = open_timers(&settings.timers);
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (epoll_fd < 0)
 		err(1, "epoll_create1");
 	watch(EPOLL_CTL_ADD, hwtimer_fd(timers), EPOLLIN, KEY_TIMER);
 	watch(EPOLL_CTL_ADD, open_signals(), EPOLLIN, KEY_SIGNAL);
-	listener = open_listener(port);
+	listener = open_listener(settings.port);
 	watch(EPOLL_CTL_ADD, listener, EPOLLIN, KEY_LISTENER);
 
 	serve();
 	counts.system_calls = system_calls;
 	end_timeouts();
-	write_stats(stats_file);
+	write_stats(settings.stats_file);
 	hwtimer_close(timers);
 	return counts.early || counts.wrong || counts.twice || counts.lost || wrong_books;
 }

@@ -478,7 +478,14 @@ static void print_help(FILE *f)
 		"  -h, --help         this text\n");
 }
 
-int main(int argc, char **argv)
+static void usage_error(void)
+{
+	print_help(stderr);
+	exit(EXIT_USAGE);
+}
+
+/* Returns where the statistics go, NULL for standard output. */
+static const char *parse_options(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "port", required_argument, NULL, 'p' },
@@ -493,10 +500,8 @@ int main(int argc, char **argv)
 		{ }
 	};
 	const char *stats_file = NULL;
-	pthread_t sleeper;
 	int option;
 
-	seed = now_ns() % 1000000;
 	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		switch (option) {
 		case 'p':
@@ -525,17 +530,23 @@ int main(int argc, char **argv)
 			break;
 		case 'h':
 			print_help(stdout);
-			return 0;
+			exit(EXIT_SUCCESS);
 		default:
-			print_help(stderr);
-			return EXIT_USAGE;
+			usage_error();
 		}
 	}
-	if (optind < argc) {
-		print_help(stderr);
-		return EXIT_USAGE;
-	}
+	if (optind < argc)
+		usage_error();
+	return stats_file;
+}
 
+int main(int argc, char **argv)
+{
+	const char *stats_file;
+	pthread_t sleeper;
+
+	seed = now_ns() % 1000000;
+	stats_file = parse_options(argc, argv);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (raise_nofile(max_conns + 16L) < (long)max_conns + 16)
 		errx(1, "the limit of open files does not allow %u connections", max_conns);

@@ -306,7 +306,21 @@ static void print_help(FILE *f)
 		"  -h, --help         this text\n");
 }
 
-int main(int argc, char **argv)
+/* How it is to be, as the command line says. */
+struct settings {
+	const char	*which;
+	const char	*stats_file;
+	long		max_conns;
+	int		port;
+};
+
+static void usage_error(void)
+{
+	print_help(stderr);
+	exit(EXIT_USAGE);
+}
+
+static void parse_options(int argc, char **argv, struct settings *s)
 {
 	static const struct option options[] = {
 		{ "timers", required_argument, NULL, 't' },
@@ -317,58 +331,48 @@ int main(int argc, char **argv)
 		{ "help", no_argument, NULL, 'h' },
 		{ }
 	};
-	struct hwtimer_options timer_options = { .size = sizeof(timer_options) };
-	const char *stats_file = NULL, *which = "hwtimer";
-	struct evconnlistener *listener;
-	long max_conns = 100000, limit;
-	struct timeval idle;
-	int port = 7007, option;
+	int option;
 
 	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		switch (option) {
 		case 't':
-			which = optarg;
+			s->which = optarg;
 			break;
 		case 'p':
-			port = option_number("port", optarg, 0, 65535);
+			s->port = option_number("port", optarg, 0, 65535);
 			break;
 		case 'i':
 			idle_ns = option_number("idle-ms", optarg, 1, 1000000000) * NS_PER_MS;
 			break;
 		case 'm':
-			max_conns = option_number("max-conns", optarg, 1, 10000000);
+			s->max_conns = option_number("max-conns", optarg, 1, 10000000);
 			break;
 		case 's':
-			stats_file = optarg;
+			s->stats_file = optarg;
 			break;
 		case 'h':
 			print_help(stdout);
-			return 0;
+			exit(EXIT_SUCCESS);
 		default:
-			print_help(stderr);
-			return EXIT_USAGE;
+			usage_error();
 		}
 	}
-	if (optind < argc) {
-		print_help(stderr);
-		return EXIT_USAGE;
-	}
+	if (optind < argc)
+		usage_error();
+}
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
-	limit = raise_nofile(max_conns + 16) - 16;
-	if (limit < 1)
-		errx(1, "the limit of open files is too low");
-	timer_options.timeouts = max_conns < limit ? max_conns : limit;
+/* Whose timers close the connections: see idle_time. */
+static void choose_timers(const char *which, long timeouts)
+{
+	struct hwtimer_options options = { .size = sizeof(options), .timeouts = timeouts };
+	static struct timeval idle;
 
-	base = event_base_new();
-	if (!base)
-		errx(1, "no event loop");
 	idle.tv_sec = idle_ns / NS_PER_S;
 	idle.tv_usec = idle_ns % NS_PER_S / 1000;
 	if (!strcmp(which, "no-rings"))
-		timer_options.flags = HWTIMER_OPEN_NO_RINGS;
+		options.flags = HWTIMER_OPEN_NO_RINGS;
 	if (!strcmp(which, "hwtimer") || !strcmp(which, "no-rings")) {
-		open_timers(&timer_options);
+		timers = open_timers(&options);
 		watch(event_new(base, hwtimer_fd(timers), EV_READ | EV_PERSIST,
 				timers_readable, NULL));
 	} else if (!strcmp(which, "libevent")) {
@@ -378,13 +382,30 @@ int main(int argc, char **argv)
 		if (!idle_time)
 			errx(1, "no common timeout");
 	} else {
-		print_help(stderr);
-		return EXIT_USAGE;
+		usage_error();
 	}
+}
+
+int main(int argc, char **argv)
+{
+	struct settings settings = { .which = "hwtimer", .port = 7007, .max_conns = 100000 };
+	struct evconnlistener *listener;
+	long limit;
+
+	parse_options(argc, argv, &settings);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	limit = raise_nofile(settings.max_conns + 16) - 16;
+	if (limit < 1)
+		errx(1, "the limit of open files is too low");
+
+	base = event_base_new();
+	if (!base)
+		errx(1, "no event loop");
+	choose_timers(settings.which, settings.max_conns < limit ? settings.max_conns : limit);
 	watch(evsignal_new(base, SIGTERM, stop, NULL));
 	watch(evsignal_new(base, SIGINT, stop, NULL));
 	listener = evconnlistener_new(base, conn_open, NULL, LEV_OPT_CLOSE_ON_EXEC, 0,
-				      open_listener(port));
+				      open_listener(settings.port));
 	if (!listener)
 		err(1, "evconnlistener_new");
 	evconnlistener_set_error_cb(listener, accept_failed);
@@ -393,7 +414,7 @@ int main(int argc, char **argv)
 		errx(1, "the event loop failed");
 	counts.system_calls = system_calls;
 	end_all();
-	write_stats(stats_file);
+	write_stats(settings.stats_file);
 	hwtimer_close(timers);
 	return counts.early || counts.wrong || counts.twice || wrong_books;
 }

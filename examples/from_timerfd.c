@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * from_timerfd: what timerfds in an epoll set do, with libhwtimer: one descriptor for all
+ * timeouts. One expires three times, as with it_interval, and one is disarmed.
+ */
+#include <err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include <libhwtimer.h>
+
+#define MS(n)	((n) * 1000000ULL)
+#define TICKER	1	/* where a timerfd has a descriptor there is a number of ours */
+#define OTHER	2
+
+static void must(const char *what, int ret)
+{
+	if (ret)
+		errx(1, "%s: %s", what, strerror(-ret));
+}
+
+int main(void)
+{
+	struct epoll_event watch = { .events = EPOLLIN }, ready;
+	struct hwtimer_event events[64];
+	struct hwtimer_repeat ticker = { 0 };
+	uint64_t expirations = 0;
+	hwtimer_id tick, other;
+	struct hwtimer *h;
+	int epoll, i, n;
+
+	/* timerfd_create(), once for all */
+	must("/dev/hwtimer", hwtimer_open(&h, NULL));
+	epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, hwtimer_fd(h), &watch))
+		err(1, "epoll");
+
+	/* timerfd_settime() with it_value and it_interval; TFD_TIMER_ABSTIME: _at() */
+	ticker.first_ns = hwtimer_now(h) + MS(50);
+	ticker.period_ns = MS(50);
+	must("repeat", hwtimer_schedule_repeat(h, &ticker, TICKER, &tick));
+	must("schedule", hwtimer_schedule(h, MS(100), OTHER, &other));
+	/* timerfd_settime() again: another time, and 0, which is not a time there */
+	must("touch", hwtimer_touch(h, other, MS(10000)));
+	must("cancel", hwtimer_cancel(h, other));
+
+	while (expirations < 3) {
+		if (epoll_wait(epoll, &ready, 1, 60000) != 1)
+			errx(1, "nothing expired within a minute");
+		/* read(). There may be none: the kernel had something to tell the library. */
+		n = hwtimer_wait(h, events, 64, 0);
+		if (n < 0)
+			errx(1, "wait: %s", strerror(-n));
+		for (i = 0; i < n; i++) {
+			if (events[i].user_data != TICKER)
+				errx(1, "what was cancelled expired");
+			expirations += 1 + events[i].overruns;	/* the number that read() gives */
+		}
+	}
+	printf("%llu expirations\n", (unsigned long long)expirations);
+	must("cancel", hwtimer_cancel(h, tick));
+	hwtimer_close(h);	/* close() of all of them */
+	return EXIT_SUCCESS;
+}

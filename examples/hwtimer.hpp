@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * libhwtimer for C++17: timers that call a function, and that end with their owner.
+ *
+ *	hwt::context context;
+ *	hwt::timer idle(context, [&] { connection.close(); });
+ *
+ *	idle.start(30s);		on every message: pushes it back
+ *	idle.cancel();
+ *	context.dispatch();		when context.fd() is readable
+ *
+ * A timer that was destroyed, or cancelled, calls nothing any more. It may be destroyed,
+ * started or cancelled in its own callback and in those of others. It has a fixed
+ * address, so it is not moved; keep it as a member, or in a std::unique_ptr. The context
+ * has to outlive it. All of this is for one thread at a time.
+ */
+#ifndef HWTIMER_HPP
+#define HWTIMER_HPP
+
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include <libhwtimer.h>
+
+namespace hwt {
+
+inline int check(int ret, const char *what)
+{
+	if (ret < 0)
+		throw std::system_error(-ret, std::generic_category(), what);
+	return ret;
+}
+
+/* An open device, with room for @timeouts timers that run at the same time. */
+class context {
+public:
+	explicit context(std::uint32_t timeouts = 0, unsigned int flags = 0)
+	{
+		hwtimer_options options = {};
+		hwtimer *h;
+
+		options.size = sizeof(options);
+		options.timeouts = timeouts;
+		options.flags = flags;
+		check(hwtimer_open(&h, &options), "/dev/hwtimer");
+		handle.reset(h);
+	}
+
+	int fd() const noexcept { return hwtimer_fd(handle.get()); }
+	hwtimer *get() const noexcept { return handle.get(); }
+
+	/* Call what has expired, at most so many. Does not wait; returns how many there were. */
+	int dispatch(int most = std::numeric_limits<int>::max());
+
+private:
+	struct closer {
+		void operator()(hwtimer *h) const noexcept { hwtimer_close(h); }
+	};
+	std::unique_ptr<hwtimer, closer> handle;
+};
+
+class timer {
+public:
+	timer(context &where, std::function<void()> callback)
+		: h(where.get()), function(std::move(callback)) { }
+	~timer() { cancel(); }
+	timer(const timer &) = delete;
+	timer &operator=(const timer &) = delete;
+
+	/* Call back after @delay, not before. If it runs already, it is pushed back. */
+	template <class Rep, class Period>
+	void start(std::chrono::duration<Rep, Period> delay)
+	{
+		const auto ns = std::chrono::ceil<std::chrono::nanoseconds>(delay).count();
+		const std::uint64_t wait = ns > 0 ? ns : 0;
+
+		if (pending())
+			check(hwtimer_touch(h, id, wait), "hwtimer_touch");
+		else
+			check(hwtimer_schedule(h, wait, reinterpret_cast<std::uintptr_t>(this),
+					       &id), "hwtimer_schedule");
+	}
+
+	/* True if it was pending: it will not call back. */
+	bool cancel() noexcept
+	{
+		return id && !hwtimer_cancel(h, std::exchange(id, 0));
+	}
+
+	bool pending() const noexcept { return id; }
+
+private:
+	friend class context;
+	hwtimer *h;
+	hwtimer_id id = 0;
+	std::function<void()> function;
+};
+
+inline int context::dispatch(int most)
+{
+	hwtimer_event event;
+	int n = 0;
+
+	/*
+	 * One by one: as long as its event was not returned, a timer can be cancelled, so
+	 * what a callback destroys has no event that we hold. With the rings this takes no
+	 * system call for each.
+	 */
+	while (n < most && check(hwtimer_wait(get(), &event, 1, 0), "hwtimer_wait")) {
+		timer *t = reinterpret_cast<timer *>(static_cast<std::uintptr_t>(event.user_data));
+		/* A copy: the callback may end the timer. */
+		const auto function = t->function;
+
+		t->id = 0;
+		function();
+		n++;
+	}
+	return n;
+}
+
+} /* namespace hwt */
+
+#endif /* HWTIMER_HPP */

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * jobs: a scheduler of jobs that are in a database, on libhwtimer and SQLite, in the manner
+ * of XXL-JOB, which has threads and a wheel of 60 seconds for that. Each due time of a
+ * job gets a row in the database: what became of it. However the scheduler ends, the
+ * next one goes on: no due time is without a row, and none is started twice.
+ *
+ *	cron.[ch]	cron expressions
+ *	times.[ch]	schedules, durations, clocks
+ *	store.[ch]	the database
+ *	lanes.[ch]	running commands: lanes, and block strategies
+ *	sched.[ch]	what is due when: the wheel, misfires, the clock
+ *	jobs.c		the command line
+ */
+#include <err.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sched.h"
+
+#define EXIT_USAGE	2
+/* Each that runs takes a descriptor. */
+#define COUNT_MAX	400
+
+static const char usage[] =
+	"usage: jobs DB add NAME {--cron EXPRESSION | --every TIME} [OPTION]... -- COMMAND...\n"
+	"       jobs DB remove NAME\n"
+	"       jobs DB list\n"
+	"       jobs DB log [NAME]\n"
+	"       jobs DB trim TIME\n"
+	"       jobs DB run [OPTION]...\n"
+	"\n"
+	"DB is the file of a SQLite database; add makes it. A TIME is as 1.5s; ms, s, m, h, d.\n"
+	"\n"
+	"add:\n"
+	"  --cron EXPRESSION  [seconds] minutes hours day-of-month month day-of-week\n"
+	"  --every TIME       at least 10ms\n"
+	"  --first TIME       when its due times begin, from now; -TIME: they began before.\n"
+	"                     Default: one period from now; with --cron, now\n"
+	"  --misfire nothing|once\n"
+	"                     late by more than the window: do nothing [default], or run once now\n"
+	"  --block serial|discard|cover\n"
+	"                     due while it runs: wait for that [default], discard this run, or\n"
+	"                     kill the running one\n"
+	"COMMAND has JOBS_NAME and, in ns since 1970, JOBS_DUE in its environment.\n"
+	"\n"
+	"trim: forget what became of due times longer ago than TIME\n"
+	"\n"
+	"run: until SIGTERM or SIGINT, and until what runs then has ended\n"
+	"  --window TIME      how far ahead jobs are read from the database [5s]\n"
+	"  --fast N           how many may run at a time [16]\n"
+	"  --slow N           how many of the slow ones may, beside these [4]\n"
+	"  --slow-time TIME, --slow-runs N, --slow-within TIME\n"
+	"                     a job is slow if more than N [10] of its runs that ended within\n"
+	"                     TIME [1m] took longer than TIME [500ms]\n"
+	"  --device PATH      [/dev/hwtimer]\n";
+
+static void __attribute__((noreturn, format(printf, 1, 2))) misuse(const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	vwarnx(format, list);
+	va_end(list);
+	fprintf(stderr, "\"jobs --help\" says more.\n");
+	exit(EXIT_USAGE);
+}
+
+static __s64 duration(const char *option, const char *text, __s64 min)
+{
+	char shown[DURATION_SIZE];
+	__s64 ns;
+
+	if (!parse_duration(text, &ns) || ns < min)
+		misuse("%s takes a time such as 500ms, from %s to 3650d, not '%s'", option,
+		       show_duration(min, shown), text);
+	return ns;
+}
+
+static unsigned int count(const char *option, const char *text, unsigned int min)
+{
+	unsigned long n;
+	char *end;
+
+	errno = 0;
+	n = strtoul(text, &end, 10);
+	if (errno || end == text || *end || *text < '0' || *text > '9' || n < min || n > COUNT_MAX)
+		misuse("--%s takes a number from %u to %d, not '%s'", option, min, COUNT_MAX,
+		       text);
+	return n;
+}
+
+static int word(const char *option, const char *text, const char *const *words, int number)
+{
+	int i;
+
+	for (i = 0; i < number; i++)
+		if (!strcmp(text, words[i]))
+			return i;
+	misuse("--%s: there is no '%s'", option, text);
+}
+
+/* When it is due first; @first is --first, or NULL. */
+static __s64 first_time(const struct job_row *row, const struct schedule *schedule,
+			const char *first)
+{
+	__s64 from = wall_now();
+
+	if (first && *first == '-')
+		from -= duration("--first", first + 1, 0);
+	else if (first)
+		from += duration("--first", first, 0);
+	else
+		from += row->every;
+	return row->cron ? schedule_next(schedule, from, from - 1) : from;
+}
+
+static void add(const char *path, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "cron", required_argument, NULL, 'c' },
+		{ "every", required_argument, NULL, 'e' },
+		{ "first", required_argument, NULL, 'f' },
+		{ "misfire", required_argument, NULL, 'm' },
+		{ "block", required_argument, NULL, 'b' },
+		{ }
+	};
+	struct job_row row = { .name = argv[1] };
+	struct schedule schedule = { };
+	const char *first = NULL;
+	char why[128];
+	int option;
+
+	if (argc < 2 || *argv[1] == '-' || !*argv[1])
+		misuse("add takes a NAME");
+	argc--;
+	argv++;
+	while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+		switch (option) {
+		case 'c':
+			row.cron = optarg;
+			if (!cron_parse(&schedule.cron, optarg, why, sizeof(why)))
+				misuse("--cron '%s': %s", optarg, why);
+			break;
+		case 'e':
+			row.every = duration("--every", optarg, EVERY_MIN);
+			schedule.every = row.every;
+			break;
+		case 'f':
+			first = optarg;
+			break;
+		case 'm':
+			row.misfire = word("misfire", optarg, misfires, 2);
+			break;
+		case 'b':
+			row.block = word("block", optarg, blocks, 3);
+			break;
+		default:
+			misuse("add NAME {--cron EXPRESSION | --every TIME} -- COMMAND...");
+		}
+	}
+	if (!row.cron == !row.every)
+		misuse("either --cron or --every says when job '%s' is due", row.name);
+	if (optind == argc)
+		misuse("there is no COMMAND for job '%s'", row.name);
+
+	row.next = first_time(&row, &schedule, first);
+	if (row.next == NEVER)
+		misuse("--cron '%s' is never due", row.cron);
+	store_open(path, true);
+	store_add(&row, argv + optind);
+	store_commit();
+}
+
+static void remove_job(const char *path, const char *name)
+{
+	store_open(path, false);
+	if (!store_remove(name))
+		errx(1, "there is no job '%s'", name);
+	store_commit();
+}
+
+static void trim(const char *path, const char *age)
+{
+	__s64 before = wall_now() - duration("trim", age, 0);
+
+	store_open(path, false);
+	store_trim(before);
+	store_commit();
+}
+
+static void list(const char *path)
+{
+	char next[TIME_SIZE], every[DURATION_SIZE];
+	struct job_row row;
+
+	store_open(path, false);
+	printf("%-16s %-20s %-8s %-8s %s\n", "JOB", "SCHEDULE", "MISFIRE", "BLOCK", "NEXT");
+	while (store_each_job(&row))
+		printf("%-16s %-20s %-8s %-8s %s\n", row.name,
+		       row.cron ?: show_duration(row.every, every), misfires[row.misfire],
+		       blocks[row.block], show_time(row.next, next));
+}
+
+static void show_ms(__s64 ns)
+{
+	if (ns == NEVER)
+		printf(" %10s", "-");
+	else
+		printf(" %10.1f", (double)ns / NS_PER_MS);
+}
+
+static void show_log(const char *path, const char *name)
+{
+	char due[TIME_SIZE], until[TIME_SIZE];
+	struct run_row row;
+
+	store_open(path, false);
+	if (name && !store_has(name))
+		errx(1, "there is no job '%s'", name);
+	printf("%-23s %-12s %-7s %-11s %-4s %10s %10s  %s\n", "DUE", "JOB", "CAUSE", "STATE",
+	       "LANE", "LATE/ms", "TOOK/ms", "STATUS");
+	while (store_each_run(name, &row)) {
+		printf("%-23s %-12s %-7s %-11s %-4s", show_time(row.due, due), row.job, row.cause,
+		       row.state, row.lane ?: "-");
+		show_ms(row.started == NEVER ? NEVER : row.started - row.due);
+		show_ms(row.took);
+		if (row.status != NEVER)
+			printf("  %lld\n", row.status);
+		else if (!strcmp(row.state, "missed"))
+			printf("  until %s\n", show_time(row.until, until));
+		else
+			printf("  -\n");
+	}
+}
+
+static void run(const char *path, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "window", required_argument, NULL, 'w' },
+		{ "fast", required_argument, NULL, 'f' },
+		{ "slow", required_argument, NULL, 's' },
+		{ "slow-time", required_argument, NULL, 't' },
+		{ "slow-runs", required_argument, NULL, 'r' },
+		{ "slow-within", required_argument, NULL, 'i' },
+		{ "device", required_argument, NULL, 'd' },
+		{ }
+	};
+	struct sched_options sched = {
+		.window = 5 * NS_PER_S,
+		.lanes = {
+			.fast_places = 16, .slow_places = 4, .slow_time = 500 * NS_PER_MS,
+			.slow_runs = 10, .slow_within = 60 * NS_PER_S,
+		},
+	};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "+", options, NULL)) != -1) {
+		switch (option) {
+		case 'w':
+			sched.window = duration("--window", optarg, 100 * NS_PER_MS);
+			break;
+		case 'f':
+			sched.lanes.fast_places = count("fast", optarg, 1);
+			break;
+		case 's':
+			sched.lanes.slow_places = count("slow", optarg, 1);
+			break;
+		case 't':
+			sched.lanes.slow_time = duration("--slow-time", optarg, 0);
+			break;
+		case 'r':
+			sched.lanes.slow_runs = count("slow-runs", optarg, 0);
+			break;
+		case 'i':
+			sched.lanes.slow_within = duration("--slow-within", optarg, 0);
+			break;
+		case 'd':
+			sched.device = optarg;
+			break;
+		default:
+			misuse("run takes options only");
+		}
+	}
+	if (optind < argc)
+		misuse("run takes no '%s'", argv[optind]);
+	store_open(path, false);
+	store_lock(path);
+	sched_run(&sched);
+}
+
+int main(int argc, char **argv)
+{
+	const char *path, *command;
+
+	if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+		fputs(usage, stdout);
+		return EXIT_SUCCESS;
+	}
+	if (argc < 3)
+		misuse("a DB and a command are missing");
+	path = argv[1];
+	command = argv[2];
+	argc -= 2;
+	argv += 2;
+	if (!strcmp(command, "add"))
+		add(path, argc, argv);
+	else if (!strcmp(command, "run"))
+		run(path, argc, argv);
+	else if (!strcmp(command, "remove") && argc == 2)
+		remove_job(path, argv[1]);
+	else if (!strcmp(command, "trim") && argc == 2)
+		trim(path, argv[1]);
+	else if (!strcmp(command, "list") && argc == 1)
+		list(path);
+	else if (!strcmp(command, "log") && argc <= 2)
+		show_log(path, argv[1]);
+	else
+		misuse("no such command, or not like that: '%s'", command);
+	store_close();
+	if (fflush(stdout) || ferror(stdout))
+		err(1, "standard output");
+	return EXIT_SUCCESS;
+}

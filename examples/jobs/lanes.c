@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lanes.h"
+
+/* As a shell has it: the command could not be run. */
+#define NOT_RUN		127
+
+static struct lane {
+	const char	*name;
+	unsigned int	places, busy;
+	struct job	*first, *last;	/* jobs that wait for a place */
+} lanes[] = { { .name = "fast" }, { .name = "slow" } };
+
+enum { FAST, SLOW, LANES };
+
+static struct lane_options options;
+static struct job *to_launch;
+static int epoll_fd;
+
+void runs_append(struct runs *runs, struct run *run)
+{
+	run->next = NULL;
+	if (runs->first)
+		runs->last->next = run;
+	else
+		runs->first = run;
+	runs->last = run;
+}
+
+struct run *runs_take(struct runs *runs)
+{
+	struct run *run = runs->first;
+
+	if (run)
+		runs->first = run->next;
+	return run;
+}
+
+void lanes_setup(const struct lane_options *wanted, int epoll)
+{
+	options = *wanted;
+	lanes[FAST].places = options.fast_places;
+	lanes[SLOW].places = options.slow_places;
+	epoll_fd = epoll;
+}
+
+/* If one of its runs waits and none runs, it waits for a place. */
+static void queue(struct job *job)
+{
+	bool slow;
+
+	if (job->lane || !job->waiting.first)
+		return;
+	slow = store_slow_runs(job->id, wall_now() - options.slow_within, options.slow_time) >
+		options.slow_runs;
+	job->lane = &lanes[slow ? SLOW : FAST];
+	job->next = NULL;
+	if (job->lane->first)
+		job->lane->last->next = job;
+	else
+		job->lane->first = job;
+	job->lane->last = job;
+}
+
+/* Nothing of the job goes on but the run that comes now. */
+static void cover(struct job *job)
+{
+	struct run *run;
+
+	while ((run = runs_take(&job->waiting))) {
+		store_ended(run->id, "covered", NEVER, NEVER);
+		free(run);
+	}
+	if (!job->running || job->covered)
+		return;
+	/* Whoever it is in this group, it has not been reaped, so it is no other. */
+	job->covered = true;
+	kill(-job->pid, SIGKILL);
+}
+
+void lanes_due(struct job *job, struct run *run)
+{
+	if (job->running || job->waiting.first) {
+		if (job->block == BLOCK_DISCARD) {
+			store_ended(run->id, "discarded", NEVER, NEVER);
+			free(run);
+			return;
+		}
+		if (job->block == BLOCK_COVER)
+			cover(job);
+	}
+	runs_append(&job->waiting, run);
+	queue(job);
+}
+
+static void fill(struct lane *lane)
+{
+	struct job *job;
+
+	while (lane->busy < lane->places && lane->first) {
+		job = lane->first;
+		lane->first = job->next;
+		job->running = runs_take(&job->waiting);
+		if (!store_started(job->running->id, lane->name)) {
+			free(job->running);
+			job->running = NULL;
+			job->lane = NULL;
+			queue(job);
+			job_put(job);
+			continue;
+		}
+		lane->busy++;
+		job->covered = false;
+		job->next = to_launch;
+		to_launch = job;
+	}
+}
+
+void lanes_fill(void)
+{
+	fill(&lanes[FAST]);
+	fill(&lanes[SLOW]);
+}
+
+/* The run has come to its end, and its place is free. */
+static void finish(struct job *job, const char *state, __s64 took, int status)
+{
+	store_ended(job->running->id, state, took, status);
+	free(job->running);
+	job->running = NULL;
+	job->lane->busy--;
+	job->lane = NULL;
+	queue(job);
+}
+
+static void __attribute__((noreturn)) be_child(const struct job *job, pid_t scheduler)
+{
+	sigset_t none;
+	char due[24];
+
+	/* What no scheduler knows of any more must not go on beside what the next one does. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != scheduler)
+		_exit(NOT_RUN);
+	setpgid(0, 0);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	close(STDIN_FILENO);
+	open("/dev/null", O_RDONLY);
+	snprintf(due, sizeof(due), "%lld", job->running->due);
+	setenv("JOBS_NAME", job->name, 1);
+	setenv("JOBS_DUE", due, 1);
+	execvp(job->argv[0], job->argv);
+	warn("job '%s': %s", job->name, job->argv[0]);
+	_exit(NOT_RUN);
+}
+
+static bool launch(struct job *job)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = job };
+	pid_t scheduler = getpid();
+
+	job->launched = clock_ns(CLOCK_MONOTONIC);
+	job->pid = fork();
+	if (!job->pid)
+		be_child(job, scheduler);
+	if (job->pid < 0) {
+		warn("job '%s': fork", job->name);
+		return false;
+	}
+	setpgid(job->pid, job->pid);	/* whoever is first */
+	job->pidfd = pidfd_open(job->pid, 0);
+	if (job->pidfd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, job->pidfd, &event))
+		err(1, "pidfd_open");
+	return true;
+}
+
+int lanes_launch(void)
+{
+	struct job *job;
+	int failed = 0;
+
+	while ((job = to_launch)) {
+		to_launch = job->next;
+		if (launch(job))
+			continue;
+		finish(job, "done", NEVER, NOT_RUN);
+		job_put(job);
+		failed++;
+	}
+	return failed;
+}
+
+void lanes_reap(struct job *job)
+{
+	__s64 took = clock_ns(CLOCK_MONOTONIC) - job->launched;
+	bool killed, covered;
+	siginfo_t info;
+
+	if (waitid(P_PIDFD, job->pidfd, &info, WEXITED))
+		err(1, "waitid");
+	/* A child that was just forked may have it, too, and then the set would keep it. */
+	if (epoll_ctl(epoll_fd, EPOLL_CTL_DEL, job->pidfd, NULL))
+		err(1, "epoll_ctl");
+	close(job->pidfd);
+	killed = info.si_code != CLD_EXITED;
+	/* It may have been faster than who covered it. */
+	covered = job->covered && killed && info.si_status == SIGKILL;
+	finish(job, covered ? "covered" : "done", took, info.si_status + (killed ? 128 : 0));
+	job_put(job);
+}
+
+unsigned int lanes_running(void)
+{
+	return lanes[FAST].busy + lanes[SLOW].busy;
+}

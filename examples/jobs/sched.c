@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The main loop. Once a second, or five times in a shorter window, the jobs whose next due
+ * time is within the window are read, and each due time becomes a row of what is planned,
+ * in the transaction that moves the job on to its next one. On the wheel each job has one
+ * timeout, for the first of its planned rows.
+ *
+ *	late by more than the window	a misfire: missed, or run once now
+ *	late				run now; what else is past is missed
+ *	else				on the wheel until it is due
+ *
+ * What is written before what is done, at any time the scheduler may be killed at:
+ *
+ *	a due time is planned		or the job has not moved on, and it is found again
+ *	it is started			or the row is planned, and the next scheduler runs it
+ *	the command runs		or not: interrupted, as below
+ *	it has ended			interrupted: the next scheduler cannot know how far
+ *					it got, and does not start it again
+ *
+ * So no due time is lost without a row that says so, and none is started twice.
+ *
+ * Due times are on the wall clock, timeouts on the wheel's, which goes on evenly. If
+ * somebody sets the wall clock, or the machine was suspended, a timerfd(2) says so, and
+ * all timeouts are touched. Nothing is due before the wall clock has read that time. Set
+ * forward, what was passed over is late. Set back, the due times up to where the
+ * clock was come again but have had their rows: jobs wait until it is there again.
+ */
+#include <err.h>
+#include <errno.h>
+#include <limits.h>
+#include <search.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "sched.h"
+
+#define EVENTS		64
+#define SCAN_MAX	NS_PER_S
+
+static __s64 window;
+static struct hwtimer *timers;
+static int epoll_fd, clock_fd, signal_fd;
+static bool stopping;
+static __s64 clock_offset;	/* of the wall clock, from CLOCK_MONOTONIC */
+
+/* Jobs of which there are runs, by id: a tree of tsearch(3). */
+static void *jobs;
+
+/* What the library cannot refuse us. */
+static int must(int ret, const char *what)
+{
+	if (ret < 0)
+		errx(1, "%s: %s", what, strerror(-ret));
+	return ret;
+}
+
+static int compare_jobs(const void *a, const void *b)
+{
+	const struct job *one = a, *other = b;
+
+	return (one->id > other->id) - (one->id < other->id);
+}
+
+static void free_job(struct job *job)
+{
+	char **arg;
+
+	for (arg = job->argv; arg && *arg; arg++)
+		free(*arg);
+	free(job->argv);
+	free(job->name);
+	free(job);
+}
+
+void job_put(struct job *job)
+{
+	if (job->planned.first || job->waiting.first || job->running || job->timeout)
+		return;
+	tdelete(job, &jobs, compare_jobs);
+	free_job(job);
+}
+
+/* NULL if its row makes no sense. */
+static struct job *job_make(const struct job_row *row)
+{
+	struct job *job = calloc(1, sizeof(*job));
+	char why[128];
+
+	if (!job)
+		err(1, "job '%s'", row->name);
+	job->id = row->id;
+	job->misfire = row->misfire;
+	job->block = row->block;
+	if (row->cron) {
+		if (!cron_parse(&job->schedule.cron, row->cron, why, sizeof(why))) {
+			warnx("job '%s' is not run: '%s': %s", row->name, row->cron, why);
+			free(job);
+			return NULL;
+		}
+	} else {
+		job->schedule.every = row->every;
+	}
+	job->name = strdup(row->name);
+	job->argv = store_argv(row->id);
+	if (!job->name || !tsearch(job, &jobs, compare_jobs))
+		err(1, "job '%s'", row->name);
+	return job;
+}
+
+static struct job *job_find(__s64 id)
+{
+	struct job key = { .id = id }, **found = tfind(&key, &jobs, compare_jobs);
+
+	return found ? *found : NULL;
+}
+
+static void job_plan(struct job *job, __s64 id, __s64 due)
+{
+	struct run *run = malloc(sizeof(*run));
+
+	if (!run)
+		err(1, "job '%s'", job->name);
+	run->id = id;
+	run->due = due;
+	runs_append(&job->planned, run);
+}
+
+/* Start what is due, and see to it that the rest is when it is. */
+static void job_go_on(struct job *job)
+{
+	__s64 now = wall_now();
+
+	while (job->planned.first && job->planned.first->due <= now)
+		lanes_due(job, runs_take(&job->planned));
+	if (job->planned.first && !job->timeout)
+		must(hwtimer_schedule(timers, job->planned.first->due - now, (uintptr_t)job,
+				      &job->timeout), "hwtimer_schedule");
+	job_put(job);
+}
+
+/* One due time of a job: see the table at the top. */
+static void plan(const struct job_row *row, __s64 now)
+{
+	struct job *job = job_find(row->id) ?: job_make(row);
+	__s64 due = row->next, next, until;
+	const char *cause = "due";
+
+	if (!job) {
+		store_next(row->id, NEVER);
+		return;
+	}
+	if (due < now)
+		cause = now - due > window ? "misfire" : "late";
+	next = schedule_next(&job->schedule, due, due);
+	if (now - due > window && job->misfire == MISFIRE_NOTHING)
+		next = due;
+	else
+		job_plan(job, store_plan(job->id, due, next, cause), due);
+	if (next != NEVER && next < now) {
+		until = schedule_next(&job->schedule, next, now);
+		store_missed(job->id, next, until);
+		next = until;
+	}
+	store_next(job->id, next);
+	job_go_on(job);
+}
+
+static void scan(void)
+{
+	__s64 now = wall_now();
+	struct job_row row;
+
+	while (store_first_due(now + window, &row))
+		plan(&row, now);
+}
+
+static void scan_later(void)
+{
+	__s64 delay = window / 5;
+
+	if (delay > SCAN_MAX)
+		delay = SCAN_MAX;
+	must(hwtimer_schedule(timers, delay, 0, NULL), "hwtimer_schedule");
+}
+
+/* What the scheduler before this one left. */
+static void recover(void)
+{
+	int interrupted = store_recover(wall_now() - window), planned = 0;
+	__s64 run, id, due;
+	struct job_row row;
+	struct job *job;
+
+	while (store_each_planned(&run, &id, &due)) {
+		job = job_find(id);
+		if (!job && store_job(id, &row))
+			job = job_make(&row);
+		if (!job)
+			continue;
+		job_plan(job, run, due);
+		planned++;
+		if (!job->timeout)
+			must(hwtimer_schedule(timers, 0, (uintptr_t)job, &job->timeout),
+			     "hwtimer_schedule");
+	}
+	store_commit();
+	printf("running; found %d planned, %d interrupted\n", planned, interrupted);
+	fflush(stdout);
+}
+
+static void timers_readable(void)
+{
+	struct hwtimer_event events[EVENTS];
+	int i, n = must(hwtimer_wait(timers, events, EVENTS, 0), "hwtimer_wait");
+
+	for (i = 0; i < n; i++) {
+		struct job *job = (struct job *)(uintptr_t)events[i].user_data;
+
+		if (!job) {
+			scan();
+			scan_later();
+			continue;
+		}
+		job->timeout = 0;
+		job_go_on(job);
+	}
+}
+
+/* Have it be readable when the clock is set. */
+static void watch_clock(void)
+{
+	struct itimerspec far = { .it_value.tv_sec = INT_MAX };
+
+	far.it_value.tv_sec += wall_now() / NS_PER_S;
+	if (timerfd_settime(clock_fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &far, NULL))
+		err(1, "timerfd_settime");
+	clock_offset = wall_now() - clock_ns(CLOCK_MONOTONIC);
+}
+
+static void touch_job(const void *node, VISIT visit, int depth __attribute__((unused)))
+{
+	const struct job *job = *(struct job *const *)node;
+	__s64 now = wall_now(), due;
+
+	/* Its event is about to come if nothing of it is planned any more. */
+	if ((visit != postorder && visit != leaf) || !job->timeout || !job->planned.first)
+		return;
+	due = job->planned.first->due;
+	must(hwtimer_touch(timers, job->timeout, due > now ? due - now : 0), "hwtimer_touch");
+}
+
+static void clock_readable(void)
+{
+	__s64 old = clock_offset;
+	__u64 expirations;
+
+	/* ECANCELED it is; the set of epoll says no more than "readable". */
+	if (read(clock_fd, &expirations, sizeof(expirations)) < 0 && errno != ECANCELED)
+		return;
+	watch_clock();
+	warnx("the wall clock was set, by %+.3f s", (double)(clock_offset - old) / NS_PER_S);
+	twalk(jobs, touch_job);
+	scan();
+}
+
+static void signal_readable(void)
+{
+	struct signalfd_siginfo info;
+
+	if (read(signal_fd, &info, sizeof(info)) != sizeof(info))
+		return;
+	if (stopping)
+		errx(1, "ended before what was running");
+	stopping = true;
+	/* What is planned is left for the next one. */
+	if (epoll_ctl(epoll_fd, EPOLL_CTL_DEL, hwtimer_fd(timers), NULL) ||
+	    epoll_ctl(epoll_fd, EPOLL_CTL_DEL, clock_fd, NULL))
+		err(1, "epoll_ctl");
+}
+
+static void watch(int fd, void *data)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = data };
+
+	if (fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event))
+		err(1, "epoll_ctl");
+}
+
+static void open_timers(const char *device)
+{
+	struct hwtimer_options options = { .size = sizeof(options), .device = device };
+	int ret = hwtimer_open(&timers, &options);
+
+	device = device ?: "/dev/hwtimer";
+	if (ret == -ENOENT || ret == -ENXIO || ret == -ENODEV)
+		errx(1, "there is no %s: is the module loaded? (modprobe hwtimer)", device);
+	must(ret, device);
+}
+
+static void open_all(const struct sched_options *options)
+{
+	sigset_t signals;
+
+	window = options->window;
+	open_timers(options->device);
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	clock_fd = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+	watch(hwtimer_fd(timers), &timers);
+	watch(signal_fd, &signal_fd);
+	watch(clock_fd, &clock_fd);
+	watch_clock();
+	lanes_setup(&options->lanes, epoll_fd);
+}
+
+/* Write down what came of the events, and start what may start now. */
+static void carry_out(void)
+{
+	do {
+		if (!stopping)
+			lanes_fill();
+		store_commit();
+	} while (lanes_launch());
+}
+
+void sched_run(const struct sched_options *options)
+{
+	struct epoll_event events[EVENTS];
+	int i, n;
+
+	open_all(options);
+	recover();
+	scan();
+	scan_later();
+	carry_out();
+	while (!stopping || lanes_running()) {
+		n = epoll_wait(epoll_fd, events, EVENTS, -1);
+		if (n < 0 && errno != EINTR)
+			err(1, "epoll_wait");
+		for (i = 0; i < n; i++) {
+			void *data = events[i].data.ptr;
+
+			if (data == &signal_fd)
+				signal_readable();
+			else if (data == &timers)
+				timers_readable();
+			else if (data == &clock_fd)
+				clock_readable();
+			else
+				lanes_reap(data);
+		}
+		carry_out();
+	}
+	hwtimer_close(timers);
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "times.h"
+
+static const struct unit {
+	const char	*name;
+	__s64		ns;
+} units[] = {
+	{ "d", 86400 * NS_PER_S },
+	{ "h", 3600 * NS_PER_S },
+	{ "m", 60 * NS_PER_S },
+	{ "s", NS_PER_S },
+	{ "ms", NS_PER_MS },
+};
+
+__s64 schedule_next(const struct schedule *s, __s64 due, __s64 after)
+{
+	time_t next;
+
+	if (s->every)
+		return due + ((after - due) / s->every + 1) * s->every;
+	next = cron_next(&s->cron, after / NS_PER_S);
+	return next < 0 ? NEVER : next * NS_PER_S;
+}
+
+bool parse_duration(const char *text, __s64 *ns)
+{
+	double value;
+	size_t i;
+	char *end;
+
+	/* No sign, no "inf" and no hexadecimal. */
+	if (*text < '0' || *text > '9' || text[1] == 'x' || text[1] == 'X')
+		return false;
+	value = strtod(text, &end);
+	for (i = 0; i < ARRAY_SIZE(units); i++) {
+		if (!strcmp(end, units[i].name)) {
+			value *= units[i].ns;
+			if (value > EVERY_MAX)
+				return false;
+			*ns = llround(value);
+			return true;
+		}
+	}
+	return false;
+}
+
+const char *show_duration(__s64 ns, char text[DURATION_SIZE])
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(units) - 1; i++)
+		if (ns && ns % units[i].ns == 0)
+			break;
+	snprintf(text, DURATION_SIZE, "%.15g%s", (double)ns / units[i].ns, units[i].name);
+	return text;
+}
+
+const char *show_time(__s64 wall, char text[TIME_SIZE])
+{
+	time_t seconds = wall / NS_PER_S;
+	struct tm tm;
+	size_t len;
+
+	if (wall == NEVER || !localtime_r(&seconds, &tm))
+		return "never";
+	len = strftime(text, TIME_SIZE, "%F %T", &tm);
+	snprintf(text + len, TIME_SIZE - len, ".%03lld", wall % NS_PER_S / NS_PER_MS);
+	return text;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Times, all of them in ns: on the wall clock since 1970, in UTC, or on CLOCK_MONOTONIC.
+ */
+#ifndef TIMES_H
+#define TIMES_H
+
+#include <stdbool.h>
+#include <time.h>
+
+#include <linux/types.h>
+
+#include "cron.h"
+
+#define NS_PER_MS	1000000LL
+#define NS_PER_S	1000000000LL
+/* No more due times. */
+#define NEVER		(-1LL)
+
+#define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
+
+#define EVERY_MIN	(10 * NS_PER_MS)
+#define EVERY_MAX	(3650 * 86400 * NS_PER_S)
+
+/* When a job is due: by @cron, or every so many ns. */
+struct schedule {
+	__s64		every;		/* 0: by cron */
+	struct cron	cron;
+};
+
+/* The first due time after @after. @due: one of them, not after @after. */
+__s64 schedule_next(const struct schedule *s, __s64 due, __s64 after);
+
+/* "1.5s", of ms, s, m, h and d. False if it is none, or above EVERY_MAX. */
+bool parse_duration(const char *text, __s64 *ns);
+
+#define DURATION_SIZE	32
+#define TIME_SIZE	48
+
+/* As parse_duration() takes it. */
+const char *show_duration(__s64 ns, char text[DURATION_SIZE]);
+/* On the local clock. */
+const char *show_time(__s64 wall, char text[TIME_SIZE]);
+
+static inline __s64 clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
+static inline __s64 wall_now(void)
+{
+	return clock_ns(CLOCK_REALTIME);
+}
+
+#endif /* TIMES_H */

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * orders: a shop that cancels an order when it was not paid within 15 minutes. Each order
+ * has a timeout: scheduled when it is placed, pushed back when the customer changes it,
+ * cancelled when it is paid. If it expires, so does the order.
+ *
+ * The customers are played here too, by timeouts of their own: each places an order at
+ * some time, changes it a few times, pays it or goes away, and some come back too late.
+ *
+ * An order can expire at the very time at which it is paid. hwtimer_cancel() decides: 0, and it
+ * is paid, for there will be no event; -ENOENT, and it is too late, for the event is
+ * among those that hwtimer_wait() has returned, even if its turn comes only after that of the
+ * payment. Likewise hwtimer_touch(). So an order is paid or expired, not both, not neither.
+ *
+ * 15 minutes are long for a demonstration: --expiry-ms makes them shorter, and customers
+ * faster. Or the clock is one that skips idle time: scripts/examples runs this in
+ * User-Mode Linux with time-travel=inf-cpu, where an hour passes in a moment.
+ */
+#include <getopt.h>
+
+#include "lib_common.h"
+
+#define EVENTS	64
+
+enum state { NOT_YET, OPEN, PAID, EXPIRED };
+
+struct order {
+	enum state	state;
+	hwtimer_id	timeout;
+	__u64		deadline;
+	int		changes;	/* that the customer will still make */
+	int		pays;		/* in the end */
+};
+
+/* user_data: an order, and whose timeout it is */
+enum { SHOP, CUSTOMER };
+
+static struct hwtimer *timers;
+static struct order *orders;
+static long nr_orders = 5000, expiry_ms = 15 * 60 * 1000, max_late_us = -1;
+static __u64 expiry;
+static unsigned int seed = 1;
+
+static struct {
+	long placed, changed, paid, expired;
+	long too_late;		/* changes and payments of orders that had expired */
+	long early, wrong;	/* events that should not be */
+	long customers;		/* who will still do something */
+} counts;
+static struct samples late;
+
+/* The shop. */
+
+static void place(struct order *o)
+{
+	o->deadline = hwtimer_now(timers) + expiry;
+	must(hwtimer_schedule_at(timers, o->deadline, 2 * (o - orders) + SHOP, &o->timeout),
+	     "hwtimer_schedule_at");
+	o->state = OPEN;
+	counts.placed++;
+}
+
+/* 0, or -ENOENT: it has expired. */
+static int change(struct order *o)
+{
+	__u64 deadline = hwtimer_now(timers) + expiry;
+	int ret = hwtimer_touch_at(timers, o->timeout, deadline);
+
+	if (!ret) {
+		o->deadline = deadline;
+		counts.changed++;
+	}
+	return ret;
+}
+
+/* The same. */
+static int pay(struct order *o)
+{
+	int ret = hwtimer_cancel(timers, o->timeout);
+
+	if (!ret) {
+		o->state = PAID;
+		counts.paid++;
+	}
+	return ret;
+}
+
+static void expire(struct order *o, const struct hwtimer_event *e)
+{
+	/* It was paid, or expires twice, or at a time at which it was not to. */
+	counts.wrong += o->state != OPEN || e->id != o->timeout || e->deadline_ns != o->deadline;
+	counts.early += e->fired_ns < o->deadline || hwtimer_now(timers) < o->deadline;
+	sample(&late, (__s64)(e->fired_ns - o->deadline));
+	o->state = EXPIRED;
+	counts.expired++;
+}
+
+/* The customers. */
+
+/* Do the next thing within @time. */
+static void think(struct order *o, __u64 time)
+{
+	__u64 delay = time * ((double)rand_r(&seed) / RAND_MAX);
+
+	must(hwtimer_schedule(timers, delay, 2 * (o - orders) + CUSTOMER, NULL),
+	     "hwtimer_schedule");
+	counts.customers++;
+}
+
+static void act(struct order *o)
+{
+	int ret;
+
+	counts.customers--;
+	if (o->state == NOT_YET) {
+		place(o);
+	} else {
+		ret = o->changes ? change(o) : pay(o);
+		if (ret == -ENOENT) {
+			counts.too_late++;
+			return;
+		}
+		must(ret, "a customer");
+		if (o->state == PAID)
+			return;
+		o->changes--;
+	}
+	/* Some take longer than they have. */
+	if (o->changes || o->pays)
+		think(o, expiry + expiry / 4);
+}
+
+static void run(void)
+{
+	struct hwtimer_event events[EVENTS];
+	long i;
+	int n;
+
+	for (i = 0; i < nr_orders; i++) {
+		orders[i].changes = rand_r(&seed) % 4;
+		orders[i].pays = rand_r(&seed) % 3 != 0;
+		think(&orders[i], expiry);
+	}
+	while (counts.customers || counts.paid + counts.expired < nr_orders) {
+		n = must(hwtimer_wait(timers, events, EVENTS, -1), "hwtimer_wait");
+		for (i = 0; i < n; i++) {
+			if (events[i].user_data % 2 == CUSTOMER)
+				act(&orders[events[i].user_data / 2]);
+			else
+				expire(&orders[events[i].user_data / 2], &events[i]);
+		}
+	}
+}
+
+static int report(__u64 began)
+{
+	long states[EXPIRED + 1] = { 0 }, too_late = 0, i;
+	struct hwtimer_stats stats;
+	int bad;
+
+	/* Nothing is left: no event, and nothing pending. */
+	bad = must(hwtimer_wait(timers, &(struct hwtimer_event){ 0 }, 1, 0), "hwtimer_wait");
+	must(hwtimer_stop(timers), "hwtimer_stop");
+	bad |= hwtimer_wait(timers, &(struct hwtimer_event){ 0 }, 1, 0) != -ESHUTDOWN;
+	must(hwtimer_stats(timers, &stats), "hwtimer_stats");
+	bad |= stats.pending || stats.unread;
+
+	for (i = 0; i < nr_orders; i++)
+		states[orders[i].state]++;
+	bad |= states[PAID] != counts.paid || states[EXPIRED] != counts.expired ||
+	       counts.paid + counts.expired != nr_orders || counts.placed != nr_orders;
+
+	sort_samples(&late);
+	if (max_late_us >= 0)
+		for (i = late.number; i && late.values[i - 1] > max_late_us * 1000; i--)
+			too_late++;
+	printf("%ld orders, each open for %.3f s at most, within %.1f s\n", counts.placed,
+	       expiry / 1e9, (hwtimer_now(timers) - began) / 1e9);
+	printf("paid: %ld, expired: %ld, changed before that: %ld times\n",
+	       counts.paid, counts.expired, counts.changed);
+	printf("refused, because the order had expired: %ld\n", counts.too_late);
+	printf("expired early: %ld, wrongly: %ld, later than allowed: %ld\n",
+	       counts.early, counts.wrong, too_late);
+	printf("how late they expired: the first %.3f ms, half of them %.3f ms, the last %.3f ms\n",
+	       quantile(&late, 0) / 1e6, quantile(&late, 0.5) / 1e6, quantile(&late, 1) / 1e6);
+	printf("the books %s\n", bad ? "are wrong" : "balance");
+	return bad || counts.early || counts.wrong || too_late;
+}
+
+static void print_help(FILE *f)
+{
+	fprintf(f, "usage: orders [OPTION]...\n"
+		"A shop whose orders expire when they are not paid in time, and its customers.\n"
+		"Fails if an order expired early or wrongly, or if the books do not balance.\n\n"
+		"  --orders N         so many orders [5000]\n"
+		"  --expiry-ms N      how long an order is open after its last change [900000];\n"
+		"                     all takes two to five times as long\n"
+		"  --max-late-us N    fail if one expired later than that\n"
+		"  --seed N           other customers [1]\n"
+		"  -h, --help         this text\n");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "orders", required_argument, NULL, 'o' },
+		{ "expiry-ms", required_argument, NULL, 'e' },
+		{ "max-late-us", required_argument, NULL, 'l' },
+		{ "seed", required_argument, NULL, 's' },
+		{ "help", no_argument, NULL, 'h' },
+		{ }
+	};
+	struct hwtimer_options timer_options = { .size = sizeof(timer_options) };
+	__u64 began;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		switch (option) {
+		case 'o':
+			nr_orders = option_number("orders", optarg, 1, 1000000);
+			break;
+		case 'e':
+			expiry_ms = option_number("expiry-ms", optarg, 1, 1000000000);
+			break;
+		case 'l':
+			max_late_us = option_number("max-late-us", optarg, 0, 1000000);
+			break;
+		case 's':
+			seed = option_number("seed", optarg, 0, 1000000);
+			break;
+		default:
+			print_help(option == 'h' ? stdout : stderr);
+			return option == 'h' ? 0 : EXIT_USAGE;
+		}
+	}
+	if (optind < argc) {
+		print_help(stderr);
+		return EXIT_USAGE;
+	}
+
+	expiry = expiry_ms * NS_PER_MS;
+	orders = calloc(nr_orders, sizeof(*orders));
+	if (!orders)
+		err(1, "no memory for %ld orders", nr_orders);
+	/* One of the shop's and one of the customer's for each. */
+	timer_options.timeouts = 2 * nr_orders;
+	timers = open_timers(&timer_options);
+	began = hwtimer_now(timers);
+	run();
+	return report(began);
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * rate_limiter: of each client's calls no more than so many are let through in any
+ * interval. The rest waits for its turn, in order: nothing is refused, bursts are spread
+ * over time.
+ *
+ * A limiter remembers when its last calls were let through, as many as there may be in
+ * an interval. The next one may follow an interval after the oldest of these, and if one
+ * waits for that, the limiter has a timeout on the wheel. Thousands of limiters take
+ * one descriptor, no threads, and no time while nobody waits.
+ *
+ * The wheel is never early, but anything may be late: the tick, the program, the clock
+ * that was read before the program had to wait for its CPU. So the clock is read before a
+ * call is let through, to see whether it may, and again after that, to be remembered.
+ * However late things are, between two calls there is at least what is between the
+ * first one's second reading and the second one's first.
+ *
+ * At the end all this is checked from what was logged.
+ */
+#include <getopt.h>
+
+#include "lib_common.h"
+
+#define EVENTS	64
+
+struct call {
+	__u64	came;
+	__u64	before;		/* the clock, before and after it was let through */
+	__u64	after;
+	long	place;		/* in the order in which all were let through */
+};
+
+struct client {
+	struct call	*calls;		/* all that it will make */
+	long		made;
+	long		passed;
+	hwtimer_id	turn;		/* when the next one may pass; 0: none waits */
+	__u64		deadline;
+};
+
+/* user_data: a client, and what its timeout is for */
+enum { BURST, TURN };
+
+static struct hwtimer *timers;
+static struct client *clients;
+static long nr_clients = 100, nr_calls = 20, limit = 4, interval_ms = 250;
+static __u64 interval;
+static unsigned int seed = 1;
+static long passed, at_once, early;
+static struct samples late;
+
+/* What is limited. Here: nothing but a log. */
+static void let_through(struct client *c, __u64 before)
+{
+	struct call *call = &c->calls[c->passed++];
+
+	call->before = before;
+	call->place = passed++;
+	call->after = hwtimer_now(timers);
+}
+
+/* When the next call of @c may pass. */
+static __u64 turn(const struct client *c)
+{
+	return c->passed < limit ? 0 : c->calls[c->passed - limit].after + interval;
+}
+
+/* Let through what may pass, and have a timeout for the rest. */
+static void serve(struct client *c)
+{
+	while (!c->turn && c->passed < c->made) {
+		__u64 now = hwtimer_now(timers);
+
+		if (turn(c) <= now) {
+			let_through(c, now);
+			continue;
+		}
+		c->deadline = turn(c);
+		must(hwtimer_schedule_at(timers, c->deadline, 2 * (c - clients) + TURN, &c->turn),
+		     "hwtimer_schedule_at");
+	}
+}
+
+/* Clients make calls in bursts, whether they may or not, and then pause. */
+static void burst(struct client *c)
+{
+	long calls = 1 + rand_r(&seed) % (3 * limit), before = c->passed;
+
+	for (; calls && c->made < nr_calls; calls--)
+		c->calls[c->made++].came = hwtimer_now(timers);
+	serve(c);
+	at_once += c->passed - before;
+	if (c->made < nr_calls)
+		must(hwtimer_schedule(timers, rand_r(&seed) % (2 * interval_ms) * NS_PER_MS,
+				      2 * (c - clients) + BURST, NULL), "hwtimer_schedule");
+}
+
+static void run(void)
+{
+	struct hwtimer_event events[EVENTS];
+	long i;
+	int n;
+
+	for (i = 0; i < nr_clients; i++)
+		burst(&clients[i]);
+	while (passed < nr_clients * nr_calls) {
+		n = must(hwtimer_wait(timers, events, EVENTS, -1), "hwtimer_wait");
+		for (i = 0; i < n; i++) {
+			struct client *c = &clients[events[i].user_data / 2];
+
+			if (events[i].user_data % 2 == BURST) {
+				burst(c);
+				continue;
+			}
+			early += hwtimer_now(timers) < c->deadline;
+			sample(&late, events[i].fired_ns - c->deadline);
+			c->turn = 0;
+			serve(c);
+		}
+	}
+}
+
+/* How many of @c's calls there were in the fullest interval. */
+static long fullest(const struct client *c)
+{
+	long first = 0, last, most = 0;
+
+	for (last = 0; last < c->passed; last++) {
+		while (c->calls[first].after + interval <= c->calls[last].before)
+			first++;
+		if (last - first + 1 > most)
+			most = last - first + 1;
+	}
+	return most;
+}
+
+static int report(void)
+{
+	struct samples waits = { 0 };
+	__u64 last = 0;
+	long most = 0, disorder = 0, i, k;
+
+	for (i = 0; i < nr_clients; i++) {
+		const struct client *c = &clients[i];
+
+		if (fullest(c) > most)
+			most = fullest(c);
+		for (k = 0; k < c->passed; k++) {
+			const struct call *call = &c->calls[k];
+
+			disorder += k && call->place < call[-1].place;
+			sample(&waits, call->before - call->came);
+			if (call->place == passed - 1)
+				last = call->before - call->came;
+		}
+	}
+	sort_samples(&waits);
+	sort_samples(&late);
+	printf("%ld calls of %ld clients, let through: %ld, at once: %ld\n",
+	       nr_clients * nr_calls, nr_clients, passed, at_once);
+	printf("calls of a client in any %ld ms: at most %ld, allowed: %ld\n",
+	       interval_ms, most, limit);
+	printf("out of order: %ld, timeouts that came early: %ld\n", disorder, early);
+	printf("waited: half of them %.1f ms, the longest %.1f ms, the last one %.1f ms\n",
+	       quantile(&waits, 0.5) / 1e6, quantile(&waits, 1) / 1e6, last / 1e6);
+	printf("timeouts: %zu, late: half of them %.3f ms, the latest %.3f ms\n",
+	       late.number, quantile(&late, 0.5) / 1e6, quantile(&late, 1) / 1e6);
+	return most > limit || disorder || early;
+}
+
+static void print_help(FILE *f)
+{
+	fprintf(f, "usage: rate_limiter [OPTION]...\n"
+		"Clients make calls in bursts; no more than the limit of a client's calls are let\n"
+		"through in any interval, the rest waits on the wheel. Fails if it was otherwise.\n\n"
+		"  --clients N        so many clients [100]\n"
+		"  --calls N          so many calls of each [20]\n"
+		"  --limit N          calls in an interval [4]\n"
+		"  --interval-ms N    the interval [250]\n"
+		"  --seed N           other bursts [1]\n"
+		"  -h, --help         this text\n");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "clients", required_argument, NULL, 'n' },
+		{ "calls", required_argument, NULL, 'c' },
+		{ "limit", required_argument, NULL, 'l' },
+		{ "interval-ms", required_argument, NULL, 'i' },
+		{ "seed", required_argument, NULL, 's' },
+		{ "help", no_argument, NULL, 'h' },
+		{ }
+	};
+	struct hwtimer_options timer_options = { .size = sizeof(timer_options) };
+	struct call *calls;
+	int option;
+	long i;
+
+	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		switch (option) {
+		case 'n':
+			nr_clients = option_number("clients", optarg, 1, 1000000);
+			break;
+		case 'c':
+			nr_calls = option_number("calls", optarg, 1, 1000);
+			break;
+		case 'l':
+			limit = option_number("limit", optarg, 1, 1000);
+			break;
+		case 'i':
+			interval_ms = option_number("interval-ms", optarg, 1, 1000000);
+			break;
+		case 's':
+			seed = option_number("seed", optarg, 0, 1000000);
+			break;
+		default:
+			print_help(option == 'h' ? stdout : stderr);
+			return option == 'h' ? 0 : EXIT_USAGE;
+		}
+	}
+	if (optind < argc) {
+		print_help(stderr);
+		return EXIT_USAGE;
+	}
+
+	interval = interval_ms * NS_PER_MS;
+	clients = calloc(nr_clients, sizeof(*clients));
+	calls = calloc(nr_clients * nr_calls, sizeof(*calls));
+	if (!clients || !calls)
+		err(1, "no memory for %ld calls", nr_clients * nr_calls);
+	for (i = 0; i < nr_clients; i++)
+		clients[i].calls = &calls[i * nr_calls];
+
+	timer_options.timeouts = 2 * nr_clients;
+	timers = open_timers(&timer_options);
+	run();
+	hwtimer_close(timers);
+	return report();
+}
