@@ -15,7 +15,7 @@ unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES	# of the make that runs a script
 # Where the logs of this run go, from whichever script it began.
 owner=${HWTIMER_LOGS:+no}
 export HWTIMER_LOGS=${HWTIMER_LOGS:-$cache/log/$(date +%Y%m%d-%H%M%S).$$}
-mkdir -p "$HWTIMER_LOGS" "$cache/lock"
+mkdir -p "$HWTIMER_LOGS" "$cache"/{lock,log}
 find "$cache/log" -mindepth 1 -maxdepth 1 -mtime +2 -exec rm -rf {} +
 
 usage()
@@ -53,6 +53,27 @@ in_list()
 		[[ $word != "$other" ]] || return 0
 	done
 	return 1
+}
+
+passed=0 failed=0 pattern='*'
+
+# try NAME COMMAND...: a check, which passes if the command says nothing. Those whose
+# name does not match the glob $pattern are left out.
+try()
+{
+	local name=$1 output status=0
+	shift
+	# shellcheck disable=SC2053 # a pattern it is
+	[[ $name == $pattern ]] || return 0
+	output=$("$@" 2>&1) || status=$?
+	if [[ -z $output && $status == 0 ]]; then
+		echo "ok      $name"
+		passed=$((passed + 1))
+	else
+		echo "FAILED  $name, status $status"
+		printf '%s\n' "$output" | sed 's/^/        /'
+		failed=$((failed + 1))
+	fi
 }
 
 # Process groups that this script started and that must not outlive it.
@@ -112,7 +133,7 @@ landed()
 }
 
 # Kernels for QEMU: Debian's, and those of our own, which have checkers.
-own_flavours=(kasan kcsan rt-debug)
+own_flavours=(kasan kcsan rt-debug irqsoff)
 flavours=(amd64 cloud-amd64 rt-amd64 "${own_flavours[@]}")
 
 # step NAME COMMAND...: run a command that takes a while. Its output goes to a
@@ -121,7 +142,9 @@ step()
 {
 	local name=$1 began=$EPOCHSECONDS log next status=0
 	shift
-	log=$HWTIMER_LOGS/${name//[^A-Za-z0-9.+-]/_}.$$.log
+	# As long as a file's name may be: some packages at once are more.
+	log=${name//[^A-Za-z0-9.+-]/_}
+	log=$HWTIMER_LOGS/${log:0:100}.$$.log
 
 	say "$name"
 	launch "$@" >"$log" 2>&1
@@ -182,9 +205,12 @@ apt_lists()
 
 # All packages that some script needs on Debian 12: who is not root gets to know
 # them at once.
-packages=(bc bison coccinelle codespell cpio cppcheck flex g++ gcc gcc-12 gcc-multilib
-	gnuplot-nox libc6-dev libelf-dev libevent-dev liburing-dev libuv1-dev lcov make mandoc pahole
-	perl pkg-config python3 qemu-system-x86 rsync shellcheck sparse spin xz-utils)
+packages=(abigail-tools bc bison bpftrace coccinelle codespell cpio cppcheck
+	debhelper dh-dkms dpkg-dev flex g++ gcc gcc-12 gcc-multilib gnuplot-nox graphviz
+	libc6-dev libelf-dev libevent-dev libpython3-dev liburing-dev libsqlite3-dev
+	libuv1-dev lcov lintian make mandoc mmdebstrap openssl pahole patch perl pkg-config
+	python3 python3-prometheus-client python3-sphinx qemu-system-x86 rsync shellcheck
+	sparse spin trace-cmd xz-utils)
 
 # need PACKAGE...: have these packages installed.
 need()
@@ -265,4 +291,28 @@ download()
 {
 	cd "$1" || return
 	apt-get -q download "$2"
+}
+
+# copy_libraries DIR FILE...: what these are linked with, where they look for that, below DIR.
+copy_libraries()
+{
+	local dir=$1 library
+
+	shift
+	ldd "$@" | awk '$1 ~ "^/lib" { print $1 } $3 ~ "^/(usr/)?lib" { print $3 }' | sort -u |
+		while read -r library; do
+			install -D "$library" "$dir$library"
+		done
+}
+
+# tap_guest DIR ARGUMENT...: scripts/guest, its logs in DIR. If it fails, or its kernel's log
+# is not as it should be, that is a case of its output, for scripts/tap-count.
+tap_guest()
+{
+	local dir=$1
+
+	shift
+	"$scripts/guest" -o "$dir" "$@" ||
+		printf '%s\n' "# BEGIN guest" "1..1" "not ok 1 the guest and its kernel's log" \
+			"# END guest 0" >>"$dir/output.log"
 }

@@ -23,9 +23,10 @@ static const struct command commands[IOCTLS] = {
 	[DO_STOP] = { HWTIMER_IOC_STOP, 16, 0, true, { 0 } },
 	[DO_STATS] = { HWTIMER_IOC_STATS, 88, 0, true, { 0 } },
 	[DO_BATCH] = { HWTIMER_IOC_BATCH, 24, 0, false, { EINTR } },
-	[DO_RINGS] = { HWTIMER_IOC_RINGS, 40, HWTIMER_RINGS_EVENTFD, false,
-		{ EBADF, EBUSY, EDQUOT, ESHUTDOWN, ENOMEM } },
+	[DO_RINGS] = { HWTIMER_IOC_RINGS, 40, HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_CLAIMS,
+		false, { EBADF, EBUSY, EDQUOT, ESHUTDOWN, ENOMEM } },
 	[DO_ENTER] = { HWTIMER_IOC_ENTER, 16, 0, true, { ENXIO, EBADFD } },
+	[DO_LIST] = { HWTIMER_IOC_LIST, 32, 0, false, { 0 } },
 };
 
 static const enum action op_actions[] = {
@@ -835,6 +836,92 @@ static void check_not_done(const struct hwtimer_op *op, size_t stride, int n)
 			fail("a batch did not come to this op, and gave it %d", op->result);
 }
 
+/* The operations of a batch. */
+struct ops {
+	enum place place;
+	char *at;
+	unsigned int stride;	/* bytes from one to the next */
+	unsigned int count;	/* how many were made */
+	size_t cut;		/* bytes of them that were put there */
+	unsigned int there;	/* how many can be read there, and are asked for */
+};
+
+static void make_ops(struct thread *t, struct context *c, struct ops *ops,
+		     struct pending_op *pending, unsigned int max)
+{
+	unsigned int i;
+
+	ops->stride = sizeof(struct hwtimer_op);
+	ops->count = below(&t->random, one_in(&t->random, 8) ? max : 12);
+	if (one_in(&t->random, 12) && ops->count < 100)
+		ops->stride += 8 * below(&t->random, 8);
+	ops->at = t->here + AREA;	/* beside the argument itself */
+	memset(ops->at, 0, AREA);
+	t->batch = true;
+	for (i = 0; i < ops->count; i++)
+		fill_op(t, c, (void *)(ops->at + i * ops->stride), &pending[i]);
+	t->batch = false;
+}
+
+/* Put them into their place, all or, before the fence, some. */
+static void place_ops(struct thread *t, struct context *c, struct ops *ops)
+{
+	ops->cut = (size_t)ops->count * ops->stride;
+	switch (ops->place) {
+	case AT_FENCE:
+	case BEYOND_FENCE:
+		if (ops->place == BEYOND_FENCE)
+			ops->cut = below(&t->random, ops->cut + 1);
+		ops->at = memcpy(t->fence - ops->cut, ops->at, ops->cut);
+		ops->there = ops->cut / ops->stride;
+		break;
+	case HERE:
+		ops->there = ops->count;
+		break;
+	default:
+		ops->at = put_at(t, c, ops->place, ops->at, ops->cut);
+		ops->there = 0;
+	}
+}
+
+/* The batch that has them, or others; what it will be worth. */
+static enum verdict make_batch(struct thread *t, struct context *c, struct ops *ops,
+			       union argument *arg)
+{
+	struct hwtimer_batch *b = &arg->batch;
+	enum verdict verdict;
+
+	b->size = ops->stride;
+	b->ops = (uintptr_t)ops->at;
+	b->count = ops->count;
+	if (one_in(&t->random, 12)) {
+		mutate(t, b, sizeof(*b));
+		/* More than there are, where we know what is there: none of them. */
+		b->ops = (uintptr_t)ops->at;
+	}
+	verdict = judge(c, DO_BATCH, arg, sizeof(*b));
+	if (b->count > ops->count || b->size != ops->stride) {
+		b->ops = (uintptr_t)nowhere(t);
+		ops->there = 0;
+	} else if (ops->there > b->count) {
+		ops->there = b->count;
+	}
+	return verdict;
+}
+
+static void check_batch(const struct thread *t, const struct hwtimer_batch *b,
+			enum verdict verdict, enum place place, int there, int ret)
+{
+	if (ret >= 0 && verdict == INVALID)
+		fail("BATCH accepted what is invalid");
+	if (ret > there)
+		fail("BATCH did %d of %u, of which %d are there", ret, b->count, there);
+	if (verdict != INVALID && (place <= AT_FENCE || place == READ_ONLY) &&
+	    !t->interrupted && !t->failing && ret != (there || !b->count ? there : -EFAULT) &&
+	    !(ret == -E2BIG && !there && b->size > sizeof(struct hwtimer_op)))
+		fail("BATCH: %d of %u, of which %d are there", ret, b->count, there);
+}
+
 /**
  * do_batch - a batch of operations, nearly valid
  * @t: who
@@ -842,86 +929,96 @@ static void check_not_done(const struct hwtimer_op *op, size_t stride, int n)
  */
 void do_batch(struct thread *t, struct context *c)
 {
-	enum place place = pick_place(t, c), ops_place = pick_place(t, c);
-	unsigned int count, stride = sizeof(struct hwtimer_op), i, there;
-	struct pending_op pending[200];
-	struct hwtimer_batch *b;
+	enum place place = pick_place(t, c);
+	struct ops ops = { .place = pick_place(t, c) };
 	union argument arg = { 0 }, answer;
+	struct pending_op pending[200];
 	enum verdict verdict;
-	size_t cut;
-	char *ops, *p;
-	int ret;
+	int done, ret;
 
+	begin_step(t, c, DO_BATCH);
+	make_ops(t, c, &ops, pending, ARRAY_SIZE(pending));
+	place_ops(t, c, &ops);
 	/* Whoever changed the address of the operations would have us overwritten. */
 	if (place > NOWHERE)
 		place = HERE;
-	begin_step(t, c, DO_BATCH);
-	count = below(&t->random, one_in(&t->random, 8) ? ARRAY_SIZE(pending) : 12);
-	if (one_in(&t->random, 12) && count < 100)
-		stride += 8 * below(&t->random, 8);
-	ops = t->here + AREA;	/* beside the argument itself */
-	memset(ops, 0, AREA);
-	t->batch = true;
-	for (i = 0; i < count; i++)
-		fill_op(t, c, (void *)(ops + i * stride), &pending[i]);
-	t->batch = false;
-	there = count;
-	cut = (size_t)count * stride;
-	p = ops;
-	switch (ops_place) {
-	case AT_FENCE:
-	case BEYOND_FENCE:
-		if (ops_place == BEYOND_FENCE)
-			cut = below(&t->random, cut + 1);
-		p = memcpy(t->fence - cut, ops, cut);
-		there = cut / stride;
-		if (place == AT_FENCE || place == BEYOND_FENCE)
-			place = HERE;	/* not over these */
-		break;
-	case HERE:
-		break;
-	default:
-		p = put_at(t, c, ops_place, ops, cut);
-		there = 0;
-	}
-	b = &arg.batch;
-	b->size = stride;
-	b->ops = (uintptr_t)p;
-	b->count = count;
-	if (one_in(&t->random, 12)) {
-		mutate(t, b, sizeof(*b));
-		/* More than there are, where we know what is there: none of them. */
-		b->ops = (uintptr_t)p;
-	}
-	verdict = judge(c, DO_BATCH, &arg, sizeof(*b));
-	if (b->count > count || b->size != stride) {
-		b->ops = (uintptr_t)nowhere(t);
-		there = 0;
-	} else if (there > b->count) {
-		there = b->count;
-	}
-	ret = call_at(t, c, DO_BATCH, place, sizeof(*b), &arg, &answer);
+	/* Not over these. */
+	if ((ops.place == AT_FENCE || ops.place == BEYOND_FENCE) &&
+	    (place == AT_FENCE || place == BEYOND_FENCE))
+		place = HERE;
+	verdict = make_batch(t, c, &ops, &arg);
+	ret = call_at(t, c, DO_BATCH, place, sizeof(arg.batch), &arg, &answer);
 	/* That one was refused can be told to nobody there, and is counted. */
-	if (ops_place == READ_ONLY || t->failing)
+	if (ops.place == READ_ONLY || t->failing)
 		atomic_fetch_add(&c->untold, 1);
-	if (ops_place > NOWHERE || place > NOWHERE || ret == -EBADF || ret == -ENOTTY)
+	if (ops.place > NOWHERE || place > NOWHERE || ret == -EBADF || ret == -ENOTTY)
 		return;
-	if (ret >= 0 && verdict == INVALID)
-		fail("BATCH accepted what is invalid");
-	if (ret > (int)there)
-		fail("BATCH did %d of %u, of which %u are there", ret, b->count, there);
-	if (verdict != INVALID && (place <= AT_FENCE || place == READ_ONLY) &&
-	    !t->interrupted && !t->failing && ret != (there || !b->count ? (int)there : -EFAULT) &&
-	    !(ret == -E2BIG && !there && b->size > sizeof(struct hwtimer_op)))
-		fail("BATCH: %d of %u, of which %u are there", ret, b->count, there);
-	if (ret < 0)
-		ret = 0;
-	close_ops(c, (void *)p, stride, pending, ret);
+	check_batch(t, &arg.batch, verdict, place, ops.there, ret);
+	done = ret < 0 ? 0 : ret;
+	close_ops(c, (void *)ops.at, ops.stride, pending, done);
 	/* The next one may have got an answer, before the copy of its result failed. */
-	if (t->failing && ret < (int)(cut / stride))
-		ret++;
-	if (ops_place <= BEYOND_FENCE)
-		check_not_done((void *)(p + (size_t)ret * stride), stride, cut / stride - ret);
+	if (t->failing && done < (int)(ops.cut / ops.stride))
+		done++;
+	if (ops.place <= BEYOND_FENCE)
+		check_not_done((void *)(ops.at + (size_t)done * ops.stride), ops.stride,
+			       ops.cut / ops.stride - done);
+}
+
+/* A timeout of a clean context, as it is listed. */
+static void check_listed(const struct context *c, const struct hwtimer_query *q)
+{
+	unsigned int i, n = atomic_load(&c->n_books);
+	const struct book *b = NULL;
+
+	for (i = 0; i < n && !b; i++)
+		if (atomic_load(&c->books[i].id) == q->id)
+			b = &c->books[i];
+	/* Another thread's may have no id in the books yet. */
+	if (b && !(q->user_data & SUBMISSION) && q->user_data != (__u64)(b - c->books))
+		fail("LIST: user_data of %llx is %llx", q->id, q->user_data);
+	if (q->flags || q->pad || q->pad2)
+		fail("LIST: %llx has flags %x, pad %x, pad2 %x", q->id, q->flags, q->pad, q->pad2);
+}
+
+/**
+ * do_list - list what is pending, page by page
+ * @t: who
+ * @c: where
+ */
+void do_list(struct thread *t, struct context *c)
+{
+	unsigned int room = 1 + below(&t->random, 40), size = sizeof(struct hwtimer_query), i;
+	struct hwtimer_query *queries = (void *)(t->here + AREA);
+	bool invalid = one_in(&t->random, 8);
+	union argument arg = { 0 }, answer;
+	int ret, pages;
+
+	if (one_in(&t->random, 4))
+		size = 32 + 8 * below(&t->random, 8);
+	arg.list = (struct hwtimer_list){
+		.size = size, .queries = (uintptr_t)queries, .count = room,
+		.next = one_in(&t->random, 4) ? rnd(&t->random) >> below(&t->random, 64) : 0,
+	};
+	if (invalid)
+		arg.list.pad = 1U << below(&t->random, 32);
+	for (pages = 0; pages < 20; pages++) {
+		begin_step(t, c, DO_LIST);
+		ret = call_at(t, c, DO_LIST, HERE, sizeof(arg.list), &arg, &answer);
+		if (ret > (int)room || (ret >= 0 && invalid))
+			fail("LIST of %u: %d", room, ret);
+		if (ret > 0 && answer.list.next <= arg.list.next)
+			fail("LIST goes on at %llu, after %llu", answer.list.next, arg.list.next);
+		if (ret <= 0)
+			return;
+		for (i = 0; c->clean && i < (unsigned int)ret; i++) {
+			struct hwtimer_query q = { 0 };
+
+			memcpy(&q, (char *)queries + (size_t)i * size,
+			       size < sizeof(q) ? size : sizeof(q));
+			check_listed(c, &q);
+		}
+		arg.list.next = answer.list.next;
+	}
 }
 
 /**
@@ -949,9 +1046,11 @@ void do_garbage(struct thread *t, struct context *c)
 			   below(&t->random, MAX_SIZE + 1));
 	for (i = 0; i < size; i++)
 		t->here[i] = one_in(&t->random, 2) ? 0 : rnd(&t->random) >> 40;
-	/* A batch could write anywhere, to ourselves as well. */
+	/* These could write anywhere, to ourselves as well. */
 	if (nr == _IOC_NR(HWTIMER_IOC_BATCH))
 		memset(t->here + offsetof(struct hwtimer_batch, ops), 0xff, 8);
+	if (nr == _IOC_NR(HWTIMER_IOC_LIST))
+		memset(t->here + offsetof(struct hwtimer_list, queries), 0xff, 8);
 	p = one_in(&t->random, 3) ? nowhere(t) : t->here;
 	memcpy(t->step->words, t->here, sizeof(t->step->words));
 	t->step->size = cmd;

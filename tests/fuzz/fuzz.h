@@ -21,12 +21,12 @@
 /* What is done, and counted. The ioctls come first, in the order of their numbers. */
 enum action {
 	DO_SETUP, DO_SCHEDULE, DO_TOUCH, DO_CANCEL, DO_QUERY, DO_STOP, DO_STATS, DO_BATCH,
-	DO_RINGS, DO_ENTER,
+	DO_RINGS, DO_ENTER, DO_LIST,
 	IOCTLS,
 	DO_PERIODIC = IOCTLS,	/* SCHEDULE with a period */
 	IN_BATCH,		/* each of a batch, by its HWTIMER_OP_*; 0: of none */
 	IN_RING = IN_BATCH + 5,	/* the same of the submission ring, if that was clean */
-	DO_GARBAGE = IN_RING + 5,
+	DO_GARBAGE = IN_RING + 6,
 	DO_OPEN, DO_CLOSE, DO_DUP, DO_READ, DO_READV, DO_POLL, DO_EPOLL, DO_FDINFO,
 	DO_MMAP, DO_MUNMAP, DO_MPROTECT, DO_MREMAP, DO_MADVISE,
 	DO_SCRIBBLE,		/* write to the rings at random */

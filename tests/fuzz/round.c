@@ -265,40 +265,69 @@ static void check_records(struct context *c, const char *p, ssize_t len)
 	}
 }
 
-static void do_read(struct thread *t, struct context *c, enum action action)
+/*
+ * Where to read to, mostly a place that is fine; may change @size. Gives how many records
+ * have *@room there. False: others may write there.
+ */
+static bool pick_buffer(struct thread *t, const struct context *c, char **p, size_t *size,
+			unsigned int *room)
 {
-	unsigned int wanted = 1 + below(&t->random, 20), room = wanted;
-	size_t size = wanted * sizeof(struct hwtimer_record), part;
-	bool known = true, blocking = c->blocking;
-	char *p = t->here;
-	struct iovec v[2];
-	int fd = atomic_load(&c->fd);
-	ssize_t ret;
+	size_t part;
 
-	begin_step(t, c, action);
-	memset(t->here, 0xa5, size);
+	*p = t->here;
+	*room = *size / sizeof(struct hwtimer_record);
 	switch (below(&t->random, 12)) {
 	case 0:
 		/* Some are beyond the fence, or a part of one. */
-		part = below(&t->random, size);
-		p = t->fence - part;
-		room = part / sizeof(struct hwtimer_record);
+		part = below(&t->random, *size);
+		*p = t->fence - part;
+		*room = part / sizeof(struct hwtimer_record);
 		break;
 	case 1:
-		p = t->read_only;
-		room = 0;
+		*p = t->read_only;
+		*room = 0;
 		break;
 	case 2:
-		size = below(&t->random, sizeof(struct hwtimer_record));
-		room = 0;
+		*size = below(&t->random, sizeof(struct hwtimer_record));
+		*room = 0;
 		break;
 	case 3:
 		if (!c->clean && t->hostile) {
-			p = t->hostile;
-			known = false;
+			*p = t->hostile;
+			return false;
 		}
 		break;
 	}
+	return true;
+}
+
+/* What it may return but for records. */
+static void check_read_error(const struct context *c, size_t size, ssize_t ret)
+{
+	if (!c->clean)
+		return;
+	if (ret < 0 && ret != -EAGAIN && ret != -EINVAL && ret != -EFAULT && ret != -EINTR &&
+	    ret != -EOPNOTSUPP)
+		fail("read(): %zd", ret);
+	if (ret == -EOPNOTSUPP && !c->rings)
+		fail("read(): not supported without rings");
+	if (ret != -EOPNOTSUPP && ret != -EINVAL && size && c->rings)
+		fail("read(): %zd with rings", ret);
+}
+
+static void do_read(struct thread *t, struct context *c, enum action action)
+{
+	size_t size = (1 + below(&t->random, 20)) * sizeof(struct hwtimer_record), part;
+	bool known, blocking = c->blocking;
+	int fd = atomic_load(&c->fd);
+	struct iovec v[2];
+	unsigned int room;
+	ssize_t ret;
+	char *p;
+
+	begin_step(t, c, action);
+	memset(t->here, 0xa5, size);
+	known = pick_buffer(t, c, &p, &size, &room);
 	/* Whether or not it is another context by now. */
 	if (!t->can_block)
 		fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);
@@ -321,13 +350,7 @@ static void do_read(struct thread *t, struct context *c, enum action action)
 		fail("read() returned %zd, with room for %u records", ret, room);
 	if (ret > 0 && known)
 		check_records(c, p, ret);
-	if (ret < 0 && ret != -EAGAIN && ret != -EINVAL && ret != -EFAULT && ret != -EINTR &&
-	    ret != -EOPNOTSUPP && c->clean)
-		fail("read(): %zd", ret);
-	if (ret == -EOPNOTSUPP && c->clean && !c->rings)
-		fail("read(): not supported without rings");
-	if (ret != -EOPNOTSUPP && ret != -EINVAL && size && c->clean && c->rings)
-		fail("read(): %zd with rings", ret);
+	check_read_error(c, size, ret);
 }
 
 static void do_poll(struct thread *t, struct context *c)
@@ -494,6 +517,7 @@ static const struct {
 	{ DO_SETUP, 3, 2, false },
 	{ DO_RINGS, 3, 2, false },
 	{ DO_ENTER, 2, 12, false },
+	{ DO_LIST, 6, 6, false },
 	{ DO_READ, 20, 2, false },
 	{ DO_READV, 4, 1, false },
 	{ DO_POLL, 6, 6, false },
@@ -544,6 +568,9 @@ static void do_step(struct thread *t, unsigned int n)
 	switch (action) {
 	case DO_BATCH:
 		do_batch(t, c);
+		break;
+	case DO_LIST:
+		do_list(t, c);
 		break;
 	case DO_GARBAGE:
 		do_garbage(t, c);

@@ -95,6 +95,7 @@ union argument {
 	struct hwtimer_batch batch;
 	struct hwtimer_rings rings;
 	struct hwtimer_enter enter;
+	struct hwtimer_list list;
 	__u64 words[11];
 };
 
@@ -135,6 +136,7 @@ int call_valid(struct thread *t, struct context *c, enum action action,
 	       union argument *arg);
 void do_ioctl(struct thread *t, struct context *c, enum action action);
 void do_batch(struct thread *t, struct context *c);
+void do_list(struct thread *t, struct context *c);
 void do_garbage(struct thread *t, struct context *c);
 
 /* rings.c */

@@ -20,9 +20,10 @@ static_assert(sizeof(struct hwtimer_rings) == 40, "hwtimer_rings");
 static_assert(sizeof(struct hwtimer_ring) == 192, "hwtimer_ring");
 static_assert(sizeof(struct hwtimer_sqe) == 32, "hwtimer_sqe");
 static_assert(sizeof(struct hwtimer_enter) == 16, "hwtimer_enter");
+static_assert(sizeof(struct hwtimer_list) == 32, "hwtimer_list");
 
 #define BOTH	(_IOC_READ | _IOC_WRITE)
-#define NUMBERS	10	/* so many commands are there */
+#define NUMBERS	11	/* so many commands are there */
 #define MAX_SIZE	((1U << _IOC_SIZEBITS) - 1)
 #define USER_DATA	0x0123456789abcdefULL
 
@@ -35,7 +36,7 @@ struct command {
 	unsigned int first_size;	/* of the first version, if it has grown since */
 };
 
-/* What is told for all of them; BATCH, RINGS and ENTER have tests of their own. */
+/* What is told for all of them; BATCH, RINGS, ENTER and LIST have tests of their own. */
 static const struct command commands[] = {
 	{ "SETUP", HWTIMER_IOC_SETUP, HWTIMER_SETUP_OWN_WHEEL, false, true, 0 },
 	{ "SCHEDULE", HWTIMER_IOC_SCHEDULE, HWTIMER_RELATIVE, true, true, 40 },
@@ -135,11 +136,6 @@ static bool untouched(const struct command *c, const struct context *ctx)
 	return !hwt_cancel(ctx->fd, must_schedule(ctx->fd, FAR, 0));
 }
 
-static unsigned long with_size(unsigned long cmd, unsigned int size)
-{
-	return _IOC(_IOC_DIR(cmd), _IOC_TYPE(cmd), _IOC_NR(cmd), size);
-}
-
 TEST(layout)
 {
 #define AT(type, member, offset) \
@@ -234,6 +230,8 @@ TEST(layout)
 	AT(ring, flags, 136);
 	AT(ring, pad2, 140);
 	AT(ring, sleep_until, 144);
+	AT(ring, sq_claimed, 152);
+	AT(ring, pad4, 156);
 	AT(sqe, op, 0);
 	AT(sqe, flags, 4);
 	AT(sqe, id, 8);
@@ -243,6 +241,12 @@ TEST(layout)
 	AT(enter, pad, 4);
 	AT(enter, taken, 8);
 	AT(enter, pad2, 12);
+	AT(list, flags, 0);
+	AT(list, size, 4);
+	AT(list, queries, 8);
+	AT(list, count, 16);
+	AT(list, pad, 20);
+	AT(list, next, 24);
 }
 
 TEST(numbers)
@@ -257,11 +261,14 @@ TEST(numbers)
 	EXPECT_EQ(0xc018be07U, HWTIMER_IOC_BATCH);
 	EXPECT_EQ(0xc028be08U, HWTIMER_IOC_RINGS);
 	EXPECT_EQ(0xc010be09U, HWTIMER_IOC_ENTER);
+	EXPECT_EQ(0xc020be0aU, HWTIMER_IOC_LIST);
 	EXPECT_EQ(1, HWTIMER_OP_SCHEDULE);
 	EXPECT_EQ(2, HWTIMER_OP_TOUCH);
 	EXPECT_EQ(3, HWTIMER_OP_CANCEL);
 	EXPECT_EQ(4, HWTIMER_OP_QUERY);
+	EXPECT_EQ(5, HWTIMER_OP_NOP);
 	EXPECT_EQ(1U, HWTIMER_RINGS_EVENTFD);
+	EXPECT_EQ(2U, HWTIMER_RINGS_CLAIMS);
 	EXPECT_EQ(1U, HWTIMER_SQE_QUIET);
 	EXPECT_EQ(1U, HWTIMER_RING_CQ_FULL);
 	EXPECT_EQ(2U, HWTIMER_RING_BAD);

@@ -155,7 +155,8 @@ FIXTURE_TEARDOWN(wheel)
 	close(self->fd);
 	/* The directory goes with the wheel. */
 	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s", self->name);
-	eventually(access(path, F_OK) && errno == ENOENT);
+	EXPECT_EQ(-1, access(path, F_OK));
+	EXPECT_EQ(ENOENT, errno);
 }
 
 TEST(modes)
@@ -454,7 +455,7 @@ TEST_F(wheel, outlived)
 	ASSERT_LT(0, read(stats, buf, sizeof(buf)));
 	close(self->fd);
 	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s", self->name);
-	eventually(access(path, F_OK));
+	EXPECT_EQ(-1, access(path, F_OK));
 	EXPECT_GT(0, read(stats, buf, sizeof(buf)));
 	EXPECT_GT(0, pread(stats, buf, sizeof(buf), 0));
 	EXPECT_GT(0, read(buckets, buf, sizeof(buf)));
@@ -644,6 +645,54 @@ TEST(fdinfo_own)
 	EXPECT_EQ(128, must_fdinfo(fd, "slots"));
 	EXPECT_EQ(42, must_fdinfo(fd, "cap"));
 	EXPECT_EQ(1, must_fdinfo(fd, "user_wheels"));
+}
+
+/* Each that is pending has a line, for the function that it calls and its deadline. */
+TEST(pending)
+{
+	const unsigned int n = 5000;
+	unsigned int i, told = 0, more = 0;
+	char *text, *line, *end, path[128], wheel[32];
+	__u64 deadline;
+	int fd = must_open(0);
+
+	/* 1 level of 64 slots: all in one record of the file, and beyond what is shown. */
+	ASSERT_EQ(0, hwt_own_wheel(fd, NSEC_PER_SEC, 64, 0));
+	snprintf(path, sizeof(path), HWT_DEBUGFS "/pid-%d/pending", getpid());
+	deadline = now_ns() + FAR;
+	for (i = 0; i < n; i++)
+		ASSERT_EQ(0, hwt_schedule(fd, 0, deadline, i, &(__u64){ 0 }, NULL));
+	must_schedule(fd, 1, 0);	/* rings, whatever the rest does */
+	snprintf(wheel, sizeof(wheel), "pid-%d", getpid());
+	eventually(must_stats(fd).unread == 1 && must_wheel_value(wheel, "filed") == n);
+	text = must_slurp(path);
+	for (line = text; *line; line = end + 1) {
+		unsigned int level, slot, last, rest;
+		unsigned long long at;
+		char function[64];
+
+		end = strchr(line, '\n');
+		ASSERT_NE(NULL, end);
+		*end = 0;
+		if (sscanf(line, "more %u %u %u %u", &level, &slot, &last, &rest) == 4) {
+			EXPECT_EQ(0, level);
+			EXPECT_EQ(63, last - slot);
+			more += rest;
+			continue;
+		}
+		ASSERT_EQ(4, sscanf(line, "timeout %u %u %llu %63s", &level, &slot, &at, function))
+			TH_LOG("%s", line);
+		EXPECT_EQ(0, level);
+		EXPECT_GT(64, slot);
+		EXPECT_EQ(deadline, at);
+		EXPECT_EQ(0, strcmp("dev_expired", function))
+			TH_LOG("%s", function);
+		told++;
+	}
+	EXPECT_EQ(4096, told);
+	EXPECT_EQ(n, told + more);
+	free(text);
+	close(fd);
 }
 
 TEST_HARNESS_MAIN

@@ -248,8 +248,7 @@ static bool own_wheel_there(void)
 /* Nobody has anything of the context that was closed. */
 static void check_nothing_left(void)
 {
-	/* That one goes when the context has been freed. */
-	eventually(!own_wheel_there());
+	check(!own_wheel_there());
 	if (beside < 0)
 		return;
 	check(!must_fdinfo(beside, "user_timeouts"));
@@ -1322,7 +1321,7 @@ static void say(const char *text)
 }
 
 /* There are hundreds, and a load takes its time: some of them, with ALL=1 each. */
-TEST_F_TIMEOUT(modules, load, 230)
+TEST_F(modules, load)
 {
 	static const struct call call = {
 		.make = make_load, .undone = not_loaded, .done = is_loaded_and_works,

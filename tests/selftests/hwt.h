@@ -52,7 +52,7 @@
 
 /* For each case; the harness' own 30 s are not many on an emulated machine. */
 #undef TEST_TIMEOUT_DEFAULT
-#define TEST_TIMEOUT_DEFAULT	110
+#define TEST_TIMEOUT_DEFAULT	300
 #endif
 
 #define HWT_DEVICE	"/dev/hwtimer"
@@ -150,6 +150,12 @@ static inline int hwt_ioctl(int fd, unsigned long cmd, void *arg)
 	int ret = ioctl(fd, cmd, arg);
 
 	return ret < 0 ? -errno : ret;
+}
+
+/* A command as somebody else was compiled with it. */
+static inline unsigned long with_size(unsigned long cmd, unsigned int size)
+{
+	return _IOC(_IOC_DIR(cmd), _IOC_TYPE(cmd), _IOC_NR(cmd), size);
 }
 
 static inline int hwt_setup(int fd, struct hwtimer_setup *setup)
@@ -627,6 +633,16 @@ static inline char *must_fence(void)
 	if (p == MAP_FAILED || mprotect(p + page, page, PROT_NONE))
 		die("mmap: %s", strerror(errno));
 	return p + page;	/* the fence: what is below is there */
+}
+
+/* Has the child come to its end? It is to be reaped still. */
+static inline bool has_ended(pid_t pid)
+{
+	siginfo_t info = { .si_pid = 0 };
+
+	if (waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT))
+		die("waitid: %s", strerror(errno));
+	return info.si_pid == pid;
 }
 
 /* The end of a child: its exit status, or 128 and the signal. */

@@ -29,16 +29,17 @@ static inline void show_guest(int kmsg)
 	fflush(stdout);
 }
 
-/* 0, or what insmod said. */
-static inline int run_guest(const char *name, const char *driver, const char *clock)
+/* 0, or what insmod said. @more are parameters of the case. */
+static inline int run_guest_with(const char *name, const char *driver, const char *clock,
+				 const char *more)
 {
 	int kmsg = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC), ret, left;
 	char line[256];
 
 	if (kmsg < 0 || lseek(kmsg, 0, SEEK_END) < 0)
 		die("/dev/kmsg: %s", strerror(errno));
-	snprintf(line, sizeof(line), "case=%s driver=%s clock=%s%s%s", name, driver, clock,
-		 getenv("SEED") ? " seed=" : "", getenv("SEED") ?: "");
+	snprintf(line, sizeof(line), "case=%s driver=%s clock=%s%s%s %s", name, driver, clock,
+		 getenv("SEED") ? " seed=" : "", getenv("SEED") ?: "", more);
 	ret = load(GUEST, line);
 	show_guest(kmsg);
 	close(kmsg);
@@ -48,6 +49,11 @@ static inline int run_guest(const char *name, const char *driver, const char *cl
 	if (left)
 		die("cannot unload " GUEST ": %s", strerror(-left));
 	return 0;
+}
+
+static inline int run_guest(const char *name, const char *driver, const char *clock)
+{
+	return run_guest_with(name, driver, clock, "");
 }
 
 #endif /* HWT_GUEST_H */

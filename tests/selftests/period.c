@@ -18,11 +18,6 @@
 #define OLD_SCHEDULE	40
 #define OLD_QUERY	32
 
-static unsigned long with_size(unsigned long cmd, unsigned int size)
-{
-	return _IOC(_IOC_DIR(cmd), _IOC_TYPE(cmd), _IOC_NR(cmd), size);
-}
-
 static int schedule(int fd, __u32 flags, __u64 time, __u64 period, __u64 misfire,
 		    __u32 policy, struct hwtimer_schedule *out)
 {
@@ -380,11 +375,11 @@ TEST_F(context, bound)
 	__u64 first, late;
 	int i, normal = 0, misfires = 0;
 
-	for (i = 0; i < 40; i++) {
-		const __u64 misfire = 20 * PERIOD;
+	for (i = 0; i < 60; i++) {
+		const __u64 misfire = i % 3 == 2 ? FAR : 20 * PERIOD;
 
-		/* The bound is met, or not, at some tick from here: read what was. */
-		first = now_ns() - misfire + (i % 2 ? 20 : -2) * (__s64)self->tick_ns;
+		/* It is not met, or is at some tick from here, or for sure: read what was. */
+		first = now_ns() - 20 * PERIOD + (i % 3 ? 20 : -2) * (__s64)self->tick_ns;
 		ASSERT_EQ(0, schedule(self->fd, 0, first, FAR, misfire, SKIPPING, &s));
 		eventually(must_query(self->fd, s.id).deadline != first);
 		if (must_query(self->fd, s.id).unread) {
@@ -404,7 +399,7 @@ TEST_F(context, bound)
 	}
 	printf("# %d on time, %d misfires\n", normal, misfires);
 	EXPECT_LE(20, misfires);
-	EXPECT_LT(0, normal);
+	EXPECT_LE(20, normal);
 }
 
 /* Unread: one record, brought up to date. */
@@ -438,8 +433,8 @@ TEST_F(context, unread_is_one)
 TEST_F(context, unread_is_each)
 {
 	struct hwtimer_schedule s = must_repeat(self->fd, 0, MAKE_UP);
-	struct hwtimer_record rec[200];
 	unsigned int n, i, got = 0;
+	struct hwtimer_record *rec;
 	struct hwtimer_stats st;
 
 	eventually(must_query(self->fd, s.id).unread >= 40);
@@ -450,14 +445,14 @@ TEST_F(context, unread_is_each)
 	EXPECT_EQ(n, st.expired);
 	EXPECT_EQ(n + 1, st.scheduled);
 	EXPECT_EQ(1, st.pending);
+	rec = must_alloc(n + 1, sizeof(*rec));
 	for (i = 1; got < 20; i++) {
 		ASSERT_EQ(i, hwt_read(self->fd, rec + got, i));
 		got += i;
 		ASSERT_EQ(n - got, must_stats(self->fd).unread);
 		ASSERT_EQ(n - got, must_query(self->fd, s.id).unread);
 	}
-	ASSERT_LT(n, 200);
-	ASSERT_EQ(n - got, hwt_read(self->fd, rec + got, 200 - got));
+	ASSERT_EQ(n - got, hwt_read(self->fd, rec + got, n + 1 - got));
 	for (i = 0; i < n; i++) {
 		ASSERT_EQ(s.id, rec[i].id);
 		ASSERT_EQ(s.deadline + i * PERIOD, rec[i].deadline);
@@ -467,6 +462,7 @@ TEST_F(context, unread_is_each)
 	}
 	EXPECT_TRUE(quiet(self->fd));
 	EXPECT_EQ(0, must_stats(self->fd).unread);
+	free(rec);
 }
 
 /* A record that could not be copied is not taken, nor are its overruns. */
@@ -610,8 +606,8 @@ TEST_F(context, cancel_with_unread)
 TEST_F(context, stop_with_unread)
 {
 	static const unsigned int pieces[] = { 1, 2, 3, 15, 16, 17, 1000 };
-	struct hwtimer_record *rec = must_alloc(2000, sizeof(*rec));
 	struct hwtimer_schedule s[4];
+	struct hwtimer_record *rec;
 	unsigned int p, i, k, n;
 	int ret;
 
@@ -632,6 +628,7 @@ TEST_F(context, stop_with_unread)
 		EXPECT_EQ(0, st.pending);
 		EXPECT_EQ(5, st.handed_back);
 		EXPECT_TRUE(balanced(&st));
+		rec = must_alloc(st.unread + pieces[p], sizeof(*rec));
 		for (n = 0; (ret = hwt_read(fd, rec + n, pieces[p])) > 0; n += ret) {
 			if (st.unread - n >= pieces[p]) {
 				/* whole ones, as many as fit */
@@ -665,9 +662,9 @@ TEST_F(context, stop_with_unread)
 		}
 		EXPECT_EQ(0, sums[3]);
 		EXPECT_EQ(st.expired, 1 + sums[0] + sums[1] + sums[2]);
+		free(rec);
 		close(fd);
 	}
-	free(rec);
 }
 
 TEST_F(context, wakes)
@@ -677,11 +674,15 @@ TEST_F(context, wakes)
 	struct pollfd pfd = { .fd = self->fd, .events = POLLIN };
 	int ep = epoll_create1(EPOLL_CLOEXEC), i;
 	struct hwtimer_record rec;
-	__u64 sum = 0;
+	__u64 sum = 0, unread;
+	bool silent;
 
 	ASSERT_EQ(0, fcntl(self->fd, F_SETFL, O_NONBLOCK));
-	if (now_ns() < s.deadline && !poll(&pfd, 1, 0)) {
-		EXPECT_EQ(0, must_query(self->fd, s.id).unread);
+	silent = quiet(self->fd);
+	unread = must_query(self->fd, s.id).unread;
+	if (now_ns() < s.deadline) {
+		EXPECT_TRUE(silent);
+		EXPECT_EQ(0, unread);
 	}
 	ASSERT_EQ(1, poll(&pfd, 1, 60000));
 	EXPECT_EQ(POLLIN, pfd.revents);
@@ -857,9 +858,8 @@ static void no_leaks(struct __test_metadata *_metadata, void (*once)(int fd, voi
 	before = slab_kib();
 	for (i = 0; i < 50000; i++)
 		once(fd, page);
-	/* Each with 96 bytes lost would be 4.6 MiB. */
-	EXPECT_GT(before + 2048, slab_kib())
-		TH_LOG("%llu KiB before, %llu KiB now", before, slab_kib());
+	/* Each with 96 bytes lost would be 4.6 MiB; what waits for a grace period comes back. */
+	eventually(slab_kib() < before + 2048);
 	close(fd);
 }
 

@@ -148,6 +148,16 @@ static inline __u32 ring_untaken(const struct ring *r)
 	return r->sq_tail - load_acquire(&r->shared->sq_head);
 }
 
+/* What was submitted as number @entry becomes nothing, or may have been taken: false. */
+static inline bool ring_take_back(struct ring *r, __u32 entry)
+{
+	struct hwtimer_sqe *sqe = &r->sqes[entry & (r->params.sq_entries - 1)];
+
+	__atomic_store_n(&sqe->op, HWTIMER_OP_NOP, __ATOMIC_RELAXED);
+	full_barrier();
+	return (__s32)(entry - load_acquire(&r->shared->sq_claimed)) >= 0;
+}
+
 /* How many records there are to be read. */
 static inline __u32 ring_unread(const struct ring *r)
 {
@@ -308,11 +318,6 @@ static inline int hwt_schedule_id(int fd, __u32 flags, __u64 id, __u64 time, __u
 static inline __u64 seen_pending(const struct ring *r)
 {
 	return must_fdinfo(r->fd, "pending");
-}
-
-static inline unsigned long with_size(unsigned long cmd, unsigned int size)
-{
-	return _IOC(_IOC_DIR(cmd), _IOC_TYPE(cmd), _IOC_NR(cmd), size);
 }
 
 /*

@@ -10,7 +10,7 @@
 
 #define SLOTS		4000U
 /* How late is too late: far more than the slowest machine needs. */
-#define GENEROUS	(10 * NSEC_PER_SEC)
+#define GENEROUS	(30 * NSEC_PER_SEC)
 
 FIXTURE(overflow)
 {
@@ -96,7 +96,7 @@ TEST_F(overflow, one_shots)
 {
 	__u64 *deadlines = must_alloc(SLOTS, sizeof(*deadlines)), random = seed(), latest = 0;
 	unsigned char *seen = must_alloc(SLOTS, 1);
-	__u64 base = now_ns() + 500 * NSEC_PER_MSEC, fired = 0;
+	__u64 base = now_ns() + 500 * NSEC_PER_MSEC, fired = 0, armed;
 	unsigned int i, told = 0, n;
 	struct hwtimer_record rec;
 
@@ -104,6 +104,7 @@ TEST_F(overflow, one_shots)
 		deadlines[i] = base + rnd(&random) % (300 * NSEC_PER_MSEC);
 		must_arm(self->r, HWTIMER_ID(i, i), deadlines[i], i);
 	}
+	armed = now_ns();
 	/* Stalled or not, they expire. */
 	eventually(must_stats(self->fd).expired == SLOTS);
 	check_full(_metadata, self->r);
@@ -118,11 +119,13 @@ TEST_F(overflow, one_shots)
 		ASSERT_EQ(HWTIMER_ID(which, which), rec.id);
 		ASSERT_EQ(deadlines[which], rec.deadline);
 		ASSERT_LE(rec.deadline, rec.fired);
-		/* In order: of time, and none before it was due a tick later. */
+		/* In order: of time, and of those armed in time none was due a tick later. */
 		ASSERT_LE(fired, rec.fired);
 		fired = rec.fired;
-		ASSERT_GT(rec.deadline + self->tick_ns, latest);
-		latest = rec.deadline > latest ? rec.deadline : latest;
+		if (rec.deadline > armed) {
+			ASSERT_GT(rec.deadline + self->tick_ns, latest);
+			latest = rec.deadline > latest ? rec.deadline : latest;
+		}
 		told++;
 	}
 	EXPECT_EQ(SLOTS, told);
@@ -298,18 +301,21 @@ TEST(expires_while_failures_wait)
 {
 	struct ring *r = must_ring(must_open(0), 16, 1, 16);
 	unsigned int i, kinds[4] = { 0 };
+	__u64 due = now_ns() + 20 * NSEC_PER_MSEC, pending;
 	struct hwtimer_record rec;
 
 	must_arm(r, HWTIMER_ID(0, 1), 0, 0);
 	eventually(ring_unread(r) == 1);
 	for (i = 1; i <= 8; i++)
-		must_put(r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(i, 1),
-			 now_ns() + 20 * NSEC_PER_MSEC, i);
+		must_put(r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(i, 1), due, i);
 	must_put(r, HWTIMER_OP_CANCEL, 0, HWTIMER_ID(9, 1), 0, 9);
 	must_put(r, HWTIMER_OP_CANCEL, 0, HWTIMER_ID(8, 1), 0, 0);
 	must_enter(r);
 	EXPECT_EQ(HWTIMER_RING_CQ_FULL, ring_flags(r));
-	EXPECT_EQ(8, seen_pending(r));
+	pending = seen_pending(r);
+	if (now_ns() < due) {
+		EXPECT_EQ(8, pending);
+	}
 	eventually(!seen_pending(r));
 	EXPECT_EQ(9, must_fdinfo(r->fd, "unread") + 1);
 	while (ring_reap(r, &rec, 1)) {
@@ -546,7 +552,9 @@ TEST_F(hostile, sq_tail)
 		store_release(&self->r->shared->sq_tail, self->r->sq_tail);
 		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, id, now_ns() + FAR, i);
 		ASSERT_EQ(0, ring_enter(self->r, &taken));
-		EXPECT_EQ(1, taken);
+		/* The kernel may have been there before. */
+		EXPECT_GE(1, taken);
+		EXPECT_EQ(0, ring_untaken(self->r));
 		EXPECT_EQ(0, ring_flags(self->r));
 		EXPECT_EQ(0, poll_now(self->fd));
 		must_put(self->r, HWTIMER_OP_CANCEL, 0, id, 0, 0);
@@ -683,14 +691,20 @@ TEST_F(hostile, kernels_part)
 	for (i = 0; i < 20; i++) {
 		__u32 tail = load_acquire(&shared->cq_tail);
 
-		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(i, i), 0, i);
+		/* Before there is anything that it could tell by itself. */
 		store_release(&shared->sq_head, ~0U);
 		store_release(&shared->cq_tail, 0x55555555U);
 		store_release(&shared->flags, 0);
 		store_release(&shared->sleep_until, 0);
 		shared->pad2 = ~0U;
+		store_release(&shared->sq_claimed, ~0U);
+		shared->pad4 = ~0U;
 		memset(shared->pad0, 0xff, sizeof(shared->pad0));
 		memset(shared->pad1, 0xff, sizeof(shared->pad1));
+		self->r->sqes[self->r->sq_tail % 8] = (struct hwtimer_sqe){
+			.op = HWTIMER_OP_SCHEDULE, .id = HWTIMER_ID(i, i), .user_data = i,
+		};
+		store_release(&shared->sq_tail, ++self->r->sq_tail);
 		ASSERT_EQ(0, ring_enter(self->r, NULL));
 		eventually(must_stats(self->fd).expired == i + 1);
 		/* It tells anew what it knows. */
@@ -1151,7 +1165,7 @@ struct load {
 static void operate(struct load *l)
 {
 	unsigned int slot = rnd(&l->random) % TABLE;
-	__u64 deadline = now_ns() + 30 * NSEC_PER_SEC, id = HWTIMER_ID(slot, 1);
+	__u64 deadline = now_ns() + FAR, id = HWTIMER_ID(slot, 1);
 
 	l->operations++;
 	if (!l->armed[slot]) {
@@ -1176,16 +1190,13 @@ static struct load begin_load(__u32 sq_entries)
 	};
 }
 
-static void end_load(struct __test_metadata *_metadata, struct load *l, __u64 began)
+static void end_load(struct __test_metadata *_metadata, struct load *l)
 {
 	struct hwtimer_stats s = must_stats(l->r->fd);
 
-	/* On a machine so slow that they expire meanwhile, there is no telling. */
-	if (now_ns() - began < 29 * NSEC_PER_SEC) {
-		EXPECT_EQ(l->operations, s.scheduled + s.touched + s.cancelled);
-		EXPECT_EQ(l->pending, s.pending);
-		EXPECT_EQ(0, ring_unread(l->r));
-	}
+	EXPECT_EQ(l->operations, s.scheduled + s.touched + s.cancelled);
+	EXPECT_EQ(l->pending, s.pending);
+	EXPECT_EQ(0, ring_unread(l->r));
 	ring_close(l->r);
 	free(l->armed);
 }
@@ -1203,7 +1214,7 @@ static void busy(struct __test_metadata *_metadata, __u32 sq_entries)
 	printf("# rings: %lu calls per million operations, busy, ring of %u; %llu ns each\n",
 	       calls, sq_entries, took / MILLION);
 	EXPECT_GE(MILLION / sq_entries + SMALL, calls);
-	end_load(_metadata, &l, began);
+	end_load(_metadata, &l);
 }
 
 TEST(calls_ring_of_1024)
@@ -1243,7 +1254,7 @@ TEST(calls_with_pauses)
 	/* A bell for each, unless one of them took so long that it was idle again. */
 	EXPECT_LE(BURSTS, calls);
 	EXPECT_GE(2 * BURSTS, calls);
-	end_load(_metadata, &l, began);
+	end_load(_metadata, &l);
 }
 
 TEST_HARNESS_MAIN

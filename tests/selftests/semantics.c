@@ -156,7 +156,7 @@ TEST_F(context, never)
 		{ 0, INT64_MAX }, { HWTIMER_RELATIVE, INT64_MAX },
 		{ HWTIMER_RELATIVE, 1ULL << 60 },
 	};
-	__u64 ids[ARRAY_SIZE(forms)], deadline, user_data;
+	__u64 ids[ARRAY_SIZE(forms)], deadline, user_data, soon = 100 * NSEC_PER_MSEC;
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(forms); i++) {
@@ -181,11 +181,15 @@ TEST_F(context, never)
 	/* ... and cancelled, ... */
 	EXPECT_EQ(0, hwt_cancel(self->fd, ids[1]));
 	/* ... and what is due soon can be touched to be due never. */
-	ids[1] = must_schedule(self->fd, 100 * NSEC_PER_MSEC, 1);
-	ASSERT_EQ(0, hwt_touch(self->fd, HWTIMER_RELATIVE, ids[1], HWTIMER_NEVER,
-			       &deadline));
+	ids[1] = must_schedule(self->fd, soon, 1);
+	while (hwt_touch(self->fd, HWTIMER_RELATIVE, ids[1], HWTIMER_NEVER, &deadline)) {
+		/* We were too slow, and it expired. */
+		ASSERT_EQ(ids[1], must_expire(self->fd).id);
+		soon *= 2;
+		ids[1] = must_schedule(self->fd, soon, 1);
+	}
 	EXPECT_EQ(HWTIMER_NEVER, deadline);
-	wait_until(now_ns() + 200 * NSEC_PER_MSEC);
+	wait_until(now_ns() + 2 * soon);
 	must_be_quiet(self->fd);
 	EXPECT_EQ(ARRAY_SIZE(forms) - 1, must_stats(self->fd).pending);
 }
@@ -196,7 +200,8 @@ TEST_F(context, far)
 	__u64 time, id, deadline;
 	int bit;
 
-	for (bit = 33; bit < 60; bit++) {
+	/* From more than any test takes. */
+	for (bit = 39; bit < 60; bit++) {
 		time = now_ns() + (1ULL << bit);
 		ASSERT_EQ(0, hwt_schedule(self->fd, 0, time, 0, &id, &deadline));
 		EXPECT_EQ(time, deadline)
@@ -297,7 +302,7 @@ TEST_F(context, touch_to_and_fro)
 TEST_F(context, cancelled_never_expires)
 {
 	__u64 deadline, last = 0, id;
-	int i, cancelled = 0;
+	int i, cancelled = 0, ours = 0;
 
 	for (i = 0; i < 500; i++) {
 		ASSERT_EQ(0, hwt_schedule(self->fd, HWTIMER_RELATIVE,
@@ -310,9 +315,10 @@ TEST_F(context, cancelled_never_expires)
 	ASSERT_LT(0, cancelled);
 	wait_until(last);
 	id = must_schedule(self->fd, 20 * NSEC_PER_MSEC, 1);
-	for (i = cancelled; i < 500; i++)
-		must_expire(self->fd);
-	EXPECT_EQ(id, must_expire(self->fd).id);
+	/* Across rounds there is no order. */
+	for (i = cancelled; i <= 500; i++)
+		ours += must_expire(self->fd).id == id;
+	EXPECT_EQ(1, ours);
 	EXPECT_EQ(cancelled, must_stats(self->fd).cancelled);
 	EXPECT_EQ(0, must_stats(self->fd).unread);
 	EXPECT_EQ(0, must_stats(self->fd).pending);

@@ -56,21 +56,37 @@ FIXTURE_SETUP(suspend)
 	if (!can_suspend()) {
 		SKIP(return, "no suspend to memory, or no clock to wake it");
 	}
-	alarm_after(6);
 }
 
 FIXTURE_TEARDOWN(suspend)
 {
 }
 
+/* A machine that is too slow to tell has to sleep for longer. */
+static int try_suspend(const char *driver, const char *clock)
+{
+	unsigned int seconds = 3;
+	char more[32];
+	int ret;
+
+	do {
+		/* Should it come before we sleep, nothing else wakes us. */
+		alarm_after(4 * seconds);
+		snprintf(more, sizeof(more), "seconds=%u", seconds);
+		ret = run_guest_with("suspend", driver, clock, more);
+		seconds *= 2;
+	} while (ret == -EAGAIN && seconds <= 48);
+	return ret;
+}
+
 TEST_F(suspend, monotonic)
 {
-	EXPECT_EQ(0, run_guest("suspend", variant->driver, "monotonic"));
+	EXPECT_EQ(0, try_suspend(variant->driver, "monotonic"));
 }
 
 TEST_F(suspend, boottime)
 {
-	EXPECT_EQ(0, run_guest("suspend", variant->driver, "boottime"));
+	EXPECT_EQ(0, try_suspend(variant->driver, "boottime"));
 }
 
 TEST_HARNESS_MAIN

@@ -171,7 +171,7 @@ static int onoff_fn(void *data)
 			WRITE_ONCE(offline, offline + 1);
 			schedule_timeout_idle(msecs_to_jiffies(1 + below(random, onoff)));
 			for (tries = 0; add_cpu(cpu); tries++) {
-				if (tries == 100) {
+				if (tries == 1500) {
 					torture_fail("CPU %u does not come back", cpu);
 					break;
 				}

@@ -23,7 +23,7 @@
 #define MS		((u64)NSEC_PER_MSEC)
 #define SEC		((u64)NSEC_PER_SEC)
 /* A timeout that is so late is lost. */
-#define LOST		(10 * SEC)
+#define LOST		(30 * SEC)
 /* Far deadlines are beyond this, all others are near. */
 #define FAR		(10 * 60 * SEC)
 #define MAX_THINGS	1024

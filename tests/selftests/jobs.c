@@ -1,0 +1,703 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * examples/jobs, as a shell runs it and as a crash ends it. What it did is read from its
+ * database, and from what its commands wrote themselves. It is /examples/jobs, or what
+ * $JOBS says.
+ */
+#include "hwt.h"
+
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+
+#define JOBS		(getenv("JOBS") ?: "/examples/jobs")
+#define USER		1001
+#define ROOM		8192
+#define EPISODES	12
+/* Commits, and forks, each at its beginning and at its end. */
+#define STOPS		32
+
+/* Commands. */
+#define LOG		"echo $JOBS_NAME $JOBS_DUE >>log"
+#define UNTIL_GO	"until [ -e go ]; do sleep 0.05; done"
+
+/* All happens in a directory of its own, with the database "db". */
+FIXTURE(jobs)
+{
+	char dir[32];
+};
+
+static sqlite3 *db;
+static pid_t scheduler;
+static char err_text[ROOM];
+
+/* The number that a query gives; 0 if it gives none. */
+static __s64 __attribute__((format(printf, 1, 2))) sql(const char *format, ...)
+{
+	sqlite3_stmt *s;
+	__s64 value = 0;
+	va_list list;
+	char *text;
+	int ret;
+
+	if (!db && sqlite3_open_v2("db", &db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
+		die("db: %s", sqlite3_errmsg(db));
+	sqlite3_busy_timeout(db, PATIENCE / NSEC_PER_MSEC);
+	va_start(list, format);
+	if (vasprintf(&text, format, list) < 0)
+		die("no memory");
+	va_end(list);
+	if (sqlite3_prepare_v2(db, text, -1, &s, NULL) != SQLITE_OK)
+		die("%s: %s", text, sqlite3_errmsg(db));
+	ret = sqlite3_step(s);
+	if (ret == SQLITE_ROW)
+		value = sqlite3_column_int64(s, 0);
+	else if (ret != SQLITE_DONE)
+		die("%s: %s", text, sqlite3_errmsg(db));
+	sqlite3_finalize(s);
+	free(text);
+	return value;
+}
+
+/* How many rows of the log, by what is behind WHERE. */
+#define COUNT(format, ...)							\
+	sql("SELECT count(*) FROM run JOIN job ON job.id = job WHERE " format, ##__VA_ARGS__)
+
+/* Those that are past. */
+#define PAST(format)								\
+	COUNT(format " AND due <= %lld", (long long)wall_now())
+
+/* As eventually(), of a condition that takes its time. */
+#define await(condition) do {							\
+	__u64 await_end = now_ns() + PATIENCE;					\
+										\
+	while (!(condition)) {							\
+		if (now_ns() > await_end)					\
+			die("in vain waited for: %s; it says: %s", #condition,	\
+			    read_file("scheduler.err"));			\
+		usleep(20000);							\
+	}									\
+} while (0)
+
+static __s64 wall_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return t.tv_sec * NSEC_PER_SEC + t.tv_nsec;
+}
+
+/* What is in a file, as one string. */
+static const char *read_file(const char *name)
+{
+	static char text[65536];
+	int fd = open(name, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+
+	if (len < 0)
+		die("%s: %s", name, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	text[len] = 0;
+	return text;
+}
+
+static void touch_file(const char *name)
+{
+	int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+	if (fd < 0)
+		die("%s: %s", name, strerror(errno));
+	close(fd);
+}
+
+#define ARGS(...)	((const char *const[]){ "jobs", __VA_ARGS__, NULL })
+
+/* @out, @err: files for what it prints */
+static pid_t start_jobs(void (*before)(void), const char *out, const char *err,
+			const char *const args[])
+{
+	pid_t pid;
+
+	fflush(stdout);
+	if (strncmp(out, "/dev/", 5))
+		unlink(out);
+	unlink(err);
+	pid = fork();
+	if (pid < 0)
+		die("fork: %s", strerror(errno));
+	if (!pid) {
+		int fd = open(out, O_WRONLY | O_CREAT, 0644);
+		int error = open(err, O_WRONLY | O_CREAT | O_APPEND, 0644);
+
+		/* Should the test end before it. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (fd < 0 || error < 0)
+			_exit(98);
+		dup2(fd, STDOUT_FILENO);
+		dup2(error, STDERR_FILENO);
+		if (before)
+			before();
+		execv(JOBS, (char **)args);
+		_exit(99);
+	}
+	return pid;
+}
+
+/* Its status; what it said is in err_text. */
+static int run_jobs(void (*before)(void), const char *out, const char *const args[])
+{
+	int status = reap(start_jobs(before, out, "err", args));
+
+	snprintf(err_text, sizeof(err_text), "%s", read_file("err"));
+	return status;
+}
+
+static bool ended_as(int wanted, int status)
+{
+	if (wanted != status)
+		printf("# status %d, not %d: '%s'\n", status, wanted, err_text);
+	return wanted == status;
+}
+
+static bool said(const char *part)
+{
+	if (!strstr(err_text, part))
+		printf("# no '%s' in '%s'\n", part, err_text);
+	return strstr(err_text, part);
+}
+
+#define RUN_(...)		run_jobs(NULL, "out", ARGS(__VA_ARGS__))
+#define RUN(status, ...)	EXPECT_TRUE(ended_as(status, RUN_(__VA_ARGS__)))
+#define MUST_RUN(...)		ASSERT_TRUE(ended_as(0, RUN_(__VA_ARGS__)))
+#define FAIL(status, part, ...) do {						\
+	RUN(status, __VA_ARGS__);						\
+	EXPECT_TRUE(said(part));						\
+} while (0)
+
+/* A job that logs its due times. */
+#define ADD(name, ...)		MUST_RUN("db", "add", name, __VA_ARGS__)
+#define SHELL(command)		"--", "sh", "-c", command
+
+/* A scheduler; it goes on, once it has taken over what the last one left. */
+#define START(...) do {								\
+	scheduler = start_jobs(NULL, "scheduler.out", "scheduler.err",		\
+			       ARGS("db", "run", ##__VA_ARGS__));		\
+	await(strstr(read_file("scheduler.out"), "running;"));			\
+} while (0)
+
+static int end_scheduler(int signal)
+{
+	pid_t pid = scheduler;
+
+	scheduler = 0;
+	kill(pid, signal);
+	return reap(pid);
+}
+
+/* Into a table, to be compared. */
+static void load_log(void)
+{
+	char line[128], name[64];
+	FILE *f = fopen("log", "r");
+	long long due;
+
+	sql("DROP TABLE IF EXISTS temp.logged");
+	sql("CREATE TEMP TABLE logged (name TEXT, due INTEGER)");
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%63s %lld", name, &due) != 2)
+			die("the log has '%s'", line);
+		sql("INSERT INTO logged VALUES ('%s', %lld)", name, due);
+	}
+	if (f)
+		fclose(f);
+}
+
+#define LOGGED	"(SELECT count(*) FROM logged WHERE logged.name = job.name AND" \
+		" logged.due = run.due)"
+
+/* What holds whenever no scheduler runs. */
+static void check_books(struct __test_metadata *_metadata)
+{
+	load_log();
+	/* The rows of a job are a chain, up to the due time that comes next. */
+	EXPECT_EQ(0, sql("SELECT count(*) FROM (SELECT until, lead(due, 1, next) OVER"
+			 " (PARTITION BY job ORDER BY due) AS follows"
+			 " FROM run JOIN job ON job.id = job) WHERE until IS NOT follows"));
+	EXPECT_EQ(0, sql("SELECT count(*) FROM (SELECT 1 FROM run GROUP BY job, due"
+			 " HAVING count(*) > 1)"));
+	/* A row is for one due time, but for those that were passed over. */
+	EXPECT_EQ(0, COUNT("state <> 'missed' AND every IS NOT NULL AND until - due <> every"));
+	EXPECT_EQ(0, COUNT("(until - due) %% every <> 0"));
+	/* Never early. */
+	EXPECT_EQ(0, COUNT("started < due OR ended < due"));
+	EXPECT_EQ(0, COUNT("ended < started"));
+	/* No run beside another one of the same job. */
+	EXPECT_EQ(0, sql("SELECT count(*) FROM (SELECT started, lag(ended) OVER"
+			 " (PARTITION BY job ORDER BY due) AS before"
+			 " FROM run WHERE started IS NOT NULL) WHERE started < before"));
+	/* Each outcome with what goes with it, and no other. */
+	EXPECT_EQ(0, COUNT("state IN ('done', 'started', 'interrupted') AND started IS NULL"));
+	EXPECT_EQ(0, COUNT("state IN ('planned', 'discarded', 'missed') AND started IS NOT NULL"));
+	EXPECT_EQ(0, COUNT("state = 'done' AND (status IS NULL OR ended IS NULL)"));
+	/* What the commands say themselves. */
+	EXPECT_EQ(0, sql("SELECT count(*) FROM (SELECT 1 FROM logged GROUP BY name, due"
+			 " HAVING count(*) > 1)"));
+	EXPECT_EQ(0, sql("SELECT count(*) FROM logged WHERE NOT EXISTS (SELECT 1 FROM run"
+			 " JOIN job ON job.id = job WHERE name = logged.name"
+			 " AND run.due = logged.due)"));
+	EXPECT_EQ(0, COUNT("started IS NULL AND " LOGGED));
+	EXPECT_EQ(0, COUNT("state = 'done' AND status = 0 AND NOT " LOGGED));
+}
+
+#define STOP() do {								\
+	EXPECT_EQ(0, end_scheduler(SIGTERM));					\
+	check_books(_metadata);							\
+	EXPECT_EQ(0, COUNT("state = 'started'"));				\
+} while (0)
+
+FIXTURE_SETUP(jobs)
+{
+	snprintf(self->dir, sizeof(self->dir), "/tmp/jobs.XXXXXX");
+	if (!mkdtemp(self->dir) || chdir(self->dir))
+		die("%s: %s", self->dir, strerror(errno));
+}
+
+FIXTURE_TEARDOWN(jobs)
+{
+	char command[64];
+
+	if (scheduler)
+		end_scheduler(SIGKILL);
+	sqlite3_close(db);
+	snprintf(command, sizeof(command), "rm -rf %s", self->dir);
+	if (chdir("/") || system(command))
+		die("%s: %s", self->dir, strerror(errno));
+}
+
+TEST_F(jobs, runs_at_a_fixed_rate)
+{
+	__s64 first;
+
+	ADD("a", "--every", "100ms", SHELL(LOG));
+	first = sql("SELECT next FROM job");
+	START();
+	await(COUNT("state = 'done'") >= 5);
+	STOP();
+	EXPECT_EQ(first, sql("SELECT min(due) FROM run"));
+	EXPECT_EQ(0, COUNT("state = 'done' AND (status <> 0 OR lane <> 'fast')"));
+	RUN(0, "db", "trim", "1d");
+	EXPECT_LT(0, COUNT("state = 'done'"));
+	RUN(0, "db", "list");
+	EXPECT_NE(NULL, strstr(read_file("out"), "100ms"));
+	RUN(0, "db", "log", "a");
+	EXPECT_NE(NULL, strstr(read_file("out"), "done"));
+	first = COUNT("state = 'planned'");
+	RUN(0, "db", "trim", "0s");
+	EXPECT_EQ(first, COUNT("1"));
+	EXPECT_EQ(first, COUNT("state = 'planned'"));
+	EXPECT_LT(0, first);
+}
+
+TEST_F(jobs, runs_by_cron)
+{
+	ADD("a", "--cron", "* * * * * *", SHELL(LOG));
+	START();
+	await(COUNT("state = 'done'") >= 2);
+	STOP();
+	/* At its start it may be late. */
+	EXPECT_EQ(0, COUNT("due %% 1000000000 <> 0 OR"
+			   " state <> 'missed' AND until - due <> 1000000000"));
+}
+
+TEST_F(jobs, tells_how_commands_end)
+{
+	ADD("three", "--every", "1h", "--first", "0s", SHELL("exit 3"));
+	ADD("killed", "--every", "1h", "--first", "0s", SHELL("kill -USR1 $$"));
+	ADD("none", "--every", "1h", "--first", "0s", "--", "/no/such/command");
+	ADD("words", "--every", "1h", "--first", "0s", "--", "sh", "-c",
+	    "[ \"$1\" = \"two  words\" ] && [ -z \"$2\" ] && exit 7", "sh", "two  words", "");
+	START();
+	await(COUNT("state = 'done'") == 4);
+	EXPECT_EQ(3, sql("SELECT status FROM run JOIN job ON job.id = job WHERE name = 'three'"));
+	EXPECT_EQ(128 + SIGUSR1,
+		  sql("SELECT status FROM run JOIN job ON job.id = job WHERE name = 'killed'"));
+	EXPECT_EQ(127, sql("SELECT status FROM run JOIN job ON job.id = job WHERE name = 'none'"));
+	EXPECT_EQ(7, sql("SELECT status FROM run JOIN job ON job.id = job WHERE name = 'words'"));
+	EXPECT_NE(NULL, strstr(read_file("scheduler.err"), "/no/such/command"));
+	STOP();
+}
+
+static void be_traced(void)
+{
+	if (ptrace(PTRACE_TRACEME))
+		_exit(97);
+}
+
+/* Let it go on until system call @nr begins or ends, and is one of those that count. */
+static bool next_stop(pid_t pid, __u64 *nr)
+{
+	struct __ptrace_syscall_info info;
+	int status, signal = 0;
+
+	for (;;) {
+		if (ptrace(PTRACE_SYSCALL, pid, NULL, signal) || waitpid(pid, &status, 0) != pid)
+			die("ptrace: %s", strerror(errno));
+		if (!WIFSTOPPED(status))
+			return false;
+		signal = WSTOPSIG(status);
+		if (signal != (SIGTRAP | 0x80))
+			continue;
+		signal = 0;
+		if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) < 0)
+			die("ptrace: %s", strerror(errno));
+		if (info.op == PTRACE_SYSCALL_INFO_ENTRY)
+			*nr = info.entry.nr;
+		if (*nr == SYS_fdatasync || *nr == SYS_fsync || *nr == SYS_clone)
+			return true;
+	}
+}
+
+/* Killed before and after each commit and each fork, from its start on. */
+TEST_F(jobs, survives_kills_at_commits)
+{
+	int status, stop, i;
+	__u64 nr = 0;
+
+	/* Or each system call wakes another CPU, twice. */
+	stay_on(0);
+	ADD("serial", "--every", "40ms", SHELL(LOG));
+	ADD("cover", "--every", "60ms", "--block", "cover", SHELL(LOG));
+	for (stop = 1; stop <= STOPS; stop++) {
+		scheduler = start_jobs(be_traced, "scheduler.out", "scheduler.err",
+				       ARGS("db", "run", "--window", "100ms"));
+		if (waitpid(scheduler, &status, 0) != scheduler || !WIFSTOPPED(status) ||
+		    ptrace(PTRACE_SETOPTIONS, scheduler, NULL, PTRACE_O_TRACESYSGOOD))
+			die("ptrace: %s", strerror(errno));
+		for (i = 0; i < stop; i++)
+			if (!next_stop(scheduler, &nr))
+				die("it ended: %s", read_file("scheduler.err"));
+		EXPECT_EQ(128 + SIGKILL, end_scheduler(SIGKILL));
+	}
+	START();
+	i = COUNT("state = 'done'");
+	await(COUNT("state = 'done'") > i);
+	STOP();
+	EXPECT_LT(0, COUNT("state = 'interrupted'"));
+}
+
+/*
+ * Killed at any time, again and again, by seconds and by instants: each due time has its one
+ * row, and no command is run twice for it.
+ */
+TEST_F(jobs, survives_kills)
+{
+	static const char *const windows[] = { "100ms", "400ms", "5s" };
+	__u64 random = seed();
+	__s64 first;
+	int i;
+
+	ADD("serial", "--every", "100ms", "--misfire", "once", SHELL(LOG));
+	ADD("cover", "--every", "150ms", "--block", "cover", SHELL(LOG));
+	ADD("discard", "--every", "70ms", "--block", "discard", SHELL(LOG));
+	ADD("cron", "--cron", "* * * * * *", "--misfire", "once", SHELL(LOG));
+	first = sql("SELECT sum(next) FROM job");
+	for (i = 0; i < EPISODES; i++) {
+		scheduler = start_jobs(NULL, "scheduler.out", "scheduler.err",
+				       ARGS("db", "run", "--window", windows[rnd(&random) % 3]));
+		usleep(rnd(&random) % 8 ? rnd(&random) % 300000 : 1000000);
+		EXPECT_EQ(128 + SIGKILL, end_scheduler(SIGKILL));
+		/* At times nobody is there. */
+		if (!(rnd(&random) % 8))
+			usleep(rnd(&random) % 600000);
+		EXPECT_EQ(0, sql("SELECT count(*) FROM pragma_integrity_check"
+				 " WHERE integrity_check <> 'ok'"));
+	}
+	START();
+	i = COUNT("state = 'done'");
+	await((int)COUNT("state = 'done'") > i + 10);
+	STOP();
+	EXPECT_EQ(first, sql("SELECT sum(due) FROM"
+			     " (SELECT min(due) AS due FROM run GROUP BY job)"));
+	EXPECT_LT(0, COUNT("state = 'done' AND cause = 'due'"));
+	for (i = 0; i < 7; i++) {
+		static const char *const states[] = { "planned", "started", "done", "covered",
+			"discarded", "missed", "interrupted" };
+
+		printf("# %s %lld\n", states[i], COUNT("state = '%s'", states[i]));
+	}
+}
+
+TEST_F(jobs, late_early_and_missed)
+{
+	ADD("nothing", "--every", "1000s", "--first", "-1h", SHELL(LOG));
+	ADD("once", "--every", "1000s", "--first", "-1h", "--misfire", "once", SHELL(LOG));
+	ADD("late", "--every", "1000s", "--first", "-10s", SHELL(LOG));
+	ADD("often", "--every", "3s", "--first", "-10s", SHELL(LOG));
+	ADD("soon", "--every", "1000s", "--first", "1s", SHELL(LOG));
+	ADD("next", "--every", "1000s", "--first", "80s", SHELL(LOG));
+	ADD("far", "--every", "1000s", "--first", "1d", SHELL(LOG));
+	START("--window", "100s");
+	/* What is to come is planned when what is late is run. */
+	await(COUNT("name = 'late' AND state = 'done'"));
+	EXPECT_LT(0, COUNT("name = 'soon' OR name = 'often' AND state = 'planned'"));
+	await(COUNT("name = 'soon' AND state = 'done'"));
+	await(COUNT("name = 'once' AND state = 'done'"));
+	await(COUNT("name = 'often' AND state = 'done'") >= 2);
+	STOP();
+	/* One row for the four. */
+	EXPECT_EQ(1, COUNT("name = 'nothing'"));
+	EXPECT_EQ(1, COUNT("name = 'nothing' AND state = 'missed' AND until - due = 4 * every"));
+	/* One is run, and one row for the three that are passed over. */
+	EXPECT_EQ(2, COUNT("name = 'once'"));
+	EXPECT_EQ(1, COUNT("name = 'once' AND state = 'done' AND cause = 'misfire'"));
+	EXPECT_EQ(1, COUNT("name = 'once' AND state = 'missed' AND until - due = 3 * every"));
+	EXPECT_EQ(1, COUNT("name = 'late'"));
+	EXPECT_EQ(1, COUNT("name = 'late' AND cause = 'late'"));
+	EXPECT_EQ(1, COUNT("name = 'often' AND cause = 'late'"));
+	EXPECT_EQ(1, COUNT("name = 'often' AND state = 'missed'"));
+	/* Or it was late before there was a scheduler. */
+	EXPECT_EQ(1, COUNT("name = 'soon' AND cause IN ('due', 'late')"));
+	EXPECT_EQ(1, COUNT("name = 'next' AND cause = 'due'"));
+	EXPECT_EQ(0, COUNT("name = 'far'"));
+}
+
+/* Planned, and nobody was there when it was due. */
+TEST_F(jobs, planned_and_too_late)
+{
+	ADD("nothing", "--every", "100s", "--first", "50s", SHELL(LOG));
+	ADD("once", "--every", "100s", "--first", "50s", "--misfire", "once", SHELL(LOG));
+	ADD("both", "--every", "100s", "--first", "50s", "--misfire", "once", SHELL(LOG));
+	START("--window", "200s");
+	await(COUNT("state = 'planned'") == 6);
+	EXPECT_EQ(128 + SIGKILL, end_scheduler(SIGKILL));
+	/* As if the time had passed: 200 s and 100 s ago, and now; or 400, 300 and 200 s ago. */
+	sql("UPDATE job SET next = next - (250 + 200 * (name = 'both')) * 1000000000");
+	sql("UPDATE run SET due = due - shift, until = until - shift FROM (SELECT id,"
+	    " (250 + 200 * (name = 'both')) * 1000000000 AS shift FROM job) AS j WHERE j.id = job");
+	START("--window", "150s");
+	await(COUNT("name = 'nothing' AND state = 'done'") == 2);
+	await(COUNT("name = 'once' AND state = 'done'") == 3);
+	await(COUNT("name = 'both' AND state = 'done'"));
+	/* What others write meanwhile it sees, and writes on. */
+	ADD("more", "--every", "1h", "--first", "0s", SHELL(LOG));
+	await(COUNT("name = 'more' AND state = 'done'"));
+	STOP();
+	EXPECT_EQ(1, COUNT("name = 'nothing' AND state = 'missed'"));
+	EXPECT_EQ(1, COUNT("name = 'nothing' AND state = 'missed' AND due ="
+			   " (SELECT min(due) FROM run WHERE job = job.id)"));
+	EXPECT_EQ(0, COUNT("name = 'once' AND state = 'missed'"));
+	/* What comes next is too late, too: that is the one that is run. */
+	EXPECT_EQ(2, COUNT("name = 'both' AND state = 'missed' AND cause = 'due'"));
+	EXPECT_EQ(1, COUNT("name = 'both' AND state = 'done' AND cause = 'misfire'"));
+	EXPECT_EQ(1, COUNT("name = 'both' AND state = 'missed' AND cause = 'misfire'"));
+}
+
+TEST_F(jobs, serial_runs_wait)
+{
+	ADD("a", "--every", "100ms", SHELL(LOG "; " UNTIL_GO));
+	START();
+	await(PAST("state = 'planned'") >= 3);
+	/* What was past when it started may have been missed. */
+	EXPECT_EQ(1, COUNT("state NOT IN ('planned', 'missed')"));
+	EXPECT_EQ(1, COUNT("state = 'started'"));
+	touch_file("go");
+	await(COUNT("state = 'done'") >= 4);
+	STOP();
+	EXPECT_EQ(0, COUNT("state NOT IN ('done', 'planned', 'missed')"));
+	EXPECT_EQ(0, sql("SELECT count(*) FROM (SELECT due, lag(due) OVER (ORDER BY rowid) AS last"
+			 " FROM logged) WHERE last >= due"));
+}
+
+TEST_F(jobs, later_runs_are_discarded)
+{
+	ADD("a", "--every", "15ms", "--block", "discard", SHELL(LOG "; " UNTIL_GO));
+	START();
+	await(COUNT("state = 'discarded'") >= 3);
+	EXPECT_EQ(1, COUNT("state = 'started'"));
+	EXPECT_EQ(0, COUNT("state = 'done'"));
+	touch_file("go");
+	await(COUNT("state = 'done'") >= 2);
+	STOP();
+	EXPECT_EQ(0, COUNT("state NOT IN ('done', 'planned', 'discarded', 'missed')"));
+	/* The second one was. */
+	EXPECT_EQ(1, COUNT("state = 'discarded' AND due = (SELECT due FROM run"
+			   " WHERE state <> 'missed' ORDER BY due LIMIT 1 OFFSET 1)"));
+}
+
+/* How many of the first @max processes whose ids are in a file are there; they get @signal. */
+static int still_there(const char *name, int max, int signal)
+{
+	char text[4096], *p, *rest;
+	int number = 0;
+
+	snprintf(text, sizeof(text), "%s", read_file(name));
+	for (p = strtok_r(text, "\n", &rest); p && max--; p = strtok_r(NULL, "\n", &rest))
+		number += !kill(atoi(p), signal);
+	return number;
+}
+
+TEST_F(jobs, earlier_runs_are_covered)
+{
+	ADD("a", "--every", "200ms", "--block", "cover",
+	    SHELL(LOG "; echo $$ >>commands; sleep 1000 & echo $! >>sleeps; wait"));
+	ADD("long", "--every", "1h", "--first", "0s", SHELL(LOG "; sleep 1000; exit 1"));
+	START();
+	await(COUNT("state = 'covered' AND status = 128 + 9") >= 3);
+	/* With what they started in turn. */
+	await(!still_there("sleeps", 2, 0));
+	EXPECT_GE(1, COUNT("name = 'a' AND state = 'started'"));
+	EXPECT_EQ(1, COUNT("name = 'long' AND state = 'started'"));
+	/* It waits for the long one, unless it is told twice; by one that is not merged. */
+	kill(scheduler, SIGTERM);
+	EXPECT_EQ(1, end_scheduler(SIGINT));
+	/* No command outlives it. */
+	await(!still_there("commands", INT_MAX, 0));
+	check_books(_metadata);
+	EXPECT_EQ(0, COUNT("state NOT IN ('started', 'planned', 'covered', 'missed')"));
+	START();
+	EXPECT_EQ(1, COUNT("name = 'long' AND state = 'interrupted'"));
+	EXPECT_EQ(128 + SIGKILL, end_scheduler(SIGKILL));
+	await(!still_there("commands", INT_MAX, 0));
+	/* What they started may. */
+	still_there("sleeps", INT_MAX, SIGKILL);
+}
+
+TEST_F(jobs, slow_jobs_have_a_lane)
+{
+	ADD("slow", "--every", "30ms",
+	    SHELL(LOG "; [ $(grep -c slow log) -le 12 ] || " UNTIL_GO));
+	START("--fast", "1", "--slow", "1", "--slow-time", "0s", "--slow-within", "1h");
+	/* The slow lane is full, and the fast one is not. */
+	await(COUNT("state = 'started' AND lane = 'slow'") == 1 &&
+	      COUNT("state = 'done'") == 12);
+	ADD("first", "--every", "1h", "--first", "0s", SHELL(LOG "; " UNTIL_GO));
+	await(COUNT("name = 'first' AND state = 'started' AND lane = 'fast'") == 1);
+	/* Now it is, too. */
+	ADD("second", "--every", "1h", "--first", "0s", SHELL(LOG));
+	await(PAST("name = 'second' AND state = 'planned'") == 1);
+	await(PAST("name = 'slow' AND state = 'planned'") >= 3);
+	EXPECT_EQ(2, COUNT("state = 'started'"));
+	touch_file("go");
+	await(COUNT("name = 'second' AND state = 'done'") == 1);
+	await(COUNT("name = 'slow' AND state = 'done'") >= 14);
+	STOP();
+	/* More than 10 have been slow: 11 are. */
+	EXPECT_EQ(11, COUNT("name = 'slow' AND lane = 'fast'"));
+	EXPECT_EQ(11, sql("SELECT count(*) FROM (SELECT lane FROM run JOIN job ON job.id = job"
+			  " WHERE name = 'slow' AND lane IS NOT NULL ORDER BY due LIMIT 11)"
+			  " WHERE lane = 'fast'"));
+	EXPECT_EQ(0, COUNT("name <> 'slow' AND lane <> 'fast'"));
+}
+
+TEST_F(jobs, quick_jobs_stay_in_theirs)
+{
+	ADD("a", "--every", "30ms", SHELL(LOG));
+	START("--slow-time", "1d", "--slow-runs", "0");
+	await(COUNT("state = 'done'") >= 13);
+	STOP();
+	EXPECT_EQ(0, COUNT("lane <> 'fast'"));
+}
+
+static void move_clock(__s64 seconds)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	t.tv_sec += seconds;
+	if (clock_settime(CLOCK_REALTIME, &t))
+		die("clock_settime: %s", strerror(errno));
+}
+
+TEST_F(jobs, the_clock_is_set)
+{
+	__u64 end;
+
+	ADD("ahead", "--every", "100000s", "--first", "5000s", SHELL(LOG));
+	START("--window", "10000s");
+	await(COUNT("name = 'ahead' AND state = 'planned'") == 1);
+	move_clock(6000);
+	await(COUNT("name = 'ahead' AND state = 'done'") == 1);
+	ADD("back", "--every", "100000s", "--first", "3s", SHELL(LOG));
+	await(COUNT("name = 'back'") == 1);
+	end = now_ns() + 3 * NSEC_PER_SEC;
+	move_clock(-6000);
+	/* Now it would be started, early by 6000 s, and the row would say so. */
+	wait_until(end);
+	move_clock(6000);
+	await(COUNT("name = 'back' AND state = 'done'") == 1);
+	STOP();
+	EXPECT_NE(NULL, strstr(read_file("scheduler.err"), "clock was set"));
+	move_clock(-6000);
+}
+
+TEST_F(jobs, jobs_come_and_go)
+{
+	ADD("a", "--every", "100ms", SHELL(LOG));
+	START("--window", "1s");
+	await(COUNT("state = 'done'") >= 1);
+	MUST_RUN("db", "remove", "a");
+	EXPECT_EQ(0, COUNT("1"));
+	ADD("b", "--every", "100ms", SHELL(LOG));
+	await(COUNT("state = 'done'") >= 3);
+	EXPECT_EQ(0, COUNT("name <> 'b'"));
+	/* One at a time. */
+	FAIL(1, "another scheduler has it, process", "db", "run");
+	EXPECT_EQ(0, end_scheduler(SIGTERM));
+	RUN(0, "db", "list");
+}
+
+static void as_user(void)
+{
+	if (setresgid(USER, USER, USER) || setresuid(USER, USER, USER))
+		_exit(97);
+}
+
+TEST_F(jobs, says_what_is_wrong)
+{
+	FAIL(2, "missing", "db");
+	FAIL(2, "'nosuch'", "db", "nosuch");
+	FAIL(2, "NAME", "db", "add");
+	FAIL(2, "either --cron or --every", "db", "add", "a", "--", "true");
+	FAIL(2, "no COMMAND", "db", "add", "a", "--every", "1s");
+	FAIL(2, "--every takes a time", "db", "add", "a", "--every", "9ms", "--", "true");
+	FAIL(2, "--every takes a time", "db", "add", "a", "--every", "5", "--", "true");
+	FAIL(2, "hours: they are", "db", "add", "a", "--cron", "0 24 * * *", "--", "true");
+	FAIL(2, "5 fields, or 6", "db", "add", "a", "--cron", "* * *", "--", "true");
+	FAIL(2, "never due", "db", "add", "a", "--cron", "0 0 30 feb *", "--", "true");
+	FAIL(2, "'thrice'", "db", "add", "a", "--every", "1s", "--misfire", "thrice", "--", "true");
+	FAIL(2, "'wall'", "db", "add", "a", "--every", "1s", "--block", "wall", "--", "true");
+	FAIL(2, "--fast", "db", "run", "--fast", "0");
+	FAIL(2, "--window", "db", "run", "--window", "soon");
+	/* Nothing of that made a database. */
+	EXPECT_EQ(-1, access("db", F_OK));
+	FAIL(1, "db: No such file", "db", "list");
+	FAIL(1, "db: No such file", "db", "run");
+	FAIL(1, "No such file", "no/such/db", "add", "a", "--every", "1s", "--", "true");
+	FAIL(1, "directory", ".", "add", "a", "--every", "1s", "--", "true");
+	if (system("echo what >text"))
+		die("echo: %s", strerror(errno));
+	FAIL(1, "not a database", "text", "list");
+	FAIL(1, "not a database", "text", "add", "a", "--every", "1s", "--", "true");
+	ADD("a", "--every", "1h", "--", "true");
+	FAIL(1, "there is a job 'a' already", "db", "add", "a", "--every", "1s", "--", "true");
+	FAIL(1, "there is no job 'b'", "db", "remove", "b");
+	FAIL(1, "there is no job 'b'", "db", "log", "b");
+	FAIL(1, "is the module loaded?", "db", "run", "--device", "/dev/none");
+	/* What another one may read, and not write. */
+	if (chmod(".", 0755))
+		die("chmod: %s", strerror(errno));
+	EXPECT_EQ(1, run_jobs(as_user, "out",
+			      ARGS("db", "add", "b", "--every", "1s", "--", "true")));
+	EXPECT_TRUE(said("no right to write"));
+	EXPECT_EQ(1, run_jobs(as_user, "out", ARGS("db", "run")));
+	EXPECT_TRUE(said("no right to write"));
+	EXPECT_EQ(1, run_jobs(NULL, "/dev/full", ARGS("db", "list")));
+	EXPECT_TRUE(said("standard output"));
+	sqlite3_close(db);
+	db = NULL;
+	EXPECT_EQ(1, sql("SELECT count(*) FROM job"));
+}
+
+TEST_HARNESS_MAIN

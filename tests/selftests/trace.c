@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Tracepoints: what the events say is what was done, by a program that knows. It is the only
+ * one here that arms anything.
+ */
+#include "hwt.h"
+
+#include <sys/mount.h>
+
+#define TRACING	"/sys/kernel/tracing"
+#define EVENTS	TRACING "/events/hwtimer"
+
+static const char *const events[] = {
+	"hwtimer_wheel_create", "hwtimer_wheel_stop", "hwtimer_init", "hwtimer_arm",
+	"hwtimer_touch", "hwtimer_cancel", "hwtimer_file", "hwtimer_expire_entry",
+	"hwtimer_expire_exit", "hwtimer_drain", "hwtimer_worker_sleep", "hwtimer_worker_wake",
+	"hwtimer_dev_open", "hwtimer_dev_close", "hwtimer_dev_stop", "hwtimer_dev_take",
+	"hwtimer_dev_schedule", "hwtimer_dev_expire",
+};
+
+static void write_to(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	size_t len = strlen(text);
+
+	if (fd < 0 || write(fd, text, len) != (ssize_t)len)
+		die("%s: %s", path, strerror(errno));
+	close(fd);
+}
+
+/**
+ * struct line - an event
+ * @name: which
+ * @text: all that follows it
+ */
+struct line {
+	char name[32];
+	char text[256];
+};
+
+static struct line *lines;
+static unsigned int n_lines;
+
+/* All that was traced since trace_begin(). */
+static void read_lines(void)
+{
+	FILE *f = fopen(TRACING "/trace", "re");
+	char *text = NULL, *at;
+	size_t size = 0;
+
+	if (!f)
+		die("trace: %s", strerror(errno));
+	n_lines = 0;
+	while (getline(&text, &size, f) > 0) {
+		struct line *l;
+
+		if (*text == '#')
+			continue;
+		if (strstr(text, "LOST"))
+			die("events were lost: %s", text);
+		at = strstr(text, ": hwtimer_");
+		if (!at)
+			die("not an event: %s", text);
+		lines = realloc(lines, (n_lines + 1) * sizeof(*lines));
+		if (!lines)
+			die("no memory");
+		l = &lines[n_lines++];
+		if (sscanf(at, ": %31[a-z_]: %255[^\n]", l->name, l->text) != 2)
+			die("not an event: %s", text);
+	}
+	free(text);
+	fclose(f);
+}
+
+static unsigned int count(const char *name, const char *what)
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < n_lines; i++)
+		n += !strcmp(lines[i].name, name) && strstr(lines[i].text, what);
+	return n;
+}
+
+/* The worker tells of what it did in its own time, even if all can see that it was done. */
+#define until_traced(condition) eventually(({ read_lines(); condition; }))
+
+/* The number behind "@key=" in an event. */
+static __u64 number(const struct line *l, const char *key)
+{
+	char with[32];
+	const char *at;
+
+	snprintf(with, sizeof(with), "%s=", key);
+	at = strstr(l->text, with);
+	if (!at)
+		die("no %s in: %s", with, l->text);
+	return strtoull(at + strlen(with), NULL, 0);
+}
+
+FIXTURE(trace)
+{
+	int unused;
+};
+
+FIXTURE_SETUP(trace)
+{
+	if (access(TRACING "/trace", F_OK) &&
+	    mount("tracefs", TRACING, "tracefs", 0, NULL)) {
+		SKIP(return, "this kernel has no tracefs");
+	}
+	if (access(EVENTS, F_OK)) {
+		SKIP(return, "this kernel has no events of modules");
+	}
+	write_to(TRACING "/buffer_size_kb", "16384");
+	write_to(TRACING "/trace", "");
+}
+
+FIXTURE_TEARDOWN(trace)
+{
+	write_to(EVENTS "/enable", "0");
+	write_to(TRACING "/trace", "");
+}
+
+static void begin(void)
+{
+	write_to(EVENTS "/enable", "1");
+}
+
+static void end(void)
+{
+	write_to(EVENTS "/enable", "0");
+	read_lines();
+}
+
+TEST_F(trace, each_event_is_there)
+{
+	char path[128];
+	unsigned int i, n = 0;
+	struct dirent *e;
+	DIR *dir;
+
+	for (i = 0; i < ARRAY_SIZE(events); i++) {
+		snprintf(path, sizeof(path), EVENTS "/%s/format", events[i]);
+		EXPECT_EQ(0, access(path, R_OK))
+			TH_LOG("%s", events[i]);
+	}
+	/* And no other. */
+	dir = opendir(EVENTS);
+	ASSERT_NE(NULL, dir);
+	while ((e = readdir(dir)))
+		n += !strncmp(e->d_name, "hwtimer_", 8);
+	closedir(dir);
+	EXPECT_EQ(ARRAY_SIZE(events), n);
+}
+
+/* By read() and ioctl: some expire, some are touched, some cancelled, some stopped. */
+TEST_F(trace, life)
+{
+	const unsigned int each = 50;
+	struct hwtimer_record rec;
+	unsigned int i, late = 0;
+	__u64 id;
+	int fd;
+
+	begin();
+	fd = must_open(0);
+	for (i = 0; i < 4 * each; i++) {
+		bool soon = i < 2 * each;
+
+		ASSERT_EQ(0, hwt_schedule(fd, HWTIMER_RELATIVE,
+					  soon ? i * NSEC_PER_MSEC / 4 : FAR, i, &id, NULL));
+		if (i >= 2 * each && i < 3 * each) {
+			ASSERT_EQ(0, hwt_touch(fd, HWTIMER_RELATIVE, id, FAR + 1, NULL));
+			ASSERT_EQ(0, hwt_cancel(fd, id));
+		}
+	}
+	for (i = 0; i < 2 * each; i++)
+		ASSERT_EQ(RECORD_SIZE, read(fd, &rec, sizeof(rec)));
+	ASSERT_EQ(0, hwt_stop(fd, NULL));
+	close(fd);
+	until_traced(count("hwtimer_expire_exit", "") == 2 * each);
+	end();
+
+	EXPECT_EQ(1, count("hwtimer_dev_open", "n=0"));
+	EXPECT_EQ(4 * each, count("hwtimer_dev_schedule", ""));
+	EXPECT_EQ(2 * each, count("hwtimer_dev_expire", ""));
+	EXPECT_EQ(1, count("hwtimer_dev_stop", "n=50"));
+	EXPECT_EQ(1, count("hwtimer_dev_close", "n=0"));
+	/* A touch of the device's is an arm of the wheel's. */
+	EXPECT_EQ(4 * each, count("hwtimer_arm", "ret=0"));
+	EXPECT_EQ(each, count("hwtimer_arm", "ret=1"));
+	EXPECT_EQ(2 * each, count("hwtimer_expire_entry", "function=dev_expired"));
+	EXPECT_EQ(2 * each, count("hwtimer_expire_exit", ""));
+	/* By cancel, and by stop; the close releases those that were used. */
+	EXPECT_EQ(2 * each, count("hwtimer_cancel", "ret=1"));
+	EXPECT_LE(1, count("hwtimer_drain", ""));
+	EXPECT_LE(1, count("hwtimer_file", ""));
+	for (i = 0; i < n_lines; i++) {
+		if (strcmp(lines[i].name, "hwtimer_expire_entry"))
+			continue;
+		ASSERT_LE(number(&lines[i], "deadline"), number(&lines[i], "now"))
+			TH_LOG("%s", lines[i].text);
+		late++;
+	}
+	EXPECT_EQ(2 * each, late);
+}
+
+/* What the events of the wheel that was created begin with. */
+static bool find_wheel(char wheel[40])
+{
+	unsigned int i;
+
+	for (i = 0; i < n_lines; i++)
+		if (!strcmp(lines[i].name, "hwtimer_wheel_create"))
+			return sscanf(lines[i].text, "%39s", wheel) == 1;
+	return false;
+}
+
+/* A wheel of its own, from its creation to its end; and rings. */
+TEST_F(trace, wheel_and_rings)
+{
+	struct hwtimer_rings params = { .sq_entries = 64, .slots = 64 };
+	struct hwtimer_enter e = { 0 };
+	unsigned int i, awake = 0;
+	struct hwtimer_ring *ring;
+	struct hwtimer_sqe *sqes;
+	char wheel[40] = "";
+	int fd;
+
+	begin();
+	fd = must_open(O_NONBLOCK);
+	ASSERT_EQ(0, hwt_own_wheel(fd, NSEC_PER_MSEC, 64, 0));
+	ASSERT_EQ(0, hwt_ioctl(fd, HWTIMER_IOC_RINGS, &params));
+	ring = mmap(NULL, params.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, ring);
+	sqes = (struct hwtimer_sqe *)((char *)ring + params.sq_offset);
+	for (i = 0; i < 10; i++)
+		sqes[i] = (struct hwtimer_sqe){
+			.op = HWTIMER_OP_SCHEDULE, .id = HWTIMER_ID(i, 7), .time = now_ns(),
+		};
+	__atomic_store_n(&ring->sq_tail, 10, __ATOMIC_RELEASE);
+	ASSERT_EQ(0, hwt_ioctl(fd, HWTIMER_IOC_ENTER, &e));
+	eventually(__atomic_load_n(&ring->cq_tail, __ATOMIC_ACQUIRE) == 10);
+	until_traced(find_wheel(wheel) && count("hwtimer_worker_sleep", wheel) &&
+		     count("hwtimer_worker_wake", wheel));
+	munmap(ring, params.size);
+	close(fd);
+	end();
+
+	/* What the kernel takes by itself is told in the same way. */
+	EXPECT_LE(1, count("hwtimer_dev_take", ""));
+	EXPECT_EQ(10, count("hwtimer_dev_schedule", ""));
+	EXPECT_EQ(10, count("hwtimer_dev_expire", "id=0x7"));
+	EXPECT_EQ(1, count("hwtimer_wheel_create", "name=pid-"));
+	EXPECT_EQ(1, count("hwtimer_wheel_create", "tick_ns=1000000 slots=64 levels=1"));
+	EXPECT_EQ(1, count("hwtimer_wheel_stop", ""));
+	/* Its worker sleeps and wakes in turns: it was asleep, or is not told to be yet. */
+	for (i = 0; i < n_lines; i++) {
+		if (!strstr(lines[i].text, wheel))
+			continue;
+		if (!strcmp(lines[i].name, "hwtimer_worker_sleep"))
+			awake = 0;
+		else if (!strcmp(lines[i].name, "hwtimer_worker_wake"))
+			awake++;
+		ASSERT_GE(1, awake);
+	}
+	EXPECT_LE(1, count("hwtimer_worker_wake", wheel));
+	EXPECT_LE(1, count("hwtimer_worker_sleep", wheel));
+}
+
+TEST_HARNESS_MAIN
