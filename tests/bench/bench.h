@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * hwtimer_bench: subjects are the interfaces that are compared (subjects.c), cases are what
- * they are put to (cases.c, instructions.c), and main.c has memory, parameters and results.
+ * they are put to (cases.c, instructions.c,
+ * interrupts.c), and main.c has memory, parameters and results.
  */
 #ifndef HWTIMER_BENCH_H
 #define HWTIMER_BENCH_H
@@ -131,6 +132,8 @@ u64 bench_worker_ns(void);
 void bench_init_conns(const struct bench_subject *s, unsigned long n);
 void bench_forget_conns(const struct bench_subject *s, unsigned long n);
 void bench_fill(const struct bench_subject *s, unsigned long n);
+int bench_set_up(const struct bench_subject *s);
+int bench_tear_down(const struct bench_subject *s);
 u64 bench_median(u64 *values, unsigned int n);
 int bench_steady(unsigned int round);
 int bench_life(unsigned int round);
@@ -138,7 +141,11 @@ int bench_quiet(unsigned int round);
 int bench_smp(unsigned int round);
 
 /* instructions.c */
+bool bench_counter_is_exact(void);
 int bench_instructions(unsigned int round);
+
+/* interrupts.c */
+int bench_interrupts(unsigned int round);
 
 /* main.c */
 #define BENCH_CHUNK_SHIFT	14	/* conns: 4 MiB */

@@ -75,6 +75,42 @@ void bench_fill(const struct bench_subject *s, unsigned long n)
 }
 
 /**
+ * bench_set_up - a subject's turn begins
+ * @s: the subject
+ *
+ * bench_pending conns are armed, bench_idle beside them are not, and what that leaves to be
+ * done has been.
+ *
+ * Return: 0 or -errno, and there is nothing to be undone.
+ */
+int bench_set_up(const struct bench_subject *s)
+{
+	int ret = s->begin ? s->begin() : 0;
+
+	if (ret)
+		return ret;
+	bench_init_conns(s, bench_pending + bench_idle);
+	bench_fill(s, bench_pending);
+	if (s->settle)
+		s->settle();
+	return 0;
+}
+
+/**
+ * bench_tear_down - and ends
+ * @s: the subject
+ *
+ * Return: 0, -ETIME if a timeout expired meanwhile, so that it means nothing.
+ */
+int bench_tear_down(const struct bench_subject *s)
+{
+	int ret = READ_ONCE(bench_fired) ? -ETIME : 0;
+
+	bench_forget_conns(s, bench_pending + bench_idle);
+	return ret;
+}
+
+/**
  * struct samples - what one subject took for an operation, in a round
  * @op: in thousandths of a ns per operation
  * @all: the same with what had been put off until later
@@ -133,15 +169,10 @@ static int steady_turn(const struct bench_subject *s, struct samples *samples)
 {
 	struct bench_range pending = { .size = bench_pending };
 	struct bench_range idle = { .first = bench_pending, .size = bench_idle };
-	int ret = s->begin ? s->begin() : 0;
+	int ret = bench_set_up(s);
 
 	if (ret)
 		return ret;
-	bench_init_conns(s, bench_pending + bench_idle);
-	bench_fill(s, bench_pending);
-	if (s->settle)
-		s->settle();
-
 	measure(s, BENCH_READ, &pending, 0, samples);
 	measure(s, BENCH_READ_SERIAL, &pending, 0, samples);
 	measure(s, BENCH_ARM_CANCEL, &idle, 0, samples);
@@ -156,10 +187,7 @@ static int steady_turn(const struct bench_subject *s, struct samples *samples)
 	/* Earlier than when it was armed, and not now. */
 	if (bench_pending > 1)
 		measure(s, BENCH_TOUCH_EARLIER, &pending, 5 - (s64)bench_turn_s(), samples);
-	if (READ_ONCE(bench_fired))
-		ret = -ETIME;
-	bench_forget_conns(s, bench_pending + bench_idle);
-	return ret;
+	return bench_tear_down(s);
 }
 
 /**
@@ -510,17 +538,13 @@ static int on_cpus(const struct bench_subject *s, enum bench_op op, unsigned int
 static int smp_turn(const struct bench_subject *s, unsigned int cpus, unsigned int round)
 {
 	unsigned long n = bench_idle / cpus * cpus;
-	int ret = s->begin ? s->begin() : 0;
+	int ret = bench_set_up(s);
 	u64 ns, before = 0;
 
 	if (ret)
 		return ret;
-	bench_init_conns(s, bench_pending + bench_idle);
-	bench_fill(s, bench_pending);
-	if (s->settle) {
-		s->settle();
+	if (s->settle)
 		before = bench_worker_ns();
-	}
 	ret = on_cpus(s, BENCH_ARM_CANCEL, cpus, 0, &ns);
 	if (ret)
 		goto out;

@@ -87,8 +87,12 @@ static void tell(const struct bench_subject *s, const char *op, unsigned int rou
 	bench_result(s->name, op, 1, round, sum, n, "instructions");
 }
 
-/* Does the counter go on by one with each instruction? */
-static bool counter_is_exact(void)
+/**
+ * bench_counter_is_exact - does the counter go on by one with each instruction?
+ *
+ * Return: true if it does; else the log tells.
+ */
+bool bench_counter_is_exact(void)
 {
 	u64 none, few, many;
 
@@ -161,22 +165,17 @@ static u64 count_step(const struct bench_subject *s, unsigned int step)
 
 static int calls_turn(const struct bench_subject *s, unsigned int round)
 {
-	int ret = s->begin ? s->begin() : 0;
+	int ret = bench_set_up(s);
 	unsigned int i;
 
 	if (ret)
 		return ret;
-	bench_init_conns(s, bench_pending + bench_idle);
-	bench_fill(s, bench_pending);
 	for (i = 0; i < ARRAY_SIZE(steps); i++) {
+		tell(s, steps[i].name, round, count_step(s, i), 1);
 		if (s->settle)
 			s->settle();
-		tell(s, steps[i].name, round, count_step(s, i), 1);
 	}
-	if (READ_ONCE(bench_fired))
-		ret = -ETIME;
-	bench_forget_conns(s, bench_pending + bench_idle);
-	return ret;
+	return bench_tear_down(s);
 }
 
 /* The counter at each call of mark(). */
@@ -398,7 +397,7 @@ int bench_instructions(unsigned int round)
 
 	if (bench_idle < 2 * SAMPLES)
 		return -EINVAL;
-	if (!counter_is_exact())
+	if (!bench_counter_is_exact())
 		return -EOPNOTSUPP;
 	count_nothing();
 	for (i = 0; i < ARRAY_SIZE(subjects) && !ret; i++)

@@ -36,7 +36,7 @@ static_assert(CHUNK_SIZE == SZ_4M && ORDER_SIZE == SZ_4M);
 
 static char *case_name = "steady";
 module_param_named(case, case_name, charp, 0444);
-MODULE_PARM_DESC(case, "steady (default), life, quiet, smp or instructions");
+MODULE_PARM_DESC(case, "steady (default), life, quiet, smp, instructions or interrupts");
 
 unsigned long bench_pending = 1000;
 module_param_named(pending, bench_pending, ulong, 0444);
@@ -189,6 +189,7 @@ static const struct {
 	{ "quiet", bench_quiet, 1 },
 	{ "smp", bench_smp },
 	{ "instructions", bench_instructions, 1 },
+	{ "interrupts", bench_interrupts, 1 },
 };
 
 static int run(void)

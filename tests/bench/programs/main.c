@@ -26,6 +26,9 @@
 /* How many operations there are in a turn, and how many are measured at once. */
 #define OPERATIONS	20000UL
 #define PORTION		2000UL
+/* Where the same few connections will do. So many entries go round a ring twice. */
+#define ROUND_ABOUT	100000UL
+#define LONG_PORTION	10000UL
 /* Of one that makes a system call for each. */
 #define DEAR		4000UL
 /* Of a subject that searches, if it has much to search. */
@@ -43,7 +46,7 @@ __u64 loop_now, delays[DELAYS];
  * Connections are gone through at random, and end in another order than they began in:
  * what lies side by side does not come one after the other.
  */
-static unsigned int *order, *end_order;
+static unsigned int *order, *end_order, *round_order;
 
 static struct utsname host;
 static const char *ground;
@@ -168,13 +171,14 @@ struct samples {
 static void measure(const struct subject *s, enum op op, struct range *r, unsigned long n,
 		    struct samples *samples)
 {
+	unsigned long most = op == OP_ARM_CANCEL ? LONG_PORTION : PORTION;
 	unsigned long left, calls = system_calls;
 	struct samples *p = &samples[op];
 	__s64 ns;
 
 	r->at = 0;
 	for (left = n; left && p->n < MAX_SAMPLES; left -= r->n) {
-		r->n = left < PORTION ? left : PORTION;
+		r->n = left < most ? left : most;
 		ns = s->run(op, r);
 		p->op[p->n] = (double)ns / r->n;
 		if (s->settle)
@@ -195,6 +199,7 @@ static void steady(const struct subject *s)
 	static struct samples samples[OPS];
 	struct range armed = { .order = order };
 	struct range others = { .first = pending, .order = order };
+	struct range round_about = { .order = round_order };
 	struct range ending = { .first = pending, .order = end_order };
 	unsigned long n = s->dear ? DEAR : OPERATIONS, each, done;
 	char name[64];
@@ -208,8 +213,11 @@ static void steady(const struct subject *s)
 	for (done = 0; done < each; done++)
 		end_order[pending + done] = order[end_order[pending + done]];
 	fill(s, pending);
+	/* None is armed in between, so it does not matter how few they are. */
+	for (done = 0; done < ROUND_ABOUT; done++)
+		round_order[done] = order[pending + done % each];
+	measure(s, OP_ARM_CANCEL, &round_about, n < OPERATIONS ? n : ROUND_ABOUT, samples);
 	for (done = 0; done < n; done += each) {
-		measure(s, OP_ARM_CANCEL, &others, each, samples);
 		measure(s, OP_ARM, &others, each, samples);
 		measure(s, OP_CANCEL, &ending, each, samples);
 		armed.shift += NS_PER_S;
@@ -423,6 +431,7 @@ int main(int argc, char **argv)
 	conns = must_map((pending + idle) * sizeof(*conns));
 	order = must_map((pending + idle) * sizeof(*order));
 	end_order = must_map((pending + idle) * sizeof(*order));
+	round_order = must_map(ROUND_ABOUT * sizeof(*order));
 	shuffle(order, 0, pending);
 	shuffle(order, pending, idle);
 	/* Long enough for none to expire meanwhile. */
