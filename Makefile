@@ -4,16 +4,34 @@
 
 KDIR ?= /lib/modules/$(shell uname -r)/build
 DESTDIR ?=
+PREFIX ?= /usr/local
+DOCDIR ?= $(PREFIX)/share/doc/hwtimer
 INSTALL_MOD_PATH ?= $(DESTDIR)
+INSTALL ?= install
 DEPMOD ?= depmod
+SYSUSERS ?= systemd-sysusers
+# What signs the module for Secure Boot: the key that DKMS makes, too.
+SIGN_KEY ?= /var/lib/dkms/mok.key
+SIGN_CERT ?= /var/lib/dkms/mok.pub
+# What man pages are made by: that of Debian's headers, or of the kernel to build against.
+KERNEL_DOC ?= $(lastword $(wildcard $(KDIR)/scripts/kernel-doc \
+	/usr/lib/linux-kbuild-*/scripts/kernel-doc))
+SECTIONS ?= 3 4 9
+
+version := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
 
 # Debian's 6.1 has its full name nowhere else.
 release = $(shell awk -F'"' '/UTS_RELEASE/ { print $$2 }' $(KDIR)/include/generated/utsrelease.h)
 
+mandir = $(DESTDIR)$(or $(MANDIR),$(PREFIX)/share/man)
+
 kbuild = $(MAKE) -C $(KDIR) M=$(CURDIR)
 
-.PHONY: all modules install modules_install clean help check test demo demo-here fuzz torture \
-	bench bench-full coverage mutants kdir lib install-lib tools install-tools
+.PHONY: all modules install modules_install modules_sign clean help check test demo demo-here \
+	fuzz torture bench bench-full coverage mutants kdir lib install-lib tools install-tools \
+	install-conf install-dkms install-all uninstall modules_uninstall uninstall-lib \
+	uninstall-tools uninstall-conf uninstall-dkms uninstall-all deb docs man install-man \
+	uninstall-man
 
 all: modules
 
@@ -26,6 +44,30 @@ modules_install: kdir
 	$(kbuild) INSTALL_MOD_PATH=$(INSTALL_MOD_PATH) modules_install
 	$(if $(INSTALL_MOD_PATH),,$(DEPMOD) -a $(release))
 
+# Wherever kernels have put it: extra until 6.2, updates since then.
+modlib = $(INSTALL_MOD_PATH)/lib/modules/$(release)
+installed = $(foreach dir,extra updates $(INSTALL_MOD_DIR), \
+	$(addprefix $(modlib)/$(dir)/,hwtimer.ko* tests/hwtimer_kunit.ko*))
+
+uninstall: modules_uninstall
+
+modules_uninstall: kdir
+	$(RM) $(installed)
+	$(if $(INSTALL_MOD_PATH),,$(DEPMOD) -a $(release))
+
+# objcopy leaves out a signature that is there.
+modules_sign: modules
+	objcopy hwtimer.ko
+	$(KDIR)/scripts/sign-file $(sign_hash) $(SIGN_KEY) $(SIGN_CERT) hwtimer.ko
+
+sign_hash = $(shell sed -n 's/^CONFIG_MODULE_SIG_HASH=//p' $(KDIR)/include/config/auto.conf)
+
+install-all: install install-lib install-tools install-conf
+	@$(if $(makes_man),$(MAKE) install-man,echo '$(no_man)')
+
+uninstall-all: uninstall uninstall-lib uninstall-tools uninstall-conf
+	@$(if $(makes_man),$(MAKE) uninstall-man,echo '$(no_man)')
+
 clean: kdir
 	$(kbuild) clean
 	$(MAKE) -C lib clean
@@ -34,8 +76,8 @@ clean: kdir
 lib:
 	$(MAKE) -C lib
 
-install-lib:
-	$(MAKE) -C lib install
+install-lib uninstall-lib:
+	$(MAKE) -C lib $(@:-lib=)
 
 check:
 	@scripts/test check
@@ -56,8 +98,60 @@ tools:
 	$(MAKE) -C tools OUT=$(CURDIR)/out/tools
 
 # With its man page and what bash completes, below PREFIX.
-install-tools:
-	$(MAKE) -C tools OUT=$(CURDIR)/out/tools install
+install-tools uninstall-tools:
+	$(MAKE) -C tools OUT=$(CURDIR)/out/tools $(@:-tools=)
+
+# What has the module loaded at boot, and gives its device to a group. udev notices by itself.
+conf := lib/udev/rules.d/60-hwtimer.rules lib/sysusers.d/hwtimer.conf \
+	lib/modules-load.d/hwtimer.conf
+install-conf:
+	$(INSTALL) -D -m 644 dist/60-hwtimer.rules $(DESTDIR)$(PREFIX)/$(word 1,$(conf))
+	$(INSTALL) -D -m 644 dist/sysusers.conf $(DESTDIR)$(PREFIX)/$(word 2,$(conf))
+	$(INSTALL) -D -m 644 dist/modules-load.conf $(DESTDIR)$(PREFIX)/$(word 3,$(conf))
+	$(INSTALL) -D -m 644 dist/modprobe.conf $(DESTDIR)$(DOCDIR)/examples/modprobe.conf
+	$(if $(DESTDIR),,$(SYSUSERS) $(PREFIX)/lib/sysusers.d/hwtimer.conf)
+
+# The group stays: files may be its.
+uninstall-conf:
+	$(RM) $(addprefix $(DESTDIR)$(PREFIX)/,$(conf)) $(DESTDIR)$(DOCDIR)/examples/modprobe.conf
+
+# For dkms(8), as hwtimer/$(version): without what only tests want.
+dkms_dir = $(DESTDIR)/usr/src/hwtimer-$(version)
+install-dkms:
+	$(INSTALL) -d $(dkms_dir)/uapi/linux $(dkms_dir)/dist
+	$(INSTALL) -m 644 Kbuild dkms.conf $(wildcard hwtimer*.[ch]) $(dkms_dir)
+	$(INSTALL) -m 644 uapi/linux/hwtimer.h $(dkms_dir)/uapi/linux
+	$(INSTALL) -m 755 dist/dkms-post-build $(dkms_dir)/dist
+
+uninstall-dkms:
+	$(RM) -r $(dkms_dir)
+
+deb:
+	@scripts/package -o out/deb
+
+docs:
+	@scripts/docs
+
+# Those of sections 3, 4 and 9; hwtimerctl's is there as it is. No packages are looked for.
+makes_man = $(and $(wildcard $(KERNEL_DOC)),$(shell command -v perl),$(shell command -v python3))
+no_man = The man pages of sections 3, 4 and 9 are left out: they take perl, python3 and \
+	kernel-doc, of the headers of a kernel (Debian: linux-headers-generic; or KERNEL_DOC=FILE)
+
+man:
+	@$(if $(makes_man),KERNEL_DOC=$(KERNEL_DOC) XDG_CACHE_HOME=$(CURDIR)/out/cache \
+		scripts/docs man,echo '$(no_man)' >&2; exit 1)
+
+install-man: man
+	for section in $(SECTIONS); do \
+		$(INSTALL) -d $(mandir)/man$$section && \
+		$(INSTALL) -m 644 out/docs/man/man$$section/* $(mandir)/man$$section || exit; \
+	done
+
+uninstall-man: man
+	for section in $(SECTIONS); do \
+		(cd out/docs/man/man$$section && ls) | sed "s,^,$(mandir)/man$$section/," | \
+			xargs $(RM) || exit; \
+	done
 
 fuzz:
 	@scripts/fuzz -t $(or $(SECONDS),600) $(if $(SEED),-s $(SEED)) $(KERNEL)
@@ -87,11 +181,21 @@ help:
 	@echo '  all, modules     build hwtimer.ko (the default)'
 	@echo '  install, modules_install'
 	@echo '                   install it below /lib/modules, or below DESTDIR/lib/modules'
+	@echo '  modules_sign     sign it for Secure Boot, by SIGN_KEY and SIGN_CERT'
 	@echo '  lib              build libhwtimer, for programs, in lib/out'
 	@echo '  install-lib      install it, its headers and its pkg-config file below PREFIX'
 	@echo '  clean            remove what was built'
 	@echo '  tools            build hwtimerctl, in out/tools'
 	@echo '  install-tools    install it below DESTDIR/PREFIX [/usr/local]'
+	@echo '  docs             the manuals: man pages in out/docs/man, a site in out/docs/html'
+	@echo '  install-man      install the man pages of sections 3, 4 and 9 below PREFIX'
+	@echo '  install-conf     have it loaded at boot, and /dev/hwtimer given to group hwtimer'
+	@echo '  install-all      module, library, tools, man pages and that'
+	@echo '  uninstall, uninstall-lib, uninstall-tools, uninstall-man, uninstall-conf, uninstall-all'
+	@echo '                   remove what install... with the same variables has put there'
+	@echo '  install-dkms, uninstall-dkms'
+	@echo '                   its source in /usr/src, for DKMS'
+	@echo '  deb              Debian packages of all that, in out/deb'
 	@echo '  check            warnings, sparse, checkpatch, coccinelle, cppcheck, kernel-doc,'
 	@echo '                   shellcheck, codespell'
 	@echo '  test             all tests; T="PART..." runs some of them, scripts/test -l lists them'
@@ -112,7 +216,10 @@ help:
 	@echo '  KDIR=DIR         the kernel to build against'
 	@echo '                   [$(KDIR)]'
 	@echo '  PREFIX=DIR, LIBDIR=DIR, INCLUDEDIR=DIR, DESTDIR=DIR'
-	@echo '                   where libhwtimer goes [PREFIX=/usr/local]'
+	@echo '                   where libhwtimer and man pages go [PREFIX=/usr/local]'
+	@echo '  SIGN_KEY=FILE, SIGN_CERT=FILE'
+	@echo '                   what signs the module [DKMS: /var/lib/dkms/mok.key, mok.pub]'
+	@echo '  KERNEL_DOC=FILE  what makes man pages [that of the headers of a kernel]'
 	@echo '  W=1, C=1, V=1    more warnings, sparse, the commands: as in the kernel'
 	@echo ''
 	@echo 'check, test, demo, fuzz, torture, bench, coverage and mutants need no more than'
