@@ -306,13 +306,17 @@ copy_libraries()
 }
 
 # tap_guest DIR ARGUMENT...: scripts/guest, its logs in DIR. If it fails, or its kernel's log
-# is not as it should be, that is a case of its output, for scripts/tap-count.
+# is not as it should be, that is a case of its output, for scripts/tap-count; what was wrong,
+# as much of it as is told in a line, is its name.
 tap_guest()
 {
 	local dir=$1
 
 	shift
-	"$scripts/guest" -o "$dir" "$@" ||
-		printf '%s\n' "# BEGIN guest" "1..1" "not ok 1 the guest and its kernel's log" \
-			"# END guest 0" >>"$dir/output.log"
+	"$scripts/guest" -o "$dir" "$@" || {
+		printf '%s\n' "# BEGIN guest" "1..1"
+		{ cat "$dir/complaints" || echo "it did not run"; } 2>/dev/null |
+			tr '#' '%' | paste -s -d '|' | cut -c-1000 | sed 's/^/not ok 1 /'
+		echo "# END guest 0"
+	} >>"$dir/output.log"
 }
