@@ -331,12 +331,21 @@ change_and_push(struct hwtimer_wheel *w, struct wheel_queue *q, struct hwtimer_t
 	return changed;
 }
 
+/* A place below the cap, and counted as armed. */
+static bool book(struct hwtimer_wheel *w, struct wheel_queue *q)
+{
+	if (!take_place(w))
+		return false;
+	local_inc(&q->armed);
+	return true;
+}
+
 static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pending_only)
 {
 	struct hwtimer_wheel *w = timeout_wheel(t);
-	bool counted = false, sooner;
+	bool booked = false, sooner;
 	struct wheel_queue *q;
-	u64 old, new, flags;
+	u64 old, new;
 	int ret;
 
 	deadline = min(deadline, WHEEL_FOREVER);
@@ -353,7 +362,6 @@ static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pen
 	old = atomic64_read(&t->word);
 	for (;;) {
 		if (old & WORD_ARMED) {
-			flags = 0;
 			sooner = deadline < word_deadline(old);
 			ret = 1;
 		} else if (old & WORD_DEAD) {
@@ -364,7 +372,7 @@ static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pen
 			goto undo;
 		} else {
 			/* Before it is armed: nobody may find too few pending. */
-			if (!counted && !take_place(w)) {
+			if (!booked && !book(w, q)) {
 				new = atomic64_read(&t->word);
 				if (new != old) {
 					/* Somebody armed it with the last place? */
@@ -375,18 +383,13 @@ static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pen
 				ret = -EAGAIN;
 				goto out;
 			}
-			if (!counted)
-				local_inc(&q->armed);
-			counted = true;
-			flags = WORD_ARMED;
-			sooner = !(old & WORD_FILED) ||
-				 deadline < word_deadline(old);
+			booked = true;
+			sooner = !(old & WORD_FILED) || deadline < word_deadline(old);
 			ret = 0;
 		}
+		new = deadline << WORD_SHIFT | (old & WORD_HELD) | WORD_ARMED;
 		if (sooner)
-			flags |= WORD_QUEUED;
-		new = deadline << WORD_SHIFT | (old & (WORD_ARMED | WORD_HELD)) |
-		      flags;
+			new |= WORD_QUEUED;
 		hwtimer_step();
 		if (change_and_push(w, q, t, &old, new))
 			break;
@@ -406,7 +409,7 @@ static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pen
 		goto out;
 undo:
 	/* Somebody else armed it, or ended it, in between. */
-	if (counted) {
+	if (booked) {
 		local_dec(&q->armed);
 		leave_place(w);
 	}
