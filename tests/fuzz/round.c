@@ -555,6 +555,19 @@ static enum action pick_action(struct thread *t, const struct context *c)
 	return weights[i].dirty && c->clean ? DO_STATS : weights[i].action;
 }
 
+/* A ring that is not clean is only scribbled on. */
+static void use_ring(struct thread *t, struct context *c, enum action action)
+{
+	if (!c->clean)
+		scribble(t, c);
+	else if (action == DO_SUBMIT)
+		submit_one(t, c);
+	else if (action == DO_RECORDS)
+		read_ring(t, c);
+	else if (t->plan->threads == 1)	/* others would ring the bell meanwhile */
+		spoil(t, c);
+}
+
 static void do_step(struct thread *t, unsigned int n)
 {
 	enum action action;
@@ -589,23 +602,9 @@ static void do_step(struct thread *t, unsigned int n)
 		do_fdinfo(t, c);
 		break;
 	case DO_SUBMIT:
-		if (c->clean)
-			submit_one(t, c);
-		else
-			scribble(t, c);
-		break;
 	case DO_RECORDS:
-		if (c->clean)
-			read_ring(t, c);
-		else
-			scribble(t, c);
-		break;
 	case DO_SPOIL:
-		/* Others would ring the bell meanwhile. */
-		if (c->clean && t->plan->threads == 1)
-			spoil(t, c);
-		else if (!c->clean)
-			scribble(t, c);
+		use_ring(t, c, action);
 		break;
 	case DO_SCRIBBLE:
 		scribble(t, c);

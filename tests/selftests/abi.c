@@ -136,10 +136,11 @@ static bool untouched(const struct command *c, const struct context *ctx)
 	return !hwt_cancel(ctx->fd, must_schedule(ctx->fd, FAR, 0));
 }
 
-TEST(layout)
-{
 #define AT(type, member, offset) \
 	EXPECT_EQ((size_t)(offset), offsetof(struct hwtimer_##type, member))
+
+TEST(layout)
+{
 	AT(setup, flags, 0);
 	AT(setup, clockid, 4);
 	AT(setup, tick_ns, 8);
@@ -195,7 +196,10 @@ TEST(layout)
 	AT(stats, pending, 64);
 	AT(stats, unread, 72);
 	AT(stats, cap, 80);
+}
 
+TEST(layout_of_arrays)
+{
 	AT(record, id, 0);
 	AT(record, user_data, 8);
 	AT(record, deadline, 16);
@@ -203,17 +207,30 @@ TEST(layout)
 	AT(record, overruns, 32);
 	AT(record, kind, 40);
 	AT(record, error, 44);
+
 	AT(op, op, 0);
 	AT(op, result, 4);
 	AT(op, schedule, 8);
 	AT(op, touch, 8);
 	AT(op, cancel, 8);
 	AT(op, query, 8);
+
 	AT(batch, flags, 0);
 	AT(batch, size, 4);
 	AT(batch, ops, 8);
 	AT(batch, count, 16);
 	AT(batch, pad, 20);
+
+	AT(list, flags, 0);
+	AT(list, size, 4);
+	AT(list, queries, 8);
+	AT(list, count, 16);
+	AT(list, pad, 20);
+	AT(list, next, 24);
+}
+
+TEST(layout_of_rings)
+{
 	AT(rings, flags, 0);
 	AT(rings, eventfd, 4);
 	AT(rings, sq_entries, 8);
@@ -223,6 +240,7 @@ TEST(layout)
 	AT(rings, cq_offset, 24);
 	AT(rings, pad, 28);
 	AT(rings, size, 32);
+
 	AT(ring, sq_tail, 0);
 	AT(ring, cq_head, 64);
 	AT(ring, sq_head, 128);
@@ -232,21 +250,17 @@ TEST(layout)
 	AT(ring, sleep_until, 144);
 	AT(ring, sq_claimed, 152);
 	AT(ring, pad4, 156);
+
 	AT(sqe, op, 0);
 	AT(sqe, flags, 4);
 	AT(sqe, id, 8);
 	AT(sqe, time, 16);
 	AT(sqe, user_data, 24);
+
 	AT(enter, flags, 0);
 	AT(enter, pad, 4);
 	AT(enter, taken, 8);
 	AT(enter, pad2, 12);
-	AT(list, flags, 0);
-	AT(list, size, 4);
-	AT(list, queries, 8);
-	AT(list, count, 16);
-	AT(list, pad, 20);
-	AT(list, next, 24);
 }
 
 TEST(numbers)

@@ -902,98 +902,139 @@ static void *scribble(void *arg)
 	return NULL;
 }
 
+enum { SCRIBBLERS = 2 };
+
+static void begin_scribblers(struct scribbler s[SCRIBBLERS], struct ring *r, bool theirs,
+			     __u64 *random)
+{
+	int i;
+
+	for (i = 0; i < SCRIBBLERS; i++) {
+		s[i] = (struct scribbler){
+			.where = (char *)r->shared, .size = r->params.size,
+			.random = rnd(random) | 1, .theirs = theirs,
+		};
+		start(&s[i].thread, scribble, &s[i]);
+	}
+}
+
+static void end_scribblers(struct scribbler s[SCRIBBLERS])
+{
+	int i;
+
+	for (i = 0; i < SCRIBBLERS; i++) {
+		atomic_store(&s[i].done, true);
+		pthread_join(s[i].thread, NULL);
+	}
+}
+
+/* How often ENTER refused the rings, and how often not. */
+struct verdicts {
+	unsigned int bad, fine;
+};
+
+/* One of all calls: whatever the rings hold, it fails only as it may. */
+static void call_any(struct __test_metadata *_metadata, struct ring *r, __u64 *random,
+		     struct verdicts *v)
+{
+	__u64 id = HWTIMER_ID(rnd(random) % 64, rnd(random) % 4);
+	struct hwtimer_stats s;
+	int ret;
+
+	switch (rnd(random) % 8) {
+	case 0 ... 2:
+		ret = ring_enter(r, NULL);
+		ASSERT_TRUE(!ret || ret == -EBADFD);
+		v->bad += !!ret;
+		v->fine += !ret;
+		break;
+	case 3:
+		poll_now(r->fd);
+		break;
+	case 4:
+		ret = hwt_schedule_id(r->fd, HWTIMER_RELATIVE, id,
+				      rnd(random) % (20 * NSEC_PER_MSEC), 0);
+		ASSERT_TRUE(!ret || ret == -EEXIST || ret == -EBUSY);
+		break;
+	case 5:
+		ret = hwt_touch(r->fd, HWTIMER_RELATIVE, id,
+				rnd(random) % (20 * NSEC_PER_MSEC), NULL);
+		ASSERT_TRUE(!ret || ret == -ENOENT);
+		break;
+	case 6:
+		ret = hwt_cancel(r->fd, id);
+		ASSERT_TRUE(!ret || ret == -ENOENT);
+		break;
+	default:
+		s = must_stats(r->fd);
+		ASSERT_TRUE(balanced(&s));
+	}
+}
+
+/*
+ * What is the kernel's is what it was, so the rest can be put right, and be emptied. If
+ * it saw entries that it has not taken yet, for want of room, it will.
+ */
+static void put_right(struct ring *r)
+{
+	struct hwtimer_record rec[64];
+	int i, tag;
+
+	eventually(({
+		r->cq_head = load_acquire(&r->shared->cq_tail);
+		store_release(&r->shared->cq_head, r->cq_head);
+		r->sq_tail = load_acquire(&r->shared->sq_head);
+		store_release(&r->shared->sq_tail, r->sq_tail);
+		!ring_enter(r, NULL) && !ring_untaken(r) && !ring_flags(r);
+	}));
+	for (i = 0; i < 64; i++) {
+		/* Those by ioctl; of the others nobody knows the tags. */
+		for (tag = 0; tag < 4; tag++)
+			hwt_cancel(r->fd, HWTIMER_ID(i, tag));
+	}
+	while (ring_reap(r, rec, 64))
+		;
+}
+
+/* It works again: in a slot that is free, a timeout expires. */
+static void check_right(struct __test_metadata *_metadata, struct ring *r)
+{
+	struct hwtimer_record rec;
+	int i;
+
+	for (i = 0; i < 64; i++)
+		if (!hwt_schedule_id(r->fd, HWTIMER_RELATIVE, HWTIMER_ID(i, 1), 0, 4711))
+			break;
+	ASSERT_GT(64, i);
+	do {
+		ASSERT_EQ(1, ring_collect(r, &rec, 1));
+	} while (rec.id != HWTIMER_ID(i, 1) || rec.user_data != 4711);
+	EXPECT_EQ(0, ring_flags(r));
+}
+
 static void scribbled(struct __test_metadata *_metadata, bool theirs)
 {
 	struct ring *r = must_ring(must_open(O_NONBLOCK), 64, 64, 64);
-	struct pollfd pfd = { .fd = r->fd, .events = POLLIN };
 	__u64 random = seed(), end = now_ns() + 6 * NSEC_PER_SEC, back;
-	unsigned int ops = 0, bad = 0, fine = 0;
-	struct scribbler scribblers[2];
+	struct scribbler scribblers[SCRIBBLERS];
 	struct witness w[WITNESSES];
+	struct verdicts v = { 0 };
 	struct hwtimer_stats s;
-	int i, ret;
+	unsigned int ops;
 
 	begin_witnesses(w);
-	for (i = 0; i < 2; i++) {
-		scribblers[i] = (struct scribbler){
-			.where = (char *)r->shared, .size = r->params.size,
-			.random = rnd(&random) | 1, .theirs = theirs,
-		};
-		start(&scribblers[i].thread, scribble, &scribblers[i]);
-	}
-	for (; now_ns() < end; ops++) {
-		__u64 id = HWTIMER_ID(rnd(&random) % 64, rnd(&random) % 4);
-
-		switch (rnd(&random) % 8) {
-		case 0 ... 2:
-			ret = ring_enter(r, NULL);
-			ASSERT_TRUE(!ret || ret == -EBADFD);
-			bad += !!ret;
-			fine += !ret;
-			break;
-		case 3:
-			poll(&pfd, 1, 0);
-			break;
-		case 4:
-			ret = hwt_schedule_id(r->fd, HWTIMER_RELATIVE, id,
-					      rnd(&random) % (20 * NSEC_PER_MSEC), 0);
-			ASSERT_TRUE(!ret || ret == -EEXIST || ret == -EBUSY);
-			break;
-		case 5:
-			ret = hwt_touch(r->fd, HWTIMER_RELATIVE, id,
-					rnd(&random) % (20 * NSEC_PER_MSEC), NULL);
-			ASSERT_TRUE(!ret || ret == -ENOENT);
-			break;
-		case 6:
-			ret = hwt_cancel(r->fd, id);
-			ASSERT_TRUE(!ret || ret == -ENOENT);
-			break;
-		default:
-			s = must_stats(r->fd);
-			ASSERT_TRUE(balanced(&s));
-		}
-	}
-	for (i = 0; i < 2; i++) {
-		atomic_store(&scribblers[i].done, true);
-		pthread_join(scribblers[i].thread, NULL);
-	}
+	begin_scribblers(scribblers, r, theirs, &random);
+	for (ops = 0; now_ns() < end; ops++)
+		call_any(_metadata, r, &random, &v);
+	end_scribblers(scribblers);
 	end_witnesses(_metadata, w);
-	printf("# %u operations, the rings bad %u times, fine %u times\n", ops, bad, fine);
-	EXPECT_LT(0, bad);
-	EXPECT_LT(0, fine);
+	printf("# %u operations, the rings bad %u times, fine %u times\n", ops, v.bad, v.fine);
+	EXPECT_LT(0, v.bad);
+	EXPECT_LT(0, v.fine);
 
 	if (theirs) {
-		struct hwtimer_record rec[64];
-
-		/*
-		 * What is the kernel's is what it was, so it can be put right. If it saw
-		 * entries that it has not taken yet, for want of room, it will.
-		 */
-		eventually(({
-			r->cq_head = load_acquire(&r->shared->cq_tail);
-			store_release(&r->shared->cq_head, r->cq_head);
-			r->sq_tail = load_acquire(&r->shared->sq_head);
-			store_release(&r->shared->sq_tail, r->sq_tail);
-			!ring_enter(r, NULL) && !ring_untaken(r) && !ring_flags(r);
-		}));
-		for (i = 0; i < 64; i++) {
-			int tag;
-
-			/* Those by ioctl; of the others nobody knows the tags. */
-			for (tag = 0; tag < 4; tag++)
-				hwt_cancel(r->fd, HWTIMER_ID(i, tag));
-		}
-		while (ring_reap(r, rec, 64))
-			;
-		/* In a slot that is free. */
-		for (i = 0; i < 64; i++)
-			if (!hwt_schedule_id(r->fd, HWTIMER_RELATIVE, HWTIMER_ID(i, 1), 0, 4711))
-				break;
-		ASSERT_GT(64, i);
-		do {
-			ASSERT_EQ(1, ring_collect(r, rec, 1));
-		} while (rec[0].id != HWTIMER_ID(i, 1) || rec[0].user_data != 4711);
-		EXPECT_EQ(0, ring_flags(r));
+		put_right(r);
+		check_right(_metadata, r);
 	}
 	s = must_stats(r->fd);
 	print_stats(&s);
@@ -1055,84 +1096,118 @@ TEST(killed)
  * A program that keeps its ring full for ever: neither others nor its own timeouts
  * starve. What it submits is work, of which there is no end.
  */
+struct spinner {
+	struct ring *r;
+	struct hwtimer_record *rec;
+	bool bells;
+	__u64 random;
+	unsigned long submitted, full;
+	bool mine;		/* one of its own is pending, which is waited for */
+	__u64 due, worst;	/* of those: of the last, and the latest of all */
+	unsigned long expiries;
+};
+
+/* Some of the work, until the ring is full; with bells all of it. */
+static void submit_work(struct spinner *s)
+{
+	unsigned int i;
+
+	for (i = 0; i < 512; i++) {
+		struct hwtimer_sqe sqe = {
+			.op = rnd(&s->random) % 3 + 1, .flags = HWTIMER_SQE_QUIET,
+			.id = HWTIMER_ID(1 + rnd(&s->random) % 65535, 0),
+		};
+
+		if (sqe.op != HWTIMER_OP_CANCEL)
+			sqe.time = now_ns() + FAR;
+		if (!ring_put(s->r, &sqe)) {
+			s->full++;
+			if (s->bells)
+				must_enter(s->r);
+			else
+				break;
+		} else {
+			s->submitted++;
+		}
+	}
+}
+
+/* If there is room for it. */
+static void submit_own(struct spinner *s)
+{
+	struct hwtimer_sqe sqe = {
+		.op = HWTIMER_OP_SCHEDULE, .id = HWTIMER_ID(0, s->expiries),
+		.time = now_ns() + 5 * NSEC_PER_MSEC, .user_data = s->expiries,
+	};
+
+	if (!ring_put(s->r, &sqe))
+		return;
+	s->mine = true;
+	s->due = sqe.time;
+	if (s->bells && bell_due(s->r, s->due))
+		must_enter(s->r);
+}
+
+/* Nothing else expires. */
+static void reap_own(struct __test_metadata *_metadata, struct spinner *s)
+{
+	unsigned int n = ring_reap(s->r, s->rec, 1024), i;
+
+	for (i = 0; i < n; i++) {
+		ASSERT_EQ(HWTIMER_EXPIRED, s->rec[i].kind);
+		ASSERT_EQ(HWTIMER_ID(0, s->expiries), s->rec[i].id);
+		ASSERT_EQ(s->due, s->rec[i].deadline);
+		ASSERT_LE(s->due, s->rec[i].fired);
+		if (now_ns() - s->due > s->worst)
+			s->worst = now_ns() - s->due;
+		s->expiries++;
+		s->mine = false;
+	}
+}
+
+static void await_own(struct __test_metadata *_metadata, struct spinner *s)
+{
+	while (s->mine) {
+		must_enter(s->r);
+		if (!ring_reap(s->r, s->rec, 1)) {
+			sched_yield();
+			continue;
+		}
+		ASSERT_EQ(HWTIMER_ID(0, s->expiries), s->rec[0].id);
+		s->expiries++;
+		s->mine = false;
+	}
+}
+
 static void spin(struct __test_metadata *_metadata, bool bells)
 {
-	struct ring *r = must_ring(must_open(0), 65536, 65536, 65536);
-	__u64 random = seed(), end = now_ns() + 6 * NSEC_PER_SEC, worst = 0, due = 0;
-	unsigned long submitted = 0, expiries = 0, full = 0;
-	struct hwtimer_record *rec = must_alloc(1024, sizeof(*rec));
-	bool mine = false;
+	struct spinner s = {
+		.r = must_ring(must_open(0), 65536, 65536, 65536),
+		.rec = must_alloc(1024, sizeof(*s.rec)), .bells = bells, .random = seed(),
+	};
+	__u64 end = now_ns() + 6 * NSEC_PER_SEC;
 	struct witness w[WITNESSES];
 
 	begin_witnesses(w);
 	while (now_ns() < end) {
-		unsigned int i, n;
-
-		for (i = 0; i < 512; i++) {
-			struct hwtimer_sqe sqe = {
-				.op = rnd(&random) % 3 + 1, .flags = HWTIMER_SQE_QUIET,
-				.id = HWTIMER_ID(1 + rnd(&random) % 65535, 0),
-			};
-
-			if (sqe.op != HWTIMER_OP_CANCEL)
-				sqe.time = now_ns() + FAR;
-			if (!ring_put(r, &sqe)) {
-				full++;
-				if (bells)
-					must_enter(r);
-				else
-					break;
-			} else {
-				submitted++;
-			}
-		}
-		/* One that is waited for. */
-		if (!mine) {
-			struct hwtimer_sqe sqe = {
-				.op = HWTIMER_OP_SCHEDULE, .id = HWTIMER_ID(0, expiries),
-				.time = now_ns() + 5 * NSEC_PER_MSEC, .user_data = expiries,
-			};
-
-			if (ring_put(r, &sqe)) {
-				mine = true;
-				due = sqe.time;
-				if (bells && bell_due(r, due))
-					must_enter(r);
-			}
-		}
-		n = ring_reap(r, rec, 1024);
-		for (i = 0; i < n; i++) {
-			ASSERT_EQ(HWTIMER_EXPIRED, rec[i].kind);
-			ASSERT_EQ(HWTIMER_ID(0, expiries), rec[i].id);
-			ASSERT_EQ(due, rec[i].deadline);
-			ASSERT_LE(due, rec[i].fired);
-			if (now_ns() - due > worst)
-				worst = now_ns() - due;
-			expiries++;
-			mine = false;
-		}
+		submit_work(&s);
+		if (!s.mine)
+			submit_own(&s);
+		reap_own(_metadata, &s);
 		/* Without bells and with a full ring: the kernel said when it would look. */
-		if (!bells && ring_sleep_until(r) == HWTIMER_RING_IDLE)
-			must_enter(r);
+		if (!bells && ring_sleep_until(s.r) == HWTIMER_RING_IDLE)
+			must_enter(s.r);
 	}
-	while (mine) {
-		must_enter(r);
-		if (!ring_reap(r, rec, 1)) {
-			sched_yield();
-			continue;
-		}
-		ASSERT_EQ(HWTIMER_ID(0, expiries), rec[0].id);
-		expiries++;
-		mine = false;
-	}
+	await_own(_metadata, &s);
 	printf("# %lu submitted, found full %lu times, %lu bells; own: %lu, at most %llu us late\n",
-	       submitted, full, atomic_load(&r->enters), expiries, worst / NSEC_PER_USEC);
+	       s.submitted, s.full, atomic_load(&s.r->enters), s.expiries,
+	       s.worst / NSEC_PER_USEC);
 	end_witnesses(_metadata, w);
-	EXPECT_LT(0, expiries);
-	EXPECT_GT(GENEROUS, worst);
-	EXPECT_EQ(expiries, must_stats(r->fd).expired);
-	ring_close(r);
-	free(rec);
+	EXPECT_LT(0, s.expiries);
+	EXPECT_GT(GENEROUS, s.worst);
+	EXPECT_EQ(s.expiries, must_stats(s.r->fd).expired);
+	ring_close(s.r);
+	free(s.rec);
 }
 
 TEST(spinning_with_bells)

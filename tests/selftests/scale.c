@@ -47,50 +47,57 @@ static unsigned int settle(int fd, struct book *books, struct hwtimer_record *re
 	return n;
 }
 
-/*
- * Armed, touched, part of them cancelled, the rest left to expire; a quarter of
- * all for the same instant.
- */
-static void hundred_thousand(struct __test_metadata *_metadata, int fd)
+/* All of them, on one descriptor. */
+struct crowd {
+	int fd;
+	struct book *books;
+	__u64 random, began;
+	unsigned int touched, cancelled, expired;
+};
+
+/* A quarter of all for the same instant. */
+static void arm_crowd(struct __test_metadata *_metadata, struct crowd *c)
 {
-	struct book *books = must_alloc(MANY, sizeof(*books));
-	struct hwtimer_record *rec = must_alloc(1024, sizeof(*rec));
-	unsigned int i, expired = 0, cancelled = 0, touched = 0;
-	struct pollfd pfd = { .fd = fd, .events = POLLIN };
-	__u64 random = seed(), burst, end, began = now_ns();
-	struct hwtimer_stats s;
+	__u64 burst = c->began + 4 * NSEC_PER_SEC;
+	unsigned int i;
 
-	burst = began + 4 * NSEC_PER_SEC;
 	for (i = 0; i < MANY; i++) {
-		__u64 time = i % 4 ? began + 2 * NSEC_PER_SEC +
-			     rnd(&random) % (4 * NSEC_PER_SEC) : burst;
+		__u64 time = i % 4 ? c->began + 2 * NSEC_PER_SEC +
+			     rnd(&c->random) % (4 * NSEC_PER_SEC) : burst;
 
-		ASSERT_EQ(0, hwt_schedule(fd, 0, time, i, &books[i].id,
-					  &books[i].deadline));
+		ASSERT_EQ(0, hwt_schedule(c->fd, 0, time, i, &c->books[i].id,
+					  &c->books[i].deadline));
 	}
-	printf("# armed in %llu ms\n", (now_ns() - began) / NSEC_PER_MSEC);
+	printf("# armed in %llu ms\n", (now_ns() - c->began) / NSEC_PER_MSEC);
+}
+
+/* About a quarter is cancelled, and a quarter touched. */
+static void disturb_crowd(struct crowd *c)
+{
+	unsigned int i;
+
 	for (i = 0; i < MANY; i++) {
-		struct book *b = &books[i];
+		struct book *b = &c->books[i];
 		int ret;
 
-		switch (rnd(&random) % 8) {
+		switch (rnd(&c->random) % 8) {
 		case 0:
 		case 1:
-			ret = hwt_cancel(fd, b->id);
+			ret = hwt_cancel(c->fd, b->id);
 			if (!ret) {
 				b->cancelled = true;
-				cancelled++;
+				c->cancelled++;
 			}
 			break;
 		case 2:	/* later */
-			ret = hwt_touch(fd, HWTIMER_RELATIVE, b->id,
+			ret = hwt_touch(c->fd, HWTIMER_RELATIVE, b->id,
 					4 * NSEC_PER_SEC, &b->deadline);
-			touched += !ret;
+			c->touched += !ret;
 			break;
 		case 3:	/* earlier, or later */
-			ret = hwt_touch(fd, HWTIMER_RELATIVE, b->id,
-					rnd(&random) % NSEC_PER_SEC, &b->deadline);
-			touched += !ret;
+			ret = hwt_touch(c->fd, HWTIMER_RELATIVE, b->id,
+					rnd(&c->random) % NSEC_PER_SEC, &b->deadline);
+			c->touched += !ret;
 			break;
 		default:
 			ret = 0;
@@ -99,36 +106,65 @@ static void hundred_thousand(struct __test_metadata *_metadata, int fd)
 		if (ret && ret != -ENOENT)
 			die("%u: %d", i, ret);
 	}
-	printf("# touched %u, cancelled %u after %llu ms\n", touched, cancelled,
-	       (now_ns() - began) / NSEC_PER_MSEC);
+	printf("# touched %u, cancelled %u after %llu ms\n", c->touched, c->cancelled,
+	       (now_ns() - c->began) / NSEC_PER_MSEC);
+}
 
-	end = now_ns() + PATIENCE;
-	while (expired < MANY - cancelled) {
+/* Until all that were not cancelled have expired. */
+static void await_crowd(struct __test_metadata *_metadata, struct crowd *c)
+{
+	struct hwtimer_record *rec = must_alloc(1024, sizeof(*rec));
+	struct pollfd pfd = { .fd = c->fd, .events = POLLIN };
+	__u64 end = now_ns() + PATIENCE;
+
+	while (c->expired < MANY - c->cancelled) {
 		ASSERT_GT(end, now_ns())
-			TH_LOG("%u of %u expired", expired, MANY - cancelled);
+			TH_LOG("%u of %u expired", c->expired, MANY - c->cancelled);
 		if (poll(&pfd, 1, 1000) > 0)
-			expired += settle(fd, books, rec, 1024);
+			c->expired += settle(c->fd, c->books, rec, 1024);
 	}
-	printf("# all over after %llu ms\n", (now_ns() - began) / NSEC_PER_MSEC);
+	printf("# all over after %llu ms\n", (now_ns() - c->began) / NSEC_PER_MSEC);
+	free(rec);
+}
+
+/* Each has ended once, which is what STATS says, too. */
+static void check_crowd(struct __test_metadata *_metadata, struct crowd *c)
+{
+	struct hwtimer_stats s;
+	unsigned int i;
+
 	for (i = 0; i < MANY; i++) {
-		ASSERT_EQ(1, books[i].cancelled + books[i].records)
+		ASSERT_EQ(1, c->books[i].cancelled + c->books[i].records)
 			TH_LOG("timeout %u", i);
 	}
-	s = must_stats(fd);
+	s = must_stats(c->fd);
 	EXPECT_EQ(MANY, s.scheduled);
-	EXPECT_EQ(touched, s.touched);
-	EXPECT_EQ(cancelled, s.cancelled);
-	EXPECT_EQ(expired, s.expired);
-	EXPECT_EQ(MANY - cancelled, s.expired);
+	EXPECT_EQ(c->touched, s.touched);
+	EXPECT_EQ(c->cancelled, s.cancelled);
+	EXPECT_EQ(c->expired, s.expired);
+	EXPECT_EQ(MANY - c->cancelled, s.expired);
 	EXPECT_EQ(0, s.pending);
 	EXPECT_EQ(0, s.unread);
 	EXPECT_EQ(0, s.rejected);
 	/* None of the ids means anything now. */
 	for (i = 0; i < MANY; i += 97) {
-		ASSERT_EQ(-ENOENT, hwt_cancel(fd, books[i].id));
+		ASSERT_EQ(-ENOENT, hwt_cancel(c->fd, c->books[i].id));
 	}
-	free(books);
-	free(rec);
+}
+
+/* Armed, touched, part of them cancelled, the rest left to expire. */
+static void hundred_thousand(struct __test_metadata *_metadata, int fd)
+{
+	struct crowd c = {
+		.fd = fd, .books = must_alloc(MANY, sizeof(*c.books)),
+		.random = seed(), .began = now_ns(),
+	};
+
+	arm_crowd(_metadata, &c);
+	disturb_crowd(&c);
+	await_crowd(_metadata, &c);
+	check_crowd(_metadata, &c);
+	free(c.books);
 }
 
 TEST(shared_wheel)

@@ -624,58 +624,63 @@ TEST_F(context, privileged_wheels)
 	EXPECT_EQ(0, reap(child));
 }
 
+/* With max_user_timeouts=10, by a user who has none yet. */
+static void check_limit_of_timeouts(void)
+{
+	struct hwtimer_record rec;
+	struct hwtimer_stats s;
+	int fd = open_node(), other = open_node(), i;
+	__u64 ids[10], id;
+
+	/* Over both contexts. */
+	for (i = 0; i < 10; i++)
+		ids[i] = must_schedule(i & 1 ? fd : other, FAR, i);
+	expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, &id, NULL));
+	expect(-EDQUOT, hwt_schedule(other, HWTIMER_RELATIVE, FAR, 0, &id, NULL));
+	s = must_stats(fd);
+	expect(5, s.pending);
+	expect(5, s.scheduled);
+	expect(1, s.rejected);
+	expect(1, balanced(&s));
+	/* A cancel makes room, at once, but in its own context only. */
+	expect(0, hwt_cancel(fd, ids[1]));
+	expect(-EDQUOT, hwt_schedule(other, HWTIMER_RELATIVE, FAR, 0, &id, NULL));
+	expect(0, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+	expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+	/* What is unread is live. */
+	expect(0, hwt_touch(fd, HWTIMER_RELATIVE, ids[3], 0, NULL));
+	eventually(must_stats(fd).unread == 1);
+	expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+	expect(1, hwt_read(fd, &rec, 1));
+	expect(0, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+	expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+	/* A close makes room, at once. */
+	close(other);
+	for (i = 0; i < 5; i++)
+		must_schedule(fd, FAR, 0);
+	expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+	/* A stopped context keeps its room until it is closed. */
+	expect(0, hwt_stop(fd, NULL));
+	other = open_node();
+	expect(1, hwt_read(fd, &rec, 1));
+	expect(-EDQUOT, hwt_schedule(other, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+	close(fd);
+	for (i = 0; i < 10; i++)
+		must_schedule(other, FAR, 0);
+	expect(-EDQUOT, hwt_schedule(other, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+}
+
 /* Another's limit is a matter of who opened; what is over it, of who calls. */
 TEST_F(context, user_timeouts)
 {
 	pid_t child;
+	int i;
 
 	ASSERT_EQ(0, set_parameter("max_user_timeouts", 10));
 	child = fork();
 	if (!child) {
-		struct hwtimer_record rec;
-		struct hwtimer_stats s;
-		__u64 ids[10], id;
-		int fd, other, i;
-
 		become(USER_A);
-		fd = open_node();
-		other = open_node();
-		/* Over both contexts. */
-		for (i = 0; i < 10; i++)
-			ids[i] = must_schedule(i & 1 ? fd : other, FAR, i);
-		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, &id, NULL));
-		expect(-EDQUOT, hwt_schedule(other, HWTIMER_RELATIVE, FAR, 0, &id, NULL));
-		s = must_stats(fd);
-		expect(5, s.pending);
-		expect(5, s.scheduled);
-		expect(1, s.rejected);
-		expect(1, balanced(&s));
-		/* A cancel makes room, at once, but in its own context only. */
-		expect(0, hwt_cancel(fd, ids[1]));
-		expect(-EDQUOT, hwt_schedule(other, HWTIMER_RELATIVE, FAR, 0, &id, NULL));
-		expect(0, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
-		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
-		/* What is unread is live. */
-		expect(0, hwt_touch(fd, HWTIMER_RELATIVE, ids[3], 0, NULL));
-		eventually(must_stats(fd).unread == 1);
-		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
-		expect(1, hwt_read(fd, &rec, 1));
-		expect(0, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
-		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
-		/* A close makes room, at once. */
-		close(other);
-		for (i = 0; i < 5; i++)
-			must_schedule(fd, FAR, 0);
-		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
-		/* A stopped context keeps its room until it is closed. */
-		expect(0, hwt_stop(fd, NULL));
-		other = open_node();
-		expect(1, hwt_read(fd, &rec, 1));
-		expect(-EDQUOT, hwt_schedule(other, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
-		close(fd);
-		for (i = 0; i < 10; i++)
-			must_schedule(other, FAR, 0);
-		expect(-EDQUOT, hwt_schedule(other, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+		check_limit_of_timeouts();
 		_exit(0);
 	}
 	EXPECT_EQ(0, reap(child));
@@ -683,7 +688,7 @@ TEST_F(context, user_timeouts)
 	/* All of it is given back when the last process has gone. */
 	child = fork();
 	if (!child) {
-		int fd, i;
+		int fd;
 
 		become(USER_A);
 		fd = open_node();
@@ -695,12 +700,8 @@ TEST_F(context, user_timeouts)
 	EXPECT_EQ(0, reap(child));
 
 	/* Root with the capability is above it. */
-	{
-		int i;
-
-		for (i = 0; i < 20; i++)
-			must_schedule(self->fd, FAR, i);
-	}
+	for (i = 0; i < 20; i++)
+		must_schedule(self->fd, FAR, i);
 	/* Without, it is a user like others. */
 	child = fork();
 	if (!child) {
