@@ -94,23 +94,24 @@ static void list_context(int number, int fd)
 
 static void list_process(uint64_t pid)
 {
+	/* First: so both are of the same process, or this one is over. */
+	int pidfd = syscall(SYS_pidfd_open, (pid_t)pid, 0), *numbers, fd;
 	unsigned int n, i;
-	int *numbers = ctl_contexts(pid, &n), pidfd, fd;
 
-	pidfd = syscall(SYS_pidfd_open, (pid_t)pid, 0);
 	if (pidfd < 0)
 		ctl_die(CTL_FAILED, "process %" PRIu64 ": %s", pid, strerror(errno));
+	numbers = ctl_contexts(pid, &n);
 	if (!json)
 		printf("%4s  %-18s  %-18s  %s\n", "FD", "ID", "USER_DATA", "DUE");
 	for (i = 0; i < n; i++) {
 		fd = syscall(SYS_pidfd_getfd, pidfd, numbers[i], 0);
-		if (fd < 0) {
+		if (fd >= 0) {
+			list_context(numbers[i], fd);
+			close(fd);
+		} else if (errno != EBADF) {	/* closed meanwhile */
 			ctl_die(errno == EPERM ? CTL_NO_RIGHTS : CTL_FAILED,
 				"descriptor %d of process %" PRIu64 ": %s", numbers[i], pid,
 				strerror(errno));
-		} else {
-			list_context(numbers[i], fd);
-			close(fd);
 		}
 	}
 	close(pidfd);

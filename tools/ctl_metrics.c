@@ -57,9 +57,9 @@ static const char *value_of(const struct ctl_wheel *wheel, const char *name)
 static void print_label(FILE *to, const char *text)
 {
 	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
+		if (*text == '"' || *text == '\\' || *text == '\n')
 			fputc('\\', to);
-		fputc(*text, to);
+		fputc(*text == '\n' ? 'n' : *text, to);
 	}
 }
 
