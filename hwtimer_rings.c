@@ -247,12 +247,18 @@ static bool take_entry(struct dev_ctx *ctx)
 		r->claimed += min(r->mark - r->claimed, CHUNK);
 		hwtimer_ring_claim(&r->pair, r->claimed);
 	}
-	hwtimer_ring_get(&r->pair, &sqe);
-	/* Once is enough. */
-	ret = r->untold ?: do_entry(ctx, &sqe);
+	/* Once is enough, to read it and to do it. */
+	if (r->untold) {
+		sqe = r->failed;
+		ret = r->untold;
+	} else {
+		hwtimer_ring_get(&r->pair, &sqe);
+		ret = do_entry(ctx, &sqe);
+	}
 	if (ret && !(sqe.flags & HWTIMER_SQE_QUIET) && !tell_failure(ctx, &sqe, ret)) {
 		WRITE_ONCE(r->stuck, true);
 		WRITE_ONCE(r->untold, ret);
+		r->failed = sqe;
 		return false;
 	}
 	WRITE_ONCE(r->untold, 0);

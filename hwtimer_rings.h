@@ -26,6 +26,7 @@ struct eventfd_ctx;
  * @claimed: entries before this one may have been read; @claims
  * @seen: what was submitted before this was taken
  * @untold: how the entry at the head failed, which waits for room to say so; or 0
+ * @failed: that entry, as it was taken: what the program makes of it since is nothing
  * @stuck: no entry can be taken, for that reason or because the ring is bad
  * @took: entries taken since @look ran
  * @vain: how often @look has found that there were none
@@ -49,6 +50,7 @@ struct dev_rings {
 	u64			mark_ns;
 	u64			seen;
 	int			untold;
+	struct hwtimer_sqe	failed;
 	bool			stuck;
 	bool			took;
 	unsigned int		vain;

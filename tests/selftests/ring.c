@@ -966,6 +966,33 @@ TEST_F(rings, nop)
 	must_be_quiet(self->r);
 }
 
+/* A failure that waits for room is told as it was taken, whatever became of the entry since. */
+TEST(failed_and_changed)
+{
+	struct ring *r = must_ring(must_open(O_NONBLOCK), 4, 1, SLOTS);
+	struct hwtimer_record rec;
+	__u32 taken;
+
+	must_put(r, HWTIMER_OP_CANCEL, 0, HWTIMER_ID(0, 1), 0, 7);
+	must_put(r, HWTIMER_OP_CANCEL, 0, HWTIMER_ID(1, 1), 0, 8);
+	ASSERT_EQ(0, ring_enter(r, &taken));
+	ASSERT_EQ(1, taken);
+	r->sqes[1] = (struct hwtimer_sqe){
+		.op = HWTIMER_OP_NOP, .flags = HWTIMER_SQE_QUIET, .user_data = 9,
+	};
+	ASSERT_EQ(1, ring_reap(r, &rec, 1));
+	EXPECT_EQ(7, rec.user_data);
+	/* Read, and so rung for. */
+	ASSERT_EQ(1, ring_reap(r, &rec, 1));
+	EXPECT_EQ(HWTIMER_FAILED, rec.kind);
+	EXPECT_EQ(-ENOENT, rec.error);
+	EXPECT_EQ(HWTIMER_OP_CANCEL, rec.overruns);
+	EXPECT_EQ(HWTIMER_ID(1, 1), rec.id);
+	EXPECT_EQ(8, rec.user_data);
+	EXPECT_EQ(0, ring_untaken(r));
+	ring_close(r);
+}
+
 static struct ring *must_ring_claims(__u32 sq_entries)
 {
 	struct hwtimer_rings params = {
