@@ -195,11 +195,14 @@ DEFINE_SEQ_ATTRIBUTE(buckets);
  * struct shown - timeouts pending in some buckets
  * @n: how many
  * @all: with those for which there is no room
- * @each: what they are; the timeout is nothing but a number
+ * @start_ns: when the wheel began
+ * @each: what they are; the timeout is nothing but a number. U64_MAX: never, although it was
+ *	filed for a tick before it was touched
  */
 struct shown {
 	unsigned int	n;
 	unsigned int	all;
+	u64		start_ns;
 	struct {
 		unsigned int	bucket;
 		u64		deadline;
@@ -219,7 +222,7 @@ static void note_pending(void *arg, unsigned int i, struct hwtimer_timeout *t, b
 	if (s->n == SHOWN_AT_ONCE)
 		return;
 	s->each[s->n].bucket = i;
-	s->each[s->n].deadline = deadline;
+	s->each[s->n].deadline = deadline == WHEEL_FOREVER ? U64_MAX : deadline + s->start_ns;
 	s->each[s->n].fn = hwtimer_owner_fn(t, READ_ONCE(t->fn));
 	s->each[s->n++].timeout = t;
 }
@@ -240,11 +243,11 @@ static int pending_show(struct seq_file *m, void *v)
 		return -ENOMEM;
 	s->n = 0;
 	s->all = 0;
+	s->start_ns = worker->start_ns;
 	ret = wheel_look(wheel, level, first, n, note_pending, s);
 	for (i = 0; !ret && i < s->n; i++)
 		seq_printf(m, "timeout %u %u %llu %ps %p\n", level, first + s->each[i].bucket,
-			   s->each[i].deadline + worker->start_ns, s->each[i].fn,
-			   s->each[i].timeout);
+			   s->each[i].deadline, s->each[i].fn, s->each[i].timeout);
 	if (!ret && s->all > s->n)
 		seq_printf(m, "more %u %u %u %u\n", level, first, first + n - 1, s->all - s->n);
 	kvfree(s);

@@ -695,4 +695,24 @@ TEST(pending)
 	close(fd);
 }
 
+/* Filed for a tick, and touched since to be never. */
+TEST(pending_never)
+{
+	char *text, path[128], wheel[32];
+	int fd = must_open(0);
+	__u64 id;
+
+	ASSERT_EQ(0, hwt_own_wheel(fd, NSEC_PER_SEC, 4096, 0));	/* a round is longer than FAR */
+	snprintf(wheel, sizeof(wheel), "pid-%d", getpid());
+	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/pending", wheel);
+	id = must_schedule(fd, FAR, 0);
+	eventually(must_wheel_value(wheel, "filed") == 1);
+	ASSERT_EQ(0, hwt_touch(fd, 0, id, HWTIMER_NEVER, NULL));
+	text = must_slurp(path);
+	EXPECT_NE(NULL, strstr(text, " 18446744073709551615 dev_expired"))
+		TH_LOG("%s", text);
+	free(text);
+	close(fd);
+}
+
 TEST_HARNESS_MAIN
