@@ -50,6 +50,7 @@
 #include <linux/err.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
+#include <linux/nospec.h>
 #include <linux/overflow.h>
 #include <linux/poll.h>
 #include <linux/sched.h>
@@ -102,7 +103,8 @@ struct dev_timeout *ctx_next_timeout(struct dev_ctx *ctx, unsigned long *index)
 		return dt;
 	}
 	while (*index < ctx->nr_slots) {
-		dt = &slots[(*index)++];
+		dt = &slots[array_index_nospec(*index, ctx->nr_slots)];
+		++*index;
 		/* Set under the lock, before it can be armed. */
 		if (READ_ONCE(dt->ctx))
 			return dt;
@@ -237,11 +239,13 @@ static void end_periodic(struct dev_ctx *ctx, struct dev_timeout *dt, u8 kind)
 	}
 }
 
-static struct dev_timeout *find(struct dev_ctx *ctx, u64 index)
+static struct dev_timeout *find(struct dev_ctx *ctx, u32 index)
 {
 	if (!ctx->slots)
 		return xa_load(&ctx->table, index);
-	return index < ctx->nr_slots ? &ctx->slots[index] : NULL;
+	if (index >= ctx->nr_slots)
+		return NULL;
+	return &ctx->slots[array_index_nospec(index, ctx->nr_slots)];
 }
 
 struct dev_timeout *ctx_find_pending(struct dev_ctx *ctx, u64 id)

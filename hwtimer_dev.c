@@ -6,7 +6,8 @@
  * Each open file description has a context (hwtimer_ctx.c), with or without rings
  * (hwtimer_rings.c). Here is what programs call.
  *
- * Lock order: ctx->control, then ctx->read_lock, then ctx->lock.
+ * Lock order: ctx->control, then ctx->read_lock, then ctx->lock. Who holds the first two may wait
+ * for a page of the program's, as long as another one likes: so wait for them killably.
  */
 #include <linux/capability.h>
 #include <linux/err.h>
@@ -36,7 +37,7 @@
 /* How many records are copied to a reader at a time; they are on the stack. */
 #define READ_BATCH	16
 
-/* What comes with an operation of a batch is looked at in one go. */
+/* What comes with an operation of a batch, or goes with one of a list, is so in one go. */
 #define MAX_OP_SIZE	4096
 
 static_assert(sizeof(struct hwtimer_setup) == 32);
@@ -231,7 +232,8 @@ static long dev_setup(struct dev_ctx *ctx, void __user *uarg, size_t size)
 		return -EINVAL;
 	own = arg.flags & HWTIMER_SETUP_OWN_WHEEL;
 
-	mutex_lock(&ctx->control);
+	if (mutex_lock_killable(&ctx->control))
+		return -EINTR;
 	spin_lock(&ctx->lock);
 	if (ctx->stopped)
 		ret = -ESHUTDOWN;
@@ -493,7 +495,8 @@ static long dev_stop(struct dev_ctx *ctx, void __user *uarg, size_t size)
 		return -EINVAL;
 
 	arg.handed_back = 0;
-	mutex_lock(&ctx->control);
+	if (mutex_lock_killable(&ctx->control))
+		return -EINTR;
 	spin_lock(&ctx->lock);
 	ctx->stopped = true;
 	ctx_end_if_over(ctx);
@@ -547,6 +550,8 @@ static long dev_list(struct dev_ctx *ctx, void __user *uarg, size_t size)
 		return ret;
 	if (arg.flags || arg.pad || arg.size < first_size || !arg.count)
 		return -EINVAL;
+	if (arg.size > MAX_OP_SIZE)
+		return -E2BIG;
 
 	most = min_t(u32, arg.count, INT_MAX);
 	index = min_t(u64, arg.next, ULONG_MAX);
@@ -570,7 +575,7 @@ static long dev_list(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	}
 	if (ret && !n)
 		return ret;
-	return PUT_ARG(uarg, size, arg) ?: n;
+	return PUT_ARG(uarg, size, arg) ?: (long)n;
 }
 
 /* Rings, as commands. */
@@ -631,7 +636,8 @@ static long dev_rings(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	if (!rings_valid(&arg))
 		return -EINVAL;
 
-	mutex_lock(&ctx->control);
+	if (mutex_lock_killable(&ctx->control))
+		return -EINTR;
 	spin_lock(&ctx->lock);
 	ret = rings_possible(ctx);
 	spin_unlock(&ctx->lock);
@@ -752,6 +758,7 @@ static ssize_t read_records(struct dev_ctx *ctx, struct iov_iter *to)
 		ctx_take(ctx, records, copied / size);
 		spin_unlock(&ctx->lock);
 		done += copied - copied % size;
+		cond_resched();
 	} while (copied == n * size);
 	return done ?: -EFAULT;
 }

@@ -151,9 +151,9 @@ TEST(as_query)
 /* Of another size than ours: that of the first version, and a longer one. */
 TEST(sizes)
 {
-	static const unsigned int sizes[] = { 32, 40, 64, 72, 128 };
+	static const unsigned int sizes[] = { 32, 40, 64, 72, 128, 4096 };
 	struct hwtimer_list arg;
-	unsigned char buf[3 * 128];
+	unsigned char buf[3 * 4096];
 	int fd = must_open(0);
 	unsigned int i, j, k;
 	__u64 id[2];
@@ -197,6 +197,11 @@ TEST(refused)
 	bad = good;
 	bad.size = 31;
 	EXPECT_EQ(-EINVAL, hwt_ioctl(fd, HWTIMER_IOC_LIST, &bad));
+	/* What is beyond ours would be cleared in one go, whatever signal comes. */
+	bad.size = 4097;
+	EXPECT_EQ(-E2BIG, hwt_ioctl(fd, HWTIMER_IOC_LIST, &bad));
+	bad.size = ~0U;
+	EXPECT_EQ(-E2BIG, hwt_ioctl(fd, HWTIMER_IOC_LIST, &bad));
 	bad = good;
 	bad.queries = 8;
 	EXPECT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_LIST, &bad));

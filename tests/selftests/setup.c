@@ -6,6 +6,7 @@
 #include "ring.h"
 
 #include <linux/capability.h>
+#include <linux/userfaultfd.h>
 #include <sys/prctl.h>
 #include <sys/sysmacros.h>
 
@@ -957,6 +958,80 @@ TEST_F(context, root_alone)
 		_exit(0);
 	}
 	EXPECT_EQ(0, reap(child));
+}
+
+static void protect(int uffd, void *page, bool on)
+{
+	struct uffdio_writeprotect arg = {
+		.range = { (uintptr_t)page, getpagesize() },
+		.mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0,
+	};
+
+	if (ioctl(uffd, UFFDIO_WRITEPROTECT, &arg))
+		die("UFFDIO_WRITEPROTECT: %s", strerror(errno));
+}
+
+static int faulting_fd;
+
+static void *set_up(void *setup)
+{
+	return (void *)(intptr_t)hwt_ioctl(faulting_fd, HWTIMER_IOC_SETUP, setup);
+}
+
+static char state_of(pid_t pid)
+{
+	char path[32], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (!f || fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+		die("%s", path);
+	fclose(f);
+	return state;
+}
+
+/* The answer to a SETUP waits for its page, and a STOP for the SETUP: that can be killed. */
+TEST(killed_behind_a_fault)
+{
+	int uffd = syscall(__NR_userfaultfd, O_CLOEXEC);
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
+	struct hwtimer_setup *page;
+	struct uffd_msg msg;
+	pthread_t thread;
+	void *ret;
+	pid_t child;
+	int status;
+
+	if (uffd < 0 || ioctl(uffd, UFFDIO_API, &api))
+		SKIP(return, "no userfaultfd that protects");
+	page = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		    -1, 0);
+	ASSERT_NE(MAP_FAILED, page);
+	*page = (struct hwtimer_setup){ .clockid = CLOCK_MONOTONIC };
+	ASSERT_EQ(0, ioctl(uffd, UFFDIO_REGISTER, &(struct uffdio_register){
+		.range = { (uintptr_t)page, getpagesize() }, .mode = UFFDIO_REGISTER_MODE_WP }));
+	protect(uffd, page, true);
+	faulting_fd = must_open(0);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, set_up, page));
+	ASSERT_EQ(sizeof(msg), read(uffd, &msg, sizeof(msg)));
+
+	child = fork();
+	if (!child) {
+		hwt_ioctl(faulting_fd, HWTIMER_IOC_STOP, &(struct hwtimer_stop){ 0 });
+		_exit(0);
+	}
+	/* Not by a signal, nor for its parent. */
+	eventually(state_of(child) == 'D');
+	kill(child, SIGKILL);
+	eventually(waitpid(child, &status, WNOHANG) == child);
+	EXPECT_TRUE(WIFSIGNALED(status));
+
+	protect(uffd, page, false);
+	ASSERT_EQ(0, pthread_join(thread, &ret));
+	EXPECT_EQ(NULL, ret);
+	close(faulting_fd);
+	close(uffd);
 }
 
 TEST_HARNESS_MAIN

@@ -410,6 +410,7 @@ struct hwtimer_stats {
  *
  * -EINVAL	unknown flag; pad is not 0; size is below that of the first version;
  *		count is 0
+ * -E2BIG	size is above 4096
  * -EFAULT	there is one, and queries is not writable; next is where it was
  */
 struct hwtimer_list {
