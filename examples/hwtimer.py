@@ -62,7 +62,8 @@ def _check(ret, what):
 
 
 def _ns(seconds):
-    return max(0, math.ceil(seconds * 1e9))
+    # What ctypes would cut off; this is never, and so is infinity.
+    return math.ceil(min(max(0, seconds * 1e9), 2.0 ** 63))
 
 
 class Timer:
@@ -143,6 +144,8 @@ class Timers:
             self._pending.clear()
 
     def call_later(self, delay, callback, *args):
+        if not self._handle:
+            raise RuntimeError("the timers are closed")
         identifier = ctypes.c_uint64()
         _check(self._lib.hwtimer_schedule(self._handle, _ns(delay), 0,
                                           ctypes.byref(identifier)), "hwtimer_schedule")

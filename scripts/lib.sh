@@ -16,7 +16,8 @@ unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES	# of the make that runs a script
 owner=${HWTIMER_LOGS:+no}
 export HWTIMER_LOGS=${HWTIMER_LOGS:-$cache/log/$(date +%Y%m%d-%H%M%S).$$}
 mkdir -p "$HWTIMER_LOGS" "$cache"/{lock,log}
-find "$cache/log" -mindepth 1 -maxdepth 1 -mtime +2 -exec rm -rf {} +
+# Another script may be at it, too, and then it finds what is gone.
+find "$cache/log" -mindepth 1 -maxdepth 1 -mtime +2 -exec rm -rf {} + 2>/dev/null || true
 
 usage()
 {

@@ -76,6 +76,8 @@ extern const struct ctl_command ctl_sleep, ctl_at, ctl_after, ctl_every, ctl_sta
 
 /* hwtimerctl.c */
 extern const struct ctl_command *ctl_command;	/* that runs; NULL: none yet */
+/* Before a message, which would go with the screen that was drawn on; NULL: there is none. */
+extern void (*ctl_leave_screen)(void);
 _Noreturn void ctl_die(int status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 _Noreturn void ctl_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -213,8 +213,9 @@ static time_t next_time_of_day(const char *text, const struct tm *wanted, time_t
 /* A TIME as ns of CLOCK_REALTIME. "+DURATION" is none: see the caller. */
 uint64_t ctl_parse_time(const char *text)
 {
-	uint64_t now_ns = ctl_clock(CLOCK_REALTIME), ns;
-	time_t now = now_ns / NSEC_PER_SEC, t;
+	uint64_t now_ns = ctl_clock(CLOCK_REALTIME), ns, part = 0;
+	time_t now = now_ns / NSEC_PER_SEC;
+	int64_t t;
 	const char *p = text;
 	struct tm tm = { 0 };
 
@@ -226,13 +227,9 @@ uint64_t ctl_parse_time(const char *text)
 			ctl_misuse("TIME: not seconds since 1970: '%s'", text);
 		/* 36 years from now, or more, from 1970 on: in two steps */
 		len = strcspn(text + 1, ".");
-		errno = 0;
-		t = strtoll(text + 1, NULL, 10);
-		if (errno || t >= INT64_MAX / (long long)NSEC_PER_SEC)
-			ctl_misuse("TIME: more than 36 years away: '%s'", text);
-		ns = t * NSEC_PER_SEC;
+		t = strtoll(text + 1, NULL, 10);	/* what is too large: INT64_MAX */
 		if (text[1 + len])
-			ns += scaled(text + 1 + len, strlen(text + 1 + len), NSEC_PER_SEC);
+			part = scaled(text + 1 + len, strlen(text + 1 + len), NSEC_PER_SEC);
 	} else {
 		if (take_time_of_day(text, &tm)) {
 			if (tm.tm_hour > 23 || tm.tm_min > 59 || tm.tm_sec > 59)
@@ -247,8 +244,11 @@ uint64_t ctl_parse_time(const char *text)
 			ctl_misuse("TIME: not a time: '%s' (such are 12:30, 12:30:15, +1h30m)",
 				   text);
 		}
-		ns = t * NSEC_PER_SEC;
 	}
+	/* In ns it might be a year of ours again. */
+	if (t >= INT64_MAX / (int64_t)NSEC_PER_SEC)
+		ctl_misuse("TIME: more than 36 years away: '%s'", text);
+	ns = t * NSEC_PER_SEC + part;
 	if (ns < now_ns)
 		ctl_misuse("TIME: it is past: '%s'", text);
 	if (ns - now_ns > CTL_MAX_NS)

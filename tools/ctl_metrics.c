@@ -43,12 +43,16 @@ static bool is_name(const char *text)
 	return !*text;
 }
 
-static const char *value_of(const struct ctl_wheel *wheel, const char *name)
+/* NULL: there is no such number. */
+static const char *number_of(const struct ctl_wheel *wheel, const char *name)
 {
 	unsigned int i;
 
+	/* A label, even if it is 7. */
+	if (!is_name(name) || !strcmp(name, "name"))
+		return NULL;
 	for (i = 0; i < wheel->n_lines; i++)
-		if (!strcmp(wheel->lines[i].name, name))
+		if (!strcmp(wheel->lines[i].name, name) && ctl_is_number(wheel->lines[i].value))
 			return wheel->lines[i].value;
 	return NULL;
 }
@@ -79,7 +83,7 @@ static void print_metric(FILE *to, const struct ctl_wheels *wheels, const char *
 
 	fprintf(to, "# TYPE " PREFIX "%s%s %s\n", name, suffix, *suffix ? "counter" : "gauge");
 	for (i = 0; i < wheels->n; i++) {
-		value = value_of(&wheels->wheels[i], name);
+		value = number_of(&wheels->wheels[i], name);
 		if (!value)
 			continue;
 		print_sample(to, name, suffix, &wheels->wheels[i]);
@@ -120,9 +124,9 @@ static void print_metrics(FILE *to, const struct ctl_wheels *wheels)
 		for (j = 0; j < wheel->n_lines; j++) {
 			const char *name = wheel->lines[j].name;
 
-			if (!is_name(name) || !ctl_is_number(wheel->lines[j].value))
+			if (!number_of(wheel, name))
 				continue;
-			for (k = 0; k < i && !value_of(&wheels->wheels[k], name); k++)
+			for (k = 0; k < i && !number_of(&wheels->wheels[k], name); k++)
 				;
 			if (k == i)
 				print_metric(to, wheels, name);

@@ -386,6 +386,7 @@ static int top_on_screen(void)
 	top.keys = isatty(STDIN_FILENO) ? STDIN_FILENO : -1;
 	catch_signals();
 	atexit(give_terminal_back);
+	ctl_leave_screen = give_terminal_back;
 	take_terminal();
 	for (i = 0; !top.iterations || i < top.iterations; i++) {
 		draw();

@@ -283,7 +283,8 @@ static void json_lines(const struct ctl_line *lines, unsigned int n)
 	unsigned int i;
 
 	for (i = 0; i < n; i++) {
-		if (!ctl_is_number(lines[i].value))
+		/* A wheel may be called 7. */
+		if (!strcmp(lines[i].name, "name") || !ctl_is_number(lines[i].value))
 			ctl_json_text(lines[i].name, lines[i].value);
 		else if (lines[i].value[0] == '-')
 			ctl_json_signed(lines[i].name, strtoll(lines[i].value, NULL, 10));

@@ -21,10 +21,13 @@ static const struct ctl_command *const commands[] = {
 };
 
 const struct ctl_command *ctl_command;
+void (*ctl_leave_screen)(void);
 static bool sigpipe_ignored;	/* by who called us */
 
 static void complain(const char *format, va_list ap)
 {
+	if (ctl_leave_screen)
+		ctl_leave_screen();
 	fprintf(stderr, "hwtimerctl%s%s: ", ctl_command ? " " : "",
 		ctl_command ? ctl_command->name : "");
 	vfprintf(stderr, format, ap);

@@ -238,7 +238,9 @@ static void watch_clock(void)
 	struct itimerspec far = { .it_value.tv_sec = INT_MAX };
 
 	far.it_value.tv_sec += wall_now() / NS_PER_S;
-	if (timerfd_settime(clock_fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &far, NULL))
+	/* ECANCELED: it was set once more since the last time; this one is armed all the same. */
+	if (timerfd_settime(clock_fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &far, NULL) &&
+	    errno != ECANCELED)
 		err(1, "timerfd_settime");
 	clock_offset = wall_now() - clock_ns(CLOCK_MONOTONIC);
 }
@@ -309,6 +311,8 @@ static void open_all(const struct sched_options *options)
 
 	window = options->window;
 	open_timers(options->device);
+	/* If it was ignored, children would be gone before they are waited for. */
+	signal(SIGCHLD, SIG_DFL);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);

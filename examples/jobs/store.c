@@ -208,6 +208,18 @@ void store_commit(void)
 	writing = false;
 }
 
+/* SQLite itself does not wait for another one that does the same. */
+static void go_to_wal(void)
+{
+	int ret, waited = 0;
+
+	do
+		ret = sqlite3_exec(db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
+	while (ret == SQLITE_BUSY && waited++ < BUSY_MS && sqlite3_sleep(1));
+	if (ret != SQLITE_OK)
+		failed();
+}
+
 void store_open(const char *path, bool create)
 {
 	int flags = SQLITE_OPEN_READWRITE | (create ? SQLITE_OPEN_CREATE : 0);
@@ -227,9 +239,11 @@ void store_open(const char *path, bool create)
 		errx(1, "%s: no right to write to it", path);
 	sqlite3_busy_timeout(db, BUSY_MS);
 	if (ask("PRAGMA application_id") != atoi(APPLICATION_ID)) {
-		if (!create || ask("SELECT count(*) FROM sqlite_schema"))
+		/* Tables there may be of one that was faster. */
+		if (!create || (ask("SELECT count(*) FROM sqlite_schema") &&
+				ask("PRAGMA application_id") != atoi(APPLICATION_ID)))
 			errx(1, "%s: this is no database of jobs", path);
-		execute("PRAGMA journal_mode = WAL");
+		go_to_wal();
 		/* Another one may have been faster. */
 		if (sqlite3_exec(db, schema, NULL, NULL, NULL) != SQLITE_OK) {
 			if (ask("PRAGMA application_id") != atoi(APPLICATION_ID))
@@ -257,7 +271,8 @@ void store_lock(const char *path)
 	static int fd;		/* stays open */
 	char *name;
 
-	if (asprintf(&name, "%s-lock", path) < 0)
+	/* By whichever link it was opened. */
+	if (asprintf(&name, "%s-lock", sqlite3_db_filename(db, "main")) < 0)
 		err(1, "store_lock");
 	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
 	if (fd < 0)

@@ -329,6 +329,20 @@ TEST_F(jobs, tells_how_commands_end)
 	STOP();
 }
 
+static void ignore_children(void)
+{
+	signal(SIGCHLD, SIG_IGN);
+}
+
+TEST_F(jobs, who_ignored_children)
+{
+	ADD("a", "--every", "100ms", SHELL(LOG));
+	scheduler = start_jobs(ignore_children, "scheduler.out", "scheduler.err",
+			       ARGS("db", "run"));
+	await(COUNT("state = 'done'") >= 2);
+	STOP();
+}
+
 static void be_traced(void)
 {
 	if (ptrace(PTRACE_TRACEME))
@@ -644,8 +658,38 @@ TEST_F(jobs, jobs_come_and_go)
 	EXPECT_EQ(0, COUNT("name <> 'b'"));
 	/* One at a time. */
 	FAIL(1, "another scheduler has it, process", "db", "run");
+	if (symlink("db", "link"))
+		die("symlink: %s", strerror(errno));
+	FAIL(1, "another scheduler has it, process", "link", "run");
 	EXPECT_EQ(0, end_scheduler(SIGTERM));
 	RUN(0, "db", "list");
+}
+
+/* All of them make the database. */
+TEST_F(jobs, added_at_once)
+{
+	char name[16], err[16];
+	pid_t pids[12];
+	int round, i;
+
+	for (round = 0; round < 10; round++) {
+		for (i = 0; i < 12; i++) {
+			snprintf(name, sizeof(name), "job%d", i);
+			snprintf(err, sizeof(err), "err%d", i);
+			pids[i] = start_jobs(NULL, "/dev/null", err,
+					     ARGS("db", "add", name, "--every", "1h", "--",
+						  "true"));
+		}
+		for (i = 0; i < 12; i++) {
+			snprintf(err, sizeof(err), "err%d", i);
+			EXPECT_EQ(0, reap(pids[i])) TH_LOG("%s", read_file(err));
+		}
+		EXPECT_EQ(12, sql("SELECT count(*) FROM job"));
+		sqlite3_close(db);
+		db = NULL;
+		if (unlink("db"))
+			die("unlink: %s", strerror(errno));
+	}
 }
 
 static void as_user(void)
