@@ -416,7 +416,8 @@ static void wheel_unregister(struct hwtimer_worker *worker)
  *   an unknown flag, driver, clock or scheduling class; @nice out of range; no CPU
  *   of @cpus is online; @cpus, @sched or @nice for a driver without a thread;
  *   @slow_ms, @slow_runs or @max_queued without HWTIMER_WHEEL_WORK
- * * -ENOMEM - no memory; for 2^26 slots and more, always on 64-bit
+ * * -ENOMEM - no memory; for more than 2^26 slots always, on 64-bit
+ * * -EAGAIN - the machine has no room for another thread
  * * -EINTR - the caller was killed meanwhile
  */
 struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *params)
@@ -1050,7 +1051,8 @@ EXPORT_SYMBOL_GPL(hwtimer_is_pending);
 
 /**
  * hwtimer_deadline - when is a timeout due?
- * @timeout: a timeout that is pending, or whose callback runs
+ * @timeout: a timeout that is pending, or whose callback runs; one that was shut down or
+ *	released has no deadline any more
  *
  * Context: Any context.
  *

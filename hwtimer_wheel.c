@@ -643,22 +643,38 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_deadline);
 
 /**
  * wheel_holds - may the worker still touch this timeout?
- * @t: a timeout that nobody arms meanwhile
+ * @t: a timeout that nobody arms meanwhile, but its callback
  *
  * Return: false if it is on no queue, in no bucket, and its callback, if it
  * ran, has returned and all it did is visible.
  */
 bool wheel_holds(const struct hwtimer_timeout *t)
 {
-	/*
-	 * The worker sets running before the cmpxchg that clears the flags, so
-	 * who sees them clear by the acquire sees running.
-	 */
-	if (atomic64_read_acquire(&t->word) & WORD_HELD)
-		return true;
-	hwtimer_step();
-	/* Pairs with the worker's release after the callback. */
-	return smp_load_acquire(&t->wheel->running) == t;
+	const struct hwtimer_wheel *w = t->wheel;
+	unsigned long expired;
+
+	do {
+		/*
+		 * Counted after running is set and before the callback: one that began
+		 * and ended while we looked, and may have armed it, has us look again.
+		 */
+		expired = smp_load_acquire(&w->expired);
+		/* One that had begun before that. Before the word, or it may end unseen. */
+		if (smp_load_acquire(&w->running) == t)
+			return true;
+		hwtimer_step();
+		/*
+		 * The worker sets running before the cmpxchg that clears the flags, so
+		 * who sees them clear by the acquire sees running.
+		 */
+		if (atomic64_read_acquire(&t->word) & WORD_HELD)
+			return true;
+		hwtimer_step();
+		/* Pairs with the worker's release after the callback. */
+		if (smp_load_acquire(&w->running) == t)
+			return true;
+	} while (READ_ONCE(w->expired) != expired);
+	return false;
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_holds);
 

@@ -229,7 +229,7 @@ typedef void (*wheel_look_fn)(void *arg, unsigned int i, struct hwtimer_timeout 
  *	by @ops->expire, if it wants to know
  * @filed: timeouts filed in buckets and on the lists above
  * @armed_seen: sum of armed at the last wheel_prepare_sleep()
- * @expired: count, for wheel_count()
+ * @expired: count, for wheel_count() and wheel_holds()
  * @handed_back: the same
  * @drained: the same
  * @visits: the same

@@ -16,6 +16,7 @@
 #include <linux/irqflags.h>
 #include <linux/jiffies.h>
 #include <linux/kthread.h>
+#include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/prandom.h>
 #include <linux/sched.h>
@@ -27,6 +28,7 @@
 
 #include "../hwtimer_compat.h"
 #include "../hwtimer_internal.h"
+#include "../hwtimer_step.h"
 #include "hwtimer_kunit.h"
 #include "kunit_wheels.h"
 
@@ -488,6 +490,77 @@ static void cancel_sync_waits(struct kunit *test)
 	nap(100 * MS);
 	KUNIT_EXPECT_EQ(test, 1, j[1].fired);
 }
+
+#ifdef CONFIG_UML	/* where the module has a hook between its steps */
+/*
+ * Somebody looks whether the wheel holds a timeout. At one of his steps its callback begins,
+ * or has before the first; at another one, or the same, it arms it again and returns.
+ */
+static struct {
+	struct task_struct	*task;
+	struct job		*j;
+	unsigned int		step;
+	unsigned int		begins;
+	unsigned int		ends;
+	bool			go;
+} looker;
+
+static void then_rearm_later(struct job *j)
+{
+	while (!READ_ONCE(looker.go))
+		nap(MS);
+	hwtimer_schedule(&j->t, 50 * SEC);
+}
+
+static void looker_step(void)
+{
+	struct job *j = looker.j;
+
+	if (current != looker.task)
+		return;
+	looker.step++;
+	while (looker.step == looker.begins && !READ_ONCE(j->fired))
+		nap(MS);
+	if (looker.step != looker.ends)
+		return;
+	WRITE_ONCE(looker.go, true);
+	while (READ_ONCE(j->t.wheel->running) == &j->t)
+		nap(MS);
+}
+
+static void look_while_rearming(struct kunit *test, unsigned int begins, unsigned int ends)
+{
+	struct job *j = jobs(test, a_wheel(test), 1);
+
+	j->then = then_rearm_later;
+	looker.j = j;
+	looker.step = 0;
+	looker.begins = begins;
+	looker.ends = ends;
+	looker.go = false;
+	hwtimer_schedule(&j->t, 0);
+	while (!begins && !READ_ONCE(j->fired))
+		nap(MS);
+
+	looker.task = current;
+	WRITE_ONCE(hwtimer_step_hook, looker_step);
+	KUNIT_EXPECT_TRUE_MSG(test, wheel_holds(&j->t), "%u to %u", begins, ends);
+	WRITE_ONCE(hwtimer_step_hook, NULL);
+
+	WRITE_ONCE(looker.go, true);
+	hwtimer_cancel_sync(&j->t);
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&j->t));
+}
+
+static void holds_rearming(struct kunit *test)
+{
+	unsigned int begins, ends;
+
+	for (begins = 0; begins <= 2; begins++)
+		for (ends = max(begins, 1U); ends <= 2; ends++)
+			look_while_rearming(test, begins, ends);
+}
+#endif
 
 static void then_cancel_sync(struct job *j)
 {
@@ -1984,6 +2057,9 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE_PARAM(cancel, mode_gen_params),
 	KUNIT_CASE_PARAM(cancel_sync, mode_gen_params),
 	KUNIT_CASE_PARAM(cancel_sync_waits, thread_mode_gen_params),
+#ifdef CONFIG_UML
+	KUNIT_CASE_PARAM(holds_rearming, thread_mode_gen_params),
+#endif
 	KUNIT_CASE_PARAM(cancel_sync_self, mode_gen_params),
 	KUNIT_CASE_PARAM(cancel_sync_self_rearmed, mode_gen_params),
 	KUNIT_CASE_PARAM(cancel_sync_other, thread_mode_gen_params),

@@ -42,6 +42,7 @@
  *	-DFILEDLATE	it clears FILED after the callback
  *	-DREREAD	a producer looks at the timeout after its push
  *	-DNORUNNING	who waits does not look at running
+ *	-DNOAGAIN	nor whether a callback came in between
  *	-DRUNNINGLATE	the worker sets running after it has claimed the timeout
  *	-DNOWAKE	the worker wakes nobody who waits
  *	-DNODETACH	who waits does not ask the worker to let go
@@ -273,10 +274,26 @@ inline let_go(c)
 	detach(c);
 #endif
 	/* wheel_holds() */
-	atomic { TOUCH; held = (word & (Q | F)) != 0 }
-#ifndef NORUNNING
-	if :: held :: else -> held = running fi
+	do
+	:: true ->
+#ifndef NOAGAIN
+		n = expc;
 #endif
+#if !defined(NORUNNING) && !defined(NOAGAIN)
+		held = running;
+		if :: held -> break :: else fi;
+#endif
+		atomic { TOUCH; held = (word & (Q | F)) != 0 }
+#ifndef NORUNNING
+		if :: held :: else -> held = running fi;
+#endif
+#ifdef NOAGAIN
+		break
+#else
+		if :: held || n == expc -> break :: else fi
+#endif
+	od;
+	n = 0
 }
 
 proctype producer(byte me)

@@ -184,6 +184,7 @@
  *		one that failed
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory for the wheel
+ * -EAGAIN	the machine has no room for the wheel's thread
  */
 struct hwtimer_setup {
 	__u32 flags;
