@@ -62,7 +62,9 @@
  *
  * The function runs in process context with interrupts on, so not on a WQ_BH
  * workqueue. A workqueue of the caller's must outlive what may be dispatched to it:
- * stop the wheel, or end the items, before it is drained or destroyed.
+ * stop the wheel, or end the items, before it is drained or destroyed; and do that before
+ * hwtimer.ko may be unloaded, for the last instructions of a run are there. The wheel does
+ * so with its lanes.
  *
  * Suspend: the lanes are not freezable. What must not run while the machine is
  * being suspended goes to a workqueue with WQ_FREEZABLE, such as

@@ -77,8 +77,7 @@ public:
 	template <class Rep, class Period>
 	void start(std::chrono::duration<Rep, Period> delay)
 	{
-		const auto ns = std::chrono::ceil<std::chrono::nanoseconds>(delay).count();
-		const std::uint64_t wait = ns > 0 ? ns : 0;
+		const std::uint64_t wait = ns_of(delay);
 
 		if (pending())
 			check(hwtimer_touch(h, id, wait), "hwtimer_touch");
@@ -96,6 +95,19 @@ public:
 	bool pending() const noexcept { return id; }
 
 private:
+	/* What takes more than 63 bits, such as hours::max(), is never. */
+	template <class Rep, class Period>
+	static std::uint64_t ns_of(std::chrono::duration<Rep, Period> delay)
+	{
+		const std::chrono::duration<double, std::nano> about = delay;
+
+		if (about.count() <= 0)
+			return 0;
+		if (about.count() >= 9.2e18)
+			return std::uint64_t(1) << 63;
+		return std::chrono::ceil<std::chrono::nanoseconds>(delay).count();
+	}
+
 	friend class context;
 	hwtimer *h;
 	hwtimer_id id = 0;

@@ -128,7 +128,10 @@ struct hwtimer_repeat {
  */
 int hwtimer_open(struct hwtimer **h, const struct hwtimer_options *options);
 
-/* All that is pending ends, without events. NULL is all right. */
+/*
+ * All that is pending ends, without events. No other thread is in a call with @h, or begins one.
+ * NULL is all right.
+ */
 void hwtimer_close(struct hwtimer *h);
 
 /*
