@@ -248,7 +248,7 @@ uint64_t ctl_parse_time(const char *text)
 	/* In ns it might be a year of ours again. */
 	if (t >= INT64_MAX / (int64_t)NSEC_PER_SEC)
 		ctl_misuse("TIME: more than 36 years away: '%s'", text);
-	ns = t * NSEC_PER_SEC + part;
+	ns = (uint64_t)t * NSEC_PER_SEC + part;	/* from 1970 on, all of them */
 	if (ns < now_ns)
 		ctl_misuse("TIME: it is past: '%s'", text);
 	if (ns - now_ns > CTL_MAX_NS)
