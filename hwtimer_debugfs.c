@@ -163,17 +163,25 @@ static void count_filed(void *arg, unsigned int i, struct hwtimer_timeout *t, bo
 	filed[i]++;
 }
 
+/* The buckets of record @v: how many, of which level, and the first of them. */
+static unsigned int buckets_of(const struct hwtimer_wheel *wheel, const void *v,
+			       unsigned int *level, unsigned int *first)
+{
+	unsigned int record = (uintptr_t)v - 1;
+
+	*level = record / records_per_level(wheel);
+	*first = record % records_per_level(wheel) * BUCKETS_AT_ONCE;
+	return min(wheel->slots - *first, BUCKETS_AT_ONCE);
+}
+
 static int buckets_show(struct seq_file *m, void *v)
 {
 	struct hwtimer_worker *worker = m->private;
 	struct hwtimer_wheel *wheel = &worker->wheel;
-	unsigned int record = (uintptr_t)v - 1;
-	unsigned int level = record / records_per_level(wheel);
-	unsigned int first = record % records_per_level(wheel) * BUCKETS_AT_ONCE;
-	unsigned int filed[BUCKETS_AT_ONCE] = { }, n, i;
+	unsigned int level, first, n = buckets_of(wheel, v, &level, &first), i;
+	unsigned int filed[BUCKETS_AT_ONCE] = { };
 	int ret;
 
-	n = min(wheel->slots - first, BUCKETS_AT_ONCE);
 	ret = wheel_look(wheel, level, first, n, count_filed, filed);
 	if (ret)
 		return ret;
@@ -231,10 +239,7 @@ static int pending_show(struct seq_file *m, void *v)
 {
 	struct hwtimer_worker *worker = m->private;
 	struct hwtimer_wheel *wheel = &worker->wheel;
-	unsigned int record = (uintptr_t)v - 1;
-	unsigned int level = record / records_per_level(wheel);
-	unsigned int first = record % records_per_level(wheel) * BUCKETS_AT_ONCE;
-	unsigned int n = min(wheel->slots - first, BUCKETS_AT_ONCE), i;
+	unsigned int level, first, n = buckets_of(wheel, v, &level, &first), i;
 	struct shown *s;
 	int ret;
 
