@@ -101,7 +101,10 @@ static void dev_expired(struct hwtimer_timeout *t)
 	struct dev_ctx *ctx = dt->ctx;
 	struct dev_rings *r = rings_of(ctx);
 
-	/* What was submitted before the deadline may be to touch or to cancel it. */
+	/*
+	 * What was submitted before the deadline may be to touch or to cancel it. A 32-bit
+	 * kernel may read half of an old time here; under the lock it finds out, and waits.
+	 */
 	if (r && rings_unseen(r, READ_ONCE(dt->deadline)))
 		rings_take_in_worker(ctx);
 
@@ -627,8 +630,8 @@ static long dev_rings(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	struct dev_rings *r;
 	int ret;
 
-	/* A 32-bit kernel could not write sleep_until in one go. */
-	if (!IS_ENABLED(CONFIG_64BIT))
+	/* hwtimer_ring_set_sleep() takes an atomic64_t that is not made of a lock. */
+	if (IS_ENABLED(CONFIG_GENERIC_ATOMIC64))
 		return -EOPNOTSUPP;
 	ret = GET_ARG(arg, uarg, size);
 	if (ret)

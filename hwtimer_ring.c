@@ -29,6 +29,7 @@
  *				sq_tail or cq_head; the program does the opposite. So
  *				one of them sees what the other did
  */
+#include <linux/atomic.h>
 #include <linux/err.h>
 #include <linux/gfp.h>
 #include <linux/kernel.h>
@@ -41,6 +42,7 @@
 
 #include "hwtimer_ring.h"
 
+static_assert(sizeof(atomic64_t) == sizeof(u64));
 static_assert(sizeof(struct hwtimer_sqe) == 32);
 static_assert(sizeof(struct hwtimer_record) == 48);
 static_assert(sizeof(struct hwtimer_ring) == 192);
@@ -270,9 +272,22 @@ EXPORT_SYMBOL_IF_KUNIT(hwtimer_ring_set_flag);
  * hwtimer_ring_set_sleep - tell until when nobody will look at submissions
  * @pair: the rings
  * @until: ns, or HWTIMER_RING_IDLE
+ *
+ * One store of 64 bits, since the program reads it by one load: half of an old time with half
+ * of a new one may be too early, and the program would not ring the bell.
  */
 void hwtimer_ring_set_sleep(struct hwtimer_ring_pair *pair, u64 until)
 {
+#ifdef CONFIG_64BIT
 	WRITE_ONCE(pair->shared->sleep_until, until);
+#else
+	atomic64_t *sleep_until = (atomic64_t *)&pair->shared->sleep_until;
+	s64 old = atomic64_read(sleep_until);
+	int tries = 3;
+
+	/* Give up after three: a program that keeps writing here harms only itself. */
+	while (!atomic64_try_cmpxchg(sleep_until, &old, until) && --tries)
+		;
+#endif
 }
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_ring_set_sleep);

@@ -91,7 +91,7 @@ static bool room(struct dev_ctx *ctx)
 
 	/* That the other index is bad is known while nothing is taken. */
 	if (bad && hwtimer_ring_set_flag(&r->pair, HWTIMER_RING_BAD, true))
-		queue_work(system_unbound_wq, &r->wake);
+		queue_work(system_dfl_wq, &r->wake);
 	return there;
 }
 
@@ -122,7 +122,7 @@ bool rings_check(struct dev_ctx *ctx)
 	hwtimer_ring_room(&r->pair, &cq_bad);
 	if (hwtimer_ring_set_flag(&r->pair, HWTIMER_RING_BAD, sq_bad || cq_bad) &&
 	    (sq_bad || cq_bad))
-		queue_work(system_unbound_wq, &r->wake);
+		queue_work(system_dfl_wq, &r->wake);
 	return sq_bad || cq_bad;
 }
 
@@ -133,7 +133,7 @@ static void told_some(struct dev_ctx *ctx)
 	WRITE_ONCE(r->told, 1);
 	/* Pairs with the poller's, between its place on the queue and the records. */
 	if (wq_has_sleeper(&ctx->wait) || r->eventfd)
-		queue_work(system_unbound_wq, &r->wake);
+		queue_work(system_dfl_wq, &r->wake);
 }
 
 /*

@@ -2,12 +2,12 @@
 /*
  * hwtimer: delays between the steps of the protocol, for the torture test only.
  */
+#include <linux/compiler.h>
 #include <linux/delay.h>
 #include <linux/export.h>
 #include <linux/hash.h>
 #include <linux/jiffies.h>
 #include <linux/percpu.h>
-#include <linux/processor.h>
 
 #include "hwtimer_step.h"
 
@@ -19,10 +19,10 @@ static u32 draw(void)
 	return hash_32(this_cpu_add_return(weyl, 0x9e3779b9), 32);
 }
 
-/* Long waits are rare, or else nothing gets done; but half of the time less so. */
+/* Long waits are rare, or nothing would get done, but frequent for 50 ms in every 800 ms. */
 static bool rough(void)
 {
-	return jiffies / (HZ / 10) % 2;
+	return jiffies / (HZ / 20) % 16 == 0;
 }
 
 /**
@@ -37,9 +37,9 @@ void hwtimer_step(void)
 	if (dice < 1536)
 		return;
 	if (dice < 1900) {
-		/* A few instructions of another CPU. */
-		for (n %= 64; n; n--)
-			cpu_relax();
+		/* A few instructions of another CPU. Not cpu_relax(): QEMU leaves the CPU there. */
+		for (n %= 512; n; n--)
+			barrier();
 	} else if (dice < (rough() ? 2000 : 2046)) {
 		/* An interrupt, or a whole operation. */
 		udelay(1 + n % 32);

@@ -334,6 +334,7 @@ change_and_push(struct hwtimer_wheel *w, struct wheel_queue *q, struct hwtimer_t
 /* A place below the cap, and counted as armed. */
 static bool book(struct hwtimer_wheel *w, struct wheel_queue *q)
 {
+	hwtimer_step();
 	if (!take_place(w))
 		return false;
 	local_inc(&q->armed);
@@ -1278,6 +1279,7 @@ static void answer_survey(struct hwtimer_wheel *w)
 
 	if (likely(!READ_ONCE(w->survey)))
 		return;
+	/* Pairs with wheel_look(). */
 	s = xchg(&w->survey, NULL);
 	if (!s)
 		return;
@@ -1500,6 +1502,7 @@ void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c)
 	 * on the word in between).
 	 */
 	smp_rmb();
+	hwtimer_step();
 	for_each_possible_cpu(cpu)
 		c->armed += local_read(&per_cpu_ptr(w->queues, cpu)->armed);
 	c->pending = c->armed - c->cancelled - c->expired - c->handed_back;
@@ -1535,8 +1538,11 @@ int wheel_look(struct hwtimer_wheel *w, unsigned int level, unsigned int first,
 		return ret;
 	if (READ_ONCE(w->state) == WHEEL_STARTED) {
 		init_completion(&s.done);
-		/* The kick orders this before the worker's last look. */
-		WRITE_ONCE(w->survey, &s);
+		/*
+		 * Release: a worker that is awake sees s filled in; pairs with answer_survey(). For
+		 * one that goes to sleep, the kick orders this store before its last look.
+		 */
+		smp_store_release(&w->survey, &s);
 		w->ops->kick(w);
 		ret = wait_for_completion_killable(&s.done);
 		/* Take it back, unless the worker is at it. */

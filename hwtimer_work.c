@@ -186,6 +186,7 @@ static void work_run(struct work_struct *ws)
 		new = old & ~STATE_QUEUED;
 		if (old & DUE_MASK)
 			new = (new | STATE_RUNNING) - DUE_ONE;
+		hwtimer_step();
 	} while (!atomic64_try_cmpxchg(&work->state, (s64 *)&old, new));
 	if (!(new & STATE_RUNNING)) {
 		became_idle(works, work, new);
@@ -203,6 +204,7 @@ static void work_run(struct work_struct *ws)
 		new = old & ~(STATE_RUNNING | STATE_CANCELLED);
 		if (old & DUE_MASK)
 			new |= STATE_QUEUED;
+		hwtimer_step();
 	} while (!atomic64_try_cmpxchg(&work->state, (s64 *)&old, new));
 	if (new & STATE_QUEUED) {
 		/* The same workqueue, so that it may be drained meanwhile. */
@@ -350,6 +352,7 @@ static bool drop(struct hwtimer_work *work, u64 ending)
 		new = (old & ~DUE_MASK) + ending;
 		if (old & STATE_RUNNING)
 			new |= STATE_CANCELLED;
+		hwtimer_step();
 	} while (new != old &&
 		 !atomic64_try_cmpxchg(&work->state, (s64 *)&old, new));
 	if (!(old & DUE_MASK))
@@ -430,6 +433,7 @@ static int end_sync(struct hwtimer_work *work, int (*end)(struct hwtimer_timeout
 	old = atomic64_read(&work->state);
 	do {
 		new = (old & ~STATE_DROPPED) - ENDING_ONE;
+		hwtimer_step();
 	} while (!atomic64_try_cmpxchg(&work->state, (s64 *)&old, new));
 	ended |= !!(old & STATE_DROPPED);
 	return ret < 0 ? ret : ended;
@@ -617,8 +621,8 @@ void hwtimer_works_end(struct hwtimer_worker *worker)
 {
 	struct hwtimer_works *works = &worker->works;
 
-	/* On the workqueues of others, too: they use the wheel. */
-	wait_var_event(&works->busy, !atomic_long_read(&works->busy));
+	/* On the workqueues of others, too: they use the wheel. Pairs with became_idle(). */
+	wait_var_event(&works->busy, !atomic_long_read_acquire(&works->busy));
 	if (works->fast)
 		destroy_workqueue(works->fast);
 	if (works->slow)
