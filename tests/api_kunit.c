@@ -47,6 +47,8 @@ struct job {
 	unsigned int		released;
 	/* when it fired last */
 	u64			at;
+	/* who called it when it was released */
+	struct task_struct	*by;
 	/* what the callback does, and with what */
 	void			(*then)(struct job *j);
 	struct job		*other;
@@ -1039,44 +1041,65 @@ static void stop_twice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, j[0].ret);
 }
 
+static void released_nap(struct hwtimer_timeout *t)
+{
+	nap(SEC);
+}
+
 static void released_cancel_sync(struct hwtimer_timeout *t)
 {
 	struct job *j = container_of(t, struct job, t);
 
+	j->by = current;
 	j->ret = hwtimer_cancel_sync(&j->other->t);
+	j->over = true;
 	j->released++;
 }
 
-/*
- * What is released by a stop, in the place of the worker, may wait for another
- * timeout as it may in the worker.
- */
-static void stop_releases(struct kunit *test)
+/* Stop, and give up if a callback in it waits for what only stop could do. */
+static void stop_by_helper(struct kunit *test, struct helper *h)
 {
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct job *j = jobs(test, wheel, 3);
-	struct helper h = { .wheel = wheel, .jobs = j };
 	bool hangs;
 
-	j[0].then = then_nap;
-	j[0].delay = SEC;
-	j[1].other = &j[2];
-	hwtimer_schedule(&j[0].t, 0);
-	hwtimer_schedule(&j[1].t, 50 * SEC);
-	hwtimer_schedule(&j[2].t, 50 * SEC);
-	nap(500 * MS);
-	/* The worker has no time before it is stopped. */
-	KUNIT_EXPECT_TRUE(test, hwtimer_release(&j[1].t, released_cancel_sync));
-	help(test, &h, stop_and_count);
-	hangs = !helped(&h);
+	help(test, h, stop_and_count);
+	hangs = !helped(h);
 	KUNIT_EXPECT_FALSE_MSG(test, hangs, "stop waits for itself");
 	if (hangs) {
 		/* Help it out. */
-		wheel_drain_all(wheel);
-		KUNIT_ASSERT_TRUE(test, helped(&h));
+		wheel_drain_all(h->wheel);
+		KUNIT_ASSERT_TRUE(test, helped(h));
 	}
-	KUNIT_EXPECT_EQ(test, 1, j[1].released);
-	KUNIT_EXPECT_EQ(test, 1, j[1].ret);
+}
+
+/*
+ * What is released by a stop, in the place of the worker, may wait for another timeout as
+ * it may in the worker. The last one released is called first and takes long. When it is
+ * over, the worker's budget ends before it comes to the first one, and it has been stopped.
+ */
+static void stop_releases(struct kunit *test)
+{
+	enum { PLENTY = WHEEL_BUDGET + 1, N = PLENTY + 2 };
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, N);
+	struct helper h = { .wheel = wheel, .jobs = j };
+	unsigned int i;
+
+	j[0].other = &j[1];
+	hwtimer_schedule(&j[0].t, 50 * SEC);
+	hwtimer_schedule(&j[1].t, 50 * SEC);
+	nap(500 * MS);
+	/* All of them before the worker looks. */
+	preempt_disable();
+	KUNIT_EXPECT_TRUE(test, hwtimer_release(&j[0].t, released_cancel_sync));
+	for (i = 2; i < PLENTY + 1; i++)
+		hwtimer_release(&j[i].t, job_released);
+	hwtimer_release(&j[i].t, released_nap);
+	preempt_enable();
+	nap(500 * MS);
+	stop_by_helper(test, &h);
+	KUNIT_EXPECT_EQ(test, 1, j[0].released);
+	KUNIT_EXPECT_PTR_EQ(test, h.task, j[0].by);
+	KUNIT_EXPECT_EQ(test, 1, j[0].ret);
 	KUNIT_EXPECT_EQ(test, 0, h.n);
 }
 
@@ -1598,7 +1621,7 @@ static void contexts(struct kunit *test)
 	mod_timer(&s.timer, jiffies + HZ);
 	nap(2 * SEC);
 	timer_delete_sync(&s.timer);
-	destroy_timer_on_stack(&s.timer);
+	timer_destroy_on_stack(&s.timer);
 	nap(SEC);
 	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
 	KUNIT_EXPECT_EQ(test, 1, j[1].fired);
@@ -1866,25 +1889,34 @@ static void released_softirq(struct hwtimer_timeout *t)
 	j->ret = !!in_softirq();
 }
 
-/* What stop calls, it calls as the worker would. */
+/* What stop calls, it calls as the worker would: it must not wait either. */
 static void stop_softirqs_off(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct job *j = jobs(test, wheel, 2);
+	struct job *j = jobs(test, wheel, 4);
+	struct helper h = { .wheel = wheel, .jobs = j };
 	unsigned int i;
 
 	hwtimer_schedule(&j[0].t, 50 * SEC);
+	hwtimer_schedule(&j[3].t, 50 * SEC);
 	/* No slice comes in between. */
 	WRITE_ONCE(to_worker(wheel)->ended, true);
 	for (i = 0; i < 2; i++)
 		hwtimer_release(&j[i].t, released_softirq);
+	j[2].other = &j[3];
+	hwtimer_release(&j[2].t, released_wait);
 	nap(SEC);
-	KUNIT_EXPECT_EQ(test, 0, j[0].released + j[1].released);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
+	for (i = 0; i < 3; i++)
+		KUNIT_EXPECT_EQ(test, 0, j[i].released);
+	j[0].over = true;
+	stop_by_helper(test, &h);
 	for (i = 0; i < 2; i++) {
 		KUNIT_EXPECT_EQ(test, 1, j[i].released);
 		KUNIT_EXPECT_EQ(test, 1, j[i].ret);
 	}
+	KUNIT_EXPECT_EQ(test, 1, j[2].released);
+	KUNIT_EXPECT_EQ(test, -EDEADLK, j[2].ret);
+	KUNIT_EXPECT_EQ(test, 0, h.n);
 }
 
 static void then_kick(struct job *j)

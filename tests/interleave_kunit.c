@@ -13,10 +13,13 @@
  * time-travel=inf-cpu, where late is what is later than the boundary of a tick.
  */
 #include <kunit/test.h>
+#include <linux/completion.h>
 #include <linux/err.h>
+#include <linux/kthread.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/preempt.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -166,6 +169,26 @@ static void check_asked(struct rig *rig, struct thing *th, u64 deadline)
 		wrong(rig, "has another deadline");
 }
 
+/*
+ * Does another timeout hold the only place? One that is pending, or the one of the operation
+ * that we interrupted: it holds the place just before it is pending, and still just after.
+ */
+static bool place_taken(struct rig *rig, const struct thing *th)
+{
+	const struct thing *other;
+	struct wheel_counts c;
+
+	if (wheel_pending(&th->t))
+		return false;
+	for (other = rig->things; other < rig->things + THINGS; other++)
+		if (wheel_pending(&other->t))
+			return true;
+	if (!rig->inside)
+		return false;
+	wheel_count(rig->wheel, &c);
+	return c.pending;
+}
+
 static void do_arm(struct rig *rig, struct thing *th, u64 deadline)
 {
 	int ret = wheel_arm(&th->t, deadline);
@@ -175,7 +198,7 @@ static void do_arm(struct rig *rig, struct thing *th, u64 deadline)
 		th->armed++;
 	else if (ret == 1)
 		rig->touched++;
-	else if (ret == -EAGAIN && rig->wheel->cap == 1)
+	else if (ret == -EAGAIN && rig->wheel->cap == 1 && place_taken(rig, th))
 		rig->rejected++;
 	else if (ret != -ESHUTDOWN || !th->released)
 		wrong(rig, "arm fails");
@@ -703,6 +726,138 @@ static void play_desc(const struct play *play, char *desc)
 
 KUNIT_ARRAY_PARAM(victim, victims, play_desc);
 
+/* Somebody who counts what is pending, and by whom he is interrupted. */
+static const struct play counted[] = {
+	{ "armed and cancelled", {{ do_arm, OTHER, SOON }, { do_cancel, OTHER }} },
+	{ "armed and expired", {{ do_arm, OTHER, NOW }, { do_pass, NOBODY }} },
+};
+
+/* He may find too many, but not fewer than have been pending all the time. */
+static void counts(struct kunit *test)
+{
+	const struct wheel_shape shape = { .tick_ns = TICK, .slots = 64 };
+	struct rig *rig = test->priv;
+	struct wheel_counts c;
+	unsigned int i;
+
+	rig->wheel = &rig->own;
+	KUNIT_ASSERT_EQ(test, 0, wheel_init(rig->wheel, &shape, &rig_ops, GFP_KERNEL));
+	for (i = 0; i < ARRAY_SIZE(counted); i++) {
+		rig->intruder = &counted[i];
+		for (rig->n = 1;; rig->n++) {
+			things_init(rig);
+			rig->base += SCENE;
+			rig->now = rig->base;
+			do_arm(rig, &rig->things[NEIGHBOUR], rig->base + LATER * TICK);
+			pass(rig);
+			stage(rig, current);
+			wheel_count(rig->wheel, &c);
+			unstage();
+			KUNIT_EXPECT_GE_MSG(test, (long)c.pending, 1L, "%s at step %u",
+					    rig->intruder->name, rig->n);
+			KUNIT_EXPECT_LE(test, c.pending, 2UL);
+			if (rig->step < rig->n)
+				break;
+			drive(rig);
+			check_books(rig);
+			rig->interleavings++;
+		}
+		drive(rig);
+		KUNIT_EXPECT_GT(test, rig->n, 1);
+		KUNIT_EXPECT_STREQ(test, "", rig->wrong ?: "");
+	}
+	wheel_free(rig->wheel);
+}
+
+/* In the middle of a pass somebody releases a timeout, and another one waits for that. */
+static struct asker {
+	struct rig		*rig;
+	struct completion	done;
+	bool			asked;
+	bool			told;
+} asker;
+
+static int ask(void *unused)
+{
+	wheel_barrier(asker.rig->wheel);
+	asker.told = asker.rig->things[OTHER].told;
+	kthread_complete_and_exit(&asker.done, 0);
+}
+
+static void do_ask(struct rig *rig, struct thing *nobody, u64 deadline)
+{
+	if (IS_ERR(kthread_run(ask, NULL, "hwtimer_kunit"))) {
+		wrong(rig, "nobody asks");
+		return;
+	}
+	asker.asked = true;
+	while (!READ_ONCE(rig->wheel->barrier))
+		nap(NSEC_PER_USEC);
+}
+
+static const struct play asking = {
+	"armed, released and waited for",
+	{{ do_arm, OTHER, LATER }, { do_release, OTHER }, { do_ask, NOBODY }}
+};
+
+static bool ask_in_pass(struct rig *rig)
+{
+	unsigned int rounds;
+
+	things_init(rig);
+	rig->base += SCENE;
+	rig->now = rig->base - 10 * TICK;
+	do_arm(rig, &rig->things[NEIGHBOUR], rig->base);
+	pass(rig);
+	rig->now = rig->base;
+	/* Something to take over, and something that is due; and in as many slices as can be. */
+	do_arm(rig, &rig->things[SUBJECT], rig->base + LATER * TICK);
+	asker.rig = rig;
+	asker.asked = false;
+	init_completion(&asker.done);
+	stage(rig, current);
+	while (wheel_advance(rig->wheel, rig->now, 1))
+		;
+	unstage();
+	if (!asker.asked) {
+		drive(rig);
+		return false;
+	}
+	/* As soon as he has his answer, he looks. */
+	for (rounds = 0; rounds < 10; rounds++) {
+		nap(NSEC_PER_USEC);
+		if (completion_done(&asker.done))
+			break;
+		pass(rig);
+	}
+	wait_for_completion(&asker.done);
+	if (!asker.told)
+		wrong(rig, "answered before it was told");
+	drive(rig);
+	check_books(rig);
+	return !rig->wrong;
+}
+
+static void barrier_in_pass(struct kunit *test)
+{
+	const struct wheel_shape shape = { .tick_ns = TICK, .slots = 64 };
+	struct rig *rig = test->priv;
+
+	rig->wheel = &rig->own;
+	KUNIT_ASSERT_EQ(test, 0, wheel_init(rig->wheel, &shape, &rig_ops, GFP_KERNEL));
+	/* Who asks wants an answer only of a wheel that was started. */
+	KUNIT_ASSERT_EQ(test, 0, wheel_start(rig->wheel));
+	rig->intruder = &asking;
+	for (rig->n = 1; ask_in_pass(rig); rig->n++)
+		;
+	if (rig->wrong) {
+		KUNIT_FAIL(test, "at step %u, %pS: %s", rig->n, (void *)rig->at, rig->wrong);
+		return;
+	}
+	KUNIT_EXPECT_GT(test, rig->n, 5);
+	wheel_free(rig->wheel);
+}
+
 /* From here on: what moves the wheel is a driver, and the victim is its worker. */
 
 static const struct play kicks[] = {
@@ -796,6 +951,62 @@ static void by_driver(struct kunit *test)
 	kunit_info(test, "%lu interleavings\n", rig->interleavings);
 }
 
+/*
+ * One CPU cannot show what goes wrong without a grace period: the sections that it waits for are
+ * not preemptible. But RCU can be asked whether a grace period has passed.
+ */
+static struct {
+	struct task_struct	*task;
+	struct hwtimer_wheel	*wheel;
+	/* of the last step */
+	unsigned long		cookie;
+	int			state;
+	bool			ended;
+	bool			needed;
+	unsigned int		missing;
+} grace;
+
+static void grace_step(void)
+{
+	bool ended;
+	int state;
+
+	if (in_serving_softirq() || current != grace.task)
+		return;
+	state = READ_ONCE(grace.wheel->state);
+	ended = READ_ONCE(to_worker(grace.wheel)->ended);
+	/* Who pushed and had not seen that the wheel is stopped: before the last look. */
+	grace.needed |= state == WHEEL_STOPPED && grace.state != state;
+	grace.missing += grace.needed && !poll_state_synchronize_rcu(grace.cookie);
+	/* Who armed, or kicked, and had not seen that: before anything else is done. */
+	grace.needed = (state == WHEEL_SHUTDOWN && grace.state != state) ||
+		       ended != grace.ended;
+	grace.state = state;
+	grace.ended = ended;
+	grace.cookie = get_state_synchronize_rcu();
+}
+
+static void stop_waits(struct kunit *test)
+{
+	const struct driver *driver = test->param_value;
+	const struct hwtimer_wheel_params params = {
+		.name = "interleave", .tick_ns = TICK, .slots = 64, .driver = driver->driver,
+	};
+	struct hwtimer_wheel *wheel = hwtimer_wheel_create(&params);
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, wheel);
+	memset(&grace, 0, sizeof(grace));
+	grace.wheel = wheel;
+	grace.task = current;
+	WRITE_ONCE(hwtimer_step_hook, grace_step);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
+	unstage();
+	KUNIT_EXPECT_EQ(test, (int)WHEEL_STOPPED, grace.state);
+	KUNIT_EXPECT_EQ(test, driver->driver == HWTIMER_DRIVER_HRTIMER, grace.ended);
+	KUNIT_EXPECT_EQ(test, 0, grace.missing);
+	hwtimer_wheel_destroy(wheel);
+}
+
 static int rig_init(struct kunit *test)
 {
 	struct rig *rig = kunit_kzalloc(test, sizeof(*rig), GFP_KERNEL);
@@ -821,7 +1032,10 @@ static void rig_exit(struct kunit *test)
 
 static struct kunit_case interleave_cases[] = {
 	KUNIT_CASE_PARAM(by_hand, victim_gen_params),
+	KUNIT_CASE(counts),
+	KUNIT_CASE(barrier_in_pass),
 	KUNIT_CASE_PARAM(by_driver, driver_gen_params),
+	KUNIT_CASE_PARAM(stop_waits, driver_gen_params),
 	{}
 };
 

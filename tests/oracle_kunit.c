@@ -51,6 +51,7 @@ struct oracle {
 	struct kunit		*test;
 	struct hwtimer_wheel	*wheel;
 	struct rnd_state	rnd;
+	u64			began;
 	spinlock_t		lock;	/* of what follows, and of the entries */
 	unsigned long		armed;
 	unsigned long		cancelled;
@@ -151,7 +152,7 @@ static void claimed(struct oracle *o, struct entry *e)
 	e->armed = false;
 }
 
-/* Some ticks, a round or two, or far; or in the past. */
+/* Some ticks, a round or two, or far; or in the past, but of the wheel's life. */
 static u64 some_deadline(struct oracle *o)
 {
 	static const u64 spans[] = { 4, 4, SLOTS, 3 * SLOTS, 60 * SLOTS, 3600 * SLOTS };
@@ -159,7 +160,7 @@ static u64 some_deadline(struct oracle *o)
 	u64 span = spans[below(o, ARRAY_SIZE(spans))] * TICK;
 
 	if (!below(o, 16))
-		return now - below(o, 1000);
+		return max(now - below(o, 1000), o->began);
 	return now + ((u64)prandom_u32_state(&o->rnd) * (span >> 16) >> 16);
 }
 
@@ -238,6 +239,7 @@ static void model(struct kunit *test)
 	prandom_seed_state(&o->rnd, used_seed + (c - combinations));
 	o->wheel = hwtimer_wheel_create(&params);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, o->wheel);
+	o->began = hwtimer_wheel_now(o->wheel);
 	for (i = 0; i < ENTRIES; i++) {
 		o->entries[i].o = o;
 		hwtimer_init(&o->entries[i].t, o->wheel, entry_fired);

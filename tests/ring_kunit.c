@@ -75,6 +75,28 @@ static void sizes(struct kunit *test)
 	}
 }
 
+/* All of their memory is given back: who had a page besides has it alone then. */
+static void freed(struct kunit *test)
+{
+	struct hwtimer_ring_pair pair;
+	struct page *pages[16];
+	unsigned long n, i;
+
+	create(test, &pair, 256, 256);
+	n = pair.nr_pages;
+	KUNIT_ASSERT_GT(test, n, 1UL);
+	KUNIT_ASSERT_LE(test, n, ARRAY_SIZE(pages));
+	for (i = 0; i < n; i++) {
+		pages[i] = pair.pages[i];
+		get_page(pages[i]);
+	}
+	hwtimer_ring_destroy(&pair);
+	for (i = 0; i < n; i++) {
+		KUNIT_EXPECT_EQ(test, 1, page_count(pages[i]));
+		put_page(pages[i]);
+	}
+}
+
 /* Entries and records come out as they went in, in their order, round and round. */
 static void wraps(struct kunit *test)
 {
@@ -211,6 +233,7 @@ static void flags(struct kunit *test)
 
 static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(sizes),
+	KUNIT_CASE(freed),
 	KUNIT_CASE(wraps),
 	KUNIT_CASE(bounds),
 	KUNIT_CASE(nothing_believed),

@@ -54,6 +54,8 @@ struct rig {
 	unsigned int		kicks;
 	unsigned int		allocs;
 	bool			no_memory;
+	/* a kick has the worker answer at once, without a budget */
+	bool			answers;
 	/* if not 0: of so many tries one finds memory */
 	unsigned int		one_in;
 	void			*bulk;
@@ -120,7 +122,11 @@ struct probe {
 
 static void rig_kick(struct hwtimer_wheel *w)
 {
-	container_of(w, struct rig, wheel)->kicks++;
+	struct rig *rig = container_of(w, struct rig, wheel);
+
+	rig->kicks++;
+	if (rig->answers)
+		wheel_advance(w, rig->now, 0);
 }
 
 static void rig_expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
@@ -161,6 +167,7 @@ static void rig_shape(struct rig *rig, const struct wheel_shape *shape)
 	rig->kicks = 0;
 	rig->allocs = 0;
 	rig->no_memory = false;
+	rig->answers = false;
 	rig->one_in = 0;
 }
 
@@ -580,6 +587,26 @@ static void old_age(struct kunit *test)
 	}
 }
 
+/* Never is later than the last tick of all, at which the wheel may look at what is due. */
+static void end_touched(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	/* Of 3 ns, a tick ends at the end of time. */
+	KUNIT_ASSERT_EQ(test, 0ULL, WHEEL_FOREVER % 3);
+	rig_remake(rig, 3, SLOTS, 0);
+	p = probes(rig, 1);
+	advance_to(rig, WHEEL_FOREVER - 100);
+	KUNIT_EXPECT_EQ(test, 0, arm(&p[0], WHEEL_FOREVER - 1));
+	advance_to(rig, WHEEL_FOREVER - 90);
+	KUNIT_EXPECT_EQ(test, 0, wheel_touch(&p[0].t, WHEEL_FOREVER));
+	advance_to(rig, WHEEL_FOREVER);
+	advance_to(rig, U64_MAX);
+	expect_fired(&p[0], 0, 0);
+	KUNIT_EXPECT_TRUE(test, wheel_pending(&p[0].t));
+}
+
 static void rounds(struct kunit *test)
 {
 	static const unsigned int turns[] = { 1, 2, 3, 100 };
@@ -654,6 +681,7 @@ SUITES(time,
 	KUNIT_CASE(at_once),
 	KUNIT_CASE(forever),
 	KUNIT_CASE(forever_touched),
+	KUNIT_CASE(end_touched),
 	KUNIT_CASE(old_age),
 	KUNIT_CASE(rounds),
 	KUNIT_CASE(crowded_bucket),
@@ -1081,6 +1109,38 @@ static void release(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, rig->fired);
 }
 
+static void reuse(struct hwtimer_timeout *t)
+{
+	struct probe *p = container_of(t, struct probe, t);
+
+	KUNIT_EXPECT_FALSE(p->rig->test, wheel_holds(t));
+	wheel_timeout_init(t, t->wheel, probe_fired);
+	p->released++;
+	p->ret = arm_tick(p, 5);
+}
+
+/* Who is told may use the memory at once, for another timeout, too. */
+static void release_reuse(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+
+	/* filed, and on a queue */
+	arm_tick(&p[0], 50);
+	to_tick(rig, 1);
+	arm_tick(&p[1], 50);
+	wheel_release(&p[0].t, reuse);
+	wheel_release(&p[1].t, reuse);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 1, p[0].released);
+	KUNIT_EXPECT_EQ(test, 1, p[1].released);
+	KUNIT_EXPECT_EQ(test, 0, p[0].ret);
+	KUNIT_EXPECT_EQ(test, 0, p[1].ret);
+	step_to_tick(rig, 5);
+	expect_fired(&p[0], 1, 5);
+	expect_fired(&p[1], 1, 5);
+}
+
 static void release_stopped(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -1122,6 +1182,7 @@ SUITES(arm,
 	KUNIT_CASE(detach_last),
 	KUNIT_CASE(kill),
 	KUNIT_CASE(release),
+	KUNIT_CASE(release_reuse),
 	KUNIT_CASE(release_stopped));
 
 /* Suite hwtimer_wheel_callback: what callbacks may do. */
@@ -1944,6 +2005,52 @@ static void next_event(struct kunit *test)
 }
 
 /* The nearest of many, in whichever order they were armed, filed or not. */
+/* While somebody arms, the worker looks at its queues soon, however long a tick is. */
+static void busy_long_tick(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	rig_remake(rig, HOUR, SLOTS, 0);
+	p = probes(rig, 1);
+	advance_to(rig, HOUR / 2);
+	arm_tick(&p[0], 7);
+	advance_to(rig, HOUR / 2);
+	KUNIT_EXPECT_EQ(test, HOUR / 2 + WHEEL_DRAIN_NS, sleep_until(rig));
+	wheel_awake(&rig->wheel);
+	/* and nobody has since */
+	advance_to(rig, HOUR / 2 + WHEEL_DRAIN_NS);
+	KUNIT_EXPECT_EQ(test, 7 * HOUR, sleep_until(rig));
+}
+
+/* Who waits for a timeout wakes the worker, be it filed or its request on its way. */
+static void detach_wakes(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+
+	arm_tick(&p[0], 50);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 50ULL * TICK, sleep_until(rig));
+	rig->kicks = 0;
+	arm_tick(&p[1], 60);
+	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
+	wheel_cancel(&p[1].t);
+	wheel_detach(&p[1].t);
+	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
+	KUNIT_EXPECT_TRUE(test, wheel_holds(&p[1].t));
+	to_tick(rig, 1);
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[1].t));
+
+	sleep_until(rig);
+	wheel_cancel(&p[0].t);
+	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
+	wheel_detach(&p[0].t);
+	KUNIT_EXPECT_EQ(test, 2, rig->kicks);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[0].t));
+}
+
 static void next_of_many(struct kunit *test)
 {
 	static const u64 ticks[] = { 40, 7, 300, 23, 5, 2000, 21 };
@@ -2077,6 +2184,8 @@ SUITES(sleep,
 	KUNIT_CASE(idle_cancelled),
 	KUNIT_CASE(next_event),
 	KUNIT_CASE(next_of_many),
+	KUNIT_CASE(busy_long_tick),
+	KUNIT_CASE(detach_wakes),
 	KUNIT_CASE(far_wakes),
 	KUNIT_CASE(request_in_time),
 	KUNIT_CASE(held_up_before_push),
@@ -2618,6 +2727,51 @@ static void burst_changed(struct kunit *test)
 }
 
 /* Any budget gives the same result as any other. */
+struct looked {
+	struct probe	*first;
+	unsigned int	n;
+	unsigned int	strangers;
+};
+
+static void looked_at(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed,
+		      u64 deadline)
+{
+	struct looked *l = arg;
+
+	l->n++;
+	if (t < &l->first->t || t > &l->first[9].t)
+		l->strangers++;
+}
+
+/* Somebody looks at a bucket in the middle of a visit: he sees timeouts, and nothing else. */
+static void look_midway(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 10);
+	struct looked l = { .first = p };
+	unsigned int i, looks = 0;
+
+	for (i = 0; i < 10; i++)
+		arm_tick(&p[i], 3 + i * SLOTS);
+	to_tick(rig, 1);
+	rig->now = 3 * TICK;
+	rig->answers = true;
+	while (wheel_advance(&rig->wheel, rig->now, 1)) {
+		if (list_empty(&rig->wheel.cursor))
+			continue;
+		l.n = 0;
+		KUNIT_EXPECT_EQ(test, 0, wheel_look(&rig->wheel, 0, 0, SLOTS, looked_at, &l));
+		KUNIT_EXPECT_EQ(test, 0, l.strangers);
+		/* the first one is due, and is in no bucket once it was visited */
+		KUNIT_EXPECT_GE(test, l.n, 9);
+		KUNIT_EXPECT_LE(test, l.n, 10);
+		looks++;
+	}
+	rig->answers = false;
+	KUNIT_EXPECT_EQ(test, has_rounds(rig) ? 10 : 0, looks);
+	KUNIT_EXPECT_EQ(test, 1, rig->fired);
+}
+
 static void budgets(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -2677,6 +2831,7 @@ SUITES(late,
 	KUNIT_CASE(jump_touched),
 	KUNIT_CASE(burst),
 	KUNIT_CASE(burst_changed),
+	KUNIT_CASE(look_midway),
 	KUNIT_CASE(budgets));
 
 /*
@@ -2893,6 +3048,27 @@ static void grow(struct kunit *test)
 }
 
 /* No memory: rounds have to do. There is some again: all go where they belong. */
+/* How far a timeout was to reach that found no memory is nothing to the next one. */
+static void grow_by_need(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	shape_of(rig, TICK, SLOTS, 1, true);
+	p = probes(rig, 2);
+	rig->no_memory = true;
+	arm_tick(&p[0], 9000);
+	to_tick(rig, 0);
+	KUNIT_EXPECT_EQ(test, 1, rig->wheel.levels);
+	KUNIT_EXPECT_TRUE(test, wheel_cancel(&p[0].t));
+	rig->no_memory = false;
+	arm_tick(&p[1], 40);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 2, rig->wheel.levels);
+	drive(rig, &p[1], 100 * TICK);
+	expect_fired(&p[1], 1, 40);
+}
+
 static void grow_fails(struct kunit *test)
 {
 	static const u64 ticks[] = { 3, 40, 500, 40, 9000, 500, 16, 17, 18, 500 };
@@ -3359,6 +3535,7 @@ SUITE(levels, levels_suite_init, "levels",
 	KUNIT_CASE(far_million),
 	KUNIT_CASE(grow),
 	KUNIT_CASE(grow_fails),
+	KUNIT_CASE(grow_by_need),
 	KUNIT_CASE(grow_in_callback),
 	KUNIT_CASE(grow_in_release),
 	KUNIT_CASE(order_without_memory),

@@ -20,7 +20,9 @@
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
+#include "../hwtimer_compat.h"
 #include "../hwtimer_internal.h"
+#include "../hwtimer_step.h"
 #include "../hwtimer_work.h"
 #include "hwtimer_kunit.h"
 #include "kunit_wheels.h"
@@ -650,6 +652,23 @@ static void lanes_own_figures(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3UL, works(wheel)->to_slow);
 }
 
+/* A run counts in the minute in which it ends. */
+static void lanes_over_the_minute(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, HWTIMER_WHEEL_WORK, 50, 1, 0);
+	struct item *i = items(test, wheel, NULL, HWTIMER_WORK_SERIAL, 1);
+	u64 end;
+
+	new_minute();
+	end = (div64_u64(ktime_get_ns(), MINUTE) + 1) * MINUTE;
+	nap_until(end - 5 * TICK);
+	i->nap = 200 * MS;
+	KUNIT_EXPECT_FALSE(test, ran_slow(i));
+	KUNIT_EXPECT_LT(test, i->at, end);
+	KUNIT_EXPECT_FALSE(test, ran_slow(i));
+	KUNIT_EXPECT_TRUE(test, ran_slow(i));
+}
+
 /* The slow lane is full. */
 static void slow_holds_up_slow(struct kunit *test)
 {
@@ -1224,7 +1243,7 @@ static void callers_workqueue(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = make(test, HWTIMER_WHEEL_WORK, 1, 1, 1);
 	struct workqueue_struct *wqs[] = {
-		alloc_workqueue("hwt_kunit_own", 0, 0), system_freezable_wq, system_unbound_wq,
+		alloc_workqueue("hwt_kunit_own", WQ_PERCPU, 0), system_freezable_wq, system_dfl_wq,
 		single(test),
 	};
 	unsigned int k;
@@ -1274,6 +1293,157 @@ static void contexts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, i[2].ended);
 	KUNIT_EXPECT_EQ(test, 1, i[3].released);
 }
+
+#ifdef CONFIG_UML	/* where the module has a hook between its steps */
+/*
+ * Somebody ends an item, at one step after the other of its dispatch or of its runs. In
+ * between the steps of one CPU that is what another one can do.
+ */
+struct ender {
+	struct work_struct	work;
+	struct completion	done;
+	struct item		*i;
+	/* waits on the same workqueue, behind the item */
+	struct item		*behind;
+	/* returns whether it ended anything */
+	bool			(*end)(struct item *i);
+	/* comes in at step @n of the dispatch, or of the runs */
+	bool			dispatch;
+	unsigned int		n;
+	unsigned int		step;
+	/* by then */
+	unsigned int		behind_ended;
+	bool			ended;
+};
+
+static struct ender *ender;
+
+static bool end_by_cancel(struct item *i)
+{
+	return hwtimer_work_cancel(&i->w);
+}
+
+static bool end_by_cancel_sync(struct item *i)
+{
+	bool ended = hwtimer_work_cancel_sync(&i->w) == 1;
+
+	KUNIT_EXPECT_EQ(i->test, i->runs, i->ended);
+	return ended;
+}
+
+static bool end_by_release(struct item *i)
+{
+	return hwtimer_work_release(&i->w, item_released);
+}
+
+static void ender_run(struct work_struct *work)
+{
+	struct ender *e = container_of(work, struct ender, work);
+
+	e->ended = e->end(e->i);
+	/* What is behind it is not waited for. */
+	if (e->behind)
+		KUNIT_EXPECT_EQ(e->i->test, e->behind_ended, e->behind->ended);
+	complete(&e->done);
+}
+
+static void ender_step(void)
+{
+	struct hwtimer_timeout *t = &ender->i->w.timeout;
+
+	if (!in_task())
+		return;
+	if (ender->dispatch ? current != to_worker(t->wheel)->task || t->wheel->running != t :
+			      current_work() != &ender->i->w.work)
+		return;
+	if (++ender->step != ender->n)
+		return;
+	if (ender->behind)
+		ender->behind_ended = ender->behind->ended;
+	queue_work(system_dfl_wq, &ender->work);
+	/* It has done what it can. */
+	nap(MS);
+}
+
+/* The @n-th step, of an item with @before runs due or going on; false if there is none. */
+static bool end_at(struct kunit *test, struct hwtimer_wheel *wheel, struct ender *e,
+		   enum hwtimer_work_policy policy, unsigned int before)
+{
+	struct hwtimer_works *w = works(wheel);
+	unsigned long armed = before + e->dispatch, had, replaced = w->replaced;
+	struct wheel_counts c;
+	struct item *i;
+
+	i = items(test, wheel, e->behind ? single(test) : NULL, policy, 1);
+	e->i = i;
+	e->step = 0;
+	e->ended = false;
+	reinit_completion(&e->done);
+	i->nap = 8 * TICK;
+	expire(i, before);
+	if (e->behind) {
+		e->behind->ended = 0;
+		e->behind->runs = 0;
+		expire(e->behind, 1);
+	}
+	ender = e;
+	WRITE_ONCE(hwtimer_step_hook, ender_step);
+	if (e->dispatch)
+		hwtimer_work_schedule(&i->w, 0);
+	nap(500 * MS);
+	WRITE_ONCE(hwtimer_step_hook, NULL);
+
+	KUNIT_EXPECT_EQ(test, e->step >= e->n, completion_done(&e->done));
+	if (e->end == end_by_release)
+		KUNIT_EXPECT_EQ(test, e->step >= e->n, i->released);
+	/* What did not have its run, and was not refused or replaced either, was ended. */
+	had = i->runs + i->refused[0] + i->refused[1] + w->replaced - replaced;
+	if (e->end != end_by_release)
+		KUNIT_EXPECT_EQ(test, e->ended, had < armed);
+	KUNIT_EXPECT_LE(test, had, armed);
+	KUNIT_EXPECT_EQ(test, i->runs, i->ended);
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&w->queued));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&w->busy));
+	wheel_count(wheel, &c);
+	KUNIT_EXPECT_EQ(test, c.expired, w->dispatched + w->refused);
+	KUNIT_EXPECT_EQ(test, w->dispatched, w->replaced + (unsigned long)
+			(atomic_long_read(&w->runs) + atomic_long_read(&w->cancelled)));
+	return e->step >= e->n;
+}
+
+/* A dispatch; runs; runs that something waits behind. */
+enum { DISPATCH, RUNS, RUNS_AND_BEHIND, KINDS };
+
+static void each_step(struct kunit *test)
+{
+	static bool (*const ends[])(struct item *i) = {
+		end_by_cancel, end_by_cancel_sync, end_by_release,
+	};
+	struct hwtimer_wheel *wheel = make(test, HWTIMER_WHEEL_WORK, 0, 0, 4);
+	struct item *behind = items(test, wheel, single(test), HWTIMER_WORK_SERIAL, 1);
+	struct ender *e = kunit_kzalloc(test, sizeof(*e), GFP_KERNEL);
+	unsigned int k, how, policy, before, kind;
+
+	KUNIT_ASSERT_NOT_NULL(test, e);
+	INIT_WORK(&e->work, ender_run);
+	init_completion(&e->done);
+	behind->nap = 10 * TICK;
+	for (k = 0; k < ARRAY_SIZE(ends) * 3 * 3 * KINDS; k++) {
+		kind = k % KINDS;
+		before = k / KINDS % 3;
+		policy = k / KINDS / 3 % 3;
+		how = k / KINDS / 9;
+		if (kind != DISPATCH && !before)
+			continue;
+		e->end = ends[how];
+		e->dispatch = kind == DISPATCH;
+		e->behind = kind == RUNS_AND_BEHIND ? behind : NULL;
+		for (e->n = 1; end_at(test, wheel, e, policy, before); e->n++)
+			;
+		KUNIT_EXPECT_GT(test, e->n, 1);
+	}
+}
+#endif
 
 #define N_BOOKS	48
 
@@ -1392,6 +1562,7 @@ static struct kunit_case work_cases[] = {
 	KUNIT_CASE(bound_replace),
 	KUNIT_CASE(lanes),
 	KUNIT_CASE(lanes_own_figures),
+	KUNIT_CASE(lanes_over_the_minute),
 	KUNIT_CASE(slow_holds_up_slow),
 	KUNIT_CASE(cancel),
 	KUNIT_CASE(cancel_sync),
@@ -1409,6 +1580,9 @@ static struct kunit_case work_cases[] = {
 	KUNIT_CASE(destroy_waits_cancelled),
 	KUNIT_CASE(callers_workqueue),
 	KUNIT_CASE(contexts),
+#ifdef CONFIG_UML
+	KUNIT_CASE(each_step),
+#endif
 	KUNIT_CASE(books),
 	{}
 };

@@ -81,15 +81,16 @@ static struct dentry *dir;
 void bench_result(const char *subject, const char *op, unsigned int cpus, unsigned int round,
 		  u64 sum, unsigned long n, const char *unit)
 {
-	u64 thousandths;
+	u64 whole;
+	u32 thousandths;
 
 	if (!n || !round)
 		return;
-	thousandths = div64_u64(sum * 1000, n);
+	whole = div_u64_rem(div64_u64(sum * 1000, n), 1000, &thousandths);
 	results.size += scnprintf(results.data + results.size, RESULTS_SIZE - results.size,
-				  "%s,%s,%u,%s,%s,%lu,%u,%llu.%03llu,%s\n", ground,
+				  "%s,%s,%u,%s,%s,%lu,%u,%llu.%03u,%s\n", ground,
 				  init_utsname()->release, cpus, subject, op, bench_pending,
-				  round, thousandths / 1000, thousandths % 1000, unit);
+				  round, whole, thousandths, unit);
 }
 
 static void shuffle(struct rnd_state *random, unsigned long first, unsigned long n)

@@ -549,7 +549,7 @@ static struct workqueue_struct *workqueue;
 
 static int dwork_begin(void)
 {
-	workqueue = alloc_workqueue("hwtimer_bench", 0, 0);
+	workqueue = alloc_workqueue("hwtimer_bench", WQ_PERCPU, 0);
 	return workqueue ? 0 : -ENOMEM;
 }
 

@@ -958,7 +958,7 @@ free:
 
 static void run_burst(void)
 {
-	burst_of(100000, 3);
+	burst_of(100000, 1);
 }
 
 static void run_million(void)

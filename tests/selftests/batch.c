@@ -9,7 +9,8 @@
 #include <sys/time.h>
 
 #define OP_SIZE		((unsigned int)sizeof(struct hwtimer_op))
-#define MANY		100000U
+#define MANY		quick_or(20000, 100000)
+#define LONG		20000U	/* takes long enough to be interrupted and killed in */
 #define USER_DATA	0x0123456789abcdefULL
 
 FIXTURE(context)
@@ -773,7 +774,7 @@ static unsigned int insist(int fd, struct hwtimer_op *ops, unsigned int count)
 /* With and without a wish to go on: how many were done is told all the same. */
 TEST_F(context, interrupted)
 {
-	struct hwtimer_op *ops = must_alloc(MANY, sizeof(*ops));
+	struct hwtimer_op *ops = must_alloc(LONG, sizeof(*ops));
 	struct pest pest = { .victim = pthread_self() };
 	struct sigaction action = { .sa_handler = ignore };
 	unsigned int i, n, rounds = 0, total = 0;
@@ -790,22 +791,22 @@ TEST_F(context, interrupted)
 			unsigned int k;
 
 			ASSERT_GT(end, now_ns());
-			for (k = 0; k < MANY; k++)
+			for (k = 0; k < LONG; k++)
 				ops[k] = op_schedule(HWTIMER_RELATIVE, FAR, k);
-			n += insist(self->fd, ops, MANY);
-			ASSERT_EQ(MANY, must_stats(self->fd).pending);
-			for (k = 0; k < MANY; k++) {
+			n += insist(self->fd, ops, LONG);
+			ASSERT_EQ(LONG, must_stats(self->fd).pending);
+			for (k = 0; k < LONG; k++) {
 				ASSERT_EQ(0, ops[k].result);
 				ops[k] = op_cancel(ops[k].schedule.id);
 			}
-			for (k = 0; k < MANY; ) {
-				int ret = hwt_batch(self->fd, ops + k, OP_SIZE, MANY - k);
+			for (k = 0; k < LONG; ) {
+				int ret = hwt_batch(self->fd, ops + k, OP_SIZE, LONG - k);
 
 				ASSERT_TRUE(ret > 0 || ret == -EINTR);
 				k += ret > 0 ? ret : 0;
-				n += k < MANY;
+				n += k < LONG;
 			}
-			for (k = 0; k < MANY; k++) {
+			for (k = 0; k < LONG; k++) {
 				ASSERT_EQ(0, ops[k].result);
 			}
 			ASSERT_EQ(0, must_stats(self->fd).pending);
@@ -815,8 +816,8 @@ TEST_F(context, interrupted)
 		pthread_join(pest.thread, NULL);
 	}
 	printf("# interrupted %u times in %u rounds\n", total, rounds);
-	EXPECT_EQ((__u64)rounds * MANY, must_stats(self->fd).scheduled);
-	EXPECT_EQ((__u64)rounds * MANY, must_stats(self->fd).cancelled);
+	EXPECT_EQ((__u64)rounds * LONG, must_stats(self->fd).scheduled);
+	EXPECT_EQ((__u64)rounds * LONG, must_stats(self->fd).cancelled);
 	free(ops);
 }
 
@@ -827,20 +828,20 @@ TEST_F(context, killed)
 	__u64 random = seed();
 	struct hwtimer_op *ops;
 
-	ops = mmap(NULL, MANY * sizeof(*ops), PROT_READ | PROT_WRITE,
+	ops = mmap(NULL, LONG * sizeof(*ops), PROT_READ | PROT_WRITE,
 		   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, ops);
 	for (round = 0; round < 10; round++) {
-		unsigned int done = 0, when = rnd(&random) % (MANY / 2) + 1;
+		unsigned int done = 0, when = rnd(&random) % (LONG / 2) + 1;
 		int fd = must_open(0);
 		struct hwtimer_stats s;
 		pid_t child;
 
-		for (i = 0; i < MANY; i++)
+		for (i = 0; i < LONG; i++)
 			ops[i] = op_schedule(HWTIMER_RELATIVE, FAR, i);
 		child = fork();
 		if (!child) {
-			hwt_batch(fd, ops, OP_SIZE, MANY);
+			hwt_batch(fd, ops, OP_SIZE, LONG);
 			pause();
 		}
 		eventually(must_stats(fd).scheduled >= when);
@@ -848,24 +849,24 @@ TEST_F(context, killed)
 		ASSERT_EQ(128 + SIGKILL, reap(child));
 		s = must_stats(fd);
 		ASSERT_TRUE(balanced(&s));
-		while (done < MANY && ops[done].result != NO_RESULT)
+		while (done < LONG && ops[done].result != NO_RESULT)
 			done++;
 		for (i = 0; i < done; i++) {
 			ASSERT_EQ(0, ops[i].result);
 		}
-		for (i = done; i < MANY; i++) {
+		for (i = done; i < LONG; i++) {
 			ASSERT_TRUE(not_done(&ops[i]));
 		}
 		ASSERT_EQ(done, s.scheduled);
 		ASSERT_EQ(done, s.pending);
-		middle += done < MANY;
+		middle += done < LONG;
 		/* And it goes on. */
 		ASSERT_EQ(0, hwt_stop(fd, NULL));
 		EXPECT_EQ(done, must_stats(fd).unread);
 		close(fd);
 	}
 	printf("# in the middle of %u batches of 10\n", middle);
-	munmap(ops, MANY * sizeof(*ops));
+	munmap(ops, LONG * sizeof(*ops));
 }
 
 /*
@@ -908,7 +909,7 @@ TEST_F(context, protection_changes)
 	p.size = (N * OP_SIZE + sysconf(_SC_PAGESIZE) - 1) & -sysconf(_SC_PAGESIZE);
 	p.ops -= p.size;
 	/* At least until it has happened. */
-	for (round = 0; !partial || (round < 300 && now_ns() < end); round++) {
+	for (round = 0; !partial || (round < quick_or(30, 300) && now_ns() < end); round++) {
 		int ret;
 
 		for (i = 0; i < N; i++)
@@ -1159,7 +1160,7 @@ TEST_F(context, against_batches)
 {
 	__u64 random = seed();
 
-	race(_metadata, variant->own, &random, 300, 0);
+	race(_metadata, variant->own, &random, quick_or(100, 300), 0);
 }
 
 TEST_F(context, against_stop)
@@ -1167,7 +1168,7 @@ TEST_F(context, against_stop)
 	unsigned int i, back = 0;
 	__u64 random = seed();
 
-	for (i = 0; i < 16; i++)
+	for (i = 0; i < quick_or(4, 16); i++)
 		back += race(_metadata, variant->own, &random, 100,
 			     rnd(&random) % (THREADS * 60) + 1);
 	printf("# %u handed back\n", back);

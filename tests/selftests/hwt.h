@@ -129,6 +129,12 @@ static inline __u64 seed(void)
 	return value;
 }
 
+/* How often, or for how long: as "make test" has it, or with $THOROUGH as "make test-all" does. */
+static inline unsigned int quick_or(unsigned int quick, unsigned int thorough)
+{
+	return getenv("THOROUGH") ? thorough : quick;
+}
+
 static inline int hwt_open(int flags)
 {
 	int fd = open(HWT_DEVICE, O_RDWR | O_CLOEXEC | flags);

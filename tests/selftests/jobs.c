@@ -376,14 +376,14 @@ static bool next_stop(pid_t pid, __u64 *nr)
 /* Killed before and after each commit and each fork, from its start on. */
 TEST_F(jobs, survives_kills_at_commits)
 {
-	int status, stop, i;
-	__u64 nr = 0;
+	int step = quick_or(5, 1), status, stop, i;
+	__u64 random = seed(), nr = 0;
 
 	/* Or each system call wakes another CPU, twice. */
 	stay_on(0);
 	ADD("serial", "--every", "40ms", SHELL(LOG));
 	ADD("cover", "--every", "60ms", "--block", "cover", SHELL(LOG));
-	for (stop = 1; stop <= STOPS; stop++) {
+	for (stop = 1 + rnd(&random) % step; stop <= STOPS; stop += step) {
 		scheduler = start_jobs(be_traced, "scheduler.out", "scheduler.err",
 				       ARGS("db", "run", "--window", "100ms"));
 		if (waitpid(scheduler, &status, 0) != scheduler || !WIFSTOPPED(status) ||

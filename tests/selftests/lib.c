@@ -20,6 +20,9 @@ static int fail_times = -1;
 static int fail_allocation = -1;	/* how many succeed before */
 static bool fail_mmap;
 
+/* Where the library has mapped its rings. */
+static void *lib_rings;
+
 static atomic_ulong ioctls, reads, polls, allocations;
 
 /* The ring whose records are counted when the bell is rung, and the least that were there. */
@@ -82,7 +85,10 @@ void *__wrap_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t of
 		errno = ENOMEM;
 		return MAP_FAILED;
 	}
-	return __real_mmap(addr, size, prot, flags, fd, offset);
+	addr = __real_mmap(addr, size, prot, flags, fd, offset);
+	if (fd >= 0)
+		lib_rings = addr;
+	return addr;
 }
 
 static bool no_memory(void)
@@ -1168,13 +1174,13 @@ TEST_F(lib, model)
 		o.sq_entries = entries[i][0];
 		o.cq_entries = entries[i][1];
 		o.timeouts = entries[i][2];
-		model(_metadata, o, rnd(&random) | 1, 8000);
+		model(_metadata, o, rnd(&random) | 1, quick_or(2500, 8000));
 	}
 	/* A wheel of its own: other ticks. */
 	o.flags |= HWTIMER_OPEN_OWN_WHEEL | HWTIMER_OPEN_GROW;
 	o.tick_ns = 300 * NSEC_PER_USEC;
 	o.slots = 64;
-	model(_metadata, o, rnd(&random) | 1, 8000);
+	model(_metadata, o, rnd(&random) | 1, quick_or(2500, 8000));
 }
 
 /* Threads, with a book for each timeout, which one thread alone touches and cancels. */
@@ -1312,7 +1318,7 @@ static void stress(struct __test_metadata *_metadata, struct hwtimer_options o, 
 		   __u64 random)
 {
 	struct worker workers[WORKERS + WAITERS];
-	struct stress s = { .ops = 100000 };
+	struct stress s = { .ops = quick_or(20000, 100000) };
 	unsigned long armed = 0, cancelled = 0, events = 0;
 	unsigned int i;
 
@@ -1839,6 +1845,74 @@ TEST(taken_back)
 	EXPECT_TRUE(hwtimer_has_rings(h));
 	EXPECT_EQ(n, seen_of_cancelled(_metadata, h, n));
 	hwtimer_close(h);
+}
+
+/*
+ * Entries that the library takes back, in memory that cannot be written to. When it tries
+ * to, it has seen that the kernel has not claimed the entry: which that does then.
+ */
+static struct {
+	int		fd;
+	char		*page;
+	size_t		size;
+	const void	*op;
+	unsigned int	times;
+} trap;
+
+static void claim_entry(int sig, siginfo_t *info, void *context)
+{
+	struct hwtimer_enter arg = { 0 };
+	char *at = info->si_addr;
+
+	(void)context;
+	if (at < trap.page || at >= trap.page + trap.size ||
+	    mprotect(trap.page, trap.size, PROT_READ | PROT_WRITE)) {
+		signal(sig, SIG_DFL);
+		return;
+	}
+	if (at != trap.op)
+		return;
+	if (__real_ioctl(trap.fd, HWTIMER_IOC_ENTER, &arg))
+		_exit(1);
+	trap.times++;
+}
+
+/* What the kernel claims while it is being taken back is cancelled all the same. */
+TEST(claimed_meanwhile)
+{
+	struct sigaction action = { .sa_sigaction = claim_entry, .sa_flags = SA_SIGINFO };
+	struct hwtimer *h = must_open_lib(NULL);
+	struct hwtimer_ring *ring = lib_rings;
+	struct hwtimer_stats s;
+	unsigned int i;
+	hwtimer_id id;
+	char *sqe;
+
+	ASSERT_EQ(0, sigaction(SIGSEGV, &action, NULL));
+	trap.fd = hwtimer_fd(h);
+	trap.size = sysconf(_SC_PAGESIZE);
+	ASSERT_EQ(0, hwtimer_schedule(h, FAR, 0, NULL));
+	/* Mostly the kernel does not come by in between. */
+	for (i = 0; i < 300 || !trap.times; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(h, 2 * FAR, i, &id));
+		sqe = (char *)(ring + 1) +
+		      (ring->sq_tail - 1) % 4096 * sizeof(struct hwtimer_sqe);
+		trap.op = sqe + offsetof(struct hwtimer_sqe, op);
+		trap.page = sqe - (uintptr_t)sqe % trap.size;
+		if (trap.page > (char *)ring) {
+			/* Not the header, which is the kernel's to be claimed in. */
+			ASSERT_EQ(0, mprotect(trap.page, trap.size, PROT_READ));
+		}
+		ASSERT_EQ(0, hwtimer_cancel(h, id));
+		ASSERT_EQ(0, mprotect(trap.page, trap.size, PROT_READ | PROT_WRITE));
+	}
+	ASSERT_EQ(0, hwtimer_flush(h));
+	s = must_stats(hwtimer_fd(h));
+	printf("# %u of %u claimed meanwhile\n", trap.times, i);
+	EXPECT_EQ(1, s.pending);
+	EXPECT_EQ(s.scheduled, s.cancelled + 1);
+	hwtimer_close(h);
+	signal(SIGSEGV, SIG_DFL);
 }
 
 TEST(out_of_memory)

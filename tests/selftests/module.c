@@ -142,12 +142,12 @@ static void *burn(void *arg)
 TEST_F(module, close_and_unload)
 {
 	pthread_t burners[2];
-	int i;
+	int rounds = quick_or(16, 100), i;
 
 	atomic_store(&busy, true);
 	for (i = 0; i < 2; i++)
 		start(&burners[i], burn, NULL);
-	for (i = 0; i < 100; i++) {
+	for (i = 0; i < rounds; i++) {
 		int fd = must_open(0), own = must_open(0);
 
 		if (hwt_own_wheel(own, NSEC_PER_MSEC, 256, 0))
@@ -227,7 +227,7 @@ static void *keep_opening(void *arg)
 TEST_F(module, open_against_unload)
 {
 	struct opener openers[2] = { 0 };
-	unsigned int unloads = 0, in_use = 0;
+	unsigned int most = quick_or(8, 30), unloads = 0, in_use = 0;
 	int i, ret;
 	__u64 end;
 
@@ -238,7 +238,7 @@ TEST_F(module, open_against_unload)
 	for (i = 0; i < 2; i++)
 		eventually(openers[i].opened);
 	end = now_ns() + PATIENCE;	/* for each of them */
-	while (unloads < 30) {
+	while (unloads < most) {
 		ASSERT_GT(end, now_ns());
 		ret = unload(MODULE);
 		if (!ret) {

@@ -856,10 +856,10 @@ static void no_leaks(struct __test_metadata *_metadata, void (*once)(int fd, voi
 	for (i = 0; i < 100; i++)
 		once(fd, page);
 	before = slab_kib();
-	for (i = 0; i < 50000; i++)
+	for (i = 0; i < 25000; i++)
 		once(fd, page);
-	/* Each with 96 bytes lost would be 4.6 MiB; what waits for a grace period comes back. */
-	eventually(slab_kib() < before + 2048);
+	/* Each with 96 bytes lost would be 2.3 MiB; what waits for a grace period comes back. */
+	eventually(slab_kib() < before + 1024);
 	close(fd);
 }
 

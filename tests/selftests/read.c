@@ -222,6 +222,36 @@ TEST_F(context, stop_wakes_reader_with_records)
 	EXPECT_EQ(0, hwt_read(self->fd, r.rec, 1));
 }
 
+static void *stop_it(void *fd)
+{
+	int ret = hwt_stop(*(int *)fd, NULL);
+
+	if (ret)
+		die("stop: %d", ret);
+	return NULL;
+}
+
+/* The end is behind the last record, for who looks while a STOP makes both. */
+TEST_F(context, end_is_last)
+{
+	struct hwtimer_record rec;
+	pthread_t thread;
+	int fd, i, n, ret;
+
+	for (i = 0; i < 2000; i++) {
+		fd = must_open(O_NONBLOCK);
+		must_schedule(fd, FAR, i);
+		start(&thread, stop_it, &fd);
+		for (n = 0; (ret = hwt_read(fd, &rec, 1)); n += ret > 0) {
+			ASSERT_EQ(ret < 0 ? -EAGAIN : 1, ret);
+		}
+		pthread_join(thread, NULL);
+		ASSERT_EQ(1, n)
+			TH_LOG("round %d", i);
+		close(fd);
+	}
+}
+
 static atomic_int signals;
 
 static void count_signal(int signal)

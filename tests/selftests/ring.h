@@ -365,12 +365,15 @@ static inline void refuses_bits(struct __test_metadata *_metadata, int fd, unsig
 	struct hwtimer_stats before = must_stats(fd), after;
 	unsigned int size = _IOC_SIZE(cmd), bit;
 	char buf[128], copy[128];
+	__u32 word;
 
 	for (bit = 0; bit < 32; bit++) {
 		if (known & (1U << bit))
 			continue;
 		memcpy(buf, valid, size);
-		buf[offset + bit / 8] |= 1U << bit % 8;
+		memcpy(&word, buf + offset, sizeof(word));
+		word |= 1U << bit;
+		memcpy(buf + offset, &word, sizeof(word));
 		memcpy(copy, buf, size);
 		ASSERT_EQ(-EINVAL, hwt_ioctl(fd, cmd, buf))
 			TH_LOG("bit %u of the word at %zu", bit, offset);

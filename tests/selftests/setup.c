@@ -703,6 +703,7 @@ TEST_F(context, user_timeouts)
 	/* Root with the capability is above it. */
 	for (i = 0; i < 20; i++)
 		must_schedule(self->fd, FAR, i);
+	EXPECT_EQ(20, must_fdinfo(self->fd, "user_timeouts"));
 	/* Without, it is a user like others. */
 	child = fork();
 	if (!child) {
@@ -971,6 +972,29 @@ static void protect(int uffd, void *page, bool on)
 		die("UFFDIO_WRITEPROTECT: %s", strerror(errno));
 }
 
+/* A setup in a page of its own. Who writes to it waits. -1: no userfaultfd protects here. */
+static int protected_setup(struct hwtimer_setup **setup)
+{
+	int uffd = syscall(__NR_userfaultfd, O_CLOEXEC);
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
+	void *page = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct uffdio_register range = {
+		.range = { (uintptr_t)page, getpagesize() }, .mode = UFFDIO_REGISTER_MODE_WP,
+	};
+
+	if (uffd < 0 || ioctl(uffd, UFFDIO_API, &api))
+		return -1;
+	if (page == MAP_FAILED)
+		die("mmap: %s", strerror(errno));
+	*setup = page;
+	**setup = own;
+	if (ioctl(uffd, UFFDIO_REGISTER, &range))
+		die("UFFDIO_REGISTER: %s", strerror(errno));
+	protect(uffd, page, true);
+	return uffd;
+}
+
 static int faulting_fd;
 
 static void *set_up(void *setup)
@@ -994,24 +1018,16 @@ static char state_of(pid_t pid)
 /* The answer to a SETUP waits for its page, and a STOP for the SETUP: that can be killed. */
 TEST(killed_behind_a_fault)
 {
-	int uffd = syscall(__NR_userfaultfd, O_CLOEXEC);
-	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
 	struct hwtimer_setup *page;
+	int uffd = protected_setup(&page);
 	struct uffd_msg msg;
 	pthread_t thread;
 	void *ret;
 	pid_t child;
 	int status;
 
-	if (uffd < 0 || ioctl(uffd, UFFDIO_API, &api))
+	if (uffd < 0)
 		SKIP(return, "no userfaultfd that protects");
-	page = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		    -1, 0);
-	ASSERT_NE(MAP_FAILED, page);
-	*page = (struct hwtimer_setup){ .clockid = CLOCK_MONOTONIC };
-	ASSERT_EQ(0, ioctl(uffd, UFFDIO_REGISTER, &(struct uffdio_register){
-		.range = { (uintptr_t)page, getpagesize() }, .mode = UFFDIO_REGISTER_MODE_WP }));
-	protect(uffd, page, true);
 	faulting_fd = must_open(0);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, set_up, page));
 	ASSERT_EQ(sizeof(msg), read(uffd, &msg, sizeof(msg)));
@@ -1032,6 +1048,49 @@ TEST(killed_behind_a_fault)
 	EXPECT_EQ(NULL, ret);
 	close(faulting_fd);
 	close(uffd);
+}
+
+/* While the answer to a SETUP waits for its page, a schedule settles the wheel. */
+TEST(overtaken_by_schedule)
+{
+	struct hwtimer_setup *page;
+	int uffd = protected_setup(&page);
+	struct hwtimer_record rec;
+	struct uffd_msg msg;
+	pthread_t thread;
+	void *ret;
+
+	if (uffd < 0)
+		SKIP(return, "no userfaultfd that protects");
+	faulting_fd = must_open(0);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, set_up, page));
+	ASSERT_EQ(sizeof(msg), read(uffd, &msg, sizeof(msg)));
+	must_schedule(faulting_fd, 0, 7);
+	protect(uffd, page, false);
+	ASSERT_EQ(0, pthread_join(thread, &ret));
+	EXPECT_EQ(-EBUSY, (intptr_t)ret);
+	EXPECT_EQ(0, must_fdinfo(faulting_fd, "own_wheel"));
+	EXPECT_EQ(0, must_fdinfo(faulting_fd, "user_wheels"));
+	EXPECT_EQ(1, hwt_collect(faulting_fd, &rec, 1));
+	close(faulting_fd);
+	close(uffd);
+}
+
+/* A SETUP whose answer cannot be written leaves nothing behind. */
+TEST_F(context, unanswered)
+{
+	struct hwtimer_setup *page = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
+					  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ASSERT_NE(MAP_FAILED, page);
+	*page = own;
+	ASSERT_EQ(0, mprotect(page, getpagesize(), PROT_READ));
+	EXPECT_EQ(-EFAULT, hwt_ioctl(self->fd, HWTIMER_IOC_SETUP, page));
+	EXPECT_EQ(0, must_fdinfo(self->fd, "own_wheel"));
+	EXPECT_EQ(0, must_fdinfo(self->fd, "user_wheels"));
+	ASSERT_EQ(0, mprotect(page, getpagesize(), PROT_READ | PROT_WRITE));
+	EXPECT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SETUP, page));
+	EXPECT_EQ(1, must_fdinfo(self->fd, "user_wheels"));
 }
 
 TEST_HARNESS_MAIN

@@ -270,7 +270,7 @@ FIXTURE_TEARDOWN(storm)
 /* All of them at a time, one killed after the other, in the midst of what it does. */
 TEST_F(storm, processes)
 {
-	unsigned int kills = with_checkers() ? 60 : 300, i;
+	unsigned int kills = quick_or(40, with_checkers() ? 60 : 300), i;
 	struct witness w = { .fd = must_open(O_NONBLOCK) };
 	__u64 random = seed(), began = now_ns();
 	pid_t stormers[STORMERS];
@@ -297,8 +297,8 @@ TEST_F(storm, processes)
 }
 
 /* Unloading. */
-#define UNLOAD_SECONDS	50	/* for as many cycles as that is enough for, ... */
-#define LEAST_CYCLES	20	/* ... but for no fewer */
+#define UNLOAD_SECONDS	quick_or(8, 50)	/* for as many cycles as that is enough for, ... */
+#define LEAST_CYCLES	quick_or(8, 20)	/* ... but for no fewer */
 #define OPENERS		3
 #define PATIENT_TRIES	20	/* before the others are asked to let go of it */
 

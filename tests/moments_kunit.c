@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: KUnit suite of single moments, each of which a case brings about: a task that is
+ * interrupted by a slice, a worker that is stopped as it goes to sleep, an arm that is
+ * overtaken by the expiry. For one CPU, and with the hook between the steps of the module.
+ */
+#include <kunit/test.h>
+#include <linux/completion.h>
+#include <linux/kthread.h>
+#include <linux/ktime.h>
+#include <linux/sched.h>
+#include <linux/string.h>
+
+#include "../hwtimer_compat.h"
+#include "../hwtimer_internal.h"
+#include "../hwtimer_step.h"
+#include "hwtimer_kunit.h"
+
+#define SEC		NSEC_PER_SEC
+#define MS		NSEC_PER_MSEC
+
+static struct hwtimer_wheel *make(struct kunit *test, enum hwtimer_driver driver)
+{
+	const struct hwtimer_wheel_params params = {
+		.name = "moments", .tick_ns = MS, .slots = 64, .driver = driver,
+	};
+	struct hwtimer_wheel *wheel = hwtimer_wheel_create(&params);
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, wheel);
+	return wheel;
+}
+
+static struct task_struct *interrupted;
+
+static void note_current(struct hwtimer_timeout *t)
+{
+	WRITE_ONCE(interrupted, current);
+}
+
+/* The task that a slice interrupted counts as the worker only during that slice. */
+static void interrupted_task(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, HWTIMER_DRIVER_HRTIMER);
+	u64 end = ktime_get_ns() + SEC;
+	struct hwtimer_timeout t;
+
+	interrupted = NULL;
+	hwtimer_init_on_stack(&t, wheel, note_current);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&t, 5 * MS));
+	/* Time passes, and the slice comes, while we look at the clock. */
+	while (!READ_ONCE(interrupted) && ktime_get_ns() < end)
+		cpu_relax();
+	KUNIT_EXPECT_PTR_EQ(test, current, READ_ONCE(interrupted));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
+	hwtimer_destroy_on_stack(&t);
+	hwtimer_wheel_destroy(wheel);
+}
+
+static struct task_struct *held;
+static struct completion holding;
+
+/* Hold the worker, between its check of kthread_should_stop() and its sleep, until a stop. */
+static void hold_worker(void)
+{
+	u64 end = ktime_get_ns() + SEC;
+
+	if (current != held)
+		return;
+	held = NULL;
+	complete(&holding);
+	while (!kthread_should_stop() && ktime_get_ns() < end)
+		nap(MS);
+}
+
+/* A stop that comes between the worker's look and its sleep need not wait for what is due. */
+static void stop_about_to_sleep(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, HWTIMER_DRIVER_KTHREAD);
+	struct hwtimer_timeout t;
+	u64 began;
+
+	hwtimer_init_on_stack(&t, wheel, note_current);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&t, 3600 * SEC));
+	/* Until the worker sleeps soundly. */
+	nap(2 * SEC);
+	init_completion(&holding);
+	held = to_worker(wheel)->task;
+	WRITE_ONCE(hwtimer_step_hook, hold_worker);
+	wheel->ops->kick(wheel);
+	wait_for_completion(&holding);
+	began = ktime_get_ns();
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
+	KUNIT_EXPECT_LT(test, ktime_get_ns() - began, (u64)SEC / 2);
+	WRITE_ONCE(hwtimer_step_hook, NULL);
+	hwtimer_destroy_on_stack(&t);
+	hwtimer_wheel_destroy(wheel);
+}
+
+/* A wheel that is moved on by hand, in the n-th step of who arms. */
+static struct {
+	struct hwtimer_wheel	*wheel;
+	u64			now;
+	unsigned int		step;
+	unsigned int		n;
+	struct wheel_counts	counts;
+} overtaken;
+
+static void hand_kick(struct hwtimer_wheel *w)
+{
+}
+
+static void hand_expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t, hwtimer_fn_t fn,
+			u64 deadline)
+{
+	fn(t);
+}
+
+static const struct wheel_ops hand_ops = {
+	.kick	= hand_kick,
+	.expire	= hand_expire,
+};
+
+static void overtake(void)
+{
+	if (++overtaken.step != overtaken.n)
+		return;
+	overtaken.now += MS;
+	while (wheel_advance(overtaken.wheel, overtaken.now, WHEEL_BUDGET))
+		;
+	wheel_count(overtaken.wheel, &overtaken.counts);
+}
+
+/* An arming is counted before it can end, so the pending count never drops below zero. */
+static void never_too_few(struct kunit *test)
+{
+	static const struct wheel_shape shape = { .tick_ns = MS, .slots = 64 };
+	struct hwtimer_timeout *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+	unsigned int n;
+	bool reached;
+
+	memset(&overtaken, 0, sizeof(overtaken));
+	overtaken.wheel = kunit_kzalloc(test, sizeof(*overtaken.wheel), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	KUNIT_ASSERT_NOT_NULL(test, overtaken.wheel);
+	KUNIT_ASSERT_EQ(test, 0, wheel_init(overtaken.wheel, &shape, &hand_ops, GFP_KERNEL));
+	for (n = 1, reached = true; reached; n++) {
+		wheel_timeout_init(t, overtaken.wheel, note_current);
+		overtaken.n = n;
+		overtaken.step = 0;
+		memset(&overtaken.counts, 0, sizeof(overtaken.counts));
+		WRITE_ONCE(hwtimer_step_hook, overtake);
+		KUNIT_EXPECT_EQ(test, 0, wheel_arm(t, 0));
+		WRITE_ONCE(hwtimer_step_hook, NULL);
+		reached = overtaken.step >= n;
+		KUNIT_EXPECT_LE_MSG(test, overtaken.counts.pending, 1UL, "at step %u", n);
+		/* Whatever is left of it. */
+		overtaken.now += 2 * MS;
+		while (wheel_advance(overtaken.wheel, overtaken.now, WHEEL_BUDGET))
+			;
+		KUNIT_EXPECT_FALSE(test, wheel_holds(t));
+	}
+	/* The look at the word, the count of those in flight, the push, the bell. */
+	KUNIT_EXPECT_GT(test, n, 4);
+	wheel_count(overtaken.wheel, &overtaken.counts);
+	KUNIT_EXPECT_EQ(test, (unsigned long)n - 1, overtaken.counts.expired);
+	KUNIT_EXPECT_TRUE(test, wheel_shutdown(overtaken.wheel));
+	wheel_sweep(overtaken.wheel, NULL);
+	wheel_free(overtaken.wheel);
+}
+
+static int moments_suite_init(struct kunit_suite *suite)
+{
+	/* Timers are no better than a jiffy before the machine's first ones. */
+	nap(SEC);
+	return 0;
+}
+
+static struct kunit_case moments_cases[] = {
+	KUNIT_CASE(interrupted_task),
+	KUNIT_CASE(stop_about_to_sleep),
+	KUNIT_CASE(never_too_few),
+	{}
+};
+
+static struct kunit_suite moments_suite = {
+	.name		= "hwtimer_moments",
+	.suite_init	= moments_suite_init,
+	.test_cases	= moments_cases,
+};
+
+kunit_test_suites(&moments_suite);

@@ -1,0 +1,723 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * hwtimer: what the module needs from the kernel, on C11 atomics, pthreads and futexes, so that
+ * it runs as a program. tests/native/Makefile redirects each <linux/...> that the module
+ * includes to this file, except list.h, llist.h, log2.h and poison.h, which are the kernel's,
+ * and its UAPI headers, which programs have as well.
+ *
+ * Each thread is a CPU. Code that disables preemption is a section that synchronize_rcu() waits
+ * for; as in the kernel, it has no barrier. Interrupts are signals, and calls from the steps of
+ * the protocol; they run on top of a thread, and so on its CPU.
+ *
+ * ThreadSanitizer does not model fences. For it smp_mb() is a read-modify-write of one shared
+ * word. That orders more than the memory model promises, so TSan may miss an absent barrier, but
+ * reports none that is there. smp_rmb() orders marked accesses only and means nothing to TSan.
+ */
+#ifndef NATIVE_H
+#define NATIVE_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <sys/epoll.h>
+#include <sys/types.h>
+#include <linux/types.h>
+#include <linux/ioctl.h>
+
+/* Compiler and types. */
+
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s8 s8;
+typedef __s16 s16;
+typedef __s32 s32;
+typedef __s64 s64;
+typedef s64 ktime_t;
+typedef unsigned int gfp_t;
+typedef unsigned int __poll_t;
+typedef unsigned int fmode_t;
+struct list_head { struct list_head *next, *prev; };
+struct hlist_head { struct hlist_node *first; };
+struct hlist_node { struct hlist_node *next, **pprev; };
+
+#define CONFIG_64BIT	1
+#define IS_ENABLED(x)	native_enabled_##x
+#define native_enabled_CONFIG_64BIT	1
+#define native_enabled_CONFIG_GENERIC_ATOMIC64	0
+#define IS_ERR_OR_NULL(p)	(!(p) || IS_ERR(p))
+#define U64_MAX		(~0ULL)
+#define S64_MAX		0x7fffffffffffffffLL
+#define BITS_PER_LONG	64
+#define BIT(n)		(1UL << (n))
+#define BIT_ULL(n)	(1ULL << (n))
+#define GENMASK_ULL(h, l)	((~0ULL << (l)) & (~0ULL >> (63 - (h))))
+#define BITS_TO_LONGS(n)	(((n) + 63) / 64)
+#define NSEC_PER_USEC	1000L
+#define NSEC_PER_MSEC	1000000L
+#define NSEC_PER_SEC	1000000000L
+#define HZ		1000
+
+#undef static_assert
+#define static_assert(e, ...)	_Static_assert(e, #e)
+#define likely(x)	__builtin_expect(!!(x), 1)
+#define unlikely(x)	__builtin_expect(!!(x), 0)
+#undef __always_inline
+#define __always_inline	inline __attribute__((always_inline))
+#define noinline	__attribute__((noinline))
+#define __init
+#define __exit
+#define __user
+#define __percpu
+#define __maybe_unused	__attribute__((unused))
+#define __no_kmsan_checks
+#define __must_check	__attribute__((warn_unused_result))
+#define __printf(a, b)	__attribute__((format(printf, a, b)))
+#define ____cacheline_aligned	__attribute__((aligned(64)))
+#define EXPORT_SYMBOL_GPL(x)
+#define EXPORT_SYMBOL_IF_KUNIT(x)
+#define EXPORT_SYMBOL(x)
+#define module_param(...)
+#define module_param_named(...)
+#define MODULE_PARM_DESC(...)
+#define MODULE_LICENSE(x)
+#define MODULE_VERSION(x)
+#define MODULE_DESCRIPTION(x)
+#define MODULE_AUTHOR(x)
+#define module_init(fn)	int native_module_init(void) { return fn(); }
+#define module_exit(fn)	void native_module_exit(void) { fn(); }
+#define THIS_MODULE	NULL
+#define KSYM_NAME_LEN	64
+int native_module_init(void);
+void native_module_exit(void);
+
+#define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
+#define sizeof_field(t, m)	sizeof(((t *)0)->m)
+#define offsetofend(t, m)	(offsetof(t, m) + sizeof_field(t, m))
+#undef container_of
+#define container_of(p, t, m)	((t *)((char *)(p) - offsetof(t, m)))
+#define min(a, b)	({ __auto_type a_ = (a); __auto_type b_ = (b); a_ < b_ ? a_ : b_; })
+#define max(a, b)	({ __auto_type a_ = (a); __auto_type b_ = (b); a_ > b_ ? a_ : b_; })
+#define min_t(t, a, b)	({ t at_ = (a); t bt_ = (b); at_ < bt_ ? at_ : bt_; })
+#define max_t(t, a, b)	({ t at_ = (a); t bt_ = (b); at_ > bt_ ? at_ : bt_; })
+#define min3(a, b, c)	min(min(a, b), c)
+#define clamp_t(t, v, l, h)	min_t(t, max_t(t, v, l), h)
+#define swap(a, b)	do { typeof(a) t_ = (a); (a) = (b); (b) = t_; } while (0)
+#define DIV_ROUND_UP(a, b)	(((a) + (b) - 1) / (b))
+#define PAGE_SHIFT	12
+#define PAGE_SIZE	4096UL
+#define PAGE_ALIGN(n)	(((n) + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1))
+#define check_add_overflow(a, b, r)	__builtin_add_overflow(a, b, r)
+#define size_add(a, b)	((size_t)(a) + (b))
+#define array_size(a, b)	((size_t)(a) * (b))
+#define array_index_nospec(i, n)	(i)
+#define prefetchw(p)	__builtin_prefetch(p, 1)
+#define __same_type(a, b)	__builtin_types_compatible_p(typeof(a), typeof(b))
+#define div64_u64(a, b)	((u64)(a) / (u64)(b))
+#define div_u64(a, b)	((u64)(a) / (u32)(b))
+#define div64_u64_rem(a, b, r)	({ u64 n_ = (a), d_ = (b); *(r) = n_ % d_; n_ / d_; })
+#define mul_u64_u64_div_u64(a, b, c)	((u64)((unsigned __int128)(a) * (b) / (c)))
+static inline int fls64(u64 x) { return x ? 64 - __builtin_clzll(x) : 0; }
+static inline int fls(unsigned int x) { return x ? 32 - __builtin_clz(x) : 0; }
+static inline unsigned int fls_long(unsigned long x) { return fls64(x); }
+
+static inline void *ERR_PTR(long e) { return (void *)e; }
+static inline long PTR_ERR(const void *p) { return (long)p; }
+static inline bool IS_ERR(const void *p) { return (unsigned long)p >= -4095UL; }
+
+#define ERESTARTSYS	512
+
+/* Messages. What warns is a failure of the test. */
+
+__printf(1, 2) void native_fail(const char *fmt, ...);
+__printf(1, 2) void native_log(const char *fmt, ...);
+#define pr_err(...)	native_log(__VA_ARGS__)
+#define pr_warn(...)	native_log(__VA_ARGS__)
+#define pr_warn_once(...)	native_log(__VA_ARGS__)
+#define pr_err_ratelimited(...)	native_fail(__VA_ARGS__)
+#define WARN(c, ...)	({ bool c_ = !!(c); if (c_) native_fail(__VA_ARGS__); c_; })
+#define WARN_ONCE(c, ...)	WARN(c, __VA_ARGS__)
+#define WARN_ON(c)	WARN(c, "%s:%d: %s", __FILE__, __LINE__, #c)
+#define WARN_ON_ONCE(c)	WARN_ON(c)
+#define scnprintf	snprintf
+static inline void strscpy(char *to, const char *from, size_t n) { snprintf(to, n, "%s", from); }
+
+/* Atomics, with the kernel's orderings: what returns a value, without suffix, is a full barrier. */
+
+#define barrier()	__asm__ __volatile__("" ::: "memory")
+
+#ifdef __SANITIZE_THREAD__
+extern int native_fence;
+#define READ_ONCE(x)	__atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define WRITE_ONCE(x, v)	__atomic_store_n(&(x), v, __ATOMIC_RELAXED)
+#define smp_mb()	((void)__atomic_fetch_add(&native_fence, 0, __ATOMIC_SEQ_CST))
+#define smp_rmb()	barrier()
+#else
+#define READ_ONCE(x)	(*(const volatile typeof(x) *)&(x))
+#define WRITE_ONCE(x, v)	(*(volatile typeof(x) *)&(x) = (v))
+#define smp_mb()	__atomic_thread_fence(__ATOMIC_SEQ_CST)
+#define smp_rmb()	__atomic_thread_fence(__ATOMIC_ACQUIRE)
+#endif
+#define smp_load_acquire(p)	__atomic_load_n(p, __ATOMIC_ACQUIRE)
+#define smp_store_release(p, v)	__atomic_store_n(p, v, __ATOMIC_RELEASE)
+#define smp_store_mb(x, v)	do { WRITE_ONCE(x, v); smp_mb(); } while (0)
+
+/* As the kernel's for arm64 without LSE: a release, and a barrier behind it. */
+#if defined(__x86_64__) || defined(__SANITIZE_THREAD__)
+#define native_after_rmw()	((void)0)
+#else
+#define native_after_rmw()	smp_mb()
+#endif
+#define native_rmw(op, p, v)	\
+	({ __auto_type r_ = op(p, v, __ATOMIC_SEQ_CST); native_after_rmw(); r_; })
+#define xchg(p, v)	native_rmw(__atomic_exchange_n, p, v)
+#define try_cmpxchg(p, old, new)	\
+	({ bool ok_ = __atomic_compare_exchange_n(p, old, new, false, __ATOMIC_SEQ_CST,	\
+						  __ATOMIC_RELAXED);			\
+	   if (ok_)									\
+		native_after_rmw();							\
+	   ok_; })
+#define cmpxchg(p, old, new)	\
+	({ typeof(*(p)) was_ = (old); try_cmpxchg(p, &was_, new); was_; })
+
+typedef struct { int counter; } atomic_t;
+typedef struct { s64 counter __attribute__((aligned(8))); } atomic64_t;
+typedef struct { long counter; } atomic_long_t;
+typedef atomic_t refcount_t;
+#define ATOMIC_INIT(n)	{ n }
+#define atomic_read(a)	READ_ONCE((a)->counter)
+#define atomic_set(a, v)	WRITE_ONCE((a)->counter, v)
+#define atomic_inc(a)	((void)__atomic_fetch_add(&(a)->counter, 1, __ATOMIC_RELAXED))
+#define atomic_dec(a)	((void)__atomic_fetch_sub(&(a)->counter, 1, __ATOMIC_RELAXED))
+#define atomic_add(n, a)	((void)__atomic_fetch_add(&(a)->counter, n, __ATOMIC_RELAXED))
+#define atomic_sub(n, a)	((void)__atomic_fetch_sub(&(a)->counter, n, __ATOMIC_RELAXED))
+#define atomic_inc_return(a)	native_rmw(__atomic_add_fetch, &(a)->counter, 1)
+#define atomic_dec_and_test(a)	(!native_rmw(__atomic_sub_fetch, &(a)->counter, 1))
+#define refcount_set	atomic_set
+#define refcount_inc	atomic_inc
+#define refcount_dec_and_test	atomic_dec_and_test
+#define atomic_long_read	atomic_read
+#define atomic_long_read_acquire(a)	smp_load_acquire(&(a)->counter)
+#define atomic_long_inc	atomic_inc
+#define atomic_long_dec	atomic_dec
+#define atomic_long_add	atomic_add
+#define atomic_long_sub	atomic_sub
+#define atomic_long_dec_and_test	atomic_dec_and_test
+#define atomic64_read	atomic_read
+#define atomic64_set	atomic_set
+#define atomic64_read_acquire(a)	smp_load_acquire(&(a)->counter)
+#define atomic64_xchg(a, v)	xchg(&(a)->counter, v)
+#define atomic64_try_cmpxchg(a, old, new)	try_cmpxchg(&(a)->counter, old, (s64)(new))
+#define atomic64_andnot(v, a)	\
+	((void)__atomic_fetch_and(&(a)->counter, ~(s64)(v), __ATOMIC_RELAXED))
+#define atomic64_fetch_andnot(v, a)	native_rmw(__atomic_fetch_and, &(a)->counter, ~(s64)(v))
+#define atomic64_fetch_or(v, a)	native_rmw(__atomic_fetch_or, &(a)->counter, (s64)(v))
+
+static inline bool atomic_long_add_unless(atomic_long_t *a, long n, long unless)
+{
+	long old = atomic_read(a);
+
+	do {
+		if (old == unless)
+			return false;
+	} while (!try_cmpxchg(&a->counter, &old, old + n));
+	return true;
+}
+
+/*
+ * Used by one CPU and its interrupts. On x86 one instruction without a lock prefix: the prefix
+ * would add a barrier that the kernel's local_t does not have.
+ */
+typedef struct { long counter; } local_t;
+#define local_read(l)	READ_ONCE((l)->counter)
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+static inline void local_inc(local_t *l) { __asm__ __volatile__("incq %0" : "+m" (l->counter)); }
+static inline void local_dec(local_t *l) { __asm__ __volatile__("decq %0" : "+m" (l->counter)); }
+static inline long local_inc_return(local_t *l)
+{
+	long n = 1;
+
+	__asm__ __volatile__("xaddq %0, %1" : "+r" (n), "+m" (l->counter) : : "memory");
+	return n + 1;
+}
+#else
+#define local_inc(l)	((void)__atomic_fetch_add(&(l)->counter, 1, __ATOMIC_RELAXED))
+#define local_dec(l)	((void)__atomic_fetch_sub(&(l)->counter, 1, __ATOMIC_RELAXED))
+#define local_inc_return(l)	native_rmw(__atomic_add_fetch, &(l)->counter, 1)
+#endif
+
+/* Lists and logarithms are the kernel's. */
+#include <linux/list.h>
+#include <linux/llist.h>
+#include <linux/log2.h>
+
+/* Bitmaps, the worker's own. */
+static inline void __clear_bit(unsigned int n, unsigned long *map)
+{
+	map[n / 64] &= ~BIT(n % 64);
+}
+
+static inline bool __test_and_set_bit(unsigned int n, unsigned long *map)
+{
+	bool was = map[n / 64] & BIT(n % 64);
+
+	map[n / 64] |= BIT(n % 64);
+	return was;
+}
+
+static inline unsigned long find_next_bit(const unsigned long *map, unsigned long size,
+					  unsigned long from)
+{
+	unsigned long word;
+
+	while (from < size) {
+		word = map[from / 64] >> from % 64;
+		if (word)
+			return min(from + __builtin_ctzl(word), size);
+		from += 64 - from % 64;
+	}
+	return size;
+}
+
+#define for_each_set_bit(i, map, size)	\
+	for ((i) = find_next_bit(map, size, 0); (i) < (size);	\
+	     (i) = find_next_bit(map, size, (i) + 1))
+#define bitmap_zero(map, size)	memset(map, 0, BITS_TO_LONGS(size) * sizeof(long))
+
+/* CPUs and what interrupts them. */
+
+#define NATIVE_CPUS	48
+extern unsigned int nr_cpu_ids;
+struct cpumask;
+#define cpu_possible_mask	NULL
+#define cpumask_first(m)	0U
+#define cpumask_next(n, m)	((unsigned int)(n) + 1)
+#define for_each_possible_cpu(cpu)	for ((cpu) = 0; (unsigned int)(cpu) < nr_cpu_ids; (cpu)++)
+#define per_cpu_ptr(p, cpu)	((p) + (cpu))
+#define this_cpu_ptr(p)	((p) + native_cpu_id())
+#define alloc_percpu_gfp(t, gfp)	((t *)native_alloc(sizeof(t) * nr_cpu_ids))
+#define free_percpu(p)	kfree(p)
+
+#define TASK_RUNNING	0
+#define TASK_INTERRUPTIBLE	1
+#define TASK_UNINTERRUPTIBLE	2
+#define TASK_IDLE	0x402
+
+/**
+ * struct task_struct - a thread
+ * @state: TASK_*; who sleeps waits for it to change
+ * @cpu: which CPU it is
+ * @preempt: how deep in what is not preemptible
+ * @softirq: how deep in what softirqs are kept from
+ * @hardirq: in an interrupt
+ * @irqs_off: interrupts are off
+ * @irq_missed: one came meanwhile
+ * @step_random: for the steps
+ * @sleeps: how often it has gone to sleep
+ * @until: asleep until then; 0: awake; U64_MAX: until it is woken
+ * @stop: kthread_should_stop()
+ * @usage: references
+ * @fn: kthread's
+ * @data: for @fn
+ * @thread: joined by kthread_stop()
+ */
+struct task_struct {
+	int		state;
+	unsigned int	cpu;
+	int		preempt;
+	int		softirq;
+	bool		hardirq;
+	bool		irqs_off;
+	bool		irq_missed;
+	u64		step_random;
+	u64		sleeps;
+	u64		until;
+	int		stop;
+	atomic_t	usage;
+	int		(*fn)(void *data);
+	void		*data;
+	pthread_t	thread;
+};
+
+/* In sections that are not preemptible this is odd. */
+struct native_section {
+	local_t		n;
+} ____cacheline_aligned;
+
+extern __thread struct task_struct *native_current;
+extern struct native_section native_sections[NATIVE_CPUS];
+extern int native_grace;
+#define current	native_current
+
+void native_enter(void);
+void native_leave(void);
+void native_assert_sleep(const char *where);
+void native_irq(void);
+void native_softirq(void);
+extern void (*native_irq_handler)(void);
+
+static inline void native_section_step(void)
+{
+#ifdef __SANITIZE_THREAD__
+	__atomic_fetch_add(&native_sections[current->cpu].n.counter, 1, __ATOMIC_ACQ_REL);
+	__atomic_load_n(&native_grace, __ATOMIC_ACQUIRE);
+#else
+	local_inc(&native_sections[current->cpu].n);
+#endif
+}
+
+static inline void preempt_disable(void)
+{
+	/* In this order: an interrupt in between makes a section of its own. */
+	if (!current->preempt++)
+		native_section_step();
+	barrier();
+}
+
+static inline void preempt_enable(void)
+{
+	barrier();
+	if (current->preempt == 1)
+		native_section_step();
+	barrier();
+	current->preempt--;
+}
+
+static inline unsigned int native_cpu_id(void)
+{
+	if (unlikely(!current->preempt))
+		native_fail("this_cpu_ptr() where one may be preempted");
+	return current->cpu;
+}
+
+#define local_irq_save(flags)	\
+	do { (flags) = current->irqs_off; current->irqs_off = true; barrier(); } while (0)
+#define local_irq_restore(flags)	native_irq_restore(flags)
+static inline void native_irq_restore(bool off)
+{
+	barrier();
+	current->irqs_off = off;
+	barrier();
+	if (unlikely(!off && current->irq_missed))
+		native_irq();
+}
+
+static inline void local_bh_disable(void) { current->softirq++; barrier(); }
+static inline void local_bh_enable(void)
+{
+	barrier();
+	if (!--current->softirq && !current->hardirq && !current->irqs_off)
+		native_softirq();
+}
+
+#define rcu_read_lock	preempt_disable
+#define rcu_read_unlock	preempt_enable
+void synchronize_rcu(void);
+void cpu_relax(void);
+static inline int cond_resched(void) { return 0; }
+#define might_sleep()	native_assert_sleep(__func__)
+
+/* Lockdep's part is not for here. */
+struct lock_class_key { int unused; };
+struct lockdep_map { int unused; };
+#define lockdep_register_key(k)	((void)(k))
+#define lockdep_unregister_key(k)	((void)(k))
+#define lockdep_init_map(m, n, k, s)	((void)(m))
+#define lock_map_acquire(m)	((void)(m))
+#define lock_map_release(m)	((void)(m))
+#define lockdep_assert_held(l)	((void)(l))
+
+/* Locks. */
+
+typedef struct { int locked; } spinlock_t;
+typedef spinlock_t raw_spinlock_t;
+#define spin_lock_init(l)	((l)->locked = 0)
+#define raw_spin_lock_init	spin_lock_init
+void spin_lock(spinlock_t *lock);
+void spin_unlock(spinlock_t *lock);
+#define spin_lock_bh(l)	do { local_bh_disable(); spin_lock(l); } while (0)
+#define spin_unlock_bh(l)	do { spin_unlock(l); local_bh_enable(); } while (0)
+#define spin_lock_irqsave(l, f)	do { local_irq_save(f); spin_lock(l); } while (0)
+#define spin_unlock_irqrestore(l, f)	do { spin_unlock(l); local_irq_restore(f); } while (0)
+#define raw_spin_lock_irqsave	spin_lock_irqsave
+#define raw_spin_unlock_irqrestore	spin_unlock_irqrestore
+
+struct mutex { pthread_mutex_t m; };
+#define DEFINE_MUTEX(name)	struct mutex name = { PTHREAD_MUTEX_INITIALIZER }
+#define mutex_init(l)	pthread_mutex_init(&(l)->m, NULL)
+#define mutex_lock(l)	do { might_sleep(); pthread_mutex_lock(&(l)->m); } while (0)
+#define mutex_unlock(l)	pthread_mutex_unlock(&(l)->m)
+#define mutex_trylock(l)	(!pthread_mutex_trylock(&(l)->m))
+#define mutex_lock_killable(l)	({ mutex_lock(l); 0; })
+#define mutex_lock_interruptible	mutex_lock_killable
+
+/* Time. */
+
+u64 ktime_get_ns(void);
+#define ktime_get_boottime_ns	ktime_get_ns
+#define ns_to_ktime(ns)	((ktime_t)(ns))
+enum hrtimer_mode { HRTIMER_MODE_ABS, HRTIMER_MODE_ABS_SOFT };
+enum hrtimer_restart { HRTIMER_NORESTART, HRTIMER_RESTART };
+struct hrtimer {
+	enum hrtimer_restart	(*function)(struct hrtimer *timer);
+	struct list_head	list;	/* empty: not started */
+	u64			expires;
+};
+
+void hrtimer_init(struct hrtimer *timer, clockid_t clock, enum hrtimer_mode mode);
+void hrtimer_start(struct hrtimer *timer, ktime_t at, enum hrtimer_mode mode);
+int hrtimer_cancel(struct hrtimer *timer);
+
+/* Tasks. */
+
+#define set_current_state(s)	smp_store_mb(current->state, s)
+#define __set_current_state(s)	WRITE_ONCE(current->state, s)
+int wake_up_process(struct task_struct *task);
+void native_sleep(u64 until);
+#define schedule()	native_sleep(U64_MAX)
+#define schedule_hrtimeout_range_clock(t, slack, mode, clock)	native_sleep(*(t))
+struct task_struct *kthread_create(int (*fn)(void *data), void *data, const char *name, ...);
+int kthread_stop(struct task_struct *task);
+#define kthread_should_stop()	READ_ONCE(current->stop)
+struct task_struct *get_task_struct(struct task_struct *task);
+void put_task_struct(struct task_struct *task);
+#define sched_set_normal(t, n)	((void)(n))
+#define sched_set_fifo_low(t)	((void)(t))
+#define sched_set_fifo(t)	((void)(t))
+#define set_cpus_allowed_ptr(t, c)	0
+#define MIN_NICE	-20
+#define MAX_NICE	19
+#define signal_pending(t)	false
+#define fatal_signal_pending(t)	false
+#define task_tgid_nr(t)	1
+#define capable(c)	true
+#define CAP_SYS_RESOURCE	0
+void native_usleep(unsigned int us);
+
+/* Waiting. */
+
+typedef struct {
+	spinlock_t		lock;		/* of what follows */
+	int			sleepers;
+	struct list_head	list;
+} wait_queue_head_t;
+
+struct native_wait {
+	struct task_struct	*task;
+	wait_queue_head_t	*queue;
+	const void		*var;
+	struct list_head	list;
+};
+
+void init_waitqueue_head(wait_queue_head_t *wq);
+void native_wait_add(wait_queue_head_t *wq, struct native_wait *wait, const void *var);
+void native_wait_end(struct native_wait *wait);
+void native_wake(wait_queue_head_t *wq, const void *var);
+extern wait_queue_head_t native_vars;
+static inline bool wq_has_sleeper(wait_queue_head_t *wq)
+{
+	smp_mb();
+	return READ_ONCE(wq->sleepers);
+}
+
+#define wake_up_all(wq)	native_wake(wq, NULL)
+#define wake_up_poll(wq, events)	native_wake(wq, NULL)
+#define native_wait_on(wq, var, cond)				\
+	do {							\
+		struct native_wait wait_;			\
+								\
+		might_sleep();					\
+		if (cond)					\
+			break;					\
+		native_wait_add(wq, &wait_, var);		\
+		for (;;) {					\
+			set_current_state(TASK_UNINTERRUPTIBLE);	\
+			if (cond)				\
+				break;				\
+			schedule();				\
+		}						\
+		__set_current_state(TASK_RUNNING);		\
+		native_wait_end(&wait_);			\
+	} while (0)
+#define wait_event(wq, cond)	native_wait_on(&(wq), NULL, cond)
+#define wait_event_interruptible(wq, cond)	({ wait_event(wq, cond); 0; })
+#define wait_var_event(var, cond)	native_wait_on(&native_vars, var, cond)
+/* Whoever wakes has had a full barrier, as in the kernel. */
+#define wake_up_var(var)	\
+	do { if (READ_ONCE(native_vars.sleepers)) native_wake(&native_vars, var); } while (0)
+
+struct completion { int done; wait_queue_head_t wait; };
+void init_completion(struct completion *c);
+void complete(struct completion *c);
+void wait_for_completion(struct completion *c);
+#define wait_for_completion_killable(c)	({ wait_for_completion(c); 0; })
+#define DECLARE_COMPLETION_ONSTACK(name)	\
+	struct completion name; init_completion(&(name))
+
+/* Memory. Interrupts are off meanwhile: malloc() knows nothing of them. */
+
+#define GFP_KERNEL	0
+#define GFP_KERNEL_ACCOUNT	0
+#define GFP_NOWAIT	0
+#define GFP_ATOMIC	0
+#define __GFP_NOWARN	0
+#define __GFP_ZERO	0
+#define __GFP_ACCOUNT	0
+#define __GFP_RETRY_MAYFAIL	0
+void *native_alloc(size_t size);
+void kfree(const void *p);
+#define kzalloc(n, gfp)	native_alloc(n)
+#define kvzalloc(n, gfp)	((void)(gfp), native_alloc(n))
+#define kvcalloc(n, size, gfp)	native_alloc((size_t)(n) * (size))
+#define kvfree	kfree
+struct mem_cgroup;
+#define get_mem_cgroup_from_mm(mm)	NULL
+static inline struct mem_cgroup *set_active_memcg(struct mem_cgroup *m) { return m; }
+#define mem_cgroup_put(m)	((void)(m))
+#define memalloc_noio_save()	0
+#define memalloc_noio_restore(n)	((void)(n))
+struct kmem_cache { size_t size; };
+#define KMEM_CACHE(t, flags)	\
+	({ struct kmem_cache *c_ = native_alloc(sizeof(*c_)); c_->size = sizeof(struct t); c_; })
+#define kmem_cache_destroy(c)	kfree(c)
+#define kmem_cache_zalloc(c, gfp)	native_alloc((c)->size)
+#define kmem_cache_free(c, p)	kfree(p)
+
+/* Pages that are shared with the program: it gets the kernel's own addresses. */
+struct page { void *at; };
+struct vm_area_struct { unsigned long vm_flags; void *at; };
+#define VM_MAYSHARE	1
+#define VM_MAP		0
+#define PAGE_KERNEL	0
+#define alloc_page(gfp)	((struct page *)native_alloc(sizeof(struct page)))
+#define put_page(p)	kfree(p)
+void *native_vmap(struct page **pages, unsigned long n);
+#define vmap(pages, n, flags, prot)	native_vmap(pages, n)
+#define vunmap(p)	kfree(p)
+#define vm_map_pages(vma, pages, n)	((vma)->at = (pages)[0]->at, 0)
+
+/* Workqueues. */
+
+struct workqueue_struct;
+struct work_struct {
+	void			(*fn)(struct work_struct *work);
+	struct list_head	list;
+	int			pending;
+	struct workqueue_struct	*wq;
+	struct lockdep_map	lockdep_map;
+};
+
+#define INIT_WORK(w, f)	\
+	do { *(w) = (struct work_struct){ .fn = (f) }; INIT_LIST_HEAD(&(w)->list); } while (0)
+#define WQ_UNBOUND	0
+extern struct workqueue_struct *system_unbound_wq;
+struct workqueue_struct *native_workqueue(unsigned int workers);
+#define alloc_workqueue(name, flags, max, ...)	native_workqueue(2)
+void destroy_workqueue(struct workqueue_struct *wq);
+bool queue_work(struct workqueue_struct *wq, struct work_struct *work);
+bool cancel_work(struct work_struct *work);
+bool cancel_work_sync(struct work_struct *work);
+struct work_struct *current_work(void);
+
+/* Tables of timeouts. */
+
+#define XA_FLAGS_ALLOC	0
+#define XA_FLAGS_ACCOUNT	0
+#define XA_PRESENT	0
+#define XA_CHUNK	4096U
+struct native_limit { u32 min, max; };
+#define XA_LIMIT(lo, hi)	((struct native_limit){ lo, hi })
+struct xarray { pthread_mutex_t lock; u32 n; void **chunks[XA_CHUNK]; };
+void xa_init_flags(struct xarray *xa, gfp_t flags);
+void xa_destroy(struct xarray *xa);
+void *xa_load(struct xarray *xa, unsigned long index);
+void *xa_find(struct xarray *xa, unsigned long *index, unsigned long max, int filter);
+int xa_alloc(struct xarray *xa, u32 *index, void *entry, struct native_limit limit, gfp_t gfp);
+#define xa_for_each(xa, index, entry)	\
+	for ((index) = 0; ((entry) = xa_load(xa, index)); (index)++)
+
+/* Files. */
+
+#define O_NONBLOCK	04000
+#define FMODE_NOWAIT	1
+#define IOCB_NOWAIT	1
+#define IOCSIZE_MASK	(_IOC_SIZEMASK << _IOC_SIZESHIFT)
+#define MISC_DYNAMIC_MINOR	255
+struct inode;
+struct seq_file;
+struct module;
+struct file { void *private_data; unsigned int f_flags; fmode_t f_mode; };
+struct kiocb { struct file *ki_filp; int ki_flags; };
+struct iov_iter { char *at; size_t left; };
+typedef struct native_poll { struct native_wait wait; bool queued; } poll_table;
+struct file_operations {
+	struct module	*owner;
+	int		(*open)(struct inode *inode, struct file *file);
+	int		(*release)(struct inode *inode, struct file *file);
+	ssize_t		(*read_iter)(struct kiocb *iocb, struct iov_iter *to);
+	__poll_t	(*poll)(struct file *file, poll_table *wait);
+	int		(*mmap)(struct file *file, struct vm_area_struct *vma);
+	long		(*unlocked_ioctl)(struct file *file, unsigned int cmd, unsigned long arg);
+	long		(*compat_ioctl)(struct file *file, unsigned int cmd, unsigned long arg);
+	void		(*show_fdinfo)(struct seq_file *m, struct file *file);
+};
+
+struct miscdevice {
+	int				minor;
+	const char			*name;
+	const struct file_operations	*fops;
+	unsigned int			mode;
+};
+
+#define compat_ptr_ioctl	NULL
+#define stream_open(inode, file)	0
+int misc_register(struct miscdevice *misc);
+void misc_deregister(struct miscdevice *misc);
+void poll_wait(struct file *file, wait_queue_head_t *wq, poll_table *wait);
+#define iov_iter_count(i)	((i)->left)
+size_t copy_to_iter(const void *from, size_t n, struct iov_iter *to);
+static inline unsigned long copy_to_user(void *to, const void *from, size_t n)
+{
+	if (n)
+		memcpy(to, from, n);
+	return 0;
+}
+
+#define clear_user(to, n)	(memset(to, 0, n), 0UL)
+#define u64_to_user_ptr(n)	((void *)(uintptr_t)(n))
+int copy_struct_from_user(void *to, size_t size, const void *from, size_t from_size);
+static inline void seq_printf(struct seq_file *m, const char *fmt, ...) { }
+struct eventfd_ctx;
+#define eventfd_ctx_fdget(fd)	((struct eventfd_ctx *)ERR_PTR(-EBADF))
+#define eventfd_ctx_put(e)	((void)(e))
+static inline void eventfd_signal(struct eventfd_ctx *e, u64 n) { }
+struct dentry;
+
+/* Tracepoints: none. */
+#define TP_PROTO(...)	__VA_ARGS__
+#define TP_ARGS(...)
+#define TRACE_EVENT(name, proto, ...)	\
+	static inline __maybe_unused void trace_##name(proto) { }	\
+	static inline __maybe_unused bool trace_##name##_enabled(void) { return false; }
+#define DECLARE_EVENT_CLASS(...)
+#define DEFINE_EVENT(class, name, proto, ...)	TRACE_EVENT(name, PARAMS(proto))
+#define PARAMS(...)	__VA_ARGS__
+#define TP_STRUCT__entry(...)
+#define TP_fast_assign(...)
+#define TP_printk(...)
+
+#endif /* NATIVE_H */

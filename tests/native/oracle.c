@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: the wheel against an oracle: random operations at a time that the test moves, and
+ * after each step what expired, and in which order, is what a plain table says.
+ */
+#include <native.h>
+
+#include "hwtimer_wheel.h"
+#include "shim.h"
+
+#define TIMEOUTS	512
+
+/* What the table knows of each timeout. */
+static struct one {
+	struct hwtimer_timeout	t;
+	bool			pending;
+	u64			deadline;
+	u64			order;	/* of arming; 0: touched since, no order is promised */
+} ones[TIMEOUTS];
+
+static struct hwtimer_wheel w;
+static u64 now, tick_ns, orders, last_order, last_tick;
+static unsigned long pending;
+
+static void kick(struct hwtimer_wheel *wheel) { }
+
+static void *alloc(struct hwtimer_wheel *wheel, size_t size)
+{
+	return native_alloc(size);
+}
+
+static u64 tick_of(u64 deadline)
+{
+	return deadline / tick_ns + !!(deadline % tick_ns);
+}
+
+static void expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t, hwtimer_fn_t fn,
+		   u64 deadline)
+{
+	struct one *one = container_of(t, struct one, t);
+	u64 tick = tick_of(one->deadline);
+
+	if (!one->pending)
+		native_fail("expired, and was not pending");
+	if (deadline != one->deadline || deadline > now)
+		native_fail("expired at %llu for %llu, due at %llu", now, deadline, one->deadline);
+	if (one->order && tick == last_tick) {
+		if (one->order < last_order)
+			native_fail("expired before what was armed before it");
+		last_order = one->order;
+	}
+	if (tick != last_tick)
+		last_order = one->order;
+	last_tick = tick;
+	one->pending = false;
+	pending--;
+}
+
+static void nothing(struct hwtimer_timeout *t) { }
+
+static const struct wheel_ops ops = { .kick = kick, .expire = expire, .alloc = alloc };
+
+static u64 choose(__u64 *random)
+{
+	switch (below(random, 16)) {
+	case 0:
+		return WHEEL_FOREVER + below(random, 2);
+	case 1:
+		return now - min(now, (u64)below(random, 10) * tick_ns);
+	case 2:
+		return now + ((u64)draw(random) << below(random, 20));
+	case 3:
+		/* A boundary, and one on each side of it. */
+		return (tick_of(now) + below(random, 1000)) * tick_ns + below(random, 3) - 1;
+	default:
+		return now + below(random, 100) * tick_ns / 3;
+	}
+}
+
+static void operate(struct one *one, __u64 *random)
+{
+	u64 deadline = choose(random);
+	u32 dice = below(random, 8);
+	int ret;
+
+	if (dice < 4) {
+		bool held = wheel_holds(&one->t);
+
+		ret = wheel_arm(&one->t, deadline);
+		if (ret != one->pending)
+			native_fail("arming returned %d, pending %d", ret, one->pending);
+		pending += !one->pending;
+		one->pending = true;
+		one->deadline = min(deadline, WHEEL_FOREVER);
+		/* A deadline in the past fires at the next tick, so no order is promised for it. */
+		one->order = held || deadline <= now ? 0 : ++orders;
+	} else if (dice < 6) {
+		ret = wheel_touch(&one->t, deadline);
+		if (ret != (one->pending ? 0 : -ENOENT))
+			native_fail("touching returned %d, pending %d", ret, one->pending);
+		if (one->pending) {
+			one->deadline = min(deadline, WHEEL_FOREVER);
+			one->order = 0;
+		}
+	} else {
+		if (wheel_cancel(&one->t) != one->pending)
+			native_fail("cancelling answered the wrong way");
+		pending -= one->pending;
+		one->pending = false;
+	}
+}
+
+/* Time goes on, and all that is due by then must have expired. */
+static void advance(__u64 *random)
+{
+	u32 budget = 1 + below(random, WHEEL_BUDGET);
+	u64 until, step, from, nearest = U64_MAX;
+	unsigned int i;
+
+	switch (below(random, 8)) {
+	case 0:
+		step = 0;
+		break;
+	case 1:
+		step = (u64)draw(random) << below(random, 12);
+		break;
+	default:
+		step = below(random, 40) * tick_ns / 4;
+	}
+	now = min(now + step, WHEEL_FOREVER / 2);
+	from = w.cur;
+	while (wheel_advance(&w, now, budget))
+		;
+	for (i = 0; i < TIMEOUTS; i++) {
+		const struct one *one = &ones[i];
+
+		if (!one->pending)
+			continue;
+		/* Due at a tick that this pass has settled: it must have expired. */
+		if (tick_of(one->deadline) <= now / tick_ns && tick_of(one->deadline) >= from)
+			native_fail("due at %llu, not expired at %llu", one->deadline, now);
+		if (one->deadline < WHEEL_FOREVER)
+			nearest = min(nearest, max(tick_of(one->deadline), w.cur) * tick_ns);
+	}
+	until = wheel_prepare_sleep(&w, now);
+	if (until && until > nearest)
+		native_fail("sleeps until %llu, the nearest is %llu", until, nearest);
+	wheel_awake(&w);
+}
+
+static void turn(__u64 *random)
+{
+	struct wheel_shape shape = {
+		.tick_ns = 1 + below(random, 2) * below(random, 1000000),
+		.slots = 2 << below(random, 8),
+		.levels = 1 + below(random, 3),
+		.grow = below(random, 2),
+	};
+	LIST_HEAD(list);
+	struct list_head *pos;
+	struct wheel_counts c;
+	unsigned int i, handed_back = 0;
+
+	now = 0;
+	orders = 0;
+	pending = 0;
+	last_tick = 0;
+	tick_ns = shape.tick_ns;
+	memset(ones, 0, sizeof(ones));
+	if (wheel_init(&w, &shape, &ops, GFP_KERNEL)) {
+		native_fail("no wheel");
+		return;
+	}
+	for (i = 0; i < TIMEOUTS; i++)
+		wheel_timeout_init(&ones[i].t, &w, nothing);
+	for (i = 0; i < 20000 && go_on(0); i++) {
+		operate(&ones[below(random, TIMEOUTS)], random);
+		if (!below(random, 16))
+			advance(random);
+	}
+	wheel_count(&w, &c);
+	if (c.pending != pending)
+		native_fail("pending are %lu, it counts %lu", pending, c.pending);
+	wheel_shutdown(&w);
+	wheel_sweep(&w, &list);
+	list_for_each(pos, &list)
+		handed_back++;
+	if (handed_back != pending)
+		native_fail("pending were %lu, handed back %u", pending, handed_back);
+	wheel_free(&w);
+}
+
+static __u64 oracle(void)
+{
+	__u64 random = seeded(0), n;
+
+	for (n = 0; go_on(n / options.threads); n += 20000)
+		turn(&random);
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		{ "oracle", oracle },
+	};
+
+	return native_main(argc, argv, tests, ARRAY_SIZE(tests));
+}

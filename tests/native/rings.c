@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: the library on one side of the rings, the module on the other, each thread a
+ * program. What was scheduled gives one event or was cancelled, none is early, and none waits
+ * for a bell that nobody rang.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "libhwtimer.h"
+#include "shim.h"
+
+#define THREADS	16
+#define ENTRIES	64
+#define EVENTS	32
+
+struct entry {
+	hwtimer_id	id;	/* 0: none */
+	__u64		wanted;
+};
+
+struct program {
+	struct hwtimer	*h;
+	struct entry	entries[ENTRIES];
+	__u64		scheduled, cancelled, expired, handed_back;
+};
+
+/* Of each thread. */
+static __u64 done[THREADS];
+static unsigned int turns[THREADS];
+
+/* After each call that may have to ring the bell: will the kernel look in time? */
+static void check_bell(struct program *p, __u64 deadline)
+{
+	if (hwtimer_has_rings(p->h) && native_bell_lost(hwtimer_fd(p->h), deadline))
+		native_fail("submitted, nobody will look in time, and the bell was not rung");
+}
+
+static void schedule(struct program *p, struct entry *e, __u64 deadline)
+{
+	int ret = hwtimer_schedule_at(p->h, deadline, e - p->entries, &e->id);
+
+	if (ret) {
+		native_fail("scheduling returned %d", ret);
+		return;
+	}
+	e->wanted = deadline;
+	p->scheduled++;
+	check_bell(p, deadline);
+}
+
+static void touch(struct program *p, struct entry *e, __u64 deadline)
+{
+	int ret = hwtimer_touch_at(p->h, e->id, deadline);
+
+	if (ret) {
+		native_fail("touching returned %d", ret);
+		return;
+	}
+	e->wanted = deadline;
+}
+
+static void cancel(struct program *p, struct entry *e)
+{
+	hwtimer_id id = e->id;
+	int ret = hwtimer_cancel(p->h, id);
+
+	if (ret)
+		native_fail("cancelling returned %d", ret);
+	e->id = 0;
+	p->cancelled++;
+	if (hwtimer_cancel(p->h, id) != -ENOENT)
+		native_fail("cancelled twice");
+}
+
+/* False: it was stopped, and all was told. */
+static bool collect(struct program *p, __s64 timeout_ns)
+{
+	struct hwtimer_event events[EVENTS];
+	int n = hwtimer_wait(p->h, events, EVENTS, timeout_ns), i;
+
+	if (n < 0 && n != -ESHUTDOWN)
+		native_fail("wait: %d", n);
+	for (i = 0; i < n; i++) {
+		struct entry *e = &p->entries[events[i].user_data % ENTRIES];
+
+		if (!e->id || e->id != events[i].id) {
+			native_fail("an event of what has ended");
+			continue;
+		}
+		if (events[i].kind == HWTIMER_EXPIRED) {
+			if (events[i].fired_ns < e->wanted || events[i].deadline_ns != e->wanted)
+				native_fail("early: wanted at %llu, fired at %llu",
+					    (unsigned long long)e->wanted,
+					    (unsigned long long)events[i].fired_ns);
+			p->expired++;
+		} else {
+			p->handed_back++;
+		}
+		e->id = 0;
+	}
+	return n >= 0;
+}
+
+static bool any(const struct program *p)
+{
+	unsigned int i;
+
+	for (i = 0; i < ENTRIES; i++)
+		if (p->entries[i].id)
+			return true;
+	return false;
+}
+
+static __u64 choose(const struct program *p, __u64 *random)
+{
+	__u64 now = hwtimer_now(p->h);
+
+	switch (below(random, 4)) {
+	case 0:
+		return now - below(random, 1000000);
+	case 1:
+		return now + below(random, 20000000);
+	default:
+		return now + below(random, 3000000);
+	}
+}
+
+static void operate(struct program *p, __u64 *random)
+{
+	struct entry *e = &p->entries[below(random, ENTRIES)];
+	__u32 dice = below(random, 256);
+
+	if (dice < 8)
+		collect(p, dice ? 0 : below(random, 1000000));
+	else if (dice == 8)
+		hwtimer_flush(p->h);
+	else if (!e->id)
+		schedule(p, e, choose(p, random));
+	else if (dice < 150)
+		touch(p, e, choose(p, random));
+	else
+		cancel(p, e);
+}
+
+static void finish(struct program *p, bool stop)
+{
+	struct hwtimer_stats stats;
+
+	while (!stop && any(p) && !native_failures)
+		collect(p, 1000000);
+	hwtimer_stop(p->h);
+	while (collect(p, -1))
+		;
+	if (any(p) || p->scheduled != p->cancelled + p->expired + p->handed_back)
+		native_fail("scheduled %llu, cancelled %llu, expired %llu, handed back %llu",
+			    (unsigned long long)p->scheduled, (unsigned long long)p->cancelled,
+			    (unsigned long long)p->expired, (unsigned long long)p->handed_back);
+	hwtimer_stats(p->h, &stats);
+	if (stats.pending || stats.unread ||
+	    stats.scheduled != stats.cancelled + stats.expired + stats.handed_back)
+		native_fail("the kernel's books do not balance");
+}
+
+static void turn(unsigned int self, __u64 *random, unsigned int flags)
+{
+	struct hwtimer_options o = {
+		.size = sizeof(o), .flags = flags, .timeouts = ENTRIES,
+		.sq_entries = 4 << below(random, 7), .cq_entries = 2 << below(random, 6),
+	};
+	unsigned int n = 1000 + below(random, 10000);
+	struct program p = { 0 };
+
+	if (below(random, 2)) {
+		o.flags |= HWTIMER_OPEN_OWN_WHEEL;
+		o.tick_ns = 10000 << below(random, 7);
+		o.slots = 512;
+	}
+	if (hwtimer_open(&p.h, &o)) {
+		native_fail("open failed");
+		return;
+	}
+	while (n-- && !native_failures) {
+		operate(&p, random);
+		done[self]++;
+	}
+	finish(&p, below(random, 2));
+	hwtimer_close(p.h);
+}
+
+/*
+ * Some deadlines are so far ahead that the worker looks only every ten ticks. Then an earlier
+ * one is submitted just as the worker publishes until when it will not look.
+ */
+static void bell_turn(unsigned int self, __u64 *random)
+{
+	struct hwtimer_options o = {
+		.size = sizeof(o), .flags = HWTIMER_OPEN_RINGS | HWTIMER_OPEN_OWN_WHEEL,
+		.timeouts = ENTRIES, .tick_ns = 2000, .slots = 512,
+	};
+	struct program p = { 0 };
+	unsigned int n = 100000;
+	struct entry *e;
+	__u64 ticks;
+
+	if (hwtimer_open(&p.h, &o)) {
+		native_fail("open failed");
+		return;
+	}
+	while (n-- && go_on(done[self]++)) {
+		e = &p.entries[n % ENTRIES];
+		if (n % 16 == 0)
+			collect(&p, 0);
+		if (e->id)
+			cancel(&p, e);
+		ticks = below(random, 2) ? 4 + below(random, 4) : 18 + below(random, 8);
+		schedule(&p, e, hwtimer_now(p.h) + ticks * o.tick_ns);
+	}
+	finish(&p, false);
+	hwtimer_close(p.h);
+}
+
+static unsigned int flags;
+static bool bell;
+
+static void *thread(void *arg)
+{
+	unsigned int self = (__UINTPTR_TYPE__)arg;
+	__u64 random = seeded(self);
+
+	native_enter();
+	while (go_on(done[self])) {
+		if (bell)
+			bell_turn(self, &random);
+		else
+			turn(self, &random, flags);
+		turns[self]++;
+		if (!self)
+			__atomic_store_n(&native_rough, below(&random, 3), __ATOMIC_RELAXED);
+	}
+	native_leave();
+	return NULL;
+}
+
+static __u64 run(unsigned int how)
+{
+	pthread_t threads[THREADS];
+	unsigned int i, handles = 0;
+	__u64 sum = 0;
+
+	flags = how;
+	memset(done, 0, sizeof(done));
+	memset(turns, 0, sizeof(turns));
+	for (i = 0; i < options.threads; i++)
+		pthread_create(&threads[i], NULL, thread, (void *)(__UINTPTR_TYPE__)i);
+	for (i = 0; i < options.threads; i++) {
+		pthread_join(threads[i], NULL);
+		sum += done[i];
+		handles += turns[i];
+	}
+	__atomic_store_n(&native_rough, 0, __ATOMIC_RELAXED);
+	native_log("%u handles", handles);
+	return sum;
+}
+
+static __u64 with_rings(void)
+{
+	return run(HWTIMER_OPEN_RINGS);
+}
+
+static __u64 by_ioctl(void)
+{
+	return run(HWTIMER_OPEN_NO_RINGS);
+}
+
+static __u64 bells(void)
+{
+	__u64 n;
+
+	bell = true;
+	n = run(0);
+	bell = false;
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[3] = {
+		{ "rings", with_rings },
+		{ "ioctls", by_ioctl },
+		{ "bell", bells },
+	};
+
+	return native_main(argc, argv, tests, 3);
+}

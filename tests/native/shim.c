@@ -1,0 +1,1062 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: the kernel that include/native.h promises, in so far as the module needs it.
+ */
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <native.h>
+
+#include "hwtimer_internal.h"
+#include "hwtimer_rings.h"
+#include "hwtimer_user.h"
+#include "shim.h"
+
+/* More failures than these are only counted. */
+#define TOLD	20
+/* In ns. */
+#define SHORTEST_SLEEP	5000
+
+int native_failures;
+#ifdef __SANITIZE_THREAD__
+int native_fence;
+
+/* The library's fences. */
+void native_full_fence(int order)
+{
+	smp_mb();
+}
+
+/*
+ * native_alloc() and kfree() switch interrupts off, so no interrupt runs inside malloc(). TSan
+ * does not know that, and would report each call of malloc() in a signal handler.
+ */
+const char *__tsan_default_options(void)
+{
+	return "report_signal_unsafe=0";
+}
+#endif
+
+static void tell(const char *what, const char *fmt, va_list args)
+{
+	char line[300];
+
+	vsnprintf(line, sizeof(line), fmt, args);
+	line[strcspn(line, "\n")] = '\0';
+	printf("# %s%s\n", what, line);
+	fflush(stdout);
+}
+
+void native_fail(const char *fmt, ...)
+{
+	va_list args;
+
+	if (__atomic_add_fetch(&native_failures, 1, __ATOMIC_RELAXED) > TOLD)
+		return;
+	va_start(args, fmt);
+	tell("FAILURE: ", fmt, args);
+	va_end(args);
+}
+
+void native_log(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	tell("", fmt, args);
+	va_end(args);
+}
+
+/* CPUs. */
+
+unsigned int nr_cpu_ids = NATIVE_CPUS;
+__thread struct task_struct *native_current;
+struct native_section native_sections[NATIVE_CPUS];
+int native_grace;
+static u64 cpus_taken;
+
+static void enter(struct task_struct *task)
+{
+	u64 taken = READ_ONCE(cpus_taken);
+	unsigned int cpu;
+
+	do {
+		cpu = __builtin_ctzll(~taken);
+		if (cpu >= nr_cpu_ids) {
+			fprintf(stderr, "more threads than CPUs\n");
+			abort();
+		}
+	} while (!try_cmpxchg(&cpus_taken, &taken, taken | BIT_ULL(cpu)));
+	task->cpu = cpu;
+	task->step_random = cpu + 1;
+	native_current = task;
+}
+
+void native_enter(void)
+{
+	struct task_struct *task = calloc(1, sizeof(*task));
+
+	atomic_set(&task->usage, 1);
+	enter(task);
+}
+
+static void leave(void)
+{
+	struct task_struct *task = current;
+
+	/* Signals may still come; they find nobody. */
+	native_current = NULL;
+	__atomic_fetch_and(&cpus_taken, ~BIT_ULL(task->cpu), __ATOMIC_RELEASE);
+	put_task_struct(task);
+}
+
+void native_leave(void)
+{
+	leave();
+}
+
+void native_assert_sleep(const char *where)
+{
+	const struct task_struct *task = current;
+
+	if (unlikely(task->preempt || task->softirq || task->hardirq || task->irqs_off))
+		native_fail("%s may sleep, and must not", where);
+}
+
+/* For loops that wait for another thread: that may have to run first. */
+void cpu_relax(void)
+{
+	static __thread unsigned int n;
+
+	if (!(++n % 256))
+		sched_yield();
+	barrier();
+}
+
+void native_usleep(unsigned int us)
+{
+	struct timespec ts = { .tv_nsec = us * 1000L };
+
+	nanosleep(&ts, NULL);
+}
+
+static void membarrier_all(void)
+{
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) &&
+	    syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0)) {
+		perror("membarrier");
+		abort();
+	}
+}
+
+/*
+ * Sections have no barriers of their own; membarrier() executes one on every CPU. A thread not
+ * seen in a section has completed its last one, or its next one sees all stores made before.
+ */
+void synchronize_rcu(void)
+{
+	unsigned int cpu;
+	long n;
+
+	might_sleep();
+	__atomic_fetch_add(&native_grace, 1, __ATOMIC_RELEASE);
+	membarrier_all();
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++) {
+		n = smp_load_acquire(&native_sections[cpu].n.counter);
+		while (n % 2 && smp_load_acquire(&native_sections[cpu].n.counter) == n)
+			cpu_relax();
+	}
+	membarrier_all();
+}
+
+/* Interrupts. */
+
+void (*native_irq_handler)(void);
+static void run_timers(void);
+
+/* On top of the thread that runs here. */
+void native_irq(void)
+{
+	struct task_struct *task = current;
+	int saved = errno;
+	bool inside;
+
+	if (!task || task->hardirq)
+		return;
+	if (task->irqs_off) {
+		task->irq_missed = true;
+		return;
+	}
+	task->irq_missed = false;
+	task->hardirq = true;
+	/* The interrupted code may just be entering or leaving a section. */
+	inside = READ_ONCE(native_sections[task->cpu].n.counter) % 2;
+	if (!inside)
+		native_section_step();
+	task->preempt++;
+	barrier();
+	if (native_irq_handler)
+		native_irq_handler();
+	barrier();
+	task->hardirq = false;
+	/* As the kernel does at the end of an interrupt. */
+	if (!task->softirq)
+		run_timers();
+	task->preempt--;
+	if (!inside)
+		native_section_step();
+	errno = saved;
+}
+
+void native_softirq(void)
+{
+	run_timers();
+}
+
+static void on_signal(int signal)
+{
+	native_irq();
+}
+
+static pthread_t irq_thread;
+static pthread_t irq_targets[NATIVE_CPUS];
+static unsigned int nr_irq_targets;
+static bool irq_stop;
+
+static void *send_irqs(void *arg)
+{
+	unsigned int i = 0;
+
+	while (!READ_ONCE(irq_stop)) {
+		native_usleep(20 + i * 37 % 200);
+		pthread_kill(irq_targets[i++ % nr_irq_targets], SIGUSR1);
+	}
+	return NULL;
+}
+
+/* Interrupt these threads now and then, until native_irqs_end(). */
+void native_irqs_begin(const pthread_t *threads, unsigned int n)
+{
+	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+
+	sigaction(SIGUSR1, &sa, NULL);
+	memcpy(irq_targets, threads, n * sizeof(*threads));
+	nr_irq_targets = n;
+	irq_stop = false;
+	pthread_create(&irq_thread, NULL, send_irqs, NULL);
+}
+
+void native_irqs_end(void)
+{
+	WRITE_ONCE(irq_stop, true);
+	pthread_join(irq_thread, NULL);
+}
+
+/* Locks. */
+
+void spin_lock(spinlock_t *lock)
+{
+	preempt_disable();
+	while (__atomic_exchange_n(&lock->locked, 1, __ATOMIC_ACQUIRE))
+		while (READ_ONCE(lock->locked))
+			cpu_relax();
+}
+
+void spin_unlock(spinlock_t *lock)
+{
+	__atomic_store_n(&lock->locked, 0, __ATOMIC_RELEASE);
+	preempt_enable();
+}
+
+/* Time. */
+
+u64 ktime_get_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+}
+
+static void futex_wait(int *word, int value, u64 until)
+{
+	struct timespec ts = { until / 1000000000ULL, until % 1000000000ULL };
+
+	syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value,
+		until == U64_MAX ? NULL : &ts, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+static void futex_wake(int *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT_MAX, NULL, NULL, 0);
+}
+
+/*
+ * Timers that run in softirq: on top of whoever was interrupted, or in a thread that is
+ * ksoftirqd. There is one base, so one runs at a time.
+ */
+static spinlock_t timers_lock;
+static LIST_HEAD(timers);
+static struct hrtimer *timer_running;
+static bool timers_busy;
+static int timers_changed;
+static u64 timers_next = U64_MAX;
+
+static void note_next(void)
+{
+	struct hrtimer *timer;
+	u64 next = U64_MAX, before = timers_next;
+
+	list_for_each_entry(timer, &timers, list)
+		next = min(next, timer->expires);
+	WRITE_ONCE(timers_next, next);
+	if (next < before) {
+		__atomic_fetch_add(&timers_changed, 1, __ATOMIC_RELEASE);
+		futex_wake(&timers_changed);
+	}
+}
+
+static struct hrtimer *due(u64 now)
+{
+	struct hrtimer *timer;
+
+	list_for_each_entry(timer, &timers, list)
+		if (timer->expires <= now)
+			return timer;
+	return NULL;
+}
+
+static void run_timers(void)
+{
+	u64 now = READ_ONCE(timers_next);
+	struct hrtimer *timer;
+	unsigned long flags;
+
+	if (now == U64_MAX)
+		return;
+	now = ktime_get_ns();
+	if (now < READ_ONCE(timers_next))
+		return;
+	spin_lock_irqsave(&timers_lock, flags);
+	if (timers_busy) {
+		spin_unlock_irqrestore(&timers_lock, flags);
+		return;
+	}
+	WRITE_ONCE(timers_busy, true);
+	while ((timer = due(now))) {
+		list_del_init(&timer->list);
+		WRITE_ONCE(timer_running, timer);
+		current->softirq++;
+		spin_unlock_irqrestore(&timers_lock, flags);
+		if (timer->function(timer) != HRTIMER_NORESTART)
+			native_fail("a timer wants to be restarted");
+		spin_lock_irqsave(&timers_lock, flags);
+		current->softirq--;
+		WRITE_ONCE(timer_running, NULL);
+	}
+	WRITE_ONCE(timers_busy, false);
+	/* Whoever sleeps until the next one has to look anew. */
+	WRITE_ONCE(timers_next, U64_MAX);
+	note_next();
+	spin_unlock_irqrestore(&timers_lock, flags);
+}
+
+static void *ksoftirqd(void *arg)
+{
+	int seen;
+	u64 next;
+
+	native_enter();
+	for (;;) {
+		seen = smp_load_acquire(&timers_changed);
+		run_timers();
+		/* If another thread runs the timers, it wakes us when it is done. */
+		next = READ_ONCE(timers_busy) ? U64_MAX : READ_ONCE(timers_next);
+		futex_wait(&timers_changed, seen, next);
+	}
+	return NULL;
+}
+
+void hrtimer_init(struct hrtimer *timer, clockid_t clock, enum hrtimer_mode mode)
+{
+	INIT_LIST_HEAD(&timer->list);
+}
+
+void hrtimer_start(struct hrtimer *timer, ktime_t at, enum hrtimer_mode mode)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&timers_lock, flags);
+	list_del_init(&timer->list);
+	timer->expires = at;
+	list_add_tail(&timer->list, &timers);
+	note_next();
+	spin_unlock_irqrestore(&timers_lock, flags);
+}
+
+int hrtimer_cancel(struct hrtimer *timer)
+{
+	unsigned long flags;
+	bool running;
+
+	do {
+		cpu_relax();
+		spin_lock_irqsave(&timers_lock, flags);
+		running = timer_running == timer;
+		if (!running)
+			list_del_init(&timer->list);
+		spin_unlock_irqrestore(&timers_lock, flags);
+	} while (running);
+	return 0;
+}
+
+/* Tasks. */
+
+int wake_up_process(struct task_struct *task)
+{
+	int state;
+
+	smp_mb();
+	state = READ_ONCE(task->state);
+	if (state == TASK_RUNNING || cmpxchg(&task->state, state, TASK_RUNNING) != state)
+		return 0;
+	futex_wake(&task->state);
+	return 1;
+}
+
+void native_sleep(u64 until)
+{
+	struct task_struct *task = current;
+	int state;
+
+	native_assert_sleep(__func__);
+	WRITE_ONCE(task->sleeps, task->sleeps + 1);
+	smp_store_release(&task->until, until);
+	while ((state = smp_load_acquire(&task->state)) != TASK_RUNNING) {
+		if (until != U64_MAX && ktime_get_ns() >= until) {
+			cmpxchg(&task->state, state, TASK_RUNNING);
+			break;
+		}
+		/* futex_wait() takes longer than so short a sleep. */
+		if (until == U64_MAX || (s64)(until - ktime_get_ns()) > SHORTEST_SLEEP)
+			futex_wait(&task->state, state, until);
+	}
+	smp_store_release(&task->until, 0);
+}
+
+/*
+ * Until when does the worker of this wheel sleep, and which sleep is it? False: it is awake.
+ */
+static bool asleep(struct hwtimer_worker *worker, u64 *until, u64 *which)
+{
+	struct task_struct *task = worker->task;
+	unsigned long flags;
+	bool ret;
+
+	if (worker->driver == &hwtimer_driver_kthread) {
+		*which = READ_ONCE(task->sleeps);
+		*until = smp_load_acquire(&task->until);
+		return *until && smp_load_acquire(&task->state) != TASK_RUNNING &&
+		       READ_ONCE(task->sleeps) == *which;
+	}
+	*which = READ_ONCE(worker->monitor.wakeups);
+	spin_lock_irqsave(&timers_lock, flags);
+	*until = list_empty(&worker->timer.list) ? U64_MAX : worker->timer.expires;
+	/* Between two slices of a pass it does not sleep, and comes back when it likes. */
+	ret = timer_running != &worker->timer && worker->asleep && *until > ktime_get_ns();
+	spin_unlock_irqrestore(&timers_lock, flags);
+	return ret;
+}
+
+/* Does the worker sleep beyond the tick of what is armed? */
+static bool overslept(struct hwtimer_timeout *t, u64 *which)
+{
+	struct hwtimer_worker *worker = to_worker(t->wheel);
+	u64 until, tick = t->wheel->tick_ns, deadline = hwtimer_deadline(t), next;
+
+	if (!hwtimer_is_pending(t) || !asleep(worker, &until, which))
+		return false;
+	if (deadline == U64_MAX || READ_ONCE(t->wheel->state) >= WHEEL_SHUTDOWN)
+		return false;
+	deadline = DIV_ROUND_UP(deadline - worker->start_ns, tick) * tick;
+	/* What was due when it was armed comes at the next tick. */
+	next = (hwtimer_worker_now(worker) / tick + 1) * tick;
+	return until > worker->start_ns + max(deadline, next);
+}
+
+/*
+ * Is this timeout lost: armed, while the worker sleeps past its tick? The caller makes sure that
+ * nobody changes it. Whoever is still about to push it, or to wake the worker, is in a section,
+ * which the grace period waits out. No time is measured, so a busy machine changes nothing.
+ */
+bool native_lost(struct hwtimer_timeout *t)
+{
+	u64 before, after;
+
+	if (!overslept(t, &before))
+		return false;
+	synchronize_rcu();
+	return overslept(t, &after) && before == after;
+}
+
+struct task_struct *get_task_struct(struct task_struct *task)
+{
+	atomic_inc(&task->usage);
+	return task;
+}
+
+void put_task_struct(struct task_struct *task)
+{
+	if (atomic_dec_and_test(&task->usage))
+		free(task);
+}
+
+static void *kthread(void *arg)
+{
+	struct task_struct *task = arg;
+
+	enter(task);
+	native_sleep(U64_MAX);
+	task->fn(task->data);
+	leave();
+	return NULL;
+}
+
+struct task_struct *kthread_create(int (*fn)(void *data), void *data, const char *name, ...)
+{
+	struct task_struct *task = calloc(1, sizeof(*task));
+
+	task->fn = fn;
+	task->data = data;
+	task->state = TASK_UNINTERRUPTIBLE;
+	/* One for the thread, one for who stops it. */
+	atomic_set(&task->usage, 2);
+	if (pthread_create(&task->thread, NULL, kthread, task)) {
+		perror("pthread_create");
+		abort();
+	}
+	return task;
+}
+
+int kthread_stop(struct task_struct *task)
+{
+	WRITE_ONCE(task->stop, 1);
+	wake_up_process(task);
+	pthread_join(task->thread, NULL);
+	put_task_struct(task);
+	return 0;
+}
+
+/* Waiting. */
+
+wait_queue_head_t native_vars = { .list = LIST_HEAD_INIT(native_vars.list) };
+
+void init_waitqueue_head(wait_queue_head_t *wq)
+{
+	*wq = (wait_queue_head_t){ };
+	INIT_LIST_HEAD(&wq->list);
+}
+
+void native_wait_add(wait_queue_head_t *wq, struct native_wait *wait, const void *var)
+{
+	unsigned long flags;
+
+	*wait = (struct native_wait){ .task = current, .queue = wq, .var = var };
+	spin_lock_irqsave(&wq->lock, flags);
+	list_add_tail(&wait->list, &wq->list);
+	WRITE_ONCE(wq->sleepers, wq->sleepers + 1);
+	spin_unlock_irqrestore(&wq->lock, flags);
+}
+
+void native_wait_end(struct native_wait *wait)
+{
+	wait_queue_head_t *wq = wait->queue;
+	unsigned long flags;
+
+	spin_lock_irqsave(&wq->lock, flags);
+	list_del(&wait->list);
+	WRITE_ONCE(wq->sleepers, wq->sleepers - 1);
+	spin_unlock_irqrestore(&wq->lock, flags);
+}
+
+void native_wake(wait_queue_head_t *wq, const void *var)
+{
+	struct native_wait *wait;
+	unsigned long flags;
+
+	spin_lock_irqsave(&wq->lock, flags);
+	list_for_each_entry(wait, &wq->list, list)
+		if (wait->var == var)
+			wake_up_process(wait->task);
+	spin_unlock_irqrestore(&wq->lock, flags);
+}
+
+void init_completion(struct completion *c)
+{
+	c->done = 0;
+	init_waitqueue_head(&c->wait);
+}
+
+/* It may be gone as soon as the lock is let go of. */
+void complete(struct completion *c)
+{
+	struct native_wait *wait;
+	unsigned long flags;
+
+	spin_lock_irqsave(&c->wait.lock, flags);
+	WRITE_ONCE(c->done, 1);
+	list_for_each_entry(wait, &c->wait.list, list)
+		wake_up_process(wait->task);
+	spin_unlock_irqrestore(&c->wait.lock, flags);
+}
+
+static bool completed(struct completion *c)
+{
+	unsigned long flags;
+	bool done;
+
+	spin_lock_irqsave(&c->wait.lock, flags);
+	done = c->done;
+	spin_unlock_irqrestore(&c->wait.lock, flags);
+	return done;
+}
+
+void wait_for_completion(struct completion *c)
+{
+	wait_event(c->wait, completed(c));
+}
+
+/* Memory. */
+
+void *native_alloc(size_t size)
+{
+	unsigned long flags;
+	void *p;
+
+	local_irq_save(flags);
+	p = aligned_alloc(64, (size + 63) & ~63UL);
+	local_irq_restore(flags);
+	if (!p) {
+		perror("malloc");
+		abort();
+	}
+	return memset(p, 0, size);
+}
+
+void kfree(const void *p)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	free((void *)p);
+	local_irq_restore(flags);
+}
+
+void *native_vmap(struct page **pages, unsigned long n)
+{
+	void *p = native_alloc(n * PAGE_SIZE);
+
+	pages[0]->at = p;
+	return p;
+}
+
+/* Workqueues: what is queued waits while the same item still runs. */
+
+struct workqueue_struct {
+	spinlock_t		lock;
+	struct list_head	list;
+	wait_queue_head_t	more;
+	unsigned int		workers;
+	bool			stop;
+	struct work_struct	*running[4];
+	pthread_t		threads[4];
+};
+
+struct workqueue_struct *system_unbound_wq;
+static __thread struct work_struct *running;
+
+static struct work_struct *take_work(struct workqueue_struct *wq, unsigned int self)
+{
+	struct work_struct *work, *found = NULL;
+	unsigned long flags;
+	unsigned int i;
+
+	spin_lock_irqsave(&wq->lock, flags);
+	wq->running[self] = NULL;
+	list_for_each_entry(work, &wq->list, list) {
+		for (i = 0; i < wq->workers && wq->running[i] != work; i++)
+			;
+		if (i == wq->workers) {
+			found = work;
+			break;
+		}
+	}
+	if (found) {
+		list_del_init(&found->list);
+		wq->running[self] = found;
+		/* From here on it may be queued again. A full barrier, as in the kernel. */
+		xchg(&found->pending, 0);
+	}
+	spin_unlock_irqrestore(&wq->lock, flags);
+	return found;
+}
+
+struct work_arg {
+	struct workqueue_struct	*wq;
+	unsigned int		self;
+};
+
+static void *run_works(void *data)
+{
+	struct work_arg arg = *(struct work_arg *)data;
+	struct workqueue_struct *wq = arg.wq;
+	struct work_struct *work;
+
+	free(data);
+	native_enter();
+	for (;;) {
+		wait_event(wq->more, (work = take_work(wq, arg.self)) || READ_ONCE(wq->stop));
+		if (!work)
+			break;
+		running = work;
+		work->fn(work);
+		running = NULL;
+		/* What was queued meanwhile could not be taken by the others. */
+		native_wake(&wq->more, NULL);
+	}
+	native_leave();
+	return NULL;
+}
+
+struct workqueue_struct *native_workqueue(unsigned int workers)
+{
+	struct workqueue_struct *wq = native_alloc(sizeof(*wq));
+	struct work_arg *arg;
+
+	INIT_LIST_HEAD(&wq->list);
+	init_waitqueue_head(&wq->more);
+	wq->workers = workers;
+	while (workers--) {
+		arg = malloc(sizeof(*arg));
+		*arg = (struct work_arg){ wq, workers };
+		pthread_create(&wq->threads[workers], NULL, run_works, arg);
+	}
+	return wq;
+}
+
+void destroy_workqueue(struct workqueue_struct *wq)
+{
+	unsigned int i;
+	bool busy;
+
+	do {
+		native_usleep(100);
+		spin_lock(&wq->lock);
+		busy = !list_empty(&wq->list);
+		for (i = 0; i < wq->workers; i++)
+			busy |= !!wq->running[i];
+		spin_unlock(&wq->lock);
+	} while (busy);
+	WRITE_ONCE(wq->stop, true);
+	native_wake(&wq->more, NULL);
+	for (i = 0; i < wq->workers; i++)
+		pthread_join(wq->threads[i], NULL);
+	kfree(wq);
+}
+
+bool queue_work(struct workqueue_struct *wq, struct work_struct *work)
+{
+	unsigned long flags;
+
+	if (xchg(&work->pending, 1))
+		return false;
+	spin_lock_irqsave(&wq->lock, flags);
+	WRITE_ONCE(work->wq, wq);
+	list_add_tail(&work->list, &wq->list);
+	native_wake(&wq->more, NULL);
+	spin_unlock_irqrestore(&wq->lock, flags);
+	return true;
+}
+
+bool cancel_work(struct work_struct *work)
+{
+	struct workqueue_struct *wq = READ_ONCE(work->wq);
+	unsigned long flags;
+	bool queued;
+
+	if (!wq)
+		return false;
+	spin_lock_irqsave(&wq->lock, flags);
+	queued = !list_empty(&work->list) && work->wq == wq;
+	if (queued) {
+		list_del_init(&work->list);
+		xchg(&work->pending, 0);
+	}
+	spin_unlock_irqrestore(&wq->lock, flags);
+	return queued;
+}
+
+bool cancel_work_sync(struct work_struct *work)
+{
+	bool queued = cancel_work(work), runs;
+	struct workqueue_struct *wq = READ_ONCE(work->wq);
+	unsigned int i;
+
+	do {
+		runs = false;
+		if (!wq)
+			break;
+		spin_lock(&wq->lock);
+		for (i = 0; i < wq->workers; i++)
+			runs |= wq->running[i] == work;
+		spin_unlock(&wq->lock);
+		cpu_relax();
+	} while (runs);
+	return queued;
+}
+
+struct work_struct *current_work(void)
+{
+	return running;
+}
+
+/* Tables. */
+
+void xa_init_flags(struct xarray *xa, gfp_t flags)
+{
+	memset(xa, 0, sizeof(*xa));
+	pthread_mutex_init(&xa->lock, NULL);
+}
+
+void *xa_load(struct xarray *xa, unsigned long index)
+{
+	void **chunk;
+
+	if (index >= smp_load_acquire(&xa->n))
+		return NULL;
+	chunk = xa->chunks[index / XA_CHUNK];
+	return chunk[index % XA_CHUNK];
+}
+
+void *xa_find(struct xarray *xa, unsigned long *index, unsigned long max, int filter)
+{
+	return xa_load(xa, *index);
+}
+
+int xa_alloc(struct xarray *xa, u32 *index, void *entry, struct native_limit limit, gfp_t gfp)
+{
+	int ret = -EBUSY;
+
+	pthread_mutex_lock(&xa->lock);
+	if (xa->n <= limit.max) {
+		if (!(xa->n % XA_CHUNK))
+			xa->chunks[xa->n / XA_CHUNK] = native_alloc(XA_CHUNK * sizeof(void *));
+		*index = xa->n;
+		xa->chunks[xa->n / XA_CHUNK][xa->n % XA_CHUNK] = entry;
+		smp_store_release(&xa->n, xa->n + 1);
+		ret = 0;
+	}
+	pthread_mutex_unlock(&xa->lock);
+	return ret;
+}
+
+void xa_destroy(struct xarray *xa)
+{
+	unsigned int i;
+
+	for (i = 0; i < XA_CHUNK && xa->chunks[i]; i++)
+		kfree(xa->chunks[i]);
+}
+
+/* The file, and what a program calls. */
+
+static const struct miscdevice *device;
+static struct file files[64];
+static u64 files_taken;
+
+int misc_register(struct miscdevice *misc)
+{
+	device = misc;
+	return 0;
+}
+
+void misc_deregister(struct miscdevice *misc)
+{
+	device = NULL;
+}
+
+/* Descriptors are numbers that no other file has. */
+#define FIRST_FD	1000
+
+struct file *native_file(int fd)
+{
+	return fd >= FIRST_FD && fd < FIRST_FD + 64 ? &files[fd - FIRST_FD] : NULL;
+}
+
+int native_open(const char *path, int flags, ...)
+{
+	u64 taken = READ_ONCE(files_taken);
+	unsigned int i;
+	int ret;
+
+	do {
+		i = __builtin_ctzll(~taken);
+	} while (!try_cmpxchg(&files_taken, &taken, taken | BIT_ULL(i)));
+	files[i] = (struct file){ .f_flags = flags };
+	ret = device->fops->open(NULL, &files[i]);
+	if (!ret)
+		return FIRST_FD + i;
+	errno = -ret;
+	return -1;
+}
+
+int native_close(int fd)
+{
+	device->fops->release(NULL, native_file(fd));
+	__atomic_fetch_and(&files_taken, ~BIT_ULL(fd - FIRST_FD), __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+int native_ioctl(int fd, unsigned long command, ...)
+{
+	va_list args;
+	long ret;
+
+	va_start(args, command);
+	ret = device->fops->unlocked_ioctl(native_file(fd), command, va_arg(args, unsigned long));
+	va_end(args);
+	if (ret >= 0)
+		return ret;
+	errno = -ret;
+	return -1;
+}
+
+void *native_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
+{
+	struct vm_area_struct vma = { .vm_flags = VM_MAYSHARE };
+	int ret = device->fops->mmap(native_file(fd), &vma);
+
+	if (!ret)
+		return vma.at;
+	errno = -ret;
+	return (void *)-1;
+}
+
+int native_munmap(void *at, size_t size)
+{
+	return 0;
+}
+
+void poll_wait(struct file *file, wait_queue_head_t *wq, poll_table *wait)
+{
+	if (wait->queued)
+		return;
+	native_wait_add(wq, &wait->wait, NULL);
+	wait->queued = true;
+}
+
+int native_ppoll(struct pollfd *fds, unsigned long n, const struct timespec *ts, const void *mask)
+{
+	u64 until = ktime_get_ns() + ts->tv_sec * 1000000000ULL + ts->tv_nsec;
+	poll_table wait = { };
+
+	for (;;) {
+		set_current_state(TASK_INTERRUPTIBLE);
+		fds->revents = device->fops->poll(native_file(fds->fd), &wait);
+		if (fds->revents || ktime_get_ns() >= until)
+			break;
+		native_sleep(until);
+	}
+	__set_current_state(TASK_RUNNING);
+	native_wait_end(&wait.wait);
+	return !!fds->revents;
+}
+
+size_t copy_to_iter(const void *from, size_t n, struct iov_iter *to)
+{
+	memcpy(to->at, from, n);
+	to->at += n;
+	to->left -= n;
+	return n;
+}
+
+int copy_struct_from_user(void *to, size_t size, const void *from, size_t from_size)
+{
+	memset(to, 0, size);
+	memcpy(to, from, min(size, from_size));
+	return from_size > size ? -E2BIG : 0;
+}
+
+ssize_t native_read(int fd, void *to, size_t n)
+{
+	struct kiocb iocb = { .ki_filp = native_file(fd) };
+	struct iov_iter iter = { to, n };
+	ssize_t ret = device->fops->read_iter(&iocb, &iter);
+
+	if (ret >= 0)
+		return ret;
+	errno = -ret;
+	return -1;
+}
+
+/*
+ * Is there an entry that the kernel has not taken, and will it not look before this is due?
+ * The program has returned from what submitted it. Exact, under the lock.
+ */
+bool native_bell_lost(int fd, __u64 deadline)
+{
+	struct dev_ctx *ctx = native_file(fd)->private_data;
+	struct dev_rings *r = ctx->rings;
+	bool lost;
+	u32 tail;
+
+	spin_lock(&ctx->lock);
+	lost = hwtimer_ring_submitted(&r->pair, &tail) && tail != r->pair.sq_head && !r->stuck &&
+	       r->look_at > max(deadline, hwtimer_wheel_now(ctx->wheel));
+	spin_unlock(&ctx->lock);
+	return lost;
+}
+
+/* What of the module is not here: limits of users, and debugfs. */
+
+struct hwtimer_user *hwtimer_user_get(void) { return (struct hwtimer_user *)&device; }
+void hwtimer_user_put(struct hwtimer_user *user) { }
+bool hwtimer_user_charge(struct hwtimer_user *user, enum hwtimer_limit limit, unsigned long n)
+{
+	return true;
+}
+
+void hwtimer_user_uncharge(struct hwtimer_user *user, enum hwtimer_limit limit, unsigned long n) { }
+void hwtimer_user_show(struct seq_file *m, const struct hwtimer_user *user) { }
+void hwtimer_debugfs_init(void) { }
+void hwtimer_debugfs_exit(void) { }
+void hwtimer_debugfs_add(struct hwtimer_worker *worker) { }
+void hwtimer_debugfs_remove(struct hwtimer_worker *worker) { }
+
+/* Bring it all up, with this thread as the first CPU. */
+void native_begin(void)
+{
+	pthread_t thread;
+
+	/* Of all threads that this one makes. */
+	prctl(PR_SET_TIMERSLACK, 1);
+	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+	native_enter();
+	pthread_create(&thread, NULL, ksoftirqd, NULL);
+	pthread_detach(thread);
+	system_unbound_wq = native_workqueue(2);
+	if (native_module_init()) {
+		fprintf(stderr, "the module does not come up\n");
+		abort();
+	}
+}
+
+void native_end(void)
+{
+	native_module_exit();
+	destroy_workqueue(system_unbound_wq);
+}

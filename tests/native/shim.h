@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * hwtimer: what the tests on native threads share: beginning and end, interrupts, options,
+ * random numbers and verdicts. The library's tests include it, too, without the kernel.
+ */
+#ifndef NATIVE_SHIM_H
+#define NATIVE_SHIM_H
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <linux/types.h>
+#include <sys/types.h>
+
+extern int native_failures;
+void native_begin(void);
+void native_end(void);
+void native_enter(void);
+void native_leave(void);
+void native_usleep(unsigned int us);
+void native_fail(const char *fmt, ...);
+void native_log(const char *fmt, ...);
+void native_irqs_begin(const pthread_t *threads, unsigned int n);
+void native_irqs_end(void);
+struct hwtimer_timeout;
+bool native_lost(struct hwtimer_timeout *t);
+bool native_bell_lost(int fd, __u64 deadline);
+struct file *native_file(int fd);
+ssize_t native_read(int fd, void *to, size_t n);
+
+/* How much the steps of the protocol are delayed; see step.c. */
+extern int native_rough;
+
+/**
+ * struct options - what a test was asked for
+ * @seconds: how long it takes, unless there is @operations
+ * @operations: how many it does, about; 0: see @seconds
+ * @threads: how many
+ * @seed: of all that is random
+ */
+struct options {
+	unsigned int	seconds;
+	__u64	operations;
+	unsigned int	threads;
+	__u64	seed;
+};
+
+extern struct options options;
+
+/* A test has some of these; each is told as passed or failed. */
+struct test {
+	const char	*name;
+	__u64	(*run)(void);	/* returns how many operations */
+};
+
+int native_main(int argc, char **argv, const struct test *tests, unsigned int n);
+
+/* Is there more to do? @done: operations by this thread. */
+bool go_on(__u64 done);
+
+/* xorshift64* */
+static inline __u32 draw(__u64 *random)
+{
+	*random ^= *random >> 12;
+	*random ^= *random << 25;
+	*random ^= *random >> 27;
+	return *random * 0x2545f4914f6cdd1dULL >> 32;
+}
+
+static inline __u32 below(__u64 *random, __u32 n)
+{
+	return (__u64)draw(random) * n >> 32;
+}
+
+/* A generator of the seed's for whoever has this number. */
+static inline __u64 seeded(__u64 number)
+{
+	__u64 x = options.seed * 0x9e3779b97f4a7c15ULL + number * 0xbf58476d1ce4e5b9ULL;
+
+	x ^= x >> 31;
+	return x ? x : 1;
+}
+
+#endif /* NATIVE_SHIM_H */

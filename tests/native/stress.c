@@ -1,0 +1,621 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: everything at once, and books that balance. Threads, interrupts on top of them and
+ * callbacks do to timeouts what can be done, on a wheel that is stopped in the midst of it,
+ * and then another one is made.
+ *
+ * Known timeouts are in slots, for all to find. Who takes one out of its slot ends it; it is
+ * freed when everybody who may have found it is gone. Private ones are known to one thread
+ * and are freed, and poisoned, as soon as the wheel says that they may be.
+ *
+ * Each arming ends once: what arming returned 0 for is expired, cancelled or handed back. That
+ * is summed up for each wheel, and for each known timeout.
+ */
+#include <native.h>
+
+#include "hwtimer.h"
+#include "hwtimer_internal.h"
+#include "shim.h"
+
+#define THREADS	16
+#define MAGIC	0x1d1ed1ceU
+#define POISON	0xa5
+#define SLOTS	4096
+/* A wheel with fewer operations than this is always stopped while the threads run. */
+#define BRIEF	2000
+
+struct thing {
+	u32			magic;
+	u32			slot;
+	struct hwtimer_timeout	t;
+	atomic_t		open;		/* armings that have not ended */
+	u64			floor;		/* nobody arms it for before */
+	int			gone;
+	struct llist_node	grave;
+};
+
+/* Of a CPU, interrupts included. */
+struct counts {
+	local_t	armed, expired, cancelled, handed_back, released, freed, made;
+} ____cacheline_aligned;
+
+/**
+ * struct bench - a wheel, and what is armed on it
+ * @wheel: the wheel
+ * @slots: known timeouts, by slot
+ * @nr_slots: how many slots
+ * @near_ns: most are armed for so far ahead at the most
+ * @lively: private timeouts are made all the time
+ * @list: stop hands back a list. Private timeouts then free themselves in their callback (see
+ *	forget()); otherwise a thread ends and frees them (see live())
+ * @stopping: arming may fail
+ * @burying: held while the dead are buried, and while stop and its list are under way
+ * @dead: to be buried
+ * @counts: by CPU
+ * @turn: which wheel it is
+ * @operations: of each thread, in this turn
+ * @done: how many each has done
+ */
+static struct bench {
+	struct hwtimer_wheel	*wheel;
+	struct thing		*slots[SLOTS];
+	u32			nr_slots;
+	u32			near_ns;
+	u64			cap;
+	bool			lively;
+	bool			list;
+	int			stopping;
+	struct mutex		burying;	/* see above */
+	struct llist_head	dead;
+	struct counts		counts[NATIVE_CPUS];
+	__u64			turn;
+	__u64			operations;
+	__u64			done[THREADS];
+} b;
+
+/* Of all wheels. */
+static struct wheel_counts total;
+
+#define tally(what)	local_inc(&b.counts[current->cpu].what)
+
+static void expired(struct hwtimer_timeout *t);
+
+static struct thing *make(hwtimer_fn_t fn, u64 floor)
+{
+	struct thing *thing = native_alloc(sizeof(*thing));
+
+	thing->magic = MAGIC;
+	thing->floor = floor;
+	hwtimer_init(&thing->t, b.wheel, fn);
+	tally(made);
+	return thing;
+}
+
+static void discard(struct thing *thing)
+{
+	if (thing->magic != MAGIC)
+		native_fail("freed twice, or never made");
+	memset(thing, POISON, sizeof(*thing));
+	kfree(thing);
+	tally(freed);
+}
+
+static void check(const struct thing *thing)
+{
+	if (unlikely(READ_ONCE(thing->magic) != MAGIC))
+		native_fail("called back after its end");
+}
+
+/* Nobody finds it any more, but some may have. */
+static void lay_down(struct thing *thing)
+{
+	llist_add(&thing->grave, &b.dead);
+}
+
+static void bury(void)
+{
+	struct llist_node *node = llist_del_all(&b.dead);
+	struct thing *thing;
+
+	if (!node)
+		return;
+	synchronize_rcu();
+	while (node) {
+		thing = llist_entry(node, struct thing, grave);
+		node = node->next;
+		/* Without a list nobody says what stop swept. */
+		if (atomic_read(&thing->open) && (b.list || !READ_ONCE(b.stopping)))
+			native_fail("%d armings of a timeout have not ended",
+				    atomic_read(&thing->open));
+		discard(thing);
+	}
+}
+
+static void try_bury(void)
+{
+	if (!mutex_trylock(&b.burying))
+		return;
+	bury();
+	mutex_unlock(&b.burying);
+}
+
+static void released(struct hwtimer_timeout *t)
+{
+	struct thing *thing = container_of(t, struct thing, t);
+
+	check(thing);
+	if (hwtimer_is_pending(t))
+		native_fail("pending after its release");
+	tally(released);
+	lay_down(thing);
+}
+
+/* Private: nobody else has it. */
+static void released_private(struct hwtimer_timeout *t)
+{
+	struct thing *thing = container_of(t, struct thing, t);
+
+	check(thing);
+	tally(released);
+	discard(thing);
+}
+
+/* What arming answered. */
+static void armed(struct thing *thing, int ret, bool touched)
+{
+	switch (ret) {
+	case 0:
+		if (!touched) {
+			tally(armed);
+			atomic_inc(&thing->open);
+		}
+		return;
+	case 1:
+		return;
+	case -ENOENT:
+		if (!touched)
+			native_fail("arming said -ENOENT");
+		return;
+	case -EAGAIN:
+		if (!b.cap || touched)
+			native_fail("no place, and there is no cap");
+		return;
+	case -ESHUTDOWN:
+		barrier();
+		if (!READ_ONCE(thing->gone) && !READ_ONCE(b.stopping))
+			native_fail("arming failed, and nobody ends it");
+		return;
+	default:
+		native_fail("arming returned %d", ret);
+	}
+}
+
+static void cancel(struct thing *thing)
+{
+	if (!hwtimer_cancel(&thing->t))
+		return;
+	tally(cancelled);
+	atomic_dec(&thing->open);
+}
+
+static u64 choose(const struct thing *thing, __u64 *random, u64 now)
+{
+	u32 dice = below(random, 256);
+
+	if (dice < 2)
+		return U64_MAX;
+	if (dice < 10)
+		return now + (u64)draw(random) * 64;
+	if (dice < 60)
+		return max(now - NSEC_PER_MSEC, thing->floor);
+	return max(now, thing->floor) + below(random, b.near_ns);
+}
+
+/* The known one in slot @i, in a section. True if it is ours now to end. */
+static struct thing *take(u32 i)
+{
+	struct thing *thing = READ_ONCE(b.slots[i]);
+
+	if (!thing || cmpxchg(&b.slots[i], thing, NULL) != thing)
+		return NULL;
+	WRITE_ONCE(thing->gone, 1);
+	return thing;
+}
+
+static void release(struct thing *thing)
+{
+	if (!thing || !hwtimer_release(&thing->t, released))
+		return;
+	tally(cancelled);
+	/* In a section: it is not buried yet. */
+	atomic_dec(&thing->open);
+}
+
+/* What anybody may do, in any context. */
+static void anything(__u64 *random, u64 now)
+{
+	u32 i = below(random, b.nr_slots), dice = below(random, 128);
+	struct thing *thing;
+
+	rcu_read_lock();
+	/* Pairs with the cmpxchg() in fill(). */
+	thing = smp_load_acquire(&b.slots[i]);
+	if (!thing)
+		goto out;
+	if (dice < 64)
+		armed(thing, hwtimer_schedule_at(&thing->t, choose(thing, random, now)), false);
+	else if (dice < 94)
+		armed(thing, hwtimer_touch_at(&thing->t, choose(thing, random, now)), true);
+	else if (dice < 126)
+		cancel(thing);
+	else if (dice < 127)
+		hwtimer_deadline(&thing->t);
+	else if (!below(random, 8))
+		release(take(i));
+out:
+	rcu_read_unlock();
+}
+
+static void expired(struct hwtimer_timeout *t)
+{
+	struct thing *thing = container_of(t, struct thing, t);
+	u64 now = ktime_get_ns();
+
+	check(thing);
+	if (now < thing->floor)
+		native_fail("early");
+	tally(expired);
+	atomic_dec(&thing->open);
+	/* Ours and others', in the worker. */
+	if (!(now % 4))
+		armed(thing, hwtimer_schedule_at(t, now + now % b.near_ns), false);
+	if (!(now % 7))
+		anything(&current->step_random, now);
+}
+
+static void expired_private(struct hwtimer_timeout *t)
+{
+	struct thing *thing = container_of(t, struct thing, t);
+
+	check(thing);
+	if (ktime_get_ns() < READ_ONCE(thing->floor))
+		native_fail("early: private");
+	tally(expired);
+	atomic_dec(&thing->open);
+}
+
+/* The last that anybody sees of it. */
+static void forgotten(struct hwtimer_timeout *t)
+{
+	struct thing *thing = container_of(t, struct thing, t);
+
+	check(thing);
+	if (ktime_get_ns() < thing->floor)
+		native_fail("early, and not waited for");
+	tally(expired);
+	discard(thing);
+}
+
+static void on_interrupt(void)
+{
+	struct task_struct *task = current;
+
+	if (READ_ONCE(b.turn))
+		anything(&task->step_random, ktime_get_ns());
+}
+
+static void fill(u32 i, u64 now, __u64 *random)
+{
+	struct thing *thing;
+
+	if (READ_ONCE(b.slots[i]))
+		return;
+	thing = make(expired, now - 1000 + below(random, 2000));
+	thing->slot = i;
+	if (cmpxchg(&b.slots[i], NULL, thing))
+		discard(thing);
+}
+
+/* Take one out of its slot, wait until the wheel has let go of it. */
+static void end_known(u32 i)
+{
+	struct thing *thing;
+	int ret;
+
+	rcu_read_lock();
+	thing = take(i);
+	rcu_read_unlock();
+	if (!thing)
+		return;
+	ret = hwtimer_shutdown_sync(&thing->t);
+	if (ret < 0)
+		native_fail("shutdown_sync() returned %d", ret);
+	if (ret > 0) {
+		tally(cancelled);
+		atomic_dec(&thing->open);
+	}
+	if (hwtimer_is_pending(&thing->t))
+		native_fail("pending after its end");
+	lay_down(thing);
+}
+
+static void forget(__u64 *random, u64 now)
+{
+	struct thing *thing = make(forgotten, now + below(random, b.near_ns));
+	int ret = hwtimer_schedule_at(&thing->t, thing->floor);
+
+	if (!ret) {
+		tally(armed);
+		return;
+	}
+	armed(thing, ret, false);
+	discard(thing);
+}
+
+static void end_private(struct thing *thing, __u64 *random)
+{
+	u32 how = below(random, 3);
+	int ret;
+
+	if (how == 0) {
+		WRITE_ONCE(thing->gone, 1);
+		if (hwtimer_release(&thing->t, released_private))
+			tally(cancelled);
+		return;
+	}
+	ret = how == 1 ? hwtimer_cancel_sync(&thing->t) : hwtimer_shutdown_sync(&thing->t);
+	if (ret < 0)
+		native_fail("waiting for its end returned %d", ret);
+	if (ret > 0) {
+		tally(cancelled);
+		atomic_dec(&thing->open);
+	}
+	if (hwtimer_is_pending(&thing->t))
+		native_fail("pending after its end: private");
+	/* Stop neither cancels nor reports what it swept; the wheel counts it as handed back. */
+	if (atomic_read(&thing->open) && !READ_ONCE(b.stopping))
+		native_fail("%d armings of a private timeout have not ended",
+			    atomic_read(&thing->open));
+	discard(thing);
+}
+
+/* From its making to its end; waited for, or not. */
+static void live(__u64 *random, u64 now)
+{
+	struct thing *thing = make(expired_private, now);
+	u32 n = 1 + below(random, 4), armings = 0;
+	u64 deadline, spins = 0;
+	int ret;
+
+	while (n--) {
+		deadline = now + below(random, b.near_ns);
+		/* The old deadline or the new one may fire, or both. */
+		if (!armings || deadline < thing->floor)
+			WRITE_ONCE(thing->floor, deadline);
+		ret = hwtimer_schedule_at(&thing->t, deadline);
+		armed(thing, ret, false);
+		armings += !ret;
+		if (ret == 1 && armings == 1)
+			WRITE_ONCE(thing->floor, deadline);
+	}
+	/* Waiting for the expiry is slow, so few do; more of them if it is near. */
+	if (below(random, b.near_ns > 5000 ? 64 : 4)) {
+		end_private(thing, random);
+		return;
+	}
+	while (hwtimer_is_pending(&thing->t)) {
+		cpu_relax();
+		if (++spins % 256 || !native_lost(&thing->t))
+			continue;
+		native_fail("the worker sleeps, and was not woken");
+		break;
+	}
+	end_private(thing, random);
+}
+
+static void step(__u64 *random, u64 now)
+{
+	u32 dice = below(random, 4096), i = below(random, b.nr_slots);
+
+	if (b.lively && dice < 2000)
+		dice = 4070;
+	if (dice < 4000) {
+		anything(random, now);
+	} else if (dice < 4060) {
+		fill(i, now, random);
+	} else if (dice < 4064) {
+		end_known(i);
+	} else if (dice < 4084) {
+		if (b.list)
+			forget(random, now);
+		else
+			live(random, now);
+	} else if (dice < 4095) {
+		try_bury();
+	} else if (!below(random, 16)) {
+		hwtimer_wheel_barrier(b.wheel);
+	}
+}
+
+/* On a wheel that was stopped there is little to see. */
+static void *producer(void *arg)
+{
+	unsigned int self = (uintptr_t)arg;
+	__u64 random = seeded(b.turn << 8 | self), n, end = b.operations;
+	u64 now = 0;
+
+	native_enter();
+	for (n = 0; n < end; n++) {
+		if (n % 8 == 0) {
+			now = ktime_get_ns();
+			WRITE_ONCE(b.done[self], n);
+			if (READ_ONCE(b.stopping))
+				end = min(end, n + 100);
+		}
+		step(&random, now);
+	}
+	WRITE_ONCE(b.done[self], n);
+	native_leave();
+	return NULL;
+}
+
+/* Once all are gone but us. */
+static void settle(struct list_head *pending)
+{
+	struct thing *thing, *next;
+	struct wheel_counts c;
+	struct counts sum = { };
+	long handed_back = 0;
+	unsigned int i;
+
+	list_for_each_entry_safe(thing, next, pending, t.node) {
+		check(thing);
+		list_del(&thing->t.node);
+		tally(handed_back);
+		atomic_dec(&thing->open);
+		if (thing->t.fn == forgotten)
+			discard(thing);
+	}
+	for (i = 0; i < b.nr_slots; i++) {
+		thing = b.slots[i];
+		if (!thing)
+			continue;
+		b.slots[i] = NULL;
+		lay_down(thing);
+	}
+	bury();
+	wheel_count(b.wheel, &c);
+	for (i = 0; i < NATIVE_CPUS; i++) {
+		const struct counts *one = &b.counts[i];
+
+		sum.armed.counter += one->armed.counter;
+		sum.expired.counter += one->expired.counter;
+		sum.cancelled.counter += one->cancelled.counter;
+		handed_back += one->handed_back.counter;
+		sum.made.counter += one->made.counter;
+		sum.freed.counter += one->freed.counter;
+	}
+	if (!b.list)
+		handed_back = c.handed_back;
+	if (sum.armed.counter != sum.expired.counter + sum.cancelled.counter + handed_back)
+		native_fail("armed %ld, expired %ld, cancelled %ld, handed back %ld",
+			    sum.armed.counter, sum.expired.counter, sum.cancelled.counter,
+			    handed_back);
+	if ((long)c.armed != sum.armed.counter || (long)c.expired != sum.expired.counter ||
+	    (long)c.cancelled != sum.cancelled.counter || (long)c.handed_back != handed_back ||
+	    c.pending)
+		native_fail("the wheel counts %lu armed, %lu expired, %lu cancelled, %lu pending",
+			    c.armed, c.expired, c.cancelled, c.pending);
+	total.armed += sum.armed.counter;
+	total.expired += sum.expired.counter;
+	total.cancelled += sum.cancelled.counter;
+	total.handed_back += handed_back;
+	if (sum.made.counter != sum.freed.counter)
+		native_fail("%ld made, %ld freed", sum.made.counter, sum.freed.counter);
+	if (b.cap && atomic_long_read(&b.wheel->places))
+		native_fail("%ld places of %llu not free", atomic_long_read(&b.wheel->places),
+			    b.cap);
+	/* A negative lateness is unsigned, so it counts in the last bin: 8 s and more. */
+	if (to_worker(b.wheel)->monitor.late[HWTIMER_LATE_BINS - 1])
+		native_fail("early, or more than 8 s late");
+}
+
+/* Returns how many operations. */
+static __u64 turn(__u64 *random)
+{
+	static const u32 near[] = { 5000, 100000, 2000000 };
+	struct hwtimer_wheel_params params = {
+		.name = "stress",
+		.tick_ns = 1000 << below(random, 8),
+		.slots = 2 << below(random, 10),
+		.levels = 1 + below(random, 3),
+		.flags = below(random, 2) ? HWTIMER_WHEEL_GROW : 0,
+		.driver = below(random, 2),
+		.cap = below(random, 3) ? 0 : 8 + below(random, 32),
+	};
+	pthread_t threads[THREADS];
+	LIST_HEAD(pending);
+	__u64 sum = 0;
+	bool brief = b.operations < BRIEF, interrupts = !brief && below(random, 2);
+	bool midst = brief || below(random, 2);
+	u32 when = below(random, b.operations);
+	unsigned int i;
+
+	memset(b.counts, 0, sizeof(b.counts));
+	memset(b.done, 0, sizeof(b.done));
+	b.nr_slots = brief || below(random, 2) ? 16 : below(random, 2) ? 128 : SLOTS;
+	b.near_ns = near[brief ? 0 : below(random, ARRAY_SIZE(near))];
+	b.lively = brief && below(random, 2);
+	b.cap = params.cap;
+	b.list = below(random, 2);
+	b.stopping = 0;
+	b.wheel = hwtimer_wheel_create(&params);
+	if (IS_ERR(b.wheel)) {
+		native_fail("no wheel: %ld", PTR_ERR(b.wheel));
+		return 0;
+	}
+	for (i = 0; i < b.nr_slots; i++)
+		fill(i, ktime_get_ns(), random);
+	WRITE_ONCE(native_rough, brief ? 2 : below(random, 4) ? below(random, 3) : 0);
+	WRITE_ONCE(b.turn, b.turn + 1);
+	for (i = 0; i < options.threads; i++)
+		pthread_create(&threads[i], NULL, producer, (void *)(uintptr_t)i);
+	if (interrupts)
+		native_irqs_begin(threads, options.threads);
+	while (midst && READ_ONCE(b.done[0]) < when)
+		native_usleep(100);
+	if (interrupts)
+		native_irqs_end();
+	if (midst) {
+		mutex_lock(&b.burying);
+		WRITE_ONCE(b.stopping, 1);
+		/* A thread whose arming fails has to see "stopping". */
+		smp_mb();
+		if (hwtimer_wheel_stop(b.wheel, b.list ? &pending : NULL))
+			native_fail("stop failed");
+	}
+	for (i = 0; i < options.threads; i++) {
+		pthread_join(threads[i], NULL);
+		sum += b.done[i];
+	}
+	WRITE_ONCE(native_rough, 0);
+	WRITE_ONCE(b.stopping, 1);
+	if (!midst) {
+		mutex_lock(&b.burying);
+		hwtimer_wheel_stop(b.wheel, b.list ? &pending : NULL);
+	}
+	settle(&pending);
+	mutex_unlock(&b.burying);
+	hwtimer_wheel_destroy(b.wheel);
+	return sum;
+}
+
+static __u64 stress(void)
+{
+	__u64 random = seeded(~0ULL), sum = 0, per_turn = 50000;
+
+	mutex_init(&b.burying);
+	native_irq_handler = on_interrupt;
+	while (go_on(sum / options.threads)) {
+		/* Most wheels live for a moment: stop is what is seldom. */
+		b.operations = below(&random, 16) ? 100 + below(&random, BRIEF - 100) :
+						    BRIEF + below(&random, per_turn);
+		sum += turn(&random);
+		/* Long runs need not make a wheel every few ms. */
+		if (sum > 20 * per_turn && per_turn < 2000000)
+			per_turn *= 2;
+	}
+	native_irq_handler = NULL;
+	native_log("%llu wheels: %lu armed, %lu expired, %lu cancelled, %lu handed back",
+		   b.turn, total.armed, total.expired, total.cancelled, total.handed_back);
+	return sum;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		{ "stress", stress },
+	};
+
+	return native_main(argc, argv, tests, ARRAY_SIZE(tests));
+}

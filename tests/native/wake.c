@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: no wake-up is lost. Threads arm timeouts just as the worker goes to sleep, and then
+ * check that it does not sleep past them. The check reads the worker's state and measures no
+ * time, so a busy machine causes no failure, and a lost wake-up is found at once.
+ */
+#include <native.h>
+
+#include "hwtimer.h"
+#include "hwtimer_internal.h"
+#include "shim.h"
+
+#define THREADS	16
+
+struct ball {
+	struct hwtimer_timeout	t;
+	atomic_long_t		armed;
+	unsigned long		expired;	/* by the worker */
+} ____cacheline_aligned;
+
+static struct hwtimer_wheel *wheel;
+static struct ball balls[THREADS], common[THREADS], resting[THREADS];
+static unsigned int players;
+static __u64 done[THREADS];
+
+static void came_back(struct hwtimer_timeout *t)
+{
+	struct ball *ball = container_of(t, struct ball, t);
+
+	if (ktime_get_ns() < hwtimer_deadline(t) && !hwtimer_is_pending(t) && ball < common)
+		native_fail("early");
+	WRITE_ONCE(ball->expired, ball->expired + 1);
+}
+
+static void throw(struct ball *ball, u64 deadline)
+{
+	int ret = hwtimer_schedule_at(&ball->t, deadline);
+
+	if (ret < 0)
+		native_fail("arming returned %d", ret);
+	else if (!ret)
+		atomic_long_inc(&ball->armed);
+}
+
+/*
+ * A cancelled timeout stays filed, so arming it again for later makes no request. A worker that
+ * finds nothing pending must count once more before it sleeps for ever.
+ */
+static void rearm(unsigned int self, __u64 *random)
+{
+	struct hwtimer_timeout *t = &resting[self].t;
+	unsigned int n = below(random, 512);
+
+	if (!below(random, 16))
+		hwtimer_wheel_barrier(wheel);
+	while (n--)
+		barrier();
+	hwtimer_schedule_at(t, to_worker(wheel)->start_ns + 3600 * NSEC_PER_SEC);
+	for (n = 0; n < 16; n++)
+		cpu_relax();
+	if (native_lost(t))
+		native_fail("the worker sleeps for ever, and something is pending");
+	hwtimer_cancel(t);
+}
+
+static void play(unsigned int self, __u64 *random)
+{
+	bool mine = below(random, 8);
+	struct ball *ball = mine ? &balls[self] : &common[self / 2];
+	/* One thread is about to push the timeout, the other moves it, the worker falls asleep. */
+	u64 delay = below(random, mine ? 64 : 2) ? 0 : below(random, mine ? 30000 : 300000);
+	u64 now = ktime_get_ns(), spins = 0;
+	unsigned int n = below(random, 2) ? below(random, 4096) : below(random, 512);
+
+	if (!mine)
+		throw(&balls[self], now + below(random, 200000));
+	/* To be there at any moment of the worker's way to sleep. */
+	while (n--)
+		barrier();
+	throw(ball, ktime_get_ns() + delay);
+	while (hwtimer_is_pending(&ball->t)) {
+		cpu_relax();
+		if (!(++spins % 128) && native_lost(&ball->t)) {
+			native_fail("the worker sleeps, and was not woken: lost after %llu",
+				    (unsigned long long)done[self]);
+			return;
+		}
+	}
+}
+
+static void *player(void *arg)
+{
+	unsigned int self = (uintptr_t)arg;
+	__u64 random = seeded(self);
+
+	native_enter();
+	while (go_on(done[self])) {
+		if (below(&random, 4))
+			play(self, &random);
+		else
+			rearm(self, &random);
+		done[self]++;
+	}
+	while (hwtimer_is_pending(&balls[self].t) && !READ_ONCE(native_failures))
+		cpu_relax();
+	native_leave();
+	return NULL;
+}
+
+static __u64 game(enum hwtimer_driver driver)
+{
+	struct hwtimer_wheel_params params = {
+		.name = "wake", .tick_ns = 1000, .slots = 4096, .levels = 3, .driver = driver,
+	};
+	struct ball *all[] = { balls, common }, *ball;
+	pthread_t threads[THREADS];
+	__u64 sum = 0;
+	unsigned int i;
+
+	wheel = hwtimer_wheel_create(&params);
+	for (i = 0; i < THREADS; i++)
+		hwtimer_init(&resting[i].t, wheel, came_back);
+	for (i = 0; i < 2 * THREADS; i++) {
+		ball = &all[i % 2][i / 2];
+		memset(ball, 0, sizeof(*ball));
+		hwtimer_init(&ball->t, wheel, came_back);
+	}
+	memset(done, 0, sizeof(done));
+	for (i = 0; i < players; i++)
+		pthread_create(&threads[i], NULL, player, (void *)(uintptr_t)i);
+	for (i = 0; i < players; i++) {
+		pthread_join(threads[i], NULL);
+		sum += done[i];
+	}
+	hwtimer_wheel_stop(wheel, NULL);
+	for (i = 0; i < 2 * THREADS; i++) {
+		ball = &all[i % 2][i / 2];
+		if (ball->expired != (unsigned long)atomic_long_read(&ball->armed))
+			native_fail("armed %ld times, expired %lu times",
+				    atomic_long_read(&ball->armed), ball->expired);
+	}
+	hwtimer_wheel_destroy(wheel);
+	return sum;
+}
+
+static __u64 kthread(void)
+{
+	players = options.threads;
+	return game(HWTIMER_DRIVER_KTHREAD);
+}
+
+static __u64 hrtimer(void)
+{
+	players = options.threads;
+	return game(HWTIMER_DRIVER_HRTIMER);
+}
+
+/* Some races need three threads and a fourth that comes at the right moment. */
+static __u64 with_delays(enum hwtimer_driver driver)
+{
+	__u64 n;
+
+	players = max(options.threads, 4U);
+	WRITE_ONCE(native_rough, 2);
+	n = game(driver);
+	WRITE_ONCE(native_rough, 0);
+	return n;
+}
+
+static __u64 kthread_delays(void)
+{
+	return with_delays(HWTIMER_DRIVER_KTHREAD);
+}
+
+static __u64 hrtimer_delays(void)
+{
+	return with_delays(HWTIMER_DRIVER_HRTIMER);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		{ "wake_kthread", kthread },
+		{ "wake_hrtimer", hrtimer },
+		{ "wake_kthread_delays", kthread_delays },
+		{ "wake_hrtimer_delays", hrtimer_delays },
+	};
+
+	return native_main(argc, argv, tests, ARRAY_SIZE(tests));
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: KUnit suite: when does /dev/hwtimer read the submission ring? The worker's looks, the
+ * bell that makes the next look earlier, and the promise of sleep_until. The suite plays the
+ * program by the rules of linux/hwtimer.h, and reads the module's state to check it.
+ *
+ * Made for User-Mode Linux with time-travel=inf-cpu, where the clock stands still while
+ * anything runs, so late is what is later than the boundary of a tick.
+ */
+#include <kunit/test.h>
+#include <linux/err.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/kthread.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
+#include <linux/mman.h>
+#include <linux/prandom.h>
+#include <linux/sched.h>
+#include <linux/sched/mm.h>
+#include <linux/string.h>
+#include <linux/uaccess.h>
+
+#include "../hwtimer_compat.h"
+#include "../hwtimer_internal.h"
+#include "../hwtimer_rings.h"
+#include "../hwtimer_step.h"
+#include "hwtimer_kunit.h"
+
+#define MS	NSEC_PER_MSEC
+#define SEC	NSEC_PER_SEC
+#define SLOTS	64
+/* The longest time between two looks, and by how many ticks sleep_until may be later. */
+#define LOOK_NS	(250 * MS)
+#define MARGIN	3
+
+/* The program, and its context. */
+static struct program {
+	struct kunit		*test;
+	struct file		*file;
+	struct dev_rings	*rings;
+	struct hwtimer_ring	*shared;
+	struct hwtimer_worker	*worker;
+	u64			tick;
+	unsigned int		bells;
+	/* by slot: when it was submitted; 0: it is free */
+	u64			since[SLOTS];
+	u64			deadline[SLOTS];
+	unsigned int		expired;
+	u64			worst;
+	/* submit at the n-th step of a look; steps so far; whether it was without a bell */
+	unsigned int		n;
+	unsigned int		step;
+	bool			silent;
+} program;
+
+static const struct wheel_param {
+	const char		*desc;
+	bool			own;
+} wheel_params[] = {
+	{ "shared wheel" },
+	{ "own wheel", .own = true },
+};
+
+static void wheel_desc(const struct wheel_param *param, char *desc)
+{
+	strscpy(desc, param->desc, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(wheel, wheel_params, wheel_desc);
+
+/* Arguments of ioctls are in memory of the task that loads this module. */
+static struct mm_struct *mm;
+static void __user *memory;
+
+static int rings_init(struct kunit_suite *suite)
+{
+	unsigned long address;
+
+	if (!current->mm)
+		return -EINVAL;
+	address = vm_mmap(NULL, 0, PAGE_SIZE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, 0);
+	if (IS_ERR_VALUE(address))
+		return address;
+	memory = (void __user *)address;
+	mm = current->mm;
+	mmget(mm);
+	/* Timers are no better than a jiffy before the machine's first ones. */
+	nap(SEC);
+	return 0;
+}
+
+static void rings_exit(struct kunit_suite *suite)
+{
+	if (mm)
+		mmput(mm);
+	mm = NULL;
+}
+
+static long command(struct program *p, unsigned int cmd, void *arg)
+{
+	size_t size = _IOC_SIZE(cmd);
+	long ret = -EFAULT;
+
+	kthread_use_mm(mm);
+	if (!copy_to_user(memory, arg, size)) {
+		ret = p->file->f_op->unlocked_ioctl(p->file, cmd, (unsigned long)memory);
+		if (copy_from_user(arg, memory, size))
+			ret = -EFAULT;
+	}
+	kthread_unuse_mm(mm);
+	return ret;
+}
+
+static void bell(struct program *p)
+{
+	struct hwtimer_enter arg = { };
+
+	KUNIT_EXPECT_EQ(p->test, 0L, command(p, HWTIMER_IOC_ENTER, &arg));
+	p->bells++;
+}
+
+static u64 now(const struct program *p)
+{
+	return hwtimer_wheel_now(&p->worker->wheel);
+}
+
+static struct program *begin(struct kunit *test)
+{
+	const struct wheel_param *param = test->param_value;
+	struct hwtimer_setup setup = {
+		.flags = HWTIMER_SETUP_OWN_WHEEL, .clockid = CLOCK_MONOTONIC,
+		.tick_ns = 10 * MS, .slots = 64,
+	};
+	struct hwtimer_rings rings = { .sq_entries = SLOTS, .slots = SLOTS };
+	struct program *p = &program;
+	struct dev_ctx *ctx;
+
+	memset(p, 0, sizeof(*p));
+	p->test = test;
+	p->file = filp_open("/dev/hwtimer", O_RDWR | O_NONBLOCK, 0);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, p->file);
+	if (param->own)
+		KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_SETUP, &setup));
+	KUNIT_ASSERT_EQ(test, 0L, command(p, HWTIMER_IOC_RINGS, &rings));
+	ctx = p->file->private_data;
+	p->rings = ctx->rings;
+	p->shared = p->rings->pair.shared;
+	p->worker = to_worker(ctx->wheel);
+	p->tick = hwtimer_wheel_tick_ns(ctx->wheel);
+	/* Nobody looks yet. */
+	KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, p->shared->sleep_until);
+	return p;
+}
+
+static void end(struct program *p)
+{
+	fput(p->file);
+	flush_delayed_fput();
+	nap(SEC);
+}
+
+/* Submit, and do not ring. */
+static void put(struct program *p, u32 op, u32 slot, u64 time)
+{
+	u32 tail = p->shared->sq_tail;
+
+	/* Pairs with hwtimer_ring_taken(). */
+	KUNIT_EXPECT_LT(p->test, tail - smp_load_acquire(&p->shared->sq_head), SLOTS);
+	p->rings->pair.sqes[tail % SLOTS] = (struct hwtimer_sqe){
+		.op = op, .id = HWTIMER_ID(slot, 1), .time = time,
+	};
+	if (op == HWTIMER_OP_SCHEDULE) {
+		p->since[slot] = now(p);
+		p->deadline[slot] = time;
+	}
+	/* Pairs with hwtimer_ring_submitted(). */
+	smp_store_release(&p->shared->sq_tail, tail + 1);
+}
+
+/* Must the bell be rung for what was submitted last, for this time? */
+static bool bell_due(const struct program *p, u64 time)
+{
+	/* Pairs with the one in rest(), between sq_tail and sleep_until. */
+	smp_mb();
+	return time < READ_ONCE(p->shared->sleep_until);
+}
+
+static void submit(struct program *p, u32 slot, u64 deadline)
+{
+	put(p, HWTIMER_OP_SCHEDULE, slot, deadline);
+	if (bell_due(p, deadline))
+		bell(p);
+}
+
+/* The first boundary at or after @deadline, and after @since. */
+static u64 boundary(const struct program *p, u64 deadline, u64 since)
+{
+	u64 start = p->worker->start_ns;
+
+	return start + p->tick * max(DIV64_U64_ROUND_UP(deadline - start, p->tick),
+				     div64_u64(since - start, p->tick) + 1);
+}
+
+/* Each expiry is one of what was submitted, not early, and not late. */
+static void reap(struct program *p)
+{
+	u32 head = p->shared->cq_head, tail, slot;
+	const struct hwtimer_record *rec;
+
+	/* Pairs with hwtimer_ring_put(). */
+	tail = smp_load_acquire(&p->shared->cq_tail);
+	for (; head != tail; head++) {
+		rec = &p->rings->pair.cqes[head % SLOTS];
+		slot = HWTIMER_ID_SLOT(rec->id);
+		KUNIT_EXPECT_EQ(p->test, HWTIMER_EXPIRED, rec->kind);
+		if (slot >= SLOTS || !p->since[slot]) {
+			KUNIT_FAIL(p->test, "a record of nothing, slot %u", slot);
+			continue;
+		}
+		KUNIT_EXPECT_EQ(p->test, p->deadline[slot], rec->deadline);
+		KUNIT_EXPECT_GE(p->test, rec->fired, rec->deadline);
+		/* In virtual time the machine adds next to nothing. */
+		KUNIT_EXPECT_LT(p->test, rec->fired,
+				boundary(p, rec->deadline, p->since[slot]) + p->tick / 2);
+		p->worst = max(p->worst, rec->fired - rec->deadline);
+		p->since[slot] = 0;
+		p->expired++;
+	}
+	/* Pairs with hwtimer_ring_room(). */
+	smp_store_release(&p->shared->cq_head, head);
+}
+
+/* The bell starts the looks, and makes the next one earlier for an earlier deadline. */
+static void bell_brings_look(struct kunit *test)
+{
+	struct program *p = begin(test);
+	u64 base;
+
+	base = now(p);
+	submit(p, 0, base + 100 * SEC);
+	KUNIT_EXPECT_EQ(test, 1, p->bells);
+	KUNIT_EXPECT_LE(test, p->shared->sleep_until, now(p) + LOOK_NS + MARGIN * p->tick);
+	/* For what is due later none is needed. */
+	base = now(p);
+	submit(p, 1, base + LOOK_NS + MARGIN * p->tick);
+	KUNIT_EXPECT_EQ(test, 1, p->bells);
+	/* An earlier deadline needs the bell, and the worker looks twice before it. */
+	submit(p, 2, base + 100 * MS);
+	KUNIT_EXPECT_EQ(test, 2, p->bells);
+	KUNIT_EXPECT_LE(test, p->shared->sleep_until, now(p) + 50 * MS + MARGIN * p->tick);
+	submit(p, 3, base + 90 * MS);
+	KUNIT_EXPECT_EQ(test, 2, p->bells);
+	nap(SEC);
+	reap(p);
+	KUNIT_EXPECT_EQ(test, 3, p->expired);
+	/* With nothing to do it stops, and the bell brings it back. */
+	nap(10 * SEC);
+	KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, p->shared->sleep_until);
+	base = now(p);
+	submit(p, 4, base + 10 * SEC);
+	KUNIT_EXPECT_EQ(test, 3, p->bells);
+	KUNIT_EXPECT_LE(test, p->shared->sleep_until, now(p) + LOOK_NS + MARGIN * p->tick);
+	nap(20 * SEC);
+	reap(p);
+	KUNIT_EXPECT_EQ(test, 4, p->expired);
+	end(p);
+}
+
+/* Whatever the program submits and whenever, with the bells that it has to ring. */
+static void on_time(struct kunit *test)
+{
+	unsigned int rounds = 3000, slot = 0, i;
+	u64 seed = hwtimer_kunit_seed();
+	struct rnd_state random;
+	struct program *p;
+
+	kunit_info(test, "seed %llu\n", seed);
+	prandom_seed_state(&random, seed);
+	p = begin(test);
+	for (i = 0; i < rounds; i++) {
+		/* Up to 600 ms ahead; after a pause, rarely so long that nobody looks any more. */
+		u64 ahead = prandom_u32_state(&random) % (600 * MS);
+		u64 pause = prandom_u32_state(&random) % (i % 50 ? 40 * MS : 3 * SEC);
+
+		reap(p);
+		slot = (slot + 1) % SLOTS;
+		if (!p->since[slot])
+			submit(p, slot, now(p) + ahead);
+		nap(pause);
+	}
+	nap(SEC);
+	reap(p);
+	kunit_info(test, "%u expiries, %u bells, at most %llu us late\n", p->expired, p->bells,
+		   div_u64(p->worst, NSEC_PER_USEC));
+	for (i = 0; i < SLOTS; i++)
+		KUNIT_EXPECT_EQ(test, 0ULL, p->since[i]);
+	KUNIT_EXPECT_GT(test, p->bells, rounds / 100);
+	KUNIT_EXPECT_LT(test, p->bells, p->expired);
+	end(p);
+}
+
+#ifdef CONFIG_UML	/* where the module has a hook between its steps */
+/* The worker is at it: submit the first thing that needs no bell. */
+static void submit_in_look(void)
+{
+	struct program *p = &program;
+	u64 until;
+
+	if (current != p->worker->task ||
+	    READ_ONCE(p->worker->wheel.running) != &p->rings->look || ++p->step != p->n)
+		return;
+	until = READ_ONCE(p->shared->sleep_until);
+	if (until == HWTIMER_RING_IDLE)
+		return;
+	put(p, HWTIMER_OP_SCHEDULE, 1, until);
+	p->silent = true;
+}
+
+/* What is submitted while the worker looks, and means to sleep, is not forgotten. */
+static void in_the_look(struct kunit *test)
+{
+	unsigned int n = 0, silent = 0;
+	struct program *p;
+
+	do {
+		p = begin(test);
+		p->n = ++n;
+		submit(p, 0, now(p) + SEC);
+		/* Wait for the second look; the first one published the sleep_until in force. */
+		nap(LOOK_NS + 5 * p->tick);
+		WRITE_ONCE(hwtimer_step_hook, submit_in_look);
+		nap(LOOK_NS + 5 * p->tick);
+		WRITE_ONCE(hwtimer_step_hook, NULL);
+		nap(3 * SEC);
+		reap(p);
+		KUNIT_EXPECT_EQ_MSG(test, 1 + p->silent, p->expired, "step %u", n);
+		silent += p->silent;
+		end(p);
+	} while (p->step >= n && n < 100);
+	kunit_info(test, "%u steps, %u without a bell\n", n, silent);
+	KUNIT_EXPECT_GT(test, silent, 3);
+}
+#endif
+
+static struct kunit_case rings_cases[] = {
+	KUNIT_CASE_PARAM(bell_brings_look, wheel_gen_params),
+	KUNIT_CASE_PARAM(on_time, wheel_gen_params),
+#ifdef CONFIG_UML
+	KUNIT_CASE_PARAM(in_the_look, wheel_gen_params),
+#endif
+	{}
+};
+
+static struct kunit_suite rings_suite = {
+	.name		= "hwtimer_rings",
+	.suite_init	= rings_init,
+	.suite_exit	= rings_exit,
+	.test_cases	= rings_cases,
+};
+
+kunit_test_suites(&rings_suite);
