@@ -3,21 +3,23 @@
  * hwtimer_torture: all operations of hwtimer's API for modules, from all contexts, on all
  * CPUs, while these go and come; and books that must balance.
  *
- *	insmod hwtimer_torture.ko [duration=60] [seed=N] ...
+ *	insmod hwtimer_torture.ko [duration=60] [operations=N] [seed=N] ...
  *
- * takes that long, tells what was done, and a verdict, which is not in what insmod returns:
+ * runs for at least so many seconds and operations, and then logs what it did and a verdict.
+ * The status of insmod does not tell whether the test passed:
  *
  *	hwtimer_torture: SUCCESS seed=... armings=... expired=... cancelled=... ...
  *
- * Each arming of a plain timeout ends exactly once:
- * it expires, is cancelled, has another one take its place, or is handed back by stop.
+ * Each arming of a plain timeout ends exactly once: it expires, is cancelled, is replaced by
+ * another arming, or is handed back by stop.
  * Nothing is early, nothing is lost, nothing is touched after its end. A run in which
  * something that was asked for was not done is a failure; so on a slow machine it goes on for
- * longer, if need be.
+ * longer, if need be. The first failure ends it at once: the wheels are left as they are, and
+ * the module cannot be unloaded.
  *
  * In a module that was built with HWTIMER_TORTURE=1 the steps of the lock-free protocol have
  * random delays between them. The same seed makes the same choices, on another machine too;
- * what meets what is a matter of time.
+ * how many, and what meets what, is a matter of time.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -27,6 +29,7 @@
 #include <linux/err.h>
 #include <linux/jiffies.h>
 #include <linux/kthread.h>
+#include <linux/ktime.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
@@ -39,12 +42,22 @@
 
 /* More failures than these are only counted. */
 #define TOLD		20
-/* So many times the duration is the most that it takes. */
+/* So many times the duration is the most that it takes, by default. */
 #define PATIENCE	5
+/* And then the wheels must have ended after so many jiffies. */
+#define END		(120 * HZ)
 
 static unsigned int duration = 60;
 module_param(duration, uint, 0444);
 MODULE_PARM_DESC(duration, "seconds (default 60)");
+
+static unsigned int limit;
+module_param(limit, uint, 0444);
+MODULE_PARM_DESC(limit, "seconds that it may take until all was done; 0 (default): 5 times the duration");
+
+static unsigned long operations;
+module_param(operations, ulong, 0444);
+MODULE_PARM_DESC(operations, "to be done at least (default 0)");
 
 static unsigned int seed;
 module_param(seed, uint, 0444);
@@ -54,13 +67,13 @@ unsigned int torture_threads = 1;
 module_param_named(threads, torture_threads, uint, 0444);
 MODULE_PARM_DESC(threads, "producers per CPU and bench, each a thread and two timers (default 1)");
 
-static unsigned int benches = 2;
+static unsigned int benches = 4;
 module_param(benches, uint, 0444);
-MODULE_PARM_DESC(benches, "wheels at a time (default 2)");
+MODULE_PARM_DESC(benches, "wheels at a time (default 4)");
 
-static unsigned int timeouts = 32;
+static unsigned int timeouts = 128;
 module_param(timeouts, uint, 0444);
-MODULE_PARM_DESC(timeouts, "that everybody knows, per wheel (default 32)");
+MODULE_PARM_DESC(timeouts, "that everybody knows, per wheel (default 128)");
 
 static unsigned int onoff = 500;
 module_param(onoff, uint, 0444);
@@ -80,13 +93,18 @@ MODULE_PARM_DESC(mix, "weights of schedule, schedule_at, touch, touch_at, forwar
 
 unsigned int torture_mix_sum;
 struct workqueue_struct *torture_wq;
+/* The keepers are to end. */
+bool torture_over;
 
 static atomic_t failures;
 static struct rnd_state seeds;
 
 #define ANY	(BIT(CONTEXTS) - 1)
 #define SLEEPS	(BIT(PROCESS) | BIT(CALLBACK_THREAD) | BIT(RUN))
-#define NO_IRQ	(IS_ENABLED(CONFIG_PREEMPT_RT) ? ANY & ~BIT(HARDIRQ) : ANY)
+/* PREEMPT_RT allocates no memory in hard interrupts, and lockdep may check this without it. */
+#define HARDIRQ_ALLOCATES	(!IS_ENABLED(CONFIG_PREEMPT_RT) && \
+				 !IS_ENABLED(CONFIG_PROVE_RAW_LOCK_NESTING))
+#define ALLOCATES		(HARDIRQ_ALLOCATES ? ANY : ANY & ~BIT(HARDIRQ))
 
 static const struct {
 	const char	*name;
@@ -103,7 +121,7 @@ static const struct {
 	[RELEASE]	= { "release", ANY, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
 	[CANCEL_SYNC]	= { "cancel_sync", SLEEPS, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
 	[SHUTDOWN_SYNC]	= { "shutdown_sync", SLEEPS, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
-	[FORGET]	= { "forget", NO_IRQ },
+	[FORGET]	= { "forget", ALLOCATES },
 	[PRIVATE]	= { "private", BIT(PROCESS), BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
 	[BARRIER]	= { "barrier", BIT(PROCESS) },
 	[CREATE]	= { "create", BIT(PROCESS) },
@@ -132,6 +150,16 @@ void torture_fail(const char *fmt, ...)
 	vaf.va = &args;
 	pr_err("%pV\n", &vaf);
 	va_end(args);
+}
+
+/**
+ * torture_failed - is something wrong?
+ *
+ * Return: true if torture_fail() was called.
+ */
+bool torture_failed(void)
+{
+	return atomic_read(&failures);
 }
 
 /**
@@ -166,6 +194,10 @@ static int onoff_fn(void *data)
 	unsigned int cpu, tries;
 
 	while (!kthread_should_stop()) {
+		if (READ_ONCE(torture_over)) {
+			schedule_timeout_idle(1);
+			continue;
+		}
 		cpu = cpumask_next(below(random, nr_cpu_ids), cpu_online_mask);
 		if (cpu < nr_cpu_ids && !remove_cpu(cpu)) {
 			WRITE_ONCE(offline, offline + 1);
@@ -203,6 +235,7 @@ static bool context_asked(enum torture_context context)
 
 /* Of all CPUs, and of all benches. */
 static struct counts sum;
+static unsigned long sum_ops;
 static unsigned long bursts;
 
 static void add_counts(void)
@@ -211,11 +244,14 @@ static void add_counts(void)
 	unsigned int i, j, cpu;
 
 	memset(&sum, 0, sizeof(sum));
+	sum_ops = 0;
 	for_each_possible_cpu(cpu) {
 		c = per_cpu_ptr(&torture_counts, cpu);
 		for (i = 0; i < OPS; i++) {
-			for (j = 0; j < CONTEXTS; j++)
+			for (j = 0; j < CONTEXTS; j++) {
 				sum.ops[j][i] += READ_ONCE(c->ops[j][i]);
+				sum_ops += READ_ONCE(c->ops[j][i]);
+			}
 			for (j = 0; j < KINDS; j++)
 				sum.kinds[j][i] += READ_ONCE(c->kinds[j][i]);
 		}
@@ -295,6 +331,8 @@ static bool incomplete(bool end)
 		ret = missing(end, "no CPU went offline");
 	if (!sum.rejected)
 		ret = missing(end, "no arming was refused for a cap");
+	if (sum_ops < operations)
+		ret = missing(end, "%lu operations were done, of %lu", sum_ops, operations);
 	return ret;
 }
 
@@ -315,24 +353,33 @@ static void tell_op(enum torture_op op)
 	pr_info("%-13s%s\n", ops[op].name, line);
 }
 
-static void tell(void)
+static unsigned long rate(unsigned long n, u64 ns)
 {
+	return mul_u64_u64_div_u64(n, NSEC_PER_SEC, ns);
+}
+
+/* @ns: that is how long it took. */
+static void tell(u64 ns)
+{
+	bool broken = torture_failed();
 	unsigned int op;
 
-	incomplete(true);
-	if (sum.told != sum.untold)
+	/* What was not done for a failure is none. */
+	incomplete(!broken);
+	if (!broken && sum.told != sum.untold)
 		torture_fail("releases ended %lu private armings, and said %lu", sum.untold,
 			     sum.told);
-	if (sum.armed != sum.expired + sum.cancelled + sum.handed_back)
+	if (!broken && sum.armed != sum.expired + sum.cancelled + sum.handed_back)
 		torture_fail("the books do not balance");
 	for (op = 0; op < OPS; op++)
 		tell_op(op);
 	pr_info("bursts=%lu runs=%lu periods=%lu rejected=%lu late_max=%llu us\n", bursts, sum.runs,
 		sum.periods, sum.rejected, div_u64(sum.late_ns, NSEC_PER_USEC));
-	pr_info("%s seed=%u armings=%lu expired=%lu cancelled=%lu rearmed=%lu handed_back=%lu released=%lu wheels=%lu offline=%lu failures=%d\n",
-		atomic_read(&failures) ? "FAILURE" : "SUCCESS", seed, sum.armed, sum.expired,
+	pr_info("%s seed=%u armings=%lu expired=%lu cancelled=%lu rearmed=%lu handed_back=%lu released=%lu wheels=%lu offline=%lu failures=%d operations=%lu seconds=%llu operations/s=%lu armings/s=%lu\n",
+		torture_failed() ? "FAILURE" : "SUCCESS", seed, sum.armed, sum.expired,
 		sum.cancelled, sum.rearmed, sum.handed_back, sum.released,
-		sum.ops[PROCESS][DESTROY], offline, atomic_read(&failures));
+		sum.ops[PROCESS][DESTROY], offline, atomic_read(&failures), sum_ops,
+		div_u64(ns, NSEC_PER_SEC), rate(sum_ops, ns), rate(sum.armed, ns));
 }
 
 static bool parameters_valid(void)
@@ -362,7 +409,7 @@ static enum hwtimer_driver driver_of(unsigned int i)
 static int torture(struct bench *all)
 {
 	struct task_struct *onoff_task = NULL;
-	struct rnd_state onoff_random;
+	static struct rnd_state onoff_random;
 	unsigned int i;
 	int ret = 0;
 
@@ -377,16 +424,24 @@ static int torture(struct bench *all)
 		onoff_task = kthread_run(onoff_fn, &onoff_random, "torture_onoff");
 		ret = PTR_ERR_OR_ZERO(onoff_task);
 	}
-	for (i = 0; !ret && i < duration * PATIENCE; i++) {
-		if (i >= duration && (atomic_read(&failures) || !incomplete(false)))
+	for (i = 0; !ret && !torture_failed() && i < limit; i++) {
+		if (i >= duration && !incomplete(false))
 			break;
+		if (i && i % 60 == 0)
+			pr_info("%lu operations in %u s\n", sum_ops, i);
 		if (msleep_interruptible(MSEC_PER_SEC))
 			ret = -EINTR;
 	}
+	WRITE_ONCE(torture_over, true);
+	if (torture_failed())
+		return ret;
 	if (!IS_ERR_OR_NULL(onoff_task))
 		kthread_stop(onoff_task);
 	for (i = 0; i < benches; i++) {
-		torture_bench_end(&all[i]);
+		if (!torture_bench_end(&all[i], END)) {
+			torture_fail("%s, wheel %u: does not end", all[i].name, all[i].wheels);
+			return ret;
+		}
 		bursts += all[i].burst;
 	}
 	rcu_barrier();
@@ -396,20 +451,29 @@ static int torture(struct bench *all)
 static int __init torture_init(void)
 {
 	struct bench *all;
+	u64 begun;
 	int ret;
 
 	if (!parameters_valid())
 		return -EINVAL;
 	if (!seed)
 		seed = get_random_u32() ?: 1;
+	limit = limit ?: duration * PATIENCE;
 	prandom_seed_state(&seeds, seed);
-	pr_info("%u seconds, seed=%u\n", duration, seed);
+	pr_info("%u seconds, %lu operations, seed=%u\n", duration, operations, seed);
 
 	all = kvcalloc(benches, sizeof(*all), GFP_KERNEL);
 	torture_wq = alloc_workqueue("torture", WQ_UNBOUND, 0);
+	begun = ktime_get_ns();
 	ret = all && torture_wq ? torture(all) : -ENOMEM;
+	if (torture_failed()) {
+		/* What is broken may not bear an end: it stays, and so does what it uses. */
+		__module_get(THIS_MODULE);
+		tell(ktime_get_ns() - begun);
+		return 0;
+	}
 	if (!ret)
-		tell();
+		tell(ktime_get_ns() - begun);
 	if (torture_wq)
 		destroy_workqueue(torture_wq);
 	kvfree(all);

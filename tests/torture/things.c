@@ -11,6 +11,9 @@
  *
  * Books: @open counts the armings of a plain timeout that have not ended, and is 0 when it
  * is freed. It may be below 0 meanwhile, as an arming is counted when it has succeeded.
+ * Of a periodic one it means nothing. An arming of a work item ends by a run, a refusal or a
+ * stop. What is left when the item is freed was cancelled: by each that said so at least one,
+ * and by nobody if none did.
  * No deadline of a thing is before its @floor, whoever arms it, so no callback may be.
  */
 #include <linux/delay.h>
@@ -46,7 +49,7 @@ DEFINE_PER_CPU(struct counts, torture_counts);
  * @released: the callback of its release was called
  * @running: a callback of it runs
  * @open: armings that have not ended
- * @unsure: cancel_sync() said, so many times, that it ended one or more of them
+ * @unsure: somebody said, so many times, that he ended one or more of them
  * @lost: that it is so late was told
  * @deadlines: PERIODIC: how many its callbacks were told of
  * @random: RUN has its own
@@ -114,6 +117,16 @@ static void dawdle(enum torture_context context, struct rnd_state *random)
 		udelay(us / 2);
 }
 
+/*
+ * A later run took the place of an earlier one, or the release came between an expiry and
+ * its dispatch: then nobody was told.
+ */
+static bool drops_unseen(const struct thing *thing)
+{
+	return thing->kind == WORK &&
+	       (thing->released || thing->work.policy == HWTIMER_WORK_REPLACE);
+}
+
 /* The end of a thing: nobody else knows it any more. */
 static void bury(struct thing *thing)
 {
@@ -123,13 +136,17 @@ static void bury(struct thing *thing)
 	if (thing->running)
 		accuse(thing, "freed while its callback runs");
 	/* What cancel_sync() ended is one arming or more, what this release did one or none. */
-	if (thing->private && thing->released) {
-		this_cpu_add(torture_counts.untold, left);
-		unsure = left == 1;
+	if (thing->kind == PLAIN) {
+		if (thing->private && thing->released) {
+			this_cpu_add(torture_counts.untold, left);
+			unsure = left == 1;
+		}
+		this_cpu_add(torture_counts.cancelled, left);
 	}
-	if (unsure ? left < unsure : left)
-		accuse(thing, "%d armings have not ended, %d ended unseen", left, unsure);
-	this_cpu_add(torture_counts.cancelled, left);
+	if (thing->kind != PERIODIC &&
+	    (left < unsure || (left && !unsure && !drops_unseen(thing))))
+		accuse(thing, "%d armings have not ended, %d were said to be cancelled", left,
+		       unsure);
 	memset(thing, POISON_FREE, sizeof(*thing));
 	kfree(thing);
 	atomic_dec(&b->alive);
@@ -183,7 +200,9 @@ static void in_callback(struct thing *self, enum torture_context context, struct
 		return;
 	switch (below(random, 8)) {
 	case 0:
-		dawdle(context, random);
+		/* A run holds nobody up. */
+		if (context == RUN || !below(random, b->rare))
+			dawdle(context, random);
 		break;
 	case 1 ... 4:
 		torture_step(b, context, random, self);
@@ -230,6 +249,7 @@ static void work_runs(struct hwtimer_work *work)
 		return;
 	tally(runs);
 	atomic_long_inc(&thing->bench->runs);
+	atomic_dec(&thing->open);
 	if (!hwtimer_work_cancelled(work))
 		in_callback(thing, RUN, &thing->random);
 	leave(thing);
@@ -242,6 +262,7 @@ static void work_refused(struct hwtimer_work *work, enum hwtimer_refused reason)
 	if (READ_ONCE(thing->ended))
 		accuse(thing, "refused after its end");
 	atomic_long_inc(&thing->bench->refused);
+	atomic_dec(&thing->open);
 }
 
 /* The one that frees itself; its deadline is the floor. */
@@ -411,10 +432,11 @@ static void armed(struct thing *thing, int ret, bool touched)
 	case 1:
 		if (ret || touched) {
 			tally(rearmed);
-		} else if (thing->kind == PLAIN) {
-			tally(armed);
-			atomic_inc(&thing->open);
+			return;
 		}
+		if (thing->kind == PLAIN)
+			tally(armed);
+		atomic_inc(&thing->open);
 		return;
 	case -EAGAIN:
 		tally(rejected);
@@ -463,6 +485,17 @@ static void forward(struct thing *thing, struct rnd_state *random)
 		armed(thing, ret, false);
 }
 
+/* Somebody was told that he ended it: a plain one once, an item once or more. */
+static void was_cancelled(struct thing *thing)
+{
+	if (thing->kind == PLAIN) {
+		tally(cancelled);
+		atomic_dec(&thing->open);
+	} else if (thing->kind == WORK) {
+		atomic_inc(&thing->unsure);
+	}
+}
+
 /* False if that is nothing for this kind. */
 static bool operate(struct thing *thing, enum torture_op op, struct rnd_state *random)
 {
@@ -500,10 +533,8 @@ static bool operate(struct thing *thing, enum torture_op op, struct rnd_state *r
 		}
 		ended = thing->kind == WORK ? hwtimer_work_cancel(&thing->work) :
 					      hwtimer_cancel(&thing->t);
-		if (ended && thing->kind == PLAIN) {
-			tally(cancelled);
-			atomic_dec(&thing->open);
-		}
+		if (ended)
+			was_cancelled(thing);
 		return true;
 	default:
 		query(thing);
@@ -514,13 +545,13 @@ static bool operate(struct thing *thing, enum torture_op op, struct rnd_state *r
 /* Under RCU, or private: then it may be gone when this returns. */
 static void release(struct thing *thing)
 {
-	bool private = thing->private, ended;
+	bool private = thing->private, plain = thing->kind == PLAIN, ended;
 
 	WRITE_ONCE(thing->gone, true);
 	switch (thing->kind) {
 	case WORK:
-		hwtimer_work_release(&thing->work, work_released);
-		return;
+		ended = hwtimer_work_release(&thing->work, work_released);
+		break;
 	case PERIODIC:
 		hwtimer_periodic_release(&thing->periodic, timeout_released);
 		return;
@@ -529,12 +560,10 @@ static void release(struct thing *thing)
 	}
 	if (!ended)
 		return;
-	if (private) {
+	if (!private)
+		was_cancelled(thing);
+	else if (plain)
 		tally(told);
-		return;
-	}
-	tally(cancelled);
-	atomic_dec(&thing->open);
 }
 
 static int end_sync(struct thing *thing, enum torture_op op)
@@ -575,30 +604,25 @@ static void wait_for_end(struct thing *thing, enum torture_op op)
 
 	/* For good, so it was one arming. Else others could arm it, and have. */
 	if (op == CANCEL_SYNC) {
-		if (ret && thing->kind == PLAIN)
+		if (ret)
 			atomic_inc(&thing->unsure);
 		if (!cmpxchg(&b->slot[thing->i], NULL, RCU_INITIALIZER(thing)))
 			return;
 		/* Its place is taken. */
 		ret = end_sync(thing, SHUTDOWN_SYNC);
 	}
-	if (ret && thing->kind == PLAIN) {
-		tally(cancelled);
-		atomic_dec(&thing->open);
-	}
+	if (ret)
+		was_cancelled(thing);
 	note_end(thing);
 	call_rcu(&thing->rcu, lay_down_rcu);
 }
 
 /* Armed once, and then nobody may look at it any more. */
-static bool forget(struct bench *b, enum torture_context context, struct rnd_state *random)
+static bool forget(struct bench *b, struct rnd_state *random)
 {
 	struct thing *thing;
 	int ret;
 
-	/* No memory comes from there. */
-	if (IS_ENABLED(CONFIG_PREEMPT_RT) && context == HARDIRQ)
-		return false;
 	thing = make(b, random, PLAIN, GFP_ATOMIC | __GFP_NOWARN);
 	if (!thing)
 		return false;
@@ -673,7 +697,7 @@ static bool live(struct bench *b, struct rnd_state *random)
 		if (kind == PERIODIC && thing->periodic.deadline)
 			check_schedule(thing, first);
 	}
-	if (ret && kind == PLAIN)
+	if (ret)
 		atomic_inc(&thing->unsure);
 	lay_down(thing);
 	return true;
@@ -724,7 +748,18 @@ static bool operate_slot(struct bench *b, enum torture_op op, enum torture_conte
 	return done;
 }
 
-static enum torture_op draw(enum torture_context context, struct rnd_state *random)
+/* Those that wait, and take as long as a thousand others. Callbacks are few: not so rare. */
+static bool too_rare(const struct bench *b, enum torture_op op, enum torture_context context,
+		     struct rnd_state *random)
+{
+	const unsigned int waits = BIT(CANCEL_SYNC) | BIT(SHUTDOWN_SYNC) | BIT(PRIVATE) |
+				   BIT(BARRIER);
+
+	return BIT(op) & waits && below(random, context == PROCESS ? b->rare : 1 + b->rare / 8);
+}
+
+static enum torture_op draw(const struct bench *b, enum torture_context context,
+			    struct rnd_state *random)
 {
 	unsigned int tries, dice, op;
 
@@ -732,7 +767,7 @@ static enum torture_op draw(enum torture_context context, struct rnd_state *rand
 		dice = below(random, torture_mix_sum);
 		for (op = 0; dice >= torture_mix[op]; op++)
 			dice -= torture_mix[op];
-		if (torture_allowed(op, context))
+		if (torture_allowed(op, context) && !too_rare(b, op, context, random))
 			return op;
 	}
 	return QUERY;
@@ -748,7 +783,7 @@ static enum torture_op draw(enum torture_context context, struct rnd_state *rand
 void torture_step(struct bench *b, enum torture_context context, struct rnd_state *random,
 		  struct thing *self)
 {
-	enum torture_op op = draw(context, random);
+	enum torture_op op = draw(b, context, random);
 	unsigned int i = below(random, b->hot);
 	bool own = self && below(random, 2), done;
 
@@ -756,7 +791,7 @@ void torture_step(struct bench *b, enum torture_context context, struct rnd_stat
 		op = below(random, QUERY);
 	switch (op) {
 	case FORGET:
-		done = forget(b, context, random);
+		done = forget(b, random);
 		break;
 	case PRIVATE:
 		done = live(b, random);
@@ -813,7 +848,7 @@ void torture_take_back(struct bench *b)
 		if (READ_ONCE(t->fn) == forgotten_expired) {
 			bury(thing);
 			atomic_dec(&b->forgotten);
-		} else if (thing->kind == PLAIN) {
+		} else {
 			atomic_dec(&thing->open);
 		}
 	}

@@ -119,7 +119,9 @@ struct thing;
  * @random: of the callbacks, of which there is one at a time
  * @burst: number of the burst; producers begin when it changes
  * @start: when they do
- * @ops: how many operations each does
+ * @ops: how many operations each does at the most
+ * @end_ns: when they end, though they have not done as many
+ * @rare: one of so many waits and delays that are drawn is done
  * @hot: of the things, they use the first so many
  * @far: so many of 64 deadlines are far
  * @arming_only: nothing but arming, touching and cancelling
@@ -127,6 +129,7 @@ struct thing;
  * @wait: the keeper and the producers wait for each other
  * @keeper_random: the keeper's
  * @keeper: makes and ends wheels
+ * @ended: it has ended the last one
  * @wheels: how many it has made
  * @producers: those who use it
  */
@@ -155,6 +158,8 @@ struct bench {
 	unsigned int		burst;
 	ktime_t			start;
 	unsigned int		ops;
+	u64			end_ns;
+	unsigned int		rare;
 	unsigned int		hot;
 	unsigned int		far;
 	bool			arming_only;
@@ -163,6 +168,7 @@ struct bench {
 
 	struct rnd_state	keeper_random;
 	struct task_struct	*keeper;
+	struct completion	ended;
 	unsigned int		wheels;
 	struct producer		*producers;
 };
@@ -172,6 +178,8 @@ extern unsigned int torture_mix[DRAWN];
 extern unsigned int torture_mix_sum;
 extern unsigned int torture_threads;
 extern struct workqueue_struct *torture_wq;
+extern bool torture_over;
+bool torture_failed(void);
 __printf(1, 2) void torture_fail(const char *fmt, ...);
 void torture_seed(struct rnd_state *random);
 bool torture_allowed(enum torture_op op, enum torture_context context);
@@ -184,7 +192,7 @@ static inline u32 below(struct rnd_state *random, u32 n)
 /* wheels.c */
 extern atomic_t torture_shapes[2][3][2];
 int torture_bench_start(struct bench *b);
-void torture_bench_end(struct bench *b);
+bool torture_bench_end(struct bench *b, unsigned long patience);
 
 /* things.c */
 void torture_step(struct bench *b, enum torture_context context, struct rnd_state *random,

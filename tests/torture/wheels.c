@@ -5,7 +5,8 @@
  *
  * Producers come in bursts. All of a bench begin at the same time, on all CPUs: a
  * thread, and a hard and a soft hrtimer beside it. Some bursts are few operations
- * on the same thing, as in a litmus test, some are hundreds. In between the bench is
+ * on the same thing, as in a litmus test; some are as many as there is time for, and
+ * those that wait are rare among them. In between the bench is
  * quiet: callbacks arm nothing, and all that is due soon has to expire although nobody does
  * anything any more that could wake a worker by chance. Then what is pending can be counted.
  */
@@ -57,6 +58,11 @@ struct producer {
 	struct irqs		irqs[2];
 };
 
+/* Long bursts take so many ns at the most; */
+#define LONG		(100 * NSEC_PER_MSEC)
+/* an interrupt among them is over after so many, and they do one of so many waits. */
+#define SLICE		(200 * NSEC_PER_USEC)
+#define RARE		16
 /* Wheels are stopped after so many ns at the most. */
 #define LIFE		(2 * NSEC_PER_SEC)
 
@@ -73,27 +79,34 @@ static unsigned int producers_of(const struct bench *b)
 static enum hrtimer_restart interrupt(struct hrtimer *timer)
 {
 	struct irqs *irqs = container_of(timer, struct irqs, timer);
-	unsigned int n = min(irqs->left, 1 + below(&irqs->random, 4));
-	u64 begun = ktime_get_ns(), pause;
+	const struct bench *b = irqs->bench;
+	unsigned int n = 1 + below(&irqs->random, b->rare > 1 ? 64 : 4);
+	u64 begun = ktime_get_ns(), t = begun, pause;
 
-	irqs->left -= n;
-	while (n--)
+	for (; n && irqs->left && t < begun + SLICE; n--, irqs->left--) {
 		torture_step(irqs->bench, irqs->context, &irqs->random, NULL);
-	if (!irqs->left) {
+		t = ktime_get_ns();
+	}
+	if (!irqs->left || t >= READ_ONCE(b->end_ns)) {
 		complete(&irqs->done);
 		return HRTIMER_NORESTART;
 	}
 	/* Others want to run as well, however slow the machine is. */
-	pause = min(8 * (ktime_get_ns() - begun), 2 * MS) + below(&irqs->random, 20000);
+	pause = min(4 * (t - begun), 2 * MS) + below(&irqs->random, 20000);
 	hrtimer_set_expires(timer, ktime_add_ns(ktime_get(), pause));
 	return HRTIMER_RESTART;
 }
 
-/* To its CPU, if that is there. */
+/*
+ * Move to the producer's own CPU if it is online. While a CPU goes or comes, it does not wait for
+ * that but tries again at the next burst. Without the lock, 6.12 completes the migration to a CPU
+ * that is going away without moving the task, and its next migrate_enable() warns.
+ */
 static void go_home(const struct producer *p)
 {
-	cpus_read_lock();
-	if (raw_smp_processor_id() != p->cpu && cpu_online(p->cpu))
+	if (raw_smp_processor_id() == p->cpu || !cpus_read_trylock())
+		return;
+	if (cpu_online(p->cpu))
 		set_cpus_allowed_ptr(current, cpumask_of(p->cpu));
 	cpus_read_unlock();
 }
@@ -116,11 +129,11 @@ static void produce(struct producer *p)
 	set_current_state(TASK_IDLE);
 	schedule_hrtimeout(&start, HRTIMER_MODE_ABS);
 
-	for (i = 0; i < b->ops; i++) {
+	for (i = 0; i < b->ops && ktime_get_ns() < READ_ONCE(b->end_ns); i++) {
 		torture_step(b, PROCESS, &p->random, NULL);
 		if (READ_ONCE(b->stopping) && !below(&p->random, 16))
 			torture_take_back(b);
-		us = below(&p->random, 256);
+		us = below(&p->random, 256 * b->rare);
 		if (us < 32)
 			udelay(us);
 		else if (us < 36)
@@ -173,6 +186,8 @@ static void choose_brief(struct bench *b)
 {
 	struct rnd_state *random = &b->keeper_random;
 
+	b->rare = 1;
+	b->end_ns = U64_MAX;
 	b->arming_only = below(random, 4);
 	if (b->arming_only || below(random, 2))
 		torture_renew(b, b->arming_only ? RELEASE : CANCEL);
@@ -183,7 +198,9 @@ static void choose_brief(struct bench *b)
 
 static void choose_long(struct bench *b)
 {
-	b->ops = 32 + below(&b->keeper_random, 128);
+	b->rare = RARE;
+	b->end_ns = ktime_get_ns() + LONG / 8 + below(&b->keeper_random, LONG);
+	b->ops = UINT_MAX / 2;
 	b->hot = b->things;
 	b->arming_only = false;
 	b->far = 12;
@@ -203,6 +220,8 @@ static bool until_idle(struct bench *b)
 	u64 end = ktime_get_ns() + LOST;
 
 	while (!idle(b)) {
+		if (torture_failed())
+			return false;
 		if (ktime_get_ns() > end) {
 			torture_fail("%s, wheel %u: lost: %ld items, %d that free themselves",
 				     b->name, b->wheels,
@@ -222,6 +241,8 @@ static bool settle(struct bench *b, unsigned long *pending)
 
 	WRITE_ONCE(b->quiet, true);
 	while (torture_scan(b, pending)) {
+		if (torture_failed())
+			return false;
 		if (ktime_get_ns() > end) {
 			torture_fail("%s, wheel %u: does not come to rest", b->name, b->wheels);
 			return false;
@@ -229,6 +250,31 @@ static bool settle(struct bench *b, unsigned long *pending)
 		usleep_range(100, 200);
 	}
 	return true;
+}
+
+static void compare(const struct bench *b, const char *what, unsigned long ours,
+		    unsigned long wheels)
+{
+	if (ours != wheels)
+		torture_fail("%s, wheel %u: %s: counted %lu, the wheel %lu", b->name, b->wheels,
+			     what, ours, wheels);
+}
+
+/* Nothing is in flight: what we were called for is what the wheel has counted. */
+static void compare_calls(const struct bench *b)
+{
+	const struct hwtimer_works *works = &to_worker(b->wheel)->works;
+	unsigned long runs = atomic_long_read(&works->runs), called;
+
+	compare(b, "runs", atomic_long_read(&b->runs), runs);
+	compare(b, "refused", atomic_long_read(&b->refused), works->refused);
+	compare(b, "runs that began or not", works->dispatched,
+		runs + works->replaced + atomic_long_read(&works->cancelled));
+	compare(b, "runs due at rest", 0, atomic_long_read(&works->queued));
+	called = atomic_long_read(&b->expired) + works->dispatched + works->refused +
+		 atomic_long_read(&b->periods);
+	if (!b->skips || called > b->wheel->expired)
+		compare(b, "expired", called, b->wheel->expired);
 }
 
 /* Does the wheel know how many are pending? */
@@ -252,6 +298,7 @@ static bool recount(struct bench *b)
 	if (b->cap && pending > b->cap)
 		torture_fail("%s, wheel %u: the cap is %lu, pending are %lu", b->name, b->wheels,
 			     b->cap, pending);
+	compare_calls(b);
 	return true;
 }
 
@@ -322,31 +369,13 @@ static bool make_wheel(struct bench *b)
 	return true;
 }
 
-static void compare(const struct bench *b, const char *what, unsigned long ours,
-		    unsigned long wheels)
-{
-	if (ours != wheels)
-		torture_fail("%s, wheel %u: %s: counted %lu, the wheel %lu", b->name, b->wheels,
-			     what, ours, wheels);
-}
-
 /* The wheel was stopped, and nobody uses it. */
 static void balance(struct bench *b)
 {
-	const struct hwtimer_works *works = &to_worker(b->wheel)->works;
-	unsigned long runs = atomic_long_read(&works->runs), called;
-
 	compare(b, "pending at the end", 0, hwtimer_wheel_pending(b->wheel));
 	compare(b, "places at the end", 0, atomic_long_read(&b->wheel->places));
 	compare(b, "handed back", atomic_long_read(&b->handed_back), b->wheel->handed_back);
-	compare(b, "runs", atomic_long_read(&b->runs), runs);
-	compare(b, "refused", atomic_long_read(&b->refused), works->refused);
-	compare(b, "runs that began or not", works->dispatched,
-		runs + works->replaced + atomic_long_read(&works->cancelled));
-	called = atomic_long_read(&b->expired) + works->dispatched + works->refused +
-		 atomic_long_read(&b->periods);
-	if (!b->skips || called > b->wheel->expired)
-		compare(b, "expired", called, b->wheel->expired);
+	compare_calls(b);
 }
 
 static void end_wheel(struct bench *b)
@@ -356,6 +385,9 @@ static void end_wheel(struct bench *b)
 	/* Things that were released, or shut down. */
 	rcu_barrier();
 	balance(b);
+	/* The evidence stays. */
+	if (torture_failed())
+		return;
 	torture_clear(b);
 	hwtimer_wheel_destroy(b->wheel);
 	this_cpu_inc(torture_counts.ops[PROCESS][DESTROY]);
@@ -384,22 +416,27 @@ static int keeper_fn(void *data)
 	unsigned int us;
 	u64 end;
 
-	while (!kthread_should_stop() && fine) {
+	while (!READ_ONCE(torture_over) && fine) {
 		long_life = watched(b);
 		if (!make_wheel(b))
 			break;
 		end = ktime_get_ns() + (long_life ? LIFE : below(random, LIFE));
-		while (ktime_get_ns() < end && fine)
+		while (ktime_get_ns() < end && fine && !torture_failed())
 			fine = rally(b);
+		/* What is broken may not bear a stop. */
+		if (torture_failed())
+			break;
 		choose_long(b);
 		begin_burst(b);
 		us = below(random, 3000);
 		usleep_range(us, us + 50);
 		WRITE_ONCE(b->stopping, true);
 		torture_take_back(b);
+		WRITE_ONCE(b->end_ns, ktime_get_ns() + MS);
 		end_burst(b);
 		end_wheel(b);
 	}
+	complete(&b->ended);
 	/* For kthread_stop(). */
 	while (!kthread_should_stop())
 		schedule_timeout_idle(1);
@@ -430,6 +467,7 @@ int torture_bench_start(struct bench *b)
 	unsigned int i;
 
 	init_waitqueue_head(&b->wait);
+	init_completion(&b->ended);
 	init_llist_head(&b->graves);
 	torture_seed(&b->random);
 	torture_seed(&b->keeper_random);
@@ -457,16 +495,23 @@ int torture_bench_start(struct bench *b)
 
 /**
  * torture_bench_end - end
- * @b: the bench
+ * @b: the bench; @torture_over is set
+ * @patience: the keeper has so many jiffies
+ *
+ * Return: true if it has ended; false if its threads go on.
  */
-void torture_bench_end(struct bench *b)
+bool torture_bench_end(struct bench *b, unsigned long patience)
 {
 	unsigned int i;
 
-	if (b->keeper)
+	if (b->keeper) {
+		if (!wait_for_completion_timeout(&b->ended, patience))
+			return false;
 		kthread_stop(b->keeper);
+	}
 	for (i = 0; b->producers && i < producers_of(b); i++)
 		if (b->producers[i].task)
 			kthread_stop(b->producers[i].task);
 	kfree(b->producers);
+	return true;
 }
