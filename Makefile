@@ -27,7 +27,8 @@ mandir = $(DESTDIR)$(or $(MANDIR),$(PREFIX)/share/man)
 
 kbuild = $(MAKE) -C $(KDIR) M=$(CURDIR)
 
-.PHONY: all modules install modules_install modules_sign clean help check test demo demo-here \
+.PHONY: all modules install modules_install modules_sign clean help check test test-all \
+	from-nothing demo demo-here \
 	fuzz torture bench bench-full coverage mutants kdir lib install-lib tools install-tools \
 	install-conf install-dkms install-all uninstall modules_uninstall uninstall-lib \
 	uninstall-tools uninstall-conf uninstall-dkms uninstall-all deb docs man install-man \
@@ -84,6 +85,12 @@ check:
 
 test:
 	@scripts/test $(T)
+
+test-all:
+	@scripts/test -a
+
+from-nothing:
+	@scripts/from-nothing
 
 coverage:
 	@scripts/coverage
@@ -198,16 +205,18 @@ help:
 	@echo '  deb              Debian packages of all that, in out/deb'
 	@echo '  check            warnings, sparse, checkpatch, coccinelle, cppcheck, kernel-doc,'
 	@echo '                   shellcheck, codespell'
-	@echo '  test             all tests; T="PART..." runs some of them, scripts/test -l lists them'
+	@echo '  test             the tests; T="PART..." runs some of them, scripts/test -l lists them'
+	@echo '  test-all         all of them on more kernels, long torture and the mutants: some hours'
+	@echo '  from-nothing     demo and test in a clean Debian 12, with the time that they take'
 	@echo '  coverage         which lines and branches the tests reach, as HTML in out/coverage'
 	@echo '  fuzz             fuzz /dev/hwtimer in a guest; SECONDS=600, SEED=, KERNEL=6.12,'
 	@echo '                   6.1, rt or 6.12-debug'
 	@echo '  torture          all of the API for modules from all contexts at once, in guests;'
-	@echo '                   MINUTES=10, SEED=, KERNEL="6.12 6.1 rt kasan kcsan rt-debug"'
+	@echo '                   MINUTES=10, SEED=, KERNEL="6.12 6.1 backports rt kasan kcsan rt-debug"'
 	@echo '  bench            measure it beside timer_list, hrtimer and delayed_work, in guests:'
 	@echo '                   tables, CSV and plots in out/bench; OUT=DIR, ROUNDS=5'
 	@echo '  bench-full       the same with up to 10 million timeouts, and more rounds'
-	@echo '  mutants          break the module in some fifty ways, to see that tests catch each;'
+	@echo '  mutants          break the module in a hundred ways, to see that tests catch each;'
 	@echo '                   M="NAME..." only those'
 	@echo '  demo             watch a stock kernel close idle connections, in a guest'
 	@echo '  demo-here        the same on this machine, which loads the module'

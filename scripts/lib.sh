@@ -15,9 +15,12 @@ unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES	# of the make that runs a script
 # Where the logs of this run go, from whichever script it began.
 owner=${HWTIMER_LOGS:+no}
 export HWTIMER_LOGS=${HWTIMER_LOGS:-$cache/log/$(date +%Y%m%d-%H%M%S).$$}
-mkdir -p "$HWTIMER_LOGS" "$cache"/{lock,log}
+# What apt said in this run.
+export HWTIMER_ASKED=${HWTIMER_ASKED:-$HWTIMER_LOGS/asked}
+mkdir -p "$HWTIMER_LOGS" "$HWTIMER_ASKED" "$cache"/{lock,log,passed}
 # Another script may be at it, too, and then it finds what is gone.
 find "$cache/log" -mindepth 1 -maxdepth 1 -mtime +2 -exec rm -rf {} + 2>/dev/null || true
+find "$cache/passed" -type f -mtime +30 -delete 2>/dev/null || true
 
 usage()
 {
@@ -38,6 +41,10 @@ die()
 	exit 1
 }
 
+# make, apt and QEMU give these a meaning.
+[[ $root$cache != *[[:space:]:,]* ]] ||
+	die "no spaces, colons or commas can be in '$root' and '$cache'"
+
 # Progress: on stderr, since stdout carries results.
 say()
 {
@@ -56,18 +63,36 @@ in_list()
 	return 1
 }
 
-passed=0 failed=0 pattern='*'
+# mark_of TEXT FILE...: the file in the cache that notes that a check has passed whose verdict
+# depends on nothing but the TEXT, the FILEs' contents, and the script that runs it.
+mark_of()
+{
+	local digest
+	digest=$({ echo "${0##*/} $1"; sha256sum "$0" "$scripts/lib.sh" "${@:2}"; } | sha256sum)
+	echo "$cache/passed/${digest%% *}"
+}
+
+passed=0 failed=0 pattern='*' depends=()
 
 # try NAME COMMAND...: a check, which passes if the command says nothing. Those whose
-# name does not match the glob $pattern are left out.
+# name does not match the glob $pattern are left out. If a caller gives the arguments of mark_of()
+# as the array $depends, a check that has passed is not run again while they are the same.
 try()
 {
-	local name=$1 output status=0
+	local name=$1 output mark='' status=0
 	shift
 	# shellcheck disable=SC2053 # a pattern it is
 	[[ $name == $pattern ]] || return 0
+	((!${#depends[@]})) || mark=$(mark_of "${depends[@]}")
+	if [[ $mark && -e $mark ]]; then
+		touch "$mark"
+		echo "ok      $name, as before"
+		passed=$((passed + 1))
+		return
+	fi
 	output=$("$@" 2>&1) || status=$?
 	if [[ -z $output && $status == 0 ]]; then
+		[[ ! $mark ]] || touch "$mark"
 		echo "ok      $name"
 		passed=$((passed + 1))
 	else
@@ -78,7 +103,7 @@ try()
 }
 
 # Process groups that this script started and that must not outlive it.
-groups=()
+groups=() trapped=0
 
 end_groups()
 {
@@ -103,6 +128,7 @@ at_exit()
 {
 	end_groups
 	rm -rf "${temporary[@]}"
+	[[ $owner ]] || rm -rf "$HWTIMER_ASKED"
 	[[ $owner ]] || rmdir "$HWTIMER_LOGS" 2>/dev/null || true
 }
 
@@ -113,6 +139,12 @@ trap 'exit 143' TERM
 # launch COMMAND...: start it in a process group of its own, as $launched.
 launch()
 {
+	# A subshell has lost the traps of its shell, and has groups of its own.
+	if ((BASHPID != $$ && BASHPID != trapped)); then
+		trapped=$BASHPID groups=()
+		trap 'end_groups; exit 130' INT
+		trap 'end_groups; exit 143' TERM
+	fi
 	set -m
 	"$@" </dev/null &
 	set +m
@@ -133,9 +165,22 @@ landed()
 	return "$status"
 }
 
-# Kernels for QEMU: Debian's, and those of our own, which have checkers.
+# Kernels for QEMU: Debian's, those for other machines, and those of our own, which have checkers.
 own_flavours=(kasan kcsan rt-debug irqsoff)
-flavours=(amd64 cloud-amd64 rt-amd64 "${own_flavours[@]}")
+flavours=(amd64 cloud-amd64 rt-amd64 cloud-arm64 686-pae s390x "${own_flavours[@]}")
+# Debian 12's, and the newest of other suites.
+series_of_debian=(6.1 6.12 backports sid)
+
+# arch_of FLAVOUR: the architecture, as Debian calls it, that a flavour is for.
+arch_of()
+{
+	case $1 in
+	*-arm64) echo arm64 ;;
+	686-pae) echo i386 ;;
+	s390x) echo s390x ;;
+	*) echo amd64 ;;
+	esac
+}
 
 # step NAME COMMAND...: run a command that takes a while. Its output goes to a
 # log of the cache, whose end is shown when the command fails.
@@ -174,15 +219,16 @@ last_words()
 # locked NAME COMMAND...: one at a time on this machine, for this cache.
 locked()
 {
-	local name=$1 lock
+	local name=$1 lock status=0
 	shift
 	exec {lock}>"$cache/lock/$name"
 	flock -n "$lock" || {
 		say "waiting for another run that holds $name"
 		flock "$lock"
 	}
-	"$@" {lock}>&- || return
+	"$@" {lock}>&- || status=$?
 	exec {lock}>&-
+	return "$status"
 }
 
 # Bring the lists of packages up to date, once in a run of the scripts.
@@ -192,6 +238,7 @@ apt_update()
 	export HWTIMER_UPDATED=1
 	step "apt-get update" apt-get -qq -o DPkg::Lock::Timeout=600 update ||
 		say "going on with the lists of packages that there are"
+	rm -f "$HWTIMER_ASKED"/*
 }
 
 # The lists, should they be missing or older than two days.
@@ -204,13 +251,79 @@ apt_lists()
 		-mtime -2 2>/dev/null) ]] || apt_update
 }
 
+# suite_apt SUITE ARCH apt-get|apt-cache ARGUMENT...: the same for another suite of Debian's
+# archive, or another architecture; backports come with what they are for. Its lists are kept
+# in the cache and nothing is ever installed from them: the machine does not change. SUITE
+# "host" is what the machine itself has.
+suite_apt()
+{
+	local suite=$1 arch=$2 command=$3
+	shift 3
+
+	suite_lists "$suite" "$arch"
+	if [[ $suite == host ]]; then
+		"$command" "$@"
+	else
+		"$command" -c "$cache/apt/$suite-$arch/apt.conf" "$@"
+	fi
+}
+
+suite_lists()
+{
+	local state=$cache/apt/$1-$2
+
+	if [[ $1 == host ]]; then
+		apt_lists
+	elif [[ -z $(find "$state/updated" -mtime -2 2>/dev/null) ]]; then
+		locked "apt-$1-$2" suite_update "$1" "$2" "$state"
+	fi
+}
+
+suite_update()
+{
+	local suite=$1 arch=$2 state=$3 mirror from
+	local options="signed-by=/usr/share/keyrings/debian-archive-keyring.gpg"
+
+	[[ -z $(find "$state/updated" -mtime -2 2>/dev/null) ]] || return 0
+	apt_lists
+	# shellcheck disable=SC2016 # apt replaces these
+	mirror=$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(COMPONENT) $(REPO_URI)' \
+		'Created-By: Packages' | awk '$1 == "Debian" && $2 !~ /-/ && $3 == "main" { print $4; exit }')
+	[[ -n $mirror ]] || die "apt has no sources of Debian's"
+	mkdir -p "$state"/{lists,archives}/partial
+	touch "$state/status"
+	# sid's Release may be older than it says it is good for.
+	for from in "${suite%-backports}" "$suite"; do
+		echo "deb [$options check-valid-until=no] $mirror $from main"
+	done | sort -u >"$state/sources.list"
+	cat >"$state/apt.conf" <<-END
+	APT::Architecture "$arch";
+	APT::Architectures { "$arch"; };
+	APT::Default-Release "$suite";
+	APT::Sandbox::User "";
+	Dir::Etc::sourcelist "$state/sources.list";
+	Dir::Etc::sourceparts "/dev/null";
+	Dir::Etc::preferencesparts "/dev/null";
+	Dir::State "$state";
+	Dir::State::status "$state/status";
+	Dir::Cache "$state";
+	Dir::Cache::archives "$state/archives";
+	Acquire::Languages "none";
+	END
+	step "lists of packages: $suite, $arch" apt-get -q -c "$state/apt.conf" \
+		-o APT::Update::Error-Mode=any update ||
+		die "cannot get the lists of $suite for $arch"
+	touch "$state/updated"
+}
+
 # All packages that some script needs on Debian 12: who is not root gets to know
 # them at once.
 packages=(abigail-tools bc bison bpftrace coccinelle codespell cpio cppcheck
 	debhelper dh-dkms dpkg-dev flex g++ gcc gcc-12 gcc-multilib gnuplot-nox graphviz
 	libc6-dev libelf-dev libevent-dev libpython3-dev liburing-dev libsqlite3-dev
 	libuv1-dev lcov lintian make mandoc mmdebstrap openssl pahole patch perl pkg-config
-	python3 python3-prometheus-client python3-sphinx qemu-system-x86 rsync shellcheck
+	python3 python3-prometheus-client python3-sphinx qemu-system-arm qemu-system-misc
+	qemu-system-x86 rsync shellcheck
 	sparse spin trace-cmd xz-utils)
 
 # need PACKAGE...: have these packages installed.
@@ -248,12 +361,28 @@ apt_install()
 		-o DPkg::Lock::Timeout=600 install --no-install-recommends "$@"
 }
 
-# package_version PACKAGE: the version of it that apt would install.
+# asked SUITE ARCH ARGUMENT...: what suite_apt's apt-cache says, by the first answer in this run
+# of the scripts: apt takes a second of a processor's time to read its lists.
+asked()
+{
+	local answer
+
+	answer=$HWTIMER_ASKED/$(sha256sum <<<"$*" | cut -c1-16)
+	if [[ ! -s $answer ]]; then
+		suite_apt "$1" "$2" apt-cache "${@:3}" >"$answer.$BASHPID" 2>/dev/null
+		cat "$answer.$BASHPID"
+		mv "$answer.$BASHPID" "$answer"
+	else
+		cat "$answer"
+	fi
+}
+
+# package_version PACKAGE [SUITE ARCH]: the version of it that apt would install.
 package_version()
 {
 	local version
 
-	version=$(apt-cache policy "$1" | awk '$1 == "Candidate:" { print $2 }')
+	version=$(asked "${2:-host}" "${3:-}" policy "$1" | awk '$1 == "Candidate:" { print $2 }')
 	[[ -n $version && $version != "(none)" ]] || return 1
 	echo "$version"
 }
@@ -262,28 +391,36 @@ package_version()
 # paths of a Debian package, without installing it.
 unpacked()
 {
-	local package=$1 dir=$cache/deb/$1_$2
+	unpacked_of host '' "$@"
+}
 
-	[[ -n $2 ]] || die "apt knows no $package; are its lists up to date?"
-	[[ -d $dir ]] || locked "deb-$package" unpack "$dir" "$@"
+# unpacked_of SUITE ARCH PACKAGE VERSION PATH...: the same for those of suite_apt.
+unpacked_of()
+{
+	local arch=$2 package=$3 dir
+
+	[[ $1 != host ]] || arch=''
+	dir=$cache/deb/$3_${4#*:}${arch:+_$arch}	# no colon: it parts paths of libraries
+	[[ -n $4 ]] || die "apt knows no $package; are its lists up to date?"
+	[[ -d $dir ]] || locked "deb-$package${arch:+-$arch}" unpack "$dir" "$@"
 	echo "$dir"
 }
 
 unpack()
 {
-	local dir=$1 package=$2 version=$3 temp
-	shift 3
+	local dir=$1 suite=$2 arch=$3 package=$4 version=$5 temp
+	shift 5
 
 	[[ ! -d $dir ]] || return 0
 	rm -rf "$dir".tmp.*
 	temp=$dir.tmp.$$
 	mkdir -p "$temp"
-	step "fetching $package $version" download "$temp" "$package=$version" || {
-		apt_update
+	step "fetching $package $version" download "$temp" "$suite" "$arch" "$package=$version" || {
+		stale_lists "$suite" "$arch"
 		die "cannot download $package $version; if the archive has a newer one by now," \
-		    "run apt-get update and this again"
+		    "run this again"
 	}
-	dpkg --fsys-tarfile "$temp"/*.deb | tar -x -C "$temp" "${@/#/.\/}"
+	dpkg --fsys-tarfile "$temp"/*.deb | tar -x -C "$temp" "${@/#/.\/}" || return
 	rm "$temp"/*.deb
 	mv "$temp" "$dir"
 }
@@ -291,7 +428,73 @@ unpack()
 download()
 {
 	cd "$1" || return
-	apt-get -q download "$2"
+	suite_apt "$2" "$3" apt-get -q download "${@:4}"
+}
+
+# The lists of a suite name what the archive has no more.
+stale_lists()
+{
+	if [[ $1 == host ]]; then
+		apt_update
+	else
+		rm -f "$cache/apt/$1-$2/updated" "$HWTIMER_ASKED"/*
+	fi
+}
+
+# toolchain ARCH: set $arguments for the kernel's make, and $cc for programs, to build for ARCH.
+# W=1 is always on for it, or scripts/machine would build twice. gcc-multilib conflicts with cross
+# compilers, so they are unpacked, not installed, and so are the libraries of their binutils.
+toolchain()
+{
+	local arch=$1 gnu linux dir
+
+	arguments=() cc=gcc
+	case $arch in
+	amd64) return ;;
+	i386)
+		arguments=(ARCH=i386 W=1) cc="gcc -m32"
+		return ;;
+	arm64) gnu=aarch64-linux-gnu linux=arm64 ;;
+	s390x) gnu=s390x-linux-gnu linux=s390 ;;
+	*) die "no compiler for $arch" ;;
+	esac
+	dir=$(cross "$arch" "$gnu")
+	cc=$gnu-gcc-12
+	arguments=(ARCH="$linux" CROSS_COMPILE="$gnu-" CC="$cc" W=1)
+	export PATH=$dir/usr/bin:$PATH
+	export LD_LIBRARY_PATH=$dir/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+}
+
+cross()
+{
+	local arch=$1 gnu=$2 version dir
+
+	need gcc-12
+	apt_lists
+	version=$(package_version "gcc-12-$gnu") || die "apt knows no gcc-12-$gnu"
+	dir=$cache/cross/${arch}_$version
+	[[ -d $dir ]] || locked "cross-$arch" unpack_cross "$arch" "$gnu" "$dir"
+	echo "$dir"
+}
+
+unpack_cross()
+{
+	local arch=$1 gnu=$2 dir=$3 temp=$3.tmp.$$ deb
+
+	[[ ! -d $dir ]] || return 0
+	rm -rf "$dir".tmp.*
+	mkdir -p "$temp"
+	step "fetching gcc for $arch" download "$temp" host '' "gcc-12-$gnu" "cpp-12-$gnu" \
+		"binutils-$gnu" "libgcc-12-dev-$arch-cross" "libgcc-s1-$arch-cross" \
+		"libc6-$arch-cross" "libc6-dev-$arch-cross" "linux-libc-dev-$arch-cross" || {
+		stale_lists host
+		die "cannot download gcc for $arch; if the archive has a newer one by now, run this again"
+	}
+	for deb in "$temp"/*.deb; do
+		dpkg -x "$deb" "$temp" || return
+		rm "$deb"
+	done
+	mv "$temp" "$dir"
 }
 
 # copy_libraries DIR FILE...: what these are linked with, where they look for that, below DIR.
