@@ -1656,6 +1656,45 @@ TEST(readable_when_room_was_made)
 	hwtimer_close(s.h);
 }
 
+/* Timeouts @first to @last expire, and their records fill the ring; that of @last waits. */
+static void must_fill(struct seen_rings *s, unsigned int first, unsigned int last, hwtimer_id *ids)
+{
+	__u64 n = must_stats(hwtimer_fd(s->h)).expired;
+	unsigned int i;
+
+	for (i = first; i <= last; i++) {
+		if (hwtimer_schedule(s->h, 0, i, &ids[i]))
+			die("schedule");
+		wait_expired(s->h, ++n);
+	}
+	/* In its place, so that the library has to make room. */
+	if (hwtimer_cancel(s->h, ids[last]) || hwtimer_schedule(s->h, FAR, last, &ids[last]) ||
+	    hwtimer_flush(s->h))
+		die("no room was made");
+}
+
+/* A timeout that has something to tell is cancelled, and its place used again: nothing is lost. */
+TEST(used_again_untold)
+{
+	struct seen_rings s = must_see_rings();
+	struct hwtimer_event e[6];
+	unsigned int i, seen = 0;
+	hwtimer_id ids[9];
+
+	must_fill(&s, 0, 4, ids);
+	ASSERT_EQ(0, hwtimer_cancel(s.h, ids[0]));
+	must_fill(&s, 5, 8, ids);
+	ASSERT_EQ(HWTIMER_ID_SLOT(ids[0]), HWTIMER_ID_SLOT(ids[5]));
+	ASSERT_EQ(6, collect(s.h, e, 6));
+	for (i = 0; i < 6; i++)
+		seen |= 1 << e[i].user_data;
+	EXPECT_EQ(1 << 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 7, seen);
+	ASSERT_EQ(0, hwtimer_stop(s.h));
+	ASSERT_EQ(2, collect(s.h, e, 3));
+	EXPECT_EQ(4 + 8, e[0].user_data + e[1].user_data);
+	hwtimer_close(s.h);
+}
+
 /* The last record of the place is about to be told, and then it has been. */
 TEST(periodic_in_a_place_in_use)
 {
