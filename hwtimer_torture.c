@@ -26,7 +26,7 @@ static bool rough(void)
 }
 
 /**
- * hwtimer_step - nothing, mostly; else wait for a random time
+ * hwtimer_step - wait for a random time, usually none
  *
  * Context: Any context.
  */
@@ -37,7 +37,7 @@ void hwtimer_step(void)
 	if (dice < 1536)
 		return;
 	if (dice < 1900) {
-		/* A few instructions of another CPU. Not cpu_relax(): QEMU leaves the CPU there. */
+		/* A few instructions. Not cpu_relax(): it makes QEMU leave its emulation loop. */
 		for (n %= 512; n; n--)
 			barrier();
 	} else if (dice < (rough() ? 2000 : 2046)) {
@@ -52,7 +52,7 @@ void hwtimer_step(void)
 /**
  * hwtimer_step_stall - the same, and sometimes for long
  *
- * For producers that somebody relies on to come to their end.
+ * For producers whose completion others wait for.
  *
  * Context: Any context.
  */

@@ -18,7 +18,7 @@ export HWTIMER_LOGS=${HWTIMER_LOGS:-$cache/log/$(date +%Y%m%d-%H%M%S).$$}
 # What apt said in this run.
 export HWTIMER_ASKED=${HWTIMER_ASKED:-$HWTIMER_LOGS/asked}
 mkdir -p "$HWTIMER_LOGS" "$HWTIMER_ASKED" "$cache"/{lock,log,passed}
-# Another script may be at it, too, and then it finds what is gone.
+# Another script may be deleting the same files; ignore that.
 find "$cache/log" -mindepth 1 -maxdepth 1 -mtime +2 -exec rm -rf {} + 2>/dev/null || true
 find "$cache/passed" -type f -mtime +30 -delete 2>/dev/null || true
 
@@ -27,7 +27,7 @@ usage()
 	sed -n 's/^#: \{0,1\}//p' "$0"
 }
 
-# Wrong use of a script: say what is wrong and how it is right.
+# Report wrong usage and print the help.
 misuse()
 {
 	printf '%s: %s\n' "${0##*/}" "$*" >&2
@@ -41,7 +41,7 @@ die()
 	exit 1
 }
 
-# make, apt and QEMU give these a meaning.
+# These characters are special to make, apt or QEMU.
 [[ $root$cache != *[[:space:]:,]* ]] ||
 	die "no spaces, colons or commas can be in '$root' and '$cache'"
 
@@ -63,8 +63,9 @@ in_list()
 	return 1
 }
 
-# mark_of TEXT FILE...: the file in the cache that notes that a check has passed whose verdict
-# depends on nothing but the TEXT, the FILEs' contents, and the script that runs it.
+# mark_of TEXT FILE...: the cache file that records that a check has passed. Use it only for
+# checks whose result depends on nothing but TEXT, the contents of the FILEs, this script and
+# lib.sh.
 mark_of()
 {
 	local digest
@@ -74,9 +75,9 @@ mark_of()
 
 passed=0 failed=0 pattern='*' depends=()
 
-# try NAME COMMAND...: a check, which passes if the command says nothing. Those whose
-# name does not match the glob $pattern are left out. If a caller gives the arguments of mark_of()
-# as the array $depends, a check that has passed is not run again while they are the same.
+# try NAME COMMAND...: a check, which passes if the command prints nothing and exits with status 0.
+# Those whose name does not match the glob $pattern are left out. If $depends is set to arguments
+# for mark_of(), a check that passed is not repeated until they change.
 try()
 {
 	local name=$1 output mark='' status=0
@@ -114,7 +115,7 @@ end_groups()
 	done
 }
 
-# Directories for the time of this script.
+# Temporary directories, removed on exit.
 temporary=()
 
 # temporary: a new one, as $temp
@@ -165,7 +166,7 @@ landed()
 	return "$status"
 }
 
-# Kernels for QEMU: Debian's, those for other machines, and those of our own, which have checkers.
+# Kernels for QEMU: Debian's, those for other architectures, and our own, which have checkers.
 own_flavours=(kasan kcsan rt-debug irqsoff)
 flavours=(amd64 cloud-amd64 rt-amd64 cloud-arm64 686-pae s390x "${own_flavours[@]}")
 # Debian 12's, and the newest of other suites.
@@ -241,7 +242,7 @@ apt_update()
 	rm -f "$HWTIMER_ASKED"/*
 }
 
-# The lists, should they be missing or older than two days.
+# apt_lists: update the package lists if they are missing or more than two days old.
 apt_lists()
 {
 	command -v apt-get >/dev/null || die "this needs Debian's packages (apt-get)"
@@ -251,10 +252,9 @@ apt_lists()
 		-mtime -2 2>/dev/null) ]] || apt_update
 }
 
-# suite_apt SUITE ARCH apt-get|apt-cache ARGUMENT...: the same for another suite of Debian's
-# archive, or another architecture; backports come with what they are for. Its lists are kept
-# in the cache and nothing is ever installed from them: the machine does not change. SUITE
-# "host" is what the machine itself has.
+# suite_apt SUITE ARCH apt-get|apt-cache ARGUMENT...: run apt-get or apt-cache for another suite or
+# architecture. For a backports suite the base suite is included. The lists are kept in the cache,
+# and nothing is installed from them. SUITE "host" stands for this machine's own configuration.
 suite_apt()
 {
 	local suite=$1 arch=$2 command=$3
@@ -292,7 +292,7 @@ suite_update()
 	[[ -n $mirror ]] || die "apt has no sources of Debian's"
 	mkdir -p "$state"/{lists,archives}/partial
 	touch "$state/status"
-	# sid's Release may be older than it says it is good for.
+	# Accept an expired Release file.
 	for from in "${suite%-backports}" "$suite"; do
 		echo "deb [$options check-valid-until=no] $mirror $from main"
 	done | sort -u >"$state/sources.list"
@@ -361,8 +361,8 @@ apt_install()
 		-o DPkg::Lock::Timeout=600 install --no-install-recommends "$@"
 }
 
-# asked SUITE ARCH ARGUMENT...: what suite_apt's apt-cache says, by the first answer in this run
-# of the scripts: apt takes a second of a processor's time to read its lists.
+# asked SUITE ARCH ARGUMENT...: run apt-cache through suite_apt and cache the answer for this run
+# (each call costs a second of CPU time).
 asked()
 {
 	local answer
@@ -400,7 +400,7 @@ unpacked_of()
 	local arch=$2 package=$3 dir
 
 	[[ $1 != host ]] || arch=''
-	dir=$cache/deb/$3_${4#*:}${arch:+_$arch}	# no colon: it parts paths of libraries
+	dir=$cache/deb/$3_${4#*:}${arch:+_$arch}	# no colon: it separates library paths
 	[[ -n $4 ]] || die "apt knows no $package; are its lists up to date?"
 	[[ -d $dir ]] || locked "deb-$package${arch:+-$arch}" unpack "$dir" "$@"
 	echo "$dir"
@@ -431,7 +431,7 @@ download()
 	suite_apt "$2" "$3" apt-get -q download "${@:4}"
 }
 
-# The lists of a suite name what the archive has no more.
+# The package lists are out of date: refresh them, now (host) or at their next use.
 stale_lists()
 {
 	if [[ $1 == host ]]; then
@@ -442,8 +442,9 @@ stale_lists()
 }
 
 # toolchain ARCH: set $arguments for the kernel's make, and $cc for programs, to build for ARCH.
-# W=1 is always on for it, or scripts/machine would build twice. gcc-multilib conflicts with cross
-# compilers, so they are unpacked, not installed, and so are the libraries of their binutils.
+# W=1 is always set for other architectures, so that scripts/machine and scripts/selftest share one
+# build. gcc-multilib conflicts with cross compilers, so these are unpacked, not installed, and so
+# are the libraries of their binutils.
 toolchain()
 {
 	local arch=$1 gnu linux dir
@@ -497,7 +498,7 @@ unpack_cross()
 	mv "$temp" "$dir"
 }
 
-# copy_libraries DIR FILE...: what these are linked with, where they look for that, below DIR.
+# copy_libraries DIR FILE...: copy the shared libraries that FILEs need to the same paths below DIR.
 copy_libraries()
 {
 	local dir=$1 library
@@ -509,9 +510,8 @@ copy_libraries()
 		done
 }
 
-# tap_guest DIR ARGUMENT...: scripts/guest, its logs in DIR. If it fails, or its kernel's log
-# is not as it should be, that is a case of its output, for scripts/tap-count; what was wrong,
-# as much of it as is told in a line, is its name.
+# tap_guest DIR ARGUMENT...: run scripts/guest with its logs in DIR. On failure, append a failed TAP
+# case to the output whose name is the complaint, shortened to one line.
 tap_guest()
 {
 	local dir=$1

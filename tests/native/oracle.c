@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: the wheel against an oracle: random operations at a time that the test moves, and
- * after each step what expired, and in which order, is what a plain table says.
+ * hwtimer: the wheel against an oracle: random operations on a clock that the test moves. After
+ * each step it compares what expired, and in which order, with a plain table.
  */
 #include <native.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: the kernel that include/native.h promises, in so far as the module needs it.
+ * hwtimer: the parts of the kernel declared in native.h.
  */
 #include <linux/futex.h>
 #include <linux/membarrier.h>
@@ -127,7 +127,7 @@ void native_assert_sleep(const char *where)
 		native_fail("%s may sleep, and must not", where);
 }
 
-/* For loops that wait for another thread: that may have to run first. */
+/* For busy-wait loops: yield now and then, since the other thread may need this CPU. */
 void cpu_relax(void)
 {
 	static __thread unsigned int n;
@@ -154,8 +154,8 @@ static void membarrier_all(void)
 }
 
 /*
- * Sections have no barriers of their own; membarrier() executes one on every CPU. A thread not
- * seen in a section has completed its last one, or its next one sees all stores made before.
+ * Read-side critical sections have no barriers of their own; membarrier() executes one on every
+ * CPU. A thread not seen in one has completed its last, or its next sees all stores made before.
  */
 void synchronize_rcu(void)
 {
@@ -178,7 +178,7 @@ void synchronize_rcu(void)
 void (*native_irq_handler)(void);
 static void run_timers(void);
 
-/* On top of the thread that runs here. */
+/* Run an interrupt on top of the current thread. */
 void native_irq(void)
 {
 	struct task_struct *task = current;
@@ -193,7 +193,7 @@ void native_irq(void)
 	}
 	task->irq_missed = false;
 	task->hardirq = true;
-	/* The interrupted code may just be entering or leaving a section. */
+	/* The interrupted code may just be entering or leaving a critical section. */
 	inside = READ_ONCE(native_sections[task->cpu].n.counter) % 2;
 	if (!inside)
 		native_section_step();
@@ -448,9 +448,7 @@ void native_sleep(u64 until)
 	smp_store_release(&task->until, 0);
 }
 
-/*
- * Until when does the worker of this wheel sleep, and which sleep is it? False: it is awake.
- */
+/* Until when does this wheel's worker sleep, and in which sleep? Returns false if it is awake. */
 static bool asleep(struct hwtimer_worker *worker, u64 *until, u64 *which)
 {
 	struct task_struct *task = worker->task;
@@ -466,7 +464,7 @@ static bool asleep(struct hwtimer_worker *worker, u64 *until, u64 *which)
 	*which = READ_ONCE(worker->monitor.wakeups);
 	spin_lock_irqsave(&timers_lock, flags);
 	*until = list_empty(&worker->timer.list) ? U64_MAX : worker->timer.expires;
-	/* Between two slices of a pass it does not sleep, and comes back when it likes. */
+	/* Between two slices of a pass the worker is not asleep. */
 	ret = timer_running != &worker->timer && worker->asleep && *until > ktime_get_ns();
 	spin_unlock_irqrestore(&timers_lock, flags);
 	return ret;
@@ -490,8 +488,9 @@ static bool overslept(struct hwtimer_timeout *t, u64 *which)
 
 /*
  * Is this timeout lost: armed, while the worker sleeps past its tick? The caller makes sure that
- * nobody changes it. Whoever is still about to push it, or to wake the worker, is in a section,
- * which the grace period waits out. No time is measured, so a busy machine changes nothing.
+ * nobody changes it. Whoever is still about to push it, or to wake the worker, is in a read-side
+ * critical section, which the grace period waits out. No time is measured, so a busy machine
+ * changes nothing.
  */
 bool native_lost(struct hwtimer_timeout *t)
 {
@@ -601,7 +600,7 @@ void init_completion(struct completion *c)
 	init_waitqueue_head(&c->wait);
 }
 
-/* It may be gone as soon as the lock is let go of. */
+/* The completion may be freed as soon as the lock is released. */
 void complete(struct completion *c)
 {
 	struct native_wait *wait;
@@ -889,7 +888,7 @@ void misc_deregister(struct miscdevice *misc)
 	device = NULL;
 }
 
-/* Descriptors are numbers that no other file has. */
+/* File descriptors start at 1000, so as not to collide with real ones. */
 #define FIRST_FD	1000
 
 struct file *native_file(int fd)
@@ -1021,7 +1020,7 @@ bool native_bell_lost(int fd, __u64 deadline)
 	return lost;
 }
 
-/* What of the module is not here: limits of users, and debugfs. */
+/* Stubs for the parts of the module that are not built: user limits and debugfs. */
 
 struct hwtimer_user *hwtimer_user_get(void) { return (struct hwtimer_user *)&device; }
 void hwtimer_user_put(struct hwtimer_user *user) { }
@@ -1037,7 +1036,7 @@ void hwtimer_debugfs_exit(void) { }
 void hwtimer_debugfs_add(struct hwtimer_worker *worker) { }
 void hwtimer_debugfs_remove(struct hwtimer_worker *worker) { }
 
-/* Bring it all up, with this thread as the first CPU. */
+/* Start everything, with this thread as the first CPU. */
 void native_begin(void)
 {
 	pthread_t thread;

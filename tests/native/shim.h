@@ -28,15 +28,15 @@ bool native_bell_lost(int fd, __u64 deadline);
 struct file *native_file(int fd);
 ssize_t native_read(int fd, void *to, size_t n);
 
-/* How much the steps of the protocol are delayed; see step.c. */
+/* How the steps of the protocol are delayed; see step.c. */
 extern int native_rough;
 
 /**
- * struct options - what a test was asked for
- * @seconds: how long it takes, unless there is @operations
- * @operations: how many it does, about; 0: see @seconds
+ * struct options - options of a test program
+ * @seconds: duration, unless @operations is given
+ * @operations: stop after about so many; 0: see @seconds
  * @threads: how many
- * @seed: of all that is random
+ * @seed: random seed
  */
 struct options {
 	unsigned int	seconds;
@@ -47,7 +47,7 @@ struct options {
 
 extern struct options options;
 
-/* A test has some of these; each is told as passed or failed. */
+/* One case of a test program; reported as passed or failed. */
 struct test {
 	const char	*name;
 	__u64	(*run)(void);	/* returns how many operations */
@@ -55,7 +55,7 @@ struct test {
 
 int native_main(int argc, char **argv, const struct test *tests, unsigned int n);
 
-/* Is there more to do? @done: operations by this thread. */
+/* Should the test go on? False also after a failure. @done: operations by this thread. */
 bool go_on(__u64 done);
 
 /* xorshift64* */
@@ -72,7 +72,7 @@ static inline __u32 below(__u64 *random, __u32 n)
 	return (__u64)draw(random) * n >> 32;
 }
 
-/* A generator of the seed's for whoever has this number. */
+/* A random seed for stream @number, derived from options.seed. */
 static inline __u64 seeded(__u64 number)
 {
 	__u64 x = options.seed * 0x9e3779b97f4a7c15ULL + number * 0xbf58476d1ce4e5b9ULL;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: what comes between the steps of the protocol in a test on native threads: a
- * delay, or an interrupt. Modelled on hwtimer_torture.c. Also the options and the main program
- * of all tests.
+ * hwtimer: delays and interrupts between the steps of the protocol in a test on native threads,
+ * modelled on hwtimer_torture.c. Also the options and the main program of all tests.
  */
 #include <unistd.h>
 
@@ -11,7 +10,7 @@
 #include "hwtimer_step.h"
 #include "shim.h"
 
-/* 0: nothing; 1: delays of a few instructions, and interrupts; 2: long ones, too. */
+/* 0: none; 1: delays of up to 2 us, and interrupts; 2: also delays of up to 640 us, and yields. */
 int native_rough;
 
 #ifdef HWTIMER_TORTURE

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: everything at once, and books that balance. Threads, interrupts on top of them and
- * callbacks do to timeouts what can be done, on a wheel that is stopped in the midst of it,
- * and then another one is made.
+ * hwtimer: everything at once. Threads, interrupts and callbacks operate on timeouts at random, on
+ * a wheel that is often stopped while they run. Then the next wheel is created.
  *
  * Known timeouts are in slots, for all to find. Who takes one out of its slot ends it; it is
  * freed when everybody who may have found it is gone. Private ones are known to one thread
  * and are freed, and poisoned, as soon as the wheel says that they may be.
  *
- * Each arming ends once: what arming returned 0 for is expired, cancelled or handed back. That
- * is summed up for each wheel, and for each known timeout.
+ * Each arming for which 0 was returned ends once: it expires, is cancelled or is handed back. The
+ * counts are checked for each wheel, and for each known timeout.
  */
 #include <native.h>
 
@@ -26,17 +25,16 @@
 
 struct thing {
 	u32			magic;
-	u32			slot;
 	struct hwtimer_timeout	t;
 	atomic_t		open;		/* armings that have not ended */
 	u64			floor;		/* nobody arms it for before */
 	int			gone;
-	struct llist_node	grave;
+	struct llist_node	deferred;	/* on the list of that name below */
 };
 
 /* Of a CPU, interrupts included. */
 struct counts {
-	local_t	armed, expired, cancelled, handed_back, released, freed, made;
+	local_t	armed, expired, cancelled, handed_back, freed, made;
 } ____cacheline_aligned;
 
 /**
@@ -45,12 +43,13 @@ struct counts {
  * @slots: known timeouts, by slot
  * @nr_slots: how many slots
  * @near_ns: most are armed for so far ahead at the most
+ * @cap: of the wheel; 0: none
  * @lively: private timeouts are made all the time
  * @list: stop hands back a list. Private timeouts then free themselves in their callback (see
  *	forget()); otherwise a thread ends and frees them (see live())
  * @stopping: arming may fail
- * @burying: held while the dead are buried, and while stop and its list are under way
- * @dead: to be buried
+ * @freeing: held while @deferred are freed, and while stop and its list are under way
+ * @deferred: known timeouts to be freed after a grace period
  * @counts: by CPU
  * @turn: which wheel it is
  * @operations: of each thread, in this turn
@@ -65,8 +64,8 @@ static struct bench {
 	bool			lively;
 	bool			list;
 	int			stopping;
-	struct mutex		burying;	/* see above */
-	struct llist_head	dead;
+	struct mutex		freeing;	/* see above */
+	struct llist_head	deferred;
 	struct counts		counts[NATIVE_CPUS];
 	__u64			turn;
 	__u64			operations;
@@ -106,22 +105,22 @@ static void check(const struct thing *thing)
 		native_fail("called back after its end");
 }
 
-/* Nobody finds it any more, but some may have. */
-static void lay_down(struct thing *thing)
+/* No longer reachable, but others may still hold a pointer. */
+static void defer_free(struct thing *thing)
 {
-	llist_add(&thing->grave, &b.dead);
+	llist_add(&thing->deferred, &b.deferred);
 }
 
-static void bury(void)
+static void free_deferred(void)
 {
-	struct llist_node *node = llist_del_all(&b.dead);
+	struct llist_node *node = llist_del_all(&b.deferred);
 	struct thing *thing;
 
 	if (!node)
 		return;
 	synchronize_rcu();
 	while (node) {
-		thing = llist_entry(node, struct thing, grave);
+		thing = llist_entry(node, struct thing, deferred);
 		node = node->next;
 		/* Without a list nobody says what stop swept. */
 		if (atomic_read(&thing->open) && (b.list || !READ_ONCE(b.stopping)))
@@ -131,12 +130,12 @@ static void bury(void)
 	}
 }
 
-static void try_bury(void)
+static void try_free_deferred(void)
 {
-	if (!mutex_trylock(&b.burying))
+	if (!mutex_trylock(&b.freeing))
 		return;
-	bury();
-	mutex_unlock(&b.burying);
+	free_deferred();
+	mutex_unlock(&b.freeing);
 }
 
 static void released(struct hwtimer_timeout *t)
@@ -146,8 +145,7 @@ static void released(struct hwtimer_timeout *t)
 	check(thing);
 	if (hwtimer_is_pending(t))
 		native_fail("pending after its release");
-	tally(released);
-	lay_down(thing);
+	defer_free(thing);
 }
 
 /* Private: nobody else has it. */
@@ -156,7 +154,6 @@ static void released_private(struct hwtimer_timeout *t)
 	struct thing *thing = container_of(t, struct thing, t);
 
 	check(thing);
-	tally(released);
 	discard(thing);
 }
 
@@ -211,7 +208,7 @@ static u64 choose(const struct thing *thing, __u64 *random, u64 now)
 	return max(now, thing->floor) + below(random, b.near_ns);
 }
 
-/* The known one in slot @i, in a section. True if it is ours now to end. */
+/* Take the known one out of slot @i, under RCU; NULL if somebody else has. Who takes it ends it. */
 static struct thing *take(u32 i)
 {
 	struct thing *thing = READ_ONCE(b.slots[i]);
@@ -227,7 +224,7 @@ static void release(struct thing *thing)
 	if (!thing || !hwtimer_release(&thing->t, released))
 		return;
 	tally(cancelled);
-	/* In a section: it is not buried yet. */
+	/* Under RCU: it is not freed yet. */
 	atomic_dec(&thing->open);
 }
 
@@ -311,7 +308,6 @@ static void fill(u32 i, u64 now, __u64 *random)
 	if (READ_ONCE(b.slots[i]))
 		return;
 	thing = make(expired, now - 1000 + below(random, 2000));
-	thing->slot = i;
 	if (cmpxchg(&b.slots[i], NULL, thing))
 		discard(thing);
 }
@@ -336,7 +332,7 @@ static void end_known(u32 i)
 	}
 	if (hwtimer_is_pending(&thing->t))
 		native_fail("pending after its end");
-	lay_down(thing);
+	defer_free(thing);
 }
 
 static void forget(__u64 *random, u64 now)
@@ -431,7 +427,7 @@ static void step(__u64 *random, u64 now)
 		else
 			live(random, now);
 	} else if (dice < 4095) {
-		try_bury();
+		try_free_deferred();
 	} else if (!below(random, 16)) {
 		hwtimer_wheel_barrier(b.wheel);
 	}
@@ -481,9 +477,9 @@ static void settle(struct list_head *pending)
 		if (!thing)
 			continue;
 		b.slots[i] = NULL;
-		lay_down(thing);
+		defer_free(thing);
 	}
-	bury();
+	free_deferred();
 	wheel_count(b.wheel, &c);
 	for (i = 0; i < NATIVE_CPUS; i++) {
 		const struct counts *one = &b.counts[i];
@@ -567,7 +563,7 @@ static __u64 turn(__u64 *random)
 	if (interrupts)
 		native_irqs_end();
 	if (midst) {
-		mutex_lock(&b.burying);
+		mutex_lock(&b.freeing);
 		WRITE_ONCE(b.stopping, 1);
 		/* A thread whose arming fails has to see "stopping". */
 		smp_mb();
@@ -581,11 +577,11 @@ static __u64 turn(__u64 *random)
 	WRITE_ONCE(native_rough, 0);
 	WRITE_ONCE(b.stopping, 1);
 	if (!midst) {
-		mutex_lock(&b.burying);
+		mutex_lock(&b.freeing);
 		hwtimer_wheel_stop(b.wheel, b.list ? &pending : NULL);
 	}
 	settle(&pending);
-	mutex_unlock(&b.burying);
+	mutex_unlock(&b.freeing);
 	hwtimer_wheel_destroy(b.wheel);
 	return sum;
 }
@@ -594,7 +590,7 @@ static __u64 stress(void)
 {
 	__u64 random = seeded(~0ULL), sum = 0, per_turn = 50000;
 
-	mutex_init(&b.burying);
+	mutex_init(&b.freeing);
 	native_irq_handler = on_interrupt;
 	while (go_on(sum / options.threads)) {
 		/* Most wheels live for a moment: stop is what is seldom. */

@@ -12,34 +12,35 @@
 
 #define THREADS	16
 
-struct ball {
+struct timeout {
 	struct hwtimer_timeout	t;
+	bool			shared;		/* by two threads */
 	atomic_long_t		armed;
 	unsigned long		expired;	/* by the worker */
 } ____cacheline_aligned;
 
 static struct hwtimer_wheel *wheel;
-static struct ball balls[THREADS], common[THREADS], resting[THREADS];
-static unsigned int players;
+static struct timeout own[THREADS], shared[THREADS], resting[THREADS];
+static unsigned int nr_threads;
 static __u64 done[THREADS];
 
-static void came_back(struct hwtimer_timeout *t)
+static void expired(struct hwtimer_timeout *t)
 {
-	struct ball *ball = container_of(t, struct ball, t);
+	struct timeout *timeout = container_of(t, struct timeout, t);
 
-	if (ktime_get_ns() < hwtimer_deadline(t) && !hwtimer_is_pending(t) && ball < common)
+	if (ktime_get_ns() < hwtimer_deadline(t) && !hwtimer_is_pending(t) && !timeout->shared)
 		native_fail("early");
-	WRITE_ONCE(ball->expired, ball->expired + 1);
+	WRITE_ONCE(timeout->expired, timeout->expired + 1);
 }
 
-static void throw(struct ball *ball, u64 deadline)
+static void arm(struct timeout *timeout, u64 deadline)
 {
-	int ret = hwtimer_schedule_at(&ball->t, deadline);
+	int ret = hwtimer_schedule_at(&timeout->t, deadline);
 
 	if (ret < 0)
 		native_fail("arming returned %d", ret);
 	else if (!ret)
-		atomic_long_inc(&ball->armed);
+		atomic_long_inc(&timeout->armed);
 }
 
 /*
@@ -63,24 +64,28 @@ static void rearm(unsigned int self, __u64 *random)
 	hwtimer_cancel(t);
 }
 
-static void play(unsigned int self, __u64 *random)
+/* Arm a timeout as the worker goes to sleep, and wait until it expires. */
+static void arm_and_wait(unsigned int self, __u64 *random)
 {
 	bool mine = below(random, 8);
-	struct ball *ball = mine ? &balls[self] : &common[self / 2];
-	/* One thread is about to push the timeout, the other moves it, the worker falls asleep. */
+	struct timeout *timeout = mine ? &own[self] : &shared[self / 2];
+	/*
+	 * For a shared timeout: one thread is about to queue it, another changes its deadline, and
+	 * the worker goes to sleep.
+	 */
 	u64 delay = below(random, mine ? 64 : 2) ? 0 : below(random, mine ? 30000 : 300000);
 	u64 now = ktime_get_ns(), spins = 0;
 	unsigned int n = below(random, 2) ? below(random, 4096) : below(random, 512);
 
 	if (!mine)
-		throw(&balls[self], now + below(random, 200000));
+		arm(&own[self], now + below(random, 200000));
 	/* To be there at any moment of the worker's way to sleep. */
 	while (n--)
 		barrier();
-	throw(ball, ktime_get_ns() + delay);
-	while (hwtimer_is_pending(&ball->t)) {
+	arm(timeout, ktime_get_ns() + delay);
+	while (hwtimer_is_pending(&timeout->t)) {
 		cpu_relax();
-		if (!(++spins % 128) && native_lost(&ball->t)) {
+		if (!(++spins % 128) && native_lost(&timeout->t)) {
 			native_fail("the worker sleeps, and was not woken: lost after %llu",
 				    (unsigned long long)done[self]);
 			return;
@@ -88,7 +93,7 @@ static void play(unsigned int self, __u64 *random)
 	}
 }
 
-static void *player(void *arg)
+static void *thread(void *arg)
 {
 	unsigned int self = (uintptr_t)arg;
 	__u64 random = seeded(self);
@@ -96,48 +101,49 @@ static void *player(void *arg)
 	native_enter();
 	while (go_on(done[self])) {
 		if (below(&random, 4))
-			play(self, &random);
+			arm_and_wait(self, &random);
 		else
 			rearm(self, &random);
 		done[self]++;
 	}
-	while (hwtimer_is_pending(&balls[self].t) && !READ_ONCE(native_failures))
+	while (hwtimer_is_pending(&own[self].t) && !READ_ONCE(native_failures))
 		cpu_relax();
 	native_leave();
 	return NULL;
 }
 
-static __u64 game(enum hwtimer_driver driver)
+static __u64 run(enum hwtimer_driver driver)
 {
 	struct hwtimer_wheel_params params = {
 		.name = "wake", .tick_ns = 1000, .slots = 4096, .levels = 3, .driver = driver,
 	};
-	struct ball *all[] = { balls, common }, *ball;
+	struct timeout *all[] = { own, shared }, *timeout;
 	pthread_t threads[THREADS];
 	__u64 sum = 0;
 	unsigned int i;
 
 	wheel = hwtimer_wheel_create(&params);
 	for (i = 0; i < THREADS; i++)
-		hwtimer_init(&resting[i].t, wheel, came_back);
+		hwtimer_init(&resting[i].t, wheel, expired);
 	for (i = 0; i < 2 * THREADS; i++) {
-		ball = &all[i % 2][i / 2];
-		memset(ball, 0, sizeof(*ball));
-		hwtimer_init(&ball->t, wheel, came_back);
+		timeout = &all[i % 2][i / 2];
+		memset(timeout, 0, sizeof(*timeout));
+		timeout->shared = i % 2;
+		hwtimer_init(&timeout->t, wheel, expired);
 	}
 	memset(done, 0, sizeof(done));
-	for (i = 0; i < players; i++)
-		pthread_create(&threads[i], NULL, player, (void *)(uintptr_t)i);
-	for (i = 0; i < players; i++) {
+	for (i = 0; i < nr_threads; i++)
+		pthread_create(&threads[i], NULL, thread, (void *)(uintptr_t)i);
+	for (i = 0; i < nr_threads; i++) {
 		pthread_join(threads[i], NULL);
 		sum += done[i];
 	}
 	hwtimer_wheel_stop(wheel, NULL);
 	for (i = 0; i < 2 * THREADS; i++) {
-		ball = &all[i % 2][i / 2];
-		if (ball->expired != (unsigned long)atomic_long_read(&ball->armed))
+		timeout = &all[i % 2][i / 2];
+		if (timeout->expired != (unsigned long)atomic_long_read(&timeout->armed))
 			native_fail("armed %ld times, expired %lu times",
-				    atomic_long_read(&ball->armed), ball->expired);
+				    atomic_long_read(&timeout->armed), timeout->expired);
 	}
 	hwtimer_wheel_destroy(wheel);
 	return sum;
@@ -145,14 +151,14 @@ static __u64 game(enum hwtimer_driver driver)
 
 static __u64 kthread(void)
 {
-	players = options.threads;
-	return game(HWTIMER_DRIVER_KTHREAD);
+	nr_threads = options.threads;
+	return run(HWTIMER_DRIVER_KTHREAD);
 }
 
 static __u64 hrtimer(void)
 {
-	players = options.threads;
-	return game(HWTIMER_DRIVER_HRTIMER);
+	nr_threads = options.threads;
+	return run(HWTIMER_DRIVER_HRTIMER);
 }
 
 /* Some races need three threads and a fourth that comes at the right moment. */
@@ -160,9 +166,9 @@ static __u64 with_delays(enum hwtimer_driver driver)
 {
 	__u64 n;
 
-	players = max(options.threads, 4U);
+	nr_threads = max(options.threads, 4U);
 	WRITE_ONCE(native_rough, 2);
-	n = game(driver);
+	n = run(driver);
 	WRITE_ONCE(native_rough, 0);
 	return n;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: work items, by several threads at once: of one item one run goes on at a time,
- * and what was dispatched is run, cancelled, or replaced.
+ * hwtimer: work items, used by several threads at once: an item has one run at a time, and what
+ * was dispatched is run, cancelled, or replaced.
  */
 #include <native.h>
 
@@ -16,22 +16,21 @@
 struct item {
 	u32			magic;
 	struct hwtimer_work	work;
-	enum hwtimer_work_policy policy;
 	atomic_t		running;
 	int			gone;
-	struct llist_node	grave;
+	struct llist_node	deferred;	/* on the list of that name */
 };
 
 static struct hwtimer_wheel *wheel;
 static struct workqueue_struct *own_wq;
 static struct item *items[ITEMS];
 static unsigned int nr_items;
-static struct llist_head dead;
-static struct mutex ending;	/* held by who buries the dead */
+static struct llist_head deferred;	/* items to be freed after a grace period */
+static struct mutex freeing;	/* held while they are */
 static bool stopping;
 static __u64 operations, turns;
 static unsigned long all_runs;
-static atomic_long_t runs, refused, released, made;
+static atomic_long_t runs, refused, freed, made;
 
 static void work_runs(struct hwtimer_work *work)
 {
@@ -78,17 +77,17 @@ static void make(unsigned int i, __u64 *random)
 	atomic_long_inc(&made);
 }
 
-/* As its memory is freed, its end is in the books. */
+/* Counts every item that is freed. */
 static void discard(struct item *item)
 {
 	if (atomic_read(&item->running))
 		native_fail("its end was told, and it runs");
 	memset(item, 0xa5, sizeof(*item));
 	kfree(item);
-	atomic_long_inc(&released);
+	atomic_long_inc(&freed);
 }
 
-static void lay_down(struct hwtimer_work *work)
+static void work_released(struct hwtimer_work *work)
 {
 	struct item *item = container_of(work, struct item, work);
 
@@ -96,19 +95,19 @@ static void lay_down(struct hwtimer_work *work)
 		native_fail("released twice");
 	if (atomic_read(&item->running))
 		native_fail("released, and it runs");
-	llist_add(&item->grave, &dead);
+	llist_add(&item->deferred, &deferred);
 }
 
-static void bury(void)
+static void free_deferred(void)
 {
-	struct llist_node *node = llist_del_all(&dead);
+	struct llist_node *node = llist_del_all(&deferred);
 	struct item *item;
 
 	if (!node)
 		return;
 	synchronize_rcu();
 	while (node) {
-		item = llist_entry(node, struct item, grave);
+		item = llist_entry(node, struct item, deferred);
 		node = node->next;
 		discard(item);
 	}
@@ -127,7 +126,7 @@ static struct item *take(unsigned int i)
 static void release(struct item *item)
 {
 	if (item)
-		hwtimer_work_release(&item->work, lay_down);
+		hwtimer_work_release(&item->work, work_released);
 }
 
 static void end_sync(unsigned int i, __u64 *random)
@@ -145,7 +144,7 @@ static void end_sync(unsigned int i, __u64 *random)
 	hwtimer_work_shutdown_sync(&item->work);
 	if (atomic_read(&item->running) || hwtimer_work_is_pending(&item->work))
 		native_fail("waited for, and not at its end");
-	llist_add(&item->grave, &dead);
+	llist_add(&item->deferred, &deferred);
 }
 
 static void answered(int ret, const struct item *item)
@@ -193,9 +192,9 @@ static void *producer(void *arg)
 			make(below(&random, nr_items), &random);
 		} else if (dice < 255) {
 			end_sync(below(&random, nr_items), &random);
-		} else if (mutex_trylock(&ending)) {
-			bury();
-			mutex_unlock(&ending);
+		} else if (mutex_trylock(&freeing)) {
+			free_deferred();
+			mutex_unlock(&freeing);
 		}
 	}
 	native_leave();
@@ -257,10 +256,10 @@ static void turn(__u64 *random)
 	for (i = 0; i < ITEMS; i++) {
 		item = take(i);
 		if (item && below(random, 2)) {
-			hwtimer_work_release(&item->work, lay_down);
+			hwtimer_work_release(&item->work, work_released);
 		} else if (item) {
 			hwtimer_work_shutdown_sync(&item->work);
-			llist_add(&item->grave, &dead);
+			llist_add(&item->deferred, &deferred);
 		}
 	}
 	hwtimer_wheel_stop(wheel, NULL);
@@ -268,17 +267,17 @@ static void turn(__u64 *random)
 	check_books(works);
 	all_runs += atomic_long_read(&runs);
 	hwtimer_wheel_destroy(wheel);
-	bury();
-	if (atomic_long_read(&made) != atomic_long_read(&released))
-		native_fail("%ld made, %ld released", atomic_long_read(&made),
-			    atomic_long_read(&released));
+	free_deferred();
+	if (atomic_long_read(&made) != atomic_long_read(&freed))
+		native_fail("%ld made, %ld freed", atomic_long_read(&made),
+			    atomic_long_read(&freed));
 }
 
 static __u64 work(void)
 {
 	__u64 random = seeded(~0ULL), sum = 0;
 
-	mutex_init(&ending);
+	mutex_init(&freeing);
 	own_wq = alloc_workqueue("own", 0, 0);
 	while (go_on(sum / options.threads)) {
 		operations = 1000 + below(&random, 20000);

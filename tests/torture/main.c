@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * hwtimer_torture: all operations of hwtimer's API for modules, from all contexts, on all
- * CPUs, while these go and come; and books that must balance.
+ * CPUs, with CPU hotplug; and counts that must add up.
  *
  *	insmod hwtimer_torture.ko [duration=60] [operations=N] [seed=N] ...
  *
@@ -18,8 +18,9 @@
  * the module cannot be unloaded.
  *
  * In a module that was built with HWTIMER_TORTURE=1 the steps of the lock-free protocol have
- * random delays between them. The same seed makes the same choices, on another machine too;
- * how many, and what meets what, is a matter of time.
+ * random delays between them. The same seed gives the same random numbers on any machine with the
+ * same number of possible CPUs. How many operations are done, and how they interleave, depends on
+ * timing.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -220,7 +221,7 @@ static bool driver_asked(enum hwtimer_driver driver)
 	return strcmp(drivers, driver == HWTIMER_DRIVER_KTHREAD ? "hrtimer" : "kthread");
 }
 
-/* Of this kind, in this context, and with these parameters there is something. */
+/* Can anything run in this context with the module parameters given? */
 static bool context_asked(enum torture_context context)
 {
 	switch (context) {
@@ -358,13 +359,13 @@ static unsigned long rate(unsigned long n, u64 ns)
 	return mul_u64_u64_div_u64(n, NSEC_PER_SEC, ns);
 }
 
-/* @ns: that is how long it took. */
+/* @ns: duration of the run. */
 static void tell(u64 ns)
 {
 	bool broken = torture_failed();
 	unsigned int op;
 
-	/* What was not done for a failure is none. */
+	/* If the run was cut short by a failure, missing operations are not reported. */
 	incomplete(!broken);
 	if (!broken && sum.told != sum.untold)
 		torture_fail("releases ended %lu private armings, and said %lu", sum.untold,
@@ -396,7 +397,7 @@ static bool parameters_valid(void)
 				   !strcmp(drivers, "hrtimer"));
 }
 
-/* Taking turns. */
+/* Benches alternate between the drivers. */
 static enum hwtimer_driver driver_of(unsigned int i)
 {
 	if (!driver_asked(HWTIMER_DRIVER_HRTIMER))
@@ -467,7 +468,7 @@ static int __init torture_init(void)
 	begun = ktime_get_ns();
 	ret = all && torture_wq ? torture(all) : -ENOMEM;
 	if (torture_failed()) {
-		/* What is broken may not bear an end: it stays, and so does what it uses. */
+		/* A broken wheel might crash when it is stopped: leave everything in place. */
 		__module_get(THIS_MODULE);
 		tell(ktime_get_ns() - begun);
 		return 0;

@@ -12,8 +12,8 @@
  * Books: @open counts the armings of a plain timeout that have not ended, and is 0 when it
  * is freed. It may be below 0 meanwhile, as an arming is counted when it has succeeded.
  * Of a periodic one it means nothing. An arming of a work item ends by a run, a refusal or a
- * stop. What is left when the item is freed was cancelled: by each that said so at least one,
- * and by nobody if none did.
+ * stop. Armings of an item that are still open when it is freed must have been cancelled: at least
+ * one for each canceller that reported success, and none if nobody did.
  * No deadline of a thing is before its @floor, whoever arms it, so no callback may be.
  */
 #include <linux/delay.h>
@@ -49,8 +49,8 @@ DEFINE_PER_CPU(struct counts, torture_counts);
  * @released: the callback of its release was called
  * @running: a callback of it runs
  * @open: armings that have not ended
- * @unsure: somebody said, so many times, that he ended one or more of them
- * @lost: that it is so late was told
+ * @unsure: calls that reported ending one or more armings
+ * @lost: its lateness has been reported
  * @deadlines: PERIODIC: how many its callbacks were told of
  * @random: RUN has its own
  * @grave: on the list of the dead
@@ -106,7 +106,7 @@ static u64 now(const struct bench *b)
 	return hwtimer_wheel_now(b->wheel);
 }
 
-/* Somewhere in an operation of a callback, so that others come in between. */
+/* Delay, so that other operations come in between. */
 static void dawdle(enum torture_context context, struct rnd_state *random)
 {
 	u32 us = below(random, 200);
@@ -602,7 +602,7 @@ static void wait_for_end(struct thing *thing, enum torture_op op)
 	struct bench *b = thing->bench;
 	int ret = end_sync(thing, op);
 
-	/* For good, so it was one arming. Else others could arm it, and have. */
+	/* SHUTDOWN_SYNC ends one arming at most. After CANCEL_SYNC others may have armed it. */
 	if (op == CANCEL_SYNC) {
 		if (ret)
 			atomic_inc(&thing->unsure);
@@ -640,7 +640,7 @@ static bool forget(struct bench *b, struct rnd_state *random)
 	return true;
 }
 
-/* How it went on is all in @deadlines, and what it told of. */
+/* The deadlines reported plus those skipped must account for the whole time. */
 static void check_schedule(struct thing *thing, u64 first)
 {
 	struct hwtimer_periodic *p = &thing->periodic;
@@ -748,7 +748,10 @@ static bool operate_slot(struct bench *b, enum torture_op op, enum torture_conte
 	return done;
 }
 
-/* Those that wait, and take as long as a thousand others. Callbacks are few: not so rare. */
+/*
+ * Operations that wait take as long as a thousand others, so they are made rare; less so in
+ * callbacks, which are few.
+ */
 static bool too_rare(const struct bench *b, enum torture_op op, enum torture_context context,
 		     struct rnd_state *random)
 {
@@ -949,7 +952,7 @@ void torture_clear(struct bench *b)
 		torture_fail("%s, wheel %u: lost: %d things, of which %d were to free themselves",
 			     b->name, b->wheels, atomic_read(&b->alive),
 			     atomic_read(&b->forgotten));
-	/* What there is nobody will find. */
+	/* Anything still allocated is leaked. */
 	atomic_set(&b->alive, 0);
 	atomic_set(&b->forgotten, 0);
 }

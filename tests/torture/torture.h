@@ -73,8 +73,8 @@ enum torture_op {
  * @handed_back: armings that a stop gave back
  * @rearmed: armings of any kind that took the place of another one
  * @rejected: armings refused for the cap
- * @told: armings of private timeouts whose release said that it ended them
- * @untold: and those that must be the same, from the books
+ * @told: armings of private timeouts whose release reported that it ended them
+ * @untold: the same number, computed from @open
  * @released: callbacks of releases
  * @runs: runs of work items
  * @periods: callbacks of periodic timeouts
@@ -120,8 +120,8 @@ struct thing;
  * @burst: number of the burst; producers begin when it changes
  * @start: when they do
  * @ops: how many operations each does at the most
- * @end_ns: when they end, though they have not done as many
- * @rare: one of so many waits and delays that are drawn is done
+ * @end_ns: when a burst ends, even if @ops is not reached
+ * @rare: only one in @rare of the chosen waits and delays is carried out
  * @hot: of the things, they use the first so many
  * @far: so many of 64 deadlines are far
  * @arming_only: nothing but arming, touching and cancelling

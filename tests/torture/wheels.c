@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer_torture: benches. A keeper makes a wheel, has producers use it, stops it among
- * them, and looks whether the books balance; then the next wheel.
+ * hwtimer_torture: benches. A keeper makes a wheel, has producers use it, stops it while they do,
+ * and checks that the counts add up; then the next wheel.
  *
- * Producers come in bursts. All of a bench begin at the same time, on all CPUs: a
- * thread, and a hard and a soft hrtimer beside it. Some bursts are few operations
- * on the same thing, as in a litmus test; some are as many as there is time for, and
- * those that wait are rare among them. In between the bench is
- * quiet: callbacks arm nothing, and all that is due soon has to expire although nobody does
- * anything any more that could wake a worker by chance. Then what is pending can be counted.
+ * Producers come in bursts. All of a bench begin at the same time, on all CPUs: a thread, and a
+ * hard and a soft hrtimer beside it. Some bursts are a few operations on one timeout, as in a
+ * litmus test. Others are limited only by time, and blocking operations are rare in them. In
+ * between the bench is quiet: callbacks arm nothing, and all that is due soon has to expire
+ * although nobody does anything any more that could wake a worker by chance. Then what is pending
+ * can be counted.
  */
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
@@ -58,13 +58,10 @@ struct producer {
 	struct irqs		irqs[2];
 };
 
-/* Long bursts take so many ns at the most; */
-#define LONG		(100 * NSEC_PER_MSEC)
-/* an interrupt among them is over after so many, and they do one of so many waits. */
-#define SLICE		(200 * NSEC_PER_USEC)
-#define RARE		16
-/* Wheels are stopped after so many ns at the most. */
-#define LIFE		(2 * NSEC_PER_SEC)
+#define LONG		(100 * NSEC_PER_MSEC)	/* longest burst, in ns */
+#define SLICE		(200 * NSEC_PER_USEC)	/* longest run of one interrupt, in ns */
+#define RARE		16			/* in long bursts, one in so many waits is done */
+#define LIFE		(2 * NSEC_PER_SEC)	/* a wheel is stopped after so many ns at most */
 
 /* Wheels made, by driver, by levels (one, fixed, growing), and by whether there is a cap. */
 atomic_t torture_shapes[2][3][2];
@@ -260,7 +257,7 @@ static void compare(const struct bench *b, const char *what, unsigned long ours,
 			     what, ours, wheels);
 }
 
-/* Nothing is in flight: what we were called for is what the wheel has counted. */
+/* Nothing is in flight: the callbacks we saw must match the wheel's counters. */
 static void compare_calls(const struct bench *b)
 {
 	const struct hwtimer_works *works = &to_worker(b->wheel)->works;
@@ -286,7 +283,7 @@ static bool recount(struct bench *b)
 	do {
 		if (!settle(b, &pending) || !until_idle(b))
 			return false;
-		/* Behind this who had not seen that it is quiet has returned. */
+		/* After this, callbacks that had not yet seen @quiet have returned. */
 		hwtimer_wheel_barrier(wheel);
 	} while (torture_scan(b, &pending) || !idle(b));
 
@@ -385,7 +382,7 @@ static void end_wheel(struct bench *b)
 	/* Things that were released, or shut down. */
 	rcu_barrier();
 	balance(b);
-	/* The evidence stays. */
+	/* Leave everything in place for inspection. */
 	if (torture_failed())
 		return;
 	torture_clear(b);
@@ -423,7 +420,7 @@ static int keeper_fn(void *data)
 		end = ktime_get_ns() + (long_life ? LIFE : below(random, LIFE));
 		while (ktime_get_ns() < end && fine && !torture_failed())
 			fine = rally(b);
-		/* What is broken may not bear a stop. */
+		/* A broken wheel might crash when it is stopped. */
 		if (torture_failed())
 			break;
 		choose_long(b);

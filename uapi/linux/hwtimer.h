@@ -133,8 +133,8 @@
  * the structure. Each takes what was submitted before it first. read(2) is -EOPNOTSUPP.
  * poll(2): POLLIN | POLLRDNORM while there are records, in the ring or waiting; POLLERR
  * while HWTIMER_RING_BAD holds. One thread at a time may submit, and one read records; who
- * has more has to keep them apart. The rings need a machine that can store 64 bits at once, as
- * all 64-bit ones can, and x86 and ARMv7 of those with 32.
+ * has more has to keep them apart. Rings need atomic 64-bit stores, which all 64-bit
+ * architectures have and, of the 32-bit ones, x86 and ARMv7.
  *
  * Nothing that a program writes to this memory harms others. If sq_tail - sq_head or
  * cq_tail - cq_head is above the number of entries (the program's index as it is, the
@@ -542,7 +542,7 @@ struct hwtimer_batch {
  * -EDQUOT	the user's contexts would have more timeouts than they may
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory, or the cgroup's limit is reached
- * -EOPNOTSUPP	the machine cannot store 64 bits at once
+ * -EOPNOTSUPP	the architecture cannot store 64 bits at once
  */
 struct hwtimer_rings {
 	__u32 flags;

@@ -5,13 +5,13 @@
  * includes to this file, except list.h, llist.h, log2.h and poison.h, which are the kernel's,
  * and its UAPI headers, which programs have as well.
  *
- * Each thread is a CPU. Code that disables preemption is a section that synchronize_rcu() waits
- * for; as in the kernel, it has no barrier. Interrupts are signals, and calls from the steps of
- * the protocol; they run on top of a thread, and so on its CPU.
+ * Each thread is a CPU. Code with preemption disabled is an RCU read-side critical section; as in
+ * the kernel, it has no barrier. Interrupts are signals, and calls from the steps of the protocol;
+ * they run on top of a thread, and so on its CPU.
  *
  * ThreadSanitizer does not model fences. For it smp_mb() is a read-modify-write of one shared
- * word. That orders more than the memory model promises, so TSan may miss an absent barrier, but
- * reports none that is there. smp_rmb() orders marked accesses only and means nothing to TSan.
+ * word. That orders more than the memory model promises, so TSan may miss a missing barrier, but
+ * gives no false reports. smp_rmb() orders marked accesses only and means nothing to TSan.
  */
 #ifndef NATIVE_H
 #define NATIVE_H
@@ -141,7 +141,7 @@ static inline bool IS_ERR(const void *p) { return (unsigned long)p >= -4095UL; }
 
 #define ERESTARTSYS	512
 
-/* Messages. What warns is a failure of the test. */
+/* Messages. A warning is a failure of the test. */
 
 __printf(1, 2) void native_fail(const char *fmt, ...);
 __printf(1, 2) void native_log(const char *fmt, ...);
@@ -156,7 +156,10 @@ __printf(1, 2) void native_log(const char *fmt, ...);
 #define scnprintf	snprintf
 static inline void strscpy(char *to, const char *from, size_t n) { snprintf(to, n, "%s", from); }
 
-/* Atomics, with the kernel's orderings: what returns a value, without suffix, is a full barrier. */
+/*
+ * Atomics, with the kernel's orderings: operations that return a value and have no suffix are full
+ * barriers.
+ */
 
 #define barrier()	__asm__ __volatile__("" ::: "memory")
 
@@ -176,7 +179,7 @@ extern int native_fence;
 #define smp_store_release(p, v)	__atomic_store_n(p, v, __ATOMIC_RELEASE)
 #define smp_store_mb(x, v)	do { WRITE_ONCE(x, v); smp_mb(); } while (0)
 
-/* As the kernel's for arm64 without LSE: a release, and a barrier behind it. */
+/* As in the kernel for arm64 without LSE, a full barrier follows the operation. */
 #if defined(__x86_64__) || defined(__SANITIZE_THREAD__)
 #define native_after_rmw()	((void)0)
 #else
@@ -321,12 +324,12 @@ struct cpumask;
  * struct task_struct - a thread
  * @state: TASK_*; who sleeps waits for it to change
  * @cpu: which CPU it is
- * @preempt: how deep in what is not preemptible
- * @softirq: how deep in what softirqs are kept from
+ * @preempt: preempt_disable() depth
+ * @softirq: local_bh_disable() depth, softirqs themselves included
  * @hardirq: in an interrupt
  * @irqs_off: interrupts are off
- * @irq_missed: one came meanwhile
- * @step_random: for the steps
+ * @irq_missed: an interrupt arrived while they were off
+ * @step_random: random numbers for hwtimer_step()
  * @sleeps: how often it has gone to sleep
  * @until: asleep until then; 0: awake; U64_MAX: until it is woken
  * @stop: kthread_should_stop()
@@ -353,7 +356,7 @@ struct task_struct {
 	pthread_t	thread;
 };
 
-/* In sections that are not preemptible this is odd. */
+/* Odd while the CPU is inside a read-side critical section. */
 struct native_section {
 	local_t		n;
 } ____cacheline_aligned;
@@ -382,7 +385,7 @@ static inline void native_section_step(void)
 
 static inline void preempt_disable(void)
 {
-	/* In this order: an interrupt in between makes a section of its own. */
+	/* In this order: an interrupt in between is a critical section of its own. */
 	if (!current->preempt++)
 		native_section_step();
 	barrier();
@@ -431,7 +434,7 @@ void cpu_relax(void);
 static inline int cond_resched(void) { return 0; }
 #define might_sleep()	native_assert_sleep(__func__)
 
-/* Lockdep's part is not for here. */
+/* Lockdep is not emulated. */
 struct lock_class_key { int unused; };
 struct lockdep_map { int unused; };
 #define lockdep_register_key(k)	((void)(k))
@@ -568,7 +571,7 @@ void wait_for_completion(struct completion *c);
 #define DECLARE_COMPLETION_ONSTACK(name)	\
 	struct completion name; init_completion(&(name))
 
-/* Memory. Interrupts are off meanwhile: malloc() knows nothing of them. */
+/* Memory. Interrupts are disabled during malloc(), which is not async-signal-safe. */
 
 #define GFP_KERNEL	0
 #define GFP_KERNEL_ACCOUNT	0
