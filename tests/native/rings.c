@@ -52,6 +52,7 @@ static void schedule(struct program *p, struct entry *e, __u64 deadline)
 
 static void touch(struct program *p, struct entry *e, __u64 deadline)
 {
+	__u32 before = native_submitted(hwtimer_fd(p->h));
 	int ret = hwtimer_touch_at(p->h, e->id, deadline);
 
 	if (ret) {
@@ -59,6 +60,9 @@ static void touch(struct program *p, struct entry *e, __u64 deadline)
 		return;
 	}
 	e->wanted = deadline;
+	/* Nothing is submitted for later, or if an expiry is about to be told. */
+	if (native_submitted(hwtimer_fd(p->h)) != before)
+		check_bell(p, deadline);
 }
 
 static void cancel(struct program *p, struct entry *e)

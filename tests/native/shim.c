@@ -78,6 +78,7 @@ __thread struct task_struct *native_current;
 struct native_section native_sections[NATIVE_CPUS];
 int native_grace;
 static u64 cpus_taken;
+static atomic_t generation;	/* how many threads have been CPUs */
 
 static void enter(struct task_struct *task)
 {
@@ -92,7 +93,8 @@ static void enter(struct task_struct *task)
 		}
 	} while (!try_cmpxchg(&cpus_taken, &taken, taken | BIT_ULL(cpu)));
 	task->cpu = cpu;
-	task->step_random = cpu + 1;
+	/* No stream of a test, and another one for each thread that has this CPU. */
+	task->step_random = seeded(1ULL << 63 | (u64)atomic_inc_return(&generation) << 8 | cpu);
 	native_current = task;
 }
 
@@ -1018,6 +1020,14 @@ bool native_bell_lost(int fd, __u64 deadline)
 	       r->look_at > max(deadline, hwtimer_wheel_now(ctx->wheel));
 	spin_unlock(&ctx->lock);
 	return lost;
+}
+
+/* How many entries the program has submitted; 0 without rings. */
+__u32 native_submitted(int fd)
+{
+	struct dev_ctx *ctx = native_file(fd)->private_data;
+
+	return ctx->rings ? READ_ONCE(ctx->rings->pair.shared->sq_tail) : 0;
 }
 
 /* Stubs for the parts of the module that are not built: user limits and debugfs. */

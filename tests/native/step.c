@@ -67,7 +67,7 @@ bool go_on(__u64 done)
 	if (READ_ONCE(native_failures) != failures_before)
 		return false;
 	if (options.operations)
-		return done < options.operations / options.threads;
+		return done < DIV_ROUND_UP(options.operations, options.threads);
 	return ktime_get_ns() < READ_ONCE(ends);
 }
 
@@ -96,8 +96,10 @@ int native_main(int argc, char **argv, const struct test *tests, unsigned int n)
 			return 2;
 		}
 	}
-	if (!options.threads || options.threads > 16)
+	if (!options.threads || options.threads > 16) {
+		fprintf(stderr, "%s: -t: 1 to 16 threads\n", argv[0]);
 		return 2;
+	}
 	printf("TAP version 13\n1..%u\n# seed %llu, %u threads\n", n,
 	       (unsigned long long)options.seed, options.threads);
 	/* A worker visits the queue of each possible CPU, so have no more of them than needed. */

@@ -532,7 +532,7 @@ static __u64 turn(__u64 *random)
 	pthread_t threads[THREADS];
 	LIST_HEAD(pending);
 	__u64 sum = 0;
-	bool brief = b.operations < BRIEF, interrupts = !brief && below(random, 2);
+	bool brief = b.operations < BRIEF, interrupts = below(random, 2);
 	bool midst = brief || below(random, 2);
 	u32 when = below(random, b.operations);
 	unsigned int i;
@@ -558,10 +558,8 @@ static __u64 turn(__u64 *random)
 		pthread_create(&threads[i], NULL, producer, (void *)(uintptr_t)i);
 	if (interrupts)
 		native_irqs_begin(threads, options.threads);
-	while (midst && READ_ONCE(b.done[0]) < when)
+	while ((midst || interrupts) && READ_ONCE(b.done[0]) < when)
 		native_usleep(100);
-	if (interrupts)
-		native_irqs_end();
 	if (midst) {
 		mutex_lock(&b.freeing);
 		WRITE_ONCE(b.stopping, 1);
@@ -570,6 +568,9 @@ static __u64 turn(__u64 *random)
 		if (hwtimer_wheel_stop(b.wheel, b.list ? &pending : NULL))
 			native_fail("stop failed");
 	}
+	/* After the stop, so that some come during it. */
+	if (interrupts)
+		native_irqs_end();
 	for (i = 0; i < options.threads; i++) {
 		pthread_join(threads[i], NULL);
 		sum += b.done[i];

@@ -32,10 +32,18 @@ static __u64 operations, turns;
 static unsigned long all_runs;
 static atomic_long_t runs, refused, freed, made;
 
+static void answered(int ret, const struct item *item)
+{
+	if (ret < 0 && ret != -ENOENT &&
+	    (ret != -ESHUTDOWN || !(READ_ONCE(item->gone) || READ_ONCE(stopping))))
+		native_fail("arming returned %d", ret);
+}
+
 static void work_runs(struct hwtimer_work *work)
 {
 	struct item *item = container_of(work, struct item, work);
 	unsigned int n = ktime_get_ns() % 64;
+	__u64 *random = &current->step_random;
 
 	if (item->magic != MAGIC)
 		native_fail("runs after its end");
@@ -44,8 +52,9 @@ static void work_runs(struct hwtimer_work *work)
 	atomic_long_inc(&runs);
 	while (n-- && !hwtimer_work_cancelled(work))
 		barrier();
-	if (!(n % 4))
-		hwtimer_work_schedule(work, n * 100);
+	/* Whoever ends the item ends this, too. */
+	if (!below(random, 4))
+		answered(hwtimer_work_schedule(work, below(random, 5000)), item);
 	atomic_dec(&item->running);
 }
 
@@ -145,13 +154,6 @@ static void end_sync(unsigned int i, __u64 *random)
 	if (atomic_read(&item->running) || hwtimer_work_is_pending(&item->work))
 		native_fail("waited for, and not at its end");
 	llist_add(&item->deferred, &deferred);
-}
-
-static void answered(int ret, const struct item *item)
-{
-	if (ret < 0 && ret != -ENOENT &&
-	    (ret != -ESHUTDOWN || !(READ_ONCE(item->gone) || READ_ONCE(stopping))))
-		native_fail("arming returned %d", ret);
 }
 
 static void anything(__u64 *random)
