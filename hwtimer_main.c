@@ -503,8 +503,10 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_start);
  * From when it begins on, arming fails with -ESHUTDOWN. When it returns, no
  * callback runs, and each timeout whose arming had succeeded has expired, was
  * cancelled, or is on the list; its memory is then the caller's, who must keep
- * owners from freeing it as long as the list is in use. Of two stops at a time
- * one gets the list, and both return when it is complete.
+ * owners from freeing it as long as the list is in use. That begins while this
+ * runs: an owner's hwtimer_cancel_sync() or hwtimer_release() that runs beside it
+ * may find that the wheel has let go of a timeout which is on the list. Of two stops
+ * at a time one gets the list, and both return when it is complete.
  *
  * Context: Process context, may sleep. Waits for callbacks, so the caller must
  * not hold what any callback of this wheel needs.
@@ -704,8 +706,9 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_clock);
  * @wheel: the wheel
  *
  * When it returns, each callback of a hwtimer_release() that had returned before the
- * call has returned, and so has each callback of a timeout that had begun. After
- * rcu_barrier(): for a module that used the wheel of another, and wants to go.
+ * call has returned, and so has each callback of a timeout that had begun. It does not
+ * wait for what is released later, be it by such a callback. After rcu_barrier(): for a
+ * module that used the wheel of another, and wants to go.
  *
  * Context: Process context, may sleep. Waits for callbacks, so the caller must not
  * hold what any callback of this wheel needs. Called by one, which is a bug, it
@@ -735,7 +738,9 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_barrier);
  *
  * One that @wheel still holds is left as it is, with a warning. (Nor may it be a
  * copy of such a one: that looks the same.) To be done anew whenever the memory has
- * been allocated or moved. On the stack: hwtimer_init_on_stack().
+ * been allocated or moved. On the stack: hwtimer_init_on_stack(). A callback may
+ * initialise its own timeout, for the same wheel; whoever waits for the timeout still
+ * waits until the callback returns.
  *
  * Context: Any context.
  */
@@ -901,28 +906,15 @@ bool hwtimer_cancel(struct hwtimer_timeout *timeout)
 }
 EXPORT_SYMBOL_GPL(hwtimer_cancel);
 
-/* End @t and have the worker let go of it. True when it has. */
-static bool end_for_sure(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeout *),
-			 bool *ended)
-{
-	/* Each time anew: the callback may have armed it again. */
-	*ended |= end(t);
-	hwtimer_step();
-	wheel_detach(t);
-	return !wheel_holds(t);
-}
-
-static int end_and_wait(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeout *))
+static int end_and_wait(struct hwtimer_timeout *t, wheel_end_fn end)
 {
 	struct hwtimer_wheel *wheel = timeout_wheel(t);
 	struct hwtimer_worker *worker = to_worker(wheel);
-	bool ended = false;
 
 	if (!is_worker(worker)) {
 		might_sleep();
 		might_wait_for_callbacks(wheel);
-		wait_event(wheel->wait, end_for_sure(t, end, &ended));
-		return ended;
+		return wheel_end_sync(t, end, MAX_SCHEDULE_TIMEOUT);
 	}
 
 	/* Called back by this wheel: there is nobody to wait for but ourselves. */
@@ -940,15 +932,10 @@ static int end_and_wait(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_ti
 		return -EDEADLK;
 	}
 	might_sleep();
-	while (!end_for_sure(t, end, &ended)) {
-		/* Somebody else may be about to push it, and is not preemptible. */
-		cpu_relax();
-		wheel_drain_all(wheel);
-	}
-	return ended;
+	return wheel_end_here(t, end);
 }
 
-static int end_sync(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeout *))
+static int end_sync(struct hwtimer_timeout *t, wheel_end_fn end)
 {
 	int ret = end_and_wait(t, end);
 
@@ -962,12 +949,13 @@ static int end_sync(struct hwtimer_timeout *t, bool (*end)(struct hwtimer_timeou
  * hwtimer_cancel_sync - end a pending timeout and wait until the wheel has let go
  * @timeout: the timeout
  *
- * When it returns, the callback does not run and the memory may be freed,
- * provided that nobody arms it meanwhile (the callback may, any number of times,
- * and each such arming is cancelled), and that it is not on the list of somebody
- * who stopped the wheel. The worker has to come by for it, so the caller must
- * not hold what any callback of this wheel needs: see "Deadlock" at the top of
- * hwtimer.h.
+ * When it returns, the callback does not run and the memory may be freed, provided
+ * that nobody arms @timeout meanwhile, other than its callback, whose arming is
+ * cancelled; and provided that @timeout is not on the list of somebody who stopped the
+ * wheel. After the caller has begun to wait one more callback of @timeout begins at
+ * the most. The worker has to come by, so the caller must not hold what any callback
+ * of this wheel needs: see "Deadlock" at the top of hwtimer.h. A callback does not
+ * wait for a timeout that was released: what that calls comes later.
  *
  * Context: Process context, may sleep. Callbacks of the same wheel may call it
  * for another timeout, but not with HWTIMER_DRIVER_HRTIMER: those use
@@ -1072,6 +1060,7 @@ static int __init hwtimer_module_init(void)
 {
 	int ret;
 
+	wheel_module_init();
 	hwtimer_debugfs_init();
 	ret = hwtimer_dev_init();
 	if (ret)

@@ -24,7 +24,6 @@
 #include <linux/lockdep.h>
 #include <linux/preempt.h>
 #include <linux/rcupdate.h>
-#include <linux/wait.h>
 
 #include "hwtimer.h"
 #include "hwtimer_internal.h"
@@ -38,7 +37,6 @@ static struct hwtimer_worker nowhere = {
 	.driver			= &hwtimer_driver_kthread,
 	.wheel.tick_ns		= 1,
 	.wheel.state		= WHEEL_STOPPED,
-	.wheel.wait		= __WAIT_QUEUE_HEAD_INITIALIZER(nowhere.wheel.wait),
 #ifdef CONFIG_LOCKDEP
 	.wheel.callback_map	= STATIC_LOCKDEP_MAP_INIT("hwtimer_nowhere", &nowhere_key),
 #endif
@@ -85,9 +83,10 @@ static bool fixup_free(void *addr, enum debug_obj_state state)
 	if (state != ODEBUG_STATE_ACTIVE)
 		return false;
 	wheel_kill(timeout);
-	wheel_detach(timeout);
 	if (preemptible() && !rcu_preempt_depth())
-		wait_event_timeout(timeout->wheel->wait, !wheel_holds(timeout), HZ);
+		wheel_end_sync(timeout, wheel_kill, HZ);
+	else
+		wheel_detach(timeout);
 	/* Whatever came of it: debugobjects asks until it is not active. */
 	hwtimer_odebug_deactivate(timeout);
 	hwtimer_destroy_on_stack(timeout);

@@ -164,10 +164,19 @@
  *
  *
  * Releasing: a released timeout has no order to keep, and there may be a million
- * at once. They have a queue of their own, which is served with what the timeouts
+ * at once. They have queues of their own, which are served in turn with what the timeouts
  * leave of the budget. One that is QUEUED already comes by the other queue and is
  * put aside until then. So what is released is called outside of callbacks, and
  * with QUEUED set until just before.
+ *
+ *
+ * Waiting: wheel_end_sync() enters itself in a table by the address of the timeout, then looks at
+ * the word. The worker, when it has let go of a timeout or filed it, or a callback has returned,
+ * looks whether anybody waits. Both with a full barrier in between, so that one of them sees the
+ * other. The worker looks before it claims a timeout, too, and if somebody waits for this one it
+ * cancels it for him. Otherwise a callback that arms its timeout for the past, and takes longer
+ * than a tick, could keep him waiting for ever. After he has entered himself one more callback
+ * begins at the most, one that the worker was just about to claim.
  *
  *
  * Stop: arming checks @state and pushes within one section that is not
@@ -179,8 +188,11 @@
 #include <linux/bitmap.h>
 #include <linux/bitops.h>
 #include <linux/bottom_half.h>
+#include <linux/completion.h>
 #include <linux/cpumask.h>
 #include <linux/errno.h>
+#include <linux/hash.h>
+#include <linux/irqflags.h>
 #include <linux/log2.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
@@ -191,6 +203,7 @@
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <linux/string.h>
 #include <kunit/visibility.h>
 
@@ -198,6 +211,15 @@
 #include "hwtimer_step.h"
 #include "hwtimer_trace.h"
 #include "hwtimer_wheel.h"
+
+/*
+ * A cmpxchg of a word has to be a full barrier. lib/atomic64.c, for processors without a 64-bit
+ * one, takes a spinlock instead. That is no full barrier: a store before it and a load after it may
+ * change places.
+ */
+#if defined(CONFIG_SMP) && defined(CONFIG_GENERIC_ATOMIC64)
+#error "hwtimer needs a processor with a 64-bit cmpxchg"
+#endif
 
 #define WORD_ARMED	BIT_ULL(0)
 #define WORD_QUEUED	BIT_ULL(1)
@@ -234,6 +256,48 @@ struct wheel_survey {
 	void			*arg;
 	struct completion	done;
 };
+
+/**
+ * struct wheel_waiter - a task that waits until the worker has let go of a timeout
+ * @node: in the table
+ * @t: the timeout
+ * @ended: the worker cancelled an arming of @t for this task
+ * @woken: the worker has let go of @t or filed it anew, or its callback has returned
+ */
+struct wheel_waiter {
+	struct hlist_node	node;
+	struct hwtimer_timeout	*t;
+	bool			ended;
+	struct completion	woken;
+};
+
+#define WAITER_BITS	8
+
+/*
+ * The waiters of all wheels, by the address of their timeout: the worker finds those of one
+ * timeout without a look at most others. After wait_bit.c's table. Raw locks, as they are held for
+ * a few instructions: on PREEMPT_RT the worker would otherwise sleep for its turn.
+ */
+static struct wheel_waiters {
+	raw_spinlock_t		lock;
+	struct hlist_head	list;
+} waiters_table[BIT(WAITER_BITS)];
+
+/**
+ * wheel_module_init - prepare what all wheels share
+ */
+void __init wheel_module_init(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(waiters_table); i++)
+		raw_spin_lock_init(&waiters_table[i].lock);
+}
+
+static struct wheel_waiters *waiters_of(const struct hwtimer_timeout *t)
+{
+	return &waiters_table[hash_ptr(t, WAITER_BITS)];
+}
 
 static bool releasing(u64 word)
 {
@@ -284,15 +348,23 @@ static void leave_place(struct hwtimer_wheel *w)
  */
 static void ring(struct hwtimer_wheel *w, struct wheel_queue *q, u64 deadline)
 {
+	unsigned long flags;
+
 	hwtimer_step();
 	if (deadline >= (u64)atomic64_read(&w->ring_below))
 		return;
-	/* Others see 0 and rely on us: nothing may come between here and kick. */
-	if (!atomic64_xchg(&w->ring_below, 0))
-		return;
-	hwtimer_step();
-	local_inc(&q->kicks);
-	w->ops->kick(w);
+	/*
+	 * From the exchange on others see 0 and rely on us, so interrupts are off until we have
+	 * kicked. A hypervisor that takes the CPU away makes them late, as it does those who
+	 * wait for a spinlock.
+	 */
+	local_irq_save(flags);
+	if (atomic64_xchg(&w->ring_below, 0)) {
+		hwtimer_step();
+		local_inc(&q->kicks);
+		w->ops->kick(w);
+	}
+	local_irq_restore(flags);
 }
 
 /*
@@ -419,6 +491,17 @@ out:
 	return ret;
 }
 
+/* What @running is while the callback of @t runs, if @t was initialised meanwhile. */
+static struct hwtimer_timeout *renewed(const struct hwtimer_timeout *t)
+{
+	return (void *)((uintptr_t)t | 1);
+}
+
+static struct hwtimer_timeout *whose(struct hwtimer_timeout *running)
+{
+	return (void *)((uintptr_t)running & ~1UL);
+}
+
 /*
  * Does @w hold what is in the place of @t? That may be anything, as nobody has to
  * clear memory before it becomes a timeout. But that it has the address of this
@@ -450,11 +533,12 @@ void wheel_timeout_init(struct hwtimer_timeout *t, struct hwtimer_wheel *w,
 		return;
 	}
 	/*
-	 * A callback that still runs may have freed a timeout in the same place.
-	 * Nobody may take it for this one's.
+	 * Either its own callback initialises it, or a callback has freed a timeout, still runs,
+	 * and this is a new one at the same address. Whoever waits for this address waits for
+	 * that callback. The callback itself must not.
 	 */
 	if (unlikely(READ_ONCE(w->running) == t))
-		cmpxchg(&w->running, t, NULL);
+		cmpxchg(&w->running, t, renewed(t));
 	INIT_LIST_HEAD(&t->node);
 	atomic64_set(&t->word, 0);
 	t->fn = fn;
@@ -548,8 +632,7 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_kill);
  * wheel_detach - ask the worker to let go of a timeout that is not armed
  * @t: the timeout
  *
- * When it has, wheel_holds() is false and who sleeps on the wheel's @wait is
- * woken.
+ * When it has, wheel_holds() is false and who waits in wheel_end_sync() is woken.
  */
 void wheel_detach(struct hwtimer_timeout *t)
 {
@@ -661,7 +744,7 @@ bool wheel_holds(const struct hwtimer_timeout *t)
 		 */
 		expired = smp_load_acquire(&w->expired);
 		/* One that had begun before that. Before the word, or it may end unseen. */
-		if (smp_load_acquire(&w->running) == t)
+		if (whose(smp_load_acquire(&w->running)) == t)
 			return true;
 		hwtimer_step();
 		/*
@@ -672,7 +755,7 @@ bool wheel_holds(const struct hwtimer_timeout *t)
 			return true;
 		hwtimer_step();
 		/* Pairs with the worker's release after the callback. */
-		if (smp_load_acquire(&w->running) == t)
+		if (whose(smp_load_acquire(&w->running)) == t)
 			return true;
 	} while (READ_ONCE(w->expired) != expired);
 	return false;
@@ -778,6 +861,32 @@ static void unfile(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	uncount(&w->filed);
 }
 
+static noinline void wake_each(const struct hwtimer_timeout *t)
+{
+	struct wheel_waiters *waiters = waiters_of(t);
+	struct wheel_waiter *waiter;
+	unsigned long flags;
+
+	if (hlist_empty(&waiters->list))
+		return;
+	raw_spin_lock_irqsave(&waiters->lock, flags);
+	hlist_for_each_entry(waiter, &waiters->list, node)
+		if (waiter->t == t)
+			complete(&waiter->woken);
+	raw_spin_unlock_irqrestore(&waiters->lock, flags);
+}
+
+/*
+ * Wake those who wait for @t, of which only the address is used. To be called after a full
+ * barrier behind what they wait for; it pairs with the one in wheel_end_sync().
+ */
+static __always_inline void wake_waiters(struct hwtimer_wheel *w, const struct hwtimer_timeout *t)
+{
+	hwtimer_step();
+	if (unlikely(atomic_read(&w->waiters)))
+		wake_each(t);
+}
+
 /*
  * The worker changes @t's word from *@old to @new. False, with *@old updated, if
  * the word is another one by now. If it succeeds and @new is not held, @t may be gone;
@@ -795,13 +904,37 @@ static bool change(struct hwtimer_timeout *t, u64 *old, u64 new)
 	return false;
 }
 
-/* Wake those who wait for a timeout that the worker has let go of. */
-static void wake_waiters(struct hwtimer_wheel *w)
+/*
+ * @t, whose word was *@old, came up. If somebody waits for its end, cancel it in his name: else
+ * its callback could arm it again and again, and he would wait for ever.
+ */
+static void cancel_for_waiter(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 *old)
 {
-	hwtimer_step();
-	/* Has the full barrier that pairs with the one in prepare_to_wait(). */
-	if (wq_has_sleeper(&w->wait))
-		wake_up_all(&w->wait);
+	struct wheel_waiters *waiters = waiters_of(t);
+	struct wheel_waiter *waiter;
+	unsigned long flags;
+	bool changed = false;
+
+	if (hlist_empty(&waiters->list))
+		return;
+	raw_spin_lock_irqsave(&waiters->lock, flags);
+	hlist_for_each_entry(waiter, &waiters->list, node) {
+		if (waiter->t != t)
+			continue;
+		while (!changed && (*old & (WORD_ARMED | WORD_QUEUED)) == WORD_ARMED)
+			changed = atomic64_try_cmpxchg(&t->word, (s64 *)old, *old & ~WORD_ARMED);
+		/* Under the lock he does not return. */
+		waiter->ended |= changed;
+		break;
+	}
+	raw_spin_unlock_irqrestore(&waiters->lock, flags);
+	if (changed) {
+		*old &= ~WORD_ARMED;
+		preempt_disable();
+		local_inc(&this_cpu_ptr(w->queues)->cancelled);
+		preempt_enable();
+		leave_place(w);
+	}
 }
 
 /* "Look at me again." */
@@ -833,9 +966,12 @@ static void look_at(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		file(w, t, word_deadline(new));
 	} else if (new & WORD_QUEUED) {
 		/* Not now: its callback, or somebody else's, may be running. */
-		t->request.next = w->let_go;
-		w->let_go = &t->request;
+		t->request.next = w->aside;
+		w->aside = &t->request;
+		return;
 	}
+	/* Also if it was armed since somebody asked: he ends it again. */
+	wake_waiters(w, t);
 }
 
 /* Nothing of the wheel's is left in @t: tell its owner. */
@@ -851,7 +987,9 @@ static void tell_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	hwtimer_odebug_deactivate(t);
 	hwtimer_step();
 	atomic64_andnot(WORD_HELD, &t->word);
-	hwtimer_step();
+	/* Before the look at the waiters. */
+	smp_mb__after_atomic();
+	wake_waiters(w, t);
 	if (w->ops->softirq)
 		local_bh_disable();
 	lock_map_acquire(&w->callback_map);
@@ -861,34 +999,58 @@ static void tell_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		local_bh_enable();
 }
 
+/* A round is over. If the question came before the pass in which it began, answer. */
+static void answer_barrier(struct hwtimer_wheel *w)
+{
+	struct completion *asked = w->answers;
+
+	if (likely(!asked))
+		return;
+	w->answers = NULL;
+	w->asked = NULL;
+	WRITE_ONCE(w->barrier, NULL);
+	complete(asked);
+}
+
 /*
- * Call what was released. That has time: after all else, and one after the other
- * with the budget that is left, so that somebody who ends a million timeouts does
- * not hold up those of others. Never inside a callback. False if the budget ran out.
+ * Call what was released. That has time: after all else, and one after the other with the
+ * budget that is left, so that somebody who ends a million timeouts does not hold up those of
+ * others. Never inside a callback.
+ *
+ * In rounds: what was put aside, then all that the first CPU has released up to its turn, then
+ * the next CPU. What a CPU releases after its turn waits for the next round, so each round ends.
+ * It answers wheel_barrier() if that was asked before the pass in which the round began. False if
+ * the budget ran out first; the next call goes on with the round.
  */
 static bool let_go(struct hwtimer_wheel *w, unsigned int *budget)
 {
 	struct llist_node *node;
 	struct wheel_queue *q;
-	int cpu;
 
-	for (;;) {
-		for_each_possible_cpu(cpu) {
-			if (w->let_go)
-				break;
-			q = per_cpu_ptr(w->queues, cpu);
-			if (!llist_empty(&q->released))
-				w->let_go = llist_del_all(&q->released);
-		}
-		node = w->let_go;
-		if (!node)
-			return true;
-		if (!*budget)
-			return false;
-		--*budget;
-		w->let_go = node->next;
-		tell_released(w, llist_entry(node, struct hwtimer_timeout, request));
+	if (w->release_cpu >= nr_cpu_ids && !w->let_go) {
+		w->release_cpu = cpumask_first(cpu_possible_mask);
+		w->let_go = w->aside;
+		w->aside = NULL;
+		w->answers = w->asked;
 	}
+	for (;;) {
+		while (w->let_go) {
+			if (!*budget)
+				return false;
+			--*budget;
+			node = w->let_go;
+			w->let_go = node->next;
+			tell_released(w, llist_entry(node, struct hwtimer_timeout, request));
+		}
+		if (w->release_cpu >= nr_cpu_ids)
+			break;
+		q = per_cpu_ptr(w->queues, w->release_cpu);
+		w->release_cpu = cpumask_next(w->release_cpu, cpu_possible_mask);
+		if (!llist_empty(&q->released))
+			w->let_go = llist_del_all(&q->released);
+	}
+	answer_barrier(w);
+	return true;
 }
 
 /* False if the budget ran out. */
@@ -947,9 +1109,92 @@ void wheel_drain_all(struct hwtimer_wheel *w)
 		budget = WHEEL_BUDGET;
 		cond_resched();
 	} while (!drain(w, &budget));
-	wake_waiters(w);
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_drain_all);
+
+/* End @t and have the worker let go of it. */
+static bool end_and_detach(struct hwtimer_timeout *t, wheel_end_fn end)
+{
+	bool ended = end(t);
+
+	hwtimer_step();
+	wheel_detach(t);
+	return ended;
+}
+
+/**
+ * wheel_end_sync - end a timeout and wait until the worker has let go of it
+ * @t: the timeout
+ * @end: wheel_cancel() or wheel_kill()
+ * @patience: how long to wait at the most, in jiffies; MAX_SCHEDULE_TIMEOUT
+ *
+ * If the callback arms @t again meanwhile, that is cancelled, by the caller or by the worker;
+ * what others arm meanwhile may be. After the caller has begun to wait one more callback begins at
+ * the most, one that the worker was just about to claim. Process context, may sleep; not for
+ * callbacks of the wheel, see wheel_end_here().
+ *
+ * Return: true if @t was pending, once at least.
+ */
+bool wheel_end_sync(struct hwtimer_timeout *t, wheel_end_fn end, unsigned long patience)
+{
+	struct wheel_waiters *waiters = waiters_of(t);
+	struct hwtimer_wheel *w = timeout_wheel(t);
+	struct wheel_waiter self = { .t = t };
+	unsigned long flags;
+	bool ended = false;
+
+	init_completion(&self.woken);
+	raw_spin_lock_irqsave(&waiters->lock, flags);
+	hlist_add_head(&self.node, &waiters->list);
+	raw_spin_unlock_irqrestore(&waiters->lock, flags);
+	atomic_inc(&w->waiters);
+	/*
+	 * The worker looks at @waiters after it has let go of a timeout or filed it, after each
+	 * callback, and before each claim, with a full barrier in between. Either it sees us, or
+	 * we see what it did.
+	 */
+	smp_mb__after_atomic();
+
+	do {
+		ended |= end_and_detach(t, end);
+	} while (wheel_holds(t) &&
+		 (patience = wait_for_completion_timeout(&self.woken, patience)));
+
+	atomic_dec(&w->waiters);
+	raw_spin_lock_irqsave(&waiters->lock, flags);
+	hlist_del(&self.node);
+	raw_spin_unlock_irqrestore(&waiters->lock, flags);
+	return ended || self.ended;
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_end_sync);
+
+/**
+ * wheel_end_here - end a timeout and let go of it, by a callback of its wheel
+ * @t: another timeout, or the callback's own if it was initialised anew
+ * @end: wheel_cancel() or wheel_kill()
+ *
+ * One that was released is not waited for: it is called when this callback has returned. Process
+ * context, may sleep.
+ *
+ * Return: as wheel_end_sync().
+ */
+bool wheel_end_here(struct hwtimer_timeout *t, wheel_end_fn end)
+{
+	struct hwtimer_wheel *w = timeout_wheel(t);
+	bool ended = end_and_detach(t, end);
+
+	u64 word;
+
+	/* Nobody but us lets go of it. */
+	while ((word = atomic64_read(&t->word)) & WORD_HELD && !releasing(word)) {
+		/* Somebody else may be about to push it, and is not preemptible. */
+		cpu_relax();
+		wheel_drain_all(w);
+		ended |= end_and_detach(t, end);
+	}
+	return ended;
+}
+EXPORT_SYMBOL_IF_KUNIT(wheel_end_here);
 
 static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		   hwtimer_fn_t fn, u64 deadline)
@@ -964,7 +1209,9 @@ static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 	hwtimer_step();
 	/* Pairs with wheel_holds(). */
 	smp_store_release(&w->running, NULL);
-	wake_waiters(w);
+	/* Before the look at the waiters. */
+	smp_mb();
+	wake_waiters(w, t);
 }
 
 /* Decide about a timeout that was taken from the bucket of now_tick. */
@@ -983,6 +1230,10 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		count(&w->visits);
 	do {
 		fn = NULL;
+		/* What the callback armed is behind a full barrier; pairs with wheel_end_sync(). */
+		if (unlikely(atomic_read(&w->waiters)) &&
+		    (old & (WORD_ARMED | WORD_QUEUED)) == WORD_ARMED)
+			cancel_for_waiter(w, t, &old);
 		if (old & WORD_ARMED && word_deadline(old) > end) {
 			/* It was touched. FILED stays set, so it is still ours. */
 			count(&w->refiled);
@@ -1004,11 +1255,13 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		return;
 	}
 	w->in_row = false;
-	if (w->running) {
+	if (READ_ONCE(w->running)) {
 		/* Was about to claim it. Pairs with wheel_holds(). */
 		smp_store_release(&w->running, NULL);
-		wake_waiters(w);
+		/* Before the look at the waiters. */
+		smp_mb();
 	}
+	wake_waiters(w, t);
 }
 
 /* All that is in a bucket is to be filed anew. */
@@ -1054,6 +1307,8 @@ static bool fall(struct hwtimer_wheel *w, unsigned int *budget)
 		if (old & WORD_ARMED) {
 			count(&w->cascaded);
 			file(w, t, word_deadline(old));
+		} else {
+			wake_waiters(w, t);
 		}
 	}
 	return true;
@@ -1188,9 +1443,11 @@ static void visit(struct hwtimer_wheel *w, unsigned int *budget)
 /*
  * The first tick from cur on with something due, as far as the buckets know; more
  * than @last if there is none until then. Of the top level it looks at the buckets
- * until @last, and at each once at the most.
+ * until @last, and at each once at the most. Each occupied bucket that it passes, and each
+ * run of up to WHEEL_LOOKAHEAD empty ones, costs one of @looks. When they are used up, it
+ * returns the first tick at which it has not looked.
  */
-static u64 next_tick(const struct hwtimer_wheel *w, u64 last)
+static u64 next_tick(const struct hwtimer_wheel *w, u64 last, unsigned int *looks)
 {
 	unsigned int level, shift, bit, i, stop;
 	const struct wheel_level *l;
@@ -1210,7 +1467,7 @@ static u64 next_tick(const struct hwtimer_wheel *w, u64 last)
 	end = min((last >> shift) + 1, number + w->slots);
 	while (number < end) {
 		i = slot_of(w, number);
-		stop = min_t(u64, w->slots, i + (end - number));
+		stop = min_t(u64, w->slots, i + min_t(u64, end - number, WHEEL_LOOKAHEAD));
 		bit = find_next_bit(l->occupied, stop, i);
 		number += bit - i;
 		if (bit < stop) {
@@ -1221,6 +1478,8 @@ static u64 next_tick(const struct hwtimer_wheel *w, u64 last)
 			first = min(first, next);
 			number++;
 		}
+		if (!--*looks)
+			return min(first, number << shift);
 	}
 	return first;
 }
@@ -1254,7 +1513,9 @@ static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
 		}
 		if (w->target < w->cur)
 			return true;
-		tick = min(next_tick(w, w->target), w->target + 1);
+		if (!*budget)
+			return false;
+		tick = min(next_tick(w, w->target, budget), w->target + 1);
 		if (leap(w, tick))
 			continue;
 		if (tick > w->cur)
@@ -1290,23 +1551,11 @@ static void answer_survey(struct hwtimer_wheel *w)
 	complete(&s->done);
 }
 
-/* A pass that began after the question has called all that was released. */
-static void answer_barrier(struct hwtimer_wheel *w)
-{
-	struct completion *asked = w->asked;
-
-	if (likely(!asked))
-		return;
-	w->asked = NULL;
-	WRITE_ONCE(w->barrier, NULL);
-	complete(asked);
-}
-
 /**
  * wheel_advance - move the wheel on to @now
  * @w: the wheel
  * @now: ns since the wheel began; earlier than before is as if the same
- * @budget: how many timeouts and requests to handle at the most
+ * @budget: how many timeouts and requests to handle, and buckets to pass over, at the most
  *
  * A pass takes over all requests made before it, then settles the ticks up
  * to @now in order, running the callbacks of what is due. For the worker only.
@@ -1343,11 +1592,8 @@ bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 	if (w->stage == STAGE_SETTLE && settle_ticks(w, &budget)) {
 		w->stage = STAGE_REST;
 		over = let_go(w, &budget);
-		if (over)
-			answer_barrier(w);
 	}
 	answer_survey(w);
-	wake_waiters(w);
 	return !over;
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_advance);
@@ -1397,6 +1643,7 @@ static u64 lookahead(const struct hwtimer_wheel *w)
 u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 {
 	u64 until, drain_at, ring_below = U64_MAX;
+	unsigned int looks = w->looks;
 	struct wheel_counts c;
 	bool busy;
 
@@ -1410,11 +1657,11 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 		 * before we wake, and the rest waits in the queue, not for long.
 		 */
 		drain_at = min(now, WHEEL_FOREVER) + WHEEL_DRAIN_NS;
-		until = next_tick(w, div64_u64(drain_at, w->tick_ns)) * w->tick_ns;
+		until = next_tick(w, div64_u64(drain_at, w->tick_ns), &looks) * w->tick_ns;
 		until = min(until, drain_at);
 	} else if (c.pending) {
 		/* Quiet: sleep until something is due. The next arm rings. */
-		until = next_tick(w, lookahead(w)) * w->tick_ns;
+		until = next_tick(w, lookahead(w), &looks) * w->tick_ns;
 	} else {
 		until = WHEEL_IDLE;
 	}
@@ -1439,9 +1686,12 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	smp_mb();
 	hwtimer_step();
 
-	/* On far after the pass: what a release's callback armed and took over. */
+	/*
+	 * Left after the pass: on far what a release's callback had us take over; aside the
+	 * same, or what came while an older round went on.
+	 */
 	if (requested(w) || READ_ONCE(w->survey) || READ_ONCE(w->barrier) ||
-	    !list_empty(&w->far))
+	    !list_empty(&w->far) || w->aside)
 		until = 0;
 	if (until == WHEEL_IDLE) {
 		hwtimer_step();
@@ -1591,7 +1841,8 @@ void wheel_barrier(struct hwtimer_wheel *w)
 	if (READ_ONCE(w->state) < WHEEL_STOPPED) {
 		/*
 		 * Before the next pass begins, which then takes over all that is
-		 * on the queues and ends when it has called what was released.
+		 * on the queues. The round of let_go() that begins after that
+		 * calls what was released, and answers.
 		 */
 		smp_store_release(&w->barrier, &done);
 		w->ops->kick(w);
@@ -1632,11 +1883,14 @@ int wheel_init(struct hwtimer_wheel *w, const struct wheel_shape *shape,
 	w->cap = shape->cap;
 	w->ops = ops;
 	w->cur = 1;
+	/* So that it is not woken often for nothing, if all buckets are of later rounds. */
+	w->looks = clamp_t(u64, div64_u64(WHEEL_DRAIN_NS, w->tick_ns), WHEEL_LOOKS,
+			   WHEEL_LOOKAHEAD);
+	w->release_cpu = nr_cpu_ids;
 	/* The first arm rings, whatever its deadline. */
 	atomic64_set(&w->ring_below, U64_MAX);
 	lockdep_register_key(&w->callback_key);
 	lockdep_init_map(&w->callback_map, "hwtimer_callback", &w->callback_key, 0);
-	init_waitqueue_head(&w->wait);
 	mutex_init(&w->worker_lock);
 	INIT_LIST_HEAD(&w->never);
 	INIT_LIST_HEAD(&w->falling);
@@ -1713,20 +1967,28 @@ static void sweep_list(struct hwtimer_wheel *w, struct list_head *list,
 		       struct list_head *pending)
 {
 	struct hwtimer_timeout *t, *next;
+	bool linked;
 	u64 old;
 
 	list_for_each_entry_safe(t, next, list, node) {
 		list_del(&t->node);
 		uncount(&w->filed);
 		old = atomic64_read(&t->word);
-		while (!change(t, &old, old & ~(WORD_ARMED | WORD_FILED)))
-			;
+		linked = pending && old & WORD_ARMED;
+		/* Before the cmpxchg: behind it @t is our caller's, or its owner's. */
+		if (linked)
+			list_add_tail(&t->node, pending);
+		while (!change(t, &old, old & ~(WORD_ARMED | WORD_FILED))) {
+			/* Nobody arms any more: ARMED may go, once, and does not come back. */
+			if (linked && !(old & WORD_ARMED)) {
+				list_del(&t->node);
+				linked = false;
+			}
+		}
+		wake_waiters(w, t);
 		if (old & WORD_ARMED) {
 			count(&w->handed_back);
 			leave_place(w);
-			/* The owner's since the cmpxchg, and that is our caller. */
-			if (pending)
-				list_add_tail(&t->node, pending);
 		}
 		cond_resched();
 	}
@@ -1734,13 +1996,15 @@ static void sweep_list(struct hwtimer_wheel *w, struct list_head *list,
 
 static void empty_queues(struct hwtimer_wheel *w)
 {
-	unsigned int budget;
+	unsigned int budget, rounds = 0;
 
 	wheel_drain_all(w);
-	do {
+	/* The rest of a round that has begun, and another one. */
+	while (rounds < 2) {
 		budget = WHEEL_BUDGET;
 		cond_resched();
-	} while (!let_go(w, &budget));
+		rounds += let_go(w, &budget);
+	}
 }
 
 /**
@@ -1781,6 +2045,7 @@ void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending)
 	 */
 	smp_store_release(&w->state, WHEEL_STOPPED);	/* see wheel_release() */
 	synchronize_rcu();
+	hwtimer_step();
 	empty_queues(w);
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_sweep);

@@ -16,7 +16,6 @@
 #include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/types.h>
-#include <linux/wait.h>
 
 #include <asm/local.h>
 
@@ -42,7 +41,12 @@
 #define WHEEL_DEPTH		1024
 /* How many buckets of the top level it looks ahead at before it sleeps. */
 #define WHEEL_LOOKAHEAD		65536
-/* How many timeouts, or requests, one wheel_advance() may handle. */
+/*
+ * And how many looks that takes, at least: one for each bucket passed over that holds only later
+ * rounds, one for each run of empty ones.
+ */
+#define WHEEL_LOOKS		256
+/* How many timeouts, or requests, one wheel_advance() may handle, or buckets pass over. */
 #define WHEEL_BUDGET		1024
 
 /**
@@ -195,8 +199,9 @@ typedef void (*wheel_look_fn)(void *arg, unsigned int i, struct hwtimer_timeout 
  * @places: timeouts pending, if there is a cap
  * @ring_below: an arm for an earlier deadline kicks the worker. 0 while it
  *	runs or has been kicked; else published by wheel_prepare_sleep()
- * @running: the timeout whose callback runs. Written by the worker only
- * @wait: who waits for the worker to let go of a timeout
+ * @running: the timeout whose callback runs. Only the worker sets and clears it;
+ *	wheel_timeout_init() may set bit 0: initialised meanwhile
+ * @waiters: how many wait in wheel_end_sync()
  * @survey: what wheel_look() asks of the worker
  * @barrier: what wheel_barrier() waits for
  * @worker_lock: held by who waits for an answer of the worker, and by who ends
@@ -218,8 +223,14 @@ typedef void (*wheel_look_fn)(void *arg, unsigned int i, struct hwtimer_timeout 
  * @pushed: requests taken from a queue, newest first
  * @taken: and turned round, oldest first
  * @let_go: released timeouts, to be called when nothing else is
+ * @aside: released timeouts that came by way of a request, for the next round of
+ *	@let_go
+ * @release_cpu: the CPU whose released timeouts come next in this round; nr_cpu_ids: the
+ *	round ends with @let_go
  * @asked: @barrier, if this pass began after the question
+ * @answers: the same, if this round of @let_go did
  * @drain_cpu: the CPU whose queue comes next; nr_cpu_ids: drain is over
+ * @looks: how many looks wheel_prepare_sleep() takes. Constant
  * @cur: the first tick that is not yet begun: nothing is filed before it
  * @now_tick: the tick that is being settled
  * @target: the last tick that this pass may settle
@@ -255,7 +266,7 @@ struct hwtimer_wheel {
 	/* written by the worker, read by producers */
 	atomic64_t		ring_below ____cacheline_aligned;
 	struct hwtimer_timeout	*running;
-	wait_queue_head_t	wait;
+	atomic_t		waiters;
 	struct wheel_survey	*survey;
 	struct completion	*barrier;
 	struct mutex		worker_lock;	/* see above */
@@ -275,8 +286,12 @@ struct hwtimer_wheel {
 	struct llist_node	*pushed;
 	struct llist_node	*taken;
 	struct llist_node	*let_go;
+	struct llist_node	*aside;
+	unsigned int		release_cpu;
 	struct completion	*asked;
+	struct completion	*answers;
 	unsigned int		drain_cpu;
+	unsigned int		looks;
 	u64			cur;
 	u64			now_tick;
 	u64			target;
@@ -296,12 +311,16 @@ struct hwtimer_wheel {
 };
 
 /* Making and ending; process context. */
+void wheel_module_init(void);
 int wheel_init(struct hwtimer_wheel *w, const struct wheel_shape *shape,
 	       const struct wheel_ops *ops, gfp_t gfp);
 void wheel_free(struct hwtimer_wheel *w);
 int wheel_start(struct hwtimer_wheel *w);
 bool wheel_shutdown(struct hwtimer_wheel *w);
 void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending);
+
+/* wheel_cancel() or wheel_kill() */
+typedef bool (*wheel_end_fn)(struct hwtimer_timeout *t);
 
 /* Producers; any context. */
 void wheel_timeout_init(struct hwtimer_timeout *t, struct hwtimer_wheel *w,
@@ -315,6 +334,10 @@ bool wheel_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released);
 bool wheel_pending(const struct hwtimer_timeout *t);
 bool wheel_holds(const struct hwtimer_timeout *t);
 u64 wheel_deadline(const struct hwtimer_timeout *t);
+
+/* Who waits for the worker; process context. */
+bool wheel_end_sync(struct hwtimer_timeout *t, wheel_end_fn end, unsigned long patience);
+bool wheel_end_here(struct hwtimer_timeout *t, wheel_end_fn end);
 
 /* The worker. */
 bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget);

@@ -747,6 +747,203 @@ static void rearming_twice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, j->fired);
 }
 
+/* Longer than a tick, and then due at once: it would go on for ever. */
+static void then_nap_rearm_past(struct job *j)
+{
+	j->over = false;
+	then_nap(j);
+	j->ret = hwtimer_schedule_at(&j->t, 0);
+}
+
+/* Whoever ends it waits for the callback that runs, and for no other one. */
+static void rearming_past(struct kunit *test)
+{
+	struct job *j = jobs(test, a_wheel(test), 1);
+	unsigned int fired;
+
+	j->then = then_nap_rearm_past;
+	j->delay = 3 * TICK;
+	hwtimer_schedule(&j->t, 0);
+	nap(10 * TICK);
+	KUNIT_EXPECT_FALSE(test, j->over);
+	fired = j->fired;
+	KUNIT_EXPECT_LT(test, 1, fired);
+	KUNIT_EXPECT_EQ(test, 1, hwtimer_cancel_sync(&j->t));
+	KUNIT_EXPECT_EQ(test, fired, j->fired);
+	KUNIT_EXPECT_TRUE(test, j->over);
+	KUNIT_EXPECT_EQ(test, 0, j->ret);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, fired, j->fired);
+	KUNIT_EXPECT_EQ(test, 1UL, counts(j->t.wheel).cancelled);
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(j->t.wheel));
+}
+
+static void count_sleeps(struct helper *h)
+{
+	unsigned long before = current->nvcsw;
+
+	h->ret = hwtimer_cancel_sync(&h->jobs->t);
+	h->n = current->nvcsw - before;
+}
+
+/* Who waits for one timeout is not woken for the callbacks of others. */
+static void waits_for_one(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 41);
+	struct helper h = { .jobs = &j[40] };
+	unsigned int i;
+
+	hwtimer_schedule(&j[40].t, 50 * SEC);
+	nap(SEC);
+	for (i = 0; i < 40; i++) {
+		j[i].then = then_nap;
+		j[i].delay = MS;
+		hwtimer_schedule(&j[i].t, 0);
+	}
+	while (!READ_ONCE(j[0].fired))
+		nap(MS / 10);
+	help(test, &h, count_sleeps);
+	KUNIT_ASSERT_TRUE(test, helped(&h));
+	KUNIT_EXPECT_EQ(test, 1, h.ret);
+	KUNIT_EXPECT_EQ(test, 1, j[39].fired);
+	KUNIT_EXPECT_LE(test, h.n, 3);
+}
+
+/*
+ * While the worker is held up, somebody waits for a timeout that is filed; and before the worker
+ * comes to it, somebody else does @meanwhile.
+ */
+static void wait_meanwhile(struct kunit *test, void (*meanwhile)(struct job *j), int ended)
+{
+	struct job *j = jobs(test, a_wheel(test), 2);
+	struct helper h = { .jobs = &j[1] };
+	u64 began;
+
+	hwtimer_schedule(&j[1].t, 10 * SEC);
+	nap(SEC);
+	j[0].then = then_nap;
+	j[0].delay = 10 * TICK;
+	hwtimer_schedule(&j[0].t, 0);
+	nap(3 * TICK);
+	help(test, &h, count_sleeps);
+	nap(TICK);
+	meanwhile(&j[1]);
+	began = hwtimer_wheel_now(j->t.wheel);
+	KUNIT_ASSERT_TRUE(test, helped(&h));
+	KUNIT_EXPECT_LT(test, hwtimer_wheel_now(j->t.wheel) - began, SEC);
+	KUNIT_EXPECT_EQ(test, ended, h.ret);
+	KUNIT_EXPECT_EQ(test, 0, j[1].fired);
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&j[1].t));
+}
+
+static void release_job(struct job *j)
+{
+	hwtimer_release(&j->t, job_released);
+}
+
+static void waits_while_released(struct kunit *test)
+{
+	wait_meanwhile(test, release_job, 1);
+}
+
+static void arm_job(struct job *j)
+{
+	KUNIT_EXPECT_EQ(j->test, 0, hwtimer_schedule(&j->t, 10 * SEC));
+}
+
+static void arm_job_for_ever(struct job *j)
+{
+	KUNIT_EXPECT_EQ(j->test, 0, hwtimer_schedule_at(&j->t, U64_MAX));
+}
+
+static void waits_while_armed(struct kunit *test)
+{
+	wait_meanwhile(test, arm_job, 1);
+	wait_meanwhile(test, arm_job_for_ever, 1);
+}
+
+static void then_nap_release(struct job *j)
+{
+	then_nap(j);
+	release_job(j);
+}
+
+/* Its callback releases it, while somebody waits for the callback. */
+static void waits_release_self(struct kunit *test)
+{
+	struct job *j = jobs(test, a_wheel(test), 1);
+	struct helper h = { .jobs = j };
+
+	j->then = then_nap_release;
+	j->delay = 10 * TICK;
+	hwtimer_schedule(&j->t, 0);
+	nap(5 * TICK);
+	help(test, &h, count_sleeps);
+	KUNIT_ASSERT_TRUE(test, helped(&h));
+	KUNIT_EXPECT_EQ(test, 1, j->fired);
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&j->t));
+	hwtimer_wheel_barrier(j->t.wheel);
+	KUNIT_EXPECT_EQ(test, 1, j->released);
+}
+
+static void then_nap_cancel_sync(struct job *j)
+{
+	then_nap(j);
+	j->ret = hwtimer_cancel_sync(&j->other->t);
+}
+
+/* A callback does not wait for what was released: that is called when it has returned. */
+static void cancel_sync_released(struct kunit *test)
+{
+	struct job *j = jobs(test, a_wheel(test), 2);
+
+	hwtimer_schedule(&j[1].t, 10 * SEC);
+	nap(SEC);
+	j[0].then = then_nap_cancel_sync;
+	j[0].other = &j[1];
+	j[0].delay = 10 * TICK;
+	j[0].ret = 1;
+	hwtimer_schedule(&j[0].t, 0);
+	nap(3 * TICK);
+	release_job(&j[1]);
+	nap(20 * TICK);
+	KUNIT_EXPECT_EQ(test, 0, j[0].ret);
+	KUNIT_EXPECT_EQ(test, 1, j[1].released);
+}
+
+static void then_init_nap(struct job *j)
+{
+	hwtimer_init(&j->t, j->t.wheel, job_fired);
+	then_nap(j);
+	/* It is known not to be waited for. */
+	if (j->other)
+		j->ret = hwtimer_cancel_sync(&j->t);
+}
+
+/* It is initialised by its own callback, which others wait for nevertheless. */
+static void init_self(struct kunit *test)
+{
+	struct job *j = jobs(test, a_wheel(test), 2);
+	unsigned int i;
+
+	j[1].other = &j[1];
+	for (i = 0; i < 2; i++) {
+		j[i].then = then_init_nap;
+		j[i].delay = 10 * TICK;
+		j[i].ret = 1;
+		hwtimer_schedule(&j[i].t, 0);
+		nap(5 * TICK);
+		KUNIT_EXPECT_EQ(test, 1, j[i].fired);
+		KUNIT_EXPECT_FALSE(test, j[i].over);
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_cancel_sync(&j[i].t));
+		KUNIT_EXPECT_TRUE(test, j[i].over);
+		KUNIT_EXPECT_FALSE(test, wheel_holds(&j[i].t));
+	}
+	KUNIT_EXPECT_EQ(test, 1, j[0].ret);
+	KUNIT_EXPECT_EQ(test, 0, j[1].ret);
+}
+
 static void then_arm_past(struct job *j)
 {
 	unsigned long kicks = counts(j->t.wheel).kicks;
@@ -1607,6 +1804,25 @@ static void soft_fn(struct timer_list *timer)
 }
 
 /* From softirq context, and with interrupts off. */
+/* All buckets are occupied, by later rounds: to pass over them does not wake it often. */
+static void far_rounds_wakeups(struct kunit *test)
+{
+	const unsigned int n = 4096;
+	struct hwtimer_wheel *wheel = make(test, MS / 10, n, 0);
+	struct job *j = jobs(test, wheel, n);
+	u64 now = hwtimer_wheel_now(wheel);
+	unsigned long before;
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		hwtimer_schedule_at(&j[i].t, now + 3600 * SEC + i * (MS / 10));
+	nap(5 * SEC);
+	before = wakeups(wheel);
+	nap(60 * SEC);
+	KUNIT_EXPECT_LE(test, wakeups(wheel) - before, 60UL * NSEC_PER_SEC / WHEEL_DRAIN_NS);
+	KUNIT_EXPECT_EQ(test, 0UL, counts(wheel).expired);
+}
+
 static void contexts(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -1820,6 +2036,45 @@ static void barriers(struct kunit *test)
 		KUNIT_ASSERT_TRUE(test, helped(&h[i]));
 	for (i = 0; i < 3; i++)
 		kvfree(h[i].jobs);
+}
+
+/* Releases another one, which does the same, until it is @over. */
+static void released_goes_on(struct hwtimer_timeout *t)
+{
+	struct job *j = container_of(t, struct job, t);
+
+	j->fired += !!READ_ONCE(t->wheel->barrier);
+	j->released++;
+	if (READ_ONCE(j->over))
+		return;
+	hwtimer_init(t, t->wheel, job_fired);
+	hwtimer_release(t, released_goes_on);
+}
+
+static void wait_at_barrier(struct helper *h)
+{
+	hwtimer_wheel_barrier(h->wheel);
+	h->ret = 1;
+}
+
+/* A barrier does not wait for what is released later, though it never ends. */
+static void barrier_in_stream(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 2);
+	struct helper h = { .wheel = wheel };
+
+	hwtimer_schedule(&j[1].t, 50 * SEC);
+	nap(SEC);
+	hwtimer_release(&j[0].t, released_goes_on);
+	help(test, &h, wait_at_barrier);
+	KUNIT_EXPECT_TRUE(test, helped(&h));
+	KUNIT_EXPECT_EQ(test, 1, h.ret);
+	/* The rest of a round, and the next one. */
+	KUNIT_EXPECT_LE(test, j[0].fired, 2);
+	WRITE_ONCE(j[0].over, true);
+	hwtimer_wheel_barrier(wheel);
+	KUNIT_EXPECT_LT(test, 1, j[0].released);
 }
 
 static void then_wait_for_all(struct job *j)
@@ -2099,6 +2354,13 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE_PARAM(rearming, mode_gen_params),
 	KUNIT_CASE_PARAM(rearming_running, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(rearming_twice, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(rearming_past, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(waits_for_one, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(waits_while_released, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(waits_while_armed, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(waits_release_self, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(cancel_sync_released, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(init_self, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(no_kick_in_callback, mode_gen_params),
 	KUNIT_CASE_PARAM(release, mode_gen_params),
 	KUNIT_CASE_PARAM(release_running, thread_mode_gen_params),
@@ -2123,12 +2385,14 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE_PARAM(catch_up, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(cap, mode_gen_params),
 	KUNIT_CASE_PARAM(far_wakeups, mode_gen_params),
+	KUNIT_CASE_PARAM(far_rounds_wakeups, mode_gen_params),
 	KUNIT_CASE_PARAM(contexts, mode_gen_params),
 	KUNIT_CASE_PARAM(burst, mode_gen_params),
 	KUNIT_CASE_PARAM(waits_for_released, mode_gen_params),
 	KUNIT_CASE_PARAM(waits_for_callback, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(barrier_from_callback, mode_gen_params),
 	KUNIT_CASE_PARAM(barriers, mode_gen_params),
+	KUNIT_CASE_PARAM(barrier_in_stream, mode_gen_params),
 	KUNIT_CASE_PARAM(refused, softirq_mode_gen_params),
 	KUNIT_CASE_PARAM(stop_softirqs_off, softirq_mode_gen_params),
 	KUNIT_CASE_PARAM(kick_in_slice, softirq_mode_gen_params),

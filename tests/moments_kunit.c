@@ -6,6 +6,8 @@
  */
 #include <kunit/test.h>
 #include <linux/completion.h>
+#include <linux/irqflags.h>
+#include <linux/jiffies.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/sched.h>
@@ -168,6 +170,221 @@ static void never_too_few(struct kunit *test)
 	wheel_free(overtaken.wheel);
 }
 
+/* A timeout that a stop hands back, at each step of the stop. */
+static struct {
+	struct hwtimer_timeout	*t;
+	struct list_head	pending;
+	unsigned int		steps;
+	bool			looking;
+	bool			unlinked;
+} handed;
+
+static void look_at_list(void)
+{
+	/* The look has steps of its own. */
+	if (handed.looking)
+		return;
+	handed.looking = true;
+	handed.steps++;
+	if (!wheel_holds(handed.t) && list_empty(&handed.pending))
+		handed.unlinked = true;
+	handed.looking = false;
+}
+
+/* When the wheel has let go of a timeout that was pending, it is on the list. */
+static void handed_back_linked(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, HWTIMER_DRIVER_KTHREAD);
+	struct hwtimer_timeout t;
+
+	memset(&handed, 0, sizeof(handed));
+	INIT_LIST_HEAD(&handed.pending);
+	handed.t = &t;
+	hwtimer_init_on_stack(&t, wheel, note_current);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&t, 3600 * SEC));
+	nap(2 * SEC);
+	WRITE_ONCE(hwtimer_step_hook, look_at_list);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &handed.pending));
+	WRITE_ONCE(hwtimer_step_hook, NULL);
+	KUNIT_EXPECT_GT(test, handed.steps, 2);
+	KUNIT_EXPECT_FALSE(test, handed.unlinked);
+	KUNIT_EXPECT_TRUE(test, list_is_singular(&handed.pending));
+	hwtimer_destroy_on_stack(&t);
+	hwtimer_wheel_destroy(wheel);
+}
+
+/* Those who wait for a timeout of a wheel that is moved on by hand. */
+static struct ender {
+	struct hwtimer_timeout	*t;
+	struct completion	done;
+	bool			ended;
+} enders[2];
+
+static int ender_fn(void *data)
+{
+	struct ender *e = data;
+
+	e->ended = wheel_end_sync(e->t, wheel_cancel, MAX_SCHEDULE_TIMEOUT);
+	kthread_complete_and_exit(&e->done, 0);
+}
+
+/*
+ * @n of them wait for @t, which somebody arms once more. Returns how many of them ended an
+ * arming.
+ */
+static unsigned int end_rearmed(struct kunit *test, struct hwtimer_timeout *t, unsigned int n)
+{
+	unsigned int i, ended = 0;
+
+	KUNIT_EXPECT_EQ(test, 0, wheel_arm(t, 5 * MS));
+	while (wheel_advance(t->wheel, 0, WHEEL_BUDGET))
+		;
+	for (i = 0; i < n; i++) {
+		enders[i].t = t;
+		init_completion(&enders[i].done);
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(ender_fn, &enders[i], "ender"));
+		nap(MS);
+	}
+	/* As its callback may, had it begun by then. */
+	KUNIT_EXPECT_EQ(test, 0, wheel_arm(t, 5 * MS));
+	while (wheel_advance(t->wheel, 5 * MS, WHEEL_BUDGET))
+		;
+	for (i = 0; i < n; i++) {
+		KUNIT_ASSERT_TRUE(test, wait_for_completion_timeout(&enders[i].done, HZ));
+		ended += enders[i].ended;
+	}
+	return ended;
+}
+
+/* Whoever waits is woken, and what is cancelled for them is cancelled once, and counted. */
+static void cancelled_for_two(struct kunit *test)
+{
+	static const struct wheel_shape shape = { .tick_ns = MS, .slots = 64, .cap = 1 };
+	struct hwtimer_wheel *wheel = kunit_kzalloc(test, sizeof(*wheel), GFP_KERNEL);
+	struct hwtimer_timeout *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+	struct wheel_counts c;
+
+	KUNIT_ASSERT_NOT_NULL(test, wheel);
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	KUNIT_ASSERT_EQ(test, 0, wheel_init(wheel, &shape, &hand_ops, GFP_KERNEL));
+	wheel_timeout_init(t, wheel, note_current);
+	KUNIT_EXPECT_EQ(test, 2U, end_rearmed(test, t, 2));
+	KUNIT_EXPECT_FALSE(test, wheel_holds(t));
+	wheel_count(wheel, &c);
+	KUNIT_EXPECT_EQ(test, 0UL, c.expired);
+	KUNIT_EXPECT_EQ(test, 2UL, c.cancelled);
+	KUNIT_EXPECT_EQ(test, 0UL, c.pending);
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel->places));
+	KUNIT_EXPECT_TRUE(test, wheel_shutdown(wheel));
+	wheel_sweep(wheel, NULL);
+	wheel_free(wheel);
+}
+
+/* What is due in the meantime is not cancelled, whatever part of the table it is in. */
+static void cancelled_for_no_other(struct kunit *test)
+{
+	static const struct wheel_shape shape = { .tick_ns = MS, .slots = 64 };
+	struct hwtimer_wheel *wheel = kunit_kzalloc(test, sizeof(*wheel), GFP_KERNEL);
+	const unsigned int n = 1000;
+	struct hwtimer_timeout *t = kunit_kcalloc(test, n + 1, sizeof(*t), GFP_KERNEL);
+	struct wheel_counts c;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, wheel);
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	KUNIT_ASSERT_EQ(test, 0, wheel_init(wheel, &shape, &hand_ops, GFP_KERNEL));
+	for (i = 0; i <= n; i++)
+		wheel_timeout_init(&t[i], wheel, note_current);
+	for (i = 0; i < n; i++)
+		KUNIT_EXPECT_EQ(test, 0, wheel_arm(&t[i], 5 * MS));
+	KUNIT_EXPECT_EQ(test, 1U, end_rearmed(test, &t[n], 1));
+	wheel_count(wheel, &c);
+	KUNIT_EXPECT_EQ(test, (unsigned long)n, c.expired);
+	KUNIT_EXPECT_EQ(test, 2UL, c.cancelled);
+	KUNIT_EXPECT_EQ(test, 0UL, c.pending);
+	KUNIT_EXPECT_TRUE(test, wheel_shutdown(wheel));
+	wheel_sweep(wheel, NULL);
+	wheel_free(wheel);
+}
+
+/* Cancels what the stop is about to hand back. */
+static void cancel_linked(void)
+{
+	if (handed.looking || list_empty(&handed.pending))
+		return;
+	handed.looking = true;
+	handed.unlinked |= hwtimer_cancel(handed.t);
+	handed.looking = false;
+}
+
+/* What is cancelled while the stop hands it back is not on the list. */
+static void handed_back_cancelled(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, HWTIMER_DRIVER_KTHREAD);
+	struct hwtimer_timeout t;
+
+	memset(&handed, 0, sizeof(handed));
+	INIT_LIST_HEAD(&handed.pending);
+	handed.t = &t;
+	hwtimer_init_on_stack(&t, wheel, note_current);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&t, 3600 * SEC));
+	nap(2 * SEC);
+	WRITE_ONCE(hwtimer_step_hook, cancel_linked);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &handed.pending));
+	WRITE_ONCE(hwtimer_step_hook, NULL);
+	KUNIT_EXPECT_TRUE(test, handed.unlinked);
+	KUNIT_EXPECT_TRUE(test, list_empty(&handed.pending));
+	hwtimer_destroy_on_stack(&t);
+	hwtimer_wheel_destroy(wheel);
+}
+
+/* Who has taken it upon himself to wake the worker does so before any interrupt. */
+static struct {
+	struct hwtimer_wheel	*wheel;
+	bool			kicked;
+	bool			open;
+} bell;
+
+static void look_at_bell(void)
+{
+	if (!bell.kicked && !atomic64_read(&bell.wheel->ring_below) && !irqs_disabled())
+		bell.open = true;
+}
+
+static void bell_kick(struct hwtimer_wheel *w)
+{
+	bell.open |= !irqs_disabled();
+	bell.kicked = true;
+}
+
+static const struct wheel_ops bell_ops = {
+	.kick	= bell_kick,
+	.expire	= hand_expire,
+};
+
+static void kick_uninterrupted(struct kunit *test)
+{
+	static const struct wheel_shape shape = { .tick_ns = MS, .slots = 64 };
+	struct hwtimer_timeout *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+
+	memset(&bell, 0, sizeof(bell));
+	bell.wheel = kunit_kzalloc(test, sizeof(*bell.wheel), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	KUNIT_ASSERT_NOT_NULL(test, bell.wheel);
+	KUNIT_ASSERT_EQ(test, 0, wheel_init(bell.wheel, &shape, &bell_ops, GFP_KERNEL));
+	wheel_timeout_init(t, bell.wheel, note_current);
+	WRITE_ONCE(hwtimer_step_hook, look_at_bell);
+	KUNIT_EXPECT_EQ(test, 0, wheel_arm(t, 5 * MS));
+	WRITE_ONCE(hwtimer_step_hook, NULL);
+	KUNIT_EXPECT_TRUE(test, bell.kicked);
+	KUNIT_EXPECT_FALSE(test, bell.open);
+	KUNIT_EXPECT_FALSE(test, irqs_disabled());
+	KUNIT_EXPECT_TRUE(test, wheel_cancel(t));
+	KUNIT_EXPECT_TRUE(test, wheel_shutdown(bell.wheel));
+	wheel_sweep(bell.wheel, NULL);
+	wheel_free(bell.wheel);
+}
+
 static int moments_suite_init(struct kunit_suite *suite)
 {
 	/* Timers are no better than a jiffy before the machine's first ones. */
@@ -179,6 +396,11 @@ static struct kunit_case moments_cases[] = {
 	KUNIT_CASE(interrupted_task),
 	KUNIT_CASE(stop_about_to_sleep),
 	KUNIT_CASE(never_too_few),
+	KUNIT_CASE(handed_back_linked),
+	KUNIT_CASE(kick_uninterrupted),
+	KUNIT_CASE(handed_back_cancelled),
+	KUNIT_CASE(cancelled_for_no_other),
+	KUNIT_CASE(cancelled_for_two),
 	{}
 };
 

@@ -8,6 +8,7 @@
  */
 #include <kunit/test.h>
 #include <linux/bitops.h>
+#include <linux/completion.h>
 #include <linux/list.h>
 #include <linux/llist.h>
 #include <linux/math64.h>
@@ -2368,6 +2369,42 @@ static void release_next(struct hwtimer_timeout *t)
 		p->ret = wheel_release(&p->other->t, release_next);
 }
 
+/* Behind a round that has begun comes another one, before the worker sleeps. */
+static void release_in_round(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 4);
+	unsigned int i;
+
+	to_tick(rig, 1);
+	for (i = 0; i < 3; i++)
+		wheel_release(&p[i].t, probe_released);
+	KUNIT_EXPECT_TRUE(test, wheel_advance(&rig->wheel, rig->now, 2));
+	KUNIT_EXPECT_EQ(test, 0, p[3].released);
+	/* By way of a request. */
+	arm_tick(&p[3], 5);
+	wheel_release(&p[3].t, probe_released);
+	drive(rig, NULL, rig->now);
+	for (i = 0; i < 4; i++)
+		KUNIT_EXPECT_EQ_MSG(test, 1, p[i].released, "%u", i);
+}
+
+/* Who asked may be gone when he has been answered. */
+static void barrier_then_stop(struct kunit *test)
+{
+	DECLARE_COMPLETION_ONSTACK(done);
+	struct rig *rig = test->priv;
+	struct list_head pending;
+
+	/* As wheel_barrier() does. */
+	smp_store_release(&rig->wheel.barrier, &done);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_TRUE(test, completion_done(&done));
+	reinit_completion(&done);
+	rig_stop(rig, &pending);
+	KUNIT_EXPECT_FALSE(test, completion_done(&done));
+}
+
 /* What is released by the stop releases another, and so on: filed, idle, filed. */
 static void release_while_stopping(struct kunit *test)
 {
@@ -2396,6 +2433,8 @@ SUITES(stop,
 	KUNIT_CASE(hands_back_midway),
 	KUNIT_CASE(hands_back_nothing),
 	KUNIT_CASE(detach_while_stopping),
+	KUNIT_CASE(release_in_round),
+	KUNIT_CASE(barrier_then_stop),
 	KUNIT_CASE(release_while_stopping));
 
 /* Suite hwtimer_wheel_cap: the cap is exact. */
@@ -2855,6 +2894,62 @@ static void shape_of(struct rig *rig, u64 tick_ns, unsigned int slots,
 
 	rig_end(rig);
 	rig_shape(rig, &shape);
+}
+
+/* To pass over what is due in a later round is work, too. */
+static void budget_of_looks(struct kunit *test)
+{
+	const unsigned int slots = 1024, budget = 16;
+	struct rig *rig = test->priv;
+	struct probe *p;
+	unsigned int i;
+	u64 cur;
+
+	shape_of(rig, TICK, slots, 1, false);
+	p = probes(rig, slots + 1);
+	for (i = 0; i < slots; i++)
+		arm_tick(&p[i], 2 * slots + i);
+	to_tick(rig, 1);
+	arm_tick(&p[slots], slots - 1);
+	while (wheel_advance(&rig->wheel, rig->now, budget))
+		;
+	/* As if a tick was as long as it is in earnest. */
+	KUNIT_EXPECT_EQ(test, WHEEL_LOOKAHEAD, rig->wheel.looks);
+	rig->wheel.looks = WHEEL_LOOKS;
+	KUNIT_EXPECT_GE(test, sleep_until(rig), WHEEL_LOOKS * TICK);
+	KUNIT_EXPECT_LE(test, sleep_until(rig), (WHEEL_LOOKS + 2) * TICK);
+	rig->now = slots * TICK;
+	do {
+		cur = rig->wheel.cur;
+		i = wheel_advance(&rig->wheel, rig->now, budget);
+		KUNIT_EXPECT_LE(test, rig->wheel.cur, cur + budget + 1);
+	} while (i);
+	expect_fired(&p[slots], 1, slots - 1);
+	KUNIT_EXPECT_EQ(test, 1U, rig->fired);
+	to_tick(rig, 3 * slots);
+	KUNIT_EXPECT_EQ(test, slots + 1, rig->fired);
+}
+
+/* So is to pass over what is empty, if that is a lot. */
+static void budget_of_nothing(struct kunit *test)
+{
+	const unsigned int slots = 4 * WHEEL_LOOKAHEAD;
+	struct rig *rig = test->priv;
+	struct probe *p;
+	bool more;
+	u64 cur;
+
+	shape_of(rig, TICK, slots, 1, false);
+	p = probes(rig, 1);
+	arm_tick(p, slots - 1);
+	to_tick(rig, 1);
+	rig->now = slots * (u64)TICK;
+	do {
+		cur = rig->wheel.cur;
+		more = wheel_advance(&rig->wheel, rig->now, 1);
+		KUNIT_EXPECT_LE(test, rig->wheel.cur, cur + WHEEL_LOOKAHEAD + 1);
+	} while (more);
+	expect_fired(p, 1, slots - 1);
 }
 
 static const struct {
@@ -3541,6 +3636,8 @@ SUITE(levels, levels_suite_init, "levels",
 	KUNIT_CASE(order_without_memory),
 	KUNIT_CASE(touched_by_a_round),
 	KUNIT_CASE(late_and_alone),
+	KUNIT_CASE(budget_of_looks),
+	KUNIT_CASE(budget_of_nothing),
 	KUNIT_CASE(touched_then_grow),
 	KUNIT_CASE(falling_stop),
 	KUNIT_CASE(far_wakes_large),

@@ -8,4 +8,6 @@
 #define list_for_each_entry(at, head, member) for (at = first(head); more(at); at = next(at))
 #define list_for_each_entry_safe(at, n, head, member) \
 	for (at = first(head), n = next(at); more(at); at = n)
+#define hlist_for_each_entry list_for_each_entry
+#define hash_for_each_possible(table, at, member, key) list_for_each_entry(at, table, member)
 #define LIST_HEAD(...) struct list_head

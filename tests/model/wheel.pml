@@ -25,6 +25,9 @@
  *	memory		nothing is touched that was freed: by a callback while somebody who
  *			armed is still in there, too; nothing is freed while the wheel
  *			holds it or its callback runs; what is released is called once
+ *	bounded		after somebody has begun to wait with cancel_sync, one callback begins at
+ *			the most
+ *	attended	the worker does not sleep while somebody waits for it, and is not woken
  *	over		in the end nobody waits, no arming is left, the counts agree, and a
  *			stopped wheel holds nothing
  *
@@ -45,6 +48,7 @@
  *	-DNOAGAIN	nor whether a callback came in between
  *	-DRUNNINGLATE	the worker sets running after it has claimed the timeout
  *	-DNOWAKE	the worker wakes nobody who waits
+ *	-DNOCANCEL	it does not cancel for who waits what the callback arms
  *	-DNODETACH	who waits does not ask the worker to let go
  *	-DNOSTATE	arm does not look at the state
  *	-DNOGRACE	stop does not wait for a grace period
@@ -93,6 +97,8 @@ byte ring_below = IDLE;
 bit kicked;
 bit running;			/* @running is the timeout */
 bit waiting, woken;
+bit sleeping;			/* somebody waits, and sleeps */
+byte begun;			/* callbacks that began while somebody waits */
 bit wstop, wgone;
 byte now;
 
@@ -116,7 +122,7 @@ bit ended;			/* producer 0 has ended it */
 bit cancelled;			/* it was, once: the callback does not free any more */
 bit sdone;
 
-bit once = 1, early = 1, in_time = 1, one_queue = 1, counted_ = 1, memory = 1, over = 1;
+bit once = 1, early = 1, in_time = 1, one_queue = 1, counted_ = 1, memory = 1, bounded = 1, attended = 1, over = 1;
 #define CHECK(property, is) property = (is); assert(property)
 
 #define TOUCH CHECK(memory, !freed)
@@ -266,8 +272,8 @@ inline detach(c)
 	insec[c] = 0
 }
 
-/* end_for_sure() */
-inline let_go(c)
+/* One turn of wheel_end_sync() */
+inline end_and_look(c)
 {
 	disarm((END == 1 -> D : 0));
 #ifndef NODETACH
@@ -350,17 +356,18 @@ proctype producer(byte me)
 		/* The owner ends it once nobody else uses it. */
 		pdone == NP;
 #if END == 1 || END == 3
+		waiting = 1;	/* and a full barrier */
 		do
 		:: true ->
-			let_go(me);
-			if :: !held -> break :: else fi;
-			waiting = 1;	/* prepare_to_wait(): full barrier */
-			let_go(me);
+			busy++;
+			end_and_look(me);
+			busy--;
 			if
-			:: held -> atomic { woken -> woken = 0; waiting = 0 }
+			:: held -> sleeping = 1; atomic { woken -> woken = 0; sleeping = 0 }
 			:: else -> break
 			fi
 		od;
+		waiting = 0;
 		atomic { CHECK(memory, !(word & (A | Q | F)) && !freed); freed = 1; ended = 1 }
 #else
 		disarm(D);
@@ -436,6 +443,7 @@ inline look_at()
 	   }
 	   if :: ok -> break :: else fi
 	od;
+	if :: !(new & Q) -> wake_waiters() :: else fi;
 	atomic { old = 0; new = 0; ok = 0; filed = 0 }
 }
 
@@ -480,12 +488,36 @@ inline drain()
 #endif
 }
 
+/* Under the lock under which who waits begins and ends to. */
+inline cancel_for_waiter()
+{
+#if (END == 1 || END == 3) && !defined(NOCANCEL)
+	if
+	:: (old & (A | Q)) == A && waiting ->
+		atomic {
+			new = old & ~A;
+			if
+			:: waiting -> CMPXCHG
+			:: else -> ok = 0
+			fi;
+			if :: ok -> ENDED; cancelled = 1; old = new :: else fi
+		}
+		if :: ok -> cancc++; ok = 0 :: else fi
+	:: else
+	fi
+#else
+	skip
+#endif
+}
+
 /* It is not in the bucket any more, and old is the word. */
 inline settle()
 {
 	do
-	:: atomic { (old & A) && DL(old) > cur - 1 -> claim = 0; file(DL(old)) } break
-	:: else ->
+	:: cancel_for_waiter();
+	   if
+	   :: atomic { (old & A) && DL(old) > cur - 1 -> claim = 0; file(DL(old)) } break
+	   :: else ->
 		atomic {
 			new = old & ~F;
 			claim = (old & A) && !(old & Q);
@@ -510,11 +542,15 @@ inline settle()
 			if :: claim -> word = new; ok = 1 :: else fi;
 #endif
 			if
-			:: ok && claim -> ENDED; CHECK(early, DL(old) <= now)
+			:: ok && claim ->
+				ENDED;
+				CHECK(early, DL(old) <= now);
+				if :: waiting -> begun++; CHECK(bounded, begun <= 1) :: else fi
 			:: else
 			fi
 		}
 		if :: ok -> break :: else fi
+	   fi
 	od;
 	if
 	:: claim ->
@@ -530,7 +566,8 @@ inline settle()
 		wake_waiters()
 	:: else ->
 		atomic { old = 0; new = 0; ok = 0; claim = 0 }
-		if :: running -> running = 0; wake_waiters() :: else fi
+		if :: running -> running = 0 :: else fi;
+		wake_waiters()
 	fi
 }
 
@@ -612,7 +649,6 @@ proctype worker()
 			break
 		od;
 		tell_released();
-		wake_waiters();
 
 		/* wheel_prepare_sleep() */
 		kicked = 0;	/* set_current_state(TASK_IDLE) */
@@ -643,7 +679,12 @@ proctype worker()
 		if
 		:: req || wstop -> atomic { req = 0; until_ = 0; ring_below = 0 }
 		:: else ->
-			atomic { asleep = !kicked; CHECK_SLEEP }
+			atomic {
+				asleep = !kicked;
+				CHECK_SLEEP;
+				CHECK(attended, !(asleep && sleeping && !woken && busy == 0 &&
+						  !wstop))
+			}
 			/* schedule() */
 end_sleep:
 			atomic {
@@ -690,7 +731,6 @@ proctype stopper()
 #endif
 	drain();
 	tell_released();
-	wake_waiters();
 	if
 	:: atomic { inb -> inb = 0; TOUCH; old = word }
 		do
@@ -701,6 +741,7 @@ proctype stopper()
 		   }
 		   if :: ok -> break :: else fi
 		od;
+		wake_waiters();
 		atomic { old = 0; new = 0; ok = 0 }
 	:: else
 	fi;
@@ -709,7 +750,6 @@ proctype stopper()
 #ifndef NOLASTDRAIN
 	drain();
 	tell_released();
-	wake_waiters();
 #endif
 	sdone = 1
 }

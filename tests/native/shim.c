@@ -609,7 +609,7 @@ void complete(struct completion *c)
 	unsigned long flags;
 
 	spin_lock_irqsave(&c->wait.lock, flags);
-	WRITE_ONCE(c->done, 1);
+	c->done++;
 	list_for_each_entry(wait, &c->wait.list, list)
 		wake_up_process(wait->task);
 	spin_unlock_irqrestore(&c->wait.lock, flags);
@@ -622,6 +622,7 @@ static bool completed(struct completion *c)
 
 	spin_lock_irqsave(&c->wait.lock, flags);
 	done = c->done;
+	c->done -= done;
 	spin_unlock_irqrestore(&c->wait.lock, flags);
 	return done;
 }
@@ -1040,6 +1041,8 @@ bool hwtimer_user_charge(struct hwtimer_user *user, enum hwtimer_limit limit, un
 }
 
 void hwtimer_user_uncharge(struct hwtimer_user *user, enum hwtimer_limit limit, unsigned long n) { }
+void hwtimer_user_closing(struct hwtimer_user *user) { }
+void hwtimer_user_closed(struct hwtimer_user *user) { }
 void hwtimer_user_show(struct seq_file *m, const struct hwtimer_user *user) { }
 void hwtimer_debugfs_init(void) { }
 void hwtimer_debugfs_exit(void) { }

@@ -54,6 +54,7 @@ typedef unsigned int fmode_t;
 struct list_head { struct list_head *next, *prev; };
 struct hlist_head { struct hlist_node *first; };
 struct hlist_node { struct hlist_node *next, **pprev; };
+#define hash_ptr(p, bits)	((unsigned int)((uintptr_t)(p) / 64 % (1U << (bits))))
 
 #define CONFIG_64BIT	1
 #define IS_ENABLED(x)	native_enabled_##x
@@ -177,6 +178,7 @@ extern int native_fence;
 #endif
 #define smp_load_acquire(p)	__atomic_load_n(p, __ATOMIC_ACQUIRE)
 #define smp_store_release(p, v)	__atomic_store_n(p, v, __ATOMIC_RELEASE)
+#define smp_mb__after_atomic()	smp_mb()
 #define smp_store_mb(x, v)	do { WRITE_ONCE(x, v); smp_mb(); } while (0)
 
 /* As in the kernel for arm64 without LSE, a full barrier follows the operation. */
@@ -450,6 +452,7 @@ typedef struct { int locked; } spinlock_t;
 typedef spinlock_t raw_spinlock_t;
 #define spin_lock_init(l)	((l)->locked = 0)
 #define raw_spin_lock_init	spin_lock_init
+#define __RAW_SPIN_LOCK_UNLOCKED(name)	{ 0 }
 void spin_lock(spinlock_t *lock);
 void spin_unlock(spinlock_t *lock);
 #define spin_lock_bh(l)	do { local_bh_disable(); spin_lock(l); } while (0)
@@ -568,6 +571,9 @@ void init_completion(struct completion *c);
 void complete(struct completion *c);
 void wait_for_completion(struct completion *c);
 #define wait_for_completion_killable(c)	({ wait_for_completion(c); 0; })
+/* Without a timeout: nobody here asks for one. */
+#define wait_for_completion_timeout(c, timeout)	({ wait_for_completion(c); timeout; })
+#define MAX_SCHEDULE_TIMEOUT	LONG_MAX
 #define DECLARE_COMPLETION_ONSTACK(name)	\
 	struct completion name; init_completion(&(name))
 
