@@ -878,8 +878,10 @@ static void free_ctx(struct work_struct *work)
 	struct dev_ctx *ctx = container_of(work, struct dev_ctx, free_work);
 
 	ctx_free_table(ctx);
+	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, ctx->allocated);
 	if (ctx->rings)
 		rings_free(ctx->rings);
+	hwtimer_user_closed(ctx->user);
 	hwtimer_user_put(ctx->user);
 	kfree(ctx);
 }
@@ -944,8 +946,7 @@ static int dev_release(struct inode *inode, struct file *file)
 	trace_hwtimer_dev_close(ctx, ctx->stats.pending);
 	spin_unlock(&ctx->lock);
 
-	/* Although the shared wheel may hold them for a tick: that is not waited for. */
-	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, ctx->allocated);
+	hwtimer_user_closing(ctx->user);
 	/* From here on, a release is done when it returns. */
 	if (ctx->own_wheel)
 		hwtimer_wheel_stop(ctx->wheel, NULL);

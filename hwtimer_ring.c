@@ -73,9 +73,23 @@ u64 hwtimer_ring_size(const struct hwtimer_ring_pair *pair)
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_ring_size);
 
 /**
- * hwtimer_ring_create - make the rings, empty
+ * hwtimer_ring_plan - say how large rings would be, for hwtimer_ring_size()
  * @pair: out
  * @sq_entries: 1 to HWTIMER_RING_MAX, rounded up to a power of two
+ * @cq_entries: the same
+ */
+void hwtimer_ring_plan(struct hwtimer_ring_pair *pair, u32 sq_entries, u32 cq_entries)
+{
+	*pair = (struct hwtimer_ring_pair){
+		.sq_mask = roundup_pow_of_two(sq_entries) - 1,
+		.cq_mask = roundup_pow_of_two(cq_entries) - 1,
+	};
+}
+
+/**
+ * hwtimer_ring_create - make the rings, empty
+ * @pair: out
+ * @sq_entries: as for hwtimer_ring_plan()
  * @cq_entries: the same
  * @gfp: how to allocate
  *
@@ -88,10 +102,7 @@ int hwtimer_ring_create(struct hwtimer_ring_pair *pair, u32 sq_entries, u32 cq_e
 {
 	unsigned long i;
 
-	*pair = (struct hwtimer_ring_pair){
-		.sq_mask = roundup_pow_of_two(sq_entries) - 1,
-		.cq_mask = roundup_pow_of_two(cq_entries) - 1,
-	};
+	hwtimer_ring_plan(pair, sq_entries, cq_entries);
 	i = hwtimer_ring_size(pair) >> PAGE_SHIFT;
 	pair->pages = kvcalloc(i, sizeof(*pair->pages), gfp);
 	if (!pair->pages)

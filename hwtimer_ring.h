@@ -45,6 +45,7 @@ struct hwtimer_ring_pair {
 	unsigned long		nr_pages;
 };
 
+void hwtimer_ring_plan(struct hwtimer_ring_pair *pair, u32 sq_entries, u32 cq_entries);
 int hwtimer_ring_create(struct hwtimer_ring_pair *pair, u32 sq_entries, u32 cq_entries,
 			gfp_t gfp);
 void hwtimer_ring_destroy(struct hwtimer_ring_pair *pair);

@@ -80,6 +80,7 @@ void rings_free(struct dev_rings *r)
 	hwtimer_ring_destroy(&r->pair);
 	if (r->eventfd)
 		eventfd_ctx_put(r->eventfd);
+	hwtimer_user_uncharge(r->ctx->user, HWTIMER_LIMIT_RING_KIB, r->kib);
 	kfree(r);
 }
 
@@ -423,6 +424,8 @@ int rings_enter(struct dev_ctx *ctx, u32 *taken)
 struct dev_rings *rings_make(struct dev_ctx *ctx, const struct hwtimer_rings *arg)
 {
 	struct dev_rings *r = kzalloc(sizeof(*r), GFP_TABLE);
+	u32 cq_entries = arg->cq_entries ?: arg->sq_entries;
+	unsigned long kib;
 	int ret = -ENOMEM;
 
 	if (!r)
@@ -442,8 +445,14 @@ struct dev_rings *rings_make(struct dev_ctx *ctx, const struct hwtimer_rings *ar
 			goto err;
 		}
 	}
-	if (hwtimer_ring_create(&r->pair, arg->sq_entries,
-				arg->cq_entries ?: arg->sq_entries, GFP_TABLE))
+	hwtimer_ring_plan(&r->pair, arg->sq_entries, cq_entries);
+	kib = hwtimer_ring_size(&r->pair) / 1024;
+	ret = -EDQUOT;
+	if (!hwtimer_user_charge(ctx->user, HWTIMER_LIMIT_RING_KIB, kib))
+		goto err;
+	r->kib = kib;
+	ret = -ENOMEM;
+	if (hwtimer_ring_create(&r->pair, arg->sq_entries, cq_entries, GFP_TABLE))
 		goto err;
 	return r;
 

@@ -15,6 +15,7 @@ struct eventfd_ctx;
  * struct dev_rings - what a context with rings has beside the others
  * @ctx: whose it is. Constant, as @eventfd
  * @eventfd: signalled when records came; or NULL
+ * @kib: memory that is charged to the user, in KiB. Constant
  * @claims: the program is told what is about to be read. Constant
  * @look: has the worker look at the submission ring
  * @wake: wakes who waits
@@ -38,6 +39,7 @@ struct eventfd_ctx;
 struct dev_rings {
 	struct dev_ctx		*ctx;
 	struct eventfd_ctx	*eventfd;
+	unsigned long		kib;
 	bool			claims;
 	struct hwtimer_timeout	look;
 	struct work_struct	wake;

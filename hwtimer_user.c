@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * hwtimer: what a user has of /dev/hwtimer, over all contexts, and may have.
+ *
+ * User namespaces: what a user of one has is charged to the user who created the namespace, too,
+ * and so on up to the initial one, as ucounts are. Or else whoever has subordinate uids would have
+ * the limits of each of them.
+ *
+ * Memory is charged until it is free. The timeouts of a context that was closed are freed when
+ * the wheel has let go of them, so a charge that fails waits for those that its user has closed:
+ * whoever closes a context has room for the next one.
  */
 #include <linux/atomic.h>
 #include <linux/capability.h>
@@ -10,6 +18,8 @@
 #include <linux/mutex.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
+#include <linux/user_namespace.h>
+#include <linux/wait.h>
 
 #include "hwtimer_user.h"
 
@@ -28,6 +38,11 @@ module_param(max_user_rate, ulong, 0644);
 MODULE_PARM_DESC(max_user_rate,
 		 "how often the periodic timeouts of one user without CAP_SYS_RESOURCE may expire in a second, all together; those that make up for what they missed: at each tick (default 100000)");
 
+static unsigned long max_user_ring_kib = 1 << 17;
+module_param(max_user_ring_kib, ulong, 0644);
+MODULE_PARM_DESC(max_user_ring_kib,
+		 "memory of the rings of one user without CAP_SYS_RESOURCE, in KiB (default 131072)");
+
 static const struct {
 	const char		*name;
 	const unsigned long	*max;
@@ -35,24 +50,76 @@ static const struct {
 	[HWTIMER_LIMIT_TIMEOUTS] = { "timeouts", &max_user_timeouts },
 	[HWTIMER_LIMIT_WHEELS] = { "wheels", &max_user_wheels },
 	[HWTIMER_LIMIT_RATE] = { "rate", &max_user_rate },
+	[HWTIMER_LIMIT_RING_KIB] = { "ring_kib", &max_user_ring_kib },
 };
 
 /**
  * struct hwtimer_user - one user
  * @node: in users
- * @uid: who opened the device
- * @contexts: how many refer to this; protected by users_lock
+ * @uid: who opened the device, or created the user namespace of one who did
+ * @parent: who created the user namespace that this one belongs to; NULL: the initial one
+ * @refs: contexts and users that refer to this; protected by users_lock
  * @count: by enum hwtimer_limit
+ * @closing: contexts that were closed, and are not freed yet
+ * @wait: for those
  */
 struct hwtimer_user {
 	struct hlist_node	node;
 	kuid_t			uid;
-	unsigned long		contexts;
+	struct hwtimer_user	*parent;
+	unsigned long		refs;
 	atomic_long_t		count[HWTIMER_LIMITS];
+	atomic_t		closing;
+	wait_queue_head_t	wait;
 };
 
 static DEFINE_HASHTABLE(users, 6);
 static DEFINE_MUTEX(users_lock);
+
+/* A reference to the user, if there is one. Under users_lock. */
+static struct hwtimer_user *find(kuid_t uid, const struct hwtimer_user *parent)
+{
+	struct hwtimer_user *user;
+
+	hash_for_each_possible(users, user, node, __kuid_val(uid)) {
+		if (uid_eq(user->uid, uid) && user->parent == parent) {
+			user->refs++;
+			return user;
+		}
+	}
+	return NULL;
+}
+
+/* The user of this uid in this namespace. Namespaces nest 32 times at the most. */
+static struct hwtimer_user *get(const struct user_namespace *ns, kuid_t uid)
+{
+	struct hwtimer_user *parent = NULL, *user, *made;
+
+	if (ns->parent) {
+		parent = get(ns->parent, ns->owner);
+		if (!parent)
+			return NULL;
+	}
+	/* Not under the lock: this may wait for a cgroup at its limit. */
+	made = kzalloc(sizeof(*made), GFP_KERNEL_ACCOUNT);
+
+	mutex_lock(&users_lock);
+	user = find(uid, parent);
+	if (!user && made) {
+		user = made;
+		made = NULL;
+		user->uid = uid;
+		user->parent = parent;
+		parent = NULL;
+		user->refs = 1;
+		init_waitqueue_head(&user->wait);
+		hash_add(users, &user->node, __kuid_val(uid));
+	}
+	mutex_unlock(&users_lock);
+	kfree(made);
+	hwtimer_user_put(parent);
+	return user;
+}
 
 /**
  * hwtimer_user_get - the user of the caller
@@ -63,55 +130,40 @@ static DEFINE_MUTEX(users_lock);
  */
 struct hwtimer_user *hwtimer_user_get(void)
 {
-	kuid_t uid = current_uid();
-	struct hwtimer_user *user;
-
-	mutex_lock(&users_lock);
-	hash_for_each_possible(users, user, node, __kuid_val(uid))
-		if (uid_eq(user->uid, uid))
-			goto found;
-	user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
-	if (!user)
-		goto out;
-	user->uid = uid;
-	hash_add(users, &user->node, __kuid_val(uid));
-found:
-	user->contexts++;
-out:
-	mutex_unlock(&users_lock);
-	return user;
+	return get(current_user_ns(), current_uid());
 }
 
 /**
  * hwtimer_user_put - drop a reference
- * @user: the user; nothing of what the reference was for is charged any more
+ * @user: the user; nothing of what the reference was for is charged any more. Or NULL
  *
  * Context: Process context, may sleep.
  */
 void hwtimer_user_put(struct hwtimer_user *user)
 {
+	struct hwtimer_user *parent;
+
 	mutex_lock(&users_lock);
-	if (!--user->contexts) {
+	while (user && !--user->refs) {
+		parent = user->parent;
 		hash_del(&user->node);
 		kfree(user);
+		user = parent;
 	}
 	mutex_unlock(&users_lock);
 }
 
-/**
- * hwtimer_user_charge - count more
- * @user: who opened the device
- * @limit: of what
- * @n: how many
- *
- * It is the capability of the caller that matters.
- *
- * Context: Process context.
- *
- * Return: false if it would be above the limit; nothing is counted then.
- */
-bool hwtimer_user_charge(struct hwtimer_user *user, enum hwtimer_limit limit,
-			 unsigned long n)
+/* May @user have @n more? */
+static bool room(const struct hwtimer_user *user, enum hwtimer_limit limit, unsigned long n)
+{
+	unsigned long max = READ_ONCE(*limits[limit].max);
+	unsigned long has = atomic_long_read(&user->count[limit]);
+
+	return has < max && n <= max - has;
+}
+
+/* Count @n more of @user alone. */
+static bool charge_one(struct hwtimer_user *user, enum hwtimer_limit limit, unsigned long n)
 {
 	unsigned long max = READ_ONCE(*limits[limit].max);
 	atomic_long_t *count = &user->count[limit];
@@ -128,6 +180,59 @@ bool hwtimer_user_charge(struct hwtimer_user *user, enum hwtimer_limit limit,
 	return true;
 }
 
+/* Of @user, and of those above it. Returns the one who may not have more, or NULL. */
+static struct hwtimer_user *charge(struct hwtimer_user *user, enum hwtimer_limit limit,
+				   unsigned long n)
+{
+	struct hwtimer_user *each, *undo;
+
+	for (each = user; each; each = each->parent) {
+		if (charge_one(each, limit, n))
+			continue;
+		for (undo = user; undo != each; undo = undo->parent)
+			atomic_long_sub(n, &undo->count[limit]);
+		return each;
+	}
+	return NULL;
+}
+
+/**
+ * hwtimer_user_charge - count more
+ * @user: who opened the device
+ * @limit: of what
+ * @n: how many
+ *
+ * It is the capability of the caller that matters. Waits for contexts of the user that were
+ * closed, if there would be room without them.
+ *
+ * Context: Process context, may sleep.
+ *
+ * Return: false if it would be above the limit, or the caller was killed; nothing is counted
+ * then.
+ */
+bool hwtimer_user_charge(struct hwtimer_user *user, enum hwtimer_limit limit,
+			 unsigned long n)
+{
+	struct hwtimer_user *full;
+	bool again = true;
+
+	while ((full = charge(user, limit, n))) {
+		/* Pairs with hwtimer_user_closed(): what was freed by then counts no more. */
+		if (atomic_read_acquire(&full->closing)) {
+			if (wait_event_killable(full->wait, room(full, limit, n) ||
+						!atomic_read(&full->closing)))
+				return false;
+			again = true;
+		} else if (again) {
+			/* The last one may have been freed since the charge. */
+			again = false;
+		} else {
+			return false;
+		}
+	}
+	return true;
+}
+
 /**
  * hwtimer_user_uncharge - count fewer
  * @user: the user
@@ -139,7 +244,35 @@ bool hwtimer_user_charge(struct hwtimer_user *user, enum hwtimer_limit limit,
 void hwtimer_user_uncharge(struct hwtimer_user *user, enum hwtimer_limit limit,
 			   unsigned long n)
 {
-	atomic_long_sub(n, &user->count[limit]);
+	for (; user; user = user->parent)
+		atomic_long_sub(n, &user->count[limit]);
+}
+
+/**
+ * hwtimer_user_closing - a context was closed, and is to be freed
+ * @user: who opened it
+ *
+ * Context: Process context.
+ */
+void hwtimer_user_closing(struct hwtimer_user *user)
+{
+	for (; user; user = user->parent)
+		atomic_inc(&user->closing);
+}
+
+/**
+ * hwtimer_user_closed - and now it is freed, and uncharged
+ * @user: who opened it
+ *
+ * Context: Process context.
+ */
+void hwtimer_user_closed(struct hwtimer_user *user)
+{
+	for (; user; user = user->parent) {
+		/* Behind what was uncharged: pairs with hwtimer_user_charge(). */
+		atomic_dec_return_release(&user->closing);
+		wake_up_all(&user->wait);
+	}
 }
 
 /**

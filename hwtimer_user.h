@@ -16,12 +16,14 @@ struct seq_file;
  * @HWTIMER_LIMIT_WHEELS: own wheels
  * @HWTIMER_LIMIT_RATE: how often its periodic timeouts expire in a second at the worst, each
  *	rounded up. They go on without the program, so it is not enough to count them
+ * @HWTIMER_LIMIT_RING_KIB: memory of the rings of its contexts, in KiB
  * @HWTIMER_LIMITS: how many limits there are
  */
 enum hwtimer_limit {
 	HWTIMER_LIMIT_TIMEOUTS,
 	HWTIMER_LIMIT_WHEELS,
 	HWTIMER_LIMIT_RATE,
+	HWTIMER_LIMIT_RING_KIB,
 	HWTIMER_LIMITS,
 };
 
@@ -31,6 +33,8 @@ bool hwtimer_user_charge(struct hwtimer_user *user, enum hwtimer_limit limit,
 			 unsigned long n);
 void hwtimer_user_uncharge(struct hwtimer_user *user, enum hwtimer_limit limit,
 			   unsigned long n);
+void hwtimer_user_closing(struct hwtimer_user *user);
+void hwtimer_user_closed(struct hwtimer_user *user);
 void hwtimer_user_show(struct seq_file *m, const struct hwtimer_user *user);
 
 #endif /* HWTIMER_USER_H */

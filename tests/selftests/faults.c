@@ -251,7 +251,8 @@ static void check_nothing_left(void)
 	check(!own_wheel_there());
 	if (beside < 0)
 		return;
-	check(!must_fdinfo(beside, "user_timeouts"));
+	/* Timeouts count until they are free. */
+	eventually(!must_fdinfo(beside, "user_timeouts") && !must_fdinfo(beside, "user_ring_kib"));
 	check(!must_fdinfo(beside, "user_wheels"));
 	check(!must_fdinfo(beside, "user_rate"));
 	check(module_references() == 1);
@@ -951,6 +952,7 @@ static void no_rings(struct world *w)
 
 	check_undone(w);
 	check(!must_fdinfo(beside, "user_timeouts"));
+	check(!must_fdinfo(beside, "user_ring_kib"));
 	check(hwt_ioctl(w->fd, HWTIMER_IOC_ENTER, &e) == -ENXIO);
 	check(mmap(NULL, 4096, PROT_READ, MAP_SHARED, w->fd, 0) == MAP_FAILED);
 }

@@ -7,6 +7,7 @@
 
 #include <linux/capability.h>
 #include <linux/userfaultfd.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/sysmacros.h>
 
@@ -20,7 +21,7 @@
 #define USER_B		1002
 
 static const char *const parameters[] = {
-	"max_user_timeouts", "max_user_wheels", "max_user_rate", "min_tick_ns",
+	"max_user_timeouts", "max_user_wheels", "max_user_rate", "max_user_ring_kib", "min_tick_ns",
 	"max_user_slots",
 };
 
@@ -747,7 +748,7 @@ TEST_F(context, user_rings)
 		expect(-EDQUOT, hwt_schedule(third, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
 		/* What was refused can be had when there is room. */
 		close(fd);
-		expect(1, must_fdinfo(other, "user_timeouts"));
+		eventually(must_fdinfo(other, "user_timeouts") == 1);
 		fd = open_node();
 		expect(0, try_rings(fd, 9));
 		/* A mapping counts as a descriptor. */
@@ -771,6 +772,141 @@ TEST_F(context, user_rings)
 		_exit(0);
 	}
 	EXPECT_EQ(0, reap(child));
+}
+
+/* The memory of rings has a limit of its own. */
+TEST_F(context, user_ring_memory)
+{
+	struct hwtimer_rings large = { .sq_entries = 512, .slots = 1 };	/* 44 KiB */
+	pid_t child;
+
+	ASSERT_EQ(0, set_parameter("max_user_ring_kib", 100));
+	child = fork();
+	if (!child) {
+		int fds[3], i;
+
+		become(USER_A);
+		for (i = 0; i < 3; i++)
+			fds[i] = open_node();
+		expect(0, hwt_rings(fds[0], &large));
+		expect(44, must_fdinfo(fds[0], "user_ring_kib"));
+		expect(100, must_fdinfo(fds[0], "max_user_ring_kib"));
+		expect(0, hwt_rings(fds[1], &large));
+		expect(-EDQUOT, hwt_rings(fds[2], &large));
+		expect(88, must_fdinfo(fds[2], "user_ring_kib"));
+		expect(2, must_fdinfo(fds[2], "user_timeouts"));
+		expect(0, try_rings(fds[2], 1));
+		expect(92, must_fdinfo(fds[2], "user_ring_kib"));
+		/* A close makes room. */
+		close(fds[0]);
+		expect(0, hwt_rings(open_node(), &large));
+		close(fds[1]);
+		close(fds[2]);
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+}
+
+/* Until the memory of a context that was closed is free, it counts. */
+TEST_F(context, quota_follows_memory)
+{
+	enum { MANY = 100000 };
+	__u64 after = 0;
+	int i, round;
+
+	for (round = 0; !after && round < 20; round++) {
+		int fd = must_open(0);
+
+		eventually(!must_fdinfo(self->fd, "user_timeouts"));
+		for (i = 0; i < MANY; i++)
+			must_schedule(fd, FAR, i);
+		close(fd);
+		/* It takes a while to free so many; it may be over when we come to look. */
+		after = must_fdinfo(self->fd, "user_timeouts");
+	}
+	EXPECT_EQ(MANY, after);
+	eventually(!must_fdinfo(self->fd, "user_timeouts"));
+}
+
+static void write_map(pid_t pid, const char *file, const char *map)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
+	fd = open(path, O_WRONLY);
+	if (fd < 0 || write(fd, map, strlen(map)) != (ssize_t)strlen(map))
+		die("%s: %s", path, strerror(errno));
+	close(fd);
+}
+
+/* USER_B in a user namespace that USER_A has created takes five, and stays. */
+static pid_t subordinate(int answer, int *go)
+{
+	pid_t pid = fork();
+	int fd, i;
+	char c;
+
+	if (pid)
+		return pid;
+	close(go[1]);
+	become(USER_A);
+	if (unshare(CLONE_NEWUSER) || write(answer, "u", 1) != 1 || read(go[0], &c, 1) != 1)
+		die("unshare: %s", strerror(errno));
+	become(1);
+	fd = open_node();
+	for (i = 0; i < 5; i++)
+		must_schedule(fd, FAR, i);
+	expect(5, must_fdinfo(fd, "user_timeouts"));
+	expect(1, write(answer, "t", 1));
+	pause();
+	_exit(1);
+}
+
+/* Whoever has subordinate uids does not have the limits of each of them. */
+TEST_F(context, user_namespaces)
+{
+	static const char map[] = "0 1001 1\n1 1002 1\n";
+	int answer[2], go[2], i;
+	pid_t child, other;
+	char c;
+
+	ASSERT_EQ(0, set_parameter("max_user_timeouts", 10));
+	ASSERT_EQ(0, pipe(answer));
+	ASSERT_EQ(0, pipe(go));
+	other = subordinate(answer[1], go);
+	ASSERT_EQ(1, read(answer[0], &c, 1));
+	write_map(other, "uid_map", map);
+	write_map(other, "gid_map", map);
+	ASSERT_EQ(1, write(go[1], "g", 1));
+	ASSERT_EQ(1, read(answer[0], &c, 1));
+	child = fork();
+	if (!child) {
+		int fd;
+
+		become(USER_A);
+		fd = open_node();
+		expect(5, must_fdinfo(fd, "user_timeouts"));
+		for (i = 0; i < 5; i++)
+			must_schedule(fd, FAR, i);
+		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+	/* The same uid outside of that namespace is another user. */
+	child = fork();
+	if (!child) {
+		int fd;
+
+		become(USER_B);
+		fd = open_node();
+		for (i = 0; i < 10; i++)
+			must_schedule(fd, FAR, i);
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+	kill(other, SIGKILL);
+	EXPECT_EQ(128 + SIGKILL, reap(other));
 }
 
 TEST_F(context, user_wheels)
