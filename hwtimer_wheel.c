@@ -905,22 +905,24 @@ static bool change(struct hwtimer_timeout *t, u64 *old, u64 new)
 }
 
 /*
- * @t, whose word was *@old, came up. If somebody waits for its end, cancel it in his name: else
- * its callback could arm it again and again, and he would wait for ever.
+ * @t, whose word was *@old, is due. If somebody waits for its end, cancel it in his name: else
+ * its callback could arm it again and again, and he would wait for ever. True if *@old is
+ * another one now.
  */
-static void cancel_for_waiter(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 *old)
+static noinline bool cancel_for_waiter(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 *old)
 {
 	struct wheel_waiters *waiters = waiters_of(t);
 	struct wheel_waiter *waiter;
+	bool changed = false, found = false;
 	unsigned long flags;
-	bool changed = false;
 
 	if (hlist_empty(&waiters->list))
-		return;
+		return false;
 	raw_spin_lock_irqsave(&waiters->lock, flags);
 	hlist_for_each_entry(waiter, &waiters->list, node) {
 		if (waiter->t != t)
 			continue;
+		found = true;
 		while (!changed && (*old & (WORD_ARMED | WORD_QUEUED)) == WORD_ARMED)
 			changed = atomic64_try_cmpxchg(&t->word, (s64 *)old, *old & ~WORD_ARMED);
 		/* Under the lock he does not return. */
@@ -935,6 +937,7 @@ static void cancel_for_waiter(struct hwtimer_wheel *w, struct hwtimer_timeout *t
 		preempt_enable();
 		leave_place(w);
 	}
+	return found;
 }
 
 /* "Look at me again." */
@@ -1024,31 +1027,35 @@ static void answer_barrier(struct hwtimer_wheel *w)
  */
 static bool let_go(struct hwtimer_wheel *w, unsigned int *budget)
 {
+	unsigned int cpu = w->release_cpu;
 	struct llist_node *node;
 	struct wheel_queue *q;
 
-	if (w->release_cpu >= nr_cpu_ids && !w->let_go) {
-		w->release_cpu = cpumask_first(cpu_possible_mask);
+	if (cpu >= nr_cpu_ids && !w->let_go) {
+		cpu = cpumask_first(cpu_possible_mask);
 		w->let_go = w->aside;
 		w->aside = NULL;
 		w->answers = w->asked;
 	}
 	for (;;) {
 		while (w->let_go) {
-			if (!*budget)
+			if (!*budget) {
+				w->release_cpu = cpu;
 				return false;
+			}
 			--*budget;
 			node = w->let_go;
 			w->let_go = node->next;
 			tell_released(w, llist_entry(node, struct hwtimer_timeout, request));
 		}
-		if (w->release_cpu >= nr_cpu_ids)
+		if (cpu >= nr_cpu_ids)
 			break;
-		q = per_cpu_ptr(w->queues, w->release_cpu);
-		w->release_cpu = cpumask_next(w->release_cpu, cpu_possible_mask);
+		q = per_cpu_ptr(w->queues, cpu);
+		cpu = cpumask_next(cpu, cpu_possible_mask);
 		if (!llist_empty(&q->released))
 			w->let_go = llist_del_all(&q->released);
 	}
+	w->release_cpu = cpu;
 	answer_barrier(w);
 	return true;
 }
@@ -1228,12 +1235,8 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	/* With one level, visit() has. */
 	if (w->levels > 1)
 		count(&w->visits);
-	do {
+	for (;;) {
 		fn = NULL;
-		/* What the callback armed is behind a full barrier; pairs with wheel_end_sync(). */
-		if (unlikely(atomic_read(&w->waiters)) &&
-		    (old & (WORD_ARMED | WORD_QUEUED)) == WORD_ARMED)
-			cancel_for_waiter(w, t, &old);
 		if (old & WORD_ARMED && word_deadline(old) > end) {
 			/* It was touched. FILED stays set, so it is still ours. */
 			count(&w->refiled);
@@ -1243,12 +1246,17 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		/* Not armed: dropped. Armed and queued: the drain files it anew. */
 		new = old & ~WORD_FILED;
 		if ((old & (WORD_ARMED | WORD_QUEUED)) == WORD_ARMED) {
+			/* What the callback armed is behind a full barrier; see wheel_end_sync() */
+			if (unlikely(atomic_read(&w->waiters)) && cancel_for_waiter(w, t, &old))
+				continue;
 			/* Both before the cmpxchg; see wheel_holds(), wheel_release(). */
 			fn = READ_ONCE(t->fn);
 			WRITE_ONCE(w->running, t);
 			new &= ~WORD_ARMED;
 		}
-	} while (!change(t, &old, new));
+		if (change(t, &old, new))
+			break;
+	}
 
 	if (fn) {
 		expire(w, t, fn, word_deadline(old));
@@ -1260,6 +1268,9 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		smp_store_release(&w->running, NULL);
 		/* Before the look at the waiters. */
 		smp_mb();
+	} else if (old & WORD_ARMED) {
+		/* It was filed anew, or will be. */
+		return;
 	}
 	wake_waiters(w, t);
 }
