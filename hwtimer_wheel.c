@@ -867,8 +867,6 @@ static noinline void wake_each(const struct hwtimer_timeout *t)
 	struct wheel_waiter *waiter;
 	unsigned long flags;
 
-	if (hlist_empty(&waiters->list))
-		return;
 	raw_spin_lock_irqsave(&waiters->lock, flags);
 	hlist_for_each_entry(waiter, &waiters->list, node)
 		if (waiter->t == t)
@@ -916,8 +914,6 @@ static noinline bool cancel_for_waiter(struct hwtimer_wheel *w, struct hwtimer_t
 	bool changed = false, found = false;
 	unsigned long flags;
 
-	if (hlist_empty(&waiters->list))
-		return false;
 	raw_spin_lock_irqsave(&waiters->lock, flags);
 	hlist_for_each_entry(waiter, &waiters->list, node) {
 		if (waiter->t != t)
