@@ -82,11 +82,12 @@ static bool fixup_free(void *addr, enum debug_obj_state state)
 
 	if (state != ODEBUG_STATE_ACTIVE)
 		return false;
-	wheel_kill(timeout);
-	if (preemptible() && !rcu_preempt_depth())
+	if (preemptible() && !rcu_preempt_depth()) {
 		wheel_end_sync(timeout, wheel_kill, HZ);
-	else
+	} else {
+		wheel_kill(timeout);
 		wheel_detach(timeout);
+	}
 	/* Whatever came of it: debugobjects asks until it is not active. */
 	hwtimer_odebug_deactivate(timeout);
 	hwtimer_destroy_on_stack(timeout);

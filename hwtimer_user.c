@@ -153,11 +153,10 @@ void hwtimer_user_put(struct hwtimer_user *user)
 	mutex_unlock(&users_lock);
 }
 
-/* May @user have @n more? */
-static bool room(const struct hwtimer_user *user, enum hwtimer_limit limit, unsigned long n)
+/* May somebody who has so many have @n more? */
+static bool fits(enum hwtimer_limit limit, unsigned long has, unsigned long n)
 {
 	unsigned long max = READ_ONCE(*limits[limit].max);
-	unsigned long has = atomic_long_read(&user->count[limit]);
 
 	return has < max && n <= max - has;
 }
@@ -165,12 +164,11 @@ static bool room(const struct hwtimer_user *user, enum hwtimer_limit limit, unsi
 /* Count @n more of @user alone. */
 static bool charge_one(struct hwtimer_user *user, enum hwtimer_limit limit, unsigned long n)
 {
-	unsigned long max = READ_ONCE(*limits[limit].max);
 	atomic_long_t *count = &user->count[limit];
 	unsigned long old = atomic_long_read(count);
 
 	do {
-		if (old >= max || n > max - old) {
+		if (!fits(limit, old, n)) {
 			if (!capable(CAP_SYS_RESOURCE))
 				return false;
 			atomic_long_add(n, count);
@@ -214,12 +212,15 @@ bool hwtimer_user_charge(struct hwtimer_user *user, enum hwtimer_limit limit,
 			 unsigned long n)
 {
 	struct hwtimer_user *full;
+	atomic_long_t *has;
 	bool again = true;
 
 	while ((full = charge(user, limit, n))) {
 		/* Pairs with hwtimer_user_closed(): what was freed by then counts no more. */
 		if (atomic_read_acquire(&full->closing)) {
-			if (wait_event_killable(full->wait, room(full, limit, n) ||
+			has = &full->count[limit];
+			if (wait_event_killable(full->wait,
+						fits(limit, atomic_long_read(has), n) ||
 						!atomic_read(&full->closing)))
 				return false;
 			again = true;

@@ -1185,7 +1185,6 @@ bool wheel_end_here(struct hwtimer_timeout *t, wheel_end_fn end)
 {
 	struct hwtimer_wheel *w = timeout_wheel(t);
 	bool ended = end_and_detach(t, end);
-
 	u64 word;
 
 	/* Nobody but us lets go of it. */

@@ -177,6 +177,7 @@ static struct {
 	unsigned int		steps;
 	bool			looking;
 	bool			unlinked;
+	size_t			back;
 } handed;
 
 static void look_at_list(void)
@@ -191,8 +192,8 @@ static void look_at_list(void)
 	handed.looking = false;
 }
 
-/* When the wheel has let go of a timeout that was pending, it is on the list. */
-static void handed_back_linked(struct kunit *test)
+/* A stop hands back a timeout, with this hook at each of its steps. */
+static void hand_back(struct kunit *test, void (*hook)(void))
 {
 	struct hwtimer_wheel *wheel = make(test, HWTIMER_DRIVER_KTHREAD);
 	struct hwtimer_timeout t;
@@ -203,14 +204,21 @@ static void handed_back_linked(struct kunit *test)
 	hwtimer_init_on_stack(&t, wheel, note_current);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&t, 3600 * SEC));
 	nap(2 * SEC);
-	WRITE_ONCE(hwtimer_step_hook, look_at_list);
+	WRITE_ONCE(hwtimer_step_hook, hook);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &handed.pending));
 	WRITE_ONCE(hwtimer_step_hook, NULL);
-	KUNIT_EXPECT_GT(test, handed.steps, 2);
-	KUNIT_EXPECT_FALSE(test, handed.unlinked);
-	KUNIT_EXPECT_TRUE(test, list_is_singular(&handed.pending));
+	handed.back = list_count_nodes(&handed.pending);
 	hwtimer_destroy_on_stack(&t);
 	hwtimer_wheel_destroy(wheel);
+}
+
+/* When the wheel has let go of a timeout that was pending, it is on the list. */
+static void handed_back_linked(struct kunit *test)
+{
+	hand_back(test, look_at_list);
+	KUNIT_EXPECT_GT(test, handed.steps, 2);
+	KUNIT_EXPECT_FALSE(test, handed.unlinked);
+	KUNIT_EXPECT_EQ(test, 1, handed.back);
 }
 
 /* Those who wait for a timeout of a wheel that is moved on by hand. */
@@ -330,22 +338,9 @@ static void cancel_linked(void)
 /* What is cancelled while the stop hands it back is not on the list. */
 static void handed_back_cancelled(struct kunit *test)
 {
-	struct hwtimer_wheel *wheel = make(test, HWTIMER_DRIVER_KTHREAD);
-	struct hwtimer_timeout t;
-
-	memset(&handed, 0, sizeof(handed));
-	INIT_LIST_HEAD(&handed.pending);
-	handed.t = &t;
-	hwtimer_init_on_stack(&t, wheel, note_current);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&t, 3600 * SEC));
-	nap(2 * SEC);
-	WRITE_ONCE(hwtimer_step_hook, cancel_linked);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &handed.pending));
-	WRITE_ONCE(hwtimer_step_hook, NULL);
+	hand_back(test, cancel_linked);
 	KUNIT_EXPECT_TRUE(test, handed.unlinked);
-	KUNIT_EXPECT_TRUE(test, list_empty(&handed.pending));
-	hwtimer_destroy_on_stack(&t);
-	hwtimer_wheel_destroy(wheel);
+	KUNIT_EXPECT_EQ(test, 0, handed.back);
 }
 
 /* Who has taken it upon himself to wake the worker does so before any interrupt. */
