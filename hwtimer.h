@@ -138,7 +138,12 @@ enum hwtimer_clock {
 	HWTIMER_CLOCK_BOOTTIME,
 };
 
-/** define HWTIMER_WHEEL_ACCOUNT - charge the wheel's memory to current's cgroup */
+/**
+ * define HWTIMER_WHEEL_ACCOUNT - charge the wheel to the cgroups of who creates it
+ *
+ * Its memory, and with HWTIMER_DRIVER_KTHREAD its CPU time: the thread joins these cgroups, as
+ * vhost's do, and is weighted and throttled by them. It stays there if the creator is moved.
+ */
 #define HWTIMER_WHEEL_ACCOUNT	BIT(0)
 /**
  * define HWTIMER_WHEEL_GROW - add levels when a timeout needs them
@@ -213,6 +218,7 @@ u64 hwtimer_wheel_tick_ns(const struct hwtimer_wheel *wheel);
 unsigned int hwtimer_wheel_slots(const struct hwtimer_wheel *wheel);
 unsigned int hwtimer_wheel_levels(const struct hwtimer_wheel *wheel);
 enum hwtimer_clock hwtimer_wheel_clock(const struct hwtimer_wheel *wheel);
+bool hwtimer_wheel_in_my_cgroups(const struct hwtimer_wheel *wheel);
 void hwtimer_wheel_barrier(struct hwtimer_wheel *wheel);
 
 void hwtimer_init(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,

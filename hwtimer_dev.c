@@ -179,6 +179,7 @@ static struct hwtimer_wheel *own_wheel(struct dev_ctx *ctx,
 			 (arg->flags & HWTIMER_SETUP_GROW ? HWTIMER_WHEEL_GROW : 0),
 		.clock = arg->clockid == CLOCK_BOOTTIME ? HWTIMER_CLOCK_BOOTTIME :
 							  HWTIMER_CLOCK_MONOTONIC,
+		.nice = task_nice(current),
 	};
 	struct hwtimer_wheel *wheel;
 	char name[HWTIMER_NAME_LEN];

@@ -5,6 +5,7 @@
  * The thread is not freezable, so that timeouts go on while tasks are frozen, as
  * timers do.
  */
+#include <linux/cgroup.h>
 #include <linux/completion.h>
 #include <linux/cpumask.h>
 #include <linux/err.h>
@@ -15,7 +16,9 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/prio.h>
 #include <linux/sched/task.h>
+#include <linux/workqueue.h>
 
+#include "hwtimer_compat.h"
 #include "hwtimer_internal.h"
 #include "hwtimer_step.h"
 
@@ -128,6 +131,46 @@ static int worker_fn(void *data)
 	return 0;
 }
 
+/**
+ * struct worker_join - how a worker joins the cgroups of another task
+ * @work: has a workqueue do it
+ * @from: the other task
+ * @task: the worker
+ * @ret: the answer
+ * @done: it is there
+ */
+struct worker_join {
+	struct work_struct	work;
+	struct task_struct	*from;
+	struct task_struct	*task;
+	int			ret;
+	struct completion	done;
+};
+
+static void join_fn(struct work_struct *work)
+{
+	struct worker_join *join = container_of(work, struct worker_join, work);
+
+	join->ret = cgroup_attach_task_all(join->from, join->task);
+	complete(&join->done);
+}
+
+/*
+ * Have @task join the caller's cgroups. This takes locks without which nothing forks, so neither
+ * the caller nor @task does it: they can be throttled while they have them.
+ */
+static int join_cgroups(struct task_struct *task)
+{
+	struct worker_join join = { .from = current, .task = task };
+
+	init_completion(&join.done);
+	INIT_WORK_ONSTACK(&join.work, join_fn);
+	queue_work(system_dfl_wq, &join.work);
+	wait_for_completion(&join.done);
+	destroy_work_on_stack(&join.work);
+	return join.ret;
+}
+
 /* Make the kthread and let it go to sleep until the first arm. */
 static int worker_create(struct hwtimer_worker *worker,
 			 const struct hwtimer_wheel_params *params)
@@ -146,6 +189,8 @@ static int worker_create(struct hwtimer_worker *worker,
 	worker->actor = task;
 	wake_up_process(task);
 	wait_for_completion(&start.done);
+	if (!start.ret && params->flags & HWTIMER_WHEEL_ACCOUNT)
+		start.ret = join_cgroups(task);
 	if (start.ret) {
 		kthread_stop(task);
 		put_task_struct(task);

@@ -419,6 +419,7 @@ static void wheel_unregister(struct hwtimer_worker *worker)
  * * -ENOMEM - no memory; for more than 2^26 slots always, on 64-bit
  * * -EAGAIN - the machine has no room for another thread
  * * -EINTR - the caller was killed meanwhile
+ * * what joining the caller's cgroups may return, with HWTIMER_WHEEL_ACCOUNT
  */
 struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *params)
 {
@@ -700,6 +701,28 @@ enum hwtimer_clock hwtimer_wheel_clock(const struct hwtimer_wheel *wheel)
 	return to_worker(wheel)->clock;
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_clock);
+
+/**
+ * hwtimer_wheel_in_my_cgroups - would the caller pay for another timeout of this wheel?
+ * @wheel: the wheel
+ *
+ * For who has a wheel with HWTIMER_WHEEL_ACCOUNT for each set of cgroups.
+ *
+ * Context: Process context.
+ *
+ * Return: true if the wheel has a thread, and that is in all the cgroups that the caller is in.
+ */
+bool hwtimer_wheel_in_my_cgroups(const struct hwtimer_wheel *wheel)
+{
+	const struct task_struct *task = to_worker(wheel)->task;
+
+#ifdef CONFIG_CGROUPS
+	return task && rcu_access_pointer(task->cgroups) == rcu_access_pointer(current->cgroups);
+#else
+	return task;
+#endif
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_in_my_cgroups);
 
 /**
  * hwtimer_wheel_barrier - wait for what was released

@@ -500,6 +500,8 @@ struct task_struct *kthread_create(int (*fn)(void *data), void *data, const char
 int kthread_stop(struct task_struct *task);
 #define kthread_should_stop()	READ_ONCE(current->stop)
 struct task_struct *get_task_struct(struct task_struct *task);
+#define cgroup_attach_task_all(from, task)	0
+#define task_nice(task)	0
 void put_task_struct(struct task_struct *task);
 #define sched_set_normal(t, n)	((void)(n))
 #define sched_set_fifo_low(t)	((void)(t))
@@ -634,6 +636,8 @@ struct work_struct {
 	do { *(w) = (struct work_struct){ .fn = (f) }; INIT_LIST_HEAD(&(w)->list); } while (0)
 #define WQ_UNBOUND	0
 extern struct workqueue_struct *system_unbound_wq;
+#define INIT_WORK_ONSTACK(work, fn)	INIT_WORK(work, fn)
+#define destroy_work_on_stack(work)	((void)(work))
 struct workqueue_struct *native_workqueue(unsigned int workers);
 #define alloc_workqueue(name, flags, max, ...)	native_workqueue(2)
 void destroy_workqueue(struct workqueue_struct *wq);
