@@ -48,14 +48,15 @@
  */
 #include <linux/bits.h>
 #include <linux/err.h>
+#include <linux/eventfd.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/nospec.h>
 #include <linux/overflow.h>
-#include <linux/poll.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 
+#include "hwtimer_compat.h"
 #include "hwtimer_ctx.h"
 #include "hwtimer_trace.h"
 
@@ -76,18 +77,33 @@ void ctx_cache_destroy(void)
 	kmem_cache_destroy(timeout_cache);
 }
 
-/* Free all its timeouts; the wheel holds none of them. */
+/* Wake who waits for @news; with EPOLLIN, there are new records. */
+void ctx_wake(struct dev_ctx *ctx, __poll_t news)
+{
+	/* Pairs with who waits: between its place on the queue and what it looks at. */
+	if (wq_has_sleeper(&ctx->wait))
+		wake_up_poll(&ctx->wait, news);
+	if (ctx->eventfd && news & EPOLLIN)
+		eventfd_signal(ctx->eventfd);
+}
+
+/* The file is closed, and the wheel does not hold @dt any more. */
+void ctx_free_timeout(struct dev_ctx *ctx, struct dev_timeout *dt)
+{
+	/* A slot is freed with all others. */
+	if (ctx->slots)
+		return;
+	xa_erase(&ctx->table, dt->id & ID_INDEX_MASK);
+	kmem_cache_free(timeout_cache, dt);
+	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, 1);
+}
+
+/* All timeouts that had been used are freed. */
 void ctx_free_table(struct dev_ctx *ctx)
 {
-	struct dev_timeout *dt;
-	unsigned long index;
-
-	xa_for_each(&ctx->table, index, dt) {
-		kmem_cache_free(timeout_cache, dt);
-		cond_resched();
-	}
 	xa_destroy(&ctx->table);
 	kvfree(ctx->slots);
+	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, ctx->nr_slots);
 }
 
 /* To go through all that were ever used: begin with *@index 0. Not under the lock. */
@@ -127,7 +143,7 @@ void ctx_end_if_over(struct dev_ctx *ctx)
 		return;
 	/* Pairs with ctx_ended(). */
 	smp_store_release(&ctx->ended, true);
-	wake_up_poll(&ctx->wait, EPOLLHUP | EPOLLIN | EPOLLRDNORM);
+	ctx->news |= EPOLLHUP;
 }
 
 /*
@@ -165,6 +181,13 @@ void ctx_make_free(struct dev_ctx *ctx, struct dev_timeout *dt)
 	ctx->free = dt;
 }
 
+/* It expired at @now for its deadline. */
+static void note_lateness(struct dev_ctx *ctx, const struct dev_timeout *dt, u64 now)
+{
+	if (now > dt->deadline + 2 * hwtimer_wheel_tick_ns(ctx->wheel))
+		ctx->late++;
+}
+
 /* There is something to read of @dt: put it at the end of those. */
 static void add_done(struct dev_ctx *ctx, struct dev_timeout *dt)
 {
@@ -175,7 +198,7 @@ static void add_done(struct dev_ctx *ctx, struct dev_timeout *dt)
 	 * everybody is when it is in the ring.
 	 */
 	if (ctx->done_tail == &ctx->done && !ctx->rings)
-		wake_up_poll(&ctx->wait, EPOLLIN | EPOLLRDNORM);
+		ctx->news |= EPOLLIN | EPOLLRDNORM;
 	ctx->done_tail = &dt->next;
 }
 
@@ -263,6 +286,7 @@ static void expire_periodic(struct dev_ctx *ctx, struct dev_timeout *dt)
 	struct hwtimer_decision d;
 	u64 next;
 
+	note_lateness(ctx, dt, now);
 	d = hwtimer_period_decide(&p->period, dt->deadline, now);
 	if (d.fire) {
 		add_expiry(ctx, dt, now, d.overruns + p->skipped);
@@ -288,6 +312,7 @@ void ctx_expire(struct dev_ctx *ctx, struct dev_timeout *dt)
 	} else {
 		ctx->stats.expired++;
 		make_done(ctx, dt, HWTIMER_EXPIRED);
+		note_lateness(ctx, dt, dt->fired);
 	}
 }
 
@@ -321,12 +346,11 @@ static int grow(struct dev_ctx *ctx)
 	if (ret)
 		goto free;
 
-	spin_lock(&ctx->lock);
-	ctx->allocated++;
+	ctx_lock(ctx);
 	dt->id = index;
 	dt->next = ctx->free;
 	ctx->free = dt;
-	spin_unlock(&ctx->lock);
+	ctx_unlock(ctx);
 	return 0;
 
 free:
@@ -371,12 +395,12 @@ struct dev_timeout *ctx_reserve(struct dev_ctx *ctx, u64 id)
 	struct dev_timeout *dt;
 	int ret;
 
-	spin_lock(&ctx->lock);
+	ctx_lock(ctx);
 	/* Neither wheel nor rings change from here on. */
-	ctx->used = true;
+	WRITE_ONCE(ctx->used, true);
 	if (ctx->slots) {
 		dt = ctx_reserve_slot(ctx, id);
-		spin_unlock(&ctx->lock);
+		ctx_unlock(ctx);
 		return dt;
 	}
 	for (;;) {
@@ -392,18 +416,18 @@ struct dev_timeout *ctx_reserve(struct dev_ctx *ctx, u64 id)
 			ctx->live++;
 			dt->id += 1ULL << ID_INDEX_BITS;
 			dt->state = DEV_RESERVED;
-			spin_unlock(&ctx->lock);
+			ctx_unlock(ctx);
 			return dt;
 		}
-		spin_unlock(&ctx->lock);
+		ctx_unlock(ctx);
 		ret = grow(ctx);
-		spin_lock(&ctx->lock);
+		ctx_lock(ctx);
 		if (ret)
 			break;
 	}
 	if (ret == -EAGAIN || ret == -EDQUOT)
 		ctx->stats.rejected++;
-	spin_unlock(&ctx->lock);
+	ctx_unlock(ctx);
 	return ERR_PTR(ret);
 }
 
@@ -499,9 +523,9 @@ struct dev_period *ctx_make_period(struct dev_ctx *ctx,
 	if (!arg->period)
 		return arg->misfire || arg->policy ? ERR_PTR(-EINVAL) : NULL;
 	/* Ticks differ, and from here on the wheel does not. */
-	spin_lock(&ctx->lock);
-	ctx->used = true;
-	spin_unlock(&ctx->lock);
+	ctx_lock(ctx);
+	WRITE_ONCE(ctx->used, true);
+	ctx_unlock(ctx);
 	if (hwtimer_period_check(&period, hwtimer_wheel_tick_ns(ctx->wheel)))
 		return ERR_PTR(-EINVAL);
 
@@ -511,9 +535,9 @@ struct dev_period *ctx_make_period(struct dev_ctx *ctx,
 	p->period = period;
 	if (!hwtimer_user_charge(ctx->user, HWTIMER_LIMIT_RATE, rate_of(ctx, p))) {
 		kfree(p);
-		spin_lock(&ctx->lock);
+		ctx_lock(ctx);
 		ctx->stats.rejected++;
-		spin_unlock(&ctx->lock);
+		ctx_unlock(ctx);
 		return ERR_PTR(-EDQUOT);
 	}
 	return p;

@@ -11,6 +11,7 @@
 #include <linux/build_bug.h>
 #include <linux/gfp.h>
 #include <linux/mutex.h>
+#include <linux/poll.h>
 #include <linux/refcount.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
@@ -93,6 +94,8 @@ struct dev_timeout {
 static_assert(sizeof(void *) != 8 || sizeof(struct dev_timeout) == 104);
 
 struct dev_rings;
+struct eventfd_ctx;
+struct hwtimer_shared;
 
 /**
  * struct dev_ctx - an open file description
@@ -105,7 +108,8 @@ struct dev_rings;
  * @held: timeouts that a wheel may hold after the close, and one for the close
  * @free_work: frees it when there are none
  * @lock: protects what follows
- * @wheel: the wheel in use; constant once @used is set
+ * @wheel: the wheel in use; constant once @used is set. Until it is chosen, wheel "dev"
+ * @shared: the shared wheel that was chosen; or NULL
  * @own_wheel: @wheel belongs to this context
  * @set_up: SETUP was called
  * @used: a timeout was scheduled
@@ -113,6 +117,8 @@ struct dev_rings;
  *	Constant once @used is set, as the next two
  * @nr_slots: how many there are
  * @rings: the rings; else NULL
+ * @eventfd: with rings: signalled when records come; or NULL
+ * @news: what the waiters are to be told when the lock is dropped
  * @stopped: STOP was called, or the file is closed
  * @ended: and nothing is pending any more
  * @free: timeouts to use again, last in first out
@@ -120,8 +126,8 @@ struct dev_rings;
  * @done_tail: where the next record is linked
  * @cap: most live timeouts
  * @live: timeouts not DEV_FREE
- * @allocated: timeouts in @table, or @nr_slots
  * @stats: what STATS tells
+ * @late: timeouts that expired more than two ticks after their deadlines
  */
 struct dev_ctx {
 	struct hwtimer_user	*user;
@@ -135,12 +141,15 @@ struct dev_ctx {
 
 	spinlock_t		lock;		/* of what follows */
 	struct hwtimer_wheel	*wheel;
+	struct hwtimer_shared	*shared;
 	bool			own_wheel;
 	bool			set_up;
 	bool			used;
 	struct dev_timeout	*slots;
 	u32			nr_slots;
 	struct dev_rings	*rings;
+	struct eventfd_ctx	*eventfd;
+	__poll_t		news;
 	bool			stopped;
 	bool			ended;
 	struct dev_timeout	*free;
@@ -148,13 +157,15 @@ struct dev_ctx {
 	struct dev_timeout	**done_tail;
 	u64			cap;
 	u64			live;
-	u64			allocated;
 	struct hwtimer_stats	stats;
+	u64			late;
 };
 
 /* Not under the lock. */
 int ctx_cache_create(void);
 void ctx_cache_destroy(void);
+void ctx_wake(struct dev_ctx *ctx, __poll_t news);
+void ctx_free_timeout(struct dev_ctx *ctx, struct dev_timeout *dt);
 void ctx_free_table(struct dev_ctx *ctx);
 struct dev_timeout *ctx_next_timeout(struct dev_ctx *ctx, unsigned long *index);
 bool ctx_ended(struct dev_ctx *ctx);
@@ -163,6 +174,22 @@ struct dev_period *ctx_make_period(struct dev_ctx *ctx,
 void ctx_free_period(struct dev_ctx *ctx, struct dev_period *p);
 struct dev_timeout *ctx_reserve(struct dev_ctx *ctx, u64 id);
 u64 ctx_deadline(const struct hwtimer_wheel *wheel, u32 flags, u64 time);
+
+static inline void ctx_lock(struct dev_ctx *ctx) __acquires(&ctx->lock)
+{
+	spin_lock(&ctx->lock);
+}
+
+/* Drop the lock, then wake whom there is news for: there may be thousands. */
+static inline void ctx_unlock(struct dev_ctx *ctx) __releases(&ctx->lock)
+{
+	__poll_t news = ctx->news;
+
+	ctx->news = 0;
+	spin_unlock(&ctx->lock);
+	if (unlikely(news))
+		ctx_wake(ctx, news);
+}
 
 /* Under the lock. */
 struct dev_timeout *ctx_reserve_slot(struct dev_ctx *ctx, u64 id);

@@ -30,6 +30,7 @@
 #include "hwtimer_dev.h"
 #include "hwtimer_ring.h"
 #include "hwtimer_rings.h"
+#include "hwtimer_shared.h"
 #include "hwtimer_trace.h"
 #include "hwtimer_user.h"
 #include "uapi/linux/hwtimer.h"
@@ -54,14 +55,6 @@ static_assert(sizeof(struct hwtimer_rings) == 40);
 static_assert(sizeof(struct hwtimer_enter) == 16);
 static_assert(sizeof(struct hwtimer_list) == 32);
 
-static unsigned long long tick_ns = NSEC_PER_MSEC;
-module_param(tick_ns, ullong, 0444);
-MODULE_PARM_DESC(tick_ns, "tick of the shared wheel of /dev/hwtimer in ns (default 1000000)");
-
-static unsigned int slots = 4096;
-module_param(slots, uint, 0444);
-MODULE_PARM_DESC(slots, "slots per level of the shared wheel, which grows (default 4096)");
-
 static unsigned long long min_tick_ns = NSEC_PER_MSEC;
 module_param(min_tick_ns, ullong, 0644);
 MODULE_PARM_DESC(min_tick_ns,
@@ -72,8 +65,7 @@ module_param(max_user_slots, uint, 0644);
 MODULE_PARM_DESC(max_user_slots,
 		 "a context's own wheel needs CAP_SYS_RESOURCE for more slots (default 65536)");
 
-static struct hwtimer_wheel *shared_wheel;
-/* Frees contexts: what a close leaves to be done may be long. */
+/* Frees what is left of contexts. */
 static struct workqueue_struct *free_wq;
 
 /*
@@ -108,7 +100,7 @@ static void dev_expired(struct hwtimer_timeout *t)
 	if (r && rings_unseen(r, READ_ONCE(dt->deadline)))
 		rings_take_in_worker(ctx);
 
-	spin_lock(&ctx->lock);
+	ctx_lock(ctx);
 	if (dt->state != DEV_PENDING || hwtimer_is_pending(t)) {
 		/* It was a periodic one, or what we took: somebody came before us. */
 	} else if (r && rings_await(r, dt->deadline) &&
@@ -118,7 +110,7 @@ static void dev_expired(struct hwtimer_timeout *t)
 		ctx_expire(ctx, dt);
 	}
 	tell(ctx);
-	spin_unlock(&ctx->lock);
+	ctx_unlock(ctx);
 }
 
 /* Any size from the first version's on; what we do not know must be 0. */
@@ -224,7 +216,7 @@ static bool setup_valid(const struct hwtimer_setup *arg)
 
 static long dev_setup(struct dev_ctx *ctx, void __user *uarg, size_t size)
 {
-	struct hwtimer_wheel *wheel = shared_wheel;
+	struct hwtimer_wheel *wheel = hwtimer_shared_wheel(NULL);
 	struct hwtimer_setup arg;
 	bool own;
 	int ret;
@@ -238,12 +230,12 @@ static long dev_setup(struct dev_ctx *ctx, void __user *uarg, size_t size)
 
 	if (mutex_lock_killable(&ctx->control))
 		return -EINTR;
-	spin_lock(&ctx->lock);
+	ctx_lock(ctx);
 	if (ctx->stopped)
 		ret = -ESHUTDOWN;
 	else if (ctx->set_up || ctx->used)
 		ret = -EBUSY;
-	spin_unlock(&ctx->lock);
+	ctx_unlock(ctx);
 	if (ret)
 		goto out;
 	if (own) {
@@ -261,22 +253,53 @@ static long dev_setup(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	ret = PUT_ARG(uarg, size, arg);
 	if (!ret) {
 		/* A schedule may have been faster. */
-		spin_lock(&ctx->lock);
+		ctx_lock(ctx);
 		if (ctx->used) {
 			ret = -EBUSY;
 		} else {
 			ctx->set_up = true;
 			ctx->own_wheel = own;
-			WRITE_ONCE(ctx->wheel, wheel);
+			if (own)
+				WRITE_ONCE(ctx->wheel, wheel);
 			ctx->cap = arg.cap;
 		}
-		spin_unlock(&ctx->lock);
+		ctx_unlock(ctx);
 	}
 	if (ret && own)
 		free_own_wheel(ctx, wheel);
 out:
 	mutex_unlock(&ctx->control);
 	return ret;
+}
+
+/* Choose a shared wheel before the first timeout, unless there is one of the context's own. */
+static int settle_wheel(struct dev_ctx *ctx)
+{
+	struct hwtimer_shared *shared;
+	bool settled;
+
+	if (likely(READ_ONCE(ctx->used)))
+		return 0;
+	ctx_lock(ctx);
+	settled = ctx->shared || ctx->own_wheel;
+	ctx_unlock(ctx);
+	if (settled)
+		return 0;
+
+	shared = hwtimer_shared_get(ctx->user);
+	if (IS_ERR(shared))
+		return PTR_ERR(shared) == -EINTR ? -EINTR : -ENOMEM;
+	ctx_lock(ctx);
+	/* Somebody else may have been faster. */
+	if (!ctx->shared && !ctx->own_wheel) {
+		ctx->shared = shared;
+		WRITE_ONCE(ctx->wheel, hwtimer_shared_wheel(shared));
+		shared = NULL;
+	}
+	ctx_unlock(ctx);
+	if (shared)
+		hwtimer_shared_put(shared);
+	return 0;
 }
 
 /* Operations as they come by ioctl, alone or in a batch. */
@@ -290,6 +313,9 @@ static int do_schedule(struct dev_ctx *ctx, struct hwtimer_schedule *arg,
 
 	if (arg->flags & ~HWTIMER_RELATIVE || arg->pad)
 		return -EINVAL;
+	ret = settle_wheel(ctx);
+	if (ret)
+		return ret;
 	period = ctx_make_period(ctx, arg);
 	if (IS_ERR(period))
 		return PTR_ERR(period);
@@ -304,12 +330,12 @@ static int do_schedule(struct dev_ctx *ctx, struct hwtimer_schedule *arg,
 	/* Once armed, it cannot be undone for sure. */
 	ret = give(answer);
 
-	spin_lock(&ctx->lock);
+	ctx_lock(ctx);
 	if (ret)
 		ctx_make_free(ctx, dt);
 	else
 		ret = ctx_arm(ctx, dt, arg->deadline, arg->user_data, period);
-	spin_unlock(&ctx->lock);
+	ctx_unlock(ctx);
 	if (ret)
 		ctx_free_period(ctx, period);
 	return ret;
@@ -328,9 +354,9 @@ static int do_touch(struct dev_ctx *ctx, struct hwtimer_touch *arg,
 	if (ret)
 		return ret;
 
-	spin_lock(&ctx->lock);
+	ctx_lock(ctx);
 	ret = ctx_touch(ctx, arg->id, arg->deadline);
-	spin_unlock(&ctx->lock);
+	ctx_unlock(ctx);
 	return ret;
 }
 
@@ -345,9 +371,9 @@ static int do_cancel(struct dev_ctx *ctx, const struct hwtimer_cancel *arg,
 	if (ret)
 		return ret;
 
-	spin_lock(&ctx->lock);
+	ctx_lock(ctx);
 	ret = ctx_cancel(ctx, arg->id);
-	spin_unlock(&ctx->lock);
+	ctx_unlock(ctx);
 	return ret;
 }
 
@@ -377,11 +403,11 @@ static int do_query(struct dev_ctx *ctx, struct hwtimer_query *arg,
 
 	if (arg->flags || arg->pad || arg->pad2)
 		return -EINVAL;
-	spin_lock(&ctx->lock);
+	ctx_lock(ctx);
 	dt = ctx_find_pending(ctx, arg->id);
 	if (dt)
 		describe(dt, arg);
-	spin_unlock(&ctx->lock);
+	ctx_unlock(ctx);
 	return dt ? give(answer) : -ENOENT;
 }
 
@@ -501,18 +527,18 @@ static long dev_stop(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	arg.handed_back = 0;
 	if (mutex_lock_killable(&ctx->control))
 		return -EINTR;
-	spin_lock(&ctx->lock);
+	ctx_lock(ctx);
 	ctx->stopped = true;
 	ctx_end_if_over(ctx);
-	spin_unlock(&ctx->lock);
+	ctx_unlock(ctx);
 	while ((dt = ctx_next_timeout(ctx, &index))) {
-		spin_lock(&ctx->lock);
+		ctx_lock(ctx);
 		if (dt->state == DEV_PENDING) {
 			ctx_hand_back(ctx, dt);
 			arg.handed_back++;
 			tell(ctx);
 		}
-		spin_unlock(&ctx->lock);
+		ctx_unlock(ctx);
 	}
 	mutex_unlock(&ctx->control);
 	trace_hwtimer_dev_stop(ctx, arg.handed_back);
@@ -530,11 +556,11 @@ static long dev_stats(struct dev_ctx *ctx, void __user *uarg, size_t size)
 	if (arg.flags || arg.pad)
 		return -EINVAL;
 
-	spin_lock(&ctx->lock);
+	ctx_lock(ctx);
 	arg = ctx->stats;
 	arg.cap = ctx->cap;
 	arg.now = hwtimer_wheel_now(ctx->wheel);
-	spin_unlock(&ctx->lock);
+	ctx_unlock(ctx);
 	return PUT_ARG(uarg, size, arg);
 }
 
@@ -563,11 +589,11 @@ static long dev_list(struct dev_ctx *ctx, void __user *uarg, size_t size)
 		dt = ctx_next_timeout(ctx, &index);
 		if (!dt)
 			break;
-		spin_lock(&ctx->lock);
+		ctx_lock(ctx);
 		pending = dt->state == DEV_PENDING;
 		if (pending)
 			describe(dt, &query);
-		spin_unlock(&ctx->lock);
+		ctx_unlock(ctx);
 		if (pending) {
 			ret = put_longer(u64_to_user_ptr(arg.queries) + n * (u64)arg.size,
 					 arg.size, &query, sizeof(query));
@@ -607,20 +633,20 @@ static int rings_publish(struct dev_ctx *ctx, struct dev_rings *r,
 {
 	int ret;
 
-	spin_lock(&ctx->lock);
+	ctx_lock(ctx);
 	ret = rings_possible(ctx);
 	if (!ret) {
-		ctx->used = true;
+		WRITE_ONCE(ctx->used, true);
 		ctx->nr_slots = nr_slots;
-		ctx->allocated = nr_slots;
 		/* Pairs with ctx_next_timeout(). */
 		smp_store_release(&ctx->slots, slots);
 		/* Pairs with rings_of(). */
 		smp_store_release(&ctx->rings, r);
+		ctx->eventfd = r->eventfd;
 		/* Who waits in read() shall not do so for ever. */
-		wake_up_poll(&ctx->wait, EPOLLIN | EPOLLRDNORM);
+		ctx->news |= EPOLLRDNORM;
 	}
-	spin_unlock(&ctx->lock);
+	ctx_unlock(ctx);
 	return ret;
 }
 
@@ -639,12 +665,15 @@ static long dev_rings(struct dev_ctx *ctx, void __user *uarg, size_t size)
 		return ret;
 	if (!rings_valid(&arg))
 		return -EINVAL;
+	ret = settle_wheel(ctx);
+	if (ret)
+		return ret;
 
 	if (mutex_lock_killable(&ctx->control))
 		return -EINTR;
-	spin_lock(&ctx->lock);
+	ctx_lock(ctx);
 	ret = rings_possible(ctx);
-	spin_unlock(&ctx->lock);
+	ctx_unlock(ctx);
 	if (ret)
 		goto out;
 	ret = -EDQUOT;
@@ -749,18 +778,18 @@ static ssize_t read_records(struct dev_ctx *ctx, struct iov_iter *to)
 	unsigned int n;
 
 	do {
-		spin_lock(&ctx->lock);
+		ctx_lock(ctx);
 		/* There may be some since our caller looked, and then they are not ours. */
 		n = ctx->rings ? 0 :
 				 ctx_peek(ctx, records, min_t(size_t, READ_BATCH,
 							      iov_iter_count(to) / size));
-		spin_unlock(&ctx->lock);
+		ctx_unlock(ctx);
 		if (!n)
 			return done;
 		copied = copy_to_iter(records, n * size, to);
-		spin_lock(&ctx->lock);
+		ctx_lock(ctx);
 		ctx_take(ctx, records, copied / size);
-		spin_unlock(&ctx->lock);
+		ctx_unlock(ctx);
 		done += copied - copied % size;
 		cond_resched();
 	} while (copied == n * size);
@@ -810,13 +839,13 @@ static __poll_t dev_poll(struct file *file, poll_table *wait)
 	__poll_t events = 0;
 
 	poll_wait(file, &ctx->wait, wait);
+	/* Pairs with ctx_wake(): it sees us wait, or we see the news. */
+	smp_mb();
 	if (rings_of(ctx)) {
-		/* Pairs with told_some(): it sees us wait, or we see the news. */
-		smp_mb();
-		spin_lock(&ctx->lock);
+		ctx_lock(ctx);
 		if (rings_check(ctx))
 			events |= EPOLLERR;
-		spin_unlock(&ctx->lock);
+		ctx_unlock(ctx);
 	}
 	if (readable(ctx))
 		events |= EPOLLIN | EPOLLRDNORM;
@@ -843,17 +872,18 @@ static void dev_show_fdinfo(struct seq_file *m, struct file *file)
 	struct dev_ctx *ctx = file->private_data;
 	const struct dev_rings *r = rings_of(ctx);
 	const struct hwtimer_wheel *wheel;
-	u64 pending, unread, cap;
+	u64 pending, unread, late, cap;
 	bool own, stopped;
 
-	spin_lock(&ctx->lock);
+	ctx_lock(ctx);
 	wheel = ctx->wheel;
 	own = ctx->own_wheel;
 	stopped = ctx->stopped;
 	pending = ctx->stats.pending;
 	unread = ctx->stats.unread;
+	late = ctx->late;
 	cap = ctx->cap;
-	spin_unlock(&ctx->lock);
+	ctx_unlock(ctx);
 
 	seq_printf(m, "clockid: %d\n",
 		   hwtimer_wheel_clock(wheel) == HWTIMER_CLOCK_BOOTTIME ? CLOCK_BOOTTIME :
@@ -865,6 +895,7 @@ static void dev_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "stopped: %d\n", stopped);
 	seq_printf(m, "pending: %llu\n", pending);
 	seq_printf(m, "unread: %llu\n", unread);
+	seq_printf(m, "late: %llu\n", late);
 	seq_printf(m, "cap: %llu\n", cap);
 	if (r) {
 		seq_printf(m, "sq_entries: %u\n", r->pair.sq_mask + 1);
@@ -879,9 +910,10 @@ static void free_ctx(struct work_struct *work)
 	struct dev_ctx *ctx = container_of(work, struct dev_ctx, free_work);
 
 	ctx_free_table(ctx);
-	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, ctx->allocated);
 	if (ctx->rings)
 		rings_free(ctx->rings);
+	if (ctx->shared)
+		hwtimer_shared_put(ctx->shared);
 	hwtimer_user_closed(ctx->user);
 	hwtimer_user_put(ctx->user);
 	kfree(ctx);
@@ -895,7 +927,11 @@ static void put_ctx(struct dev_ctx *ctx)
 
 static void dev_released(struct hwtimer_timeout *t)
 {
-	put_ctx(container_of(t, struct dev_timeout, timeout)->ctx);
+	struct dev_timeout *dt = container_of(t, struct dev_timeout, timeout);
+	struct dev_ctx *ctx = dt->ctx;
+
+	ctx_free_timeout(ctx, dt);
+	put_ctx(ctx);
 }
 
 static void look_released(struct hwtimer_timeout *t)
@@ -922,7 +958,7 @@ static int dev_open(struct inode *inode, struct file *file)
 	refcount_set(&ctx->held, 1);
 	INIT_WORK(&ctx->free_work, free_ctx);
 	ctx->expired = dev_expired;
-	ctx->wheel = shared_wheel;
+	ctx->wheel = hwtimer_shared_wheel(NULL);
 	ctx->done_tail = &ctx->done;
 	ctx->cap = MAX_CAP;
 	file->private_data = ctx;
@@ -942,10 +978,10 @@ static int dev_release(struct inode *inode, struct file *file)
 	unsigned long index = 0;
 
 	/* Whatever is still in the submission ring. */
-	spin_lock(&ctx->lock);
+	ctx_lock(ctx);
 	ctx->stopped = true;
 	trace_hwtimer_dev_close(ctx, ctx->stats.pending);
-	spin_unlock(&ctx->lock);
+	ctx_unlock(ctx);
 
 	hwtimer_user_closing(ctx->user);
 	/* From here on, a release is done when it returns. */
@@ -957,14 +993,14 @@ static int dev_release(struct inode *inode, struct file *file)
 	}
 	while ((dt = ctx_next_timeout(ctx, &index))) {
 		/* The rate, too, is the user's again at once. */
-		spin_lock(&ctx->lock);
+		ctx_lock(ctx);
 		if (dt->periodic)
 			ctx_free_period(ctx, dt->period);
 		/* It may be told of still, in memory that others may have a reference to. */
 		dt->fired = 0;
 		dt->periodic = false;
 		dt->state = DEV_FREE;
-		spin_unlock(&ctx->lock);
+		ctx_unlock(ctx);
 		refcount_inc(&ctx->held);
 		hwtimer_release(&dt->timeout, dev_released);
 	}
@@ -994,19 +1030,12 @@ static struct miscdevice dev_misc = {
 };
 
 /**
- * hwtimer_dev_init - bring up the device and its shared wheel
+ * hwtimer_dev_init - bring up the device and wheel "dev"
  *
  * Return: 0 or a negative error.
  */
 int __init hwtimer_dev_init(void)
 {
-	struct hwtimer_wheel_params params = {
-		.name = "dev",
-		.tick_ns = tick_ns,
-		.slots = slots,
-		/* With 1 slot there is nothing to grow. */
-		.flags = slots > 1 ? HWTIMER_WHEEL_GROW : 0,
-	};
 	int ret;
 
 	ret = ctx_cache_create();
@@ -1017,20 +1046,16 @@ int __init hwtimer_dev_init(void)
 		ret = -ENOMEM;
 		goto err_cache;
 	}
-	shared_wheel = hwtimer_wheel_create(&params);
-	if (IS_ERR(shared_wheel)) {
-		ret = PTR_ERR(shared_wheel);
-		pr_err("hwtimer: no wheel of tick_ns=%llu slots=%u: %d\n", tick_ns,
-		       slots, ret);
+	ret = hwtimer_shared_init();
+	if (ret)
 		goto err_wq;
-	}
 	ret = misc_register(&dev_misc);
 	if (ret)
-		goto err_wheel;
+		goto err_shared;
 	return 0;
 
-err_wheel:
-	hwtimer_wheel_destroy(shared_wheel);
+err_shared:
+	hwtimer_shared_exit();
 err_wq:
 	destroy_workqueue(free_wq);
 err_cache:
@@ -1044,10 +1069,9 @@ err_cache:
 void hwtimer_dev_exit(void)
 {
 	misc_deregister(&dev_misc);
-	/* The worker, or stop in its place, lets go of what was released. */
-	hwtimer_wheel_stop(shared_wheel, NULL);
+	hwtimer_shared_stop();
 	/* Waits until all contexts are freed. */
 	destroy_workqueue(free_wq);
-	hwtimer_wheel_destroy(shared_wheel);
+	hwtimer_shared_exit();
 	ctx_cache_destroy();
 }

@@ -38,7 +38,6 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/time.h>
-#include <linux/workqueue.h>
 
 #include "hwtimer_compat.h"
 #include "hwtimer_rings.h"
@@ -60,23 +59,8 @@
 /* What is due within fewer ticks is rung for, however often the worker looks. */
 #define SOON		(2 * (REST_MARGIN + 1))
 
-/*
- * Wake who waits. Not by who has the news: that may be the shared wheel's worker, with news
- * for each of a million timeouts, and a program can have thousands wait.
- */
-static void wake(struct work_struct *work)
-{
-	struct dev_rings *r = container_of(work, struct dev_rings, wake);
-
-	wake_up_poll(&r->ctx->wait, EPOLLIN | EPOLLRDNORM | EPOLLERR);
-	if (r->eventfd && xchg(&r->told, 0))
-		eventfd_signal(r->eventfd);
-}
-
-/* Nobody is to be woken any more. */
 void rings_free(struct dev_rings *r)
 {
-	cancel_work_sync(&r->wake);
 	hwtimer_ring_destroy(&r->pair);
 	if (r->eventfd)
 		eventfd_ctx_put(r->eventfd);
@@ -92,7 +76,7 @@ static bool room(struct dev_ctx *ctx)
 
 	/* That the other index is bad is known while nothing is taken. */
 	if (bad && hwtimer_ring_set_flag(&r->pair, HWTIMER_RING_BAD, true))
-		queue_work(system_dfl_wq, &r->wake);
+		ctx->news |= EPOLLERR;
 	return there;
 }
 
@@ -123,18 +107,8 @@ bool rings_check(struct dev_ctx *ctx)
 	hwtimer_ring_room(&r->pair, &cq_bad);
 	if (hwtimer_ring_set_flag(&r->pair, HWTIMER_RING_BAD, sq_bad || cq_bad) &&
 	    (sq_bad || cq_bad))
-		queue_work(system_dfl_wq, &r->wake);
+		ctx->news |= EPOLLERR;
 	return sq_bad || cq_bad;
-}
-
-static void told_some(struct dev_ctx *ctx)
-{
-	struct dev_rings *r = ctx->rings;
-
-	WRITE_ONCE(r->told, 1);
-	/* Pairs with the poller's, between its place on the queue and the records. */
-	if (wq_has_sleeper(&ctx->wait) || r->eventfd)
-		queue_work(system_dfl_wq, &r->wake);
 }
 
 /*
@@ -157,7 +131,7 @@ bool rings_tell(struct dev_ctx *ctx)
 	if (!ctx->done && !r->untold)
 		hwtimer_ring_set_flag(&r->pair, HWTIMER_RING_CQ_FULL, false);
 	if (n)
-		told_some(ctx);
+		ctx->news |= EPOLLIN | EPOLLRDNORM;
 	return n == CHUNK;
 }
 
@@ -178,7 +152,7 @@ static bool tell_failure(struct dev_ctx *ctx, const struct hwtimer_sqe *sqe, int
 	if (ctx->done || !room_or_full(ctx))
 		return false;
 	hwtimer_ring_put(&ctx->rings->pair, &rec);
-	told_some(ctx);
+	ctx->news |= EPOLLIN | EPOLLRDNORM;
 	return true;
 }
 
@@ -280,11 +254,11 @@ static unsigned int take_entries(struct dev_ctx *ctx, unsigned int max)
 
 	while (more && n < max) {
 		end = min(n + CHUNK, max);
-		spin_lock(&ctx->lock);
+		ctx_lock(ctx);
 		while (n < end && (more = take_entry(ctx)))
 			n++;
 		hwtimer_ring_taken(&r->pair);
-		spin_unlock(&ctx->lock);
+		ctx_unlock(ctx);
 		cond_resched();
 	}
 	if (n)
@@ -375,7 +349,7 @@ static void look(struct hwtimer_timeout *t)
 	u64 tick = hwtimer_wheel_tick_ns(ctx->wheel);
 
 	rings_take_in_worker(ctx);
-	spin_lock(&ctx->lock);
+	ctx_lock(ctx);
 	rings_tell(ctx);
 	r->vain = r->took ? 0 : r->vain + 1;
 	r->took = false;
@@ -386,7 +360,7 @@ static void look(struct hwtimer_timeout *t)
 		rest(ctx, HWTIMER_RING_IDLE);
 	else
 		rest(ctx, hwtimer_wheel_now(ctx->wheel) + r->interval);
-	spin_unlock(&ctx->lock);
+	ctx_unlock(ctx);
 }
 
 /* Has the program something to read? Without the lock. */
@@ -403,12 +377,12 @@ int rings_enter(struct dev_ctx *ctx, u32 *taken)
 	bool bad;
 
 	*taken = rings_take_all(ctx);
-	spin_lock(&ctx->lock);
+	ctx_lock(ctx);
 	/* Whoever reads at the same time may make room for very many. */
 	while (rings_tell(ctx) && !fatal_signal_pending(current)) {
-		spin_unlock(&ctx->lock);
+		ctx_unlock(ctx);
 		cond_resched();
-		spin_lock(&ctx->lock);
+		ctx_lock(ctx);
 	}
 	bad = rings_check(ctx);
 	r->interval = max(min(r->interval, r->soonest / 2), tick);
@@ -416,7 +390,7 @@ int rings_enter(struct dev_ctx *ctx, u32 *taken)
 	at = hwtimer_wheel_now(ctx->wheel) + r->interval;
 	if (!r->stuck && r->look_at > at)
 		rest(ctx, at);
-	spin_unlock(&ctx->lock);
+	ctx_unlock(ctx);
 	return bad ? -EBADFD : 0;
 }
 
@@ -431,7 +405,6 @@ struct dev_rings *rings_make(struct dev_ctx *ctx, const struct hwtimer_rings *ar
 	if (!r)
 		return ERR_PTR(-ENOMEM);
 	r->ctx = ctx;
-	INIT_WORK(&r->wake, wake);
 	r->look_at = HWTIMER_RING_IDLE;
 	r->soonest = U64_MAX;
 	r->interval = REST_NS;

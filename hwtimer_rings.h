@@ -18,8 +18,6 @@ struct eventfd_ctx;
  * @kib: memory that is charged to the user, in KiB. Constant
  * @claims: the program is told what is about to be read. Constant
  * @look: has the worker look at the submission ring
- * @wake: wakes who waits
- * @told: records came since it signalled @eventfd
  * @pair: the rings. Protected by ctx->lock, as all that follows up to @refill
  * @look_at: when @look comes, in ns; HWTIMER_RING_IDLE: it is not armed
  * @mark: up to here entries were there at @mark_ns
@@ -42,8 +40,6 @@ struct dev_rings {
 	unsigned long		kib;
 	bool			claims;
 	struct hwtimer_timeout	look;
-	struct work_struct	wake;
-	int			told;
 
 	struct hwtimer_ring_pair pair;
 	u64			look_at;

@@ -15,9 +15,9 @@
 #include <linux/cred.h>
 #include <linux/hashtable.h>
 #include <linux/moduleparam.h>
-#include <linux/mutex.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <linux/user_namespace.h>
 #include <linux/wait.h>
 
@@ -74,7 +74,7 @@ struct hwtimer_user {
 };
 
 static DEFINE_HASHTABLE(users, 6);
-static DEFINE_MUTEX(users_lock);
+static DEFINE_SPINLOCK(users_lock);
 
 /* A reference to the user, if there is one. Under users_lock. */
 static struct hwtimer_user *find(kuid_t uid, const struct hwtimer_user *parent)
@@ -103,7 +103,7 @@ static struct hwtimer_user *get(const struct user_namespace *ns, kuid_t uid)
 	/* Not under the lock: this may wait for a cgroup at its limit. */
 	made = kzalloc(sizeof(*made), GFP_KERNEL_ACCOUNT);
 
-	mutex_lock(&users_lock);
+	spin_lock(&users_lock);
 	user = find(uid, parent);
 	if (!user && made) {
 		user = made;
@@ -115,7 +115,7 @@ static struct hwtimer_user *get(const struct user_namespace *ns, kuid_t uid)
 		init_waitqueue_head(&user->wait);
 		hash_add(users, &user->node, __kuid_val(uid));
 	}
-	mutex_unlock(&users_lock);
+	spin_unlock(&users_lock);
 	kfree(made);
 	hwtimer_user_put(parent);
 	return user;
@@ -143,14 +143,29 @@ void hwtimer_user_put(struct hwtimer_user *user)
 {
 	struct hwtimer_user *parent;
 
-	mutex_lock(&users_lock);
+	spin_lock(&users_lock);
 	while (user && !--user->refs) {
 		parent = user->parent;
 		hash_del(&user->node);
 		kfree(user);
 		user = parent;
 	}
-	mutex_unlock(&users_lock);
+	spin_unlock(&users_lock);
+}
+
+/**
+ * hwtimer_user_uid - who is it, in the initial user namespace?
+ * @user: the user
+ *
+ * Context: Any context.
+ *
+ * Return: the uid; of who is in another namespace, that of who owns the outermost one.
+ */
+kuid_t hwtimer_user_uid(const struct hwtimer_user *user)
+{
+	while (user->parent)
+		user = user->parent;
+	return user->uid;
 }
 
 /* May somebody who has so many have @n more? */

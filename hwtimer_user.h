@@ -6,6 +6,7 @@
 #define HWTIMER_USER_H
 
 #include <linux/types.h>
+#include <linux/uidgid.h>
 
 struct hwtimer_user;
 struct seq_file;
@@ -29,6 +30,7 @@ enum hwtimer_limit {
 
 struct hwtimer_user *hwtimer_user_get(void);
 void hwtimer_user_put(struct hwtimer_user *user);
+kuid_t hwtimer_user_uid(const struct hwtimer_user *user);
 bool hwtimer_user_charge(struct hwtimer_user *user, enum hwtimer_limit limit,
 			 unsigned long n);
 void hwtimer_user_uncharge(struct hwtimer_user *user, enum hwtimer_limit limit,

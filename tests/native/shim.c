@@ -13,6 +13,7 @@
 
 #include "hwtimer_internal.h"
 #include "hwtimer_rings.h"
+#include "hwtimer_shared.h"
 #include "hwtimer_user.h"
 #include "shim.h"
 
@@ -866,6 +867,12 @@ int xa_alloc(struct xarray *xa, u32 *index, void *entry, struct native_limit lim
 	return ret;
 }
 
+/* Of one that is not looked for any more. */
+void *xa_erase(struct xarray *xa, unsigned long index)
+{
+	return xchg(&xa->chunks[index / XA_CHUNK][index % XA_CHUNK], NULL);
+}
+
 void xa_destroy(struct xarray *xa)
 {
 	unsigned int i;
@@ -1031,7 +1038,7 @@ __u32 native_submitted(int fd)
 	return ctx->rings ? READ_ONCE(ctx->rings->pair.shared->sq_tail) : 0;
 }
 
-/* Stubs for the parts of the module that are not built: user limits and debugfs. */
+/* Stubs for the parts of the module that are not built: users, their wheels, and debugfs. */
 
 struct hwtimer_user *hwtimer_user_get(void) { return (struct hwtimer_user *)&device; }
 void hwtimer_user_put(struct hwtimer_user *user) { }
@@ -1044,6 +1051,33 @@ void hwtimer_user_uncharge(struct hwtimer_user *user, enum hwtimer_limit limit, 
 void hwtimer_user_closing(struct hwtimer_user *user) { }
 void hwtimer_user_closed(struct hwtimer_user *user) { }
 void hwtimer_user_show(struct seq_file *m, const struct hwtimer_user *user) { }
+static struct hwtimer_wheel *shared_wheel;
+
+int hwtimer_shared_init(void)
+{
+	const struct hwtimer_wheel_params params = {
+		.name = "dev", .tick_ns = NSEC_PER_MSEC, .slots = 4096,
+		.flags = HWTIMER_WHEEL_GROW,
+	};
+
+	shared_wheel = hwtimer_wheel_create(&params);
+	return PTR_ERR_OR_ZERO(shared_wheel);
+}
+
+void hwtimer_shared_stop(void) { hwtimer_wheel_stop(shared_wheel, NULL); }
+void hwtimer_shared_exit(void) { hwtimer_wheel_destroy(shared_wheel); }
+void hwtimer_shared_put(struct hwtimer_shared *shared) { }
+
+struct hwtimer_shared *hwtimer_shared_get(const struct hwtimer_user *user)
+{
+	return (struct hwtimer_shared *)shared_wheel;
+}
+
+struct hwtimer_wheel *hwtimer_shared_wheel(const struct hwtimer_shared *shared)
+{
+	return shared_wheel;
+}
+
 void hwtimer_debugfs_init(void) { }
 void hwtimer_debugfs_exit(void) { }
 void hwtimer_debugfs_add(struct hwtimer_worker *worker) { }

@@ -522,6 +522,39 @@ TEST_F(faults, schedule)
 	TRY(one_pending, make_schedule, NULL, scheduled, { EFAULT, ENOMEM }, 3);
 }
 
+/* The first timeout of a user in his cgroups: a shared wheel is made. */
+static bool shared_wheel_there(void)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), HWT_DEBUGFS "/uid-%d", SOMEBODY);
+	return !access(path, F_OK);
+}
+
+static void no_shared_wheel(struct world *w)
+{
+	eventually(!shared_wheel_there());
+	nothing_pending(w);
+}
+
+static void none_made(struct world *w)
+{
+	check_undone(w);
+	check(!shared_wheel_there());
+}
+
+static void first_scheduled(struct world *w, int ret)
+{
+	(void)ret;
+	check(must_stats(w->fd).pending == 1);
+	check(!hwt_cancel(w->fd, w->id));
+}
+
+TEST_F(faults, first_schedule)
+{
+	TRY(no_shared_wheel, make_schedule, none_made, first_scheduled, { EFAULT, ENOMEM }, 8);
+}
+
 /* As many as a node of the table has places for, so that it needs another level. */
 static void full_node(struct world *w)
 {

@@ -9,6 +9,7 @@
 #include <linux/userfaultfd.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/sysmacros.h>
 
 /*
@@ -22,7 +23,7 @@
 
 static const char *const parameters[] = {
 	"max_user_timeouts", "max_user_wheels", "max_user_rate", "max_user_ring_kib", "min_tick_ns",
-	"max_user_slots",
+	"max_user_slots", "max_user_cgroups",
 };
 
 static int open_dir;
@@ -824,8 +825,17 @@ TEST_F(context, quota_follows_memory)
 		/* It takes a while to free so many; it may be over when we come to look. */
 		after = must_fdinfo(self->fd, "user_timeouts");
 	}
-	EXPECT_EQ(MANY, after);
+	EXPECT_LT(0, after);
+	EXPECT_GE(MANY, after);
 	eventually(!must_fdinfo(self->fd, "user_timeouts"));
+}
+
+static bool wheel_there(const char *name)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/stats", name);
+	return !access(path, F_OK);
 }
 
 static void write_map(pid_t pid, const char *file, const char *map)
@@ -880,6 +890,9 @@ TEST_F(context, user_namespaces)
 	write_map(other, "gid_map", map);
 	ASSERT_EQ(1, write(go[1], "g", 1));
 	ASSERT_EQ(1, read(answer[0], &c, 1));
+	/* Nor a worker for each. */
+	EXPECT_EQ(5, must_wheel_value("uid-1001", "pending"));
+	EXPECT_FALSE(wheel_there("uid-1002"));
 	child = fork();
 	if (!child) {
 		int fd;
@@ -946,6 +959,158 @@ TEST_F(context, user_wheels)
 		_exit(0);
 	}
 	EXPECT_EQ(0, reap(child));
+}
+
+/* A process of @uid in a cgroup has a timeout pending, on a wheel of its own if there are slots. */
+static pid_t hold(uid_t uid, const char *group, struct hwtimer_setup setup)
+{
+	char path[PATH_MAX], c = 0;
+	int answer[2], fd;
+	pid_t child;
+
+	if (pipe(answer))
+		die("pipe");
+	child = fork();
+	if (child) {
+		close(answer[1]);
+		expect(1, read(answer[0], &c, 1));
+		close(answer[0]);
+		return child;
+	}
+	snprintf(path, sizeof(path), "%s/cgroup.procs", group);
+	expect(0, write_file(path, "0"));
+	become(uid);
+	if (setpriority(PRIO_PROCESS, 0, 7))
+		die("setpriority");
+	fd = open_node();
+	expect(0, hwt_setup(fd, &setup));
+	must_schedule(fd, FAR, 0);
+	expect(1, write(answer[1], "a", 1));
+	pause();
+	_exit(1);
+}
+
+static void end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	expect(128 + SIGKILL, reap(pid));
+}
+
+/* How many processes and threads of the kernel are in it; how nice the nicest worker is. */
+static int members(const char *group, int *nice)
+{
+	char path[PATH_MAX], *text, *line, *rest, *stat;
+	int n = 0, value;
+
+	*nice = -20;
+	snprintf(path, sizeof(path), "%s/cgroup.procs", group);
+	text = must_slurp(path);
+	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		n++;
+		snprintf(path, sizeof(path), "/proc/%s/stat", line);
+		stat = must_slurp(path);
+		value = getpriority(PRIO_PROCESS, atoi(line));
+		if (strstr(stat, "(hwtimer/") && value > *nice)
+			*nice = value;
+		free(stat);
+	}
+	free(text);
+	return n;
+}
+
+#define ROOT_GROUP	"/sys/fs/cgroup"
+#define GROUP_A		ROOT_GROUP "/hwt-setup-a"
+#define GROUP_B		ROOT_GROUP "/hwt-setup-b"
+
+/* Users do not share a worker. */
+TEST_F(context, shared_wheels)
+{
+	__u64 before = must_wheel_value("dev", "pending");
+	pid_t holders[3];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(holders); i++)
+		holders[i] = hold(i ? USER_B : USER_A, ROOT_GROUP, shared);
+	EXPECT_EQ(1, must_wheel_value("uid-1001", "pending"));
+	EXPECT_EQ(2, must_wheel_value("uid-1002", "pending"));
+	EXPECT_EQ(must_get_parameter("tick_ns"), must_wheel_value("uid-1001", "tick_ns"));
+	EXPECT_EQ(must_get_parameter("slots"), must_wheel_value("uid-1001", "slots"));
+	must_schedule(self->fd, FAR, 0);
+	EXPECT_EQ(before + 1, must_wheel_value("dev", "pending"));
+	/* Each is there as long as somebody needs it. */
+	end(holders[0]);
+	end(holders[1]);
+	eventually(!wheel_there("uid-1001"));
+	eventually(must_wheel_value("uid-1002", "pending") == 1);
+	end(holders[2]);
+	eventually(!wheel_there("uid-1002"));
+}
+
+/* Nor do cgroups: what a worker does is charged to who it works for. */
+TEST_F(context, cgroups)
+{
+	pid_t holders[5];
+	unsigned int i;
+	int nice;
+
+	ASSERT_EQ(0, mkdir(GROUP_A, 0755));
+	ASSERT_EQ(0, mkdir(GROUP_B, 0755));
+	holders[0] = hold(USER_A, GROUP_A, shared);
+	EXPECT_EQ(2, members(GROUP_A, &nice));
+	EXPECT_EQ(0, nice);
+	holders[1] = hold(USER_A, GROUP_A, shared);
+	EXPECT_EQ(3, members(GROUP_A, &nice));
+	EXPECT_EQ(2, must_wheel_value("uid-1001", "pending"));
+	/* Beyond the limit, the worker that is there serves another cgroup, too. */
+	ASSERT_EQ(0, set_parameter("max_user_cgroups", 1));
+	holders[2] = hold(USER_A, GROUP_B, shared);
+	EXPECT_EQ(1, members(GROUP_B, &nice));
+	EXPECT_EQ(3, must_wheel_value("uid-1001", "pending"));
+	ASSERT_EQ(0, set_parameter("max_user_cgroups", 2));
+	holders[3] = hold(USER_A, GROUP_B, shared);
+	EXPECT_EQ(3, members(GROUP_B, &nice));
+	EXPECT_EQ(1, must_wheel_value("uid-1001.2", "pending"));
+	/* Who has none yet gets one whatever the limit. */
+	ASSERT_EQ(0, set_parameter("max_user_cgroups", 0));
+	holders[4] = hold(USER_B, GROUP_B, shared);
+	EXPECT_EQ(5, members(GROUP_B, &nice));
+	EXPECT_EQ(1, must_wheel_value("uid-1002", "pending"));
+	for (i = 0; i < ARRAY_SIZE(holders); i++)
+		end(holders[i]);
+	/* Busy until the workers have gone. */
+	eventually(!rmdir(GROUP_A) || errno == ENOENT);
+	eventually(!rmdir(GROUP_B) || errno == ENOENT);
+}
+
+/* The thread of a wheel of its own is in the cgroups, and as nice, as who made it. */
+TEST_F(context, own_wheel_thread)
+{
+	pid_t holder;
+	int nice;
+
+	ASSERT_EQ(0, mkdir(GROUP_A, 0755));
+	holder = hold(0, GROUP_A, own);
+	EXPECT_EQ(2, members(GROUP_A, &nice));
+	EXPECT_EQ(7, nice);
+	end(holder);
+	eventually(!rmdir(GROUP_A) || errno == ENOENT);
+}
+
+/* fdinfo counts what came late. */
+TEST_F(context, late)
+{
+	struct hwtimer_schedule periodic = {
+		.time = 1, .period = FAR, .policy = HWTIMER_MISFIRE_ONCE,
+	};
+
+	EXPECT_EQ(0, must_fdinfo(self->fd, "late"));
+	must_schedule(self->fd, FAR, 0);
+	ASSERT_EQ(0, hwt_schedule(self->fd, 0, 1, 0, NULL, NULL));
+	eventually(must_stats(self->fd).unread == 1);
+	EXPECT_EQ(1, must_fdinfo(self->fd, "late"));
+	ASSERT_EQ(0, ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &periodic));
+	eventually(must_stats(self->fd).unread == 2);
+	EXPECT_EQ(2, must_fdinfo(self->fd, "late"));
 }
 
 static int repeat_if(int fd, __u64 period, __u64 misfire, __u32 policy, __u64 *id)

@@ -61,6 +61,12 @@
  * allows: the machine was busy, or the first deadline, or that of a touch, was past
  * already. That a program reads late is none.
  *
+ * The contexts that one user uses in one set of cgroups share a wheel, unless SETUP asks for
+ * another one. Who schedules the first timeout of a context, or makes its rings, decides which
+ * cgroups. The wheel has a thread there, so what it does is charged to those who cause it, and a
+ * program that asks for more than its cgroup may have gets its own expiries late: "late" in
+ * /proc/PID/fdinfo counts those that came more than two ticks after their deadlines.
+ *
  * close(2): timeouts still pending end unseen, and what is in a submission ring has no
  * effect. A mapping of the rings counts as a descriptor.
  *
@@ -126,7 +132,7 @@
  *
  * What is not as said: while a failed entry waits, or HWTIMER_RING_BAD is set, nothing is
  * taken, and what expires does so without regard to what was submitted. And on the
- * shared wheel the kernel takes 1024 entries of a context in a tick, if nobody rings: an
+ * shared wheels the kernel takes 1024 entries of a context in a tick, if nobody rings: an
  * expiry that has to wait for what is left of them is late by as many ticks.
  *
  * All ioctls work beside the rings, by the same ids: SCHEDULE takes the id from
@@ -152,13 +158,13 @@
 #define HWTIMER_NEVER		(~0ULL)
 
 /* hwtimer_setup.flags */
-#define HWTIMER_SETUP_OWN_WHEEL	0x00000001U	/* not the shared wheel */
+#define HWTIMER_SETUP_OWN_WHEEL	0x00000001U	/* not a shared wheel */
 #define HWTIMER_SETUP_GROW	0x00000002U	/* own wheel: add levels when needed */
 
 /**
  * struct hwtimer_setup - choose the wheel and the cap of a context
  * @flags: HWTIMER_SETUP_OWN_WHEEL, with or without HWTIMER_SETUP_GROW, or 0 for
- *	the shared wheel
+ *	a shared wheel
  * @clockid: CLOCK_MONOTONIC (1), or CLOCK_BOOTTIME (7) for an own wheel
  * @tick_ns: own wheel: ns per tick; shared wheel: 0. Out: the wheel's
  * @slots: own wheel: slots per level; shared wheel: 0. Out: the wheel's
@@ -186,6 +192,8 @@
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory for the wheel
  * -EAGAIN	the machine has no room for the wheel's thread
+ *
+ * or what refuses to let a thread join the caller's cgroups.
  */
 struct hwtimer_setup {
 	__u32 flags;
@@ -247,7 +255,8 @@ struct hwtimer_setup {
  *		HWTIMER_MISFIRE_MAKE_UP, or misfire above the period, that is at
  *		each tick, as it may come to that
  * -ESHUTDOWN	the context was stopped
- * -ENOMEM	no memory, or the cgroup's limit is reached
+ * -ENOMEM	no memory, or the cgroup's limit is reached; for the first timeout, no
+ *		thread for the shared wheel
  *
  * With rings also
  *

@@ -50,6 +50,7 @@ typedef __s64 s64;
 typedef s64 ktime_t;
 typedef unsigned int gfp_t;
 typedef unsigned int __poll_t;
+typedef unsigned int kuid_t;
 typedef unsigned int fmode_t;
 struct list_head { struct list_head *next, *prev; };
 struct hlist_head { struct hlist_node *first; };
@@ -139,6 +140,7 @@ static inline unsigned int fls_long(unsigned long x) { return fls64(x); }
 static inline void *ERR_PTR(long e) { return (void *)e; }
 static inline long PTR_ERR(const void *p) { return (long)p; }
 static inline bool IS_ERR(const void *p) { return (unsigned long)p >= -4095UL; }
+#define PTR_ERR_OR_ZERO(p)	(IS_ERR(p) ? PTR_ERR(p) : 0)
 
 #define ERESTARTSYS	512
 
@@ -635,11 +637,13 @@ struct work_struct {
 #define INIT_WORK(w, f)	\
 	do { *(w) = (struct work_struct){ .fn = (f) }; INIT_LIST_HEAD(&(w)->list); } while (0)
 #define WQ_UNBOUND	0
-extern struct workqueue_struct *system_unbound_wq;
-#define INIT_WORK_ONSTACK(work, fn)	INIT_WORK(work, fn)
-#define destroy_work_on_stack(work)	((void)(work))
 struct workqueue_struct *native_workqueue(unsigned int workers);
 #define alloc_workqueue(name, flags, max, ...)	native_workqueue(2)
+extern struct workqueue_struct *system_unbound_wq;
+#define __acquires(lock)
+#define __releases(lock)
+#define INIT_WORK_ONSTACK(work, fn)	INIT_WORK(work, fn)
+#define destroy_work_on_stack(work)	((void)(work))
 void destroy_workqueue(struct workqueue_struct *wq);
 bool queue_work(struct workqueue_struct *wq, struct work_struct *work);
 bool cancel_work(struct work_struct *work);
@@ -660,8 +664,7 @@ void xa_destroy(struct xarray *xa);
 void *xa_load(struct xarray *xa, unsigned long index);
 void *xa_find(struct xarray *xa, unsigned long *index, unsigned long max, int filter);
 int xa_alloc(struct xarray *xa, u32 *index, void *entry, struct native_limit limit, gfp_t gfp);
-#define xa_for_each(xa, index, entry)	\
-	for ((index) = 0; ((entry) = xa_load(xa, index)); (index)++)
+void *xa_erase(struct xarray *xa, unsigned long index);
 
 /* Files. */
 
