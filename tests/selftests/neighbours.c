@@ -337,6 +337,22 @@ static void churn(void)
 	}
 }
 
+/* Grace periods of RCU are nobody's, whatever is closed. */
+static void churn_of_pipes(void)
+{
+	pthread_t thread;
+	int fds[2];
+
+	get_ready();
+	atomic_store(&shared->rounds, UINT_MAX);
+	start(&thread, spin_on, NULL);
+	while (!stopped()) {
+		expect(0, pipe(fds));
+		close(fds[0]);
+		close(fds[1]);
+	}
+}
+
 /* Very many at one tick, and again when these have been read. */
 static void burst(void)
 {
@@ -739,7 +755,7 @@ FIXTURE_VARIANT_ADD(attack, epoll) {
 };
 
 FIXTURE_VARIANT_ADD(attack, churn) {
-	.name = "churn", .attack = churn, .spinners = 2, .rounds = 2,
+	.name = "churn", .attack = churn, .control = churn_of_pipes, .rounds = 2,
 };
 
 FIXTURE_VARIANT_ADD(attack, burst) {
