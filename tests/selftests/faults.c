@@ -552,7 +552,7 @@ static void first_scheduled(struct world *w, int ret)
 
 TEST_F(faults, first_schedule)
 {
-	TRY(no_shared_wheel, make_schedule, none_made, first_scheduled, { EFAULT, ENOMEM }, 8);
+	TRY(no_shared_wheel, make_schedule, none_made, first_scheduled, { EFAULT, ENOMEM }, 5);
 }
 
 /* As many as a node of the table has places for, so that it needs another level. */
