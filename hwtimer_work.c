@@ -244,9 +244,8 @@ void hwtimer_work_dispatch(struct hwtimer_timeout *timeout)
 			new |= STATE_DROPPED;
 			continue;
 		}
+		/* Only we make an item busy: with a place it is neither refused nor replaces. */
 		if (busy && work->policy == HWTIMER_WORK_DISCARD) {
-			if (placed)
-				leave_places(works, work, 1);
 			refuse(works, work, HWTIMER_REFUSED_BUSY);
 			return;
 		}
@@ -259,8 +258,6 @@ void hwtimer_work_dispatch(struct hwtimer_timeout *timeout)
 		if (!replaces) {
 			if ((old & DUE_MASK) == DUE_MASK ||
 			    (!placed && !take_place(works, work))) {
-				if (placed)
-					leave_places(works, work, 1);
 				refuse(works, work, HWTIMER_REFUSED_FULL);
 				return;
 			}
@@ -280,11 +277,8 @@ void hwtimer_work_dispatch(struct hwtimer_timeout *timeout)
 		atomic_long_inc(&works->cancelled);
 		return;
 	}
-	if (replaces) {
+	if (replaces)
 		count(&works->replaced);
-		if (placed)
-			leave_places(works, work, 1);
-	}
 	if (!(old & STATE_BUSY)) {
 		atomic_long_inc(&works->busy);
 		work->on = choose_lane(works, work);
