@@ -14,6 +14,9 @@
  *			cancel_sync, and frees, once nobody arms any more
  *	-DCB=1		the callback may arm the timeout again; 2: it frees it, if it may
  *	-DSTOP		there is a stopper
+ *	-DLIVE		for the search for starvation, which has no end: the callback may arm
+ *			the timeout each time, and that is for the past whenever it does. Time
+ *			does not move any more, and the counts are modulo 4
  *
  * Checked:
  *
@@ -30,6 +33,10 @@
  *	attended	the worker does not sleep while somebody waits for it, and is not woken
  *	over		in the end nobody waits, no arming is left, the counts agree, and a
  *			stopped wheel holds nothing
+ *
+ * And, with weak fairness (ltl):
+ *
+ *	ends		who waits returns, and what is released is called
  *
  * The broken twins, which have to fail by the property that they should:
  *
@@ -84,6 +91,18 @@
 #define IDLE 15			/* of times: until somebody rings */
 #define NEVER 14
 
+#ifdef LIVE
+#define SUM(n) ((n) & 3)
+#define MOVE(tick) skip
+#define OVER(until) ((until) < NEVER)
+byte now = 2, cur = 2;		/* nothing is ever due later */
+#else
+#define SUM(n) (n)
+#define MOVE(tick) cur = (tick)
+#define OVER(until) ((until) != IDLE && now >= (until))
+byte now, cur = 1;
+#endif
+
 #define SHUTDOWN 1		/* of states */
 #define STOPPED 2
 
@@ -100,12 +119,10 @@ bit waiting, woken;
 bit sleeping;			/* somebody waits, and sleeps */
 byte begun;			/* callbacks that began while somebody waits */
 bit wstop, wgone;
-byte now;
 
 /* The worker's own, and then the stopper's. */
 bit inb;			/* it is in the bucket of tick: */
 byte ftick;
-byte cur = 1;
 bit letgo;			/* it was released, and put aside */
 byte until_;
 bit asleep;
@@ -214,7 +231,7 @@ inline arm(c, d, touch)
 		do
 		:: atomic {
 			judge(d, touch);
-			if :: ret == 0 && !counted -> armedc++; counted = 1 :: else fi
+			if :: ret == 0 && !counted -> armedc = SUM(armedc + 1); counted = 1 :: else fi
 		   }
 		   if :: ret >= 2 -> break :: else fi;
 		   change_and_push(c);
@@ -233,7 +250,7 @@ inline arm(c, d, touch)
 		:: else
 		fi;
 		/* Somebody else armed it, or ended it, in between. */
-		if :: ret != 0 && counted -> armedc-- :: else fi
+		if :: ret != 0 && counted -> armedc = SUM(armedc - 1) :: else fi
 	fi
 }
 
@@ -250,7 +267,7 @@ inline disarm(also)
 		}
 		if :: ok -> break :: else fi
 	od;
-	if :: ret -> cancc++ :: else fi
+	if :: ret -> cancc = SUM(cancc + 1) :: else fi
 }
 
 inline detach(c)
@@ -502,7 +519,7 @@ inline cancel_for_waiter()
 			fi;
 			if :: ok -> ENDED; cancelled = 1; old = new :: else fi
 		}
-		if :: ok -> cancc++; ok = 0 :: else fi
+		if :: ok -> cancc = SUM(cancc + 1); ok = 0 :: else fi
 	:: else
 	fi
 #else
@@ -545,7 +562,9 @@ inline settle()
 			:: ok && claim ->
 				ENDED;
 				CHECK(early, DL(old) <= now);
+#ifndef LIVE
 				if :: waiting -> begun++; CHECK(bounded, begun <= 1) :: else fi
+#endif
 			:: else
 			fi
 		}
@@ -557,7 +576,7 @@ inline settle()
 #ifdef RUNNINGLATE
 		running = 1;
 #endif
-		atomic { expc++; old = 0; new = 0; ok = 0; claim = 0 }
+		atomic { expc = SUM(expc + 1); old = 0; new = 0; ok = 0; claim = 0 }
 		callback();
 #ifdef FILEDLATE
 		atomic { TOUCH; word = word & ~F }
@@ -578,7 +597,9 @@ inline callback()
 	:: skip
 	:: !rearmed ->
 		atomic {
+#ifndef LIVE
 			rearmed = 1;
+#endif
 			if :: d = 1 :: MAXT > 1 -> d = MAXT fi;
 			down = state >= SHUTDOWN
 		}
@@ -603,12 +624,17 @@ inline callback()
 
 inline count_ended()
 {
-	ended_ = cancc + expc + handc
+	ended_ = SUM(cancc + expc + handc)
 }
 
 inline count_armed()
 {
-	atomic { seen = armedc; CHECK(counted_, seen >= ended_ + live) }
+	atomic {
+		seen = armedc;
+#ifndef LIVE
+		CHECK(counted_, seen >= ended_ + live)
+#endif
+	}
 }
 
 #ifdef FLIGHTLATE
@@ -643,9 +669,9 @@ proctype worker()
 		/* wheel_advance() */
 		drain();
 		do
-		:: atomic { inb && ftick <= target -> cur = ftick + 1; inb = 0; TOUCH; old = word }
+		:: atomic { inb && ftick <= target -> MOVE(ftick + 1); inb = 0; TOUCH; old = word }
 			settle()
-		:: atomic { else -> if :: target + 1 > cur -> cur = target + 1 :: else fi }
+		:: atomic { else -> if :: target + 1 > cur -> MOVE(target + 1) :: else fi }
 			break
 		od;
 		tell_released();
@@ -688,7 +714,7 @@ proctype worker()
 			/* schedule() */
 end_sleep:
 			atomic {
-				kicked || wstop || (until_ != IDLE && now >= until_) ->
+				kicked || wstop || OVER(until_) ->
 				asleep = 0; until_ = 0
 			}
 			ring_below = 0
@@ -761,15 +787,24 @@ proctype stopper()
 init
 {
 	atomic {
-		run producer(0); run producer(1); run worker(); run clock();
+		run producer(0); run producer(1); run worker();
+#ifndef LIVE
+		run clock();
+#endif
 #ifdef STOP
 		run stopper()
 #endif
 	}
+#ifndef LIVE
 	/* When nobody can do anything any more. */
 	atomic {
 		timeout ->
 		CHECK(over, pdone == NP && (END == 0 || (ended && freed)) && !live &&
 			    armedc == cancc + expc + handc && (STOPPING))
 	}
+#endif
 }
+
+#ifdef LIVE
+ltl ends { []<> (!waiting && (!ended || freed)) }
+#endif
