@@ -192,6 +192,7 @@ static void work_run(struct work_struct *ws)
 		became_idle(works, work, new);
 		return;
 	}
+	hwtimer_step();
 	leave_places(works, work, 1);
 	atomic_long_inc(&works->runs);
 
@@ -209,6 +210,7 @@ static void work_run(struct work_struct *ws)
 	if (new & STATE_QUEUED) {
 		/* The same workqueue, so that it may be drained meanwhile. */
 		enqueue(work);
+		hwtimer_step();
 		/* Somebody may wait to take it off. From here on only the address. */
 		wake_up_var(&work->state);
 	} else {
@@ -269,6 +271,7 @@ void hwtimer_work_dispatch(struct hwtimer_timeout *timeout)
 		hwtimer_step();
 	} while (!atomic64_try_cmpxchg(&work->state, (s64 *)&old, new));
 
+	hwtimer_step();
 	/* The item does not go before we return; see "release and dispatch". */
 	count(&works->dispatched);
 	if (old & ENDING_MASK) {
@@ -351,6 +354,7 @@ static bool drop(struct hwtimer_work *work, u64 ending)
 		 !atomic64_try_cmpxchg(&work->state, (s64 *)&old, new));
 	if (!(old & DUE_MASK))
 		return false;
+	hwtimer_step();
 	atomic_long_add(old / DUE_ONE, &works->cancelled);
 	leave_places(works, work, old / DUE_ONE);
 	return true;
@@ -387,6 +391,7 @@ static bool taken_off(struct hwtimer_work *work)
 
 	hwtimer_step();
 	if (state & STATE_QUEUED && cancel_work(&work->work)) {
+		hwtimer_step();
 		state = atomic64_fetch_andnot(STATE_QUEUED, &work->state);
 		state &= ~STATE_QUEUED;
 		became_idle(works, work, state);
@@ -482,6 +487,7 @@ static void work_let_go(struct hwtimer_timeout *timeout)
 {
 	struct hwtimer_work *work = container_of(timeout, struct hwtimer_work, timeout);
 
+	hwtimer_step();
 	if (!(atomic64_fetch_or(STATE_GONE, &work->state) & STATE_BUSY))
 		work->released(work);
 }
