@@ -139,10 +139,11 @@ enum hwtimer_clock {
 };
 
 /**
- * define HWTIMER_WHEEL_ACCOUNT - charge the wheel to the cgroups of who creates it
+ * define HWTIMER_WHEEL_ACCOUNT - charge the wheel to the cgroups of its creator
  *
- * Its memory, and with HWTIMER_DRIVER_KTHREAD its CPU time: the thread joins these cgroups, as
- * vhost's do, and is weighted and throttled by them. It stays there if the creator is moved.
+ * Its memory, and with HWTIMER_DRIVER_KTHREAD the CPU time of its thread, which joins these
+ * cgroups (cgroup_attach_task_all()) and stays there if the creator is moved. Not the CPU time of
+ * the lanes of HWTIMER_WHEEL_WORK, which are workqueues.
  */
 #define HWTIMER_WHEEL_ACCOUNT	BIT(0)
 /**

@@ -77,20 +77,20 @@ void ctx_cache_destroy(void)
 	kmem_cache_destroy(timeout_cache);
 }
 
-/* Wake who waits for @news; with EPOLLIN, there are new records. */
+/* Wake those who wait for any of @news, poll events. EPOLLIN: new records, so the eventfd, too. */
 void ctx_wake(struct dev_ctx *ctx, __poll_t news)
 {
-	/* Pairs with who waits: between its place on the queue and what it looks at. */
+	/* Pairs with the waiter's barrier, between queueing itself and looking for news. */
 	if (wq_has_sleeper(&ctx->wait))
 		wake_up_poll(&ctx->wait, news);
 	if (ctx->eventfd && news & EPOLLIN)
 		eventfd_signal(ctx->eventfd);
 }
 
-/* The file is closed, and the wheel does not hold @dt any more. */
+/* Free @dt, unless it is a slot. The file is closed, and the wheel does not hold it any more. */
 void ctx_free_timeout(struct dev_ctx *ctx, struct dev_timeout *dt)
 {
-	/* A slot is freed with all others. */
+	/* Slots are one array, which ctx_free_table() frees. */
 	if (ctx->slots)
 		return;
 	xa_erase(&ctx->table, dt->id & ID_INDEX_MASK);
@@ -98,7 +98,7 @@ void ctx_free_timeout(struct dev_ctx *ctx, struct dev_timeout *dt)
 	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, 1);
 }
 
-/* All timeouts that had been used are freed. */
+/* Free what held the timeouts: the table, empty by now, or the array of slots. */
 void ctx_free_table(struct dev_ctx *ctx)
 {
 	xa_destroy(&ctx->table);
@@ -181,7 +181,7 @@ void ctx_make_free(struct dev_ctx *ctx, struct dev_timeout *dt)
 	ctx->free = dt;
 }
 
-/* It expired at @now for its deadline. */
+/* A tick is the promise, and another one is for the worker: what is later than that counts. */
 static void note_lateness(struct dev_ctx *ctx, const struct dev_timeout *dt, u64 now)
 {
 	if (now > dt->deadline + 2 * hwtimer_wheel_tick_ns(ctx->wheel))

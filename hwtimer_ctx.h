@@ -108,17 +108,17 @@ struct hwtimer_shared;
  * @held: timeouts that a wheel may hold after the close, and one for the close
  * @free_work: frees it when there are none
  * @lock: protects what follows
- * @wheel: the wheel in use; constant once @used is set. Until it is chosen, wheel "dev"
- * @shared: the shared wheel that was chosen; or NULL
+ * @wheel: the wheel in use, "dev" until one is chosen; constant once @used is set
+ * @shared: a reference to the shared wheel that was chosen; or NULL. @wheel, unless @own_wheel
  * @own_wheel: @wheel belongs to this context
  * @set_up: SETUP was called
- * @used: a timeout was scheduled
+ * @used: RINGS, or a SCHEDULE that got far enough: wheel and rings are chosen
  * @slots: with rings: its timeouts by the slot that the program chose; else NULL.
- *	Constant once @used is set, as the next two
+ *	Constant once @used is set, as the next three
  * @nr_slots: how many there are
  * @rings: the rings; else NULL
- * @eventfd: with rings: signalled when records come; or NULL
- * @news: what the waiters are to be told when the lock is dropped
+ * @eventfd: that of @rings, signalled when records come; or NULL
+ * @news: poll events that waiters are woken for when the lock is dropped
  * @stopped: STOP was called, or the file is closed
  * @ended: and nothing is pending any more
  * @free: timeouts to use again, last in first out
@@ -127,7 +127,7 @@ struct hwtimer_shared;
  * @cap: most live timeouts
  * @live: timeouts not DEV_FREE
  * @stats: what STATS tells
- * @late: timeouts that expired more than two ticks after their deadlines
+ * @late: expiries more than two ticks after their deadlines, be these past already when armed
  */
 struct dev_ctx {
 	struct hwtimer_user	*user;
@@ -180,7 +180,7 @@ static inline void ctx_lock(struct dev_ctx *ctx) __acquires(&ctx->lock)
 	spin_lock(&ctx->lock);
 }
 
-/* Drop the lock, then wake whom there is news for: there may be thousands. */
+/* Drop the lock, and only then wake the waiters, who may be thousands. Nothing else drops it. */
 static inline void ctx_unlock(struct dev_ctx *ctx) __releases(&ctx->lock)
 {
 	__poll_t news = ctx->news;

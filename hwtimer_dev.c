@@ -216,6 +216,7 @@ static bool setup_valid(const struct hwtimer_setup *arg)
 
 static long dev_setup(struct dev_ctx *ctx, void __user *uarg, size_t size)
 {
+	/* Asked for its shape, if there is no own one. */
 	struct hwtimer_wheel *wheel = hwtimer_shared_wheel(NULL);
 	struct hwtimer_setup arg;
 	bool own;
@@ -272,25 +273,26 @@ out:
 	return ret;
 }
 
-/* Choose a shared wheel before the first timeout, unless there is one of the context's own. */
-static int settle_wheel(struct dev_ctx *ctx)
+/* Choose a shared wheel before the first timeout, unless the context has its own wheel. */
+static int choose_wheel(struct dev_ctx *ctx)
 {
 	struct hwtimer_shared *shared;
-	bool settled;
+	bool chosen;
 
 	if (likely(READ_ONCE(ctx->used)))
 		return 0;
 	ctx_lock(ctx);
-	settled = ctx->shared || ctx->own_wheel;
+	chosen = ctx->shared || ctx->own_wheel;
 	ctx_unlock(ctx);
-	if (settled)
+	if (chosen)
 		return 0;
 
 	shared = hwtimer_shared_get(ctx->user);
+	/* -EAGAIN, for one, would say that the context is at its cap. */
 	if (IS_ERR(shared))
 		return PTR_ERR(shared) == -EINTR ? -EINTR : -ENOMEM;
 	ctx_lock(ctx);
-	/* Somebody else may have been faster. */
+	/* Another thread may have chosen one, or SETUP made one. */
 	if (!ctx->shared && !ctx->own_wheel) {
 		ctx->shared = shared;
 		WRITE_ONCE(ctx->wheel, hwtimer_shared_wheel(shared));
@@ -313,7 +315,7 @@ static int do_schedule(struct dev_ctx *ctx, struct hwtimer_schedule *arg,
 
 	if (arg->flags & ~HWTIMER_RELATIVE || arg->pad)
 		return -EINVAL;
-	ret = settle_wheel(ctx);
+	ret = choose_wheel(ctx);
 	if (ret)
 		return ret;
 	period = ctx_make_period(ctx, arg);
@@ -643,7 +645,7 @@ static int rings_publish(struct dev_ctx *ctx, struct dev_rings *r,
 		/* Pairs with rings_of(). */
 		smp_store_release(&ctx->rings, r);
 		ctx->eventfd = r->eventfd;
-		/* Who waits in read() shall not do so for ever. */
+		/* Who waits in read() shall not do so for ever. No EPOLLIN: there is no record. */
 		ctx->news |= EPOLLRDNORM;
 	}
 	ctx_unlock(ctx);
@@ -665,7 +667,7 @@ static long dev_rings(struct dev_ctx *ctx, void __user *uarg, size_t size)
 		return ret;
 	if (!rings_valid(&arg))
 		return -EINVAL;
-	ret = settle_wheel(ctx);
+	ret = choose_wheel(ctx);
 	if (ret)
 		return ret;
 

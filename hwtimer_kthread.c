@@ -133,11 +133,11 @@ static int worker_fn(void *data)
 
 /**
  * struct worker_join - how a worker joins the cgroups of another task
- * @work: has a workqueue do it
+ * @work: does it on a workqueue
  * @from: the other task
  * @task: the worker
  * @ret: the answer
- * @done: it is there
+ * @done: @ret is valid
  */
 struct worker_join {
 	struct work_struct	work;
@@ -156,8 +156,8 @@ static void join_fn(struct work_struct *work)
 }
 
 /*
- * Have @task join the caller's cgroups. This takes locks without which nothing forks, so neither
- * the caller nor @task does it: they can be throttled while they have them.
+ * Have @task join the caller's cgroups. Forks wait for the locks that this takes, so a workqueue
+ * does it: the caller, or @task, could be throttled while holding them.
  */
 static int join_cgroups(struct task_struct *task)
 {

@@ -419,7 +419,7 @@ static void wheel_unregister(struct hwtimer_worker *worker)
  * * -ENOMEM - no memory; for more than 2^26 slots always, on 64-bit
  * * -EAGAIN - the machine has no room for another thread
  * * -EINTR - the caller was killed meanwhile
- * * what joining the caller's cgroups may return, with HWTIMER_WHEEL_ACCOUNT
+ * * any error of cgroup_attach_task_all(), with HWTIMER_WHEEL_ACCOUNT
  */
 struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *params)
 {
@@ -703,14 +703,15 @@ enum hwtimer_clock hwtimer_wheel_clock(const struct hwtimer_wheel *wheel)
 EXPORT_SYMBOL_GPL(hwtimer_wheel_clock);
 
 /**
- * hwtimer_wheel_in_my_cgroups - would the caller pay for another timeout of this wheel?
+ * hwtimer_wheel_in_my_cgroups - is the worker of this wheel in the cgroups of the caller?
  * @wheel: the wheel
  *
- * For who has a wheel with HWTIMER_WHEEL_ACCOUNT for each set of cgroups.
+ * For users that keep a HWTIMER_WHEEL_ACCOUNT wheel for each set of cgroups.
  *
  * Context: Process context.
  *
- * Return: true if the wheel has a thread, and that is in all the cgroups that the caller is in.
+ * Return: true if the wheel has a thread, and that is in the same cgroups as the caller, in all
+ * hierarchies; without CONFIG_CGROUPS, true if it has a thread.
  */
 bool hwtimer_wheel_in_my_cgroups(const struct hwtimer_wheel *wheel)
 {

@@ -3,44 +3,48 @@
  * hwtimer: the wheels that contexts of /dev/hwtimer share, and how users are kept apart.
  *
  * What a program asks of the kernel costs CPU time in three places: in its own system calls, in
- * the worker of its wheel (taking submissions, cascading, expiring, reporting), and where
- * contexts are freed. If the workers of two users were one, each could make the other late, and
- * nobody would be charged for what the worker does. Dividing one worker's time fairly among
- * users would need a queue for each user at each step, down to the buckets of the wheel. The
- * scheduler does that already, for threads. So users share no worker:
+ * the worker of its wheel (which takes submissions, cascades, expires and reports), and where
+ * closed contexts are freed. If two users shared a worker, each could make the other late, and
+ * its time could be charged to neither. To divide it fairly would need a queue for each user at
+ * each step, down to the buckets of the wheel. The scheduler does that for threads already. So
+ * users share no worker:
  *
- *  - The contexts that a user opens in one set of cgroups share a wheel, whose worker is a
- *    thread in these cgroups. It is charged to them, weighted by them and throttled by them. Who
- *    asks for more than his share is late himself: fdinfo has a counter ("late") of that. The
- *    wheel of a context's own (HWTIMER_SETUP_OWN_WHEEL) has its thread there, too, at the nice
- *    value of the task that made it. vhost charges its workers in this way.
+ *  - A context uses a wheel of the user who opened it, in the cgroups of the task that schedules
+ *    its first timeout or makes its rings. The wheel's worker is a thread in these cgroups, and
+ *    is charged, weighted and throttled with them. A user who asks for more than that share gets
+ *    late expiries; "late" in fdinfo counts them. The thread of a context's own wheel
+ *    (HWTIMER_SETUP_OWN_WHEEL) is in the cgroups of the task that called SETUP, and has its nice
+ *    value.
  *
- *  - A user is the owner of the outermost user namespace below the initial one, as for limits
- *    (hwtimer_user.c). Or else whoever has subordinate uids would have a worker for each.
+ *  - A user is a uid of the initial user namespace. Whoever is in another namespace counts as the
+ *    owner of the outermost one below the initial one: otherwise somebody with subordinate uids
+ *    would have a worker for each of them.
  *
- *  - Locks: a worker takes the locks of its own contexts only, whose holders can be throttled
- *    or preempted for as long as the user likes. It makes nobody else late by waiting.
+ *  - A worker takes ctx->lock of its own user's contexts only. The holder of the lock may be
+ *    throttled or preempted for as long as that user likes, but the wait makes no other user
+ *    late. Locks that users share are held for a few steps, without preemption where the kernel
+ *    has that.
  *
- *  - Waiters are woken by the worker, and by nobody else, after it has dropped the lock of the
- *    context: thousands of pollers are the time of the worker that serves them.
+ *  - Waiters are woken by whoever has the news, the worker or a system call, and only when the
+ *    context's lock is dropped. To wake thousands of pollers takes time of their own user.
  *
- *  - Timeouts of a context that is closed are freed by the worker, too, one by one as it
- *    releases them. A workqueue does what is left: unmapping the rings, and freeing the
- *    slots. That takes a fraction of what the user was charged for when he made them.
+ *  - Timeouts of a closed context are freed one by one, when the worker lets go of them (on an
+ *    own wheel, by close(2)). A workqueue frees the rest: the context, its rings and their slots.
+ *    That takes a fraction of the time that making them took, which the user was charged for.
  *
  *  - Wheel "dev" is that of root in the root cgroup. It is made when the module is loaded, and
- *    always there. Its worker is in the root cgroup, as all kernel threads are.
+ *    stays until it is unloaded. Its worker joins no cgroup: it stays where kthreads begin.
  *
- * The price is a thread and a wheel, about 100 KiB, for each user and each set of cgroups. It is
- * made for the first timeout, not in open(2): misc_open() holds a lock that all misc devices
- * share, and the thread may have to wait for CPU time of its cgroup. max_user_cgroups limits how
- * many wheels one user has: beyond that, contexts share the one that was made last. A wheel is
- * destroyed LINGER after its last context was closed: joining cgroups stalls forks for a moment,
- * and who opens and closes in a loop must not do that each time. It must not stay long, for its
- * worker keeps the cgroup from being removed.
+ * The price is a wheel and its thread, about 100 KiB, for each set of cgroups that a user
+ * schedules from. A wheel is made for the first timeout, not in open(2): misc_open() holds a lock
+ * that all misc devices share, and the new thread may have to wait for CPU time of its cgroup.
+ * A user has at most max_user_shared_wheels, but always one; beyond that, contexts use the one
+ * that was made last. A wheel is destroyed LINGER after its last context was freed. Not at once:
+ * joining cgroups stalls all forks for a moment, and a program that opens and closes in a loop
+ * must not cause that each time. Nor much later: the worker keeps its cgroup from being removed.
  *
- * An operation costs the same as before. An expiry is not dearer, either, but workers of several
- * users wake one by one.
+ * An operation costs what it would on one wheel for all users, and so does an expiry; but what
+ * expires for several users at one tick wakes as many workers.
  */
 #include <linux/err.h>
 #include <linux/jiffies.h>
@@ -58,7 +62,7 @@
 #include "hwtimer_shared.h"
 #include "hwtimer_user.h"
 
-/* How long a wheel stays when its last context has been closed. */
+/* How long a wheel stays after its last context was freed, in jiffies. */
 #define LINGER	(HZ / 5)
 
 static unsigned long long tick_ns = NSEC_PER_MSEC;
@@ -69,32 +73,32 @@ static unsigned int slots = 4096;
 module_param(slots, uint, 0444);
 MODULE_PARM_DESC(slots, "slots per level of the shared wheels, which grow (default 4096)");
 
-static unsigned int max_user_cgroups = 64;
-module_param(max_user_cgroups, uint, 0644);
-MODULE_PARM_DESC(max_user_cgroups,
-		 "shared wheels of one user: one for each set of cgroups that he opens the device in (default 64)");
+static unsigned int max_user_shared_wheels = 64;
+module_param(max_user_shared_wheels, uint, 0644);
+MODULE_PARM_DESC(max_user_shared_wheels,
+		 "most shared wheels of one user, one for each set of cgroups that contexts are first scheduled from (default 64)");
 
 /**
  * struct hwtimer_shared - a shared wheel
- * @list: in shared_wheels; empty: it is being destroyed. Protected by shared_lock, as @contexts
+ * @list: in shared_wheels; empty: it is being destroyed. Under shared_lock, as is @contexts
  * @uid: whose it is. Constant
  * @wheel: the wheel. Constant
- * @contexts: how many use it; of "dev" one more, so that it stays
- * @free_work: destroys it
+ * @contexts: how many contexts use it; for "dev" one more, so that it stays
+ * @destroy_work: destroys it
  */
 struct hwtimer_shared {
 	struct list_head	list;
 	kuid_t			uid;
 	struct hwtimer_wheel	*wheel;
 	unsigned long		contexts;
-	struct delayed_work	free_work;
+	struct delayed_work	destroy_work;
 };
 
 static LIST_HEAD(shared_wheels);
 static DEFINE_SPINLOCK(shared_lock);
-static struct hwtimer_shared *dev;
-/* Of its own: to destroy a wheel, one may have to wait for a thread that is throttled. */
-static struct workqueue_struct *free_wq;
+static struct hwtimer_shared *root_shared;
+/* Not that of hwtimer_dev.c: to destroy a wheel is to wait for its thread, perhaps throttled. */
+static struct workqueue_struct *destroy_wq;
 
 static void destroy(struct hwtimer_shared *s)
 {
@@ -103,15 +107,15 @@ static void destroy(struct hwtimer_shared *s)
 }
 
 /* Destroy it, unless it is in use again. */
-static void free_shared(struct work_struct *work)
+static void destroy_unused(struct work_struct *work)
 {
 	struct hwtimer_shared *s = container_of(to_delayed_work(work), struct hwtimer_shared,
-						free_work);
+						destroy_work);
 	bool unused;
 
 	spin_lock(&shared_lock);
-	/* If it was used in the meantime and is not any more, the work is pending once more. */
-	unused = !s->contexts && !delayed_work_pending(&s->free_work) && !list_empty(&s->list);
+	/* Used since, and unused again? Then the work is pending, and its next run does this. */
+	unused = !s->contexts && !delayed_work_pending(&s->destroy_work) && !list_empty(&s->list);
 	if (unused)
 		list_del_init(&s->list);
 	spin_unlock(&shared_lock);
@@ -134,11 +138,11 @@ static struct hwtimer_shared *create(kuid_t uid, const struct hwtimer_wheel_para
 	s->uid = uid;
 	s->wheel = wheel;
 	s->contexts = 1;
-	INIT_DELAYED_WORK(&s->free_work, free_shared);
+	INIT_DELAYED_WORK(&s->destroy_work, destroy_unused);
 	return s;
 }
 
-/* A wheel of @uid whose worker is in the caller's cgroups, or any if there are too many. */
+/* The wheel of @uid whose worker is in the caller's cgroups; if no more may be made, the last. */
 static struct hwtimer_shared *find(kuid_t uid)
 {
 	struct hwtimer_shared *s, *other = NULL;
@@ -152,10 +156,10 @@ static struct hwtimer_shared *find(kuid_t uid)
 		other = s;
 		n++;
 	}
-	return n < READ_ONCE(max_user_cgroups) ? NULL : other;
+	return n < READ_ONCE(max_user_shared_wheels) ? NULL : other;
 }
 
-/* The wheel that is to be used, counted; or else add @made, which may be NULL. */
+/* Count one more context of the wheel to use, and return it. If there is none, it is @made. */
 static struct hwtimer_shared *find_or_add(kuid_t uid, struct hwtimer_shared *made)
 {
 	struct hwtimer_shared *s;
@@ -172,7 +176,7 @@ static struct hwtimer_shared *find_or_add(kuid_t uid, struct hwtimer_shared *mad
 	return s;
 }
 
-/* With 1 slot there is nothing to grow. */
+/* A wheel of 1 slot cannot grow: to ask for that is -EINVAL. */
 #define PARAMS(_name, _flags)	{						\
 	.name = (_name),							\
 	.tick_ns = tick_ns,							\
@@ -182,19 +186,21 @@ static struct hwtimer_shared *find_or_add(kuid_t uid, struct hwtimer_shared *mad
 
 /**
  * hwtimer_shared_get - the shared wheel of a context
- * @user: who opened it. The cgroups are the caller's
+ * @user: who opened the context. The cgroups are those of the caller
  *
  * Context: Process context, may sleep.
  *
- * Return: to be given back by hwtimer_shared_put(), or an ERR_PTR() as hwtimer_wheel_create().
+ * Return: the wheel, to be given back with hwtimer_shared_put(); an error as of
+ * hwtimer_wheel_create().
  */
 struct hwtimer_shared *hwtimer_shared_get(const struct hwtimer_user *user)
 {
 	kuid_t uid = hwtimer_user_uid(user);
-	struct hwtimer_shared *s = find_or_add(uid, NULL), *made;
+	struct hwtimer_shared *s, *made;
 	char name[HWTIMER_NAME_LEN];
 	struct hwtimer_wheel_params params = PARAMS(name, HWTIMER_WHEEL_ACCOUNT);
 
+	s = find_or_add(uid, NULL);
 	if (s)
 		return s;
 	snprintf(name, sizeof(name), "uid-%u", from_kuid(&init_user_ns, uid));
@@ -218,7 +224,7 @@ void hwtimer_shared_put(struct hwtimer_shared *s)
 {
 	spin_lock(&shared_lock);
 	if (!--s->contexts)
-		mod_delayed_work(free_wq, &s->free_work, LINGER);
+		mod_delayed_work(destroy_wq, &s->destroy_work, LINGER);
 	spin_unlock(&shared_lock);
 }
 
@@ -232,7 +238,7 @@ void hwtimer_shared_put(struct hwtimer_shared *s)
  */
 struct hwtimer_wheel *hwtimer_shared_wheel(const struct hwtimer_shared *s)
 {
-	return s ? s->wheel : dev->wheel;
+	return s ? s->wheel : root_shared->wheel;
 }
 
 /**
@@ -244,24 +250,24 @@ int __init hwtimer_shared_init(void)
 {
 	const struct hwtimer_wheel_params params = PARAMS("dev", 0);
 
-	free_wq = alloc_workqueue("hwtimer_wheels", WQ_UNBOUND, 0);
-	if (!free_wq)
+	destroy_wq = alloc_workqueue("hwtimer_wheels", WQ_UNBOUND, 0);
+	if (!destroy_wq)
 		return -ENOMEM;
-	dev = create(GLOBAL_ROOT_UID, &params);
-	if (IS_ERR(dev)) {
+	root_shared = create(GLOBAL_ROOT_UID, &params);
+	if (IS_ERR(root_shared)) {
 		pr_err("hwtimer: no wheel of tick_ns=%llu slots=%u: %ld\n", tick_ns, slots,
-		       PTR_ERR(dev));
-		destroy_workqueue(free_wq);
-		return PTR_ERR(dev);
+		       PTR_ERR(root_shared));
+		destroy_workqueue(destroy_wq);
+		return PTR_ERR(root_shared);
 	}
-	list_add_tail(&dev->list, &shared_wheels);
+	list_add_tail(&root_shared->list, &shared_wheels);
 	return 0;
 }
 
 /**
- * hwtimer_shared_stop - have all timeouts released
+ * hwtimer_shared_stop - stop all wheels, so that they let go of all timeouts
  *
- * No file is open any more. The workers, or stop in their place, release what contexts left.
+ * No file is open. The workers, or the stops, let go of what closed contexts had.
  */
 void hwtimer_shared_stop(void)
 {
@@ -296,8 +302,8 @@ void hwtimer_shared_exit(void)
 		spin_unlock(&shared_lock);
 		if (!s)
 			break;
-		cancel_delayed_work_sync(&s->free_work);
+		cancel_delayed_work_sync(&s->destroy_work);
 		destroy(s);
 	}
-	destroy_workqueue(free_wq);
+	destroy_workqueue(destroy_wq);
 }

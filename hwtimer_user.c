@@ -154,12 +154,13 @@ void hwtimer_user_put(struct hwtimer_user *user)
 }
 
 /**
- * hwtimer_user_uid - who is it, in the initial user namespace?
+ * hwtimer_user_uid - the uid that a user counts as in the initial user namespace
  * @user: the user
  *
  * Context: Any context.
  *
- * Return: the uid; of who is in another namespace, that of who owns the outermost one.
+ * Return: the uid of who opened the device; in another namespace, that of the owner of the
+ * outermost one below the initial one.
  */
 kuid_t hwtimer_user_uid(const struct hwtimer_user *user)
 {

@@ -564,7 +564,7 @@ inline put_record(c)
 	put++
 }
 
-inline told_some(c)
+inline ctx_wake(c)
 {
 #ifdef NOENTERWAKE
 	if
@@ -603,7 +603,7 @@ inline tell(c)
 		STORE(c, FLAGS, 0)
 	:: else
 	fi;
-	if :: told -> told_some(c) :: else fi;
+	if :: told -> ctx_wake(c) :: else fi;
 	room = 0
 }
 
@@ -618,7 +618,7 @@ inline take_all(c)
 		told = 0;
 		if :: !done -> room_or_full(c) :: else fi;
 		if
-		:: room -> put_record(c); told_some(c); entries--; room = 0
+		:: room -> put_record(c); ctx_wake(c); entries--; room = 0
 		:: else -> untold = 1; STORE(c, UNTOLD, 1); break
 		fi
 	:: else -> break

@@ -867,7 +867,7 @@ int xa_alloc(struct xarray *xa, u32 *index, void *entry, struct native_limit lim
 	return ret;
 }
 
-/* Of one that is not looked for any more. */
+/* Only for an entry that nobody looks up any more. */
 void *xa_erase(struct xarray *xa, unsigned long index)
 {
 	return xchg(&xa->chunks[index / XA_CHUNK][index % XA_CHUNK], NULL);

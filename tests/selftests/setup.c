@@ -23,7 +23,7 @@
 
 static const char *const parameters[] = {
 	"max_user_timeouts", "max_user_wheels", "max_user_rate", "max_user_ring_kib", "min_tick_ns",
-	"max_user_slots", "max_user_cgroups",
+	"max_user_slots", "max_user_shared_wheels",
 };
 
 static int open_dir;
@@ -822,7 +822,7 @@ TEST_F(context, quota_follows_memory)
 		for (i = 0; i < MANY; i++)
 			must_schedule(fd, FAR, i);
 		close(fd);
-		/* It takes a while to free so many; it may be over when we come to look. */
+		/* Freeing so many takes a while. If it is over before we look, try again. */
 		after = must_fdinfo(self->fd, "user_timeouts");
 	}
 	EXPECT_LT(0, after);
@@ -892,7 +892,7 @@ TEST_F(context, user_namespaces)
 	write_map(other, "gid_map", map);
 	ASSERT_EQ(1, write(go[1], "g", 1));
 	ASSERT_EQ(1, read(answer[0], &c, 1));
-	/* Nor a worker for each. */
+	/* All of them use one worker, that of the owner. */
 	EXPECT_EQ(5, must_wheel_value("uid-1001", "pending"));
 	EXPECT_FALSE(wheel_there("uid-1002"));
 	child = fork();
@@ -963,8 +963,8 @@ TEST_F(context, user_wheels)
 	EXPECT_EQ(0, reap(child));
 }
 
-/* A process of @uid in a cgroup has a timeout pending, on a wheel of its own if there are slots. */
-static pid_t hold(uid_t uid, const char *group, struct hwtimer_setup setup)
+/* Fork a process of @uid in @group, at nice 7, with a timeout pending on the wheel of @setup. */
+static pid_t fork_holder(uid_t uid, const char *group, struct hwtimer_setup setup)
 {
 	char path[PATH_MAX], c = 0;
 	int answer[2], fd;
@@ -992,14 +992,14 @@ static pid_t hold(uid_t uid, const char *group, struct hwtimer_setup setup)
 	_exit(1);
 }
 
-static void end(pid_t pid)
+static void kill_holder(pid_t pid)
 {
 	kill(pid, SIGKILL);
 	expect(128 + SIGKILL, reap(pid));
 }
 
-/* How many processes and threads of the kernel are in it; how nice the nicest worker is. */
-static int members(const char *group, int *nice)
+/* How many tasks are in @group; *@nice is the highest nice value of a worker there, or -20. */
+static int count_members(const char *group, int *nice)
 {
 	char path[PATH_MAX], *text, *line, *rest, *stat;
 	int n = 0, value;
@@ -1032,7 +1032,7 @@ TEST_F(context, shared_wheels)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(holders); i++)
-		holders[i] = hold(i ? USER_B : USER_A, ROOT_GROUP, shared);
+		holders[i] = fork_holder(i ? USER_B : USER_A, ROOT_GROUP, shared);
 	EXPECT_EQ(1, must_wheel_value("uid-1001", "pending"));
 	EXPECT_EQ(2, must_wheel_value("uid-1002", "pending"));
 	EXPECT_EQ(must_get_parameter("tick_ns"), must_wheel_value("uid-1001", "tick_ns"));
@@ -1040,15 +1040,15 @@ TEST_F(context, shared_wheels)
 	must_schedule(self->fd, FAR, 0);
 	EXPECT_EQ(before + 1, must_wheel_value("dev", "pending"));
 	/* Each is there as long as somebody needs it. */
-	end(holders[0]);
-	end(holders[1]);
+	kill_holder(holders[0]);
+	kill_holder(holders[1]);
 	eventually(!wheel_there("uid-1001"));
 	eventually(must_wheel_value("uid-1002", "pending") == 1);
-	end(holders[2]);
+	kill_holder(holders[2]);
 	eventually(!wheel_there("uid-1002"));
 }
 
-/* Nor do cgroups: what a worker does is charged to who it works for. */
+/* Cgroups do not share a worker, either: each is charged for its own. */
 TEST_F(context, cgroups)
 {
 	pid_t holders[5];
@@ -1057,48 +1057,48 @@ TEST_F(context, cgroups)
 
 	ASSERT_EQ(0, mkdir(GROUP_A, 0755));
 	ASSERT_EQ(0, mkdir(GROUP_B, 0755));
-	holders[0] = hold(USER_A, GROUP_A, shared);
-	EXPECT_EQ(2, members(GROUP_A, &nice));
+	holders[0] = fork_holder(USER_A, GROUP_A, shared);
+	EXPECT_EQ(1 + 1, count_members(GROUP_A, &nice));
 	EXPECT_EQ(0, nice);
-	holders[1] = hold(USER_A, GROUP_A, shared);
-	EXPECT_EQ(3, members(GROUP_A, &nice));
+	holders[1] = fork_holder(USER_A, GROUP_A, shared);
+	EXPECT_EQ(2 + 1, count_members(GROUP_A, &nice));
 	EXPECT_EQ(2, must_wheel_value("uid-1001", "pending"));
-	/* Beyond the limit, the worker that is there serves another cgroup, too. */
-	ASSERT_EQ(0, set_parameter("max_user_cgroups", 1));
-	holders[2] = hold(USER_A, GROUP_B, shared);
-	EXPECT_EQ(1, members(GROUP_B, &nice));
+	/* Beyond the limit, the last worker that was made serves other cgroups, too. */
+	ASSERT_EQ(0, set_parameter("max_user_shared_wheels", 1));
+	holders[2] = fork_holder(USER_A, GROUP_B, shared);
+	EXPECT_EQ(1, count_members(GROUP_B, &nice));
 	EXPECT_EQ(3, must_wheel_value("uid-1001", "pending"));
-	ASSERT_EQ(0, set_parameter("max_user_cgroups", 2));
-	holders[3] = hold(USER_A, GROUP_B, shared);
-	EXPECT_EQ(3, members(GROUP_B, &nice));
+	ASSERT_EQ(0, set_parameter("max_user_shared_wheels", 2));
+	holders[3] = fork_holder(USER_A, GROUP_B, shared);
+	EXPECT_EQ(2 + 1, count_members(GROUP_B, &nice));
 	EXPECT_EQ(1, must_wheel_value("uid-1001.2", "pending"));
-	/* Who has none yet gets one whatever the limit. */
-	ASSERT_EQ(0, set_parameter("max_user_cgroups", 0));
-	holders[4] = hold(USER_B, GROUP_B, shared);
-	EXPECT_EQ(5, members(GROUP_B, &nice));
+	/* A user without a wheel gets one, whatever the limit. */
+	ASSERT_EQ(0, set_parameter("max_user_shared_wheels", 0));
+	holders[4] = fork_holder(USER_B, GROUP_B, shared);
+	EXPECT_EQ(3 + 2, count_members(GROUP_B, &nice));
 	EXPECT_EQ(1, must_wheel_value("uid-1002", "pending"));
 	for (i = 0; i < ARRAY_SIZE(holders); i++)
-		end(holders[i]);
-	/* Busy until the workers have gone. */
+		kill_holder(holders[i]);
+	/* EBUSY while a worker is there. */
 	eventually(!rmdir(GROUP_A) || errno == ENOENT);
 	eventually(!rmdir(GROUP_B) || errno == ENOENT);
 }
 
-/* The thread of a wheel of its own is in the cgroups, and as nice, as who made it. */
+/* The thread of an own wheel is in its creator's cgroups, and has its nice value. */
 TEST_F(context, own_wheel_thread)
 {
 	pid_t holder;
 	int nice;
 
 	ASSERT_EQ(0, mkdir(GROUP_A, 0755));
-	holder = hold(0, GROUP_A, own);
-	EXPECT_EQ(2, members(GROUP_A, &nice));
+	holder = fork_holder(0, GROUP_A, own);
+	EXPECT_EQ(1 + 1, count_members(GROUP_A, &nice));
 	EXPECT_EQ(7, nice);
-	end(holder);
+	kill_holder(holder);
 	eventually(!rmdir(GROUP_A) || errno == ENOENT);
 }
 
-/* fdinfo counts what came late. */
+/* Deadlines in the past are late at once: fdinfo counts both kinds of timeouts. */
 TEST_F(context, late)
 {
 	struct hwtimer_schedule periodic = {

@@ -61,11 +61,12 @@
  * allows: the machine was busy, or the first deadline, or that of a touch, was past
  * already. That a program reads late is none.
  *
- * The contexts that one user uses in one set of cgroups share a wheel, unless SETUP asks for
- * another one. Who schedules the first timeout of a context, or makes its rings, decides which
- * cgroups. The wheel has a thread there, so what it does is charged to those who cause it, and a
- * program that asks for more than its cgroup may have gets its own expiries late: "late" in
- * /proc/PID/fdinfo counts those that came more than two ticks after their deadlines.
+ * The contexts that one user opened share a wheel for each set of cgroups, unless SETUP asks for
+ * an own one. The cgroups are those of the task that schedules a context's first timeout, or
+ * makes its rings. The wheel's thread is in them, so what it does is charged to them, and a
+ * program that asks for more CPU time than they allow gets late expiries. "late" in
+ * /proc/PID/fdinfo/FD counts expiries more than two ticks after their deadlines, including those
+ * of deadlines that were past when they were scheduled.
  *
  * close(2): timeouts still pending end unseen, and what is in a submission ring has no
  * effect. A mapping of the rings counts as a descriptor.
@@ -131,8 +132,8 @@
  * order, and none is lost.
  *
  * What is not as said: while a failed entry waits, or HWTIMER_RING_BAD is set, nothing is
- * taken, and what expires does so without regard to what was submitted. And on the
- * shared wheels the kernel takes 1024 entries of a context in a tick, if nobody rings: an
+ * taken, and what expires does so without regard to what was submitted. And on a
+ * shared wheel the kernel takes 1024 entries of a context in a tick, if nobody rings: an
  * expiry that has to wait for what is left of them is late by as many ticks.
  *
  * All ioctls work beside the rings, by the same ids: SCHEDULE takes the id from
@@ -174,6 +175,8 @@
  * @cap: how many timeouts may be live (pending, or expired and unread) at
  *	once; 0: as many as the system allows. Out: what holds
  *
+ * The thread of an own wheel is in the cgroups of the caller, and has its nice value.
+ *
  * Optional; before the first HWTIMER_IOC_SCHEDULE, and once. Should records ever
  * grow, a context will have to ask for longer ones here.
  *
@@ -193,7 +196,7 @@
  * -ENOMEM	no memory for the wheel
  * -EAGAIN	the machine has no room for the wheel's thread
  *
- * or what refuses to let a thread join the caller's cgroups.
+ * or the error with which the cgroups of the caller refuse the wheel's thread.
  */
 struct hwtimer_setup {
 	__u32 flags;
@@ -255,8 +258,8 @@ struct hwtimer_setup {
  *		HWTIMER_MISFIRE_MAKE_UP, or misfire above the period, that is at
  *		each tick, as it may come to that
  * -ESHUTDOWN	the context was stopped
- * -ENOMEM	no memory, or the cgroup's limit is reached; for the first timeout, no
- *		thread for the shared wheel
+ * -ENOMEM	no memory, or the cgroup's limit is reached; or, for the first timeout, the
+ *		shared wheel cannot be made, for whatever reason
  *
  * With rings also
  *
