@@ -85,7 +85,7 @@ FIXTURE(attack)
  * @rounds: how often he must have done it
  * @nice: how nice he is
  * @cpu_max: what his cgroup may use
- * @idles: he uses next to no CPU time
+ * @idles: he leaves CPUs idle
  * @by_max: it makes few timeouts of the victim late, but very late
  * @may_be_late: LATE() does not hold
  */
@@ -759,7 +759,7 @@ FIXTURE_VARIANT_ADD(attack, churn) {
 };
 
 FIXTURE_VARIANT_ADD(attack, burst) {
-	.name = "burst", .attack = burst, .spinners = 2, .rounds = 2, .by_max = true,
+	.name = "burst", .attack = burst, .spinners = 2, .rounds = 2, .idles = true, .by_max = true,
 };
 
 TEST_F(attack, hurts_nobody)

@@ -883,6 +883,7 @@ TEST_F(context, user_namespaces)
 
 	if (access("/proc/self/ns/user", F_OK))
 		SKIP(return, "no user namespaces");
+	eventually(!wheel_there("uid-1001"));
 	ASSERT_EQ(0, set_parameter("max_user_timeouts", 10));
 	ASSERT_EQ(0, pipe(answer));
 	ASSERT_EQ(0, pipe(go));
@@ -1031,6 +1032,8 @@ TEST_F(context, shared_wheels)
 	pid_t holders[3];
 	unsigned int i;
 
+	/* Those of other tests give their names back first. */
+	eventually(!wheel_there("uid-1001") && !wheel_there("uid-1002"));
 	for (i = 0; i < ARRAY_SIZE(holders); i++)
 		holders[i] = fork_holder(i ? USER_B : USER_A, ROOT_GROUP, shared);
 	EXPECT_EQ(1, must_wheel_value("uid-1001", "pending"));
@@ -1055,6 +1058,7 @@ TEST_F(context, cgroups)
 	unsigned int i;
 	int nice;
 
+	eventually(!wheel_there("uid-1001") && !wheel_there("uid-1002"));
 	ASSERT_EQ(0, mkdir(GROUP_A, 0755));
 	ASSERT_EQ(0, mkdir(GROUP_B, 0755));
 	holders[0] = fork_holder(USER_A, GROUP_A, shared);
