@@ -518,10 +518,8 @@ struct dev_period *ctx_make_period(struct dev_ctx *ctx,
 	};
 	struct dev_period *p;
 
-	if (arg->pad2)
-		return ERR_PTR(-EINVAL);
 	if (!arg->period)
-		return arg->misfire || arg->policy ? ERR_PTR(-EINVAL) : NULL;
+		return NULL;
 	/* Ticks differ, and from here on the wheel does not. */
 	ctx_lock(ctx);
 	WRITE_ONCE(ctx->used, true);

@@ -16,7 +16,6 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/wait.h>
-#include <linux/workqueue.h>
 #include <linux/xarray.h>
 
 #include "hwtimer.h"
@@ -106,7 +105,6 @@ struct hwtimer_shared;
  * @wait: readers and pollers
  * @table: all its timeouts by index; empty with @slots
  * @held: timeouts that a wheel may hold after the close, and one for the close
- * @free_work: frees it when there are none
  * @lock: protects what follows
  * @wheel: the wheel in use, "dev" until one is chosen; constant once @used is set
  * @shared: a reference to the shared wheel that was chosen; or NULL. @wheel, unless @own_wheel
@@ -121,6 +119,7 @@ struct hwtimer_shared;
  * @news: poll events that waiters are woken for when the lock is dropped
  * @stopped: STOP was called, or the file is closed
  * @ended: and nothing is pending any more
+ * @closed: the file is closed: timeouts are being freed, and nobody reads
  * @free: timeouts to use again, last in first out
  * @done: timeouts with records to read, oldest first
  * @done_tail: where the next record is linked
@@ -137,7 +136,6 @@ struct dev_ctx {
 	wait_queue_head_t	wait;
 	struct xarray		table;
 	refcount_t		held;
-	struct work_struct	free_work;
 
 	spinlock_t		lock;		/* of what follows */
 	struct hwtimer_wheel	*wheel;
@@ -152,6 +150,7 @@ struct dev_ctx {
 	__poll_t		news;
 	bool			stopped;
 	bool			ended;
+	bool			closed;
 	struct dev_timeout	*free;
 	struct dev_timeout	*done;
 	struct dev_timeout	**done_tail;

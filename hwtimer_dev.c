@@ -23,7 +23,6 @@
 #include <linux/uaccess.h>
 #include <linux/uio.h>
 #include <linux/wait.h>
-#include <linux/workqueue.h>
 
 #include "hwtimer.h"
 #include "hwtimer_ctx.h"
@@ -65,9 +64,6 @@ module_param(max_user_slots, uint, 0644);
 MODULE_PARM_DESC(max_user_slots,
 		 "a context's own wheel needs CAP_SYS_RESOURCE for more slots (default 65536)");
 
-/* Frees what is left of contexts. */
-static struct workqueue_struct *free_wq;
-
 /*
  * Tell the program what it does not know yet: to be called by whoever may have made
  * a timeout done, before letting go of the lock.
@@ -101,15 +97,16 @@ static void dev_expired(struct hwtimer_timeout *t)
 		rings_take_in_worker(ctx);
 
 	ctx_lock(ctx);
-	if (dt->state != DEV_PENDING || hwtimer_is_pending(t)) {
-		/* It was a periodic one, or what we took: somebody came before us. */
+	if (ctx->closed || dt->state != DEV_PENDING || hwtimer_is_pending(t)) {
+		/* It was a periodic one, or what we took, or close(2): somebody came before us. */
 	} else if (r && rings_await(r, dt->deadline) &&
 		   !hwtimer_schedule_at(t, dt->deadline)) {
 		/* The budget is used up. At the next tick we shall know more. */
 	} else {
 		ctx_expire(ctx, dt);
 	}
-	tell(ctx);
+	if (!ctx->closed)
+		tell(ctx);
 	ctx_unlock(ctx);
 }
 
@@ -278,6 +275,7 @@ static int choose_wheel(struct dev_ctx *ctx)
 {
 	struct hwtimer_shared *shared;
 	bool chosen;
+	int ret;
 
 	if (likely(READ_ONCE(ctx->used)))
 		return 0;
@@ -288,9 +286,10 @@ static int choose_wheel(struct dev_ctx *ctx)
 		return 0;
 
 	shared = hwtimer_shared_get(ctx->user);
+	ret = PTR_ERR_OR_ZERO(shared);
 	/* -EAGAIN, for one, would say that the context is at its cap. */
-	if (IS_ERR(shared))
-		return PTR_ERR(shared) == -EINTR ? -EINTR : -ENOMEM;
+	if (ret)
+		return ret == -EINTR || ret == -EDQUOT ? ret : -ENOMEM;
 	ctx_lock(ctx);
 	/* Another thread may have chosen one, or SETUP made one. */
 	if (!ctx->shared && !ctx->own_wheel) {
@@ -313,7 +312,8 @@ static int do_schedule(struct dev_ctx *ctx, struct hwtimer_schedule *arg,
 	struct dev_timeout *dt;
 	int ret;
 
-	if (arg->flags & ~HWTIMER_RELATIVE || arg->pad)
+	if (arg->flags & ~HWTIMER_RELATIVE || arg->pad || arg->pad2 ||
+	    (!arg->period && (arg->misfire || arg->policy)))
 		return -EINVAL;
 	ret = choose_wheel(ctx);
 	if (ret)
@@ -907,10 +907,11 @@ static void dev_show_fdinfo(struct seq_file *m, struct file *file)
 	hwtimer_user_show(m, ctx->user);
 }
 
-static void free_ctx(struct work_struct *work)
+/* By close(2), or by the worker when it lets go of the last timeout: its user pays for both. */
+static void put_ctx(struct dev_ctx *ctx)
 {
-	struct dev_ctx *ctx = container_of(work, struct dev_ctx, free_work);
-
+	if (!refcount_dec_and_test(&ctx->held))
+		return;
 	ctx_free_table(ctx);
 	if (ctx->rings)
 		rings_free(ctx->rings);
@@ -919,12 +920,6 @@ static void free_ctx(struct work_struct *work)
 	hwtimer_user_closed(ctx->user);
 	hwtimer_user_put(ctx->user);
 	kfree(ctx);
-}
-
-static void put_ctx(struct dev_ctx *ctx)
-{
-	if (refcount_dec_and_test(&ctx->held))
-		queue_work(free_wq, &ctx->free_work);
 }
 
 static void dev_released(struct hwtimer_timeout *t)
@@ -958,7 +953,6 @@ static int dev_open(struct inode *inode, struct file *file)
 	init_waitqueue_head(&ctx->wait);
 	xa_init_flags(&ctx->table, XA_FLAGS_ALLOC | XA_FLAGS_ACCOUNT);
 	refcount_set(&ctx->held, 1);
-	INIT_WORK(&ctx->free_work, free_ctx);
 	ctx->expired = dev_expired;
 	ctx->wheel = hwtimer_shared_wheel(NULL);
 	ctx->done_tail = &ctx->done;
@@ -982,6 +976,7 @@ static int dev_release(struct inode *inode, struct file *file)
 	/* Whatever is still in the submission ring. */
 	ctx_lock(ctx);
 	ctx->stopped = true;
+	ctx->closed = true;
 	trace_hwtimer_dev_close(ctx, ctx->stats.pending);
 	ctx_unlock(ctx);
 
@@ -1043,14 +1038,9 @@ int __init hwtimer_dev_init(void)
 	ret = ctx_cache_create();
 	if (ret)
 		return ret;
-	free_wq = alloc_workqueue("hwtimer_free", WQ_UNBOUND, 0);
-	if (!free_wq) {
-		ret = -ENOMEM;
-		goto err_cache;
-	}
 	ret = hwtimer_shared_init();
 	if (ret)
-		goto err_wq;
+		goto err_cache;
 	ret = misc_register(&dev_misc);
 	if (ret)
 		goto err_shared;
@@ -1058,8 +1048,6 @@ int __init hwtimer_dev_init(void)
 
 err_shared:
 	hwtimer_shared_exit();
-err_wq:
-	destroy_workqueue(free_wq);
 err_cache:
 	ctx_cache_destroy();
 	return ret;
@@ -1071,9 +1059,8 @@ err_cache:
 void hwtimer_dev_exit(void)
 {
 	misc_deregister(&dev_misc);
+	/* Frees what is left of contexts. */
 	hwtimer_shared_stop();
-	/* Waits until all contexts are freed. */
-	destroy_workqueue(free_wq);
 	hwtimer_shared_exit();
 	ctx_cache_destroy();
 }

@@ -118,6 +118,7 @@ struct hwtimer_works {
  * @works: runs on workqueues
  * @driver: what moves it. Constant
  * @clock: as in the parameters. Constant
+ * @account: HWTIMER_WHEEL_ACCOUNT. Constant
  * @memcg: pays for levels to be added; NULL: nobody in particular
  * @start_ns: when the wheel began, on its clock. Constant
  * @name: unique among the live wheels
@@ -139,6 +140,7 @@ struct hwtimer_worker {
 	struct hwtimer_works	works;
 	const struct hwtimer_driver_ops *driver;
 	enum hwtimer_clock	clock;
+	bool			account;
 	struct mem_cgroup	*memcg;
 	u64			start_ns;
 	char			name[HWTIMER_NAME_LEN + 12];
@@ -194,6 +196,10 @@ void hwtimer_worker_call(struct hwtimer_worker *worker, struct hwtimer_timeout *
 void *hwtimer_worker_alloc(struct hwtimer_worker *worker, size_t size, gfp_t gfp);
 void hwtimer_worker_sleeps(struct hwtimer_worker *worker, u64 until);
 void hwtimer_worker_woke(struct hwtimer_worker *worker);
+
+/* hwtimer_kthread.c */
+int hwtimer_kthread_init(void);
+void hwtimer_kthread_exit(void);
 
 /* hwtimer_period.c */
 void hwtimer_periodic_expired(struct hwtimer_timeout *t);

@@ -18,7 +18,6 @@
 #include <linux/sched/task.h>
 #include <linux/workqueue.h>
 
-#include "hwtimer_compat.h"
 #include "hwtimer_internal.h"
 #include "hwtimer_step.h"
 
@@ -131,10 +130,32 @@ static int worker_fn(void *data)
 	return 0;
 }
 
+/* One at a time, and not on a workqueue of others, who would wait for the locks as well. */
+static struct workqueue_struct *join_wq;
+
+/**
+ * hwtimer_kthread_init - prepare what the wheels with kthreads share
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int __init hwtimer_kthread_init(void)
+{
+	join_wq = alloc_ordered_workqueue("hwtimer_join", 0);
+	return join_wq ? 0 : -ENOMEM;
+}
+
+/**
+ * hwtimer_kthread_exit - no wheel is left
+ */
+void hwtimer_kthread_exit(void)
+{
+	destroy_workqueue(join_wq);
+}
+
 /**
  * struct worker_join - how a worker joins the cgroups of another task
- * @work: does it on a workqueue
- * @from: the other task
+ * @work: does it on join_wq
+ * @from: the other task; NULL: the workqueue's, which is in the root cgroups
  * @task: the worker
  * @ret: the answer
  * @done: @ret is valid
@@ -151,21 +172,21 @@ static void join_fn(struct work_struct *work)
 {
 	struct worker_join *join = container_of(work, struct worker_join, work);
 
-	join->ret = cgroup_attach_task_all(join->from, join->task);
+	join->ret = cgroup_attach_task_all(join->from ?: current, join->task);
 	complete(&join->done);
 }
 
 /*
- * Have @task join the caller's cgroups. Forks wait for the locks that this takes, so a workqueue
+ * Have @task join the cgroups of @from. Forks wait for the locks that this takes, so a workqueue
  * does it: the caller, or @task, could be throttled while holding them.
  */
-static int join_cgroups(struct task_struct *task)
+static int join_cgroups(struct task_struct *from, struct task_struct *task)
 {
-	struct worker_join join = { .from = current, .task = task };
+	struct worker_join join = { .from = from, .task = task };
 
 	init_completion(&join.done);
 	INIT_WORK_ONSTACK(&join.work, join_fn);
-	queue_work(system_dfl_wq, &join.work);
+	queue_work(join_wq, &join.work);
 	wait_for_completion(&join.done);
 	destroy_work_on_stack(&join.work);
 	return join.ret;
@@ -190,7 +211,7 @@ static int worker_create(struct hwtimer_worker *worker,
 	wake_up_process(task);
 	wait_for_completion(&start.done);
 	if (!start.ret && params->flags & HWTIMER_WHEEL_ACCOUNT)
-		start.ret = join_cgroups(task);
+		start.ret = join_cgroups(current, task);
 	if (start.ret) {
 		kthread_stop(task);
 		put_task_struct(task);
@@ -200,6 +221,9 @@ static int worker_create(struct hwtimer_worker *worker,
 
 static void worker_end(struct hwtimer_worker *worker)
 {
+	/* Whoever stops the wheel, or closes a descriptor, does not wait for a throttled thread. */
+	if (worker->account)
+		join_cgroups(NULL, worker->task);
 	kthread_stop(worker->task);
 }
 

@@ -449,11 +449,12 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 	worker->driver = driver;
 	worker->clock = params->clock;
 	worker->start_ns = hwtimer_clock_ns(worker);
+	worker->account = params->flags & HWTIMER_WHEEL_ACCOUNT;
 
 	ret = wheel_init(&worker->wheel, &shape, &driver->ops, gfp);
 	if (ret)
 		goto free;
-	if (params->flags & HWTIMER_WHEEL_ACCOUNT)
+	if (worker->account)
 		worker->memcg = get_mem_cgroup_from_mm(current->mm);
 	wheel_register(worker, params->name);
 	ret = hwtimer_works_init(worker, params);
@@ -1085,10 +1086,15 @@ static int __init hwtimer_module_init(void)
 	int ret;
 
 	wheel_module_init();
+	ret = hwtimer_kthread_init();
+	if (ret)
+		return ret;
 	hwtimer_debugfs_init();
 	ret = hwtimer_dev_init();
-	if (ret)
-		hwtimer_debugfs_exit();
+	if (!ret)
+		return 0;
+	hwtimer_debugfs_exit();
+	hwtimer_kthread_exit();
 	return ret;
 }
 module_init(hwtimer_module_init);
@@ -1097,6 +1103,7 @@ static void __exit hwtimer_module_exit(void)
 {
 	hwtimer_dev_exit();
 	hwtimer_debugfs_exit();
+	hwtimer_kthread_exit();
 }
 module_exit(hwtimer_module_exit);
 

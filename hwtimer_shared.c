@@ -29,8 +29,8 @@
  *    context's lock is dropped. To wake thousands of pollers takes time of their own user.
  *
  *  - Timeouts of a closed context are freed one by one, when the worker lets go of them (on an
- *    own wheel, by close(2)). A workqueue frees the rest: the context, its rings and their slots.
- *    That takes a fraction of the time that making them took, which the user was charged for.
+ *    own wheel, by close(2)). The rest, as rings and their slots, is freed by the worker, too, or
+ *    by close(2) if that is last.
  *
  *  - Wheel "dev" is that of root in the root cgroup. It is made when the module is loaded, and
  *    stays until it is unloaded. Its worker joins no cgroup: it stays where kthreads begin.
@@ -38,10 +38,15 @@
  * The price is a wheel and its thread, about 100 KiB, for each set of cgroups that a user
  * schedules from. A wheel is made for the first timeout, not in open(2): misc_open() holds a lock
  * that all misc devices share, and the new thread may have to wait for CPU time of its cgroup.
- * A user has at most max_user_shared_wheels, but always one; beyond that, contexts use the one
- * that was made last. A wheel is destroyed LINGER after its last context was freed. Not at once:
- * joining cgroups stalls all forks for a moment, and a program that opens and closes in a loop
- * must not cause that each time. Nor much later: the worker keeps its cgroup from being removed.
+ * A user has at most max_user_shared_wheels. A wheel is destroyed LINGER after its last context
+ * was freed. Not at once: joining cgroups stalls all forks for a moment, and a program that opens
+ * and closes in a loop must not cause that each time. Nor much later: the worker keeps its cgroup
+ * from being removed.
+ *
+ * What this does not do: from 6.18 on, cpu.max does not stop kernel threads. There a worker is
+ * charged to its cgroups, and has their weight, but no limit. pids.max counts the workers, and
+ * does not limit them either; max_user_wheels and max_user_shared_wheels do. A cgroup with a worker
+ * in it is not told to be frozen (cgroup.freeze), although its processes are.
  *
  * An operation costs what it would on one wheel for all users, and so does an expiry; but what
  * expires for several users at one tick wakes as many workers.
@@ -73,22 +78,19 @@ static unsigned int slots = 4096;
 module_param(slots, uint, 0444);
 MODULE_PARM_DESC(slots, "slots per level of the shared wheels, which grow (default 4096)");
 
-static unsigned int max_user_shared_wheels = 64;
-module_param(max_user_shared_wheels, uint, 0644);
-MODULE_PARM_DESC(max_user_shared_wheels,
-		 "most shared wheels of one user, one for each set of cgroups that contexts are first scheduled from (default 64)");
-
 /**
  * struct hwtimer_shared - a shared wheel
  * @list: in shared_wheels; empty: it is being destroyed. Under shared_lock, as is @contexts
- * @uid: whose it is. Constant
- * @wheel: the wheel. Constant
+ * @uid: whose it is. Constant, as the next two
+ * @user: who is charged for it; NULL: nobody is, for "dev"
+ * @wheel: the wheel
  * @contexts: how many contexts use it; for "dev" one more, so that it stays
  * @destroy_work: destroys it
  */
 struct hwtimer_shared {
 	struct list_head	list;
 	kuid_t			uid;
+	struct hwtimer_user	*user;
 	struct hwtimer_wheel	*wheel;
 	unsigned long		contexts;
 	struct delayed_work	destroy_work;
@@ -103,6 +105,10 @@ static struct workqueue_struct *destroy_wq;
 static void destroy(struct hwtimer_shared *s)
 {
 	hwtimer_wheel_destroy(s->wheel);
+	if (s->user) {
+		hwtimer_user_uncharge(s->user, HWTIMER_LIMIT_SHARED_WHEELS, 1);
+		hwtimer_user_put(s->user);
+	}
 	kfree(s);
 }
 
@@ -142,21 +148,15 @@ static struct hwtimer_shared *create(kuid_t uid, const struct hwtimer_wheel_para
 	return s;
 }
 
-/* The wheel of @uid whose worker is in the caller's cgroups; if no more may be made, the last. */
+/* The wheel of @uid whose worker is in the caller's cgroups, or NULL. */
 static struct hwtimer_shared *find(kuid_t uid)
 {
-	struct hwtimer_shared *s, *other = NULL;
-	unsigned int n = 0;
+	struct hwtimer_shared *s;
 
-	list_for_each_entry(s, &shared_wheels, list) {
-		if (!uid_eq(s->uid, uid))
-			continue;
-		if (hwtimer_wheel_in_my_cgroups(s->wheel))
+	list_for_each_entry(s, &shared_wheels, list)
+		if (uid_eq(s->uid, uid) && hwtimer_wheel_in_my_cgroups(s->wheel))
 			return s;
-		other = s;
-		n++;
-	}
-	return n < READ_ONCE(max_user_shared_wheels) ? NULL : other;
+	return NULL;
 }
 
 /* Count one more context of the wheel to use, and return it. If there is none, it is @made. */
@@ -190,10 +190,10 @@ static struct hwtimer_shared *find_or_add(kuid_t uid, struct hwtimer_shared *mad
  *
  * Context: Process context, may sleep.
  *
- * Return: the wheel, to be given back with hwtimer_shared_put(); an error as of
- * hwtimer_wheel_create().
+ * Return: the wheel, to be given back with hwtimer_shared_put(); -EDQUOT if the user has as many
+ * as he may; an error as of hwtimer_wheel_create().
  */
-struct hwtimer_shared *hwtimer_shared_get(const struct hwtimer_user *user)
+struct hwtimer_shared *hwtimer_shared_get(struct hwtimer_user *user)
 {
 	kuid_t uid = hwtimer_user_uid(user);
 	struct hwtimer_shared *s, *made;
@@ -204,10 +204,15 @@ struct hwtimer_shared *hwtimer_shared_get(const struct hwtimer_user *user)
 	if (s)
 		return s;
 	snprintf(name, sizeof(name), "uid-%u", from_kuid(&init_user_ns, uid));
+	if (!hwtimer_user_charge(user, HWTIMER_LIMIT_SHARED_WHEELS, 1))
+		return ERR_PTR(-EDQUOT);
 	/* Not under the lock: this may wait for the memory, or the CPU, of the caller's cgroup. */
 	made = create(uid, &params);
-	if (IS_ERR(made))
+	if (IS_ERR(made)) {
+		hwtimer_user_uncharge(user, HWTIMER_LIMIT_SHARED_WHEELS, 1);
 		return made;
+	}
+	made->user = hwtimer_user_hold(user);
 	s = find_or_add(uid, made);
 	if (s != made)
 		destroy(made);

@@ -12,7 +12,7 @@ struct hwtimer_wheel;
 int hwtimer_shared_init(void);
 void hwtimer_shared_stop(void);
 void hwtimer_shared_exit(void);
-struct hwtimer_shared *hwtimer_shared_get(const struct hwtimer_user *user);
+struct hwtimer_shared *hwtimer_shared_get(struct hwtimer_user *user);
 void hwtimer_shared_put(struct hwtimer_shared *shared);
 struct hwtimer_wheel *hwtimer_shared_wheel(const struct hwtimer_shared *shared);
 

@@ -7,8 +7,9 @@
  * the limits of each of them.
  *
  * Memory is charged until it is free. The timeouts of a context that was closed are freed when
- * the wheel has let go of them, so a charge that fails waits for those that its user has closed:
- * whoever closes a context has room for the next one.
+ * the wheel has let go of them, so a charge that fails waits for as many as its user had closed by
+ * then: whoever closes a context has room for the next one. It does not wait for those of others,
+ * nor for what is closed later.
  */
 #include <linux/atomic.h>
 #include <linux/capability.h>
@@ -43,6 +44,11 @@ module_param(max_user_ring_kib, ulong, 0644);
 MODULE_PARM_DESC(max_user_ring_kib,
 		 "memory of the rings of one user without CAP_SYS_RESOURCE, in KiB (default 131072)");
 
+static unsigned long max_user_shared_wheels = 64;
+module_param(max_user_shared_wheels, ulong, 0644);
+MODULE_PARM_DESC(max_user_shared_wheels,
+		 "shared wheels of one user without CAP_SYS_RESOURCE, one for each set of cgroups that contexts are first scheduled from (default 64)");
+
 static const struct {
 	const char		*name;
 	const unsigned long	*max;
@@ -51,6 +57,7 @@ static const struct {
 	[HWTIMER_LIMIT_WHEELS] = { "wheels", &max_user_wheels },
 	[HWTIMER_LIMIT_RATE] = { "rate", &max_user_rate },
 	[HWTIMER_LIMIT_RING_KIB] = { "ring_kib", &max_user_ring_kib },
+	[HWTIMER_LIMIT_SHARED_WHEELS] = { "shared_wheels", &max_user_shared_wheels },
 };
 
 /**
@@ -60,7 +67,8 @@ static const struct {
  * @parent: who created the user namespace that this one belongs to; NULL: the initial one
  * @refs: contexts and users that refer to this; protected by users_lock
  * @count: by enum hwtimer_limit
- * @closing: contexts that were closed, and are not freed yet
+ * @closing: how many contexts were ever closed
+ * @closed: how many of these are freed
  * @wait: for those
  */
 struct hwtimer_user {
@@ -70,6 +78,7 @@ struct hwtimer_user {
 	unsigned long		refs;
 	atomic_long_t		count[HWTIMER_LIMITS];
 	atomic_t		closing;
+	atomic_t		closed;
 	wait_queue_head_t	wait;
 };
 
@@ -134,6 +143,22 @@ struct hwtimer_user *hwtimer_user_get(void)
 }
 
 /**
+ * hwtimer_user_hold - take another reference
+ * @user: the user
+ *
+ * Context: Process context.
+ *
+ * Return: @user.
+ */
+struct hwtimer_user *hwtimer_user_hold(struct hwtimer_user *user)
+{
+	spin_lock(&users_lock);
+	user->refs++;
+	spin_unlock(&users_lock);
+	return user;
+}
+
+/**
  * hwtimer_user_put - drop a reference
  * @user: the user; nothing of what the reference was for is charged any more. Or NULL
  *
@@ -194,9 +219,8 @@ static bool charge_one(struct hwtimer_user *user, enum hwtimer_limit limit, unsi
 	return true;
 }
 
-/* Of @user, and of those above it. Returns the one who may not have more, or NULL. */
-static struct hwtimer_user *charge(struct hwtimer_user *user, enum hwtimer_limit limit,
-				   unsigned long n)
+/* Of @user, and of those above it; false if one of them may not have more. */
+static bool charge(struct hwtimer_user *user, enum hwtimer_limit limit, unsigned long n)
 {
 	struct hwtimer_user *each, *undo;
 
@@ -205,9 +229,16 @@ static struct hwtimer_user *charge(struct hwtimer_user *user, enum hwtimer_limit
 			continue;
 		for (undo = user; undo != each; undo = undo->parent)
 			atomic_long_sub(n, &undo->count[limit]);
-		return each;
+		return false;
 	}
-	return NULL;
+	return true;
+}
+
+/* Have as many contexts been freed as were closed before @closing was read? It may wrap. */
+static bool caught_up(const struct hwtimer_user *user, int closing)
+{
+	/* Pairs with hwtimer_user_closed(): what was freed by then counts no more. */
+	return atomic_read_acquire(&user->closed) - closing >= 0;
 }
 
 /**
@@ -216,8 +247,8 @@ static struct hwtimer_user *charge(struct hwtimer_user *user, enum hwtimer_limit
  * @limit: of what
  * @n: how many
  *
- * It is the capability of the caller that matters. Waits for contexts of the user that were
- * closed, if there would be room without them.
+ * It is the capability of the caller that matters. If there is no room, waits until as many
+ * contexts have been freed as the user had closed before the call.
  *
  * Context: Process context, may sleep.
  *
@@ -227,27 +258,13 @@ static struct hwtimer_user *charge(struct hwtimer_user *user, enum hwtimer_limit
 bool hwtimer_user_charge(struct hwtimer_user *user, enum hwtimer_limit limit,
 			 unsigned long n)
 {
-	struct hwtimer_user *full;
-	atomic_long_t *has;
-	bool again = true;
+	int closing = atomic_read(&user->closing);
 
-	while ((full = charge(user, limit, n))) {
-		/* Pairs with hwtimer_user_closed(): what was freed by then counts no more. */
-		if (atomic_read_acquire(&full->closing)) {
-			has = &full->count[limit];
-			if (wait_event_killable(full->wait,
-						fits(limit, atomic_long_read(has), n) ||
-						!atomic_read(&full->closing)))
-				return false;
-			again = true;
-		} else if (again) {
-			/* The last one may have been freed since the charge. */
-			again = false;
-		} else {
-			return false;
-		}
-	}
-	return true;
+	if (charge(user, limit, n))
+		return true;
+	return fits(limit, 0, n) &&
+	       !wait_event_killable(user->wait, caught_up(user, closing)) &&
+	       charge(user, limit, n);
 }
 
 /**
@@ -273,8 +290,7 @@ void hwtimer_user_uncharge(struct hwtimer_user *user, enum hwtimer_limit limit,
  */
 void hwtimer_user_closing(struct hwtimer_user *user)
 {
-	for (; user; user = user->parent)
-		atomic_inc(&user->closing);
+	atomic_inc(&user->closing);
 }
 
 /**
@@ -285,11 +301,9 @@ void hwtimer_user_closing(struct hwtimer_user *user)
  */
 void hwtimer_user_closed(struct hwtimer_user *user)
 {
-	for (; user; user = user->parent) {
-		/* Behind what was uncharged: pairs with hwtimer_user_charge(). */
-		atomic_dec_return_release(&user->closing);
-		wake_up_all(&user->wait);
-	}
+	/* Behind what was uncharged: pairs with caught_up(). */
+	atomic_inc_return_release(&user->closed);
+	wake_up_all(&user->wait);
 }
 
 /**

@@ -18,6 +18,7 @@ struct seq_file;
  * @HWTIMER_LIMIT_RATE: how often its periodic timeouts expire in a second at the worst, each
  *	rounded up. They go on without the program, so it is not enough to count them
  * @HWTIMER_LIMIT_RING_KIB: memory of the rings of its contexts, in KiB
+ * @HWTIMER_LIMIT_SHARED_WHEELS: wheels that its contexts share, until they are destroyed
  * @HWTIMER_LIMITS: how many limits there are
  */
 enum hwtimer_limit {
@@ -25,10 +26,12 @@ enum hwtimer_limit {
 	HWTIMER_LIMIT_WHEELS,
 	HWTIMER_LIMIT_RATE,
 	HWTIMER_LIMIT_RING_KIB,
+	HWTIMER_LIMIT_SHARED_WHEELS,
 	HWTIMER_LIMITS,
 };
 
 struct hwtimer_user *hwtimer_user_get(void);
+struct hwtimer_user *hwtimer_user_hold(struct hwtimer_user *user);
 void hwtimer_user_put(struct hwtimer_user *user);
 kuid_t hwtimer_user_uid(const struct hwtimer_user *user);
 bool hwtimer_user_charge(struct hwtimer_user *user, enum hwtimer_limit limit,

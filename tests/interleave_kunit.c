@@ -958,8 +958,11 @@ static unsigned long work_ended(struct work_rig *rig)
 static void work_crank(struct work_rig *rig)
 {
 	rig->now += 2 * TICK;
+	/* One worker at a time: this may wake who waits, and he plays the worker, too. */
+	preempt_disable();
 	while (wheel_advance(&rig->worker.wheel, rig->now, WHEEL_BUDGET))
 		;
+	preempt_enable();
 }
 
 static void work_arm_at(struct work_rig *rig, u64 deadline)

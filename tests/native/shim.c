@@ -679,7 +679,6 @@ struct workqueue_struct {
 	pthread_t		threads[4];
 };
 
-struct workqueue_struct *system_unbound_wq;
 static __thread struct work_struct *running;
 
 static struct work_struct *take_work(struct workqueue_struct *wq, unsigned int self)
@@ -1068,7 +1067,7 @@ void hwtimer_shared_stop(void) { hwtimer_wheel_stop(shared_wheel, NULL); }
 void hwtimer_shared_exit(void) { hwtimer_wheel_destroy(shared_wheel); }
 void hwtimer_shared_put(struct hwtimer_shared *shared) { }
 
-struct hwtimer_shared *hwtimer_shared_get(const struct hwtimer_user *user)
+struct hwtimer_shared *hwtimer_shared_get(struct hwtimer_user *user)
 {
 	return (struct hwtimer_shared *)shared_wheel;
 }
@@ -1094,7 +1093,6 @@ void native_begin(void)
 	native_enter();
 	pthread_create(&thread, NULL, ksoftirqd, NULL);
 	pthread_detach(thread);
-	system_unbound_wq = native_workqueue(2);
 	if (native_module_init()) {
 		fprintf(stderr, "the module does not come up\n");
 		abort();
@@ -1104,5 +1102,4 @@ void native_begin(void)
 void native_end(void)
 {
 	native_module_exit();
-	destroy_workqueue(system_unbound_wq);
 }

@@ -1395,4 +1395,28 @@ TEST_F(modules, create_hrtimer)
 	EXPECT_EQ(0, run_guest("create", "hrtimer", "monotonic"));
 }
 
+/* Timeouts of a context that is being closed expire while others of it are freed. */
+TEST(closed_while_expiring)
+{
+	enum { BEFORE = 15000, DUE = 1500 };
+	int round, i, fd;
+	__u64 base;
+
+	for (round = 0; round < 2; round++) {
+		fd = must_open(0);
+		/* The first is freed first. It has expired: the list of unread ones ends in it. */
+		must_schedule(fd, 0, 0);
+		eventually(must_stats(fd).unread == 1);
+		for (i = 0; i < BEFORE; i++)
+			must_schedule(fd, FAR, 0);
+		base = now_ns() + 2 * NSEC_PER_SEC;
+		for (i = DUE - 1; i >= 0; i--)
+			ASSERT_EQ(0, hwt_schedule(fd, 0, base + i * NSEC_PER_MSEC, 0, NULL, NULL));
+		wait_until(base - 60 * NSEC_PER_MSEC);
+		close(fd);
+	}
+	/* All is over when the module is not in use any more. */
+	eventually(!module_references());
+}
+
 TEST_HARNESS_MAIN

@@ -206,8 +206,6 @@ TEST_F(context, grow)
 	ASSERT_EQ(0, hwt_setup(self->fd, &setup));
 	EXPECT_EQ(HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW, setup.flags);
 	EXPECT_EQ(1, setup.levels);
-	must_schedule(self->fd, 10 * NSEC_PER_MSEC, 0);
-	eventually(must_stats(self->fd).expired == 1);
 	EXPECT_EQ(1, must_fdinfo(self->fd, "levels"));
 	/* an hour is 3600000 ticks: three levels hold 262144, four 16777216 */
 	must_schedule(self->fd, 3600 * NSEC_PER_SEC, 0);
@@ -964,6 +962,18 @@ TEST_F(context, user_wheels)
 	EXPECT_EQ(0, reap(child));
 }
 
+static int repeat_if(int fd, __u64 period, __u64 misfire, __u32 policy, __u64 *id)
+{
+	struct hwtimer_schedule s = {
+		.flags = HWTIMER_RELATIVE, .time = FAR, .period = period,
+		.misfire = misfire, .policy = policy,
+	};
+	int ret = ioctl(fd, HWTIMER_IOC_SCHEDULE, &s) ? -errno : 0;
+
+	*id = s.id;
+	return ret;
+}
+
 /* Fork a process of @uid in @group, at nice 7, with a timeout pending on the wheel of @setup. */
 static pid_t fork_holder(uid_t uid, const char *group, struct hwtimer_setup setup)
 {
@@ -1054,8 +1064,9 @@ TEST_F(context, shared_wheels)
 /* Cgroups do not share a worker, either: each is charged for its own. */
 TEST_F(context, cgroups)
 {
-	pid_t holders[5];
+	pid_t holders[4], child;
 	unsigned int i;
+	__u64 id;
 	int nice;
 
 	eventually(!wheel_there("uid-1001") && !wheel_there("uid-1002"));
@@ -1067,19 +1078,29 @@ TEST_F(context, cgroups)
 	holders[1] = fork_holder(USER_A, GROUP_A, shared);
 	EXPECT_EQ(2 + 1, count_members(GROUP_A, &nice));
 	EXPECT_EQ(2, must_wheel_value("uid-1001", "pending"));
-	/* Beyond the limit, the last worker that was made serves other cgroups, too. */
+	/* No more than the limit. */
 	ASSERT_EQ(0, set_parameter("max_user_shared_wheels", 1));
-	holders[2] = fork_holder(USER_A, GROUP_B, shared);
-	EXPECT_EQ(1, count_members(GROUP_B, &nice));
-	EXPECT_EQ(3, must_wheel_value("uid-1001", "pending"));
+	child = fork();
+	if (!child) {
+		int fd;
+
+		expect(0, write_file(GROUP_B "/cgroup.procs", "0"));
+		become(USER_A);
+		fd = open_node();
+		expect(1, must_fdinfo(fd, "user_shared_wheels"));
+		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+		/* What is invalid is so before that. */
+		expect(-EINVAL, repeat_if(fd, 0, 1, HWTIMER_MISFIRE_ONCE, &id));
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+	EXPECT_EQ(0, count_members(GROUP_B, &nice));
 	ASSERT_EQ(0, set_parameter("max_user_shared_wheels", 2));
-	holders[3] = fork_holder(USER_A, GROUP_B, shared);
-	EXPECT_EQ(2 + 1, count_members(GROUP_B, &nice));
+	holders[2] = fork_holder(USER_A, GROUP_B, shared);
+	EXPECT_EQ(1 + 1, count_members(GROUP_B, &nice));
 	EXPECT_EQ(1, must_wheel_value("uid-1001.2", "pending"));
-	/* A user without a wheel gets one, whatever the limit. */
-	ASSERT_EQ(0, set_parameter("max_user_shared_wheels", 0));
-	holders[4] = fork_holder(USER_B, GROUP_B, shared);
-	EXPECT_EQ(3 + 2, count_members(GROUP_B, &nice));
+	holders[3] = fork_holder(USER_B, GROUP_B, shared);
+	EXPECT_EQ(2 + 2, count_members(GROUP_B, &nice));
 	EXPECT_EQ(1, must_wheel_value("uid-1002", "pending"));
 	for (i = 0; i < ARRAY_SIZE(holders); i++)
 		kill_holder(holders[i]);
@@ -1117,18 +1138,6 @@ TEST_F(context, late)
 	ASSERT_EQ(0, ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &periodic));
 	eventually(must_stats(self->fd).unread == 2);
 	EXPECT_EQ(2, must_fdinfo(self->fd, "late"));
-}
-
-static int repeat_if(int fd, __u64 period, __u64 misfire, __u32 policy, __u64 *id)
-{
-	struct hwtimer_schedule s = {
-		.flags = HWTIMER_RELATIVE, .time = FAR, .period = period,
-		.misfire = misfire, .policy = policy,
-	};
-	int ret = ioctl(fd, HWTIMER_IOC_SCHEDULE, &s) ? -errno : 0;
-
-	*id = s.id;
-	return ret;
 }
 
 static int repeat(int fd, __u64 period, __u64 *id)

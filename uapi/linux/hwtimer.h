@@ -256,7 +256,8 @@ struct hwtimer_setup {
  *		that ended, for use again, until it is closed. Or the user's
  *		periodic timeouts expire as often in a second as they may; with
  *		HWTIMER_MISFIRE_MAKE_UP, or misfire above the period, that is at
- *		each tick, as it may come to that
+ *		each tick, as it may come to that. Or, for the first timeout, the
+ *		user has a shared wheel in as many sets of cgroups as it may
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory, or the cgroup's limit is reached; or, for the first timeout, the
  *		shared wheel cannot be made, for whatever reason

@@ -639,7 +639,7 @@ struct work_struct {
 #define WQ_UNBOUND	0
 struct workqueue_struct *native_workqueue(unsigned int workers);
 #define alloc_workqueue(name, flags, max, ...)	native_workqueue(2)
-extern struct workqueue_struct *system_unbound_wq;
+#define alloc_ordered_workqueue(name, flags)	native_workqueue(1)
 #define __acquires(lock)
 #define __releases(lock)
 #define INIT_WORK_ONSTACK(work, fn)	INIT_WORK(work, fn)
