@@ -337,6 +337,20 @@ static void churn(void)
 	}
 }
 
+static void churn_rings(void)
+{
+	struct hwtimer_rings rings = { .sq_entries = 4096, .slots = 200000 };
+	int fd;
+
+	get_ready();
+	while (!stopped()) {
+		fd = open_node();
+		expect(0, hwt_rings(fd, &rings));
+		close(fd);
+		count_round();
+	}
+}
+
 /* Grace periods of RCU are nobody's, whatever is closed. */
 static void churn_of_pipes(void)
 {
@@ -756,6 +770,10 @@ FIXTURE_VARIANT_ADD(attack, epoll) {
 
 FIXTURE_VARIANT_ADD(attack, churn) {
 	.name = "churn", .attack = churn, .control = churn_of_pipes, .rounds = 2,
+};
+
+FIXTURE_VARIANT_ADD(attack, churn_rings) {
+	.name = "churn_rings", .attack = churn_rings, .control = churn_of_pipes, .rounds = 2,
 };
 
 FIXTURE_VARIANT_ADD(attack, burst) {
