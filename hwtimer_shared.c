@@ -99,7 +99,7 @@ struct hwtimer_shared {
 static LIST_HEAD(shared_wheels);
 static DEFINE_SPINLOCK(shared_lock);
 static struct hwtimer_shared *root_shared;
-/* Not that of hwtimer_dev.c: to destroy a wheel is to wait for its thread, perhaps throttled. */
+/* The module's own, for its exit has to wait until nothing is being destroyed any more. */
 static struct workqueue_struct *destroy_wq;
 
 static void destroy(struct hwtimer_shared *s)
