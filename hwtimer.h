@@ -49,6 +49,10 @@
  *	cancel                        one returns true  cancelled or expired,
  *	                                                cancel tells which
  *
+ * While hwtimer_wheel_stop() runs, owners may call all of these. Arming fails. But what the stop
+ * hands back is its caller's, who goes through a list: who cancels or releases a timeout
+ * beside a stop must not free it before that is over.
+ *
  * Cost: to look at the clock takes longer than all else that hwtimer_schedule() and
  * hwtimer_touch() do. Who has many to arm, or knows the time already, asks
  * hwtimer_wheel_now() once and calls the _at functions. Where a CPU arms very many in

@@ -299,7 +299,7 @@ void hwtimer_worker_call(struct hwtimer_worker *worker, struct hwtimer_timeout *
  *
  * For drivers. In the name of who made the wheel, if that is who pays for it.
  *
- * Return: zeroed memory, to be freed by kvfree(); NULL if there is none.
+ * Return: memory, to be freed by kvfree(); NULL if there is none.
  */
 void *hwtimer_worker_alloc(struct hwtimer_worker *worker, size_t size, gfp_t gfp)
 {
@@ -308,9 +308,9 @@ void *hwtimer_worker_alloc(struct hwtimer_worker *worker, size_t size, gfp_t gfp
 
 	gfp |= __GFP_NOWARN;
 	if (!worker->memcg)
-		return kvzalloc(size, gfp);
+		return kvmalloc(size, gfp);
 	old = set_active_memcg(worker->memcg);
-	memory = kvzalloc(size, gfp | __GFP_ACCOUNT);
+	memory = kvmalloc(size, gfp | __GFP_ACCOUNT);
 	set_active_memcg(old);
 	return memory;
 }
@@ -506,9 +506,11 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_start);
  * callback runs, and each timeout whose arming had succeeded has expired, was
  * cancelled, or is on the list; its memory is then the caller's, who must keep
  * owners from freeing it as long as the list is in use. That begins while this
- * runs: an owner's hwtimer_cancel_sync() or hwtimer_release() that runs beside it
- * may find that the wheel has let go of a timeout which is on the list. Of two stops
- * at a time one gets the list, and both return when it is complete.
+ * runs: beside it an owner's hwtimer_cancel_sync() may return, and the function that
+ * hwtimer_release() calls may be called, for a timeout that is on the list. Owners who
+ * do that beside a stop defer the freeing until the list is no longer in use, for
+ * example by a grace period of RCU. Of two stops at a time one gets the list, and both
+ * return when it is complete.
  *
  * Context: Process context, may sleep. Waits for callbacks, so the caller must
  * not hold what any callback of this wheel needs.
@@ -1027,7 +1029,7 @@ EXPORT_SYMBOL_GPL(hwtimer_shutdown_sync);
  *
  * The counterpart of hwtimer_shutdown_sync() for who must not sleep. A callback
  * may release its own timeout. One that is on the list of somebody who stopped the
- * wheel is that one's to free.
+ * wheel is that one's to free: see hwtimer_wheel_stop().
  *
  * Context: Any context but NMI. Lock-free; does not allocate.
  *

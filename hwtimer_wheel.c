@@ -244,6 +244,7 @@ enum wheel_stage {
  * @level: of which level
  * @first: first bucket
  * @n: how many buckets
+ * @at: how many of them the worker has finished
  * @look: called for each timeout in them
  * @arg: for @look
  * @done: the worker has called it for all
@@ -252,6 +253,7 @@ struct wheel_survey {
 	unsigned int		level;
 	unsigned int		first;
 	unsigned int		n;
+	unsigned int		at;
 	wheel_look_fn		look;
 	void			*arg;
 	struct completion	done;
@@ -810,10 +812,12 @@ static void place(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 tick)
 		place_traced(w, t, tick);
 	i = slot_of(w, tick >> level_shift(w, level));
 	b = &w->level[level].buckets[i];
-	if (__test_and_set_bit(i, w->level[level].occupied))
+	if (__test_and_set_bit(i, w->level[level].occupied)) {
 		b->next = min(b->next, tick);
-	else
+	} else {
+		INIT_LIST_HEAD(&b->timeouts);
 		b->next = tick;
+	}
 	list_add_tail(&t->node, &b->timeouts);
 }
 
@@ -1270,11 +1274,19 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	wake_waiters(w, t);
 }
 
-/* All that is in a bucket is to be filed anew. */
-static void drop(struct hwtimer_wheel *w, struct wheel_level *l, unsigned int i)
+/* Move all that is in a bucket to @list. */
+static void empty_bucket(struct hwtimer_wheel *w, struct wheel_level *l, unsigned int i,
+			 struct list_head *list)
 {
-	list_splice_tail_init(&l->buckets[i].timeouts, &w->falling);
-	__clear_bit(i, l->occupied);
+	struct wheel_survey *s = w->surveyed;
+
+	if (unlikely(s) && l == &w->level[s->level] && i == s->first + s->at) {
+		/* The survey goes on with the next bucket. */
+		list_del_init(&w->place);
+		s->at++;
+	}
+	if (__test_and_clear_bit(i, l->occupied))
+		list_splice_tail(&l->buckets[i].timeouts, list);
 }
 
 /*
@@ -1288,7 +1300,8 @@ static void move_to(struct hwtimer_wheel *w, u64 tick)
 
 	w->cur = tick;
 	if (level)
-		drop(w, &w->level[level], slot_of(w, tick >> level_shift(w, level)));
+		empty_bucket(w, &w->level[level], slot_of(w, tick >> level_shift(w, level)),
+			     &w->falling);
 }
 
 /* File anew what falls, but for what was cancelled. False if the budget ran out. */
@@ -1326,32 +1339,25 @@ static size_t level_size(const struct hwtimer_wheel *w)
 			array_size(BITS_TO_LONGS(w->slots), sizeof(long)));
 }
 
-/* @memory: zeroed, of level_size(); or NULL. */
+/* @memory: of level_size(); or NULL. Buckets are initialised when they are first used. */
 static bool add_level(struct hwtimer_wheel *w, void *memory)
 {
 	struct wheel_level *l = &w->level[w->levels];
-	unsigned int i;
 
 	if (!memory)
 		return false;
 	l->buckets = memory;
 	l->occupied = memory + w->slots * sizeof(struct wheel_bucket);
-	for (i = 0; i < w->slots; i++)
-		INIT_LIST_HEAD(&l->buckets[i].timeouts);
+	bitmap_zero(l->occupied, w->slots);
 	hwtimer_step();
 	WRITE_ONCE(w->levels, w->levels + 1);
 	return true;
 }
 
-/*
- * Add the levels that those on @far need. What used to be the top level may hold
- * timeouts of its next turn, or of later ones if it had to do for those too far for
- * it. They do not belong there any more; the rest falls back to where it was.
- */
-static void grow(struct hwtimer_wheel *w)
+/* Add the levels that those on @far need. */
+static void add_levels(struct hwtimer_wheel *w)
 {
-	unsigned int top = w->levels - 1, i;
-	struct wheel_level *l = &w->level[top];
+	unsigned int top = w->levels - 1;
 
 	while (w->may_grow && beyond(w, w->far_tick)) {
 		if (!add_level(w, w->ops->alloc(w, level_size(w)))) {
@@ -1361,10 +1367,35 @@ static void grow(struct hwtimer_wheel *w)
 			w->may_grow = false;
 		}
 	}
+	w->growing = w->levels - 1 > top;
+	w->old_top = top;
+	w->old_slot = 0;
+}
+
+/*
+ * A step of growing: add levels, or have a bucket of what used to be the top level fall, or in the
+ * end what is on @far. That level may hold timeouts of its next turn, or of later ones if it had
+ * to do for those too far for it. They do not belong there any more; the rest falls back to where
+ * it was.
+ */
+static void grow(struct hwtimer_wheel *w)
+{
+	struct wheel_level *l;
+	unsigned int i;
+
+	if (!w->growing)
+		add_levels(w);
+	if (w->growing) {
+		l = &w->level[w->old_top];
+		i = find_next_bit(l->occupied, w->slots, w->old_slot);
+		w->old_slot = i + 1;
+		if (i < w->slots) {
+			empty_bucket(w, l, i, &w->falling);
+			return;
+		}
+		w->growing = false;
+	}
 	w->far_tick = 0;
-	if (w->levels - 1 > top)
-		for_each_set_bit(i, l->occupied, w->slots)
-			drop(w, l, i);
 	list_splice_tail_init(&w->far, &w->falling);
 }
 
@@ -1387,17 +1418,15 @@ static bool leap(struct hwtimer_wheel *w, u64 tick)
 static void visit_begin(struct hwtimer_wheel *w, u64 tick)
 {
 	unsigned int i = slot_of(w, tick);
-	struct wheel_bucket *b = &w->level[0].buckets[i];
 
 	w->now_tick = tick;
 	count(&w->ticks);
 	if (w->levels == 1) {
 		w->visit_next = U64_MAX;
-		list_add(&w->cursor, &b->timeouts);
+		list_add(&w->cursor, &w->level[0].buckets[i].timeouts);
 	} else {
 		/* No later rounds: all of it. Its next turn may fall into it now. */
-		list_splice_tail_init(&b->timeouts, &w->due);
-		__clear_bit(i, w->level[0].occupied);
+		empty_bucket(w, &w->level[0], i, &w->due);
 	}
 	/* From here on nothing is filed for this tick: it would loop for ever. */
 	if (!leap(w, tick + 1))
@@ -1421,6 +1450,8 @@ static void visit(struct hwtimer_wheel *w, unsigned int *budget)
 
 	for (pos = w->cursor.next; pos != &b->timeouts && *budget; pos = next) {
 		next = pos->next;
+		if (pos == &w->place)
+			continue;
 		--*budget;
 		count(&w->visits);
 		t = list_entry(pos, struct hwtimer_timeout, node);
@@ -1447,11 +1478,14 @@ static void visit(struct hwtimer_wheel *w, unsigned int *budget)
 }
 
 /*
- * The first tick from cur on with something due, as far as the buckets know; more
- * than @last if there is none until then. Of the top level it looks at the buckets
- * until @last, and at each once at the most. Each occupied bucket that it passes, and each
- * run of up to WHEEL_LOOKAHEAD empty ones, costs one of @looks. When they are used up, it
- * returns the first tick at which it has not looked.
+ * The first tick from cur on with something due, as far as the buckets know; more than @last if
+ * there is none until then. In each level below the top it looks at the rest of the present turn,
+ * in the top one until @last and at each bucket once at the most.
+ *
+ * Each occupied bucket that it passes, and each run of up to WHEEL_LOOKAHEAD empty ones, costs one
+ * of @looks. When they are used up, it returns the first tick at which it has not looked. The last
+ * run in a lower level is free: else a budget smaller than the number of levels would never get
+ * beyond the lowest one.
  */
 static u64 next_tick(const struct hwtimer_wheel *w, u64 last, unsigned int *looks)
 {
@@ -1461,10 +1495,16 @@ static u64 next_tick(const struct hwtimer_wheel *w, u64 last, unsigned int *look
 
 	for (level = 0; level < w->levels - 1; level++) {
 		l = &w->level[level];
-		i = slot_of(w, w->cur >> level_shift(w, level));
-		bit = find_next_bit(l->occupied, w->slots, i);
-		if (bit < w->slots)
-			return l->buckets[bit].next;
+		shift = level_shift(w, level);
+		number = w->cur >> shift;
+		for (i = slot_of(w, number); i < w->slots; i = stop) {
+			stop = min(w->slots, i + WHEEL_LOOKAHEAD);
+			bit = find_next_bit(l->occupied, stop, i);
+			if (bit < stop)
+				return l->buckets[bit].next;
+			if (stop < w->slots && !--*looks)
+				return (number - slot_of(w, number) + stop) << shift;
+		}
 	}
 
 	l = &w->level[level];
@@ -1514,6 +1554,9 @@ static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
 			continue;
 		}
 		if (!list_empty(&w->far)) {
+			if (!*budget)
+				return false;
+			--*budget;
 			grow(w);
 			continue;
 		}
@@ -1538,22 +1581,45 @@ static void look_for(const struct wheel_survey *s, unsigned int i, struct hwtime
 	s->look(s->arg, i, t, word & WORD_ARMED, word_deadline(word));
 }
 
+/* Answer wheel_look(). If that takes long, @place keeps the place in a bucket until next time. */
 static void answer_survey(struct hwtimer_wheel *w)
 {
+	unsigned int left = WHEEL_SURVEY, i;
+	struct list_head *pos, *head;
 	struct wheel_survey *s;
-	struct list_head *pos;
-	unsigned int i;
+	struct wheel_level *l;
 
-	if (likely(!READ_ONCE(w->survey)))
-		return;
-	/* Pairs with wheel_look(). */
-	s = xchg(&w->survey, NULL);
-	if (!s)
-		return;
-	for (i = 0; i < s->n && s->level < w->levels; i++)
-		list_for_each(pos, &w->level[s->level].buckets[s->first + i].timeouts)
-			if (pos != &w->cursor)
-				look_for(s, i, list_entry(pos, struct hwtimer_timeout, node));
+	if (likely(!w->surveyed)) {
+		if (likely(!READ_ONCE(w->survey)))
+			return;
+		/* Pairs with wheel_look(). */
+		w->surveyed = xchg(&w->survey, NULL);
+		if (!w->surveyed)
+			return;
+	}
+	s = w->surveyed;
+	l = &w->level[s->level];
+	for (; s->level < w->levels && s->at < s->n; s->at++) {
+		i = s->first + s->at;
+		if (!test_bit(i, l->occupied))
+			continue;
+		head = &l->buckets[i].timeouts;
+		pos = list_empty(&w->place) ? head->next : w->place.next;
+		list_del_init(&w->place);
+		for (; pos != head; pos = pos->next) {
+			if (pos == &w->cursor)
+				continue;
+			if (!left--) {
+				list_add_tail(&w->place, pos);
+				return;
+			}
+			look_for(s, s->at, list_entry(pos, struct hwtimer_timeout, node));
+		}
+		/* All that was in it has left meanwhile. */
+		if (list_empty(head))
+			__clear_bit(i, l->occupied);
+	}
+	w->surveyed = NULL;
 	complete(&s->done);
 }
 
@@ -1697,7 +1763,7 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	 * same, or what came while an older round went on.
 	 */
 	if (requested(w) || READ_ONCE(w->survey) || READ_ONCE(w->barrier) ||
-	    !list_empty(&w->far) || w->aside)
+	    !list_empty(&w->far) || w->aside || w->surveyed)
 		until = 0;
 	if (until == WHEEL_IDLE) {
 		hwtimer_step();
@@ -1771,13 +1837,13 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_count);
  * @level: the level of interest; one that is not in use holds nothing
  * @first: the first bucket of interest
  * @n: how many buckets
- * @look: called by the worker for each timeout in them, between two slices of its work
+ * @look: called by the worker for each timeout in them
  * @arg: for @look
  *
- * So this is exact, but for what is on the worker's other lists at that moment, or never
- * comes. It goes through the lists and does nothing else meanwhile: ask for few buckets at
- * a time. Cancelled timeouts are there until the worker has come by.
- * Process context, may sleep.
+ * The worker looks at WHEEL_SURVEY timeouts at a time and goes on with its work in between. In
+ * more than that many, a timeout that is filed elsewhere meanwhile may be missed, or seen twice.
+ * What is on the worker's other lists is not seen, nor what never comes. Cancelled timeouts are,
+ * until the worker has come by. Process context, may sleep.
  *
  * Return: 0, -EINTR if a fatal signal came; @look may have been called then, or not.
  */
@@ -1801,7 +1867,7 @@ int wheel_look(struct hwtimer_wheel *w, unsigned int level, unsigned int first,
 		smp_store_release(&w->survey, &s);
 		w->ops->kick(w);
 		ret = wait_for_completion_killable(&s.done);
-		/* Take it back, unless the worker is at it. */
+		/* Take it back, unless the worker has begun. */
 		if (ret && cmpxchg(&w->survey, &s, NULL) != &s)
 			wait_for_completion(&s.done);
 	}
@@ -1903,12 +1969,13 @@ int wheel_init(struct hwtimer_wheel *w, const struct wheel_shape *shape,
 	INIT_LIST_HEAD(&w->far);
 	INIT_LIST_HEAD(&w->due);
 	INIT_LIST_HEAD(&w->cursor);
+	INIT_LIST_HEAD(&w->place);
 
 	w->queues = alloc_percpu_gfp(struct wheel_queue, gfp);
 	if (!w->queues)
 		goto no_memory;
 	while (w->levels < levels)
-		if (!add_level(w, kvzalloc(level_size(w), gfp | __GFP_NOWARN)))
+		if (!add_level(w, kvmalloc(level_size(w), gfp | __GFP_NOWARN)))
 			goto no_memory;
 	return 0;
 
@@ -2033,7 +2100,8 @@ void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending)
 	for (l = w->level; l < w->level + w->levels; l++) {
 		for (i = 0; i < w->slots; i++) {
 			slot = slot_of(w, (w->cur >> level_shift(w, l - w->level)) + i);
-			sweep_list(w, &l->buckets[slot].timeouts, pending);
+			if (test_bit(slot, l->occupied))
+				sweep_list(w, &l->buckets[slot].timeouts, pending);
 			cond_resched();
 		}
 		bitmap_zero(l->occupied, w->slots);
@@ -2042,7 +2110,6 @@ void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending)
 	sweep_list(w, &w->far, pending);
 	sweep_list(w, &w->never, pending);
 	w->stage = STAGE_REST;
-	answer_survey(w);
 	hwtimer_step();
 
 	/*

@@ -48,6 +48,8 @@
 #define WHEEL_LOOKS		256
 /* How many timeouts, or requests, one wheel_advance() may handle, or buckets pass over. */
 #define WHEEL_BUDGET		1024
+/* And at how many it looks for wheel_look(). */
+#define WHEEL_SURVEY		128
 
 /**
  * enum wheel_state - the life of a wheel, in this order
@@ -69,8 +71,8 @@ enum wheel_state {
  *	when the worker runs already.
  * @expire: run the callback: call @fn on @t and look at @t no more. Called by
  *	wheel_advance(), for each expiry. @deadline is the one that was reached.
- * @alloc: zeroed memory for another level, for kvfree(), or NULL. Called by
- *	the worker, if the wheel grows.
+ * @alloc: memory for another level, for kvfree(), or NULL. Called by the worker, if
+ *	the wheel grows.
  * @softirq: callbacks run in one. They must not sleep, and what wheel_sweep() calls in
  *	process context must be kept from softirqs as well
  */
@@ -132,8 +134,9 @@ struct wheel_queue {
 /**
  * struct wheel_bucket - one slot
  * @timeouts: what is filed here, in the order of filing
- * @next: no timeout in here is due before the tick of this number. Means
- *	nothing while the bucket's bit in the bitmap is clear
+ * @next: no timeout in here is due before the tick of this number
+ *
+ * Not initialised while the bucket's bit in the bitmap is clear.
  */
 struct wheel_bucket {
 	struct list_head	timeouts;
@@ -217,9 +220,14 @@ typedef void (*wheel_look_fn)(void *arg, unsigned int i, struct hwtimer_timeout 
  * @far_tick: the latest tick of those
  * @may_grow: the wheel grows, is not full grown, and in this pass there was
  *	memory
+ * @growing: levels were added, and what was the top level is falling
+ * @old_top: that level
+ * @old_slot: the first of its slots that has not fallen
  * @due: filed timeouts taken from the bucket of @now_tick to be settled
  * @cursor: while there is one level: where in the bucket of @now_tick the visit goes
  *	on; on no list while no visit is under way
+ * @surveyed: what the worker does for wheel_look()
+ * @place: where in a bucket that goes on; on no list while nobody looks
  * @pushed: requests taken from a queue, newest first
  * @taken: and turned round, oldest first
  * @let_go: released timeouts, to be called when nothing else is
@@ -281,8 +289,13 @@ struct hwtimer_wheel {
 	struct list_head	far;
 	u64			far_tick;
 	bool			may_grow;
+	bool			growing;
+	unsigned int		old_top;
+	unsigned int		old_slot;
 	struct list_head	due;
 	struct list_head	cursor;
+	struct wheel_survey	*surveyed;
+	struct list_head	place;
 	struct llist_node	*pushed;
 	struct llist_node	*taken;
 	struct llist_node	*let_go;

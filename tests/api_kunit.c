@@ -1602,29 +1602,32 @@ static void look_at(void *arg, unsigned int i, struct hwtimer_timeout *t, bool a
 	l->last = t;
 }
 
+/* More than the worker looks at in one go. */
+#define LOOKED	(2 * WHEEL_SURVEY + 1)
+
 /* What is in the buckets, cancelled or not; those of a level that is not there are empty. */
 static void looks(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct job *j = jobs(test, wheel, 2);
-	unsigned int level;
+	struct job *j = jobs(test, wheel, LOOKED);
+	unsigned int level, i;
 	struct looked l;
 
 	KUNIT_EXPECT_EQ(test, 0, wheel_look(wheel, 0, 0, SLOTS, look_at, &l));
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, SEC));
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[1].t, SEC));
+	for (i = 0; i < LOOKED; i++)
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, SEC));
 	for (level = 0; level < 2; level++) {
 		l = (struct looked){ };
 		KUNIT_EXPECT_EQ(test, 0, wheel_look(wheel, level, 0, SLOTS, look_at, &l));
-		KUNIT_EXPECT_EQ(test, level ? 0U : 2U, l.filed);
-		KUNIT_EXPECT_EQ(test, level ? 0U : 2U, l.armed);
+		KUNIT_EXPECT_EQ(test, level ? 0U : LOOKED, l.filed);
+		KUNIT_EXPECT_EQ(test, level ? 0U : LOOKED, l.armed);
 	}
 	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[0].t));
 	l = (struct looked){ };
 	KUNIT_EXPECT_EQ(test, 0, wheel_look(wheel, 0, 0, SLOTS, look_at, &l));
-	KUNIT_EXPECT_EQ(test, 2U, l.filed);
-	KUNIT_EXPECT_EQ(test, 1U, l.armed);
-	KUNIT_EXPECT_PTR_EQ(test, &j[1].t, l.last);
+	KUNIT_EXPECT_EQ(test, LOOKED, l.filed);
+	KUNIT_EXPECT_EQ(test, LOOKED - 1, l.armed);
+	KUNIT_EXPECT_PTR_EQ(test, &j[LOOKED - 1].t, l.last);
 }
 
 static noinline void slow_fired(struct hwtimer_timeout *t)

@@ -57,6 +57,8 @@ struct rig {
 	bool			no_memory;
 	/* a kick has the worker answer at once, without a budget */
 	bool			answers;
+	/* called when it has answered in part */
+	void			(*meanwhile)(struct rig *rig);
 	/* if not 0: of so many tries one finds memory */
 	unsigned int		one_in;
 	void			*bulk;
@@ -126,8 +128,14 @@ static void rig_kick(struct hwtimer_wheel *w)
 	struct rig *rig = container_of(w, struct rig, wheel);
 
 	rig->kicks++;
-	if (rig->answers)
+	if (!rig->answers)
+		return;
+	wheel_advance(w, rig->now, 0);
+	while (w->surveyed) {
+		if (rig->meanwhile)
+			rig->meanwhile(rig);
 		wheel_advance(w, rig->now, 0);
+	}
 }
 
 static void rig_expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
@@ -145,11 +153,13 @@ static void rig_expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 static void *rig_alloc(struct hwtimer_wheel *w, size_t size)
 {
 	struct rig *rig = container_of(w, struct rig, wheel);
+	void *memory;
 
 	rig->allocs++;
 	if (rig->no_memory || (rig->one_in && rig->allocs % rig->one_in))
 		return NULL;
-	return kvzalloc(size, GFP_KERNEL);
+	memory = kvmalloc(size, GFP_KERNEL);
+	return memory ? memset(memory, 0xa5, size) : NULL;
 }
 
 static const struct wheel_ops rig_ops = {
@@ -169,6 +179,7 @@ static void rig_shape(struct rig *rig, const struct wheel_shape *shape)
 	rig->allocs = 0;
 	rig->no_memory = false;
 	rig->answers = false;
+	rig->meanwhile = NULL;
 	rig->one_in = 0;
 }
 
@@ -2765,12 +2776,15 @@ static void burst_changed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 300UL - cancelled, counts(rig).expired);
 }
 
-/* Any budget gives the same result as any other. */
-struct looked {
-	struct probe	*first;
+static struct looked {
+	struct probe	*first, *last;
 	unsigned int	n;
 	unsigned int	strangers;
-};
+	/* when the worker paused last */
+	unsigned int	then;
+	unsigned int	pauses;
+	unsigned int	at_once;
+} looked;
 
 static void looked_at(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed,
 		      u64 deadline)
@@ -2778,7 +2792,7 @@ static void looked_at(void *arg, unsigned int i, struct hwtimer_timeout *t, bool
 	struct looked *l = arg;
 
 	l->n++;
-	if (t < &l->first->t || t > &l->first[9].t)
+	if (t < &l->first->t || t > &l->last->t)
 		l->strangers++;
 }
 
@@ -2787,7 +2801,7 @@ static void look_midway(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 10);
-	struct looked l = { .first = p };
+	struct looked l = { .first = p, .last = &p[9] };
 	unsigned int i, looks = 0;
 
 	for (i = 0; i < 10; i++)
@@ -2811,6 +2825,84 @@ static void look_midway(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, rig->fired);
 }
 
+#define LOOKED	(8 * WHEEL_SURVEY)
+
+static void pause_noted(struct rig *rig)
+{
+	looked.pauses++;
+	looked.at_once = max(looked.at_once, looked.n - looked.then);
+	looked.then = looked.n;
+}
+
+static void pause_expire(struct rig *rig)
+{
+	pause_noted(rig);
+	to_tick(rig, 5);
+}
+
+static void pause_cancel(struct rig *rig)
+{
+	unsigned int i;
+
+	for (i = 0; looked.pauses == 0 && i < LOOKED; i++) {
+		wheel_cancel(&looked.first[i].t);
+		wheel_detach(&looked.first[i].t);
+	}
+	pause_noted(rig);
+	wheel_drain_all(&rig->wheel);
+}
+
+/* What is beyond the top level makes it fall, in a wheel that grows. */
+static void pause_grow(struct rig *rig)
+{
+	if (looked.pauses == 1)
+		arm_tick(looked.last, HOUR / TICK);
+	pause_noted(rig);
+	to_tick(rig, 2);
+}
+
+/* The worker looks at a few, does its work, and goes on, whatever became of the bucket. */
+static void look_in_parts(struct kunit *test)
+{
+	static void (*const meanwhile[])(struct rig *rig) = {
+		pause_noted, pause_expire, pause_cancel, pause_grow,
+	};
+	struct rig *rig = test->priv;
+	unsigned int i, k, slots_used;
+	struct probe *p;
+
+	for (k = 0; k < ARRAY_SIZE(meanwhile); k++) {
+		rig_remake(rig, TICK, SLOTS, 0);
+		p = probes(rig, LOOKED + 1);
+		/* the last in a bucket of its own */
+		for (i = 0; i < LOOKED; i++)
+			arm_tick(&p[i], i < LOOKED - 1 ? 5 : 9);
+		to_tick(rig, 1);
+		looked = (struct looked) { .first = p, .last = &p[LOOKED] };
+		rig->meanwhile = meanwhile[k];
+		rig->answers = true;
+		KUNIT_EXPECT_EQ(test, 0, wheel_look(&rig->wheel, 0, 0, SLOTS, looked_at, &looked));
+		rig->answers = false;
+		KUNIT_EXPECT_EQ(test, 0, looked.strangers);
+		KUNIT_EXPECT_TRUE(test, list_empty(&rig->wheel.place));
+		if (meanwhile[k] == pause_noted) {
+			KUNIT_EXPECT_EQ(test, LOOKED, looked.n);
+			KUNIT_EXPECT_EQ(test, WHEEL_SURVEY, looked.at_once);
+		}
+		if (meanwhile[k] == pause_expire)
+			KUNIT_EXPECT_EQ(test, WHEEL_SURVEY + 1, looked.n);
+		if (meanwhile[k] == pause_cancel)
+			KUNIT_EXPECT_EQ(test, WHEEL_SURVEY, looked.n);
+		/* A bucket that was left empty is known to be. */
+		slots_used = bitmap_weight(rig->wheel.level[0].occupied, SLOTS);
+		if (meanwhile[k] != pause_grow)
+			KUNIT_EXPECT_EQ(test, looked.n == LOOKED ? 2 : looked.n % 2, slots_used);
+		drive(rig, NULL, 20 * TICK);
+		KUNIT_EXPECT_EQ(test, meanwhile[k] == pause_cancel ? 0 : LOOKED, rig->fired);
+	}
+}
+
+/* Any budget gives the same result as any other. */
 static void budgets(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -2871,6 +2963,7 @@ SUITES(late,
 	KUNIT_CASE(burst),
 	KUNIT_CASE(burst_changed),
 	KUNIT_CASE(look_midway),
+	KUNIT_CASE(look_in_parts),
 	KUNIT_CASE(budgets));
 
 /*
@@ -2882,7 +2975,9 @@ SUITES(late,
 
 static unsigned int filed(struct rig *rig, unsigned int level, unsigned int slot)
 {
-	return list_count_nodes(&rig->wheel.level[level].buckets[slot].timeouts);
+	struct wheel_level *l = &rig->wheel.level[level];
+
+	return test_bit(slot, l->occupied) ? list_count_nodes(&l->buckets[slot].timeouts) : 0;
 }
 
 static void shape_of(struct rig *rig, u64 tick_ns, unsigned int slots,
@@ -2935,21 +3030,82 @@ static void budget_of_nothing(struct kunit *test)
 {
 	const unsigned int slots = 4 * WHEEL_LOOKAHEAD;
 	struct rig *rig = test->priv;
+	unsigned int n;
 	struct probe *p;
 	bool more;
 	u64 cur;
 
-	shape_of(rig, TICK, slots, 1, false);
+	for (n = 1; n <= 2; n++) {
+		shape_of(rig, TICK, slots, n, false);
+		p = probes(rig, 1);
+		/* with two levels: in the second slot of the upper one */
+		arm_tick(p, n * slots - 1);
+		to_tick(rig, 1);
+		rig->now = n * slots * (u64)TICK;
+		do {
+			cur = rig->wheel.cur;
+			more = wheel_advance(&rig->wheel, rig->now, 1);
+			/* what is left then is a single run */
+			if (cur < 3 * WHEEL_LOOKAHEAD)
+				KUNIT_EXPECT_LE(test, rig->wheel.cur, cur + WHEEL_LOOKAHEAD + 1);
+		} while (more);
+		expect_fired(p, 1, n * slots - 1);
+	}
+}
+
+/* However small the budget, many levels of which all are empty are passed over in a few steps. */
+static void budget_of_levels(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	unsigned int steps = 0;
+	struct probe *p;
+
+	shape_of(rig, 1, 4, 16, false);
 	p = probes(rig, 1);
-	arm_tick(p, slots - 1);
-	to_tick(rig, 1);
-	rig->now = slots * (u64)TICK;
-	do {
-		cur = rig->wheel.cur;
-		more = wheel_advance(&rig->wheel, rig->now, 1);
-		KUNIT_EXPECT_LE(test, rig->wheel.cur, cur + WHEEL_LOOKAHEAD + 1);
-	} while (more);
-	expect_fired(p, 1, slots - 1);
+	arm(p, DAY);
+	rig->now = DAY - 1;
+	while (wheel_advance(&rig->wheel, rig->now, 1))
+		steps++;
+	KUNIT_EXPECT_LE(test, steps, 64);
+	KUNIT_EXPECT_EQ(test, 0, rig->fired);
+	drive(rig, NULL, DAY);
+	KUNIT_EXPECT_EQ(test, 1, rig->fired);
+}
+
+/* To grow is done bucket by bucket, and may be stopped in between. */
+static void budget_of_growing(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	unsigned int i, weight, before, stop, steps;
+	struct list_head pending;
+	struct probe *p;
+	bool more;
+
+	for (stop = 0; stop <= 1; stop++) {
+		shape_of(rig, TICK, 64, 1, true);
+		p = probes(rig, 64);
+		for (i = 0; i < 63; i++)
+			arm_tick(&p[i], 2 + i);
+		to_tick(rig, 1);
+		arm_tick(&p[63], 200);
+		steps = 0;
+		do {
+			before = bitmap_weight(rig->wheel.level[0].occupied, 64);
+			more = wheel_advance(&rig->wheel, rig->now, 1);
+			weight = bitmap_weight(rig->wheel.level[0].occupied, 64);
+			KUNIT_EXPECT_LE(test, before, weight + 1);
+			steps++;
+		} while (more && !(stop && steps == 64));
+		KUNIT_EXPECT_EQ(test, stop, rig->wheel.growing);
+		KUNIT_EXPECT_EQ(test, 2, rig->wheel.levels);
+		if (stop) {
+			KUNIT_EXPECT_EQ(test, 64, rig_stop(rig, &pending));
+			continue;
+		}
+		KUNIT_EXPECT_GT(test, steps, 2 * 63);
+		drive(rig, NULL, 300 * TICK);
+		expect_in_order(rig, p, 64);
+	}
 }
 
 static const struct {
@@ -3142,7 +3298,24 @@ static void grow(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).grow_failures);
 }
 
-/* No memory: rounds have to do. There is some again: all go where they belong. */
+/* What was in the next turn of the old top level is in time although nothing else is near. */
+static void grow_over_turn(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	shape_of(rig, TICK, SLOTS, 1, true);
+	p = probes(rig, 2);
+	to_tick(rig, 4);
+	arm_tick(&p[0], 5 + SLOTS - 1);
+	to_tick(rig, 4);
+	arm_tick(&p[1], 5 * SLOTS);
+	drive(rig, NULL, 6 * SLOTS * TICK);
+	KUNIT_EXPECT_EQ(test, 2, rig->wheel.levels);
+	expect_fired(&p[0], 1, 5 + SLOTS - 1);
+	expect_fired(&p[1], 1, 5 * SLOTS);
+}
+
 /* How far a timeout was to reach that found no memory is nothing to the next one. */
 static void grow_by_need(struct kunit *test)
 {
@@ -3164,6 +3337,7 @@ static void grow_by_need(struct kunit *test)
 	expect_fired(&p[1], 1, 40);
 }
 
+/* No memory: rounds have to do. There is some again: all go where they belong. */
 static void grow_fails(struct kunit *test)
 {
 	static const u64 ticks[] = { 3, 40, 500, 40, 9000, 500, 16, 17, 18, 500 };
@@ -3629,6 +3803,7 @@ SUITE(levels, levels_suite_init, "levels",
 	KUNIT_CASE(visits_per_life),
 	KUNIT_CASE(far_million),
 	KUNIT_CASE(grow),
+	KUNIT_CASE(grow_over_turn),
 	KUNIT_CASE(grow_fails),
 	KUNIT_CASE(grow_by_need),
 	KUNIT_CASE(grow_in_callback),
@@ -3638,6 +3813,8 @@ SUITE(levels, levels_suite_init, "levels",
 	KUNIT_CASE(late_and_alone),
 	KUNIT_CASE(budget_of_looks),
 	KUNIT_CASE(budget_of_nothing),
+	KUNIT_CASE(budget_of_levels),
+	KUNIT_CASE(budget_of_growing),
 	KUNIT_CASE(touched_then_grow),
 	KUNIT_CASE(falling_stop),
 	KUNIT_CASE(far_wakes_large),
@@ -4276,7 +4453,9 @@ static unsigned int chaos_check_bucket(struct chaos *c, unsigned int level, unsi
 	struct hwtimer_timeout *t;
 	u64 tick;
 
-	agree(c, test_bit(i, w->level[level].occupied) == !list_empty(&b->timeouts), "bitmap");
+	if (!test_bit(i, w->level[level].occupied))
+		return 0;
+	agree(c, !list_empty(&b->timeouts), "bitmap");
 	list_for_each_entry(t, &b->timeouts, node) {
 		n++;
 		/* Below the top: of this turn; above the ground: not of this slot. */

@@ -26,7 +26,7 @@ static void kick(struct hwtimer_wheel *wheel) { }
 
 static void *alloc(struct hwtimer_wheel *wheel, size_t size)
 {
-	return native_alloc(size);
+	return kvmalloc(size, GFP_KERNEL);
 }
 
 static u64 tick_of(u64 deadline)

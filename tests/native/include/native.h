@@ -278,9 +278,22 @@ static inline void __clear_bit(unsigned int n, unsigned long *map)
 	map[n / 64] &= ~BIT(n % 64);
 }
 
+static inline bool test_bit(unsigned int n, const unsigned long *map)
+{
+	return map[n / 64] & BIT(n % 64);
+}
+
+static inline bool __test_and_clear_bit(unsigned int n, unsigned long *map)
+{
+	bool was = test_bit(n, map);
+
+	__clear_bit(n, map);
+	return was;
+}
+
 static inline bool __test_and_set_bit(unsigned int n, unsigned long *map)
 {
-	bool was = map[n / 64] & BIT(n % 64);
+	bool was = test_bit(n, map);
 
 	map[n / 64] |= BIT(n % 64);
 	return was;
@@ -300,9 +313,6 @@ static inline unsigned long find_next_bit(const unsigned long *map, unsigned lon
 	return size;
 }
 
-#define for_each_set_bit(i, map, size)	\
-	for ((i) = find_next_bit(map, size, 0); (i) < (size);	\
-	     (i) = find_next_bit(map, size, (i) + 1))
 #define bitmap_zero(map, size)	memset(map, 0, BITS_TO_LONGS(size) * sizeof(long))
 
 /* CPUs and what interrupts them. */
@@ -594,7 +604,7 @@ void wait_for_completion(struct completion *c);
 void *native_alloc(size_t size);
 void kfree(const void *p);
 #define kzalloc(n, gfp)	native_alloc(n)
-#define kvzalloc(n, gfp)	((void)(gfp), native_alloc(n))
+#define kvmalloc(n, gfp)	((void)(gfp), memset(native_alloc(n), 0xa5, n))
 #define kvcalloc(n, size, gfp)	native_alloc((size_t)(n) * (size))
 #define kvfree	kfree
 struct mem_cgroup;
