@@ -464,8 +464,8 @@ static bool asleep(struct hwtimer_worker *worker, u64 *until, u64 *which)
 		return *until && smp_load_acquire(&task->state) != TASK_RUNNING &&
 		       READ_ONCE(task->sleeps) == *which;
 	}
-	*which = READ_ONCE(worker->monitor.wakeups);
 	spin_lock_irqsave(&timers_lock, flags);
+	*which = READ_ONCE(worker->monitor.wakeups);
 	*until = list_empty(&worker->timer.list) ? U64_MAX : worker->timer.expires;
 	/* Between two slices of a pass the worker is not asleep. */
 	ret = timer_running != &worker->timer && worker->asleep && *until > ktime_get_ns();
@@ -473,13 +473,17 @@ static bool asleep(struct hwtimer_worker *worker, u64 *until, u64 *which)
 	return ret;
 }
 
-/* Does the worker sleep beyond the tick of what is armed? */
+/* Does the worker sleep beyond the tick of what is armed, and in which sleep? */
 static bool overslept(struct hwtimer_timeout *t, u64 *which)
 {
 	struct hwtimer_worker *worker = to_worker(t->wheel);
-	u64 until, tick = t->wheel->tick_ns, deadline = hwtimer_deadline(t), next;
+	u64 until, tick = t->wheel->tick_ns, deadline, next, again;
 
-	if (!hwtimer_is_pending(t) || !asleep(worker, &until, which))
+	if (!asleep(worker, &until, which) || !hwtimer_is_pending(t))
+		return false;
+	deadline = hwtimer_deadline(t);
+	/* In between it may have run, and @t expired. */
+	if (!asleep(worker, &until, &again) || again != *which)
 		return false;
 	if (deadline == U64_MAX || READ_ONCE(t->wheel->state) >= WHEEL_SHUTDOWN)
 		return false;
