@@ -1290,7 +1290,7 @@ static void go_round(struct __test_metadata *_metadata, __u32 sq, __u32 cq)
 	unsigned int i, failed = 0, expired = 0;
 	struct hwtimer_record rec;
 
-	for (i = 0; i < 1500; i++) {
+	for (i = 0; i < quick_or(1500, 1500); i++) {
 		__u64 id = HWTIMER_ID(i % 8, i);
 
 		must_put(r, HWTIMER_OP_SCHEDULE, 0, id, now_ns() + FAR, i);
@@ -1379,7 +1379,7 @@ TEST_F(rings, idles)
  */
 TEST_F(rings, looks_by_itself)
 {
-	unsigned int rounds = quick_or(12, 24), i, silent = 0, idle = 0;
+	unsigned int rounds = quick_or(16, 24), i, silent = 0, idle = 0;
 	__u64 random = seed(), worst = 0;
 
 	for (i = 0; i < rounds; i++) {
@@ -1422,7 +1422,7 @@ TEST_F(rings, deadline_and_bell)
 	unsigned int i, rang = 0, silent = 0;
 	__u64 random = seed(), worst = 0;
 
-	for (i = 0; i < 150; i++) {
+	for (i = 0; i < quick_or(150, 150); i++) {
 		__u64 deadline = now_ns() + rnd(&random) % (60 * NSEC_PER_MSEC), late;
 		struct hwtimer_record rec;
 
@@ -1452,7 +1452,7 @@ TEST_F(rings, many_deadlines)
 	__u64 *deadlines = must_alloc(SLOTS, sizeof(*deadlines)), random = seed(), worst = 0;
 	unsigned int round, i;
 
-	for (round = 0; round < 8; round++) {
+	for (round = 0; round < quick_or(8, 8); round++) {
 		memset(seen, 0, SLOTS);
 		for (i = 0; i < SLOTS; i++) {
 			deadlines[i] = now_ns() + rnd(&random) % (300 * NSEC_PER_MSEC);
@@ -1491,13 +1491,12 @@ TEST_F(rings, many_deadlines)
  */
 static void beat_the_deadline(struct __test_metadata *_metadata, struct ring *r, __u32 op)
 {
-	enum { ROUNDS = 250 };
-	unsigned int i, in_time = 0, first = 0, too_late = 0;
+	unsigned int rounds = quick_or(250, 250), i, in_time = 0, first = 0, too_late = 0;
 	bool cancel = op == HWTIMER_OP_CANCEL;
 	__u64 random = seed();
 
 	/* On a busy machine it takes more until there were enough in time. */
-	for (i = 0; i < ROUNDS || in_time < ROUNDS / 20; i++) {
+	for (i = 0; i < rounds || in_time < rounds / 20; i++) {
 		struct hwtimer_sqe sqe = { .op = op, .user_data = i };
 		__u64 deadline, until, published;
 		bool expired = false, failed = false;
