@@ -874,6 +874,79 @@ TEST_F(threads, count)
 	check_nothing_left(_metadata);
 }
 
+FIXTURE(starved)
+{
+};
+
+FIXTURE_VARIANT(starved)
+{
+	bool own;
+};
+
+FIXTURE_VARIANT_ADD(starved, shared)
+{
+};
+
+FIXTURE_VARIANT_ADD(starved, own)
+{
+	.own = true,
+};
+
+static bool own_passed;
+
+FIXTURE_SETUP(starved)
+{
+	const char *missing = make_users();
+
+	if (missing)
+		SKIP(return, "%s", missing);
+	switch_throttling(true);
+}
+
+FIXTURE_TEARDOWN(starved)
+{
+	switch_throttling(false);
+	remove_users();
+}
+
+/* It is he who has the wheel made, so the worker is in his cgroup, whose time he uses up then. */
+static void arm_passed(void)
+{
+	if (own_passed)
+		expect(0, hwt_own_wheel(opened[0], NSEC_PER_MSEC, 64, 0));
+	arm_many(opened[0], HWTIMER_RELATIVE, FAR, 20000);
+	close(opened[0]);
+	nr_opened = 0;
+	count_round();
+	while (!stopped())
+		;
+}
+
+/* Who closes the last descriptor does not wait for a worker that is starved. */
+TEST_F(starved, close)
+{
+	__u64 begin, took;
+	int fd = open_checked();
+	pid_t pid;
+
+	own_passed = variant->own;
+	memset(shared, 0, sizeof(*shared));
+	pid = start_user(ATTACKER, arm_passed);
+	eventually(atomic_load(&shared->rounds) || has_ended(pid));
+	ASSERT_EQ(0, set_group(ATTACKER, "cpu.max", "1000 1000000"));
+	eventually(must_group(ATTACKER, "cpu.stat", "nr_throttled") > 1 || has_ended(pid));
+	begin = now_ns();
+	close(fd);
+	took = now_ns() - begin;
+	printf("# close() took %llu us\n", took / NSEC_PER_USEC);
+	EXPECT_GT(NSEC_PER_SEC, took);
+	nr_opened = 0;
+	ASSERT_EQ(0, set_group(ATTACKER, "cpu.max", "max"));
+	atomic_store(&shared->stop, true);
+	EXPECT_EQ(0, reap(pid));
+	check_nothing_left(_metadata);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned int i;
