@@ -245,6 +245,7 @@ enum wheel_stage {
  * @first: first bucket
  * @n: how many buckets
  * @at: how many of them the worker has finished
+ * @left: at how many timeouts it may look yet: as many as were filed when it began
  * @look: called for each timeout in them
  * @arg: for @look
  * @done: the worker has called it for all
@@ -254,6 +255,7 @@ struct wheel_survey {
 	unsigned int		first;
 	unsigned int		n;
 	unsigned int		at;
+	unsigned long		left;
 	wheel_look_fn		look;
 	void			*arg;
 	struct completion	done;
@@ -1339,7 +1341,7 @@ static size_t level_size(const struct hwtimer_wheel *w)
 			array_size(BITS_TO_LONGS(w->slots), sizeof(long)));
 }
 
-/* @memory: of level_size(); or NULL. Buckets are initialised when they are first used. */
+/* @memory: of level_size(); or NULL. place() initialises a bucket when it sets the bit. */
 static bool add_level(struct hwtimer_wheel *w, void *memory)
 {
 	struct wheel_level *l = &w->level[w->levels];
@@ -1373,26 +1375,29 @@ static void add_levels(struct hwtimer_wheel *w)
 }
 
 /*
- * A step of growing: add levels, or have a bucket of what used to be the top level fall, or in the
- * end what is on @far. That level may hold timeouts of its next turn, or of later ones if it had
- * to do for those too far for it. They do not belong there any more; the rest falls back to where
- * it was.
+ * One step of growing. The first adds levels. Each moves a bucket of the old top level to @falling,
+ * and the last one moves @far there. The old top level may hold timeouts of its next turn, or of
+ * later ones that no level was high enough for: they go to the new levels. The others return to
+ * their buckets.
  */
 static void grow(struct hwtimer_wheel *w)
 {
+	unsigned int i, stop;
 	struct wheel_level *l;
-	unsigned int i;
 
 	if (!w->growing)
 		add_levels(w);
 	if (w->growing) {
 		l = &w->level[w->old_top];
-		i = find_next_bit(l->occupied, w->slots, w->old_slot);
-		w->old_slot = i + 1;
-		if (i < w->slots) {
+		stop = min(w->slots, w->old_slot + WHEEL_LOOKAHEAD);
+		i = find_next_bit(l->occupied, stop, w->old_slot);
+		w->old_slot = stop;
+		if (i < stop) {
 			empty_bucket(w, l, i, &w->falling);
-			return;
+			w->old_slot = i + 1;
 		}
+		if (w->old_slot < w->slots)
+			return;
 		w->growing = false;
 	}
 	w->far_tick = 0;
@@ -1478,14 +1483,14 @@ static void visit(struct hwtimer_wheel *w, unsigned int *budget)
 }
 
 /*
- * The first tick from cur on with something due, as far as the buckets know; more than @last if
- * there is none until then. In each level below the top it looks at the rest of the present turn,
- * in the top one until @last and at each bucket once at the most.
+ * The number of the first tick, from cur on, with something due according to the buckets; more than
+ * @last if there is none up to @last. It looks at the rest of the present turn in each level below
+ * the top, in the top level at each bucket at most once, and not far beyond @last.
  *
  * Each occupied bucket that it passes, and each run of up to WHEEL_LOOKAHEAD empty ones, costs one
  * of @looks. When they are used up, it returns the first tick at which it has not looked. The last
- * run in a lower level is free: else a budget smaller than the number of levels would never get
- * beyond the lowest one.
+ * run in a lower level is free: otherwise a budget smaller than the number of levels would never
+ * reach the top level.
  */
 static u64 next_tick(const struct hwtimer_wheel *w, u64 last, unsigned int *looks)
 {
@@ -1498,6 +1503,8 @@ static u64 next_tick(const struct hwtimer_wheel *w, u64 last, unsigned int *look
 		shift = level_shift(w, level);
 		number = w->cur >> shift;
 		for (i = slot_of(w, number); i < w->slots; i = stop) {
+			if (number - slot_of(w, number) + i > last >> shift)
+				return first;
 			stop = min(w->slots, i + WHEEL_LOOKAHEAD);
 			bit = find_next_bit(l->occupied, stop, i);
 			if (bit < stop)
@@ -1581,7 +1588,17 @@ static void look_for(const struct wheel_survey *s, unsigned int i, struct hwtime
 	s->look(s->arg, i, t, word & WORD_ARMED, word_deadline(word));
 }
 
-/* Answer wheel_look(). If that takes long, @place keeps the place in a bucket until next time. */
+static void end_survey(struct hwtimer_wheel *w)
+{
+	struct wheel_survey *s = w->surveyed;
+
+	/* It is in a bucket if the caller or a stop ends the survey early. */
+	list_del_init(&w->place);
+	w->surveyed = NULL;
+	complete(&s->done);
+}
+
+/* Answer wheel_look(), WHEEL_SURVEY timeouts at a time. @place marks where to go on in a bucket. */
 static void answer_survey(struct hwtimer_wheel *w)
 {
 	unsigned int left = WHEEL_SURVEY, i;
@@ -1596,31 +1613,33 @@ static void answer_survey(struct hwtimer_wheel *w)
 		w->surveyed = xchg(&w->survey, NULL);
 		if (!w->surveyed)
 			return;
+		/* What is filed meanwhile may come behind @place, and so without an end. */
+		w->surveyed->left = w->filed;
 	}
 	s = w->surveyed;
 	l = &w->level[s->level];
-	for (; s->level < w->levels && s->at < s->n; s->at++) {
+	for (; s->level < w->levels && s->at < READ_ONCE(s->n); s->at++) {
 		i = s->first + s->at;
 		if (!test_bit(i, l->occupied))
 			continue;
 		head = &l->buckets[i].timeouts;
 		pos = list_empty(&w->place) ? head->next : w->place.next;
 		list_del_init(&w->place);
-		for (; pos != head; pos = pos->next) {
+		for (; pos != head && s->left; pos = pos->next) {
 			if (pos == &w->cursor)
 				continue;
 			if (!left--) {
 				list_add_tail(&w->place, pos);
 				return;
 			}
+			s->left--;
 			look_for(s, s->at, list_entry(pos, struct hwtimer_timeout, node));
 		}
 		/* All that was in it has left meanwhile. */
 		if (list_empty(head))
 			__clear_bit(i, l->occupied);
 	}
-	w->surveyed = NULL;
-	complete(&s->done);
+	end_survey(w);
 }
 
 /**
@@ -1719,6 +1738,8 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	struct wheel_counts c;
 	bool busy;
 
+	if (w->surveyed)
+		return 0;
 	wheel_count(w, &c);
 	hwtimer_step();
 	busy = c.armed != w->armed_seen;
@@ -1763,7 +1784,7 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	 * same, or what came while an older round went on.
 	 */
 	if (requested(w) || READ_ONCE(w->survey) || READ_ONCE(w->barrier) ||
-	    !list_empty(&w->far) || w->aside || w->surveyed)
+	    !list_empty(&w->far) || w->aside)
 		until = 0;
 	if (until == WHEEL_IDLE) {
 		hwtimer_step();
@@ -1840,10 +1861,10 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_count);
  * @look: called by the worker for each timeout in them
  * @arg: for @look
  *
- * The worker looks at WHEEL_SURVEY timeouts at a time and goes on with its work in between. In
- * more than that many, a timeout that is filed elsewhere meanwhile may be missed, or seen twice.
- * What is on the worker's other lists is not seen, nor what never comes. Cancelled timeouts are,
- * until the worker has come by. Process context, may sleep.
+ * The worker looks at WHEEL_SURVEY timeouts at a time, and does its other work in between. If there
+ * are more, it may miss a timeout that is filed elsewhere meanwhile, or see it twice. It does not
+ * see timeouts on its other lists, nor those of WHEEL_FOREVER. It does see cancelled ones that it
+ * has not removed yet. A stop ends the survey early. Process context, may sleep.
  *
  * Return: 0, -EINTR if a fatal signal came; @look may have been called then, or not.
  */
@@ -1853,25 +1874,34 @@ int wheel_look(struct hwtimer_wheel *w, unsigned int level, unsigned int first,
 	struct wheel_survey s = {
 		.level = level, .first = first, .n = n, .look = look, .arg = arg,
 	};
+	bool started;
 	int ret;
 
-	ret = mutex_lock_killable(&w->worker_lock);
+	ret = mutex_lock_killable(&w->survey_lock);
 	if (ret)
 		return ret;
-	if (READ_ONCE(w->state) == WHEEL_STARTED) {
-		init_completion(&s.done);
+	init_completion(&s.done);
+	/* Against a stop, which does not wait for the answer. */
+	mutex_lock(&w->worker_lock);
+	started = READ_ONCE(w->state) == WHEEL_STARTED;
+	if (started) {
 		/*
 		 * Release: a worker that is awake sees s filled in; pairs with answer_survey(). For
 		 * one that goes to sleep, the kick orders this store before its last look.
 		 */
 		smp_store_release(&w->survey, &s);
 		w->ops->kick(w);
-		ret = wait_for_completion_killable(&s.done);
-		/* Take it back, unless the worker has begun. */
-		if (ret && cmpxchg(&w->survey, &s, NULL) != &s)
-			wait_for_completion(&s.done);
 	}
 	mutex_unlock(&w->worker_lock);
+	if (started) {
+		ret = wait_for_completion_killable(&s.done);
+		/* Take it back. If the worker has begun, it does not go on. */
+		if (ret && cmpxchg(&w->survey, &s, NULL) != &s) {
+			WRITE_ONCE(s.n, 0);
+			wait_for_completion(&s.done);
+		}
+	}
+	mutex_unlock(&w->survey_lock);
 	return ret ? -EINTR : 0;
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_look);
@@ -1964,6 +1994,7 @@ int wheel_init(struct hwtimer_wheel *w, const struct wheel_shape *shape,
 	lockdep_register_key(&w->callback_key);
 	lockdep_init_map(&w->callback_map, "hwtimer_callback", &w->callback_key, 0);
 	mutex_init(&w->worker_lock);
+	mutex_init(&w->survey_lock);
 	INIT_LIST_HEAD(&w->never);
 	INIT_LIST_HEAD(&w->falling);
 	INIT_LIST_HEAD(&w->far);
@@ -2096,6 +2127,11 @@ void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending)
 	/* Files what is armed; what is not goes, and what was released is told. */
 	empty_queues(w);
 	list_del_init(&w->cursor);
+	/* Before its place in a bucket is taken for a timeout. */
+	if (!w->surveyed)
+		w->surveyed = xchg(&w->survey, NULL);
+	if (w->surveyed)
+		end_survey(w);
 	sweep_list(w, &w->due, pending);
 	for (l = w->level; l < w->level + w->levels; l++) {
 		for (i = 0; i < w->slots; i++) {

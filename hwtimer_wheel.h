@@ -48,7 +48,7 @@
 #define WHEEL_LOOKS		256
 /* How many timeouts, or requests, one wheel_advance() may handle, or buckets pass over. */
 #define WHEEL_BUDGET		1024
-/* And at how many it looks for wheel_look(). */
+/* How many timeouts one wheel_advance() looks at for wheel_look(). */
 #define WHEEL_SURVEY		128
 
 /**
@@ -133,8 +133,8 @@ struct wheel_queue {
 
 /**
  * struct wheel_bucket - one slot
- * @timeouts: what is filed here, in the order of filing
- * @next: no timeout in here is due before the tick of this number
+ * @timeouts: what is filed here, in the order of filing; may hold @cursor and @place, too
+ * @next: number of a tick before which no timeout in here is due
  *
  * Not initialised while the bucket's bit in the bitmap is clear.
  */
@@ -209,6 +209,7 @@ typedef void (*wheel_look_fn)(void *arg, unsigned int i, struct hwtimer_timeout 
  * @barrier: what wheel_barrier() waits for
  * @worker_lock: held by who waits for an answer of the worker, and by who ends
  *	it
+ * @survey_lock: held by who waits in wheel_look(). Taken before @worker_lock
  * @callback_key: of @callback_map
  * @callback_map: tells lockdep who holds what while callbacks run, and who waits
  *	for callbacks holding what
@@ -226,8 +227,8 @@ typedef void (*wheel_look_fn)(void *arg, unsigned int i, struct hwtimer_timeout 
  * @due: filed timeouts taken from the bucket of @now_tick to be settled
  * @cursor: while there is one level: where in the bucket of @now_tick the visit goes
  *	on; on no list while no visit is under way
- * @surveyed: what the worker does for wheel_look()
- * @place: where in a bucket that goes on; on no list while nobody looks
+ * @surveyed: the survey that the worker has begun for wheel_look(), or NULL
+ * @place: where in a bucket @surveyed has paused; else on no list
  * @pushed: requests taken from a queue, newest first
  * @taken: and turned round, oldest first
  * @let_go: released timeouts, to be called when nothing else is
@@ -278,6 +279,7 @@ struct hwtimer_wheel {
 	struct wheel_survey	*survey;
 	struct completion	*barrier;
 	struct mutex		worker_lock;	/* see above */
+	struct mutex		survey_lock;	/* see above */
 	struct lock_class_key	callback_key;
 	struct lockdep_map	callback_map;
 

@@ -2861,11 +2861,29 @@ static void pause_grow(struct rig *rig)
 	to_tick(rig, 2);
 }
 
+/* All of them are filed anew, behind the place at which it goes on. */
+static void pause_refile(struct rig *rig)
+{
+	unsigned int i;
+
+	pause_noted(rig);
+	for (i = 0; i < LOOKED; i++)
+		wheel_arm(&looked.first[i].t, wheel_deadline(&looked.first[i].t) - 1);
+	wheel_drain_all(&rig->wheel);
+}
+
+static void pause_stop(struct rig *rig)
+{
+	struct list_head pending;
+
+	KUNIT_EXPECT_EQ(rig->test, LOOKED, rig_stop(rig, &pending));
+}
+
 /* The worker looks at a few, does its work, and goes on, whatever became of the bucket. */
 static void look_in_parts(struct kunit *test)
 {
 	static void (*const meanwhile[])(struct rig *rig) = {
-		pause_noted, pause_expire, pause_cancel, pause_grow,
+		pause_noted, pause_expire, pause_cancel, pause_grow, pause_refile, pause_stop,
 	};
 	struct rig *rig = test->priv;
 	unsigned int i, k, slots_used;
@@ -2885,6 +2903,9 @@ static void look_in_parts(struct kunit *test)
 		rig->answers = false;
 		KUNIT_EXPECT_EQ(test, 0, looked.strangers);
 		KUNIT_EXPECT_TRUE(test, list_empty(&rig->wheel.place));
+		KUNIT_EXPECT_LE(test, looked.n, LOOKED);
+		if (meanwhile[k] == pause_stop)
+			continue;
 		if (meanwhile[k] == pause_noted) {
 			KUNIT_EXPECT_EQ(test, LOOKED, looked.n);
 			KUNIT_EXPECT_EQ(test, WHEEL_SURVEY, looked.at_once);
@@ -2895,7 +2916,7 @@ static void look_in_parts(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, WHEEL_SURVEY, looked.n);
 		/* A bucket that was left empty is known to be. */
 		slots_used = bitmap_weight(rig->wheel.level[0].occupied, SLOTS);
-		if (meanwhile[k] != pause_grow)
+		if (meanwhile[k] != pause_grow && meanwhile[k] != pause_refile)
 			KUNIT_EXPECT_EQ(test, looked.n == LOOKED ? 2 : looked.n % 2, slots_used);
 		drive(rig, NULL, 20 * TICK);
 		KUNIT_EXPECT_EQ(test, meanwhile[k] == pause_cancel ? 0 : LOOKED, rig->fired);
@@ -3037,10 +3058,15 @@ static void budget_of_nothing(struct kunit *test)
 
 	for (n = 1; n <= 2; n++) {
 		shape_of(rig, TICK, slots, n, false);
-		p = probes(rig, 1);
+		p = probes(rig, 2);
 		/* with two levels: in the second slot of the upper one */
 		arm_tick(p, n * slots - 1);
 		to_tick(rig, 1);
+		/* what is not due yet takes no time from what is to be done now */
+		wheel_release(&p[1].t, probe_released);
+		rig->now = 2 * TICK;
+		wheel_advance(&rig->wheel, rig->now, 3);
+		KUNIT_EXPECT_EQ(test, 1, p[1].released);
 		rig->now = n * slots * (u64)TICK;
 		do {
 			cur = rig->wheel.cur;
@@ -3296,6 +3322,27 @@ static void grow(struct kunit *test)
 	expect_fired(&p[4], 1, 1ULL << 24);
 	expect_fired(&p[5], 0, 0);
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).grow_failures);
+}
+
+/* The search of a long level for what is to fall goes on where it stopped. */
+static void grow_from_long(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	shape_of(rig, TICK, 2 * WHEEL_LOOKAHEAD, 1, true);
+	p = probes(rig, 2);
+	to_tick(rig, WHEEL_LOOKAHEAD);
+	/* in the next turn, in the first slot of the second run */
+	arm_tick(&p[0], 3 * WHEEL_LOOKAHEAD);
+	to_tick(rig, WHEEL_LOOKAHEAD);
+	KUNIT_EXPECT_EQ(test, 1, rig->wheel.levels);
+	arm_tick(&p[1], 9 * WHEEL_LOOKAHEAD);
+	to_tick(rig, WHEEL_LOOKAHEAD);
+	KUNIT_EXPECT_EQ(test, 2, rig->wheel.levels);
+	drive(rig, NULL, 10 * WHEEL_LOOKAHEAD * (u64)TICK);
+	expect_fired(&p[0], 1, 3 * WHEEL_LOOKAHEAD);
+	expect_fired(&p[1], 1, 9 * WHEEL_LOOKAHEAD);
 }
 
 /* What was in the next turn of the old top level is in time although nothing else is near. */
@@ -3804,6 +3851,7 @@ SUITE(levels, levels_suite_init, "levels",
 	KUNIT_CASE(far_million),
 	KUNIT_CASE(grow),
 	KUNIT_CASE(grow_over_turn),
+	KUNIT_CASE(grow_from_long),
 	KUNIT_CASE(grow_fails),
 	KUNIT_CASE(grow_by_need),
 	KUNIT_CASE(grow_in_callback),
