@@ -98,7 +98,7 @@ static void dev_expired(struct hwtimer_timeout *t)
 
 	ctx_lock(ctx);
 	if (ctx->closed || dt->state != DEV_PENDING || hwtimer_is_pending(t)) {
-		/* It was a periodic one, or what we took, or close(2): somebody came before us. */
+		/* Touched, cancelled, stopped or closed since it expired: nothing to report. */
 	} else if (r && rings_await(r, dt->deadline) &&
 		   !hwtimer_schedule_at(t, dt->deadline)) {
 		/* The budget is used up. At the next tick we shall know more. */
@@ -907,7 +907,7 @@ static void dev_show_fdinfo(struct seq_file *m, struct file *file)
 	hwtimer_user_show(m, ctx->user);
 }
 
-/* By close(2), or by the worker when it lets go of the last timeout: its user pays for both. */
+/* Called by close(2), and by the worker for each timeout that it lets go of: the user pays. */
 static void put_ctx(struct dev_ctx *ctx)
 {
 	if (!refcount_dec_and_test(&ctx->held))
@@ -964,8 +964,8 @@ static int dev_open(struct inode *inode, struct file *file)
 }
 
 /*
- * The last close. Does not wait for the shared wheel's worker: each timeout is
- * released, and the last one that the worker lets go of has the context freed.
+ * The last close. It releases the timeouts without waiting for the shared wheel's worker,
+ * which frees the context if it lets go of the last of them.
  */
 static int dev_release(struct inode *inode, struct file *file)
 {
@@ -1059,7 +1059,7 @@ err_cache:
 void hwtimer_dev_exit(void)
 {
 	misc_deregister(&dev_misc);
-	/* Frees what is left of contexts. */
+	/* Frees all closed contexts that are left. */
 	hwtimer_shared_stop();
 	hwtimer_shared_exit();
 	ctx_cache_destroy();

@@ -30,14 +30,14 @@ static void worker_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t
 			  hwtimer_fn_t fn, u64 deadline)
 {
 	hwtimer_worker_call(to_worker(wheel), t, fn, deadline);
-	/* A slice of the wheel's may be many callbacks. */
+	/* One wheel_advance() may run many callbacks. */
 	if (cond_resched())
 		wheel->in_row = false;
 }
 
 /*
- * For a wheel that grows. No I/O: it may be us who guard its deadline. And no OOM
- * killer in the cgroup that pays: the wheel can do without.
+ * For a wheel that grows. No I/O, whose own timeout may be on this wheel. And no OOM
+ * killer in the cgroup that is charged: the wheel can do without another level.
  */
 static void *worker_alloc(struct hwtimer_wheel *wheel, size_t size)
 {
@@ -96,7 +96,7 @@ static int worker_fn(void *data)
 	u64 now, ns;
 
 	set_sched(worker->sched, worker->nice);
-	/* From inside: later kernels set a new kthread's affinity themselves. */
+	/* Not in the creator: later kernels set a kthread's affinity anew when it first runs. */
 	start->ret = start->cpus ? set_cpus_allowed_ptr(current, start->cpus) : 0;
 	complete(&start->done);	/* and it is gone */
 
@@ -130,11 +130,11 @@ static int worker_fn(void *data)
 	return 0;
 }
 
-/* One at a time, and not on a workqueue of others, who would wait for the locks as well. */
+/* Ordered: one join at a time. Our own: users of a shared workqueue would wait for it, too. */
 static struct workqueue_struct *join_wq;
 
 /**
- * hwtimer_kthread_init - prepare what the wheels with kthreads share
+ * hwtimer_kthread_init - make the workqueue on which workers join cgroups
  *
  * Return: 0 or -ENOMEM.
  */
@@ -145,7 +145,7 @@ int __init hwtimer_kthread_init(void)
 }
 
 /**
- * hwtimer_kthread_exit - no wheel is left
+ * hwtimer_kthread_exit - destroy that workqueue; no wheel is left
  */
 void hwtimer_kthread_exit(void)
 {
@@ -155,9 +155,9 @@ void hwtimer_kthread_exit(void)
 /**
  * struct worker_join - how a worker joins the cgroups of another task
  * @work: does it on join_wq
- * @from: the other task; NULL: the workqueue's, which is in the root cgroups
+ * @from: the other task; NULL: the kworker that runs @work, which is in the root cgroups
  * @task: the worker
- * @ret: the answer
+ * @ret: what cgroup_attach_task_all() returned
  * @done: @ret is valid
  */
 struct worker_join {
@@ -177,8 +177,8 @@ static void join_fn(struct work_struct *work)
 }
 
 /*
- * Have @task join the cgroups of @from. Forks wait for the locks that this takes, so a workqueue
- * does it: the caller, or @task, could be throttled while holding them.
+ * Move @task to the cgroups of @from; NULL: to the root cgroups. All forks wait for the locks that
+ * this takes, so a workqueue does it: the caller and @task can be throttled, a kworker cannot.
  */
 static int join_cgroups(struct task_struct *from, struct task_struct *task)
 {
@@ -192,7 +192,7 @@ static int join_cgroups(struct task_struct *from, struct task_struct *task)
 	return join.ret;
 }
 
-/* Make the kthread and let it go to sleep until the first arm. */
+/* Make the kthread, in the cgroups that are to be charged. It sleeps until the first arm. */
 static int worker_create(struct hwtimer_worker *worker,
 			 const struct hwtimer_wheel_params *params)
 {
@@ -205,7 +205,7 @@ static int worker_create(struct hwtimer_worker *worker,
 	task = kthread_create(worker_fn, &start, "hwtimer/%s", worker->name);
 	if (IS_ERR(task))
 		return PTR_ERR(task);
-	/* Kicks may come until the wheel is STOPPED, which is after the thread. */
+	/* Kicks may come until the wheel is STOPPED. The thread exits before that. */
 	worker->task = get_task_struct(task);
 	worker->actor = task;
 	wake_up_process(task);
@@ -221,7 +221,7 @@ static int worker_create(struct hwtimer_worker *worker,
 
 static void worker_end(struct hwtimer_worker *worker)
 {
-	/* Whoever stops the wheel, or closes a descriptor, does not wait for a throttled thread. */
+	/* Leave the cgroups first: the stop, or close(2), must not wait for a throttled thread. */
 	if (worker->account)
 		join_cgroups(NULL, worker->task);
 	kthread_stop(worker->task);

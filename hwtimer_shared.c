@@ -2,12 +2,12 @@
 /*
  * hwtimer: the wheels that contexts of /dev/hwtimer share, and how users are kept apart.
  *
- * What a program asks of the kernel costs CPU time in three places: in its own system calls, in
- * the worker of its wheel (which takes submissions, cascades, expires and reports), and where
- * closed contexts are freed. If two users shared a worker, each could make the other late, and
- * its time could be charged to neither. To divide it fairly would need a queue for each user at
- * each step, down to the buckets of the wheel. The scheduler does that for threads already. So
- * users share no worker:
+ * What a program asks of the kernel costs CPU time in two places: in its own system calls, and in
+ * the worker of its wheel, which takes submissions, cascades, expires, reports and frees. (On
+ * workqueues, workers only change cgroups, and wheels are destroyed.) If two users shared a worker,
+ * each could make the other late, and its time could be charged to neither. Dividing it fairly
+ * would take a queue for each user at each step, down to the buckets of the wheel. The scheduler
+ * does that for threads already. So users share no worker:
  *
  *  - A context uses a wheel of the user who opened it, in the cgroups of the task that schedules
  *    its first timeout or makes its rings. The wheel's worker is a thread in these cgroups, and
@@ -22,34 +22,34 @@
  *
  *  - A worker takes ctx->lock of its own user's contexts only. The holder of the lock may be
  *    throttled or preempted for as long as that user likes, but the wait makes no other user
- *    late. Locks that users share are held for a few steps, without preemption where the kernel
- *    has that.
+ *    late. Users share spinlocks, held to walk a list at most, and a mutex to make and destroy
+ *    wheels.
  *
- *  - Waiters are woken by whoever has the news, the worker or a system call, and only when the
- *    context's lock is dropped. To wake thousands of pollers takes time of their own user.
+ *  - Whoever causes poll events, the worker or a system call, wakes the waiters after it dropped
+ *    the context's lock. Waking thousands of pollers costs CPU time of their own user.
  *
- *  - Timeouts of a closed context are freed one by one, when the worker lets go of them (on an
- *    own wheel, by close(2)). The rest, as rings and their slots, is freed by the worker, too, or
- *    by close(2) if that is last.
+ *  - The worker frees the timeouts of a closed context one by one, as it lets go of them (on an
+ *    own wheel, close(2) does). Whichever comes last, the worker or close(2), frees the rest, such
+ *    as rings and their slots.
  *
  *  - Wheel "dev" is that of root in the root cgroup. It is made when the module is loaded, and
  *    stays until it is unloaded. Its worker joins no cgroup: it stays where kthreads begin.
  *
- * The price is a wheel and its thread, about 100 KiB, for each set of cgroups that a user
- * schedules from. A wheel is made for the first timeout, not in open(2): misc_open() holds a lock
- * that all misc devices share, and the new thread may have to wait for CPU time of its cgroup.
- * A user has at most max_user_shared_wheels. A wheel is destroyed LINGER after its last context
- * was freed. Not at once: joining cgroups stalls all forks for a moment, and a program that opens
- * and closes in a loop must not cause that each time. Nor much later: the worker keeps its cgroup
- * from being removed.
+ * The price is a wheel and its thread, about 100 KiB, for each set of cgroups from which a user
+ * schedules timeouts. A wheel is made for the first timeout, or rings, not in open(2): misc_open()
+ * holds a lock that all misc devices share, and making a wheel may wait for memory and cgroup
+ * locks. Without CAP_SYS_RESOURCE, a user has at most max_user_shared_wheels. A wheel is destroyed
+ * LINGER after its last context was freed. Not at once: joining cgroups stalls all forks for a
+ * moment, and a program that opens and closes in a loop must not cause that each time. Nor much
+ * later: the worker keeps its cgroup from being removed.
  *
- * What this does not do: from 6.18 on, cpu.max does not stop kernel threads. There a worker is
- * charged to its cgroups, and has their weight, but no limit. pids.max counts the workers, and
- * does not limit them either; max_user_wheels and max_user_shared_wheels do. A cgroup with a worker
- * in it is not told to be frozen (cgroup.freeze), although its processes are.
+ * Limitations: from 6.18 on, cpu.max does not throttle kernel threads. A worker is still charged to
+ * its cgroups, and has their weight, but no limit. pids.current counts the workers, but pids.max
+ * does not limit them; max_user_wheels and max_user_shared_wheels do. If a cgroup has a worker in
+ * it, cgroup.events never reports it as frozen (cgroup.freeze), although its processes are.
  *
- * An operation costs what it would on one wheel for all users, and so does an expiry; but what
- * expires for several users at one tick wakes as many workers.
+ * Operations and expiries cost what they would on one wheel for all users, but a tick at which
+ * timeouts of several users expire wakes a worker for each of them.
  */
 #include <linux/err.h>
 #include <linux/jiffies.h>
@@ -99,7 +99,7 @@ struct hwtimer_shared {
 static LIST_HEAD(shared_wheels);
 static DEFINE_SPINLOCK(shared_lock);
 static struct hwtimer_shared *root_shared;
-/* The module's own, for its exit has to wait until nothing is being destroyed any more. */
+/* The module's own, because its exit must wait for wheels that are being destroyed. */
 static struct workqueue_struct *destroy_wq;
 
 static void destroy(struct hwtimer_shared *s)
@@ -159,7 +159,7 @@ static struct hwtimer_shared *find(kuid_t uid)
 	return NULL;
 }
 
-/* Count one more context of the wheel to use, and return it. If there is none, it is @made. */
+/* Find the caller's wheel, and count one more context. If there is none, add @made, unless NULL. */
 static struct hwtimer_shared *find_or_add(kuid_t uid, struct hwtimer_shared *made)
 {
 	struct hwtimer_shared *s;
@@ -190,8 +190,8 @@ static struct hwtimer_shared *find_or_add(kuid_t uid, struct hwtimer_shared *mad
  *
  * Context: Process context, may sleep.
  *
- * Return: the wheel, to be given back with hwtimer_shared_put(); -EDQUOT if the user has as many
- * as he may; an error as of hwtimer_wheel_create().
+ * Return: the wheel, to be given back with hwtimer_shared_put(); -EDQUOT at max_user_shared_wheels,
+ * or if the caller was killed; or an error as of hwtimer_wheel_create().
  */
 struct hwtimer_shared *hwtimer_shared_get(struct hwtimer_user *user)
 {
@@ -272,7 +272,7 @@ int __init hwtimer_shared_init(void)
 /**
  * hwtimer_shared_stop - stop all wheels, so that they let go of all timeouts
  *
- * No file is open. The workers, or the stops, let go of what closed contexts had.
+ * No file is open. When this returns, the workers or the stops have freed all closed contexts.
  */
 void hwtimer_shared_stop(void)
 {

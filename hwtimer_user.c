@@ -6,10 +6,10 @@
  * and so on up to the initial one, as ucounts are. Or else whoever has subordinate uids would have
  * the limits of each of them.
  *
- * Memory is charged until it is free. The timeouts of a context that was closed are freed when
- * the wheel has let go of them, so a charge that fails waits for as many as its user had closed by
- * then: whoever closes a context has room for the next one. It does not wait for those of others,
- * nor for what is closed later.
+ * Memory is charged until it is freed. A closed context is freed when the wheel has let go of its
+ * timeouts, so a charge that fails waits until as many contexts are freed as its user had closed by
+ * then. Whoever closes a context has room for the next one, but not for another shared wheel, as
+ * these linger. Contexts of others, or closed later, are not waited for.
  */
 #include <linux/atomic.h>
 #include <linux/capability.h>
@@ -219,7 +219,7 @@ static bool charge_one(struct hwtimer_user *user, enum hwtimer_limit limit, unsi
 	return true;
 }
 
-/* Of @user, and of those above it; false if one of them may not have more. */
+/* Count @n more of @user and of all above it; false, and none, if one of them is at its limit. */
 static bool charge(struct hwtimer_user *user, enum hwtimer_limit limit, unsigned long n)
 {
 	struct hwtimer_user *each, *undo;
@@ -234,10 +234,10 @@ static bool charge(struct hwtimer_user *user, enum hwtimer_limit limit, unsigned
 	return true;
 }
 
-/* Have as many contexts been freed as were closed before @closing was read? It may wrap. */
+/* Have as many contexts been freed as were closed when @closing was read? Both counts may wrap. */
 static bool caught_up(const struct hwtimer_user *user, int closing)
 {
-	/* Pairs with hwtimer_user_closed(): what was freed by then counts no more. */
+	/* Pairs with hwtimer_user_closed(): the contexts counted in @closed are uncharged. */
 	return atomic_read_acquire(&user->closed) - closing >= 0;
 }
 
@@ -247,8 +247,8 @@ static bool caught_up(const struct hwtimer_user *user, int closing)
  * @limit: of what
  * @n: how many
  *
- * It is the capability of the caller that matters. If there is no room, waits until as many
- * contexts have been freed as the user had closed before the call.
+ * The capability of the caller counts. If there is no room, but would be for @n alone, waits until
+ * as many contexts are freed as the user had closed before the call, and tries again.
  *
  * Context: Process context, may sleep.
  *
@@ -301,7 +301,7 @@ void hwtimer_user_closing(struct hwtimer_user *user)
  */
 void hwtimer_user_closed(struct hwtimer_user *user)
 {
-	/* Behind what was uncharged: pairs with caught_up(). */
+	/* Release: after the uncharges. Pairs with caught_up(). */
 	atomic_inc_return_release(&user->closed);
 	wake_up_all(&user->wait);
 }
