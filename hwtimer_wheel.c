@@ -1882,7 +1882,9 @@ int wheel_look(struct hwtimer_wheel *w, unsigned int level, unsigned int first,
 		return ret;
 	init_completion(&s.done);
 	/* Against a stop, which does not wait for the answer. */
-	mutex_lock(&w->worker_lock);
+	ret = mutex_lock_killable(&w->worker_lock);
+	if (ret)
+		goto out;
 	started = READ_ONCE(w->state) == WHEEL_STARTED;
 	if (started) {
 		/*
@@ -1901,6 +1903,7 @@ int wheel_look(struct hwtimer_wheel *w, unsigned int level, unsigned int first,
 			wait_for_completion(&s.done);
 		}
 	}
+out:
 	mutex_unlock(&w->survey_lock);
 	return ret ? -EINTR : 0;
 }
