@@ -226,7 +226,7 @@ static struct ender {
 	struct hwtimer_timeout	*t;
 	struct completion	done;
 	bool			ended;
-} enders[2];
+} enders[3];
 
 static int ender_fn(void *data)
 {
@@ -271,7 +271,7 @@ static unsigned int end_rearmed(struct kunit *test, struct hwtimer_timeout *t, u
 }
 
 /* Whoever waits is woken, and what is cancelled for them is cancelled once, and counted. */
-static void cancelled_for_two(struct kunit *test)
+static void cancelled_for_three(struct kunit *test)
 {
 	static const struct wheel_shape shape = { .tick_ns = MS, .slots = 64, .cap = 1 };
 	struct hwtimer_wheel *wheel = kunit_kzalloc(test, sizeof(*wheel), GFP_KERNEL);
@@ -283,7 +283,7 @@ static void cancelled_for_two(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, t);
 	KUNIT_ASSERT_EQ(test, 0, wheel_init(wheel, &shape, &hand_ops, GFP_KERNEL));
 	wheel_timeout_init(t, wheel, note_current);
-	ended = end_rearmed(test, t, 2);
+	ended = end_rearmed(test, t, 3);
 	/* Both armings may have been ended by, or for, the same one. */
 	KUNIT_EXPECT_LE(test, 1U, ended);
 	KUNIT_EXPECT_LE(test, ended, 2U);
@@ -405,7 +405,7 @@ static struct kunit_case moments_cases[] = {
 	KUNIT_CASE(kick_uninterrupted),
 	KUNIT_CASE(handed_back_cancelled),
 	KUNIT_CASE(cancelled_for_no_other),
-	KUNIT_CASE(cancelled_for_two),
+	KUNIT_CASE(cancelled_for_three),
 	{}
 };
 

@@ -3012,6 +3012,32 @@ static void shape_of(struct rig *rig, u64 tick_ns, unsigned int slots,
 	rig_shape(rig, &shape);
 }
 
+static void pause_due(struct rig *rig)
+{
+	pause_noted(rig);
+	to_tick(rig, 3);
+}
+
+/* Who looks into a bucket does not mind that one of another level is emptied. */
+static void look_at_level(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+	unsigned int i;
+
+	shape_of(rig, TICK, SLOTS, 2, false);
+	p = probes(rig, LOOKED);
+	for (i = 0; i < LOOKED; i++)
+		arm_tick(&p[i], i ? 3 * SLOTS : 3);
+	to_tick(rig, 1);
+	looked = (struct looked) { .first = p, .last = &p[LOOKED - 1] };
+	rig->meanwhile = pause_due;
+	rig->answers = true;
+	KUNIT_EXPECT_EQ(test, 0, wheel_look(&rig->wheel, 1, 0, SLOTS, looked_at, &looked));
+	KUNIT_EXPECT_EQ(test, LOOKED - 1, looked.n);
+	KUNIT_EXPECT_EQ(test, 1, rig->fired);
+}
+
 /* To pass over what is due in a later round is work, too. */
 static void budget_of_looks(struct kunit *test)
 {
@@ -3352,7 +3378,7 @@ static void grow_over_turn(struct kunit *test)
 	struct probe *p;
 
 	shape_of(rig, TICK, SLOTS, 1, true);
-	p = probes(rig, 2);
+	p = probes(rig, 4);
 	to_tick(rig, 4);
 	arm_tick(&p[0], 5 + SLOTS - 1);
 	to_tick(rig, 4);
@@ -3361,6 +3387,14 @@ static void grow_over_turn(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, rig->wheel.levels);
 	expect_fired(&p[0], 1, 5 + SLOTS - 1);
 	expect_fired(&p[1], 1, 5 * SLOTS);
+	/* and again, with the second level */
+	arm_tick(&p[2], SLOTS * SLOTS + 4);
+	to_tick(rig, 6 * SLOTS);
+	arm_tick(&p[3], 20 * SLOTS * SLOTS);
+	drive(rig, NULL, 21 * SLOTS * SLOTS * TICK);
+	KUNIT_EXPECT_EQ(test, 4, rig->wheel.levels);
+	expect_fired(&p[2], 1, SLOTS * SLOTS + 4);
+	expect_fired(&p[3], 1, 20 * SLOTS * SLOTS);
 }
 
 /* How far a timeout was to reach that found no memory is nothing to the next one. */
@@ -3859,6 +3893,7 @@ SUITE(levels, levels_suite_init, "levels",
 	KUNIT_CASE(order_without_memory),
 	KUNIT_CASE(touched_by_a_round),
 	KUNIT_CASE(late_and_alone),
+	KUNIT_CASE(look_at_level),
 	KUNIT_CASE(budget_of_looks),
 	KUNIT_CASE(budget_of_nothing),
 	KUNIT_CASE(budget_of_levels),

@@ -424,6 +424,7 @@ static void has_nothing(void)
 {
 	static const char *const counts[] = {
 		"user_timeouts", "user_wheels", "user_rate", "user_ring_kib",
+		"user_shared_wheels",
 	};
 	int fd = open_node();
 	unsigned int i;

@@ -919,8 +919,22 @@ TEST_F(context, user_namespaces)
 		_exit(0);
 	}
 	EXPECT_EQ(0, reap(child));
+	/* The owner, who is there all the time, has room again for what they give back. */
+	child = fork();
+	if (!child) {
+		int fd;
+
+		become(USER_A);
+		fd = open_node();
+		expect(5, must_fdinfo(fd, "user_timeouts"));
+		expect(1, write(answer[1], "r", 1));
+		eventually(!must_fdinfo(fd, "user_timeouts"));
+		_exit(0);
+	}
+	ASSERT_EQ(1, read(answer[0], &c, 1));
 	kill(other, SIGKILL);
 	EXPECT_EQ(128 + SIGKILL, reap(other));
+	EXPECT_EQ(0, reap(child));
 }
 
 TEST_F(context, user_wheels)
@@ -1140,6 +1154,20 @@ TEST_F(context, late)
 	EXPECT_EQ(2, must_fdinfo(self->fd, "late"));
 }
 
+/* Up to two ticks are no lateness, and of these one is promised. */
+TEST_F(context, not_late)
+{
+	const __u64 tick = NSEC_PER_SEC, begin = now_ns();
+	unsigned int i;
+
+	ASSERT_EQ(0, hwt_own_wheel(self->fd, tick, 64, 0));
+	/* Some of them just after the end of a tick, whenever that is. */
+	for (i = 0; i < 1000; i++)
+		ASSERT_EQ(0, hwt_schedule(self->fd, 0, begin + i * tick / 1000, i, NULL, NULL));
+	eventually(must_stats(self->fd).unread == 1000);
+	EXPECT_EQ(0, must_fdinfo(self->fd, "late"));
+}
+
 static int repeat(int fd, __u64 period, __u64 *id)
 {
 	return repeat_if(fd, period, 0, HWTIMER_MISFIRE_ONCE, id);
@@ -1153,6 +1181,10 @@ TEST_F(context, user_rate)
 	ASSERT_EQ(0, set_parameter("max_user_rate", 100));
 	child = fork();
 	if (!child) {
+		struct hwtimer_schedule soon = {
+			.flags = HWTIMER_RELATIVE, .time = NSEC_PER_MSEC,
+			.period = 20 * NSEC_PER_MSEC, .policy = HWTIMER_MISFIRE_ONCE,
+		};
 		__u64 slow, fast, other;
 		int fd[2];
 
@@ -1178,6 +1210,13 @@ TEST_F(context, user_rate)
 		/* what fails otherwise takes nothing */
 		expect(-EINVAL, repeat(fd[0], 1, &slow));
 		/* at once, as the timeouts */
+		close(fd[1]);
+		expect(50, must_fdinfo(fd[0], "user_rate"));
+		/* also of what was cancelled and not read */
+		fd[1] = open_node();
+		expect(0, hwt_ioctl(fd[1], HWTIMER_IOC_SCHEDULE, &soon));
+		eventually(must_stats(fd[1]).unread);
+		expect(0, hwt_cancel(fd[1], soon.id));
 		close(fd[1]);
 		expect(50, must_fdinfo(fd[0], "user_rate"));
 		_exit(0);
