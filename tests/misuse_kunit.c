@@ -516,7 +516,9 @@ static void need(struct kunit *test, bool enabled, const char *config)
 
 /*
  * Each allocation of a wheel's, and of the rings', fails once; kmemleak looks at what
- * that leaves.
+ * that leaves. An allocation has the number that it has in its turn, and the kernel's own
+ * checkers allocate now and then: one turn may have a number more than the next, and one of
+ * ours be passed over. In User-Mode Linux, on one CPU and virtual time, that does not happen.
  */
 #ifdef CONFIG_FAILSLAB
 static int wheel_and_back(unsigned int kind)
@@ -561,7 +563,7 @@ static void fail_each(struct kunit *test, int (*make)(unsigned int), unsigned in
 	}
 	kunit_info(test, "%u of %u allocations are needed\n", failed, n - 2);
 	KUNIT_EXPECT_TRUE(test, all);
-	KUNIT_EXPECT_GE(test, failed, least);
+	KUNIT_EXPECT_GE(test, failed, IS_ENABLED(CONFIG_UML) ? least : 1);
 }
 #endif
 

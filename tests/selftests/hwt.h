@@ -130,8 +130,8 @@ static inline __u64 seed(void)
 }
 
 /*
- * How often, or for how long: as "make test" has it on x86-64, with $BRIEF a quarter of that, as on
- * other processors, or with $THOROUGH as "make test-all" does.
+ * How often, or for how long: as "make test" has it on 6.12, with $BRIEF a quarter of that, as it
+ * has it elsewhere, or with $THOROUGH as "make test-all" does.
  */
 static inline unsigned int quick_or(unsigned int quick, unsigned int thorough)
 {

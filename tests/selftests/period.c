@@ -1060,7 +1060,7 @@ TEST(stress)
 	struct worker w[4] = { 0 };
 	__u64 random = seed(), back;
 	struct hwtimer_stats st;
-	int i;
+	int looks = quick_or(30, 80), i;
 
 	for (i = 0; i < BEATS; i++)
 		atomic_store(&b.ids[i], another(&b, &random));
@@ -1069,7 +1069,7 @@ TEST(stress)
 		w[i].random = rnd(&random) | 1;
 		start(&w[i].thread, i < 2 ? read_all : stir, &w[i]);
 	}
-	for (i = 0; i < 80; i++) {
+	for (i = 0; i < looks; i++) {
 		wait_until(now_ns() + 100 * NSEC_PER_MSEC);
 		st = must_stats(b.fd);
 		ASSERT_TRUE(balanced(&st));

@@ -1422,7 +1422,7 @@ TEST_F(rings, deadline_and_bell)
 	unsigned int i, rang = 0, silent = 0;
 	__u64 random = seed(), worst = 0;
 
-	for (i = 0; i < quick_or(150, 150); i++) {
+	for (i = 0; i < quick_or(60, 150); i++) {
 		__u64 deadline = now_ns() + rnd(&random) % (60 * NSEC_PER_MSEC), late;
 		struct hwtimer_record rec;
 

@@ -380,9 +380,9 @@ static void *contend_schedule(void *arg)
 
 TEST_F(context, setup_against_setup)
 {
-	int i, winner;
+	int rounds = quick_or(40, 100), i, winner;
 
-	for (i = 0; i < 100; i++) {
+	for (i = 0; i < rounds; i++) {
 		atomic_int go = 0;
 		struct contest c[2] = {
 			{ must_open(0), i & 1, &go, 1, 5 }, { 0, i & 2, &go, 1, 6 },
@@ -405,9 +405,9 @@ TEST_F(context, setup_against_setup)
 
 TEST_F(context, setup_against_schedule)
 {
-	int i;
+	int rounds = quick_or(60, 200), i;
 
-	for (i = 0; i < 200; i++) {
+	for (i = 0; i < rounds; i++) {
 		atomic_int go = 0;
 		struct contest c[2] = {
 			{ must_open(0), i & 1, &go, 1, 5 }, { 0, 0, &go, 1, 0 },

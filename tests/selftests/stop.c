@@ -358,13 +358,13 @@ static void races(struct __test_metadata *_metadata, bool own, __u64 max_delay,
 /* Most are pending when it comes. */
 TEST_F(context, against_arm_and_cancel)
 {
-	races(_metadata, variant->own, FAR, 60);
+	races(_metadata, variant->own, FAR, quick_or(20, 60));
 }
 
 /* Most are about to expire when it comes. */
 TEST_F(context, against_expiry)
 {
-	races(_metadata, variant->own, 3 * NSEC_PER_MSEC, 60);
+	races(_metadata, variant->own, 3 * NSEC_PER_MSEC, quick_or(20, 60));
 }
 
 /* Two stops at a time: together they hand back all. */
