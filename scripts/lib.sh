@@ -69,7 +69,8 @@ in_list()
 mark_of()
 {
 	local digest
-	digest=$(echo "${0##*/} $1"; sha256sum "$scripts/${0##*/}" "$scripts/lib.sh" "${@:2}") ||
+	digest=$(echo "${0##*/} $1"
+		sha256sum "$scripts/${0##*/}" "$scripts/lib.sh" "${@:2}" | cut -d ' ' -f 1) ||
 		die "cannot read what the check $1 depends on"
 	digest=$(sha256sum <<<"$digest")
 	echo "$cache/passed/${digest%% *}"
