@@ -167,7 +167,7 @@ enum hwtimer_clock {
  * struct hwtimer_wheel_params - what a wheel is made of
  * @name: names the wheel in debugfs, in the worker's name and in messages; 1
  *	to HWTIMER_NAME_LEN - 1 characters, no '/'. A second wheel of the same
- *	name gets ".2" behind it, and so on.
+ *	name gets ".2" behind it, the next a number above those in use.
  * @tick_ns: the time one slot stands for, and so how late a timeout may be
  * @slots: slots per level, 1 to HWTIMER_MAX_SLOTS, rounded up to a power of
  *	two; with more than one level, or HWTIMER_WHEEL_GROW, at least 2

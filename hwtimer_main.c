@@ -25,6 +25,7 @@
 #include <linux/err.h>
 #include <linux/export.h>
 #include <linux/irqflags.h>
+#include <linux/kstrtox.h>
 #include <linux/log2.h>
 #include <linux/math64.h>
 #include <linux/memcontrol.h>
@@ -36,6 +37,7 @@
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
+#include <linux/spinlock.h>
 #include <linux/string.h>
 
 #include "hwtimer_compat.h"
@@ -65,8 +67,8 @@ module_param(callback_limit_us, uint, 0644);
 MODULE_PARM_DESC(callback_limit_us,
 		 "a callback that takes longer is warned about, once per function, counted and named in debugfs; 0: none is (default 10000)");
 
-/* The live wheels, for their names and their number. */
-static DEFINE_MUTEX(wheels_lock);
+/* The live wheels, for their names and their number. Not a mutex: its holder may be throttled. */
+static DEFINE_SPINLOCK(wheels_lock);
 static LIST_HEAD(wheels);
 static unsigned int live_wheels;
 
@@ -358,14 +360,19 @@ static const struct hwtimer_driver_ops *find_driver(const struct hwtimer_wheel_p
 	return drivers[i];
 }
 
-static bool name_taken(const char *name)
+/* 1 if @name is @base, N if it is @base.N, 0 if it is neither. */
+static unsigned int name_number(const char *name, const char *base)
 {
-	struct hwtimer_worker *other;
+	size_t len = strlen(base);
+	unsigned int n;
 
-	list_for_each_entry(other, &wheels, list)
-		if (!strcmp(other->name, name))
-			return true;
-	return false;
+	if (strncmp(name, base, len))
+		return 0;
+	if (!name[len])
+		return 1;
+	if (name[len] != '.' || kstrtouint(name + len + 1, 10, &n) || n < 2 || n >= INT_MAX)
+		return 0;
+	return n;
 }
 
 static bool name_valid(const char *name)
@@ -379,25 +386,34 @@ static bool name_valid(const char *name)
 /* Give the worker a name of its own, and put it on the list. */
 static void wheel_register(struct hwtimer_worker *worker, const char *name)
 {
-	unsigned int suffix = 2;
+	struct hwtimer_worker *other;
+	unsigned int n, last = 1;
+	bool taken = false, many;
 
-	mutex_lock(&wheels_lock);
-	strscpy(worker->name, name, sizeof(worker->name));
-	while (name_taken(worker->name))
-		snprintf(worker->name, sizeof(worker->name), "%s.%u", name, suffix++);
+	spin_lock(&wheels_lock);
+	list_for_each_entry(other, &wheels, list) {
+		n = name_number(other->name, name);
+		taken |= n == 1;
+		last = max(last, n);
+	}
+	if (taken)
+		snprintf(worker->name, sizeof(worker->name), "%s.%u", name, last + 1);
+	else
+		strscpy(worker->name, name, sizeof(worker->name));
 	list_add_tail(&worker->list, &wheels);
-	if (++live_wheels > MANY_WHEELS)
+	many = ++live_wheels > MANY_WHEELS;
+	spin_unlock(&wheels_lock);
+	if (many)
 		pr_warn_once("hwtimer: more than %d wheels; one is meant to serve many timeouts\n",
 			     MANY_WHEELS);
-	mutex_unlock(&wheels_lock);
 }
 
 static void wheel_unregister(struct hwtimer_worker *worker)
 {
-	mutex_lock(&wheels_lock);
+	spin_lock(&wheels_lock);
 	live_wheels--;
 	list_del(&worker->list);
-	mutex_unlock(&wheels_lock);
+	spin_unlock(&wheels_lock);
 }
 
 /**

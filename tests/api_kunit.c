@@ -1479,20 +1479,25 @@ static void slots_round_up(struct kunit *test)
 
 static void same_name(struct kunit *test)
 {
-	struct hwtimer_wheel *wheels[3];
+	static const char *const names[] = { "kunit", "kunit.2", "kunit.3", "kunit.4" };
+	static const char *const others[] = { "kunit.7", "kunit.4294967295", "kunit.x", "kun" };
+	struct hwtimer_wheel_params params = { .tick_ns = TICK, .slots = SLOTS };
+	struct hwtimer_wheel *wheels[ARRAY_SIZE(names)];
 	unsigned int i;
-	const char *name;
 
-	for (i = 0; i < 3; i++)
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
 		wheels[i] = a_wheel(test);
-	KUNIT_EXPECT_STREQ(test, to_worker(wheels[0])->name, "kunit");
-	for (i = 1; i < 3; i++) {
-		name = to_worker(wheels[i])->name;
-		KUNIT_EXPECT_EQ(test, 0, strncmp(name, "kunit.", 6));
-		KUNIT_EXPECT_GT(test, strlen(name), (size_t)6);
+		KUNIT_EXPECT_STREQ(test, to_worker(wheels[i])->name, names[i]);
 	}
-	KUNIT_EXPECT_STRNEQ(test, to_worker(wheels[1])->name, to_worker(wheels[2])->name);
 	KUNIT_EXPECT_EQ(test, 0, strncmp(to_worker(wheels[0])->task->comm, "hwtimer/kunit", 13));
+	/* never one that is in use */
+	unmake(test, wheels[2]);
+	KUNIT_EXPECT_STREQ(test, to_worker(a_wheel(test))->name, "kunit.5");
+	for (i = 0; i < ARRAY_SIZE(others); i++) {
+		params.name = others[i];
+		keep(test, hwtimer_wheel_create(&params));
+	}
+	KUNIT_EXPECT_STREQ(test, to_worker(a_wheel(test))->name, "kunit.8");
 	/* free again once it is gone */
 	unmake(test, wheels[0]);
 	KUNIT_EXPECT_STREQ(test, to_worker(a_wheel(test))->name, "kunit");

@@ -159,6 +159,14 @@ __printf(1, 2) void native_log(const char *fmt, ...);
 #define scnprintf	snprintf
 static inline void strscpy(char *to, const char *from, size_t n) { snprintf(to, n, "%s", from); }
 
+static inline int kstrtouint(const char *text, unsigned int base, unsigned int *number)
+{
+	char *end;
+
+	*number = strtoul(text, &end, base);
+	return *text && !*end ? 0 : -EINVAL;
+}
+
 /*
  * Atomics, with the kernel's orderings: operations that return a value and have no suffix are full
  * barriers.
@@ -462,6 +470,7 @@ struct lockdep_map { int unused; };
 
 typedef struct { int locked; } spinlock_t;
 typedef spinlock_t raw_spinlock_t;
+#define DEFINE_SPINLOCK(name)	spinlock_t name = { 0 }
 #define spin_lock_init(l)	((l)->locked = 0)
 #define raw_spin_lock_init	spin_lock_init
 #define __RAW_SPIN_LOCK_UNLOCKED(name)	{ 0 }
