@@ -205,7 +205,7 @@ static int worker_create(struct hwtimer_worker *worker,
 	task = kthread_create(worker_fn, &start, "hwtimer/%s", worker->name);
 	if (IS_ERR(task))
 		return PTR_ERR(task);
-	/* Kicks may come until the wheel is STOPPED. The thread exits before that. */
+	/* A reference: the thread exits before the wheel is STOPPED, and kicks come until then. */
 	worker->task = get_task_struct(task);
 	worker->actor = task;
 	wake_up_process(task);
@@ -221,7 +221,10 @@ static int worker_create(struct hwtimer_worker *worker,
 
 static void worker_end(struct hwtimer_worker *worker)
 {
-	/* Leave the cgroups first: the stop, or close(2), must not wait for a throttled thread. */
+	/*
+	 * Leave the cgroups first: the stop, or close(2), must not wait for a throttled thread.
+	 * If that failed, they would have to wait; but the root cgroups refuse no one.
+	 */
 	if (worker->account)
 		join_cgroups(NULL, worker->task);
 	kthread_stop(worker->task);

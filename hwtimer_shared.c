@@ -20,10 +20,11 @@
  *    owner of the outermost one below the initial one: otherwise somebody with subordinate uids
  *    would have a worker for each of them.
  *
- *  - A worker takes ctx->lock of its own user's contexts only. The holder of the lock may be
- *    throttled or preempted for as long as that user likes, but the wait makes no other user
- *    late. Users share spinlocks, held to walk a list at most, and a mutex to make and destroy
- *    wheels.
+ *  - A worker takes ctx->lock of its own user's contexts only. If its holder is throttled or
+ *    preempted, that worker waits, and no other: nobody is late but its user, who may have passed
+ *    a descriptor on. Users share spinlocks, held to walk a list at most. To make and destroy a
+ *    wheel, they also share locks of the kernel: those of cgroups, which a kworker takes for them,
+ *    and that of a directory in debugfs.
  *
  *  - Whoever causes poll events, the worker or a system call, wakes the waiters after it dropped
  *    the context's lock. Waking thousands of pollers costs CPU time of their own user.

@@ -1075,6 +1075,63 @@ TEST_F(context, shared_wheels)
 	eventually(!wheel_there("uid-1002"));
 }
 
+/* A wheel that is used again stays for 200 ms after that, not after the first time. */
+TEST_F(context, shared_wheel_lingers)
+{
+	pid_t holder;
+	__u64 killed;
+
+	eventually(!wheel_there("uid-1001"));
+	kill_holder(fork_holder(USER_A, ROOT_GROUP, shared));
+	wait_until(now_ns() + 100 * NSEC_PER_MSEC);
+	holder = fork_holder(USER_A, ROOT_GROUP, shared);
+	killed = now_ns();
+	kill_holder(holder);
+	eventually(!wheel_there("uid-1001"));
+	EXPECT_LE(killed + 190 * NSEC_PER_MSEC, now_ns());
+}
+
+static pthread_barrier_t first_ones;
+
+static void *schedule_first(void *arg)
+{
+	pthread_barrier_wait(&first_ones);
+	must_schedule(*(int *)arg, FAR, 0);
+	return NULL;
+}
+
+/* Several make a shared wheel at a time: one is kept, and no more is charged. */
+TEST_F(context, first_ones)
+{
+	pid_t child;
+
+	eventually(!wheel_there("uid-1001"));
+	child = fork();
+	if (!child) {
+		pthread_t threads[8];
+		int fds[ARRAY_SIZE(threads)];
+		unsigned int i;
+
+		become(USER_A);
+		pthread_barrier_init(&first_ones, NULL, ARRAY_SIZE(threads));
+		for (i = 0; i < ARRAY_SIZE(threads); i++) {
+			fds[i] = open_node();
+			start(&threads[i], schedule_first, &fds[i]);
+		}
+		for (i = 0; i < ARRAY_SIZE(threads); i++)
+			pthread_join(threads[i], NULL);
+		expect(1, must_fdinfo(fds[0], "user_shared_wheels"));
+		/* It may have any of the names uid-1001.N. */
+		for (i = 1; i < ARRAY_SIZE(threads); i++)
+			close(fds[i]);
+		fds[1] = open_node();
+		close(fds[0]);
+		eventually(!must_fdinfo(fds[1], "user_shared_wheels"));
+		_exit(0);
+	}
+	EXPECT_EQ(0, reap(child));
+}
+
 /* Cgroups do not share a worker, either: each is charged for its own. */
 TEST_F(context, cgroups)
 {

@@ -257,7 +257,8 @@ struct hwtimer_setup {
  *		periodic timeouts expire as often in a second as they may; with
  *		HWTIMER_MISFIRE_MAKE_UP, or misfire above the period, that is at
  *		each tick, as it may come to that. Or, for the first timeout, the
- *		user has a shared wheel in as many sets of cgroups as it may
+ *		user has a shared wheel in as many sets of cgroups as it may; a wheel
+ *		counts until 0.2 s after its last context was freed
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory, or the cgroup's limit is reached; or, for the first timeout, the
  *		shared wheel cannot be made, for whatever reason
@@ -552,9 +553,11 @@ struct hwtimer_batch {
  *		not as it should be
  * -EBADF	eventfd is not a descriptor (or -EINVAL: not one of eventfd(2))
  * -EBUSY	the context has rings, or a SCHEDULE came first, be it one that failed
- * -EDQUOT	the user's contexts would have more timeouts than they may
+ * -EDQUOT	the user's contexts would have more timeouts than they may; or the user
+ *		has as many shared wheels as it may, as with the first SCHEDULE
  * -ESHUTDOWN	the context was stopped
- * -ENOMEM	no memory, or the cgroup's limit is reached
+ * -ENOMEM	no memory, or the cgroup's limit is reached; or the shared wheel cannot be
+ *		made, for whatever reason
  * -EOPNOTSUPP	the architecture cannot store 64 bits at once
  */
 struct hwtimer_rings {
