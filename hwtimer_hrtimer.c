@@ -8,11 +8,12 @@
  * whatever CPU they run on: a timer whose function runs is not moved to another one,
  * and not run again before that returns.
  *
- * A slice is bounded by SLICE_NS, and there is one per softirq, because the timer is
- * never started for a time that the softirq's own clock has reached. When it has
- * not finished, it comes back after as much time as it took (within bounds), which is
- * for others. The same when a producer is between QUEUED and its push, which in the
- * kthread is a matter of going round: here the producer may be the one that this
+ * A slice is bounded by SLICE_NS and its last step. The longest step adds a level: it clears a
+ * bitmap, and the kernel may clear all that it allocates. There is one slice per softirq,
+ * because the timer is never started for a time that the softirq's own clock has reached.
+ * When it has not finished, it comes back after as much time as it took (within bounds),
+ * which is for others. The same when a producer is between QUEUED and its push, which in
+ * the kthread is a matter of going round: here the producer may be the one that this
  * softirq came on top of, and would be waited for in vain.
  *
  *

@@ -45,7 +45,7 @@
  * bucket with nearer ones; when it is visited each of its timeouts is looked at, one
  * of a later round costs a comparison.
  *
- * A bucket knows the first tick at which something in it is due. In each level
+ * A bucket knows a tick before which nothing in it is due. In each level
  * below the top the first occupied slot is the nearest, and what is in a level comes
  * before all that is in the levels above; so the next event is the first bit of the
  * first bitmap that is not empty, and the worker sleeps over all ticks until then
@@ -57,7 +57,7 @@
  * behind it, which keeps the order. If there is no memory, the
  * top level's rounds have to do until the next pass in which something is too far.
  *
- * A timeout whose deadline is WHEEL_FOREVER is in no bucket at all. A cancelled one
+ * A timeout that is filed for WHEEL_FOREVER is on @never, in no bucket. If it is cancelled it
  * stays there until it is armed again or detached: no tick comes by.
  *
  *
@@ -79,8 +79,8 @@
  *  (a) ARMED implies QUEUED or FILED: the worker will come by.
  *  (b) FILED and not QUEUED implies that the tick it is filed for is not after
  *      the tick of the word's deadline, ARMED or not: the worker comes by in
- *      time. Hence a deadline may move back without a word to the worker; to
- *      move it forward takes a request.
+ *      time. So a deadline may become later without a request; making it
+ *      earlier takes one.
  *  (c) Only the worker clears QUEUED and FILED, or sets FILED, and only it
  *      touches timeout->node and the buckets.
  *  (d) Only from a word with ARMED and without QUEUED does the worker run the
@@ -95,10 +95,10 @@
  *  - touch and expire: the worker judges a word and acts by a cmpxchg from
  *    exactly that word. If it was touched in between, the worker judges again.
  *  - arm and file: the worker clears QUEUED and sets FILED in the cmpxchg from
- *    which it takes the deadline to file by. A deadline that moves back after
- *    it is (b); one that moves forward finds QUEUED clear and pushes.
- *  - expire, and a callback that frees the timeout, against a request on its
- *    way: (d) leaves a timeout with QUEUED to the drain, as if newly armed.
+ *    which it takes the deadline to file by. A deadline that becomes later after
+ *    it is (b); one that becomes earlier finds QUEUED clear and pushes.
+ *  - expire and a request on its way: by (d) a timeout with QUEUED does not
+ *    expire, so no callback frees it; the drain files it as if newly armed.
  *    The request was made after the drain of this pass, which was after the
  *    time of this pass was read, so it asked for a deadline in the past and
  *    the next tick is right for it.
@@ -166,13 +166,13 @@
  * Releasing: a released timeout has no order to keep, and there may be a million
  * at once. They have queues of their own, which are served in turn with what the timeouts
  * leave of the budget. One that is QUEUED already comes by the other queue and is
- * put aside until then. So what is released is called outside of callbacks, and
- * with QUEUED set until just before.
+ * put aside until then. So release functions run outside of callbacks, and QUEUED is
+ * cleared just before.
  *
  *
  * Waiting: wheel_end_sync() enters itself in a table by the address of the timeout, then looks at
- * the word. The worker, when it has let go of a timeout or filed it, or a callback has returned,
- * looks whether anybody waits. Both with a full barrier in between, so that one of them sees the
+ * the word. When the worker has handled a request, or a callback has returned, it looks whether
+ * anybody waits. Both with a full barrier in between, so that one of them sees the
  * other. The worker looks before it claims a timeout, too, and if somebody waits for this one it
  * cancels it for him. Otherwise a callback that arms its timeout for the past, and takes longer
  * than a tick, could keep him waiting for ever. After he has entered himself one more callback
@@ -245,10 +245,11 @@ enum wheel_stage {
  * @first: first bucket
  * @n: how many buckets
  * @at: how many of them the worker has finished
- * @left: at how many timeouts it may look yet: as many as were filed when it began
+ * @left: at how many timeouts of this bucket it may look yet: as many as were filed in the whole
+ *	wheel when it began with the bucket
  * @look: called for each timeout in them
  * @arg: for @look
- * @done: the worker has called it for all
+ * @done: the survey is over
  */
 struct wheel_survey {
 	unsigned int		level;
@@ -407,7 +408,7 @@ change_and_push(struct hwtimer_wheel *w, struct wheel_queue *q, struct hwtimer_t
 	return changed;
 }
 
-/* A place below the cap, and counted as armed. */
+/* Take a place below the cap, and count the timeout as armed. */
 static bool book(struct hwtimer_wheel *w, struct wheel_queue *q)
 {
 	hwtimer_step();
@@ -448,7 +449,7 @@ static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pen
 			ret = -ENOENT;
 			goto undo;
 		} else {
-			/* Before it is armed: nobody may find too few pending. */
+			/* Counted before it is armed, so that pending is never too low. */
 			if (!booked && !book(w, q)) {
 				new = atomic64_read(&t->word);
 				if (new != old) {
@@ -508,11 +509,11 @@ static struct hwtimer_timeout *whose(struct hwtimer_timeout *running)
 
 /*
  * Does @w hold what is in the place of @t? That may be anything, as nobody has to
- * clear memory before it becomes a timeout. But that it has the address of this
- * wheel in the right place and one of these flags in the other happens only if it
- * is a timeout which the wheel holds, or a copy of one, or was one when its memory
- * was freed: all are mistakes. A timeout that was ended as it should has no such
- * flag any more, be it on the stack or in a slab. Reads what may be uninitialised.
+ * clear memory before it becomes a timeout. But it has both the address of this
+ * wheel and one of these flags only if the wheel holds it, it is a copy of a timeout
+ * that the wheel holds, or it was freed while the wheel held it: all are mistakes. A
+ * timeout that was ended as it should has no such flag any more, be it on the stack or
+ * in a slab. Reads what may be uninitialised.
  */
 static bool __no_kmsan_checks looks_held(const struct hwtimer_timeout *t,
 					 const struct hwtimer_wheel *w)
@@ -538,8 +539,8 @@ void wheel_timeout_init(struct hwtimer_timeout *t, struct hwtimer_wheel *w,
 	}
 	/*
 	 * Either its own callback initialises it, or a callback has freed a timeout, still runs,
-	 * and this is a new one at the same address. Whoever waits for this address waits for
-	 * that callback. The callback itself must not.
+	 * and this is a new one at the same address. Others who wait for this address must
+	 * wait for that callback; the callback itself must not.
 	 */
 	if (unlikely(READ_ONCE(w->running) == t))
 		cmpxchg(&w->running, t, renewed(t));
@@ -747,7 +748,10 @@ bool wheel_holds(const struct hwtimer_timeout *t)
 		 * and ended while we looked, and may have armed it, has us look again.
 		 */
 		expired = smp_load_acquire(&w->expired);
-		/* One that had begun before that. Before the word, or it may end unseen. */
+		/*
+		 * A callback that began before that read. Looked for before the word is read, or
+		 * it could return in between, unseen.
+		 */
 		if (whose(smp_load_acquire(&w->running)) == t)
 			return true;
 		hwtimer_step();
@@ -774,7 +778,7 @@ static unsigned int level_shift(const struct hwtimer_wheel *w, unsigned int leve
 	return level * w->slot_bits;
 }
 
-/* A slot by its number in all time to the one in the level. */
+/* The index, in its level, of slot @number, counted from tick 0. */
 static unsigned int slot_of(const struct hwtimer_wheel *w, u64 number)
 {
 	return number & (w->slots - 1);
@@ -798,7 +802,7 @@ static unsigned int level_of(const struct hwtimer_wheel *w, u64 tick)
 	return min((fls64(differ) - 1) / w->slot_bits, w->levels - 1);
 }
 
-/* Apart, so that what nobody traces keeps nothing at hand for it. */
+/* Out of line, so that place() saves no registers for it while nobody traces. */
 static noinline void place_traced(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 tick)
 {
 	trace_hwtimer_file(t, w, tick, level_of(w, tick));
@@ -832,7 +836,7 @@ static void file(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 deadlin
 		list_add_tail(&t->node, &w->never);
 		return;
 	}
-	/* Not before cur: that tick is over. This is where the past becomes next. */
+	/* Ticks before cur are over: what was due then is filed for cur. */
 	tick = max(deadline_tick(w, deadline), w->cur);
 	if (unlikely(w->may_grow && beyond(w, tick))) {
 		w->far_tick = max(w->far_tick, tick);
@@ -881,8 +885,8 @@ static noinline void wake_each(const struct hwtimer_timeout *t)
 }
 
 /*
- * Wake those who wait for @t, of which only the address is used. To be called after a full
- * barrier behind what they wait for; it pairs with the one in wheel_end_sync().
+ * Wake those who wait for @t, of which only the address is used. The caller has a full barrier
+ * between the change that they wait for and this; it pairs with the one in wheel_end_sync().
  */
 static __always_inline void wake_waiters(struct hwtimer_wheel *w, const struct hwtimer_timeout *t)
 {
@@ -942,7 +946,7 @@ static noinline bool cancel_for_waiter(struct hwtimer_wheel *w, struct hwtimer_t
 	return found;
 }
 
-/* "Look at me again." */
+/* Handle the request of @t: file it, let go of it, or put it aside. */
 static void look_at(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 {
 	u64 old = atomic64_read(&t->word), new;
@@ -975,11 +979,11 @@ static void look_at(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		w->aside = &t->request;
 		return;
 	}
-	/* Also if it was armed since somebody asked: he ends it again. */
+	/* Also if it was armed meanwhile: who waits for its end ends it again. */
 	wake_waiters(w, t);
 }
 
-/* Nothing of the wheel's is left in @t: tell its owner. */
+/* Let go of the released timeout @t, and call its release function. */
 static void tell_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 {
 	u64 old = atomic64_read(&t->word);
@@ -1158,8 +1162,8 @@ bool wheel_end_sync(struct hwtimer_timeout *t, wheel_end_fn end, unsigned long p
 	raw_spin_unlock_irqrestore(&waiters->lock, flags);
 	atomic_inc(&w->waiters);
 	/*
-	 * The worker looks at @waiters after it has let go of a timeout or filed it, after each
-	 * callback, and before each claim, with a full barrier in between. Either it sees us, or
+	 * The worker looks at @waiters after it has handled a request, after each callback, and
+	 * before each claim, with a full barrier in between. Either it sees us, or
 	 * we see what it did.
 	 */
 	smp_mb__after_atomic();
@@ -1182,8 +1186,8 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_end_sync);
  * @t: another timeout, or the callback's own if it was initialised anew
  * @end: wheel_cancel() or wheel_kill()
  *
- * One that was released is not waited for: it is called when this callback has returned. Process
- * context, may sleep.
+ * Does not wait for a timeout that was released: its release function is called when this callback
+ * has returned. Process context, may sleep.
  *
  * Return: as wheel_end_sync().
  */
@@ -1247,7 +1251,7 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		/* Not armed: dropped. Armed and queued: the drain files it anew. */
 		new = old & ~WORD_FILED;
 		if ((old & (WORD_ARMED | WORD_QUEUED)) == WORD_ARMED) {
-			/* What the callback armed is behind a full barrier; see wheel_end_sync() */
+			/* After a callback that armed it, expire() had a full barrier. */
 			if (unlikely(atomic_read(&w->waiters)) && cancel_for_waiter(w, t, &old))
 				continue;
 			/* Both before the cmpxchg; see wheel_holds(), wheel_release(). */
@@ -1293,8 +1297,8 @@ static void empty_bucket(struct hwtimer_wheel *w, struct wheel_level *l, unsigne
 
 /*
  * Time moves on. What is in the slot that @tick enters falls, and has fallen before
- * anything else is filed. Slots that are passed over are empty, or overdue and of
- * the top level; so are all levels below that of the slot.
+ * anything else is filed. All levels below that of the slot are empty. So are the slots that
+ * are passed over, except for overdue ones in the top level.
  */
 static void move_to(struct hwtimer_wheel *w, u64 tick)
 {
@@ -1356,37 +1360,33 @@ static bool add_level(struct hwtimer_wheel *w, void *memory)
 	return true;
 }
 
-/* Add the levels that those on @far need. */
-static void add_levels(struct hwtimer_wheel *w)
-{
-	unsigned int top = w->levels - 1;
-
-	while (w->may_grow && beyond(w, w->far_tick)) {
-		if (!add_level(w, w->ops->alloc(w, level_size(w)))) {
-			count(&w->grow_failures);
-			w->may_grow = false;
-		} else if (w->levels == w->max_levels) {
-			w->may_grow = false;
-		}
-	}
-	w->growing = w->levels - 1 > top;
-	w->old_top = top;
-	w->old_slot = 0;
-}
-
 /*
- * One step of growing. The first adds levels. Each moves a bucket of the old top level to @falling,
- * and the last one moves @far there. The old top level may hold timeouts of its next turn, or of
- * later ones that no level was high enough for: they go to the new levels. The others return to
- * their buckets.
+ * One step of growing. Each adds a level, as long as one of those on @far needs it. Then each moves
+ * a bucket of the old top level to @falling, or passes over empty ones, and the last one moves @far
+ * there. Nothing is filed until then: a timeout that is pushed back all the time would otherwise
+ * fall from each bucket in turn. The old top level may hold timeouts of its next turn, or of later
+ * ones that no level was high enough for: they go to the new levels. The others return to their
+ * buckets.
  */
 static void grow(struct hwtimer_wheel *w)
 {
 	unsigned int i, stop;
 	struct wheel_level *l;
 
-	if (!w->growing)
-		add_levels(w);
+	if (w->may_grow && beyond(w, w->far_tick)) {
+		if (!add_level(w, w->ops->alloc(w, level_size(w)))) {
+			count(&w->grow_failures);
+			w->may_grow = false;
+			return;
+		}
+		w->may_grow = w->levels < w->max_levels;
+		if (!w->growing) {
+			w->growing = true;
+			w->old_top = w->levels - 2;
+			w->old_slot = 0;
+		}
+		return;
+	}
 	if (w->growing) {
 		l = &w->level[w->old_top];
 		stop = min(w->slots, w->old_slot + WHEEL_LOOKAHEAD);
@@ -1405,8 +1405,8 @@ static void grow(struct hwtimer_wheel *w)
 }
 
 /*
- * Later than a round of the top level, and nothing is left below it: each of its
- * buckets once is enough. True if time was moved on.
+ * If @tick is more than a round of the top level ahead, and nothing is left below it, go on to
+ * the last round: one visit of each bucket is enough. True if time was moved on.
  */
 static bool leap(struct hwtimer_wheel *w, u64 tick)
 {
@@ -1430,7 +1430,7 @@ static void visit_begin(struct hwtimer_wheel *w, u64 tick)
 		w->visit_next = U64_MAX;
 		list_add(&w->cursor, &w->level[0].buckets[i].timeouts);
 	} else {
-		/* No later rounds: all of it. Its next turn may fall into it now. */
+		/* There are no later rounds: take all. What falls may be filed here again. */
 		empty_bucket(w, &w->level[0], i, &w->due);
 	}
 	/* From here on nothing is filed for this tick: it would loop for ever. */
@@ -1543,7 +1543,7 @@ static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
 	u64 tick;
 
 	for (;;) {
-		if (!fall(w, budget))
+		if (!w->growing && !fall(w, budget))
 			return false;
 		if (!list_empty(&w->due)) {
 			if (!*budget)
@@ -1607,14 +1607,13 @@ static void answer_survey(struct hwtimer_wheel *w)
 	struct wheel_level *l;
 
 	if (likely(!w->surveyed)) {
-		if (likely(!READ_ONCE(w->survey)))
+		/* Not before all requests of a pass are in the buckets. */
+		if (likely(!READ_ONCE(w->survey)) || w->stage == STAGE_DRAIN)
 			return;
 		/* Pairs with wheel_look(). */
 		w->surveyed = xchg(&w->survey, NULL);
 		if (!w->surveyed)
 			return;
-		/* What is filed meanwhile may come behind @place, and so without an end. */
-		w->surveyed->left = w->filed;
 	}
 	s = w->surveyed;
 	l = &w->level[s->level];
@@ -1623,7 +1622,12 @@ static void answer_survey(struct hwtimer_wheel *w)
 		if (!test_bit(i, l->occupied))
 			continue;
 		head = &l->buckets[i].timeouts;
-		pos = list_empty(&w->place) ? head->next : w->place.next;
+		pos = w->place.next;
+		if (list_empty(&w->place)) {
+			pos = head->next;
+			/* Timeouts may come behind @place for ever, but not ahead of these. */
+			s->left = w->filed;
+		}
 		list_del_init(&w->place);
 		for (; pos != head && s->left; pos = pos->next) {
 			if (pos == &w->cursor)
@@ -1667,7 +1671,7 @@ bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 		 */
 		w->target = div64_u64(min(now, WHEEL_FOREVER - 1), w->tick_ns);
 		w->may_grow = w->levels < w->max_levels;
-		/* The same for who asks. Pairs with wheel_barrier(). */
+		/* wheel_barrier() asked before this pass takes over requests. Pairs with it. */
 		w->asked = smp_load_acquire(&w->barrier);
 		hwtimer_step();
 		drain_restart(w);
@@ -1745,9 +1749,9 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	busy = c.armed != w->armed_seen;
 	if (busy) {
 		/*
-		 * Somebody armed since the last look, and goes on to, so a
-		 * wake-up for each would be too dear. They ring for what comes
-		 * before we wake, and the rest waits in the queue, not for long.
+		 * Timeouts are being armed, so a wake-up for each would be too dear.
+		 * Producers kick only for what is due before we wake; the rest waits
+		 * in the queue, not for long.
 		 */
 		drain_at = min(now, WHEEL_FOREVER) + WHEEL_DRAIN_NS;
 		until = next_tick(w, div64_u64(drain_at, w->tick_ns), &looks) * w->tick_ns;
@@ -1780,8 +1784,8 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	hwtimer_step();
 
 	/*
-	 * Left after the pass: on far what a release's callback had us take over; aside the
-	 * same, or what came while an older round went on.
+	 * A release function may have had us take over requests, so @far and @aside may not be
+	 * empty. @aside may also have what came while an older round went on.
 	 */
 	if (requested(w) || READ_ONCE(w->survey) || READ_ONCE(w->barrier) ||
 	    !list_empty(&w->far) || w->aside)
@@ -1839,8 +1843,8 @@ void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c)
 		c->kicks += local_read(&q->kicks);
 	}
 	/*
-	 * What ended before what began: the beginning of each ending counted
-	 * above is counted below, so pending is never too low. A timeout is
+	 * Endings are counted before armings: of each that ended above, the
+	 * arming is counted below, so pending is never too low. A timeout is
 	 * counted as armed before it is, and as ended after it has (full barriers
 	 * on the word in between).
 	 */
@@ -1862,11 +1866,13 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_count);
  * @arg: for @look
  *
  * The worker looks at WHEEL_SURVEY timeouts at a time, and does its other work in between. If there
- * are more, it may miss a timeout that is filed elsewhere meanwhile, or see it twice. It does not
- * see timeouts on its other lists, nor those of WHEEL_FOREVER. It does see cancelled ones that it
- * has not removed yet. A stop ends the survey early. Process context, may sleep.
+ * are more, it may miss a timeout that is filed anew meanwhile, or see it twice. It does not see
+ * timeouts on the wheel's other lists, such as those filed for WHEEL_FOREVER. It does see cancelled
+ * ones that it has not removed yet. A stop ends the survey early, and this returns 0. Process
+ * context, may sleep; waits for a callback that runs.
  *
- * Return: 0, -EINTR if a fatal signal came; @look may have been called then, or not.
+ * Return: 0, -EINTR if a fatal signal came; @look may have been called then, or not. If the worker
+ * had begun with the survey, this returns at its next step.
  */
 int wheel_look(struct hwtimer_wheel *w, unsigned int level, unsigned int first,
 	       unsigned int n, wheel_look_fn look, void *arg)
@@ -1881,7 +1887,7 @@ int wheel_look(struct hwtimer_wheel *w, unsigned int level, unsigned int first,
 	if (ret)
 		return ret;
 	init_completion(&s.done);
-	/* Against a stop, which does not wait for the answer. */
+	/* So that a stop ends this survey, or has begun before. */
 	ret = mutex_lock_killable(&w->worker_lock);
 	if (ret)
 		goto out;
@@ -1942,7 +1948,7 @@ void wheel_barrier(struct hwtimer_wheel *w)
 	synchronize_rcu();
 
 	mutex_lock(&w->worker_lock);
-	/* With the lock it is not being stopped. What was released is called then. */
+	/* The lock excludes a stop, which calls the release functions itself. */
 	if (READ_ONCE(w->state) < WHEEL_STOPPED) {
 		/*
 		 * Before the next pass begins, which then takes over all that is
@@ -2127,14 +2133,14 @@ void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending)
 	unsigned int i, slot;
 
 	might_sleep();
-	/* Files what is armed; what is not goes, and what was released is told. */
-	empty_queues(w);
-	list_del_init(&w->cursor);
-	/* Before its place in a bucket is taken for a timeout. */
+	/* First, for who waits. Also, sweep_list() would take @place for a timeout. */
 	if (!w->surveyed)
 		w->surveyed = xchg(&w->survey, NULL);
 	if (w->surveyed)
 		end_survey(w);
+	/* Files what is armed, lets go of the others, and calls the release functions. */
+	empty_queues(w);
+	list_del_init(&w->cursor);
 	sweep_list(w, &w->due, pending);
 	for (l = w->level; l < w->level + w->levels; l++) {
 		for (i = 0; i < w->slots; i++) {
@@ -2153,7 +2159,7 @@ void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending)
 
 	/*
 	 * What is pushed now, after the sweep, are requests to let go of
-	 * timeouts that are not filed any more. Nobody pushes after STOPPED.
+	 * timeouts that are not filed any more. Whoever sees STOPPED does not push.
 	 */
 	smp_store_release(&w->state, WHEEL_STOPPED);	/* see wheel_release() */
 	synchronize_rcu();

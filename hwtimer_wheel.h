@@ -35,20 +35,23 @@
 #define WHEEL_DRAIN_NS		(250 * 1000 * 1000ULL)
 #endif
 /*
- * The worker is woken for so many requests of a CPU, whenever they are due: while they are
- * in the caches still, and before they are so many that what is due has to wait for them.
+ * The worker is woken after this many requests of a CPU, whenever they are due: they are still
+ * in the caches, and too few to delay what is due.
  */
 #define WHEEL_DEPTH		1024
-/* How many buckets of the top level it looks ahead at before it sleeps. */
+/*
+ * How many buckets of the top level it looks ahead at before it sleeps; also the longest run of
+ * empty buckets that is passed over in one step.
+ */
 #define WHEEL_LOOKAHEAD		65536
 /*
- * And how many looks that takes, at least: one for each bucket passed over that holds only later
- * rounds, one for each run of empty ones.
+ * The least that @looks allows: how many buckets that hold only later rounds, and runs of empty
+ * ones, are passed over before it sleeps.
  */
 #define WHEEL_LOOKS		256
-/* How many timeouts, or requests, one wheel_advance() may handle, or buckets pass over. */
+/* How many timeouts or requests one wheel_advance() handles, or buckets it passes over. */
 #define WHEEL_BUDGET		1024
-/* How many timeouts one wheel_advance() looks at for wheel_look(). */
+/* How many timeouts one wheel_advance() looks at for wheel_look(), beside those. */
 #define WHEEL_SURVEY		128
 
 /**
@@ -56,7 +59,7 @@
  * @WHEEL_INIT: never had a timeout
  * @WHEEL_STARTED: has had one, or was started
  * @WHEEL_SHUTDOWN: arming fails; what was pending is being handed back
- * @WHEEL_STOPPED: the wheel holds nothing, and nobody will look at its queues
+ * @WHEEL_STOPPED: the wheel holds nothing. A grace period later nobody looks at its queues
  */
 enum wheel_state {
 	WHEEL_INIT,
@@ -162,8 +165,9 @@ struct wheel_level {
  * @handed_back: pending timeouts that wheel_sweep() took
  * @rejected: arms refused for the cap
  * @coalesced: requests that needed no push
- * @kicks: times that a producer woke the worker
- * @drained: requests that the worker took from the queues
+ * @kicks: times that the worker was woken by who made a request
+ * @drained: requests that the worker handled; a release that came behind another request counts
+ *	once more
  * @visits: times that the worker looked at a timeout in a bucket
  * @cascaded: timeouts filed anew because their slot came up, or the wheel grew
  * @refiled: timeouts filed anew at a tick, because they had been touched
@@ -207,8 +211,8 @@ typedef void (*wheel_look_fn)(void *arg, unsigned int i, struct hwtimer_timeout 
  * @waiters: how many wait in wheel_end_sync()
  * @survey: what wheel_look() asks of the worker
  * @barrier: what wheel_barrier() waits for
- * @worker_lock: held by who waits for an answer of the worker, and by who ends
- *	it
+ * @worker_lock: held by who waits at a barrier, who asks for a survey, and who ends the
+ *	worker
  * @survey_lock: held by who waits in wheel_look(). Taken before @worker_lock
  * @callback_key: of @callback_map
  * @callback_map: tells lockdep who holds what while callbacks run, and who waits
@@ -221,9 +225,9 @@ typedef void (*wheel_look_fn)(void *arg, unsigned int i, struct hwtimer_timeout 
  * @far_tick: the latest tick of those
  * @may_grow: the wheel grows, is not full grown, and in this pass there was
  *	memory
- * @growing: levels were added, and what was the top level is falling
+ * @growing: levels were added, and what was the top level is being taken to @falling
  * @old_top: that level
- * @old_slot: the first of its slots that has not fallen
+ * @old_slot: the first of its slots that has not been taken
  * @due: filed timeouts taken from the bucket of @now_tick to be settled
  * @cursor: while there is one level: where in the bucket of @now_tick the visit goes
  *	on; on no list while no visit is under way
@@ -231,13 +235,13 @@ typedef void (*wheel_look_fn)(void *arg, unsigned int i, struct hwtimer_timeout 
  * @place: where in a bucket @surveyed has paused; else on no list
  * @pushed: requests taken from a queue, newest first
  * @taken: and turned round, oldest first
- * @let_go: released timeouts, to be called when nothing else is
+ * @let_go: released timeouts whose release functions are called next
  * @aside: released timeouts that came by way of a request, for the next round of
  *	@let_go
  * @release_cpu: the CPU whose released timeouts come next in this round; nr_cpu_ids: the
  *	round ends with @let_go
- * @asked: @barrier, if this pass began after the question
- * @answers: the same, if this round of @let_go did
+ * @asked: @barrier, as it was when this pass began
+ * @answers: @asked, as it was when this round of @let_go began
  * @drain_cpu: the CPU whose queue comes next; nr_cpu_ids: drain is over
  * @looks: how many looks wheel_prepare_sleep() takes. Constant
  * @cur: the first tick that is not yet begun: nothing is filed before it
@@ -245,9 +249,9 @@ typedef void (*wheel_look_fn)(void *arg, unsigned int i, struct hwtimer_timeout 
  * @target: the last tick that this pass may settle
  * @visit_next: lower bound of what the visit leaves in the bucket
  * @stage: what wheel_advance() goes on with
- * @in_row: since a callback the wheel has done nothing but claim the next timeout. Set
- *	by @ops->expire, if it wants to know
- * @filed: timeouts filed in buckets and on the lists above
+ * @in_row: since the last callback the wheel has only claimed the next timeout. Set by
+ *	@ops->expire, cleared by the wheel
+ * @filed: timeouts that are FILED, in buckets and on the lists above
  * @armed_seen: sum of armed at the last wheel_prepare_sleep()
  * @expired: count, for wheel_count() and wheel_holds()
  * @handed_back: the same
@@ -269,10 +273,10 @@ struct hwtimer_wheel {
 	unsigned int		max_levels;
 	int			state;
 
-	/* written by producers */
+	/* written by producers and by the worker */
 	atomic_long_t		places ____cacheline_aligned;
 
-	/* written by the worker, read by producers */
+	/* written by the worker and, rarely, by others; read by producers */
 	atomic64_t		ring_below ____cacheline_aligned;
 	struct hwtimer_timeout	*running;
 	atomic_t		waiters;

@@ -57,6 +57,7 @@ struct rig {
 	bool			no_memory;
 	/* a kick has the worker answer at once, without a budget */
 	bool			answers;
+	unsigned int		budget;	/* of the step that begins an answer */
 	/* called when it has answered in part */
 	void			(*meanwhile)(struct rig *rig);
 	/* if not 0: of so many tries one finds memory */
@@ -130,7 +131,9 @@ static void rig_kick(struct hwtimer_wheel *w)
 	rig->kicks++;
 	if (!rig->answers)
 		return;
-	wheel_advance(w, rig->now, 0);
+	do
+		wheel_advance(w, rig->now, rig->budget);
+	while (READ_ONCE(w->survey));
 	while (w->surveyed) {
 		if (rig->meanwhile)
 			rig->meanwhile(rig);
@@ -179,6 +182,7 @@ static void rig_shape(struct rig *rig, const struct wheel_shape *shape)
 	rig->allocs = 0;
 	rig->no_memory = false;
 	rig->answers = false;
+	rig->budget = 0;
 	rig->meanwhile = NULL;
 	rig->one_in = 0;
 }
@@ -2400,6 +2404,29 @@ static void release_in_round(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, 1, p[i].released, "%u", i);
 }
 
+/* A round goes on where the budget ran out, and the barrier is answered at its end. */
+static void barrier_in_pieces(struct kunit *test)
+{
+	DECLARE_COMPLETION_ONSTACK(done);
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 4);
+	unsigned int i;
+
+	to_tick(rig, 1);
+	/* Three that come by way of a request, and one that is on the CPU's list. */
+	for (i = 0; i < 3; i++)
+		arm_tick(&p[i], 5);
+	for (i = 0; i < 4; i++)
+		wheel_release(&p[i].t, probe_released);
+	/* As wheel_barrier() does. */
+	smp_store_release(&rig->wheel.barrier, &done);
+	for (i = 0; i < 100 && !completion_done(&done); i++)
+		wheel_advance(&rig->wheel, rig->now, 1);
+	KUNIT_EXPECT_TRUE(test, completion_done(&done));
+	for (i = 0; i < 4; i++)
+		KUNIT_EXPECT_EQ_MSG(test, 1, p[i].released, "%u", i);
+}
+
 /* Who asked may be gone when he has been answered. */
 static void barrier_then_stop(struct kunit *test)
 {
@@ -2445,6 +2472,7 @@ SUITES(stop,
 	KUNIT_CASE(hands_back_nothing),
 	KUNIT_CASE(detach_while_stopping),
 	KUNIT_CASE(release_in_round),
+	KUNIT_CASE(barrier_in_pieces),
 	KUNIT_CASE(barrier_then_stop),
 	KUNIT_CASE(release_while_stopping));
 
@@ -2779,6 +2807,8 @@ static void burst_changed(struct kunit *test)
 static struct looked {
 	struct probe	*first, *last;
 	unsigned int	n;
+	/* the one before the last, in a bucket of its own */
+	unsigned int	alone;
 	unsigned int	strangers;
 	/* when the worker paused last */
 	unsigned int	then;
@@ -2792,6 +2822,7 @@ static void looked_at(void *arg, unsigned int i, struct hwtimer_timeout *t, bool
 	struct looked *l = arg;
 
 	l->n++;
+	l->alone += t == &(l->last - 1)->t;
 	if (t < &l->first->t || t > &l->last->t)
 		l->strangers++;
 }
@@ -2903,9 +2934,12 @@ static void look_in_parts(struct kunit *test)
 		rig->answers = false;
 		KUNIT_EXPECT_EQ(test, 0, looked.strangers);
 		KUNIT_EXPECT_TRUE(test, list_empty(&rig->wheel.place));
-		KUNIT_EXPECT_LE(test, looked.n, LOOKED);
+		/* It ends, and finds what stayed where it was. */
+		KUNIT_EXPECT_LE(test, looked.n, LOOKED + (meanwhile[k] == pause_refile));
 		if (meanwhile[k] == pause_stop)
 			continue;
+		if (meanwhile[k] == pause_noted || meanwhile[k] == pause_refile)
+			KUNIT_EXPECT_EQ(test, 1, looked.alone);
 		if (meanwhile[k] == pause_noted) {
 			KUNIT_EXPECT_EQ(test, LOOKED, looked.n);
 			KUNIT_EXPECT_EQ(test, WHEEL_SURVEY, looked.at_once);
@@ -2921,6 +2955,23 @@ static void look_in_parts(struct kunit *test)
 		drive(rig, NULL, 20 * TICK);
 		KUNIT_EXPECT_EQ(test, meanwhile[k] == pause_cancel ? 0 : LOOKED, rig->fired);
 	}
+}
+
+/* What was armed before is looked at, though the worker has not taken all requests over. */
+static void look_after_drain(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 21);
+	unsigned int i;
+
+	to_tick(rig, 1);
+	for (i = 0; i < 20; i++)
+		arm_tick(&p[i], 5);
+	looked = (struct looked) { .first = p, .last = &p[20] };
+	rig->answers = true;
+	rig->budget = 1;
+	KUNIT_EXPECT_EQ(test, 0, wheel_look(&rig->wheel, 0, 0, SLOTS, looked_at, &looked));
+	KUNIT_EXPECT_EQ(test, 20, looked.n);
 }
 
 /* Any budget gives the same result as any other. */
@@ -2985,6 +3036,7 @@ SUITES(late,
 	KUNIT_CASE(burst_changed),
 	KUNIT_CASE(look_midway),
 	KUNIT_CASE(look_in_parts),
+	KUNIT_CASE(look_after_drain),
 	KUNIT_CASE(budgets));
 
 /*
@@ -3158,6 +3210,31 @@ static void budget_of_growing(struct kunit *test)
 		drive(rig, NULL, 300 * TICK);
 		expect_in_order(rig, p, 64);
 	}
+}
+
+/* However often they are pushed back, while the wheel grows timeouts fall once. */
+static void pushed_back_while_growing(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+	unsigned int i;
+	u64 tick = 2;
+
+	shape_of(rig, TICK, 64, 1, true);
+	p = probes(rig, 11);
+	for (i = 0; i < 10; i++)
+		arm_tick(&p[i], tick);
+	to_tick(rig, 1);
+	arm_tick(&p[10], 200);
+	while (wheel_advance(&rig->wheel, rig->now, 1)) {
+		tick = min(tick + 1, 60ULL);
+		for (i = 0; i < 10; i++)
+			touch_tick(&p[i], tick);
+	}
+	KUNIT_EXPECT_LT(test, 10ULL, tick);
+	KUNIT_EXPECT_EQ(test, 11UL, counts(rig).cascaded);
+	drive(rig, NULL, 300 * TICK);
+	expect_in_order(rig, p, 11);
 }
 
 static const struct {
@@ -3898,6 +3975,7 @@ SUITE(levels, levels_suite_init, "levels",
 	KUNIT_CASE(budget_of_nothing),
 	KUNIT_CASE(budget_of_levels),
 	KUNIT_CASE(budget_of_growing),
+	KUNIT_CASE(pushed_back_while_growing),
 	KUNIT_CASE(touched_then_grow),
 	KUNIT_CASE(falling_stop),
 	KUNIT_CASE(far_wakes_large),
