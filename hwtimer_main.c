@@ -360,7 +360,10 @@ static const struct hwtimer_driver_ops *find_driver(const struct hwtimer_wheel_p
 	return drivers[i];
 }
 
-/* 1 if @name is @base, N if it is @base.N, 0 if it is neither. */
+/*
+ * 1 if @name is @base, N if it is @base.N, 0 if it is neither. Who names his wheel x.2147483646
+ * himself causes duplicates.
+ */
 static unsigned int name_number(const char *name, const char *base)
 {
 	size_t len = strlen(base);

@@ -1886,6 +1886,9 @@ int wheel_look(struct hwtimer_wheel *w, unsigned int level, unsigned int first,
 	ret = mutex_lock_killable(&w->survey_lock);
 	if (ret)
 		return ret;
+	/* A stop holds the other lock for as long as it takes. */
+	if (READ_ONCE(w->state) >= WHEEL_SHUTDOWN)
+		goto out;
 	init_completion(&s.done);
 	/* So that a stop ends this survey, or has begun before. */
 	ret = mutex_lock_killable(&w->worker_lock);

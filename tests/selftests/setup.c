@@ -1078,17 +1078,27 @@ TEST_F(context, shared_wheels)
 /* A wheel that is used again stays for 200 ms after that, not after the first time. */
 TEST_F(context, shared_wheel_lingers)
 {
+	__u64 unused, killed;
+	unsigned int tries;
 	pid_t holder;
-	__u64 killed;
 
-	eventually(!wheel_there("uid-1001"));
-	kill_holder(fork_holder(USER_A, ROOT_GROUP, shared));
-	wait_until(now_ns() + 100 * NSEC_PER_MSEC);
-	holder = fork_holder(USER_A, ROOT_GROUP, shared);
-	killed = now_ns();
-	kill_holder(holder);
-	eventually(!wheel_there("uid-1001"));
-	EXPECT_LE(killed + 190 * NSEC_PER_MSEC, now_ns());
+	for (tries = 0; tries < 50; tries++) {
+		eventually(!wheel_there("uid-1001"));
+		holder = fork_holder(USER_A, ROOT_GROUP, shared);
+		unused = now_ns();
+		kill_holder(holder);
+		wait_until(unused + 100 * NSEC_PER_MSEC);
+		holder = fork_holder(USER_A, ROOT_GROUP, shared);
+		killed = now_ns();
+		kill_holder(holder);
+		eventually(!wheel_there("uid-1001"));
+		/* Later it may have been another wheel. */
+		if (killed < unused + 170 * NSEC_PER_MSEC)
+			break;
+	}
+	ASSERT_GT(50, tries);
+	/* Jiffies may be some ticks behind. */
+	EXPECT_LE(killed + 180 * NSEC_PER_MSEC, now_ns());
 }
 
 static pthread_barrier_t first_ones;
@@ -1113,6 +1123,9 @@ TEST_F(context, first_ones)
 		unsigned int i;
 
 		become(USER_A);
+		fds[0] = open_node();
+		eventually(!must_fdinfo(fds[0], "user_shared_wheels"));
+		close(fds[0]);
 		pthread_barrier_init(&first_ones, NULL, ARRAY_SIZE(threads));
 		for (i = 0; i < ARRAY_SIZE(threads); i++) {
 			fds[i] = open_node();
