@@ -138,6 +138,7 @@ bool ctx_ended(struct dev_ctx *ctx)
 
 void ctx_end_if_over(struct dev_ctx *ctx)
 {
+	lockdep_assert_held(&ctx->lock);
 	/* Nothing becomes pending after a stop. */
 	if (!ctx->stopped || ctx->stats.pending)
 		return;
@@ -169,6 +170,7 @@ void ctx_free_period(struct dev_ctx *ctx, struct dev_period *p)
 
 void ctx_make_free(struct dev_ctx *ctx, struct dev_timeout *dt)
 {
+	lockdep_assert_held(&ctx->lock);
 	if (dt->periodic)
 		ctx_free_period(ctx, dt->period);
 	dt->periodic = false;
@@ -275,6 +277,7 @@ struct dev_timeout *ctx_find_pending(struct dev_ctx *ctx, u64 id)
 {
 	struct dev_timeout *dt = find(ctx, id & ID_INDEX_MASK);
 
+	lockdep_assert_held(&ctx->lock);
 	return dt && dt->id == id && dt->state == DEV_PENDING ? dt : NULL;
 }
 
@@ -306,6 +309,7 @@ static void expire_periodic(struct dev_ctx *ctx, struct dev_timeout *dt)
 /* In the callback of one that is pending, and not armed any more. */
 void ctx_expire(struct dev_ctx *ctx, struct dev_timeout *dt)
 {
+	lockdep_assert_held(&ctx->lock);
 	trace_hwtimer_dev_expire(ctx, &dt->timeout, dt->id, dt->user_data, dt->deadline);
 	if (dt->periodic) {
 		expire_periodic(ctx, dt);
@@ -319,6 +323,7 @@ void ctx_expire(struct dev_ctx *ctx, struct dev_timeout *dt)
 /* Stop one that is pending. */
 void ctx_hand_back(struct dev_ctx *ctx, struct dev_timeout *dt)
 {
+	lockdep_assert_held(&ctx->lock);
 	hwtimer_cancel(&dt->timeout);
 	ctx->stats.handed_back++;
 	if (dt->periodic)
@@ -365,6 +370,7 @@ struct dev_timeout *ctx_reserve_slot(struct dev_ctx *ctx, u64 id)
 {
 	struct dev_timeout *dt = find(ctx, id & ID_INDEX_MASK);
 
+	lockdep_assert_held(&ctx->lock);
 	if (ctx->stopped)
 		return ERR_PTR(-ESHUTDOWN);
 	if (!dt)
@@ -439,6 +445,7 @@ int ctx_arm(struct dev_ctx *ctx, struct dev_timeout *dt, u64 deadline, u64 user_
 {
 	int ret;
 
+	lockdep_assert_held(&ctx->lock);
 	/* First: its callback looks at this before it waits for us. */
 	WRITE_ONCE(dt->deadline, deadline);
 	ret = ctx->stopped ? -ESHUTDOWN : hwtimer_schedule_at(&dt->timeout, deadline);
@@ -462,6 +469,7 @@ int ctx_touch(struct dev_ctx *ctx, u64 id, u64 deadline)
 	struct dev_timeout *dt = ctx_find_pending(ctx, id);
 	int ret;
 
+	lockdep_assert_held(&ctx->lock);
 	if (ctx->stopped)
 		return -ESHUTDOWN;
 	if (!dt)
@@ -481,6 +489,7 @@ int ctx_cancel(struct dev_ctx *ctx, u64 id)
 {
 	struct dev_timeout *dt = ctx_find_pending(ctx, id);
 
+	lockdep_assert_held(&ctx->lock);
 	if (!dt)
 		return -ENOENT;
 	/* Or its callback, which is about to run, finds that it is not pending. */
@@ -578,6 +587,7 @@ unsigned int ctx_peek(struct dev_ctx *ctx, struct hwtimer_record *records,
 	unsigned int n = 0;
 	u64 seen;
 
+	lockdep_assert_held(&ctx->lock);
 	for (dt = ctx->done; dt && n < max; dt = dt->next)
 		for (seen = 0; n < max && look(dt, seen, &records[n]); seen++)
 			n++;
@@ -596,6 +606,7 @@ void ctx_take(struct dev_ctx *ctx, const struct hwtimer_record *records, unsigne
 	unsigned int i = 0;
 	bool more;
 
+	lockdep_assert_held(&ctx->lock);
 	while (i < n) {
 		dt = ctx->done;
 		p = dt->periodic ? dt->period : NULL;

@@ -101,6 +101,7 @@ bool rings_check(struct dev_ctx *ctx)
 	bool sq_bad, cq_bad;
 	u32 tail;
 
+	lockdep_assert_held(&ctx->lock);
 	/* Entries that were there are taken before anything else is believed. */
 	sq_bad = r->pair.sq_head == r->mark &&
 		 !hwtimer_ring_submitted(&r->pair, &tail);
@@ -122,6 +123,7 @@ bool rings_tell(struct dev_ctx *ctx)
 	struct hwtimer_record rec;
 	unsigned int n = 0;
 
+	lockdep_assert_held(&ctx->lock);
 	while (n < CHUNK && ctx->done && room_or_full(ctx)) {
 		ctx_peek(ctx, &rec, 1);
 		hwtimer_ring_put(&r->pair, &rec);
