@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: a wheel with what moves it. The drivers (hwtimer_kthread.c,
- * hwtimer_hrtimer.c) are tables of operations; hwtimer_main.c has all that they
- * share, hwtimer_debugfs.c shows it.
+ * hwtimer: a wheel with what moves it. The drivers (hwtimer_kthread.c, hwtimer_hrtimer.c) are
+ * tables of operations; hwtimer_worker.c has all that they share, hwtimer_debugfs.c shows it.
  */
 #ifndef HWTIMER_INTERNAL_H
 #define HWTIMER_INTERNAL_H
@@ -79,7 +78,7 @@ extern const struct hwtimer_driver_ops hwtimer_driver_kthread;
 extern const struct hwtimer_driver_ops hwtimer_driver_hrtimer;
 
 /**
- * struct hwtimer_works - runs on workqueues; see hwtimer_work.c
+ * struct hwtimer_works - runs on workqueues; see hwtimer_work.c and hwtimer_lanes.c
  * @fast: the lane of most; NULL without HWTIMER_WHEEL_WORK, as @slow
  * @slow: the lane of items with slow runs
  * @slow_ns: a run is slow that takes longer. Constant, as the next two
@@ -188,9 +187,9 @@ static inline ktime_t hwtimer_worker_ktime(const struct hwtimer_worker *worker, 
 	return ns_to_ktime(ns + worker->start_ns);
 }
 
-/* hwtimer_main.c */
+/* hwtimer_worker.c */
+void hwtimer_worker_init(hwtimer_fn_t periodic, hwtimer_fn_t work);
 const void *hwtimer_owner_fn(struct hwtimer_timeout *t, hwtimer_fn_t fn);
-u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns);
 void hwtimer_worker_call(struct hwtimer_worker *worker, struct hwtimer_timeout *t,
 			 hwtimer_fn_t fn, u64 deadline);
 void *hwtimer_worker_alloc(struct hwtimer_worker *worker, size_t size, gfp_t gfp);
@@ -201,11 +200,23 @@ void hwtimer_worker_woke(struct hwtimer_worker *worker);
 int hwtimer_kthread_init(void);
 void hwtimer_kthread_exit(void);
 
-/* hwtimer_period.c */
+/* hwtimer_api.c */
+u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns);
+
+/* hwtimer_periodic.c */
 void hwtimer_periodic_expired(struct hwtimer_timeout *t);
 
 /* hwtimer_work.c */
 void hwtimer_work_dispatch(struct hwtimer_timeout *timeout);
+
+/* hwtimer_fixup.c */
+#ifdef CONFIG_DEBUG_OBJECTS
+void hwtimer_fixup_init(void);
+#else
+static inline void hwtimer_fixup_init(void) { }
+#endif
+
+/* hwtimer_lanes.c */
 bool hwtimer_works_check(const struct hwtimer_wheel_params *params);
 int hwtimer_works_init(struct hwtimer_worker *worker,
 		       const struct hwtimer_wheel_params *params);

@@ -18,29 +18,14 @@
  * kmem_cache did it once; static memory and such as is kept by its owner may
  * be initialised again and again.
  */
+#include <linux/cache.h>
 #include <linux/debugobjects.h>
-#include <linux/export.h>
-#include <linux/jiffies.h>
-#include <linux/lockdep.h>
-#include <linux/preempt.h>
-#include <linux/rcupdate.h>
+#include <linux/init.h>
 
-#include "hwtimer.h"
-#include "hwtimer_internal.h"
 #include "hwtimer_odebug.h"
-#include "hwtimer_wheel.h"
 
-/* Where timeouts live that were never initialised. */
-static struct lock_class_key nowhere_key __maybe_unused;
-static struct hwtimer_worker nowhere = {
-	.name			= "nowhere",
-	.driver			= &hwtimer_driver_kthread,
-	.wheel.tick_ns		= 1,
-	.wheel.state		= WHEEL_STOPPED,
-#ifdef CONFIG_LOCKDEP
-	.wheel.callback_map	= STATIC_LOCKDEP_MAP_INIT("hwtimer_nowhere", &nowhere_key),
-#endif
-};
+/* Set when the module is loaded: what has to know the wheel. */
+static const struct hwtimer_odebug_ops *ops __ro_after_init;
 
 /*
  * What the fixup of an init says to who wanted it, on the same CPU or not. When two
@@ -71,26 +56,17 @@ static bool fixup_init(void *addr, enum debug_obj_state state)
 	return true;
 }
 
-/*
- * An active one is freed. Its callback will not run; and if we may wait for the
- * worker, nothing else happens either. Not for ever: the caller may hold what
- * a callback needs, or be one.
- */
+/* An active one is freed. */
 static bool fixup_free(void *addr, enum debug_obj_state state)
 {
 	struct hwtimer_timeout *timeout = addr;
 
 	if (state != ODEBUG_STATE_ACTIVE)
 		return false;
-	if (preemptible() && !rcu_preempt_depth()) {
-		wheel_end_sync(timeout, wheel_kill, HZ);
-	} else {
-		wheel_kill(timeout);
-		wheel_detach(timeout);
-	}
+	ops->end(timeout);
 	/* Whatever came of it: debugobjects asks until it is not active. */
 	hwtimer_odebug_deactivate(timeout);
-	hwtimer_destroy_on_stack(timeout);
+	hwtimer_odebug_free(timeout);
 	return true;
 }
 
@@ -99,7 +75,7 @@ static bool fixup_assert_init(void *addr, enum debug_obj_state state)
 {
 	if (state != ODEBUG_STATE_NOTAVAILABLE)
 		return false;
-	wheel_timeout_init(addr, &nowhere.wheel, NULL);
+	ops->adopt(addr);
 	return true;
 }
 
@@ -110,6 +86,15 @@ static const struct debug_obj_descr timeout_descr = {
 	.fixup_free		= fixup_free,
 	.fixup_assert_init	= fixup_assert_init,
 };
+
+/**
+ * hwtimer_odebug_set_ops - say how mistakes are mended
+ * @how: operations; not used before the module uses a timeout
+ */
+void __init hwtimer_odebug_set_ops(const struct hwtimer_odebug_ops *how)
+{
+	ops = how;
+}
 
 /**
  * hwtimer_odebug_init - a timeout is about to be initialised
@@ -151,37 +136,22 @@ void hwtimer_odebug_deactivate(struct hwtimer_timeout *timeout)
 }
 
 /**
- * hwtimer_init_on_stack - prepare a timeout that is on the stack
- * @timeout: as for hwtimer_init()
- * @wheel: the same
- * @fn: the same
+ * hwtimer_odebug_init_on_stack - a timeout on the stack is about to be initialised
+ * @timeout: the timeout
  *
- * For debugobjects, which takes an object on the stack for a mistake unless it is
- * told. To be followed by hwtimer_destroy_on_stack().
- *
- * Context: Any context.
+ * Return: as hwtimer_odebug_init(), which may be called after this, too.
  */
-void hwtimer_init_on_stack(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,
-			   hwtimer_fn_t fn)
+bool hwtimer_odebug_init_on_stack(struct hwtimer_timeout *timeout)
 {
 	debug_object_init_on_stack(timeout, &timeout_descr);
-	/* It is known now, and not taken amiss. */
-	if (accepted(timeout))
-		hwtimer_init(timeout, wheel, fn);
+	return accepted(timeout);
 }
-EXPORT_SYMBOL_GPL(hwtimer_init_on_stack);
 
 /**
- * hwtimer_destroy_on_stack - the end of a timeout on the stack
- * @timeout: the timeout; the wheel has let go of it (hwtimer_cancel_sync(),
- *	hwtimer_shutdown_sync(), or its callback has said so)
- *
- * Before the function returns whose variable it is.
- *
- * Context: Any context.
+ * hwtimer_odebug_free - a timeout is not tracked any more
+ * @timeout: the timeout
  */
-void hwtimer_destroy_on_stack(struct hwtimer_timeout *timeout)
+void hwtimer_odebug_free(struct hwtimer_timeout *timeout)
 {
 	debug_object_free(timeout, &timeout_descr);
 }
-EXPORT_SYMBOL_GPL(hwtimer_destroy_on_stack);

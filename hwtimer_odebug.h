@@ -28,11 +28,24 @@
 
 #include "hwtimer_types.h"
 
+/**
+ * struct hwtimer_odebug_ops - how mistakes are mended
+ * @end: end a timeout whose memory is being freed
+ * @adopt: initialise what was never initialised, so that arming it fails
+ */
+struct hwtimer_odebug_ops {
+	void (*end)(struct hwtimer_timeout *timeout);
+	void (*adopt)(struct hwtimer_timeout *timeout);
+};
+
 #ifdef CONFIG_DEBUG_OBJECTS
+void hwtimer_odebug_set_ops(const struct hwtimer_odebug_ops *how);
 bool hwtimer_odebug_init(struct hwtimer_timeout *timeout);
 void hwtimer_odebug_assert_init(struct hwtimer_timeout *timeout);
 void hwtimer_odebug_activate(struct hwtimer_timeout *timeout);
 void hwtimer_odebug_deactivate(struct hwtimer_timeout *timeout);
+bool hwtimer_odebug_init_on_stack(struct hwtimer_timeout *timeout);
+void hwtimer_odebug_free(struct hwtimer_timeout *timeout);
 #else
 static inline bool hwtimer_odebug_init(struct hwtimer_timeout *timeout) { return true; }
 static inline void hwtimer_odebug_assert_init(struct hwtimer_timeout *timeout) { }

@@ -52,6 +52,8 @@
  * Operations and expiries cost what they would on one wheel for all users, but a tick at which
  * timeouts of several users expire wakes a worker for each of them.
  */
+#define pr_fmt(fmt) "hwtimer: " fmt
+
 #include <linux/err.h>
 #include <linux/jiffies.h>
 #include <linux/list.h>
@@ -261,7 +263,7 @@ int __init hwtimer_shared_init(void)
 		return -ENOMEM;
 	root_shared = create(GLOBAL_ROOT_UID, &params);
 	if (IS_ERR(root_shared)) {
-		pr_err("hwtimer: no wheel of tick_ns=%llu slots=%u: %ld\n", tick_ns, slots,
+		pr_err("no wheel of tick_ns=%llu slots=%u: %ld\n", tick_ns, slots,
 		       PTR_ERR(root_shared));
 		destroy_workqueue(destroy_wq);
 		return PTR_ERR(root_shared);

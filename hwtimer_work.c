@@ -63,6 +63,8 @@
  *    it to 0, and behind that only its address is used. Ends queue where they ran,
  *    which a workqueue that is being drained allows.
  */
+#define pr_fmt(fmt) "hwtimer: " fmt
+
 #include <linux/atomic.h>
 #include <linux/bits.h>
 #include <linux/errno.h>
@@ -89,15 +91,6 @@
 #define DUE_MASK	GENMASK_ULL(63, 32)
 
 #define STATE_BUSY	(STATE_QUEUED | STATE_RUNNING)
-
-/* Parameters that are 0. */
-#define SLOW_MS		500
-#define SLOW_RUNS	10
-/*
- * How many of the slow lane run at a time. The fast lane has the default of
- * workqueues, which is far more.
- */
-#define SLOW_ACTIVE	16
 
 static struct hwtimer_works *works_of(const struct hwtimer_work *work)
 {
@@ -420,7 +413,7 @@ static int end_sync(struct hwtimer_work *work, int (*end)(struct hwtimer_timeout
 	/* No callback, so no dispatch; from here on all of them see ENDING. */
 	ended |= drop(work, 0);
 	if (inside) {
-		pr_err_ratelimited("hwtimer: wheel %s: work %ps waits for itself\n",
+		pr_err_ratelimited("wheel %s: work %ps waits for itself\n",
 				   to_worker(work->timeout.wheel)->name, work->fn);
 		ret = -EDEADLK;
 	} else if (ret >= 0) {
@@ -573,58 +566,3 @@ struct hwtimer_work *hwtimer_work_of(struct hwtimer_timeout *timeout)
 	return container_of(timeout, struct hwtimer_work, timeout);
 }
 EXPORT_SYMBOL_GPL(hwtimer_work_of);
-
-/**
- * hwtimer_works_check - are these parameters right?
- * @params: the wheel's
- *
- * Return: true if they are.
- */
-bool hwtimer_works_check(const struct hwtimer_wheel_params *params)
-{
-	return params->flags & HWTIMER_WHEEL_WORK ||
-	       !(params->slow_ms || params->slow_runs || params->max_queued);
-}
-
-/**
- * hwtimer_works_init - make the lanes, if they are asked for
- * @worker: zeroed but for its name
- * @params: the wheel's
- *
- * Return: 0, -ENOMEM. On error there is nothing to be ended.
- */
-int hwtimer_works_init(struct hwtimer_worker *worker,
-		       const struct hwtimer_wheel_params *params)
-{
-	struct hwtimer_works *works = &worker->works;
-
-	if (!(params->flags & HWTIMER_WHEEL_WORK))
-		return 0;
-	works->slow_ns = (u64)(params->slow_ms ?: SLOW_MS) * NSEC_PER_MSEC;
-	works->slow_runs = params->slow_runs ?: SLOW_RUNS;
-	works->max_queued = params->max_queued;
-	/* Names of workqueues have 23 characters at the most. */
-	works->fast = alloc_workqueue("hwt_fast/%.14s", WQ_UNBOUND, 0, worker->name);
-	works->slow = alloc_workqueue("hwt_slow/%.14s", WQ_UNBOUND, SLOW_ACTIVE,
-				      worker->name);
-	if (works->fast && works->slow)
-		return 0;
-	hwtimer_works_end(worker);
-	return -ENOMEM;
-}
-
-/**
- * hwtimer_works_end - wait for all runs, and free the lanes
- * @worker: whose wheel was stopped, or never started
- */
-void hwtimer_works_end(struct hwtimer_worker *worker)
-{
-	struct hwtimer_works *works = &worker->works;
-
-	/* On the workqueues of others, too: they use the wheel. Pairs with became_idle(). */
-	wait_var_event(&works->busy, !atomic_long_read_acquire(&works->busy));
-	if (works->fast)
-		destroy_workqueue(works->fast);
-	if (works->slow)
-		destroy_workqueue(works->slow);
-}

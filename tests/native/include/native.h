@@ -83,6 +83,7 @@ struct hlist_node { struct hlist_node *next, **pprev; };
 #define noinline	__attribute__((noinline))
 #define __init
 #define __exit
+#define __ro_after_init
 #define __user
 #define __percpu
 #define __maybe_unused	__attribute__((unused))

@@ -1,0 +1,899 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: the API for other modules, hwtimer.h: wheels and timeouts.
+ */
+#define pr_fmt(fmt) "hwtimer: " fmt
+
+#include <linux/err.h>
+#include <linux/export.h>
+#include <linux/irqflags.h>
+#include <linux/kstrtox.h>
+#include <linux/memcontrol.h>
+#include <linux/minmax.h>
+#include <linux/mutex.h>
+#include <linux/prefetch.h>
+#include <linux/printk.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/string.h>
+
+#include "hwtimer_compat.h"
+#include "hwtimer_internal.h"
+#include "hwtimer_odebug.h"
+#include "hwtimer_period.h"
+#include "hwtimer_step.h"
+#include "hwtimer_trace.h"
+
+static_assert(HWTIMER_FOREVER == WHEEL_FOREVER);
+static_assert(HWTIMER_MAX_SLOTS == WHEEL_MAX_SLOTS);
+static_assert(HWTIMER_MAX_LEVELS == WHEEL_MAX_LEVELS);
+static_assert(sizeof_field(struct hwtimer_worker, name) <= HWTIMER_TRACE_NAME_LEN);
+
+/* How many owners are named of a wheel that is destroyed with timeouts pending. */
+#define NAMED_OWNERS	8
+/* More live wheels than this are a sign of one wheel per object. */
+#define MANY_WHEELS	64
+
+/* The live wheels, for their names and their number. Not a mutex: its holder may be throttled. */
+static DEFINE_SPINLOCK(wheels_lock);
+static LIST_HEAD(wheels);
+static unsigned int live_wheels;
+
+/* ns on the wheel's clock to ns since the wheel began. */
+static u64 wheel_time(const struct hwtimer_wheel *wheel, u64 ns)
+{
+	u64 start = to_worker(wheel)->start_ns;
+
+	return ns > start ? ns - start : 0;
+}
+
+/*
+ * What is told of a timeout, from before an operation after which it may be gone. In
+ * functions of their own: what nobody traces costs no more than to know that.
+ */
+static const void *traced_fn(struct hwtimer_timeout *t)
+{
+	return hwtimer_owner_fn(t, READ_ONCE(t->fn));
+}
+
+static noinline int arm_traced(struct hwtimer_timeout *t, u64 deadline_ns)
+{
+	struct hwtimer_wheel *wheel = timeout_wheel(t);
+	const void *fn = traced_fn(t);
+	int ret = wheel_arm(t, wheel_time(wheel, deadline_ns));
+
+	trace_hwtimer_arm(t, wheel, fn, deadline_ns, ret);
+	return ret;
+}
+
+static noinline int touch_traced(struct hwtimer_timeout *t, u64 deadline_ns)
+{
+	struct hwtimer_wheel *wheel = timeout_wheel(t);
+	const void *fn = traced_fn(t);
+	int ret = wheel_touch(t, wheel_time(wheel, deadline_ns));
+
+	trace_hwtimer_touch(t, wheel, fn, deadline_ns, ret);
+	return ret;
+}
+
+static noinline bool cancel_traced(struct hwtimer_timeout *t)
+{
+	struct hwtimer_wheel *wheel = timeout_wheel(t);
+	const void *fn = traced_fn(t);
+	bool ret = wheel_cancel(t);
+
+	trace_hwtimer_cancel(t, wheel, fn, ret);
+	return ret;
+}
+
+/**
+ * hwtimer_after - what time will it be?
+ * @timeout: the timeout, whose wheel's clock it is about
+ * @delay_ns: from now; less than 0 is as if 0
+ *
+ * Return: ns on that clock.
+ */
+u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns)
+{
+	const struct hwtimer_worker *worker;
+	u64 now;
+
+	/*
+	 * A processor reads its clock when all has come that was to be read before. So the
+	 * timeout is fetched meanwhile, and not looked at for which clock it is.
+	 */
+	prefetchw(&timeout->word);
+	now = ktime_get_ns();
+	worker = to_worker(timeout_wheel(timeout));
+	if (unlikely(worker->clock != HWTIMER_CLOCK_MONOTONIC))
+		now = hwtimer_clock_ns(worker);
+
+	/* now is below 2^63, and so is the delay: no overflow. */
+	return delay_ns > 0 ? now + delay_ns : now;
+}
+
+/*
+ * Are we what takes requests from the queues, and so inside a callback? Asked by
+ * who may sleep, and by callbacks that take themselves for somebody who may. A
+ * softirq runs on top of any task; but that task does not go on, and so cannot
+ * ask, before the slice is over and has taken its name off. Where softirqs run in
+ * threads (PREEMPT_RT) a slice may be preempted, by a task with another name. What
+ * interrupts it has the same name, and must not ask.
+ */
+static bool is_worker(const struct hwtimer_worker *worker)
+{
+	return READ_ONCE(worker->actor) == current;
+}
+
+/*
+ * Callbacks must not need what we hold. Interrupts off, as in timer_delete_sync():
+ * or else lockdep, which has seen callbacks in softirq, believes that one could
+ * come in between.
+ */
+static void might_wait_for_callbacks(struct hwtimer_wheel *wheel)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	lock_map_acquire(&wheel->callback_map);
+	lock_map_release(&wheel->callback_map);
+	local_irq_restore(flags);
+}
+
+static const struct hwtimer_driver_ops *const drivers[] = {
+	[HWTIMER_DRIVER_KTHREAD]	= &hwtimer_driver_kthread,
+	[HWTIMER_DRIVER_HRTIMER]	= &hwtimer_driver_hrtimer,
+};
+
+/* The driver that these parameters ask for; NULL: there is no such. */
+static const struct hwtimer_driver_ops *find_driver(const struct hwtimer_wheel_params *params)
+{
+	unsigned int i = params->driver;
+
+	if (i >= ARRAY_SIZE(drivers) || !drivers[i]->valid(params))
+		return NULL;
+	return drivers[i];
+}
+
+/*
+ * 1 if @name is @base, N if it is @base.N, 0 if it is neither. Who names his wheel x.2147483646
+ * himself causes duplicates.
+ */
+static unsigned int name_number(const char *name, const char *base)
+{
+	size_t len = strlen(base);
+	unsigned int n;
+
+	if (strncmp(name, base, len))
+		return 0;
+	if (!name[len])
+		return 1;
+	if (name[len] != '.' || kstrtouint(name + len + 1, 10, &n) || n < 2 || n >= INT_MAX)
+		return 0;
+	return n;
+}
+
+static bool name_valid(const char *name)
+{
+	size_t len = name ? strnlen(name, HWTIMER_NAME_LEN) : 0;
+
+	return len && len < HWTIMER_NAME_LEN && !strchr(name, '/') &&
+	       strcmp(name, ".") && strcmp(name, "..");
+}
+
+/* Give the worker a name of its own, and put it on the list. */
+static void wheel_register(struct hwtimer_worker *worker, const char *name)
+{
+	struct hwtimer_worker *other;
+	unsigned int n, last = 1;
+	bool taken = false, many;
+
+	spin_lock(&wheels_lock);
+	list_for_each_entry(other, &wheels, list) {
+		n = name_number(other->name, name);
+		taken |= n == 1;
+		last = max(last, n);
+	}
+	if (taken)
+		snprintf(worker->name, sizeof(worker->name), "%s.%u", name, last + 1);
+	else
+		strscpy(worker->name, name, sizeof(worker->name));
+	list_add_tail(&worker->list, &wheels);
+	many = ++live_wheels > MANY_WHEELS;
+	spin_unlock(&wheels_lock);
+	if (many)
+		pr_warn_once("more than %d wheels; one is meant to serve many timeouts\n",
+			     MANY_WHEELS);
+}
+
+static void wheel_unregister(struct hwtimer_worker *worker)
+{
+	spin_lock(&wheels_lock);
+	live_wheels--;
+	list_del(&worker->list);
+	spin_unlock(&wheels_lock);
+}
+
+/**
+ * hwtimer_wheel_create - make a wheel and its worker
+ * @params: what it is made of; not needed after the call
+ *
+ * The worker sleeps until the first timeout is armed.
+ *
+ * Context: Process context, may sleep.
+ *
+ * Return: the wheel, to be ended by hwtimer_wheel_destroy(), or an ERR_PTR():
+ * * -EINVAL - no name, or an invalid one; @tick_ns or @slots is 0; @slots above
+ *   HWTIMER_MAX_SLOTS; one round (@tick_ns times the rounded @slots) above
+ *   HWTIMER_FOREVER; so many @levels that a slot of the topmost is above
+ *   HWTIMER_FOREVER; more than one level, or HWTIMER_WHEEL_GROW, with 1 slot;
+ *   an unknown flag, driver, clock or scheduling class; @nice out of range; no CPU
+ *   of @cpus is online; @cpus, @sched or @nice for a driver without a thread;
+ *   @slow_ms, @slow_runs or @max_queued without HWTIMER_WHEEL_WORK
+ * * -ENOMEM - no memory; for more than 2^26 slots always, on 64-bit
+ * * -EAGAIN - the machine has no room for another thread
+ * * -EINTR - the caller was killed meanwhile
+ * * any error of cgroup_attach_task_all(), with HWTIMER_WHEEL_ACCOUNT
+ */
+struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *params)
+{
+	gfp_t gfp = params->flags & HWTIMER_WHEEL_ACCOUNT ? GFP_KERNEL_ACCOUNT :
+							    GFP_KERNEL;
+	const struct hwtimer_driver_ops *driver = find_driver(params);
+	const struct wheel_shape shape = {
+		.tick_ns = params->tick_ns,
+		.slots = params->slots,
+		.levels = params->levels,
+		.grow = params->flags & HWTIMER_WHEEL_GROW,
+		.cap = params->cap,
+	};
+	struct hwtimer_worker *worker;
+	int ret;
+
+	if (!name_valid(params->name) || !driver || !hwtimer_works_check(params) ||
+	    params->flags & ~(HWTIMER_WHEEL_ACCOUNT | HWTIMER_WHEEL_GROW |
+			      HWTIMER_WHEEL_WORK) ||
+	    (unsigned int)params->clock > HWTIMER_CLOCK_BOOTTIME)
+		return ERR_PTR(-EINVAL);
+
+	worker = kzalloc(sizeof(*worker), gfp);
+	if (!worker)
+		return ERR_PTR(-ENOMEM);
+	spin_lock_init(&worker->monitor.lock);
+	worker->driver = driver;
+	worker->clock = params->clock;
+	worker->start_ns = hwtimer_clock_ns(worker);
+	worker->account = params->flags & HWTIMER_WHEEL_ACCOUNT;
+
+	ret = wheel_init(&worker->wheel, &shape, &driver->ops, gfp);
+	if (ret)
+		goto free;
+	if (worker->account)
+		worker->memcg = get_mem_cgroup_from_mm(current->mm);
+	wheel_register(worker, params->name);
+	ret = hwtimer_works_init(worker, params);
+	if (ret)
+		goto unregister;
+	ret = driver->create(worker, params);
+	if (ret)
+		goto end_works;
+	hwtimer_debugfs_add(worker);
+	trace_hwtimer_wheel_create(&worker->wheel, worker->name, params->tick_ns,
+				   worker->wheel.slots, shape.levels ?: 1);
+	return &worker->wheel;
+
+end_works:
+	hwtimer_works_end(worker);
+unregister:
+	wheel_unregister(worker);
+	mem_cgroup_put(worker->memcg);
+	wheel_free(&worker->wheel);
+free:
+	kfree(worker);
+	return ERR_PTR(ret);
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_create);
+
+/**
+ * hwtimer_wheel_start - declare a wheel started
+ * @wheel: the wheel
+ *
+ * Not needed: the first arm does it.
+ *
+ * Context: Any context.
+ *
+ * Return: 0, -ESHUTDOWN if it was stopped.
+ */
+int hwtimer_wheel_start(struct hwtimer_wheel *wheel)
+{
+	return wheel_start(wheel);
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_start);
+
+/**
+ * hwtimer_wheel_stop - end a wheel and take back what is pending
+ * @wheel: the wheel
+ * @pending: initialised, and filled with the timeouts that were pending, linked
+ *	by their @node; NULL: they are just ended
+ *
+ * From when it begins on, arming fails with -ESHUTDOWN. When it returns, no
+ * callback runs, and each timeout whose arming had succeeded has expired, was
+ * cancelled, or is on the list; its memory is then the caller's, who must keep
+ * owners from freeing it as long as the list is in use. That begins while this
+ * runs: beside it an owner's hwtimer_cancel_sync() may return, and the function that
+ * hwtimer_release() calls may be called, for a timeout that is on the list. Owners who
+ * do that beside a stop defer the freeing until the list is no longer in use, for
+ * example by a grace period of RCU. Of two stops at a time one gets the list, and both
+ * return when it is complete.
+ *
+ * Context: Process context, may sleep. Waits for callbacks, so the caller must
+ * not hold what any callback of this wheel needs.
+ *
+ * Return: 0, also if it was stopped before (@pending is empty then); -EDEADLK if
+ * called by a callback of this wheel, which changes nothing.
+ */
+int hwtimer_wheel_stop(struct hwtimer_wheel *wheel, struct list_head *pending)
+{
+	struct hwtimer_worker *worker = to_worker(wheel);
+
+	if (pending)
+		INIT_LIST_HEAD(pending);
+	if (is_worker(worker)) {
+		pr_err_ratelimited("wheel %s: a callback stops its wheel\n",
+				   worker->name);
+		return -EDEADLK;
+	}
+
+	might_wait_for_callbacks(wheel);
+	mutex_lock(&wheel->worker_lock);
+	if (wheel_shutdown(wheel)) {
+		worker->driver->end(worker);
+		WRITE_ONCE(worker->actor, current);
+		wheel_sweep(wheel, pending);
+		WRITE_ONCE(worker->actor, NULL);
+		trace_hwtimer_wheel_stop(wheel, wheel->handed_back);
+	}
+	mutex_unlock(&wheel->worker_lock);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_stop);
+
+/* End what was @pending when its wheel was destroyed, and say whose it is. */
+static void complain(const struct hwtimer_worker *worker, struct list_head *pending)
+{
+	struct hwtimer_timeout *t, *next;
+	unsigned long n = 0;
+
+	if (list_empty(pending))
+		return;
+	list_for_each_entry(t, pending, node) {
+		n++;
+		cond_resched();
+	}
+	WARN(1, "hwtimer: wheel %s destroyed, timeouts pending: %lu\n", worker->name, n);
+	n = 0;
+	list_for_each_entry_safe(t, next, pending, node) {
+		list_del_init(&t->node);
+		if (n++ < NAMED_OWNERS)
+			pr_warn("wheel %s: was pending: %p, %ps\n", worker->name, t,
+				hwtimer_owner_fn(t, t->fn));
+		cond_resched();
+	}
+}
+
+/**
+ * hwtimer_wheel_destroy - free a wheel
+ * @wheel: the wheel, an error pointer or NULL; nobody uses it, or a timeout
+ *	that was initialised for it, from when this is called on
+ *
+ * To be preceded by hwtimer_wheel_stop(), unless it is known that nothing is pending.
+ * If it was not stopped, this does it; timeouts that are pending then are ended,
+ * and as their owners seem to have forgotten them, this is warned about, with the
+ * names of the first.
+ *
+ * Waits for runs of its items, see hwtimer_work.h, that have been dispatched. They may
+ * still use it, and release their items.
+ *
+ * Context: Process context, may sleep; not from a callback of this wheel, or a run.
+ */
+void hwtimer_wheel_destroy(struct hwtimer_wheel *wheel)
+{
+	struct hwtimer_worker *worker;
+	struct list_head pending;
+
+	if (IS_ERR_OR_NULL(wheel))
+		return;
+	worker = to_worker(wheel);
+	if (WARN_ON(hwtimer_wheel_stop(wheel, &pending)))
+		return;
+	complain(worker, &pending);
+	hwtimer_debugfs_remove(worker);
+	hwtimer_works_end(worker);
+	wheel_unregister(worker);
+	worker->driver->destroy(worker);
+	mem_cgroup_put(worker->memcg);
+	wheel_free(wheel);
+	kfree(worker);
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_destroy);
+
+/**
+ * hwtimer_wheel_pending - how many timeouts are pending?
+ * @wheel: the wheel
+ *
+ * Context: Any context. Adds up numbers of all CPUs.
+ *
+ * Return: the number; exact while nothing is being armed or ended, and otherwise
+ * not less than what is pending.
+ */
+unsigned long hwtimer_wheel_pending(const struct hwtimer_wheel *wheel)
+{
+	struct wheel_counts counts;
+
+	wheel_count(wheel, &counts);
+	return counts.pending;
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_pending);
+
+/**
+ * hwtimer_wheel_now - what time is it?
+ * @wheel: the wheel
+ *
+ * Context: Any context.
+ *
+ * Return: ns on the wheel's clock, as for hwtimer_schedule_at().
+ */
+u64 hwtimer_wheel_now(const struct hwtimer_wheel *wheel)
+{
+	return hwtimer_clock_ns(to_worker(wheel));
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_now);
+
+/**
+ * hwtimer_wheel_horizon - from when on is a deadline too late ever to come?
+ * @wheel: the wheel
+ *
+ * Context: Any context.
+ *
+ * Return: in ns on the wheel's clock: HWTIMER_FOREVER after its creation.
+ */
+u64 hwtimer_wheel_horizon(const struct hwtimer_wheel *wheel)
+{
+	return to_worker(wheel)->start_ns + HWTIMER_FOREVER;
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_horizon);
+
+/**
+ * hwtimer_wheel_tick_ns - how long is a tick?
+ * @wheel: the wheel
+ *
+ * Context: Any context.
+ *
+ * Return: in ns.
+ */
+u64 hwtimer_wheel_tick_ns(const struct hwtimer_wheel *wheel)
+{
+	return wheel->tick_ns;
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_tick_ns);
+
+/**
+ * hwtimer_wheel_slots - how many slots does a level have?
+ * @wheel: the wheel
+ *
+ * Context: Any context.
+ *
+ * Return: a power of two.
+ */
+unsigned int hwtimer_wheel_slots(const struct hwtimer_wheel *wheel)
+{
+	return wheel->slots;
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_slots);
+
+/**
+ * hwtimer_wheel_levels - how many levels are there?
+ * @wheel: the wheel
+ *
+ * Context: Any context.
+ *
+ * Return: the number; with HWTIMER_WHEEL_GROW there may be more by now.
+ */
+unsigned int hwtimer_wheel_levels(const struct hwtimer_wheel *wheel)
+{
+	return READ_ONCE(wheel->levels);
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_levels);
+
+/**
+ * hwtimer_wheel_clock - what is its clock?
+ * @wheel: the wheel
+ *
+ * Context: Any context.
+ *
+ * Return: as in the parameters.
+ */
+enum hwtimer_clock hwtimer_wheel_clock(const struct hwtimer_wheel *wheel)
+{
+	return to_worker(wheel)->clock;
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_clock);
+
+/**
+ * hwtimer_wheel_in_my_cgroups - is the worker of this wheel in the cgroups of the caller?
+ * @wheel: the wheel
+ *
+ * For users that keep a HWTIMER_WHEEL_ACCOUNT wheel for each set of cgroups.
+ *
+ * Context: Process context.
+ *
+ * Return: true if the wheel has a thread, and that is in the same cgroups as the caller, in all
+ * hierarchies; without CONFIG_CGROUPS, true if it has a thread.
+ */
+bool hwtimer_wheel_in_my_cgroups(const struct hwtimer_wheel *wheel)
+{
+	const struct task_struct *task = to_worker(wheel)->task;
+
+#ifdef CONFIG_CGROUPS
+	return task && rcu_access_pointer(task->cgroups) == rcu_access_pointer(current->cgroups);
+#else
+	return task;
+#endif
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_in_my_cgroups);
+
+/**
+ * hwtimer_wheel_barrier - wait for what was released
+ * @wheel: the wheel
+ *
+ * When it returns, each callback of a hwtimer_release() that had returned before the
+ * call has returned, and so has each callback of a timeout that had begun. It does not
+ * wait for what is released later, be it by such a callback. After rcu_barrier(): for a
+ * module that used the wheel of another, and wants to go.
+ *
+ * Context: Process context, may sleep. Waits for callbacks, so the caller must not
+ * hold what any callback of this wheel needs. Called by one, which is a bug, it
+ * reports that and returns at once.
+ */
+void hwtimer_wheel_barrier(struct hwtimer_wheel *wheel)
+{
+	struct hwtimer_worker *worker = to_worker(wheel);
+
+	if (is_worker(worker)) {
+		pr_err_ratelimited("wheel %s: a callback waits for callbacks\n",
+				   worker->name);
+		return;
+	}
+	might_sleep();
+	might_wait_for_callbacks(wheel);
+	wheel_barrier(wheel);
+}
+EXPORT_SYMBOL_GPL(hwtimer_wheel_barrier);
+
+/**
+ * hwtimer_init - prepare a timeout
+ * @timeout: the timeout; not armed, and not held by a wheel any more (see
+ *	hwtimer_cancel_sync() and hwtimer_release())
+ * @wheel: the wheel that it will be armed on
+ * @fn: what it will call
+ *
+ * One that @wheel still holds is left as it is, with a warning. (Nor may it be a
+ * copy of such a one: that looks the same.) To be done anew whenever the memory has
+ * been allocated or moved. On the stack: hwtimer_init_on_stack(). A callback may
+ * initialise its own timeout, for the same wheel; whoever waits for the timeout still
+ * waits until the callback returns.
+ *
+ * Context: Any context.
+ */
+void hwtimer_init(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,
+		  hwtimer_fn_t fn)
+{
+	wheel_timeout_init(timeout, wheel, fn);
+	trace_hwtimer_init(timeout, wheel, fn);
+}
+EXPORT_SYMBOL_GPL(hwtimer_init);
+
+/**
+ * hwtimer_schedule - arm a timeout to expire after a while
+ * @timeout: the timeout
+ * @delay_ns: from now; 0 and less: at the next tick
+ *
+ * As hwtimer_schedule_at() with the present time plus @delay_ns.
+ *
+ * Context: Any context but NMI.
+ *
+ * Return: as hwtimer_schedule_at().
+ */
+int hwtimer_schedule(struct hwtimer_timeout *timeout, s64 delay_ns)
+{
+	u64 deadline;
+
+	if (trace_hwtimer_arm_enabled())
+		return arm_traced(timeout, hwtimer_after(timeout, delay_ns));
+	deadline = hwtimer_after(timeout, delay_ns);
+	return wheel_arm(timeout, wheel_time(timeout_wheel(timeout), deadline));
+}
+EXPORT_SYMBOL_GPL(hwtimer_schedule);
+
+/**
+ * hwtimer_schedule_at - arm a timeout, or re-arm a pending one
+ * @timeout: the timeout
+ * @deadline_ns: when it is due, on the wheel's clock; in the past: at the next
+ *	tick; beyond the wheel's range (HWTIMER_FOREVER): never
+ *
+ * The callback runs at the first tick at or after the deadline. From a success
+ * on, the wheel may run it, so the caller must not touch @timeout again unless
+ * it knows that the callback leaves it alone. Timeouts that one CPU newly arms
+ * for the same tick, and that the wheel did not hold before, expire in the order
+ * of arming.
+ *
+ * Context: Any context but NMI. Lock-free; does not allocate.
+ *
+ * Return:
+ * * 0 - armed
+ * * 1 - it was pending, and has the new deadline now
+ * * -EAGAIN - as many timeouts are pending as the wheel's cap allows
+ * * -ESHUTDOWN - the wheel was stopped, or the timeout shut down or released
+ *
+ * On error nothing has changed.
+ */
+int hwtimer_schedule_at(struct hwtimer_timeout *timeout, u64 deadline_ns)
+{
+	if (trace_hwtimer_arm_enabled())
+		return arm_traced(timeout, deadline_ns);
+	return wheel_arm(timeout, wheel_time(timeout_wheel(timeout), deadline_ns));
+}
+EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
+
+/**
+ * hwtimer_forward - arm a timeout anew, a whole number of periods later
+ * @timeout: the timeout, by its own callback or while it is not armed
+ * @now_ns: the present time, as hwtimer_wheel_now() tells it
+ * @period_ns: the period
+ * @overruns: out, unless NULL: how many periods were missed, and are skipped
+ *
+ * The new deadline is the last one plus the smallest number of periods, 1 at least,
+ * that is after @now_ns. So a callback that re-arms itself keeps in step, however
+ * late it runs. After hrtimer_forward(), which counts 1 more, and does not arm.
+ * What was scheduled for before the wheel was created counts from there.
+ *
+ * Context: Any context but NMI. Lock-free; does not allocate.
+ *
+ * Return: as hwtimer_schedule_at(), and
+ * * -EINVAL - @period_ns is 0
+ * * -EBUSY - it is pending
+ *
+ * On error nothing has changed, and @overruns means nothing.
+ */
+int hwtimer_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 period_ns,
+		    u64 *overruns)
+{
+	u64 next, missed;
+
+	if (!period_ns)
+		return -EINVAL;
+	if (hwtimer_is_pending(timeout))
+		return -EBUSY;
+	missed = hwtimer_period_forward(hwtimer_deadline(timeout), now_ns, period_ns,
+					&next);
+	/* First: from a success on, who knows what becomes of our caller's things? */
+	if (overruns)
+		*overruns = missed;
+	return hwtimer_schedule_at(timeout, next);
+}
+EXPORT_SYMBOL_GPL(hwtimer_forward);
+
+/**
+ * hwtimer_touch - give a pending timeout a deadline a while from now
+ * @timeout: the timeout
+ * @delay_ns: as for hwtimer_schedule()
+ *
+ * Context: Any context but NMI.
+ *
+ * Return: as hwtimer_touch_at().
+ */
+int hwtimer_touch(struct hwtimer_timeout *timeout, s64 delay_ns)
+{
+	u64 deadline;
+
+	if (trace_hwtimer_touch_enabled())
+		return touch_traced(timeout, hwtimer_after(timeout, delay_ns));
+	deadline = hwtimer_after(timeout, delay_ns);
+	return wheel_touch(timeout, wheel_time(timeout_wheel(timeout), deadline));
+}
+EXPORT_SYMBOL_GPL(hwtimer_touch);
+
+/**
+ * hwtimer_touch_at - give a pending timeout another deadline
+ * @timeout: the timeout
+ * @deadline_ns: as for hwtimer_schedule_at(). A later one than before costs one
+ *	atomic operation, an earlier one a request to the worker
+ *
+ * Unlike hwtimer_schedule_at() it does not arm a timeout that has expired or was
+ * cancelled meanwhile. After mod_timer_pending().
+ *
+ * Context: Any context but NMI. Lock-free; does not allocate.
+ *
+ * Return:
+ * * 0 - it is pending, with the new deadline
+ * * -ENOENT - it was not pending
+ * * -ESHUTDOWN - the wheel was stopped, or the timeout shut down or released
+ */
+int hwtimer_touch_at(struct hwtimer_timeout *timeout, u64 deadline_ns)
+{
+	if (trace_hwtimer_touch_enabled())
+		return touch_traced(timeout, deadline_ns);
+	return wheel_touch(timeout, wheel_time(timeout_wheel(timeout), deadline_ns));
+}
+EXPORT_SYMBOL_GPL(hwtimer_touch_at);
+
+/**
+ * hwtimer_cancel - end a pending timeout
+ * @timeout: the timeout
+ *
+ * The wheel may hold @timeout for some time after: it may be armed again but not
+ * be freed. For that there are hwtimer_cancel_sync() and hwtimer_release().
+ *
+ * Context: Any context. Lock-free.
+ *
+ * Return: true if it was pending: the callback of this arming will never run.
+ * False if not; the callback may be running.
+ */
+bool hwtimer_cancel(struct hwtimer_timeout *timeout)
+{
+	if (trace_hwtimer_cancel_enabled())
+		return cancel_traced(timeout);
+	return wheel_cancel(timeout);
+}
+EXPORT_SYMBOL_GPL(hwtimer_cancel);
+
+static int end_and_wait(struct hwtimer_timeout *t, wheel_end_fn end)
+{
+	struct hwtimer_wheel *wheel = timeout_wheel(t);
+	struct hwtimer_worker *worker = to_worker(wheel);
+
+	if (!is_worker(worker)) {
+		might_sleep();
+		might_wait_for_callbacks(wheel);
+		return wheel_end_sync(t, end, MAX_SCHEDULE_TIMEOUT);
+	}
+
+	/* Called back by this wheel: there is nobody to wait for but ourselves. */
+	if (READ_ONCE(wheel->running) == t) {
+		end(t);
+		pr_err_ratelimited("wheel %s: %ps waits for itself\n",
+				   worker->name, t->fn);
+		return -EDEADLK;
+	}
+	/* Nor must we wait for a producer on whose top we may run. */
+	if (worker->driver->ops.softirq) {
+		end(t);
+		pr_err_ratelimited("wheel %s: a callback that must not sleep waits for %ps\n",
+				   worker->name, t->fn);
+		return -EDEADLK;
+	}
+	might_sleep();
+	return wheel_end_here(t, end);
+}
+
+static int end_sync(struct hwtimer_timeout *t, wheel_end_fn end)
+{
+	int ret = end_and_wait(t, end);
+
+	/* The caller's again. */
+	if (trace_hwtimer_cancel_enabled())
+		trace_hwtimer_cancel(t, t->wheel, traced_fn(t), ret);
+	return ret;
+}
+
+/**
+ * hwtimer_cancel_sync - end a pending timeout and wait until the wheel has let go
+ * @timeout: the timeout
+ *
+ * When it returns, the callback does not run and the memory may be freed, provided
+ * that nobody arms @timeout meanwhile, other than its callback, whose arming is
+ * cancelled; and provided that @timeout is not on the list of somebody who stopped the
+ * wheel. After the caller has begun to wait one more callback of @timeout begins at
+ * the most. The worker has to come by, so the caller must not hold what any callback
+ * of this wheel needs: see "Deadlock" at the top of hwtimer.h. A callback does not
+ * wait for a timeout that was released: what that calls comes later.
+ *
+ * Context: Process context, may sleep. Callbacks of the same wheel may call it
+ * for another timeout, but not with HWTIMER_DRIVER_HRTIMER: those use
+ * hwtimer_release().
+ *
+ * Return:
+ * * 1 - it was pending, at least once: the callback of what was cancelled will
+ *   never run
+ * * 0 - it was not
+ * * -EDEADLK - called by its own callback, or by any callback of a wheel with
+ *   HWTIMER_DRIVER_HRTIMER: a bug, which is logged. It is not pending, but the
+ *   wheel may hold it, and its callback may run
+ */
+int hwtimer_cancel_sync(struct hwtimer_timeout *timeout)
+{
+	return end_sync(timeout, wheel_cancel);
+}
+EXPORT_SYMBOL_GPL(hwtimer_cancel_sync);
+
+/**
+ * hwtimer_shutdown_sync - as hwtimer_cancel_sync(), for good
+ * @timeout: the timeout
+ *
+ * Arming fails with -ESHUTDOWN from when this begins on, so a teardown cannot be
+ * overtaken by somebody who arms. After timer_shutdown_sync(). hwtimer_init()
+ * makes it usable again.
+ *
+ * Context: Process context, may sleep.
+ *
+ * Return: as hwtimer_cancel_sync().
+ */
+int hwtimer_shutdown_sync(struct hwtimer_timeout *timeout)
+{
+	return end_sync(timeout, wheel_kill);
+}
+EXPORT_SYMBOL_GPL(hwtimer_shutdown_sync);
+
+/**
+ * hwtimer_release - end a timeout for good, and be told when it may be freed
+ * @timeout: the timeout; not released before
+ * @released: called once with @timeout when the wheel does not hold it and its
+ *	callback does not run. In the worker, like a callback; on a stopped
+ *	wheel by this function itself
+ *
+ * The counterpart of hwtimer_shutdown_sync() for who must not sleep. A callback
+ * may release its own timeout. One that is on the list of somebody who stopped the
+ * wheel is that one's to free: see hwtimer_wheel_stop().
+ *
+ * Context: Any context but NMI. Lock-free; does not allocate.
+ *
+ * Return: true if it was pending: its callback will never run.
+ */
+bool hwtimer_release(struct hwtimer_timeout *timeout, hwtimer_released_fn_t released)
+{
+	struct hwtimer_wheel *wheel = timeout_wheel(timeout);
+	const void *fn = NULL;
+	bool ret;
+
+	if (trace_hwtimer_cancel_enabled())
+		fn = traced_fn(timeout);
+	ret = wheel_release(timeout, released);
+	trace_hwtimer_cancel(timeout, wheel, fn, ret);
+	return ret;
+}
+EXPORT_SYMBOL_GPL(hwtimer_release);
+
+/**
+ * hwtimer_is_pending - is this timeout armed?
+ * @timeout: the timeout
+ *
+ * Context: Any context.
+ *
+ * Return: true if it is; unless the caller keeps others from ending it, it may
+ * have ended since.
+ */
+bool hwtimer_is_pending(const struct hwtimer_timeout *timeout)
+{
+	return wheel_pending(timeout);
+}
+EXPORT_SYMBOL_GPL(hwtimer_is_pending);
+
+/**
+ * hwtimer_deadline - when is a timeout due?
+ * @timeout: a timeout that is pending, or whose callback runs; one that was shut down or
+ *	released has no deadline any more
+ *
+ * Context: Any context.
+ *
+ * Return: in ns on the wheel's clock; U64_MAX: never.
+ */
+u64 hwtimer_deadline(const struct hwtimer_timeout *timeout)
+{
+	u64 deadline = wheel_deadline(timeout);
+
+	if (deadline == WHEEL_FOREVER)
+		return U64_MAX;
+	return deadline + to_worker(timeout->wheel)->start_ns;
+}
+EXPORT_SYMBOL_GPL(hwtimer_deadline);
