@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
  * What the echo servers share: how often libhwtimer calls the kernel, the socket to listen
  * on, books and counts.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
  * from_netty: what a HashedWheelTimer does, with libhwtimer. A thread of the program's runs
  * tasks: a timeout's user_data is the address of its task. One of three runs, one is

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
  * from_timerfd: what timerfds in an epoll set do, with libhwtimer: one descriptor for all
  * timeouts. One expires three times, as with it_interval, and one is disarmed.

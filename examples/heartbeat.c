@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
  * heartbeat: a monitor of peers that send heartbeats by UDP. Each peer has a timeout,
  * which every heartbeat pushes back: a write to memory, no system call. A peer whose

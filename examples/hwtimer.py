@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# SPDX-License-Identifier: GPL-2.0-only
+# SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 """libhwtimer for Python's asyncio, by ctypes (Python 3.11).
 
     timers = hwtimer.Timers()             in a coroutine

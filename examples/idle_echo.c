@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
  * idle_echo: a TCP echo server that closes connections on which nothing came for
  * a while. Each connection has a timeout of libhwtimer's, which is pushed back at

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
  * idle_load: clients of idle_echo that check whether it closes idle connections
  * when it should. Some of them talk for a while, at random intervals below the

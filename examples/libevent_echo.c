@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
  * libevent_echo: an echo server on libevent that closes idle connections by libhwtimer.
  * All that it takes of the loop is one event, for hwtimer_fd(). Or the connections

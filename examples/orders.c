@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
  * orders: a shop that cancels an order when it was not paid within 15 minutes. Each order
  * has a timeout: scheduled when it is placed, pushed back when the customer changes it,

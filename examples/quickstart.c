@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
  * quickstart: timeouts from a program. Three are scheduled, one of them is moved and
  * one cancelled; two expire.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
  * quickstart_lib: timeouts by libhwtimer. Three are scheduled, one of them is pushed
  * back and one cancelled; two expire.

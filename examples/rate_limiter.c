@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
  * rate_limiter: of each client's calls no more than so many are let through in any
  * interval. The rest waits for its turn, in order: nothing is refused, bursts are spread

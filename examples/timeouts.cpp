@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
  * timeouts: requests that are made again if no answer comes in time, in C++. Each request
  * has a timer (hwtimer.hpp) as a member: made again after 50, 100 and 200 ms, and then

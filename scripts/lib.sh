@@ -329,8 +329,7 @@ packages=(abigail-tools bc bison bpftrace coccinelle codespell cpio cppcheck
 	libc6-dev libelf-dev libevent-dev libpython3-dev liburing-dev libsqlite3-dev
 	libuv1-dev lcov lintian make mandoc mmdebstrap openssl pahole patch perl pkg-config
 	python3 python3-prometheus-client python3-sphinx qemu-system-arm qemu-system-misc
-	qemu-system-x86 rsync shellcheck
-	sparse spin trace-cmd xz-utils)
+	qemu-system-x86 reuse rsync shellcheck sparse spin trace-cmd xz-utils)
 
 # need PACKAGE...: have these packages installed.
 need()

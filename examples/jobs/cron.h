@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
  * cron: expressions as of crontab(5), with a field for seconds before the five if there
  * are six:

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
  * jobs: a scheduler of jobs that are in a database, on libhwtimer and SQLite, in the manner
  * of XXL-JOB, which has threads and a wheel of 60 seconds for that. Each due time of a

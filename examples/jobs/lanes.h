@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
  * lanes: run what is due. Jobs whose runs are slow have a lane of their own, with places of
  * its own, so they do not keep others waiting. Of a job one run is going at a time; the

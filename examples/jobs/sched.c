@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
  * The main loop. Once a second, or five times in a shorter window, the jobs whose next due
  * time is within the window are read, and each due time becomes a row of what is planned,

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
  * sched: read what is due soon, put it on the wheel, run it when it is due.
  */

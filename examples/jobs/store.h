@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
  * store: the jobs, and what became of each of their due times, in a SQLite database.
  *

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
  * Times, all of them in ns: on the wall clock since 1970, in UTC, or on CLOCK_MONOTONIC.
  */
