@@ -3,8 +3,8 @@
  * hwtimer: a hashed timing wheel for approximate timeouts, the in-kernel API.
  *
  * For timeouts that are armed, pushed back and cancelled all the time and that
- * rarely fire: idle connections, heartbeats, request deadlines, leases. Their
- * callbacks run in process context or, if the wheel asks for it, in softirq.
+ * rarely expire: idle connections, heartbeats, request deadlines, leases. Their
+ * callbacks run in process context or, if the wheel is created so, in softirq.
  *
  *	struct conn {
  *		struct hwtimer_timeout	idle;
@@ -20,8 +20,8 @@
  *	hwtimer_touch(&c->idle, 30LL * NSEC_PER_SEC);	on every message
  *	hwtimer_release(&c->idle, conn_free);		on close
  *
- * What may be called from where, and what it does to what (one timeout; "ends"
- * tells how the arming that was pending before the call ends):
+ * Where each function may be called, and what it does to a timeout ("ends" says how
+ * the arming ends that was pending before the call):
  *
  *	                       contexts   pending          not pending
  *	hwtimer_schedule[_at]  any        re-armed         armed
@@ -36,12 +36,13 @@
  *
  * "Any" is process, softirq and hardirq context, interrupts on or off, inside
  * callbacks; not NMI, and not where waking a task is forbidden (under the
- * scheduler's own locks). None of these sleeps, allocates, or takes a lock of
- * the wheel's. Callbacks may call what may sleep for other timeouts of their wheel,
- * but those that run in softirq must not: they have hwtimer_release().
+ * scheduler's own locks). Functions that may be called in any context do not sleep,
+ * allocate, or take a lock of the wheel. A callback in process context may call the
+ * functions that sleep for other timeouts of its wheel. A callback in softirq must
+ * not; it uses hwtimer_release().
  *
- * Two of them at once on the same timeout: the word of the timeout decides who
- * was first; each arming ends exactly once.
+ * If two calls for the same timeout race, the word of the timeout decides which comes
+ * first. Each arming ends exactly once.
  *
  *	             arm/touch        cancel            expire
  *	arm/touch    last one counts  in either order   armed anew, or touched
@@ -49,22 +50,23 @@
  *	cancel                        one returns true  cancelled or expired,
  *	                                                cancel tells which
  *
- * While hwtimer_wheel_stop() runs, owners may call all of these. Arming fails. But what the stop
- * hands back is its caller's, who goes through a list: who cancels or releases a timeout
- * beside a stop must not free it before that is over.
+ * While hwtimer_wheel_stop() runs, owners may call all of these functions; arming fails. The
+ * timeouts that stop hands back belong to its caller, who walks a list of them. So an owner
+ * who cancels or releases a timeout during a stop must not free it before the list is no longer
+ * in use.
  *
- * Cost: to look at the clock takes longer than all else that hwtimer_schedule() and
- * hwtimer_touch() do. Who has many to arm, or knows the time already, asks
- * hwtimer_wheel_now() once and calls the _at functions. Where a CPU arms very many in
- * a row, the worker should be let in between: HWTIMER_SCHED_FIFO_LOW. Figures are in
- * docs/performance.
+ * Cost: reading the clock takes longer than the rest of hwtimer_schedule() and
+ * hwtimer_touch(). To arm many timeouts, read hwtimer_wheel_now() once and use the
+ * _at variants. If a CPU arms very many timeouts in a row, give the worker
+ * HWTIMER_SCHED_FIFO_LOW, so that it can run in between. docs/performance has figures.
  *
- * What a wheel promises is in README ("Promises"). Timeouts that come back by
- * themselves are in hwtimer_period.h.
+ * docs/promises lists what a wheel promises. hwtimer_period.h has periodic timeouts,
+ * hwtimer_work.h timeouts that run on a workqueue.
  *
- * Deadlock: hwtimer_cancel_sync() and its like wait for the worker, which has to
- * take the timeout out of the wheel. So unlike with timer_delete_sync() the caller
- * must not hold what any callback of the wheel needs, be it of another timeout:
+ * Deadlock: hwtimer_cancel_sync() and the other functions that sleep wait for the worker,
+ * which has to take the timeout out of the wheel. So unlike with timer_delete_sync(), the
+ * caller must not hold a lock that any callback of the wheel needs, even the callback of
+ * another timeout:
  *
  *	CPU0 (worker)                   CPU1
  *	                                mutex_lock(&l);
@@ -72,8 +74,8 @@
  *	  mutex_lock(&l);   (waits)
  *	                                hwtimer_cancel_sync(t);  (waits: for ever)
  *
- * Nor may callbacks of two wheels wait for timeouts of each other's. Lockdep knows
- * and reports both. hwtimer_release() has no such rule.
+ * Nor may callbacks of two wheels wait for each other's timeouts. Lockdep reports both.
+ * hwtimer_release() has no such rule.
  */
 #ifndef HWTIMER_H
 #define HWTIMER_H
@@ -92,16 +94,16 @@
 /**
  * define HWTIMER_FOREVER - the deadline that never comes
  *
- * In ns since the wheel was created: 36.5 years. Later deadlines become this
- * one; they stay pending until they are cancelled.
+ * In ns since the wheel was created: 36.5 years. A later deadline becomes this one; such a
+ * timeout stays pending until it is cancelled.
  */
 #define HWTIMER_FOREVER		((1ULL << 60) - 1)
 
 /**
  * enum hwtimer_sched - how a wheel's worker is scheduled
  * @HWTIMER_SCHED_NORMAL: SCHED_NORMAL with the nice value of the parameters
- * @HWTIMER_SCHED_FIFO_LOW: as sched_set_fifo_low(): before all normal tasks
- * @HWTIMER_SCHED_FIFO: as sched_set_fifo(): before those, too
+ * @HWTIMER_SCHED_FIFO_LOW: as sched_set_fifo_low() sets it: runs before all normal tasks
+ * @HWTIMER_SCHED_FIFO: as sched_set_fifo() sets it: runs before those, too
  */
 enum hwtimer_sched {
 	HWTIMER_SCHED_NORMAL,
@@ -114,10 +116,10 @@ enum hwtimer_sched {
  * @HWTIMER_DRIVER_KTHREAD: a thread of the wheel's own; callbacks run in process
  *	context and may sleep for a short while
  * @HWTIMER_DRIVER_HRTIMER: an hrtimer; callbacks run in softirq (on PREEMPT_RT in
- *	a thread that stands for it) on some CPU, one at a time, and must not sleep.
- *	hwtimer_wheel_stop() calls what was released with softirqs off, too. A
- *	burst is dealt with in slices, with time for others in between. Not for
- *	wheels of very many slots: some looks take as long as there are slots
+ *	a softirq thread) on some CPU, one at a time, and must not sleep.
+ *	hwtimer_wheel_stop() calls release functions with softirqs off, too. A burst
+ *	expires in slices, and other softirqs run in between. Not for wheels with very
+ *	many slots: some steps take time in proportion to the number of slots
  */
 enum hwtimer_driver {
 	HWTIMER_DRIVER_KTHREAD,
@@ -128,14 +130,13 @@ enum hwtimer_driver {
  * enum hwtimer_clock - what a wheel's time is
  * @HWTIMER_CLOCK_MONOTONIC: CLOCK_MONOTONIC: stands still while the machine is
  *	suspended, and so do the timeouts
- * @HWTIMER_CLOCK_BOOTTIME: CLOCK_BOOTTIME: goes on; what became due while the
- *	machine was suspended expires when it has been resumed, as late as that is
- *	counted. Does not wake the machine
+ * @HWTIMER_CLOCK_BOOTTIME: CLOCK_BOOTTIME: goes on during suspend. A timeout that becomes
+ *	due while the machine is suspended expires after the resume, and the time since its
+ *	deadline counts as lateness. It does not wake the machine
  *
- * Neither driver is frozen with tasks: until the clocks stop, and from when they go
- * on, timeouts expire, as timers do. A callback that must not run while the machine
- * goes down, or comes up, queues a work item on a freezable workqueue
- * (system_freezable_wq).
+ * Neither driver is frozen with tasks: like timers, timeouts expire until the clocks stop,
+ * and again as soon as they run. A callback that must not do its work while the machine
+ * suspends or resumes queues it on a freezable workqueue (system_freezable_wq).
  */
 enum hwtimer_clock {
 	HWTIMER_CLOCK_MONOTONIC,
@@ -153,8 +154,8 @@ enum hwtimer_clock {
 /**
  * define HWTIMER_WHEEL_GROW - add levels when a timeout needs them
  *
- * By the worker. In softirq (HWTIMER_DRIVER_HRTIMER) there may well be no memory for
- * a level of many slots; give such a wheel its levels from the start.
+ * The worker adds them. In softirq (HWTIMER_DRIVER_HRTIMER) it may find no memory for a level of
+ * many slots; give such a wheel all levels from the start.
  */
 #define HWTIMER_WHEEL_GROW	BIT(1)
 /** define HWTIMER_WHEEL_WORK - make the two lanes of hwtimer_work.h, workqueues */
@@ -168,25 +169,25 @@ enum hwtimer_clock {
  * @name: names the wheel in debugfs, in the worker's name and in messages; 1
  *	to HWTIMER_NAME_LEN - 1 characters, no '/'. A second wheel of the same
  *	name gets ".2" behind it, the next a number above those in use.
- * @tick_ns: the time one slot stands for, and so how late a timeout may be
+ * @tick_ns: the length of a tick, and so how late a timeout may expire
  * @slots: slots per level, 1 to HWTIMER_MAX_SLOTS, rounded up to a power of
  *	two; with more than one level, or HWTIMER_WHEEL_GROW, at least 2
  * @levels: levels to begin with, 1 to HWTIMER_MAX_LEVELS; 0: 1. Each slot of a
- *	level is as wide as the whole level below it. A timeout is looked at once
- *	in each level at the most, but one that is further out than a round
- *	of the top level once more in each round of that
+ *	level is as wide as the whole level below it. The worker visits a timeout at most
+ *	once per level; one that is more than a round of the top level ahead, once more
+ *	per round of that level
  * @flags: HWTIMER_WHEEL_ACCOUNT, HWTIMER_WHEEL_GROW, HWTIMER_WHEEL_WORK, or 0
  * @driver: what moves the wheel
  * @clock: the wheel's clock
- * @cap: how many timeouts may be pending at once; 0: any number. Two CPUs that
- *	arm the same timeout at the same moment take two places for that moment
- * @cpus: CPUs that the thread may run on; NULL: any. When none of them is online
- *	any more, it runs elsewhere, from then on
+ * @cap: how many timeouts may be pending at once; 0: any number. While two CPUs arm the same
+ *	timeout, it counts twice
+ * @cpus: CPUs that the thread may run on; NULL: any. If all of them go offline, the thread runs
+ *	elsewhere, and stays there
  * @sched: the thread's scheduling class
  * @nice: nice value with HWTIMER_SCHED_NORMAL, -20 to 19; else 0
  * @slow_ms: a run of a struct hwtimer_work on the lanes is slow if it takes longer;
  *	0: 500
- * @slow_runs: an item with more slow runs than this within the present minute goes
+ * @slow_runs: an item that had more slow runs than this in the current minute goes
  *	to the slow lane; 0: 10
  * @max_queued: how many runs may be dispatched to the lanes without having begun;
  *	0: any number
@@ -228,7 +229,7 @@ void hwtimer_wheel_barrier(struct hwtimer_wheel *wheel);
 
 void hwtimer_init(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,
 		  hwtimer_fn_t fn);
-/* For timeouts on the stack; as hwtimer_init() and nothing but with debugobjects. */
+/* For timeouts on the stack. Without debugobjects: hwtimer_init(), and nothing. */
 #ifdef CONFIG_DEBUG_OBJECTS
 void hwtimer_init_on_stack(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,
 			   hwtimer_fn_t fn);

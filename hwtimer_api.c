@@ -49,8 +49,8 @@ static u64 wheel_time(const struct hwtimer_wheel *wheel, u64 ns)
 }
 
 /*
- * What is told of a timeout, from before an operation after which it may be gone. In
- * functions of their own: what nobody traces costs no more than to know that.
+ * The functions that trace. They read the callback before the operation, after which the timeout
+ * may be gone. Out of line, so that nothing but a test remains in the callers while nobody traces.
  */
 static const void *traced_fn(struct hwtimer_timeout *t)
 {
@@ -88,9 +88,9 @@ static noinline bool cancel_traced(struct hwtimer_timeout *t)
 }
 
 /**
- * hwtimer_after - what time will it be?
- * @timeout: the timeout, whose wheel's clock it is about
- * @delay_ns: from now; less than 0 is as if 0
+ * hwtimer_after - turn a delay into a deadline
+ * @timeout: a timeout; the clock is that of its wheel
+ * @delay_ns: from now; less than 0 counts as 0
  *
  * Return: ns on that clock.
  */
@@ -100,8 +100,9 @@ u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns)
 	u64 now;
 
 	/*
-	 * A processor reads its clock when all has come that was to be read before. So the
-	 * timeout is fetched meanwhile, and not looked at for which clock it is.
+	 * A processor reads its clock only when all earlier loads are done. So prefetch the
+	 * timeout, and do not load it to find out which clock it has before the common clock is
+	 * read.
 	 */
 	prefetchw(&timeout->word);
 	now = ktime_get_ns();
@@ -109,17 +110,16 @@ u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns)
 	if (unlikely(worker->clock != HWTIMER_CLOCK_MONOTONIC))
 		now = hwtimer_clock_ns(worker);
 
-	/* now is below 2^63, and so is the delay: no overflow. */
+	/* Both are below 2^63: the sum does not overflow. */
 	return delay_ns > 0 ? now + delay_ns : now;
 }
 
 /*
- * Are we what takes requests from the queues, and so inside a callback? Asked by
- * who may sleep, and by callbacks that take themselves for somebody who may. A
- * softirq runs on top of any task; but that task does not go on, and so cannot
- * ask, before the slice is over and has taken its name off. Where softirqs run in
- * threads (PREEMPT_RT) a slice may be preempted, by a task with another name. What
- * interrupts it has the same name, and must not ask.
+ * Is the caller the worker, and so inside a callback? For callers that may sleep, and callbacks
+ * that wrongly believe they may. A slice in softirq runs on top of any task, whose name @actor has
+ * then; that task does not run, and so cannot ask, before the slice is over and @actor is cleared.
+ * On PREEMPT_RT a slice may be preempted, but by a task with another name. An interrupt on top of
+ * a slice has the same name, and must not ask.
  */
 static bool is_worker(const struct hwtimer_worker *worker)
 {
@@ -127,9 +127,9 @@ static bool is_worker(const struct hwtimer_worker *worker)
 }
 
 /*
- * Callbacks must not need what we hold. Interrupts off, as in timer_delete_sync():
- * or else lockdep, which has seen callbacks in softirq, believes that one could
- * come in between.
+ * Tell lockdep that callbacks must not need a lock that the caller holds. With interrupts off, as
+ * in timer_delete_sync(): otherwise lockdep, which has seen callbacks in softirq, believes that one
+ * could interrupt this.
  */
 static void might_wait_for_callbacks(struct hwtimer_wheel *wheel)
 {
@@ -217,7 +217,7 @@ static void wheel_unregister(struct hwtimer_worker *worker)
 
 /**
  * hwtimer_wheel_create - make a wheel and its worker
- * @params: what it is made of; not needed after the call
+ * @params: its parameters; not needed after the call
  *
  * The worker sleeps until the first timeout is armed.
  *
@@ -296,10 +296,10 @@ free:
 EXPORT_SYMBOL_GPL(hwtimer_wheel_create);
 
 /**
- * hwtimer_wheel_start - declare a wheel started
+ * hwtimer_wheel_start - start a wheel
  * @wheel: the wheel
  *
- * Not needed: the first arm does it.
+ * Not needed: the first arm starts it.
  *
  * Context: Any context.
  *
@@ -314,24 +314,23 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_start);
 /**
  * hwtimer_wheel_stop - end a wheel and take back what is pending
  * @wheel: the wheel
- * @pending: initialised, and filled with the timeouts that were pending, linked
- *	by their @node; NULL: they are just ended
+ * @pending: out: the list of the timeouts that were pending, linked by their @node; NULL: they are
+ *	only ended
  *
- * From when it begins on, arming fails with -ESHUTDOWN. When it returns, no
- * callback runs, and each timeout whose arming had succeeded has expired, was
- * cancelled, or is on the list; its memory is then the caller's, who must keep
- * owners from freeing it as long as the list is in use. That begins while this
- * runs: beside it an owner's hwtimer_cancel_sync() may return, and the function that
- * hwtimer_release() calls may be called, for a timeout that is on the list. Owners who
- * do that beside a stop defer the freeing until the list is no longer in use, for
- * example by a grace period of RCU. Of two stops at a time one gets the list, and both
- * return when it is complete.
+ * As soon as this begins, arming fails with -ESHUTDOWN. When it returns, no callback runs,
+ * and each timeout whose arming had succeeded has expired, was cancelled, or is on the
+ * list. The memory of the timeouts on the list belongs to the caller, and owners must not
+ * free it as long as the list is in use. This holds while the stop runs, too: an owner's
+ * hwtimer_cancel_sync() may return, and a release function may be called, for a timeout
+ * that is on the list already. Owners who cancel or release during a stop have to defer
+ * freeing until the list is no longer in use, for example by an RCU grace period. If two
+ * stops race, one gets the list, and both return when it is complete.
  *
  * Context: Process context, may sleep. Waits for callbacks, so the caller must
  * not hold what any callback of this wheel needs.
  *
- * Return: 0, also if it was stopped before (@pending is empty then); -EDEADLK if
- * called by a callback of this wheel, which changes nothing.
+ * Return: 0, also if it was stopped before (@pending is empty then); -EDEADLK if a
+ * callback of this wheel calls it, which changes nothing.
  */
 int hwtimer_wheel_stop(struct hwtimer_wheel *wheel, struct list_head *pending)
 {
@@ -359,7 +358,7 @@ int hwtimer_wheel_stop(struct hwtimer_wheel *wheel, struct list_head *pending)
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_stop);
 
-/* End what was @pending when its wheel was destroyed, and say whose it is. */
+/* Warn of the timeouts that were @pending when their wheel was destroyed, and name their owners. */
 static void complain(const struct hwtimer_worker *worker, struct list_head *pending)
 {
 	struct hwtimer_timeout *t, *next;
@@ -384,16 +383,15 @@ static void complain(const struct hwtimer_worker *worker, struct list_head *pend
 
 /**
  * hwtimer_wheel_destroy - free a wheel
- * @wheel: the wheel, an error pointer or NULL; nobody uses it, or a timeout
- *	that was initialised for it, from when this is called on
+ * @wheel: the wheel, an error pointer or NULL. Nobody may use it, or a timeout that was
+ *	initialised for it, once this has been called
  *
- * To be preceded by hwtimer_wheel_stop(), unless it is known that nothing is pending.
- * If it was not stopped, this does it; timeouts that are pending then are ended,
- * and as their owners seem to have forgotten them, this is warned about, with the
- * names of the first.
+ * Call hwtimer_wheel_stop() first, unless nothing can be pending. If the wheel was not stopped,
+ * this stops it, ends the timeouts that are pending, and warns of them with the names of
+ * some of their owners.
  *
- * Waits for runs of its items, see hwtimer_work.h, that have been dispatched. They may
- * still use it, and release their items.
+ * Waits for runs of work items (hwtimer_work.h) that have been dispatched. They may still use the
+ * wheel, and release their items.
  *
  * Context: Process context, may sleep; not from a callback of this wheel, or a run.
  */
@@ -422,10 +420,9 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_destroy);
  * hwtimer_wheel_pending - how many timeouts are pending?
  * @wheel: the wheel
  *
- * Context: Any context. Adds up numbers of all CPUs.
+ * Context: Any context. Adds up the counts of all CPUs.
  *
- * Return: the number; exact while nothing is being armed or ended, and otherwise
- * not less than what is pending.
+ * Return: the number; exact while nothing is being armed or ended, otherwise never too low.
  */
 unsigned long hwtimer_wheel_pending(const struct hwtimer_wheel *wheel)
 {
@@ -437,7 +434,7 @@ unsigned long hwtimer_wheel_pending(const struct hwtimer_wheel *wheel)
 EXPORT_SYMBOL_GPL(hwtimer_wheel_pending);
 
 /**
- * hwtimer_wheel_now - what time is it?
+ * hwtimer_wheel_now - the current time of a wheel
  * @wheel: the wheel
  *
  * Context: Any context.
@@ -451,12 +448,12 @@ u64 hwtimer_wheel_now(const struct hwtimer_wheel *wheel)
 EXPORT_SYMBOL_GPL(hwtimer_wheel_now);
 
 /**
- * hwtimer_wheel_horizon - from when on is a deadline too late ever to come?
+ * hwtimer_wheel_horizon - the first deadline that never comes
  * @wheel: the wheel
  *
  * Context: Any context.
  *
- * Return: in ns on the wheel's clock: HWTIMER_FOREVER after its creation.
+ * Return: ns on the wheel's clock: its creation plus HWTIMER_FOREVER.
  */
 u64 hwtimer_wheel_horizon(const struct hwtimer_wheel *wheel)
 {
@@ -465,7 +462,7 @@ u64 hwtimer_wheel_horizon(const struct hwtimer_wheel *wheel)
 EXPORT_SYMBOL_GPL(hwtimer_wheel_horizon);
 
 /**
- * hwtimer_wheel_tick_ns - how long is a tick?
+ * hwtimer_wheel_tick_ns - the length of a tick
  * @wheel: the wheel
  *
  * Context: Any context.
@@ -479,7 +476,7 @@ u64 hwtimer_wheel_tick_ns(const struct hwtimer_wheel *wheel)
 EXPORT_SYMBOL_GPL(hwtimer_wheel_tick_ns);
 
 /**
- * hwtimer_wheel_slots - how many slots does a level have?
+ * hwtimer_wheel_slots - the number of slots of a level
  * @wheel: the wheel
  *
  * Context: Any context.
@@ -493,7 +490,7 @@ unsigned int hwtimer_wheel_slots(const struct hwtimer_wheel *wheel)
 EXPORT_SYMBOL_GPL(hwtimer_wheel_slots);
 
 /**
- * hwtimer_wheel_levels - how many levels are there?
+ * hwtimer_wheel_levels - the number of levels
  * @wheel: the wheel
  *
  * Context: Any context.
@@ -507,7 +504,7 @@ unsigned int hwtimer_wheel_levels(const struct hwtimer_wheel *wheel)
 EXPORT_SYMBOL_GPL(hwtimer_wheel_levels);
 
 /**
- * hwtimer_wheel_clock - what is its clock?
+ * hwtimer_wheel_clock - the clock of a wheel
  * @wheel: the wheel
  *
  * Context: Any context.
@@ -547,14 +544,14 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_in_my_cgroups);
  * hwtimer_wheel_barrier - wait for what was released
  * @wheel: the wheel
  *
- * When it returns, each callback of a hwtimer_release() that had returned before the
- * call has returned, and so has each callback of a timeout that had begun. It does not
- * wait for what is released later, be it by such a callback. After rcu_barrier(): for a
- * module that used the wheel of another, and wants to go.
+ * If hwtimer_release() returned before this was called, its release function has returned when
+ * this returns. So has each callback that had begun. It does not wait for timeouts that are
+ * released later, not even by such a callback. Modelled on rcu_barrier(): for a module that
+ * used another module's wheel and is about to be unloaded.
  *
  * Context: Process context, may sleep. Waits for callbacks, so the caller must not
- * hold what any callback of this wheel needs. Called by one, which is a bug, it
- * reports that and returns at once.
+ * hold what any callback of this wheel needs. If a callback calls it, which is a bug, it
+ * logs that and returns at once.
  */
 void hwtimer_wheel_barrier(struct hwtimer_wheel *wheel)
 {
@@ -576,13 +573,12 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_barrier);
  * @timeout: the timeout; not armed, and not held by a wheel any more (see
  *	hwtimer_cancel_sync() and hwtimer_release())
  * @wheel: the wheel that it will be armed on
- * @fn: what it will call
+ * @fn: its callback
  *
- * One that @wheel still holds is left as it is, with a warning. (Nor may it be a
- * copy of such a one: that looks the same.) To be done anew whenever the memory has
- * been allocated or moved. On the stack: hwtimer_init_on_stack(). A callback may
- * initialise its own timeout, for the same wheel; whoever waits for the timeout still
- * waits until the callback returns.
+ * If @wheel still holds the timeout, this warns and changes nothing. A copy of such a timeout
+ * looks the same. Call this again whenever the memory has been allocated or moved. For a timeout
+ * on the stack use hwtimer_init_on_stack(). A callback may initialise its own timeout, for the
+ * same wheel; whoever waits for the timeout still waits until the callback returns.
  *
  * Context: Any context.
  */
@@ -595,11 +591,11 @@ void hwtimer_init(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,
 EXPORT_SYMBOL_GPL(hwtimer_init);
 
 /**
- * hwtimer_schedule - arm a timeout to expire after a while
+ * hwtimer_schedule - arm a timeout to expire after a delay
  * @timeout: the timeout
  * @delay_ns: from now; 0 and less: at the next tick
  *
- * As hwtimer_schedule_at() with the present time plus @delay_ns.
+ * The same as hwtimer_schedule_at() with the current time plus @delay_ns.
  *
  * Context: Any context but NMI.
  *
@@ -619,14 +615,13 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule);
 /**
  * hwtimer_schedule_at - arm a timeout, or re-arm a pending one
  * @timeout: the timeout
- * @deadline_ns: when it is due, on the wheel's clock; in the past: at the next
- *	tick; beyond the wheel's range (HWTIMER_FOREVER): never
+ * @deadline_ns: when it is due, on the wheel's clock. If that is past, it expires at the next
+ *	tick; if it is beyond the wheel's range (HWTIMER_FOREVER), never
  *
- * The callback runs at the first tick at or after the deadline. From a success
- * on, the wheel may run it, so the caller must not touch @timeout again unless
- * it knows that the callback leaves it alone. Timeouts that one CPU newly arms
- * for the same tick, and that the wheel did not hold before, expire in the order
- * of arming.
+ * The callback runs at the first tick at or after the deadline. It may run before this returns,
+ * so after a success the caller must not access @timeout unless it knows that the callback does
+ * not free it. Timeouts that one CPU arms for the same tick expire in the order of arming, if the
+ * wheel did not hold them before.
  *
  * Context: Any context but NMI. Lock-free; does not allocate.
  *
@@ -647,16 +642,16 @@ int hwtimer_schedule_at(struct hwtimer_timeout *timeout, u64 deadline_ns)
 EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
 
 /**
- * hwtimer_forward - arm a timeout anew, a whole number of periods later
- * @timeout: the timeout, by its own callback or while it is not armed
- * @now_ns: the present time, as hwtimer_wheel_now() tells it
+ * hwtimer_forward - arm a timeout again, a whole number of periods later
+ * @timeout: the timeout; called by its own callback, or while it is not armed
+ * @now_ns: the current time, from hwtimer_wheel_now()
  * @period_ns: the period
  * @overruns: out, unless NULL: how many periods were missed, and are skipped
  *
- * The new deadline is the last one plus the smallest number of periods, 1 at least,
- * that is after @now_ns. So a callback that re-arms itself keeps in step, however
- * late it runs. After hrtimer_forward(), which counts 1 more, and does not arm.
- * What was scheduled for before the wheel was created counts from there.
+ * The new deadline is the last deadline plus the smallest number of periods, at least 1, that is
+ * after @now_ns. So a callback that re-arms itself does not drift, however late it runs.
+ * Modelled on hrtimer_forward(), which counts 1 more and does not arm. A deadline before the
+ * creation of the wheel counts as its creation.
  *
  * Context: Any context but NMI. Lock-free; does not allocate.
  *
@@ -664,7 +659,7 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
  * * -EINVAL - @period_ns is 0
  * * -EBUSY - it is pending
  *
- * On error nothing has changed, and @overruns means nothing.
+ * On error nothing has changed, and @overruns is undefined.
  */
 int hwtimer_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 period_ns,
 		    u64 *overruns)
@@ -677,7 +672,7 @@ int hwtimer_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 period_ns,
 		return -EBUSY;
 	missed = hwtimer_period_forward(hwtimer_deadline(timeout), now_ns, period_ns,
 					&next);
-	/* First: from a success on, who knows what becomes of our caller's things? */
+	/* First: after a success the callback may free what @overruns points to. */
 	if (overruns)
 		*overruns = missed;
 	return hwtimer_schedule_at(timeout, next);
@@ -685,7 +680,7 @@ int hwtimer_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 period_ns,
 EXPORT_SYMBOL_GPL(hwtimer_forward);
 
 /**
- * hwtimer_touch - give a pending timeout a deadline a while from now
+ * hwtimer_touch - push back a pending timeout by a delay from now
  * @timeout: the timeout
  * @delay_ns: as for hwtimer_schedule()
  *
@@ -710,8 +705,8 @@ EXPORT_SYMBOL_GPL(hwtimer_touch);
  * @deadline_ns: as for hwtimer_schedule_at(). A later one than before costs one
  *	atomic operation, an earlier one a request to the worker
  *
- * Unlike hwtimer_schedule_at() it does not arm a timeout that has expired or was
- * cancelled meanwhile. After mod_timer_pending().
+ * Unlike hwtimer_schedule_at(), this does not arm a timeout that has expired or was cancelled.
+ * Modelled on mod_timer_pending().
  *
  * Context: Any context but NMI. Lock-free; does not allocate.
  *
@@ -732,8 +727,8 @@ EXPORT_SYMBOL_GPL(hwtimer_touch_at);
  * hwtimer_cancel - end a pending timeout
  * @timeout: the timeout
  *
- * The wheel may hold @timeout for some time after: it may be armed again but not
- * be freed. For that there are hwtimer_cancel_sync() and hwtimer_release().
+ * The wheel may hold @timeout for some time afterwards: it may be armed again but not be freed. To
+ * free it, use hwtimer_cancel_sync() or hwtimer_release().
  *
  * Context: Any context. Lock-free.
  *
@@ -759,14 +754,14 @@ static int end_and_wait(struct hwtimer_timeout *t, wheel_end_fn end)
 		return wheel_end_sync(t, end, MAX_SCHEDULE_TIMEOUT);
 	}
 
-	/* Called back by this wheel: there is nobody to wait for but ourselves. */
+	/* A callback of this wheel: it would wait for itself. */
 	if (READ_ONCE(wheel->running) == t) {
 		end(t);
 		pr_err_ratelimited("wheel %s: %ps waits for itself\n",
 				   worker->name, t->fn);
 		return -EDEADLK;
 	}
-	/* Nor must we wait for a producer on whose top we may run. */
+	/* A softirq may have interrupted a producer, and must not wait for it. */
 	if (worker->driver->ops.softirq) {
 		end(t);
 		pr_err_ratelimited("wheel %s: a callback that must not sleep waits for %ps\n",
@@ -791,25 +786,23 @@ static int end_sync(struct hwtimer_timeout *t, wheel_end_fn end)
  * hwtimer_cancel_sync - end a pending timeout and wait until the wheel has let go
  * @timeout: the timeout
  *
- * When it returns, the callback does not run and the memory may be freed, provided
- * that nobody arms @timeout meanwhile, other than its callback, whose arming is
- * cancelled; and provided that @timeout is not on the list of somebody who stopped the
- * wheel. After the caller has begun to wait one more callback of @timeout begins at
- * the most. The worker has to come by, so the caller must not hold what any callback
- * of this wheel needs: see "Deadlock" at the top of hwtimer.h. A callback does not
- * wait for a timeout that was released: what that calls comes later.
+ * When it returns, the callback does not run and the memory may be freed, provided that nobody
+ * arms @timeout meanwhile (if its callback arms it, that is cancelled), and that @timeout is not
+ * on a list that hwtimer_wheel_stop() hands back. Once the caller waits, at most one more
+ * callback of @timeout begins. The caller must not hold what any callback of this wheel needs:
+ * see "Deadlock" at the top of hwtimer.h. If a callback calls this for a timeout that was
+ * released, it does not wait: the release function runs later.
  *
  * Context: Process context, may sleep. Callbacks of the same wheel may call it
  * for another timeout, but not with HWTIMER_DRIVER_HRTIMER: those use
  * hwtimer_release().
  *
  * Return:
- * * 1 - it was pending, at least once: the callback of what was cancelled will
- *   never run
+ * * 1 - it was pending, at least once; the callbacks of the cancelled armings will never run
  * * 0 - it was not
  * * -EDEADLK - called by its own callback, or by any callback of a wheel with
- *   HWTIMER_DRIVER_HRTIMER: a bug, which is logged. It is not pending, but the
- *   wheel may hold it, and its callback may run
+ *   HWTIMER_DRIVER_HRTIMER: a bug, which is logged. The timeout is not pending, but
+ *   the wheel may hold it, and its callback may run
  */
 int hwtimer_cancel_sync(struct hwtimer_timeout *timeout)
 {
@@ -818,12 +811,11 @@ int hwtimer_cancel_sync(struct hwtimer_timeout *timeout)
 EXPORT_SYMBOL_GPL(hwtimer_cancel_sync);
 
 /**
- * hwtimer_shutdown_sync - as hwtimer_cancel_sync(), for good
+ * hwtimer_shutdown_sync - the same as hwtimer_cancel_sync(), but for good
  * @timeout: the timeout
  *
- * Arming fails with -ESHUTDOWN from when this begins on, so a teardown cannot be
- * overtaken by somebody who arms. After timer_shutdown_sync(). hwtimer_init()
- * makes it usable again.
+ * As soon as this begins, arming fails with -ESHUTDOWN, so nobody can arm the timeout behind a
+ * teardown. Modelled on timer_shutdown_sync(). hwtimer_init() makes the timeout usable again.
  *
  * Context: Process context, may sleep.
  *
@@ -836,15 +828,14 @@ int hwtimer_shutdown_sync(struct hwtimer_timeout *timeout)
 EXPORT_SYMBOL_GPL(hwtimer_shutdown_sync);
 
 /**
- * hwtimer_release - end a timeout for good, and be told when it may be freed
+ * hwtimer_release - end a timeout for good, and call back when it may be freed
  * @timeout: the timeout; not released before
- * @released: called once with @timeout when the wheel does not hold it and its
- *	callback does not run. In the worker, like a callback; on a stopped
- *	wheel by this function itself
+ * @released: called once with @timeout when the wheel does not hold it and its callback does not
+ *	run. The worker calls it, like a callback; on a stopped wheel this function calls it
  *
- * The counterpart of hwtimer_shutdown_sync() for who must not sleep. A callback
- * may release its own timeout. One that is on the list of somebody who stopped the
- * wheel is that one's to free: see hwtimer_wheel_stop().
+ * The counterpart of hwtimer_shutdown_sync() for callers that must not sleep. A callback may
+ * release its own timeout. A timeout on a list that hwtimer_wheel_stop() hands back is freed by
+ * the owner of that list: see there.
  *
  * Context: Any context but NMI. Lock-free; does not allocate.
  *
@@ -870,8 +861,7 @@ EXPORT_SYMBOL_GPL(hwtimer_release);
  *
  * Context: Any context.
  *
- * Return: true if it is; unless the caller keeps others from ending it, it may
- * have ended since.
+ * Return: true if it is. Unless the caller keeps others from ending it, it may have ended since.
  */
 bool hwtimer_is_pending(const struct hwtimer_timeout *timeout)
 {
@@ -880,13 +870,13 @@ bool hwtimer_is_pending(const struct hwtimer_timeout *timeout)
 EXPORT_SYMBOL_GPL(hwtimer_is_pending);
 
 /**
- * hwtimer_deadline - when is a timeout due?
- * @timeout: a timeout that is pending, or whose callback runs; one that was shut down or
- *	released has no deadline any more
+ * hwtimer_deadline - the deadline of a timeout
+ * @timeout: a timeout that is pending, or whose callback runs. After a shutdown or a release it has
+ *	no deadline any more
  *
  * Context: Any context.
  *
- * Return: in ns on the wheel's clock; U64_MAX: never.
+ * Return: ns on the wheel's clock; U64_MAX: never.
  */
 u64 hwtimer_deadline(const struct hwtimer_timeout *timeout)
 {

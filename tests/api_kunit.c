@@ -215,7 +215,7 @@ static bool helped(struct helper *h)
 	return wait_for_completion_timeout(&h->done, 20 * HZ);
 }
 
-/* A wheel without a timeout: its worker stays asleep. */
+/* A wheel without a timeout: its worker stays asleep. Promise 6. */
 static void lazy_worker(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -260,7 +260,7 @@ static const s64 delays[] = {
 	SLOTS * TICK + 1, 3 * SLOTS * TICK + 17, 20 * SLOTS * TICK,
 };
 
-/* All at once, on a wheel of so many slots; an odd one, too, and short rounds. */
+/* All at once, on a wheel of so many slots; an odd one, too, and short rounds. Promise 1. */
 static void on_time(struct kunit *test)
 {
 	static const struct {
@@ -471,6 +471,7 @@ static void then_nap(struct job *j)
 	j->over = true;
 }
 
+/* Promise 4. */
 static void cancel_sync_waits(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -755,7 +756,7 @@ static void then_nap_rearm_past(struct job *j)
 	j->ret = hwtimer_schedule_at(&j->t, 0);
 }
 
-/* Whoever ends it waits for the callback that runs, and for no other one. */
+/* Whoever ends it waits for the callback that runs, and for no other one. Promise 13. */
 static void rearming_past(struct kunit *test)
 {
 	struct job *j = jobs(test, a_wheel(test), 1);
@@ -1001,7 +1002,7 @@ static void release(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, j->released);
 }
 
-/* Not before the callback is over. */
+/* Not before the callback is over. Promise 4. */
 static void release_running(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -1154,6 +1155,7 @@ static void then_stop(struct job *j)
 	KUNIT_EXPECT_TRUE(j->test, list_empty(&pending));
 }
 
+/* Promise 8. */
 static void stop_from_callback(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -1208,7 +1210,7 @@ static void stop_and_count(struct helper *h)
 		h->n++;
 }
 
-/* Two at a time, both waiting for a callback: one gets the list. */
+/* Two at a time, both waiting for a callback: one gets the list. Promise 8. */
 static void stop_twice(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -1338,7 +1340,7 @@ static void produce(struct helper *h)
 		h->armed += !hwtimer_schedule(&h->jobs[i].t, 0);
 }
 
-/* Two producers and a stop: each arming is accounted for. */
+/* Two producers and a stop: each arming is accounted for. Promise 9. */
 static void books(struct kunit *test)
 {
 	unsigned int round, i, k;
@@ -1445,6 +1447,7 @@ static void create_desc(const struct create_param *param, char *desc)
 
 KUNIT_ARRAY_PARAM(create, create_params, create_desc);
 
+/* Promise 11. */
 static void create(struct kunit *test)
 {
 	const struct create_param *param = test->param_value;
@@ -1767,7 +1770,7 @@ static void cap(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1UL + j[0].fired + 1, counts(wheel).rejected);
 }
 
-/* Only far ones, one of them pushed back all the time. */
+/* Only far ones, one of them pushed back all the time. Promise 7. */
 static void far_wakeups(struct kunit *test)
 {
 	static const u64 ticks[] = { MS, 10 * MS, 70 * MS };
@@ -1831,6 +1834,7 @@ static void far_rounds_wakeups(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0UL, counts(wheel).expired);
 }
 
+/* Promise 3. */
 static void contexts(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -2065,7 +2069,7 @@ static void wait_at_barrier(struct helper *h)
 	h->ret = 1;
 }
 
-/* A barrier does not wait for what is released later, though it never ends. */
+/* A barrier does not wait for what is released later, though it never ends. Promise 13. */
 static void barrier_in_stream(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);

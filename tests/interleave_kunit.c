@@ -703,6 +703,7 @@ static bool each_scene(struct rig *rig, const struct ground *g, const struct pla
 	return true;
 }
 
+/* Promise 2. */
 static void by_hand(struct kunit *test)
 {
 	const struct play *victim = test->param_value;
@@ -1451,6 +1452,7 @@ static void driver_desc(const struct driver *driver, char *desc)
 
 KUNIT_ARRAY_PARAM(driver, drivers, driver_desc);
 
+/* Promise 4. */
 static void by_driver(struct kunit *test)
 {
 	const struct driver *driver = test->param_value;

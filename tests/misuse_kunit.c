@@ -567,6 +567,7 @@ static void fail_each(struct kunit *test, int (*make)(unsigned int), unsigned in
 }
 #endif
 
+/* Promise 11. */
 static void no_memory(struct kunit *test)
 {
 #ifdef CONFIG_FAILSLAB

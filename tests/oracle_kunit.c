@@ -221,6 +221,7 @@ static void look(struct oracle *o)
 	spin_unlock_bh(&o->lock);
 }
 
+/* Promises 1 and 2. */
 static void model(struct kunit *test)
 {
 	const struct combination *c = test->param_value;

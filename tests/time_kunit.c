@@ -496,7 +496,7 @@ static const struct shape bursts[] = {
 
 KUNIT_ARRAY_PARAM(burst, bursts, shape_desc);
 
-/* All at one tick: in slices, in order, and some are changed while that goes on. */
+/* All at one tick: in slices, in order, and some are changed while that goes on. Promise 10. */
 static void million(struct kunit *test)
 {
 	unsigned int slices = 0, long_slices = 0, wrong = 0, between = 0, fired, i;

@@ -463,6 +463,7 @@ static void expect_boundaries(struct rig *rig, u64 k, bool steps)
 	rig->bulk = NULL;
 }
 
+/* Promise 1. */
 static void boundaries(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -482,6 +483,7 @@ static void boundaries(struct kunit *test)
 	}
 }
 
+/* Promise 1. */
 static void past(struct kunit *test)
 {
 	static const u64 deadlines[] = { 10 * TICK, 0, 1, 9 * TICK, 10 * TICK - 1 };
@@ -522,6 +524,7 @@ static void at_once(struct kunit *test)
 	expect_fired(&p[1], 1, 6);
 }
 
+/* Promise 1. */
 static void forever(struct kunit *test)
 {
 	static const u64 deadlines[] = { WHEEL_FOREVER, WHEEL_FOREVER + 1, 1ULL << 63,
@@ -739,6 +742,7 @@ static void arm_returns(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).armed);
 }
 
+/* Promise 4. */
 static void cancel_tells(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -1657,6 +1661,7 @@ static void expect_order(struct rig *rig, u64 span, bool filed)
 	rig->bulk = NULL;
 }
 
+/* Promise 5. */
 static void order_at_each_span(struct kunit *test)
 {
 	static const u64 spans[] = { 1, 2, 5, SLOTS - 1, SLOTS, SLOTS + 1, 3 * SLOTS + 5,
@@ -1702,7 +1707,7 @@ static void order_of_touched(struct kunit *test)
 	expect_in_order(rig, p, 3);
 }
 
-/* Armed again, it is a new one. */
+/* Armed again, it is a new one. Promise 5. */
 static void order_of_rearmed(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -1728,6 +1733,7 @@ SUITES(order,
 
 /* Suite hwtimer_wheel_sleep: when the worker sleeps, and who wakes it. */
 
+/* Promise 6. */
 static void first_arm_kicks(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -1929,6 +1935,7 @@ static void ring_otherwise(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, rig->kicks);
 }
 
+/* Promise 7. */
 static void idle(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -2087,7 +2094,7 @@ static void next_of_many(struct kunit *test)
 	}
 }
 
-/* Ten seconds with nothing but far timeouts, for all sizes of ticks. */
+/* Ten seconds with nothing but far timeouts, for all sizes of ticks. Promise 7. */
 static void far_wakes(struct kunit *test)
 {
 	static const u64 ticks[] = { 1000, NSEC_PER_MSEC, 7 * NSEC_PER_MSEC,
@@ -2239,6 +2246,7 @@ static void expect_back(struct rig *rig, struct probe *p, unsigned int n,
 			find_first_bit(rig->wheel.level[0].occupied, rig->wheel.slots));
 }
 
+/* Promise 8. */
 static void hands_back(struct kunit *test)
 {
 	static const unsigned int due[] = { 0, 1, 2, 3, 6, 7, 8, 10, 12 };
@@ -2479,6 +2487,7 @@ SUITES(stop,
 
 /* Suite hwtimer_wheel_cap: the cap is exact. */
 
+/* Promise 9. */
 static void cap(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -2550,6 +2559,7 @@ static void then_arm_at_cap(struct probe *p)
 	KUNIT_EXPECT_EQ(p->rig->test, -EAGAIN, arm(&p->other[1], 0));
 }
 
+/* Promise 9. */
 static void cap_in_callback(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -2603,7 +2613,7 @@ SUITES(cap,
 
 /* Suite hwtimer_wheel_late: the worker comes late, or has much to do at once. */
 
-/* Within a round: in the order of ticks, none skipped. */
+/* Within a round: in the order of ticks, none skipped. Promise 10. */
 static void catch_up(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -2659,6 +2669,7 @@ static void catch_up_round(struct kunit *test)
 /*
  * Many rounds: each bucket once, what is due fires and nothing else does. With more
  * levels there are no rounds to jump over: each tick, in order.
+ * Promise 10.
  */
 static void jump(struct kunit *test)
 {
@@ -2724,7 +2735,7 @@ static void jump_touched(struct kunit *test)
 
 #define BURST	120000
 
-/* Many at one tick, in slices. */
+/* Many at one tick, in slices. Promise 10. */
 static void burst(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -2975,7 +2986,7 @@ static void look_after_drain(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 20, looked.n);
 }
 
-/* Any budget gives the same result as any other. */
+/* Any budget gives the same result as any other. Promise 13. */
 static void budgets(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -3213,7 +3224,7 @@ static void budget_of_growing(struct kunit *test)
 	}
 }
 
-/* However often they are pushed back, while the wheel grows timeouts fall once. */
+/* However often they are pushed back, while the wheel grows timeouts fall once. Promise 13. */
 static void pushed_back_while_growing(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -3300,7 +3311,7 @@ static unsigned long life(struct rig *rig, u64 span)
 	return counts(rig).visits - p[1].fired;
 }
 
-/* The table of README. */
+/* The table of docs/modules. */
 static void visits_per_life(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -4060,6 +4071,7 @@ static void init_desc(const struct init_param *param, char *desc)
 
 KUNIT_ARRAY_PARAM(init, init_params, init_desc);
 
+/* Promise 11. */
 static void init(struct kunit *test)
 {
 	const struct init_param *param = test->param_value;

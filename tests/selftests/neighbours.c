@@ -781,6 +781,7 @@ FIXTURE_VARIANT_ADD(attack, burst) {
 	.name = "burst", .attack = burst, .spinners = 2, .rounds = 2, .idles = true, .by_max = true,
 };
 
+/* Promise 14. */
 TEST_F(attack, hurts_nobody)
 {
 	bool judge = !variant->may_be_late && strcmp(getenv("LATE") ?: "", "0");

@@ -141,7 +141,7 @@ static __u64 boottime(void)
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
 }
 
-/* All times of the context are on its clock. */
+/* All times of the context are on its clock. Promise 12. */
 TEST_F(context, boottime)
 {
 	struct hwtimer_setup setup = own;
@@ -434,7 +434,7 @@ TEST_F(context, setup_against_schedule)
 	}
 }
 
-/* The cap is exact, and counts what is unread as well. */
+/* The cap is exact, and counts what is unread as well. Promise 9. */
 TEST_F(context, cap)
 {
 	static const unsigned int caps[] = { 1, 2, 3, 100 };
@@ -806,7 +806,7 @@ TEST_F(context, user_ring_memory)
 	EXPECT_EQ(0, reap(child));
 }
 
-/* Until the memory of a context that was closed is free, it counts. */
+/* Until the memory of a context that was closed is free, it counts. Promise 14. */
 TEST_F(context, quota_follows_memory)
 {
 	enum { MANY = 100000 };
@@ -871,7 +871,7 @@ static pid_t subordinate(int answer, int *go)
 	_exit(1);
 }
 
-/* Whoever has subordinate uids does not have the limits of each of them. */
+/* Whoever has subordinate uids does not have the limits of each of them. Promise 14. */
 TEST_F(context, user_namespaces)
 {
 	static const char map[] = "0 1001 1\n1 1002 1\n";

@@ -122,7 +122,7 @@ TEST_F(context, after_the_expiries)
 	}
 }
 
-/* Nothing but reading and looking afterwards. */
+/* Nothing but reading and looking afterwards. Promise 6. */
 TEST_F(context, afterwards)
 {
 	__u64 id = must_schedule(self->fd, FAR, 1), gone, handed_back;
@@ -361,7 +361,7 @@ TEST_F(context, against_arm_and_cancel)
 	races(_metadata, variant->own, FAR, quick_or(20, 60));
 }
 
-/* Most are about to expire when it comes. */
+/* Most are about to expire when it comes. Promise 2. */
 TEST_F(context, against_expiry)
 {
 	races(_metadata, variant->own, 3 * NSEC_PER_MSEC, quick_or(20, 60));
@@ -385,6 +385,7 @@ static void *stop_it(void *arg)
 	return NULL;
 }
 
+/* Promise 8. */
 TEST_F(context, against_stop)
 {
 	int i, k;

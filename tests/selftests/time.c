@@ -397,7 +397,10 @@ TEST_F(guest, process_stopped)
 	}
 }
 
-/* All of the machine: its clock has stood still, but for the one that tells the date. */
+/*
+ * All of the machine: its clock has stood still, but for the one that tells the date.
+ * Promise 12.
+ */
 TEST_F(guest, machine_stopped)
 {
 	__u64 offset, end = now_ns() + PATIENCE;
