@@ -1379,7 +1379,7 @@ TEST_F(rings, idles)
  */
 TEST_F(rings, looks_by_itself)
 {
-	unsigned int rounds = quick_or(16, 24), i, silent = 0, idle = 0;
+	unsigned int rounds = quick_or(10, 24), i, silent = 0, idle = 0;
 	__u64 random = seed(), worst = 0;
 
 	for (i = 0; i < rounds; i++) {
@@ -1452,7 +1452,7 @@ TEST_F(rings, many_deadlines)
 	__u64 *deadlines = must_alloc(SLOTS, sizeof(*deadlines)), random = seed(), worst = 0;
 	unsigned int round, i;
 
-	for (round = 0; round < quick_or(8, 8); round++) {
+	for (round = 0; round < quick_or(4, 8); round++) {
 		memset(seen, 0, SLOTS);
 		for (i = 0; i < SLOTS; i++) {
 			deadlines[i] = now_ns() + rnd(&random) % (300 * NSEC_PER_MSEC);
@@ -1491,7 +1491,7 @@ TEST_F(rings, many_deadlines)
  */
 static void beat_the_deadline(struct __test_metadata *_metadata, struct ring *r, __u32 op)
 {
-	unsigned int rounds = quick_or(250, 250), i, in_time = 0, first = 0, too_late = 0;
+	unsigned int rounds = quick_or(120, 250), i, in_time = 0, first = 0, too_late = 0;
 	bool cancel = op == HWTIMER_OP_CANCEL;
 	__u64 random = seed();
 

@@ -500,7 +500,7 @@ TEST_F(context, query)
  */
 TEST_F(context, cancel_or_expire)
 {
-	const unsigned int rounds = 400;
+	const unsigned int rounds = quick_or(100, 400);
 	unsigned int i, cancelled = 0, expired = 0;
 	__u64 random = seed();
 
@@ -536,6 +536,7 @@ TEST_F(context, cancel_or_expire)
 /*
  * Many due at once, and cancelled from the last one on while they expire from the
  * first one on: the two meet in the middle, in each round once.
+ * Promise 2.
  */
 TEST_F(context, cancel_meets_expiry)
 {
@@ -590,7 +591,7 @@ TEST_F(context, cancel_meets_expiry)
 /* Touch at about the deadline: a success moved it, or else it expired. */
 TEST_F(context, touch_or_expire)
 {
-	const unsigned int rounds = 400;
+	const unsigned int rounds = quick_or(100, 400);
 	unsigned int i, touched = 0, expired = 0;
 	__u64 random = seed();
 
@@ -671,7 +672,7 @@ static void expire_in_order(struct __test_metadata *_metadata, int fd, __u64 tic
 	free(rec);
 }
 
-/* A round of more than any delay: with less, order across rounds is not promised. */
+/* A round of more than any delay: with less, order across rounds is not promised. Promise 1. */
 TEST(order_of_deadlines)
 {
 	int fd = must_open(0), i;

@@ -297,7 +297,7 @@ TEST_F(storm, processes)
 }
 
 /* Unloading. */
-#define UNLOAD_SECONDS	quick_or(8, 50)	/* for as many cycles as that is enough for, ... */
+#define UNLOAD_SECONDS	quick_or(5, 50)	/* for as many cycles as that is enough for, ... */
 #define LEAST_CYCLES	quick_or(8, 20)	/* ... but for no fewer */
 #define OPENERS		3
 #define PATIENT_TRIES	20	/* before the others are asked to let go of it */
@@ -649,7 +649,7 @@ TEST_F(users, at_their_limits)
 /* What nobody reads. */
 #define BACKLOG		(with_checkers() ? 20000U : 100000U)
 #define BATCH		1000U
-/* README: 120 bytes for each timeout, or 104 in a ring, all included. */
+/* docs/promises: 120 bytes for each timeout, or 104 in a ring, all included. */
 #define BYTES_AT_MOST	128
 /* Less than that is not to be told apart: each CPU has some charged in advance. */
 #define GRAIN		(1024 * 1024)
