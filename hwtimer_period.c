@@ -11,14 +11,14 @@
 #include "hwtimer_period.h"
 
 /**
- * hwtimer_period_check - is this a period for a wheel of that tick?
- * @period: what is asked for; a @misfire_ns of 0 is replaced by what it stands for
+ * hwtimer_period_check - check a period for a wheel with a certain tick
+ * @period: the period; a @misfire_ns of 0 is replaced by @period_ns
  * @tick_ns: the wheel's tick
  *
  * Context: Any context.
  *
- * Return: 0, or -EINVAL: @period_ns is below the tick; @misfire_ns is, and is not
- * 0; there is no such policy.
+ * Return: 0, or -EINVAL if @period_ns is below the tick, @misfire_ns is below the tick and not 0,
+ * or the policy is unknown.
  */
 int hwtimer_period_check(struct hwtimer_period *period, u64 tick_ns)
 {
@@ -40,12 +40,12 @@ int hwtimer_period_check(struct hwtimer_period *period, u64 tick_ns)
 EXPORT_SYMBOL_GPL(hwtimer_period_check);
 
 /**
- * hwtimer_period_forward - find the first deadline of a schedule that is to come
+ * hwtimer_period_forward - find the first periodic deadline that is not past
  * @deadline_ns: the deadline that was reached
- * @now_ns: the present time; before @deadline_ns is as if at it
+ * @now_ns: the current time; if it is before @deadline_ns, that is used instead
  * @period_ns: not 0
- * @next_ns: out: @deadline_ns plus the smallest number of periods, 1 at least, that
- *	is after @now_ns; U64_MAX if that is beyond what can be told
+ * @next_ns: out: @deadline_ns plus the smallest number of periods, at least 1, that is after
+ *	@now_ns; U64_MAX if that overflows
  *
  * Context: Any context.
  *
@@ -64,20 +64,20 @@ u64 hwtimer_period_forward(u64 deadline_ns, u64 now_ns, u64 period_ns, u64 *next
 EXPORT_SYMBOL_GPL(hwtimer_period_forward);
 
 /**
- * hwtimer_period_decide - what is to be done about a deadline that was reached?
- * @period: as hwtimer_period_check() left it
+ * hwtimer_period_decide - decide what to do about a deadline that was reached
+ * @period: a period that passed hwtimer_period_check()
  * @deadline_ns: the deadline
- * @now_ns: the present time
+ * @now_ns: the current time
  *
- * Up to @misfire_ns late is on time: it fires, without overruns, and next comes the
- * deadline one period later, even if that is past, too. Later is a misfire:
+ * An expiry at most @misfire_ns late is on time: it fires without overruns, and the next deadline
+ * is one period later, even if that is past, too. A later one is a misfire:
  *
  *	                   fires  overruns            next
  *	HWTIMER_FIRE_ONCE  yes    those missed since  the first after now
  *	HWTIMER_SKIP       no     the same, and this  the first after now
  *	HWTIMER_MAKE_UP    yes    0                   one period later
  *
- * For who keeps deadlines of his own; struct hwtimer_periodic does it by itself.
+ * For code that keeps its own deadlines; struct hwtimer_periodic calls this by itself.
  *
  * Context: Any context.
  *

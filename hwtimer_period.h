@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: timeouts that come back, part of the in-kernel API.
+ * hwtimer: periodic timeouts, part of the in-kernel API.
  *
  *	static void beat(struct hwtimer_periodic *periodic, u64 overruns)
  *	{
@@ -13,12 +13,11 @@
  *	hwtimer_periodic_start(&p->heartbeat, NSEC_PER_SEC);
  *	hwtimer_periodic_release(&p->heartbeat, peer_free);
  *
- * A schedule is a first deadline and all those a whole number of periods later.
- * None of them depends on when a callback ran, so nothing drifts. What becomes of
- * a deadline that is met too late is the policy's to say; see
- * hwtimer_period_decide().
+ * The deadlines of a periodic timeout are the first one and those that are a whole number of
+ * periods later. They do not depend on when a callback ran, so there is no drift. A policy
+ * decides what happens if a deadline is missed; see hwtimer_period_decide().
  *
- * hwtimer_forward() in hwtimer.h is for a callback that re-arms itself.
+ * A callback that re-arms its own timeout uses hwtimer_forward() in hwtimer.h.
  */
 #ifndef HWTIMER_PERIOD_H
 #define HWTIMER_PERIOD_H
@@ -30,11 +29,10 @@
 
 /**
  * enum hwtimer_policy - what to do about a misfire
- * @HWTIMER_FIRE_ONCE: fire once for all that were missed, and go on with the first
- *	deadline still to come
- * @HWTIMER_SKIP: do not fire, and go on in the same way
- * @HWTIMER_MAKE_UP: fire for each one, as fast as the ticks come: one a tick. If
- *	the period is the tick, that never catches up
+ * @HWTIMER_FIRE_ONCE: fire once for all missed deadlines, and go on with the next deadline
+ * @HWTIMER_SKIP: do not fire, and go on with the next deadline
+ * @HWTIMER_MAKE_UP: fire for each missed deadline, one per tick. If the period is as short as the
+ *	tick, this never catches up
  */
 enum hwtimer_policy {
 	HWTIMER_FIRE_ONCE,
@@ -43,11 +41,11 @@ enum hwtimer_policy {
 };
 
 /**
- * struct hwtimer_period - how a timeout comes back
+ * struct hwtimer_period - the period of a timeout
  * @period_ns: from one deadline to the next; at least the wheel's tick
- * @misfire_ns: later than this after its deadline it is a misfire. At least the
- *	wheel's tick, for that late is nothing unusual; 0: one period
- * @policy: what is done about a misfire
+ * @misfire_ns: an expiry that is later than this is a misfire. At least the wheel's tick, because
+ *	so much lateness is normal; 0: one period
+ * @policy: what to do about a misfire
  */
 struct hwtimer_period {
 	u64			period_ns;
@@ -58,8 +56,7 @@ struct hwtimer_period {
 /**
  * struct hwtimer_decision - what hwtimer_period_decide() decided
  * @fire: call back
- * @overruns: deadlines that will not be fired for: beside this one if @fire, and
- *	this one included if not
+ * @overruns: how many deadlines will not fire; includes this one, unless @fire
  * @next_ns: the next deadline; U64_MAX: never
  */
 struct hwtimer_decision {
@@ -71,30 +68,30 @@ struct hwtimer_decision {
 struct hwtimer_periodic;
 
 /**
- * typedef hwtimer_periodic_fn_t - what a periodic timeout calls
- * @periodic: what expired; it is armed for its next deadline already
- * @overruns: how many deadlines were missed, or skipped, since the callback
- *	before, for which there was and will be no callback
+ * typedef hwtimer_periodic_fn_t - the callback of a periodic timeout
+ * @periodic: the timeout; it is already armed for its next deadline
+ * @overruns: how many deadlines were missed or skipped since the last callback, without a
+ *	callback of their own
  *
- * Runs as a hwtimer_fn_t does. It may cancel @periodic, upon which nothing
- * follows, and start it anew. As the wheel holds @periodic again, it must not free
- * it as a hwtimer_fn_t may: hwtimer_periodic_release() does that.
+ * Runs like a hwtimer_fn_t. It may cancel @periodic, which ends it, and start it again. Unlike a
+ * hwtimer_fn_t it must not free the timeout, which the wheel holds again; use
+ * hwtimer_periodic_release().
  *
- * If hwtimer_is_pending(&periodic->timeout) is false in here, and nobody cancelled
- * it, it could not be armed again: the wheel was stopped or has as many timeouts
- * pending as its cap allows, or @periodic was released.
+ * If hwtimer_is_pending(&periodic->timeout) is false in the callback, and nobody cancelled it, it
+ * could not be armed again: the wheel was stopped or has reached its cap, or @periodic was
+ * released.
  */
 typedef void (*hwtimer_periodic_fn_t)(struct hwtimer_periodic *periodic, u64 overruns);
 
 /**
- * struct hwtimer_periodic - a timeout that comes back, embedded in its owner's
- * @timeout: for hwtimer_is_pending(), hwtimer_shutdown_sync(), and to be found by
- *	on the list of hwtimer_wheel_stop(); armed and cancelled here only
- * @fn: constant
- * @period: constant, with the bound that holds
- * @lock: protects what follows, and is held while @timeout is armed and while it is
- *	cancelled. Not held by the callback
- * @deadline: the one that comes next
+ * struct hwtimer_periodic - a periodic timeout, embedded in its owner's structure
+ * @timeout: may be passed to hwtimer_is_pending() and hwtimer_shutdown_sync(), and is what
+ *	hwtimer_wheel_stop() hands back; only the functions below arm and cancel it
+ * @fn: the callback. Constant
+ * @period: constant; its misfire_ns is not 0
+ * @lock: protects the members below, and is held to arm and to cancel @timeout. Not held
+ *	during the callback
+ * @deadline: the next deadline
  * @skipped: deadlines skipped since the last callback
  * @going: started, and not cancelled since
  *

@@ -2,22 +2,21 @@
 /*
  * hwtimer: periodic timeouts, a user of hwtimer.h.
  *
- * A periodic timeout is armed again before its callback runs, so that the callback
- * may cancel it, and so that nothing of it need be looked at afterwards. Between
- * the expiry, where the wheel disarms it, and that arming it is not pending, and
- * whoever comes then must not find it armed behind his back:
+ * A periodic timeout is armed again before its callback runs, so that the callback may cancel it,
+ * and nothing of it is accessed afterwards. Between the expiry, where the wheel disarms it, and
+ * that arming it is not pending. Whoever cancels it then must not find it armed again later:
  *
  *	worker                          elsewhere
  *	  expires: not pending
  *	                                hwtimer_periodic_cancel(): was not pending
  *	  armed again ???
  *
- * So its lock is held around all that arms and cancels it, and under the lock the
- * worker looks whether it is still to go on (@going), and whether somebody started
- * it anew meanwhile (it is pending). Either way the expiry was before, and is
- * called back. Who releases it or stops the wheel needs no lock: arming fails then.
+ * So its lock is held around everything that arms and cancels it. Under the lock the worker
+ * checks whether it is still started (@going), and whether somebody started it again meanwhile (it
+ * is pending). In both cases the expiry came first, and is called back. A release or a stop needs
+ * no lock: after it, arming fails.
  *
- * The lock is a raw one, as it may be taken wherever a timeout may be armed.
+ * It is a raw lock, because it is taken wherever a timeout may be armed.
  */
 #include <linux/errno.h>
 #include <linux/export.h>
@@ -67,12 +66,12 @@ void hwtimer_periodic_expired(struct hwtimer_timeout *t)
  * hwtimer_periodic_init - prepare a periodic timeout
  * @periodic: not armed, and not held by a wheel any more; see hwtimer_init()
  * @wheel: the wheel that it will be armed on
- * @period: how it comes back; not needed after the call
- * @fn: what it will call
+ * @period: its period; not needed after the call
+ * @fn: its callback
  *
  * Context: Any context.
  *
- * Return: 0, or -EINVAL as hwtimer_period_check() has it.
+ * Return: 0, or -EINVAL as from hwtimer_period_check().
  */
 int hwtimer_periodic_init(struct hwtimer_periodic *periodic, struct hwtimer_wheel *wheel,
 			  const struct hwtimer_period *period, hwtimer_periodic_fn_t fn)
@@ -91,7 +90,7 @@ int hwtimer_periodic_init(struct hwtimer_periodic *periodic, struct hwtimer_whee
 EXPORT_SYMBOL_GPL(hwtimer_periodic_init);
 
 /**
- * hwtimer_periodic_start - start a periodic timeout, the first time after a while
+ * hwtimer_periodic_start - start a periodic timeout after a delay
  * @periodic: the timeout
  * @delay_ns: from now to the first deadline; 0 and less: now
  *
@@ -107,11 +106,11 @@ int hwtimer_periodic_start(struct hwtimer_periodic *periodic, s64 delay_ns)
 EXPORT_SYMBOL_GPL(hwtimer_periodic_start);
 
 /**
- * hwtimer_periodic_start_at - start a periodic timeout, or start it anew
+ * hwtimer_periodic_start_at - start a periodic timeout, or restart it
  * @periodic: the timeout
- * @first_ns: its first deadline, on the wheel's clock. One in the past expires at
- *	the next tick and is as late as it is: the policy tells about the periods
- *	since. One beyond the wheel's range never comes
+ * @first_ns: its first deadline, on the wheel's clock. One in the past expires at the next tick,
+ *	late by the time since, and the policy decides about missed periods. One beyond the
+ *	wheel's range never comes
  *
  * Context: Any context but NMI. Does not allocate.
  *
@@ -143,9 +142,9 @@ EXPORT_SYMBOL_GPL(hwtimer_periodic_start_at);
  *
  * Context: Any context but NMI.
  *
- * Return: true if it was pending: there will be no callback for the deadline that came
- * next. Either way the one for the deadline before may be running or about to, as it
- * is armed again first: see hwtimer_periodic_cancel_sync().
+ * Return: true if it was pending: there will be no callback for the next deadline. In any case the
+ * callback for the last deadline may be running or about to run, because the timeout is armed
+ * again first: see hwtimer_periodic_cancel_sync().
  */
 bool hwtimer_periodic_cancel(struct hwtimer_periodic *periodic)
 {
@@ -164,8 +163,8 @@ EXPORT_SYMBOL_GPL(hwtimer_periodic_cancel);
  * hwtimer_periodic_cancel_sync - end a periodic timeout and wait for its callback
  * @periodic: the timeout
  *
- * As hwtimer_cancel_sync(), with the same rule about what the caller may hold:
- * provided that nobody starts it meanwhile, it may be freed when this returns.
+ * Like hwtimer_cancel_sync(), with the same rule about locks that the caller holds. If nobody
+ * starts it meanwhile, it may be freed when this returns.
  *
  * Context: Process context, may sleep.
  *
@@ -181,11 +180,11 @@ int hwtimer_periodic_cancel_sync(struct hwtimer_periodic *periodic)
 EXPORT_SYMBOL_GPL(hwtimer_periodic_cancel_sync);
 
 /**
- * hwtimer_periodic_release - end a periodic timeout, and be told when to free it
+ * hwtimer_periodic_release - end a periodic timeout, and call back when it may be freed
  * @periodic: the timeout; not released before
- * @released: called once with its @timeout, as hwtimer_release() says
+ * @released: called once with its @timeout, as by hwtimer_release()
  *
- * The callback may release its own; what follows it is @released.
+ * The callback may release its own timeout; @released is called after it returns.
  *
  * Context: Any context but NMI.
  *

@@ -357,14 +357,14 @@ static bool drop(struct hwtimer_work *work, u64 ending)
  * hwtimer_work_cancel - end a pending item and its runs that have not begun
  * @work: the item
  *
- * A run that goes on is told: see hwtimer_work_cancelled(). The wheel and the
- * workqueue may hold @work for some time after: it may be armed again but not be
- * freed. For that there are hwtimer_work_cancel_sync() and hwtimer_work_release().
+ * A run that goes on is told, see hwtimer_work_cancelled(). The wheel and the workqueue may hold
+ * @work for some time afterwards: it may be armed again but not be freed. To free it, use
+ * hwtimer_work_cancel_sync() or hwtimer_work_release().
  *
  * Context: Any context but NMI. Lock-free.
  *
- * Return: true if it was pending, or runs were due: they will never be. False if not;
- * a run may go on, or begin if the item is expiring at this moment.
+ * Return: true if it was pending or runs were due; they will never begin. False if not; a run may
+ * go on, or begin if the item is expiring right now.
  */
 bool hwtimer_work_cancel(struct hwtimer_work *work)
 {
@@ -432,25 +432,23 @@ static int end_sync(struct hwtimer_work *work, int (*end)(struct hwtimer_timeout
 }
 
 /**
- * hwtimer_work_cancel_sync - end an item and wait until nobody has it
+ * hwtimer_work_cancel_sync - end an item and wait until neither the wheel nor a workqueue holds it
  * @work: the item
  *
- * When it returns, @work is not pending, not queued, and its function does not run,
- * unless somebody else has armed it meanwhile. (What its own function arms is
- * cancelled, and so is what expires meanwhile, whoever armed it.) The memory may be
- * freed then. A run that goes on is told, see hwtimer_work_cancelled(), and waited
- * for; one that waits in the queue is taken off. The caller must not hold what the
- * function, or any callback of the wheel, needs.
+ * When it returns, @work is neither pending nor queued, and its function does not run, unless
+ * somebody else armed it meanwhile. (If its own function arms it, or if it expires meanwhile, that
+ * is cancelled.) The memory may then be freed. This tells a run that goes on, see
+ * hwtimer_work_cancelled(), and waits for it; it takes a queued run off the workqueue. The caller
+ * must not hold what the function, or any callback of the wheel, needs.
  *
- * Context: Process context, may sleep. Functions of other items may call it, also on
- * the same workqueue, and callbacks of the wheel.
+ * Context: Process context, may sleep. Functions of other items may call it, even on the same
+ * workqueue, and so may callbacks of the wheel.
  *
  * Return:
- * * 1 - it was pending or a run was due: what was cancelled will never run
+ * * 1 - it was pending or a run was due, and will never run
  * * 0 - it was not
- * * -EDEADLK - called by its own function, or its own refused callback, a bug, which is
- *   logged; it is not pending and nothing is due, but the function, or the callback,
- *   runs, of course
+ * * -EDEADLK - called by its own function or its own refused callback: a bug, which is logged. The
+ *   item is not pending and no run is due, but the caller's run goes on
  */
 int hwtimer_work_cancel_sync(struct hwtimer_work *work)
 {
@@ -459,11 +457,11 @@ int hwtimer_work_cancel_sync(struct hwtimer_work *work)
 EXPORT_SYMBOL_GPL(hwtimer_work_cancel_sync);
 
 /**
- * hwtimer_work_shutdown_sync - as hwtimer_work_cancel_sync(), for good
+ * hwtimer_work_shutdown_sync - the same as hwtimer_work_cancel_sync(), but for good
  * @work: the item
  *
- * Arming fails with -ESHUTDOWN from when this begins on. hwtimer_work_init() makes it
- * usable again.
+ * As soon as this begins, arming fails with -ESHUTDOWN. hwtimer_work_init() makes the item usable
+ * again.
  *
  * Context: Process context, may sleep.
  *
@@ -486,22 +484,23 @@ static void work_let_go(struct hwtimer_timeout *timeout)
 }
 
 /**
- * hwtimer_work_release - end an item for good, and be told when it may be freed
+ * hwtimer_work_release - end an item for good, and call back when it may be freed
  * @work: the item; not released before
- * @released: called once with @work when neither the wheel nor a workqueue has it and
- *	its function does not run
+ * @released: called once with @work when neither the wheel nor a workqueue holds it and its
+ *	function does not run
  *
- * The counterpart of hwtimer_work_shutdown_sync() for who must not sleep. The function
- * may release its own item. A run that goes on is told, see hwtimer_work_cancelled().
- * An item that is on the list of somebody who stopped the wheel is that one's to
- * free, as soon as it is idle.
- * hwtimer_wheel_barrier() does not wait for runs, and so not for @released behind one:
- * a module that wants to go has its items on a workqueue of its own, and destroys that
+ * The counterpart of hwtimer_work_shutdown_sync() for callers that must not sleep. The function
+ * may release its own item. A run that goes on is told, see hwtimer_work_cancelled(). An item on a
+ * list that hwtimer_wheel_stop() handed back is freed by the owner of the list, as soon as it is
+ * idle.
+ *
+ * hwtimer_wheel_barrier() does not wait for runs, so it does not wait for @released after a run. A
+ * module that is about to be unloaded runs its items on a workqueue of its own and destroys that
  * after the barrier, or calls hwtimer_work_shutdown_sync().
  *
  * Context: Any context but NMI. Lock-free; does not allocate.
  *
- * Return: true if it was pending or runs were due: they will never be.
+ * Return: true if it was pending or runs were due; they will never begin.
  */
 bool hwtimer_work_release(struct hwtimer_work *work, hwtimer_work_released_fn_t released)
 {
@@ -520,12 +519,12 @@ EXPORT_SYMBOL_GPL(hwtimer_work_release);
  * hwtimer_work_is_pending - is this item armed, or a run of it due?
  * @work: the item
  *
- * After delayed_work_pending(). Between the expiry and the dispatch it is neither.
+ * Modelled on delayed_work_pending(). Between the expiry and the dispatch it is neither.
  *
  * Context: Any context.
  *
- * Return: true if it is; unless the caller keeps others from ending it, it may
- * have ended since. A run that goes on does not count.
+ * Return: true if it is. Unless the caller keeps others from ending it, it may have ended since. A
+ * run that goes on does not count.
  */
 bool hwtimer_work_is_pending(const struct hwtimer_work *work)
 {
@@ -535,12 +534,12 @@ bool hwtimer_work_is_pending(const struct hwtimer_work *work)
 EXPORT_SYMBOL_GPL(hwtimer_work_is_pending);
 
 /**
- * hwtimer_work_cancelled - is this run to stop?
+ * hwtimer_work_cancelled - should this run stop?
  * @work: the item whose function is running
  *
- * For functions that take long: to be asked now and then.
+ * A function that takes long should call this now and then.
  *
- * Context: Inside the item's function, and what it calls.
+ * Context: Inside the item's function, and functions that it calls.
  *
  * Return: true if somebody cancelled or released the item after the run began, or a
  * later run takes its place (HWTIMER_WORK_REPLACE).
@@ -553,11 +552,11 @@ EXPORT_SYMBOL_GPL(hwtimer_work_cancelled);
 
 /**
  * hwtimer_work_of - find the item that a timeout belongs to
- * @timeout: a timeout, as from hwtimer_wheel_stop(); not released
+ * @timeout: a timeout, for example from hwtimer_wheel_stop(); not released
  *
  * Context: Any context.
  *
- * Return: the item; NULL if it is a timeout with a callback of its own.
+ * Return: the item; NULL if the timeout does not belong to an item.
  */
 struct hwtimer_work *hwtimer_work_of(struct hwtimer_timeout *timeout)
 {

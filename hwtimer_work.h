@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: timeouts whose function runs on a workqueue.
+ * hwtimer: work items, timeouts whose function runs on a workqueue.
  *
- * To struct hwtimer_timeout what delayed_work is to timer_list: at the expiry the
- * wheel's worker does no more than to queue a work item, and the function, which
- * may block for as long as it has to, holds up no other timeout.
+ * A work item is to struct hwtimer_timeout what delayed_work is to timer_list: at the expiry
+ * the wheel's worker only queues a work_struct. The function may block as long as it has to
+ * and delays no other timeout.
  *
  *	struct lease {
  *		struct hwtimer_work	renewal;
@@ -19,13 +19,13 @@
  *	hwtimer_work_schedule(&l->renewal, 30LL * NSEC_PER_SEC);
  *	hwtimer_work_release(&l->renewal, lease_free);		in the end
  *
- * Words: an arming expires; the expiry is dispatched as a run, or refused; a run is
- * due until it begins, and then goes on until the function returns. Of one item at
- * the most one run goes on at a time, wherever it was queued.
+ * Terms: an arming expires. The expiry is dispatched as a run, or refused. A run is due until it
+ * begins, and goes on until the function returns. At most one run of an item goes on at a
+ * time, wherever it was queued.
  *
- * What an operation does in which state of the item; more than one may apply, as the
- * item can be armed, have runs due and have one that goes on. "Wheel" is process
- * context with the kthread driver, softirq with the hrtimer driver.
+ * What each operation does, by the state of the item. An item can be pending, have runs due,
+ * and have a run that goes on, all at once; then several columns apply. "Wheel" is process context
+ * with the kthread driver, softirq with the hrtimer driver.
  *
  *	                 contexts   pending      run due       run goes on   idle
  *	schedule[_at]    any        re-armed     armed         armed         armed
@@ -46,35 +46,33 @@
  *	hwtimer_wheel_stop()        handed back  goes on       goes on
  *	hwtimer_wheel_destroy()     dropped      waits         waits
  *
- * "Told": hwtimer_work_cancelled() is true in the run that goes on. From inside the
- * function, cancel_sync and shutdown_sync are -EDEADLK; all others may be called.
+ * "Told": hwtimer_work_cancelled() returns true in the run that goes on. Inside the function,
+ * cancel_sync and shutdown_sync return -EDEADLK; all other operations are allowed.
  *
- * Of what hwtimer_wheel_stop() hands back, hwtimer_work_of() finds the item. From
- * then on arming fails with -ESHUTDOWN, in the function, too.
+ * hwtimer_work_of() finds the item of a timeout that hwtimer_wheel_stop() handed back. After a
+ * stop, arming fails with -ESHUTDOWN, also inside the function.
  *
- * Workqueues. An item runs on the workqueue of its parameters, or on one of the
- * wheel's two lanes. The lanes are unbound workqueues, without WQ_MEM_RECLAIM. An
- * item whose runs took longer than slow_ms for more than slow_runs times in this
- * minute is dispatched to the slow lane until the minute is over, so that what is
- * slow holds up only its like. Minutes are those of CLOCK_MONOTONIC. The lane is
- * chosen when nothing of the item is queued or running; runs that are due after
- * another one follow it on its lane. A workqueue of the caller's has no such rule.
+ * Workqueues: an item runs on the workqueue in its parameters, or on one of the wheel's two
+ * lanes, which are unbound workqueues without WQ_MEM_RECLAIM. If more than slow_runs runs of an
+ * item took longer than slow_ms within the current minute of CLOCK_MONOTONIC, the item is
+ * dispatched to the slow lane until the minute is over, so that slow items delay only each other.
+ * The lane is chosen when the item is neither queued nor running; runs that become due behind
+ * another one follow it on its lane.
  *
- * The function runs in process context with interrupts on, so not on a WQ_BH
- * workqueue. A workqueue of the caller's must outlive what may be dispatched to it:
- * stop the wheel, or end the items, before it is drained or destroyed; and do that before
- * hwtimer.ko may be unloaded, for the last instructions of a run are there. The wheel does
- * so with its lanes.
+ * The function runs in process context with interrupts on, so the workqueue must not be a WQ_BH
+ * one. A workqueue of the caller must outlive everything that may be dispatched to it: stop the
+ * wheel, or end the items, before you drain or destroy it. Destroy it before hwtimer.ko can be
+ * unloaded, because a run ends with code of hwtimer.ko. The wheel takes care of its lanes.
  *
- * Suspend: the lanes are not freezable. What must not run while the machine is
- * being suspended goes to a workqueue with WQ_FREEZABLE, such as
- * system_freezable_wq; what expires while it is frozen is due until the thaw, and
- * so is what waits for it: hwtimer_wheel_destroy(), hwtimer_work_release().
+ * Suspend: the lanes are not freezable. Put work that must not run while the machine suspends on
+ * a workqueue with WQ_FREEZABLE, such as system_freezable_wq. A run that is dispatched while the
+ * workqueue is frozen is due until the thaw, and hwtimer_wheel_destroy() and a release wait for
+ * it.
  *
- * Deadlock: as for hwtimer_cancel_sync(), see "Deadlock" in hwtimer.h; besides, who
- * waits for a run must not hold what the function takes, as with
- * cancel_delayed_work_sync(). Lockdep knows both. A callback of the wheel that waits
- * for a run makes all timeouts of the wheel wait.
+ * Deadlock: the rule of hwtimer_cancel_sync() holds, see "Deadlock" in hwtimer.h. Besides, a
+ * caller that waits for a run must not hold a lock that the function takes, as with
+ * cancel_delayed_work_sync(). Lockdep checks both. If a callback of the wheel waits for a run, all
+ * timeouts of the wheel wait.
  */
 #ifndef HWTIMER_WORK_H
 #define HWTIMER_WORK_H
@@ -89,31 +87,31 @@
 struct hwtimer_work;
 
 /**
- * typedef hwtimer_work_fn_t - what an item runs
+ * typedef hwtimer_work_fn_t - the function of an item
  * @work: the item
  *
- * In process context on a workqueue. May block, arm, cancel and release its own
- * item and others. It must not free @work, which is looked at when it returns: that
- * is what hwtimer_work_release() is for.
+ * Runs in process context on a workqueue. It may block, and arm, cancel and release its own item
+ * and others. It must not free @work, which is accessed after it returns; use
+ * hwtimer_work_release() for that.
  */
 typedef void (*hwtimer_work_fn_t)(struct hwtimer_work *work);
 
 /**
- * typedef hwtimer_work_released_fn_t - what hwtimer_work_release() calls
+ * typedef hwtimer_work_released_fn_t - the release function of an item
  * @work: the item, which neither the wheel nor a workqueue knows any more
  *
- * In the wheel's worker, on the workqueue on which the last run went on, or, if the
- * wheel was stopped before the release, inside hwtimer_work_release(). So it must not
- * sleep where one of these must not; kfree() is always right.
+ * Runs in the wheel's worker, on the workqueue of the last run or, if the wheel was stopped before
+ * the release, inside hwtimer_work_release(). It must not sleep if one of these must not; kfree()
+ * is always allowed.
  */
 typedef void (*hwtimer_work_released_fn_t)(struct hwtimer_work *work);
 
 /**
- * enum hwtimer_work_policy - an expiry while an earlier run is due or goes on
- * @HWTIMER_WORK_SERIAL: one more run, after those: each expiry gets one
- * @HWTIMER_WORK_DISCARD: is refused
- * @HWTIMER_WORK_REPLACE: an earlier run that has not begun is dropped, one that
- *	goes on is told to stop, and the later runs after it
+ * enum hwtimer_work_policy - what happens to an expiry while an earlier run is due or goes on
+ * @HWTIMER_WORK_SERIAL: it gets a run of its own, after those
+ * @HWTIMER_WORK_DISCARD: it is refused
+ * @HWTIMER_WORK_REPLACE: an earlier run that has not begun is dropped; one that goes on is told
+ *	to stop, and the new run follows it
  */
 enum hwtimer_work_policy {
 	HWTIMER_WORK_SERIAL,
@@ -133,12 +131,12 @@ enum hwtimer_refused {
 };
 
 /**
- * typedef hwtimer_work_refused_fn_t - tells the owner of a refused expiry
+ * typedef hwtimer_work_refused_fn_t - called when an expiry is refused
  * @work: the item
- * @reason: why
+ * @reason: the reason
  *
- * In the wheel's worker, like a callback of a timeout: in softirq, if that is an
- * hrtimer. It may arm, cancel and release the item but not free it.
+ * Runs in the wheel's worker, like the callback of a timeout, so in softirq with the hrtimer
+ * driver. It may arm, cancel and release the item but not free it.
  */
 typedef void (*hwtimer_work_refused_fn_t)(struct hwtimer_work *work,
 					  enum hwtimer_refused reason);
@@ -146,9 +144,9 @@ typedef void (*hwtimer_work_refused_fn_t)(struct hwtimer_work *work,
 /**
  * struct hwtimer_work_params - how an item is run
  * @wq: the workqueue; NULL: the lanes of the wheel
- * @policy: what becomes of an expiry while an earlier run is due or goes on
- * @refused: called for each expiry that was refused; may be NULL. They are counted
- *	in any case
+ * @policy: what happens to an expiry while an earlier run is due or goes on
+ * @refused: called for each expiry that is refused; may be NULL. Refused expiries are counted in
+ *	any case
  */
 struct hwtimer_work_params {
 	struct workqueue_struct		*wq;
@@ -158,18 +156,17 @@ struct hwtimer_work_params {
 
 /**
  * struct hwtimer_work - a timeout with a work item, embedded in its owner's structure
- * @timeout: the timeout; hwtimer_deadline() may be asked about it
- * @work: what is queued. Whoever turns QUEUED on in @state queues it
+ * @timeout: the timeout; may be passed to hwtimer_deadline()
+ * @work: what is queued. Whoever sets QUEUED in @state queues it
  * @state: what is due, queued and running; only hwtimer_work.c looks inside
- * @fn: what it runs. Constant, as all up to @policy
+ * @fn: the function. Constant, like all members up to @policy
  * @refused: as in the parameters
  * @wq: the same
  * @policy: the same
- * @released: set by hwtimer_work_release(), before @state tells of it
- * @on: where @work was queued last. Changed by dispatches only, which are of the
- *	wheel's worker, and only when it was idle
- * @minute: in which minute the last run ended. Of who turned QUEUED or RUNNING
- *	on, as the next one
+ * @released: set by hwtimer_work_release(), before @state says so
+ * @on: where @work was queued last. Changed only by the wheel's worker, when the item is idle
+ * @minute: in which minute the last run ended. Accessed by whoever set QUEUED or RUNNING, like the
+ *	next one
  * @slow_runs: how many that ended in that minute were slow
  *
  * Not on the stack.
@@ -198,21 +195,20 @@ int __must_check __hwtimer_work_init(struct hwtimer_work *work, struct hwtimer_w
  * @_work: the item; idle, and not held by a wheel any more (see
  *	hwtimer_work_cancel_sync() and hwtimer_work_release())
  * @_wheel: the wheel that it will be armed on
- * @_fn: what it will run
- * @_params: how; not needed after the call; NULL: one run after the other on the
+ * @_fn: its function
+ * @_params: its parameters; not needed after the call; NULL: one run after the other on the
  *	lanes of the wheel
  *
- * A macro, as INIT_DELAYED_WORK() is: lockdep tells items apart by where they are
- * initialised. Items of one place are of one kind, so it reports a function that
- * waits (hwtimer_work_cancel_sync()) for another item of its own kind.
+ * A macro, like INIT_DELAYED_WORK(), because lockdep classifies items by where they are
+ * initialised. So it reports a function that waits (hwtimer_work_cancel_sync()) for another item
+ * that was initialised in the same place.
  *
  * Context: Any context.
  *
  * Return:
  * * 0 - it may be armed
- * * -EINVAL - no workqueue was given, and the wheel was made without
- *   HWTIMER_WHEEL_WORK; or there is no such policy. Arming fails with -ESHUTDOWN;
- *   all else may be called
+ * * -EINVAL - no workqueue was given and the wheel has no lanes (HWTIMER_WHEEL_WORK), or the
+ *   policy is unknown. Arming then fails with -ESHUTDOWN; all other functions may be called
  */
 #define hwtimer_work_init(_work, _wheel, _fn, _params)				\
 ({										\
@@ -222,12 +218,12 @@ int __must_check __hwtimer_work_init(struct hwtimer_work *work, struct hwtimer_w
 })
 
 /**
- * hwtimer_work_schedule() - arm an item to run after a while
+ * hwtimer_work_schedule() - arm an item to run after a delay
  * @work: the item
  * @delay_ns: as for hwtimer_schedule()
  *
- * It runs once more for it, even if a run is due or goes on, as far as its policy
- * allows.
+ * When it expires, it runs once more even if a run is due or goes on, unless its policy says
+ * otherwise.
  *
  * Context: Any context but NMI. Lock-free; does not allocate.
  *
@@ -253,7 +249,7 @@ static inline int hwtimer_work_schedule_at(struct hwtimer_work *work, u64 deadli
 }
 
 /**
- * hwtimer_work_touch() - give a pending item a deadline a while from now
+ * hwtimer_work_touch() - push back a pending item by a delay from now
  * @work: the item
  * @delay_ns: as for hwtimer_schedule()
  *
