@@ -12,24 +12,24 @@
  *	hwtimer_cancel(h, id);				on close
  *	n = hwtimer_wait(h, events, 64, -1);		or when hwtimer_fd(h) is readable
  *
- * Where the kernel has rings (see linux/hwtimer.h), schedule, touch and cancel are a
- * few writes to memory that it shares, with a system call only if the kernel would come
- * by too late; elsewhere, or if asked, each is an ioctl. Pushing a timeout back is a
- * write to the library's own memory: the kernel hears of it when the old deadline is
- * there. The promises are the same:
+ * Where the kernel has rings (see linux/hwtimer.h), schedule, touch and cancel are a few
+ * writes to memory that is shared with the kernel; a system call is needed only if the kernel
+ * would poll too late. Elsewhere, or on request, each is an ioctl. Pushing a timeout back
+ * writes only to the library's own memory: the kernel learns of it when the old deadline
+ * has come. The promises are the same in both cases:
  *
- *	what was cancelled, with success, gives no event any more
- *	what was touched, with success, gives none before its new deadline
- *	each timeout that was scheduled, with success, gives one event, a periodic one
- *	any number, or was cancelled; hwtimer_stop() ends what is left
+ *	after a successful cancel, a timeout gives no event
+ *	after a successful touch, it gives no event before its new deadline
+ *	each timeout that was scheduled gives one event (a periodic one any number),
+ *	unless it is cancelled; hwtimer_stop() ends the rest
  *	no event is early: it comes at the first tick at or after the deadline
  *
- * Touched, a periodic one still gives the events of what it expired for before.
+ * After a touch, a periodic timeout still gives the events of its earlier expiries.
  *
- * All memory is allocated by hwtimer_open(). Functions that return int return 0, or
- * more where it says so, or -errno. One thread at a time may use a handle, unless it
- * was opened with HWTIMER_OPEN_THREADS. After fork() the child must not use it, but for
- * hwtimer_close(), which leaves the parent's timeouts alone.
+ * hwtimer_open() allocates all memory. Functions that return int return 0 (or more, where
+ * noted) or -errno. One thread at a time may use a handle, unless it was opened with
+ * HWTIMER_OPEN_THREADS. After fork() the child may only call hwtimer_close(), which does not
+ * affect the parent's timeouts.
  */
 #ifndef LIBHWTIMER_H
 #define LIBHWTIMER_H
@@ -41,7 +41,7 @@
 #include <linux/hwtimer.h>
 
 #ifdef __cplusplus
-/* Functions and structures that share a name, as stat() does: meant, whatever -Wshadow says. */
+/* -Wshadow warns of a function and a structure with the same name, like stat(). That is meant. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 extern "C" {
@@ -50,26 +50,26 @@ extern "C" {
 struct hwtimer;
 
 /*
- * Names a timeout until its last event was returned, or it was cancelled. Never 0, and no
- * other timeout's for a long time after: the same place has been used 2^40 times by then.
+ * Identifies a timeout until its last event was returned or it was cancelled. Never 0. An id is not
+ * used again before its slot was used 2^40 times.
  */
 typedef uint64_t hwtimer_id;
 
 /* hwtimer_options.flags */
 #define HWTIMER_OPEN_THREADS	0x01U	/* several threads use the handle */
 #define HWTIMER_OPEN_RINGS	0x02U	/* fail (-EOPNOTSUPP) where there are no rings */
-#define HWTIMER_OPEN_NO_RINGS	0x04U	/* by ioctl even where there are */
+#define HWTIMER_OPEN_NO_RINGS	0x04U	/* use ioctls even where there are rings */
 #define HWTIMER_OPEN_OWN_WHEEL	0x08U	/* a wheel of its own */
-#define HWTIMER_OPEN_GROW	0x10U	/* own wheel: that adds levels when needed */
+#define HWTIMER_OPEN_GROW	0x10U	/* own wheel: adds levels when needed */
 #define HWTIMER_OPEN_BOOTTIME	0x20U	/* own wheel: on CLOCK_BOOTTIME */
 
 /**
- * struct hwtimer_options - what hwtimer_open() may be told; 0 for what is usual
+ * struct hwtimer_options - options of hwtimer_open(); 0 selects the default
  * @size: sizeof(struct hwtimer_options)
  * @flags: HWTIMER_OPEN_*
- * @timeouts: how many there may be at once; 0: 65536; up to 2^24
- * @sq_entries: of the submission ring; 0: 4096
- * @cq_entries: of the completion ring; 0: as many. At least 2 are made
+ * @timeouts: how many timeouts there may be at once, up to 2^24; 0: 65536
+ * @sq_entries: entries of the submission ring; 0: 4096
+ * @cq_entries: entries of the completion ring, at least 2; 0: as many as @sq_entries
  * @tick_ns: own wheel: its tick
  * @slots: own wheel: slots per level
  * @levels: own wheel: levels
@@ -88,14 +88,14 @@ struct hwtimer_options {
 };
 
 /**
- * struct hwtimer_event - a timeout expired, or was ended by hwtimer_stop()
- * @id: which one; a periodic one goes on
+ * struct hwtimer_event - a timeout expired, or hwtimer_stop() ended it
+ * @id: the timeout; a periodic one goes on
  * @user_data: as scheduled
- * @deadline_ns: on the handle's clock
- * @fired_ns: when the kernel came by, or, if it was touched, maybe the library
- * @overruns: periodic: how many more expiries and missed deadlines this stands for. With
- *	rings, whatever the policy, several events are told as one if nobody waits for
- *	them and the completion ring is full
+ * @deadline_ns: its deadline, on the handle's clock
+ * @fired_ns: when it expired in the kernel or, after a touch, perhaps in the library
+ * @overruns: periodic: how many more expiries and missed deadlines this event stands for. With
+ *	rings, several expiries become one event, whatever the policy, if the completion ring
+ *	is full because nobody waits for events
  * @kind: HWTIMER_EXPIRED or HWTIMER_HANDED_BACK
  */
 struct hwtimer_event {
@@ -111,7 +111,7 @@ struct hwtimer_event {
  * struct hwtimer_repeat - a periodic timeout; see struct hwtimer_schedule
  * @first_ns: first deadline, on the handle's clock
  * @period_ns: from one deadline to the next
- * @misfire_ns: it is a misfire if it is later than this; 0: one period
+ * @misfire_ns: an expiry that is later than this is a misfire; 0: one period
  * @policy: HWTIMER_MISFIRE_ONCE, HWTIMER_MISFIRE_SKIP or HWTIMER_MISFIRE_MAKE_UP
  */
 struct hwtimer_repeat {
@@ -122,41 +122,39 @@ struct hwtimer_repeat {
 };
 
 /*
- * Open the device and make all that is needed. Errors are those of open(2),
- * HWTIMER_IOC_SETUP and HWTIMER_IOC_RINGS; -EINVAL, too, for options that are not as
- * they should be, and -ENOMEM. *h is NULL after an error.
+ * Open the device and create a handle. Errors are those of open(2), HWTIMER_IOC_SETUP and
+ * HWTIMER_IOC_RINGS; also -EINVAL for invalid options, and -ENOMEM. *h is NULL after an error.
  */
 int hwtimer_open(struct hwtimer **h, const struct hwtimer_options *options);
 
 /*
- * All that is pending ends, without events. No other thread is in a call with @h, or begins one.
- * NULL is all right.
+ * Close a handle. Pending timeouts end without events. No other thread may use @h any more. @h may
+ * be NULL.
  */
 void hwtimer_close(struct hwtimer *h);
 
 /*
- * A descriptor for poll(2), epoll(7) and the like: readable when hwtimer_wait() may
- * have events. There need not be any: the kernel may have had something to say to the
- * library only.
+ * A descriptor for poll(2), epoll(7) and the like. It is readable when hwtimer_wait() may have
+ * events; there may be none, because some messages of the kernel are for the library only.
  */
 int hwtimer_fd(const struct hwtimer *h);
 
-/* Does it use rings? */
+/* Does the handle use rings? */
 bool hwtimer_has_rings(const struct hwtimer *h);
 
-/* How long is a tick of its wheel, in ns? */
+/* The tick of the handle's wheel, in ns. */
 uint64_t hwtimer_tick_ns(const struct hwtimer *h);
 
 /*
- * The present time, in ns, on the handle's clock: that of clock_gettime(2), but within a
- * time namespace that of the initial one, for which the kernel has to be asked each time.
+ * The current time on the handle's clock, in ns: that of clock_gettime(2). In a time namespace it
+ * is the time of the initial namespace, and each call takes a system call.
  */
 uint64_t hwtimer_now(const struct hwtimer *h);
 
 /*
- * Schedule a timeout: @delay_ns from now, or for @deadline_ns. @id may be NULL. -EAGAIN:
- * there are as many as hwtimer_options.timeouts; -ESHUTDOWN: stopped. By ioctl also
- * what HWTIMER_IOC_SCHEDULE may say.
+ * Schedule a timeout: @delay_ns from now, or for @deadline_ns. @id may be NULL. -EAGAIN: there are
+ * as many timeouts as hwtimer_options.timeouts; -ESHUTDOWN: the handle was stopped. Without rings
+ * also the errors of HWTIMER_IOC_SCHEDULE.
  */
 int hwtimer_schedule(struct hwtimer *h, uint64_t delay_ns, uint64_t user_data,
 		     hwtimer_id *id);
@@ -164,45 +162,45 @@ int hwtimer_schedule_at(struct hwtimer *h, uint64_t deadline_ns, uint64_t user_d
 			hwtimer_id *id);
 
 /*
- * A periodic one. By ioctl; errors as above, and as HWTIMER_IOC_SCHEDULE has them.
- * -EINVAL also if the period is 0.
+ * Schedule a periodic timeout, by ioctl. Errors as above, and those of HWTIMER_IOC_SCHEDULE; also
+ * -EINVAL if the period is 0.
  */
 int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repeat,
 			    uint64_t user_data, hwtimer_id *id);
 
 /*
- * Give a timeout another deadline, earlier or later. -ENOENT: it is over: its event was
- * returned, it was cancelled, or never was; -ESHUTDOWN: stopped, and its event is to be
- * returned. A periodic one is touched by ioctl.
+ * Give a timeout another deadline, earlier or later. -ENOENT: its event was returned, it was
+ * cancelled, or it never existed; -ESHUTDOWN: the handle was stopped, and the event is still to be
+ * returned. For a periodic timeout this is an ioctl.
  */
 int hwtimer_touch(struct hwtimer *h, hwtimer_id id, uint64_t delay_ns);
 int hwtimer_touch_at(struct hwtimer *h, hwtimer_id id, uint64_t deadline_ns);
 
-/* End a timeout. -ENOENT as above. */
+/* Cancel a timeout. -ENOENT as above. */
 int hwtimer_cancel(struct hwtimer *h, hwtimer_id id);
 
 /*
- * Wait for events: at most @timeout_ns, negative: for ever, 0: not at all. Returns how
- * many were stored, up to @max; 0: none came in time. -EINTR: a signal came first.
- * -ESHUTDOWN: stopped, and all events were returned. -EINVAL: @max is below 1. -EBADFD:
- * the program damaged the rings, or closed the descriptor.
+ * Wait for events, at most @timeout_ns; negative: for ever, 0: do not wait. Returns how many events
+ * were stored, up to @max; 0: none came in time. -EINTR: a signal came first. -ESHUTDOWN: the
+ * handle was stopped, and all events were returned. -EINVAL: @max is below 1. -EBADFD: the program
+ * damaged the rings, or closed the descriptor.
  */
 int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
 		 int64_t timeout_ns);
 
 /*
- * Have the kernel take all that was asked of it, now. Not needed for anything above. Of
- * timeouts that were touched to be later it is not told before it has to be.
+ * Make the kernel take all submissions now. None of the functions above needs this. Touches to a
+ * later time stay in the library until the old deadline.
  */
 int hwtimer_flush(struct hwtimer *h);
 
 /*
- * End all timeouts; each gives an event of kind HWTIMER_HANDED_BACK, if it did not expire
- * before, to be returned by hwtimer_wait(). A second time it does nothing.
+ * End all timeouts. Each one that did not expire before gives an event of kind HWTIMER_HANDED_BACK,
+ * which hwtimer_wait() returns. A second call does nothing.
  */
 int hwtimer_stop(struct hwtimer *h);
 
-/* What the kernel counts. The library's own part of the work does not show. */
+/* The kernel's counters. They do not include what the library does by itself. */
 int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats);
 
 #ifdef __cplusplus
