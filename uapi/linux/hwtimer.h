@@ -5,86 +5,84 @@
  * An open file description is a context with timeouts of its own. A program
  * schedules timeouts with HWTIMER_IOC_SCHEDULE, pushes them back with
  * HWTIMER_IOC_TOUCH, and reads a struct hwtimer_record for each one that
- * expired. Nothing is global; the last close ends all of them.
+ * expired. The last close ends all of them.
  *
  * Times are ns on the context's clock, which is CLOCK_MONOTONIC unless SETUP says
  * otherwise. A timeout expires at the first tick of its wheel at or after its
- * deadline: never early, late by at most a tick plus the time the machine takes. While
- * the machine is suspended CLOCK_MONOTONIC stands still, and so do the timeouts;
- * CLOCK_BOOTTIME goes on, and what became due expires when the machine has been
- * resumed. Neither wakes it. Inside a time namespace, absolute times are those
- * of the initial namespace; take "now" from HWTIMER_IOC_STATS there, or use
- * relative times.
+ * deadline: never early, and late by at most a tick plus the time the machine takes. While
+ * the machine is suspended, CLOCK_MONOTONIC stands still, and so do the timeouts.
+ * CLOCK_BOOTTIME goes on, and timeouts that became due expire after the resume. Neither
+ * wakes the machine. Inside a time namespace, absolute times are those of the initial
+ * namespace: read the current time with HWTIMER_IOC_STATS, or use relative times.
  *
- * Growing: each structure may get fields at its end. The size that a caller
- * was compiled with is part of the ioctl number. The kernel takes an older,
- * shorter structure as if the new fields were 0 (not shorter than the first
- * version, -EINVAL), and a newer, longer one if what it does not know is 0
- * (-E2BIG). Fields and flags that this version does not know must be 0
- * (-EINVAL). An ioctl that fails changes nothing, and what it returned in the
- * structure means nothing.
+ * Versions: each structure may get new fields at its end. The size that a caller was
+ * compiled with is part of the ioctl number. The kernel accepts an older, shorter structure
+ * as if the new fields were 0 (but not one shorter than the first version: -EINVAL), and a
+ * newer, longer one if the fields that it does not know are 0 (otherwise -E2BIG). Flags that
+ * this version does not know, and pads, must be 0 (-EINVAL). If an ioctl fails, it has changed
+ * nothing, and its output fields are undefined.
  *
- * Errors that every ioctl has in common: -EFAULT (the structure is not readable
- * or not writable), -ENOTTY (no such command), -E2BIG and -EINVAL as above.
- * After -EFAULT nothing was done, except by STOP, which is done even if its
- * answer cannot be written; but a SCHEDULE counts as the first one.
+ * Every ioctl may return -EFAULT (the structure is not readable or not writable), -ENOTTY (no
+ * such command), and -E2BIG and -EINVAL as above. After -EFAULT nothing was done, with two
+ * exceptions: STOP is done even if its result cannot be written, and a SCHEDULE counts as the
+ * first one.
  *
- * read(2): as many whole records as fit, oldest first. Blocks until there is
- * one, or -EAGAIN with O_NONBLOCK. 0 once HWTIMER_IOC_STOP was called and all
- * was read. -EINVAL if the buffer is shorter than a record; -EFAULT if the first
- * record could not be copied; a record that could not be copied stays unread.
+ * read(2) returns as many whole records as fit, oldest first. It blocks until there is a
+ * record; with O_NONBLOCK it returns -EAGAIN. It returns 0 once HWTIMER_IOC_STOP was called and
+ * all records were read, -EINVAL if the buffer is shorter than a record, and -EFAULT if the first
+ * record could not be copied. A record that could not be copied stays unread.
  *
  * poll(2), epoll(7): POLLIN | POLLRDNORM while there are records to read;
  * POLLHUP once stopped.
  *
- * Records come in the order in which the timeouts expired: by ticks, and within
- * one tick in no order to rely on. Those of a periodic timeout come in order, too,
- * but as long as one is unread the next take their place beside it, and so come
- * before those of timeouts that expired in between.
+ * Records come in the order of the ticks at which the timeouts expired, and in no particular
+ * order within a tick. The records of a periodic timeout are in order, too. But while one of them
+ * is unread, the next ones are put beside it, and so come before records of other timeouts that
+ * expired in between.
  *
- * Periodic timeouts expire at a first deadline and at all those a whole number of
- * periods later, which do not depend on when the timeout was met or read. They stay
- * pending, by the same id, until they are cancelled or handed back. None of their
- * expiries is lost or told twice: the sum of 1 + overruns over all records of kind
- * HWTIMER_EXPIRED is how often they expired (expired in HWTIMER_IOC_STATS, once all
- * is read). A program that reads late finds
+ * A periodic timeout expires at its first deadline and at those that are a whole number of
+ * periods later. The deadlines do not depend on when it expired or was read. It stays pending,
+ * with the same id, until it is cancelled or handed back. None of its expiries is lost or
+ * reported twice: the sum of 1 + overruns over all its records of kind HWTIMER_EXPIRED is the
+ * number of expiries (expired in HWTIMER_IOC_STATS, once everything is read). A program that
+ * reads late finds
  *
- *	HWTIMER_MISFIRE_ONCE, HWTIMER_MISFIRE_SKIP: one record, brought up to date at
- *	each expiry: deadline and fired are those of the last, overruns counts all
- *	the others since it was read last, as well as the deadlines that were missed
- *	HWTIMER_MISFIRE_MAKE_UP: as many records as it expired, the oldest first, with
- *	the deadlines one period apart; fired is that of the last in all of
- *	them. If it was touched meanwhile, those from before it expired by the
- *	new deadline are overruns of the first record behind that
+ *	HWTIMER_MISFIRE_ONCE, HWTIMER_MISFIRE_SKIP: one record, updated at each expiry: its
+ *	deadline and fired are those of the last expiry, and its overruns count all other
+ *	expiries since the last read, and the missed deadlines
+ *	HWTIMER_MISFIRE_MAKE_UP: one record per expiry, the oldest first, with deadlines that
+ *	are one period apart; fired is that of the last expiry in all of them. If the timeout
+ *	was touched meanwhile, the expiries before the new deadline are overruns of the first
+ *	record after it
  *
- * It is a misfire if the wheel comes by later than struct hwtimer_schedule's misfire
- * allows: the machine was busy, or the first deadline, or that of a touch, was past
- * already. That a program reads late is none.
+ * An expiry is a misfire if it is later than struct hwtimer_schedule's misfire allows, because
+ * the machine was busy, or because the first deadline, or that of a touch, was past already. It
+ * is no misfire if only the program reads late.
  *
- * The contexts that one user opened share a wheel for each set of cgroups, unless SETUP asks for
- * an own one. The cgroups are those of the task that schedules a context's first timeout, or
- * makes its rings. The wheel's thread is in them, so what it does is charged to them, and a
- * program that asks for more CPU time than they allow gets late expiries. "late" in
- * /proc/PID/fdinfo/FD counts expiries more than two ticks after their deadlines, including those
- * of deadlines that were past when they were scheduled.
+ * The contexts that a user opens share a wheel for each set of cgroups, unless SETUP asks for an
+ * own wheel. The cgroups are those of the task that schedules a context's first timeout, or makes
+ * its rings. The wheel's thread is in these cgroups and is charged to them; if the program asks for
+ * more CPU time than they allow, its expiries are late. "late" in /proc/PID/fdinfo/FD counts
+ * expiries more than two ticks after their deadlines, including deadlines that were past when
+ * they were scheduled.
  *
- * close(2): timeouts still pending end unseen, and what is in a submission ring has no
+ * close(2): pending timeouts end without a record, and operations left in a submission ring have no
  * effect. A mapping of the rings counts as a descriptor.
  *
  * Rings
  * -----
  *
  * A context with rings (HWTIMER_IOC_RINGS, then mmap(2)) takes operations from memory
- * that it shares with the program, and puts its records there: no system call for
- * either. The program chooses the ids of its timeouts, so it need not wait for an
- * answer: HWTIMER_ID(slot, tag), with a slot below the number that it asked for, and any
- * tag, to tell this use of the slot from others.
+ * that is shared with the program, and puts records there; neither needs a system call. The
+ * program chooses the ids of its timeouts, so it need not wait for an answer: HWTIMER_ID(slot,
+ * tag), with a slot below the number that it asked for. The tag may be anything; it tells uses
+ * of the slot apart.
  *
  * The mapping begins with struct hwtimer_ring. At sq_offset is the submission ring, an
- * array of struct hwtimer_sqe, at cq_offset the completion ring, an array of struct
- * hwtimer_record. Indexes run from 0 on and wrap at 2^32; entry i is at i modulo the
- * number of entries. sq_tail - sq_head entries are to be taken by the kernel, cq_tail -
- * cq_head records to be read by the program.
+ * array of struct hwtimer_sqe; at cq_offset is the completion ring, an array of struct
+ * hwtimer_record. Indexes start at 0 and wrap at 2^32; entry i is at i modulo the number of
+ * entries. The kernel has to take sq_tail - sq_head entries, the program has to read cq_tail -
+ * cq_head records.
  *
  *	the program					the kernel
  *
@@ -104,16 +102,16 @@
  *	rings the bell					HWTIMER_RING_CQ_FULL; full barrier;
  *							looks at cq_head once more
  *
- * The bell is HWTIMER_IOC_ENTER. The kernel looks at the submission ring by itself
- * before sleep_until, and before anything of the context expires: what was submitted
- * before the deadline of a timeout counts. So a CANCEL, or a TOUCH for a later time
- * than before, needs no bell. SCHEDULE, and TOUCH for an earlier time, do if that is
- * before sleep_until, else they may come late; and if the ring is full, whatever is
- * in it. With nothing submitted for a while, the kernel stops looking: sleep_until is
- * HWTIMER_RING_IDLE then, and after any deadline.
+ * The bell is HWTIMER_IOC_ENTER. The kernel polls the submission ring by itself before
+ * sleep_until, and before any timeout of the context expires: an operation that was submitted
+ * before the deadline of a timeout takes effect. So CANCEL, and TOUCH to a later time, need no
+ * bell. SCHEDULE, and TOUCH to an earlier time, need one if the new deadline is before
+ * sleep_until; otherwise the timeout may be late. A full ring needs a bell in any case. If
+ * nothing is submitted for some time, the kernel stops polling: sleep_until is then
+ * HWTIMER_RING_IDLE, which is after any deadline.
  *
- * What was submitted can be taken back, with HWTIMER_RINGS_CLAIMS: a program that arms and
- * cancels within the time between two looks need not have the kernel do either.
+ * With HWTIMER_RINGS_CLAIMS the program can take submissions back: if it arms and cancels a
+ * timeout between two polls, the kernel does not see either.
  *
  *	the program					the kernel
  *
@@ -122,32 +120,30 @@
  *	taken back if i - sq_claimed, as		copies entries below c
  *	a signed number, is not negative
  *
- * So one of them sees what the other did. If the program does not see that the entry is not
- * claimed, the kernel has done what it said, or will do it, or does not, and that cannot be
- * told: HWTIMER_OP_CANCEL helps, whichever it is.
+ * Because of the barriers, at least one side sees what the other did. If the program finds the
+ * entry claimed, it cannot know whether the kernel saw the operation or the NOP: submit
+ * HWTIMER_OP_CANCEL, which is right in both cases.
  *
- * An operation that fails becomes a record of kind HWTIMER_FAILED, with the error,
- * unless it was HWTIMER_SQE_QUIET. While there is no room for that record, this entry
- * and what is behind it wait. Records of what expired wait, too, in the kernel, in their
- * order, and none is lost.
+ * An operation that fails becomes a record of kind HWTIMER_FAILED with the error, unless it had
+ * HWTIMER_SQE_QUIET. While there is no room for that record, this entry and those behind it wait.
+ * Records of expiries wait in the kernel, too, in their order, and none is lost.
  *
- * What is not as said: while a failed entry waits, or HWTIMER_RING_BAD is set, nothing is
- * taken, and what expires does so without regard to what was submitted. And on a
- * shared wheel the kernel takes 1024 entries of a context in a tick, if nobody rings: an
- * expiry that has to wait for what is left of them is late by as many ticks.
+ * Two exceptions to the above: while a failed entry waits, or HWTIMER_RING_BAD is set, the kernel
+ * takes no entry, and timeouts expire as if nothing had been submitted since. And on a shared
+ * wheel, unless somebody rings the bell, the kernel takes 1024 entries of a context per tick; an
+ * expiry that waits for the rest of them is late by as many ticks.
  *
- * All ioctls work beside the rings, by the same ids: SCHEDULE takes the id from
- * the structure. Each takes what was submitted before it first. read(2) is -EOPNOTSUPP.
- * poll(2): POLLIN | POLLRDNORM while there are records, in the ring or waiting; POLLERR
- * while HWTIMER_RING_BAD holds. One thread at a time may submit, and one read records; who
- * has more has to keep them apart. Rings need atomic 64-bit stores, which all 64-bit
- * architectures have and, of the 32-bit ones, x86 and ARMv7.
+ * All ioctls work beside the rings, with the same ids; SCHEDULE takes the id from the structure.
+ * Each ioctl first takes what was submitted before it. read(2) returns -EOPNOTSUPP. poll(2)
+ * reports POLLIN | POLLRDNORM while there are records, in the ring or waiting, and POLLERR while
+ * HWTIMER_RING_BAD is set. Only one thread at a time may submit, and only one may read records;
+ * the program has to ensure that. Rings need atomic 64-bit stores, which all 64-bit architectures
+ * have and, of the 32-bit ones, x86 and ARMv7.
  *
- * Nothing that a program writes to this memory harms others. If sq_tail - sq_head or
- * cq_tail - cq_head is above the number of entries (the program's index as it is, the
- * kernel's as the kernel knows it), the kernel takes nothing, or puts nothing, sets
- * HWTIMER_RING_BAD and goes on when it is right again. (It looks at sq_tail when it has
- * taken all that it saw there before.)
+ * Nothing that a program writes to this memory harms others. If sq_tail - sq_head or cq_tail -
+ * cq_head exceeds the number of entries (with the kernel's own copy of its index), the kernel
+ * stops taking entries or putting records, sets HWTIMER_RING_BAD, and goes on when the index is
+ * right again. (It reads sq_tail again when it has taken all entries that it saw before.)
  */
 #ifndef _UAPI_LINUX_HWTIMER_H
 #define _UAPI_LINUX_HWTIMER_H
@@ -177,8 +173,8 @@
  *
  * The thread of an own wheel is in the cgroups of the caller, and has its nice value.
  *
- * Optional; before the first HWTIMER_IOC_SCHEDULE, and once. Should records ever
- * grow, a context will have to ask for longer ones here.
+ * Optional; at most once, and before the first HWTIMER_IOC_SCHEDULE. If records ever get new
+ * fields, a context will have to ask for them here.
  *
  * -EINVAL	unknown flag; unknown clockid; shared wheel: tick_ns or slots is
  *		not 0, levels is above 1, HWTIMER_SETUP_GROW, or not
@@ -187,10 +183,10 @@
  *		slot of the topmost is above 2^60 - 1 ns; 1 slot with levels
  *		above 1 or HWTIMER_SETUP_GROW; cap is above what an id can
  *		number (2^24)
- * -EPERM	tick_ns is below, or slots above, what the module's parameters
- *		grant without CAP_SYS_RESOURCE
- * -EDQUOT	the user has as many wheels of its own as it may
- * -EBUSY	the context was set up before, or RINGS or a SCHEDULE came first, be it
+ * -EPERM	tick_ns is below, or slots is above, what the module's parameters
+ *		allow without CAP_SYS_RESOURCE
+ * -EDQUOT	the user has reached the limit of own wheels
+ * -EBUSY	the context was set up before, or a RINGS or SCHEDULE came first, even
  *		one that failed
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory for the wheel
@@ -210,7 +206,7 @@ struct hwtimer_setup {
 /* hwtimer_schedule.flags, hwtimer_touch.flags */
 #define HWTIMER_RELATIVE	0x00000001U	/* time is a delay from now */
 
-/* hwtimer_schedule.policy: what is done about a misfire */
+/* hwtimer_schedule.policy: what to do about a misfire */
 #define HWTIMER_MISFIRE_ONCE	0	/* expire once for all that were missed */
 #define HWTIMER_MISFIRE_SKIP	1	/* do not expire until the next deadline */
 #define HWTIMER_MISFIRE_MAKE_UP	2	/* expire for each one, one a tick */
@@ -219,56 +215,55 @@ struct hwtimer_setup {
  * struct hwtimer_schedule - arm a new timeout
  * @flags: HWTIMER_RELATIVE, or 0
  * @pad: 0
- * @time: deadline in ns, or with HWTIMER_RELATIVE the delay in ns. A time in
- *	the past, or a delay of 0, expires at the next tick; a time too far
- *	out for the wheel never does
- * @user_data: comes back in the record
- * @id: out: names the timeout until it ends. Never 0, and never used again in
- *	this context. With rings in: HWTIMER_ID() of a slot that is free
+ * @time: deadline in ns, or with HWTIMER_RELATIVE the delay in ns. With a deadline in
+ *	the past, or a delay of 0, it expires at the next tick; if the deadline is beyond
+ *	the range of the wheel, never
+ * @user_data: is copied to the record
+ * @id: out: identifies the timeout until it ends. Never 0, and never used again in
+ *	this context. In, with rings: HWTIMER_ID() of a free slot
  * @deadline: out: the deadline in ns, or HWTIMER_NEVER
  * @period: ns from each deadline to the next, at least a tick of the wheel; 0: it
  *	expires once
- * @misfire: with a period: later than this after its deadline, in ns, it is a
- *	misfire; at least a tick; 0: one period. Otherwise 0
+ * @misfire: with a period: an expiry that is later than this, in ns, is a misfire; at
+ *	least a tick; 0: one period. Otherwise 0
  * @policy: with a period: HWTIMER_MISFIRE_ONCE, _SKIP or _MAKE_UP. Otherwise 0
  * @pad2: 0
  *
  * The first version ended with deadline.
  *
- * Up to misfire late, a periodic timeout expires with no overruns of its own, and
- * its next deadline is one period later, even if that is past, too. After a misfire
+ * If it expires at most misfire late, a periodic timeout has no overruns of its own, and its next
+ * deadline is one period later, even if that is past, too. After a misfire:
  *
- *	HWTIMER_MISFIRE_ONCE: it expires, the deadlines missed since are its
- *	overruns, and the next is the first to come
- *	HWTIMER_MISFIRE_SKIP: it does not expire, the next deadline is the first to
- *	come, and this one and those missed since are overruns of the next
- *	expiry. If it is cancelled or handed back before, they are not told
- *	HWTIMER_MISFIRE_MAKE_UP: it expires, with no overruns, and the next deadline
- *	is one period later. With the period as short as the tick that never
- *	catches up
+ *	HWTIMER_MISFIRE_ONCE: it expires, its overruns are the deadlines missed since, and
+ *	the next deadline is the first that is not past
+ *	HWTIMER_MISFIRE_SKIP: it does not expire, the next deadline is the first that is not
+ *	past, and this deadline and those missed since are overruns of the next expiry. If it
+ *	is cancelled or handed back before that, they are not reported
+ *	HWTIMER_MISFIRE_MAKE_UP: it expires without overruns, and the next deadline is one
+ *	period later. If the period is as short as the tick, it never catches up
  *
- * -EINVAL	unknown flag; pad or pad2 is not 0; no such policy; period is below the
- *		wheel's tick, and not 0; misfire is; period is 0, and misfire or
- *		policy is not
- * -EAGAIN	the context has as many live timeouts as its cap allows
- * -EDQUOT	the user's contexts have room for as many timeouts as they may, and
- *		this one has none left: a context keeps the room of timeouts
- *		that ended, for use again, until it is closed. Or the user's
- *		periodic timeouts expire as often in a second as they may; with
- *		HWTIMER_MISFIRE_MAKE_UP, or misfire above the period, that is at
- *		each tick, as it may come to that. Or, for the first timeout, the
- *		user has a shared wheel in as many sets of cgroups as it may; a wheel
- *		counts until 0.2 s after its last context was freed
+ * -EINVAL	unknown flag; pad or pad2 is not 0; unknown policy; period or misfire is
+ *		below the wheel's tick, and not 0; misfire or policy is not 0 although
+ *		period is
+ * -EAGAIN	the context has reached its cap
+ * -EDQUOT	the user has reached the limit of timeouts, and this context has no free
+ *		one: a context keeps the memory of timeouts that ended until it is
+ *		closed. Or the user's periodic timeouts would expire more often per
+ *		second than allowed; with HWTIMER_MISFIRE_MAKE_UP, or misfire above the
+ *		period, a timeout counts as if it expired at each tick, which may happen.
+ *		Or, for the first timeout, the user has reached the limit of shared
+ *		wheels, one for each set of cgroups; a wheel counts until 0.2 s after its
+ *		last context was freed
  * -ESHUTDOWN	the context was stopped
- * -ENOMEM	no memory, or the cgroup's limit is reached; or, for the first timeout, the
- *		shared wheel cannot be made, for whatever reason
+ * -ENOMEM	no memory, or the cgroup has reached its limit; or, for the first timeout, the
+ *		shared wheel cannot be created, for any reason
  *
  * With rings also
  *
  * -EINVAL	there is no such slot
- * -EEXIST	a timeout of this slot is pending, or its expiry is about to be told
- * -EBUSY	the record of the last one waits for room in the completion ring, or
- *		another thread is scheduling one
+ * -EEXIST	a timeout in this slot is pending, or its expiry is about to be reported
+ * -EBUSY	the last record of this slot waits for room in the completion ring, or
+ *		another thread is scheduling a timeout in this slot
  */
 struct hwtimer_schedule {
 	__u32 flags;
@@ -287,12 +282,12 @@ struct hwtimer_schedule {
  * struct hwtimer_touch - give a pending timeout another deadline
  * @flags: HWTIMER_RELATIVE, or 0
  * @pad: 0
- * @id: which one
+ * @id: the timeout
  * @time: as in struct hwtimer_schedule; earlier or later than before
  * @deadline: out: the new deadline in ns, or HWTIMER_NEVER
  *
- * Those of a periodic timeout that come after it are counted from the new deadline.
- * What is unread of it stays.
+ * The later deadlines of a periodic timeout are counted from the new deadline. Its unread records
+ * stay.
  *
  * -EINVAL	unknown flag; pad is not 0
  * -ENOENT	no such timeout is pending: it expired or was cancelled, or the
@@ -311,14 +306,12 @@ struct hwtimer_touch {
  * struct hwtimer_cancel - end a pending timeout; it will not expire
  * @flags: 0
  * @pad: 0
- * @id: which one
+ * @id: the timeout
  *
- * What is unread of a periodic timeout can still be read, and until then counts as
- * live.
+ * Unread records of a periodic timeout can still be read, and count as live until then.
  *
  * -EINVAL	unknown flag; pad is not 0
- * -ENOENT	no such timeout is pending. If it expired, its record is there
- *		to be read, or was read
+ * -ENOENT	no such timeout is pending. If it expired, its record is unread or was read
  */
 struct hwtimer_cancel {
 	__u32 flags;
