@@ -156,6 +156,7 @@ static struct hwtimer_shared *find(kuid_t uid)
 {
 	struct hwtimer_shared *s;
 
+	lockdep_assert_held(&shared_lock);
 	list_for_each_entry(s, &shared_wheels, list)
 		if (uid_eq(s->uid, uid) && hwtimer_wheel_in_my_cgroups(s->wheel))
 			return s;
