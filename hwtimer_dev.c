@@ -1059,7 +1059,6 @@ void hwtimer_dev_exit(void)
 {
 	misc_deregister(&dev_misc);
 	/* Frees all closed contexts that are left. */
-	hwtimer_shared_stop();
 	hwtimer_shared_exit();
 	ctx_cache_destroy();
 }
