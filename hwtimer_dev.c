@@ -64,12 +64,10 @@ module_param(max_user_slots, uint, 0644);
 MODULE_PARM_DESC(max_user_slots,
 		 "a context's own wheel needs CAP_SYS_RESOURCE for more slots (default 65536)");
 
-/*
- * Tell the program what it does not know yet: to be called by whoever may have made
- * a timeout done, before letting go of the lock.
- */
+/* Tell the program what it does not know yet: for whoever may have made a timeout done. */
 static void tell(struct dev_ctx *ctx)
 {
+	lockdep_assert_held(&ctx->lock);
 	if (ctx->rings)
 		rings_tell(ctx);
 	ctx_end_if_over(ctx);
@@ -379,11 +377,12 @@ static int do_cancel(struct dev_ctx *ctx, const struct hwtimer_cancel *arg,
 	return ret;
 }
 
-/* What there is to say of one that is pending. Under the lock. */
+/* What there is to say of one that is pending. */
 static void describe(const struct dev_timeout *dt, struct hwtimer_query *arg)
 {
 	const struct hwtimer_period *period;
 
+	lockdep_assert_held(&dt->ctx->lock);
 	*arg = (struct hwtimer_query){
 		.id = dt->id,
 		.user_data = dt->user_data,
@@ -621,9 +620,10 @@ static bool rings_valid(const struct hwtimer_rings *arg)
 	       arg->slots && arg->slots <= MAX_CAP;
 }
 
-/* May there be rings yet, or any more? Under the lock. */
+/* May there be rings yet, or any more? */
 static int rings_possible(const struct dev_ctx *ctx)
 {
+	lockdep_assert_held(&ctx->lock);
 	if (ctx->stopped)
 		return -ESHUTDOWN;
 	return ctx->used ? -EBUSY : 0;
@@ -768,10 +768,7 @@ static long dev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	}
 }
 
-/*
- * Records are taken when they have been copied, so a fault loses none. Under
- * read_lock, so nobody else takes what we look at.
- */
+/* Records are taken when they have been copied, so a fault loses none. */
 static ssize_t read_records(struct dev_ctx *ctx, struct iov_iter *to)
 {
 	struct hwtimer_record records[READ_BATCH];
@@ -779,6 +776,8 @@ static ssize_t read_records(struct dev_ctx *ctx, struct iov_iter *to)
 	ssize_t done = 0;
 	unsigned int n;
 
+	/* Nobody else takes what we look at. */
+	lockdep_assert_held(&ctx->read_lock);
 	do {
 		ctx_lock(ctx);
 		/* There may be some since our caller looked, and then they are not ours. */
@@ -1060,7 +1059,6 @@ void hwtimer_dev_exit(void)
 {
 	misc_deregister(&dev_misc);
 	/* Frees all closed contexts that are left. */
-	hwtimer_shared_stop();
 	hwtimer_shared_exit();
 	ctx_cache_destroy();
 }

@@ -179,6 +179,7 @@ static int slices_create(struct hwtimer_worker *worker,
 
 static void slices_end(struct hwtimer_worker *worker)
 {
+	lockdep_assert_held(&worker->wheel.worker_lock);
 	WRITE_ONCE(worker->ended, true);
 	hwtimer_step();
 	/* Kicks that did not see it have started the timer when this returns. */

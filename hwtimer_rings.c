@@ -74,6 +74,7 @@ static bool room(struct dev_ctx *ctx)
 	struct dev_rings *r = ctx->rings;
 	bool bad, there = hwtimer_ring_room(&r->pair, &bad);
 
+	lockdep_assert_held(&ctx->lock);
 	/* That the other index is bad is known while nothing is taken. */
 	if (bad && hwtimer_ring_set_flag(&r->pair, HWTIMER_RING_BAD, true))
 		ctx->news |= EPOLLERR;
@@ -217,6 +218,7 @@ static bool take_entry(struct dev_ctx *ctx)
 	struct hwtimer_sqe sqe;
 	int ret;
 
+	lockdep_assert_held(&ctx->lock);
 	WRITE_ONCE(r->stuck, false);
 	if (!submitted(ctx))
 		return false;
@@ -307,6 +309,7 @@ bool rings_unseen(const struct dev_rings *r, u64 deadline)
 /* The same, and it is worth waiting for. */
 bool rings_await(const struct dev_rings *r, u64 deadline)
 {
+	lockdep_assert_held(&r->ctx->lock);
 	return !r->stuck && rings_unseen(r, deadline);
 }
 
@@ -316,6 +319,7 @@ static void rest_until(struct dev_ctx *ctx, u64 at)
 	struct dev_rings *r = ctx->rings;
 	u64 until = at;
 
+	lockdep_assert_held(&ctx->lock);
 	/* Fails only if the context is being closed. */
 	if (at != HWTIMER_RING_IDLE) {
 		hwtimer_schedule_at(&r->look, at);

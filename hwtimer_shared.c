@@ -84,15 +84,14 @@ MODULE_PARM_DESC(slots, "slots per level of the shared wheels, which grow (defau
 /**
  * struct hwtimer_shared - a shared wheel
  * @list: in shared_wheels; empty: it is being destroyed. Under shared_lock, as is @contexts
- * @uid: whose it is. Constant, as the next two
- * @user: who is charged for it; NULL: nobody is, for "dev"
+ * @user: whose it is, who is charged for it. Constant, as @wheel. NULL, for "dev": root's, and
+ *	nobody is charged
  * @wheel: the wheel
  * @contexts: how many contexts use it; for "dev" one more, so that it stays
  * @destroy_work: destroys it
  */
 struct hwtimer_shared {
 	struct list_head	list;
-	kuid_t			uid;
 	struct hwtimer_user	*user;
 	struct hwtimer_wheel	*wheel;
 	unsigned long		contexts;
@@ -132,7 +131,7 @@ static void destroy_unused(struct work_struct *work)
 		destroy(s);
 }
 
-static struct hwtimer_shared *create(kuid_t uid, const struct hwtimer_wheel_params *params)
+static struct hwtimer_shared *create(const struct hwtimer_wheel_params *params)
 {
 	struct hwtimer_shared *s = kzalloc(sizeof(*s), GFP_KERNEL_ACCOUNT);
 	struct hwtimer_wheel *wheel;
@@ -144,11 +143,15 @@ static struct hwtimer_shared *create(kuid_t uid, const struct hwtimer_wheel_para
 		kfree(s);
 		return ERR_CAST(wheel);
 	}
-	s->uid = uid;
 	s->wheel = wheel;
 	s->contexts = 1;
 	INIT_DELAYED_WORK(&s->destroy_work, destroy_unused);
 	return s;
+}
+
+static kuid_t uid_of(const struct hwtimer_shared *s)
+{
+	return s->user ? hwtimer_user_uid(s->user) : GLOBAL_ROOT_UID;
 }
 
 /* The wheel of @uid whose worker is in the caller's cgroups, or NULL. */
@@ -156,8 +159,9 @@ static struct hwtimer_shared *find(kuid_t uid)
 {
 	struct hwtimer_shared *s;
 
+	lockdep_assert_held(&shared_lock);
 	list_for_each_entry(s, &shared_wheels, list)
-		if (uid_eq(s->uid, uid) && hwtimer_wheel_in_my_cgroups(s->wheel))
+		if (uid_eq(uid_of(s), uid) && hwtimer_wheel_in_my_cgroups(s->wheel))
 			return s;
 	return NULL;
 }
@@ -210,7 +214,7 @@ struct hwtimer_shared *hwtimer_shared_get(struct hwtimer_user *user)
 	if (!hwtimer_user_charge(user, HWTIMER_LIMIT_SHARED_WHEELS, 1))
 		return ERR_PTR(-EDQUOT);
 	/* Not under the lock: this may wait for the memory, or the CPU, of the caller's cgroup. */
-	made = create(uid, &params);
+	made = create(&params);
 	if (IS_ERR(made)) {
 		hwtimer_user_uncharge(user, HWTIMER_LIMIT_SHARED_WHEELS, 1);
 		return made;
@@ -261,7 +265,7 @@ int __init hwtimer_shared_init(void)
 	destroy_wq = alloc_workqueue("hwtimer_wheels", WQ_UNBOUND, 0);
 	if (!destroy_wq)
 		return -ENOMEM;
-	root_shared = create(GLOBAL_ROOT_UID, &params);
+	root_shared = create(&params);
 	if (IS_ERR(root_shared)) {
 		pr_err("no wheel of tick_ns=%llu slots=%u: %ld\n", tick_ns, slots,
 		       PTR_ERR(root_shared));
@@ -273,30 +277,10 @@ int __init hwtimer_shared_init(void)
 }
 
 /**
- * hwtimer_shared_stop - stop all wheels, so that they let go of all timeouts
- *
- * No file is open. When this returns, the workers or the stops have freed all closed contexts.
- */
-void hwtimer_shared_stop(void)
-{
-	struct hwtimer_shared *s;
-
-	spin_lock(&shared_lock);
-	list_for_each_entry(s, &shared_wheels, list) {
-		/* So that it stays on the list. */
-		s->contexts++;
-		spin_unlock(&shared_lock);
-		hwtimer_wheel_stop(s->wheel, NULL);
-		spin_lock(&shared_lock);
-		s->contexts--;
-	}
-	spin_unlock(&shared_lock);
-}
-
-/**
  * hwtimer_shared_exit - destroy all
  *
- * No context is left. Waits for the workqueue, too, which may be destroying one.
+ * No file is open. The workers or the stops free all closed contexts that are left. Waits for the
+ * workqueue, too, which may be destroying a wheel.
  */
 void hwtimer_shared_exit(void)
 {
@@ -310,6 +294,8 @@ void hwtimer_shared_exit(void)
 		spin_unlock(&shared_lock);
 		if (!s)
 			break;
+		/* Frees the last contexts, which may queue the work. */
+		hwtimer_wheel_stop(s->wheel, NULL);
 		cancel_delayed_work_sync(&s->destroy_work);
 		destroy(s);
 	}

@@ -10,7 +10,6 @@ struct hwtimer_user;
 struct hwtimer_wheel;
 
 int hwtimer_shared_init(void);
-void hwtimer_shared_stop(void);
 void hwtimer_shared_exit(void);
 struct hwtimer_shared *hwtimer_shared_get(struct hwtimer_user *user);
 void hwtimer_shared_put(struct hwtimer_shared *shared);

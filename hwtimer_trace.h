@@ -58,30 +58,6 @@ TRACE_EVENT(hwtimer_wheel_create,
 );
 
 /**
- * hwtimer_wheel_stop - a wheel was stopped
- * @wheel: the wheel
- * @handed_back: how many timeouts were pending
- */
-TRACE_EVENT(hwtimer_wheel_stop,
-
-	TP_PROTO(const void *wheel, unsigned long handed_back),
-
-	TP_ARGS(wheel, handed_back),
-
-	TP_STRUCT__entry(
-		__field(const void *, wheel)
-		__field(unsigned long, handed_back)
-	),
-
-	TP_fast_assign(
-		__entry->wheel = wheel;
-		__entry->handed_back = handed_back;
-	),
-
-	TP_printk("wheel=%p handed_back=%lu", __entry->wheel, __entry->handed_back)
-);
-
-/**
  * hwtimer_init - a timeout was initialised
  * @timeout: the timeout
  * @wheel: its wheel
@@ -146,10 +122,8 @@ DECLARE_EVENT_CLASS(hwtimer_deadline,
  * @ret: as hwtimer_schedule_at() returns
  */
 DEFINE_EVENT(hwtimer_deadline, hwtimer_arm,
-
 	TP_PROTO(const struct hwtimer_timeout *timeout, const void *wheel,
 		 const void *function, u64 deadline, int ret),
-
 	TP_ARGS(timeout, wheel, function, deadline, ret)
 );
 
@@ -162,10 +136,8 @@ DEFINE_EVENT(hwtimer_deadline, hwtimer_arm,
  * @ret: as hwtimer_touch_at() returns
  */
 DEFINE_EVENT(hwtimer_deadline, hwtimer_touch,
-
 	TP_PROTO(const struct hwtimer_timeout *timeout, const void *wheel,
 		 const void *function, u64 deadline, int ret),
-
 	TP_ARGS(timeout, wheel, function, deadline, ret)
 );
 
@@ -199,6 +171,51 @@ TRACE_EVENT(hwtimer_cancel,
 
 	TP_printk("timeout=%p wheel=%p function=%ps ret=%d", __entry->timeout, __entry->wheel,
 		  __entry->function, __entry->ret)
+);
+
+/**
+ * hwtimer_worker_wake - the worker has slept, and runs again
+ * @wheel: its wheel
+ */
+TRACE_EVENT(hwtimer_worker_wake,
+
+	TP_PROTO(const void *wheel),
+
+	TP_ARGS(wheel),
+
+	TP_STRUCT__entry(
+		__field(const void *, wheel)
+	),
+
+	TP_fast_assign(
+		__entry->wheel = wheel;
+	),
+
+	TP_printk("wheel=%p", __entry->wheel)
+);
+
+/**
+ * hwtimer_drain - the worker took requests from the queues
+ * @wheel: the wheel
+ * @requests: how many, in this slice of its work
+ */
+TRACE_EVENT(hwtimer_drain,
+
+	TP_PROTO(const void *wheel, unsigned long requests),
+
+	TP_ARGS(wheel, requests),
+
+	TP_STRUCT__entry(
+		__field(const void *, wheel)
+		__field(unsigned long, requests)
+	),
+
+	TP_fast_assign(
+		__entry->wheel = wheel;
+		__entry->requests = requests;
+	),
+
+	TP_printk("wheel=%p requests=%lu", __entry->wheel, __entry->requests)
 );
 
 /**
@@ -293,30 +310,6 @@ TRACE_EVENT(hwtimer_expire_exit,
 );
 
 /**
- * hwtimer_drain - the worker took requests from the queues
- * @wheel: the wheel
- * @requests: how many, in this slice of its work
- */
-TRACE_EVENT(hwtimer_drain,
-
-	TP_PROTO(const void *wheel, unsigned long requests),
-
-	TP_ARGS(wheel, requests),
-
-	TP_STRUCT__entry(
-		__field(const void *, wheel)
-		__field(unsigned long, requests)
-	),
-
-	TP_fast_assign(
-		__entry->wheel = wheel;
-		__entry->requests = requests;
-	),
-
-	TP_printk("wheel=%p requests=%lu", __entry->wheel, __entry->requests)
-);
-
-/**
  * hwtimer_worker_sleep - the worker has nothing to do
  * @wheel: its wheel
  * @until: for how long; U64_MAX: until it is kicked
@@ -341,24 +334,27 @@ TRACE_EVENT(hwtimer_worker_sleep,
 );
 
 /**
- * hwtimer_worker_wake - the worker has slept, and runs again
- * @wheel: its wheel
+ * hwtimer_wheel_stop - a wheel was stopped
+ * @wheel: the wheel
+ * @handed_back: how many timeouts were pending
  */
-TRACE_EVENT(hwtimer_worker_wake,
+TRACE_EVENT(hwtimer_wheel_stop,
 
-	TP_PROTO(const void *wheel),
+	TP_PROTO(const void *wheel, unsigned long handed_back),
 
-	TP_ARGS(wheel),
+	TP_ARGS(wheel, handed_back),
 
 	TP_STRUCT__entry(
 		__field(const void *, wheel)
+		__field(unsigned long, handed_back)
 	),
 
 	TP_fast_assign(
 		__entry->wheel = wheel;
+		__entry->handed_back = handed_back;
 	),
 
-	TP_printk("wheel=%p", __entry->wheel)
+	TP_printk("wheel=%p handed_back=%lu", __entry->wheel, __entry->handed_back)
 );
 
 DECLARE_EVENT_CLASS(hwtimer_dev,
@@ -386,26 +382,6 @@ DECLARE_EVENT_CLASS(hwtimer_dev,
  * @n: 0
  */
 DEFINE_EVENT(hwtimer_dev, hwtimer_dev_open,
-	TP_PROTO(const void *ctx, unsigned long n),
-	TP_ARGS(ctx, n)
-);
-
-/**
- * hwtimer_dev_close - the last descriptor of a context was closed
- * @ctx: the context
- * @n: how many timeouts were pending
- */
-DEFINE_EVENT(hwtimer_dev, hwtimer_dev_close,
-	TP_PROTO(const void *ctx, unsigned long n),
-	TP_ARGS(ctx, n)
-);
-
-/**
- * hwtimer_dev_stop - a context was stopped
- * @ctx: the context
- * @n: how many timeouts were handed back
- */
-DEFINE_EVENT(hwtimer_dev, hwtimer_dev_stop,
 	TP_PROTO(const void *ctx, unsigned long n),
 	TP_ARGS(ctx, n)
 );
@@ -473,6 +449,26 @@ DEFINE_EVENT(hwtimer_dev_timeout, hwtimer_dev_expire,
 	TP_PROTO(const void *ctx, const struct hwtimer_timeout *timeout, u64 id, u64 user_data,
 		 u64 deadline),
 	TP_ARGS(ctx, timeout, id, user_data, deadline)
+);
+
+/**
+ * hwtimer_dev_stop - a context was stopped
+ * @ctx: the context
+ * @n: how many timeouts were handed back
+ */
+DEFINE_EVENT(hwtimer_dev, hwtimer_dev_stop,
+	TP_PROTO(const void *ctx, unsigned long n),
+	TP_ARGS(ctx, n)
+);
+
+/**
+ * hwtimer_dev_close - the last descriptor of a context was closed
+ * @ctx: the context
+ * @n: how many timeouts were pending
+ */
+DEFINE_EVENT(hwtimer_dev, hwtimer_dev_close,
+	TP_PROTO(const void *ctx, unsigned long n),
+	TP_ARGS(ctx, n)
 );
 
 #endif /* HWTIMER_TRACE_H */

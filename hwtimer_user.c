@@ -85,11 +85,12 @@ struct hwtimer_user {
 static DEFINE_HASHTABLE(users, 6);
 static DEFINE_SPINLOCK(users_lock);
 
-/* A reference to the user, if there is one. Under users_lock. */
+/* A reference to the user, if there is one. */
 static struct hwtimer_user *find(kuid_t uid, const struct hwtimer_user *parent)
 {
 	struct hwtimer_user *user;
 
+	lockdep_assert_held(&users_lock);
 	hash_for_each_possible(users, user, node, __kuid_val(uid)) {
 		if (uid_eq(user->uid, uid) && user->parent == parent) {
 			user->refs++;

@@ -418,53 +418,55 @@ static bool book(struct hwtimer_wheel *w, struct wheel_queue *q)
 	return true;
 }
 
+/* What arm() returns for a timeout whose word is @old. 0: a place is booked for it. */
+static __always_inline int
+may_arm(struct hwtimer_wheel *w, struct wheel_queue *q, u64 old, bool pending_only, bool *booked)
+{
+	if (old & WORD_ARMED)
+		return 1;
+	if (old & WORD_DEAD)
+		return -ESHUTDOWN;
+	if (pending_only)
+		return -ENOENT;
+	/* Counted before it is armed, so that pending is never too low. */
+	if (!*booked && !book(w, q))
+		return -EAGAIN;
+	*booked = true;
+	return 0;
+}
+
 static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pending_only)
 {
 	struct hwtimer_wheel *w = timeout_wheel(t);
 	bool booked = false, sooner;
 	struct wheel_queue *q;
 	u64 old, new;
-	int ret;
+	int ret = -ESHUTDOWN;
 
 	deadline = min(deadline, WHEEL_FOREVER);
-
 	/* One section from the look at the state to the push; see "Stop". */
 	preempt_disable();
-	if (unlikely(READ_ONCE(w->state) >= WHEEL_SHUTDOWN)) {
-		ret = -ESHUTDOWN;
+	if (unlikely(READ_ONCE(w->state) >= WHEEL_SHUTDOWN))
 		goto out;
-	}
 
 	q = this_cpu_ptr(w->queues);
 	hwtimer_step_stall();
 	old = atomic64_read(&t->word);
 	for (;;) {
-		if (old & WORD_ARMED) {
-			sooner = deadline < word_deadline(old);
-			ret = 1;
-		} else if (old & WORD_DEAD) {
-			ret = -ESHUTDOWN;
-			goto undo;
-		} else if (pending_only) {
-			ret = -ENOENT;
-			goto undo;
-		} else {
-			/* Counted before it is armed, so that pending is never too low. */
-			if (!booked && !book(w, q)) {
-				new = atomic64_read(&t->word);
-				if (new != old) {
-					/* Somebody armed it with the last place? */
-					old = new;
-					continue;
-				}
+		ret = may_arm(w, q, old, pending_only, &booked);
+		if (unlikely(ret == -EAGAIN)) {
+			new = atomic64_read(&t->word);
+			if (new == old) {
 				local_inc(&q->rejected);
-				ret = -EAGAIN;
 				goto out;
 			}
-			booked = true;
-			sooner = !(old & WORD_FILED) || deadline < word_deadline(old);
-			ret = 0;
+			/* Somebody armed it with the last place? */
+			old = new;
+			continue;
 		}
+		if (unlikely(ret < 0))
+			goto undo;
+		sooner = (!ret && !(old & WORD_FILED)) || deadline < word_deadline(old);
 		new = deadline << WORD_SHIFT | (old & WORD_HELD) | WORD_ARMED;
 		if (sooner)
 			new |= WORD_QUEUED;
@@ -474,7 +476,6 @@ static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pen
 	}
 
 	/* @t may have expired and be gone by now. */
-
 	if (sooner && (old & WORD_QUEUED))
 		local_inc(&q->coalesced);
 	if (ret)
@@ -1231,7 +1232,7 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 {
 	u64 end = w->now_tick * w->tick_ns;
 	u64 old = atomic64_read(&t->word), new;
-	hwtimer_fn_t fn = NULL;
+	hwtimer_fn_t fn;
 
 	/* The next one comes while the callback runs and the clock is read. */
 	prefetchw(t->node.next);
@@ -1502,15 +1503,16 @@ static u64 next_tick(const struct hwtimer_wheel *w, u64 last, unsigned int *look
 		l = &w->level[level];
 		shift = level_shift(w, level);
 		number = w->cur >> shift;
-		for (i = slot_of(w, number); i < w->slots; i = stop) {
-			if (number - slot_of(w, number) + i > last >> shift)
+		i = slot_of(w, number);
+		for (number -= i; i < w->slots; i = stop) {
+			if (number + i > last >> shift)
 				return first;
 			stop = min(w->slots, i + WHEEL_LOOKAHEAD);
 			bit = find_next_bit(l->occupied, stop, i);
 			if (bit < stop)
 				return l->buckets[bit].next;
 			if (stop < w->slots && !--*looks)
-				return (number - slot_of(w, number) + stop) << shift;
+				return (number + stop) << shift;
 		}
 	}
 
@@ -1724,6 +1726,27 @@ static u64 lookahead(const struct hwtimer_wheel *w)
 	return number << shift;
 }
 
+/* Until when nothing is due, as far as the worker knows. @busy: timeouts are being armed. */
+static u64 nothing_until(const struct hwtimer_wheel *w, u64 now, bool busy, bool pending)
+{
+	unsigned int looks = w->looks;
+	u64 until, drain_at;
+
+	if (busy) {
+		/*
+		 * A wake-up for each arm would be too dear. Producers kick only for what is due
+		 * before we wake; the rest waits in the queue, not for long.
+		 */
+		drain_at = min(now, WHEEL_FOREVER) + WHEEL_DRAIN_NS;
+		until = next_tick(w, div64_u64(drain_at, w->tick_ns), &looks) * w->tick_ns;
+		return min(until, drain_at);
+	}
+	if (!pending)
+		return WHEEL_IDLE;
+	/* Quiet: sleep until something is due. The next arm rings. */
+	return next_tick(w, lookahead(w), &looks) * w->tick_ns;
+}
+
 /**
  * wheel_prepare_sleep - until when may the worker sleep?
  * @w: the wheel, after wheel_advance() returned false
@@ -1737,8 +1760,7 @@ static u64 lookahead(const struct hwtimer_wheel *w)
  */
 u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 {
-	u64 until, drain_at, ring_below = U64_MAX;
-	unsigned int looks = w->looks;
+	u64 until, ring_below = U64_MAX;
 	struct wheel_counts c;
 	bool busy;
 
@@ -1747,21 +1769,7 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	wheel_count(w, &c);
 	hwtimer_step();
 	busy = c.armed != w->armed_seen;
-	if (busy) {
-		/*
-		 * Timeouts are being armed, so a wake-up for each would be too dear.
-		 * Producers kick only for what is due before we wake; the rest waits
-		 * in the queue, not for long.
-		 */
-		drain_at = min(now, WHEEL_FOREVER) + WHEEL_DRAIN_NS;
-		until = next_tick(w, div64_u64(drain_at, w->tick_ns), &looks) * w->tick_ns;
-		until = min(until, drain_at);
-	} else if (c.pending) {
-		/* Quiet: sleep until something is due. The next arm rings. */
-		until = next_tick(w, lookahead(w), &looks) * w->tick_ns;
-	} else {
-		until = WHEEL_IDLE;
-	}
+	until = nothing_until(w, now, busy, c.pending);
 	if (until <= now) {
 		/* The pass had begun before @now, and this is due since. */
 		if (now < WHEEL_FOREVER)

@@ -219,6 +219,33 @@ static void refuse(struct hwtimer_works *works, struct hwtimer_work *work,
 		work->refused(work, reason);
 }
 
+/*
+ * An expiry was dispatched to @work, whose state was @old. The item does not go before we return;
+ * see "release and dispatch".
+ */
+static void dispatched(struct hwtimer_works *works, struct hwtimer_work *work, u64 old, bool placed,
+		       bool replaces)
+{
+	count(&works->dispatched);
+	if (old & ENDING_MASK) {
+		if (placed)
+			leave_places(works, work, 1);
+		atomic_long_inc(&works->cancelled);
+		return;
+	}
+	if (replaces)
+		count(&works->replaced);
+	if (!(old & STATE_BUSY)) {
+		atomic_long_inc(&works->busy);
+		work->on = choose_lane(works, work);
+	}
+	/* Only we change it, so it may be looked at after an end. */
+	if (work->on == works->slow && works->slow)
+		count(&works->to_slow);
+	if (!(old & STATE_BUSY))
+		enqueue(work);
+}
+
 /**
  * hwtimer_work_dispatch - the callback of the timeouts of all items
  * @timeout: the timeout
@@ -265,25 +292,7 @@ void hwtimer_work_dispatch(struct hwtimer_timeout *timeout)
 	} while (!atomic64_try_cmpxchg(&work->state, (s64 *)&old, new));
 
 	hwtimer_step();
-	/* The item does not go before we return; see "release and dispatch". */
-	count(&works->dispatched);
-	if (old & ENDING_MASK) {
-		if (placed)
-			leave_places(works, work, 1);
-		atomic_long_inc(&works->cancelled);
-		return;
-	}
-	if (replaces)
-		count(&works->replaced);
-	if (!(old & STATE_BUSY)) {
-		atomic_long_inc(&works->busy);
-		work->on = choose_lane(works, work);
-	}
-	/* Only we change it, so it may be looked at after an end. */
-	if (work->on == works->slow && works->slow)
-		count(&works->to_slow);
-	if (!(old & STATE_BUSY))
-		enqueue(work);
+	dispatched(works, work, old, placed, replaces);
 }
 
 /**

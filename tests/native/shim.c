@@ -1067,7 +1067,6 @@ int hwtimer_shared_init(void)
 	return PTR_ERR_OR_ZERO(shared_wheel);
 }
 
-void hwtimer_shared_stop(void) { hwtimer_wheel_stop(shared_wheel, NULL); }
 void hwtimer_shared_exit(void) { hwtimer_wheel_destroy(shared_wheel); }
 void hwtimer_shared_put(struct hwtimer_shared *shared) { }
 
