@@ -219,7 +219,7 @@ TEST(usage)
 		{ { "--nap" }, "no such option: '--nap'" },
 		{ { "Sleep", "1" }, "'Sleep'" },
 		{ { "sleep" }, "DURATION: missing" },
-		{ { "sleep", "" }, "DURATION is empty" },
+		{ { "sleep", "" }, "DURATION: empty" },
 		{ { "sleep", "x" }, "'x'" },
 		{ { "sleep", "1x" }, "'x' in '1x'" },
 		{ { "sleep", "1", "1S" }, "'S' in '1S'" },
@@ -1305,7 +1305,7 @@ TEST(bench)
 		  must_json_number(result.out, "ioctl.late_max_ns"));
 	RUN("bench", "--timeouts=100", "--ops=100");
 	EXPECT_STATUS(0);
-	EXPECT_IN(result.out, "one run on this machine");
+	EXPECT_IN(result.out, "single run on this machine");
 	EXPECT_IN(result.out, "kernel:   Linux ");
 	printf("# as it is on this machine:\n");
 	for (i = 0; i < count_lines(result.out); i++)
