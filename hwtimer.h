@@ -20,6 +20,12 @@
  *	hwtimer_touch(&c->idle, 30LL * NSEC_PER_SEC);	on every message
  *	hwtimer_release(&c->idle, conn_free);		on close
  *
+ * docs/promises lists what a wheel promises. hwtimer_period.h has periodic timeouts,
+ * hwtimer_work.h timeouts that run on a workqueue.
+ *
+ * Calls
+ * -----
+ *
  * Where each function may be called, and what it does to a timeout ("ends" says how
  * the arming ends that was pending before the call):
  *
@@ -55,15 +61,18 @@
  * who cancels or releases a timeout during a stop must not free it before the list is no longer
  * in use.
  *
- * Cost: reading the clock takes longer than the rest of hwtimer_schedule() and
+ * Cost
+ * ----
+ *
+ * Reading the clock takes longer than the rest of hwtimer_schedule() and
  * hwtimer_touch(). To arm many timeouts, read hwtimer_wheel_now() once and use the
  * _at variants. If a CPU arms very many timeouts in a row, give the worker
  * HWTIMER_SCHED_FIFO_LOW, so that it can run in between. docs/performance has figures.
  *
- * docs/promises lists what a wheel promises. hwtimer_period.h has periodic timeouts,
- * hwtimer_work.h timeouts that run on a workqueue.
+ * Deadlock
+ * --------
  *
- * Deadlock: hwtimer_cancel_sync() and the other functions that sleep wait for the worker,
+ * hwtimer_cancel_sync() and the other functions that sleep wait for the worker,
  * which has to take the timeout out of the wheel. So unlike with timer_delete_sync(), the
  * caller must not hold a lock that any callback of the wheel needs, even the callback of
  * another timeout:

@@ -61,6 +61,9 @@
  * stays there until it is armed again or detached: no tick comes by.
  *
  *
+ * The word of a timeout
+ * ---------------------
+ *
  * The word of a timeout holds its deadline and four flags:
  *
  *	ARMED	it is pending: the callback will run at the deadline
@@ -108,7 +111,10 @@
  *    can still push.)
  *
  *
- * Sleeping: the worker publishes in @ring_below for which deadlines it wants to
+ * Sleeping
+ * --------
+ *
+ * The worker publishes in @ring_below for which deadlines it wants to
  * be woken, then looks at the queues once more; a producer pushes, then looks at
  * @ring_below. Both with a full barrier in between, so that one of them sees the
  * other:
@@ -163,14 +169,20 @@
  * to be taken over before anything that is due.
  *
  *
- * Releasing: a released timeout has no order to keep, and there may be a million
+ * Releasing
+ * ---------
+ *
+ * A released timeout has no order to keep, and there may be a million
  * at once. They have queues of their own, which are served in turn with what the timeouts
  * leave of the budget. One that is QUEUED already comes by the other queue and is
  * put aside until then. So release functions run outside of callbacks, and QUEUED is
  * cleared just before.
  *
  *
- * Waiting: wheel_end_sync() enters itself in a table by the address of the timeout, then looks at
+ * Waiting
+ * -------
+ *
+ * wheel_end_sync() enters itself in a table by the address of the timeout, then looks at
  * the word. When the worker has handled a request, or a callback has returned, it looks whether
  * anybody waits. Both with a full barrier in between, so that one of them sees the
  * other. The worker looks before it claims a timeout, too, and if somebody waits for this one it
@@ -179,7 +191,10 @@
  * begins at the most, one that the worker was just about to claim.
  *
  *
- * Stop: arming checks @state and pushes within one section that is not
+ * Stop
+ * ----
+ *
+ * Arming checks @state and pushes within one section that is not
  * preemptible. Stop sets SHUTDOWN and waits for a grace period (synchronize_rcu()
  * waits for such sections too); from then on nothing is armed. Requests to let go of
  * a timeout are pushed until STOPPED, which is set when the wheel has been

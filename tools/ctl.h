@@ -2,8 +2,8 @@
 /*
  * What the parts of hwtimerctl share.
  *
- * Who finds that something is wrong says so and exits: ctl_die() for what failed,
- * ctl_misuse() for arguments. All arguments are looked at before anything is done.
+ * On an error they print a message and exit: ctl_die() if something failed, ctl_misuse() if the
+ * arguments are wrong. Messages are "WHAT: WHY". All arguments are checked before anything is done.
  */
 #ifndef CTL_H
 #define CTL_H
@@ -21,19 +21,19 @@
 #define NSEC_PER_USEC	1000ULL
 #define NSEC_PER_MSEC	1000000ULL
 #define NSEC_PER_SEC	1000000000ULL
-/* What is further out than this a wheel takes for never. */
+/* For a wheel, anything later than this is never. */
 #define CTL_MAX_NS	((1ULL << 60) - 1)
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
-/* Exit codes; a man page lists them. */
+/* Exit codes; hwtimerctl(1) lists them. */
 enum ctl_status {
 	CTL_OK = 0,
 	CTL_FAILED = 1,
 	CTL_USAGE = 2,
 	CTL_NO_DEVICE = 3,
 	CTL_NO_RIGHTS = 4,
-	CTL_NOT_EXECUTABLE = 126,	/* these three as a shell has them */
+	CTL_NOT_EXECUTABLE = 126,	/* these three as in a shell */
 	CTL_NOT_FOUND = 127,
 	CTL_SIGNAL = 128,
 };
@@ -54,20 +54,20 @@ struct ctl_option {
 	uint64_t min, max;
 };
 
-/* A command line behind the name of the subcommand. */
+/* The command line after the name of the subcommand. */
 struct ctl_args {
 	char **argv;
 	int argc;
-	int next;		/* index of the argument to be looked at */
-	bool only_words;	/* "--" was there: no more options */
+	int next;		/* index of the next argument */
+	bool only_words;	/* after "--" there are no more options */
 	const struct ctl_option *options;
 	size_t n_options;
 };
 
 struct ctl_command {
 	const char *name;
-	const char *summary;	/* what the list of commands says of it */
-	const char *help;	/* behind "usage: hwtimerctl " */
+	const char *summary;	/* its line in the list of commands */
+	const char *help;	/* follows "usage: hwtimerctl " */
 	int (*run)(struct ctl_args *args);
 };
 
@@ -75,8 +75,8 @@ extern const struct ctl_command ctl_sleep, ctl_at, ctl_after, ctl_every, ctl_sta
 	ctl_watch, ctl_draw, ctl_list, ctl_metrics, ctl_bench;
 
 /* hwtimerctl.c */
-extern const struct ctl_command *ctl_command;	/* that runs; NULL: none yet */
-/* Before a message, which would go with the screen that was drawn on; NULL: there is none. */
+extern const struct ctl_command *ctl_command;	/* the one that runs; NULL: none yet */
+/* Called before a message, to leave the drawn screen, with which the message would vanish. */
 extern void (*ctl_leave_screen)(void);
 _Noreturn void ctl_die(int status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -99,7 +99,7 @@ void ctl_print_ns(FILE *to, uint64_t ns);
 const char *ctl_wall_time(char *text, size_t size);
 uint64_t ctl_clock(int clockid);
 
-/* ctl_json.c: an empty or NULL key for what is in an array, or stands alone */
+/* ctl_json.c: the key is empty or NULL in an array and for a value that stands alone */
 void ctl_json_open(const char *key, char bracket);
 void ctl_json_close(char bracket);
 void ctl_json_end(void);
@@ -109,7 +109,7 @@ void ctl_json_signed(const char *key, int64_t number);
 void ctl_json_real(const char *key, double number);
 void ctl_json_null(const char *key);
 
-/* ctl_wheels.c: what debugfs tells about wheels */
+/* ctl_wheels.c: what debugfs says about wheels */
 #define CTL_MAX_LINES	128
 #define CTL_MAX_BINS	64
 
@@ -124,19 +124,19 @@ struct ctl_line {
 
 struct ctl_wheel {
 	char *name;
-	char *text;			/* that the lines point into */
-	struct ctl_line lines[CTL_MAX_LINES];	/* but for the lateness */
+	char *text;			/* which the lines point into */
+	struct ctl_line lines[CTL_MAX_LINES];	/* except for the lateness */
 	unsigned int n_lines;
 	uint64_t counters[CTL_COUNTERS];
-	uint64_t late[CTL_MAX_BINS];	/* how many, from the last bin's bound to this one's */
-	uint64_t bound_ns[CTL_MAX_BINS];	/* 0: none */
+	uint64_t late[CTL_MAX_BINS];	/* how many between the previous bound and this one */
+	uint64_t bound_ns[CTL_MAX_BINS];	/* 0: no bound */
 	unsigned int n_bins;
 };
 
 struct ctl_wheels {
-	struct ctl_wheel *wheels;	/* by name */
+	struct ctl_wheel *wheels;	/* sorted by name */
 	unsigned int n;
-	uint64_t taken_ns;		/* when, CLOCK_MONOTONIC */
+	uint64_t taken_ns;		/* when they were read, CLOCK_MONOTONIC */
 };
 
 void ctl_wheels_read(struct ctl_wheels *wheels, const char *debugfs, char *const names[],

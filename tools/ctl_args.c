@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimerctl: arguments. Options, durations, times of day.
+ * hwtimerctl: arguments: options, durations, times of day.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,7 @@ uint64_t ctl_clock(int clockid)
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
 }
 
-/* "1.5 s", with the unit that suits it. */
+/* "1.5 s", in the largest unit that fits. */
 void ctl_print_ns(FILE *to, uint64_t ns)
 {
 	static const struct { uint64_t ns; const char *name; } units[] = {
@@ -58,8 +58,8 @@ static const struct { const char *name; uint64_t ns; } units[] = {
 };
 
 /*
- * "1.5" of @unit, to be called with the digits: the ns, rounded up, as nothing shall
- * be early. More than a u64 is worth is CTL_MAX_NS + 1.
+ * @digits times @unit in ns, such as "1.5" of seconds. Rounded up, so that nothing is early. The
+ * result for anything longer than CTL_MAX_NS is CTL_MAX_NS + 1.
  */
 static uint64_t scaled(const char *digits, size_t len, uint64_t unit)
 {
@@ -83,8 +83,7 @@ static uint64_t scaled(const char *digits, size_t len, uint64_t unit)
 }
 
 /*
- * "90", "1.5s", "200ms", "1h30m": in ns. @what is what it stands for, to be named if it
- * is none.
+ * Returns "90", "1.5s", "200ms" or "1h30m" in ns. Messages call it @what.
  */
 uint64_t ctl_parse_duration(const char *what, const char *text)
 {
@@ -93,12 +92,12 @@ uint64_t ctl_parse_duration(const char *what, const char *text)
 	size_t digits, name, i;
 
 	if (!*text)
-		ctl_misuse("%s is empty", what);
+		ctl_misuse("%s: empty", what);
 	while (*p) {
 		digits = strspn(p, "0123456789.");
 		if (!digits || !strncmp(p, ".", digits) ||
 		    memchr(p, '.', digits) != memrchr(p, '.', digits))
-			ctl_misuse("%s: not a duration: '%s' (such are 1.5s, 200ms, 2m, 1h30m)",
+			ctl_misuse("%s: not a duration: '%s' (examples: 1.5s, 200ms, 2m, 1h30m)",
 				   what, text);
 		name = strcspn(p + digits, "0123456789.");
 		unit = 0;
@@ -109,7 +108,7 @@ uint64_t ctl_parse_duration(const char *what, const char *text)
 		if (!name && p == text)
 			unit = NSEC_PER_SEC;
 		if (!unit && !name)
-			ctl_misuse("%s: a unit is missing at the end of '%s'", what, text);
+			ctl_misuse("%s: no unit at the end of '%s'", what, text);
 		if (!unit)
 			ctl_misuse("%s: no such unit: '%.*s' in '%s' (ns, us, ms, s, m, h, d)",
 				   what, (int)name, p + digits, text);
@@ -140,7 +139,7 @@ static bool take(const char **p, char c)
 	return true;
 }
 
-/* "HH:MM" or "HH:MM:SS", and nothing more */
+/* Exactly "HH:MM" or "HH:MM:SS" */
 static bool take_time_of_day(const char *p, struct tm *tm)
 {
 	tm->tm_sec = 0;
@@ -161,8 +160,8 @@ static bool take_date(const char **p, struct tm *tm)
 }
 
 /*
- * When the clocks of this place show @wanted, not before @from; -1: they do not. Where
- * the clocks are put back they show it twice, and where they are put forward not at all.
+ * The first time, not before @from, at which local time is @wanted; -1: never. When the clocks go
+ * back a time comes twice, and when they go forward some do not come.
  */
 static time_t first_time(const struct tm *wanted, time_t from)
 {
@@ -185,7 +184,7 @@ static time_t first_time(const struct tm *wanted, time_t from)
 	return found;
 }
 
-/* The next time that it is HH:MM:SS: today, or tomorrow. */
+/* The next time at which it is HH:MM:SS, today or tomorrow. */
 static time_t next_time_of_day(const char *text, const struct tm *wanted, time_t now)
 {
 	struct tm today;
@@ -207,10 +206,10 @@ static time_t next_time_of_day(const char *text, const struct tm *wanted, time_t
 		if (t != -1)
 			return t;
 	}
-	ctl_misuse("TIME: the clocks here do not show '%s', today or tomorrow", text);
+	ctl_misuse("TIME: no such local time today or tomorrow: '%s'", text);
 }
 
-/* A TIME as ns of CLOCK_REALTIME. "+DURATION" is none: see the caller. */
+/* Returns a TIME in ns of CLOCK_REALTIME. The caller handles "+DURATION". */
 uint64_t ctl_parse_time(const char *text)
 {
 	uint64_t now_ns = ctl_clock(CLOCK_REALTIME), ns, part = 0;
@@ -225,9 +224,9 @@ uint64_t ctl_parse_time(const char *text)
 		if (!len || text[1 + len] || text[1] == '.' ||
 		    memchr(text + 1, '.', len) != memrchr(text + 1, '.', len))
 			ctl_misuse("TIME: not seconds since 1970: '%s'", text);
-		/* 36 years from now, or more, from 1970 on: in two steps */
+		/* The seconds and their fraction separately: in ns they may overflow. */
 		len = strcspn(text + 1, ".");
-		t = strtoll(text + 1, NULL, 10);	/* what is too large: INT64_MAX */
+		t = strtoll(text + 1, NULL, 10);	/* too large: INT64_MAX */
 		if (text[1 + len])
 			part = scaled(text + 1 + len, strlen(text + 1 + len), NSEC_PER_SEC);
 	} else {
@@ -239,18 +238,18 @@ uint64_t ctl_parse_time(const char *text)
 			   take_time_of_day(p, &tm)) {
 			t = first_time(&tm, 0);
 			if (t == -1)
-				ctl_misuse("TIME: the clocks here do not show '%s'", text);
+				ctl_misuse("TIME: no such local time: '%s'", text);
 		} else {
-			ctl_misuse("TIME: not a time: '%s' (such are 12:30, 12:30:15, +1h30m)",
+			ctl_misuse("TIME: not a time: '%s' (examples: 12:30, 12:30:15, +1h30m)",
 				   text);
 		}
 	}
-	/* In ns it might be a year of ours again. */
+	/* In ns it could wrap, and look like a time near now. */
 	if (t >= INT64_MAX / (int64_t)NSEC_PER_SEC)
 		ctl_misuse("TIME: more than 36 years away: '%s'", text);
-	ns = (uint64_t)t * NSEC_PER_SEC + part;	/* from 1970 on, all of them */
+	ns = (uint64_t)t * NSEC_PER_SEC + part;
 	if (ns < now_ns)
-		ctl_misuse("TIME: it is past: '%s'", text);
+		ctl_misuse("TIME: in the past: '%s'", text);
 	if (ns - now_ns > CTL_MAX_NS)
 		ctl_misuse("TIME: more than 36 years away: '%s'", text);
 	return ns;
@@ -266,7 +265,7 @@ static uint64_t parse_number(const struct ctl_option *option, const char *text)
 	if (!*text || *end || text[strspn(text, "0123456789")])
 		ctl_misuse("--%s: not a number: '%s'", option->name, text);
 	if (errno || value < option->min || value > option->max)
-		ctl_misuse("--%s: from %" PRIu64 " to %" PRIu64 ", not %s", option->name,
+		ctl_misuse("--%s: must be from %" PRIu64 " to %" PRIu64 ", not '%s'", option->name,
 			   option->min, option->max, text);
 	return value;
 }
@@ -282,7 +281,7 @@ static void set_option(const struct ctl_option *option, const char *text)
 		break;
 	case CTL_TEXT:
 		if (!*text)
-			ctl_misuse("--%s: it is empty", option->name);
+			ctl_misuse("--%s: empty", option->name);
 		*(const char **)option->value = text;
 		break;
 	case CTL_NUMBER:
@@ -307,13 +306,13 @@ static void print_help(void)
 	exit(CTL_OK);
 }
 
-/* The value of an option: what is behind it, or the argument that follows. */
+/* The value of an option: the rest of the argument, or the next argument. */
 static const char *option_value(struct ctl_args *args, const char *option, const char *behind)
 {
 	if (behind)
 		return behind;
 	if (args->next == args->argc)
-		ctl_misuse("%s takes a value", option);
+		ctl_misuse("%s: needs a value", option);
 	return args->argv[args->next++];
 }
 
@@ -335,7 +334,7 @@ static void take_long(struct ctl_args *args, const char *text)
 		if (option->kind != CTL_FLAG)
 			set_option(option, option_value(args, name, equals ? equals + 1 : NULL));
 		else if (equals)
-			ctl_misuse("%s takes no value: '%s'", name, text);
+			ctl_misuse("%s: takes no value: '%s'", name, text);
 		else
 			set_option(option, NULL);
 		return;
@@ -370,8 +369,8 @@ static void take_short(struct ctl_args *args, const char *text)
 }
 
 /*
- * The next argument that is no option; the options before it are taken. NULL: there is
- * none. "--" ends the options.
+ * Sets the options before the next argument that is none, and returns that argument; NULL: there
+ * is none. "--" ends the options.
  */
 const char *ctl_next_word(struct ctl_args *args)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimerctl bench: what operations cost on this machine, by rings and by ioctl, and how
- * late timeouts are.
+ * hwtimerctl bench: the cost of operations on this machine, by rings and by ioctl, and the lateness
+ * of timeouts.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,15 +14,15 @@
 #include "ctl.h"
 
 #define LATE_TIMEOUTS	1000
-/* None of those whose cost is measured expires meanwhile. */
+/* So far that none expires while its cost is measured. */
 #define FAR		(3600 * NSEC_PER_SEC)
 
 enum { ARM, TOUCH_LATER, TOUCH_EARLIER, CANCEL, OPERATIONS };
 
 static const struct { const char *title, *key; } operations[OPERATIONS] = {
 	[ARM] = { "arm", "arm_ns" },
-	[TOUCH_LATER] = { "touch, for later", "touch_ns" },
-	[TOUCH_EARLIER] = { "touch, for earlier", "touch_earlier_ns" },
+	[TOUCH_LATER] = { "touch, later", "touch_ns" },
+	[TOUCH_EARLIER] = { "touch, earlier", "touch_earlier_ns" },
 	[CANCEL] = { "cancel", "cancel_ns" },
 };
 
@@ -32,7 +32,7 @@ static const struct { const char *title, *key; unsigned int permille; } ranks[] 
 	{ "the most", "late_max_ns", 1000 },
 };
 
-/* One of the two ways to ask for something. */
+/* One of the two interfaces. */
 struct side {
 	unsigned int flags;
 	bool there;
@@ -60,7 +60,7 @@ static int one(struct hwtimer *h, int operation, hwtimer_id *id, uint64_t i)
 	}
 }
 
-/* Each operation for @n timeouts; what the kernel still has to take counts as well. */
+/* Each operation for @n timeouts, until the kernel has taken the last submission. */
 static void measure(struct hwtimer *h, hwtimer_id *ids, uint64_t n, uint64_t ns[OPERATIONS])
 {
 	uint64_t began, i;
@@ -82,7 +82,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* As many timeouts as LATE_TIMEOUTS within a second or so: how late the kernel came by. */
+/* The lateness of LATE_TIMEOUTS timeouts within about a second. */
 static void measure_late(struct hwtimer *h, struct side *side)
 {
 	static uint64_t late[LATE_TIMEOUTS];
@@ -91,7 +91,7 @@ static void measure_late(struct hwtimer *h, struct side *side)
 	hwtimer_id id;
 	int ret;
 
-	/* A step that is no whole part of a tick, so that all parts of it come. */
+	/* Steps that are no divisor of the tick, so that deadlines fall all over it. */
 	for (i = 0; i < LATE_TIMEOUTS; i++)
 		check(hwtimer_schedule(h, 10 * NSEC_PER_MSEC + i * 1000037ULL, i, &id),
 		      "schedule");
@@ -101,7 +101,7 @@ static void measure_late(struct hwtimer *h, struct side *side)
 			continue;
 		check(ret, "wait");
 		if (event.fired_ns < event.deadline_ns)
-			ctl_die(CTL_FAILED, "a timeout came early, which must never be");
+			ctl_die(CTL_FAILED, "a timeout expired early, which must never happen");
 		late[n++] = event.fired_ns - event.deadline_ns;
 	}
 	qsort(late, n, sizeof(*late), by_size);
@@ -109,7 +109,7 @@ static void measure_late(struct hwtimer *h, struct side *side)
 		side->late_ns[i] = late[(n - 1) * ranks[i].permille / 1000];
 }
 
-/* NULL: not with this kernel. */
+/* Returns NULL if the kernel lacks this interface. */
 static struct hwtimer *open_side(const struct side *side, const char *device, uint64_t timeouts)
 {
 	struct hwtimer_options options = {
@@ -119,7 +119,7 @@ static struct hwtimer *open_side(const struct side *side, const char *device, ui
 	struct hwtimer *h;
 
 	if (side->flags & HWTIMER_OPEN_RINGS) {
-		/* What else may be wrong is said below. */
+		/* ctl_open() below reports other errors. */
 		if (hwtimer_open(&h, &options) == -EOPNOTSUPP)
 			return NULL;
 		hwtimer_close(h);
@@ -127,7 +127,7 @@ static struct hwtimer *open_side(const struct side *side, const char *device, ui
 	return ctl_open(&options);
 }
 
-/* Before the other, when there is nothing left to be cleaned up. */
+/* Before run_operations(), whose contexts are cleaned up in the background. */
 static void run_late(struct side *side, const char *device)
 {
 	struct hwtimer *h = open_side(side, device, LATE_TIMEOUTS);
@@ -160,7 +160,7 @@ static void run_operations(struct side *side, const char *device, uint64_t timeo
 	free(ids);
 }
 
-/* The processor, and whether that is a guest's. */
+/* The processor, and whether the machine is virtual. */
 static const char *processor(char *text, size_t size)
 {
 	FILE *file = fopen("/proc/cpuinfo", "re");
@@ -232,9 +232,8 @@ static void print_sides(const struct side *rings, const struct side *ioctls)
 	}
 	if (!rings->there)
 		puts("\nThis kernel has no rings.");
-	puts("\nTo touch for later, libhwtimer does not ask the kernel, which hears of it at");
-	puts("the old deadline.");
-	puts("\nThis is one run on this machine, with what else it was doing.");
+	puts("\nlibhwtimer submits a touch to a later time only at the old deadline.");
+	puts("\nThis is a single run on this machine, beside its other work.");
 }
 
 static int run_bench(struct ctl_args *args)
@@ -259,7 +258,7 @@ static int run_bench(struct ctl_args *args)
 	args->n_options = ARRAY_SIZE(options);
 	word = ctl_next_word(args);
 	if (word)
-		ctl_misuse("it takes options only: what is '%s'?", word);
+		ctl_misuse("unexpected argument: '%s'", word);
 	h = ctl_open_one(device);
 	tick_ns = hwtimer_tick_ns(h);
 	hwtimer_close(h);
@@ -299,14 +298,15 @@ static int run_bench(struct ctl_args *args)
 
 const struct ctl_command ctl_bench = {
 	.name = "bench",
-	.summary = "what operations cost on this machine",
+	.summary = "the cost of operations on this machine",
 	.help = "bench [--timeouts=N] [--ops=N] [--json] [--device PATH]\n\n"
-		"Measure ns per arm, touch and cancel, by rings and by ioctl, on the shared wheel, and\n"
-		"how late 1000 timeouts are. One run on this machine, as it is now.\n\n"
-		"  --timeouts=N   how many at a time, by default 10000\n"
-		"  --ops=N        how many operations of each kind, by default 200000\n"
-		"  --json         a JSON object; no rings: \"rings\": null\n"
-		"  --device PATH  instead of " CTL_DEVICE "\n"
-		"  -h, --help     this text\n",
+		"Measure the ns per arm, touch and cancel, by rings and by ioctl, on a shared\n"
+		"wheel, and the lateness of 1000 timeouts. This is a single run, beside the\n"
+		"machine's other work.\n\n"
+		"  --timeouts=N   timeouts at a time (default: 10000)\n"
+		"  --ops=N        operations of each kind (default: 200000)\n"
+		"  --json         a JSON object; without rings: \"rings\": null\n"
+		"  --device PATH  the device (default: " CTL_DEVICE ")\n"
+		"  -h, --help     print this help\n",
 	.run = run_bench,
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimerctl draw: a wheel as a picture, SVG. Its levels are rings, the lowest one inside,
- * with a mark for each slot, or few slots beside each other, that holds something; the
- * lateness of what expired is a bar for each bin of the histogram.
+ * hwtimerctl draw: an SVG picture of a wheel. Levels are rings, the lowest one innermost, with a
+ * mark for each slot, or group of slots, that holds timeouts. The lateness of expiries is a
+ * histogram.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -12,28 +12,28 @@
 #include "ctl.h"
 
 #define MAX_LEVELS	64
-/* More marks than this on a ring would not be seen. */
+/* More marks on a ring could not be told apart. */
 #define MAX_SECTORS	512
 
-#define CENTRE		300u	/* of the rings, to both sides of which there is room */
+#define CENTRE		300u	/* of the rings, in both directions */
 #define INNER		90.0	/* radius */
 #define OUTER		280.0
-#define COLUMN		630u	/* where the text begins */
+#define COLUMN		630u	/* where the text begins, x */
 #define WIDTH		1000u
 #define ROW		18u
 
-/* The buckets of a wheel, those beside each other added up. */
+/* The buckets of a wheel, added up by sectors of adjacent slots. */
 struct picture {
 	const struct ctl_wheel *wheel;
 	uint64_t tick_ns;
 	uint64_t slots, sectors;
 	uint64_t levels;
 	uint64_t filed[MAX_LEVELS][MAX_SECTORS];
-	uint64_t in_level[MAX_LEVELS], used[MAX_LEVELS];	/* timeouts; slots with some */
+	uint64_t in_level[MAX_LEVELS], used[MAX_LEVELS];	/* timeouts; slots that hold some */
 	uint64_t most;		/* in a sector */
 };
 
-/* What stat says of it; 0 if it does not. */
+/* A value from the wheel's stats, or "0". */
 static const char *find_text(const struct ctl_wheel *wheel, const char *name)
 {
 	unsigned int i;
@@ -56,9 +56,9 @@ static void take_bucket(struct picture *p, const char *path, const char *line)
 
 	if (sscanf(line, "bucket %" SCNu64 " %" SCNu64 " %" SCNu64 "%c", &level, &slot, &n,
 		   &more) != 4 || more != '\n' || level >= MAX_LEVELS || slot >= p->slots)
-		ctl_die(CTL_FAILED, "%s: this is no bucket of this wheel: '%.*s'", path,
+		ctl_die(CTL_FAILED, "%s: not a bucket of this wheel: '%.*s'", path,
 			(int)strcspn(line, "\n"), line);
-	/* It may have grown since it told. */
+	/* The wheel may have grown since its stats were read. */
 	if (level >= p->levels)
 		p->levels = level + 1;
 	filed = &p->filed[level][slot / (p->slots / p->sectors)];
@@ -89,7 +89,7 @@ static void read_buckets(struct picture *p, const char *debugfs)
 	fclose(file);
 }
 
-/* A name that somebody gave, as text of XML. */
+/* A name that a user chose, escaped for XML. */
 static void put_text(const char *text)
 {
 	for (; *text; text++) {
@@ -129,7 +129,7 @@ static void put_span(uint64_t ns)
 	ctl_print_ns(stdout, ns);
 }
 
-/* How many times it was doubled: what is 1 shows, too. */
+/* The binary logarithm, plus 1 so that 1 is visible, too. */
 static unsigned int doublings(uint64_t n)
 {
 	return 64 - __builtin_clzll(n | 1);
@@ -140,7 +140,7 @@ static const char *plural(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
-/* How wide a slot of @level is, in ns. */
+/* The width of a slot of @level in ns. */
 static uint64_t slot_ns(const struct picture *p, unsigned int level)
 {
 	uint64_t ns = p->tick_ns;
@@ -177,7 +177,7 @@ static void draw_level(const struct picture *p, unsigned int level)
 	}
 }
 
-/* The bins between the first and the last that are not empty. Returns where it ends. */
+/* The bins from the first to the last that is not empty. Returns the y where they end. */
 static unsigned int draw_late(const struct ctl_wheel *wheel, unsigned int y)
 {
 	unsigned int first = wheel->n_bins, last = 0, i;
@@ -234,8 +234,8 @@ static unsigned int draw_legend(const struct picture *p, unsigned int y)
 	else
 		puts("a slot that is not empty</text>");
 	y += ROW;
-	printf("<text class=\"note\" x=\"%u\" y=\"%u\">Its length: how often ", COLUMN, y);
-	printf("the number doubles; the longest: %" PRIu64 "</text>\n", p->most);
+	printf("<text class=\"note\" x=\"%u\" y=\"%u\">Its length: the ", COLUMN, y);
+	printf("logarithm of the number; the longest: %" PRIu64 "</text>\n", p->most);
 	return y;
 }
 
@@ -287,21 +287,21 @@ static int run_draw(struct ctl_args *args)
 	args->n_options = ARRAY_SIZE(options);
 	while ((word = ctl_next_word(args))) {
 		if (name)
-			ctl_misuse("one wheel only: '%s'", word);
+			ctl_misuse("unexpected argument: '%s' (one WHEEL)", word);
 		name = word;
 	}
 	name = name ?: "dev";
 	ctl_wheels_read(&wheels, debugfs, (char **)&name, 1);
 	p->wheel = ctl_wheels_find(&wheels, name);
 	if (!p->wheel)
-		ctl_die(CTL_FAILED, "there is no wheel '%s' in %s/hwtimer", name, debugfs);
+		ctl_die(CTL_FAILED, "no wheel '%s' in %s/hwtimer", name, debugfs);
 	p->tick_ns = find_number(p->wheel, "tick_ns");
 	p->slots = find_number(p->wheel, "slots");
 	p->levels = find_number(p->wheel, "levels");
-	/* A power of two, as ours is: so many slots to a sector. */
+	/* A power of two, so that sectors have equal numbers of slots. */
 	if (!p->slots || p->slots & (p->slots - 1) || !p->levels || p->levels > MAX_LEVELS)
-		ctl_die(CTL_FAILED, "%s/hwtimer/%s/stats: slots %" PRIu64 ", levels %" PRIu64
-			": no wheel has that", debugfs, name, p->slots, p->levels);
+		ctl_die(CTL_FAILED, "%s/hwtimer/%s/stats: impossible: slots %" PRIu64 ", levels %"
+			PRIu64, debugfs, name, p->slots, p->levels);
 	p->sectors = p->slots < MAX_SECTORS ? p->slots : MAX_SECTORS;
 	read_buckets(p, debugfs);
 	draw(p);
@@ -312,12 +312,12 @@ static int run_draw(struct ctl_args *args)
 
 const struct ctl_command ctl_draw = {
 	.name = "draw",
-	.summary = "a picture of a wheel, SVG: what is in its slots, and lateness",
+	.summary = "an SVG picture of a wheel: its slots and its lateness",
 	.help = "draw [--debugfs DIR] [WHEEL] >FILE\n\n"
-		"Draw a wheel, \"dev\" if none is named, as SVG: its levels as rings, the lowest\n"
-		"inside, with a mark where there are timeouts; and how late what expired was.\n"
-		"That is for root, and needs debugfs.\n\n"
-		"  --debugfs DIR  where debugfs is mounted, instead of " CTL_DEBUGFS "\n"
-		"  -h, --help     this text\n",
+		"Draw a wheel (default: \"dev\") as SVG: its levels as rings, the lowest one\n"
+		"innermost, with marks where there are timeouts, and a histogram of the\n"
+		"lateness of expiries. Requires root and debugfs.\n\n"
+		"  --debugfs DIR  where debugfs is mounted (default: " CTL_DEBUGFS ")\n"
+		"  -h, --help     print this help\n",
 	.run = run_draw,
 };

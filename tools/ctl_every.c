@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimerctl every: a command for each expiry of a periodic timeout, one after the other.
+ * hwtimerctl every: run a command for each expiry of a periodic timeout, one run at a time.
  *
- * The deadlines are the first one and all those a number of periods later, whatever the
- * runs take. The device counts those that came; what is done about one that comes while
- * the last run goes on is decided here, when the next run could begin. The device's own
- * policy is HWTIMER_MISFIRE_ONCE: it tells at once, and how many.
+ * Deadlines are whole periods apart, however long the runs take. The device counts them. What
+ * happens to a deadline that comes during a run is decided here, when the next run can begin. So
+ * the device's own policy is HWTIMER_MISFIRE_ONCE, which reports an expiry at once, with the number
+ * of deadlines.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,24 +24,24 @@
 static struct {
 	uint64_t first_ns, period_ns, misfire_ns, count;
 	unsigned int policy;
-	char **command;		/* NULL: a line is printed */
+	char **command;		/* NULL: print a line */
 	bool json;
 
 	struct hwtimer *h;
-	int signals;		/* a descriptor to read them from */
+	int signals;		/* signalfd */
 	sigset_t old_mask;
-	uint64_t came;		/* deadlines that came */
-	uint64_t next;		/* number of the first that was not seen to, from 0 */
-	uint64_t skipped;	/* to be told to the next run */
-	int signal;		/* that ends us */
+	uint64_t came;		/* deadlines that have come */
+	uint64_t next;		/* the first one not handled, counted from 0 */
+	uint64_t skipped;	/* to be passed to the next run */
+	int signal;		/* the one that ends us */
 
-	/* the run that goes on, or was the last */
-	pid_t child;		/* 0: none goes on */
+	/* the current or last run */
+	pid_t child;		/* 0: none is running */
 	uint64_t runs, failed, overruns, late_ns, began_ns;
 	char time[64];
 } every;
 
-/* Is it time for a run? Says which deadline, and how many it stands for. */
+/* Is it time for a run? Sets its lateness and how many missed deadlines it stands for. */
 static bool next_run(void)
 {
 	uint64_t late, missed;
@@ -74,7 +74,7 @@ static void start_child(void)
 	ctl_flush();
 	pid = fork();
 	if (pid < 0)
-		ctl_die(CTL_FAILED, "cannot start '%s': fork: %s", every.command[0],
+		ctl_die(CTL_FAILED, "%s: fork: %s", every.command[0],
 			strerror(errno));
 	if (!pid) {
 		snprintf(number, sizeof(number), "%" PRIu64, every.overruns);
@@ -85,8 +85,8 @@ static void start_child(void)
 	every.child = pid;
 }
 
-/* @status: as of waitpid(); -1: there was no command. */
-static void tell_run(int status)
+/* @status: from waitpid(); -1: there was no command. */
+static void report_run(int status)
 {
 	int code = WIFSIGNALED(status) ? CTL_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 
@@ -124,7 +124,7 @@ static void begin_run(void)
 	if (every.command)
 		start_child();
 	else
-		tell_run(-1);
+		report_run(-1);
 }
 
 static bool more_runs(void)
@@ -133,8 +133,8 @@ static bool more_runs(void)
 }
 
 /*
- * Asked to end: the command that runs is asked, too, and waited for; asked again, it is
- * killed. What a key of the terminal sends, all on it have got.
+ * On the first signal pass it on to the running command, which the caller waits for; on the second
+ * one kill the command. A signal from a key of the terminal has reached the command already.
  */
 static void end_by(const struct signalfd_siginfo *info)
 {
@@ -158,7 +158,7 @@ static void read_signals(void)
 			end_by(&info);
 	if (every.child && waitpid(every.child, &status, WNOHANG) == every.child) {
 		every.child = 0;
-		tell_run(status);
+		report_run(status);
 	}
 }
 
@@ -180,12 +180,12 @@ static void catch_signals(void)
 	sigset_t set;
 	size_t i;
 
-	/* If it was ignored, the end of the child would be unheard of. */
+	/* If it was ignored, the end of the child would not be reported. */
 	signal(SIGCHLD, SIG_DFL);
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	for (i = 0; i < ARRAY_SIZE(ending); i++) {
-		/* nohup(1), or a shell's "&" */
+		/* ignored by nohup(1) or a shell's "&" */
 		sigaction(ending[i], NULL, &old);
 		if (old.sa_handler != SIG_IGN)
 			sigaddset(&set, ending[i]);
@@ -204,7 +204,7 @@ static void loop(void)
 	};
 
 	while (more_runs() || every.child) {
-		/* While a run goes on, what expires waits in the kernel. */
+		/* During a run, expiries wait in the kernel. */
 		if (poll(fds, every.child ? 1 : 2, -1) < 0 && errno != EINTR)
 			ctl_die(CTL_FAILED, "poll: %s", strerror(errno));
 		read_signals();
@@ -231,7 +231,7 @@ static void set_policy(const char *text)
 			return;
 		}
 	}
-	ctl_misuse("--misfire: once, skip or make-up, not '%s'", text);
+	ctl_misuse("--misfire: must be once, skip or make-up, not '%s'", text);
 }
 
 static int run_every(struct ctl_args *args)
@@ -255,15 +255,15 @@ static int run_every(struct ctl_args *args)
 	args->n_options = ARRAY_SIZE(options);
 	period = ctl_next_word(args);
 	if (!period)
-		ctl_misuse("DURATION is missing");
+		ctl_misuse("DURATION: missing");
 	every.period_ns = ctl_parse_duration("DURATION", period);
 	if (ctl_next_word(args))
 		every.command = args->argv + args->next - 1;
 	else if (!strcmp(args->argv[args->next - 1], "--"))
-		ctl_misuse("COMMAND is missing behind '--'");
+		ctl_misuse("COMMAND: missing after '--'");
 	set_policy(misfire);
 	if (!every.period_ns)
-		ctl_misuse("DURATION: it is 0: '%s'", period);
+		ctl_misuse("DURATION: must not be 0: '%s'", period);
 	if (!every.misfire_ns)
 		every.misfire_ns = every.period_ns;
 	if (every.command)
@@ -272,10 +272,10 @@ static int run_every(struct ctl_args *args)
 	every.h = ctl_open_one(device);
 	tick_ns = hwtimer_tick_ns(every.h);
 	if (every.period_ns < tick_ns)
-		ctl_misuse("DURATION: '%s' is below the tick of the wheel, %" PRIu64 " ns", period,
-			   tick_ns);
+		ctl_misuse("DURATION: shorter than the tick of the wheel (%" PRIu64 " ns): '%s'",
+			   tick_ns, period);
 	if (every.misfire_ns < tick_ns)
-		ctl_misuse("--misfire-after: below the tick of the wheel, %" PRIu64 " ns",
+		ctl_misuse("--misfire-after: shorter than the tick of the wheel (%" PRIu64 " ns)",
 			   tick_ns);
 	catch_signals();
 	every.first_ns = hwtimer_now(every.h) + (now ? 0 : every.period_ns);
@@ -289,32 +289,32 @@ static int run_every(struct ctl_args *args)
 	if (every.signal)
 		return CTL_SIGNAL + every.signal;
 	if (every.failed)
-		ctl_die(CTL_FAILED, "of %" PRIu64 " runs of '%s' %" PRIu64 " failed", every.runs,
-			every.command[0], every.failed);
+		ctl_die(CTL_FAILED, "%s: %" PRIu64 " of %" PRIu64 " runs failed", every.command[0],
+			every.failed, every.runs);
 	return CTL_OK;
 }
 
 const struct ctl_command ctl_every = {
 	.name = "every",
-	.summary = "run a command again and again, without drift",
+	.summary = "run a command periodically, without drift",
 	.help = "every [OPTION]... DURATION [OPTION]... [[--] COMMAND [ARGUMENT]...]\n\n"
-		"Run COMMAND each DURATION, or print a line. One run at a time. The deadlines are\n"
-		"DURATION apart from the first on, whatever the runs take. One that comes while the\n"
-		"last run goes on waits. A run that would begin later than --misfire-after after its\n"
-		"deadline is a misfire:\n\n"
-		"  --misfire=once     run now, once for all deadlines that were missed, and go on with\n"
-		"                     the next one to come (the default)\n"
-		"  --misfire=skip     do not run until the next one to come\n"
-		"  --misfire=make-up  run for each one, one after the other\n"
+		"Run COMMAND every DURATION, or print a line. Deadlines are DURATION apart,\n"
+		"however long the runs take. One command runs at a time; a deadline that\n"
+		"comes meanwhile waits. If a run would begin more than --misfire-after after\n"
+		"its deadline, that is a misfire:\n\n"
+		"  --misfire=once     run now, once for all missed deadlines (the default)\n"
+		"  --misfire=skip     skip them, and wait for the next deadline\n"
+		"  --misfire=make-up  run for each of them, one after the other\n"
 		"  --misfire-after=DURATION\n"
-		"                     a tick of the wheel or more; by default one period\n"
+		"                     a tick of the wheel or more (default: one period)\n"
 		"  --count=N          end after N runs\n"
-		"  --now              the first deadline is now, not a period from now\n"
-		"  --json             a JSON object for each run; then COMMAND has stderr for its stdout\n"
-		"  --device PATH      instead of " CTL_DEVICE "\n"
-		"  -h, --help         this text\n\n"
-		"COMMAND finds in HWTIMER_OVERRUNS how many missed deadlines, beside its own, its run\n"
-		"stands for. By SIGINT, SIGTERM, SIGHUP or SIGQUIT it is ended, too, and waited for; at\n"
-		"the second one, killed. Exit status 1: a run failed.\n",
+		"  --now              the first deadline is now, not one period from now\n"
+		"  --json             a JSON object for each run; COMMAND's output goes to stderr\n"
+		"  --device PATH      the device (default: " CTL_DEVICE ")\n"
+		"  -h, --help         print this help\n\n"
+		"COMMAND has in HWTIMER_OVERRUNS the number of missed deadlines that its run\n"
+		"stands for, beside its own. The first SIGINT, SIGTERM, SIGHUP or SIGQUIT is\n"
+		"passed on to COMMAND, and the end is when COMMAND has ended; the second one\n"
+		"kills it. Exit status 1: a run failed.\n",
 	.run = run_every,
 };

@@ -6,11 +6,11 @@
 
 #include "ctl.h"
 
-static bool first = true;	/* nothing yet in this object or array */
+static bool first = true;	/* the object or array is still empty */
 
 /*
- * How many bytes of UTF-8 begin here: 0 if that is none. The ranges are those of the
- * Unicode standard: no overlong forms, no surrogates.
+ * The length of the UTF-8 character that begins here, or 0 if it is invalid. The ranges are those
+ * of the Unicode standard: no overlong forms, no surrogates.
  */
 static unsigned int utf8_length(const unsigned char *s)
 {
@@ -88,7 +88,7 @@ void ctl_json_close(char bracket)
 	first = false;
 }
 
-/* The value is whole: who reads it shall have it now. */
+/* The value is complete: end its line, and pass it to the reader now. */
 void ctl_json_end(void)
 {
 	putchar('\n');

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimerctl list: what is pending in a process' contexts, or in a wheel.
+ * hwtimerctl list: the pending timeouts of a process' contexts, or of a wheel.
  *
- * Contexts are nobody else's business: their descriptors are had by pidfd_getfd(2), which takes
- * what a debugger may. Wheels are debugfs' to tell, which has those of kernel modules, too.
+ * Contexts are private, so their descriptors are copied by pidfd_getfd(2), which requires the
+ * rights of a debugger. Timeouts of wheels, including those of kernel modules, are read from
+ * debugfs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +29,7 @@
 
 static bool json;
 
-/* In how long it is due, in ns, or HWTIMER_NEVER. */
+/* Prints how long until @deadline, or that it never comes. */
 static void show_due(uint64_t deadline, uint64_t now)
 {
 	if (deadline == HWTIMER_NEVER) {
@@ -94,7 +95,7 @@ static void list_context(int number, int fd)
 
 static void list_process(uint64_t pid)
 {
-	/* First: so both are of the same process, or this one is over. */
+	/* First, so that a process that reuses the pid later is not mistaken for this one. */
 	int pidfd = syscall(SYS_pidfd_open, (pid_t)pid, 0), *numbers, fd;
 	unsigned int n, i;
 
@@ -142,7 +143,7 @@ static void show_line(char *line, uint64_t now)
 	}
 	if (sscanf(line, "timeout %u %u %" SCNu64 " %255s", &level, &slot, &deadline,
 		   function) != 4)
-		ctl_die(CTL_FAILED, "debugfs says '%s'", line);
+		ctl_die(CTL_FAILED, "debugfs: unexpected line: '%s'", line);
 	if (json) {
 		ctl_json_open(NULL, '{');
 		ctl_json_number("level", level);
@@ -173,13 +174,13 @@ static void list_wheel(const char *debugfs, const char *name)
 
 	ctl_wheels_read(&wheels, debugfs, (char *[]){ (char *)name }, 1);
 	if (!wheels.n)
-		ctl_die(CTL_FAILED, "there is no wheel '%s' in %s/hwtimer", name, debugfs);
+		ctl_die(CTL_FAILED, "no wheel '%s' in %s/hwtimer", name, debugfs);
 	for (i = 0; i < wheels.wheels[0].n_lines; i++)
 		if (!strcmp(wheels.wheels[0].lines[i].name, "clock"))
 			clock = wheels.wheels[0].lines[i].value;
 	now = ctl_clock(clock && !strcmp(clock, "boottime") ? CLOCK_BOOTTIME : CLOCK_MONOTONIC);
 	if (asprintf(&path, "%s/hwtimer/%s/pending", debugfs, name) < 0)
-		ctl_die(CTL_FAILED, "no memory");
+		ctl_die(CTL_FAILED, "out of memory");
 	f = fopen(path, "re");
 	if (!f)
 		ctl_die(errno == EACCES || errno == EPERM ? CTL_NO_RIGHTS : CTL_FAILED, "%s: %s",
@@ -213,9 +214,9 @@ static int run_list(struct ctl_args *args)
 	wheel = ctl_next_word(args);
 	word = wheel ? ctl_next_word(args) : NULL;
 	if (word)
-		ctl_misuse("what is '%s'?", word);
+		ctl_misuse("unexpected argument: '%s'", word);
 	if (!wheel == !pid)
-		ctl_misuse("either a wheel, or a process by --pid");
+		ctl_misuse("needs either a WHEEL or --pid PID");
 	if (wheel)
 		list_wheel(debugfs, wheel);
 	else
@@ -225,15 +226,15 @@ static int run_list(struct ctl_args *args)
 
 const struct ctl_command ctl_list = {
 	.name = "list",
-	.summary = "what is pending, in a process' contexts or in a wheel",
+	.summary = "the pending timeouts of a process or of a wheel",
 	.help = "list [--json] --pid PID\n"
 		"       hwtimerctl list [--json] [--debugfs DIR] WHEEL\n\n"
-		"List all timeouts that are pending in the contexts of a process, for who may debug\n"
-		"it; or those in the buckets of a wheel, kernel modules' among them, for root.\n"
-		"What a module has armed a moment ago is not in a bucket yet.\n\n"
+		"List the pending timeouts of a process' contexts, if you may debug the\n"
+		"process; or, as root, those in the buckets of a wheel, including those of\n"
+		"kernel modules. A timeout that was just armed may not be in a bucket yet.\n\n"
 		"  -p, --pid PID  the process\n"
-		"  --json         a JSON object for each, on a line of its own\n"
-		"  --debugfs DIR  where debugfs is mounted, instead of " CTL_DEBUGFS "\n"
-		"  -h, --help     this text\n",
+		"  --json         a JSON object per line for each timeout\n"
+		"  --debugfs DIR  where debugfs is mounted (default: " CTL_DEBUGFS ")\n"
+		"  -h, --help     print this help\n",
 	.run = run_list,
 };

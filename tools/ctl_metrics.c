@@ -2,9 +2,9 @@
 /*
  * hwtimerctl metrics: all wheels in Prometheus' text format.
  *
- * What is not known here to be a counter is a gauge, so what a later module counts is told
- * as well. Lateness is what a histogram's buckets would be, without a sum, which nobody
- * adds up: histogram_quantile() does not ask for it.
+ * A number that is not known here to be a counter is exported as a gauge, so later modules' numbers
+ * appear, too. Lateness has the buckets of a histogram without its sum, which the module does not
+ * count and histogram_quantile() does not need.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -43,12 +43,12 @@ static bool is_name(const char *text)
 	return !*text;
 }
 
-/* NULL: there is no such number. */
+/* Returns NULL if there is no such number. */
 static const char *number_of(const struct ctl_wheel *wheel, const char *name)
 {
 	unsigned int i;
 
-	/* A label, even if it is 7. */
+	/* The name is a label, even if it is a number. */
 	if (!is_name(name) || !strcmp(name, "name"))
 		return NULL;
 	for (i = 0; i < wheel->n_lines; i++)
@@ -57,7 +57,7 @@ static const char *number_of(const struct ctl_wheel *wheel, const char *name)
 	return NULL;
 }
 
-/* A label's value may be anything, with these escaped. */
+/* A label's value may be any text, with these characters escaped. */
 static void print_label(FILE *to, const char *text)
 {
 	for (; *text; text++) {
@@ -75,7 +75,7 @@ static void print_sample(FILE *to, const char *name, const char *suffix,
 	fputc('"', to);
 }
 
-/* All samples of a metric have to come together, and so those of all wheels. */
+/* All samples of a metric have to be together, those of all wheels. */
 static void print_metric(FILE *to, const struct ctl_wheels *wheels, const char *name)
 {
 	const char *suffix = is_counter(name) ? "_total" : "", *value;
@@ -135,7 +135,7 @@ static void print_metrics(FILE *to, const struct ctl_wheels *wheels)
 	print_late(to, wheels);
 }
 
-/* Whoever reads @path finds all of it, this one or the last. */
+/* Atomically: a reader of @path sees the old file or the new one, complete. */
 static void replace_file(const char *path, const struct ctl_wheels *wheels)
 {
 	char *temporary;
@@ -144,7 +144,7 @@ static void replace_file(const char *path, const struct ctl_wheels *wheels)
 	int fd;
 
 	if (asprintf(&temporary, "%s.XXXXXX", path) < 0)
-		ctl_die(CTL_FAILED, "no memory");
+		ctl_die(CTL_FAILED, "out of memory");
 	fd = mkstemp(temporary);
 	to = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!to)
@@ -174,7 +174,7 @@ static int run_metrics(struct ctl_args *args)
 	args->n_options = ARRAY_SIZE(options);
 	word = ctl_next_word(args);
 	if (word)
-		ctl_misuse("what is '%s'?", word);
+		ctl_misuse("unexpected argument: '%s'", word);
 	ctl_wheels_read(&wheels, debugfs, NULL, 0);
 	if (output)
 		replace_file(output, &wheels);
@@ -188,10 +188,10 @@ const struct ctl_command ctl_metrics = {
 	.name = "metrics",
 	.summary = "all wheels, for Prometheus",
 	.help = "metrics [--output FILE] [--debugfs DIR]\n\n"
-		"Print what wheels are and did in Prometheus' text format, as node_exporter's\n"
-		"textfile collector reads it. That is for root, and needs debugfs.\n\n"
-		"  -o, --output FILE  write it there, at once: a reader sees all or what was before\n"
-		"  --debugfs DIR      where debugfs is mounted, instead of " CTL_DEBUGFS "\n"
-		"  -h, --help         this text\n",
+		"Print the state and the counters of all wheels in Prometheus' text format,\n"
+		"for the textfile collector of node_exporter. Requires root and debugfs.\n\n"
+		"  -o, --output FILE  replace FILE atomically, instead of printing\n"
+		"  --debugfs DIR      where debugfs is mounted (default: " CTL_DEBUGFS ")\n"
+		"  -h, --help         print this help\n",
 	.run = run_metrics,
 };

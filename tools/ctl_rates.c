@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimerctl top, watch: what wheels do in a second.
+ * hwtimerctl top, watch: the rates of wheels.
  *
- * Both look at the counters again and again. They wait on the system's clock, not on a
- * wheel: who looks should not be seen.
+ * Both read the counters periodically. They wait on the system's clock, not on a wheel, so that
+ * they do not change what they show.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -42,16 +42,16 @@ static struct {
 	uint64_t delay_ns, iterations;
 	bool json, screen;
 	struct ctl_wheels before, now;
-	bool compared;		/* there is a before */
+	bool compared;		/* @before is valid */
 
 	/* the terminal */
 	int signals;
 	int keys;		/* -1: stdin is no terminal */
-	bool taken;		/* the terminal is ours */
+	bool taken;		/* the terminal is in our mode */
 	struct termios old;
 } top;
 
-/* How much it grew. A wheel that is new, or another of the same name, began at 0. */
+/* The increase. A new wheel, or another one with the same name, began at 0. */
 static uint64_t grown(uint64_t before, uint64_t now)
 {
 	return now >= before ? now - before : now;
@@ -147,7 +147,7 @@ static void show_json(void)
 	ctl_json_end();
 }
 
-/* What is seen, on the screen or as a block; no more wheels than @most. */
+/* The contents of the screen, or a block, with at most @most wheels. */
 static void print_block(FILE *to, unsigned int most, int columns)
 {
 	const uint64_t *bounds = NULL;
@@ -199,7 +199,7 @@ static void window(int *rows, int *columns)
 	*columns = size.ws_col ?: 80;
 }
 
-/* What was drawn is there; or the terminal is gone, which may be known before the signal. */
+/* Write the frame; exit if the terminal is gone, which may show before SIGHUP comes. */
 static void flush_screen(void)
 {
 	struct pollfd fd = { .fd = STDOUT_FILENO };
@@ -209,7 +209,7 @@ static void flush_screen(void)
 	ctl_flush();
 }
 
-/* Each line cut to the window, and cleared behind; what is below the last one, too. */
+/* Cut each line to the window, and clear the rest of it, and the lines below the last one. */
 static void draw(void)
 {
 	char *text = NULL, *line, *next;
@@ -218,14 +218,14 @@ static void draw(void)
 	FILE *frame;
 
 	window(&rows, &columns);
-	/* The time, the titles, how many are left out, and some room for the bars. */
+	/* Leave room for the time, the titles, the line of those left out, and some bars. */
 	most = rows > 16 ? rows - 12 : rows - 4;
 	frame = open_memstream(&text, &size);
 	if (!frame)
-		ctl_die(CTL_FAILED, "no memory");
+		ctl_die(CTL_FAILED, "out of memory");
 	print_block(frame, most > 1 ? most : 1, columns);
 	if (fclose(frame))
-		ctl_die(CTL_FAILED, "no memory");
+		ctl_die(CTL_FAILED, "out of memory");
 	put("\033[H");
 	next = text;
 	while (row < rows && (line = strsep(&next, "\n")) && next) {
@@ -235,7 +235,7 @@ static void draw(void)
 			printf("\033[7m%-*.*s\033[0m", columns, columns, line);
 		else
 			printf("%.*s", columns, line);
-		/* In the last column that would take away the character before it. */
+		/* In the last column this would erase the last character. */
 		if ((int)strlen(line) < columns)
 			put("\033[K");
 		row++;
@@ -246,7 +246,7 @@ static void draw(void)
 	free(text);
 }
 
-/* Another screen, no cursor, keys as they come. ^C stays a signal. */
+/* The alternate screen, no cursor, keys without waiting for a line. ^C stays a signal. */
 static void take_terminal(void)
 {
 	struct termios raw;
@@ -265,7 +265,7 @@ static void take_terminal(void)
 	flush_screen();
 }
 
-/* As it was. Also at exit, when it may be stdout that fails. */
+/* Undo take_terminal(). Also at exit, where writing to stdout may be what failed. */
 static void give_terminal_back(void)
 {
 	if (!top.taken)
@@ -294,7 +294,7 @@ static void catch_signals(void)
 		ctl_die(CTL_FAILED, "signalfd: %s", strerror(errno));
 }
 
-/* Returns the signal that is the end, or 0. */
+/* Returns the signal to end by, or 0. */
 static int read_signals(void)
 {
 	struct signalfd_siginfo info;
@@ -318,7 +318,7 @@ static int read_signals(void)
 	return 0;
 }
 
-/* Returns true if that was a "q", or if nobody is there any more to press it. */
+/* Returns true for "q", and if the input has ended. */
 static bool read_keys(void)
 {
 	char key;
@@ -333,7 +333,7 @@ static bool read_keys(void)
 	}
 }
 
-/* On the screen: until @end. Returns -1 if it goes on, or the status to exit with. */
+/* With a screen, wait until @end. Returns -1, or the status to exit with before that. */
 static int wait_on_screen(uint64_t end)
 {
 	struct pollfd fds[] = {
@@ -352,7 +352,7 @@ static int wait_on_screen(uint64_t end)
 		sig = read_signals();
 		if (sig)
 			return CTL_SIGNAL + sig;
-		/* The terminal is gone, which may be known before the signal comes. */
+		/* The terminal is gone, which may show before SIGHUP comes. */
 		if (fds[1].revents & POLLHUP)
 			return CTL_SIGNAL + SIGHUP;
 		if (fds[1].revents && read_keys())
@@ -369,7 +369,7 @@ static void wait_until(uint64_t end)
 		;
 }
 
-/* The next time to look: no drift, but none is made up for either. */
+/* The time of the next sample, without drift. Missed ones are skipped. */
 static uint64_t next_look(uint64_t last)
 {
 	uint64_t now = ctl_clock(CLOCK_MONOTONIC);
@@ -377,7 +377,7 @@ static uint64_t next_look(uint64_t last)
 	return last + top.delay_ns > now ? last + top.delay_ns : now + top.delay_ns;
 }
 
-/* On the screen: first what there is, rates from the second look on. */
+/* With a screen: rates are shown from the second sample on. */
 static int top_on_screen(void)
 {
 	uint64_t look = ctl_clock(CLOCK_MONOTONIC), i;
@@ -422,7 +422,7 @@ static int run_top(struct ctl_args *args)
 	take_sample();
 	for (i = 0; i < top.n_names; i++)
 		if (!ctl_wheels_find(&top.now, top.names[i]))
-			ctl_die(CTL_FAILED, "there is no wheel '%s' in %s/hwtimer",
+			ctl_die(CTL_FAILED, "no wheel '%s' in %s/hwtimer",
 				top.names[i], top.debugfs);
 	if (!top.json && ctl_on_terminal())
 		return top_on_screen();
@@ -444,7 +444,7 @@ static int run_top(struct ctl_args *args)
 	return CTL_OK;
 }
 
-/* "2.048 ms": below that were 99 of 100. */
+/* The bound below which 99 of 100 expiries were; UINT64_MAX: none, 0: no expiries. */
 static uint64_t percentile(const uint64_t *late, const uint64_t *bounds, unsigned int n)
 {
 	uint64_t all = 0, below = 0;
@@ -498,13 +498,13 @@ static int run_watch(struct ctl_args *args)
 	name = (char *)ctl_next_word(args) ?: "dev";
 	word = ctl_next_word(args);
 	if (word)
-		ctl_misuse("one WHEEL: what is '%s'?", word);
+		ctl_misuse("unexpected argument: '%s' (one WHEEL)", word);
 	top.names = &name;
 	top.n_names = 1;
 	top.compared = true;
 	take_sample();
 	if (!top.now.n)
-		ctl_die(CTL_FAILED, "there is no wheel '%s' in %s/hwtimer", name, top.debugfs);
+		ctl_die(CTL_FAILED, "no wheel '%s' in %s/hwtimer", name, top.debugfs);
 	for (i = 0; !top.iterations || i < top.iterations; i++) {
 		window(&rows, &columns);
 		if (!top.json && !(i % (rows > 2 ? rows - 1 : 1))) {
@@ -518,7 +518,7 @@ static int run_watch(struct ctl_args *args)
 		before = ctl_wheels_find(&top.before, name);
 		now = ctl_wheels_find(&top.now, name);
 		if (!now)
-			ctl_die(CTL_FAILED, "the wheel '%s' is no more", name);
+			ctl_die(CTL_FAILED, "wheel '%s' is gone", name);
 		if (top.json) {
 			json_begin();
 			json_rates(before, now);
@@ -533,33 +533,34 @@ static int run_watch(struct ctl_args *args)
 }
 
 #define COMMON_HELP								\
-	"  -d, --delay SECONDS   from 0.01, or 250ms and the like; by default 1\n"	\
-	"  -n, --iterations N    end after N of them\n"
+	"  -d, --delay SECONDS   the interval: from 0.01 (default: 1), or as 250ms\n"	\
+	"  -n, --iterations N    end after N intervals\n"
 
 const struct ctl_command ctl_top = {
 	.name = "top",
-	.summary = "what wheels do in a second, again and again, on the screen",
+	.summary = "the rates of wheels, on the whole screen",
 	.help = "top [-d SECONDS] [-n N] [--json] [--debugfs DIR] [WHEEL]...\n\n"
-		"Show what all wheels, or these, do in a second, and a histogram of how late all of\n"
-		"that was, in the last interval. \"q\" or ^C is the end. Without a terminal a block is\n"
-		"printed for each interval. That is for root, and needs debugfs.\n\n"
+		"Show the rates per second of all wheels, or of those named, and a histogram\n"
+		"of the lateness of their expiries in the last interval. \"q\" or ^C ends it.\n"
+		"Without a terminal, print a block for each interval. Requires root and\n"
+		"debugfs.\n\n"
 		COMMON_HELP
 		"  --json                a JSON object for each interval\n"
-		"  --debugfs DIR         where debugfs is mounted, instead of " CTL_DEBUGFS "\n"
-		"  -h, --help            this text\n",
+		"  --debugfs DIR         where debugfs is mounted (default: " CTL_DEBUGFS ")\n"
+		"  -h, --help            print this help\n",
 	.run = run_top,
 };
 
 const struct ctl_command ctl_watch = {
 	.name = "watch",
-	.summary = "what a wheel does in a second, a line for each interval",
+	.summary = "the rates of a wheel, a line per interval",
 	.help = "watch [-d SECONDS] [-n N] [--json] [--debugfs DIR] [WHEEL]\n\n"
-		"Print a line for each interval: what WHEEL, by default \"dev\", that contexts share, did\n"
-		"in a second, and below which lateness 99 of 100 expiries were. That is for root, and\n"
-		"needs debugfs.\n\n"
+		"Print a line for each interval: the rates per second of WHEEL (default:\n"
+		"\"dev\"), and the lateness that 99 of 100 expiries were below. Requires root\n"
+		"and debugfs.\n\n"
 		COMMON_HELP
 		"  --json                a JSON object for each interval\n"
-		"  --debugfs DIR         where debugfs is mounted, instead of " CTL_DEBUGFS "\n"
-		"  -h, --help            this text\n",
+		"  --debugfs DIR         where debugfs is mounted (default: " CTL_DEBUGFS ")\n"
+		"  -h, --help            print this help\n",
 	.run = run_watch,
 };

@@ -13,8 +13,8 @@
 #include "ctl.h"
 
 /*
- * Readable when the time of day was set: by somebody, or as the machine was resumed. It
- * is armed for a time that does not come.
+ * Readable when the time of day was set, by somebody or by a resume. It is armed for a time that
+ * never comes.
  */
 static int clock_set_fd(void)
 {
@@ -54,8 +54,8 @@ static void must_schedule(struct hwtimer *h, uint64_t delay_ns, hwtimer_id *id)
 }
 
 /*
- * Wait until the time of day is @wall_ns. The timeout is on a clock that does not know
- * of it, so it is moved whenever the time of day is set.
+ * Wait until the time of day is @wall_ns. The timeout is on CLOCK_MONOTONIC, so it is touched
+ * whenever the time of day is set.
  */
 static void wait_wall(struct hwtimer *h, uint64_t wall_ns, struct hwtimer_event *event)
 {
@@ -105,11 +105,11 @@ static int run_sleep(struct ctl_args *args)
 	while ((word = ctl_next_word(args))) {
 		sum += ctl_parse_duration("DURATION", word);
 		if (sum > CTL_MAX_NS)
-			ctl_misuse("DURATION: all together more than 36 years, with '%s'", word);
+			ctl_misuse("DURATION: the sum exceeds 36 years at '%s'", word);
 		any = true;
 	}
 	if (!any)
-		ctl_misuse("DURATION is missing");
+		ctl_misuse("DURATION: missing");
 	h = ctl_open_one(device);
 	must_schedule(h, sum, &id);
 	wait_event(h, &event);
@@ -117,10 +117,10 @@ static int run_sleep(struct ctl_args *args)
 	return CTL_OK;
 }
 
-/* What "at" and "after" are asked to do. */
+/* What "at" and "after" shall do. */
 struct once {
-	const char *when;	/* as it was given */
-	bool wall;		/* it is a time of day */
+	const char *when;	/* the argument */
+	bool wall;		/* a time of day */
 	uint64_t ns;
 	const char *line;
 	char **command;
@@ -140,22 +140,23 @@ static void parse_once(struct ctl_args *args, const char *what, struct once *onc
 	args->n_options = ARRAY_SIZE(options);
 	once->when = ctl_next_word(args);
 	if (!once->when)
-		ctl_misuse("%s is missing", what);
+		ctl_misuse("%s: missing", what);
 	args->only_words = false;
 	once->line = ctl_next_word(args);
 	if (args->only_words) {
 		if (!once->line)
-			ctl_misuse("COMMAND is missing behind '--'");
+			ctl_misuse("COMMAND: missing after '--'");
 		once->command = args->argv + args->next - 1;
 		once->line = NULL;
 	} else if (once->line) {
 		word = ctl_next_word(args);
 		if (word || args->only_words)
-			ctl_misuse("a LINE, or '--' and a COMMAND: what is '%s'?", word ?: "--");
+			ctl_misuse("unexpected argument: '%s' (one LINE, or '--' and a COMMAND)",
+				   word ?: "--");
 	}
 }
 
-static void tell_once(const struct once *once, const struct hwtimer_event *event)
+static void report_once(const struct once *once, const struct hwtimer_event *event)
 {
 	uint64_t late = once->wall ? ctl_clock(CLOCK_REALTIME) - once->ns :
 				     event->fired_ns - event->deadline_ns;
@@ -203,7 +204,7 @@ static int run_once(const struct once *once)
 		wait_event(h, &event);
 	}
 	hwtimer_close(h);
-	tell_once(once, &event);
+	report_once(once, &event);
 	if (once->command)
 		ctl_exec(once->command, once->json);
 	return CTL_OK;
@@ -236,30 +237,32 @@ const struct ctl_command ctl_sleep = {
 	.name = "sleep",
 	.summary = "wait for a while",
 	.help = "sleep [--device PATH] DURATION...\n\n"
-		"Wait for the sum of the DURATIONs: 90 (seconds), 1.5s, 200ms, 2m, 1h30m. Never less,\n"
-		"and a tick of the wheel more at the most, but for the time that the machine takes.\n"
-		"The time that the machine is suspended does not count.\n\n"
-		"  --device PATH  instead of " CTL_DEVICE "\n"
-		"  -h, --help     this text\n",
+		"Wait for the sum of the DURATIONs, such as 90 (seconds), 1.5s, 200ms, 2m,\n"
+		"1h30m. Never wait shorter; longer by up to a tick of the wheel, and the time\n"
+		"that the machine takes. While the machine is suspended the time does not\n"
+		"count.\n\n"
+		"  --device PATH  the device (default: " CTL_DEVICE ")\n"
+		"  -h, --help     print this help\n",
 	.run = run_sleep,
 };
 
 #define ONCE_HELP								\
-	"Print LINE, or run COMMAND and end with its status; with neither, say what the time\n" \
-	"is. That there is such a COMMAND is checked before.\n\n"			\
-	"  --json         tell of it as JSON; then COMMAND has stderr for its stdout\n"	\
-	"  --device PATH  instead of " CTL_DEVICE "\n"				\
-	"  -h, --help     this text\n"
+	"Then print LINE, or run COMMAND and exit with its status; without either,\n"	\
+	"print the time. Before the wait, check that COMMAND exists.\n\n"		\
+	"  --json         report as JSON; COMMAND's output goes to stderr\n"		\
+	"  --device PATH  the device (default: " CTL_DEVICE ")\n"				\
+	"  -h, --help     print this help\n"
 
 const struct ctl_command ctl_at = {
 	.name = "at",
 	.summary = "at a time of day, print a line or run a command",
 	.help = "at [--json] [--device PATH] TIME [LINE | -- COMMAND [ARGUMENT]...]\n\n"
-		"Wait for TIME: HH:MM[:SS], today or tomorrow, \"YYYY-MM-DD HH:MM[:SS]\",\n"
-		"@SECONDS since 1970, or +DURATION, which is what \"after\" does. Where clocks are put\n"
-		"back and show it twice, it is the first. If the time of day is set meanwhile, or the\n"
-		"machine was suspended, it is what the clock shows then that counts: TIME may come\n"
-		"sooner or later, and at once if it is past.\n\n" ONCE_HELP,
+		"Wait until TIME: HH:MM[:SS], today or tomorrow, \"YYYY-MM-DD HH:MM[:SS]\",\n"
+		"@SECONDS since 1970, or +DURATION, which waits like \"after\". A time that\n"
+		"the clocks show twice, because they go back, means the first one. If the\n"
+		"time of day is set meanwhile, or the machine was suspended, the wait follows\n"
+		"the clock: it gets shorter or longer, and ends at once if TIME has passed.\n\n"
+		ONCE_HELP,
 	.run = run_at,
 };
 
@@ -267,8 +270,9 @@ const struct ctl_command ctl_after = {
 	.name = "after",
 	.summary = "after a while, print a line or run a command",
 	.help = "after [--json] [--device PATH] DURATION [LINE | -- COMMAND [ARGUMENT]...]\n\n"
-		"Wait for DURATION: 90 (seconds), 1.5s, 200ms, 2m, 1h30m. It does not matter if the\n"
-		"time of day is set meanwhile; the time that the machine is suspended does not\n"
-		"count.\n\n" ONCE_HELP,
+		"Wait for DURATION, such as 90 (seconds), 1.5s, 200ms, 2m, 1h30m. Setting the\n"
+		"time of day does not change the wait. While the machine is suspended the\n"
+		"time does not count.\n\n"
+		ONCE_HELP,
 	.run = run_after,
 };

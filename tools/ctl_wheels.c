@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimerctl stat, and what debugfs tells about wheels. Its lines are "name value"; names
- * that are not known here are shown as they come.
+ * hwtimerctl stat, and reading wheels from debugfs. Its lines are "name value"; lines with unknown
+ * names are shown unchanged.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -28,7 +28,7 @@ static const char *const counter_names[CTL_COUNTERS] = {
 	[CTL_WAKEUPS] = "wakeups",
 };
 
-/* All of a file, to be freed; NULL with errno. */
+/* Returns the contents of a file, to be freed, or NULL with errno. */
 static char *slurp(int dir, const char *path)
 {
 	int fd = openat(dir, path, O_RDONLY | O_CLOEXEC), error;
@@ -44,7 +44,7 @@ static char *slurp(int dir, const char *path)
 		if (room - size < 2) {
 			more = realloc(text, room *= 2);
 			if (!more)
-				ctl_die(CTL_FAILED, "no memory");
+				ctl_die(CTL_FAILED, "out of memory");
 			text = more;
 		}
 	}
@@ -127,15 +127,15 @@ static _Noreturn void no_directory(const char *debugfs, const char *path)
 	switch (errno) {
 	case EACCES:
 	case EPERM:
-		ctl_die(CTL_NO_RIGHTS, "%s: %s: debugfs is for root", path, strerror(errno));
+		ctl_die(CTL_NO_RIGHTS, "%s: %s (debugfs is for root)", path, strerror(errno));
 	case ENOENT:
 		if (!strcmp(debugfs, CTL_DEBUGFS) &&
 		    (statfs(debugfs, &fs) || fs.f_type != DEBUGFS_MAGIC))
 			ctl_die(CTL_FAILED,
-				"%s: nobody mounted it; as root: mount -t debugfs none %s",
+				"%s: not mounted; as root: mount -t debugfs none %s",
 				debugfs, debugfs);
 		ctl_die(CTL_NO_DEVICE,
-			"%s: there is none; the module may have to be loaded: modprobe hwtimer",
+			"%s: not found; is the module loaded? (modprobe hwtimer)",
 			path);
 	default:
 		ctl_die(CTL_FAILED, "%s: %s", path, strerror(errno));
@@ -143,8 +143,7 @@ static _Noreturn void no_directory(const char *debugfs, const char *path)
 }
 
 /*
- * What there is now: all wheels, or those with one of @names. A wheel that goes while it
- * is looked at is none.
+ * Read all wheels, or those named. A wheel that disappears meanwhile is left out.
  */
 void ctl_wheels_read(struct ctl_wheels *wheels, const char *debugfs, char *const names[],
 		     unsigned int n_names)
@@ -157,7 +156,7 @@ void ctl_wheels_read(struct ctl_wheels *wheels, const char *debugfs, char *const
 
 	*wheels = (struct ctl_wheels){ 0 };
 	if (snprintf(root, sizeof(root), "%s/hwtimer", debugfs) >= (int)sizeof(root))
-		ctl_misuse("--debugfs: it is too long");
+		ctl_misuse("--debugfs: too long");
 	dir = opendir(root);
 	if (!dir)
 		no_directory(debugfs, root);
@@ -168,7 +167,7 @@ void ctl_wheels_read(struct ctl_wheels *wheels, const char *debugfs, char *const
 		text = slurp(dirfd(dir), path);
 		if (!text && (errno == EACCES || errno == EPERM))
 			ctl_die(CTL_NO_RIGHTS,
-				"%s/%s: %s (a kernel that is locked down shows no debugfs)",
+				"%s/%s: %s (a locked-down kernel does not allow debugfs)",
 				root, path, strerror(errno));
 		if (!text && errno != ENOENT && errno != ENOTDIR && errno != EIO)
 			ctl_die(CTL_FAILED, "%s/%s: %s", root, path, strerror(errno));
@@ -178,12 +177,12 @@ void ctl_wheels_read(struct ctl_wheels *wheels, const char *debugfs, char *const
 			room = room ? 2 * room : 8;
 			wheels->wheels = realloc(wheels->wheels, room * sizeof(*wheel));
 			if (!wheels->wheels)
-				ctl_die(CTL_FAILED, "no memory");
+				ctl_die(CTL_FAILED, "out of memory");
 		}
 		wheel = &wheels->wheels[wheels->n++];
 		*wheel = (struct ctl_wheel){ .name = strdup(entry->d_name), .text = text };
 		if (!wheel->name)
-			ctl_die(CTL_FAILED, "no memory");
+			ctl_die(CTL_FAILED, "out of memory");
 		parse(wheel);
 	}
 	closedir(dir);
@@ -204,7 +203,7 @@ void ctl_wheels_free(struct ctl_wheels *wheels)
 	*wheels = (struct ctl_wheels){ 0 };
 }
 
-/* NULL: it is not among them. */
+/* Returns NULL if it is not among them. */
 const struct ctl_wheel *ctl_wheels_find(const struct ctl_wheels *wheels, const char *name)
 {
 	unsigned int i;
@@ -215,7 +214,7 @@ const struct ctl_wheel *ctl_wheels_find(const struct ctl_wheels *wheels, const c
 	return NULL;
 }
 
-/* A name that somebody gave, without what a terminal would take for commands. */
+/* A name that a user chose, without control characters. */
 void ctl_print_word(FILE *to, const char *text, int width)
 {
 	for (; *text; text++, width--)
@@ -225,7 +224,7 @@ void ctl_print_word(FILE *to, const char *text, int width)
 		fputc(' ', to);
 }
 
-/* How late, with a bar for each bin between the first and the last that are not empty. */
+/* Lateness: a bar for each bin from the first to the last that is not empty. */
 void ctl_print_late(FILE *to, const uint64_t *late, const uint64_t *bound_ns, unsigned int n,
 		    int columns)
 {
@@ -247,7 +246,7 @@ void ctl_print_late(FILE *to, const uint64_t *late, const uint64_t *bound_ns, un
 			FILE *bound = fmemopen(text, sizeof(text), "w");
 
 			if (!bound)
-				ctl_die(CTL_FAILED, "no memory");
+				ctl_die(CTL_FAILED, "out of memory");
 			ctl_print_ns(bound, bound_ns[i] ?: bound_ns[i - 1]);
 			fclose(bound);
 			fprintf(to, "%-8s", text);
@@ -283,7 +282,7 @@ static void json_lines(const struct ctl_line *lines, unsigned int n)
 	unsigned int i;
 
 	for (i = 0; i < n; i++) {
-		/* A wheel may be called 7. */
+		/* A wheel's name may be a number. */
 		if (!strcmp(lines[i].name, "name") || !ctl_is_number(lines[i].value))
 			ctl_json_text(lines[i].name, lines[i].value);
 		else if (lines[i].value[0] == '-')
@@ -293,7 +292,7 @@ static void json_lines(const struct ctl_line *lines, unsigned int n)
 	}
 }
 
-/* "name value", two beside each other. */
+/* "name value", in two columns. */
 static void print_lines(const struct ctl_line *lines, unsigned int n)
 {
 	unsigned int i, half = (n + 1) / 2, k;
@@ -327,7 +326,7 @@ static void show_wheel(const struct ctl_wheel *wheel)
 	printf("%swheel ", on);
 	ctl_print_word(stdout, wheel->name, 0);
 	printf("%s\n", off);
-	/* The first line is its name. */
+	/* The first line is the name, which was printed. */
 	i = wheel->n_lines && !strcmp(wheel->lines[0].name, "name");
 	print_lines(wheel->lines + i, wheel->n_lines - i);
 	for (i = 0; i < wheel->n_bins; i++)
@@ -352,7 +351,7 @@ static void json_wheels(const struct ctl_wheels *wheels)
 	ctl_json_close(']');
 }
 
-/* A context: a descriptor of a process, and what its fdinfo says. */
+/* A context: a descriptor of a process, and the lines of its fdinfo. */
 struct context {
 	int fd;
 	char *text;
@@ -360,7 +359,7 @@ struct context {
 	unsigned int n_lines;
 };
 
-/* Those lines of fdinfo that any file has. */
+/* Is this a line that the fdinfo of every file has? */
 static bool of_any_file(const char *name)
 {
 	static const char *const names[] = { "pos", "flags", "mnt_id", "ino" };
@@ -372,7 +371,7 @@ static bool of_any_file(const char *name)
 	return false;
 }
 
-/* False: it is no context. */
+/* Returns false if it is not a context. */
 static bool parse_context(struct context *c)
 {
 	char *line, *value, *next = c->text;
@@ -397,7 +396,7 @@ static int by_fd(const void *a, const void *b)
 	return ((const struct context *)a)->fd - ((const struct context *)b)->fd;
 }
 
-/* The contexts of a process, to be freed by who wants to. */
+/* Returns the contexts of a process, to be freed by the caller. */
 static struct context *read_contexts(uint64_t pid, unsigned int *n)
 {
 	struct context *contexts = NULL;
@@ -410,7 +409,7 @@ static struct context *read_contexts(uint64_t pid, unsigned int *n)
 	snprintf(path, sizeof(path), "/proc/%" PRIu64 "/fdinfo", pid);
 	dir = opendir(path);
 	if (!dir && errno == ENOENT)
-		ctl_die(CTL_FAILED, "--pid: there is no process %" PRIu64, pid);
+		ctl_die(CTL_FAILED, "--pid: no process %" PRIu64, pid);
 	while (dir && (entry = readdir(dir))) {
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
@@ -423,7 +422,7 @@ static struct context *read_contexts(uint64_t pid, unsigned int *n)
 			room = room ? 2 * room : 8;
 			contexts = realloc(contexts, room * sizeof(*contexts));
 			if (!contexts)
-				ctl_die(CTL_FAILED, "no memory");
+				ctl_die(CTL_FAILED, "out of memory");
 		}
 		contexts[*n] = (struct context){ .fd = atoi(entry->d_name), .text = text };
 		if (parse_context(&contexts[*n]))
@@ -440,7 +439,7 @@ static struct context *read_contexts(uint64_t pid, unsigned int *n)
 	return contexts;
 }
 
-/* The descriptors of a process that are contexts, to be freed. */
+/* Returns the descriptors of a process that are contexts, to be freed. */
 int *ctl_contexts(uint64_t pid, unsigned int *n)
 {
 	struct context *contexts = read_contexts(pid, n);
@@ -505,7 +504,7 @@ static int run_stat(struct ctl_args *args)
 		ctl_wheels_read(&wheels, debugfs, names, n_names);
 	for (i = 0; i < n_names; i++)
 		if (!ctl_wheels_find(&wheels, names[i]))
-			ctl_die(CTL_FAILED, "there is no wheel '%s' in %s/hwtimer", names[i],
+			ctl_die(CTL_FAILED, "no wheel '%s' in %s/hwtimer", names[i],
 				debugfs);
 	if (pid)
 		contexts = read_contexts(pid, &n_contexts);
@@ -535,14 +534,15 @@ static int run_stat(struct ctl_args *args)
 
 const struct ctl_command ctl_stat = {
 	.name = "stat",
-	.summary = "what wheels are and did, and the contexts of a process",
+	.summary = "the state and counters of wheels, and the contexts of a process",
 	.help = "stat [--json] [--debugfs DIR] [WHEEL]...\n"
 		"       hwtimerctl stat [--json] --pid PID [WHEEL]...\n\n"
-		"Show configuration, counters and lateness of all wheels, or of these; \"dev\" is the\n"
-		"one that contexts share. That is for root, and needs debugfs.\n\n"
+		"Show the configuration, counters and lateness of all wheels, or of those\n"
+		"named. \"uid-1000\" is the first wheel that contexts of uid 1000 share, \"dev\"\n"
+		"that of root in the root cgroup. Requires root and debugfs.\n\n"
 		"  -p, --pid PID  the contexts of a process: its descriptors of the device\n"
 		"  --json         a JSON object, {\"wheels\": [...], \"contexts\": [...]}\n"
-		"  --debugfs DIR  where debugfs is mounted, instead of " CTL_DEBUGFS "\n"
-		"  -h, --help     this text\n",
+		"  --debugfs DIR  where debugfs is mounted (default: " CTL_DEBUGFS ")\n"
+		"  -h, --help     print this help\n",
 	.run = run_stat,
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimerctl: timeouts of /dev/hwtimer for the shell, and a look at the wheels.
+ * hwtimerctl: timeouts of /dev/hwtimer for the shell, and the state of wheels.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ static const struct ctl_command *const commands[] = {
 
 const struct ctl_command *ctl_command;
 void (*ctl_leave_screen)(void);
-static bool sigpipe_ignored;	/* by who called us */
+static bool sigpipe_ignored;	/* when we were started */
 
 static void complain(const char *format, va_list ap)
 {
@@ -34,7 +34,7 @@ static void complain(const char *format, va_list ap)
 	fputc('\n', stderr);
 }
 
-/* The end, with a message. */
+/* Exit with a message. */
 void ctl_die(int status, const char *format, ...)
 {
 	va_list ap;
@@ -45,7 +45,7 @@ void ctl_die(int status, const char *format, ...)
 	exit(status);
 }
 
-/* The arguments are wrong. */
+/* Exit because the arguments are wrong. */
 void ctl_misuse(const char *format, ...)
 {
 	va_list ap;
@@ -58,17 +58,17 @@ void ctl_misuse(const char *format, ...)
 	exit(CTL_USAGE);
 }
 
-/* Memory, all 0, or the end. */
+/* Allocate zeroed memory, or exit. */
 void *ctl_alloc(size_t n, size_t size)
 {
 	void *p = calloc(n ?: 1, size);
 
 	if (!p)
-		ctl_die(CTL_FAILED, "no memory");
+		ctl_die(CTL_FAILED, "out of memory");
 	return p;
 }
 
-/* What was printed has been written, or this is the end. */
+/* Write what was printed, or exit. */
 void ctl_flush(void)
 {
 	bool failed;
@@ -79,7 +79,7 @@ void ctl_flush(void)
 		ctl_die(CTL_FAILED, "cannot write to stdout: %s", strerror(errno ?: EIO));
 }
 
-/* May stdout be drawn on? */
+/* Is stdout a terminal that understands escape sequences? */
 bool ctl_on_terminal(void)
 {
 	const char *term = getenv("TERM");
@@ -94,7 +94,7 @@ bool ctl_colours(void)
 	return ctl_on_terminal() && !(no_color && *no_color);
 }
 
-/* 0: it could be run, or CTL_NOT_EXECUTABLE, CTL_NOT_FOUND. */
+/* Returns 0 if the command can be run, or CTL_NOT_EXECUTABLE or CTL_NOT_FOUND. */
 static int find_command(const char *name)
 {
 	const char *path = getenv("PATH") ?: "/bin:/usr/bin", *end;
@@ -110,7 +110,7 @@ static int find_command(const char *name)
 				  end == path ? "" : "/", name) < 0)
 			file = NULL;
 		if (!file)
-			ctl_die(CTL_FAILED, "no memory");
+			ctl_die(CTL_FAILED, "out of memory");
 		if (!stat(file, &st)) {
 			status = CTL_NOT_EXECUTABLE;
 			if (S_ISREG(st.st_mode) && !access(file, X_OK))
@@ -122,20 +122,20 @@ static int find_command(const char *name)
 	}
 }
 
-/* Complain about a command that cannot be run before there is a wait for it. */
+/* Exit if a command cannot be run: before the wait, not after it. */
 void ctl_check_command(char *const argv[])
 {
 	int status;
 
 	if (!*argv[0])
-		ctl_misuse("COMMAND is empty");
+		ctl_misuse("COMMAND: empty");
 	status = find_command(argv[0]);
 	if (status)
 		ctl_die(status, "%s: %s", argv[0], status == CTL_NOT_FOUND ?
 			"command not found" : "cannot be executed");
 }
 
-/* Become a command. @stdout_is_ours: what it prints goes to stderr. */
+/* Become a command. If @stdout_is_ours, what it prints goes to stderr. */
 void ctl_exec(char *const argv[], bool stdout_is_ours)
 {
 	int error;
@@ -151,7 +151,7 @@ void ctl_exec(char *const argv[], bool stdout_is_ours)
 	_exit(error == ENOENT ? CTL_NOT_FOUND : CTL_NOT_EXECUTABLE);
 }
 
-/* "root", or the number of who has no name. (getpwuid() is not for static programs.) */
+/* "root", or the number if there is no name. getpwuid() does not work in static programs. */
 static const char *user_name(uid_t uid, char *text, size_t size)
 {
 	FILE *file = fopen("/etc/passwd", "re");
@@ -186,16 +186,16 @@ static _Noreturn void no_rights(const char *device)
 	struct stat st;
 
 	if (stat(device, &st))
-		ctl_die(CTL_NO_RIGHTS, "%s: you have no right to open it", device);
+		ctl_die(CTL_NO_RIGHTS, "%s: permission denied", device);
 	ctl_die(CTL_NO_RIGHTS,
-		"%s: you have no right to open it: user %s, group %s, mode %04o\n"
-		"A udev rule may give it to a group, and you may join that:\n"
+		"%s: permission denied: user %s, group %s, mode %04o\n"
+		"A udev rule can give the device to a group, which you can join:\n"
 		"  KERNEL==\"hwtimer\", GROUP=\"hwtimer\", MODE=\"0660\"",
 		device, user_name(st.st_uid, user, sizeof(user)),
 		group_name(st.st_gid, group, sizeof(group)), st.st_mode & 07777);
 }
 
-/* Open the device, or say why that is not possible, and exit. */
+/* Open the device, or exit and say why. */
 struct hwtimer *ctl_open(const struct hwtimer_options *options)
 {
 	const char *device = options->device ?: CTL_DEVICE;
@@ -210,10 +210,10 @@ struct hwtimer *ctl_open(const struct hwtimer_options *options)
 	case ENODEV:
 	case ENOTDIR:
 		ctl_die(CTL_NO_DEVICE,
-			"%s: there is no such device; the module may have to be loaded: modprobe hwtimer",
+			"%s: no such device; is the module loaded? (modprobe hwtimer)",
 			device);
 	case ENOTTY:
-		ctl_die(CTL_NO_DEVICE, "%s: this is not the device of hwtimer", device);
+		ctl_die(CTL_NO_DEVICE, "%s: not the device of hwtimer", device);
 	case EACCES:
 	case EPERM:
 		no_rights(device);
@@ -222,7 +222,7 @@ struct hwtimer *ctl_open(const struct hwtimer_options *options)
 	}
 }
 
-/* Open it for one timeout. That needs no rings. */
+/* Open the device for one timeout, which needs no rings. */
 struct hwtimer *ctl_open_one(const char *device)
 {
 	struct hwtimer_options options = {
@@ -233,15 +233,15 @@ struct hwtimer *ctl_open_one(const char *device)
 	return ctl_open(&options);
 }
 
-/* Something that the device refused. */
+/* Exit because the device refused @what. */
 void ctl_device_error(const char *what, int error)
 {
 	switch (-error) {
 	case ENOTTY:
-		ctl_die(CTL_NO_DEVICE, "%s: this is not the device of hwtimer", what);
+		ctl_die(CTL_NO_DEVICE, "%s: not the device of hwtimer", what);
 	case EDQUOT:
 		ctl_die(CTL_FAILED,
-			"%s: it would be more than a user may have (modinfo hwtimer: max_user_*)",
+			"%s: this would exceed a limit of the user (modinfo hwtimer: max_user_*)",
 			what);
 	default:
 		ctl_die(CTL_FAILED, "%s: %s", what, strerror(-error));
@@ -254,17 +254,18 @@ static void print_usage(void)
 
 	printf("usage: hwtimerctl COMMAND [ARGUMENT]...\n"
 	       "       hwtimerctl --help | --version\n\n"
-	       "Timeouts of /dev/hwtimer for the shell, and a look at the wheels.\n\n");
+	       "Timeouts of /dev/hwtimer for the shell, and the state of wheels.\n\n");
 	for (i = 0; i < ARRAY_SIZE(commands); i++)
 		printf("  %-7s %s\n", commands[i]->name, commands[i]->summary);
-	printf("\n\"hwtimerctl COMMAND --help\" tells more.\n"
+	printf("\n\"hwtimerctl COMMAND --help\" describes a command.\n"
 	       "Durations: 90 (seconds), 1.5s, 200ms, 2m, 1h30m.\n"
-	       "Exit status: 0, or 1: it failed, 2: wrong arguments, 3: no device, 4: no rights.\n");
+	       "Exit status: 0: success, 1: failure, 2: wrong arguments, 3: no device,\n"
+	       "4: no permission.\n");
 }
 
 /*
- * If stdout is closed, what is opened next would take its place, and be written to. This
- * file cannot be: who writes gets an error, as it should be.
+ * If stdout is closed, the next file that is opened would become stdout, and be written to. Take
+ * its place with a file that refuses writes.
  */
 static void keep_places(void)
 {
@@ -286,12 +287,12 @@ int main(int argc, char *argv[])
 	int status;
 
 	keep_places();
-	/* A pipe that is closed is an error like others; who is run gets it as it was. */
+	/* For us a closed pipe is an error like others. Commands get SIGPIPE as it was. */
 	sigaction(SIGPIPE, NULL, &old);
 	sigpipe_ignored = old.sa_handler == SIG_IGN;
 	signal(SIGPIPE, SIG_IGN);
 	if (argc < 2)
-		ctl_misuse("COMMAND is missing");
+		ctl_misuse("COMMAND: missing");
 	name = argv[1];
 	if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
 		print_usage();
