@@ -563,7 +563,7 @@ TEST(shorter)
 
 TEST(unreadable)
 {
-	char *fence = must_fence();
+	char *fence = must_fence(1);
 	const struct command *c;
 	unsigned int part;
 
@@ -642,18 +642,13 @@ TEST(unwritable)
 /* However soon it is due: no record may come of what failed. */
 TEST(unwritable_schedule_never_expires)
 {
-	long page = sysconf(_SC_PAGESIZE);
-	struct hwtimer_schedule *s = mmap(NULL, page, PROT_READ | PROT_WRITE,
-					  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const struct hwtimer_schedule soon = { .flags = HWTIMER_RELATIVE, .user_data = 666 };
+	struct hwtimer_schedule *s = must_read_only(&soon, sizeof(soon));
 	struct hwtimer_record rec[2];
 	int fd = must_open(0), i;
 	struct hwtimer_stats stats;
 	__u64 id;
 
-	ASSERT_NE(MAP_FAILED, s);
-	s->flags = HWTIMER_RELATIVE;
-	s->user_data = 666;
-	ASSERT_EQ(0, mprotect(s, page, PROT_READ));
 	for (i = 0; i < 2000; i++) {
 		ASSERT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, s));
 	}
@@ -671,18 +666,14 @@ TEST(unwritable_schedule_never_expires)
 /* SETUP that could not answer leaves no wheel behind. */
 TEST(unwritable_setup_leaves_no_wheel)
 {
-	long page = sysconf(_SC_PAGESIZE);
-	struct hwtimer_setup *s = mmap(NULL, page, PROT_READ | PROT_WRITE,
-				       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const struct hwtimer_setup own = {
+		.flags = HWTIMER_SETUP_OWN_WHEEL, .clockid = CLOCK_MONOTONIC,
+		.tick_ns = NSEC_PER_MSEC, .slots = 64,
+	};
+	struct hwtimer_setup *s = must_read_only(&own, sizeof(own));
 	int fd = must_open(0), i;
 	char path[64];
 
-	ASSERT_NE(MAP_FAILED, s);
-	s->flags = HWTIMER_SETUP_OWN_WHEEL;
-	s->clockid = CLOCK_MONOTONIC;
-	s->tick_ns = NSEC_PER_MSEC;
-	s->slots = 64;
-	ASSERT_EQ(0, mprotect(s, page, PROT_READ));
 	for (i = 0; i < 100; i++) {
 		ASSERT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_SETUP, s));
 	}

@@ -51,20 +51,6 @@ FIXTURE_TEARDOWN(context)
 	close(self->fd);
 }
 
-/* @size bytes, a multiple of pages, and nothing behind: returns where they end. */
-static char *must_fenced(size_t size)
-{
-	long page = sysconf(_SC_PAGESIZE);
-	char *p;
-
-	size = (size + page - 1) / page * page;
-	p = mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		 -1, 0);
-	if (p == MAP_FAILED || mprotect(p + size, page, PROT_NONE))
-		die("mmap: %s", strerror(errno));
-	return p + size;
-}
-
 /* Elements of @size bytes each, as the batch sees them. */
 static struct hwtimer_op *at(void *ops, unsigned int size, unsigned int i)
 {
@@ -90,7 +76,7 @@ TEST_F(context, none)
 
 	EXPECT_EQ(0, hwt_batch(self->fd, NULL, OP_SIZE, 0));
 	EXPECT_EQ(0, hwt_batch(self->fd, (void *)-1L, OP_SIZE, 0));
-	EXPECT_EQ(0, hwt_batch(self->fd, must_fence(), OP_SIZE, 0));
+	EXPECT_EQ(0, hwt_batch(self->fd, must_fence(1), OP_SIZE, 0));
 	after = must_stats(self->fd);
 	EXPECT_TRUE(same_stats(&before, &after));
 }
@@ -388,7 +374,7 @@ TEST_F(context, frame)
 /* The most that a batch may have, if it were there. */
 TEST_F(context, count_of_the_most)
 {
-	char *fence = must_fenced(3 * OP_SIZE);
+	char *fence = must_fence(3 * OP_SIZE);
 	struct hwtimer_op op = op_schedule(HWTIMER_RELATIVE, FAR, 0);
 	int i;
 
@@ -513,7 +499,7 @@ TEST_F(context, unreadable)
 	for (i = 0; i < ARRAY_SIZE(whole); i++) {
 		for (p = 0; p < ARRAY_SIZE(parts); p++) {
 			unsigned int n = whole[i];
-			char *fence = must_fenced((n + 1) * OP_SIZE);
+			char *fence = must_fence((n + 1) * OP_SIZE);
 			char *ops = fence - n * OP_SIZE - parts[p];
 			struct hwtimer_op op;
 
@@ -534,7 +520,7 @@ TEST_F(context, unreadable)
 		/* To the fence is not beyond it. */
 		if (whole[i]) {
 			unsigned int n = whole[i];
-			char *ops = must_fenced(n * OP_SIZE) - n * OP_SIZE;
+			char *ops = must_fence(n * OP_SIZE) - n * OP_SIZE;
 
 			for (k = 0; k < n; k++) {
 				struct hwtimer_op op = op_schedule(HWTIMER_RELATIVE, 0, k);
@@ -555,7 +541,7 @@ TEST_F(context, unreadable_first)
 	EXPECT_EQ(-EFAULT, hwt_batch(self->fd, NULL, OP_SIZE, 1));
 	EXPECT_EQ(-EFAULT, hwt_batch(self->fd, (void *)-1L, OP_SIZE, 1));
 	EXPECT_EQ(-EFAULT, hwt_batch(self->fd, (void *)LONG_MIN, OP_SIZE, 1));
-	EXPECT_EQ(-EFAULT, hwt_batch(self->fd, must_fence(), OP_SIZE, 1));
+	EXPECT_EQ(-EFAULT, hwt_batch(self->fd, must_fence(1), OP_SIZE, 1));
 	after = must_stats(self->fd);
 	EXPECT_TRUE(same_stats(&before, &after));
 }
@@ -569,7 +555,7 @@ TEST_F(context, unwritable)
 	for (i = 0; i < ARRAY_SIZE(whole); i++) {
 		for (p = 0; p < ARRAY_SIZE(parts); p++) {
 			unsigned int n = whole[i];
-			char *end = must_fenced((n + 1) * OP_SIZE + page);
+			char *end = must_fence((n + 1) * OP_SIZE + page);
 			char *fence = end - page, *ops = fence - n * OP_SIZE - parts[p];
 			struct hwtimer_op op, seen;
 
@@ -595,7 +581,7 @@ TEST_F(context, unwritable)
 TEST_F(context, unwritable_others)
 {
 	long page = sysconf(_SC_PAGESIZE);
-	char *fence = must_fenced(2 * page) - page;
+	char *fence = must_fence(2 * page) - page;
 	__u64 time = now_ns() + FAR, id, deadline;
 	struct hwtimer_op op[3];
 	int i;
@@ -825,12 +811,9 @@ TEST_F(context, interrupted)
 TEST_F(context, killed)
 {
 	unsigned int round, middle = 0, i;
+	struct hwtimer_op *ops = must_share(LONG * sizeof(*ops));
 	__u64 random = seed();
-	struct hwtimer_op *ops;
 
-	ops = mmap(NULL, LONG * sizeof(*ops), PROT_READ | PROT_WRITE,
-		   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	ASSERT_NE(MAP_FAILED, ops);
 	for (round = 0; round < 10; round++) {
 		unsigned int done = 0, when = rnd(&random) % (LONG / 2) + 1;
 		int fd = must_open(0);
@@ -839,14 +822,13 @@ TEST_F(context, killed)
 
 		for (i = 0; i < LONG; i++)
 			ops[i] = op_schedule(HWTIMER_RELATIVE, FAR, i);
-		child = fork();
+		child = must_fork();
 		if (!child) {
 			hwt_batch(fd, ops, OP_SIZE, LONG);
 			pause();
 		}
 		eventually(must_stats(fd).scheduled >= when);
-		kill(child, SIGKILL);
-		ASSERT_EQ(128 + SIGKILL, reap(child));
+		must_kill(child);
 		s = must_stats(fd);
 		ASSERT_TRUE(balanced(&s));
 		while (done < LONG && ops[done].result != NO_RESULT)
@@ -905,7 +887,7 @@ TEST_F(context, protection_changes)
 	unsigned int round, partial = 0, i;
 	__u64 scheduled = 0, end = now_ns() + PATIENCE / 2;
 
-	p.ops = must_fenced(N * OP_SIZE);
+	p.ops = must_fence(N * OP_SIZE);
 	p.size = (N * OP_SIZE + sysconf(_SC_PAGESIZE) - 1) & -sysconf(_SC_PAGESIZE);
 	p.ops -= p.size;
 	/* At least until it has happened. */

@@ -43,7 +43,7 @@ static void start_run(struct run *r, void (*before)(void), int out, const char *
 			die("pipe: %s", strerror(errno));
 	fflush(stdout);
 	r->began = now_ns();
-	r->pid = fork();
+	r->pid = must_fork();
 	if (r->pid < 0)
 		die("fork: %s", strerror(errno));
 	if (!r->pid) {
@@ -357,8 +357,7 @@ static void hide_debugfs(void)
 
 static void other_user(void)
 {
-	if (setresgid(USER, USER, USER) || setresuid(USER, USER, USER))
-		die("setresuid: %s", strerror(errno));
+	become(USER);
 }
 
 TEST(no_device)
@@ -1350,7 +1349,7 @@ FIXTURE_TEARDOWN(screen)
 static void on_terminal(struct screen *s, const char *const args[])
 {
 	fflush(stdout);
-	s->pid = fork();
+	s->pid = must_fork();
 	if (s->pid < 0)
 		die("fork: %s", strerror(errno));
 	if (!s->pid) {

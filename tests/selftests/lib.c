@@ -795,8 +795,7 @@ TEST_F(lib, fork)
 
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 200 * NSEC_PER_MSEC, 1, &id));
 	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 2, NULL));
-	pid = fork();
-	ASSERT_LE(0, pid);
+	pid = must_fork();
 	if (!pid) {
 		hwtimer_close(self->h);
 		_exit(0);
@@ -1406,8 +1405,7 @@ TEST_F(lib, fork_of_threads)
 	if (!(variant->flags & HWTIMER_OPEN_THREADS))
 		SKIP(return, "one thread only");
 	start_sleeper(&s, self->h);
-	pid = fork();
-	ASSERT_LE(0, pid);
+	pid = must_fork();
 	if (!pid) {
 		hwtimer_close(self->h);
 		_exit(0);
@@ -1430,8 +1428,7 @@ TEST_F(lib, time_namespace)
 	if (unshare(0x00000080 /* CLONE_NEWTIME */))
 		SKIP(return, "no time namespaces");
 	ASSERT_EQ(0, write_file("/proc/self/timens_offsets", "1 100000 123456789"));
-	pid = fork();
-	ASSERT_LE(0, pid);
+	pid = must_fork();
 	if (!pid) {
 		__u64 before, now, after, deadline;
 

@@ -93,7 +93,7 @@ TEST_F(quiet, fork)
 {
 	__u64 id = must_schedule(self->fd, FAR, 1);
 	struct hwtimer_record rec;
-	pid_t child = fork();
+	pid_t child = must_fork();
 
 	if (!child) {
 		/* The parent's timeout can be named here ... */
@@ -116,15 +116,13 @@ TEST_F(quiet, fork)
 TEST_F(quiet, fork_and_read)
 {
 	const unsigned int total = 4000;
-	atomic_uint *seen = mmap(NULL, total * sizeof(*seen), PROT_READ | PROT_WRITE,
-				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	atomic_uint *seen = must_share(total * sizeof(*seen));
 	struct hwtimer_record rec[8];
 	unsigned int i;
 	pid_t child;
 	int ret;
 
-	ASSERT_NE(MAP_FAILED, seen);
-	child = fork();
+	child = must_fork();
 	if (!child)
 		arm_many(self->fd, total, NSEC_PER_MSEC);
 	if (child) {
@@ -153,7 +151,7 @@ TEST_F(quiet, close_in_parent)
 
 	ASSERT_EQ(0, pipe(to_child));
 	must_schedule(self->fd, FAR, 1);
-	child = fork();
+	child = must_fork();
 	if (!child) {
 		struct hwtimer_record rec;
 
@@ -228,7 +226,7 @@ static int exec_with(int fd, __u64 id)
 
 	snprintf(fd_text, sizeof(fd_text), "%d", fd);
 	snprintf(id_text, sizeof(id_text), "%llu", id);
-	child = fork();
+	child = must_fork();
 	if (!child) {
 		execl("/proc/self/exe", "lifecycle", "--after-exec", fd_text, id_text,
 		      NULL);
@@ -256,7 +254,7 @@ TEST_F(quiet, exec_closes)
 
 	close(self->fd);
 	self->fd = -1;
-	child = fork();
+	child = must_fork();
 	if (!child) {
 		int fd = must_open(0);
 
@@ -268,8 +266,7 @@ TEST_F(quiet, exec_closes)
 	eventually(sleeps_in(child, SYS_pause));
 	EXPECT_EQ(0, must_wheel_value(SHARED_WHEEL, "pending"));
 	EXPECT_EQ(0, module_references());
-	kill(child, SIGKILL);
-	EXPECT_EQ(128 + SIGKILL, reap(child));
+	must_kill(child);
 }
 
 /* kill -9 of who sleeps in read(), with thousands pending. */
@@ -280,7 +277,7 @@ TEST_F(quiet, killed_in_read)
 	close(self->fd);
 	self->fd = -1;
 	for (i = 0; i < 5; i++) {
-		pid_t child = fork();
+		pid_t child = must_fork();
 
 		if (!child) {
 			struct hwtimer_record rec;
@@ -293,8 +290,7 @@ TEST_F(quiet, killed_in_read)
 			_exit(2);
 		}
 		eventually(sleeps_in(child, SYS_read));
-		kill(child, SIGKILL);
-		ASSERT_EQ(128 + SIGKILL, reap(child));
+		must_kill(child);
 		/* The exit was the last close. */
 		ASSERT_EQ(0, must_wheel_value(SHARED_WHEEL, "pending"));
 		ASSERT_EQ(0, module_references());
@@ -310,7 +306,7 @@ TEST_F(quiet, killed_at_any_time)
 	close(self->fd);
 	self->fd = -1;
 	for (i = 0; i < 40; i++) {
-		pid_t child = fork();
+		pid_t child = must_fork();
 
 		if (!child) {
 			int fd = must_open(0);
@@ -325,8 +321,7 @@ TEST_F(quiet, killed_at_any_time)
 			}
 		}
 		usleep(rnd(&random) % 20000);
-		kill(child, SIGKILL);
-		ASSERT_EQ(128 + SIGKILL, reap(child));
+		must_kill(child);
 	}
 }
 
@@ -380,7 +375,7 @@ TEST_F(quiet, passed_on)
 	close(self->fd);
 	self->fd = -1;
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
-	child = fork();
+	child = must_fork();
 	if (!child) {
 		struct hwtimer_record rec;
 		int fd = receive_fd(sockets[1]);

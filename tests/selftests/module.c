@@ -175,7 +175,7 @@ TEST_F(module, kill_and_unload)
 	int i;
 
 	for (i = 0; i < 20; i++) {
-		pid_t child = fork();
+		pid_t child = must_fork();
 
 		if (!child) {
 			struct hwtimer_record rec;
@@ -187,8 +187,7 @@ TEST_F(module, kill_and_unload)
 		}
 		eventually(sleeps_in(child, SYS_read));
 		ASSERT_EQ(-EWOULDBLOCK, unload(MODULE));
-		kill(child, SIGKILL);
-		ASSERT_EQ(128 + SIGKILL, reap(child));
+		must_kill(child);
 		must_unload(MODULE);
 		must_load(MODULE, "");
 	}

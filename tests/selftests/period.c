@@ -468,7 +468,7 @@ TEST_F(context, unread_is_each)
 /* A record that could not be copied is not taken, nor are its overruns. */
 TEST_F(context, faults)
 {
-	char *fence = must_fence();
+	char *fence = must_fence(1);
 	struct hwtimer_record rec;
 	struct hwtimer_schedule s;
 	__u64 n, sum = 0;
@@ -839,18 +839,14 @@ static __u64 slab_kib(void)
 
 static void no_leaks(struct __test_metadata *_metadata, void (*once)(int fd, void *page))
 {
-	void *page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .cap = 2 };
 	struct hwtimer_schedule s = {
 		.flags = HWTIMER_RELATIVE, .time = FAR, .period = FAR,
 	};
+	void *page = must_read_only(&s, sizeof(s));
 	int fd = must_open(0), i;
 	__u64 before;
 
-	ASSERT_NE(MAP_FAILED, page);
-	memcpy(page, &s, sizeof(s));
-	ASSERT_EQ(0, mprotect(page, sysconf(_SC_PAGESIZE), PROT_READ));
 	ASSERT_EQ(0, hwt_setup(fd, &setup));
 	must_repeat(fd, FAR, FIRE_ONCE);
 	for (i = 0; i < 100; i++)
@@ -924,15 +920,11 @@ TEST(leaks_closed)
 /* However soon: no record may come of what failed. */
 TEST(unwritable)
 {
-	long page = sysconf(_SC_PAGESIZE);
-	struct hwtimer_schedule *s = mmap(NULL, page, PROT_READ | PROT_WRITE,
-					  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const struct hwtimer_schedule soon = { .period = PERIOD };
+	struct hwtimer_schedule *s = must_read_only(&soon, sizeof(soon));
 	int fd = must_open(0), i;
 	struct hwtimer_stats st;
 
-	ASSERT_NE(MAP_FAILED, s);
-	s->period = PERIOD;
-	ASSERT_EQ(0, mprotect(s, page, PROT_READ));
 	for (i = 0; i < 500; i++) {
 		ASSERT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, s));
 	}

@@ -301,7 +301,7 @@ TEST_F(context, restarted)
 /* Nothing is copied: nothing is taken. */
 TEST_F(context, fault_in_the_first)
 {
-	char *fence = must_fence();
+	char *fence = must_fence(1);
 	struct hwtimer_record rec;
 	int part;
 
@@ -318,7 +318,7 @@ TEST_F(context, fault_in_the_first)
 
 TEST_F(context, fault_in_the_second)
 {
-	char *fence = must_fence();
+	char *fence = must_fence(1);
 	struct hwtimer_record rec[3];
 	int part, k;
 
@@ -344,7 +344,7 @@ TEST_F(context, fault_in_the_second)
 /* Beyond what the kernel copies at a time. */
 TEST_F(context, fault_after_many)
 {
-	char *fence = must_fence();
+	char *fence = must_fence(1);
 	struct hwtimer_record rec[100];
 	int k;
 

@@ -228,11 +228,9 @@ TEST(enter_refused)
 /* The answer cannot be written, and all is done. */
 TEST(enter_unwritable)
 {
-	struct hwtimer_enter *e = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ,
-				       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct hwtimer_enter *e = must_read_only("", 1);
 	struct ring *r = must_ring(must_open(0), 4, 4, 4);
 
-	ASSERT_NE(MAP_FAILED, e);
 	must_put(r, HWTIMER_OP_SCHEDULE, 0, ID(0), now_ns() + FAR, 0);
 	EXPECT_EQ(-EFAULT, hwt_ioctl(r->fd, HWTIMER_IOC_ENTER, e));
 	EXPECT_EQ(0, ring_untaken(r));
@@ -244,14 +242,10 @@ TEST(enter_unwritable)
 TEST(unwritable)
 {
 	long page = sysconf(_SC_PAGESIZE);
-	struct hwtimer_rings *bad = mmap(NULL, page, PROT_READ | PROT_WRITE,
-					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct hwtimer_rings good = { .sq_entries = 4, .slots = 4 };
+	struct hwtimer_rings *bad = must_read_only(&good, sizeof(good));
 	int fd = must_open(0), i;
 
-	ASSERT_NE(MAP_FAILED, bad);
-	*bad = good;
-	ASSERT_EQ(0, mprotect(bad, page, PROT_READ));
 	for (i = 0; i < 50; i++) {
 		ASSERT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_RINGS, bad));
 	}
@@ -272,8 +266,6 @@ static int try_setup(int fd)
 TEST(order_of_setup)
 {
 	struct hwtimer_rings params = { .sq_entries = 4, .slots = 4 };
-	long page = sysconf(_SC_PAGESIZE);
-	struct hwtimer_schedule *s;
 	int fd;
 
 	/* All of it. */
@@ -301,9 +293,7 @@ TEST(order_of_setup)
 	EXPECT_EQ(1, must_stats(fd).pending);
 	close(fd);
 	fd = must_open(0);
-	s = mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	ASSERT_NE(MAP_FAILED, s);
-	EXPECT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, s));
+	EXPECT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, must_read_only("", 1)));
 	EXPECT_EQ(-EBUSY, hwt_rings(fd, &params));
 	close(fd);
 
@@ -423,7 +413,7 @@ static void faulted(int signal)
 
 static bool faults(volatile char *where, bool write)
 {
-	pid_t child = fork();
+	pid_t child = must_fork();
 	int end;
 
 	if (!child) {
@@ -608,7 +598,7 @@ TEST_F(rings, fork)
 	pid_t child;
 
 	must_arm(self->r, ID(0), now_ns() + FAR, 0);
-	child = fork();
+	child = must_fork();
 	if (!child) {
 		/* If it has the mapping: one at a time, and the parent waits. */
 		must_arm(self->r, ID(1), 0, 1);
@@ -635,7 +625,7 @@ TEST(two_writers)
 
 	other = must_ring(must_open(0), 16, 16, 16);
 	for (i = 0; i < 2; i++) {
-		children[i] = fork();
+		children[i] = must_fork();
 		if (!children[i]) {
 			__u64 random = i + 1, end = now_ns() + 2 * NSEC_PER_SEC;
 
@@ -697,7 +687,7 @@ TEST(exec)
 	char c;
 
 	ASSERT_EQ(0, pipe2(status, O_CLOEXEC));
-	child = fork();
+	child = must_fork();
 	if (!child) {
 		struct ring *r = must_ring(must_open(0), 8, 8, 8);
 
@@ -713,8 +703,7 @@ TEST(exec)
 	/* Nothing: it was closed by the exec. */
 	EXPECT_EQ(0, read(status[0], &c, 1));
 	eventually(module_references() == references);
-	kill(child, SIGKILL);
-	EXPECT_EQ(128 + SIGKILL, reap(child));
+	must_kill(child);
 	close(status[0]);
 }
 

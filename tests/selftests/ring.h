@@ -74,11 +74,7 @@ static inline int hwt_rings(int fd, struct hwtimer_rings *params)
 
 static inline struct hwtimer_ring *must_map(int fd, size_t size, int protection)
 {
-	void *p = mmap(NULL, size, protection, MAP_SHARED, fd, 0);
-
-	if (p == MAP_FAILED)
-		die("mmap: %s", strerror(errno));
-	return p;
+	return must_mmap(size, protection, MAP_SHARED, fd);
 }
 
 static inline void ring_at(struct ring *r, struct hwtimer_ring *shared)
@@ -91,11 +87,9 @@ static inline void ring_at(struct ring *r, struct hwtimer_ring *shared)
 /* Rings for @fd, as @params asks for; to be closed by ring_close(). */
 static inline struct ring *must_ring_params(int fd, const struct hwtimer_rings *params)
 {
-	struct ring *r = calloc(1, sizeof(*r));
+	struct ring *r = must_alloc(1, sizeof(*r));
 	int ret;
 
-	if (!r)
-		die("no memory");
 	r->fd = fd;
 	r->params = *params;
 	ret = hwt_rings(fd, &r->params);
@@ -331,7 +325,7 @@ static inline void refuses_frame(struct __test_metadata *_metadata, int fd, unsi
 	static const unsigned int more[] = { 1, 4, 8, 100, 4096 };
 	unsigned int size = _IOC_SIZE(cmd), i;
 	struct hwtimer_stats before = must_stats(fd), after;
-	char buf[8192] = { 0 }, *fence = must_fence();
+	char buf[8192] = { 0 }, *fence = must_fence(1);
 
 	memcpy(buf, valid, size);
 	for (i = 0; i < size; i++) {

@@ -1061,7 +1061,7 @@ TEST(killed)
 	int i;
 
 	for (i = 0; i < 20; i++) {
-		pid_t child = fork();
+		pid_t child = must_fork();
 
 		if (!child) {
 			struct ring *r = must_ring(must_open(0), 64, 2, 64);
@@ -1086,8 +1086,7 @@ TEST(killed)
 			}
 		}
 		wait_until(now_ns() + rnd(&random) % (60 * NSEC_PER_MSEC));
-		kill(child, SIGKILL);
-		ASSERT_EQ(128 + SIGKILL, reap(child));
+		must_kill(child);
 	}
 	eventually(!module_references());
 }

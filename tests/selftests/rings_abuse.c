@@ -9,7 +9,7 @@
 
 #include <sys/uio.h>
 
-#include "hwt.h"
+#include "cgroup.h"
 
 struct rings {
 	int fd;
@@ -94,9 +94,6 @@ static void must_schedule_id(int fd, __u64 id, __u64 time, __u64 period)
 		die("schedule: %d", ret);
 }
 
-#define CGROUPS		"/sys/fs/cgroup"
-#define GROUP		CGROUPS "/hwtimer-abuse"
-
 /* Rings that there is no memory for, by a cgroup's limit somewhere in the middle. */
 TEST(no_memory_for_rings)
 {
@@ -104,21 +101,17 @@ TEST(no_memory_for_rings)
 	char limit[32];
 	pid_t child;
 
-	if (access(CGROUPS "/cgroup.controllers", F_OK))
-		SKIP(return, "no cgroups");
-	rmdir(GROUP);
-	ASSERT_EQ(0, write_file(CGROUPS "/cgroup.subtree_control", "+memory"));
-	ASSERT_EQ(0, mkdir(GROUP, 0755));
+	if (!make_limited_group("max"))
+		SKIP(return, "no memory controller in " CGROUPS);
 	for (kb = 1024; kb < 10 * 1024; kb += 512) {
 		snprintf(limit, sizeof(limit), "%uK", kb);
-		ASSERT_EQ(0, write_file(GROUP "/memory.max", limit));
-		child = fork();
+		ASSERT_EQ(0, set_group(GROUP, "memory.max", limit));
+		child = must_fork();
 		if (!child) {
 			struct hwtimer_rings arg;
 			int fd, ret;
 
-			if (write_file(GROUP "/cgroup.procs", "0"))
-				_exit(2);
+			enter_group(GROUP);
 			fd = hwt_open(0);
 			if (fd < 0)
 				_exit(1);
@@ -138,7 +131,7 @@ TEST(no_memory_for_rings)
 	}
 	printf("# %u times no memory\n", failed);
 	EXPECT_LT(0, failed);
-	eventually(!rmdir(GROUP) || errno == ENOENT);
+	remove_group(GROUP);
 }
 
 /*
@@ -317,13 +310,11 @@ TEST(after_close)
 /* What comes with an operation is looked at in one go, so it is not much. */
 TEST(batch_size)
 {
-	char *memory = mmap(NULL, 8192, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *memory = must_fence(4096) - 4096;
 	struct hwtimer_op *op = (void *)memory;
 	struct hwtimer_batch b = { .ops = (uintptr_t)memory, .count = 1 };
 	int fd = must_open(0);
 
-	ASSERT_NE(MAP_FAILED, memory);
 	op->op = HWTIMER_OP_CANCEL;
 	op->cancel.id = 1;
 	op->result = DIRTY;
@@ -339,7 +330,6 @@ TEST(batch_size)
 	memory[4095] = 1;
 	EXPECT_EQ(-E2BIG, hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b));
 	close(fd);
-	munmap(memory, 8192);
 }
 
 /* A batch that nobody sent a signal is not interrupted. */
@@ -349,7 +339,7 @@ TEST(batch_without_signal)
 	struct hwtimer_batch b = {
 		.size = sizeof(op), .ops = (uintptr_t)&op, .count = 1,
 	};
-	pid_t child = fork();
+	pid_t child = must_fork();
 	int stops = quick_or(1000, 20000), status, i;
 
 	if (!child) {
@@ -372,7 +362,7 @@ TEST(batch_without_signal)
 	       WIFEXITED(status) && WEXITSTATUS(status) == 42 ? "EINTR" : "?");
 	EXPECT_EQ(stops, i);
 	kill(child, SIGKILL);
-	waitpid(child, &status, 0);
+	reap(child);
 }
 
 /* An entry that waits to be told as failed counts once. */
