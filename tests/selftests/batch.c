@@ -4,7 +4,11 @@
  * how many were done, whatever stops it: those have their results, and what comes after
  * had no effect.
  */
+#define OWN_TICK_NS	(4 * NSEC_PER_MSEC)
+#define OWN_SLOTS	64
+
 #include "ring.h"
+#include "wheels.h"
 
 #include <sys/time.h>
 
@@ -12,44 +16,6 @@
 #define MANY		quick_or(20000, 100000)
 #define LONG		20000U	/* takes long enough to be interrupted and killed in */
 #define USER_DATA	0x0123456789abcdefULL
-
-FIXTURE(context)
-{
-	int fd;
-	__u64 tick_ns;
-};
-
-FIXTURE_VARIANT(context)
-{
-	bool own;
-};
-
-FIXTURE_VARIANT_ADD(context, shared)
-{
-};
-
-FIXTURE_VARIANT_ADD(context, own)
-{
-	.own = true,
-};
-
-FIXTURE_SETUP(context)
-{
-	self->fd = must_open(0);
-	self->tick_ns = must_get_parameter("tick_ns");
-	if (variant->own) {
-		self->tick_ns = 4 * NSEC_PER_MSEC;
-		ASSERT_EQ(0, hwt_own_wheel(self->fd, self->tick_ns, 64, 0));
-	}
-}
-
-FIXTURE_TEARDOWN(context)
-{
-	struct hwtimer_stats s = must_stats(self->fd);
-
-	EXPECT_TRUE(balanced(&s));
-	close(self->fd);
-}
 
 /* Elements of @size bytes each, as the batch sees them. */
 static struct hwtimer_op *at(void *ops, unsigned int size, unsigned int i)
@@ -171,47 +137,40 @@ static int by_ioctl(int fd, struct hwtimer_op *op)
 static unsigned int refusals(struct hwtimer_op *op, __u64 id, __u64 gone, __u64 tick_ns)
 {
 	static const __u32 unknown[] = { 0, 5, 6, 0x80000001, ~0U };
+	const struct hwtimer_op schedule = op_schedule(HWTIMER_RELATIVE, FAR, 0);
 	unsigned int n = 0, i;
 
-	for (i = 0; i < ARRAY_SIZE(unknown); i++) {
-		op[n] = op_schedule(HWTIMER_RELATIVE, FAR, 0);
-		op[n++].op = unknown[i];
-	}
+	/* @valid, but for one field. */
+#define WITH(valid, field, value) do {					\
+	op[n] = valid;							\
+	op[n++].field = value;						\
+} while (0)
+	for (i = 0; i < ARRAY_SIZE(unknown); i++)
+		WITH(schedule, op, unknown[i]);
 	for (i = 1; i < 32; i++)
-		op[n++] = op_schedule(1U << i, FAR, 0);
-	op[n] = op_schedule(HWTIMER_RELATIVE, FAR, 0);
-	op[n++].schedule.pad = 1;
-	op[n] = op_schedule(HWTIMER_RELATIVE, FAR, 0);
-	op[n++].schedule.pad2 = 1;
-	op[n] = op_schedule(HWTIMER_RELATIVE, FAR, 0);
-	op[n++].schedule.misfire = 2 * tick_ns;
-	op[n] = op_schedule(HWTIMER_RELATIVE, FAR, 0);
-	op[n++].schedule.policy = HWTIMER_MISFIRE_SKIP;
-	op[n] = op_schedule(HWTIMER_RELATIVE, FAR, 0);
-	op[n++].schedule.period = tick_ns - 1;
-	op[n] = op_schedule(HWTIMER_RELATIVE, FAR, 0);
-	op[n].schedule.period = tick_ns;
-	op[n++].schedule.policy = 3;
+		WITH(schedule, schedule.flags, 1U << i);
+	WITH(schedule, schedule.pad, 1);
+	WITH(schedule, schedule.pad2, 1);
+	WITH(schedule, schedule.misfire, 2 * tick_ns);
+	WITH(schedule, schedule.policy, HWTIMER_MISFIRE_SKIP);
+	WITH(schedule, schedule.period, tick_ns - 1);
+	WITH(schedule, schedule.period, tick_ns);
+	op[n - 1].schedule.policy = 3;
 	for (i = 1; i < 32; i++)
 		op[n++] = op_touch(1U << i, id, FAR);
-	op[n] = op_touch(0, id, FAR);
-	op[n++].touch.pad = 1;
+	WITH(op_touch(0, id, FAR), touch.pad, 1);
 	op[n++] = op_touch(0, gone, FAR);
 	op[n++] = op_touch(0, 0, FAR);
 	op[n++] = op_touch(0, ~0ULL, FAR);
-	op[n] = op_cancel(id);
-	op[n++].cancel.flags = 1;
-	op[n] = op_cancel(id);
-	op[n++].cancel.pad = 1;
+	WITH(op_cancel(id), cancel.flags, 1);
+	WITH(op_cancel(id), cancel.pad, 1);
 	op[n++] = op_cancel(gone);
 	op[n++] = op_cancel(id ^ 1ULL << 40);
-	op[n] = op_query(id);
-	op[n++].query.flags = 1;
-	op[n] = op_query(id);
-	op[n++].query.pad = 1;
-	op[n] = op_query(id);
-	op[n++].query.pad2 = 1;
+	WITH(op_query(id), query.flags, 1);
+	WITH(op_query(id), query.pad, 1);
+	WITH(op_query(id), query.pad2, 1);
 	op[n++] = op_query(gone);
+#undef WITH
 	return n;
 }
 
@@ -1086,10 +1045,8 @@ static unsigned int race(struct __test_metadata *_metadata, bool own, __u64 *ran
 	struct hwtimer_stats s;
 	atomic_uint begun = 0;
 	__u64 back, touched = 0;
-	int fd = must_open(0);
+	int fd = open_context(own);
 
-	if (own && hwt_own_wheel(fd, 4 * NSEC_PER_MSEC, 64, 0))
-		die("no wheel");
 	reader.fd = fd;
 	start(&reader.thread, read_to_the_end, &reader);
 	for (i = 0; i < THREADS; i++) {

@@ -12,7 +12,6 @@
 #include "hwt_guest.h"
 #include "ring.h"
 
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #define MODULE		"hwtimer"

@@ -34,6 +34,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -378,6 +379,26 @@ static inline int hwt_collect(int fd, struct hwtimer_record *rec, unsigned int n
 		got += ret;
 	}
 	return got;
+}
+
+static inline int must_epoll(int fd, __u32 events)
+{
+	struct epoll_event event = { .events = events, .data.fd = fd };
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+
+	if (ep < 0 || epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event))
+		die("epoll: %s", strerror(errno));
+	return ep;
+}
+
+/* What epoll says within @ms; 0 if nothing. */
+static inline __u32 epoll_events(int ep, int ms)
+{
+	struct epoll_event event = { 0 };
+
+	if (epoll_wait(ep, &event, 1, ms) < 0)
+		die("epoll_wait: %s", strerror(errno));
+	return event.events;
 }
 
 /* Is this what read() promises? */

@@ -20,7 +20,6 @@
 #include "ring.h"
 #include "users.h"
 
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/param.h>
 #include <sys/prctl.h>

@@ -6,9 +6,10 @@
  * The machine may be late at any time. Where that must not be a misfire, the bound is
  * FAR; where it shall be one, the deadline is in the past.
  */
-#include "hwt.h"
+#define OWN_TICK_NS	(4 * NSEC_PER_MSEC)
+#define OWN_SLOTS	8
 
-#include <sys/epoll.h>
+#include "wheels.h"
 
 #define FIRE_ONCE	HWTIMER_MISFIRE_ONCE
 #define SKIPPING	HWTIMER_MISFIRE_SKIP
@@ -84,44 +85,6 @@ static bool quiet(int fd)
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
 
 	return !poll(&pfd, 1, 0);
-}
-
-FIXTURE(context)
-{
-	int fd;
-	__u64 tick_ns;
-};
-
-FIXTURE_VARIANT(context)
-{
-	bool own;
-};
-
-FIXTURE_VARIANT_ADD(context, shared)
-{
-};
-
-FIXTURE_VARIANT_ADD(context, own)
-{
-	.own = true,
-};
-
-FIXTURE_SETUP(context)
-{
-	self->fd = must_open(0);
-	self->tick_ns = must_get_parameter("tick_ns");
-	if (variant->own) {
-		self->tick_ns = 4 * NSEC_PER_MSEC;
-		ASSERT_EQ(0, hwt_own_wheel(self->fd, self->tick_ns, 8, 0));
-	}
-}
-
-FIXTURE_TEARDOWN(context)
-{
-	struct hwtimer_stats s = must_stats(self->fd);
-
-	EXPECT_TRUE(balanced(&s));
-	close(self->fd);
 }
 
 /* What is refused, with all else valid: nothing has happened. */

@@ -5,7 +5,6 @@
  */
 #include "hwt.h"
 
-#include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/uio.h>
 
@@ -515,27 +514,6 @@ TEST_F(context, select_wakes)
 	FD_SET(self->fd, &in);
 	EXPECT_EQ(1, select(self->fd + 1, &in, NULL, NULL, &timeout));
 	EXPECT_TRUE(FD_ISSET(self->fd, &in));
-}
-
-static int must_epoll(int fd, __u32 events)
-{
-	struct epoll_event event = { .events = events, .data.fd = fd };
-	int ep = epoll_create1(EPOLL_CLOEXEC);
-
-	if (ep < 0 || epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event))
-		die("epoll: %s", strerror(errno));
-	return ep;
-}
-
-/* What epoll says within @ms; 0 if nothing. */
-static __u32 epoll_events(int ep, int ms)
-{
-	struct epoll_event event = { 0 };
-	int ret = epoll_wait(ep, &event, 1, ms);
-
-	if (ret < 0)
-		die("epoll_wait: %s", strerror(errno));
-	return ret ? event.events : 0;
 }
 
 TEST_F(context, epoll_level)

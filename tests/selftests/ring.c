@@ -9,7 +9,6 @@
  */
 #include "ring.h"
 
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #define SLOTS		256
@@ -1629,26 +1628,6 @@ TEST_F(rings, poll)
 	must_put(self->r, HWTIMER_OP_CANCEL, 0, ID(1), 0, 0);
 	must_enter(self->r);
 	EXPECT_EQ(POLLIN | POLLRDNORM, poll_now(self->fd));
-}
-
-static int must_epoll(int fd, __u32 events)
-{
-	struct epoll_event event = { .events = events };
-	int ep = epoll_create1(EPOLL_CLOEXEC);
-
-	if (ep < 0 || epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event))
-		die("epoll: %s", strerror(errno));
-	return ep;
-}
-
-static __u32 epoll_events(int ep, int ms)
-{
-	struct epoll_event event = { 0 };
-	int ret = epoll_wait(ep, &event, 1, ms);
-
-	if (ret < 0 && errno != EINTR)
-		die("epoll_wait: %s", strerror(errno));
-	return ret > 0 ? event.events : 0;
 }
 
 TEST_F(rings, epoll_level)
