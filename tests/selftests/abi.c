@@ -73,43 +73,38 @@ static struct context fresh(const struct command *c)
 /* A valid question in @buf, which has room for it; its answer is poisoned. */
 static void ask(const struct command *c, const struct context *ctx, void *buf)
 {
-	struct hwtimer_schedule schedule = {
-		.time = now_ns() + FAR, .user_data = 7, .id = POISON, .deadline = POISON,
-	};
-	struct hwtimer_setup setup = { 0, CLOCK_MONOTONIC, 0, 0, 0, 0 };
-	struct hwtimer_touch touch = { 0, 0, ctx->id, now_ns() + 2 * FAR, POISON };
-	struct hwtimer_cancel cancel = { 0, 0, ctx->id };
-	struct hwtimer_query query = {
-		.id = ctx->id, .user_data = POISON, .deadline = POISON,
-		.period = POISON, .misfire = POISON, .unread = POISON, .policy = ~0U,
-	};
-	struct hwtimer_stop stop = { 0, 0, POISON };
-	struct hwtimer_stats stats = { 0 };
-
+#define ASK(type, ...) do {							\
+	struct hwtimer_##type question = { __VA_ARGS__ };			\
+										\
+	memcpy(buf, &question, sizeof(question));				\
+} while (0)
 	switch (c->cmd) {
 	case HWTIMER_IOC_SETUP:
-		memcpy(buf, &setup, sizeof(setup));
+		ASK(setup, .clockid = CLOCK_MONOTONIC);
 		break;
 	case HWTIMER_IOC_SCHEDULE:
-		memcpy(buf, &schedule, sizeof(schedule));
+		ASK(schedule, .time = now_ns() + FAR, .user_data = 7, .id = POISON,
+		    .deadline = POISON);
 		break;
 	case HWTIMER_IOC_TOUCH:
-		memcpy(buf, &touch, sizeof(touch));
+		ASK(touch, .id = ctx->id, .time = now_ns() + 2 * FAR, .deadline = POISON);
 		break;
 	case HWTIMER_IOC_CANCEL:
-		memcpy(buf, &cancel, sizeof(cancel));
+		ASK(cancel, .id = ctx->id);
 		break;
 	case HWTIMER_IOC_QUERY:
-		memcpy(buf, &query, sizeof(query));
+		ASK(query, .id = ctx->id, .user_data = POISON, .deadline = POISON,
+		    .period = POISON, .misfire = POISON, .unread = POISON, .policy = ~0U);
 		break;
 	case HWTIMER_IOC_STOP:
-		memcpy(buf, &stop, sizeof(stop));
+		ASK(stop, .handed_back = POISON);
 		break;
 	case HWTIMER_IOC_STATS:
-		memcpy(buf, &stats, sizeof(stats));
-		memset((char *)buf + 8, 0xa5, sizeof(stats) - 8);
+		memset(buf, 0xa5, sizeof(struct hwtimer_stats));
+		memset(buf, 0, offsetof(struct hwtimer_stats, now));
 		break;
 	}
+#undef ASK
 }
 
 /* Did nothing happen to the context? */
@@ -597,18 +592,10 @@ TEST(unreadable)
 /* A question that can be read, in memory that takes no answer. */
 static int ask_read_only(const struct command *c, const struct context *ctx)
 {
-	char *page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int ret;
+	char question[128];
 
-	if (page == MAP_FAILED)
-		die("mmap");
-	ask(c, ctx, page);
-	if (mprotect(page, sysconf(_SC_PAGESIZE), PROT_READ))
-		die("mprotect");
-	ret = hwt_ioctl(ctx->fd, c->cmd, page);
-	munmap(page, sysconf(_SC_PAGESIZE));
-	return ret;
+	ask(c, ctx, question);
+	return hwt_ioctl(ctx->fd, c->cmd, must_read_only(question, _IOC_SIZE(c->cmd)));
 }
 
 TEST(unwritable)

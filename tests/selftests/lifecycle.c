@@ -38,6 +38,13 @@ FIXTURE_TEARDOWN(quiet)
 	wait_for_empty_wheel();
 }
 
+/* What has been closed is not closed again at the end. */
+static void close_now(int *fd)
+{
+	close(*fd);
+	*fd = -1;
+}
+
 static void arm_many(int fd, unsigned int n, __u64 delay)
 {
 	unsigned int i;
@@ -51,8 +58,7 @@ TEST_F(quiet, close_with_pending)
 	arm_many(self->fd, 20000, FAR);
 	EXPECT_EQ(20000, must_wheel_value(SHARED_WHEEL, "pending"));
 	EXPECT_EQ(1, module_references());
-	close(self->fd);
-	self->fd = -1;
+	close_now(&self->fd);
 	/* At once: only what the wheel has filed takes until the worker has come. */
 	EXPECT_EQ(0, must_wheel_value(SHARED_WHEEL, "pending"));
 	EXPECT_EQ(0, module_references());
@@ -164,8 +170,7 @@ TEST_F(quiet, close_in_parent)
 			_exit(3);
 		_exit(0);
 	}
-	close(self->fd);
-	self->fd = -1;
+	close_now(&self->fd);
 	ASSERT_EQ(1, write(to_child[1], &c, 1));
 	EXPECT_EQ(0, reap(child));
 }
@@ -252,8 +257,7 @@ TEST_F(quiet, exec_closes)
 {
 	pid_t child;
 
-	close(self->fd);
-	self->fd = -1;
+	close_now(&self->fd);
 	child = must_fork();
 	if (!child) {
 		int fd = must_open(0);
@@ -274,8 +278,7 @@ TEST_F(quiet, killed_in_read)
 {
 	int i;
 
-	close(self->fd);
-	self->fd = -1;
+	close_now(&self->fd);
 	for (i = 0; i < 5; i++) {
 		pid_t child = must_fork();
 
@@ -303,8 +306,7 @@ TEST_F(quiet, killed_at_any_time)
 	__u64 random = seed();
 	int i;
 
-	close(self->fd);
-	self->fd = -1;
+	close_now(&self->fd);
 	for (i = 0; i < 40; i++) {
 		pid_t child = must_fork();
 
@@ -372,8 +374,7 @@ TEST_F(quiet, passed_on)
 	pid_t child;
 	__u64 id;
 
-	close(self->fd);
-	self->fd = -1;
+	close_now(&self->fd);
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
 	child = must_fork();
 	if (!child) {
@@ -399,8 +400,7 @@ TEST_F(quiet, passed_on)
 	id = must_schedule(self->fd, FAR, 2);
 	send_fd(sockets[0], self->fd);
 	/* From here on only the message, and then the child, has it. */
-	close(self->fd);
-	self->fd = -1;
+	close_now(&self->fd);
 	ASSERT_EQ(sizeof(id), write(sockets[0], &id, sizeof(id)));
 	EXPECT_EQ(0, reap(child));
 }
@@ -413,8 +413,7 @@ TEST_F(quiet, passed_on_to_nobody)
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
 	arm_many(self->fd, 1000, FAR);
 	send_fd(sockets[0], self->fd);
-	close(self->fd);
-	self->fd = -1;
+	close_now(&self->fd);
 	EXPECT_EQ(1000, must_wheel_value(SHARED_WHEEL, "pending"));
 	close(sockets[0]);
 	close(sockets[1]);
@@ -448,8 +447,7 @@ TEST_F(quiet, close_during_read)
 	eventually(atomic_load(&r.tid));
 	eventually(sleeps_in(atomic_load(&r.tid), SYS_read));
 	ASSERT_EQ(0, hwt_touch(self->fd, HWTIMER_RELATIVE, id, NSEC_PER_SEC / 2, NULL));
-	close(self->fd);
-	self->fd = -1;
+	close_now(&self->fd);
 	pthread_join(r.thread, NULL);
 	EXPECT_EQ(1, r.ret);
 	EXPECT_EQ(id, r.rec.id);

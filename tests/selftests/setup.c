@@ -507,7 +507,17 @@ TEST_F(context, cap_of_one_by_two)
 	EXPECT_EQ(s.scheduled, s.cancelled);
 }
 
-/* Children that are somebody else. */
+/* Children that are somebody else; @pid is 0 there, and @work what they have to do. */
+#define EXPECT_CHILD(pid, work) do {						\
+	pid_t pid_ = pid;							\
+										\
+	if (!pid_) {								\
+		work;								\
+		_exit(0);							\
+	}									\
+	EXPECT_EQ(0, reap(pid_));						\
+} while (0)
+
 static void drop_capability(int capability)
 {
 	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
@@ -577,20 +587,10 @@ TEST_F(context, privileged_wheels)
 	EXPECT_EQ(0, reap(child));
 
 	/* Somebody. */
-	child = fork_as(USER_A);
-	if (!child) {
-		check_limits_of_own_wheels(-EPERM);
-		_exit(0);
-	}
-	EXPECT_EQ(0, reap(child));
+	EXPECT_CHILD(fork_as(USER_A), check_limits_of_own_wheels(-EPERM));
 
 	/* Who has the capability has no limits. */
-	child = must_fork();
-	if (!child) {
-		check_limits_of_own_wheels(0);
-		_exit(0);
-	}
-	EXPECT_EQ(0, reap(child));
+	EXPECT_CHILD(must_fork(), check_limits_of_own_wheels(0));
 }
 
 /* With max_user_timeouts=10, by a user who has none yet. */
@@ -646,12 +646,7 @@ TEST_F(context, user_timeouts)
 	int i;
 
 	ASSERT_EQ(0, set_parameter("max_user_timeouts", 10));
-	child = fork_as(USER_A);
-	if (!child) {
-		check_limit_of_timeouts();
-		_exit(0);
-	}
-	EXPECT_EQ(0, reap(child));
+	EXPECT_CHILD(fork_as(USER_A), check_limit_of_timeouts());
 
 	/* All of it is given back when the last process has gone. */
 	child = fork_as(USER_A);
@@ -726,12 +721,7 @@ TEST_F(context, user_rings)
 	/* With the capability one is above it. */
 	EXPECT_EQ(0, try_rings(self->fd, 100));
 	/* And it was all given back. */
-	child = fork_as(USER_A);
-	if (!child) {
-		expect(0, try_rings(open_node(), 10));
-		_exit(0);
-	}
-	EXPECT_EQ(0, reap(child));
+	EXPECT_CHILD(fork_as(USER_A), expect(0, try_rings(open_node(), 10)));
 }
 
 /* The memory of rings has a limit of its own. */
