@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The ABI as such: layouts and numbers, and for each command what is refused
- * before it is even looked at. Each refusal is provoked with everything else
+ * before it is even read. Each refusal is provoked with everything else
  * valid, and must leave the context, and the caller's structure, as they were.
  */
 #include "hwt.h"
@@ -36,7 +36,7 @@ struct command {
 	unsigned int first_size;	/* of the first version, if it has grown since */
 };
 
-/* What is told for all of them; BATCH, RINGS, ENTER and LIST have tests of their own. */
+/* For the cases below; BATCH, RINGS, ENTER and LIST have tests of their own. */
 static const struct command commands[] = {
 	{ "SETUP", HWTIMER_IOC_SETUP, HWTIMER_SETUP_OWN_WHEEL, false, true, 0 },
 	{ "SCHEDULE", HWTIMER_IOC_SCHEDULE, HWTIMER_RELATIVE, true, true, 40 },

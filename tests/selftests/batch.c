@@ -402,7 +402,7 @@ TEST_F(context, larger_with_more)
 				ASSERT_EQ(k >= bad, not_done(&op));
 				ASSERT_TRUE(k >= bad || !op.result);
 			}
-			/* To call with the rest tells. */
+			/* A call with the rest says why. */
 			EXPECT_EQ(-E2BIG, hwt_batch(self->fd, at(ops, size, bad), size,
 						    20 - bad));
 			EXPECT_EQ(done, must_stats(self->fd).pending);
@@ -536,7 +536,7 @@ TEST_F(context, unwritable)
 	}
 }
 
-/* Nor is anything touched or cancelled that could not be told. */
+/* Nor is anything touched or cancelled whose result could not be written. */
 TEST_F(context, unwritable_others)
 {
 	long page = sysconf(_SC_PAGESIZE);
@@ -716,7 +716,7 @@ static unsigned int insist(int fd, struct hwtimer_op *ops, unsigned int count)
 	return interrupted;
 }
 
-/* With and without a wish to go on: how many were done is told all the same. */
+/* With and without a wish to go on: how many were done is returned all the same. */
 TEST_F(context, interrupted)
 {
 	struct hwtimer_op *ops = must_alloc(LONG, sizeof(*ops));

@@ -324,7 +324,7 @@ TEST_F(wheel, one_bucket)
 	free(text);
 }
 
-/* Whoever looks may be killed while the worker counts for them, on their stack. */
+/* A reader may be killed while the worker counts for it, on its stack. */
 TEST_F(wheel, killed_looking)
 {
 	__u64 random = seed();

@@ -30,7 +30,7 @@ static long hwt_list(int fd, struct hwtimer_query *queries, __u32 count, __u64 *
 	return ret;
 }
 
-/* How often each user_data below TIMEOUTS is told, @page at a time; and where the end was. */
+/* How often each user_data below TIMEOUTS is listed, @page at a time; and where the end was. */
 static unsigned int list_to(int fd, __u32 page, unsigned char *told, __u64 *end)
 {
 	struct hwtimer_query *queries = calloc(page, sizeof(*queries));
@@ -214,7 +214,7 @@ TEST(refused)
 	close(fd);
 }
 
-/* Two are writable: they are told, and the third is where it goes on. */
+/* Two are writable: they are listed, and the third is where it goes on. */
 TEST(half_unwritable)
 {
 	struct hwtimer_query *queries = (void *)must_fence(1), rest[4];
@@ -249,7 +249,7 @@ static void *churn(void *arg)
 	return NULL;
 }
 
-/* Those that stay are told once, whatever others do. */
+/* Those that stay are listed once, whatever others do. */
 TEST(while_others_come_and_go)
 {
 	unsigned char told[TIMEOUTS];

@@ -261,7 +261,7 @@ TEST_F(module, open_against_unload)
 	printf("# unloaded %u, in use %u\n", unloads, in_use);
 }
 
-/* Somebody looks at debugfs: it stays, or it is gone, but nothing breaks. */
+/* Somebody reads debugfs: it stays, or it is gone, but nothing breaks. */
 TEST_F(module, debugfs_against_unload)
 {
 	int file = open(HWT_DEBUGFS "/dev/stats", O_RDONLY | O_CLOEXEC), ret;

@@ -14,7 +14,7 @@
  * others, looks like one that is attacked, but not each time. With the control in place of the
  * attack, and five others for each processor below, one measurement in four was late, at the most.
  *
- * LATE=0: how late the victim was is only told. ATTEMPTS=N: measure so often at the most.
+ * LATE=0: how late the victim was is only printed. ATTEMPTS=N: measure so often at the most.
  */
 #include "cgroup.h"
 #include "ring.h"
@@ -38,7 +38,7 @@
 #define ALLOWED		5.0
 /* In ms, for p99, or for the most. */
 #define LATE(control)	((control) * 2 + 10)
-/* Less than that is not to be told apart: each CPU has some charged in advance. */
+/* Less than that cannot be measured: each CPU has some charged in advance. */
 #define GRAIN		(1024 * 1024)
 
 /**
@@ -186,7 +186,7 @@ static void spin(void)
 	spin_on(NULL);
 }
 
-/* Rings the bell all the time, with always something due. */
+/* Rings the doorbell all the time, with always something due. */
 static void bell(void)
 {
 	enum { TIMEOUTS = 64 };
@@ -203,7 +203,7 @@ static void bell(void)
 	}
 }
 
-/* One slot, so at each tick all of them are looked at. */
+/* One slot, so the wheel looks at all of them at each tick. */
 static void own_wheels(unsigned int wheels, unsigned int timeouts)
 {
 	unsigned int i;
@@ -255,7 +255,7 @@ static void rings(void)
 	}
 }
 
-/* 20,000 wait for news of @fd; whoever brings them has to tell them all. */
+/* 20,000 wait for news of @fd; whoever brings them has to wake them all. */
 static void watch(int fd)
 {
 	enum { SETS = 100, EACH = 200 };
@@ -292,7 +292,7 @@ static void *write_on(void *fd)
 	return NULL;
 }
 
-/* The same, and it is he who tells them. */
+/* The same, and it is he who wakes them. */
 static void epoll_of_eventfd(void)
 {
 	int fd = eventfd(0, EFD_CLOEXEC);

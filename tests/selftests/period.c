@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Periodic timeouts: what is refused, what records say under each policy, read early
- * and late, and that none is lost or told twice.
+ * and late, and that none is lost or reported twice.
  *
  * The machine may be late at any time. Where that must not be a misfire, the bound is
  * FAR; where it shall be one, the deadline is in the past.
@@ -234,7 +234,7 @@ TEST_F(context, query)
 	EXPECT_EQ(0, q.misfire);
 	EXPECT_EQ(0, q.policy);
 	EXPECT_EQ(0, q.unread);
-	/* The deadline moves on, by whole periods, and by none that is not told. */
+	/* The deadline moves on, by whole periods, and by none that is not reported. */
 	for (policy = FIRE_ONCE; policy <= MAKE_UP; policy++) {
 		s = must_repeat(self->fd, 0, policy);
 		do {
@@ -486,7 +486,7 @@ TEST_F(context, touch)
 	EXPECT_EQ(1, st.pending);
 }
 
-/* What was unread before a touch is told, each by itself as long as that is known. */
+/* What was unread before a touch is reported, each by itself as long as that is known. */
 TEST_F(context, touch_with_unread)
 {
 	struct hwtimer_schedule s = must_repeat(self->fd, 0, MAKE_UP);

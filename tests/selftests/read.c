@@ -230,7 +230,7 @@ static void *stop_it(void *fd)
 	return NULL;
 }
 
-/* The end is behind the last record, for who looks while a STOP makes both. */
+/* The end is behind the last record, for who reads while a STOP makes both. */
 TEST_F(context, end_is_last)
 {
 	struct hwtimer_record rec;
@@ -543,7 +543,7 @@ TEST_F(context, epoll_edge)
 
 	set_nonblock(self->fd);
 	EXPECT_EQ(0, epoll_events(ep, 0));
-	/* As often as all was read, each new record is told, and told once. */
+	/* As often as all was read, each new record is reported, and reported once. */
 	for (i = 0; i < 50; i++) {
 		must_schedule(self->fd, i % 3 * NSEC_PER_MSEC, 0);
 		ASSERT_EQ(EPOLLIN, epoll_events(ep, 60000));

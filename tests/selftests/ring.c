@@ -403,7 +403,7 @@ TEST_F(rings, mmap_twice)
 
 #define FAULTED	99
 
-/* Handled, or the kernel's log tells of it. */
+/* Handled, or the kernel logs it. */
 static void faulted(int signal)
 {
 	(void)signal;
@@ -440,7 +440,7 @@ TEST_F(rings, read_only)
 	EXPECT_EQ(1, load_acquire(&view->sq_tail));
 }
 
-/* Of a descriptor that is for reading: to look at, and no more. */
+/* Of a descriptor that is for reading: only to be read. */
 TEST(read_only_descriptor)
 {
 	struct hwtimer_rings params = { .sq_entries = 4, .slots = 4 };
@@ -568,7 +568,7 @@ TEST(descriptor_outlives_mapping)
 	int fd = r->fd;
 
 	must_arm(r, ID(0), now_ns() + 20 * NSEC_PER_MSEC, 1);
-	/* Published, and no bell: the kernel has it all the same. */
+	/* Published, and no doorbell: the kernel has it all the same. */
 	must_put(r, HWTIMER_OP_SCHEDULE, 0, ID(1), now_ns() + FAR, 2);
 	ring_unmap(r);
 	eventually(must_stats(fd).expired == 1);
@@ -813,7 +813,7 @@ TEST_F(rings, in_order)
 	must_be_quiet(self->r);
 }
 
-/* How many were taken is told. */
+/* How many were taken is returned. */
 TEST_F(rings, taken)
 {
 	__u64 far = now_ns() + FAR;
@@ -874,7 +874,7 @@ static unsigned int failures(struct failure *f, __u64 far)
 	return n;
 }
 
-/* Each is told, in order, and does nothing, and keeps none behind from being done. */
+/* Each is reported, in order, and does nothing, and keeps none behind from being done. */
 TEST_F(rings, each_failure)
 {
 	__u64 far = now_ns() + FAR, since, deadline;
@@ -917,7 +917,7 @@ TEST_F(rings, each_failure)
 	after.touched = before.touched;
 	EXPECT_TRUE(same_stats(&before, &after));
 
-	/* Nothing is told of these. */
+	/* Nothing is reported of these. */
 	for (i = 0; i < n; i++) {
 		if (f[i].sqe.flags)
 			continue;
@@ -935,7 +935,7 @@ TEST_F(rings, each_failure)
 	must_be_quiet(self->r);
 }
 
-/* Nothing is done, and nothing told, whatever the entry says. */
+/* Nothing is done, and nothing reported, whatever the entry says. */
 TEST_F(rings, nop)
 {
 	struct hwtimer_stats before = must_stats(self->fd), after;
@@ -954,7 +954,7 @@ TEST_F(rings, nop)
 	must_be_quiet(self->r);
 }
 
-/* A failure that waits for room is told as it was taken, whatever became of the entry since. */
+/* A failure that waits for room is reported as it was taken, whatever became of the entry since. */
 TEST(failed_and_changed)
 {
 	struct ring *r = must_ring(must_open(O_NONBLOCK), 4, 1, SLOTS);
@@ -1329,7 +1329,7 @@ TEST(rings_of_1_and_64)
 	go_round(_metadata, 64, 1);
 }
 
-/* When the kernel looks. */
+/* When the kernel polls. */
 
 /* Until nothing was submitted for a while. */
 static void must_idle(struct ring *r)
@@ -1346,11 +1346,11 @@ TEST_F(rings, idles)
 		__u64 until, deadline = now_ns() + 5 * NSEC_PER_MSEC;
 
 		must_arm(self->r, ID(0), now_ns() + FAR, 0);
-		/* Either it looks by then, or it had nothing to do for long already. */
+		/* Either it polls by then, or it had nothing to do for long already. */
 		until = ring_sleep_until(self->r);
 		EXPECT_TRUE(until == HWTIMER_RING_IDLE || until <= now_ns() + FAR);
 		must_idle(self->r);
-		/* The bell brings it back. */
+		/* The doorbell brings it back. */
 		must_put(self->r, HWTIMER_OP_CANCEL, 0, ID(0), 0, 0);
 		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(1), deadline, 1);
 		if (bell_due(self->r, deadline))
@@ -1362,7 +1362,7 @@ TEST_F(rings, idles)
 }
 
 /*
- * What was submitted without a bell, because the kernel said that it would look, is taken
+ * What was submitted without a kick, because the kernel said that it would poll, is taken
  * by that time or a little later. Random pauses, so that it falls asleep in between.
  */
 TEST_F(rings, looks_by_itself)
@@ -1391,18 +1391,18 @@ TEST_F(rings, looks_by_itself)
 		pause = rnd(&random) % (i % 6 ? 20 : 2000);
 		wait_until(now_ns() + pause * NSEC_PER_MSEC);
 	}
-	printf("# %u without a bell, %u when idle; at most %llu us after sleep_until\n", silent,
+	printf("# %u without a kick, %u when idle; at most %llu us after sleep_until\n", silent,
 	       idle, worst / NSEC_PER_USEC);
 	EXPECT_LT(0, silent);
 	EXPECT_EQ((rounds + 1) / 2, must_stats(self->fd).scheduled);
 	EXPECT_EQ(rounds / 2, must_stats(self->fd).cancelled);
-	/* Generous: the kernel says when it looks, and a guest may sleep itself. */
+	/* Generous: the kernel says when it polls, and a guest may sleep itself. */
 	EXPECT_GT(PATIENCE, worst);
 }
 
 /*
- * The bell is a matter of the deadline: none is rung for what is due after sleep_until.
- * Nothing is early, and each comes. That none is late, bell or not, is for
+ * The doorbell is a matter of the deadline: none is rung for what is due after sleep_until.
+ * Nothing is early, and each comes. That none is late, kicked or not, is for
  * tests/rings_kunit.c, in virtual time: here the machine may be late.
  */
 TEST_F(rings, deadline_and_bell)
@@ -1432,7 +1432,7 @@ TEST_F(rings, deadline_and_bell)
 	EXPECT_GT(PATIENCE, worst);
 }
 
-/* Many at a time, of which few need a bell. */
+/* Many at a time, of which few need a kick. */
 TEST_F(rings, many_deadlines)
 {
 	struct hwtimer_record *rec = must_alloc(SLOTS, sizeof(*rec));
@@ -1473,7 +1473,7 @@ TEST_F(rings, many_deadlines)
 }
 
 /*
- * What was published before the deadline counts, without a bell: no record may come of
+ * What was published before the deadline counts, without a kick: no record may come of
  * what was cancelled by then, nor one of the old deadline of what was touched by then. If
  * the clock tells that it was too close, either may have been first, but not both.
  */
@@ -1814,7 +1814,7 @@ TEST(eventfd_closed)
 	close(other);
 }
 
-/* What failed is told behind what waits, although there is room for it before. */
+/* What failed is reported behind what waits, although there is room for it before. */
 TEST(failure_behind_expiries)
 {
 	enum { WAIT = 300, CQ = 128 };

@@ -244,7 +244,7 @@ TEST(after_close)
 	EXPECT_EQ(0, found);
 }
 
-/* What comes with an operation is looked at in one go, so it is not much. */
+/* What comes with an operation is copied in one go, so it is not much. */
 TEST(batch_size)
 {
 	char *memory = must_fence(4096) - 4096;
@@ -302,7 +302,7 @@ TEST(batch_without_signal)
 	reap(child);
 }
 
-/* An entry that waits to be told as failed counts once. */
+/* An entry that waits to be reported as failed counts once. */
 TEST(rejected_once)
 {
 	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .cap = 2 };

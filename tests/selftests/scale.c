@@ -370,7 +370,7 @@ TEST(limited_rings)
 }
 
 /*
- * Who reaches the limit is told so, and killed only if it goes on to want memory of
+ * Who reaches the limit gets an error, and killed only if it goes on to want memory of
  * another kind. All that was armed before is still there, and works.
  */
 TEST(limited)

@@ -424,7 +424,7 @@ TEST_F(context, recycled_by_expiry)
 	EXPECT_EQ(rounds * each, must_stats(self->fd).expired);
 }
 
-/* Query looks, and does nothing else. */
+/* A query changes nothing. */
 TEST_F(context, query)
 {
 	__u64 time = now_ns() + 50 * NSEC_PER_MSEC, id, data, deadline;

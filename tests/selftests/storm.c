@@ -167,7 +167,7 @@ static struct stormer a_stormer(__u64 random)
 	return (struct stormer){ .random = random | 1, .fd = -1 };
 }
 
-/* Somebody who is not to notice any of it: one-shots, each told once, none early. */
+/* Somebody who is not to notice any of it: one-shots, each reported once, none early. */
 #define WITNESSED	4096
 
 struct witness {
@@ -273,7 +273,7 @@ TEST_F(storm, processes)
 #define UNLOAD_SECONDS	quick_or(5, 50)	/* for as many cycles as that is enough for, ... */
 #define LEAST_CYCLES	quick_or(8, 20)	/* ... but for no fewer */
 #define OPENERS		3
-#define PATIENT_TRIES	20	/* before the others are asked to let go of it */
+#define PATIENT_TRIES	20	/* before the others are asked to close it */
 
 /**
  * struct gate - where others rest while they are to use nothing
@@ -332,7 +332,7 @@ static void open_and_close(struct gate *gate, unsigned int number, __u64 random)
 	}
 }
 
-/* Somebody looks at what it shows, while it goes. */
+/* Somebody reads what it shows while it is unloaded. */
 static void look_on(struct gate *gate)
 {
 	static const char *const files[] = {
@@ -546,7 +546,7 @@ static pid_t start_taker(uid_t uid, struct account *a, __u64 random, bool killed
 	if (pid)
 		return pid;
 	take_all(a, random);
-	/* Until all have been looked at. */
+	/* Until all have been checked. */
 	if (killed)
 		pause();
 	meet(a, 5);
@@ -603,7 +603,7 @@ TEST_F(users, at_their_limits)
 #define BATCH		1000U
 /* docs/promises: 120 bytes for each timeout, or 104 in a ring, all included. */
 #define BYTES_AT_MOST	128
-/* Less than that is not to be told apart: each CPU has some charged in advance. */
+/* Less than that cannot be measured: each CPU has some charged in advance. */
 #define GRAIN		(1024 * 1024)
 
 /**
@@ -611,7 +611,7 @@ TEST_F(users, at_their_limits)
  * @fd: the context
  * @ring: its rings, or NULL
  * @size: how many timeouts
- * @seen: which of them was told
+ * @seen: which of them was reported
  */
 struct hoard {
 	int fd;
@@ -666,7 +666,7 @@ static void read_all(struct hoard *h)
 				  hwt_read(h->fd, rec, 1));
 }
 
-/* In a child, which stops after each step, for us to look at what it takes. */
+/* In a child, which stops after each step, for us to measure what it takes. */
 static void hoarder(unsigned int size, bool rings)
 {
 	struct hoard h = { .size = size };
@@ -705,7 +705,7 @@ static void witness_until_stop(pid_t child, struct witness *w, __u64 *random)
 }
 
 /*
- * It takes no more than was paid for, is told as a whole when somebody reads it, can be
+ * It takes no more than was paid for, is reported as a whole when somebody reads it, can be
  * had again in the same memory, and all of that comes back.
  */
 static void unread(struct __test_metadata *_metadata, bool rings)
@@ -754,8 +754,8 @@ TEST(backlog_of_rings)
 }
 
 /*
- * A batch at the limit of a cgroup: each operation that needs memory is told that there is
- * none, those that do not are done, as are submissions to rings, and nobody is killed.
+ * A batch at the limit of a cgroup: each operation that needs memory fails with
+ * ENOMEM, those that do not are done, as are submissions to rings, and nobody is killed.
  */
 TEST(limited_batch)
 {
