@@ -49,7 +49,7 @@ int main(void)
 	while (expirations < 3) {
 		if (epoll_wait(epoll, &ready, 1, 60000) != 1)
 			errx(1, "nothing expired within a minute");
-		/* read(). There may be none: the kernel had something to tell the library. */
+		/* read(). There may be none: the kernel had something to report to the library. */
 		n = hwtimer_wait(h, events, 64, 0);
 		if (n < 0)
 			errx(1, "wait: %s", strerror(-n));

@@ -15,7 +15,6 @@
  * depends on what was found, not on how long that took.
  */
 #include <arpa/inet.h>
-#include <getopt.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -25,6 +24,7 @@
 #include <unistd.h>
 
 #include "lib_common.h"
+#include "options.h"
 
 #define EVENTS		64
 #define DRILL_END	(~0ULL)		/* user_data; those of peers are their numbers */
@@ -223,55 +223,28 @@ static int report(void)
 	return bad != 0;
 }
 
-static void print_help(FILE *f)
-{
-	fprintf(f, "usage: heartbeat [OPTION]...\n"
-		"Peers send heartbeats; who is silent for too long is reported, and who comes back.\n"
-		"One peer is stopped and continued, one killed. Fails if that is not found, or\n"
-		"if a peer is reported early.\n\n"
-		"  --peers N          so many peers, at least 2 [20]\n"
-		"  --period-ms N      from one heartbeat to the next [100]\n"
-		"  --limit-ms N       how long a peer may be silent [500]\n"
-		"  --max-late-us N    fail if it is reported later than that after the limit\n"
-		"  -h, --help         this text\n");
-}
+static const char usage[] =
+	"usage: heartbeat [OPTION]...\n"
+	"Peers send heartbeats; who is silent for too long is reported, and who comes back.\n"
+	"One peer is stopped and continued, one killed. Fails if that is not found, or\n"
+	"if a peer is reported early.\n\n"
+	"  --peers N          so many peers, at least 2 [20]\n"
+	"  --period-ms N      from one heartbeat to the next [100]\n"
+	"  --limit-ms N       how long a peer may be silent [500]\n"
+	"  --max-late-us N    fail if it is reported later than that after the limit\n"
+	"  -h, --help         this text\n";
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "peers", required_argument, NULL, 'p' },
-		{ "period-ms", required_argument, NULL, 'i' },
-		{ "limit-ms", required_argument, NULL, 'l' },
-		{ "max-late-us", required_argument, NULL, 'u' },
-		{ "help", no_argument, NULL, 'h' },
+	static const struct program_option options[] = {
+		{ "peers", .number = &nr_peers, .min = 2, .max = 10000 },
+		{ "period-ms", .number = &period_ms, .min = 1, .max = 1000000 },
+		{ "limit-ms", .number = &limit_ms, .min = 1, .max = 1000000 },
+		{ "max-late-us", .number = &max_late_us, .max = 1000000 },
 		{ }
 	};
-	int option;
 
-	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		switch (option) {
-		case 'p':
-			nr_peers = option_number("peers", optarg, 2, 10000);
-			break;
-		case 'i':
-			period_ms = option_number("period-ms", optarg, 1, 1000000);
-			break;
-		case 'l':
-			limit_ms = option_number("limit-ms", optarg, 1, 1000000);
-			break;
-		case 'u':
-			max_late_us = option_number("max-late-us", optarg, 0, 1000000);
-			break;
-		default:
-			print_help(option == 'h' ? stdout : stderr);
-			return option == 'h' ? 0 : EXIT_USAGE;
-		}
-	}
-	if (optind < argc) {
-		print_help(stderr);
-		return EXIT_USAGE;
-	}
-
+	parse_options(argc, argv, options, usage);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	limit = limit_ms * NS_PER_MS;
 	peers = calloc(nr_peers, sizeof(*peers));

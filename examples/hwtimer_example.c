@@ -3,7 +3,7 @@
  * hwtimer_example: requests with deadlines, as a model for other modules.
  *
  * Some threads submit requests. Most are answered, and completed; some make
- * progress, and get a later deadline; some are lost, and time out. How it is told
+ * progress, and get a later deadline; some are lost, and time out. How it is decided
  * who ends a request, which three may want to do at once:
  *
  *	completion	takes it off its client's list, then releases it: the wheel

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
- * What programs here share: time, options, samples and their quantiles.
+ * What programs here share: time, samples and their quantiles.
  */
 #ifndef IDLE_COMMON_H
 #define IDLE_COMMON_H
@@ -18,29 +18,12 @@
 #define NS_PER_MS	1000000LL
 #define NS_PER_S	1000000000LL
 
-/* Exit status: 1 something went wrong, 2 wrong use. */
-#define EXIT_USAGE	2
-
 static inline __s64 now_ns(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * NS_PER_S + t.tv_nsec;
-}
-
-/* The number that option @name was given. */
-static inline long option_number(const char *name, const char *value, long min, long max)
-{
-	char *end;
-	long n;
-
-	errno = 0;
-	n = strtol(value, &end, 10);
-	if (errno || end == value || *end || n < min || n > max)
-		errx(EXIT_USAGE, "--%s takes a number from %ld to %ld, not '%s'",
-		     name, min, max, value);
-	return n;
 }
 
 /* Have room for @wanted descriptors; returns how many there may be. */

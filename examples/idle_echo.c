@@ -22,13 +22,13 @@
  * expires twice, or never, is found.
  */
 #define _GNU_SOURCE
-#include <getopt.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "echo_common.h"
+#include "options.h"
 
 #define EVENTS		256
 #define OWN_SLOTS	1024
@@ -403,113 +403,68 @@ static int open_signals(void)
 	return fd;
 }
 
-static void print_help(FILE *f)
-{
-	fprintf(f, "usage: idle_echo [OPTION]...\n"
-		"A TCP echo server on 127.0.0.1 that closes idle connections by libhwtimer.\n"
-		"At SIGTERM and SIGINT it says what it did, and fails if a timeout was early,\n"
-		"came twice or got lost.\n\n"
-		"  --port N           port to listen on; 0: any that is free [7007]\n"
-		"  --idle-ms N        close a connection after so many ms of silence [30000]\n"
-		"  --own-wheel MS     a wheel of our own with such a tick, not the shared one\n"
-		"  --no-rings         a system call for each operation, not the rings\n"
-		"  --max-conns N      serve no more than so many at once [100000, or what\n"
-		"                     the limit of open files allows]\n"
-		"  --stats-file FILE  write the statistics there, not to standard output\n"
-		"  -h, --help         this text\n");
-}
-
-/* How it is to be, as the command line says. */
-struct settings {
-	struct hwtimer_options	timers;
-	const char		*stats_file;
-	int			port;
-};
-
-static void usage_error(void)
-{
-	print_help(stderr);
-	exit(EXIT_USAGE);
-}
-
-static void parse_options(int argc, char **argv, struct settings *s)
-{
-	static const struct option options[] = {
-		{ "port", required_argument, NULL, 'p' },
-		{ "idle-ms", required_argument, NULL, 'i' },
-		{ "own-wheel", required_argument, NULL, 'o' },
-		{ "no-rings", no_argument, NULL, 'n' },
-		{ "max-conns", required_argument, NULL, 'm' },
-		{ "stats-file", required_argument, NULL, 's' },
-		{ "help", no_argument, NULL, 'h' },
-		{ }
-	};
-	int option;
-
-	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		switch (option) {
-		case 'p':
-			s->port = option_number("port", optarg, 0, 65535);
-			break;
-		case 'i':
-			idle_ns = option_number("idle-ms", optarg, 1, 1000000000) * NS_PER_MS;
-			break;
-		case 'o':
-			s->timers.flags |= HWTIMER_OPEN_OWN_WHEEL;
-			s->timers.tick_ns = option_number("own-wheel", optarg, 1, 1000000) *
-					    NS_PER_MS;
-			s->timers.slots = OWN_SLOTS;
-			break;
-		case 'n':
-			s->timers.flags |= HWTIMER_OPEN_NO_RINGS;
-			break;
-		case 'm':
-			max_conns = option_number("max-conns", optarg, 1, 10000000);
-			break;
-		case 's':
-			s->stats_file = optarg;
-			break;
-		case 'h':
-			print_help(stdout);
-			exit(EXIT_SUCCESS);
-		default:
-			usage_error();
-		}
-	}
-	if (optind < argc)
-		usage_error();
-}
+static const char usage[] =
+	"usage: idle_echo [OPTION]...\n"
+	"A TCP echo server on 127.0.0.1 that closes idle connections by libhwtimer.\n"
+	"At SIGTERM and SIGINT it says what it did, and fails if a timeout was early,\n"
+	"came twice or got lost.\n\n"
+	"  --port N           port to listen on; 0: any that is free [7007]\n"
+	"  --idle-ms N        close a connection after so many ms of silence [30000]\n"
+	"  --own-wheel MS     a wheel of our own with such a tick, not the shared one\n"
+	"  --no-rings         a system call for each operation, not the rings\n"
+	"  --max-conns N      serve no more than so many at once [100000, or what\n"
+	"                     the limit of open files allows]\n"
+	"  --stats-file FILE  write the statistics there, not to standard output\n"
+	"  -h, --help         this text\n";
 
 int main(int argc, char **argv)
 {
-	struct settings settings = { .timers.size = sizeof(settings.timers), .port = 7007 };
-	long limit;
+	struct hwtimer_options timer_options = { .size = sizeof(timer_options) };
+	long port = 7007, conns_at_most = max_conns, limit;
+	const char *stats_file = NULL;
+	bool no_rings = false;
+	__s64 own_tick = 0;
+	const struct program_option options[] = {
+		{ "port", .number = &port, .max = 65535 },
+		{ "idle-ms", .ns = &idle_ns, .min = 1, .max = 1000000000 },
+		{ "own-wheel", .ns = &own_tick, .min = 1, .max = 1000000 },
+		{ "no-rings", .flag = &no_rings },
+		{ "max-conns", .number = &conns_at_most, .min = 1, .max = 10000000 },
+		{ "stats-file", .text = &stats_file },
+		{ }
+	};
 
-	parse_options(argc, argv, &settings);
+	parse_options(argc, argv, options, usage);
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	limit = raise_nofile(max_conns + 16L) - 16;
+	limit = raise_nofile(conns_at_most + 16) - 16;
 	if (limit < 1)
 		errx(1, "the limit of open files is too low");
-	if ((long)max_conns > limit)
-		max_conns = limit;
+	max_conns = conns_at_most < limit ? conns_at_most : limit;
 	conns = calloc(max_conns, sizeof(*conns));
 	if (!conns)
 		err(1, "no memory for %u connections", max_conns);
 
-	settings.timers.timeouts = max_conns;
-	timers = open_timers(&settings.timers);
+	timer_options.timeouts = max_conns;
+	if (no_rings)
+		timer_options.flags |= HWTIMER_OPEN_NO_RINGS;
+	if (own_tick) {
+		timer_options.flags |= HWTIMER_OPEN_OWN_WHEEL;
+		timer_options.tick_ns = own_tick;
+		timer_options.slots = OWN_SLOTS;
+	}
+	timers = open_timers(&timer_options);
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (epoll_fd < 0)
 		err(1, "epoll_create1");
 	watch(EPOLL_CTL_ADD, hwtimer_fd(timers), EPOLLIN, KEY_TIMER);
 	watch(EPOLL_CTL_ADD, open_signals(), EPOLLIN, KEY_SIGNAL);
-	listener = open_listener(settings.port);
+	listener = open_listener(port);
 	watch(EPOLL_CTL_ADD, listener, EPOLLIN, KEY_LISTENER);
 
 	serve();
 	counts.system_calls = system_calls;
 	end_timeouts();
-	write_stats(settings.stats_file);
+	write_stats(stats_file);
 	hwtimer_close(timers);
 	return counts.early || counts.wrong || counts.twice || counts.lost || wrong_books;
 }

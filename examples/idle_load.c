@@ -14,7 +14,6 @@
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <getopt.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -24,7 +23,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "idle_common.h"
+#include "options.h"
 
 #define MESSAGE_MIN	16
 #define MESSAGE_MAX	256
@@ -69,7 +68,8 @@ static __s64 ramp_ns = 3000 * NS_PER_MS;
 static __s64 bound_ns = 5000 * NS_PER_MS;
 static __s64 start;
 static __u64 seed;
-static int port = 7007, epoll_fd;
+static long port = 7007;
+static int epoll_fd;
 
 /* splitmix64 */
 static __u64 mix(__u64 x)
@@ -227,7 +227,7 @@ static void conn_open(struct conn *c)
 	c->base = now_ns();
 	if (connect(c->fd, (struct sockaddr *)&address, sizeof(address))) {
 		if (!counts.opened)
-			err(1, "no server at port %d", port);
+			err(1, "no server at port %ld", port);
 		if (++counts.refused <= 10)
 			warn("connection %u", conn_index(c));
 		close(c->fd);
@@ -461,92 +461,41 @@ static void write_stats(const char *name)
 		print_quantiles("for comparison, a plain sleep is late", &sleeps);
 }
 
-static void print_help(FILE *f)
-{
-	fprintf(f, "usage: idle_load [OPTION]...\n"
-		"Clients of idle_echo on this machine: do idle connections get closed when they\n"
-		"should? Fails if one is closed early or never, or echoed wrongly.\n\n"
-		"  --port N           the server's port [7007]\n"
-		"  --idle-ms N        the server's idle time [2000]\n"
-		"  --conns N          how many connections [2000]\n"
-		"  --talk-ms N        talk at most so long [10000]\n"
-		"  --ramp-ms N        open the connections within so many ms [3000]\n"
-		"  --bound-ms N       not closed by then: never [5000]\n"
-		"  --seed N           of what is random [the time]\n"
-		"  --stats-file FILE  write \"key value\" lines there, not a table to\n"
-		"                     standard output\n"
-		"  -h, --help         this text\n");
-}
-
-static void usage_error(void)
-{
-	print_help(stderr);
-	exit(EXIT_USAGE);
-}
-
-/* Returns where the statistics go, NULL for standard output. */
-static const char *parse_options(int argc, char **argv)
-{
-	static const struct option options[] = {
-		{ "port", required_argument, NULL, 'p' },
-		{ "idle-ms", required_argument, NULL, 'i' },
-		{ "conns", required_argument, NULL, 'c' },
-		{ "talk-ms", required_argument, NULL, 't' },
-		{ "ramp-ms", required_argument, NULL, 'r' },
-		{ "bound-ms", required_argument, NULL, 'b' },
-		{ "seed", required_argument, NULL, 'S' },
-		{ "stats-file", required_argument, NULL, 's' },
-		{ "help", no_argument, NULL, 'h' },
-		{ }
-	};
-	const char *stats_file = NULL;
-	int option;
-
-	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		switch (option) {
-		case 'p':
-			port = option_number("port", optarg, 1, 65535);
-			break;
-		case 'i':
-			idle_ns = option_number("idle-ms", optarg, 100, 1000000000) * NS_PER_MS;
-			break;
-		case 'c':
-			max_conns = option_number("conns", optarg, 1, MAX_CONNS);
-			break;
-		case 't':
-			talk_ns = option_number("talk-ms", optarg, 0, 1000000000) * NS_PER_MS;
-			break;
-		case 'r':
-			ramp_ns = option_number("ramp-ms", optarg, 0, 1000000000) * NS_PER_MS;
-			break;
-		case 'b':
-			bound_ns = option_number("bound-ms", optarg, 1, 1000000000) * NS_PER_MS;
-			break;
-		case 'S':
-			seed = option_number("seed", optarg, 0, 1000000000);
-			break;
-		case 's':
-			stats_file = optarg;
-			break;
-		case 'h':
-			print_help(stdout);
-			exit(EXIT_SUCCESS);
-		default:
-			usage_error();
-		}
-	}
-	if (optind < argc)
-		usage_error();
-	return stats_file;
-}
+static const char usage[] =
+	"usage: idle_load [OPTION]...\n"
+	"Clients of idle_echo on this machine: do idle connections get closed when they\n"
+	"should? Fails if one is closed early or never, or echoed wrongly.\n\n"
+	"  --port N           the server's port [7007]\n"
+	"  --idle-ms N        the server's idle time [2000]\n"
+	"  --conns N          how many connections [2000]\n"
+	"  --talk-ms N        talk at most so long [10000]\n"
+	"  --ramp-ms N        open the connections within so many ms [3000]\n"
+	"  --bound-ms N       not closed by then: never [5000]\n"
+	"  --seed N           of what is random [the time]\n"
+	"  --stats-file FILE  write \"key value\" lines there, not a table to\n"
+	"                     standard output\n"
+	"  -h, --help         this text\n";
 
 int main(int argc, char **argv)
 {
-	const char *stats_file;
+	long conns_wanted = max_conns, seed_option = now_ns() % 1000000;
+	const char *stats_file = NULL;
+	const struct program_option options[] = {
+		{ "port", .number = &port, .min = 1, .max = 65535 },
+		{ "idle-ms", .ns = &idle_ns, .min = 100, .max = 1000000000 },
+		{ "conns", .number = &conns_wanted, .min = 1, .max = MAX_CONNS },
+		{ "talk-ms", .ns = &talk_ns, .max = 1000000000 },
+		{ "ramp-ms", .ns = &ramp_ns, .max = 1000000000 },
+		{ "bound-ms", .ns = &bound_ns, .min = 1, .max = 1000000000 },
+		{ "seed", .number = &seed_option, .max = 1000000000 },
+		{ "stats-file", .text = &stats_file },
+		{ }
+	};
 	pthread_t sleeper;
 
-	seed = now_ns() % 1000000;
-	stats_file = parse_options(argc, argv);
+	parse_options(argc, argv, options, usage);
+	max_conns = conns_wanted;
+	seed = seed_option;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (raise_nofile(max_conns + 16L) < (long)max_conns + 16)
 		errx(1, "the limit of open files does not allow %u connections", max_conns);
@@ -556,7 +505,7 @@ int main(int argc, char **argv)
 	if (!conns || !heap || epoll_fd < 0)
 		err(1, "no memory for %u connections", max_conns);
 
-	printf("%u connections to port %d, seed %llu\n", max_conns, port, seed);
+	printf("%u connections to port %ld, seed %llu\n", max_conns, port, seed);
 	if (pthread_create(&sleeper, NULL, sleep_often, NULL))
 		errx(1, "no thread");
 	make_plans();

@@ -16,7 +16,6 @@
  * and it is counted. One of libhwtimer's that is early is an error.
  */
 #define _GNU_SOURCE
-#include <getopt.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/queue.h>
@@ -28,6 +27,7 @@
 #include <event2/listener.h>
 
 #include "echo_common.h"
+#include "options.h"
 
 #define EVENTS		256
 /* More than this that a peer does not take, and nothing more is read from it. */
@@ -289,77 +289,20 @@ static void watch(struct event *event)
 		err(1, "libevent");
 }
 
-static void print_help(FILE *f)
-{
-	fprintf(f, "usage: libevent_echo [OPTION]...\n"
-		"An echo server on 127.0.0.1, on libevent, that closes idle connections.\n"
-		"At SIGTERM and SIGINT it says what it did, and fails if a timeout of\n"
-		"libhwtimer's was early, came twice or got lost.\n\n"
-		"  --timers WHICH     hwtimer: libhwtimer's, the default; no-rings: the same,\n"
-		"                     with a system call for each operation; libevent: its\n"
-		"                     own; common: its own for one common time\n"
-		"  --port N           port to listen on; 0: any that is free [7007]\n"
-		"  --idle-ms N        close a connection after so many ms of silence [30000]\n"
-		"  --max-conns N      serve no more than so many at once [100000, or what\n"
-		"                     the limit of open files allows]\n"
-		"  --stats-file FILE  write the statistics there, not to standard output\n"
-		"  -h, --help         this text\n");
-}
-
-/* How it is to be, as the command line says. */
-struct settings {
-	const char	*which;
-	const char	*stats_file;
-	long		max_conns;
-	int		port;
-};
-
-static void usage_error(void)
-{
-	print_help(stderr);
-	exit(EXIT_USAGE);
-}
-
-static void parse_options(int argc, char **argv, struct settings *s)
-{
-	static const struct option options[] = {
-		{ "timers", required_argument, NULL, 't' },
-		{ "port", required_argument, NULL, 'p' },
-		{ "idle-ms", required_argument, NULL, 'i' },
-		{ "max-conns", required_argument, NULL, 'm' },
-		{ "stats-file", required_argument, NULL, 's' },
-		{ "help", no_argument, NULL, 'h' },
-		{ }
-	};
-	int option;
-
-	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		switch (option) {
-		case 't':
-			s->which = optarg;
-			break;
-		case 'p':
-			s->port = option_number("port", optarg, 0, 65535);
-			break;
-		case 'i':
-			idle_ns = option_number("idle-ms", optarg, 1, 1000000000) * NS_PER_MS;
-			break;
-		case 'm':
-			s->max_conns = option_number("max-conns", optarg, 1, 10000000);
-			break;
-		case 's':
-			s->stats_file = optarg;
-			break;
-		case 'h':
-			print_help(stdout);
-			exit(EXIT_SUCCESS);
-		default:
-			usage_error();
-		}
-	}
-	if (optind < argc)
-		usage_error();
-}
+static const char usage[] =
+	"usage: libevent_echo [OPTION]...\n"
+	"An echo server on 127.0.0.1, on libevent, that closes idle connections.\n"
+	"At SIGTERM and SIGINT it says what it did, and fails if a timeout of\n"
+	"libhwtimer's was early, came twice or got lost.\n\n"
+	"  --timers WHICH     hwtimer: libhwtimer's, the default; no-rings: the same,\n"
+	"                     with a system call for each operation; libevent: its\n"
+	"                     own; common: its own for one common time\n"
+	"  --port N           port to listen on; 0: any that is free [7007]\n"
+	"  --idle-ms N        close a connection after so many ms of silence [30000]\n"
+	"  --max-conns N      serve no more than so many at once [100000, or what\n"
+	"                     the limit of open files allows]\n"
+	"  --stats-file FILE  write the statistics there, not to standard output\n"
+	"  -h, --help         this text\n";
 
 /* Whose timers close the connections: see idle_time. */
 static void choose_timers(const char *which, long timeouts)
@@ -382,30 +325,38 @@ static void choose_timers(const char *which, long timeouts)
 		if (!idle_time)
 			errx(1, "no common timeout");
 	} else {
-		usage_error();
+		usage_error(usage);
 	}
 }
 
 int main(int argc, char **argv)
 {
-	struct settings settings = { .which = "hwtimer", .port = 7007, .max_conns = 100000 };
+	long port = 7007, max_conns = 100000, limit;
+	const char *which = "hwtimer", *stats_file = NULL;
+	const struct program_option options[] = {
+		{ "timers", .text = &which },
+		{ "port", .number = &port, .max = 65535 },
+		{ "idle-ms", .ns = &idle_ns, .min = 1, .max = 1000000000 },
+		{ "max-conns", .number = &max_conns, .min = 1, .max = 10000000 },
+		{ "stats-file", .text = &stats_file },
+		{ }
+	};
 	struct evconnlistener *listener;
-	long limit;
 
-	parse_options(argc, argv, &settings);
+	parse_options(argc, argv, options, usage);
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	limit = raise_nofile(settings.max_conns + 16) - 16;
+	limit = raise_nofile(max_conns + 16) - 16;
 	if (limit < 1)
 		errx(1, "the limit of open files is too low");
 
 	base = event_base_new();
 	if (!base)
 		errx(1, "no event loop");
-	choose_timers(settings.which, settings.max_conns < limit ? settings.max_conns : limit);
+	choose_timers(which, max_conns < limit ? max_conns : limit);
 	watch(evsignal_new(base, SIGTERM, stop, NULL));
 	watch(evsignal_new(base, SIGINT, stop, NULL));
 	listener = evconnlistener_new(base, conn_open, NULL, LEV_OPT_CLOSE_ON_EXEC, 0,
-				      open_listener(settings.port));
+				      open_listener(port));
 	if (!listener)
 		err(1, "evconnlistener_new");
 	evconnlistener_set_error_cb(listener, accept_failed);
@@ -414,7 +365,7 @@ int main(int argc, char **argv)
 		errx(1, "the event loop failed");
 	counts.system_calls = system_calls;
 	end_all();
-	write_stats(settings.stats_file);
+	write_stats(stats_file);
 	hwtimer_close(timers);
 	return counts.early || counts.wrong || counts.twice || wrong_books;
 }

@@ -16,9 +16,9 @@
  * faster. Or the clock is one that skips idle time: scripts/examples runs this in
  * User-Mode Linux with time-travel=inf-cpu, where an hour passes in a moment.
  */
-#include <getopt.h>
 
 #include "lib_common.h"
+#include "options.h"
 
 #define EVENTS	64
 
@@ -37,9 +37,9 @@ enum { SHOP, CUSTOMER };
 
 static struct hwtimer *timers;
 static struct order *orders;
-static long nr_orders = 5000, expiry_ms = 15 * 60 * 1000, max_late_us = -1;
-static __u64 expiry;
-static unsigned int seed = 1;
+static long nr_orders = 5000, max_late_us = -1, seed_option = 1;
+static __s64 expiry = 15 * 60 * NS_PER_S;
+static unsigned int seed;
 
 static struct {
 	long placed, changed, paid, expired;
@@ -187,58 +187,31 @@ static int report(__u64 began)
 	return bad || counts.early || counts.wrong || too_late;
 }
 
-static void print_help(FILE *f)
-{
-	fprintf(f, "usage: orders [OPTION]...\n"
-		"A shop whose orders expire when they are not paid in time, and its customers.\n"
-		"Fails if an order expired early or wrongly, or if the books do not balance.\n\n"
-		"  --orders N         so many orders [5000]\n"
-		"  --expiry-ms N      how long an order is open after its last change [900000];\n"
-		"                     all takes two to five times as long\n"
-		"  --max-late-us N    fail if one expired later than that\n"
-		"  --seed N           other customers [1]\n"
-		"  -h, --help         this text\n");
-}
+static const char usage[] =
+	"usage: orders [OPTION]...\n"
+	"A shop whose orders expire when they are not paid in time, and its customers.\n"
+	"Fails if an order expired early or wrongly, or if the books do not balance.\n\n"
+	"  --orders N         so many orders [5000]\n"
+	"  --expiry-ms N      how long an order is open after its last change [900000];\n"
+	"                     all takes two to five times as long\n"
+	"  --max-late-us N    fail if one expired later than that\n"
+	"  --seed N           other customers [1]\n"
+	"  -h, --help         this text\n";
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "orders", required_argument, NULL, 'o' },
-		{ "expiry-ms", required_argument, NULL, 'e' },
-		{ "max-late-us", required_argument, NULL, 'l' },
-		{ "seed", required_argument, NULL, 's' },
-		{ "help", no_argument, NULL, 'h' },
+	static const struct program_option options[] = {
+		{ "orders", .number = &nr_orders, .min = 1, .max = 1000000 },
+		{ "expiry-ms", .ns = &expiry, .min = 1, .max = 1000000000 },
+		{ "max-late-us", .number = &max_late_us, .max = 1000000 },
+		{ "seed", .number = &seed_option, .max = 1000000 },
 		{ }
 	};
 	struct hwtimer_options timer_options = { .size = sizeof(timer_options) };
 	__u64 began;
-	int option;
 
-	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		switch (option) {
-		case 'o':
-			nr_orders = option_number("orders", optarg, 1, 1000000);
-			break;
-		case 'e':
-			expiry_ms = option_number("expiry-ms", optarg, 1, 1000000000);
-			break;
-		case 'l':
-			max_late_us = option_number("max-late-us", optarg, 0, 1000000);
-			break;
-		case 's':
-			seed = option_number("seed", optarg, 0, 1000000);
-			break;
-		default:
-			print_help(option == 'h' ? stdout : stderr);
-			return option == 'h' ? 0 : EXIT_USAGE;
-		}
-	}
-	if (optind < argc) {
-		print_help(stderr);
-		return EXIT_USAGE;
-	}
-
-	expiry = expiry_ms * NS_PER_MS;
+	parse_options(argc, argv, options, usage);
+	seed = seed_option;
 	orders = calloc(nr_orders, sizeof(*orders));
 	if (!orders)
 		err(1, "no memory for %ld orders", nr_orders);

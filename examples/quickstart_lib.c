@@ -43,7 +43,7 @@ int main(void)
 			errx(1, "that is early");
 		deadlines[e.user_data] = e.deadline_ns;
 	}
-	/* However late they were told: 1 is due after 2, and 3 is not. */
+	/* However late they were reported: 1 is due after 2, and 3 is not. */
 	if (!deadlines[2] || deadlines[1] <= deadlines[2] || deadlines[3])
 		errx(1, "that is wrong");
 	hwtimer_close(h);

@@ -65,7 +65,7 @@ module_init(quickstart_init);
 
 static void __exit quickstart_exit(void)
 {
-	/* Pending or not: freed when the wheel has let go of it. */
+	/* Pending or not: freed when the wheel has released it. */
 	hwtimer_release(&first->idle, session_free);
 	hwtimer_release(&second->idle, session_free);
 	hwtimer_wheel_destroy(wheel);

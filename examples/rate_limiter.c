@@ -17,9 +17,9 @@
  *
  * At the end all this is checked from what was logged.
  */
-#include <getopt.h>
 
 #include "lib_common.h"
+#include "options.h"
 
 #define EVENTS	64
 
@@ -43,9 +43,9 @@ enum { BURST, TURN };
 
 static struct hwtimer *timers;
 static struct client *clients;
-static long nr_clients = 100, nr_calls = 20, limit = 4, interval_ms = 250;
+static long nr_clients = 100, nr_calls = 20, limit = 4, interval_ms = 250, seed_option = 1;
 static __u64 interval;
-static unsigned int seed = 1;
+static unsigned int seed;
 static long passed, at_once, early;
 static struct samples late;
 
@@ -168,62 +168,33 @@ static int report(void)
 	return most > limit || disorder || early;
 }
 
-static void print_help(FILE *f)
-{
-	fprintf(f, "usage: rate_limiter [OPTION]...\n"
-		"Clients make calls in bursts; no more than the limit of a client's calls are let\n"
-		"through in any interval, the rest waits on the wheel. Fails if it was otherwise.\n\n"
-		"  --clients N        so many clients [100]\n"
-		"  --calls N          so many calls of each [20]\n"
-		"  --limit N          calls in an interval [4]\n"
-		"  --interval-ms N    the interval [250]\n"
-		"  --seed N           other bursts [1]\n"
-		"  -h, --help         this text\n");
-}
+static const char usage[] =
+	"usage: rate_limiter [OPTION]...\n"
+	"Clients make calls in bursts; no more than the limit of a client's calls are let\n"
+	"through in any interval, the rest waits on the wheel. Fails if it was otherwise.\n\n"
+	"  --clients N        so many clients [100]\n"
+	"  --calls N          so many calls of each [20]\n"
+	"  --limit N          calls in an interval [4]\n"
+	"  --interval-ms N    the interval [250]\n"
+	"  --seed N           other bursts [1]\n"
+	"  -h, --help         this text\n";
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "clients", required_argument, NULL, 'n' },
-		{ "calls", required_argument, NULL, 'c' },
-		{ "limit", required_argument, NULL, 'l' },
-		{ "interval-ms", required_argument, NULL, 'i' },
-		{ "seed", required_argument, NULL, 's' },
-		{ "help", no_argument, NULL, 'h' },
+	static const struct program_option options[] = {
+		{ "clients", .number = &nr_clients, .min = 1, .max = 1000000 },
+		{ "calls", .number = &nr_calls, .min = 1, .max = 1000 },
+		{ "limit", .number = &limit, .min = 1, .max = 1000 },
+		{ "interval-ms", .number = &interval_ms, .min = 1, .max = 1000000 },
+		{ "seed", .number = &seed_option, .max = 1000000 },
 		{ }
 	};
 	struct hwtimer_options timer_options = { .size = sizeof(timer_options) };
 	struct call *calls;
-	int option;
 	long i;
 
-	while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		switch (option) {
-		case 'n':
-			nr_clients = option_number("clients", optarg, 1, 1000000);
-			break;
-		case 'c':
-			nr_calls = option_number("calls", optarg, 1, 1000);
-			break;
-		case 'l':
-			limit = option_number("limit", optarg, 1, 1000);
-			break;
-		case 'i':
-			interval_ms = option_number("interval-ms", optarg, 1, 1000000);
-			break;
-		case 's':
-			seed = option_number("seed", optarg, 0, 1000000);
-			break;
-		default:
-			print_help(option == 'h' ? stdout : stderr);
-			return option == 'h' ? 0 : EXIT_USAGE;
-		}
-	}
-	if (optind < argc) {
-		print_help(stderr);
-		return EXIT_USAGE;
-	}
-
+	parse_options(argc, argv, options, usage);
+	seed = seed_option;
 	interval = interval_ms * NS_PER_MS;
 	clients = calloc(nr_clients, sizeof(*clients));
 	calls = calloc(nr_clients * nr_calls, sizeof(*calls));

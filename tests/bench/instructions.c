@@ -90,7 +90,7 @@ static void tell(const struct bench_subject *s, const char *op, unsigned int rou
 /**
  * bench_counter_is_exact - does the counter go on by one with each instruction?
  *
- * Return: true if it does; else the log tells.
+ * Return: true if it does; else the log says why.
  */
 bool bench_counter_is_exact(void)
 {
@@ -292,8 +292,8 @@ static struct {
 } request;
 
 /*
- * As many requests as are wanted, and one to let go of a timeout. That one was armed before, so
- * it does not come by the queue of those released, which is looked at in this pass already.
+ * As many requests as are wanted, and one to release a timeout. That one was armed before, so
+ * it does not come by the queue of those released, which this pass has drained already.
  */
 static void ask(struct hwtimer_timeout *t)
 {
@@ -312,7 +312,7 @@ static void ask(struct hwtimer_timeout *t)
 	mark();
 }
 
-/* From the end of the callback that asks to the call that tells of the release. */
+/* From the end of the callback that asks to the call that reports the release. */
 static u64 pass(unsigned int n, bool cancel)
 {
 	bench_init_conns(&bench_hwtimer, n);

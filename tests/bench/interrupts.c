@@ -226,7 +226,7 @@ static int expire_turn(const struct bench_subject *s, unsigned int round)
  * bench_interrupts - for how long are interrupts off?
  * @round: there is no need for more than one
  *
- * Return: 0 or -errno; -EOPNOTSUPP: on this machine, or by this kernel, that is not told.
+ * Return: 0 or -errno; -EOPNOTSUPP: on this machine, or by this kernel, that is not reported.
  */
 int bench_interrupts(unsigned int round)
 {

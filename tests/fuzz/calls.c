@@ -310,7 +310,7 @@ static enum verdict judge_rings(const struct hwtimer_rings *r)
 	return r->flags ? UNSURE : VALID;
 }
 
-/* What the kernel makes of an argument of which @size bytes are looked at. */
+/* What the kernel makes of an argument of which @size bytes are read. */
 static union argument as_seen(enum action action, const union argument *given, size_t size)
 {
 	size_t known = _IOC_SIZE(commands[action].cmd);
@@ -598,7 +598,7 @@ bool get_stats(const struct context *c, struct hwtimer_stats *s)
 	return !hwt_ioctl(atomic_load(&c->fd), HWTIMER_IOC_STATS, s);
 }
 
-/* One ioctl, its argument where @place says; *@answer is what it became, if it can be told. */
+/* One ioctl, its argument where @place says; *@answer is what it became, if that can be known. */
 static int call_at(struct thread *t, struct context *c, enum action action,
 		   enum place place, unsigned int size, const union argument *given,
 		   union argument *answer)
@@ -948,7 +948,7 @@ void do_batch(struct thread *t, struct context *c)
 		place = HERE;
 	verdict = make_batch(t, c, &ops, &arg);
 	ret = call_at(t, c, DO_BATCH, place, sizeof(arg.batch), &arg, &answer);
-	/* That one was refused can be told to nobody there, and is counted. */
+	/* A refusal can be reported to nobody there, and is counted. */
 	if (ops.place == READ_ONLY || t->failing)
 		atomic_fetch_add(&c->untold, 1);
 	if (ops.place > NOWHERE || place > NOWHERE || ret == -EBADF || ret == -ENOTTY)

@@ -7,7 +7,7 @@
  * round, that of the thread and that of the step, and on nothing else.
  *
  * Where a context is clean, the round keeps books of it: nothing is done there whose
- * outcome cannot be told. To the others anything may be done.
+ * outcome cannot be known. To the others anything may be done.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -127,7 +127,7 @@ static inline void count(enum action action, int ret)
 	atomic_fetch_add(&shared->counts[action][error < ERRNOS ? error : ERRNOS - 1], 1);
 }
 
-/* Something is wrong: tell, with the last steps of the job, and end the process. */
+/* Something is wrong: print it, with the last steps of the job, and end the process. */
 #define fail(fmt, ...)	fail_("%s:%d: " fmt, __FILE__, __LINE__, ##__VA_ARGS__)
 
 __attribute__((format(printf, 1, 2), noreturn))

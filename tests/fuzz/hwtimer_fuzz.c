@@ -32,7 +32,7 @@
 /* A round that takes longer hangs. */
 #define ROUND_LIMIT	(3 * PATIENCE)
 
-/* So often is looked whether anything is left, when all is quiet. */
+/* How often to check, when all is quiet, that nothing is left. */
 #define EPOCH		(5 * NSEC_PER_SEC)
 
 /* So many steps, even if the time is over, unless it is six times over. */
@@ -89,7 +89,7 @@ void fail_(const char *fmt, ...)
 	va_list args;
 	size_t len;
 
-	/* Before anything else: who is about to be killed has told, too. */
+	/* Before anything else: who is about to be killed has reported, too. */
 	atomic_fetch_add(&shared->failed, 1);
 	len = snprintf(text, sizeof(text), "# FAILED: %s: ", who_i_am);
 	va_start(args, fmt);
@@ -514,13 +514,10 @@ static void fuzz(const struct options *o)
 {
 	__u64 began = now_ns(), end = began + o->seconds * NSEC_PER_SEC;
 	__u64 late = began + 6 * o->seconds * NSEC_PER_SEC, epoch;
-	atomic_ullong *next = mmap(NULL, sizeof(*next), PROT_READ | PROT_WRITE,
-				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	atomic_ullong *next = must_share(sizeof(*next));
 	struct inventory before;
 	int fd = must_open(0);
 
-	if (next == MAP_FAILED)
-		die("mmap: %s", strerror(errno));
 	before = take_inventory(fd);
 	do {
 		epoch = now_ns() + EPOCH;
@@ -539,11 +536,9 @@ static void fuzz(const struct options *o)
 /* In a process of its own, which fail() can end. */
 static void fuzz_apart(const struct options *o)
 {
-	pid_t pid = fork();
+	pid_t pid = must_fork();
 	int status;
 
-	if (pid < 0)
-		die("fork: %s", strerror(errno));
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		fuzz(o);
@@ -586,10 +581,7 @@ int main(int argc, char **argv)
 	}
 	run.tick_ns = must_get_parameter("tick_ns");
 	run.self = "/proc/self/exe";
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (shared == MAP_FAILED)
-		die("mmap: %s", strerror(errno));
+	shared = must_share(sizeof(*shared));
 	timeouts = must_get_parameter("max_user_timeouts");
 	rate = must_get_parameter("max_user_rate");
 	set_parameter("max_user_timeouts", USER_TIMEOUTS);

@@ -69,7 +69,7 @@ static inline __u32 ring_records(const struct ring *r, __u32 *head)
 	return ring_load(&r->shared->cq_tail) - *head;
 }
 
-/* They were read; true: the bell is to be rung. */
+/* They were read; true: the doorbell is to be rung. */
 static inline bool ring_read(struct ring *r, __u32 head)
 {
 	ring_store(&r->shared->cq_head, head);

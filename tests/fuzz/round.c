@@ -564,7 +564,7 @@ static void use_ring(struct thread *t, struct context *c, enum action action)
 		submit_one(t, c);
 	else if (action == DO_RECORDS)
 		read_ring(t, c);
-	else if (t->plan->threads == 1)	/* others would ring the bell meanwhile */
+	else if (t->plan->threads == 1)	/* others would ring the doorbell meanwhile */
 		spoil(t, c);
 }
 
@@ -664,7 +664,7 @@ static void *be_thread(void *arg)
 	return NULL;
 }
 
-/* Changes arguments, and whether they are there, while the kernel looks at them. */
+/* Changes arguments, and whether they are there, while the kernel reads them. */
 struct hostile {
 	pthread_t thread;
 	char *area;

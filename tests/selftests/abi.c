@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The ABI as such: layouts and numbers, and for each command what is refused
- * before it is even looked at. Each refusal is provoked with everything else
+ * before it is even read. Each refusal is provoked with everything else
  * valid, and must leave the context, and the caller's structure, as they were.
  */
 #include "hwt.h"
@@ -36,7 +36,7 @@ struct command {
 	unsigned int first_size;	/* of the first version, if it has grown since */
 };
 
-/* What is told for all of them; BATCH, RINGS, ENTER and LIST have tests of their own. */
+/* For the cases below; BATCH, RINGS, ENTER and LIST have tests of their own. */
 static const struct command commands[] = {
 	{ "SETUP", HWTIMER_IOC_SETUP, HWTIMER_SETUP_OWN_WHEEL, false, true, 0 },
 	{ "SCHEDULE", HWTIMER_IOC_SCHEDULE, HWTIMER_RELATIVE, true, true, 40 },
@@ -73,43 +73,38 @@ static struct context fresh(const struct command *c)
 /* A valid question in @buf, which has room for it; its answer is poisoned. */
 static void ask(const struct command *c, const struct context *ctx, void *buf)
 {
-	struct hwtimer_schedule schedule = {
-		.time = now_ns() + FAR, .user_data = 7, .id = POISON, .deadline = POISON,
-	};
-	struct hwtimer_setup setup = { 0, CLOCK_MONOTONIC, 0, 0, 0, 0 };
-	struct hwtimer_touch touch = { 0, 0, ctx->id, now_ns() + 2 * FAR, POISON };
-	struct hwtimer_cancel cancel = { 0, 0, ctx->id };
-	struct hwtimer_query query = {
-		.id = ctx->id, .user_data = POISON, .deadline = POISON,
-		.period = POISON, .misfire = POISON, .unread = POISON, .policy = ~0U,
-	};
-	struct hwtimer_stop stop = { 0, 0, POISON };
-	struct hwtimer_stats stats = { 0 };
-
+#define ASK(type, ...) do {							\
+	struct hwtimer_##type question = { __VA_ARGS__ };			\
+										\
+	memcpy(buf, &question, sizeof(question));				\
+} while (0)
 	switch (c->cmd) {
 	case HWTIMER_IOC_SETUP:
-		memcpy(buf, &setup, sizeof(setup));
+		ASK(setup, .clockid = CLOCK_MONOTONIC);
 		break;
 	case HWTIMER_IOC_SCHEDULE:
-		memcpy(buf, &schedule, sizeof(schedule));
+		ASK(schedule, .time = now_ns() + FAR, .user_data = 7, .id = POISON,
+		    .deadline = POISON);
 		break;
 	case HWTIMER_IOC_TOUCH:
-		memcpy(buf, &touch, sizeof(touch));
+		ASK(touch, .id = ctx->id, .time = now_ns() + 2 * FAR, .deadline = POISON);
 		break;
 	case HWTIMER_IOC_CANCEL:
-		memcpy(buf, &cancel, sizeof(cancel));
+		ASK(cancel, .id = ctx->id);
 		break;
 	case HWTIMER_IOC_QUERY:
-		memcpy(buf, &query, sizeof(query));
+		ASK(query, .id = ctx->id, .user_data = POISON, .deadline = POISON,
+		    .period = POISON, .misfire = POISON, .unread = POISON, .policy = ~0U);
 		break;
 	case HWTIMER_IOC_STOP:
-		memcpy(buf, &stop, sizeof(stop));
+		ASK(stop, .handed_back = POISON);
 		break;
 	case HWTIMER_IOC_STATS:
-		memcpy(buf, &stats, sizeof(stats));
-		memset((char *)buf + 8, 0xa5, sizeof(stats) - 8);
+		memset(buf, 0xa5, sizeof(struct hwtimer_stats));
+		memset(buf, 0, offsetof(struct hwtimer_stats, now));
 		break;
 	}
+#undef ASK
 }
 
 /* Did nothing happen to the context? */
@@ -563,7 +558,7 @@ TEST(shorter)
 
 TEST(unreadable)
 {
-	char *fence = must_fence();
+	char *fence = must_fence(1);
 	const struct command *c;
 	unsigned int part;
 
@@ -597,18 +592,10 @@ TEST(unreadable)
 /* A question that can be read, in memory that takes no answer. */
 static int ask_read_only(const struct command *c, const struct context *ctx)
 {
-	char *page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int ret;
+	char question[128];
 
-	if (page == MAP_FAILED)
-		die("mmap");
-	ask(c, ctx, page);
-	if (mprotect(page, sysconf(_SC_PAGESIZE), PROT_READ))
-		die("mprotect");
-	ret = hwt_ioctl(ctx->fd, c->cmd, page);
-	munmap(page, sysconf(_SC_PAGESIZE));
-	return ret;
+	ask(c, ctx, question);
+	return hwt_ioctl(ctx->fd, c->cmd, must_read_only(question, _IOC_SIZE(c->cmd)));
 }
 
 TEST(unwritable)
@@ -642,18 +629,13 @@ TEST(unwritable)
 /* However soon it is due: no record may come of what failed. */
 TEST(unwritable_schedule_never_expires)
 {
-	long page = sysconf(_SC_PAGESIZE);
-	struct hwtimer_schedule *s = mmap(NULL, page, PROT_READ | PROT_WRITE,
-					  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const struct hwtimer_schedule soon = { .flags = HWTIMER_RELATIVE, .user_data = 666 };
+	struct hwtimer_schedule *s = must_read_only(&soon, sizeof(soon));
 	struct hwtimer_record rec[2];
 	int fd = must_open(0), i;
 	struct hwtimer_stats stats;
 	__u64 id;
 
-	ASSERT_NE(MAP_FAILED, s);
-	s->flags = HWTIMER_RELATIVE;
-	s->user_data = 666;
-	ASSERT_EQ(0, mprotect(s, page, PROT_READ));
 	for (i = 0; i < 2000; i++) {
 		ASSERT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, s));
 	}
@@ -671,18 +653,14 @@ TEST(unwritable_schedule_never_expires)
 /* SETUP that could not answer leaves no wheel behind. */
 TEST(unwritable_setup_leaves_no_wheel)
 {
-	long page = sysconf(_SC_PAGESIZE);
-	struct hwtimer_setup *s = mmap(NULL, page, PROT_READ | PROT_WRITE,
-				       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const struct hwtimer_setup own = {
+		.flags = HWTIMER_SETUP_OWN_WHEEL, .clockid = CLOCK_MONOTONIC,
+		.tick_ns = NSEC_PER_MSEC, .slots = 64,
+	};
+	struct hwtimer_setup *s = must_read_only(&own, sizeof(own));
 	int fd = must_open(0), i;
 	char path[64];
 
-	ASSERT_NE(MAP_FAILED, s);
-	s->flags = HWTIMER_SETUP_OWN_WHEEL;
-	s->clockid = CLOCK_MONOTONIC;
-	s->tick_ns = NSEC_PER_MSEC;
-	s->slots = 64;
-	ASSERT_EQ(0, mprotect(s, page, PROT_READ));
 	for (i = 0; i < 100; i++) {
 		ASSERT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_SETUP, s));
 	}

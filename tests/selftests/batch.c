@@ -4,7 +4,11 @@
  * how many were done, whatever stops it: those have their results, and what comes after
  * had no effect.
  */
+#define OWN_TICK_NS	(4 * NSEC_PER_MSEC)
+#define OWN_SLOTS	64
+
 #include "ring.h"
+#include "wheels.h"
 
 #include <sys/time.h>
 
@@ -12,58 +16,6 @@
 #define MANY		quick_or(20000, 100000)
 #define LONG		20000U	/* takes long enough to be interrupted and killed in */
 #define USER_DATA	0x0123456789abcdefULL
-
-FIXTURE(context)
-{
-	int fd;
-	__u64 tick_ns;
-};
-
-FIXTURE_VARIANT(context)
-{
-	bool own;
-};
-
-FIXTURE_VARIANT_ADD(context, shared)
-{
-};
-
-FIXTURE_VARIANT_ADD(context, own)
-{
-	.own = true,
-};
-
-FIXTURE_SETUP(context)
-{
-	self->fd = must_open(0);
-	self->tick_ns = must_get_parameter("tick_ns");
-	if (variant->own) {
-		self->tick_ns = 4 * NSEC_PER_MSEC;
-		ASSERT_EQ(0, hwt_own_wheel(self->fd, self->tick_ns, 64, 0));
-	}
-}
-
-FIXTURE_TEARDOWN(context)
-{
-	struct hwtimer_stats s = must_stats(self->fd);
-
-	EXPECT_TRUE(balanced(&s));
-	close(self->fd);
-}
-
-/* @size bytes, a multiple of pages, and nothing behind: returns where they end. */
-static char *must_fenced(size_t size)
-{
-	long page = sysconf(_SC_PAGESIZE);
-	char *p;
-
-	size = (size + page - 1) / page * page;
-	p = mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		 -1, 0);
-	if (p == MAP_FAILED || mprotect(p + size, page, PROT_NONE))
-		die("mmap: %s", strerror(errno));
-	return p + size;
-}
 
 /* Elements of @size bytes each, as the batch sees them. */
 static struct hwtimer_op *at(void *ops, unsigned int size, unsigned int i)
@@ -90,7 +42,7 @@ TEST_F(context, none)
 
 	EXPECT_EQ(0, hwt_batch(self->fd, NULL, OP_SIZE, 0));
 	EXPECT_EQ(0, hwt_batch(self->fd, (void *)-1L, OP_SIZE, 0));
-	EXPECT_EQ(0, hwt_batch(self->fd, must_fence(), OP_SIZE, 0));
+	EXPECT_EQ(0, hwt_batch(self->fd, must_fence(1), OP_SIZE, 0));
 	after = must_stats(self->fd);
 	EXPECT_TRUE(same_stats(&before, &after));
 }
@@ -185,47 +137,40 @@ static int by_ioctl(int fd, struct hwtimer_op *op)
 static unsigned int refusals(struct hwtimer_op *op, __u64 id, __u64 gone, __u64 tick_ns)
 {
 	static const __u32 unknown[] = { 0, 5, 6, 0x80000001, ~0U };
+	const struct hwtimer_op schedule = op_schedule(HWTIMER_RELATIVE, FAR, 0);
 	unsigned int n = 0, i;
 
-	for (i = 0; i < ARRAY_SIZE(unknown); i++) {
-		op[n] = op_schedule(HWTIMER_RELATIVE, FAR, 0);
-		op[n++].op = unknown[i];
-	}
+	/* @valid, but for one field. */
+#define WITH(valid, field, value) do {					\
+	op[n] = valid;							\
+	op[n++].field = value;						\
+} while (0)
+	for (i = 0; i < ARRAY_SIZE(unknown); i++)
+		WITH(schedule, op, unknown[i]);
 	for (i = 1; i < 32; i++)
-		op[n++] = op_schedule(1U << i, FAR, 0);
-	op[n] = op_schedule(HWTIMER_RELATIVE, FAR, 0);
-	op[n++].schedule.pad = 1;
-	op[n] = op_schedule(HWTIMER_RELATIVE, FAR, 0);
-	op[n++].schedule.pad2 = 1;
-	op[n] = op_schedule(HWTIMER_RELATIVE, FAR, 0);
-	op[n++].schedule.misfire = 2 * tick_ns;
-	op[n] = op_schedule(HWTIMER_RELATIVE, FAR, 0);
-	op[n++].schedule.policy = HWTIMER_MISFIRE_SKIP;
-	op[n] = op_schedule(HWTIMER_RELATIVE, FAR, 0);
-	op[n++].schedule.period = tick_ns - 1;
-	op[n] = op_schedule(HWTIMER_RELATIVE, FAR, 0);
-	op[n].schedule.period = tick_ns;
-	op[n++].schedule.policy = 3;
+		WITH(schedule, schedule.flags, 1U << i);
+	WITH(schedule, schedule.pad, 1);
+	WITH(schedule, schedule.pad2, 1);
+	WITH(schedule, schedule.misfire, 2 * tick_ns);
+	WITH(schedule, schedule.policy, HWTIMER_MISFIRE_SKIP);
+	WITH(schedule, schedule.period, tick_ns - 1);
+	WITH(schedule, schedule.period, tick_ns);
+	op[n - 1].schedule.policy = 3;
 	for (i = 1; i < 32; i++)
 		op[n++] = op_touch(1U << i, id, FAR);
-	op[n] = op_touch(0, id, FAR);
-	op[n++].touch.pad = 1;
+	WITH(op_touch(0, id, FAR), touch.pad, 1);
 	op[n++] = op_touch(0, gone, FAR);
 	op[n++] = op_touch(0, 0, FAR);
 	op[n++] = op_touch(0, ~0ULL, FAR);
-	op[n] = op_cancel(id);
-	op[n++].cancel.flags = 1;
-	op[n] = op_cancel(id);
-	op[n++].cancel.pad = 1;
+	WITH(op_cancel(id), cancel.flags, 1);
+	WITH(op_cancel(id), cancel.pad, 1);
 	op[n++] = op_cancel(gone);
 	op[n++] = op_cancel(id ^ 1ULL << 40);
-	op[n] = op_query(id);
-	op[n++].query.flags = 1;
-	op[n] = op_query(id);
-	op[n++].query.pad = 1;
-	op[n] = op_query(id);
-	op[n++].query.pad2 = 1;
+	WITH(op_query(id), query.flags, 1);
+	WITH(op_query(id), query.pad, 1);
+	WITH(op_query(id), query.pad2, 1);
 	op[n++] = op_query(gone);
+#undef WITH
 	return n;
 }
 
@@ -388,7 +333,7 @@ TEST_F(context, frame)
 /* The most that a batch may have, if it were there. */
 TEST_F(context, count_of_the_most)
 {
-	char *fence = must_fenced(3 * OP_SIZE);
+	char *fence = must_fence(3 * OP_SIZE);
 	struct hwtimer_op op = op_schedule(HWTIMER_RELATIVE, FAR, 0);
 	int i;
 
@@ -457,7 +402,7 @@ TEST_F(context, larger_with_more)
 				ASSERT_EQ(k >= bad, not_done(&op));
 				ASSERT_TRUE(k >= bad || !op.result);
 			}
-			/* To call with the rest tells. */
+			/* A call with the rest says why. */
 			EXPECT_EQ(-E2BIG, hwt_batch(self->fd, at(ops, size, bad), size,
 						    20 - bad));
 			EXPECT_EQ(done, must_stats(self->fd).pending);
@@ -513,7 +458,7 @@ TEST_F(context, unreadable)
 	for (i = 0; i < ARRAY_SIZE(whole); i++) {
 		for (p = 0; p < ARRAY_SIZE(parts); p++) {
 			unsigned int n = whole[i];
-			char *fence = must_fenced((n + 1) * OP_SIZE);
+			char *fence = must_fence((n + 1) * OP_SIZE);
 			char *ops = fence - n * OP_SIZE - parts[p];
 			struct hwtimer_op op;
 
@@ -534,7 +479,7 @@ TEST_F(context, unreadable)
 		/* To the fence is not beyond it. */
 		if (whole[i]) {
 			unsigned int n = whole[i];
-			char *ops = must_fenced(n * OP_SIZE) - n * OP_SIZE;
+			char *ops = must_fence(n * OP_SIZE) - n * OP_SIZE;
 
 			for (k = 0; k < n; k++) {
 				struct hwtimer_op op = op_schedule(HWTIMER_RELATIVE, 0, k);
@@ -555,7 +500,7 @@ TEST_F(context, unreadable_first)
 	EXPECT_EQ(-EFAULT, hwt_batch(self->fd, NULL, OP_SIZE, 1));
 	EXPECT_EQ(-EFAULT, hwt_batch(self->fd, (void *)-1L, OP_SIZE, 1));
 	EXPECT_EQ(-EFAULT, hwt_batch(self->fd, (void *)LONG_MIN, OP_SIZE, 1));
-	EXPECT_EQ(-EFAULT, hwt_batch(self->fd, must_fence(), OP_SIZE, 1));
+	EXPECT_EQ(-EFAULT, hwt_batch(self->fd, must_fence(1), OP_SIZE, 1));
 	after = must_stats(self->fd);
 	EXPECT_TRUE(same_stats(&before, &after));
 }
@@ -569,7 +514,7 @@ TEST_F(context, unwritable)
 	for (i = 0; i < ARRAY_SIZE(whole); i++) {
 		for (p = 0; p < ARRAY_SIZE(parts); p++) {
 			unsigned int n = whole[i];
-			char *end = must_fenced((n + 1) * OP_SIZE + page);
+			char *end = must_fence((n + 1) * OP_SIZE + page);
 			char *fence = end - page, *ops = fence - n * OP_SIZE - parts[p];
 			struct hwtimer_op op, seen;
 
@@ -591,11 +536,11 @@ TEST_F(context, unwritable)
 	}
 }
 
-/* Nor is anything touched or cancelled that could not be told. */
+/* Nor is anything touched or cancelled whose result could not be written. */
 TEST_F(context, unwritable_others)
 {
 	long page = sysconf(_SC_PAGESIZE);
-	char *fence = must_fenced(2 * page) - page;
+	char *fence = must_fence(2 * page) - page;
 	__u64 time = now_ns() + FAR, id, deadline;
 	struct hwtimer_op op[3];
 	int i;
@@ -771,7 +716,7 @@ static unsigned int insist(int fd, struct hwtimer_op *ops, unsigned int count)
 	return interrupted;
 }
 
-/* With and without a wish to go on: how many were done is told all the same. */
+/* With and without a wish to go on: how many were done is returned all the same. */
 TEST_F(context, interrupted)
 {
 	struct hwtimer_op *ops = must_alloc(LONG, sizeof(*ops));
@@ -825,12 +770,9 @@ TEST_F(context, interrupted)
 TEST_F(context, killed)
 {
 	unsigned int round, middle = 0, i;
+	struct hwtimer_op *ops = must_share(LONG * sizeof(*ops));
 	__u64 random = seed();
-	struct hwtimer_op *ops;
 
-	ops = mmap(NULL, LONG * sizeof(*ops), PROT_READ | PROT_WRITE,
-		   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	ASSERT_NE(MAP_FAILED, ops);
 	for (round = 0; round < 10; round++) {
 		unsigned int done = 0, when = rnd(&random) % (LONG / 2) + 1;
 		int fd = must_open(0);
@@ -839,14 +781,13 @@ TEST_F(context, killed)
 
 		for (i = 0; i < LONG; i++)
 			ops[i] = op_schedule(HWTIMER_RELATIVE, FAR, i);
-		child = fork();
+		child = must_fork();
 		if (!child) {
 			hwt_batch(fd, ops, OP_SIZE, LONG);
 			pause();
 		}
 		eventually(must_stats(fd).scheduled >= when);
-		kill(child, SIGKILL);
-		ASSERT_EQ(128 + SIGKILL, reap(child));
+		must_kill(child);
 		s = must_stats(fd);
 		ASSERT_TRUE(balanced(&s));
 		while (done < LONG && ops[done].result != NO_RESULT)
@@ -905,7 +846,7 @@ TEST_F(context, protection_changes)
 	unsigned int round, partial = 0, i;
 	__u64 scheduled = 0, end = now_ns() + PATIENCE / 2;
 
-	p.ops = must_fenced(N * OP_SIZE);
+	p.ops = must_fence(N * OP_SIZE);
 	p.size = (N * OP_SIZE + sysconf(_SC_PAGESIZE) - 1) & -sysconf(_SC_PAGESIZE);
 	p.ops -= p.size;
 	/* At least until it has happened. */
@@ -1104,10 +1045,8 @@ static unsigned int race(struct __test_metadata *_metadata, bool own, __u64 *ran
 	struct hwtimer_stats s;
 	atomic_uint begun = 0;
 	__u64 back, touched = 0;
-	int fd = must_open(0);
+	int fd = open_context(own);
 
-	if (own && hwt_own_wheel(fd, 4 * NSEC_PER_MSEC, 64, 0))
-		die("no wheel");
 	reader.fd = fd;
 	start(&reader.thread, read_to_the_end, &reader);
 	for (i = 0; i < THREADS; i++) {

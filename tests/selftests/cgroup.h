@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A memory cgroup, one at a time, and what is charged to it.
+ * Cgroups, by their names below CGROUPS, and one that limits memory.
  */
 #ifndef CGROUP_H
 #define CGROUP_H
@@ -8,39 +8,61 @@
 #include "hwt.h"
 
 #define CGROUPS		"/sys/fs/cgroup"
-#define GROUP		CGROUPS "/hwtimer-selftest"
+/* Of make_group(). */
+#define GROUP		"hwtimer-selftest"
 
-static inline __u64 group_value(const char *file)
+static inline int set_group(const char *group, const char *file, const char *value)
 {
-	char path[PATH_MAX], *text;
-	__u64 value;
+	char path[PATH_MAX];
 
-	snprintf(path, sizeof(path), GROUP "/%s", file);
-	text = must_slurp(path);
-	value = strtoull(text, NULL, 10);
-	free(text);
-	return value;
+	snprintf(path, sizeof(path), CGROUPS "/%s/%s", group, file);
+	return write_file(path, value);
 }
 
-static inline __u64 group_event(const char *name)
+/* A number from a file of a cgroup: the one behind @name, or the first. */
+static inline __u64 group_value(const char *group, const char *file, const char *name)
 {
-	char *text = must_slurp(GROUP "/memory.events");
-	__u64 value;
+	char path[PATH_MAX];
 
-	if (!find_value(text, name, &value))
-		die("memory.events: no %s", name);
-	free(text);
-	return value;
+	snprintf(path, sizeof(path), CGROUPS "/%s/%s", group, file);
+	return must_number(path, name);
 }
 
-static inline void remove_group(void)
+/* In bytes. */
+static inline __u64 group_memory(const char *group)
 {
+	return group_value(group, "memory.current", NULL);
+}
+
+static inline void remove_group(const char *group)
+{
+	char path[PATH_MAX];
+
+	/* What a case that died has left there. */
+	set_group(group, "cgroup.kill", "1");
+	snprintf(path, sizeof(path), CGROUPS "/%s", group);
 	/* Busy until what has died in it is gone. */
-	eventually(!rmdir(GROUP) || errno == ENOENT);
+	eventually(!rmdir(path) || errno == ENOENT);
 }
 
-/* False if there is no memory controller. */
-static inline bool make_group(const char *limit)
+static inline void make_group(const char *group)
+{
+	char path[PATH_MAX];
+
+	remove_group(group);
+	snprintf(path, sizeof(path), CGROUPS "/%s", group);
+	if (mkdir(path, 0755))
+		die("%s: %s", path, strerror(errno));
+}
+
+static inline void enter_group(const char *group)
+{
+	if (set_group(group, "cgroup.procs", "0"))
+		die("cgroup %s: %s", group, strerror(errno));
+}
+
+/* GROUP. False if there is no memory controller. */
+static inline bool make_limited_group(const char *memory)
 {
 	char *controllers;
 	bool there;
@@ -52,17 +74,12 @@ static inline bool make_group(const char *limit)
 	free(controllers);
 	if (!there)
 		return false;
-	remove_group();
-	if (write_file(CGROUPS "/cgroup.subtree_control", "+memory") ||
-	    mkdir(GROUP, 0755) || write_file(GROUP "/memory.max", limit))
-		die(GROUP ": %s", strerror(errno));
+	if (set_group(".", "cgroup.subtree_control", "+memory"))
+		die("cgroup.subtree_control: %s", strerror(errno));
+	make_group(GROUP);
+	if (set_group(GROUP, "memory.max", memory))
+		die("memory.max: %s", strerror(errno));
 	return true;
-}
-
-static inline void enter_group(void)
-{
-	if (write_file(GROUP "/cgroup.procs", "0"))
-		die("cgroup.procs");
 }
 
 /* Until the child has come to its next SIGSTOP. */

@@ -43,7 +43,7 @@ static void start_run(struct run *r, void (*before)(void), int out, const char *
 			die("pipe: %s", strerror(errno));
 	fflush(stdout);
 	r->began = now_ns();
-	r->pid = fork();
+	r->pid = must_fork();
 	if (r->pid < 0)
 		die("fork: %s", strerror(errno));
 	if (!r->pid) {
@@ -123,15 +123,34 @@ static void read_until(struct run *r, const char *stream, const char *text)
 
 static struct run result;
 
+/* From its beginning to its end. */
+static void run(void (*before)(void), int out, const char *const args[])
+{
+	start_run(&result, before, out, args);
+	end_run(&result);
+}
+
+/* To its end, by @signal. */
+static void kill_run(int signal)
+{
+	kill(result.pid, signal);
+	end_run(&result);
+}
+
 #define ARGS(...)	((const char *const[]){ __VA_ARGS__, NULL })
-#define RUN_AS(before, ...) do {						\
-	start_run(&result, before, -1, ARGS(__VA_ARGS__));			\
-	end_run(&result);							\
+#define RUN_AS(before, ...)	run(before, -1, ARGS(__VA_ARGS__))
+#define RUN_TO(out, ...)	run(NULL, out, ARGS(__VA_ARGS__))
+#define RUN(...)		RUN_AS(NULL, __VA_ARGS__)
+
+/* It ends with @status; and without a word on stdout, but with @text on stderr. */
+#define EXPECT_RUN(status, ...) do {						\
+	RUN(__VA_ARGS__);							\
+	EXPECT_STATUS(status);							\
 } while (0)
-#define RUN(...)	RUN_AS(NULL, __VA_ARGS__)
-#define RUN_TO(out, ...) do {							\
-	start_run(&result, NULL, out, ARGS(__VA_ARGS__));			\
-	end_run(&result);							\
+#define EXPECT_FAILURE(status, text, ...) do {					\
+	EXPECT_RUN(status, __VA_ARGS__);					\
+	EXPECT_QUIET(result.out);						\
+	EXPECT_IN(result.err, text);						\
 } while (0)
 
 #define EXPECT_IN(text, part)	EXPECT_TRUE(has(text, part))
@@ -184,8 +203,7 @@ TEST(help)
 	unsigned int i, k;
 
 	for (i = 0; i < ARRAY_SIZE(words); i++) {
-		RUN(words[i]);
-		EXPECT_STATUS(0);
+		EXPECT_RUN(0, words[i]);
 		EXPECT_QUIET(result.err);
 		EXPECT_EQ(0, strncmp(result.out, "usage: hwtimerctl COMMAND", 25));
 		for (k = 0; k < ARRAY_SIZE(commands); k++)
@@ -194,15 +212,13 @@ TEST(help)
 	for (i = 0; i < ARRAY_SIZE(commands); i++) {
 		snprintf(title, sizeof(title), "usage: hwtimerctl %s ", commands[i]);
 		for (k = 0; k < 2; k++) {
-			RUN(commands[i], words[k]);
-			EXPECT_STATUS(0);
+			EXPECT_RUN(0, commands[i], words[k]);
 			EXPECT_QUIET(result.err);
 			EXPECT_EQ(0, strncmp(result.out, title, strlen(title)));
 			EXPECT_IN(result.out, "-h, --help");
 		}
 	}
-	RUN("--version");
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "--version");
 	EXPECT_EQ(0, strncmp(result.out, "hwtimerctl ", 11));
 	EXPECT_EQ(1, count_lines(result.out));
 }
@@ -305,8 +321,7 @@ TEST(usage)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		start_run(&result, NULL, -1, cases[i].args);
-		end_run(&result);
+		run(NULL, -1, cases[i].args);
 		ASSERT_EQ(2, result.status) {
 			TH_LOG("case %u, '%s': err '%s'", i, cases[i].named, result.err);
 		}
@@ -323,17 +338,11 @@ TEST(usage_ticks)
 	char text[64];
 
 	snprintf(text, sizeof(text), "%lluns", must_get_parameter("tick_ns") - 1);
-	RUN("every", text, "--count=1");
-	EXPECT_STATUS(2);
-	EXPECT_QUIET(result.out);
-	EXPECT_IN(result.err, text);
+	EXPECT_FAILURE(2, text, "every", text, "--count=1");
 	EXPECT_IN(result.err, "tick");
-	RUN("every", "1s", "--count=1", "--misfire-after", text);
-	EXPECT_STATUS(2);
-	EXPECT_IN(result.err, "--misfire-after");
+	EXPECT_FAILURE(2, "--misfire-after", "every", "1s", "--count=1", "--misfire-after", text);
 	snprintf(text, sizeof(text), "%lluns", must_get_parameter("tick_ns"));
-	RUN("every", text, "--count=1", "--misfire-after", text);
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "every", text, "--count=1", "--misfire-after", text);
 }
 
 static const char *const uses_device[][5] = {
@@ -357,8 +366,7 @@ static void hide_debugfs(void)
 
 static void other_user(void)
 {
-	if (setresgid(USER, USER, USER) || setresuid(USER, USER, USER))
-		die("setresuid: %s", strerror(errno));
+	become(USER);
 }
 
 TEST(no_device)
@@ -366,21 +374,16 @@ TEST(no_device)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(uses_device); i++) {
-		start_run(&result, hide_dev, -1, uses_device[i]);
-		end_run(&result);
+		run(hide_dev, -1, uses_device[i]);
 		EXPECT_STATUS(3);
 		EXPECT_QUIET(result.out);
 		EXPECT_IN(result.err, "modprobe hwtimer");
 		EXPECT_IN(result.err, uses_device[i][0]);
 	}
-	RUN("sleep", "--device", "/nonexistent/hwtimer", "1ms");
-	EXPECT_STATUS(3);
-	EXPECT_IN(result.err, "/nonexistent/hwtimer");
-	RUN("bench", "--device=/dev/null");
-	EXPECT_STATUS(3);
-	EXPECT_IN(result.err, "/dev/null: not the device");
-	RUN("sleep", "1ms", "--device=/dev/hwtimer");
-	EXPECT_STATUS(0);
+	EXPECT_FAILURE(3, "/nonexistent/hwtimer",
+		       "sleep", "--device", "/nonexistent/hwtimer", "1ms");
+	EXPECT_FAILURE(3, "/dev/null: not the device", "bench", "--device=/dev/null");
+	EXPECT_RUN(0, "sleep", "1ms", "--device=/dev/hwtimer");
 }
 
 TEST(no_rights)
@@ -389,8 +392,7 @@ TEST(no_rights)
 	struct stat st;
 
 	for (i = 0; i < ARRAY_SIZE(uses_device); i++) {
-		start_run(&result, other_user, -1, uses_device[i]);
-		end_run(&result);
+		run(other_user, -1, uses_device[i]);
 		EXPECT_STATUS(4);
 		EXPECT_QUIET(result.out);
 		EXPECT_IN(result.err, "udev rule");
@@ -426,34 +428,20 @@ TEST(no_debugfs)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(uses); i++) {
-		start_run(&result, hide_debugfs, -1, uses[i]);
-		end_run(&result);
+		run(hide_debugfs, -1, uses[i]);
 		EXPECT_STATUS(1);
 		EXPECT_QUIET(result.out);
 		EXPECT_IN(result.err, "mount -t debugfs");
 	}
 	/* It is there, but nothing of hwtimer: no module. */
-	RUN("stat", "--debugfs=/tmp");
-	EXPECT_STATUS(3);
-	EXPECT_IN(result.err, "/tmp/hwtimer");
+	EXPECT_FAILURE(3, "/tmp/hwtimer", "stat", "--debugfs=/tmp");
 	EXPECT_IN(result.err, "modprobe hwtimer");
-	RUN("stat", "--debugfs", "/sys/kernel/debug", "dev");
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "stat", "--debugfs", "/sys/kernel/debug", "dev");
 	/* One of two is not there: nothing is shown. */
-	RUN("stat", "dev", "nosuch");
-	EXPECT_STATUS(1);
-	EXPECT_QUIET(result.out);
-	EXPECT_IN(result.err, "'nosuch'");
-	RUN("watch", "-n1", "nosuch");
-	EXPECT_STATUS(1);
-	EXPECT_IN(result.err, "'nosuch'");
-	RUN("top", "-n1", "nosuch");
-	EXPECT_STATUS(1);
-	EXPECT_IN(result.err, "'nosuch'");
-	RUN("draw", "nosuch");
-	EXPECT_STATUS(1);
-	EXPECT_QUIET(result.out);
-	EXPECT_IN(result.err, "'nosuch'");
+	EXPECT_FAILURE(1, "'nosuch'", "stat", "dev", "nosuch");
+	EXPECT_FAILURE(1, "'nosuch'", "watch", "-n1", "nosuch");
+	EXPECT_FAILURE(1, "'nosuch'", "top", "-n1", "nosuch");
+	EXPECT_FAILURE(1, "'nosuch'", "draw", "nosuch");
 }
 
 /* stdout that cannot be written to is an error, unless there is nothing to write. */
@@ -483,8 +471,7 @@ TEST(stdout_fails)
 	outs[2] = -2;
 	for (k = 0; k < ARRAY_SIZE(outs); k++) {
 		for (i = 0; i < ARRAY_SIZE(writing); i++) {
-			start_run(&result, NULL, outs[k], writing[i]);
-			end_run(&result);
+			run(NULL, outs[k], writing[i]);
 			EXPECT_EQ(1, result.status) {
 				TH_LOG("%s %s, stdout %u: err '%s'", writing[i][0],
 				       writing[i][1] ?: "", k, result.err);
@@ -492,8 +479,7 @@ TEST(stdout_fails)
 			EXPECT_IN(result.err, "cannot write to stdout: ");
 		}
 		for (i = 0; i < ARRAY_SIZE(silent); i++) {
-			start_run(&result, NULL, outs[k], silent[i]);
-			end_run(&result);
+			run(NULL, outs[k], silent[i]);
 			EXPECT_STATUS(0);
 			EXPECT_QUIET(result.err);
 		}
@@ -525,8 +511,7 @@ TEST(sleeps)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		start_run(&result, NULL, -1, cases[i].args);
-		end_run(&result);
+		run(NULL, -1, cases[i].args);
 		EXPECT_STATUS(0);
 		EXPECT_QUIET(result.out);
 		EXPECT_QUIET(result.err);
@@ -536,52 +521,39 @@ TEST(sleeps)
 	start_run(&result, NULL, -1, ARGS("sleep", "1152921504.606846975"));
 	eventually(sleeps_in(result.pid, SYS_poll) || sleeps_in(result.pid, SYS_ppoll) ||
 		   sleeps_in(result.pid, SYS_read));
-	kill(result.pid, SIGINT);
-	end_run(&result);
+	kill_run(SIGINT);
 	EXPECT_STATUS(128 + SIGINT);
-	RUN("sleep", "1152921504.606846976");
-	EXPECT_STATUS(2);
+	EXPECT_RUN(2, "sleep", "1152921504.606846976");
 }
 
 TEST(after)
 {
-	RUN("after", "30ms");
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "after", "30ms");
 	EXPECT_IN(result.out, ": after 30ms, late by ");
 	EXPECT_EQ(1, count_lines(result.out));
 	EXPECT_LE(30 * NSEC_PER_MSEC, result.ended - result.began);
 	RUN("after", "30ms", "two words");
 	EXPECT_STREQ("two words\n", result.out);
-	RUN("after", "--", "30ms", "--", "echo", "-n", "--", "x");
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "after", "--", "30ms", "--", "echo", "-n", "--", "x");
 	EXPECT_STREQ("-- x", result.out);
 	EXPECT_LE(30 * NSEC_PER_MSEC, result.ended - result.began);
 
-	RUN("after", "1ms", "--", "sh", "-c", "exit 7");
-	EXPECT_STATUS(7);
+	EXPECT_RUN(7, "after", "1ms", "--", "sh", "-c", "exit 7");
 	EXPECT_QUIET(result.out);
 	EXPECT_QUIET(result.err);
-	RUN("after", "1ms", "--", "sh", "-c", "kill -9 $$");
-	EXPECT_STATUS(128 + SIGKILL);
+	EXPECT_RUN(128 + SIGKILL, "after", "1ms", "--", "sh", "-c", "kill -9 $$");
 	/* Before there is a wait. */
-	RUN("after", "1h", "--", "nosuchcommand");
-	EXPECT_STATUS(127);
-	EXPECT_IN(result.err, "nosuchcommand");
-	RUN("after", "1h", "--", "/nonexistent/command");
-	EXPECT_STATUS(127);
-	RUN("after", "1h", "--", "/proc/version");
-	EXPECT_STATUS(126);
-	RUN("after", "1h", "--", "/tmp");
-	EXPECT_STATUS(126);
+	EXPECT_FAILURE(127, "nosuchcommand", "after", "1h", "--", "nosuchcommand");
+	EXPECT_RUN(127, "after", "1h", "--", "/nonexistent/command");
+	EXPECT_RUN(126, "after", "1h", "--", "/proc/version");
+	EXPECT_RUN(126, "after", "1h", "--", "/tmp");
 
-	RUN("after", "--json", "30ms", "a \"line\"\t\\ \xc3\xa4 \xff");
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "after", "--json", "30ms", "a \"line\"\t\\ \xc3\xa4 \xff");
 	EXPECT_TRUE(json_is(result.out, "when", "\"30ms\""));
 	EXPECT_TRUE(json_is(result.out, "line", "\"a \\\"line\\\"\\u0009\\\\ \xc3\xa4 \\ufffd\""));
 	EXPECT_TRUE(json_is(result.out, "command", "null"));
 	EXPECT_LE(0, must_json_number(result.out, "late_ns"));
-	RUN("after", "1ms", "--json", "--", "sh", "-c", "echo out; exit 3");
-	EXPECT_STATUS(3);
+	EXPECT_RUN(3, "after", "1ms", "--json", "--", "sh", "-c", "echo out; exit 3");
 	EXPECT_TRUE(json_is(result.out, "command", "\"sh\""));
 	EXPECT_TRUE(json_is(result.out, "line", "null"));
 	EXPECT_STREQ("out\n", result.err);
@@ -609,8 +581,7 @@ TEST(at)
 	char text[64];
 	time_t t;
 
-	RUN("at", "+40ms", "--", "sh", "-c", "exit 9");
-	EXPECT_STATUS(9);
+	EXPECT_RUN(9, "at", "+40ms", "--", "sh", "-c", "exit 9");
 	EXPECT_LE(40 * NSEC_PER_MSEC, result.ended - result.began);
 
 	/* Two minutes, so that a slow machine is not too late. */
@@ -620,8 +591,7 @@ TEST(at)
 	strftime(text, sizeof(text), "%H:%M:%S", localtime(&t));
 	start_run(&result, NULL, -1, ARGS("at", text, "--json"));
 	eventually(sleeps_in(result.pid, SYS_poll));
-	kill(result.pid, SIGTERM);
-	end_run(&result);
+	kill_run(SIGTERM);
 	EXPECT_STATUS(128 + SIGTERM);
 	EXPECT_QUIET(result.out);
 	unsetenv("TZ");
@@ -647,8 +617,7 @@ TEST(at_daylight_saving)
 	for (i = 0; i < ARRAY_SIZE(right); i++) {
 		start_run(&result, daylight_saving, -1, ARGS("at", right[i]));
 		eventually(sleeps_in(result.pid, SYS_poll));
-		kill(result.pid, SIGTERM);
-		end_run(&result);
+		kill_run(SIGTERM);
 		EXPECT_STATUS(128 + SIGTERM);
 		EXPECT_QUIET(result.err);
 	}
@@ -768,14 +737,12 @@ TEST(every_lines)
 	unsigned int i;
 	double came = 0;
 
-	RUN("every", "50ms", "--count", "3");
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "every", "50ms", "--count", "3");
 	EXPECT_EQ(3, count_lines(result.out));
 	EXPECT_IN(result.out, "run 3, ");
 	EXPECT_LE(150 * NSEC_PER_MSEC, result.ended - result.began);
 
-	RUN("every", "--json", "50ms", "--count=5");
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "every", "--json", "50ms", "--count=5");
 	ASSERT_EQ(5, count_lines(result.out));
 	for (i = 0; i < 5; i++) {
 		const char *line = line_of(result.out, i);
@@ -788,8 +755,7 @@ TEST(every_lines)
 	}
 	/* No drift: so many deadlines, and none early. */
 	EXPECT_LE(came * 50 * NSEC_PER_MSEC, result.ended - result.began);
-	RUN("every", "1h", "--now", "--count=1");
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "every", "1h", "--now", "--count=1");
 	EXPECT_EQ(1, count_lines(result.out));
 }
 
@@ -878,21 +844,15 @@ TEST_F(every, slow_command)
 
 TEST(every_status)
 {
-	RUN("every", "10ms", "--count=3", "sh", "-c", "exit 7");
-	EXPECT_STATUS(1);
-	EXPECT_QUIET(result.out);
-	EXPECT_IN(result.err, "sh: 3 of 3 runs failed");
-	RUN("every", "10ms", "--count=1", "--json", "--", "sh", "-c", "exit 7");
-	EXPECT_STATUS(1);
+	EXPECT_FAILURE(1, "sh: 3 of 3 runs failed",
+		       "every", "10ms", "--count=3", "sh", "-c", "exit 7");
+	EXPECT_RUN(1, "every", "10ms", "--count=1", "--json", "--", "sh", "-c", "exit 7");
 	EXPECT_EQ(7, must_json_number(result.out, "status"));
-	RUN("every", "10ms", "--count=1", "--json", "--", "sh", "-c", "kill -9 $$");
-	EXPECT_STATUS(1);
+	EXPECT_RUN(1, "every", "10ms", "--count=1", "--json", "--", "sh", "-c", "kill -9 $$");
 	EXPECT_EQ(128 + SIGKILL, must_json_number(result.out, "status"));
-	RUN("every", "10ms", "--count=2", "echo", "--count=5", "--");
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "every", "10ms", "--count=2", "echo", "--count=5", "--");
 	EXPECT_STREQ("--count=5 --\n--count=5 --\n", result.out);
-	RUN("every", "1h", "nosuchcommand");
-	EXPECT_STATUS(127);
+	EXPECT_RUN(127, "every", "1h", "nosuchcommand");
 }
 
 /* Until a trap is the end of it. */
@@ -913,8 +873,7 @@ TEST(every_signals)
 		/* Between two runs. */
 		start_run(&result, NULL, -1, ARGS("every", "1h", "--now"));
 		read_until(&result, result.out, "\n");
-		kill(result.pid, signals[i]);
-		end_run(&result);
+		kill_run(signals[i]);
 		EXPECT_STATUS(128 + signals[i]);
 		EXPECT_EQ(1, count_lines(result.out));
 		/* While one goes on. It is ended as well, or its stderr would not be. */
@@ -922,8 +881,7 @@ TEST(every_signals)
 			  ARGS("every", "1h", "--now", "--json", "sh", "-c",
 			       "trap 'echo bye >&2; exit 3' INT TERM HUP QUIT;" STAY));
 		read_until(&result, result.err, "up\n");
-		kill(result.pid, signals[i]);
-		end_run(&result);
+		kill_run(signals[i]);
 		EXPECT_STATUS(128 + signals[i]);
 		EXPECT_IN(result.err, "bye");
 		EXPECT_EQ(3, must_json_number(result.out, "status"));
@@ -935,16 +893,14 @@ TEST(every_signals)
 	read_until(&result, result.err, "up\n");
 	kill(result.pid, SIGTERM);
 	read_until(&result, result.err, "no\n");
-	kill(result.pid, SIGINT);
-	end_run(&result);
+	kill_run(SIGINT);
 	EXPECT_STATUS(128 + SIGTERM);
 	EXPECT_EQ(128 + SIGKILL, must_json_number(result.out, "status"));
 	/* What was ignored stays so. */
 	start_run(&result, ignore_hangup, -1,
 		  ARGS("every", "20ms", "--count=5", "sh", "-c", "echo x"));
 	read_until(&result, result.out, "\n");
-	kill(result.pid, SIGHUP);
-	end_run(&result);
+	kill_run(SIGHUP);
 	EXPECT_STATUS(0);
 	EXPECT_EQ(5, count_lines(result.out));
 }
@@ -977,20 +933,17 @@ TEST(statistics)
 	for (i = 0; i < 5; i++)
 		must_schedule(fd, FAR, i);
 
-	RUN("stat");
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "stat");
 	EXPECT_QUIET(result.err);
 	EXPECT_IN(result.out, "wheel dev\n");
 	EXPECT_IN(result.out, wheel);
 	EXPECT_EQ(NULL, strchr(result.out, '\033'));
-	RUN("stat", wheel);
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "stat", wheel);
 	EXPECT_EQ(NULL, strstr(result.out, "wheel dev"));
 	EXPECT_IN(result.out, "late: 20 expiries");
 	EXPECT_IN(result.out, " ###");
 
-	RUN("stat", "--json", wheel);
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "stat", "--json", wheel);
 	EXPECT_EQ(1, count_lines(result.out));
 	snprintf(path, sizeof(path), "\"%s\"", wheel);
 	EXPECT_TRUE(json_is(result.out, "wheels.0.name", path));
@@ -1014,8 +967,7 @@ TEST(statistics)
 	snprintf(path, sizeof(path), "wheels.0.late.%u.below_ns", n - 1);
 	EXPECT_TRUE(json_is(result.out, path, "null"));
 
-	RUN("stat", "--json", "--pid", pid);
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "stat", "--json", "--pid", pid);
 	EXPECT_TRUE(json_is(result.out, "wheels", "[]"));
 	EXPECT_EQ(getpid(), must_json_number(result.out, "contexts.0.pid"));
 	EXPECT_EQ(fd, must_json_number(result.out, "contexts.0.fd"));
@@ -1023,16 +975,12 @@ TEST(statistics)
 	EXPECT_EQ(1, must_json_number(result.out, "contexts.0.own_wheel"));
 	EXPECT_EQ(NULL, json_find(result.out, "contexts.1"));
 	EXPECT_EQ(NULL, json_find(result.out, "contexts.0.pos"));
-	RUN("stat", "-p", pid, "dev");
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "stat", "-p", pid, "dev");
 	EXPECT_IN(result.out, "wheel dev\n");
 	EXPECT_IN(result.out, ", descriptor ");
-	RUN("stat", "--pid=1");
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "stat", "--pid=1");
 	EXPECT_STREQ("process 1 has no context\n", result.out);
-	RUN("stat", "--pid=2147483647");
-	EXPECT_STATUS(1);
-	EXPECT_IN(result.err, "no process 2147483647");
+	EXPECT_FAILURE(1, "no process 2147483647", "stat", "--pid=2147483647");
 	close(fd);
 }
 
@@ -1046,20 +994,17 @@ TEST(list)
 
 	fd = own_context(wheel, sizeof(wheel));
 	snprintf(pid, sizeof(pid), "%d", getpid());
-	RUN("list", "--pid", pid);
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "list", "--pid", pid);
 	EXPECT_EQ(1, count_lines(result.out));
 	must_schedule(fd, FAR, 0xabc);
 	must_schedule(fd, FAR, 0xdef);
-	RUN("list", "-p", pid);
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "list", "-p", pid);
 	EXPECT_QUIET(result.err);
 	EXPECT_EQ(3, count_lines(result.out));
 	EXPECT_IN(result.out, "0xabc ");
 	EXPECT_IN(result.out, "0xdef ");
 	EXPECT_IN(result.out, "  in 3");
-	RUN("list", "--json", "--pid", pid);
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "list", "--json", "--pid", pid);
 	EXPECT_EQ(2, count_lines(result.out));
 	EXPECT_IN(result.out, "\"user_data\": 2748,");
 	EXPECT_IN(result.out, "\"due_ns\": 3");
@@ -1067,27 +1012,19 @@ TEST(list)
 	/* One that is due has the worker take what was asked for before. */
 	must_schedule(fd, 1, 1);
 	eventually(must_stats(fd).unread == 1 && must_wheel_value(wheel, "filed") == 2);
-	RUN("list", wheel);
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "list", wheel);
 	for (at = result.out; (at = strstr(at, "dev_expired")); at++)
 		n++;
 	EXPECT_EQ(2, n);
-	RUN("list", "--json", wheel);
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "list", "--json", wheel);
 	EXPECT_EQ(2, count_lines(result.out));
 	EXPECT_IN(result.out, "\"function\": \"dev_expired\"");
 
-	RUN("list", "nothing-like-it");
-	EXPECT_STATUS(1);
-	EXPECT_IN(result.err, "no wheel 'nothing-like-it'");
-	RUN("list", "--pid=2147483647");
-	EXPECT_STATUS(1);
-	RUN("list");
-	EXPECT_STATUS(2);
-	RUN("list", "dev", "--pid", pid);
-	EXPECT_STATUS(2);
-	RUN("list", "dev", wheel);
-	EXPECT_STATUS(2);
+	EXPECT_FAILURE(1, "no wheel 'nothing-like-it'", "list", "nothing-like-it");
+	EXPECT_RUN(1, "list", "--pid=2147483647");
+	EXPECT_RUN(2, "list");
+	EXPECT_RUN(2, "list", "dev", "--pid", pid);
+	EXPECT_RUN(2, "list", "dev", wheel);
 	close(fd);
 }
 
@@ -1105,8 +1042,7 @@ TEST(metrics)
 		must_schedule(fd, 0, i);
 	ASSERT_EQ(5, hwt_collect(fd, rec, 5));
 	must_schedule(fd, FAR, 0);
-	RUN("metrics");
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "metrics");
 	EXPECT_QUIET(result.err);
 	EXPECT_IN(result.out, "# TYPE hwtimer_wheel_armed_total counter\n");
 	EXPECT_IN(result.out, "hwtimer_wheel_pending{wheel=\"dev\"} ");
@@ -1119,8 +1055,7 @@ TEST(metrics)
 	EXPECT_IN(result.out, line);
 
 	snprintf(file, sizeof(file), "/tmp/metrics.%d", getpid());
-	RUN("metrics", "-o", file);
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "metrics", "-o", file);
 	EXPECT_QUIET(result.out);
 	from = open(file, O_RDONLY | O_CLOEXEC);
 	ASSERT_LE(0, from);
@@ -1130,11 +1065,8 @@ TEST(metrics)
 	EXPECT_IN(text, line);
 	close(from);
 	unlink(file);
-	RUN("metrics", "-o", "/nowhere/metrics");
-	EXPECT_STATUS(1);
-	EXPECT_IN(result.err, "/nowhere/metrics");
-	RUN("metrics", "dev");
-	EXPECT_STATUS(2);
+	EXPECT_FAILURE(1, "/nowhere/metrics", "metrics", "-o", "/nowhere/metrics");
+	EXPECT_RUN(2, "metrics", "dev");
 	close(fd);
 }
 
@@ -1157,8 +1089,7 @@ TEST(draw)
 	int fd, ret;
 
 	fd = own_context(wheel, sizeof(wheel));
-	RUN("draw", wheel);
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "draw", wheel);
 	EXPECT_QUIET(result.err);
 	EXPECT_EQ(0, count_of(result.out, "class=\"mark\""));
 	EXPECT_IN(result.out, ">0 expired<");
@@ -1170,8 +1101,7 @@ TEST(draw)
 		ASSERT_EQ(0, hwt_schedule(fd, 0, far + i % 10 * 5 * NSEC_PER_MSEC, i, NULL, NULL));
 	}
 	eventually(must_wheel_value(wheel, "filed") == 30);
-	RUN("draw", wheel);
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "draw", wheel);
 	EXPECT_QUIET(result.err);
 	EXPECT_EQ(0, strncmp(result.out, "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 40));
 	EXPECT_STREQ("</svg>\n", result.out + strlen(result.out) - 7);
@@ -1196,8 +1126,7 @@ TEST(draw)
 	EXPECT_EQ(lines, count_of(result.out, "class=\"mark\""));
 
 	/* The shared one, whatever it holds. */
-	RUN("draw");
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "draw");
 	EXPECT_IN(result.out, "<title>hwtimer: wheel dev</title>");
 	close(fd);
 }
@@ -1209,8 +1138,7 @@ TEST(watch)
 	unsigned int i;
 	int fd;
 
-	RUN("watch", "-d", "0.02", "-n", "3");
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "watch", "-d", "0.02", "-n", "3");
 	EXPECT_EQ(4, count_lines(result.out));
 	EXPECT_IN(line_of(result.out, 0), "PENDING");
 	EXPECT_EQ(NULL, strchr(result.out, '\033'));
@@ -1225,8 +1153,7 @@ TEST(watch)
 	for (i = 0; i < 1000; i++)
 		must_schedule(fd, FAR, i);
 	read_until(&result, result.out, "\"pending\": 1000,");
-	kill(result.pid, SIGTERM);
-	end_run(&result);
+	kill_run(SIGTERM);
 	EXPECT_STATUS(128 + SIGTERM);
 	for (i = 0; i < count_lines(result.out); i++) {
 		const char *line = line_of(result.out, i);
@@ -1253,16 +1180,14 @@ TEST(top_without_terminal)
 	char wheel[32];
 	int fd = own_context(wheel, sizeof(wheel));
 
-	RUN("top", "-d", "0.05", "-n", "2");
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "top", "-d", "0.05", "-n", "2");
 	EXPECT_QUIET(result.err);
 	EXPECT_EQ(NULL, strchr(result.out, '\033'));
 	EXPECT_IN(result.out, "WHEEL");
 	EXPECT_IN(result.out, "\ndev ");
 	EXPECT_IN(result.out, wheel);
 	EXPECT_LE(100 * NSEC_PER_MSEC, result.ended - result.began);
-	RUN("top", "-d50ms", "-n2", "--json");
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "top", "-d50ms", "-n2", "--json");
 	ASSERT_EQ(2, count_lines(result.out));
 	EXPECT_TRUE(json_is(line_of(result.out, 0), "wheels.0.name", "\"dev\""));
 	EXPECT_LT(0, must_json_number(line_of(result.out, 1), "interval_s"));
@@ -1271,8 +1196,7 @@ TEST(top_without_terminal)
 	EXPECT_EQ(NULL, json_find(result.out, "wheels.1"));
 	start_run(&result, NULL, -1, ARGS("top", "-d10ms"));
 	read_until(&result, result.out, "WHEEL");
-	kill(result.pid, SIGTERM);
-	end_run(&result);
+	kill_run(SIGTERM);
 	EXPECT_STATUS(128 + SIGTERM);
 	close(fd);
 }
@@ -1285,8 +1209,7 @@ TEST(bench)
 	char path[64];
 	unsigned int i;
 
-	RUN("bench", "--timeouts=100", "--ops=250", "--json");
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "bench", "--timeouts=100", "--ops=250", "--json");
 	EXPECT_QUIET(result.err);
 	EXPECT_EQ(100, must_json_number(result.out, "timeouts"));
 	EXPECT_EQ(250, must_json_number(result.out, "ops"));
@@ -1303,8 +1226,7 @@ TEST(bench)
 		  must_json_number(result.out, "rings.late_max_ns"));
 	EXPECT_LE(must_json_number(result.out, "ioctl.late_p99_ns"),
 		  must_json_number(result.out, "ioctl.late_max_ns"));
-	RUN("bench", "--timeouts=100", "--ops=100");
-	EXPECT_STATUS(0);
+	EXPECT_RUN(0, "bench", "--timeouts=100", "--ops=100");
 	EXPECT_IN(result.out, "single run on this machine");
 	EXPECT_IN(result.out, "kernel:   Linux ");
 	printf("# as it is on this machine:\n");
@@ -1350,7 +1272,7 @@ FIXTURE_TEARDOWN(screen)
 static void on_terminal(struct screen *s, const char *const args[])
 {
 	fflush(stdout);
-	s->pid = fork();
+	s->pid = must_fork();
 	if (s->pid < 0)
 		die("fork: %s", strerror(errno));
 	if (!s->pid) {

@@ -12,7 +12,6 @@
 #include "hwt_guest.h"
 #include "ring.h"
 
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #define MODULE		"hwtimer"
@@ -298,7 +297,7 @@ static bool try_nth(const struct call *c, const struct victim *self, unsigned in
 
 /*
  * Make it with each of them failing in turn. Checkers allocate now and then in between, so that
- * a number may be skipped: if too few were told, and in a thorough run always, do it twice.
+ * a number may be skipped: if too few were reported, and in a thorough run always, do it twice.
  */
 static void try_each(struct __test_metadata *_metadata, const struct call *c)
 {
@@ -739,7 +738,7 @@ TEST_F(faults, stats)
 	TRY(one_pending, make_stats, NULL, looked, { EFAULT }, 2);
 }
 
-/* A short read fails nowhere, and tells nothing wrong. */
+/* A short read is no error, and what it returned is right. */
 static int read_whole(const char *path)
 {
 	char buf[4096];
@@ -822,7 +821,7 @@ TEST_F(faults, stop)
 	TRY(one_pending, make_stop, stopped_or_not, stopped, { EFAULT }, 2);
 }
 
-/* BATCH: those before the one that cannot be read, or told of, are done, and no other. */
+/* BATCH: those before the one that cannot be read or answered are done, and no other. */
 static void batch_to_do(struct world *w)
 {
 	one_pending(w);

@@ -34,6 +34,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -380,6 +381,26 @@ static inline int hwt_collect(int fd, struct hwtimer_record *rec, unsigned int n
 	return got;
 }
 
+static inline int must_epoll(int fd, __u32 events)
+{
+	struct epoll_event event = { .events = events, .data.fd = fd };
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+
+	if (ep < 0 || epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event))
+		die("epoll: %s", strerror(errno));
+	return ep;
+}
+
+/* What epoll says within @ms; 0 if nothing. */
+static inline __u32 epoll_events(int ep, int ms)
+{
+	struct epoll_event event = { 0 };
+
+	if (epoll_wait(ep, &event, 1, ms) < 0)
+		die("epoll_wait: %s", strerror(errno));
+	return event.events;
+}
+
 /* Is this what read() promises? */
 static inline bool valid_record(const struct hwtimer_record *r, __u32 kind)
 {
@@ -506,18 +527,25 @@ static inline bool find_value(const char *text, const char *name, __u64 *value)
 	return false;
 }
 
-/* A number from the stats of a wheel in debugfs. */
-static inline __u64 must_wheel_value(const char *wheel, const char *name)
+/* A number from a file: the one behind @name, or the first one if that is NULL. */
+static inline __u64 must_number(const char *path, const char *name)
 {
-	char path[PATH_MAX], *text;
-	__u64 value;
+	char *text = must_slurp(path);
+	__u64 value = strtoull(text, NULL, 10);
 
-	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/stats", wheel);
-	text = must_slurp(path);
-	if (!find_value(text, name, &value))
-		die("%s: no value '%s'", path, name);
+	if (name && !find_value(text, name, &value))
+		die("%s: no '%s':\n%s", path, name, text);
 	free(text);
 	return value;
+}
+
+/* From the stats of a wheel in debugfs. */
+static inline __u64 must_wheel_value(const char *wheel, const char *name)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/stats", wheel);
+	return must_number(path, name);
 }
 
 /* insmod and rmmod. The modules are in /modules, or where $MODULES says. */
@@ -541,31 +569,22 @@ static inline int unload(const char *name)
 	return syscall(SYS_delete_module, name, O_NONBLOCK) ? -errno : 0;
 }
 
-/* One number of /proc/self/fdinfo/N. */
+/* From /proc/self/fdinfo/N. */
 static inline __u64 must_fdinfo(int fd, const char *name)
 {
-	char path[64], *text;
-	__u64 value;
+	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	text = must_slurp(path);
-	if (!find_value(text, name, &value))
-		die("%s: no line '%s':\n%s", path, name, text);
-	free(text);
-	return value;
+	return must_number(path, name);
 }
 
 /* Parameters of the module. */
 static inline __u64 must_get_parameter(const char *name)
 {
-	char path[PATH_MAX], *text;
-	__u64 value;
+	char path[PATH_MAX];
 
 	snprintf(path, sizeof(path), HWT_PARAMETERS "/%s", name);
-	text = must_slurp(path);
-	value = strtoull(text, NULL, 10);
-	free(text);
-	return value;
+	return must_number(path, NULL);
 }
 
 static inline int set_parameter(const char *name, __u64 value)
@@ -580,11 +599,7 @@ static inline int set_parameter(const char *name, __u64 value)
 /* How many references the module has: open files, and modules that use it. */
 static inline int module_references(void)
 {
-	char *text = must_slurp("/sys/module/hwtimer/refcnt");
-	int references = atoi(text);
-
-	free(text);
-	return references;
+	return must_number("/sys/module/hwtimer/refcnt", NULL);
 }
 
 /* For sorting and looking up ids. */
@@ -615,6 +630,33 @@ static inline void *must_alloc(size_t n, size_t size)
 	return p;
 }
 
+static inline void *must_mmap(size_t size, int protection, int flags, int fd)
+{
+	void *p = mmap(NULL, size, protection, flags, fd, 0);
+
+	if (p == MAP_FAILED)
+		die("mmap: %s", strerror(errno));
+	return p;
+}
+
+/* Memory that children share with their parent. */
+static inline void *must_share(size_t size)
+{
+	return must_mmap(size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
+}
+
+/* A page that begins with @content, and can only be read. */
+static inline void *must_read_only(const void *content, size_t size)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	void *p = must_mmap(page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+
+	memcpy(p, content, size);
+	if (mprotect(p, page, PROT_READ))
+		die("mprotect: %s", strerror(errno));
+	return p;
+}
+
 /* The kernel looks at all that it does, which takes its time. */
 static inline bool with_checkers(void)
 {
@@ -634,16 +676,42 @@ static inline void must_have_pages(void)
 		die("mlockall: %s", strerror(errno));
 }
 
-/* Two pages of memory, of which the second is not there. */
-static inline char *must_fence(void)
+/* Returns the end of @size bytes of memory, behind which there is none. */
+static inline char *must_fence(size_t size)
 {
 	long page = sysconf(_SC_PAGESIZE);
-	char *p = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *p;
 
-	if (p == MAP_FAILED || mprotect(p + page, page, PROT_NONE))
-		die("mmap: %s", strerror(errno));
-	return p + page;	/* the fence: what is below is there */
+	size = (size + page - 1) / page * page;
+	p = must_mmap(size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	if (mprotect(p + size, page, PROT_NONE))
+		die("mprotect: %s", strerror(errno));
+	return p + size;
+}
+
+static inline pid_t must_fork(void)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		die("fork: %s", strerror(errno));
+	return pid;
+}
+
+static inline void become(uid_t uid)
+{
+	if (setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
+		die("setresuid: %s", strerror(errno));
+}
+
+/* A child of another user. */
+static inline pid_t fork_as(uid_t uid)
+{
+	pid_t pid = must_fork();
+
+	if (!pid)
+		become(uid);
+	return pid;
 }
 
 /* Has the child come to its end? It is to be reaped still. */
@@ -665,6 +733,12 @@ static inline int reap(pid_t pid)
 		if (errno != EINTR)
 			die("waitpid: %s", strerror(errno));
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static inline void must_kill(pid_t pid)
+{
+	if (kill(pid, SIGKILL) || reap(pid) != 128 + SIGKILL)
+		die("the child had ended before it was killed");
 }
 
 #endif /* HWT_H */

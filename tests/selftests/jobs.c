@@ -124,9 +124,7 @@ static pid_t start_jobs(void (*before)(void), const char *out, const char *err,
 	if (strncmp(out, "/dev/", 5))
 		unlink(out);
 	unlink(err);
-	pid = fork();
-	if (pid < 0)
-		die("fork: %s", strerror(errno));
+	pid = must_fork();
 	if (!pid) {
 		int fd = open(out, O_WRONLY | O_CREAT, 0644);
 		int error = open(err, O_WRONLY | O_CREAT | O_APPEND, 0644);
@@ -694,8 +692,7 @@ TEST_F(jobs, added_at_once)
 
 static void as_user(void)
 {
-	if (setresgid(USER, USER, USER) || setresuid(USER, USER, USER))
-		_exit(97);
+	become(USER);
 }
 
 TEST_F(jobs, says_what_is_wrong)

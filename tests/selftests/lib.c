@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * libhwtimer, by ioctl and on rings: each function and each error; that nothing is early,
- * lost, or told twice, whatever the order and whoever does it; that touches and cancels
+ * lost, or reported twice, whatever the order and whoever does it; that touches and cancels
  * are no system calls, and that all memory is there from the beginning.
  *
  * The linker has all calls of ioctl(), malloc() and so on go through here.
@@ -25,7 +25,7 @@ static void *lib_rings;
 
 static atomic_ulong ioctls, reads, polls, allocations;
 
-/* The ring whose records are counted when the bell is rung, and the least that were there. */
+/* The ring whose records are counted when the doorbell is rung, and the least that were there. */
 static const struct hwtimer_ring *counted_ring;
 static __u32 least_records;
 
@@ -314,7 +314,7 @@ TEST_F(lib, schedule_at)
 	EXPECT_EQ(12, e[0].user_data + e[1].user_data + e[2].user_data);
 }
 
-/* When the kernel looks no more, it has to be told: of a schedule, a touch, an arming again. */
+/* A worker that no longer polls must be kicked: by a schedule, a touch, an arming again. */
 TEST_F(lib, after_a_rest)
 {
 	const __u64 rest = 3 * NSEC_PER_SEC / 2;
@@ -405,7 +405,7 @@ TEST_F(lib, touch_to_sooner)
 	EXPECT_EQ(deadline, e.deadline_ns);
 }
 
-/* The kernel has expired it, and nobody was told. */
+/* The kernel has expired it, and nobody has read that. */
 TEST_F(lib, touch_what_has_expired)
 {
 	struct hwtimer_event e;
@@ -447,7 +447,7 @@ TEST_F(lib, cancel)
 	ASSERT_EQ(1, collect(self->h, &e, 1));
 	EXPECT_EQ(other, e.id);
 
-	/* The kernel has expired it, and nobody was told. */
+	/* The kernel has expired it, and nobody has read that. */
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 3, &id));
 	wait_expired(self->h, 2);
 	EXPECT_EQ(0, hwtimer_cancel(self->h, id));
@@ -640,7 +640,7 @@ TEST_F(lib, periodic)
 		told += 1 + e.overruns;
 		EXPECT_EQ(r.first_ns + (told - 1) * r.period_ns, e.deadline_ns);
 	}
-	/* What it expired for before is told. Far first, or it may reach the time to come. */
+	/* What it expired for before is reported. Far first, or it may reach the time to come. */
 	ASSERT_EQ(0, hwtimer_touch(self->h, id, FAR));
 	touched = now_ns() + 100 * NSEC_PER_MSEC;
 	ASSERT_EQ(0, hwtimer_touch_at(self->h, id, touched));
@@ -795,8 +795,7 @@ TEST_F(lib, fork)
 
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 200 * NSEC_PER_MSEC, 1, &id));
 	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 2, NULL));
-	pid = fork();
-	ASSERT_LE(0, pid);
+	pid = must_fork();
 	if (!pid) {
 		hwtimer_close(self->h);
 		_exit(0);
@@ -847,7 +846,7 @@ TEST_F(lib, timeouts_up_to_the_limit)
 }
 
 /*
- * The kernel has more to tell than the completion ring holds, and nobody waits. What is
+ * The kernel has more to report than the completion ring holds, and nobody waits. What is
  * scheduled and cancelled meanwhile goes on, in the place of what waits, too.
  */
 static void nobody_waits(struct __test_metadata *_metadata, unsigned int flags,
@@ -954,7 +953,7 @@ static void periodic_events(struct __test_metadata *_metadata, struct periodic *
 			continue;
 		}
 		its->over = true;
-		/* Each deadline was told; but who skips need not have come to it. */
+		/* Each deadline was reported; but who skips need not have come to it. */
 		if (e->user_data % 3 != HWTIMER_MISFIRE_SKIP) {
 			EXPECT_EQ(its->first + its->told * period, e->deadline_ns);
 		}
@@ -1406,8 +1405,7 @@ TEST_F(lib, fork_of_threads)
 	if (!(variant->flags & HWTIMER_OPEN_THREADS))
 		SKIP(return, "one thread only");
 	start_sleeper(&s, self->h);
-	pid = fork();
-	ASSERT_LE(0, pid);
+	pid = must_fork();
 	if (!pid) {
 		hwtimer_close(self->h);
 		_exit(0);
@@ -1430,8 +1428,7 @@ TEST_F(lib, time_namespace)
 	if (unshare(0x00000080 /* CLONE_NEWTIME */))
 		SKIP(return, "no time namespaces");
 	ASSERT_EQ(0, write_file("/proc/self/timens_offsets", "1 100000 123456789"));
-	pid = fork();
-	ASSERT_LE(0, pid);
+	pid = must_fork();
 	if (!pid) {
 		__u64 before, now, after, deadline;
 
@@ -1478,7 +1475,7 @@ TEST_F(lib, own_wheel)
 	hwtimer_close(h);
 }
 
-/* What the kernel refuses by ioctl is told, and takes no place. */
+/* What the kernel refuses by ioctl is returned, and takes no place. */
 TEST_F(lib, refused)
 {
 	struct hwtimer_options o = options(variant->flags);
@@ -1673,7 +1670,7 @@ static void must_fill(struct seen_rings *s, unsigned int first, unsigned int las
 		die("no room was made");
 }
 
-/* A timeout that has something to tell is cancelled, and its place used again: nothing is lost. */
+/* A timeout with something to report is cancelled, its place used again: nothing is lost. */
 TEST(used_again_untold)
 {
 	struct seen_rings s = must_see_rings();
@@ -1695,7 +1692,7 @@ TEST(used_again_untold)
 	hwtimer_close(s.h);
 }
 
-/* The last record of the place is about to be told, and then it has been. */
+/* The last record of the place is about to be reported, and then it has been. */
 TEST(periodic_in_a_place_in_use)
 {
 	struct hwtimer_repeat r = { .period_ns = 2 * NSEC_PER_MSEC };
@@ -1714,7 +1711,7 @@ TEST(periodic_in_a_place_in_use)
 	hwtimer_close(s.h);
 }
 
-/* What the program does to the rings does harm to the program only, and it is told. */
+/* What the program does to the rings does harm to the program only, which gets an error. */
 TEST(damaged)
 {
 	struct seen_rings s = must_see_rings();
@@ -1863,7 +1860,7 @@ static __u64 seen_of_cancelled(struct __test_metadata *_metadata, struct hwtimer
 	return s.scheduled;
 }
 
-/* What is cancelled before the kernel came by never gets there; it has to tell, though. */
+/* What is cancelled before the kernel polled never gets there, but its end is reported. */
 TEST(taken_back)
 {
 	const unsigned int n = 20000;

@@ -38,6 +38,13 @@ FIXTURE_TEARDOWN(quiet)
 	wait_for_empty_wheel();
 }
 
+/* What has been closed is not closed again at the end. */
+static void close_now(int *fd)
+{
+	close(*fd);
+	*fd = -1;
+}
+
 static void arm_many(int fd, unsigned int n, __u64 delay)
 {
 	unsigned int i;
@@ -51,8 +58,7 @@ TEST_F(quiet, close_with_pending)
 	arm_many(self->fd, 20000, FAR);
 	EXPECT_EQ(20000, must_wheel_value(SHARED_WHEEL, "pending"));
 	EXPECT_EQ(1, module_references());
-	close(self->fd);
-	self->fd = -1;
+	close_now(&self->fd);
 	/* At once: only what the wheel has filed takes until the worker has come. */
 	EXPECT_EQ(0, must_wheel_value(SHARED_WHEEL, "pending"));
 	EXPECT_EQ(0, module_references());
@@ -93,7 +99,7 @@ TEST_F(quiet, fork)
 {
 	__u64 id = must_schedule(self->fd, FAR, 1);
 	struct hwtimer_record rec;
-	pid_t child = fork();
+	pid_t child = must_fork();
 
 	if (!child) {
 		/* The parent's timeout can be named here ... */
@@ -116,15 +122,13 @@ TEST_F(quiet, fork)
 TEST_F(quiet, fork_and_read)
 {
 	const unsigned int total = 4000;
-	atomic_uint *seen = mmap(NULL, total * sizeof(*seen), PROT_READ | PROT_WRITE,
-				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	atomic_uint *seen = must_share(total * sizeof(*seen));
 	struct hwtimer_record rec[8];
 	unsigned int i;
 	pid_t child;
 	int ret;
 
-	ASSERT_NE(MAP_FAILED, seen);
-	child = fork();
+	child = must_fork();
 	if (!child)
 		arm_many(self->fd, total, NSEC_PER_MSEC);
 	if (child) {
@@ -153,7 +157,7 @@ TEST_F(quiet, close_in_parent)
 
 	ASSERT_EQ(0, pipe(to_child));
 	must_schedule(self->fd, FAR, 1);
-	child = fork();
+	child = must_fork();
 	if (!child) {
 		struct hwtimer_record rec;
 
@@ -166,8 +170,7 @@ TEST_F(quiet, close_in_parent)
 			_exit(3);
 		_exit(0);
 	}
-	close(self->fd);
-	self->fd = -1;
+	close_now(&self->fd);
 	ASSERT_EQ(1, write(to_child[1], &c, 1));
 	EXPECT_EQ(0, reap(child));
 }
@@ -228,7 +231,7 @@ static int exec_with(int fd, __u64 id)
 
 	snprintf(fd_text, sizeof(fd_text), "%d", fd);
 	snprintf(id_text, sizeof(id_text), "%llu", id);
-	child = fork();
+	child = must_fork();
 	if (!child) {
 		execl("/proc/self/exe", "lifecycle", "--after-exec", fd_text, id_text,
 		      NULL);
@@ -254,9 +257,8 @@ TEST_F(quiet, exec_closes)
 {
 	pid_t child;
 
-	close(self->fd);
-	self->fd = -1;
-	child = fork();
+	close_now(&self->fd);
+	child = must_fork();
 	if (!child) {
 		int fd = must_open(0);
 
@@ -268,8 +270,7 @@ TEST_F(quiet, exec_closes)
 	eventually(sleeps_in(child, SYS_pause));
 	EXPECT_EQ(0, must_wheel_value(SHARED_WHEEL, "pending"));
 	EXPECT_EQ(0, module_references());
-	kill(child, SIGKILL);
-	EXPECT_EQ(128 + SIGKILL, reap(child));
+	must_kill(child);
 }
 
 /* kill -9 of who sleeps in read(), with thousands pending. */
@@ -277,10 +278,9 @@ TEST_F(quiet, killed_in_read)
 {
 	int i;
 
-	close(self->fd);
-	self->fd = -1;
+	close_now(&self->fd);
 	for (i = 0; i < 5; i++) {
-		pid_t child = fork();
+		pid_t child = must_fork();
 
 		if (!child) {
 			struct hwtimer_record rec;
@@ -293,8 +293,7 @@ TEST_F(quiet, killed_in_read)
 			_exit(2);
 		}
 		eventually(sleeps_in(child, SYS_read));
-		kill(child, SIGKILL);
-		ASSERT_EQ(128 + SIGKILL, reap(child));
+		must_kill(child);
 		/* The exit was the last close. */
 		ASSERT_EQ(0, must_wheel_value(SHARED_WHEEL, "pending"));
 		ASSERT_EQ(0, module_references());
@@ -307,10 +306,9 @@ TEST_F(quiet, killed_at_any_time)
 	__u64 random = seed();
 	int i;
 
-	close(self->fd);
-	self->fd = -1;
+	close_now(&self->fd);
 	for (i = 0; i < 40; i++) {
-		pid_t child = fork();
+		pid_t child = must_fork();
 
 		if (!child) {
 			int fd = must_open(0);
@@ -325,8 +323,7 @@ TEST_F(quiet, killed_at_any_time)
 			}
 		}
 		usleep(rnd(&random) % 20000);
-		kill(child, SIGKILL);
-		ASSERT_EQ(128 + SIGKILL, reap(child));
+		must_kill(child);
 	}
 }
 
@@ -377,10 +374,9 @@ TEST_F(quiet, passed_on)
 	pid_t child;
 	__u64 id;
 
-	close(self->fd);
-	self->fd = -1;
+	close_now(&self->fd);
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
-	child = fork();
+	child = must_fork();
 	if (!child) {
 		struct hwtimer_record rec;
 		int fd = receive_fd(sockets[1]);
@@ -404,8 +400,7 @@ TEST_F(quiet, passed_on)
 	id = must_schedule(self->fd, FAR, 2);
 	send_fd(sockets[0], self->fd);
 	/* From here on only the message, and then the child, has it. */
-	close(self->fd);
-	self->fd = -1;
+	close_now(&self->fd);
 	ASSERT_EQ(sizeof(id), write(sockets[0], &id, sizeof(id)));
 	EXPECT_EQ(0, reap(child));
 }
@@ -418,8 +413,7 @@ TEST_F(quiet, passed_on_to_nobody)
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
 	arm_many(self->fd, 1000, FAR);
 	send_fd(sockets[0], self->fd);
-	close(self->fd);
-	self->fd = -1;
+	close_now(&self->fd);
 	EXPECT_EQ(1000, must_wheel_value(SHARED_WHEEL, "pending"));
 	close(sockets[0]);
 	close(sockets[1]);
@@ -453,8 +447,7 @@ TEST_F(quiet, close_during_read)
 	eventually(atomic_load(&r.tid));
 	eventually(sleeps_in(atomic_load(&r.tid), SYS_read));
 	ASSERT_EQ(0, hwt_touch(self->fd, HWTIMER_RELATIVE, id, NSEC_PER_SEC / 2, NULL));
-	close(self->fd);
-	self->fd = -1;
+	close_now(&self->fd);
 	pthread_join(r.thread, NULL);
 	EXPECT_EQ(1, r.ret);
 	EXPECT_EQ(id, r.rec.id);

@@ -30,7 +30,7 @@ static long hwt_list(int fd, struct hwtimer_query *queries, __u32 count, __u64 *
 	return ret;
 }
 
-/* How often each user_data below TIMEOUTS is told, @page at a time; and where the end was. */
+/* How often each user_data below TIMEOUTS is listed, @page at a time; and where the end was. */
 static unsigned int list_to(int fd, __u32 page, unsigned char *told, __u64 *end)
 {
 	struct hwtimer_query *queries = calloc(page, sizeof(*queries));
@@ -214,18 +214,14 @@ TEST(refused)
 	close(fd);
 }
 
-/* Two are writable: they are told, and the third is where it goes on. */
+/* Two are writable: they are listed, and the third is where it goes on. */
 TEST(half_unwritable)
 {
-	char *page = mmap(NULL, 2 * getpagesize(), PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct hwtimer_query *queries, rest[4];
+	struct hwtimer_query *queries = (void *)must_fence(1), rest[4];
 	int fd = must_open(0), i;
 	__u64 next = 0;
 
-	ASSERT_NE(MAP_FAILED, page);
-	ASSERT_EQ(0, munmap(page + getpagesize(), getpagesize()));
-	queries = (void *)(page + getpagesize() - 2 * sizeof(*queries));
+	queries -= 2;
 	for (i = 0; i < 4; i++)
 		must_schedule(fd, FAR, i);
 	ASSERT_EQ(2, hwt_list(fd, queries, 4, &next));
@@ -253,7 +249,7 @@ static void *churn(void *arg)
 	return NULL;
 }
 
-/* Those that stay are told once, whatever others do. */
+/* Those that stay are listed once, whatever others do. */
 TEST(while_others_come_and_go)
 {
 	unsigned char told[TIMEOUTS];
@@ -286,8 +282,7 @@ TEST(by_pidfd)
 	char c;
 
 	ASSERT_EQ(0, pipe(up));
-	pid = fork();
-	ASSERT_LE(0, pid);
+	pid = must_fork();
 	if (!pid) {
 		fd = must_open(0);
 		must_schedule(fd, FAR, 77);

@@ -175,7 +175,7 @@ TEST_F(module, kill_and_unload)
 	int i;
 
 	for (i = 0; i < 20; i++) {
-		pid_t child = fork();
+		pid_t child = must_fork();
 
 		if (!child) {
 			struct hwtimer_record rec;
@@ -187,8 +187,7 @@ TEST_F(module, kill_and_unload)
 		}
 		eventually(sleeps_in(child, SYS_read));
 		ASSERT_EQ(-EWOULDBLOCK, unload(MODULE));
-		kill(child, SIGKILL);
-		ASSERT_EQ(128 + SIGKILL, reap(child));
+		must_kill(child);
 		must_unload(MODULE);
 		must_load(MODULE, "");
 	}
@@ -262,7 +261,7 @@ TEST_F(module, open_against_unload)
 	printf("# unloaded %u, in use %u\n", unloads, in_use);
 }
 
-/* Somebody looks at debugfs: it stays, or it is gone, but nothing breaks. */
+/* Somebody reads debugfs: it stays, or it is gone, but nothing breaks. */
 TEST_F(module, debugfs_against_unload)
 {
 	int file = open(HWT_DEBUGFS "/dev/stats", O_RDONLY | O_CLOEXEC), ret;

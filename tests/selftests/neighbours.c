@@ -14,12 +14,12 @@
  * others, looks like one that is attacked, but not each time. With the control in place of the
  * attack, and five others for each processor below, one measurement in four was late, at the most.
  *
- * LATE=0: how late the victim was is only told. ATTEMPTS=N: measure so often at the most.
+ * LATE=0: how late the victim was is only printed. ATTEMPTS=N: measure so often at the most.
  */
 #include "cgroup.h"
 #include "ring.h"
+#include "users.h"
 
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/param.h>
 #include <sys/prctl.h>
@@ -29,8 +29,6 @@
 #define VICTIM		"hwtimer-victim"
 /* Nobody is in it. */
 #define THROTTLED	"hwtimer-throttled"
-#define VICTIM_UID	2001
-#define ATTACKER_UID	2002
 
 #define DELAY		(5 * NSEC_PER_MSEC)
 /* For each measurement; more if the attacker has not come to what he wants to do. */
@@ -40,7 +38,7 @@
 #define ALLOWED		5.0
 /* In ms, for p99, or for the most. */
 #define LATE(control)	((control) * 2 + 10)
-/* Less than that is not to be told apart: each CPU has some charged in advance. */
+/* Less than that cannot be measured: each CPU has some charged in advance. */
 #define GRAIN		(1024 * 1024)
 
 /**
@@ -62,11 +60,6 @@ struct shared {
 };
 
 static struct shared *shared;
-
-/* A node that any user may open; see setup.c. */
-#define OPEN_DIR	"/tmp"
-#define OPEN_NODE	"hwtimer-neighbours"
-static int open_dir;
 
 /* Contexts of this process, whose books are checked in the end. */
 static int opened[128];
@@ -104,15 +97,6 @@ FIXTURE_VARIANT(attack)
 };
 
 static const struct _fixture_variant_attack *measured;
-
-static int open_node(void)
-{
-	int fd = openat(open_dir, OPEN_NODE, O_RDWR | O_CLOEXEC);
-
-	if (fd < 0)
-		die("%s: %s", OPEN_NODE, strerror(errno));
-	return fd;
-}
 
 static int open_checked(void)
 {
@@ -202,7 +186,7 @@ static void spin(void)
 	spin_on(NULL);
 }
 
-/* Rings the bell all the time, with always something due. */
+/* Rings the doorbell all the time, with always something due. */
 static void bell(void)
 {
 	enum { TIMEOUTS = 64 };
@@ -219,7 +203,7 @@ static void bell(void)
 	}
 }
 
-/* One slot, so at each tick all of them are looked at. */
+/* One slot, so the wheel looks at all of them at each tick. */
 static void own_wheels(unsigned int wheels, unsigned int timeouts)
 {
 	unsigned int i;
@@ -271,7 +255,7 @@ static void rings(void)
 	}
 }
 
-/* 20,000 wait for news of @fd; whoever brings them has to tell them all. */
+/* 20,000 wait for news of @fd; whoever brings them has to wake them all. */
 static void watch(int fd)
 {
 	enum { SETS = 100, EACH = 200 };
@@ -308,7 +292,7 @@ static void *write_on(void *fd)
 	return NULL;
 }
 
-/* The same, and it is he who tells them. */
+/* The same, and it is he who wakes them. */
 static void epoll_of_eventfd(void)
 {
 	int fd = eventfd(0, EFD_CLOEXEC);
@@ -433,33 +417,10 @@ static void has_nothing(void)
 		eventually(!must_fdinfo(fd, counts[i]));
 }
 
-static int set_group(const char *group, const char *file, const char *value)
-{
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), CGROUPS "/%s/%s", group, file);
-	return write_file(path, value);
-}
-
-/* A number from a file of a cgroup; behind @name, or the first. */
-static __u64 must_group(const char *group, const char *file, const char *name)
-{
-	char path[PATH_MAX], *text;
-	__u64 value;
-
-	snprintf(path, sizeof(path), CGROUPS "/%s/%s", group, file);
-	text = must_slurp(path);
-	value = strtoull(text, NULL, 10);
-	if (name && !find_value(text, name, &value))
-		die("%s: no %s", path, name);
-	free(text);
-	return value;
-}
-
 static pid_t start_user(const char *group, void (*fn)(void))
 {
-	uid_t uid = strcmp(group, VICTIM) ? ATTACKER_UID : VICTIM_UID;
-	pid_t pid = fork();
+	uid_t uid = strcmp(group, VICTIM) ? USER_B : USER_A;
+	pid_t pid = must_fork();
 	unsigned int i;
 
 	if (pid < 0)
@@ -539,8 +500,8 @@ static void look_around(struct snapshot *s)
 		die("/proc: %s", strerror(errno));
 	s->n = 0;
 	s->when = now_ns();
-	s->attacker = must_group(ATTACKER, "cpu.stat", "usage_usec") * NSEC_PER_USEC;
-	s->victim = must_group(VICTIM, "cpu.stat", "usage_usec") * NSEC_PER_USEC;
+	s->attacker = group_value(ATTACKER, "cpu.stat", "usage_usec") * NSEC_PER_USEC;
+	s->victim = group_value(VICTIM, "cpu.stat", "usage_usec") * NSEC_PER_USEC;
 	while (s->n < ARRAY_SIZE(s->pid) && (entry = readdir(proc))) {
 		pid = atoi(entry->d_name);
 		if (pid <= 0 || !is_nobodys(pid) ||
@@ -648,59 +609,30 @@ static void check_nothing_left(struct __test_metadata *_metadata)
 
 	for (i = 0; i < ARRAY_SIZE(groups); i++) {
 		EXPECT_EQ(0, reap(start_user(groups[i], has_nothing)));
-		eventually(must_group(groups[i], "memory.current", NULL) <= GRAIN);
-		eventually(!must_group(groups[i], "pids.current", NULL));
+		eventually(group_memory(groups[i]) <= GRAIN);
+		eventually(!group_value(groups[i], "pids.current", NULL));
 	}
-}
-
-static void remove_group_of(const char *group)
-{
-	char path[PATH_MAX];
-
-	/* Of a case that died. */
-	set_group(group, "cgroup.kill", "1");
-	snprintf(path, sizeof(path), CGROUPS "/%s", group);
-	eventually(!rmdir(path) || errno == ENOENT);
-}
-
-static void make_group_of(const char *group)
-{
-	char path[PATH_MAX];
-
-	remove_group_of(group);
-	snprintf(path, sizeof(path), CGROUPS "/%s", group);
-	if (mkdir(path, 0755))
-		die("%s: %s", path, strerror(errno));
 }
 
 /* What is not there that is needed for this, or NULL. */
 static const char *make_users(void)
 {
-	struct stat st;
-
-	if (write_file(CGROUPS "/cgroup.subtree_control", "+cpu +memory +pids"))
+	if (set_group(".", "cgroup.subtree_control", "+cpu +memory +pids"))
 		return "not all controllers in " CGROUPS;
 	if (access("/proc/self/schedstat", F_OK))
 		return "no schedstat";
-	make_group_of(ATTACKER);
-	make_group_of(VICTIM);
-	open_dir = open(OPEN_DIR, O_PATH | O_DIRECTORY);
-	unlinkat(open_dir, OPEN_NODE, 0);
-	if (stat(HWT_DEVICE, &st) || mknodat(open_dir, OPEN_NODE, S_IFCHR, st.st_rdev) ||
-	    fchmodat(open_dir, OPEN_NODE, 0666, 0))
-		die(OPEN_NODE ": %s", strerror(errno));
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		      -1, 0);
-	if (shared == MAP_FAILED)
-		die("mmap: %s", strerror(errno));
+	make_group(ATTACKER);
+	make_group(VICTIM);
+	make_node();
+	shared = must_share(sizeof(*shared));
 	return NULL;
 }
 
 static void remove_users(void)
 {
-	unlinkat(open_dir, OPEN_NODE, 0);
-	remove_group_of(ATTACKER);
-	remove_group_of(VICTIM);
+	remove_node();
+	remove_group(ATTACKER);
+	remove_group(VICTIM);
 }
 
 static void set_cpus(const char *online)
@@ -722,11 +654,11 @@ static void switch_throttling(bool on)
 {
 	set_cpus("0");
 	if (on) {
-		make_group_of(THROTTLED);
+		make_group(THROTTLED);
 		if (set_group(THROTTLED, "cpu.max", "5000 100000"))
 			die("cpu.max");
 	} else {
-		remove_group_of(THROTTLED);
+		remove_group(THROTTLED);
 	}
 	set_cpus("1");
 }
@@ -863,10 +795,10 @@ TEST_F(threads, count)
 		memset(shared, 0, sizeof(*shared));
 		pid = start_user(ATTACKER, how[i]);
 		eventually(atomic_load(&shared->ready) || has_ended(pid));
-		before = must_group(ATTACKER, "pids.current", NULL);
+		before = group_value(ATTACKER, "pids.current", NULL);
 		atomic_store(&shared->go, true);
 		eventually(atomic_load(&shared->rounds) || has_ended(pid));
-		after = must_group(ATTACKER, "pids.current", NULL);
+		after = group_value(ATTACKER, "pids.current", NULL);
 		printf("# threads: %llu, %u own wheels, %llu\n", before, WHEELS, after);
 		fflush(stdout);
 		EXPECT_LE(before + WHEELS, after);
@@ -936,7 +868,7 @@ TEST_F(starved, close)
 	pid = start_user(ATTACKER, arm_passed);
 	eventually(atomic_load(&shared->rounds) || has_ended(pid));
 	ASSERT_EQ(0, set_group(ATTACKER, "cpu.max", "1000 1000000"));
-	eventually(must_group(ATTACKER, "cpu.stat", "nr_throttled") > 1 || has_ended(pid));
+	eventually(group_value(ATTACKER, "cpu.stat", "nr_throttled") > 1 || has_ended(pid));
 	begin = now_ns();
 	close(fd);
 	took = now_ns() - begin;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Periodic timeouts: what is refused, what records say under each policy, read early
- * and late, and that none is lost or told twice.
+ * and late, and that none is lost or reported twice.
  *
  * The machine may be late at any time. Where that must not be a misfire, the bound is
  * FAR; where it shall be one, the deadline is in the past.
  */
-#include "hwt.h"
+#define OWN_TICK_NS	(4 * NSEC_PER_MSEC)
+#define OWN_SLOTS	8
 
-#include <sys/epoll.h>
+#include "wheels.h"
 
 #define FIRE_ONCE	HWTIMER_MISFIRE_ONCE
 #define SKIPPING	HWTIMER_MISFIRE_SKIP
@@ -84,44 +85,6 @@ static bool quiet(int fd)
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
 
 	return !poll(&pfd, 1, 0);
-}
-
-FIXTURE(context)
-{
-	int fd;
-	__u64 tick_ns;
-};
-
-FIXTURE_VARIANT(context)
-{
-	bool own;
-};
-
-FIXTURE_VARIANT_ADD(context, shared)
-{
-};
-
-FIXTURE_VARIANT_ADD(context, own)
-{
-	.own = true,
-};
-
-FIXTURE_SETUP(context)
-{
-	self->fd = must_open(0);
-	self->tick_ns = must_get_parameter("tick_ns");
-	if (variant->own) {
-		self->tick_ns = 4 * NSEC_PER_MSEC;
-		ASSERT_EQ(0, hwt_own_wheel(self->fd, self->tick_ns, 8, 0));
-	}
-}
-
-FIXTURE_TEARDOWN(context)
-{
-	struct hwtimer_stats s = must_stats(self->fd);
-
-	EXPECT_TRUE(balanced(&s));
-	close(self->fd);
 }
 
 /* What is refused, with all else valid: nothing has happened. */
@@ -271,7 +234,7 @@ TEST_F(context, query)
 	EXPECT_EQ(0, q.misfire);
 	EXPECT_EQ(0, q.policy);
 	EXPECT_EQ(0, q.unread);
-	/* The deadline moves on, by whole periods, and by none that is not told. */
+	/* The deadline moves on, by whole periods, and by none that is not reported. */
 	for (policy = FIRE_ONCE; policy <= MAKE_UP; policy++) {
 		s = must_repeat(self->fd, 0, policy);
 		do {
@@ -468,7 +431,7 @@ TEST_F(context, unread_is_each)
 /* A record that could not be copied is not taken, nor are its overruns. */
 TEST_F(context, faults)
 {
-	char *fence = must_fence();
+	char *fence = must_fence(1);
 	struct hwtimer_record rec;
 	struct hwtimer_schedule s;
 	__u64 n, sum = 0;
@@ -523,7 +486,7 @@ TEST_F(context, touch)
 	EXPECT_EQ(1, st.pending);
 }
 
-/* What was unread before a touch is told, each by itself as long as that is known. */
+/* What was unread before a touch is reported, each by itself as long as that is known. */
 TEST_F(context, touch_with_unread)
 {
 	struct hwtimer_schedule s = must_repeat(self->fd, 0, MAKE_UP);
@@ -839,18 +802,14 @@ static __u64 slab_kib(void)
 
 static void no_leaks(struct __test_metadata *_metadata, void (*once)(int fd, void *page))
 {
-	void *page = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .cap = 2 };
 	struct hwtimer_schedule s = {
 		.flags = HWTIMER_RELATIVE, .time = FAR, .period = FAR,
 	};
+	void *page = must_read_only(&s, sizeof(s));
 	int fd = must_open(0), i;
 	__u64 before;
 
-	ASSERT_NE(MAP_FAILED, page);
-	memcpy(page, &s, sizeof(s));
-	ASSERT_EQ(0, mprotect(page, sysconf(_SC_PAGESIZE), PROT_READ));
 	ASSERT_EQ(0, hwt_setup(fd, &setup));
 	must_repeat(fd, FAR, FIRE_ONCE);
 	for (i = 0; i < 100; i++)
@@ -924,15 +883,11 @@ TEST(leaks_closed)
 /* However soon: no record may come of what failed. */
 TEST(unwritable)
 {
-	long page = sysconf(_SC_PAGESIZE);
-	struct hwtimer_schedule *s = mmap(NULL, page, PROT_READ | PROT_WRITE,
-					  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const struct hwtimer_schedule soon = { .period = PERIOD };
+	struct hwtimer_schedule *s = must_read_only(&soon, sizeof(soon));
 	int fd = must_open(0), i;
 	struct hwtimer_stats st;
 
-	ASSERT_NE(MAP_FAILED, s);
-	s->period = PERIOD;
-	ASSERT_EQ(0, mprotect(s, page, PROT_READ));
 	for (i = 0; i < 500; i++) {
 		ASSERT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, s));
 	}

@@ -5,7 +5,6 @@
  */
 #include "hwt.h"
 
-#include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/uio.h>
 
@@ -231,7 +230,7 @@ static void *stop_it(void *fd)
 	return NULL;
 }
 
-/* The end is behind the last record, for who looks while a STOP makes both. */
+/* The end is behind the last record, for who reads while a STOP makes both. */
 TEST_F(context, end_is_last)
 {
 	struct hwtimer_record rec;
@@ -301,7 +300,7 @@ TEST_F(context, restarted)
 /* Nothing is copied: nothing is taken. */
 TEST_F(context, fault_in_the_first)
 {
-	char *fence = must_fence();
+	char *fence = must_fence(1);
 	struct hwtimer_record rec;
 	int part;
 
@@ -318,7 +317,7 @@ TEST_F(context, fault_in_the_first)
 
 TEST_F(context, fault_in_the_second)
 {
-	char *fence = must_fence();
+	char *fence = must_fence(1);
 	struct hwtimer_record rec[3];
 	int part, k;
 
@@ -344,7 +343,7 @@ TEST_F(context, fault_in_the_second)
 /* Beyond what the kernel copies at a time. */
 TEST_F(context, fault_after_many)
 {
-	char *fence = must_fence();
+	char *fence = must_fence(1);
 	struct hwtimer_record rec[100];
 	int k;
 
@@ -517,27 +516,6 @@ TEST_F(context, select_wakes)
 	EXPECT_TRUE(FD_ISSET(self->fd, &in));
 }
 
-static int must_epoll(int fd, __u32 events)
-{
-	struct epoll_event event = { .events = events, .data.fd = fd };
-	int ep = epoll_create1(EPOLL_CLOEXEC);
-
-	if (ep < 0 || epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event))
-		die("epoll: %s", strerror(errno));
-	return ep;
-}
-
-/* What epoll says within @ms; 0 if nothing. */
-static __u32 epoll_events(int ep, int ms)
-{
-	struct epoll_event event = { 0 };
-	int ret = epoll_wait(ep, &event, 1, ms);
-
-	if (ret < 0)
-		die("epoll_wait: %s", strerror(errno));
-	return ret ? event.events : 0;
-}
-
 TEST_F(context, epoll_level)
 {
 	int ep = must_epoll(self->fd, EPOLLIN);
@@ -565,7 +543,7 @@ TEST_F(context, epoll_edge)
 
 	set_nonblock(self->fd);
 	EXPECT_EQ(0, epoll_events(ep, 0));
-	/* As often as all was read, each new record is told, and told once. */
+	/* As often as all was read, each new record is reported, and reported once. */
 	for (i = 0; i < 50; i++) {
 		must_schedule(self->fd, i % 3 * NSEC_PER_MSEC, 0);
 		ASSERT_EQ(EPOLLIN, epoll_events(ep, 60000));

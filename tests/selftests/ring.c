@@ -9,7 +9,6 @@
  */
 #include "ring.h"
 
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #define SLOTS		256
@@ -228,11 +227,9 @@ TEST(enter_refused)
 /* The answer cannot be written, and all is done. */
 TEST(enter_unwritable)
 {
-	struct hwtimer_enter *e = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ,
-				       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct hwtimer_enter *e = must_read_only("", 1);
 	struct ring *r = must_ring(must_open(0), 4, 4, 4);
 
-	ASSERT_NE(MAP_FAILED, e);
 	must_put(r, HWTIMER_OP_SCHEDULE, 0, ID(0), now_ns() + FAR, 0);
 	EXPECT_EQ(-EFAULT, hwt_ioctl(r->fd, HWTIMER_IOC_ENTER, e));
 	EXPECT_EQ(0, ring_untaken(r));
@@ -244,14 +241,10 @@ TEST(enter_unwritable)
 TEST(unwritable)
 {
 	long page = sysconf(_SC_PAGESIZE);
-	struct hwtimer_rings *bad = mmap(NULL, page, PROT_READ | PROT_WRITE,
-					 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct hwtimer_rings good = { .sq_entries = 4, .slots = 4 };
+	struct hwtimer_rings *bad = must_read_only(&good, sizeof(good));
 	int fd = must_open(0), i;
 
-	ASSERT_NE(MAP_FAILED, bad);
-	*bad = good;
-	ASSERT_EQ(0, mprotect(bad, page, PROT_READ));
 	for (i = 0; i < 50; i++) {
 		ASSERT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_RINGS, bad));
 	}
@@ -272,8 +265,6 @@ static int try_setup(int fd)
 TEST(order_of_setup)
 {
 	struct hwtimer_rings params = { .sq_entries = 4, .slots = 4 };
-	long page = sysconf(_SC_PAGESIZE);
-	struct hwtimer_schedule *s;
 	int fd;
 
 	/* All of it. */
@@ -301,9 +292,7 @@ TEST(order_of_setup)
 	EXPECT_EQ(1, must_stats(fd).pending);
 	close(fd);
 	fd = must_open(0);
-	s = mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	ASSERT_NE(MAP_FAILED, s);
-	EXPECT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, s));
+	EXPECT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, must_read_only("", 1)));
 	EXPECT_EQ(-EBUSY, hwt_rings(fd, &params));
 	close(fd);
 
@@ -414,7 +403,7 @@ TEST_F(rings, mmap_twice)
 
 #define FAULTED	99
 
-/* Handled, or the kernel's log tells of it. */
+/* Handled, or the kernel logs it. */
 static void faulted(int signal)
 {
 	(void)signal;
@@ -423,7 +412,7 @@ static void faulted(int signal)
 
 static bool faults(volatile char *where, bool write)
 {
-	pid_t child = fork();
+	pid_t child = must_fork();
 	int end;
 
 	if (!child) {
@@ -451,7 +440,7 @@ TEST_F(rings, read_only)
 	EXPECT_EQ(1, load_acquire(&view->sq_tail));
 }
 
-/* Of a descriptor that is for reading: to look at, and no more. */
+/* Of a descriptor that is for reading: only to be read. */
 TEST(read_only_descriptor)
 {
 	struct hwtimer_rings params = { .sq_entries = 4, .slots = 4 };
@@ -579,7 +568,7 @@ TEST(descriptor_outlives_mapping)
 	int fd = r->fd;
 
 	must_arm(r, ID(0), now_ns() + 20 * NSEC_PER_MSEC, 1);
-	/* Published, and no bell: the kernel has it all the same. */
+	/* Published, and no doorbell: the kernel has it all the same. */
 	must_put(r, HWTIMER_OP_SCHEDULE, 0, ID(1), now_ns() + FAR, 2);
 	ring_unmap(r);
 	eventually(must_stats(fd).expired == 1);
@@ -608,7 +597,7 @@ TEST_F(rings, fork)
 	pid_t child;
 
 	must_arm(self->r, ID(0), now_ns() + FAR, 0);
-	child = fork();
+	child = must_fork();
 	if (!child) {
 		/* If it has the mapping: one at a time, and the parent waits. */
 		must_arm(self->r, ID(1), 0, 1);
@@ -635,7 +624,7 @@ TEST(two_writers)
 
 	other = must_ring(must_open(0), 16, 16, 16);
 	for (i = 0; i < 2; i++) {
-		children[i] = fork();
+		children[i] = must_fork();
 		if (!children[i]) {
 			__u64 random = i + 1, end = now_ns() + 2 * NSEC_PER_SEC;
 
@@ -697,7 +686,7 @@ TEST(exec)
 	char c;
 
 	ASSERT_EQ(0, pipe2(status, O_CLOEXEC));
-	child = fork();
+	child = must_fork();
 	if (!child) {
 		struct ring *r = must_ring(must_open(0), 8, 8, 8);
 
@@ -713,8 +702,7 @@ TEST(exec)
 	/* Nothing: it was closed by the exec. */
 	EXPECT_EQ(0, read(status[0], &c, 1));
 	eventually(module_references() == references);
-	kill(child, SIGKILL);
-	EXPECT_EQ(128 + SIGKILL, reap(child));
+	must_kill(child);
 	close(status[0]);
 }
 
@@ -825,7 +813,7 @@ TEST_F(rings, in_order)
 	must_be_quiet(self->r);
 }
 
-/* How many were taken is told. */
+/* How many were taken is returned. */
 TEST_F(rings, taken)
 {
 	__u64 far = now_ns() + FAR;
@@ -886,7 +874,7 @@ static unsigned int failures(struct failure *f, __u64 far)
 	return n;
 }
 
-/* Each is told, in order, and does nothing, and keeps none behind from being done. */
+/* Each is reported, in order, and does nothing, and keeps none behind from being done. */
 TEST_F(rings, each_failure)
 {
 	__u64 far = now_ns() + FAR, since, deadline;
@@ -929,7 +917,7 @@ TEST_F(rings, each_failure)
 	after.touched = before.touched;
 	EXPECT_TRUE(same_stats(&before, &after));
 
-	/* Nothing is told of these. */
+	/* Nothing is reported of these. */
 	for (i = 0; i < n; i++) {
 		if (f[i].sqe.flags)
 			continue;
@@ -947,7 +935,7 @@ TEST_F(rings, each_failure)
 	must_be_quiet(self->r);
 }
 
-/* Nothing is done, and nothing told, whatever the entry says. */
+/* Nothing is done, and nothing reported, whatever the entry says. */
 TEST_F(rings, nop)
 {
 	struct hwtimer_stats before = must_stats(self->fd), after;
@@ -966,7 +954,7 @@ TEST_F(rings, nop)
 	must_be_quiet(self->r);
 }
 
-/* A failure that waits for room is told as it was taken, whatever became of the entry since. */
+/* A failure that waits for room is reported as it was taken, whatever became of the entry since. */
 TEST(failed_and_changed)
 {
 	struct ring *r = must_ring(must_open(O_NONBLOCK), 4, 1, SLOTS);
@@ -1341,7 +1329,7 @@ TEST(rings_of_1_and_64)
 	go_round(_metadata, 64, 1);
 }
 
-/* When the kernel looks. */
+/* When the kernel polls. */
 
 /* Until nothing was submitted for a while. */
 static void must_idle(struct ring *r)
@@ -1358,11 +1346,11 @@ TEST_F(rings, idles)
 		__u64 until, deadline = now_ns() + 5 * NSEC_PER_MSEC;
 
 		must_arm(self->r, ID(0), now_ns() + FAR, 0);
-		/* Either it looks by then, or it had nothing to do for long already. */
+		/* Either it polls by then, or it had nothing to do for long already. */
 		until = ring_sleep_until(self->r);
 		EXPECT_TRUE(until == HWTIMER_RING_IDLE || until <= now_ns() + FAR);
 		must_idle(self->r);
-		/* The bell brings it back. */
+		/* The doorbell brings it back. */
 		must_put(self->r, HWTIMER_OP_CANCEL, 0, ID(0), 0, 0);
 		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(1), deadline, 1);
 		if (bell_due(self->r, deadline))
@@ -1374,7 +1362,7 @@ TEST_F(rings, idles)
 }
 
 /*
- * What was submitted without a bell, because the kernel said that it would look, is taken
+ * What was submitted without a kick, because the kernel said that it would poll, is taken
  * by that time or a little later. Random pauses, so that it falls asleep in between.
  */
 TEST_F(rings, looks_by_itself)
@@ -1403,18 +1391,18 @@ TEST_F(rings, looks_by_itself)
 		pause = rnd(&random) % (i % 6 ? 20 : 2000);
 		wait_until(now_ns() + pause * NSEC_PER_MSEC);
 	}
-	printf("# %u without a bell, %u when idle; at most %llu us after sleep_until\n", silent,
+	printf("# %u without a kick, %u when idle; at most %llu us after sleep_until\n", silent,
 	       idle, worst / NSEC_PER_USEC);
 	EXPECT_LT(0, silent);
 	EXPECT_EQ((rounds + 1) / 2, must_stats(self->fd).scheduled);
 	EXPECT_EQ(rounds / 2, must_stats(self->fd).cancelled);
-	/* Generous: the kernel says when it looks, and a guest may sleep itself. */
+	/* Generous: the kernel says when it polls, and a guest may sleep itself. */
 	EXPECT_GT(PATIENCE, worst);
 }
 
 /*
- * The bell is a matter of the deadline: none is rung for what is due after sleep_until.
- * Nothing is early, and each comes. That none is late, bell or not, is for
+ * The doorbell is a matter of the deadline: none is rung for what is due after sleep_until.
+ * Nothing is early, and each comes. That none is late, kicked or not, is for
  * tests/rings_kunit.c, in virtual time: here the machine may be late.
  */
 TEST_F(rings, deadline_and_bell)
@@ -1444,7 +1432,7 @@ TEST_F(rings, deadline_and_bell)
 	EXPECT_GT(PATIENCE, worst);
 }
 
-/* Many at a time, of which few need a bell. */
+/* Many at a time, of which few need a kick. */
 TEST_F(rings, many_deadlines)
 {
 	struct hwtimer_record *rec = must_alloc(SLOTS, sizeof(*rec));
@@ -1485,7 +1473,7 @@ TEST_F(rings, many_deadlines)
 }
 
 /*
- * What was published before the deadline counts, without a bell: no record may come of
+ * What was published before the deadline counts, without a kick: no record may come of
  * what was cancelled by then, nor one of the old deadline of what was touched by then. If
  * the clock tells that it was too close, either may have been first, but not both.
  */
@@ -1640,26 +1628,6 @@ TEST_F(rings, poll)
 	must_put(self->r, HWTIMER_OP_CANCEL, 0, ID(1), 0, 0);
 	must_enter(self->r);
 	EXPECT_EQ(POLLIN | POLLRDNORM, poll_now(self->fd));
-}
-
-static int must_epoll(int fd, __u32 events)
-{
-	struct epoll_event event = { .events = events };
-	int ep = epoll_create1(EPOLL_CLOEXEC);
-
-	if (ep < 0 || epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event))
-		die("epoll: %s", strerror(errno));
-	return ep;
-}
-
-static __u32 epoll_events(int ep, int ms)
-{
-	struct epoll_event event = { 0 };
-	int ret = epoll_wait(ep, &event, 1, ms);
-
-	if (ret < 0 && errno != EINTR)
-		die("epoll_wait: %s", strerror(errno));
-	return ret > 0 ? event.events : 0;
 }
 
 TEST_F(rings, epoll_level)
@@ -1846,7 +1814,7 @@ TEST(eventfd_closed)
 	close(other);
 }
 
-/* What failed is told behind what waits, although there is room for it before. */
+/* What failed is reported behind what waits, although there is room for it before. */
 TEST(failure_behind_expiries)
 {
 	enum { WAIT = 300, CQ = 128 };

@@ -26,7 +26,7 @@
  * @records: the completion ring
  * @sq_tail: what was submitted, whatever the mapping says
  * @cq_head: what was read, whatever the mapping says
- * @enters: how often the bell was rung
+ * @enters: how often the doorbell was rung
  */
 struct ring {
 	int fd;
@@ -44,7 +44,7 @@ static inline bool power_of_two(__u32 n)
 	return n && !(n & (n - 1));
 }
 
-/* What it answers is poisoned before, and looked at if it succeeds. */
+/* What it answers is poisoned before, and checked if it succeeds. */
 static inline int hwt_rings(int fd, struct hwtimer_rings *params)
 {
 	struct hwtimer_rings old;
@@ -74,11 +74,7 @@ static inline int hwt_rings(int fd, struct hwtimer_rings *params)
 
 static inline struct hwtimer_ring *must_map(int fd, size_t size, int protection)
 {
-	void *p = mmap(NULL, size, protection, MAP_SHARED, fd, 0);
-
-	if (p == MAP_FAILED)
-		die("mmap: %s", strerror(errno));
-	return p;
+	return must_mmap(size, protection, MAP_SHARED, fd);
 }
 
 static inline void ring_at(struct ring *r, struct hwtimer_ring *shared)
@@ -91,11 +87,9 @@ static inline void ring_at(struct ring *r, struct hwtimer_ring *shared)
 /* Rings for @fd, as @params asks for; to be closed by ring_close(). */
 static inline struct ring *must_ring_params(int fd, const struct hwtimer_rings *params)
 {
-	struct ring *r = calloc(1, sizeof(*r));
+	struct ring *r = must_alloc(1, sizeof(*r));
 	int ret;
 
-	if (!r)
-		die("no memory");
 	r->fd = fd;
 	r->params = *params;
 	ret = hwt_rings(fd, &r->params);
@@ -164,7 +158,7 @@ static inline __u32 ring_unread(const struct ring *r)
 	return load_acquire(&r->shared->cq_tail) - r->cq_head;
 }
 
-/* Ring the bell. */
+/* Ring the doorbell. */
 static inline int ring_enter(struct ring *r, __u32 *taken)
 {
 	struct hwtimer_enter e = { .taken = POISON32 };
@@ -208,10 +202,10 @@ static inline void must_put(struct ring *r, __u32 op, __u32 flags, __u64 id, __u
 		return;
 	must_enter(r);
 	if (!ring_put(r, &sqe))
-		die("the submission ring is full after the bell, flags %x", ring_flags(r));
+		die("the submission ring is full after the doorbell, flags %x", ring_flags(r));
 }
 
-/* Must the bell be rung for @deadline, which was submitted? */
+/* Must the doorbell be rung for @deadline, which was submitted? */
 static inline bool bell_due(const struct ring *r, __u64 deadline)
 {
 	return deadline < ring_sleep_until(r);
@@ -282,7 +276,7 @@ static inline struct hwtimer_record must_ring_expire(struct ring *r)
 	return rec;
 }
 
-/* Does @rec tell that @sqe failed with @error? It was taken after @since. */
+/* Does @rec report that @sqe failed with @error? It was taken after @since. */
 static inline bool tells_failure(const struct hwtimer_record *rec, const struct hwtimer_sqe *sqe,
 				 int error, __u64 since)
 {
@@ -314,7 +308,7 @@ static inline int hwt_schedule_id(int fd, __u32 flags, __u64 id, __u64 time, __u
 	return ret;
 }
 
-/* What fdinfo tells, which does not take what was submitted. */
+/* What fdinfo says, which does not take what was submitted. */
 static inline __u64 seen_pending(const struct ring *r)
 {
 	return must_fdinfo(r->fd, "pending");
@@ -331,7 +325,7 @@ static inline void refuses_frame(struct __test_metadata *_metadata, int fd, unsi
 	static const unsigned int more[] = { 1, 4, 8, 100, 4096 };
 	unsigned int size = _IOC_SIZE(cmd), i;
 	struct hwtimer_stats before = must_stats(fd), after;
-	char buf[8192] = { 0 }, *fence = must_fence();
+	char buf[8192] = { 0 }, *fence = must_fence(1);
 
 	memcpy(buf, valid, size);
 	for (i = 0; i < size; i++) {

@@ -2,7 +2,7 @@
 /*
  * Rings that overflow, that are written full of nonsense, that are never left alone; and
  * how many system calls it takes to use them. Whatever one context does, nothing is lost
- * or told twice, and others beside it are not harmed.
+ * or reported twice, and others beside it are not harmed.
  *
  * SEED=N repeats the random part.
  */
@@ -213,7 +213,7 @@ TEST_F(overflow, periodic)
 			ASSERT_LE(rec.deadline, rec.fired);
 			told[i] += 1 + rec.overruns;
 			if (last[i] && i % 2 == 0 && POLICY(i) == HWTIMER_MISFIRE_ONCE) {
-				/* What it missed after its deadline is told with it. */
+				/* What it missed after its deadline is reported with it. */
 				ASSERT_EQ(0, (rec.deadline - last[i]) % period);
 				ASSERT_LT(last[i], rec.deadline);
 			} else if (last[i]) {
@@ -368,7 +368,7 @@ TEST(busy_slot)
 
 /*
  * One thread submits, one reads, all the time, through a ring of a few. Slots are used
- * again without a look at what became of the last timeout: that is told, or there is none.
+ * again without reading what became of the last timeout: that is reported, or there is none.
  */
 struct traffic {
 	pthread_t thread;
@@ -563,7 +563,7 @@ TEST_F(hostile, sq_tail)
 	EXPECT_EQ(0, must_stats(self->fd).pending);
 }
 
-/* It is seen without a bell, too. */
+/* It is seen without a kick, too. */
 TEST_F(hostile, sq_tail_and_no_bell)
 {
 	struct pollfd pfd = { .fd = self->fd, .events = POLLIN };
@@ -596,7 +596,7 @@ TEST_F(hostile, bad_wakes)
 	void *events;
 
 	start(&thread, poll_err, &self->fd);
-	/* Asleep or not yet: it has to be told. */
+	/* Asleep or not yet: it has to be kicked. */
 	store_release(&self->r->shared->sq_tail, self->r->sq_tail + 100);
 	EXPECT_EQ(-EBADFD, ring_enter(self->r, NULL));
 	pthread_join(thread, &events);
@@ -691,7 +691,7 @@ TEST_F(hostile, kernels_part)
 	for (i = 0; i < 20; i++) {
 		__u32 tail = load_acquire(&shared->cq_tail);
 
-		/* Before there is anything that it could tell by itself. */
+		/* Before there is anything that it could report by itself. */
 		store_release(&shared->sq_head, ~0U);
 		store_release(&shared->cq_tail, 0x55555555U);
 		store_release(&shared->flags, 0);
@@ -707,7 +707,7 @@ TEST_F(hostile, kernels_part)
 		store_release(&shared->sq_tail, ++self->r->sq_tail);
 		ASSERT_EQ(0, ring_enter(self->r, NULL));
 		eventually(must_stats(self->fd).expired == i + 1);
-		/* It tells anew what it knows. */
+		/* It reports again what it knows. */
 		EXPECT_EQ(self->r->sq_tail, load_acquire(&shared->sq_head));
 		EXPECT_EQ(tail + 1, load_acquire(&shared->cq_tail));
 		rec = must_ring_expire(self->r);
@@ -715,7 +715,7 @@ TEST_F(hostile, kernels_part)
 	}
 }
 
-/* Entries of any bits: each is taken, and had success or was told to have failed. */
+/* Entries of any bits: each is taken, and succeeded or was reported as failed. */
 TEST_F(hostile, garbage)
 {
 	struct ring *r = must_ring(must_open(0), 256, 1024, 64);
@@ -1061,7 +1061,7 @@ TEST(killed)
 	int i;
 
 	for (i = 0; i < 20; i++) {
-		pid_t child = fork();
+		pid_t child = must_fork();
 
 		if (!child) {
 			struct ring *r = must_ring(must_open(0), 64, 2, 64);
@@ -1086,8 +1086,7 @@ TEST(killed)
 			}
 		}
 		wait_until(now_ns() + rnd(&random) % (60 * NSEC_PER_MSEC));
-		kill(child, SIGKILL);
-		ASSERT_EQ(128 + SIGKILL, reap(child));
+		must_kill(child);
 	}
 	eventually(!module_references());
 }
@@ -1194,7 +1193,7 @@ static void spin(struct __test_metadata *_metadata, bool bells)
 		if (!s.mine)
 			submit_own(&s);
 		reap_own(_metadata, &s);
-		/* Without bells and with a full ring: the kernel said when it would look. */
+		/* Without kicks and with a full ring: the kernel said when it would poll. */
 		if (!bells && ring_sleep_until(s.r) == HWTIMER_RING_IDLE)
 			must_enter(s.r);
 	}
@@ -1248,7 +1247,7 @@ static void operate(struct load *l)
 		l->armed[slot] = true;
 		l->pending++;
 	} else if (rnd(&l->random) % 4) {
-		/* Later than before: no bell. */
+		/* Later than before: no kick. */
 		must_put(l->r, HWTIMER_OP_TOUCH, HWTIMER_SQE_QUIET, id, deadline, slot);
 	} else {
 		must_put(l->r, HWTIMER_OP_CANCEL, HWTIMER_SQE_QUIET, id, 0, slot);
@@ -1307,7 +1306,7 @@ TEST(calls_ring_of_65536)
 	busy(_metadata, 65536);
 }
 
-/* Now and then a hundred, and so long a pause that the kernel looks no more. */
+/* Now and then a hundred, and so long a pause that the kernel no longer polls. */
 TEST(calls_with_pauses)
 {
 	enum { EACH = 100 };
@@ -1326,7 +1325,7 @@ TEST(calls_with_pauses)
 	printf("# rings: %lu calls per million operations, %u between pauses; idle %llu ms each\n",
 	       calls * MILLION / (bursts * EACH), EACH,
 	       (now_ns() - began) / bursts / NSEC_PER_MSEC);
-	/* A bell for each, unless one of them took so long that it was idle again. */
+	/* A kick for each, unless one of them took so long that it was idle again. */
 	EXPECT_LE(bursts, calls);
 	EXPECT_GE(2 * bursts, calls);
 	end_load(_metadata, &l);

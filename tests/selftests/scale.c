@@ -214,15 +214,15 @@ TEST(charged)
 	pid_t child;
 	char c;
 
-	if (!make_group("max"))
+	if (!make_limited_group("max"))
 		SKIP(return, "no memory controller in " CGROUPS);
 	ASSERT_EQ(0, pipe(ready));
-	child = fork();
+	child = must_fork();
 	if (!child) {
 		unsigned int i;
 		int fd;
 
-		enter_group();
+		enter_group(GROUP);
 		fd = must_open(0);
 		if (write(ready[1], "1", 1) != 1)
 			_exit(1);
@@ -233,16 +233,15 @@ TEST(charged)
 		pause();
 	}
 	ASSERT_EQ(1, read(ready[0], &c, 1));
-	before = group_value("memory.current");
+	before = group_memory(GROUP);
 	ASSERT_EQ(1, read(ready[0], &c, 1));
 	printf("# %llu kB, then %llu kB\n", before / 1024,
-	       group_value("memory.current") / 1024);
-	EXPECT_LE(before + MANY * BYTES_AT_LEAST, group_value("memory.current"));
-	kill(child, SIGKILL);
-	EXPECT_EQ(128 + SIGKILL, reap(child));
+	       group_memory(GROUP) / 1024);
+	EXPECT_LE(before + MANY * BYTES_AT_LEAST, group_memory(GROUP));
+	must_kill(child);
 	/* All of it comes back when the last descriptor has been closed. */
-	eventually(group_value("memory.current") < MANY * BYTES_AT_LEAST / 4);
-	remove_group();
+	eventually(group_memory(GROUP) < MANY * BYTES_AT_LEAST / 4);
+	remove_group(GROUP);
 }
 
 /*
@@ -276,13 +275,13 @@ static __u64 bytes_each(void (*arm)(int fd))
 	__u64 before, after;
 	pid_t child;
 
-	if (!make_group("max"))
+	if (!make_limited_group("max"))
 		die("no memory controller any more");
-	child = fork();
+	child = must_fork();
 	if (!child) {
 		int fd;
 
-		enter_group();
+		enter_group(GROUP);
 		fd = must_open(0);
 		/* Its own pages first, so that it is the timeouts' that come later. */
 		must_schedule(must_open(0), FAR, 0);
@@ -294,14 +293,12 @@ static __u64 bytes_each(void (*arm)(int fd))
 		_exit(0);
 	}
 	must_stop(child);
-	before = group_value("memory.current");
+	before = group_memory(GROUP);
 	kill(child, SIGCONT);
 	must_stop(child);
-	after = group_value("memory.current");
-	kill(child, SIGKILL);
-	if (reap(child) != 128 + SIGKILL)
-		die("the child died");
-	remove_group();
+	after = group_memory(GROUP);
+	must_kill(child);
+	remove_group(GROUP);
 	return (after - before) / MANY;
 }
 
@@ -309,9 +306,9 @@ TEST(bytes_per_timeout)
 {
 	__u64 ioctls, rings;
 
-	if (!make_group("max"))
+	if (!make_limited_group("max"))
 		SKIP(return, "no memory controller in " CGROUPS);
-	remove_group();
+	remove_group(GROUP);
 	ioctls = bytes_each(arm_many);
 	rings = bytes_each(arm_many_by_rings);
 	printf("# bytes per timeout: ioctl %llu, rings %llu\n", ioctls, rings);
@@ -338,16 +335,16 @@ TEST(limited_rings)
 	__u64 limit = 5 << 20;
 	pid_t child;
 
-	if (!make_group("5M"))
+	if (!make_limited_group("5M"))
 		SKIP(return, "no memory controller in " CGROUPS);
-	child = fork();
+	child = must_fork();
 	if (!child) {
 		unsigned int i, k;
 		struct ring *r;
 		__u64 back;
 		int fd;
 
-		enter_group();
+		enter_group(GROUP);
 		fd = must_open(0);
 		for (k = 0; k < 10; k++) {
 			for (i = 0; i < ARRAY_SIZE(too_much); i++) {
@@ -367,13 +364,13 @@ TEST(limited_rings)
 		_exit(0);
 	}
 	EXPECT_EQ(0, reap(child));
-	EXPECT_EQ(0, group_event("oom_kill"));
-	eventually(group_value("memory.current") < limit / 4);
-	remove_group();
+	EXPECT_EQ(0, group_value(GROUP, "memory.events", "oom_kill"));
+	eventually(group_memory(GROUP) < limit / 4);
+	remove_group(GROUP);
 }
 
 /*
- * Who reaches the limit is told so, and killed only if it goes on to want memory of
+ * Who reaches the limit gets an error, and killed only if it goes on to want memory of
  * another kind. All that was armed before is still there, and works.
  */
 TEST(limited)
@@ -382,16 +379,16 @@ TEST(limited)
 	unsigned int most = limit / BYTES_AT_LEAST;
 	pid_t child;
 
-	if (!make_group("8M"))
+	if (!make_limited_group("8M"))
 		SKIP(return, "no memory controller in " CGROUPS);
-	child = fork();
+	child = must_fork();
 	if (!child) {
 		unsigned int armed = 0;
 		struct hwtimer_stats s;
 		__u64 id = 0;
 		int fd, ret;
 
-		enter_group();
+		enter_group(GROUP);
 		fd = must_open(0);
 		must_have_pages();
 		do {
@@ -411,9 +408,9 @@ TEST(limited)
 		_exit(0);
 	}
 	EXPECT_EQ(0, reap(child));
-	EXPECT_EQ(0, group_event("oom_kill"));
-	eventually(group_value("memory.current") < limit / 4);
-	remove_group();
+	EXPECT_EQ(0, group_value(GROUP, "memory.events", "oom_kill"));
+	eventually(group_memory(GROUP) < limit / 4);
+	remove_group(GROUP);
 }
 
 /*
@@ -433,17 +430,16 @@ TEST(limited_growth)
 	__u64 *never, id;
 	char name[32];
 	pid_t child;
-	int fd, status;
+	int fd;
 
-	if (!make_group("8M"))
+	if (!make_limited_group("8M"))
 		SKIP(return, "no memory controller in " CGROUPS);
 	fd = must_open(0);
-	never = mmap(NULL, sizeof(*never), PROT_READ | PROT_WRITE,
-		     MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	ASSERT_NE(MAP_FAILED, never);
-	child = fork();
+	never = must_mmap(sizeof(*never), PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1);
+	child = must_fork();
 	if (!child) {
-		enter_group();
+		enter_group(GROUP);
 		expect(0, hwt_setup(fd, &setup));
 		*never = must_schedule(fd, HWTIMER_NEVER, 0);
 		must_have_pages();
@@ -452,8 +448,7 @@ TEST(limited_growth)
 		raise(SIGSTOP);
 		_exit(0);
 	}
-	ASSERT_EQ(child, waitpid(child, &status, WUNTRACED));
-	ASSERT_TRUE(WIFSTOPPED(status));
+	must_stop(child);
 	snprintf(name, sizeof(name), "pid-%d", child);
 	/* To sooner: the worker looks at it at once, and that needs no memory. */
 	EXPECT_EQ(0, hwt_touch(fd, HWTIMER_RELATIVE, *never, 10 * round, NULL));
@@ -461,10 +456,10 @@ TEST(limited_growth)
 	EXPECT_EQ(1, must_wheel_value(name, "levels"));
 	kill(child, SIGCONT);
 	EXPECT_EQ(0, reap(child));
-	EXPECT_EQ(0, group_event("oom_kill"));
+	EXPECT_EQ(0, group_value(GROUP, "memory.events", "oom_kill"));
 	munmap(never, sizeof(*never));
 	close(fd);
-	remove_group();
+	remove_group(GROUP);
 }
 
 TEST_HARNESS_MAIN

@@ -3,55 +3,11 @@
  * What schedule, touch, cancel and query mean, what ids are, and what the
  * records say. Nothing here may be early; how late is not judged.
  */
-#include "hwt.h"
+#define OWN_TICK_NS	(4 * NSEC_PER_MSEC)
+/* Few: what is a second out is many rounds out. */
+#define OWN_SLOTS	8
 
-FIXTURE(context)
-{
-	int fd;
-	__u64 tick_ns;
-};
-
-/* The same promises on the shared wheel and on one of its own. */
-FIXTURE_VARIANT(context)
-{
-	bool own;
-	__u64 tick_ns;
-	__u32 slots;
-};
-
-FIXTURE_VARIANT_ADD(context, shared)
-{
-};
-
-/* Few slots: what is a second out is many rounds out. */
-FIXTURE_VARIANT_ADD(context, own)
-{
-	.own = true,
-	.tick_ns = 4 * NSEC_PER_MSEC,
-	.slots = 8,
-};
-
-FIXTURE_SETUP(context)
-{
-	struct hwtimer_setup setup = {
-		.flags = variant->own ? HWTIMER_SETUP_OWN_WHEEL : 0,
-		.clockid = CLOCK_MONOTONIC,
-		.tick_ns = variant->tick_ns,
-		.slots = variant->slots,
-	};
-
-	self->fd = must_open(0);
-	ASSERT_EQ(0, hwt_setup(self->fd, &setup));
-	self->tick_ns = setup.tick_ns;
-}
-
-FIXTURE_TEARDOWN(context)
-{
-	struct hwtimer_stats stats = must_stats(self->fd);
-
-	EXPECT_TRUE(balanced(&stats));
-	close(self->fd);
-}
+#include "wheels.h"
 
 /* The next record, which must be one of an expiry. */
 static struct hwtimer_record must_expire(int fd)
@@ -468,7 +424,7 @@ TEST_F(context, recycled_by_expiry)
 	EXPECT_EQ(rounds * each, must_stats(self->fd).expired);
 }
 
-/* Query looks, and does nothing else. */
+/* A query changes nothing. */
 TEST_F(context, query)
 {
 	__u64 time = now_ns() + 50 * NSEC_PER_MSEC, id, data, deadline;

@@ -3,30 +3,20 @@
  * SETUP, the caps of a context, and the limits of users: each at n - 1, n and
  * n + 1, and each refusal with everything else valid.
  */
+#include "cgroup.h"
 #include "ring.h"
+#include "users.h"
 
 #include <linux/capability.h>
 #include <linux/userfaultfd.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/sysmacros.h>
-
-/*
- * A node that any user may open: in a directory that we have open, because others
- * may not even be let through the root directory.
- */
-#define OPEN_DIR	"/tmp"
-#define OPEN_NODE	"hwtimer-for-all"
-#define USER_A		1001
-#define USER_B		1002
 
 static const char *const parameters[] = {
 	"max_user_timeouts", "max_user_wheels", "max_user_rate", "max_user_ring_kib", "min_tick_ns",
 	"max_user_slots", "max_user_shared_wheels",
 };
-
-static int open_dir;
 
 FIXTURE(context)
 {
@@ -36,17 +26,11 @@ FIXTURE(context)
 
 FIXTURE_SETUP(context)
 {
-	struct stat st;
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(parameters); i++)
 		self->values[i] = must_get_parameter(parameters[i]);
-	ASSERT_EQ(0, stat(HWT_DEVICE, &st));
-	open_dir = open(OPEN_DIR, O_PATH | O_DIRECTORY);
-	ASSERT_LE(0, open_dir);
-	unlinkat(open_dir, OPEN_NODE, 0);
-	ASSERT_EQ(0, mknodat(open_dir, OPEN_NODE, S_IFCHR, st.st_rdev));
-	ASSERT_EQ(0, fchmodat(open_dir, OPEN_NODE, 0666, 0));
+	make_node();
 	self->fd = must_open(0);
 }
 
@@ -57,7 +41,7 @@ FIXTURE_TEARDOWN(context)
 	for (i = 0; i < ARRAY_SIZE(parameters); i++) {
 		EXPECT_EQ(0, set_parameter(parameters[i], self->values[i]));
 	}
-	unlinkat(open_dir, OPEN_NODE, 0);
+	remove_node();
 	close(self->fd);
 }
 
@@ -523,7 +507,17 @@ TEST_F(context, cap_of_one_by_two)
 	EXPECT_EQ(s.scheduled, s.cancelled);
 }
 
-/* Children that are somebody else. */
+/* Children that are somebody else; @pid is 0 there, and @work what they have to do. */
+#define EXPECT_CHILD(pid, work) do {						\
+	pid_t pid_ = pid;							\
+										\
+	if (!pid_) {								\
+		work;								\
+		_exit(0);							\
+	}									\
+	EXPECT_EQ(0, reap(pid_));						\
+} while (0)
+
 static void drop_capability(int capability)
 {
 	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
@@ -536,21 +530,6 @@ static void drop_capability(int capability)
 	data[capability / 32].inheritable &= ~(1U << capability % 32);
 	if (syscall(SYS_capset, &header, data))
 		die("capset");
-}
-
-static void become(uid_t uid)
-{
-	if (setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
-		die("setresuid: %s", strerror(errno));
-}
-
-static int open_node(void)
-{
-	int fd = openat(open_dir, OPEN_NODE, O_RDWR | O_CLOEXEC);
-
-	if (fd < 0)
-		die("%s: %s", OPEN_NODE, strerror(errno));
-	return fd;
 }
 
 /* As try_setup(), by whoever we are. */
@@ -599,7 +578,7 @@ TEST_F(context, privileged_wheels)
 	ASSERT_EQ(0, set_parameter("min_tick_ns", 500000));
 
 	/* Root without the capability. */
-	child = fork();
+	child = must_fork();
 	if (!child) {
 		drop_capability(CAP_SYS_RESOURCE);
 		check_limits_of_own_wheels(-EPERM);
@@ -608,21 +587,10 @@ TEST_F(context, privileged_wheels)
 	EXPECT_EQ(0, reap(child));
 
 	/* Somebody. */
-	child = fork();
-	if (!child) {
-		become(USER_A);
-		check_limits_of_own_wheels(-EPERM);
-		_exit(0);
-	}
-	EXPECT_EQ(0, reap(child));
+	EXPECT_CHILD(fork_as(USER_A), check_limits_of_own_wheels(-EPERM));
 
 	/* Who has the capability has no limits. */
-	child = fork();
-	if (!child) {
-		check_limits_of_own_wheels(0);
-		_exit(0);
-	}
-	EXPECT_EQ(0, reap(child));
+	EXPECT_CHILD(must_fork(), check_limits_of_own_wheels(0));
 }
 
 /* With max_user_timeouts=10, by a user who has none yet. */
@@ -678,21 +646,13 @@ TEST_F(context, user_timeouts)
 	int i;
 
 	ASSERT_EQ(0, set_parameter("max_user_timeouts", 10));
-	child = fork();
-	if (!child) {
-		become(USER_A);
-		check_limit_of_timeouts();
-		_exit(0);
-	}
-	EXPECT_EQ(0, reap(child));
+	EXPECT_CHILD(fork_as(USER_A), check_limit_of_timeouts());
 
 	/* All of it is given back when the last process has gone. */
-	child = fork();
+	child = fork_as(USER_A);
 	if (!child) {
-		int fd;
+		int fd = open_node();
 
-		become(USER_A);
-		fd = open_node();
 		for (i = 0; i < 10; i++)
 			must_schedule(fd, FAR, i);
 		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
@@ -705,7 +665,7 @@ TEST_F(context, user_timeouts)
 		must_schedule(self->fd, FAR, i);
 	EXPECT_EQ(20, must_fdinfo(self->fd, "user_timeouts"));
 	/* Without, it is a user like others. */
-	child = fork();
+	child = must_fork();
 	if (!child) {
 		drop_capability(CAP_SYS_RESOURCE);
 		expect(-EDQUOT, hwt_schedule(self->fd, HWTIMER_RELATIVE, FAR, 0, NULL,
@@ -728,13 +688,10 @@ TEST_F(context, user_rings)
 	pid_t child;
 
 	ASSERT_EQ(0, set_parameter("max_user_timeouts", 10));
-	child = fork();
+	child = fork_as(USER_A);
 	if (!child) {
-		int fd, other, third;
+		int fd = open_node(), other = open_node(), third;
 
-		become(USER_A);
-		fd = open_node();
-		other = open_node();
 		expect(-EDQUOT, try_rings(fd, 11));
 		expect(-EDQUOT, try_rings(fd, 1 << 24));
 		expect(0, must_fdinfo(fd, "user_timeouts"));
@@ -764,13 +721,7 @@ TEST_F(context, user_rings)
 	/* With the capability one is above it. */
 	EXPECT_EQ(0, try_rings(self->fd, 100));
 	/* And it was all given back. */
-	child = fork();
-	if (!child) {
-		become(USER_A);
-		expect(0, try_rings(open_node(), 10));
-		_exit(0);
-	}
-	EXPECT_EQ(0, reap(child));
+	EXPECT_CHILD(fork_as(USER_A), expect(0, try_rings(open_node(), 10)));
 }
 
 /* The memory of rings has a limit of its own. */
@@ -780,13 +731,10 @@ TEST_F(context, user_ring_memory)
 	pid_t child;
 
 	ASSERT_EQ(0, set_parameter("max_user_ring_kib", 100));
-	child = fork();
+	child = fork_as(USER_A);
 	if (!child) {
-		int fds[3], i;
+		int fds[3] = { open_node(), open_node(), open_node() };
 
-		become(USER_A);
-		for (i = 0; i < 3; i++)
-			fds[i] = open_node();
 		expect(0, hwt_rings(fds[0], &large));
 		expect(44, must_fdinfo(fds[0], "user_ring_kib"));
 		expect(100, must_fdinfo(fds[0], "max_user_ring_kib"));
@@ -851,7 +799,7 @@ static void write_map(pid_t pid, const char *file, const char *map)
 /* USER_B in a user namespace that USER_A has created takes five, and stays. */
 static pid_t subordinate(int answer, int *go)
 {
-	pid_t pid = fork();
+	pid_t pid = must_fork();
 	int fd, i;
 	char c;
 
@@ -894,12 +842,10 @@ TEST_F(context, user_namespaces)
 	/* All of them use one worker, that of the owner. */
 	EXPECT_EQ(5, must_wheel_value("uid-1001", "pending"));
 	EXPECT_FALSE(wheel_there("uid-1002"));
-	child = fork();
+	child = fork_as(USER_A);
 	if (!child) {
-		int fd;
+		int fd = open_node();
 
-		become(USER_A);
-		fd = open_node();
 		expect(5, must_fdinfo(fd, "user_timeouts"));
 		for (i = 0; i < 5; i++)
 			must_schedule(fd, FAR, i);
@@ -908,32 +854,27 @@ TEST_F(context, user_namespaces)
 	}
 	EXPECT_EQ(0, reap(child));
 	/* The same uid outside of that namespace is another user. */
-	child = fork();
+	child = fork_as(USER_B);
 	if (!child) {
-		int fd;
+		int fd = open_node();
 
-		become(USER_B);
-		fd = open_node();
 		for (i = 0; i < 10; i++)
 			must_schedule(fd, FAR, i);
 		_exit(0);
 	}
 	EXPECT_EQ(0, reap(child));
 	/* The owner, who is there all the time, has room again for what they give back. */
-	child = fork();
+	child = fork_as(USER_A);
 	if (!child) {
-		int fd;
+		int fd = open_node();
 
-		become(USER_A);
-		fd = open_node();
 		expect(5, must_fdinfo(fd, "user_timeouts"));
 		expect(1, write(answer[1], "r", 1));
 		eventually(!must_fdinfo(fd, "user_timeouts"));
 		_exit(0);
 	}
 	ASSERT_EQ(1, read(answer[0], &c, 1));
-	kill(other, SIGKILL);
-	EXPECT_EQ(128 + SIGKILL, reap(other));
+	must_kill(other);
 	EXPECT_EQ(0, reap(child));
 }
 
@@ -942,14 +883,11 @@ TEST_F(context, user_wheels)
 	pid_t child;
 
 	ASSERT_EQ(0, set_parameter("max_user_wheels", 2));
-	child = fork();
+	child = fork_as(USER_A);
 	if (!child) {
 		struct hwtimer_setup setup;
-		int fds[3], i;
+		int fds[3] = { open_node(), open_node(), open_node() };
 
-		become(USER_A);
-		for (i = 0; i < 3; i++)
-			fds[i] = open_node();
 		setup = own;
 		expect(0, hwt_setup(fds[0], &setup));
 		setup = own;
@@ -991,21 +929,20 @@ static int repeat_if(int fd, __u64 period, __u64 misfire, __u32 policy, __u64 *i
 /* Fork a process of @uid in @group, at nice 7, with a timeout pending on the wheel of @setup. */
 static pid_t fork_holder(uid_t uid, const char *group, struct hwtimer_setup setup)
 {
-	char path[PATH_MAX], c = 0;
 	int answer[2], fd;
+	char c = 0;
 	pid_t child;
 
 	if (pipe(answer))
 		die("pipe");
-	child = fork();
+	child = must_fork();
 	if (child) {
 		close(answer[1]);
 		expect(1, read(answer[0], &c, 1));
 		close(answer[0]);
 		return child;
 	}
-	snprintf(path, sizeof(path), "%s/cgroup.procs", group);
-	expect(0, write_file(path, "0"));
+	enter_group(group);
 	become(uid);
 	if (setpriority(PRIO_PROCESS, 0, 7))
 		die("setpriority");
@@ -1017,12 +954,6 @@ static pid_t fork_holder(uid_t uid, const char *group, struct hwtimer_setup setu
 	_exit(1);
 }
 
-static void kill_holder(pid_t pid)
-{
-	kill(pid, SIGKILL);
-	expect(128 + SIGKILL, reap(pid));
-}
-
 /* How many tasks are in @group; *@nice is the highest nice value of a worker there, or -20. */
 static int count_members(const char *group, int *nice)
 {
@@ -1030,7 +961,7 @@ static int count_members(const char *group, int *nice)
 	int n = 0, value;
 
 	*nice = -20;
-	snprintf(path, sizeof(path), "%s/cgroup.procs", group);
+	snprintf(path, sizeof(path), CGROUPS "/%s/cgroup.procs", group);
 	text = must_slurp(path);
 	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
 		n++;
@@ -1045,9 +976,9 @@ static int count_members(const char *group, int *nice)
 	return n;
 }
 
-#define ROOT_GROUP	"/sys/fs/cgroup"
-#define GROUP_A		ROOT_GROUP "/hwt-setup-a"
-#define GROUP_B		ROOT_GROUP "/hwt-setup-b"
+#define ROOT_GROUP	"."
+#define GROUP_A		"hwtimer-setup-a"
+#define GROUP_B		"hwtimer-setup-b"
 
 /* Users do not share a worker. */
 TEST_F(context, shared_wheels)
@@ -1067,11 +998,11 @@ TEST_F(context, shared_wheels)
 	must_schedule(self->fd, FAR, 0);
 	EXPECT_EQ(before + 1, must_wheel_value("dev", "pending"));
 	/* Each is there as long as somebody needs it. */
-	kill_holder(holders[0]);
-	kill_holder(holders[1]);
+	must_kill(holders[0]);
+	must_kill(holders[1]);
 	eventually(!wheel_there("uid-1001"));
 	eventually(must_wheel_value("uid-1002", "pending") == 1);
-	kill_holder(holders[2]);
+	must_kill(holders[2]);
 	eventually(!wheel_there("uid-1002"));
 }
 
@@ -1086,11 +1017,11 @@ TEST_F(context, shared_wheel_lingers)
 		eventually(!wheel_there("uid-1001"));
 		holder = fork_holder(USER_A, ROOT_GROUP, shared);
 		unused = now_ns();
-		kill_holder(holder);
+		must_kill(holder);
 		wait_until(unused + 100 * NSEC_PER_MSEC);
 		holder = fork_holder(USER_A, ROOT_GROUP, shared);
 		killed = now_ns();
-		kill_holder(holder);
+		must_kill(holder);
 		eventually(!wheel_there("uid-1001"));
 		/* Later it may have been another wheel. */
 		if (killed < unused + 170 * NSEC_PER_MSEC)
@@ -1116,13 +1047,12 @@ TEST_F(context, first_ones)
 	pid_t child;
 
 	eventually(!wheel_there("uid-1001"));
-	child = fork();
+	child = fork_as(USER_A);
 	if (!child) {
 		pthread_t threads[8];
 		int fds[ARRAY_SIZE(threads)];
 		unsigned int i;
 
-		become(USER_A);
 		fds[0] = open_node();
 		eventually(!must_fdinfo(fds[0], "user_shared_wheels"));
 		close(fds[0]);
@@ -1154,8 +1084,8 @@ TEST_F(context, cgroups)
 	int nice;
 
 	eventually(!wheel_there("uid-1001") && !wheel_there("uid-1002"));
-	ASSERT_EQ(0, mkdir(GROUP_A, 0755));
-	ASSERT_EQ(0, mkdir(GROUP_B, 0755));
+	make_group(GROUP_A);
+	make_group(GROUP_B);
 	holders[0] = fork_holder(USER_A, GROUP_A, shared);
 	EXPECT_EQ(1 + 1, count_members(GROUP_A, &nice));
 	EXPECT_EQ(0, nice);
@@ -1164,11 +1094,11 @@ TEST_F(context, cgroups)
 	EXPECT_EQ(2, must_wheel_value("uid-1001", "pending"));
 	/* No more than the limit. */
 	ASSERT_EQ(0, set_parameter("max_user_shared_wheels", 1));
-	child = fork();
+	child = must_fork();
 	if (!child) {
 		int fd;
 
-		expect(0, write_file(GROUP_B "/cgroup.procs", "0"));
+		enter_group(GROUP_B);
 		become(USER_A);
 		fd = open_node();
 		expect(1, must_fdinfo(fd, "user_shared_wheels"));
@@ -1187,10 +1117,9 @@ TEST_F(context, cgroups)
 	EXPECT_EQ(2 + 2, count_members(GROUP_B, &nice));
 	EXPECT_EQ(1, must_wheel_value("uid-1002", "pending"));
 	for (i = 0; i < ARRAY_SIZE(holders); i++)
-		kill_holder(holders[i]);
-	/* EBUSY while a worker is there. */
-	eventually(!rmdir(GROUP_A) || errno == ENOENT);
-	eventually(!rmdir(GROUP_B) || errno == ENOENT);
+		must_kill(holders[i]);
+	remove_group(GROUP_A);
+	remove_group(GROUP_B);
 }
 
 /* The thread of an own wheel is in its creator's cgroups, and has its nice value. */
@@ -1199,12 +1128,12 @@ TEST_F(context, own_wheel_thread)
 	pid_t holder;
 	int nice;
 
-	ASSERT_EQ(0, mkdir(GROUP_A, 0755));
+	make_group(GROUP_A);
 	holder = fork_holder(0, GROUP_A, own);
 	EXPECT_EQ(1 + 1, count_members(GROUP_A, &nice));
 	EXPECT_EQ(7, nice);
-	kill_holder(holder);
-	eventually(!rmdir(GROUP_A) || errno == ENOENT);
+	must_kill(holder);
+	remove_group(GROUP_A);
 }
 
 /* Deadlines in the past are late at once: fdinfo counts both kinds of timeouts. */
@@ -1249,18 +1178,15 @@ TEST_F(context, user_rate)
 	pid_t child;
 
 	ASSERT_EQ(0, set_parameter("max_user_rate", 100));
-	child = fork();
+	child = fork_as(USER_A);
 	if (!child) {
 		struct hwtimer_schedule soon = {
 			.flags = HWTIMER_RELATIVE, .time = NSEC_PER_MSEC,
 			.period = 20 * NSEC_PER_MSEC, .policy = HWTIMER_MISFIRE_ONCE,
 		};
 		__u64 slow, fast, other;
-		int fd[2];
+		int fd[2] = { open_node(), open_node() };
 
-		become(USER_A);
-		fd[0] = open_node();
-		fd[1] = open_node();
 		/* 101, 100 */
 		expect(-EDQUOT, repeat(fd[0], 10 * NSEC_PER_MSEC - 1, &fast));
 		expect(1, must_stats(fd[0]).rejected);
@@ -1301,13 +1227,11 @@ TEST_F(context, user_rate_late)
 	pid_t child;
 
 	ASSERT_EQ(0, set_parameter("max_user_rate", ticks + 1));
-	child = fork();
+	child = fork_as(USER_A);
 	if (!child) {
 		__u64 id, other;
-		int fd;
+		int fd = open_node();
 
-		become(USER_A);
-		fd = open_node();
 		expect(0, repeat_if(fd, NSEC_PER_SEC, 0, HWTIMER_MISFIRE_MAKE_UP, &id));
 		expect(ticks, must_fdinfo(fd, "user_rate"));
 		expect(-EDQUOT, repeat_if(fd, FAR, 0, HWTIMER_MISFIRE_MAKE_UP, &other));
@@ -1332,13 +1256,11 @@ TEST_F(context, two_users)
 	ASSERT_EQ(0, pipe(pipe_fds));
 	ASSERT_EQ(0, set_parameter("max_user_timeouts", 10));
 	ASSERT_EQ(0, set_parameter("max_user_wheels", 1));
-	child[0] = fork();
+	child[0] = fork_as(USER_A);
 	if (!child[0]) {
 		struct hwtimer_setup setup = own;
-		int fd, i;
+		int fd = open_node(), i;
 
-		become(USER_A);
-		fd = open_node();
 		expect(0, hwt_setup(fd, &setup));
 		for (i = 0; i < 10; i++)
 			must_schedule(fd, FAR, i);
@@ -1350,13 +1272,11 @@ TEST_F(context, two_users)
 	}
 	close(pipe_fds[1]);
 	ASSERT_EQ(1, read(pipe_fds[0], &c, 1));
-	child[1] = fork();
+	child[1] = fork_as(USER_B);
 	if (!child[1]) {
 		struct hwtimer_setup setup = own;
-		int fd, i;
+		int fd = open_node(), i;
 
-		become(USER_B);
-		fd = open_node();
 		expect(0, hwt_setup(fd, &setup));
 		for (i = 0; i < 10; i++)
 			must_schedule(fd, FAR, i);
@@ -1365,15 +1285,14 @@ TEST_F(context, two_users)
 		_exit(0);
 	}
 	EXPECT_EQ(0, reap(child[1]));
-	kill(child[0], SIGKILL);
-	EXPECT_EQ(128 + SIGKILL, reap(child[0]));
+	must_kill(child[0]);
 }
 
 /* Unless a udev rule says otherwise. */
 TEST_F(context, root_alone)
 {
 	int dev = open("/dev", O_PATH | O_DIRECTORY);
-	pid_t child = fork();
+	pid_t child = must_fork();
 
 	if (!child) {
 		become(USER_A);
@@ -1402,16 +1321,14 @@ static int protected_setup(struct hwtimer_setup **setup)
 {
 	int uffd = syscall(__NR_userfaultfd, O_CLOEXEC);
 	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
-	void *page = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *page = must_mmap(getpagesize(), PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	struct uffdio_register range = {
 		.range = { (uintptr_t)page, getpagesize() }, .mode = UFFDIO_REGISTER_MODE_WP,
 	};
 
 	if (uffd < 0 || ioctl(uffd, UFFDIO_API, &api))
 		return -1;
-	if (page == MAP_FAILED)
-		die("mmap: %s", strerror(errno));
 	*setup = page;
 	**setup = own;
 	if (ioctl(uffd, UFFDIO_REGISTER, &range))
@@ -1457,7 +1374,7 @@ TEST(killed_behind_a_fault)
 	ASSERT_EQ(0, pthread_create(&thread, NULL, set_up, page));
 	ASSERT_EQ(sizeof(msg), read(uffd, &msg, sizeof(msg)));
 
-	child = fork();
+	child = must_fork();
 	if (!child) {
 		hwt_ioctl(faulting_fd, HWTIMER_IOC_STOP, &(struct hwtimer_stop){ 0 });
 		_exit(0);
@@ -1504,12 +1421,8 @@ TEST(overtaken_by_schedule)
 /* A SETUP whose answer cannot be written leaves nothing behind. */
 TEST_F(context, unanswered)
 {
-	struct hwtimer_setup *page = mmap(NULL, getpagesize(), PROT_READ | PROT_WRITE,
-					  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct hwtimer_setup *page = must_read_only(&own, sizeof(own));
 
-	ASSERT_NE(MAP_FAILED, page);
-	*page = own;
-	ASSERT_EQ(0, mprotect(page, getpagesize(), PROT_READ));
 	EXPECT_EQ(-EFAULT, hwt_ioctl(self->fd, HWTIMER_IOC_SETUP, page));
 	EXPECT_EQ(0, must_fdinfo(self->fd, "own_wheel"));
 	EXPECT_EQ(0, must_fdinfo(self->fd, "user_wheels"));

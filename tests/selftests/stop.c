@@ -3,48 +3,10 @@
  * STOP: what was pending is handed back, nothing is armed any more, and whatever
  * races with it, each timeout ends exactly once.
  */
-#include "hwt.h"
+#define OWN_TICK_NS	NSEC_PER_MSEC
+#define OWN_SLOTS	256
 
-FIXTURE(context)
-{
-	int fd;
-};
-
-FIXTURE_VARIANT(context)
-{
-	bool own;
-};
-
-FIXTURE_VARIANT_ADD(context, shared)
-{
-};
-
-FIXTURE_VARIANT_ADD(context, own)
-{
-	.own = true,
-};
-
-static int open_context(bool own)
-{
-	int fd = must_open(0);
-
-	if (own && hwt_own_wheel(fd, NSEC_PER_MSEC, 256, 0))
-		die("no wheel");
-	return fd;
-}
-
-FIXTURE_SETUP(context)
-{
-	self->fd = open_context(variant->own);
-}
-
-FIXTURE_TEARDOWN(context)
-{
-	struct hwtimer_stats s = must_stats(self->fd);
-
-	EXPECT_TRUE(balanced(&s));
-	close(self->fd);
-}
+#include "wheels.h"
 
 /* 0, 1, 2 and thousands. */
 TEST_F(context, hands_back)

@@ -10,35 +10,10 @@
  */
 #include "cgroup.h"
 #include "ring.h"
-
-#include <sys/sysmacros.h>
+#include "users.h"
 
 #define MODULE		"hwtimer"
 #define SHARED_WHEEL	"dev"
-
-/* A node that any user may open; see setup.c. */
-#define OPEN_DIR	"/tmp"
-#define OPEN_NODE	"hwtimer-storm"
-#define USER_A		2001
-#define USER_B		2002
-
-static void *must_share(size_t size)
-{
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	if (p == MAP_FAILED)
-		die("mmap: %s", strerror(errno));
-	return p;
-}
-
-static pid_t must_fork(void)
-{
-	pid_t pid = fork();
-
-	if (pid < 0)
-		die("fork: %s", strerror(errno));
-	return pid;
-}
 
 /* Of contexts that have been closed. */
 static void check_nothing_left(void)
@@ -192,7 +167,7 @@ static struct stormer a_stormer(__u64 random)
 	return (struct stormer){ .random = random | 1, .fd = -1 };
 }
 
-/* Somebody who is not to notice any of it: one-shots, each told once, none early. */
+/* Somebody who is not to notice any of it: one-shots, each reported once, none early. */
 #define WITNESSED	4096
 
 struct witness {
@@ -282,13 +257,11 @@ TEST_F(storm, processes)
 
 		witness_step(&w, &random);
 		usleep(rnd(&random) % 50000);
-		kill(*victim, SIGKILL);
-		ASSERT_EQ(128 + SIGKILL, reap(*victim));
+		must_kill(*victim);
 		*victim = start_stormer(rnd(&random));
 	}
 	for (i = 0; i < STORMERS; i++) {
-		kill(stormers[i], SIGKILL);
-		ASSERT_EQ(128 + SIGKILL, reap(stormers[i]));
+		must_kill(stormers[i]);
 	}
 	witness_end(&w);
 	check_nothing_left();
@@ -300,7 +273,7 @@ TEST_F(storm, processes)
 #define UNLOAD_SECONDS	quick_or(5, 50)	/* for as many cycles as that is enough for, ... */
 #define LEAST_CYCLES	quick_or(8, 20)	/* ... but for no fewer */
 #define OPENERS		3
-#define PATIENT_TRIES	20	/* before the others are asked to let go of it */
+#define PATIENT_TRIES	20	/* before the others are asked to close it */
 
 /**
  * struct gate - where others rest while they are to use nothing
@@ -359,7 +332,7 @@ static void open_and_close(struct gate *gate, unsigned int number, __u64 random)
 	}
 }
 
-/* Somebody looks at what it shows, while it goes. */
+/* Somebody reads what it shows while it is unloaded. */
 static void look_on(struct gate *gate)
 {
 	static const char *const files[] = {
@@ -438,15 +411,13 @@ TEST_F_TIMEOUT(storm, unload, 3600)
 		ASSERT_EQ(0, load(MODULE, ""));
 		if (i % 8 == 7) {
 			number = rnd(&random) % OPENERS + 1;
-			kill(openers[number], SIGKILL);
-			ASSERT_EQ(128 + SIGKILL, reap(openers[number]));
+			must_kill(openers[number]);
 			openers[number] = start_opener(gate, number, rnd(&random));
 			killed++;
 		}
 	}
 	for (number = 0; number <= OPENERS; number++) {
-		kill(openers[number], SIGKILL);
-		ASSERT_EQ(128 + SIGKILL, reap(openers[number]));
+		must_kill(openers[number]);
 	}
 	check_nothing_left();
 	printf("# unloaded %u times in %llu s, %u of them by chance; ", i,
@@ -488,23 +459,14 @@ static void meet(struct account *a, unsigned int phase)
 	eventually(atomic_load(&a->at) >= phase * TAKERS);
 }
 
-static int open_node(int dir)
-{
-	int fd = openat(dir, OPEN_NODE, O_RDWR | O_CLOEXEC);
-
-	if (fd < 0)
-		die("%s: %s", OPEN_NODE, strerror(errno));
-	return fd;
-}
-
 /* All that there is to be had, until each is refused. */
-static void take_all(int dir, struct account *a, __u64 random)
+static void take_all(struct account *a, __u64 random)
 {
 	struct hwtimer_setup own = {
 		.flags = HWTIMER_SETUP_OWN_WHEEL, .clockid = CLOCK_MONOTONIC,
 		.tick_ns = NSEC_PER_MSEC, .slots = 16,
 	};
-	int fd = open_node(dir), ret;
+	int fd = open_node(), ret;
 
 	meet(a, 1);
 	for (;;) {
@@ -523,7 +485,7 @@ static void take_all(int dir, struct account *a, __u64 random)
 	do {
 		struct hwtimer_setup setup = own;
 
-		ret = hwt_setup(open_node(dir), &setup);
+		ret = hwt_setup(open_node(), &setup);
 		if (!ret)
 			atomic_fetch_add(&a->wheels, 1);
 	} while (!ret);
@@ -540,7 +502,7 @@ static void take_all(int dir, struct account *a, __u64 random)
 				atomic_fetch_add(&a->timeouts, 1);
 			continue;
 		}
-		ret = hwt_rings(open_node(dir), &rings);
+		ret = hwt_rings(open_node(), &rings);
 		if (!ret)
 			atomic_fetch_add(&a->timeouts, rings.slots);
 		else if (ret == -EDQUOT && rings.slots > 1)
@@ -553,21 +515,14 @@ static void take_all(int dir, struct account *a, __u64 random)
 FIXTURE(users)
 {
 	__u64 values[ARRAY_SIZE(limits)];
-	int dir;
 };
 
 FIXTURE_SETUP(users)
 {
 	static const __u64 values[] = { MAX_TIMEOUTS, MAX_WHEELS, MAX_RATE };
-	struct stat st;
 	unsigned int i;
 
-	ASSERT_EQ(0, stat(HWT_DEVICE, &st));
-	self->dir = open(OPEN_DIR, O_PATH | O_DIRECTORY);
-	ASSERT_LE(0, self->dir);
-	unlinkat(self->dir, OPEN_NODE, 0);
-	ASSERT_EQ(0, mknodat(self->dir, OPEN_NODE, S_IFCHR, st.st_rdev));
-	ASSERT_EQ(0, fchmodat(self->dir, OPEN_NODE, 0666, 0));
+	make_node();
 	for (i = 0; i < ARRAY_SIZE(limits); i++) {
 		self->values[i] = must_get_parameter(limits[i]);
 		ASSERT_EQ(0, set_parameter(limits[i], values[i]));
@@ -581,20 +536,17 @@ FIXTURE_TEARDOWN(users)
 	for (i = 0; i < ARRAY_SIZE(limits); i++) {
 		EXPECT_EQ(0, set_parameter(limits[i], self->values[i]));
 	}
-	unlinkat(self->dir, OPEN_NODE, 0);
-	close(self->dir);
+	remove_node();
 }
 
-static pid_t start_taker(int dir, uid_t uid, struct account *a, __u64 random, bool killed)
+static pid_t start_taker(uid_t uid, struct account *a, __u64 random, bool killed)
 {
-	pid_t pid = must_fork();
+	pid_t pid = fork_as(uid);
 
 	if (pid)
 		return pid;
-	if (setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
-		die("setresuid: %s", strerror(errno));
-	take_all(dir, a, random);
-	/* Until all have been looked at. */
+	take_all(a, random);
+	/* Until all have been checked. */
 	if (killed)
 		pause();
 	meet(a, 5);
@@ -620,7 +572,7 @@ TEST_F(users, at_their_limits)
 			unsigned int user = i % ARRAY_SIZE(uids);
 
 			killed[i] = rnd(&random) % 2;
-			takers[i] = start_taker(self->dir, uids[user], &accounts[user],
+			takers[i] = start_taker(uids[user], &accounts[user],
 						rnd(&random) | 1, killed[i]);
 		}
 		for (i = 0; i < ARRAY_SIZE(uids); i++) {
@@ -651,7 +603,7 @@ TEST_F(users, at_their_limits)
 #define BATCH		1000U
 /* docs/promises: 120 bytes for each timeout, or 104 in a ring, all included. */
 #define BYTES_AT_MOST	128
-/* Less than that is not to be told apart: each CPU has some charged in advance. */
+/* Less than that cannot be measured: each CPU has some charged in advance. */
 #define GRAIN		(1024 * 1024)
 
 /**
@@ -659,7 +611,7 @@ TEST_F(users, at_their_limits)
  * @fd: the context
  * @ring: its rings, or NULL
  * @size: how many timeouts
- * @seen: which of them was told
+ * @seen: which of them was reported
  */
 struct hoard {
 	int fd;
@@ -714,13 +666,13 @@ static void read_all(struct hoard *h)
 				  hwt_read(h->fd, rec, 1));
 }
 
-/* In a child, which stops after each step, for us to look at what it takes. */
+/* In a child, which stops after each step, for us to measure what it takes. */
 static void hoarder(unsigned int size, bool rings)
 {
 	struct hoard h = { .size = size };
 	__u32 tag;
 
-	enter_group();
+	enter_group(GROUP);
 	h.fd = must_open(O_NONBLOCK);
 	h.seen = must_alloc(size, sizeof(*h.seen));
 	memset(h.seen, 1, size);
@@ -753,7 +705,7 @@ static void witness_until_stop(pid_t child, struct witness *w, __u64 *random)
 }
 
 /*
- * It takes no more than was paid for, is told as a whole when somebody reads it, can be
+ * It takes no more than was paid for, is reported as a whole when somebody reads it, can be
  * had again in the same memory, and all of that comes back.
  */
 static void unread(struct __test_metadata *_metadata, bool rings)
@@ -763,19 +715,19 @@ static void unread(struct __test_metadata *_metadata, bool rings)
 	unsigned int size = BACKLOG;
 	pid_t child;
 
-	if (!make_group("max"))
+	if (!make_limited_group("max"))
 		SKIP(return, "no memory controller in " CGROUPS);
 	child = must_fork();
 	if (!child)
 		hoarder(size, rings);
 	witness_until_stop(child, &w, &random);
-	made = group_value("memory.current");
+	made = group_memory(GROUP);
 	kill(child, SIGCONT);
 	witness_until_stop(child, &w, &random);
-	first = group_value("memory.current");
+	first = group_memory(GROUP);
 	kill(child, SIGCONT);
 	witness_until_stop(child, &w, &random);
-	second = group_value("memory.current");
+	second = group_memory(GROUP);
 	printf("# %u unread: %llu kB, then %llu kB, and after reading again %llu kB\n", size,
 	       made / 1024, first / 1024, second / 1024);
 	/* The slots of rings are there from the beginning. */
@@ -784,10 +736,9 @@ static void unread(struct __test_metadata *_metadata, bool rings)
 		EXPECT_GE(made + most + GRAIN, first);
 	}
 	EXPECT_GE(first + GRAIN, second);
-	kill(child, SIGKILL);
-	EXPECT_EQ(128 + SIGKILL, reap(child));
-	eventually(group_value("memory.current") < made + GRAIN);
-	remove_group();
+	must_kill(child);
+	eventually(group_memory(GROUP) < made + GRAIN);
+	remove_group(GROUP);
 	witness_end(&w);
 	check_nothing_left();
 }
@@ -803,14 +754,14 @@ TEST(backlog_of_rings)
 }
 
 /*
- * A batch at the limit of a cgroup: each operation that needs memory is told that there is
- * none, those that do not are done, as are submissions to rings, and nobody is killed.
+ * A batch at the limit of a cgroup: each operation that needs memory fails with
+ * ENOMEM, those that do not are done, as are submissions to rings, and nobody is killed.
  */
 TEST(limited_batch)
 {
 	pid_t child;
 
-	if (!make_group("8M"))
+	if (!make_limited_group("8M"))
 		SKIP(return, "no memory controller in " CGROUPS);
 	child = must_fork();
 	if (!child) {
@@ -821,7 +772,7 @@ TEST(limited_batch)
 		int fd;
 		__u64 kept;
 
-		enter_group();
+		enter_group(GROUP);
 		fd = must_open(0);
 		kept = must_schedule(fd, FAR, 0);
 		r = must_ring(must_open(0), 256, 256, 1000);
@@ -856,8 +807,8 @@ TEST(limited_batch)
 		_exit(0);
 	}
 	EXPECT_EQ(0, reap(child));
-	EXPECT_EQ(0, group_event("oom_kill"));
-	remove_group();
+	EXPECT_EQ(0, group_value(GROUP, "memory.events", "oom_kill"));
+	remove_group(GROUP);
 	check_nothing_left();
 }
 

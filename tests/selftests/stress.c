@@ -209,7 +209,7 @@ static void *read_to_the_end(void *arg)
 	return NULL;
 }
 
-/* Somebody looks at everything all the time. */
+/* Somebody reads everything all the time. */
 static atomic_bool looking;
 
 static void *look(void *arg)

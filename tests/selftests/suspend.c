@@ -32,34 +32,13 @@ static void alarm_after(unsigned int seconds)
 		die("%s: %s", ALARM, strerror(errno));
 }
 
-FIXTURE(suspend)
-{
-};
-
-FIXTURE_VARIANT(suspend)
-{
-	const char *driver;
-};
-
-FIXTURE_VARIANT_ADD(suspend, kthread)
-{
-	.driver = "kthread",
-};
-
-FIXTURE_VARIANT_ADD(suspend, hrtimer)
-{
-	.driver = "hrtimer",
-};
+FIXTURE_OF_DRIVERS(suspend)
 
 FIXTURE_SETUP(suspend)
 {
 	if (!can_suspend()) {
 		SKIP(return, "no suspend to memory, or no clock to wake it");
 	}
-}
-
-FIXTURE_TEARDOWN(suspend)
-{
 }
 
 /* A machine that is too slow to tell has to sleep for longer. */

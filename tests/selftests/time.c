@@ -299,8 +299,7 @@ TEST(program_stopped)
 	open_context(&c[1], CLOCK_BOOTTIME, 256, 3);
 	arm_all(&c[0], 2000, 500 * NSEC_PER_MSEC, NSEC_PER_MSEC);
 	arm_all(&c[1], 2000, 500 * NSEC_PER_MSEC, NSEC_PER_MSEC);
-	child = fork();
-	ASSERT_LE(0, child);
+	child = must_fork();
 	if (!child) {
 		raise(SIGSTOP);
 		for (status = 0; status < 2; status++)
@@ -329,11 +328,7 @@ TEST(program_stopped)
 
 static __u64 rtc_ns(void)
 {
-	char *text = must_slurp(RTC);
-	__u64 seconds = strtoull(text, NULL, 10);
-
-	free(text);
-	return seconds * NSEC_PER_SEC;
+	return must_number(RTC, NULL) * NSEC_PER_SEC;
 }
 
 #define STOP_SECONDS	4
@@ -423,30 +418,9 @@ TEST_F(guest, machine_stopped)
 
 /* The worker is held off, from inside the kernel. */
 
-FIXTURE(worker)
-{
-};
-
-FIXTURE_VARIANT(worker)
-{
-	const char *driver;
-};
-
-FIXTURE_VARIANT_ADD(worker, kthread)
-{
-	.driver = "kthread",
-};
-
-FIXTURE_VARIANT_ADD(worker, hrtimer)
-{
-	.driver = "hrtimer",
-};
+FIXTURE_OF_DRIVERS(worker)
 
 FIXTURE_SETUP(worker)
-{
-}
-
-FIXTURE_TEARDOWN(worker)
 {
 }
 

@@ -81,7 +81,7 @@ static unsigned int count(const char *name, const char *what)
 	return n;
 }
 
-/* The worker tells of what it did in its own time, even if all can see that it was done. */
+/* The worker traces what it did in its own time, even if all can see that it was done. */
 #define until_traced(condition) eventually(({ read_lines(); condition; }))
 
 /* The number behind "@key=" in an event. */
@@ -247,7 +247,7 @@ TEST_F(trace, wheel_and_rings)
 	close(fd);
 	end();
 
-	/* What the kernel takes by itself is told in the same way. */
+	/* What the kernel takes by itself is traced in the same way. */
 	EXPECT_LE(1, count("hwtimer_dev_take", ""));
 	EXPECT_EQ(10, count("hwtimer_dev_schedule", ""));
 	EXPECT_EQ(10, count("hwtimer_dev_expire", "id=0x7"));
