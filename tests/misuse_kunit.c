@@ -525,13 +525,31 @@ static int wheel_and_back(unsigned int kind)
 {
 	const struct hwtimer_wheel_params params[] = {
 		{ .name = "misuse", .tick_ns = TICK, .slots = 64 },
-		{ .name = "misuse", .tick_ns = TICK, .slots = 64, .levels = 2,
-		  .flags = HWTIMER_WHEEL_WORK },
+		{ .name = "misuse", .tick_ns = TICK, .slots = 64, .levels = 4,
+		  .flags = HWTIMER_WHEEL_GROW | HWTIMER_WHEEL_WORK },
+		{ .name = "misuse", .tick_ns = TICK, .slots = 64, .levels = 4,
+		  .flags = HWTIMER_WHEEL_GROW | HWTIMER_WHEEL_WORK,
+		  .driver = HWTIMER_DRIVER_HRTIMER },
 	};
 	struct hwtimer_wheel *wheel = hwtimer_wheel_create(&params[kind]);
+	unsigned int left = current->fail_nth;
+	static struct job job;
+	int ret = 0;
 
+	if (IS_ERR(wheel))
+		return PTR_ERR(wheel);
+	/* One that can do without what failed is a wheel. */
+	current->fail_nth = 0;
+	job.fired = 0;
+	hwtimer_init(&job.t, wheel, job_fired);
+	if (hwtimer_schedule(&job.t, 0))
+		ret = -EIO;
+	nap(10 * TICK);
+	if (hwtimer_cancel_sync(&job.t) || job.fired != 1)
+		ret = -EIO;
+	current->fail_nth = left;
 	hwtimer_wheel_destroy(wheel);
-	return PTR_ERR_OR_ZERO(wheel);
+	return ret;
 }
 
 static int rings_and_back(unsigned int kind)
@@ -572,8 +590,9 @@ static void no_memory(struct kunit *test)
 {
 #ifdef CONFIG_FAILSLAB
 	fail_each(test, wheel_and_back, 0, 3);
-	/* with workqueues, and another level */
+	/* with workqueues, and more levels */
 	fail_each(test, wheel_and_back, 1, 8);
+	fail_each(test, wheel_and_back, 2, 8);
 	fail_each(test, rings_and_back, 0, 2);
 #else
 	need(test, false, "CONFIG_FAILSLAB");

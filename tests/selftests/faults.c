@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Each allocation, and each copy from and to the program, fails: in every call of
- * /dev/hwtimer, in the worker of a wheel that grows, while the module is loaded, and in
- * the API for other modules. The first one of a call, then the second, and so on until
- * a call comes to its end without a failure (/proc/PID/fail-nth); and then the same with
+ * /dev/hwtimer, in the worker of a wheel that grows, and while the module is loaded (for the API
+ * for other modules see tests/misuse_kunit.c). The first one of a call, then the second, and so on
+ * until a call comes to its end without a failure (/proc/PID/fail-nth); and then the same with
  * all allocations that come after it failing, too (/proc/PID/make-it-fail).
  *
  * What failed must do so with an error that is documented and leave everything as it was,
  * and works when it is done again. In kernels without fault injection all is skipped.
  */
-#include "hwt_guest.h"
+#include "hwt.h"
 #include "ring.h"
 
 #include <sys/eventfd.h>
@@ -1381,17 +1381,6 @@ TEST_F(modules, load)
 	printf("# %u failures, %u of them told\n", failures, refused);
 	EXPECT_LE(10, refused);
 	EXPECT_EQ(0, load(MODULE, ""));
-}
-
-/* Wheels of other modules. */
-TEST_F(modules, create_kthread)
-{
-	EXPECT_EQ(0, run_guest("create", "kthread", "monotonic"));
-}
-
-TEST_F(modules, create_hrtimer)
-{
-	EXPECT_EQ(0, run_guest("create", "hrtimer", "monotonic"));
 }
 
 /* Timeouts of a context that is being closed expire while others of it are freed. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A CPU goes and comes: timeouts that were scheduled on it, with the worker pinned to
- * it, all expire, and none early. The same from inside the kernel is kernel_api's.
+ * it, all expire, and none early. tests/torture does the same from inside the kernel.
  */
 #include "hwt.h"
 

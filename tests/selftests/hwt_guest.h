@@ -38,8 +38,7 @@ static inline int run_guest_with(const char *name, const char *driver, const cha
 
 	if (kmsg < 0 || lseek(kmsg, 0, SEEK_END) < 0)
 		die("/dev/kmsg: %s", strerror(errno));
-	snprintf(line, sizeof(line), "case=%s driver=%s clock=%s%s%s %s", name, driver, clock,
-		 getenv("SEED") ? " seed=" : "", getenv("SEED") ?: "", more);
+	snprintf(line, sizeof(line), "case=%s driver=%s clock=%s %s", name, driver, clock, more);
 	ret = load(GUEST, line);
 	show_guest(kmsg);
 	close(kmsg);

@@ -436,10 +436,13 @@ TEST_F(worker, irqs_off)
 	EXPECT_EQ(0, run_guest("irqs_off", variant->driver, "monotonic"));
 }
 
-/* By what there is to do; threads get on. */
-TEST_F(worker, million)
+/* By what there is to do; threads get on. One case for both, as scripts/test names it. */
+TEST(burst)
 {
-	EXPECT_EQ(0, run_guest("million", variant->driver, "monotonic"));
+	const char *timeouts = getenv("THOROUGH") ? "timeouts=1000000" : "timeouts=100000";
+
+	EXPECT_EQ(0, run_guest_with("burst", "kthread", "monotonic", timeouts));
+	EXPECT_EQ(0, run_guest_with("burst", "hrtimer", "monotonic", timeouts));
 }
 
 /* Many by the device, or a million. */

@@ -11,11 +11,13 @@
  *	hwtimer_torture: SUCCESS seed=... armings=... expired=... cancelled=... ...
  *
  * Each arming of a plain timeout ends exactly once: it expires, is cancelled, is replaced by
- * another arming, or is handed back by stop.
- * Nothing is early, nothing is lost, nothing is touched after its end. A run in which
- * something that was asked for was not done is a failure; so on a slow machine it goes on for
- * longer, if need be. The first failure ends it at once: the wheels are left as they are, and
- * the module cannot be unloaded.
+ * another arming, or is handed back by stop. No timeout is early, lost, or used after its end. A
+ * wheel runs one callback at a time, and none after stop has returned; what was released before a
+ * barrier has been called back after it.
+ *
+ * The test fails, too, if some operation was never done in one of its contexts, so on a slow
+ * machine it goes on for longer, up to the limit. It ends at the first failure: then the wheels are
+ * left as they are, and the module cannot be unloaded.
  *
  * In a module that was built with HWTIMER_TORTURE=1 the steps of the lock-free protocol have
  * random delays between them. The same seed gives the same random numbers on any machine with the
@@ -41,48 +43,48 @@
 
 #include "torture.h"
 
-/* More failures than these are only counted. */
+/* Further failures are counted, not logged. */
 #define TOLD		20
-/* So many times the duration is the most that it takes, by default. */
+/* The default of @limit, as a multiple of the duration. */
 #define PATIENCE	5
-/* And then the wheels must have ended after so many jiffies. */
+/* After that the wheels must end within so many jiffies. */
 #define END		(120 * HZ)
 
 static unsigned int duration = 60;
 module_param(duration, uint, 0444);
-MODULE_PARM_DESC(duration, "seconds (default 60)");
+MODULE_PARM_DESC(duration, "seconds to run at least (default 60)");
 
 static unsigned int limit;
 module_param(limit, uint, 0444);
-MODULE_PARM_DESC(limit, "seconds that it may take until all was done; 0 (default): 5 times the duration");
+MODULE_PARM_DESC(limit, "seconds after which it fails if something was never done; 0 (default): 5 times the duration");
 
 static unsigned long operations;
 module_param(operations, ulong, 0444);
-MODULE_PARM_DESC(operations, "to be done at least (default 0)");
+MODULE_PARM_DESC(operations, "operations to do at least (default 0)");
 
 static unsigned int seed;
 module_param(seed, uint, 0444);
-MODULE_PARM_DESC(seed, "of all that is random; 0 (default): some seed, which is logged");
+MODULE_PARM_DESC(seed, "seed of all random numbers; 0 (default): a random one, which is logged");
 
 unsigned int torture_threads = 1;
 module_param_named(threads, torture_threads, uint, 0444);
-MODULE_PARM_DESC(threads, "producers per CPU and bench, each a thread and two timers (default 1)");
+MODULE_PARM_DESC(threads, "producers per CPU and wheel, each a thread, a soft and a hard hrtimer (default 1)");
 
 static unsigned int benches = 4;
 module_param(benches, uint, 0444);
-MODULE_PARM_DESC(benches, "wheels at a time (default 4)");
+MODULE_PARM_DESC(benches, "number of wheels at the same time (default 4)");
 
 static unsigned int timeouts = 128;
 module_param(timeouts, uint, 0444);
-MODULE_PARM_DESC(timeouts, "that everybody knows, per wheel (default 128)");
+MODULE_PARM_DESC(timeouts, "timeouts per wheel that all producers share, up to 1024 (default 128)");
 
 static unsigned int onoff = 500;
 module_param(onoff, uint, 0444);
-MODULE_PARM_DESC(onoff, "ms between a CPU going offline and coming back; 0: none goes (default 500)");
+MODULE_PARM_DESC(onoff, "longest time in ms that a CPU stays offline, and between two of them; 0: no CPU hotplug (default 500)");
 
 static char *drivers = "both";
 module_param(drivers, charp, 0444);
-MODULE_PARM_DESC(drivers, "kthread, hrtimer or both (default)");
+MODULE_PARM_DESC(drivers, "drivers of the wheels: kthread, hrtimer or both (default)");
 
 unsigned int torture_mix[DRAWN] = {
 	[SCHEDULE] = 50, [SCHEDULE_AT] = 50, [TOUCH] = 40, [TOUCH_AT] = 40, [FORWARD] = 30,
@@ -90,11 +92,11 @@ unsigned int torture_mix[DRAWN] = {
 	[FORGET] = 30, [PRIVATE] = 15, [BARRIER] = 1,
 };
 module_param_array_named(mix, torture_mix, uint, NULL, 0444);
-MODULE_PARM_DESC(mix, "weights of schedule, schedule_at, touch, touch_at, forward, cancel, query, release, cancel_sync, shutdown_sync, forget, private, barrier; 0: not done");
+MODULE_PARM_DESC(mix, "weights (0 to 1000) of the operations schedule, schedule_at, touch, touch_at, forward, cancel, query, release, cancel_sync, shutdown_sync, forget, private, barrier; 0: never done");
 
 unsigned int torture_mix_sum;
 struct workqueue_struct *torture_wq;
-/* The keepers are to end. */
+/* Tells the keepers to end. */
 bool torture_over;
 
 static atomic_t failures;
@@ -164,10 +166,10 @@ bool torture_failed(void)
 }
 
 /**
- * torture_seed - somebody gets random numbers of his own
+ * torture_seed - seed one more generator of random numbers
  * @random: filled in
  *
- * Called in the same order in each run.
+ * Called in the same order in each run, so that the same seed gives the same numbers.
  */
 void torture_seed(struct rnd_state *random)
 {
@@ -271,7 +273,7 @@ static void add_counts(void)
 	}
 }
 
-/* Something was not done, which is told as a failure at the end. */
+/* Something was never done; at the end that is a failure. */
 static __printf(2, 3) bool missing(bool end, const char *fmt, ...)
 {
 	struct va_format vaf = { .fmt = fmt };
@@ -317,7 +319,7 @@ static bool shape_missing(enum hwtimer_driver driver, bool end)
 	return ret;
 }
 
-/* Is there something that was not done? */
+/* Is there something that was never done? */
 static bool incomplete(bool end)
 {
 	bool ret = false;

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer_torture: timeouts, everything that can be done to them, and the books that are
- * kept about each.
+ * hwtimer_torture: timeouts, everything that can be done to them, and the counts that are kept for
+ * each of them.
  *
- * Most things are in the slots of a bench, where producers and callbacks find them under
- * RCU and do what they like, all at once. Who takes one out of its slot is the only one
- * to wait for it or to release it; its memory lives for a grace period more. What nobody
- * else knows, private things and those that free themselves, is freed at once, so that
- * a wheel that looks at it once more reads what KASAN guards, or poison.
+ * Most things are in the table of a bench, where producers and callbacks find them under RCU and
+ * use them, all at the same time. Whoever takes one out of the table is the only one to wait for it
+ * or to release it; it is freed a grace period later. Private things and those that free themselves
+ * are known to nobody else and freed at once: a wheel that reads them again reads poison, which
+ * KASAN reports.
  *
- * Books: @open counts the armings of a plain timeout that have not ended, and is 0 when it
- * is freed. It may be below 0 meanwhile, as an arming is counted when it has succeeded.
- * Of a periodic one it means nothing. An arming of a work item ends by a run, a refusal or a
- * stop. Armings of an item that are still open when it is freed must have been cancelled: at least
- * one for each canceller that reported success, and none if nobody did.
- * No deadline of a thing is before its @floor, whoever arms it, so no callback may be.
+ * @open counts the armings of a plain timeout that have not ended, and is 0 when it is freed. It
+ * may be below 0 meanwhile, as an arming is counted when it has succeeded. For a periodic timeout
+ * it means nothing. An arming of a work item ends by a run, a refusal or a stop. Armings of an item
+ * that are still open when it is freed must have been cancelled: at least one for each canceller
+ * that reported success, and none if nobody did.
+ *
+ * No deadline of a thing is before its @floor, whoever arms it, so no callback may be. A @once
+ * thing is armed and touched by its maker only, who moves @earliest with the deadline.
  */
 #include <linux/delay.h>
 #include <linux/ktime.h>
@@ -25,11 +27,14 @@
 #include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
 #include <linux/string.h>
 
 #include "torture.h"
 
 #define MAGIC		0x7431c4e5
+/* So many are released before a barrier. */
+#define BATCH		8
 
 DEFINE_PER_CPU(struct counts, torture_counts);
 
@@ -38,14 +43,17 @@ DEFINE_PER_CPU(struct counts, torture_counts);
  * @t: of any kind, as it is the first member of the others
  * @work: WORK
  * @periodic: PERIODIC
- * @bench: where it belongs
- * @magic: it has not been freed
- * @kind: what it is. Constant
+ * @bench: its bench
+ * @magic: MAGIC until it is freed
+ * @kind: its kind. Constant
  * @private: only its maker ends it. Constant
- * @i: else: its slot. Constant
+ * @once: its maker arms it once, then touches it, and nobody else does. Constant
+ * @kept: its maker frees it, not the callback of its release. Constant
+ * @i: if not private, its index in the table. Constant
  * @floor: no deadline is before. Constant
+ * @earliest: no callback may be before
  * @gone: somebody ends it for good: arming may fail
- * @ended: it will not be called back any more
+ * @ended: it must not be called back any more
  * @released: the callback of its release was called
  * @running: a callback of it runs
  * @open: armings that have not ended
@@ -66,8 +74,11 @@ struct thing {
 	u32			magic;
 	enum torture_kind		kind;
 	bool			private;
+	bool			once;
+	bool			kept;
 	unsigned int		i;
 	u64			floor;
+	atomic64_t		earliest;
 	bool			gone;
 	bool			ended;
 	int			released;
@@ -127,7 +138,7 @@ static bool drops_unseen(const struct thing *thing)
 	       (thing->released || thing->work.policy == HWTIMER_WORK_REPLACE);
 }
 
-/* The end of a thing: nobody else knows it any more. */
+/* Free a thing that nobody else knows any more. */
 static void bury(struct thing *thing)
 {
 	struct bench *b = thing->bench;
@@ -152,7 +163,7 @@ static void bury(struct thing *thing)
 	atomic_dec(&b->alive);
 }
 
-/* As soon as nobody can have it on a list. */
+/* Free it, or let the keeper do so if it may be on the list of a stop. */
 static void lay_down(struct thing *thing)
 {
 	struct bench *b = thing->bench;
@@ -172,7 +183,7 @@ static void lay_down_rcu(struct rcu_head *rcu)
 
 static bool enter(struct thing *thing)
 {
-	u64 t = now(thing->bench);
+	u64 t = now(thing->bench), earliest;
 
 	if (READ_ONCE(thing->magic) != MAGIC) {
 		torture_fail("a callback of what was freed: %p", thing);
@@ -182,13 +193,21 @@ static bool enter(struct thing *thing)
 		accuse(thing, "a callback after its end");
 	if (xchg(&thing->running, 1))
 		accuse(thing, "two callbacks at a time");
-	if (t < thing->floor)
-		accuse(thing, "early by %llu ns", thing->floor - t);
+	if (thing->kind != WORK && xchg(&thing->bench->calling, 1))
+		accuse(thing, "two callbacks of a wheel at a time");
+	earliest = atomic64_read(&thing->earliest);
+	if (t < earliest)
+		accuse(thing, "early by %llu ns", earliest - t);
 	return true;
 }
 
 static void leave(struct thing *thing)
 {
+	if (thing->kind != WORK) {
+		if (READ_ONCE(thing->bench->stopped))
+			accuse(thing, "its callback runs, and its wheel was stopped");
+		WRITE_ONCE(thing->bench->calling, 0);
+	}
 	WRITE_ONCE(thing->running, 0);
 }
 
@@ -297,6 +316,8 @@ static void thing_released(struct thing *thing)
 		accuse(thing, "released while its callback runs");
 	WRITE_ONCE(thing->ended, true);
 	tally(released);
+	if (thing->kept)
+		return;
 	if (thing->private)
 		lay_down(thing);
 	else
@@ -357,6 +378,7 @@ static struct thing *make(struct bench *b, struct rnd_state *random, enum tortur
 	thing->magic = MAGIC;
 	thing->kind = kind;
 	thing->floor = now(b) + (below(random, 4) ? below(random, 2 * b->near_ns) : 0);
+	atomic64_set(&thing->earliest, thing->floor);
 	atomic_inc(&b->alive);
 	switch (kind) {
 	case WORK:
@@ -394,7 +416,7 @@ static void fill(struct bench *b, struct rnd_state *random, unsigned int i)
 		bury(thing);
 }
 
-/* Take it out of its slot; true if nobody else has. */
+/* Take it out of the table; true if nobody else has. */
 static bool take(struct thing *thing)
 {
 	return cmpxchg(&thing->bench->slot[thing->i], RCU_INITIALIZER(thing), NULL) ==
@@ -485,7 +507,7 @@ static void forward(struct thing *thing, struct rnd_state *random)
 		armed(thing, ret, false);
 }
 
-/* Somebody was told that he ended it: a plain one once, an item once or more. */
+/* A call reported that it ended one arming of a plain timeout, one or more of an item. */
 static void was_cancelled(struct thing *thing)
 {
 	if (thing->kind == PLAIN) {
@@ -496,7 +518,7 @@ static void was_cancelled(struct thing *thing)
 	}
 }
 
-/* False if that is nothing for this kind. */
+/* False if @op does not apply to this kind. */
 static bool operate(struct thing *thing, enum torture_op op, struct rnd_state *random)
 {
 	bool periodic = thing->kind == PERIODIC, ended;
@@ -596,7 +618,7 @@ static void note_end(struct thing *thing)
 	WRITE_ONCE(thing->ended, true);
 }
 
-/* A thing that was taken out of its slot. */
+/* End a thing that was taken out of the table. */
 static void wait_for_end(struct thing *thing, enum torture_op op)
 {
 	struct bench *b = thing->bench;
@@ -608,7 +630,7 @@ static void wait_for_end(struct thing *thing, enum torture_op op)
 			atomic_inc(&thing->unsure);
 		if (!cmpxchg(&b->slot[thing->i], NULL, RCU_INITIALIZER(thing)))
 			return;
-		/* Its place is taken. */
+		/* Its entry is in use again. */
 		ret = end_sync(thing, SHUTDOWN_SYNC);
 	}
 	if (ret)
@@ -617,7 +639,7 @@ static void wait_for_end(struct thing *thing, enum torture_op op)
 	call_rcu(&thing->rcu, lay_down_rcu);
 }
 
-/* Armed once, and then nobody may look at it any more. */
+/* Once armed, it frees itself: it must not be used any more. */
 static bool forget(struct bench *b, struct rnd_state *random)
 {
 	struct thing *thing;
@@ -650,7 +672,33 @@ static void check_schedule(struct thing *thing, u64 first)
 		       thing->deadlines, p->skipped, p->deadline - first, p->period.period_ns);
 }
 
-/* From its first arming to its end. True if it counts: there was memory. */
+/*
+ * It must not expire before the deadline of the last touch that found it pending. While a touch is
+ * made, it may still expire at the one before.
+ */
+static void touch_along(struct thing *thing, struct rnd_state *random, unsigned int n)
+{
+	u64 deadline = choose_deadline(thing, random), next;
+	int ret;
+
+	atomic64_set(&thing->earliest, deadline);
+	armed(thing, hwtimer_schedule_at(&thing->t, deadline), false);
+	while (n--) {
+		next = choose_deadline(thing, random);
+		if (next < deadline)
+			atomic64_set(&thing->earliest, next);
+		ret = hwtimer_touch_at(&thing->t, next);
+		armed(thing, ret, true);
+		if (!ret) {
+			deadline = next;
+			atomic64_set(&thing->earliest, deadline);
+		}
+		if (below(random, 2))
+			dawdle(PROCESS, random);
+	}
+}
+
+/* The life of a private thing. False if there was no memory. */
 static bool live(struct bench *b, struct rnd_state *random)
 {
 	static const enum torture_op ends[] = { CANCEL_SYNC, SHUTDOWN_SYNC, RELEASE };
@@ -665,8 +713,12 @@ static bool live(struct bench *b, struct rnd_state *random)
 		return false;
 	kind = thing->kind;
 	thing->private = true;
+	thing->once = kind == PLAIN && below(random, 2);
 	tally(kinds[kind][PRIVATE]);
-	if (kind == PERIODIC) {
+	if (thing->once) {
+		touch_along(thing, random, n);
+		n = 0;
+	} else if (kind == PERIODIC) {
 		n = 0;
 		first = thing->floor;
 		armed(thing, hwtimer_periodic_start_at(&thing->periodic, first), false);
@@ -701,6 +753,43 @@ static bool live(struct bench *b, struct rnd_state *random)
 		atomic_inc(&thing->unsure);
 	lay_down(thing);
 	return true;
+}
+
+static void release_batch(void *data)
+{
+	struct thing **things = data;
+	unsigned int i;
+
+	for (i = 0; i < BATCH && things[i]; i++)
+		release(things[i]);
+}
+
+/* What was released on any CPU before a barrier began has been called back when it returns. */
+static void release_and_wait(struct bench *b, struct rnd_state *random)
+{
+	struct thing *things[BATCH] = {};
+	unsigned int i;
+
+	for (i = 0; i < BATCH; i++) {
+		things[i] = make(b, random, PLAIN, GFP_KERNEL);
+		if (!things[i])
+			break;
+		things[i]->private = true;
+		things[i]->kept = true;
+		operate(things[i], SCHEDULE, random);
+	}
+	if (below(random, 2))
+		dawdle(PROCESS, random);
+	/* In hardirq, or here if that CPU is offline. */
+	if (smp_call_function_single(below(random, nr_cpu_ids), release_batch, things, true))
+		release_batch(things);
+	hwtimer_wheel_barrier(b->wheel);
+	for (i = 0; i < BATCH && things[i]; i++) {
+		if (READ_ONCE(things[i]->released))
+			lay_down(things[i]);
+		else
+			accuse(things[i], "released, and the barrier did not wait for it");
+	}
 }
 
 /* Things that wait for each other must not be waited for by each other. */
@@ -781,7 +870,7 @@ static enum torture_op draw(const struct bench *b, enum torture_context context,
  * @b: on which bench
  * @context: where we are
  * @random: decides
- * @self: whose callback this is, if it is one; it may be done to that one
+ * @self: in a callback, its thing, to which the operation may be done, too; else NULL
  */
 void torture_step(struct bench *b, enum torture_context context, struct rnd_state *random,
 		  struct thing *self)
@@ -800,7 +889,7 @@ void torture_step(struct bench *b, enum torture_context context, struct rnd_stat
 		done = live(b, random);
 		break;
 	case BARRIER:
-		hwtimer_wheel_barrier(b->wheel);
+		release_and_wait(b, random);
 		done = true;
 		break;
 	case CANCEL_SYNC:
@@ -809,8 +898,9 @@ void torture_step(struct bench *b, enum torture_context context, struct rnd_stat
 		break;
 	default:
 		if (own && self->private)
-			/* Its maker looks after it, and a schedule that he began is his. */
-			done = self->kind != PERIODIC && op != RELEASE && operate(self, op, random);
+			/* Its maker ends it, and checks the deadlines if it is periodic. */
+			done = self->kind != PERIODIC && !self->once && op != RELEASE &&
+			       operate(self, op, random);
 		else
 			done = operate_slot(b, op, context, random, own ? self->i : i);
 	}
@@ -818,7 +908,7 @@ void torture_step(struct bench *b, enum torture_context context, struct rnd_stat
 		tally(ops[context][op]);
 }
 
-/* What the keeper does to all of them. */
+/* For keepers. */
 
 /**
  * torture_take_back - stop the wheel, and take what it hands back
@@ -834,6 +924,7 @@ void torture_take_back(struct bench *b)
 	ret = hwtimer_wheel_stop(b->wheel, &pending);
 	if (ret)
 		torture_fail("%s: stop returned %d", b->name, ret);
+	WRITE_ONCE(b->stopped, true);
 	tally(ops[PROCESS][STOP]);
 	list_for_each_entry_safe(t, next, &pending, node) {
 		thing = thing_of(t);
@@ -858,7 +949,7 @@ void torture_take_back(struct bench *b)
 }
 
 /**
- * torture_scan - look at all things in slots, while no producer does
+ * torture_scan - look at all things of the table, while no producer uses them
  * @b: the bench
  * @pending: out: how many are pending, and will be for long
  *

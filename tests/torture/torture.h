@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer_torture: things are timeouts (things.c), a bench is a wheel with those who use it
- * and a keeper (wheels.c), and main.c begins, ends and judges.
+ * hwtimer_torture: a thing is a timeout (things.c); a bench is a wheel with its producers and a
+ * keeper (wheels.c); main.c starts and ends the benches, and gives the verdict.
  */
 #ifndef HWTIMER_TORTURE_TEST_H
 #define HWTIMER_TORTURE_TEST_H
@@ -22,7 +22,7 @@
 
 #define MS		((u64)NSEC_PER_MSEC)
 #define SEC		((u64)NSEC_PER_SEC)
-/* A timeout that is so late is lost. */
+/* A timeout that is later than this is lost. */
 #define LOST		(30 * SEC)
 /* Far deadlines are beyond this, all others are near. */
 #define FAR		(10 * 60 * SEC)
@@ -54,13 +54,13 @@ enum torture_op {
 	SHUTDOWN_SYNC,
 	FORGET,		/* a timeout that frees itself */
 	PRIVATE,	/* the life of a timeout that nobody else knows */
-	BARRIER,
-	/* these are the keepers' to decide */
+	BARRIER,	/* after a batch of releases */
+	/* only keepers do these */
 	CREATE,
 	STOP,
 	DESTROY,
 	OPS,
-	DRAWN = CREATE	/* those before it are drawn by lot */
+	DRAWN = CREATE	/* those before it are chosen at random */
 };
 
 /**
@@ -95,43 +95,45 @@ DECLARE_PER_CPU(struct counts, torture_counts);
 struct thing;
 
 /**
- * struct bench - a wheel, those who use it, and what they know of it
- * @name: of the wheel
- * @wheel: the present one
- * @driver: of all wheels of this bench
- * @cap: of the present wheel
- * @near_ns: near deadlines are up to so far away
- * @things: how many @slot are in use
- * @slot: timeouts that everybody finds. Who takes one out of its place is the one to end it
+ * struct bench - a wheel, its producers and its keeper
+ * @name: name of the wheel
+ * @wheel: the current wheel
+ * @driver: driver of all wheels of this bench
+ * @cap: cap of the current wheel
+ * @near_ns: near deadlines are at most so far away
+ * @things: number of entries of @slot in use
+ * @slot: the table of the timeouts that all producers share. Only who takes one out may end it
  * @periodics: some of them may be periodic
- * @skips: some were, with a policy by which not every expiry is called back
- * @quiet: callbacks do nothing but count
+ * @skips: some of these had a policy by which not every expiry is called back
+ * @quiet: callbacks only count
  * @stopping: the wheel is being stopped. Memory of things is the keeper's from then on, as
  *	they may be on the list of stop
- * @graves: things to be freed by the keeper
- * @alive: things there are
- * @forgotten: of these, those that will free themselves
+ * @stopped: a stop has returned
+ * @calling: a callback runs
+ * @graves: things that the keeper will free
+ * @alive: number of things
+ * @forgotten: those of them that will free themselves
  * @expired: callbacks of plain timeouts of this wheel
  * @runs: runs of work items of this wheel
- * @refused: expiries of those that got no run
+ * @refused: expiries of work items that got no run
  * @periods: callbacks of periodic timeouts
  * @handed_back: timeouts that stop gave back
- * @random: of the callbacks, of which there is one at a time
+ * @random: random numbers of the callbacks, of which one runs at a time
  * @burst: number of the burst; producers begin when it changes
- * @start: when they do
- * @ops: how many operations each does at the most
- * @end_ns: when a burst ends, even if @ops is not reached
+ * @start: when the burst starts
+ * @ops: operations that each producer does at most
+ * @end_ns: when the burst ends, even if @ops is not reached
  * @rare: only one in @rare of the chosen waits and delays is carried out
- * @hot: of the things, they use the first so many
+ * @hot: producers use only the first so many things
  * @far: so many of 64 deadlines are far
- * @arming_only: nothing but arming, touching and cancelling
+ * @arming_only: producers only arm, touch and cancel
  * @busy: producers that have not finished the burst
  * @wait: the keeper and the producers wait for each other
- * @keeper_random: the keeper's
- * @keeper: makes and ends wheels
- * @ended: it has ended the last one
- * @wheels: how many it has made
- * @producers: those who use it
+ * @keeper_random: random numbers of the keeper
+ * @keeper: the thread that makes and ends wheels
+ * @ended: the keeper has ended the last wheel
+ * @wheels: number of wheels made
+ * @producers: the producers
  */
 struct bench {
 	char			name[24];
@@ -145,6 +147,8 @@ struct bench {
 	bool			skips;
 	bool			quiet;
 	bool			stopping;
+	bool			stopped;
+	int			calling;
 	struct llist_head	graves;
 	atomic_t		alive;
 	atomic_t		forgotten;

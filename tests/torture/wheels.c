@@ -80,6 +80,8 @@ static enum hrtimer_restart interrupt(struct hrtimer *timer)
 	unsigned int n = 1 + below(&irqs->random, b->rare > 1 ? 64 : 4);
 	u64 begun = ktime_get_ns(), t = begun, pause;
 
+	if (irqs->context == HARDIRQ && !in_hardirq())
+		torture_fail("an hrtimer that is not called in hardirq");
 	for (; n && irqs->left && t < begun + SLICE; n--, irqs->left--) {
 		torture_step(irqs->bench, irqs->context, &irqs->random, NULL);
 		t = ktime_get_ns();
@@ -231,7 +233,7 @@ static bool until_idle(struct bench *b)
 	return true;
 }
 
-/* All that is due soon expires, although nobody does anything any more. */
+/* Wait until all that is due soon has expired, although no producer does anything any more. */
 static bool settle(struct bench *b, unsigned long *pending)
 {
 	u64 end = ktime_get_ns() + 2 * LOST;
@@ -274,7 +276,7 @@ static void compare_calls(const struct bench *b)
 		compare(b, "expired", called, b->wheel->expired);
 }
 
-/* Does the wheel know how many are pending? */
+/* Compare the wheel's counts with ours. */
 static bool recount(struct bench *b)
 {
 	struct hwtimer_wheel *wheel = b->wheel;
@@ -299,7 +301,7 @@ static bool recount(struct bench *b)
 	return true;
 }
 
-/* Is somebody to look into its buckets? The first one, and then some. */
+/* Does scripts/torture read its buckets? Of the first wheel, and of every fourth. */
 static bool watched(const struct bench *b)
 {
 	return b->wheels % 4 == 0;
@@ -343,6 +345,7 @@ static bool make_wheel(struct bench *b)
 	b->periodics = below(random, 2);
 	b->skips = false;
 	b->stopping = false;
+	b->stopped = false;
 	atomic_long_set(&b->expired, 0);
 	atomic_long_set(&b->runs, 0);
 	atomic_long_set(&b->refused, 0);
@@ -366,7 +369,7 @@ static bool make_wheel(struct bench *b)
 	return true;
 }
 
-/* The wheel was stopped, and nobody uses it. */
+/* Compare the counts of a stopped wheel that nobody uses. */
 static void balance(struct bench *b)
 {
 	compare(b, "pending at the end", 0, hwtimer_wheel_pending(b->wheel));
@@ -390,7 +393,7 @@ static void end_wheel(struct bench *b)
 	this_cpu_inc(torture_counts.ops[PROCESS][DESTROY]);
 }
 
-/* Some operations at once on few things, or many on all; then wait for what comes of it. */
+/* A brief burst on few things, or a long one on all. Then what is due soon expires. */
 static bool rally(struct bench *b)
 {
 	bool brief = below(&b->keeper_random, 16);
