@@ -26,11 +26,12 @@
 #include <linux/string.h>
 #include <linux/timer.h>
 
-#include "../hwtimer_compat.h"
-#include "../hwtimer_internal.h"
-#include "../hwtimer_step.h"
+#include "../../hwtimer_compat.h"
+#include "../../hwtimer_internal.h"
+#include "../../hwtimer_step.h"
 #include "hwtimer_kunit.h"
 #include "kunit_wheels.h"
+#include "modes.h"
 
 #define MS	NSEC_PER_MSEC
 #define SEC	NSEC_PER_SEC
@@ -57,20 +58,6 @@ struct job {
 	bool			over;
 };
 
-/* What moves the wheels of a case, and on which clock. */
-struct mode {
-	const char		*desc;
-	enum hwtimer_driver	driver;
-	enum hwtimer_clock	clock;
-};
-
-static const struct mode modes[] = {
-	{ "kthread, monotonic" },
-	{ "kthread, boottime", .clock = HWTIMER_CLOCK_BOOTTIME },
-	{ "hrtimer, monotonic", HWTIMER_DRIVER_HRTIMER },
-	{ "hrtimer, boottime", HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_BOOTTIME },
-};
-
 /* For what is of the kthread's, and for callbacks that sleep. */
 static const struct mode thread_modes[] = {
 	{ "kthread, monotonic" },
@@ -82,12 +69,6 @@ static const struct mode softirq_modes[] = {
 	{ "hrtimer, boottime", HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_BOOTTIME },
 };
 
-static void mode_desc(const struct mode *mode, char *desc)
-{
-	strscpy(desc, mode->desc, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(mode, modes, mode_desc);
 KUNIT_ARRAY_PARAM(thread_mode, thread_modes, mode_desc);
 KUNIT_ARRAY_PARAM(softirq_mode, softirq_modes, mode_desc);
 
