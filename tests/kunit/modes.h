@@ -8,13 +8,7 @@
 #include <kunit/test.h>
 #include <linux/string.h>
 
-#include "../../hwtimer.h"
-
-struct mode {
-	const char		*desc;
-	enum hwtimer_driver	driver;
-	enum hwtimer_clock	clock;
-};
+#include "hwtimer_kunit.h"
 
 static const struct mode modes[] = {
 	{ "kthread, monotonic" },

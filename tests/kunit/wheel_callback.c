@@ -16,7 +16,7 @@ static void rearm_at_once(struct kunit *test)
 	struct probe *p = probes(rig, 1);
 	u64 tick;
 
-	p->then = then_rearm;
+	p->then = probe_rearm;
 	arm(p, 0);
 	for (tick = 1; tick <= 40; tick++) {
 		to_tick(rig, tick);

@@ -100,7 +100,7 @@ static void cap_in_callback(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, p[0].ret);
 
 	/* itself, over and over */
-	p[1].then = then_rearm;
+	p[1].then = probe_rearm;
 	for (i = 2; i < 50; i++) {
 		p[1].deadline = (i + 1) * TICK;
 		KUNIT_EXPECT_EQ(test, -EAGAIN, arm(&p[2], 0));

@@ -253,7 +253,7 @@ void probe_fired(struct hwtimer_timeout *t)
 }
 
 /* For @then of a probe. */
-void then_rearm(struct probe *p)
+void probe_rearm(struct probe *p)
 {
 	KUNIT_EXPECT_FALSE(p->rig->test, wheel_pending(&p->t));
 	/* its callback runs */

@@ -99,7 +99,7 @@ void step_to_tick(struct rig *rig, u64 tick);
 unsigned int drive(struct rig *rig, struct probe *p, u64 limit);
 unsigned long pushed(const struct rig *rig);
 
-void then_rearm(struct probe *p);
+void probe_rearm(struct probe *p);
 void probe_fired(struct hwtimer_timeout *t);
 void probe_released(struct hwtimer_timeout *t);
 void probe_setup(struct rig *rig, struct probe *p);
