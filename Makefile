@@ -48,7 +48,7 @@ modules_install: kdir
 # Wherever kernels have put it: extra until 6.2, updates since then.
 modlib = $(INSTALL_MOD_PATH)/lib/modules/$(release)
 installed = $(foreach dir,extra updates $(INSTALL_MOD_DIR), \
-	$(addprefix $(modlib)/$(dir)/,hwtimer.ko* tests/hwtimer_kunit.ko*))
+	$(addprefix $(modlib)/$(dir)/,hwtimer.ko* tests/kunit/hwtimer_kunit.ko*))
 
 uninstall: modules_uninstall
 

@@ -22,10 +22,10 @@
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
-#include "../hwtimer_compat.h"
-#include "../hwtimer_internal.h"
-#include "../hwtimer_rings.h"
-#include "../hwtimer_step.h"
+#include "../../hwtimer_compat.h"
+#include "../../hwtimer_internal.h"
+#include "../../hwtimer_rings.h"
+#include "../../hwtimer_step.h"
 #include "hwtimer_kunit.h"
 
 #define MS	NSEC_PER_MSEC

@@ -7,7 +7,7 @@
 
 #include <kunit/test.h>
 
-#include "../hwtimer.h"
+#include "../../hwtimer.h"
 
 #define MAX_WHEELS	60
 

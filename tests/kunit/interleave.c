@@ -26,9 +26,9 @@
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
-#include "../hwtimer_internal.h"
-#include "../hwtimer_step.h"
-#include "../hwtimer_work.h"
+#include "../../hwtimer_internal.h"
+#include "../../hwtimer_step.h"
+#include "../../hwtimer_work.h"
 #include "hwtimer_kunit.h"
 
 #define TICK	((u64)NSEC_PER_MSEC)

@@ -10,8 +10,17 @@
 #include <linux/sched.h>
 #include <linux/types.h>
 
+#include "../../hwtimer.h"
+
 /* For randomised suites: the module's parameter, or another one each time. */
 u64 hwtimer_kunit_seed(void);
+
+/* What moves the wheels of a case, and on which clock. */
+struct mode {
+	const char		*desc;
+	enum hwtimer_driver	driver;
+	enum hwtimer_clock	clock;
+};
 
 /* Sleep until @ns on CLOCK_MONOTONIC. In User-Mode Linux that takes no time. */
 static inline void nap_until(u64 ns)

@@ -8,7 +8,7 @@
 #include <linux/mm.h>
 #include <linux/prandom.h>
 
-#include "../hwtimer_ring.h"
+#include "../../hwtimer_ring.h"
 #include "hwtimer_kunit.h"
 
 /* From where on indexes count: also up to, at and beyond the wrap, and half way there. */

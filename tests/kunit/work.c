@@ -20,10 +20,10 @@
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
-#include "../hwtimer_compat.h"
-#include "../hwtimer_internal.h"
-#include "../hwtimer_step.h"
-#include "../hwtimer_work.h"
+#include "../../hwtimer_compat.h"
+#include "../../hwtimer_internal.h"
+#include "../../hwtimer_step.h"
+#include "../../hwtimer_work.h"
 #include "hwtimer_kunit.h"
 #include "kunit_wheels.h"
 

@@ -19,7 +19,7 @@
 #include <linux/spinlock.h>
 #include <linux/string.h>
 
-#include "../hwtimer.h"
+#include "../../hwtimer.h"
 #include "hwtimer_kunit.h"
 
 #define TICK		NSEC_PER_MSEC

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: KUnit suite hwtimer_api, of the API for other modules, with both drivers and both of
+ * the machine's clocks.
+ *
+ * Made for User-Mode Linux with time-travel=inf-cpu, where the clock stands still
+ * while anything runs, and sleeping takes no time.
+ */
+#include <kunit/test.h>
+#include <linux/err.h>
+#include <linux/kthread.h>
+#include <linux/sched.h>
+#include <linux/string.h>
+
+#include "hwtimer_kunit.h"
+#include "api.h"
+#include "modes.h"
+
+/* For what is of the kthread's, and for callbacks that sleep. */
+static const struct mode thread_modes[] = {
+	{ "kthread, monotonic" },
+	{ "kthread, boottime", .clock = HWTIMER_CLOCK_BOOTTIME },
+};
+
+static const struct mode softirq_modes[] = {
+	{ "hrtimer, monotonic", HWTIMER_DRIVER_HRTIMER },
+	{ "hrtimer, boottime", HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_BOOTTIME },
+};
+
+KUNIT_ARRAY_PARAM(thread_mode, thread_modes, mode_desc);
+KUNIT_ARRAY_PARAM(softirq_mode, softirq_modes, mode_desc);
+
+struct hwtimer_wheel *make(struct kunit *test, u64 tick_ns, unsigned int slots,
+			   unsigned long cap)
+{
+	const struct mode *mode = test->param_value;
+	struct hwtimer_wheel_params params = {
+		.name = "kunit", .tick_ns = tick_ns, .slots = slots, .cap = cap,
+		.driver = mode->driver, .clock = mode->clock,
+	};
+
+	return keep(test, hwtimer_wheel_create(&params));
+}
+
+static int bench_init(struct kunit *test)
+{
+	test->priv = kunit_kzalloc(test, sizeof(struct bench), GFP_KERNEL);
+	return test->priv ? 0 : -ENOMEM;
+}
+
+static void bench_exit(struct kunit *test)
+{
+	struct bench *bench = test->priv;
+	unsigned int i;
+
+	for (i = 0; bench && i < MAX_WHEELS; i++) {
+		if (!bench->wheels[i])
+			continue;
+		hwtimer_wheel_stop(bench->wheels[i], NULL);
+		hwtimer_wheel_destroy(bench->wheels[i]);
+	}
+}
+
+void job_fired(struct hwtimer_timeout *t)
+{
+	struct job *j = container_of(t, struct job, t);
+
+	j->at = hwtimer_wheel_now(t->wheel);
+	KUNIT_EXPECT_EQ(j->test, to_worker(t->wheel)->driver->ops.softirq, !!in_softirq());
+	j->fired++;
+	if (j->then)
+		j->then(j);
+}
+
+struct job *jobs(struct kunit *test, struct hwtimer_wheel *wheel, unsigned int n)
+{
+	struct job *j = kunit_kzalloc(test, n * sizeof(*j), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, j);
+	for (i = 0; i < n; i++) {
+		j[i].test = test;
+		if (wheel)
+			hwtimer_init(&j[i].t, wheel, job_fired);
+	}
+	return j;
+}
+
+void then_nap(struct job *j)
+{
+	nap(j->delay);
+	j->over = true;
+}
+
+void then_rearm(struct job *j)
+{
+	j->ret = hwtimer_schedule(&j->t, j->delay);
+}
+
+void then_nap_rearm(struct job *j)
+{
+	then_nap(j);
+	then_rearm(j);
+}
+
+void released_wait(struct hwtimer_timeout *t)
+{
+	struct job *j = container_of(t, struct job, t);
+
+	KUNIT_EXPECT_TRUE(j->test, in_softirq());
+	j->ret = hwtimer_cancel_sync(&j->other->t);
+	j->released++;
+}
+
+/* Fired @n times, the last time at the first boundary at or after @deadline. */
+void expect_on_time(struct job *j, unsigned int n, u64 deadline)
+{
+	KUNIT_EXPECT_EQ(j->test, n, j->fired);
+	KUNIT_EXPECT_GE(j->test, j->at, deadline);
+	KUNIT_EXPECT_LT(j->test, j->at, deadline + j->t.wheel->tick_ns + SLACK);
+}
+
+static int helper_fn(void *data)
+{
+	struct helper *h = data;
+
+	h->run(h);
+	/* The module may go as soon as the case does. */
+	kthread_complete_and_exit(&h->done, 0);
+}
+
+void help(struct kunit *test, struct helper *h, void (*run)(struct helper *h))
+{
+	h->run = run;
+	init_completion(&h->done);
+	h->task = kthread_run(helper_fn, h, "hwtimer_kunit");
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, h->task);
+}
+
+static const struct create_param {
+	const char			*desc;
+	struct hwtimer_wheel_params	params;
+	int				ret;
+} create_params[] = {
+#define GOOD .name = "w", .tick_ns = TICK, .slots = SLOTS
+	{ "good", { GOOD } },
+	{ "name of 31", { .name = "1234567890123456789012345678901",
+			  .tick_ns = TICK, .slots = 1 } },
+	{ "name of 32", { .name = "12345678901234567890123456789012",
+			  .tick_ns = TICK, .slots = 1 }, -EINVAL },
+	{ "name of 1", { .name = ".x", .tick_ns = TICK, .slots = 1 } },
+	{ "no name", { .tick_ns = TICK, .slots = SLOTS }, -EINVAL },
+	{ "empty name", { .name = "", .tick_ns = TICK, .slots = SLOTS }, -EINVAL },
+	{ "name with slash", { .name = "a/b", .tick_ns = TICK, .slots = 1 }, -EINVAL },
+	{ "name .", { .name = ".", .tick_ns = TICK, .slots = 1 }, -EINVAL },
+	{ "name ..", { .name = "..", .tick_ns = TICK, .slots = 1 }, -EINVAL },
+	{ "tick 0", { .name = "w", .slots = SLOTS }, -EINVAL },
+	{ "tick too long", { .name = "w", .tick_ns = HWTIMER_FOREVER / SLOTS + 1,
+			     .slots = SLOTS }, -EINVAL },
+	{ "longest tick", { .name = "w", .tick_ns = HWTIMER_FOREVER / SLOTS,
+			    .slots = SLOTS } },
+	{ "slots 0", { .name = "w", .tick_ns = TICK }, -EINVAL },
+	{ "too many slots", { .name = "w", .tick_ns = 1,
+			      .slots = HWTIMER_MAX_SLOTS + 1 }, -EINVAL },
+	{ "most slots", { .name = "w", .tick_ns = 1, .slots = HWTIMER_MAX_SLOTS }, -ENOMEM },
+	{ "accounted", { GOOD, .flags = HWTIMER_WHEEL_ACCOUNT } },
+	{ "unknown flag", { GOOD, .flags = 1U << 8 }, -EINVAL },
+	{ "unknown high flag", { GOOD, .flags = 1U << 31 }, -EINVAL },
+	{ "nice -20", { GOOD, .nice = -20 } },
+	{ "nice 19", { GOOD, .nice = 19 } },
+	{ "nice -21", { GOOD, .nice = -21 }, -EINVAL },
+	{ "nice 20", { GOOD, .nice = 20 }, -EINVAL },
+	{ "FIFO", { GOOD, .sched = HWTIMER_SCHED_FIFO } },
+	{ "FIFO, low", { GOOD, .sched = HWTIMER_SCHED_FIFO_LOW } },
+	{ "FIFO and nice", { GOOD, .sched = HWTIMER_SCHED_FIFO, .nice = 1 }, -EINVAL },
+	{ "FIFO, low, and nice", { GOOD, .sched = HWTIMER_SCHED_FIFO_LOW, .nice = -1 },
+	  -EINVAL },
+	{ "unknown class", { GOOD, .sched = HWTIMER_SCHED_FIFO + 1 }, -EINVAL },
+	{ "negative class", { GOOD, .sched = -1 }, -EINVAL },
+	{ "boottime", { GOOD, .clock = HWTIMER_CLOCK_BOOTTIME } },
+	{ "hrtimer", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER } },
+	{ "hrtimer, boottime", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER,
+				 .clock = HWTIMER_CLOCK_BOOTTIME } },
+	{ "hrtimer and nice", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER, .nice = 1 }, -EINVAL },
+	{ "hrtimer and FIFO", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER,
+				.sched = HWTIMER_SCHED_FIFO }, -EINVAL },
+	{ "hrtimer and unknown class", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER,
+					 .sched = -1 }, -EINVAL },
+	{ "hrtimer and CPUs", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER,
+				.cpus = cpu_possible_mask }, -EINVAL },
+	{ "unknown driver", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER + 1 }, -EINVAL },
+	{ "negative driver", { GOOD, .driver = -1 }, -EINVAL },
+	{ "unknown clock", { GOOD, .clock = HWTIMER_CLOCK_BOOTTIME + 1 }, -EINVAL },
+	{ "negative clock", { GOOD, .clock = -1 }, -EINVAL },
+	{ "all CPUs", { GOOD, .cpus = cpu_possible_mask } },
+	{ "no CPU", { GOOD, .cpus = cpu_none_mask }, -EINVAL },
+#undef GOOD
+};
+
+static void create_desc(const struct create_param *param, char *desc)
+{
+	strscpy(desc, param->desc, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(create, create_params, create_desc);
+
+/* Promise 11. */
+static void create(struct kunit *test)
+{
+	const struct create_param *param = test->param_value;
+	struct hwtimer_wheel *wheel = hwtimer_wheel_create(&param->params);
+	struct job *j;
+
+	if (param->ret) {
+		KUNIT_EXPECT_PTR_EQ(test, wheel, ERR_PTR(param->ret));
+		if (!IS_ERR(wheel))
+			keep(test, wheel);
+		return;
+	}
+	keep(test, wheel);
+	KUNIT_EXPECT_EQ(test, param->params.tick_ns, hwtimer_wheel_tick_ns(wheel));
+	KUNIT_EXPECT_EQ(test, param->params.slots, hwtimer_wheel_slots(wheel));
+	KUNIT_EXPECT_STREQ(test, param->params.name, to_worker(wheel)->name);
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+	j = jobs(test, wheel, 1);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j->t, 0));
+	nap(2 * TICK);
+	if (param->params.tick_ns == TICK)
+		KUNIT_EXPECT_EQ(test, 1, j->fired);
+}
+
+static void slots_round_up(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, 1, hwtimer_wheel_slots(make(test, TICK, 1, 0)));
+	KUNIT_EXPECT_EQ(test, 4, hwtimer_wheel_slots(make(test, TICK, 3, 0)));
+	KUNIT_EXPECT_EQ(test, 1024, hwtimer_wheel_slots(make(test, TICK, 1000, 0)));
+	KUNIT_EXPECT_EQ(test, 1024, hwtimer_wheel_slots(make(test, TICK, 1024, 0)));
+}
+
+static void same_name(struct kunit *test)
+{
+	static const char *const names[] = { "kunit", "kunit.2", "kunit.3", "kunit.4" };
+	static const char *const others[] = { "kunit.7", "kunit.4294967295", "kunit.x", "kun" };
+	struct hwtimer_wheel_params params = { .tick_ns = TICK, .slots = SLOTS };
+	struct hwtimer_wheel *wheels[ARRAY_SIZE(names)];
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		wheels[i] = a_wheel(test);
+		KUNIT_EXPECT_STREQ(test, to_worker(wheels[i])->name, names[i]);
+	}
+	KUNIT_EXPECT_EQ(test, 0, strncmp(to_worker(wheels[0])->task->comm, "hwtimer/kunit", 13));
+	/* never one that is in use */
+	unmake(test, wheels[2]);
+	KUNIT_EXPECT_STREQ(test, to_worker(a_wheel(test))->name, "kunit.5");
+	for (i = 0; i < ARRAY_SIZE(others); i++) {
+		params.name = others[i];
+		keep(test, hwtimer_wheel_create(&params));
+	}
+	KUNIT_EXPECT_STREQ(test, to_worker(a_wheel(test))->name, "kunit.8");
+	/* free again once it is gone */
+	unmake(test, wheels[0]);
+	KUNIT_EXPECT_STREQ(test, to_worker(a_wheel(test))->name, "kunit");
+}
+
+static void many_wheels(struct kunit *test)
+{
+	struct hwtimer_wheel *wheels[MAX_WHEELS];
+	unsigned int i, k;
+	struct job *j;
+
+	for (k = 0; k < 3; k++) {
+		for (i = 0; i < MAX_WHEELS; i++)
+			wheels[i] = a_wheel(test);
+		j = jobs(test, NULL, MAX_WHEELS);
+		for (i = 0; i < MAX_WHEELS; i++) {
+			hwtimer_init(&j[i].t, wheels[i], job_fired);
+			hwtimer_schedule(&j[i].t, (i % 3) * SEC);
+		}
+		nap(SEC + SEC / 2);
+		for (i = 0; i < MAX_WHEELS; i++)
+			KUNIT_EXPECT_EQ(test, i % 3 < 2, j[i].fired);
+		/* some with a timeout pending */
+		for (i = 0; i < MAX_WHEELS; i++) {
+			hwtimer_wheel_stop(wheels[i], NULL);
+			unmake(test, wheels[i]);
+		}
+		nap(SEC);
+	}
+}
+
+static void destroy_nothing(struct kunit *test)
+{
+	hwtimer_wheel_destroy(NULL);
+	hwtimer_wheel_destroy(ERR_PTR(-ENOMEM));
+}
+
+static struct kunit_case api_cases[] = {
+	KUNIT_CASE_PARAM(lazy_worker, mode_gen_params),
+	KUNIT_CASE_PARAM(start, mode_gen_params),
+	KUNIT_CASE_PARAM(on_time, mode_gen_params),
+	KUNIT_CASE_PARAM(on_time_each, mode_gen_params),
+	KUNIT_CASE_PARAM(absolute, mode_gen_params),
+	KUNIT_CASE_PARAM(no_delay, mode_gen_params),
+	KUNIT_CASE_PARAM(forever, mode_gen_params),
+	KUNIT_CASE_PARAM(touch, mode_gen_params),
+	KUNIT_CASE_PARAM(cancel, mode_gen_params),
+	KUNIT_CASE_PARAM(cancel_sync, mode_gen_params),
+	KUNIT_CASE_PARAM(cancel_sync_waits, thread_mode_gen_params),
+#ifdef CONFIG_UML
+	KUNIT_CASE_PARAM(holds_rearming, thread_mode_gen_params),
+#endif
+	KUNIT_CASE_PARAM(cancel_sync_self, mode_gen_params),
+	KUNIT_CASE_PARAM(cancel_sync_self_rearmed, mode_gen_params),
+	KUNIT_CASE_PARAM(cancel_sync_other, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(shutdown_sync, mode_gen_params),
+	KUNIT_CASE_PARAM(rearming, mode_gen_params),
+	KUNIT_CASE_PARAM(rearming_running, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(rearming_twice, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(rearming_past, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(waits_for_one, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(waits_while_released, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(waits_while_armed, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(waits_release_self, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(cancel_sync_released, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(init_self, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(no_kick_in_callback, mode_gen_params),
+	KUNIT_CASE_PARAM(release, mode_gen_params),
+	KUNIT_CASE_PARAM(release_running, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(release_self, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(frees_itself, mode_gen_params),
+	KUNIT_CASE_PARAM(stop, mode_gen_params),
+	KUNIT_CASE_PARAM(stop_asleep, mode_gen_params),
+	KUNIT_CASE_PARAM(stop_from_callback, mode_gen_params),
+	KUNIT_CASE_PARAM(stop_other_from_callback, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(stop_twice, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(stop_releases, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(books, mode_gen_params),
+	KUNIT_CASE_PARAM(create, create_gen_params),
+	KUNIT_CASE_PARAM(slots_round_up, mode_gen_params),
+	KUNIT_CASE_PARAM(same_name, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(many_wheels, mode_gen_params),
+	KUNIT_CASE(destroy_nothing),
+	KUNIT_CASE_PARAM(scheduling, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(looks, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(slow_callback, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(callbacks_in_row, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(catch_up, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(cap, mode_gen_params),
+	KUNIT_CASE_PARAM(far_wakeups, mode_gen_params),
+	KUNIT_CASE_PARAM(far_rounds_wakeups, mode_gen_params),
+	KUNIT_CASE_PARAM(contexts, mode_gen_params),
+	KUNIT_CASE_PARAM(burst, mode_gen_params),
+	KUNIT_CASE_PARAM(waits_for_released, mode_gen_params),
+	KUNIT_CASE_PARAM(waits_for_callback, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(barrier_from_callback, mode_gen_params),
+	KUNIT_CASE_PARAM(barriers, mode_gen_params),
+	KUNIT_CASE_PARAM(barrier_in_stream, mode_gen_params),
+	KUNIT_CASE_PARAM(refused, softirq_mode_gen_params),
+	KUNIT_CASE_PARAM(stop_softirqs_off, softirq_mode_gen_params),
+	KUNIT_CASE_PARAM(kick_in_slice, softirq_mode_gen_params),
+	KUNIT_CASE_PARAM(kick_storm, mode_gen_params),
+	KUNIT_CASE_PARAM(slices, softirq_mode_gen_params),
+	KUNIT_CASE_PARAM(jump, mode_gen_params),
+	{}
+};
+
+static struct kunit_suite api_suite = {
+	.name		= "hwtimer_api",
+	.init		= bench_init,
+	.exit		= bench_exit,
+	.test_cases	= api_cases,
+};
+
+kunit_test_suite(api_suite);
+

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * hwtimer: what the cases of the API share, and all cases but those of api.c.
+ */
+#ifndef API_H
+#define API_H
+
+#include <kunit/test.h>
+#include <linux/completion.h>
+#include <linux/jiffies.h>
+#include <linux/list.h>
+#include <linux/sched.h>
+
+#include "../../hwtimer_internal.h"
+#include "kunit_wheels.h"
+
+#define MS	NSEC_PER_MSEC
+#define SEC	NSEC_PER_SEC
+#define TICK	(10 * MS)
+#define SLOTS	64
+/* What the machine may add to a tick. */
+#define SLACK	MS
+
+/* A timeout that takes notes. */
+struct job {
+	struct hwtimer_timeout	t;
+	struct kunit		*test;
+	unsigned int		fired;
+	unsigned int		released;
+	/* when it fired last */
+	u64			at;
+	/* who called it when it was released */
+	struct task_struct	*by;
+	/* what the callback does, and with what */
+	void			(*then)(struct job *j);
+	struct job		*other;
+	s64			delay;
+	int			ret;
+	bool			over;
+};
+
+/* A thread beside that of the case. */
+struct helper {
+	struct task_struct	*task;
+	struct completion	done;
+	void			(*run)(struct helper *h);
+	struct hwtimer_wheel	*wheel;
+	struct job		*jobs;
+	unsigned int		n;
+	struct list_head	list;
+	unsigned long		armed;
+	unsigned long		cancelled;
+	u32			seed;
+	int			ret;
+};
+
+struct hwtimer_wheel *make(struct kunit *test, u64 tick_ns, unsigned int slots,
+			   unsigned long cap);
+struct job *jobs(struct kunit *test, struct hwtimer_wheel *wheel, unsigned int n);
+void job_fired(struct hwtimer_timeout *t);
+void then_nap(struct job *j);
+void then_rearm(struct job *j);
+void then_nap_rearm(struct job *j);
+void released_wait(struct hwtimer_timeout *t);
+void expect_on_time(struct job *j, unsigned int n, u64 deadline);
+void help(struct kunit *test, struct helper *h, void (*run)(struct helper *h));
+
+static inline struct hwtimer_wheel *a_wheel(struct kunit *test)
+{
+	return make(test, TICK, SLOTS, 0);
+}
+
+static inline void job_released(struct hwtimer_timeout *t)
+{
+	container_of(t, struct job, t)->released++;
+}
+
+static inline struct wheel_counts counts(struct hwtimer_wheel *wheel)
+{
+	struct wheel_counts c;
+
+	wheel_count(wheel, &c);
+	return c;
+}
+
+static inline unsigned long wakeups(struct hwtimer_wheel *wheel)
+{
+	return to_worker(wheel)->monitor.wakeups;
+}
+
+static inline bool helped(struct helper *h)
+{
+	return wait_for_completion_timeout(&h->done, 20 * HZ);
+}
+
+typedef void api_case(struct kunit *test);
+
+/* api_arm.c */
+api_case lazy_worker, start, on_time, on_time_each, absolute, no_delay, forever, touch,
+	cancel, catch_up, cap, far_wakeups, far_rounds_wakeups, contexts, burst, jump;
+/* api_cancel.c */
+api_case cancel_sync, cancel_sync_waits, holds_rearming, cancel_sync_self,
+	cancel_sync_self_rearmed, cancel_sync_other, shutdown_sync, rearming, rearming_running,
+	rearming_twice, rearming_past, waits_for_one, waits_while_released, waits_while_armed,
+	waits_release_self, cancel_sync_released, init_self, no_kick_in_callback;
+/* api_release.c */
+api_case release, release_running, release_self, frees_itself, waits_for_released,
+	waits_for_callback, barrier_from_callback, barriers, barrier_in_stream;
+/* api_stop.c */
+api_case stop, stop_asleep, stop_from_callback, stop_other_from_callback, stop_twice,
+	stop_releases, books, stop_softirqs_off;
+/* api_worker.c */
+api_case scheduling, looks, slow_callback, callbacks_in_row, refused, kick_in_slice,
+	kick_storm, slices;
+
+#endif /* API_H */

@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: cases of KUnit suite hwtimer_api: arming, touching, and when timeouts expire.
+ */
+#include <kunit/test.h>
+#include <linux/irqflags.h>
+#include <linux/jiffies.h>
+#include <linux/list.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include <linux/string.h>
+#include <linux/timer.h>
+
+#include "../../hwtimer_compat.h"
+#include "hwtimer_kunit.h"
+#include "api.h"
+
+/* A wheel without a timeout: its worker stays asleep. Promise 6. */
+void lazy_worker(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 1);
+
+	nap(5 * SEC);
+	KUNIT_EXPECT_EQ(test, 0UL, wakeups(wheel));
+	KUNIT_EXPECT_EQ(test, (int)WHEEL_INIT, wheel->state);
+	KUNIT_EXPECT_FALSE(test, hwtimer_cancel(&j->t));
+	KUNIT_EXPECT_EQ(test, -ENOENT, hwtimer_touch(&j->t, SEC));
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 0UL, wakeups(wheel));
+
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j->t, SEC));
+	KUNIT_EXPECT_EQ(test, (int)WHEEL_STARTED, wheel->state);
+	nap(MS);
+	KUNIT_EXPECT_EQ(test, 1UL, wakeups(wheel));
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 1, j->fired);
+
+	/* idle again, for as long as it takes */
+	nap(SEC);
+	KUNIT_EXPECT_LE(test, wakeups(wheel), 10UL);
+	KUNIT_EXPECT_EQ(test, 1UL, counts(wheel).kicks);
+}
+
+void start(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_start(wheel));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_start(wheel));
+	KUNIT_EXPECT_EQ(test, (int)WHEEL_STARTED, wheel->state);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 0UL, wakeups(wheel));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_wheel_start(wheel));
+}
+
+static const s64 delays[] = {
+	1, MS, TICK - 1, TICK, TICK + 1, 2 * TICK, 35 * MS, SLOTS * TICK - 1, SLOTS * TICK,
+	SLOTS * TICK + 1, 3 * SLOTS * TICK + 17, 20 * SLOTS * TICK,
+};
+
+/* All at once, on a wheel of so many slots; an odd one, too, and short rounds. Promise 1. */
+void on_time(struct kunit *test)
+{
+	static const struct {
+		u64		tick;
+		unsigned int	slots;
+	} shapes[] = {
+		{ TICK, SLOTS }, { TICK, 1 }, { TICK, 4 }, { TICK, 4096 },
+		{ 7 * MS + 1, 8 }, { 2 * MS, 16 }, { 300 * MS, 16 },
+	};
+	unsigned int i, k;
+
+	for (k = 0; k < ARRAY_SIZE(shapes); k++) {
+		struct hwtimer_wheel *wheel = make(test, shapes[k].tick, shapes[k].slots, 0);
+		struct job *j = jobs(test, wheel, ARRAY_SIZE(delays));
+		u64 now;
+
+		/* not on a boundary */
+		nap(123456);
+		now = hwtimer_wheel_now(wheel);
+		for (i = 0; i < ARRAY_SIZE(delays); i++) {
+			KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, delays[i]));
+			KUNIT_EXPECT_TRUE(test, hwtimer_is_pending(&j[i].t));
+			KUNIT_EXPECT_GE(test, hwtimer_deadline(&j[i].t), now + delays[i]);
+			KUNIT_EXPECT_LE(test, hwtimer_deadline(&j[i].t),
+					now + delays[i] + SLACK);
+		}
+		KUNIT_EXPECT_EQ(test, ARRAY_SIZE(delays), hwtimer_wheel_pending(wheel));
+		nap(15 * SEC);
+		for (i = 0; i < ARRAY_SIZE(delays); i++) {
+			expect_on_time(&j[i], 1, now + delays[i]);
+			KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&j[i].t));
+		}
+		KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+	}
+}
+
+/* One after the other, each armed while the worker sleeps. */
+void on_time_each(struct kunit *test)
+{
+	static const unsigned int slots[] = { 1, 8, SLOTS, 1024 };
+	unsigned int i, k;
+
+	for (k = 0; k < ARRAY_SIZE(slots); k++) {
+		struct hwtimer_wheel *wheel = make(test, TICK, slots[k], 0);
+		struct job *j = jobs(test, wheel, 2);
+		u64 now;
+
+		/* with something far away, and without */
+		for (i = 0; i < 2 * ARRAY_SIZE(delays); i++) {
+			s64 delay = delays[i / 2];
+
+			if (i % 2)
+				hwtimer_schedule(&j[1].t, 1000 * SEC);
+			else
+				hwtimer_cancel(&j[1].t);
+			nap(1234567);
+			now = hwtimer_wheel_now(wheel);
+			KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, delay));
+			nap(delay + 2 * TICK);
+			expect_on_time(&j[0], i + 1, now + delay);
+		}
+		KUNIT_EXPECT_EQ(test, 0, j[1].fired);
+	}
+}
+
+void absolute(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 4);
+	u64 now;
+
+	nap(SEC + 1);
+	now = hwtimer_wheel_now(wheel);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[0].t, now + 55 * MS));
+	KUNIT_EXPECT_EQ(test, now + 55 * MS, hwtimer_deadline(&j[0].t));
+	/* past, before the wheel, at the beginning of time */
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[1].t, now - 1));
+	KUNIT_EXPECT_EQ(test, now - 1, hwtimer_deadline(&j[1].t));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[2].t, now - 2 * SEC));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[3].t, 0));
+	KUNIT_EXPECT_EQ(test, 0, j[1].fired + j[2].fired + j[3].fired);
+	nap(SEC);
+	expect_on_time(&j[0], 1, now + 55 * MS);
+	expect_on_time(&j[1], 1, now);
+	expect_on_time(&j[2], 1, now);
+	expect_on_time(&j[3], 1, now);
+}
+
+void no_delay(struct kunit *test)
+{
+	static const s64 none[] = { 0, -1, -5000 * SEC, S64_MIN };
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, ARRAY_SIZE(none));
+	unsigned int i;
+	u64 now;
+
+	nap(SEC);
+	now = hwtimer_wheel_now(wheel);
+	for (i = 0; i < ARRAY_SIZE(none); i++)
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, none[i]));
+	nap(SEC);
+	for (i = 0; i < ARRAY_SIZE(none); i++)
+		expect_on_time(&j[i], 1, now);
+}
+
+void forever(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 5);
+	unsigned int i;
+	u64 now = hwtimer_wheel_now(wheel);
+
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, S64_MAX));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[1].t, HWTIMER_FOREVER));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[2].t, U64_MAX));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[3].t, now + HWTIMER_FOREVER));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[4].t, SEC));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_touch(&j[4].t, S64_MAX));
+	nap(100 * SEC);
+	for (i = 0; i < 5; i++) {
+		KUNIT_EXPECT_EQ(test, 0, j[i].fired);
+		KUNIT_EXPECT_EQ(test, U64_MAX, hwtimer_deadline(&j[i].t));
+		KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[i].t));
+	}
+}
+
+void touch(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 3);
+	u64 now;
+
+	KUNIT_EXPECT_EQ(test, -ENOENT, hwtimer_touch(&j[0].t, SEC));
+	KUNIT_EXPECT_EQ(test, -ENOENT, hwtimer_touch_at(&j[0].t, 0));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, SEC));
+	KUNIT_EXPECT_EQ(test, 1, hwtimer_schedule(&j[0].t, 2 * SEC));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[1].t, 100 * SEC));
+	nap(500 * MS);
+	/* later; and earlier, which has to wake the worker */
+	now = hwtimer_wheel_now(wheel);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_touch(&j[0].t, 3 * SEC));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_touch_at(&j[1].t, now + 25 * MS));
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 0, j[0].fired);
+	expect_on_time(&j[1], 1, now + 25 * MS);
+	KUNIT_EXPECT_EQ(test, -ENOENT, hwtimer_touch(&j[1].t, 0));
+	nap(2 * SEC);
+	expect_on_time(&j[0], 1, now + 3 * SEC);
+	hwtimer_schedule(&j[2].t, SEC);
+	hwtimer_cancel(&j[2].t);
+	KUNIT_EXPECT_EQ(test, -ENOENT, hwtimer_touch(&j[2].t, SEC));
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 0, j[2].fired);
+}
+
+void cancel(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 2);
+
+	KUNIT_EXPECT_FALSE(test, hwtimer_cancel(&j[0].t));
+	hwtimer_schedule(&j[0].t, SEC);
+	hwtimer_schedule(&j[1].t, SEC);
+	KUNIT_EXPECT_EQ(test, 2UL, hwtimer_wheel_pending(wheel));
+	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[0].t));
+	KUNIT_EXPECT_EQ(test, 1UL, hwtimer_wheel_pending(wheel));
+	KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&j[0].t));
+	nap(500 * MS);
+	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[1].t));
+	KUNIT_EXPECT_FALSE(test, hwtimer_cancel(&j[1].t));
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 0, j[0].fired + j[1].fired);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, SEC));
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
+	KUNIT_EXPECT_FALSE(test, hwtimer_cancel(&j[0].t));
+}
+
+/* A callback makes the worker late, by less than a round: it catches up, in order. */
+void catch_up(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 40);
+	unsigned int i;
+	u64 now = hwtimer_wheel_now(wheel);
+
+	j[0].then = then_nap;
+	j[0].delay = 500 * MS;
+	for (i = 0; i < 40; i++)
+		hwtimer_schedule_at(&j[i].t, now + (i + 5) * TICK);
+	nap(540 * MS);
+	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
+	KUNIT_EXPECT_EQ(test, 0, j[1].fired);
+	nap(2 * SEC);
+	for (i = 1; i < 40; i++) {
+		expect_on_time(&j[i], 1, now + 50 * MS + 500 * MS);
+		KUNIT_EXPECT_GE(test, j[i].at, j[i - 1].at);
+	}
+}
+
+static void then_rearm_at_cap(struct job *j)
+{
+	/* its own place is free again, and the only one */
+	KUNIT_EXPECT_EQ(j->test, 0, hwtimer_schedule(&j->t, 0));
+	KUNIT_EXPECT_EQ(j->test, -EAGAIN, hwtimer_schedule(&j->other->t, 0));
+}
+
+void cap(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, TICK, SLOTS, 3);
+	struct job *j = jobs(test, wheel, 4);
+	unsigned int i;
+
+	j[0].then = then_rearm_at_cap;
+	j[0].other = &j[3];
+	for (i = 0; i < 3; i++)
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, i * 50 * SEC));
+	KUNIT_EXPECT_EQ(test, -EAGAIN, hwtimer_schedule(&j[3].t, SEC));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_touch(&j[2].t, 60 * SEC));
+	nap(20 * TICK);
+	KUNIT_EXPECT_GT(test, j[0].fired, 10);
+	KUNIT_EXPECT_EQ(test, 3UL, hwtimer_wheel_pending(wheel));
+	KUNIT_EXPECT_EQ(test, 1, hwtimer_cancel_sync(&j[0].t));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[3].t, 0));
+	KUNIT_EXPECT_EQ(test, -EAGAIN, hwtimer_schedule(&j[0].t, 0));
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j[3].fired);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[3].t, 0));
+	KUNIT_EXPECT_EQ(test, 1UL + j[0].fired + 1, counts(wheel).rejected);
+}
+
+/* Only far ones, one of them pushed back all the time. Promise 7. */
+void far_wakeups(struct kunit *test)
+{
+	static const u64 ticks[] = { MS, 10 * MS, 70 * MS };
+	unsigned int i, k;
+
+	for (k = 0; k < ARRAY_SIZE(ticks); k++) {
+		struct hwtimer_wheel *wheel = make(test, ticks[k], 1024, 0);
+		struct job *j = jobs(test, wheel, 3);
+		unsigned long before;
+
+		hwtimer_schedule(&j[0].t, 200 * SEC);
+		hwtimer_schedule(&j[1].t, S64_MAX);
+		hwtimer_schedule(&j[2].t, 100 * SEC);
+		nap(SEC);
+		before = wakeups(wheel);
+		for (i = 0; i < 1000; i++) {
+			hwtimer_touch(&j[2].t, 100 * SEC);
+			nap(10 * MS);
+		}
+		KUNIT_EXPECT_LE(test, wakeups(wheel) - before, 50UL);
+		KUNIT_EXPECT_EQ(test, 3UL, counts(wheel).drained);
+		KUNIT_EXPECT_EQ(test, 1000UL, counts(wheel).touched);
+		KUNIT_EXPECT_EQ(test, 1UL, counts(wheel).kicks);
+	}
+}
+
+struct soft {
+	struct timer_list	timer;
+	struct job		*jobs;
+};
+
+static void soft_fn(struct timer_list *timer)
+{
+	struct soft *s = container_of(timer, struct soft, timer);
+	struct job *j = s->jobs;
+
+	KUNIT_EXPECT_TRUE(j->test, in_softirq());
+	KUNIT_EXPECT_EQ(j->test, 0, hwtimer_schedule(&j[0].t, 0));
+	KUNIT_EXPECT_EQ(j->test, 0, hwtimer_touch(&j[1].t, SEC));
+	KUNIT_EXPECT_TRUE(j->test, hwtimer_cancel(&j[2].t));
+	KUNIT_EXPECT_TRUE(j->test, hwtimer_release(&j[3].t, job_released));
+}
+
+/* From softirq context, and with interrupts off. */
+/* All buckets are occupied, by later rounds: to pass over them does not wake it often. */
+void far_rounds_wakeups(struct kunit *test)
+{
+	const unsigned int n = 4096;
+	struct hwtimer_wheel *wheel = make(test, MS / 10, n, 0);
+	struct job *j = jobs(test, wheel, n);
+	u64 now = hwtimer_wheel_now(wheel);
+	unsigned long before;
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		hwtimer_schedule_at(&j[i].t, now + 3600 * SEC + i * (MS / 10));
+	nap(5 * SEC);
+	before = wakeups(wheel);
+	nap(60 * SEC);
+	KUNIT_EXPECT_LE(test, wakeups(wheel) - before, 60UL * NSEC_PER_SEC / WHEEL_DRAIN_NS);
+	KUNIT_EXPECT_EQ(test, 0UL, counts(wheel).expired);
+}
+
+/* Promise 3. */
+void contexts(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct soft s = { .jobs = jobs(test, wheel, 4) };
+	struct job *j = s.jobs;
+	unsigned long flags;
+	unsigned int i;
+
+	for (i = 1; i < 4; i++)
+		hwtimer_schedule(&j[i].t, 50 * SEC);
+	timer_setup_on_stack(&s.timer, soft_fn, 0);
+	mod_timer(&s.timer, jiffies + HZ);
+	nap(2 * SEC);
+	timer_delete_sync(&s.timer);
+	timer_destroy_on_stack(&s.timer);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
+	KUNIT_EXPECT_EQ(test, 1, j[1].fired);
+	KUNIT_EXPECT_EQ(test, 0, j[2].fired + j[3].fired);
+	KUNIT_EXPECT_EQ(test, 1, j[3].released);
+
+	local_irq_save(flags);
+	hwtimer_schedule(&j[0].t, 0);
+	hwtimer_schedule(&j[1].t, 50 * SEC);
+	hwtimer_touch(&j[1].t, 0);
+	hwtimer_schedule(&j[2].t, 0);
+	hwtimer_cancel(&j[2].t);
+	KUNIT_EXPECT_TRUE(test, irqs_disabled());
+	local_irq_restore(flags);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 2, j[0].fired);
+	KUNIT_EXPECT_EQ(test, 2, j[1].fired);
+	KUNIT_EXPECT_EQ(test, 0, j[2].fired);
+}
+
+#define BURST	100000
+
+static unsigned int burst_rank, burst_wrong;
+
+struct spark {
+	struct hwtimer_timeout	t;
+	unsigned int		rank;
+};
+
+static void spark_fired(struct hwtimer_timeout *t)
+{
+	if (container_of(t, struct spark, t)->rank != burst_rank++)
+		burst_wrong++;
+}
+
+/* Many in one tick, in order, and then all cancelled, and all handed back. */
+void burst(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct spark *s = kvcalloc(BURST, sizeof(*s), GFP_KERNEL);
+	u64 deadline = hwtimer_wheel_now(wheel) + SEC;
+	unsigned int i, back = 0, cancelled = 0;
+	struct list_head pending, *pos;
+
+	KUNIT_ASSERT_NOT_NULL(test, s);
+	burst_rank = 0;
+	burst_wrong = 0;
+	for (i = 0; i < BURST; i++) {
+		s[i].rank = i;
+		hwtimer_init(&s[i].t, wheel, spark_fired);
+		hwtimer_schedule_at(&s[i].t, deadline);
+	}
+	KUNIT_EXPECT_EQ(test, (unsigned long)BURST, hwtimer_wheel_pending(wheel));
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, BURST, burst_rank);
+	KUNIT_EXPECT_EQ(test, 0, burst_wrong);
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+
+	for (i = 0; i < BURST; i++)
+		hwtimer_schedule(&s[i].t, SEC);
+	nap(500 * MS);
+	for (i = 0; i < BURST; i += 2)
+		cancelled += hwtimer_cancel(&s[i].t);
+	KUNIT_EXPECT_EQ(test, BURST / 2, cancelled);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
+	list_for_each(pos, &pending)
+		back++;
+	KUNIT_EXPECT_EQ(test, BURST / 2, back);
+	KUNIT_EXPECT_EQ(test, BURST, burst_rank);
+	/* The wheel, which holds none of them, is destroyed later on. */
+	kvfree(s);
+}
+
+/*
+ * The clock jumps, as CLOCK_BOOTTIME does in suspend, and the kernel looks at the
+ * worker's hrtimer anew: what became due meanwhile expires at once, the rest is on
+ * time. The machine's clock is not ours to move, so it is the wheel's beginning.
+ */
+void jump(struct kunit *test)
+{
+	u64 leap = 100ULL * SEC, now;
+	struct hwtimer_worker *worker;
+	struct hwtimer_wheel *wheel;
+	struct job *j;
+	unsigned int i;
+
+	/* It must not begin before the clock did. */
+	nap(leap);
+	wheel = a_wheel(test);
+	worker = to_worker(wheel);
+	j = jobs(test, wheel, 6);
+	for (i = 0; i < 6; i++)
+		hwtimer_schedule(&j[i].t, i < 5 ? (i + 1) * 19LL * SEC : leap + 5 * SEC);
+	nap(SEC);
+	/* Not while it runs: it sleeps, with nothing due for long. */
+	worker->start_ns -= leap;
+	now = hwtimer_wheel_now(wheel);
+	wheel->ops->kick(wheel);
+	nap(MS);
+	for (i = 0; i < 5; i++)
+		expect_on_time(&j[i], 1, now);
+	KUNIT_EXPECT_EQ(test, 0, j[5].fired);
+	nap(10 * SEC);
+	expect_on_time(&j[5], 1, now + 4 * SEC);
+	/* and it goes on */
+	now = hwtimer_wheel_now(wheel);
+	hwtimer_schedule(&j[0].t, SEC);
+	nap(2 * SEC);
+	expect_on_time(&j[0], 2, now + SEC);
+}

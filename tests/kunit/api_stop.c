@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: cases of KUnit suite hwtimer_api: stopping a wheel.
+ */
+#include <kunit/test.h>
+#include <linux/list.h>
+#include <linux/prandom.h>
+#include <linux/sched.h>
+
+#include "hwtimer_kunit.h"
+#include "api.h"
+
+void stop(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 10), *back;
+	unsigned int i, n = 0, seen = 0;
+	struct list_head pending;
+
+	for (i = 0; i < 8; i++)
+		hwtimer_schedule(&j[i].t, (i + 1) * SEC);
+	nap(2 * SEC + 500 * MS);
+	hwtimer_cancel(&j[7].t);
+	hwtimer_schedule(&j[8].t, 0);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+	list_for_each_entry(back, &pending, t.node) {
+		n++;
+		seen |= 1U << (back - j);
+	}
+	/* 2 to 6; and 8, unless it has just fired */
+	KUNIT_EXPECT_EQ(test, 0x7cU, seen & ~0x100U);
+	KUNIT_EXPECT_EQ(test, 5U + !j[8].fired, n);
+	KUNIT_EXPECT_EQ(test, !j[8].fired, !!(seen & 0x100));
+	KUNIT_EXPECT_EQ(test, 2, j[0].fired + j[1].fired);
+
+	for (i = 0; i < 10; i++) {
+		KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&j[i].t));
+		KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_schedule(&j[i].t, 0));
+		KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_touch(&j[i].t, 0));
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_cancel_sync(&j[i].t));
+	}
+	nap(20 * SEC);
+	KUNIT_EXPECT_EQ(test, 2 + !!j[8].fired,
+			j[0].fired + j[1].fired + j[2].fired + j[7].fired + j[8].fired);
+	/* a second time: nothing comes, and the list is made empty */
+	pending.next = NULL;
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
+	KUNIT_EXPECT_TRUE(test, list_empty(&pending));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
+}
+
+/* A wheel that never ran, and one that sleeps for ever. */
+void stop_asleep(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct list_head pending;
+	struct job *j;
+
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
+	KUNIT_EXPECT_TRUE(test, list_empty(&pending));
+	wheel = a_wheel(test);
+	j = jobs(test, wheel, 1);
+	hwtimer_schedule(&j->t, 0);
+	nap(10 * SEC);
+	KUNIT_EXPECT_EQ(test, 1, j->fired);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
+	KUNIT_EXPECT_TRUE(test, list_empty(&pending));
+}
+
+static void then_stop(struct job *j)
+{
+	struct list_head pending = {};
+
+	j->ret = hwtimer_wheel_stop(j->t.wheel, &pending);
+	KUNIT_EXPECT_TRUE(j->test, list_empty(&pending));
+}
+
+/* Promise 8. */
+void stop_from_callback(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 2);
+
+	j[0].then = then_stop;
+	hwtimer_schedule(&j[0].t, 0);
+	hwtimer_schedule(&j[1].t, SEC);
+	nap(500 * MS);
+	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
+	KUNIT_EXPECT_EQ(test, -EDEADLK, j[0].ret);
+	/* which has changed nothing */
+	KUNIT_EXPECT_EQ(test, (int)WHEEL_STARTED, wheel->state);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, 10 * SEC));
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j[1].fired);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
+}
+
+/* Of another wheel it may. */
+static void then_stop_other(struct job *j)
+{
+	struct list_head pending;
+
+	j->ret = hwtimer_wheel_stop(j->other->t.wheel, &pending);
+	KUNIT_EXPECT_PTR_EQ(j->test, pending.next, &j->other->t.node);
+}
+
+void stop_other_from_callback(struct kunit *test)
+{
+	struct job *j = jobs(test, a_wheel(test), 1);
+
+	j->then = then_stop_other;
+	j->ret = -1;
+	j->other = jobs(test, a_wheel(test), 1);
+	hwtimer_schedule(&j->other->t, 50 * SEC);
+	hwtimer_schedule(&j->t, 0);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j->fired);
+	KUNIT_EXPECT_EQ(test, 0, j->ret);
+}
+
+static void stop_and_count(struct helper *h)
+{
+	struct list_head *pos;
+
+	h->ret = hwtimer_wheel_stop(h->wheel, &h->list);
+	/* whoever gets the list: by now everything has ended */
+	KUNIT_EXPECT_TRUE(h->jobs->test, h->jobs->over);
+	KUNIT_EXPECT_EQ(h->jobs->test, 0UL, hwtimer_wheel_pending(h->wheel));
+	list_for_each(pos, &h->list)
+		h->n++;
+}
+
+/* Two at a time, both waiting for a callback: one gets the list. Promise 8. */
+void stop_twice(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 6);
+	struct helper h[2] = {};
+	unsigned int i;
+
+	j[0].then = then_nap_rearm;
+	j[0].delay = SEC;
+	for (i = 0; i < 6; i++)
+		hwtimer_schedule(&j[i].t, i * 50 * SEC);
+	nap(500 * MS);
+	for (i = 0; i < 2; i++) {
+		h[i].wheel = wheel;
+		h[i].jobs = j;
+		help(test, &h[i], stop_and_count);
+	}
+	nap(100 * MS);
+	KUNIT_EXPECT_FALSE(test, j[0].over);
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_schedule(&j[1].t, 0));
+	for (i = 0; i < 2; i++) {
+		KUNIT_ASSERT_TRUE(test, helped(&h[i]));
+		KUNIT_EXPECT_EQ(test, 0, h[i].ret);
+	}
+	KUNIT_EXPECT_EQ(test, 5, h[0].n + h[1].n);
+	KUNIT_EXPECT_EQ(test, 0, h[0].n * h[1].n);
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, j[0].ret);
+}
+
+static void released_nap(struct hwtimer_timeout *t)
+{
+	nap(SEC);
+}
+
+static void released_cancel_sync(struct hwtimer_timeout *t)
+{
+	struct job *j = container_of(t, struct job, t);
+
+	j->by = current;
+	j->ret = hwtimer_cancel_sync(&j->other->t);
+	j->over = true;
+	j->released++;
+}
+
+/* Stop, and give up if a callback in it waits for what only stop could do. */
+static void stop_by_helper(struct kunit *test, struct helper *h)
+{
+	bool hangs;
+
+	help(test, h, stop_and_count);
+	hangs = !helped(h);
+	KUNIT_EXPECT_FALSE_MSG(test, hangs, "stop waits for itself");
+	if (hangs) {
+		/* Help it out. */
+		wheel_drain_all(h->wheel);
+		KUNIT_ASSERT_TRUE(test, helped(h));
+	}
+}
+
+/*
+ * What is released by a stop, in the place of the worker, may wait for another timeout as
+ * it may in the worker. The last one released is called first and takes long. When it is
+ * over, the worker's budget ends before it comes to the first one, and it has been stopped.
+ */
+void stop_releases(struct kunit *test)
+{
+	enum { PLENTY = WHEEL_BUDGET + 1, N = PLENTY + 2 };
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, N);
+	struct helper h = { .wheel = wheel, .jobs = j };
+	unsigned int i;
+
+	j[0].other = &j[1];
+	hwtimer_schedule(&j[0].t, 50 * SEC);
+	hwtimer_schedule(&j[1].t, 50 * SEC);
+	nap(500 * MS);
+	/* All of them before the worker looks. */
+	preempt_disable();
+	KUNIT_EXPECT_TRUE(test, hwtimer_release(&j[0].t, released_cancel_sync));
+	for (i = 2; i < PLENTY + 1; i++)
+		hwtimer_release(&j[i].t, job_released);
+	hwtimer_release(&j[i].t, released_nap);
+	preempt_enable();
+	nap(500 * MS);
+	stop_by_helper(test, &h);
+	KUNIT_EXPECT_EQ(test, 1, j[0].released);
+	KUNIT_EXPECT_PTR_EQ(test, h.task, j[0].by);
+	KUNIT_EXPECT_EQ(test, 1, j[0].ret);
+	KUNIT_EXPECT_EQ(test, 0, h.n);
+}
+
+static void produce(struct helper *h)
+{
+	struct rnd_state rnd;
+	unsigned int i;
+	int ret = 0;
+
+	prandom_seed_state(&rnd, h->seed);
+	for (;;) {
+		u32 r = prandom_u32_state(&rnd);
+		struct job *j = &h->jobs[r % h->n];
+		s64 delay = prandom_u32_state(&rnd) % (100 * MS);
+
+		switch ((r >> 16) % 8) {
+		case 0 ... 3:
+			ret = hwtimer_schedule(&j->t, delay);
+			h->armed += !ret;
+			break;
+		case 4 ... 5:
+			ret = hwtimer_touch(&j->t, delay);
+			break;
+		case 6:
+			h->cancelled += hwtimer_cancel(&j->t);
+			break;
+		case 7:
+			if ((r >> 24) % 8 == 0)
+				h->cancelled += hwtimer_cancel_sync(&j->t);
+			break;
+		}
+		if (ret == -ESHUTDOWN)
+			break;
+		if ((r >> 20) % 8 == 0)
+			nap(r >> 12);
+	}
+	/* nothing comes after it */
+	for (i = 0; i < h->n; i++)
+		h->armed += !hwtimer_schedule(&h->jobs[i].t, 0);
+}
+
+/* Two producers and a stop: each arming is accounted for. Promise 9. */
+void books(struct kunit *test)
+{
+	unsigned int round, i, k;
+
+	for (round = 0; round < 40; round++) {
+		struct hwtimer_wheel *wheel = make(test, MS, 32, round % 2 ? 30 : 0);
+		unsigned long armed = 0, ended = 0;
+		struct helper h[2] = {};
+		struct list_head pending, *pos;
+		struct job *j[2];
+
+		for (k = 0; k < 2; k++) {
+			j[k] = jobs(test, wheel, 40);
+			h[k].wheel = wheel;
+			h[k].jobs = j[k];
+			h[k].n = 40;
+			h[k].seed = 2 * round + k;
+			help(test, &h[k], produce);
+		}
+		nap((100 + 7 * round) * MS + 1000 * round);
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
+		for (k = 0; k < 2; k++)
+			KUNIT_ASSERT_TRUE(test, helped(&h[k]));
+		for (k = 0; k < 2; k++) {
+			armed += h[k].armed;
+			ended += h[k].cancelled;
+			for (i = 0; i < 40; i++)
+				ended += j[k][i].fired;
+		}
+		list_for_each(pos, &pending)
+			ended++;
+		KUNIT_EXPECT_GT(test, armed, 100UL);
+		KUNIT_EXPECT_EQ(test, armed, ended);
+		KUNIT_EXPECT_EQ(test, armed, counts(wheel).armed);
+		KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+		unmake(test, wheel);
+	}
+}
+
+static void released_softirq(struct hwtimer_timeout *t)
+{
+	struct job *j = container_of(t, struct job, t);
+
+	j->released++;
+	j->ret = !!in_softirq();
+}
+
+/* What stop calls, it calls as the worker would: it must not wait either. */
+void stop_softirqs_off(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 4);
+	struct helper h = { .wheel = wheel, .jobs = j };
+	unsigned int i;
+
+	hwtimer_schedule(&j[0].t, 50 * SEC);
+	hwtimer_schedule(&j[3].t, 50 * SEC);
+	/* No slice comes in between. */
+	WRITE_ONCE(to_worker(wheel)->ended, true);
+	for (i = 0; i < 2; i++)
+		hwtimer_release(&j[i].t, released_softirq);
+	j[2].other = &j[3];
+	hwtimer_release(&j[2].t, released_wait);
+	nap(SEC);
+	for (i = 0; i < 3; i++)
+		KUNIT_EXPECT_EQ(test, 0, j[i].released);
+	j[0].over = true;
+	stop_by_helper(test, &h);
+	for (i = 0; i < 2; i++) {
+		KUNIT_EXPECT_EQ(test, 1, j[i].released);
+		KUNIT_EXPECT_EQ(test, 1, j[i].ret);
+	}
+	KUNIT_EXPECT_EQ(test, 1, j[2].released);
+	KUNIT_EXPECT_EQ(test, -EDEADLK, j[2].ret);
+	KUNIT_EXPECT_EQ(test, 0, h.n);
+}

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: cases of KUnit suite hwtimer_api: what the worker measures, shows and refuses, and how
+ * it is kicked.
+ */
+#include <kunit/test.h>
+#include <linux/cpumask.h>
+#include <linux/delay.h>
+#include <linux/fs.h>
+#include <linux/hrtimer.h>
+#include <linux/list.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include <linux/seq_file.h>
+#include <linux/sizes.h>
+#include <linux/string.h>
+#include <linux/timer.h>
+
+#include "../../hwtimer_compat.h"
+#include "hwtimer_kunit.h"
+#include "api.h"
+
+/* Does debugfs say @line of @wheel? */
+static bool shown(struct kunit *test, struct hwtimer_wheel *wheel, const char *line)
+{
+	char *path = kunit_kzalloc(test, PATH_MAX, GFP_KERNEL);
+	struct seq_file *m;
+	struct file *f;
+	bool found;
+
+	KUNIT_ASSERT_NOT_NULL(test, path);
+	snprintf(path, PATH_MAX, "/sys/kernel/debug/hwtimer/%s/stats", to_worker(wheel)->name);
+	f = filp_open(path, O_RDONLY, 0);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, f);
+	/* Read as read() would, which is for memory of programs. The buffer goes with the file. */
+	m = f->private_data;
+	m->size = SZ_64K;
+	m->buf = kvzalloc(m->size, GFP_KERNEL);
+	found = m->buf && !m->op->show(m, NULL) && strnstr(m->buf, line, m->count);
+	filp_close(f, NULL);
+	return found;
+}
+
+void scheduling(struct kunit *test)
+{
+	static const struct {
+		enum hwtimer_sched sched;
+		int nice, policy, prio;
+		const char *shown;
+	} as[] = {
+		{ HWTIMER_SCHED_NORMAL, 0, SCHED_NORMAL, 0, "\nworker_sched normal\n" },
+		{ HWTIMER_SCHED_NORMAL, -7, SCHED_NORMAL, 0, "\nworker_nice -7\n" },
+		{ HWTIMER_SCHED_NORMAL, 19, SCHED_NORMAL, 0, "\nworker_nice 19\n" },
+		{ HWTIMER_SCHED_FIFO_LOW, 0, SCHED_FIFO, 1, "\nworker_sched fifo_low\n" },
+		{ HWTIMER_SCHED_FIFO, 0, SCHED_FIFO, MAX_RT_PRIO / 2,
+		  "\nworker_sched fifo\n" },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(as); i++) {
+		struct hwtimer_wheel_params params = {
+			.name = "kunit", .tick_ns = TICK, .slots = SLOTS,
+			.clock = ((const struct mode *)test->param_value)->clock,
+			.sched = as[i].sched, .nice = as[i].nice, .cpus = cpumask_of(0),
+		};
+		struct hwtimer_wheel *wheel = keep(test, hwtimer_wheel_create(&params));
+		struct task_struct *task = to_worker(wheel)->task;
+
+		nap(10 * MS);
+		KUNIT_EXPECT_EQ(test, as[i].policy, task->policy);
+		KUNIT_EXPECT_EQ(test, as[i].prio, task->rt_priority);
+		if (as[i].policy == SCHED_NORMAL)
+			KUNIT_EXPECT_EQ(test, as[i].nice, task_nice(task));
+		KUNIT_EXPECT_TRUE(test, cpumask_equal(task->cpus_ptr, cpumask_of(0)));
+		KUNIT_EXPECT_TRUE(test, shown(test, wheel, as[i].shown));
+	}
+}
+
+struct looked {
+	unsigned int		filed;
+	unsigned int		armed;
+	struct hwtimer_timeout	*last;
+};
+
+static void look_at(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed,
+		    u64 deadline)
+{
+	struct looked *l = arg;
+
+	l->filed++;
+	l->armed += armed;
+	l->last = t;
+}
+
+/* More than the worker looks at in one go. */
+#define LOOKED	(2 * WHEEL_SURVEY + 1)
+
+/* What is in the buckets, cancelled or not; those of a level that is not there are empty. */
+void looks(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, LOOKED);
+	unsigned int level, i;
+	struct looked l;
+
+	KUNIT_EXPECT_EQ(test, 0, wheel_look(wheel, 0, 0, SLOTS, look_at, &l));
+	for (i = 0; i < LOOKED; i++)
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, SEC));
+	for (level = 0; level < 2; level++) {
+		l = (struct looked){ };
+		KUNIT_EXPECT_EQ(test, 0, wheel_look(wheel, level, 0, SLOTS, look_at, &l));
+		KUNIT_EXPECT_EQ(test, level ? 0U : LOOKED, l.filed);
+		KUNIT_EXPECT_EQ(test, level ? 0U : LOOKED, l.armed);
+	}
+	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[0].t));
+	l = (struct looked){ };
+	KUNIT_EXPECT_EQ(test, 0, wheel_look(wheel, 0, 0, SLOTS, look_at, &l));
+	KUNIT_EXPECT_EQ(test, LOOKED, l.filed);
+	KUNIT_EXPECT_EQ(test, LOOKED - 1, l.armed);
+	KUNIT_EXPECT_PTR_EQ(test, &j[LOOKED - 1].t, l.last);
+}
+
+static noinline void slow_fired(struct hwtimer_timeout *t)
+{
+	nap(container_of(t, struct job, t)->delay);
+}
+
+void slow_callback(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct hwtimer_monitor *m = &to_worker(wheel)->monitor;
+	struct job *j = jobs(test, wheel, 3);
+	unsigned long late = 0;
+	unsigned int i;
+
+	/* the limit is 10 ms */
+	hwtimer_schedule(&j[0].t, 0);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 0UL, m->long_callbacks);
+	hwtimer_init(&j[1].t, wheel, slow_fired);
+	j[1].delay = 9 * MS;
+	hwtimer_schedule(&j[1].t, 0);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 0UL, m->long_callbacks);
+	j[1].delay = 12 * MS;
+	hwtimer_schedule(&j[1].t, 0);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1UL, m->long_callbacks);
+	KUNIT_EXPECT_GE(test, m->longest_ns, 12ULL * MS);
+	KUNIT_EXPECT_LT(test, m->longest_ns, 13ULL * MS);
+	KUNIT_EXPECT_EQ(test, 0, strncmp(m->longest_fn, "slow_fired", 10));
+	/* another one, not as long, though too long */
+	j[2].then = then_nap;
+	j[2].delay = 11 * MS;
+	hwtimer_schedule(&j[2].t, 0);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 2UL, m->long_callbacks);
+	KUNIT_EXPECT_EQ(test, 0, strncmp(m->longest_fn, "slow_fired", 10));
+	for (i = 0; i < HWTIMER_LATE_BINS; i++)
+		late += m->late[i];
+	KUNIT_EXPECT_EQ(test, 4UL, late);
+	KUNIT_EXPECT_EQ(test, 4UL, counts(wheel).expired);
+}
+
+/* Each has its own lateness and its own time, whatever was measured only once. */
+void callbacks_in_row(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct hwtimer_monitor *m = &to_worker(wheel)->monitor;
+	struct job *j = jobs(test, wheel, 6);
+	u64 now = hwtimer_wheel_now(wheel);
+	unsigned long late = 0;
+	unsigned int i;
+
+	hwtimer_init(&j[0].t, wheel, slow_fired);
+	j[0].delay = 200 * MS;
+	j[2].then = then_nap;
+	j[2].delay = 5 * MS;
+	for (i = 0; i < 6; i++)
+		hwtimer_schedule_at(&j[i].t, now + 100 * MS);
+	/* one that only has to be filed anew, and one that is dropped, in the middle */
+	nap(50 * MS);
+	hwtimer_touch_at(&j[3].t, now + 2 * SEC);
+	hwtimer_cancel(&j[4].t);
+	nap(600 * MS);
+	KUNIT_EXPECT_EQ(test, 1UL, m->long_callbacks);
+	KUNIT_EXPECT_GE(test, m->longest_ns, 200ULL * MS);
+	KUNIT_EXPECT_LT(test, m->longest_ns, 201ULL * MS);
+	KUNIT_EXPECT_EQ(test, 0, strncmp(m->longest_fn, "slow_fired", 10));
+	/* 1, 2 and 5 were held up by 0 for 200 ms, and 5 by 2, too: from 131 to 262 ms */
+	KUNIT_EXPECT_EQ(test, 3UL, m->late[18]);
+	for (i = 0; i < HWTIMER_LATE_BINS; i++)
+		late += m->late[i];
+	KUNIT_EXPECT_EQ(test, 4UL, late);
+	KUNIT_EXPECT_EQ(test, 4UL, counts(wheel).expired);
+	/* what follows in another tick is not late */
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 3UL, m->late[18]);
+	KUNIT_EXPECT_EQ(test, 1UL, j[3].fired);
+}
+
+static void then_wait_for_all(struct job *j)
+{
+	struct list_head pending = {};
+
+	KUNIT_EXPECT_EQ(j->test, -EDEADLK, hwtimer_cancel_sync(&j->other[0].t));
+	KUNIT_EXPECT_FALSE(j->test, hwtimer_is_pending(&j->other[0].t));
+	KUNIT_EXPECT_EQ(j->test, -EDEADLK, hwtimer_shutdown_sync(&j->other[1].t));
+	KUNIT_EXPECT_EQ(j->test, -ESHUTDOWN, hwtimer_schedule(&j->other[1].t, 0));
+	KUNIT_EXPECT_EQ(j->test, -EDEADLK, hwtimer_cancel_sync(&j->t));
+	KUNIT_EXPECT_EQ(j->test, -EDEADLK, hwtimer_wheel_stop(j->t.wheel, &pending));
+	KUNIT_EXPECT_TRUE(j->test, list_empty(&pending));
+	hwtimer_wheel_barrier(j->t.wheel);
+	/* The way there. */
+	KUNIT_EXPECT_TRUE(j->test, hwtimer_release(&j->other[2].t, job_released));
+	KUNIT_EXPECT_EQ(j->test, 0, hwtimer_schedule(&j->other[0].t, 0));
+	j->over = true;
+}
+
+/* Callbacks in softirq must not wait, for anything. */
+void refused(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 5);
+	unsigned int i;
+
+	j[0].then = then_wait_for_all;
+	j[0].other = &j[1];
+	for (i = 1; i < 4; i++)
+		hwtimer_schedule(&j[i].t, 50 * SEC);
+	nap(SEC);
+	hwtimer_schedule(&j[0].t, 0);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
+	KUNIT_EXPECT_TRUE(test, j[0].over);
+	KUNIT_EXPECT_EQ(test, 1, j[1].fired);
+	KUNIT_EXPECT_EQ(test, 0, j[2].fired + j[3].fired);
+	KUNIT_EXPECT_EQ(test, 1, j[3].released);
+	KUNIT_EXPECT_EQ(test, (int)WHEEL_STARTED, wheel->state);
+
+	j[4].other = &j[0];
+	hwtimer_release(&j[4].t, released_wait);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j[4].released);
+	KUNIT_EXPECT_EQ(test, -EDEADLK, j[4].ret);
+	/* and the task that one came on top of may */
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_cancel_sync(&j[0].t));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_shutdown_sync(&j[2].t));
+	KUNIT_EXPECT_PTR_EQ(test, to_worker(wheel)->actor, (struct task_struct *)NULL);
+}
+
+static void then_kick(struct job *j)
+{
+	struct hwtimer_wheel *wheel = j->t.wheel;
+
+	wheel->ops->kick(wheel);
+}
+
+/* A slice that goes to sleep for long does not undo a kick that came meanwhile. */
+void kick_in_slice(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 2);
+	unsigned long before;
+	unsigned int i;
+
+	j[0].then = then_kick;
+	for (i = 0; i < 2; i++) {
+		/* with something to wake up for in the end, and without */
+		if (!i)
+			hwtimer_schedule(&j[1].t, 100 * SEC);
+		else
+			hwtimer_cancel(&j[1].t);
+		nap(SEC);
+		hwtimer_schedule(&j[0].t, 0);
+		do {
+			before = wakeups(wheel);
+			nap(MS / 4);
+		} while (j[0].fired == i);
+		/* the expiry and the kick, within a quarter of a ms */
+		KUNIT_EXPECT_EQ(test, before + 2, wakeups(wheel));
+		nap(SEC);
+	}
+}
+
+struct storm {
+	struct hrtimer		timer;
+	struct hwtimer_wheel	*wheel;
+	struct job		*jobs;
+	unsigned int		left;
+};
+
+/* In hardirq, every 7 us; arms one of the jobs every now and then. */
+static enum hrtimer_restart storm_fn(struct hrtimer *timer)
+{
+	struct storm *s = container_of(timer, struct storm, timer);
+
+	KUNIT_EXPECT_TRUE(s->jobs->test, !!in_hardirq());
+	s->wheel->ops->kick(s->wheel);
+	if (!s->left--)
+		return HRTIMER_NORESTART;
+	if (s->left % 10 == 0)
+		KUNIT_EXPECT_EQ(s->jobs->test, 0,
+				hwtimer_schedule(&s->jobs[s->left / 10].t, s->left * 1000));
+	hrtimer_forward_now(timer, ns_to_ktime(7000));
+	return HRTIMER_RESTART;
+}
+
+static void then_delay(struct job *j)
+{
+	/* Where time stands still otherwise, this lets interrupts come. */
+	ndelay(15 * NSEC_PER_USEC);
+}
+
+/* Nothing is late, early or lost, however often somebody kicks. */
+void kick_storm(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, 100 * NSEC_PER_USEC, SLOTS, 0);
+	struct job *j = jobs(test, wheel, 1000);
+	struct storm *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, s);
+	s->wheel = wheel;
+	s->jobs = j;
+	s->left = 10000;
+	for (i = 0; i < 1000; i++)
+		j[i].then = then_delay;
+	hrtimer_setup(&s->timer, storm_fn, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
+	hrtimer_start(&s->timer, ns_to_ktime(7000), HRTIMER_MODE_REL_HARD);
+	nap(SEC);
+	hrtimer_cancel(&s->timer);
+	KUNIT_EXPECT_EQ(test, UINT_MAX, s->left);
+	for (i = 0; i < 1000; i++) {
+		KUNIT_EXPECT_EQ(test, 1, j[i].fired);
+		KUNIT_EXPECT_GE(test, j[i].at, hwtimer_deadline(&j[i].t));
+	}
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+}
+
+/* Many at once, in more than one slice: tasks run in between. */
+void slices(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, MS, SLOTS, 0);
+	struct job *j = kvcalloc(5000, sizeof(*j), GFP_KERNEL);
+	unsigned int i, seen, looks = 0;
+	u64 now;
+
+	KUNIT_ASSERT_NOT_NULL(test, j);
+	now = hwtimer_wheel_now(wheel);
+	for (i = 0; i < 5000; i++) {
+		j[i].test = test;
+		hwtimer_init(&j[i].t, wheel, job_fired);
+		hwtimer_schedule_at(&j[i].t, now + SEC);
+	}
+	nap(990 * MS);
+	do {
+		nap(10 * NSEC_PER_USEC);
+		for (seen = 0; seen < 5000 && j[seen].fired; seen++)
+			;
+		looks += seen > 0 && seen < 5000;
+	} while (seen < 5000 && hwtimer_wheel_now(wheel) < now + 2 * SEC);
+	KUNIT_EXPECT_EQ(test, 5000, seen);
+	KUNIT_EXPECT_GT(test, looks, 10);
+	for (i = 0; i < 5000; i++) {
+		KUNIT_EXPECT_EQ(test, 1, j[i].fired);
+		KUNIT_EXPECT_GE(test, j[i].at, now + SEC);
+	}
+	kvfree(j);
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: the module of the KUnit suites.
+ */
+#include <linux/module.h>
+#include <linux/random.h>
+
+#include "../../hwtimer_compat.h"
+#include "hwtimer_kunit.h"
+
+static ulong seed;
+module_param(seed, ulong, 0444);
+MODULE_PARM_DESC(seed, "of the randomised suites; 0: another one each time (default 0)");
+
+u64 hwtimer_kunit_seed(void)
+{
+	u64 used = seed ?: get_random_u32();
+
+	pr_info("hwtimer_kunit: seed=%llu\n", used);
+	return used;
+}
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("KUnit suites of hwtimer");
+MODULE_AUTHOR("The hwtimer authors");
+HWTIMER_IMPORT_NS(EXPORTED_FOR_KUNIT_TESTING);

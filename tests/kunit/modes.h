@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * hwtimer: a case with each driver, on each clock.
+ */
+#ifndef MODES_H
+#define MODES_H
+
+#include <kunit/test.h>
+#include <linux/string.h>
+
+#include "hwtimer_kunit.h"
+
+static const struct mode modes[] = {
+	{ "kthread, monotonic" },
+	{ "kthread, boottime", .clock = HWTIMER_CLOCK_BOOTTIME },
+	{ "hrtimer, monotonic", HWTIMER_DRIVER_HRTIMER },
+	{ "hrtimer, boottime", HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_BOOTTIME },
+};
+
+static void mode_desc(const struct mode *mode, char *desc)
+{
+	strscpy(desc, mode->desc, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(mode, modes, mode_desc);
+
+#endif /* MODES_H */

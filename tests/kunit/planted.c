@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: KUnit suite hwtimer_planted: faults that do no harm, by which each checker of a kernel
+ * with CONFIG_DEBUG_OBJECTS or CONFIG_KCSAN shows that it would report one. It comes last, as some
+ * checkers fall silent after their first reports: lockdep after one of its own or of KASAN's,
+ * debugobjects after five.
+ */
+#include <kunit/test.h>
+#include <linux/err.h>
+#include <linux/hrtimer.h>
+#include <linux/mutex.h>
+#include <linux/preempt.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/workqueue.h>
+
+#include "../../hwtimer_compat.h"
+#include "../../hwtimer_ring.h"
+#include "hwtimer_kunit.h"
+#include "misuse.h"
+
+static void need(struct kunit *test, bool enabled, const char *config)
+{
+	if (!enabled)
+		kunit_skip(test, "no %s", config);
+}
+
+/*
+ * Each allocation of a wheel's, and of the rings', fails once; kmemleak looks at what
+ * that leaves. An allocation has the number that it has in its turn, and the kernel's own
+ * checkers allocate now and then: one turn may have a number more than the next, and one of
+ * ours be passed over. In User-Mode Linux, on one CPU and virtual time, that does not happen.
+ */
+#ifdef CONFIG_FAILSLAB
+static int wheel_and_back(unsigned int kind)
+{
+	const struct hwtimer_wheel_params params[] = {
+		{ .name = "misuse", .tick_ns = TICK, .slots = 64 },
+		{ .name = "misuse", .tick_ns = TICK, .slots = 64, .levels = 4,
+		  .flags = HWTIMER_WHEEL_GROW | HWTIMER_WHEEL_WORK },
+		{ .name = "misuse", .tick_ns = TICK, .slots = 64, .levels = 4,
+		  .flags = HWTIMER_WHEEL_GROW | HWTIMER_WHEEL_WORK,
+		  .driver = HWTIMER_DRIVER_HRTIMER },
+	};
+	struct hwtimer_wheel *wheel = hwtimer_wheel_create(&params[kind]);
+	unsigned int left = current->fail_nth;
+	static struct job job;
+	int ret = 0;
+
+	if (IS_ERR(wheel))
+		return PTR_ERR(wheel);
+	/* One that can do without what failed is a wheel. */
+	current->fail_nth = 0;
+	job.fired = 0;
+	hwtimer_init(&job.t, wheel, job_fired);
+	if (hwtimer_schedule(&job.t, 0))
+		ret = -EIO;
+	nap(10 * TICK);
+	if (hwtimer_cancel_sync(&job.t) || job.fired != 1)
+		ret = -EIO;
+	current->fail_nth = left;
+	hwtimer_wheel_destroy(wheel);
+	return ret;
+}
+
+static int rings_and_back(unsigned int kind)
+{
+	struct hwtimer_ring_pair pair;
+	int ret = hwtimer_ring_create(&pair, 64, 64, GFP_KERNEL);
+
+	if (!ret)
+		hwtimer_ring_destroy(&pair);
+	return ret;
+}
+
+static void fail_each(struct kunit *test, int (*make)(unsigned int), unsigned int kind,
+		      unsigned int least)
+{
+	unsigned int n, failed = 0;
+	bool all = false;
+	int ret;
+
+	for (n = 1; n < 1000 && !all; n++) {
+		current->fail_nth = n;
+		ret = make(kind);
+		all = current->fail_nth;
+		current->fail_nth = 0;
+		if (!ret)
+			continue;	/* without debugfs, say */
+		KUNIT_EXPECT_EQ(test, -ENOMEM, ret);
+		failed++;
+	}
+	kunit_info(test, "%u of %u allocations are needed\n", failed, n - 2);
+	KUNIT_EXPECT_TRUE(test, all);
+	KUNIT_EXPECT_GE(test, failed, IS_ENABLED(CONFIG_UML) ? least : 1);
+}
+#endif
+
+/* Promise 11. */
+static void no_memory(struct kunit *test)
+{
+#ifdef CONFIG_FAILSLAB
+	fail_each(test, wheel_and_back, 0, 3);
+	/* with workqueues, and more levels */
+	fail_each(test, wheel_and_back, 1, 8);
+	fail_each(test, wheel_and_back, 2, 8);
+	fail_each(test, rings_and_back, 0, 2);
+#else
+	need(test, false, "CONFIG_FAILSLAB");
+#endif
+}
+
+/* Memory that never was a timeout. */
+static void uninitialised(struct kunit *test)
+{
+	struct job *j;
+
+	need(test, DEBUG_OBJECTS, "CONFIG_DEBUG_OBJECTS");
+	j = kunit_kzalloc(test, sizeof(*j), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, j);
+	memset(&j->t, 0x5a, sizeof(j->t));
+	expect_report("ODEBUG: assert_init not available .* hwtimer_timeout");
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_schedule(&j->t, SEC));
+	/* and that was it */
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_touch(&j->t, SEC));
+	KUNIT_EXPECT_FALSE(test, hwtimer_cancel(&j->t));
+	KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&j->t));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_cancel_sync(&j->t));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_shutdown_sync(&j->t));
+	KUNIT_EXPECT_FALSE(test, hwtimer_release(&j->t, job_released));
+	KUNIT_EXPECT_EQ(test, 1, j->released);
+}
+
+/* debugobjects does not know the copy of one that is held; the wheel does. */
+static void initialised_copy(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 1);
+	struct job *copy = kunit_kzalloc(test, sizeof(*copy), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, copy);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j->t, SEC));
+	*copy = *j;
+	expect_report("initialised while the wheel holds it: job_fired");
+	hwtimer_init(&copy->t, wheel, job_released);
+	KUNIT_EXPECT_PTR_EQ(test, &job_fired, copy->t.fn);
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 1, j->fired);
+	KUNIT_EXPECT_EQ(test, 0, copy->released);
+	hwtimer_wheel_destroy(wheel);
+}
+
+/* Freed when the wheel still holds it, though it was cancelled. */
+static void freed(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel;
+	struct job *j;
+
+	need(test, IS_ENABLED(CONFIG_DEBUG_OBJECTS_FREE), "CONFIG_DEBUG_OBJECTS_FREE");
+	wheel = a_wheel(test);
+	j = kzalloc(sizeof(*j), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, j);
+	hwtimer_init(&j->t, wheel, job_fired);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j->t, SEC));
+	nap(SEC / 2);
+	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j->t));
+	KUNIT_EXPECT_EQ(test, 1UL, wheel->filed);
+	expect_report("ODEBUG: free active .* hwtimer_timeout hint: job_fired");
+	kfree(j);
+	KUNIT_EXPECT_EQ(test, 0UL, wheel->filed);
+	nap(2 * SEC);
+	hwtimer_wheel_destroy(wheel);
+}
+
+/* A function returns, and its timeout is pending. */
+static void left_on_stack(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel;
+	struct job j = { };
+
+	need(test, DEBUG_OBJECTS, "CONFIG_DEBUG_OBJECTS");
+	wheel = a_wheel(test);
+	hwtimer_init_on_stack(&j.t, wheel, job_fired);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j.t, SEC));
+	expect_report("ODEBUG: free active .* hwtimer_timeout hint: job_fired");
+	hwtimer_destroy_on_stack(&j.t);
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+	KUNIT_EXPECT_EQ(test, 0UL, wheel->filed);
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 0, j.fired);
+	hwtimer_wheel_destroy(wheel);
+}
+
+/* A wait where nothing may sleep, be it that there is nothing to wait for. */
+static void atomic(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel;
+	struct job *j;
+
+	need(test, IS_ENABLED(CONFIG_DEBUG_ATOMIC_SLEEP), "CONFIG_DEBUG_ATOMIC_SLEEP");
+	wheel = a_wheel(test);
+	j = jobs(test, wheel, 1);
+	/* it is said once in a second */
+	nap(2 * SEC);
+	expect_report("BUG: sleeping function called from invalid context");
+	expect_report("Call Trace");
+	preempt_disable();
+	hwtimer_cancel_sync(&j->t);
+	preempt_enable();
+	hwtimer_wheel_destroy(wheel);
+}
+
+static DEFINE_MUTEX(needed);
+
+static void takes_needed(struct hwtimer_timeout *t)
+{
+	mutex_lock(&needed);
+	job_fired(t);
+	mutex_unlock(&needed);
+}
+
+/*
+ * What hwtimer.h says under "Deadlock": to wait with what a callback needs. It does
+ * not run now.
+ */
+static void deadlock(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel;
+	struct job *j;
+
+	need(test, IS_ENABLED(CONFIG_PROVE_LOCKING), "CONFIG_PROVE_LOCKING");
+	wheel = a_wheel(test);
+	j = jobs(test, wheel, 2);
+	hwtimer_init(&j[0].t, wheel, takes_needed);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, 0));
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
+	expect_report("WARNING: possible circular locking dependency detected");
+	expect_report("Call Trace");
+	mutex_lock(&needed);
+	hwtimer_cancel_sync(&j[1].t);
+	mutex_unlock(&needed);
+	hwtimer_wheel_destroy(wheel);
+}
+
+/* Not in the thread of the case, which a report would make fail. */
+struct doing {
+	struct work_struct	work;
+	struct job		*job;
+	unsigned int		by;
+};
+
+static void in_a_work(struct doing *d, work_func_t fn)
+{
+	INIT_WORK_ONSTACK(&d->work, fn);
+	schedule_work(&d->work);
+	flush_work(&d->work);
+	destroy_work_on_stack(&d->work);
+}
+
+static void look_at_freed(struct work_struct *work)
+{
+	struct doing *d = container_of(work, struct doing, work);
+
+	hwtimer_is_pending(&d->job->t);
+}
+
+static void used_after_free(struct kunit *test)
+{
+	struct doing d = { };
+	unsigned int i;
+
+	need(test, IS_ENABLED(CONFIG_KASAN_GENERIC), "CONFIG_KASAN_GENERIC");
+	d.job = kzalloc(sizeof(*d.job), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, d.job);
+	kfree(d.job);
+	/* the kernel's own atomic64_read() is looked at twice */
+	for (i = 0; i < 2; i++) {
+		expect_report("BUG: KASAN: (slab-)?use-after-free in .*pending");
+		expect_report("Call Trace");
+	}
+	in_a_work(&d, look_at_freed);
+}
+
+static void shift_too_far(struct work_struct *work)
+{
+	struct doing *d = container_of(work, struct doing, work);
+
+	d->by = 1 << d->by;
+}
+
+static void shifted(struct kunit *test)
+{
+	struct doing d = { .by = 77 };
+
+	need(test, IS_ENABLED(CONFIG_UBSAN_SHIFT), "CONFIG_UBSAN_SHIFT");
+	expect_report("UBSAN: shift-out-of-bounds in .*planted");
+	in_a_work(&d, shift_too_far);
+}
+
+#ifdef CONFIG_KCSAN
+struct race {
+	struct hrtimer	timer;
+	unsigned long	plain;
+};
+
+static enum hrtimer_restart race_in_irq(struct hrtimer *timer)
+{
+	struct race *r = container_of(timer, struct race, timer);
+
+	r->plain++;
+	hrtimer_forward_now(timer, ns_to_ktime(50 * NSEC_PER_USEC));
+	return HRTIMER_RESTART;
+}
+
+static noinline void race_in_task(struct race *r)
+{
+	unsigned int i;
+
+	for (i = 0; i < 10000; i++) {
+		r->plain++;
+		barrier();
+	}
+}
+
+/* A thread and an interrupt write what has neither a lock nor a mark, until that was seen. */
+static void raced(struct kunit *test)
+{
+	struct race r = { };
+	unsigned int i;
+
+	mark_log();
+	expect_report("BUG: KCSAN: data-race in race_in");
+	hrtimer_setup(&r.timer, race_in_irq, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
+	hrtimer_start(&r.timer, 0, HRTIMER_MODE_REL_HARD);
+	for (i = 0; i < 1000 && !lines_with("BUG: KCSAN: data-race in race_in"); i++) {
+		race_in_task(&r);
+		cond_resched();
+	}
+	hrtimer_cancel(&r.timer);
+}
+#else
+static void raced(struct kunit *test)
+{
+	need(test, false, "CONFIG_KCSAN");
+}
+#endif
+
+/* What the calls before have left below this frame, about 6 KB of it. */
+static noinline void wipe_stack(unsigned int depth)
+{
+	unsigned long words[64];
+
+	memzero_explicit(words, sizeof(words));
+	if (depth)
+		wipe_stack(depth - 1);
+	barrier_data(words);
+}
+
+/*
+ * For kmemleak, which is asked at the end, when the modules are gone. What has an address by
+ * chance is a reference to it. The stacks of all tasks are gone through from end to end, and
+ * one of them may have got the pages of ours by then. And as long as a block is free its
+ * address is in the block that comes before it in the list, and stays there if that one is
+ * allocated and not cleared. So they are small, some in a row, and cleared; one of them has
+ * to be found. None of ours is as small.
+ */
+static void leaked(struct kunit *test)
+{
+	unsigned int i;
+
+	need(test, IS_ENABLED(CONFIG_DEBUG_KMEMLEAK), "CONFIG_DEBUG_KMEMLEAK");
+	expect_report("unreferenced object .*size 8.: *comm .kunit_try_catch.");
+	for (i = 0; i < 16; i++)
+		KUNIT_EXPECT_TRUE(test, kzalloc(8, GFP_KERNEL));
+	wipe_stack(11);
+}
+
+static struct kunit_case planted_cases[] = {
+	KUNIT_CASE(no_memory),
+	KUNIT_CASE(uninitialised),
+	KUNIT_CASE(initialised_copy),
+	KUNIT_CASE(freed),
+	KUNIT_CASE(left_on_stack),
+	KUNIT_CASE(atomic),
+	KUNIT_CASE(deadlock),
+	KUNIT_CASE(used_after_free),
+	KUNIT_CASE(shifted),
+	KUNIT_CASE(raced),
+	KUNIT_CASE(leaked),
+	{}
+};
+
+static struct kunit_suite planted_suite = {
+	.name		= "hwtimer_planted",
+	.test_cases	= planted_cases,
+};
+
+kunit_test_suite(planted_suite);

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: KUnit suite hwtimer_time: time that does not go as one would like, on a clock that the
+ * case moves: a worker that is held off, a million expiries at one tick, the end of the range.
+ */
+#include <kunit/test.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
+#include <linux/string.h>
+
+#include "../../hwtimer_period.h"
+#include "wheel_rig.h"
+
+static const struct shape {
+	const char	*desc;
+	u64		tick_ns;
+	unsigned int	slots;
+	unsigned int	levels;
+	bool		grow;
+} time_shapes[] = {
+	{ "1 ns, 8 slots", 1, 8, 1 },
+	{ "7 us, 4 slots", 7 * NSEC_PER_USEC, 4, 1 },
+	{ "1 ms, 1 slot", NSEC_PER_MSEC, 1, 1 },
+	{ "1 s, 8 slots", NSEC_PER_SEC, 8, 1 },
+	{ "1 h, 16 slots", HOUR, 16, 1 },
+	{ "1 ns, 3 levels of 4", 1, 4, 3 },
+	{ "999983 ns, 2 levels of 4", 999983, 4, 2 },
+	{ "1 min, 4 levels of 2", 60ULL * NSEC_PER_SEC, 2, 4 },
+	{ "1 h, 2 levels of 8", HOUR, 8, 2 },
+	{ "3 ns, growing, 2 slots", 3, 2, 1, true },
+	{ "1 ms, growing, 4 slots", NSEC_PER_MSEC, 4, 1, true },
+	{ "1 h, growing from 2, 4 slots", HOUR, 4, 2, true },
+};
+
+static void shape_desc(const struct shape *shape, char *desc)
+{
+	strscpy(desc, shape->desc, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(shape, time_shapes, shape_desc);
+
+static struct probe *make(struct rig *rig, const struct shape *s, unsigned int n)
+{
+	shape_of(rig, s->tick_ns, s->slots, s->levels, s->grow);
+	return probes(rig, n);
+}
+
+/* In slices that are shorter than those of a worker. */
+static void advance_slowly(struct rig *rig, u64 now, unsigned int budget)
+{
+	rig->now = now;
+	while (wheel_advance(&rig->wheel, now, budget))
+		;
+}
+
+/* The tick after the last one that is over. */
+static u64 next_tick(const struct rig *rig)
+{
+	return div64_u64(min(rig->now, WHEEL_FOREVER - 1), rig->wheel.tick_ns) + 1;
+}
+
+/* The first boundary at or after @deadline, that is not past; U64_MAX: none. */
+static u64 due_tick(const struct rig *rig, u64 deadline)
+{
+	u64 tick_ns = rig->wheel.tick_ns, rest, tick;
+
+	if (deadline >= WHEEL_FOREVER)
+		return U64_MAX;
+	tick = div64_u64_rem(deadline, tick_ns, &rest) + !!rest;
+	tick = max(tick, next_tick(rig));
+	return tick > div64_u64(WHEEL_FOREVER - 1, tick_ns) ? U64_MAX : tick;
+}
+
+static void arm_due(struct probe *p, u64 deadline)
+{
+	p->due = due_tick(p->rig, deadline);
+	KUNIT_EXPECT_EQ(p->rig->test, 0, arm(p, deadline));
+}
+
+/* How many ticks there are until a slot of the top level comes again. */
+static u64 round_of(const struct hwtimer_wheel *w)
+{
+	return 1ULL << w->levels * w->slot_bits;
+}
+
+/*
+ * The worker comes @by ticks late, having been on time at tick @start. At each tick there
+ * is something due, before, at and after the boundary, for some rounds.
+ */
+static void held_off_by(struct rig *rig, const struct shape *s, u64 start, u64 by)
+{
+	unsigned int n = 3 * int_pow(s->slots, s->levels) + 2, seen = 0, wrong = 0, i;
+	u64 tick_ns = s->tick_ns, target = start + by, last = start + n + (tick_ns > 1);
+	u64 round, tick, ticks, visits, looks = 0;
+	struct wheel_counts before, after;
+	struct probe *p = make(rig, s, 3 * n);
+	bool ordered;
+
+	advance_to(rig, start * tick_ns);
+	/* Around the boundary, if there is anything but boundaries. */
+	for (i = 0; i < 3 * n; i++)
+		arm_due(&p[i], (start + 1 + i / 3) * tick_ns + (tick_ns > 1 ? i % 3 : 1) - 1);
+	advance_to(rig, start * tick_ns);
+	KUNIT_ASSERT_EQ(rig->test, 0, rig->fired);
+	round = round_of(&rig->wheel);
+	ordered = by <= round;
+	before = counts(rig);
+
+	/* At the very beginning of a tick, within it, and at its end. */
+	advance_slowly(rig, target * tick_ns + by % 3 * (tick_ns - 1) / 2, 5);
+	after = counts(rig);
+	for (i = 0; i < 3 * n; i++) {
+		bool due = p[i].due <= target;
+
+		seen += due;
+		/* Armed in the order of their ticks. */
+		wrong += p[i].fired != due || (due && ordered &&
+					       (p[i].tick != p[i].due || p[i].rank != i + 1));
+		/* Of the same slot as a tick that is over. */
+		looks += by >= round || ((p[i].due - start - 1) & (round - 1)) < by;
+	}
+	KUNIT_EXPECT_EQ_MSG(rig->test, 0, wrong, "from %llu by %llu", start, by);
+	KUNIT_EXPECT_EQ_MSG(rig->test, seen, rig->fired, "from %llu by %llu", start, by);
+
+	ticks = after.ticks - before.ticks;
+	visits = after.visits - before.visits;
+	if (ordered)
+		KUNIT_EXPECT_EQ(rig->test, min_t(u64, by, last - start), ticks);
+	/* Each bucket once; and so each timeout, or as often as it has levels to fall. */
+	if (rig->wheel.max_levels == 1) {
+		KUNIT_EXPECT_EQ(rig->test, min(by, round), ticks);
+		KUNIT_EXPECT_EQ(rig->test, looks, visits);
+	} else {
+		/* and what is left of the slot that it is in */
+		KUNIT_EXPECT_LE_MSG(rig->test, ticks, round + round / s->slots,
+				    "from %llu by %llu", start, by);
+		KUNIT_EXPECT_LE_MSG(rig->test, visits, 3ULL * n * rig->wheel.levels,
+				    "from %llu by %llu", start, by);
+	}
+
+	/* The rest is on time. */
+	for (tick = target + 1; tick <= last; tick++)
+		advance_to(rig, tick * tick_ns);
+	for (i = 0; i < 3 * n; i++)
+		wrong += p[i].fired != 1 || (p[i].due > target && p[i].tick != p[i].due);
+	KUNIT_EXPECT_EQ_MSG(rig->test, 0, wrong, "from %llu by %llu, then", start, by);
+}
+
+static void held_off(struct kunit *test)
+{
+	const struct shape *s = test->param_value;
+	u64 slots = s->slots, round = int_pow(s->slots, s->levels);
+	const u64 starts[] = { 0, slots - 1, round - 1, 2 * round + slots / 2 };
+	const u64 bys[] = {
+		1, 2, slots - 1, slots, slots + 1, round - 1, round, round + 1,
+		round + slots, 2 * round - 1, 2 * round, 2 * round + 1, 7 * round + 3,
+		1000 * round,
+	};
+	unsigned int i, k;
+
+	for (i = 0; i < ARRAY_SIZE(starts); i++)
+		for (k = 0; k < ARRAY_SIZE(bys); k++)
+			if (bys[k])
+				held_off_by(test->priv, s, starts[i], bys[k]);
+}
+
+/* What is due by now has expired, once and at its tick, and nothing else has. */
+static void expect_due(struct rig *rig, const struct probe *p, unsigned int n)
+{
+	u64 tick = next_tick(rig) - 1;
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		KUNIT_EXPECT_EQ_MSG(rig->test, p[i].due <= tick, p[i].fired,
+				    "probe %u, due at tick %llu, at tick %llu", i, p[i].due, tick);
+		if (p[i].fired)
+			KUNIT_EXPECT_EQ(rig->test, p[i].due, p[i].tick);
+	}
+}
+
+/* The worker sleeps, not beyond what is due, and not beyond what a ktime_t can tell. */
+static void expect_sleep(struct rig *rig, const struct probe *p, unsigned int n)
+{
+	u64 until, first = U64_MAX;
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		if (!p[i].fired)
+			first = min(first, p[i].due);
+	/* Once it is busy, as there was armed, and once it is not. */
+	for (i = 0; i < 2; i++) {
+		until = sleep_until(rig);
+		wheel_awake(&rig->wheel);
+		KUNIT_EXPECT_GT(rig->test, until, rig->now);
+		if (first != U64_MAX)
+			KUNIT_EXPECT_LE(rig->test, until, first * rig->wheel.tick_ns);
+		/* An hrtimer's, added to some hundred years since the boot. */
+		KUNIT_EXPECT_LE(rig->test, until, max(2 * (WHEEL_FOREVER + 1),
+						      rig->now + WHEEL_DRAIN_NS));
+	}
+}
+
+/* A wheel becomes @age old, with deadlines around the last ones there are. */
+static void old(struct rig *rig, const struct shape *s, u64 age, bool touched)
+{
+	u64 last = div64_u64(WHEEL_FOREVER - 1, s->tick_ns), end = last * s->tick_ns;
+	const u64 deadlines[] = {
+		0, age - 1, age, age + 1, age + s->tick_ns, end - s->tick_ns, end - 1, end,
+		end + 1, WHEEL_FOREVER - 2, WHEEL_FOREVER - 1, WHEEL_FOREVER, WHEEL_FOREVER + 1,
+		1ULL << 61, 1ULL << 63, U64_MAX - 1, U64_MAX,
+	};
+	u64 nows[] = {
+		end - s->tick_ns, end - 1, end, WHEEL_FOREVER - 2, WHEEL_FOREVER - 1,
+		WHEEL_FOREVER, WHEEL_FOREVER + 1, WHEEL_FOREVER + s->tick_ns, 1ULL << 62,
+	};
+	unsigned int n = ARRAY_SIZE(deadlines), i;
+	struct probe *p = make(rig, s, n);
+
+	advance_to(rig, age);
+	for (i = 0; touched && i < n; i++)
+		arm_due(&p[i], i % 2 ? U64_MAX : end + s->tick_ns);
+	advance_to(rig, age);
+	for (i = 0; i < n; i++) {
+		if (touched)
+			KUNIT_EXPECT_EQ(rig->test, 0, wheel_touch(&p[i].t, deadlines[i]));
+		else
+			arm_due(&p[i], deadlines[i]);
+		p[i].due = due_tick(rig, deadlines[i]);
+		KUNIT_EXPECT_EQ(rig->test, min(deadlines[i], WHEEL_FOREVER),
+				wheel_deadline(&p[i].t));
+	}
+	advance_to(rig, age);
+	expect_due(rig, p, n);
+	expect_sleep(rig, p, n);
+	for (i = 0; i < ARRAY_SIZE(nows); i++) {
+		if (nows[i] < rig->now)
+			continue;
+		advance_slowly(rig, nows[i], 3);
+		expect_due(rig, p, n);
+		expect_sleep(rig, p, n);
+	}
+	advance_to(rig, U64_MAX);
+	expect_due(rig, p, n);
+	for (i = 0; i < n; i++) {
+		KUNIT_EXPECT_EQ(rig->test, !p[i].fired, wheel_pending(&p[i].t));
+		KUNIT_EXPECT_EQ(rig->test, !p[i].fired, wheel_cancel(&p[i].t));
+	}
+}
+
+static void end_of_range(struct kunit *test)
+{
+	const struct shape *s = test->param_value;
+	u64 end = div64_u64(WHEEL_FOREVER - 1, s->tick_ns) * s->tick_ns;
+	const u64 ages[] = {
+		end - 2 * s->tick_ns, end - s->tick_ns, end - 1, end, WHEEL_FOREVER - 2,
+		WHEEL_FOREVER - 1, WHEEL_FOREVER, WHEEL_FOREVER + 1,
+		WHEEL_FOREVER + 3 * s->tick_ns,
+	};
+	unsigned int i, touched;
+
+	for (i = 0; i < ARRAY_SIZE(ages); i++)
+		for (touched = 0; touched <= 1; touched++)
+			old(test->priv, s, ages[i], touched);
+}
+
+/* What period_steps() is told; deadlines come a tick after one another. */
+static u64 period_deadline, period_reached;
+
+static void period_steps(struct probe *p)
+{
+	struct rig *rig = p->rig;
+	u64 next, missed = hwtimer_period_forward(period_deadline, rig->now,
+						  rig->wheel.tick_ns, &next);
+
+	KUNIT_EXPECT_EQ(rig->test, period_deadline, wheel_deadline(&p->t));
+	period_reached += 1 + missed;
+	period_deadline = next;
+	KUNIT_EXPECT_EQ(rig->test, 0, arm(p, next));
+}
+
+/* One that comes back until there is no deadline any more; the worker is on time, or late. */
+static void period_to_the_end(struct kunit *test)
+{
+	const struct shape *s = test->param_value;
+	u64 last = div64_u64(WHEEL_FOREVER - 1, s->tick_ns), begin = last - 50;
+	struct rig *rig = test->priv;
+	unsigned int by, i;
+	struct probe *p;
+	u64 tick;
+
+	for (by = 1; by <= 60; by += by < 5 ? 1 : 11) {
+		p = make(rig, s, 1);
+		advance_to(rig, (begin - 1) * s->tick_ns);
+		p->then = period_steps;
+		period_deadline = begin * s->tick_ns;
+		period_reached = 0;
+		arm_due(p, period_deadline);
+		for (tick = begin; tick <= last; tick += by) {
+			advance_to(rig, tick * s->tick_ns);
+			KUNIT_EXPECT_EQ(test, tick - begin + 1, period_reached);
+			KUNIT_EXPECT_EQ(test, (tick + 1) * s->tick_ns, period_deadline);
+		}
+		/* Late for the last ones, after the end of time. */
+		for (i = 0; i < 3; i++)
+			advance_to(rig, WHEEL_FOREVER + i * s->tick_ns);
+		KUNIT_EXPECT_GE(test, period_reached, 51ULL);
+		KUNIT_EXPECT_GE(test, period_deadline, WHEEL_FOREVER);
+		KUNIT_EXPECT_EQ(test, WHEEL_FOREVER, wheel_deadline(&p->t));
+		KUNIT_EXPECT_TRUE(test, wheel_pending(&p->t));
+	}
+}
+
+/* With checkers it takes twenty times as long. */
+#define MILLION		(IS_ENABLED(CONFIG_DEBUG_OBJECTS) ? 50000U : 1000000U)
+#define CHANGES		1000U
+#define BURST_TICK	100ULL
+
+/* One in so many callbacks changes what is to come of the same tick, and is armed again. */
+static void burst_changes(struct probe *p)
+{
+	struct probe *next = p + CHANGES / 2;
+	u64 tick_ns = p->rig->wheel.tick_ns;
+	struct kunit *test = p->rig->test;
+
+	if (p->fired > 1)
+		return;
+	KUNIT_EXPECT_TRUE(test, wheel_cancel(&next[0].t));
+	next[0].due = U64_MAX;
+	KUNIT_EXPECT_EQ(test, 0, wheel_touch(&next[1].t, (BURST_TICK + 3) * tick_ns));
+	next[1].due = BURST_TICK + 3;
+	/* to what is past, which is a request: the next tick is right for it */
+	KUNIT_EXPECT_EQ(test, 0, wheel_touch(&next[2].t, 0));
+	next[2].due = BURST_TICK + 1;
+	/* cancelled and armed again, for the tick that is under way */
+	KUNIT_EXPECT_TRUE(test, wheel_cancel(&next[3].t));
+	KUNIT_EXPECT_EQ(test, 0, arm(&next[3], BURST_TICK * tick_ns));
+	KUNIT_EXPECT_EQ(test, 0, arm(p, (BURST_TICK + 2) * tick_ns));
+	p->due = BURST_TICK + 2;
+}
+
+static const struct shape bursts[] = {
+	{ "1 ms, 64 slots", NSEC_PER_MSEC, 64, 1 },
+	{ "1 ms, 2 levels of 64", NSEC_PER_MSEC, 64, 2 },
+};
+
+KUNIT_ARRAY_PARAM(burst, bursts, shape_desc);
+
+/* All at one tick: in slices, in order, and some are changed while that goes on. Promise 10. */
+static void million(struct kunit *test)
+{
+	unsigned int slices = 0, long_slices = 0, wrong = 0, between = 0, fired, i;
+	const struct shape *s = test->param_value;
+	struct rig *rig = test->priv;
+	struct probe *p;
+	bool more;
+
+	/* and some more, armed between the slices */
+	p = make(rig, s, MILLION + CHANGES);
+	for (i = 0; i < MILLION; i++) {
+		if (i % CHANGES == 0)
+			p[i].then = burst_changes;
+		arm_due(&p[i], BURST_TICK * s->tick_ns - i % s->tick_ns);
+	}
+	advance_to(rig, BURST_TICK * s->tick_ns - 1);
+	KUNIT_EXPECT_EQ(test, 0, rig->fired);
+	rig->now = BURST_TICK * s->tick_ns;
+	do {
+		fired = rig->fired;
+		more = wheel_advance(&rig->wheel, rig->now, WHEEL_BUDGET);
+		long_slices += rig->fired - fired > WHEEL_BUDGET;
+		slices++;
+		if (between < MILLION / 2000 && more)
+			arm_due(&p[MILLION + between++], BURST_TICK * s->tick_ns);
+	} while (more);
+	KUNIT_EXPECT_EQ(test, 0, long_slices);
+	/* A look at it in its bucket, if that has rounds, and a decision. */
+	KUNIT_EXPECT_GE(test, slices, MILLION / WHEEL_BUDGET);
+	KUNIT_EXPECT_LE(test, slices, (s->levels == 1 ? 2 : 1) * MILLION / WHEEL_BUDGET + 2);
+	KUNIT_EXPECT_EQ(test, MILLION / 2000, between);
+	for (i = 0; i < 4; i++)
+		advance_to(rig, (BURST_TICK + i) * s->tick_ns);
+
+	fired = 0;
+	for (i = 0; i < MILLION + between; i++) {
+		unsigned int times = p[i].due == U64_MAX ? 0 : 1;
+
+		if (i < MILLION && i % CHANGES == 0)
+			times = 2;
+		wrong += p[i].fired != times || (times && p[i].tick != p[i].due);
+		/* What nobody changed has kept its order. */
+		if (times == 1 && p[i].due == BURST_TICK && i % CHANGES < CHANGES / 2) {
+			wrong += p[i].rank <= fired;
+			fired = p[i].rank;
+		}
+	}
+	KUNIT_EXPECT_EQ(test, 0, wrong);
+	KUNIT_EXPECT_EQ(test, MILLION + between, rig->fired);
+	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
+}
+
+static struct kunit_case time_cases[] = {
+	KUNIT_CASE_PARAM(held_off, shape_gen_params),
+	KUNIT_CASE_PARAM(end_of_range, shape_gen_params),
+	KUNIT_CASE_PARAM(period_to_the_end, shape_gen_params),
+	KUNIT_CASE_PARAM(million, burst_gen_params),
+	{}
+};
+
+static struct kunit_suite time_suite = {
+	.name		= "hwtimer_time",
+	.init		= rig_init,
+	.exit		= rig_exit,
+	.test_cases	= time_cases,
+};
+
+kunit_test_suite(time_suite);

@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: KUnit suites hwtimer_wheel_arm, _arm_4 and _arm_grow:
+ * each arming ends once, and its owner is told how.
+ */
+#include <kunit/test.h>
+#include <linux/bitops.h>
+#include <linux/list.h>
+#include <linux/minmax.h>
+#include <linux/string.h>
+
+#include "wheel_rig.h"
+
+static void arm_returns(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 1);
+
+	KUNIT_EXPECT_FALSE(test, wheel_pending(&p->t));
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&p->t));
+	KUNIT_EXPECT_EQ(test, 0, arm(p, 4242));
+	KUNIT_EXPECT_TRUE(test, wheel_pending(&p->t));
+	KUNIT_EXPECT_TRUE(test, wheel_holds(&p->t));
+	KUNIT_EXPECT_EQ(test, 4242ULL, wheel_deadline(&p->t));
+	KUNIT_EXPECT_EQ(test, 1, arm(p, 4243));
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 1, arm(p, 4000));
+	KUNIT_EXPECT_EQ(test, 4000ULL, wheel_deadline(&p->t));
+	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).pending);
+	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).armed);
+	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).touched);
+	to_tick(rig, 4);
+	expect_fired(p, 1, 4);
+	KUNIT_EXPECT_FALSE(test, wheel_pending(&p->t));
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&p->t));
+	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
+	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).expired);
+	/* once is once */
+	step_to_tick(rig, 100);
+	expect_fired(p, 1, 4);
+	KUNIT_EXPECT_EQ(test, 0, arm_tick(p, 101));
+	to_tick(rig, 101);
+	expect_fired(p, 2, 101);
+	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).armed);
+}
+
+/* Promise 4. */
+static void cancel_tells(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 3);
+
+	KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[0].t));
+	arm_tick(&p[0], 3);
+	arm_tick(&p[1], 3);
+	arm_tick(&p[2], 3);
+	/* before it is filed */
+	KUNIT_EXPECT_TRUE(test, wheel_cancel(&p[0].t));
+	KUNIT_EXPECT_FALSE(test, wheel_pending(&p[0].t));
+	KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[0].t));
+	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).pending);
+	to_tick(rig, 2);
+	/* it never touched a bucket */
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[0].t));
+	KUNIT_EXPECT_EQ(test, 2UL, rig->wheel.filed);
+	/* after */
+	KUNIT_EXPECT_TRUE(test, wheel_cancel(&p[1].t));
+	KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[1].t));
+	KUNIT_EXPECT_TRUE(test, wheel_holds(&p[1].t));
+	to_tick(rig, 3);
+	expect_fired(&p[0], 0, 0);
+	expect_fired(&p[1], 0, 0);
+	expect_fired(&p[2], 1, 3);
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[1].t));
+	/* after it has fired */
+	KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[2].t));
+	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).cancelled);
+	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).expired);
+	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
+	KUNIT_EXPECT_EQ(test, 0UL, rig->wheel.filed);
+}
+
+/* Cancelled, and armed again for an earlier, the same, a later tick. */
+static void cancel_rearm(struct kunit *test)
+{
+	static const u64 again[] = { 1, 3, 4, 5, 6, 7, 8, SLOTS + 3, SLOTS + 5,
+				     2 * SLOTS + 5, 3 * SLOTS + 4 };
+	struct rig *rig = test->priv;
+	unsigned int i, filed, twice;
+	struct probe *p;
+
+	for (i = 0; i < ARRAY_SIZE(again); i++) {
+		for (filed = 0; filed <= 1; filed++) {
+			for (twice = 0; twice <= 1; twice++) {
+				rig_remake(rig, TICK, SLOTS, 0);
+				p = probes(rig, 1);
+				arm_tick(p, 5);
+				if (filed)
+					to_tick(rig, 2);
+				KUNIT_EXPECT_TRUE(test, wheel_cancel(&p->t));
+				if (twice) {
+					KUNIT_EXPECT_EQ(test, 0, arm_tick(p, 12));
+					KUNIT_EXPECT_TRUE(test, wheel_cancel(&p->t));
+				}
+				KUNIT_EXPECT_EQ(test, 0, arm_tick(p, again[i]));
+				step_to_tick(rig, 100);
+				expect_fired(p, 1, filed ? max(again[i], 3ULL) : again[i]);
+				KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
+			}
+		}
+	}
+}
+
+/* As above, but the worker passes by between the two. */
+static void cancel_pass_rearm(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 1);
+
+	arm_tick(p, 5);
+	to_tick(rig, 1);
+	wheel_cancel(&p->t);
+	to_tick(rig, 7);
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&p->t));
+	KUNIT_EXPECT_EQ(test, 0, arm_tick(p, 9));
+	to_tick(rig, 8);
+	expect_fired(p, 0, 0);
+	to_tick(rig, 9);
+	expect_fired(p, 1, 9);
+}
+
+static void touch(struct kunit *test)
+{
+	static const u64 to[] = { 0, 1, 3, 4, 5, 6, 7, SLOTS, SLOTS + 4, SLOTS + 5,
+				  SLOTS + 6, 2 * SLOTS + 5, 5 * SLOTS + 2, 10 * SLOTS + 5 };
+	struct rig *rig = test->priv;
+	unsigned int i, filed, again;
+	struct probe *p;
+	u64 due;
+
+	for (i = 0; i < ARRAY_SIZE(to); i++) {
+		for (filed = 0; filed <= 1; filed++) {
+			/* touched directly, or by way of tick 30, or of tick 2 */
+			for (again = 0; again <= 2; again++) {
+				rig_remake(rig, TICK, SLOTS, 0);
+				p = probes(rig, 1);
+				arm_tick(p, 5);
+				if (filed)
+					to_tick(rig, 3);
+				if (again)
+					KUNIT_EXPECT_EQ(test, 0,
+							touch_tick(p, again == 1 ? 30 : 2));
+				KUNIT_EXPECT_EQ(test, 0, touch_tick(p, to[i]));
+				KUNIT_EXPECT_TRUE(test, wheel_pending(&p->t));
+				KUNIT_EXPECT_EQ(test, to[i] * TICK, wheel_deadline(&p->t));
+				KUNIT_EXPECT_EQ(test, 1UL, counts(rig).pending);
+				due = max(to[i], filed ? 4ULL : 1ULL);
+				step_to_tick(rig, due - 1);
+				advance_to(rig, due * TICK - 1);
+				expect_fired(p, 0, 0);
+				step_to_tick(rig, 12 * SLOTS);
+				expect_fired(p, 1, due);
+			}
+		}
+	}
+}
+
+/* Within a tick nothing changes, to the ns before and behind a boundary it does. */
+static void touch_boundary(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 4);
+	unsigned int i;
+
+	for (i = 0; i < 4; i++)
+		arm(&p[i], 5 * TICK - 10);
+	to_tick(rig, 1);
+	wheel_touch(&p[0].t, 5 * TICK);
+	wheel_touch(&p[1].t, 5 * TICK + 1);
+	wheel_touch(&p[2].t, 4 * TICK + 1);
+	wheel_touch(&p[3].t, 4 * TICK);
+	step_to_tick(rig, 20);
+	expect_fired(&p[0], 1, 5);
+	expect_fired(&p[1], 1, 6);
+	expect_fired(&p[2], 1, 5);
+	expect_fired(&p[3], 1, 4);
+}
+
+/* Pushed back over and over, as a busy connection does. */
+static void touch_on_and_on(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 1);
+	u64 tick;
+
+	arm_tick(p, 10);
+	for (tick = 1; tick <= 500; tick++) {
+		to_tick(rig, tick);
+		KUNIT_EXPECT_EQ(test, 0, touch_tick(p, tick + 10));
+	}
+	expect_fired(p, 0, 0);
+	step_to_tick(rig, 600);
+	expect_fired(p, 1, 510);
+	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).drained);
+	KUNIT_EXPECT_EQ(test, 500UL, counts(rig).touched);
+	/* at its tick 10, and then at each one that it had when passed there */
+	KUNIT_EXPECT_LE(test, counts(rig).refiled, 56UL);
+}
+
+static void touch_not_pending(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 1);
+
+	KUNIT_EXPECT_EQ(test, -ENOENT, touch_tick(p, 3));
+	arm_tick(p, 3);
+	wheel_cancel(&p->t);
+	KUNIT_EXPECT_EQ(test, -ENOENT, touch_tick(p, 4));
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, -ENOENT, touch_tick(p, 4));
+	arm_tick(p, 3);
+	to_tick(rig, 2);
+	wheel_cancel(&p->t);
+	KUNIT_EXPECT_EQ(test, -ENOENT, touch_tick(p, 4));
+	arm_tick(p, 3);
+	to_tick(rig, 3);
+	expect_fired(p, 1, 3);
+	KUNIT_EXPECT_EQ(test, -ENOENT, touch_tick(p, 4));
+	step_to_tick(rig, 30);
+	expect_fired(p, 1, 3);
+	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).touched);
+	KUNIT_EXPECT_EQ(test, 3UL, counts(rig).armed);
+	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
+	wheel_kill(&p->t);
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, touch_tick(p, 40));
+}
+
+/* What costs a request, and what does not. */
+static void requests(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+	unsigned int i;
+
+	/* arm, cancel, arm, touch within a tick: one */
+	arm_tick(&p[0], 5);
+	for (i = 0; i < 10; i++) {
+		wheel_cancel(&p[0].t);
+		arm_tick(&p[0], 5);
+	}
+	touch_tick(&p[0], 4);
+	touch_tick(&p[0], 6);
+	KUNIT_EXPECT_EQ(test, 11UL, counts(rig).coalesced);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).drained);
+
+	/* later, later, later: none, and filed anew once */
+	for (i = 7; i < 12; i++)
+		touch_tick(&p[0], i);
+	/* cancelled and armed for the same or later: none */
+	wheel_cancel(&p[0].t);
+	arm_tick(&p[0], 11);
+	wheel_cancel(&p[0].t);
+	arm_tick(&p[0], 12);
+	to_tick(rig, 6);
+	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).drained);
+	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).refiled);
+
+	/* earlier, twice: one */
+	touch_tick(&p[0], 11);
+	touch_tick(&p[0], 10);
+	KUNIT_EXPECT_EQ(test, 12UL, counts(rig).coalesced);
+	to_tick(rig, 7);
+	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).drained);
+	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).refiled);
+
+	/* to a later round of its own bucket: stays where it is, with one level */
+	touch_tick(&p[0], 10 + SLOTS);
+	step_to_tick(rig, 9 + SLOTS);
+	KUNIT_EXPECT_EQ(test, rig->wheel.levels == 1 ? 1UL : 2UL, counts(rig).refiled);
+	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).drained);
+	expect_fired(&p[0], 0, 0);
+	to_tick(rig, 10 + SLOTS);
+	expect_fired(&p[0], 1, 10 + SLOTS);
+
+	/* armed and cancelled: one, which finds nothing to do */
+	arm_tick(&p[1], 40);
+	wheel_cancel(&p[1].t);
+	to_tick(rig, 30);
+	KUNIT_EXPECT_EQ(test, 3UL, counts(rig).drained);
+	KUNIT_EXPECT_EQ(test, 0UL, rig->wheel.filed);
+}
+
+static void detach(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 3);
+
+	/* nothing to let go of */
+	wheel_detach(&p[0].t);
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[0].t));
+	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
+
+	arm_tick(&p[0], 50);
+	arm_tick(&p[1], 50);
+	to_tick(rig, 1);
+	arm_tick(&p[2], 50);
+	wheel_cancel(&p[0].t);
+	wheel_cancel(&p[2].t);
+	wheel_detach(&p[0].t);
+	wheel_detach(&p[0].t);
+	wheel_detach(&p[2].t);
+	KUNIT_EXPECT_TRUE(test, wheel_holds(&p[0].t));
+	KUNIT_EXPECT_TRUE(test, wheel_holds(&p[2].t));
+	KUNIT_EXPECT_EQ(test, 2UL, rig->wheel.filed);
+	/* no tick need pass */
+	to_tick(rig, 1);
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[0].t));
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[2].t));
+	KUNIT_EXPECT_EQ(test, 1UL, rig->wheel.filed);
+	KUNIT_EXPECT_EQ(test, 4UL, counts(rig).drained);
+
+	/* armed again before the worker comes by: it stays */
+	wheel_cancel(&p[1].t);
+	wheel_detach(&p[1].t);
+	KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[1], 60));
+	to_tick(rig, 2);
+	KUNIT_EXPECT_TRUE(test, wheel_holds(&p[1].t));
+	step_to_tick(rig, 59);
+	expect_fired(&p[1], 0, 0);
+	to_tick(rig, 60);
+	expect_fired(&p[1], 1, 60);
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[1].t));
+	KUNIT_EXPECT_EQ(test, 1, rig->fired);
+}
+
+/* The last of a bucket leaves: the bucket counts as empty, and is used again. */
+static void detach_last(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+
+	arm_tick(&p[0], 5);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_TRUE(test, test_bit(5, rig->wheel.level[0].occupied));
+	wheel_cancel(&p[0].t);
+	wheel_detach(&p[0].t);
+	to_tick(rig, 2);
+	KUNIT_EXPECT_FALSE(test, test_bit(5, rig->wheel.level[0].occupied));
+	arm_tick(&p[1], 5 + 3 * SLOTS);
+	step_to_tick(rig, 4 + 3 * SLOTS);
+	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).ticks);
+	KUNIT_EXPECT_EQ(test, 0, rig->fired);
+	to_tick(rig, 5 + 3 * SLOTS);
+	expect_fired(&p[1], 1, 5 + 3 * SLOTS);
+}
+
+static void kill(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 3);
+	struct wheel_counts before, after;
+
+	to_tick(rig, 1);
+	KUNIT_EXPECT_FALSE(test, wheel_kill(&p[0].t));
+	arm_tick(&p[1], 5);
+	KUNIT_EXPECT_TRUE(test, wheel_kill(&p[1].t));
+	arm_tick(&p[2], 5);
+	to_tick(rig, 2);
+	KUNIT_EXPECT_TRUE(test, wheel_kill(&p[2].t));
+	KUNIT_EXPECT_FALSE(test, wheel_kill(&p[2].t));
+	KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[2].t));
+	before = counts(rig);
+	KUNIT_EXPECT_EQ(test, 0UL, before.pending);
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, arm_tick(&p[0], 9));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, arm_tick(&p[1], 9));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, arm_tick(&p[2], 9));
+	after = counts(rig);
+	KUNIT_EXPECT_EQ(test, 0, memcmp(&before, &after, sizeof(before)));
+	step_to_tick(rig, 20);
+	KUNIT_EXPECT_EQ(test, 0, rig->fired);
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[2].t));
+	/* a new life */
+	wheel_timeout_init(&p[2].t, &rig->wheel, probe_fired);
+	KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[2], 25));
+	to_tick(rig, 25);
+	expect_fired(&p[2], 1, 25);
+}
+
+enum before_release { IDLE, QUEUED, FILED, CANCELLED_QUEUED, CANCELLED_FILED,
+		      TOUCHED_EARLIER, KILLED_FILED, DETACHED, EXPIRED, N_BEFORE };
+
+static void release(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, N_BEFORE);
+	unsigned int i;
+
+	for (i = 0; i < N_BEFORE; i++)
+		if (i != IDLE && i != QUEUED && i != CANCELLED_QUEUED)
+			arm_tick(&p[i], i == EXPIRED ? 1 : 50 + i);
+	to_tick(rig, 1);
+	arm_tick(&p[QUEUED], 50);
+	arm_tick(&p[CANCELLED_QUEUED], 50);
+	wheel_cancel(&p[CANCELLED_QUEUED].t);
+	wheel_cancel(&p[CANCELLED_FILED].t);
+	touch_tick(&p[TOUCHED_EARLIER], 20);
+	wheel_kill(&p[KILLED_FILED].t);
+	wheel_cancel(&p[DETACHED].t);
+	wheel_detach(&p[DETACHED].t);
+
+	for (i = 0; i < N_BEFORE; i++) {
+		bool pending = i == QUEUED || i == FILED || i == TOUCHED_EARLIER;
+
+		KUNIT_EXPECT_EQ_MSG(test, pending, wheel_release(&p[i].t, probe_released),
+				    "%u", i);
+		KUNIT_EXPECT_FALSE(test, wheel_pending(&p[i].t));
+		KUNIT_EXPECT_EQ(test, -ESHUTDOWN, arm_tick(&p[i], 60));
+		KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[i].t));
+		KUNIT_EXPECT_EQ(test, 0, p[i].released);
+	}
+	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
+	to_tick(rig, 1);
+	for (i = 0; i < N_BEFORE; i++) {
+		KUNIT_EXPECT_EQ_MSG(test, 1, p[i].released, "%u", i);
+		KUNIT_EXPECT_FALSE(test, wheel_holds(&p[i].t));
+	}
+	KUNIT_EXPECT_EQ(test, 0UL, rig->wheel.filed);
+	step_to_tick(rig, 100);
+	for (i = 0; i < N_BEFORE; i++)
+		KUNIT_EXPECT_EQ(test, 1, p[i].released);
+	KUNIT_EXPECT_EQ(test, 1, rig->fired);
+}
+
+static void reuse(struct hwtimer_timeout *t)
+{
+	struct probe *p = container_of(t, struct probe, t);
+
+	KUNIT_EXPECT_FALSE(p->rig->test, wheel_holds(t));
+	wheel_timeout_init(t, t->wheel, probe_fired);
+	p->released++;
+	p->ret = arm_tick(p, 5);
+}
+
+/* Who is told may use the memory at once, for another timeout, too. */
+static void release_reuse(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+
+	/* filed, and on a queue */
+	arm_tick(&p[0], 50);
+	to_tick(rig, 1);
+	arm_tick(&p[1], 50);
+	wheel_release(&p[0].t, reuse);
+	wheel_release(&p[1].t, reuse);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 1, p[0].released);
+	KUNIT_EXPECT_EQ(test, 1, p[1].released);
+	KUNIT_EXPECT_EQ(test, 0, p[0].ret);
+	KUNIT_EXPECT_EQ(test, 0, p[1].ret);
+	step_to_tick(rig, 5);
+	expect_fired(&p[0], 1, 5);
+	expect_fired(&p[1], 1, 5);
+}
+
+static void release_stopped(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 5);
+	struct list_head pending;
+
+	arm_tick(&p[0], 5);
+	arm_tick(&p[1], 5);
+	to_tick(rig, 1);
+	arm_tick(&p[2], 5);
+	/* released before: called by the stop, not handed back */
+	KUNIT_EXPECT_TRUE(test, wheel_release(&p[1].t, probe_released));
+	KUNIT_EXPECT_TRUE(test, wheel_release(&p[2].t, probe_released));
+	KUNIT_EXPECT_FALSE(test, wheel_release(&p[3].t, probe_released));
+	KUNIT_EXPECT_EQ(test, 1, rig_stop(rig, &pending));
+	KUNIT_EXPECT_PTR_EQ(test, pending.next, &p[0].t.node);
+	KUNIT_EXPECT_EQ(test, 1, p[1].released);
+	KUNIT_EXPECT_EQ(test, 1, p[2].released);
+	KUNIT_EXPECT_EQ(test, 1, p[3].released);
+	/* released after: called right there */
+	KUNIT_EXPECT_FALSE(test, wheel_release(&p[0].t, probe_released));
+	KUNIT_EXPECT_EQ(test, 1, p[0].released);
+	KUNIT_EXPECT_FALSE(test, wheel_release(&p[4].t, probe_released));
+	KUNIT_EXPECT_EQ(test, 1, p[4].released);
+	KUNIT_EXPECT_EQ(test, 0, rig->fired);
+}
+
+SUITES(arm,
+	KUNIT_CASE(arm_returns),
+	KUNIT_CASE(cancel_tells),
+	KUNIT_CASE(cancel_rearm),
+	KUNIT_CASE(cancel_pass_rearm),
+	KUNIT_CASE(touch),
+	KUNIT_CASE(touch_boundary),
+	KUNIT_CASE(touch_on_and_on),
+	KUNIT_CASE(touch_not_pending),
+	KUNIT_CASE(requests),
+	KUNIT_CASE(detach),
+	KUNIT_CASE(detach_last),
+	KUNIT_CASE(kill),
+	KUNIT_CASE(release),
+	KUNIT_CASE(release_reuse),
+	KUNIT_CASE(release_stopped));

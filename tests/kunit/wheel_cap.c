@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: KUnit suites hwtimer_wheel_cap, _cap_4 and _cap_grow:
+ * the cap is exact.
+ */
+#include <kunit/test.h>
+#include <linux/list.h>
+#include <linux/string.h>
+
+#include "wheel_rig.h"
+
+/* Promise 9. */
+static void cap(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct wheel_counts before, after;
+	unsigned int n, i;
+	struct probe *p;
+
+	for (n = 1; n <= 5; n++) {
+		rig_remake(rig, TICK, SLOTS, n);
+		p = probes(rig, n + 1);
+		for (i = 0; i < n; i++)
+			KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[i], 5));
+		before = counts(rig);
+		KUNIT_EXPECT_EQ(test, -EAGAIN, arm_tick(&p[n], 5));
+		KUNIT_EXPECT_EQ(test, -EAGAIN, arm_tick(&p[n], 5));
+		KUNIT_EXPECT_FALSE(test, wheel_pending(&p[n].t));
+		KUNIT_EXPECT_FALSE(test, wheel_holds(&p[n].t));
+		after = counts(rig);
+		KUNIT_EXPECT_EQ(test, 2UL, after.rejected);
+		after.rejected = 0;
+		KUNIT_EXPECT_EQ(test, 0, memcmp(&before, &after, sizeof(before)));
+		/* who is in may move */
+		KUNIT_EXPECT_EQ(test, 0, touch_tick(&p[0], 6));
+		KUNIT_EXPECT_EQ(test, 1, arm_tick(&p[0], 4));
+		KUNIT_EXPECT_EQ(test, 1, arm_tick(&p[0], 5));
+		/* a cancel frees the place, at once and once */
+		KUNIT_EXPECT_TRUE(test, wheel_cancel(&p[0].t));
+		KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[0].t));
+		KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[n], 5));
+		KUNIT_EXPECT_EQ(test, -EAGAIN, arm_tick(&p[0], 5));
+		to_tick(rig, 1);
+		/* after filing as well */
+		KUNIT_EXPECT_EQ(test, -EAGAIN, arm_tick(&p[0], 5));
+		KUNIT_EXPECT_TRUE(test, wheel_cancel(&p[n].t));
+		KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[0], 5));
+		KUNIT_EXPECT_EQ(test, -EAGAIN, arm_tick(&p[n], 5));
+		KUNIT_EXPECT_TRUE(test, wheel_kill(&p[0].t));
+		KUNIT_EXPECT_FALSE(test, wheel_kill(&p[0].t));
+		KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[n], 5));
+		KUNIT_EXPECT_EQ(test, -ESHUTDOWN, arm_tick(&p[0], 5));
+		KUNIT_EXPECT_EQ(test, 5UL, counts(rig).rejected);
+		KUNIT_EXPECT_EQ(test, (unsigned long)n, counts(rig).pending);
+		to_tick(rig, 5);
+		KUNIT_EXPECT_EQ(test, n, rig->fired);
+		KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
+		KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&rig->wheel.places));
+	}
+}
+
+static void cap_release(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	rig_remake(rig, TICK, SLOTS, 1);
+	p = probes(rig, 2);
+	arm_tick(&p[0], 5);
+	KUNIT_EXPECT_TRUE(test, wheel_release(&p[0].t, probe_released));
+	KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[1], 5));
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 1L, atomic_long_read(&rig->wheel.places));
+}
+
+static void then_arm_at_cap(struct probe *p)
+{
+	/* Its own place is free, and it is the only one. */
+	KUNIT_EXPECT_EQ(p->rig->test, 2UL, counts(p->rig).pending);
+	p->ret = arm(p->other, p->rig->now + TICK);
+	KUNIT_EXPECT_EQ(p->rig->test, -EAGAIN, arm(&p->other[1], 0));
+}
+
+/* Promise 9. */
+static void cap_in_callback(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+	unsigned int i;
+
+	rig_remake(rig, TICK, SLOTS, 3);
+	p = probes(rig, 5);
+	arm(&p[3], U64_MAX);
+	arm(&p[4], U64_MAX);
+	arm_tick(&p[0], 1);
+	p[0].then = then_arm_at_cap;
+	p[0].ret = -1;
+	p[0].other = &p[1];
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 0, p[0].ret);
+
+	/* itself, over and over */
+	p[1].then = probe_rearm;
+	for (i = 2; i < 50; i++) {
+		p[1].deadline = (i + 1) * TICK;
+		KUNIT_EXPECT_EQ(test, -EAGAIN, arm(&p[2], 0));
+		to_tick(rig, i);
+		expect_fired(&p[1], i - 1, i);
+		KUNIT_EXPECT_EQ(test, 3UL, counts(rig).pending);
+	}
+	KUNIT_EXPECT_EQ(test, 49UL, counts(rig).rejected);
+}
+
+static void cap_stop(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct list_head pending;
+	struct probe *p;
+
+	rig_remake(rig, TICK, SLOTS, 2);
+	p = probes(rig, 3);
+	arm_tick(&p[0], 5);
+	arm_tick(&p[1], 5);
+	KUNIT_EXPECT_EQ(test, 2, rig_stop(rig, &pending));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&rig->wheel.places));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, arm_tick(&p[2], 5));
+	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).rejected);
+}
+
+SUITES(cap,
+	KUNIT_CASE(cap),
+	KUNIT_CASE(cap_release),
+	KUNIT_CASE(cap_in_callback),
+	KUNIT_CASE(cap_stop));

@@ -1,0 +1,953 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: KUnit suite hwtimer_wheel_levels: how often a timeout is looked at, and how a wheel
+ * grows. The other suites show that all else holds with any levels.
+ */
+#include <kunit/test.h>
+#include <linux/bitops.h>
+#include <linux/list.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
+#include <linux/prandom.h>
+#include <linux/string.h>
+
+#include "hwtimer_kunit.h"
+#include "wheel_rig.h"
+
+/* The one in use. */
+static u64 seed;
+
+#define DAY		(24 * HOUR)
+
+static unsigned int filed(struct rig *rig, unsigned int level, unsigned int slot)
+{
+	struct wheel_level *l = &rig->wheel.level[level];
+
+	return test_bit(slot, l->occupied) ? list_count_nodes(&l->buckets[slot].timeouts) : 0;
+}
+
+static void pause_due(struct rig *rig)
+{
+	pause_noted(rig);
+	to_tick(rig, 3);
+}
+
+/* Who looks into a bucket does not mind that one of another level is emptied. */
+static void look_at_level(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+	unsigned int i;
+
+	shape_of(rig, TICK, SLOTS, 2, false);
+	p = probes(rig, LOOKED);
+	for (i = 0; i < LOOKED; i++)
+		arm_tick(&p[i], i ? 3 * SLOTS : 3);
+	to_tick(rig, 1);
+	looked = (struct looked) { .first = p, .last = &p[LOOKED - 1] };
+	rig->meanwhile = pause_due;
+	rig->answers = true;
+	KUNIT_EXPECT_EQ(test, 0, wheel_look(&rig->wheel, 1, 0, SLOTS, looked_at, &looked));
+	KUNIT_EXPECT_EQ(test, LOOKED - 1, looked.n);
+	KUNIT_EXPECT_EQ(test, 1, rig->fired);
+}
+
+/* To pass over what is due in a later round is work, too. */
+static void budget_of_looks(struct kunit *test)
+{
+	const unsigned int slots = 1024, budget = 16;
+	struct rig *rig = test->priv;
+	struct probe *p;
+	unsigned int i;
+	u64 cur;
+
+	shape_of(rig, TICK, slots, 1, false);
+	p = probes(rig, slots + 1);
+	for (i = 0; i < slots; i++)
+		arm_tick(&p[i], 2 * slots + i);
+	to_tick(rig, 1);
+	arm_tick(&p[slots], slots - 1);
+	while (wheel_advance(&rig->wheel, rig->now, budget))
+		;
+	/* As if a tick was as long as it is in earnest. */
+	KUNIT_EXPECT_EQ(test, WHEEL_LOOKAHEAD, rig->wheel.looks);
+	rig->wheel.looks = WHEEL_LOOKS;
+	KUNIT_EXPECT_GE(test, sleep_until(rig), WHEEL_LOOKS * TICK);
+	KUNIT_EXPECT_LE(test, sleep_until(rig), (WHEEL_LOOKS + 2) * TICK);
+	rig->now = slots * TICK;
+	do {
+		cur = rig->wheel.cur;
+		i = wheel_advance(&rig->wheel, rig->now, budget);
+		KUNIT_EXPECT_LE(test, rig->wheel.cur, cur + budget + 1);
+	} while (i);
+	expect_fired(&p[slots], 1, slots - 1);
+	KUNIT_EXPECT_EQ(test, 1U, rig->fired);
+	to_tick(rig, 3 * slots);
+	KUNIT_EXPECT_EQ(test, slots + 1, rig->fired);
+}
+
+/* So is to pass over what is empty, if that is a lot. */
+static void budget_of_nothing(struct kunit *test)
+{
+	const unsigned int slots = 4 * WHEEL_LOOKAHEAD;
+	struct rig *rig = test->priv;
+	unsigned int n;
+	struct probe *p;
+	bool more;
+	u64 cur;
+
+	for (n = 1; n <= 2; n++) {
+		shape_of(rig, TICK, slots, n, false);
+		p = probes(rig, 2);
+		/* with two levels: in the second slot of the upper one */
+		arm_tick(p, n * slots - 1);
+		to_tick(rig, 1);
+		/* what is not due yet takes no time from what is to be done now */
+		wheel_release(&p[1].t, probe_released);
+		rig->now = 2 * TICK;
+		wheel_advance(&rig->wheel, rig->now, 3);
+		KUNIT_EXPECT_EQ(test, 1, p[1].released);
+		rig->now = n * slots * (u64)TICK;
+		do {
+			cur = rig->wheel.cur;
+			more = wheel_advance(&rig->wheel, rig->now, 1);
+			/* what is left then is a single run */
+			if (cur < 3 * WHEEL_LOOKAHEAD)
+				KUNIT_EXPECT_LE(test, rig->wheel.cur, cur + WHEEL_LOOKAHEAD + 1);
+		} while (more);
+		expect_fired(p, 1, n * slots - 1);
+	}
+}
+
+/* However small the budget, many levels of which all are empty are passed over in a few steps. */
+static void budget_of_levels(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	unsigned int steps = 0;
+	struct probe *p;
+
+	shape_of(rig, 1, 4, 16, false);
+	p = probes(rig, 1);
+	arm(p, DAY);
+	rig->now = DAY - 1;
+	while (wheel_advance(&rig->wheel, rig->now, 1))
+		steps++;
+	KUNIT_EXPECT_LE(test, steps, 64);
+	KUNIT_EXPECT_EQ(test, 0, rig->fired);
+	drive(rig, NULL, DAY);
+	KUNIT_EXPECT_EQ(test, 1, rig->fired);
+}
+
+/* To grow is done bucket by bucket, and may be stopped in between. */
+static void budget_of_growing(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	unsigned int i, weight, before, stop, steps;
+	struct list_head pending;
+	struct probe *p;
+	bool more;
+
+	for (stop = 0; stop <= 1; stop++) {
+		shape_of(rig, TICK, 64, 1, true);
+		p = probes(rig, 64);
+		for (i = 0; i < 63; i++)
+			arm_tick(&p[i], 2 + i);
+		to_tick(rig, 1);
+		arm_tick(&p[63], 200);
+		steps = 0;
+		do {
+			before = bitmap_weight(rig->wheel.level[0].occupied, 64);
+			more = wheel_advance(&rig->wheel, rig->now, 1);
+			weight = bitmap_weight(rig->wheel.level[0].occupied, 64);
+			KUNIT_EXPECT_LE(test, before, weight + 1);
+			steps++;
+		} while (more && !(stop && steps == 64));
+		KUNIT_EXPECT_EQ(test, stop, rig->wheel.growing);
+		KUNIT_EXPECT_EQ(test, 2, rig->wheel.levels);
+		if (stop) {
+			KUNIT_EXPECT_EQ(test, 64, rig_stop(rig, &pending));
+			continue;
+		}
+		KUNIT_EXPECT_GT(test, steps, 2 * 63);
+		drive(rig, NULL, 300 * TICK);
+		expect_in_order(rig, p, 64);
+	}
+}
+
+/* However often they are pushed back, while the wheel grows timeouts fall once. Promise 13. */
+static void pushed_back_while_growing(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+	unsigned int i;
+	u64 tick = 2;
+
+	shape_of(rig, TICK, 64, 1, true);
+	p = probes(rig, 11);
+	for (i = 0; i < 10; i++)
+		arm_tick(&p[i], tick);
+	to_tick(rig, 1);
+	arm_tick(&p[10], 200);
+	while (wheel_advance(&rig->wheel, rig->now, 1)) {
+		tick = min(tick + 1, 60ULL);
+		for (i = 0; i < 10; i++)
+			touch_tick(&p[i], tick);
+	}
+	KUNIT_EXPECT_LT(test, 10ULL, tick);
+	KUNIT_EXPECT_EQ(test, 11UL, counts(rig).cascaded);
+	drive(rig, NULL, 300 * TICK);
+	expect_in_order(rig, p, 11);
+}
+
+static const struct {
+	const char	*name;
+	u64		ns;
+} spans[] = {
+	{ "1 ms", NSEC_PER_MSEC }, { "10 ms", 10 * NSEC_PER_MSEC },
+	{ "100 ms", 100 * NSEC_PER_MSEC }, { "1 s", NSEC_PER_SEC },
+	{ "10 s", 10 * NSEC_PER_SEC }, { "1 min", 60 * NSEC_PER_SEC },
+	{ "10 min", 600 * NSEC_PER_SEC }, { "1 h", HOUR }, { "1 day", DAY },
+	{ "10 days", 10 * DAY }, { "30 days", 30 * DAY }, { "1 year", 365 * DAY },
+};
+
+static const struct {
+	unsigned int	levels;
+	bool		grow;
+} kinds[] = { { 1, false }, { 4, false }, { 1, true } };
+
+/* One that is due in each round, at the slot of another that is far away. */
+static void next_round(struct probe *p)
+{
+	p->deadline += (u64)p->rig->wheel.slots * p->rig->wheel.tick_ns;
+	if (p->deadline < p->other->deadline)
+		arm(p, p->deadline);
+}
+
+/*
+ * How often one timeout is looked at in its life. With rounds, another one makes its
+ * bucket be looked through in each; with levels, all the slots come up one after
+ * the other, as far as 100000 steps go.
+ */
+static unsigned long life(struct rig *rig, u64 span)
+{
+	u64 tick_ns = rig->wheel.tick_ns, round = tick_ns * rig->wheel.slots, rest;
+	u64 step = max(div_u64(span, 100000), tick_ns);
+	struct probe *p = probes(rig, 2);
+	unsigned long n;
+
+	p[0].deadline = span;
+	arm(&p[0], span);
+	if (has_rounds(rig)) {
+		step = round;
+		div64_u64_rem(span, round, &rest);
+		rig->now = rest;
+		p[1].then = next_round;
+		p[1].other = &p[0];
+		p[1].deadline = rest;
+		if (rest && rest < span)
+			arm(&p[1], rest);
+		else
+			next_round(&p[1]);
+	}
+	for (n = 0; rig->now < span; n++) {
+		advance_to(rig, rig->now);
+		KUNIT_EXPECT_EQ(rig->test, 0, p[0].fired);
+		rig->now = min(rig->now + step, span);
+		if (!(n % 65536))
+			cond_resched();
+	}
+	advance_to(rig, span);
+	expect_fired(&p[0], 1, div64_u64(span, tick_ns));
+	return counts(rig).visits - p[1].fired;
+}
+
+/* The table of docs/modules. */
+static void visits_per_life(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	char n[ARRAY_SIZE(kinds)][16];
+	unsigned int i, k;
+	unsigned long v;
+
+	kunit_info(test, "visits in the life of a timeout, tick 1 ms, 512 slots\n");
+	kunit_info(test, "%-8s %10s %10s %10s\n", "span", "1 level", "4 levels", "growing");
+	for (i = 0; i < ARRAY_SIZE(spans); i++) {
+		for (k = 0; k < ARRAY_SIZE(kinds); k++) {
+			strscpy(n[k], "-", sizeof(n[k]));
+			/* so many rounds take too long where all is checked */
+			if (!k && spans[i].ns >= DAY && IS_ENABLED(CONFIG_KASAN))
+				continue;
+			shape_of(rig, NSEC_PER_MSEC, 512, kinds[k].levels, kinds[k].grow);
+			v = life(rig, spans[i].ns);
+			snprintf(n[k], sizeof(n[k]), "%lu", v);
+			if (k)
+				KUNIT_EXPECT_LE(test, v, rig->wheel.levels + 2UL);
+			else
+				KUNIT_EXPECT_EQ(test, v, (unsigned long)
+						DIV_ROUND_UP_ULL(spans[i].ns,
+								 512 * NSEC_PER_MSEC));
+		}
+		kunit_info(test, "%-8s %10s %10s %10s\n", spans[i].name, n[0], n[1], n[2]);
+	}
+}
+
+#define MANY		1000000U
+
+static void no_fn(struct hwtimer_timeout *t)
+{
+}
+
+/* A million far ones: nothing to do at a tick, and little in all of their lives. */
+static void far_million(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct hwtimer_timeout *t;
+	struct wheel_counts c;
+	unsigned int i, k;
+	u64 until;
+
+	for (k = 1; k < ARRAY_SIZE(kinds); k++) {
+		shape_of(rig, NSEC_PER_MSEC, 512, kinds[k].levels, kinds[k].grow);
+		t = kvcalloc(MANY + 1, sizeof(*t), GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, t);
+		rig->bulk = t;
+		for (i = 0; i < MANY; i++) {
+			wheel_timeout_init(&t[i], &rig->wheel, no_fn);
+			/* each 2592 ms from the second hour on; one is a ms off */
+			wheel_arm(&t[i], HOUR + i * 2592ULL * NSEC_PER_MSEC + i % 2);
+		}
+		advance_to(rig, 0);
+		c = counts(rig);
+		KUNIT_EXPECT_EQ(test, (unsigned long)MANY, c.drained);
+		KUNIT_EXPECT_LE(test, c.visits, (unsigned long)MANY);
+
+		/* The worker sleeps over it all, or is woken at each tick. */
+		KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
+		wheel_awake(&rig->wheel);
+		advance_to(rig, WHEEL_DRAIN_NS);
+		until = sleep_until(rig);
+		wheel_awake(&rig->wheel);
+		KUNIT_EXPECT_EQ(test, HOUR, until);
+		c = counts(rig);
+		for (i = 251; i <= 60000; i++)
+			to_tick(rig, i);
+		/* a minute of ticks: what fell into the level below */
+		kunit_info(test, "%s: %lu visits in 60000 ticks, a million pending\n",
+			   kinds[k].grow ? "growing" : "4 levels",
+			   counts(rig).visits - c.visits);
+		KUNIT_EXPECT_LE(test, counts(rig).visits - c.visits, MANY / 1000UL);
+		KUNIT_EXPECT_EQ(test, 0UL, counts(rig).ticks);
+
+		drive(rig, NULL, 31 * DAY);
+		c = counts(rig);
+		KUNIT_EXPECT_EQ(test, (unsigned long)MANY, c.expired);
+		KUNIT_EXPECT_LE(test, c.visits, MANY * (rig->wheel.levels + 1UL));
+		kunit_info(test, "%s: %lu visits in all\n",
+			   kinds[k].grow ? "growing" : "4 levels", c.visits);
+	}
+}
+
+/* A level comes when the first timeout needs it, and not before. */
+static void grow(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	shape_of(rig, TICK, SLOTS, 1, true);
+	p = probes(rig, 6);
+	to_tick(rig, 4);
+	/* cur is 5: the last one within a round, over the end of the turn */
+	arm_tick(&p[0], 5 + SLOTS - 1);
+	to_tick(rig, 4);
+	KUNIT_EXPECT_EQ(test, 1, rig->wheel.levels);
+	KUNIT_EXPECT_EQ(test, 0, rig->allocs);
+	arm_tick(&p[1], 5 + SLOTS);
+	to_tick(rig, 4);
+	KUNIT_EXPECT_EQ(test, 2, rig->wheel.levels);
+	KUNIT_EXPECT_EQ(test, 1, rig->allocs);
+	/* the last of the round of two levels: its slot is 16 wide */
+	arm_tick(&p[2], SLOTS * SLOTS - 1);
+	arm_tick(&p[3], SLOTS * SLOTS + 15);
+	to_tick(rig, 4);
+	KUNIT_EXPECT_EQ(test, 3, rig->wheel.levels);
+	/* two at once */
+	arm_tick(&p[4], 1ULL << 18);
+	to_tick(rig, 4);
+	KUNIT_EXPECT_EQ(test, 5, rig->wheel.levels);
+	KUNIT_EXPECT_EQ(test, 4, rig->allocs);
+	/* as touched as armed */
+	touch_tick(&p[4], 1ULL << 24);
+	drive(rig, NULL, (u64)TICK << 18);
+	KUNIT_EXPECT_EQ(test, 7, rig->wheel.levels);
+	expect_fired(&p[4], 0, 0);
+	/* what never comes needs none */
+	arm(&p[5], WHEEL_FOREVER);
+	drive(rig, NULL, (u64)TICK << 25);
+	KUNIT_EXPECT_EQ(test, 7, rig->wheel.levels);
+	expect_fired(&p[0], 1, 5 + SLOTS - 1);
+	expect_fired(&p[1], 1, 5 + SLOTS);
+	expect_fired(&p[2], 1, SLOTS * SLOTS - 1);
+	expect_fired(&p[3], 1, SLOTS * SLOTS + 15);
+	expect_fired(&p[4], 1, 1ULL << 24);
+	expect_fired(&p[5], 0, 0);
+	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).grow_failures);
+}
+
+/* The search of a long level for what is to fall goes on where it stopped. */
+static void grow_from_long(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	shape_of(rig, TICK, 2 * WHEEL_LOOKAHEAD, 1, true);
+	p = probes(rig, 2);
+	to_tick(rig, WHEEL_LOOKAHEAD);
+	/* in the next turn, in the first slot of the second run */
+	arm_tick(&p[0], 3 * WHEEL_LOOKAHEAD);
+	to_tick(rig, WHEEL_LOOKAHEAD);
+	KUNIT_EXPECT_EQ(test, 1, rig->wheel.levels);
+	arm_tick(&p[1], 9 * WHEEL_LOOKAHEAD);
+	to_tick(rig, WHEEL_LOOKAHEAD);
+	KUNIT_EXPECT_EQ(test, 2, rig->wheel.levels);
+	drive(rig, NULL, 10 * WHEEL_LOOKAHEAD * (u64)TICK);
+	expect_fired(&p[0], 1, 3 * WHEEL_LOOKAHEAD);
+	expect_fired(&p[1], 1, 9 * WHEEL_LOOKAHEAD);
+}
+
+/* What was in the next turn of the old top level is in time although nothing else is near. */
+static void grow_over_turn(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	shape_of(rig, TICK, SLOTS, 1, true);
+	p = probes(rig, 4);
+	to_tick(rig, 4);
+	arm_tick(&p[0], 5 + SLOTS - 1);
+	to_tick(rig, 4);
+	arm_tick(&p[1], 5 * SLOTS);
+	drive(rig, NULL, 6 * SLOTS * TICK);
+	KUNIT_EXPECT_EQ(test, 2, rig->wheel.levels);
+	expect_fired(&p[0], 1, 5 + SLOTS - 1);
+	expect_fired(&p[1], 1, 5 * SLOTS);
+	/* and again, with the second level */
+	arm_tick(&p[2], SLOTS * SLOTS + 4);
+	to_tick(rig, 6 * SLOTS);
+	arm_tick(&p[3], 20 * SLOTS * SLOTS);
+	drive(rig, NULL, 21 * SLOTS * SLOTS * TICK);
+	KUNIT_EXPECT_EQ(test, 4, rig->wheel.levels);
+	expect_fired(&p[2], 1, SLOTS * SLOTS + 4);
+	expect_fired(&p[3], 1, 20 * SLOTS * SLOTS);
+}
+
+/* How far a timeout was to reach that found no memory is nothing to the next one. */
+static void grow_by_need(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	shape_of(rig, TICK, SLOTS, 1, true);
+	p = probes(rig, 2);
+	rig->no_memory = true;
+	arm_tick(&p[0], 9000);
+	to_tick(rig, 0);
+	KUNIT_EXPECT_EQ(test, 1, rig->wheel.levels);
+	KUNIT_EXPECT_TRUE(test, wheel_cancel(&p[0].t));
+	rig->no_memory = false;
+	arm_tick(&p[1], 40);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 2, rig->wheel.levels);
+	drive(rig, &p[1], 100 * TICK);
+	expect_fired(&p[1], 1, 40);
+}
+
+/* No memory: rounds have to do. There is some again: all go where they belong. */
+static void grow_fails(struct kunit *test)
+{
+	static const u64 ticks[] = { 3, 40, 500, 40, 9000, 500, 16, 17, 18, 500 };
+	struct rig *rig = test->priv;
+	struct wheel_counts c;
+	struct probe *p;
+	unsigned int i;
+
+	shape_of(rig, TICK, SLOTS, 1, true);
+	p = probes(rig, 20);
+	rig->no_memory = true;
+	for (i = 0; i < 10; i++)
+		arm_tick(&p[i], ticks[i]);
+	to_tick(rig, 0);
+	KUNIT_EXPECT_EQ(test, 1, rig->wheel.levels);
+	/* tried, and counted, once in a pass */
+	KUNIT_EXPECT_EQ(test, 1, rig->allocs);
+	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).grow_failures);
+	KUNIT_EXPECT_EQ(test, 10UL, counts(rig).pending);
+	step_to_tick(rig, 20);
+	for (i = 0; i < 10; i++)
+		KUNIT_EXPECT_EQ(test, ticks[i] <= 20, p[i].fired);
+	/* until here nobody needed another level */
+	rig->no_memory = false;
+	for (i = 10; i < 20; i++)
+		arm_tick(&p[i], i % 2 ? 500 : 40);
+	to_tick(rig, 20);
+	KUNIT_EXPECT_GT(test, rig->wheel.levels, 1);
+	c = counts(rig);
+	drive(rig, NULL, 10000 * TICK);
+	for (i = 0; i < 10; i++)
+		expect_fired(&p[i], 1, ticks[i]);
+	/* in the order of arming, before the level came and after */
+	KUNIT_EXPECT_LT(test, p[1].rank, p[3].rank);
+	KUNIT_EXPECT_LT(test, p[2].rank, p[5].rank);
+	KUNIT_EXPECT_LT(test, p[5].rank, p[9].rank);
+	KUNIT_EXPECT_LT(test, p[3].rank, p[10].rank);
+	KUNIT_EXPECT_LT(test, p[9].rank, p[11].rank);
+	for (i = 12; i < 20; i++)
+		KUNIT_EXPECT_LT(test, p[i - 2].rank, p[i].rank);
+	KUNIT_EXPECT_EQ(test, 20, rig->fired);
+	KUNIT_EXPECT_LE(test, counts(rig).visits - c.visits, 20UL * 4);
+}
+
+static void arm_far_and_drain(struct probe *p)
+{
+	struct rig *rig = p->rig;
+
+	/* as somebody does who waits inside a callback */
+	arm_tick(p->other, 1000);
+	wheel_drain_all(&rig->wheel);
+	KUNIT_EXPECT_EQ(rig->test, 1, rig->wheel.levels);
+	KUNIT_EXPECT_TRUE(rig->test, wheel_pending(&p->other->t));
+}
+
+/* The drain of a callback cannot grow the wheel; the pass does. */
+static void grow_in_callback(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	shape_of(rig, TICK, SLOTS, 1, true);
+	p = probes(rig, 3);
+	p[0].then = arm_far_and_drain;
+	p[0].other = &p[1];
+	arm_tick(&p[0], 5);
+	arm_tick(&p[2], 5);
+	to_tick(rig, 5);
+	KUNIT_EXPECT_EQ(test, 2, rig->fired);
+	KUNIT_EXPECT_EQ(test, 3, rig->wheel.levels);
+	KUNIT_EXPECT_TRUE(test, list_empty(&rig->wheel.far));
+	drive(rig, &p[1], DAY);
+	expect_fired(&p[1], 1, 1000);
+}
+
+/* As somebody does who waits inside the callback of a release. */
+static void released_and_drain(struct hwtimer_timeout *t)
+{
+	struct probe *p = container_of(t, struct probe, t);
+	struct rig *rig = p->rig;
+
+	p->released++;
+	arm_tick(p->other, 40);
+	wheel_drain_all(&rig->wheel);
+}
+
+/* The pass is over when a release is told of. Still nothing waits for too long. */
+static void grow_in_release(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+	unsigned int i;
+
+	/* one that was not pending, and one that would never have come */
+	for (i = 0; i < 2; i++) {
+		shape_of(rig, TICK, SLOTS, 1, true);
+		p = probes(rig, 2);
+		p[0].other = &p[1];
+		arm_tick(&p[0], 5);
+		if (i)
+			arm(&p[1], WHEEL_FOREVER);
+		to_tick(rig, 1);
+		/* nobody arms any more */
+		sleep_until(rig);
+		sleep_until(rig);
+		wheel_awake(&rig->wheel);
+		wheel_release(&p[0].t, released_and_drain);
+		drive(rig, &p[1], DAY);
+		KUNIT_EXPECT_EQ(test, 1, p[0].released);
+		expect_fired(&p[1], 1, 40);
+		KUNIT_EXPECT_EQ(test, 40ULL * TICK, rig->now);
+	}
+}
+
+static void arm_next_round_and_drain(struct probe *p)
+{
+	arm_tick(p->other, 5 + SLOTS);
+	wheel_drain_all(&p->rig->wheel);
+}
+
+/* Without memory for levels, too, and if a callback takes over requests. */
+static void order_without_memory(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	shape_of(rig, TICK, SLOTS, 1, true);
+	rig->no_memory = true;
+	p = probes(rig, 3);
+	p[0].then = arm_next_round_and_drain;
+	p[0].other = &p[2];
+	arm_tick(&p[0], 5);
+	arm_tick(&p[1], 5 + SLOTS);
+	to_tick(rig, 5);
+	KUNIT_EXPECT_EQ(test, 1, rig->fired);
+	to_tick(rig, 5 + SLOTS);
+	expect_fired(&p[1], 1, 5 + SLOTS);
+	expect_fired(&p[2], 1, 5 + SLOTS);
+	KUNIT_EXPECT_LT(test, p[1].rank, p[2].rank);
+}
+
+/* What falls is counted, and costs the budget. */
+static void falling_counts(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct wheel_counts c;
+	unsigned int i, steps;
+	struct probe *p;
+
+	/* 0x3e8: two levels to fall, at 0x300 and at 0x3e0 */
+	shape_of(rig, TICK, SLOTS, 4, false);
+	p = probes(rig, 3);
+	for (i = 0; i < 3; i++)
+		arm_tick(&p[i], 1000);
+	step_to_tick(rig, 766);
+	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).visits);
+	KUNIT_EXPECT_EQ(test, 3U, filed(rig, 2, 3));
+	/* when this tick is over the next one has begun */
+	rig->now = 767 * TICK;
+	for (steps = 1; wheel_advance(&rig->wheel, rig->now, 1); steps++)
+		KUNIT_EXPECT_EQ(test, (unsigned long)steps, counts(rig).visits);
+	KUNIT_EXPECT_EQ(test, 3, steps);
+	KUNIT_EXPECT_EQ(test, 3U, filed(rig, 1, 14));
+	c = counts(rig);
+	KUNIT_EXPECT_EQ(test, 3UL, c.visits);
+	KUNIT_EXPECT_EQ(test, 3UL, c.cascaded);
+	step_to_tick(rig, 1000);
+	c = counts(rig);
+	KUNIT_EXPECT_EQ(test, 9UL, c.visits);
+	KUNIT_EXPECT_EQ(test, 6UL, c.cascaded);
+	KUNIT_EXPECT_EQ(test, 0UL, c.refiled);
+	KUNIT_EXPECT_EQ(test, 1UL, c.ticks);
+	KUNIT_EXPECT_EQ(test, 3, rig->fired);
+
+	/* The first of those too far needs more levels than the last. */
+	shape_of(rig, TICK, SLOTS, 1, true);
+	p = probes(rig, 2);
+	arm_tick(&p[0], 1ULL << 18);
+	arm_tick(&p[1], 40);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 5, rig->wheel.levels);
+	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).visits);
+}
+
+/* Much too late for few: nobody looks at the ticks where there is nothing. */
+static void late_and_alone(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	unsigned int n, i;
+	struct probe *p;
+
+	for (n = 1; n <= 3; n++) {
+		shape_of(rig, TICK, SLOTS, n, false);
+		p = probes(rig, 3);
+		for (i = 0; i < 3; i++)
+			arm_tick(&p[i], 5000 + 3000 * i);
+		to_tick(rig, 0);
+		to_tick(rig, 1000000);
+		KUNIT_EXPECT_EQ(test, 3, rig->fired);
+		KUNIT_EXPECT_LE(test, counts(rig).ticks, 3UL);
+		KUNIT_EXPECT_LE(test, counts(rig).visits, 3UL * n);
+	}
+
+	/* What is in the levels below comes first, and in its order. */
+	shape_of(rig, TICK, SLOTS, 2, false);
+	p = probes(rig, 4);
+	for (i = 0; i < 4; i++)
+		arm_tick(&p[i], 15 - 3 * i);
+	to_tick(rig, 0);
+	to_tick(rig, 1000000);
+	for (i = 0; i < 4; i++) {
+		expect_fired(&p[i], 1, 15 - 3 * i);
+		KUNIT_EXPECT_EQ(test, 4 - i, p[i].rank);
+	}
+}
+
+/* With one level it stayed in its bucket for a later round. Not when it grows. */
+static void touched_then_grow(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	shape_of(rig, TICK, SLOTS, 1, true);
+	p = probes(rig, 3);
+	arm_tick(&p[0], 5);
+	to_tick(rig, 1);
+	touch_tick(&p[0], 5 + 2 * SLOTS);
+	to_tick(rig, SLOTS);
+	KUNIT_EXPECT_EQ(test, 1, rig->wheel.levels);
+	arm_tick(&p[1], 2 * SLOTS - 1);
+	arm_tick(&p[2], 1000);
+	to_tick(rig, SLOTS);
+	KUNIT_EXPECT_EQ(test, 3, rig->wheel.levels);
+	drive(rig, &p[1], DAY);
+	KUNIT_EXPECT_EQ(test, (2ULL * SLOTS - 1) * TICK, rig->now);
+	expect_fired(&p[1], 1, 2 * SLOTS - 1);
+	drive(rig, &p[2], DAY);
+	expect_fired(&p[0], 1, 5 + 2 * SLOTS);
+	expect_fired(&p[2], 1, 1000);
+}
+
+/* A stop finds them wherever they are. */
+static void falling_stop(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct list_head pending;
+	struct probe *p;
+	unsigned int i;
+
+	shape_of(rig, TICK, SLOTS, 4, false);
+	p = probes(rig, 4);
+	for (i = 0; i < 4; i++)
+		arm_tick(&p[i], 1000);
+	to_tick(rig, 766);
+	KUNIT_EXPECT_TRUE(test, wheel_advance(&rig->wheel, 767 * TICK, 2));
+	KUNIT_EXPECT_FALSE(test, list_empty(&rig->wheel.falling));
+	KUNIT_EXPECT_EQ(test, 4, rig_stop(rig, &pending));
+
+	shape_of(rig, TICK, SLOTS, 1, true);
+	p = probes(rig, 2);
+	to_tick(rig, 1);
+	arm_tick(&p[0], 1000);
+	arm(&p[1], WHEEL_FOREVER);
+	wheel_drain_all(&rig->wheel);
+	KUNIT_EXPECT_FALSE(test, list_empty(&rig->wheel.far));
+	KUNIT_EXPECT_EQ(test, 2, rig_stop(rig, &pending));
+}
+
+/* A large level on top of another: far ones let the worker sleep there, too. */
+static void far_wakes_large(struct kunit *test)
+{
+	const unsigned int slots = 2 * WHEEL_LOOKAHEAD;
+	struct rig *rig = test->priv;
+	struct probe *p;
+	u64 tick;
+
+	shape_of(rig, TICK, slots, 2, false);
+	p = probes(rig, 1);
+	tick = (WHEEL_LOOKAHEAD + 1000ULL) * slots + 5;
+	arm_tick(&p[0], tick);
+	/* once to drain, once at the end of what it looks ahead at */
+	KUNIT_EXPECT_LE(test, drive(rig, &p[0], 365 * DAY), 4U);
+	expect_fired(&p[0], 1, tick);
+	KUNIT_EXPECT_EQ(test, tick * TICK, rig->now);
+}
+
+/* Pushed back by a round, into the bucket that they come from: not in circles. */
+static void touched_by_a_round(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	unsigned int i, k, steps;
+	struct probe *p;
+
+	for (k = 0; k < ARRAY_SIZE(kinds); k++) {
+		shape_of(rig, TICK, SLOTS, kinds[k].levels, kinds[k].grow);
+		p = probes(rig, 8);
+		for (i = 0; i < 8; i++)
+			arm_tick(&p[i], 5);
+		to_tick(rig, 4);
+		for (i = 0; i < 8; i++)
+			touch_tick(&p[i], 5 + SLOTS);
+		rig->now = 5 * TICK;
+		for (steps = 1; wheel_advance(&rig->wheel, rig->now, 1); steps++)
+			if (steps == 100)
+				break;
+		KUNIT_ASSERT_LE(test, steps, 3U * 8);
+		KUNIT_EXPECT_EQ(test, 8UL, counts(rig).visits);
+		drive(rig, NULL, DAY);
+		for (i = 0; i < 8; i++)
+			expect_fired(&p[i], 1, 5 + SLOTS);
+	}
+}
+
+/* A cancelled one falls no further, and one that was released is told of at once. */
+static void falling_ends(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	shape_of(rig, TICK, SLOTS, 4, false);
+	p = probes(rig, 3);
+	arm_tick(&p[0], 1000);
+	arm_tick(&p[1], 1000);
+	arm_tick(&p[2], 1001);
+	to_tick(rig, 1);
+	wheel_cancel(&p[0].t);
+	wheel_release(&p[1].t, probe_released);
+	to_tick(rig, 2);
+	KUNIT_EXPECT_EQ(test, 1, p[1].released);
+	KUNIT_EXPECT_TRUE(test, wheel_holds(&p[0].t));
+	to_tick(rig, 768);
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[0].t));
+	KUNIT_EXPECT_EQ(test, 1UL, rig->wheel.filed);
+	to_tick(rig, 1001);
+	expect_fired(&p[2], 1, 1001);
+	KUNIT_EXPECT_EQ(test, 1, rig->fired);
+}
+
+#define SOAK_PROBES	256
+#define SOAK_YEARS	12
+
+/* One of the soak's, and what it has to do. */
+static void soak_fired(struct probe *p)
+{
+	struct rig *rig = p->rig;
+	u64 due = div64_u64(p->deadline + rig->wheel.tick_ns - 1, rig->wheel.tick_ns);
+	u64 now = div64_u64(rig->now, rig->wheel.tick_ns);
+
+	/* The clock moves from event to event: never early, and never late. */
+	if (p->tick != due || now != due)
+		KUNIT_FAIL(rig->test, "due at tick %llu, fired for %llu at %llu", due,
+			   p->tick, now);
+	p->ret = 0;
+}
+
+/* From a tick to a year, each order of magnitude alike. */
+static u64 soak_delay(struct rnd_state *rnd)
+{
+	u64 delay = 1 + prandom_u32_state(rnd);
+
+	delay = delay << 23 | prandom_u32_state(rnd) >> 9;
+	return NSEC_PER_MSEC + (delay >> prandom_u32_state(rnd) % 36);
+}
+
+/* What the soak did, to be compared with what the wheel says. */
+struct soak {
+	struct rig		*rig;
+	struct probe		*p;
+	struct rnd_state	rnd;
+	unsigned long		armed;
+	unsigned long		touched;
+	unsigned long		cancelled;
+	unsigned long		operations;
+};
+
+static void soak_operate(struct soak *s)
+{
+	struct probe *p = &s->p[prandom_u32_state(&s->rnd) % SOAK_PROBES];
+	u64 deadline = s->rig->now + soak_delay(&s->rnd);
+	bool was = wheel_pending(&p->t);
+	int ret, want;
+
+	s->operations++;
+	p->then = soak_fired;
+	switch (prandom_u32_state(&s->rnd) % 8) {
+	case 0 ... 3:
+		ret = arm(p, deadline);
+		want = was;
+		s->armed += !was;
+		s->touched += was;
+		p->deadline = deadline;
+		break;
+	case 4 ... 6:
+		ret = wheel_touch(&p->t, deadline);
+		want = was ? 0 : -ENOENT;
+		s->touched += was;
+		if (was)
+			p->deadline = deadline;
+		break;
+	default:
+		ret = wheel_cancel(&p->t);
+		want = was;
+		s->cancelled += was;
+	}
+	KUNIT_EXPECT_EQ(s->rig->test, want, ret);
+}
+
+/*
+ * Years of a wheel, driven as the kthread does it. The books: every arming that the
+ * test made ended as the wheel says, and in one way.
+ */
+static void soak(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct list_head pending;
+	struct wheel_counts c;
+	struct soak s;
+	unsigned int k, i;
+	u64 until, next;
+
+	for (k = 0; k < ARRAY_SIZE(kinds); k++) {
+		shape_of(rig, NSEC_PER_MSEC, 512, kinds[k].levels, kinds[k].grow);
+		memset(&s, 0, sizeof(s));
+		s.rig = rig;
+		s.p = probes(rig, SOAK_PROBES);
+		prandom_seed_state(&s.rnd, seed + k);
+		next = 0;
+		while (rig->now < SOAK_YEARS * 365 * DAY) {
+			/* Some at a time, then none for up to some days. */
+			if (rig->now >= next) {
+				for (i = prandom_u32_state(&s.rnd) % 16; i; i--)
+					soak_operate(&s);
+				next = rig->now + (soak_delay(&s.rnd) >> 6);
+				cond_resched();
+			}
+			advance_to(rig, rig->now);
+			until = sleep_until(rig);
+			wheel_awake(&rig->wheel);
+			rig->now = min(max(until, rig->now), next);
+		}
+		c = counts(rig);
+		kunit_info(test, "%s: %d years, %lu operations, seed %llu: %lu armed, %lu touched, %lu cancelled, %lu expired, %lu pending; %lu ticks, %lu visits\n",
+			   kinds[k].grow ? "growing" : k ? "4 levels" : "1 level",
+			   SOAK_YEARS, s.operations, seed, c.armed, c.touched,
+			   c.cancelled, c.expired, c.pending, c.ticks, c.visits);
+		KUNIT_EXPECT_EQ(test, s.armed, c.armed);
+		KUNIT_EXPECT_EQ(test, s.touched, c.touched);
+		KUNIT_EXPECT_EQ(test, s.cancelled, c.cancelled);
+		KUNIT_EXPECT_EQ(test, (unsigned long)rig->fired, c.expired);
+		KUNIT_EXPECT_GT(test, c.expired, 1000UL);
+		KUNIT_EXPECT_EQ(test, (unsigned long)rig_stop(rig, &pending),
+				s.armed - s.cancelled - rig->fired);
+	}
+}
+
+static int levels_suite_init(struct kunit_suite *suite)
+{
+	seed = hwtimer_kunit_seed();
+	return one_level(suite);
+}
+
+SUITE(levels, levels_suite_init, "levels",
+	KUNIT_CASE(visits_per_life),
+	KUNIT_CASE(far_million),
+	KUNIT_CASE(grow),
+	KUNIT_CASE(grow_over_turn),
+	KUNIT_CASE(grow_from_long),
+	KUNIT_CASE(grow_fails),
+	KUNIT_CASE(grow_by_need),
+	KUNIT_CASE(grow_in_callback),
+	KUNIT_CASE(grow_in_release),
+	KUNIT_CASE(order_without_memory),
+	KUNIT_CASE(touched_by_a_round),
+	KUNIT_CASE(late_and_alone),
+	KUNIT_CASE(look_at_level),
+	KUNIT_CASE(budget_of_looks),
+	KUNIT_CASE(budget_of_nothing),
+	KUNIT_CASE(budget_of_levels),
+	KUNIT_CASE(budget_of_growing),
+	KUNIT_CASE(pushed_back_while_growing),
+	KUNIT_CASE(touched_then_grow),
+	KUNIT_CASE(falling_stop),
+	KUNIT_CASE(far_wakes_large),
+	KUNIT_CASE(falling_counts),
+	KUNIT_CASE(falling_ends),
+	KUNIT_CASE(soak));
+
+kunit_test_suite(levels_suite);

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: KUnit suites hwtimer_wheel_order, _order_4 and _order_grow:
+ * for one tick, in the order of arming.
+ */
+#include <kunit/test.h>
+#include <linux/math64.h>
+#include <linux/mm.h>
+
+#include "wheel_rig.h"
+
+/*
+ * Five for one tick, later ns first, @span ticks ahead; between them others for
+ * the same bucket and for its neighbours, and some that are cancelled. With
+ * @filed the worker passes by after each.
+ */
+static void expect_order(struct rig *rig, u64 span, bool filed)
+{
+	struct probe *p = probes(rig, 30), *mine = p, *others = p + 5;
+	u64 due = div64_u64(rig->now, TICK) + span, now = due - span;
+	unsigned int i, rank = 0;
+
+	for (i = 0; i < 5; i++) {
+		arm_tick(&others[5 * i], due + SLOTS);
+		arm_tick(&others[5 * i + 1], due + 1);
+		arm_tick(&others[5 * i + 2], due > SLOTS ? due - SLOTS : due + 2 * SLOTS);
+		arm_tick(&others[5 * i + 3], due);
+		arm(&mine[i], due * TICK - 10 * i);
+		arm_tick(&others[5 * i + 4], due - 1);
+		wheel_cancel(&others[5 * i + 3].t);
+		if (filed)
+			advance_to(rig, now * TICK + i);
+	}
+	step_to_tick(rig, due);
+	for (i = 0; i < 5; i++) {
+		expect_fired(&mine[i], 1, due);
+		KUNIT_EXPECT_GT_MSG(rig->test, mine[i].rank, rank, "span %llu, %u", span, i);
+		rank = mine[i].rank;
+	}
+	to_tick(rig, due + 5 * SLOTS);
+	for (i = 0; i < 25; i++)
+		KUNIT_EXPECT_EQ(rig->test, i % 5 == 3 ? 0 : 1, others[i].fired);
+	kvfree(rig->bulk);
+	rig->bulk = NULL;
+}
+
+/* Promise 5. */
+static void order_at_each_span(struct kunit *test)
+{
+	static const u64 spans[] = { 1, 2, 5, SLOTS - 1, SLOTS, SLOTS + 1, 3 * SLOTS + 5,
+				     100 * SLOTS, 100 * SLOTS + 7 };
+	struct rig *rig = test->priv;
+	unsigned int i, filed;
+
+	for (i = 0; i < ARRAY_SIZE(spans); i++)
+		for (filed = 0; filed <= 1; filed++)
+			expect_order(rig, spans[i], filed);
+}
+
+/* Armed in different rounds for one tick: the one that waited longest is first. */
+static void order_across_rounds(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 6);
+	unsigned int i;
+
+	for (i = 0; i < 6; i++) {
+		arm_tick(&p[i], 5 * SLOTS + 3);
+		to_tick(rig, i * SLOTS + 2);
+	}
+	step_to_tick(rig, 6 * SLOTS);
+	expect_in_order(rig, p, 6);
+	for (i = 0; i < 6; i++)
+		expect_fired(&p[i], 1, 5 * SLOTS + 3);
+}
+
+/* A touched one takes its place when it is filed anew. */
+static void order_of_touched(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 3);
+
+	arm_tick(&p[1], 5);
+	to_tick(rig, 1);
+	touch_tick(&p[1], 8);
+	arm_tick(&p[0], 8);
+	to_tick(rig, 5);
+	arm_tick(&p[2], 8);
+	to_tick(rig, 8);
+	expect_in_order(rig, p, 3);
+}
+
+/* Armed again, it is a new one. Promise 5. */
+static void order_of_rearmed(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 3);
+
+	arm_tick(&p[2], 5);
+	arm_tick(&p[0], 5);
+	to_tick(rig, 1);
+	wheel_cancel(&p[2].t);
+	wheel_detach(&p[2].t);
+	to_tick(rig, 1);
+	arm_tick(&p[1], 5);
+	arm_tick(&p[2], 5);
+	to_tick(rig, 5);
+	expect_in_order(rig, p, 3);
+}
+
+SUITES(order,
+	KUNIT_CASE(order_at_each_span),
+	KUNIT_CASE(order_across_rounds),
+	KUNIT_CASE(order_of_touched),
+	KUNIT_CASE(order_of_rearmed));

@@ -1,0 +1,755 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: KUnit suite hwtimer_wheel_random: everything at random, compared with a model that
+ * is an array of deadlines. Each call's result, who fires in which pass and in
+ * which order, the counts, when the worker may sleep and who has to kick it.
+ */
+#include <kunit/test.h>
+#include <linux/bitops.h>
+#include <linux/list.h>
+#include <linux/log2.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/prandom.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "hwtimer_kunit.h"
+#include "wheel_rig.h"
+
+/* The one in use. */
+static u64 seed;
+
+#define ENTRIES		96
+#define OPERATIONS	200000
+
+struct chaos;
+
+/* One timeout, and what the model says of it. */
+struct entry {
+	struct hwtimer_timeout	t;
+	struct chaos		*c;
+	unsigned int		index;
+	bool			armed;
+	bool			dead;
+	/* released, and not told yet */
+	bool			leaving;
+	/* to be let go of by the end of the next pass */
+	bool			detached;
+	/* the last one it was given; U64_MAX: none since it fired */
+	u64			deadline;
+	/* in which pass the worker was asked to look: it will in the next one */
+	u64			asked;
+	/* not for an earlier tick than this */
+	u64			from;
+	/* of arming; 0: the wheel held it then, or it was moved since */
+	u64			order;
+};
+
+struct chaos {
+	struct rig		*rig;
+	struct rnd_state	rnd;
+	u64			seed;
+	struct entry		*entries[ENTRIES];
+	struct entry		*running;
+	unsigned long		done;
+	bool			failed;
+
+	u64			tick_ns;
+	unsigned int		slots;
+	/* of the top level, in ticks, when the pass began */
+	u64			round;
+	unsigned long		cap;
+	unsigned long		pending;
+	unsigned long		armed;
+	unsigned long		touched;
+	unsigned long		cancelled;
+	unsigned long		expired;
+	unsigned long		rejected;
+	u64			order;
+	/* of pending, over all passes */
+	u64			sum;
+	/* the first tick that is not over */
+	u64			cur;
+
+	/* somebody asked since the last pass began; so many were not told yet */
+	bool			requests;
+	unsigned long		leaving;
+	/*
+	 * The budget may have run out when all was done but to tell of releases:
+	 * then the worker may have seen to requests made since the pass began.
+	 */
+	bool			extra;
+	unsigned long		armed_seen;
+	bool			asleep;
+	u64			until;
+	u64			ring_below;
+	unsigned int		kicks;
+
+	/* the pass that is under way, or was the last */
+	bool			passing;
+	bool			sliced;
+	u64			pass;
+	u64			from;
+	u64			target;
+	u64			last_tick;
+	u64			last_order;
+};
+
+static const struct geometry {
+	const char	*desc;
+	u64		tick_ns;
+	unsigned int	slots;
+	unsigned long	cap;
+	bool		old;
+	unsigned int	levels;
+	bool		grow;
+	/* if not 0: of so many tries to add a level one finds memory */
+	unsigned int	no_memory;
+} geometries[] = {
+	{ "1 ms, 64 slots", NSEC_PER_MSEC, 64, 0, false },
+	{ "1 ms, 64 slots, cap 20", NSEC_PER_MSEC, 64, 20, false },
+	{ "1 ms, 1 slot", NSEC_PER_MSEC, 1, 0, false },
+	{ "1 ms, 2 slots, cap 1", NSEC_PER_MSEC, 2, 1, false },
+	{ "1 ns, 8 slots", 1, 8, 0, false },
+	{ "3 ns, 256 slots", 3, 256, 0, false },
+	{ "999983 ns, 16 slots, cap 60", 999983, 16, 60, false },
+	{ "300 ms, 512 slots", 300 * NSEC_PER_MSEC, 512, 0, false },
+	{ "1 h, 4 slots", HOUR, 4, 0, false },
+	{ "1000 ns, 32 slots, near its end", 1000, 32, 70, true },
+	{ "1 ms, 2 levels of 8", NSEC_PER_MSEC, 8, 0, false, 2 },
+	{ "1 ms, 3 levels of 4, cap 20", NSEC_PER_MSEC, 4, 20, false, 3 },
+	{ "1 ms, 4 levels of 64", NSEC_PER_MSEC, 64, 0, false, 4 },
+	{ "1 ns, 16 levels of 2", 1, 2, 0, false, 16 },
+	{ "3 ns, 7 levels of 256", 3, 256, 0, false, 7 },
+	{ "1000 ns, 4 levels of 32, near its end", 1000, 32, 70, true, 4 },
+	{ "1 h, 3 levels of 4", HOUR, 4, 0, false, 3 },
+	{ "1 ms, growing, 64 slots", NSEC_PER_MSEC, 64, 0, false, 1, true },
+	{ "1 ms, growing, 2 slots", NSEC_PER_MSEC, 2, 30, false, 1, true },
+	{ "1 ns, growing, 8 slots", 1, 8, 0, false, 1, true },
+	{ "999983 ns, growing from 3, 16 slots", 999983, 16, 60, false, 3, true },
+	{ "1 ms, growing if there is memory, 4 slots", NSEC_PER_MSEC, 4, 0, false, 1, true, 50 },
+	{ "1 ns, growing if there is memory, 64 slots", 1, 64, 0, false, 1, true, 30 },
+	{ "1000 ns, growing near its end", 1000, 32, 0, true, 1, true },
+};
+
+static void agree(struct chaos *c, bool holds, const char *what)
+{
+	if (c->failed || holds)
+		return;
+	c->failed = true;
+	KUNIT_FAIL(c->rig->test, "%s: operation %lu, pass %llu, now %llu", what, c->done,
+		   c->pass, c->rig->now);
+}
+
+static u32 below(struct chaos *c, u32 n)
+{
+	return prandom_u32_state(&c->rnd) % n;
+}
+
+static u64 below64(struct chaos *c, u64 n)
+{
+	u64 r = (u64)prandom_u32_state(&c->rnd) << 32, rem;
+
+	r |= prandom_u32_state(&c->rnd);
+	div64_u64_rem(r, n, &rem);
+	return rem;
+}
+
+static u64 tick_of(struct chaos *c, u64 deadline)
+{
+	u64 rem, tick = div64_u64_rem(deadline, c->tick_ns, &rem);
+
+	return rem ? tick + 1 : tick;
+}
+
+/* Has to fire in this pass, unless somebody ends or moves it. */
+static bool due(struct chaos *c, const struct entry *e)
+{
+	return e->armed && c->target >= c->from && e->asked != c->pass &&
+	       max(tick_of(c, e->deadline), e->from) <= c->target;
+}
+
+static struct entry *some_entry(struct chaos *c)
+{
+	return c->entries[below(c, ENTRIES)];
+}
+
+static u64 some_deadline(struct chaos *c)
+{
+	u64 now = c->rig->now, round = c->tick_ns * c->slots;
+
+	switch (below(c, 16)) {
+	case 0:
+		return 0;
+	case 1:
+		return now - min(now, below64(c, 3 * c->tick_ns));
+	case 2:
+		return below(c, 2) ? U64_MAX : WHEEL_FOREVER - below64(c, 2 * c->tick_ns);
+	case 3:
+	case 4:
+		/* about a boundary */
+		return (c->cur + below64(c, 2 * c->slots)) * c->tick_ns + below(c, 3) - 1;
+	case 5 ... 9:
+		return now + below64(c, 4 * c->tick_ns);
+	case 10 ... 14:
+		return now + below64(c, 2 * round);
+	default:
+		return now + below64(c, 50 * round);
+	}
+}
+
+static void expect_kick(struct chaos *c, u64 deadline)
+{
+	if (c->asleep && deadline < c->ring_below) {
+		c->ring_below = 0;
+		c->kicks++;
+	}
+}
+
+static void ask(struct chaos *c, struct entry *e)
+{
+	c->requests = true;
+	if (c->passing)
+		e->asked = c->pass;
+}
+
+static void chaos_arm(struct chaos *c, struct entry *e, u64 deadline, bool touch)
+{
+	bool held = e->deadline != U64_MAX && wheel_holds(&e->t), asks;
+	int want, ret;
+
+	ret = touch ? wheel_touch(&e->t, deadline) : wheel_arm(&e->t, deadline);
+
+	if (e->armed)
+		want = touch ? 0 : 1;
+	else if (e->dead)
+		want = -ESHUTDOWN;
+	else if (touch)
+		want = -ENOENT;
+	else if (c->cap && c->pending == c->cap)
+		want = -EAGAIN;
+	else
+		want = 0;
+	agree(c, ret == want, touch ? "touch returns" : "arm returns");
+	if (want == -EAGAIN)
+		c->rejected++;
+	if (want < 0)
+		return;
+
+	deadline = min(deadline, WHEEL_FOREVER);
+	asks = deadline < e->deadline || (!e->armed && !held);
+	if (asks)
+		ask(c, e);
+	if (asks || !e->armed)
+		expect_kick(c, deadline);
+	if (e->armed) {
+		c->touched++;
+		e->order = 0;
+	} else {
+		c->armed++;
+		c->pending++;
+		e->order = held ? 0 : ++c->order;
+	}
+	e->armed = true;
+	e->detached = false;
+	e->deadline = deadline;
+	agree(c, wheel_deadline(&e->t) == deadline, "deadline");
+}
+
+static void chaos_end(struct chaos *c, struct entry *e, bool kill)
+{
+	bool ret = kill ? wheel_kill(&e->t) : wheel_cancel(&e->t);
+
+	agree(c, ret == e->armed, kill ? "kill returns" : "cancel returns");
+	if (e->armed) {
+		c->cancelled++;
+		c->pending--;
+	}
+	e->armed = false;
+	e->dead |= kill;
+}
+
+static void chaos_detach(struct chaos *c, struct entry *e)
+{
+	if (e->armed || e == c->running)
+		return;
+	if (wheel_holds(&e->t)) {
+		if (!e->leaving)
+			ask(c, e);
+		expect_kick(c, 0);
+		e->detached = true;
+	}
+	wheel_detach(&e->t);
+}
+
+static void chaos_fired(struct hwtimer_timeout *t);
+static void chaos_drain(struct chaos *c);
+
+static struct entry *new_entry(struct chaos *c, unsigned int i)
+{
+	struct entry *e = kzalloc(sizeof(*e), GFP_KERNEL);
+
+	if (!e) {
+		agree(c, false, "memory");
+		return NULL;
+	}
+	e->c = c;
+	e->index = i;
+	e->deadline = U64_MAX;
+	wheel_timeout_init(&e->t, &c->rig->wheel, chaos_fired);
+	return e;
+}
+
+/* A new one in its place, and the old memory is no timeout any more. */
+static void chaos_released(struct hwtimer_timeout *t)
+{
+	struct entry *e = container_of(t, struct entry, t), *fresh;
+	struct chaos *c = e->c;
+
+	agree(c, e->leaving && !e->armed, "released");
+	agree(c, e != c->running, "released while running");
+	c->leaving--;
+	c->extra = c->sliced;
+	fresh = new_entry(c, e->index);
+	if (!fresh)
+		return;
+	c->entries[e->index] = fresh;
+	memset(e, 0x6b, sizeof(*e));
+	kfree(e);
+	if (below(c, 4) == 0)
+		chaos_drain(c);
+}
+
+static void chaos_release(struct chaos *c, struct entry *e)
+{
+	bool ret;
+
+	if (e->leaving)
+		return;
+	ret = wheel_release(&e->t, chaos_released);
+	agree(c, ret == e->armed, "release returns");
+	if (e->armed) {
+		c->cancelled++;
+		c->pending--;
+	}
+	e->armed = false;
+	e->dead = true;
+	e->leaving = true;
+	c->leaving++;
+	/* Told in the next pass, or at the end of this one. */
+	if (c->passing)
+		e->asked = c->pass;
+	expect_kick(c, 0);
+}
+
+static void chaos_reinit(struct chaos *c, struct entry *e)
+{
+	if (e->armed || e->leaving || e == c->running || wheel_holds(&e->t))
+		return;
+	memset(&e->t, 0x6b, sizeof(e->t));
+	wheel_timeout_init(&e->t, &c->rig->wheel, chaos_fired);
+	e->dead = false;
+	e->deadline = U64_MAX;
+}
+
+/* What producers do; @e == NULL: with any timeout. */
+static void chaos_produce(struct chaos *c, struct entry *e)
+{
+	unsigned long batches = pushed(c->rig) / WHEEL_DEPTH;
+
+	c->done++;
+	e = e ?: some_entry(c);
+	switch (below(c, 32)) {
+	case 0 ... 12:
+		chaos_arm(c, e, some_deadline(c), false);
+		break;
+	case 13 ... 21:
+		chaos_arm(c, e, some_deadline(c), true);
+		break;
+	case 22 ... 26:
+		chaos_end(c, e, false);
+		break;
+	case 27 ... 28:
+		chaos_detach(c, e);
+		break;
+	case 29:
+		chaos_reinit(c, e);
+		break;
+	case 30:
+		if (below(c, 4) == 0)
+			chaos_end(c, e, true);
+		else
+			chaos_reinit(c, e);
+		break;
+	case 31:
+		if (below(c, 2))
+			chaos_release(c, e);
+		break;
+	}
+	if (pushed(c->rig) / WHEEL_DEPTH != batches)
+		expect_kick(c, 0);
+	agree(c, c->rig->kicks == c->kicks, "kicks");
+}
+
+/* Between slices, which may be in the middle of the drain: nothing that asks. */
+static void chaos_meddle(struct chaos *c)
+{
+	struct entry *e = some_entry(c);
+	u64 deadline = some_deadline(c);
+
+	c->done++;
+	if (below(c, 2))
+		chaos_end(c, e, false);
+	else if (e->armed && deadline >= e->deadline)
+		chaos_arm(c, e, deadline, true);
+}
+
+/* As somebody does who waits in a callback: what was asked for until here is done. */
+static void chaos_drain(struct chaos *c)
+{
+	struct entry *e;
+	unsigned int i;
+
+	c->done++;
+	wheel_drain_all(&c->rig->wheel);
+	c->requests = false;
+	for (i = 0; i < ENTRIES; i++) {
+		e = c->entries[i];
+		if (e->asked != c->pass || e->leaving)
+			continue;
+		e->asked = 0;
+		/* filed anew: for the next tick, if it is due */
+		e->from = c->rig->wheel.cur;
+	}
+}
+
+static void chaos_fired(struct hwtimer_timeout *t)
+{
+	struct entry *e = container_of(t, struct entry, t);
+	struct chaos *c = e->c;
+	u64 tick = max3(tick_of(c, e->deadline), c->from, e->from);
+	unsigned int n;
+
+	agree(c, c->passing && due(c, e), "fired");
+	agree(c, !wheel_pending(t), "pending in its callback");
+	agree(c, wheel_deadline(t) == e->deadline, "deadline in its callback");
+	/* In the order of ticks, unless it jumps over more than a round. */
+	if (c->target - c->from < c->round)
+		agree(c, tick >= c->last_tick, "order of ticks");
+	if (tick != c->last_tick)
+		c->last_order = 0;
+	c->last_tick = tick;
+	if (e->order) {
+		agree(c, e->order > c->last_order, "order of arming");
+		c->last_order = e->order;
+	}
+
+	e->armed = false;
+	c->pending--;
+	c->expired++;
+	/* It is over before the callback begins. */
+	agree(c, counts(c->rig).pending == c->pending, "count of pending in a callback");
+	e->deadline = U64_MAX;
+	c->running = e;
+	if (below(c, 4) == 0)
+		chaos_produce(c, e);
+	for (n = below(c, 4); n; n--)
+		chaos_produce(c, NULL);
+	/* With one slot the next tick is in the bucket that is being looked through. */
+	if (c->slots > 1 && below(c, 8) == 0)
+		chaos_drain(c);
+	c->running = NULL;
+}
+
+static u64 some_step(struct chaos *c)
+{
+	u64 round = c->tick_ns * c->slots;
+
+	switch (below(c, 16)) {
+	case 0:
+		return 0;
+	case 1 ... 3:
+		return below64(c, c->tick_ns);
+	case 4 ... 12:
+		return below64(c, 3 * c->tick_ns);
+	case 13:
+		return below64(c, round);
+	case 14:
+		return below64(c, 3 * round);
+	default:
+		if (c->rig->now > WHEEL_FOREVER / 2 || below(c, 8))
+			return c->tick_ns;
+		return below64(c, 40 * round);
+	}
+}
+
+static void chaos_check(struct chaos *c)
+{
+	struct wheel_counts now = counts(c->rig);
+	struct entry *e;
+	unsigned int i;
+
+	agree(c, now.pending == c->pending, "count of pending");
+	agree(c, now.armed == c->armed, "count of armed");
+	agree(c, now.touched == c->touched, "count of touched");
+	agree(c, now.cancelled == c->cancelled, "count of cancelled");
+	agree(c, now.expired == c->expired, "count of expired");
+	agree(c, now.rejected == c->rejected, "count of rejected");
+	agree(c, !c->cap || atomic_long_read(&c->rig->wheel.places) == c->pending, "places");
+	for (i = 0; i < ENTRIES; i++) {
+		e = c->entries[i];
+		agree(c, !due(c, e), "lost: has not fired");
+		agree(c, wheel_pending(&e->t) == e->armed, "pending");
+		if (e->asked == c->pass)
+			continue;
+		agree(c, !e->leaving, "was not told of its release");
+		agree(c, !e->detached || !wheel_holds(&e->t), "is held after detach");
+		e->detached = false;
+	}
+}
+
+/* What a bucket knows of what is in it, and whether it is in the right one. */
+static unsigned int chaos_check_bucket(struct chaos *c, unsigned int level, unsigned int i)
+{
+	struct hwtimer_wheel *w = &c->rig->wheel;
+	struct wheel_bucket *b = &w->level[level].buckets[i];
+	unsigned int shift = level * ilog2(w->slots), n = 0;
+	bool top = level == w->levels - 1;
+	u64 slot = (c->cur >> shift) - (c->cur >> shift) % c->slots + i;
+	struct hwtimer_timeout *t;
+	u64 tick;
+
+	if (!test_bit(i, w->level[level].occupied))
+		return 0;
+	agree(c, !list_empty(&b->timeouts), "bitmap");
+	list_for_each_entry(t, &b->timeouts, node) {
+		n++;
+		/* Below the top: of this turn; above the ground: not of this slot. */
+		agree(c, top || slot >= c->cur >> shift, "turn of a slot");
+		agree(c, top || !level || slot > c->cur >> shift, "slot of cur");
+		tick = max(tick_of(c, wheel_deadline(t)), c->cur);
+		agree(c, top || tick >> shift >= slot || !wheel_pending(t), "slot of a tick");
+		agree(c, b->next <= tick || !wheel_pending(t), "first tick of a bucket");
+	}
+	return n;
+}
+
+/* Only when all requests are done. */
+static void chaos_check_buckets(struct chaos *c)
+{
+	struct hwtimer_wheel *w = &c->rig->wheel;
+	unsigned int level, i;
+	unsigned long filed = 0;
+	struct list_head *pos;
+
+	agree(c, list_empty(&w->due) && list_empty(&w->cursor) && !w->taken &&
+	      list_empty(&w->falling) && list_empty(&w->far), "at rest");
+	for (level = 0; level < w->levels; level++)
+		for (i = 0; i < c->slots; i++)
+			filed += chaos_check_bucket(c, level, i);
+	list_for_each(pos, &w->never)
+		filed++;
+	agree(c, w->filed == filed, "count of filed");
+}
+
+/* A round of the top level, in ticks. The wheel may grow in the pass, which is no harm. */
+static u64 round_of(const struct rig *rig)
+{
+	unsigned int i;
+	u64 round = 1;
+
+	for (i = 0; i < rig->wheel.levels && round < WHEEL_FOREVER; i++)
+		round *= rig->wheel.slots;
+	return round;
+}
+
+static void chaos_advance(struct chaos *c, u64 now)
+{
+	struct rig *rig = c->rig;
+	unsigned int budget = below(c, 4) ? WHEEL_BUDGET : 1 + below(c, 8), n;
+
+	c->done++;
+	c->sum += c->pending;
+	if (c->asleep)
+		wheel_awake(&rig->wheel);
+	c->asleep = false;
+	/* What comes after the last tick is past the wheel's range. */
+	now = min(now, WHEEL_FOREVER - 1);
+	rig->now = now;
+	c->pass++;
+	c->passing = true;
+	c->requests = false;
+	c->extra = false;
+	c->sliced = false;
+	c->from = c->cur;
+	c->round = round_of(rig);
+	c->target = div64_u64(min(now, WHEEL_FOREVER - 1), c->tick_ns);
+	c->last_tick = 0;
+	c->last_order = 0;
+	while (!c->failed && wheel_advance(&rig->wheel, now, budget)) {
+		c->sliced = true;
+		for (n = below(c, 3); n; n--)
+			chaos_meddle(c);
+	}
+	c->cur = max(c->cur, c->target + 1);
+	chaos_check(c);
+	c->passing = false;
+	if (!c->requests && !c->leaving && list_empty(&rig->wheel.far) && below(c, 16) == 0)
+		chaos_check_buckets(c);
+}
+
+static void chaos_sleep(struct chaos *c)
+{
+	u64 now = c->rig->now, until, boundary;
+	bool was_idle = !c->pending && c->armed == c->armed_seen;
+	unsigned int i;
+
+	c->done++;
+	until = sleep_until(c->rig);
+	c->armed_seen = c->armed;
+	if (!until) {
+		agree(c, c->requests || c->leaving || !list_empty(&c->rig->wheel.far),
+		      "does not sleep");
+		return;
+	}
+	agree(c, (!c->requests || c->extra) && !c->leaving, "sleeps over requests");
+	c->ring_below = atomic64_read(&c->rig->wheel.ring_below);
+	agree(c, (until == WHEEL_IDLE) == was_idle, "idle");
+	c->asleep = true;
+	c->until = until;
+	/* Beyond this nobody may wait for it, unless everybody kicks it. */
+	agree(c, c->ring_below == U64_MAX ||
+	      until <= min(now, WHEEL_FOREVER) + WHEEL_DRAIN_NS + c->tick_ns, "sleeps too long");
+	if (until == WHEEL_IDLE)
+		return;
+	agree(c, until > now, "sleeps into the past");
+	/* Who is due at a boundary before it has to kick. */
+	agree(c, c->ring_below > div64_u64(until - 1, c->tick_ns) * c->tick_ns,
+	      "is not to be kicked in time");
+	for (i = 0; i < ENTRIES; i++) {
+		struct entry *e = c->entries[i];
+
+		if (!e->armed)
+			continue;
+		boundary = max(tick_of(c, e->deadline), c->cur) * c->tick_ns;
+		if (e->deadline == WHEEL_FOREVER)
+			continue;
+		agree(c, boundary >= until, "sleeps too late");
+	}
+}
+
+static void chaos_stop(struct chaos *c)
+{
+	struct hwtimer_timeout *t, *next;
+	struct list_head pending;
+	struct entry *e;
+	unsigned int n;
+
+	c->pass++;
+	n = rig_stop(c->rig, &pending);
+	agree(c, n == c->pending, "number handed back");
+	list_for_each_entry_safe(t, next, &pending, node) {
+		e = container_of(t, struct entry, t);
+		agree(c, e->armed, "handed back what is not pending, or twice");
+		e->armed = false;
+	}
+	for (n = 0; n < ENTRIES; n++) {
+		e = c->entries[n];
+		agree(c, !e->armed && !wheel_holds(&e->t) && !e->leaving, "left behind");
+		kfree(e);
+	}
+}
+
+static void geometry_desc(const struct geometry *g, char *desc)
+{
+	strscpy(desc, g->desc, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(geometry, geometries, geometry_desc);
+
+/* The worker's part, or a producer's. */
+static void chaos_step(struct chaos *c)
+{
+	u64 now = c->rig->now;
+
+	switch (below(c, 16)) {
+	case 0 ... 1:
+		chaos_advance(c, now + some_step(c));
+		break;
+	case 2:
+		/* as the kthread would, but not until the end of time */
+		if (c->asleep && c->until - now < (WHEEL_FOREVER - now) / 4)
+			chaos_advance(c, max(c->until, now));
+		else
+			chaos_advance(c, now);
+		if (below(c, 2))
+			chaos_sleep(c);
+		break;
+	case 3:
+		if (!c->asleep)
+			chaos_sleep(c);
+		break;
+	default:
+		chaos_produce(c, NULL);
+	}
+}
+
+static void chaos(struct kunit *test)
+{
+	const struct geometry *g = test->param_value;
+	struct rig *rig = test->priv;
+	struct chaos *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
+	const struct wheel_shape shape = {
+		.tick_ns = g->tick_ns, .slots = g->slots, .levels = g->levels,
+		.grow = g->grow, .cap = g->cap,
+	};
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, c);
+	rig_end(rig);
+	rig_set_up(rig, &shape);
+	rig->one_in = g->no_memory;
+	c->rig = rig;
+	c->tick_ns = g->tick_ns;
+	c->slots = g->slots;
+	c->cap = g->cap;
+	c->cur = 1;
+	/* The first one kicks. */
+	c->asleep = true;
+	c->ring_below = U64_MAX;
+	c->until = WHEEL_IDLE;
+	/* The same seed gives the same run for each geometry, whichever are run. */
+	prandom_seed_state(&c->rnd, seed + (g - geometries));
+	for (i = 0; i < ENTRIES; i++) {
+		c->entries[i] = new_entry(c, i);
+		KUNIT_ASSERT_NOT_NULL(test, c->entries[i]);
+	}
+	if (g->old)
+		chaos_advance(c, WHEEL_FOREVER - 3000 * g->tick_ns * g->slots);
+
+	while (c->done < OPERATIONS && !c->failed) {
+		chaos_step(c);
+		if (!(c->done % 64))
+			cond_resched();
+	}
+	kunit_info(test, "seed %llu, %lu operations, %llu passes: %lu armed, %lu touched, %lu cancelled, %lu expired, %lu rejected, %llu pending on average\n",
+		   seed, c->done, c->pass, c->armed, c->touched, c->cancelled,
+		   c->expired, c->rejected, div64_u64(c->sum, c->pass));
+	chaos_stop(c);
+	KUNIT_EXPECT_GT(test, c->armed, 100);
+	KUNIT_EXPECT_GT(test, c->expired, 100);
+	KUNIT_EXPECT_GT(test, c->touched, 100);
+	KUNIT_EXPECT_GT(test, c->cancelled, 100);
+}
+
+static int chaos_suite_init(struct kunit_suite *suite)
+{
+	seed = hwtimer_kunit_seed();
+	return 0;
+}
+
+SUITE(random, chaos_suite_init, "random",
+	KUNIT_CASE_PARAM(chaos, geometry_gen_params));
+
+kunit_test_suite(random_suite);

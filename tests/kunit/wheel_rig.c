@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: what the suites of the wheel share.
+ */
+#include <kunit/test.h>
+#include <linux/list.h>
+#include <linux/log2.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
+#include <linux/percpu.h>
+#include <linux/string.h>
+
+#include "wheel_rig.h"
+
+/* What wheels are made of; set for each suite. */
+static unsigned int levels = 1;
+static bool grows;
+
+int one_level(struct kunit_suite *suite)
+{
+	levels = 1;
+	grows = false;
+	return 0;
+}
+
+int four_levels(struct kunit_suite *suite)
+{
+	levels = 4;
+	grows = false;
+	return 0;
+}
+
+int growing(struct kunit_suite *suite)
+{
+	levels = 1;
+	grows = true;
+	return 0;
+}
+
+const struct rig_shape shapes[] = {
+	{ 1, 8 }, { 3, 1 }, { 1000, 16 }, { 999983, 5 }, { NSEC_PER_MSEC, 512 },
+	{ 7 * NSEC_PER_MSEC, 1 }, { HOUR, 4 },
+};
+
+static void rig_kick(struct hwtimer_wheel *w)
+{
+	struct rig *rig = container_of(w, struct rig, wheel);
+	unsigned int i;
+
+	rig->kicks++;
+	if (!rig->answers)
+		return;
+	for (i = 0; w->survey && i < 1000; i++)
+		wheel_advance(w, rig->now, rig->budget);
+	KUNIT_EXPECT_PTR_EQ(rig->test, NULL, w->survey);
+	while (w->surveyed) {
+		if (rig->meanwhile)
+			rig->meanwhile(rig);
+		wheel_advance(w, rig->now, 0);
+	}
+}
+
+static void rig_expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
+		       hwtimer_fn_t fn, u64 deadline)
+{
+	struct rig *rig = container_of(w, struct rig, wheel);
+	u64 end = w->now_tick * w->tick_ns;
+
+	if (deadline > end || end > rig->now)
+		KUNIT_FAIL(rig->test, "early: deadline %llu, tick ends at %llu, now %llu",
+			   deadline, end, rig->now);
+	fn(t);
+}
+
+static void *rig_alloc(struct hwtimer_wheel *w, size_t size)
+{
+	struct rig *rig = container_of(w, struct rig, wheel);
+	void *memory;
+
+	rig->allocs++;
+	if (rig->no_memory || (rig->one_in && rig->allocs % rig->one_in))
+		return NULL;
+	memory = kvmalloc(size, GFP_KERNEL);
+	return memory ? memset(memory, 0xa5, size) : NULL;
+}
+
+const struct wheel_ops rig_ops = {
+	.kick	= rig_kick,
+	.expire	= rig_expire,
+	.alloc	= rig_alloc,
+};
+
+void rig_set_up(struct rig *rig, const struct wheel_shape *shape)
+{
+	KUNIT_ASSERT_EQ(rig->test, 0, wheel_init(&rig->wheel, shape, &rig_ops, GFP_KERNEL));
+	rig->made = true;
+	rig->stopped = false;
+	rig->now = 0;
+	rig->fired = 0;
+	rig->kicks = 0;
+	rig->allocs = 0;
+	rig->no_memory = false;
+	rig->answers = false;
+	rig->budget = 0;
+	rig->meanwhile = NULL;
+	rig->one_in = 0;
+}
+
+/* In the levels that the suite is about, as far as there can be so many. */
+static void rig_make(struct rig *rig, u64 tick_ns, unsigned int slots,
+		     unsigned long cap)
+{
+	struct wheel_shape shape = {
+		.tick_ns = tick_ns, .slots = slots, .cap = cap,
+		.levels = slots > 1 ? levels : 1, .grow = slots > 1 && grows,
+	};
+	u64 width = tick_ns;
+	unsigned int n;
+
+	for (n = 1; n < shape.levels; n++) {
+		width *= roundup_pow_of_two(slots);
+		if (width > div64_u64(WHEEL_FOREVER, roundup_pow_of_two(slots)))
+			shape.levels = n;
+	}
+	rig_set_up(rig, &shape);
+}
+
+/* Returns how many timeouts came back. */
+unsigned int rig_stop(struct rig *rig, struct list_head *pending)
+{
+	struct list_head *pos;
+	unsigned int n = 0;
+
+	INIT_LIST_HEAD(pending);
+	KUNIT_EXPECT_TRUE(rig->test, wheel_shutdown(&rig->wheel));
+	wheel_sweep(&rig->wheel, pending);
+	rig->stopped = true;
+	list_for_each(pos, pending)
+		n++;
+	return n;
+}
+
+/* Whatever a case did: in the end the wheel holds nothing. */
+void rig_end(struct rig *rig)
+{
+	struct wheel_counts c;
+	struct list_head pending;
+
+	if (!rig->made)
+		return;
+	rig->made = false;
+	if (!rig->stopped)
+		rig_stop(rig, &pending);
+	wheel_count(&rig->wheel, &c);
+	KUNIT_EXPECT_EQ(rig->test, 0UL, c.pending);
+	KUNIT_EXPECT_EQ(rig->test, 0UL, rig->wheel.filed);
+	KUNIT_EXPECT_EQ(rig->test, 0L, atomic_long_read(&rig->wheel.places));
+	wheel_free(&rig->wheel);
+	kvfree(rig->bulk);
+	rig->bulk = NULL;
+}
+
+void rig_remake(struct rig *rig, u64 tick_ns, unsigned int slots,
+		       unsigned long cap)
+{
+	rig_end(rig);
+	rig_make(rig, tick_ns, slots, cap);
+}
+
+/* In levels that the case chooses. */
+void shape_of(struct rig *rig, u64 tick_ns, unsigned int slots,
+		     unsigned int n, bool grow)
+{
+	const struct wheel_shape shape = {
+		.tick_ns = tick_ns, .slots = slots, .levels = n, .grow = grow,
+	};
+
+	rig_end(rig);
+	rig_set_up(rig, &shape);
+}
+
+int rig_init(struct kunit *test)
+{
+	struct rig *rig = kunit_kzalloc(test, sizeof(*rig), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, rig);
+	test->priv = rig;
+	rig->test = test;
+	rig_make(rig, TICK, SLOTS, 0);
+	return 0;
+}
+
+void rig_exit(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+
+	if (rig)
+		rig_end(rig);
+}
+
+void advance_to(struct rig *rig, u64 now)
+{
+	rig->now = now;
+	while (wheel_advance(&rig->wheel, now, WHEEL_BUDGET))
+		;
+}
+
+void step_to_tick(struct rig *rig, u64 tick)
+{
+	u64 i;
+
+	for (i = div64_u64(rig->now, rig->wheel.tick_ns) + 1; i <= tick; i++)
+		to_tick(rig, i);
+}
+
+/*
+ * As the kthread does it, until @p has fired or @limit is reached. Returns how
+ * often the worker woke.
+ */
+unsigned int drive(struct rig *rig, struct probe *p, u64 limit)
+{
+	unsigned int wakes = 0, before = p ? p->fired : 0;
+	u64 until;
+
+	for (;;) {
+		advance_to(rig, rig->now);
+		if (p && p->fired != before)
+			return wakes;
+		until = sleep_until(rig);
+		if (!until)
+			continue;
+		if (until > limit) {
+			rig->now = limit;
+			wheel_awake(&rig->wheel);
+			return wakes;
+		}
+		wheel_awake(&rig->wheel);
+		rig->now = until;
+		wakes++;
+	}
+}
+
+void probe_fired(struct hwtimer_timeout *t)
+{
+	struct probe *p = container_of(t, struct probe, t);
+
+	p->fired++;
+	p->rank = ++p->rig->fired;
+	p->tick = p->rig->wheel.now_tick;
+	if (p->then)
+		p->then(p);
+}
+
+/* For @then of a probe. */
+void probe_rearm(struct probe *p)
+{
+	KUNIT_EXPECT_FALSE(p->rig->test, wheel_pending(&p->t));
+	/* its callback runs */
+	KUNIT_EXPECT_TRUE(p->rig->test, wheel_holds(&p->t));
+	KUNIT_EXPECT_EQ(p->rig->test, 0, arm(p, p->deadline));
+	KUNIT_EXPECT_TRUE(p->rig->test, wheel_pending(&p->t));
+}
+
+void probe_released(struct hwtimer_timeout *t)
+{
+	container_of(t, struct probe, t)->released++;
+}
+
+void probe_setup(struct rig *rig, struct probe *p)
+{
+	memset(p, 0, sizeof(*p));
+	p->rig = rig;
+	wheel_timeout_init(&p->t, &rig->wheel, probe_fired);
+}
+
+/* They live as long as the wheel. */
+struct probe *probes(struct rig *rig, unsigned int n)
+{
+	struct probe *p = kvcalloc(n, sizeof(*p), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NULL(rig->test, rig->bulk);
+	KUNIT_ASSERT_NOT_NULL(rig->test, p);
+	rig->bulk = p;
+	for (i = 0; i < n; i++)
+		probe_setup(rig, &p[i]);
+	return p;
+}
+
+/* Requests so far. */
+unsigned long pushed(const struct rig *rig)
+{
+	unsigned long sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += local_read(&per_cpu_ptr(rig->wheel.queues, cpu)->pushed);
+	return sum;
+}
+
+/* Fired @n times until now, the last time at tick @at. */
+void expect_fired(struct probe *p, unsigned int n, u64 at)
+{
+	KUNIT_EXPECT_EQ(p->rig->test, n, p->fired);
+	KUNIT_EXPECT_EQ(p->rig->test, at, p->tick);
+}
+
+/* Nobody has fired but @n probes, and their order is the one of the array. */
+void expect_in_order(struct rig *rig, struct probe *p, unsigned int n)
+{
+	unsigned int i;
+
+	KUNIT_EXPECT_EQ(rig->test, n, rig->fired);
+	for (i = 0; i < n; i++)
+		KUNIT_EXPECT_EQ_MSG(rig->test, i + 1, p[i].rank, "probe %u", i);
+}
+
+struct looked looked;
+
+void looked_at(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed,
+		      u64 deadline)
+{
+	struct looked *l = arg;
+
+	l->n++;
+	l->alone += t == &(l->last - 1)->t;
+	if (t < &l->first->t || t > &l->last->t)
+		l->strangers++;
+}
+
+void pause_noted(struct rig *rig)
+{
+	looked.pauses++;
+	looked.at_once = max(looked.at_once, looked.n - looked.then);
+	looked.then = looked.n;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * hwtimer: what the suites of the wheel share: a wheel on a clock that the case moves. Nothing
+ * sleeps here (but for the grace periods of a stop), so all expectations are exact.
+ */
+#ifndef WHEEL_RIG_H
+#define WHEEL_RIG_H
+
+#include <kunit/test.h>
+#include <linux/time64.h>
+
+#include "../../hwtimer_wheel.h"
+
+#define HOUR		(3600ULL * NSEC_PER_SEC)
+
+/* What a case gets to begin with. */
+#define TICK		1000
+#define SLOTS		16
+
+/* A wheel, and a case in the place of its driver. */
+struct rig {
+	struct kunit		*test;
+	struct hwtimer_wheel	wheel;
+	bool			made;
+	bool			stopped;
+	u64			now;
+	unsigned int		fired;
+	unsigned int		kicks;
+	unsigned int		allocs;
+	bool			no_memory;
+	/* a kick has the worker answer at once, without a budget */
+	bool			answers;
+	unsigned int		budget;	/* of the step that begins an answer */
+	/* called when it has answered in part */
+	void			(*meanwhile)(struct rig *rig);
+	/* if not 0: of so many tries one finds memory */
+	unsigned int		one_in;
+	void			*bulk;
+};
+
+/* A timeout that takes notes. */
+struct probe {
+	struct hwtimer_timeout	t;
+	struct rig		*rig;
+	unsigned int		fired;
+	unsigned int		released;
+	/* of the last time that it fired: the tick, and its rank among all */
+	u64			tick;
+	unsigned int		rank;
+	/* the tick at which it has to */
+	u64			due;
+	/* what the callback does, and with what */
+	void			(*then)(struct probe *p);
+	struct probe		*other;
+	u64			deadline;
+	int			ret;
+};
+
+int one_level(struct kunit_suite *suite);
+int four_levels(struct kunit_suite *suite);
+int growing(struct kunit_suite *suite);
+int rig_init(struct kunit *test);
+void rig_exit(struct kunit *test);
+
+/* A suite of the same cases for each of these; KUnit writes into the cases. */
+#define SUITE(suite, with, title, ...)					\
+	static struct kunit_case suite##_cases[] = { __VA_ARGS__, {} };	\
+	static struct kunit_suite suite##_suite = {			\
+		.name		= "hwtimer_wheel_" title,		\
+		.suite_init	= with,					\
+		.init		= rig_init,				\
+		.exit		= rig_exit,				\
+		.test_cases	= suite##_cases,			\
+	}
+#define SUITES(suite, ...)						\
+	SUITE(suite, one_level, #suite, __VA_ARGS__);			\
+	SUITE(suite##_4, four_levels, #suite "_4", __VA_ARGS__);	\
+	SUITE(suite##_grow, growing, #suite "_grow", __VA_ARGS__);	\
+	kunit_test_suites(&suite##_suite, &suite##_4_suite, &suite##_grow_suite)
+
+/* Ticks and slots at the limits. */
+struct rig_shape {
+	u64		tick;
+	unsigned int	slots;
+};
+
+#define SHAPES		7
+extern const struct rig_shape shapes[SHAPES];
+
+extern const struct wheel_ops rig_ops;
+void rig_set_up(struct rig *rig, const struct wheel_shape *shape);
+void rig_remake(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned long cap);
+void shape_of(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned int n, bool grow);
+unsigned int rig_stop(struct rig *rig, struct list_head *pending);
+void rig_end(struct rig *rig);
+
+void advance_to(struct rig *rig, u64 now);
+void step_to_tick(struct rig *rig, u64 tick);
+unsigned int drive(struct rig *rig, struct probe *p, u64 limit);
+unsigned long pushed(const struct rig *rig);
+
+void probe_rearm(struct probe *p);
+void probe_fired(struct hwtimer_timeout *t);
+void probe_released(struct hwtimer_timeout *t);
+void probe_setup(struct rig *rig, struct probe *p);
+struct probe *probes(struct rig *rig, unsigned int n);
+void expect_fired(struct probe *p, unsigned int n, u64 at);
+void expect_in_order(struct rig *rig, struct probe *p, unsigned int n);
+
+static inline struct wheel_counts counts(struct rig *rig)
+{
+	struct wheel_counts c;
+
+	wheel_count(&rig->wheel, &c);
+	return c;
+}
+
+/* Later rounds share the buckets of the one level there is. */
+static inline bool has_rounds(const struct rig *rig)
+{
+	return rig->wheel.max_levels == 1;
+}
+
+static inline void to_tick(struct rig *rig, u64 tick)
+{
+	advance_to(rig, tick * rig->wheel.tick_ns);
+}
+
+static inline u64 sleep_until(struct rig *rig)
+{
+	return wheel_prepare_sleep(&rig->wheel, rig->now);
+}
+
+static inline int arm(struct probe *p, u64 deadline)
+{
+	return wheel_arm(&p->t, deadline);
+}
+
+static inline int arm_tick(struct probe *p, u64 tick)
+{
+	return wheel_arm(&p->t, tick * p->rig->wheel.tick_ns);
+}
+
+static inline int touch_tick(struct probe *p, u64 tick)
+{
+	return wheel_touch(&p->t, tick * p->rig->wheel.tick_ns);
+}
+
+/* What a look at a bucket shows, and when the worker paused meanwhile. */
+struct looked {
+	struct probe	*first, *last;
+	unsigned int	n;
+	/* the one before the last, in a bucket of its own */
+	unsigned int	alone;
+	unsigned int	strangers;
+	/* when the worker paused last */
+	unsigned int	then;
+	unsigned int	pauses;
+	unsigned int	at_once;
+};
+
+/* More than the worker looks at in one go. */
+#define LOOKED	(8 * WHEEL_SURVEY)
+
+extern struct looked looked;
+void looked_at(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed, u64 deadline);
+void pause_noted(struct rig *rig);
+
+#endif /* WHEEL_RIG_H */

@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: KUnit suites hwtimer_wheel_sleep, _sleep_4 and _sleep_grow:
+ * when the worker sleeps, and who wakes it.
+ */
+#include <kunit/test.h>
+#include <linux/list.h>
+#include <linux/llist.h>
+#include <linux/math64.h>
+#include <linux/percpu.h>
+#include <linux/string.h>
+
+#include "wheel_rig.h"
+
+/* Promise 6. */
+static void first_arm_kicks(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 3);
+
+	KUNIT_EXPECT_EQ(test, (int)WHEEL_INIT, rig->wheel.state);
+	KUNIT_EXPECT_EQ(test, WHEEL_IDLE, sleep_until(rig));
+	KUNIT_EXPECT_EQ(test, (int)WHEEL_INIT, rig->wheel.state);
+	/* no arm is no start */
+	KUNIT_EXPECT_EQ(test, -ENOENT, touch_tick(&p[0], 3));
+	KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[0].t));
+	KUNIT_EXPECT_EQ(test, (int)WHEEL_INIT, rig->wheel.state);
+	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
+	arm(&p[0], U64_MAX);
+	KUNIT_EXPECT_EQ(test, (int)WHEEL_STARTED, rig->wheel.state);
+	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
+	arm(&p[1], 0);
+	arm(&p[2], 0);
+	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
+	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).kicks);
+}
+
+/* Also when the worker never had a chance to say that it sleeps. */
+static void first_arm_kicks_early(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+
+	arm(&p[0], U64_MAX);
+	arm(&p[1], 0);
+	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
+}
+
+static void states(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+	struct wheel_counts before, after;
+	struct list_head pending;
+
+	KUNIT_EXPECT_EQ(test, 0, wheel_start(&rig->wheel));
+	KUNIT_EXPECT_EQ(test, (int)WHEEL_STARTED, rig->wheel.state);
+	KUNIT_EXPECT_EQ(test, 0, wheel_start(&rig->wheel));
+	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
+	arm_tick(&p[0], 5);
+
+	INIT_LIST_HEAD(&pending);
+	KUNIT_EXPECT_TRUE(test, wheel_shutdown(&rig->wheel));
+	KUNIT_EXPECT_EQ(test, (int)WHEEL_SHUTDOWN, rig->wheel.state);
+	before = counts(rig);
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, arm_tick(&p[1], 5));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, arm_tick(&p[0], 6));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, touch_tick(&p[0], 6));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, touch_tick(&p[1], 6));
+	after = counts(rig);
+	KUNIT_EXPECT_EQ(test, 0, memcmp(&before, &after, sizeof(before)));
+	KUNIT_EXPECT_FALSE(test, wheel_pending(&p[1].t));
+	KUNIT_EXPECT_EQ(test, 5ULL * TICK, wheel_deadline(&p[0].t));
+	KUNIT_EXPECT_FALSE(test, wheel_shutdown(&rig->wheel));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, wheel_start(&rig->wheel));
+
+	wheel_sweep(&rig->wheel, &pending);
+	rig->stopped = true;
+	KUNIT_EXPECT_EQ(test, (int)WHEEL_STOPPED, rig->wheel.state);
+	before = counts(rig);
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, arm_tick(&p[0], 5));
+	after = counts(rig);
+	KUNIT_EXPECT_EQ(test, 0, memcmp(&before, &after, sizeof(before)));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, wheel_start(&rig->wheel));
+	KUNIT_EXPECT_FALSE(test, wheel_shutdown(&rig->wheel));
+}
+
+/* Asleep until some tick: who is due before it rings, the others do not. */
+static void ring(struct kunit *test)
+{
+	static const struct {
+		u64		deadline;
+		unsigned int	kicks;
+	} arms[] = {
+		{ 0, 1 }, { TICK, 1 }, { 7 * TICK - 1, 1 }, { 7 * TICK, 1 },
+		{ 7 * TICK + 1, 0 }, { 8 * TICK, 0 }, { 9 * TICK, 0 }, { U64_MAX, 0 },
+	};
+	struct rig *rig = test->priv;
+	struct probe *p;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(arms); i++) {
+		rig_remake(rig, TICK, SLOTS, 0);
+		p = probes(rig, 4);
+		arm_tick(&p[0], 8);
+		arm_tick(&p[2], 9);
+		to_tick(rig, 2);
+		rig->kicks = 0;
+		KUNIT_EXPECT_EQ(test, 8ULL * TICK, sleep_until(rig));
+		arm(&p[1], arms[i].deadline);
+		KUNIT_EXPECT_EQ_MSG(test, arms[i].kicks, rig->kicks, "arm %llu",
+				    arms[i].deadline);
+		/* the second one relies on the first */
+		arm(&p[3], arms[i].deadline);
+		KUNIT_EXPECT_EQ(test, arms[i].kicks, rig->kicks);
+		wheel_awake(&rig->wheel);
+
+		/* the same by touching */
+		to_tick(rig, 2);
+		rig->kicks = 0;
+		wheel_cancel(&p[1].t);
+		wheel_cancel(&p[3].t);
+		wheel_detach(&p[1].t);
+		wheel_detach(&p[3].t);
+		to_tick(rig, 2);
+		KUNIT_EXPECT_EQ(test, 8ULL * TICK, sleep_until(rig));
+		wheel_touch(&p[2].t, arms[i].deadline);
+		KUNIT_EXPECT_EQ_MSG(test, arms[i].kicks, rig->kicks, "touch %llu",
+				    arms[i].deadline);
+	}
+}
+
+/* Many requests ring, however far away they are due; but only many. */
+static void ring_deep(struct kunit *test)
+{
+	const unsigned int n = 2 * WHEEL_DEPTH;
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, n + 1);
+	unsigned int i;
+
+	arm_tick(&p[n], 50);
+	to_tick(rig, 1);
+	rig->kicks = 0;
+	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
+	for (i = 0; i < n; i++) {
+		arm(&p[i], U64_MAX);
+		/* one on its way asks for nothing more */
+		wheel_cancel(&p[i].t);
+		arm(&p[i], U64_MAX);
+		KUNIT_EXPECT_EQ(test, pushed(rig) % WHEEL_DEPTH == 0, rig->kicks);
+		KUNIT_EXPECT_EQ(test, i + 2UL, pushed(rig));
+		if (rig->kicks) {
+			to_tick(rig, 1);
+			rig->kicks = 0;
+			KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
+		}
+	}
+	KUNIT_EXPECT_EQ(test, 2UL * WHEEL_DEPTH, counts(rig).drained);
+}
+
+/* While the worker runs, nobody kicks it. */
+static void no_ring_awake(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 3);
+
+	arm_tick(&p[0], 50);
+	to_tick(rig, 1);
+	rig->kicks = 0;
+	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
+	wheel_awake(&rig->wheel);
+	arm(&p[1], 0);
+	touch_tick(&p[0], 3);
+	wheel_cancel(&p[0].t);
+	wheel_detach(&p[0].t);
+	wheel_release(&p[2].t, probe_released);
+	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
+	/* but then it must not sleep, nor be kicked for what it will see */
+	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
+	arm(&p[1], 0);
+	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
+}
+
+/* What else wakes: letting go does; cancel, kill and touching later do not. */
+static void ring_otherwise(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 5);
+	unsigned int i;
+
+	for (i = 0; i < 5; i++)
+		arm_tick(&p[i], 50);
+	to_tick(rig, 1);
+	rig->kicks = 0;
+	sleep_until(rig);
+	touch_tick(&p[0], 60);
+	wheel_cancel(&p[1].t);
+	arm_tick(&p[1], 50);
+	wheel_cancel(&p[1].t);
+	wheel_kill(&p[2].t);
+	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
+	wheel_detach(&p[1].t);
+	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
+	wheel_awake(&rig->wheel);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
+	wheel_release(&p[3].t, probe_released);
+	KUNIT_EXPECT_EQ(test, 2, rig->kicks);
+	wheel_awake(&rig->wheel);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
+	/* not held: nothing to be done */
+	wheel_detach(&p[1].t);
+	KUNIT_EXPECT_EQ(test, 2, rig->kicks);
+}
+
+/* Promise 7. */
+static void idle(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+	u64 until;
+
+	arm_tick(&p[0], 5);
+	to_tick(rig, 0);
+	KUNIT_EXPECT_EQ(test, 5ULL * TICK, sleep_until(rig));
+	wheel_awake(&rig->wheel);
+	to_tick(rig, 5);
+	KUNIT_EXPECT_EQ(test, 1, rig->fired);
+	/* at the most one more look, and that not soon */
+	until = sleep_until(rig);
+	if (until != WHEEL_IDLE) {
+		KUNIT_EXPECT_GE(test, until, rig->now + WHEEL_DRAIN_NS);
+		wheel_awake(&rig->wheel);
+		advance_to(rig, until);
+		until = sleep_until(rig);
+	}
+	KUNIT_EXPECT_EQ(test, WHEEL_IDLE, until);
+
+	/* however long it takes */
+	wheel_awake(&rig->wheel);
+	advance_to(rig, rig->now + HOUR);
+	KUNIT_EXPECT_EQ(test, WHEEL_IDLE, sleep_until(rig));
+	rig->kicks = 0;
+	arm(&p[1], U64_MAX);
+	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
+}
+
+/* Nothing pending, but something cancelled lies in a bucket. */
+static void idle_cancelled(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 1);
+	u64 later;
+
+	/* beyond the next look */
+	arm(p, HOUR);
+	to_tick(rig, 1);
+	wheel_cancel(&p->t);
+	drive(rig, NULL, HOUR / 4);
+	KUNIT_EXPECT_EQ(test, WHEEL_IDLE, sleep_until(rig));
+	KUNIT_EXPECT_TRUE(test, wheel_holds(&p->t));
+	/* armed without a request; the worker has to know nevertheless */
+	rig->kicks = 0;
+	later = 2 * HOUR + 1;
+	KUNIT_EXPECT_EQ(test, 0, arm(p, later));
+	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
+	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).drained);
+	wheel_awake(&rig->wheel);
+	drive(rig, p, 3 * HOUR);
+	expect_fired(p, 1, div_u64(later, TICK) + 1);
+	KUNIT_EXPECT_EQ(test, 2 * HOUR + TICK, rig->now);
+}
+
+/* The worker wakes when something is due, to the tick, and fires it then. */
+static void next_event(struct kunit *test)
+{
+	static const u64 ahead[] = { 1, 2, 3, 7, 8, 9, 60, 64, 65, 1000, 100000 };
+	struct rig *rig = test->priv;
+	unsigned int slots, i, j, wakes;
+	struct probe *p;
+	u64 due;
+
+	for (i = 0; i < ARRAY_SIZE(shapes); i++) {
+		for (slots = 1; slots <= 512; slots *= 8) {
+			rig_remake(rig, shapes[i].tick, slots, 0);
+			p = probes(rig, 3);
+			/* something far always, so that it is not idle */
+			arm(&p[1], U64_MAX);
+			arm(&p[2], WHEEL_FOREVER - shapes[i].tick);
+			for (j = 0; j < ARRAY_SIZE(ahead); j++) {
+				due = div64_u64(rig->now, shapes[i].tick) + ahead[j];
+				arm_tick(p, due);
+				wakes = drive(rig, p, due * shapes[i].tick);
+				KUNIT_EXPECT_EQ_MSG(test, j + 1, p->fired,
+						    "tick %llu, slots %u, ahead %llu",
+						    shapes[i].tick, slots, ahead[j]);
+				KUNIT_EXPECT_EQ(test, due * shapes[i].tick, rig->now);
+				/* not every now and then, either */
+				KUNIT_EXPECT_LE(test, wakes,
+						2 + div_u64(ahead[j] * shapes[i].tick,
+							    WHEEL_DRAIN_NS));
+				if (p->fired != j + 1)
+					return;
+			}
+		}
+	}
+}
+
+/* The nearest of many, in whichever order they were armed, filed or not. */
+/* While somebody arms, the worker looks at its queues soon, however long a tick is. */
+static void busy_long_tick(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	rig_remake(rig, HOUR, SLOTS, 0);
+	p = probes(rig, 1);
+	advance_to(rig, HOUR / 2);
+	arm_tick(&p[0], 7);
+	advance_to(rig, HOUR / 2);
+	KUNIT_EXPECT_EQ(test, HOUR / 2 + WHEEL_DRAIN_NS, sleep_until(rig));
+	wheel_awake(&rig->wheel);
+	/* and nobody has since */
+	advance_to(rig, HOUR / 2 + WHEEL_DRAIN_NS);
+	KUNIT_EXPECT_EQ(test, 7 * HOUR, sleep_until(rig));
+}
+
+/* Who waits for a timeout wakes the worker, be it filed or its request on its way. */
+static void detach_wakes(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+
+	arm_tick(&p[0], 50);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 50ULL * TICK, sleep_until(rig));
+	rig->kicks = 0;
+	arm_tick(&p[1], 60);
+	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
+	wheel_cancel(&p[1].t);
+	wheel_detach(&p[1].t);
+	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
+	KUNIT_EXPECT_TRUE(test, wheel_holds(&p[1].t));
+	to_tick(rig, 1);
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[1].t));
+
+	sleep_until(rig);
+	wheel_cancel(&p[0].t);
+	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
+	wheel_detach(&p[0].t);
+	KUNIT_EXPECT_EQ(test, 2, rig->kicks);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[0].t));
+}
+
+static void next_of_many(struct kunit *test)
+{
+	static const u64 ticks[] = { 40, 7, 300, 23, 5, 2000, 21 };
+	static const u64 sorted[] = { 5, 7, 21, 23, 40, 300, 2000 };
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, ARRAY_SIZE(ticks));
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(ticks); i++)
+		arm_tick(&p[i], ticks[i]);
+	advance_to(rig, 0);
+	for (i = 0; i < ARRAY_SIZE(ticks); i++) {
+		KUNIT_EXPECT_EQ(test, sorted[i] * TICK, sleep_until(rig));
+		wheel_awake(&rig->wheel);
+		to_tick(rig, sorted[i]);
+		KUNIT_EXPECT_EQ(test, i + 1, rig->fired);
+	}
+}
+
+/* Ten seconds with nothing but far timeouts, for all sizes of ticks. Promise 7. */
+static void far_wakes(struct kunit *test)
+{
+	static const u64 ticks[] = { 1000, NSEC_PER_MSEC, 7 * NSEC_PER_MSEC,
+				     100 * NSEC_PER_MSEC, 200 * NSEC_PER_MSEC,
+				     249 * NSEC_PER_MSEC, 250 * NSEC_PER_MSEC,
+				     251 * NSEC_PER_MSEC, NSEC_PER_SEC };
+	struct rig *rig = test->priv;
+	unsigned int slots, i, wakes;
+	struct probe *p;
+
+	for (i = 0; i < ARRAY_SIZE(ticks); i++) {
+		for (slots = 1; slots <= 4096; slots *= 64) {
+			rig_remake(rig, ticks[i], slots, 0);
+			p = probes(rig, 3);
+			arm(&p[0], U64_MAX);
+			arm(&p[1], 20 * HOUR);
+			arm(&p[2], HOUR);
+			wakes = drive(rig, NULL, 10 * NSEC_PER_SEC);
+			KUNIT_EXPECT_LE_MSG(test, wakes, 50, "tick %llu, slots %u",
+					    ticks[i], slots);
+		}
+	}
+}
+
+/* A request that the pass did not see keeps the worker awake. */
+static void request_in_time(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+
+	arm_tick(&p[0], 50);
+	to_tick(rig, 1);
+	arm_tick(&p[1], 3);
+	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 3ULL * TICK, sleep_until(rig));
+}
+
+/*
+ * A producer is held up between QUEUED and the push: see "Sleeping" in
+ * hwtimer_wheel.c, and there A and B. The request is taken from the queue by
+ * hand, and put back later.
+ */
+static void held_up_before_push(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+	struct wheel_queue *q = NULL;
+	struct llist_node *request;
+	int cpu;
+
+	arm_tick(&p[0], 5);
+	to_tick(rig, 0);
+
+	/* A */
+	arm_tick(&p[1], 7);
+	for_each_possible_cpu(cpu) {
+		q = per_cpu_ptr(rig->wheel.queues, cpu);
+		if (!llist_empty(&q->requests))
+			break;
+	}
+	request = llist_del_all(&q->requests);
+	KUNIT_ASSERT_PTR_EQ(test, request, &p[1].t.request);
+	local_inc(&q->in_flight);
+	/* B has nothing to push */
+	KUNIT_EXPECT_EQ(test, 0, touch_tick(&p[1], 3));
+	KUNIT_EXPECT_TRUE(test, llist_empty(&q->requests));
+	/* the worker finds nothing, but may not sleep until 5 */
+	to_tick(rig, 0);
+	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
+	/* A goes on, and wakes nobody */
+	llist_add(request, &q->requests);
+	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
+	local_dec(&q->in_flight);
+	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 3ULL * TICK, sleep_until(rig));
+	to_tick(rig, 3);
+	expect_fired(&p[1], 1, 3);
+}
+
+/* The same with nothing else pending: it must not sleep for ever. */
+static void held_up_idle(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct wheel_queue *q = per_cpu_ptr(rig->wheel.queues,
+					    cpumask_first(cpu_possible_mask));
+
+	local_inc(&q->in_flight);
+	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
+	KUNIT_EXPECT_EQ(test, 0ULL, (u64)atomic64_read(&rig->wheel.ring_below));
+	local_inc(&q->in_flight);
+	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
+	local_dec(&q->in_flight);
+	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
+	local_dec(&q->in_flight);
+	KUNIT_EXPECT_EQ(test, WHEEL_IDLE, sleep_until(rig));
+}
+
+SUITES(sleep,
+	KUNIT_CASE(first_arm_kicks),
+	KUNIT_CASE(first_arm_kicks_early),
+	KUNIT_CASE(states),
+	KUNIT_CASE(ring),
+	KUNIT_CASE(ring_deep),
+	KUNIT_CASE(no_ring_awake),
+	KUNIT_CASE(ring_otherwise),
+	KUNIT_CASE(idle),
+	KUNIT_CASE(idle_cancelled),
+	KUNIT_CASE(next_event),
+	KUNIT_CASE(next_of_many),
+	KUNIT_CASE(busy_long_tick),
+	KUNIT_CASE(detach_wakes),
+	KUNIT_CASE(far_wakes),
+	KUNIT_CASE(request_in_time),
+	KUNIT_CASE(held_up_before_push),
+	KUNIT_CASE(held_up_idle));

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: KUnit suites hwtimer_wheel_stop, _stop_4 and _stop_grow:
+ * what a stop hands back.
+ */
+#include <kunit/test.h>
+#include <linux/bitops.h>
+#include <linux/list.h>
+
+#include "wheel_rig.h"
+
+/* Exactly those of @p[0..@n) with @expected come back, each once. */
+static void expect_back(struct rig *rig, struct probe *p, unsigned int n,
+			const bool *expected)
+{
+	unsigned int back[32] = {}, i;
+	struct hwtimer_timeout *t;
+	struct list_head pending;
+
+	KUNIT_ASSERT_LE(rig->test, n, (unsigned int)ARRAY_SIZE(back));
+	rig_stop(rig, &pending);
+	list_for_each_entry(t, &pending, node) {
+		i = container_of(t, struct probe, t) - p;
+		KUNIT_ASSERT_LT(rig->test, i, n);
+		back[i]++;
+	}
+	for (i = 0; i < n; i++) {
+		KUNIT_EXPECT_EQ_MSG(rig->test, (unsigned int)expected[i], back[i],
+				    "probe %u", i);
+		KUNIT_EXPECT_FALSE(rig->test, wheel_pending(&p[i].t));
+		KUNIT_EXPECT_FALSE(rig->test, wheel_holds(&p[i].t));
+		KUNIT_EXPECT_FALSE(rig->test, wheel_cancel(&p[i].t));
+		KUNIT_EXPECT_EQ(rig->test, -ESHUTDOWN, arm(&p[i], 0));
+	}
+	KUNIT_EXPECT_EQ(rig->test, 0UL, counts(rig).pending);
+	KUNIT_EXPECT_EQ(rig->test, 0UL, rig->wheel.filed);
+	KUNIT_EXPECT_EQ(rig->test, rig->wheel.slots,
+			find_first_bit(rig->wheel.level[0].occupied, rig->wheel.slots));
+}
+
+/* Promise 8. */
+static void hands_back(struct kunit *test)
+{
+	static const unsigned int due[] = { 0, 1, 2, 3, 6, 7, 8, 10, 12 };
+	bool expected[16] = {};
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 16);
+	unsigned int i;
+
+	/* filed: near, the same bucket in later rounds, far, never */
+	arm_tick(&p[0], 5);
+	arm_tick(&p[1], 5 + SLOTS);
+	arm_tick(&p[2], 5 + 100 * SLOTS);
+	arm(&p[3], U64_MAX);
+	/* filed and cancelled, killed, touched, armed again, expired */
+	for (i = 4; i <= 9; i++)
+		arm_tick(&p[i], i == 9 ? 1 : 7);
+	arm_tick(&p[14], 5);
+	to_tick(rig, 2);
+	wheel_cancel(&p[4].t);
+	wheel_kill(&p[5].t);
+	touch_tick(&p[6], 20);
+	touch_tick(&p[7], 3);
+	wheel_cancel(&p[8].t);
+	arm_tick(&p[8], 4);
+	/* queued: armed, cancelled, armed again, killed */
+	arm_tick(&p[10], 5);
+	arm_tick(&p[11], 5);
+	wheel_cancel(&p[11].t);
+	arm_tick(&p[12], 5);
+	wheel_cancel(&p[12].t);
+	arm_tick(&p[12], 6);
+	arm_tick(&p[13], 5);
+	wheel_kill(&p[13].t);
+	/* cancelled, and to be let go of */
+	wheel_cancel(&p[14].t);
+	wheel_detach(&p[14].t);
+
+	for (i = 0; i < ARRAY_SIZE(due); i++)
+		expected[due[i]] = true;
+	KUNIT_EXPECT_EQ(test, 9UL, counts(rig).pending);
+	expect_back(rig, p, 16, expected);
+	KUNIT_EXPECT_EQ(test, 9UL, counts(rig).handed_back);
+	KUNIT_EXPECT_EQ(test, 1, rig->fired);
+}
+
+/*
+ * Stopped after each possible number of steps of a pass: whoever did not fire
+ * is handed back, wherever the worker had it.
+ */
+static void hands_back_midway(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	unsigned int steps, i, n;
+	bool expected[20];
+	struct probe *p;
+	bool over = false;
+
+	for (steps = 0; !over; steps++) {
+		rig_remake(rig, TICK, SLOTS, 20);
+		p = probes(rig, 20);
+		/* of each bucket the second is in the next round */
+		for (i = 0; i < 16; i++)
+			arm_tick(&p[i], 3 + i / 8 + (i % 2) * SLOTS);
+		to_tick(rig, 1);
+		/* and some to be drained first */
+		for (i = 16; i < 20; i++)
+			arm_tick(&p[i], 4);
+		rig->now = 5 * TICK;
+		for (n = 0; n < steps && !over; n++)
+			over = !wheel_advance(&rig->wheel, rig->now, 1);
+		for (i = 0; i < 20; i++)
+			expected[i] = !p[i].fired;
+		/* those that are due come in order, one at a step */
+		KUNIT_EXPECT_LE(test, rig->fired, steps);
+		expect_back(rig, p, 20, expected);
+		KUNIT_EXPECT_EQ(test, 20UL - rig->fired, counts(rig).handed_back);
+	}
+	KUNIT_EXPECT_EQ(test, 12, rig->fired);
+	KUNIT_EXPECT_GE(test, steps, 12 + 4 + (has_rounds(rig) ? 16 : 4));
+}
+
+static void hands_back_nothing(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 1);
+	struct list_head pending;
+
+	KUNIT_EXPECT_EQ(test, 0, rig_stop(rig, &pending));
+	KUNIT_EXPECT_TRUE(test, list_empty(&pending));
+
+	rig_remake(rig, TICK, SLOTS, 0);
+	p = probes(rig, 1);
+	arm_tick(p, 1);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 0, rig_stop(rig, &pending));
+
+	/* or to nobody */
+	rig_remake(rig, TICK, SLOTS, 0);
+	p = probes(rig, 1);
+	arm_tick(p, 1);
+	wheel_shutdown(&rig->wheel);
+	wheel_sweep(&rig->wheel, NULL);
+	rig->stopped = true;
+	KUNIT_EXPECT_FALSE(test, wheel_pending(&p->t));
+	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
+	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).handed_back);
+}
+
+/* Let go of between the two halves of a stop, and after it. */
+static void detach_while_stopping(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 3);
+	struct list_head pending;
+
+	arm_tick(&p[0], 5);
+	arm_tick(&p[1], 5);
+	arm_tick(&p[2], 5);
+	to_tick(rig, 1);
+	INIT_LIST_HEAD(&pending);
+	wheel_shutdown(&rig->wheel);
+	KUNIT_EXPECT_TRUE(test, wheel_cancel(&p[0].t));
+	wheel_detach(&p[0].t);
+	KUNIT_EXPECT_TRUE(test, wheel_release(&p[1].t, probe_released));
+	KUNIT_EXPECT_EQ(test, 0, p[1].released);
+	wheel_sweep(&rig->wheel, &pending);
+	rig->stopped = true;
+	KUNIT_EXPECT_PTR_EQ(test, pending.next, &p[2].t.node);
+	KUNIT_EXPECT_PTR_EQ(test, pending.prev, &p[2].t.node);
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[0].t));
+	KUNIT_EXPECT_EQ(test, 1, p[1].released);
+	rig->kicks = 0;
+	wheel_detach(&p[2].t);
+	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[2].t));
+	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
+}
+
+static void release_next(struct hwtimer_timeout *t)
+{
+	struct probe *p = container_of(t, struct probe, t);
+
+	p->released++;
+	if (p->other)
+		p->ret = wheel_release(&p->other->t, release_next);
+}
+
+/* Behind a round that has begun comes another one, before the worker sleeps. */
+static void release_in_round(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 4);
+	unsigned int i;
+
+	to_tick(rig, 1);
+	for (i = 0; i < 3; i++)
+		wheel_release(&p[i].t, probe_released);
+	KUNIT_EXPECT_TRUE(test, wheel_advance(&rig->wheel, rig->now, 2));
+	KUNIT_EXPECT_EQ(test, 0, p[3].released);
+	/* By way of a request. */
+	arm_tick(&p[3], 5);
+	wheel_release(&p[3].t, probe_released);
+	drive(rig, NULL, rig->now);
+	for (i = 0; i < 4; i++)
+		KUNIT_EXPECT_EQ_MSG(test, 1, p[i].released, "%u", i);
+}
+
+/* A round goes on where the budget ran out, and the barrier is answered at its end. */
+static void barrier_in_pieces(struct kunit *test)
+{
+	DECLARE_COMPLETION_ONSTACK(done);
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 4);
+	unsigned int i;
+
+	to_tick(rig, 1);
+	/* Three that come by way of a request, and one that is on the CPU's list. */
+	for (i = 0; i < 3; i++)
+		arm_tick(&p[i], 5);
+	for (i = 0; i < 4; i++)
+		wheel_release(&p[i].t, probe_released);
+	/* As wheel_barrier() does. */
+	smp_store_release(&rig->wheel.barrier, &done);
+	for (i = 0; i < 100 && !completion_done(&done); i++)
+		wheel_advance(&rig->wheel, rig->now, 1);
+	KUNIT_EXPECT_TRUE(test, completion_done(&done));
+	for (i = 0; i < 4; i++)
+		KUNIT_EXPECT_EQ_MSG(test, 1, p[i].released, "%u", i);
+}
+
+/* Who asked may be gone when he has been answered. */
+static void barrier_then_stop(struct kunit *test)
+{
+	DECLARE_COMPLETION_ONSTACK(done);
+	struct rig *rig = test->priv;
+	struct list_head pending;
+
+	/* As wheel_barrier() does. */
+	smp_store_release(&rig->wheel.barrier, &done);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_TRUE(test, completion_done(&done));
+	reinit_completion(&done);
+	rig_stop(rig, &pending);
+	KUNIT_EXPECT_FALSE(test, completion_done(&done));
+}
+
+/* What is released by the stop releases another, and so on: filed, idle, filed. */
+static void release_while_stopping(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 4);
+	struct list_head pending;
+	unsigned int i, n;
+
+	for (i = 0; i < 3; i++)
+		p[i].other = &p[i + 1];
+	arm_tick(&p[1], 5);
+	arm_tick(&p[3], 5);
+	to_tick(rig, 1);
+	wheel_release(&p[0].t, release_next);
+	n = rig_stop(rig, &pending);
+	KUNIT_EXPECT_EQ(test, 1, p[0].ret);
+	KUNIT_EXPECT_EQ(test, 0, p[1].ret);
+	/* the last one is handed back if that was first */
+	KUNIT_EXPECT_EQ(test, (unsigned int)!p[2].ret, n);
+	for (i = 0; i < 4; i++)
+		KUNIT_EXPECT_EQ_MSG(test, 1, p[i].released, "%u", i);
+}
+
+SUITES(stop,
+	KUNIT_CASE(hands_back),
+	KUNIT_CASE(hands_back_midway),
+	KUNIT_CASE(hands_back_nothing),
+	KUNIT_CASE(detach_while_stopping),
+	KUNIT_CASE(release_in_round),
+	KUNIT_CASE(barrier_in_pieces),
+	KUNIT_CASE(barrier_then_stop),
+	KUNIT_CASE(release_while_stopping));

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: KUnit suites hwtimer_wheel_time, _time_4 and _time_grow: never early, by less than a
+ * tick late, whatever the tick, the number of rounds and the age of the wheel.
+ */
+#include <kunit/test.h>
+#include <linux/math64.h>
+#include <linux/mm.h>
+
+#include "wheel_rig.h"
+
+/* Deadlines k ticks ahead, less or more a ns; the wheel gets older and older. */
+static void expect_boundaries(struct rig *rig, u64 k, bool steps)
+{
+	struct probe *p = probes(rig, 1);
+	u64 tick_ns = rig->wheel.tick_ns, begin, due;
+	int off;
+
+	for (off = -1; off <= 1; off++) {
+		begin = div64_u64(rig->now, tick_ns);
+		due = begin + k;
+		if (off > 0)
+			due++;
+		if (off < 0 && tick_ns == 1 && k > 1)
+			due--;
+		KUNIT_ASSERT_EQ(rig->test, 0, arm(p, (begin + k) * tick_ns + off));
+		p->fired = 0;
+		if (steps)
+			step_to_tick(rig, due - 1);
+		advance_to(rig, due * tick_ns - 1);
+		KUNIT_EXPECT_EQ_MSG(rig->test, 0, p->fired, "tick %llu, %llu%+d",
+				    tick_ns, k, off);
+		KUNIT_EXPECT_TRUE(rig->test, wheel_pending(&p->t));
+		advance_to(rig, due * tick_ns);
+		KUNIT_EXPECT_EQ_MSG(rig->test, 1, p->fired, "tick %llu, %llu%+d",
+				    tick_ns, k, off);
+		KUNIT_EXPECT_EQ(rig->test, due, p->tick);
+		KUNIT_EXPECT_FALSE(rig->test, wheel_pending(&p->t));
+	}
+	kvfree(rig->bulk);
+	rig->bulk = NULL;
+}
+
+/* Promise 1. */
+static void boundaries(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	unsigned int i, j, steps;
+
+	for (i = 0; i < ARRAY_SIZE(shapes); i++) {
+		u64 slots = shapes[i].slots;
+		u64 k[] = { 1, 2, 3, slots - 1, slots, slots + 1, 2 * slots,
+			    3 * slots + 1, 100 * slots - 1, 100 * slots,
+			    100 * slots + 1 };
+
+		rig_remake(rig, shapes[i].tick, slots, 0);
+		for (j = 0; j < ARRAY_SIZE(k); j++)
+			for (steps = 0; steps <= 1; steps++)
+				if (k[j])
+					expect_boundaries(rig, k[j], steps);
+	}
+}
+
+/* Promise 1. */
+static void past(struct kunit *test)
+{
+	static const u64 deadlines[] = { 10 * TICK, 0, 1, 9 * TICK, 10 * TICK - 1 };
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, ARRAY_SIZE(deadlines));
+	unsigned int i;
+
+	to_tick(rig, 10);
+	for (i = 0; i < ARRAY_SIZE(deadlines); i++)
+		KUNIT_EXPECT_EQ(test, 0, arm(&p[i], deadlines[i]));
+	to_tick(rig, 10);
+	advance_to(rig, 11 * TICK - 1);
+	KUNIT_EXPECT_EQ(test, 0, rig->fired);
+	to_tick(rig, 11);
+	expect_in_order(rig, p, ARRAY_SIZE(deadlines));
+	for (i = 0; i < ARRAY_SIZE(deadlines); i++)
+		expect_fired(&p[i], 1, 11);
+}
+
+/* A delay of nothing, at the wheel's birth and within a tick. */
+static void at_once(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+
+	arm(&p[0], 0);
+	advance_to(rig, 0);
+	advance_to(rig, TICK - 1);
+	expect_fired(&p[0], 0, 0);
+	to_tick(rig, 1);
+	expect_fired(&p[0], 1, 1);
+
+	advance_to(rig, 5 * TICK + 1);
+	arm(&p[1], rig->now);
+	advance_to(rig, 6 * TICK - 1);
+	expect_fired(&p[1], 0, 0);
+	advance_to(rig, 6 * TICK);
+	expect_fired(&p[1], 1, 6);
+}
+
+/* Promise 1. */
+static void forever(struct kunit *test)
+{
+	static const u64 deadlines[] = { WHEEL_FOREVER, WHEEL_FOREVER + 1, 1ULL << 63,
+					 U64_MAX };
+	struct rig *rig = test->priv;
+	struct probe *p;
+	unsigned int i, j;
+
+	for (i = 0; i < ARRAY_SIZE(shapes); i++) {
+		u64 nows[] = { 0, WHEEL_FOREVER >> 1, WHEEL_FOREVER - 2 * shapes[i].tick,
+			       WHEEL_FOREVER - 2, WHEEL_FOREVER - 1, WHEEL_FOREVER,
+			       WHEEL_FOREVER + 1, U64_MAX };
+
+		rig_remake(rig, shapes[i].tick, shapes[i].slots, 0);
+		p = probes(rig, ARRAY_SIZE(deadlines));
+		for (j = 0; j < ARRAY_SIZE(deadlines); j++)
+			KUNIT_EXPECT_EQ(test, 0, arm(&p[j], deadlines[j]));
+		for (j = 0; j < ARRAY_SIZE(nows); j++)
+			advance_to(rig, nows[j]);
+		KUNIT_EXPECT_EQ(test, 0, rig->fired);
+		/* They do not keep the worker awake, however old the wheel is. */
+		rig->now = WHEEL_FOREVER + 10 * shapes[i].tick;
+		for (j = 0; j < 3; j++) {
+			KUNIT_EXPECT_GT(test, sleep_until(rig), rig->now);
+			wheel_awake(&rig->wheel);
+		}
+		for (j = 0; j < ARRAY_SIZE(deadlines); j++) {
+			KUNIT_EXPECT_EQ(test, WHEEL_FOREVER, wheel_deadline(&p[j].t));
+			KUNIT_EXPECT_TRUE(test, wheel_cancel(&p[j].t));
+		}
+	}
+}
+
+/* From forever back to the present, and the other way round. */
+static void forever_touched(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+
+	arm(&p[0], U64_MAX);
+	arm_tick(&p[1], 5);
+	to_tick(rig, 2);
+	KUNIT_EXPECT_EQ(test, 0, touch_tick(&p[0], 5));
+	KUNIT_EXPECT_EQ(test, 0, wheel_touch(&p[1].t, U64_MAX));
+	KUNIT_EXPECT_EQ(test, WHEEL_FOREVER, wheel_deadline(&p[1].t));
+	step_to_tick(rig, 1000);
+	expect_fired(&p[0], 1, 5);
+	expect_fired(&p[1], 0, 0);
+	KUNIT_EXPECT_TRUE(test, wheel_pending(&p[1].t));
+}
+
+/* The last ticks that there are. */
+static void old_age(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+	unsigned int i, j;
+	u64 last, until;
+
+	for (i = 0; i < ARRAY_SIZE(shapes); i++) {
+		rig_remake(rig, shapes[i].tick, shapes[i].slots, 0);
+		p = probes(rig, 22);
+		last = div64_u64(WHEEL_FOREVER - 1, shapes[i].tick);
+		to_tick(rig, last - 20);
+		/* the last one is past the end */
+		for (j = 0; j <= 21; j++)
+			arm_tick(&p[j], last - 20 + j);
+		for (j = 1; j <= 20; j++) {
+			to_tick(rig, last - 20 + j);
+			KUNIT_EXPECT_EQ(test, j + 1, rig->fired);
+			expect_fired(&p[j], 1, last - 20 + j);
+			until = sleep_until(rig);
+			KUNIT_EXPECT_GT(test, until, rig->now);
+			wheel_awake(&rig->wheel);
+		}
+		expect_fired(&p[0], 1, last - 19);
+		KUNIT_EXPECT_TRUE(test, wheel_pending(&p[21].t));
+		advance_to(rig, U64_MAX);
+		expect_fired(&p[21], 0, 0);
+	}
+}
+
+/* Never is later than the last tick of all, at which the wheel may look at what is due. */
+static void end_touched(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p;
+
+	/* Of 3 ns, a tick ends at the end of time. */
+	KUNIT_ASSERT_EQ(test, 0ULL, WHEEL_FOREVER % 3);
+	rig_remake(rig, 3, SLOTS, 0);
+	p = probes(rig, 1);
+	advance_to(rig, WHEEL_FOREVER - 100);
+	KUNIT_EXPECT_EQ(test, 0, arm(&p[0], WHEEL_FOREVER - 1));
+	advance_to(rig, WHEEL_FOREVER - 90);
+	KUNIT_EXPECT_EQ(test, 0, wheel_touch(&p[0].t, WHEEL_FOREVER));
+	advance_to(rig, WHEEL_FOREVER);
+	advance_to(rig, U64_MAX);
+	expect_fired(&p[0], 0, 0);
+	KUNIT_EXPECT_TRUE(test, wheel_pending(&p[0].t));
+}
+
+static void rounds(struct kunit *test)
+{
+	static const unsigned int turns[] = { 1, 2, 3, 100 };
+	struct rig *rig = test->priv;
+	unsigned int slots, i, j;
+	struct probe *p;
+
+	for (slots = 1; slots <= 16; slots *= 4) {
+		rig_remake(rig, TICK, slots, 0);
+		p = probes(rig, 3 * ARRAY_SIZE(turns));
+		to_tick(rig, 3);
+		for (i = 0; i < ARRAY_SIZE(turns); i++)
+			for (j = 0; j < 3; j++)
+				arm_tick(&p[3 * i + j], 3 + turns[i] * slots + j);
+		step_to_tick(rig, 2000);
+		for (i = 0; i < ARRAY_SIZE(turns); i++)
+			for (j = 0; j < 3; j++)
+				expect_fired(&p[3 * i + j], 1, 3 + turns[i] * slots + j);
+	}
+}
+
+/* Several rounds in one bucket: at each tick the right ones, the others stay. */
+static void crowded_bucket(struct kunit *test)
+{
+	static const u64 ticks[] = { 402, 6, 14, 2, 10, 6, 402, 22 };
+	struct rig *rig = test->priv;
+	struct wheel_counts c;
+	unsigned int i, due;
+	struct probe *p;
+	u64 tick;
+
+	rig_remake(rig, TICK, 4, 0);
+	p = probes(rig, ARRAY_SIZE(ticks));
+	for (i = 0; i < ARRAY_SIZE(ticks); i++)
+		arm_tick(&p[i], ticks[i]);
+	for (tick = 1; tick <= 410; tick++) {
+		to_tick(rig, tick);
+		for (due = 0, i = 0; i < ARRAY_SIZE(ticks); i++)
+			due += ticks[i] <= tick;
+		KUNIT_EXPECT_EQ(test, due, rig->fired);
+	}
+	for (i = 0; i < ARRAY_SIZE(ticks); i++)
+		expect_fired(&p[i], 1, ticks[i]);
+	/* Each visit was for something that was due. */
+	c = counts(rig);
+	KUNIT_EXPECT_EQ(test, 6UL, c.ticks);
+	if (has_rounds(rig))
+		KUNIT_EXPECT_EQ(test, 8UL + 7 + 5 + 4 + 3 + 2, c.visits);
+	else
+		KUNIT_EXPECT_LE(test, c.visits, 8UL * rig->wheel.levels);
+	KUNIT_EXPECT_EQ(test, 0UL, c.refiled);
+}
+
+static void clock_backwards(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 1);
+
+	to_tick(rig, 10);
+	wheel_advance(&rig->wheel, 5 * TICK, WHEEL_BUDGET);
+	arm_tick(p, 7);
+	wheel_advance(&rig->wheel, 7 * TICK, WHEEL_BUDGET);
+	to_tick(rig, 10);
+	expect_fired(p, 0, 0);
+	to_tick(rig, 11);
+	expect_fired(p, 1, 11);
+}
+
+SUITES(time,
+	KUNIT_CASE(boundaries),
+	KUNIT_CASE(past),
+	KUNIT_CASE(at_once),
+	KUNIT_CASE(forever),
+	KUNIT_CASE(forever_touched),
+	KUNIT_CASE(end_touched),
+	KUNIT_CASE(old_age),
+	KUNIT_CASE(rounds),
+	KUNIT_CASE(crowded_bucket),
+	KUNIT_CASE(clock_backwards));
