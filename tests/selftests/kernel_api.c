@@ -6,7 +6,28 @@
  */
 #include "hwt_guest.h"
 
-FIXTURE_OF_DRIVERS(kernel_api)
+FIXTURE(kernel_api)
+{
+};
+
+FIXTURE_VARIANT(kernel_api)
+{
+	const char *driver;
+};
+
+FIXTURE_VARIANT_ADD(kernel_api, kthread)
+{
+	.driver = "kthread",
+};
+
+FIXTURE_VARIANT_ADD(kernel_api, hrtimer)
+{
+	.driver = "hrtimer",
+};
+
+FIXTURE_TEARDOWN(kernel_api)
+{
+}
 
 FIXTURE_SETUP(kernel_api)
 {
