@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stdnoreturn.h>
 
 #include "idle_common.h"
 
@@ -39,7 +40,7 @@ struct program_option {
 	long		max;
 };
 
-static inline void __attribute__((noreturn)) usage_error(const char *usage)
+static inline noreturn void usage_error(const char *usage)
 {
 	fputs(usage, stderr);
 	exit(EXIT_USAGE);

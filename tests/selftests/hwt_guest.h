@@ -55,29 +55,4 @@ static inline int run_guest(const char *name, const char *driver, const char *cl
 	return run_guest_with(name, driver, clock, "");
 }
 
-/* The fixture @name, for wheels of both drivers; the includer has its setup. */
-#define FIXTURE_OF_DRIVERS(name)		\
-FIXTURE(name)					\
-{						\
-};						\
-						\
-FIXTURE_VARIANT(name)				\
-{						\
-	const char *driver;			\
-};						\
-						\
-FIXTURE_VARIANT_ADD(name, kthread)		\
-{						\
-	.driver = "kthread",			\
-};						\
-						\
-FIXTURE_VARIANT_ADD(name, hrtimer)		\
-{						\
-	.driver = "hrtimer",			\
-};						\
-						\
-FIXTURE_TEARDOWN(name)				\
-{						\
-}
-
 #endif /* HWT_GUEST_H */

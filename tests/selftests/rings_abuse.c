@@ -142,7 +142,8 @@ TEST(read_against_rings)
 			ring_enter(r, NULL);
 			usleep(1000);
 			for (i = 0; i < 70; i++) {
-				store_release(&r->shared->cq_head, load_acquire(&r->shared->cq_tail));
+				store_release(&r->shared->cq_head,
+					      load_acquire(&r->shared->cq_tail));
 				ring_enter(r, NULL);
 			}
 		}

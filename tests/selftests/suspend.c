@@ -32,7 +32,28 @@ static void alarm_after(unsigned int seconds)
 		die("%s: %s", ALARM, strerror(errno));
 }
 
-FIXTURE_OF_DRIVERS(suspend)
+FIXTURE(suspend)
+{
+};
+
+FIXTURE_VARIANT(suspend)
+{
+	const char *driver;
+};
+
+FIXTURE_VARIANT_ADD(suspend, kthread)
+{
+	.driver = "kthread",
+};
+
+FIXTURE_VARIANT_ADD(suspend, hrtimer)
+{
+	.driver = "hrtimer",
+};
+
+FIXTURE_TEARDOWN(suspend)
+{
+}
 
 FIXTURE_SETUP(suspend)
 {
