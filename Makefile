@@ -90,7 +90,7 @@ test-all:
 	@scripts/test -a
 
 from-nothing:
-	@scripts/from-nothing
+	@scripts/tests/from-nothing
 
 coverage:
 	@scripts/coverage
@@ -125,8 +125,10 @@ uninstall-conf:
 # For dkms(8), as hwtimer/$(version): without what only tests want.
 dkms_dir = $(DESTDIR)/usr/src/hwtimer-$(version)
 install-dkms:
-	$(INSTALL) -d $(dkms_dir)/uapi/linux $(dkms_dir)/dist
+	$(INSTALL) -d $(addprefix $(dkms_dir)/,dev debug uapi/linux dist)
 	$(INSTALL) -m 644 Kbuild dkms.conf $(wildcard hwtimer*.[ch]) $(dkms_dir)
+	$(INSTALL) -m 644 $(wildcard dev/*.[ch]) $(dkms_dir)/dev
+	$(INSTALL) -m 644 $(wildcard debug/*.[ch]) $(dkms_dir)/debug
 	$(INSTALL) -m 644 uapi/linux/hwtimer.h $(dkms_dir)/uapi/linux
 	$(INSTALL) -m 755 dist/dkms-post-build $(dkms_dir)/dist
 

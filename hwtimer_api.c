@@ -18,17 +18,17 @@
 #include <linux/spinlock.h>
 #include <linux/string.h>
 
+#include "debug/odebug.h"
+#include "debug/trace.h"
 #include "hwtimer_compat.h"
-#include "hwtimer_internal.h"
-#include "hwtimer_odebug.h"
+#include "hwtimer_driver.h"
 #include "hwtimer_period.h"
 #include "hwtimer_step.h"
-#include "hwtimer_trace.h"
 
 static_assert(HWTIMER_FOREVER == WHEEL_FOREVER);
 static_assert(HWTIMER_MAX_SLOTS == WHEEL_MAX_SLOTS);
 static_assert(HWTIMER_MAX_LEVELS == WHEEL_MAX_LEVELS);
-static_assert(sizeof_field(struct hwtimer_worker, name) <= HWTIMER_TRACE_NAME_LEN);
+static_assert(sizeof_field(struct hwtimer_driven, name) <= HWTIMER_TRACE_NAME_LEN);
 
 /* How many owners are named of a wheel that is destroyed with timeouts pending. */
 #define NAMED_OWNERS	8
@@ -43,7 +43,7 @@ static unsigned int live_wheels;
 /* ns on the wheel's clock to ns since the wheel began. */
 static u64 wheel_time(const struct hwtimer_wheel *wheel, u64 ns)
 {
-	u64 start = to_worker(wheel)->start_ns;
+	u64 start = to_driven(wheel)->start_ns;
 
 	return ns > start ? ns - start : 0;
 }
@@ -96,7 +96,7 @@ static noinline bool cancel_traced(struct hwtimer_timeout *t)
  */
 u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns)
 {
-	const struct hwtimer_worker *worker;
+	const struct hwtimer_driven *driven;
 	u64 now;
 
 	/*
@@ -106,9 +106,9 @@ u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns)
 	 */
 	prefetchw(&timeout->word);
 	now = ktime_get_ns();
-	worker = to_worker(timeout_wheel(timeout));
-	if (unlikely(worker->clock != HWTIMER_CLOCK_MONOTONIC))
-		now = hwtimer_clock_ns(worker);
+	driven = to_driven(timeout_wheel(timeout));
+	if (unlikely(driven->clock != HWTIMER_CLOCK_MONOTONIC))
+		now = hwtimer_clock_ns(driven);
 
 	/* Both are below 2^63: the sum does not overflow. */
 	return delay_ns > 0 ? now + delay_ns : now;
@@ -121,9 +121,9 @@ u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns)
  * On PREEMPT_RT a slice may be preempted, but by a task with another name. An interrupt on top of
  * a slice has the same name, and must not ask.
  */
-static bool is_worker(const struct hwtimer_worker *worker)
+static bool is_worker(const struct hwtimer_driven *driven)
 {
-	return READ_ONCE(worker->actor) == current;
+	return READ_ONCE(driven->actor) == current;
 }
 
 /*
@@ -183,9 +183,9 @@ static bool name_valid(const char *name)
 }
 
 /* Give the worker a name of its own, and put it on the list. */
-static void wheel_register(struct hwtimer_worker *worker, const char *name)
+static void wheel_register(struct hwtimer_driven *driven, const char *name)
 {
-	struct hwtimer_worker *other;
+	struct hwtimer_driven *other;
 	unsigned int n, last = 1;
 	bool taken = false, many;
 
@@ -196,10 +196,10 @@ static void wheel_register(struct hwtimer_worker *worker, const char *name)
 		last = max(last, n);
 	}
 	if (taken)
-		snprintf(worker->name, sizeof(worker->name), "%s.%u", name, last + 1);
+		snprintf(driven->name, sizeof(driven->name), "%s.%u", name, last + 1);
 	else
-		strscpy(worker->name, name, sizeof(worker->name));
-	list_add_tail(&worker->list, &wheels);
+		strscpy(driven->name, name, sizeof(driven->name));
+	list_add_tail(&driven->list, &wheels);
 	many = ++live_wheels > MANY_WHEELS;
 	spin_unlock(&wheels_lock);
 	if (many)
@@ -207,11 +207,11 @@ static void wheel_register(struct hwtimer_worker *worker, const char *name)
 			     MANY_WHEELS);
 }
 
-static void wheel_unregister(struct hwtimer_worker *worker)
+static void wheel_unregister(struct hwtimer_driven *driven)
 {
 	spin_lock(&wheels_lock);
 	live_wheels--;
-	list_del(&worker->list);
+	list_del(&driven->list);
 	spin_unlock(&wheels_lock);
 }
 
@@ -248,49 +248,49 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 		.grow = params->flags & HWTIMER_WHEEL_GROW,
 		.cap = params->cap,
 	};
-	struct hwtimer_worker *worker;
+	struct hwtimer_driven *driven;
 	int ret;
 
-	if (!name_valid(params->name) || !driver || !hwtimer_works_check(params) ||
+	if (!name_valid(params->name) || !driver || !hwtimer_lanes_check(params) ||
 	    params->flags & ~(HWTIMER_WHEEL_ACCOUNT | HWTIMER_WHEEL_GROW |
 			      HWTIMER_WHEEL_WORK) ||
 	    (unsigned int)params->clock > HWTIMER_CLOCK_BOOTTIME)
 		return ERR_PTR(-EINVAL);
 
-	worker = kzalloc(sizeof(*worker), gfp);
-	if (!worker)
+	driven = kzalloc(sizeof(*driven), gfp);
+	if (!driven)
 		return ERR_PTR(-ENOMEM);
-	spin_lock_init(&worker->monitor.lock);
-	worker->driver = driver;
-	worker->clock = params->clock;
-	worker->start_ns = hwtimer_clock_ns(worker);
-	worker->account = params->flags & HWTIMER_WHEEL_ACCOUNT;
+	spin_lock_init(&driven->monitor.lock);
+	driven->driver = driver;
+	driven->clock = params->clock;
+	driven->start_ns = hwtimer_clock_ns(driven);
+	driven->account = params->flags & HWTIMER_WHEEL_ACCOUNT;
 
-	ret = wheel_init(&worker->wheel, &shape, &driver->ops, gfp);
+	ret = wheel_init(&driven->wheel, &shape, &driver->ops, gfp);
 	if (ret)
 		goto free;
-	if (worker->account)
-		worker->memcg = get_mem_cgroup_from_mm(current->mm);
-	wheel_register(worker, params->name);
-	ret = hwtimer_works_init(worker, params);
+	if (driven->account)
+		driven->memcg = get_mem_cgroup_from_mm(current->mm);
+	wheel_register(driven, params->name);
+	ret = hwtimer_lanes_init(driven, params);
 	if (ret)
 		goto unregister;
-	ret = driver->create(worker, params);
+	ret = driver->create(driven, params);
 	if (ret)
 		goto end_works;
-	hwtimer_debugfs_add(worker);
-	trace_hwtimer_wheel_create(&worker->wheel, worker->name, params->tick_ns,
-				   worker->wheel.slots, shape.levels ?: 1);
-	return &worker->wheel;
+	hwtimer_debugfs_add(driven);
+	trace_hwtimer_wheel_create(&driven->wheel, driven->name, params->tick_ns,
+				   driven->wheel.slots, shape.levels ?: 1);
+	return &driven->wheel;
 
 end_works:
-	hwtimer_works_end(worker);
+	hwtimer_lanes_end(driven);
 unregister:
-	wheel_unregister(worker);
-	mem_cgroup_put(worker->memcg);
-	wheel_free(&worker->wheel);
+	wheel_unregister(driven);
+	mem_cgroup_put(driven->memcg);
+	wheel_free(&driven->wheel);
 free:
-	kfree(worker);
+	kfree(driven);
 	return ERR_PTR(ret);
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_create);
@@ -334,23 +334,23 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_start);
  */
 int hwtimer_wheel_stop(struct hwtimer_wheel *wheel, struct list_head *pending)
 {
-	struct hwtimer_worker *worker = to_worker(wheel);
+	struct hwtimer_driven *driven = to_driven(wheel);
 
 	if (pending)
 		INIT_LIST_HEAD(pending);
-	if (is_worker(worker)) {
+	if (is_worker(driven)) {
 		pr_err_ratelimited("wheel %s: a callback stops its wheel\n",
-				   worker->name);
+				   driven->name);
 		return -EDEADLK;
 	}
 
 	might_wait_for_callbacks(wheel);
 	mutex_lock(&wheel->worker_lock);
 	if (wheel_shutdown(wheel)) {
-		worker->driver->end(worker);
-		WRITE_ONCE(worker->actor, current);
+		driven->driver->end(driven);
+		WRITE_ONCE(driven->actor, current);
 		wheel_sweep(wheel, pending);
-		WRITE_ONCE(worker->actor, NULL);
+		WRITE_ONCE(driven->actor, NULL);
 		trace_hwtimer_wheel_stop(wheel, wheel->handed_back);
 	}
 	mutex_unlock(&wheel->worker_lock);
@@ -359,7 +359,7 @@ int hwtimer_wheel_stop(struct hwtimer_wheel *wheel, struct list_head *pending)
 EXPORT_SYMBOL_GPL(hwtimer_wheel_stop);
 
 /* Warn of the timeouts that were @pending when their wheel was destroyed, and name their owners. */
-static void complain(const struct hwtimer_worker *worker, struct list_head *pending)
+static void complain(const struct hwtimer_driven *driven, struct list_head *pending)
 {
 	struct hwtimer_timeout *t, *next;
 	unsigned long n = 0;
@@ -370,12 +370,12 @@ static void complain(const struct hwtimer_worker *worker, struct list_head *pend
 		n++;
 		cond_resched();
 	}
-	WARN(1, "hwtimer: wheel %s destroyed, timeouts pending: %lu\n", worker->name, n);
+	WARN(1, "hwtimer: wheel %s destroyed, timeouts pending: %lu\n", driven->name, n);
 	n = 0;
 	list_for_each_entry_safe(t, next, pending, node) {
 		list_del_init(&t->node);
 		if (n++ < NAMED_OWNERS)
-			pr_warn("wheel %s: was pending: %p, %ps\n", worker->name, t,
+			pr_warn("wheel %s: was pending: %p, %ps\n", driven->name, t,
 				hwtimer_owner_fn(t, t->fn));
 		cond_resched();
 	}
@@ -397,22 +397,22 @@ static void complain(const struct hwtimer_worker *worker, struct list_head *pend
  */
 void hwtimer_wheel_destroy(struct hwtimer_wheel *wheel)
 {
-	struct hwtimer_worker *worker;
+	struct hwtimer_driven *driven;
 	struct list_head pending;
 
 	if (IS_ERR_OR_NULL(wheel))
 		return;
-	worker = to_worker(wheel);
+	driven = to_driven(wheel);
 	if (WARN_ON(hwtimer_wheel_stop(wheel, &pending)))
 		return;
-	complain(worker, &pending);
-	hwtimer_debugfs_remove(worker);
-	hwtimer_works_end(worker);
-	wheel_unregister(worker);
-	worker->driver->destroy(worker);
-	mem_cgroup_put(worker->memcg);
+	complain(driven, &pending);
+	hwtimer_debugfs_remove(driven);
+	hwtimer_lanes_end(driven);
+	wheel_unregister(driven);
+	driven->driver->destroy(driven);
+	mem_cgroup_put(driven->memcg);
 	wheel_free(wheel);
-	kfree(worker);
+	kfree(driven);
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_destroy);
 
@@ -443,7 +443,7 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_pending);
  */
 u64 hwtimer_wheel_now(const struct hwtimer_wheel *wheel)
 {
-	return hwtimer_clock_ns(to_worker(wheel));
+	return hwtimer_clock_ns(to_driven(wheel));
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_now);
 
@@ -457,7 +457,7 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_now);
  */
 u64 hwtimer_wheel_horizon(const struct hwtimer_wheel *wheel)
 {
-	return to_worker(wheel)->start_ns + HWTIMER_FOREVER;
+	return to_driven(wheel)->start_ns + HWTIMER_FOREVER;
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_horizon);
 
@@ -513,7 +513,7 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_levels);
  */
 enum hwtimer_clock hwtimer_wheel_clock(const struct hwtimer_wheel *wheel)
 {
-	return to_worker(wheel)->clock;
+	return to_driven(wheel)->clock;
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_clock);
 
@@ -530,7 +530,7 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_clock);
  */
 bool hwtimer_wheel_in_my_cgroups(const struct hwtimer_wheel *wheel)
 {
-	const struct task_struct *task = to_worker(wheel)->task;
+	const struct task_struct *task = to_driven(wheel)->task;
 
 #ifdef CONFIG_CGROUPS
 	return task && rcu_access_pointer(task->cgroups) == rcu_access_pointer(current->cgroups);
@@ -555,11 +555,11 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_in_my_cgroups);
  */
 void hwtimer_wheel_barrier(struct hwtimer_wheel *wheel)
 {
-	struct hwtimer_worker *worker = to_worker(wheel);
+	struct hwtimer_driven *driven = to_driven(wheel);
 
-	if (is_worker(worker)) {
+	if (is_worker(driven)) {
 		pr_err_ratelimited("wheel %s: a callback waits for callbacks\n",
-				   worker->name);
+				   driven->name);
 		return;
 	}
 	might_sleep();
@@ -746,9 +746,9 @@ EXPORT_SYMBOL_GPL(hwtimer_cancel);
 static int end_and_wait(struct hwtimer_timeout *t, wheel_end_fn end)
 {
 	struct hwtimer_wheel *wheel = timeout_wheel(t);
-	struct hwtimer_worker *worker = to_worker(wheel);
+	struct hwtimer_driven *driven = to_driven(wheel);
 
-	if (!is_worker(worker)) {
+	if (!is_worker(driven)) {
 		might_sleep();
 		might_wait_for_callbacks(wheel);
 		return wheel_end_sync(t, end, MAX_SCHEDULE_TIMEOUT);
@@ -758,14 +758,14 @@ static int end_and_wait(struct hwtimer_timeout *t, wheel_end_fn end)
 	if (READ_ONCE(wheel->running) == t) {
 		end(t);
 		pr_err_ratelimited("wheel %s: %ps waits for itself\n",
-				   worker->name, t->fn);
+				   driven->name, t->fn);
 		return -EDEADLK;
 	}
 	/* A softirq may have interrupted a producer, and must not wait for it. */
-	if (worker->driver->ops.softirq) {
+	if (driven->driver->ops.softirq) {
 		end(t);
 		pr_err_ratelimited("wheel %s: a callback that must not sleep waits for %ps\n",
-				   worker->name, t->fn);
+				   driven->name, t->fn);
 		return -EDEADLK;
 	}
 	might_sleep();
@@ -884,6 +884,6 @@ u64 hwtimer_deadline(const struct hwtimer_timeout *timeout)
 
 	if (deadline == WHEEL_FOREVER)
 		return U64_MAX;
-	return deadline + to_worker(timeout->wheel)->start_ns;
+	return deadline + to_driven(timeout->wheel)->start_ns;
 }
 EXPORT_SYMBOL_GPL(hwtimer_deadline);

@@ -52,7 +52,7 @@
 #include <linux/sched.h>
 
 #include "hwtimer_compat.h"
-#include "hwtimer_internal.h"
+#include "hwtimer_driver.h"
 #include "hwtimer_step.h"
 
 /*
@@ -66,9 +66,9 @@
 #define MIN_PAUSE_NS	(20 * NSEC_PER_USEC)
 #define MAX_PAUSE_NS	(1 * NSEC_PER_MSEC)
 
-static void start_at(struct hwtimer_worker *worker, u64 ns)
+static void start_at(struct hwtimer_driven *driven, u64 ns)
 {
-	hrtimer_start(&worker->timer, hwtimer_worker_ktime(worker, ns),
+	hrtimer_start(&driven->timer, hwtimer_driven_ktime(driven, ns),
 		      HRTIMER_MODE_ABS_SOFT);
 }
 
@@ -77,28 +77,28 @@ static void start_at(struct hwtimer_worker *worker, u64 ns)
  * function again and again as long as kicks come. It stops at the time at which
  * it began.
  */
-static void start_now(struct hwtimer_worker *worker)
+static void start_now(struct hwtimer_driven *driven)
 {
-	start_at(worker, hwtimer_worker_now(worker) + 1);
+	start_at(driven, hwtimer_driven_now(driven) + 1);
 }
 
 static void slices_kick(struct hwtimer_wheel *wheel)
 {
-	struct hwtimer_worker *worker = to_worker(wheel);
+	struct hwtimer_driven *driven = to_driven(wheel);
 
-	if (READ_ONCE(worker->ended))
+	if (READ_ONCE(driven->ended))
 		return;
 	hwtimer_step();
 	/* Pairs with the exchange in slice(). */
-	smp_store_release(&worker->kicked, 1);
+	smp_store_release(&driven->kicked, 1);
 	hwtimer_step();
-	start_now(worker);
+	start_now(driven);
 }
 
 static void slices_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t,
 			  hwtimer_fn_t fn, u64 deadline)
 {
-	hwtimer_worker_call(to_worker(wheel), t, fn, deadline);
+	hwtimer_worker_call(to_driven(wheel), t, fn, deadline);
 }
 
 /*
@@ -107,58 +107,58 @@ static void slices_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t
  */
 static void *slices_alloc(struct hwtimer_wheel *wheel, size_t size)
 {
-	return hwtimer_worker_alloc(to_worker(wheel), size, GFP_NOWAIT);
+	return hwtimer_worker_alloc(to_driven(wheel), size, GFP_NOWAIT);
 }
 
 /* Move the wheel on. Returns when to come back, or WHEEL_IDLE. */
-static u64 run_slice(struct hwtimer_worker *worker)
+static u64 run_slice(struct hwtimer_driven *driven)
 {
-	struct hwtimer_wheel *wheel = &worker->wheel;
-	u64 began = hwtimer_worker_now(worker), until = 0, now;
+	struct hwtimer_wheel *wheel = &driven->wheel;
+	u64 began = hwtimer_driven_now(driven), until = 0, now;
 	unsigned int batches = 0;
 	bool more;
 
-	if (worker->asleep)
-		hwtimer_worker_woke(worker);
-	worker->asleep = false;
+	if (driven->asleep)
+		hwtimer_worker_woke(driven);
+	driven->asleep = false;
 
 	do {
-		now = hwtimer_worker_now(worker);
+		now = hwtimer_driven_now(driven);
 		more = wheel_advance(wheel, now, BATCH_BUDGET);
 	} while (more && ++batches < SLICE_BATCHES && now - began < SLICE_NS);
 
 	if (!more)
 		until = wheel_prepare_sleep(wheel, now);
 	if (until) {
-		hwtimer_worker_sleeps(worker, until);
-		worker->asleep = true;
+		hwtimer_worker_sleeps(driven, until);
+		driven->asleep = true;
 		return until;
 	}
-	now = hwtimer_worker_now(worker);
+	now = hwtimer_driven_now(driven);
 	return now + clamp_t(u64, now - began, MIN_PAUSE_NS, MAX_PAUSE_NS);
 }
 
 static enum hrtimer_restart slice(struct hrtimer *timer)
 {
-	struct hwtimer_worker *worker = container_of(timer, struct hwtimer_worker, timer);
+	struct hwtimer_driven *driven = container_of(timer, struct hwtimer_driven, timer);
 	u64 until;
 
 	/* First of all: see "Kicks" above. Pairs with slices_kick(). */
-	xchg(&worker->kicked, 0);
+	xchg(&driven->kicked, 0);
 	hwtimer_step();
-	if (READ_ONCE(worker->ended))
+	if (READ_ONCE(driven->ended))
 		return HRTIMER_NORESTART;
 
-	WRITE_ONCE(worker->actor, current);
-	until = run_slice(worker);
-	WRITE_ONCE(worker->actor, NULL);
+	WRITE_ONCE(driven->actor, current);
+	until = run_slice(driven);
+	WRITE_ONCE(driven->actor, NULL);
 
 	hwtimer_step();
 	if (until != WHEEL_IDLE) {
-		start_at(worker, until);
+		start_at(driven, until);
 		hwtimer_step();
-		if (READ_ONCE(worker->kicked))
-			start_now(worker);
+		if (READ_ONCE(driven->kicked))
+			start_now(driven);
 	}
 	return HRTIMER_NORESTART;
 }
@@ -168,26 +168,26 @@ static bool slices_valid(const struct hwtimer_wheel_params *params)
 	return !params->cpus && !params->nice && params->sched == HWTIMER_SCHED_NORMAL;
 }
 
-static int slices_create(struct hwtimer_worker *worker,
+static int slices_create(struct hwtimer_driven *driven,
 			 const struct hwtimer_wheel_params *params)
 {
 	/* The first kick finds a worker that sleeps. */
-	worker->asleep = true;
-	hrtimer_setup(&worker->timer, slice, hwtimer_clockid(worker), HRTIMER_MODE_ABS_SOFT);
+	driven->asleep = true;
+	hrtimer_setup(&driven->timer, slice, hwtimer_clockid(driven), HRTIMER_MODE_ABS_SOFT);
 	return 0;
 }
 
-static void slices_end(struct hwtimer_worker *worker)
+static void slices_end(struct hwtimer_driven *driven)
 {
-	lockdep_assert_held(&worker->wheel.worker_lock);
-	WRITE_ONCE(worker->ended, true);
+	lockdep_assert_held(&driven->wheel.worker_lock);
+	WRITE_ONCE(driven->ended, true);
 	hwtimer_step();
 	/* Kicks that did not see it have started the timer when this returns. */
 	synchronize_rcu();
-	hrtimer_cancel(&worker->timer);
+	hrtimer_cancel(&driven->timer);
 }
 
-static void slices_destroy(struct hwtimer_worker *worker)
+static void slices_destroy(struct hwtimer_driven *driven)
 {
 }
 

@@ -18,18 +18,18 @@
 #include <linux/sched/task.h>
 #include <linux/workqueue.h>
 
-#include "hwtimer_internal.h"
+#include "hwtimer_driver.h"
 #include "hwtimer_step.h"
 
 static void worker_kick(struct hwtimer_wheel *wheel)
 {
-	wake_up_process(to_worker(wheel)->task);
+	wake_up_process(to_driven(wheel)->task);
 }
 
 static void worker_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t,
 			  hwtimer_fn_t fn, u64 deadline)
 {
-	hwtimer_worker_call(to_worker(wheel), t, fn, deadline);
+	hwtimer_worker_call(to_driven(wheel), t, fn, deadline);
 	/* One wheel_advance() may run many callbacks. */
 	if (cond_resched())
 		wheel->in_row = false;
@@ -42,7 +42,7 @@ static void worker_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t
 static void *worker_alloc(struct hwtimer_wheel *wheel, size_t size)
 {
 	unsigned int noio = memalloc_noio_save();
-	void *memory = hwtimer_worker_alloc(to_worker(wheel), size,
+	void *memory = hwtimer_worker_alloc(to_driven(wheel), size,
 					    GFP_KERNEL | __GFP_RETRY_MAYFAIL);
 
 	memalloc_noio_restore(noio);
@@ -75,13 +75,13 @@ static void set_sched(enum hwtimer_sched sched, int nice)
 
 /**
  * struct worker_start - how a worker begins
- * @worker: what it works for
+ * @driven: what it works for
  * @cpus: where it may run; NULL: anywhere
  * @ret: the worker's answer
  * @done: it has answered
  */
 struct worker_start {
-	struct hwtimer_worker	*worker;
+	struct hwtimer_driven	*driven;
 	const struct cpumask	*cpus;
 	int			ret;
 	struct completion	done;
@@ -90,18 +90,18 @@ struct worker_start {
 static int worker_fn(void *data)
 {
 	struct worker_start *start = data;
-	struct hwtimer_worker *worker = start->worker;
-	struct hwtimer_wheel *wheel = &worker->wheel;
+	struct hwtimer_driven *driven = start->driven;
+	struct hwtimer_wheel *wheel = &driven->wheel;
 	ktime_t until;
 	u64 now, ns;
 
-	set_sched(worker->sched, worker->nice);
+	set_sched(driven->sched, driven->nice);
 	/* Not in the creator: later kernels set a kthread's affinity anew when it first runs. */
 	start->ret = start->cpus ? set_cpus_allowed_ptr(current, start->cpus) : 0;
 	complete(&start->done);	/* and it is gone */
 
 	while (!kthread_should_stop()) {
-		now = hwtimer_worker_now(worker);
+		now = hwtimer_driven_now(driven);
 		if (wheel_advance(wheel, now, WHEEL_BUDGET)) {
 			cond_resched();
 			continue;
@@ -116,16 +116,16 @@ static int worker_fn(void *data)
 			cond_resched();
 			continue;
 		}
-		hwtimer_worker_sleeps(worker, ns);
+		hwtimer_worker_sleeps(driven, ns);
 		if (ns == WHEEL_IDLE) {
 			schedule();
 		} else {
-			until = hwtimer_worker_ktime(worker, ns);
+			until = hwtimer_driven_ktime(driven, ns);
 			schedule_hrtimeout_range_clock(&until, 0, HRTIMER_MODE_ABS,
-						       hwtimer_clockid(worker));
+						       hwtimer_clockid(driven));
 		}
 		__set_current_state(TASK_RUNNING);
-		hwtimer_worker_woke(worker);
+		hwtimer_worker_woke(driven);
 	}
 	return 0;
 }
@@ -193,21 +193,21 @@ static int join_cgroups(struct task_struct *from, struct task_struct *task)
 }
 
 /* Make the kthread, in the cgroups that are to be charged. It sleeps until the first arm. */
-static int worker_create(struct hwtimer_worker *worker,
+static int worker_create(struct hwtimer_driven *driven,
 			 const struct hwtimer_wheel_params *params)
 {
-	struct worker_start start = { .worker = worker, .cpus = params->cpus };
+	struct worker_start start = { .driven = driven, .cpus = params->cpus };
 	struct task_struct *task;
 
-	worker->sched = params->sched;
-	worker->nice = params->nice;
+	driven->sched = params->sched;
+	driven->nice = params->nice;
 	init_completion(&start.done);
-	task = kthread_create(worker_fn, &start, "hwtimer/%s", worker->name);
+	task = kthread_create(worker_fn, &start, "hwtimer/%s", driven->name);
 	if (IS_ERR(task))
 		return PTR_ERR(task);
 	/* A reference: the thread exits before the wheel is STOPPED, and kicks come until then. */
-	worker->task = get_task_struct(task);
-	worker->actor = task;
+	driven->task = get_task_struct(task);
+	driven->actor = task;
 	wake_up_process(task);
 	wait_for_completion(&start.done);
 	if (!start.ret && params->flags & HWTIMER_WHEEL_ACCOUNT)
@@ -219,20 +219,20 @@ static int worker_create(struct hwtimer_worker *worker,
 	return start.ret;
 }
 
-static void worker_end(struct hwtimer_worker *worker)
+static void worker_end(struct hwtimer_driven *driven)
 {
 	/*
 	 * Leave the cgroups first: the stop, or close(2), must not wait for a throttled thread.
 	 * If that failed, they would have to wait; but the root cgroups refuse no one.
 	 */
-	if (worker->account)
-		join_cgroups(NULL, worker->task);
-	kthread_stop(worker->task);
+	if (driven->account)
+		join_cgroups(NULL, driven->task);
+	kthread_stop(driven->task);
 }
 
-static void worker_destroy(struct hwtimer_worker *worker)
+static void worker_destroy(struct hwtimer_driven *driven)
 {
-	put_task_struct(worker->task);
+	put_task_struct(driven->task);
 }
 
 const struct hwtimer_driver_ops hwtimer_driver_kthread = {

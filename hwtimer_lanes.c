@@ -8,7 +8,7 @@
 #include <linux/wait_bit.h>
 #include <linux/workqueue.h>
 
-#include "hwtimer_internal.h"
+#include "hwtimer_driver.h"
 
 /* Parameters that are 0. */
 #define SLOW_MS		500
@@ -20,56 +20,56 @@
 #define SLOW_ACTIVE	16
 
 /**
- * hwtimer_works_check - are these parameters right?
+ * hwtimer_lanes_check - are these parameters right?
  * @params: the wheel's
  *
  * Return: true if they are.
  */
-bool hwtimer_works_check(const struct hwtimer_wheel_params *params)
+bool hwtimer_lanes_check(const struct hwtimer_wheel_params *params)
 {
 	return params->flags & HWTIMER_WHEEL_WORK ||
 	       !(params->slow_ms || params->slow_runs || params->max_queued);
 }
 
 /**
- * hwtimer_works_init - make the lanes, if they are asked for
- * @worker: zeroed but for its name
+ * hwtimer_lanes_init - make the lanes, if they are asked for
+ * @driven: zeroed but for its name
  * @params: the wheel's
  *
  * Return: 0, -ENOMEM. On error there is nothing to be ended.
  */
-int hwtimer_works_init(struct hwtimer_worker *worker,
+int hwtimer_lanes_init(struct hwtimer_driven *driven,
 		       const struct hwtimer_wheel_params *params)
 {
-	struct hwtimer_works *works = &worker->works;
+	struct hwtimer_lanes *lanes = &driven->lanes;
 
 	if (!(params->flags & HWTIMER_WHEEL_WORK))
 		return 0;
-	works->slow_ns = (u64)(params->slow_ms ?: SLOW_MS) * NSEC_PER_MSEC;
-	works->slow_runs = params->slow_runs ?: SLOW_RUNS;
-	works->max_queued = params->max_queued;
+	lanes->slow_ns = (u64)(params->slow_ms ?: SLOW_MS) * NSEC_PER_MSEC;
+	lanes->slow_runs = params->slow_runs ?: SLOW_RUNS;
+	lanes->max_queued = params->max_queued;
 	/* Names of workqueues have 23 characters at the most. */
-	works->fast = alloc_workqueue("hwt_fast/%.14s", WQ_UNBOUND, 0, worker->name);
-	works->slow = alloc_workqueue("hwt_slow/%.14s", WQ_UNBOUND, SLOW_ACTIVE,
-				      worker->name);
-	if (works->fast && works->slow)
+	lanes->fast = alloc_workqueue("hwt_fast/%.14s", WQ_UNBOUND, 0, driven->name);
+	lanes->slow = alloc_workqueue("hwt_slow/%.14s", WQ_UNBOUND, SLOW_ACTIVE,
+				      driven->name);
+	if (lanes->fast && lanes->slow)
 		return 0;
-	hwtimer_works_end(worker);
+	hwtimer_lanes_end(driven);
 	return -ENOMEM;
 }
 
 /**
- * hwtimer_works_end - wait for all runs, and free the lanes
- * @worker: whose wheel was stopped, or never started
+ * hwtimer_lanes_end - wait for all runs, and free the lanes
+ * @driven: whose wheel was stopped, or never started
  */
-void hwtimer_works_end(struct hwtimer_worker *worker)
+void hwtimer_lanes_end(struct hwtimer_driven *driven)
 {
-	struct hwtimer_works *works = &worker->works;
+	struct hwtimer_lanes *lanes = &driven->lanes;
 
 	/* On the workqueues of others, too: they use the wheel. Pairs with became_idle(). */
-	wait_var_event(&works->busy, !atomic_long_read_acquire(&works->busy));
-	if (works->fast)
-		destroy_workqueue(works->fast);
-	if (works->slow)
-		destroy_workqueue(works->slow);
+	wait_var_event(&lanes->busy, !atomic_long_read_acquire(&lanes->busy));
+	if (lanes->fast)
+		destroy_workqueue(lanes->fast);
+	if (lanes->slow)
+		destroy_workqueue(lanes->slow);
 }

@@ -4,9 +4,9 @@
  */
 #include <linux/module.h>
 
-#include "hwtimer_dev.h"
-#include "hwtimer_internal.h"
-#include "hwtimer_odebug.h"
+#include "debug/odebug.h"
+#include "dev/file.h"
+#include "hwtimer_driver.h"
 
 static int __init hwtimer_module_init(void)
 {

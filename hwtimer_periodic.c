@@ -23,7 +23,7 @@
 #include <linux/spinlock.h>
 
 #include "hwtimer.h"
-#include "hwtimer_internal.h"
+#include "hwtimer_driver.h"
 #include "hwtimer_period.h"
 #include "hwtimer_step.h"
 

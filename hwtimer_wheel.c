@@ -114,16 +114,16 @@
  * Sleeping
  * --------
  *
- * The worker publishes in @ring_below for which deadlines it wants to
+ * The worker publishes in @kick_below for which deadlines it wants to
  * be woken, then looks at the queues once more; a producer pushes, then looks at
- * @ring_below. Both with a full barrier in between, so that one of them sees the
+ * @kick_below. Both with a full barrier in between, so that one of them sees the
  * other:
  *
  *	producer                           worker (wheel_prepare_sleep)
- *	  word: ARMED, QUEUED                ring_below = ...
+ *	  word: ARMED, QUEUED                kick_below = ...
  *	  push                               smp_mb()
  *	  (cmpxchg of the push: smp_mb())    queues empty?
- *	  deadline < ring_below?             sleep
+ *	  deadline < kick_below?             sleep
  *
  * One case needs more. A turns QUEUED on for tick 7 and is held up before its
  * push. B moves the timeout to tick 3; it has nothing to push, as QUEUED is on.
@@ -137,20 +137,20 @@
  *	  in_flight = 1
  *	  word: QUEUED, 7
  *	                       word: 3 (cmpxchg)
- *	                       3 < ring_below? ...
- *	                                                ring_below = 5
+ *	                       3 < kick_below? ...
+ *	                                                kick_below = 5
  *	                                                smp_mb()
  *	                                                in_flight? yes: go round
  *	  push
  *	  in_flight = 0
  *
- * If B read ring_below before the worker's store, then the worker's read of
+ * If B read kick_below before the worker's store, then the worker's read of
  * in_flight, behind its smp_mb(), sees A's store, which B's cmpxchg saw and which
  * is before B's read behind a full barrier. If after, B wakes the worker. The
  * section is not preemptible, and a few instructions long; in_flight is read
  * before the queue, so whoever sees 0 sees the push.
  *
- * Whoever rings sets ring_below to 0 by xchg, so one wakes and the others know
+ * Whoever rings sets kick_below to 0 by xchg, so one wakes and the others know
  * that the worker is up.
  *
  * A re-arm that needs no request (FILED, cancelled, later deadline) rings by the
@@ -222,9 +222,9 @@
 #include <linux/string.h>
 #include <kunit/visibility.h>
 
-#include "hwtimer_odebug.h"
+#include "debug/odebug.h"
+#include "debug/trace.h"
 #include "hwtimer_step.h"
-#include "hwtimer_trace.h"
 #include "hwtimer_wheel.h"
 
 /*
@@ -262,8 +262,8 @@ enum wheel_stage {
  * @at: how many of them the worker has finished
  * @left: at how many timeouts of this bucket it may look yet: as many as were filed in the whole
  *	wheel when it began with the bucket
- * @look: called for each timeout in them
- * @arg: for @look
+ * @fn: called for each timeout in them
+ * @arg: for @fn
  * @done: the survey is over
  */
 struct wheel_survey {
@@ -272,7 +272,7 @@ struct wheel_survey {
 	unsigned int		n;
 	unsigned int		at;
 	unsigned long		left;
-	wheel_look_fn		look;
+	wheel_survey_fn		fn;
 	void			*arg;
 	struct completion	done;
 };
@@ -366,12 +366,12 @@ static void leave_place(struct hwtimer_wheel *w)
  * of the cmpxchg that made the request or armed the timeout: pairs with the
  * smp_mb() in wheel_prepare_sleep().
  */
-static void ring(struct hwtimer_wheel *w, struct wheel_queue *q, u64 deadline)
+static void kick_worker(struct hwtimer_wheel *w, struct wheel_queue *q, u64 deadline)
 {
 	unsigned long flags;
 
 	hwtimer_step();
-	if (deadline >= (u64)atomic64_read(&w->ring_below))
+	if (deadline >= (u64)atomic64_read(&w->kick_below))
 		return;
 	/*
 	 * From the exchange on others see 0 and rely on us, so interrupts are off until we have
@@ -379,7 +379,7 @@ static void ring(struct hwtimer_wheel *w, struct wheel_queue *q, u64 deadline)
 	 * wait for a spinlock.
 	 */
 	local_irq_save(flags);
-	if (atomic64_xchg(&w->ring_below, 0)) {
+	if (atomic64_xchg(&w->kick_below, 0)) {
 		hwtimer_step();
 		local_inc(&q->kicks);
 		w->ops->kick(w);
@@ -419,7 +419,7 @@ change_and_push(struct hwtimer_wheel *w, struct wheel_queue *q, struct hwtimer_t
 	 */
 	local_dec(&q->in_flight);
 	if (changed && !(local_inc_return(&q->pushed) % WHEEL_DEPTH))
-		ring(w, q, 0);
+		kick_worker(w, q, 0);
 	return changed;
 }
 
@@ -498,7 +498,7 @@ static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pen
 	else if (unlikely(READ_ONCE(w->state) == WHEEL_INIT))
 		cmpxchg(&w->state, WHEEL_INIT, WHEEL_STARTED);
 	if (sooner || !ret)
-		ring(w, q, deadline);
+		kick_worker(w, q, deadline);
 	if (!ret)
 		goto out;
 undo:
@@ -531,7 +531,7 @@ static struct hwtimer_timeout *whose(struct hwtimer_timeout *running)
  * timeout that was ended as it should has no such flag any more, be it on the stack or
  * in a slab. Reads what may be uninitialised.
  */
-static bool __no_kmsan_checks looks_held(const struct hwtimer_timeout *t,
+static bool __no_kmsan_checks seems_held(const struct hwtimer_timeout *t,
 					 const struct hwtimer_wheel *w)
 {
 	return READ_ONCE(t->wheel) == w && atomic64_read(&t->word) & WORD_HELD;
@@ -549,7 +549,7 @@ void wheel_timeout_init(struct hwtimer_timeout *t, struct hwtimer_wheel *w,
 {
 	if (!hwtimer_odebug_init(t))
 		return;
-	if (looks_held(t, w)) {
+	if (seems_held(t, w)) {
 		WARN_ONCE(1, "hwtimer: initialised while the wheel holds it: %ps\n", t->fn);
 		return;
 	}
@@ -671,7 +671,7 @@ void wheel_detach(struct hwtimer_timeout *t)
 		       !change_and_push(w, q, t, &old, old | WORD_QUEUED))
 			;
 		if (old & WORD_HELD)
-			ring(w, q, 0);
+			kick_worker(w, q, 0);
 	}
 	preempt_enable();
 }
@@ -710,7 +710,7 @@ bool wheel_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
 		while (!change_and_push(w, q, t, &old,
 					old | WORD_RELEASE | WORD_QUEUED))
 			;
-		ring(w, q, 0);
+		kick_worker(w, q, 0);
 		WARN_ONCE(old & WORD_RELEASE, "hwtimer: %ps released twice\n",
 			  released);
 	}
@@ -963,7 +963,7 @@ static noinline bool cancel_for_waiter(struct hwtimer_wheel *w, struct hwtimer_t
 }
 
 /* Handle the request of @t: file it, let go of it, or put it aside. */
-static void look_at(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
+static void handle_request(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 {
 	u64 old = atomic64_read(&t->word), new;
 	bool filed = old & WORD_FILED;
@@ -1000,7 +1000,7 @@ static void look_at(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 }
 
 /* Let go of the released timeout @t, and call its release function. */
-static void tell_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
+static void call_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 {
 	u64 old = atomic64_read(&t->word);
 	hwtimer_released_fn_t released = READ_ONCE(t->fn);
@@ -1047,35 +1047,35 @@ static void answer_barrier(struct hwtimer_wheel *w)
  * It answers wheel_barrier() if that was asked before the pass in which the round began. False if
  * the budget ran out first; the next call goes on with the round.
  */
-static bool let_go(struct hwtimer_wheel *w, unsigned int *budget)
+static bool release_some(struct hwtimer_wheel *w, unsigned int *budget)
 {
 	unsigned int cpu = w->release_cpu;
 	struct llist_node *node;
 	struct wheel_queue *q;
 
-	if (cpu >= nr_cpu_ids && !w->let_go) {
+	if (cpu >= nr_cpu_ids && !w->to_release) {
 		cpu = cpumask_first(cpu_possible_mask);
-		w->let_go = w->aside;
+		w->to_release = w->aside;
 		w->aside = NULL;
 		w->answers = w->asked;
 	}
 	for (;;) {
-		while (w->let_go) {
+		while (w->to_release) {
 			if (!*budget) {
 				w->release_cpu = cpu;
 				return false;
 			}
 			--*budget;
-			node = w->let_go;
-			w->let_go = node->next;
-			tell_released(w, llist_entry(node, struct hwtimer_timeout, request));
+			node = w->to_release;
+			w->to_release = node->next;
+			call_released(w, llist_entry(node, struct hwtimer_timeout, request));
 		}
 		if (cpu >= nr_cpu_ids)
 			break;
 		q = per_cpu_ptr(w->queues, cpu);
 		cpu = cpumask_next(cpu, cpu_possible_mask);
 		if (!llist_empty(&q->released))
-			w->let_go = llist_del_all(&q->released);
+			w->to_release = llist_del_all(&q->released);
 	}
 	w->release_cpu = cpu;
 	answer_barrier(w);
@@ -1105,8 +1105,8 @@ static bool drain(struct hwtimer_wheel *w, unsigned int *budget)
 			--*budget;
 			node = w->taken;
 			w->taken = node->next;
-			look_at(w, llist_entry(node, struct hwtimer_timeout,
-					       request));
+			handle_request(w, llist_entry(node, struct hwtimer_timeout,
+						      request));
 		}
 		if (w->drain_cpu >= nr_cpu_ids)
 			return true;
@@ -1323,21 +1323,21 @@ static void move_to(struct hwtimer_wheel *w, u64 tick)
 	w->cur = tick;
 	if (level)
 		empty_bucket(w, &w->level[level], slot_of(w, tick >> level_shift(w, level)),
-			     &w->falling);
+			     &w->cascading);
 }
 
 /* File anew what falls, but for what was cancelled. False if the budget ran out. */
-static bool fall(struct hwtimer_wheel *w, unsigned int *budget)
+static bool cascade(struct hwtimer_wheel *w, unsigned int *budget)
 {
 	struct hwtimer_timeout *t;
 	u64 old;
 
-	while (!list_empty(&w->falling)) {
+	while (!list_empty(&w->cascading)) {
 		if (!*budget)
 			return false;
 		--*budget;
 		w->in_row = false;
-		t = list_first_entry(&w->falling, struct hwtimer_timeout, node);
+		t = list_first_entry(&w->cascading, struct hwtimer_timeout, node);
 		list_del(&t->node);
 		uncount(&w->filed);
 		count(&w->visits);
@@ -1378,7 +1378,7 @@ static bool add_level(struct hwtimer_wheel *w, void *memory)
 
 /*
  * One step of growing. Each adds a level, as long as one of those on @far needs it. Then each moves
- * a bucket of the old top level to @falling, or passes over empty ones, and the last one moves @far
+ * a bucket of the old top level to @cascading, or passes over empty ones, and the last moves @far
  * there. Nothing is filed until then: a timeout that is pushed back all the time would otherwise
  * fall from each bucket in turn. The old top level may hold timeouts of its next turn, or of later
  * ones that no level was high enough for: they go to the new levels. The others return to their
@@ -1409,7 +1409,7 @@ static void grow(struct hwtimer_wheel *w)
 		i = find_next_bit(l->occupied, stop, w->old_slot);
 		w->old_slot = stop;
 		if (i < stop) {
-			empty_bucket(w, l, i, &w->falling);
+			empty_bucket(w, l, i, &w->cascading);
 			w->old_slot = i + 1;
 		}
 		if (w->old_slot < w->slots)
@@ -1417,7 +1417,7 @@ static void grow(struct hwtimer_wheel *w)
 		w->growing = false;
 	}
 	w->far_tick = 0;
-	list_splice_tail_init(&w->far, &w->falling);
+	list_splice_tail_init(&w->far, &w->cascading);
 }
 
 /*
@@ -1504,11 +1504,11 @@ static void visit(struct hwtimer_wheel *w, unsigned int *budget)
  * the top, in the top level at each bucket at most once, and not far beyond @last.
  *
  * Each occupied bucket that it passes, and each run of up to WHEEL_LOOKAHEAD empty ones, costs one
- * of @looks. When they are used up, it returns the first tick at which it has not looked. The last
+ * of @probes. When they are used up, it returns the first tick at which it has not looked. The last
  * run in a lower level is free: otherwise a budget smaller than the number of levels would never
  * reach the top level.
  */
-static u64 next_tick(const struct hwtimer_wheel *w, u64 last, unsigned int *looks)
+static u64 next_tick(const struct hwtimer_wheel *w, u64 last, unsigned int *probes)
 {
 	unsigned int level, shift, bit, i, stop;
 	const struct wheel_level *l;
@@ -1526,7 +1526,7 @@ static u64 next_tick(const struct hwtimer_wheel *w, u64 last, unsigned int *look
 			bit = find_next_bit(l->occupied, stop, i);
 			if (bit < stop)
 				return l->buckets[bit].next;
-			if (stop < w->slots && !--*looks)
+			if (stop < w->slots && !--*probes)
 				return (number + stop) << shift;
 		}
 	}
@@ -1548,7 +1548,7 @@ static u64 next_tick(const struct hwtimer_wheel *w, u64 last, unsigned int *look
 			first = min(first, next);
 			number++;
 		}
-		if (!--*looks)
+		if (!--*probes)
 			return min(first, number << shift);
 	}
 	return first;
@@ -1560,7 +1560,7 @@ static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
 	u64 tick;
 
 	for (;;) {
-		if (!w->growing && !fall(w, budget))
+		if (!w->growing && !cascade(w, budget))
 			return false;
 		if (!list_empty(&w->due)) {
 			if (!*budget)
@@ -1598,11 +1598,11 @@ static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
 	}
 }
 
-static void look_for(const struct wheel_survey *s, unsigned int i, struct hwtimer_timeout *t)
+static void survey_timeout(const struct wheel_survey *s, unsigned int i, struct hwtimer_timeout *t)
 {
 	u64 word = atomic64_read(&t->word);
 
-	s->look(s->arg, i, t, word & WORD_ARMED, word_deadline(word));
+	s->fn(s->arg, i, t, word & WORD_ARMED, word_deadline(word));
 }
 
 static void end_survey(struct hwtimer_wheel *w)
@@ -1615,7 +1615,7 @@ static void end_survey(struct hwtimer_wheel *w)
 	complete(&s->done);
 }
 
-/* Answer wheel_look(), WHEEL_SURVEY timeouts at a time. @place marks where to go on in a bucket. */
+/* Survey WHEEL_SURVEY timeouts at a time. @place marks where to go on in a bucket. */
 static void answer_survey(struct hwtimer_wheel *w)
 {
 	unsigned int left = WHEEL_SURVEY, i;
@@ -1627,7 +1627,7 @@ static void answer_survey(struct hwtimer_wheel *w)
 		/* Not before all requests of a pass are in the buckets. */
 		if (likely(!READ_ONCE(w->survey)) || w->stage == STAGE_DRAIN)
 			return;
-		/* Pairs with wheel_look(). */
+		/* Pairs with wheel_survey(). */
 		w->surveyed = xchg(&w->survey, NULL);
 		if (!w->surveyed)
 			return;
@@ -1654,7 +1654,7 @@ static void answer_survey(struct hwtimer_wheel *w)
 				return;
 			}
 			s->left--;
-			look_for(s, s->at, list_entry(pos, struct hwtimer_timeout, node));
+			survey_timeout(s, s->at, list_entry(pos, struct hwtimer_timeout, node));
 		}
 		/* All that was in it has left meanwhile. */
 		if (list_empty(head))
@@ -1703,7 +1703,7 @@ bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 	}
 	if (w->stage == STAGE_SETTLE && settle_ticks(w, &budget)) {
 		w->stage = STAGE_REST;
-		over = let_go(w, &budget);
+		over = release_some(w, &budget);
 	}
 	answer_survey(w);
 	return !over;
@@ -1744,7 +1744,7 @@ static u64 lookahead(const struct hwtimer_wheel *w)
 /* Until when nothing is due, as far as the worker knows. @busy: timeouts are being armed. */
 static u64 nothing_until(const struct hwtimer_wheel *w, u64 now, bool busy, bool pending)
 {
-	unsigned int looks = w->looks;
+	unsigned int probes = w->probes;
 	u64 until, drain_at;
 
 	if (busy) {
@@ -1753,13 +1753,13 @@ static u64 nothing_until(const struct hwtimer_wheel *w, u64 now, bool busy, bool
 		 * before we wake; the rest waits in the queue, not for long.
 		 */
 		drain_at = min(now, WHEEL_FOREVER) + WHEEL_DRAIN_NS;
-		until = next_tick(w, div64_u64(drain_at, w->tick_ns), &looks) * w->tick_ns;
+		until = next_tick(w, div64_u64(drain_at, w->tick_ns), &probes) * w->tick_ns;
 		return min(until, drain_at);
 	}
 	if (!pending)
 		return WHEEL_IDLE;
 	/* Quiet: sleep until something is due. The next arm rings. */
-	return next_tick(w, lookahead(w), &looks) * w->tick_ns;
+	return next_tick(w, lookahead(w), &probes) * w->tick_ns;
 }
 
 /**
@@ -1775,7 +1775,7 @@ static u64 nothing_until(const struct hwtimer_wheel *w, u64 now, bool busy, bool
  */
 u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 {
-	u64 until, ring_below = U64_MAX;
+	u64 until, kick_below = U64_MAX;
 	struct wheel_counts c;
 	bool busy;
 
@@ -1794,14 +1794,14 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	}
 	/* Ring if DIV_ROUND_UP(deadline, tick_ns) * tick_ns < until. */
 	if (busy)
-		ring_below = div64_u64(until - 1, w->tick_ns) * w->tick_ns + 1;
+		kick_below = div64_u64(until - 1, w->tick_ns) * w->tick_ns + 1;
 	hwtimer_step();
-	atomic64_set(&w->ring_below, ring_below);
+	atomic64_set(&w->kick_below, kick_below);
 	w->armed_seen = c.armed;
 
 	/*
 	 * Pairs with the full barriers between a producer's request and its look
-	 * at ring_below: see "Sleeping" above.
+	 * at kick_below: see "Sleeping" above.
 	 */
 	smp_mb();
 	hwtimer_step();
@@ -1832,7 +1832,7 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_prepare_sleep);
  */
 void wheel_awake(struct hwtimer_wheel *w)
 {
-	atomic64_set(&w->ring_below, 0);
+	atomic64_set(&w->kick_below, 0);
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_awake);
 
@@ -1880,13 +1880,13 @@ void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c)
 EXPORT_SYMBOL_IF_KUNIT(wheel_count);
 
 /**
- * wheel_look - look at the timeouts in some buckets
+ * wheel_survey - look at the timeouts in some buckets
  * @w: the wheel
  * @level: the level of interest; one that is not in use holds nothing
  * @first: the first bucket of interest
  * @n: how many buckets
- * @look: called by the worker for each timeout in them
- * @arg: for @look
+ * @fn: called by the worker for each timeout in them
+ * @arg: for @fn
  *
  * The worker looks at WHEEL_SURVEY timeouts at a time, and does its other work in between. If there
  * are more, it may miss a timeout that is filed anew meanwhile, or see it twice. It does not see
@@ -1894,14 +1894,14 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_count);
  * ones that it has not removed yet. A stop ends the survey early, and this returns 0. Process
  * context, may sleep; waits for a callback that runs.
  *
- * Return: 0, -EINTR if a fatal signal came; @look may have been called then, or not. If the worker
+ * Return: 0, -EINTR if a fatal signal came; @fn may have been called then, or not. If the worker
  * had begun with the survey, this returns at its next step.
  */
-int wheel_look(struct hwtimer_wheel *w, unsigned int level, unsigned int first,
-	       unsigned int n, wheel_look_fn look, void *arg)
+int wheel_survey(struct hwtimer_wheel *w, unsigned int level, unsigned int first,
+		 unsigned int n, wheel_survey_fn fn, void *arg)
 {
 	struct wheel_survey s = {
-		.level = level, .first = first, .n = n, .look = look, .arg = arg,
+		.level = level, .first = first, .n = n, .fn = fn, .arg = arg,
 	};
 	bool started;
 	int ret;
@@ -1939,7 +1939,7 @@ out:
 	mutex_unlock(&w->survey_lock);
 	return ret ? -EINTR : 0;
 }
-EXPORT_SYMBOL_IF_KUNIT(wheel_look);
+EXPORT_SYMBOL_IF_KUNIT(wheel_survey);
 
 /* How many levels there can be before the topmost holds no tick at all. */
 static unsigned int most_levels(const struct hwtimer_wheel *w)
@@ -1978,7 +1978,7 @@ void wheel_barrier(struct hwtimer_wheel *w)
 	if (READ_ONCE(w->state) < WHEEL_STOPPED) {
 		/*
 		 * Before the next pass begins, which then takes over all that is
-		 * on the queues. The round of let_go() that begins after that
+		 * on the queues. The round of release_some() that begins after that
 		 * calls what was released, and answers.
 		 */
 		smp_store_release(&w->barrier, &done);
@@ -2021,17 +2021,17 @@ int wheel_init(struct hwtimer_wheel *w, const struct wheel_shape *shape,
 	w->ops = ops;
 	w->cur = 1;
 	/* So that it is not woken often for nothing, if all buckets are of later rounds. */
-	w->looks = clamp_t(u64, div64_u64(WHEEL_DRAIN_NS, w->tick_ns), WHEEL_LOOKS,
-			   WHEEL_LOOKAHEAD);
+	w->probes = clamp_t(u64, div64_u64(WHEEL_DRAIN_NS, w->tick_ns), WHEEL_PROBES,
+			    WHEEL_LOOKAHEAD);
 	w->release_cpu = nr_cpu_ids;
 	/* The first arm rings, whatever its deadline. */
-	atomic64_set(&w->ring_below, U64_MAX);
+	atomic64_set(&w->kick_below, U64_MAX);
 	lockdep_register_key(&w->callback_key);
 	lockdep_init_map(&w->callback_map, "hwtimer_callback", &w->callback_key, 0);
 	mutex_init(&w->worker_lock);
 	mutex_init(&w->survey_lock);
 	INIT_LIST_HEAD(&w->never);
-	INIT_LIST_HEAD(&w->falling);
+	INIT_LIST_HEAD(&w->cascading);
 	INIT_LIST_HEAD(&w->far);
 	INIT_LIST_HEAD(&w->due);
 	INIT_LIST_HEAD(&w->cursor);
@@ -2142,7 +2142,7 @@ static void empty_queues(struct hwtimer_wheel *w)
 	while (rounds < 2) {
 		budget = WHEEL_BUDGET;
 		cond_resched();
-		rounds += let_go(w, &budget);
+		rounds += release_some(w, &budget);
 	}
 }
 
@@ -2177,7 +2177,7 @@ void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending)
 		}
 		bitmap_zero(l->occupied, w->slots);
 	}
-	sweep_list(w, &w->falling, pending);
+	sweep_list(w, &w->cascading, pending);
 	sweep_list(w, &w->far, pending);
 	sweep_list(w, &w->never, pending);
 	w->stage = STAGE_REST;

@@ -45,13 +45,13 @@
  */
 #define WHEEL_LOOKAHEAD		65536
 /*
- * The least that @looks allows: how many buckets that hold only later rounds, and runs of empty
+ * The least that @probes allows: how many buckets that hold only later rounds, and runs of empty
  * ones, are passed over before it sleeps.
  */
-#define WHEEL_LOOKS		256
+#define WHEEL_PROBES		256
 /* How many timeouts or requests one wheel_advance() handles, or buckets it passes over. */
 #define WHEEL_BUDGET		1024
-/* How many timeouts one wheel_advance() looks at for wheel_look(), beside those. */
+/* How many timeouts one wheel_advance() looks at for wheel_survey(), beside those. */
 #define WHEEL_SURVEY		128
 
 /**
@@ -186,11 +186,11 @@ struct wheel_counts {
 struct wheel_survey;
 
 /*
- * For wheel_look(): timeout @t is in bucket @i, counted from the first of interest, and pending
+ * For wheel_survey(): timeout @t is in bucket @i, counted from the first of interest, and pending
  * for @deadline, if it is @armed. It stays where it is during the call.
  */
-typedef void (*wheel_look_fn)(void *arg, unsigned int i, struct hwtimer_timeout *t,
-			      bool armed, u64 deadline);
+typedef void (*wheel_survey_fn)(void *arg, unsigned int i, struct hwtimer_timeout *t,
+				bool armed, u64 deadline);
 
 /**
  * struct hwtimer_wheel - the wheel
@@ -204,46 +204,46 @@ typedef void (*wheel_look_fn)(void *arg, unsigned int i, struct hwtimer_timeout 
  *	only in a wheel that grows
  * @state: enum wheel_state; only grows
  * @places: timeouts pending, if there is a cap
- * @ring_below: an arm for an earlier deadline kicks the worker. 0 while it
+ * @kick_below: an arm for an earlier deadline kicks the worker. 0 while it
  *	runs or has been kicked; else published by wheel_prepare_sleep()
  * @running: the timeout whose callback runs. Only the worker sets and clears it;
  *	wheel_timeout_init() may set bit 0: initialised meanwhile
  * @waiters: how many wait in wheel_end_sync()
- * @survey: what wheel_look() asks of the worker
+ * @survey: what wheel_survey() asks of the worker
  * @barrier: what wheel_barrier() waits for
  * @worker_lock: held by who waits at a barrier, who asks for a survey, and who ends the
  *	worker
- * @survey_lock: held by who waits in wheel_look(). Taken before @worker_lock
+ * @survey_lock: held by who waits in wheel_survey(). Taken before @worker_lock
  * @callback_key: of @callback_map
  * @callback_map: tells lockdep who holds what while callbacks run, and who waits
  *	for callbacks holding what
  * @level: the worker's, as all that follows
  * @levels: how many are in use; others may read it
  * @never: filed timeouts whose deadline is WHEEL_FOREVER
- * @falling: filed timeouts of a slot that came up, to be filed anew
+ * @cascading: filed timeouts of a slot that came up, to be filed anew
  * @far: filed timeouts that wait for the wheel to grow
  * @far_tick: the latest tick of those
  * @may_grow: the wheel grows, is not full grown, and in this pass there was
  *	memory
- * @growing: levels were added, and what was the top level is being taken to @falling
+ * @growing: levels were added, and what was the top level is being taken to @cascading
  * @old_top: that level
  * @old_slot: the first of its slots that has not been taken
  * @due: filed timeouts taken from the bucket of @now_tick to be settled
  * @cursor: while there is one level: where in the bucket of @now_tick the visit goes
  *	on; on no list while no visit is under way
- * @surveyed: the survey that the worker has begun for wheel_look(), or NULL
+ * @surveyed: the survey that the worker has begun for wheel_survey(), or NULL
  * @place: where in a bucket @surveyed has paused; else on no list
  * @pushed: requests taken from a queue, newest first
  * @taken: and turned round, oldest first
- * @let_go: released timeouts whose release functions are called next
+ * @to_release: released timeouts whose release functions are called next
  * @aside: released timeouts that came by way of a request, for the next round of
- *	@let_go
+ *	@to_release
  * @release_cpu: the CPU whose released timeouts come next in this round; nr_cpu_ids: the
- *	round ends with @let_go
+ *	round ends with @to_release
  * @asked: @barrier, as it was when this pass began
- * @answers: @asked, as it was when this round of @let_go began
+ * @answers: @asked, as it was when this round of @to_release began
  * @drain_cpu: the CPU whose queue comes next; nr_cpu_ids: drain is over
- * @looks: how many looks wheel_prepare_sleep() takes. Constant
+ * @probes: how many looks wheel_prepare_sleep() takes. Constant
  * @cur: the first tick that is not yet begun: nothing is filed before it
  * @now_tick: the tick that is being settled
  * @target: the last tick that this pass may settle
@@ -277,7 +277,7 @@ struct hwtimer_wheel {
 	atomic_long_t		places ____cacheline_aligned;
 
 	/* written by the worker and, rarely, by others; read by producers */
-	atomic64_t		ring_below ____cacheline_aligned;
+	atomic64_t		kick_below ____cacheline_aligned;
 	struct hwtimer_timeout	*running;
 	atomic_t		waiters;
 	struct wheel_survey	*survey;
@@ -291,7 +291,7 @@ struct hwtimer_wheel {
 	struct wheel_level	level[WHEEL_MAX_LEVELS] ____cacheline_aligned;
 	unsigned int		levels;
 	struct list_head	never;
-	struct list_head	falling;
+	struct list_head	cascading;
 	struct list_head	far;
 	u64			far_tick;
 	bool			may_grow;
@@ -304,13 +304,13 @@ struct hwtimer_wheel {
 	struct list_head	place;
 	struct llist_node	*pushed;
 	struct llist_node	*taken;
-	struct llist_node	*let_go;
+	struct llist_node	*to_release;
 	struct llist_node	*aside;
 	unsigned int		release_cpu;
 	struct completion	*asked;
 	struct completion	*answers;
 	unsigned int		drain_cpu;
-	unsigned int		looks;
+	unsigned int		probes;
 	u64			cur;
 	u64			now_tick;
 	u64			target;
@@ -366,8 +366,8 @@ void wheel_drain_all(struct hwtimer_wheel *w);
 
 /* Whoever looks; process context. */
 void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c);
-int wheel_look(struct hwtimer_wheel *w, unsigned int level, unsigned int first,
-	       unsigned int n, wheel_look_fn look, void *arg);
+int wheel_survey(struct hwtimer_wheel *w, unsigned int level, unsigned int first,
+		 unsigned int n, wheel_survey_fn fn, void *arg);
 void wheel_barrier(struct hwtimer_wheel *w);
 
 #endif /* HWTIMER_WHEEL_H */

@@ -76,7 +76,7 @@
 #include <linux/printk.h>
 #include <linux/wait_bit.h>
 
-#include "hwtimer_internal.h"
+#include "hwtimer_driver.h"
 #include "hwtimer_step.h"
 #include "hwtimer_work.h"
 
@@ -92,9 +92,9 @@
 
 #define STATE_BUSY	(STATE_QUEUED | STATE_RUNNING)
 
-static struct hwtimer_works *works_of(const struct hwtimer_work *work)
+static struct hwtimer_lanes *lanes_of(const struct hwtimer_work *work)
 {
-	return &to_worker(work->timeout.wheel)->works;
+	return &to_driven(work->timeout.wheel)->lanes;
 }
 
 static unsigned int minute(u64 ns)
@@ -109,39 +109,39 @@ static void count(unsigned long *counter)
 }
 
 /* Places are for the lanes; (queued never exceeds the bound). */
-static bool take_place(struct hwtimer_works *works, const struct hwtimer_work *work)
+static bool take_place(struct hwtimer_lanes *lanes, const struct hwtimer_work *work)
 {
-	return work->wq || !works->max_queued ||
-	       atomic_long_add_unless(&works->queued, 1, works->max_queued);
+	return work->wq || !lanes->max_queued ||
+	       atomic_long_add_unless(&lanes->queued, 1, lanes->max_queued);
 }
 
-static void leave_places(struct hwtimer_works *works, const struct hwtimer_work *work,
+static void leave_places(struct hwtimer_lanes *lanes, const struct hwtimer_work *work,
 			 unsigned long n)
 {
-	if (!work->wq && works->max_queued)
-		atomic_long_sub(n, &works->queued);
+	if (!work->wq && lanes->max_queued)
+		atomic_long_sub(n, &lanes->queued);
 }
 
 /* Where a run goes that is dispatched now. The item is ours: it was idle. */
-static struct workqueue_struct *choose_lane(const struct hwtimer_works *works,
+static struct workqueue_struct *choose_lane(const struct hwtimer_lanes *lanes,
 					    const struct hwtimer_work *work)
 {
 	if (work->wq)
 		return work->wq;
-	if (work->slow_runs > works->slow_runs && work->minute == minute(ktime_get_ns()))
-		return works->slow;
-	return works->fast;
+	if (work->slow_runs > lanes->slow_runs && work->minute == minute(ktime_get_ns()))
+		return lanes->slow;
+	return lanes->fast;
 }
 
 /* A run has ended. The item is still ours. */
-static void note_run(const struct hwtimer_works *works, struct hwtimer_work *work,
+static void note_run(const struct hwtimer_lanes *lanes, struct hwtimer_work *work,
 		     u64 start, u64 end)
 {
 	if (work->minute != minute(end)) {
 		work->minute = minute(end);
 		work->slow_runs = 0;
 	}
-	if (end - start > works->slow_ns)
+	if (end - start > lanes->slow_ns)
 		work->slow_runs++;
 }
 
@@ -155,7 +155,7 @@ static void enqueue(struct hwtimer_work *work)
 }
 
 /* By who made the item idle, leaving it with @state; see (d). */
-static void became_idle(struct hwtimer_works *works, struct hwtimer_work *work, u64 state)
+static void became_idle(struct hwtimer_lanes *lanes, struct hwtimer_work *work, u64 state)
 {
 	hwtimer_step();
 	/* Only the address: @work may be gone. Behind the full barrier of who did. */
@@ -164,14 +164,14 @@ static void became_idle(struct hwtimer_works *works, struct hwtimer_work *work, 
 		work->released(work);
 	hwtimer_step();
 	/* And now the wheel may be; the same. */
-	if (atomic_long_dec_and_test(&works->busy))
-		wake_up_var(&works->busy);
+	if (atomic_long_dec_and_test(&lanes->busy))
+		wake_up_var(&lanes->busy);
 }
 
 static void work_run(struct work_struct *ws)
 {
 	struct hwtimer_work *work = container_of(ws, struct hwtimer_work, work);
-	struct hwtimer_works *works = works_of(work);
+	struct hwtimer_lanes *lanes = lanes_of(work);
 	u64 old, new, start;
 
 	old = atomic64_read(&work->state);
@@ -182,16 +182,16 @@ static void work_run(struct work_struct *ws)
 		hwtimer_step();
 	} while (!atomic64_try_cmpxchg(&work->state, (s64 *)&old, new));
 	if (!(new & STATE_RUNNING)) {
-		became_idle(works, work, new);
+		became_idle(lanes, work, new);
 		return;
 	}
 	hwtimer_step();
-	leave_places(works, work, 1);
-	atomic_long_inc(&works->runs);
+	leave_places(lanes, work, 1);
+	atomic_long_inc(&lanes->runs);
 
 	start = ktime_get_ns();
 	work->fn(work);
-	note_run(works, work, start, ktime_get_ns());
+	note_run(lanes, work, start, ktime_get_ns());
 
 	old = atomic64_read(&work->state);
 	do {
@@ -207,14 +207,14 @@ static void work_run(struct work_struct *ws)
 		/* Somebody may wait to take it off. From here on only the address. */
 		wake_up_var(&work->state);
 	} else {
-		became_idle(works, work, new);
+		became_idle(lanes, work, new);
 	}
 }
 
-static void refuse(struct hwtimer_works *works, struct hwtimer_work *work,
+static void refuse(struct hwtimer_lanes *lanes, struct hwtimer_work *work,
 		   enum hwtimer_refused reason)
 {
-	count(&works->refused);
+	count(&lanes->refused);
 	if (work->refused)
 		work->refused(work, reason);
 }
@@ -223,25 +223,25 @@ static void refuse(struct hwtimer_works *works, struct hwtimer_work *work,
  * An expiry was dispatched to @work, whose state was @old. The item does not go before we return;
  * see "release and dispatch".
  */
-static void dispatched(struct hwtimer_works *works, struct hwtimer_work *work, u64 old, bool placed,
+static void dispatched(struct hwtimer_lanes *lanes, struct hwtimer_work *work, u64 old, bool placed,
 		       bool replaces)
 {
-	count(&works->dispatched);
+	count(&lanes->dispatched);
 	if (old & ENDING_MASK) {
 		if (placed)
-			leave_places(works, work, 1);
-		atomic_long_inc(&works->cancelled);
+			leave_places(lanes, work, 1);
+		atomic_long_inc(&lanes->cancelled);
 		return;
 	}
 	if (replaces)
-		count(&works->replaced);
+		count(&lanes->replaced);
 	if (!(old & STATE_BUSY)) {
-		atomic_long_inc(&works->busy);
-		work->on = choose_lane(works, work);
+		atomic_long_inc(&lanes->busy);
+		work->on = choose_lane(lanes, work);
 	}
 	/* Only we change it, so it may be looked at after an end. */
-	if (work->on == works->slow && works->slow)
-		count(&works->to_slow);
+	if (work->on == lanes->slow && lanes->slow)
+		count(&lanes->to_slow);
 	if (!(old & STATE_BUSY))
 		enqueue(work);
 }
@@ -253,7 +253,7 @@ static void dispatched(struct hwtimer_works *works, struct hwtimer_work *work, u
 void hwtimer_work_dispatch(struct hwtimer_timeout *timeout)
 {
 	struct hwtimer_work *work = container_of(timeout, struct hwtimer_work, timeout);
-	struct hwtimer_works *works = works_of(work);
+	struct hwtimer_lanes *lanes = lanes_of(work);
 	bool placed = false, busy, replaces;
 	u64 old, new;
 
@@ -268,7 +268,7 @@ void hwtimer_work_dispatch(struct hwtimer_timeout *timeout)
 		}
 		/* Only we make an item busy: with a place it is neither refused nor replaces. */
 		if (busy && work->policy == HWTIMER_WORK_DISCARD) {
-			refuse(works, work, HWTIMER_REFUSED_BUSY);
+			refuse(lanes, work, HWTIMER_REFUSED_BUSY);
 			return;
 		}
 		if (busy && work->policy == HWTIMER_WORK_REPLACE) {
@@ -279,8 +279,8 @@ void hwtimer_work_dispatch(struct hwtimer_timeout *timeout)
 		}
 		if (!replaces) {
 			if ((old & DUE_MASK) == DUE_MASK ||
-			    (!placed && !take_place(works, work))) {
-				refuse(works, work, HWTIMER_REFUSED_FULL);
+			    (!placed && !take_place(lanes, work))) {
+				refuse(lanes, work, HWTIMER_REFUSED_FULL);
 				return;
 			}
 			placed = true;
@@ -292,7 +292,7 @@ void hwtimer_work_dispatch(struct hwtimer_timeout *timeout)
 	} while (!atomic64_try_cmpxchg(&work->state, (s64 *)&old, new));
 
 	hwtimer_step();
-	dispatched(works, work, old, placed, replaces);
+	dispatched(lanes, work, old, placed, replaces);
 }
 
 /**
@@ -328,7 +328,7 @@ int __hwtimer_work_init(struct hwtimer_work *work, struct hwtimer_wheel *wheel,
 	work->on = NULL;
 	work->minute = 0;
 	work->slow_runs = 0;
-	if ((!work->wq && !works_of(work)->fast) ||
+	if ((!work->wq && !lanes_of(work)->fast) ||
 	    params->policy < HWTIMER_WORK_SERIAL || params->policy > HWTIMER_WORK_REPLACE) {
 		wheel_kill(&work->timeout);
 		return -EINVAL;
@@ -343,7 +343,7 @@ EXPORT_SYMBOL_GPL(__hwtimer_work_init);
  */
 static bool drop(struct hwtimer_work *work, u64 ending)
 {
-	struct hwtimer_works *works = works_of(work);
+	struct hwtimer_lanes *lanes = lanes_of(work);
 	u64 old, new;
 
 	old = atomic64_read(&work->state);
@@ -357,8 +357,8 @@ static bool drop(struct hwtimer_work *work, u64 ending)
 	if (!(old & DUE_MASK))
 		return false;
 	hwtimer_step();
-	atomic_long_add(old / DUE_ONE, &works->cancelled);
-	leave_places(works, work, old / DUE_ONE);
+	atomic_long_add(old / DUE_ONE, &lanes->cancelled);
+	leave_places(lanes, work, old / DUE_ONE);
 	return true;
 }
 
@@ -388,7 +388,7 @@ EXPORT_SYMBOL_GPL(hwtimer_work_cancel);
 /* Is it idle? If it is queued, make it so. Nothing is due, nor will be. */
 static bool taken_off(struct hwtimer_work *work)
 {
-	struct hwtimer_works *works = works_of(work);
+	struct hwtimer_lanes *lanes = lanes_of(work);
 	u64 state = atomic64_read_acquire(&work->state);
 
 	hwtimer_step();
@@ -396,7 +396,7 @@ static bool taken_off(struct hwtimer_work *work)
 		hwtimer_step();
 		state = atomic64_fetch_andnot(STATE_QUEUED, &work->state);
 		state &= ~STATE_QUEUED;
-		became_idle(works, work, state);
+		became_idle(lanes, work, state);
 	}
 	return !(state & STATE_BUSY);
 }
@@ -423,7 +423,7 @@ static int end_sync(struct hwtimer_work *work, int (*end)(struct hwtimer_timeout
 	ended |= drop(work, 0);
 	if (inside) {
 		pr_err_ratelimited("wheel %s: work %ps waits for itself\n",
-				   to_worker(work->timeout.wheel)->name, work->fn);
+				   to_driven(work->timeout.wheel)->name, work->fn);
 		ret = -EDEADLK;
 	} else if (ret >= 0) {
 		wait_var_event(&work->state, taken_off(work));
@@ -483,7 +483,7 @@ int hwtimer_work_shutdown_sync(struct hwtimer_work *work)
 EXPORT_SYMBOL_GPL(hwtimer_work_shutdown_sync);
 
 /* The wheel has let go of a released item: no callback runs, and none will. */
-static void work_let_go(struct hwtimer_timeout *timeout)
+static void work_released(struct hwtimer_timeout *timeout)
 {
 	struct hwtimer_work *work = container_of(timeout, struct hwtimer_work, timeout);
 
@@ -520,7 +520,7 @@ bool hwtimer_work_release(struct hwtimer_work *work, hwtimer_work_released_fn_t 
 	ended = drop(work, ENDING_ONE);
 	hwtimer_step();
 	/* The last use of it: if the wheel was stopped, it may be gone behind. */
-	return hwtimer_release(&work->timeout, work_let_go) || ended;
+	return hwtimer_release(&work->timeout, work_released) || ended;
 }
 EXPORT_SYMBOL_GPL(hwtimer_work_release);
 

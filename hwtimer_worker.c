@@ -39,9 +39,9 @@
 #include <linux/spinlock.h>
 #include <linux/string.h>
 
-#include "hwtimer_internal.h"
+#include "debug/trace.h"
+#include "hwtimer_driver.h"
 #include "hwtimer_period.h"
-#include "hwtimer_trace.h"
 #include "hwtimer_work.h"
 
 /* How many functions of callbacks that take too long are warned about. */
@@ -98,7 +98,7 @@ static bool too_long(u64 ns)
  * table is taken by cmpxchg and kept. Should a function's module go and another's
  * function come to the same address, that one is not warned about.
  */
-static void warn_long(const struct hwtimer_worker *worker, const void *fn, u64 ns)
+static void warn_long(const struct hwtimer_driven *driven, const void *fn, u64 ns)
 {
 	static const void *warned[LONG_FNS];
 	const void *other;
@@ -110,7 +110,7 @@ static void warn_long(const struct hwtimer_worker *worker, const void *fn, u64 n
 			return;
 		if (!other) {
 			pr_warn("wheel %s: %ps took %llu us, callback_limit_us is %u\n",
-				worker->name, fn, div_u64(ns, NSEC_PER_USEC),
+				driven->name, fn, div_u64(ns, NSEC_PER_USEC),
 				READ_ONCE(callback_limit_us));
 			return;
 		}
@@ -144,17 +144,17 @@ static noinline void note_duration(struct hwtimer_monitor *m, const void *fn, u6
 
 /**
  * hwtimer_worker_call - run a callback, and measure it
- * @worker: the worker
+ * @driven: the worker
  * @t: the timeout; gone when this returns
  * @fn: its callback
  * @deadline: the one that was reached
  *
  * For drivers, in their wheel_ops.expire.
  */
-void hwtimer_worker_call(struct hwtimer_worker *worker, struct hwtimer_timeout *t,
+void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *t,
 			 hwtimer_fn_t fn, u64 deadline)
 {
-	struct hwtimer_monitor *m = &worker->monitor;
+	struct hwtimer_monitor *m = &driven->monitor;
 	const void *owner = hwtimer_owner_fn(t, fn);	/* while there is a timeout */
 	u64 start, ns;
 	unsigned int bin;
@@ -164,32 +164,32 @@ void hwtimer_worker_call(struct hwtimer_worker *worker, struct hwtimer_timeout *
 	 * each begins where the one before ended. Who preempts us just there counts as this
 	 * callback's time, as who preempts it does, and not as lateness.
 	 */
-	start = worker->wheel.in_row ? m->ended_ns : ktime_get_ns();
+	start = driven->wheel.in_row ? m->ended_ns : ktime_get_ns();
 	/* Bin 0: below 1 us; bin n: below 2^n us. */
-	ns = worker->clock == HWTIMER_CLOCK_MONOTONIC ? start : hwtimer_clock_ns(worker);
-	trace_hwtimer_expire_entry(t, &worker->wheel, owner, worker->start_ns + deadline, ns);
-	ns -= worker->start_ns + deadline;
+	ns = driven->clock == HWTIMER_CLOCK_MONOTONIC ? start : hwtimer_clock_ns(driven);
+	trace_hwtimer_expire_entry(t, &driven->wheel, owner, driven->start_ns + deadline, ns);
+	ns -= driven->start_ns + deadline;
 	bin = ns < NSEC_PER_USEC ? 0 : ilog2(div_u64(ns, NSEC_PER_USEC)) + 1;
 	bin = min_t(unsigned int, bin, HWTIMER_LATE_BINS - 1);
 	WRITE_ONCE(m->late[bin], m->late[bin] + 1);
 
 	fn(t);
-	trace_hwtimer_expire_exit(t, &worker->wheel);
+	trace_hwtimer_expire_exit(t, &driven->wheel);
 
 	/* The time that the machine was suspended is not the callback's. */
 	m->ended_ns = ktime_get_ns();
 	ns = m->ended_ns - start;
-	worker->wheel.in_row = likely(ns <= m->longest_ns && !too_long(ns));
-	if (worker->wheel.in_row)
+	driven->wheel.in_row = likely(ns <= m->longest_ns && !too_long(ns));
+	if (driven->wheel.in_row)
 		return;
 	note_duration(m, owner, ns);
 	if (too_long(ns))
-		warn_long(worker, owner, ns);
+		warn_long(driven, owner, ns);
 }
 
 /**
  * hwtimer_worker_alloc - memory for another level
- * @worker: the worker
+ * @driven: the worker
  * @size: in bytes
  * @gfp: GFP_KERNEL | __GFP_RETRY_MAYFAIL, or GFP_NOWAIT
  *
@@ -197,15 +197,15 @@ void hwtimer_worker_call(struct hwtimer_worker *worker, struct hwtimer_timeout *
  *
  * Return: memory, to be freed by kvfree(); NULL if there is none.
  */
-void *hwtimer_worker_alloc(struct hwtimer_worker *worker, size_t size, gfp_t gfp)
+void *hwtimer_worker_alloc(struct hwtimer_driven *driven, size_t size, gfp_t gfp)
 {
 	struct mem_cgroup *old;
 	void *memory;
 
 	gfp |= __GFP_NOWARN;
-	if (!worker->memcg)
+	if (!driven->memcg)
 		return kvmalloc(size, gfp);
-	old = set_active_memcg(worker->memcg);
+	old = set_active_memcg(driven->memcg);
 	memory = kvmalloc(size, gfp | __GFP_ACCOUNT);
 	set_active_memcg(old);
 	return memory;
@@ -213,28 +213,28 @@ void *hwtimer_worker_alloc(struct hwtimer_worker *worker, size_t size, gfp_t gfp
 
 /**
  * hwtimer_worker_sleeps - note that the worker is about to sleep
- * @worker: the worker
+ * @driven: the worker
  * @until: as wheel_prepare_sleep() said
  *
  * For drivers.
  */
-void hwtimer_worker_sleeps(struct hwtimer_worker *worker, u64 until)
+void hwtimer_worker_sleeps(struct hwtimer_driven *driven, u64 until)
 {
-	trace_hwtimer_worker_sleep(&worker->wheel, until == WHEEL_IDLE ? U64_MAX :
-				   until + worker->start_ns);
+	trace_hwtimer_worker_sleep(&driven->wheel, until == WHEEL_IDLE ? U64_MAX :
+				   until + driven->start_ns);
 }
 
 /**
  * hwtimer_worker_woke - note that the worker has slept, and runs again
- * @worker: the worker
+ * @driven: the worker
  *
  * For drivers, before they call wheel_advance() again.
  */
-void hwtimer_worker_woke(struct hwtimer_worker *worker)
+void hwtimer_worker_woke(struct hwtimer_driven *driven)
 {
-	struct hwtimer_monitor *m = &worker->monitor;
+	struct hwtimer_monitor *m = &driven->monitor;
 
-	wheel_awake(&worker->wheel);
-	trace_hwtimer_worker_wake(&worker->wheel);
+	wheel_awake(&driven->wheel);
+	trace_hwtimer_worker_wake(&driven->wheel);
 	WRITE_ONCE(m->wakeups, m->wakeups + 1);
 }

@@ -13,7 +13,7 @@
  * payment. Likewise hwtimer_touch(). So an order is paid or expired, not both, not neither.
  *
  * 15 minutes are long for a demonstration: --expiry-ms makes them shorter, and customers
- * faster. Or the clock is one that skips idle time: scripts/examples runs this in
+ * faster. Or the clock is one that skips idle time: scripts/tests/examples runs this in
  * User-Mode Linux with time-travel=inf-cpu, where an hour passes in a moment.
  */
 

@@ -123,11 +123,11 @@
 #define READ_BATCH	64
 
 /* slot.tells */
-#define TELLS_EXPIRY	0x01	/* it may have to be armed again instead */
-#define TELLS_END	0x02	/* it was handed back */
+#define REPORTS_EXPIRY	0x01	/* it may have to be armed again instead */
+#define REPORTS_END	0x02	/* it was handed back */
 
 /* The end of the list. */
-#define NO_SLOT		(~0U)
+#define NO_TIMEOUT		(~0U)
 
 /**
  * struct slot - a timeout
@@ -136,18 +136,18 @@
  * @wanted: the deadline that it shall have. Periodic: that of the expiry it tells of
  * @known: the deadline that the kernel has. Periodic: the one that it had when it was
  *	handed back
- * @fired: when it expired; 0: it could not be armed; TELLS_EXPIRY
- * @overruns: of a periodic one; TELLS_EXPIRY
+ * @fired: when it expired; 0: it could not be armed; REPORTS_EXPIRY
+ * @overruns: of a periodic one; REPORTS_EXPIRY
  * @kernel_id: ARMED, without rings: the kernel's name for it
  * @entry: ARMED, with rings, not periodic: by which entry
- * @ended: when it was handed back; TELLS_END
+ * @ended: when it was handed back; REPORTS_END
  * @next: the next one on the list; @listed
  * @used: this is a timeout
  * @periodic: it is a periodic one
  * @listed: it is on the list of those that tell something, even if it does not any more
- * @tells: TELLS_*; 0: ARMED
+ * @reports: TELLS_*; 0: ARMED
  */
-struct slot {
+struct timeout {
 	uint64_t	id;
 	uint64_t	user_data;
 	uint64_t	wanted;
@@ -163,12 +163,12 @@ struct slot {
 	bool		used;
 	bool		periodic;
 	bool		listed;
-	uint8_t		tells;
+	uint8_t		reports;
 };
 
 /* A cache line each; they are allocated so. */
-#define SLOT_SIZE	64
-static_assert(sizeof(struct slot) == SLOT_SIZE, "size of a slot");
+#define TIMEOUT_SIZE	64
+static_assert(sizeof(struct timeout) == TIMEOUT_SIZE, "size of a slot");
 
 /**
  * struct backend - how the kernel is told
@@ -180,11 +180,11 @@ static_assert(sizeof(struct slot) == SLOT_SIZE, "size of a slot");
  * @flush: have it take all
  */
 struct backend {
-	int	(*arm)(struct hwtimer *h, struct slot *slot);
-	int	(*arm_repeat)(struct hwtimer *h, struct slot *slot,
+	int	(*arm)(struct hwtimer *h, struct timeout *timeout);
+	int	(*arm_repeat)(struct hwtimer *h, struct timeout *timeout,
 			      struct hwtimer_schedule *arg);
-	int	(*sooner)(struct hwtimer *h, const struct slot *slot);
-	void	(*cancel)(struct hwtimer *h, const struct slot *slot);
+	int	(*sooner)(struct hwtimer *h, const struct timeout *timeout);
+	void	(*cancel)(struct hwtimer *h, const struct timeout *timeout);
 	int	(*take)(struct hwtimer *h, int max);
 	int	(*flush)(struct hwtimer *h);
 };
@@ -197,8 +197,8 @@ struct backend {
  * @foreign_clock: clock_gettime() tells another time than the kernel's: a time namespace
  * @threads: @lock is needed
  * @tick_ns: the wheel's
- * @slots: the timeouts
- * @nr_slots: how many there may be
+ * @timeouts: the timeouts
+ * @nr_timeouts: how many there may be
  * @free: a stack of slots that were used and are free
  * @ring: the mapping, or NULL
  * @map_size: its size
@@ -225,8 +225,8 @@ struct hwtimer {
 	bool				foreign_clock;
 	bool				threads;
 	uint64_t			tick_ns;
-	struct slot			*slots;
-	uint32_t			nr_slots;
+	struct timeout			*timeouts;
+	uint32_t			nr_timeouts;
 	uint32_t			*free;
 	struct hwtimer_ring		*ring;
 	size_t				map_size;
@@ -312,173 +312,173 @@ static uint64_t deadline_in(const struct hwtimer *h, uint64_t delay_ns)
 
 /* Slots. */
 
-static struct slot *find(struct hwtimer *h, hwtimer_id id)
+static struct timeout *find(struct hwtimer *h, hwtimer_id id)
 {
-	struct slot *slot;
+	struct timeout *timeout;
 
-	if (HWTIMER_ID_SLOT(id) >= h->nr_used)
+	if (HWTIMER_ID_INDEX(id) >= h->nr_used)
 		return NULL;
-	slot = &h->slots[HWTIMER_ID_SLOT(id)];
-	return slot->used && slot->id == id ? slot : NULL;
+	timeout = &h->timeouts[HWTIMER_ID_INDEX(id)];
+	return timeout->used && timeout->id == id ? timeout : NULL;
 }
 
-static int take_slot(struct hwtimer *h, uint64_t user_data, struct slot **taken)
+static int take_timeout(struct hwtimer *h, uint64_t user_data, struct timeout **taken)
 {
-	struct slot *slot;
+	struct timeout *timeout;
 	uint64_t tag;
 
 	if (h->stopped)
 		return -ESHUTDOWN;
 	if (h->nr_free) {
-		slot = &h->slots[h->free[--h->nr_free]];
-	} else if (h->nr_used < h->nr_slots) {
-		slot = &h->slots[h->nr_used++];
-		*slot = (struct slot){ 0 };
+		timeout = &h->timeouts[h->free[--h->nr_free]];
+	} else if (h->nr_used < h->nr_timeouts) {
+		timeout = &h->timeouts[h->nr_used++];
+		*timeout = (struct timeout){ 0 };
 	} else {
 		return -EAGAIN;
 	}
-	tag = (HWTIMER_ID_TAG(slot->id) + 1) & TAG_MASK;
-	slot->id = HWTIMER_ID(slot - h->slots, tag ? tag : 1);
-	slot->user_data = user_data;
-	slot->used = true;
-	slot->periodic = false;
-	slot->tells = 0;
-	*taken = slot;
+	tag = (HWTIMER_ID_TAG(timeout->id) + 1) & TAG_MASK;
+	timeout->id = HWTIMER_ID(timeout - h->timeouts, tag ? tag : 1);
+	timeout->user_data = user_data;
+	timeout->used = true;
+	timeout->periodic = false;
+	timeout->reports = 0;
+	*taken = timeout;
 	return 0;
 }
 
-static void free_slot(struct hwtimer *h, struct slot *slot)
+static void free_timeout(struct hwtimer *h, struct timeout *timeout)
 {
-	slot->used = false;
-	slot->tells = 0;
-	h->free[h->nr_free++] = slot - h->slots;
+	timeout->used = false;
+	timeout->reports = 0;
+	h->free[h->nr_free++] = timeout - h->timeouts;
 }
 
 /* The first one on the list has nothing to tell. */
 static void unlist_first(struct hwtimer *h)
 {
-	struct slot *slot = &h->slots[h->first];
+	struct timeout *timeout = &h->timeouts[h->first];
 
-	slot->listed = false;
-	h->first = slot->next;
+	timeout->listed = false;
+	h->first = timeout->next;
 }
 
-static void enlist(struct hwtimer *h, struct slot *slot)
+static void enlist(struct hwtimer *h, struct timeout *timeout)
 {
-	uint32_t index = slot - h->slots;
+	uint32_t index = timeout - h->timeouts;
 
-	if (slot->listed)
+	if (timeout->listed)
 		return;
-	slot->listed = true;
-	slot->next = NO_SLOT;
-	if (h->first == NO_SLOT)
+	timeout->listed = true;
+	timeout->next = NO_TIMEOUT;
+	if (h->first == NO_TIMEOUT)
 		h->first = index;
 	else
-		h->slots[h->last].next = index;
+		h->timeouts[h->last].next = index;
 	h->last = index;
 }
 
-static void note_expiry(struct slot *slot, const struct hwtimer_record *record)
+static void note_expiry(struct timeout *timeout, const struct hwtimer_record *record)
 {
-	if (slot->periodic) {
-		slot->wanted = record->deadline;
-		slot->overruns = record->overruns +
-				 (slot->tells & TELLS_EXPIRY ? slot->overruns + 1 : 0);
+	if (timeout->periodic) {
+		timeout->wanted = record->deadline;
+		timeout->overruns = record->overruns +
+				 (timeout->reports & REPORTS_EXPIRY ? timeout->overruns + 1 : 0);
 	}
-	slot->fired = record->fired;
-	slot->tells |= TELLS_EXPIRY;
+	timeout->fired = record->fired;
+	timeout->reports |= REPORTS_EXPIRY;
 }
 
 /* It failed: all that the program has not been answered are schedules. */
-static void note_failure(struct slot *slot, const struct hwtimer_record *record)
+static void note_failure(struct timeout *timeout, const struct hwtimer_record *record)
 {
 	if (record->error == -EBUSY || record->error == -EEXIST) {
-		slot->fired = 0;
-		slot->tells |= TELLS_EXPIRY;
+		timeout->fired = 0;
+		timeout->reports |= REPORTS_EXPIRY;
 	} else {
-		slot->ended = record->fired;
-		slot->tells |= TELLS_END;
+		timeout->ended = record->fired;
+		timeout->reports |= REPORTS_END;
 	}
 }
 
 /* Take down what @record says of @id, unless that is over. */
 static void note(struct hwtimer *h, hwtimer_id id, const struct hwtimer_record *record)
 {
-	struct slot *slot = find(h, id);
+	struct timeout *timeout = find(h, id);
 
-	if (!slot)
+	if (!timeout)
 		return;
 	switch (record->kind) {
 	case HWTIMER_EXPIRED:
-		note_expiry(slot, record);
+		note_expiry(timeout, record);
 		break;
 	case HWTIMER_HANDED_BACK:
-		if (slot->periodic)
-			slot->known = record->deadline;
-		slot->ended = record->fired;
-		slot->tells |= TELLS_END;
+		if (timeout->periodic)
+			timeout->known = record->deadline;
+		timeout->ended = record->fired;
+		timeout->reports |= REPORTS_END;
 		break;
 	case HWTIMER_FAILED:
-		note_failure(slot, record);
+		note_failure(timeout, record);
 		break;
 	}
-	enlist(h, slot);
+	enlist(h, timeout);
 }
 
 /*
- * What @slot has to tell first. Returns 1: it is in @event; 0: it was armed again; or
+ * What @timeout has to tell first. Returns 1: it is in @event; 0: it was armed again; or
  * -errno, and it has to tell the same still.
  */
-static int tell_one(struct hwtimer *h, struct slot *slot, struct hwtimer_event *event)
+static int report_one(struct hwtimer *h, struct timeout *timeout, struct hwtimer_event *event)
 {
 	int ret;
 
 	*event = (struct hwtimer_event){
-		.id = slot->id,
-		.user_data = slot->user_data,
-		.deadline_ns = slot->wanted,
-		.fired_ns = slot->fired,
+		.id = timeout->id,
+		.user_data = timeout->user_data,
+		.deadline_ns = timeout->wanted,
+		.fired_ns = timeout->fired,
 		.kind = HWTIMER_EXPIRED,
 	};
-	if (!(slot->tells & TELLS_EXPIRY)) {
-		if (slot->periodic)
-			event->deadline_ns = slot->known;
-		event->fired_ns = slot->ended;
+	if (!(timeout->reports & REPORTS_EXPIRY)) {
+		if (timeout->periodic)
+			event->deadline_ns = timeout->known;
+		event->fired_ns = timeout->ended;
 		event->kind = HWTIMER_HANDED_BACK;
-	} else if (slot->periodic) {
-		event->overruns = slot->overruns;
-		slot->tells &= ~TELLS_EXPIRY;
+	} else if (timeout->periodic) {
+		event->overruns = timeout->overruns;
+		timeout->reports &= ~REPORTS_EXPIRY;
 		return 1;
-	} else if (!slot->fired || slot->wanted > slot->fired) {
+	} else if (!timeout->fired || timeout->wanted > timeout->fired) {
 		event->fired_ns = hwtimer_now(h);
-		if (slot->wanted > event->fired_ns) {
-			ret = h->stopped ? -ESHUTDOWN : h->backend->arm(h, slot);
+		if (timeout->wanted > event->fired_ns) {
+			ret = h->stopped ? -ESHUTDOWN : h->backend->arm(h, timeout);
 			if (!ret)
-				slot->tells = 0;
+				timeout->reports = 0;
 			if (ret != -ESHUTDOWN)
 				return ret;
 			event->kind = HWTIMER_HANDED_BACK;
 		}
 	}
-	free_slot(h, slot);
+	free_timeout(h, timeout);
 	return 1;
 }
 
 /* What the slots on the list have to tell; returns how many events that are. */
 static int tell(struct hwtimer *h, struct hwtimer_event *events, int max)
 {
-	struct slot *slot;
+	struct timeout *timeout;
 	int n = 0, ret;
 
-	while (n < max && h->first != NO_SLOT) {
-		slot = &h->slots[h->first];
-		if (slot->tells) {
-			ret = tell_one(h, slot, &events[n]);
+	while (n < max && h->first != NO_TIMEOUT) {
+		timeout = &h->timeouts[h->first];
+		if (timeout->reports) {
+			ret = report_one(h, timeout, &events[n]);
 			if (ret < 0)
 				return n ? n : ret;
 			n += ret;
 		}
-		if (!slot->tells)
+		if (!timeout->reports)
 			unlist_first(h);
 	}
 	return n;
@@ -553,7 +553,7 @@ static int drain(struct hwtimer *h, uint32_t left)
 	}
 }
 
-static int submit(struct hwtimer *h, uint32_t op, uint32_t flags, const struct slot *slot)
+static int submit(struct hwtimer *h, uint32_t op, uint32_t flags, const struct timeout *timeout)
 {
 	struct hwtimer_sqe *sqe;
 	int ret;
@@ -567,14 +567,14 @@ static int submit(struct hwtimer *h, uint32_t op, uint32_t flags, const struct s
 	*sqe = (struct hwtimer_sqe){
 		.op = op,
 		.flags = flags,
-		.id = slot->id,
-		.time = op == HWTIMER_OP_CANCEL ? 0 : slot->wanted,
-		.user_data = slot->user_data,
+		.id = timeout->id,
+		.time = op == HWTIMER_OP_CANCEL ? 0 : timeout->wanted,
+		.user_data = timeout->user_data,
 	};
 	/* Pairs with the kernel's acquire before it reads the entry. */
 	__atomic_store_n(&h->ring->sq_tail, ++h->sq_tail, __ATOMIC_RELEASE);
-	if (op != HWTIMER_OP_CANCEL && slot->wanted < h->soonest)
-		h->soonest = slot->wanted;
+	if (op != HWTIMER_OP_CANCEL && timeout->wanted < h->soonest)
+		h->soonest = timeout->wanted;
 	return 0;
 }
 
@@ -582,7 +582,7 @@ static int submit(struct hwtimer *h, uint32_t op, uint32_t flags, const struct s
  * Ring the bell if the kernel would come by too late for what was submitted. It has been
  * submitted, so the program is not told of an error: the kernel has it some time.
  */
-static void ring_bell(struct hwtimer *h)
+static void kick_kernel(struct hwtimer *h)
 {
 	uint64_t soonest = h->soonest;
 
@@ -596,13 +596,13 @@ static void ring_bell(struct hwtimer *h)
 		drain(h, 0);
 }
 
-static int rings_arm(struct hwtimer *h, struct slot *slot)
+static int rings_arm(struct hwtimer *h, struct timeout *timeout)
 {
-	int ret = submit(h, HWTIMER_OP_SCHEDULE, 0, slot);
+	int ret = submit(h, HWTIMER_OP_SCHEDULE, 0, timeout);
 
 	if (!ret) {
-		slot->known = slot->wanted;
-		slot->entry = h->sq_tail - 1;
+		timeout->known = timeout->wanted;
+		timeout->entry = h->sq_tail - 1;
 	}
 	return ret;
 }
@@ -611,38 +611,38 @@ static int rings_arm(struct hwtimer *h, struct slot *slot)
  * The schedule of this slot becomes nothing. False if the kernel has read it, or may have.
  * Its place may be another entry's by now; no other has this id and op.
  */
-static bool take_back(struct hwtimer *h, const struct slot *slot)
+static bool take_back(struct hwtimer *h, const struct timeout *timeout)
 {
-	struct hwtimer_sqe *sqe = &h->sqes[slot->entry & (h->sq_entries - 1)];
+	struct hwtimer_sqe *sqe = &h->sqes[timeout->entry & (h->sq_entries - 1)];
 	uint32_t claimed;
 
-	if (!h->claims || h->sq_tail - slot->entry > h->sq_entries ||
-	    sqe->op != HWTIMER_OP_SCHEDULE || sqe->id != slot->id)
+	if (!h->claims || h->sq_tail - timeout->entry > h->sq_entries ||
+	    sqe->op != HWTIMER_OP_SCHEDULE || sqe->id != timeout->id)
 		return false;
 	/* To spare the barrier. */
 	claimed = __atomic_load_n(&h->ring->sq_claimed, __ATOMIC_RELAXED);
-	if ((int32_t)(slot->entry - claimed) < 0)
+	if ((int32_t)(timeout->entry - claimed) < 0)
 		return false;
 	__atomic_store_n(&sqe->op, HWTIMER_OP_NOP, __ATOMIC_RELAXED);
 	/* Pairs with the kernel's between sq_claimed and entries. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	claimed = __atomic_load_n(&h->ring->sq_claimed, __ATOMIC_RELAXED);
-	return (int32_t)(slot->entry - claimed) >= 0;
+	return (int32_t)(timeout->entry - claimed) >= 0;
 }
 
 /*
  * The last record of this slot may wait in the kernel, or be about to be told. There are
  * no two ways with an ioctl: it has to go first.
  */
-static int rings_arm_repeat(struct hwtimer *h, struct slot *slot,
+static int rings_arm_repeat(struct hwtimer *h, struct timeout *timeout,
 			    struct hwtimer_schedule *arg)
 {
 	struct timespec tick = { h->tick_ns / NSEC_PER_SEC, h->tick_ns % NSEC_PER_SEC };
 	int ret;
 
 	for (;;) {
-		arg->id = slot->id;
-		arg->user_data = slot->user_data;
+		arg->id = timeout->id;
+		arg->user_data = timeout->user_data;
 		ret = device(h, HWTIMER_IOC_SCHEDULE, arg);
 		if (ret == -EEXIST)
 			nanosleep(&tick, NULL);
@@ -656,15 +656,15 @@ static int rings_arm_repeat(struct hwtimer *h, struct slot *slot,
 	}
 }
 
-static int rings_sooner(struct hwtimer *h, const struct slot *slot)
+static int rings_sooner(struct hwtimer *h, const struct timeout *timeout)
 {
-	return submit(h, HWTIMER_OP_TOUCH, HWTIMER_SQE_QUIET, slot);
+	return submit(h, HWTIMER_OP_TOUCH, HWTIMER_SQE_QUIET, timeout);
 }
 
-static void rings_cancel(struct hwtimer *h, const struct slot *slot)
+static void rings_cancel(struct hwtimer *h, const struct timeout *timeout)
 {
-	if (slot->periodic || !take_back(h, slot))
-		submit(h, HWTIMER_OP_CANCEL, HWTIMER_SQE_QUIET, slot);
+	if (timeout->periodic || !take_back(h, timeout))
+		submit(h, HWTIMER_OP_CANCEL, HWTIMER_SQE_QUIET, timeout);
 }
 
 static int rings_take(struct hwtimer *h, int max)
@@ -699,15 +699,15 @@ static const struct backend rings = {
 
 /* System calls. */
 
-static int ioctl_arm_repeat(struct hwtimer *h, struct slot *slot,
+static int ioctl_arm_repeat(struct hwtimer *h, struct timeout *timeout,
 			    struct hwtimer_schedule *arg)
 {
 	int ret;
 
-	arg->user_data = slot->id;
+	arg->user_data = timeout->id;
 	ret = device(h, HWTIMER_IOC_SCHEDULE, arg);
 	if (!ret)
-		slot->kernel_id = arg->id;
+		timeout->kernel_id = arg->id;
 	return ret;
 }
 
@@ -715,13 +715,13 @@ static int ioctl_arm_repeat(struct hwtimer *h, struct slot *slot,
  * Armed again, it needs no memory that the kernel might not have: the place that it had
  * there became free when its record was read, and under our lock nobody took it since.
  */
-static int ioctl_arm(struct hwtimer *h, struct slot *slot)
+static int ioctl_arm(struct hwtimer *h, struct timeout *timeout)
 {
-	struct hwtimer_schedule arg = { .time = slot->wanted };
-	int ret = ioctl_arm_repeat(h, slot, &arg);
+	struct hwtimer_schedule arg = { .time = timeout->wanted };
+	int ret = ioctl_arm_repeat(h, timeout, &arg);
 
 	if (!ret)
-		slot->known = slot->wanted;
+		timeout->known = timeout->wanted;
 	return ret;
 }
 
@@ -732,17 +732,17 @@ static int ioctl_touch(struct hwtimer *h, uint64_t id, uint64_t deadline)
 	return device(h, HWTIMER_IOC_TOUCH, &arg);
 }
 
-static int ioctl_sooner(struct hwtimer *h, const struct slot *slot)
+static int ioctl_sooner(struct hwtimer *h, const struct timeout *timeout)
 {
-	int ret = ioctl_touch(h, slot->kernel_id, slot->wanted);
+	int ret = ioctl_touch(h, timeout->kernel_id, timeout->wanted);
 
 	/* It has expired; its record is there to be read. */
 	return ret == -ENOENT ? 0 : ret;
 }
 
-static void ioctl_cancel(struct hwtimer *h, const struct slot *slot)
+static void ioctl_cancel(struct hwtimer *h, const struct timeout *timeout)
 {
-	struct hwtimer_cancel arg = { .id = slot->kernel_id };
+	struct hwtimer_cancel arg = { .id = timeout->kernel_id };
 
 	device(h, HWTIMER_IOC_CANCEL, &arg);
 }
@@ -846,7 +846,7 @@ static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
 	struct hwtimer_rings arg = {
 		.sq_entries = options->sq_entries,
 		.cq_entries = options->cq_entries,
-		.slots = options->timeouts,
+		.timeouts = options->timeouts,
 		.flags = HWTIMER_RINGS_CLAIMS,
 	};
 	char *map;
@@ -883,10 +883,10 @@ static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
 
 static int allocate(struct hwtimer *h, uint32_t timeouts)
 {
-	h->nr_slots = timeouts;
-	h->slots = aligned_alloc(SLOT_SIZE, (size_t)timeouts * SLOT_SIZE);
+	h->nr_timeouts = timeouts;
+	h->timeouts = aligned_alloc(TIMEOUT_SIZE, (size_t)timeouts * TIMEOUT_SIZE);
 	h->free = malloc((size_t)timeouts * sizeof(*h->free));
-	return h->slots && h->free ? 0 : -ENOMEM;
+	return h->timeouts && h->free ? 0 : -ENOMEM;
 }
 
 int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *from)
@@ -905,7 +905,7 @@ int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *from)
 	h->backend = &ioctls;
 	h->threads = options.flags & HWTIMER_OPEN_THREADS;
 	pthread_mutex_init(&h->lock, NULL);
-	h->first = NO_SLOT;
+	h->first = NO_TIMEOUT;
 	h->soonest = HWTIMER_NEVER;
 	h->fd = open(options.device, O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	ret = h->fd < 0 ? -errno : 0;
@@ -931,7 +931,7 @@ void hwtimer_close(struct hwtimer *h)
 		munmap(h->ring, h->map_size);
 	if (h->fd >= 0)
 		close(h->fd);
-	free(h->slots);
+	free(h->timeouts);
 	free(h->free);
 	free(h);
 }
@@ -970,26 +970,26 @@ int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats)
 static int schedule(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_schedule *arg,
 		    uint64_t user_data, hwtimer_id *id)
 {
-	struct slot *slot;
+	struct timeout *timeout;
 	int ret;
 
 	/* It is written at the end, and the next operation's barrier waits for that. */
 	__builtin_prefetch(id, 1);
 	lock(h);
-	ret = take_slot(h, user_data, &slot);
+	ret = take_timeout(h, user_data, &timeout);
 	if (ret)
 		goto out;
-	slot->wanted = deadline_ns;
-	slot->periodic = arg;
-	ret = arg ? h->backend->arm_repeat(h, slot, arg) : h->backend->arm(h, slot);
+	timeout->wanted = deadline_ns;
+	timeout->periodic = arg;
+	ret = arg ? h->backend->arm_repeat(h, timeout, arg) : h->backend->arm(h, timeout);
 	if (ret) {
-		free_slot(h, slot);
+		free_timeout(h, timeout);
 		goto out;
 	}
-	ring_bell(h);
+	kick_kernel(h);
 	/* Before any other thread can return its event, and behind our own barrier. */
 	if (id)
-		*id = slot->id;
+		*id = timeout->id;
 out:
 	unlock(h);
 	return ret;
@@ -1023,36 +1023,36 @@ int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repe
 	return schedule(h, repeat->first_ns, &arg, user_data, id);
 }
 
-static int touch(struct hwtimer *h, struct slot *slot, uint64_t deadline_ns)
+static int touch(struct hwtimer *h, struct timeout *timeout, uint64_t deadline_ns)
 {
-	uint64_t before = slot->wanted;
+	uint64_t before = timeout->wanted;
 	int ret;
 
-	if (h->stopped || slot->tells & TELLS_END)
+	if (h->stopped || timeout->reports & REPORTS_END)
 		return -ESHUTDOWN;
-	if (slot->periodic)
-		return ioctl_touch(h, h->ring ? slot->id : slot->kernel_id, deadline_ns);
-	slot->wanted = deadline_ns;
-	if (slot->tells || deadline_ns >= slot->known)
+	if (timeout->periodic)
+		return ioctl_touch(h, h->ring ? timeout->id : timeout->kernel_id, deadline_ns);
+	timeout->wanted = deadline_ns;
+	if (timeout->reports || deadline_ns >= timeout->known)
 		return 0;
-	ret = h->backend->sooner(h, slot);
+	ret = h->backend->sooner(h, timeout);
 	if (ret)
-		slot->wanted = before;
+		timeout->wanted = before;
 	else
-		slot->known = deadline_ns;
+		timeout->known = deadline_ns;
 	return ret;
 }
 
 int hwtimer_touch_at(struct hwtimer *h, hwtimer_id id, uint64_t deadline_ns)
 {
-	struct slot *slot;
+	struct timeout *timeout;
 	int ret = -ENOENT;
 
 	lock(h);
-	slot = find(h, id);
-	if (slot)
-		ret = touch(h, slot, deadline_ns);
-	ring_bell(h);
+	timeout = find(h, id);
+	if (timeout)
+		ret = touch(h, timeout, deadline_ns);
+	kick_kernel(h);
 	unlock(h);
 	return ret;
 }
@@ -1063,26 +1063,26 @@ int hwtimer_touch(struct hwtimer *h, hwtimer_id id, uint64_t delay_ns)
 }
 
 /* Does the kernel hold it, for all we know? */
-static bool armed(const struct hwtimer *h, const struct slot *slot)
+static bool armed(const struct hwtimer *h, const struct timeout *timeout)
 {
-	if (h->stopped || slot->tells & TELLS_END)
+	if (h->stopped || timeout->reports & REPORTS_END)
 		return false;
-	return slot->periodic || !slot->tells;
+	return timeout->periodic || !timeout->reports;
 }
 
 int hwtimer_cancel(struct hwtimer *h, hwtimer_id id)
 {
-	struct slot *slot;
+	struct timeout *timeout;
 
 	lock(h);
-	slot = find(h, id);
-	if (slot) {
-		if (armed(h, slot))
-			h->backend->cancel(h, slot);
-		free_slot(h, slot);
+	timeout = find(h, id);
+	if (timeout) {
+		if (armed(h, timeout))
+			h->backend->cancel(h, timeout);
+		free_timeout(h, timeout);
 	}
 	unlock(h);
-	return slot ? 0 : -ENOENT;
+	return timeout ? 0 : -ENOENT;
 }
 
 int hwtimer_flush(struct hwtimer *h)
@@ -1127,7 +1127,7 @@ static int collect(struct hwtimer *h, struct hwtimer_event *events, int max)
 		ret = h->backend->take(h, max - n);
 	} while (ret > 0);
 	/* For all that was armed again. */
-	ring_bell(h);
+	kick_kernel(h);
 	if (!n && !ret && h->stopped && h->nr_free == h->nr_used)
 		return -ESHUTDOWN;
 	return n ? n : ret;

@@ -70,7 +70,7 @@ mark_of()
 {
 	local digest
 	digest=$(echo "${0##*/} $1"
-		sha256sum "$scripts/${0##*/}" "$scripts/lib.sh" "${@:2}" | cut -d ' ' -f 1) ||
+		sha256sum "$0" "$scripts/lib.sh" "${@:2}" | cut -d ' ' -f 1) ||
 		die "cannot read what the check $1 depends on"
 	digest=$(sha256sum <<<"$digest")
 	echo "$cache/passed/${digest%% *}"
@@ -447,7 +447,7 @@ stale_lists()
 }
 
 # toolchain ARCH: set $arguments for the kernel's make, and $cc for programs, to build for ARCH.
-# W=1 is always set for other architectures, so that scripts/machine and scripts/selftest share one
+# W=1 is always set for other architectures, so that scripts/tests/machine and scripts/selftest share one
 # build. gcc-multilib conflicts with cross compilers, so these are unpacked, not installed, and so
 # are the libraries of their binutils.
 toolchain()
@@ -515,14 +515,14 @@ copy_libraries()
 		done
 }
 
-# tap_guest DIR ARGUMENT...: run scripts/guest with its logs in DIR. On failure, append a failed TAP
+# tap_guest DIR ARGUMENT...: run scripts/guest/boot with its logs in DIR. On failure, append a failed TAP
 # case to the output whose name is the complaint, shortened to one line.
 tap_guest()
 {
 	local dir=$1
 
 	shift
-	"$scripts/guest" -o "$dir" "$@" || {
+	"$scripts/guest/boot" -o "$dir" "$@" || {
 		printf '%s\n' "# BEGIN guest" "1..1"
 		{ cat "$dir/complaints" || echo "it did not run"; } 2>/dev/null |
 			tr '#' '%' | paste -s -d '|' | cut -c-1000 | sed 's/^/not ok 1 /'

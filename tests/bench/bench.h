@@ -15,7 +15,7 @@
 #include <linux/types.h>
 #include <linux/workqueue.h>
 
-#include "../../hwtimer_internal.h"
+#include "../../hwtimer_driver.h"
 
 #define SEC		((u64)NSEC_PER_SEC)
 #define MSEC		((u64)NSEC_PER_MSEC)

@@ -379,7 +379,7 @@ int bench_life(unsigned int round)
 
 static unsigned long wakeups(void)
 {
-	return READ_ONCE(to_worker(bench_wheel)->monitor.wakeups);
+	return READ_ONCE(to_driven(bench_wheel)->monitor.wakeups);
 }
 
 /*

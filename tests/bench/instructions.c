@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * hwtimer_bench: how many instructions an operation takes. For a machine whose time-stamp
- * counter goes on by one with each of them: QEMU with -icount shift=0 (scripts/guest -i). Any
+ * counter goes on by one with each of them: QEMU with -icount shift=0 (scripts/guest/boot -i). Any
  * other is found out, and refused.
  *
  * The calls are counted one by one, with interrupts off, and the result is the median. What

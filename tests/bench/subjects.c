@@ -255,7 +255,7 @@ static u64 kthread_expire(const struct bench_range *r, unsigned long n)
 	return ktime_get_ns() - start;
 }
 
-static bool at_rest(const struct hwtimer_worker *worker)
+static bool at_rest(const struct hwtimer_driven *worker)
 {
 	int cpu;
 
@@ -269,7 +269,7 @@ static bool at_rest(const struct hwtimer_worker *worker)
  * The slices of the other driver come on top of us, with pauses in between. Their time is
  * what we miss while we do nothing but look at the clock, from @start on.
  */
-static u64 missed_until_rest(const struct hwtimer_worker *worker, u64 start)
+static u64 missed_until_rest(const struct hwtimer_driven *worker, u64 start)
 {
 	u64 last = start, missed = 0, now;
 
@@ -284,7 +284,7 @@ static u64 missed_until_rest(const struct hwtimer_worker *worker, u64 start)
 
 static u64 softirq_settle(void)
 {
-	struct hwtimer_worker *worker = to_worker(bench_wheel);
+	struct hwtimer_driven *worker = to_driven(bench_wheel);
 	u64 start = ktime_get_ns();
 
 	preempt_disable();
@@ -303,7 +303,7 @@ static u64 softirq_expire(const struct bench_range *r, unsigned long n)
 	if (!READ_ONCE(bench_fired)) {
 		start = ktime_get_ns();
 		local_bh_enable();
-		missed = missed_until_rest(to_worker(bench_wheel), start);
+		missed = missed_until_rest(to_driven(bench_wheel), start);
 		local_bh_disable();
 	}
 	local_bh_enable();
@@ -356,7 +356,7 @@ const struct bench_subject bench_hwtimer_softirq = {
  */
 u64 bench_worker_ns(void)
 {
-	return READ_ONCE(to_worker(bench_wheel)->task->se.sum_exec_runtime);
+	return READ_ONCE(to_driven(bench_wheel)->task->se.sum_exec_runtime);
 }
 
 /* timer_list */

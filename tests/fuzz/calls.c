@@ -140,7 +140,7 @@ static void fill_rings(struct thread *t, struct hwtimer_rings *r)
 	*r = (struct hwtimer_rings){
 		.sq_entries = ONE_OF(&t->random, entries),
 		.cq_entries = one_in(&t->random, 3) ? 0 : ONE_OF(&t->random, entries),
-		.slots = 1 + below(&t->random, one_in(&t->random, 4) ? 1000 : 40),
+		.timeouts = 1 + below(&t->random, one_in(&t->random, 4) ? 1000 : 40),
 	};
 }
 
@@ -151,7 +151,7 @@ static void fill_schedule(struct thread *t, struct context *c, struct hwtimer_sc
 
 	s->time = pick_time(t, c, &s->flags);
 	if (c->rings)
-		s->id = HWTIMER_ID(below(&t->random, c->ring.slots), below(&t->random, 4));
+		s->id = HWTIMER_ID(below(&t->random, c->ring.timeouts), below(&t->random, 4));
 	if (!one_in(&t->random, 6))
 		return;
 	if (!t->plan->privileged)
@@ -179,7 +179,7 @@ static __u64 pick_id(struct thread *t, struct context *c)
 	if (b)
 		id = atomic_load(&b->id);
 	else if (c->rings)
-		id = HWTIMER_ID(below(&t->random, c->ring.slots), below(&t->random, 4));
+		id = HWTIMER_ID(below(&t->random, c->ring.timeouts), below(&t->random, 4));
 	else
 		id = atomic_load(&c->ids[below(&t->random, ARRAY_SIZE(c->ids))]);
 	if (one_in(&t->random, 16))
@@ -259,8 +259,8 @@ static void restrain(const struct thread *t, enum action action, union argument 
 			arg->setup.slots &= 0xffff;
 		if (arg->setup.tick_ns && arg->setup.tick_ns < 50 * NSEC_PER_USEC)
 			arg->setup.tick_ns += 50 * NSEC_PER_USEC;
-	} else if (action == DO_RINGS && arg->rings.slots <= 1 << 24) {
-		arg->rings.slots &= 0xfff;
+	} else if (action == DO_RINGS && arg->rings.timeouts <= 1 << 24) {
+		arg->rings.timeouts &= 0xfff;
 	} else if (action == DO_SCHEDULE && arg->schedule.period &&
 		   arg->schedule.period < 10 * NSEC_PER_MSEC) {
 		arg->schedule.period = 1;	/* shorter than any tick */
@@ -298,14 +298,14 @@ static enum verdict judge_schedule(const struct context *c, const struct hwtimer
 		return UNSURE;	/* what its tick is, and what its slots are */
 	if (s->period && (s->period < c->tick || (s->misfire && s->misfire < c->tick)))
 		return INVALID;
-	return !c->rings || HWTIMER_ID_SLOT(s->id) < c->ring.slots ? VALID : INVALID;
+	return !c->rings || HWTIMER_ID_INDEX(s->id) < c->ring.timeouts ? VALID : INVALID;
 }
 
 static enum verdict judge_rings(const struct hwtimer_rings *r)
 {
 	if (r->pad || (!(r->flags & HWTIMER_RINGS_EVENTFD) && r->eventfd) ||
 	    !r->sq_entries || r->sq_entries > 65536 || r->cq_entries > 65536 ||
-	    !r->slots || r->slots > 1 << 24)
+	    !r->timeouts || r->timeouts > 1 << 24)
 		return INVALID;
 	return r->flags ? UNSURE : VALID;
 }
@@ -379,7 +379,7 @@ static void open_op(struct thread *t, struct context *c, struct pending_op *op,
 		atomic_store(&op->book->earliest, op->earliest);
 		if (c->rings) {
 			/* A tag of its own: what is over is over. */
-			arg->schedule.id = HWTIMER_ID(HWTIMER_ID_SLOT(arg->schedule.id),
+			arg->schedule.id = HWTIMER_ID(HWTIMER_ID_INDEX(arg->schedule.id),
 						      op->book - c->books + 1);
 			atomic_store(&op->book->id, arg->schedule.id);
 		}

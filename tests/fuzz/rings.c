@@ -46,7 +46,7 @@ void make_rings(struct thread *t, struct context *c)
 		c->region = make_region();
 	r->sq_entries = ONE_OF(&t->random, entries);
 	r->cq_entries = one_in(&t->random, 2) ? 0 : ONE_OF(&t->random, entries);
-	r->slots = 1 + below(&t->random, one_in(&t->random, 3) ? 300 : 30);
+	r->timeouts = 1 + below(&t->random, one_in(&t->random, 3) ? 300 : 30);
 	if (one_in(&t->random, 3)) {
 		ret = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (ret >= 0) {
@@ -79,7 +79,7 @@ static enum verdict judge_sqe(const struct context *c, const struct hwtimer_sqe 
 {
 	switch (sqe->op) {
 	case HWTIMER_OP_SCHEDULE:
-		if (HWTIMER_ID_SLOT(sqe->id) >= c->ring.slots)
+		if (HWTIMER_ID_INDEX(sqe->id) >= c->ring.timeouts)
 			return INVALID;
 		break;
 	case HWTIMER_OP_TOUCH:
@@ -118,7 +118,7 @@ static void spoil_sqe(struct thread *t, struct submission *s)
 			sqe->id ^= 1ULL << (40 + below(&t->random, 24));
 			s->book = NULL;
 		} else {
-			sqe->id |= HWTIMER_ID_SLOT(rnd(&t->random));
+			sqe->id |= HWTIMER_ID_INDEX(rnd(&t->random));
 		}
 		break;
 	}
@@ -148,7 +148,7 @@ static void fill_sqe(struct thread *t, struct context *c, struct submission *s)
 		if (!s->book) {
 			sqe->op = HWTIMER_OP_QUERY;	/* not in a ring */
 		} else {
-			sqe->id = HWTIMER_ID(below(&t->random, c->ring.slots),
+			sqe->id = HWTIMER_ID(below(&t->random, c->ring.timeouts),
 					     s->book - c->books + 1);
 		}
 	} else {
@@ -170,7 +170,7 @@ static void fill_sqe(struct thread *t, struct context *c, struct submission *s)
 		lower(&s->book->earliest, sqe->time);
 }
 
-static void ring_bell(struct thread *t, struct context *c)
+static void kick_kernel(struct thread *t, struct context *c)
 {
 	union argument arg = { 0 };
 	int ret = call_valid(t, c, DO_ENTER, &arg);
@@ -224,7 +224,7 @@ void submit_one(struct thread *t, struct context *c)
 	/* Late is not wrong, so sometimes nobody rings. */
 	bell = s->sqe.time < __atomic_load_n(&h->sleep_until, __ATOMIC_SEQ_CST);
 	if (full || (bell && !one_in(&t->random, 8)))
-		ring_bell(t, c);
+		kick_kernel(t, c);
 }
 
 static void check_failure(struct context *c, const struct hwtimer_record *r)
@@ -275,7 +275,7 @@ void read_ring(struct thread *t, struct context *c)
 	pthread_mutex_unlock(&c->reading);
 	end_step(t, DO_RECORDS, n ? 0 : -EAGAIN);
 	if (bell)
-		ring_bell(t, c);
+		kick_kernel(t, c);
 }
 
 static void expect_bad(struct thread *t, struct context *c, bool bad)
@@ -309,7 +309,7 @@ void spoil(struct thread *t, struct context *c)
 	/* The kernel's may move before it looks at ours, by as much as there is. */
 	__u32 distance = 2 * entries + 1 + below(&t->random, ~0U - 4 * entries);
 
-	ring_bell(t, c);
+	kick_kernel(t, c);
 	/* What the kernel has seen already is taken first, once there is room. */
 	if (sq && ring_load(&h->sq_head) != good)
 		return;
@@ -342,7 +342,7 @@ void drain_ring(struct thread *t, struct context *c)
 		if (now_ns() > end)
 			fail("the ring of context %d does not drain: sq %u %u, cq %u %u",
 			     c->number, h->sq_head, h->sq_tail, h->cq_head, h->cq_tail);
-		ring_bell(t, c);
+		kick_kernel(t, c);
 		read_ring(t, c);
 		if (!get_stats(c, &s))
 			fail("no STATS");
@@ -440,7 +440,7 @@ static void scribble_entry(struct blow *b)
 		ring_store(&h->sq_tail, tail + 1);
 	sqe->op = one_in(&b->random, 8) ? rnd(&b->random) : 1 + below(&b->random, 3);
 	sqe->flags = one_in(&b->random, 8) ? rnd(&b->random) : below(&b->random, 2);
-	sqe->id = HWTIMER_ID(below(&b->random, b->c->ring.slots + 1), below(&b->random, 3));
+	sqe->id = HWTIMER_ID(below(&b->random, b->c->ring.timeouts + 1), below(&b->random, 3));
 	sqe->time = pick_time(b->t, b->c, &flags);
 	if (sqe->op == HWTIMER_OP_CANCEL)
 		sqe->time = 0;
@@ -500,7 +500,7 @@ void scribble(struct thread *t, struct context *c)
 	begin_step(t, c, DO_SCRIBBLE);
 	end_step(t, DO_SCRIBBLE, guarded(blow, &b) ? 0 : -EFAULT);
 	if (one_in(&t->random, 3))
-		ring_bell(t, c);
+		kick_kernel(t, c);
 }
 
 static int map_somehow(struct thread *t, struct context *c)

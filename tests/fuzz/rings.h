@@ -12,7 +12,7 @@ struct ring {
 	struct hwtimer_ring *shared;
 	struct hwtimer_sqe *sq;
 	struct hwtimer_record *cq;
-	__u32 sq_entries, cq_entries, slots;
+	__u32 sq_entries, cq_entries, timeouts;
 	__u64 size;
 	int eventfd;
 };
@@ -35,7 +35,7 @@ static inline void ring_use(struct ring *r, char *p, const struct hwtimer_rings 
 	r->cq = (void *)(p + made->cq_offset);
 	r->sq_entries = made->sq_entries;
 	r->cq_entries = made->cq_entries;
-	r->slots = made->slots;
+	r->timeouts = made->timeouts;
 	r->size = made->size;
 }
 

@@ -271,7 +271,7 @@ void be_witness(int number, __u64 random)
 		 * So short that it is full at times; so long that it is never full: then
 		 * timeouts expire without a look at what was submitted.
 		 */
-		.sq_entries = 8, .cq_entries = 2 * TIMEOUTS, .slots = TIMEOUTS,
+		.sq_entries = 8, .cq_entries = 2 * TIMEOUTS, .timeouts = TIMEOUTS,
 	};
 	unsigned int i;
 	int ret;

@@ -66,7 +66,7 @@ void job_fired(struct hwtimer_timeout *t)
 	struct job *j = container_of(t, struct job, t);
 
 	j->at = hwtimer_wheel_now(t->wheel);
-	KUNIT_EXPECT_EQ(j->test, to_worker(t->wheel)->driver->ops.softirq, !!in_softirq());
+	KUNIT_EXPECT_EQ(j->test, to_driven(t->wheel)->driver->ops.softirq, !!in_softirq());
 	j->fired++;
 	if (j->then)
 		j->then(j);
@@ -220,7 +220,7 @@ static void create(struct kunit *test)
 	keep(test, wheel);
 	KUNIT_EXPECT_EQ(test, param->params.tick_ns, hwtimer_wheel_tick_ns(wheel));
 	KUNIT_EXPECT_EQ(test, param->params.slots, hwtimer_wheel_slots(wheel));
-	KUNIT_EXPECT_STREQ(test, param->params.name, to_worker(wheel)->name);
+	KUNIT_EXPECT_STREQ(test, param->params.name, to_driven(wheel)->name);
 	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
 	j = jobs(test, wheel, 1);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j->t, 0));
@@ -247,20 +247,20 @@ static void same_name(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(names); i++) {
 		wheels[i] = a_wheel(test);
-		KUNIT_EXPECT_STREQ(test, to_worker(wheels[i])->name, names[i]);
+		KUNIT_EXPECT_STREQ(test, to_driven(wheels[i])->name, names[i]);
 	}
-	KUNIT_EXPECT_EQ(test, 0, strncmp(to_worker(wheels[0])->task->comm, "hwtimer/kunit", 13));
+	KUNIT_EXPECT_EQ(test, 0, strncmp(to_driven(wheels[0])->task->comm, "hwtimer/kunit", 13));
 	/* never one that is in use */
 	unmake(test, wheels[2]);
-	KUNIT_EXPECT_STREQ(test, to_worker(a_wheel(test))->name, "kunit.5");
+	KUNIT_EXPECT_STREQ(test, to_driven(a_wheel(test))->name, "kunit.5");
 	for (i = 0; i < ARRAY_SIZE(others); i++) {
 		params.name = others[i];
 		keep(test, hwtimer_wheel_create(&params));
 	}
-	KUNIT_EXPECT_STREQ(test, to_worker(a_wheel(test))->name, "kunit.8");
+	KUNIT_EXPECT_STREQ(test, to_driven(a_wheel(test))->name, "kunit.8");
 	/* free again once it is gone */
 	unmake(test, wheels[0]);
-	KUNIT_EXPECT_STREQ(test, to_worker(a_wheel(test))->name, "kunit");
+	KUNIT_EXPECT_STREQ(test, to_driven(a_wheel(test))->name, "kunit");
 }
 
 static void many_wheels(struct kunit *test)

@@ -11,7 +11,7 @@
 #include <linux/list.h>
 #include <linux/sched.h>
 
-#include "../../hwtimer_internal.h"
+#include "../../hwtimer_driver.h"
 #include "kunit_wheels.h"
 
 #define MS	NSEC_PER_MSEC
@@ -85,7 +85,7 @@ static inline struct wheel_counts counts(struct hwtimer_wheel *wheel)
 
 static inline unsigned long wakeups(struct hwtimer_wheel *wheel)
 {
-	return to_worker(wheel)->monitor.wakeups;
+	return to_driven(wheel)->monitor.wakeups;
 }
 
 static inline bool helped(struct helper *h)

@@ -454,7 +454,7 @@ void burst(struct kunit *test)
 void jump(struct kunit *test)
 {
 	u64 leap = 100ULL * SEC, now;
-	struct hwtimer_worker *worker;
+	struct hwtimer_driven *driven;
 	struct hwtimer_wheel *wheel;
 	struct job *j;
 	unsigned int i;
@@ -462,13 +462,13 @@ void jump(struct kunit *test)
 	/* It must not begin before the clock did. */
 	nap(leap);
 	wheel = a_wheel(test);
-	worker = to_worker(wheel);
+	driven = to_driven(wheel);
 	j = jobs(test, wheel, 6);
 	for (i = 0; i < 6; i++)
 		hwtimer_schedule(&j[i].t, i < 5 ? (i + 1) * 19LL * SEC : leap + 5 * SEC);
 	nap(SEC);
 	/* Not while it runs: it sleeps, with nothing due for long. */
-	worker->start_ns -= leap;
+	driven->start_ns -= leap;
 	now = hwtimer_wheel_now(wheel);
 	wheel->ops->kick(wheel);
 	nap(MS);

@@ -320,7 +320,7 @@ void stop_softirqs_off(struct kunit *test)
 	hwtimer_schedule(&j[0].t, 50 * SEC);
 	hwtimer_schedule(&j[3].t, 50 * SEC);
 	/* No slice comes in between. */
-	WRITE_ONCE(to_worker(wheel)->ended, true);
+	WRITE_ONCE(to_driven(wheel)->ended, true);
 	for (i = 0; i < 2; i++)
 		hwtimer_release(&j[i].t, released_softirq);
 	j[2].other = &j[3];

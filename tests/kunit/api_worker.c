@@ -29,7 +29,7 @@ static bool shown(struct kunit *test, struct hwtimer_wheel *wheel, const char *l
 	bool found;
 
 	KUNIT_ASSERT_NOT_NULL(test, path);
-	snprintf(path, PATH_MAX, "/sys/kernel/debug/hwtimer/%s/stats", to_worker(wheel)->name);
+	snprintf(path, PATH_MAX, "/sys/kernel/debug/hwtimer/%s/stats", to_driven(wheel)->name);
 	f = filp_open(path, O_RDONLY, 0);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, f);
 	/* Read as read() would, which is for memory of programs. The buffer goes with the file. */
@@ -64,7 +64,7 @@ void scheduling(struct kunit *test)
 			.sched = as[i].sched, .nice = as[i].nice, .cpus = cpumask_of(0),
 		};
 		struct hwtimer_wheel *wheel = keep(test, hwtimer_wheel_create(&params));
-		struct task_struct *task = to_worker(wheel)->task;
+		struct task_struct *task = to_driven(wheel)->task;
 
 		nap(10 * MS);
 		KUNIT_EXPECT_EQ(test, as[i].policy, task->policy);
@@ -103,18 +103,18 @@ void looks(struct kunit *test)
 	unsigned int level, i;
 	struct looked l;
 
-	KUNIT_EXPECT_EQ(test, 0, wheel_look(wheel, 0, 0, SLOTS, look_at, &l));
+	KUNIT_EXPECT_EQ(test, 0, wheel_survey(wheel, 0, 0, SLOTS, look_at, &l));
 	for (i = 0; i < LOOKED; i++)
 		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, SEC));
 	for (level = 0; level < 2; level++) {
 		l = (struct looked){ };
-		KUNIT_EXPECT_EQ(test, 0, wheel_look(wheel, level, 0, SLOTS, look_at, &l));
+		KUNIT_EXPECT_EQ(test, 0, wheel_survey(wheel, level, 0, SLOTS, look_at, &l));
 		KUNIT_EXPECT_EQ(test, level ? 0U : LOOKED, l.filed);
 		KUNIT_EXPECT_EQ(test, level ? 0U : LOOKED, l.armed);
 	}
 	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[0].t));
 	l = (struct looked){ };
-	KUNIT_EXPECT_EQ(test, 0, wheel_look(wheel, 0, 0, SLOTS, look_at, &l));
+	KUNIT_EXPECT_EQ(test, 0, wheel_survey(wheel, 0, 0, SLOTS, look_at, &l));
 	KUNIT_EXPECT_EQ(test, LOOKED, l.filed);
 	KUNIT_EXPECT_EQ(test, LOOKED - 1, l.armed);
 	KUNIT_EXPECT_PTR_EQ(test, &j[LOOKED - 1].t, l.last);
@@ -128,7 +128,7 @@ static noinline void slow_fired(struct hwtimer_timeout *t)
 void slow_callback(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct hwtimer_monitor *m = &to_worker(wheel)->monitor;
+	struct hwtimer_monitor *m = &to_driven(wheel)->monitor;
 	struct job *j = jobs(test, wheel, 3);
 	unsigned long late = 0;
 	unsigned int i;
@@ -166,7 +166,7 @@ void slow_callback(struct kunit *test)
 void callbacks_in_row(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct hwtimer_monitor *m = &to_worker(wheel)->monitor;
+	struct hwtimer_monitor *m = &to_driven(wheel)->monitor;
 	struct job *j = jobs(test, wheel, 6);
 	u64 now = hwtimer_wheel_now(wheel);
 	unsigned long late = 0;
@@ -246,7 +246,7 @@ void refused(struct kunit *test)
 	/* and the task that one came on top of may */
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_cancel_sync(&j[0].t));
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_shutdown_sync(&j[2].t));
-	KUNIT_EXPECT_PTR_EQ(test, to_worker(wheel)->actor, (struct task_struct *)NULL);
+	KUNIT_EXPECT_PTR_EQ(test, to_driven(wheel)->actor, (struct task_struct *)NULL);
 }
 
 static void then_kick(struct job *j)

@@ -26,7 +26,7 @@
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
-#include "../../hwtimer_internal.h"
+#include "../../hwtimer_driver.h"
 #include "../../hwtimer_step.h"
 #include "../../hwtimer_work.h"
 #include "hwtimer_kunit.h"
@@ -137,7 +137,7 @@ static bool driven_by_hand(const struct rig *rig)
 
 static u64 time_of(const struct rig *rig)
 {
-	return driven_by_hand(rig) ? rig->now : hwtimer_worker_now(to_worker(rig->wheel));
+	return driven_by_hand(rig) ? rig->now : hwtimer_driven_now(to_driven(rig->wheel));
 }
 
 /* The boundary at which @th is due, if its deadline is @deadline. */
@@ -679,7 +679,7 @@ static void each_step(struct rig *rig, const struct ground *g, const struct scen
 /* False if anything is wrong. */
 static bool each_scene(struct rig *rig, const struct ground *g, const struct play *victim)
 {
-	bool worker = is_worker(victim);
+	bool driven = is_worker(victim);
 	const struct scene *s;
 	unsigned int n_moods, mood, i, then;
 
@@ -688,10 +688,10 @@ static bool each_scene(struct rig *rig, const struct ground *g, const struct pla
 			rig->intruder = &intruders[i];
 			if (!allowed(s, victim, rig->intruder))
 				continue;
-			for (then = 0; then < (worker ? 1 : ARRAY_SIZE(thens)); then++) {
+			for (then = 0; then < (driven ? 1 : ARRAY_SIZE(thens)); then++) {
 				rig->then = &thens[then];
 				/* If it comes by anyhow, it matters less how it slept. */
-				n_moods = MOODS - (worker ? 1 : then);
+				n_moods = MOODS - (driven ? 1 : then);
 				for (mood = 0; mood < n_moods; mood++) {
 					each_step(rig, g, s, mood, victim);
 					if (rig->wrong)
@@ -882,7 +882,7 @@ struct work_scene;
 struct work_rig {
 	struct kunit		*test;
 	/* driven by hand */
-	struct hwtimer_worker	worker;
+	struct hwtimer_driven	driven;
 	struct workqueue_struct	*wq;
 	struct work_struct	blocker;
 	struct completion	over;
@@ -951,9 +951,9 @@ static unsigned long work_ended(struct work_rig *rig)
 
 	/* Nobody comes in here. */
 	rig->inside = true;
-	wheel_count(&rig->worker.wheel, &c);
+	wheel_count(&rig->driven.wheel, &c);
 	rig->inside = inside;
-	return c.cancelled + atomic_long_read(&rig->worker.works.cancelled);
+	return c.cancelled + atomic_long_read(&rig->driven.lanes.cancelled);
 }
 
 static void work_crank(struct work_rig *rig)
@@ -961,7 +961,7 @@ static void work_crank(struct work_rig *rig)
 	rig->now += 2 * TICK;
 	/* One worker at a time: this may wake who waits, and he plays the worker, too. */
 	preempt_disable();
-	while (wheel_advance(&rig->worker.wheel, rig->now, WHEEL_BUDGET))
+	while (wheel_advance(&rig->driven.wheel, rig->now, WHEEL_BUDGET))
 		;
 	preempt_enable();
 }
@@ -1130,7 +1130,7 @@ static void work_act(struct work_rig *rig, const struct work_scene *s)
 static void work_fn(struct hwtimer_work *w)
 {
 	struct work_rig *rig = container_of(w, struct work_rig, w);
-	struct hwtimer_works *works = &rig->worker.works;
+	struct hwtimer_lanes *lanes = &rig->driven.lanes;
 	const struct work_scene *within = rig->within;
 	unsigned long dispatched;
 
@@ -1138,7 +1138,7 @@ static void work_fn(struct hwtimer_work *w)
 		work_wrong(rig, "runs when it must not");
 	rig->runs++;
 	rig->to_stop = false;
-	dispatched = works->dispatched;
+	dispatched = lanes->dispatched;
 	rig->within = NULL;
 	if (within)
 		work_act(rig, within);
@@ -1147,7 +1147,7 @@ static void work_fn(struct hwtimer_work *w)
 		work_due(rig);
 	}
 	if (w->policy == HWTIMER_WORK_REPLACE)
-		rig->to_stop |= works->dispatched != dispatched;
+		rig->to_stop |= lanes->dispatched != dispatched;
 	if (rig->to_stop && !hwtimer_work_cancelled(w))
 		work_wrong(rig, "is not told to stop");
 	rig->running--;
@@ -1253,21 +1253,21 @@ static void work_drive(struct work_rig *rig)
 
 static void work_books(struct work_rig *rig)
 {
-	struct hwtimer_works *works = &rig->worker.works;
+	struct hwtimer_lanes *lanes = &rig->driven.lanes;
 	struct wheel_counts c;
 
-	wheel_count(&rig->worker.wheel, &c);
+	wheel_count(&rig->driven.wheel, &c);
 	if (rig->told != rig->released)
 		work_wrong(rig, "a release was not told once");
 	if (rig->freed && memchr_inv(&rig->w, 0x6b, sizeof(rig->w)))
 		work_wrong(rig, "somebody touched what was freed");
 	if (c.pending || c.armed != rig->armed || c.armed != c.expired + c.cancelled ||
-	    c.expired != works->dispatched + works->refused || works->refused != rig->refused ||
-	    atomic_long_read(&works->runs) != rig->runs ||
-	    works->dispatched != rig->runs + works->replaced + atomic_long_read(&works->cancelled))
+	    c.expired != lanes->dispatched + lanes->refused || lanes->refused != rig->refused ||
+	    atomic_long_read(&lanes->runs) != rig->runs ||
+	    lanes->dispatched != rig->runs + lanes->replaced + atomic_long_read(&lanes->cancelled))
 		work_wrong(rig, "an arming did not end once");
-	if (rig->worker.wheel.filed || atomic_long_read(&works->busy) ||
-	    atomic_long_read(&works->queued))
+	if (rig->driven.wheel.filed || atomic_long_read(&lanes->busy) ||
+	    atomic_long_read(&lanes->queued))
 		work_wrong(rig, "something is left");
 }
 
@@ -1277,7 +1277,7 @@ static bool work_interleave(struct work_rig *rig, const struct work_scene *s,
 {
 	struct hwtimer_work_params params = { .policy = policy, .refused = work_refused };
 
-	if (hwtimer_work_init(&rig->w, &rig->worker.wheel, work_fn, &params))
+	if (hwtimer_work_init(&rig->w, &rig->driven.wheel, work_fn, &params))
 		work_wrong(rig, "cannot be initialised");
 	rig->released = false;
 	rig->freed = false;
@@ -1352,11 +1352,11 @@ static void work_item(struct kunit *test)
 		rig->test = test;
 		rig->wq = alloc_workqueue("hwt_interleave", WQ_UNBOUND, 1);
 		KUNIT_ASSERT_NOT_NULL(test, rig->wq);
-		KUNIT_ASSERT_EQ(test, 0, wheel_init(&rig->worker.wheel, &shape, &work_ops,
+		KUNIT_ASSERT_EQ(test, 0, wheel_init(&rig->driven.wheel, &shape, &work_ops,
 						    GFP_KERNEL));
-		rig->worker.works.fast = rig->wq;
-		rig->worker.works.slow_ns = U64_MAX;
-		rig->worker.works.max_queued = work_grounds[g].max_queued;
+		rig->driven.lanes.fast = rig->wq;
+		rig->driven.lanes.slow_ns = U64_MAX;
+		rig->driven.lanes.max_queued = work_grounds[g].max_queued;
 		init_completion(&rig->over);
 		init_completion(&rig->waited);
 		INIT_WORK(&rig->blocker, work_block);
@@ -1367,7 +1367,7 @@ static void work_item(struct kunit *test)
 			return;
 		interleavings += rig->interleavings;
 		destroy_workqueue(rig->wq);
-		wheel_free(&rig->worker.wheel);
+		wheel_free(&rig->driven.wheel);
 		kfree(rig);
 	}
 	kunit_info(test, "%lu interleavings\n", interleavings);
@@ -1416,7 +1416,7 @@ static bool kick_worker(struct rig *rig, enum hwtimer_driver driver)
 	/* A slice may begin while we are arming. */
 	rig->contended = true;
 	rig->base = time_of(rig);
-	stage(rig, to_worker(rig->wheel)->task);
+	stage(rig, to_driven(rig->wheel)->task);
 	perform(rig, first_acts);
 	nap_until(begin + 10 * TICK);
 	perform(rig, next_acts);
@@ -1497,7 +1497,7 @@ static void grace_step(void)
 	if (in_serving_softirq() || current != grace.task)
 		return;
 	state = READ_ONCE(grace.wheel->state);
-	ended = READ_ONCE(to_worker(grace.wheel)->ended);
+	ended = READ_ONCE(to_driven(grace.wheel)->ended);
 	/* Who pushed and had not seen that the wheel is stopped: before the last look. */
 	grace.needed |= state == WHEEL_STOPPED && grace.state != state;
 	grace.missing += grace.needed && !poll_state_synchronize_rcu(grace.cookie);

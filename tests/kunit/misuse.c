@@ -282,7 +282,7 @@ static const hwtimer_fn_t dawdlers[] = {
 
 static unsigned long long_callbacks(struct hwtimer_wheel *wheel)
 {
-	return to_worker(wheel)->monitor.long_callbacks;
+	return to_driven(wheel)->monitor.long_callbacks;
 }
 
 static void set_limit(struct kunit *test, const char *us)

@@ -2,7 +2,7 @@
 /*
  * hwtimer: what the suites of misuse and of planted faults share.
  *
- * A report that has to come is announced by a line for scripts/klog-scan, which sees to it that
+ * A report that has to come is announced by a line for scripts/judge/klog-scan, which sees to it that
  * it comes, and once. What is no report (pr_warn) is counted here.
  */
 #ifndef MISUSE_H
@@ -10,7 +10,7 @@
 
 #include <kunit/test.h>
 
-#include "../../hwtimer_internal.h"
+#include "../../hwtimer_driver.h"
 
 #define MS	NSEC_PER_MSEC
 #define SEC	NSEC_PER_SEC

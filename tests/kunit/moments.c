@@ -14,7 +14,7 @@
 #include <linux/string.h>
 
 #include "../../hwtimer_compat.h"
-#include "../../hwtimer_internal.h"
+#include "../../hwtimer_driver.h"
 #include "../../hwtimer_step.h"
 #include "hwtimer_kunit.h"
 
@@ -86,7 +86,7 @@ static void stop_about_to_sleep(struct kunit *test)
 	/* Until the worker sleeps soundly. */
 	nap(2 * SEC);
 	init_completion(&holding);
-	held = to_worker(wheel)->task;
+	held = to_driven(wheel)->task;
 	WRITE_ONCE(hwtimer_step_hook, hold_worker);
 	wheel->ops->kick(wheel);
 	wait_for_completion(&holding);
@@ -352,7 +352,7 @@ static struct {
 
 static void look_at_bell(void)
 {
-	if (!bell.kicked && !atomic64_read(&bell.wheel->ring_below) && !irqs_disabled())
+	if (!bell.kicked && !atomic64_read(&bell.wheel->kick_below) && !irqs_disabled())
 		bell.open = true;
 }
 

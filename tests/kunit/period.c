@@ -18,7 +18,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
-#include "../../hwtimer_internal.h"
+#include "../../hwtimer_driver.h"
 #include "../../hwtimer_period.h"
 #include "hwtimer_kunit.h"
 
@@ -62,7 +62,7 @@ static struct hwtimer_wheel *make(struct kunit *test, unsigned long cap)
 /* A tick's boundary, @ticks and a bit from now. */
 static u64 boundary(const struct hwtimer_wheel *wheel, unsigned int ticks)
 {
-	u64 start = to_worker(wheel)->start_ns;
+	u64 start = to_driven(wheel)->start_ns;
 
 	return start + (div64_u64(ktime_get_ns() - start, TICK) + 1 + ticks) * TICK;
 }

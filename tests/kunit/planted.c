@@ -16,7 +16,7 @@
 #include <linux/workqueue.h>
 
 #include "../../hwtimer_compat.h"
-#include "../../hwtimer_ring.h"
+#include "../../dev/shm.h"
 #include "hwtimer_kunit.h"
 #include "misuse.h"
 
@@ -66,11 +66,11 @@ static int wheel_and_back(unsigned int kind)
 
 static int rings_and_back(unsigned int kind)
 {
-	struct hwtimer_ring_pair pair;
-	int ret = hwtimer_ring_create(&pair, 64, 64, GFP_KERNEL);
+	struct hwtimer_shm pair;
+	int ret = hwtimer_shm_create(&pair, 64, 64, GFP_KERNEL);
 
 	if (!ret)
-		hwtimer_ring_destroy(&pair);
+		hwtimer_shm_destroy(&pair);
 	return ret;
 }
 

@@ -23,8 +23,8 @@
 #include <linux/uaccess.h>
 
 #include "../../hwtimer_compat.h"
-#include "../../hwtimer_internal.h"
-#include "../../hwtimer_rings.h"
+#include "../../hwtimer_driver.h"
+#include "../../dev/rings.h"
 #include "../../hwtimer_step.h"
 #include "hwtimer_kunit.h"
 
@@ -32,18 +32,18 @@
 #define SEC	NSEC_PER_SEC
 #define SLOTS	64
 /* The longest time between two looks, and by how many ticks sleep_until may be later. */
-#define LOOK_NS	(250 * MS)
+#define POLL_NS	(250 * MS)
 #define MARGIN	3
 
 /* The program, and its context. */
 static struct program {
 	struct kunit		*test;
 	struct file		*file;
-	struct dev_rings	*rings;
+	struct ctx_rings	*rings;
 	struct hwtimer_ring	*shared;
-	struct hwtimer_worker	*worker;
+	struct hwtimer_driven	*driven;
 	u64			tick;
-	unsigned int		bells;
+	unsigned int		kicks;
 	/* by slot: when it was submitted; 0: it is free */
 	u64			since[SLOTS];
 	u64			deadline[SLOTS];
@@ -119,12 +119,12 @@ static void bell(struct program *p)
 	struct hwtimer_enter arg = { };
 
 	KUNIT_EXPECT_EQ(p->test, 0L, command(p, HWTIMER_IOC_ENTER, &arg));
-	p->bells++;
+	p->kicks++;
 }
 
 static u64 now(const struct program *p)
 {
-	return hwtimer_wheel_now(&p->worker->wheel);
+	return hwtimer_wheel_now(&p->driven->wheel);
 }
 
 static struct program *begin(struct kunit *test)
@@ -134,9 +134,9 @@ static struct program *begin(struct kunit *test)
 		.flags = HWTIMER_SETUP_OWN_WHEEL, .clockid = CLOCK_MONOTONIC,
 		.tick_ns = 10 * MS, .slots = 64,
 	};
-	struct hwtimer_rings rings = { .sq_entries = SLOTS, .slots = SLOTS };
+	struct hwtimer_rings rings = { .sq_entries = SLOTS, .timeouts = SLOTS };
 	struct program *p = &program;
-	struct dev_ctx *ctx;
+	struct hwtimer_ctx *ctx;
 
 	memset(p, 0, sizeof(*p));
 	p->test = test;
@@ -148,7 +148,7 @@ static struct program *begin(struct kunit *test)
 	ctx = p->file->private_data;
 	p->rings = ctx->rings;
 	p->shared = p->rings->pair.shared;
-	p->worker = to_worker(ctx->wheel);
+	p->driven = to_driven(ctx->wheel);
 	p->tick = hwtimer_wheel_tick_ns(ctx->wheel);
 	/* Nobody looks yet. */
 	KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, p->shared->sleep_until);
@@ -167,7 +167,7 @@ static void put(struct program *p, u32 op, u32 slot, u64 time)
 {
 	u32 tail = p->shared->sq_tail;
 
-	/* Pairs with hwtimer_ring_taken(). */
+	/* Pairs with hwtimer_shm_taken(). */
 	KUNIT_EXPECT_LT(p->test, tail - smp_load_acquire(&p->shared->sq_head), SLOTS);
 	p->rings->pair.sqes[tail % SLOTS] = (struct hwtimer_sqe){
 		.op = op, .id = HWTIMER_ID(slot, 1), .time = time,
@@ -176,12 +176,12 @@ static void put(struct program *p, u32 op, u32 slot, u64 time)
 		p->since[slot] = now(p);
 		p->deadline[slot] = time;
 	}
-	/* Pairs with hwtimer_ring_submitted(). */
+	/* Pairs with hwtimer_shm_submitted(). */
 	smp_store_release(&p->shared->sq_tail, tail + 1);
 }
 
 /* Must the bell be rung for what was submitted last, for this time? */
-static bool bell_due(const struct program *p, u64 time)
+static bool kick_due(const struct program *p, u64 time)
 {
 	/* Pairs with the one in rest(), between sq_tail and sleep_until. */
 	smp_mb();
@@ -191,14 +191,14 @@ static bool bell_due(const struct program *p, u64 time)
 static void submit(struct program *p, u32 slot, u64 deadline)
 {
 	put(p, HWTIMER_OP_SCHEDULE, slot, deadline);
-	if (bell_due(p, deadline))
+	if (kick_due(p, deadline))
 		bell(p);
 }
 
 /* The first boundary at or after @deadline, and after @since. */
 static u64 boundary(const struct program *p, u64 deadline, u64 since)
 {
-	u64 start = p->worker->start_ns;
+	u64 start = p->driven->start_ns;
 
 	return start + p->tick * max(DIV64_U64_ROUND_UP(deadline - start, p->tick),
 				     div64_u64(since - start, p->tick) + 1);
@@ -210,11 +210,11 @@ static void reap(struct program *p)
 	u32 head = p->shared->cq_head, tail, slot;
 	const struct hwtimer_record *rec;
 
-	/* Pairs with hwtimer_ring_put(). */
+	/* Pairs with hwtimer_shm_put(). */
 	tail = smp_load_acquire(&p->shared->cq_tail);
 	for (; head != tail; head++) {
 		rec = &p->rings->pair.cqes[head % SLOTS];
-		slot = HWTIMER_ID_SLOT(rec->id);
+		slot = HWTIMER_ID_INDEX(rec->id);
 		KUNIT_EXPECT_EQ(p->test, HWTIMER_EXPIRED, rec->kind);
 		if (slot >= SLOTS || !p->since[slot]) {
 			KUNIT_FAIL(p->test, "a record of nothing, slot %u", slot);
@@ -229,7 +229,7 @@ static void reap(struct program *p)
 		p->since[slot] = 0;
 		p->expired++;
 	}
-	/* Pairs with hwtimer_ring_room(). */
+	/* Pairs with hwtimer_shm_room(). */
 	smp_store_release(&p->shared->cq_head, head);
 }
 
@@ -241,18 +241,18 @@ static void bell_brings_look(struct kunit *test)
 
 	base = now(p);
 	submit(p, 0, base + 100 * SEC);
-	KUNIT_EXPECT_EQ(test, 1, p->bells);
-	KUNIT_EXPECT_LE(test, p->shared->sleep_until, now(p) + LOOK_NS + MARGIN * p->tick);
+	KUNIT_EXPECT_EQ(test, 1, p->kicks);
+	KUNIT_EXPECT_LE(test, p->shared->sleep_until, now(p) + POLL_NS + MARGIN * p->tick);
 	/* For what is due later none is needed. */
 	base = now(p);
-	submit(p, 1, base + LOOK_NS + MARGIN * p->tick);
-	KUNIT_EXPECT_EQ(test, 1, p->bells);
+	submit(p, 1, base + POLL_NS + MARGIN * p->tick);
+	KUNIT_EXPECT_EQ(test, 1, p->kicks);
 	/* An earlier deadline needs the bell, and the worker looks twice before it. */
 	submit(p, 2, base + 100 * MS);
-	KUNIT_EXPECT_EQ(test, 2, p->bells);
+	KUNIT_EXPECT_EQ(test, 2, p->kicks);
 	KUNIT_EXPECT_LE(test, p->shared->sleep_until, now(p) + 50 * MS + MARGIN * p->tick);
 	submit(p, 3, base + 90 * MS);
-	KUNIT_EXPECT_EQ(test, 2, p->bells);
+	KUNIT_EXPECT_EQ(test, 2, p->kicks);
 	nap(SEC);
 	reap(p);
 	KUNIT_EXPECT_EQ(test, 3, p->expired);
@@ -261,8 +261,8 @@ static void bell_brings_look(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, p->shared->sleep_until);
 	base = now(p);
 	submit(p, 4, base + 10 * SEC);
-	KUNIT_EXPECT_EQ(test, 3, p->bells);
-	KUNIT_EXPECT_LE(test, p->shared->sleep_until, now(p) + LOOK_NS + MARGIN * p->tick);
+	KUNIT_EXPECT_EQ(test, 3, p->kicks);
+	KUNIT_EXPECT_LE(test, p->shared->sleep_until, now(p) + POLL_NS + MARGIN * p->tick);
 	nap(20 * SEC);
 	reap(p);
 	KUNIT_EXPECT_EQ(test, 4, p->expired);
@@ -293,12 +293,12 @@ static void on_time(struct kunit *test)
 	}
 	nap(SEC);
 	reap(p);
-	kunit_info(test, "%u expiries, %u bells, at most %llu us late\n", p->expired, p->bells,
+	kunit_info(test, "%u expiries, %u bells, at most %llu us late\n", p->expired, p->kicks,
 		   div_u64(p->worst, NSEC_PER_USEC));
 	for (i = 0; i < SLOTS; i++)
 		KUNIT_EXPECT_EQ(test, 0ULL, p->since[i]);
-	KUNIT_EXPECT_GT(test, p->bells, rounds / 100);
-	KUNIT_EXPECT_LT(test, p->bells, p->expired);
+	KUNIT_EXPECT_GT(test, p->kicks, rounds / 100);
+	KUNIT_EXPECT_LT(test, p->kicks, p->expired);
 	end(p);
 }
 
@@ -309,8 +309,8 @@ static void submit_in_look(void)
 	struct program *p = &program;
 	u64 until;
 
-	if (current != p->worker->task ||
-	    READ_ONCE(p->worker->wheel.running) != &p->rings->look || ++p->step != p->n)
+	if (current != p->driven->task ||
+	    READ_ONCE(p->driven->wheel.running) != &p->rings->poll || ++p->step != p->n)
 		return;
 	until = READ_ONCE(p->shared->sleep_until);
 	if (until == HWTIMER_RING_IDLE)
@@ -330,9 +330,9 @@ static void in_the_look(struct kunit *test)
 		p->n = ++n;
 		submit(p, 0, now(p) + SEC);
 		/* Wait for the second look; the first one published the sleep_until in force. */
-		nap(LOOK_NS + 5 * p->tick);
+		nap(POLL_NS + 5 * p->tick);
 		WRITE_ONCE(hwtimer_step_hook, submit_in_look);
-		nap(LOOK_NS + 5 * p->tick);
+		nap(POLL_NS + 5 * p->tick);
 		WRITE_ONCE(hwtimer_step_hook, NULL);
 		nap(3 * SEC);
 		reap(p);

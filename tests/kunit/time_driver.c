@@ -15,7 +15,7 @@
 #include <linux/minmax.h>
 #include <linux/string.h>
 
-#include "../../hwtimer_internal.h"
+#include "../../hwtimer_driver.h"
 #include "../../hwtimer_period.h"
 #include "hwtimer_kunit.h"
 #include "modes.h"
@@ -70,11 +70,11 @@ struct bench {
 static void job_fired(struct hwtimer_timeout *t)
 {
 	struct job *j = container_of(t, struct job, t);
-	struct hwtimer_worker *worker = to_worker(t->wheel);
+	struct hwtimer_driven *driven = to_driven(t->wheel);
 
-	j->at = hwtimer_worker_now(worker);
+	j->at = hwtimer_driven_now(driven);
 	j->fired++;
-	j->rank = worker->wheel.expired;
+	j->rank = driven->wheel.expired;
 }
 
 static void unmake(struct bench *bench)
@@ -126,7 +126,7 @@ static void bench_exit(struct kunit *test)
 
 static u64 worker_now(const struct bench_wheel *b)
 {
-	return hwtimer_worker_now(to_worker(b->wheel));
+	return hwtimer_driven_now(to_driven(b->wheel));
 }
 
 /* @deadline is on the wheel's own time. */
@@ -161,10 +161,10 @@ static void skip_to(struct bench *bench, u64 now)
 	unsigned int k;
 
 	for (k = 0; k < KINDS; k++) {
-		struct hwtimer_worker *worker = to_worker(bench->w[k].wheel);
+		struct hwtimer_driven *driven = to_driven(bench->w[k].wheel);
 
-		worker->start_ns = hwtimer_clock_ns(worker) - now;
-		worker->wheel.ops->kick(&worker->wheel);
+		driven->start_ns = hwtimer_clock_ns(driven) - now;
+		driven->wheel.ops->kick(&driven->wheel);
 	}
 }
 
@@ -375,9 +375,9 @@ static void age(struct kunit *test)
 			bench->w[k].jobs[29].deadline = last * tick_ns;
 		}
 		nap(40 * tick_ns);
-		wakeups = to_worker(bench->w[0].wheel)->monitor.wakeups;
+		wakeups = to_driven(bench->w[0].wheel)->monitor.wakeups;
 		nap(10 * SEC);
-		KUNIT_EXPECT_LE(test, to_worker(bench->w[0].wheel)->monitor.wakeups - wakeups,
+		KUNIT_EXPECT_LE(test, to_driven(bench->w[0].wheel)->monitor.wakeups - wakeups,
 				45UL);
 		for (k = 0; k < KINDS; k++) {
 			struct bench_wheel *b = &bench->w[k];

@@ -229,7 +229,7 @@ static void look_midway(struct kunit *test)
 		if (list_empty(&rig->wheel.cursor))
 			continue;
 		l.n = 0;
-		KUNIT_EXPECT_EQ(test, 0, wheel_look(&rig->wheel, 0, 0, SLOTS, looked_at, &l));
+		KUNIT_EXPECT_EQ(test, 0, wheel_survey(&rig->wheel, 0, 0, SLOTS, looked_at, &l));
 		KUNIT_EXPECT_EQ(test, 0, l.strangers);
 		/* the first one is due, and is in no bucket once it was visited */
 		KUNIT_EXPECT_GE(test, l.n, 9);
@@ -306,7 +306,8 @@ static void look_in_parts(struct kunit *test)
 		looked = (struct looked) { .first = p, .last = &p[LOOKED] };
 		rig->meanwhile = meanwhile[k];
 		rig->answers = true;
-		KUNIT_EXPECT_EQ(test, 0, wheel_look(&rig->wheel, 0, 0, SLOTS, looked_at, &looked));
+		KUNIT_EXPECT_EQ(test, 0,
+				wheel_survey(&rig->wheel, 0, 0, SLOTS, looked_at, &looked));
 		rig->answers = false;
 		KUNIT_EXPECT_EQ(test, 0, looked.strangers);
 		KUNIT_EXPECT_TRUE(test, list_empty(&rig->wheel.place));
@@ -346,7 +347,8 @@ static void look_after_drain(struct kunit *test)
 	looked = (struct looked) { .first = p, .last = &p[20] };
 	rig->answers = true;
 	rig->budget = 1;
-	KUNIT_EXPECT_EQ(test, 0, wheel_look(&rig->wheel, 0, 0, SLOTS, looked_at, &looked));
+	KUNIT_EXPECT_EQ(test, 0,
+				wheel_survey(&rig->wheel, 0, 0, SLOTS, looked_at, &looked));
 	KUNIT_EXPECT_EQ(test, 20, looked.n);
 }
 

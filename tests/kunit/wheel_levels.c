@@ -48,7 +48,7 @@ static void look_at_level(struct kunit *test)
 	looked = (struct looked) { .first = p, .last = &p[LOOKED - 1] };
 	rig->meanwhile = pause_due;
 	rig->answers = true;
-	KUNIT_EXPECT_EQ(test, 0, wheel_look(&rig->wheel, 1, 0, SLOTS, looked_at, &looked));
+	KUNIT_EXPECT_EQ(test, 0, wheel_survey(&rig->wheel, 1, 0, SLOTS, looked_at, &looked));
 	KUNIT_EXPECT_EQ(test, LOOKED - 1, looked.n);
 	KUNIT_EXPECT_EQ(test, 1, rig->fired);
 }
@@ -71,10 +71,10 @@ static void budget_of_looks(struct kunit *test)
 	while (wheel_advance(&rig->wheel, rig->now, budget))
 		;
 	/* As if a tick was as long as it is in earnest. */
-	KUNIT_EXPECT_EQ(test, WHEEL_LOOKAHEAD, rig->wheel.looks);
-	rig->wheel.looks = WHEEL_LOOKS;
-	KUNIT_EXPECT_GE(test, sleep_until(rig), WHEEL_LOOKS * TICK);
-	KUNIT_EXPECT_LE(test, sleep_until(rig), (WHEEL_LOOKS + 2) * TICK);
+	KUNIT_EXPECT_EQ(test, WHEEL_LOOKAHEAD, rig->wheel.probes);
+	rig->wheel.probes = WHEEL_PROBES;
+	KUNIT_EXPECT_GE(test, sleep_until(rig), WHEEL_PROBES * TICK);
+	KUNIT_EXPECT_LE(test, sleep_until(rig), (WHEEL_PROBES + 2) * TICK);
 	rig->now = slots * TICK;
 	do {
 		cur = rig->wheel.cur;
@@ -718,7 +718,7 @@ static void falling_stop(struct kunit *test)
 		arm_tick(&p[i], 1000);
 	to_tick(rig, 766);
 	KUNIT_EXPECT_TRUE(test, wheel_advance(&rig->wheel, 767 * TICK, 2));
-	KUNIT_EXPECT_FALSE(test, list_empty(&rig->wheel.falling));
+	KUNIT_EXPECT_FALSE(test, list_empty(&rig->wheel.cascading));
 	KUNIT_EXPECT_EQ(test, 4, rig_stop(rig, &pending));
 
 	shape_of(rig, TICK, SLOTS, 1, true);

@@ -83,7 +83,7 @@ struct chaos {
 	unsigned long		armed_seen;
 	bool			asleep;
 	u64			until;
-	u64			ring_below;
+	u64			kick_below;
 	unsigned int		kicks;
 
 	/* the pass that is under way, or was the last */
@@ -201,8 +201,8 @@ static u64 some_deadline(struct chaos *c)
 
 static void expect_kick(struct chaos *c, u64 deadline)
 {
-	if (c->asleep && deadline < c->ring_below) {
-		c->ring_below = 0;
+	if (c->asleep && deadline < c->kick_below) {
+		c->kick_below = 0;
 		c->kicks++;
 	}
 }
@@ -544,7 +544,7 @@ static void chaos_check_buckets(struct chaos *c)
 	struct list_head *pos;
 
 	agree(c, list_empty(&w->due) && list_empty(&w->cursor) && !w->taken &&
-	      list_empty(&w->falling) && list_empty(&w->far), "at rest");
+	      list_empty(&w->cascading) && list_empty(&w->far), "at rest");
 	for (level = 0; level < w->levels; level++)
 		for (i = 0; i < c->slots; i++)
 			filed += chaos_check_bucket(c, level, i);
@@ -614,18 +614,18 @@ static void chaos_sleep(struct chaos *c)
 		return;
 	}
 	agree(c, (!c->requests || c->extra) && !c->leaving, "sleeps over requests");
-	c->ring_below = atomic64_read(&c->rig->wheel.ring_below);
+	c->kick_below = atomic64_read(&c->rig->wheel.kick_below);
 	agree(c, (until == WHEEL_IDLE) == was_idle, "idle");
 	c->asleep = true;
 	c->until = until;
 	/* Beyond this nobody may wait for it, unless everybody kicks it. */
-	agree(c, c->ring_below == U64_MAX ||
+	agree(c, c->kick_below == U64_MAX ||
 	      until <= min(now, WHEEL_FOREVER) + WHEEL_DRAIN_NS + c->tick_ns, "sleeps too long");
 	if (until == WHEEL_IDLE)
 		return;
 	agree(c, until > now, "sleeps into the past");
 	/* Who is due at a boundary before it has to kick. */
-	agree(c, c->ring_below > div64_u64(until - 1, c->tick_ns) * c->tick_ns,
+	agree(c, c->kick_below > div64_u64(until - 1, c->tick_ns) * c->tick_ns,
 	      "is not to be kicked in time");
 	for (i = 0; i < ENTRIES; i++) {
 		struct entry *e = c->entries[i];
@@ -717,7 +717,7 @@ static void chaos(struct kunit *test)
 	c->cur = 1;
 	/* The first one kicks. */
 	c->asleep = true;
-	c->ring_below = U64_MAX;
+	c->kick_below = U64_MAX;
 	c->until = WHEEL_IDLE;
 	/* The same seed gives the same run for each geometry, whichever are run. */
 	prandom_seed_state(&c->rnd, seed + (g - geometries));

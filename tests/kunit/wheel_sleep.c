@@ -131,7 +131,7 @@ static void ring(struct kunit *test)
 }
 
 /* Many requests ring, however far away they are due; but only many. */
-static void ring_deep(struct kunit *test)
+static void kick_deep(struct kunit *test)
 {
 	const unsigned int n = 2 * WHEEL_DEPTH;
 	struct rig *rig = test->priv;
@@ -159,7 +159,7 @@ static void ring_deep(struct kunit *test)
 }
 
 /* While the worker runs, nobody kicks it. */
-static void no_ring_awake(struct kunit *test)
+static void no_kick_awake(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 3);
@@ -182,7 +182,7 @@ static void no_ring_awake(struct kunit *test)
 }
 
 /* What else wakes: letting go does; cancel, kill and touching later do not. */
-static void ring_otherwise(struct kunit *test)
+static void kick_otherwise(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 5);
@@ -466,7 +466,7 @@ static void held_up_idle(struct kunit *test)
 
 	local_inc(&q->in_flight);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
-	KUNIT_EXPECT_EQ(test, 0ULL, (u64)atomic64_read(&rig->wheel.ring_below));
+	KUNIT_EXPECT_EQ(test, 0ULL, (u64)atomic64_read(&rig->wheel.kick_below));
 	local_inc(&q->in_flight);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
 	local_dec(&q->in_flight);
@@ -480,9 +480,9 @@ SUITES(sleep,
 	KUNIT_CASE(first_arm_kicks_early),
 	KUNIT_CASE(states),
 	KUNIT_CASE(ring),
-	KUNIT_CASE(ring_deep),
-	KUNIT_CASE(no_ring_awake),
-	KUNIT_CASE(ring_otherwise),
+	KUNIT_CASE(kick_deep),
+	KUNIT_CASE(no_kick_awake),
+	KUNIT_CASE(kick_otherwise),
 	KUNIT_CASE(idle),
 	KUNIT_CASE(idle_cancelled),
 	KUNIT_CASE(next_event),

@@ -21,7 +21,7 @@
 #include <linux/workqueue.h>
 
 #include "../../hwtimer_compat.h"
-#include "../../hwtimer_internal.h"
+#include "../../hwtimer_driver.h"
 #include "../../hwtimer_step.h"
 #include "../../hwtimer_work.h"
 #include "hwtimer_kunit.h"
@@ -104,9 +104,9 @@ static struct workqueue_struct *single(struct kunit *test)
 	return ((struct bench *)test->priv)->single;
 }
 
-static struct hwtimer_works *works(struct hwtimer_wheel *wheel)
+static struct hwtimer_lanes *wheel_lanes(struct hwtimer_wheel *wheel)
 {
-	return &to_worker(wheel)->works;
+	return &to_driven(wheel)->lanes;
 }
 
 static void item_run(struct hwtimer_work *w)
@@ -133,7 +133,7 @@ static void item_refused(struct hwtimer_work *w, enum hwtimer_refused reason)
 	struct item *i = container_of(w, struct item, w);
 
 	/* in the wheel's worker */
-	KUNIT_EXPECT_PTR_EQ(i->test, current, to_worker(w->timeout.wheel)->task);
+	KUNIT_EXPECT_PTR_EQ(i->test, current, to_driven(w->timeout.wheel)->task);
 	i->refused[reason]++;
 	if (i->on_refusal)
 		i->on_refusal(i);
@@ -196,7 +196,7 @@ static void expect_counts(struct kunit *test, struct hwtimer_wheel *wheel,
 			  unsigned long dispatched, unsigned long runs, unsigned long replaced,
 			  unsigned long cancelled, unsigned long refused)
 {
-	struct hwtimer_works *w = works(wheel);
+	struct hwtimer_lanes *w = wheel_lanes(wheel);
 	struct wheel_counts c;
 
 	KUNIT_EXPECT_EQ(test, dispatched, w->dispatched);
@@ -246,12 +246,12 @@ static void runs(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 1, i[k].ended);
 		KUNIT_EXPECT_GE(test, i[k].at, due);
 		KUNIT_EXPECT_LT(test, i[k].at, due + TICK + MS);
-		KUNIT_EXPECT_PTR_EQ(test, i[k].on, works(wheel)->fast);
+		KUNIT_EXPECT_PTR_EQ(test, i[k].on, wheel_lanes(wheel)->fast);
 		KUNIT_EXPECT_FALSE(test, hwtimer_work_is_pending(&i[k].w));
 	}
 	KUNIT_EXPECT_EQ(test, -ENOENT, hwtimer_work_touch_at(&i[0].w, now + 5 * SEC));
 	expect_counts(test, wheel, 3, 3, 0, 0, 0);
-	KUNIT_EXPECT_EQ(test, 0UL, works(wheel)->to_slow);
+	KUNIT_EXPECT_EQ(test, 0UL, wheel_lanes(wheel)->to_slow);
 }
 
 /* A run that blocks holds up neither the wheel nor the run of another item. */
@@ -265,7 +265,7 @@ static void blocks_nobody(struct kunit *test)
 	expire(&i[1], 5);
 	KUNIT_EXPECT_EQ(test, 0, i[0].ended);
 	KUNIT_EXPECT_EQ(test, 5, i[1].ended);
-	KUNIT_EXPECT_EQ(test, 0UL, to_worker(wheel)->monitor.long_callbacks);
+	KUNIT_EXPECT_EQ(test, 0UL, to_driven(wheel)->monitor.long_callbacks);
 }
 
 static void init_params(struct kunit *test)
@@ -320,8 +320,8 @@ static void wheel_params(struct kunit *test)
 			hwtimer_wheel_destroy(wheel);
 		p[k].flags = HWTIMER_WHEEL_WORK;
 		wheel = keep(test, hwtimer_wheel_create(&p[k]));
-		KUNIT_EXPECT_NOT_NULL(test, works(wheel)->fast);
-		KUNIT_EXPECT_NOT_NULL(test, works(wheel)->slow);
+		KUNIT_EXPECT_NOT_NULL(test, wheel_lanes(wheel)->fast);
+		KUNIT_EXPECT_NOT_NULL(test, wheel_lanes(wheel)->slow);
 		unmake(test, wheel);
 	}
 	/* names longer than those of workqueues */
@@ -353,7 +353,7 @@ static void serial(struct kunit *test)
 	KUNIT_EXPECT_LT(test, i->at, first + 4 * 500 * MS + 10 * MS);
 	KUNIT_EXPECT_EQ(test, 0, i->told);
 	expect_counts(test, wheel, 5, 5, 0, 0, 0);
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&works(wheel)->busy));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->busy));
 }
 
 /* While the item waits in the queue. And the backlog lets others in between. */
@@ -517,24 +517,24 @@ static void bound(struct kunit *test)
 	expire(newest, 1);
 	expire(own, 5);
 	/* running, or on another workqueue: no place is taken */
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&works(wheel)->queued));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->queued));
 	expire(&i[0], 1);
 	expire(&i[1], 1);
-	KUNIT_EXPECT_EQ(test, 2L, atomic_long_read(&works(wheel)->queued));
+	KUNIT_EXPECT_EQ(test, 2L, atomic_long_read(&wheel_lanes(wheel)->queued));
 	expire(newest, 1);
-	KUNIT_EXPECT_EQ(test, 3L, atomic_long_read(&works(wheel)->queued));
-	KUNIT_EXPECT_EQ(test, 0UL, works(wheel)->refused);
+	KUNIT_EXPECT_EQ(test, 3L, atomic_long_read(&wheel_lanes(wheel)->queued));
+	KUNIT_EXPECT_EQ(test, 0UL, wheel_lanes(wheel)->refused);
 	expire(&i[0], 1);
 	KUNIT_EXPECT_EQ(test, 1, i[0].refused[HWTIMER_REFUSED_FULL]);
 	KUNIT_EXPECT_EQ(test, 0, i[0].refused[HWTIMER_REFUSED_BUSY]);
 	/* in the place of the one before it */
 	expire(newest, 1);
 	KUNIT_EXPECT_EQ(test, 0, newest->refused[HWTIMER_REFUSED_FULL]);
-	KUNIT_EXPECT_EQ(test, 1UL, works(wheel)->replaced);
-	KUNIT_EXPECT_EQ(test, 3L, atomic_long_read(&works(wheel)->queued));
+	KUNIT_EXPECT_EQ(test, 1UL, wheel_lanes(wheel)->replaced);
+	KUNIT_EXPECT_EQ(test, 3L, atomic_long_read(&wheel_lanes(wheel)->queued));
 	/* a cancel frees a place */
 	KUNIT_EXPECT_TRUE(test, hwtimer_work_cancel(&i[1].w));
-	KUNIT_EXPECT_EQ(test, 2L, atomic_long_read(&works(wheel)->queued));
+	KUNIT_EXPECT_EQ(test, 2L, atomic_long_read(&wheel_lanes(wheel)->queued));
 	expire(&i[0], 1);
 	KUNIT_EXPECT_EQ(test, 1, i[0].refused[HWTIMER_REFUSED_FULL]);
 	expire(&i[0], 1);
@@ -543,14 +543,14 @@ static void bound(struct kunit *test)
 	nap(2 * SEC);
 	KUNIT_EXPECT_EQ(test, 2, i[0].runs);
 	KUNIT_EXPECT_EQ(test, 2, newest->runs);
-	KUNIT_EXPECT_EQ(test, 1L, atomic_long_read(&works(wheel)->queued));
+	KUNIT_EXPECT_EQ(test, 1L, atomic_long_read(&wheel_lanes(wheel)->queued));
 	expire(&i[0], 1);
-	KUNIT_EXPECT_EQ(test, 2L, atomic_long_read(&works(wheel)->queued));
+	KUNIT_EXPECT_EQ(test, 2L, atomic_long_read(&wheel_lanes(wheel)->queued));
 	/* wait for the end; cancelled and waited for, too */
 	KUNIT_EXPECT_EQ(test, 1, hwtimer_work_cancel_sync(&i[0].w));
 	nap(20 * SEC);
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&works(wheel)->queued));
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&works(wheel)->busy));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->queued));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->busy));
 	KUNIT_EXPECT_EQ(test, 5, own->ended);
 }
 
@@ -585,7 +585,7 @@ static void new_minute(void)
 /* Run it once, and tell whether that was on the slow lane. */
 static bool ran_slow(struct item *i)
 {
-	struct hwtimer_works *w = works(i->w.timeout.wheel);
+	struct hwtimer_lanes *w = wheel_lanes(i->w.timeout.wheel);
 	unsigned int before = i->ended;
 
 	expire(i, 1);
@@ -606,12 +606,12 @@ static void lanes(struct kunit *test)
 	/* the eleventh is the one that is too many, so it is the last there */
 	for (k = 0; k < 11; k++)
 		KUNIT_EXPECT_FALSE_MSG(test, ran_slow(&i[0]), "%u", k);
-	KUNIT_EXPECT_EQ(test, 0UL, works(wheel)->to_slow);
+	KUNIT_EXPECT_EQ(test, 0UL, wheel_lanes(wheel)->to_slow);
 	KUNIT_EXPECT_TRUE(test, ran_slow(&i[0]));
 	/* also when it is quick again */
 	i[0].nap = 0;
 	KUNIT_EXPECT_TRUE(test, ran_slow(&i[0]));
-	KUNIT_EXPECT_EQ(test, 2UL, works(wheel)->to_slow);
+	KUNIT_EXPECT_EQ(test, 2UL, wheel_lanes(wheel)->to_slow);
 	/* another item is none of its business */
 	KUNIT_EXPECT_FALSE(test, ran_slow(&i[1]));
 	/* long, but not slow */
@@ -628,7 +628,7 @@ static void lanes(struct kunit *test)
 	new_minute();
 	for (k = 0; k < 10; k++)
 		KUNIT_EXPECT_FALSE(test, ran_slow(&i[0]));
-	KUNIT_EXPECT_EQ(test, 3UL, works(wheel)->to_slow);
+	KUNIT_EXPECT_EQ(test, 3UL, wheel_lanes(wheel)->to_slow);
 }
 
 static void lanes_own_figures(struct kunit *test)
@@ -648,8 +648,8 @@ static void lanes_own_figures(struct kunit *test)
 	/* what is due behind a slow run stays there */
 	expire(&i[0], 2);
 	nap(SEC);
-	KUNIT_EXPECT_PTR_EQ(test, i[0].on, works(wheel)->slow);
-	KUNIT_EXPECT_EQ(test, 3UL, works(wheel)->to_slow);
+	KUNIT_EXPECT_PTR_EQ(test, i[0].on, wheel_lanes(wheel)->slow);
+	KUNIT_EXPECT_EQ(test, 3UL, wheel_lanes(wheel)->to_slow);
 }
 
 /* A run counts in the minute in which it ends. */
@@ -688,7 +688,7 @@ static void slow_holds_up_slow(struct kunit *test)
 	for (k = 0; k < SLOW_ACTIVE + 4; k++)
 		running += i[k].runs - i[k].ended;
 	KUNIT_EXPECT_EQ(test, SLOW_ACTIVE, running);
-	KUNIT_EXPECT_EQ(test, SLOW_ACTIVE + 4UL, works(wheel)->to_slow);
+	KUNIT_EXPECT_EQ(test, SLOW_ACTIVE + 4UL, wheel_lanes(wheel)->to_slow);
 	KUNIT_EXPECT_FALSE(test, ran_slow(quick));
 	nap(20 * SEC);
 	for (k = 0; k < SLOW_ACTIVE + 4; k++)
@@ -753,7 +753,7 @@ static void cancel(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, q->ended);
 	KUNIT_EXPECT_EQ(test, 0, q->told);
 	expect_counts(test, wheel, 11, 6, 0, 5, 0);
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&works(wheel)->busy));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->busy));
 }
 
 static void cancel_sync(struct kunit *test)
@@ -812,7 +812,7 @@ static void cancel_sync(struct kunit *test)
 	nap(100 * SEC);
 	KUNIT_EXPECT_EQ(test, 0, q[0].runs + q[1].runs);
 	KUNIT_EXPECT_EQ(test, 3, i[4].runs);
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&works(wheel)->busy));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->busy));
 }
 
 struct bell {
@@ -840,8 +840,8 @@ static void cancel_sync_drops(struct kunit *test)
 	hwtimer_schedule(&bell->t, 500 * MS);
 	KUNIT_EXPECT_EQ(test, 1, hwtimer_work_cancel_sync(&i->w));
 	KUNIT_EXPECT_EQ(test, 1, i->ended);
-	KUNIT_EXPECT_EQ(test, 2UL, works(wheel)->dispatched);
-	KUNIT_EXPECT_EQ(test, 1L, atomic_long_read(&works(wheel)->cancelled));
+	KUNIT_EXPECT_EQ(test, 2UL, wheel_lanes(wheel)->dispatched);
+	KUNIT_EXPECT_EQ(test, 1L, atomic_long_read(&wheel_lanes(wheel)->cancelled));
 	nap(5 * SEC);
 	KUNIT_EXPECT_EQ(test, 1, i->runs);
 	/* that is over; and its answer was for once */
@@ -1053,7 +1053,7 @@ static void release(struct kunit *test)
 	}
 	expect_counts(test, wheel, 7, 4, 0, 3, 0);
 	nap(100 * SEC);
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&works(wheel)->busy));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->busy));
 }
 
 static unsigned int freed, ran;
@@ -1107,7 +1107,7 @@ static void release_self(struct kunit *test)
 	nap(SEC);
 	KUNIT_EXPECT_EQ(test, 8, ran);
 	KUNIT_EXPECT_EQ(test, 8, freed);
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&works(wheel)->busy));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->busy));
 }
 
 static void then_release(struct item *i)
@@ -1264,8 +1264,8 @@ static void callers_workqueue(struct kunit *test)
 		expect_nobody(i);
 	}
 	expect_counts(test, wheel, 44, 44, 0, 0, 0);
-	KUNIT_EXPECT_EQ(test, 0UL, works(wheel)->to_slow);
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&works(wheel)->queued));
+	KUNIT_EXPECT_EQ(test, 0UL, wheel_lanes(wheel)->to_slow);
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->queued));
 	destroy_workqueue(wqs[0]);
 }
 
@@ -1353,7 +1353,7 @@ static void ender_step(void)
 
 	if (!in_task())
 		return;
-	if (ender->dispatch ? current != to_worker(t->wheel)->task || t->wheel->running != t :
+	if (ender->dispatch ? current != to_driven(t->wheel)->task || t->wheel->running != t :
 			      current_work() != &ender->i->w.work)
 		return;
 	if (++ender->step != ender->n)
@@ -1369,7 +1369,7 @@ static void ender_step(void)
 static bool end_at(struct kunit *test, struct hwtimer_wheel *wheel, struct ender *e,
 		   enum hwtimer_work_policy policy, unsigned int before)
 {
-	struct hwtimer_works *w = works(wheel);
+	struct hwtimer_lanes *w = wheel_lanes(wheel);
 	unsigned long armed = before + e->dispatch, had, replaced = w->replaced;
 	struct wheel_counts c;
 	struct item *i;
@@ -1492,7 +1492,7 @@ static void books_step(struct kunit *test, struct hwtimer_wheel *wheel, struct i
 static void books_balance(struct kunit *test, struct hwtimer_wheel *wheel,
 			  const struct item *i)
 {
-	struct hwtimer_works *w = works(wheel);
+	struct hwtimer_lanes *w = wheel_lanes(wheel);
 	unsigned int k, refused = 0, runs = 0;
 	struct wheel_counts c;
 
@@ -1537,7 +1537,7 @@ static void books(struct kunit *test)
 		j = &i[prandom_u32_state(&rnd) % N_BOOKS];
 		r = prandom_u32_state(&rnd);
 		books_step(test, wheel, j, r, prandom_u32_state(&rnd));
-		KUNIT_EXPECT_LE(test, atomic_long_read(&works(wheel)->queued), 12L);
+		KUNIT_EXPECT_LE(test, atomic_long_read(&wheel_lanes(wheel)->queued), 12L);
 	}
 	for (k = 0; k < N_BOOKS; k++)
 		i[k].then = NULL;

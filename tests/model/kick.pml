@@ -26,7 +26,7 @@
 
 byte timer = OFF;
 bit kicked;
-bit sleeping = 1;	/* what ring_below is about: producers have to kick */
+bit sleeping = 1;	/* what kick_below is about: producers have to kick */
 byte requests;		/* made, and not seen by a slice */
 byte busy;		/* producers between request and the end of the kick */
 byte finished;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The protocol of the rings ("Rings" in uapi/linux/hwtimer.h) as hwtimer_ring.c,
- * hwtimer_rings.c and hwtimer_dev.c keep it, for Spin. A program and the kernel share
+ * The protocol of the rings ("Rings" in uapi/linux/hwtimer.h) as dev/shm.c,
+ * dev/rings.c and dev/file.c keep it, for Spin. A program and the kernel share
  * memory without a lock, so memory is weaker here than in the other models.
  * scripts/model runs it.
  *
@@ -221,7 +221,7 @@ bit taken[OPS];
 byte touched;			/* the last op on timeout 0 that is visible */
 byte allowed = PENDING;		/* timeout 0 may expire from then on */
 
-/* The kernel's, under the lock: as in struct dev_rings. */
+/* The kernel's, under the lock: as in struct ctx_rings. */
 byte head = START, mark = START;
 byte mark_ns, seen;
 bit took;
@@ -275,7 +275,7 @@ inline act(n)
 	}
 }
 
-/* rings_take_all() */
+/* hwtimer_rings_take_all() */
 inline take_all(c)
 {
 	lock(c);
@@ -339,7 +339,7 @@ inline rest(c)
 #endif
 }
 
-/* rings_enter() */
+/* hwtimer_rings_enter() */
 inline enter(c)
 {
 	take_all(c);
@@ -564,7 +564,7 @@ inline put_record(c)
 	put++
 }
 
-inline ctx_wake(c)
+inline hwtimer_ctx_wake(c)
 {
 #ifdef NOENTERWAKE
 	if
@@ -579,7 +579,7 @@ inline ctx_wake(c)
 	fi
 }
 
-/* rings_tell() */
+/* hwtimer_rings_report() */
 inline tell(c)
 {
 	told = 0;
@@ -603,7 +603,7 @@ inline tell(c)
 		STORE(c, FLAGS, 0)
 	:: else
 	fi;
-	if :: told -> ctx_wake(c) :: else fi;
+	if :: told -> hwtimer_ctx_wake(c) :: else fi;
 	room = 0
 }
 
@@ -613,12 +613,12 @@ inline take_all(c)
 	do
 	:: entries ->
 		if :: untold -> untold = 0; STORE(c, UNTOLD, 0) :: else fi;
-		/* tell_failure() */
+		/* report_failure() */
 		tell(c);
 		told = 0;
 		if :: !done -> room_or_full(c) :: else fi;
 		if
-		:: room -> put_record(c); ctx_wake(c); entries--; room = 0
+		:: room -> put_record(c); hwtimer_ctx_wake(c); entries--; room = 0
 		:: else -> untold = 1; STORE(c, UNTOLD, 1); break
 		fi
 	:: else -> break
@@ -626,7 +626,7 @@ inline take_all(c)
 	UNLOCK(c)
 }
 
-/* rings_enter() */
+/* hwtimer_rings_enter() */
 inline enter(c)
 {
 	take_all(c);

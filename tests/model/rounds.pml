@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How what was released is called (let_go() in hwtimer_wheel.c) and who waits for that
+ * How what was released is called (release_some() in hwtimer_wheel.c) and who waits for that
  * (wheel_barrier()), for Spin: two CPUs with a queue of releases each, the worker, programs that
  * release for ever, and one who releases a timeout of his own, waits with a barrier, and looks
  * whether it was called. scripts/model runs it.
@@ -98,7 +98,7 @@ proctype worker()
 	do
 	:: asked = barrier;
 		atomic { if :: requests -> requests = 0; aside = 1 :: else fi }
-		/* let_go() */
+		/* release_some() */
 		if
 		:: atomic {
 			cpu >= NC && !list && !mine ->

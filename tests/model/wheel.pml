@@ -112,7 +112,7 @@ byte inflight[NP];
 byte state;
 bit insec[NP];			/* a producer is in a section that is not preemptible */
 byte armedc, cancc, expc, handc;	/* the wheel's counts */
-byte ring_below = IDLE;
+byte kick_below = IDLE;
 bit kicked;
 bit running;			/* @running is the timeout */
 bit waiting, woken;
@@ -154,11 +154,11 @@ bit once = 1, early = 1, in_time = 1, one_queue = 1, counted_ = 1, memory = 1, b
 	ok = word == old; \
 	if :: ok -> word = new :: else -> old = word fi
 
-inline ring(d)
+inline kick_worker(d)
 {
 	if
-	:: d < ring_below ->
-		atomic { r = ring_below; ring_below = 0 }
+	:: d < kick_below ->
+		atomic { r = kick_below; kick_below = 0 }
 		if :: r != 0 -> r = 0; kicked = 1 :: else fi
 	:: else
 	fi
@@ -246,7 +246,7 @@ inline arm(c, d, touch)
 #else
 		:: ret == 0 || (ret == 1 && sooner) ->
 #endif
-			ring(d)
+			kick_worker(d)
 		:: else
 		fi;
 		/* Somebody else armed it, or ended it, in between. */
@@ -284,7 +284,7 @@ inline detach(c)
 			if :: ok -> break :: else fi
 		:: else -> break
 		od;
-		if :: old & (Q | F) -> ring(0) :: else fi
+		if :: old & (Q | F) -> kick_worker(0) :: else fi
 	fi;
 	insec[c] = 0
 }
@@ -403,7 +403,7 @@ proctype producer(byte me)
 				change_and_push(me);
 				if :: ok -> break :: else fi
 			od;
-			ring(0);
+			kick_worker(0);
 			insec[me] = 0
 		fi;
 		ended = 1
@@ -437,7 +437,7 @@ inline unfile()
 }
 
 /* The request is taken, and old is the word. */
-inline look_at()
+inline handle_request()
 {
 	filed = (old & F) != 0;
 	do
@@ -465,8 +465,8 @@ inline look_at()
 }
 
 #if END == 2
-/* let_go(), the wheel's, and tell_released() */
-inline tell_released()
+/* release_some(), the wheel's, and call_released() */
+inline call_released()
 {
 	if
 	:: atomic { onrel || letgo -> onrel = 0; letgo = 0; TOUCH; old = word }
@@ -477,7 +477,7 @@ inline tell_released()
 	fi
 }
 #else
-inline tell_released() { skip }
+inline call_released() { skip }
 #endif
 
 inline take(i)
@@ -487,10 +487,10 @@ inline take(i)
 	:: onq[i] ->
 		atomic { TOUCH; word = word & ~Q }
 		atomic { onq[i] = 0; old = word }
-		look_at()
+		handle_request()
 #else
 	:: atomic { onq[i] -> onq[i] = 0; TOUCH; old = word }
-		look_at()
+		handle_request()
 #endif
 	:: else
 	fi
@@ -674,7 +674,7 @@ proctype worker()
 		:: atomic { else -> if :: target + 1 > cur -> MOVE(target + 1) :: else fi }
 			break
 		od;
-		tell_released();
+		call_released();
 
 		/* wheel_prepare_sleep() */
 		kicked = 0;	/* set_current_state(TASK_IDLE) */
@@ -682,13 +682,13 @@ proctype worker()
 		count_armed();
 		atomic {
 			if
-			:: seen == ended_ && seen == armed_seen -> until_ = IDLE; ring_below = IDLE
+			:: seen == ended_ && seen == armed_seen -> until_ = IDLE; kick_below = IDLE
 			:: seen != ended_ && seen == armed_seen ->
 				until_ = (inb -> ftick : NEVER);
-				ring_below = IDLE
+				kick_below = IDLE
 			:: else ->
 				until_ = (inb && ftick < target + 2 -> ftick : target + 2);
-				ring_below = until_
+				kick_below = until_
 			fi;
 			armed_seen = seen; target = 0; seen = 0; ended_ = 0
 		}
@@ -703,7 +703,7 @@ proctype worker()
 		fi;
 #endif
 		if
-		:: req || wstop -> atomic { req = 0; until_ = 0; ring_below = 0 }
+		:: req || wstop -> atomic { req = 0; until_ = 0; kick_below = 0 }
 		:: else ->
 			atomic {
 				asleep = !kicked;
@@ -717,7 +717,7 @@ end_sleep:
 				kicked || wstop || OVER(until_) ->
 				asleep = 0; until_ = 0
 			}
-			ring_below = 0
+			kick_below = 0
 		fi
 	od;
 	wgone = 1
@@ -756,7 +756,7 @@ proctype stopper()
 	state = STOPPED;
 #endif
 	drain();
-	tell_released();
+	call_released();
 	if
 	:: atomic { inb -> inb = 0; TOUCH; old = word }
 		do
@@ -775,7 +775,7 @@ proctype stopper()
 	GRACE_PERIOD;
 #ifndef NOLASTDRAIN
 	drain();
-	tell_released();
+	call_released();
 #endif
 	sdone = 1
 }

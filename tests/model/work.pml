@@ -303,7 +303,7 @@ inline end_sync(me, self)
 	atomic { old = 0; new = 0; ok = 0; r = 0; if :: self :: else -> waiting-- fi }
 }
 
-inline let_go()
+inline release_some()
 {
 	atomic {
 		TOUCH; old = word; word = old | G; CHECK(memory, !(old & G));
@@ -325,7 +325,7 @@ inline release()
 #endif
 		ok = asked
 	}
-	if :: ok :: else -> let_go() fi;
+	if :: ok :: else -> release_some() fi;
 	atomic { old = 0; new = 0; ok = 0; r = 0 }
 }
 
@@ -438,7 +438,7 @@ end_sleep:
 		dispatch();
 		callback = 0
 	:: atomic { asked && !armed && !down -> asked = 0 }
-		let_go();
+		release_some();
 		atomic { old = 0; ok = 0 }
 	od;
 	wgone = 1
@@ -578,7 +578,7 @@ proctype owner(byte me)
 		wgone;
 		pdone == NP;
 		atomic { armed = 0 }
-		if :: atomic { asked -> asked = 0 } let_go() :: else fi;
+		if :: atomic { asked -> asked = 0 } release_some() :: else fi;
 		waiting = 1;
 		do
 		:: bwaits = 1;

@@ -11,10 +11,10 @@
 
 #include <native.h>
 
-#include "hwtimer_internal.h"
-#include "hwtimer_rings.h"
-#include "hwtimer_shared.h"
-#include "hwtimer_user.h"
+#include "hwtimer_driver.h"
+#include "dev/rings.h"
+#include "dev/shared.h"
+#include "dev/user.h"
 #include "shim.h"
 
 /* More failures than these are only counted. */
@@ -452,23 +452,23 @@ void native_sleep(u64 until)
 }
 
 /* Until when does this wheel's worker sleep, and in which sleep? Returns false if it is awake. */
-static bool asleep(struct hwtimer_worker *worker, u64 *until, u64 *which)
+static bool asleep(struct hwtimer_driven *driven, u64 *until, u64 *which)
 {
-	struct task_struct *task = worker->task;
+	struct task_struct *task = driven->task;
 	unsigned long flags;
 	bool ret;
 
-	if (worker->driver == &hwtimer_driver_kthread) {
+	if (driven->driver == &hwtimer_driver_kthread) {
 		*which = READ_ONCE(task->sleeps);
 		*until = smp_load_acquire(&task->until);
 		return *until && smp_load_acquire(&task->state) != TASK_RUNNING &&
 		       READ_ONCE(task->sleeps) == *which;
 	}
 	spin_lock_irqsave(&timers_lock, flags);
-	*which = READ_ONCE(worker->monitor.wakeups);
-	*until = list_empty(&worker->timer.list) ? U64_MAX : worker->timer.expires;
+	*which = READ_ONCE(driven->monitor.wakeups);
+	*until = list_empty(&driven->timer.list) ? U64_MAX : driven->timer.expires;
 	/* Between two slices of a pass the worker is not asleep. */
-	ret = timer_running != &worker->timer && worker->asleep && *until > ktime_get_ns();
+	ret = timer_running != &driven->timer && driven->asleep && *until > ktime_get_ns();
 	spin_unlock_irqrestore(&timers_lock, flags);
 	return ret;
 }
@@ -476,21 +476,21 @@ static bool asleep(struct hwtimer_worker *worker, u64 *until, u64 *which)
 /* Does the worker sleep beyond the tick of what is armed, and in which sleep? */
 static bool overslept(struct hwtimer_timeout *t, u64 *which)
 {
-	struct hwtimer_worker *worker = to_worker(t->wheel);
+	struct hwtimer_driven *driven = to_driven(t->wheel);
 	u64 until, tick = t->wheel->tick_ns, deadline, next, again;
 
-	if (!asleep(worker, &until, which) || !hwtimer_is_pending(t))
+	if (!asleep(driven, &until, which) || !hwtimer_is_pending(t))
 		return false;
 	deadline = hwtimer_deadline(t);
 	/* In between it may have run, and @t expired. */
-	if (!asleep(worker, &until, &again) || again != *which)
+	if (!asleep(driven, &until, &again) || again != *which)
 		return false;
 	if (deadline == U64_MAX || READ_ONCE(t->wheel->state) >= WHEEL_SHUTDOWN)
 		return false;
-	deadline = DIV_ROUND_UP(deadline - worker->start_ns, tick) * tick;
+	deadline = DIV_ROUND_UP(deadline - driven->start_ns, tick) * tick;
 	/* What was due when it was armed comes at the next tick. */
-	next = (hwtimer_worker_now(worker) / tick + 1) * tick;
-	return until > worker->start_ns + max(deadline, next);
+	next = (hwtimer_driven_now(driven) / tick + 1) * tick;
+	return until > driven->start_ns + max(deadline, next);
 }
 
 /*
@@ -1021,14 +1021,14 @@ ssize_t native_read(int fd, void *to, size_t n)
  */
 bool native_bell_lost(int fd, __u64 deadline)
 {
-	struct dev_ctx *ctx = native_file(fd)->private_data;
-	struct dev_rings *r = ctx->rings;
+	struct hwtimer_ctx *ctx = native_file(fd)->private_data;
+	struct ctx_rings *r = ctx->rings;
 	bool lost;
 	u32 tail;
 
 	spin_lock(&ctx->lock);
-	lost = hwtimer_ring_submitted(&r->pair, &tail) && tail != r->pair.sq_head && !r->stuck &&
-	       r->look_at > max(deadline, hwtimer_wheel_now(ctx->wheel));
+	lost = hwtimer_shm_submitted(&r->pair, &tail) && tail != r->pair.sq_head && !r->stuck &&
+	       r->poll_at > max(deadline, hwtimer_wheel_now(ctx->wheel));
 	spin_unlock(&ctx->lock);
 	return lost;
 }
@@ -1036,7 +1036,7 @@ bool native_bell_lost(int fd, __u64 deadline)
 /* How many entries the program has submitted; 0 without rings. */
 __u32 native_submitted(int fd)
 {
-	struct dev_ctx *ctx = native_file(fd)->private_data;
+	struct hwtimer_ctx *ctx = native_file(fd)->private_data;
 
 	return ctx->rings ? READ_ONCE(ctx->rings->pair.shared->sq_tail) : 0;
 }
@@ -1082,8 +1082,8 @@ struct hwtimer_wheel *hwtimer_shared_wheel(const struct hwtimer_shared *shared)
 
 void hwtimer_debugfs_init(void) { }
 void hwtimer_debugfs_exit(void) { }
-void hwtimer_debugfs_add(struct hwtimer_worker *worker) { }
-void hwtimer_debugfs_remove(struct hwtimer_worker *worker) { }
+void hwtimer_debugfs_add(struct hwtimer_driven *driven) { }
+void hwtimer_debugfs_remove(struct hwtimer_driven *driven) { }
 
 /* Start everything, with this thread as the first CPU. */
 void native_begin(void)

@@ -13,7 +13,7 @@
 #include <native.h>
 
 #include "hwtimer.h"
-#include "hwtimer_internal.h"
+#include "hwtimer_driver.h"
 #include "shim.h"
 
 #define THREADS	16
@@ -512,7 +512,7 @@ static void settle(struct list_head *pending)
 		native_fail("%ld places of %llu not free", atomic_long_read(&b.wheel->places),
 			    b.cap);
 	/* A negative lateness is unsigned, so it counts in the last bin: 8 s and more. */
-	if (to_worker(b.wheel)->monitor.late[HWTIMER_LATE_BINS - 1])
+	if (to_driven(b.wheel)->monitor.late[HWTIMER_LATE_BINS - 1])
 		native_fail("early, or more than 8 s late");
 }
 

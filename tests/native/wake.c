@@ -7,7 +7,7 @@
 #include <native.h>
 
 #include "hwtimer.h"
-#include "hwtimer_internal.h"
+#include "hwtimer_driver.h"
 #include "shim.h"
 
 #define THREADS	16
@@ -56,7 +56,7 @@ static void rearm(unsigned int self, __u64 *random)
 		hwtimer_wheel_barrier(wheel);
 	while (n--)
 		barrier();
-	hwtimer_schedule_at(t, to_worker(wheel)->start_ns + 3600 * NSEC_PER_SEC);
+	hwtimer_schedule_at(t, to_driven(wheel)->start_ns + 3600 * NSEC_PER_SEC);
 	for (n = 0; n < 16; n++)
 		cpu_relax();
 	if (native_lost(t))

@@ -5,7 +5,7 @@
  */
 #include <native.h>
 
-#include "hwtimer_internal.h"
+#include "hwtimer_driver.h"
 #include "hwtimer_work.h"
 #include "shim.h"
 
@@ -203,21 +203,21 @@ static void *producer(void *arg)
 	return NULL;
 }
 
-static void check_books(const struct hwtimer_works *works)
+static void check_books(const struct hwtimer_lanes *lanes)
 {
-	long ran = atomic_long_read(&works->runs), cancelled = atomic_long_read(&works->cancelled);
+	long ran = atomic_long_read(&lanes->runs), cancelled = atomic_long_read(&lanes->cancelled);
 
-	if ((long)works->dispatched != ran + cancelled + (long)works->replaced)
+	if ((long)lanes->dispatched != ran + cancelled + (long)lanes->replaced)
 		native_fail("dispatched %lu, run %ld, cancelled %ld, replaced %lu",
-			    works->dispatched, ran, cancelled, works->replaced);
+			    lanes->dispatched, ran, cancelled, lanes->replaced);
 	if (ran != atomic_long_read(&runs))
 		native_fail("run %ld times, it counts %ld", atomic_long_read(&runs), ran);
-	if ((long)works->refused != atomic_long_read(&refused))
+	if ((long)lanes->refused != atomic_long_read(&refused))
 		native_fail("refused %ld times, it counts %lu", atomic_long_read(&refused),
-			    works->refused);
-	if (atomic_long_read(&works->queued) || atomic_long_read(&works->busy))
+			    lanes->refused);
+	if (atomic_long_read(&lanes->queued) || atomic_long_read(&lanes->busy))
 		native_fail("%ld queued and %ld busy when all was over",
-			    atomic_long_read(&works->queued), atomic_long_read(&works->busy));
+			    atomic_long_read(&lanes->queued), atomic_long_read(&lanes->busy));
 }
 
 static void turn(__u64 *random)
@@ -229,7 +229,7 @@ static void turn(__u64 *random)
 		.slow_ms = 1, .slow_runs = 1,
 	};
 	bool midst = below(random, 2);
-	struct hwtimer_works *works;
+	struct hwtimer_lanes *lanes;
 	pthread_t threads[THREADS];
 	struct item *item;
 	unsigned int i;
@@ -239,7 +239,7 @@ static void turn(__u64 *random)
 	atomic_set(&runs, 0);
 	atomic_set(&refused, 0);
 	wheel = hwtimer_wheel_create(&params);
-	works = &to_worker(wheel)->works;
+	lanes = &to_driven(wheel)->lanes;
 	WRITE_ONCE(native_rough, below(random, 3));
 	turns++;
 	for (i = 0; i < options.threads; i++)
@@ -265,8 +265,8 @@ static void turn(__u64 *random)
 		}
 	}
 	hwtimer_wheel_stop(wheel, NULL);
-	wait_var_event(&works->busy, !atomic_long_read(&works->busy));
-	check_books(works);
+	wait_var_event(&lanes->busy, !atomic_long_read(&lanes->busy));
+	check_books(lanes);
 	all_runs += atomic_long_read(&runs);
 	hwtimer_wheel_destroy(wheel);
 	free_deferred();

@@ -230,7 +230,7 @@ TEST(layout_of_rings)
 	AT(rings, eventfd, 4);
 	AT(rings, sq_entries, 8);
 	AT(rings, cq_entries, 12);
-	AT(rings, slots, 16);
+	AT(rings, timeouts, 16);
 	AT(rings, sq_offset, 20);
 	AT(rings, cq_offset, 24);
 	AT(rings, pad, 28);
@@ -282,7 +282,7 @@ TEST(numbers)
 	EXPECT_EQ(1U, HWTIMER_RING_CQ_FULL);
 	EXPECT_EQ(2U, HWTIMER_RING_BAD);
 	EXPECT_EQ(0xfedcba9876123456ULL, HWTIMER_ID(0x123456, 0xfedcba9876ULL));
-	EXPECT_EQ(0x123456U, HWTIMER_ID_SLOT(0xfedcba9876123456ULL));
+	EXPECT_EQ(0x123456U, HWTIMER_ID_INDEX(0xfedcba9876123456ULL));
 	EXPECT_EQ(0xfedcba9876ULL, HWTIMER_ID_TAG(0xfedcba9876123456ULL));
 	EXPECT_EQ(1U, HWTIMER_SETUP_OWN_WHEEL);
 	EXPECT_EQ(1U, HWTIMER_RELATIVE);

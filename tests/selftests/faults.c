@@ -963,7 +963,7 @@ static int try_rings(struct world *w, __u32 flags, int eventfd)
 {
 	w->params = (struct hwtimer_rings){
 		.flags = flags, .eventfd = eventfd,
-		.sq_entries = 8, .cq_entries = 256, .slots = 100,
+		.sq_entries = 8, .cq_entries = 256, .timeouts = 100,
 	};
 	return hwt_rings(w->fd, &w->params);
 }
@@ -1370,7 +1370,7 @@ TEST_F(modules, load)
 	if (unload(MODULE))
 		die("cannot unload " MODULE);
 	nth = failures_before_module();
-	say("klog-may: kmem_cache_create.*dev_timeout.* failed with error");
+	say("klog-may: kmem_cache_create.*ctx_timeout.* failed with error");
 	while (try_nth(&call, &us, &refused)) {
 		nth += 1 + rnd(&random) % stride;
 		check(nth <= MOST);

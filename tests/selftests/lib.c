@@ -441,7 +441,7 @@ TEST_F(lib, cancel)
 	/* Of the next in its place nothing was said. */
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 2, &other));
 	EXPECT_NE(id, other);
-	EXPECT_EQ(HWTIMER_ID_SLOT(id), HWTIMER_ID_SLOT(other));
+	EXPECT_EQ(HWTIMER_ID_INDEX(id), HWTIMER_ID_INDEX(other));
 	EXPECT_EQ(-ENOENT, hwtimer_cancel(self->h, id));
 	EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, id, FAR));
 	ASSERT_EQ(1, collect(self->h, &e, 1));
@@ -1681,7 +1681,7 @@ TEST(used_again_untold)
 	must_fill(&s, 0, 4, ids);
 	ASSERT_EQ(0, hwtimer_cancel(s.h, ids[0]));
 	must_fill(&s, 5, 8, ids);
-	ASSERT_EQ(HWTIMER_ID_SLOT(ids[0]), HWTIMER_ID_SLOT(ids[5]));
+	ASSERT_EQ(HWTIMER_ID_INDEX(ids[0]), HWTIMER_ID_INDEX(ids[5]));
 	ASSERT_EQ(6, collect(s.h, e, 6));
 	for (i = 0; i < 6; i++)
 		seen |= 1 << e[i].user_data;
@@ -1738,7 +1738,7 @@ TEST(usual_options)
 	EXPECT_TRUE(hwtimer_has_rings(h));
 	EXPECT_EQ(4096, must_fdinfo(hwtimer_fd(h), "sq_entries"));
 	EXPECT_EQ(4096, must_fdinfo(hwtimer_fd(h), "cq_entries"));
-	EXPECT_EQ(65536, must_fdinfo(hwtimer_fd(h), "ring_slots"));
+	EXPECT_EQ(65536, must_fdinfo(hwtimer_fd(h), "ring_timeouts"));
 	ASSERT_EQ(0, hwtimer_schedule(h, 0, 1, NULL));
 	ASSERT_EQ(1, collect(h, &e, 1));
 	hwtimer_close(h);

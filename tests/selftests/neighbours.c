@@ -323,7 +323,7 @@ static void churn(void)
 
 static void churn_rings(void)
 {
-	struct hwtimer_rings rings = { .sq_entries = 4096, .slots = 200000 };
+	struct hwtimer_rings rings = { .sq_entries = 4096, .timeouts = 200000 };
 	int fd;
 
 	get_ready();
@@ -648,7 +648,7 @@ static void set_cpus(const char *online)
 
 /*
  * The first cpu.max switches throttling on, and the last one off, which patches the kernel's code.
- * QEMU 7.2 does not take that with a second CPU; see scripts/guest-run-tests.
+ * QEMU 7.2 does not take that with a second CPU; see scripts/guest/run-tests.
  */
 static void switch_throttling(bool on)
 {

@@ -64,7 +64,7 @@ FIXTURE_TEARDOWN(rings)
 static void must_be_quiet(struct ring *r)
 {
 	struct hwtimer_record rec;
-	__u64 id = HWTIMER_ID(r->params.slots - 1, 4711);
+	__u64 id = HWTIMER_ID(r->params.timeouts - 1, 4711);
 
 	must_arm(r, id, now_ns() + NSEC_PER_MSEC, 4711);
 	rec = must_ring_expire(r);
@@ -99,7 +99,7 @@ TEST(entries)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(entries); i++) {
-		struct hwtimer_rings as_many = { .sq_entries = entries[i].asked, .slots = 10 };
+		struct hwtimer_rings as_many = { .sq_entries = entries[i].asked, .timeouts = 10 };
 		struct hwtimer_rings few = as_many, many = as_many, cq = as_many;
 		int fds[4] = { must_open(0), must_open(0), must_open(0), must_open(0) }, k;
 		int ret = entries[i].given ? 0 : -EINVAL;
@@ -141,7 +141,7 @@ TEST(slots)
 		__u32 n = numbers[i];
 		struct ring *r = must_ring(must_open(0), 8, 8, n);
 
-		EXPECT_EQ(n, r->params.slots);
+		EXPECT_EQ(n, r->params.timeouts);
 		EXPECT_EQ(0, hwt_schedule_id(r->fd, HWTIMER_RELATIVE, ID(0), FAR, 0));
 		EXPECT_EQ(n > 1 ? 0 : -EEXIST,
 			  hwt_schedule_id(r->fd, HWTIMER_RELATIVE, ID(n - 1), FAR, 0));
@@ -154,14 +154,14 @@ TEST(slots)
 	}
 	EXPECT_EQ(-EINVAL, try_rings((struct hwtimer_rings){ .sq_entries = 1 }));
 	EXPECT_EQ(-EINVAL, try_rings((struct hwtimer_rings){ .sq_entries = 1,
-							     .slots = (1U << 24) + 1 }));
-	EXPECT_EQ(-EINVAL, try_rings((struct hwtimer_rings){ .sq_entries = 1, .slots = ~0U }));
+							     .timeouts = (1U << 24) + 1 }));
+	EXPECT_EQ(-EINVAL, try_rings((struct hwtimer_rings){ .sq_entries = 1, .timeouts = ~0U }));
 }
 
 /* Each refusal leaves the context as it was: without rings, and good for all. */
 TEST(refused)
 {
-	struct hwtimer_rings good = { .sq_entries = 4, .cq_entries = 4, .slots = 4 }, bad, copy;
+	struct hwtimer_rings good = { .sq_entries = 4, .cq_entries = 4, .timeouts = 4 }, bad, copy;
 	struct hwtimer_stats before, after;
 	int fds[2], fd = must_open(0);
 	struct hwtimer_enter e = { 0 };
@@ -241,7 +241,7 @@ TEST(enter_unwritable)
 TEST(unwritable)
 {
 	long page = sysconf(_SC_PAGESIZE);
-	struct hwtimer_rings good = { .sq_entries = 4, .slots = 4 };
+	struct hwtimer_rings good = { .sq_entries = 4, .timeouts = 4 };
 	struct hwtimer_rings *bad = must_read_only(&good, sizeof(good));
 	int fd = must_open(0), i;
 
@@ -264,7 +264,7 @@ static int try_setup(int fd)
 /* Setup, then rings, then timeouts; each once. */
 TEST(order_of_setup)
 {
-	struct hwtimer_rings params = { .sq_entries = 4, .slots = 4 };
+	struct hwtimer_rings params = { .sq_entries = 4, .timeouts = 4 };
 	int fd;
 
 	/* All of it. */
@@ -443,7 +443,7 @@ TEST_F(rings, read_only)
 /* Of a descriptor that is for reading: only to be read. */
 TEST(read_only_descriptor)
 {
-	struct hwtimer_rings params = { .sq_entries = 4, .slots = 4 };
+	struct hwtimer_rings params = { .sq_entries = 4, .timeouts = 4 };
 	int fd = open(HWT_DEVICE, O_RDONLY | O_CLOEXEC);
 
 	ASSERT_LE(0, fd);
@@ -984,7 +984,7 @@ TEST(failed_and_changed)
 static struct ring *must_ring_claims(__u32 sq_entries)
 {
 	struct hwtimer_rings params = {
-		.flags = HWTIMER_RINGS_CLAIMS, .sq_entries = sq_entries, .slots = SLOTS,
+		.flags = HWTIMER_RINGS_CLAIMS, .sq_entries = sq_entries, .timeouts = SLOTS,
 	};
 
 	return must_ring_params(must_open(O_NONBLOCK), &params);
@@ -1353,7 +1353,7 @@ TEST_F(rings, idles)
 		/* The doorbell brings it back. */
 		must_put(self->r, HWTIMER_OP_CANCEL, 0, ID(0), 0, 0);
 		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(1), deadline, 1);
-		if (bell_due(self->r, deadline))
+		if (kick_due(self->r, deadline))
 			must_enter(self->r);
 		rec = must_ring_expire(self->r);
 		EXPECT_EQ(ID(1), rec.id);
@@ -1415,7 +1415,7 @@ TEST_F(rings, deadline_and_bell)
 		struct hwtimer_record rec;
 
 		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(i % SLOTS), deadline, i);
-		if (bell_due(self->r, deadline)) {
+		if (kick_due(self->r, deadline)) {
 			must_enter(self->r);
 			rang++;
 		} else {
@@ -1734,7 +1734,7 @@ static struct ring *must_ring_eventfd(int event)
 {
 	struct hwtimer_rings params = {
 		.flags = HWTIMER_RINGS_EVENTFD, .eventfd = event, .sq_entries = 64,
-		.cq_entries = 256, .slots = SLOTS,
+		.cq_entries = 256, .timeouts = SLOTS,
 	};
 
 	return must_ring_params(must_open(0), &params);

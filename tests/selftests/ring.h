@@ -56,7 +56,7 @@ static inline int hwt_rings(int fd, struct hwtimer_rings *params)
 	old = *params;
 	ret = hwt_ioctl(fd, HWTIMER_IOC_RINGS, params);
 	if (params->flags != old.flags || params->eventfd != old.eventfd ||
-	    params->slots != old.slots || params->pad != old.pad)
+	    params->timeouts != old.timeouts || params->pad != old.pad)
 		return DIRTY;
 	if (ret)
 		return ret;
@@ -99,10 +99,10 @@ static inline struct ring *must_ring_params(int fd, const struct hwtimer_rings *
 	return r;
 }
 
-static inline struct ring *must_ring(int fd, __u32 sq_entries, __u32 cq_entries, __u32 slots)
+static inline struct ring *must_ring(int fd, __u32 sq_entries, __u32 cq_entries, __u32 timeouts)
 {
 	struct hwtimer_rings params = {
-		.sq_entries = sq_entries, .cq_entries = cq_entries, .slots = slots,
+		.sq_entries = sq_entries, .cq_entries = cq_entries, .timeouts = timeouts,
 	};
 
 	return must_ring_params(fd, &params);
@@ -206,7 +206,7 @@ static inline void must_put(struct ring *r, __u32 op, __u32 flags, __u64 id, __u
 }
 
 /* Must the doorbell be rung for @deadline, which was submitted? */
-static inline bool bell_due(const struct ring *r, __u64 deadline)
+static inline bool kick_due(const struct ring *r, __u64 deadline)
 {
 	return deadline < ring_sleep_until(r);
 }
@@ -216,7 +216,7 @@ static inline void must_submit(struct ring *r, __u32 op, __u32 flags, __u64 id, 
 			       __u64 user_data)
 {
 	must_put(r, op, flags, id, time, user_data);
-	if (op != HWTIMER_OP_CANCEL && bell_due(r, time))
+	if (op != HWTIMER_OP_CANCEL && kick_due(r, time))
 		must_enter(r);
 }
 

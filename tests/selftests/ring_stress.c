@@ -408,7 +408,7 @@ static void *drive(void *arg)
 		sqe.id = HWTIMER_ID(slot, ++t->tags[slot]);
 		t->schedules++;
 		insist(t->r, sqe);
-		if (bell_due(t->r, sqe.time))
+		if (kick_due(t->r, sqe.time))
 			must_enter(t->r);
 	}
 	return NULL;
@@ -431,7 +431,7 @@ TEST_F(overflow, against_a_producer)
 	for (;;) {
 		n = ring_reap(self->r, rec, 4);
 		for (i = 0; i < n; i++) {
-			unsigned int slot = HWTIMER_ID_SLOT(rec[i].id);
+			unsigned int slot = HWTIMER_ID_INDEX(rec[i].id);
 
 			ASSERT_GT(SLOTS, slot);
 			ASSERT_EQ(slot, rec[i].user_data);
@@ -1143,7 +1143,7 @@ static void submit_own(struct spinner *s)
 		return;
 	s->mine = true;
 	s->due = sqe.time;
-	if (s->bells && bell_due(s->r, s->due))
+	if (s->bells && kick_due(s->r, s->due))
 		must_enter(s->r);
 }
 

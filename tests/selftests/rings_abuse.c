@@ -49,7 +49,7 @@ TEST(no_memory_for_rings)
 		child = must_fork();
 		if (!child) {
 			struct hwtimer_rings params = {
-				.sq_entries = 65536, .cq_entries = 65536, .slots = 16,
+				.sq_entries = 65536, .cq_entries = 65536, .timeouts = 16,
 			};
 			int fd, ret;
 

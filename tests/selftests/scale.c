@@ -325,13 +325,13 @@ TEST(bytes_per_timeout)
 TEST(limited_rings)
 {
 	static const struct hwtimer_rings too_much[] = {
-		{ .sq_entries = 1, .slots = 1 << 24 },
-		{ .sq_entries = 1, .slots = 100000 },
-		{ .sq_entries = 65536, .cq_entries = 65536, .slots = 1 },
-		{ .sq_entries = 65536, .cq_entries = 65536, .slots = 30000 },
-		{ .sq_entries = 1, .cq_entries = 65536, .slots = 50000 },
+		{ .sq_entries = 1, .timeouts = 1 << 24 },
+		{ .sq_entries = 1, .timeouts = 100000 },
+		{ .sq_entries = 65536, .cq_entries = 65536, .timeouts = 1 },
+		{ .sq_entries = 65536, .cq_entries = 65536, .timeouts = 30000 },
+		{ .sq_entries = 1, .cq_entries = 65536, .timeouts = 50000 },
 	};
-	struct hwtimer_rings fits = { .sq_entries = 1024, .slots = 1000 };
+	struct hwtimer_rings fits = { .sq_entries = 1024, .timeouts = 1000 };
 	__u64 limit = 5 << 20;
 	pid_t child;
 

@@ -677,7 +677,7 @@ TEST_F(context, user_timeouts)
 
 static int try_rings(int fd, __u32 slots)
 {
-	struct hwtimer_rings params = { .sq_entries = 4, .slots = slots };
+	struct hwtimer_rings params = { .sq_entries = 4, .timeouts = slots };
 
 	return hwt_rings(fd, &params);
 }
@@ -727,7 +727,7 @@ TEST_F(context, user_rings)
 /* The memory of rings has a limit of its own. */
 TEST_F(context, user_ring_memory)
 {
-	struct hwtimer_rings large = { .sq_entries = 512, .slots = 1 };	/* 44 KiB */
+	struct hwtimer_rings large = { .sq_entries = 512, .timeouts = 1 };	/* 44 KiB */
 	pid_t child;
 
 	ASSERT_EQ(0, set_parameter("max_user_ring_kib", 100));

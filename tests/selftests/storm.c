@@ -493,7 +493,7 @@ static void take_all(struct account *a, __u64 random)
 	meet(a, 3);
 	do {
 		struct hwtimer_rings rings = {
-			.sq_entries = 1, .slots = 1 + rnd(&random) % 7,
+			.sq_entries = 1, .timeouts = 1 + rnd(&random) % 7,
 		};
 
 		if (rnd(&random) % 8) {
@@ -504,8 +504,8 @@ static void take_all(struct account *a, __u64 random)
 		}
 		ret = hwt_rings(open_node(), &rings);
 		if (!ret)
-			atomic_fetch_add(&a->timeouts, rings.slots);
-		else if (ret == -EDQUOT && rings.slots > 1)
+			atomic_fetch_add(&a->timeouts, rings.timeouts);
+		else if (ret == -EDQUOT && rings.timeouts > 1)
 			ret = 0;	/* fewer may be there */
 	} while (!ret);
 	expect(-EDQUOT, ret);

@@ -4,7 +4,7 @@
  * guest is stopped for a while, the worker is held off, a million timeouts are due at once.
  * Nothing is early, all comes once. For guests: nobody likes to have their clock set.
  *
- * A guest is stopped by who runs it (scripts/guest -s), when it is asked to on the output.
+ * A guest is stopped by who runs it (scripts/guest/boot -s), when it is asked to on the output.
  */
 #define _GNU_SOURCE
 #include <sys/time.h>

@@ -219,7 +219,7 @@ static bool find_wheel(char wheel[40])
 /* A wheel of its own, from its creation to its end; and rings. */
 TEST_F(trace, wheel_and_rings)
 {
-	struct hwtimer_rings params = { .sq_entries = 64, .slots = 64 };
+	struct hwtimer_rings params = { .sq_entries = 64, .timeouts = 64 };
 	struct hwtimer_enter e = { 0 };
 	unsigned int i, awake = 0;
 	struct hwtimer_ring *ring;

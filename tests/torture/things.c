@@ -338,7 +338,7 @@ static void work_released(struct hwtimer_work *work)
 
 static void init_work(struct thing *thing, struct rnd_state *random)
 {
-	bool lanes = thing->bench->wheel && to_worker(thing->bench->wheel)->works.fast;
+	bool lanes = thing->bench->wheel && to_driven(thing->bench->wheel)->lanes.fast;
 	struct hwtimer_work_params params = {
 		.wq = lanes && below(random, 4) ? NULL : torture_wq,
 		.policy = below(random, HWTIMER_WORK_REPLACE + 1),

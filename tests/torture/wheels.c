@@ -209,7 +209,7 @@ static void choose_long(struct bench *b)
 
 static bool idle(const struct bench *b)
 {
-	return !atomic_long_read(&to_worker(b->wheel)->works.busy) &&
+	return !atomic_long_read(&to_driven(b->wheel)->lanes.busy) &&
 	       !atomic_read(&b->forgotten);
 }
 
@@ -224,7 +224,7 @@ static bool until_idle(struct bench *b)
 		if (ktime_get_ns() > end) {
 			torture_fail("%s, wheel %u: lost: %ld items, %d that free themselves",
 				     b->name, b->wheels,
-				     atomic_long_read(&to_worker(b->wheel)->works.busy),
+				     atomic_long_read(&to_driven(b->wheel)->lanes.busy),
 				     atomic_read(&b->forgotten));
 			return false;
 		}
@@ -262,15 +262,15 @@ static void compare(const struct bench *b, const char *what, unsigned long ours,
 /* Nothing is in flight: the callbacks we saw must match the wheel's counters. */
 static void compare_calls(const struct bench *b)
 {
-	const struct hwtimer_works *works = &to_worker(b->wheel)->works;
-	unsigned long runs = atomic_long_read(&works->runs), called;
+	const struct hwtimer_lanes *lanes = &to_driven(b->wheel)->lanes;
+	unsigned long runs = atomic_long_read(&lanes->runs), called;
 
 	compare(b, "runs", atomic_long_read(&b->runs), runs);
-	compare(b, "refused", atomic_long_read(&b->refused), works->refused);
-	compare(b, "runs that began or not", works->dispatched,
-		runs + works->replaced + atomic_long_read(&works->cancelled));
-	compare(b, "runs due at rest", 0, atomic_long_read(&works->queued));
-	called = atomic_long_read(&b->expired) + works->dispatched + works->refused +
+	compare(b, "refused", atomic_long_read(&b->refused), lanes->refused);
+	compare(b, "runs that began or not", lanes->dispatched,
+		runs + lanes->replaced + atomic_long_read(&lanes->cancelled));
+	compare(b, "runs due at rest", 0, atomic_long_read(&lanes->queued));
+	called = atomic_long_read(&b->expired) + lanes->dispatched + lanes->refused +
 		 atomic_long_read(&b->periods);
 	if (!b->skips || called > b->wheel->expired)
 		compare(b, "expired", called, b->wheel->expired);

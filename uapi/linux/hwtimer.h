@@ -74,7 +74,7 @@
  *
  * A context with rings (HWTIMER_IOC_RINGS, then mmap(2)) takes operations from memory
  * that is shared with the program, and puts records there; neither needs a system call. The
- * program chooses the ids of its timeouts, so it need not wait for an answer: HWTIMER_ID(slot,
+ * program chooses the ids of its timeouts, so it need not wait for an answer: HWTIMER_ID(index,
  * tag), with a slot below the number that it asked for. The tag may be anything; it tells uses
  * of the slot apart.
  *
@@ -517,8 +517,8 @@ struct hwtimer_batch {
 };
 
 /* The id of a timeout in a context with rings: @slot below 2^24, @tag below 2^40. */
-#define HWTIMER_ID(slot, tag)	((__u64)(tag) << 24 | (slot))
-#define HWTIMER_ID_SLOT(id)	((__u32)(id) & 0xffffffU)
+#define HWTIMER_ID(index, tag)	((__u64)(tag) << 24 | (index))
+#define HWTIMER_ID_INDEX(id)	((__u32)(id) & 0xffffffU)
 #define HWTIMER_ID_TAG(id)	((__u64)(id) >> 24)
 
 /* hwtimer_rings.flags */
@@ -533,7 +533,7 @@ struct hwtimer_batch {
  * @sq_entries: entries of the submission ring, 1 to 65536, to be rounded up to a power
  *	of two. Out: the number
  * @cq_entries: the same for the completion ring; 0: as many as the other
- * @slots: how many timeouts there may be at a time, 1 to 2^24. Their memory, 104 bytes
+ * @timeouts: how many timeouts there may be at a time, 1 to 2^24. Their memory, 104 bytes
  *	each, is allocated now
  * @sq_offset: out: where in the mapping the submission ring begins
  * @cq_offset: out: where the completion ring begins
@@ -558,7 +558,7 @@ struct hwtimer_rings {
 	__s32 eventfd;
 	__u32 sq_entries;
 	__u32 cq_entries;
-	__u32 slots;
+	__u32 timeouts;
 	__u32 sq_offset;
 	__u32 cq_offset;
 	__u32 pad;

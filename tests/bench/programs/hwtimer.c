@@ -144,7 +144,7 @@ static __s64 ring_once(void)
 }
 
 /* What the bell takes of itself is that of a second time. */
-static __s64 ring_bell(void)
+static __s64 kick_kernel(void)
 {
 	__s64 ns = ring_once();
 
@@ -153,7 +153,7 @@ static __s64 ring_bell(void)
 
 static void bell_open(void)
 {
-	struct hwtimer_rings rings = { .sq_entries = 1, .cq_entries = 2, .slots = 1 };
+	struct hwtimer_rings rings = { .sq_entries = 1, .cq_entries = 2, .timeouts = 1 };
 	__u64 start, cycles;
 
 	one_cpu = sysconf(_SC_NPROCESSORS_ONLN) == 1;
@@ -253,7 +253,7 @@ const struct subject hwtimer_ioctl = {
 	.dear	= true,
 	.begin	= device_begin,
 	.run	= ioctl_run,
-	.settle	= ring_bell,
+	.settle	= kick_kernel,
 	.wait	= device_wait,
 };
 
@@ -333,7 +333,7 @@ const struct subject hwtimer_batch = {
 	.handle	= sizeof(__u64),
 	.begin	= device_begin,
 	.run	= batch_run,
-	.settle	= ring_bell,
+	.settle	= kick_kernel,
 	.wait	= device_wait,
 };
 
@@ -393,7 +393,7 @@ static __s64 rings_settle(void)
 
 	must(hwtimer_flush(timers), "hwtimer_flush");
 	ns = now_ns() - start;
-	return ns + ring_bell();
+	return ns + kick_kernel();
 }
 
 static void rings_wait(void)

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: what people look at, /sys/kernel/debug/hwtimer/<wheel>/.
+ *
+ *	stats	configuration, state, counters and the histogram of lateness,
+ *		one "name value" per line
+ *	buckets	"bucket <level> <slot> <timeouts filed>" for each one that is not
+ *		empty
+ *	pending	"timeout <level> <slot> <deadline> <function> <timeout>" for each one
+ *		pending, and "more <level> <first slot> <last slot> <timeouts>" for what
+ *		is beyond SHOWN_AT_ONCE of them
+ *
+ * Nothing here changes a wheel. Counters are read while they change; into the buckets
+ * the worker looks for us, some of them at a time. Nothing depends on debugfs being there.
+ */
+#include <linux/debugfs.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include <linux/seq_file.h>
+
+#include "../hwtimer_driver.h"
+
+/* Into how many buckets the worker is asked to look at a time. */
+#define BUCKETS_AT_ONCE	64
+/* How many timeouts in these are shown. */
+#define SHOWN_AT_ONCE	4096
+
+static struct dentry *root;
+
+static const char *state_name(const struct hwtimer_wheel *wheel)
+{
+	switch (READ_ONCE(wheel->state)) {
+	case WHEEL_INIT:
+		return "INIT";
+	case WHEEL_STARTED:
+		return "STARTED";
+	default:
+		return "SHUTDOWN";
+	}
+}
+
+static const char *sched_name(enum hwtimer_sched sched)
+{
+	switch (sched) {
+	case HWTIMER_SCHED_FIFO_LOW:
+		return "fifo_low";
+	case HWTIMER_SCHED_FIFO:
+		return "fifo";
+	default:
+		return "normal";
+	}
+}
+
+static const char *clock_name(enum hwtimer_clock clock)
+{
+	return clock == HWTIMER_CLOCK_BOOTTIME ? "boottime" : "monotonic";
+}
+
+static void show_lateness(struct seq_file *m, const struct hwtimer_monitor *monitor)
+{
+	int i;
+
+	for (i = 0; i < HWTIMER_LATE_BINS - 1; i++)
+		seq_printf(m, "late_below_%luus %lu\n", 1UL << i,
+			   READ_ONCE(monitor->late[i]));
+	seq_printf(m, "late_above %lu\n", READ_ONCE(monitor->late[i]));
+}
+
+static int stats_show(struct seq_file *m, void *unused)
+{
+	struct hwtimer_driven *driven = m->private;
+	struct hwtimer_wheel *wheel = &driven->wheel;
+	struct hwtimer_monitor *monitor = &driven->monitor;
+	struct hwtimer_lanes *lanes = &driven->lanes;
+	struct wheel_counts c;
+
+	wheel_count(wheel, &c);
+	seq_printf(m, "name %s\n", driven->name);
+	seq_printf(m, "clock %s\n", clock_name(driven->clock));
+	seq_printf(m, "driver %s\n", driven->driver->name);
+	if (driven->task) {
+		seq_printf(m, "worker_pid %d\n", task_pid_nr(driven->task));
+		seq_printf(m, "worker_sched %s\n", sched_name(driven->sched));
+		seq_printf(m, "worker_nice %d\n", driven->nice);
+	}
+	seq_printf(m, "tick_ns %llu\n", wheel->tick_ns);
+	seq_printf(m, "slots %u\n", wheel->slots);
+	seq_printf(m, "levels %u\n", READ_ONCE(wheel->levels));
+	seq_printf(m, "max_levels %u\n", wheel->max_levels);
+	seq_printf(m, "cap %lu\n", wheel->cap);
+	seq_printf(m, "state %s\n", state_name(wheel));
+	seq_printf(m, "pending %lu\n", c.pending);
+	seq_printf(m, "filed %lu\n", READ_ONCE(wheel->filed));
+	seq_printf(m, "armed %lu\n", c.armed);
+	seq_printf(m, "touched %lu\n", c.touched);
+	seq_printf(m, "cancelled %lu\n", c.cancelled);
+	seq_printf(m, "expired %lu\n", c.expired);
+	seq_printf(m, "handed_back %lu\n", c.handed_back);
+	seq_printf(m, "rejected %lu\n", c.rejected);
+	seq_printf(m, "drained %lu\n", c.drained);
+	seq_printf(m, "coalesced %lu\n", c.coalesced);
+	seq_printf(m, "kicks %lu\n", c.kicks);
+	seq_printf(m, "wakeups %lu\n", READ_ONCE(monitor->wakeups));
+	seq_printf(m, "ticks %lu\n", c.ticks);
+	seq_printf(m, "visits %lu\n", c.visits);
+	seq_printf(m, "cascaded %lu\n", c.cascaded);
+	seq_printf(m, "refiled %lu\n", c.refiled);
+	seq_printf(m, "grow_failures %lu\n", c.grow_failures);
+	seq_printf(m, "work_dispatched %lu\n", READ_ONCE(lanes->dispatched));
+	seq_printf(m, "work_slow %lu\n", READ_ONCE(lanes->to_slow));
+	seq_printf(m, "work_runs %lu\n", atomic_long_read(&lanes->runs));
+	seq_printf(m, "work_replaced %lu\n", READ_ONCE(lanes->replaced));
+	seq_printf(m, "work_cancelled %lu\n", atomic_long_read(&lanes->cancelled));
+	seq_printf(m, "work_refused %lu\n", READ_ONCE(lanes->refused));
+	spin_lock_bh(&monitor->lock);
+	seq_printf(m, "long_callbacks %lu\n", monitor->long_callbacks);
+	seq_printf(m, "long_callback %s\n",
+		   monitor->long_callbacks ? monitor->long_fn : "-");
+	seq_printf(m, "longest_callback_ns %llu\n", monitor->longest_ns);
+	seq_printf(m, "longest_callback %s\n",
+		   monitor->longest_ns ? monitor->longest_fn : "-");
+	spin_unlock_bh(&monitor->lock);
+	show_lateness(m, monitor);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(stats);
+
+/* A record of the buckets file: BUCKETS_AT_ONCE buckets of a level. */
+static unsigned int records_per_level(const struct hwtimer_wheel *wheel)
+{
+	return DIV_ROUND_UP(wheel->slots, BUCKETS_AT_ONCE);
+}
+
+static void *buckets_at(struct seq_file *m, loff_t pos)
+{
+	struct hwtimer_driven *driven = m->private;
+	const struct hwtimer_wheel *wheel = &driven->wheel;
+	u64 records = (u64)records_per_level(wheel) * READ_ONCE(wheel->levels);
+
+	return pos < records ? (void *)(uintptr_t)(pos + 1) : NULL;
+}
+
+static void *buckets_start(struct seq_file *m, loff_t *pos)
+{
+	return buckets_at(m, *pos);
+}
+
+static void *buckets_next(struct seq_file *m, void *v, loff_t *pos)
+{
+	return buckets_at(m, ++*pos);
+}
+
+static void buckets_stop(struct seq_file *m, void *v)
+{
+}
+
+static void count_filed(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed,
+			u64 deadline)
+{
+	unsigned int *filed = arg;
+
+	filed[i]++;
+}
+
+/* The buckets of record @v: how many, of which level, and the first of them. */
+static unsigned int buckets_of(const struct hwtimer_wheel *wheel, const void *v,
+			       unsigned int *level, unsigned int *first)
+{
+	unsigned int record = (uintptr_t)v - 1;
+
+	*level = record / records_per_level(wheel);
+	*first = record % records_per_level(wheel) * BUCKETS_AT_ONCE;
+	return min(wheel->slots - *first, BUCKETS_AT_ONCE);
+}
+
+static int buckets_show(struct seq_file *m, void *v)
+{
+	struct hwtimer_driven *driven = m->private;
+	struct hwtimer_wheel *wheel = &driven->wheel;
+	unsigned int level, first, n = buckets_of(wheel, v, &level, &first), i;
+	unsigned int filed[BUCKETS_AT_ONCE] = { };
+	int ret;
+
+	ret = wheel_survey(wheel, level, first, n, count_filed, filed);
+	if (ret)
+		return ret;
+	for (i = 0; i < n; i++)
+		if (filed[i])
+			seq_printf(m, "bucket %u %u %u\n", level, first + i, filed[i]);
+	return 0;
+}
+
+static const struct seq_operations buckets_sops = {
+	.start	= buckets_start,
+	.next	= buckets_next,
+	.stop	= buckets_stop,
+	.show	= buckets_show,
+};
+DEFINE_SEQ_ATTRIBUTE(buckets);
+
+/**
+ * struct shown - timeouts pending in some buckets
+ * @n: how many
+ * @all: with those for which there is no room
+ * @start_ns: when the wheel began
+ * @each: what they are; the timeout is nothing but a number. U64_MAX: never, although it was
+ *	filed for a tick before it was touched
+ */
+struct shown {
+	unsigned int	n;
+	unsigned int	all;
+	u64		start_ns;
+	struct {
+		unsigned int	bucket;
+		u64		deadline;
+		const void	*fn;
+		const void	*timeout;
+	} each[SHOWN_AT_ONCE];
+};
+
+static void note_pending(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed,
+			 u64 deadline)
+{
+	struct shown *s = arg;
+
+	if (!armed)
+		return;
+	s->all++;
+	if (s->n == SHOWN_AT_ONCE)
+		return;
+	s->each[s->n].bucket = i;
+	s->each[s->n].deadline = deadline == WHEEL_FOREVER ? U64_MAX : deadline + s->start_ns;
+	s->each[s->n].fn = hwtimer_owner_fn(t, READ_ONCE(t->fn));
+	s->each[s->n++].timeout = t;
+}
+
+static int pending_show(struct seq_file *m, void *v)
+{
+	struct hwtimer_driven *driven = m->private;
+	struct hwtimer_wheel *wheel = &driven->wheel;
+	unsigned int level, first, n = buckets_of(wheel, v, &level, &first), i;
+	struct shown *s;
+	int ret;
+
+	s = kvmalloc(sizeof(*s), GFP_KERNEL);
+	if (!s)
+		return -ENOMEM;
+	s->n = 0;
+	s->all = 0;
+	s->start_ns = driven->start_ns;
+	ret = wheel_survey(wheel, level, first, n, note_pending, s);
+	for (i = 0; !ret && i < s->n; i++)
+		seq_printf(m, "timeout %u %u %llu %ps %p\n", level, first + s->each[i].bucket,
+			   s->each[i].deadline, s->each[i].fn, s->each[i].timeout);
+	if (!ret && s->all > s->n)
+		seq_printf(m, "more %u %u %u %u\n", level, first, first + n - 1, s->all - s->n);
+	kvfree(s);
+	return ret;
+}
+
+static const struct seq_operations pending_sops = {
+	.start	= buckets_start,
+	.next	= buckets_next,
+	.stop	= buckets_stop,
+	.show	= pending_show,
+};
+DEFINE_SEQ_ATTRIBUTE(pending);
+
+/**
+ * hwtimer_debugfs_add - show a wheel
+ * @driven: the wheel and its worker
+ */
+void hwtimer_debugfs_add(struct hwtimer_driven *driven)
+{
+	driven->debugfs = debugfs_create_dir(driven->name, root);
+	debugfs_create_file("stats", 0444, driven->debugfs, driven, &stats_fops);
+	debugfs_create_file("buckets", 0444, driven->debugfs, driven, &buckets_fops);
+	debugfs_create_file("pending", 0400, driven->debugfs, driven, &pending_fops);
+}
+
+/**
+ * hwtimer_debugfs_remove - show it no more; waits for readers
+ * @driven: the wheel and its worker
+ */
+void hwtimer_debugfs_remove(struct hwtimer_driven *driven)
+{
+	debugfs_remove(driven->debugfs);
+}
+
+/**
+ * hwtimer_debugfs_init - make the directory of all wheels
+ */
+void __init hwtimer_debugfs_init(void)
+{
+	root = debugfs_create_dir("hwtimer", NULL);
+}
+
+/**
+ * hwtimer_debugfs_exit - remove it
+ */
+void hwtimer_debugfs_exit(void)
+{
+	debugfs_remove(root);
+}

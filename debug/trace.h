@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * hwtimer: tracepoints, /sys/kernel/tracing/events/hwtimer/. After trace/events/timer.h.
+ *
+ * A timeout's function is that of its owner, for periodic ones and work items, too. Times
+ * are in ns on the wheel's clock, but for a tick: that is a number since the wheel began.
+ *
+ * An operation is told when it is over, and the worker may have been there already: what
+ * another CPU arms may be told after its expiry.
+ */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM hwtimer
+
+#if !defined(HWTIMER_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define HWTIMER_TRACE_H
+
+#include <linux/string.h>
+#include <linux/tracepoint.h>
+#include <linux/types.h>
+
+#include "../hwtimer_types.h"
+
+#define HWTIMER_TRACE_NAME_LEN	48
+
+/**
+ * hwtimer_wheel_create - a wheel was made
+ * @wheel: the wheel, as others name it
+ * @name: its name in debugfs
+ * @tick_ns: its tick
+ * @slots: slots per level
+ * @levels: levels to begin with
+ */
+TRACE_EVENT(hwtimer_wheel_create,
+
+	TP_PROTO(const void *wheel, const char *name, u64 tick_ns, unsigned int slots,
+		 unsigned int levels),
+
+	TP_ARGS(wheel, name, tick_ns, slots, levels),
+
+	TP_STRUCT__entry(
+		__field(const void *, wheel)
+		__array(char, name, HWTIMER_TRACE_NAME_LEN)
+		__field(u64, tick_ns)
+		__field(unsigned int, slots)
+		__field(unsigned int, levels)
+	),
+
+	TP_fast_assign(
+		__entry->wheel = wheel;
+		strscpy(__entry->name, name, HWTIMER_TRACE_NAME_LEN);
+		__entry->tick_ns = tick_ns;
+		__entry->slots = slots;
+		__entry->levels = levels;
+	),
+
+	TP_printk("wheel=%p name=%s tick_ns=%llu slots=%u levels=%u", __entry->wheel,
+		  __entry->name, __entry->tick_ns, __entry->slots, __entry->levels)
+);
+
+/**
+ * hwtimer_init - a timeout was initialised
+ * @timeout: the timeout
+ * @wheel: its wheel
+ * @function: what it calls; here, of periodic ones and work items, what calls the owner's
+ */
+TRACE_EVENT(hwtimer_init,
+
+	TP_PROTO(const struct hwtimer_timeout *timeout, const void *wheel,
+		 const void *function),
+
+	TP_ARGS(timeout, wheel, function),
+
+	TP_STRUCT__entry(
+		__field(const void *, timeout)
+		__field(const void *, wheel)
+		__field(const void *, function)
+	),
+
+	TP_fast_assign(
+		__entry->timeout = timeout;
+		__entry->wheel = wheel;
+		__entry->function = function;
+	),
+
+	TP_printk("timeout=%p wheel=%p function=%ps", __entry->timeout, __entry->wheel,
+		  __entry->function)
+);
+
+DECLARE_EVENT_CLASS(hwtimer_deadline,
+
+	TP_PROTO(const struct hwtimer_timeout *timeout, const void *wheel,
+		 const void *function, u64 deadline, int ret),
+
+	TP_ARGS(timeout, wheel, function, deadline, ret),
+
+	TP_STRUCT__entry(
+		__field(const void *, timeout)
+		__field(const void *, wheel)
+		__field(const void *, function)
+		__field(u64, deadline)
+		__field(int, ret)
+	),
+
+	TP_fast_assign(
+		__entry->timeout = timeout;
+		__entry->wheel = wheel;
+		__entry->function = function;
+		__entry->deadline = deadline;
+		__entry->ret = ret;
+	),
+
+	TP_printk("timeout=%p wheel=%p function=%ps deadline=%llu ret=%d", __entry->timeout,
+		  __entry->wheel, __entry->function, __entry->deadline, __entry->ret)
+);
+
+/**
+ * hwtimer_arm - somebody armed a timeout, or wanted to
+ * @timeout: the timeout; it may be gone
+ * @wheel: its wheel
+ * @function: what it calls
+ * @deadline: for when
+ * @ret: as hwtimer_schedule_at() returns
+ */
+DEFINE_EVENT(hwtimer_deadline, hwtimer_arm,
+	TP_PROTO(const struct hwtimer_timeout *timeout, const void *wheel,
+		 const void *function, u64 deadline, int ret),
+	TP_ARGS(timeout, wheel, function, deadline, ret)
+);
+
+/**
+ * hwtimer_touch - somebody gave a timeout another deadline, or wanted to
+ * @timeout: the timeout; it may be gone
+ * @wheel: its wheel
+ * @function: what it calls
+ * @deadline: the new one
+ * @ret: as hwtimer_touch_at() returns
+ */
+DEFINE_EVENT(hwtimer_deadline, hwtimer_touch,
+	TP_PROTO(const struct hwtimer_timeout *timeout, const void *wheel,
+		 const void *function, u64 deadline, int ret),
+	TP_ARGS(timeout, wheel, function, deadline, ret)
+);
+
+/**
+ * hwtimer_cancel - somebody ended a timeout, by whichever function, or wanted to
+ * @timeout: the timeout; it may be gone
+ * @wheel: its wheel
+ * @function: what it would have called
+ * @ret: 1: it was pending; 0: not; or -errno
+ */
+TRACE_EVENT(hwtimer_cancel,
+
+	TP_PROTO(const struct hwtimer_timeout *timeout, const void *wheel,
+		 const void *function, int ret),
+
+	TP_ARGS(timeout, wheel, function, ret),
+
+	TP_STRUCT__entry(
+		__field(const void *, timeout)
+		__field(const void *, wheel)
+		__field(const void *, function)
+		__field(int, ret)
+	),
+
+	TP_fast_assign(
+		__entry->timeout = timeout;
+		__entry->wheel = wheel;
+		__entry->function = function;
+		__entry->ret = ret;
+	),
+
+	TP_printk("timeout=%p wheel=%p function=%ps ret=%d", __entry->timeout, __entry->wheel,
+		  __entry->function, __entry->ret)
+);
+
+/**
+ * hwtimer_worker_wake - the worker has slept, and runs again
+ * @wheel: its wheel
+ */
+TRACE_EVENT(hwtimer_worker_wake,
+
+	TP_PROTO(const void *wheel),
+
+	TP_ARGS(wheel),
+
+	TP_STRUCT__entry(
+		__field(const void *, wheel)
+	),
+
+	TP_fast_assign(
+		__entry->wheel = wheel;
+	),
+
+	TP_printk("wheel=%p", __entry->wheel)
+);
+
+/**
+ * hwtimer_drain - the worker took requests from the queues
+ * @wheel: the wheel
+ * @requests: how many, in this slice of its work
+ */
+TRACE_EVENT(hwtimer_drain,
+
+	TP_PROTO(const void *wheel, unsigned long requests),
+
+	TP_ARGS(wheel, requests),
+
+	TP_STRUCT__entry(
+		__field(const void *, wheel)
+		__field(unsigned long, requests)
+	),
+
+	TP_fast_assign(
+		__entry->wheel = wheel;
+		__entry->requests = requests;
+	),
+
+	TP_printk("wheel=%p requests=%lu", __entry->wheel, __entry->requests)
+);
+
+/**
+ * hwtimer_file - the worker put a timeout into a bucket
+ * @timeout: the timeout
+ * @wheel: its wheel
+ * @tick: the tick it is due at, as far as the wheel knows
+ * @level: of the bucket
+ */
+TRACE_EVENT(hwtimer_file,
+
+	TP_PROTO(const struct hwtimer_timeout *timeout, const void *wheel, u64 tick,
+		 unsigned int level),
+
+	TP_ARGS(timeout, wheel, tick, level),
+
+	TP_STRUCT__entry(
+		__field(const void *, timeout)
+		__field(const void *, wheel)
+		__field(u64, tick)
+		__field(unsigned int, level)
+	),
+
+	TP_fast_assign(
+		__entry->timeout = timeout;
+		__entry->wheel = wheel;
+		__entry->tick = tick;
+		__entry->level = level;
+	),
+
+	TP_printk("timeout=%p wheel=%p tick=%llu level=%u", __entry->timeout, __entry->wheel,
+		  __entry->tick, __entry->level)
+);
+
+/**
+ * hwtimer_expire_entry - the worker is about to call back
+ * @timeout: the timeout
+ * @wheel: its wheel
+ * @function: what it calls
+ * @deadline: the one that was reached
+ * @now: the time
+ */
+TRACE_EVENT(hwtimer_expire_entry,
+
+	TP_PROTO(const struct hwtimer_timeout *timeout, const void *wheel,
+		 const void *function, u64 deadline, u64 now),
+
+	TP_ARGS(timeout, wheel, function, deadline, now),
+
+	TP_STRUCT__entry(
+		__field(const void *, timeout)
+		__field(const void *, wheel)
+		__field(const void *, function)
+		__field(u64, deadline)
+		__field(u64, now)
+	),
+
+	TP_fast_assign(
+		__entry->timeout = timeout;
+		__entry->wheel = wheel;
+		__entry->function = function;
+		__entry->deadline = deadline;
+		__entry->now = now;
+	),
+
+	TP_printk("timeout=%p wheel=%p function=%ps deadline=%llu now=%llu", __entry->timeout,
+		  __entry->wheel, __entry->function, __entry->deadline, __entry->now)
+);
+
+/**
+ * hwtimer_expire_exit - the callback has returned
+ * @timeout: the timeout; it may be gone
+ * @wheel: its wheel
+ */
+TRACE_EVENT(hwtimer_expire_exit,
+
+	TP_PROTO(const struct hwtimer_timeout *timeout, const void *wheel),
+
+	TP_ARGS(timeout, wheel),
+
+	TP_STRUCT__entry(
+		__field(const void *, timeout)
+		__field(const void *, wheel)
+	),
+
+	TP_fast_assign(
+		__entry->timeout = timeout;
+		__entry->wheel = wheel;
+	),
+
+	TP_printk("timeout=%p wheel=%p", __entry->timeout, __entry->wheel)
+);
+
+/**
+ * hwtimer_worker_sleep - the worker has nothing to do
+ * @wheel: its wheel
+ * @until: for how long; U64_MAX: until it is kicked
+ */
+TRACE_EVENT(hwtimer_worker_sleep,
+
+	TP_PROTO(const void *wheel, u64 until),
+
+	TP_ARGS(wheel, until),
+
+	TP_STRUCT__entry(
+		__field(const void *, wheel)
+		__field(u64, until)
+	),
+
+	TP_fast_assign(
+		__entry->wheel = wheel;
+		__entry->until = until;
+	),
+
+	TP_printk("wheel=%p until=%llu", __entry->wheel, __entry->until)
+);
+
+/**
+ * hwtimer_wheel_stop - a wheel was stopped
+ * @wheel: the wheel
+ * @handed_back: how many timeouts were pending
+ */
+TRACE_EVENT(hwtimer_wheel_stop,
+
+	TP_PROTO(const void *wheel, unsigned long handed_back),
+
+	TP_ARGS(wheel, handed_back),
+
+	TP_STRUCT__entry(
+		__field(const void *, wheel)
+		__field(unsigned long, handed_back)
+	),
+
+	TP_fast_assign(
+		__entry->wheel = wheel;
+		__entry->handed_back = handed_back;
+	),
+
+	TP_printk("wheel=%p handed_back=%lu", __entry->wheel, __entry->handed_back)
+);
+
+DECLARE_EVENT_CLASS(hwtimer_dev,
+
+	TP_PROTO(const void *ctx, unsigned long n),
+
+	TP_ARGS(ctx, n),
+
+	TP_STRUCT__entry(
+		__field(const void *, ctx)
+		__field(unsigned long, n)
+	),
+
+	TP_fast_assign(
+		__entry->ctx = ctx;
+		__entry->n = n;
+	),
+
+	TP_printk("ctx=%p n=%lu", __entry->ctx, __entry->n)
+);
+
+/**
+ * hwtimer_dev_open - a program opened /dev/hwtimer
+ * @ctx: the context
+ * @n: 0
+ */
+DEFINE_EVENT(hwtimer_dev, hwtimer_dev_open,
+	TP_PROTO(const void *ctx, unsigned long n),
+	TP_ARGS(ctx, n)
+);
+
+/**
+ * hwtimer_dev_take - entries of a submission ring were taken
+ * @ctx: the context
+ * @n: how many
+ */
+DEFINE_EVENT(hwtimer_dev, hwtimer_dev_take,
+	TP_PROTO(const void *ctx, unsigned long n),
+	TP_ARGS(ctx, n)
+);
+
+DECLARE_EVENT_CLASS(hwtimer_dev_timeout,
+
+	TP_PROTO(const void *ctx, const struct hwtimer_timeout *timeout, u64 id, u64 user_data,
+		 u64 deadline),
+
+	TP_ARGS(ctx, timeout, id, user_data, deadline),
+
+	TP_STRUCT__entry(
+		__field(const void *, ctx)
+		__field(const void *, timeout)
+		__field(u64, id)
+		__field(u64, user_data)
+		__field(u64, deadline)
+	),
+
+	TP_fast_assign(
+		__entry->ctx = ctx;
+		__entry->timeout = timeout;
+		__entry->id = id;
+		__entry->user_data = user_data;
+		__entry->deadline = deadline;
+	),
+
+	TP_printk("ctx=%p timeout=%p id=%#llx user_data=%#llx deadline=%llu", __entry->ctx,
+		  __entry->timeout, __entry->id, __entry->user_data, __entry->deadline)
+);
+
+/**
+ * hwtimer_dev_schedule - a program has scheduled a timeout
+ * @ctx: the context
+ * @timeout: the timeout, as the wheel's events name it
+ * @id: as the program names it
+ * @user_data: as it was scheduled
+ * @deadline: for when; U64_MAX: never
+ */
+DEFINE_EVENT(hwtimer_dev_timeout, hwtimer_dev_schedule,
+	TP_PROTO(const void *ctx, const struct hwtimer_timeout *timeout, u64 id, u64 user_data,
+		 u64 deadline),
+	TP_ARGS(ctx, timeout, id, user_data, deadline)
+);
+
+/**
+ * hwtimer_dev_expire - a program's timeout has expired
+ * @ctx: the context
+ * @timeout: the timeout
+ * @id: as the program names it
+ * @user_data: as it was scheduled
+ * @deadline: the one that was reached
+ */
+DEFINE_EVENT(hwtimer_dev_timeout, hwtimer_dev_expire,
+	TP_PROTO(const void *ctx, const struct hwtimer_timeout *timeout, u64 id, u64 user_data,
+		 u64 deadline),
+	TP_ARGS(ctx, timeout, id, user_data, deadline)
+);
+
+/**
+ * hwtimer_dev_stop - a context was stopped
+ * @ctx: the context
+ * @n: how many timeouts were handed back
+ */
+DEFINE_EVENT(hwtimer_dev, hwtimer_dev_stop,
+	TP_PROTO(const void *ctx, unsigned long n),
+	TP_ARGS(ctx, n)
+);
+
+/**
+ * hwtimer_dev_close - the last descriptor of a context was closed
+ * @ctx: the context
+ * @n: how many timeouts were pending
+ */
+DEFINE_EVENT(hwtimer_dev, hwtimer_dev_close,
+	TP_PROTO(const void *ctx, unsigned long n),
+	TP_ARGS(ctx, n)
+);
+
+#endif /* HWTIMER_TRACE_H */
+
+#undef TRACE_INCLUDE_PATH
+#define TRACE_INCLUDE_PATH .
+#undef TRACE_INCLUDE_FILE
+#define TRACE_INCLUDE_FILE trace
+#include <trace/define_trace.h>

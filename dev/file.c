@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: /dev/hwtimer, timeouts for programs. The first user of hwtimer.h;
+ * what programs see is in uapi/linux/hwtimer.h.
+ *
+ * Each open file description has a context (dev/ctx.c), with or without rings
+ * (dev/rings.c). Here is what programs call.
+ *
+ * Lock order: ctx->control, then ctx->read_lock, then ctx->lock. Who holds the first two may wait
+ * for a page of the program's, as long as another one likes: so wait for them killably.
+ */
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/poll.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/uio.h>
+#include <linux/wait.h>
+
+#include "../debug/trace.h"
+#include "../hwtimer.h"
+#include "../uapi/linux/hwtimer.h"
+#include "ctx.h"
+#include "file.h"
+#include "ioctl.h"
+#include "rings.h"
+#include "shared.h"
+#include "shm.h"
+#include "user.h"
+
+/* How many records are copied to a reader at a time; they are on the stack. */
+#define READ_BATCH	16
+
+static bool readable(struct hwtimer_ctx *ctx)
+{
+	const struct ctx_rings *r = hwtimer_rings_of(ctx);
+
+	return READ_ONCE(ctx->done) || (r && hwtimer_rings_unread(r));
+}
+
+/* The callback, in the wheel's worker. */
+static void dev_expired(struct hwtimer_timeout *t)
+{
+	struct ctx_timeout *dt = container_of(t, struct ctx_timeout, timeout);
+	struct hwtimer_ctx *ctx = dt->ctx;
+	struct ctx_rings *r = hwtimer_rings_of(ctx);
+
+	/*
+	 * What was submitted before the deadline may be to touch or to cancel it. A 32-bit
+	 * kernel may read half of an old time here; under the lock it finds out, and waits.
+	 */
+	if (r && hwtimer_rings_unseen(r, READ_ONCE(dt->deadline)))
+		hwtimer_rings_take_in_worker(ctx);
+
+	hwtimer_ctx_lock(ctx);
+	if (ctx->closed || dt->state != TIMEOUT_PENDING || hwtimer_is_pending(t)) {
+		/* Touched, cancelled, stopped or closed since it expired: nothing to report. */
+	} else if (r && hwtimer_rings_await(r, dt->deadline) &&
+		   !hwtimer_schedule_at(t, dt->deadline)) {
+		/* The budget is used up. At the next tick we shall know more. */
+	} else {
+		hwtimer_ctx_expire(ctx, dt);
+	}
+	if (!ctx->closed)
+		hwtimer_report(ctx);
+	hwtimer_ctx_unlock(ctx);
+}
+
+/* Records are taken when they have been copied, so a fault loses none. */
+static ssize_t read_records(struct hwtimer_ctx *ctx, struct iov_iter *to)
+{
+	struct hwtimer_record records[READ_BATCH];
+	size_t size = sizeof(records[0]), copied;
+	ssize_t done = 0;
+	unsigned int n;
+
+	/* Nobody else takes what we look at. */
+	lockdep_assert_held(&ctx->read_lock);
+	do {
+		hwtimer_ctx_lock(ctx);
+		/* There may be some since our caller looked, and then they are not ours. */
+		n = ctx->rings ? 0 :
+				 hwtimer_ctx_peek(ctx, records, min_t(size_t, READ_BATCH,
+								      iov_iter_count(to) / size));
+		hwtimer_ctx_unlock(ctx);
+		if (!n)
+			return done;
+		copied = copy_to_iter(records, n * size, to);
+		hwtimer_ctx_lock(ctx);
+		hwtimer_ctx_take(ctx, records, copied / size);
+		hwtimer_ctx_unlock(ctx);
+		done += copied - copied % size;
+		cond_resched();
+	} while (copied == n * size);
+	return done ?: -EFAULT;
+}
+
+static ssize_t dev_read_iter(struct kiocb *iocb, struct iov_iter *to)
+{
+	struct hwtimer_ctx *ctx = iocb->ki_filp->private_data;
+	bool nowait = iocb->ki_flags & IOCB_NOWAIT;
+	bool block = !nowait && !(iocb->ki_filp->f_flags & O_NONBLOCK);
+	ssize_t ret;
+
+	if (iov_iter_count(to) < sizeof(struct hwtimer_record))
+		return -EINVAL;
+
+	for (;;) {
+		bool last;
+
+		if (hwtimer_rings_of(ctx))
+			return -EOPNOTSUPP;
+		if (nowait) {
+			if (!mutex_trylock(&ctx->read_lock))
+				return -EAGAIN;
+		} else if (mutex_lock_interruptible(&ctx->read_lock)) {
+			return -ERESTARTSYS;
+		}
+		/* Looked at first: all records come before the end. */
+		last = hwtimer_ctx_ended(ctx);
+		ret = read_records(ctx, to);
+		mutex_unlock(&ctx->read_lock);
+		if (ret || last)
+			return ret;
+		if (!block)
+			return -EAGAIN;
+		ret = wait_event_interruptible(ctx->wait,
+					       readable(ctx) || hwtimer_ctx_ended(ctx) ||
+					       hwtimer_rings_of(ctx));
+		if (ret)
+			return ret;
+	}
+}
+
+static __poll_t dev_poll(struct file *file, poll_table *wait)
+{
+	struct hwtimer_ctx *ctx = file->private_data;
+	__poll_t events = 0;
+
+	poll_wait(file, &ctx->wait, wait);
+	/* Pairs with hwtimer_ctx_wake(): it sees us wait, or we see the news. */
+	smp_mb();
+	if (hwtimer_rings_of(ctx)) {
+		hwtimer_ctx_lock(ctx);
+		if (hwtimer_rings_check(ctx))
+			events |= EPOLLERR;
+		hwtimer_ctx_unlock(ctx);
+	}
+	if (readable(ctx))
+		events |= EPOLLIN | EPOLLRDNORM;
+	if (hwtimer_ctx_ended(ctx))
+		events |= EPOLLHUP;
+	return events;
+}
+
+static int dev_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	struct hwtimer_ctx *ctx = file->private_data;
+	struct ctx_rings *r = hwtimer_rings_of(ctx);
+
+	if (!r)
+		return -ENXIO;
+	/* VM_SHARED is not set for a descriptor that cannot be written to. */
+	if (!(vma->vm_flags & VM_MAYSHARE))
+		return -EINVAL;
+	return hwtimer_shm_map(&r->pair, vma);
+}
+
+static void dev_show_fdinfo(struct seq_file *m, struct file *file)
+{
+	struct hwtimer_ctx *ctx = file->private_data;
+	const struct ctx_rings *r = hwtimer_rings_of(ctx);
+	const struct hwtimer_wheel *wheel;
+	u64 pending, unread, late, cap;
+	bool own, stopped;
+
+	hwtimer_ctx_lock(ctx);
+	wheel = ctx->wheel;
+	own = ctx->own_wheel;
+	stopped = ctx->stopped;
+	pending = ctx->stats.pending;
+	unread = ctx->stats.unread;
+	late = ctx->late;
+	cap = ctx->cap;
+	hwtimer_ctx_unlock(ctx);
+
+	seq_printf(m, "clockid: %d\n",
+		   hwtimer_wheel_clock(wheel) == HWTIMER_CLOCK_BOOTTIME ? CLOCK_BOOTTIME :
+									  CLOCK_MONOTONIC);
+	seq_printf(m, "own_wheel: %d\n", own);
+	seq_printf(m, "tick_ns: %llu\n", hwtimer_wheel_tick_ns(wheel));
+	seq_printf(m, "slots: %u\n", hwtimer_wheel_slots(wheel));
+	seq_printf(m, "levels: %u\n", hwtimer_wheel_levels(wheel));
+	seq_printf(m, "stopped: %d\n", stopped);
+	seq_printf(m, "pending: %llu\n", pending);
+	seq_printf(m, "unread: %llu\n", unread);
+	seq_printf(m, "late: %llu\n", late);
+	seq_printf(m, "cap: %llu\n", cap);
+	if (r) {
+		seq_printf(m, "sq_entries: %u\n", r->pair.sq_mask + 1);
+		seq_printf(m, "cq_entries: %u\n", r->pair.cq_mask + 1);
+		seq_printf(m, "ring_timeouts: %u\n", ctx->nr_timeouts);
+	}
+	hwtimer_user_show(m, ctx->user);
+}
+
+/* Called by close(2), and by the worker for each timeout that it lets go of: the user pays. */
+static void put_ctx(struct hwtimer_ctx *ctx)
+{
+	if (!refcount_dec_and_test(&ctx->held))
+		return;
+	hwtimer_ctx_free_table(ctx);
+	if (ctx->rings)
+		hwtimer_rings_free(ctx->rings);
+	if (ctx->shared)
+		hwtimer_shared_put(ctx->shared);
+	hwtimer_user_closed(ctx->user);
+	hwtimer_user_put(ctx->user);
+	kfree(ctx);
+}
+
+static void dev_released(struct hwtimer_timeout *t)
+{
+	struct ctx_timeout *dt = container_of(t, struct ctx_timeout, timeout);
+	struct hwtimer_ctx *ctx = dt->ctx;
+
+	hwtimer_ctx_free_timeout(ctx, dt);
+	put_ctx(ctx);
+}
+
+static void poll_released(struct hwtimer_timeout *t)
+{
+	put_ctx(container_of(t, struct ctx_rings, poll)->ctx);
+}
+
+static int dev_open(struct inode *inode, struct file *file)
+{
+	struct hwtimer_ctx *ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
+
+	if (!ctx)
+		return -ENOMEM;
+	ctx->user = hwtimer_user_get();
+	if (!ctx->user) {
+		kfree(ctx);
+		return -ENOMEM;
+	}
+	mutex_init(&ctx->control);
+	mutex_init(&ctx->read_lock);
+	spin_lock_init(&ctx->lock);
+	init_waitqueue_head(&ctx->wait);
+	xa_init_flags(&ctx->table, XA_FLAGS_ALLOC | XA_FLAGS_ACCOUNT);
+	refcount_set(&ctx->held, 1);
+	ctx->expired = dev_expired;
+	ctx->wheel = hwtimer_shared_wheel(NULL);
+	ctx->done_tail = &ctx->done;
+	ctx->cap = MAX_CAP;
+	file->private_data = ctx;
+	file->f_mode |= FMODE_NOWAIT;
+	trace_hwtimer_dev_open(ctx, 0);
+	return stream_open(inode, file);
+}
+
+/*
+ * The last close. It releases the timeouts without waiting for the shared wheel's worker,
+ * which frees the context if it lets go of the last of them.
+ */
+static int dev_release(struct inode *inode, struct file *file)
+{
+	struct hwtimer_ctx *ctx = file->private_data;
+	struct ctx_timeout *dt;
+	unsigned long index = 0;
+
+	/* Whatever is still in the submission ring. */
+	hwtimer_ctx_lock(ctx);
+	ctx->stopped = true;
+	ctx->closed = true;
+	trace_hwtimer_dev_close(ctx, ctx->stats.pending);
+	hwtimer_ctx_unlock(ctx);
+
+	hwtimer_user_closing(ctx->user);
+	/* From here on, a release is done when it returns. */
+	if (ctx->own_wheel)
+		hwtimer_wheel_stop(ctx->wheel, NULL);
+	if (ctx->rings) {
+		refcount_inc(&ctx->held);
+		hwtimer_release(&ctx->rings->poll, poll_released);
+	}
+	while ((dt = hwtimer_ctx_next_timeout(ctx, &index))) {
+		/* The rate, too, is the user's again at once. */
+		hwtimer_ctx_lock(ctx);
+		if (dt->periodic)
+			hwtimer_ctx_free_period(ctx, dt->period);
+		/* It may be told of still, in memory that others may have a reference to. */
+		dt->fired = 0;
+		dt->periodic = false;
+		dt->state = TIMEOUT_FREE;
+		hwtimer_ctx_unlock(ctx);
+		refcount_inc(&ctx->held);
+		hwtimer_release(&dt->timeout, dev_released);
+	}
+	if (ctx->own_wheel)
+		hwtimer_free_own_wheel(ctx, ctx->wheel);
+	put_ctx(ctx);
+	return 0;
+}
+
+static const struct file_operations dev_fops = {
+	.owner		= THIS_MODULE,
+	.open		= dev_open,
+	.release	= dev_release,
+	.read_iter	= dev_read_iter,
+	.poll		= dev_poll,
+	.mmap		= dev_mmap,
+	.unlocked_ioctl	= hwtimer_dev_ioctl,
+	.compat_ioctl	= compat_ptr_ioctl,
+	.show_fdinfo	= dev_show_fdinfo,
+};
+
+static struct miscdevice dev_misc = {
+	.minor	= MISC_DYNAMIC_MINOR,
+	.name	= "hwtimer",
+	.fops	= &dev_fops,
+	.mode	= 0600,
+};
+
+/**
+ * hwtimer_dev_init - bring up the device and wheel "dev"
+ *
+ * Return: 0 or a negative error.
+ */
+int __init hwtimer_dev_init(void)
+{
+	int ret;
+
+	ret = hwtimer_ctx_cache_create();
+	if (ret)
+		return ret;
+	ret = hwtimer_shared_init();
+	if (ret)
+		goto err_cache;
+	ret = misc_register(&dev_misc);
+	if (ret)
+		goto err_shared;
+	return 0;
+
+err_shared:
+	hwtimer_shared_exit();
+err_cache:
+	hwtimer_ctx_cache_destroy();
+	return ret;
+}
+
+/**
+ * hwtimer_dev_exit - take it down; no file is open any more
+ */
+void hwtimer_dev_exit(void)
+{
+	misc_deregister(&dev_misc);
+	/* Frees all closed contexts that are left. */
+	hwtimer_shared_exit();
+	hwtimer_ctx_cache_destroy();
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * hwtimer: the device as the module's init and exit know it.
+ */
+#ifndef DEV_FILE_H
+#define DEV_FILE_H
+
+int hwtimer_dev_init(void);
+void hwtimer_dev_exit(void);
+
+#endif /* DEV_FILE_H */

@@ -1,0 +1,720 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: the ioctls of /dev/hwtimer.
+ *
+ * Lock order: see dev/file.c.
+ */
+#include <linux/capability.h>
+#include <linux/compat.h>
+#include <linux/err.h>
+#include <linux/fs.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "../debug/trace.h"
+#include "../hwtimer.h"
+#include "../uapi/linux/hwtimer.h"
+#include "ctx.h"
+#include "ioctl.h"
+#include "rings.h"
+#include "shared.h"
+#include "shm.h"
+#include "user.h"
+
+/* What comes with an operation of a batch, or goes with one of a list, is so in one go. */
+#define MAX_OP_SIZE	4096
+
+static_assert(sizeof(struct hwtimer_setup) == 32);
+static_assert(sizeof(struct hwtimer_schedule) == 64);
+static_assert(sizeof(struct hwtimer_touch) == 32);
+static_assert(sizeof(struct hwtimer_cancel) == 16);
+static_assert(sizeof(struct hwtimer_query) == 64);
+static_assert(sizeof(struct hwtimer_stop) == 16);
+static_assert(sizeof(struct hwtimer_stats) == 88);
+static_assert(sizeof(struct hwtimer_record) == 48);
+static_assert(sizeof(struct hwtimer_op) == 72);
+static_assert(sizeof(struct hwtimer_batch) == 24);
+static_assert(sizeof(struct hwtimer_rings) == 40);
+static_assert(sizeof(struct hwtimer_enter) == 16);
+static_assert(sizeof(struct hwtimer_list) == 32);
+
+static unsigned long long min_tick_ns = NSEC_PER_MSEC;
+module_param(min_tick_ns, ullong, 0644);
+MODULE_PARM_DESC(min_tick_ns,
+		 "a context's own wheel needs CAP_SYS_RESOURCE for a shorter tick (default 1000000)");
+
+static unsigned int max_user_slots = 1 << 16;
+module_param(max_user_slots, uint, 0644);
+MODULE_PARM_DESC(max_user_slots,
+		 "a context's own wheel needs CAP_SYS_RESOURCE for more slots (default 65536)");
+
+/* Any size from the first version's on; what we do not know must be 0. */
+static int get_arg(void *arg, size_t size, size_t first_size,
+		   const void __user *from, size_t user_size)
+{
+	if (user_size < first_size)
+		return -EINVAL;
+	return copy_struct_from_user(arg, size, from, user_size);
+}
+
+static int put_arg(void __user *to, size_t user_size, const void *arg, size_t size)
+{
+	return copy_to_user(to, arg, min(size, user_size)) ? -EFAULT : 0;
+}
+
+/* The same, and what the program knows beyond that is 0. */
+static int put_longer(void __user *to, size_t user_size, const void *arg, size_t size)
+{
+	int ret = put_arg(to, user_size, arg, size);
+
+	if (!ret && user_size > size && clear_user(to + size, user_size - size))
+		ret = -EFAULT;
+	return ret;
+}
+
+#define GET_ARG(arg, from, user_size)	\
+	get_arg(&(arg), sizeof(arg), sizeof(arg), from, user_size)
+/* The same for what has grown: @last was the last member of the first version. */
+#define GET_GROWN(arg, last, from, user_size)	\
+	get_arg(&(arg), sizeof(arg), offsetofend(typeof(arg), last), from, user_size)
+#define PUT_ARG(to, user_size, arg)	\
+	put_arg(to, user_size, &(arg), sizeof(arg))
+
+/*
+ * What the program is told about an operation that will have had success, before it
+ * takes effect: a fault must not leave one that the program knows nothing of.
+ */
+struct answer {
+	void __user	*to;
+	const void	*from;
+	size_t		size;
+};
+
+static int give(const struct answer *answer)
+{
+	return put_arg(answer->to, answer->size, answer->from, answer->size);
+}
+
+static struct hwtimer_wheel *own_wheel(struct hwtimer_ctx *ctx,
+				       const struct hwtimer_setup *arg)
+{
+	struct hwtimer_wheel_params params = {
+		.tick_ns = arg->tick_ns,
+		.slots = arg->slots,
+		.levels = arg->levels,
+		.flags = HWTIMER_WHEEL_ACCOUNT |
+			 (arg->flags & HWTIMER_SETUP_GROW ? HWTIMER_WHEEL_GROW : 0),
+		.clock = arg->clockid == CLOCK_BOOTTIME ? HWTIMER_CLOCK_BOOTTIME :
+							  HWTIMER_CLOCK_MONOTONIC,
+		.nice = task_nice(current),
+	};
+	struct hwtimer_wheel *wheel;
+	char name[HWTIMER_NAME_LEN];
+
+	if (!arg->tick_ns || !arg->slots || arg->slots > HWTIMER_MAX_SLOTS)
+		return ERR_PTR(-EINVAL);
+	if ((arg->tick_ns < READ_ONCE(min_tick_ns) ||
+	     arg->slots > READ_ONCE(max_user_slots)) && !capable(CAP_SYS_RESOURCE))
+		return ERR_PTR(-EPERM);
+	if (!hwtimer_user_charge(ctx->user, HWTIMER_LIMIT_WHEELS, 1))
+		return ERR_PTR(-EDQUOT);
+
+	snprintf(name, sizeof(name), "pid-%d", task_tgid_nr(current));
+	params.name = name;
+	wheel = hwtimer_wheel_create(&params);
+	if (IS_ERR(wheel))
+		hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_WHEELS, 1);
+	return wheel;
+}
+
+/*
+ * Its place is given back after its memory: a user who opens and closes in a loop never has
+ * more than the limit, and can have another one as soon as the close returns.
+ */
+void hwtimer_free_own_wheel(struct hwtimer_ctx *ctx, struct hwtimer_wheel *wheel)
+{
+	hwtimer_wheel_destroy(wheel);
+	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_WHEELS, 1);
+}
+
+/* What depends on the wheel's shape is for hwtimer_wheel_create() to say. */
+static bool setup_valid(const struct hwtimer_setup *arg)
+{
+	if (arg->flags & ~(HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW) ||
+	    arg->cap > MAX_CAP)
+		return false;
+	if (arg->flags & HWTIMER_SETUP_OWN_WHEEL)
+		return arg->clockid == CLOCK_MONOTONIC || arg->clockid == CLOCK_BOOTTIME;
+	return arg->clockid == CLOCK_MONOTONIC && !(arg->flags & HWTIMER_SETUP_GROW) &&
+	       !arg->tick_ns && !arg->slots && arg->levels <= 1;
+}
+
+static long dev_setup(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
+{
+	/* Asked for its shape, if there is no own one. */
+	struct hwtimer_wheel *wheel = hwtimer_shared_wheel(NULL);
+	struct hwtimer_setup arg;
+	bool own;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (!setup_valid(&arg))
+		return -EINVAL;
+	own = arg.flags & HWTIMER_SETUP_OWN_WHEEL;
+
+	if (mutex_lock_killable(&ctx->control))
+		return -EINTR;
+	hwtimer_ctx_lock(ctx);
+	if (ctx->stopped)
+		ret = -ESHUTDOWN;
+	else if (ctx->set_up || ctx->used)
+		ret = -EBUSY;
+	hwtimer_ctx_unlock(ctx);
+	if (ret)
+		goto out;
+	if (own) {
+		wheel = own_wheel(ctx, &arg);
+		if (IS_ERR(wheel)) {
+			ret = PTR_ERR(wheel);
+			goto out;
+		}
+	}
+
+	arg.tick_ns = hwtimer_wheel_tick_ns(wheel);
+	arg.slots = hwtimer_wheel_slots(wheel);
+	arg.levels = hwtimer_wheel_levels(wheel);
+	arg.cap = arg.cap ?: MAX_CAP;
+	ret = PUT_ARG(uarg, size, arg);
+	if (!ret) {
+		/* A schedule may have been faster. */
+		hwtimer_ctx_lock(ctx);
+		if (ctx->used) {
+			ret = -EBUSY;
+		} else {
+			ctx->set_up = true;
+			ctx->own_wheel = own;
+			if (own)
+				WRITE_ONCE(ctx->wheel, wheel);
+			ctx->cap = arg.cap;
+		}
+		hwtimer_ctx_unlock(ctx);
+	}
+	if (ret && own)
+		hwtimer_free_own_wheel(ctx, wheel);
+out:
+	mutex_unlock(&ctx->control);
+	return ret;
+}
+
+/* Choose a shared wheel before the first timeout, unless the context has its own wheel. */
+static int choose_wheel(struct hwtimer_ctx *ctx)
+{
+	struct hwtimer_shared *shared;
+	bool chosen;
+	int ret;
+
+	if (likely(READ_ONCE(ctx->used)))
+		return 0;
+	hwtimer_ctx_lock(ctx);
+	chosen = ctx->shared || ctx->own_wheel;
+	hwtimer_ctx_unlock(ctx);
+	if (chosen)
+		return 0;
+
+	shared = hwtimer_shared_get(ctx->user);
+	ret = PTR_ERR_OR_ZERO(shared);
+	/* -EAGAIN, for one, would say that the context is at its cap. */
+	if (ret)
+		return ret == -EINTR || ret == -EDQUOT ? ret : -ENOMEM;
+	hwtimer_ctx_lock(ctx);
+	/* Another thread may have chosen one, or SETUP made one. */
+	if (!ctx->shared && !ctx->own_wheel) {
+		ctx->shared = shared;
+		WRITE_ONCE(ctx->wheel, hwtimer_shared_wheel(shared));
+		shared = NULL;
+	}
+	hwtimer_ctx_unlock(ctx);
+	if (shared)
+		hwtimer_shared_put(shared);
+	return 0;
+}
+
+/* Operations as they come by ioctl, alone or in a batch. */
+
+static int do_schedule(struct hwtimer_ctx *ctx, struct hwtimer_schedule *arg,
+		       const struct answer *answer)
+{
+	struct ctx_period *period;
+	struct ctx_timeout *dt;
+	int ret;
+
+	if (arg->flags & ~HWTIMER_RELATIVE || arg->pad || arg->pad2 ||
+	    (!arg->period && (arg->misfire || arg->policy)))
+		return -EINVAL;
+	ret = choose_wheel(ctx);
+	if (ret)
+		return ret;
+	period = hwtimer_ctx_make_period(ctx, arg);
+	if (IS_ERR(period))
+		return PTR_ERR(period);
+
+	dt = hwtimer_ctx_reserve(ctx, arg->id);
+	if (IS_ERR(dt)) {
+		hwtimer_ctx_free_period(ctx, period);
+		return PTR_ERR(dt);
+	}
+	arg->id = dt->id;
+	arg->deadline = hwtimer_ctx_deadline(ctx->wheel, arg->flags, arg->time);
+	/* Once armed, it cannot be undone for sure. */
+	ret = give(answer);
+
+	hwtimer_ctx_lock(ctx);
+	if (ret)
+		hwtimer_ctx_make_free(ctx, dt);
+	else
+		ret = hwtimer_ctx_arm(ctx, dt, arg->deadline, arg->user_data, period);
+	hwtimer_ctx_unlock(ctx);
+	if (ret)
+		hwtimer_ctx_free_period(ctx, period);
+	return ret;
+}
+
+static int do_touch(struct hwtimer_ctx *ctx, struct hwtimer_touch *arg,
+		    const struct answer *answer)
+{
+	int ret;
+
+	if (arg->flags & ~HWTIMER_RELATIVE || arg->pad)
+		return -EINVAL;
+	/* With ctx->wheel not settled yet there is nothing to be found either. */
+	arg->deadline = hwtimer_ctx_deadline(READ_ONCE(ctx->wheel), arg->flags, arg->time);
+	ret = give(answer);
+	if (ret)
+		return ret;
+
+	hwtimer_ctx_lock(ctx);
+	ret = hwtimer_ctx_touch(ctx, arg->id, arg->deadline);
+	hwtimer_ctx_unlock(ctx);
+	return ret;
+}
+
+static int do_cancel(struct hwtimer_ctx *ctx, const struct hwtimer_cancel *arg,
+		     const struct answer *answer)
+{
+	int ret;
+
+	if (arg->flags || arg->pad)
+		return -EINVAL;
+	ret = give(answer);
+	if (ret)
+		return ret;
+
+	hwtimer_ctx_lock(ctx);
+	ret = hwtimer_ctx_cancel(ctx, arg->id);
+	hwtimer_ctx_unlock(ctx);
+	return ret;
+}
+
+/* What there is to say of one that is pending. */
+static void describe(const struct ctx_timeout *dt, struct hwtimer_query *arg)
+{
+	const struct hwtimer_period *period;
+
+	lockdep_assert_held(&dt->ctx->lock);
+	*arg = (struct hwtimer_query){
+		.id = dt->id,
+		.user_data = dt->user_data,
+		.deadline = dt->deadline,
+	};
+	if (dt->periodic) {
+		period = &dt->period->period;
+		arg->period = period->period_ns;
+		arg->misfire = period->misfire_ns;
+		arg->unread = dt->period->unread;
+		arg->policy = period->policy;
+	}
+}
+
+static int do_query(struct hwtimer_ctx *ctx, struct hwtimer_query *arg,
+		    const struct answer *answer)
+{
+	struct ctx_timeout *dt;
+
+	if (arg->flags || arg->pad || arg->pad2)
+		return -EINVAL;
+	hwtimer_ctx_lock(ctx);
+	dt = hwtimer_ctx_find_pending(ctx, arg->id);
+	if (dt)
+		describe(dt, arg);
+	hwtimer_ctx_unlock(ctx);
+	return dt ? give(answer) : -ENOENT;
+}
+
+/* What the program gave, or less if it knows more than we do. */
+#define ANSWER(to, arg, user_size)	\
+	(&(struct answer){ to, &(arg), min(sizeof(arg), user_size) })
+
+static long dev_schedule(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_schedule arg;
+	int ret = GET_GROWN(arg, deadline, uarg, size);
+
+	return ret ?: do_schedule(ctx, &arg, ANSWER(uarg, arg, size));
+}
+
+static long dev_touch(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_touch arg;
+	int ret = GET_ARG(arg, uarg, size);
+
+	return ret ?: do_touch(ctx, &arg, ANSWER(uarg, arg, size));
+}
+
+static long dev_cancel(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_cancel arg;
+	int ret = GET_ARG(arg, uarg, size);
+
+	/* There is nothing to tell. */
+	return ret ?: do_cancel(ctx, &arg, &(struct answer){ });
+}
+
+static long dev_query(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_query arg;
+	int ret = GET_GROWN(arg, deadline, uarg, size);
+
+	return ret ?: do_query(ctx, &arg, ANSWER(uarg, arg, size));
+}
+
+/*
+ * One of a batch: 0 if it was done, its result told, be it an error. Otherwise it had no
+ * effect: what was to be told of a success went out before it, and a failure has none.
+ */
+static int do_op(struct hwtimer_ctx *ctx, void __user *to, size_t size)
+{
+	struct hwtimer_op op;
+	const struct answer *answer = ANSWER(to, op, size);
+	int ret;
+
+	ret = GET_ARG(op, to, size);
+	if (ret)
+		return ret;
+	op.result = 0;
+	switch (op.op) {
+	case HWTIMER_OP_SCHEDULE:
+		ret = do_schedule(ctx, &op.schedule, answer);
+		break;
+	case HWTIMER_OP_TOUCH:
+		ret = do_touch(ctx, &op.touch, answer);
+		break;
+	case HWTIMER_OP_CANCEL:
+		ret = do_cancel(ctx, &op.cancel, answer);
+		break;
+	case HWTIMER_OP_QUERY:
+		ret = do_query(ctx, &op.query, answer);
+		break;
+	default:
+		ret = -EINVAL;
+	}
+	if (!ret || ret == -EFAULT)
+		return ret;
+	op.result = ret;
+	return give(answer);
+}
+
+static long dev_batch(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_batch arg;
+	void __user *ops;
+	u32 i;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags || arg.pad || arg.count > INT_MAX ||
+	    arg.size < sizeof(struct hwtimer_op))
+		return -EINVAL;
+	if (arg.size > MAX_OP_SIZE)
+		return -E2BIG;
+
+	ops = u64_to_user_ptr(arg.ops);
+	for (i = 0; i < arg.count; i++) {
+		ret = signal_pending(current) ? -ERESTARTSYS :
+						do_op(ctx, ops + (size_t)i * arg.size, arg.size);
+		if (ret)
+			return i ? i : (long)ret;
+		cond_resched();
+	}
+	return i;
+}
+
+static long dev_stop(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_stop arg;
+	struct ctx_timeout *dt;
+	unsigned long index = 0;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags || arg.pad)
+		return -EINVAL;
+
+	arg.handed_back = 0;
+	if (mutex_lock_killable(&ctx->control))
+		return -EINTR;
+	hwtimer_ctx_lock(ctx);
+	ctx->stopped = true;
+	hwtimer_ctx_end_if_over(ctx);
+	hwtimer_ctx_unlock(ctx);
+	while ((dt = hwtimer_ctx_next_timeout(ctx, &index))) {
+		hwtimer_ctx_lock(ctx);
+		if (dt->state == TIMEOUT_PENDING) {
+			hwtimer_ctx_hand_back(ctx, dt);
+			arg.handed_back++;
+			hwtimer_report(ctx);
+		}
+		hwtimer_ctx_unlock(ctx);
+	}
+	mutex_unlock(&ctx->control);
+	trace_hwtimer_dev_stop(ctx, arg.handed_back);
+	return PUT_ARG(uarg, size, arg);
+}
+
+static long dev_stats(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_stats arg;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags || arg.pad)
+		return -EINVAL;
+
+	hwtimer_ctx_lock(ctx);
+	arg = ctx->stats;
+	arg.cap = ctx->cap;
+	arg.now = hwtimer_wheel_now(ctx->wheel);
+	hwtimer_ctx_unlock(ctx);
+	return PUT_ARG(uarg, size, arg);
+}
+
+static long dev_list(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
+{
+	const size_t first_size = offsetofend(struct hwtimer_query, deadline);
+	struct hwtimer_query query;
+	struct hwtimer_list arg;
+	struct ctx_timeout *dt;
+	unsigned long index;
+	bool pending;
+	u32 n = 0, most;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags || arg.pad || arg.size < first_size || !arg.count)
+		return -EINVAL;
+	if (arg.size > MAX_OP_SIZE)
+		return -E2BIG;
+
+	most = min_t(u32, arg.count, INT_MAX);
+	index = min_t(u64, arg.next, ULONG_MAX);
+	while (n < most && !fatal_signal_pending(current)) {
+		dt = hwtimer_ctx_next_timeout(ctx, &index);
+		if (!dt)
+			break;
+		hwtimer_ctx_lock(ctx);
+		pending = dt->state == TIMEOUT_PENDING;
+		if (pending)
+			describe(dt, &query);
+		hwtimer_ctx_unlock(ctx);
+		if (pending) {
+			ret = put_longer(u64_to_user_ptr(arg.queries) + n * (u64)arg.size,
+					 arg.size, &query, sizeof(query));
+			if (ret)
+				break;
+			n++;
+		}
+		arg.next = index;
+	}
+	if (ret && !n)
+		return ret;
+	return PUT_ARG(uarg, size, arg) ?: (long)n;
+}
+
+/* Rings, as commands. */
+
+static bool rings_valid(const struct hwtimer_rings *arg)
+{
+	return !(arg->flags & ~(HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_CLAIMS)) && !arg->pad &&
+	       (arg->flags & HWTIMER_RINGS_EVENTFD || !arg->eventfd) &&
+	       arg->sq_entries && arg->sq_entries <= HWTIMER_RING_MAX &&
+	       arg->cq_entries <= HWTIMER_RING_MAX &&
+	       arg->timeouts && arg->timeouts <= MAX_CAP;
+}
+
+/* May there be rings yet, or any more? */
+static int rings_possible(const struct hwtimer_ctx *ctx)
+{
+	lockdep_assert_held(&ctx->lock);
+	if (ctx->stopped)
+		return -ESHUTDOWN;
+	return ctx->used ? -EBUSY : 0;
+}
+
+/* From here on the context has rings. A schedule, or a stop, may have been faster. */
+static int rings_publish(struct hwtimer_ctx *ctx, struct ctx_rings *r,
+			 struct ctx_timeout *timeouts, u32 nr_timeouts)
+{
+	int ret;
+
+	hwtimer_ctx_lock(ctx);
+	ret = rings_possible(ctx);
+	if (!ret) {
+		WRITE_ONCE(ctx->used, true);
+		ctx->nr_timeouts = nr_timeouts;
+		/* Pairs with hwtimer_ctx_next_timeout(). */
+		smp_store_release(&ctx->timeouts, timeouts);
+		/* Pairs with hwtimer_rings_of(). */
+		smp_store_release(&ctx->rings, r);
+		ctx->eventfd = r->eventfd;
+		/* Who waits in read() shall not do so for ever. No EPOLLIN: there is no record. */
+		ctx->news |= EPOLLRDNORM;
+	}
+	hwtimer_ctx_unlock(ctx);
+	return ret;
+}
+
+static long dev_rings(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_rings arg;
+	struct ctx_timeout *timeouts;
+	struct ctx_rings *r;
+	int ret;
+
+	/* hwtimer_shm_set_sleep() takes an atomic64_t that is not made of a lock. */
+	if (IS_ENABLED(CONFIG_GENERIC_ATOMIC64))
+		return -EOPNOTSUPP;
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (!rings_valid(&arg))
+		return -EINVAL;
+	ret = choose_wheel(ctx);
+	if (ret)
+		return ret;
+
+	if (mutex_lock_killable(&ctx->control))
+		return -EINTR;
+	hwtimer_ctx_lock(ctx);
+	ret = rings_possible(ctx);
+	hwtimer_ctx_unlock(ctx);
+	if (ret)
+		goto out;
+	ret = -EDQUOT;
+	if (!hwtimer_user_charge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, arg.timeouts))
+		goto out;
+	ret = -ENOMEM;
+	timeouts = kvcalloc(arg.timeouts, sizeof(*timeouts), GFP_TABLE);
+	if (!timeouts)
+		goto uncharge;
+	r = hwtimer_rings_create(ctx, &arg);
+	if (IS_ERR(r)) {
+		ret = PTR_ERR(r);
+		goto free_timeouts;
+	}
+
+	arg.sq_entries = r->pair.sq_mask + 1;
+	arg.cq_entries = r->pair.cq_mask + 1;
+	arg.sq_offset = hwtimer_shm_sq_offset(&r->pair);
+	arg.cq_offset = hwtimer_shm_cq_offset(&r->pair);
+	arg.size = hwtimer_shm_size(&r->pair);
+	ret = PUT_ARG(uarg, size, arg) ?: rings_publish(ctx, r, timeouts, arg.timeouts);
+	if (!ret)
+		goto out;
+	hwtimer_rings_free(r);
+free_timeouts:
+	kvfree(timeouts);
+uncharge:
+	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, arg.timeouts);
+out:
+	mutex_unlock(&ctx->control);
+	return ret;
+}
+
+static long dev_enter(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_enter arg;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags || arg.pad || arg.pad2)
+		return -EINVAL;
+	if (!hwtimer_rings_of(ctx))
+		return -ENXIO;
+	ret = hwtimer_rings_enter(ctx, &arg.taken);
+	return PUT_ARG(uarg, size, arg) ?: ret;
+}
+
+/* A command whatever the size of its argument. */
+#define COMMAND(cmd)	((cmd) & ~IOCSIZE_MASK)
+
+/**
+ * hwtimer_dev_ioctl - the ioctls of an open /dev/hwtimer
+ * @file: the open file
+ * @cmd: HWTIMER_IOC_*, with the size of the argument as the program knows it
+ * @arg: address of the argument
+ *
+ * Return: see uapi/linux/hwtimer.h.
+ */
+long hwtimer_dev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct hwtimer_ctx *ctx = file->private_data;
+	void __user *uarg = (void __user *)arg;
+	size_t size = _IOC_SIZE(cmd);
+
+	/* The program's operations take effect in its order. */
+	if (hwtimer_rings_of(ctx) && COMMAND(cmd) != COMMAND(HWTIMER_IOC_ENTER))
+		hwtimer_rings_take_all(ctx);
+
+	switch (COMMAND(cmd)) {
+	case COMMAND(HWTIMER_IOC_SETUP):
+		return dev_setup(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_SCHEDULE):
+		return dev_schedule(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_TOUCH):
+		return dev_touch(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_CANCEL):
+		return dev_cancel(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_QUERY):
+		return dev_query(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_STOP):
+		return dev_stop(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_STATS):
+		return dev_stats(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_BATCH):
+		return dev_batch(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_RINGS):
+		return dev_rings(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_ENTER):
+		return dev_enter(ctx, uarg, size);
+	case COMMAND(HWTIMER_IOC_LIST):
+		return dev_list(ctx, uarg, size);
+	default:
+		return -ENOTTY;
+	}
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: what a user has of /dev/hwtimer, over all contexts, and may have.
+ *
+ * User namespaces: what a user of one has is charged to the user who created the namespace, too,
+ * and so on up to the initial one, as ucounts are. Or else whoever has subordinate uids would have
+ * the limits of each of them.
+ *
+ * Memory is charged until it is freed. A closed context is freed when the wheel has let go of its
+ * timeouts, so a charge that fails waits until as many contexts are freed as its user had closed by
+ * then. Whoever closes a context has room for the next one, but not for another shared wheel, as
+ * these linger. Contexts of others, or closed later, are not waited for.
+ */
+#include <linux/atomic.h>
+#include <linux/capability.h>
+#include <linux/cred.h>
+#include <linux/hashtable.h>
+#include <linux/moduleparam.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/user_namespace.h>
+#include <linux/wait.h>
+
+#include "user.h"
+
+static unsigned long max_user_timeouts = 1 << 20;
+module_param(max_user_timeouts, ulong, 0644);
+MODULE_PARM_DESC(max_user_timeouts,
+		 "timeouts of one user without CAP_SYS_RESOURCE (default 1048576)");
+
+static unsigned long max_user_wheels = 16;
+module_param(max_user_wheels, ulong, 0644);
+MODULE_PARM_DESC(max_user_wheels,
+		 "own wheels of one user's contexts without CAP_SYS_RESOURCE (default 16)");
+
+static unsigned long max_user_rate = 100000;
+module_param(max_user_rate, ulong, 0644);
+MODULE_PARM_DESC(max_user_rate,
+		 "how often the periodic timeouts of one user without CAP_SYS_RESOURCE may expire in a second, all together; those that make up for what they missed: at each tick (default 100000)");
+
+static unsigned long max_user_ring_kib = 1 << 17;
+module_param(max_user_ring_kib, ulong, 0644);
+MODULE_PARM_DESC(max_user_ring_kib,
+		 "memory of the rings of one user without CAP_SYS_RESOURCE, in KiB (default 131072)");
+
+static unsigned long max_user_shared_wheels = 64;
+module_param(max_user_shared_wheels, ulong, 0644);
+MODULE_PARM_DESC(max_user_shared_wheels,
+		 "shared wheels of one user without CAP_SYS_RESOURCE, one for each set of cgroups that contexts are first scheduled from (default 64)");
+
+static const struct {
+	const char		*name;
+	const unsigned long	*max;
+} limits[HWTIMER_LIMITS] = {
+	[HWTIMER_LIMIT_TIMEOUTS] = { "timeouts", &max_user_timeouts },
+	[HWTIMER_LIMIT_WHEELS] = { "wheels", &max_user_wheels },
+	[HWTIMER_LIMIT_RATE] = { "rate", &max_user_rate },
+	[HWTIMER_LIMIT_RING_KIB] = { "ring_kib", &max_user_ring_kib },
+	[HWTIMER_LIMIT_SHARED_WHEELS] = { "shared_wheels", &max_user_shared_wheels },
+};
+
+/**
+ * struct hwtimer_user - one user
+ * @node: in users
+ * @uid: who opened the device, or created the user namespace of one who did
+ * @parent: who created the user namespace that this one belongs to; NULL: the initial one
+ * @refs: contexts and users that refer to this; protected by users_lock
+ * @count: by enum hwtimer_limit
+ * @closing: how many contexts were ever closed
+ * @closed: how many of these are freed
+ * @wait: for those
+ */
+struct hwtimer_user {
+	struct hlist_node	node;
+	kuid_t			uid;
+	struct hwtimer_user	*parent;
+	unsigned long		refs;
+	atomic_long_t		count[HWTIMER_LIMITS];
+	atomic_t		closing;
+	atomic_t		closed;
+	wait_queue_head_t	wait;
+};
+
+static DEFINE_HASHTABLE(users, 6);
+static DEFINE_SPINLOCK(users_lock);
+
+/* A reference to the user, if there is one. */
+static struct hwtimer_user *find(kuid_t uid, const struct hwtimer_user *parent)
+{
+	struct hwtimer_user *user;
+
+	lockdep_assert_held(&users_lock);
+	hash_for_each_possible(users, user, node, __kuid_val(uid)) {
+		if (uid_eq(user->uid, uid) && user->parent == parent) {
+			user->refs++;
+			return user;
+		}
+	}
+	return NULL;
+}
+
+/* The user of this uid in this namespace. Namespaces nest 32 times at the most. */
+static struct hwtimer_user *get(const struct user_namespace *ns, kuid_t uid)
+{
+	struct hwtimer_user *parent = NULL, *user, *made;
+
+	if (ns->parent) {
+		parent = get(ns->parent, ns->owner);
+		if (!parent)
+			return NULL;
+	}
+	/* Not under the lock: this may wait for a cgroup at its limit. */
+	made = kzalloc(sizeof(*made), GFP_KERNEL_ACCOUNT);
+
+	spin_lock(&users_lock);
+	user = find(uid, parent);
+	if (!user && made) {
+		user = made;
+		made = NULL;
+		user->uid = uid;
+		user->parent = parent;
+		parent = NULL;
+		user->refs = 1;
+		init_waitqueue_head(&user->wait);
+		hash_add(users, &user->node, __kuid_val(uid));
+	}
+	spin_unlock(&users_lock);
+	kfree(made);
+	hwtimer_user_put(parent);
+	return user;
+}
+
+/**
+ * hwtimer_user_get - the user of the caller
+ *
+ * Context: Process context, may sleep.
+ *
+ * Return: a reference, or NULL: no memory.
+ */
+struct hwtimer_user *hwtimer_user_get(void)
+{
+	return get(current_user_ns(), current_uid());
+}
+
+/**
+ * hwtimer_user_hold - take another reference
+ * @user: the user
+ *
+ * Context: Process context.
+ *
+ * Return: @user.
+ */
+struct hwtimer_user *hwtimer_user_hold(struct hwtimer_user *user)
+{
+	spin_lock(&users_lock);
+	user->refs++;
+	spin_unlock(&users_lock);
+	return user;
+}
+
+/**
+ * hwtimer_user_put - drop a reference
+ * @user: the user; nothing of what the reference was for is charged any more. Or NULL
+ *
+ * Context: Process context, may sleep.
+ */
+void hwtimer_user_put(struct hwtimer_user *user)
+{
+	struct hwtimer_user *parent;
+
+	spin_lock(&users_lock);
+	while (user && !--user->refs) {
+		parent = user->parent;
+		hash_del(&user->node);
+		kfree(user);
+		user = parent;
+	}
+	spin_unlock(&users_lock);
+}
+
+/**
+ * hwtimer_user_uid - the uid that a user counts as in the initial user namespace
+ * @user: the user
+ *
+ * Context: Any context.
+ *
+ * Return: the uid of who opened the device; in another namespace, that of the owner of the
+ * outermost one below the initial one.
+ */
+kuid_t hwtimer_user_uid(const struct hwtimer_user *user)
+{
+	while (user->parent)
+		user = user->parent;
+	return user->uid;
+}
+
+/* May somebody who has so many have @n more? */
+static bool fits(enum hwtimer_limit limit, unsigned long has, unsigned long n)
+{
+	unsigned long max = READ_ONCE(*limits[limit].max);
+
+	return has < max && n <= max - has;
+}
+
+/* Count @n more of @user alone. */
+static bool charge_one(struct hwtimer_user *user, enum hwtimer_limit limit, unsigned long n)
+{
+	atomic_long_t *count = &user->count[limit];
+	unsigned long old = atomic_long_read(count);
+
+	do {
+		if (!fits(limit, old, n)) {
+			if (!capable(CAP_SYS_RESOURCE))
+				return false;
+			atomic_long_add(n, count);
+			return true;
+		}
+	} while (!atomic_long_try_cmpxchg(count, (long *)&old, old + n));
+	return true;
+}
+
+/* Count @n more of @user and of all above it; false, and none, if one of them is at its limit. */
+static bool charge(struct hwtimer_user *user, enum hwtimer_limit limit, unsigned long n)
+{
+	struct hwtimer_user *each, *undo;
+
+	for (each = user; each; each = each->parent) {
+		if (charge_one(each, limit, n))
+			continue;
+		for (undo = user; undo != each; undo = undo->parent)
+			atomic_long_sub(n, &undo->count[limit]);
+		return false;
+	}
+	return true;
+}
+
+/* Have as many contexts been freed as were closed when @closing was read? Both counts may wrap. */
+static bool caught_up(const struct hwtimer_user *user, int closing)
+{
+	/* Pairs with hwtimer_user_closed(): the contexts counted in @closed are uncharged. */
+	return atomic_read_acquire(&user->closed) - closing >= 0;
+}
+
+/**
+ * hwtimer_user_charge - count more
+ * @user: who opened the device
+ * @limit: of what
+ * @n: how many
+ *
+ * The capability of the caller counts. If there is no room, but would be for @n alone, waits until
+ * as many contexts are freed as the user had closed before the call, and tries again.
+ *
+ * Context: Process context, may sleep.
+ *
+ * Return: false if it would be above the limit, or the caller was killed; nothing is counted
+ * then.
+ */
+bool hwtimer_user_charge(struct hwtimer_user *user, enum hwtimer_limit limit,
+			 unsigned long n)
+{
+	int closing = atomic_read(&user->closing);
+
+	if (charge(user, limit, n))
+		return true;
+	return fits(limit, 0, n) &&
+	       !wait_event_killable(user->wait, caught_up(user, closing)) &&
+	       charge(user, limit, n);
+}
+
+/**
+ * hwtimer_user_uncharge - count fewer
+ * @user: the user
+ * @limit: of what
+ * @n: how many
+ *
+ * Context: Any context.
+ */
+void hwtimer_user_uncharge(struct hwtimer_user *user, enum hwtimer_limit limit,
+			   unsigned long n)
+{
+	for (; user; user = user->parent)
+		atomic_long_sub(n, &user->count[limit]);
+}
+
+/**
+ * hwtimer_user_closing - a context was closed, and is to be freed
+ * @user: who opened it
+ *
+ * Context: Process context.
+ */
+void hwtimer_user_closing(struct hwtimer_user *user)
+{
+	atomic_inc(&user->closing);
+}
+
+/**
+ * hwtimer_user_closed - and now it is freed, and uncharged
+ * @user: who opened it
+ *
+ * Context: Process context.
+ */
+void hwtimer_user_closed(struct hwtimer_user *user)
+{
+	/* Release: after the uncharges. Pairs with caught_up(). */
+	atomic_inc_return_release(&user->closed);
+	wake_up_all(&user->wait);
+}
+
+/**
+ * hwtimer_user_show - for fdinfo
+ * @m: where to
+ * @user: the user
+ */
+void hwtimer_user_show(struct seq_file *m, const struct hwtimer_user *user)
+{
+	unsigned int i;
+
+	for (i = 0; i < HWTIMER_LIMITS; i++) {
+		seq_printf(m, "user_%s: %ld\n", limits[i].name,
+			   atomic_long_read(&user->count[i]));
+		seq_printf(m, "max_user_%s: %lu\n", limits[i].name,
+			   READ_ONCE(*limits[i].max));
+	}
+}
