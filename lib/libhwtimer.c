@@ -130,7 +130,7 @@
 #define NO_TIMEOUT		(~0U)
 
 /**
- * struct slot - a timeout
+ * struct timeout - a timeout of a handle
  * @id: its id, or the last one
  * @user_data: the program's
  * @wanted: the deadline that it shall have. Periodic: that of the expiry it tells of
