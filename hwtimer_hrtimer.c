@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: the hrtimer driver: each wheel has an hrtimer. Callbacks run in softirq, on PREEMPT_RT in
- * a softirq thread.
+ * hwtimer: the hrtimer driver: each wheel has an hrtimer. Callbacks run in softirq, on PREEMPT_RT
+ * in a softirq thread.
  *
  * The worker runs in slices. A slice is one call of the timer's function: it advances the wheel,
  * and starts the timer for the time of the next slice. Slices of a wheel do not overlap, whatever

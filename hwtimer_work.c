@@ -564,8 +564,8 @@ EXPORT_SYMBOL_GPL(hwtimer_work_is_pending);
  *
  * Context: The item's function, and functions that it calls.
  *
- * Return: true if the item was cancelled or released after the run began, or if a later run replaces
- * this one (HWTIMER_WORK_REPLACE).
+ * Return: true if the item was cancelled or released after the run began, or if a later run follows
+ * in its place (HWTIMER_WORK_REPLACE).
  */
 bool hwtimer_work_cancelled(const struct hwtimer_work *work)
 {
