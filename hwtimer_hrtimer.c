@@ -57,8 +57,9 @@
 #include "hwtimer_step.h"
 
 /*
- * A slice calls wheel_advance() at most SLICE_BATCHES times, each with a budget of BATCH_BUDGET, and
- * at most once after SLICE_NS. From arm to expiry a timeout costs about four units of the budget.
+ * A slice calls wheel_advance() at most SLICE_BATCHES times, each time with a budget of
+ * BATCH_BUDGET, and at most once after SLICE_NS. From arm to expiry a timeout costs about four
+ * units of the budget.
  */
 #define SLICE_NS	(100 * NSEC_PER_USEC)
 #define SLICE_BATCHES	8
