@@ -124,7 +124,7 @@ static void leave_places(struct hwtimer_lanes *lanes, const struct hwtimer_work 
 		atomic_long_sub(n, &lanes->queued);
 }
 
-/* Choose the workqueue of a run. The caller, who found the item idle, owns its members. */
+/* Choose the workqueue of a run. The caller found the item idle and so owns its members. */
 static struct workqueue_struct *choose_lane(const struct hwtimer_lanes *lanes,
 					    const struct hwtimer_work *work)
 {
