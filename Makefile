@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# For people; what the kernel's build system reads is Kbuild.
+# The targets for users and developers. The kernel's build system reads Kbuild.
 
 KDIR ?= /lib/modules/$(shell uname -r)/build
 DESTDIR ?=
@@ -10,17 +10,17 @@ INSTALL_MOD_PATH ?= $(DESTDIR)
 INSTALL ?= install
 DEPMOD ?= depmod
 SYSUSERS ?= systemd-sysusers
-# What signs the module for Secure Boot: the key that DKMS makes, too.
+# The key that signs the module for Secure Boot. The default is the one that DKMS creates.
 SIGN_KEY ?= /var/lib/dkms/mok.key
 SIGN_CERT ?= /var/lib/dkms/mok.pub
-# What man pages are made by: that of Debian's headers, or of the kernel to build against.
+# The kernel-doc that makes the man pages: of the kernel to build against, or of Debian's headers.
 KERNEL_DOC ?= $(lastword $(wildcard $(KDIR)/scripts/kernel-doc \
 	/usr/lib/linux-kbuild-*/scripts/kernel-doc))
 SECTIONS ?= 3 4 9
 
 version := $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
 
-# Debian's 6.1 has its full name nowhere else.
+# The headers of Debian's 6.1 have its full release name in no other file.
 release = $(shell awk -F'"' '/UTS_RELEASE/ { print $$2 }' $(KDIR)/include/generated/utsrelease.h)
 
 mandir = $(DESTDIR)$(or $(MANDIR),$(PREFIX)/share/man)
@@ -45,7 +45,7 @@ modules_install: kdir
 	$(kbuild) INSTALL_MOD_PATH=$(INSTALL_MOD_PATH) modules_install
 	$(if $(INSTALL_MOD_PATH),,$(DEPMOD) -a $(release))
 
-# Wherever kernels have put it: extra until 6.2, updates since then.
+# Where modules_install puts it: extra until 6.2, updates since then.
 modlib = $(INSTALL_MOD_PATH)/lib/modules/$(release)
 installed = $(foreach dir,extra updates $(INSTALL_MOD_DIR), \
 	$(addprefix $(modlib)/$(dir)/,hwtimer.ko* tests/kunit/hwtimer_kunit.ko*))
@@ -56,7 +56,7 @@ modules_uninstall: kdir
 	$(RM) $(installed)
 	$(if $(INSTALL_MOD_PATH),,$(DEPMOD) -a $(release))
 
-# objcopy leaves out a signature that is there.
+# objcopy removes an existing signature.
 modules_sign: modules
 	objcopy hwtimer.ko
 	$(KDIR)/scripts/sign-file $(sign_hash) $(SIGN_KEY) $(SIGN_CERT) hwtimer.ko
@@ -104,11 +104,12 @@ demo-here:
 tools:
 	$(MAKE) -C tools OUT=$(CURDIR)/out/tools
 
-# With its man page and what bash completes, below PREFIX.
+# With its man page and its bash completion, below PREFIX.
 install-tools uninstall-tools:
 	$(MAKE) -C tools OUT=$(CURDIR)/out/tools $(@:-tools=)
 
-# What has the module loaded at boot, and gives its device to a group. udev notices by itself.
+# The files that load the module at boot and give its device to a group. udev reads its rule without
+# a reload.
 conf := lib/udev/rules.d/60-hwtimer.rules lib/sysusers.d/hwtimer.conf \
 	lib/modules-load.d/hwtimer.conf
 install-conf:
@@ -118,11 +119,11 @@ install-conf:
 	$(INSTALL) -D -m 644 dist/modprobe.conf $(DESTDIR)$(DOCDIR)/examples/modprobe.conf
 	$(if $(DESTDIR),,$(SYSUSERS) $(PREFIX)/lib/sysusers.d/hwtimer.conf)
 
-# The group stays: files may be its.
+# The group is kept, because files may belong to it.
 uninstall-conf:
 	$(RM) $(addprefix $(DESTDIR)$(PREFIX)/,$(conf)) $(DESTDIR)$(DOCDIR)/examples/modprobe.conf
 
-# For dkms(8), as hwtimer/$(version): without what only tests want.
+# The source for dkms(8), as hwtimer/$(version), without the tests.
 dkms_dir = $(DESTDIR)/usr/src/hwtimer-$(version)
 install-dkms:
 	$(INSTALL) -d $(addprefix $(dkms_dir)/,dev debug uapi/linux dist)
@@ -141,7 +142,8 @@ deb:
 docs:
 	@scripts/docs
 
-# Those of sections 3, 4 and 9; hwtimerctl's is there as it is. No packages are looked for.
+# The man pages of sections 3, 4 and 9 are generated; that of hwtimerctl is not. These targets,
+# unlike scripts/docs, install no packages.
 makes_man = $(and $(wildcard $(KERNEL_DOC)),$(shell command -v perl),$(shell command -v python3))
 no_man = The man pages of sections 3, 4 and 9 are left out: they take perl, python3 and \
 	kernel-doc, of the headers of a kernel (Debian: linux-headers-generic; or KERNEL_DOC=FILE)

@@ -2,9 +2,9 @@
 /*
  * hwtimer: a hashed timing wheel for approximate timeouts, the in-kernel API.
  *
- * For timeouts that are armed, pushed back and cancelled all the time and that
- * rarely expire: idle connections, heartbeats, request deadlines, leases. Their
- * callbacks run in process context or, if the wheel is created so, in softirq.
+ * For timeouts that are often armed, pushed back and cancelled but rarely expire: idle connections,
+ * heartbeats, request deadlines, leases. Callbacks run in process context or, with
+ * HWTIMER_DRIVER_HRTIMER, in softirq.
  *
  *	struct conn {
  *		struct hwtimer_timeout	idle;
@@ -26,8 +26,8 @@
  * Calls
  * -----
  *
- * Where each function may be called, and what it does to a timeout ("ends" says how
- * the arming ends that was pending before the call):
+ * Where each function may be called, and what it does to a timeout ("ends" says how the arming
+ * ends that was pending before the call):
  *
  *	                       contexts   pending          not pending
  *	hwtimer_schedule[_at]  any        re-armed         armed
@@ -35,47 +35,45 @@
  *	hwtimer_forward        any        -EBUSY           armed
  *	hwtimer_cancel         any        ends: cancelled  nothing
  *	hwtimer_cancel_sync    may sleep  ends: cancelled  waits for the callback
- *	hwtimer_shutdown_sync  may sleep  ends: cancelled  the same; for good
- *	hwtimer_release        any        ends: cancelled  calls back; for good
+ *	hwtimer_shutdown_sync  may sleep  ends: cancelled  waits for the callback; for good
+ *	hwtimer_release        any        ends: cancelled  calls @released; for good
  *	hwtimer_wheel_stop     may sleep  handed back      waits for the callback
  *	hwtimer_wheel_barrier  may sleep  nothing          waits for the callback
  *
- * "Any" is process, softirq and hardirq context, interrupts on or off, inside
- * callbacks; not NMI, and not where waking a task is forbidden (under the
- * scheduler's own locks). Functions that may be called in any context do not sleep,
- * allocate, or take a lock of the wheel. A callback in process context may call the
- * functions that sleep for other timeouts of its wheel. A callback in softirq must
- * not; it uses hwtimer_release().
+ * "Any" is process, softirq and hardirq context, with interrupts on or off, also inside callbacks;
+ * but not NMI, and not where waking a task is forbidden (under the scheduler's own locks).
+ * Functions that may be called in any context do not sleep, allocate, or take a lock of the wheel.
+ * A callback in process context may call hwtimer_cancel_sync() and hwtimer_shutdown_sync() for
+ * other timeouts of its wheel. A callback in softirq must not; it uses hwtimer_release() instead.
  *
- * If two calls for the same timeout race, the word of the timeout decides which comes
- * first. Each arming ends exactly once.
+ * If two calls for the same timeout race, they take effect one after the other, in the order in
+ * which they change its word. Each arming ends exactly once.
  *
  *	             arm/touch        cancel            expire
- *	arm/touch    last one counts  in either order   armed anew, or touched
- *	                                                and not yet expired
- *	cancel                        one returns true  cancelled or expired,
- *	                                                cancel tells which
+ *	arm/touch    last one counts  in either order   armed again after expiring,
+ *	                                                or touched before expiring
+ *	cancel                        one returns true  cancelled or expired;
+ *	                                                cancel returns which
  *
  * While hwtimer_wheel_stop() runs, owners may call all of these functions; arming fails. The
- * timeouts that stop hands back belong to its caller, who walks a list of them. So an owner
- * who cancels or releases a timeout during a stop must not free it before the list is no longer
- * in use.
+ * caller of the stop gets a list of the timeouts that were pending, and owns them. So an owner that
+ * cancels or releases a timeout during a stop must not free it as long as that list is in use.
  *
  * Cost
  * ----
  *
  * Reading the clock takes longer than the rest of hwtimer_schedule() and
  * hwtimer_touch(). To arm many timeouts, read hwtimer_wheel_now() once and use the
- * _at variants. If a CPU arms very many timeouts in a row, give the worker
- * HWTIMER_SCHED_FIFO_LOW, so that it can run in between. docs/performance has figures.
+ * _at variants. If a CPU arms very many timeouts in a row, create the wheel with
+ * HWTIMER_SCHED_FIFO_LOW, so that the worker can run in between. docs/performance has figures.
  *
  * Deadlock
  * --------
  *
- * hwtimer_cancel_sync() and the other functions that sleep wait for the worker,
- * which has to take the timeout out of the wheel. So unlike with timer_delete_sync(), the
- * caller must not hold a lock that any callback of the wheel needs, even the callback of
- * another timeout:
+ * hwtimer_cancel_sync() and the other functions that sleep wait for the worker, which removes the
+ * timeout from the wheel and may have to finish other callbacks before. So unlike with
+ * timer_delete_sync(), the caller must not hold a lock that any callback of the wheel needs, even
+ * the callback of another timeout:
  *
  *	CPU0 (worker)                   CPU1
  *	                                mutex_lock(&l);
@@ -84,7 +82,7 @@
  *	                                hwtimer_cancel_sync(t);  (waits: for ever)
  *
  * Nor may callbacks of two wheels wait for each other's timeouts. Lockdep reports both.
- * hwtimer_release() has no such rule.
+ * hwtimer_release() does not wait, so it may be called with any lock held.
  */
 #ifndef HWTIMER_H
 #define HWTIMER_H
@@ -96,14 +94,14 @@
 
 #include "hwtimer_types.h"
 
-/** define HWTIMER_NAME_LEN - room for a wheel's name, its final 0 included */
+/** define HWTIMER_NAME_LEN - the size of a wheel's name, including its final 0 */
 #define HWTIMER_NAME_LEN	32
 /** define HWTIMER_MAX_SLOTS - the most slots that a wheel can have */
 #define HWTIMER_MAX_SLOTS	BIT(30)
 /**
- * define HWTIMER_FOREVER - the deadline that never comes
+ * define HWTIMER_FOREVER - the deadline of timeouts that never expire
  *
- * In ns since the wheel was created: 36.5 years. A later deadline becomes this one; such a
+ * In ns since the wheel was created: 36.5 years. All later deadlines are treated like this one. The
  * timeout stays pending until it is cancelled.
  */
 #define HWTIMER_FOREVER		((1ULL << 60) - 1)
@@ -111,8 +109,8 @@
 /**
  * enum hwtimer_sched - how a wheel's worker is scheduled
  * @HWTIMER_SCHED_NORMAL: SCHED_NORMAL with the nice value of the parameters
- * @HWTIMER_SCHED_FIFO_LOW: as sched_set_fifo_low() sets it: runs before all normal tasks
- * @HWTIMER_SCHED_FIFO: as sched_set_fifo() sets it: runs before those, too
+ * @HWTIMER_SCHED_FIFO_LOW: the priority of sched_set_fifo_low(): above all SCHED_NORMAL tasks
+ * @HWTIMER_SCHED_FIFO: the priority of sched_set_fifo(): above HWTIMER_SCHED_FIFO_LOW, too
  */
 enum hwtimer_sched {
 	HWTIMER_SCHED_NORMAL,
@@ -121,14 +119,14 @@ enum hwtimer_sched {
 };
 
 /**
- * enum hwtimer_driver - what moves a wheel, and so where its callbacks run
- * @HWTIMER_DRIVER_KTHREAD: a thread of the wheel's own; callbacks run in process
- *	context and may sleep for a short while
- * @HWTIMER_DRIVER_HRTIMER: an hrtimer; callbacks run in softirq (on PREEMPT_RT in
- *	a softirq thread) on some CPU, one at a time, and must not sleep.
- *	hwtimer_wheel_stop() calls release functions with softirqs off, too. A burst
- *	expires in slices, and other softirqs run in between. Not for wheels with very
- *	many slots: some steps take time in proportion to the number of slots
+ * enum hwtimer_driver - the kind of worker that a wheel has, and so where callbacks run
+ * @HWTIMER_DRIVER_KTHREAD: a thread for this wheel; callbacks run in process context and may sleep
+ *	for a short time
+ * @HWTIMER_DRIVER_HRTIMER: an hrtimer; callbacks run in softirq (on PREEMPT_RT in a softirq thread)
+ *	on any CPU, one at a time, and must not sleep. hwtimer_wheel_stop() calls release
+ *	functions with softirqs disabled, too. A burst expires in slices, and other softirqs run
+ *	in between. Not for wheels with very many slots, because the time for some steps is
+ *	proportional to the number of slots
  */
 enum hwtimer_driver {
 	HWTIMER_DRIVER_KTHREAD,
@@ -136,16 +134,16 @@ enum hwtimer_driver {
 };
 
 /**
- * enum hwtimer_clock - what a wheel's time is
- * @HWTIMER_CLOCK_MONOTONIC: CLOCK_MONOTONIC: stands still while the machine is
- *	suspended, and so do the timeouts
+ * enum hwtimer_clock - the clock of a wheel
+ * @HWTIMER_CLOCK_MONOTONIC: CLOCK_MONOTONIC: stands still while the machine is suspended, so
+ *	timeouts do not become due meanwhile
  * @HWTIMER_CLOCK_BOOTTIME: CLOCK_BOOTTIME: goes on during suspend. A timeout that becomes
  *	due while the machine is suspended expires after the resume, and the time since its
  *	deadline counts as lateness. It does not wake the machine
  *
- * Neither driver is frozen with tasks: like timers, timeouts expire until the clocks stop,
- * and again as soon as they run. A callback that must not do its work while the machine
- * suspends or resumes queues it on a freezable workqueue (system_freezable_wq).
+ * Workers are not frozen with tasks: like timers, timeouts expire until the clocks stop, and again
+ * as soon as the clocks run. A callback that must not do its work while the machine suspends or
+ * resumes queues the work on a freezable workqueue (system_freezable_wq).
  */
 enum hwtimer_clock {
 	HWTIMER_CLOCK_MONOTONIC,
@@ -155,55 +153,53 @@ enum hwtimer_clock {
 /**
  * define HWTIMER_WHEEL_ACCOUNT - charge the wheel to the cgroups of its creator
  *
- * Its memory, and with HWTIMER_DRIVER_KTHREAD the CPU time of its thread, which joins these
- * cgroups (cgroup_attach_task_all()) and stays there if the creator is moved. Not the CPU time of
- * the lanes of HWTIMER_WHEEL_WORK, which are workqueues.
+ * Charges the memory of the wheel and, with HWTIMER_DRIVER_KTHREAD, the CPU time of its thread. The
+ * thread joins these cgroups (cgroup_attach_task_all()) and stays there if the creator is moved.
+ * The CPU time of the lanes of HWTIMER_WHEEL_WORK is not charged, because they are workqueues.
  */
 #define HWTIMER_WHEEL_ACCOUNT	BIT(0)
 /**
  * define HWTIMER_WHEEL_GROW - add levels when a timeout needs them
  *
- * The worker adds them. In softirq (HWTIMER_DRIVER_HRTIMER) it may find no memory for a level of
- * many slots; give such a wheel all levels from the start.
+ * The worker adds them. In softirq (HWTIMER_DRIVER_HRTIMER) the allocation of a level of many slots
+ * may fail; create such a wheel with all levels.
  */
 #define HWTIMER_WHEEL_GROW	BIT(1)
-/** define HWTIMER_WHEEL_WORK - make the two lanes of hwtimer_work.h, workqueues */
+/** define HWTIMER_WHEEL_WORK - create the two lanes, the workqueues of hwtimer_work.h */
 #define HWTIMER_WHEEL_WORK	BIT(2)
 
 /** define HWTIMER_MAX_LEVELS - the most levels that a wheel can have */
 #define HWTIMER_MAX_LEVELS	16
 
 /**
- * struct hwtimer_wheel_params - what a wheel is made of
- * @name: names the wheel in debugfs, in the worker's name and in messages; 1
- *	to HWTIMER_NAME_LEN - 1 characters, no '/'. A second wheel of the same
- *	name gets ".2" behind it, the next a number above those in use.
- * @tick_ns: the length of a tick, and so how late a timeout may expire
- * @slots: slots per level, 1 to HWTIMER_MAX_SLOTS, rounded up to a power of
- *	two; with more than one level, or HWTIMER_WHEEL_GROW, at least 2
- * @levels: levels to begin with, 1 to HWTIMER_MAX_LEVELS; 0: 1. Each slot of a
- *	level is as wide as the whole level below it. The worker visits a timeout at most
- *	once per level; one that is more than a round of the top level ahead, once more
- *	per round of that level
+ * struct hwtimer_wheel_params - the parameters of a wheel
+ * @name: the name of the wheel in debugfs, of its thread and in messages; 1 to HWTIMER_NAME_LEN - 1
+ *	characters, no '/', not "." or "..". If another wheel has that name, ".2" is appended, or
+ *	a number above those in use
+ * @tick_ns: the length of a tick, and so how late a timeout may normally expire
+ * @slots: slots per level, 1 to HWTIMER_MAX_SLOTS, rounded up to a power of two; with more than one
+ *	level, or HWTIMER_WHEEL_GROW, at least 2
+ * @levels: initial number of levels, 1 to HWTIMER_MAX_LEVELS; 0: 1. Each slot of a level is as wide
+ *	as the whole level below it. The worker visits a timeout at most once per level. While a
+ *	timeout is more than a round of the top level ahead, the worker also visits it once per
+ *	round
  * @flags: HWTIMER_WHEEL_ACCOUNT, HWTIMER_WHEEL_GROW, HWTIMER_WHEEL_WORK, or 0
- * @driver: what moves the wheel
- * @clock: the wheel's clock
+ * @driver: the driver, which provides the worker
+ * @clock: the clock of the wheel
  * @cap: how many timeouts may be pending at once; 0: any number. While two CPUs arm the same
  *	timeout, it counts twice
  * @cpus: CPUs that the thread may run on; NULL: any. If all of them go offline, the thread runs
  *	elsewhere, and stays there
  * @sched: the thread's scheduling class
  * @nice: nice value with HWTIMER_SCHED_NORMAL, -20 to 19; else 0
- * @slow_ms: a run of a struct hwtimer_work on the lanes is slow if it takes longer;
- *	0: 500
- * @slow_runs: an item that had more slow runs than this in the current minute goes
- *	to the slow lane; 0: 10
- * @max_queued: how many runs may be dispatched to the lanes without having begun;
- *	0: any number
+ * @slow_ms: a run of a struct hwtimer_work that takes longer is slow; 0: 500
+ * @slow_runs: an item with more slow runs than this in the current minute is dispatched to the slow
+ *	lane; 0: 10
+ * @max_queued: how many dispatched runs that have not begun there may be on the lanes; 0: any
+ *	number
  *
- * @cpus, @sched and @nice are for HWTIMER_DRIVER_KTHREAD; with another driver they
- * must be NULL and 0. So must @slow_ms, @slow_runs and @max_queued be without
- * HWTIMER_WHEEL_WORK.
+ * Without HWTIMER_DRIVER_KTHREAD, @cpus must be NULL, and @sched and @nice must be 0. Without
+ * HWTIMER_WHEEL_WORK, @slow_ms, @slow_runs and @max_queued must be 0.
  */
 struct hwtimer_wheel_params {
 	const char		*name;
@@ -238,7 +234,10 @@ void hwtimer_wheel_barrier(struct hwtimer_wheel *wheel);
 
 void hwtimer_init(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,
 		  hwtimer_fn_t fn);
-/* For timeouts on the stack. Without debugobjects: hwtimer_init(), and nothing. */
+/*
+ * For timeouts on the stack. Without CONFIG_DEBUG_OBJECTS, hwtimer_init_on_stack() is
+ * hwtimer_init(), and hwtimer_destroy_on_stack() does nothing.
+ */
 #ifdef CONFIG_DEBUG_OBJECTS
 void hwtimer_init_on_stack(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,
 			   hwtimer_fn_t fn);

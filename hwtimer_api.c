@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: the API for other modules, hwtimer.h: wheels and timeouts.
+ * hwtimer: the functions of hwtimer.h, the API for other modules.
  */
 #define pr_fmt(fmt) "hwtimer: " fmt
 
@@ -30,17 +30,20 @@ static_assert(HWTIMER_MAX_SLOTS == WHEEL_MAX_SLOTS);
 static_assert(HWTIMER_MAX_LEVELS == WHEEL_MAX_LEVELS);
 static_assert(sizeof_field(struct hwtimer_driven, name) <= HWTIMER_TRACE_NAME_LEN);
 
-/* How many owners are named of a wheel that is destroyed with timeouts pending. */
+/* If a wheel is destroyed with timeouts pending, this many are named in the log. */
 #define NAMED_OWNERS	8
-/* More live wheels than this are a sign of one wheel per object. */
+/* More live wheels than this suggest that a module creates a wheel per object. */
 #define MANY_WHEELS	64
 
-/* The live wheels, for their names and their number. Not a mutex: its holder may be throttled. */
+/*
+ * The live wheels, to make names unique and to count them. A spinlock, because a task that holds a
+ * mutex may be throttled by its cgroup.
+ */
 static DEFINE_SPINLOCK(wheels_lock);
 static LIST_HEAD(wheels);
 static unsigned int live_wheels;
 
-/* ns on the wheel's clock to ns since the wheel began. */
+/* Turn a time on the wheel's clock into ns since the wheel was created. */
 static u64 wheel_time(const struct hwtimer_wheel *wheel, u64 ns)
 {
 	u64 start = to_driven(wheel)->start_ns;
@@ -49,8 +52,9 @@ static u64 wheel_time(const struct hwtimer_wheel *wheel, u64 ns)
 }
 
 /*
- * The functions that trace. They read the callback before the operation, after which the timeout
- * may be gone. Out of line, so that nothing but a test remains in the callers while nobody traces.
+ * Traced variants of arm, touch and cancel. They read the callback before the operation, because
+ * the timeout may be freed after it. Out of line, so that the callers contain only the test whether
+ * the tracepoint is enabled.
  */
 static const void *traced_fn(struct hwtimer_timeout *t)
 {
@@ -89,10 +93,10 @@ static noinline bool cancel_traced(struct hwtimer_timeout *t)
 
 /**
  * hwtimer_after - turn a delay into a deadline
- * @timeout: a timeout; the clock is that of its wheel
+ * @timeout: a timeout
  * @delay_ns: from now; less than 0 counts as 0
  *
- * Return: ns on that clock.
+ * Return: the deadline in ns on the clock of the timeout's wheel.
  */
 u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns)
 {
@@ -101,8 +105,8 @@ u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns)
 
 	/*
 	 * A processor reads its clock only when all earlier loads are done. So prefetch the
-	 * timeout, and do not load it to find out which clock it has before the common clock is
-	 * read.
+	 * timeout, and read CLOCK_MONOTONIC, which most wheels use, before loading the timeout to
+	 * find out which clock its wheel has.
 	 */
 	prefetchw(&timeout->word);
 	now = ktime_get_ns();
@@ -115,11 +119,12 @@ u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns)
 }
 
 /*
- * Is the caller the worker, and so inside a callback? For callers that may sleep, and callbacks
- * that wrongly believe they may. A slice in softirq runs on top of any task, whose name @actor has
- * then; that task does not run, and so cannot ask, before the slice is over and @actor is cleared.
- * On PREEMPT_RT a slice may be preempted, but by a task with another name. An interrupt on top of
- * a slice has the same name, and must not ask.
+ * Is the caller inside a callback or a release function of this wheel? For functions that sleep.
+ * Callbacks in softirq must not call them, but are recognised if they do. While a slice runs,
+ * @actor is the task that the softirq interrupted. That task does not run before the slice is over
+ * and @actor is cleared, so it is not mistaken for a callback. On PREEMPT_RT a slice may be
+ * preempted, but then current is another task. An interrupt during a slice would be taken for a
+ * callback, but must not call functions that sleep.
  */
 static bool is_worker(const struct hwtimer_driven *driven)
 {
@@ -127,9 +132,9 @@ static bool is_worker(const struct hwtimer_driven *driven)
 }
 
 /*
- * Tell lockdep that callbacks must not need a lock that the caller holds. With interrupts off, as
- * in timer_delete_sync(): otherwise lockdep, which has seen callbacks in softirq, believes that one
- * could interrupt this.
+ * Let lockdep check that no callback needs a lock that the caller holds. Interrupts are off, as in
+ * timer_delete_sync(): otherwise lockdep, which has seen callbacks in softirq, would assume that
+ * one can interrupt this code.
  */
 static void might_wait_for_callbacks(struct hwtimer_wheel *wheel)
 {
@@ -146,7 +151,7 @@ static const struct hwtimer_driver_ops *const drivers[] = {
 	[HWTIMER_DRIVER_HRTIMER]	= &hwtimer_driver_hrtimer,
 };
 
-/* The driver that these parameters ask for; NULL: there is no such. */
+/* The driver in these parameters; NULL if it is unknown or refuses other parameters. */
 static const struct hwtimer_driver_ops *find_driver(const struct hwtimer_wheel_params *params)
 {
 	unsigned int i = params->driver;
@@ -157,8 +162,8 @@ static const struct hwtimer_driver_ops *find_driver(const struct hwtimer_wheel_p
 }
 
 /*
- * 1 if @name is @base, N if it is @base.N, 0 if it is neither. Who names his wheel x.2147483646
- * himself causes duplicates.
+ * 1 if @name is @base, N if it is @base.N, 0 if it is neither. Names can be duplicate if a caller
+ * itself names a wheel x.2147483646.
  */
 static unsigned int name_number(const char *name, const char *base)
 {
@@ -182,7 +187,7 @@ static bool name_valid(const char *name)
 	       strcmp(name, ".") && strcmp(name, "..");
 }
 
-/* Give the worker a name of its own, and put it on the list. */
+/* Give the driven wheel a unique name, and put it on the list of live wheels. */
 static void wheel_register(struct hwtimer_driven *driven, const char *name)
 {
 	struct hwtimer_driven *other;
@@ -216,23 +221,22 @@ static void wheel_unregister(struct hwtimer_driven *driven)
 }
 
 /**
- * hwtimer_wheel_create - make a wheel and its worker
+ * hwtimer_wheel_create - create a wheel and its worker
  * @params: its parameters; not needed after the call
  *
  * The worker sleeps until the first timeout is armed.
  *
  * Context: Process context, may sleep.
  *
- * Return: the wheel, to be ended by hwtimer_wheel_destroy(), or an ERR_PTR():
- * * -EINVAL - no name, or an invalid one; @tick_ns or @slots is 0; @slots above
- *   HWTIMER_MAX_SLOTS; one round (@tick_ns times the rounded @slots) above
- *   HWTIMER_FOREVER; so many @levels that a slot of the topmost is above
- *   HWTIMER_FOREVER; more than one level, or HWTIMER_WHEEL_GROW, with 1 slot;
- *   an unknown flag, driver, clock or scheduling class; @nice out of range; no CPU
- *   of @cpus is online; @cpus, @sched or @nice for a driver without a thread;
+ * Return: the wheel, to be destroyed by hwtimer_wheel_destroy(), or an ERR_PTR():
+ * * -EINVAL - no name, or an invalid one; @tick_ns or @slots is 0; @slots above HWTIMER_MAX_SLOTS;
+ *   one round (@tick_ns times the rounded @slots) longer than HWTIMER_FOREVER; so many @levels that
+ *   a slot of the top level is longer than HWTIMER_FOREVER; more than one level, or
+ *   HWTIMER_WHEEL_GROW, with 1 slot; an unknown flag, driver, clock or scheduling class; @nice out
+ *   of range; no CPU of @cpus is online; @cpus, @sched or @nice for a driver without a thread;
  *   @slow_ms, @slow_runs or @max_queued without HWTIMER_WHEEL_WORK
- * * -ENOMEM - no memory; for more than 2^26 slots always, on 64-bit
- * * -EAGAIN - the machine has no room for another thread
+ * * -ENOMEM - no memory; on 64-bit always for more than 2^26 slots
+ * * -EAGAIN - the limit on threads was reached
  * * -EINTR - the caller was killed meanwhile
  * * any error of cgroup_attach_task_all(), with HWTIMER_WHEEL_ACCOUNT
  */
@@ -299,11 +303,11 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_create);
  * hwtimer_wheel_start - start a wheel
  * @wheel: the wheel
  *
- * Not needed: the first arm starts it.
+ * Optional: the first arm also starts the wheel.
  *
  * Context: Any context.
  *
- * Return: 0, -ESHUTDOWN if it was stopped.
+ * Return: 0, or -ESHUTDOWN if the wheel was stopped.
  */
 int hwtimer_wheel_start(struct hwtimer_wheel *wheel)
 {
@@ -312,25 +316,25 @@ int hwtimer_wheel_start(struct hwtimer_wheel *wheel)
 EXPORT_SYMBOL_GPL(hwtimer_wheel_start);
 
 /**
- * hwtimer_wheel_stop - end a wheel and take back what is pending
+ * hwtimer_wheel_stop - stop a wheel and take back the pending timeouts
  * @wheel: the wheel
- * @pending: out: the list of the timeouts that were pending, linked by their @node; NULL: they are
- *	only ended
+ * @pending: out: the list of the timeouts that were pending, linked by their @node; NULL: end them
+ *	without a list
  *
- * As soon as this begins, arming fails with -ESHUTDOWN. When it returns, no callback runs,
- * and each timeout whose arming had succeeded has expired, was cancelled, or is on the
- * list. The memory of the timeouts on the list belongs to the caller, and owners must not
- * free it as long as the list is in use. This holds while the stop runs, too: an owner's
- * hwtimer_cancel_sync() may return, and a release function may be called, for a timeout
- * that is on the list already. Owners who cancel or release during a stop have to defer
- * freeing until the list is no longer in use, for example by an RCU grace period. If two
- * stops race, one gets the list, and both return when it is complete.
+ * As soon as this begins, arming fails with -ESHUTDOWN. When it returns, no callback runs, and each
+ * timeout whose arming had succeeded has expired, was cancelled, or is on the list. The memory of
+ * the timeouts on the list belongs to the caller, and owners must not free it as long as the list
+ * is in use. This holds while the stop runs, too: for a timeout that is already on the list, an
+ * owner's hwtimer_cancel_sync() may return, and a release function may be called. Owners that
+ * cancel or release during a stop have to defer freeing until the list is no longer in use, for
+ * example by an RCU grace period. If two stops race, one gets the list, and both return when it is
+ * complete.
  *
- * Context: Process context, may sleep. Waits for callbacks, so the caller must
- * not hold what any callback of this wheel needs.
+ * Context: Process context, may sleep. Waits for callbacks, so the caller must not hold a lock that
+ * any callback of this wheel needs.
  *
- * Return: 0, also if it was stopped before (@pending is empty then); -EDEADLK if a
- * callback of this wheel calls it, which changes nothing.
+ * Return: 0, also if the wheel was stopped before (@pending is empty then); -EDEADLK if a callback
+ * of this wheel calls it, which changes nothing.
  */
 int hwtimer_wheel_stop(struct hwtimer_wheel *wheel, struct list_head *pending)
 {
@@ -358,7 +362,7 @@ int hwtimer_wheel_stop(struct hwtimer_wheel *wheel, struct list_head *pending)
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_stop);
 
-/* Warn of the timeouts that were @pending when their wheel was destroyed, and name their owners. */
+/* Warn about timeouts that were @pending when the wheel was destroyed; name some owners. */
 static void complain(const struct hwtimer_driven *driven, struct list_head *pending)
 {
 	struct hwtimer_timeout *t, *next;
@@ -383,17 +387,17 @@ static void complain(const struct hwtimer_driven *driven, struct list_head *pend
 
 /**
  * hwtimer_wheel_destroy - free a wheel
- * @wheel: the wheel, an error pointer or NULL. Nobody may use it, or a timeout that was
- *	initialised for it, once this has been called
+ * @wheel: the wheel, an error pointer or NULL. Once this has been called, the wheel and timeouts
+ *	that were initialised for it must not be used
  *
- * Call hwtimer_wheel_stop() first, unless nothing can be pending. If the wheel was not stopped,
- * this stops it, ends the timeouts that are pending, and warns of them with the names of
+ * Call hwtimer_wheel_stop() first, unless no timeout can be pending. If the wheel was not stopped,
+ * this stops it, ends the timeouts that are pending, and warns about them, with the functions of
  * some of their owners.
  *
- * Waits for runs of work items (hwtimer_work.h) that have been dispatched. They may still use the
- * wheel, and release their items.
+ * Waits for runs of work items (hwtimer_work.h) that have been dispatched. These may still use the
+ * wheel and release their items.
  *
- * Context: Process context, may sleep; not from a callback of this wheel, or a run.
+ * Context: Process context, may sleep; not from a callback of this wheel or a run of its items.
  */
 void hwtimer_wheel_destroy(struct hwtimer_wheel *wheel)
 {
@@ -417,12 +421,12 @@ void hwtimer_wheel_destroy(struct hwtimer_wheel *wheel)
 EXPORT_SYMBOL_GPL(hwtimer_wheel_destroy);
 
 /**
- * hwtimer_wheel_pending - how many timeouts are pending?
+ * hwtimer_wheel_pending - the number of pending timeouts
  * @wheel: the wheel
  *
  * Context: Any context. Adds up the counts of all CPUs.
  *
- * Return: the number; exact while nothing is being armed or ended, otherwise never too low.
+ * Return: the number; exact while no timeout is being armed or ended, otherwise never too low.
  */
 unsigned long hwtimer_wheel_pending(const struct hwtimer_wheel *wheel)
 {
@@ -448,12 +452,12 @@ u64 hwtimer_wheel_now(const struct hwtimer_wheel *wheel)
 EXPORT_SYMBOL_GPL(hwtimer_wheel_now);
 
 /**
- * hwtimer_wheel_horizon - the first deadline that never comes
+ * hwtimer_wheel_horizon - the first deadline at which timeouts never expire
  * @wheel: the wheel
  *
  * Context: Any context.
  *
- * Return: ns on the wheel's clock: its creation plus HWTIMER_FOREVER.
+ * Return: ns on the wheel's clock: the time of its creation plus HWTIMER_FOREVER.
  */
 u64 hwtimer_wheel_horizon(const struct hwtimer_wheel *wheel)
 {
@@ -467,7 +471,7 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_horizon);
  *
  * Context: Any context.
  *
- * Return: in ns.
+ * Return: the length in ns.
  */
 u64 hwtimer_wheel_tick_ns(const struct hwtimer_wheel *wheel)
 {
@@ -481,7 +485,7 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_tick_ns);
  *
  * Context: Any context.
  *
- * Return: a power of two.
+ * Return: the number, a power of two.
  */
 unsigned int hwtimer_wheel_slots(const struct hwtimer_wheel *wheel)
 {
@@ -495,7 +499,7 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_slots);
  *
  * Context: Any context.
  *
- * Return: the number; with HWTIMER_WHEEL_GROW there may be more by now.
+ * Return: the number; with HWTIMER_WHEEL_GROW it may have grown since.
  */
 unsigned int hwtimer_wheel_levels(const struct hwtimer_wheel *wheel)
 {
@@ -525,8 +529,8 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_clock);
  *
  * Context: Process context.
  *
- * Return: true if the wheel has a thread, and that is in the same cgroups as the caller, in all
- * hierarchies; without CONFIG_CGROUPS, true if it has a thread.
+ * Return: true if the wheel has a thread, and the thread is in the same cgroups as the caller, in
+ * all hierarchies; without CONFIG_CGROUPS, true if the wheel has a thread.
  */
 bool hwtimer_wheel_in_my_cgroups(const struct hwtimer_wheel *wheel)
 {
@@ -541,17 +545,17 @@ bool hwtimer_wheel_in_my_cgroups(const struct hwtimer_wheel *wheel)
 EXPORT_SYMBOL_GPL(hwtimer_wheel_in_my_cgroups);
 
 /**
- * hwtimer_wheel_barrier - wait for what was released
+ * hwtimer_wheel_barrier - wait for release functions and callbacks
  * @wheel: the wheel
  *
- * If hwtimer_release() returned before this was called, its release function has returned when
- * this returns. So has each callback that had begun. It does not wait for timeouts that are
- * released later, not even by such a callback. Modelled on rcu_barrier(): for a module that
+ * When this returns, the release function of each hwtimer_release() that had returned before the
+ * call has returned, and so has each callback that had begun. It does not wait for timeouts that
+ * are released later, not even by such a callback. Modelled on rcu_barrier(): for a module that
  * used another module's wheel and is about to be unloaded.
  *
- * Context: Process context, may sleep. Waits for callbacks, so the caller must not
- * hold what any callback of this wheel needs. If a callback calls it, which is a bug, it
- * logs that and returns at once.
+ * Context: Process context, may sleep. Waits for callbacks, so the caller must not hold a lock that
+ * any callback of this wheel needs. A callback of this wheel must not call this; if it does, this
+ * logs the bug and returns at once.
  */
 void hwtimer_wheel_barrier(struct hwtimer_wheel *wheel)
 {
@@ -570,15 +574,15 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_barrier);
 
 /**
  * hwtimer_init - prepare a timeout
- * @timeout: the timeout; not armed, and not held by a wheel any more (see
- *	hwtimer_cancel_sync() and hwtimer_release())
- * @wheel: the wheel that it will be armed on
+ * @timeout: the timeout; not armed, and not held by a wheel (see hwtimer_cancel_sync() and
+ *	hwtimer_release())
+ * @wheel: the wheel on which it will be armed
  * @fn: its callback
  *
- * If @wheel still holds the timeout, this warns and changes nothing. A copy of such a timeout
- * looks the same. Call this again whenever the memory has been allocated or moved. For a timeout
- * on the stack use hwtimer_init_on_stack(). A callback may initialise its own timeout, for the
- * same wheel; whoever waits for the timeout still waits until the callback returns.
+ * If @wheel still holds the timeout, or if the memory is a copy of such a timeout, this warns and
+ * changes nothing. Call this again whenever the memory has been allocated or moved. For a timeout
+ * on the stack use hwtimer_init_on_stack(). A callback may initialise its own timeout, for the same
+ * wheel; a caller that waits for the timeout still waits until the callback returns.
  *
  * Context: Any context.
  */
@@ -593,9 +597,9 @@ EXPORT_SYMBOL_GPL(hwtimer_init);
 /**
  * hwtimer_schedule - arm a timeout to expire after a delay
  * @timeout: the timeout
- * @delay_ns: from now; 0 and less: at the next tick
+ * @delay_ns: from now; 0 or less: at the next tick
  *
- * The same as hwtimer_schedule_at() with the current time plus @delay_ns.
+ * Calls hwtimer_schedule_at() with the current time plus @delay_ns.
  *
  * Context: Any context but NMI.
  *
@@ -615,21 +619,21 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule);
 /**
  * hwtimer_schedule_at - arm a timeout, or re-arm a pending one
  * @timeout: the timeout
- * @deadline_ns: when it is due, on the wheel's clock. If that is past, it expires at the next
- *	tick; if it is beyond the wheel's range (HWTIMER_FOREVER), never
+ * @deadline_ns: when it is due, in ns on the wheel's clock. If this is in the past, the timeout
+ *	expires at the next tick; at hwtimer_wheel_horizon() and beyond, it never expires
  *
- * The callback runs at the first tick at or after the deadline. It may run before this returns,
- * so after a success the caller must not access @timeout unless it knows that the callback does
- * not free it. Timeouts that one CPU arms for the same tick expire in the order of arming, if the
- * wheel did not hold them before.
+ * The callback runs at the first tick at or after the deadline. It may run before this returns, so
+ * after a success the caller must not access @timeout unless it knows that the callback does not
+ * free it. Timeouts that one CPU arms for the same tick expire in the order of arming, if the wheel
+ * did not hold them before.
  *
  * Context: Any context but NMI. Lock-free; does not allocate.
  *
  * Return:
  * * 0 - armed
- * * 1 - it was pending, and has the new deadline now
+ * * 1 - it was pending, and now has the new deadline
  * * -EAGAIN - as many timeouts are pending as the wheel's cap allows
- * * -ESHUTDOWN - the wheel was stopped, or the timeout shut down or released
+ * * -ESHUTDOWN - the wheel was stopped, or the timeout was shut down or released
  *
  * On error nothing has changed.
  */
@@ -643,15 +647,15 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
 
 /**
  * hwtimer_forward - arm a timeout again, a whole number of periods later
- * @timeout: the timeout; called by its own callback, or while it is not armed
+ * @timeout: the timeout; not armed. Usually its own callback calls this
  * @now_ns: the current time, from hwtimer_wheel_now()
  * @period_ns: the period
- * @overruns: out, unless NULL: how many periods were missed, and are skipped
+ * @overruns: out: how many deadlines were missed and are skipped; may be NULL
  *
- * The new deadline is the last deadline plus the smallest number of periods, at least 1, that is
- * after @now_ns. So a callback that re-arms itself does not drift, however late it runs.
- * Modelled on hrtimer_forward(), which counts 1 more and does not arm. A deadline before the
- * creation of the wheel counts as its creation.
+ * The new deadline is the last deadline plus the smallest number of periods, at least 1, that makes
+ * it later than @now_ns. So a timeout that its callback re-arms does not drift, however late the
+ * callback runs. Modelled on hrtimer_forward(), which counts 1 more and does not arm. A last
+ * deadline before the creation of the wheel counts as the time of its creation.
  *
  * Context: Any context but NMI. Lock-free; does not allocate.
  *
@@ -672,7 +676,7 @@ int hwtimer_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 period_ns,
 		return -EBUSY;
 	missed = hwtimer_period_forward(hwtimer_deadline(timeout), now_ns, period_ns,
 					&next);
-	/* First: after a success the callback may free what @overruns points to. */
+	/* Before arming, after which the callback may free the memory of *@overruns. */
 	if (overruns)
 		*overruns = missed;
 	return hwtimer_schedule_at(timeout, next);
@@ -702,8 +706,8 @@ EXPORT_SYMBOL_GPL(hwtimer_touch);
 /**
  * hwtimer_touch_at - give a pending timeout another deadline
  * @timeout: the timeout
- * @deadline_ns: as for hwtimer_schedule_at(). A later one than before costs one
- *	atomic operation, an earlier one a request to the worker
+ * @deadline_ns: as for hwtimer_schedule_at(). A later deadline than before costs one atomic
+ *	operation, an earlier one a request to the worker
  *
  * Unlike hwtimer_schedule_at(), this does not arm a timeout that has expired or was cancelled.
  * Modelled on mod_timer_pending().
@@ -713,7 +717,7 @@ EXPORT_SYMBOL_GPL(hwtimer_touch);
  * Return:
  * * 0 - it is pending, with the new deadline
  * * -ENOENT - it was not pending
- * * -ESHUTDOWN - the wheel was stopped, or the timeout shut down or released
+ * * -ESHUTDOWN - the wheel was stopped, or the timeout was shut down or released
  */
 int hwtimer_touch_at(struct hwtimer_timeout *timeout, u64 deadline_ns)
 {
@@ -727,8 +731,8 @@ EXPORT_SYMBOL_GPL(hwtimer_touch_at);
  * hwtimer_cancel - end a pending timeout
  * @timeout: the timeout
  *
- * The wheel may hold @timeout for some time afterwards: it may be armed again but not be freed. To
- * free it, use hwtimer_cancel_sync() or hwtimer_release().
+ * The wheel may hold @timeout for some time afterwards: it may be armed again but must not be
+ * freed. To free it, use hwtimer_cancel_sync() or hwtimer_release().
  *
  * Context: Any context. Lock-free.
  *
@@ -754,7 +758,7 @@ static int end_and_wait(struct hwtimer_timeout *t, wheel_end_fn end)
 		return wheel_end_sync(t, end, MAX_SCHEDULE_TIMEOUT);
 	}
 
-	/* A callback of this wheel: it would wait for itself. */
+	/* The callback of @t would wait for itself. */
 	if (READ_ONCE(wheel->running) == t) {
 		end(t);
 		pr_err_ratelimited("wheel %s: %ps waits for itself\n",
@@ -776,33 +780,32 @@ static int end_sync(struct hwtimer_timeout *t, wheel_end_fn end)
 {
 	int ret = end_and_wait(t, end);
 
-	/* The caller's again. */
+	/* @t still belongs to the caller, so it may be read here. */
 	if (trace_hwtimer_cancel_enabled())
 		trace_hwtimer_cancel(t, t->wheel, traced_fn(t), ret);
 	return ret;
 }
 
 /**
- * hwtimer_cancel_sync - end a pending timeout and wait until the wheel has let go
+ * hwtimer_cancel_sync - end a pending timeout and wait until the wheel does not hold it
  * @timeout: the timeout
  *
- * When it returns, the callback does not run and the memory may be freed, provided that nobody
- * arms @timeout meanwhile (if its callback arms it, that is cancelled), and that @timeout is not
- * on a list that hwtimer_wheel_stop() hands back. Once the caller waits, at most one more
- * callback of @timeout begins. The caller must not hold what any callback of this wheel needs:
- * see "Deadlock" at the top of hwtimer.h. If a callback calls this for a timeout that was
- * released, it does not wait: the release function runs later.
+ * When this returns, the callback does not run and the memory may be freed, provided that no other
+ * task arms @timeout meanwhile (if its callback arms it, that is cancelled), and that @timeout is
+ * not on a list that hwtimer_wheel_stop() hands back. While this waits, at most one more callback
+ * of @timeout begins. The caller must not hold a lock that any callback of this wheel needs: see
+ * "Deadlock" at the top of hwtimer.h. If a callback calls this for a timeout that was released, it
+ * does not wait: the release function runs later.
  *
- * Context: Process context, may sleep. Callbacks of the same wheel may call it
- * for another timeout, but not with HWTIMER_DRIVER_HRTIMER: those use
- * hwtimer_release().
+ * Context: Process context, may sleep. A callback may call this for another timeout of its wheel,
+ * but not with HWTIMER_DRIVER_HRTIMER, where it uses hwtimer_release() instead.
  *
  * Return:
- * * 1 - it was pending, at least once; the callbacks of the cancelled armings will never run
- * * 0 - it was not
- * * -EDEADLK - called by its own callback, or by any callback of a wheel with
- *   HWTIMER_DRIVER_HRTIMER: a bug, which is logged. The timeout is not pending, but
- *   the wheel may hold it, and its callback may run
+ * * 1 - it was pending at least once; the callbacks of the cancelled armings will never run
+ * * 0 - it was not pending
+ * * -EDEADLK - called by its own callback, or by any callback of its wheel with
+ *   HWTIMER_DRIVER_HRTIMER: a bug, which is logged. The timeout is not pending, but the wheel may
+ *   hold it, and its callback may run
  */
 int hwtimer_cancel_sync(struct hwtimer_timeout *timeout)
 {
@@ -811,11 +814,12 @@ int hwtimer_cancel_sync(struct hwtimer_timeout *timeout)
 EXPORT_SYMBOL_GPL(hwtimer_cancel_sync);
 
 /**
- * hwtimer_shutdown_sync - the same as hwtimer_cancel_sync(), but for good
+ * hwtimer_shutdown_sync - end a timeout for good and wait, like hwtimer_cancel_sync()
  * @timeout: the timeout
  *
- * As soon as this begins, arming fails with -ESHUTDOWN, so nobody can arm the timeout behind a
- * teardown. Modelled on timer_shutdown_sync(). hwtimer_init() makes the timeout usable again.
+ * As soon as this begins, arming fails with -ESHUTDOWN, so that the timeout cannot be armed again
+ * during a teardown. Modelled on timer_shutdown_sync(). hwtimer_init() makes the timeout usable
+ * again.
  *
  * Context: Process context, may sleep.
  *
@@ -834,8 +838,8 @@ EXPORT_SYMBOL_GPL(hwtimer_shutdown_sync);
  *	run. The worker calls it, like a callback; on a stopped wheel this function calls it
  *
  * The counterpart of hwtimer_shutdown_sync() for callers that must not sleep. A callback may
- * release its own timeout. A timeout on a list that hwtimer_wheel_stop() hands back is freed by
- * the owner of that list: see there.
+ * release its own timeout. If the timeout is on a list that hwtimer_wheel_stop() hands back,
+ * @released must not free it as long as the list is in use: see hwtimer_wheel_stop().
  *
  * Context: Any context but NMI. Lock-free; does not allocate.
  *
@@ -861,7 +865,7 @@ EXPORT_SYMBOL_GPL(hwtimer_release);
  *
  * Context: Any context.
  *
- * Return: true if it is. Unless the caller keeps others from ending it, it may have ended since.
+ * Return: true if it is; unless the caller prevents that, it may have ended since.
  */
 bool hwtimer_is_pending(const struct hwtimer_timeout *timeout)
 {
@@ -871,12 +875,12 @@ EXPORT_SYMBOL_GPL(hwtimer_is_pending);
 
 /**
  * hwtimer_deadline - the deadline of a timeout
- * @timeout: a timeout that is pending, or whose callback runs. After a shutdown or a release it has
- *	no deadline any more
+ * @timeout: a timeout that is pending, or whose callback runs; neither shut down nor released,
+ *	because that discards the deadline
  *
  * Context: Any context.
  *
- * Return: ns on the wheel's clock; U64_MAX: never.
+ * Return: ns on the wheel's clock; U64_MAX if it never expires.
  */
 u64 hwtimer_deadline(const struct hwtimer_timeout *timeout)
 {

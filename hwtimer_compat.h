@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: what differs between kernel versions. The code uses the names of
- * mainline; this file provides them on older kernels.
+ * hwtimer: differences between kernel versions. The code uses the names of mainline; this file
+ * provides them on older kernels.
  */
 #ifndef HWTIMER_COMPAT_H
 #define HWTIMER_COMPAT_H
@@ -15,14 +15,14 @@
 #error "hwtimer needs Linux 6.1 or later"
 #endif
 
-/* Namespaces of symbols are strings from 6.13 on. */
+/* MODULE_IMPORT_NS() takes a string since 6.13, before that a bare word. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 #define HWTIMER_IMPORT_NS(ns)	MODULE_IMPORT_NS(ns)
 #else
 #define HWTIMER_IMPORT_NS(ns)	MODULE_IMPORT_NS(#ns)
 #endif
 
-/* hrtimer_init() is gone from 6.15 on; hrtimer_setup() came in 6.13. */
+/* hrtimer_setup() is new in 6.13; it replaces hrtimer_init(), which 6.15 removed. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 static inline void hrtimer_setup(struct hrtimer *timer,
 				 enum hrtimer_restart (*function)(struct hrtimer *),
@@ -33,19 +33,20 @@ static inline void hrtimer_setup(struct hrtimer *timer,
 }
 #endif
 
-/* eventfd_signal() adds 1 from 6.8 on, and was told how much before. */
+/* Since 6.8 eventfd_signal() always adds 1; before, it took the number as an argument. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
 #define eventfd_signal(ctx)	eventfd_signal(ctx, 1)
 #endif
 
-/* timer_destroy_on_stack() was destroy_timer_on_stack() before 6.16. */
+/* Until 6.15 timer_destroy_on_stack() was called destroy_timer_on_stack(). */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
 #define timer_destroy_on_stack(timer)	destroy_timer_on_stack(timer)
 #endif
 
 /*
- * Before 6.17 system_dfl_wq was system_unbound_wq, and a workqueue was per CPU if its flags
- * did not say otherwise. Later kernels warn of both.
+ * 6.17 renamed system_unbound_wq to system_dfl_wq, and added WQ_PERCPU for workqueues that had been
+ * per CPU by default. Later kernels warn about the old name, and about workqueues without WQ_PERCPU
+ * or WQ_UNBOUND.
  */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
 #define WQ_PERCPU	0

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: a wheel with what moves it. The drivers (hwtimer_kthread.c, hwtimer_hrtimer.c) are
- * tables of operations; hwtimer_worker.c has all that they share, debug/debugfs.c shows it.
+ * hwtimer: driven wheels. A driver (hwtimer_kthread.c, hwtimer_hrtimer.c) provides the worker of a
+ * wheel; hwtimer_worker.c has the code that drivers share.
  */
 #ifndef HWTIMER_DRIVER_H
 #define HWTIMER_DRIVER_H
@@ -24,26 +24,26 @@ struct hwtimer_driven;
 struct mem_cgroup;
 struct workqueue_struct;
 
-/* Bins of the histogram of lateness: below 1, 2, 4, ... us; the last: the rest. */
+/* Bins of the lateness histogram: below 1, 2, 4, ... us; the last bin counts all others. */
 #define HWTIMER_LATE_BINS	25
 
 /**
- * struct hwtimer_monitor - what is measured while callbacks run
- * @late: how many expired so late; written by the worker only
- * @wakeups: times that the worker woke from sleep; written by the worker only
- * @ended_ns: when the last callback ended, CLOCK_MONOTONIC; the worker's
- * @lock: protects what follows; taken with softirqs off, as callbacks of some
- *	wheels run in one
- * @long_callbacks: callbacks that took longer than the limit
- * @long_fn: the last of them
- * @longest_ns: the longest callback so far took this long
- * @longest_fn: and this is its name
+ * struct hwtimer_monitor - measurements of a worker and its callbacks
+ * @late: lateness histogram: expiries per bin; written by the worker only
+ * @wakeups: how often the worker woke from sleep; written by the worker only
+ * @ended_ns: when the last callback ended, CLOCK_MONOTONIC; used by the worker only
+ * @lock: protects the members below. Taken with softirqs disabled, because callbacks of some
+ *	wheels run in softirq
+ * @long_callbacks: number of callbacks that took longer than callback_limit_us
+ * @long_fn: name of the last of these callbacks
+ * @longest_ns: duration of the longest callback so far
+ * @longest_fn: name of that callback
  */
 struct hwtimer_monitor {
 	unsigned long	late[HWTIMER_LATE_BINS];
 	unsigned long	wakeups;
 	u64		ended_ns;
-	spinlock_t	lock;	/* of what follows */
+	spinlock_t	lock;	/* protects the members below */
 	unsigned long	long_callbacks;
 	char		long_fn[KSYM_NAME_LEN];
 	u64		longest_ns;
@@ -51,18 +51,18 @@ struct hwtimer_monitor {
 };
 
 /**
- * struct hwtimer_driver_ops - what moves wheels
- * @name: for debugfs
- * @ops: what the wheel asks of it
- * @valid: may a wheel have these parameters, as far as they are for drivers?
- * @create: make what it takes to move @driven's wheel, at rest until the first
- *	kick; 0 or -errno. Process context, as all that follows
- * @end: when this returns, nothing moves the wheel, and will not; kicks may come
- *	still. Called once, with the wheel shut down
- * @destroy: free what @create made; nobody kicks any more
+ * struct hwtimer_driver_ops - the operations of a driver
+ * @name: shown in debugfs
+ * @ops: the operations that the wheel calls
+ * @valid: check the parameters that are for drivers; true if the driver accepts them
+ * @create: create the worker of @driven, which sleeps until the first kick; 0 or -errno. Process
+ *	context, like @end and @destroy
+ * @end: end the worker: when this returns, it does not run and never will again. Kicks may still
+ *	come. Called once, with the wheel shut down
+ * @destroy: free what @create allocated; no more kicks come
  *
- * A driver calls wheel_advance(), wheel_prepare_sleep() and wheel_awake() from
- * one place at a time, and lets hwtimer_driven.actor say who does.
+ * A driver never runs wheel_advance(), wheel_prepare_sleep() and wheel_awake() concurrently for
+ * one wheel, and sets hwtimer_driven.actor to the task that calls them.
  */
 struct hwtimer_driver_ops {
 	const char	*name;
@@ -78,21 +78,23 @@ extern const struct hwtimer_driver_ops hwtimer_driver_kthread;
 extern const struct hwtimer_driver_ops hwtimer_driver_hrtimer;
 
 /**
- * struct hwtimer_lanes - runs on workqueues; see hwtimer_work.c and hwtimer_lanes.c
- * @fast: the lane of most; NULL without HWTIMER_WHEEL_WORK, as @slow
- * @slow: the lane of items with slow runs
- * @slow_ns: a run is slow that takes longer. Constant, as the next two
- * @slow_runs: more of these in a minute lead to the slow lane
- * @max_queued: bound of @queued; 0: none
- * @dispatched: expiries that became a run, at least for a while; written by the
- *	wheel's worker only, as the next three
- * @to_slow: of these, those to the slow lane
- * @replaced: runs that a later one took the place of before they began
- * @refused: expiries that did not become a run
- * @runs: runs that began; dispatched = runs + replaced + cancelled + those due
+ * struct hwtimer_lanes - the lanes of a wheel, and the counts of its work items
+ * @fast: the lane of most items; NULL without HWTIMER_WHEEL_WORK
+ * @slow: the lane of items that ran too long too often; NULL without HWTIMER_WHEEL_WORK
+ * @slow_ns: a run that takes longer is slow. Constant
+ * @slow_runs: an item with more slow runs than this in a minute goes to @slow. Constant
+ * @max_queued: the highest value of @queued; 0: no limit. Constant
+ * @dispatched: expiries that were not refused; written by the wheel's worker only, like
+ *	@to_slow, @replaced and @refused
+ * @to_slow: dispatched runs that went to @slow
+ * @replaced: runs that a later run replaced before they began
+ * @refused: expiries that were refused
+ * @runs: runs that began; dispatched = runs + replaced + cancelled + runs that are due
  * @cancelled: runs that were cancelled before they began
- * @queued: runs due on the lanes, if there is a bound
- * @busy: items that are queued or running, wherever
+ * @queued: runs that are due on the lanes; counted only if @max_queued is not 0
+ * @busy: items that are queued or running, on any workqueue
+ *
+ * See hwtimer_work.c and hwtimer_lanes.c.
  */
 struct hwtimer_lanes {
 	struct workqueue_struct	*fast;
@@ -111,26 +113,26 @@ struct hwtimer_lanes {
 };
 
 /**
- * struct hwtimer_driven - a wheel and what moves it
+ * struct hwtimer_driven - a driven wheel: a wheel, its worker and its lanes
  * @wheel: the wheel
- * @monitor: what is measured
- * @lanes: runs on workqueues
- * @driver: what moves it. Constant
+ * @monitor: measurements of the worker
+ * @lanes: the lanes
+ * @driver: the driver. Constant
  * @clock: as in the parameters. Constant
- * @account: HWTIMER_WHEEL_ACCOUNT. Constant
- * @memcg: pays for levels to be added; NULL: nobody in particular
- * @start_ns: when the wheel began, on its clock. Constant
+ * @account: HWTIMER_WHEEL_ACCOUNT was given. Constant
+ * @memcg: the memory cgroup that added levels are charged to; NULL: they are not charged
+ * @start_ns: when the wheel was created, on its clock. Constant
  * @name: unique among the live wheels
- * @actor: the task that does the worker's part. The kthread; or the task that a
- *	slice in softirq runs in or on top of, until it ends; or who stops the wheel
- * @sched: kthread: as in the parameters
- * @nice: the same
- * @task: kthread: a reference of its own
- * @timer: hrtimer: runs the slices
- * @kicked: hrtimer: somebody kicked since the last slice began
- * @ended: hrtimer: do not start the timer any more
- * @asleep: hrtimer: the last slice found that it could sleep. The slices' own
- * @debugfs: the wheel's directory, or an error
+ * @actor: the task that acts as the worker: the thread; the task that a slice runs in or
+ *	interrupted, until the slice ends; or the task that stops the wheel
+ * @sched: kthread driver: as in the parameters
+ * @nice: kthread driver: as in the parameters
+ * @task: kthread driver: the thread, with a reference
+ * @timer: hrtimer driver: runs the slices
+ * @kicked: hrtimer driver: a kick came since the last slice began
+ * @ended: hrtimer driver: @timer must not be started any more
+ * @asleep: hrtimer driver: the last slice put the worker to sleep. Used by slices only
+ * @debugfs: the wheel's directory, or an error pointer
  * @list: on the list of live wheels
  */
 struct hwtimer_driven {
@@ -168,20 +170,20 @@ static inline clockid_t hwtimer_clockid(const struct hwtimer_driven *driven)
 	return driven->clock == HWTIMER_CLOCK_BOOTTIME ? CLOCK_BOOTTIME : CLOCK_MONOTONIC;
 }
 
-/* The time on the wheel's clock. */
+/* The current time on the wheel's clock. */
 static inline u64 hwtimer_clock_ns(const struct hwtimer_driven *driven)
 {
 	return driven->clock == HWTIMER_CLOCK_BOOTTIME ? ktime_get_boottime_ns() :
 							 ktime_get_ns();
 }
 
-/* The same, as the wheel counts: from its beginning on. */
+/* The current time in ns since the wheel was created, as hwtimer_wheel.c counts. */
 static inline u64 hwtimer_driven_now(const struct hwtimer_driven *driven)
 {
 	return hwtimer_clock_ns(driven) - driven->start_ns;
 }
 
-/* And back. */
+/* Turn ns since the wheel was created into a time on its clock. */
 static inline ktime_t hwtimer_driven_ktime(const struct hwtimer_driven *driven, u64 ns)
 {
 	return ns_to_ktime(ns + driven->start_ns);

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: wheels moved by an hrtimer each. Callbacks run in softirq, on PREEMPT_RT
- * in a thread that stands for it.
+ * hwtimer: the hrtimer driver: each wheel has an hrtimer. Callbacks run in softirq, on PREEMPT_RT
+ * in a softirq thread.
  *
- * The timer's function is one slice of a worker's life: it moves the wheel on and
- * starts the timer for when it has to come back. Slices of a wheel do not overlap,
- * whatever CPU they run on: a timer whose function runs is not moved to another one,
- * and not run again before that returns.
+ * The worker runs in slices. A slice is one call of the timer's function: it advances the wheel,
+ * and starts the timer for the time of the next slice. Slices of a wheel do not overlap, whatever
+ * CPU they run on: while a timer's function runs, the kernel neither moves the timer to another
+ * CPU nor calls the function again.
  *
- * A slice is bounded by SLICE_NS and its last step. The longest step adds a level: it clears a
- * bitmap, and the kernel may clear all that it allocates. There is one slice per softirq,
- * because the timer is never started for a time that the softirq's own clock has reached.
- * When it has not finished, it comes back after as much time as it took (within bounds),
- * which is for others. The same when a producer is between QUEUED and its push, which in
- * the kthread is a matter of going round: here the producer may be the one that this
- * softirq came on top of, and would be waited for in vain.
+ * A slice ends with the first wheel_advance() that begins SLICE_NS or more after the slice. The
+ * longest step of wheel_advance() adds a level: it clears a bitmap, and the kernel may clear all
+ * the memory that it allocates. One softirq runs at most one slice,
+ * because the timer is always started for a time that the softirq's clock has not reached. If a
+ * slice leaves work undone, the next one comes after a pause as long as the slice was (within
+ * bounds), in which other softirqs and tasks run. The same pause follows if a producer is between
+ * setting QUEUED and its push. (A kthread tries again at once. But this softirq may have
+ * interrupted that producer, and would wait for it in vain.)
  *
  *
- * Kicks come in any context and on any CPU, also while a slice runs. A slice that
- * starts the timer for later must not undo the start of a kick:
+ * Kicks come in any context and on any CPU, even while a slice runs. A slice that starts the timer
+ * for later must not undo a kick:
  *
  *	kick                                 slice
  *	  (request made)                       kicked = 0              F1
@@ -27,23 +28,23 @@
  *	                                       start the timer for t   F2
  *	                                       kicked? start for now   F3
  *
- * K2 and F2 both hold the lock of the timer's base, the same one, as the timer is
- * not moved while its function runs. So there are three ways:
+ * K2 and F2 both hold the lock of the timer's base. It is the same base, because the timer is not
+ * moved while its function runs. So there are three cases:
  *
  *  - K2 after F2: the timer is started for now.
- *  - K2 before F2, K1 after F1: F3 sees K1, by the lock, and starts it for now.
- *  - K2 before F2, K1 before F1: F1, an exchange, sees K1 or what came after it,
- *    and so this slice sees the request. Nothing is left to be undone.
+ *  - K2 before F2, K1 after F1: F3 sees K1, because of the lock, and starts the timer for now.
+ *  - K2 before F2, K1 before F1: F1, an exchange, reads the store of K1 or a later one, so this
+ *    slice sees the request and F2 may undo K2.
  *
- * A slice that does not start the timer (nothing is pending) undoes nothing: it was
- * taken from its queue before the function was called, and K2 has put it back. That
- * is also why the function never returns HRTIMER_RESTART after having set its
- * expiry: the timer may be on a queue already.
+ * A slice that does not start the timer (nothing is pending) undoes no kick: the kernel dequeued
+ * the timer before it called the function, so if the timer is queued, K2 has queued it. For the
+ * same reason the function starts the timer itself and never returns HRTIMER_RESTART, for which it
+ * would have to set the expiry of a timer that may be queued.
  *
  *
- * End: kicks come from sections that are not preemptible, or with the wheel's
- * worker_lock, which stop has. So once @ended is set and a grace period is over, no
- * kick starts the timer, and hrtimer_cancel() is the end of it.
+ * End: kicks come from sections with preemption disabled or under the wheel's worker_lock, which
+ * the stop holds. So a grace period after @ended is set no kick starts the timer any more, and
+ * hrtimer_cancel() ends it for good.
  */
 #include <linux/gfp.h>
 #include <linux/hrtimer.h>
@@ -56,13 +57,14 @@
 #include "hwtimer_step.h"
 
 /*
- * A slice is so many batches at the most, and begins none after so long. The budget
- * is wheel_advance()'s: a timeout costs about four between arm and expiry.
+ * A slice calls wheel_advance() at most SLICE_BATCHES times, each time with a budget of
+ * BATCH_BUDGET, and at most once after SLICE_NS. From arm to expiry a timeout costs about four
+ * units of the budget.
  */
 #define SLICE_NS	(100 * NSEC_PER_USEC)
 #define SLICE_BATCHES	8
 #define BATCH_BUDGET	32
-/* How long others have between two slices of which the first had not finished. */
+/* Bounds of the pause after a slice that left work undone. */
 #define MIN_PAUSE_NS	(20 * NSEC_PER_USEC)
 #define MAX_PAUSE_NS	(1 * NSEC_PER_MSEC)
 
@@ -73,9 +75,9 @@ static void start_at(struct hwtimer_driven *driven, u64 ns)
 }
 
 /*
- * Not for 0: a softirq that is running the timers of this CPU would call the
- * function again and again as long as kicks come. It stops at the time at which
- * it began.
+ * Start the timer for a moment that is still to come, not for 0. A softirq that is running the
+ * timers of this CPU runs all that are due at the time it read at its beginning. So it would call
+ * slice() again and again as long as kicks come.
  */
 static void start_now(struct hwtimer_driven *driven)
 {
@@ -102,15 +104,15 @@ static void slices_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t
 }
 
 /*
- * For a wheel that grows. In softirq, so of pages in a row; what fails now is tried
- * again with the next timeout that is too far.
+ * Allocate a level for a wheel that grows. vmalloc() is not possible in softirq, so this needs
+ * contiguous pages. If it fails, the wheel tries again when the next far timeout comes.
  */
 static void *slices_alloc(struct hwtimer_wheel *wheel, size_t size)
 {
 	return hwtimer_worker_alloc(to_driven(wheel), size, GFP_NOWAIT);
 }
 
-/* Move the wheel on. Returns when to come back, or WHEEL_IDLE. */
+/* Advance the wheel. Returns the time of the next slice, or WHEEL_IDLE. */
 static u64 run_slice(struct hwtimer_driven *driven)
 {
 	struct hwtimer_wheel *wheel = &driven->wheel;
@@ -143,7 +145,7 @@ static enum hrtimer_restart slice(struct hrtimer *timer)
 	struct hwtimer_driven *driven = container_of(timer, struct hwtimer_driven, timer);
 	u64 until;
 
-	/* First of all: see "Kicks" above. Pairs with slices_kick(). */
+	/* Before anything else: see "Kicks" above. Pairs with slices_kick(). */
 	xchg(&driven->kicked, 0);
 	hwtimer_step();
 	if (READ_ONCE(driven->ended))
@@ -171,7 +173,7 @@ static bool slices_valid(const struct hwtimer_wheel_params *params)
 static int slices_create(struct hwtimer_driven *driven,
 			 const struct hwtimer_wheel_params *params)
 {
-	/* The first kick finds a worker that sleeps. */
+	/* So that the first slice calls hwtimer_worker_woke(). */
 	driven->asleep = true;
 	hrtimer_setup(&driven->timer, slice, hwtimer_clockid(driven), HRTIMER_MODE_ABS_SOFT);
 	return 0;
@@ -182,7 +184,7 @@ static void slices_end(struct hwtimer_driven *driven)
 	lockdep_assert_held(&driven->wheel.worker_lock);
 	WRITE_ONCE(driven->ended, true);
 	hwtimer_step();
-	/* Kicks that did not see it have started the timer when this returns. */
+	/* Wait for kicks that did not see @ended: they have started the timer when this returns. */
 	synchronize_rcu();
 	hrtimer_cancel(&driven->timer);
 }

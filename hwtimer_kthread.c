@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: wheels moved by a kthread each. Callbacks run in process context.
+ * hwtimer: the kthread driver: each wheel has a thread. Callbacks run in process context.
  *
- * The thread is not freezable, so that timeouts go on while tasks are frozen, as
- * timers do.
+ * The thread is not freezable: like timers, timeouts expire while tasks are frozen.
  */
 #include <linux/cgroup.h>
 #include <linux/completion.h>
@@ -30,14 +29,15 @@ static void worker_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t
 			  hwtimer_fn_t fn, u64 deadline)
 {
 	hwtimer_worker_call(to_driven(wheel), t, fn, deadline);
-	/* One wheel_advance() may run many callbacks. */
+	/* Yield here, too, because one wheel_advance() may run many callbacks. */
 	if (cond_resched())
 		wheel->in_row = false;
 }
 
 /*
- * For a wheel that grows. No I/O, whose own timeout may be on this wheel. And no OOM
- * killer in the cgroup that is charged: the wheel can do without another level.
+ * Allocate a level for a wheel that grows. No I/O: a timeout of the I/O may be on this wheel, which
+ * waits for this allocation. No OOM killer (__GFP_RETRY_MAYFAIL), not even in the cgroup that is
+ * charged: the wheel works without another level.
  */
 static void *worker_alloc(struct hwtimer_wheel *wheel, size_t size)
 {
@@ -74,11 +74,11 @@ static void set_sched(enum hwtimer_sched sched, int nice)
 }
 
 /**
- * struct worker_start - how a worker begins
- * @driven: what it works for
- * @cpus: where it may run; NULL: anywhere
- * @ret: the worker's answer
- * @done: it has answered
+ * struct worker_start - passed to a new thread by its creator
+ * @driven: the thread's driven wheel
+ * @cpus: the CPUs that the thread may run on; NULL: any
+ * @ret: set by the thread: 0 or -errno
+ * @done: completed by the thread when @ret is valid
  */
 struct worker_start {
 	struct hwtimer_driven	*driven;
@@ -96,9 +96,12 @@ static int worker_fn(void *data)
 	u64 now, ns;
 
 	set_sched(driven->sched, driven->nice);
-	/* Not in the creator: later kernels set a kthread's affinity anew when it first runs. */
+	/*
+	 * The thread sets its own affinity, because since 6.14 a kthread that first runs overwrites
+	 * what its creator has set.
+	 */
 	start->ret = start->cpus ? set_cpus_allowed_ptr(current, start->cpus) : 0;
-	complete(&start->done);	/* and it is gone */
+	complete(&start->done);	/* the creator frees @start */
 
 	while (!kthread_should_stop()) {
 		now = hwtimer_driven_now(driven);
@@ -107,7 +110,7 @@ static int worker_fn(void *data)
 			continue;
 		}
 
-		/* Idle: not in the load average, nor a hung task. */
+		/* TASK_IDLE: counts neither for the load average nor as a hung task. */
 		set_current_state(TASK_IDLE);
 		ns = wheel_prepare_sleep(wheel, now);
 		hwtimer_step();
@@ -130,11 +133,14 @@ static int worker_fn(void *data)
 	return 0;
 }
 
-/* Ordered: one join at a time. Our own: users of a shared workqueue would wait for it, too. */
+/*
+ * Workers join cgroups on this workqueue. Ordered, so that they do it one at a time. Not a system
+ * workqueue, because its other users would have to wait for them.
+ */
 static struct workqueue_struct *join_wq;
 
 /**
- * hwtimer_kthread_init - make the workqueue on which workers join cgroups
+ * hwtimer_kthread_init - create the workqueue on which workers join cgroups
  *
  * Return: 0 or -ENOMEM.
  */
@@ -145,7 +151,7 @@ int __init hwtimer_kthread_init(void)
 }
 
 /**
- * hwtimer_kthread_exit - destroy that workqueue; no wheel is left
+ * hwtimer_kthread_exit - destroy the workqueue of hwtimer_kthread_init(); all wheels are destroyed
  */
 void hwtimer_kthread_exit(void)
 {
@@ -153,12 +159,12 @@ void hwtimer_kthread_exit(void)
 }
 
 /**
- * struct worker_join - how a worker joins the cgroups of another task
- * @work: does it on join_wq
+ * struct worker_join - moves a worker to the cgroups of another task
+ * @work: runs join_fn() on join_wq
  * @from: the other task; NULL: the kworker that runs @work, which is in the root cgroups
  * @task: the worker
  * @ret: what cgroup_attach_task_all() returned
- * @done: @ret is valid
+ * @done: completed when @ret is valid
  */
 struct worker_join {
 	struct work_struct	work;
@@ -177,8 +183,9 @@ static void join_fn(struct work_struct *work)
 }
 
 /*
- * Move @task to the cgroups of @from; NULL: to the root cgroups. All forks wait for the locks that
- * this takes, so a workqueue does it: the caller and @task can be throttled, a kworker cannot.
+ * Move @task to the cgroups of @from; NULL: to the root cgroups. This takes locks that every fork
+ * in the system needs. The caller and @task may be throttled by their cgroups while they hold them;
+ * a kworker is never throttled, so it does the move.
  */
 static int join_cgroups(struct task_struct *from, struct task_struct *task)
 {
@@ -192,7 +199,7 @@ static int join_cgroups(struct task_struct *from, struct task_struct *task)
 	return join.ret;
 }
 
-/* Make the kthread, in the cgroups that are to be charged. It sleeps until the first arm. */
+/* Create the thread, in the cgroups that it is charged to. It sleeps until the first arm. */
 static int worker_create(struct hwtimer_driven *driven,
 			 const struct hwtimer_wheel_params *params)
 {
@@ -205,7 +212,7 @@ static int worker_create(struct hwtimer_driven *driven,
 	task = kthread_create(worker_fn, &start, "hwtimer/%s", driven->name);
 	if (IS_ERR(task))
 		return PTR_ERR(task);
-	/* A reference: the thread exits before the wheel is STOPPED, and kicks come until then. */
+	/* Take a reference: kicks come until the wheel is STOPPED, and the thread exits before. */
 	driven->task = get_task_struct(task);
 	driven->actor = task;
 	wake_up_process(task);
@@ -222,8 +229,9 @@ static int worker_create(struct hwtimer_driven *driven,
 static void worker_end(struct hwtimer_driven *driven)
 {
 	/*
-	 * Leave the cgroups first: the stop, or close(2), must not wait for a throttled thread.
-	 * If that failed, they would have to wait; but the root cgroups refuse no one.
+	 * Move the thread to the root cgroups first, so that the caller, such as close(2), need not
+	 * wait for a throttled thread. The result can be ignored: the root cgroups accept any task,
+	 * and a failure would only make the caller wait.
 	 */
 	if (driven->account)
 		join_cgroups(NULL, driven->task);

@@ -10,20 +10,20 @@
 
 #include "hwtimer_driver.h"
 
-/* Parameters that are 0. */
+/* The defaults, for parameters that are 0. */
 #define SLOW_MS		500
 #define SLOW_RUNS	10
 /*
- * How many of the slow lane run at a time. The fast lane has the default of
- * workqueues, which is far more.
+ * How many items of the slow lane run at once. The fast lane has the default of workqueues, which
+ * is much higher.
  */
 #define SLOW_ACTIVE	16
 
 /**
- * hwtimer_lanes_check - are these parameters right?
- * @params: the wheel's
+ * hwtimer_lanes_check - check the parameters that are for lanes
+ * @params: the parameters of a wheel
  *
- * Return: true if they are.
+ * Return: true if they are valid.
  */
 bool hwtimer_lanes_check(const struct hwtimer_wheel_params *params)
 {
@@ -32,11 +32,11 @@ bool hwtimer_lanes_check(const struct hwtimer_wheel_params *params)
 }
 
 /**
- * hwtimer_lanes_init - make the lanes, if they are asked for
- * @driven: zeroed but for its name
- * @params: the wheel's
+ * hwtimer_lanes_init - create the lanes of a wheel with HWTIMER_WHEEL_WORK
+ * @driven: the driven wheel; its lanes are zeroed and its name is set
+ * @params: the parameters of the wheel
  *
- * Return: 0, -ENOMEM. On error there is nothing to be ended.
+ * Return: 0 or -ENOMEM. On error the caller must not call hwtimer_lanes_end().
  */
 int hwtimer_lanes_init(struct hwtimer_driven *driven,
 		       const struct hwtimer_wheel_params *params)
@@ -48,7 +48,7 @@ int hwtimer_lanes_init(struct hwtimer_driven *driven,
 	lanes->slow_ns = (u64)(params->slow_ms ?: SLOW_MS) * NSEC_PER_MSEC;
 	lanes->slow_runs = params->slow_runs ?: SLOW_RUNS;
 	lanes->max_queued = params->max_queued;
-	/* Names of workqueues have 23 characters at the most. */
+	/* The name of a workqueue has at most 23 characters. */
 	lanes->fast = alloc_workqueue("hwt_fast/%.14s", WQ_UNBOUND, 0, driven->name);
 	lanes->slow = alloc_workqueue("hwt_slow/%.14s", WQ_UNBOUND, SLOW_ACTIVE,
 				      driven->name);
@@ -59,14 +59,17 @@ int hwtimer_lanes_init(struct hwtimer_driven *driven,
 }
 
 /**
- * hwtimer_lanes_end - wait for all runs, and free the lanes
- * @driven: whose wheel was stopped, or never started
+ * hwtimer_lanes_end - wait for all runs, and destroy the lanes
+ * @driven: the driven wheel, which was stopped or never started
  */
 void hwtimer_lanes_end(struct hwtimer_driven *driven)
 {
 	struct hwtimer_lanes *lanes = &driven->lanes;
 
-	/* On the workqueues of others, too: they use the wheel. Pairs with became_idle(). */
+	/*
+	 * Also wait for items on workqueues of callers, because they use the wheel. Pairs with
+	 * became_idle().
+	 */
 	wait_var_event(&lanes->busy, !atomic_long_read_acquire(&lanes->busy));
 	if (lanes->fast)
 		destroy_workqueue(lanes->fast);

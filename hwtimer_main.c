@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: the beginning and the end of the module.
+ * hwtimer: initialisation and exit of the module.
  */
 #include <linux/module.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: the arithmetic of periods, which knows neither wheel nor clock.
+ * hwtimer: the arithmetic of periods, without wheels or clocks.
  */
 #include <linux/errno.h>
 #include <linux/export.h>
@@ -11,14 +11,14 @@
 #include "hwtimer_period.h"
 
 /**
- * hwtimer_period_check - check a period for a wheel with a certain tick
- * @period: the period; a @misfire_ns of 0 is replaced by @period_ns
- * @tick_ns: the wheel's tick
+ * hwtimer_period_check - check whether a period is valid for a wheel
+ * @period: the period; a misfire_ns of 0 is set to period_ns
+ * @tick_ns: the length of the wheel's tick
  *
  * Context: Any context.
  *
- * Return: 0, or -EINVAL if @period_ns is below the tick, @misfire_ns is below the tick and not 0,
- * or the policy is unknown.
+ * Return: 0, or -EINVAL if period_ns is less than the tick, misfire_ns is not 0 but less than the
+ * tick, or the policy is unknown.
  */
 int hwtimer_period_check(struct hwtimer_period *period, u64 tick_ns)
 {
@@ -40,23 +40,23 @@ int hwtimer_period_check(struct hwtimer_period *period, u64 tick_ns)
 EXPORT_SYMBOL_GPL(hwtimer_period_check);
 
 /**
- * hwtimer_period_forward - find the first periodic deadline that is not past
+ * hwtimer_period_forward - find the first periodic deadline in the future
  * @deadline_ns: the deadline that was reached
- * @now_ns: the current time; if it is before @deadline_ns, that is used instead
- * @period_ns: not 0
- * @next_ns: out: @deadline_ns plus the smallest number of periods, at least 1, that is after
- *	@now_ns; U64_MAX if that overflows
+ * @now_ns: the current time; a time before @deadline_ns counts as @deadline_ns
+ * @period_ns: the period; not 0
+ * @next_ns: out: @deadline_ns plus the smallest number of periods, at least 1, that makes it later
+ *	than @now_ns; U64_MAX if the sum overflows
  *
  * Context: Any context.
  *
- * Return: how many deadlines are between the two.
+ * Return: the number of deadlines between @deadline_ns and @next_ns, which were missed.
  */
 u64 hwtimer_period_forward(u64 deadline_ns, u64 now_ns, u64 period_ns, u64 *next_ns)
 {
 	u64 late = now_ns > deadline_ns ? now_ns - deadline_ns : 0;
 	u64 missed = late < period_ns ? 0 : div64_u64(late, period_ns);
 
-	/* Up to the last one missed it is not after now, and cannot overflow. */
+	/* The last missed deadline is not after now_ns, so only the second sum can overflow. */
 	if (check_add_overflow(deadline_ns + missed * period_ns, period_ns, next_ns))
 		*next_ns = U64_MAX;
 	return missed;
@@ -64,20 +64,20 @@ u64 hwtimer_period_forward(u64 deadline_ns, u64 now_ns, u64 period_ns, u64 *next
 EXPORT_SYMBOL_GPL(hwtimer_period_forward);
 
 /**
- * hwtimer_period_decide - decide what to do about a deadline that was reached
+ * hwtimer_period_decide - decide whether a deadline fires, and which one is next
  * @period: a period that passed hwtimer_period_check()
- * @deadline_ns: the deadline
+ * @deadline_ns: the deadline that was reached
  * @now_ns: the current time
  *
- * An expiry at most @misfire_ns late is on time: it fires without overruns, and the next deadline
- * is one period later, even if that is past, too. A later one is a misfire:
+ * An expiry that is late by misfire_ns or less is on time: it fires without overruns, and the next
+ * deadline is one period later, even if that is in the past, too. A later expiry is a misfire:
  *
- *	                   fires  overruns            next
- *	HWTIMER_FIRE_ONCE  yes    those missed since  the first after now
- *	HWTIMER_SKIP       no     the same, and this  the first after now
- *	HWTIMER_MAKE_UP    yes    0                   one period later
+ *	                   fires  overruns                          next deadline
+ *	HWTIMER_FIRE_ONCE  yes    deadlines missed after this one   first after now
+ *	HWTIMER_SKIP       no     this one and those missed after   first after now
+ *	HWTIMER_MAKE_UP    yes    0                                 one period later
  *
- * For code that keeps its own deadlines; struct hwtimer_periodic calls this by itself.
+ * For code that keeps its own deadlines. Timeouts of struct hwtimer_periodic call this themselves.
  *
  * Context: Any context.
  *

@@ -14,10 +14,11 @@
  *	hwtimer_periodic_release(&p->heartbeat, peer_free);
  *
  * The deadlines of a periodic timeout are the first one and those that are a whole number of
- * periods later. They do not depend on when a callback ran, so there is no drift. A policy
- * decides what happens if a deadline is missed; see hwtimer_period_decide().
+ * periods later. They do not depend on when callbacks run, so they do not drift. A policy decides
+ * what happens if a deadline is missed; see hwtimer_period_decide().
  *
- * A callback that re-arms its own timeout uses hwtimer_forward() in hwtimer.h.
+ * As an alternative, the callback of an ordinary timeout can re-arm it by hwtimer_forward() of
+ * hwtimer.h.
  */
 #ifndef HWTIMER_PERIOD_H
 #define HWTIMER_PERIOD_H
@@ -28,9 +29,10 @@
 #include "hwtimer_types.h"
 
 /**
- * enum hwtimer_policy - what to do about a misfire
- * @HWTIMER_FIRE_ONCE: fire once for all missed deadlines, and go on with the next deadline
- * @HWTIMER_SKIP: do not fire, and go on with the next deadline
+ * enum hwtimer_policy - what happens in a misfire, an expiry that is too late
+ * @HWTIMER_FIRE_ONCE: fire once for all missed deadlines, and go on with the first deadline in the
+ *	future
+ * @HWTIMER_SKIP: do not fire, and go on with the first deadline in the future
  * @HWTIMER_MAKE_UP: fire for each missed deadline, one per tick. If the period is as short as the
  *	tick, this never catches up
  */
@@ -42,10 +44,10 @@ enum hwtimer_policy {
 
 /**
  * struct hwtimer_period - the period of a timeout
- * @period_ns: from one deadline to the next; at least the wheel's tick
- * @misfire_ns: an expiry that is later than this is a misfire. At least the wheel's tick, because
- *	so much lateness is normal; 0: one period
- * @policy: what to do about a misfire
+ * @period_ns: the time from one deadline to the next; at least the wheel's tick
+ * @misfire_ns: an expiry that is late by more than this is a misfire. At least the wheel's tick,
+ *	because timeouts are normally late by up to a tick; 0: one period
+ * @policy: what happens in a misfire
  */
 struct hwtimer_period {
 	u64			period_ns;
@@ -55,9 +57,9 @@ struct hwtimer_period {
 
 /**
  * struct hwtimer_decision - what hwtimer_period_decide() decided
- * @fire: call back
- * @overruns: how many deadlines will not fire; includes this one, unless @fire
- * @next_ns: the next deadline; U64_MAX: never
+ * @fire: the callback is to be called
+ * @overruns: the number of deadlines that do not fire, including this one if @fire is false
+ * @next_ns: the next deadline; U64_MAX: there is none
  */
 struct hwtimer_decision {
 	bool			fire;
@@ -70,32 +72,32 @@ struct hwtimer_periodic;
 /**
  * typedef hwtimer_periodic_fn_t - the callback of a periodic timeout
  * @periodic: the timeout; it is already armed for its next deadline
- * @overruns: how many deadlines were missed or skipped since the last callback, without a
- *	callback of their own
+ * @overruns: how many deadlines since the last callback were missed or skipped, and so had no
+ *	callback
  *
- * Runs like a hwtimer_fn_t. It may cancel @periodic, which ends it, and start it again. Unlike a
- * hwtimer_fn_t it must not free the timeout, which the wheel holds again; use
- * hwtimer_periodic_release().
+ * Runs like a hwtimer_fn_t. It may cancel @periodic and start it again. Unlike a hwtimer_fn_t it
+ * must not free the timeout, because the wheel holds it again; use hwtimer_periodic_release().
  *
- * If hwtimer_is_pending(&periodic->timeout) is false in the callback, and nobody cancelled it, it
- * could not be armed again: the wheel was stopped or has reached its cap, or @periodic was
- * released.
+ * If hwtimer_is_pending(&periodic->timeout) is false in the callback, and the timeout was not
+ * cancelled, it could not be armed again and has ended: the wheel was stopped or has reached its
+ * cap, or @periodic was released.
  */
 typedef void (*hwtimer_periodic_fn_t)(struct hwtimer_periodic *periodic, u64 overruns);
 
 /**
  * struct hwtimer_periodic - a periodic timeout, embedded in its owner's structure
- * @timeout: may be passed to hwtimer_is_pending() and hwtimer_shutdown_sync(), and is what
- *	hwtimer_wheel_stop() hands back; only the functions below arm and cancel it
+ * @timeout: the timeout that is armed for the next deadline, and that hwtimer_wheel_stop() hands
+ *	back. May be passed to hwtimer_is_pending() and hwtimer_shutdown_sync(); only the
+ *	functions below may arm and cancel it
  * @fn: the callback. Constant
- * @period: constant; its misfire_ns is not 0
- * @lock: protects the members below, and is held to arm and to cancel @timeout. Not held
+ * @period: the period, with a misfire_ns that is not 0. Constant
+ * @lock: protects the members below, and is held while @timeout is armed or cancelled. Not held
  *	during the callback
  * @deadline: the next deadline
- * @skipped: deadlines skipped since the last callback
- * @going: started, and not cancelled since
+ * @skipped: how many deadlines were missed or skipped since the last callback
+ * @going: it was started, and since then neither cancelled nor ended because arming failed
  *
- * Not on the stack.
+ * Must not be on the stack.
  */
 struct hwtimer_periodic {
 	struct hwtimer_timeout	timeout;
@@ -107,7 +109,7 @@ struct hwtimer_periodic {
 	bool			going;
 };
 
-/* Without side effects. */
+/* Pure functions, but for hwtimer_period_check(), which sets a misfire_ns of 0. */
 int hwtimer_period_check(struct hwtimer_period *period, u64 tick_ns);
 u64 hwtimer_period_forward(u64 deadline_ns, u64 now_ns, u64 period_ns, u64 *next_ns);
 struct hwtimer_decision hwtimer_period_decide(const struct hwtimer_period *period,

@@ -2,21 +2,21 @@
 /*
  * hwtimer: periodic timeouts, a user of hwtimer.h.
  *
- * A periodic timeout is armed again before its callback runs, so that the callback may cancel it,
- * and nothing of it is accessed afterwards. Between the expiry, where the wheel disarms it, and
- * that arming it is not pending. Whoever cancels it then must not find it armed again later:
+ * The worker arms a periodic timeout again before it runs the callback. So the callback may cancel
+ * the timeout, and the worker need not access it afterwards. But from the expiry until this arming
+ * the timeout is not pending, and a cancel in between must not be undone:
  *
- *	worker                          elsewhere
+ *	worker                          another CPU
  *	  expires: not pending
  *	                                hwtimer_periodic_cancel(): was not pending
  *	  armed again ???
  *
- * So its lock is held around everything that arms and cancels it. Under the lock the worker
- * checks whether it is still started (@going), and whether somebody started it again meanwhile (it
- * is pending). In both cases the expiry came first, and is called back. A release or a stop needs
- * no lock: after it, arming fails.
+ * Therefore the timeout is armed and cancelled under its lock. Under the lock the worker checks
+ * whether the timeout was cancelled since it expired (@going is false) or started again (it is
+ * pending). In both cases it does not arm the timeout; but it handles the expiry, which came first.
+ * A release or a stop needs no lock: arming fails after it.
  *
- * It is a raw lock, because it is taken wherever a timeout may be armed.
+ * The lock is a raw spinlock, because timeouts may be armed in any context.
  */
 #include <linux/errno.h>
 #include <linux/export.h>
@@ -29,7 +29,7 @@
 
 /**
  * hwtimer_periodic_expired - the callback of all periodic timeouts
- * @t: the timeout
+ * @t: the timeout of struct hwtimer_periodic
  */
 void hwtimer_periodic_expired(struct hwtimer_timeout *t)
 {
@@ -38,7 +38,7 @@ void hwtimer_periodic_expired(struct hwtimer_timeout *t)
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&p->lock, flags);
-	/* Pending: it was started anew since, and that has no overruns yet. */
+	/* If it is pending, it was started again, with @deadline and @skipped set anew. */
 	if (!hwtimer_is_pending(t)) {
 		d = hwtimer_period_decide(&p->period, p->deadline,
 					  hwtimer_wheel_now(t->wheel));
@@ -46,9 +46,9 @@ void hwtimer_periodic_expired(struct hwtimer_timeout *t)
 		p->skipped += d.overruns;
 		hwtimer_step();
 		if (p->going && hwtimer_schedule_at(t, d.next_ns)) {
-			/* It ends here. The owner has to know, whatever the policy. */
+			/* Arming failed, so it has ended. Report this by a callback in any case. */
 			p->going = false;
-			p->skipped -= !d.fire;	/* called back for this one */
+			p->skipped -= !d.fire;	/* this deadline fires after all */
 			d.fire = true;
 		}
 		d.overruns = p->skipped;
@@ -64,14 +64,14 @@ void hwtimer_periodic_expired(struct hwtimer_timeout *t)
 
 /**
  * hwtimer_periodic_init - prepare a periodic timeout
- * @periodic: not armed, and not held by a wheel any more; see hwtimer_init()
- * @wheel: the wheel that it will be armed on
+ * @periodic: the timeout; not armed, and not held by a wheel; see hwtimer_init()
+ * @wheel: the wheel on which it will be armed
  * @period: its period; not needed after the call
  * @fn: its callback
  *
  * Context: Any context.
  *
- * Return: 0, or -EINVAL as from hwtimer_period_check().
+ * Return: 0, or -EINVAL as hwtimer_period_check() returns it.
  */
 int hwtimer_periodic_init(struct hwtimer_periodic *periodic, struct hwtimer_wheel *wheel,
 			  const struct hwtimer_period *period, hwtimer_periodic_fn_t fn)
@@ -92,7 +92,7 @@ EXPORT_SYMBOL_GPL(hwtimer_periodic_init);
 /**
  * hwtimer_periodic_start - start a periodic timeout after a delay
  * @periodic: the timeout
- * @delay_ns: from now to the first deadline; 0 and less: now
+ * @delay_ns: the time from now to the first deadline; less than 0 counts as 0
  *
  * Context: Any context but NMI.
  *
@@ -108,9 +108,9 @@ EXPORT_SYMBOL_GPL(hwtimer_periodic_start);
 /**
  * hwtimer_periodic_start_at - start a periodic timeout, or restart it
  * @periodic: the timeout
- * @first_ns: its first deadline, on the wheel's clock. One in the past expires at the next tick,
- *	late by the time since, and the policy decides about missed periods. One beyond the
- *	wheel's range never comes
+ * @first_ns: its first deadline, in ns on the wheel's clock. If this is in the past, the timeout
+ *	expires at the next tick, late by the time since @first_ns, and the policy decides about
+ *	missed deadlines. At hwtimer_wheel_horizon() and beyond, it never expires
  *
  * Context: Any context but NMI. Does not allocate.
  *
@@ -124,7 +124,7 @@ int hwtimer_periodic_start_at(struct hwtimer_periodic *periodic, u64 first_ns)
 	raw_spin_lock_irqsave(&periodic->lock, flags);
 	ret = hwtimer_schedule_at(&periodic->timeout, first_ns);
 	if (ret >= 0) {
-		/* If it expires this moment, it waits for the lock. */
+		/* If it has just expired, its callback waits for the lock before it reads these. */
 		periodic->deadline = first_ns;
 		periodic->skipped = 0;
 		periodic->going = true;
@@ -138,13 +138,13 @@ EXPORT_SYMBOL_GPL(hwtimer_periodic_start_at);
  * hwtimer_periodic_cancel - end a periodic timeout
  * @periodic: the timeout
  *
- * It may be started again but not be freed, see hwtimer_cancel().
+ * It may be started again but must not be freed, see hwtimer_cancel().
  *
  * Context: Any context but NMI.
  *
  * Return: true if it was pending: there will be no callback for the next deadline. In any case the
- * callback for the last deadline may be running or about to run, because the timeout is armed
- * again first: see hwtimer_periodic_cancel_sync().
+ * callback for the last deadline may be running or about to run, because the timeout is armed again
+ * before its callback runs; hwtimer_periodic_cancel_sync() waits for that.
  */
 bool hwtimer_periodic_cancel(struct hwtimer_periodic *periodic)
 {
@@ -163,8 +163,8 @@ EXPORT_SYMBOL_GPL(hwtimer_periodic_cancel);
  * hwtimer_periodic_cancel_sync - end a periodic timeout and wait for its callback
  * @periodic: the timeout
  *
- * Like hwtimer_cancel_sync(), with the same rule about locks that the caller holds. If nobody
- * starts it meanwhile, it may be freed when this returns.
+ * Like hwtimer_cancel_sync(), with the same rule about locks that the caller holds. When this
+ * returns, the timeout may be freed, unless another task started it meanwhile.
  *
  * Context: Process context, may sleep.
  *
@@ -182,9 +182,9 @@ EXPORT_SYMBOL_GPL(hwtimer_periodic_cancel_sync);
 /**
  * hwtimer_periodic_release - end a periodic timeout, and call back when it may be freed
  * @periodic: the timeout; not released before
- * @released: called once with its @timeout, as by hwtimer_release()
+ * @released: called once with &periodic->timeout, as by hwtimer_release()
  *
- * The callback may release its own timeout; @released is called after it returns.
+ * The callback may release its own timeout; @released is called after the callback returns.
  *
  * Context: Any context but NMI.
  *
@@ -193,7 +193,7 @@ EXPORT_SYMBOL_GPL(hwtimer_periodic_cancel_sync);
 bool hwtimer_periodic_release(struct hwtimer_periodic *periodic,
 			      hwtimer_released_fn_t released)
 {
-	/* No lock: @released may be called at once, and free it. */
+	/* Without the lock, because @released may run inside this call and free @periodic. */
 	return hwtimer_release(&periodic->timeout, released);
 }
 EXPORT_SYMBOL_GPL(hwtimer_periodic_release);

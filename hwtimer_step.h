@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: where one step of the lock-free protocol ends and another CPU's may come in
- * between. The torture test makes that last longer; KUnit has a hook there. Nothing at
- * all in other builds: Kbuild says which is which.
+ * hwtimer: hooks for tests. hwtimer_step() is called between the steps of the lock-free protocols,
+ * where another CPU may come in between. The torture test delays there (tests/torture/delays.c);
+ * KUnit calls a function of the test (tests/kunit/step.c). In other builds it is empty. See Kbuild.
  */
 #ifndef HWTIMER_STEP_H
 #define HWTIMER_STEP_H
 
 #include <linux/compiler.h>
 
-/* For hwtimer_step() to call, in the context of who comes by: any. NULL by default. */
+/* The function that hwtimer_step() calls, in whatever context that runs; NULL: none. */
 typedef void (*hwtimer_step_hook_t)(void);
 extern hwtimer_step_hook_t hwtimer_step_hook;
 

@@ -4,64 +4,66 @@
  *
  * The state of an item is one word:
  *
- *	QUEUED		its work_struct is on a workqueue, or about to be, and has not
- *			begun
+ *	QUEUED		its work_struct is on a workqueue, or about to be queued
  *	RUNNING		its function runs
- *	CANCELLED	and is to stop soon
- *	GONE		it was released, and the wheel holds nothing of it any more
+ *	CANCELLED	RUNNING, and the function should stop soon
+ *	GONE		the item was released, and the wheel does not hold its timeout any more
  *	DROPPED		an expiry was dropped because of ENDING
- *	ENDING		a count: who waits for its end; while it is not 0, expiries are
- *			dropped. A released item has one for ever
+ *	ENDING		a count: the callers that wait for the item's end; while it is not 0,
+ *			expiries are dropped. A release adds 1 for ever
  *	DUE		a count: runs that were dispatched and have not begun
  *
- * Idle is neither QUEUED nor RUNNING. What changes the word, each by one cmpxchg:
+ * An item is idle if neither QUEUED nor RUNNING is set. The transitions, each a single atomic
+ * operation:
  *
- *	dispatch	DUE + 1, and QUEUED if it was idle
- *	begin		DUE - 1, and RUNNING for QUEUED; with no DUE: idle for QUEUED
- *	end		with DUE: QUEUED for RUNNING; else idle for RUNNING
- *	drop		DUE = 0, and CANCELLED if RUNNING
- *	take off	idle for QUEUED, with no DUE, by who took it from the workqueue
+ *	dispatch	DUE + 1, unless the run replaces one that is due; if idle, set QUEUED
+ *	begin		clear QUEUED; with DUE: DUE - 1, set RUNNING; else idle
+ *	end		clear RUNNING; with DUE: set QUEUED; else idle
+ *	drop		DUE = 0; if RUNNING, set CANCELLED
+ *	take off	with no DUE: clear QUEUED, so idle, after cancel_work() succeeded
  *
  * Invariants:
  *
- *  (a) QUEUED and RUNNING are never both set. So there is at the most one work_struct
- *      queued or running, whatever workqueues it moves between. (Workqueues promise
- *      that only for one that stays.)
- *  (b) DUE implies QUEUED or RUNNING: somebody comes by.
- *  (c) Who turns QUEUED on queues the work_struct; who turns it off had it from the
- *      workqueue, by beginning or by cancel_work().
- *  (d) Who makes it idle does not touch the item after, unless GONE was set in that
- *      same step: then it calls @released. If GONE is set on an idle item, who sets
- *      it does.
+ *  (a) QUEUED and RUNNING are never both set. So an item is queued or running at most once,
+ *      whatever workqueues it moves between. (Workqueues guarantee that only for a work_struct
+ *      that stays on one of them.)
+ *  (b) DUE implies QUEUED or RUNNING, so work_run() will begin the runs that are due.
+ *  (c) The caller that sets QUEUED queues the work_struct. The caller that clears it has removed
+ *      the work_struct from the workqueue, as its work function or by cancel_work().
+ *  (d) The caller that makes the item idle does not access it afterwards, unless that operation
+ *      found GONE set: then this caller calls @released. If GONE is set on an idle item, the
+ *      caller that sets it calls @released.
  *
- * A cancelled run leaves its work_struct queued: it costs a cancel one cmpxchg, in any
- * context, and the next dispatch a place in the queue. Only who waits takes it off.
+ * Cancelling a run leaves the work_struct queued. So a cancel is one cmpxchg, in any context, and a
+ * dispatch before the work_struct comes up keeps its place in the queue. Only a caller that waits
+ * for the item's end takes the work_struct off the workqueue.
  *
  * What races with what:
  *
- *  - dispatch and dispatch: never of one item, as the wheel has one worker.
- *  - dispatch and end: either the end sees DUE and queues, or the dispatch sees idle
- *    and does.
- *  - cancel and begin: both take DUE away; one of them does.
- *  - cancel and an expiry whose callback runs already: what is dispatched after the
- *    cancel is not cancelled, and cancel does not claim so. Who needs more waits.
- *  - cancel_sync and a function that arms its own item, for ever: with ENDING set,
- *    and no callback running (hwtimer_cancel_sync()), nothing is dispatched any
- *    more, so the run that goes on is the last. When it is over, what it armed is
- *    ended as the timeout that it is.
- *  - cancel_sync and dispatch: ENDING is set, then hwtimer_cancel_sync() waits for the
- *    callback. A dispatch sees ENDING, or has queued the work_struct by then; so
- *    cancel_work() does not come between QUEUED and queue_work() there. It may between
- *    those of an end, which tries again (cancel_work() holds the work_struct
- *    for a few instructions with interrupts off), and wakes who waits, to look again.
- *  - cancel_sync and cancel_sync: ENDING counts.
- *  - release and dispatch: the wheel lets go of the timeout when no callback runs, so
- *    a dispatch may touch the item until it returns, even if its run is over.
- *  - release and end: (d). The wheel lets go of the timeout first, then GONE is set.
- *  - destroying the wheel and all of these: nobody dispatches on a stopped wheel, so
- *    @busy, items that are not idle, only goes down. Its last user is who brings
- *    it to 0, and behind that only its address is used. Ends queue where they ran,
- *    which a workqueue that is being drained allows.
+ *  - dispatch and dispatch: never for one item, because a wheel has one worker.
+ *  - dispatch and end: either the end sees DUE and queues the work_struct, or the dispatch sees an
+ *    idle item and queues it.
+ *  - cancel and begin: both decrement DUE by cmpxchg; one of them gets the run.
+ *  - cancel and an expiry whose callback already runs: a run that is dispatched after the cancel is
+ *    not cancelled, and the cancel does not return true for it. Callers that need more use
+ *    cancel_sync.
+ *  - cancel_sync and a function that arms its own item again and again: with ENDING set, and no
+ *    callback running (hwtimer_cancel_sync()), nothing is dispatched any more, so the current run
+ *    is the last. After it, cancel_sync cancels the timeout that it may have armed.
+ *  - cancel_sync and dispatch: cancel_sync sets ENDING, then hwtimer_cancel_sync() waits for the
+ *    callback. By then a dispatch has either seen ENDING or queued the work_struct, so
+ *    cancel_work() never runs between its setting QUEUED and its queue_work(). But cancel_work()
+ *    may do so for an end. Therefore the end repeats queue_work(), which fails while cancel_work()
+ *    holds the work_struct (for a few instructions with interrupts off), and then wakes the
+ *    waiters, which call cancel_work() again.
+ *  - cancel_sync and cancel_sync: ENDING is a count.
+ *  - release and dispatch: the wheel releases the timeout only while no callback runs, so a
+ *    dispatch may access the item until it returns, even if its run has ended.
+ *  - release and end: the wheel releases the timeout first, then GONE is set; see (d).
+ *  - hwtimer_wheel_destroy() and all of these: a stopped wheel dispatches nothing, so @busy, the
+ *    number of items that are not idle, only decreases. Decrementing it to 0 is the last access to
+ *    the wheel; after that only the address of @busy is used. An end queues the work_struct on the
+ *    workqueue on which it ran, which is allowed even while that workqueue is drained.
  */
 #define pr_fmt(fmt) "hwtimer: " fmt
 
@@ -102,13 +104,13 @@ static unsigned int minute(u64 ns)
 	return div64_u64(ns, 60ULL * NSEC_PER_SEC);
 }
 
-/* Counts of the wheel's worker's are written by it alone. */
+/* For counters that only the wheel's worker writes. */
 static void count(unsigned long *counter)
 {
 	WRITE_ONCE(*counter, *counter + 1);
 }
 
-/* Places are for the lanes; (queued never exceeds the bound). */
+/* Only runs on the lanes take a place. @queued never exceeds @max_queued. */
 static bool take_place(struct hwtimer_lanes *lanes, const struct hwtimer_work *work)
 {
 	return work->wq || !lanes->max_queued ||
@@ -122,7 +124,7 @@ static void leave_places(struct hwtimer_lanes *lanes, const struct hwtimer_work 
 		atomic_long_sub(n, &lanes->queued);
 }
 
-/* Where a run goes that is dispatched now. The item is ours: it was idle. */
+/* Choose the workqueue of a run. The caller found the item idle and so owns its members. */
 static struct workqueue_struct *choose_lane(const struct hwtimer_lanes *lanes,
 					    const struct hwtimer_work *work)
 {
@@ -133,7 +135,7 @@ static struct workqueue_struct *choose_lane(const struct hwtimer_lanes *lanes,
 	return lanes->fast;
 }
 
-/* A run has ended. The item is still ours. */
+/* Count a slow run. The caller still owns the item, which is RUNNING. */
 static void note_run(const struct hwtimer_lanes *lanes, struct hwtimer_work *work,
 		     u64 start, u64 end)
 {
@@ -145,25 +147,28 @@ static void note_run(const struct hwtimer_lanes *lanes, struct hwtimer_work *wor
 		work->slow_runs++;
 }
 
-/* By who turned QUEUED on. */
+/* Called after setting QUEUED. */
 static void enqueue(struct hwtimer_work *work)
 {
 	hwtimer_step();
-	/* False: end_sync() looks whether it is there yet. */
+	/* It fails while taken_off() holds the work_struct in cancel_work(). */
 	while (!queue_work(work->on, &work->work))
 		cpu_relax();
 }
 
-/* By who made the item idle, leaving it with @state; see (d). */
+/* Called after making the item idle. @state is the new state; see (d). */
 static void became_idle(struct hwtimer_lanes *lanes, struct hwtimer_work *work, u64 state)
 {
 	hwtimer_step();
-	/* Only the address: @work may be gone. Behind the full barrier of who did. */
+	/*
+	 * @work may have been freed: this uses only its address. The caller's atomic operation was
+	 * a full barrier.
+	 */
 	wake_up_var(&work->state);
 	if (state & STATE_GONE)
 		work->released(work);
 	hwtimer_step();
-	/* And now the wheel may be; the same. */
+	/* The decrement to 0 is a full barrier, too; after it the wheel may be freed. */
 	if (atomic_long_dec_and_test(&lanes->busy))
 		wake_up_var(&lanes->busy);
 }
@@ -201,10 +206,13 @@ static void work_run(struct work_struct *ws)
 		hwtimer_step();
 	} while (!atomic64_try_cmpxchg(&work->state, (s64 *)&old, new));
 	if (new & STATE_QUEUED) {
-		/* The same workqueue, so that it may be drained meanwhile. */
+		/* On the workqueue where it ran: allowed even while that is drained. */
 		enqueue(work);
 		hwtimer_step();
-		/* Somebody may wait to take it off. From here on only the address. */
+		/*
+		 * For waiters in taken_off(), which could not cancel it before it was queued. Uses
+		 * only the address: @work may have been freed.
+		 */
 		wake_up_var(&work->state);
 	} else {
 		became_idle(lanes, work, new);
@@ -220,8 +228,8 @@ static void refuse(struct hwtimer_lanes *lanes, struct hwtimer_work *work,
 }
 
 /*
- * An expiry was dispatched to @work, whose state was @old. The item does not go before we return;
- * see "release and dispatch".
+ * An expiry was dispatched to @work, whose state was @old. The item is not freed before this
+ * returns; see "release and dispatch" at the top.
  */
 static void dispatched(struct hwtimer_lanes *lanes, struct hwtimer_work *work, u64 old, bool placed,
 		       bool replaces)
@@ -239,7 +247,7 @@ static void dispatched(struct hwtimer_lanes *lanes, struct hwtimer_work *work, u
 		atomic_long_inc(&lanes->busy);
 		work->on = choose_lane(lanes, work);
 	}
-	/* Only we change it, so it may be looked at after an end. */
+	/* Only the worker changes @on, so it may be read even if the run has ended. */
 	if (work->on == lanes->slow && lanes->slow)
 		count(&lanes->to_slow);
 	if (!(old & STATE_BUSY))
@@ -248,7 +256,7 @@ static void dispatched(struct hwtimer_lanes *lanes, struct hwtimer_work *work, u
 
 /**
  * hwtimer_work_dispatch - the callback of the timeouts of all items
- * @timeout: the timeout
+ * @timeout: the timeout of the item
  */
 void hwtimer_work_dispatch(struct hwtimer_timeout *timeout)
 {
@@ -266,13 +274,16 @@ void hwtimer_work_dispatch(struct hwtimer_timeout *timeout)
 			new |= STATE_DROPPED;
 			continue;
 		}
-		/* Only we make an item busy: with a place it is neither refused nor replaces. */
+		/*
+		 * Only the worker makes an idle item busy. So if an earlier round of this loop took
+		 * a place, the run is neither refused nor replaces another one now.
+		 */
 		if (busy && work->policy == HWTIMER_WORK_DISCARD) {
 			refuse(lanes, work, HWTIMER_REFUSED_BUSY);
 			return;
 		}
 		if (busy && work->policy == HWTIMER_WORK_REPLACE) {
-			/* What is due is as good as new, in the other one's place. */
+			/* A run that is due becomes the new run: nothing to count or to queue. */
 			replaces = old & DUE_MASK;
 			if (old & STATE_RUNNING)
 				new |= STATE_CANCELLED;
@@ -299,12 +310,12 @@ void hwtimer_work_dispatch(struct hwtimer_timeout *timeout)
  * __hwtimer_work_init - see hwtimer_work_init()
  * @work: the item
  * @wheel: its wheel
- * @fn: what it runs
- * @params: how
- * @key: of lockdep
- * @name: for lockdep
+ * @fn: its function
+ * @params: its parameters, or NULL
+ * @key: the lock class of the item
+ * @name: the name of that class
  *
- * Return: 0, -EINVAL.
+ * Return: 0 or -EINVAL.
  */
 int __hwtimer_work_init(struct hwtimer_work *work, struct hwtimer_wheel *wheel,
 			hwtimer_work_fn_t fn, const struct hwtimer_work_params *params,
@@ -338,8 +349,8 @@ int __hwtimer_work_init(struct hwtimer_work *work, struct hwtimer_wheel *wheel,
 EXPORT_SYMBOL_GPL(__hwtimer_work_init);
 
 /*
- * Cancel what is due, tell what runs, and add @ending to the word. True if anything
- * was due.
+ * Cancel the runs that are due, set CANCELLED if one is running, and add @ending to the word. True
+ * if any run was due.
  */
 static bool drop(struct hwtimer_work *work, u64 ending)
 {
@@ -366,26 +377,26 @@ static bool drop(struct hwtimer_work *work, u64 ending)
  * hwtimer_work_cancel - end a pending item and its runs that have not begun
  * @work: the item
  *
- * A run that goes on is told, see hwtimer_work_cancelled(). The wheel and the workqueue may hold
- * @work for some time afterwards: it may be armed again but not be freed. To free it, use
+ * A running function can notice, see hwtimer_work_cancelled(). The wheel and the workqueue may hold
+ * @work for some time afterwards: it may be armed again but must not be freed. To free it, use
  * hwtimer_work_cancel_sync() or hwtimer_work_release().
  *
  * Context: Any context but NMI. Lock-free.
  *
- * Return: true if it was pending or runs were due; they will never begin. False if not; a run may
- * go on, or begin if the item is expiring right now.
+ * Return: true if the item was pending or runs were due; these runs will never begin. False if not;
+ * a run may be in progress, or begin if the item is expiring right now.
  */
 bool hwtimer_work_cancel(struct hwtimer_work *work)
 {
 	bool ended = hwtimer_cancel(&work->timeout);
 
 	hwtimer_step();
-	/* In this order: what expires before the one is met by the other. */
+	/* After hwtimer_cancel(): drop() then finds the run if the item expired before. */
 	return drop(work, 0) || ended;
 }
 EXPORT_SYMBOL_GPL(hwtimer_work_cancel);
 
-/* Is it idle? If it is queued, make it so. Nothing is due, nor will be. */
+/* Is the item idle? If it is queued, take it off the workqueue. No run is or becomes due. */
 static bool taken_off(struct hwtimer_work *work)
 {
 	struct hwtimer_lanes *lanes = lanes_of(work);
@@ -410,7 +421,7 @@ static int end_sync(struct hwtimer_work *work, int (*end)(struct hwtimer_timeout
 	might_sleep();
 	inside = atomic64_read(&work->state) & STATE_RUNNING && current_work() == &work->work;
 	if (!inside) {
-		/* The run must not need what we hold. */
+		/* Let lockdep check that the run does not need a lock that the caller holds. */
 		lock_map_acquire(&work->work.lockdep_map);
 		lock_map_release(&work->work.lockdep_map);
 	}
@@ -419,7 +430,7 @@ static int end_sync(struct hwtimer_work *work, int (*end)(struct hwtimer_timeout
 	hwtimer_step();
 	ret = end(&work->timeout);
 	ended |= ret > 0;
-	/* No callback, so no dispatch; from here on all of them see ENDING. */
+	/* No callback is running, and later ones see ENDING. Cancel what was dispatched before. */
 	ended |= drop(work, 0);
 	if (inside) {
 		pr_err_ratelimited("wheel %s: work %ps waits for itself\n",
@@ -427,7 +438,7 @@ static int end_sync(struct hwtimer_work *work, int (*end)(struct hwtimer_timeout
 		ret = -EDEADLK;
 	} else if (ret >= 0) {
 		wait_var_event(&work->state, taken_off(work));
-		/* The last run may have armed it. */
+		/* The last run may have armed the item. */
 		ended |= end(&work->timeout) > 0;
 	}
 
@@ -444,20 +455,20 @@ static int end_sync(struct hwtimer_work *work, int (*end)(struct hwtimer_timeout
  * hwtimer_work_cancel_sync - end an item and wait until neither the wheel nor a workqueue holds it
  * @work: the item
  *
- * When it returns, @work is neither pending nor queued, and its function does not run, unless
- * somebody else armed it meanwhile. (If its own function arms it, or if it expires meanwhile, that
- * is cancelled.) The memory may then be freed. This tells a run that goes on, see
- * hwtimer_work_cancelled(), and waits for it; it takes a queued run off the workqueue. The caller
- * must not hold what the function, or any callback of the wheel, needs.
+ * When this returns, @work is neither pending nor queued, and its function does not run, so the
+ * memory may be freed, unless another caller armed @work meanwhile. (If its own function arms it,
+ * or if it expires meanwhile, that is cancelled.) Runs that have not begun are cancelled. A running
+ * function can notice, see hwtimer_work_cancelled(), and is waited for. The caller must not hold a
+ * lock that the function, or any callback of the wheel, needs.
  *
  * Context: Process context, may sleep. Functions of other items may call it, even on the same
  * workqueue, and so may callbacks of the wheel.
  *
  * Return:
- * * 1 - it was pending or a run was due, and will never run
+ * * 1 - the item was pending or runs were due; they will never begin
  * * 0 - it was not
  * * -EDEADLK - called by its own function or its own refused callback: a bug, which is logged. The
- *   item is not pending and no run is due, but the caller's run goes on
+ *   item is not pending and no run is due, but the caller is still running
  */
 int hwtimer_work_cancel_sync(struct hwtimer_work *work)
 {
@@ -466,7 +477,7 @@ int hwtimer_work_cancel_sync(struct hwtimer_work *work)
 EXPORT_SYMBOL_GPL(hwtimer_work_cancel_sync);
 
 /**
- * hwtimer_work_shutdown_sync - the same as hwtimer_work_cancel_sync(), but for good
+ * hwtimer_work_shutdown_sync - end an item for good and wait, like hwtimer_work_cancel_sync()
  * @work: the item
  *
  * As soon as this begins, arming fails with -ESHUTDOWN. hwtimer_work_init() makes the item usable
@@ -482,7 +493,7 @@ int hwtimer_work_shutdown_sync(struct hwtimer_work *work)
 }
 EXPORT_SYMBOL_GPL(hwtimer_work_shutdown_sync);
 
-/* The wheel has let go of a released item: no callback runs, and none will. */
+/* The wheel has released the timeout of a released item: no callback runs or will run. */
 static void work_released(struct hwtimer_timeout *timeout)
 {
 	struct hwtimer_work *work = container_of(timeout, struct hwtimer_work, timeout);
@@ -498,28 +509,31 @@ static void work_released(struct hwtimer_timeout *timeout)
  * @released: called once with @work when neither the wheel nor a workqueue holds it and its
  *	function does not run
  *
- * The counterpart of hwtimer_work_shutdown_sync() for callers that must not sleep. The function
- * may release its own item. A run that goes on is told, see hwtimer_work_cancelled(). An item on a
- * list that hwtimer_wheel_stop() handed back is freed by the owner of the list, as soon as it is
- * idle.
+ * The counterpart of hwtimer_work_shutdown_sync() for callers that must not sleep. An item's
+ * function may release its own item. A running function can notice the release, see
+ * hwtimer_work_cancelled(). If an item is on a list that hwtimer_wheel_stop() handed back, the
+ * owner of the list frees it, as soon as it is idle.
  *
- * hwtimer_wheel_barrier() does not wait for runs, so it does not wait for @released after a run. A
- * module that is about to be unloaded runs its items on a workqueue of its own and destroys that
- * after the barrier, or calls hwtimer_work_shutdown_sync().
+ * hwtimer_wheel_barrier() does not wait for runs, so it does not wait for @released if that is
+ * called after a run. A module that is about to be unloaded therefore runs its items on a workqueue
+ * of its own and destroys that after the barrier, or calls hwtimer_work_shutdown_sync().
  *
  * Context: Any context but NMI. Lock-free; does not allocate.
  *
- * Return: true if it was pending or runs were due; they will never begin.
+ * Return: true if the item was pending or runs were due; these runs will never begin.
  */
 bool hwtimer_work_release(struct hwtimer_work *work, hwtimer_work_released_fn_t released)
 {
 	bool ended;
 
 	work->released = released;
-	/* ENDING for ever. The cmpxchg is before that of who reads @released. */
+	/*
+	 * ENDING is never decremented again. The cmpxchg orders the store of @released before the
+	 * operation that finds GONE, and so before the load of @released.
+	 */
 	ended = drop(work, ENDING_ONE);
 	hwtimer_step();
-	/* The last use of it: if the wheel was stopped, it may be gone behind. */
+	/* The last access to @work: on a stopped wheel it may be freed when this returns. */
 	return hwtimer_release(&work->timeout, work_released) || ended;
 }
 EXPORT_SYMBOL_GPL(hwtimer_work_release);
@@ -528,12 +542,12 @@ EXPORT_SYMBOL_GPL(hwtimer_work_release);
  * hwtimer_work_is_pending - is this item armed, or a run of it due?
  * @work: the item
  *
- * Modelled on delayed_work_pending(). Between the expiry and the dispatch it is neither.
+ * Modelled on delayed_work_pending(). Between its expiry and its dispatch an item is neither.
  *
  * Context: Any context.
  *
- * Return: true if it is. Unless the caller keeps others from ending it, it may have ended since. A
- * run that goes on does not count.
+ * Return: true if it is; unless the caller prevents that, the item may have been ended since. A run
+ * in progress does not count.
  */
 bool hwtimer_work_is_pending(const struct hwtimer_work *work)
 {
@@ -546,12 +560,12 @@ EXPORT_SYMBOL_GPL(hwtimer_work_is_pending);
  * hwtimer_work_cancelled - should this run stop?
  * @work: the item whose function is running
  *
- * A function that takes long should call this now and then.
+ * A function that takes long should call this from time to time.
  *
- * Context: Inside the item's function, and functions that it calls.
+ * Context: The item's function, and functions that it calls.
  *
- * Return: true if somebody cancelled or released the item after the run began, or a
- * later run takes its place (HWTIMER_WORK_REPLACE).
+ * Return: true if the item was cancelled or released after the run began, or if a later run follows
+ * in its place (HWTIMER_WORK_REPLACE).
  */
 bool hwtimer_work_cancelled(const struct hwtimer_work *work)
 {

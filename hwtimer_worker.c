@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: what the workers of all drivers share: how they call back, and what is measured.
+ * hwtimer: the code that the workers of all drivers share: it calls callbacks and measures them.
  *
- * Each wheel has a worker that a driver chosen at its creation moves: it sleeps on
- * an absolute hrtimer of the wheel's clock until the next tick at which something is
- * due, at the most for WHEEL_DRAIN_NS while timeouts are being armed, and until it
- * is kicked when nothing is pending.
+ * The worker of a wheel sleeps on an absolute hrtimer on the wheel's clock until the next tick at
+ * which a timeout is due; while timeouts are being armed, for at most WHEEL_DRAIN_NS; and while
+ * no timeout is pending, until it is kicked.
  *
- * CPU hotplug needs nothing of us. A producer's section is not preemptible, so a CPU
- * that goes has pushed what it began to push; its queue and its counts stay where
- * they are, and the worker looks at those of all possible CPUs. The worker's hrtimer
- * is moved to another CPU with all others (hrtimers_cpu_dying()), and a kick from a
- * CPU that is past that is started on another one. A kthread that may only run on
- * CPUs that have gone is sent elsewhere by the scheduler (select_fallback_rq()), for
- * good: nobody remembers its mask.
+ * CPU hotplug needs no code here. Producers push with preemption disabled, so a CPU that goes
+ * offline has finished its pushes; its request queue and counts remain, and the worker visits
+ * those of all possible CPUs. The kernel moves the worker's hrtimer to another CPU
+ * (hrtimers_cpu_dying()), and starts it on another CPU if a dying CPU kicks after that. If all
+ * CPUs that a kthread is bound to go offline, the scheduler lets it run on others
+ * (select_fallback_rq()), and does not restore its CPU mask later.
  *
- * Suspend: the kthread is not freezable, as timers are not. While tasks are frozen it
- * goes on, and so do softirqs, until the clocks stop. A callback that must not run
- * then queues a work item on a freezable workqueue. Time stands still from then on
- * for CLOCK_MONOTONIC; CLOCK_BOOTTIME has jumped at resume, when the kernel looks at
- * all hrtimers anew, so the worker wakes at once and settles what is due: the wheel
- * is a late worker's that catches up.
+ * Suspend: like timers, the worker is not frozen. The kthread and softirqs run while tasks are
+ * frozen, until the clocks stop. A callback whose work must not be done then queues it on a
+ * freezable workqueue. CLOCK_MONOTONIC stands still during suspend. CLOCK_BOOTTIME has advanced at
+ * resume, when the kernel reprograms all hrtimers, so the worker wakes at once and catches up like
+ * any late worker.
  */
 #define pr_fmt(fmt) "hwtimer: " fmt
 
@@ -44,22 +41,22 @@
 #include "hwtimer_period.h"
 #include "hwtimer_work.h"
 
-/* How many functions of callbacks that take too long are warned about. */
+/* At most this many functions are named in warnings about long callbacks. */
 #define LONG_FNS	32
 
 static unsigned int callback_limit_us = 10000;
 module_param(callback_limit_us, uint, 0644);
 MODULE_PARM_DESC(callback_limit_us,
-		 "a callback that takes longer is warned about, once per function, counted and named in debugfs; 0: none is (default 10000)");
+		 "longest time that a callback may take, in us; longer ones are counted and named in debugfs, and logged once per function; 0: no limit (default 10000)");
 
-/* The callbacks of all periodic timeouts, and of all work items. */
+/* The common callback of all periodic timeouts, and that of all work items. */
 static hwtimer_fn_t periodic_fn __ro_after_init;
 static hwtimer_fn_t work_fn __ro_after_init;
 
 /**
- * hwtimer_worker_init - note the callbacks that many owners share
- * @periodic: that of all periodic timeouts, struct hwtimer_periodic
- * @work: that of all work items, struct hwtimer_work
+ * hwtimer_worker_init - set the callbacks that periodic timeouts and work items share
+ * @periodic: the common callback of struct hwtimer_periodic
+ * @work: the common callback of struct hwtimer_work
  */
 void __init hwtimer_worker_init(hwtimer_fn_t periodic, hwtimer_fn_t work)
 {
@@ -68,12 +65,12 @@ void __init hwtimer_worker_init(hwtimer_fn_t periodic, hwtimer_fn_t work)
 }
 
 /**
- * hwtimer_owner_fn - whose timeout is it?
- * @t: a timeout that is not going away
+ * hwtimer_owner_fn - find the function that the owner of a timeout passed
+ * @t: the timeout, which must not be freed meanwhile
  * @fn: its callback
  *
- * Periodic timeouts and work items share a callback each; their owner is told by the function that
- * this calls in turn.
+ * All periodic timeouts have the same callback, and so have all work items. These callbacks do not
+ * identify an owner, but the functions that they call do.
  *
  * Return: the owner's function.
  */
@@ -94,9 +91,9 @@ static bool too_long(u64 ns)
 }
 
 /*
- * Warn once about each function. The workers of all wheels come here; a place in the
- * table is taken by cmpxchg and kept. Should a function's module go and another's
- * function come to the same address, that one is not warned about.
+ * Warn once about each function. The workers of all wheels call this concurrently, so they claim
+ * entries of the table by cmpxchg; entries are never freed. If a module is unloaded and another
+ * function is loaded at the same address, there is no warning about that function.
  */
 static void warn_long(const struct hwtimer_driven *driven, const void *fn, u64 ns)
 {
@@ -122,14 +119,14 @@ static void warn_long(const struct hwtimer_driven *driven, const void *fn, u64 n
 static void note_name(char name[KSYM_NAME_LEN], const void *fn)
 {
 	snprintf(name, KSYM_NAME_LEN, "%ps", fn);
-	/* Without " [module]", to be one word. */
+	/* Cut off " [module]": readers of debugfs expect a single word. */
 	*strchrnul(name, ' ') = '\0';
 }
 
-/* The callback took longer than any before, or longer than it may. */
+/* Record a callback that took longer than all before, or longer than the limit. */
 static noinline void note_duration(struct hwtimer_monitor *m, const void *fn, u64 ns)
 {
-	/* By name, and now: its module may be gone when somebody looks. */
+	/* Store the name, not the address: the module may be unloaded before debugfs is read. */
 	spin_lock_bh(&m->lock);
 	if (ns > m->longest_ns) {
 		m->longest_ns = ns;
@@ -144,25 +141,26 @@ static noinline void note_duration(struct hwtimer_monitor *m, const void *fn, u6
 
 /**
  * hwtimer_worker_call - run a callback, and measure it
- * @driven: the worker
- * @t: the timeout; gone when this returns
+ * @driven: the driven wheel
+ * @t: the timeout; the callback may free it
  * @fn: its callback
- * @deadline: the one that was reached
+ * @deadline: its deadline, in ns since the wheel was created
  *
- * For drivers, in their wheel_ops.expire.
+ * Drivers call this from their wheel_ops.expire.
  */
 void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *t,
 			 hwtimer_fn_t fn, u64 deadline)
 {
 	struct hwtimer_monitor *m = &driven->monitor;
-	const void *owner = hwtimer_owner_fn(t, fn);	/* while there is a timeout */
+	const void *owner = hwtimer_owner_fn(t, fn);	/* before fn() may free @t */
 	u64 start, ns;
 	unsigned int bin;
 
 	/*
-	 * To look at the clock is most of what an expiry costs, so of callbacks in a row
-	 * each begins where the one before ended. Who preempts us just there counts as this
-	 * callback's time, as who preempts it does, and not as lateness.
+	 * Reading the clock is most of the cost of an expiry. So if callbacks run back to back,
+	 * each one counts from the end of the previous one. If the worker is preempted in
+	 * between, that time counts as part of this callback and not as lateness, as if the
+	 * callback had been preempted.
 	 */
 	start = driven->wheel.in_row ? m->ended_ns : ktime_get_ns();
 	/* Bin 0: below 1 us; bin n: below 2^n us. */
@@ -176,7 +174,7 @@ void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *
 	fn(t);
 	trace_hwtimer_expire_exit(t, &driven->wheel);
 
-	/* The time that the machine was suspended is not the callback's. */
+	/* CLOCK_MONOTONIC: time in suspend does not count as the callback's. */
 	m->ended_ns = ktime_get_ns();
 	ns = m->ended_ns - start;
 	driven->wheel.in_row = likely(ns <= m->longest_ns && !too_long(ns));
@@ -188,14 +186,15 @@ void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *
 }
 
 /**
- * hwtimer_worker_alloc - memory for another level
- * @driven: the worker
+ * hwtimer_worker_alloc - allocate memory for another level
+ * @driven: the driven wheel
  * @size: in bytes
  * @gfp: GFP_KERNEL | __GFP_RETRY_MAYFAIL, or GFP_NOWAIT
  *
- * For drivers. In the name of who made the wheel, if that is who pays for it.
+ * Drivers call this from their wheel_ops.alloc. It charges the memory to hwtimer_driven.memcg, if
+ * that is set.
  *
- * Return: memory, to be freed by kvfree(); NULL if there is none.
+ * Return: the memory, to be freed by kvfree(), or NULL.
  */
 void *hwtimer_worker_alloc(struct hwtimer_driven *driven, size_t size, gfp_t gfp)
 {
@@ -213,10 +212,10 @@ void *hwtimer_worker_alloc(struct hwtimer_driven *driven, size_t size, gfp_t gfp
 
 /**
  * hwtimer_worker_sleeps - note that the worker is about to sleep
- * @driven: the worker
- * @until: as wheel_prepare_sleep() said
+ * @driven: the driven wheel
+ * @until: what wheel_prepare_sleep() returned
  *
- * For drivers.
+ * Called by drivers.
  */
 void hwtimer_worker_sleeps(struct hwtimer_driven *driven, u64 until)
 {
@@ -225,10 +224,10 @@ void hwtimer_worker_sleeps(struct hwtimer_driven *driven, u64 until)
 }
 
 /**
- * hwtimer_worker_woke - note that the worker has slept, and runs again
- * @driven: the worker
+ * hwtimer_worker_woke - note that the worker has slept and runs again
+ * @driven: the driven wheel
  *
- * For drivers, before they call wheel_advance() again.
+ * Drivers call this before they call wheel_advance() again.
  */
 void hwtimer_worker_woke(struct hwtimer_driven *driven)
 {
