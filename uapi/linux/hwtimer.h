@@ -543,8 +543,8 @@ struct hwtimer_batch {
  *		eventfd(2); sq_entries, cq_entries or timeouts is out of range
  * -EBADF	eventfd is not a descriptor
  * -EBUSY	the context has rings, or a SCHEDULE came first, even one that failed
- * -EDQUOT	the user would exceed the limit of timeouts; or, as with the first SCHEDULE,
- *		the limit of shared wheels
+ * -EDQUOT	the user would exceed the limit of timeouts or of ring memory; or, as with the
+ *		first SCHEDULE, the limit of shared wheels
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory, or the cgroup has reached its limit; or the shared wheel cannot be
  *		created, for any reason
