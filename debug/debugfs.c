@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: what people look at, /sys/kernel/debug/hwtimer/<wheel>/.
+ * hwtimer: the state of wheels in debugfs, /sys/kernel/debug/hwtimer/<wheel>/.
  *
  *	stats	configuration, state, counters and the histogram of lateness,
  *		one "name value" per line
- *	buckets	"bucket <level> <slot> <timeouts filed>" for each one that is not
- *		empty
- *	pending	"timeout <level> <slot> <deadline> <function> <timeout>" for each one
- *		pending, and "more <level> <first slot> <last slot> <timeouts>" for what
- *		is beyond SHOWN_AT_ONCE of them
+ *	buckets	"bucket <level> <slot> <timeouts filed>" for each bucket that is not empty
+ *	pending	"timeout <level> <slot> <deadline> <function> <timeout>" for each pending
+ *		timeout; after SHOWN_AT_ONCE of them, "more <level> <first slot> <last slot>
+ *		<timeouts>" with the number of the others
  *
- * Nothing here changes a wheel. Counters are read while they change; into the buckets
- * the worker looks for us, some of them at a time. Nothing depends on debugfs being there.
+ * Nothing here changes a wheel. Counters are read while they change. The worker reads the
+ * buckets for us, some of them at a time (wheel_survey()). Errors of debugfs are ignored.
  */
 #include <linux/debugfs.h>
 #include <linux/minmax.h>
@@ -21,9 +20,9 @@
 
 #include "../hwtimer_driver.h"
 
-/* Into how many buckets the worker is asked to look at a time. */
+/* How many buckets the worker surveys at a time. */
 #define BUCKETS_AT_ONCE	64
-/* How many timeouts in these are shown. */
+/* How many timeouts of these buckets are shown. */
 #define SHOWN_AT_ONCE	4096
 
 static struct dentry *root;
@@ -126,7 +125,7 @@ static int stats_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(stats);
 
-/* A record of the buckets file: BUCKETS_AT_ONCE buckets of a level. */
+/* A record of the seq_file is BUCKETS_AT_ONCE buckets of a level. */
 static unsigned int records_per_level(const struct hwtimer_wheel *wheel)
 {
 	return DIV_ROUND_UP(wheel->slots, BUCKETS_AT_ONCE);
@@ -163,7 +162,7 @@ static void count_filed(void *arg, unsigned int i, struct hwtimer_timeout *t, bo
 	filed[i]++;
 }
 
-/* The buckets of record @v: how many, of which level, and the first of them. */
+/* The buckets of record @v: their level, the first one, and (returned) how many. */
 static unsigned int buckets_of(const struct hwtimer_wheel *wheel, const void *v,
 			       unsigned int *level, unsigned int *first)
 {
@@ -200,12 +199,12 @@ static const struct seq_operations buckets_sops = {
 DEFINE_SEQ_ATTRIBUTE(buckets);
 
 /**
- * struct shown - timeouts pending in some buckets
- * @n: how many
- * @all: with those for which there is no room
- * @start_ns: when the wheel began
- * @each: what they are; the timeout is nothing but a number. U64_MAX: never, although it was
- *	filed for a tick before it was touched
+ * struct shown - pending timeouts of some buckets
+ * @n: length of @each
+ * @all: how many are pending, including those that do not fit into @each
+ * @start_ns: when the wheel started
+ * @each: the timeouts. A timeout may be freed by now, so its address is printed but not
+ *	dereferenced. deadline U64_MAX: it was touched to never, but is still in its old bucket
  */
 struct shown {
 	unsigned int	n;
@@ -268,7 +267,7 @@ static const struct seq_operations pending_sops = {
 DEFINE_SEQ_ATTRIBUTE(pending);
 
 /**
- * hwtimer_debugfs_add - show a wheel
+ * hwtimer_debugfs_add - create the files of a wheel
  * @driven: the wheel and its worker
  */
 void hwtimer_debugfs_add(struct hwtimer_driven *driven)
@@ -280,7 +279,7 @@ void hwtimer_debugfs_add(struct hwtimer_driven *driven)
 }
 
 /**
- * hwtimer_debugfs_remove - show it no more; waits for readers
+ * hwtimer_debugfs_remove - remove the files of a wheel, and wait for readers
  * @driven: the wheel and its worker
  */
 void hwtimer_debugfs_remove(struct hwtimer_driven *driven)
@@ -289,7 +288,7 @@ void hwtimer_debugfs_remove(struct hwtimer_driven *driven)
 }
 
 /**
- * hwtimer_debugfs_init - make the directory of all wheels
+ * hwtimer_debugfs_init - create the directory of all wheels
  */
 void __init hwtimer_debugfs_init(void)
 {
@@ -297,7 +296,7 @@ void __init hwtimer_debugfs_init(void)
 }
 
 /**
- * hwtimer_debugfs_exit - remove it
+ * hwtimer_debugfs_exit - remove the directory of all wheels
  */
 void hwtimer_debugfs_exit(void)
 {

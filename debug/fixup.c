@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: how mistakes are mended that debugobjects has found, and timeouts on the stack, which it
- * has to be told of. Built with CONFIG_DEBUG_OBJECTS only.
+ * hwtimer: fixups for mistakes that debugobjects finds, and timeouts on the stack, which must be
+ * announced to debugobjects. Built with CONFIG_DEBUG_OBJECTS only.
  */
 #include <linux/export.h>
 #include <linux/init.h>
@@ -15,7 +15,7 @@
 #include "../hwtimer_wheel.h"
 #include "odebug.h"
 
-/* Where timeouts live that were never initialised. */
+/* A stopped wheel, for timeouts that were never initialised. */
 static struct lock_class_key nowhere_key __maybe_unused;
 static struct hwtimer_driven nowhere = {
 	.name			= "nowhere",
@@ -28,8 +28,9 @@ static struct hwtimer_driven nowhere = {
 };
 
 /*
- * The callback will not run; and if we may wait for the worker, nothing else happens
- * either. Not for ever: the caller may hold what a callback needs, or be one.
+ * Ensure that the callback will not run. If we may sleep, also wait until the wheel has released
+ * the timeout, at most for a second: the caller may be a callback, or hold a lock that a callback
+ * needs.
  */
 static void end(struct hwtimer_timeout *timeout)
 {
@@ -47,7 +48,7 @@ static void adopt(struct hwtimer_timeout *timeout)
 }
 
 /**
- * hwtimer_fixup_init - tell debugobjects how mistakes are mended
+ * hwtimer_fixup_init - register the fixups that depend on the wheel
  */
 void __init hwtimer_fixup_init(void)
 {
@@ -59,18 +60,18 @@ void __init hwtimer_fixup_init(void)
 /**
  * hwtimer_init_on_stack - prepare a timeout that is on the stack
  * @timeout: as for hwtimer_init()
- * @wheel: the same
- * @fn: the same
+ * @wheel: as for hwtimer_init()
+ * @fn: as for hwtimer_init()
  *
- * For debugobjects, which takes an object on the stack for a mistake unless it is
- * told. To be followed by hwtimer_destroy_on_stack().
+ * debugobjects reports an object on the stack as a mistake unless it is initialised by this
+ * function. To be followed by hwtimer_destroy_on_stack().
  *
  * Context: Any context.
  */
 void hwtimer_init_on_stack(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,
 			   hwtimer_fn_t fn)
 {
-	/* It is known now, and not taken amiss. */
+	/* debugobjects knows the object now, so hwtimer_init() causes no report. */
 	if (hwtimer_odebug_init_on_stack(timeout))
 		hwtimer_init(timeout, wheel, fn);
 }
@@ -78,10 +79,10 @@ EXPORT_SYMBOL_GPL(hwtimer_init_on_stack);
 
 /**
  * hwtimer_destroy_on_stack - the end of a timeout on the stack
- * @timeout: the timeout; the wheel has let go of it (hwtimer_cancel_sync(),
- *	hwtimer_shutdown_sync(), or its callback has said so)
+ * @timeout: the timeout; the wheel has released it: hwtimer_cancel_sync() or
+ *	hwtimer_shutdown_sync() returned, or the callback of hwtimer_release() was called
  *
- * Before the function returns whose variable it is.
+ * Must be called before the function returns whose local variable @timeout is.
  *
  * Context: Any context.
  */

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: timeouts for debugobjects, as kernel/time/timer.c does it for timers.
- * Built with CONFIG_DEBUG_OBJECTS only. When a timeout is active, and why this needs
- * no lock, is in debug/odebug.h.
+ * hwtimer: debugobjects for timeouts, after kernel/time/timer.c. Built with
+ * CONFIG_DEBUG_OBJECTS only. debug/odebug.h explains when a timeout is active, and why this needs
+ * no lock.
  *
- * Reported, each with the name of the callback:
+ * These mistakes are reported, with the name of the callback, and fixed up:
  *
- *	init of an active one	nothing is changed, its arming goes on
- *	free of an active one	its arming is ended; where the kernel may sleep, the
- *				wheel has let go when the memory is freed
- *	use of one that was	it is given to a wheel that was stopped, so arming
- *	never initialised	it fails with -ESHUTDOWN
+ *	init of an active timeout	is skipped: the timeout stays armed
+ *	free of an active timeout	the timeout is cancelled; where the kernel may sleep,
+ *					the free waits for the wheel to release it
+ *	use of a timeout that was	the timeout is given to a stopped wheel, so arming it
+ *	never initialised		fails with -ESHUTDOWN
  *
- * What leaves the tracking as it should: freeing the memory (DEBUG_OBJECTS_FREE drops
- * what is not active), and hwtimer_destroy_on_stack(). So memory that comes from
- * an allocator needs hwtimer_init() each time, be it that a constructor of a
- * kmem_cache did it once; static memory and such as is kept by its owner may
- * be initialised again and again.
+ * Tracking ends when the memory is freed (DEBUG_OBJECTS_FREE drops objects that are not active),
+ * and by hwtimer_destroy_on_stack(). So memory from an allocator needs hwtimer_init() after each
+ * allocation, even if a constructor of its kmem_cache called it before. Static memory, and memory
+ * that its owner keeps, may be initialised repeatedly.
  */
 #include <linux/cache.h>
 #include <linux/debugobjects.h>
@@ -24,13 +23,13 @@
 
 #include "odebug.h"
 
-/* Set when the module is loaded: what has to know the wheel. */
+/* Fixups that depend on the wheel. Set when the module is loaded. */
 static const struct hwtimer_odebug_ops *ops __ro_after_init;
 
 /*
- * What the fixup of an init says to who wanted it, on the same CPU or not. When two
- * CPUs are wrong at the same moment, one may not get to know and goes on; both
- * are reported.
+ * The active timeout whose initialisation fixup_init() refused, read by accepted(). There is one
+ * variable for all CPUs: if two CPUs make the mistake at the same moment, both are reported, but
+ * one of them may go on and initialise its timeout.
  */
 static struct hwtimer_timeout *refused;
 
@@ -47,7 +46,7 @@ static void *timeout_hint(void *addr)
 	return READ_ONCE(timeout->fn);
 }
 
-/* An active one is initialised. The worker has it linked: leave it alone. */
+/* Init of an active timeout. The worker may have linked it, so refuse to change it. */
 static bool fixup_init(void *addr, enum debug_obj_state state)
 {
 	if (state != ODEBUG_STATE_ACTIVE)
@@ -56,7 +55,7 @@ static bool fixup_init(void *addr, enum debug_obj_state state)
 	return true;
 }
 
-/* An active one is freed. */
+/* Free of an active timeout. */
 static bool fixup_free(void *addr, enum debug_obj_state state)
 {
 	struct hwtimer_timeout *timeout = addr;
@@ -64,13 +63,13 @@ static bool fixup_free(void *addr, enum debug_obj_state state)
 	if (state != ODEBUG_STATE_ACTIVE)
 		return false;
 	ops->end(timeout);
-	/* Whatever came of it: debugobjects asks until it is not active. */
+	/* Even if end() failed: debugobjects calls us again until the object is inactive. */
 	hwtimer_odebug_deactivate(timeout);
 	hwtimer_odebug_free(timeout);
 	return true;
 }
 
-/* Nobody has initialised it. */
+/* Use of a timeout that was never initialised. */
 static bool fixup_assert_init(void *addr, enum debug_obj_state state)
 {
 	if (state != ODEBUG_STATE_NOTAVAILABLE)
@@ -88,8 +87,8 @@ static const struct debug_obj_descr timeout_descr = {
 };
 
 /**
- * hwtimer_odebug_set_ops - say how mistakes are mended
- * @how: operations; not used before the module uses a timeout
+ * hwtimer_odebug_set_ops - set the fixups that depend on the wheel
+ * @how: fixups; set before the module uses a timeout
  */
 void __init hwtimer_odebug_set_ops(const struct hwtimer_odebug_ops *how)
 {
@@ -100,7 +99,7 @@ void __init hwtimer_odebug_set_ops(const struct hwtimer_odebug_ops *how)
  * hwtimer_odebug_init - a timeout is about to be initialised
  * @timeout: the timeout
  *
- * Return: false if it must not be, which has been reported.
+ * Return: false if it must not be initialised, because it is active. This was reported.
  */
 bool hwtimer_odebug_init(struct hwtimer_timeout *timeout)
 {
@@ -110,7 +109,7 @@ bool hwtimer_odebug_init(struct hwtimer_timeout *timeout)
 
 /**
  * hwtimer_odebug_assert_init - a timeout is about to be used
- * @timeout: the timeout, initialised when this returns
+ * @timeout: the timeout; if it was not initialised, this is reported and fixed up
  */
 void hwtimer_odebug_assert_init(struct hwtimer_timeout *timeout)
 {
@@ -127,7 +126,7 @@ void hwtimer_odebug_activate(struct hwtimer_timeout *timeout)
 }
 
 /**
- * hwtimer_odebug_deactivate - the wheel is about to let go of a timeout
+ * hwtimer_odebug_deactivate - the wheel is about to release a timeout
  * @timeout: the timeout
  */
 void hwtimer_odebug_deactivate(struct hwtimer_timeout *timeout)
@@ -139,7 +138,7 @@ void hwtimer_odebug_deactivate(struct hwtimer_timeout *timeout)
  * hwtimer_odebug_init_on_stack - a timeout on the stack is about to be initialised
  * @timeout: the timeout
  *
- * Return: as hwtimer_odebug_init(), which may be called after this, too.
+ * Return: as hwtimer_odebug_init(), which may be called after this.
  */
 bool hwtimer_odebug_init_on_stack(struct hwtimer_timeout *timeout)
 {

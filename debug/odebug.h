@@ -1,27 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: what debugobjects is told about timeouts. Without CONFIG_DEBUG_OBJECTS
- * nothing, and it costs nothing.
+ * hwtimer: reports to debugobjects about timeouts. Without CONFIG_DEBUG_OBJECTS all of this is
+ * empty and costs nothing.
  *
- * A timeout is active while its word says that the wheel holds it: QUEUED or FILED
- * (ARMED implies one of them), so after a cancel, too, until the worker has let go.
- * That is when its memory must not be freed or initialised.
+ * A timeout is active while the wheel holds it, that is while its word has QUEUED or FILED (ARMED
+ * implies one of them); after a cancel, too, until the worker has released it. During this time
+ * its memory must not be freed or initialised.
  *
- * debugobjects has one flag for each object and does not count, while timeouts are
- * armed by several CPUs at once, without a lock. No lock is needed for this
- * either, as the word puts all that changes the flag in order:
+ * debugobjects has one flag for each object, not a count, and several CPUs may arm a timeout at
+ * once, without a lock. Still no lock is needed, because the word orders all changes of the flag:
  *
- *  - On: by the producer whose cmpxchg turned the word from "not held" to QUEUED.
- *    That is one, and it calls activate between this cmpxchg and its push. The worker
- *    cannot have the timeout before the push, so nobody lets go of it in between;
- *    whoever else arms it finds it held; and who wants to free it has to wait.
- *  - Off: by the worker, before the cmpxchg that clears what was left of QUEUED and
- *    FILED. Behind it the memory is the owner's, who may free or arm it at once. Until
- *    then the word says "held", and nobody activates. If the cmpxchg fails, somebody
- *    touched the timeout, which is still held: the worker takes it back.
+ *  - Activate: by the one producer whose cmpxchg changed the word from "not held" to QUEUED,
+ *    between this cmpxchg and its push. The worker cannot release the timeout before the push.
+ *    Other producers find it held, and an owner that wants to free it has to wait.
+ *  - Deactivate: by the worker, before the cmpxchg that clears the last of QUEUED and FILED. After
+ *    this cmpxchg the owner may free or arm the timeout at once. Before it the word says "held",
+ *    so no producer activates. If the cmpxchg fails, an owner changed the word and the timeout is
+ *    still held: the worker activates it again.
  *
- * So for each timeout: activate, push, deactivate, cmpxchg, and only after this one
- * can the next cmpxchg of a producer be, and the next activate.
+ * So for each timeout the order is: activate, push, deactivate, cmpxchg; the next cmpxchg of a
+ * producer, and the next activate, come after that.
  */
 #ifndef DEBUG_ODEBUG_H
 #define DEBUG_ODEBUG_H
@@ -29,9 +27,9 @@
 #include "../hwtimer_types.h"
 
 /**
- * struct hwtimer_odebug_ops - how mistakes are mended
- * @end: end a timeout whose memory is being freed
- * @adopt: initialise what was never initialised, so that arming it fails
+ * struct hwtimer_odebug_ops - fixups that depend on the wheel
+ * @end: cancel a timeout whose memory is being freed
+ * @adopt: initialise a timeout that was never initialised, so that arming it fails
  */
 struct hwtimer_odebug_ops {
 	void (*end)(struct hwtimer_timeout *timeout);
@@ -53,7 +51,7 @@ static inline void hwtimer_odebug_activate(struct hwtimer_timeout *timeout) { }
 static inline void hwtimer_odebug_deactivate(struct hwtimer_timeout *timeout) { }
 #endif
 
-/* The wheel of @timeout, which had better been initialised. For what is called first. */
+/* Returns the wheel of @timeout, after checking that it was initialised. */
 static inline struct hwtimer_wheel *timeout_wheel(struct hwtimer_timeout *timeout)
 {
 	hwtimer_odebug_assert_init(timeout);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: what tracepoints are made of.
+ * hwtimer: definitions of the tracepoints.
  */
 #define CREATE_TRACE_POINTS
 #include "trace.h"

@@ -2,11 +2,11 @@
 /*
  * hwtimer: tracepoints, /sys/kernel/tracing/events/hwtimer/. After trace/events/timer.h.
  *
- * A timeout's function is that of its owner, for periodic ones and work items, too. Times
- * are in ns on the wheel's clock, but for a tick: that is a number since the wheel began.
+ * The function of a timeout is its owner's, even if it is periodic or a work item. Times are in
+ * ns on the wheel's clock; ticks are counted from the start of the wheel.
  *
- * An operation is told when it is over, and the worker may have been there already: what
- * another CPU arms may be told after its expiry.
+ * An operation is traced when it is complete. The worker may run before that on another CPU, so
+ * the trace may show an expiry before the arming.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM hwtimer
@@ -23,12 +23,12 @@
 #define HWTIMER_TRACE_NAME_LEN	48
 
 /**
- * hwtimer_wheel_create - a wheel was made
- * @wheel: the wheel, as others name it
+ * hwtimer_wheel_create - a wheel was created
+ * @wheel: the wheel, as in other events
  * @name: its name in debugfs
  * @tick_ns: its tick
  * @slots: slots per level
- * @levels: levels to begin with
+ * @levels: initial number of levels
  */
 TRACE_EVENT(hwtimer_wheel_create,
 
@@ -61,7 +61,8 @@ TRACE_EVENT(hwtimer_wheel_create,
  * hwtimer_init - a timeout was initialised
  * @timeout: the timeout
  * @wheel: its wheel
- * @function: what it calls; here, of periodic ones and work items, what calls the owner's
+ * @function: its function; here, for periodic timeouts and work items, the one that calls the
+ *	owner's
  */
 TRACE_EVENT(hwtimer_init,
 
@@ -114,12 +115,12 @@ DECLARE_EVENT_CLASS(hwtimer_deadline,
 );
 
 /**
- * hwtimer_arm - somebody armed a timeout, or wanted to
- * @timeout: the timeout; it may be gone
+ * hwtimer_arm - a timeout was armed, or arming failed
+ * @timeout: the timeout; it may be freed
  * @wheel: its wheel
- * @function: what it calls
- * @deadline: for when
- * @ret: as hwtimer_schedule_at() returns
+ * @function: its function
+ * @deadline: its deadline
+ * @ret: what hwtimer_schedule_at() returns
  */
 DEFINE_EVENT(hwtimer_deadline, hwtimer_arm,
 	TP_PROTO(const struct hwtimer_timeout *timeout, const void *wheel,
@@ -128,12 +129,12 @@ DEFINE_EVENT(hwtimer_deadline, hwtimer_arm,
 );
 
 /**
- * hwtimer_touch - somebody gave a timeout another deadline, or wanted to
- * @timeout: the timeout; it may be gone
+ * hwtimer_touch - a timeout was touched, or the touch failed
+ * @timeout: the timeout; it may be freed
  * @wheel: its wheel
- * @function: what it calls
- * @deadline: the new one
- * @ret: as hwtimer_touch_at() returns
+ * @function: its function
+ * @deadline: the new deadline
+ * @ret: what hwtimer_touch_at() returns
  */
 DEFINE_EVENT(hwtimer_deadline, hwtimer_touch,
 	TP_PROTO(const struct hwtimer_timeout *timeout, const void *wheel,
@@ -142,11 +143,11 @@ DEFINE_EVENT(hwtimer_deadline, hwtimer_touch,
 );
 
 /**
- * hwtimer_cancel - somebody ended a timeout, by whichever function, or wanted to
- * @timeout: the timeout; it may be gone
+ * hwtimer_cancel - any of the functions that end a timeout was called
+ * @timeout: the timeout; it may be freed
  * @wheel: its wheel
- * @function: what it would have called
- * @ret: 1: it was pending; 0: not; or -errno
+ * @function: its function
+ * @ret: 1: it was pending; 0: it was not; or -errno
  */
 TRACE_EVENT(hwtimer_cancel,
 
@@ -174,7 +175,7 @@ TRACE_EVENT(hwtimer_cancel,
 );
 
 /**
- * hwtimer_worker_wake - the worker has slept, and runs again
+ * hwtimer_worker_wake - the worker woke up
  * @wheel: its wheel
  */
 TRACE_EVENT(hwtimer_worker_wake,
@@ -197,7 +198,7 @@ TRACE_EVENT(hwtimer_worker_wake,
 /**
  * hwtimer_drain - the worker took requests from the queues
  * @wheel: the wheel
- * @requests: how many, in this slice of its work
+ * @requests: how many, in this call of wheel_advance()
  */
 TRACE_EVENT(hwtimer_drain,
 
@@ -222,8 +223,8 @@ TRACE_EVENT(hwtimer_drain,
  * hwtimer_file - the worker put a timeout into a bucket
  * @timeout: the timeout
  * @wheel: its wheel
- * @tick: the tick it is due at, as far as the wheel knows
- * @level: of the bucket
+ * @tick: the tick for which it was filed
+ * @level: the level of the bucket
  */
 TRACE_EVENT(hwtimer_file,
 
@@ -251,12 +252,12 @@ TRACE_EVENT(hwtimer_file,
 );
 
 /**
- * hwtimer_expire_entry - the worker is about to call back
+ * hwtimer_expire_entry - the worker is about to run a callback
  * @timeout: the timeout
  * @wheel: its wheel
- * @function: what it calls
- * @deadline: the one that was reached
- * @now: the time
+ * @function: its function
+ * @deadline: the deadline that was reached
+ * @now: the current time
  */
 TRACE_EVENT(hwtimer_expire_entry,
 
@@ -286,8 +287,8 @@ TRACE_EVENT(hwtimer_expire_entry,
 );
 
 /**
- * hwtimer_expire_exit - the callback has returned
- * @timeout: the timeout; it may be gone
+ * hwtimer_expire_exit - a callback has returned
+ * @timeout: the timeout; it may be freed
  * @wheel: its wheel
  */
 TRACE_EVENT(hwtimer_expire_exit,
@@ -310,9 +311,9 @@ TRACE_EVENT(hwtimer_expire_exit,
 );
 
 /**
- * hwtimer_worker_sleep - the worker has nothing to do
+ * hwtimer_worker_sleep - the worker is about to sleep
  * @wheel: its wheel
- * @until: for how long; U64_MAX: until it is kicked
+ * @until: when it wakes up; U64_MAX: only when it is kicked
  */
 TRACE_EVENT(hwtimer_worker_sleep,
 
@@ -387,7 +388,7 @@ DEFINE_EVENT(hwtimer_dev, hwtimer_dev_open,
 );
 
 /**
- * hwtimer_dev_take - entries of a submission ring were taken
+ * hwtimer_dev_take - the kernel took entries of a submission ring
  * @ctx: the context
  * @n: how many
  */
@@ -426,10 +427,10 @@ DECLARE_EVENT_CLASS(hwtimer_dev_timeout,
 /**
  * hwtimer_dev_schedule - a program has scheduled a timeout
  * @ctx: the context
- * @timeout: the timeout, as the wheel's events name it
- * @id: as the program names it
- * @user_data: as it was scheduled
- * @deadline: for when; U64_MAX: never
+ * @timeout: the timeout, as in the events of wheels
+ * @id: its id for the program
+ * @user_data: as scheduled
+ * @deadline: its deadline; U64_MAX: never
  */
 DEFINE_EVENT(hwtimer_dev_timeout, hwtimer_dev_schedule,
 	TP_PROTO(const void *ctx, const struct hwtimer_timeout *timeout, u64 id, u64 user_data,
@@ -441,9 +442,9 @@ DEFINE_EVENT(hwtimer_dev_timeout, hwtimer_dev_schedule,
  * hwtimer_dev_expire - a program's timeout has expired
  * @ctx: the context
  * @timeout: the timeout
- * @id: as the program names it
- * @user_data: as it was scheduled
- * @deadline: the one that was reached
+ * @id: its id for the program
+ * @user_data: as scheduled
+ * @deadline: the deadline that was reached
  */
 DEFINE_EVENT(hwtimer_dev_timeout, hwtimer_dev_expire,
 	TP_PROTO(const void *ctx, const struct hwtimer_timeout *timeout, u64 id, u64 user_data,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
- * What the echo servers share: how often libhwtimer calls the kernel, the socket to listen
- * on, books and counts.
+ * Code that the echo servers share: counting system calls of libhwtimer, opening the listening
+ * socket, checking counters.
  */
 #ifndef ECHO_COMMON_H
 #define ECHO_COMMON_H
@@ -17,10 +17,10 @@
 
 #define BACKLOG		4096
 
-/* NULL until they are open */
+/* NULL until opened */
 static struct hwtimer *timers;
 
-/* System calls of the library's on its descriptor: all come by here, see the Makefile. */
+/* System calls of the library on its descriptor. The Makefile links the wrappers below. */
 static __u64 system_calls;
 
 int __real_ioctl(int fd, unsigned long command, ...);
@@ -52,7 +52,7 @@ ssize_t __wrap_read(int fd, void *to, size_t size)
 	return __real_read(fd, to, size);
 }
 
-/* Listen on the loopback interface; @port 0: any that is free. Says which. */
+/* Listen on the loopback interface, and print the port; @port 0: any free port. */
 static inline int open_listener(int port)
 {
 	struct sockaddr_in address = {
@@ -76,7 +76,7 @@ static inline int open_listener(int port)
 
 static __u64 wrong_books;
 
-/* @what: the one, and the other, which are the same if all is well */
+/* Count an error unless the counters @one and @other, described by @what, are equal. */
 static inline void check(const char *what, __u64 one, __u64 other)
 {
 	if (one == other)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * from_netty: what a HashedWheelTimer does, with libhwtimer. A thread of the program's runs
- * tasks: a timeout's user_data is the address of its task. One of three runs, one is
+ * from_netty: libhwtimer in place of Netty's HashedWheelTimer. A thread of the program runs the
+ * tasks; a timeout's user_data is the address of its task. Of three tasks one runs, one is
  * cancelled, and one is handed back by the stop.
  */
 #include <err.h>
@@ -71,7 +71,7 @@ int main(void)
 {
 	struct hwtimer_options options = {
 		.size = sizeof(options),
-		.flags = HWTIMER_OPEN_THREADS,	/* this one, and the worker */
+		.flags = HWTIMER_OPEN_THREADS,	/* the main thread and the worker */
 		.timeouts = 1000,		/* maxPendingTimeouts */
 	};
 	struct task tasks[] = { { say, "first" }, { say, "second" }, { say, "third" } };
@@ -86,7 +86,7 @@ int main(void)
 	new_timeout(timer, &tasks[0], MS(100));
 	second = new_timeout(timer, &tasks[1], MS(10000));
 	new_timeout(timer, &tasks[2], MS(10000));
-	must("touch", hwtimer_touch(timer, second, MS(20000)));	/* not with Netty */
+	must("touch", hwtimer_touch(timer, second, MS(20000)));	/* Netty has no equivalent */
 	must("cancel", hwtimer_cancel(timer, second));
 	sem_wait(&one_ran);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * from_timer_list_module: what a timer_list does in a module, beside each call what it was.
- * A connection is closed when it was silent for as long as that.
+ * from_timer_list_module: hwtimer in place of timer_list. Comments name the calls that were
+ * replaced. A connection that was silent for IDLE_NS is reported.
  */
 #include <linux/err.h>
 #include <linux/module.h>
@@ -15,10 +15,10 @@ struct conn {
 	struct hwtimer_timeout	idle;		/* struct timer_list */
 };
 
-static struct hwtimer_wheel *wheel;		/* the kernel's own, one per CPU */
+static struct hwtimer_wheel *wheel;		/* timer_list: one wheel per CPU, in the kernel */
 static struct conn *quiet, *closed;
 
-/* In process context, not in softirq. */
+/* Runs in process context, not in softirq. */
 static void conn_idle(struct hwtimer_timeout *timeout)
 {
 	struct conn *c = container_of(timeout, struct conn, idle);	/* from_timer() */
@@ -46,14 +46,14 @@ static struct conn *conn_open(void)
 	return NULL;
 }
 
-/* On each message: mod_timer_pending(), which tells by 1 what this does by 0. */
+/* On each message: mod_timer_pending(), which returns 1 where hwtimer_touch() returns 0. */
 static void conn_heard(struct conn *c)
 {
 	if (hwtimer_touch(&c->idle, IDLE_NS))
 		pr_info("from_timer_list: too late\n");
 }
 
-/* From any context: timer_delete_sync() and kfree(), as soon as that may be. */
+/* timer_delete_sync() and kfree(), but from any context: conn_free() is called later. */
 static void conn_close(struct conn *c)
 {
 	hwtimer_release(&c->idle, conn_free);
@@ -85,7 +85,7 @@ module_init(from_timer_list_init);
 static void __exit from_timer_list_exit(void)
 {
 	conn_close(quiet);
-	hwtimer_wheel_destroy(wheel);	/* calls conn_free() for what is left */
+	hwtimer_wheel_destroy(wheel);	/* calls conn_free() for released timeouts */
 }
 module_exit(from_timer_list_exit);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * from_timerfd: what timerfds in an epoll set do, with libhwtimer: one descriptor for all
- * timeouts. One expires three times, as with it_interval, and one is disarmed.
+ * from_timerfd: libhwtimer in place of timerfds in an epoll set: one descriptor for all timeouts.
+ * One expires three times, as with it_interval, and one is disarmed.
  */
 #include <err.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include <libhwtimer.h>
 
 #define MS(n)	((n) * 1000000ULL)
-#define TICKER	1	/* where a timerfd has a descriptor there is a number of ours */
+#define TICKER	1	/* user_data identifies a timeout, in place of a descriptor */
 #define OTHER	2
 
 static void must(const char *what, int ret)
@@ -31,36 +31,36 @@ int main(void)
 	struct hwtimer *h;
 	int epoll, i, n;
 
-	/* timerfd_create(), once for all */
+	/* timerfd_create(), but once for all timeouts */
 	must("/dev/hwtimer", hwtimer_open(&h, NULL));
 	epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, hwtimer_fd(h), &watch))
 		err(1, "epoll");
 
-	/* timerfd_settime() with it_value and it_interval; TFD_TIMER_ABSTIME: _at() */
+	/* timerfd_settime() with it_value and it_interval; with TFD_TIMER_ABSTIME: _at() */
 	ticker.first_ns = hwtimer_now(h) + MS(50);
 	ticker.period_ns = MS(50);
 	must("repeat", hwtimer_schedule_repeat(h, &ticker, TICKER, &tick));
 	must("schedule", hwtimer_schedule(h, MS(100), OTHER, &other));
-	/* timerfd_settime() again: another time, and 0, which is not a time there */
+	/* timerfd_settime() again, with another time, and with 0, which disarms */
 	must("touch", hwtimer_touch(h, other, MS(10000)));
 	must("cancel", hwtimer_cancel(h, other));
 
 	while (expirations < 3) {
 		if (epoll_wait(epoll, &ready, 1, 60000) != 1)
 			errx(1, "nothing expired within a minute");
-		/* read(). There may be none: the kernel had something to report to the library. */
+		/* read(). There may be no events: some messages are for the library only. */
 		n = hwtimer_wait(h, events, 64, 0);
 		if (n < 0)
 			errx(1, "wait: %s", strerror(-n));
 		for (i = 0; i < n; i++) {
 			if (events[i].user_data != TICKER)
 				errx(1, "what was cancelled expired");
-			expirations += 1 + events[i].overruns;	/* the number that read() gives */
+			expirations += 1 + events[i].overruns;	/* as read() gives */
 		}
 	}
 	printf("%llu expirations\n", (unsigned long long)expirations);
 	must("cancel", hwtimer_cancel(h, tick));
-	hwtimer_close(h);	/* close() of all of them */
+	hwtimer_close(h);	/* close() of all timerfds */
 	return EXIT_SUCCESS;
 }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * heartbeat: a monitor of peers that send heartbeats by UDP. Each peer has a timeout,
- * which every heartbeat pushes back: a write to memory, no system call. A peer whose
- * timeout expires is silent; its next heartbeat says that it is back.
+ * heartbeat: a monitor of peers that send heartbeats by UDP. Each peer has a timeout, which every
+ * heartbeat pushes back by a write to memory, without a system call. A peer whose timeout expires
+ * is silent; with its next heartbeat it is back.
  *
- * A monitor that was held up itself must not blame its peers. So it asks which timeouts have
- * expired, then reads the heartbeats that are there, and only then says who is silent.
- * A peer may be heard after its event was returned: its timeout is over (-ENOENT), so it
- * gets another, and the event is known by its id to be of no interest.
+ * If the monitor itself was delayed, it must not report its peers as silent. So it first gets the
+ * events of expired timeouts, then reads all heartbeats that have arrived, and only then reports
+ * silent peers. If a peer's heartbeat arrived although its event was returned, touching the
+ * timeout fails with -ENOENT, the peer gets a new timeout, and the event is ignored because its id
+ * is not that of the new timeout.
  *
- * The peers are processes that this one starts, and the demonstration is a drill: the
- * monitor is held up; one peer is stopped, has to be found silent, is continued, has to be
- * found back; another is killed, and has to be found silent for good. What comes next
- * depends on what was found, not on how long that took.
+ * The peers are child processes. The demonstration delays the monitor; it stops a peer, which must
+ * be reported silent, and continues it, so that it must be reported back; and it kills another
+ * peer, which must stay silent. Each step waits for the reports of the step before, not for a time.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -27,16 +27,16 @@
 #include "options.h"
 
 #define EVENTS		64
-#define DRILL_END	(~0ULL)		/* user_data; those of peers are their numbers */
+#define DRILL_END	(~0ULL)		/* user_data; for peers it is their number */
 
-enum { STOPPED, KILLED };		/* peers that the drill is about */
+enum { STOPPED, KILLED };		/* the peers that the demonstration stops and kills */
 
 struct peer {
 	pid_t		pid;
-	hwtimer_id	timeout;	/* 0: none was heard, or it is silent */
-	__u64		heard;		/* its last heartbeat, by our clock */
+	hwtimer_id	timeout;	/* 0: not heard yet, or silent */
+	__u64		heard;		/* time of the last heartbeat */
 	__u64		beats;
-	long		silent;		/* how often it was found so */
+	long		silent;		/* how often it was reported silent */
 	long		back;
 };
 
@@ -77,7 +77,7 @@ static void read_heartbeats(void)
 				return;
 			err(1, "recv");
 		}
-		/* Whatever anybody may send. */
+		/* Anybody may send anything to this port. */
 		if (len == sizeof(message) && ntohl(message) < (__u32)nr_peers)
 			beat(&peers[ntohl(message)]);
 	}
@@ -114,7 +114,7 @@ static void tell(const struct peer *p, int signal, const char *what)
 	printf("peer %td: %s\n", p - peers, what);
 }
 
-/* The next step, if it is time for it. A peer that nobody disturbs may be silent, too. */
+/* The next step, if its condition holds. On a busy machine any peer may become silent. */
 static void go_on(void)
 {
 	const struct peer *stopped = &peers[STOPPED], *killed = &peers[KILLED];
@@ -137,7 +137,7 @@ static void go_on(void)
 		tell(killed, SIGKILL, "killed");
 	} else if (drill == KILL && killed->silent > before && !killed->timeout) {
 		drill = END;
-		/* Would it come back? */
+		/* Wait a while, to check that it does not come back. */
 		must(hwtimer_schedule(timers, 2 * limit, DRILL_END, NULL), "hwtimer_schedule");
 	}
 }
@@ -165,7 +165,7 @@ static void monitor(void)
 	}
 }
 
-/* A heartbeat each period, as long as the monitor lives. */
+/* Send a heartbeat each period, until the monitor exits. */
 static void be_peer(__u32 number, const struct sockaddr_in *to, pid_t parent)
 {
 	number = htonl(number);
@@ -250,7 +250,7 @@ int main(int argc, char **argv)
 	peers = calloc(nr_peers, sizeof(*peers));
 	if (!peers)
 		err(1, "no memory for %ld peers", nr_peers);
-	/* In this order: the peers need no timers of ours. */
+	/* Fork first, so that the peers do not inherit the timers. */
 	start_peers();
 	timers = open_timers(NULL);
 	monitor();

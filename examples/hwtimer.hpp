@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * libhwtimer for C++17: timers that call a function, and that end with their owner.
+ * libhwtimer for C++17: timers that call a function, and that are cancelled by their destructor.
  *
  *	hwt::context context;
  *	hwt::timer idle(context, [&] { connection.close(); });
@@ -9,10 +9,10 @@
  *	idle.cancel();
  *	context.dispatch();		when context.fd() is readable
  *
- * A timer that was destroyed, or cancelled, calls nothing any more. It may be destroyed,
- * started or cancelled in its own callback and in those of others. It has a fixed
- * address, so it is not moved; keep it as a member, or in a std::unique_ptr. The context
- * has to outlive it. All of this is for one thread at a time.
+ * A timer that was destroyed or cancelled does not call its function. A timer may be destroyed,
+ * started or cancelled in callbacks, including its own. It cannot be moved; keep it as a member
+ * or in a std::unique_ptr. The context must outlive it. One thread at a time may use a context and
+ * its timers.
  */
 #ifndef HWTIMER_HPP
 #define HWTIMER_HPP
@@ -37,7 +37,7 @@ inline int check(int ret, const char *what)
 	return ret;
 }
 
-/* An open device, with room for @timeouts timers that run at the same time. */
+/* An open device, with room for @timeouts pending timers. */
 class context {
 public:
 	explicit context(std::uint32_t timeouts = 0, unsigned int flags = 0)
@@ -55,7 +55,7 @@ public:
 	int fd() const noexcept { return hwtimer_fd(handle.get()); }
 	hwtimer *get() const noexcept { return handle.get(); }
 
-	/* Call what has expired, at most so many. Does not wait; returns how many there were. */
+	/* Call the functions of up to @most expired timers. Does not wait; returns how many. */
 	int dispatch(int most = std::numeric_limits<int>::max());
 
 private:
@@ -73,7 +73,7 @@ public:
 	timer(const timer &) = delete;
 	timer &operator=(const timer &) = delete;
 
-	/* Call back after @delay, not before. If it runs already, it is pushed back. */
+	/* Call the function after @delay. If the timer is pending, it is touched. */
 	template <class Rep, class Period>
 	void start(std::chrono::duration<Rep, Period> delay)
 	{
@@ -86,7 +86,7 @@ public:
 					       &id), "hwtimer_schedule");
 	}
 
-	/* True if it was pending: it will not call back. */
+	/* Returns true if the timer was pending: its function will not be called. */
 	bool cancel() noexcept
 	{
 		return id && !hwtimer_cancel(h, std::exchange(id, 0));
@@ -95,7 +95,7 @@ public:
 	bool pending() const noexcept { return id; }
 
 private:
-	/* What takes more than 63 bits, such as hours::max(), is never. */
+	/* Delays of more than 63 bits, such as hours::max(), never end. */
 	template <class Rep, class Period>
 	static std::uint64_t ns_of(std::chrono::duration<Rep, Period> delay)
 	{
@@ -120,13 +120,13 @@ inline int context::dispatch(int most)
 	int n = 0;
 
 	/*
-	 * One by one: as long as its event was not returned, a timer can be cancelled, so
-	 * what a callback destroys has no event that we hold. With the rings this takes no
-	 * system call for each.
+	 * Get one event at a time. A timer can be cancelled until its event was returned, so we
+	 * hold no event of a timer that a callback destroys. With rings this takes no system call
+	 * per event.
 	 */
 	while (n < most && check(hwtimer_wait(get(), &event, 1, 0), "hwtimer_wait")) {
 		timer *t = reinterpret_cast<timer *>(static_cast<std::uintptr_t>(event.user_data));
-		/* A copy: the callback may end the timer. */
+		/* A copy, because the callback may destroy the timer. */
 		const auto function = t->function;
 
 		t->id = 0;

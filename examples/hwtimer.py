@@ -7,12 +7,12 @@
     timer = timers.call_later(30, callback, argument)
     timer.touch(30)                       on every message
     timer.cancel()
-    async with timers.timeout(30) as t:   TimeoutError if it takes longer,
-        t.touch(30)                       unless it is pushed back
+    async with timers.timeout(30) as t:   TimeoutError if it takes longer;
+        t.touch(30)                       pushes the timeout back
     timers.close()
 
-All timers of a loop are on one descriptor, which the loop watches. Nothing is called
-early. Run as a program, it is a demonstration; see --help.
+All timers of a loop are on one descriptor, which the loop watches. No callback is early. As a
+program, this file is a demonstration; see --help.
 """
 import argparse
 import asyncio
@@ -62,12 +62,12 @@ def _check(ret, what):
 
 
 def _ns(seconds):
-    # What ctypes would cut off; this is never, and so is infinity.
+    # ctypes would truncate larger numbers. 2^63 ns and infinity mean never.
     return math.ceil(min(max(0, seconds * 1e9), 2.0 ** 63))
 
 
 class Timer:
-    """A callback that is to come; made by Timers.call_later()."""
+    """A pending callback; created by Timers.call_later()."""
 
     def __init__(self, timers, identifier, callback, args):
         self._timers, self._id = timers, identifier
@@ -77,7 +77,7 @@ class Timer:
         return self._id in self._timers._pending
 
     def touch(self, delay):
-        """Push it back: call after delay from now. False if it is over."""
+        """Call after delay from now instead. False if the timer is not pending."""
         if not self.pending():
             return False
         _check(self._timers._lib.hwtimer_touch(self._timers._handle, self._id, _ns(delay)),
@@ -85,7 +85,7 @@ class Timer:
         return True
 
     def cancel(self):
-        """Do not call. False if it is over."""
+        """Do not call. False if the timer is not pending."""
         if self._timers._pending.pop(self._id, None) is None:
             return False
         _check(self._timers._lib.hwtimer_cancel(self._timers._handle, self._id),
@@ -94,7 +94,7 @@ class Timer:
 
 
 class Timeout:
-    """What Timers.timeout() gives; works as asyncio.timeout() does."""
+    """Returned by Timers.timeout(); works like asyncio.timeout()."""
 
     def __init__(self, timers, delay):
         self._timers, self._delay = timers, delay
@@ -108,7 +108,7 @@ class Timeout:
 
     async def __aexit__(self, kind, value, traceback):
         self._timer.cancel()
-        # Ours, and nobody else's beside it.
+        # Only if the task was cancelled by this timeout alone.
         if (self._expired and self._task.uncancel() <= self._cancelling
                 and kind is asyncio.CancelledError):
             raise TimeoutError from value
@@ -122,7 +122,7 @@ class Timeout:
 
 
 class Timers:
-    """Timers of the running event loop, as many as timeouts at the same time."""
+    """Timers of the running event loop; at most so many timeouts may be pending."""
 
     def __init__(self, timeouts=65536):
         self._lib = _load()
@@ -136,7 +136,7 @@ class Timers:
         self._loop.add_reader(self._lib.hwtimer_fd(self._handle), self._readable)
 
     def close(self):
-        """No timer calls anything any more."""
+        """Cancel all timers."""
         if self._handle:
             self._loop.remove_reader(self._lib.hwtimer_fd(self._handle))
             self._lib.hwtimer_close(self._handle)
@@ -155,7 +155,7 @@ class Timers:
 
     async def sleep(self, delay, result=None):
         future = self._loop.create_future()
-        # Who is cancelled comes to its "finally" a little later.
+        # If the task was cancelled, the timer may expire before "finally" is reached.
         timer = self.call_later(delay, lambda: future.done() or future.set_result(result))
         try:
             return await future
@@ -166,20 +166,20 @@ class Timers:
         return Timeout(self, delay)
 
     def _readable(self):
-        # One by one: what a callback cancels has no event that we hold.
+        # One event at a time, so that we hold no event of a timer that a callback cancels.
         while self._handle and _check(
                 self._lib.hwtimer_wait(self._handle, ctypes.byref(self._event), 1, 0),
                 "hwtimer_wait"):
             timer = self._pending.pop(self._event.id)
-            # Now, not soon: it could not be cancelled in between.
+            # Not call_soon(): until then the timer could not be cancelled.
             timer._callback(*timer._args)
 
 
-# The demonstration: sessions get messages, each of which pushes the session's timeout
-# back, and end when nothing came for a while.
+# The demonstration: each message to a session pushes the session's timeout back. A session ends
+# when no message came for a while.
 
 async def _session(timers, queue, idle):
-    """Returns how many messages came, and for how many ns none did at the end."""
+    """Returns the number of messages, and how long before the end the last one came, in ns."""
     messages, last = 0, time.monotonic_ns()
     try:
         async with timers.timeout(idle) as timeout:
@@ -200,7 +200,7 @@ async def _client(timers, queue, messages, pause):
 async def _demo(sessions, idle):
     tasks, called = [], []
     with contextlib.closing(Timers()) as timers:
-        # Whose timer was cancelled is not called; whose was not, is.
+        # Only the callback of the timer that is not cancelled must be called.
         timers.call_later(idle / 2, called.append, "kept")
         timers.call_later(idle / 2, called.append, "cancelled").cancel()
         async with asyncio.TaskGroup() as group:

@@ -2,23 +2,22 @@
 /*
  * hwtimer_example: requests with deadlines, as a model for other modules.
  *
- * Some threads submit requests. Most are answered, and completed; some make
- * progress, and get a later deadline; some are lost, and time out. How it is decided
- * who ends a request, which three may want to do at once:
+ * Some threads submit requests. Most requests are completed; some make progress, and get a later
+ * deadline; some are lost, and time out. Three functions may try to end a request at the same time:
  *
- *	completion	takes it off its client's list, then releases it: the wheel
- *			calls request_free() when it holds the timeout no more and
- *			the callback, should it be running, is over
- *	timeout		takes it off the list, then frees it: the wheel does not
- *			look at a timeout whose callback it has begun
- *	module exit	stops the threads, then the wheel, and frees what the wheel
- *			hands back
+ *	completion	removes it from its client's list, then releases it: the wheel calls
+ *			request_free() when it no longer holds the timeout and the callback is
+ *			not running
+ *	timeout		removes it from the list, then frees it: the wheel does not access a
+ *			timeout after it has called the callback
+ *	module exit	stops the threads, then the wheel, and frees the requests that the
+ *			wheel hands back
  *
- * The first two take the client's lock; who finds the request on the list ends
- * it. While somebody holds the lock and finds it there, nobody frees it.
+ * The first two take the client's lock, and the one that finds the request on the list ends it. A
+ * request on the list is not freed while the lock is held.
  *
- * No thread completes anything while the wheel is stopped, because a request that
- * was handed back is linked by its timeout and must not be freed by others.
+ * No thread may complete requests while the wheel is stopped: a request that is handed back is
+ * linked by its timeout and must not be freed.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -49,17 +48,16 @@ module_param(timeout_ms, uint, 0444);
 MODULE_PARM_DESC(timeout_ms, "time that a request has, in ms (default 100)");
 
 /**
- * struct client - a thread that submits requests, and its books
- * @lock: protects @open, @lost and their requests' nodes
+ * struct client - a thread that submits requests, and its counters
+ * @lock: protects @open, @lost and the nodes of their requests
  * @open: requests to be answered, oldest first
- * @lost: requests that nobody will answer
+ * @lost: requests that will not be answered
  * @task: the thread
- * @submitted: requests submitted; written by the thread, as those down to
- *	@overtaken
- * @refused: requests not submitted, because @requests are open
+ * @submitted: requests submitted; written by the thread, like all counters up to @overtaken
+ * @refused: requests not submitted, because the wheel has reached its cap
  * @pushed_back: deadlines moved
  * @completed: requests completed
- * @overtaken: of these, how many completed when the timeout had fired
+ * @overtaken: requests completed when their timeout had expired
  * @timed_out: requests that timed out; written by the wheel's worker
  * @freed: requests completed and freed; written by the worker
  */
@@ -78,10 +76,10 @@ struct client {
 };
 
 /**
- * struct request - what has a deadline
- * @deadline: the wheel's
- * @node: on a list of the client until somebody ends the request
- * @client: whose it is
+ * struct request - a request with a deadline
+ * @deadline: its timeout
+ * @node: on a list of @client until the request ends
+ * @client: the client that submitted it
  */
 struct request {
 	struct hwtimer_timeout	deadline;
@@ -92,7 +90,7 @@ struct request {
 static struct hwtimer_wheel *wheel;
 static struct client *clients;
 
-/* Called when the wheel holds nothing of it. */
+/* Called when the wheel has released the timeout. */
 static void request_free(struct hwtimer_timeout *timeout)
 {
 	struct request *r = container_of(timeout, struct request, deadline);
@@ -113,14 +111,14 @@ static void request_timeout(struct hwtimer_timeout *timeout)
 	list_del_init(&r->node);
 	spin_unlock(&c->lock);
 
-	/* Else it is being completed, and request_free() waits for us. */
+	/* Otherwise it is being completed; request_free() is called after this callback. */
 	if (ours) {
 		c->timed_out++;
 		kfree(r);
 	}
 }
 
-/* Submit a request. False if there are enough of them. */
+/* Submit a request. Returns false if there is no memory, or the wheel is at its cap. */
 static bool request_submit(struct client *c)
 {
 	struct request *r = kmalloc(sizeof(*r), GFP_KERNEL);
@@ -131,7 +129,7 @@ static bool request_submit(struct client *c)
 	r->client = c;
 	hwtimer_init(&r->deadline, wheel, request_timeout);
 
-	/* The callback finds it on the list, however soon it comes. */
+	/* Under the lock, so that the callback finds the request on the list. */
 	spin_lock(&c->lock);
 	ret = hwtimer_schedule(&r->deadline, (s64)timeout_ms * NSEC_PER_MSEC);
 	if (!ret)
@@ -139,7 +137,7 @@ static bool request_submit(struct client *c)
 	spin_unlock(&c->lock);
 
 	if (ret) {
-		/* -EAGAIN, the cap. It was not armed, so it is ours alone. */
+		/* -EAGAIN: the cap. The timeout was not armed, so the wheel does not hold it. */
 		kfree(r);
 		c->refused++;
 		return false;
@@ -148,7 +146,7 @@ static bool request_submit(struct client *c)
 	return true;
 }
 
-/* Deal with the oldest request that is open. False if there is none. */
+/* Lose, push back or complete the oldest open request. Returns false if there is none. */
 static bool request_answer(struct client *c)
 {
 	unsigned int dice = get_random_u32() % 100;
@@ -163,7 +161,7 @@ static bool request_answer(struct client *c)
 	if (dice < 5) {
 		list_move_tail(&r->node, &c->lost);
 	} else if (dice < 20) {
-		/* -ENOENT: the callback waits for our lock. It will end it. */
+		/* -ENOENT: the callback waits for our lock, and will end the request. */
 		if (!hwtimer_touch(&r->deadline, (s64)timeout_ms * NSEC_PER_MSEC))
 			c->pushed_back++;
 		list_move_tail(&r->node, &c->open);
@@ -195,14 +193,14 @@ static int client_thread(void *data)
 	return 0;
 }
 
-/* Free what was pending when the wheel was stopped; return how many they were. */
+/* Free the requests that were pending when the wheel was stopped. Returns how many. */
 static unsigned long free_handed_back(struct list_head *pending)
 {
 	struct request *r, *next;
 	unsigned long n = 0;
 
 	list_for_each_entry_safe(r, next, pending, deadline.node) {
-		/* Threads and worker are gone: no lock. */
+		/* The threads and the worker have ended, so no lock is needed. */
 		list_del(&r->node);
 		kfree(r);
 		n++;
@@ -210,7 +208,7 @@ static unsigned long free_handed_back(struct list_head *pending)
 	return n;
 }
 
-/* Each request that was submitted has ended once, and has been freed. */
+/* Check that each submitted request ended once and was freed. */
 static void check_books(unsigned long handed_back)
 {
 	struct client sum = { };
@@ -235,7 +233,7 @@ static void check_books(unsigned long handed_back)
 	WARN_ON_ONCE(left || hwtimer_wheel_pending(wheel));
 }
 
-/* End it all, in this order: who arms, the wheel, what it held. */
+/* Stop the threads that arm timeouts, then the wheel; then free what it hands back. */
 static void example_end(void)
 {
 	struct list_head pending;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
- * What programs here share: time, samples and their quantiles.
+ * Code that the examples share: time, limits, samples and their quantiles.
  */
 #ifndef IDLE_COMMON_H
 #define IDLE_COMMON_H
@@ -26,7 +26,7 @@ static inline __s64 now_ns(void)
 	return t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
-/* Have room for @wanted descriptors; returns how many there may be. */
+/* Raise the limit of descriptors to @wanted, if possible. Returns the limit, at most @wanted. */
 static inline long raise_nofile(long wanted)
 {
 	struct rlimit limit, old;
@@ -34,7 +34,7 @@ static inline long raise_nofile(long wanted)
 	if (getrlimit(RLIMIT_NOFILE, &old))
 		err(1, "getrlimit");
 	if (old.rlim_cur != RLIM_INFINITY && old.rlim_cur < (rlim_t)wanted) {
-		/* Beyond the hard limit if we may. */
+		/* Beyond the hard limit, if we have the right to raise that. */
 		limit.rlim_cur = wanted;
 		limit.rlim_max = old.rlim_max < (rlim_t)wanted ? (rlim_t)wanted : old.rlim_max;
 		if (setrlimit(RLIMIT_NOFILE, &limit)) {
@@ -49,7 +49,7 @@ static inline long raise_nofile(long wanted)
 	return old.rlim_cur;
 }
 
-/* Keeps the first MAX_SAMPLES, which is enough for quantiles. */
+/* Only the first MAX_SAMPLES are kept, which is enough for quantiles. */
 #define MAX_SAMPLES	1000000
 
 struct samples {
@@ -78,7 +78,7 @@ static inline int compare_samples(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The smallest sample that @share of the samples do not exceed; @s is sorted. */
+/* Returns the smallest sample that @share of the samples do not exceed. @s is sorted. */
 static inline __s64 quantile(const struct samples *s, double share)
 {
 	size_t i = share * s->number;
@@ -96,7 +96,7 @@ static inline void sort_samples(struct samples *s)
 		qsort(s->values, s->number, sizeof(*s->values), compare_samples);
 }
 
-/* "key value" lines for scripts; @s is sorted. */
+/* Write "key value" lines for scripts. @s is sorted. */
 static inline void write_samples(FILE *f, const char *name, const struct samples *s)
 {
 	fprintf(f, "%s_samples %zu\n", name, s->number);
@@ -106,7 +106,7 @@ static inline void write_samples(FILE *f, const char *name, const struct samples
 	fprintf(f, "%s_max_ns %lld\n", name, quantile(s, 1));
 }
 
-/* Standard output if there is no @name. */
+/* Opens standard output if @name is NULL. */
 static inline FILE *open_stats(const char *name)
 {
 	FILE *f = name ? fopen(name, "w") : stdout;

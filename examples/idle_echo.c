@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * idle_echo: a TCP echo server that closes connections on which nothing came for
- * a while. Each connection has a timeout of libhwtimer's, which is pushed back at
- * every message. All of them are on one descriptor, in the epoll set beside the
- * sockets.
+ * idle_echo: a TCP echo server that closes idle connections. Each connection has a timeout of
+ * libhwtimer, which every message pushes back. All timeouts are on one descriptor, in the epoll set
+ * of the sockets.
  *
- * What happens at the same time, and how it ends:
+ * Races, and how they end:
  *
- *  - A message is there, but the timeout has expired. As long as hwtimer_wait() has
- *    not said so, it can still be pushed back.
- *  - hwtimer_wait() says that a timeout expired, and a message came since. The socket
- *    is looked at once more before it is closed, so a connection is closed only
- *    if there was nothing to read. Else it gets a new timeout.
- *  - The connection ends when its timeout has just expired. It can still be
- *    cancelled, and hwtimer_wait() says nothing of it.
- *  - An event of epoll's for a connection that was closed while the events before
- *    it were handled: it carries the connection's generation.
+ *  - A message arrives, but the timeout has expired. Until hwtimer_wait() has returned the event,
+ *    the timeout can still be pushed back.
+ *  - hwtimer_wait() returns the event of a timeout, and a message has arrived since. The server
+ *    reads from the socket before it closes it. If there is a message, the connection stays open
+ *    and gets a new timeout.
+ *  - The connection ends when its timeout has just expired. The timeout can still be cancelled,
+ *    and then hwtimer_wait() does not return its event.
+ *  - epoll has an event for a connection that was closed while earlier events were handled. It is
+ *    ignored, because it contains the generation of the closed connection.
  *
- * So each event of hwtimer_wait() is for a connection's present timeout. That is checked,
- * and at the end the books are compared, with those of the device too, so a timeout that
- * expires twice, or never, is found.
+ * So each event of hwtimer_wait() is for the current timeout of a connection. The server checks
+ * this, and at the end it compares its counters with each other and with those of the device, to
+ * find timeouts that expired twice or never.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -33,18 +32,18 @@
 #define EVENTS		256
 #define OWN_SLOTS	1024
 
-/* epoll_data of what is not a connection; generations begin at 1 */
+/* epoll_data of other descriptors than connections, whose generations begin at 1 */
 enum { KEY_LISTENER, KEY_TIMER, KEY_SIGNAL };
 
 struct conn {
 	int		fd;		/* -1: free */
-	__u32	generation;	/* of this place; changes when it is closed */
-	hwtimer_id	timeout;	/* 0: it expired, and we know */
-	__u64		deadline;	/* its timeout's */
+	__u32	generation;	/* incremented when the connection is closed */
+	hwtimer_id	timeout;	/* 0: its event was returned */
+	__u64		deadline;	/* of the timeout */
 	__u32	next_free;
 	__u32	unsent_len;
 	__u32	unsent_done;
-	char		*unsent;	/* rest of an echo that the peer had no room for */
+	char		*unsent;	/* rest of an echo that could not be sent yet */
 };
 
 enum close_reason { BY_IDLE, BY_PEER, BY_TROUBLE };
@@ -52,12 +51,12 @@ enum close_reason { BY_IDLE, BY_PEER, BY_TROUBLE };
 static struct {
 	__u64 opened, closed[3], refused, peak;
 	__u64 messages, bytes;
-	__u64 armed, touched, cancelled;	/* with success */
+	__u64 armed, touched, cancelled;	/* successfully */
 	__u64 expired, handed_back;		/* events */
-	__u64 overtaken;			/* a message came between event and close */
-	__u64 early, wrong, twice, lost;	/* what is wrong with events */
+	__u64 overtaken;			/* a message came after the event */
+	__u64 early, wrong, twice, lost;	/* wrong events, and missing ones */
 	__u64 open_at_end;
-	__u64 system_calls;			/* of the library's, while serving */
+	__u64 system_calls;			/* of the library, while serving */
 } counts;
 
 static struct hwtimer_stats kernel;
@@ -73,7 +72,7 @@ static __u64 conn_key(const struct conn *c)
 	return (__u64)c->generation << 32 | (__u32)(c - conns);
 }
 
-/* NULL if it was closed. */
+/* Returns NULL if the connection was closed. */
 static struct conn *conn_find(__u64 key)
 {
 	__u32 i = key;
@@ -91,7 +90,7 @@ static void watch(int op, int fd, __u32 events, __u64 key)
 		err(1, "epoll_ctl");
 }
 
-/* Give it a new timeout. False if there can be none. */
+/* Schedule a new timeout for a connection. Returns false on failure. */
 static int conn_arm(struct conn *c)
 {
 	c->deadline = hwtimer_now(timers) + idle_ns;
@@ -101,10 +100,10 @@ static int conn_arm(struct conn *c)
 	return 1;
 }
 
-/* Push its timeout back, because a message came. */
+/* A message came: push the timeout back. */
 static int conn_push_back(struct conn *c)
 {
-	/* It has expired, but the message was here before we closed. */
+	/* The timeout has expired, but the message came before the connection was closed. */
 	if (!c->timeout) {
 		counts.overtaken++;
 		return conn_arm(c);
@@ -135,7 +134,7 @@ static void conn_close(struct conn *c, enum close_reason why)
 		watch(EPOLL_CTL_MOD, listener, EPOLLIN, KEY_LISTENER);
 }
 
-/* Send, and keep what there is no room for. False if the peer is gone. */
+/* Send, and keep the part that cannot be sent yet. Returns false if the peer is gone. */
 static int conn_send(struct conn *c, const char *data, size_t len)
 {
 	ssize_t n = send(c->fd, data, len, MSG_NOSIGNAL);
@@ -152,7 +151,7 @@ static int conn_send(struct conn *c, const char *data, size_t len)
 	memcpy(c->unsent, data + n, len - n);
 	c->unsent_len = len - n;
 	c->unsent_done = 0;
-	/* Read no more until it is sent. */
+	/* Do not read until the rest is sent. */
 	watch(EPOLL_CTL_MOD, c->fd, EPOLLOUT, conn_key(c));
 	return 1;
 }
@@ -174,8 +173,8 @@ static int conn_send_rest(struct conn *c)
 }
 
 /*
- * Do what there is to do. 1: there was a message, 0: there was none, -1: the
- * connection is no more.
+ * Send unsent data, or read and echo a message. Returns 1: there was a message; 0: there was none;
+ * -1: the connection was closed.
  */
 static int conn_serve(struct conn *c)
 {
@@ -256,7 +255,7 @@ static void timeout_ended(const struct hwtimer_event *e)
 {
 	struct conn *c = &conns[e->user_data];
 
-	/* It ended before. */
+	/* The timeout has ended before. */
 	if (c->timeout != e->id) {
 		counts.twice++;
 		return;
@@ -270,14 +269,14 @@ static void timeout_ended(const struct hwtimer_event *e)
 	}
 	counts.expired++;
 	sample(&lateness, (__s64)(e->fired_ns - e->deadline_ns));
-	/* By what the library says, and by the clock. */
+	/* According to the library, and to the clock. */
 	if (e->fired_ns < e->deadline_ns || hwtimer_now(timers) < c->deadline)
 		counts.early++;
 	if (!stopping && !conn_serve(c))
 		conn_close(c, BY_IDLE);
 }
 
-/* Take events once, and wait at most @wait_ns for the first. Returns as hwtimer_wait(). */
+/* Handle events; wait at most @wait_ns for the first. Returns what hwtimer_wait() returns. */
 static int take_events(__s64 wait_ns)
 {
 	struct hwtimer_event events[EVENTS];
@@ -316,13 +315,13 @@ static void serve(void)
 					conn_serve(c);
 			}
 		}
-		/* Last, since what came in before may push timeouts back. */
+		/* After the messages, which may push timeouts back. */
 		if (expired)
 			must(take_events(0), "hwtimer_wait");
 	}
 }
 
-/* End all timeouts and compare the books. */
+/* End all timeouts, and compare the counters. */
 static void end_timeouts(void)
 {
 	__u32 i;
@@ -343,7 +342,7 @@ static void end_timeouts(void)
 	check("timeouts scheduled, and ended one way or another", counts.armed,
 	      counts.cancelled + counts.expired + counts.handed_back + counts.lost);
 
-	/* What the kernel had to do for that is not to be foreseen, but has to be even. */
+	/* The kernel's numbers are not predictable, but must be consistent. */
 	must(hwtimer_stats(timers, &kernel), "hwtimer_stats");
 	check("timeouts that the kernel armed, and ended", kernel.scheduled,
 	      kernel.cancelled + kernel.expired + kernel.handed_back);

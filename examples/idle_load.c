@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * idle_load: clients of idle_echo that check whether it closes idle connections
- * when it should. Some of them talk for a while, at random intervals below the
- * server's idle time, then fall silent; some never say a word; some hang up
- * themselves. In the end each of them was closed by its timeout or by itself.
+ * idle_load: clients that check whether idle_echo closes idle connections at the right time. Some
+ * connections send messages for a while, at random intervals below the server's idle time, then
+ * are silent; some never send a message; some hang up. In the end each connection must be closed
+ * by its timeout or by the client.
  *
- * Here are no timeouts of /dev/hwtimer: who checks it does not rely on it.
+ * This program does not use /dev/hwtimer, because it checks a user of it.
  *
- * What can be known from here: the server heard a message not before it was
- * sent. So a connection whose last message was sent at time T must not be closed
- * before T plus the idle time. That holds for a message that was there in time; one
- * that was not (this program was held up) counts if it is echoed.
+ * The server cannot receive a message before it was sent. So a connection whose last message was
+ * sent at time T must not be closed before T plus the idle time. This requires that the message
+ * was sent in time; a message that was sent late (this program was delayed) counts only if it is
+ * echoed.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -27,7 +27,7 @@
 
 #define MESSAGE_MIN	16
 #define MESSAGE_MAX	256
-#define MAX_CONNS	28000	/* local ports that there are by default */
+#define MAX_CONNS	28000	/* about the default number of local ports */
 #define EVENTS		256
 
 enum state { NOT_YET, TALKING, SILENT, HANGING_UP, OVER };
@@ -35,17 +35,17 @@ enum state { NOT_YET, TALKING, SILENT, HANGING_UP, OVER };
 struct conn {
 	enum state	state;
 	int		fd;
-	bool		hangs_up;	/* rather than fall silent */
+	bool		hangs_up;	/* instead of becoming silent */
 	bool		waiting;	/* for an echo */
-	unsigned int	len;		/* of the message sent last */
+	unsigned int	len;		/* of the last message */
 	unsigned int	got;		/* of its echo */
-	__u32		number;		/* of the message sent last */
+	__u32		number;		/* of the last message */
 	__s64		talks_until;
-	__s64		base;		/* the server heard from us not before */
+	__s64		base;		/* earliest time at which the server heard from us */
 	__s64		sent;		/* when the message was sent */
 };
 
-/* What a connection does next; each has one of these at the most. */
+/* The next action of a connection, which has at most one plan. */
 struct plan {
 	__s64	when;
 	__u32	conn;
@@ -128,7 +128,7 @@ static struct conn *next_planned(void)
 	return c;
 }
 
-/* The message that is expected back; the same whenever it is asked for. */
+/* Compute the current message of @c, to send it or to compare its echo. */
 static void fill_message(const struct conn *c, char *data)
 {
 	__u64 x = mix(seed + ((__u64)conn_index(c) << 32 | c->number));
@@ -251,14 +251,14 @@ static void conn_send(struct conn *c)
 	fill_message(c, data);
 	sent = now_ns();
 	if (send(c->fd, data, c->len, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)c->len) {
-		/* It is closed, which we read next. */
+		/* If the connection is closed, the next read shows it. */
 		if (errno != EPIPE && errno != ECONNRESET)
 			conn_wrong(c, "cannot send");
 		return;
 	}
 	c->waiting = true;
 	c->sent = sent;
-	/* With room for the way to the server. */
+	/* In time, with a margin for the way to the server? */
 	if (now_ns() < c->base + idle_ns - idle_ns / 10)
 		c->base = sent;
 	else
@@ -267,19 +267,19 @@ static void conn_send(struct conn *c)
 
 static void conn_hang_up(struct conn *c, __s64 now)
 {
-	/* Is it closed already? */
+	/* Has the server closed it already? */
 	conn_readable(c);
 	if (c->state == OVER)
 		return;
 	c->state = HANGING_UP;
 	shutdown(c->fd, SHUT_WR);
-	/* The server may have been faster. */
+	/* The server may have closed it before the shutdown(). */
 	if (now_ns() >= c->base + idle_ns - idle_ns / 10)
 		counts.hung_up_late++;
 	plan(c, now + bound_ns);
 }
 
-/* It is time for what was planned. */
+/* Do what was planned for now. */
 static void conn_act(struct conn *c)
 {
 	__s64 now = now_ns();
@@ -317,7 +317,7 @@ static void conn_act(struct conn *c)
 		break;
 	case SILENT:
 	case HANGING_UP:
-		/* Unless we are the late one. */
+		/* It may be closed, but not read by us yet. */
 		conn_readable(c);
 		if (c->state == OVER)
 			return;
@@ -359,7 +359,7 @@ static void run(void)
 		} else {
 			wait = (heap[0].when - now) / NS_PER_MS + 1;
 		}
-		/* Whatever is overdue: what came back goes first. */
+		/* Read even if actions are overdue. */
 		n = epoll_wait(epoll_fd, events, EVENTS, wait < 200 ? wait : 200);
 		if (n < 0 && errno != EINTR)
 			err(1, "epoll_wait");
@@ -372,8 +372,8 @@ static void run(void)
 }
 
 /*
- * For comparison: how late is a thread that does nothing but sleep? That much of
- * the lateness is the machine's.
+ * For comparison, measure how late a thread is that only sleeps: this part of the lateness is
+ * caused by the machine.
  */
 static void *sleep_often(void *unused)
 {
@@ -390,7 +390,7 @@ static void *sleep_often(void *unused)
 	return unused;
 }
 
-/* Of twenty: two never say a word, one hangs up. */
+/* Of twenty connections, two never send a message and one hangs up. */
 static void make_plans(void)
 {
 	struct conn *c;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
- * What programs with libhwtimer share: how it is opened, and what it cannot refuse.
+ * Code that examples with libhwtimer share: opening it, and calls that must not fail.
  */
 #ifndef LIB_COMMON_H
 #define LIB_COMMON_H
@@ -9,7 +9,7 @@
 
 #include "idle_common.h"
 
-/* What the library cannot refuse us. Returns @ret. */
+/* Exit if a call failed that must not fail. Otherwise return its result, @ret. */
 static inline int must(int ret, const char *what)
 {
 	if (ret < 0) {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * libevent_echo: an echo server on libevent that closes idle connections by libhwtimer.
- * All that it takes of the loop is one event, for hwtimer_fd(). Or the connections
- * have timers of libevent's instead, and all else is the same, to compare.
+ * libevent_echo: an echo server on libevent that closes idle connections by libhwtimer. The
+ * event loop needs one event for this, of hwtimer_fd(). For comparison, the server can use timers
+ * of libevent instead.
  *
- * Where one has stood, the other stands:
+ * Calls of libevent, and their replacements:
  *
  *	event_assign(), event_add(timer, &tv)	hwtimer_schedule()
  *	event_add(timer, &tv), again		hwtimer_touch()
  *	event_del(timer)			hwtimer_cancel()
  *	the callback				an event of hwtimer_wait()
  *
- * By default libevent reads a coarse clock, once each time round the loop. So its timers
- * can be early by a jiffy and what the loop took since. Then the rest is waited for,
- * and it is counted. One of libhwtimer's that is early is an error.
+ * By default libevent reads a coarse clock, once per iteration of its loop. So its timers can be
+ * early by a jiffy and the time that the iteration takes. The server counts early timers, and adds
+ * them again for the rest of the time. An early timeout of libhwtimer is an error.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -30,15 +30,15 @@
 #include "options.h"
 
 #define EVENTS		256
-/* More than this that a peer does not take, and nothing more is read from it. */
+/* Do not read from a peer that leaves more bytes than this unsent. */
 #define UNSENT_MAX	65536
 
 struct conn {
 	LIST_ENTRY(conn)	list;
 	struct bufferevent	*io;
-	__s64			heard;	/* when a message came last */
-	hwtimer_id		timeout; /* 0: it expired, and we know */
-	struct event		timer;	/* or this instead */
+	__s64			heard;	/* time of the last message */
+	hwtimer_id		timeout; /* 0: its event was returned */
+	struct event		timer;	/* libevent's, instead of timeout */
 };
 
 enum close_reason { BY_IDLE, BY_PEER, BY_TROUBLE, BY_END };
@@ -46,20 +46,20 @@ enum close_reason { BY_IDLE, BY_PEER, BY_TROUBLE, BY_END };
 static struct {
 	__u64 opened, closed[4], refused, messages;
 	__u64 armed, touched, cancelled, expired;	/* timeouts */
-	__u64 overtaken;		/* a message came between expiry and close */
-	__u64 resumed;			/* libevent's: was early, waited for the rest */
+	__u64 overtaken;		/* a message came after the expiry */
+	__u64 resumed;			/* timers of libevent that were early */
 	__u64 early, wrong, twice;
-	__u64 system_calls;		/* of the library's, while serving */
+	__u64 system_calls;		/* of the library, while serving */
 } counts;
 
 static LIST_HEAD(, conn) conns = LIST_HEAD_INITIALIZER(conns);
 static struct hwtimer_stats kernel;
 static struct samples lateness;
 static struct event_base *base;
-static const struct timeval *idle_time;		/* for libevent's timers */
+static const struct timeval *idle_time;		/* for timers of libevent */
 static __s64 idle_ns = 30000 * NS_PER_MS;
 
-/* Something was heard: it may be idle from now on. False if there can be no timeout. */
+/* Something was received: start or restart the timeout. Returns false on failure. */
 static bool conn_heard(struct conn *c)
 {
 	c->heard = now_ns();
@@ -96,7 +96,7 @@ static void conn_close(struct conn *c, enum close_reason why)
 	counts.closed[why]++;
 }
 
-/* Is there something that will be read next? */
+/* Is there data to be read? */
 static bool conn_readable(const struct conn *c)
 {
 	char byte;
@@ -105,12 +105,12 @@ static bool conn_readable(const struct conn *c)
 	       recv(bufferevent_getfd(c->io), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
 }
 
-/* Its timeout has expired. */
+/* The timeout of a connection has expired. */
 static void conn_expired(struct conn *c)
 {
 	counts.expired++;
 	sample(&lateness, now_ns() - (c->heard + idle_ns));
-	/* Close it only if there was nothing to read. What is there brings a new timeout. */
+	/* Close only if there is nothing to read. Otherwise reading starts a new timeout. */
 	if (conn_readable(c))
 		counts.overtaken++;
 	else
@@ -140,7 +140,7 @@ static void timers_readable(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-/* A timer of libevent's. */
+/* A timer of libevent expired. */
 static void timer_expired(evutil_socket_t fd, short what, void *arg)
 {
 	struct conn *c = arg;
@@ -173,7 +173,7 @@ static void conn_read(struct bufferevent *io, void *arg)
 		bufferevent_disable(io, EV_READ);
 }
 
-/* All is sent. */
+/* All data was sent. */
 static void conn_sent(struct bufferevent *io, void *arg)
 {
 	if (!(bufferevent_get_enabled(io) & EV_READ))
@@ -221,7 +221,7 @@ static void stop(evutil_socket_t fd, short what, void *arg)
 	event_base_loopexit(base, NULL);
 }
 
-/* Close what is open, and compare the books. */
+/* Close all connections, and compare the counters. */
 static void end_all(void)
 {
 	struct hwtimer_event events[1];
@@ -275,7 +275,7 @@ static void write_stats(const char *name)
 	write_count(f, "idle_ns", idle_ns);
 	sort_samples(&lateness);
 	write_samples(f, "late", &lateness);
-	/* Of this process, all of its life. The kernel's thread for the wheel is another. */
+	/* CPU time of this process, without the worker of the wheel. */
 	if (getrusage(RUSAGE_SELF, &usage))
 		err(1, "getrusage");
 	write_us(f, "cpu_user_us", &usage.ru_utime);
@@ -304,7 +304,7 @@ static const char usage[] =
 	"  --stats-file FILE  write the statistics there, not to standard output\n"
 	"  -h, --help         this text\n";
 
-/* Whose timers close the connections: see idle_time. */
+/* Choose the timers that close idle connections; libevent's take idle_time. */
 static void choose_timers(const char *which, long timeouts)
 {
 	struct hwtimer_options options = { .size = sizeof(options), .timeouts = timeouts };

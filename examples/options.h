@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
- * The command line of the programs here: options from a table, and nothing else.
+ * Command lines of the examples: options from a table, no other arguments.
  */
 #ifndef OPTIONS_H
 #define OPTIONS_H
@@ -15,20 +15,20 @@
 
 #include "idle_common.h"
 
-/* Exit status: 1 something went wrong, 2 wrong use. */
+/* Exit status: 1 for failures, 2 for wrong arguments. */
 #define EXIT_USAGE	2
 
 #define MAX_OPTIONS	8
 
 /**
- * struct program_option - an option, and one of the variables that it sets
- * @name: its name, without the dashes; NULL ends the table
- * @number: to the number that it takes
- * @ns: to the number of ms that it takes, in ns
- * @text: to its value as it is
- * @flag: to true; it takes no value
- * @min: the number is not less
- * @max: nor more
+ * struct program_option - an option, and the one variable that it sets
+ * @name: name without the dashes; NULL ends the table
+ * @number: variable for the value, a number
+ * @ns: variable for the value, a number of ms, converted to ns
+ * @text: variable for the value as text
+ * @flag: variable that is set to true; the option takes no value
+ * @min: smallest number
+ * @max: largest number
  */
 struct program_option {
 	const char	*name;
@@ -70,7 +70,7 @@ static inline void set_option(const struct program_option *o, const char *value)
 		*o->number = n;
 }
 
-/* Beside those of the table, -h and --help print @usage. */
+/* Parse the options of the table, and -h and --help, which print @usage. */
 static inline void parse_options(int argc, char **argv, const struct program_option *table,
 				 const char *usage)
 {

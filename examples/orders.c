@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * orders: a shop that cancels an order when it was not paid within 15 minutes. Each order
- * has a timeout: scheduled when it is placed, pushed back when the customer changes it,
- * cancelled when it is paid. If it expires, so does the order.
+ * orders: a shop that cancels orders that are not paid within 15 minutes. Each order has a timeout:
+ * it is scheduled when the order is placed, pushed back when the customer changes the order, and
+ * cancelled when the order is paid. If the timeout expires, so does the order.
  *
- * The customers are played here too, by timeouts of their own: each places an order at
- * some time, changes it a few times, pays it or goes away, and some come back too late.
+ * The program also simulates the customers, by timeouts of their own: each customer places an
+ * order at some time, changes it a few times, and pays it or leaves. Some pay too late.
  *
- * An order can expire at the very time at which it is paid. hwtimer_cancel() decides: 0, and it
- * is paid, for there will be no event; -ENOENT, and it is too late, for the event is
- * among those that hwtimer_wait() has returned, even if its turn comes only after that of the
- * payment. Likewise hwtimer_touch(). So an order is paid or expired, not both, not neither.
+ * An order may expire at the moment at which it is paid. The return value of hwtimer_cancel()
+ * decides: after 0 the order is paid, and there is no event; after -ENOENT it is too late, because
+ * hwtimer_wait() has already returned the event, perhaps in the same array as that of the
+ * payment and behind it. hwtimer_touch() works likewise. So each order is either paid or expired.
  *
- * 15 minutes are long for a demonstration: --expiry-ms makes them shorter, and customers
- * faster. Or the clock is one that skips idle time: scripts/tests/examples runs this in
- * User-Mode Linux with time-travel=inf-cpu, where an hour passes in a moment.
+ * For demonstrations, --expiry-ms shortens the 15 minutes, and makes customers faster.
+ * scripts/tests/examples instead runs this in User-Mode Linux with time-travel=inf-cpu, where
+ * the clock skips idle time.
  */
 
 #include "lib_common.h"
@@ -28,11 +28,11 @@ struct order {
 	enum state	state;
 	hwtimer_id	timeout;
 	__u64		deadline;
-	int		changes;	/* that the customer will still make */
-	int		pays;		/* in the end */
+	int		changes;	/* number of changes that the customer will still make */
+	int		pays;		/* will the customer pay in the end? */
 };
 
-/* user_data: an order, and whose timeout it is */
+/* user_data: 2 * index of the order + one of these */
 enum { SHOP, CUSTOMER };
 
 static struct hwtimer *timers;
@@ -43,9 +43,9 @@ static unsigned int seed;
 
 static struct {
 	long placed, changed, paid, expired;
-	long too_late;		/* changes and payments of orders that had expired */
-	long early, wrong;	/* events that should not be */
-	long customers;		/* who will still do something */
+	long too_late;		/* changes and payments of expired orders */
+	long early, wrong;	/* wrong events */
+	long customers;		/* customers who will still do something */
 } counts;
 static struct samples late;
 
@@ -60,7 +60,7 @@ static void place(struct order *o)
 	counts.placed++;
 }
 
-/* 0, or -ENOENT: it has expired. */
+/* Returns 0, or -ENOENT: the order has expired. */
 static int change(struct order *o)
 {
 	__u64 deadline = hwtimer_now(timers) + expiry;
@@ -73,7 +73,7 @@ static int change(struct order *o)
 	return ret;
 }
 
-/* The same. */
+/* Returns 0, or -ENOENT: the order has expired. */
 static int pay(struct order *o)
 {
 	int ret = hwtimer_cancel(timers, o->timeout);
@@ -87,7 +87,7 @@ static int pay(struct order *o)
 
 static void expire(struct order *o, const struct hwtimer_event *e)
 {
-	/* It was paid, or expires twice, or at a time at which it was not to. */
+	/* Wrong: the order was paid, expires twice, or has another deadline. */
 	counts.wrong += o->state != OPEN || e->id != o->timeout || e->deadline_ns != o->deadline;
 	counts.early += e->fired_ns < o->deadline || hwtimer_now(timers) < o->deadline;
 	sample(&late, (__s64)(e->fired_ns - o->deadline));
@@ -97,7 +97,7 @@ static void expire(struct order *o, const struct hwtimer_event *e)
 
 /* The customers. */
 
-/* Do the next thing within @time. */
+/* Schedule the customer's next action at a random time within @time. */
 static void think(struct order *o, __u64 time)
 {
 	__u64 delay = time * ((double)rand_r(&seed) / RAND_MAX);
@@ -125,7 +125,7 @@ static void act(struct order *o)
 			return;
 		o->changes--;
 	}
-	/* Some take longer than they have. */
+	/* Up to a quarter longer than the expiry, so that some customers are too late. */
 	if (o->changes || o->pays)
 		think(o, expiry + expiry / 4);
 }
@@ -158,7 +158,7 @@ static int report(__u64 began)
 	struct hwtimer_stats stats;
 	int bad;
 
-	/* Nothing is left: no event, and nothing pending. */
+	/* There must be no more events, and no pending timeouts. */
 	bad = must(hwtimer_wait(timers, &(struct hwtimer_event){ 0 }, 1, 0), "hwtimer_wait");
 	must(hwtimer_stop(timers), "hwtimer_stop");
 	bad |= hwtimer_wait(timers, &(struct hwtimer_event){ 0 }, 1, 0) != -ESHUTDOWN;
@@ -215,7 +215,7 @@ int main(int argc, char **argv)
 	orders = calloc(nr_orders, sizeof(*orders));
 	if (!orders)
 		err(1, "no memory for %ld orders", nr_orders);
-	/* One of the shop's and one of the customer's for each. */
+	/* Each order has one timeout of the shop and one of the customer. */
 	timer_options.timeouts = 2 * nr_orders;
 	timers = open_timers(&timer_options);
 	began = hwtimer_now(timers);

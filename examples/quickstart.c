@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * quickstart: timeouts from a program. Three are scheduled, one of them is moved and
+ * quickstart: timeouts in a program, by ioctls. Three are scheduled, one of them is touched and
  * one cancelled; two expire.
  */
 #include <err.h>
@@ -46,7 +46,7 @@ int main(void)
 	if (ioctl(p.fd, HWTIMER_IOC_TOUCH, &touch))
 		err(1, "touch");	/* ENOENT: it has expired */
 	if (ioctl(p.fd, HWTIMER_IOC_CANCEL, &cancel))
-		err(1, "cancel");	/* the same */
+		err(1, "cancel");	/* ENOENT: it has expired */
 
 	while (seen < 2) {
 		if (poll(&p, 1, 60000) != 1)

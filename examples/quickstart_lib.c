@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * quickstart_lib: timeouts by libhwtimer. Three are scheduled, one of them is pushed
+ * quickstart_lib: timeouts in a program, by libhwtimer. Three are scheduled, one of them is pushed
  * back and one cancelled; two expire.
  */
 #include <err.h>
@@ -31,7 +31,7 @@ int main(void)
 	must("schedule", hwtimer_schedule(h, MS(200), 2, NULL));
 	must("schedule", hwtimer_schedule(h, MS(300), 3, &third));
 	must("touch", hwtimer_touch(h, first, MS(400)));	/* no system call */
-	must("cancel", hwtimer_cancel(h, third));		/* neither */
+	must("cancel", hwtimer_cancel(h, third));		/* no system call */
 
 	for (i = 0; i < 2; i++) {
 		if (hwtimer_wait(h, &e, 1, MS(60000)) != 1)
@@ -43,7 +43,7 @@ int main(void)
 			errx(1, "that is early");
 		deadlines[e.user_data] = e.deadline_ns;
 	}
-	/* However late they were reported: 1 is due after 2, and 3 is not. */
+	/* 1 is due after 2, and 3 never. The events themselves may be late. */
 	if (!deadlines[2] || deadlines[1] <= deadlines[2] || deadlines[3])
 		errx(1, "that is wrong");
 	hwtimer_close(h);

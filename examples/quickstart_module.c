@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * quickstart_module: timeouts from a kernel module. Of two sessions one is pushed
- * back and expires, the other is cancelled.
+ * quickstart_module: timeouts in a kernel module. Of two sessions, one is pushed back and expires,
+ * and the other is cancelled.
  */
 #include <linux/err.h>
 #include <linux/module.h>
@@ -17,7 +17,7 @@ struct session {
 static struct hwtimer_wheel *wheel;
 static struct session *first, *second;
 
-/* In process context. It could free the session, arm it again, ... */
+/* Runs in process context. It may free the session, or arm the timeout again. */
 static void session_idle(struct hwtimer_timeout *timeout)
 {
 	struct session *s = container_of(timeout, struct session, idle);
@@ -25,7 +25,7 @@ static void session_idle(struct hwtimer_timeout *timeout)
 	pr_info("quickstart: session %d was idle\n", s->id);
 }
 
-/* The wheel holds nothing of it any more. */
+/* Called when the wheel has released the timeout. */
 static void session_free(struct hwtimer_timeout *timeout)
 {
 	kfree(container_of(timeout, struct session, idle));
@@ -52,7 +52,7 @@ static int __init quickstart_init(void)
 	hwtimer_init(&first->idle, wheel, session_idle);
 	hwtimer_init(&second->idle, wheel, session_idle);
 
-	/* In a module with more to do, check for -EAGAIN and -ESHUTDOWN. */
+	/* A real module checks for -EAGAIN and -ESHUTDOWN. */
 	hwtimer_schedule(&first->idle, 100 * NSEC_PER_MSEC);
 	hwtimer_schedule(&second->idle, 200 * NSEC_PER_MSEC);
 	if (!hwtimer_touch(&first->idle, 300 * NSEC_PER_MSEC))
@@ -65,7 +65,7 @@ module_init(quickstart_init);
 
 static void __exit quickstart_exit(void)
 {
-	/* Pending or not: freed when the wheel has released it. */
+	/* Pending or not, a session is freed when the wheel has released its timeout. */
 	hwtimer_release(&first->idle, session_free);
 	hwtimer_release(&second->idle, session_free);
 	hwtimer_wheel_destroy(wheel);

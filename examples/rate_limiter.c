@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * rate_limiter: of each client's calls no more than so many are let through in any
- * interval. The rest waits for its turn, in order: nothing is refused, bursts are spread
- * over time.
+ * rate_limiter: let at most N calls of each client through in any interval. Further calls wait, in
+ * order. No call is refused; bursts are spread over time.
  *
- * A limiter remembers when its last calls were let through, as many as there may be in
- * an interval. The next one may follow an interval after the oldest of these, and if one
- * waits for that, the limiter has a timeout on the wheel. Thousands of limiters take
- * one descriptor, no threads, and no time while nobody waits.
+ * A limiter remembers when its last N calls were let through. The next call may pass one interval
+ * after the oldest of these; while a call waits for that, the limiter has a timeout. Thousands of
+ * limiters need one descriptor, no threads, and no CPU time while no call waits.
  *
- * The wheel is never early, but anything may be late: the tick, the program, the clock
- * that was read before the program had to wait for its CPU. So the clock is read before a
- * call is let through, to see whether it may, and again after that, to be remembered.
- * However late things are, between two calls there is at least what is between the
- * first one's second reading and the second one's first.
+ * Timeouts are never early, but they may be late, and the program may be preempted after it has
+ * read the clock. So it reads the clock twice: before it lets a call through, to check whether the
+ * call may pass, and afterwards, to remember the time. Whatever the delays, two calls are at least
+ * as far apart as the second reading of the first call and the first reading of the second.
  *
- * At the end all this is checked from what was logged.
+ * At the end this is checked from a log.
  */
 
 #include "lib_common.h"
@@ -25,20 +22,20 @@
 
 struct call {
 	__u64	came;
-	__u64	before;		/* the clock, before and after it was let through */
+	__u64	before;		/* the time before it was let through */
 	__u64	after;
-	long	place;		/* in the order in which all were let through */
+	long	place;		/* its number in the order of all calls let through */
 };
 
 struct client {
-	struct call	*calls;		/* all that it will make */
+	struct call	*calls;		/* all calls that it will make */
 	long		made;
 	long		passed;
-	hwtimer_id	turn;		/* when the next one may pass; 0: none waits */
+	hwtimer_id	turn;		/* expires when the next call may pass; 0: no call waits */
 	__u64		deadline;
 };
 
-/* user_data: a client, and what its timeout is for */
+/* user_data: 2 * index of the client + one of these */
 enum { BURST, TURN };
 
 static struct hwtimer *timers;
@@ -49,7 +46,7 @@ static unsigned int seed;
 static long passed, at_once, early;
 static struct samples late;
 
-/* What is limited. Here: nothing but a log. */
+/* The limited action; here it only writes to the log. */
 static void let_through(struct client *c, __u64 before)
 {
 	struct call *call = &c->calls[c->passed++];
@@ -59,13 +56,13 @@ static void let_through(struct client *c, __u64 before)
 	call->after = hwtimer_now(timers);
 }
 
-/* When the next call of @c may pass. */
+/* Returns when the next call of @c may pass. */
 static __u64 turn(const struct client *c)
 {
 	return c->passed < limit ? 0 : c->calls[c->passed - limit].after + interval;
 }
 
-/* Let through what may pass, and have a timeout for the rest. */
+/* Let through the calls that may pass, and schedule a timeout if others wait. */
 static void serve(struct client *c)
 {
 	while (!c->turn && c->passed < c->made) {
@@ -81,7 +78,7 @@ static void serve(struct client *c)
 	}
 }
 
-/* Clients make calls in bursts, whether they may or not, and then pause. */
+/* Make a burst of calls, which may exceed the limit, then pause. */
 static void burst(struct client *c)
 {
 	long calls = 1 + rand_r(&seed) % (3 * limit), before = c->passed;
@@ -120,7 +117,7 @@ static void run(void)
 	}
 }
 
-/* How many of @c's calls there were in the fullest interval. */
+/* Returns the largest number of calls of @c in any interval. */
 static long fullest(const struct client *c)
 {
 	long first = 0, last, most = 0;

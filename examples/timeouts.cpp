@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * timeouts: requests that are made again if no answer comes in time, in C++. Each request
- * has a timer (hwtimer.hpp) as a member: made again after 50, 100 and 200 ms, and then
- * given up. An answer destroys the request, and with it the timer.
+ * timeouts: requests that are repeated if no answer comes in time, in C++. Each request has a timer
+ * (hwtimer.hpp) as a member. It is sent again if there is no answer after 50 ms, and again after
+ * 100 ms, and given up after 200 ms more. An answer destroys the request, and with it the timer.
  *
- * The service, at the other end of a pair of sockets, is bad: it answers a request at the
- * first try, at the second, at the third, or not at all, according to its number. So it
- * is known what has to come of each, and checked.
+ * The service, at the other end of a pair of sockets, is unreliable: depending on the request's
+ * number, it answers the first, the second or the third try, or none. So the expected result of
+ * each request is known, and checked.
  *
- * One epoll loop has the sockets and the timers. It sees to the sockets before each timer:
- * an answer that is there is never too late, however busy the machine is.
+ * One epoll loop has the sockets and the timers. It reads the sockets before each timer, so an
+ * answer that has arrived is never too late, however busy the machine is.
  */
 #include <algorithm>
 #include <array>
@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 using hwt::check;
 using clock_type = std::chrono::steady_clock;
 
-/* A socket has room for all that so many may say. */
+/* So few that the sockets' buffers can hold all their messages. */
 constexpr unsigned int max_open = 64;
 constexpr int max_tries = 3;
 constexpr std::array<std::chrono::milliseconds, max_tries> patience = { 50ms, 100ms, 200ms };
@@ -39,7 +39,7 @@ struct message {
 	int		tries;
 };
 
-/* Messages that are lost would be made up for, but then nothing could be foretold. */
+/* Must not fail: a lost message would be repeated, but then results would not be predictable. */
 static void post(int fd, const message &m)
 {
 	check(send(fd, &m, sizeof(m), 0) == sizeof(m) ? 0 : -errno, "send");
@@ -67,7 +67,7 @@ public:
 
 	void answered(const message &m)
 	{
-		/* Not there: it was given up, or an earlier try was answered too. */
+		/* Not open: it was given up, or the answer to another try came before. */
 		if (open.erase(m.number))
 			answered_at[m.tries - 1]++;
 	}
@@ -100,7 +100,7 @@ private:
 				return attempt();
 			all.soonest = std::min(all.soonest, sum);
 			all.given_up++;
-			all.open.erase(number);		/* and this request is gone */
+			all.open.erase(number);		/* destroys this request */
 		}
 
 		requests &all;
@@ -116,7 +116,7 @@ private:
 	std::unordered_map<unsigned int, request> open;
 };
 
-/* The bad service: request n is answered at try n % 4; 0: never. */
+/* The unreliable service: request n is answered at try n % 4; 0: never. */
 static void serve(int fd)
 {
 	message m;

@@ -2,95 +2,93 @@
 /*
  * libhwtimer: timeouts on /dev/hwtimer, for programs.
  *
- * The books
- * ---------
+ * Timeouts
+ * --------
  *
- * A timeout has a slot from when it is scheduled until its last event is returned, or it
- * is cancelled. Free slots are used again, the last freed one first, for that is in the
- * cache. The id is HWTIMER_ID(slot, tag), and the tag goes up at each use, so what comes
- * from the kernel for an earlier use is known by its id, and dropped: that, and nothing
- * that the kernel does or does not, is why a cancelled timeout gives no event. (A slot's
- * tags come again after 2^40 uses.) By ioctl the kernel has ids of its own, and is given
- * ours as user_data.
+ * A timeout has a struct timeout from when it is scheduled until its last event is returned or
+ * it is cancelled. A free one is used again, the last freed one first, because it is most
+ * likely in the cache. The id is HWTIMER_ID(index, tag). The tag is incremented at each use (it
+ * repeats after 2^40 uses), so a record for an earlier use has another id and is dropped. That
+ * alone ensures that a cancelled timeout gives no event. Without rings the kernel chooses ids of
+ * its own, and gets our id as user_data.
  *
- * The slot has two deadlines. Wanted is the program's; known is what the kernel was
- * told last. Known is never after wanted:
+ * A timeout has two deadlines: "wanted" is the program's, "known" is the one that the kernel was
+ * given last. Known is never after wanted:
  *
- *	schedule		tells the kernel: known = wanted
- *	touch, before known	tells the kernel: known = wanted
- *	touch, else		wanted only
- *	record of an expiry	wanted is not after when it fired: that is the event.
- *				Else wanted is past by now: the event, too, fired now.
- *				Else the timeout is armed again: known = wanted
+ *	schedule		goes to the kernel: known = wanted
+ *	touch, before known	goes to the kernel: known = wanted
+ *	any other touch		changes wanted only
+ *	record of an expiry	1. wanted is not after the record's fired: this is the event
+ *				2. wanted has passed meanwhile: the event, fired now
+ *				3. wanted is in the future: arm again, known = wanted
  *
- * Each arming (schedule, or again) has one record, of its expiry, its failure or its being
- * handed back, unless it was cancelled. In between the slot is ARMED. With the record it
- * has something to tell, and is on a list until hwtimer_wait() comes to that, which
- * decides by what is wanted then.
+ * Each time that a timeout is armed, it gets one record (expired, failed or handed back), unless
+ * it is cancelled before. Until then it is ARMED. With the record it has something to report,
+ * and is on a list until hwtimer_wait() comes to it. Only then is it compared with wanted.
  *
- * A periodic timeout is scheduled and touched by ioctl, which answers, and the kernel's
- * books hold for it. Its slot collects what its records tell.
+ * Periodic timeouts are scheduled and touched by ioctl, which returns errors at once. The kernel
+ * keeps their deadlines, and struct timeout adds up what their records report.
  *
  * The rings
  * ---------
  *
- * Everything is a write to the submission ring; see linux/hwtimer.h for how both sides
- * keep from missing each other. The bell is rung for what is due before the kernel
- * comes by itself (a schedule, a touch for before known), when the ring is full, and when
- * records wait in the kernel and there is room again.
+ * Everything else is a write to the submission ring; linux/hwtimer.h has the protocol. The
+ * library kicks the kernel for a deadline that is before the kernel's next poll (schedule, or
+ * touch to before known), when the ring is full, and when there is room again for records that
+ * wait in the kernel.
  *
- * A cancel whose schedule the kernel has not claimed yet takes that back, and there is
- * nothing to submit: timeouts that end soon, as most requests do, cost the kernel next to
- * nothing. A touch for sooner that was submitted in between finds nothing then, unheard.
+ * If the kernel has not claimed the entry that scheduled a timeout, a cancel turns this entry
+ * into a NOP and submits nothing: timeouts that are cancelled soon, like those of most requests,
+ * cost the kernel almost nothing. If there is a TOUCH in between, it fails silently.
  *
- * What the kernel finds when it takes an entry, perhaps long after it was submitted:
+ * What the kernel may find when it takes an entry, perhaps long after it was submitted:
  *
- *	TOUCH, and it has expired	-ENOENT, unheard. Its record is there or comes, and
- *					is after known, so after what is wanted now, or
- *					this was touched again: see above
- *	CANCEL, and it has expired	-ENOENT, unheard. Its record is dropped
- *	SCHEDULE, and the slot's last	-EBUSY or -EEXIST, which becomes a record, if only
- *	record waits in the kernel, or	when there is room. As good as an expiry of which
- *	is about to be told		nobody knows when: with wanted past that is the
- *					event, fired now, else it is armed again
- *	SCHEDULE, after a stop		-ESHUTDOWN, which becomes a record: the timeout is
- *					handed back
- *	SCHEDULE, of what was cancelled	is in the ring before its CANCEL, so the same as
- *					above, and what fails is dropped
+ *	TOUCH of a timeout that		fails silently with -ENOENT. The record of the expiry
+ *	has expired			exists or will; see the table above
+ *	CANCEL of a timeout that	fails silently with -ENOENT. The record is dropped
+ *	has expired
+ *	SCHEDULE, but the last record	fails with -EBUSY or -EEXIST, which becomes a record as
+ *	for the index waits in the	soon as there is room. It is handled like an expiry at
+ *	kernel or is being reported	an unknown time: if wanted has passed, that is the
+ *					event, fired now; otherwise arm again
+ *	SCHEDULE after a stop		fails with -ESHUTDOWN, which becomes a record: the
+ *					timeout is handed back
+ *	SCHEDULE of a timeout that	its CANCEL is behind it in the ring, so the rows above
+ *	was cancelled			apply. If it fails, its record is dropped
  *
- * Entries are taken in their order. So when a timeout is armed again, all that was
- * submitted of its earlier arming has been or will be dealt with before.
+ * The kernel takes entries in order. So when a timeout is armed again, all entries of its
+ * earlier arming have been, or will be, taken before.
  *
- * With the submission ring full the bell is rung, and then there is room, unless the
- * entry at its head failed and waits for room in the completion ring, which is
- * full. Then its records are taken into their slots: each has room for what one arming
- * can tell, or what a periodic one tells added up, so this needs no memory. All but the
- * newest, so that hwtimer_fd() stays readable until hwtimer_wait() has
- * been called: as long as there is something on the list, there is a record in the ring,
- * for hwtimer_wait() takes none before it has seen to the list. Neither a schedule nor a
- * cancel waits for the program to call hwtimer_wait().
+ * If the submission ring is full, a kick makes room, unless the entry at its head failed and
+ * there is no room for its record in the completion ring. Then the library reads records
+ * from the completion ring into their struct timeout. This needs no memory: there is room for
+ * the record of one arming, and the records of a periodic timeout are added up. The newest
+ * record stays in the ring so that hwtimer_fd() stays readable until hwtimer_wait() is called:
+ * while the list is not empty there is a record in the ring, because hwtimer_wait() reads the
+ * ring only when the list is empty. So schedule and cancel never wait for the program to call
+ * hwtimer_wait().
  *
  * Ordering
  * --------
  *
- *	sq_tail, release	after the entry was written; pairs with the kernel's acquire
- *				before it reads entries
- *	sq_head, acquire	before an entry is written; pairs with the kernel's release
- *				after it has read what was there
- *	cq_tail, acquire	before records are read; pairs with the kernel's release
- *				after it wrote them
- *	cq_head, release	after records were read; pairs with the kernel's acquire
- *				before it writes others
- *	full barrier between	pairs with the kernel's, between sleep_until and its last
- *	sq_tail, sleep_until	look at sq_tail: it sees the entry, or we see until when
- *				it sleeps
- *	full barrier between	pairs with the kernel's, between sq_claimed and entries: it
- *	op, sq_claimed		sees that it was taken back, or we see that it may not
- *	full barrier between	pairs with the kernel's, between flags and its last look at
- *	cq_head, flags		cq_head: it sees the room, or we see that it is wanted
+ *	sq_tail, release	after writing an entry; pairs with the kernel's acquire before
+ *				it reads entries
+ *	sq_head, acquire	before writing an entry; pairs with the kernel's release after
+ *				it has read entries
+ *	cq_tail, acquire	before reading records; pairs with the kernel's release after it
+ *				wrote them
+ *	cq_head, release	after reading records; pairs with the kernel's acquire before it
+ *				writes others
+ *	full barrier between	pairs with the kernel's between sleep_until and its last read of
+ *	sq_tail, sleep_until	sq_tail: the kernel sees the entry, or we see until when it
+ *				sleeps
+ *	full barrier between	pairs with the kernel's between sq_claimed and entries: the
+ *	op, sq_claimed		kernel sees the NOP, or we see that the entry is claimed
+ *	full barrier between	pairs with the kernel's between flags and its last read of
+ *	cq_head, flags		cq_head: the kernel sees the room, or we see CQ_FULL
  *
- * All the rest is the handle's own, and under its lock, if several threads use it. The
- * lock is not held while hwtimer_wait() sleeps.
+ * All other data belongs to the handle. If several threads use the handle, its lock protects the
+ * data. The lock is not held while hwtimer_wait() sleeps.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE	/* ppoll() */
@@ -117,35 +115,35 @@
 #define MAX_ENTRIES	65536U
 #define TAG_MASK	((1ULL << 40) - 1)
 
-/* The longest sleep at a time, in s: a time_t may have 32 bits. */
+/* The longest single sleep, in s: a time_t may have 32 bits. */
 #define LONGEST_SLEEP	1000000
-/* How many records are read at a time; they are on the stack. */
+/* How many records are read at a time. They are on the stack. */
 #define READ_BATCH	64
 
-/* slot.tells */
-#define REPORTS_EXPIRY	0x01	/* it may have to be armed again instead */
+/* timeout.reports */
+#define REPORTS_EXPIRY	0x01	/* an event, unless wanted is in the future */
 #define REPORTS_END	0x02	/* it was handed back */
 
-/* The end of the list. */
+/* timeout.next at the end of the list */
 #define NO_TIMEOUT		(~0U)
 
 /**
- * struct timeout - a timeout of a handle
- * @id: its id, or the last one
+ * struct timeout - a timeout, or a free place for one
+ * @id: its id; the last id if it is free
  * @user_data: the program's
- * @wanted: the deadline that it shall have. Periodic: that of the expiry it tells of
- * @known: the deadline that the kernel has. Periodic: the one that it had when it was
- *	handed back
- * @fired: when it expired; 0: it could not be armed; REPORTS_EXPIRY
- * @overruns: of a periodic one; REPORTS_EXPIRY
- * @kernel_id: ARMED, without rings: the kernel's name for it
- * @entry: ARMED, with rings, not periodic: by which entry
- * @ended: when it was handed back; REPORTS_END
- * @next: the next one on the list; @listed
- * @used: this is a timeout
- * @periodic: it is a periodic one
- * @listed: it is on the list of those that tell something, even if it does not any more
- * @reports: TELLS_*; 0: ARMED
+ * @wanted: the program's deadline. Periodic: the deadline of the last expiry
+ * @known: the kernel's deadline. Periodic: the one that it had when it was handed back
+ * @fired: valid with REPORTS_EXPIRY: when it expired; 0: the kernel refused to arm it
+ * @overruns: valid with REPORTS_EXPIRY: periodic: overruns of the next event
+ * @kernel_id: valid while ARMED, without rings: the kernel's id
+ * @entry: valid while ARMED, with rings, not periodic: index of the entry that armed it
+ * @ended: valid with REPORTS_END: when it was handed back
+ * @next: valid if @listed: index of the next timeout on the list, or NO_TIMEOUT
+ * @used: false: it is free
+ * @periodic: it is periodic
+ * @listed: it is on the list of timeouts that report something. It stays there even if it was
+ *	cancelled or armed again meanwhile
+ * @reports: REPORTS_*; 0: ARMED
  */
 struct timeout {
 	uint64_t	id;
@@ -166,18 +164,18 @@ struct timeout {
 	uint8_t		reports;
 };
 
-/* A cache line each; they are allocated so. */
+/* One cache line for each timeout: the array is aligned. */
 #define TIMEOUT_SIZE	64
 static_assert(sizeof(struct timeout) == TIMEOUT_SIZE, "size of a slot");
 
 /**
- * struct backend - how the kernel is told
- * @arm: have it expire at slot->wanted, for the first time or again
- * @arm_repeat: the same of a periodic one
- * @sooner: it is armed, and shall expire at slot->wanted, which is before slot->known
- * @cancel: it is armed, and shall not expire. What is too late does no harm
- * @take: have up to @max records noted; returns how many there were
- * @flush: have it take all
+ * struct backend - how requests reach the kernel: by the rings or by ioctls
+ * @arm: arm a timeout for timeout->wanted, for the first time or again
+ * @arm_repeat: arm a periodic timeout
+ * @sooner: move an armed timeout to timeout->wanted, which is before timeout->known
+ * @cancel: cancel an armed timeout. May come too late: then the record of the expiry is dropped
+ * @take: read and note up to @max records; returns how many
+ * @flush: have the kernel take all submissions
  */
 struct backend {
 	int	(*arm)(struct hwtimer *h, struct timeout *timeout);
@@ -191,32 +189,32 @@ struct backend {
 
 /**
  * struct hwtimer - a handle
- * @backend: how the kernel is told; constant, as all up to @lock
+ * @backend: rings or ioctls. Constant, like all fields before @lock
  * @fd: the open device
- * @clock: of all times
- * @foreign_clock: clock_gettime() tells another time than the kernel's: a time namespace
- * @threads: @lock is needed
- * @tick_ns: the wheel's
- * @timeouts: the timeouts
- * @nr_timeouts: how many there may be
- * @free: a stack of slots that were used and are free
- * @ring: the mapping, or NULL
- * @map_size: its size
- * @sqes: the submission ring in it
+ * @clock: the clock of all times
+ * @foreign_clock: clock_gettime() differs from the kernel's time: a time namespace
+ * @threads: several threads use the handle: take @lock
+ * @tick_ns: the wheel's tick
+ * @timeouts: array of all timeouts
+ * @nr_timeouts: its length
+ * @free: stack of the indexes of timeouts that were used and are free
+ * @ring: the mapping, or NULL: no rings
+ * @map_size: size of the mapping
+ * @sqes: the submission ring
  * @cqes: the completion ring
- * @claims: the kernel tells what it may have read
- * @sq_entries: entries of the former
- * @cq_mask: entries of the latter, less 1
- * @lock: protects what follows, and the slots
- * @nr_free: how many are on @free
- * @nr_used: slots from this one on were never used
- * @first: the list of slots that tell something
- * @last: its last one
- * @stopped: nothing can be armed any more
- * @sq_tail: where the next entry goes
- * @sq_head: entries before this one were taken
- * @cq_head: the record to be read next
- * @soonest: the first deadline that the kernel may not know of in time
+ * @claims: the kernel maintains sq_claimed
+ * @sq_entries: entries of the submission ring
+ * @cq_mask: entries of the completion ring, less 1
+ * @lock: protects the fields below, @timeouts and @free
+ * @nr_free: length of @free
+ * @nr_used: elements of @timeouts from this index on were never used
+ * @first: first timeout on the list of those that report something, or NO_TIMEOUT
+ * @last: last timeout on this list
+ * @stopped: timeouts can no longer be armed
+ * @sq_tail: index of the next entry to be written
+ * @sq_head: entries before this index were taken
+ * @cq_head: index of the next record to be read
+ * @soonest: earliest deadline that was submitted since kick_kernel(); HWTIMER_NEVER: none
  */
 struct hwtimer {
 	const struct backend		*backend;
@@ -279,14 +277,14 @@ static uint64_t device_now(const struct hwtimer *h)
 {
 	struct hwtimer_stats stats = { 0 };
 
-	/* It cannot fail on an open device. */
+	/* This cannot fail on an open device. */
 	device(h, HWTIMER_IOC_STATS, &stats);
 	return stats.now;
 }
 
 /*
- * In a time namespace the kernel's time cannot be computed from ours: how far they are
- * apart is not told to the ns, and a ns is early. It has to be asked then.
+ * Is the program in a time namespace? Then the kernel has to be asked for the time: the offset
+ * cannot be read to the ns, and a timeout that is early by 1 ns is early.
  */
 static bool foreign_clock(const struct hwtimer *h)
 {
@@ -310,7 +308,7 @@ static uint64_t deadline_in(const struct hwtimer *h, uint64_t delay_ns)
 	return delay_ns < HWTIMER_NEVER - now ? now + delay_ns : HWTIMER_NEVER;
 }
 
-/* Slots. */
+/* Timeouts. */
 
 static struct timeout *find(struct hwtimer *h, hwtimer_id id)
 {
@@ -354,7 +352,7 @@ static void free_timeout(struct hwtimer *h, struct timeout *timeout)
 	h->free[h->nr_free++] = timeout - h->timeouts;
 }
 
-/* The first one on the list has nothing to tell. */
+/* Remove the first timeout from the list. */
 static void unlist_first(struct hwtimer *h)
 {
 	struct timeout *timeout = &h->timeouts[h->first];
@@ -389,7 +387,7 @@ static void note_expiry(struct timeout *timeout, const struct hwtimer_record *re
 	timeout->reports |= REPORTS_EXPIRY;
 }
 
-/* It failed: all that the program has not been answered are schedules. */
+/* Only schedules fail with a record; other entries are HWTIMER_SQE_QUIET. */
 static void note_failure(struct timeout *timeout, const struct hwtimer_record *record)
 {
 	if (record->error == -EBUSY || record->error == -EEXIST) {
@@ -401,7 +399,7 @@ static void note_failure(struct timeout *timeout, const struct hwtimer_record *r
 	}
 }
 
-/* Take down what @record says of @id, unless that is over. */
+/* Store @record in the timeout @id, unless that has ended. */
 static void note(struct hwtimer *h, hwtimer_id id, const struct hwtimer_record *record)
 {
 	struct timeout *timeout = find(h, id);
@@ -426,8 +424,8 @@ static void note(struct hwtimer *h, hwtimer_id id, const struct hwtimer_record *
 }
 
 /*
- * What @timeout has to tell first. Returns 1: it is in @event; 0: it was armed again; or
- * -errno, and it has to tell the same still.
+ * Turn the first thing that @timeout reports into an event. Returns 1: @event is filled; 0: the
+ * timeout was armed again; -errno: arming failed, and @timeout still reports the same.
  */
 static int report_one(struct hwtimer *h, struct timeout *timeout, struct hwtimer_event *event)
 {
@@ -464,7 +462,7 @@ static int report_one(struct hwtimer *h, struct timeout *timeout, struct hwtimer
 	return 1;
 }
 
-/* What the slots on the list have to tell; returns how many events that are. */
+/* Turn what the timeouts on the list report into events. Returns how many. */
 static int tell(struct hwtimer *h, struct hwtimer_event *events, int max)
 {
 	struct timeout *timeout;
@@ -498,14 +496,14 @@ static bool records_wait(const struct hwtimer *h)
 	return __atomic_load_n(&h->ring->flags, __ATOMIC_RELAXED) & HWTIMER_RING_CQ_FULL;
 }
 
-/* How many records are in the ring. */
+/* Returns how many records are in the ring. */
 static uint32_t nr_records(const struct hwtimer *h)
 {
-	/* Pairs with the kernel's release after it wrote them. */
+	/* Pairs with the kernel's release after it wrote records. */
 	return __atomic_load_n(&h->ring->cq_tail, __ATOMIC_ACQUIRE) - h->cq_head;
 }
 
-/* Note the next @n records, and give their places back. */
+/* Note the next @n records, and make their room in the ring free. */
 static void note_records(struct hwtimer *h, uint32_t n)
 {
 	while (n--) {
@@ -513,34 +511,34 @@ static void note_records(struct hwtimer *h, uint32_t n)
 
 		note(h, record->id, record);
 	}
-	/* Pairs with the kernel's acquire before it writes others. */
+	/* Pairs with the kernel's acquire before it writes records. */
 	__atomic_store_n(&h->ring->cq_head, h->cq_head, __ATOMIC_RELEASE);
 }
 
-/* Make room in the completion ring. The newest one keeps the descriptor readable. */
+/* Make room in the completion ring. The newest record keeps the descriptor readable. */
 static void note_all_but_one(struct hwtimer *h)
 {
 	uint32_t n = nr_records(h);
 
-	/* The flag may be there still when there is room again. */
+	/* CQ_FULL may still be set although the ring has room again. */
 	if (n > 1)
 		note_records(h, n - 1);
 }
 
-/* How many entries are not taken yet, as far as we know. */
+/* Returns how many entries were not taken when sq_head was last read. */
 static uint32_t nr_submitted(const struct hwtimer *h)
 {
 	return h->sq_tail - h->sq_head;
 }
 
-/* Have the kernel take entries until there are no more than @left. */
+/* Kick the kernel until at most @left entries are not taken. */
 static int drain(struct hwtimer *h, uint32_t left)
 {
 	bool full = false;
 	int ret;
 
 	for (;;) {
-		/* Pairs with the kernel's release after it has read them. */
+		/* Pairs with the kernel's release after it has read entries. */
 		h->sq_head = __atomic_load_n(&h->ring->sq_head, __ATOMIC_ACQUIRE);
 		if (nr_submitted(h) <= left)
 			return 0;
@@ -579,8 +577,8 @@ static int submit(struct hwtimer *h, uint32_t op, uint32_t flags, const struct t
 }
 
 /*
- * Ring the bell if the kernel would come by too late for what was submitted. It has been
- * submitted, so the program is not told of an error: the kernel has it some time.
+ * Kick the kernel if its next poll is too late for an entry that was submitted. Errors are not
+ * returned: the entries are in the ring, and the kernel will take them later.
  */
 static void kick_kernel(struct hwtimer *h)
 {
@@ -589,9 +587,9 @@ static void kick_kernel(struct hwtimer *h)
 	if (soonest == HWTIMER_NEVER)
 		return;
 	h->soonest = HWTIMER_NEVER;
-	/* Pairs with the kernel's between sleep_until and its last look at sq_tail. */
+	/* Pairs with the kernel's between sleep_until and its last read of sq_tail. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	/* One access, also of 32-bit programs. */
+	/* A single access, also in 32-bit programs. */
 	if (soonest < __atomic_load_n(&h->ring->sleep_until, __ATOMIC_RELAXED))
 		drain(h, 0);
 }
@@ -608,8 +606,8 @@ static int rings_arm(struct hwtimer *h, struct timeout *timeout)
 }
 
 /*
- * The schedule of this slot becomes nothing. False if the kernel has read it, or may have.
- * Its place may be another entry's by now; no other has this id and op.
+ * Turn the entry that scheduled this timeout into a NOP. Returns false if the kernel may have
+ * read the entry. The place in the ring may hold another entry by now, with another id or op.
  */
 static bool take_back(struct hwtimer *h, const struct timeout *timeout)
 {
@@ -619,7 +617,7 @@ static bool take_back(struct hwtimer *h, const struct timeout *timeout)
 	if (!h->claims || h->sq_tail - timeout->entry > h->sq_entries ||
 	    sqe->op != HWTIMER_OP_SCHEDULE || sqe->id != timeout->id)
 		return false;
-	/* To spare the barrier. */
+	/* Check before the barrier, to save its cost. */
 	claimed = __atomic_load_n(&h->ring->sq_claimed, __ATOMIC_RELAXED);
 	if ((int32_t)(timeout->entry - claimed) < 0)
 		return false;
@@ -631,8 +629,8 @@ static bool take_back(struct hwtimer *h, const struct timeout *timeout)
 }
 
 /*
- * The last record of this slot may wait in the kernel, or be about to be told. There are
- * no two ways with an ioctl: it has to go first.
+ * The ioctl fails while the last record for this index waits for room in the ring (-EBUSY) or is
+ * about to be reported (-EEXIST). Get this record first, and try again.
  */
 static int rings_arm_repeat(struct hwtimer *h, struct timeout *timeout,
 			    struct hwtimer_schedule *arg)
@@ -675,7 +673,7 @@ static int rings_take(struct hwtimer *h, int max)
 		n = max;
 	if (n) {
 		note_records(h, n);
-		/* Pairs with the kernel's between flags and its last look at cq_head. */
+		/* Pairs with the kernel's between flags and its last read of cq_head. */
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 		if (records_wait(h))
 			enter(h);
@@ -712,8 +710,8 @@ static int ioctl_arm_repeat(struct hwtimer *h, struct timeout *timeout,
 }
 
 /*
- * Armed again, it needs no memory that the kernel might not have: the place that it had
- * there became free when its record was read, and under our lock nobody took it since.
+ * Arming again cannot fail for lack of memory: reading the record freed the timeout's place in
+ * the kernel, and nobody took that place since, because we hold the lock.
  */
 static int ioctl_arm(struct hwtimer *h, struct timeout *timeout)
 {
@@ -736,7 +734,7 @@ static int ioctl_sooner(struct hwtimer *h, const struct timeout *timeout)
 {
 	int ret = ioctl_touch(h, timeout->kernel_id, timeout->wanted);
 
-	/* It has expired; its record is there to be read. */
+	/* The timeout has expired, and its record can be read. */
 	return ret == -ENOENT ? 0 : ret;
 }
 
@@ -758,7 +756,7 @@ static int ioctl_take(struct hwtimer *h, int max)
 	size = read(h->fd, records, max * sizeof(records[0]));
 	if (size < 0)
 		return errno == EAGAIN ? 0 : -errno;
-	/* The end: it is stopped, and all was read. */
+	/* End of file: the context was stopped, and all records were read. */
 	if (!size)
 		h->stopped = true;
 	n = size / sizeof(records[0]);
@@ -767,7 +765,7 @@ static int ioctl_take(struct hwtimer *h, int max)
 	return n;
 }
 
-/* It has taken all that we said. */
+/* Ioctls take effect at once. */
 static int ioctl_flush(struct hwtimer *h)
 {
 	(void)h;
@@ -804,7 +802,7 @@ static int get_options(struct hwtimer_options *to, const struct hwtimer_options 
 		to->sq_entries = 4096;
 	if (!to->cq_entries)
 		to->cq_entries = to->sq_entries;
-	/* One of them may have to stay where it is, see drain(). */
+	/* note_all_but_one() leaves one in the ring. */
 	if (to->cq_entries < 2)
 		to->cq_entries = 2;
 	if (!to->device)
@@ -855,7 +853,7 @@ static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
 	if (options->flags & HWTIMER_OPEN_NO_RINGS)
 		return 0;
 	ret = device(h, HWTIMER_IOC_RINGS, &arg);
-	/* A kernel that does not know of claims? */
+	/* An older kernel may lack HWTIMER_RINGS_CLAIMS. */
 	if (ret == -EINVAL) {
 		arg.flags = 0;
 		ret = device(h, HWTIMER_IOC_RINGS, &arg);
@@ -922,7 +920,7 @@ int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *from)
 	return ret;
 }
 
-/* The lock is let be: in the child of a fork() another thread may seem to hold it. */
+/* Does not take or destroy the lock, which may be locked in the child of a fork(). */
 void hwtimer_close(struct hwtimer *h)
 {
 	if (!h)
@@ -936,7 +934,7 @@ void hwtimer_close(struct hwtimer *h)
 	free(h);
 }
 
-/* What there is to know. */
+/* Queries. */
 
 int hwtimer_fd(const struct hwtimer *h)
 {
@@ -966,14 +964,14 @@ int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats)
 
 /* Schedule, touch and cancel. */
 
-/* @arg: of a periodic one, or NULL */
+/* @arg: NULL unless the timeout is periodic */
 static int schedule(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_schedule *arg,
 		    uint64_t user_data, hwtimer_id *id)
 {
 	struct timeout *timeout;
 	int ret;
 
-	/* It is written at the end, and the next operation's barrier waits for that. */
+	/* *id is written last; without this, the next barrier would wait for a cache miss. */
 	__builtin_prefetch(id, 1);
 	lock(h);
 	ret = take_timeout(h, user_data, &timeout);
@@ -987,7 +985,7 @@ static int schedule(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_sche
 		goto out;
 	}
 	kick_kernel(h);
-	/* Before any other thread can return its event, and behind our own barrier. */
+	/* Before another thread can return its event, and after the barrier of the kick. */
 	if (id)
 		*id = timeout->id;
 out:
@@ -1017,7 +1015,7 @@ int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repe
 		.policy = repeat->policy,
 	};
 
-	/* To the kernel that would not be a periodic one. */
+	/* With a period of 0 the kernel would schedule it to expire once. */
 	if (!repeat->period_ns)
 		return -EINVAL;
 	return schedule(h, repeat->first_ns, &arg, user_data, id);
@@ -1062,7 +1060,7 @@ int hwtimer_touch(struct hwtimer *h, hwtimer_id id, uint64_t delay_ns)
 	return hwtimer_touch_at(h, id, deadline_in(h, delay_ns));
 }
 
-/* Does the kernel hold it, for all we know? */
+/* Can the timeout be pending in the kernel? */
 static bool armed(const struct hwtimer *h, const struct timeout *timeout)
 {
 	if (h->stopped || timeout->reports & REPORTS_END)
@@ -1095,7 +1093,7 @@ int hwtimer_flush(struct hwtimer *h)
 	return ret;
 }
 
-/* Entries that fail for it become events when they are taken. */
+/* Entries that fail because of the stop become events of kind HWTIMER_HANDED_BACK. */
 int hwtimer_stop(struct hwtimer *h)
 {
 	struct hwtimer_stop arg = { 0 };
@@ -1111,7 +1109,7 @@ int hwtimer_stop(struct hwtimer *h)
 
 /* Wait. */
 
-/* What is there now. */
+/* Collect events without waiting. */
 static int collect(struct hwtimer *h, struct hwtimer_event *events, int max)
 {
 	int n = 0, ret;
@@ -1123,17 +1121,17 @@ static int collect(struct hwtimer *h, struct hwtimer_event *events, int max)
 		n += ret;
 		if (n == max)
 			break;
-		/* Not before the list is empty, see above. */
+		/* Only now that the list is empty; see "The rings" at the top. */
 		ret = h->backend->take(h, max - n);
 	} while (ret > 0);
-	/* For all that was armed again. */
+	/* For timeouts that were armed again. */
 	kick_kernel(h);
 	if (!n && !ret && h->stopped && h->nr_free == h->nr_used)
 		return -ESHUTDOWN;
 	return n ? n : ret;
 }
 
-/* Sleep until the descriptor is readable or @end_ns, on CLOCK_MONOTONIC, is there. */
+/* Sleep until the descriptor is readable, at most until @end_ns on CLOCK_MONOTONIC. */
 static int sleep_until(const struct hwtimer *h, uint64_t end_ns, bool *stopped)
 {
 	struct pollfd p = { .fd = h->fd, .events = POLLIN };
@@ -1150,7 +1148,7 @@ static int sleep_until(const struct hwtimer *h, uint64_t end_ns, bool *stopped)
 	}
 	if (ppoll(&p, 1, &ts, NULL) < 0)
 		return -errno;
-	/* What the program may have done to the descriptor, or to the rings. */
+	/* The program closed the descriptor, or damaged the rings. */
 	if (p.revents & (POLLERR | POLLNVAL))
 		return -EBADFD;
 	*stopped = p.revents & POLLHUP;

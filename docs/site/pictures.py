@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """usage: docs/site/pictures.py DIR
 
-Draw in DIR, as SVG, the wheel at rest and turning (wheel-*.svg), and who waits for what in
-the protocols between CPUs (order-*.svg). Where a timeout is in the wheel is computed by the
-rule at the top of hwtimer_wheel.c, with the numbers of the example there.
+Draw in DIR, as SVG, the wheel at rest and turning (wheel-*.svg), and the order of stores and
+loads in the protocols between CPUs (order-*.svg). The places of timeouts are computed by the rule
+at the top of hwtimer_wheel.c, with the numbers of the example there.
 """
 
 import math
@@ -38,7 +38,7 @@ def place(cur, tick):
 
 
 def polar(radius, slot):
-    """The top is slot 0."""
+    """The coordinates of a slot; slot 0 is at the top."""
     angle = 2 * math.pi * slot / SLOTS - math.pi / 2
     return radius * math.cos(angle), radius * math.sin(angle)
 
@@ -77,24 +77,24 @@ def wheel(cur, pending, fired, words):
 
 WHEELS = {
     "rest": (417, [417, 419, 423, 500], [], [
-        "At rest. What differs from cur in the last digit is in level 0,",
+        "At rest. Ticks that differ from cur in the last digit only are in level 0,",
         "in the middle digit in level 1, in the first digit in level 2.",
         "The worker sleeps until tick 417."]),
     "turns": (420, [423, 500], [417, 419], [
         "417 and 419 have expired. cur has come to 420, and entered slot 2 of",
-        "level 1: what was in it has fallen. 423 is filed anew, in level 0.",
-        "The worker was awake at 417 and at 419, and sleeps until 423."]),
-    "falls": (500, [500], [423], [
-        "cur has come to 500, and entered slot 5 of level 2. 500 is filed anew",
-        "where cur is, in level 0, and expires now: it has been looked at once",
-        "in level 2 and once in level 0. Slots with nothing in them were leapt over."]),
+        "level 1, so its timeouts cascaded: 423 was filed again, in level 0.",
+        "The worker ran at 417 and at 419, and sleeps until 423."]),
+    "cascades": (500, [500], [423], [
+        "cur has come to 500, and entered slot 5 of level 2. 500 cascaded to level 0",
+        "and expires now: the worker visited it once in level 2 and once in level 0.",
+        "Empty slots were skipped."]),
 }
 
 ROW, LANE = 34, 250
 
 
 def order(lanes, steps, sees):
-    """Lanes beside each other; time goes down. A step: lane, row, text, is it a barrier?"""
+    """Lanes beside each other; time goes down. A step: lane, row, text, whether a barrier."""
     rows = max(step[1] for step in steps) + 1
     out = HEAD.format(w=LANE * len(lanes) + 20, h=ROW * rows + 60)
     out += ('<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
@@ -118,20 +118,20 @@ def order(lanes, steps, sees):
     return out + "</svg>\n"
 
 
-# An arrow: if the look at its end comes later, it sees what the store at its beginning did.
+# An arrow: if the load at its end comes later, it sees the store at its beginning.
 ORDERS = {
     "sleep": (["producer", "worker"], [
         (0, 0, "word: ARMED, QUEUED", False), (0, 1, "push (llist_add)", False),
-        (0, 2, "full barrier: its cmpxchg", True), (0, 3, "deadline < ring_below? kick", False),
-        (1, 0, "the pass is over", False), (1, 1, "ring_below = until when", False),
-        (1, 2, "smp_mb()", True), (1, 3, "a request? go round, else sleep", False)],
+        (0, 2, "full barrier: its cmpxchg", True), (0, 3, "deadline < kick_below? kick", False),
+        (1, 0, "the pass is over", False), (1, 1, "kick_below = until when", False),
+        (1, 2, "smp_mb()", True), (1, 3, "a request? repeat, else sleep", False)],
         [((0, 1), (1, 3)), ((1, 1), (0, 3))]),
     "in-flight": (["A, held up", "B", "worker"], [
         (0, 0, "in_flight = 1", False), (0, 1, "word: QUEUED, tick 7", True),
         (0, 7, "push", False), (0, 8, "in_flight = 0", False),
         (1, 2, "word: tick 3 (cmpxchg)", True), (1, 3, "QUEUED is on: nothing to push", False),
-        (1, 4, "3 < ring_below? kick", False), (2, 3, "ring_below = tick 5", False),
-        (2, 4, "smp_mb()", True), (2, 5, "in_flight? go round", False),
+        (1, 4, "3 < kick_below? kick", False), (2, 3, "kick_below = tick 5", False),
+        (2, 4, "smp_mb()", True), (2, 5, "in_flight? repeat", False),
         (2, 6, "smp_rmb(), then the queues", True)],
         [((0, 0), (2, 5)), ((2, 3), (1, 4))]),
     "cancel-sync": (["worker", "hwtimer_cancel_sync()"], [
@@ -149,9 +149,9 @@ ORDERS = {
         [((1, 0), (0, 1)), ((0, 3), (1, 4))]),
     "rings": (["program", "kernel"], [
         (0, 0, "entry sq_tail", False), (0, 1, "sq_tail + 1 (release)", True),
-        (0, 2, "full barrier", True), (0, 3, "deadline < sleep_until? bell", False),
-        (1, 0, "took all up to sq_tail", False), (1, 1, "sleep_until = until when", False),
-        (1, 2, "full barrier", True), (1, 3, "sq_tail moved? go round", False)],
+        (0, 2, "full barrier", True), (0, 3, "deadline < sleep_until? kick", False),
+        (1, 0, "took entries up to sq_tail", False), (1, 1, "sleep_until = until when", False),
+        (1, 2, "full barrier", True), (1, 3, "sq_tail moved? repeat", False)],
         [((0, 1), (1, 3)), ((1, 1), (0, 3))]),
     "claim": (["program", "kernel"], [
         (0, 0, "entry i: op = NOP", False), (0, 1, "full barrier", True),

@@ -9,7 +9,7 @@
 
 #define FIELDS		6
 #define DAY		86400
-/* February 29 is up to eight years off. */
+/* February 29 may be eight years away. */
 #define TOO_FAR		(10 * 366L * DAY)
 
 static const char months[][4] = {
@@ -21,9 +21,9 @@ static const char weekdays[][4] = { "sun", "mon", "tue", "wed", "thu", "fri", "s
 static const struct field {
 	const char	*name;
 	int		first, last;
-	int		end;		/* of * and N/STEP */
-	const char	(*names)[4];	/* of first, and so on */
-	int		number;		/* of names */
+	int		end;		/* last value of * and N/STEP */
+	const char	(*names)[4];	/* names of the values from first on */
+	int		number;		/* number of names */
 } fields[FIELDS] = {
 	{ .name = "seconds", .last = 59, .end = 59 },
 	{ .name = "minutes", .last = 59, .end = 59 },
@@ -35,7 +35,7 @@ static const struct field {
 
 enum { SECONDS, MINUTES, HOURS, DAYS, MONTHS, WEEKDAYS };
 
-/* A number at *@p; -1: there is none. More than any field takes is as good as 1000. */
+/* Parse a number at *@p; -1: there is none. Numbers above 1000 become 1000, also too large. */
 static int number(const char **p)
 {
 	int n = 0;
@@ -47,7 +47,7 @@ static int number(const char **p)
 	return n;
 }
 
-/* A number or a name. */
+/* Parse a number or a name. */
 static int value(const struct field *f, const char **p)
 {
 	int i;
@@ -76,7 +76,7 @@ static bool parse_term(const struct field *f, const char **p, __u64 *set, char *
 		if (**p == '-') {
 			++*p;
 			to = value(f, p);
-			/* From Friday to Sunday. */
+			/* A range that ends at Sunday, such as fri-sun. */
 			if (f == &fields[WEEKDAYS] && !to && from > 0)
 				to = 7;
 		} else if (**p == '/') {
@@ -173,7 +173,7 @@ static bool day_matches(const struct cron *c, const struct tm *tm)
 	return c->every_day || c->every_weekday ? day && weekday : day || weekday;
 }
 
-/* How many seconds from @tm on, as the clock goes, cannot match; 0: it does match. */
+/* Returns how many seconds from @tm on do not match, on a clock that is not set; 0: @tm matches. */
 static long no_match(const struct cron *c, const struct tm *tm)
 {
 	if (!day_matches(c, tm))
@@ -197,7 +197,7 @@ time_t cron_next(const struct cron *c, time_t after)
 		skip = no_match(c, &tm);
 		if (!skip)
 			return t;
-		/* The clock may be set in between, for summer: then not that far. */
+		/* Daylight saving may begin or end before that: then skip less. */
 		for (;;) {
 			time_t there = t + skip;
 

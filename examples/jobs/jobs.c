@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * jobs: a scheduler of jobs that are in a database, on libhwtimer and SQLite, in the manner
- * of XXL-JOB, which has threads and a wheel of 60 seconds for that. Each due time of a
- * job gets a row in the database: what became of it. However the scheduler ends, the
- * next one goes on: no due time is without a row, and none is started twice.
+ * jobs: a scheduler of jobs in a database, with libhwtimer and SQLite. It is modelled on XXL-JOB,
+ * which uses threads and a wheel of 60 seconds. Each due time of a job gets a row with its result
+ * in the database. However the scheduler ends, the next one continues: each due time has a row,
+ * and none is started twice.
  *
  *	cron.[ch]	cron expressions
  *	times.[ch]	schedules, durations, clocks
  *	store.[ch]	the database
  *	lanes.[ch]	running commands: lanes, and block strategies
- *	sched.[ch]	what is due when: the wheel, misfires, the clock
+ *	sched.[ch]	the main loop: timeouts, misfires, the clock
  *	jobs.c		the command line
  */
 #include <err.h>
@@ -23,7 +23,7 @@
 #include "sched.h"
 
 #define EXIT_USAGE	2
-/* Each that runs takes a descriptor. */
+/* Each running command needs a descriptor. */
 #define COUNT_MAX	400
 
 static const char usage[] =
@@ -104,7 +104,7 @@ static int word(const char *option, const char *text, const char *const *words, 
 	misuse("--%s: there is no '%s'", option, text);
 }
 
-/* When it is due first; @first is --first, or NULL. */
+/* Returns the first due time; @first is the argument of --first, or NULL. */
 static __s64 first_time(const struct job_row *row, const struct schedule *schedule,
 			const char *first)
 {

@@ -13,7 +13,7 @@
 
 #include "lanes.h"
 
-/* As a shell has it: the command could not be run. */
+/* Exit status if the command could not be run, as in a shell. */
 #define NOT_RUN		127
 
 static struct lane {
@@ -55,7 +55,7 @@ void lanes_setup(const struct lane_options *wanted, int epoll)
 	epoll_fd = epoll;
 }
 
-/* If one of its runs waits and none runs, it waits for a place. */
+/* Queue the job on a lane if one of its runs waits and none is running. */
 static void queue(struct job *job)
 {
 	bool slow;
@@ -73,7 +73,7 @@ static void queue(struct job *job)
 	job->lane->last = job;
 }
 
-/* Nothing of the job goes on but the run that comes now. */
+/* End all waiting and running runs of the job, in favour of a later one. */
 static void cover(struct job *job)
 {
 	struct run *run;
@@ -84,7 +84,7 @@ static void cover(struct job *job)
 	}
 	if (!job->running || job->covered)
 		return;
-	/* Whoever it is in this group, it has not been reaped, so it is no other. */
+	/* The child was not reaped, so its pid still identifies its process group. */
 	job->covered = true;
 	kill(-job->pid, SIGKILL);
 }
@@ -133,7 +133,7 @@ void lanes_fill(void)
 	fill(&lanes[SLOW]);
 }
 
-/* The run has come to its end, and its place is free. */
+/* The run has ended: write its result and free its place. */
 static void finish(struct job *job, const char *state, __s64 took, int status)
 {
 	store_ended(job->running->id, state, took, status);
@@ -149,7 +149,7 @@ static void __attribute__((noreturn)) be_child(const struct job *job, pid_t sche
 	sigset_t none;
 	char due[24];
 
-	/* What no scheduler knows of any more must not go on beside what the next one does. */
+	/* If the scheduler dies, its runs must not continue beside those of the next scheduler. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != scheduler)
 		_exit(NOT_RUN);
@@ -179,7 +179,7 @@ static bool launch(struct job *job)
 		warn("job '%s': fork", job->name);
 		return false;
 	}
-	setpgid(job->pid, job->pid);	/* whoever is first */
+	setpgid(job->pid, job->pid);	/* here and in the child, whichever runs first */
 	job->pidfd = pidfd_open(job->pid, 0);
 	if (job->pidfd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, job->pidfd, &event))
 		err(1, "pidfd_open");
@@ -210,12 +210,12 @@ void lanes_reap(struct job *job)
 
 	if (waitid(P_PIDFD, job->pidfd, &info, WEXITED))
 		err(1, "waitid");
-	/* A child that was just forked may have it, too, and then the set would keep it. */
+	/* close() does not suffice: a child that was just forked may have the pidfd, too. */
 	if (epoll_ctl(epoll_fd, EPOLL_CTL_DEL, job->pidfd, NULL))
 		err(1, "epoll_ctl");
 	close(job->pidfd);
 	killed = info.si_code != CLD_EXITED;
-	/* It may have been faster than who covered it. */
+	/* The run may have ended by itself before it was killed. */
 	covered = job->covered && killed && info.si_status == SIGKILL;
 	finish(job, covered ? "covered" : "done", took, info.si_status + (killed ? 128 : 0));
 	job_put(job);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
- * lanes: run what is due. Jobs whose runs are slow have a lane of their own, with places of
- * its own, so they do not keep others waiting. Of a job one run is going at a time; the
- * block strategy says what becomes of one that is due while another runs or waits.
+ * lanes: start runs that are due. Each lane has a number of places for running jobs. Jobs whose
+ * runs are slow have a lane of their own, so that they do not delay others. A job has at most one
+ * run at a time; its block strategy decides about a run that is due while another runs or waits.
  */
 #ifndef LANES_H
 #define LANES_H
@@ -26,7 +26,7 @@ struct runs {
 
 struct lane;
 
-/* A job of which there are runs. */
+/* A job that has runs: planned, waiting or running. */
 struct job {
 	__s64		id;
 	char		*name;
@@ -35,16 +35,16 @@ struct job {
 	enum misfire	misfire;
 	enum block	block;
 
-	/* of sched.c */
+	/* used by sched.c */
 	struct runs	planned;
-	hwtimer_id	timeout;	/* for the first of them; 0: none */
+	hwtimer_id	timeout;	/* for the first planned run; 0: none */
 
-	/* of lanes.c */
-	struct runs	waiting;	/* they are due */
+	/* used by lanes.c */
+	struct runs	waiting;	/* due runs that wait for a place */
 	struct run	*running;
-	struct lane	*lane;		/* where it waits for a place, or has one; or NULL */
-	struct job	*next;		/* in the queue of the lane, or to be launched */
-	bool		covered;	/* the running one was killed for a later one */
+	struct lane	*lane;		/* lane in which it waits or runs; or NULL */
+	struct job	*next;		/* in the lane's queue, or in to_launch */
+	bool		covered;	/* the run was killed in favour of a later one */
 	pid_t		pid;
 	int		pidfd;
 	__s64		launched;	/* CLOCK_MONOTONIC */
@@ -52,34 +52,34 @@ struct job {
 
 struct lane_options {
 	unsigned int	fast_places, slow_places;
-	__s64		slow_time;	/* longer is slow */
-	__s64		slow_runs;	/* with more of these */
-	__s64		slow_within;	/* within this time its lane is the slow one */
+	__s64		slow_time;	/* a run that takes longer is slow */
+	__s64		slow_runs;	/* a job with more slow runs ... */
+	__s64		slow_within;	/* ... within this time is on the slow lane */
 };
 
 void runs_append(struct runs *runs, struct run *run);
 struct run *runs_take(struct runs *runs);
 
-/* Children become readable in epoll set @epoll_fd, with their struct job as data. */
+/* Adds pidfds of children to the epoll set @epoll_fd, with their struct job as data. */
 void lanes_setup(const struct lane_options *options, int epoll_fd);
 
-/* The run is due: it is to be started, or discarded. */
+/* The run is due: queue it, or discard it. */
 void lanes_due(struct job *job, struct run *run);
 
 /*
- * lanes_fill() chooses what there is room for and writes down that it is started; when
- * that is committed, lanes_launch() starts it. It returns how many could not be.
+ * lanes_fill() chooses runs for free places and writes to the database that they are started. When
+ * that is committed, lanes_launch() starts them. It returns how many could not be started.
  */
 void lanes_fill(void);
 int lanes_launch(void);
 
-/* The job's child ended. */
+/* The child of @job ended. */
 void lanes_reap(struct job *job);
 
-/* How many children there are. */
+/* Returns the number of children. */
 unsigned int lanes_running(void);
 
-/* Free the job, if there is nothing more to do for it. Of sched.c. */
+/* Free the job if it has no runs and no timeout. Defined in sched.c. */
 void job_put(struct job *job);
 
 #endif /* LANES_H */

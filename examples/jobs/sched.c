@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * The main loop. Once a second, or five times in a shorter window, the jobs whose next due
- * time is within the window are read, and each due time becomes a row of what is planned,
- * in the transaction that moves the job on to its next one. On the wheel each job has one
- * timeout, for the first of its planned rows.
+ * The main loop. Once a second (five times per window if the window is shorter than 5 s) it reads
+ * the jobs whose next due time is within the window. One transaction makes a planned row of the
+ * due time and sets the job's next due time. Each job has one timeout, for its first planned row.
  *
  *	late by more than the window	a misfire: missed, or run once now
- *	late				run now; what else is past is missed
- *	else				on the wheel until it is due
+ *	late by less			run now; later due times that have passed are missed
+ *	not late			scheduled
  *
- * What is written before what is done, at any time the scheduler may be killed at:
+ * The database is written before each step is done. What the next scheduler does if this one is
+ * killed:
  *
- *	a due time is planned		or the job has not moved on, and it is found again
- *	it is started			or the row is planned, and the next scheduler runs it
- *	the command runs		or not: interrupted, as below
- *	it has ended			interrupted: the next scheduler cannot know how far
- *					it got, and does not start it again
+ *	before a due time is planned	the job's next due time is unchanged: plans it
+ *	before "started" is committed	the row is planned: runs it
+ *	before or while the command	the row is started: marks it interrupted. It cannot know how
+ *	runs				far the command got, and does not start it again
  *
  * So no due time is lost without a row that says so, and none is started twice.
  *
- * Due times are on the wall clock, timeouts on the wheel's, which goes on evenly. If
- * somebody sets the wall clock, or the machine was suspended, a timerfd(2) says so, and
- * all timeouts are touched. Nothing is due before the wall clock has read that time. Set
- * forward, what was passed over is late. Set back, the due times up to where the
- * clock was come again but have had their rows: jobs wait until it is there again.
+ * Due times are on the wall clock, timeouts on CLOCK_MONOTONIC. If the wall clock is set, or the
+ * machine was suspended, a timerfd(2) becomes readable and all timeouts are touched. No run starts
+ * before the wall clock shows its due time. If the clock is set forward, the due times that it
+ * skips are late. If it is set back, due times that have rows are not repeated: jobs wait until
+ * the clock is there again.
  */
 #include <err.h>
 #include <errno.h>
@@ -47,12 +46,12 @@ static __s64 window;
 static struct hwtimer *timers;
 static int epoll_fd, clock_fd, signal_fd;
 static bool stopping;
-static __s64 clock_offset;	/* of the wall clock, from CLOCK_MONOTONIC */
+static __s64 clock_offset;	/* wall clock minus CLOCK_MONOTONIC */
 
-/* Jobs of which there are runs, by id: a tree of tsearch(3). */
+/* Jobs that have runs, by id: a tree of tsearch(3). */
 static void *jobs;
 
-/* What the library cannot refuse us. */
+/* Exit if a call failed that must not fail. Otherwise return its result, @ret. */
 static int must(int ret, const char *what)
 {
 	if (ret < 0)
@@ -86,7 +85,7 @@ void job_put(struct job *job)
 	free_job(job);
 }
 
-/* NULL if its row makes no sense. */
+/* Returns NULL if the row is invalid. */
 static struct job *job_make(const struct job_row *row)
 {
 	struct job *job = calloc(1, sizeof(*job));
@@ -131,7 +130,7 @@ static void job_plan(struct job *job, __s64 id, __s64 due)
 	runs_append(&job->planned, run);
 }
 
-/* Start what is due, and see to it that the rest is when it is. */
+/* Start the runs that are due, and schedule a timeout for the others. */
 static void job_go_on(struct job *job)
 {
 	__s64 now = wall_now();
@@ -144,7 +143,7 @@ static void job_go_on(struct job *job)
 	job_put(job);
 }
 
-/* One due time of a job: see the table at the top. */
+/* Handle one due time of a job: see the table at the top. */
 static void plan(const struct job_row *row, __s64 now)
 {
 	struct job *job = job_find(row->id) ?: job_make(row);
@@ -189,7 +188,7 @@ static void scan_later(void)
 	must(hwtimer_schedule(timers, delay, 0, NULL), "hwtimer_schedule");
 }
 
-/* What the scheduler before this one left. */
+/* Continue what the previous scheduler left. */
 static void recover(void)
 {
 	int interrupted = store_recover(wall_now() - window), planned = 0;
@@ -232,13 +231,13 @@ static void timers_readable(void)
 	}
 }
 
-/* Have it be readable when the clock is set. */
+/* Make clock_fd readable when the clock is set. */
 static void watch_clock(void)
 {
 	struct itimerspec far = { .it_value.tv_sec = INT_MAX };
 
 	far.it_value.tv_sec += wall_now() / NS_PER_S;
-	/* ECANCELED: it was set once more since the last time; this one is armed all the same. */
+	/* ECANCELED: the clock was set once more. The timerfd is armed nevertheless. */
 	if (timerfd_settime(clock_fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &far, NULL) &&
 	    errno != ECANCELED)
 		err(1, "timerfd_settime");
@@ -250,7 +249,7 @@ static void touch_job(const void *node, VISIT visit, int depth __attribute__((un
 	const struct job *job = *(struct job *const *)node;
 	__s64 now = wall_now(), due;
 
-	/* Its event is about to come if nothing of it is planned any more. */
+	/* A job with a timeout but no planned run gets its event soon. */
 	if ((visit != postorder && visit != leaf) || !job->timeout || !job->planned.first)
 		return;
 	due = job->planned.first->due;
@@ -262,7 +261,7 @@ static void clock_readable(void)
 	__s64 old = clock_offset;
 	__u64 expirations;
 
-	/* ECANCELED it is; the set of epoll says no more than "readable". */
+	/* epoll reports only that it is readable; ECANCELED says that the clock was set. */
 	if (read(clock_fd, &expirations, sizeof(expirations)) < 0 && errno != ECANCELED)
 		return;
 	watch_clock();
@@ -280,7 +279,7 @@ static void signal_readable(void)
 	if (stopping)
 		errx(1, "ended before what was running");
 	stopping = true;
-	/* What is planned is left for the next one. */
+	/* Planned runs are left for the next scheduler. */
 	if (epoll_ctl(epoll_fd, EPOLL_CTL_DEL, hwtimer_fd(timers), NULL) ||
 	    epoll_ctl(epoll_fd, EPOLL_CTL_DEL, clock_fd, NULL))
 		err(1, "epoll_ctl");
@@ -311,7 +310,7 @@ static void open_all(const struct sched_options *options)
 
 	window = options->window;
 	open_timers(options->device);
-	/* If it was ignored, children would be gone before they are waited for. */
+	/* If SIGCHLD were ignored, there would be no children to wait for. */
 	signal(SIGCHLD, SIG_DFL);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
@@ -327,7 +326,7 @@ static void open_all(const struct sched_options *options)
 	lanes_setup(&options->lanes, epoll_fd);
 }
 
-/* Write down what came of the events, and start what may start now. */
+/* Commit the results of the events, and start the runs that may start now. */
 static void carry_out(void)
 {
 	do {

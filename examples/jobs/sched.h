@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
- * sched: read what is due soon, put it on the wheel, run it when it is due.
+ * sched: read jobs that are due soon, schedule timeouts for them, and run them when due.
  */
 #ifndef SCHED_H
 #define SCHED_H
@@ -8,12 +8,12 @@
 #include "lanes.h"
 
 struct sched_options {
-	__s64			window;	/* how far ahead jobs are read, and how late is a misfire */
+	__s64			window;	/* jobs are read so far ahead; what is later is a misfire */
 	struct lane_options	lanes;
 	const char		*device;
 };
 
-/* Until SIGTERM or SIGINT, and until what runs then has ended. */
+/* Runs until SIGTERM or SIGINT, then waits for running commands. */
 void sched_run(const struct sched_options *options);
 
 #endif /* SCHED_H */

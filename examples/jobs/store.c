@@ -13,17 +13,17 @@
 
 #include "store.h"
 
-/* "jobs" */
+/* "jobs" in ASCII */
 #define APPLICATION_ID	"1785684595"
-/* Nobody holds the database for longer. */
+/* No process locks the database for longer. */
 #define BUSY_MS		60000
 
 const char *const misfires[] = { "nothing", "once" };
 const char *const blocks[] = { "serial", "discard", "cover" };
 
 /*
- * Times are ns since 1970, by the wall clock. AUTOINCREMENT: no id comes again, for the
- * scheduler remembers those of jobs that another process removes.
+ * Times are ns since 1970, by the wall clock. AUTOINCREMENT, so that ids are not used again: the
+ * scheduler may still have a job that another process removed.
  */
 static const char schema[] =
 	"BEGIN EXCLUSIVE;"
@@ -119,7 +119,7 @@ static void execute(const char *sql)
 		failed();
 }
 
-/* A number that @sql gives. */
+/* Returns the number that @sql selects. */
 static __s64 ask(const char *sql)
 {
 	sqlite3_stmt *s;
@@ -133,8 +133,8 @@ static __s64 ask(const char *sql)
 }
 
 /*
- * A query, ready to be stepped. @kinds: a letter for each parameter: n: a number, t: a
- * time or NEVER, which is NULL, s: a string or NULL.
+ * Returns a query, ready to be stepped. @kinds has a letter for each parameter: n: a number; t: a
+ * time or NEVER, which becomes NULL; s: a string or NULL.
  */
 static sqlite3_stmt *query(enum query q, const char *kinds, ...)
 {
@@ -166,7 +166,7 @@ static sqlite3_stmt *query(enum query q, const char *kinds, ...)
 	return prepared[q];
 }
 
-/* The next row of @s; if there is none it is reset. */
+/* Step @s to its next row. If there is none, reset @s and return false. */
 static bool row(sqlite3_stmt *s)
 {
 	switch (sqlite3_step(s)) {
@@ -180,7 +180,7 @@ static bool row(sqlite3_stmt *s)
 	}
 }
 
-/* Before what is written, and before what is read to decide it. */
+/* Begin a transaction: before a write, and before reads that decide about a write. */
 static void begin(void)
 {
 	if (!writing)
@@ -188,7 +188,7 @@ static void begin(void)
 	writing = true;
 }
 
-/* A query that writes. Returns how many rows it changed. */
+/* Execute a query that writes. Returns how many rows it changed. */
 static int write_row(sqlite3_stmt *s)
 {
 	while (row(s))
@@ -200,7 +200,7 @@ void store_commit(void)
 {
 	size_t i;
 
-	/* One that goes on reading would have the next transaction begin in the past. */
+	/* An unfinished query would make the next transaction see the old data. */
 	for (i = 0; i < ARRAY_SIZE(prepared); i++)
 		sqlite3_reset(prepared[i]);
 	if (writing)
@@ -208,7 +208,7 @@ void store_commit(void)
 	writing = false;
 }
 
-/* SQLite itself does not wait for another one that does the same. */
+/* Wait here, because SQLite does not wait if another process does the same. */
 static void go_to_wal(void)
 {
 	int ret, waited = 0;
@@ -226,7 +226,7 @@ void store_open(const char *path, bool create)
 	struct stat st;
 
 	database = path;
-	/* It would say no more than that it cannot. */
+	/* For a better error message than SQLite's. */
 	if (!create && stat(path, &st))
 		err(1, "%s", path);
 	if (sqlite3_open_v2(path, &db, flags, NULL) != SQLITE_OK) {
@@ -239,12 +239,12 @@ void store_open(const char *path, bool create)
 		errx(1, "%s: no right to write to it", path);
 	sqlite3_busy_timeout(db, BUSY_MS);
 	if (ask("PRAGMA application_id") != atoi(APPLICATION_ID)) {
-		/* Tables there may be of one that was faster. */
+		/* Another process may be creating the same database: check the id again. */
 		if (!create || (ask("SELECT count(*) FROM sqlite_schema") &&
 				ask("PRAGMA application_id") != atoi(APPLICATION_ID)))
 			errx(1, "%s: this is no database of jobs", path);
 		go_to_wal();
-		/* Another one may have been faster. */
+		/* Another process may have created the tables. */
 		if (sqlite3_exec(db, schema, NULL, NULL, NULL) != SQLITE_OK) {
 			if (ask("PRAGMA application_id") != atoi(APPLICATION_ID))
 				failed();
@@ -264,14 +264,14 @@ void store_close(void)
 		failed();
 }
 
-/* A lock that belongs to the process: no child has it, and it ends with the process. */
+/* The lock belongs to the process: children do not inherit it, and it ends with the process. */
 void store_lock(const char *path)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	static int fd;		/* stays open */
 	char *name;
 
-	/* By whichever link it was opened. */
+	/* The real path, in case the database was opened through a link. */
 	if (asprintf(&name, "%s-lock", sqlite3_db_filename(db, "main")) < 0)
 		err(1, "store_lock");
 	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
@@ -333,7 +333,7 @@ static __s64 number(sqlite3_stmt *s, int column)
 		sqlite3_column_int64(s, column);
 }
 
-/* The table has no others. */
+/* The table allows no other words. */
 static int index_of(const char *word, const char *const *words, int number)
 {
 	while (number-- > 1)
@@ -365,7 +365,7 @@ bool store_job(__s64 id, struct job_row *job)
 	return job_row(query(JOB, "n", id), job);
 }
 
-/* For queries whose rows are asked for one by one: the next call goes on. */
+/* For functions that return one row per call: has the query more rows? */
 static bool going_on(enum query q)
 {
 	return prepared[q] && sqlite3_stmt_busy(prepared[q]);

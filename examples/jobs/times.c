@@ -33,7 +33,7 @@ bool parse_duration(const char *text, __s64 *ns)
 	size_t i;
 	char *end;
 
-	/* No sign, no "inf" and no hexadecimal. */
+	/* Unlike strtod(), accept no sign, "inf" or hexadecimal. */
 	if (*text < '0' || *text > '9' || text[1] == 'x' || text[1] == 'X')
 		return false;
 	value = strtod(text, &end);

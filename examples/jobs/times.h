@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
- * Times, all of them in ns: on the wall clock since 1970, in UTC, or on CLOCK_MONOTONIC.
+ * Times, in ns: on the wall clock, since 1970 in UTC, or on CLOCK_MONOTONIC.
  */
 #ifndef TIMES_H
 #define TIMES_H
@@ -14,7 +14,7 @@
 
 #define NS_PER_MS	1000000LL
 #define NS_PER_S	1000000000LL
-/* No more due times. */
+/* There are no more due times. */
 #define NEVER		(-1LL)
 
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
@@ -28,18 +28,18 @@ struct schedule {
 	struct cron	cron;
 };
 
-/* The first due time after @after. @due: one of them, not after @after. */
+/* Returns the first due time after @after. @due is a due time that is not after @after. */
 __s64 schedule_next(const struct schedule *s, __s64 due, __s64 after);
 
-/* "1.5s", of ms, s, m, h and d. False if it is none, or above EVERY_MAX. */
+/* Parses "1.5s"; units are ms, s, m, h and d. Returns false if invalid or above EVERY_MAX. */
 bool parse_duration(const char *text, __s64 *ns);
 
 #define DURATION_SIZE	32
 #define TIME_SIZE	48
 
-/* As parse_duration() takes it. */
+/* In the format of parse_duration(). */
 const char *show_duration(__s64 ns, char text[DURATION_SIZE]);
-/* On the local clock. */
+/* In local time. */
 const char *show_time(__s64 wall, char text[TIME_SIZE]);
 
 static inline __s64 clock_ns(clockid_t clock)

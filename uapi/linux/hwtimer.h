@@ -75,8 +75,8 @@
  * A context with rings (HWTIMER_IOC_RINGS, then mmap(2)) takes operations from memory
  * that is shared with the program, and puts records there; neither needs a system call. The
  * program chooses the ids of its timeouts, so it need not wait for an answer: HWTIMER_ID(index,
- * tag), with a slot below the number that it asked for. The tag may be anything; it tells uses
- * of the slot apart.
+ * tag), with an index below hwtimer_rings.timeouts. The tag may be any number; it tells the
+ * timeouts apart that use one index after the other.
  *
  * The mapping begins with struct hwtimer_ring. At sq_offset is the submission ring, an
  * array of struct hwtimer_sqe; at cq_offset is the completion ring, an array of struct
@@ -88,25 +88,25 @@
  *
  *	if sq_tail - sq_head (acquire) is below		t = sq_tail (acquire)
  *	the entries: writes entry sq_tail		copies entries sq_head .. t - 1,
- *	sq_tail + 1 (release)				each once, and does what it says
+ *	sq_tail + 1 (release)				each once, and executes them
  *	full barrier					sq_head = t (release)
- *	rings the bell if its deadline is		sleep_until, flags
- *	before sleep_until (one 64-bit access)		full barrier
- *							looks at sq_tail once more
+ *	kicks if its deadline is before			sleep_until, flags
+ *	sleep_until (one 64-bit access)			full barrier
+ *							reads sq_tail once more
  *
  *	reads records cq_head .. cq_tail		if cq_tail - cq_head (acquire)
  *	(acquire) - 1					is below the entries: writes
  *	cq_head = cq_tail (release)			record cq_tail
  *	full barrier					cq_tail + 1 (release)
  *	HWTIMER_RING_CQ_FULL in flags?			else waits for room, and sets
- *	rings the bell					HWTIMER_RING_CQ_FULL; full barrier;
- *							looks at cq_head once more
+ *	kicks						HWTIMER_RING_CQ_FULL; full barrier;
+ *							reads cq_head once more
  *
- * The bell is HWTIMER_IOC_ENTER. The kernel polls the submission ring by itself before
+ * To kick is to call HWTIMER_IOC_ENTER. The kernel polls the submission ring by itself before
  * sleep_until, and before any timeout of the context expires: an operation that was submitted
  * before the deadline of a timeout takes effect. So CANCEL, and TOUCH to a later time, need no
- * bell. SCHEDULE, and TOUCH to an earlier time, need one if the new deadline is before
- * sleep_until; otherwise the timeout may be late. A full ring needs a bell in any case. If
+ * kick. SCHEDULE, and TOUCH to an earlier time, need one if the new deadline is before
+ * sleep_until; without the kick the timeout may be late. A full ring always needs a kick. If
  * nothing is submitted for some time, the kernel stops polling: sleep_until is then
  * HWTIMER_RING_IDLE, which is after any deadline.
  *
@@ -130,8 +130,8 @@
  *
  * Two exceptions to the above: while a failed entry waits, or HWTIMER_RING_BAD is set, the kernel
  * takes no entry, and timeouts expire as if nothing had been submitted since. And on a shared
- * wheel, unless somebody rings the bell, the kernel takes 1024 entries of a context per tick; an
- * expiry that waits for the rest of them is late by as many ticks.
+ * wheel, unless the program kicks, the kernel takes at most 1024 entries of a context per tick;
+ * an expiry that waits for the remaining entries is late by the ticks that they take.
  *
  * All ioctls work beside the rings, with the same ids; SCHEDULE takes the id from the structure.
  * Each ioctl first takes what was submitted before it. read(2) returns -EOPNOTSUPP. poll(2)
@@ -220,7 +220,7 @@ struct hwtimer_setup {
  *	the range of the wheel, never
  * @user_data: is copied to the record
  * @id: out: identifies the timeout until it ends. Never 0, and never used again in
- *	this context. In, with rings: HWTIMER_ID() of a free slot
+ *	this context. In, with rings: HWTIMER_ID() with a free index
  * @deadline: out: the deadline in ns, or HWTIMER_NEVER
  * @period: ns from each deadline to the next, at least a tick of the wheel; 0: it
  *	expires once
@@ -260,10 +260,10 @@ struct hwtimer_setup {
  *
  * With rings also
  *
- * -EINVAL	there is no such slot
- * -EEXIST	a timeout in this slot is pending, or its expiry is about to be reported
- * -EBUSY	the last record of this slot waits for room in the completion ring, or
- *		another thread is scheduling a timeout in this slot
+ * -EINVAL	the index is not below hwtimer_rings.timeouts
+ * -EEXIST	a timeout with this index is pending, or its expiry is about to be reported
+ * -EBUSY	the last record for this index waits for room in the completion ring, or
+ *		another thread is scheduling a timeout with this index
  */
 struct hwtimer_schedule {
 	__u32 flags;
@@ -320,15 +320,15 @@ struct hwtimer_cancel {
 };
 
 /**
- * struct hwtimer_query - look at a pending timeout
+ * struct hwtimer_query - the state of a pending timeout
  * @flags: 0
  * @pad: 0
- * @id: which one
+ * @id: the timeout
  * @user_data: out: as scheduled
- * @deadline: out: in ns, or HWTIMER_NEVER; of a periodic one the next
- * @period: out: as scheduled; 0: it is not periodic
- * @misfire: out: as scheduled, or the period if that was 0
- * @unread: out: how often it expired, overruns included, and nobody has read it
+ * @deadline: out: in ns, or HWTIMER_NEVER. Periodic: the next deadline
+ * @period: out: as scheduled; 0: the timeout is not periodic
+ * @misfire: out: as scheduled, or the period if 0 was given
+ * @unread: out: periodic: expiries that were not read yet, including overruns. Otherwise 0
  * @policy: out: as scheduled
  * @pad2: 0
  *
@@ -351,14 +351,14 @@ struct hwtimer_query {
 };
 
 /**
- * struct hwtimer_stop - end the context and hand back what was pending
+ * struct hwtimer_stop - stop the context and hand back its pending timeouts
  * @flags: 0
  * @pad: 0
  * @handed_back: out: how many timeouts were pending
  *
- * Each timeout that was pending becomes a record of kind HWTIMER_HANDED_BACK,
- * to be read after the expiries that came before, its own, too. Nothing can be armed from then
- * on. A second stop hands back 0.
+ * Each timeout that was pending becomes a record of kind HWTIMER_HANDED_BACK, which follows the
+ * records of all earlier expiries. After the stop no timeout can be armed. A second stop hands
+ * back 0.
  *
  * -EINVAL	unknown flag; pad is not 0
  */
@@ -369,20 +369,19 @@ struct hwtimer_stop {
 };
 
 /**
- * struct hwtimer_stats - what a context did so far
+ * struct hwtimer_stats - the counters of a context
  * @flags: 0
  * @pad: 0
  * @now: the context's clock, in ns
- * @scheduled: timeouts scheduled, a periodic one again each time that it expires
+ * @scheduled: timeouts scheduled; a periodic timeout counts again at each expiry
  * @touched: deadlines changed
  * @cancelled: timeouts cancelled
- * @expired: timeouts expired, overruns of periodic ones included
- * @handed_back: timeouts that stop handed back
- * @rejected: HWTIMER_IOC_SCHEDULE at a cap
+ * @expired: expiries, including overruns of periodic timeouts
+ * @handed_back: timeouts handed back by HWTIMER_IOC_STOP
+ * @rejected: attempts to schedule that a cap refused
  * @pending: timeouts pending now
- * @unread: records to be read now; with rings those that wait for room
- * @cap: the context's cap on live timeouts: those that are pending or have records
- *	to be read
+ * @unread: unread records now; with rings, records that wait for room in the ring
+ * @cap: the context's cap on live timeouts (pending, or with unread records)
  *
  * At any time scheduled = pending + cancelled + expired + handed_back.
  *
@@ -404,23 +403,23 @@ struct hwtimer_stats {
 };
 
 /**
- * struct hwtimer_list - what is pending
+ * struct hwtimer_list - the pending timeouts
  * @flags: 0
- * @size: sizeof(struct hwtimer_query); so far apart are they
+ * @size: sizeof(struct hwtimer_query), the distance of array elements
  * @queries: address of an array of struct hwtimer_query, to be filled
- * @count: how many there is room for
+ * @count: length of the array
  * @pad: 0
- * @next: where to go on: 0 at first, then what the call before left here
+ * @next: 0 in the first call; each call sets it to where the next call continues
  *
- * Returns how many were filled in, as by HWTIMER_IOC_QUERY; 0: there are no more. In no order
- * to rely on. A timeout that is pending all the time, from the first call to the last, is
- * told once; one that is scheduled or ends meanwhile, or not. Not only for the program
- * itself: who debugs it gets its descriptor by pidfd_getfd(2).
+ * Returns how many elements were filled, as by HWTIMER_IOC_QUERY; 0: there are no more timeouts.
+ * The order is unspecified. A timeout that is pending from the first call to the last is listed
+ * once; one that is scheduled or ends meanwhile may be listed or not. Debuggers can use this
+ * ioctl, too, on a descriptor that they got by pidfd_getfd(2).
  *
  * -EINVAL	unknown flag; pad is not 0; size is below that of the first version;
  *		count is 0
  * -E2BIG	size is above 4096
- * -EFAULT	there is one, and queries is not writable; next is where it was
+ * -EFAULT	the first element is not writable; next is unchanged
  */
 struct hwtimer_list {
 	__u32 flags;
@@ -438,19 +437,17 @@ struct hwtimer_list {
 
 /**
  * struct hwtimer_record - what read(2) returns for a timeout that expired or ended
- * @id: which one; no longer valid unless it is periodic and pending still
+ * @id: the timeout; no longer valid, unless it is periodic and still pending
  * @user_data: as scheduled
  * @deadline: in ns, or HWTIMER_NEVER
- * @fired: when it expired or was handed back, in ns; not before the deadline if
- *	it expired
- * @overruns: periodic, HWTIMER_EXPIRED: how many expiries and missed deadlines, beside
- *	this one, this record stands for; else 0
- *	HWTIMER_FAILED: the HWTIMER_OP_*
+ * @fired: when it expired (not before the deadline) or was handed back, in ns
+ * @overruns: HWTIMER_EXPIRED, periodic: how many more expiries and missed deadlines this
+ *	record stands for. HWTIMER_FAILED: the entry's op. Otherwise 0
  * @kind: HWTIMER_EXPIRED, HWTIMER_HANDED_BACK or HWTIMER_FAILED
- * @error: HWTIMER_FAILED: -errno, as the ioctl has it; else 0
+ * @error: HWTIMER_FAILED: -errno, the error of the ioctl for this operation. Otherwise 0
  *
- * HWTIMER_FAILED: id, user_data and deadline (its time) are those of the entry, and
- * fired is when it was taken.
+ * HWTIMER_FAILED: id, user_data and deadline are the entry's id, user_data and time; fired is
+ * when the kernel took the entry.
  */
 struct hwtimer_record {
 	__aligned_u64 id;
@@ -467,13 +464,13 @@ struct hwtimer_record {
 #define HWTIMER_OP_TOUCH	2
 #define HWTIMER_OP_CANCEL	3
 #define HWTIMER_OP_QUERY	4	/* not in a ring */
-#define HWTIMER_OP_NOP		5	/* in a ring only: taken back */
+#define HWTIMER_OP_NOP		5	/* in a ring only: does nothing */
 
 /**
  * struct hwtimer_op - one operation of a batch
  * @op: HWTIMER_OP_*
- * @result: out: 0 or -errno, as its ioctl has it; -EINVAL: no such op
- * @schedule: HWTIMER_OP_SCHEDULE, in and out as with the ioctl
+ * @result: out: 0 or -errno, the result of the ioctl for this operation; -EINVAL: unknown op
+ * @schedule: HWTIMER_OP_SCHEDULE: in and out as with the ioctl
  * @touch: HWTIMER_OP_TOUCH
  * @cancel: HWTIMER_OP_CANCEL
  * @query: HWTIMER_OP_QUERY
@@ -490,23 +487,23 @@ struct hwtimer_op {
 };
 
 /**
- * struct hwtimer_batch - operations, one after the other
+ * struct hwtimer_batch - execute operations one after the other
  * @flags: 0
- * @size: sizeof(struct hwtimer_op); so far apart are they
- * @ops: address of the first struct hwtimer_op
- * @count: how many there are
+ * @size: sizeof(struct hwtimer_op), the distance of array elements
+ * @ops: address of an array of struct hwtimer_op
+ * @count: length of the array
  * @pad: 0
  *
- * Returns how many were done: those from the first on, each with its result, be it an
- * error. All that come after had no effect. Fewer than count: a signal came, or
- * the next one is not readable or not writable; to call again with the rest tells.
+ * Returns how many operations, counted from the first, were executed and have a result, 0 or an
+ * error. The others had no effect. If the number is below count, a signal came, or the next
+ * element is not readable or not writable; a call with the remaining elements tells which.
  *
  * -EINVAL	unknown flag; pad is not 0; size is below that of the first version;
  *		count is above 2^31 - 1
- * -EFAULT	the first one is not readable or not writable
- * -E2BIG	the first one has something beyond what this version knows; size is
- *		above 4096
- * -EINTR	a signal came before the first was done, and its handler ran
+ * -EFAULT	the first element is not readable or not writable
+ * -E2BIG	the first element has a field that this version does not know and that is not
+ *		0; size is above 4096
+ * -EINTR	a signal came before the first operation, and its handler ran
  */
 struct hwtimer_batch {
 	__u32 flags;
@@ -516,42 +513,42 @@ struct hwtimer_batch {
 	__u32 pad;
 };
 
-/* The id of a timeout in a context with rings: @slot below 2^24, @tag below 2^40. */
+/* The id of a timeout in a context with rings: @index below 2^24, @tag below 2^40. */
 #define HWTIMER_ID(index, tag)	((__u64)(tag) << 24 | (index))
 #define HWTIMER_ID_INDEX(id)	((__u32)(id) & 0xffffffU)
 #define HWTIMER_ID_TAG(id)	((__u64)(id) >> 24)
 
 /* hwtimer_rings.flags */
 #define HWTIMER_RINGS_EVENTFD	0x00000001U
-#define HWTIMER_RINGS_CLAIMS	0x00000002U	/* hwtimer_ring.sq_claimed is told */
+#define HWTIMER_RINGS_CLAIMS	0x00000002U	/* maintain hwtimer_ring.sq_claimed */
 
 /**
- * struct hwtimer_rings - make the rings of a context
+ * struct hwtimer_rings - create the rings of a context
  * @flags: HWTIMER_RINGS_EVENTFD, HWTIMER_RINGS_CLAIMS, both, or 0
- * @eventfd: with HWTIMER_RINGS_EVENTFD: an eventfd(2) to be added 1 to whenever records
- *	came; else 0
- * @sq_entries: entries of the submission ring, 1 to 65536, to be rounded up to a power
- *	of two. Out: the number
- * @cq_entries: the same for the completion ring; 0: as many as the other
+ * @eventfd: with HWTIMER_RINGS_EVENTFD: an eventfd(2), to which the kernel adds 1 whenever
+ *	records came. Otherwise 0
+ * @sq_entries: entries of the submission ring, 1 to 65536, rounded up to a power of two.
+ *	Out: the rounded number
+ * @cq_entries: entries of the completion ring, likewise; 0: as many as sq_entries
  * @timeouts: how many timeouts there may be at a time, 1 to 2^24. Their memory, 104 bytes
- *	each, is allocated now
- * @sq_offset: out: where in the mapping the submission ring begins
- * @cq_offset: out: where the completion ring begins
+ *	each on 64-bit kernels, is allocated now
+ * @sq_offset: out: offset of the submission ring in the mapping
+ * @cq_offset: out: offset of the completion ring in the mapping
  * @pad: 0
  * @size: out: how many bytes to map, at offset 0, with MAP_SHARED
  *
- * After HWTIMER_IOC_SETUP, if that is wanted, and before the first SCHEDULE; once.
+ * Once, after HWTIMER_IOC_SETUP, if that is used, and before the first SCHEDULE.
  *
- * -EINVAL	unknown flag; pad is not 0; eventfd without its flag; a number that is
- *		not as it should be
- * -EBADF	eventfd is not a descriptor (or -EINVAL: not one of eventfd(2))
- * -EBUSY	the context has rings, or a SCHEDULE came first, be it one that failed
- * -EDQUOT	the user's contexts would have more timeouts than they may; or the user
- *		has as many shared wheels as it may, as with the first SCHEDULE
+ * -EINVAL	unknown flag; pad is not 0; eventfd is not 0 without its flag, or is not an
+ *		eventfd(2); sq_entries, cq_entries or timeouts is out of range
+ * -EBADF	eventfd is not a descriptor
+ * -EBUSY	the context has rings, or a SCHEDULE came first, even one that failed
+ * -EDQUOT	the user would exceed the limit of timeouts or of ring memory; or, as with the
+ *		first SCHEDULE, the limit of shared wheels
  * -ESHUTDOWN	the context was stopped
- * -ENOMEM	no memory, or the cgroup's limit is reached; or the shared wheel cannot be
- *		made, for whatever reason
- * -EOPNOTSUPP	the architecture cannot store 64 bits at once
+ * -ENOMEM	no memory, or the cgroup has reached its limit; or the shared wheel cannot be
+ *		created, for any reason
+ * -EOPNOTSUPP	the architecture has no atomic 64-bit stores
  */
 struct hwtimer_rings {
 	__u32 flags;
@@ -566,28 +563,27 @@ struct hwtimer_rings {
 };
 
 /* hwtimer_ring.flags */
-#define HWTIMER_RING_CQ_FULL	0x00000001U	/* records wait for room: read, ring */
-#define HWTIMER_RING_BAD	0x00000002U	/* sq_tail or cq_head cannot be */
+#define HWTIMER_RING_CQ_FULL	0x00000001U	/* records wait for room: read, then kick */
+#define HWTIMER_RING_BAD	0x00000002U	/* sq_tail or cq_head is out of range */
 
-/* hwtimer_ring.sleep_until: nobody looks, until the bell rings or something expires */
+/* hwtimer_ring.sleep_until: the kernel does not poll until a kick or an expiry */
 #define HWTIMER_RING_IDLE	(~0ULL)
 
 /**
- * struct hwtimer_ring - what a mapping of the rings begins with
- * @sq_tail: the program's: where it submits next
- * @pad0: a cache line of its own, as the others below
- * @cq_head: the program's: the record that it reads next
- * @pad1: see @pad0
- * @sq_head: the kernel's, as all that follows: the entry that is taken next
- * @cq_tail: where the next record goes
+ * struct hwtimer_ring - the beginning of a mapping of the rings
+ * @sq_tail: written by the program: index of the next entry that it submits
+ * @pad0: so that @sq_tail has a cache line of its own
+ * @cq_head: written by the program: index of the next record that it reads
+ * @pad1: so that @cq_head has a cache line of its own
+ * @sq_head: written by the kernel, like all that follow: index of the next entry it takes
+ * @cq_tail: index of the next record that the kernel puts
  * @flags: HWTIMER_RING_*
  * @pad2: 0
- * @sleep_until: ns on the context's clock; see above
- * @sq_claimed: with HWTIMER_RINGS_CLAIMS: entries from here on have not been read; else 0
+ * @sleep_until: the kernel polls before this time, in ns on the context's clock; see above
+ * @sq_claimed: with HWTIMER_RINGS_CLAIMS: the kernel has not read entries from this index on.
+ *	Otherwise 0
  * @pad4: 0
- * @pad3: see @pad0
- *
- * Fields may come in the place of pad3.
+ * @pad3: fills the cache line; later versions may use it for new fields
  */
 struct hwtimer_ring {
 	__u32 sq_tail;
@@ -610,13 +606,15 @@ struct hwtimer_ring {
 /**
  * struct hwtimer_sqe - an entry of the submission ring
  * @op: HWTIMER_OP_SCHEDULE (not periodic), HWTIMER_OP_TOUCH or HWTIMER_OP_CANCEL.
- *	HWTIMER_OP_NOP: nothing is done, whatever else the entry says
+ *	HWTIMER_OP_NOP: nothing is done, and the other fields are ignored
  * @flags: HWTIMER_SQE_QUIET, or 0
- * @id: which timeout, HWTIMER_ID()
+ * @id: the timeout, HWTIMER_ID()
  * @time: deadline in ns on the context's clock; HWTIMER_OP_CANCEL: 0
- * @user_data: comes back in the records of the timeout, and of a failure
+ * @user_data: HWTIMER_OP_SCHEDULE: is copied to the records of the timeout. All: is copied to
+ *	the record of a failure
  *
- * Errors are as those of the ioctls. -EINVAL: no such op; unknown flag; time is not 0.
+ * Errors are those of the ioctls; also -EINVAL: unknown op; unknown flag; time of a
+ * HWTIMER_OP_CANCEL is not 0.
  */
 struct hwtimer_sqe {
 	__u32 op;
@@ -627,19 +625,19 @@ struct hwtimer_sqe {
 };
 
 /**
- * struct hwtimer_enter - ring the bell
+ * struct hwtimer_enter - kick: have the kernel take all submissions now
  * @flags: 0
  * @pad: 0
- * @taken: out: how many entries of the submission ring were taken; fewer than there are
+ * @taken: out: how many entries of the submission ring were taken. Entries may be left over
  *	if HWTIMER_RING_CQ_FULL is set
  * @pad2: 0
  *
- * Takes what was submitted, then puts the records that wait into the completion ring.
+ * The kernel takes the submitted entries, then puts waiting records into the completion ring.
  *
  * -EINVAL	unknown flag; pad or pad2 is not 0
  * -ENXIO	the context has no rings
- * -EBADFD	HWTIMER_RING_BAD is set; what could be done is done
- * -EFAULT	taken could not be written; all the same
+ * -EBADFD	HWTIMER_RING_BAD is set; everything that was possible is done
+ * -EFAULT	taken could not be written; everything that was possible is done
  */
 struct hwtimer_enter {
 	__u32 flags;
