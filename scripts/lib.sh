@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # shellcheck disable=SC2034 # used by those who source it
-# What the scripts share. To be sourced, after `set -euo pipefail`. A script's
+# Functions that the scripts share. Source this after `set -euo pipefail`. A script's
 # help is the lines of it that begin with "#:".
 
 scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -11,11 +11,11 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/hwtimer
 jobs=$(nproc)
 export HWTIMER_STARTED=${HWTIMER_STARTED:-$EPOCHSECONDS}
 export LC_ALL=C
-unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES	# of the make that runs a script
-# Where the logs of this run go, from whichever script it began.
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES	# of a make that runs the script
+# The log directory of this run, shared with the scripts that this script calls.
 owner=${HWTIMER_LOGS:+no}
 export HWTIMER_LOGS=${HWTIMER_LOGS:-$cache/log/$(date +%Y%m%d-%H%M%S).$$}
-# What apt said in this run.
+# Cached answers of apt in this run.
 export HWTIMER_ASKED=${HWTIMER_ASKED:-$HWTIMER_LOGS/asked}
 mkdir -p "$HWTIMER_LOGS" "$HWTIMER_ASKED" "$cache"/{lock,log,passed}
 # Another script may be deleting the same files; ignore that.
@@ -114,14 +114,14 @@ end_groups()
 	local group
 	for group in "${groups[@]}"; do
 		kill -TERM -- "-$group" 2>/dev/null || true
-		kill -CONT -- "-$group" 2>/dev/null || true	# should it be stopped
+		kill -CONT -- "-$group" 2>/dev/null || true	# in case it is stopped
 	done
 }
 
 # Temporary directories, removed on exit.
 temporary=()
 
-# temporary: a new one, as $temp
+# temporary: create a temporary directory, $temp
 temporary()
 {
 	temp=$(mktemp -d)
@@ -156,7 +156,7 @@ launch()
 	groups+=("$launched")
 }
 
-# landed PID: wait for what was launched; returns its status.
+# landed PID: wait for a launched process; returns its status.
 landed()
 {
 	local status=0 group left=()
@@ -192,7 +192,7 @@ step()
 {
 	local name=$1 began=$EPOCHSECONDS log next status=0
 	shift
-	# As long as a file's name may be: some packages at once are more.
+	# Cut to the maximum length of a file name: a list of packages may be longer.
 	log=${name//[^A-Za-z0-9.+-]/_}
 	log=$HWTIMER_LOGS/${log:0:100}.$$.log
 
@@ -214,13 +214,13 @@ step()
 	rm -f "$log"
 }
 
-# How far a log is: ", 217 lines, timer.o".
+# The progress of a log: ", 217 lines, timer.o".
 last_words()
 {
 	[[ ! -s $1 ]] || echo ", $(wc -l <"$1") lines, $(tail -n 1 "$1" | sed 's,.*/,,' | cut -c1-60)"
 }
 
-# locked NAME COMMAND...: one at a time on this machine, for this cache.
+# locked NAME COMMAND...: run COMMAND, one at a time per NAME and cache.
 locked()
 {
 	local name=$1 lock status=0
@@ -399,7 +399,7 @@ unpacked()
 	unpacked_of host '' "$@"
 }
 
-# unpacked_of SUITE ARCH PACKAGE VERSION PATH...: the same for those of suite_apt.
+# unpacked_of SUITE ARCH PACKAGE VERSION PATH...: like unpacked, by suite_apt.
 unpacked_of()
 {
 	local arch=$2 package=$3 dir

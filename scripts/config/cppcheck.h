@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What cppcheck has to know of macros and functions whose headers it does not read. */
+/* Macros and functions for cppcheck, which does not read the headers that define them. */
 #define err(status, ...) exit(status)
 #define errx(status, ...) exit(status)
 #define for_each_possible_cpu(cpu) for (cpu = 0; cpu < 8; cpu++)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How a wheel that an hrtimer moves is kicked (hwtimer_hrtimer.c), for Spin: the
- * timer, the slices of the worker that it runs, and producers that make a request and
- * kick while the worker sleeps. Memory is sequentially consistent, as the barriers on
- * these paths are all full. scripts/model runs it.
+ * The kick of a wheel that an hrtimer drives (hwtimer_hrtimer.c), for Spin: the timer, the slices
+ * of the worker that it runs, and producers that make a request and kick while the worker sleeps.
+ * Memory is sequentially consistent, as all barriers on these paths are full. scripts/model runs
+ * this model.
  *
- *	-DPRODUCERS=n	how many; each makes two requests
+ *	-DPRODUCERS=n	number of producers; each makes two requests
  *
- * The broken twins, which have to fail:
+ * Broken variants, which must fail:
  *
- *	-DNOLOOK	a slice does not look for a kick after it has started the timer
- *	-DLATECLEAR	it forgets kicks after it has looked at the requests, not before
+ *	-DNOLOOK	a slice does not check for a kick after it has started the timer
+ *	-DLATECLEAR	a slice clears the kick after it has read the requests, not before
  *
- * Checked: when nobody is at it any more, a request that was made is seen by a slice
- * that runs or will run at once; none waits for a timer that is set for later, or not
- * at all. Slices do not overlap, and nobody waits for ever.
+ * Checked: when no producer is busy, each request is handled by a slice that runs or will run at
+ * once. No request is left to a timer that is set for later, or that is not started. Slices do
+ * not overlap, and nobody waits for ever.
  */
 #ifndef PRODUCERS
 #define PRODUCERS 3
@@ -26,7 +26,7 @@
 
 byte timer = OFF;
 bit kicked;
-bit sleeping = 1;	/* what kick_below is about: producers have to kick */
+bit sleeping = 1;	/* for kick_below: producers have to kick */
 byte requests;		/* made, and not seen by a slice */
 byte busy;		/* producers between request and the end of the kick */
 byte finished;
@@ -34,15 +34,15 @@ bit in_slice;
 
 proctype producer()
 {
-	bit ring;
+	bit kick;
 	byte n;
 
 	for (n : 1 .. 2) {
 		atomic { requests++; busy++ }
-		/* Who finds it set clears it and kicks; the others rely on that one. */
-		atomic { ring = sleeping; sleeping = 0 }
+		/* Only the producer that clears sleeping kicks; the others rely on it. */
+		atomic { kick = sleeping; sleeping = 0 }
 		if
-		:: ring ->
+		:: kick ->
 			kicked = 1;		/* K1 */
 			timer = NOW		/* K2 */
 		:: else
@@ -60,7 +60,7 @@ active proctype worker()
 	do
 	:: atomic { timer == NOW -> timer = OFF; assert(!in_slice); in_slice = 1 }
 		goto slice
-	/* Later comes whenever it likes, but nobody may rely on it. */
+	/* A timer for later may expire at any time, but no request may depend on it. */
 	:: atomic { timer == LATER && finished < PRODUCERS -> timer = OFF; in_slice = 1 }
 		goto slice
 	:: atomic { finished == PRODUCERS && timer != NOW -> break }
@@ -76,7 +76,7 @@ slice:
 		kicked = 0;
 #endif
 		if
-		:: again -> sleeping = 0; timer = NOW	/* a little later, in fact */
+		:: again -> sleeping = 0; timer = NOW	/* in the driver, a little later */
 		:: else ->
 			if
 			:: timer = LATER;	/* F2 */
@@ -93,7 +93,7 @@ slice:
 	od
 }
 
-/* Nobody is at it: the timer is on its way, or there is nothing to be seen. */
+/* Whenever neither a producer nor a slice is busy, the timer is set for now if requests wait. */
 active proctype monitor()
 {
 end:	atomic {

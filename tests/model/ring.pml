@@ -5,80 +5,77 @@
  * memory without a lock, so memory is weaker here than in the other models.
  * scripts/model runs it.
  *
- * The memory: each CPU has a buffer of stores. They become visible, to all the others at
- * once, some time later: those to one place in their order, those to different places in
- * any; a release when all before it in the buffer are visible. A full barrier waits until
- * the buffer is empty. A CPU sees its own stores. A spinlock is taken by an atomic
- * operation, which does not wait for the buffer, and left by a release. With -DTSO stores
- * become visible in their order, and taking a lock is a full barrier, as on x86. What
- * only the holder of the context's lock touches needs no buffer.
+ * Memory: each CPU has a buffer of stores, which become visible later, to all other CPUs at once:
+ * stores to one place in order, stores to different places in any order, a release after all
+ * stores before it. A full barrier waits until the buffer is empty. A CPU sees its own stores. A
+ * spinlock is taken by an atomic operation, which does not wait for the buffer, and dropped by a
+ * release. With -DTSO all stores become visible in order, and taking a lock is a full barrier, as
+ * on x86. Variables that only the holder of the context's lock accesses bypass the buffer.
  *
- * Covered: stores that pass stores, and loads that pass stores. Not covered: loads that
- * pass loads, and stores that pass loads. Where the protocol has an acquire, or a release
- * after loads, that is forbidden; the twins without them do it in the wrong order
- * themselves. Not covered, either: a third CPU that sees a store later than the second,
- * more than DEPTH stores in a buffer (the next one waits), sleep_until in two halves,
- * the worker's budget, eventfd, indexes that cannot be, and programs that break the
- * protocol.
+ * Covered: stores that pass stores, and loads that pass stores. Not covered: loads that pass
+ * loads, and stores that pass loads. The protocol forbids both by an acquire, or by a release
+ * after loads; the broken variants without these have the accesses in the wrong order. Also not
+ * covered: a third CPU that sees a store later than the second, more than DEPTH stores in a buffer
+ * (the next store waits), sleep_until in two halves, the budget of the worker, eventfd, invalid
+ * indexes, and programs that break the protocol.
  *
- * -DSUBMIT: submission, and when the kernel looks. A ring of two entries, indexes that
- * wrap; a program, the wheel's worker (looks, and expiry, which looks first unless
- * somebody did since the deadline), and a clock that moves by ticks. Timeout 0 is pending
- * from the beginning, entry n - 1 schedules timeout n.
+ * -DSUBMIT: submission, and the kernel's polls of the ring. A ring of two entries, with indexes
+ * that wrap; a program; the worker (polls, and expiry, which reads the ring first unless it was
+ * read since the deadline); a clock that moves by ticks. Timeout 0 is pending from the start,
+ * entry n - 1 schedules timeout n.
  *
- *	-DOPS=n		submissions, 1 to 3 (2)
- *	-DONLY		all are SCHEDULE; else CANCEL and TOUCH of timeout 0, too
- *	-DBELLS=n	another thread rings the bell n times, whenever it likes
+ *	-DOPS=n		number of submissions, 1 to 3 (2)
+ *	-DONLY		all are SCHEDULE; else also CANCEL and TOUCH of timeout 0
+ *	-DBELLS=n	another thread rings the doorbell n times, at any time
  *
- * What is meant for a tick is done in it: the clock waits for the look, and while
- * somebody else decides, under the lock, when it shall come. Checked:
+ * A poll planned for a tick is done in that tick: the clock waits for the poll, and while the
+ * lock's holder decides when the next poll comes. Properties that are checked:
  *
- *	whole		an entry is read as it was written, each once, in order
- *	in_time		with no bell because sleep_until was not after its deadline, a
- *			SCHEDULE, or a TOUCH for an earlier time, is taken before the
- *			tick of its deadline
- *	kept		timeout 0 does not expire if a CANCEL, or a TOUCH for later, was
- *			visible before its deadline, with no bell; nor does any early
- *	over		in the end nobody waits, all has expired that shall, and no
- *			SCHEDULE is left in the ring
+ *	whole		each entry is read as it was written, once, in order
+ *	in_time		if the program did not ring because sleep_until was after the deadline, a
+ *			SCHEDULE, or a TOUCH for an earlier time, is taken before the tick of its
+ *			deadline
+ *	kept		timeout 0 does not expire if a CANCEL, or a TOUCH for a later time, was
+ *			visible before its deadline, without a doorbell; no timeout expires early
+ *	over		in the end nobody waits, all pending timeouts have expired, and no SCHEDULE
+ *			is left in the ring
  *
- * -DCOMPLETE: completion, a full ring, and poll. A ring of two records; the worker makes
- * some; a program reads them, spins or sleeps in poll when there are none, and rings the
- * bell when it sees HWTIMER_RING_CQ_FULL.
+ * -DCOMPLETE: completion, a full ring, and poll. A ring of two records; the worker writes
+ * records; a program reads them, spins or sleeps in poll if there are none, and rings the doorbell
+ * if it sees HWTIMER_RING_CQ_FULL.
  *
- *	-DRECORDS=n	of timeouts that expired, which may wait in the kernel (4)
- *	-DFAILS=n	of entries that fail, which wait where they are
+ *	-DRECORDS=n	number of timeouts that expire; their records may wait in the kernel (4)
+ *	-DFAILS=n	number of entries that fail, and wait in the submission ring
  *	-DBELLS=n	as above
  *
- * Checked:
+ * Properties that are checked:
  *
- *	whole		a record is read as it was written, each once, in order
- *	over		in the end all were read: nobody spins or sleeps for ever
+ *	whole		each record is read as it was written, once, in order
+ *	over		in the end all records were read: nobody spins or sleeps for ever
  *
- * The broken twins have to fail. Of both parts:
+ * Broken variants, which must fail. Of both parts:
  *
  *	-DTAILEARLY	the entry, or record, is written after the tail
- *	-DNORELEASE	the tail is stored without release
- *	-DNOACQUIRE	what is read is read before the tail is
- *	-DHEADEARLY	the head is stored before the copy
- *	-DNOBARRIER	the program has no barrier between tail and sleep_until, or head
- *			and flags
- *	-DNOKBARRIER	the kernel has none before it looks once more
- *	-DNOLOOK	the kernel does not look once more
+ *	-DNORELEASE	the tail is stored without a release
+ *	-DNOACQUIRE	the entry, or record, is read before the tail
+ *	-DHEADEARLY	the head is stored before the entry, or record, is copied
+ *	-DNOBARRIER	the program has no barrier between tail and sleep_until, or head and flags
+ *	-DNOKBARRIER	the kernel has no barrier before it checks the ring again
+ *	-DNOLOOK	the kernel does not check the ring again
  *
  * Of submission:
  *
- *	-DNOEXPLOOK	expiry does not look at the ring
- *	-DSEENLATE	the time of a look is that after it
- *	-DMARGIN=1	sleep_until leaves no time for a look that found something
+ *	-DNOEXPLOOK	expiry does not read the ring
+ *	-DSEENLATE	the kernel reads the clock after the tail, not before
+ *	-DMARGIN=1	sleep_until leaves no time for a poll that found entries
  *
  * Of completion:
  *
- *	-DNOFLAG	the program does not look at the flags
+ *	-DNOFLAG	the program does not read the flags
  *	-DNOUNTOLD	the flag is cleared while an entry that failed waits
- *	-DNOENTERWAKE	who rings the bell wakes nobody
- *	-DNOPOLLLOCK	poll does not take the lock between its place on the wait queue
- *			and the look, and has no other barrier there
+ *	-DNOENTERWAKE	the doorbell does not wake pollers
+ *	-DNOPOLLLOCK	poll neither takes the lock between entering the wait queue and its check,
+ *			nor has another barrier there
  */
 #ifndef BELLS
 #define BELLS 0
@@ -88,7 +85,7 @@
 #define AHEAD(a, b) (((a) - (b)) & 255)
 
 /* Places in memory. */
-#define LOCK 0			/* the context's */
+#define LOCK 0			/* of the context */
 #define TAIL 1
 #define HEAD 2
 #define SLOT(i) (3 + 2 * ((i) & 1))	/* an entry, or record: two words */
@@ -98,10 +95,11 @@
 #define DEPTH 4
 #else
 #define FLAGS 7
-#define WAITER 8		/* somebody is on the wait queue */
-#define KTAIL 9			/* what poll looks at: the kernel's own cq_tail, */
-#define DONE 10			/* whether records wait, */
-#define UNTOLD 11		/* or an entry that failed */
+#define WAITER 8		/* a poller is on the wait queue */
+/* Read by poll: */
+#define KTAIL 9			/* the kernel's own cq_tail */
+#define DONE 10			/* records wait */
+#define UNREPORTED 11		/* an entry that failed waits */
 #define PLACES 12
 #define DEPTH 6
 #endif
@@ -114,7 +112,7 @@ typedef cpu {
 	byte n;
 	byte place[DEPTH];
 	byte value[DEPTH];
-	bit after[DEPTH]	/* all that are before it: a release */
+	bit after[DEPTH]	/* a release: follows all stores before it */
 }
 cpu b[3];
 byte mem[PLACES];
@@ -158,7 +156,7 @@ inline lock(c)
 
 #define UNLOCK(c) RELEASE(c, LOCK, 0)
 
-/* Whoever fills a ring, the program or the kernel: entry, or record, i. */
+/* The program writes entry i, or the kernel record i. */
 inline fill(c, i, word)
 {
 #ifdef TAILEARLY
@@ -176,7 +174,7 @@ inline fill(c, i, word)
 #endif
 }
 
-/* Whoever empties it. */
+/* The kernel reads entry i, or the program record i. */
 inline copy(c, i)
 {
 	word0 = LOAD(c, SLOT(i));
@@ -189,10 +187,10 @@ inline copy(c, i)
 #endif
 
 /*
- * The kernel looks every PERIOD ticks, or after BELL of them when the bell rang, until it
- * has found nothing LOOKS times. It comes in the tick that it meant to, and, if it was
- * told at the last moment, in the next. (Not rounded to ticks, it means to come up to a
- * tick earlier: REST_MARGIN is one more.)
+ * The kernel polls every PERIOD ticks, or BELL ticks after a doorbell, until LOOKS polls have found
+ * nothing. A poll comes in the tick for which it was planned, or in the next tick if it was planned
+ * at the last moment. (In the kernel the planned time is not rounded to ticks, and may be up to a
+ * tick earlier, so REST_MARGIN is one tick more.)
  */
 #define PERIOD 2
 #define BELL 1
@@ -214,21 +212,21 @@ inline copy(c, i)
 
 byte now;
 
-/* What was submitted; the two words of an entry are its number, from 1 on. */
+/* The submissions; both words of an entry hold its number, from 1 on. */
 byte op[OPS], time_[OPS];
-bit waits[OPS];			/* without a bell, to be taken by then */
+bit waits[OPS];			/* not rung for: must be taken before time_ */
 bit taken[OPS];
 byte touched;			/* the last op on timeout 0 that is visible */
 byte allowed = PENDING;		/* timeout 0 may expire from then on */
 
-/* The kernel's, under the lock: as in struct ctx_rings. */
+/* Of the kernel, protected by the lock: see struct ctx_rings. */
 byte head = START, mark = START;
 byte mark_ns, seen;
 bit took;
 byte vain;
-byte look_at = IDLE;		/* the timeout that looks: */
-bit armed, looking;		/* pending; its callback runs */
-bit resting;			/* somebody else decides when it shall come */
+byte look_at = IDLE;		/* deadline of the timeout that polls */
+bit armed, looking;		/* this timeout is pending; its callback runs */
+bit resting;			/* enter() is planning the next poll */
 
 #define OFF 0
 #define ON 1
@@ -317,7 +315,7 @@ inline take_all(c)
 	UNLOCK(c)
 }
 
-/* rest(), under the lock; when is set. */
+/* rest(), called with the lock held; when is the time of the next poll. */
 inline rest(c)
 {
 	atomic {
@@ -356,7 +354,7 @@ proctype program()
 {
 	KERNEL;
 	byte n, tail, last;
-	bit ring;
+	bit kick;
 
 	atomic { tail = START; last = PENDING }
 	do
@@ -381,7 +379,7 @@ proctype program()
 		od;
 		fill(PROGRAM, tail, n + 1);
 		tail++;
-		/* The others need no bell, and so no barrier. */
+		/* Other submissions need no doorbell, and so no barrier. */
 		if
 		:: op[n] == SCHEDULE || time_[n] < last ->
 #ifndef NOBARRIER
@@ -389,11 +387,11 @@ proctype program()
 #endif
 			atomic {
 				if
-				:: time_[n] < LOAD(PROGRAM, SLEEP) -> ring = 1
+				:: time_[n] < LOAD(PROGRAM, SLEEP) -> kick = 1
 				:: else -> waits[n] = 1
 				fi
 			}
-			if :: ring -> ring = 0; enter(PROGRAM) :: else fi
+			if :: kick -> kick = 0; enter(PROGRAM) :: else fi
 		:: else
 		fi;
 		atomic {
@@ -405,7 +403,7 @@ proctype program()
 	atomic { n = 0; tail = 0; last = 0; program_over = 1 }
 }
 
-/* look() */
+/* poll() */
 inline look()
 {
 	take_all(WORKER);
@@ -451,7 +449,7 @@ inline expire(n)
 	UNLOCK(WORKER)
 }
 
-/* From here on it is not pending in the wheel. */
+/* The worker claims the timeout: it is no longer pending in the wheel. */
 #define EXPIRE(n) \
 	:: atomic { state[n] == ON && now >= deadline[n] -> state[n] = DUE; id = n } \
 		expire(id)
@@ -530,15 +528,15 @@ inline end()
 #endif
 #define CHUNK 1			/* how many records are put at a time */
 
-/* The kernel's, under the lock. */
-byte expired;			/* timeouts, so far */
-byte done;			/* of which records wait */
-byte entries = FAILS;		/* in the submission ring: they will all fail */
-bit untold;			/* the first of them has */
-byte put;			/* records in the completion ring, so far */
-bit cq_full;			/* what flags says */
+/* Of the kernel, protected by the lock. */
+byte expired;			/* timeouts so far */
+byte done;			/* of these, timeouts whose records wait */
+byte entries = FAILS;		/* in the submission ring; all of them will fail */
+bit unreported;			/* the first entry has failed, and waits */
+byte put;			/* records written so far */
+bit cq_full;			/* the flag in the shared memory */
 
-bit woken;			/* who sleeps in poll */
+bit woken;			/* the program that sleeps in poll */
 
 inline visible() { skip }
 
@@ -580,30 +578,30 @@ inline hwtimer_ctx_wake(c)
 }
 
 /* hwtimer_rings_report() */
-inline tell(c)
+inline report(c)
 {
-	told = 0;
+	reported = 0;
 	do
-	:: done && told < CHUNK ->
+	:: done && reported < CHUNK ->
 		room_or_full(c);
 		if :: room :: else -> break fi;
 		put_record(c);
 		done--;
 		if :: !done -> STORE(c, DONE, 0) :: else fi;
-		told++
+		reported++
 	:: else -> break
 	od;
 	if
 #ifdef NOUNTOLD
 	:: !done && cq_full ->
 #else
-	:: !done && cq_full && !untold ->
+	:: !done && cq_full && !unreported ->
 #endif
 		cq_full = 0;
 		STORE(c, FLAGS, 0)
 	:: else
 	fi;
-	if :: told -> hwtimer_ctx_wake(c) :: else fi;
+	if :: reported -> hwtimer_ctx_wake(c) :: else fi;
 	room = 0
 }
 
@@ -612,14 +610,14 @@ inline take_all(c)
 	lock(c);
 	do
 	:: entries ->
-		if :: untold -> untold = 0; STORE(c, UNTOLD, 0) :: else fi;
+		if :: unreported -> unreported = 0; STORE(c, UNREPORTED, 0) :: else fi;
 		/* report_failure() */
-		tell(c);
-		told = 0;
+		report(c);
+		reported = 0;
 		if :: !done -> room_or_full(c) :: else fi;
 		if
 		:: room -> put_record(c); hwtimer_ctx_wake(c); entries--; room = 0
-		:: else -> untold = 1; STORE(c, UNTOLD, 1); break
+		:: else -> unreported = 1; STORE(c, UNREPORTED, 1); break
 		fi
 	:: else -> break
 	od;
@@ -633,30 +631,30 @@ inline enter(c)
 	do
 	:: true ->
 		lock(c);
-		tell(c);
+		report(c);
 		UNLOCK(c);
-		if :: told < CHUNK -> break :: else fi
+		if :: reported < CHUNK -> break :: else fi
 	od;
-	told = 0
+	reported = 0
 }
 
-#define KERNEL bit room; byte told
+#define KERNEL bit room; byte reported
 
 proctype worker()
 {
 	KERNEL;
 
 	do
-	/* look() */
-	:: entries && !untold ->
+	/* poll() */
+	:: entries && !unreported ->
 		take_all(WORKER);
 		lock(WORKER);
-		tell(WORKER);
+		report(WORKER);
 		UNLOCK(WORKER);
-		told = 0
+		reported = 0
 	/* dev_expired() */
 	:: expired < RECORDS ->
-		/* Unless somebody looked at the submission ring since the deadline. */
+		/* Skipped if the submission ring was read since the deadline. */
 		if
 		:: entries -> take_all(WORKER)
 		:: skip
@@ -665,14 +663,14 @@ proctype worker()
 		expired++;
 		done++;
 		if :: done == 1 -> STORE(WORKER, DONE, 1) :: else fi;
-		tell(WORKER);
+		report(WORKER);
 		UNLOCK(WORKER);
-		told = 0
+		reported = 0
 	:: else -> break
 	od
 }
 
-/* dev_poll(), and to sleep if it says so. */
+/* dev_poll(), and sleeping if it returns 0. */
 inline poll()
 {
 	STORE(PROGRAM, WAITER, 1);
@@ -681,7 +679,7 @@ inline poll()
 	UNLOCK(PROGRAM);
 #endif
 	sleep = !LOAD(PROGRAM, DONE);
-	if :: sleep -> sleep = !LOAD(PROGRAM, UNTOLD) :: else fi;
+	if :: sleep -> sleep = !LOAD(PROGRAM, UNREPORTED) :: else fi;
 	if :: sleep -> sleep = LOAD(PROGRAM, HEAD) == LOAD(PROGRAM, KTAIL) :: else fi;
 	if :: sleep -> woken :: else fi;
 	BARRIER(PROGRAM);
@@ -708,7 +706,7 @@ proctype program()
 			:: poll()
 			fi
 		:: t != head ->
-			/* One, or all that there are. */
+			/* Read one record, or all. */
 			if
 			:: t = head + 1
 			:: skip
@@ -831,7 +829,7 @@ init
 		run other()
 #endif
 	}
-	/* When nobody can do anything any more. */
+	/* When no process can take a step. */
 	atomic {
 		timeout ->
 		CHECK(over, program_over && other_over);

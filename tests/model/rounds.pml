@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How what was released is called (release_some() in hwtimer_wheel.c) and who waits for that
- * (wheel_barrier()), for Spin: two CPUs with a queue of releases each, the worker, programs that
- * release for ever, and one who releases a timeout of his own, waits with a barrier, and looks
- * whether it was called. scripts/model runs it.
+ * Calling the release functions of timeouts (release_some() in hwtimer_wheel.c) and waiting for
+ * them (wheel_barrier()), for Spin: two CPUs with a queue of releases each, the worker, programs
+ * that release timeouts for ever, and a releaser that releases one timeout, waits with a barrier,
+ * and checks that its release function was called. scripts/model runs this model.
  *
- * Left out: all else that the worker does; sleeping (it goes round and round; that a kick comes
- * is wheel.pml's); more than MANY releases of others on a queue; their order, on which nobody
- * relies; passes in which the timeouts leave nothing of the budget.
+ * Not modelled: all other work of the worker; sleeping (the worker loops; wheel.pml checks that
+ * kicks arrive); more than MANY releases of other timeouts on a queue; their order, on which
+ * nobody relies; passes in which expiries use up the whole budget.
  *
- *	-DBUSY=n	programs that release for ever, on CPU 0 and on CPU 1 (2)
- *	-DCHAIN		what is called releases another one, on CPU 0
- *	-DQUEUED	somebody else has turned QUEUED on and is about to push the timeout, so that
- *			it comes by the other queue
+ *	-DBUSY=n	number of programs that release for ever: on CPU 0, and on CPU 1 (2)
+ *	-DCHAIN		each release function releases another timeout, on CPU 0
+ *	-DQUEUED	another producer has set QUEUED and is about to push the timeout, so the
+ *			worker finds it on the queue of requests
  *
- * Checked:
+ * Property that is checked:
  *
- *	before		when the barrier returns, what was released before it has been called
+ *	before		when the barrier returns, the release function of each timeout released
+ *			before it has been called
  *
- * And, with weak fairness (ltl):
+ * With weak fairness (ltl):
  *
- *	ends		the barrier returns, and what was released is called, whatever
- *			others release
+ *	ends		the barrier returns, and the release function is called, whatever others
+ *			release
  *
- * The broken twins, which have to fail by the property that they should:
+ * Broken variants, each of which must fail by the property that scripts/model names:
  *
- *	-DRESTART	the worker begins at the first CPU again whenever its list is empty
- *	-DEMPTY		it answers when nothing is released
- *	-DASKEDLATE	it looks for who asks when a round begins, not when the pass does
- *	-DANSWERNEXT	it answers at the end of a round that had begun before
+ *	-DRESTART	the worker returns to the first CPU whenever its list is empty
+ *	-DEMPTY		the worker completes a barrier only when nothing is released
+ *	-DASKEDLATE	the worker reads barrier when a round begins, not when the pass begins
+ *	-DANSWERNEXT	the worker completes a barrier at the end of a round that began before it
  *	-DNOGRACE	the barrier does not wait for a grace period
  */
 #ifndef BUSY
@@ -37,11 +38,12 @@
 #define NC 2
 #define MANY 2
 
-byte others[NC];		/* on the CPU's queue of releases */
-bit own[NC];			/* and the one that is waited for */
-bit requests;			/* it is on the other queue, */
-bit aside;			/* and was put aside */
-bit section;			/* somebody is about to push it */
+byte others[NC];		/* timeouts of busy() on the CPU's queue of releases */
+/* Where the releaser's timeout is: */
+bit own[NC];			/* on the CPU's queue of releases */
+bit requests;			/* on the queue of requests */
+bit aside;			/* taken from there, and put aside for the next round */
+bit section;			/* a producer is about to push it */
 bit barrier;			/* wheel->barrier */
 
 bit called, waiting, done;
@@ -65,7 +67,7 @@ proctype releaser()
 {
 #ifdef QUEUED
 	section = 1;
-	run pusher();		/* all that remains to be done is RELEASE */
+	run pusher();		/* the release only sets RELEASE */
 #else
 	own[1] = 1;
 #endif

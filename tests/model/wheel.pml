@@ -1,66 +1,68 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The protocol of hwtimer_wheel.c, for Spin: one timeout and its word, two
- * producers with a request queue each, the worker, a clock that moves by ticks, and a
- * stopper. Each access to what several of them share is a step of its own; what only
- * the worker has goes with the step before. Memory is sequentially consistent: that it
- * is not is what tests/litmus is about. scripts/model runs it.
+ * The protocol of hwtimer_wheel.c, for Spin: one timeout and its word, two producers with a
+ * request queue each, the worker, a clock that moves by ticks, and a stopper. Each access to a
+ * shared variable is a step of its own; accesses to the worker's own variables are part of the
+ * step before. Memory is sequentially consistent here; tests/litmus checks the memory ordering.
+ * scripts/model runs this model.
  *
- *	-DOPS0=n	operations of producer 0: arm, touch or cancel (1)
- *	-DOPS=n		and of producer 1 (1)
- *	-DARMS		they only arm
+ *	-DOPS0=n	number of operations of producer 0: arm, touch or cancel (1)
+ *	-DOPS=n		number of operations of producer 1 (1)
+ *	-DARMS		the producers only arm
  *	-DMAXT=n	deadlines are tick 1 to n, at most 3 (1)
- *	-DEND=1		producer 0 ends with shutdown_sync, and frees; 2: with release; 3: with
- *			cancel_sync, and frees, once nobody arms any more
- *	-DCB=1		the callback may arm the timeout again; 2: it frees it, if it may
+ *	-DEND=1		at its end producer 0 calls shutdown_sync and frees the timeout
+ *	-DEND=2		at its end producer 0 releases the timeout
+ *	-DEND=3		at its end, when nobody arms any more, producer 0 calls cancel_sync and
+ *			frees the timeout
+ *	-DCB=1		the callback may arm the timeout again
+ *	-DCB=2		the callback frees the timeout, if that is allowed
  *	-DSTOP		there is a stopper
- *	-DLIVE		for the search for starvation, which has no end: the callback may arm
- *			the timeout each time, and that is for the past whenever it does. Time
- *			does not move any more, and the counts are modulo 4
+ *	-DLIVE		for the search for starvation, which is not bounded: the callback may arm
+ *			the timeout each time, always for the past. Time does not move, and
+ *			the counts are modulo 4
  *
- * Checked:
+ * Properties that are checked:
  *
- *	once		an arming ends once: it is cancelled, expires, or is handed back
- *	early		it does not expire before its deadline
- *	in_time		a worker sleeps over no deadline
- *	one_queue	nothing is pushed that is on a queue
- *	counted_	the count of those pending is never too low
- *	memory		nothing is touched that was freed: by a callback while somebody who
- *			armed is still in there, too; nothing is freed while the wheel
- *			holds it or its callback runs; what is released is called once
- *	bounded		after somebody has begun to wait with cancel_sync, one callback begins at
- *			the most
- *	attended	the worker does not sleep while somebody waits for it, and is not woken
- *	over		in the end nobody waits, no arming is left, the counts agree, and a
+ *	once		an armed timeout ends once: it is cancelled, expires, or is handed back
+ *	early		a timeout does not expire before its deadline
+ *	in_time		the worker does not sleep beyond a deadline
+ *	one_queue	a timeout that is on a queue is not pushed
+ *	counted_	the count of pending timeouts is never too low
+ *	memory		nobody accesses a freed timeout, not even an arm() that is still in
+ *			progress when the callback frees it; a timeout is not freed while the
+ *			wheel holds it or its callback runs; a release is reported once
+ *	bounded		after a cancel_sync has begun to wait, at most one callback begins
+ *	attended	the worker does not sleep while a waiter that it has not woken sleeps
+ *	over		in the end nobody waits, nothing is pending, the counts agree, and a
  *			stopped wheel holds nothing
  *
- * And, with weak fairness (ltl):
+ * With weak fairness (ltl):
  *
- *	ends		who waits returns, and what is released is called
+ *	ends		a waiter returns, and a release is reported
  *
- * The broken twins, which have to fail by the property that they should:
+ * Broken variants, each of which must fail by the property that scripts/model names:
  *
- *	-DNOFLIGHT	without in_flight
- *	-DFLIGHTLATE	the worker looks at in_flight after the queue
- *	-DNOLAST	without the last look at the count before sleeping for ever
- *	-DNOLOOK	without the last look at the queues
- *	-DNOREARMRING	who needs no request to arm does not ring
+ *	-DNOFLIGHT	there is no in_flight
+ *	-DFLIGHTLATE	the worker reads in_flight after the queue
+ *	-DNOLAST	the worker sleeps without a timer, and does not count pending timeouts again
+ *	-DNOLOOK	the worker does not check the queues again before it sleeps
+ *	-DNOREARMKICK	an arm that needs no request does not kick the worker
  *	-DTOUCHONLY	an earlier deadline is written without a request
- *	-DNORECHECK	the worker claims what it has looked at, whatever it is by then
- *	-DCLAIMQUEUED	it claims a timeout with QUEUED set
- *	-DQUEUEDEARLY	it clears QUEUED before it takes the timeout from the queue
- *	-DFILEDLATE	it clears FILED after the callback
- *	-DREREAD	a producer looks at the timeout after its push
- *	-DNORUNNING	who waits does not look at running
- *	-DNOAGAIN	nor whether a callback came in between
+ *	-DNORECHECK	the worker claims a timeout even if its word has changed since it was read
+ *	-DCLAIMQUEUED	the worker claims a timeout with QUEUED set
+ *	-DQUEUEDEARLY	the worker clears QUEUED before it takes the timeout from the queue
+ *	-DFILEDLATE	the worker clears FILED after the callback
+ *	-DREREAD	a producer reads the timeout after its push
+ *	-DNORUNNING	a waiter does not read running
+ *	-DNOAGAIN	a waiter does not check whether a callback ran between its reads
  *	-DRUNNINGLATE	the worker sets running after it has claimed the timeout
- *	-DNOWAKE	the worker wakes nobody who waits
- *	-DNOCANCEL	it does not cancel for who waits what the callback arms
- *	-DNODETACH	who waits does not ask the worker to let go
- *	-DNOSTATE	arm does not look at the state
- *	-DNOGRACE	stop does not wait for a grace period
- *	-DSTOPPEDEARLY	it is STOPPED before it has been emptied
- *	-DNOLASTDRAIN	the queues are not drained once more after that
+ *	-DNOWAKE	the worker does not wake waiters
+ *	-DNOCANCEL	the worker does not cancel a timeout that was armed again despite a waiter
+ *	-DNODETACH	a waiter does not ask the worker to drop the timeout
+ *	-DNOSTATE	arm does not read the state
+ *	-DNOGRACE	the stop does not wait for a grace period
+ *	-DSTOPPEDEARLY	the state is STOPPED before the wheel has been emptied
+ *	-DNOLASTDRAIN	the queues are not drained again when the state is STOPPED
  */
 #ifndef OPS0
 #define OPS0 1
@@ -88,14 +90,15 @@
 #define REL 16			/* with D */
 #define RELEASING(w) (((w) & D) && ((w) & REL))
 
-#define IDLE 15			/* of times: until somebody rings */
+/* Times. */
+#define IDLE 15			/* until a kick */
 #define NEVER 14
 
 #ifdef LIVE
 #define SUM(n) ((n) & 3)
 #define MOVE(tick) skip
 #define OVER(until) ((until) < NEVER)
-byte now = 2, cur = 2;		/* nothing is ever due later */
+byte now = 2, cur = 2;		/* no deadline is later */
 #else
 #define SUM(n) (n)
 #define MOVE(tick) cur = (tick)
@@ -103,43 +106,45 @@ byte now = 2, cur = 2;		/* nothing is ever due later */
 byte now, cur = 1;
 #endif
 
-#define SHUTDOWN 1		/* of states */
+/* States of the wheel. */
+#define SHUTDOWN 1
 #define STOPPED 2
 
-byte word;			/* the timeout's */
-bit onq[3], onrel;		/* it is on a queue; queue 2: the worker's CPU, for callbacks */
+byte word;			/* of the timeout */
+bit onq[3], onrel;		/* the timeout is on a queue; callbacks use queue 2 */
 byte inflight[NP];
 byte state;
-bit insec[NP];			/* a producer is in a section that is not preemptible */
-byte armedc, cancc, expc, handc;	/* the wheel's counts */
+bit insec[NP];			/* the producer has preemption disabled */
+byte armedc, cancc, expc, handc;	/* counts: armed, cancelled, expired, handed back */
 byte kick_below = IDLE;
 bit kicked;
-bit running;			/* @running is the timeout */
+bit running;			/* w->running is the timeout */
 bit waiting, woken;
-bit sleeping;			/* somebody waits, and sleeps */
-byte begun;			/* callbacks that began while somebody waits */
-bit wstop, wgone;
+bit sleeping;			/* the waiter sleeps */
+byte begun;			/* callbacks that began while there was a waiter */
+bit wstop, wgone;		/* the worker has to end, has ended */
 
-/* The worker's own, and then the stopper's. */
-bit inb;			/* it is in the bucket of tick: */
+/* Of the worker, and of the stopper once the worker has ended. */
+bit inb;			/* the timeout is in the bucket of tick ftick */
 byte ftick;
-bit letgo;			/* it was released, and put aside */
+bit aside;			/* the timeout was released, and put aside */
 byte until_;
 bit asleep;
 byte armed_seen;
 byte rearmed;			/* by the callback */
 
-/* For what is checked. */
-bit live;			/* it is pending */
+/* For the properties. */
+bit live;			/* the timeout is pending */
 bit freed;
-byte using;			/* producers that may still touch the timeout */
+byte using;			/* producers that may still access the timeout */
 byte busy;			/* producers in an operation */
-byte pdone;
-bit ended;			/* producer 0 has ended it */
-bit cancelled;			/* it was, once: the callback does not free any more */
-bit sdone;
+byte pdone;			/* producers that have done all operations */
+bit ended;			/* producer 0 has ended the timeout */
+bit cancelled;			/* the timeout was cancelled, so the callback must not free it */
+bit sdone;			/* the stopper is done */
 
-bit once = 1, early = 1, in_time = 1, one_queue = 1, counted_ = 1, memory = 1, bounded = 1, attended = 1, over = 1;
+bit once = 1, early = 1, in_time = 1, one_queue = 1, counted_ = 1, memory = 1, bounded = 1;
+bit attended = 1, over = 1;
 #define CHECK(property, is) property = (is); assert(property)
 
 #define TOUCH CHECK(memory, !freed)
@@ -148,7 +153,7 @@ bit once = 1, early = 1, in_time = 1, one_queue = 1, counted_ = 1, memory = 1, b
 #define ARMED CHECK(once, !live); live = 1
 #define ENDED CHECK(once, live); live = 0
 
-/* Everybody has these: old, new, ok. */
+/* Each process that uses this has the variables old, new and ok. */
 #define CMPXCHG \
 	TOUCH; \
 	ok = word == old; \
@@ -164,17 +169,17 @@ inline kick_worker(d)
 	fi
 }
 
-/* After its push a producer owns nothing of the timeout. */
+/* After the push the producer must not access the timeout. */
 inline push(c)
 {
 	atomic {
 		TOUCH;
-		CHECK(one_queue, !onq[0] && !onq[1] && !onq[2] && !onrel && !letgo);
+		CHECK(one_queue, !onq[0] && !onq[1] && !onq[2] && !onrel && !aside);
 		if :: RELEASING(new) -> onrel = 1 :: else -> onq[c] = 1 fi
 	}
 }
 
-/* For the worker, c is 2: nobody else looks at its in_flight. */
+/* The worker, with c = 2, needs no in_flight: it does not push while it prepares to sleep. */
 inline change_and_push(c)
 {
 	if
@@ -192,14 +197,14 @@ inline change_and_push(c)
 	fi
 }
 
-/* The operation has happened. It has no further business with the timeout. */
+/* The linearization point of the operation, which does not access the timeout any more. */
 inline linear(c)
 {
 	if :: (new & A) && !(old & A) -> ARMED :: else fi;
 	if :: c < NP && using -> using-- :: else fi
 }
 
-/* Into ret: 1: it is pending already, 0: not, 9: it cannot be armed, 8: nor touched. */
+/* ret: 0: arm it, 1: it is pending, 8: it cannot be touched, 9: it cannot be armed. */
 inline judge(d, touch)
 {
 	if
@@ -221,7 +226,7 @@ inline judge(d, touch)
 	fi
 }
 
-/* Its section has begun, and down says what it saw of the state. */
+/* The caller has disabled preemption, and down says whether it saw the wheel shut down. */
 inline arm(c, d, touch)
 {
 	if
@@ -241,7 +246,7 @@ inline arm(c, d, touch)
 		if :: ret < 2 -> atomic { TOUCH } :: else fi;
 #endif
 		if
-#ifdef NOREARMRING
+#ifdef NOREARMKICK
 		:: ret < 2 && sooner ->
 #else
 		:: ret == 0 || (ret == 1 && sooner) ->
@@ -249,7 +254,7 @@ inline arm(c, d, touch)
 			kick_worker(d)
 		:: else
 		fi;
-		/* Somebody else armed it, or ended it, in between. */
+		/* Meanwhile another producer armed the timeout or ended it. */
 		if :: ret != 0 && counted -> armedc = SUM(armedc - 1) :: else fi
 	fi
 }
@@ -289,8 +294,8 @@ inline detach(c)
 	insec[c] = 0
 }
 
-/* One turn of wheel_end_sync() */
-inline end_and_look(c)
+/* One iteration of the loop in wheel_end_sync(). */
+inline end_and_check(c)
 {
 	disarm((END == 1 -> D : 0));
 #ifndef NODETACH
@@ -329,7 +334,6 @@ proctype producer(byte me)
 	:: else ->
 		atomic {
 			if
-			/* It may have gone while nobody looked. */
 			:: freed -> break
 			:: else
 			fi;
@@ -359,7 +363,7 @@ proctype producer(byte me)
 		atomic {
 			busy--;
 			insec[me] = 0;
-			/* It was refused, or a cancel. */
+			/* A cancel, or an arm that was refused, has not passed linear(). */
 			if :: op == 2 || ret >= 2 -> using-- :: else fi;
 			CHECK_SLEEP;
 			old = 0; new = 0; ret = 0; d = 0; op = 0;
@@ -370,14 +374,14 @@ proctype producer(byte me)
 #if END
 	if
 	:: me == 0 ->
-		/* The owner ends it once nobody else uses it. */
+		/* The owner ends the timeout once nobody else uses it. */
 		pdone == NP;
 #if END == 1 || END == 3
-		waiting = 1;	/* and a full barrier */
+		waiting = 1;	/* followed by a full barrier */
 		do
 		:: true ->
 			busy++;
-			end_and_look(me);
+			end_and_check(me);
 			busy--;
 			if
 			:: held -> sleeping = 1; atomic { woken -> woken = 0; sleeping = 0 }
@@ -422,7 +426,7 @@ inline wake_waiters()
 #endif
 }
 
-/* Within a step. */
+/* Part of the caller's step. */
 inline file(d)
 {
 	CHECK(one_queue, !inb);
@@ -436,7 +440,7 @@ inline unfile()
 	inb = 0
 }
 
-/* The request is taken, and old is the word. */
+/* The request has been taken from its queue, and old is the word. */
 inline handle_request()
 {
 	filed = (old & F) != 0;
@@ -454,7 +458,7 @@ inline handle_request()
 		:: ok && (new & F) ->
 			if :: filed -> unfile() :: else fi;
 			file(DL(new))
-		:: ok && !(new & F) && (new & Q) -> letgo = 1
+		:: ok && !(new & F) && (new & Q) -> aside = 1
 		:: else
 		fi
 	   }
@@ -465,11 +469,11 @@ inline handle_request()
 }
 
 #if END == 2
-/* release_some(), the wheel's, and call_released() */
+/* release_some() and call_released() of the wheel. */
 inline call_released()
 {
 	if
-	:: atomic { onrel || letgo -> onrel = 0; letgo = 0; TOUCH; old = word }
+	:: atomic { onrel || aside -> onrel = 0; aside = 0; TOUCH; old = word }
 		atomic { if :: old & F -> unfile() :: else fi }
 		atomic { TOUCH; word = word & ~(Q | F) }
 		atomic { CHECK(memory, !freed && !running && !inb); freed = 1; old = 0 }
@@ -505,7 +509,7 @@ inline drain()
 #endif
 }
 
-/* Under the lock under which who waits begins and ends to. */
+/* Holds the lock that waiters take to add and to remove themselves. */
 inline cancel_for_waiter()
 {
 #if (END == 1 || END == 3) && !defined(NOCANCEL)
@@ -527,7 +531,7 @@ inline cancel_for_waiter()
 #endif
 }
 
-/* It is not in the bucket any more, and old is the word. */
+/* The timeout has been taken from its bucket, and old is the word. */
 inline settle()
 {
 	do
@@ -608,7 +612,7 @@ inline callback()
 	fi;
 #endif
 #if CB == 2
-	/* It is the last that anybody wants of it. */
+	/* Free the timeout if nobody uses it any more. */
 	atomic {
 		if
 		:: using == 0 && !live && !cancelled && !freed ->
@@ -723,7 +727,7 @@ end_sleep:
 	wgone = 1
 }
 
-/* It may stop at any time, but in the end goes on to where the worker has something to do. */
+/* The clock may stop, but while all sleep it goes on until the worker has something to do. */
 proctype clock()
 {
 end_clock:
@@ -796,7 +800,7 @@ init
 #endif
 	}
 #ifndef LIVE
-	/* When nobody can do anything any more. */
+	/* When no process can take a step. */
 	atomic {
 		timeout ->
 		CHECK(over, pdone == NP && (END == 0 || (ended && freed)) && !live &&

@@ -1,70 +1,73 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The protocol of hwtimer_work.c, for Spin: one item and its word, its timeout, the wheel's
- * worker that dispatches, two workers of workqueues, and two owners. Each access to what
- * several of them share is a step of its own. Memory is sequentially consistent: that it is
- * not is what tests/litmus is about. scripts/model runs it.
+ * The protocol of hwtimer_work.c, for Spin: one item and its word, its timeout, the worker of the
+ * wheel, which dispatches, two workers of workqueues, and two owners. Each access to a shared
+ * variable is a step of its own. Memory is sequentially consistent here; tests/litmus checks the
+ * memory ordering. scripts/model runs this model.
  *
- * Left out: the wheel itself, which is wheel.pml's: a timeout is pending, or its callback runs,
- * or neither, and who waits for it is served. The lanes and minutes: the two workers share one
- * queue and do not keep an item to themselves, as workqueues do for one that stays; that is
- * more than the lanes can do. That drop() is called once more, which nothing needs (see
- * tests/mutants/equivalent/second-drop.patch). What cancel_sync returns. Counts of 2^24 and more.
+ * Not modelled: the wheel, for which there is wheel.pml (a timeout is pending, or its callback
+ * runs, or neither, and waiters are woken); the lanes and minutes (the two workers share one queue
+ * and may both take the item, unlike workers of a workqueue that an item stays on, so the lanes
+ * are covered); the second call of drop(), which is not needed (see
+ * tests/mutants/equivalent/second-drop.patch); what cancel_sync returns; counts of 2^24 and more.
  *
  *	-DPOLICY=n	0: SERIAL, 1: DISCARD, 2: REPLACE (0)
- *	-DMAXQ=n	the bound of runs due; 0: none (0)
- *	-DOPS0=n	operations of owner 0: arm or cancel (1)
- *	-DOPS=n		and of owner 1 (1)
- *	-DARMS		they only arm
- *	-DSYNC		they call cancel_sync, too
- *	-DEND=1		owner 0 ends with cancel_sync, and frees; 2: with release; 3: stops and destroys
- *			the wheel, and frees
- *	-DFN=1		the function may arm the item once; 2: it always does, and so does the
- *			refused callback; 3: it calls cancel_sync, for itself; 4: it releases the
- *			item, once nobody else uses it
- *	-DSTUCK		the workqueues begin nothing while somebody waits
- *	-DLIVE		for the search for starvation: no counts, which have no end there; and the
- *			cmpxchg by which an item is ended succeeds at once. (It is lock-free only:
- *			if a whole run came between each look and cmpxchg, it would never.)
+ *	-DMAXQ=n	the limit of due runs; 0: none (0)
+ *	-DOPS0=n	number of operations of owner 0: arm or cancel (1)
+ *	-DOPS=n		number of operations of owner 1 (1)
+ *	-DARMS		the owners only arm
+ *	-DSYNC		the owners call cancel_sync, too
+ *	-DEND=1		at its end owner 0 calls cancel_sync and frees the item
+ *	-DEND=2		at its end owner 0 releases the item
+ *	-DEND=3		at its end owner 0 stops and destroys the wheel, and frees the item
+ *	-DFN=1		the function may arm the item once
+ *	-DFN=2		the function and the refused callback always arm the item
+ *	-DFN=3		the function calls cancel_sync for its own item
+ *	-DFN=4		the function releases the item, once nobody else uses it
+ *	-DSTUCK		the workqueues begin no run while there is a waiter
+ *	-DLIVE		for the search for starvation: there are no counts, as they would not be
+ *			bounded; and the cmpxchg that ends an item succeeds at once. (It is only
+ *			lock-free: it fails for ever if a whole run comes between each read and
+ *			its cmpxchg.)
  *
- * Checked:
+ * Properties that are checked:
  *
- *	states		the invariants (a) and (b) of hwtimer_work.c; by its policy an item has no
- *			more than one run due
- *	exclusive	one run goes on at a time
- *	lost		behind a dispatch a run is due
- *	told		a run that begins has not been told to stop
- *	bound		there is a place for each run due, and there are no more than the bound
- *	books		busy items are never counted below 0
- *	memory		nothing is touched that was freed, be it the item or the wheel; what is
- *			released is called once, when all is over
- *	over		in the end all have returned, what was released was called, the item is
+ *	states		the invariants (a) and (b) of hwtimer_work.c hold; with DISCARD and REPLACE
+ *			at most one run of the item is due
+ *	exclusive	at most one run is in progress
+ *	lost		after a dispatch a run is due
+ *	told		CANCELLED is not set when a run begins
+ *	bound		each due run has a place, and the places do not exceed the limit
+ *	books		the count of busy items does not go below 0
+ *	memory		nobody accesses a freed item or wheel; the release of an item is reported
+ *			once, after its last run
+ *	over		in the end all calls have returned, a release was reported, the item is
  *			idle, and dispatched = runs + cancelled + replaced
  *
- * And, with weak fairness (ltl):
+ * With weak fairness (ltl):
  *
- *	ends		who waits returns, and what is released is called
- *	begins		a run that is due begins, or ends otherwise
+ *	ends		a waiter returns, and a release is reported
+ *	begins		a due run begins, or ends without having begun
  *
- * The broken twins, which have to fail by the property that they should:
+ * Broken variants, each of which must fail by the property that scripts/model names:
  *
- *	-DENDSTORE	the end of a run stores the word where it has to exchange it
- *	-DNOENDING	a dispatch does not look at ENDING
+ *	-DENDSTORE	the end of a run stores the word instead of using cmpxchg
+ *	-DNOENDING	a dispatch does not check ENDING
  *	-DENDINGBIT	ENDING is a flag, not a count
- *	-DNOLASTEND	cancel_sync does not end what the last run armed
- *	-DNOTSYNC	nor wait for callbacks
- *	-DNOQUEUE	nor is queued again with another one due
- *	-DNORETRY	who queues does not try again
- *	-DNOWAKE	who makes it idle wakes nobody
- *	-DNOWAKEQUEUED	nor does a run that ends with another one due
- *	-DNOTAKE	who waits does not take it from the queue
- *	-DNOTBUSY	the wheel that lets go does not look whether the item is busy
- *	-DNOLETGO	a release does not wait until the wheel has let go
- *	-DKEEPTOLD	CANCELLED stays after the end of a run
- *	-DSTALE		a dispatch judges the policy once
+ *	-DNOLASTEND	cancel_sync does not cancel the timeout if the last run armed it
+ *	-DNOTSYNC	cancel_sync does not wait for callbacks
+ *	-DNOQUEUE	a run that ends with another run due does not queue the item again
+ *	-DNORETRY	queueing the item is not retried
+ *	-DNOWAKE	waiters are not woken when the item becomes idle
+ *	-DNOWAKEQUEUED	a run that ends with another run due does not wake waiters
+ *	-DNOTAKE	a waiter does not take the item from the queue
+ *	-DNOTBUSY	when the wheel drops a released item it does not check whether it is busy
+ *	-DNOLETGO	a release does not wait until the wheel has dropped the timeout
+ *	-DKEEPTOLD	CANCELLED stays set after the end of a run
+ *	-DSTALE		a dispatch does not decide by the policy again when its cmpxchg fails
  *	-DKEEPPLACE	a run that is dropped because of ENDING keeps its place
- *	-DBUSYLATE	an item counts as busy after it was queued
- *	-DIDLEEARLY	and as idle before its owner was told
+ *	-DBUSYLATE	an item is counted as busy after it was queued
+ *	-DIDLEEARLY	an item is counted as idle before its release was reported
  */
 #ifndef POLICY
 #define POLICY 0
@@ -100,20 +103,20 @@
 #define NODUE(w) ((w) & 255)
 
 short word;
-/* The work_struct: is on a workqueue; cancel_work() has it. */
+/* The work_struct is on a workqueue; cancel_work() holds it. */
 bit onq, grabbed;
 /* The timeout: */
 bit armed, dead;
-bit callback;			/* it runs */
-bit asked;			/* it was released, and the wheel has not let go */
-bit down, wgone;		/* the wheel is stopped; its worker is gone */
-byte queued, busy;		/* the wheel's counts */
-bit waits[NP], woken[NP];	/* for the item */
-bit bwaits, bwoken;		/* for busy */
+bit callback;			/* its callback runs */
+bit asked;			/* it was released, and the wheel still holds it */
+bit down, wgone;		/* the wheel is stopped; its worker has ended */
+byte queued, busy;		/* counts of the wheel */
+bit waits[NP], woken[NP];	/* of owners that wait for the item */
+bit bwaits, bwoken;		/* of the owner that waits for busy == 0 */
 
-/* For what is checked. */
+/* For the properties. */
 byte running;			/* functions that run */
-byte due;			/* dispatched - runs - cancelled - replaced, and a bias */
+byte due;			/* BIAS + dispatched - runs - cancelled - replaced */
 #define BIAS 16
 bit freed, wfreed;
 byte waiting;
@@ -125,7 +128,7 @@ bit ended;
 bit states = 1, exclusive = 1, lost = 1, told = 1, bound = 1, books = 1, memory = 1, over = 1;
 #define CHECK(property, is) property = (is); assert(property)
 #define TOUCH CHECK(memory, !freed)
-#define TOUCHW CHECK(memory, !wfreed)	/* and the wheel */
+#define TOUCHW CHECK(memory, !wfreed)	/* access to the wheel */
 
 #ifdef LIVE
 #define COUNT(n)
@@ -137,7 +140,7 @@ bit states = 1, exclusive = 1, lost = 1, told = 1, bound = 1, books = 1, memory 
 	CHECK(states, (word & BUSY) != BUSY && (DUE(word) == 0 || (word & BUSY)) && \
 		      (POLICY == 0 || DUE(word) <= 1) && \
 		      (POLICY != 1 || DUE(word) == 0 || !(word & R)))
-/* Everybody has these: old, new, ok. Within a step. */
+/* Part of the caller's step. Each process that uses this has the variables old, new and ok. */
 #define CMPXCHG \
 	TOUCH; \
 	ok = word == old; \
@@ -157,7 +160,7 @@ inline leave(n)
 	if :: MAXQ > 0 -> CHECK(bound, queued >= n); queued = queued - n :: else fi
 }
 
-/* queue_work() puts it there in one step: cancel_work() waits for what is in between. */
+/* queue_work() is one step, as cancel_work() waits for a queue_work() in progress. */
 inline enqueue()
 {
 #ifdef NORETRY
@@ -167,7 +170,7 @@ inline enqueue()
 #endif
 }
 
-inline tell()
+inline report()
 {
 	atomic { CHECK(memory, !freed && !wfreed && !callback && running == 0 && !onq); freed = 1 }
 }
@@ -178,9 +181,9 @@ inline became_idle()
 	WAKE;
 #endif
 #ifndef IDLEEARLY
-	if :: new & G -> tell() :: else fi;
+	if :: new & G -> report() :: else fi;
 #endif
-	/* Behind it only the address is used. */
+	/* From here on only the address of the item is used. */
 	atomic {
 		TOUCHW;
 		CHECK(books, busy > 0);
@@ -190,17 +193,17 @@ inline became_idle()
 	if :: ok -> WAKEBUSY :: else fi
 #ifdef IDLEEARLY
 	;
-	if :: new & G -> tell() :: else fi
+	if :: new & G -> report() :: else fi
 #endif
 }
 
-/* Into ret: it was pending. */
+/* ret: set if the timeout was pending. */
 inline timeout_cancel(ret)
 {
 	atomic { TOUCH; if :: armed -> armed = 0; ret = 1 :: else fi }
 }
 
-/* hwtimer_cancel_sync(): that the wheel serves who waits is wheel.pml's. */
+/* hwtimer_cancel_sync(); wheel.pml checks that the waiter is woken. */
 inline timeout_end(ret)
 {
 	timeout_cancel(ret);
@@ -214,7 +217,7 @@ inline timeout_arm()
 	atomic { TOUCH; if :: dead || down :: else -> armed = 1 fi }
 }
 
-/* Into ret: anything was due. */
+/* ret: set if a run was due. */
 inline drop(ending, ret)
 {
 	atomic { READ }
@@ -240,14 +243,14 @@ inline drop(ending, ret)
 	atomic { old = 0; new = 0; ok = 0 }
 }
 
-/* cancel_work(); for a few instructions nobody else can queue it. */
+/* cancel_work(); while it holds the work_struct nobody else can queue it. */
 inline cancel_work(ret)
 {
 	atomic { !grabbed -> TOUCH; ret = onq; onq = 0; grabbed = 1 }
 	grabbed = 0
 }
 
-/* Into held: it is not idle. */
+/* held: whether the item is not idle. */
 inline taken_off()
 {
 	atomic { READ; held = (old & BUSY) != 0 }
@@ -267,7 +270,7 @@ inline taken_off()
 	atomic { old = 0; new = 0; ok = 0 }
 }
 
-/* Of the function's own (self): it does not wait for itself. */
+/* self: called by the item's function, which does not wait for itself. */
 inline end_sync(me, self)
 {
 	if :: self :: else -> waiting++ fi;
@@ -311,13 +314,13 @@ inline release_some()
 		old = 0
 #endif
 	}
-	if :: old & BUSY :: else -> tell() fi
+	if :: old & BUSY :: else -> report() fi
 }
 
 inline release()
 {
 	drop(E1, r);
-	/* hwtimer_release(): behind it nothing is ours. */
+	/* hwtimer_release(); from here on the item may be gone. */
 	atomic {
 		TOUCH; armed = 0; dead = 1;
 #ifndef NOLETGO
@@ -338,7 +341,7 @@ inline refuse()
 #endif
 }
 
-/* By the wheel's worker, with callback set. */
+/* Called by the worker of the wheel, with callback set. */
 inline dispatch()
 {
 	atomic { READ; placed = 0; judged = 0 }
@@ -346,7 +349,7 @@ inline dispatch()
 	:: atomic {
 		new = old;
 		if :: judged :: else -> replaces = 0; isbusy = (old & R) || DUE(old) fi;
-		what = 0;	/* to be exchanged */
+		what = 0;	/* 0: cmpxchg, 1: ending, 2: refuse, 3: another run becomes due */
 #ifndef NOENDING
 		if :: ENDING(old) -> new = new | D; what = 1 :: else fi;
 #endif
@@ -384,11 +387,11 @@ inline dispatch()
 	od;
 	if
 	:: refused ->
-		/* Only we make it busy: once there is a place for it, neither comes up. */
+		/* Only a dispatch makes the item busy, so one that has a place is not refused. */
 		CHECK(bound, !placed);
 		refuse()
 	:: else ->
-		/* The item does not go before we return. */
+		/* The item is not freed before dispatch() returns. */
 		if
 		:: what == 1 ->
 #ifndef KEEPPLACE
@@ -466,7 +469,7 @@ inline function(me)
 #endif
 }
 
-/* One of a workqueue's. */
+/* A worker of a workqueue. */
 proctype runner(byte me)
 {
 	short old, new;
@@ -495,7 +498,7 @@ end_idle:
 			atomic { TOUCH; TOUCHW; leave(1); COUNT(-1) }
 			atomic { running++; CHECK(exclusive, running == 1); old = 0; new = 0; ok = 0 }
 			function(me);
-			/* fn(work) was ours until here. */
+			/* Until here the function owned the item. */
 			atomic { running--; READ }
 			do
 			:: atomic {
@@ -557,7 +560,7 @@ proctype owner(byte me)
 	if
 	:: me == 0 ->
 #if END == 1
-		/* Nobody but the function arms any more. */
+		/* From here on only the function arms the item. */
 		pdone == NP;
 		end_sync(me, 0);
 		atomic {
@@ -573,7 +576,7 @@ proctype owner(byte me)
 		:: else
 		fi;
 #else
-		/* hwtimer_wheel_destroy(): nobody dispatches any more. */
+		/* hwtimer_wheel_destroy(): no more dispatches. */
 		down = 1;
 		wgone;
 		pdone == NP;
@@ -586,7 +589,7 @@ proctype owner(byte me)
 			if :: held -> bwoken :: else -> break fi
 		od;
 		atomic { CHECK(memory, !onq && running == 0); wfreed = 1; waiting = 0 }
-		/* What was not released is his. */
+		/* An item that was not released belongs to the owner. */
 		atomic { if :: released :: else -> TOUCH; freed = 1 fi }
 #endif
 		ended = 1
@@ -602,7 +605,7 @@ init
 		run worker(); run runner(0); run runner(1); run owner(0); run owner(1)
 	}
 #ifndef LIVE
-	/* When nobody can do anything any more. */
+	/* When no process can take a step. */
 	atomic {
 		timeout ->
 		CHECK(over, pdone == NP && (END == 0 || ended) && !armed && !onq && busy == 0 &&
