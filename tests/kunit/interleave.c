@@ -61,7 +61,7 @@ struct thing {
 
 typedef void (*op_t)(struct rig *rig, struct thing *th, u64 deadline);
 
-/* An operation on a timeout; @ticks is the deadline of an arm or touch. An empty act ends a list. */
+/* An operation; @ticks is the deadline of an arm or touch. An empty act ends a list. */
 struct act {
 	op_t			op;
 	enum who		who;
@@ -805,7 +805,7 @@ static bool ask_in_pass(struct rig *rig, bool round)
 	do_arm(rig, &rig->things[NEIGHBOUR], rig->base);
 	pass(rig);
 	rig->now = rig->base;
-	/* A request and a timeout that is due, and the smallest budget: as many slices as possible. */
+	/* A request, and a timeout that is due; a budget of 1 makes as many slices as possible. */
 	do_arm(rig, &rig->things[SUBJECT], rig->base + LATER * TICK);
 	if (round) {
 		do_release(rig, &rig->things[SUBJECT], 0);

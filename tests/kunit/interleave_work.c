@@ -96,7 +96,7 @@ static unsigned long work_ended(struct work_rig *rig)
 static void work_crank(struct work_rig *rig)
 {
 	rig->now += 2 * TICK;
-	/* One worker at a time: this may wake work_wait(), whose intruder advances the wheel, too. */
+	/* One worker at a time: this may wake work_wait(), which advances the wheel, too. */
 	preempt_disable();
 	while (wheel_advance(&rig->driven.wheel, rig->now, WHEEL_BUDGET))
 		;
@@ -192,7 +192,7 @@ static int work_wait(void *data)
 	ended = work_ended(rig) - rig->foreign - before;
 	if (ret != !!ended)
 		work_wrong(rig, "cancel_sync lies");
-	/* A run may be preempted before it decrements @busy: hwtimer_wheel_destroy() waits for that. */
+	/* A run may be preempted before it decrements @busy; destroying the wheel waits for that. */
 	if (rig->running || work_pending(&rig->w.work))
 		work_wrong(rig, "goes on after cancel_sync");
 	/* What the intruder armed may still be pending. */
@@ -208,7 +208,7 @@ out:
 	kthread_complete_and_exit(&rig->waited, 0);
 }
 
-/* Advance the wheel, but run nothing that is queued: hwtimer_work_cancel_sync() must not need it. */
+/* Advance the wheel, but run nothing that is queued: cancel_sync() must not need that. */
 static void work_watch(struct work_rig *rig)
 {
 	unsigned int rounds;

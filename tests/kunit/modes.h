@@ -23,7 +23,7 @@ static void mode_desc(const struct mode *mode, char *desc)
 }
 
 /* Those of one driver, an array. */
-#define MODES_OF(driver)	(*(const struct mode (*)[2])&modes[2 * (driver)])
+#define MODES_OF(driver)	(*(const struct mode (*)[2])(modes + 2 * (driver)))
 
 KUNIT_ARRAY_PARAM(mode, modes, mode_desc);
 

@@ -293,7 +293,7 @@ static unsigned int end_rearmed(struct kunit *test, struct hwtimer_timeout *t, u
 	return ended;
 }
 
-/* All waiters are woken; an arming that the worker cancels for them is cancelled and counted once. */
+/* All waiters are woken; what the worker cancels for them is cancelled and counted once. */
 static void cancelled_for_three(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = hand_wheel(test, &hand_ops, 1);

@@ -28,7 +28,7 @@ static void need(struct kunit *test, bool enabled, const char *config)
 
 /*
  * Each allocation of a wheel, and of the rings, fails once; kmemleak finds what that leaks. In
- * turn n the n-th allocation of the task fails. The kernel's checkers allocate now and then as well,
+ * turn n the n-th allocation of the task fails. The kernel's checkers allocate now and then, too,
  * which changes the numbers from one turn to the next, so one of the allocations may be missed,
  * though not in User-Mode Linux, with one CPU and virtual time.
  */
@@ -221,8 +221,8 @@ static void takes_needed(struct hwtimer_timeout *t)
 }
 
 /*
- * See "Deadlock" in hwtimer.h: a task waits while it holds a lock that a callback of the wheel takes.
- * No callback runs at the time.
+ * See "Deadlock" in hwtimer.h: a task waits with a lock that a callback of the wheel takes. No
+ * callback runs at the time.
  */
 static void deadlock(struct kunit *test)
 {

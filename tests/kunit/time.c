@@ -127,7 +127,7 @@ static void held_off_by(struct rig *rig, const struct shape *s, u64 start, u64 b
 	visits = after.visits - before.visits;
 	if (ordered)
 		KUNIT_EXPECT_EQ(rig->test, min_t(u64, by, last - start), ticks);
-	/* Each bucket and each timeout is visited once, or once per level that it cascades through. */
+	/* Each bucket and timeout is visited once, or once per level that it cascades through. */
 	if (rig->wheel.max_levels == 1) {
 		KUNIT_EXPECT_EQ(rig->test, min(by, round), ticks);
 		KUNIT_EXPECT_EQ(rig->test, passed, visits);
@@ -188,7 +188,7 @@ static void expect_sleep(struct rig *rig, const struct probe *p, unsigned int n)
 	for (i = 0; i < n; i++)
 		if (!p[i].fired)
 			first = min(first, p[i].due);
-	/* The first time the worker sleeps lightly, as timeouts were armed, the second time soundly. */
+	/* First the worker sleeps lightly, as timeouts were armed, then soundly. */
 	for (i = 0; i < 2; i++) {
 		until = sleep_until(rig);
 		wheel_awake(&rig->wheel);

@@ -3,8 +3,8 @@
  * hwtimer: KUnit suite hwtimer_time_driver: a worker that is held off, clocks that jump, and the
  * end of the range, with the drivers and the machine's clocks.
  *
- * Made for User-Mode Linux with time-travel=inf-cpu, where sleeping takes no real time and any expiry
- * after the boundary of its tick, plus a slack, is late.
+ * Made for User-Mode Linux with time-travel=inf-cpu, where sleeping takes no real time and any
+ * expiry after the boundary of its tick, plus a slack, is late.
  */
 #include <kunit/test.h>
 #include <linux/bottom_half.h>
