@@ -192,7 +192,7 @@ static int work_wait(void *data)
 	ended = work_ended(rig) - rig->foreign - before;
 	if (ret != !!ended)
 		work_wrong(rig, "cancel_sync lies");
-	/* A run may be preempted before it decrements @busy; destroying the wheel waits for that. */
+	/* A run may be preempted before it decrements @busy; a destroy waits for that. */
 	if (rig->running || work_pending(&rig->w.work))
 		work_wrong(rig, "goes on after cancel_sync");
 	/* What the intruder armed may still be pending. */
