@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite hwtimer_api, of the API for other modules, with both drivers and both of
- * the machine's clocks.
+ * hwtimer: KUnit suite hwtimer_api: the API for other modules, with both drivers and both clocks.
  *
- * Made for User-Mode Linux with time-travel=inf-cpu, where the clock stands still
- * while anything runs, and sleeping takes no time.
+ * Made for User-Mode Linux with time-travel=inf-cpu, where the clock stands still while code runs,
+ * and sleeping takes no real time.
  */
 #include <kunit/test.h>
 #include <linux/err.h>
@@ -16,19 +15,9 @@
 #include "api.h"
 #include "modes.h"
 
-/* For what is of the kthread's, and for callbacks that sleep. */
-static const struct mode thread_modes[] = {
-	{ "kthread, monotonic" },
-	{ "kthread, boottime", .clock = HWTIMER_CLOCK_BOOTTIME },
-};
-
-static const struct mode softirq_modes[] = {
-	{ "hrtimer, monotonic", HWTIMER_DRIVER_HRTIMER },
-	{ "hrtimer, boottime", HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_BOOTTIME },
-};
-
-KUNIT_ARRAY_PARAM(thread_mode, thread_modes, mode_desc);
-KUNIT_ARRAY_PARAM(softirq_mode, softirq_modes, mode_desc);
+/* For cases about the worker's thread, and for callbacks that sleep. */
+KUNIT_ARRAY_PARAM(thread_mode, MODES_OF(HWTIMER_DRIVER_KTHREAD), mode_desc);
+KUNIT_ARRAY_PARAM(softirq_mode, MODES_OF(HWTIMER_DRIVER_HRTIMER), mode_desc);
 
 struct hwtimer_wheel *make(struct kunit *test, u64 tick_ns, unsigned int slots,
 			   unsigned long cap)
@@ -125,7 +114,7 @@ static int helper_fn(void *data)
 	struct helper *h = data;
 
 	h->run(h);
-	/* The module may go as soon as the case does. */
+	/* The module may be unloaded as soon as the case is over. */
 	kthread_complete_and_exit(&h->done, 0);
 }
 
@@ -250,7 +239,7 @@ static void same_name(struct kunit *test)
 		KUNIT_EXPECT_STREQ(test, to_driven(wheels[i])->name, names[i]);
 	}
 	KUNIT_EXPECT_EQ(test, 0, strncmp(to_driven(wheels[0])->task->comm, "hwtimer/kunit", 13));
-	/* never one that is in use */
+	/* a new wheel never gets a name that is in use */
 	unmake(test, wheels[2]);
 	KUNIT_EXPECT_STREQ(test, to_driven(a_wheel(test))->name, "kunit.5");
 	for (i = 0; i < ARRAY_SIZE(others); i++) {
@@ -258,7 +247,7 @@ static void same_name(struct kunit *test)
 		keep(test, hwtimer_wheel_create(&params));
 	}
 	KUNIT_EXPECT_STREQ(test, to_driven(a_wheel(test))->name, "kunit.8");
-	/* free again once it is gone */
+	/* a destroyed wheel's name is free again */
 	unmake(test, wheels[0]);
 	KUNIT_EXPECT_STREQ(test, to_driven(a_wheel(test))->name, "kunit");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: what the cases of the API share, and all cases but those of api.c.
+ * hwtimer: what the files of KUnit suite hwtimer_api share, and the cases outside of api.c.
  */
 #ifndef API_H
 #define API_H
@@ -18,20 +18,20 @@
 #define SEC	NSEC_PER_SEC
 #define TICK	(10 * MS)
 #define SLOTS	64
-/* What the machine may add to a tick. */
+/* How much the machine may be late beside the tick. */
 #define SLACK	MS
 
-/* A timeout that takes notes. */
+/* A timeout that records its expiries. */
 struct job {
 	struct hwtimer_timeout	t;
 	struct kunit		*test;
 	unsigned int		fired;
 	unsigned int		released;
-	/* when it fired last */
+	/* its last expiry */
 	u64			at;
-	/* who called it when it was released */
+	/* the task that called the release function */
 	struct task_struct	*by;
-	/* what the callback does, and with what */
+	/* called by the callback; it uses the fields below */
 	void			(*then)(struct job *j);
 	struct job		*other;
 	s64			delay;
@@ -39,7 +39,7 @@ struct job {
 	bool			over;
 };
 
-/* A thread beside that of the case. */
+/* Another thread beside the case's own. */
 struct helper {
 	struct task_struct	*task;
 	struct completion	done;

@@ -15,7 +15,7 @@
 #include "hwtimer_kunit.h"
 #include "api.h"
 
-/* A wheel without a timeout: its worker stays asleep. Promise 6. */
+/* The worker of a wheel without timeouts stays asleep. Promise 6. */
 void lazy_worker(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -36,7 +36,7 @@ void lazy_worker(struct kunit *test)
 	nap(2 * SEC);
 	KUNIT_EXPECT_EQ(test, 1, j->fired);
 
-	/* idle again, for as long as it takes */
+	/* idle again */
 	nap(SEC);
 	KUNIT_EXPECT_LE(test, wakeups(wheel), 10UL);
 	KUNIT_EXPECT_EQ(test, 1UL, counts(wheel).kicks);
@@ -60,7 +60,7 @@ static const s64 delays[] = {
 	SLOTS * TICK + 1, 3 * SLOTS * TICK + 17, 20 * SLOTS * TICK,
 };
 
-/* All at once, on a wheel of so many slots; an odd one, too, and short rounds. Promise 1. */
+/* All delays at once, on wheels of different shapes: an odd tick, short rounds. Promise 1. */
 void on_time(struct kunit *test)
 {
 	static const struct {
@@ -97,7 +97,7 @@ void on_time(struct kunit *test)
 	}
 }
 
-/* One after the other, each armed while the worker sleeps. */
+/* One delay after the other, each armed while the worker sleeps. */
 void on_time_each(struct kunit *test)
 {
 	static const unsigned int slots[] = { 1, 8, SLOTS, 1024 };
@@ -108,7 +108,7 @@ void on_time_each(struct kunit *test)
 		struct job *j = jobs(test, wheel, 2);
 		u64 now;
 
-		/* with something far away, and without */
+		/* with another timeout pending, far away, and without */
 		for (i = 0; i < 2 * ARRAY_SIZE(delays); i++) {
 			s64 delay = delays[i / 2];
 
@@ -136,7 +136,7 @@ void absolute(struct kunit *test)
 	now = hwtimer_wheel_now(wheel);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[0].t, now + 55 * MS));
 	KUNIT_EXPECT_EQ(test, now + 55 * MS, hwtimer_deadline(&j[0].t));
-	/* past, before the wheel, at the beginning of time */
+	/* in the past, before the wheel was made, at the beginning of time */
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[1].t, now - 1));
 	KUNIT_EXPECT_EQ(test, now - 1, hwtimer_deadline(&j[1].t));
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[2].t, now - 2 * SEC));
@@ -199,7 +199,7 @@ void touch(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, hwtimer_schedule(&j[0].t, 2 * SEC));
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[1].t, 100 * SEC));
 	nap(500 * MS);
-	/* later; and earlier, which has to wake the worker */
+	/* later, and earlier, which has to wake the worker */
 	now = hwtimer_wheel_now(wheel);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_touch(&j[0].t, 3 * SEC));
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_touch_at(&j[1].t, now + 25 * MS));
@@ -240,7 +240,7 @@ void cancel(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, hwtimer_cancel(&j[0].t));
 }
 
-/* A callback makes the worker late, by less than a round: it catches up, in order. */
+/* A callback delays the worker by less than a round: what is due expires late, in order. */
 void catch_up(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -264,7 +264,7 @@ void catch_up(struct kunit *test)
 
 static void then_rearm_at_cap(struct job *j)
 {
-	/* its own place is free again, and the only one */
+	/* the only free place is that of the timeout that expired */
 	KUNIT_EXPECT_EQ(j->test, 0, hwtimer_schedule(&j->t, 0));
 	KUNIT_EXPECT_EQ(j->test, -EAGAIN, hwtimer_schedule(&j->other->t, 0));
 }
@@ -293,7 +293,7 @@ void cap(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1UL + j[0].fired + 1, counts(wheel).rejected);
 }
 
-/* Only far ones, one of them pushed back all the time. Promise 7. */
+/* Only far timeouts, one of them pushed back all the time. Promise 7. */
 void far_wakeups(struct kunit *test)
 {
 	static const u64 ticks[] = { MS, 10 * MS, 70 * MS };
@@ -337,8 +337,7 @@ static void soft_fn(struct timer_list *timer)
 	KUNIT_EXPECT_TRUE(j->test, hwtimer_release(&j[3].t, job_released));
 }
 
-/* From softirq context, and with interrupts off. */
-/* All buckets are occupied, by later rounds: to pass over them does not wake it often. */
+/* All buckets are occupied by later rounds: the worker does not wake for each of them. */
 void far_rounds_wakeups(struct kunit *test)
 {
 	const unsigned int n = 4096;
@@ -357,7 +356,7 @@ void far_rounds_wakeups(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0UL, counts(wheel).expired);
 }
 
-/* Promise 3. */
+/* Operations in softirq context, and with interrupts off. Promise 3. */
 void contexts(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -408,7 +407,7 @@ static void spark_fired(struct hwtimer_timeout *t)
 		burst_wrong++;
 }
 
-/* Many in one tick, in order, and then all cancelled, and all handed back. */
+/* Many timeouts in one tick expire in order; then half are cancelled, the rest handed back. */
 void burst(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -442,14 +441,14 @@ void burst(struct kunit *test)
 		back++;
 	KUNIT_EXPECT_EQ(test, BURST / 2, back);
 	KUNIT_EXPECT_EQ(test, BURST, burst_rank);
-	/* The wheel, which holds none of them, is destroyed later on. */
+	/* The wheel holds none of them; bench_exit() destroys it. */
 	kvfree(s);
 }
 
 /*
- * The clock jumps, as CLOCK_BOOTTIME does in suspend, and the kernel looks at the
- * worker's hrtimer anew: what became due meanwhile expires at once, the rest is on
- * time. The machine's clock is not ours to move, so it is the wheel's beginning.
+ * The clock jumps, as CLOCK_BOOTTIME does in suspend, and the worker wakes up: what became
+ * due meanwhile expires at once, the rest on time. A case cannot set the machine's clock, so it
+ * moves the time at which the wheel began.
  */
 void jump(struct kunit *test)
 {
@@ -459,7 +458,7 @@ void jump(struct kunit *test)
 	struct job *j;
 	unsigned int i;
 
-	/* It must not begin before the clock did. */
+	/* The wheel must not begin before the clock did. */
 	nap(leap);
 	wheel = a_wheel(test);
 	driven = to_driven(wheel);
@@ -467,7 +466,7 @@ void jump(struct kunit *test)
 	for (i = 0; i < 6; i++)
 		hwtimer_schedule(&j[i].t, i < 5 ? (i + 1) * 19LL * SEC : leap + 5 * SEC);
 	nap(SEC);
-	/* Not while it runs: it sleeps, with nothing due for long. */
+	/* The worker does not read this now: it sleeps, with nothing due for long. */
 	driven->start_ns -= leap;
 	now = hwtimer_wheel_now(wheel);
 	wheel->ops->kick(wheel);
@@ -477,7 +476,7 @@ void jump(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, j[5].fired);
 	nap(10 * SEC);
 	expect_on_time(&j[5], 1, now + 4 * SEC);
-	/* and it goes on */
+	/* and the wheel goes on */
 	now = hwtimer_wheel_now(wheel);
 	hwtimer_schedule(&j[0].t, SEC);
 	nap(2 * SEC);

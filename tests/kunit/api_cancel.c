@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: cases of KUnit suite hwtimer_api: who cancels a timeout and waits for its callback.
+ * hwtimer: cases of KUnit suite hwtimer_api: cancelling a timeout and waiting for its callback.
  */
 #include <kunit/test.h>
 #include <linux/minmax.h>
@@ -11,7 +11,7 @@
 #include "hwtimer_kunit.h"
 #include "api.h"
 
-/* Of what is idle, queued, filed, cancelled, expired. Then the memory is ours. */
+/* Idle, queued, filed, cancelled and expired timeouts; behind it the owner may free them. */
 void cancel_sync(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -49,7 +49,7 @@ void cancel_sync_waits(struct kunit *test)
 	nap(100 * MS);
 	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
 	KUNIT_EXPECT_FALSE(test, j[0].over);
-	/* only the answer does not have to wait */
+	/* hwtimer_cancel() does not wait */
 	KUNIT_EXPECT_FALSE(test, hwtimer_cancel(&j[0].t));
 	KUNIT_EXPECT_FALSE(test, j[0].over);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_cancel_sync(&j[0].t));
@@ -61,8 +61,8 @@ void cancel_sync_waits(struct kunit *test)
 
 #ifdef CONFIG_UML	/* where the module has a hook between its steps */
 /*
- * Somebody looks whether the wheel holds a timeout. At one of his steps its callback begins,
- * or has before the first; at another one, or the same, it arms it again and returns.
+ * A task calls wheel_holds(). At step @begins of that, or before if it is 0, the callback begins;
+ * at step @ends the callback arms its timeout again and returns.
  */
 static struct {
 	struct task_struct	*task;
@@ -71,51 +71,51 @@ static struct {
 	unsigned int		begins;
 	unsigned int		ends;
 	bool			go;
-} looker;
+} reader;
 
 static void then_rearm_later(struct job *j)
 {
-	while (!READ_ONCE(looker.go))
+	while (!READ_ONCE(reader.go))
 		nap(MS);
 	hwtimer_schedule(&j->t, 50 * SEC);
 }
 
-static void looker_step(void)
+static void reader_step(void)
 {
-	struct job *j = looker.j;
+	struct job *j = reader.j;
 
-	if (current != looker.task)
+	if (current != reader.task)
 		return;
-	looker.step++;
-	while (looker.step == looker.begins && !READ_ONCE(j->fired))
+	reader.step++;
+	while (reader.step == reader.begins && !READ_ONCE(j->fired))
 		nap(MS);
-	if (looker.step != looker.ends)
+	if (reader.step != reader.ends)
 		return;
-	WRITE_ONCE(looker.go, true);
+	WRITE_ONCE(reader.go, true);
 	while (READ_ONCE(j->t.wheel->running) == &j->t)
 		nap(MS);
 }
 
-static void look_while_rearming(struct kunit *test, unsigned int begins, unsigned int ends)
+static void read_while_rearming(struct kunit *test, unsigned int begins, unsigned int ends)
 {
 	struct job *j = jobs(test, a_wheel(test), 1);
 
 	j->then = then_rearm_later;
-	looker.j = j;
-	looker.step = 0;
-	looker.begins = begins;
-	looker.ends = ends;
-	looker.go = false;
+	reader.j = j;
+	reader.step = 0;
+	reader.begins = begins;
+	reader.ends = ends;
+	reader.go = false;
 	hwtimer_schedule(&j->t, 0);
 	while (!begins && !READ_ONCE(j->fired))
 		nap(MS);
 
-	looker.task = current;
-	WRITE_ONCE(hwtimer_step_hook, looker_step);
+	reader.task = current;
+	WRITE_ONCE(hwtimer_step_hook, reader_step);
 	KUNIT_EXPECT_TRUE_MSG(test, wheel_holds(&j->t), "%u to %u", begins, ends);
 	WRITE_ONCE(hwtimer_step_hook, NULL);
 
-	WRITE_ONCE(looker.go, true);
+	WRITE_ONCE(reader.go, true);
 	hwtimer_cancel_sync(&j->t);
 	KUNIT_EXPECT_FALSE(test, wheel_holds(&j->t));
 }
@@ -126,7 +126,7 @@ void holds_rearming(struct kunit *test)
 
 	for (begins = 0; begins <= 2; begins++)
 		for (ends = max(begins, 1U); ends <= 2; ends++)
-			look_while_rearming(test, begins, ends);
+			read_while_rearming(test, begins, ends);
 }
 #endif
 
@@ -149,7 +149,7 @@ void cancel_sync_self(struct kunit *test)
 	nap(SEC);
 	KUNIT_EXPECT_EQ(test, 1, j->fired);
 	KUNIT_EXPECT_EQ(test, -EDEADLK, j->ret);
-	/* it goes on */
+	/* the timeout can still be used */
 	j->then = NULL;
 	hwtimer_schedule(&j->t, 0);
 	nap(SEC);
@@ -163,7 +163,7 @@ static void then_rearm_cancel_sync(struct job *j)
 	KUNIT_EXPECT_FALSE(j->test, hwtimer_is_pending(&j->t));
 }
 
-/* It had armed itself again: that is ended nevertheless. */
+/* The callback has armed its timeout again: that arming is ended all the same. */
 void cancel_sync_self_rearmed(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -184,7 +184,7 @@ static void then_arm_cancel_sync(struct job *j)
 	then_cancel_sync(j);
 }
 
-/* From another's callback: idle, far, due in the same tick, and just armed. */
+/* From the callback of another timeout: idle, far, due in the same tick, and just armed. */
 void cancel_sync_other(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -232,7 +232,7 @@ void shutdown_sync(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
 }
 
-/* Over and over with no delay: once per tick, until it is ended. */
+/* A callback that arms its timeout without delay runs once per tick, until it is cancelled. */
 void rearming(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -256,7 +256,7 @@ void rearming(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
 }
 
-/* Ended while its callback runs, which then arms it again. */
+/* Cancelled or shut down while the callback runs, which then arms the timeout again. */
 void rearming_running(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -282,7 +282,7 @@ void rearming_running(struct kunit *test)
 	}
 }
 
-/* As before, and somebody had armed it for the first time while it ran. */
+/* While the callback runs, another task arms the timeout; then the callback does as well. */
 void rearming_twice(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -302,7 +302,7 @@ void rearming_twice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, j->fired);
 }
 
-/* Longer than a tick, and then due at once: it would go on for ever. */
+/* Takes longer than a tick and arms its timeout for the past: it is always due again. */
 static void then_nap_rearm_past(struct job *j)
 {
 	j->over = false;
@@ -310,7 +310,7 @@ static void then_nap_rearm_past(struct job *j)
 	j->ret = hwtimer_schedule_at(&j->t, 0);
 }
 
-/* Whoever ends it waits for the callback that runs, and for no other one. Promise 13. */
+/* hwtimer_cancel_sync() waits for the callback that runs, and for no later one. Promise 13. */
 void rearming_past(struct kunit *test)
 {
 	struct job *j = jobs(test, a_wheel(test), 1);
@@ -341,7 +341,7 @@ static void count_sleeps(struct helper *h)
 	h->n = current->nvcsw - before;
 }
 
-/* Who waits for one timeout is not woken for the callbacks of others. */
+/* A task that waits for a timeout is not woken for the callbacks of others. */
 void waits_for_one(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -366,8 +366,8 @@ void waits_for_one(struct kunit *test)
 }
 
 /*
- * While the worker is held up, somebody waits for a timeout that is filed; and before the worker
- * comes to it, somebody else does @meanwhile.
+ * While a callback holds up the worker, a thread waits for a timeout that is filed, and before
+ * the worker handles its request, @meanwhile is called.
  */
 static void wait_meanwhile(struct kunit *test, void (*meanwhile)(struct job *j), int ended)
 {
@@ -424,7 +424,7 @@ static void then_nap_release(struct job *j)
 	release_job(j);
 }
 
-/* Its callback releases it, while somebody waits for the callback. */
+/* The callback releases its timeout while a thread waits for the callback. */
 void waits_release_self(struct kunit *test)
 {
 	struct job *j = jobs(test, a_wheel(test), 1);
@@ -448,7 +448,7 @@ static void then_nap_cancel_sync(struct job *j)
 	j->ret = hwtimer_cancel_sync(&j->other->t);
 }
 
-/* A callback does not wait for what was released: that is called when it has returned. */
+/* A callback does not wait for a released timeout, whose function runs after the callback. */
 void cancel_sync_released(struct kunit *test)
 {
 	struct job *j = jobs(test, a_wheel(test), 2);
@@ -471,12 +471,12 @@ static void then_init_nap(struct job *j)
 {
 	hwtimer_init(&j->t, j->t.wheel, job_fired);
 	then_nap(j);
-	/* It is known not to be waited for. */
+	/* The worker must not wait for itself. */
 	if (j->other)
 		j->ret = hwtimer_cancel_sync(&j->t);
 }
 
-/* It is initialised by its own callback, which others wait for nevertheless. */
+/* The callback initialises its own timeout; other tasks wait for the callback all the same. */
 void init_self(struct kunit *test)
 {
 	struct job *j = jobs(test, a_wheel(test), 2);
@@ -507,7 +507,7 @@ static void then_arm_past(struct job *j)
 	KUNIT_EXPECT_EQ(j->test, kicks, counts(j->t.wheel).kicks);
 }
 
-/* In a callback the worker is awake, and needs no kick. */
+/* An arm in a callback needs no kick, as the worker is awake. */
 void no_kick_in_callback(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: cases of KUnit suite hwtimer_api: releases, and barriers, which wait for them.
+ * hwtimer: cases of KUnit suite hwtimer_api: releases, and hwtimer_wheel_barrier().
  */
 #include <kunit/test.h>
 #include <linux/minmax.h>
@@ -27,7 +27,7 @@ void release(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, i % 2 == 1, hwtimer_release(&j[i].t, job_released));
 		KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_schedule(&j[i].t, 0));
 	}
-	/* soon, not only when a tick comes that has something due */
+	/* soon, without waiting for a tick at which a timeout is due */
 	nap(MS);
 	for (i = 0; i < 4; i++) {
 		KUNIT_EXPECT_EQ_MSG(test, 1, j[i].released, "%u", i);
@@ -43,7 +43,7 @@ void release(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, j->released);
 }
 
-/* Not before the callback is over. Promise 4. */
+/* A release function is not called before the callback has returned. Promise 4. */
 void release_running(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -66,11 +66,11 @@ static void then_release_cancel_sync(struct job *j)
 {
 	KUNIT_EXPECT_FALSE(j->test, hwtimer_release(&j->t, job_released));
 	KUNIT_EXPECT_EQ(j->test, 1, hwtimer_cancel_sync(&j->other->t));
-	/* so its memory still is its own */
+	/* @j may not be freed yet */
 	KUNIT_EXPECT_EQ(j->test, 0, j->released);
 }
 
-/* The usual end of a connection, from its own callback; it has another timeout. */
+/* How a connection with two timeouts ends in the callback of one: release this, end the other. */
 void release_self(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -130,14 +130,14 @@ void frees_itself(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 100UL, counts(wheel).cancelled);
 }
 
-/* What has been released is told: never armed, pending, expired; or cancelled. */
+/* Timeouts that were never armed, pending, expired or cancelled when they were released. */
 void waits_for_released(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
 	struct job *j = jobs(test, wheel, 6);
 	unsigned int i;
 
-	/* nothing was released, on a wheel that was never used */
+	/* without a release, on a wheel that was never used */
 	hwtimer_wheel_barrier(wheel);
 	hwtimer_release(&j[0].t, job_released);
 	hwtimer_wheel_barrier(wheel);
@@ -154,7 +154,7 @@ void waits_for_released(struct kunit *test)
 	hwtimer_wheel_barrier(wheel);
 	for (i = 1; i < 5; i++)
 		KUNIT_EXPECT_EQ_MSG(test, 1, j[i].released, "%u", i);
-	/* which costs the others nothing */
+	/* other timeouts are not affected */
 	hwtimer_schedule(&j[5].t, 50 * MS);
 	hwtimer_wheel_barrier(wheel);
 	KUNIT_EXPECT_TRUE(test, hwtimer_is_pending(&j[5].t));
@@ -167,7 +167,7 @@ void waits_for_released(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, j[5].released);
 }
 
-/* For a callback that runs, too, released or not. */
+/* A barrier waits for a callback that runs, whether or not its timeout was released. */
 void waits_for_callback(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -195,7 +195,7 @@ static void then_barrier(struct job *j)
 	j->over = true;
 }
 
-/* It does not wait for itself. */
+/* A barrier in a callback does not wait for that callback. */
 void barrier_from_callback(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -226,7 +226,7 @@ static void release_and_wait(struct helper *h)
 	}
 }
 
-/* Several at a time, with more released than a slice has room for, and a stop. */
+/* Several barriers at a time, more releases than fit into the budget of a pass, and a stop. */
 void barriers(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -257,7 +257,7 @@ void barriers(struct kunit *test)
 		kvfree(h[i].jobs);
 }
 
-/* Releases another one, which does the same, until it is @over. */
+/* Releases its timeout again, until @over is set; @fired counts the calls during a barrier. */
 static void released_goes_on(struct hwtimer_timeout *t)
 {
 	struct job *j = container_of(t, struct job, t);
@@ -276,7 +276,7 @@ static void wait_at_barrier(struct helper *h)
 	h->ret = 1;
 }
 
-/* A barrier does not wait for what is released later, though it never ends. Promise 13. */
+/* A barrier ends although there is always a new release: it waits for older ones. Promise 13. */
 void barrier_in_stream(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -289,7 +289,7 @@ void barrier_in_stream(struct kunit *test)
 	help(test, &h, wait_at_barrier);
 	KUNIT_EXPECT_TRUE(test, helped(&h));
 	KUNIT_EXPECT_EQ(test, 1, h.ret);
-	/* The rest of a round, and the next one. */
+	/* The rest of the round of releases that goes on, and the next round. */
 	KUNIT_EXPECT_LE(test, j[0].fired, 2);
 	WRITE_ONCE(j[0].over, true);
 	hwtimer_wheel_barrier(wheel);

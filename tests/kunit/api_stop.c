@@ -28,7 +28,7 @@ void stop(struct kunit *test)
 		n++;
 		seen |= 1U << (back - j);
 	}
-	/* 2 to 6; and 8, unless it has just fired */
+	/* j[2] to j[6], and j[8] unless it has just expired */
 	KUNIT_EXPECT_EQ(test, 0x7cU, seen & ~0x100U);
 	KUNIT_EXPECT_EQ(test, 5U + !j[8].fired, n);
 	KUNIT_EXPECT_EQ(test, !j[8].fired, !!(seen & 0x100));
@@ -43,14 +43,14 @@ void stop(struct kunit *test)
 	nap(20 * SEC);
 	KUNIT_EXPECT_EQ(test, 2 + !!j[8].fired,
 			j[0].fired + j[1].fired + j[2].fired + j[7].fired + j[8].fired);
-	/* a second time: nothing comes, and the list is made empty */
+	/* a second stop returns an empty list */
 	pending.next = NULL;
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
 	KUNIT_EXPECT_TRUE(test, list_empty(&pending));
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
 }
 
-/* A wheel that never ran, and one that sleeps for ever. */
+/* A wheel that was never used, and one whose worker sleeps for ever. */
 void stop_asleep(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -88,7 +88,7 @@ void stop_from_callback(struct kunit *test)
 	nap(500 * MS);
 	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
 	KUNIT_EXPECT_EQ(test, -EDEADLK, j[0].ret);
-	/* which has changed nothing */
+	/* the wheel still works */
 	KUNIT_EXPECT_EQ(test, (int)WHEEL_STARTED, wheel->state);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, 10 * SEC));
 	nap(SEC);
@@ -96,7 +96,7 @@ void stop_from_callback(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
 }
 
-/* Of another wheel it may. */
+/* A callback may stop another wheel. */
 static void then_stop_other(struct job *j)
 {
 	struct list_head pending;
@@ -124,14 +124,14 @@ static void stop_and_count(struct helper *h)
 	struct list_head *pos;
 
 	h->ret = hwtimer_wheel_stop(h->wheel, &h->list);
-	/* whoever gets the list: by now everything has ended */
+	/* also for the caller that does not get the list */
 	KUNIT_EXPECT_TRUE(h->jobs->test, h->jobs->over);
 	KUNIT_EXPECT_EQ(h->jobs->test, 0UL, hwtimer_wheel_pending(h->wheel));
 	list_for_each(pos, &h->list)
 		h->n++;
 }
 
-/* Two at a time, both waiting for a callback: one gets the list. Promise 8. */
+/* Two stops at a time wait for a callback; one of them gets the list. Promise 8. */
 void stop_twice(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -176,7 +176,7 @@ static void released_cancel_sync(struct hwtimer_timeout *t)
 	j->released++;
 }
 
-/* Stop, and give up if a callback in it waits for what only stop could do. */
+/* Stop, and fail if a release function that the stop calls waits for the stop itself. */
 static void stop_by_helper(struct kunit *test, struct helper *h)
 {
 	bool hangs;
@@ -185,16 +185,16 @@ static void stop_by_helper(struct kunit *test, struct helper *h)
 	hangs = !helped(h);
 	KUNIT_EXPECT_FALSE_MSG(test, hangs, "stop waits for itself");
 	if (hangs) {
-		/* Help it out. */
+		/* Do it for the stop. */
 		wheel_drain_all(h->wheel);
 		KUNIT_ASSERT_TRUE(test, helped(h));
 	}
 }
 
 /*
- * What is released by a stop, in the place of the worker, may wait for another timeout as
- * it may in the worker. The last one released is called first and takes long. When it is
- * over, the worker's budget ends before it comes to the first one, and it has been stopped.
+ * Release functions that a stop calls in place of the worker may wait for another timeout, as in
+ * the worker. The worker calls the function of the last release first, which takes long; by then
+ * the worker has been stopped, and its budget ends before the first release.
  */
 void stop_releases(struct kunit *test)
 {
@@ -208,7 +208,7 @@ void stop_releases(struct kunit *test)
 	hwtimer_schedule(&j[0].t, 50 * SEC);
 	hwtimer_schedule(&j[1].t, 50 * SEC);
 	nap(500 * MS);
-	/* All of them before the worker looks. */
+	/* The worker must not drain before all of them are released. */
 	preempt_disable();
 	KUNIT_EXPECT_TRUE(test, hwtimer_release(&j[0].t, released_cancel_sync));
 	for (i = 2; i < PLENTY + 1; i++)
@@ -256,12 +256,12 @@ static void produce(struct helper *h)
 		if ((r >> 20) % 8 == 0)
 			nap(r >> 12);
 	}
-	/* nothing comes after it */
+	/* every later arm fails */
 	for (i = 0; i < h->n; i++)
 		h->armed += !hwtimer_schedule(&h->jobs[i].t, 0);
 }
 
-/* Two producers and a stop: each arming is accounted for. Promise 9. */
+/* Two producers and a stop: each arming ends once. Promise 9. */
 void books(struct kunit *test)
 {
 	unsigned int round, i, k;
@@ -309,7 +309,7 @@ static void released_softirq(struct hwtimer_timeout *t)
 	j->ret = !!in_softirq();
 }
 
-/* What stop calls, it calls as the worker would: it must not wait either. */
+/* A stop calls release functions with softirqs off, as the worker does: they may not wait. */
 void stop_softirqs_off(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -319,7 +319,7 @@ void stop_softirqs_off(struct kunit *test)
 
 	hwtimer_schedule(&j[0].t, 50 * SEC);
 	hwtimer_schedule(&j[3].t, 50 * SEC);
-	/* No slice comes in between. */
+	/* Keep the worker from running. */
 	WRITE_ONCE(to_driven(wheel)->ended, true);
 	for (i = 0; i < 2; i++)
 		hwtimer_release(&j[i].t, released_softirq);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: cases of KUnit suite hwtimer_api: what the worker measures, shows and refuses, and how
- * it is kicked.
+ * hwtimer: cases of KUnit suite hwtimer_api: statistics of the worker, debugfs, what callbacks in
+ * softirq are refused, and kicks.
  */
 #include <kunit/test.h>
 #include <linux/cpumask.h>
@@ -20,7 +20,7 @@
 #include "hwtimer_kunit.h"
 #include "api.h"
 
-/* Does debugfs say @line of @wheel? */
+/* Is @line in the debugfs file "stats" of @wheel? */
 static bool shown(struct kunit *test, struct hwtimer_wheel *wheel, const char *line)
 {
 	char *path = kunit_kzalloc(test, PATH_MAX, GFP_KERNEL);
@@ -32,7 +32,7 @@ static bool shown(struct kunit *test, struct hwtimer_wheel *wheel, const char *l
 	snprintf(path, PATH_MAX, "/sys/kernel/debug/hwtimer/%s/stats", to_driven(wheel)->name);
 	f = filp_open(path, O_RDONLY, 0);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, f);
-	/* Read as read() would, which is for memory of programs. The buffer goes with the file. */
+	/* Not by read(), which wants user memory. Closing the file frees the buffer. */
 	m = f->private_data;
 	m->size = SZ_64K;
 	m->buf = kvzalloc(m->size, GFP_KERNEL);
@@ -76,48 +76,48 @@ void scheduling(struct kunit *test)
 	}
 }
 
-struct looked {
+struct surveyed {
 	unsigned int		filed;
 	unsigned int		armed;
 	struct hwtimer_timeout	*last;
 };
 
-static void look_at(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed,
+static void survey_one(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed,
 		    u64 deadline)
 {
-	struct looked *l = arg;
+	struct surveyed *l = arg;
 
 	l->filed++;
 	l->armed += armed;
 	l->last = t;
 }
 
-/* More than the worker looks at in one go. */
-#define LOOKED	(2 * WHEEL_SURVEY + 1)
+/* More than the worker surveys in one go. */
+#define SURVEYED	(2 * WHEEL_SURVEY + 1)
 
-/* What is in the buckets, cancelled or not; those of a level that is not there are empty. */
+/* wheel_survey() visits what is filed, cancelled or not; a missing level is empty. */
 void looks(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct job *j = jobs(test, wheel, LOOKED);
+	struct job *j = jobs(test, wheel, SURVEYED);
 	unsigned int level, i;
-	struct looked l;
+	struct surveyed l;
 
-	KUNIT_EXPECT_EQ(test, 0, wheel_survey(wheel, 0, 0, SLOTS, look_at, &l));
-	for (i = 0; i < LOOKED; i++)
+	KUNIT_EXPECT_EQ(test, 0, wheel_survey(wheel, 0, 0, SLOTS, survey_one, &l));
+	for (i = 0; i < SURVEYED; i++)
 		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, SEC));
 	for (level = 0; level < 2; level++) {
-		l = (struct looked){ };
-		KUNIT_EXPECT_EQ(test, 0, wheel_survey(wheel, level, 0, SLOTS, look_at, &l));
-		KUNIT_EXPECT_EQ(test, level ? 0U : LOOKED, l.filed);
-		KUNIT_EXPECT_EQ(test, level ? 0U : LOOKED, l.armed);
+		l = (struct surveyed){ };
+		KUNIT_EXPECT_EQ(test, 0, wheel_survey(wheel, level, 0, SLOTS, survey_one, &l));
+		KUNIT_EXPECT_EQ(test, level ? 0U : SURVEYED, l.filed);
+		KUNIT_EXPECT_EQ(test, level ? 0U : SURVEYED, l.armed);
 	}
 	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[0].t));
-	l = (struct looked){ };
-	KUNIT_EXPECT_EQ(test, 0, wheel_survey(wheel, 0, 0, SLOTS, look_at, &l));
-	KUNIT_EXPECT_EQ(test, LOOKED, l.filed);
-	KUNIT_EXPECT_EQ(test, LOOKED - 1, l.armed);
-	KUNIT_EXPECT_PTR_EQ(test, &j[LOOKED - 1].t, l.last);
+	l = (struct surveyed){ };
+	KUNIT_EXPECT_EQ(test, 0, wheel_survey(wheel, 0, 0, SLOTS, survey_one, &l));
+	KUNIT_EXPECT_EQ(test, SURVEYED, l.filed);
+	KUNIT_EXPECT_EQ(test, SURVEYED - 1, l.armed);
+	KUNIT_EXPECT_PTR_EQ(test, &j[SURVEYED - 1].t, l.last);
 }
 
 static noinline void slow_fired(struct hwtimer_timeout *t)
@@ -149,7 +149,7 @@ void slow_callback(struct kunit *test)
 	KUNIT_EXPECT_GE(test, m->longest_ns, 12ULL * MS);
 	KUNIT_EXPECT_LT(test, m->longest_ns, 13ULL * MS);
 	KUNIT_EXPECT_EQ(test, 0, strncmp(m->longest_fn, "slow_fired", 10));
-	/* another one, not as long, though too long */
+	/* above the limit, but not the longest */
 	j[2].then = then_nap;
 	j[2].delay = 11 * MS;
 	hwtimer_schedule(&j[2].t, 0);
@@ -162,7 +162,7 @@ void slow_callback(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 4UL, counts(wheel).expired);
 }
 
-/* Each has its own lateness and its own time, whatever was measured only once. */
+/* Callbacks of one tick: lateness and duration are measured for each. */
 void callbacks_in_row(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -178,7 +178,7 @@ void callbacks_in_row(struct kunit *test)
 	j[2].delay = 5 * MS;
 	for (i = 0; i < 6; i++)
 		hwtimer_schedule_at(&j[i].t, now + 100 * MS);
-	/* one that only has to be filed anew, and one that is dropped, in the middle */
+	/* in the middle one that is filed again, and one that is dropped */
 	nap(50 * MS);
 	hwtimer_touch_at(&j[3].t, now + 2 * SEC);
 	hwtimer_cancel(&j[4].t);
@@ -187,13 +187,13 @@ void callbacks_in_row(struct kunit *test)
 	KUNIT_EXPECT_GE(test, m->longest_ns, 200ULL * MS);
 	KUNIT_EXPECT_LT(test, m->longest_ns, 201ULL * MS);
 	KUNIT_EXPECT_EQ(test, 0, strncmp(m->longest_fn, "slow_fired", 10));
-	/* 1, 2 and 5 were held up by 0 for 200 ms, and 5 by 2, too: from 131 to 262 ms */
+	/* j[0] delayed 1, 2 and 5 by 200 ms, and j[2] delayed 5 as well: a bin of 131 to 262 ms */
 	KUNIT_EXPECT_EQ(test, 3UL, m->late[18]);
 	for (i = 0; i < HWTIMER_LATE_BINS; i++)
 		late += m->late[i];
 	KUNIT_EXPECT_EQ(test, 4UL, late);
 	KUNIT_EXPECT_EQ(test, 4UL, counts(wheel).expired);
-	/* what follows in another tick is not late */
+	/* a later tick is on time */
 	nap(2 * SEC);
 	KUNIT_EXPECT_EQ(test, 3UL, m->late[18]);
 	KUNIT_EXPECT_EQ(test, 1UL, j[3].fired);
@@ -211,13 +211,13 @@ static void then_wait_for_all(struct job *j)
 	KUNIT_EXPECT_EQ(j->test, -EDEADLK, hwtimer_wheel_stop(j->t.wheel, &pending));
 	KUNIT_EXPECT_TRUE(j->test, list_empty(&pending));
 	hwtimer_wheel_barrier(j->t.wheel);
-	/* The way there. */
+	/* What works instead of a wait. */
 	KUNIT_EXPECT_TRUE(j->test, hwtimer_release(&j->other[2].t, job_released));
 	KUNIT_EXPECT_EQ(j->test, 0, hwtimer_schedule(&j->other[0].t, 0));
 	j->over = true;
 }
 
-/* Callbacks in softirq must not wait, for anything. */
+/* Callbacks in softirq may not wait for anything. */
 void refused(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -243,7 +243,7 @@ void refused(struct kunit *test)
 	nap(SEC);
 	KUNIT_EXPECT_EQ(test, 1, j[4].released);
 	KUNIT_EXPECT_EQ(test, -EDEADLK, j[4].ret);
-	/* and the task that one came on top of may */
+	/* the task that the softirq interrupted may wait */
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_cancel_sync(&j[0].t));
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_shutdown_sync(&j[2].t));
 	KUNIT_EXPECT_PTR_EQ(test, to_driven(wheel)->actor, (struct task_struct *)NULL);
@@ -256,7 +256,7 @@ static void then_kick(struct job *j)
 	wheel->ops->kick(wheel);
 }
 
-/* A slice that goes to sleep for long does not undo a kick that came meanwhile. */
+/* A kick during a slice is not lost when the slice programs the hrtimer. */
 void kick_in_slice(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -266,7 +266,7 @@ void kick_in_slice(struct kunit *test)
 
 	j[0].then = then_kick;
 	for (i = 0; i < 2; i++) {
-		/* with something to wake up for in the end, and without */
+		/* with another timeout pending, and without */
 		if (!i)
 			hwtimer_schedule(&j[1].t, 100 * SEC);
 		else
@@ -290,7 +290,7 @@ struct storm {
 	unsigned int		left;
 };
 
-/* In hardirq, every 7 us; arms one of the jobs every now and then. */
+/* Kicks in hardirq, every 7 us; every tenth time arms one of the jobs. */
 static enum hrtimer_restart storm_fn(struct hrtimer *timer)
 {
 	struct storm *s = container_of(timer, struct storm, timer);
@@ -308,11 +308,11 @@ static enum hrtimer_restart storm_fn(struct hrtimer *timer)
 
 static void then_delay(struct job *j)
 {
-	/* Where time stands still otherwise, this lets interrupts come. */
+	/* Otherwise time stands still, and no interrupt comes. */
 	ndelay(15 * NSEC_PER_USEC);
 }
 
-/* Nothing is late, early or lost, however often somebody kicks. */
+/* Many kicks neither hasten nor lose an expiry. */
 void kick_storm(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = make(test, 100 * NSEC_PER_USEC, SLOTS, 0);
@@ -338,12 +338,12 @@ void kick_storm(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
 }
 
-/* Many at once, in more than one slice: tasks run in between. */
+/* Many expiries at once take more than one slice, and tasks run in between. */
 void slices(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = make(test, MS, SLOTS, 0);
 	struct job *j = kvcalloc(5000, sizeof(*j), GFP_KERNEL);
-	unsigned int i, seen, looks = 0;
+	unsigned int i, seen, between = 0;
 	u64 now;
 
 	KUNIT_ASSERT_NOT_NULL(test, j);
@@ -358,10 +358,10 @@ void slices(struct kunit *test)
 		nap(10 * NSEC_PER_USEC);
 		for (seen = 0; seen < 5000 && j[seen].fired; seen++)
 			;
-		looks += seen > 0 && seen < 5000;
+		between += seen > 0 && seen < 5000;
 	} while (seen < 5000 && hwtimer_wheel_now(wheel) < now + 2 * SEC);
 	KUNIT_EXPECT_EQ(test, 5000, seen);
-	KUNIT_EXPECT_GT(test, looks, 10);
+	KUNIT_EXPECT_GT(test, between, 10);
 	for (i = 0; i < 5000; i++) {
 		KUNIT_EXPECT_EQ(test, 1, j[i].fired);
 		KUNIT_EXPECT_GE(test, j[i].at, now + SEC);

@@ -5,6 +5,7 @@
 #ifndef HWTIMER_KUNIT_H
 #define HWTIMER_KUNIT_H
 
+#include <kunit/test.h>
 #include <linux/hrtimer.h>
 #include <linux/ktime.h>
 #include <linux/sched.h>
@@ -12,22 +13,22 @@
 
 #include "../../hwtimer.h"
 
-/* For randomised suites: the module's parameter, or another one each time. */
+/* The seed of randomised suites: the module's parameter, or a new one each time. */
 u64 hwtimer_kunit_seed(void);
 
-/* What moves the wheels of a case, and on which clock. */
+/* The driver and the clock of a case's wheels. */
 struct mode {
 	const char		*desc;
 	enum hwtimer_driver	driver;
 	enum hwtimer_clock	clock;
 };
 
-/* Sleep until @ns on CLOCK_MONOTONIC. In User-Mode Linux that takes no time. */
+/* Sleep until @ns on CLOCK_MONOTONIC. With time-travel=inf-cpu that takes no real time. */
 static inline void nap_until(u64 ns)
 {
 	ktime_t until = ns_to_ktime(ns);
 
-	/* Stopping a kthread wakes it, whatever it waits for. */
+	/* kthread_stop() wakes a kthread early. */
 	do {
 		set_current_state(TASK_UNINTERRUPTIBLE);
 	} while (schedule_hrtimeout(&until, HRTIMER_MODE_ABS));
@@ -36,6 +37,13 @@ static inline void nap_until(u64 ns)
 static inline void nap(u64 ns)
 {
 	nap_until(ktime_get_ns() + ns);
+}
+
+/* A suite_init: timers have the resolution of a jiffy for a moment after boot. */
+static inline int settle_timers(struct kunit_suite *suite)
+{
+	nap(NSEC_PER_SEC);
+	return 0;
 }
 
 #endif /* HWTIMER_KUNIT_H */

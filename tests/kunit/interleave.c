@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite of races, without any luck. One operation, the victim, is carried
- * out with another one, the intruder, whole between two of its steps (hwtimer_step.h): for
- * each of its steps, and for each pair of operations in each state of a timeout and of the
- * worker. Then the worker goes on until nothing is due any more, and the books must
- * balance: each arming has ended once, none early, none late, and nothing is touched that
- * the wheel has let go of. This has the order of one CPU: what depends on that of memory
- * is in tests/litmus.
+ * hwtimer: KUnit suite hwtimer_interleave: races, step by step. Between two steps
+ * (hwtimer_step.h) of one operation, the victim, another operation, the intruder, is carried out
+ * as a whole: at each step of the victim, for each pair of operations, in each state of a timeout
+ * and of the worker. Then the worker goes on until nothing is due any more, and the books must
+ * balance: each arming has ended once, none was early or late, and the wheel touches no timeout
+ * that it has released. Memory accesses have the order of one CPU here; tests/litmus checks weaker
+ * orders.
  *
- * The wheel is driven by hand, as the kthread does it, and so is the workqueue of an item. Where
- * it is the driver that races, it has to be a real one, with the intruder in its context: on
- * User-Mode Linux with time-travel=inf-cpu, where late is what is later than the boundary of a
- * tick.
+ * The wheel is driven by hand, as the kthread driver does it. Races with a driver need a real
+ * one, with the intruder in the context of its worker. Those cases are made for User-Mode Linux
+ * with time-travel=inf-cpu, where any expiry after the boundary of its tick is late.
  */
 #include <kunit/test.h>
 #include <linux/completion.h>
@@ -24,25 +23,16 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <linux/workqueue.h>
 
 #include "../../hwtimer_driver.h"
 #include "../../hwtimer_step.h"
-#include "../../hwtimer_work.h"
 #include "hwtimer_kunit.h"
+#include "interleave.h"
 
-#define TICK	((u64)NSEC_PER_MSEC)
-
-/* When something is due, in ticks from the beginning of the scene. */
-enum { NOW = 0, SOON = 2, NEXT = 4, LATER = 8, HELD_UP = 12, LATEST = 20, NEVER = -1 };
-
-/*
- * From one scene to the next on a wheel driven by hand. Whole rounds, so that all of them
- * are in the same slots.
- */
+/* The distance of scenes on a wheel driven by hand: whole rounds, so all use the same slots. */
 #define SCENE	(4096 * TICK)
 
-/* Who is on the stage. Most is done to the subject. */
+/* The timeouts of a scene. Most acts are about the subject. */
 enum who { SUBJECT, OTHER, NEIGHBOUR, THINGS, NOBODY = THINGS };
 
 struct rig;
@@ -50,32 +40,28 @@ struct rig;
 /* A timeout and its books. */
 struct thing {
 	struct hwtimer_timeout	t;
-	/* as it was left when it was freed */
+	/* its content when it was freed */
 	struct hwtimer_timeout	grave;
 	struct rig		*rig;
 	bool			freed;
-	/* the worker has been asked to let go of it */
+	/* wheel_detach() was called */
 	bool			detached;
 	bool			released;
-	/* its callback arms it once more */
+	/* its callback arms it again */
 	bool			again;
 	unsigned int		armed;
 	unsigned int		expired;
 	unsigned int		cancelled;
-	unsigned int		told;
-	/* of the last arm or touch, the time when it returned, and what it asked for */
+	unsigned int		reported;
+	/* when the last arm or touch returned, its deadline, and that of the one before */
 	u64			since;
 	u64			asked;
-	/* and what the one before had asked for */
 	u64			before;
 };
 
 typedef void (*op_t)(struct rig *rig, struct thing *th, u64 deadline);
 
-/*
- * What is done: to whom, and for an arm or touch the new deadline. In lists that end with
- * an empty one.
- */
+/* An operation; @ticks is the deadline of an arm or touch. An empty act ends a list. */
 struct act {
 	op_t			op;
 	enum who		who;
@@ -96,22 +82,23 @@ struct rig {
 	u64			now;
 	/* the scene's beginning: ticks count from here */
 	u64			base;
-	/* what had been counted before it */
+	/* when the scene began */
 	struct wheel_counts	counts;
-	/* of the callback that runs */
+	/* of the timeout whose callback runs */
 	u64			deadline;
 	bool			asleep;
 	bool			kicked;
 	u64			until;
-	/* what a producer that is not through is about, and whether it must not go */
+	/* the timeout that an interrupted producer changes, and the one that it still uses */
 	struct thing		*flux;
 	struct thing		*needed;
+	/* the producer releases it, and does not use it behind that */
 	bool			releasing;
-	/* two of them asked for a deadline at a time: either may win */
+	/* victim and intruder both set a deadline: either may win */
 	bool			contended;
 	unsigned long		touched;
 	unsigned long		rejected;
-	/* at the step @n of @task, or in softirq, come in */
+	/* the intruder, and @then, come in at step @n of @task, or of softirqs if that is NULL */
 	struct task_struct	*task;
 	const struct play	*intruder;
 	const struct play	*then;
@@ -120,7 +107,7 @@ struct rig {
 	bool			inside;
 	unsigned long		interleavings;
 	unsigned long		at;
-	/* the first thing that was not as it should be */
+	/* the first failure */
 	const char		*wrong;
 };
 
@@ -143,17 +130,17 @@ static u64 time_of(const struct rig *rig)
 /* The boundary at which @th is due, if its deadline is @deadline. */
 static u64 boundary(const struct thing *th, u64 deadline)
 {
-	/* What comes too late for a tick gets the next one. */
+	/* Never at a tick that had begun by the time of the arm or touch. */
 	return max(DIV64_U64_ROUND_UP(deadline, TICK), div64_u64(th->since, TICK) + 1) * TICK;
 }
 
-/* Its memory is another's from now on: if the wheel does anything to it, that shows. */
+/* From now on the memory is not the wheel's: check_books() finds any change to it. */
 static void bury(struct thing *th)
 {
 	th->freed = true;
 	INIT_LIST_HEAD(&th->t.node);
 	th->t.request.next = NULL;
-	/* As if it was on all of the worker's lists. */
+	/* As if it were on all lists of the worker. */
 	atomic64_set(&th->t.word, 0xdead6);
 	th->grave = th->t;
 }
@@ -164,7 +151,7 @@ static void note_asked(struct thing *th, u64 deadline)
 	th->asked = deadline;
 }
 
-/* Is this the deadline that it shall have? Not known while a producer is at it. */
+/* Is @deadline the one that was asked for? Unknown while a producer is changing it. */
 static void check_asked(struct rig *rig, struct thing *th, u64 deadline)
 {
 	if (deadline != th->asked && th != rig->flux &&
@@ -173,8 +160,8 @@ static void check_asked(struct rig *rig, struct thing *th, u64 deadline)
 }
 
 /*
- * Does another timeout hold the only place? One that is pending, or the one of the operation
- * that we interrupted: it holds the place just before it is pending, and still just after.
+ * Does another timeout hold the only place: one that is pending, or the one of the interrupted
+ * operation? The latter holds its place from just before to just after it is pending.
  */
 static bool place_taken(struct rig *rig, const struct thing *th)
 {
@@ -235,7 +222,7 @@ static void do_detach(struct rig *rig, struct thing *th, u64 deadline)
 	th->detached = true;
 }
 
-/* Of one that was cancelled and that nobody arms. */
+/* For timeouts that were cancelled and that no operation arms. */
 static void do_free(struct rig *rig, struct thing *th, u64 deadline)
 {
 	if (!wheel_holds(&th->t))
@@ -247,8 +234,8 @@ static void thing_released(struct hwtimer_timeout *t)
 	struct thing *th = container_of(t, struct thing, t);
 	struct rig *rig = th->rig;
 
-	if (th->freed || th->told++ || !th->released)
-		wrong(rig, "told of a release that was not");
+	if (th->freed || th->reported++ || !th->released)
+		wrong(rig, "reports a release that was not");
 	else if (th != rig->needed || rig->releasing)
 		bury(th);
 }
@@ -259,14 +246,14 @@ static void do_release(struct rig *rig, struct thing *th, u64 deadline)
 	th->cancelled += wheel_release(&th->t, thing_released);
 }
 
-/* One round of the worker's, which may go to sleep behind it. */
+/* One pass of the worker, after which it goes to sleep if it may. */
 static void pass(struct rig *rig)
 {
 	rig->asleep = false;
 	wheel_awake(rig->wheel);
 	while (wheel_advance(rig->wheel, rig->now, WHEEL_BUDGET))
 		;
-	/* From here on a kick keeps it from sleeping. */
+	/* A kick from here on keeps the worker from sleeping. */
 	rig->kicked = false;
 	rig->until = wheel_prepare_sleep(rig->wheel, rig->now);
 	rig->asleep = rig->until;
@@ -275,12 +262,12 @@ static void pass(struct rig *rig)
 static void do_pass(struct rig *rig, struct thing *nobody, u64 deadline)
 {
 	pass(rig);
-	/* While a producer is on its way it goes round and round. */
+	/* As long as a producer is between QUEUED and its push, the worker does not sleep. */
 	if (!rig->asleep)
 		pass(rig);
 }
 
-/* Time goes by, and nobody was there. */
+/* Time passes without the worker: nothing can expire before the next tick. */
 static void do_wait(struct rig *rig, struct thing *nobody, u64 deadline)
 {
 	enum who who;
@@ -303,7 +290,7 @@ static void perform(struct rig *rig, const struct act *acts)
 	}
 }
 
-/* Does somebody do this to the subject? */
+/* Does @play do @op to the subject? */
 static bool does(const struct play *play, op_t op)
 {
 	unsigned int i;
@@ -330,7 +317,7 @@ static void thing_fired(struct hwtimer_timeout *t)
 		wrong(rig, "called when it was freed");
 		return;
 	}
-	/* Since it was claimed somebody may have armed or released it. */
+	/* It may have been armed or released since the worker claimed it. */
 	untouched = !wheel_pending(t) && !th->released;
 	if (!driven_by_hand(rig))
 		rig->deadline = untouched ? wheel_deadline(t) : time_of(rig);
@@ -344,7 +331,7 @@ static void thing_fired(struct hwtimer_timeout *t)
 		th->again = false;
 		do_arm(rig, th, rig->base + LATER * TICK);
 	} else if (th != rig->needed && untouched) {
-		/* Also while a request of somebody else's is on its way. */
+		/* Even while the intruder has a request for another timeout on its way. */
 		bury(th);
 	}
 }
@@ -370,7 +357,7 @@ static const struct wheel_ops rig_ops = {
 	.expire	= rig_expire,
 };
 
-/* The one whose victim is at it. */
+/* The rig whose victim is running: step_in() has no argument. */
 static struct rig *staged;
 
 static void step_in(void)
@@ -398,11 +385,6 @@ static void stage(struct rig *rig, struct task_struct *task)
 	WRITE_ONCE(hwtimer_step_hook, step_in);
 }
 
-static void unstage(void)
-{
-	WRITE_ONCE(hwtimer_step_hook, NULL);
-}
-
 static void things_init(struct rig *rig)
 {
 	enum who who;
@@ -424,8 +406,8 @@ static void things_init(struct rig *rig)
 }
 
 /*
- * The worker sleeps and nobody has kicked it: is there anything that it should have seen?
- * Returns whether anything is still to come.
+ * The worker sleeps and was not kicked: has it missed anything? Returns whether any timeout is
+ * still to expire.
  */
 static bool check_sleep(struct rig *rig)
 {
@@ -436,7 +418,7 @@ static bool check_sleep(struct rig *rig)
 	u64 deadline;
 
 	for (th = rig->things; th < rig->things + THINGS; th++) {
-		if (th->released && !th->told)
+		if (th->released && !th->reported)
 			wrong(rig, "sleeps over a release");
 		if (th->freed)
 			continue;
@@ -459,7 +441,7 @@ static bool check_sleep(struct rig *rig)
 	return more;
 }
 
-/* As the kthread does it, as long as anything is to come. */
+/* Be the kthread driver until no timeout is left to expire. */
 static void drive(struct rig *rig)
 {
 	unsigned int rounds;
@@ -475,7 +457,6 @@ static void drive(struct rig *rig)
 	wrong(rig, "never sleeps");
 }
 
-/* When all is over. */
 static void check_books(struct rig *rig)
 {
 	unsigned long armed = 0, expired = 0, cancelled = 0;
@@ -485,8 +466,8 @@ static void check_books(struct rig *rig)
 	for (th = rig->things; th < rig->things + THINGS; th++) {
 		if (th->armed != th->expired + th->cancelled)
 			wrong(rig, "an arming did not end once");
-		if (th->told != th->released)
-			wrong(rig, "a release was not told once");
+		if (th->reported != th->released)
+			wrong(rig, "a release was not reported once");
 		if (th->freed && memcmp(&th->t, &th->grave, sizeof(th->t)))
 			wrong(rig, "somebody touched what was freed");
 		armed += th->armed;
@@ -504,7 +485,7 @@ static void check_books(struct rig *rig)
 		wrong(rig, "something is left");
 }
 
-/* What the wheel is like, and when the neighbour is due, if it is there. */
+/* Shapes of the wheel, some with another timeout beside the subject. */
 static const struct ground {
 	const char		*name;
 	struct wheel_shape	shape;
@@ -517,7 +498,7 @@ static const struct ground {
 	  {{ do_arm, NEIGHBOUR, NOW }} },
 };
 
-/* What became of the subject before; in between the worker has come by. */
+/* What happened to the subject before. The worker runs between @filed and @since. */
 static const struct scene {
 	const char		*name;
 	struct act		filed[2];
@@ -540,7 +521,7 @@ static const struct scene {
 	{ "released", {{ do_arm, SUBJECT, LATER }}, {{ do_release, SUBJECT }} },
 };
 
-/* What the worker does when the scene begins; lightly while others are arming. */
+/* What the worker does when the scene begins. It sleeps lightly while timeouts are being armed. */
 enum mood { LIGHTLY, SOUNDLY, AWAKE, MOODS };
 static const char *const moods[] = { "sleeps lightly", "sleeps soundly", "is awake" };
 
@@ -573,7 +554,7 @@ static const struct play intruders[] = {
 	{ "released", {{ do_release, SUBJECT }} },
 };
 
-/* And what the worker does then, if it is not the victim. */
+/* What the worker does after the intruder, unless the worker is the victim. */
 static const struct play thens[] = {
 	{ "" },
 	{ ", and the worker comes by", {{ do_pass, NOBODY }} },
@@ -586,7 +567,7 @@ static bool is_worker(const struct play *victim)
 	return victim->acts[0].op == do_pass;
 }
 
-/* May owners do this at a time? */
+/* Does hwtimer.h allow owners to do both at a time? */
 static bool allowed(const struct scene *s, const struct play *victim,
 		    const struct play *intruder)
 {
@@ -601,7 +582,7 @@ static bool allowed(const struct scene *s, const struct play *victim,
 	return !does(victim, do_release) || !does(intruder, do_release);
 }
 
-/* Up to the curtain. */
+/* Everything before the victim begins. */
 static void set_scene(struct rig *rig, const struct ground *g, const struct scene *s,
 		      unsigned int mood)
 {
@@ -636,7 +617,10 @@ static bool interleave(struct rig *rig, const struct ground *g, const struct sce
 	if (!is_worker(victim)) {
 		rig->flux = subject;
 		rig->releasing = does(victim, do_release);
-		/* Who arms what is not pending has no more to do with it then. */
+		/*
+		 * An arm of a timeout that is not pending does not use it after its push, so the
+		 * callback may free it, unless the intruder arms or releases it as well.
+		 */
 		if (victim->acts[0].op != do_arm || wheel_pending(&subject->t) ||
 		    does(rig->intruder, do_arm) || does(rig->intruder, do_release))
 			rig->needed = subject;
@@ -656,7 +640,7 @@ static bool interleave(struct rig *rig, const struct ground *g, const struct sce
 	}
 	if (!rig->wrong)
 		drive(rig);
-	/* If something is wrong, it may be anywhere. */
+	/* After a failure the books may be wrong in any way. */
 	if (!rig->wrong)
 		check_books(rig);
 	if (!rig->step)
@@ -664,7 +648,7 @@ static bool interleave(struct rig *rig, const struct ground *g, const struct sce
 	return !rig->wrong && rig->step >= rig->n;
 }
 
-/* With the intruder at each step of @victim. */
+/* Once for each step of @victim, with the intruder there. */
 static void each_step(struct rig *rig, const struct ground *g, const struct scene *s,
 		      unsigned int mood, const struct play *victim)
 {
@@ -676,7 +660,7 @@ static void each_step(struct rig *rig, const struct ground *g, const struct scen
 			   rig->then->name, rig->n, (void *)rig->at, rig->wrong);
 }
 
-/* False if anything is wrong. */
+/* False after a failure. */
 static bool each_scene(struct rig *rig, const struct ground *g, const struct play *victim)
 {
 	bool driven = is_worker(victim);
@@ -690,7 +674,7 @@ static bool each_scene(struct rig *rig, const struct ground *g, const struct pla
 				continue;
 			for (then = 0; then < (driven ? 1 : ARRAY_SIZE(thens)); then++) {
 				rig->then = &thens[then];
-				/* If it comes by anyhow, it matters less how it slept. */
+				/* If it runs anyway, it matters less how it slept. */
 				n_moods = MOODS - (driven ? 1 : then);
 				for (mood = 0; mood < n_moods; mood++) {
 					each_step(rig, g, s, mood, victim);
@@ -703,6 +687,14 @@ static bool each_scene(struct rig *rig, const struct ground *g, const struct pla
 	return true;
 }
 
+static const struct wheel_shape shape_64 = { .tick_ns = TICK, .slots = 64 };
+
+static void own_wheel(struct rig *rig, const struct wheel_shape *shape)
+{
+	rig->wheel = &rig->own;
+	KUNIT_ASSERT_EQ(rig->test, 0, wheel_init(rig->wheel, shape, &rig_ops, GFP_KERNEL));
+}
+
 /* Promise 2. */
 static void by_hand(struct kunit *test)
 {
@@ -711,10 +703,9 @@ static void by_hand(struct kunit *test)
 	const struct ground *g;
 
 	for (g = grounds; g < grounds + ARRAY_SIZE(grounds); g++) {
-		rig->wheel = &rig->own;
-		KUNIT_ASSERT_EQ(test, 0, wheel_init(rig->wheel, &g->shape, &rig_ops, GFP_KERNEL));
+		own_wheel(rig, &g->shape);
 		rig->base = 0;
-		/* If something is wrong, the wheel is not fit to be freed. */
+		/* After a failure the wheel cannot be freed safely. */
 		if (!each_scene(rig, g, victim))
 			return;
 		wheel_free(rig->wheel);
@@ -730,22 +721,20 @@ static void play_desc(const struct play *play, char *desc)
 
 KUNIT_ARRAY_PARAM(victim, victims, play_desc);
 
-/* Somebody who counts what is pending, and by whom he is interrupted. */
+/* What interrupts wheel_count(). */
 static const struct play counted[] = {
 	{ "armed and cancelled", {{ do_arm, OTHER, SOON }, { do_cancel, OTHER }} },
 	{ "armed and expired", {{ do_arm, OTHER, NOW }, { do_pass, NOBODY }} },
 };
 
-/* He may find too many, but not fewer than have been pending all the time. */
+/* wheel_count() may count too many, but not fewer than were pending all the time. */
 static void counts(struct kunit *test)
 {
-	const struct wheel_shape shape = { .tick_ns = TICK, .slots = 64 };
 	struct rig *rig = test->priv;
 	struct wheel_counts c;
 	unsigned int i;
 
-	rig->wheel = &rig->own;
-	KUNIT_ASSERT_EQ(test, 0, wheel_init(rig->wheel, &shape, &rig_ops, GFP_KERNEL));
+	own_wheel(rig, &shape_64);
 	for (i = 0; i < ARRAY_SIZE(counted); i++) {
 		rig->intruder = &counted[i];
 		for (rig->n = 1;; rig->n++) {
@@ -773,18 +762,19 @@ static void counts(struct kunit *test)
 	wheel_free(rig->wheel);
 }
 
-/* In the middle of a pass somebody releases a timeout, and another one waits for that. */
+/* A task that calls wheel_barrier() in the middle of a pass, behind the release of a timeout. */
 static struct asker {
 	struct rig		*rig;
 	struct completion	done;
 	bool			asked;
-	bool			told;
+	/* when wheel_barrier() returned, the release had been reported */
+	bool			reported;
 } asker;
 
 static int ask(void *unused)
 {
 	wheel_barrier(asker.rig->wheel);
-	asker.told = asker.rig->things[OTHER].told;
+	asker.reported = asker.rig->things[OTHER].reported;
 	kthread_complete_and_exit(&asker.done, 0);
 }
 
@@ -804,7 +794,7 @@ static const struct play asking = {
 	{{ do_arm, OTHER, LATER }, { do_release, OTHER }, { do_ask, NOBODY }}
 };
 
-/* @round: while the worker calls what was released before. */
+/* @round: while the worker calls the release functions of other timeouts. */
 static bool ask_in_pass(struct rig *rig, bool round)
 {
 	unsigned int rounds;
@@ -815,7 +805,7 @@ static bool ask_in_pass(struct rig *rig, bool round)
 	do_arm(rig, &rig->things[NEIGHBOUR], rig->base);
 	pass(rig);
 	rig->now = rig->base;
-	/* Something to take over, and something that is due; and in as many slices as can be. */
+	/* A request, and a timeout that is due; a budget of 1 makes as many slices as possible. */
 	do_arm(rig, &rig->things[SUBJECT], rig->base + LATER * TICK);
 	if (round) {
 		do_release(rig, &rig->things[SUBJECT], 0);
@@ -832,7 +822,7 @@ static bool ask_in_pass(struct rig *rig, bool round)
 		drive(rig);
 		return false;
 	}
-	/* As soon as he has his answer, he looks. */
+	/* The asker checks as soon as wheel_barrier() returns, so the worker must not go on. */
 	for (rounds = 0; rounds < 10; rounds++) {
 		nap(NSEC_PER_USEC);
 		if (completion_done(&asker.done))
@@ -840,8 +830,8 @@ static bool ask_in_pass(struct rig *rig, bool round)
 		pass(rig);
 	}
 	wait_for_completion(&asker.done);
-	if (!asker.told)
-		wrong(rig, "answered before it was told");
+	if (!asker.reported)
+		wrong(rig, "the barrier ends before the release is reported");
 	drive(rig);
 	check_books(rig);
 	return !rig->wrong;
@@ -849,14 +839,10 @@ static bool ask_in_pass(struct rig *rig, bool round)
 
 static void barrier_in_pass(struct kunit *test)
 {
-	const struct wheel_shape shape = { .tick_ns = TICK, .slots = 64 };
 	struct rig *rig = test->priv;
 	unsigned int round;
 
-	rig->wheel = &rig->own;
-	KUNIT_ASSERT_EQ(test, 0, wheel_init(rig->wheel, &shape, &rig_ops, GFP_KERNEL));
-	/* Who asks wants an answer only of a wheel that was started. */
-	KUNIT_ASSERT_EQ(test, 0, wheel_start(rig->wheel));
+	own_wheel(rig, &shape_64);
 	rig->intruder = &asking;
 	for (round = 0; round < 2; round++) {
 		for (rig->n = 1; ask_in_pass(rig, round); rig->n++)
@@ -871,508 +857,6 @@ static void barrier_in_pass(struct kunit *test)
 	wheel_free(rig->wheel);
 }
 
-/*
- * From here on: an item that runs on a workqueue (hwtimer_work.c). The workqueue is full, so
- * what is queued stays there until somebody takes it off and runs it, as a workqueue does.
- */
-
-struct work_play;
-struct work_scene;
-
-struct work_rig {
-	struct kunit		*test;
-	/* driven by hand */
-	struct hwtimer_driven	driven;
-	struct workqueue_struct	*wq;
-	struct work_struct	blocker;
-	struct completion	over;
-	struct hwtimer_work	w;
-	u64			now;
-	const struct work_play	*victim;
-	/* that is set inside of its function */
-	const struct work_scene	*within;
-	/* the function arms it once more */
-	bool			again;
-	unsigned int		running;
-	/* the run that goes on is to stop */
-	bool			to_stop;
-	/* it was released; the victim needs it still; it is another's memory */
-	bool			released;
-	bool			needed;
-	bool			freed;
-	unsigned int		told;
-	/* in all scenes */
-	unsigned long		armed;
-	unsigned long		runs;
-	unsigned long		refused;
-	/* that the intruder has ended */
-	unsigned long		foreign;
-	/* who waits for its end */
-	struct completion	waited;
-	/* at the step @n of @task comes in */
-	struct task_struct	*task;
-	const struct work_play	*intruder;
-	unsigned int		n;
-	unsigned int		step;
-	bool			inside;
-	unsigned long		interleavings;
-	unsigned long		at;
-	const char		*wrong;
-};
-
-typedef void (*work_op_t)(struct work_rig *rig);
-
-struct work_play {
-	const char		*name;
-	work_op_t		acts[3];
-};
-
-/* What became of the item before. */
-struct work_scene {
-	struct work_play	before;
-	bool			again;
-	/* all of that, and the victim, while a run goes on */
-	bool			running;
-};
-
-static struct work_rig *work_stage;
-
-static void work_wrong(struct work_rig *rig, const char *what)
-{
-	if (!rig->wrong)
-		rig->wrong = what;
-}
-
-/* Expiries and runs that were ended before their time. */
-static unsigned long work_ended(struct work_rig *rig)
-{
-	bool inside = rig->inside;
-	struct wheel_counts c;
-
-	/* Nobody comes in here. */
-	rig->inside = true;
-	wheel_count(&rig->driven.wheel, &c);
-	rig->inside = inside;
-	return c.cancelled + atomic_long_read(&rig->driven.lanes.cancelled);
-}
-
-static void work_crank(struct work_rig *rig)
-{
-	rig->now += 2 * TICK;
-	/* One worker at a time: this may wake who waits, and he plays the worker, too. */
-	preempt_disable();
-	while (wheel_advance(&rig->driven.wheel, rig->now, WHEEL_BUDGET))
-		;
-	preempt_enable();
-}
-
-static void work_arm_at(struct work_rig *rig, u64 deadline)
-{
-	if (!rig->freed && !wheel_arm(&rig->w.timeout, deadline))
-		rig->armed++;
-}
-
-static void work_arm(struct work_rig *rig)
-{
-	work_arm_at(rig, rig->now + LATER * TICK);
-}
-
-static void work_due(struct work_rig *rig)
-{
-	work_arm_at(rig, 0);
-}
-
-static void work_expire(struct work_rig *rig)
-{
-	work_due(rig);
-	work_crank(rig);
-}
-
-static void work_by_hand(struct work_rig *rig)
-{
-	if (!rig->freed && cancel_work(&rig->w.work))
-		rig->w.work.func(&rig->w.work);
-}
-
-/* True if and only if it has ended anything. */
-static void work_cancel(struct work_rig *rig)
-{
-	unsigned long before = work_ended(rig) - rig->foreign, ended;
-	bool ret;
-
-	if (rig->freed)
-		return;
-	rig->to_stop = true;
-	ret = hwtimer_work_cancel(&rig->w);
-	ended = work_ended(rig) - rig->foreign - before;
-	if (ret != !!ended)
-		work_wrong(rig, "cancel lies");
-	if (rig->inside)
-		rig->foreign += ended;
-}
-
-static void work_bury(struct work_rig *rig)
-{
-	rig->freed = true;
-	memset(&rig->w, 0x6b, sizeof(rig->w));
-}
-
-static void work_told(struct hwtimer_work *w)
-{
-	struct work_rig *rig = container_of(w, struct work_rig, w);
-
-	if (rig->told++ || rig->running || rig->freed || work_pending(&w->work))
-		work_wrong(rig, "told of a release that is not over");
-	if (!rig->needed)
-		work_bury(rig);
-}
-
-static void work_release(struct work_rig *rig)
-{
-	unsigned long before;
-
-	if (rig->freed || rig->released)
-		return;
-	rig->released = true;
-	rig->to_stop = true;
-	before = work_ended(rig) - rig->foreign;
-	hwtimer_work_release(&rig->w, work_told);
-	if (rig->inside)
-		rig->foreign = work_ended(rig) - before;
-}
-
-static int work_wait(void *data)
-{
-	unsigned long before, ended;
-	struct work_rig *rig = data;
-	int ret;
-
-	before = work_ended(rig) - rig->foreign;
-	rig->task = current;
-	rig->to_stop = true;
-	ret = hwtimer_work_cancel_sync(&rig->w);
-	rig->task = NULL;
-	ended = work_ended(rig) - rig->foreign - before;
-	if (ret != !!ended)
-		work_wrong(rig, "cancel_sync lies");
-	/* A run may be preempted before it is not busy any more: who ends the wheel waits for it */
-	if (rig->running || work_pending(&rig->w.work))
-		work_wrong(rig, "goes on after cancel_sync");
-	/* What was armed meanwhile, and has not expired, may be left. */
-	if (rig->intruder->acts[0] == work_arm && hwtimer_work_is_pending(&rig->w))
-		goto out;
-	if (wheel_holds(&rig->w.timeout) || hwtimer_work_is_pending(&rig->w))
-		work_wrong(rig, "is held after cancel_sync");
-	else if (hwtimer_work_cancel_sync(&rig->w))
-		work_wrong(rig, "cancel_sync ends what is not there");
-	else
-		work_bury(rig);
-out:
-	kthread_complete_and_exit(&rig->waited, 0);
-}
-
-/* The wheel goes on, but not what is queued: nobody has to wait for that. */
-static void work_watch(struct work_rig *rig)
-{
-	unsigned int rounds;
-
-	for (rounds = 0; rounds < 10 && !completion_done(&rig->waited); rounds++) {
-		nap(NSEC_PER_USEC);
-		work_crank(rig);
-	}
-}
-
-static void work_cancel_sync(struct work_rig *rig)
-{
-	reinit_completion(&rig->waited);
-	if (IS_ERR(kthread_run(work_wait, rig, "hwtimer_kunit")))
-		work_wrong(rig, "nobody waits");
-	else
-		work_watch(rig);
-}
-
-static void work_perform(struct work_rig *rig, const struct work_play *play)
-{
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(play->acts) && play->acts[i]; i++)
-		play->acts[i](rig);
-}
-
-static void work_step_in(void)
-{
-	struct work_rig *rig = work_stage;
-
-	if (rig->inside || in_serving_softirq() || rig->task != current || ++rig->step != rig->n)
-		return;
-	rig->inside = true;
-	rig->at = _RET_IP_;
-	work_perform(rig, rig->intruder);
-	rig->inside = false;
-}
-
-static void work_act(struct work_rig *rig, const struct work_scene *s)
-{
-	work_perform(rig, &s->before);
-	rig->again = s->again;
-	if (rig->victim->acts[0] == work_crank)
-		work_due(rig);
-	work_stage = rig;
-	/* Who waits is another task. */
-	if (rig->victim->acts[0] != work_cancel_sync)
-		rig->task = current;
-	WRITE_ONCE(hwtimer_step_hook, work_step_in);
-	work_perform(rig, rig->victim);
-	if (rig->task == current)
-		rig->task = NULL;
-}
-
-static void work_fn(struct hwtimer_work *w)
-{
-	struct work_rig *rig = container_of(w, struct work_rig, w);
-	struct hwtimer_lanes *lanes = &rig->driven.lanes;
-	const struct work_scene *within = rig->within;
-	unsigned long dispatched;
-
-	if (rig->freed || rig->running++)
-		work_wrong(rig, "runs when it must not");
-	rig->runs++;
-	rig->to_stop = false;
-	dispatched = lanes->dispatched;
-	rig->within = NULL;
-	if (within)
-		work_act(rig, within);
-	if (rig->again) {
-		rig->again = false;
-		work_due(rig);
-	}
-	if (w->policy == HWTIMER_WORK_REPLACE)
-		rig->to_stop |= lanes->dispatched != dispatched;
-	if (rig->to_stop && !hwtimer_work_cancelled(w))
-		work_wrong(rig, "is not told to stop");
-	rig->running--;
-}
-
-static void work_refused(struct hwtimer_work *w, enum hwtimer_refused reason)
-{
-	container_of(w, struct work_rig, w)->refused++;
-}
-
-static void work_hand_expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
-			     hwtimer_fn_t fn, u64 deadline)
-{
-	fn(t);
-}
-
-static void work_hand_kick(struct hwtimer_wheel *w)
-{
-}
-
-static const struct wheel_ops work_ops = {
-	.kick	= work_hand_kick,
-	.expire	= work_hand_expire,
-};
-
-static const struct {
-	enum hwtimer_work_policy	policy;
-	unsigned long			max_queued;
-} work_grounds[] = {
-	{ HWTIMER_WORK_SERIAL, 0 }, { HWTIMER_WORK_SERIAL, 1 }, { HWTIMER_WORK_DISCARD, 2 },
-	{ HWTIMER_WORK_REPLACE, 1 },
-};
-
-static const struct work_scene work_scenes[] = {
-	{{ "idle" }},
-	{{ "pending", { work_arm, work_crank }}},
-	{{ "due", { work_expire }}},
-	{{ "due, and arms itself", { work_expire }}, .again = true },
-	{{ "due twice", { work_expire, work_expire }}},
-	{{ "due and cancelled", { work_expire, work_cancel }}},
-	{{ "runs" }, .running = true },
-	{{ "runs, and arms itself" }, .again = true, .running = true },
-	{{ "runs, and is due", { work_expire }}, .running = true },
-	{{ "runs, and is pending", { work_arm, work_crank }}, .running = true },
-};
-
-static const struct work_play work_victims[] = {
-	{ "dispatch", { work_crank }},
-	{ "run", { work_by_hand }},
-	{ "cancel", { work_cancel }},
-	{ "cancel_sync", { work_cancel_sync }},
-	{ "release", { work_release }},
-};
-
-static const struct work_play work_intruders[] = {
-	{ "nothing" },
-	{ "armed", { work_arm }},
-	{ "expires", { work_expire }},
-	{ "expires twice", { work_expire, work_expire }},
-	{ "runs", { work_by_hand }},
-	{ "expires and runs", { work_expire, work_by_hand }},
-	{ "runs and expires", { work_by_hand, work_expire }},
-	{ "cancelled", { work_cancel }},
-	{ "cancelled and expires", { work_cancel, work_expire }},
-	{ "released", { work_release }},
-	{ "released, and the worker comes by", { work_release, work_crank }},
-};
-
-static bool work_does(const struct work_play *play, work_op_t op)
-{
-	return play->acts[0] == op || play->acts[1] == op;
-}
-
-/* May they do this at a time, and can they? */
-static bool work_allowed(const struct work_scene *s, const struct work_play *victim,
-			 const struct work_play *intruder)
-{
-	if (victim->acts[0] == work_by_hand)
-		return work_does(&s->before, work_expire) && !s->running;
-	if (victim->acts[0] == work_crank)
-		return !work_does(intruder, work_expire) && !work_does(intruder, work_crank);
-	if (victim->acts[0] == work_cancel_sync || victim->acts[0] == work_release)
-		return !work_does(intruder, work_release);
-	return true;
-}
-
-/* Until nothing is left of it. */
-static void work_drive(struct work_rig *rig)
-{
-	unsigned int rounds;
-
-	for (rounds = 0; rounds < 10; rounds++) {
-		work_crank(rig);
-		work_by_hand(rig);
-	}
-	rig->needed = false;
-	work_release(rig);
-	for (rounds = 0; rounds < 3; rounds++) {
-		work_crank(rig);
-		work_by_hand(rig);
-	}
-}
-
-static void work_books(struct work_rig *rig)
-{
-	struct hwtimer_lanes *lanes = &rig->driven.lanes;
-	struct wheel_counts c;
-
-	wheel_count(&rig->driven.wheel, &c);
-	if (rig->told != rig->released)
-		work_wrong(rig, "a release was not told once");
-	if (rig->freed && memchr_inv(&rig->w, 0x6b, sizeof(rig->w)))
-		work_wrong(rig, "somebody touched what was freed");
-	if (c.pending || c.armed != rig->armed || c.armed != c.expired + c.cancelled ||
-	    c.expired != lanes->dispatched + lanes->refused || lanes->refused != rig->refused ||
-	    atomic_long_read(&lanes->runs) != rig->runs ||
-	    lanes->dispatched != rig->runs + lanes->replaced + atomic_long_read(&lanes->cancelled))
-		work_wrong(rig, "an arming did not end once");
-	if (rig->driven.wheel.filed || atomic_long_read(&lanes->busy) ||
-	    atomic_long_read(&lanes->queued))
-		work_wrong(rig, "something is left");
-}
-
-/* False when the victim has no n-th step. */
-static bool work_interleave(struct work_rig *rig, const struct work_scene *s,
-			    enum hwtimer_work_policy policy, const struct work_play *victim)
-{
-	struct hwtimer_work_params params = { .policy = policy, .refused = work_refused };
-
-	if (hwtimer_work_init(&rig->w, &rig->driven.wheel, work_fn, &params))
-		work_wrong(rig, "cannot be initialised");
-	rig->released = false;
-	rig->freed = false;
-	rig->told = 0;
-	rig->step = 0;
-	rig->again = false;
-	rig->victim = victim;
-	rig->needed = victim->acts[0] == work_cancel;
-	complete_all(&rig->waited);
-
-	if (s->running) {
-		rig->within = s;
-		work_expire(rig);
-		work_by_hand(rig);
-	} else {
-		work_act(rig, s);
-	}
-	work_watch(rig);
-	unstage();
-	if (!completion_done(&rig->waited)) {
-		work_wrong(rig, "waits for ever");
-		return false;
-	}
-	work_drive(rig);
-	work_books(rig);
-	if (!rig->step)
-		work_wrong(rig, "no steps");
-	return !rig->wrong && rig->step >= rig->n;
-}
-
-static void work_block(struct work_struct *blocker)
-{
-	wait_for_completion(&container_of(blocker, struct work_rig, blocker)->over);
-}
-
-static void work_each_scene(struct work_rig *rig, unsigned int ground,
-			    const struct work_play *victim)
-{
-	unsigned int s, i;
-
-	for (s = 0; s < ARRAY_SIZE(work_scenes); s++) {
-		for (i = 0; i < ARRAY_SIZE(work_intruders); i++) {
-			rig->intruder = &work_intruders[i];
-			if (!work_allowed(&work_scenes[s], victim, rig->intruder))
-				continue;
-			for (rig->n = 1; work_interleave(rig, &work_scenes[s],
-							 work_grounds[ground].policy, victim);
-			     rig->n++)
-				rig->interleavings++;
-			if (!rig->wrong)
-				continue;
-			KUNIT_FAIL(rig->test, "%s; %s; ground %u; %s at step %u, %pS: %s",
-				   victim->name, work_scenes[s].before.name, ground,
-				   rig->intruder->name, rig->n, (void *)rig->at, rig->wrong);
-			return;
-		}
-	}
-}
-
-static void work_item(struct kunit *test)
-{
-	const struct wheel_shape shape = { .tick_ns = TICK, .slots = 64 };
-	const struct work_play *victim = test->param_value;
-	unsigned long interleavings = 0;
-	struct work_rig *rig;
-	unsigned int g;
-
-	for (g = 0; g < ARRAY_SIZE(work_grounds); g++) {
-		/* Not freed if anything is wrong: who knows who waits. */
-		rig = kzalloc(sizeof(*rig), GFP_KERNEL);
-		KUNIT_ASSERT_NOT_NULL(test, rig);
-		rig->test = test;
-		rig->wq = alloc_workqueue("hwt_interleave", WQ_UNBOUND, 1);
-		KUNIT_ASSERT_NOT_NULL(test, rig->wq);
-		KUNIT_ASSERT_EQ(test, 0, wheel_init(&rig->driven.wheel, &shape, &work_ops,
-						    GFP_KERNEL));
-		rig->driven.lanes.fast = rig->wq;
-		rig->driven.lanes.slow_ns = U64_MAX;
-		rig->driven.lanes.max_queued = work_grounds[g].max_queued;
-		init_completion(&rig->over);
-		init_completion(&rig->waited);
-		INIT_WORK(&rig->blocker, work_block);
-		queue_work(rig->wq, &rig->blocker);
-		work_each_scene(rig, g, victim);
-		complete(&rig->over);
-		if (rig->wrong)
-			return;
-		interleavings += rig->interleavings;
-		destroy_workqueue(rig->wq);
-		wheel_free(&rig->driven.wheel);
-		kfree(rig);
-	}
-	kunit_info(test, "%lu interleavings\n", interleavings);
-}
-
 static void work_desc(const struct work_play *play, char *desc)
 {
 	strscpy(desc, play->name, KUNIT_PARAM_DESC_SIZE);
@@ -1380,7 +864,7 @@ static void work_desc(const struct work_play *play, char *desc)
 
 KUNIT_ARRAY_PARAM(work_victim, work_victims, work_desc);
 
-/* From here on: what moves the wheel is a driver, and the victim is its worker. */
+/* From here on the wheel has a driver, and its worker is the victim. */
 
 static const struct play kicks[] = {
 	{ "another one is armed", {{ do_arm, OTHER, SOON }} },
@@ -1391,9 +875,9 @@ static const struct play kicks[] = {
 };
 
 /*
- * One timeout is pending for long, and one is cancelled and filed still. The worker comes
- * by when they are armed, to see whether somebody goes on to arm, and when they are due; so
- * it goes to sleep lightly, soundly, and for ever.
+ * One timeout is pending for long, another one is cancelled but still filed. The worker runs
+ * when they are armed, again to see whether more are being armed, and when they are due: so it
+ * goes to sleep lightly, soundly, and for ever.
  */
 static const struct act first_acts[] = {
 	{ do_arm, NEIGHBOUR, 300 }, { do_arm, SUBJECT, 320 }, {}
@@ -1401,19 +885,26 @@ static const struct act first_acts[] = {
 
 static const struct act next_acts[] = { { do_cancel, SUBJECT }, {} };
 
-/* False when the worker has no n-th step. */
-static bool kick_worker(struct rig *rig, enum hwtimer_driver driver)
+static struct hwtimer_wheel *driven_wheel(struct kunit *test, enum hwtimer_driver driver)
 {
 	const struct hwtimer_wheel_params params = {
 		.name = "interleave", .tick_ns = TICK, .slots = 64, .driver = driver,
 	};
+	struct hwtimer_wheel *wheel = hwtimer_wheel_create(&params);
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, wheel);
+	return wheel;
+}
+
+/* False when the worker has no n-th step. */
+static bool kick_worker(struct rig *rig, enum hwtimer_driver driver)
+{
 	u64 begin = ktime_get_ns();
 	struct thing *th;
 
-	rig->wheel = hwtimer_wheel_create(&params);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(rig->test, rig->wheel);
+	rig->wheel = driven_wheel(rig->test, driver);
 	things_init(rig);
-	/* A slice may begin while we are arming. */
+	/* A slice may begin during an arm. */
 	rig->contended = true;
 	rig->base = time_of(rig);
 	stage(rig, to_driven(rig->wheel)->task);
@@ -1429,7 +920,7 @@ static bool kick_worker(struct rig *rig, enum hwtimer_driver driver)
 		if (wheel_pending(&th->t))
 			wrong(rig, "never called");
 		if (th->released)
-			wrong(rig, "never told of the release");
+			wrong(rig, "never reports the release");
 		th->cancelled += hwtimer_cancel_sync(&th->t);
 	}
 	check_books(rig);
@@ -1468,20 +959,20 @@ static void by_driver(struct kunit *test)
 				   (void *)rig->at, rig->wrong);
 			return;
 		}
-		/* It goes to sleep four times, and has a few steps each time. */
+		/* The worker goes to sleep four times, with a few steps each time. */
 		KUNIT_EXPECT_GT(test, rig->n, 20);
 	}
 	kunit_info(test, "%lu interleavings\n", rig->interleavings);
 }
 
 /*
- * One CPU cannot show what goes wrong without a grace period: the sections that it waits for are
- * not preemptible. But RCU can be asked whether a grace period has passed.
+ * A stop without its grace periods cannot fail on one CPU, as the sections that it waits for are
+ * not preemptible. But RCU can tell whether a grace period has passed.
  */
 static struct {
 	struct task_struct	*task;
 	struct hwtimer_wheel	*wheel;
-	/* of the last step */
+	/* at the last step */
 	unsigned long		cookie;
 	int			state;
 	bool			ended;
@@ -1498,10 +989,10 @@ static void grace_step(void)
 		return;
 	state = READ_ONCE(grace.wheel->state);
 	ended = READ_ONCE(to_driven(grace.wheel)->ended);
-	/* Who pushed and had not seen that the wheel is stopped: before the last look. */
+	/* A producer that did not see WHEEL_STOPPED may be pushing: wait before the last drain. */
 	grace.needed |= state == WHEEL_STOPPED && grace.state != state;
 	grace.missing += grace.needed && !poll_state_synchronize_rcu(grace.cookie);
-	/* Who armed, or kicked, and had not seen that: before anything else is done. */
+	/* One that did not see WHEEL_SHUTDOWN or @ended may be arming or kicking: wait at once. */
 	grace.needed = (state == WHEEL_SHUTDOWN && grace.state != state) ||
 		       ended != grace.ended;
 	grace.state = state;
@@ -1512,12 +1003,8 @@ static void grace_step(void)
 static void stop_waits(struct kunit *test)
 {
 	const struct driver *driver = test->param_value;
-	const struct hwtimer_wheel_params params = {
-		.name = "interleave", .tick_ns = TICK, .slots = 64, .driver = driver->driver,
-	};
-	struct hwtimer_wheel *wheel = hwtimer_wheel_create(&params);
+	struct hwtimer_wheel *wheel = driven_wheel(test, driver->driver);
 
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, wheel);
 	memset(&grace, 0, sizeof(grace));
 	grace.wheel = wheel;
 	grace.task = current;
@@ -1541,13 +1028,6 @@ static int rig_init(struct kunit *test)
 	return 0;
 }
 
-static int interleave_init(struct kunit_suite *suite)
-{
-	/* Timers are no better than a jiffy before the machine's first ones. */
-	nap(NSEC_PER_SEC);
-	return 0;
-}
-
 static void rig_exit(struct kunit *test)
 {
 	unstage();
@@ -1565,7 +1045,7 @@ static struct kunit_case interleave_cases[] = {
 
 static struct kunit_suite interleave_suite = {
 	.name		= "hwtimer_interleave",
-	.suite_init	= interleave_init,
+	.suite_init	= settle_timers,
 	.init		= rig_init,
 	.exit		= rig_exit,
 	.test_cases	= interleave_cases,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: the wheels that a KUnit case makes, so that none is left behind.
+ * hwtimer: the wheels that a KUnit case makes, for its exit function to destroy.
  */
 #ifndef KUNIT_WHEELS_H
 #define KUNIT_WHEELS_H
@@ -11,10 +11,10 @@
 
 #define MAX_WHEELS	60
 
-/* What a case uses; its data (test->priv). */
+/* The data of a case (test->priv). */
 struct bench {
 	struct hwtimer_wheel	*wheels[MAX_WHEELS];
-	/* for work: runs one item at a time */
+	/* of suite hwtimer_work: a workqueue that runs one item at a time */
 	struct workqueue_struct	*single;
 };
 

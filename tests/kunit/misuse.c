@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite hwtimer_misuse: what becomes of mistakes on the side of those who use it,
- * and that they are told. It runs on any kernel.
+ * hwtimer: KUnit suite hwtimer_misuse: mistakes of other modules do little harm and are reported.
+ * It runs on any kernel.
  */
 #include <kunit/test.h>
 #include <linux/delay.h>
@@ -17,7 +17,7 @@
 #include "hwtimer_kunit.h"
 #include "misuse.h"
 
-/* From here on lines of the log are counted. */
+/* The number of the last mark in the kernel log; lines_with() counts the lines behind it. */
 static unsigned int mark;
 
 void mark_log(void)
@@ -51,12 +51,12 @@ static void then_again(struct hwtimer_timeout *t)
 	struct hwtimer_wheel *wheel = t->wheel;
 
 	j->fired++;
-	/* its own, while it runs */
+	/* the timeout of the callback that runs */
 	hwtimer_init(t, wheel, job_fired);
 	hwtimer_schedule(t, TICK);
 }
 
-/* In whatever state memory is that the wheel does not hold: nobody is told off. */
+/* hwtimer_init() of memory that no wheel holds gives no report, whatever its content. */
 static void init_anew(struct kunit *test)
 {
 	static const unsigned int fired[] = { 1, 2, 1, 1, 1, 3, 1 };
@@ -72,7 +72,7 @@ static void init_anew(struct kunit *test)
 	hwtimer_init(&j[0].t, wheel, job_fired);
 	memset(&j[0].t, 0, sizeof(j[0].t));
 	hwtimer_init(&j[0].t, wheel, job_fired);
-	/* expired, cancelled, shut down, released, its own callback */
+	/* expired, cancelled, shut down, released, within the callback */
 	for (i = 1; i < 6; i++)
 		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, SEC));
 	KUNIT_EXPECT_EQ(test, 1, hwtimer_cancel_sync(&j[2].t));
@@ -86,7 +86,7 @@ static void init_anew(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, j[4].released);
 	for (i = 1; i < 6; i++)
 		hwtimer_init(&j[i].t, wheel, job_fired);
-	/* handed back; for another wheel, and for one that may be in its place */
+	/* handed back; for another wheel, and for one that may have the address of the first */
 	for (i = 0; i < ARRAY_SIZE(fired); i++)
 		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, SEC));
 	hwtimer_wheel_stop(wheel, &pending);
@@ -107,7 +107,7 @@ static void init_anew(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0U, lines_with("ODEBUG"));
 }
 
-/* A pending one is initialised: its arming goes on as if nothing had been. */
+/* hwtimer_init() of a pending timeout is reported and changes nothing. */
 static void init_pending(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -118,7 +118,7 @@ static void init_pending(struct kunit *test)
 	mark_log();
 	for (i = 0; i < 3; i++)
 		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, 300 * MS));
-	/* they are in their bucket now */
+	/* they are filed now */
 	nap(260 * MS);
 	deadline = hwtimer_deadline(&j[1].t);
 	if (DEBUG_OBJECTS)
@@ -129,7 +129,7 @@ static void init_pending(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, hwtimer_is_pending(&j[1].t));
 	KUNIT_EXPECT_EQ(test, deadline, hwtimer_deadline(&j[1].t));
 	if (!DEBUG_OBJECTS) {
-		/* the same, silently; cancelled, but not let go of */
+		/* again, without a second report; cancelled, but still held by the wheel */
 		hwtimer_init(&j[1].t, wheel, job_released);
 		KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[2].t));
 		hwtimer_init(&j[2].t, wheel, job_released);
@@ -141,7 +141,7 @@ static void init_pending(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, DEBUG_OBJECTS, j[2].fired);
 	KUNIT_EXPECT_EQ(test, 0, j[2].released);
 	KUNIT_EXPECT_EQ(test, 1U, lines_with("cut here"));
-	/* and now it may be */
+	/* allowed after the expiry */
 	hwtimer_init(&j[1].t, wheel, job_fired);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[1].t, 0));
 	nap(SEC);
@@ -183,7 +183,7 @@ static void destroy_pending(struct kunit *test)
 	unsigned int i;
 
 	mark_log();
-	/* in buckets, and some on the queue still; two are not pending any more */
+	/* some filed, some still queued, two no longer pending */
 	for (i = 0; i < OWNERS + 2; i++) {
 		if (i == OWNERS / 2)
 			nap(TICK);
@@ -213,7 +213,7 @@ static void destroy_pending(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 9U, lines_with("was pending: "));
 }
 
-/* As it should be done: not a word. */
+/* Correct uses of hwtimer_wheel_destroy() give no report. */
 static void destroy_stopped(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel;
@@ -230,7 +230,7 @@ static void destroy_stopped(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[1].t, 0));
 		}
 		if (i == 1) {
-			/* it is in its bucket yet */
+			/* cancelled, but still filed */
 			nap(SEC / 2);
 			KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[0].t));
 		} else if (i == 2) {
@@ -252,7 +252,7 @@ static void dawdle(struct hwtimer_timeout *t, unsigned int weight)
 	nap(15 * MS);
 }
 
-/* More functions than are warned about; each has a weight, lest they become one. */
+/* More functions than are warned about. Each has its weight, so that none are merged. */
 #define DAWDLER(n) \
 	static void dawdle_##n(struct hwtimer_timeout *t) { dawdle(t, n); }
 
@@ -296,7 +296,7 @@ static void set_limit(struct kunit *test, const char *us)
 	filp_close(f, NULL);
 }
 
-/* Each function once, and each time counted; with a limit of 0 neither. */
+/* A warning per function, a count per call; with a limit of 0 neither. */
 static void long_callback(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -327,7 +327,7 @@ static void long_callback(struct kunit *test)
 	hwtimer_wheel_destroy(wheel);
 }
 
-/* The table is full: it is said once, and the counting goes on. */
+/* A full table of functions is reported once; long callbacks are still counted. */
 static void many_long_callbacks(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -341,7 +341,7 @@ static void many_long_callbacks(struct kunit *test)
 		nap(SEC);
 	}
 	KUNIT_EXPECT_EQ(test, 80UL, long_callbacks(wheel));
-	/* other suites, and the case above, have had some of them */
+	/* other suites, and the case above, may have filled a part of the table */
 	KUNIT_EXPECT_LE(test, lines_with("callback_limit_us is"), 32U);
 	KUNIT_EXPECT_GE(test, lines_with("callback_limit_us is"), 16U);
 	KUNIT_EXPECT_EQ(test, 1U, lines_with("no more are named"));
@@ -362,7 +362,7 @@ static void no_run(struct hwtimer_work *work)
 {
 }
 
-/* It is not the callback that all periodic timeouts have, or all items, that is named. */
+/* Reports name the owner's function, not the callback that all periodic timeouts or items have. */
 static void owners_of_others(struct kunit *test)
 {
 	struct hwtimer_wheel_params params = {
@@ -397,7 +397,7 @@ static void owners_of_others(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1U, lines_with(", no_run"));
 }
 
-/* One wheel per object: that is not what they are for, and it is said once. */
+/* Too many wheels, as if there were one per object: there is one warning. */
 static void many_wheels(struct kunit *test)
 {
 	struct hwtimer_wheel_params params = {

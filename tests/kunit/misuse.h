@@ -2,8 +2,9 @@
 /*
  * hwtimer: what the suites of misuse and of planted faults share.
  *
- * A report that has to come is announced by a line for scripts/judge/klog-scan, which sees to it that
- * it comes, and once. What is no report (pr_warn) is counted here.
+ * A report (of WARN() or a checker) that has to come is announced by a line for
+ * scripts/judge/klog-scan, which checks that it comes exactly once. The cases count pr_warn() lines
+ * by themselves.
  */
 #ifndef MISUSE_H
 #define MISUSE_H
@@ -18,7 +19,7 @@
 
 #define DEBUG_OBJECTS	IS_ENABLED(CONFIG_DEBUG_OBJECTS)
 
-/* A timeout that counts. */
+/* A timeout that counts its expiries and releases. */
 struct job {
 	struct hwtimer_timeout	t;
 	unsigned int		fired;

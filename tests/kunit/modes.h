@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: a case with each driver, on each clock.
+ * hwtimer: parameters of cases that run with each driver, on each clock.
  */
 #ifndef MODES_H
 #define MODES_H
@@ -21,6 +21,9 @@ static void mode_desc(const struct mode *mode, char *desc)
 {
 	strscpy(desc, mode->desc, KUNIT_PARAM_DESC_SIZE);
 }
+
+/* Those of one driver, an array. */
+#define MODES_OF(driver)	(*(const struct mode (*)[2])(modes + 2 * (driver)))
 
 KUNIT_ARRAY_PARAM(mode, modes, mode_desc);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite of single moments, each of which a case brings about: a task that is
- * interrupted by a slice, a worker that is stopped as it goes to sleep, an arm that is
- * overtaken by the expiry. For one CPU, and with the hook between the steps of the module.
+ * hwtimer: KUnit suite hwtimer_moments: races at one point of the code, which each case brings
+ * about: a slice that interrupts a task, a stop as the worker goes to sleep, an expiry during the
+ * arm. For one CPU, with the hook between the steps of the module.
  */
 #include <kunit/test.h>
 #include <linux/completion.h>
@@ -49,7 +49,7 @@ static void interrupted_task(struct kunit *test)
 	interrupted = NULL;
 	hwtimer_init_on_stack(&t, wheel, note_current);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&t, 5 * MS));
-	/* Time passes, and the slice comes, while we look at the clock. */
+	/* Reading the clock lets time pass and the slice come. */
 	while (!READ_ONCE(interrupted) && ktime_get_ns() < end)
 		cpu_relax();
 	KUNIT_EXPECT_PTR_EQ(test, current, READ_ONCE(interrupted));
@@ -74,7 +74,7 @@ static void hold_worker(void)
 		nap(MS);
 }
 
-/* A stop that comes between the worker's look and its sleep need not wait for what is due. */
+/* A stop between the worker's last check and its sleep does not wait for the next expiry. */
 static void stop_about_to_sleep(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = make(test, HWTIMER_DRIVER_KTHREAD);
@@ -83,7 +83,7 @@ static void stop_about_to_sleep(struct kunit *test)
 
 	hwtimer_init_on_stack(&t, wheel, note_current);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&t, 3600 * SEC));
-	/* Until the worker sleeps soundly. */
+	/* Until the worker has found that no more is armed, and sleeps until the deadline. */
 	nap(2 * SEC);
 	init_completion(&holding);
 	held = to_driven(wheel)->task;
@@ -98,7 +98,7 @@ static void stop_about_to_sleep(struct kunit *test)
 	hwtimer_wheel_destroy(wheel);
 }
 
-/* A wheel that is moved on by hand, in the n-th step of who arms. */
+/* A wheel that is driven by hand, at step @n of the arm. */
 static struct {
 	struct hwtimer_wheel	*wheel;
 	u64			now;
@@ -122,29 +122,61 @@ static const struct wheel_ops hand_ops = {
 	.expire	= hand_expire,
 };
 
+static struct hwtimer_wheel *hand_wheel(struct kunit *test, const struct wheel_ops *ops,
+					unsigned long cap)
+{
+	const struct wheel_shape shape = { .tick_ns = MS, .slots = 64, .cap = cap };
+	struct hwtimer_wheel *wheel = kunit_kzalloc(test, sizeof(*wheel), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, wheel);
+	KUNIT_ASSERT_EQ(test, 0, wheel_init(wheel, &shape, ops, GFP_KERNEL));
+	return wheel;
+}
+
+static struct hwtimer_timeout *hand_timeouts(struct kunit *test, struct hwtimer_wheel *wheel,
+					     unsigned int n)
+{
+	struct hwtimer_timeout *t = kunit_kcalloc(test, n, sizeof(*t), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, t);
+	for (i = 0; i < n; i++)
+		wheel_timeout_init(&t[i], wheel, note_current);
+	return t;
+}
+
+static void advance(struct hwtimer_wheel *wheel, u64 now)
+{
+	while (wheel_advance(wheel, now, WHEEL_BUDGET))
+		;
+}
+
+static void free_hand_wheel(struct kunit *test, struct hwtimer_wheel *wheel)
+{
+	KUNIT_EXPECT_TRUE(test, wheel_shutdown(wheel));
+	wheel_sweep(wheel, NULL);
+	wheel_free(wheel);
+}
+
 static void overtake(void)
 {
 	if (++overtaken.step != overtaken.n)
 		return;
 	overtaken.now += MS;
-	while (wheel_advance(overtaken.wheel, overtaken.now, WHEEL_BUDGET))
-		;
+	advance(overtaken.wheel, overtaken.now);
 	wheel_count(overtaken.wheel, &overtaken.counts);
 }
 
 /* An arming is counted before it can end, so the pending count never drops below zero. */
 static void never_too_few(struct kunit *test)
 {
-	static const struct wheel_shape shape = { .tick_ns = MS, .slots = 64 };
-	struct hwtimer_timeout *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+	struct hwtimer_timeout *t;
 	unsigned int n;
 	bool reached;
 
 	memset(&overtaken, 0, sizeof(overtaken));
-	overtaken.wheel = kunit_kzalloc(test, sizeof(*overtaken.wheel), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, t);
-	KUNIT_ASSERT_NOT_NULL(test, overtaken.wheel);
-	KUNIT_ASSERT_EQ(test, 0, wheel_init(overtaken.wheel, &shape, &hand_ops, GFP_KERNEL));
+	overtaken.wheel = hand_wheel(test, &hand_ops, 0);
+	t = hand_timeouts(test, overtaken.wheel, 1);
 	for (n = 1, reached = true; reached; n++) {
 		wheel_timeout_init(t, overtaken.wheel, note_current);
 		overtaken.n = n;
@@ -155,19 +187,16 @@ static void never_too_few(struct kunit *test)
 		WRITE_ONCE(hwtimer_step_hook, NULL);
 		reached = overtaken.step >= n;
 		KUNIT_EXPECT_LE_MSG(test, overtaken.counts.pending, 1UL, "at step %u", n);
-		/* Whatever is left of it. */
+		/* Should it not have expired by now. */
 		overtaken.now += 2 * MS;
-		while (wheel_advance(overtaken.wheel, overtaken.now, WHEEL_BUDGET))
-			;
+		advance(overtaken.wheel, overtaken.now);
 		KUNIT_EXPECT_FALSE(test, wheel_holds(t));
 	}
-	/* The look at the word, the count of those in flight, the push, the bell. */
+	/* The read of the word, the count of producers in flight, the push, the kick. */
 	KUNIT_EXPECT_GT(test, n, 4);
 	wheel_count(overtaken.wheel, &overtaken.counts);
 	KUNIT_EXPECT_EQ(test, (unsigned long)n - 1, overtaken.counts.expired);
-	KUNIT_EXPECT_TRUE(test, wheel_shutdown(overtaken.wheel));
-	wheel_sweep(overtaken.wheel, NULL);
-	wheel_free(overtaken.wheel);
+	free_hand_wheel(test, overtaken.wheel);
 }
 
 /* A timeout that a stop hands back, at each step of the stop. */
@@ -175,24 +204,24 @@ static struct {
 	struct hwtimer_timeout	*t;
 	struct list_head	pending;
 	unsigned int		steps;
-	bool			looking;
+	bool			inside;
 	bool			unlinked;
 	size_t			back;
 } handed;
 
-static void look_at_list(void)
+static void check_list(void)
 {
-	/* The look has steps of its own. */
-	if (handed.looking)
+	/* wheel_holds() has steps of its own. */
+	if (handed.inside)
 		return;
-	handed.looking = true;
+	handed.inside = true;
 	handed.steps++;
 	if (!wheel_holds(handed.t) && list_empty(&handed.pending))
 		handed.unlinked = true;
-	handed.looking = false;
+	handed.inside = false;
 }
 
-/* A stop hands back a timeout, with this hook at each of its steps. */
+/* A stop hands back a timeout, and @hook runs at each step of the stop. */
 static void hand_back(struct kunit *test, void (*hook)(void))
 {
 	struct hwtimer_wheel *wheel = make(test, HWTIMER_DRIVER_KTHREAD);
@@ -212,16 +241,16 @@ static void hand_back(struct kunit *test, void (*hook)(void))
 	hwtimer_wheel_destroy(wheel);
 }
 
-/* When the wheel has let go of a timeout that was pending, it is on the list. */
+/* When the wheel no longer holds a timeout that was pending, the timeout is on the list. */
 static void handed_back_linked(struct kunit *test)
 {
-	hand_back(test, look_at_list);
+	hand_back(test, check_list);
 	KUNIT_EXPECT_GT(test, handed.steps, 2);
 	KUNIT_EXPECT_FALSE(test, handed.unlinked);
 	KUNIT_EXPECT_EQ(test, 1, handed.back);
 }
 
-/* Those who wait for a timeout of a wheel that is moved on by hand. */
+/* Tasks that wait for a timeout of a wheel that is driven by hand. */
 static struct ender {
 	struct hwtimer_timeout	*t;
 	struct completion	done;
@@ -236,33 +265,27 @@ static int ender_fn(void *data)
 	kthread_complete_and_exit(&e->done, 0);
 }
 
-/*
- * @n of them wait for @t, which somebody arms once more. Returns how many of them ended an
- * arming.
- */
+/* @n tasks end @t, which is armed again meanwhile. Returns how many of them ended an arming. */
 static unsigned int end_rearmed(struct kunit *test, struct hwtimer_timeout *t, unsigned int n)
 {
 	unsigned int i, tries, ended = 0;
 
 	KUNIT_EXPECT_EQ(test, 0, wheel_arm(t, 5 * MS));
-	while (wheel_advance(t->wheel, 0, WHEEL_BUDGET))
-		;
+	advance(t->wheel, 0);
 	for (i = 0; i < n; i++) {
 		enders[i].t = t;
 		init_completion(&enders[i].done);
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(ender_fn, &enders[i], "ender"));
 		nap(MS);
 	}
-	/* As its callback may, had it begun by then. */
+	/* As the callback may do, had it begun by then. */
 	KUNIT_EXPECT_EQ(test, 0, wheel_arm(t, 5 * MS));
-	while (wheel_advance(t->wheel, 5 * MS, WHEEL_BUDGET))
-		;
+	advance(t->wheel, 5 * MS);
 	for (i = 0; i < n; i++) {
-		/* Woken in the middle of that, they may have asked to let go of it once more. */
+		/* A waiter that was woken during a pass may have detached @t again: advance. */
 		for (tries = 0; tries < 1000 && !completion_done(&enders[i].done); tries++) {
 			nap(MS);
-			while (wheel_advance(t->wheel, 5 * MS, WHEEL_BUDGET))
-				;
+			advance(t->wheel, 5 * MS);
 		}
 		KUNIT_ASSERT_TRUE(test, completion_done(&enders[i].done));
 		ended += enders[i].ended;
@@ -270,21 +293,16 @@ static unsigned int end_rearmed(struct kunit *test, struct hwtimer_timeout *t, u
 	return ended;
 }
 
-/* Whoever waits is woken, and what is cancelled for them is cancelled once, and counted. */
+/* All waiters are woken; what the worker cancels for them is cancelled and counted once. */
 static void cancelled_for_three(struct kunit *test)
 {
-	static const struct wheel_shape shape = { .tick_ns = MS, .slots = 64, .cap = 1 };
-	struct hwtimer_wheel *wheel = kunit_kzalloc(test, sizeof(*wheel), GFP_KERNEL);
-	struct hwtimer_timeout *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+	struct hwtimer_wheel *wheel = hand_wheel(test, &hand_ops, 1);
+	struct hwtimer_timeout *t = hand_timeouts(test, wheel, 1);
 	struct wheel_counts c;
 	unsigned int ended;
 
-	KUNIT_ASSERT_NOT_NULL(test, wheel);
-	KUNIT_ASSERT_NOT_NULL(test, t);
-	KUNIT_ASSERT_EQ(test, 0, wheel_init(wheel, &shape, &hand_ops, GFP_KERNEL));
-	wheel_timeout_init(t, wheel, note_current);
 	ended = end_rearmed(test, t, 3);
-	/* Both armings may have been ended by, or for, the same one. */
+	/* Both armings may have been ended by, or for, the same waiter. */
 	KUNIT_EXPECT_LE(test, 1U, ended);
 	KUNIT_EXPECT_LE(test, ended, 2U);
 	KUNIT_EXPECT_FALSE(test, wheel_holds(t));
@@ -293,26 +311,18 @@ static void cancelled_for_three(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2UL, c.cancelled);
 	KUNIT_EXPECT_EQ(test, 0UL, c.pending);
 	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel->places));
-	KUNIT_EXPECT_TRUE(test, wheel_shutdown(wheel));
-	wheel_sweep(wheel, NULL);
-	wheel_free(wheel);
+	free_hand_wheel(test, wheel);
 }
 
-/* What is due in the meantime is not cancelled, whatever part of the table it is in. */
+/* Timeouts without a waiter expire, whichever bucket of the table of waiters is theirs. */
 static void cancelled_for_no_other(struct kunit *test)
 {
-	static const struct wheel_shape shape = { .tick_ns = MS, .slots = 64 };
-	struct hwtimer_wheel *wheel = kunit_kzalloc(test, sizeof(*wheel), GFP_KERNEL);
+	struct hwtimer_wheel *wheel = hand_wheel(test, &hand_ops, 0);
 	const unsigned int n = 1000;
-	struct hwtimer_timeout *t = kunit_kcalloc(test, n + 1, sizeof(*t), GFP_KERNEL);
+	struct hwtimer_timeout *t = hand_timeouts(test, wheel, n + 1);
 	struct wheel_counts c;
 	unsigned int i;
 
-	KUNIT_ASSERT_NOT_NULL(test, wheel);
-	KUNIT_ASSERT_NOT_NULL(test, t);
-	KUNIT_ASSERT_EQ(test, 0, wheel_init(wheel, &shape, &hand_ops, GFP_KERNEL));
-	for (i = 0; i <= n; i++)
-		wheel_timeout_init(&t[i], wheel, note_current);
 	for (i = 0; i < n; i++)
 		KUNIT_EXPECT_EQ(test, 0, wheel_arm(&t[i], 5 * MS));
 	KUNIT_EXPECT_EQ(test, 1U, end_rearmed(test, &t[n], 1));
@@ -320,22 +330,20 @@ static void cancelled_for_no_other(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, (unsigned long)n, c.expired);
 	KUNIT_EXPECT_EQ(test, 2UL, c.cancelled);
 	KUNIT_EXPECT_EQ(test, 0UL, c.pending);
-	KUNIT_EXPECT_TRUE(test, wheel_shutdown(wheel));
-	wheel_sweep(wheel, NULL);
-	wheel_free(wheel);
+	free_hand_wheel(test, wheel);
 }
 
-/* Cancels what the stop is about to hand back. */
+/* Cancels the timeout that the stop is about to hand back. */
 static void cancel_linked(void)
 {
-	if (handed.looking || list_empty(&handed.pending))
+	if (handed.inside || list_empty(&handed.pending))
 		return;
-	handed.looking = true;
+	handed.inside = true;
 	handed.unlinked |= hwtimer_cancel(handed.t);
-	handed.looking = false;
+	handed.inside = false;
 }
 
-/* What is cancelled while the stop hands it back is not on the list. */
+/* A timeout that is cancelled while the stop hands it back is not on the list. */
 static void handed_back_cancelled(struct kunit *test)
 {
 	hand_back(test, cancel_linked);
@@ -343,58 +351,45 @@ static void handed_back_cancelled(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, handed.back);
 }
 
-/* Who has taken it upon himself to wake the worker does so before any interrupt. */
+/* A producer that has set @kick_below to 0 kicks before any interrupt. */
 static struct {
 	struct hwtimer_wheel	*wheel;
 	bool			kicked;
 	bool			open;
-} bell;
+} kick;
 
-static void look_at_bell(void)
+static void check_irqs(void)
 {
-	if (!bell.kicked && !atomic64_read(&bell.wheel->kick_below) && !irqs_disabled())
-		bell.open = true;
+	if (!kick.kicked && !atomic64_read(&kick.wheel->kick_below) && !irqs_disabled())
+		kick.open = true;
 }
 
-static void bell_kick(struct hwtimer_wheel *w)
+static void kick_noted(struct hwtimer_wheel *w)
 {
-	bell.open |= !irqs_disabled();
-	bell.kicked = true;
+	kick.open |= !irqs_disabled();
+	kick.kicked = true;
 }
 
-static const struct wheel_ops bell_ops = {
-	.kick	= bell_kick,
+static const struct wheel_ops kick_ops = {
+	.kick	= kick_noted,
 	.expire	= hand_expire,
 };
 
 static void kick_uninterrupted(struct kunit *test)
 {
-	static const struct wheel_shape shape = { .tick_ns = MS, .slots = 64 };
-	struct hwtimer_timeout *t = kunit_kzalloc(test, sizeof(*t), GFP_KERNEL);
+	struct hwtimer_timeout *t;
 
-	memset(&bell, 0, sizeof(bell));
-	bell.wheel = kunit_kzalloc(test, sizeof(*bell.wheel), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, t);
-	KUNIT_ASSERT_NOT_NULL(test, bell.wheel);
-	KUNIT_ASSERT_EQ(test, 0, wheel_init(bell.wheel, &shape, &bell_ops, GFP_KERNEL));
-	wheel_timeout_init(t, bell.wheel, note_current);
-	WRITE_ONCE(hwtimer_step_hook, look_at_bell);
+	memset(&kick, 0, sizeof(kick));
+	kick.wheel = hand_wheel(test, &kick_ops, 0);
+	t = hand_timeouts(test, kick.wheel, 1);
+	WRITE_ONCE(hwtimer_step_hook, check_irqs);
 	KUNIT_EXPECT_EQ(test, 0, wheel_arm(t, 5 * MS));
 	WRITE_ONCE(hwtimer_step_hook, NULL);
-	KUNIT_EXPECT_TRUE(test, bell.kicked);
-	KUNIT_EXPECT_FALSE(test, bell.open);
+	KUNIT_EXPECT_TRUE(test, kick.kicked);
+	KUNIT_EXPECT_FALSE(test, kick.open);
 	KUNIT_EXPECT_FALSE(test, irqs_disabled());
 	KUNIT_EXPECT_TRUE(test, wheel_cancel(t));
-	KUNIT_EXPECT_TRUE(test, wheel_shutdown(bell.wheel));
-	wheel_sweep(bell.wheel, NULL);
-	wheel_free(bell.wheel);
-}
-
-static int moments_suite_init(struct kunit_suite *suite)
-{
-	/* Timers are no better than a jiffy before the machine's first ones. */
-	nap(SEC);
-	return 0;
+	free_hand_wheel(test, kick.wheel);
 }
 
 static struct kunit_case moments_cases[] = {
@@ -411,7 +406,7 @@ static struct kunit_case moments_cases[] = {
 
 static struct kunit_suite moments_suite = {
 	.name		= "hwtimer_moments",
-	.suite_init	= moments_suite_init,
+	.suite_init	= settle_timers,
 	.test_cases	= moments_cases,
 };
 

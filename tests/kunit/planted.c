@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite hwtimer_planted: faults that do no harm, by which each checker of a kernel
- * with CONFIG_DEBUG_OBJECTS or CONFIG_KCSAN shows that it would report one. It comes last, as some
- * checkers fall silent after their first reports: lockdep after one of its own or of KASAN's,
+ * hwtimer: KUnit suite hwtimer_planted: harmless faults, to prove that each checker of a kernel
+ * with CONFIG_DEBUG_OBJECTS or CONFIG_KCSAN would report one. The suite comes last, because some
+ * checkers stop after their first reports: lockdep after one of its own or of KASAN's,
  * debugobjects after five.
  */
 #include <kunit/test.h>
@@ -27,10 +27,10 @@ static void need(struct kunit *test, bool enabled, const char *config)
 }
 
 /*
- * Each allocation of a wheel's, and of the rings', fails once; kmemleak looks at what
- * that leaves. An allocation has the number that it has in its turn, and the kernel's own
- * checkers allocate now and then: one turn may have a number more than the next, and one of
- * ours be passed over. In User-Mode Linux, on one CPU and virtual time, that does not happen.
+ * Each allocation of a wheel, and of the rings, fails once; kmemleak finds what that leaks. In
+ * turn n the n-th allocation of the task fails. The kernel's checkers allocate now and then, too,
+ * which changes the numbers from one turn to the next, so one of the allocations may be missed,
+ * though not in User-Mode Linux, with one CPU and virtual time.
  */
 #ifdef CONFIG_FAILSLAB
 static int wheel_and_back(unsigned int kind)
@@ -50,7 +50,7 @@ static int wheel_and_back(unsigned int kind)
 
 	if (IS_ERR(wheel))
 		return PTR_ERR(wheel);
-	/* One that can do without what failed is a wheel. */
+	/* A wheel that was created without the failed allocation has to work. */
 	current->fail_nth = 0;
 	job.fired = 0;
 	hwtimer_init(&job.t, wheel, job_fired);
@@ -87,7 +87,7 @@ static void fail_each(struct kunit *test, int (*make)(unsigned int), unsigned in
 		all = current->fail_nth;
 		current->fail_nth = 0;
 		if (!ret)
-			continue;	/* without debugfs, say */
+			continue;	/* an optional allocation, as for debugfs */
 		KUNIT_EXPECT_EQ(test, -ENOMEM, ret);
 		failed++;
 	}
@@ -111,7 +111,7 @@ static void no_memory(struct kunit *test)
 #endif
 }
 
-/* Memory that never was a timeout. */
+/* Operations on memory that was never initialised are reported once, and fail. */
 static void uninitialised(struct kunit *test)
 {
 	struct job *j;
@@ -122,7 +122,7 @@ static void uninitialised(struct kunit *test)
 	memset(&j->t, 0x5a, sizeof(j->t));
 	expect_report("ODEBUG: assert_init not available .* hwtimer_timeout");
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_schedule(&j->t, SEC));
-	/* and that was it */
+	/* no more reports */
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_touch(&j->t, SEC));
 	KUNIT_EXPECT_FALSE(test, hwtimer_cancel(&j->t));
 	KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&j->t));
@@ -132,7 +132,7 @@ static void uninitialised(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, j->released);
 }
 
-/* debugobjects does not know the copy of one that is held; the wheel does. */
+/* The wheel detects a copy of a timeout that it holds, which debugobjects does not know. */
 static void initialised_copy(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -151,7 +151,7 @@ static void initialised_copy(struct kunit *test)
 	hwtimer_wheel_destroy(wheel);
 }
 
-/* Freed when the wheel still holds it, though it was cancelled. */
+/* Freed while the wheel still holds the timeout, which was cancelled. */
 static void freed(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel;
@@ -173,7 +173,7 @@ static void freed(struct kunit *test)
 	hwtimer_wheel_destroy(wheel);
 }
 
-/* A function returns, and its timeout is pending. */
+/* A function returns while a timeout on its stack is pending. */
 static void left_on_stack(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel;
@@ -192,7 +192,7 @@ static void left_on_stack(struct kunit *test)
 	hwtimer_wheel_destroy(wheel);
 }
 
-/* A wait where nothing may sleep, be it that there is nothing to wait for. */
+/* A wait in atomic context is reported even if there is nothing to wait for. */
 static void atomic(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel;
@@ -201,7 +201,7 @@ static void atomic(struct kunit *test)
 	need(test, IS_ENABLED(CONFIG_DEBUG_ATOMIC_SLEEP), "CONFIG_DEBUG_ATOMIC_SLEEP");
 	wheel = a_wheel(test);
 	j = jobs(test, wheel, 1);
-	/* it is said once in a second */
+	/* the report is limited to one a second */
 	nap(2 * SEC);
 	expect_report("BUG: sleeping function called from invalid context");
 	expect_report("Call Trace");
@@ -221,8 +221,8 @@ static void takes_needed(struct hwtimer_timeout *t)
 }
 
 /*
- * What hwtimer.h says under "Deadlock": to wait with what a callback needs. It does
- * not run now.
+ * See "Deadlock" in hwtimer.h: a task waits with a lock that a callback of the wheel takes. No
+ * callback runs at the time.
  */
 static void deadlock(struct kunit *test)
 {
@@ -244,7 +244,7 @@ static void deadlock(struct kunit *test)
 	hwtimer_wheel_destroy(wheel);
 }
 
-/* Not in the thread of the case, which a report would make fail. */
+/* A fault in a work item: in the thread of the case the report would make the case fail. */
 struct doing {
 	struct work_struct	work;
 	struct job		*job;
@@ -259,7 +259,7 @@ static void in_a_work(struct doing *d, work_func_t fn)
 	destroy_work_on_stack(&d->work);
 }
 
-static void look_at_freed(struct work_struct *work)
+static void read_freed(struct work_struct *work)
 {
 	struct doing *d = container_of(work, struct doing, work);
 
@@ -275,12 +275,12 @@ static void used_after_free(struct kunit *test)
 	d.job = kzalloc(sizeof(*d.job), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, d.job);
 	kfree(d.job);
-	/* the kernel's own atomic64_read() is looked at twice */
+	/* KASAN checks the kernel's atomic64_read() twice */
 	for (i = 0; i < 2; i++) {
 		expect_report("BUG: KASAN: (slab-)?use-after-free in .*pending");
 		expect_report("Call Trace");
 	}
-	in_a_work(&d, look_at_freed);
+	in_a_work(&d, read_freed);
 }
 
 static void shift_too_far(struct work_struct *work)
@@ -324,7 +324,7 @@ static noinline void race_in_task(struct race *r)
 	}
 }
 
-/* A thread and an interrupt write what has neither a lock nor a mark, until that was seen. */
+/* A thread and an interrupt write a plain variable without a lock, until KCSAN reports it. */
 static void raced(struct kunit *test)
 {
 	struct race r = { };
@@ -347,7 +347,7 @@ static void raced(struct kunit *test)
 }
 #endif
 
-/* What the calls before have left below this frame, about 6 KB of it. */
+/* Clears about 6 KB of stack below the caller's frame, with pointers that earlier calls left. */
 static noinline void wipe_stack(unsigned int depth)
 {
 	unsigned long words[64];
@@ -359,12 +359,11 @@ static noinline void wipe_stack(unsigned int depth)
 }
 
 /*
- * For kmemleak, which is asked at the end, when the modules are gone. What has an address by
- * chance is a reference to it. The stacks of all tasks are gone through from end to end, and
- * one of them may have got the pages of ours by then. And as long as a block is free its
- * address is in the block that comes before it in the list, and stays there if that one is
- * allocated and not cleared. So they are small, some in a row, and cleared; one of them has
- * to be found. None of ours is as small.
+ * For kmemleak, which scans at the end, when the modules are unloaded. It takes any word with the
+ * address of a block for a reference. It scans whole stacks, and another task may reuse the pages
+ * of this one. A block of the freelist contains the address of the next one, and keeps that
+ * when it is allocated without being cleared. Hence several small blocks in a row, cleared: one of
+ * them has to be found. The module allocates no block of this size.
  */
 static void leaked(struct kunit *test)
 {

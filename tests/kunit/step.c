@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: a hook between the steps of the protocol, for KUnit only.
+ * hwtimer: the hook between the steps of the protocol, for KUnit only: hwtimer_step.h.
  */
 #include <linux/export.h>
 #include <kunit/visibility.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite hwtimer_time: time that does not go as one would like, on a clock that the
- * case moves: a worker that is held off, a million expiries at one tick, the end of the range.
+ * hwtimer: KUnit suite hwtimer_time: extreme cases of time, on a clock that the case moves: a
+ * worker that is held off, a million expiries at one tick, the end of the range.
  */
 #include <kunit/test.h>
 #include <linux/math64.h>
@@ -46,7 +46,7 @@ static struct probe *make(struct rig *rig, const struct shape *s, unsigned int n
 	return probes(rig, n);
 }
 
-/* In slices that are shorter than those of a worker. */
+/* With a budget smaller than a worker's. */
 static void advance_slowly(struct rig *rig, u64 now, unsigned int budget)
 {
 	rig->now = now;
@@ -54,13 +54,13 @@ static void advance_slowly(struct rig *rig, u64 now, unsigned int budget)
 		;
 }
 
-/* The tick after the last one that is over. */
+/* The first tick after the current time. */
 static u64 next_tick(const struct rig *rig)
 {
 	return div64_u64(min(rig->now, WHEEL_FOREVER - 1), rig->wheel.tick_ns) + 1;
 }
 
-/* The first boundary at or after @deadline, that is not past; U64_MAX: none. */
+/* The tick at which @deadline expires if armed now; U64_MAX: never. */
 static u64 due_tick(const struct rig *rig, u64 deadline)
 {
 	u64 tick_ns = rig->wheel.tick_ns, rest, tick;
@@ -78,27 +78,27 @@ static void arm_due(struct probe *p, u64 deadline)
 	KUNIT_EXPECT_EQ(p->rig->test, 0, arm(p, deadline));
 }
 
-/* How many ticks there are until a slot of the top level comes again. */
+/* The ticks of a round of the top level. */
 static u64 round_of(const struct hwtimer_wheel *w)
 {
 	return 1ULL << w->levels * w->slot_bits;
 }
 
 /*
- * The worker comes @by ticks late, having been on time at tick @start. At each tick there
- * is something due, before, at and after the boundary, for some rounds.
+ * The worker is on time at tick @start, then @by ticks late. For some rounds there are deadlines
+ * before, at and after the boundary of each tick.
  */
 static void held_off_by(struct rig *rig, const struct shape *s, u64 start, u64 by)
 {
 	unsigned int n = 3 * int_pow(s->slots, s->levels) + 2, seen = 0, wrong = 0, i;
 	u64 tick_ns = s->tick_ns, target = start + by, last = start + n + (tick_ns > 1);
-	u64 round, tick, ticks, visits, looks = 0;
+	u64 round, tick, ticks, visits, passed = 0;
 	struct wheel_counts before, after;
 	struct probe *p = make(rig, s, 3 * n);
 	bool ordered;
 
 	advance_to(rig, start * tick_ns);
-	/* Around the boundary, if there is anything but boundaries. */
+	/* Around the boundary, unless each ns is a boundary. */
 	for (i = 0; i < 3 * n; i++)
 		arm_due(&p[i], (start + 1 + i / 3) * tick_ns + (tick_ns > 1 ? i % 3 : 1) - 1);
 	advance_to(rig, start * tick_ns);
@@ -107,7 +107,7 @@ static void held_off_by(struct rig *rig, const struct shape *s, u64 start, u64 b
 	ordered = by <= round;
 	before = counts(rig);
 
-	/* At the very beginning of a tick, within it, and at its end. */
+	/* At the beginning of a tick, within it, or at its end. */
 	advance_slowly(rig, target * tick_ns + by % 3 * (tick_ns - 1) / 2, 5);
 	after = counts(rig);
 	for (i = 0; i < 3 * n; i++) {
@@ -117,8 +117,8 @@ static void held_off_by(struct rig *rig, const struct shape *s, u64 start, u64 b
 		/* Armed in the order of their ticks. */
 		wrong += p[i].fired != due || (due && ordered &&
 					       (p[i].tick != p[i].due || p[i].rank != i + 1));
-		/* Of the same slot as a tick that is over. */
-		looks += by >= round || ((p[i].due - start - 1) & (round - 1)) < by;
+		/* In the slot of a tick that has passed. */
+		passed += by >= round || ((p[i].due - start - 1) & (round - 1)) < by;
 	}
 	KUNIT_EXPECT_EQ_MSG(rig->test, 0, wrong, "from %llu by %llu", start, by);
 	KUNIT_EXPECT_EQ_MSG(rig->test, seen, rig->fired, "from %llu by %llu", start, by);
@@ -127,12 +127,12 @@ static void held_off_by(struct rig *rig, const struct shape *s, u64 start, u64 b
 	visits = after.visits - before.visits;
 	if (ordered)
 		KUNIT_EXPECT_EQ(rig->test, min_t(u64, by, last - start), ticks);
-	/* Each bucket once; and so each timeout, or as often as it has levels to fall. */
+	/* Each bucket and timeout is visited once, or once per level that it cascades through. */
 	if (rig->wheel.max_levels == 1) {
 		KUNIT_EXPECT_EQ(rig->test, min(by, round), ticks);
-		KUNIT_EXPECT_EQ(rig->test, looks, visits);
+		KUNIT_EXPECT_EQ(rig->test, passed, visits);
 	} else {
-		/* and what is left of the slot that it is in */
+		/* and the rest of the slot that the worker is in */
 		KUNIT_EXPECT_LE_MSG(rig->test, ticks, round + round / s->slots,
 				    "from %llu by %llu", start, by);
 		KUNIT_EXPECT_LE_MSG(rig->test, visits, 3ULL * n * rig->wheel.levels,
@@ -165,7 +165,7 @@ static void held_off(struct kunit *test)
 				held_off_by(test->priv, s, starts[i], bys[k]);
 }
 
-/* What is due by now has expired, once and at its tick, and nothing else has. */
+/* Exactly the timeouts that are due have expired, once, each at its tick. */
 static void expect_due(struct rig *rig, const struct probe *p, unsigned int n)
 {
 	u64 tick = next_tick(rig) - 1;
@@ -179,7 +179,7 @@ static void expect_due(struct rig *rig, const struct probe *p, unsigned int n)
 	}
 }
 
-/* The worker sleeps, not beyond what is due, and not beyond what a ktime_t can tell. */
+/* The worker sleeps at most until the next expiry, and not beyond the range of ktime_t. */
 static void expect_sleep(struct rig *rig, const struct probe *p, unsigned int n)
 {
 	u64 until, first = U64_MAX;
@@ -188,20 +188,20 @@ static void expect_sleep(struct rig *rig, const struct probe *p, unsigned int n)
 	for (i = 0; i < n; i++)
 		if (!p[i].fired)
 			first = min(first, p[i].due);
-	/* Once it is busy, as there was armed, and once it is not. */
+	/* First the worker sleeps lightly, as timeouts were armed, then soundly. */
 	for (i = 0; i < 2; i++) {
 		until = sleep_until(rig);
 		wheel_awake(&rig->wheel);
 		KUNIT_EXPECT_GT(rig->test, until, rig->now);
 		if (first != U64_MAX)
 			KUNIT_EXPECT_LE(rig->test, until, first * rig->wheel.tick_ns);
-		/* An hrtimer's, added to some hundred years since the boot. */
+		/* The expiry of an hrtimer, which adds the time at which the wheel began. */
 		KUNIT_EXPECT_LE(rig->test, until, max(2 * (WHEEL_FOREVER + 1),
 						      rig->now + WHEEL_DRAIN_NS));
 	}
 }
 
-/* A wheel becomes @age old, with deadlines around the last ones there are. */
+/* A wheel of age @age, with deadlines around the end of the range. */
 static void old(struct rig *rig, const struct shape *s, u64 age, bool touched)
 {
 	u64 last = div64_u64(WHEEL_FOREVER - 1, s->tick_ns), end = last * s->tick_ns;
@@ -264,7 +264,7 @@ static void end_of_range(struct kunit *test)
 			old(test->priv, s, ages[i], touched);
 }
 
-/* What period_steps() is told; deadlines come a tick after one another. */
+/* The state of period_steps(), whose period is a tick. */
 static u64 period_deadline, period_reached;
 
 static void period_steps(struct probe *p)
@@ -279,7 +279,7 @@ static void period_steps(struct probe *p)
 	KUNIT_EXPECT_EQ(rig->test, 0, arm(p, next));
 }
 
-/* One that comes back until there is no deadline any more; the worker is on time, or late. */
+/* A timeout of period one tick, until the end of the range; the worker is on time, or late. */
 static void period_to_the_end(struct kunit *test)
 {
 	const struct shape *s = test->param_value;
@@ -301,7 +301,7 @@ static void period_to_the_end(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, tick - begin + 1, period_reached);
 			KUNIT_EXPECT_EQ(test, (tick + 1) * s->tick_ns, period_deadline);
 		}
-		/* Late for the last ones, after the end of time. */
+		/* Late for the last deadlines, after the end of the range. */
 		for (i = 0; i < 3; i++)
 			advance_to(rig, WHEEL_FOREVER + i * s->tick_ns);
 		KUNIT_EXPECT_GE(test, period_reached, 51ULL);
@@ -311,12 +311,12 @@ static void period_to_the_end(struct kunit *test)
 	}
 }
 
-/* With checkers it takes twenty times as long. */
+/* Debug kernels take twenty times as long. */
 #define MILLION		(IS_ENABLED(CONFIG_DEBUG_OBJECTS) ? 50000U : 1000000U)
 #define CHANGES		1000U
 #define BURST_TICK	100ULL
 
-/* One in so many callbacks changes what is to come of the same tick, and is armed again. */
+/* One callback in CHANGES changes later timeouts of the same tick, and arms its own again. */
 static void burst_changes(struct probe *p)
 {
 	struct probe *next = p + CHANGES / 2;
@@ -329,10 +329,10 @@ static void burst_changes(struct probe *p)
 	next[0].due = U64_MAX;
 	KUNIT_EXPECT_EQ(test, 0, wheel_touch(&next[1].t, (BURST_TICK + 3) * tick_ns));
 	next[1].due = BURST_TICK + 3;
-	/* to what is past, which is a request: the next tick is right for it */
+	/* A deadline in the past takes a request, and expires at the next tick. */
 	KUNIT_EXPECT_EQ(test, 0, wheel_touch(&next[2].t, 0));
 	next[2].due = BURST_TICK + 1;
-	/* cancelled and armed again, for the tick that is under way */
+	/* Cancelled, and armed again for the tick whose timeouts are expiring. */
 	KUNIT_EXPECT_TRUE(test, wheel_cancel(&next[3].t));
 	KUNIT_EXPECT_EQ(test, 0, arm(&next[3], BURST_TICK * tick_ns));
 	KUNIT_EXPECT_EQ(test, 0, arm(p, (BURST_TICK + 2) * tick_ns));
@@ -346,7 +346,7 @@ static const struct shape bursts[] = {
 
 KUNIT_ARRAY_PARAM(burst, bursts, shape_desc);
 
-/* All at one tick: in slices, in order, and some are changed while that goes on. Promise 10. */
+/* A million expiries at one tick, in slices, in order; some change meanwhile. Promise 10. */
 static void million(struct kunit *test)
 {
 	unsigned int slices = 0, long_slices = 0, wrong = 0, between = 0, fired, i;
@@ -355,7 +355,7 @@ static void million(struct kunit *test)
 	struct probe *p;
 	bool more;
 
-	/* and some more, armed between the slices */
+	/* CHANGES more, some of which are armed between the slices */
 	p = make(rig, s, MILLION + CHANGES);
 	for (i = 0; i < MILLION; i++) {
 		if (i % CHANGES == 0)
@@ -374,7 +374,7 @@ static void million(struct kunit *test)
 			arm_due(&p[MILLION + between++], BURST_TICK * s->tick_ns);
 	} while (more);
 	KUNIT_EXPECT_EQ(test, 0, long_slices);
-	/* A look at it in its bucket, if that has rounds, and a decision. */
+	/* The budget pays for each expiry, and with one level also for the visit in the bucket. */
 	KUNIT_EXPECT_GE(test, slices, MILLION / WHEEL_BUDGET);
 	KUNIT_EXPECT_LE(test, slices, (s->levels == 1 ? 2 : 1) * MILLION / WHEEL_BUDGET + 2);
 	KUNIT_EXPECT_EQ(test, MILLION / 2000, between);
@@ -388,7 +388,7 @@ static void million(struct kunit *test)
 		if (i < MILLION && i % CHANGES == 0)
 			times = 2;
 		wrong += p[i].fired != times || (times && p[i].tick != p[i].due);
-		/* What nobody changed has kept its order. */
+		/* The timeouts that were not changed keep their order. */
 		if (times == 1 && p[i].due == BURST_TICK && i % CHANGES < CHANGES / 2) {
 			wrong += p[i].rank <= fired;
 			fired = p[i].rank;

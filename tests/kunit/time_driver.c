@@ -3,8 +3,8 @@
  * hwtimer: KUnit suite hwtimer_time_driver: a worker that is held off, clocks that jump, and the
  * end of the range, with the drivers and the machine's clocks.
  *
- * Made for User-Mode Linux with time-travel=inf-cpu: there is nothing to wait for, and late is
- * what is later than the boundary of a tick.
+ * Made for User-Mode Linux with time-travel=inf-cpu, where sleeping takes no real time and any
+ * expiry after the boundary of its tick, plus a slack, is late.
  */
 #include <kunit/test.h>
 #include <linux/bottom_half.h>
@@ -24,12 +24,12 @@
 #define SEC		((u64)NSEC_PER_SEC)
 #define HOUR		(3600 * SEC)
 
-/* What the machine may add. */
+/* How much the machine may be late. */
 #define SLACK		(100 * NSEC_PER_USEC)
 #define HELD_SLACK	(4 * MS)
 #define KINDS		3
 
-/* In how many levels, all of them side by side. */
+/* Levels of the wheels, which run side by side. */
 static const struct kind {
 	unsigned int	levels;
 	unsigned int	flags;
@@ -39,7 +39,7 @@ static const struct kind {
 
 #define JOBS		200
 
-/* A timeout that takes notes, on the wheel's own time. */
+/* A timeout that records its expiry, on the wheel's own time. */
 struct job {
 	struct hwtimer_timeout	t;
 	u64			deadline;
@@ -48,7 +48,7 @@ struct job {
 	unsigned int		rank;
 };
 
-/* And one that comes back. */
+/* A periodic timeout. */
 struct beat {
 	struct hwtimer_periodic	p;
 	struct kunit		*test;
@@ -136,7 +136,7 @@ static void arm_job(struct kunit *test, struct bench_wheel *b, unsigned int i, u
 	KUNIT_EXPECT_EQ(test, 0, wheel_arm(&b->jobs[i].t, deadline));
 }
 
-/* At the first boundary from the deadline on, or when there was a worker, by @held. */
+/* Expired at the first boundary at or after the deadline; or, unless @held is 0, right after it. */
 static void expect_on_time(struct kunit *test, const struct bench_wheel *b, unsigned int i,
 			   u64 held)
 {
@@ -144,7 +144,7 @@ static void expect_on_time(struct kunit *test, const struct bench_wheel *b, unsi
 	u64 tick_ns = b->wheel->tick_ns, end;
 	u64 due = div64_u64(j->deadline + tick_ns - 1, tick_ns) * tick_ns;
 
-	/* Behind all that has become due meanwhile. */
+	/* The worker has to catch up with everything that became due meanwhile. */
 	end = held ? held + HELD_SLACK : due + SLACK;
 	due = max(due, held);
 	KUNIT_EXPECT_EQ_MSG(test, 1, j->fired, "tick %llu, deadline %llu", tick_ns, j->deadline);
@@ -153,8 +153,8 @@ static void expect_on_time(struct kunit *test, const struct bench_wheel *b, unsi
 }
 
 /*
- * It becomes @now, as the worker sleeps and nothing is due before. The machine's clock is
- * not ours to move, so it is the wheel's beginning.
+ * Set the time of the wheels to @now. Their workers sleep, and nothing is due before. The case
+ * cannot set the machine's clock, so it moves the time at which the wheels began.
  */
 static void skip_to(struct bench *bench, u64 now)
 {
@@ -172,7 +172,7 @@ static const unsigned int away[] = { 1, 2, 3, 4, 5, 9, 17, 20 };
 
 #define AWAY		(3 * ARRAY_SIZE(away))
 
-/* Before, at and after boundaries, near, and in later rounds. */
+/* Deadlines before, at and after boundaries, near and in later rounds. */
 static void arm_away(struct kunit *test, struct bench_wheel *b, u64 begin)
 {
 	unsigned int i;
@@ -181,13 +181,21 @@ static void arm_away(struct kunit *test, struct bench_wheel *b, u64 begin)
 		arm_job(test, b, i, (begin + away[i / 3]) * b->wheel->tick_ns + i % 3 - 1);
 }
 
-/* From the shortest one on. */
+static void expect_away(struct kunit *test, const struct bench *bench)
+{
+	unsigned int j, k;
+
+	for (k = 0; k < KINDS; k++)
+		for (j = 0; j < AWAY; j++)
+			expect_on_time(test, &bench->w[k], j, 0);
+}
+
 static void short_ticks(struct kunit *test)
 {
 	static const u64 ticks[] = {
 		1, 1000, 65536, 100001, 999983, MS, 7 * MS + 1, 1ULL << 30,
 	};
-	unsigned int i, j, k;
+	unsigned int i, k;
 
 	for (i = 0; i < ARRAY_SIZE(ticks); i++) {
 		struct bench *bench = make(test, ticks[i], 4);
@@ -195,23 +203,21 @@ static void short_ticks(struct kunit *test)
 		for (k = 0; k < KINDS; k++) {
 			u64 begin = div64_u64(worker_now(&bench->w[k]), ticks[i]) + 1;
 
-			/* What is as short as the machine's own time comes later. */
+			/* If a tick is shorter than arming takes, begin later. */
 			if (ticks[i] < SLACK)
 				begin += div64_u64(10 * SLACK, ticks[i]);
 			arm_away(test, &bench->w[k], begin);
 		}
 		nap(23 * ticks[i] + 20 * SLACK);
-		for (k = 0; k < KINDS; k++)
-			for (j = 0; j < AWAY; j++)
-				expect_on_time(test, &bench->w[k], j, 0);
+		expect_away(test, bench);
 	}
 }
 
-/* Up to an hour. A case must not take as long, not even of virtual time. */
+/* Up to an hour. A case must not take that long, not even in virtual time. */
 static void long_ticks(struct kunit *test)
 {
 	static const u64 ticks[] = { 10 * SEC + 3, 1ULL << 36, HOUR - 1, HOUR };
-	unsigned int i, j, k, tick;
+	unsigned int i, k, tick;
 
 	for (i = 0; i < ARRAY_SIZE(ticks); i++) {
 		struct bench *bench = make(test, ticks[i], 4);
@@ -223,20 +229,21 @@ static void long_ticks(struct kunit *test)
 			skip_to(bench, tick * ticks[i] - MS);
 			nap(2 * MS);
 		}
-		for (k = 0; k < KINDS; k++)
-			for (j = 0; j < AWAY; j++)
-				expect_on_time(test, &bench->w[k], j, 0);
+		expect_away(test, bench);
 	}
 }
 
-/* Nobody runs but us, and interrupts: neither a thread nor a softirq. Says until when. */
+/*
+ * Keep threads and softirqs, and so the workers, from running for @ns. Sets @until to the time of
+ * each wheel at the end.
+ */
 static void hold_off(struct bench *bench, u64 ns, u64 *until)
 {
 	u64 end = ktime_get_ns() + ns;
 	unsigned int k;
 
 	local_bh_disable();
-	/* In User-Mode Linux this is what lets time go on. */
+	/* In User-Mode Linux mdelay() makes time go on. */
 	while (ktime_get_ns() < end)
 		mdelay(1);
 	for (k = 0; k < KINDS; k++)
@@ -250,7 +257,7 @@ static void beat_fired(struct hwtimer_periodic *p, u64 overruns)
 
 	b->fired++;
 	b->reached += 1 + overruns;
-	/* In step, whatever was missed. */
+	/* In phase, whatever was missed. */
 	KUNIT_EXPECT_EQ(b->test, b->first + b->reached * p->period.period_ns,
 			hwtimer_deadline(&p->timeout));
 	KUNIT_EXPECT_GE(b->test, hwtimer_wheel_now(p->timeout.wheel),
@@ -261,7 +268,7 @@ static void beat_fired(struct hwtimer_periodic *p, u64 overruns)
 #define HELD_SLOTS	8
 #define HELD_PERIOD	(25 * MS)
 
-/* Jobs half a tick apart, and a beat of each policy. */
+/* Timeouts half a tick apart, and a periodic one of each policy. */
 static void held_begin(struct kunit *test, struct bench_wheel *b)
 {
 	unsigned int j;
@@ -306,7 +313,7 @@ static void held_beats(struct kunit *test, struct bench_wheel *b, u64 now, bool 
 		struct beat *beat = &b->beats[j];
 		u64 reached = div64_u64(now - beat->first, HELD_PERIOD) + 1;
 
-		/* At the next tick, or not before the tick after. */
+		/* The last deadline may not have expired yet. */
 		KUNIT_EXPECT_GE(test, beat->reached, reached - 1);
 		KUNIT_EXPECT_LE(test, beat->reached, reached);
 		if (j == HWTIMER_MAKE_UP || !missed)
@@ -317,7 +324,7 @@ static void held_beats(struct kunit *test, struct bench_wheel *b, u64 now, bool 
 	}
 }
 
-/* By some ticks, about a round, and many: all comes, in order, and once. */
+/* Held off by some ticks, about a round, and many: all expire once, in order. */
 static void worker_held_off(struct kunit *test)
 {
 	static const u64 holds[] = {
@@ -348,8 +355,8 @@ static void worker_held_off(struct kunit *test)
 }
 
 /*
- * The wheel's age is near the end of the range: what there are boundaries for expires at
- * them, what there are none for is pending, and the worker does not run wild.
+ * Wheels near the end of the range: deadlines that have a boundary expire there, later ones stay
+ * pending, and the worker does not spin.
  */
 static void age(struct kunit *test)
 {
@@ -385,7 +392,7 @@ static void age(struct kunit *test)
 			for (j = 0; j < 25; j++)
 				expect_on_time(test, b, j, 0);
 			expect_on_time(test, b, 29, 0);
-			/* Beyond the range, and armed when nothing is left of it. */
+			/* Deadlines beyond the range, armed after its end. */
 			arm_job(test, b, 30, WHEEL_FOREVER - 1);
 			arm_job(test, b, 31, worker_now(b) + SEC);
 		}
@@ -409,13 +416,6 @@ static void age(struct kunit *test)
 	}
 }
 
-static int driver_suite_init(struct kunit_suite *suite)
-{
-	/* Timers are no better than a jiffy before the machine's first ones. */
-	nap(SEC);
-	return 0;
-}
-
 static struct kunit_case driver_cases[] = {
 	KUNIT_CASE_PARAM(short_ticks, mode_gen_params),
 	KUNIT_CASE_PARAM(long_ticks, mode_gen_params),
@@ -426,7 +426,7 @@ static struct kunit_case driver_cases[] = {
 
 static struct kunit_suite driver_suite = {
 	.name		= "hwtimer_time_driver",
-	.suite_init	= driver_suite_init,
+	.suite_init	= settle_timers,
 	.init		= bench_init,
 	.exit		= bench_exit,
 	.test_cases	= driver_cases,
