@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Threads that do random things to shared contexts, with a book for each timeout.
- * In the end each has ended exactly once, and the kernel's counts are ours.
+ * Threads that do random operations on shared contexts, with a book for each timeout. In the end
+ * each has ended exactly once, and the kernel's counters agree with the books.
  *
- * SEED=N runs the same operations again, as far as two CPUs ever do; OPS=N
- * makes each thread do as many.
+ * SEED=N runs the same operations again, as far as two CPUs allow; OPS=N sets the operations of
+ * each thread.
  */
 #include "hwt.h"
 
 #define THREADS		4
 #define CONTEXTS	3
-#define TABLE		512	/* of what can be named by any thread */
+#define TABLE		512	/* timeouts that any thread can use */
 
 /* One arming. */
 struct book {
@@ -81,7 +81,7 @@ static __u64 random_delay(__u64 *random)
 	}
 }
 
-/* Arm one, in book @n, and let others know. */
+/* Arm the timeout of book @n, and publish it. */
 static void do_arm(struct shared *c, unsigned int n, __u64 *random)
 {
 	struct hwtimer_schedule s = {
@@ -209,7 +209,7 @@ static void *read_to_the_end(void *arg)
 	return NULL;
 }
 
-/* Somebody reads everything all the time. */
+/* A thread that reads debugfs and fdinfo all the time. */
 static atomic_bool looking;
 
 static void *look(void *arg)
@@ -273,7 +273,10 @@ static void run(struct __test_metadata *_metadata, bool stop_early)
 		contexts[i].fd = must_open(0);
 		contexts[i].first_book = i * books_each();
 	}
-	/* One on the shared wheel, two of their own: fine, and coarse with a cap. */
+	/*
+	 * One on the shared wheel, two on own wheels: with a fine tick, and with a coarse one and
+	 * a cap.
+	 */
 	ASSERT_EQ(0, hwt_own_wheel(contexts[1].fd, 300 * NSEC_PER_USEC, 256, 0));
 	ASSERT_EQ(0, hwt_own_wheel(contexts[2].fd, 7 * NSEC_PER_MSEC, 3, 300));
 	for (i = 0; i < CONTEXTS; i++)
