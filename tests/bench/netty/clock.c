@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A clock_gettime() for programs in User-Mode Linux. Elsewhere the vDSO reads
- * CLOCK_MONOTONIC without a system call; there it makes one, which takes tens of us. This does what
- * the vDSO does: it counts by the processor from when it last looked at the kernel's clock.
- * Which is every 10 ms, in each thread, so that it does not go astray.
+ * A clock_gettime() for programs in User-Mode Linux. Elsewhere the vDSO reads CLOCK_MONOTONIC
+ * without a system call; there it makes one, which takes tens of us. This works like the vDSO: it
+ * adds the processor's counter to the last reading of the kernel's clock, which each thread
+ * repeats every 10 ms to stay accurate.
  *
  * To be linked to a program, or preloaded.
  */
@@ -15,12 +15,12 @@
 #include <x86intrin.h>
 
 #define NSEC_PER_SEC	1000000000ULL
-#define LONGEST		(NSEC_PER_SEC / 100)	/* from one look to the next */
-#define SHORTEST	(NSEC_PER_SEC / 10)	/* what the rate is taken from */
+#define LONGEST		(NSEC_PER_SEC / 100)	/* between two readings */
+#define SHORTEST	(NSEC_PER_SEC / 10)	/* to compute the rate from */
 #define SHIFT		32
 
 /**
- * struct look - a look at both clocks
+ * struct look - a simultaneous reading of both clocks
  * @tsc: the processor's
  * @ns: the kernel's
  */
@@ -29,21 +29,21 @@ struct look {
 	uint64_t	ns;
 };
 
-/* Before main(). */
+/* Read before main(). */
 static struct look first;
-/* ns per count of the processor, times 2^SHIFT; 0: not known yet. Any thread's. */
+/* ns per count of the processor, times 2^SHIFT; 0: not known yet. Shared by all threads. */
 static uint64_t rate;
 
 static __thread struct look last;
 
-/* As the vDSO does: not before all that was to be read has been read. */
+/* As in the vDSO: not before earlier loads. */
 static uint64_t count(void)
 {
 	_mm_lfence();
 	return __rdtsc();
 }
 
-/* In the middle between before and after; the shortest of three. */
+/* The processor's clock is that in the middle of the system call; the shortest of three calls. */
 static void look(struct look *l)
 {
 	uint64_t shortest = UINT64_MAX, before, after;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: an ioctl for each operation, batches of them, and libhwtimer with rings.
+ * hwtimer: an ioctl for each operation, batches, and libhwtimer with rings.
  *
- * What the wheel's worker does later, in a thread of its own, is to be counted, too. So
- * settle() has it come to rest, and tells how much time that took of the CPU: on one CPU,
- * what was taken from a loop that waits; on several, what the scheduler counted.
+ * The deferred work of the wheel's worker counts as well. So settle() waits until the worker is
+ * done, and returns the CPU time of that: with one CPU, what is missing in a loop that reads the
+ * time; with several, what the scheduler counted.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -59,24 +59,24 @@ int __wrap_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const v
 }
 
 /*
- * The bell: a timeout in a context of its own, due at the next tick. When it has been told
- * of, the worker has come by, and has seen to all that there was.
+ * A timeout in a context of its own, due at the next tick. When it has been reported, the worker
+ * has run, and has done all that there was to do.
  */
 static struct {
 	struct hwtimer_ring	*ring;
 	int			fd;
 	__u64			tag;
 	__u64			cycles;		/* per 2^20 ns */
-	clockid_t		worker;		/* what it has had of the CPUs */
+	clockid_t		worker;		/* CPU time of the worker */
 	__u64			worker_ns;
 } bell;
 
-/* On one CPU: a gap of so many cycles between two looks is none of ours. */
+/* With one CPU: a gap of so many cycles between two reads was another task's. */
 #define GAP	1000
 
 static bool one_cpu;
 
-/* The worker of the shared wheel, as debugfs has it. */
+/* The CPU clock of the shared wheel's worker, by its pid from debugfs. */
 static clockid_t worker_clock(void)
 {
 	char line[128];
@@ -105,7 +105,7 @@ static __u64 worker_ns(void)
 	return t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
-/* Wait, and count for how long somebody else had the CPU. */
+/* Wait for the record, and return for how long another task had the CPU. */
 static __u64 watch_cpu(__u32 tail)
 {
 	__u64 before = __rdtsc(), now, gaps = 0;
@@ -119,7 +119,7 @@ static __u64 watch_cpu(__u32 tail)
 	return (gaps << 20) / bell.cycles;
 }
 
-/* On one CPU we are last in line: who was woken has run when the ioctl returns. */
+/* With one CPU, SCHED_IDLE lets the worker run before the ioctl returns. */
 static __s64 ring_once(void)
 {
 	struct pollfd p = { .fd = bell.fd, .events = POLLIN };
@@ -143,7 +143,7 @@ static __s64 ring_once(void)
 	return ns;
 }
 
-/* What the bell takes of itself is that of a second time. */
+/* The cost of the timeout itself is that of a second one. */
 static __s64 kick_kernel(void)
 {
 	__s64 ns = ring_once();
@@ -257,7 +257,7 @@ const struct subject hwtimer_ioctl = {
 	.wait	= device_wait,
 };
 
-/* The same, by batches. */
+/* The same operations, in batches. */
 
 static struct hwtimer_op batch[GROUP];
 static unsigned int batched;
@@ -416,7 +416,7 @@ const struct subject hwtimer_ring = {
 	.wait	= rings_wait,
 };
 
-/* The same by a program that knows the time, as those with a loop of a library do. */
+/* For programs that know the time, such as those with a library's event loop. */
 
 static inline void rings_at_arm(struct conn *c, __u64 delay)
 {
