@@ -81,8 +81,8 @@ static void count_nothing(void)
 	no_cancel = count_cancel(cancel, NULL);
 }
 
-static void tell(const struct bench_subject *s, const char *op, unsigned int round, u64 sum,
-		 unsigned long n)
+static void report(const struct bench_subject *s, const char *op, unsigned int round, u64 sum,
+		   unsigned long n)
 {
 	bench_result(s->name, op, 1, round, sum, n, "instructions");
 }
@@ -171,7 +171,7 @@ static int calls_turn(const struct bench_subject *s, unsigned int round)
 	if (ret)
 		return ret;
 	for (i = 0; i < ARRAY_SIZE(steps); i++) {
-		tell(s, steps[i].name, round, count_step(s, i), 1);
+		report(s, steps[i].name, round, count_step(s, i), 1);
 		if (s->settle)
 			s->settle();
 	}
@@ -257,7 +257,7 @@ static int expire_turn(const struct bench_subject *s, arm_fn arm, unsigned int r
 	wait_for_completion(&all_marked);
 	for (i = 0; i < SAMPLES - 1; i++)
 		marks[i] = marks[i + 1] - marks[i];
-	tell(s, "expire", round, bench_median(marks, SAMPLES - 1), 1);
+	report(s, "expire", round, bench_median(marks, SAMPLES - 1), 1);
 	bench_forget_conns(s, SAMPLES);
 	return 0;
 }
@@ -366,7 +366,7 @@ static int each_turn(const char *name, u64 (*work)(unsigned int n), unsigned int
 	int ret = least(work, FEW, &few) ?: least(work, MANY, &many);
 
 	if (!ret)
-		tell(&bench_hwtimer, name, round, many - few, MANY - FEW);
+		report(&bench_hwtimer, name, round, many - few, MANY - FEW);
 	return ret;
 }
 
@@ -377,7 +377,7 @@ static int worker_turn(unsigned int round)
 
 	if (ret)
 		return ret;
-	tell(&bench_hwtimer, "worker_pass", round, alone, 1);
+	report(&bench_hwtimer, "worker_pass", round, alone, 1);
 	return each_turn("worker_file", file, round) ?:
 	       each_turn("worker_drop", drop, round) ?:
 	       each_turn("worker_refile", refile, round);

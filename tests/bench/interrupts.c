@@ -119,8 +119,8 @@ static void watch_end(void)
 	tracepoint_synchronize_unregister();
 }
 
-static void tell(const char *subject, const char *what, const char *op, unsigned int round,
-		 u64 value, unsigned long n)
+static void report(const char *subject, const char *what, const char *op, unsigned int round,
+		   u64 value, unsigned long n)
 {
 	char name[40];
 
@@ -160,8 +160,8 @@ static void calls(const struct bench_subject *s, const char *op, unsigned long f
 		totals[i] = watch.total;
 		longest = max(longest, watch.longest);
 	}
-	tell(s->name, "median", op, round, bench_median(totals, SAMPLES), 1);
-	tell(s->name, "longest", op, round, longest, 1);
+	report(s->name, "median", op, round, bench_median(totals, SAMPLES), 1);
+	report(s->name, "longest", op, round, longest, 1);
 }
 
 static int calls_turn(const struct bench_subject *s, unsigned int round)
@@ -214,8 +214,8 @@ static int expire_turn(const struct bench_subject *s, unsigned int round)
 	if (s)
 		bench_forget_conns(s, n);
 	if (!ret) {
-		tell(s ? s->name : "none", "longest", "expire", round, longest, 1);
-		tell(s ? s->name : "none", "total", "expire", round, total, 1);
+		report(s ? s->name : "none", "longest", "expire", round, longest, 1);
+		report(s ? s->name : "none", "total", "expire", round, total, 1);
 	}
 	return ret;
 }
@@ -224,7 +224,7 @@ static int expire_turn(const struct bench_subject *s, unsigned int round)
  * bench_interrupts - how long are interrupts disabled?
  * @round: one is enough
  *
- * Return: 0 or -errno; -EOPNOTSUPP: this machine or kernel cannot tell.
+ * Return: 0 or -errno; -EOPNOTSUPP: this machine or kernel cannot report.
  */
 int bench_interrupts(unsigned int round)
 {

@@ -161,7 +161,7 @@ static void release(void)
 	kvfree(results.data);
 }
 
-static void tell_sizes(void)
+static void report_sizes(void)
 {
 	bench_result("hwtimer", "size", 1, 1, sizeof(struct hwtimer_timeout), 1, "bytes");
 	bench_result("timer_list", "size", 1, 1, sizeof(struct timer_list), 1, "bytes");
@@ -170,7 +170,7 @@ static void tell_sizes(void)
 }
 
 /* The cost of reading the clock, which is part of some operations only. */
-static void tell_clock(unsigned int round)
+static void report_clock(unsigned int round)
 {
 	u64 start = ktime_get_ns(), now = 0;
 	unsigned int i, n = 100000;
@@ -201,9 +201,9 @@ static int run(void)
 	for (i = 0; strcmp(cases[i].name, case_name); i++)
 		if (i + 1 == ARRAY_SIZE(cases))
 			return -EINVAL;
-	tell_sizes();
+	report_sizes();
 	for (round = cases[i].first; round <= rounds && !ret; round++) {
-		tell_clock(round);
+		report_clock(round);
 		ret = cases[i].round(round);
 	}
 	return ret;

@@ -950,7 +950,7 @@ void do_batch(struct thread *t, struct context *c)
 	ret = call_at(t, c, DO_BATCH, place, sizeof(arg.batch), &arg, &answer);
 	/* Rejections whose results could not be written are counted. */
 	if (ops.place == READ_ONLY || t->failing)
-		atomic_fetch_add(&c->untold, 1);
+		atomic_fetch_add(&c->unreported, 1);
 	if (ops.place > NOWHERE || place > NOWHERE || ret == -EBADF || ret == -ENOTTY)
 		return;
 	check_batch(t, &arg.batch, verdict, place, ops.there, ret);

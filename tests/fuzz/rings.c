@@ -198,7 +198,7 @@ void submit_one(struct thread *t, struct context *c)
 {
 	struct hwtimer_ring *h = c->ring.shared;
 	struct submission *s;
-	bool full, bell;
+	bool full, kick;
 
 	pthread_mutex_lock(&c->submitting);
 	if (atomic_load(&c->n_submissions) == SUBMISSIONS) {
@@ -222,8 +222,8 @@ void submit_one(struct thread *t, struct context *c)
 	check_header(c);
 	end_step(t, DO_SUBMIT, full ? -EAGAIN : 0);
 	/* Being late is not an error, so the doorbell is sometimes omitted. */
-	bell = s->sqe.time < __atomic_load_n(&h->sleep_until, __ATOMIC_SEQ_CST);
-	if (full || (bell && !one_in(&t->random, 8)))
+	kick = s->sqe.time < __atomic_load_n(&h->sleep_until, __ATOMIC_SEQ_CST);
+	if (full || (kick && !one_in(&t->random, 8)))
 		kick_kernel(t, c);
 }
 
@@ -255,7 +255,7 @@ void read_ring(struct thread *t, struct context *c)
 {
 	struct hwtimer_record r;
 	__u32 head, n, some;
-	bool bell;
+	bool kick;
 
 	pthread_mutex_lock(&c->reading);
 	begin_step(t, c, DO_RECORDS);
@@ -270,11 +270,11 @@ void read_ring(struct thread *t, struct context *c)
 		else
 			check_record(c, &r);
 	}
-	bell = ring_read(&c->ring, head);
+	kick = ring_read(&c->ring, head);
 	check_header(c);
 	pthread_mutex_unlock(&c->reading);
 	end_step(t, DO_RECORDS, n ? 0 : -EAGAIN);
-	if (bell)
+	if (kick)
 		kick_kernel(t, c);
 }
 

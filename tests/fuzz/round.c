@@ -772,7 +772,7 @@ static void check_books(struct context *c, bool known)
 	    s.handed_back != c->handed_back ||
 	    (known && (s.scheduled != armed + c->expired_again || s.touched != c->touched ||
 		       s.cancelled != cancelled)) ||
-	    (!c->rings && s.rejected - c->rejected > c->untold)) {
+	    (!c->rings && s.rejected - c->rejected > c->unreported)) {
 		print_stats(&s);
 		printf("# armed %llu, again %lu, touched %lu cancelled %llu", armed,
 		       c->expired_again, c->touched, cancelled);

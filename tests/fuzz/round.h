@@ -58,7 +58,7 @@ struct context {
 	struct submission *submissions;
 	atomic_uint n_submissions;
 	_Atomic __u64 ids[64];	/* not clean: some ids */
-	atomic_ulong untold;	/* may have been rejected without a report */
+	atomic_ulong unreported;	/* may have been rejected without a report */
 	atomic_ulong touched, rejected, expired, expired_again, handed_back;
 };
 

@@ -623,7 +623,7 @@ TEST_F(context, periodic)
 	static const __u32 policies[] = {
 		HWTIMER_MISFIRE_ONCE, HWTIMER_MISFIRE_SKIP, HWTIMER_MISFIRE_MAKE_UP,
 	};
-	__u64 told[3] = { 0 }, ids[3], total = 0;
+	__u64 reported[3] = { 0 }, ids[3], total = 0;
 	struct hwtimer_op ops[3];
 	struct hwtimer_record rec[16];
 	int ret, i;
@@ -661,13 +661,13 @@ TEST_F(context, periodic)
 		for (i = 0; i < ret; i++) {
 			ASSERT_GT(3, rec[i].user_data);
 			EXPECT_EQ(ids[rec[i].user_data], rec[i].id);
-			told[rec[i].user_data] += 1 + rec[i].overruns;
+			reported[rec[i].user_data] += 1 + rec[i].overruns;
 			total += 1 + rec[i].overruns;
 		}
 	}
 	EXPECT_EQ(must_stats(self->fd).expired, total);
 	for (i = 0; i < 3; i++) {
-		EXPECT_LT(0, told[i]);
+		EXPECT_LT(0, reported[i]);
 	}
 }
 

@@ -512,13 +512,13 @@ static void *change(void *arg)
 	return NULL;
 }
 
-struct looker {
+struct file_reader {
 	pthread_t thread;
-	unsigned int looks, gone, bad;
+	unsigned int reads, gone, bad;
 };
 
 /* Read @wheel/@file; NULL if it disappears. */
-static char *slurp_if_there(const char *wheel, const char *file, struct looker *l)
+static char *slurp_if_there(const char *wheel, const char *file, struct file_reader *l)
 {
 	char path[PATH_MAX], *text = must_alloc(1, 65536);
 	size_t size = 0;
@@ -532,7 +532,7 @@ static char *slurp_if_there(const char *wheel, const char *file, struct looker *
 			size += ret;
 		close(fd);
 	}
-	l->looks++;
+	l->reads++;
 	if (!ret && size < 65535)
 		return text;
 	free(text);
@@ -543,9 +543,9 @@ static char *slurp_if_there(const char *wheel, const char *file, struct looker *
 	return NULL;
 }
 
-static void *look(void *arg)
+static void *keep_reading(void *arg)
 {
-	struct looker *l = arg;
+	struct file_reader *l = arg;
 
 	while (atomic_load(&busy)) {
 		DIR *dir = opendir(HWT_DEBUGFS);
@@ -570,7 +570,7 @@ static void *look(void *arg)
 
 TEST(under_load)
 {
-	struct looker lookers[2] = { 0 };
+	struct file_reader readers[2] = { 0 };
 	pthread_t changers[3];
 	struct stats s;
 	int i;
@@ -579,15 +579,15 @@ TEST(under_load)
 	for (i = 0; i < 3; i++)
 		start(&changers[i], change, (void *)(uintptr_t)i);
 	for (i = 0; i < 2; i++)
-		start(&lookers[i].thread, look, &lookers[i]);
+		start(&readers[i].thread, keep_reading, &readers[i]);
 	wait_until(now_ns() + 5 * NSEC_PER_SEC);
-	eventually(lookers[0].looks > 100 && lookers[1].looks > 100);
+	eventually(readers[0].reads > 100 && readers[1].reads > 100);
 	atomic_store(&busy, false);
 	for (i = 0; i < 2; i++) {
-		pthread_join(lookers[i].thread, NULL);
-		printf("# %u reads, %u of files that had gone\n", lookers[i].looks,
-		       lookers[i].gone);
-		EXPECT_EQ(0, lookers[i].bad);
+		pthread_join(readers[i].thread, NULL);
+		printf("# %u reads, %u of files that had gone\n", readers[i].reads,
+		       readers[i].gone);
+		EXPECT_EQ(0, readers[i].bad);
 	}
 	for (i = 0; i < 3; i++)
 		pthread_join(changers[i], NULL);
@@ -651,7 +651,7 @@ TEST(fdinfo_own)
 TEST(pending)
 {
 	const unsigned int n = 5000;
-	unsigned int i, told = 0, more = 0;
+	unsigned int i, reported = 0, more = 0;
 	char *text, *line, *end, path[128], wheel[32];
 	__u64 deadline;
 	int fd = must_open(0);
@@ -687,10 +687,10 @@ TEST(pending)
 		EXPECT_EQ(deadline, at);
 		EXPECT_EQ(0, strcmp("dev_expired", function))
 			TH_LOG("%s", function);
-		told++;
+		reported++;
 	}
-	EXPECT_EQ(4096, told);
-	EXPECT_EQ(n, told + more);
+	EXPECT_EQ(4096, reported);
+	EXPECT_EQ(n, reported + more);
 	free(text);
 	close(fd);
 }

@@ -714,7 +714,7 @@ static int make_query(struct world *w)
 	return hwt_query(w->fd, w->kept, NULL, NULL);
 }
 
-static void looked(struct world *w, int ret)
+static void queried(struct world *w, int ret)
 {
 	check(!ret);
 	check_undone(w);
@@ -724,7 +724,7 @@ static void looked(struct world *w, int ret)
 
 TEST_F(faults, query)
 {
-	TRY(one_pending, make_query, NULL, looked, { EFAULT }, 2);
+	TRY(one_pending, make_query, NULL, queried, { EFAULT }, 2);
 }
 
 static int make_stats(struct world *w)
@@ -736,7 +736,7 @@ static int make_stats(struct world *w)
 
 TEST_F(faults, stats)
 {
-	TRY(one_pending, make_stats, NULL, looked, { EFAULT }, 2);
+	TRY(one_pending, make_stats, NULL, queried, { EFAULT }, 2);
 }
 
 /* A short read is no error, and its content is correct. */
@@ -767,7 +767,7 @@ static int make_fdinfo(struct world *w)
 
 TEST_F(faults, fdinfo)
 {
-	TRY(one_pending, make_fdinfo, NULL, looked, { EFAULT, ENOMEM }, 3);
+	TRY(one_pending, make_fdinfo, NULL, queried, { EFAULT, ENOMEM }, 3);
 }
 
 static int read_stats(struct world *w)
@@ -778,7 +778,7 @@ static int read_stats(struct world *w)
 
 TEST_F(faults, debugfs_stats)
 {
-	TRY(one_pending, read_stats, NULL, looked, { EFAULT, ENOMEM }, 3);
+	TRY(one_pending, read_stats, NULL, queried, { EFAULT, ENOMEM }, 3);
 }
 
 static int read_buckets(struct world *w)
@@ -789,7 +789,7 @@ static int read_buckets(struct world *w)
 
 TEST_F(faults, debugfs_buckets)
 {
-	TRY(one_pending, read_buckets, NULL, looked, { EFAULT, ENOMEM }, 3);
+	TRY(one_pending, read_buckets, NULL, queried, { EFAULT, ENOMEM }, 3);
 }
 
 /* STOP, which takes effect even if its result cannot be written. */
@@ -1023,10 +1023,10 @@ static void with_eventfd(struct world *w)
 
 static void rings_made_with_eventfd(struct world *w, int ret)
 {
-	__u64 told;
+	__u64 reported;
 
 	rings_made(w, ret);
-	eventually(read(w->id, &told, sizeof(told)) == sizeof(told));
+	eventually(read(w->id, &reported, sizeof(reported)) == sizeof(reported));
 	close(w->id);
 }
 

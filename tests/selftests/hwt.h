@@ -416,12 +416,12 @@ static inline bool valid_record(const struct hwtimer_record *r, __u32 kind)
  */
 static inline bool sleeps_in(pid_t tid, long nr)
 {
-	bool tells = !access("/proc/self/syscall", F_OK);
+	bool named = !access("/proc/self/syscall", F_OK);
 	char path[64], text[256], *state;
 	ssize_t len;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/%s", tid, tells ? "syscall" : "stat");
+	snprintf(path, sizeof(path), "/proc/%d/%s", tid, named ? "syscall" : "stat");
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		die("%s: %s", path, strerror(errno));
@@ -430,7 +430,7 @@ static inline bool sleeps_in(pid_t tid, long nr)
 	if (len <= 0)
 		return false;
 	text[len] = 0;
-	if (!tells) {
+	if (!named) {
 		/* "TID (name) S ..." */
 		state = strrchr(text, ')');
 		return state && !strncmp(state, ") S", 3);

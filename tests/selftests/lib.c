@@ -627,18 +627,18 @@ TEST_F(lib, periodic)
 		.period_ns = 10 * NSEC_PER_MSEC,
 		.policy = HWTIMER_MISFIRE_MAKE_UP,
 	};
-	__u64 told = 0, touched, deadline;
+	__u64 reported = 0, touched, deadline;
 	struct hwtimer_event e;
 	hwtimer_id id;
 
 	ASSERT_EQ(0, hwtimer_schedule_repeat(self->h, &r, 7, &id));
-	while (told < PERIODS) {
+	while (reported < PERIODS) {
 		ASSERT_EQ(1, collect(self->h, &e, 1));
 		ASSERT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
 		EXPECT_EQ(id, e.id);
 		EXPECT_EQ(7, e.user_data);
-		told += 1 + e.overruns;
-		EXPECT_EQ(r.first_ns + (told - 1) * r.period_ns, e.deadline_ns);
+		reported += 1 + e.overruns;
+		EXPECT_EQ(r.first_ns + (reported - 1) * r.period_ns, e.deadline_ns);
 	}
 	/*
 	 * Expiries before the touch are reported. FAR first, so that none reaches the new
@@ -684,7 +684,7 @@ TEST_F(lib, periodic_stopped)
 	struct hwtimer_repeat r = {
 		.first_ns = now_ns(), .period_ns = 5 * NSEC_PER_MSEC,
 	};
-	__u64 told = 0, last = 0;
+	__u64 reported = 0, last = 0;
 	struct hwtimer_event e;
 	hwtimer_id id;
 
@@ -698,11 +698,11 @@ TEST_F(lib, periodic_stopped)
 		if (e.kind != HWTIMER_EXPIRED)
 			break;
 		ASSERT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
-		told += 1 + e.overruns;
+		reported += 1 + e.overruns;
 		last = e.deadline_ns;
 	}
 	ASSERT_TRUE(valid_event(&e, HWTIMER_HANDED_BACK));
-	EXPECT_EQ(must_stats(hwtimer_fd(self->h)).expired, told);
+	EXPECT_EQ(must_stats(hwtimer_fd(self->h)).expired, reported);
 	/* The deadline after the last one reported, or later if deadlines were missed. */
 	EXPECT_LT(last, e.deadline_ns);
 	EXPECT_EQ(0, (e.deadline_ns - last) % r.period_ns);
@@ -859,7 +859,7 @@ static void nobody_waits(struct __test_metadata *_metadata, unsigned int flags,
 {
 	enum { N = 296 };
 	struct hwtimer_options o = options(flags);
-	unsigned int i, k, told = 0, cancelled = 0;
+	unsigned int i, k, reported = 0, cancelled = 0;
 	unsigned char ends[3 * N] = { 0 };
 	struct hwtimer_event e[3];
 	hwtimer_id ids[3 * N];
@@ -897,7 +897,7 @@ static void nobody_waits(struct __test_metadata *_metadata, unsigned int flags,
 		k += !ends[i];
 	for (i = N; i < 3 * N - N / 2; i++)
 		k += !ends[i] && (!((i - N) % 4) || ((i - N) % 4 == 3 && !(i % 3)));
-	while (told < k) {
+	while (reported < k) {
 		ASSERT_TRUE(readable(h, 60000));
 		n = hwtimer_wait(h, e, ARRAY_SIZE(e), 0);
 		ASSERT_LE(0, n);
@@ -906,7 +906,7 @@ static void nobody_waits(struct __test_metadata *_metadata, unsigned int flags,
 			ASSERT_EQ(ids[e[n].user_data], e[n].id);
 			ASSERT_EQ(1, ++ends[e[n].user_data])
 				TH_LOG("timeout %llu", (unsigned long long)e[n].user_data);
-			told++;
+			reported++;
 		}
 	}
 	ASSERT_EQ(0, hwtimer_stop(h));
@@ -914,11 +914,11 @@ static void nobody_waits(struct __test_metadata *_metadata, unsigned int flags,
 		while (n--) {
 			ASSERT_TRUE(valid_event(&e[n], HWTIMER_HANDED_BACK));
 			ASSERT_EQ(1, ++ends[e[n].user_data]);
-			told++;
+			reported++;
 		}
 	}
 	EXPECT_EQ(-ESHUTDOWN, n);
-	EXPECT_EQ(3 * N - N / 2, told + cancelled);
+	EXPECT_EQ(3 * N - N / 2, reported + cancelled);
 	hwtimer_close(h);
 }
 
@@ -937,7 +937,7 @@ TEST_F(lib, nobody_waits)
 
 struct periodic {
 	hwtimer_id id;
-	__u64 first, told;
+	__u64 first, reported;
 	bool over;
 };
 
@@ -952,18 +952,18 @@ static void periodic_events(struct __test_metadata *_metadata, struct periodic *
 		ASSERT_FALSE(its->over);
 		ASSERT_TRUE(valid_event(e, e->kind));
 		if (e->kind == HWTIMER_EXPIRED) {
-			its->told += 1 + e->overruns;
+			its->reported += 1 + e->overruns;
 			/*
 			 * With ONCE, overruns include deadlines that were missed after the
 			 * reported one.
 			 */
-			EXPECT_GE(its->first + (its->told - 1) * period, e->deadline_ns);
+			EXPECT_GE(its->first + (its->reported - 1) * period, e->deadline_ns);
 			continue;
 		}
 		its->over = true;
 		/* Every deadline was reported, except that SKIP may have skipped the last ones. */
 		if (e->user_data % 3 != HWTIMER_MISFIRE_SKIP) {
-			EXPECT_EQ(its->first + its->told * period, e->deadline_ns);
+			EXPECT_EQ(its->first + its->reported * period, e->deadline_ns);
 		}
 	}
 }
@@ -975,7 +975,7 @@ TEST_F(lib, nobody_waits_for_periodic)
 	struct hwtimer_repeat r = { .period_ns = 2 * NSEC_PER_MSEC };
 	struct periodic p[PERIODIC] = { 0 };
 	struct hwtimer_event e[3];
-	int i, n, untold;
+	int i, n, unreported;
 	struct hwtimer *h;
 	hwtimer_id id;
 	__u64 end;
@@ -1004,10 +1004,10 @@ TEST_F(lib, nobody_waits_for_periodic)
 		n = hwtimer_wait(h, e, ARRAY_SIZE(e), PATIENCE);
 		ASSERT_LT(0, n);
 		periodic_events(_metadata, p, r.period_ns, e, n);
-		for (i = untold = 0; i < PERIODIC; i++)
-			untold += !p[i].told;
+		for (i = unreported = 0; i < PERIODIC; i++)
+			unreported += !p[i].reported;
 		ASSERT_GT(end, now_ns());
-	} while (untold);
+	} while (unreported);
 	ASSERT_EQ(0, hwtimer_stop(h));
 	while ((n = hwtimer_wait(h, e, ARRAY_SIZE(e), PATIENCE)) > 0)
 		periodic_events(_metadata, p, r.period_ns, e, n);
@@ -1382,7 +1382,7 @@ TEST_F(lib, threads)
 TEST_F(lib, threads_that_sleep)
 {
 	struct sleeper s[3];
-	unsigned int i, told = 0;
+	unsigned int i, reported = 0;
 
 	if (!(variant->flags & HWTIMER_OPEN_THREADS))
 		SKIP(return, "one thread only");
@@ -1397,9 +1397,9 @@ TEST_F(lib, threads_that_sleep)
 		pthread_join(s[i].thread, NULL);
 		EXPECT_TRUE(s[i].ret == 1 || s[i].ret == -ESHUTDOWN)
 			TH_LOG("sleeper %u: %d", i, s[i].ret);
-		told += s[i].ret == 1;
+		reported += s[i].ret == 1;
 	}
-	EXPECT_EQ(2, told);
+	EXPECT_EQ(2, reported);
 }
 
 /* The child has a copy of the handle as it was at the fork, possibly with its lock held. */

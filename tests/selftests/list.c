@@ -34,7 +34,7 @@ static long hwt_list(int fd, struct hwtimer_query *queries, __u32 count, __u64 *
  * Count how often each user_data below TIMEOUTS is listed, with pages of @page; and return the
  * end.
  */
-static unsigned int list_to(int fd, __u32 page, unsigned char *told, __u64 *end)
+static unsigned int list_to(int fd, __u32 page, unsigned char *listed, __u64 *end)
 {
 	struct hwtimer_query *queries = calloc(page, sizeof(*queries));
 	unsigned int n = 0;
@@ -42,13 +42,13 @@ static unsigned int list_to(int fd, __u32 page, unsigned char *told, __u64 *end)
 
 	if (!queries)
 		die("no memory");
-	memset(told, 0, TIMEOUTS);
+	memset(listed, 0, TIMEOUTS);
 	*end = 0;
 	while ((got = hwt_list(fd, queries, page, end)) > 0) {
 		for (i = 0; i < got; i++) {
 			if (queries[i].user_data >= TIMEOUTS)
 				die("user_data %llx", (unsigned long long)queries[i].user_data);
-			told[queries[i].user_data]++;
+			listed[queries[i].user_data]++;
 		}
 		n += got;
 	}
@@ -59,13 +59,13 @@ static unsigned int list_to(int fd, __u32 page, unsigned char *told, __u64 *end)
 }
 
 /* List a context that only this test uses: further calls list nothing. */
-static unsigned int list_all(int fd, __u32 page, unsigned char *told)
+static unsigned int list_all(int fd, __u32 page, unsigned char *listed)
 {
 	struct hwtimer_query query;
 	unsigned int n;
 	__u64 end;
 
-	n = list_to(fd, page, told, &end);
+	n = list_to(fd, page, listed, &end);
 	if (hwt_list(fd, &query, 1, &end))
 		die("something was listed after the end");
 	return n;
@@ -74,26 +74,26 @@ static unsigned int list_all(int fd, __u32 page, unsigned char *told)
 static const __u32 pages[] = { 1, 7, 64, TIMEOUTS, 4 * TIMEOUTS };
 
 /* Every third timeout was cancelled, and every third has expired. */
-static void check_told(struct __test_metadata *_metadata, int fd)
+static void check_listed(struct __test_metadata *_metadata, int fd)
 {
-	unsigned char told[TIMEOUTS];
+	unsigned char listed[TIMEOUTS];
 	unsigned int i, j;
 
 	for (i = 0; i < ARRAY_SIZE(pages); i++) {
-		EXPECT_EQ((TIMEOUTS + 2) / 3, list_all(fd, pages[i], told));
+		EXPECT_EQ((TIMEOUTS + 2) / 3, list_all(fd, pages[i], listed));
 		for (j = 0; j < TIMEOUTS; j++)
-			ASSERT_EQ(j % 3 == 0, told[j])
+			ASSERT_EQ(j % 3 == 0, listed[j])
 				TH_LOG("number %u", j);
 	}
 }
 
 TEST(by_ioctl)
 {
-	unsigned char told[TIMEOUTS];
+	unsigned char listed[TIMEOUTS];
 	int fd = must_open(0);
 	unsigned int i;
 
-	EXPECT_EQ(0, list_all(fd, 10, told));
+	EXPECT_EQ(0, list_all(fd, 10, listed));
 	for (i = 0; i < TIMEOUTS; i++) {
 		__u64 id = must_schedule(fd, i % 3 == 1 ? 0 : FAR, i);
 
@@ -102,9 +102,9 @@ TEST(by_ioctl)
 		}
 	}
 	eventually(must_stats(fd).unread == (TIMEOUTS + 1) / 3);
-	check_told(_metadata, fd);
+	check_listed(_metadata, fd);
 	ASSERT_EQ(0, hwt_stop(fd, NULL));
-	EXPECT_EQ(0, list_all(fd, 10, told));
+	EXPECT_EQ(0, list_all(fd, 10, listed));
 	close(fd);
 }
 
@@ -121,7 +121,7 @@ TEST(by_rings)
 			must_put(r, HWTIMER_OP_CANCEL, 0, HWTIMER_ID(i, i), 0, i);
 	}
 	eventually(must_stats(r->fd).expired == (TIMEOUTS + 1) / 3);
-	check_told(_metadata, r->fd);
+	check_listed(_metadata, r->fd);
 	ring_close(r);
 }
 
@@ -255,7 +255,7 @@ static void *churn(void *arg)
 /* Timeouts that stay are listed once, whatever others do. */
 TEST(while_others_come_and_go)
 {
-	unsigned char told[TIMEOUTS];
+	unsigned char listed[TIMEOUTS];
 	int fd = must_open(0);
 	unsigned int i, j;
 	pthread_t thread;
@@ -266,9 +266,9 @@ TEST(while_others_come_and_go)
 	atomic_store(&enough, false);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, churn, &fd));
 	for (j = 0; j < 100; j++) {
-		list_to(fd, pages[j % 3], told, &end);
+		list_to(fd, pages[j % 3], listed, &end);
 		for (i = 3; i < 303; i++)
-			ASSERT_EQ(1, told[i]);
+			ASSERT_EQ(1, listed[i]);
 	}
 	atomic_store(&enough, true);
 	pthread_join(thread, NULL);

@@ -360,7 +360,7 @@ static void burst(void)
 	__u64 began, arming = NSEC_PER_SEC;
 	int fd = open_checked();
 	bool first = true;
-	unsigned int told;
+	unsigned int reported;
 
 	for (; !stopped(); first = false) {
 		began = now_ns();
@@ -369,8 +369,8 @@ static void burst(void)
 		arming = now_ns() - began;
 		if (first)
 			get_ready();
-		for (told = 0; told < TIMEOUTS && !stopped();)
-			told += hwt_read(fd, rec, ARRAY_SIZE(rec));
+		for (reported = 0; reported < TIMEOUTS && !stopped();)
+			reported += hwt_read(fd, rec, ARRAY_SIZE(rec));
 		count_round();
 	}
 }
@@ -490,7 +490,7 @@ static bool is_nobodys(pid_t pid)
 	       !strstr(text, "/" VICTIM);
 }
 
-static void look_around(struct snapshot *s)
+static void take_snapshot(struct snapshot *s)
 {
 	DIR *proc = opendir("/proc");
 	struct dirent *entry;
@@ -572,10 +572,10 @@ static struct result measure(struct __test_metadata *_metadata, void (*attacker)
 	setpriority(PRIO_PROCESS, pids[0], measured->nice);
 	eventually(atomic_load(&shared->ready) == 2 || has_ended(pids[0]) || has_ended(pids[1]));
 	EXPECT_EQ(0, set_group(ATTACKER, "cpu.max", measured->cpu_max ?: "max"));
-	look_around(&before);
+	take_snapshot(&before);
 	atomic_store(&shared->go, true);
 	EXPECT_EQ(0, reap(pids[1]));
-	look_around(&after);
+	take_snapshot(&after);
 	atomic_store(&shared->stop, true);
 	EXPECT_EQ(0, set_group(ATTACKER, "cpu.max", "max"));
 	EXPECT_EQ(0, reap(pids[0]));

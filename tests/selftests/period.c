@@ -935,7 +935,7 @@ TEST(close_pending)
 struct books {
 	int fd;
 	atomic_bool over;
-	atomic_ullong told, records, backs, cancelled, touched;
+	atomic_ullong reported, records, backs, cancelled, touched;
 	atomic_ullong ids[BEATS];
 	__u64 seeds[4];
 };
@@ -960,7 +960,7 @@ static void *read_all(void *arg)
 			if (rec[i].kind == HWTIMER_HANDED_BACK)
 				atomic_fetch_add(&w->b->backs, 1);
 			else
-				atomic_fetch_add(&w->b->told, 1 + rec[i].overruns);
+				atomic_fetch_add(&w->b->reported, 1 + rec[i].overruns);
 			if (rec[i].kind == HWTIMER_EXPIRED && rec[i].fired < rec[i].deadline)
 				w->error = -ETIME;
 		}
@@ -1035,7 +1035,7 @@ TEST(stress)
 		st = must_stats(b.fd);
 		ASSERT_TRUE(balanced(&st));
 		/* read and counted: never more than the kernel has counted */
-		ASSERT_LE(atomic_load(&b.told), must_stats(b.fd).expired);
+		ASSERT_LE(atomic_load(&b.reported), must_stats(b.fd).expired);
 	}
 	atomic_store(&b.over, true);
 	pthread_join(w[2].thread, NULL);
@@ -1052,7 +1052,7 @@ TEST(stress)
 	EXPECT_TRUE(balanced(&st));
 	EXPECT_EQ(BEATS, back);
 	EXPECT_EQ(BEATS, atomic_load(&b.backs));
-	EXPECT_EQ(atomic_load(&b.told), st.expired);
+	EXPECT_EQ(atomic_load(&b.reported), st.expired);
 	EXPECT_EQ(atomic_load(&b.cancelled), st.cancelled);
 	EXPECT_EQ(atomic_load(&b.touched), st.touched);
 	EXPECT_EQ(0, st.unread);

@@ -898,7 +898,7 @@ TEST_F(rings, each_failure)
 		must_enter(self->r);
 		ASSERT_EQ(1, ring_reap(self->r, &rec, 1))
 			TH_LOG("failure %u", i);
-		ASSERT_TRUE(tells_failure(&rec, &f[i].sqe, f[i].error, since));
+		ASSERT_TRUE(reports_failure(&rec, &f[i].sqe, f[i].error, since));
 	}
 	/* All of them, each followed by a submission that succeeds. */
 	since = now_ns();
@@ -910,7 +910,7 @@ TEST_F(rings, each_failure)
 	must_enter(self->r);
 	for (i = 0; i < n; i++) {
 		ASSERT_EQ(1, ring_reap(self->r, &rec, 1));
-		ASSERT_TRUE(tells_failure(&rec, &f[i].sqe, f[i].error, since));
+		ASSERT_TRUE(reports_failure(&rec, &f[i].sqe, f[i].error, since));
 	}
 	ASSERT_EQ(0, hwt_query(self->fd, ID(0), NULL, &deadline));
 	EXPECT_EQ(far + n, deadline);
@@ -1023,7 +1023,7 @@ TEST(taken_back)
 
 static atomic_bool enough;
 
-static void *keep_ringing(void *arg)
+static void *keep_entering(void *arg)
 {
 	struct ring *r = arg;
 
@@ -1044,7 +1044,7 @@ TEST(taken_back_or_not)
 	pthread_t ringing;
 
 	atomic_store(&enough, false);
-	ASSERT_EQ(0, pthread_create(&ringing, NULL, keep_ringing, r));
+	ASSERT_EQ(0, pthread_create(&ringing, NULL, keep_entering, r));
 	for (i = 0; i < 20000; i++) {
 		__u64 id = HWTIMER_ID(i % SLOTS, i);
 		unsigned int spin = rnd(&random) % 5000;
@@ -1093,7 +1093,7 @@ TEST_F(rings, slot_is_free)
 		must_put(self->r, HWTIMER_OP_CANCEL, 0, HWTIMER_ID(9, 1000 + i), 0, 0);
 		must_enter(self->r);
 		ASSERT_EQ(1, ring_reap(self->r, &rec, 1));
-		ASSERT_TRUE(tells_failure(&rec, &sqe, -ENOENT, since));
+		ASSERT_TRUE(reports_failure(&rec, &sqe, -ENOENT, since));
 	}
 	EXPECT_EQ(0, must_stats(self->fd).pending);
 	must_be_quiet(self->r);
@@ -1174,7 +1174,7 @@ TEST_F(rings, stopped)
 	must_enter(self->r);
 	ASSERT_EQ(4, ring_reap(self->r, rec, 8));
 	for (i = 0; i < 4; i++) {
-		EXPECT_TRUE(tells_failure(&rec[i], &sqes[i], errors[i], since));
+		EXPECT_TRUE(reports_failure(&rec[i], &sqes[i], errors[i], since));
 	}
 	EXPECT_EQ(2, must_stats(self->fd).scheduled);
 	ASSERT_EQ(0, hwt_stop(self->fd, &back));
@@ -1200,7 +1200,7 @@ TEST(cap)
 	must_put(r, HWTIMER_OP_SCHEDULE, 0, ID(2), third.time, 3);
 	must_enter(r);
 	ASSERT_EQ(1, ring_reap(r, &rec, 1));
-	EXPECT_TRUE(tells_failure(&rec, &third, -EAGAIN, since));
+	EXPECT_TRUE(reports_failure(&rec, &third, -EAGAIN, since));
 	EXPECT_EQ(2, must_stats(fd).pending);
 	EXPECT_EQ(1, must_stats(fd).rejected);
 	EXPECT_EQ(3, must_stats(fd).scheduled);
@@ -1216,7 +1216,7 @@ TEST_F(rings, periodic)
 	static const __u32 policies[] = {
 		HWTIMER_MISFIRE_ONCE, HWTIMER_MISFIRE_SKIP, HWTIMER_MISFIRE_MAKE_UP,
 	};
-	__u64 told[3] = { 0 }, last[3] = { 0 }, total = 0;
+	__u64 reported[3] = { 0 }, last[3] = { 0 }, total = 0;
 	unsigned int i, records = 0;
 	struct hwtimer_record rec;
 
@@ -1231,7 +1231,7 @@ TEST_F(rings, periodic)
 		EXPECT_EQ(ID(i), s.id);
 	}
 	/* There may be many of the first timeout before one of the second. */
-	while (records < 60 || !told[0] || !told[1] || !told[2]) {
+	while (records < 60 || !reported[0] || !reported[1] || !reported[2]) {
 		ASSERT_EQ(1, ring_collect(self->r, &rec, 1));
 		ASSERT_EQ(HWTIMER_EXPIRED, rec.kind);
 		ASSERT_GT(3, rec.user_data);
@@ -1239,7 +1239,7 @@ TEST_F(rings, periodic)
 		EXPECT_LE(rec.deadline, rec.fired);
 		EXPECT_LT(last[rec.user_data], rec.deadline);
 		last[rec.user_data] = rec.deadline;
-		told[rec.user_data] += 1 + rec.overruns;
+		reported[rec.user_data] += 1 + rec.overruns;
 		records++;
 	}
 	for (i = 0; i < 3; i++) {
@@ -1253,9 +1253,9 @@ TEST_F(rings, periodic)
 	EXPECT_EQ(3, must_stats(self->fd).cancelled);
 	/* Unread records of a cancelled timeout remain. */
 	while (ring_reap(self->r, &rec, 1))
-		told[rec.user_data] += 1 + rec.overruns;
+		reported[rec.user_data] += 1 + rec.overruns;
 	for (i = 0; i < 3; i++)
-		total += told[i];
+		total += reported[i];
 	EXPECT_EQ(must_stats(self->fd).expired, total);
 	must_be_quiet(self->r);
 }
@@ -1413,7 +1413,7 @@ TEST_F(rings, looks_by_itself)
  */
 TEST_F(rings, deadline_and_bell)
 {
-	unsigned int i, rang = 0, silent = 0;
+	unsigned int i, kicked = 0, silent = 0;
 	__u64 random = seed(), worst = 0;
 
 	for (i = 0; i < quick_or(60, 150); i++) {
@@ -1423,7 +1423,7 @@ TEST_F(rings, deadline_and_bell)
 		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(i % SLOTS), deadline, i);
 		if (kick_due(self->r, deadline)) {
 			must_enter(self->r);
-			rang++;
+			kicked++;
 		} else {
 			silent++;
 		}
@@ -1433,7 +1433,7 @@ TEST_F(rings, deadline_and_bell)
 		late = rec.fired - rec.deadline;
 		worst = late > worst ? late : worst;
 	}
-	printf("# %u kicks, %u without; at most %llu us late\n", rang, silent,
+	printf("# %u kicks, %u without; at most %llu us late\n", kicked, silent,
 	       worst / NSEC_PER_USEC);
 	EXPECT_GT(PATIENCE, worst);
 }
@@ -1521,7 +1521,7 @@ static void beat_the_deadline(struct __test_metadata *_metadata, struct ring *r,
 		n = ring_reap(r, rec, 3);
 		while (n--) {
 			if (rec[n].kind == HWTIMER_FAILED) {
-				ASSERT_TRUE(tells_failure(&rec[n], &sqe, -ENOENT, deadline));
+				ASSERT_TRUE(reports_failure(&rec[n], &sqe, -ENOENT, deadline));
 				ASSERT_FALSE(failed);
 				failed = true;
 				continue;

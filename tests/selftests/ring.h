@@ -276,8 +276,8 @@ static inline struct hwtimer_record must_ring_expire(struct ring *r)
 }
 
 /* Does @rec report that @sqe, taken after @since, failed with @error? */
-static inline bool tells_failure(const struct hwtimer_record *rec, const struct hwtimer_sqe *sqe,
-				 int error, __u64 since)
+static inline bool reports_failure(const struct hwtimer_record *rec, const struct hwtimer_sqe *sqe,
+				   int error, __u64 since)
 {
 	if (rec->kind == HWTIMER_FAILED && rec->error == error && rec->id == sqe->id &&
 	    rec->user_data == sqe->user_data && rec->deadline == sqe->time &&

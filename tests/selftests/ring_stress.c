@@ -83,14 +83,14 @@ static void check_full(struct __test_metadata *_metadata, struct ring *r)
 }
 
 /* Print the counters of a run. */
-static void print_books(const struct ring *r, unsigned long told)
+static void print_books(const struct ring *r, unsigned long reported)
 {
 	struct hwtimer_stats s = must_stats(r->fd);
 
 	printf("# ring of %u, scheduled %llu cancelled %llu expired %llu ",
 	       r->params.cq_entries, s.scheduled, s.cancelled, s.expired);
 	printf("handed_back %llu pending %llu: reported %lu, %lu kicks\n", s.handed_back, s.pending,
-	       told, atomic_load(&r->enters));
+	       reported, atomic_load(&r->enters));
 	fflush(stdout);
 }
 
@@ -100,7 +100,7 @@ TEST_F(overflow, one_shots)
 	__u64 *deadlines = must_alloc(SLOTS, sizeof(*deadlines)), random = seed(), latest = 0;
 	unsigned char *seen = must_alloc(SLOTS, 1);
 	__u64 base = now_ns() + 500 * NSEC_PER_MSEC, fired = 0, armed;
-	unsigned int i, told = 0, n;
+	unsigned int i, reported = 0, n;
 	struct hwtimer_record rec;
 
 	for (i = 0; i < SLOTS; i++) {
@@ -132,10 +132,10 @@ TEST_F(overflow, one_shots)
 			ASSERT_GT(rec.deadline + self->tick_ns, latest);
 			latest = rec.deadline > latest ? rec.deadline : latest;
 		}
-		told++;
+		reported++;
 	}
-	EXPECT_EQ(SLOTS, told);
-	print_books(self->r, told);
+	EXPECT_EQ(SLOTS, reported);
+	print_books(self->r, reported);
 	free(seen);
 	free(deadlines);
 }
@@ -144,7 +144,7 @@ TEST_F(overflow, one_shots)
 TEST_F(overflow, stop)
 {
 	unsigned char *seen = must_alloc(SLOTS, 1);
-	unsigned int i, told = 0, kinds[4] = { 0 };
+	unsigned int i, reported = 0, kinds[4] = { 0 };
 	struct hwtimer_record rec;
 	__u64 back;
 
@@ -162,11 +162,11 @@ TEST_F(overflow, stop)
 		/* Records of expiries come before those of the stop. */
 		ASSERT_TRUE(rec.kind == HWTIMER_HANDED_BACK || !kinds[HWTIMER_HANDED_BACK]);
 		kinds[rec.kind]++;
-		told++;
+		reported++;
 	}
-	EXPECT_EQ(SLOTS, told);
+	EXPECT_EQ(SLOTS, reported);
 	EXPECT_EQ(POLLHUP, poll_now(self->fd));
-	print_books(self->r, told);
+	print_books(self->r, reported);
 	free(seen);
 }
 
@@ -178,7 +178,7 @@ TEST_F(overflow, periodic)
 {
 	enum { PERIODIC = 9 };
 	const __u64 period = 2 * NSEC_PER_MSEC;
-	__u64 told[PERIODIC] = { 0 }, last[PERIODIC] = { 0 }, sum = 0, records = 0, stalls = 0;
+	__u64 reported[PERIODIC] = { 0 }, last[PERIODIC] = { 0 }, sum = 0, records = 0, stalls = 0;
 	struct hwtimer_record rec;
 	struct hwtimer_stats s;
 	unsigned int i, round;
@@ -217,7 +217,7 @@ TEST_F(overflow, periodic)
 			ASSERT_EQ(HWTIMER_ID(i, 1), rec.id);
 			ASSERT_EQ(HWTIMER_EXPIRED, rec.kind);
 			ASSERT_LE(rec.deadline, rec.fired);
-			told[i] += 1 + rec.overruns;
+			reported[i] += 1 + rec.overruns;
 			if (last[i] && i % 2 == 0 && POLICY(i) == HWTIMER_MISFIRE_ONCE) {
 				/* Overruns include deadlines missed after the reported one. */
 				ASSERT_EQ(0, (rec.deadline - last[i]) % period);
@@ -238,8 +238,8 @@ TEST_F(overflow, periodic)
 	}
 	s = must_stats(self->fd);
 	for (i = 0; i < PERIODIC; i++) {
-		EXPECT_LT(0, told[i]);
-		sum += told[i];
+		EXPECT_LT(0, reported[i]);
+		sum += reported[i];
 	}
 	EXPECT_EQ(s.expired, sum);
 	EXPECT_LT(0, stalls);
@@ -296,9 +296,9 @@ TEST(failures_wait)
 	EXPECT_EQ(3, seen_pending(r));
 	EXPECT_EQ(0, ring_flags(r));
 	ASSERT_EQ(1, ring_reap(r, &rec, 1));
-	EXPECT_TRUE(tells_failure(&rec, &first, -ENOENT, since));
+	EXPECT_TRUE(reports_failure(&rec, &first, -ENOENT, since));
 	ASSERT_EQ(1, ring_reap(r, &rec, 1));
-	EXPECT_TRUE(tells_failure(&rec, &third, -ENOENT, since));
+	EXPECT_TRUE(reports_failure(&rec, &third, -ENOENT, since));
 	EXPECT_EQ(0, ring_reap(r, &rec, 1));
 	EXPECT_EQ(0, poll_now(r->fd));
 	ring_close(r);
@@ -431,7 +431,7 @@ TEST_F(overflow, against_a_producer)
 		.r = self->r, .count = 8000, .random = seed(),
 		.tags = must_alloc(SLOTS, sizeof(*t.tags)),
 	};
-	__u64 *told = must_alloc(SLOTS, sizeof(*told));
+	__u64 *reported = must_alloc(SLOTS, sizeof(*reported));
 	unsigned long expired = 0, not_cancelled = 0, not_scheduled = 0;
 	struct hwtimer_record rec[4];
 	struct hwtimer_stats s;
@@ -450,8 +450,8 @@ TEST_F(overflow, against_a_producer)
 				/*
 				 * Each is reported once, in the order in which they used the slot.
 				 */
-				ASSERT_LT(told[slot], HWTIMER_ID_TAG(rec[i].id));
-				told[slot] = HWTIMER_ID_TAG(rec[i].id);
+				ASSERT_LT(reported[slot], HWTIMER_ID_TAG(rec[i].id));
+				reported[slot] = HWTIMER_ID_TAG(rec[i].id);
 				ASSERT_LE(rec[i].deadline, rec[i].fired);
 				expired++;
 				continue;
@@ -486,7 +486,7 @@ TEST_F(overflow, against_a_producer)
 	printf("# of %lu schedules %lu failed, of %lu cancels %lu\n", t.schedules, not_scheduled,
 	       t.cancels, not_cancelled);
 	print_books(self->r, expired);
-	free(told);
+	free(reported);
 	free(t.tags);
 }
 
@@ -1111,7 +1111,7 @@ TEST(killed)
 struct spinner {
 	struct ring *r;
 	struct hwtimer_record *rec;
-	bool bells;
+	bool kicks;
 	__u64 random;
 	unsigned long submitted, full;
 	bool mine;		/* a timeout is pending that is waited for */
@@ -1134,7 +1134,7 @@ static void submit_work(struct spinner *s)
 			sqe.time = now_ns() + FAR;
 		if (!ring_put(s->r, &sqe)) {
 			s->full++;
-			if (s->bells)
+			if (s->kicks)
 				must_enter(s->r);
 			else
 				break;
@@ -1156,7 +1156,7 @@ static void submit_own(struct spinner *s)
 		return;
 	s->mine = true;
 	s->due = sqe.time;
-	if (s->bells && kick_due(s->r, s->due))
+	if (s->kicks && kick_due(s->r, s->due))
 		must_enter(s->r);
 }
 
@@ -1191,11 +1191,11 @@ static void await_own(struct __test_metadata *_metadata, struct spinner *s)
 	}
 }
 
-static void spin(struct __test_metadata *_metadata, bool bells)
+static void spin(struct __test_metadata *_metadata, bool kicks)
 {
 	struct spinner s = {
 		.r = must_ring(must_open(0), 65536, 65536, 65536),
-		.rec = must_alloc(1024, sizeof(*s.rec)), .bells = bells, .random = seed(),
+		.rec = must_alloc(1024, sizeof(*s.rec)), .kicks = kicks, .random = seed(),
 	};
 	__u64 end = now_ns() + quick_or(2, 6) * NSEC_PER_SEC;
 	struct witness w[WITNESSES];
@@ -1207,7 +1207,7 @@ static void spin(struct __test_metadata *_metadata, bool bells)
 			submit_own(&s);
 		reap_own(_metadata, &s);
 		/* Without kicks, with a full ring: the worker must have announced when it polls. */
-		if (!bells && ring_sleep_until(s.r) == HWTIMER_RING_IDLE)
+		if (!kicks && ring_sleep_until(s.r) == HWTIMER_RING_IDLE)
 			must_enter(s.r);
 	}
 	await_own(_metadata, &s);

@@ -174,7 +174,7 @@ static struct stormer a_stormer(__u64 random)
 
 struct witness {
 	int fd;
-	unsigned int scheduled, told;
+	unsigned int scheduled, reported;
 	bool seen[WITNESSED];
 };
 
@@ -184,7 +184,7 @@ static void witness_read(struct witness *w)
 	int n;
 
 	while ((n = hwt_read(w->fd, rec, ARRAY_SIZE(rec))) > 0) {
-		w->told += n;
+		w->reported += n;
 		while (n--) {
 			if (!valid_record(&rec[n], HWTIMER_EXPIRED))
 				die("record: deadline %llu fired %llu kind %u",
@@ -211,7 +211,7 @@ static void witness_end(struct witness *w)
 {
 	eventually(({
 		witness_read(w);
-		w->told == w->scheduled;
+		w->reported == w->scheduled;
 	}));
 	close(w->fd);
 }
@@ -268,7 +268,7 @@ TEST_F(storm, processes)
 	witness_end(&w);
 	check_nothing_left();
 	printf("# %u killed in %llu ms, %u timeouts of somebody else's\n", kills,
-	       (now_ns() - began) / NSEC_PER_MSEC, w.told);
+	       (now_ns() - began) / NSEC_PER_MSEC, w.reported);
 }
 
 /* Unloading. */
@@ -335,7 +335,7 @@ static void open_and_close(struct gate *gate, unsigned int number, __u64 random)
 }
 
 /* Read the module's files while it is unloaded. */
-static void look_on(struct gate *gate)
+static void read_files(struct gate *gate)
 {
 	static const char *const files[] = {
 		HWT_DEBUGFS "/dev/stats", HWT_DEBUGFS "/dev/buckets",
@@ -364,7 +364,7 @@ static pid_t start_opener(struct gate *gate, unsigned int number, __u64 random)
 	if (!pid) {
 		if (number)
 			open_and_close(gate, number, random);
-		look_on(gate);
+		read_files(gate);
 	}
 	return pid;
 }
@@ -650,16 +650,16 @@ static void pile_up(struct hoard *h, __u64 deadline, __u32 tag)
 static void read_all(struct hoard *h)
 {
 	struct hwtimer_record rec[64];
-	unsigned int told = 0;
+	unsigned int reported = 0;
 	int n;
 
 	memset(h->seen, 0, h->size);
-	while (told < h->size) {
+	while (reported < h->size) {
 		n = h->ring ? (int)ring_collect(h->ring, rec, 1) : hwt_read(h->fd, rec, 64);
 		expect(1, n > 0);
 		if (h->ring)
 			n += ring_reap(h->ring, rec + 1, 63);
-		told += n;
+		reported += n;
 		while (n--) {
 			expect(1, valid_record(&rec[n], HWTIMER_EXPIRED));
 			expect(1, rec[n].user_data < h->size && !h->seen[rec[n].user_data]);

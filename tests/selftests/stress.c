@@ -210,12 +210,12 @@ static void *read_to_the_end(void *arg)
 }
 
 /* A thread that reads debugfs and fdinfo all the time. */
-static atomic_bool looking;
+static atomic_bool reading;
 
-static void *look(void *arg)
+static void *keep_reading(void *arg)
 {
 	(void)arg;
-	while (atomic_load(&looking)) {
+	while (atomic_load(&reading)) {
 		char path[64];
 		int i;
 
@@ -263,7 +263,7 @@ static void run(struct __test_metadata *_metadata, bool stop_early)
 	struct worker workers[THREADS];
 	const char *wanted = getenv("OPS");
 	__u64 random = seed();
-	pthread_t looker;
+	pthread_t reader_of_files;
 	int i;
 
 	ops = wanted ? strtoul(wanted, NULL, 0) : 200000;
@@ -281,8 +281,8 @@ static void run(struct __test_metadata *_metadata, bool stop_early)
 	ASSERT_EQ(0, hwt_own_wheel(contexts[2].fd, 7 * NSEC_PER_MSEC, 3, 300));
 	for (i = 0; i < CONTEXTS; i++)
 		start(&contexts[i].reader, read_to_the_end, &contexts[i]);
-	atomic_store(&looking, true);
-	start(&looker, look, NULL);
+	atomic_store(&reading, true);
+	start(&reader_of_files, keep_reading, NULL);
 
 	for (i = 0; i < THREADS; i++) {
 		workers[i] = (struct worker){ .random = rnd(&random) | 1, .number = i };
@@ -305,8 +305,8 @@ static void run(struct __test_metadata *_metadata, bool stop_early)
 		EXPECT_EQ(0, hwt_stop(contexts[i].fd, NULL));
 		pthread_join(contexts[i].reader, NULL);
 	}
-	atomic_store(&looking, false);
-	pthread_join(looker, NULL);
+	atomic_store(&reading, false);
+	pthread_join(reader_of_files, NULL);
 	for (i = 0; i < CONTEXTS; i++) {
 		check(_metadata, &contexts[i]);
 		close(contexts[i].fd);

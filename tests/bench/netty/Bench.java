@@ -259,7 +259,7 @@ final class Bench {
 		report("late_last", late[NR_LATE - 1] / 1e3, "us");
 	}
 
-	static void lookAtClock() {
+	static void readClock() {
 		long began = System.nanoTime(), sum = 0;
 
 		for (int i = 0; i < OPS; i++)
@@ -308,7 +308,7 @@ final class Bench {
 		producers();
 		rearm();
 		cancel();
-		lookAtClock();
+		readClock();
 		lateness();
 		timer.stop();
 		Arrays.fill(timeouts, null);

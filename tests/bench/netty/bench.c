@@ -422,7 +422,7 @@ static void lateness(void)
 	report("late_last", late[NR_LATE - 1] / 1e3, "us");
 }
 
-static void look_at_clock(void)
+static void read_clock(void)
 {
 	uint64_t began = now_ns();
 	unsigned int i;
@@ -495,7 +495,7 @@ static void one_round(void)
 	touch();
 	cancel();
 	if (!at) {
-		look_at_clock();
+		read_clock();
 		make_call();
 		lateness();
 	}

@@ -20,21 +20,21 @@
 #define SHIFT		32
 
 /**
- * struct look - a simultaneous reading of both clocks
+ * struct reading - a simultaneous reading of both clocks
  * @tsc: the processor's
  * @ns: the kernel's
  */
-struct look {
+struct reading {
 	uint64_t	tsc;
 	uint64_t	ns;
 };
 
 /* Read before main(). */
-static struct look first;
+static struct reading first;
 /* ns per count of the processor, times 2^SHIFT; 0: not known yet. Shared by all threads. */
 static uint64_t rate;
 
-static __thread struct look last;
+static __thread struct reading last;
 
 /* As in the vDSO: not before earlier loads. */
 static uint64_t count(void)
@@ -44,7 +44,7 @@ static uint64_t count(void)
 }
 
 /* The processor's clock is that in the middle of the system call; the shortest of three calls. */
-static void look(struct look *l)
+static void read_both(struct reading *l)
 {
 	uint64_t shortest = UINT64_MAX, before, after;
 	struct timespec ts;
@@ -62,9 +62,9 @@ static void look(struct look *l)
 	}
 }
 
-static void __attribute__((constructor)) look_first(void)
+static void __attribute__((constructor)) read_first(void)
 {
-	look(&first);
+	read_both(&first);
 }
 
 static uint64_t monotonic(void)
@@ -76,7 +76,7 @@ static uint64_t monotonic(void)
 		if (now - last.ns < LONGEST)
 			return now;
 	}
-	look(&last);
+	read_both(&last);
 	if (last.ns - first.ns > SHORTEST) {
 		known = ((__uint128_t)(last.ns - first.ns) << SHIFT) / (last.tsc - first.tsc);
 		__atomic_store_n(&rate, known, __ATOMIC_RELAXED);

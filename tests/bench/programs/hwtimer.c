@@ -69,7 +69,7 @@ static struct {
 	__u64			cycles;		/* per 2^20 ns */
 	clockid_t		worker;		/* CPU time of the worker */
 	__u64			worker_ns;
-} bell;
+} probe;
 
 /* With one CPU: a gap of so many cycles between two reads was another task's. */
 #define GAP	1000
@@ -100,7 +100,7 @@ static __u64 worker_ns(void)
 {
 	struct timespec t;
 
-	if (clock_gettime(bell.worker, &t))
+	if (clock_gettime(probe.worker, &t))
 		err(1, "the worker's clock");
 	return t.tv_sec * NS_PER_S + t.tv_nsec;
 }
@@ -110,68 +110,68 @@ static __u64 watch_cpu(__u32 tail)
 {
 	__u64 before = __rdtsc(), now, gaps = 0;
 
-	while (__atomic_load_n(&bell.ring->cq_tail, __ATOMIC_ACQUIRE) == tail) {
+	while (__atomic_load_n(&probe.ring->cq_tail, __ATOMIC_ACQUIRE) == tail) {
 		now = __rdtsc();
 		if (now - before > GAP)
 			gaps += now - before;
 		before = now;
 	}
-	return (gaps << 20) / bell.cycles;
+	return (gaps << 20) / probe.cycles;
 }
 
 /* With one CPU, SCHED_IDLE lets the worker run before the ioctl returns. */
-static __s64 ring_once(void)
+static __s64 probe_once(void)
 {
-	struct pollfd p = { .fd = bell.fd, .events = POLLIN };
-	__u32 tail = bell.ring->cq_head;
-	struct hwtimer_schedule arg = { .id = HWTIMER_ID(0, ++bell.tag), .time = 1 };
-	__u64 start = now_ns(), before = bell.worker_ns;
+	struct pollfd p = { .fd = probe.fd, .events = POLLIN };
+	__u32 tail = probe.ring->cq_head;
+	struct hwtimer_schedule arg = { .id = HWTIMER_ID(0, ++probe.tag), .time = 1 };
+	__u64 start = now_ns(), before = probe.worker_ns;
 	__s64 ns;
 
-	if (__real_ioctl(bell.fd, HWTIMER_IOC_SCHEDULE, &arg))
-		err(1, "the bell");
+	if (__real_ioctl(probe.fd, HWTIMER_IOC_SCHEDULE, &arg))
+		err(1, "the probe");
 	if (one_cpu) {
 		ns = now_ns() - start;
 		ns += watch_cpu(tail);
 	} else {
 		if (poll(&p, 1, -1) != 1)
 			err(1, "poll");
-		bell.worker_ns = worker_ns();
-		ns = bell.worker_ns - before;
+		probe.worker_ns = worker_ns();
+		ns = probe.worker_ns - before;
 	}
-	__atomic_store_n(&bell.ring->cq_head, tail + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&probe.ring->cq_head, tail + 1, __ATOMIC_RELEASE);
 	return ns;
 }
 
 /* The cost of the timeout itself is that of a second one. */
 static __s64 kick_kernel(void)
 {
-	__s64 ns = ring_once();
+	__s64 ns = probe_once();
 
-	return ns - ring_once();
+	return ns - probe_once();
 }
 
-static void bell_open(void)
+static void probe_open(void)
 {
 	struct hwtimer_rings rings = { .sq_entries = 1, .cq_entries = 2, .timeouts = 1 };
 	__u64 start, cycles;
 
 	one_cpu = sysconf(_SC_NPROCESSORS_ONLN) == 1;
-	bell.fd = open(DEVICE, O_RDWR | O_CLOEXEC);
-	if (bell.fd < 0 || __real_ioctl(bell.fd, HWTIMER_IOC_RINGS, &rings))
+	probe.fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+	if (probe.fd < 0 || __real_ioctl(probe.fd, HWTIMER_IOC_RINGS, &rings))
 		err(1, DEVICE);
-	bell.ring = mmap(NULL, rings.size, PROT_READ | PROT_WRITE, MAP_SHARED, bell.fd, 0);
-	if (bell.ring == MAP_FAILED)
+	probe.ring = mmap(NULL, rings.size, PROT_READ | PROT_WRITE, MAP_SHARED, probe.fd, 0);
+	if (probe.ring == MAP_FAILED)
 		err(1, "mmap");
 	if (!one_cpu) {
-		bell.worker = worker_clock();
-		bell.worker_ns = worker_ns();
+		probe.worker = worker_clock();
+		probe.worker_ns = worker_ns();
 	}
 	start = now_ns();
 	cycles = __rdtsc();
 	while (now_ns() - start < 20 * NS_PER_MS)
 		;
-	bell.cycles = ((__rdtsc() - cycles) << 20) / (now_ns() - start);
+	probe.cycles = ((__rdtsc() - cycles) << 20) / (now_ns() - start);
 }
 
 /* By system calls. */
@@ -184,7 +184,7 @@ static void device_begin(unsigned long n)
 	device_fd = open(DEVICE, O_RDWR | O_CLOEXEC);
 	if (device_fd < 0)
 		err(1, DEVICE);
-	bell_open();
+	probe_open();
 }
 
 static inline void device(unsigned long command, void *arg)
@@ -356,7 +356,7 @@ static void rings_begin(unsigned long n)
 	};
 
 	must(hwtimer_open(&timers, &options), "hwtimer_open");
-	bell_open();
+	probe_open();
 }
 
 static inline void rings_arm(struct conn *c, __u64 delay)
