@@ -460,7 +460,7 @@ static void begin(void)
 	quiet("none");
 }
 
-/* Have the memory where it was before the other one had its turn. */
+/* Use the memory again after the other program had its turn. */
 static void warm_up(void)
 {
 	unsigned int nr = round_nr;
