@@ -1246,46 +1246,40 @@ TEST_F(context, user_rate_late)
 	EXPECT_EQ(0, reap(child));
 }
 
+/* With max_user_timeouts=10 max_user_wheels=1. */
+static void reach_both_limits(void)
+{
+	struct hwtimer_setup setup = own;
+	int fd = open_node(), i;
+
+	expect(0, hwt_setup(fd, &setup));
+	for (i = 0; i < 10; i++)
+		must_schedule(fd, FAR, i);
+	expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+	expect(-EDQUOT, try_setup_here(own));
+}
+
 /* One user's timeouts do not count for another. */
 TEST_F(context, two_users)
 {
 	int pipe_fds[2];
-	pid_t child[2];
+	pid_t child;
 	char c;
 
 	ASSERT_EQ(0, pipe(pipe_fds));
 	ASSERT_EQ(0, set_parameter("max_user_timeouts", 10));
 	ASSERT_EQ(0, set_parameter("max_user_wheels", 1));
-	child[0] = fork_as(USER_A);
-	if (!child[0]) {
-		struct hwtimer_setup setup = own;
-		int fd = open_node(), i;
-
-		expect(0, hwt_setup(fd, &setup));
-		for (i = 0; i < 10; i++)
-			must_schedule(fd, FAR, i);
-		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
-		expect(-EDQUOT, try_setup_here(own));
+	child = fork_as(USER_A);
+	if (!child) {
+		reach_both_limits();
 		expect(1, write(pipe_fds[1], "x", 1));
 		pause();
 		_exit(1);
 	}
 	close(pipe_fds[1]);
 	ASSERT_EQ(1, read(pipe_fds[0], &c, 1));
-	child[1] = fork_as(USER_B);
-	if (!child[1]) {
-		struct hwtimer_setup setup = own;
-		int fd = open_node(), i;
-
-		expect(0, hwt_setup(fd, &setup));
-		for (i = 0; i < 10; i++)
-			must_schedule(fd, FAR, i);
-		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
-		expect(-EDQUOT, try_setup_here(own));
-		_exit(0);
-	}
-	EXPECT_EQ(0, reap(child[1]));
-	must_kill(child[0]);
+	EXPECT_CHILD(fork_as(USER_B), reach_both_limits());
+	must_kill(child);
 }
 
 /* Without a udev rule, only root may open the device. */
