@@ -268,8 +268,8 @@ void be_witness(int number, __u64 random)
 	atomic_int *state = &shared->witness[number];
 	struct hwtimer_rings rings = {
 		/*
-		 * The submission ring is short, and full at times. The completion ring never is: if it
-		 * were full, timeouts would expire without a check of earlier submissions.
+		 * The submission ring is short, and full at times. The completion ring never is:
+		 * if it were, timeouts would expire without a check of earlier submissions.
 		 */
 		.sq_entries = 8, .cq_entries = 2 * TIMEOUTS, .timeouts = TIMEOUTS,
 	};
