@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer_bench: subjects are the interfaces that are compared (subjects.c), cases are what
- * they are put to (cases.c, instructions.c,
- * interrupts.c), and main.c has memory, parameters and results.
+ * hwtimer_bench: subjects are the interfaces that are compared (subjects.c), cases are the
+ * measurements (cases.c, instructions.c, interrupts.c), and main.c has memory, parameters and
+ * results.
  */
 #ifndef HWTIMER_BENCH_H
 #define HWTIMER_BENCH_H
@@ -21,13 +21,13 @@
 #define MSEC		((u64)NSEC_PER_MSEC)
 
 /**
- * struct bench_conn - what has a timeout, such as a connection
+ * struct bench_conn - an object with a timeout, such as a connection
  * @timer: the timeout, of the subject whose turn it is
- * @fired: how often it has expired
- * @deadline: in jiffies, of who keeps it beside the timer
- * @next: always 0; which conn is next depends on it where it is to
+ * @fired: number of expiries
+ * @deadline: in jiffies, for subjects that keep it beside the timer
+ * @next: always 0; added to the index of the next conn to make accesses depend on each other
  *
- * All subjects see the same memory. The rest of the 256 bytes is payload.
+ * All subjects use the same memory. The rest of the 256 bytes is payload.
  */
 struct bench_conn {
 	union {
@@ -41,24 +41,24 @@ struct bench_conn {
 	unsigned long		deadline;
 } __aligned(256);
 
-/* What is done to conns. */
+/* Operations on conns. */
 enum bench_op {
 	BENCH_ARM,		/* one that is not armed */
-	BENCH_ARM_AT,		/* the same, for the deadline of the range */
+	BENCH_ARM_AT,		/* as BENCH_ARM, with the deadline of the range */
 	BENCH_CANCEL,
 	BENCH_ARM_CANCEL,	/* one that is not armed is armed, and cancelled at once */
-	BENCH_REARM,		/* an armed one is cancelled, and armed for later */
+	BENCH_REARM,		/* a pending one is cancelled, and armed with a later deadline */
 	BENCH_TOUCH_LATER,
 	BENCH_TOUCH_EARLIER,
-	BENCH_READ,		/* only the memory: a word of each */
-	BENCH_READ_SERIAL,	/* and each one only when the one before has been read */
+	BENCH_READ,		/* the memory only: a word of each conn */
+	BENCH_READ_SERIAL,	/* likewise, each after the one before has been read */
 	BENCH_OPS
 };
 
 /**
  * struct bench_when - a time
  * @ns: in ns
- * @jiffies: the same in jiffies
+ * @jiffies: in jiffies
  */
 struct bench_when {
 	u64		ns;
@@ -66,15 +66,15 @@ struct bench_when {
 };
 
 /**
- * struct bench_range - which conns, and until when
+ * struct bench_range - conns to operate on, and their deadlines
  * @first: index of the first one
- * @size: how many
- * @at: of these, which is next; goes on from one operation to the next
- * @n: how many operations; more than @size: round and round
- * @in_order: by address; else at random, the same for each subject
- * @shift: what is added to the delay of each conn
+ * @size: number of conns
+ * @at: the next one, relative to @first; kept from one run to the next
+ * @n: number of operations; more than @size: in several passes
+ * @in_order: by address; otherwise in random order, the same for each subject
+ * @shift: added to the delay of each conn
  * @deadline: for BENCH_ARM_AT
- * @late: so many jiffies after @deadline each subject should have noticed
+ * @late: jiffies after @deadline by which each subject should have noticed
  */
 struct bench_range {
 	unsigned long		first;
@@ -89,18 +89,18 @@ struct bench_range {
 
 /**
  * struct bench_subject - an interface for timeouts
- * @name: for the results
- * @ops: what of enum bench_op it can do, a bit for each
- * @begin: prepare for conns; 0 or -errno. NULL: nothing to do, as all that follows
+ * @name: its name in the results
+ * @ops: supported operations, a bit for each enum bench_op
+ * @begin: prepare; returns 0 or -errno. This and the following may be NULL: nothing to do
  * @init: prepare a conn; its @timer is zeroed
- * @run: do it to each of the range
- * @arm: the same to one, for whom a loop would be in the way; so do @touch and @cancel
+ * @run: operate on each conn of the range
+ * @arm: arm a single conn, where a loop would disturb; @touch and @cancel likewise
  * @touch: see @arm
  * @cancel: see @arm
  * @absolute: its ns are absolute, not a delay
- * @settle: have all that was put off done, now; ns of CPU time that this took
- * @expire: @n conns are armed for the deadline of the range. Hold them back until it has passed,
- *	then let them expire; ns that this took, or 0 if some had expired before
+ * @settle: finish deferred work; returns the CPU time of that, in ns
+ * @expire: @n conns are armed for the deadline of the range. Delay them until it has passed, then
+ *	let them expire; returns the ns of that, or 0 if some had expired before
  * @forget: a conn will not fire any more: its memory goes to another subject
  * @end: undo @begin, after @forget of all
  */
@@ -159,7 +159,7 @@ extern struct bench_when bench_delay[BENCH_DELAYS];
 void bench_result(const char *subject, const char *op, unsigned int cpus, unsigned int round,
 		  u64 sum, unsigned long n, const char *unit);
 
-/* So many seconds are enough for a turn: to arm them all, and for what is measured then. */
+/* A turn takes at most so many seconds: to arm all conns, and to measure. */
 static inline unsigned int bench_turn_s(void)
 {
 	return 20 + bench_pending / 100000;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer_bench: what the subjects are put to. Each case is one round of it, in which every
- * subject has its turn; who begins changes from round to round.
+ * hwtimer_bench: the cases. A call of a case is one round, in which every subject has its turn;
+ * the order of the subjects rotates from round to round.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -20,7 +20,7 @@
 
 #include "bench.h"
 
-/* How many are done between two points where others may run, and measured at once. */
+/* Number of operations that are measured together, between two points where others may run. */
 #define PORTION		10000UL
 #define MAX_SAMPLES	64
 
@@ -59,7 +59,7 @@ void bench_forget_conns(const struct bench_subject *s, unsigned long n)
 		s->end();
 }
 
-/* In order of memory: what lies side by side in a bucket does not in the random order. */
+/* In order of memory: neighbours of a bucket are not neighbours in the random order. */
 void bench_fill(const struct bench_subject *s, unsigned long n)
 {
 	struct bench_range r = { .size = n, .in_order = true };
@@ -75,13 +75,12 @@ void bench_fill(const struct bench_subject *s, unsigned long n)
 }
 
 /**
- * bench_set_up - a subject's turn begins
+ * bench_set_up - begin a subject's turn
  * @s: the subject
  *
- * bench_pending conns are armed, bench_idle beside them are not, and what that leaves to be
- * done has been.
+ * Arms bench_pending conns, leaves bench_idle more unarmed, and lets deferred work finish.
  *
- * Return: 0 or -errno, and there is nothing to be undone.
+ * Return: 0, or -errno with nothing to be undone.
  */
 int bench_set_up(const struct bench_subject *s)
 {
@@ -97,10 +96,10 @@ int bench_set_up(const struct bench_subject *s)
 }
 
 /**
- * bench_tear_down - and ends
+ * bench_tear_down - end a subject's turn
  * @s: the subject
  *
- * Return: 0, -ETIME if a timeout expired meanwhile, so that it means nothing.
+ * Return: 0, or -ETIME if a timeout expired meanwhile, which makes the results invalid.
  */
 int bench_tear_down(const struct bench_subject *s)
 {
@@ -111,13 +110,13 @@ int bench_tear_down(const struct bench_subject *s)
 }
 
 /**
- * struct samples - what one subject took for an operation, in a round
+ * struct samples - results of one subject and operation in a round
  * @op: in thousandths of a ns per operation
- * @all: the same with what had been put off until later
- * @n: how many samples
+ * @all: as @op, with deferred work included
+ * @n: number of samples
  *
- * A batch is measured in portions. The result of the round is their median, which says
- * nothing of the portions during which a busy machine had others run.
+ * A batch is measured in portions. The result of the round is their median, which ignores
+ * portions during which a busy machine ran other tasks.
  */
 struct samples {
 	u64		op[MAX_SAMPLES];
@@ -162,8 +161,8 @@ static void measure(const struct bench_subject *s, enum bench_op op, struct benc
 }
 
 /*
- * @bench_pending conns are armed, @bench_idle beside them are not. What needs an idle
- * one that the wheel does not hold comes first.
+ * @bench_pending conns are armed, @bench_idle more are not. Operations that need an idle conn that
+ * the wheel does not hold come first.
  */
 static int steady_turn(const struct bench_subject *s, struct samples *samples)
 {
@@ -176,7 +175,7 @@ static int steady_turn(const struct bench_subject *s, struct samples *samples)
 	measure(s, BENCH_READ, &pending, 0, samples);
 	measure(s, BENCH_READ_SERIAL, &pending, 0, samples);
 	measure(s, BENCH_ARM_CANCEL, &idle, 0, samples);
-	if (bench_pending > 1) {	/* one cannot be armed twice */
+	if (bench_pending > 1) {	/* a single one cannot be armed twice */
 		idle.at = 0;
 		measure(s, BENCH_ARM, &idle, 0, samples);
 		idle.at = 0;
@@ -184,14 +183,14 @@ static int steady_turn(const struct bench_subject *s, struct samples *samples)
 	}
 	measure(s, BENCH_REARM, &pending, 2, samples);
 	measure(s, BENCH_TOUCH_LATER, &pending, 4, samples);
-	/* Earlier than when it was armed, and not now. */
+	/* Earlier than its deadline, but not due now. */
 	if (bench_pending > 1)
 		measure(s, BENCH_TOUCH_EARLIER, &pending, 5 - (s64)bench_turn_s(), samples);
 	return bench_tear_down(s);
 }
 
 /**
- * bench_steady - operations while so many are pending
+ * bench_steady - operations while many timeouts are pending
  * @round: 0 warms up
  *
  * None expires.
@@ -216,7 +215,7 @@ int bench_steady(unsigned int round)
 	all = kvcalloc(ARRAY_SIZE(subjects), sizeof(*all), GFP_KERNEL);
 	if (!all)
 		return -ENOMEM;
-	/* Turn by turn, so that whatever else goes on hits all. */
+	/* Turns alternate, so that disturbances affect all subjects. */
 	for (j = 0; j < turns && !ret; j++)
 		for (i = 0; i < ARRAY_SIZE(subjects) && !ret; i++) {
 			k = (i + j + round) % ARRAY_SIZE(subjects);
@@ -244,8 +243,8 @@ int bench_steady(unsigned int round)
 }
 
 /*
- * All are due in so many ns. A timer_list that is far away is late by up to an eighth of
- * that: when it was due, all are.
+ * All are due in @ns. A distant timer_list expires up to an eighth of its delay late: when it is
+ * due at last, all are.
  */
 static void set_deadline(struct bench_range *r, u64 ns)
 {
@@ -257,10 +256,10 @@ static void set_deadline(struct bench_range *r, u64 ns)
 }
 
 /**
- * struct life - what a life took, for all conns
+ * struct life - times of a life, for all conns
  * @arm: arming
- * @file: the worker, for what it was asked
- * @expire: from the deadline on, callbacks included
+ * @file: the worker's filing
+ * @expire: from the deadline on, with callbacks
  */
 struct life {
 	u64	arm;
@@ -268,7 +267,7 @@ struct life {
 	u64	expire;
 };
 
-/* More than so many at once are too much for slices in softirq, in the time that we have. */
+/* More at once are too many for slices in softirq, in the time allowed. */
 #define SOFTIRQ_MOST	100000
 
 static int life_turn(const struct bench_subject *s, u64 *allowed, struct life *life)
@@ -289,7 +288,7 @@ static int life_turn(const struct bench_subject *s, u64 *allowed, struct life *l
 			life->expire = s->expire(&r, bench_pending);
 		if (life->expire)
 			break;
-		/* Some came too early to be measured: leave more time. */
+		/* Some expired too early to be measured: allow more time. */
 		*allowed *= 2;
 		end = ktime_get_ns() + *allowed + 60 * SEC;
 		while (READ_ONCE(bench_fired) < bench_pending && ktime_get_ns() < end)
@@ -304,8 +303,8 @@ static int life_turn(const struct bench_subject *s, u64 *allowed, struct life *l
 }
 
 /*
- * What a touch leaves to the worker: at the old deadline it files the timeout anew, however
- * often it has been touched.
+ * The worker's part of a touch: at the old deadline it files the timeout again, once, however many
+ * touches there were.
  */
 static int refile_turn(const struct bench_subject *s, u64 allowed, unsigned int round)
 {
@@ -383,9 +382,9 @@ static unsigned long wakeups(void)
 }
 
 /*
- * What the worker does in QUIET_MS, while every @busy_ms, unless that is 0, somebody arms
- * and cancels something. What a wake-up takes is what a barrier takes: it makes
- * the worker come, look at all, and go to sleep again.
+ * The worker's activity in QUIET_MS, while a timeout is armed and cancelled every @busy_ms, unless
+ * that is 0. The cost of a wake-up is measured by barriers: for each the worker wakes, checks
+ * everything, and sleeps again.
  */
 static void quiet_turn(const struct bench_subject *s, const char *name, unsigned int busy_ms,
 		       unsigned int round)
@@ -422,7 +421,7 @@ static void quiet_turn(const struct bench_subject *s, const char *name, unsigned
 }
 
 /**
- * bench_quiet - what a wheel does when little or nothing is to be done
+ * bench_quiet - a wheel with little or nothing to do
  * @round: 0 warms up
  *
  * Return: 0 or -errno.
@@ -430,7 +429,7 @@ static void quiet_turn(const struct bench_subject *s, const char *name, unsigned
 int bench_quiet(unsigned int round)
 {
 	const struct bench_subject *s = &bench_hwtimer;
-	/* 15 minutes and more from now. */
+	/* 15 minutes from now, and later. */
 	struct bench_range r = { .size = bench_pending, .n = bench_pending, .in_order = true,
 		.shift = { .ns = 900 * SEC, .jiffies = 900 * HZ } };
 	int ret = s->begin();
@@ -438,7 +437,7 @@ int bench_quiet(unsigned int round)
 	if (ret)
 		return ret;
 	bench_init_conns(s, bench_pending + bench_idle);
-	/* It has had something to do, and that is over. */
+	/* The worker has had something to do, and is done. */
 	r.n = 1;
 	s->run(BENCH_ARM, &r);
 	r.at = 0;
@@ -459,11 +458,11 @@ int bench_quiet(unsigned int round)
 
 /**
  * struct hand - a thread that does its part on a CPU of its own
- * @s: with what
- * @op: what
- * @r: to which conns
- * @ready: how many are not ready yet
- * @done: it has done it
+ * @s: the subject
+ * @op: the operation
+ * @r: the conns
+ * @ready: number of threads that are not ready yet
+ * @done: the thread is done
  * @ns: how long it took
  */
 struct hand {
@@ -480,18 +479,18 @@ static int hand_fn(void *data)
 	struct hand *h = data;
 	u64 start;
 
-	/* All at once, and not as one wakes the other. */
+	/* Start together, not as one wakes the other. */
 	atomic_dec(h->ready);
 	while (atomic_read(h->ready) > 0)
 		cpu_relax();
 	start = ktime_get_ns();
 	h->s->run(h->op, &h->r);
 	h->ns = ktime_get_ns() - start;
-	/* @h is gone then, and the module may be. */
+	/* Then @h may be gone, and the module. */
 	kthread_complete_and_exit(&h->done, 0);
 }
 
-/* On so many CPUs @op is done, on each to conns of its own: ns that all took together. */
+/* Do @op on several CPUs, each with its own conns; @ns is the sum of their times. */
 static int on_cpus(const struct bench_subject *s, enum bench_op op, unsigned int cpus,
 		   unsigned int first_cpu, u64 *ns)
 {
@@ -519,7 +518,7 @@ static int on_cpus(const struct bench_subject *s, enum bench_op op, unsigned int
 		task = kthread_create_on_cpu(hand_fn, h, (first_cpu + i) % num_online_cpus(),
 					     "bench/%u");
 		if (IS_ERR(task)) {
-			/* Those that wait go on without it. */
+			/* The threads that wait continue without it. */
 			ret = PTR_ERR(task);
 			complete(&h->done);
 			atomic_dec(&ready);

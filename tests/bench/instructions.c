@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer_bench: how many instructions an operation takes. For a machine whose time-stamp
- * counter goes on by one with each of them: QEMU with -icount shift=0 (scripts/guest/boot -i). Any
- * other is found out, and refused.
+ * hwtimer_bench: the number of instructions of an operation. This needs a machine whose time-stamp
+ * counter counts instructions: QEMU with -icount shift=0 (scripts/guest/boot -i). Others are
+ * detected, and refused.
  *
- * The calls are counted one by one, with interrupts off, and the result is the median. What
- * the worker does is seen from its callbacks, one of which notes the counter when the work
- * begins, another one when it is over. Interrupts come there, so the result is the least
- * of several attempts.
+ * Calls are counted one by one, with interrupts disabled; the result is the median. The worker's
+ * part is measured from its callbacks, one of which reads the counter before the work begins,
+ * another one after it. There interrupts are enabled, so the result is the minimum of several
+ * attempts.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -25,11 +25,11 @@
 
 #define SAMPLES		128
 #define ATTEMPTS	5
-/* Requests at once; what two such numbers differ by has nothing of the rest of the pass. */
+/* Numbers of requests; the difference between both measurements excludes the rest of the pass. */
 #define FEW		64
 #define MANY		(FEW + SAMPLES)
 
-/* How far the CPU's counter goes on while @what is done, with interrupts off. */
+/* The CPU's counter over @what, with interrupts disabled. */
 #define COUNTED(what) ({						\
 	unsigned long flags_;						\
 	u64 start_, end_;						\
@@ -48,7 +48,7 @@
 typedef void (*arm_fn)(struct bench_conn *c, const struct bench_when *when);
 typedef void (*cancel_fn)(struct bench_conn *c);
 
-/* In one place for all, so that the compiler has no other idea for each. */
+/* In one function for all subjects, so that the compiler generates the same code. */
 static noinline u64 count_arm(arm_fn arm, struct bench_conn *c, const struct bench_when *when)
 {
 	return COUNTED(arm(c, when));
@@ -67,7 +67,7 @@ static void cancel_nothing(struct bench_conn *c)
 {
 }
 
-/* What is counted for the call of a function that does nothing. */
+/* What is counted for the call of an empty function. */
 static u64 no_arm, no_cancel;
 
 static void count_nothing(void)
@@ -81,16 +81,16 @@ static void count_nothing(void)
 	no_cancel = count_cancel(cancel, NULL);
 }
 
-static void tell(const struct bench_subject *s, const char *op, unsigned int round, u64 sum,
-		 unsigned long n)
+static void report(const struct bench_subject *s, const char *op, unsigned int round, u64 sum,
+		   unsigned long n)
 {
 	bench_result(s->name, op, 1, round, sum, n, "instructions");
 }
 
 /**
- * bench_counter_is_exact - does the counter go on by one with each instruction?
+ * bench_counter_is_exact - does the counter count instructions?
  *
- * Return: true if it does; else the log says why.
+ * Return: true if it does; otherwise the log says why not.
  */
 bool bench_counter_is_exact(void)
 {
@@ -122,7 +122,7 @@ static u64 count_op(const struct bench_subject *s, enum bench_op op, struct benc
 	}
 }
 
-/* In this order, each done to the same ones, but for the last. */
+/* In this order, all on the same conns, except the last. */
 static const struct {
 	const char	*name;
 	enum bench_op	op;
@@ -133,7 +133,7 @@ static const struct {
 	{ "touch_later", BENCH_TOUCH_LATER, 4 },
 	{ "touch_earlier", BENCH_TOUCH_EARLIER, -10 },
 	{ "cancel", BENCH_CANCEL },
-	/* The wheel holds it still. */
+	/* The wheel still holds them. */
 	{ "arm_filed", BENCH_ARM, 4 },
 	{ "arm_cancel", BENCH_ARM_CANCEL, .others = true },
 };
@@ -148,8 +148,8 @@ static u64 count_step(const struct bench_subject *s, unsigned int step)
 	unsigned int i;
 
 	/*
-	 * Whom the first of them wakes does not run before the last, nor wait for the CPU at
-	 * once, which would cost each a few instructions.
+	 * A thread that the first call wakes must not run before the last call, nor be marked for
+	 * preemption, which would cost each call a few instructions.
 	 */
 	sched_set_fifo(current);
 	for (i = 0; i < SAMPLES; i++) {
@@ -171,7 +171,7 @@ static int calls_turn(const struct bench_subject *s, unsigned int round)
 	if (ret)
 		return ret;
 	for (i = 0; i < ARRAY_SIZE(steps); i++) {
-		tell(s, steps[i].name, round, count_step(s, i), 1);
+		report(s, steps[i].name, round, count_step(s, i), 1);
 		if (s->settle)
 			s->settle();
 	}
@@ -231,7 +231,7 @@ static void arm_hrtimer(struct bench_conn *c, const struct bench_when *deadline)
 	hrtimer_start(&c->timer.hrtimer, ns_to_ktime(deadline->ns), HRTIMER_MODE_ABS);
 }
 
-/* Soon, but all will have been armed by then. */
+/* A deadline soon, but after all have been armed. */
 static struct bench_when soon(void)
 {
 	return (struct bench_when){
@@ -240,7 +240,7 @@ static struct bench_when soon(void)
 	};
 }
 
-/* All are due at once, and expire one after the other: from one callback to the next. */
+/* All are due at once: from one callback to the next. */
 static int expire_turn(const struct bench_subject *s, arm_fn arm, unsigned int round)
 {
 	int ret = s->begin ? s->begin() : 0;
@@ -257,14 +257,14 @@ static int expire_turn(const struct bench_subject *s, arm_fn arm, unsigned int r
 	wait_for_completion(&all_marked);
 	for (i = 0; i < SAMPLES - 1; i++)
 		marks[i] = marks[i + 1] - marks[i];
-	tell(s, "expire", round, bench_median(marks, SAMPLES - 1), 1);
+	report(s, "expire", round, bench_median(marks, SAMPLES - 1), 1);
 	bench_forget_conns(s, SAMPLES);
 	return 0;
 }
 
 /*
- * Touched ones are filed anew when the old deadline comes. These are between two that expire
- * then, in the order of arming.
+ * Touched timeouts are filed again at their old deadline. Here this happens between two others
+ * that expire then, in the order of arming.
  */
 static u64 refile(unsigned int n)
 {
@@ -283,7 +283,7 @@ static u64 refile(unsigned int n)
 	return marks[1] - marks[0];
 }
 
-/* What the callback of @asking asks for; the pass that follows does it. */
+/* Requests that the callback of @asking makes, for the pass that follows. */
 static struct {
 	struct hwtimer_timeout	asking;
 	struct hwtimer_timeout	last;
@@ -292,8 +292,8 @@ static struct {
 } request;
 
 /*
- * As many requests as are wanted, and one to release a timeout. That one was armed before, so
- * it does not come by the queue of those released, which this pass has drained already.
+ * Makes @n requests, and one to release a timeout. That one was armed before, so it is not on the
+ * queue of released timeouts, which this pass has drained already.
  */
 static void ask(struct hwtimer_timeout *t)
 {
@@ -312,7 +312,7 @@ static void ask(struct hwtimer_timeout *t)
 	mark();
 }
 
-/* From the end of the callback that asks to the call that reports the release. */
+/* From the end of the callback that makes the requests to the call that reports the release. */
 static u64 pass(unsigned int n, bool cancel)
 {
 	bench_init_conns(&bench_hwtimer, n);
@@ -336,7 +336,10 @@ static u64 drop(unsigned int n)
 	return pass(n, true);
 }
 
-/* What @work takes with @n, on a new wheel each time, as the wheel holds them then. */
+/*
+ * The count of @work for @n timeouts, on a new wheel for each attempt, as the wheel holds the
+ * timeouts afterwards.
+ */
 static int least(u64 (*work)(unsigned int n), unsigned int n, u64 *counted)
 {
 	unsigned int i;
@@ -344,12 +347,12 @@ static int least(u64 (*work)(unsigned int n), unsigned int n, u64 *counted)
 
 	*counted = U64_MAX;
 	for (i = 0; i < ATTEMPTS; i++) {
-		/* Each at another time between two ticks of the kernel's. */
+		/* Each at another offset to the kernel's tick. */
 		usleep_range(1 + 300 * i, 2 + 300 * i);
 		ret = bench_hwtimer.begin();
 		if (ret)
 			return ret;
-		/* The longest callback so far is noted at length: let that be another one. */
+		/* A new longest callback costs extra instructions: have a longer one before. */
 		drop(MANY + 1);
 		*counted = min(*counted, work(n));
 		bench_hwtimer.end();
@@ -363,7 +366,7 @@ static int each_turn(const char *name, u64 (*work)(unsigned int n), unsigned int
 	int ret = least(work, FEW, &few) ?: least(work, MANY, &many);
 
 	if (!ret)
-		tell(&bench_hwtimer, name, round, many - few, MANY - FEW);
+		report(&bench_hwtimer, name, round, many - few, MANY - FEW);
 	return ret;
 }
 
@@ -374,17 +377,17 @@ static int worker_turn(unsigned int round)
 
 	if (ret)
 		return ret;
-	tell(&bench_hwtimer, "worker_pass", round, alone, 1);
+	report(&bench_hwtimer, "worker_pass", round, alone, 1);
 	return each_turn("worker_file", file, round) ?:
 	       each_turn("worker_drop", drop, round) ?:
 	       each_turn("worker_refile", refile, round);
 }
 
 /**
- * bench_instructions - how many instructions an operation takes
- * @round: there is no need for more than one
+ * bench_instructions - the number of instructions of operations
+ * @round: one is enough
  *
- * Return: 0 or -errno; -EOPNOTSUPP: on this machine they are not counted.
+ * Return: 0 or -errno; -EOPNOTSUPP: this machine does not count them.
  */
 int bench_instructions(unsigned int round)
 {

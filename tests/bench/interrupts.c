@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer_bench: for how long interrupts are off, counted in instructions. For a machine as
- * instructions.c wants it, and a kernel that tells when they are switched off and on
- * (scripts/config/x86-irqsoff.config).
+ * hwtimer_bench: how long interrupts are disabled, in instructions. This needs a machine as for
+ * instructions.c, and a kernel with tracepoints for that (scripts/config/x86-irqsoff.config).
  *
- * What is seen is all that the one CPU does, whoever does it: the operation, whom it wakes,
- * and the tick of the kernel's own, which takes some thousand instructions. That one comes by
- * once in a million, so a call has it rarely, and what expires always. Hence a subject that does
- * nothing, beside the others.
+ * Everything that the one CPU does is seen: the operation, tasks that it wakes, and the kernel's
+ * tick, which takes some thousand instructions. The tick comes once in a million instructions, so
+ * seldom in a call, and always in expiries. Hence there is also a subject that does nothing.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -26,14 +24,14 @@
 #define ATTEMPTS	5
 
 /**
- * struct watch - what was seen of sections in which interrupts are off
- * @open: somebody wants to know
- * @since: the counter when they were switched off; 0: they were not, since it was opened
- * @longest: of all sections
- * @total: of all sections
- * @sections: how many
+ * struct watch - sections with interrupts disabled
+ * @open: the watch is on
+ * @since: the counter when they were disabled; 0: they were not, since the watch began
+ * @longest: the longest section
+ * @total: the sum of all sections
+ * @sections: number of sections
  *
- * One CPU, and written with interrupts off.
+ * There is one CPU, and it is written with interrupts disabled.
  */
 static struct watch {
 	bool		open;
@@ -43,7 +41,7 @@ static struct watch {
 	unsigned long	sections;
 } watch;
 
-/* What is counted for a section in which nothing is done. */
+/* The count of an empty section. */
 static u64 empty;
 
 static void went_off(void *data, unsigned long ip, unsigned long parent_ip)
@@ -77,7 +75,7 @@ static void watch_close(void)
 	barrier();
 }
 
-/* The two that the kernel has for this. */
+/* The kernel's tracepoints for this. */
 static struct tracepoint *tp_off, *tp_on;
 
 static void find(struct tracepoint *tp, void *data)
@@ -121,8 +119,8 @@ static void watch_end(void)
 	tracepoint_synchronize_unregister();
 }
 
-static void tell(const char *subject, const char *what, const char *op, unsigned int round,
-		 u64 value, unsigned long n)
+static void report(const char *subject, const char *what, const char *op, unsigned int round,
+		   u64 value, unsigned long n)
 {
 	char name[40];
 
@@ -130,7 +128,7 @@ static void tell(const char *subject, const char *what, const char *op, unsigned
 	bench_result(subject, name, 1, round, value, n, "instructions");
 }
 
-/* What is done to one conn. */
+/* Operations on one conn. */
 static void op_arm_cancel(const struct bench_subject *s, struct bench_conn *c)
 {
 	struct bench_when when = { .ns = 60 * SEC, .jiffies = 60 * HZ };
@@ -146,7 +144,7 @@ static void op_touch(const struct bench_subject *s, struct bench_conn *c)
 	s->touch(c, &when);
 }
 
-/* Each call by itself: the median of what it took, and the longest section of all. */
+/* Each call by itself: the median of their totals, and the longest section of all. */
 static void calls(const struct bench_subject *s, const char *op, unsigned long first,
 		  unsigned int round, void (*call)(const struct bench_subject *s,
 						   struct bench_conn *c))
@@ -162,8 +160,8 @@ static void calls(const struct bench_subject *s, const char *op, unsigned long f
 		totals[i] = watch.total;
 		longest = max(longest, watch.longest);
 	}
-	tell(s->name, "median", op, round, bench_median(totals, SAMPLES), 1);
-	tell(s->name, "longest", op, round, longest, 1);
+	report(s->name, "median", op, round, bench_median(totals, SAMPLES), 1);
+	report(s->name, "longest", op, round, longest, 1);
 }
 
 static int calls_turn(const struct bench_subject *s, unsigned int round)
@@ -178,8 +176,8 @@ static int calls_turn(const struct bench_subject *s, unsigned int round)
 }
 
 /*
- * From before they are due until all have expired, and for as many jiffies by all subjects; we
- * are busy all the time, as an idle CPU has interrupts off as well. NULL: nothing is due.
+ * From before they are due until all have expired, and equally many jiffies for each subject. This
+ * task is busy all the time, as an idle CPU disables interrupts as well. NULL: nothing is due.
  */
 static int expire_turn(const struct bench_subject *s, unsigned int round)
 {
@@ -216,17 +214,17 @@ static int expire_turn(const struct bench_subject *s, unsigned int round)
 	if (s)
 		bench_forget_conns(s, n);
 	if (!ret) {
-		tell(s ? s->name : "none", "longest", "expire", round, longest, 1);
-		tell(s ? s->name : "none", "total", "expire", round, total, 1);
+		report(s ? s->name : "none", "longest", "expire", round, longest, 1);
+		report(s ? s->name : "none", "total", "expire", round, total, 1);
 	}
 	return ret;
 }
 
 /**
- * bench_interrupts - for how long are interrupts off?
- * @round: there is no need for more than one
+ * bench_interrupts - how long are interrupts disabled?
+ * @round: one is enough
  *
- * Return: 0 or -errno; -EOPNOTSUPP: on this machine, or by this kernel, that is not reported.
+ * Return: 0 or -errno; -EOPNOTSUPP: this machine or kernel cannot report.
  */
 int bench_interrupts(unsigned int round)
 {
@@ -240,7 +238,7 @@ int bench_interrupts(unsigned int round)
 	unsigned int i;
 	int ret;
 
-	/* Or the compiler would look for what the kernel does not have. */
+	/* Without the option, the compiler must not see references to its functions. */
 	if (!IS_ENABLED(CONFIG_PREEMPTIRQ_TRACEPOINTS))
 		return -EOPNOTSUPP;
 	if (bench_pending < SAMPLES || bench_idle < SAMPLES)

@@ -28,7 +28,7 @@
 #define CHUNK_SIZE	(sizeof(struct bench_conn) << BENCH_CHUNK_SHIFT)
 #define ORDER_SIZE	(sizeof(u32) << BENCH_ORDER_SHIFT)
 #define RESULTS_SIZE	SZ_256K
-/* Delays are spread over so much, above what no turn takes. */
+/* Delays are spread over this range, above the duration of any turn. */
 #define SPREAD_MS	40000
 #define MAX_PENDING	20000000
 
@@ -48,7 +48,7 @@ MODULE_PARM_DESC(batch, "operations measured at once, at the most (default 10000
 
 static unsigned int rounds = 5;
 module_param(rounds, uint, 0444);
-MODULE_PARM_DESC(rounds, "how many (default 5)");
+MODULE_PARM_DESC(rounds, "number of rounds (default 5)");
 
 static unsigned int seed = 1;
 module_param(seed, uint, 0444);
@@ -58,7 +58,7 @@ static char *ground = "-";
 module_param(ground, charp, 0444);
 MODULE_PARM_DESC(ground, "for the results: where this is");
 
-/* Conns that are not pending, behind those that are. */
+/* Conns that are not pending, after those that are. */
 unsigned long bench_idle;
 struct bench_conn **bench_conns;
 u32 **bench_order;
@@ -69,14 +69,14 @@ static struct debugfs_blob_wrapper results;
 static struct dentry *dir;
 
 /**
- * bench_result - note a result
- * @subject: of what
- * @op: doing what
- * @cpus: on how many CPUs
- * @round: in which round; that of round 0 is dropped
- * @sum: the sum of
- * @n: so many values; 0: there is none, and nothing is noted
- * @unit: in which it is
+ * bench_result - record a result
+ * @subject: the subject
+ * @op: the operation
+ * @cpus: number of CPUs
+ * @round: the round; results of round 0 are dropped
+ * @sum: the sum of the values
+ * @n: number of values; 0: there is none, and nothing is recorded
+ * @unit: their unit
  */
 void bench_result(const char *subject, const char *op, unsigned int cpus, unsigned int round,
 		  u64 sum, unsigned long n, const char *unit)
@@ -113,7 +113,7 @@ static void free_pieces(void **pieces, unsigned long n, size_t size)
 	kvfree(pieces);
 }
 
-/* Memory that is mapped as all of the kernel's is, in pieces as large as there are. */
+/* In pieces of the largest size, mapped as all memory of the kernel is. */
 static void *alloc_pieces(unsigned long n, size_t size)
 {
 	void **pieces = kvcalloc(n, sizeof(*pieces), GFP_KERNEL);
@@ -161,7 +161,7 @@ static void release(void)
 	kvfree(results.data);
 }
 
-static void tell_sizes(void)
+static void report_sizes(void)
 {
 	bench_result("hwtimer", "size", 1, 1, sizeof(struct hwtimer_timeout), 1, "bytes");
 	bench_result("timer_list", "size", 1, 1, sizeof(struct timer_list), 1, "bytes");
@@ -169,8 +169,8 @@ static void tell_sizes(void)
 	bench_result("delayed_work", "size", 1, 1, sizeof(struct delayed_work), 1, "bytes");
 }
 
-/* What looking at the clock costs, which is part of some operations and not of others. */
-static void tell_clock(unsigned int round)
+/* The cost of reading the clock, which is part of some operations only. */
+static void report_clock(unsigned int round)
 {
 	u64 start = ktime_get_ns(), now = 0;
 	unsigned int i, n = 100000;
@@ -183,7 +183,7 @@ static void tell_clock(unsigned int round)
 static const struct {
 	const char	*name;
 	int		(*round)(unsigned int round);
-	unsigned int	first;	/* round: 1 has nothing to warm up */
+	unsigned int	first;	/* the first round: 1 has nothing to warm up */
 } cases[] = {
 	{ "steady", bench_steady },
 	{ "life", bench_life },
@@ -201,9 +201,9 @@ static int run(void)
 	for (i = 0; strcmp(cases[i].name, case_name); i++)
 		if (i + 1 == ARRAY_SIZE(cases))
 			return -EINVAL;
-	tell_sizes();
+	report_sizes();
 	for (round = cases[i].first; round <= rounds && !ret; round++) {
-		tell_clock(round);
+		report_clock(round);
 		ret = cases[i].round(round);
 	}
 	return ret;
@@ -216,7 +216,7 @@ static int __init bench_init(void)
 	if (!bench_pending || bench_pending > MAX_PENDING || !bench_batch || !rounds)
 		return -EINVAL;
 	bench_idle = min(bench_pending, bench_batch);
-	/* As many operations as there are conns, unless it is one alone. */
+	/* As many operations as there are conns, unless there is only one. */
 	bench_batch = bench_pending > 1 ? bench_idle : min(bench_batch, 10000UL);
 	ret = prepare();
 	if (!ret)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer_bench: the interfaces that are compared, each as its users would use it: deadlines
- * that are relative to now, the functions that its documentation names, its defaults. What
- * differs between them is in these few lines; the loops around them are the same.
+ * hwtimer_bench: the interfaces that are compared, each used as its documentation suggests: with
+ * deadlines relative to now, the documented functions, and defaults. Only these few lines differ
+ * between subjects; the loops around them are the same.
  */
 #include <linux/bottom_half.h>
 #include <linux/delay.h>
@@ -16,14 +16,14 @@
 #include "../../hwtimer_compat.h"
 #include "bench.h"
 
-/* With a gap of more than this between two looks at the clock, somebody else had the CPU. */
+/* A gap of more than this between two reads of the clock: another task had the CPU. */
 #define GAP_NS		2000
 
 #define TIMER_OPS	(BIT(BENCH_ARM) | BIT(BENCH_ARM_AT) | BIT(BENCH_CANCEL) | \
 			 BIT(BENCH_ARM_CANCEL) | BIT(BENCH_REARM) | BIT(BENCH_TOUCH_LATER) | \
 			 BIT(BENCH_TOUCH_EARLIER))
 
-/* How many have expired in this turn; each subject has one context that expires. */
+/* Number of expiries in this turn; each subject expires in a single context. */
 unsigned long bench_fired;
 
 static void fired(struct bench_conn *c)
@@ -32,10 +32,10 @@ static void fired(struct bench_conn *c)
 	WRITE_ONCE(bench_fired, bench_fired + 1);
 }
 
-/* So many operations are done between two points where others may run. */
+/* Number of operations between two points where other tasks may run. */
 #define STRIDE		256
 
-/* The next conn of the range, and its delay; @done operations are done already. */
+/* The next conn of the range, and its delay; @done operations have been done. */
 static __always_inline struct bench_conn *next_conn(struct bench_range *r,
 						    unsigned long done,
 						    struct bench_when *when)
@@ -51,7 +51,9 @@ static __always_inline struct bench_conn *next_conn(struct bench_range *r,
 	when->ns = delay->ns + r->shift.ns;
 	when->jiffies = delay->jiffies + r->shift.jiffies;
 	if (++r->at == r->size) {
-		/* The next time round, a jiffy later, so that later is later. */
+		/*
+		 * In the next pass deadlines are a jiffy later, so that a touch moves them later.
+		 */
 		r->at = 0;
 		r->shift.jiffies++;
 		r->shift.ns += TICK_NSEC;
@@ -62,7 +64,7 @@ static __always_inline struct bench_conn *next_conn(struct bench_range *r,
 typedef void (*arm_fn)(struct bench_conn *c, const struct bench_when *when);
 typedef void (*cancel_fn)(struct bench_conn *c);
 
-/* The functions are constants, and become part of the loops. */
+/* The functions are constants, and are inlined into the loops. */
 static __always_inline void run_ops(enum bench_op op, struct bench_range *range, arm_fn arm,
 				    arm_fn arm_at, arm_fn touch, cancel_fn cancel)
 {
@@ -118,8 +120,8 @@ static __always_inline void run_ops(enum bench_op op, struct bench_range *range,
 }
 
 /*
- * Until shortly before @deadline; what expires must not have begun. By an hrtimer: msleep()
- * may well be late by an eighth.
+ * Sleep until shortly before @deadline, as expiries must not have begun. With an hrtimer: msleep()
+ * may be late by an eighth.
  */
 static void sleep_until(u64 deadline)
 {
@@ -139,8 +141,8 @@ static void spin_until(u64 ns)
 }
 
 /*
- * hwtimer. A tick is a jiffy, as with timer_list; two levels of 512 slots, which at
- * HZ=100 are 44 minutes.
+ * hwtimer. A tick is a jiffy, as with timer_list; two levels of 512 slots span 44 minutes at
+ * HZ=100.
  */
 struct hwtimer_wheel *bench_wheel;
 
@@ -152,7 +154,7 @@ static int wheel_begin(enum hwtimer_driver driver)
 		.slots = 512,
 		.levels = 2,
 		.driver = driver,
-		/* Softirqs, in which timer_list expires, come before tasks, too. */
+		/* Softirqs, in which timer_list expires, precede tasks as well. */
 		.sched = driver == HWTIMER_DRIVER_KTHREAD ? HWTIMER_SCHED_FIFO_LOW :
 							    HWTIMER_SCHED_NORMAL,
 	};
@@ -173,7 +175,7 @@ static int softirq_begin(void)
 
 static void wheel_end(void)
 {
-	/* It hands back what is pending: no need to cancel each. */
+	/* Pending timeouts are handed back: no need to cancel each. */
 	hwtimer_wheel_stop(bench_wheel, NULL);
 	hwtimer_wheel_destroy(bench_wheel);
 	bench_wheel = NULL;
@@ -219,7 +221,7 @@ static void wheel_run(enum bench_op op, struct bench_range *r)
 	run_ops(op, r, wheel_arm_after, wheel_arm_at, wheel_touch_after, wheel_cancel_conn);
 }
 
-/* Who looks at the clock once for many timeouts, as a loop over events does. */
+/* A caller that reads the clock once for many timeouts, as an event loop does. */
 static void wheel_run_at(enum bench_op op, struct bench_range *r)
 {
 	u64 now = hwtimer_wheel_now(bench_wheel);
@@ -229,7 +231,7 @@ static void wheel_run_at(enum bench_op op, struct bench_range *r)
 	r->shift.ns -= now;
 }
 
-/* With one CPU, what passes is the worker's time and two context switches. */
+/* With one CPU, the time that passes is the worker's and that of two context switches. */
 static u64 kthread_settle(void)
 {
 	u64 start = ktime_get_ns();
@@ -266,8 +268,8 @@ static bool at_rest(const struct hwtimer_driven *worker)
 }
 
 /*
- * The slices of the other driver come on top of us, with pauses in between. Their time is
- * what we miss while we do nothing but look at the clock, from @start on.
+ * The slices of the hrtimer driver interrupt this task, with pauses in between. Their time is what
+ * is missing between consecutive reads of the clock, from @start on.
  */
 static u64 missed_until_rest(const struct hwtimer_driven *worker, u64 start)
 {
@@ -350,9 +352,9 @@ const struct bench_subject bench_hwtimer_softirq = {
 };
 
 /**
- * bench_worker_ns - how long has the thread of the wheel run?
+ * bench_worker_ns - CPU time of the wheel's thread
  *
- * Return: in ns, as the scheduler counts.
+ * Return: the time in ns, as the scheduler counts it.
  */
 u64 bench_worker_ns(void)
 {
@@ -390,7 +392,7 @@ static void list_run(enum bench_op op, struct bench_range *r)
 	run_ops(op, r, list_arm, list_arm_at, list_arm, list_cancel);
 }
 
-/* Hold softirqs back until all are due; then they expire inside local_bh_enable(). */
+/* Keep softirqs disabled until all are due; then they expire inside local_bh_enable(). */
 static u64 list_expire_to(const struct bench_range *r, unsigned long n,
 			  struct workqueue_struct *wq)
 {
@@ -438,8 +440,8 @@ const struct bench_subject bench_timer_list = {
 };
 
 /*
- * timer_list, and the deadline beside it: to push it back costs a store; the timer finds out
- * when it fires. What TCP does, and everybody can who writes the code for it.
+ * timer_list with a separate deadline: pushing the deadline back is a store, and the timer
+ * function checks it. TCP does so, and any user can who writes that code.
  */
 static void lazy_fired(struct timer_list *t)
 {
@@ -482,7 +484,7 @@ const struct bench_subject bench_timer_lazy = {
 	.forget		= list_forget,
 };
 
-/* hrtimer, which expires in hardirq if it is not told otherwise. */
+/* hrtimer, which expires in hardirq context by default. */
 static enum hrtimer_restart hr_fired(struct hrtimer *t)
 {
 	fired(container_of(t, struct bench_conn, timer.hrtimer));
@@ -544,7 +546,7 @@ const struct bench_subject bench_hrtimer = {
 	.forget		= hr_cancel,
 };
 
-/* delayed_work, on a workqueue of its user's */
+/* delayed_work, on the user's own workqueue */
 static struct workqueue_struct *workqueue;
 
 static int dwork_begin(void)
@@ -620,7 +622,7 @@ const struct bench_subject bench_delayed_work = {
 	.end		= dwork_end,
 };
 
-/* Nothing but the way to the memory, in the same order. */
+/* Only the accesses to the memory, in the same order. */
 static void memory_run(enum bench_op op, struct bench_range *range)
 {
 	struct bench_range r = *range;

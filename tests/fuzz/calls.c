@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The ioctls: nearly valid arguments, where they are, and what must come of them.
+ * The ioctls: nearly valid arguments, where they are placed, and the checks of the results.
  */
 #include "round.h"
 
 struct command {
 	unsigned long cmd;
-	unsigned int first_size;	/* of its first version */
-	__u32 flags;			/* that are known */
-	bool padded;			/* the second word is to be 0 */
-	int errors[8];			/* that are documented, beside those of all */
+	unsigned int first_size;	/* size of its first version */
+	__u32 flags;			/* known flags */
+	bool padded;			/* the second word must be 0 */
+	int errors[8];			/* documented, besides those of all commands */
 };
 
 static const struct command commands[IOCTLS] = {
@@ -48,11 +48,11 @@ static bool documented(enum action action, int ret)
 }
 
 /**
- * ring_error - may a valid entry of the submission ring fail with that?
- * @op: of the entry
- * @error: -errno
+ * ring_error - is the error documented for an entry of the submission ring?
+ * @op: its operation
+ * @error: the negative errno
  *
- * Return: true if it may.
+ * Return: true if it is.
  */
 bool ring_error(__u32 op, int error)
 {
@@ -61,7 +61,7 @@ bool ring_error(__u32 op, int error)
 	       documented(op_actions[op], error);
 }
 
-/* Times around all borders. */
+/* A time, often at a limit of the range. */
 __u64 pick_time(struct thread *t, const struct context *c, __u32 *flags)
 {
 	static const __u64 odd[] = {
@@ -146,7 +146,7 @@ static void fill_rings(struct thread *t, struct hwtimer_rings *r)
 
 static void fill_schedule(struct thread *t, struct context *c, struct hwtimer_schedule *s)
 {
-	/* No shorter ones for who may have as many as he likes: the machine is not ours. */
+	/* Only moderate rates for privileged users, who have no limits. */
 	__u64 tick = c->tick, shortest = 10 * NSEC_PER_MSEC;
 
 	s->time = pick_time(t, c, &s->flags);
@@ -167,7 +167,7 @@ static void fill_schedule(struct thread *t, struct context *c, struct hwtimer_sc
 		s->policy = HWTIMER_MISFIRE_ONCE;
 }
 
-/* The id of some timeout: pending, over, another context's, or of none. */
+/* The id of a timeout: pending, over, of another context, or invalid. */
 static __u64 pick_id(struct thread *t, struct context *c)
 {
 	struct context *other = &t->contexts[below(&t->random, CONTEXTS)];
@@ -187,7 +187,7 @@ static __u64 pick_id(struct thread *t, struct context *c)
 	return id;
 }
 
-/* An argument that is valid, or nearly. */
+/* Fill in an argument that is valid, or nearly. */
 static void fill(struct thread *t, struct context *c, enum action action,
 		 union argument *arg)
 {
@@ -217,7 +217,7 @@ static void fill(struct thread *t, struct context *c, enum action action,
 	}
 }
 
-/* Somewhere in the first @size bytes. */
+/* Change something in the first @size bytes. */
 static void mutate(struct thread *t, void *arg, size_t size)
 {
 	static const __u64 odd[] = {
@@ -249,7 +249,7 @@ static void mutate(struct thread *t, void *arg, size_t size)
 	}
 }
 
-/* What would take the machine's memory, or its time: who is privileged may. */
+/* Privileged users could exhaust the machine's memory or CPU time: prevent that. */
 static void restrain(const struct thread *t, enum action action, union argument *arg)
 {
 	if (!t->plan->privileged)
@@ -263,7 +263,7 @@ static void restrain(const struct thread *t, enum action action, union argument 
 		arg->rings.timeouts &= 0xfff;
 	} else if (action == DO_SCHEDULE && arg->schedule.period &&
 		   arg->schedule.period < 10 * NSEC_PER_MSEC) {
-		arg->schedule.period = 1;	/* shorter than any tick */
+		arg->schedule.period = 1;	/* shorter than any tick: refused */
 	}
 }
 
@@ -295,7 +295,7 @@ static enum verdict judge_schedule(const struct context *c, const struct hwtimer
 	if (!s->period && (s->misfire || s->policy))
 		return INVALID;
 	if (!c->clean)
-		return UNSURE;	/* what its tick is, and what its slots are */
+		return UNSURE;	/* depends on the tick and on the slots */
 	if (s->period && (s->period < c->tick || (s->misfire && s->misfire < c->tick)))
 		return INVALID;
 	return !c->rings || HWTIMER_ID_INDEX(s->id) < c->ring.timeouts ? VALID : INVALID;
@@ -310,7 +310,7 @@ static enum verdict judge_rings(const struct hwtimer_rings *r)
 	return r->flags ? UNSURE : VALID;
 }
 
-/* What the kernel makes of an argument of which @size bytes are read. */
+/* The argument as the kernel sees it when it reads @size bytes. */
 static union argument as_seen(enum action action, const union argument *given, size_t size)
 {
 	size_t known = _IOC_SIZE(commands[action].cmd);
@@ -320,7 +320,7 @@ static union argument as_seen(enum action action, const union argument *given, s
 	return arg;
 }
 
-/* Can it succeed with that? */
+/* Can a call with this argument succeed? */
 static enum verdict judge(const struct context *c, enum action action,
 			  const union argument *given, size_t size)
 {
@@ -352,7 +352,7 @@ static enum verdict judge(const struct context *c, enum action action,
 	}
 }
 
-/* Books: before an operation, and when its result is there. */
+/* The books, before an operation and with its result. */
 
 static void open_op(struct thread *t, struct context *c, struct pending_op *op,
 		    enum action action, union argument *arg, size_t size)
@@ -378,7 +378,7 @@ static void open_op(struct thread *t, struct context *c, struct pending_op *op,
 		op->earliest = earliest_of(c, arg->schedule.flags, arg->schedule.time);
 		atomic_store(&op->book->earliest, op->earliest);
 		if (c->rings) {
-			/* A tag of its own: what is over is over. */
+			/* A tag of its own: ids are not reused. */
 			arg->schedule.id = HWTIMER_ID(HWTIMER_ID_INDEX(arg->schedule.id),
 						      op->book - c->books + 1);
 			atomic_store(&op->book->id, arg->schedule.id);
@@ -404,7 +404,7 @@ static void open_op(struct thread *t, struct context *c, struct pending_op *op,
 			op->book = b;
 	}
 	op->over = !op->book || is_over(op->book);
-	/* What may be made meanwhile: no id will ever be as large. */
+	/* Otherwise another thread might create that id meanwhile; no id is so large. */
 	if (!op->book && (t->plan->threads > 1 || t->batch))
 		arg->words[1] |= 1ULL << 63;
 	if (op->book && action == DO_TOUCH)
@@ -417,7 +417,7 @@ static void close_op(struct context *c, const struct pending_op *op,
 	struct book *b = op->book;
 
 	if (!ret && op->verdict == INVALID)
-		fail("%s accepted what is invalid", action_names[op->action]);
+		fail("%s accepted an invalid argument", action_names[op->action]);
 	if (!ret && op->over)
 		fail("%s found a timeout that is over, or never was", action_names[op->action]);
 	if (op->action == DO_SCHEDULE && (ret == -EAGAIN || ret == -EDQUOT))
@@ -465,7 +465,7 @@ static void close_op(struct context *c, const struct pending_op *op,
 	}
 }
 
-/* Where arguments are. */
+/* Where arguments are placed. */
 
 static enum place pick_place(struct thread *t, const struct context *c)
 {
@@ -507,7 +507,7 @@ static void copy(void *arg)
 	memcpy(c->to, c->from, c->size);
 }
 
-/* Put @size bytes there; what it is for may look at as many. */
+/* Copy @size bytes to a place where the kernel can read as many. */
 static char *put_at(struct thread *t, const struct context *c, enum place place,
 		    const void *from, size_t size)
 {
@@ -545,7 +545,7 @@ static char *put_at(struct thread *t, const struct context *c, enum place place,
 	return put.to;
 }
 
-/* Signals come every @ns, to end what blocks; 0: no more. */
+/* Send signals every @ns to interrupt blocking calls; 0: stop that. */
 void interrupt(struct thread *t, long ns)
 {
 	struct itimerspec when = { { 0, ns }, { 0, ns } };
@@ -554,8 +554,8 @@ void interrupt(struct thread *t, long ns)
 }
 
 /*
- * Single-threaded: what a failed call must not change, and a successful one does. No
- * @answer: others may have changed it.
+ * With a single thread: the effect of a call on the counters, none if it failed. @answer is NULL
+ * if other threads may have changed it.
  */
 static void check_effect(const struct context *c, enum action action, int ret,
 			 const union argument *answer, const struct hwtimer_stats *a,
@@ -571,9 +571,9 @@ static void check_effect(const struct context *c, enum action action, int ret,
 		fail("%s: %d, and %llu were handed back", action_names[action], ret,
 		     handed_back);
 	if (action == DO_STOP && !ret && answer && answer->stop.handed_back != handed_back)
-		fail("STOP handed back %llu, and says %llu", handed_back,
+		fail("STOP handed back %llu, and returned %llu", handed_back,
 		     answer->stop.handed_back);
-	/* Each expiry of a periodic one is scheduled, too. */
+	/* Each expiry of a periodic timeout counts as scheduled, too. */
 	if (b->touched - a->touched != touched || b->cancelled - a->cancelled != cancelled ||
 	    b->rejected - a->rejected != rejected ||
 	    b->scheduled - a->scheduled < scheduled ||
@@ -591,14 +591,14 @@ static bool may_observe(const struct thread *t, const struct context *c, enum ac
 	       action != DO_SETUP && action != DO_RINGS && action != DO_BATCH;
 }
 
-/* The stats, without a step of their own; false: it is not our device. */
+/* Read the stats, without a step; false: the descriptor is not of our device. */
 bool get_stats(const struct context *c, struct hwtimer_stats *s)
 {
 	memset(s, 0, sizeof(*s));
 	return !hwt_ioctl(atomic_load(&c->fd), HWTIMER_IOC_STATS, s);
 }
 
-/* One ioctl, its argument where @place says; *@answer is what it became, if that can be known. */
+/* Make an ioctl with its argument at @place; *@answer is the argument afterwards, if known. */
 static int call_at(struct thread *t, struct context *c, enum action action,
 		   enum place place, unsigned int size, const union argument *given,
 		   union argument *answer)
@@ -627,11 +627,11 @@ static int call_at(struct thread *t, struct context *c, enum action action,
 	t->interrupted = t->can_block && one_in(&t->random, 16);
 	if (t->interrupted)
 		interrupt(t, 100 * NSEC_PER_USEC);
-	/* Not with signals: to whom one cannot be told, for a copy that failed, that one ends. */
+	/* Not while signals come: a signal whose frame cannot be copied to the stack is fatal. */
 	t->failing = failing && !t->interrupted &&
 		     write(t->fail_nth, &nth[below(&t->random, 8)], 1) == 1;
 	ret = hwt_ioctl(atomic_load(&c->fd), cmd, p);
-	/* The copy of this may be the one that fails. */
+	/* The copy of this write may be the one that fails. */
 	if (t->failing && write(t->fail_nth, "0", 1) != 1 && write(t->fail_nth, "0", 1) != 1)
 		die("fail-nth: %s", strerror(errno));
 	if (t->interrupted)
@@ -647,7 +647,7 @@ static int call_at(struct thread *t, struct context *c, enum action action,
 	if (size > known && !ret && (place == HERE || place == AT_FENCE)) {
 		for (p += known, size -= known; size; size--)
 			if (*p++)
-				fail("%s: what is longer has more, and it was accepted",
+				fail("%s: a longer argument with unknown fields was accepted",
 				     action_names[action]);
 	}
 	if (observe && get_stats(c, &after))
@@ -656,7 +656,7 @@ static int call_at(struct thread *t, struct context *c, enum action action,
 	return ret;
 }
 
-/* What is not known to be wrong must not be called so. */
+/* A refusal must be justified by what is known to be wrong. */
 static void check_refusal(const struct context *c, enum action action, enum place place,
 			  unsigned int size, enum verdict verdict, int ret)
 {
@@ -666,14 +666,14 @@ static void check_refusal(const struct context *c, enum action action, enum plac
 		return;
 	if (ret == -EINVAL || ret == -E2BIG ||
 	    (ret == -EFAULT && (place == HERE || place == AT_FENCE)))
-		fail("%s: %d, for what is valid", action_names[action], ret);
+		fail("%s: %d, for a valid argument", action_names[action], ret);
 }
 
 void check_stats(const struct context *c, const struct hwtimer_stats *s)
 {
 	if (!balanced(s)) {
 		print_stats(s);
-		fail("the books of context %d do not balance", c->number);
+		fail("the counters of context %d do not add up", c->number);
 	}
 	if (s->pending > s->cap) {
 		print_stats(s);
@@ -681,7 +681,7 @@ void check_stats(const struct context *c, const struct hwtimer_stats *s)
 	}
 }
 
-/* It succeeded with an argument that nobody else has. */
+/* It succeeded, with an argument that no other thread can have changed. */
 static void check_answer(struct context *c, enum action action, const union argument *a)
 {
 	switch (action) {
@@ -706,10 +706,10 @@ static void check_answer(struct context *c, enum action action, const union argu
 }
 
 /**
- * do_ioctl - one that is valid or nearly so
- * @t: who
- * @c: where
- * @action: which one
+ * do_ioctl - an ioctl that is valid or nearly so
+ * @t: the thread
+ * @c: the context
+ * @action: the ioctl
  */
 void do_ioctl(struct thread *t, struct context *c, enum action action)
 {
@@ -733,10 +733,10 @@ void do_ioctl(struct thread *t, struct context *c, enum action action)
 	begin_step(t, c, action);
 	open_op(t, c, &op, action, &arg, size);
 	if (action == DO_SCHEDULE && c->clean && !op.book)
-		return;	/* the books are full */
+		return;	/* no book is left */
 	if (action == DO_STOP)
 		atomic_store(&c->stopped, true);
-	/* Only who is alone with it knows what it was. */
+	/* At a shared place, other threads may have changed it. */
 	if (place > NOWHERE)
 		op.verdict = UNSURE;
 	ret = call_at(t, c, action, place, size, &arg, &answer);
@@ -752,19 +752,19 @@ void do_ioctl(struct thread *t, struct context *c, enum action action)
 }
 
 /**
- * call_valid - an ioctl as it should be, for what the round needs itself
- * @t: who
- * @c: where
- * @action: which one
- * @arg: its argument, and its answer
+ * call_valid - a valid ioctl that the round itself needs
+ * @t: the thread
+ * @c: the context
+ * @action: the ioctl
+ * @arg: its argument, and its result
  *
- * Return: what it returned.
+ * Return: what the ioctl returned.
  */
 int call_valid(struct thread *t, struct context *c, enum action action, union argument *arg)
 {
 	int fail_nth = t->fail_nth, ret;
 
-	/* These cannot fail for want of memory, and must not for a copy. */
+	/* These need no memory, and their copies must not fail. */
 	if (action == DO_ENTER || action == DO_STOP)
 		t->fail_nth = -1;
 	begin_step(t, c, action);
@@ -806,7 +806,7 @@ static void fill_op(struct thread *t, struct context *c, struct hwtimer_op *op,
 	}
 }
 
-/* The results of the first @n. */
+/* Check the results of the first @n operations. */
 static void close_ops(struct context *c, const struct hwtimer_op *op, size_t stride,
 		      const struct pending_op *pending, int n)
 {
@@ -828,12 +828,12 @@ static void close_ops(struct context *c, const struct hwtimer_op *op, size_t str
 	}
 }
 
-/* What was not done left no trace. */
+/* Operations that were not done are unchanged. */
 static void check_not_done(const struct hwtimer_op *op, size_t stride, int n)
 {
 	for (; n; n--, op = (const void *)((const char *)op + stride))
 		if (op->result != 1)
-			fail("a batch did not come to this op, and gave it %d", op->result);
+			fail("a batch did not do this op, but its result is %d", op->result);
 }
 
 /* The operations of a batch. */
@@ -841,9 +841,9 @@ struct ops {
 	enum place place;
 	char *at;
 	unsigned int stride;	/* bytes from one to the next */
-	unsigned int count;	/* how many were made */
-	size_t cut;		/* bytes of them that were put there */
-	unsigned int there;	/* how many can be read there, and are asked for */
+	unsigned int count;	/* number of operations */
+	size_t cut;		/* bytes of them that were placed */
+	unsigned int there;	/* number of readable operations within the batch's count */
 };
 
 static void make_ops(struct thread *t, struct context *c, struct ops *ops,
@@ -855,7 +855,7 @@ static void make_ops(struct thread *t, struct context *c, struct ops *ops,
 	ops->count = below(&t->random, one_in(&t->random, 8) ? max : 12);
 	if (one_in(&t->random, 12) && ops->count < 100)
 		ops->stride += 8 * below(&t->random, 8);
-	ops->at = t->here + AREA;	/* beside the argument itself */
+	ops->at = t->here + AREA;	/* after the argument itself */
 	memset(ops->at, 0, AREA);
 	t->batch = true;
 	for (i = 0; i < ops->count; i++)
@@ -863,7 +863,7 @@ static void make_ops(struct thread *t, struct context *c, struct ops *ops,
 	t->batch = false;
 }
 
-/* Put them into their place, all or, before the fence, some. */
+/* Copy them to their place; at the fence, maybe only a part. */
 static void place_ops(struct thread *t, struct context *c, struct ops *ops)
 {
 	ops->cut = (size_t)ops->count * ops->stride;
@@ -884,7 +884,7 @@ static void place_ops(struct thread *t, struct context *c, struct ops *ops)
 	}
 }
 
-/* The batch that has them, or others; what it will be worth. */
+/* Make the batch of these operations, or of others; returns its verdict. */
 static enum verdict make_batch(struct thread *t, struct context *c, struct ops *ops,
 			       union argument *arg)
 {
@@ -896,7 +896,7 @@ static enum verdict make_batch(struct thread *t, struct context *c, struct ops *
 	b->count = ops->count;
 	if (one_in(&t->random, 12)) {
 		mutate(t, b, sizeof(*b));
-		/* More than there are, where we know what is there: none of them. */
+		/* With more operations than are known: none of those. */
 		b->ops = (uintptr_t)ops->at;
 	}
 	verdict = judge(c, DO_BATCH, arg, sizeof(*b));
@@ -913,19 +913,19 @@ static void check_batch(const struct thread *t, const struct hwtimer_batch *b,
 			enum verdict verdict, enum place place, int there, int ret)
 {
 	if (ret >= 0 && verdict == INVALID)
-		fail("BATCH accepted what is invalid");
+		fail("BATCH accepted an invalid argument");
 	if (ret > there)
-		fail("BATCH did %d of %u, of which %d are there", ret, b->count, there);
+		fail("BATCH did %d of %u, of which %d are readable", ret, b->count, there);
 	if (verdict != INVALID && (place <= AT_FENCE || place == READ_ONLY) &&
 	    !t->interrupted && !t->failing && ret != (there || !b->count ? there : -EFAULT) &&
 	    !(ret == -E2BIG && !there && b->size > sizeof(struct hwtimer_op)))
-		fail("BATCH: %d of %u, of which %d are there", ret, b->count, there);
+		fail("BATCH: %d of %u, of which %d are readable", ret, b->count, there);
 }
 
 /**
  * do_batch - a batch of operations, nearly valid
- * @t: who
- * @c: where
+ * @t: the thread
+ * @c: the context
  */
 void do_batch(struct thread *t, struct context *c)
 {
@@ -939,24 +939,24 @@ void do_batch(struct thread *t, struct context *c)
 	begin_step(t, c, DO_BATCH);
 	make_ops(t, c, &ops, pending, ARRAY_SIZE(pending));
 	place_ops(t, c, &ops);
-	/* Whoever changed the address of the operations would have us overwritten. */
+	/* A changed address of the operations could overwrite our own memory. */
 	if (place > NOWHERE)
 		place = HERE;
-	/* Not over these. */
+	/* Not where the operations are. */
 	if ((ops.place == AT_FENCE || ops.place == BEYOND_FENCE) &&
 	    (place == AT_FENCE || place == BEYOND_FENCE))
 		place = HERE;
 	verdict = make_batch(t, c, &ops, &arg);
 	ret = call_at(t, c, DO_BATCH, place, sizeof(arg.batch), &arg, &answer);
-	/* A refusal can be reported to nobody there, and is counted. */
+	/* Rejections whose results could not be written are counted. */
 	if (ops.place == READ_ONLY || t->failing)
-		atomic_fetch_add(&c->untold, 1);
+		atomic_fetch_add(&c->unreported, 1);
 	if (ops.place > NOWHERE || place > NOWHERE || ret == -EBADF || ret == -ENOTTY)
 		return;
 	check_batch(t, &arg.batch, verdict, place, ops.there, ret);
 	done = ret < 0 ? 0 : ret;
 	close_ops(c, (void *)ops.at, ops.stride, pending, done);
-	/* The next one may have got an answer, before the copy of its result failed. */
+	/* The next operation may have results although the copy of its result code failed. */
 	if (t->failing && done < (int)(ops.cut / ops.stride))
 		done++;
 	if (ops.place <= BEYOND_FENCE)
@@ -964,7 +964,7 @@ void do_batch(struct thread *t, struct context *c)
 			       ops.cut / ops.stride - done);
 }
 
-/* A timeout of a clean context, as it is listed. */
+/* Check a listed timeout of a clean context. */
 static void check_listed(const struct context *c, const struct hwtimer_query *q)
 {
 	unsigned int i, n = atomic_load(&c->n_books);
@@ -973,7 +973,7 @@ static void check_listed(const struct context *c, const struct hwtimer_query *q)
 	for (i = 0; i < n && !b; i++)
 		if (atomic_load(&c->books[i].id) == q->id)
 			b = &c->books[i];
-	/* Another thread's may have no id in the books yet. */
+	/* The book of another thread's timeout may have no id yet. */
 	if (b && !(q->user_data & SUBMISSION) && q->user_data != (__u64)(b - c->books))
 		fail("LIST: user_data of %llx is %llx", q->id, q->user_data);
 	if (q->flags || q->pad || q->pad2)
@@ -982,8 +982,8 @@ static void check_listed(const struct context *c, const struct hwtimer_query *q)
 
 /**
  * do_list - list what is pending, page by page
- * @t: who
- * @c: where
+ * @t: the thread
+ * @c: the context
  */
 void do_list(struct thread *t, struct context *c)
 {
@@ -1022,9 +1022,9 @@ void do_list(struct thread *t, struct context *c)
 }
 
 /**
- * do_garbage - something that is hardly an ioctl
- * @t: who
- * @c: where; not clean
+ * do_garbage - an ioctl with random command and argument
+ * @t: the thread
+ * @c: the context; not clean
  */
 void do_garbage(struct thread *t, struct context *c)
 {
@@ -1035,7 +1035,7 @@ void do_garbage(struct thread *t, struct context *c)
 	int ret;
 
 	begin_step(t, c, DO_GARBAGE);
-	/* What could cost the machine, see restrain(). */
+	/* Not those that could exhaust the machine, see restrain(). */
 	if (t->plan->privileged && (nr == _IOC_NR(HWTIMER_IOC_SETUP) ||
 				    nr == _IOC_NR(HWTIMER_IOC_RINGS) ||
 				    nr == _IOC_NR(HWTIMER_IOC_SCHEDULE)))
@@ -1046,7 +1046,7 @@ void do_garbage(struct thread *t, struct context *c)
 			   below(&t->random, MAX_SIZE + 1));
 	for (i = 0; i < size; i++)
 		t->here[i] = one_in(&t->random, 2) ? 0 : rnd(&t->random) >> 40;
-	/* These could write anywhere, to ourselves as well. */
+	/* These could write anywhere, also to our own memory. */
 	if (nr == _IOC_NR(HWTIMER_IOC_BATCH))
 		memset(t->here + offsetof(struct hwtimer_batch, ops), 0xff, 8);
 	if (nr == _IOC_NR(HWTIMER_IOC_LIST))

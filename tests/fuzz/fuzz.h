@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the parts of the fuzzer share.
+ * Shared by the parts of the fuzzer.
  *
- * A run is made of rounds. A round is a process with a few contexts and threads, which
- * do random things to them; what, depends on the seed of the run, the number of the
- * round, that of the thread and that of the step, and on nothing else.
+ * A run consists of rounds. A round is a process with a few contexts and threads, which do random
+ * things to them. What they do depends only on the seed of the run, and on the numbers of the
+ * round, the thread and the step.
  *
- * Where a context is clean, the round keeps books of it: nothing is done there whose
- * outcome cannot be known. To the others anything may be done.
+ * Of clean contexts, the round keeps books: all that is done to them has a predictable outcome. To
+ * other contexts anything may be done.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -18,20 +18,20 @@
 #define MAX_JOBS	16
 #define MAX_THREADS	4
 
-/* What is done, and counted. The ioctls come first, in the order of their numbers. */
+/* The actions, which are counted. The ioctls come first, in the order of their numbers. */
 enum action {
 	DO_SETUP, DO_SCHEDULE, DO_TOUCH, DO_CANCEL, DO_QUERY, DO_STOP, DO_STATS, DO_BATCH,
 	DO_RINGS, DO_ENTER, DO_LIST,
 	IOCTLS,
 	DO_PERIODIC = IOCTLS,	/* SCHEDULE with a period */
-	IN_BATCH,		/* each of a batch, by its HWTIMER_OP_*; 0: of none */
-	IN_RING = IN_BATCH + 5,	/* the same of the submission ring, if that was clean */
+	IN_BATCH,		/* operations of batches, by HWTIMER_OP_*; 0: unknown ones */
+	IN_RING = IN_BATCH + 5,	/* submissions to clean rings, likewise */
 	DO_GARBAGE = IN_RING + 6,
 	DO_OPEN, DO_CLOSE, DO_DUP, DO_READ, DO_READV, DO_POLL, DO_EPOLL, DO_FDINFO,
 	DO_MMAP, DO_MUNMAP, DO_MPROTECT, DO_MREMAP, DO_MADVISE,
 	DO_SCRIBBLE,		/* write to the rings at random */
-	DO_SUBMIT, DO_RECORDS,	/* submit to a ring, read the other */
-	DO_SPOIL,		/* an index that cannot be, for a while */
+	DO_SUBMIT, DO_RECORDS,	/* submit to a ring, read records */
+	DO_SPOIL,		/* an invalid index, for a while */
 	DO_FORK, DO_EXEC, DO_KILL,
 	ACTIONS
 };
@@ -40,10 +40,10 @@ extern const char *const action_names[ACTIONS];
 
 #define ERRNOS	134
 
-/* The last steps of a job, for the case of a failure. */
+/* The last steps of a job, to be printed after a failure. */
 struct step {
 	__u64 round;
-	__u64 words[8];		/* how its argument began */
+	__u64 words[8];		/* the first words of its argument */
 	unsigned int number, size;
 	unsigned char thread, context, action, place;
 	bool done;
@@ -56,49 +56,49 @@ struct job {
 	struct step steps[STEPS];
 	atomic_uint next_step;
 	/*
-	 * Who forks holds it, and who ends a round's process takes it for good: User-Mode
-	 * Linux 6.12 crashes where a fork is given up halfway. Its flush_tlb_mm() takes the
-	 * XA_ZERO_ENTRY for a mapping that a killed dup_mmap() leaves in the child's tree.
+	 * Held by a task that forks, and taken for good by a task that ends a round's process:
+	 * User-Mode Linux 6.12 crashes when a fork is aborted halfway. Its flush_tlb_mm() takes
+	 * the XA_ZERO_ENTRY that a killed dup_mmap() leaves in the child's tree for a mapping.
 	 */
 	pthread_mutex_t forking;
 };
 
 enum witness_state { WITNESS_BEGINS, WITNESS_READY, WITNESS_SETTLE };
 
-/* In memory that all processes of the run have. */
+/* Memory that all processes of the run share. */
 struct shared {
 	struct job jobs[MAX_JOBS];
-	atomic_uint counts[ACTIONS][ERRNOS];	/* by -errno; 0: it succeeded */
+	atomic_uint counts[ACTIONS][ERRNOS];	/* by errno; 0: success */
 	atomic_uint rounds, steps, failed;
 	atomic_int witness[2];			/* enum witness_state */
-	atomic_uint witnessed[2];		/* timeouts that a witness saw to their end */
-	atomic_ullong witnessed_late[2];	/* the latest, in ns */
+	atomic_uint witnessed[2];		/* timeouts of a witness that ended */
+	atomic_ullong witnessed_late[2];	/* the longest delay, in ns */
 };
 
 extern struct shared *shared;
 extern char who_i_am[32];
 
-/* What was asked for, by whom, and what may be asked for. */
+/* The parameters of a run. */
 struct run {
 	__u64 seed;
 	__u64 tick_ns;		/* of the shared wheel */
 	bool fail_nth;		/* allocations can be made to fail */
-	const char *self;	/* this program */
+	const char *self;	/* path of this program */
 };
 
 extern struct run run;
 
-/* What is known of a round before it begins. */
+/* The properties of a round. */
 struct plan {
 	__u64 seed;
 	unsigned int threads, steps;	/* steps of each thread */
 	unsigned int kill_after_us;	/* 0: not killed */
 	bool privileged;
-	bool hostile;			/* somebody changes arguments meanwhile */
+	bool hostile;			/* another thread changes arguments meanwhile */
 	enum { END_CHECKED, END_LEFT, END_EXEC } end;
 };
 
-/* One number from two, never 0: what differs by a bit gives another one altogether. */
+/* Hash two numbers into one, which is never 0. */
 static inline __u64 mix(__u64 a, __u64 b)
 {
 	__u64 x = a + (b + 1) * 0x9e3779b97f4a7c15ULL;
@@ -127,7 +127,7 @@ static inline void count(enum action action, int ret)
 	atomic_fetch_add(&shared->counts[action][error < ERRNOS ? error : ERRNOS - 1], 1);
 }
 
-/* Something is wrong: print it, with the last steps of the job, and end the process. */
+/* Report a failure with the last steps of the job, and end the process. */
 #define fail(fmt, ...)	fail_("%s:%d: " fmt, __FILE__, __LINE__, ##__VA_ARGS__)
 
 __attribute__((format(printf, 1, 2), noreturn))

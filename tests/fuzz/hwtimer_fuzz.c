@@ -4,24 +4,24 @@
  *
  *	hwtimer_fuzz [-s SEED] [-n STEPS] [-t SECONDS] [-j JOBS] [-r ROUND]
  *
- * It does random things, most of them nearly right, until it has done STEPS of them or
- * SECONDS are over, in JOBS processes at a time. Each round of these is a process of its
- * own, which may be killed in the middle. Beside them are two witnesses, programs that do all
- * as it should be. What must hold:
+ * It does random steps, most of them nearly valid, until it has done STEPS of them or
+ * SECONDS have passed, in JOBS processes at a time. Each round of these is a process of its
+ * own, which may be killed at any time. Meanwhile two witnesses use the device correctly.
+ * The checks:
  *
  *	the witnesses' timeouts expire once, never early, and not very late
- *	a context's books are right; where all that was done to it is known, all that
- *	came of it is known, too
- *	an ioctl fails as the ABI says, changes nothing then, and does not succeed
- *	with what the ABI forbids
- *	when all is closed nothing is left: timeouts, wheels, limits, references
+ *	a context's counters add up; where all that was done to it is known, they and
+ *	the records match the fuzzer's books
+ *	an ioctl fails only as documented, has no effect then, and does not succeed
+ *	with an invalid argument
+ *	when everything is closed nothing is left: timeouts, wheels, charges, references
  *
- * What the kernel's log says is for others to judge. SEED is printed; with it each
- * thread of a round does the same again, as far as that is up to the thread.
- * -r has only one round done, again and again. The output is TAP.
+ * The kernel's log is checked elsewhere. SEED is printed; with it each thread of a round
+ * does the same again, as far as that depends on the thread. -r repeats a single round.
+ * The output is TAP.
  *
- * Without -n and -r everything must have succeeded at least once, so that nobody takes
- * a run for good that got nothing but errors.
+ * Without -n and -r every action must succeed at least once, as a run with nothing but
+ * errors would prove nothing.
  */
 #include "fuzz.h"
 
@@ -32,13 +32,13 @@
 /* A round that takes longer hangs. */
 #define ROUND_LIMIT	(3 * PATIENCE)
 
-/* How often to check, when all is quiet, that nothing is left. */
+/* How often to stop everything and check that nothing is left. */
 #define EPOCH		(5 * NSEC_PER_SEC)
 
-/* So many steps, even if the time is over, unless it is six times over. */
+/* Do at least so many steps, unless six times the duration has passed. */
 #define FEWEST_STEPS	5000
 
-/* What users may have here, so that limits are met, and memory suffices. */
+/* Quotas low enough to be reached, and for the memory to suffice. */
 #define USER_TIMEOUTS	20000
 #define USER_RATE	5000
 
@@ -70,26 +70,26 @@ const char *const action_names[ACTIONS] = {
 	[DO_EXEC] = "exec", [DO_KILL] = "kill",
 };
 
-/* What cannot succeed, or hardly. */
+/* Actions that cannot succeed, or hardly ever. */
 static bool cannot(enum action action)
 {
 	return action == IN_BATCH || action == IN_RING ||
 	       action == IN_RING + HWTIMER_OP_QUERY || action == DO_GARBAGE ||
-	       action == DO_MADVISE;	/* is not in each kernel */
+	       action == DO_MADVISE;	/* not in each kernel */
 }
 
 char who_i_am[32] = "the fuzzer";
 static int my_job = -1;
 static __u64 my_round;
 
-/* No stdio: the process may be the child of one with threads. */
+/* Without stdio: the process may be the child of a process with threads. */
 void fail_(const char *fmt, ...)
 {
 	char text[1024];
 	va_list args;
 	size_t len;
 
-	/* Before anything else: who is about to be killed has reported, too. */
+	/* First, in case the process is about to be killed. */
 	atomic_fetch_add(&shared->failed, 1);
 	len = snprintf(text, sizeof(text), "# FAILED: %s: ", who_i_am);
 	va_start(args, fmt);
@@ -106,7 +106,7 @@ void fail_(const char *fmt, ...)
 }
 
 /**
- * print_steps - the last steps of a job
+ * print_steps - print the last steps of a job
  * @job: its number
  */
 void print_steps(int job)
@@ -143,7 +143,7 @@ void print_steps(int job)
 	}
 }
 
-/* Jobs: one round after the other. */
+/* Jobs run one round after the other. */
 
 static void print_file(const char *path)
 {
@@ -165,7 +165,7 @@ static void print_file(const char *path)
 	}
 }
 
-/* Where the threads of a process hang. */
+/* Print where the threads of a process sleep. */
 static void print_tasks(pid_t pid)
 {
 	char path[PATH_MAX];
@@ -185,7 +185,7 @@ static void print_tasks(pid_t pid)
 	fflush(stdout);
 }
 
-/* Wait for a process, or for any; 0: not within @ns. */
+/* Wait for a process, or for any child; 0: none within @ns. */
 static pid_t reap_within(pid_t pid, __u64 ns, int *status)
 {
 	__u64 end = now_ns() + ns;
@@ -205,13 +205,13 @@ static void check_status(int status, bool killed)
 		return;
 	if (killed && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 		return;
-	/* It has said why. */
+	/* The process has reported why. */
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 1)
 		return;
 	fail("round %llu ended with status %x", my_round, status);
 }
 
-/* For each round anew: who held it may have been killed. */
+/* Initialised for each round: a process that held it may have been killed. */
 static void init_forking(struct job *job)
 {
 	pthread_mutexattr_t shared_by_processes;
@@ -251,7 +251,7 @@ static void do_round(unsigned int job, __u64 round)
 		kill(-pid, SIGKILL);
 		fail("round %llu hangs", round);
 	}
-	/* Its children are ours now. */
+	/* Its children have become ours. */
 	kill(-pid, SIGKILL);
 	check_status(status, killed);
 	while ((pid = reap_within(-1, ROUND_LIMIT, &status)) != -1)
@@ -272,7 +272,7 @@ static bool enough(const struct options *o)
 	       (o->steps && atomic_load(&shared->steps) >= o->steps);
 }
 
-/* On a slow machine: for everything to have had its chance. */
+/* On a slow machine, every action should have had its chance. */
 static bool too_few(const struct options *o)
 {
 	return !o->steps && !o->one_round && atomic_load(&shared->steps) < FEWEST_STEPS;
@@ -290,7 +290,7 @@ static void be_job(const struct options *o, unsigned int job, atomic_ullong *nex
 	_exit(0);
 }
 
-/* What there is of ours in the kernel. */
+/* Objects in the kernel that belong to the run. */
 struct inventory {
 	__u64 timeouts, wheels, rate, pending;
 	int references, directories;
@@ -331,7 +331,7 @@ static void print_inventory(const char *when, const struct inventory *i)
 	fflush(stdout);
 }
 
-/* As it was; of what is pending only so many more as a witness may have. */
+/* Check that all is as before, except for at most @pending timeouts of the witnesses. */
 static void check_inventory(int fd, const struct inventory *before, unsigned int pending)
 {
 	__u64 end = now_ns() + PATIENCE;
@@ -393,7 +393,7 @@ static void start_witnesses(void)
 	}
 }
 
-/* False if one of them has found something, or has seen nothing. */
+/* Returns false if a witness has failed, or has seen no expiry. */
 static bool end_witnesses(void)
 {
 	bool well = true;
@@ -402,7 +402,7 @@ static bool end_witnesses(void)
 	for (i = 0; i < 2; i++) {
 		atomic_store(&shared->witness[i], WITNESS_SETTLE);
 		if (!reap_within(witnesses[i], 3 * PATIENCE, &status)) {
-			printf("# a witness does not come to its end\n");
+			printf("# a witness does not end\n");
 			kill(witnesses[i], SIGKILL);
 			status = reap(witnesses[i]);
 		}
@@ -421,7 +421,7 @@ static const char *error_name(int error)
 	return name ? name : "?";
 }
 
-/* How often everything succeeded and failed; true: everything succeeded. */
+/* Print how often each action succeeded and failed; returns true if all succeeded. */
 static bool print_counts(void)
 {
 	bool all = true;
@@ -487,7 +487,7 @@ static struct options parse(int argc, char **argv)
 			o.round = number_of(optarg);
 			o.one_round = true;
 			break;
-		case 'x':	/* what a round executes */
+		case 'x':	/* executed by a round */
 			be_executed(number_of(optarg));
 		default:
 			usage();
@@ -509,7 +509,7 @@ static void verdict(unsigned int number, bool well, const char *what)
 		status = EXIT_FAILURE;
 }
 
-/* All that is left to chance, until the time is over. */
+/* Run rounds until the time is over. */
 static void fuzz(const struct options *o)
 {
 	__u64 began = now_ns(), end = began + o->seconds * NSEC_PER_SEC;
@@ -570,12 +570,12 @@ int main(int argc, char **argv)
 	bool well, all;
 	int fd;
 
-	/* With memory that can be made to be short: quietly, and of any kind. */
+	/* Fault injection: silent, and for all kinds of allocations. */
 	run.fail_nth = !access("/proc/self/fail-nth", W_OK);
 	if (run.fail_nth) {
 		write_file("/sys/kernel/debug/failslab/verbose", "0");
 		write_file("/sys/kernel/debug/failslab/ignore-gfp-wait", "N");
-		/* Where there are these, too. */
+		/* Kernels may lack these. */
 		write_file("/sys/kernel/debug/fail_page_alloc/verbose", "0");
 		write_file("/sys/kernel/debug/fail_usercopy/verbose", "0");
 	}
@@ -596,11 +596,11 @@ int main(int argc, char **argv)
 	start_witnesses();
 	fuzz_apart(&o);
 	well = !atomic_load(&shared->failed);
-	verdict(1, well, "what was done had the effect that it should have");
+	verdict(1, well, "everything had the expected effect");
 	if (!well)
 		printf("# again: hwtimer_fuzz -s %llu (-r with the number of the round)\n",
 		       run.seed);
-	verdict(2, end_witnesses(), "the witnesses' timeouts expired as they should");
+	verdict(2, end_witnesses(), "the witnesses' timeouts expired as expected");
 	verdict(3, nothing_left(fd, &before), "nothing was left behind");
 	close(fd);
 	set_parameter("max_user_timeouts", timeouts);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The rings: as they are meant to be used, with books; and as they are not.
+ * The rings: used by the protocol, with books; and abused.
  */
 #include "round.h"
 
 #include <sys/eventfd.h>
 
-/* Nobody else ever maps anything there, so that what we write hits nothing of ours. */
+/* Reserve addresses where nothing else is mapped, so that random writes hit no other memory. */
 static char *make_region(void)
 {
 	char *p = mmap(NULL, 2 * REGION, PROT_NONE,
@@ -18,8 +18,8 @@ static char *make_region(void)
 }
 
 /*
- * Map it into a region. Not at once: what is there already would be gone if that failed,
- * and somebody else might map something into the hole, and be scribbled on.
+ * Map into a region, by moving. Mapping directly would unmap the region if it failed; another
+ * thread might then map something there, which would be overwritten.
  */
 static int map_into(char *region, void *p, size_t size)
 {
@@ -30,9 +30,9 @@ static int map_into(char *region, void *p, size_t size)
 }
 
 /**
- * make_rings - rings for a context, if they are to be had, mapped
- * @t: who
- * @c: where; nothing was scheduled there yet
+ * make_rings - create and map the rings of a context, if possible
+ * @t: the thread
+ * @c: the context, in which nothing was scheduled yet
  */
 void make_rings(struct thread *t, struct context *c)
 {
@@ -73,7 +73,7 @@ void make_rings(struct thread *t, struct context *c)
 	c->rings = !ret;
 }
 
-/* Clean rings. */
+/* Rings of clean contexts. */
 
 static enum verdict judge_sqe(const struct context *c, const struct hwtimer_sqe *sqe)
 {
@@ -96,7 +96,7 @@ static enum verdict judge_sqe(const struct context *c, const struct hwtimer_sqe 
 	return sqe->flags & ~HWTIMER_SQE_QUIET ? INVALID : VALID;
 }
 
-/* Mostly nothing: what is not as it should be. */
+/* Seldom change a submission, to make it invalid. */
 static void spoil_sqe(struct thread *t, struct submission *s)
 {
 	struct hwtimer_sqe *sqe = &s->sqe;
@@ -113,7 +113,7 @@ static void spoil_sqe(struct thread *t, struct submission *s)
 			sqe->time = rnd(&t->random);
 		break;
 	case 3:
-		/* Nobody's: our tags are not as large. */
+		/* An unknown id: tags in use are smaller. */
 		if (sqe->op != HWTIMER_OP_SCHEDULE) {
 			sqe->id ^= 1ULL << (40 + below(&t->random, 24));
 			s->book = NULL;
@@ -146,7 +146,7 @@ static void fill_sqe(struct thread *t, struct context *c, struct submission *s)
 	if (sqe->op == HWTIMER_OP_SCHEDULE) {
 		s->book = new_book(c);
 		if (!s->book) {
-			sqe->op = HWTIMER_OP_QUERY;	/* not in a ring */
+			sqe->op = HWTIMER_OP_QUERY;	/* not allowed in a ring */
 		} else {
 			sqe->id = HWTIMER_ID(below(&t->random, c->ring.timeouts),
 					     s->book - c->books + 1);
@@ -191,14 +191,14 @@ static void check_header(const struct context *c)
 
 /**
  * submit_one - submit an entry to a clean ring
- * @t: who
- * @c: where
+ * @t: the thread
+ * @c: the context
  */
 void submit_one(struct thread *t, struct context *c)
 {
 	struct hwtimer_ring *h = c->ring.shared;
 	struct submission *s;
-	bool full, bell;
+	bool full, kick;
 
 	pthread_mutex_lock(&c->submitting);
 	if (atomic_load(&c->n_submissions) == SUBMISSIONS) {
@@ -211,7 +211,7 @@ void submit_one(struct thread *t, struct context *c)
 	s = &c->submissions[atomic_load(&c->n_submissions)];
 	fill_sqe(t, c, s);
 	memcpy(t->step->words, &s->sqe, sizeof(s->sqe));
-	/* Before its record can be there. */
+	/* Counted before its record can be there. */
 	atomic_fetch_add(&c->n_submissions, 1);
 	full = !ring_submit(&c->ring, &s->sqe);
 	if (full)
@@ -221,9 +221,9 @@ void submit_one(struct thread *t, struct context *c)
 	pthread_mutex_unlock(&c->submitting);
 	check_header(c);
 	end_step(t, DO_SUBMIT, full ? -EAGAIN : 0);
-	/* Late is not wrong, so sometimes nobody rings. */
-	bell = s->sqe.time < __atomic_load_n(&h->sleep_until, __ATOMIC_SEQ_CST);
-	if (full || (bell && !one_in(&t->random, 8)))
+	/* Being late is not an error, so the doorbell is sometimes omitted. */
+	kick = s->sqe.time < __atomic_load_n(&h->sleep_until, __ATOMIC_SEQ_CST);
+	if (full || (kick && !one_in(&t->random, 8)))
 		kick_kernel(t, c);
 }
 
@@ -238,7 +238,7 @@ static void check_failure(struct context *c, const struct hwtimer_record *r)
 	if (r->overruns != s->sqe.op || r->id != s->sqe.id || r->deadline != s->sqe.time)
 		fail("a failure of %llx: op %llu id %llx time %llu", r->user_data,
 		     r->overruns, r->id, r->deadline);
-	/* Which of several errors it is, is not said. */
+	/* Which of several errors is reported is not specified. */
 	if (!(s->invalid && r->error == -EINVAL) && !ring_error(s->sqe.op, r->error))
 		fail("a failure of %llx: %d", r->user_data, r->error);
 	if (atomic_exchange(&s->error, r->error))
@@ -248,14 +248,14 @@ static void check_failure(struct context *c, const struct hwtimer_record *r)
 
 /**
  * read_ring - read the records that are there
- * @t: who
- * @c: where; with clean rings
+ * @t: the thread
+ * @c: the context, with clean rings
  */
 void read_ring(struct thread *t, struct context *c)
 {
 	struct hwtimer_record r;
 	__u32 head, n, some;
-	bool bell;
+	bool kick;
 
 	pthread_mutex_lock(&c->reading);
 	begin_step(t, c, DO_RECORDS);
@@ -270,11 +270,11 @@ void read_ring(struct thread *t, struct context *c)
 		else
 			check_record(c, &r);
 	}
-	bell = ring_read(&c->ring, head);
+	kick = ring_read(&c->ring, head);
 	check_header(c);
 	pthread_mutex_unlock(&c->reading);
 	end_step(t, DO_RECORDS, n ? 0 : -EAGAIN);
-	if (bell)
+	if (kick)
 		kick_kernel(t, c);
 }
 
@@ -296,9 +296,9 @@ static void expect_bad(struct thread *t, struct context *c, bool bad)
 }
 
 /**
- * spoil - an index that cannot be, for a while: nothing is taken or put, and lost
- * @t: who; alone
- * @c: where; clean, with rings
+ * spoil - set an index to an invalid value for a while: nothing is taken or reported, or lost
+ * @t: the thread, the only one
+ * @c: the context, clean, with rings
  */
 void spoil(struct thread *t, struct context *c)
 {
@@ -306,11 +306,11 @@ void spoil(struct thread *t, struct context *c)
 	bool sq = one_in(&t->random, 2);
 	__u32 entries = sq ? c->ring.sq_entries : c->ring.cq_entries;
 	__u32 *index = sq ? &h->sq_tail : &h->cq_head, good = *index, other;
-	/* The kernel's may move before it looks at ours, by as much as there is. */
+	/* The kernel's index may move by at most a ring before it checks the program's. */
 	__u32 distance = 2 * entries + 1 + below(&t->random, ~0U - 4 * entries);
 
 	kick_kernel(t, c);
-	/* What the kernel has seen already is taken first, once there is room. */
+	/* Entries that the kernel knows of are taken later, when there is room. */
 	if (sq && ring_load(&h->sq_head) != good)
 		return;
 	ring_store(index, sq ? h->sq_head + distance : h->cq_tail - distance);
@@ -319,7 +319,7 @@ void spoil(struct thread *t, struct context *c)
 	other = sq ? h->sq_head : h->cq_tail;
 	expect_bad(t, c, true);
 	if (other != (sq ? h->sq_head : h->cq_tail))
-		fail("the ring is bad, and goes on");
+		fail("the ring is bad, and still in use");
 	ring_store(index, good);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	expect_bad(t, c, false);
@@ -328,9 +328,9 @@ void spoil(struct thread *t, struct context *c)
 }
 
 /**
- * drain_ring - until all that was submitted was taken, and all records were read
- * @t: who
- * @c: where; clean, with rings, and stopped
+ * drain_ring - wait until all submissions were taken, and all records were read
+ * @t: the thread
+ * @c: the context, clean, with rings, and stopped
  */
 void drain_ring(struct thread *t, struct context *c)
 {
@@ -351,10 +351,10 @@ void drain_ring(struct thread *t, struct context *c)
 }
 
 /**
- * settle_submissions - what became of what was submitted
- * @c: where; all of it was taken, and all records were read
+ * settle_submissions - apply the results of all submissions to the books
+ * @c: the context; all submissions were taken, and all records were read
  *
- * Return: true if nothing was quiet, so that all is known.
+ * Return: true if none was quiet, so that all results are known.
  */
 bool settle_submissions(struct context *c)
 {
@@ -390,7 +390,7 @@ bool settle_submissions(struct context *c)
 	return known;
 }
 
-/* The others. */
+/* Rings of other contexts. */
 
 struct blow {
 	struct thread *t;
@@ -428,7 +428,7 @@ static void scribble_index(struct blow *b)
 	}
 }
 
-/* An entry, in no order with the index, or the index in none with it. */
+/* Write an entry and the index, without ordering. */
 static void scribble_entry(struct blow *b)
 {
 	struct hwtimer_ring *h = b->c->ring.shared;
@@ -463,7 +463,7 @@ static void blow(void *arg)
 		*(volatile __u32 *)(p + at) = rnd(&b->random);
 		break;
 	case 3:
-		/* The header has most of what can be hurt. */
+		/* Most damage can be done in the header. */
 		*(volatile __u32 *)(p + at % sizeof(struct hwtimer_ring)) = rnd(&b->random);
 		break;
 	case 4:
@@ -475,7 +475,7 @@ static void blow(void *arg)
 		       below(&b->random, b->c->ring.size - at));
 		break;
 	case 6:
-		/* All is read: back to where there is room. */
+		/* Empty both rings, so that there is room again. */
 		b->c->ring.shared->cq_head = b->c->ring.shared->cq_tail;
 		b->c->ring.shared->sq_tail = b->c->ring.shared->sq_head;
 		break;
@@ -489,9 +489,9 @@ static void blow(void *arg)
 }
 
 /**
- * scribble - write to rings what does not belong there
- * @t: who
- * @c: where; not clean
+ * scribble - write random values to rings
+ * @t: the thread
+ * @c: the context; not clean
  */
 void scribble(struct thread *t, struct context *c)
 {
@@ -536,20 +536,20 @@ static int map_somehow(struct thread *t, struct context *c)
 	p = mmap(NULL, size, ONE_OF(&t->random, prots), flags, atomic_load(&c->fd), offset);
 	if (p == MAP_FAILED)
 		return -errno;
-	/* That of a clean one is never replaced. */
+	/* Mappings of clean contexts are never replaced. */
 	if (!c->clean && c->region && size <= REGION)
 		return map_into(c->region, p, size);
 	munmap(p, size);
 	return 0;
 }
 
-/* Move it away, all or a part, or make it longer than it is. */
+/* Move the mapping, or a part, or enlarge it. */
 static int move_mapping(struct thread *t, struct context *c, size_t size, size_t part)
 {
 	int flags = MREMAP_MAYMOVE | MREMAP_FIXED, ret;
 	void *p;
 
-	/* Others might map something into the hole, where somebody scribbles. */
+	/* Another thread might map something into the hole, which would be overwritten. */
 	if (t->plan->threads > 1 || one_in(&t->random, 4)) {
 		p = mremap(c->region, size, size + sysconf(_SC_PAGESIZE), 0);
 		return p == MAP_FAILED ? -errno : 0;
@@ -559,7 +559,7 @@ static int move_mapping(struct thread *t, struct context *c, size_t size, size_t
 	p = mremap(c->region, size, one_in(&t->random, 2) ? size : part, flags,
 		   c->region + REGION);
 	ret = p == MAP_FAILED ? -errno : 0;
-	/* Or back, so that it can be used from where we think it is. */
+	/* Move it back, so that it is at the expected address. */
 	p = mremap(c->region + REGION, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, c->region);
 	if (p == MAP_FAILED)
 		mmap(c->region, size, PROT_NONE,
@@ -568,9 +568,9 @@ static int move_mapping(struct thread *t, struct context *c, size_t size, size_t
 }
 
 /**
- * change_mapping - what can be done to a mapping
- * @t: who
- * @c: where; of a clean one only other mappings are changed
+ * change_mapping - change a mapping
+ * @t: the thread
+ * @c: the context; of a clean one only other mappings are changed
  * @action: DO_MMAP, DO_MUNMAP, DO_MPROTECT, DO_MREMAP or DO_MADVISE
  */
 void change_mapping(struct thread *t, struct context *c, enum action action)
@@ -592,7 +592,7 @@ void change_mapping(struct thread *t, struct context *c, enum action action)
 	part = page * below(&t->random, size / page);
 	switch (action) {
 	case DO_MUNMAP:
-		/* What is there then is nothing that can be touched. */
+		/* Replaced by an inaccessible mapping. */
 		p = mmap(c->region + part, size - part, PROT_NONE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 		ret = p == MAP_FAILED ? -errno : 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The rings of a context, for who keeps to the protocol: one thread that submits, one
- * that reads.
+ * The rings of a context, used by the protocol: one thread submits, one reads.
  */
 #ifndef RINGS_H
 #define RINGS_H
@@ -27,7 +26,7 @@ static inline void ring_store(__u32 *index, __u32 value)
 	__atomic_store_n(index, value, __ATOMIC_RELEASE);
 }
 
-/* They are mapped at @p. */
+/* Use the rings that are mapped at @p. */
 static inline void ring_use(struct ring *r, char *p, const struct hwtimer_rings *made)
 {
 	r->shared = (void *)p;
@@ -49,7 +48,7 @@ static inline int ring_map(struct ring *r, int fd, const struct hwtimer_rings *m
 	return 0;
 }
 
-/* False if the ring is full. */
+/* Returns false if the ring is full. */
 static inline bool ring_submit(struct ring *r, const struct hwtimer_sqe *sqe)
 {
 	__u32 tail = r->shared->sq_tail;
@@ -62,14 +61,14 @@ static inline bool ring_submit(struct ring *r, const struct hwtimer_sqe *sqe)
 	return true;
 }
 
-/* How many records there are to read, from @head on. */
+/* How many records are unread, from @head on. */
 static inline __u32 ring_records(const struct ring *r, __u32 *head)
 {
 	*head = r->shared->cq_head;
 	return ring_load(&r->shared->cq_tail) - *head;
 }
 
-/* They were read; true: the doorbell is to be rung. */
+/* Mark records as read up to @head; returns true if the doorbell is needed. */
 static inline bool ring_read(struct ring *r, __u32 head)
 {
 	ring_store(&r->shared->cq_head, head);

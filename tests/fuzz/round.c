@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A round: contexts, threads that do random things to them, and what must hold then.
+ * A round: contexts, threads that do random things to them, and the checks.
  */
 #include "round.h"
 
@@ -14,7 +14,7 @@
 static struct context contexts[CONTEXTS];
 static struct thread threads[MAX_THREADS];
 
-/* Steps, and what they are told of. */
+/* Steps: what a thread does, recorded for reports. */
 
 void begin_step(struct thread *t, const struct context *c, enum action action)
 {
@@ -35,15 +35,15 @@ void end_step(struct thread *t, enum action action, int ret)
 	atomic_fetch_add(&shared->steps, 1);
 }
 
-/* Memory that may not be there. */
+/* Accesses to memory that may be inaccessible. */
 
 static __thread sigjmp_buf way_out;
 static __thread volatile bool in_guard;
 
 /**
- * guarded - call a function that may touch memory that is not there
- * @fn: it
- * @arg: for it
+ * guarded - call a function that may access inaccessible memory
+ * @fn: the function
+ * @arg: its argument
  *
  * Return: false if it did.
  */
@@ -64,7 +64,7 @@ static void bad_memory(int signal)
 {
 	if (in_guard)
 		siglongjmp(way_out, 1);
-	fail("the fuzzer itself: signal %d", signal);
+	fail("a fault of the fuzzer itself: signal %d", signal);
 }
 
 static void nothing(int signal)
@@ -82,7 +82,7 @@ __u64 context_now(const struct context *c)
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
 }
 
-/* NULL: there are no more. */
+/* Returns NULL if no book is left. */
 struct book *new_book(struct context *c)
 {
 	unsigned int n = atomic_load(&c->n_books);
@@ -94,7 +94,7 @@ struct book *new_book(struct context *c)
 	return &c->books[n];
 }
 
-/* One of the last ones mostly: NULL if there is none. */
+/* Mostly one of the latest books; NULL if there is none. */
 struct book *any_book(struct thread *t, struct context *c)
 {
 	unsigned int n = atomic_load(&c->n_books), last = n < 12 ? n : 12;
@@ -122,9 +122,9 @@ bool is_over(const struct book *b)
 }
 
 /**
- * check_record - a record of a timeout that expired or was handed back
- * @c: whose; not of rings that are not clean
- * @r: it
+ * check_record - check a record of a timeout that expired or was handed back
+ * @c: its context, whose rings are clean, if any
+ * @r: the record
  */
 void check_record(struct context *c, const struct hwtimer_record *r)
 {
@@ -140,7 +140,7 @@ void check_record(struct context *c, const struct hwtimer_record *r)
 		fail("%llx expired early, at %llu and not %llu", r->id, r->fired, r->deadline);
 	if (r->kind == HWTIMER_HANDED_BACK && !atomic_load(&c->stopped) &&
 	    !atomic_load(&c->foreign))
-		fail("%llx was handed back, and nobody called STOP", r->id);
+		fail("%llx was handed back without a STOP", r->id);
 	if (!c->clean)
 		return;
 
@@ -153,7 +153,7 @@ void check_record(struct context *c, const struct hwtimer_record *r)
 	if (number >= atomic_load(&c->n_books))
 		fail("a record of %llx, which was not scheduled", r->user_data);
 	b = &c->books[number];
-	/* Who scheduled it may not know the id yet. */
+	/* The thread that schedules it may not know the id yet. */
 	if (atomic_load(&b->id) && r->id != atomic_load(&b->id))
 		fail("a record of %llx has the id %llx", atomic_load(&b->id), r->id);
 	if (r->overruns && (!b->periodic || r->kind != HWTIMER_EXPIRED))
@@ -177,9 +177,9 @@ void check_record(struct context *c, const struct hwtimer_record *r)
 /* Contexts. */
 
 /**
- * begin_context - open one, and have it set up as chance will have it
- * @t: who
- * @c: which one; as new
+ * begin_context - open a context, and set it up at random
+ * @t: the thread
+ * @c: the context, zeroed
  */
 void begin_context(struct thread *t, struct context *c)
 {
@@ -223,7 +223,7 @@ void begin_context(struct thread *t, struct context *c)
 		make_rings(t, c);
 }
 
-/* Those that are clean are in use from the beginning: nobody can set them up anew. */
+/* Clean contexts are used at once, so that no other thread can set them up. */
 static void make_context(struct thread *t, struct context *c, int number)
 {
 	union argument arg = { 0 };
@@ -266,8 +266,8 @@ static void check_records(struct context *c, const char *p, ssize_t len)
 }
 
 /*
- * Where to read to, mostly a place that is fine; may change @size. Gives how many records
- * have *@room there. False: others may write there.
+ * Choose where to read to, mostly a valid place; may change @size. *@room is the number of records
+ * that fit there. Returns false if other threads may write there.
  */
 static bool pick_buffer(struct thread *t, const struct context *c, char **p, size_t *size,
 			unsigned int *room)
@@ -301,7 +301,7 @@ static bool pick_buffer(struct thread *t, const struct context *c, char **p, siz
 	return true;
 }
 
-/* What it may return but for records. */
+/* Check an error of read(). */
 static void check_read_error(const struct context *c, size_t size, ssize_t ret)
 {
 	if (!c->clean)
@@ -328,7 +328,7 @@ static void do_read(struct thread *t, struct context *c, enum action action)
 	begin_step(t, c, action);
 	memset(t->here, 0xa5, size);
 	known = pick_buffer(t, c, &p, &size, &room);
-	/* Whether or not it is another context by now. */
+	/* The descriptor may be another context by now. */
 	if (!t->can_block)
 		fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);
 	else if (blocking || !c->clean)
@@ -369,7 +369,7 @@ static void do_poll(struct thread *t, struct context *c)
 	if (p.revents & ~(POLLIN | POLLHUP))
 		fail("poll() says %x", p.revents);
 	if (p.revents & POLLHUP && !atomic_load(&c->stopped))
-		fail("poll() says %x, and nobody called STOP", p.revents);
+		fail("poll() says %x without a STOP", p.revents);
 	if (!alone || !get_stats(c, &after))
 		return;
 	if (before.unread && !(p.revents & POLLIN))
@@ -415,7 +415,7 @@ static void execute(struct context *c)
 {
 	char number[16];
 	char *args[] = { "hwtimer_fuzz", "-x", number, NULL }, *none[] = { NULL };
-	int fd = dup(atomic_load(&c->fd));	/* stays open */
+	int fd = dup(atomic_load(&c->fd));	/* stays open in the program */
 
 	if (fd < 0)
 		_exit(0);	/* another thread has closed it */
@@ -424,7 +424,7 @@ static void execute(struct context *c)
 }
 
 /**
- * be_executed - what a program does that was given a context of somebody
+ * be_executed - use a context inherited through exec
  * @fd: the context
  */
 void be_executed(int fd)
@@ -446,7 +446,7 @@ void be_executed(int fd)
 
 static void do_step(struct thread *t, unsigned int n);
 
-/* A child has all contexts, and does things to those that are not clean. */
+/* The child inherits all contexts, and uses those that are not clean. */
 static void do_fork(struct thread *t, struct context *c, enum action action)
 {
 	unsigned int steps = below(&t->random, 12), i;
@@ -474,13 +474,13 @@ static void do_fork(struct thread *t, struct context *c, enum action action)
 	_exit(0);
 }
 
-/* Closed while others may be at it, and opened anew. */
+/* Close while other threads may use it, and open a new one. */
 static void do_close(struct thread *t, struct context *c)
 {
 	int fd = atomic_exchange(&c->fd, -1), ret;
 
 	if (fd < 0)
-		return;	/* another thread does */
+		return;	/* another thread does it */
 	begin_step(t, c, DO_CLOSE);
 	ret = close(fd) ? -errno : 0;
 	end_step(t, DO_CLOSE, ret);
@@ -501,11 +501,11 @@ static void do_dup(struct thread *t, struct context *c)
 		close(fd);
 }
 
-/* What is done how often, in a context without rings, and in one with. */
+/* The weights of actions, in contexts without and with rings. */
 static const struct {
 	enum action action;
 	unsigned char plain, ringed;
-	bool dirty;	/* not to a clean one */
+	bool dirty;	/* not in clean contexts */
 } weights[] = {
 	{ DO_SCHEDULE, 44, 20, false },
 	{ DO_TOUCH, 24, 12, false },
@@ -555,7 +555,7 @@ static enum action pick_action(struct thread *t, const struct context *c)
 	return weights[i].dirty && c->clean ? DO_STATS : weights[i].action;
 }
 
-/* A ring that is not clean is only scribbled on. */
+/* Rings that are not clean are only written to at random. */
 static void use_ring(struct thread *t, struct context *c, enum action action)
 {
 	if (!c->clean)
@@ -564,7 +564,7 @@ static void use_ring(struct thread *t, struct context *c, enum action action)
 		submit_one(t, c);
 	else if (action == DO_RECORDS)
 		read_ring(t, c);
-	else if (t->plan->threads == 1)	/* others would ring the doorbell meanwhile */
+	else if (t->plan->threads == 1)	/* other threads would ring the doorbell */
 		spoil(t, c);
 }
 
@@ -639,7 +639,7 @@ static void prepare_thread(struct thread *t)
 	long page = sysconf(_SC_PAGESIZE);
 	char *p;
 
-	/* What arguments are made in, a fence behind what may be there, what is read only. */
+	/* An area for arguments, with a fence behind it and a read-only part. */
 	p = mmap(NULL, 4 * AREA + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 		 -1, 0);
 	if (p == MAP_FAILED || mprotect(p + 4 * AREA, page, PROT_NONE) ||
@@ -664,7 +664,7 @@ static void *be_thread(void *arg)
 	return NULL;
 }
 
-/* Changes arguments, and whether they are there, while the kernel reads them. */
+/* Changes arguments, and their protection, while the kernel reads them. */
 struct hostile {
 	pthread_t thread;
 	char *area;
@@ -697,7 +697,7 @@ static void *be_hostile(void *arg)
 			 0) == MAP_FAILED)
 			die("mmap: %s", strerror(errno));
 	}
-	return NULL;	/* the process ends */
+	return NULL;	/* until the process ends */
 }
 
 static void start_hostile(struct hostile *h, __u64 random)
@@ -712,7 +712,7 @@ static void start_hostile(struct hostile *h, __u64 random)
 	start(&h->thread, be_hostile, h);
 }
 
-/* The end: all has expired or is handed back, and is in the books. */
+/* The end: all timeouts have expired or are handed back, and match the books. */
 
 static void read_to_the_end(struct context *c)
 {
@@ -733,7 +733,7 @@ static void read_to_the_end(struct context *c)
 		if (ret > 0)
 			check_records(c, (char *)records, ret * sizeof(records[0]));
 		if (now_ns() > end)
-			fail("context %d does not come to its end", c->number);
+			fail("context %d does not end", c->number);
 	}
 }
 
@@ -772,14 +772,14 @@ static void check_books(struct context *c, bool known)
 	    s.handed_back != c->handed_back ||
 	    (known && (s.scheduled != armed + c->expired_again || s.touched != c->touched ||
 		       s.cancelled != cancelled)) ||
-	    (!c->rings && s.rejected - c->rejected > c->untold)) {
+	    (!c->rings && s.rejected - c->rejected > c->unreported)) {
 		print_stats(&s);
 		printf("# armed %llu, again %lu, touched %lu cancelled %llu", armed,
 		       c->expired_again, c->touched, cancelled);
 		printf(" expired %lu handed_back %lu rejected %lu\n", c->expired,
 		       c->handed_back, c->rejected);
 		fflush(stdout);
-		fail("the books of context %d are not ours", c->number);
+		fail("the counters of context %d do not match the books", c->number);
 	}
 }
 
@@ -810,7 +810,7 @@ static void finish(struct thread *t, struct context *c)
 	check_books(c, known);
 }
 
-/* What others may not have. */
+/* Drop the capability that exempts from limits. */
 static void drop_privilege(void)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -825,10 +825,10 @@ static void drop_privilege(void)
 }
 
 /**
- * plan_round - what is known before
+ * plan_round - the properties of a round
  * @round: its number
  *
- * Return: that.
+ * Return: the plan.
  */
 struct plan plan_round(__u64 round)
 {
@@ -842,16 +842,16 @@ struct plan plan_round(__u64 round)
 	plan.privileged = one_in(&random, 4);
 	plan.hostile = one_in(&random, 2);
 	plan.end = one_in(&random, 6) ? END_LEFT : one_in(&random, 12) ? END_EXEC : END_CHECKED;
-	/* Ended once is enough: it would take what the killer needs, see struct job. */
+	/* A killer needs the job's mutex, which END_LEFT keeps, see struct job. */
 	if (plan.kill_after_us && plan.end == END_LEFT)
 		plan.end = END_CHECKED;
 	return plan;
 }
 
 /**
- * run_round - be the process of a round
- * @plan: what is known of it
- * @job: who tells of it
+ * run_round - run a round in this process
+ * @plan: its plan
+ * @job: its job, for reports
  * @round: its number
  */
 void run_round(const struct plan *plan, unsigned int job, __u64 round)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A round from within: its contexts, the books of those that are clean, its threads.
+ * The inside of a round: its contexts, the books of clean ones, and its threads.
  */
 #ifndef ROUND_H
 #define ROUND_H
@@ -12,29 +12,29 @@
 #define BOOKS		4096	/* timeouts of a context in a round */
 #define SUBMISSIONS	4096
 
-/* Arguments are as long as an ioctl's number can say, and a little longer. */
+/* Arguments have any size that an ioctl's number can express, or slightly more. */
 #define AREA		(5 * 4096)
 #define MAX_SIZE	((1U << _IOC_SIZEBITS) - 1)
 
-/* Where the rings of a context are mapped, and moved to: nothing else ever is there. */
+/* The region where a context's rings are mapped and moved: nothing else is mapped there. */
 #define REGION		(16U << 20)
 
 /* One timeout of a clean context. */
 struct book {
 	_Atomic __u64 id;	/* 0: not known yet */
-	_Atomic __u64 earliest;	/* of the deadlines that were asked for */
+	_Atomic __u64 earliest;	/* of the deadlines requested */
 	bool periodic;
-	bool unsure;		/* something quiet was submitted about it */
+	bool unsure;		/* a quiet submission may have changed it */
 	atomic_uchar armed, cancelled, handed_back;
-	atomic_uint expired;	/* records of that */
+	atomic_uint expired;	/* number of its records of expiry */
 };
 
-/* What was submitted to the ring of a clean context; records name it by its number. */
+/* Submissions to the ring of a clean context; their user_data has this bit and an index. */
 #define SUBMISSION	0x8000000000000000ULL
 
 struct submission {
 	struct hwtimer_sqe sqe;
-	struct book *book;	/* NULL: it names no timeout that we know */
+	struct book *book;	/* NULL: it names no known timeout */
 	bool quiet, invalid;
 	atomic_int error;
 };
@@ -44,12 +44,12 @@ struct context {
 	atomic_int fd;
 	bool clean;		/* books are kept */
 	bool blocking;
-	atomic_bool foreign;	/* other processes have it, too */
+	atomic_bool foreign;	/* other processes use it, too */
 	atomic_bool stopped;
 	clockid_t clockid;
 	__u64 tick, cap;
 	struct ring ring;
-	bool rings;		/* it has them, mapped */
+	bool rings;		/* it has rings, which are mapped */
 	char *region;
 	pthread_mutex_t submitting, reading;
 
@@ -58,11 +58,11 @@ struct context {
 	struct submission *submissions;
 	atomic_uint n_submissions;
 	_Atomic __u64 ids[64];	/* not clean: some ids */
-	atomic_ulong untold;	/* may have been rejected without a report */
+	atomic_ulong unreported;	/* may have been rejected without a report */
 	atomic_ulong touched, rejected, expired, expired_again, handed_back;
 };
 
-/* Where an argument is. */
+/* Where an argument is placed. */
 enum place { HERE, AT_FENCE, BEYOND_FENCE, READ_ONLY, NOWHERE, IN_THE_RING, HOSTILE };
 
 struct thread {
@@ -72,15 +72,15 @@ struct thread {
 	struct job *job;
 	__u64 round;
 	unsigned int number;
-	__u64 random;		/* of this step */
+	__u64 random;		/* random numbers of this step */
 	struct step *step;
 	char *here, *fence, *read_only, *hostile;
-	int fail_nth;		/* -1: not to be had */
+	int fail_nth;		/* -1: not available */
 	timer_t timer;
-	bool can_block;		/* there is a timer that ends it */
+	bool can_block;		/* a timer can interrupt it */
 	bool interrupted;	/* signals come in this step */
-	bool failing;		/* an allocation, or a copy, may have failed in this step */
-	bool batch;		/* what is filled in belongs to one */
+	bool failing;		/* an allocation or a copy may have failed in this step */
+	bool batch;		/* the argument belongs to a batch */
 	bool child;		/* in a child of the round */
 };
 
@@ -101,14 +101,14 @@ union argument {
 
 enum verdict { INVALID, UNSURE, VALID };
 
-/* An operation on timeouts, alone or in a batch: what is to be known when it is done. */
+/* An operation on a timeout, alone or in a batch: what its result is checked against. */
 struct pending_op {
 	enum action action;
 	enum verdict verdict;
-	struct book *book;	/* clean: which one */
-	bool over;		/* it can only fail: there is no such timeout any more */
-	bool full;		/* the answer has all there is */
-	__u64 earliest;		/* SCHEDULE, TOUCH: of the deadline asked for */
+	struct book *book;	/* clean: its book */
+	bool over;		/* it must fail: the timeout has ended */
+	bool full;		/* the result has all fields */
+	__u64 earliest;		/* SCHEDULE, TOUCH: of the requested deadline */
 };
 
 /* round.c */

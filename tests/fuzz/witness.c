@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The witness: a program that does all as it should while others do not. Its timeouts
- * expire, each once, never early and not late beyond reason, whatever they do.
- * There are two, one by ioctl and read, one by rings.
+ * The witness: a program that uses the device correctly while others do not. Its timeouts expire
+ * once each, never early, and not extremely late, whatever the others do. There are two, one by
+ * ioctl and read, one by rings.
  */
 #include "fuzz.h"
 #include "rings.h"
@@ -11,9 +11,9 @@
 #define LONGEST		(700 * NSEC_PER_MSEC)
 
 /*
- * What is submitted before the deadline counts. Whether it was cannot be told if the
- * machine took the CPU away meanwhile: such an operation is open, until its failure, or
- * none, is known.
+ * What is submitted before the deadline takes effect. If the machine may have taken the CPU away
+ * in between, it is unknown whether the submission was in time: the operation is open until its
+ * failure is reported, or all records were read.
  */
 struct arming {
 	__u64 id, deadline;
@@ -78,7 +78,7 @@ static void collect_all(struct witness *w)
 		collect(w, 100);
 }
 
-/* By ring: an operation on what was to expire at @previous. */
+/* By ring: operate on a timeout that was to expire at @previous. */
 static void submit_late(struct witness *w, struct arming *a, __u32 op, __u64 time)
 {
 	a->previous = a->deadline;
@@ -135,7 +135,7 @@ static void cancel(struct witness *w, struct arming *a)
 	a->live = false;
 }
 
-/* What was submitted too late failed, and the record says so. */
+/* A submission that came too late is reported as failed. */
 static void undo(struct witness *w, const struct hwtimer_record *r)
 {
 	const struct arming *a = &w->armings[r->user_data];
@@ -168,7 +168,7 @@ static void check_record(struct witness *w, const struct hwtimer_record *r)
 		     r->kind, r->error, r->deadline, r->fired, now_ns());
 	if (!(a->live || a->open) || r->id != a->id)
 		fail("%llx expired, and was %s", r->id,
-		     r->id == a->id ? "over" : "not there");
+		     r->id == a->id ? "over" : "unknown");
 	if (r->deadline != a->deadline && !(a->open && r->deadline == a->previous))
 		fail("expired by %llu, not by %llu", r->deadline, a->deadline);
 	late = r->fired - r->deadline;
@@ -193,12 +193,12 @@ static void collect(struct witness *w, int wait_ms)
 	if (!ret)
 		return;
 	if (p.revents != POLLIN)
-		fail("poll says %x", p.revents);
+		fail("poll() says %x", p.revents);
 	if (w->rings) {
 		for (n = ring_records(&w->ring, &head); n; n--, head++)
 			check_record(w, &w->ring.cq[head & (w->ring.cq_entries - 1)]);
 		if (ring_read(&w->ring, head))
-			fail("there is room, and the ring is full");
+			fail("the ring is full although there is room");
 		return;
 	}
 	ret = hwt_read(w->fd, records, ARRAY_SIZE(records));
@@ -208,7 +208,7 @@ static void collect(struct witness *w, int wait_ms)
 		check_record(w, &records[i]);
 }
 
-/* What should have expired long ago. */
+/* Check for timeouts that should have expired long ago. */
 static unsigned int check_overdue(struct witness *w)
 {
 	unsigned int live = 0, i;
@@ -258,9 +258,9 @@ static void check_books(struct witness *w)
 }
 
 /**
- * be_witness - until told to settle, then end
+ * be_witness - run until the state is WITNESS_SETTLE, then end
  * @number: 0: by ioctl and read; 1: by rings
- * @random: for what it does
+ * @random: the seed
  */
 void be_witness(int number, __u64 random)
 {
@@ -268,8 +268,8 @@ void be_witness(int number, __u64 random)
 	atomic_int *state = &shared->witness[number];
 	struct hwtimer_rings rings = {
 		/*
-		 * So short that it is full at times; so long that it is never full: then
-		 * timeouts expire without a look at what was submitted.
+		 * The submission ring is short, and full at times. The completion ring never is:
+		 * if it were, timeouts would expire without a check of earlier submissions.
 		 */
 		.sq_entries = 8, .cq_entries = 2 * TIMEOUTS, .timeouts = TIMEOUTS,
 	};
@@ -289,7 +289,7 @@ void be_witness(int number, __u64 random)
 		if (ret)
 			fail("rings: %s", strerror(-ret));
 	}
-	/* All the memory that it will ever have, for whoever counts that. */
+	/* Allocate all the memory that it will use, before it is counted. */
 	for (i = 0; i < TIMEOUTS; i++)
 		schedule(w, i);
 	must_stats(w->fd);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * cron_check: examples/jobs/cron.c against answers that are known, against what it has to
- * refuse, and against an oracle that looks at every minute, for expressions at random, in
- * zones whose clocks are set at odd times. Takes no device.
+ * cron_check: tests examples/jobs/cron.c with known answers, with expressions that it has to
+ * refuse, and with random expressions against an oracle that checks every minute, in time zones
+ * whose clocks change at unusual times. Needs no device.
  *
- * SEED=N in the environment repeats a run. Status 0 if all is well.
+ * SEED=N in the environment repeats a run. The status is 0 if everything is correct.
  */
 #include <err.h>
 #include <stdbool.h>
@@ -17,13 +17,13 @@
 
 #define SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 #define DAY		86400
-/* How far the oracle looks, before and after. */
+/* How far the oracle searches. */
 #define NEAR		(40L * DAY)
 #define YEARS		(10 * 366L * DAY)
 
 static const char cet[] = "CET-1CEST,M3.5.0,M10.5.0/3";
 
-/* With offsets in whole minutes: the oracle steps by them. */
+/* With offsets in whole minutes, as the oracle steps by minutes. */
 static const char *const zones[] = {
 	"UTC0", cet, "EST5EDT,M3.2.0,M11.1.0", "<+0545>-5:45",
 	"<+1030>-10:30<+11>-11,M10.1.0,M4.1.0",	/* half an hour */
@@ -31,7 +31,7 @@ static const char *const zones[] = {
 	"IST-1GMT0,M10.5.0,M3.5.0/1",		/* standard time is that of summer */
 };
 
-/* In UTC: after, and the first that is due. */
+/* In UTC: a time, and the first due time after it. */
 static const struct known {
 	const char *zone, *text, *after, *due;
 } known[] = {
@@ -44,7 +44,7 @@ static const struct known {
 	{ "UTC0", "0 12 * * MON-Fri", "2026-11-20 12:00:00", "2026-11-23 12:00:00" },
 	{ "UTC0", "0 12 ? * fri-sun", "2026-11-22 12:00:00", "2026-11-27 12:00:00" },
 	{ "UTC0", "0 12 * * 7", "2026-11-22 11:59:59", "2026-11-22 12:00:00" },
-	/* Either of the days, if both are restricted; else both. */
+	/* If both days are restricted, either matches; otherwise both must. */
 	{ "UTC0", "0 0 13 * 5", "2026-11-08 00:00:00", "2026-11-13 00:00:00" },
 	{ "UTC0", "0 0 13 * 5", "2026-11-13 00:00:00", "2026-11-20 00:00:00" },
 	{ "UTC0", "0 0 13 * 5", "2026-12-11 00:00:00", "2026-12-13 00:00:00" },
@@ -57,7 +57,7 @@ static const struct known {
 	{ cet, "0 3 * * *", "2026-03-28 02:00:00", "2026-03-29 01:00:00" },
 };
 
-/* And a word of the reason. */
+/* Expressions to be refused, and a word of the message. */
 static const struct bad {
 	const char *text, *why;
 } bad[] = {
@@ -84,7 +84,7 @@ static unsigned int below(unsigned int n)
 	return (state * 0x2545f4914f6cdd1dULL >> 33) % n;
 }
 
-/* A field that was made up, as text and as what it means. */
+/* A random field, as text and as the set of its values. */
 struct field {
 	char text[64];
 	bool set[60], star;
@@ -161,7 +161,7 @@ static bool matches_minute(const struct field *f, const struct tm *tm)
 		(f[3].star || f[5].star ? day && weekday : day || weekday);
 }
 
-/* The first that is due after @after, up to @until; -1: there is none. */
+/* The first due time after @after, up to @until, or -1. */
 static time_t oracle(const struct field *f, time_t after, time_t until)
 {
 	time_t t = after + 1, second;
@@ -184,7 +184,7 @@ static void use_zone(const char *zone)
 	tzset();
 }
 
-/* A time before which, by two days at the most, the clock is set; if it ever is. */
+/* A time up to two days before the zone's clock changes, if it ever does. */
 static time_t near_change(void)
 {
 	time_t t = (time_t)below(130 * 365) * DAY;
@@ -213,7 +213,7 @@ static void check_known(void)
 		time_t t;
 
 		if (!strptime(k->after, "%F %T", &after) || !strptime(k->due, "%F %T", &due))
-			errx(1, "%s: cannot read it", k->after);
+			errx(1, "%s: cannot parse the time", k->after);
 		if (!cron_parse(&c, k->text, why, sizeof(why)))
 			errx(1, "'%s': %s", k->text, why);
 		use_zone(k->zone);
@@ -235,13 +235,13 @@ static void check_bad(void)
 
 	for (i = 0; i < SIZE(bad); i++) {
 		if (cron_parse(&c, bad[i].text, why, sizeof(why)))
-			errx(1, "'%s' is taken", bad[i].text);
+			errx(1, "'%s' is accepted", bad[i].text);
 		if (!strstr(why, bad[i].why))
-			errx(1, "'%s': '%s' says nothing of %s", bad[i].text, why, bad[i].why);
+			errx(1, "'%s': '%s' does not mention %s", bad[i].text, why, bad[i].why);
 	}
 }
 
-/* Five or six words, or so. Whatever they are, they must not harm. */
+/* About five or six random words: whatever they are, they must not crash the parser. */
 static void check_noise(void)
 {
 	static const char letters[] = "012345*,-/?nu\200", spaces[] = " \t";
@@ -262,9 +262,9 @@ static void check_noise(void)
 			continue;
 		taken++;
 		if (!c.seconds || !c.minutes || !c.hours || !c.days || !c.months || !c.weekdays)
-			errx(1, "'%s' is taken, and never due", text);
+			errx(1, "'%s' is accepted, but never due", text);
 	}
-	printf("# %d of %d made of noise were taken\n", taken, i);
+	printf("# %d of %d random texts were accepted\n", taken, i);
 }
 
 static void check_random(int cases)
@@ -283,7 +283,7 @@ static void check_random(int cases)
 		text[0] = 0;
 		for (j = 0; j < 6; j++) {
 			make_field(&f[j], &limits[j]);
-			/* Without a field for seconds. */
+			/* Without seconds. */
 			if (!j && below(4) == 0) {
 				memset(&f[0], 0, sizeof(f[0]));
 				f[0].set[0] = true;
@@ -296,7 +296,7 @@ static void check_random(int cases)
 		due = cron_next(&c, after);
 		first = oracle(f, after, after + NEAR);
 		if (first < 0 && due > after + NEAR) {
-			/* Nothing there; nor before what it is said to be. */
+			/* Nothing within the oracle's range, nor before the alleged due time. */
 			far++;
 			first = oracle(f, due - NEAR, due);
 		} else if (first < 0 && due < 0) {
@@ -306,7 +306,7 @@ static void check_random(int cases)
 			errx(1, "'%s' after %lld in %s: %lld, not %lld", text, (long long)after,
 			     zone, (long long)due, (long long)first);
 	}
-	printf("# %d at random, %d of them more than 40 days off\n", cases, far);
+	printf("# %d random expressions, %d of them due more than 40 days off\n", cases, far);
 }
 
 int main(void)

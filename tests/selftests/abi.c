@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The ABI as such: layouts and numbers, and for each command what is refused
- * before it is even read. Each refusal is provoked with everything else
- * valid, and must leave the context, and the caller's structure, as they were.
+ * The ABI: layouts, numbers, and for each command the arguments that are refused. For each refusal
+ * everything else is valid, and the context and the caller's structure stay as they were.
  */
 #include "hwt.h"
 
@@ -23,7 +22,7 @@ static_assert(sizeof(struct hwtimer_enter) == 16, "hwtimer_enter");
 static_assert(sizeof(struct hwtimer_list) == 32, "hwtimer_list");
 
 #define BOTH	(_IOC_READ | _IOC_WRITE)
-#define NUMBERS	11	/* so many commands are there */
+#define NUMBERS	11	/* number of commands */
 #define MAX_SIZE	((1U << _IOC_SIZEBITS) - 1)
 #define USER_DATA	0x0123456789abcdefULL
 
@@ -32,8 +31,8 @@ struct command {
 	unsigned long cmd;
 	unsigned int known_flags;
 	bool has_pad;	/* the second word must be 0 */
-	bool answers;	/* the structure is written */
-	unsigned int first_size;	/* of the first version, if it has grown since */
+	bool answers;	/* the kernel writes to the structure */
+	unsigned int first_size;	/* size in the first version, if it has grown since */
 };
 
 /* For the cases below; BATCH, RINGS, ENTER and LIST have tests of their own. */
@@ -50,7 +49,7 @@ static const struct command commands[] = {
 #define for_each_command(c) \
 	for (c = commands; c < commands + ARRAY_SIZE(commands); c++)
 
-/* A fresh context and, but for SETUP, a timeout that is pending in it. */
+/* A new context and, except for SETUP, a timeout that is pending in it. */
 struct context {
 	int fd;
 	__u64 id, deadline;
@@ -70,7 +69,7 @@ static struct context fresh(const struct command *c)
 	return ctx;
 }
 
-/* A valid question in @buf, which has room for it; its answer is poisoned. */
+/* Fill @buf, of MAX_SIZE bytes, with a valid argument, its output fields poisoned. */
 static void ask(const struct command *c, const struct context *ctx, void *buf)
 {
 #define ASK(type, ...) do {							\
@@ -107,7 +106,7 @@ static void ask(const struct command *c, const struct context *ctx, void *buf)
 #undef ASK
 }
 
-/* Did nothing happen to the context? */
+/* Is the context as it was? */
 static bool untouched(const struct command *c, const struct context *ctx)
 {
 	struct hwtimer_stats after = must_stats(ctx->fd);
@@ -124,10 +123,10 @@ static bool untouched(const struct command *c, const struct context *ctx)
 		return !hwt_setup(ctx->fd, &setup) && setup.cap == 5;
 	if (hwt_query(ctx->fd, ctx->id, &user_data, &deadline) ||
 	    user_data != USER_DATA || deadline != ctx->deadline) {
-		printf("# %s: the timeout is not what it was\n", c->name);
+		printf("# %s: the timeout has changed\n", c->name);
 		return false;
 	}
-	/* Not stopped either. */
+	/* It has not been stopped either. */
 	return !hwt_cancel(ctx->fd, must_schedule(ctx->fd, FAR, 0));
 }
 
@@ -292,7 +291,7 @@ TEST(numbers)
 	EXPECT_EQ(~0ULL, HWTIMER_NEVER);
 }
 
-/* What the other cases call valid is. */
+/* The arguments that other cases regard as valid are accepted. */
 TEST(valid)
 {
 	const struct command *c;
@@ -318,7 +317,7 @@ TEST(setup_answers)
 	EXPECT_EQ(CLOCK_MONOTONIC, setup.clockid);
 	EXPECT_EQ(must_get_parameter("tick_ns"), setup.tick_ns);
 	EXPECT_EQ(must_get_parameter("slots"), setup.slots);
-	/* As many as it has by now: it grows. */
+	/* A growing wheel: the current number of levels. */
 	EXPECT_LE(1, setup.levels);
 	EXPECT_EQ(1ULL << 24, setup.cap);
 	EXPECT_EQ(1ULL << 24, must_stats(fd).cap);
@@ -393,7 +392,7 @@ TEST(stats_answers)
 	EXPECT_TRUE(balanced(&s));
 }
 
-/* Each bit of flags, or of pad, that means nothing. */
+/* Each unknown bit of flags or of pad is refused. */
 static void refuse_bits(struct __test_metadata *_metadata, const struct command *c,
 			unsigned int word, __u32 known)
 {
@@ -437,7 +436,7 @@ TEST(pad)
 			refuse_bits(_metadata, c, 1, 0);
 }
 
-/* Numbers, directions and magics that are not ours. */
+/* Numbers, directions and magics of other commands. */
 TEST(unknown_commands)
 {
 	static const unsigned int dirs[] = { _IOC_NONE, _IOC_READ, _IOC_WRITE, BOTH };
@@ -470,7 +469,7 @@ TEST(unknown_commands)
 	}
 }
 
-/* A newer program that asks for nothing new. */
+/* The larger structure of a newer program that requests nothing new. */
 TEST(longer_with_zeros)
 {
 	static const unsigned int more[] = { 1, 4, 8, 100, 4096 };
@@ -487,7 +486,7 @@ TEST(longer_with_zeros)
 			ask(c, &ctx, buf);
 			ASSERT_EQ(0, hwt_ioctl(ctx.fd, with_size(c->cmd, size), buf))
 				TH_LOG("%s: size %u", c->name, size);
-			/* What is new says nothing still, and was not run over. */
+			/* The unknown fields are still 0. */
 			for (size = _IOC_SIZE(c->cmd); size < sizeof(buf); size++) {
 				ASSERT_EQ(0, buf[size]);
 			}
@@ -502,7 +501,7 @@ TEST(longer_with_zeros)
 	}
 }
 
-/* A newer program that asks for what we do not know. */
+/* The larger structure of a newer program that requests something new. */
 TEST(longer_with_more)
 {
 	static const unsigned int more[] = { 1, 4, 8, 100, 4096 };
@@ -533,7 +532,7 @@ TEST(longer_with_more)
 	}
 }
 
-/* Shorter than anybody was ever compiled with. */
+/* Shorter than the structure of any version. */
 TEST(shorter)
 {
 	const struct command *c;
@@ -571,25 +570,25 @@ TEST(unreadable)
 		EXPECT_EQ(-EFAULT, hwt_ioctl(ctx.fd, c->cmd, NULL));
 		EXPECT_EQ(-EFAULT, hwt_ioctl(ctx.fd, c->cmd, (void *)-1L));
 		EXPECT_EQ(-EFAULT, hwt_ioctl(ctx.fd, c->cmd, (void *)(LONG_MIN)));
-		/* A part of it is there. */
+		/* A part of it is accessible. */
 		for (part = 0; part < size; part++) {
 			memcpy(fence - part, buf, part);
 			ASSERT_EQ(-EFAULT, hwt_ioctl(ctx.fd, c->cmd, fence - part))
-				TH_LOG("%s: %u bytes are there", c->name, part);
+				TH_LOG("%s: %u bytes accessible", c->name, part);
 		}
-		/* All that we know is there, but not all that was announced. */
+		/* The known fields are accessible, but not the announced size. */
 		memcpy(fence - size, buf, size);
 		EXPECT_EQ(-EFAULT, hwt_ioctl(ctx.fd, with_size(c->cmd, size + 8),
 					     fence - size));
 		EXPECT_TRUE(untouched(c, &ctx));
-		/* And up to the fence is not beyond it. */
+		/* A structure that ends at the inaccessible page is fine. */
 		EXPECT_EQ(c->cmd == HWTIMER_IOC_SETUP ? -EBUSY : 0,
 			  hwt_ioctl(ctx.fd, c->cmd, fence - size));
 		close(ctx.fd);
 	}
 }
 
-/* A question that can be read, in memory that takes no answer. */
+/* Call with a valid argument in read-only memory. */
 static int ask_read_only(const struct command *c, const struct context *ctx)
 {
 	char question[128];
@@ -612,11 +611,11 @@ TEST(unwritable)
 			EXPECT_TRUE(untouched(c, &ctx));
 			break;
 		case HWTIMER_IOC_CANCEL:
-			/* has no answer */
+			/* has no output fields */
 			EXPECT_EQ(1, must_stats(ctx.fd).cancelled);
 			break;
 		case HWTIMER_IOC_STOP:
-			/* done all the same */
+			/* takes effect nevertheless */
 			EXPECT_EQ(1, must_stats(ctx.fd).handed_back);
 			EXPECT_EQ(-ESHUTDOWN, hwt_schedule(ctx.fd, HWTIMER_RELATIVE,
 							   FAR, 0, NULL, NULL));
@@ -626,7 +625,7 @@ TEST(unwritable)
 	}
 }
 
-/* However soon it is due: no record may come of what failed. */
+/* A SCHEDULE whose result cannot be written adds no record, however soon it is due. */
 TEST(unwritable_schedule_never_expires)
 {
 	const struct hwtimer_schedule soon = { .flags = HWTIMER_RELATIVE, .user_data = 666 };
@@ -639,7 +638,7 @@ TEST(unwritable_schedule_never_expires)
 	for (i = 0; i < 2000; i++) {
 		ASSERT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, s));
 	}
-	/* Whatever was due before this one has come when this one has. */
+	/* When this timeout expires, all that were due before have expired. */
 	id = must_schedule(fd, 10 * NSEC_PER_MSEC, 1);
 	ASSERT_EQ(1, hwt_collect(fd, rec, 1));
 	EXPECT_EQ(id, rec[0].id);
@@ -650,7 +649,7 @@ TEST(unwritable_schedule_never_expires)
 	EXPECT_EQ(0, stats.unread);
 }
 
-/* SETUP that could not answer leaves no wheel behind. */
+/* A SETUP whose result cannot be written leaves no wheel behind. */
 TEST(unwritable_setup_leaves_no_wheel)
 {
 	const struct hwtimer_setup own = {
@@ -671,7 +670,7 @@ TEST(unwritable_setup_leaves_no_wheel)
 	must_schedule(fd, FAR, 0);
 }
 
-/* An answer in the same memory for two threads' questions: copied once, checked. */
+/* Another thread changes the argument meanwhile: it is copied once, and the copy is checked. */
 struct hostile {
 	int fd;
 	struct hwtimer_schedule s;

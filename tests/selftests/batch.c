@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HWTIMER_IOC_BATCH: each operation does what its ioctl does, and what is returned is
- * how many were done, whatever stops it: those have their results, and what comes after
- * had no effect.
+ * HWTIMER_IOC_BATCH: each operation does what its ioctl does. The number of operations done is
+ * returned, whatever stops the batch: these have their results, and later ones had no effect.
  */
 #define OWN_TICK_NS	(4 * NSEC_PER_MSEC)
 #define OWN_SLOTS	64
@@ -14,10 +13,10 @@
 
 #define OP_SIZE		((unsigned int)sizeof(struct hwtimer_op))
 #define MANY		quick_or(20000, 100000)
-#define LONG		20000U	/* takes long enough to be interrupted and killed in */
+#define LONG		20000U	/* long enough to be interrupted or killed in between */
 #define USER_DATA	0x0123456789abcdefULL
 
-/* Elements of @size bytes each, as the batch sees them. */
+/* Element @i of elements of @size bytes. */
 static struct hwtimer_op *at(void *ops, unsigned int size, unsigned int i)
 {
 	return (struct hwtimer_op *)((char *)ops + (size_t)i * size);
@@ -28,14 +27,14 @@ static void must_write(void *to, const struct hwtimer_op *op)
 	memcpy(to, op, sizeof(*op));
 }
 
-/* Those that were not done say what they said before. */
+/* The output fields of an operation that was not done are as before. */
 static bool not_done(const struct hwtimer_op *op)
 {
 	return op->result == NO_RESULT && op->schedule.id == POISON &&
 	       op->schedule.deadline == POISON;
 }
 
-/* Nothing is asked, nothing is done, wherever it is. */
+/* An empty batch has no effect, whatever its address. */
 TEST_F(context, none)
 {
 	struct hwtimer_stats before = must_stats(self->fd), after;
@@ -71,7 +70,7 @@ TEST_F(context, each_operation)
 	EXPECT_EQ(USER_DATA, data);
 	EXPECT_EQ(time, deadline);
 
-	/* One after the other: the query sees what the touch did. */
+	/* Operations are done in order: the query sees the effect of the touch. */
 	op[0] = op_touch(0, id, later);
 	op[1] = op_query(id);
 	must_batch(self->fd, op, 2);
@@ -116,7 +115,7 @@ TEST_F(context, expires)
 	EXPECT_EQ(0xffff, seen);
 }
 
-/* The ioctl of an operation, upon its structure. */
+/* Do the operation by its own ioctl. */
 static int by_ioctl(int fd, struct hwtimer_op *op)
 {
 	switch (op->op) {
@@ -133,14 +132,14 @@ static int by_ioctl(int fd, struct hwtimer_op *op)
 	}
 }
 
-/* All that an operation may be refused for, with all else valid. */
+/* Each way to refuse an operation, with everything else valid. */
 static unsigned int refusals(struct hwtimer_op *op, __u64 id, __u64 gone, __u64 tick_ns)
 {
 	static const __u32 unknown[] = { 0, 5, 6, 0x80000001, ~0U };
 	const struct hwtimer_op schedule = op_schedule(HWTIMER_RELATIVE, FAR, 0);
 	unsigned int n = 0, i;
 
-	/* @valid, but for one field. */
+	/* @valid with one field changed. */
 #define WITH(valid, field, value) do {					\
 	op[n] = valid;							\
 	op[n++].field = value;						\
@@ -174,7 +173,7 @@ static unsigned int refusals(struct hwtimer_op *op, __u64 id, __u64 gone, __u64 
 	return n;
 }
 
-/* Each error is that of the ioctl, changes nothing, and keeps no other from being done. */
+/* Each error is that of the ioctl, has no effect, and does not stop later operations. */
 TEST_F(context, each_error)
 {
 	struct hwtimer_op *op = must_alloc(256, sizeof(*op)), copy, *batch;
@@ -195,7 +194,7 @@ TEST_F(context, each_error)
 		copy = op[i];
 		ret = by_ioctl(self->fd, &copy);
 		ASSERT_GT(0, ret)
-			TH_LOG("refusal %u of op %u is none", i, op[i].op);
+			TH_LOG("refusal %u of op %u succeeded", i, op[i].op);
 		op[i].result = ret;
 	}
 	must_batch(self->fd, batch, 2 * n);
@@ -210,7 +209,7 @@ TEST_F(context, each_error)
 	EXPECT_TRUE(same_stats(&before, &after));
 	ASSERT_EQ(0, hwt_query(self->fd, id, &data, NULL));
 
-	/* Each alone: the error is a result still, not that of the batch. */
+	/* Alone in a batch, the error is still the operation's result, not that of the ioctl. */
 	for (i = 0; i < n; i++) {
 		ret = op[i].result;
 		op[i].result = NO_RESULT;
@@ -241,7 +240,7 @@ TEST_F(context, stopped)
 	EXPECT_EQ(1, must_stats(self->fd).unread);
 }
 
-/* At the cap, those beyond are refused, and a cancel makes room for the next. */
+/* At the cap, further schedules are refused; a cancel makes room for the next one. */
 TEST(cap)
 {
 	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .cap = 10 };
@@ -271,7 +270,7 @@ TEST(cap)
 	close(fd);
 }
 
-/* A SCHEDULE in a batch is the first one, too, be it refused; a cancel is none. */
+/* A SCHEDULE in a batch settles the wheel, even if refused; a CANCEL does not. */
 TEST(setup_after_batch)
 {
 	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC }, copy = setup;
@@ -290,7 +289,7 @@ TEST(setup_after_batch)
 	close(fd);
 }
 
-/* Sizes that nobody was compiled with, and counts that no batch has. */
+/* Element sizes that no header had, and counts that are too large. */
 TEST_F(context, refused)
 {
 	static const __u32 counts[] = { 1U << 31, (1U << 31) + 1, ~0U };
@@ -310,7 +309,7 @@ TEST_F(context, refused)
 	EXPECT_EQ(0, must_stats(self->fd).scheduled);
 }
 
-/* The batch itself. */
+/* The checks of the argument itself. */
 TEST_F(context, frame)
 {
 	struct hwtimer_op op = op_schedule(HWTIMER_RELATIVE, 0, 0);
@@ -324,13 +323,13 @@ TEST_F(context, frame)
 		     offsetof(struct hwtimer_batch, pad), 0);
 	EXPECT_TRUE(not_done(&op));
 	EXPECT_EQ(0, must_stats(self->fd).scheduled);
-	/* Of a newer program that asks for nothing new. */
+	/* The larger structure of a newer program that requests nothing new. */
 	memcpy(buf, &b, sizeof(b));
 	EXPECT_EQ(1, hwt_ioctl(self->fd, with_size(HWTIMER_IOC_BATCH, sizeof(b) + 4096), buf));
 	EXPECT_EQ(0, op.result);
 }
 
-/* The most that a batch may have, if it were there. */
+/* The highest count, with memory for three operations only. */
 TEST_F(context, count_of_the_most)
 {
 	char *fence = must_fence(3 * OP_SIZE);
@@ -341,12 +340,12 @@ TEST_F(context, count_of_the_most)
 		must_write(fence - i * OP_SIZE, &op);
 	EXPECT_EQ(3, hwt_batch(self->fd, fence - 3 * OP_SIZE, OP_SIZE, INT_MAX));
 	EXPECT_EQ(3, must_stats(self->fd).pending);
-	/* And the most beyond the end of the address space. */
+	/* The highest count at the end of the address space. */
 	EXPECT_EQ(-EFAULT, hwt_batch(self->fd, (void *)-(long)OP_SIZE, OP_SIZE, INT_MAX));
 	EXPECT_EQ(3, must_stats(self->fd).pending);
 }
 
-/* Of a newer program that asks for nothing new. */
+/* Larger elements of a newer program that requests nothing new. */
 TEST_F(context, larger_with_zeros)
 {
 	static const unsigned int sizes[] = { 73, 76, 80, 128, 1000, 4096 };
@@ -378,7 +377,7 @@ TEST_F(context, larger_with_zeros)
 	}
 }
 
-/* And of one that does: it ends there. */
+/* Larger elements of a newer program that requests something new: the batch ends there. */
 TEST_F(context, larger_with_more)
 {
 	static const unsigned int sizes[] = { 73, 80, 4096 };
@@ -402,7 +401,7 @@ TEST_F(context, larger_with_more)
 				ASSERT_EQ(k >= bad, not_done(&op));
 				ASSERT_TRUE(k >= bad || !op.result);
 			}
-			/* A call with the rest says why. */
+			/* A batch that begins there returns the error. */
 			EXPECT_EQ(-E2BIG, hwt_batch(self->fd, at(ops, size, bad), size,
 						    20 - bad));
 			EXPECT_EQ(done, must_stats(self->fd).pending);
@@ -411,7 +410,7 @@ TEST_F(context, larger_with_more)
 	}
 }
 
-/* Those before it, and no other, were done: by results, counts and what expires. */
+/* Exactly @done operations were done, by their results, the counters, and what expires. */
 static void check_done(struct __test_metadata *_metadata, int fd, unsigned int *expired,
 		       char *ops, unsigned int done)
 {
@@ -436,7 +435,7 @@ static void check_done(struct __test_metadata *_metadata, int fd, unsigned int *
 		memcpy(&op, at(ops, OP_SIZE, rec[i].user_data), sizeof(op));
 		ASSERT_EQ(op.schedule.id, rec[i].id);
 	}
-	/* What was due before this one has come when this one has. */
+	/* When this timeout expires, all that were due before have expired. */
 	id = must_schedule(fd, 10 * NSEC_PER_MSEC, ~0ULL);
 	++*expired;
 	ASSERT_EQ(1, hwt_collect(fd, rec, 1));
@@ -450,7 +449,7 @@ static void check_done(struct __test_metadata *_metadata, int fd, unsigned int *
 static const unsigned int whole[] = { 0, 1, 2, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 500 };
 static const unsigned int parts[] = { 0, 1, 4, 7, 8, 24, 40, 71 };
 
-/* It ends at what is not there, be it in the middle of an element. */
+/* The batch ends at inaccessible memory, also in the middle of an element. */
 TEST_F(context, unreadable)
 {
 	unsigned int i, p, k, expired = 0;
@@ -472,11 +471,11 @@ TEST_F(context, unreadable)
 				  hwt_batch(self->fd, ops, OP_SIZE, n + 3))
 				TH_LOG("%u elements and %u bytes", n, parts[p]);
 			check_done(_metadata, self->fd, &expired, ops, n);
-			/* What is there of the next one was not written. */
+			/* The part of the next element that is accessible was not written. */
 			ASSERT_EQ(0, memcmp(fence - parts[p], &op, parts[p]));
 			ASSERT_EQ(-EFAULT, hwt_batch(self->fd, fence - parts[p], OP_SIZE, 1));
 		}
-		/* To the fence is not beyond it. */
+		/* A batch that ends at the inaccessible page is complete. */
 		if (whole[i]) {
 			unsigned int n = whole[i];
 			char *ops = must_fence(n * OP_SIZE) - n * OP_SIZE;
@@ -492,7 +491,7 @@ TEST_F(context, unreadable)
 	}
 }
 
-/* Nowhere at all. */
+/* The first operation is inaccessible. */
 TEST_F(context, unreadable_first)
 {
 	struct hwtimer_stats before = must_stats(self->fd), after;
@@ -505,7 +504,7 @@ TEST_F(context, unreadable_first)
 	EXPECT_TRUE(same_stats(&before, &after));
 }
 
-/* The same at a page that can be read, but takes no answer. */
+/* The batch ends at a page that can be read, but not written. */
 TEST_F(context, unwritable)
 {
 	long page = sysconf(_SC_PAGESIZE);
@@ -536,7 +535,7 @@ TEST_F(context, unwritable)
 	}
 }
 
-/* Nor is anything touched or cancelled whose result could not be written. */
+/* No touch or cancel takes effect if its result cannot be written. */
 TEST_F(context, unwritable_others)
 {
 	long page = sysconf(_SC_PAGESIZE);
@@ -566,7 +565,7 @@ TEST_F(context, unwritable_others)
 	EXPECT_EQ(0, must_stats(self->fd).cancelled);
 }
 
-/* 100,000 of each in one call. */
+/* 100,000 operations of each kind in one call. */
 TEST_F(context, many)
 {
 	struct hwtimer_op *ops = must_alloc(MANY, sizeof(*ops));
@@ -624,7 +623,7 @@ TEST_F(context, periodic)
 	static const __u32 policies[] = {
 		HWTIMER_MISFIRE_ONCE, HWTIMER_MISFIRE_SKIP, HWTIMER_MISFIRE_MAKE_UP,
 	};
-	__u64 told[3] = { 0 }, ids[3], total = 0;
+	__u64 reported[3] = { 0 }, ids[3], total = 0;
 	struct hwtimer_op ops[3];
 	struct hwtimer_record rec[16];
 	int ret, i;
@@ -662,17 +661,17 @@ TEST_F(context, periodic)
 		for (i = 0; i < ret; i++) {
 			ASSERT_GT(3, rec[i].user_data);
 			EXPECT_EQ(ids[rec[i].user_data], rec[i].id);
-			told[rec[i].user_data] += 1 + rec[i].overruns;
+			reported[rec[i].user_data] += 1 + rec[i].overruns;
 			total += 1 + rec[i].overruns;
 		}
 	}
 	EXPECT_EQ(must_stats(self->fd).expired, total);
 	for (i = 0; i < 3; i++) {
-		EXPECT_LT(0, told[i]);
+		EXPECT_LT(0, reported[i]);
 	}
 }
 
-/* Signals, as many as there can be, for the thread that runs the batches. */
+/* A thread that sends signals, as fast as it can, to the one that runs the batches. */
 struct pest {
 	pthread_t thread, victim;
 	atomic_bool done;
@@ -694,7 +693,7 @@ static void *send_signals(void *arg)
 	return NULL;
 }
 
-/* All of @ops in the end, however often it is interrupted: returns how often it was. */
+/* Do all of @ops, however often interrupted; returns the number of interruptions. */
 static unsigned int insist(int fd, struct hwtimer_op *ops, unsigned int count)
 {
 	unsigned int done = 0, interrupted = 0, i;
@@ -709,14 +708,14 @@ static unsigned int insist(int fd, struct hwtimer_op *ops, unsigned int count)
 				die("no result of %u", done + i);
 		done += ret > 0 ? ret : 0;
 		interrupted += done < count;
-		/* The next one, and the last, were not. */
+		/* The next operation, and the last, were not done. */
 		if (done < count && (!not_done(&ops[done]) || !not_done(&ops[count - 1])))
 			die("%u of %u done, and more", done, count);
 	}
 	return interrupted;
 }
 
-/* With and without a wish to go on: how many were done is returned all the same. */
+/* With and without SA_RESTART, the number of operations done is returned. */
 TEST_F(context, interrupted)
 {
 	struct hwtimer_op *ops = must_alloc(LONG, sizeof(*ops));
@@ -731,7 +730,7 @@ TEST_F(context, interrupted)
 		atomic_store(&pest.done, false);
 		start(&pest.thread, send_signals, &pest);
 		end = now_ns() + PATIENCE;
-		/* Until it has happened. */
+		/* At least three interruptions. */
 		for (n = 0; n < 3; rounds++) {
 			unsigned int k;
 
@@ -766,7 +765,7 @@ TEST_F(context, interrupted)
 	free(ops);
 }
 
-/* Killed in the middle: what has a result was done, what has none was not. */
+/* Killed in the middle: operations with a result were done, others were not. */
 TEST_F(context, killed)
 {
 	unsigned int round, middle = 0, i;
@@ -801,7 +800,7 @@ TEST_F(context, killed)
 		ASSERT_EQ(done, s.scheduled);
 		ASSERT_EQ(done, s.pending);
 		middle += done < LONG;
-		/* And it goes on. */
+		/* The context still works. */
 		ASSERT_EQ(0, hwt_stop(fd, NULL));
 		EXPECT_EQ(done, must_stats(fd).unread);
 		close(fd);
@@ -811,8 +810,8 @@ TEST_F(context, killed)
 }
 
 /*
- * Somebody else changes the protection of the batch: what counts as done was, the rest was
- * not. Each page is in the way now and then.
+ * Another thread changes the protection of the batch's pages, each now and then: what is reported
+ * as done was done, and nothing else.
  */
 struct protector {
 	pthread_t thread;
@@ -849,7 +848,7 @@ TEST_F(context, protection_changes)
 	p.ops = must_fence(N * OP_SIZE);
 	p.size = (N * OP_SIZE + sysconf(_SC_PAGESIZE) - 1) & -sysconf(_SC_PAGESIZE);
 	p.ops -= p.size;
-	/* At least until it has happened. */
+	/* At least until a batch has ended early. */
 	for (round = 0; !partial || (round < quick_or(30, 300) && now_ns() < end); round++) {
 		int ret;
 
@@ -880,7 +879,10 @@ TEST_F(context, protection_changes)
 	free(ops);
 }
 
-/* The question changes while it is read: copied once, so one or the other is done. */
+/*
+ * An operation changes while the kernel reads it: it is copied once, so that either the old or the
+ * new one is done.
+ */
 struct changer {
 	pthread_t thread;
 	struct hwtimer_op *op;
@@ -918,11 +920,11 @@ TEST_F(context, changes_meanwhile)
 	EXPECT_EQ(ok, must_stats(self->fd).scheduled);
 }
 
-/* Batches of several threads, and a stop. */
+/* Batches of several threads, with and without a stop. */
 #define THREADS	3
 #define LENGTH	200
 
-/* What one timeout, named by its user_data, went through. */
+/* The history of a timeout, whose user_data is its index. */
 struct life {
 	__aligned_u64 id;
 	atomic_uchar armed, cancelled, records;
@@ -938,7 +940,7 @@ struct worker {
 	bool stopped;
 };
 
-/* In each batch: new ones, and what becomes of anybody's. */
+/* Each batch has new timeouts, and operations on those of all threads. */
 static void *run_batches(void *arg)
 {
 	struct worker *w = arg;
@@ -953,7 +955,7 @@ static void *run_batches(void *arg)
 			unsigned int n = rnd(&w->random) % all;
 			__u64 id = load_acquire(&w->lives[n].id);
 
-			/* Mostly of those that there are. */
+			/* Mostly on existing timeouts. */
 			if (!id && rnd(&w->random) % 4)
 				n = first + rnd(&w->random) % (b * LENGTH + 1);
 			id = load_acquire(&w->lives[n].id);
@@ -987,7 +989,7 @@ static void *run_batches(void *arg)
 			else if (ret && (ret != -ENOENT || ops[i].op == HWTIMER_OP_SCHEDULE))
 				die("op %u: %d", ops[i].op, ret);
 			else if (w->stopped && ops[i].op == HWTIMER_OP_SCHEDULE)
-				die("scheduled when it was stopped");
+				die("scheduled after the stop");
 			if (ret)
 				continue;
 			if (ops[i].op == HWTIMER_OP_SCHEDULE) {
@@ -1034,7 +1036,7 @@ static void *read_to_the_end(void *arg)
 	return NULL;
 }
 
-/* Returns how many were handed back. */
+/* Returns the number of timeouts that were handed back. */
 static unsigned int race(struct __test_metadata *_metadata, bool own, __u64 *random,
 			 unsigned int batches, unsigned int stop_after)
 {
@@ -1114,7 +1116,7 @@ TEST_F(context, against_stop)
 	EXPECT_LT(0, back);
 }
 
-/* In a context with rings: ids are the program's, and what was submitted comes first. */
+/* In a context with rings: ids are the program's, and earlier submissions are taken first. */
 TEST_F(context, with_rings)
 {
 	struct ring *r = must_ring(self->fd, 8, 8, 4);
@@ -1155,7 +1157,7 @@ TEST_F(context, with_rings)
 	EXPECT_EQ(HWTIMER_ID(1, 3), rec.id);
 	EXPECT_EQ(4, rec.user_data);
 	EXPECT_EQ(1, must_stats(self->fd).pending);
-	/* A result is no record. */
+	/* Results of a batch do not add records. */
 	EXPECT_EQ(0, ring_unread(r));
 	ring_unmap(r);
 }

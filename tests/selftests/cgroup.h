@@ -8,7 +8,7 @@
 #include "hwt.h"
 
 #define CGROUPS		"/sys/fs/cgroup"
-/* Of make_group(). */
+/* The group of make_limited_group(). */
 #define GROUP		"hwtimer-selftest"
 
 static inline int set_group(const char *group, const char *file, const char *value)
@@ -19,7 +19,7 @@ static inline int set_group(const char *group, const char *file, const char *val
 	return write_file(path, value);
 }
 
-/* A number from a file of a cgroup: the one behind @name, or the first. */
+/* A number from a file of a cgroup: the value of @name, or the first number. */
 static inline __u64 group_value(const char *group, const char *file, const char *name)
 {
 	char path[PATH_MAX];
@@ -38,10 +38,10 @@ static inline void remove_group(const char *group)
 {
 	char path[PATH_MAX];
 
-	/* What a case that died has left there. */
+	/* Left by a case that has died. */
 	set_group(group, "cgroup.kill", "1");
 	snprintf(path, sizeof(path), CGROUPS "/%s", group);
-	/* Busy until what has died in it is gone. */
+	/* Busy until the processes that died in it are gone. */
 	eventually(!rmdir(path) || errno == ENOENT);
 }
 
@@ -61,7 +61,7 @@ static inline void enter_group(const char *group)
 		die("cgroup %s: %s", group, strerror(errno));
 }
 
-/* GROUP. False if there is no memory controller. */
+/* Make GROUP; false if there is no memory controller. */
 static inline bool make_limited_group(const char *memory)
 {
 	char *controllers;
@@ -82,13 +82,13 @@ static inline bool make_limited_group(const char *memory)
 	return true;
 }
 
-/* Until the child has come to its next SIGSTOP. */
+/* Wait for the child's next SIGSTOP. */
 static inline void must_stop(pid_t child)
 {
 	int status;
 
 	if (waitpid(child, &status, WUNTRACED) != child || !WIFSTOPPED(status))
-		die("the child died");
+		die("the child exited");
 }
 
 #endif /* CGROUP_H */

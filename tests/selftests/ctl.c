@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimerctl, as a shell runs it: what it prints, as what it ends, and what it says when
- * something is not as it should be. It is /tools/hwtimerctl, or what $HWTIMERCTL says.
+ * hwtimerctl, as run by a shell: its output, its exit status, and its messages for errors. The
+ * program is $HWTIMERCTL, or /tools/hwtimerctl.
  */
 #include "hwt.h"
 #include "ctl_json.h"
@@ -15,14 +15,14 @@
 #define USER	1001
 #define SEEN	0x100000
 
-/* A program that runs, or ran. */
+/* A program that is running or has ended. */
 struct run {
 	pid_t pid;
-	int status;		/* as a shell has it */
-	int fds[2];		/* its stdout and stderr; -1: at the end */
+	int status;		/* exit status, as in a shell */
+	int fds[2];		/* pipes from its stdout and stderr; -1: closed */
 	char out[ROOM], err[ROOM];
 	size_t lens[2];
-	__u64 began, ended;	/* CLOCK_MONOTONIC */
+	__u64 began, ended;	/* times on CLOCK_MONOTONIC */
 };
 
 static const char *const commands[] = {
@@ -30,8 +30,8 @@ static const char *const commands[] = {
 };
 
 /*
- * Start hwtimerctl. @before runs in the child. What is to be stdout, -1: a pipe, to be
- * read by read_more(); -2: none.
+ * Start hwtimerctl. @before runs in the child. @out is its stdout; -1: a pipe for read_more(); -2:
+ * closed.
  */
 static void start_run(struct run *r, void (*before)(void), int out, const char *const args[])
 {
@@ -68,7 +68,7 @@ static void start_run(struct run *r, void (*before)(void), int out, const char *
 	}
 }
 
-/* Read what it prints until it is something more, or the end: then false. */
+/* Read once from its output; false at the end of both pipes. */
 static bool read_more(struct run *r)
 {
 	struct pollfd fds[2];
@@ -84,7 +84,7 @@ static bool read_more(struct run *r)
 		ret = poll(fds, 2, PATIENCE / NSEC_PER_MSEC);
 	while (ret < 0 && errno == EINTR);
 	if (ret <= 0)
-		die("nothing came; so far: '%s' '%s'", r->out, r->err);
+		die("no output; so far: '%s' '%s'", r->out, r->err);
 	for (i = 0; i < 2; i++) {
 		char *text = i ? r->err : r->out;
 
@@ -104,7 +104,7 @@ static bool read_more(struct run *r)
 	return more;
 }
 
-/* Until it has ended, and so has who shared its stdout. */
+/* Wait for the end of the program, and of all that share its stdout. */
 static void end_run(struct run *r)
 {
 	while (read_more(r))
@@ -113,24 +113,24 @@ static void end_run(struct run *r)
 	r->ended = now_ns();
 }
 
-/* Read until @text is in what came. */
+/* Read until @text is in the output. */
 static void read_until(struct run *r, const char *stream, const char *text)
 {
 	while (!strstr(stream, text))
 		if (!read_more(r))
-			die("'%s' did not come, but: '%s' '%s'", text, r->out, r->err);
+			die("no '%s' in the output: '%s' '%s'", text, r->out, r->err);
 }
 
 static struct run result;
 
-/* From its beginning to its end. */
+/* Run to the end. */
 static void run(void (*before)(void), int out, const char *const args[])
 {
 	start_run(&result, before, out, args);
 	end_run(&result);
 }
 
-/* To its end, by @signal. */
+/* Send @signal, and wait for the end. */
 static void kill_run(int signal)
 {
 	kill(result.pid, signal);
@@ -142,7 +142,7 @@ static void kill_run(int signal)
 #define RUN_TO(out, ...)	run(NULL, out, ARGS(__VA_ARGS__))
 #define RUN(...)		RUN_AS(NULL, __VA_ARGS__)
 
-/* It ends with @status; and without a word on stdout, but with @text on stderr. */
+/* Expect an exit status; EXPECT_FAILURE: also nothing on stdout, and @text on stderr. */
 #define EXPECT_RUN(status, ...) do {						\
 	RUN(__VA_ARGS__);							\
 	EXPECT_STATUS(status);							\
@@ -181,7 +181,7 @@ static unsigned int count_lines(const char *text)
 	return n;
 }
 
-/* The line @n, in memory that the next call takes. */
+/* Line @n, in a static buffer. */
 static const char *line_of(const char *text, unsigned int n)
 {
 	static char line[ROOM];
@@ -189,7 +189,7 @@ static const char *line_of(const char *text, unsigned int n)
 	for (; n; n--) {
 		text = strchr(text, '\n');
 		if (!text)
-			die("there are not so many lines");
+			die("too few lines");
 		text++;
 	}
 	snprintf(line, sizeof(line), "%.*s", (int)strcspn(text, "\n"), text);
@@ -223,12 +223,12 @@ TEST(help)
 	EXPECT_EQ(1, count_lines(result.out));
 }
 
-/* Wrong arguments, each with all else right: named, and nothing is done. */
+/* Each invalid argument is named in the message, and nothing is done. */
 TEST(usage)
 {
 	static const struct {
 		const char *args[8];
-		const char *named;	/* by the message */
+		const char *named;	/* named in the message */
 	} cases[] = {
 		{ { NULL }, "COMMAND: missing" },
 		{ { "nap" }, "no such command: 'nap'" },
@@ -332,7 +332,7 @@ TEST(usage)
 	}
 }
 
-/* What is shorter than a tick of the wheel is known only with the device. */
+/* The limits of a period depend on the wheel's tick. */
 TEST(usage_ticks)
 {
 	char text[64];
@@ -433,18 +433,18 @@ TEST(no_debugfs)
 		EXPECT_QUIET(result.out);
 		EXPECT_IN(result.err, "mount -t debugfs");
 	}
-	/* It is there, but nothing of hwtimer: no module. */
+	/* The directory exists, but without hwtimer: the module is not loaded. */
 	EXPECT_FAILURE(3, "/tmp/hwtimer", "stat", "--debugfs=/tmp");
 	EXPECT_IN(result.err, "modprobe hwtimer");
 	EXPECT_RUN(0, "stat", "--debugfs", "/sys/kernel/debug", "dev");
-	/* One of two is not there: nothing is shown. */
+	/* If one of two is missing, nothing is printed. */
 	EXPECT_FAILURE(1, "'nosuch'", "stat", "dev", "nosuch");
 	EXPECT_FAILURE(1, "'nosuch'", "watch", "-n1", "nosuch");
 	EXPECT_FAILURE(1, "'nosuch'", "top", "-n1", "nosuch");
 	EXPECT_FAILURE(1, "'nosuch'", "draw", "nosuch");
 }
 
-/* stdout that cannot be written to is an error, unless there is nothing to write. */
+/* A stdout that cannot be written is an error, unless nothing is to be written. */
 TEST(stdout_fails)
 {
 	static const char *const writing[][6] = {
@@ -484,14 +484,14 @@ TEST(stdout_fails)
 			EXPECT_QUIET(result.err);
 		}
 	}
-	/* Its own command does not see that it ignores SIGPIPE. */
+	/* hwtimerctl ignores SIGPIPE, but its command does not inherit that. */
 	RUN_TO(ends[1], "after", "1ms", "--", "sh", "-c", "echo x; echo x");
 	EXPECT_STATUS(128 + SIGPIPE);
 	close(outs[0]);
 	close(ends[1]);
 }
 
-/* Never early, and they add up. */
+/* Never early, and durations add up. */
 TEST(sleeps)
 {
 	static const struct { const char *args[6]; __u64 ns; } cases[] = {
@@ -517,7 +517,7 @@ TEST(sleeps)
 		EXPECT_QUIET(result.err);
 		EXPECT_LE(cases[i].ns, result.ended - result.began);
 	}
-	/* A second less and a nanosecond more would be too many. */
+	/* The longest duration; a nanosecond more is refused. */
 	start_run(&result, NULL, -1, ARGS("sleep", "1152921504.606846975"));
 	eventually(sleeps_in(result.pid, SYS_poll) || sleeps_in(result.pid, SYS_ppoll) ||
 		   sleeps_in(result.pid, SYS_read));
@@ -542,7 +542,7 @@ TEST(after)
 	EXPECT_QUIET(result.out);
 	EXPECT_QUIET(result.err);
 	EXPECT_RUN(128 + SIGKILL, "after", "1ms", "--", "sh", "-c", "kill -9 $$");
-	/* Before there is a wait. */
+	/* A missing command is found before the wait. */
 	EXPECT_FAILURE(127, "nosuchcommand", "after", "1h", "--", "nosuchcommand");
 	EXPECT_RUN(127, "after", "1h", "--", "/nonexistent/command");
 	EXPECT_RUN(126, "after", "1h", "--", "/proc/version");
@@ -567,7 +567,7 @@ static __u64 wall_ns(void)
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
 }
 
-/* "@SECONDS" of a time */
+/* A time as "@SECONDS" */
 static const char *epoch(__u64 ns)
 {
 	static char text[64];
@@ -584,7 +584,7 @@ TEST(at)
 	EXPECT_RUN(9, "at", "+40ms", "--", "sh", "-c", "exit 9");
 	EXPECT_LE(40 * NSEC_PER_MSEC, result.ended - result.began);
 
-	/* Two minutes, so that a slow machine is not too late. */
+	/* Two minutes, enough for a slow machine. */
 	setenv("TZ", "ABC-5:30", 1);
 	tzset();
 	t = time(NULL) + 120;
@@ -602,7 +602,7 @@ static void daylight_saving(void)
 	setenv("TZ", "AAA-1BBB,M3.5.0,M10.5.0/3", 1);
 }
 
-/* 2035-03-25 02:30 is left out there, 2035-10-28 02:30 comes twice. */
+/* There, 2035-03-25 02:30 does not exist, and 2035-10-28 02:30 comes twice. */
 TEST(at_daylight_saving)
 {
 	static const char *const right[] = {
@@ -646,7 +646,7 @@ FIXTURE_TEARDOWN(wall)
 	set_wall(now_ns() + self->offset);
 }
 
-/* It comes, whatever the machine was busy with before: we set it. */
+/* The test sets the time of day, so "at" ends whatever the machine is busy with. */
 TEST_F(wall, comes)
 {
 	__u64 when = wall_ns() + FAR;
@@ -663,7 +663,7 @@ TEST_F(wall, comes)
 
 	setenv("TZ", "ABC-5:30", 1);
 	tzset();
-	/* There it will be half past, and of the same hour for a while. */
+	/* There the minutes are 30 ahead; at a full hour the date does not change for a while. */
 	t = (time(NULL) / 3600 + 2) * 3600;
 	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", localtime(&t));
 	start_run(&result, NULL, -1, ARGS("at", text, "--json"));
@@ -691,7 +691,7 @@ TEST_F(wall, forward)
 	EXPECT_GT(FAR, result.ended - result.began);
 	EXPECT_GT(PATIENCE, must_json_number(result.out, "late_ns"));
 
-	/* Beyond it: at once. */
+	/* Set past the time: "at" ends at once. */
 	when = wall_ns() + FAR;
 	start_run(&result, NULL, -1, ARGS("at", epoch(when)));
 	eventually(sleeps_in(result.pid, SYS_poll));
@@ -706,7 +706,7 @@ TEST_F(wall, backward)
 	__u64 wait = 3 * NSEC_PER_SEC, due, when;
 	bool in_time;
 
-	/* It is set while "at" waits if it is before the time has come. */
+	/* Setting the clock must come before the time; retry with a longer wait. */
 	do {
 		due = now_ns() + wait;
 		when = wall_ns() + wait;
@@ -721,7 +721,7 @@ TEST_F(wall, backward)
 	EXPECT_LE(when, wall_ns());
 	EXPECT_LE(5 * NSEC_PER_SEC, result.ended - result.began);
 
-	/* It does not matter to who waits for a while. */
+	/* A relative wait is not affected. */
 	start_run(&result, NULL, -1, ARGS("after", "2s"));
 	eventually(sleeps_in(result.pid, SYS_poll) || sleeps_in(result.pid, SYS_ppoll) ||
 		   sleeps_in(result.pid, SYS_read) || has_ended(result.pid));
@@ -753,7 +753,7 @@ TEST(every_lines)
 		EXPECT_LE(0, must_json_number(line, "late_ns"));
 		came += 1 + must_json_number(line, "overruns");
 	}
-	/* No drift: so many deadlines, and none early. */
+	/* No drift: all deadlines were on time, and none early. */
 	EXPECT_LE(came * 50 * NSEC_PER_MSEC, result.ended - result.began);
 	EXPECT_RUN(0, "every", "1h", "--now", "--count=1");
 	EXPECT_EQ(1, count_lines(result.out));
@@ -769,10 +769,10 @@ FIXTURE(every)
 FIXTURE_VARIANT(every)
 {
 	const char *policy, *after;
-	/* of each run but the first */
+	/* for each run but the first */
 	unsigned int min_overruns, max_overruns;
-	__u64 min_late, max_late;	/* the former once more for each run */
-	unsigned int min_elapsed;	/* periods */
+	__u64 min_late, max_late;	/* min_late grows by its value with each run */
+	unsigned int min_elapsed;	/* in periods */
 };
 
 FIXTURE_SETUP(every)
@@ -783,14 +783,14 @@ FIXTURE_TEARDOWN(every)
 {
 }
 
-/* The runs begin at 100, 450, 800 (or later): for 100; for 200, 300, 400; for 500 ... */
+/* With runs at 100, 450, 800 (or later): for 100; for 200, 300, 400; for 500 ... */
 FIXTURE_VARIANT_ADD(every, once)
 {
 	.policy = "--misfire=once", .after = "--misfire-after=100ms",
 	.min_overruns = 2, .max_overruns = UINT_MAX, .max_late = FAR, .min_elapsed = 15,
 };
 
-/* ... at 100, 500, 900: for 100; for 500, with 200, 300, 400 beside it; for 900 ... */
+/* With runs at 100, 500, 900: for 100; for 500, with overruns 200, 300, 400; for 900 ... */
 FIXTURE_VARIANT_ADD(every, skip)
 {
 	.policy = "--misfire=skip", .after = "--misfire-after=100ms",
@@ -798,14 +798,14 @@ FIXTURE_VARIANT_ADD(every, skip)
 	.min_elapsed = 15,
 };
 
-/* ... for 100, 200, 300, 400: each 250 ms later after its deadline than the last. */
+/* For 100, 200, 300, 400: each 250 ms later than the run before. */
 FIXTURE_VARIANT_ADD(every, make_up)
 {
 	.policy = "--misfire=make-up", .after = "--misfire-after=100ms",
 	.min_late = 250 * NSEC_PER_MSEC, .max_late = FAR, .min_elapsed = 15,
 };
 
-/* No misfire, so far. */
+/* Not yet a misfire. */
 FIXTURE_VARIANT_ADD(every, patient)
 {
 	.policy = "--misfire=skip", .after = "--misfire-after=1h",
@@ -855,13 +855,13 @@ TEST(every_status)
 	EXPECT_RUN(127, "every", "1h", "nosuchcommand");
 }
 
-/* Until a trap is the end of it. */
+/* A loop that only a trap ends. */
 #define STAY	"echo up >&2; while :; do sleep 0.05; done"
 
 static void ignore_hangup(void)
 {
 	signal(SIGHUP, SIG_IGN);
-	signal(SIGCHLD, SIG_IGN);	/* as some who start programs have it */
+	signal(SIGCHLD, SIG_IGN);	/* as some parent processes have it */
 }
 
 TEST(every_signals)
@@ -876,7 +876,7 @@ TEST(every_signals)
 		kill_run(signals[i]);
 		EXPECT_STATUS(128 + signals[i]);
 		EXPECT_EQ(1, count_lines(result.out));
-		/* While one goes on. It is ended as well, or its stderr would not be. */
+		/* During a run: the command is ended as well, or its stderr would stay open. */
 		start_run(&result, NULL, -1,
 			  ARGS("every", "1h", "--now", "--json", "sh", "-c",
 			       "trap 'echo bye >&2; exit 3' INT TERM HUP QUIT;" STAY));
@@ -886,7 +886,7 @@ TEST(every_signals)
 		EXPECT_IN(result.err, "bye");
 		EXPECT_EQ(3, must_json_number(result.out, "status"));
 	}
-	/* It does not want to; the second one kills it. */
+	/* The command ignores the first signal; the second one kills it. */
 	start_run(&result, NULL, -1,
 		  ARGS("every", "1h", "--now", "--json", "sh", "-c",
 		       "trap '' INT; trap 'echo no >&2' TERM;" STAY));
@@ -896,7 +896,7 @@ TEST(every_signals)
 	kill_run(SIGINT);
 	EXPECT_STATUS(128 + SIGTERM);
 	EXPECT_EQ(128 + SIGKILL, must_json_number(result.out, "status"));
-	/* What was ignored stays so. */
+	/* A signal ignored at the start stays ignored. */
 	start_run(&result, ignore_hangup, -1,
 		  ARGS("every", "20ms", "--count=5", "sh", "-c", "echo x"));
 	read_until(&result, result.out, "\n");
@@ -905,14 +905,14 @@ TEST(every_signals)
 	EXPECT_EQ(5, count_lines(result.out));
 }
 
-/* A context with a wheel of its own, that nobody else uses. */
+/* A context with an own wheel. */
 static int own_context(char *wheel, size_t size)
 {
 	int fd = must_open(O_NONBLOCK);
 	int ret = hwt_own_wheel(fd, NSEC_PER_MSEC, 64, 0);
 
 	if (ret)
-		die("a wheel of its own: %s", strerror(-ret));
+		die("own wheel: %s", strerror(-ret));
 	snprintf(wheel, size, "pid-%d", getpid());
 	return fd;
 }
@@ -984,7 +984,7 @@ TEST(statistics)
 	close(fd);
 }
 
-/* What is pending, of a process and of a wheel. */
+/* List the pending timeouts of a process and of a wheel. */
 TEST(list)
 {
 	char wheel[32], pid[32];
@@ -1009,7 +1009,7 @@ TEST(list)
 	EXPECT_IN(result.out, "\"user_data\": 2748,");
 	EXPECT_IN(result.out, "\"due_ns\": 3");
 
-	/* One that is due has the worker take what was asked for before. */
+	/* A timeout that is due makes the worker take the requests before it. */
 	must_schedule(fd, 1, 1);
 	eventually(must_stats(fd).unread == 1 && must_wheel_value(wheel, "filed") == 2);
 	EXPECT_RUN(0, "list", wheel);
@@ -1079,7 +1079,7 @@ static unsigned int count_of(const char *text, const char *part)
 	return n;
 }
 
-/* A mark for each bucket with something in it, and a bar for each bin. */
+/* A mark for each bucket that is not empty, and a bar for each bin. */
 TEST(draw)
 {
 	char wheel[32], path[80], mark[64], *buckets, *line, *next;
@@ -1125,7 +1125,7 @@ TEST(draw)
 	EXPECT_EQ(10, lines);
 	EXPECT_EQ(lines, count_of(result.out, "class=\"mark\""));
 
-	/* The shared one, whatever it holds. */
+	/* The shared wheel, whatever it holds. */
 	EXPECT_RUN(0, "draw");
 	EXPECT_IN(result.out, "<title>hwtimer: wheel dev</title>");
 	close(fd);
@@ -1142,7 +1142,7 @@ TEST(watch)
 	EXPECT_EQ(4, count_lines(result.out));
 	EXPECT_IN(line_of(result.out, 0), "PENDING");
 	EXPECT_EQ(NULL, strchr(result.out, '\033'));
-	/* The titles again after each screen of 24 lines. */
+	/* The titles are repeated for each screen of 24 lines. */
 	RUN("watch", "-d10ms", "-n24");
 	EXPECT_EQ(26, count_lines(result.out));
 	EXPECT_IN(line_of(result.out, 24), "PENDING");
@@ -1158,13 +1158,13 @@ TEST(watch)
 	for (i = 0; i < count_lines(result.out); i++) {
 		const char *line = line_of(result.out, i);
 
-		/* Shorter than asked for, if the look before it was held up. */
+		/* Shorter than requested if the sample before was delayed. */
 		EXPECT_LT(0, must_json_number(line, "interval_s"));
 		armed += must_json_number(line, "armed_per_s") *
 			 must_json_number(line, "interval_s");
 		must_json(line, "late.0.count");
 	}
-	/* All of them, in whichever interval; the length of each is rounded. */
+	/* All are counted, in some interval; the intervals are rounded. */
 	EXPECT_LT(950, armed);
 	EXPECT_GT(1050, armed);
 	start_run(&result, NULL, -1, ARGS("watch", "-d10ms", wheel));
@@ -1229,12 +1229,12 @@ TEST(bench)
 	EXPECT_RUN(0, "bench", "--timeouts=100", "--ops=100");
 	EXPECT_IN(result.out, "single run on this machine");
 	EXPECT_IN(result.out, "kernel:   Linux ");
-	printf("# as it is on this machine:\n");
+	printf("# as text:\n");
 	for (i = 0; i < count_lines(result.out); i++)
 		printf("# %s\n", line_of(result.out, i));
 }
 
-/* top on a terminal of the test's own. */
+/* top on a pseudo-terminal. */
 struct screen {
 	int master, slave;
 	pid_t pid;
@@ -1292,7 +1292,7 @@ static void on_terminal(struct screen *s, const char *const args[])
 	}
 }
 
-/* Read what it draws, once; false: that is all. */
+/* Read its output once; false at the end. */
 static bool see(struct screen *s, int timeout_ms)
 {
 	struct pollfd fd = { .fd = s->master, .events = POLLIN };
@@ -1312,7 +1312,7 @@ static void see_until(struct screen *s, const char *text)
 {
 	while (!strstr(s->seen, text))
 		if (!see(s, PATIENCE / NSEC_PER_MSEC))
-			die("'%s' was not seen, but: '%s'", text, s->seen);
+			die("no '%s' on the screen: '%s'", text, s->seen);
 }
 
 static void forget(struct screen *s)
@@ -1321,7 +1321,7 @@ static void forget(struct screen *s)
 	s->seen[0] = 0;
 }
 
-/* Its end; and all that it drew before. */
+/* Wait for its end, and read the rest of its output. */
 static int leave(struct screen *s)
 {
 	int status = reap(s->pid);
@@ -1342,7 +1342,7 @@ static bool same_terminal(struct screen *s)
 	       !memcmp(now.c_cc, s->before.c_cc, sizeof(now.c_cc));
 }
 
-/* The other screen, and the cursor, were given back, at the very end. */
+/* At the end, the cursor is shown and the main screen restored. */
 static bool given_back(struct screen *s)
 {
 	static const char end[] = "\033[?25h\033[?1049l";
@@ -1351,7 +1351,7 @@ static bool given_back(struct screen *s)
 	return at && !at[strlen(end)] && same_terminal(s);
 }
 
-/* No line of a frame is longer than the window, and there are not more of them. */
+/* Does the frame fit in the window? */
 static bool fits(const char *frame, int rows, int columns)
 {
 	int row = 1, column = 0;
@@ -1380,14 +1380,14 @@ TEST_F(screen, quits_by_key)
 	see_until(&self->s, self->wheel);
 	EXPECT_FALSE(same_terminal(&self->s));
 	forget(&self->s);
-	/* The second frame from now on is whole. */
+	/* The next frame is complete. */
 	see_until(&self->s, "\033[H");
 	frame = strstr(self->s.seen, "\033[H") + 3;
 	see_until(&self->s, "late, in this interval");
 	while (!strstr(frame, "\033[H"))
 		ASSERT_TRUE(see(&self->s, PATIENCE / NSEC_PER_MSEC));
 	EXPECT_TRUE(fits(frame, 24, 80));
-	/* What it does not know does not matter. */
+	/* Unknown keys are ignored. */
 	ASSERT_EQ(3, write(self->s.master, "x\n ", 3));
 	forget(&self->s);
 	see_until(&self->s, "WHEEL");
@@ -1413,7 +1413,7 @@ TEST_F(screen, quits_by_signals)
 		EXPECT_EQ(128 + (signals[i] ?: SIGINT), leave(&self->s));
 		EXPECT_TRUE(given_back(&self->s));
 	}
-	/* By number, and by itself. */
+	/* With -n it ends by itself. */
 	forget(&self->s);
 	on_terminal(&self->s, ARGS("top", "-d", "0.02", "-n", "2"));
 	EXPECT_EQ(0, leave(&self->s));
@@ -1434,7 +1434,7 @@ TEST_F(screen, window)
 		forget(&self->s);
 		on_terminal(&self->s, ARGS("top", "-d1h"));
 		see_until(&self->s, self->wheel);
-		/* It draws anew at once, not in an hour. */
+		/* It redraws at once, not after the hour. */
 		forget(&self->s);
 		ASSERT_EQ(0, ioctl(self->s.master, TIOCSWINSZ, &sizes[i]));
 		see_until(&self->s, "\033[2J\033[H");
@@ -1448,7 +1448,7 @@ TEST_F(screen, window)
 	}
 }
 
-/* ^Z: the terminal is given back, and taken again. */
+/* ^Z: the terminal is restored, and set up again by SIGCONT. */
 TEST_F(screen, stops)
 {
 	int status;
@@ -1471,7 +1471,7 @@ TEST_F(screen, stops)
 	EXPECT_TRUE(given_back(&self->s));
 }
 
-/* It hung up. */
+/* The terminal hangs up. */
 TEST_F(screen, terminal_goes)
 {
 	on_terminal(&self->s, ARGS("top", "-d1h"));
@@ -1499,7 +1499,7 @@ TEST_F(screen, plain)
 	on_terminal(&self->s, ARGS("stat"));
 	EXPECT_EQ(0, leave(&self->s));
 	EXPECT_NE(NULL, strstr(self->s.seen, "\033[1m"));
-	/* A terminal that can do nothing gets blocks, and JSON is JSON. */
+	/* A dumb terminal gets plain blocks, and JSON stays JSON. */
 	forget(&self->s);
 	on_terminal(&self->s, ARGS("top", "-d10ms", "-n1", "--json"));
 	EXPECT_EQ(0, leave(&self->s));

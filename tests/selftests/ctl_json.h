@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * JSON, strictly: to see that something is, and to find a value in it.
+ * A strict parser of JSON: to check that a text is JSON, and to find a value in it.
  */
 #ifndef CTL_JSON_H
 #define CTL_JSON_H
@@ -14,7 +14,7 @@ static inline const char *json_space(const char *p)
 	return p + strspn(p, " \t\n\r");
 }
 
-/* Behind the string that begins at @p; NULL: it is none. */
+/* Returns the end of the string that begins at @p, or NULL if it is invalid. */
 static inline const char *json_string(const char *p)
 {
 	int i;
@@ -63,7 +63,7 @@ static inline const char *json_number(const char *p)
 
 static inline const char *json_value(const char *p, int depth);
 
-/* Is the key of the member at @member found again before @end? */
+/* Does the key of @member come again before the end of the object? */
 static inline bool json_key_again(const char *object, const char *member, int depth)
 {
 	size_t len = json_string(member) - member;
@@ -79,7 +79,7 @@ static inline bool json_key_again(const char *object, const char *member, int de
 	return false;
 }
 
-/* Behind the value that begins at @p; NULL: it is none. */
+/* Returns the end of the value that begins at @p, or NULL if it is invalid. */
 static inline const char *json_value(const char *p, int depth)
 {
 	static const char *const words[] = { "true", "false", "null" };
@@ -121,7 +121,7 @@ static inline const char *json_value(const char *p, int depth)
 	}
 }
 
-/* One value, and nothing behind it. */
+/* One value, and nothing after it. */
 static inline bool json_valid(const char *text)
 {
 	const char *end = json_value(json_space(text), 0);
@@ -130,8 +130,8 @@ static inline bool json_valid(const char *text)
 }
 
 /*
- * The value at @path, "wheels.0.name", in valid JSON; NULL: there is none. It ends where
- * json_value() says.
+ * The value at @path, such as "wheels.0.name", in valid JSON, or NULL. json_value() returns its
+ * end.
  */
 static inline const char *json_find(const char *text, const char *path)
 {
@@ -178,7 +178,7 @@ static inline const char *must_json_(int line, const char *text, const char *pat
 	return value;
 }
 
-/* A number, which is not in quotes. */
+/* A number, without quotes. */
 #define must_json_number(text, path) must_json_number_(__LINE__, text, path)
 
 static inline double must_json_number_(int line, const char *text, const char *path)
@@ -190,7 +190,7 @@ static inline double must_json_number_(int line, const char *text, const char *p
 	return strtod(value, NULL);
 }
 
-/* Is that the value there? @value is as JSON has it: "null", "\"text\"". */
+/* Compare a value with @value, which is JSON: "null", "\"text\"". */
 static inline bool json_is(const char *text, const char *path, const char *value)
 {
 	const char *p = must_json(text, path);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What people look at: /sys/kernel/debug/hwtimer/<wheel>/ and /proc/PID/fdinfo.
- * Lines that a script can parse, numbers that add up, and no harm in looking.
+ * What people read: /sys/kernel/debug/hwtimer/<wheel>/ and /proc/PID/fdinfo. The lines can be
+ * parsed, the numbers add up, and reading does no harm.
  */
 #include "hwt.h"
 
@@ -21,17 +21,17 @@ static const char *const words[] = {
 };
 
 #define MAX_LINES	200
-/* The most that a wheel can have. */
+/* The maximum of any wheel. */
 #define MAX_LEVELS	16
 
-/* Stats, taken apart. */
+/* Parsed stats. */
 struct stats {
 	char *text;
 	unsigned int n;
 	const char *names[MAX_LINES], *values[MAX_LINES];
 };
 
-/* Each line a name, one space and a value; no name twice. */
+/* Each line has a name, one space and a value; no name comes twice. */
 static bool parse(struct stats *s)
 {
 	char *line = s->text, *end, *space;
@@ -109,7 +109,7 @@ static __u64 lateness_sum(const struct stats *s)
 	return sum;
 }
 
-/* The sum of "bucket <level> <slot> <timeouts>" lines; dies if they are not that. */
+/* The sum over lines "bucket <level> <slot> <timeouts>"; dies if a line has another form. */
 static __u64 must_sum_buckets(const char *wheel, __u64 slots)
 {
 	char path[PATH_MAX], *text, *line;
@@ -140,7 +140,7 @@ FIXTURE(wheel)
 	char name[64];
 };
 
-/* A wheel that nobody else uses. */
+/* A wheel that only this test uses. */
 FIXTURE_SETUP(wheel)
 {
 	self->fd = must_open(0);
@@ -153,7 +153,7 @@ FIXTURE_TEARDOWN(wheel)
 	char path[PATH_MAX];
 
 	close(self->fd);
-	/* The directory goes with the wheel. */
+	/* The directory is removed with the wheel. */
 	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s", self->name);
 	EXPECT_EQ(-1, access(path, F_OK));
 	EXPECT_EQ(ENOENT, errno);
@@ -214,7 +214,7 @@ TEST_F(wheel, worker)
 
 	snprintf(path, sizeof(path), "/proc/%llu/comm", number(&s, "worker_pid"));
 	comm = must_slurp(path);
-	/* As much of it as a task's name holds. */
+	/* As much of it as fits in a task's name. */
 	snprintf(want, sizeof(want), "hwtimer/%s", self->name);
 	EXPECT_EQ(0, strncmp(want, comm, strlen(comm) - 1));
 }
@@ -244,14 +244,14 @@ TEST_F(wheel, counts)
 	EXPECT_TRUE(adds_up(&s));
 	EXPECT_EQ(40, lateness_sum(&s));
 	EXPECT_LT(0, number(&s, "ticks"));
-	/* The 40 have been filed, and visited. */
+	/* The 40 timeouts have been filed and visited. */
 	EXPECT_LE(40, number(&s, "drained"));
 	EXPECT_LE(40, number(&s, "visits"));
 	EXPECT_LT(0, number(&s, "longest_callback_ns"));
 	EXPECT_EQ(0, strncmp("dev_expired", word(&s, "longest_callback"), 11));
 }
 
-/* A worker that sleeps is kicked, and wakes up. */
+/* A sleeping worker is kicked, and wakes up. */
 TEST_F(wheel, wakes)
 {
 	__u64 end = now_ns() + PATIENCE, n = 0;
@@ -265,7 +265,7 @@ TEST_F(wheel, wakes)
 	}
 }
 
-/* Nothing that fails counts but as rejected, and that only at the wheel's cap. */
+/* Failed calls are not counted, except as rejected at the wheel's cap. */
 TEST_F(wheel, failures_do_not_count)
 {
 	struct hwtimer_schedule bad = { .flags = 2 };
@@ -282,7 +282,7 @@ TEST_F(wheel, failures_do_not_count)
 	EXPECT_STREQ("INIT", word(&s, "state"));
 }
 
-/* What is filed, and where. */
+/* How many timeouts are filed, and where. */
 TEST_F(wheel, buckets)
 {
 	__u64 ids[1000], random = seed();
@@ -292,7 +292,7 @@ TEST_F(wheel, buckets)
 	EXPECT_EQ(0, must_sum_buckets(self->name, 1024));
 	for (i = 0; i < 1000; i++)
 		ids[i] = must_schedule(self->fd, FAR + rnd(&random) % NSEC_PER_SEC, i);
-	/* All of them, once the worker has seen the requests. */
+	/* The worker has filed all of them. */
 	eventually(must_wheel_value(self->name, "filed") == 1000);
 	EXPECT_EQ(1000, must_sum_buckets(self->name, 1024));
 	s = must_wheel_stats(self->name);
@@ -306,7 +306,7 @@ TEST_F(wheel, buckets)
 		  must_sum_buckets(self->name, 1024));
 }
 
-/* The same deadline: the same bucket. */
+/* Timeouts with the same deadline share a bucket. */
 TEST_F(wheel, one_bucket)
 {
 	__u64 time = now_ns() + FAR;
@@ -324,7 +324,7 @@ TEST_F(wheel, one_bucket)
 	free(text);
 }
 
-/* A reader may be killed while the worker counts for it, on its stack. */
+/* A reader may be killed while the worker surveys the wheel for it, on the reader's stack. */
 TEST_F(wheel, killed_looking)
 {
 	__u64 random = seed();
@@ -344,14 +344,14 @@ TEST_F(wheel, killed_looking)
 	EXPECT_EQ(5000, must_sum_buckets(self->name, 1024));
 }
 
-/* Each level has its own: near ones in the lowest, far ones further up. */
+/* Each level has its buckets: near timeouts are in the lowest level, far ones in higher ones. */
 TEST(buckets_of_levels)
 {
 	struct hwtimer_setup setup = {
 		.flags = HWTIMER_SETUP_OWN_WHEEL, .clockid = CLOCK_MONOTONIC,
 		.tick_ns = 100 * NSEC_PER_MSEC, .slots = 64, .levels = 3,
 	};
-	/* a level is 6.4 s, 6.8 min, 7.3 h */
+	/* the levels span 6.4 s, 6.8 min and 7.3 h */
 	static const __u64 delays[] = { 60, 3600, 7200, 14400 };
 	unsigned int level, slot, filed, at[3] = { 0 }, i;
 	char wheel[32], path[PATH_MAX], *text, *line;
@@ -370,28 +370,28 @@ TEST(buckets_of_levels)
 		at[level] += filed;
 	}
 	free(text);
-	/* the first one may be in the next turn of its level already */
+	/* the first timeout may be in either of the higher levels */
 	EXPECT_EQ(0, at[0]);
 	EXPECT_EQ(ARRAY_SIZE(delays), at[1] + at[2]);
 	EXPECT_LE(3, at[2]);
 	close(fd);
 }
 
-/* With nothing pending the worker sleeps until somebody arms. */
+/* With nothing pending, the worker sleeps until a timeout is armed. */
 TEST_F(wheel, idle_costs_nothing)
 {
 	__u64 before, after;
 
 	must_schedule(self->fd, 0, 0);
 	eventually(must_stats(self->fd).expired == 1);
-	/* It may have to wake once more to see that. */
+	/* One more wake-up may be needed to find that nothing is pending. */
 	eventually((before = must_wheel_value(self->name, "wakeups"),
 		    wait_until(now_ns() + NSEC_PER_SEC),
 		    after = must_wheel_value(self->name, "wakeups"),
 		    before == after));
 }
 
-/* With only far ones pending it wakes a few times a second, not 1000 times. */
+/* With only far timeouts pending, it wakes a few times a second, not 1000 times. */
 TEST_F(wheel, far_costs_little)
 {
 	__u64 before, after, began;
@@ -409,7 +409,7 @@ TEST_F(wheel, far_costs_little)
 	       (now_ns() - began) / NSEC_PER_MSEC);
 }
 
-/* Two wheels of one process, and one that goes while the other stays. */
+/* Two wheels of one process, one of which goes away. */
 TEST_F(wheel, second_wheel)
 {
 	unsigned int dirs = 0, mine = 0;
@@ -437,7 +437,7 @@ TEST_F(wheel, second_wheel)
 	EXPECT_EQ(NSEC_PER_MSEC, must_wheel_value(self->name, "tick_ns"));
 }
 
-/* A file of a wheel that has gone. */
+/* Files of a wheel that is gone can still be read. */
 TEST_F(wheel, outlived)
 {
 	char path[PATH_MAX], buf[64];
@@ -462,7 +462,7 @@ TEST_F(wheel, outlived)
 	self->fd = must_open(0);
 }
 
-/* In pieces, as a script's read may be. */
+/* Reads of a few bytes, as a script may do. */
 TEST_F(wheel, small_reads)
 {
 	char path[PATH_MAX], *whole, pieces[8192];
@@ -478,13 +478,13 @@ TEST_F(wheel, small_reads)
 		size += ret;
 	ASSERT_EQ(0, ret);
 	pieces[size] = 0;
-	/* Nothing happened in between. */
+	/* Nothing happened in between, so the content is the same. */
 	EXPECT_STREQ(whole, pieces);
 	close(fd);
 	free(whole);
 }
 
-/* Looking while everything changes. */
+/* Reading while everything changes. */
 static atomic_bool busy;
 
 static void *change(void *arg)
@@ -512,13 +512,13 @@ static void *change(void *arg)
 	return NULL;
 }
 
-struct looker {
+struct file_reader {
 	pthread_t thread;
-	unsigned int looks, gone, bad;
+	unsigned int reads, gone, bad;
 };
 
-/* What can be read of @wheel/@file, or NULL if it goes. */
-static char *slurp_if_there(const char *wheel, const char *file, struct looker *l)
+/* Read @wheel/@file; NULL if it disappears. */
+static char *slurp_if_there(const char *wheel, const char *file, struct file_reader *l)
 {
 	char path[PATH_MAX], *text = must_alloc(1, 65536);
 	size_t size = 0;
@@ -532,20 +532,20 @@ static char *slurp_if_there(const char *wheel, const char *file, struct looker *
 			size += ret;
 		close(fd);
 	}
-	l->looks++;
+	l->reads++;
 	if (!ret && size < 65535)
 		return text;
 	free(text);
 	l->gone++;
-	/* The shared wheel does not go. */
+	/* The shared wheel does not disappear. */
 	if (!strcmp(wheel, "dev"))
 		l->bad++;
 	return NULL;
 }
 
-static void *look(void *arg)
+static void *keep_reading(void *arg)
 {
-	struct looker *l = arg;
+	struct file_reader *l = arg;
 
 	while (atomic_load(&busy)) {
 		DIR *dir = opendir(HWT_DEBUGFS);
@@ -570,7 +570,7 @@ static void *look(void *arg)
 
 TEST(under_load)
 {
-	struct looker lookers[2] = { 0 };
+	struct file_reader readers[2] = { 0 };
 	pthread_t changers[3];
 	struct stats s;
 	int i;
@@ -579,19 +579,19 @@ TEST(under_load)
 	for (i = 0; i < 3; i++)
 		start(&changers[i], change, (void *)(uintptr_t)i);
 	for (i = 0; i < 2; i++)
-		start(&lookers[i].thread, look, &lookers[i]);
+		start(&readers[i].thread, keep_reading, &readers[i]);
 	wait_until(now_ns() + 5 * NSEC_PER_SEC);
-	eventually(lookers[0].looks > 100 && lookers[1].looks > 100);
+	eventually(readers[0].reads > 100 && readers[1].reads > 100);
 	atomic_store(&busy, false);
 	for (i = 0; i < 2; i++) {
-		pthread_join(lookers[i].thread, NULL);
-		printf("# %u looks, %u at what had gone\n", lookers[i].looks,
-		       lookers[i].gone);
-		EXPECT_EQ(0, lookers[i].bad);
+		pthread_join(readers[i].thread, NULL);
+		printf("# %u reads, %u of files that had gone\n", readers[i].reads,
+		       readers[i].gone);
+		EXPECT_EQ(0, readers[i].bad);
 	}
 	for (i = 0; i < 3; i++)
 		pthread_join(changers[i], NULL);
-	/* And now that it is quiet, the books balance. */
+	/* At rest, the counters add up. */
 	eventually(!must_wheel_value("dev", "filed"));
 	s = must_wheel_stats("dev");
 	EXPECT_EQ(0, number(&s, "pending"));
@@ -607,7 +607,7 @@ TEST(fdinfo_shared)
 	int fd = must_open(0);
 	__u64 user = 0;
 
-	/* What the cases before have closed. */
+	/* What earlier cases have closed is released first. */
 	eventually(must_fdinfo(fd, "user_timeouts") == user);
 	EXPECT_EQ(CLOCK_MONOTONIC, must_fdinfo(fd, "clockid"));
 	EXPECT_EQ(0, must_fdinfo(fd, "own_wheel"));
@@ -625,7 +625,7 @@ TEST(fdinfo_shared)
 	EXPECT_EQ(2, must_fdinfo(fd, "pending"));
 	EXPECT_EQ(user + 3, must_fdinfo(fd, "user_timeouts"));
 	ASSERT_EQ(1, hwt_read(fd, &rec, 1));
-	/* Its room is kept for use again. */
+	/* The freed timeout is kept for reuse, and charged. */
 	EXPECT_EQ(user + 3, must_fdinfo(fd, "user_timeouts"));
 	EXPECT_EQ(must_get_parameter("max_user_timeouts"), must_fdinfo(fd, "max_user_timeouts"));
 	EXPECT_EQ(must_get_parameter("max_user_wheels"), must_fdinfo(fd, "max_user_wheels"));
@@ -647,22 +647,22 @@ TEST(fdinfo_own)
 	EXPECT_EQ(1, must_fdinfo(fd, "user_wheels"));
 }
 
-/* Each that is pending has a line, for the function that it calls and its deadline. */
+/* A line for each pending timeout, with its function and its deadline. */
 TEST(pending)
 {
 	const unsigned int n = 5000;
-	unsigned int i, told = 0, more = 0;
+	unsigned int i, reported = 0, more = 0;
 	char *text, *line, *end, path[128], wheel[32];
 	__u64 deadline;
 	int fd = must_open(0);
 
-	/* 1 level of 64 slots: all in one record of the file, and beyond what is shown. */
+	/* One level of 64 slots: all are in one bucket, more than the file lists. */
 	ASSERT_EQ(0, hwt_own_wheel(fd, NSEC_PER_SEC, 64, 0));
 	snprintf(path, sizeof(path), HWT_DEBUGFS "/pid-%d/pending", getpid());
 	deadline = now_ns() + FAR;
 	for (i = 0; i < n; i++)
 		ASSERT_EQ(0, hwt_schedule(fd, 0, deadline, i, &(__u64){ 0 }, NULL));
-	must_schedule(fd, 1, 0);	/* rings, whatever the rest does */
+	must_schedule(fd, 1, 0);	/* filed in the first slot */
 	snprintf(wheel, sizeof(wheel), "pid-%d", getpid());
 	eventually(must_stats(fd).unread == 1 && must_wheel_value(wheel, "filed") == n);
 	text = must_slurp(path);
@@ -687,15 +687,15 @@ TEST(pending)
 		EXPECT_EQ(deadline, at);
 		EXPECT_EQ(0, strcmp("dev_expired", function))
 			TH_LOG("%s", function);
-		told++;
+		reported++;
 	}
-	EXPECT_EQ(4096, told);
-	EXPECT_EQ(n, told + more);
+	EXPECT_EQ(4096, reported);
+	EXPECT_EQ(n, reported + more);
 	free(text);
 	close(fd);
 }
 
-/* Filed for a tick, and touched since to be never. */
+/* Filed for a tick, then touched to HWTIMER_NEVER. */
 TEST(pending_never)
 {
 	char *text, path[128], wheel[32];

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Each allocation, and each copy from and to the program, fails: in every call of
- * /dev/hwtimer, in the worker of a wheel that grows, and while the module is loaded (for the API
- * for other modules see tests/misuse_kunit.c). The first one of a call, then the second, and so on
- * until a call comes to its end without a failure (/proc/PID/fail-nth); and then the same with
- * all allocations that come after it failing, too (/proc/PID/make-it-fail).
+ * Fault injection: each allocation, and each copy from and to the program, fails once, in every
+ * call of /dev/hwtimer, in the worker of a growing wheel, and while the module is loaded
+ * (tests/kunit does it for the API of other modules). The nth of a call fails, from the first
+ * until a call completes without a failure (/proc/PID/fail-nth); then again with all later
+ * allocations failing, too (/proc/PID/make-it-fail).
  *
- * What failed must do so with an error that is documented and leave everything as it was,
- * and works when it is done again. In kernels without fault injection all is skipped.
+ * A call that failed has returned a documented error, has left everything as it was, and works
+ * when repeated. Kernels without fault injection skip all of it.
  */
 #include "hwt.h"
 #include "ring.h"
@@ -16,31 +16,31 @@
 
 #define MODULE		"hwtimer"
 
-/* A user whose only contexts are ours; it keeps root's rights. */
+/* A user without other contexts; the process keeps root's capabilities. */
 #define SOMEBODY	4711
 
-/* The data of the timeout that is pending in each context before the call. */
+/* The user_data of the timeout that is pending in each context before the call. */
 #define KEPT		0x6b657074ULL
-/* No call has so many. */
+/* More than the allocations and copies of any call. */
 #define MOST		5000U
 
-/* In rings the program names its timeouts: the one that is kept, and others. */
+/* Ids in contexts with rings: of the timeout that is kept, and of others. */
 #define RING_KEPT	HWTIMER_ID(0, 1)
 #define RING_OTHER(n)	HWTIMER_ID(1 + (n), 1)
 
 #define BACKLOG		40	/* read() copies 16 records at a time */
 
 /**
- * struct world - what a call is made in
+ * struct world - the state in which a call is made
  * @fd: the context, or -1
  * @kept: a timeout that is pending in it
- * @before: what it had done before the call
+ * @before: its counters before the call
  * @ring: its rings, or NULL
- * @params: of the rings that the call makes
- * @id: of the timeout that the call is about
- * @mapping: what the call mapped
- * @ops: of a batch
- * @records: that the call read
+ * @params: parameters of the rings that the call creates
+ * @id: the timeout on which the call operates
+ * @mapping: the mapping that the call created
+ * @ops: operations of a batch
+ * @records: records that the call read
  */
 struct world {
 	int fd;
@@ -55,13 +55,13 @@ struct world {
 };
 
 /**
- * struct call - what is to fail
- * @prepare: makes the context, in which nothing happens until @make; NULL: it is new
- * @make: the call; returns what is not negative, or -errno
- * @undone: it failed, and this is as it was; NULL: only what all have in common
- * @done: it had its effect, once; @ret is what it returned
- * @errors: what it may fail with
- * @fewest: so many of its allocations and copies it cannot do without
+ * struct call - a call to be made fail
+ * @prepare: create the context, in which nothing happens until @make; NULL: a new context
+ * @make: make the call; returns 0 or more, or -errno
+ * @undone: check that a failed call had no effect; NULL: only check_undone()
+ * @done: check that the call had its effect, once; @ret is what it returned
+ * @errors: the errors that it may return
+ * @fewest: the least number of allocations and copies that it needs
  */
 struct call {
 	void (*prepare)(struct world *w);
@@ -72,17 +72,17 @@ struct call {
 	unsigned int fewest;
 };
 
-/* Which of its allocations and copies fails. */
+/* The number of the allocation or copy that fails. */
 static unsigned int nth;
-/* Another context of the same user, to see what it has; -1: there is none. */
+/* Another context of the same user, whose fdinfo shows what is charged; -1: none. */
 static int beside = -1;
 
 #define check(condition) do {						\
 	if (!(condition))						\
-		die("failure %u: not: %s", nth, #condition);		\
+		die("failure %u: check failed: %s", nth, #condition);		\
 } while (0)
 
-/* Set one of the knobs of what fails. */
+/* Set a parameter of fault injection. */
 static void turn(const char *what, const char *knob, const char *value)
 {
 	char path[128];
@@ -92,7 +92,7 @@ static void turn(const char *what, const char *knob, const char *value)
 		die("%s: %s", path, strerror(errno));
 }
 
-/* False: nothing fails on demand in this kernel. @rest: with all that comes after it. */
+/* Set fault injection up; false: this kernel has none. @rest: later allocations fail, too. */
 static bool faults_on_demand(bool rest)
 {
 	static const char *const all[] = { "failslab", "fail_page_alloc", "fail_usercopy" };
@@ -101,12 +101,12 @@ static bool faults_on_demand(bool rest)
 	if (access("/proc/self/fail-nth", W_OK) || access("/proc/self/make-it-fail", W_OK))
 		return false;
 	for (i = 0; i < ARRAY_SIZE(all); i++) {
-		/* Without a word, only who asks for it, without end. */
+		/* Silent, for tasks that ask for it, without a limit. */
 		turn(all[i], "verbose", "0");
 		turn(all[i], "task-filter", "Y");
 		turn(all[i], "times", "-1");
 	}
-	/* Any of them, may it wait for memory or not. */
+	/* All allocations, whether they may sleep or not. */
 	turn("failslab", "ignore-gfp-wait", "N");
 	turn("fail_page_alloc", "ignore-gfp-wait", "N");
 	turn("fail_page_alloc", "ignore-gfp-highmem", "N");
@@ -118,8 +118,8 @@ static bool faults_on_demand(bool rest)
 
 /**
  * struct victim - a thread whose allocations and copies fail
- * @nth: its fail-nth
- * @rest: its make-it-fail, for who has those fail that come after the nth
+ * @nth: a descriptor of its /proc/PID/fail-nth
+ * @rest: a descriptor of its /proc/PID/make-it-fail, for failures after the nth
  */
 struct victim {
 	int nth, rest;
@@ -145,7 +145,7 @@ static void close_victim(const struct victim *v)
 	close(v->rest);
 }
 
-/* In this order: the copies of these count as well. */
+/* fail-nth last, as the copies of these writes count as well. */
 static void fail_from_now(const struct victim *v)
 {
 	char text[16];
@@ -156,7 +156,7 @@ static void fail_from_now(const struct victim *v)
 		die("/proc/PID/fail-nth: %s", strerror(errno));
 }
 
-/* No more; did anything fail? What we copy here counts, too, and is not what was meant. */
+/* Disable it; has anything failed? The copies of this function count as well, and are retried. */
 static bool has_failed(const struct victim *v)
 {
 	char text[16] = { 0 };
@@ -178,7 +178,7 @@ static bool may_fail(const struct call *c, int ret)
 	return false;
 }
 
-/* It was armed before the call, and is pending still, as it was. */
+/* The timeout armed before the call is still pending, with its data. */
 static void check_kept(struct world *w)
 {
 	__u64 data;
@@ -187,7 +187,7 @@ static void check_kept(struct world *w)
 	check(data == KEPT);
 }
 
-/* It expires, and nothing else does. */
+/* The kept timeout expires, and nothing else does. */
 static void expire_kept(struct world *w)
 {
 	struct hwtimer_record rec;
@@ -200,7 +200,7 @@ static void expire_kept(struct world *w)
 	check(rec.id == w->kept && rec.user_data == KEPT);
 }
 
-/* What all calls have in common when they have failed. */
+/* What holds after every failed call. */
 static void check_undone(struct world *w)
 {
 	struct hwtimer_stats after = must_stats(w->fd);
@@ -209,12 +209,12 @@ static void check_undone(struct world *w)
 		return;
 	print_stats(&w->before);
 	print_stats(&after);
-	die("failure %u: that is not as it was", nth);
+	die("failure %u: counters have changed", nth);
 }
 
 /*
- * The wheel that a context of ours has to itself, or false. pid-N, or with a suffix if the
- * one before has not given its name back yet.
+ * Find the name of our context's own wheel; false if there is none. It is pid-N, with a suffix if
+ * an earlier wheel has not released that name yet.
  */
 static bool find_own_wheel(char name[NAME_MAX + 1])
 {
@@ -244,13 +244,13 @@ static bool own_wheel_there(void)
 	return find_own_wheel(name);
 }
 
-/* Nobody has anything of the context that was closed. */
+/* Nothing is left of the closed context. */
 static void check_nothing_left(void)
 {
 	check(!own_wheel_there());
 	if (beside < 0)
 		return;
-	/* Timeouts count until they are free. */
+	/* Timeouts are charged until they are freed. */
 	eventually(!must_fdinfo(beside, "user_timeouts") && !must_fdinfo(beside, "user_ring_kib"));
 	check(!must_fdinfo(beside, "user_wheels"));
 	check(!must_fdinfo(beside, "user_rate"));
@@ -266,7 +266,7 @@ static void close_world(struct world *w)
 	check_nothing_left();
 }
 
-/* Make the call, with the nth of its allocations and copies failing; false: it has none. */
+/* Make the call with its nth allocation or copy failing; false: it has fewer. */
 static bool try_nth(const struct call *c, const struct victim *self, unsigned int *refused)
 {
 	struct world w = { .fd = -1 };
@@ -288,7 +288,7 @@ static bool try_nth(const struct call *c, const struct victim *self, unsigned in
 			check_undone(&w);
 		ret = c->make(&w);
 		if (ret < 0)
-			die("failure %u: and then %d (%s)", nth, ret, strerror(-ret));
+			die("failure %u: the second call: %d (%s)", nth, ret, strerror(-ret));
 	}
 	c->done(&w, ret);
 	close_world(&w);
@@ -296,8 +296,9 @@ static bool try_nth(const struct call *c, const struct victim *self, unsigned in
 }
 
 /*
- * Make it with each of them failing in turn. Checkers allocate now and then in between, so that
- * a number may be skipped: if too few were reported, and in a thorough run always, do it twice.
+ * Make the call with each of its allocations and copies failing in turn. Kernel checkers sometimes
+ * allocate in between, which may hide a number: if too few failures were reported, and always in a
+ * thorough run, repeat it.
  */
 static void try_each(struct __test_metadata *_metadata, const struct call *c)
 {
@@ -311,7 +312,7 @@ static void try_each(struct __test_metadata *_metadata, const struct call *c)
 		}
 	}
 	close_victim(&self);
-	printf("# %u failures, %u of them told\n", failures, refused);
+	printf("# %u failures, %u of them reported\n", failures, refused);
 	EXPECT_LE(c->fewest, refused);
 }
 
@@ -319,7 +320,7 @@ static void prepare_process(void)
 {
 	if (setresuid(SOMEBODY, -1, -1))
 		die("setresuid: %s", strerror(errno));
-	/* The faults of our own pages are not the calls'; and who gets no memory tries for ever. */
+	/* Page faults of our own must not fail; without memory they would be retried forever. */
 	must_have_pages();
 	eventually(!module_references());
 	beside = must_open(0);
@@ -347,7 +348,7 @@ FIXTURE_VARIANT_ADD(faults, rest)
 FIXTURE_SETUP(faults)
 {
 	if (!faults_on_demand(variant->rest))
-		SKIP(return, "this kernel lets no memory fail on demand");
+		SKIP(return, "this kernel has no fault injection");
 	prepare_process();
 }
 
@@ -360,7 +361,7 @@ FIXTURE_TEARDOWN(faults)
 
 #define TRY(...)	try_each(_metadata, &(const struct call){ __VA_ARGS__ })
 
-/* The context of most calls: one timeout is pending. */
+/* The context of most calls: one pending timeout. */
 static void one_pending(struct world *w)
 {
 	w->fd = must_open(O_NONBLOCK);
@@ -374,7 +375,7 @@ static void nothing_pending(struct world *w)
 	w->before = must_stats(w->fd);
 }
 
-/* It is good for all that comes after. */
+/* The context still works. */
 static void check_works(struct world *w)
 {
 	struct hwtimer_stats s;
@@ -393,7 +394,7 @@ static void nobody_else(struct world *w)
 	if (beside >= 0)
 		close(beside);
 	beside = -1;
-	/* Ours is the first context of this user. */
+	/* Make the next context the first one of this user. */
 	eventually(!module_references());
 }
 
@@ -415,7 +416,7 @@ static void opened(struct world *w, int ret)
 	check_works(w);
 }
 
-/* At least the path, the file, the context, the user. */
+/* At least the path, the file, the context and the user. */
 TEST_F(faults, open)
 {
 	TRY(nobody_else, make_open, not_opened, opened, { ENOMEM, EFAULT }, 4);
@@ -457,7 +458,7 @@ static int make_growing(struct world *w)
 	return set_up(w, GROWING, CLOCK_MONOTONIC, 1);
 }
 
-/* No wheel in debugfs, no wheel of the user's. */
+/* No wheel in debugfs, and none charged. */
 static void not_set_up(struct world *w)
 {
 	check_undone(w);
@@ -479,13 +480,13 @@ TEST_F(faults, setup_shared)
 	TRY(nothing_pending, make_shared, not_set_up, is_set_up, { EFAULT }, 2);
 }
 
-/* The copies, the wheel, its buckets, its thread. */
+/* At least two copies, the wheel, its buckets and its thread. */
 TEST_F(faults, setup_own)
 {
 	TRY(nothing_pending, make_own, not_set_up, is_set_up, { EFAULT, ENOMEM }, 5);
 }
 
-/* Three levels more. */
+/* Three more levels. */
 TEST_F(faults, setup_levels)
 {
 	TRY(nothing_pending, make_levels, not_set_up, is_set_up, { EFAULT, ENOMEM }, 8);
@@ -515,13 +516,13 @@ static void scheduled(struct world *w, int ret)
 	check(!hwt_cancel(w->fd, w->id));
 }
 
-/* The copies, the timeout. Its place in the table is asked for twice. */
+/* The copies, and the timeout. Its slot of the table is allocated in two attempts. */
 TEST_F(faults, schedule)
 {
 	TRY(one_pending, make_schedule, NULL, scheduled, { EFAULT, ENOMEM }, 3);
 }
 
-/* The first timeout of a user in his cgroups: a shared wheel is made. */
+/* The first timeout of a user in a set of cgroups creates a shared wheel. */
 static bool shared_wheel_there(void)
 {
 	char path[PATH_MAX];
@@ -554,7 +555,7 @@ TEST_F(faults, first_schedule)
 	TRY(no_shared_wheel, make_schedule, none_made, first_scheduled, { EFAULT, ENOMEM }, 5);
 }
 
-/* As many as a node of the table has places for, so that it needs another level. */
+/* Fill a node of the table, so that the next timeout needs another level. */
 static void full_node(struct world *w)
 {
 	int i;
@@ -570,7 +571,7 @@ TEST_F(faults, schedule_the_65th)
 	TRY(full_node, make_schedule, NULL, scheduled, { EFAULT, ENOMEM }, 3);
 }
 
-/* In the place of one that was cancelled. */
+/* Schedule where another timeout was cancelled. */
 static void one_cancelled(struct world *w)
 {
 	one_pending(w);
@@ -583,7 +584,7 @@ TEST_F(faults, schedule_again)
 	TRY(one_cancelled, make_schedule, NULL, scheduled, { EFAULT }, 2);
 }
 
-/* Due at once: what failed must not expire either. */
+/* A timeout due at once: if the call fails, it must not expire. */
 static int make_due(struct world *w)
 {
 	return hwt_schedule(w->fd, HWTIMER_RELATIVE, 0, 1, &w->id, NULL);
@@ -635,7 +636,7 @@ static void periodic(struct world *w, int ret)
 	check(!hwt_touch(w->fd, HWTIMER_RELATIVE, w->id, NSEC_PER_MSEC, NULL));
 	check(hwt_collect(w->fd, &rec, 1) == 1 && rec.id == w->id);
 	check(!hwt_cancel(w->fd, w->id));
-	/* What expired meanwhile can be read; then it is gone, and what it took. */
+	/* Unread expiries can be read; then all is released. */
 	while (must_stats(w->fd).unread)
 		check(hwt_read(w->fd, &rec, 1) == 1 && rec.id == w->id);
 	check(!must_fdinfo(beside, "user_rate"));
@@ -707,13 +708,13 @@ TEST_F(faults, cancel)
 	TRY(one_pending, make_cancel, not_cancelled, cancelled, { EFAULT }, 1);
 }
 
-/* QUERY, STATS: fdinfo and what is in debugfs, which people read */
+/* QUERY and STATS, and the same in fdinfo and debugfs */
 static int make_query(struct world *w)
 {
 	return hwt_query(w->fd, w->kept, NULL, NULL);
 }
 
-static void looked(struct world *w, int ret)
+static void queried(struct world *w, int ret)
 {
 	check(!ret);
 	check_undone(w);
@@ -723,7 +724,7 @@ static void looked(struct world *w, int ret)
 
 TEST_F(faults, query)
 {
-	TRY(one_pending, make_query, NULL, looked, { EFAULT }, 2);
+	TRY(one_pending, make_query, NULL, queried, { EFAULT }, 2);
 }
 
 static int make_stats(struct world *w)
@@ -735,10 +736,10 @@ static int make_stats(struct world *w)
 
 TEST_F(faults, stats)
 {
-	TRY(one_pending, make_stats, NULL, looked, { EFAULT }, 2);
+	TRY(one_pending, make_stats, NULL, queried, { EFAULT }, 2);
 }
 
-/* A short read is no error, and what it returned is right. */
+/* A short read is no error, and its content is correct. */
 static int read_whole(const char *path)
 {
 	char buf[4096];
@@ -766,7 +767,7 @@ static int make_fdinfo(struct world *w)
 
 TEST_F(faults, fdinfo)
 {
-	TRY(one_pending, make_fdinfo, NULL, looked, { EFAULT, ENOMEM }, 3);
+	TRY(one_pending, make_fdinfo, NULL, queried, { EFAULT, ENOMEM }, 3);
 }
 
 static int read_stats(struct world *w)
@@ -777,7 +778,7 @@ static int read_stats(struct world *w)
 
 TEST_F(faults, debugfs_stats)
 {
-	TRY(one_pending, read_stats, NULL, looked, { EFAULT, ENOMEM }, 3);
+	TRY(one_pending, read_stats, NULL, queried, { EFAULT, ENOMEM }, 3);
 }
 
 static int read_buckets(struct world *w)
@@ -788,10 +789,10 @@ static int read_buckets(struct world *w)
 
 TEST_F(faults, debugfs_buckets)
 {
-	TRY(one_pending, read_buckets, NULL, looked, { EFAULT, ENOMEM }, 3);
+	TRY(one_pending, read_buckets, NULL, queried, { EFAULT, ENOMEM }, 3);
 }
 
-/* STOP, which is done even if it cannot say so. */
+/* STOP, which takes effect even if its result cannot be written. */
 static int make_stop(struct world *w)
 {
 	return hwt_stop(w->fd, &w->id);
@@ -821,7 +822,7 @@ TEST_F(faults, stop)
 	TRY(one_pending, make_stop, stopped_or_not, stopped, { EFAULT }, 2);
 }
 
-/* BATCH: those before the one that cannot be read or answered are done, and no other. */
+/* BATCH: the operations before one that cannot be read or written take effect, no others. */
 static void batch_to_do(struct world *w)
 {
 	one_pending(w);
@@ -856,7 +857,7 @@ static void batch_done(struct world *w, int ret)
 	}
 	check(s.scheduled == w->before.scheduled + after[n].scheduled - unarmed);
 	check(s.touched == after[n].touched && s.cancelled == after[n].cancelled);
-	/* The rest, which had no effect. */
+	/* The remaining operations had no effect. */
 	must_batch(w->fd, w->ops + n, ARRAY_SIZE(w->ops) - n);
 	for (i = n; i < ARRAY_SIZE(w->ops); i++)
 		check(!w->ops[i].result);
@@ -887,7 +888,7 @@ static int make_read(struct world *w)
 	return hwt_read(w->fd, w->records, BACKLOG);
 }
 
-/* All of them, once. */
+/* Each is read once. */
 static void all_read(struct world *w, int ret)
 {
 	bool seen[BACKLOG] = { 0 };
@@ -940,7 +941,7 @@ static int make_epoll(struct world *w)
 	return ret;
 }
 
-/* What is there is seen, by who asked. */
+/* Events are reported, and nothing changes. */
 static void polled(struct world *w, int ret)
 {
 	check(ret == 1);
@@ -1008,7 +1009,7 @@ static void rings_made(struct world *w, int ret)
 	expire_kept(w);
 }
 
-/* The copies, the slots, the rings: their pages, the list of these, the mapping. */
+/* The copies, the slots, and the rings: their pages, the array of these, the mapping. */
 TEST_F(faults, rings)
 {
 	TRY(nothing_pending, make_rings, no_rings, rings_made, { EFAULT, ENOMEM }, 8);
@@ -1022,10 +1023,10 @@ static void with_eventfd(struct world *w)
 
 static void rings_made_with_eventfd(struct world *w, int ret)
 {
-	__u64 told;
+	__u64 reported;
 
 	rings_made(w, ret);
-	eventually(read(w->id, &told, sizeof(told)) == sizeof(told));
+	eventually(read(w->id, &reported, sizeof(reported)) == sizeof(reported));
 	close(w->id);
 }
 
@@ -1044,7 +1045,7 @@ static void ring_pending(struct world *w)
 	w->before = must_stats(w->fd);
 }
 
-/* mmap(), here for a second time. */
+/* mmap(), a second time. */
 static int make_mmap(struct world *w)
 {
 	size_t size = w->ring->params.size;
@@ -1056,7 +1057,7 @@ static int make_mmap(struct world *w)
 static void mapped(struct world *w, int ret)
 {
 	(void)ret;
-	/* Both are the same memory. */
+	/* Both mappings are the same memory. */
 	expire_kept(w);
 	check(load_acquire(&w->mapping->cq_tail) == load_acquire(&w->ring->shared->cq_tail));
 	munmap(w->mapping, w->ring->params.size);
@@ -1067,7 +1068,7 @@ TEST_F(faults, mmap)
 	TRY(ring_pending, make_mmap, NULL, mapped, { ENOMEM }, 2);
 }
 
-/* ENTER, which is done even if it cannot say so. */
+/* ENTER, which takes effect even if its result cannot be written. */
 #define SUBMITTED	5
 
 static void submitted(struct world *w)
@@ -1109,7 +1110,7 @@ TEST_F(faults, enter)
 	TRY(submitted, make_enter, taken_or_not, taken, { EFAULT }, 2);
 }
 
-/* SCHEDULE beside the rings takes what was submitted, whether it fails or not. */
+/* SCHEDULE by ioctl takes earlier submissions, whether it fails or not. */
 static int make_schedule_in_slot(struct world *w)
 {
 	w->id = RING_OTHER(SUBMITTED);
@@ -1170,7 +1171,7 @@ TEST_F(faults, close_own_wheel)
 	TRY(own_and_periodic, make_close, NULL, closed, { 0 }, 0);
 }
 
-/* The mapping is what counts, as long as there is one. */
+/* A mapping keeps the context after close(). */
 static int make_munmap(struct world *w)
 {
 	int ret = munmap(w->ring->shared, w->ring->params.size) ? -errno : 0;
@@ -1200,7 +1201,7 @@ TEST_F(faults, munmap)
 	TRY(rings_closed, make_munmap, still_mapped, closed, { ENOMEM }, 0);
 }
 
-/* The worker of a wheel that grows: without memory for a level it does without. */
+/* The worker of a growing wheel: without memory for a level it does without. */
 #define SPAN		(2 * FAR)
 #define LEVELS		4	/* of 64 slots of 1 ms, for SPAN */
 
@@ -1228,10 +1229,10 @@ TEST_F(faults, growing)
 		failed = has_failed(&worker);
 		close_victim(&worker);
 		without += must_wheel_value(wheel, "grow_failures") > 0;
-		/* It may have asked again by itself. */
+		/* The worker may have retried. */
 		if (levels_of(wheel) < LEVELS) {
 			check(failed);
-			/* Nothing is lost by that, and the next such timeout asks again. */
+			/* Nothing is lost, and the next timeout that needs the level retries. */
 			check_kept(&w);
 			w.id = must_schedule(w.fd, SPAN, 1);
 			eventually(levels_of(wheel) == LEVELS);
@@ -1241,11 +1242,11 @@ TEST_F(faults, growing)
 		close_world(&w);
 	}
 	printf("# %u failures, %u times without a level\n", nth - 2, without);
-	/* Checkers want memory of their own in between, and not each time the same. */
+	/* Checkers allocate in between, not each time the same. */
 	EXPECT_LE(with_checkers() ? 1U : LEVELS - 1U, without);
 }
 
-/* What is not done by a call of the device: with one failure each. */
+/* Loading and unloading, with one failure each. */
 FIXTURE(modules)
 {
 };
@@ -1253,7 +1254,7 @@ FIXTURE(modules)
 FIXTURE_SETUP(modules)
 {
 	if (!faults_on_demand(false))
-		SKIP(return, "this kernel lets no memory fail on demand");
+		SKIP(return, "this kernel has no fault injection");
 	prepare_process();
 	close(beside);
 	beside = -1;
@@ -1263,7 +1264,7 @@ FIXTURE_TEARDOWN(modules)
 {
 }
 
-/* Loading, from memory: what fails is what the module needs, not how its file is read. */
+/* Load from memory, so that not the reading of the file fails, but what the module needs. */
 static void *image;
 static size_t image_size;
 
@@ -1297,8 +1298,8 @@ static int make_load(struct world *w)
 }
 
 /*
- * How many allocations and copies there are until the module's parameters are looked at,
- * which is before its own code runs: what is there up to then is the same for any module.
+ * How many allocations and copies there are until the module's parameters are parsed, which is
+ * before its code runs: up to there, loading is the same for any module.
  */
 static unsigned int failures_before_module(void)
 {
@@ -1332,7 +1333,7 @@ static void not_loaded(struct world *w)
 	check(access("/sys/class/misc/" MODULE, F_OK));
 }
 
-/* What people look at in debugfs may be missing, but for that it is whole. */
+/* Files in debugfs may be missing; everything else works. */
 static void is_loaded_and_works(struct world *w, int ret)
 {
 	(void)ret;
@@ -1344,22 +1345,19 @@ static void is_loaded_and_works(struct world *w, int ret)
 	not_loaded(w);
 }
 
-/*
- * For the scan of the kernel's log: whoever has no memory for a cache says so with a trace
- * of its calls.
- */
+/* For the scan of the kernel's log, as a failed kmem_cache_create() logs a backtrace. */
 static void say(const char *text)
 {
 	if (write_file("/dev/kmsg", text))
 		die("/dev/kmsg: %s", strerror(errno));
 }
 
-/* There are hundreds, and a load takes its time: some of them, with ALL=1 each. */
+/* There are hundreds, and loading is slow: every 16th of them, or all with ALL=1. */
 TEST_F(modules, load)
 {
 	static const struct call call = {
 		.make = make_load, .undone = not_loaded, .done = is_loaded_and_works,
-		/* It is not always the same number, so the last copy may be among them. */
+		/* The count varies, so the last failure may hit the copy of the parameters. */
 		.errors = { ENOMEM, EFAULT },
 	};
 	unsigned int stride = getenv("ALL") ? 1 : 16, failures = 0, refused = 0;
@@ -1378,7 +1376,7 @@ TEST_F(modules, load)
 	}
 	say("klog-may-end");
 	close_victim(&us);
-	printf("# %u failures, %u of them told\n", failures, refused);
+	printf("# %u failures, %u of them reported\n", failures, refused);
 	EXPECT_LE(10, refused);
 	EXPECT_EQ(0, load(MODULE, ""));
 }
@@ -1392,7 +1390,7 @@ TEST(closed_while_expiring)
 
 	for (round = 0; round < 2; round++) {
 		fd = must_open(0);
-		/* The first is freed first. It has expired: the list of unread ones ends in it. */
+		/* Freed first; it has expired, and is the last of the list of unread timeouts. */
 		must_schedule(fd, 0, 0);
 		eventually(must_stats(fd).unread == 1);
 		for (i = 0; i < BEFORE; i++)
@@ -1403,7 +1401,7 @@ TEST(closed_while_expiring)
 		wait_until(base - 60 * NSEC_PER_MSEC);
 		close(fd);
 	}
-	/* All is over when the module is not in use any more. */
+	/* The close is over when the module is not in use any more. */
 	eventually(!module_references());
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A CPU goes and comes: timeouts that were scheduled on it, with the worker pinned to
- * it, all expire, and none early. tests/torture does the same from inside the kernel.
+ * A CPU goes offline and online: timeouts scheduled on it, with the worker pinned to it, all
+ * expire, and none early. tests/torture does this from inside the kernel.
  */
 #include "hwt.h"
 
 #define ONLINE	"/sys/devices/system/cpu/cpu1/online"
 
-/* Retried: the kernel may be busy with something that is in the way. */
+/* Retry: the kernel may be busy. */
 static void cpu1(bool online)
 {
 	__u64 end = now_ns() + PATIENCE;
@@ -33,7 +33,7 @@ static bool pin(pid_t pid, int cpu)
 	return !sched_setaffinity(pid, sizeof(set), &set);
 }
 
-/* The worker of the wheel that contexts share. */
+/* The worker of the shared wheel. */
 static pid_t worker_pid(void)
 {
 	char *text = must_slurp(HWT_DEBUGFS "/dev/stats"), *line;
@@ -79,7 +79,7 @@ FIXTURE_TEARDOWN(hotplug)
 	sched_setaffinity(worker_pid(), sizeof(all), &all);
 }
 
-/* From that CPU, near and less near; it goes before, or while, they are due. */
+/* Schedule on that CPU, with several delays; it goes offline before or while they are due. */
 TEST_F(hotplug, nothing_is_lost)
 {
 	static __u64 deadlines[ARMED];
@@ -97,7 +97,7 @@ TEST_F(hotplug, nothing_is_lost)
 						  i * 2 * NSEC_PER_MSEC, i, NULL,
 						  &deadlines[i]));
 		}
-		/* Who switches the CPU off does so from the other one. */
+		/* The other CPU has to take it offline. */
 		ASSERT_TRUE(pin(0, 0));
 		if (round % 3)
 			usleep(round * 10000);
@@ -127,9 +127,9 @@ static void *keep_switching(void *arg)
 
 	while (atomic_load(&busy)) {
 		/*
-		 * Not while the CPU goes: sched_setaffinity() moves a kthread that
-		 * is runnable to one that is on its way out, of which the kernel
-		 * then complains ("Dying CPU not properly vacated!").
+		 * Not while the CPU goes offline: sched_setaffinity() moves a runnable kthread to
+		 * a CPU that is on its way out, of which the kernel complains ("Dying CPU not
+		 * properly vacated!").
 		 */
 		pin(worker_pid(), 1);
 		cpu1(false);
@@ -139,7 +139,7 @@ static void *keep_switching(void *arg)
 	return NULL;
 }
 
-/* It goes and comes all the time, with the worker back on it each time. */
+/* Offline and online all the time, with the worker pinned to the CPU again each time. */
 TEST_F(hotplug, under_load)
 {
 	unsigned int expired = 0, i;
@@ -152,7 +152,7 @@ TEST_F(hotplug, under_load)
 
 	atomic_store(&busy, true);
 	start(&thread, keep_switching, &switched);
-	/* At least until it has happened. */
+	/* At least twice. */
 	for (i = 0; now_ns() < end || switched < 2; i++) {
 		pin(0, i % 2);
 		for (n = 0; n < 50; n++)

@@ -2,14 +2,14 @@
 /*
  * What the tests of /dev/hwtimer share.
  *
- * Time is never a verdict here but for two things: nothing fires early, and what
- * must happen happens within PATIENCE, which is far more than the slowest
- * emulated machine needs. Nothing sleeps and hopes.
+ * Only two properties of time are asserted: nothing fires early, and what must happen happens
+ * within PATIENCE, which is far more than the slowest emulated machine needs. No test sleeps and
+ * hopes that something has happened.
  *
  * Helpers that return int return 0 or more, or -errno.
  *
- * ASSERT_EQ() and its like are two statements each: as the body of an if or a
- * loop they need braces.
+ * ASSERT_EQ() and the like are two statements each, and need braces as the body of an if or a
+ * loop.
  */
 #ifndef HWT_H
 #define HWT_H
@@ -46,12 +46,12 @@
 #include <linux/hwtimer.h>
 
 #ifdef HWT_NO_HARNESS
-/* Not a test by itself, but of use for one. */
+/* For programs that are not tests themselves. */
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 #else
 #include "kselftest_harness.h"
 
-/* For each case; the harness' own 30 s are not many on an emulated machine. */
+/* For each case; the harness' default of 30 s is too short for an emulated machine. */
 #undef TEST_TIMEOUT_DEFAULT
 #define TEST_TIMEOUT_DEFAULT	300
 #endif
@@ -64,19 +64,19 @@
 #define NSEC_PER_MSEC	1000000ULL
 #define NSEC_PER_SEC	1000000000ULL
 
-/* How long to wait for what must happen. */
+/* How long to wait for an event that must happen. */
 #define PATIENCE	(60 * NSEC_PER_SEC)
-/* Not before any test is over. */
+/* After the end of any test. */
 #define FAR		(3600 * NSEC_PER_SEC)
 
-/* What output fields hold before a call. */
+/* Content of output fields before a call. */
 #define POISON		0xa5a5a5a5a5a5a5a5ULL
-/* A call changed the question, or succeeded without an answer. */
+/* A call changed its input fields, or succeeded without filling in an output field. */
 #define DIRTY		(-9999)
 
 #define RECORD_SIZE	((int)sizeof(struct hwtimer_record))
 
-/* For what a test cannot go on without; works in threads, too. */
+/* Fail if a test cannot continue; works in threads, too. */
 #define die(fmt, ...) do {							\
 	fprintf(stderr, "# %s:%d: " fmt "\n", __FILE__, __LINE__, ##__VA_ARGS__); \
 	abort();								\
@@ -96,7 +96,7 @@ static inline __u64 now_ns(void)
 										\
 	while (!(condition)) {							\
 		if (now_ns() > eventually_end)					\
-			die("in vain waited for: %s", #condition);		\
+			die("timed out waiting for: %s", #condition);		\
 		usleep(1000);							\
 	}									\
 } while (0)
@@ -118,7 +118,7 @@ static inline __u64 rnd(__u64 *state)
 	return *state * 0x2545f4914f6cdd1dULL;
 }
 
-/* The seed: $SEED, or one of the clock's. Printed, to be given again. */
+/* The seed: $SEED, or one from the clock. Printed, so that a run can be repeated. */
 static inline __u64 seed(void)
 {
 	const char *given = getenv("SEED");
@@ -131,8 +131,8 @@ static inline __u64 seed(void)
 }
 
 /*
- * How often, or for how long: as "make test" has it on 6.12, with $BRIEF a quarter of that, as it
- * has it elsewhere, or with $THOROUGH as "make test-all" does.
+ * A number of rounds, or a duration: @quick, as in "make test" on 6.12; a quarter of it with
+ * $BRIEF, as in "make test" on other kernels; or @thorough with $THOROUGH, as in "make test-all".
  */
 static inline unsigned int quick_or(unsigned int quick, unsigned int thorough)
 {
@@ -164,7 +164,7 @@ static inline int hwt_ioctl(int fd, unsigned long cmd, void *arg)
 	return ret < 0 ? -errno : ret;
 }
 
-/* A command as somebody else was compiled with it. */
+/* The command as a program with another version of the header would have compiled it. */
 static inline unsigned long with_size(unsigned long cmd, unsigned int size)
 {
 	return _IOC(_IOC_DIR(cmd), _IOC_TYPE(cmd), _IOC_NR(cmd), size);
@@ -180,7 +180,7 @@ static inline int hwt_setup(int fd, struct hwtimer_setup *setup)
 	return ret;
 }
 
-/* A wheel of its own for @fd. */
+/* Give @fd an own wheel. */
 static inline int hwt_own_wheel(int fd, __u64 tick_ns, __u32 slots, __u64 cap)
 {
 	struct hwtimer_setup setup = {
@@ -216,7 +216,7 @@ static inline int hwt_schedule(int fd, __u32 flags, __u64 time, __u64 user_data,
 	return ret;
 }
 
-/* Schedule, @delay from now, and die if that is refused. */
+/* Schedule, @delay from now; die on failure. */
 static inline __u64 must_schedule(int fd, __u64 delay, __u64 user_data)
 {
 	__u64 id;
@@ -306,7 +306,7 @@ static inline bool balanced(const struct hwtimer_stats *s)
 			       s->handed_back;
 }
 
-/* In children, whose exit status is what they have to say. */
+/* For child processes, which report by their exit status. */
 #define expect(expected, seen)	expect_(__FILE__, __LINE__, expected, seen)
 
 static inline void expect_(const char *file, int line, long expected, long seen)
@@ -318,7 +318,7 @@ static inline void expect_(const char *file, int line, long expected, long seen)
 	_exit(1);
 }
 
-/* Nothing happened between the two. */
+/* All counters are equal. */
 static inline bool same_stats(const struct hwtimer_stats *a,
 			      const struct hwtimer_stats *b)
 {
@@ -338,7 +338,7 @@ static inline void print_stats(const struct hwtimer_stats *s)
 	fflush(stdout);
 }
 
-/* At most @n records that are there, in one read(). -EBADMSG: not whole ones. */
+/* Read at most @n records with one read(). Returns -EBADMSG for parts of records. */
 static inline int hwt_read(int fd, struct hwtimer_record *rec, unsigned int n)
 {
 	ssize_t ret;
@@ -353,8 +353,8 @@ static inline int hwt_read(int fd, struct hwtimer_record *rec, unsigned int n)
 }
 
 /*
- * Read until there are @n records. Fewer only if there are no more: the context
- * is stopped and drained, or PATIENCE ran out.
+ * Read until there are @n records. Returns fewer if the context is stopped and drained, or
+ * PATIENCE ran out.
  */
 static inline int hwt_collect(int fd, struct hwtimer_record *rec, unsigned int n)
 {
@@ -391,7 +391,7 @@ static inline int must_epoll(int fd, __u32 events)
 	return ep;
 }
 
-/* What epoll says within @ms; 0 if nothing. */
+/* Wait up to @ms; returns the events, or 0. */
 static inline __u32 epoll_events(int ep, int ms)
 {
 	struct epoll_event event = { 0 };
@@ -401,7 +401,7 @@ static inline __u32 epoll_events(int ep, int ms)
 	return event.events;
 }
 
-/* Is this what read() promises? */
+/* Is the record as read() promises? */
 static inline bool valid_record(const struct hwtimer_record *r, __u32 kind)
 {
 	return r->id && r->kind == kind && !r->error && !r->overruns &&
@@ -411,18 +411,17 @@ static inline bool valid_record(const struct hwtimer_record *r, __u32 kind)
 }
 
 /*
- * Does the thread @tid sleep in the system call @nr? Where the kernel does not tell in
- * which (User-Mode Linux), one that sleeps anywhere is taken for it: what the threads of
- * tests sleep in is what they are asked for.
+ * Does thread @tid sleep in system call @nr? User-Mode Linux does not say in which call a thread
+ * sleeps; there any sleep counts, as the tests' threads sleep nowhere else.
  */
 static inline bool sleeps_in(pid_t tid, long nr)
 {
-	bool tells = !access("/proc/self/syscall", F_OK);
+	bool named = !access("/proc/self/syscall", F_OK);
 	char path[64], text[256], *state;
 	ssize_t len;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/%s", tid, tells ? "syscall" : "stat");
+	snprintf(path, sizeof(path), "/proc/%d/%s", tid, named ? "syscall" : "stat");
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		die("%s: %s", path, strerror(errno));
@@ -431,12 +430,12 @@ static inline bool sleeps_in(pid_t tid, long nr)
 	if (len <= 0)
 		return false;
 	text[len] = 0;
-	if (!tells) {
+	if (!named) {
 		/* "TID (name) S ..." */
 		state = strrchr(text, ')');
 		return state && !strncmp(state, ") S", 3);
 	}
-	/* "running", or the number and what it was called with */
+	/* "running", or the number and the arguments */
 	return strchr("0123456789", text[0]) && strtol(text, NULL, 10) == nr;
 }
 
@@ -453,7 +452,7 @@ static inline void start(pthread_t *thread, void *(*fn)(void *), void *arg)
 		die("pthread_create: %s", strerror(ret));
 }
 
-/* Stay on one CPU. */
+/* Pin the calling thread to one CPU. */
 static inline void stay_on(int cpu)
 {
 	cpu_set_t set;
@@ -468,7 +467,7 @@ static inline int online_cpus(void)
 	return sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-/* The whole of a small file; it ends in a 0. To be freed. */
+/* Read a small file. Returns its content with a trailing 0, to be freed. */
 static inline char *must_slurp(const char *path)
 {
 	size_t size = 0, room = 4096;
@@ -506,7 +505,7 @@ static inline int write_file(const char *path, const char *text)
 	return ret;
 }
 
-/* The value behind "@name" in lines of "name value" (or "name: value"). */
+/* Find the value of @name in lines of "name value" or "name: value". */
 static inline bool find_value(const char *text, const char *name, __u64 *value)
 {
 	size_t len = strlen(name);
@@ -527,7 +526,7 @@ static inline bool find_value(const char *text, const char *name, __u64 *value)
 	return false;
 }
 
-/* A number from a file: the one behind @name, or the first one if that is NULL. */
+/* Read a number from a file: the value of @name, or the first number if @name is NULL. */
 static inline __u64 must_number(const char *path, const char *name)
 {
 	char *text = must_slurp(path);
@@ -539,7 +538,7 @@ static inline __u64 must_number(const char *path, const char *name)
 	return value;
 }
 
-/* From the stats of a wheel in debugfs. */
+/* A value of the wheel's stats in debugfs. */
 static inline __u64 must_wheel_value(const char *wheel, const char *name)
 {
 	char path[PATH_MAX];
@@ -548,7 +547,7 @@ static inline __u64 must_wheel_value(const char *wheel, const char *name)
 	return must_number(path, name);
 }
 
-/* insmod and rmmod. The modules are in /modules, or where $MODULES says. */
+/* insmod and rmmod. The modules are in $MODULES, or /modules. */
 static inline int load(const char *name, const char *parameters)
 {
 	const char *dir = getenv("MODULES") ?: "/modules";
@@ -569,7 +568,7 @@ static inline int unload(const char *name)
 	return syscall(SYS_delete_module, name, O_NONBLOCK) ? -errno : 0;
 }
 
-/* From /proc/self/fdinfo/N. */
+/* A value of /proc/self/fdinfo/N. */
 static inline __u64 must_fdinfo(int fd, const char *name)
 {
 	char path[64];
@@ -578,7 +577,7 @@ static inline __u64 must_fdinfo(int fd, const char *name)
 	return must_number(path, name);
 }
 
-/* Parameters of the module. */
+/* The module's parameters. */
 static inline __u64 must_get_parameter(const char *name)
 {
 	char path[PATH_MAX];
@@ -596,13 +595,13 @@ static inline int set_parameter(const char *name, __u64 value)
 	return write_file(path, text);
 }
 
-/* How many references the module has: open files, and modules that use it. */
+/* The module's references: open files, and modules that use it. */
 static inline int module_references(void)
 {
 	return must_number("/sys/module/hwtimer/refcnt", NULL);
 }
 
-/* For sorting and looking up ids. */
+/* For qsort() and bsearch(). */
 static inline int compare_u64(const void *a, const void *b)
 {
 	const __u64 *x = a, *y = b;
@@ -639,13 +638,13 @@ static inline void *must_mmap(size_t size, int protection, int flags, int fd)
 	return p;
 }
 
-/* Memory that children share with their parent. */
+/* Memory shared with child processes. */
 static inline void *must_share(size_t size)
 {
 	return must_mmap(size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
 }
 
-/* A page that begins with @content, and can only be read. */
+/* A read-only page that begins with @content. */
 static inline void *must_read_only(const void *content, size_t size)
 {
 	long page = sysconf(_SC_PAGESIZE);
@@ -657,7 +656,7 @@ static inline void *must_read_only(const void *content, size_t size)
 	return p;
 }
 
-/* The kernel looks at all that it does, which takes its time. */
+/* Does the kernel have debugging checks, which make everything slow? */
 static inline bool with_checkers(void)
 {
 	return !access("/sys/kernel/debug/kmemleak", F_OK) ||
@@ -665,7 +664,7 @@ static inline bool with_checkers(void)
 	       !access("/proc/lockdep_stats", F_OK);
 }
 
-/* All pages that we have are ours from now on, some of the stack to come among them. */
+/* Fault in all pages now, with some of the stack, so that later calls do not fault. */
 static inline void must_have_pages(void)
 {
 	char deep[64 * 1024];
@@ -676,7 +675,7 @@ static inline void must_have_pages(void)
 		die("mlockall: %s", strerror(errno));
 }
 
-/* Returns the end of @size bytes of memory, behind which there is none. */
+/* Returns the end of @size bytes of memory; the page behind it is inaccessible. */
 static inline char *must_fence(size_t size)
 {
 	long page = sysconf(_SC_PAGESIZE);
@@ -704,7 +703,7 @@ static inline void become(uid_t uid)
 		die("setresuid: %s", strerror(errno));
 }
 
-/* A child of another user. */
+/* Fork a child of another user. */
 static inline pid_t fork_as(uid_t uid)
 {
 	pid_t pid = must_fork();
@@ -714,7 +713,7 @@ static inline pid_t fork_as(uid_t uid)
 	return pid;
 }
 
-/* Has the child come to its end? It is to be reaped still. */
+/* Has the child exited? It is not reaped. */
 static inline bool has_ended(pid_t pid)
 {
 	siginfo_t info = { .si_pid = 0 };
@@ -724,7 +723,7 @@ static inline bool has_ended(pid_t pid)
 	return info.si_pid == pid;
 }
 
-/* The end of a child: its exit status, or 128 and the signal. */
+/* Reap a child; returns its exit status, or 128 plus the signal. */
 static inline int reap(pid_t pid)
 {
 	int status;
@@ -738,7 +737,7 @@ static inline int reap(pid_t pid)
 static inline void must_kill(pid_t pid)
 {
 	if (kill(pid, SIGKILL) || reap(pid) != 128 + SIGKILL)
-		die("the child had ended before it was killed");
+		die("the child exited before it was killed");
 }
 
 #endif /* HWT_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How to run the cases of the module hwtimer_guest (tests/guest). It is in /modules, or
- * where $MODULES says.
+ * Run cases of the module hwtimer_guest (tests/guest), which is in $MODULES or /modules.
  */
 #ifndef HWT_GUEST_H
 #define HWT_GUEST_H
@@ -10,7 +9,7 @@
 
 #define GUEST	"hwtimer_guest"
 
-/* What the module has said since @kmsg was opened, as comments. */
+/* Print the module's messages since @kmsg was opened, as comments. */
 static inline void show_guest(int kmsg)
 {
 	char record[8192], *text;
@@ -29,7 +28,7 @@ static inline void show_guest(int kmsg)
 	fflush(stdout);
 }
 
-/* 0, or what insmod said. @more are parameters of the case. */
+/* Returns 0, or the error of insmod. @more has parameters of the case. */
 static inline int run_guest_with(const char *name, const char *driver, const char *clock,
 				 const char *more)
 {

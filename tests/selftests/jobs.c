@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * examples/jobs, as a shell runs it and as a crash ends it. What it did is read from its
- * database, and from what its commands wrote themselves. It is /examples/jobs, or what
- * $JOBS says.
+ * examples/jobs, as run by a shell, and through crashes. The results are read from its database,
+ * and from what its commands wrote. The program is $JOBS, or /examples/jobs.
  */
 #include "hwt.h"
 
@@ -15,14 +14,14 @@
 #define USER		1001
 #define ROOM		8192
 #define EPISODES	12
-/* Commits, and forks, each at its beginning and at its end. */
+/* Stops at the beginning and at the end of each commit and each fork. */
 #define STOPS		32
 
 /* Commands. */
 #define LOG		"echo $JOBS_NAME $JOBS_DUE >>log"
 #define UNTIL_GO	"until [ -e go ]; do sleep 0.05; done"
 
-/* All happens in a directory of its own, with the database "db". */
+/* Each case runs in a directory of its own, with the database "db". */
 FIXTURE(jobs)
 {
 	char dir[32];
@@ -32,7 +31,7 @@ static sqlite3 *db;
 static pid_t scheduler;
 static char err_text[ROOM];
 
-/* The number that a query gives; 0 if it gives none. */
+/* The number that a query returns; 0 if there is none. */
 static __s64 __attribute__((format(printf, 1, 2))) sql(const char *format, ...)
 {
 	sqlite3_stmt *s;
@@ -60,21 +59,21 @@ static __s64 __attribute__((format(printf, 1, 2))) sql(const char *format, ...)
 	return value;
 }
 
-/* How many rows of the log, by what is behind WHERE. */
+/* Number of rows of the log, with a condition for WHERE. */
 #define COUNT(format, ...)							\
 	sql("SELECT count(*) FROM run JOIN job ON job.id = job WHERE " format, ##__VA_ARGS__)
 
-/* Those that are past. */
+/* Only rows whose time has come. */
 #define PAST(format)								\
 	COUNT(format " AND due <= %lld", (long long)wall_now())
 
-/* As eventually(), of a condition that takes its time. */
+/* Like eventually(), for conditions that are expensive to check. */
 #define await(condition) do {							\
 	__u64 await_end = now_ns() + PATIENCE;					\
 										\
 	while (!(condition)) {							\
 		if (now_ns() > await_end)					\
-			die("in vain waited for: %s; it says: %s", #condition,	\
+			die("timed out waiting for: %s; output: %s", #condition,	\
 			    read_file("scheduler.err"));			\
 		usleep(20000);							\
 	}									\
@@ -88,7 +87,7 @@ static __s64 wall_now(void)
 	return t.tv_sec * NSEC_PER_SEC + t.tv_nsec;
 }
 
-/* What is in a file, as one string. */
+/* Read a file into a static buffer. */
 static const char *read_file(const char *name)
 {
 	static char text[65536];
@@ -114,7 +113,7 @@ static void touch_file(const char *name)
 
 #define ARGS(...)	((const char *const[]){ "jobs", __VA_ARGS__, NULL })
 
-/* @out, @err: files for what it prints */
+/* @out, @err: files for its output */
 static pid_t start_jobs(void (*before)(void), const char *out, const char *err,
 			const char *const args[])
 {
@@ -129,7 +128,7 @@ static pid_t start_jobs(void (*before)(void), const char *out, const char *err,
 		int fd = open(out, O_WRONLY | O_CREAT, 0644);
 		int error = open(err, O_WRONLY | O_CREAT | O_APPEND, 0644);
 
-		/* Should the test end before it. */
+		/* In case the test ends first. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (fd < 0 || error < 0)
 			_exit(98);
@@ -143,7 +142,7 @@ static pid_t start_jobs(void (*before)(void), const char *out, const char *err,
 	return pid;
 }
 
-/* Its status; what it said is in err_text. */
+/* Returns its exit status; its messages are in err_text. */
 static int run_jobs(void (*before)(void), const char *out, const char *const args[])
 {
 	int status = reap(start_jobs(before, out, "err", args));
@@ -174,11 +173,11 @@ static bool said(const char *part)
 	EXPECT_TRUE(said(part));						\
 } while (0)
 
-/* A job that logs its due times. */
+/* Add a job. LOG in its command logs the due times. */
 #define ADD(name, ...)		MUST_RUN("db", "add", name, __VA_ARGS__)
 #define SHELL(command)		"--", "sh", "-c", command
 
-/* A scheduler; it goes on, once it has taken over what the last one left. */
+/* Start a scheduler; returns once it has taken over the state of the last one. */
 #define START(...) do {								\
 	scheduler = start_jobs(NULL, "scheduler.out", "scheduler.err",		\
 			       ARGS("db", "run", ##__VA_ARGS__));		\
@@ -194,7 +193,7 @@ static int end_scheduler(int signal)
 	return reap(pid);
 }
 
-/* Into a table, to be compared. */
+/* Load the log into a table, for comparison. */
 static void load_log(void)
 {
 	char line[128], name[64];
@@ -219,27 +218,27 @@ static void load_log(void)
 static void check_books(struct __test_metadata *_metadata)
 {
 	load_log();
-	/* The rows of a job are a chain, up to the due time that comes next. */
+	/* The rows of a job are contiguous, up to its next due time. */
 	EXPECT_EQ(0, sql("SELECT count(*) FROM (SELECT until, lead(due, 1, next) OVER"
 			 " (PARTITION BY job ORDER BY due) AS follows"
 			 " FROM run JOIN job ON job.id = job) WHERE until IS NOT follows"));
 	EXPECT_EQ(0, sql("SELECT count(*) FROM (SELECT 1 FROM run GROUP BY job, due"
 			 " HAVING count(*) > 1)"));
-	/* A row is for one due time, but for those that were passed over. */
+	/* A row is for one due time, except for missed ones. */
 	EXPECT_EQ(0, COUNT("state <> 'missed' AND every IS NOT NULL AND until - due <> every"));
 	EXPECT_EQ(0, COUNT("(until - due) %% every <> 0"));
-	/* Never early. */
+	/* Nothing is early. */
 	EXPECT_EQ(0, COUNT("started < due OR ended < due"));
 	EXPECT_EQ(0, COUNT("ended < started"));
-	/* No run beside another one of the same job. */
+	/* Runs of the same job do not overlap. */
 	EXPECT_EQ(0, sql("SELECT count(*) FROM (SELECT started, lag(ended) OVER"
 			 " (PARTITION BY job ORDER BY due) AS before"
 			 " FROM run WHERE started IS NOT NULL) WHERE started < before"));
-	/* Each outcome with what goes with it, and no other. */
+	/* Each state has the columns that belong to it, and no others. */
 	EXPECT_EQ(0, COUNT("state IN ('done', 'started', 'interrupted') AND started IS NULL"));
 	EXPECT_EQ(0, COUNT("state IN ('planned', 'discarded', 'missed') AND started IS NOT NULL"));
 	EXPECT_EQ(0, COUNT("state = 'done' AND (status IS NULL OR ended IS NULL)"));
-	/* What the commands say themselves. */
+	/* What the commands have logged. */
 	EXPECT_EQ(0, sql("SELECT count(*) FROM (SELECT 1 FROM logged GROUP BY name, due"
 			 " HAVING count(*) > 1)"));
 	EXPECT_EQ(0, sql("SELECT count(*) FROM logged WHERE NOT EXISTS (SELECT 1 FROM run"
@@ -304,7 +303,7 @@ TEST_F(jobs, runs_by_cron)
 	START();
 	await(COUNT("state = 'done'") >= 2);
 	STOP();
-	/* At its start it may be late. */
+	/* The first run may be late. */
 	EXPECT_EQ(0, COUNT("due %% 1000000000 <> 0 OR"
 			   " state <> 'missed' AND until - due <> 1000000000"));
 }
@@ -347,7 +346,7 @@ static void be_traced(void)
 		_exit(97);
 }
 
-/* Let it go on until system call @nr begins or ends, and is one of those that count. */
+/* Run until @nr, a system call of interest, begins or ends. */
 static bool next_stop(pid_t pid, __u64 *nr)
 {
 	struct __ptrace_syscall_info info;
@@ -371,13 +370,13 @@ static bool next_stop(pid_t pid, __u64 *nr)
 	}
 }
 
-/* Killed before and after each commit and each fork, from its start on. */
+/* Killed before and after each commit and each fork, from the start on. */
 TEST_F(jobs, survives_kills_at_commits)
 {
 	int step = quick_or(5, 1), status, stop, i;
 	__u64 random = seed(), nr = 0;
 
-	/* Or each system call wakes another CPU, twice. */
+	/* Otherwise each system call wakes the tracer on another CPU, twice. */
 	stay_on(0);
 	ADD("serial", "--every", "40ms", SHELL(LOG));
 	ADD("cover", "--every", "60ms", "--block", "cover", SHELL(LOG));
@@ -400,8 +399,8 @@ TEST_F(jobs, survives_kills_at_commits)
 }
 
 /*
- * Killed at any time, again and again, by seconds and by instants: each due time has its one
- * row, and no command is run twice for it.
+ * Killed at any time, again and again, after very short and longer times: each due time has one
+ * row, and no command runs twice for it.
  */
 TEST_F(jobs, survives_kills)
 {
@@ -420,7 +419,7 @@ TEST_F(jobs, survives_kills)
 				       ARGS("db", "run", "--window", windows[rnd(&random) % 3]));
 		usleep(rnd(&random) % 8 ? rnd(&random) % 300000 : 1000000);
 		EXPECT_EQ(128 + SIGKILL, end_scheduler(SIGKILL));
-		/* At times nobody is there. */
+		/* Sometimes no scheduler runs for a while. */
 		if (!(rnd(&random) % 8))
 			usleep(rnd(&random) % 600000);
 		EXPECT_EQ(0, sql("SELECT count(*) FROM pragma_integrity_check"
@@ -451,17 +450,17 @@ TEST_F(jobs, late_early_and_missed)
 	ADD("next", "--every", "1000s", "--first", "80s", SHELL(LOG));
 	ADD("far", "--every", "1000s", "--first", "1d", SHELL(LOG));
 	START("--window", "100s");
-	/* What is to come is planned when what is late is run. */
+	/* Late runs are started when later ones are planned. */
 	await(COUNT("name = 'late' AND state = 'done'"));
 	EXPECT_LT(0, COUNT("name = 'soon' OR name = 'often' AND state = 'planned'"));
 	await(COUNT("name = 'soon' AND state = 'done'"));
 	await(COUNT("name = 'once' AND state = 'done'"));
 	await(COUNT("name = 'often' AND state = 'done'") >= 2);
 	STOP();
-	/* One row for the four. */
+	/* One row for the four missed ones. */
 	EXPECT_EQ(1, COUNT("name = 'nothing'"));
 	EXPECT_EQ(1, COUNT("name = 'nothing' AND state = 'missed' AND until - due = 4 * every"));
-	/* One is run, and one row for the three that are passed over. */
+	/* One is run, and one row is for the three missed ones. */
 	EXPECT_EQ(2, COUNT("name = 'once'"));
 	EXPECT_EQ(1, COUNT("name = 'once' AND state = 'done' AND cause = 'misfire'"));
 	EXPECT_EQ(1, COUNT("name = 'once' AND state = 'missed' AND until - due = 3 * every"));
@@ -469,13 +468,13 @@ TEST_F(jobs, late_early_and_missed)
 	EXPECT_EQ(1, COUNT("name = 'late' AND cause = 'late'"));
 	EXPECT_EQ(1, COUNT("name = 'often' AND cause = 'late'"));
 	EXPECT_EQ(1, COUNT("name = 'often' AND state = 'missed'"));
-	/* Or it was late before there was a scheduler. */
+	/* Late if the scheduler started later than that. */
 	EXPECT_EQ(1, COUNT("name = 'soon' AND cause IN ('due', 'late')"));
 	EXPECT_EQ(1, COUNT("name = 'next' AND cause = 'due'"));
 	EXPECT_EQ(0, COUNT("name = 'far'"));
 }
 
-/* Planned, and nobody was there when it was due. */
+/* Planned, but no scheduler ran when they were due. */
 TEST_F(jobs, planned_and_too_late)
 {
 	ADD("nothing", "--every", "100s", "--first", "50s", SHELL(LOG));
@@ -484,7 +483,10 @@ TEST_F(jobs, planned_and_too_late)
 	START("--window", "200s");
 	await(COUNT("state = 'planned'") == 6);
 	EXPECT_EQ(128 + SIGKILL, end_scheduler(SIGKILL));
-	/* As if the time had passed: 200 s and 100 s ago, and now; or 400, 300 and 200 s ago. */
+	/*
+	 * Move time by 250 s or 450 s: due 200 s and 100 s ago, and now; or 400, 300 and 200 s
+	 * ago.
+	 */
 	sql("UPDATE job SET next = next - (250 + 200 * (name = 'both')) * 1000000000");
 	sql("UPDATE run SET due = due - shift, until = until - shift FROM (SELECT id,"
 	    " (250 + 200 * (name = 'both')) * 1000000000 AS shift FROM job) AS j WHERE j.id = job");
@@ -492,7 +494,7 @@ TEST_F(jobs, planned_and_too_late)
 	await(COUNT("name = 'nothing' AND state = 'done'") == 2);
 	await(COUNT("name = 'once' AND state = 'done'") == 3);
 	await(COUNT("name = 'both' AND state = 'done'"));
-	/* What others write meanwhile it sees, and writes on. */
+	/* It notices what other processes write, and continues. */
 	ADD("more", "--every", "1h", "--first", "0s", SHELL(LOG));
 	await(COUNT("name = 'more' AND state = 'done'"));
 	STOP();
@@ -500,7 +502,7 @@ TEST_F(jobs, planned_and_too_late)
 	EXPECT_EQ(1, COUNT("name = 'nothing' AND state = 'missed' AND due ="
 			   " (SELECT min(due) FROM run WHERE job = job.id)"));
 	EXPECT_EQ(0, COUNT("name = 'once' AND state = 'missed'"));
-	/* What comes next is too late, too: that is the one that is run. */
+	/* The next due time is late, too: that is the one that is run. */
 	EXPECT_EQ(2, COUNT("name = 'both' AND state = 'missed' AND cause = 'due'"));
 	EXPECT_EQ(1, COUNT("name = 'both' AND state = 'done' AND cause = 'misfire'"));
 	EXPECT_EQ(1, COUNT("name = 'both' AND state = 'missed' AND cause = 'misfire'"));
@@ -511,7 +513,7 @@ TEST_F(jobs, serial_runs_wait)
 	ADD("a", "--every", "100ms", SHELL(LOG "; " UNTIL_GO));
 	START();
 	await(PAST("state = 'planned'") >= 3);
-	/* What was past when it started may have been missed. */
+	/* Due times before the start may have been missed. */
 	EXPECT_EQ(1, COUNT("state NOT IN ('planned', 'missed')"));
 	EXPECT_EQ(1, COUNT("state = 'started'"));
 	touch_file("go");
@@ -533,12 +535,12 @@ TEST_F(jobs, later_runs_are_discarded)
 	await(COUNT("state = 'done'") >= 2);
 	STOP();
 	EXPECT_EQ(0, COUNT("state NOT IN ('done', 'planned', 'discarded', 'missed')"));
-	/* The second one was. */
+	/* The second run was discarded. */
 	EXPECT_EQ(1, COUNT("state = 'discarded' AND due = (SELECT due FROM run"
 			   " WHERE state <> 'missed' ORDER BY due LIMIT 1 OFFSET 1)"));
 }
 
-/* How many of the first @max processes whose ids are in a file are there; they get @signal. */
+/* How many of the first @max processes listed in a file exist; send each @signal. */
 static int still_there(const char *name, int max, int signal)
 {
 	char text[4096], *p, *rest;
@@ -557,14 +559,17 @@ TEST_F(jobs, earlier_runs_are_covered)
 	ADD("long", "--every", "1h", "--first", "0s", SHELL(LOG "; sleep 1000; exit 1"));
 	START();
 	await(COUNT("state = 'covered' AND status = 128 + 9") >= 3);
-	/* With what they started in turn. */
+	/* With the processes that they started. */
 	await(!still_there("sleeps", 2, 0));
 	EXPECT_GE(1, COUNT("name = 'a' AND state = 'started'"));
 	EXPECT_EQ(1, COUNT("name = 'long' AND state = 'started'"));
-	/* It waits for the long one, unless it is told twice; by one that is not merged. */
+	/*
+	 * It waits for the long run, unless signalled twice; another signal, so that they do not
+	 * merge.
+	 */
 	kill(scheduler, SIGTERM);
 	EXPECT_EQ(1, end_scheduler(SIGINT));
-	/* No command outlives it. */
+	/* No command outlives the scheduler. */
 	await(!still_there("commands", INT_MAX, 0));
 	check_books(_metadata);
 	EXPECT_EQ(0, COUNT("state NOT IN ('started', 'planned', 'covered', 'missed')"));
@@ -572,7 +577,7 @@ TEST_F(jobs, earlier_runs_are_covered)
 	EXPECT_EQ(1, COUNT("name = 'long' AND state = 'interrupted'"));
 	EXPECT_EQ(128 + SIGKILL, end_scheduler(SIGKILL));
 	await(!still_there("commands", INT_MAX, 0));
-	/* What they started may. */
+	/* Processes that commands started may. */
 	still_there("sleeps", INT_MAX, SIGKILL);
 }
 
@@ -581,12 +586,12 @@ TEST_F(jobs, slow_jobs_have_a_lane)
 	ADD("slow", "--every", "30ms",
 	    SHELL(LOG "; [ $(grep -c slow log) -le 12 ] || " UNTIL_GO));
 	START("--fast", "1", "--slow", "1", "--slow-time", "0s", "--slow-within", "1h");
-	/* The slow lane is full, and the fast one is not. */
+	/* The slow lane is full, the fast one is not. */
 	await(COUNT("state = 'started' AND lane = 'slow'") == 1 &&
 	      COUNT("state = 'done'") == 12);
 	ADD("first", "--every", "1h", "--first", "0s", SHELL(LOG "; " UNTIL_GO));
 	await(COUNT("name = 'first' AND state = 'started' AND lane = 'fast'") == 1);
-	/* Now it is, too. */
+	/* Now the fast lane is full, too. */
 	ADD("second", "--every", "1h", "--first", "0s", SHELL(LOG));
 	await(PAST("name = 'second' AND state = 'planned'") == 1);
 	await(PAST("name = 'slow' AND state = 'planned'") >= 3);
@@ -595,7 +600,7 @@ TEST_F(jobs, slow_jobs_have_a_lane)
 	await(COUNT("name = 'second' AND state = 'done'") == 1);
 	await(COUNT("name = 'slow' AND state = 'done'") >= 14);
 	STOP();
-	/* More than 10 have been slow: 11 are. */
+	/* A job is slow after more than 10 slow runs: 11 runs are in the fast lane. */
 	EXPECT_EQ(11, COUNT("name = 'slow' AND lane = 'fast'"));
 	EXPECT_EQ(11, sql("SELECT count(*) FROM (SELECT lane FROM run JOIN job ON job.id = job"
 			  " WHERE name = 'slow' AND lane IS NOT NULL ORDER BY due LIMIT 11)"
@@ -635,7 +640,7 @@ TEST_F(jobs, the_clock_is_set)
 	await(COUNT("name = 'back'") == 1);
 	end = now_ns() + 3 * NSEC_PER_SEC;
 	move_clock(-6000);
-	/* Now it would be started, early by 6000 s, and the row would say so. */
+	/* By the wrong clock it would start 6000 s early, and the row would show it. */
 	wait_until(end);
 	move_clock(6000);
 	await(COUNT("name = 'back' AND state = 'done'") == 1);
@@ -654,7 +659,7 @@ TEST_F(jobs, jobs_come_and_go)
 	ADD("b", "--every", "100ms", SHELL(LOG));
 	await(COUNT("state = 'done'") >= 3);
 	EXPECT_EQ(0, COUNT("name <> 'b'"));
-	/* One at a time. */
+	/* Only one scheduler at a time. */
 	FAIL(1, "another scheduler has it, process", "db", "run");
 	if (symlink("db", "link"))
 		die("symlink: %s", strerror(errno));
@@ -663,7 +668,7 @@ TEST_F(jobs, jobs_come_and_go)
 	RUN(0, "db", "list");
 }
 
-/* All of them make the database. */
+/* All of them create the database. */
 TEST_F(jobs, added_at_once)
 {
 	char name[16], err[16];
@@ -711,7 +716,7 @@ TEST_F(jobs, says_what_is_wrong)
 	FAIL(2, "'wall'", "db", "add", "a", "--every", "1s", "--block", "wall", "--", "true");
 	FAIL(2, "--fast", "db", "run", "--fast", "0");
 	FAIL(2, "--window", "db", "run", "--window", "soon");
-	/* Nothing of that made a database. */
+	/* None of these created a database. */
 	EXPECT_EQ(-1, access("db", F_OK));
 	FAIL(1, "db: No such file", "db", "list");
 	FAIL(1, "db: No such file", "db", "run");
@@ -726,7 +731,7 @@ TEST_F(jobs, says_what_is_wrong)
 	FAIL(1, "there is no job 'b'", "db", "remove", "b");
 	FAIL(1, "there is no job 'b'", "db", "log", "b");
 	FAIL(1, "is the module loaded?", "db", "run", "--device", "/dev/none");
-	/* What another one may read, and not write. */
+	/* A database that another user may read, but not write. */
 	if (chmod(".", 0755))
 		die("chmod: %s", strerror(errno));
 	EXPECT_EQ(1, run_jobs(as_user, "out",

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * libhwtimer, by ioctl and on rings: each function and each error; that nothing is early,
- * lost, or reported twice, whatever the order and whoever does it; that touches and cancels
- * are no system calls, and that all memory is there from the beginning.
+ * libhwtimer, with ioctls and with rings: every function and every error; that no event is early,
+ * lost or reported twice, in any order of calls and from any thread; that touches and cancels make
+ * no system calls, and that all memory is allocated when the handle is opened.
  *
- * The linker has all calls of ioctl(), malloc() and so on go through here.
- * SEED=N runs the same random operations again.
+ * The linker redirects all calls of ioctl(), malloc() and so on to the wrappers below (--wrap).
+ * SEED=N repeats a run's random operations.
  */
 #include "hwt.h"
 
@@ -13,19 +13,19 @@
 
 #include <libhwtimer.h>
 
-/* In the next calls: what fails, how, and how often, if not always. */
+/* Faults to inject: the ioctl, its errno, and how often it fails (-1: always). */
 static unsigned long fail_command;
 static int fail_errno;
 static int fail_times = -1;
-static int fail_allocation = -1;	/* how many succeed before */
+static int fail_allocation = -1;	/* allocations that succeed before one fails */
 static bool fail_mmap;
 
-/* Where the library has mapped its rings. */
+/* The library's latest mapping of its rings. */
 static void *lib_rings;
 
 static atomic_ulong ioctls, reads, polls, allocations;
 
-/* The ring whose records are counted when the doorbell is rung, and the least that were there. */
+/* A ring, and the smallest number of unread records seen in it at any HWTIMER_IOC_ENTER. */
 static const struct hwtimer_ring *counted_ring;
 static __u32 least_records;
 
@@ -145,7 +145,7 @@ static struct hwtimer *must_open_lib(const struct hwtimer_options *o)
 	return h;
 }
 
-/* @n events, none more. Fewer only if there are none for PATIENCE, or for good. */
+/* Wait for @n events, never more. Returns fewer after PATIENCE without one, or after a stop. */
 static int collect(struct hwtimer *h, struct hwtimer_event *events, int n)
 {
 	int got = 0, ret;
@@ -186,7 +186,7 @@ static int open_files(void)
 	return n;
 }
 
-/* Until the kernel has expired @n. */
+/* Wait until the kernel has counted @n expiries. */
 static void wait_expired(struct hwtimer *h, __u64 n)
 {
 	struct hwtimer_stats s;
@@ -295,13 +295,13 @@ TEST_F(lib, schedule_at)
 	hwtimer_id id;
 
 	ASSERT_EQ(0, hwtimer_schedule_at(self->h, deadline, 1, &id));
-	/* Past, and without an id. */
+	/* In the past, and no id is returned. */
 	ASSERT_EQ(0, hwtimer_schedule_at(self->h, 0, 2, NULL));
 	ASSERT_EQ(0, hwtimer_schedule_at(self->h, HWTIMER_NEVER, 3, NULL));
 	ASSERT_EQ(0, hwtimer_schedule(self->h, HWTIMER_NEVER, 4, NULL));
 	ASSERT_EQ(0, hwtimer_schedule(self->h, HWTIMER_NEVER - 1, 5, NULL));
 	ASSERT_EQ(2, collect(self->h, e, 2));
-	/* Which is first depends on how long we took. */
+	/* Their order depends on how long the calls above took. */
 	past = &e[e[0].user_data != 2];
 	near = &e[e[0].user_data == 2];
 	EXPECT_EQ(2, past->user_data);
@@ -314,7 +314,7 @@ TEST_F(lib, schedule_at)
 	EXPECT_EQ(12, e[0].user_data + e[1].user_data + e[2].user_data);
 }
 
-/* A worker that no longer polls must be kicked: by a schedule, a touch, an arming again. */
+/* A worker that no longer polls the rings is kicked by a schedule, a touch, and a re-arm. */
 TEST_F(lib, after_a_rest)
 {
 	const __u64 rest = 3 * NSEC_PER_SEC / 2;
@@ -352,7 +352,7 @@ TEST_F(lib, many_and_few_at_a_time)
 		ASSERT_EQ(0, hwtimer_schedule(self->h, (i % 10) * NSEC_PER_MSEC, i, NULL));
 	}
 	while (left) {
-		/* There are some, so there is something to be read. */
+		/* Some have not been reported, so the descriptor must become readable. */
 		ASSERT_TRUE(readable(self->h, 60000));
 		n = hwtimer_wait(self->h, e, ARRAY_SIZE(e), 0);
 		ASSERT_LE(0, n);
@@ -405,7 +405,7 @@ TEST_F(lib, touch_to_sooner)
 	EXPECT_EQ(deadline, e.deadline_ns);
 }
 
-/* The kernel has expired it, and nobody has read that. */
+/* Touch a timeout that the kernel has expired, before the event was read. */
 TEST_F(lib, touch_what_has_expired)
 {
 	struct hwtimer_event e;
@@ -419,7 +419,7 @@ TEST_F(lib, touch_what_has_expired)
 	deadline = now_ns() + 10 * NSEC_PER_MSEC;
 	ASSERT_EQ(0, hwtimer_touch_at(self->h, id, deadline));
 	wait_expired(self->h, 2);
-	/* Past when it is looked at: it need not be armed again. */
+	/* Past by the time the library reads the record, so the event is reported, not re-armed. */
 	deadline = now_ns();
 	ASSERT_EQ(0, hwtimer_touch_at(self->h, id, deadline));
 	ASSERT_EQ(1, hwtimer_wait(self->h, &e, 1, 0));
@@ -438,7 +438,7 @@ TEST_F(lib, cancel)
 	ASSERT_EQ(0, hwtimer_cancel(self->h, id));
 	EXPECT_EQ(-ENOENT, hwtimer_cancel(self->h, id));
 	EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, id, 0));
-	/* Of the next in its place nothing was said. */
+	/* The id of the next timeout in the same slot differs; the old id stays invalid. */
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 2, &other));
 	EXPECT_NE(id, other);
 	EXPECT_EQ(HWTIMER_ID_INDEX(id), HWTIMER_ID_INDEX(other));
@@ -447,7 +447,7 @@ TEST_F(lib, cancel)
 	ASSERT_EQ(1, collect(self->h, &e, 1));
 	EXPECT_EQ(other, e.id);
 
-	/* The kernel has expired it, and nobody has read that. */
+	/* Expired by the kernel, but the event was not read. */
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 3, &id));
 	wait_expired(self->h, 2);
 	EXPECT_EQ(0, hwtimer_cancel(self->h, id));
@@ -493,7 +493,7 @@ TEST_F(lib, wait_and_its_errors)
 	before = now_ns();
 	EXPECT_EQ(0, hwtimer_wait(self->h, &e, 1, 20 * NSEC_PER_MSEC));
 	EXPECT_LE(before + 20 * NSEC_PER_MSEC, now_ns());
-	/* As long as can be said. */
+	/* The longest wait, and the lowest negative one. */
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 20 * NSEC_PER_MSEC, 1, NULL));
 	EXPECT_EQ(1, hwtimer_wait(self->h, &e, 1, INT64_MAX));
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 20 * NSEC_PER_MSEC, 1, NULL));
@@ -567,7 +567,7 @@ TEST_F(lib, stop)
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 5, &ids[5]));
 	wait_expired(self->h, 2);
 	ASSERT_EQ(0, hwtimer_touch_at(self->h, ids[1], 2 * FAR + now_ns()));
-	/* Expired, but it will not be armed again. */
+	/* Expired, but touched to later: the library would arm it again, were it not stopped. */
 	ASSERT_EQ(0, hwtimer_touch(self->h, ids[4], FAR));
 	ASSERT_EQ(0, hwtimer_stop(self->h));
 	ASSERT_EQ(0, hwtimer_stop(self->h));
@@ -575,7 +575,7 @@ TEST_F(lib, stop)
 	EXPECT_EQ(-ESHUTDOWN, hwtimer_schedule(self->h, 0, 9, &id));
 	EXPECT_EQ(POISON, id);
 	EXPECT_EQ(-ESHUTDOWN, hwtimer_touch(self->h, ids[0], FAR));
-	/* It has an event that nobody has seen; then it has none. */
+	/* Its "handed back" event has not been read; the first cancel drops it. */
 	EXPECT_EQ(0, hwtimer_cancel(self->h, ids[2]));
 	EXPECT_EQ(-ENOENT, hwtimer_cancel(self->h, ids[2]));
 	EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, ids[2], 0));
@@ -596,7 +596,7 @@ TEST_F(lib, stop)
 	EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, ids[0], FAR));
 }
 
-/* Somebody used the descriptor: what is not known is not lost either. */
+/* A stop through the descriptor, which the library learns of later: no event is lost. */
 TEST_F(lib, stopped_behind_its_back)
 {
 	struct hwtimer_event e[3];
@@ -613,7 +613,7 @@ TEST_F(lib, stopped_behind_its_back)
 	for (i = 0; i < 3; i++) {
 		EXPECT_TRUE(valid_event(&e[i], HWTIMER_HANDED_BACK));
 	}
-	/* Now it is known. */
+	/* By now the library knows. */
 	EXPECT_EQ(-ESHUTDOWN, hwtimer_wait(self->h, e, 1, -1));
 	EXPECT_EQ(-ESHUTDOWN, hwtimer_schedule(self->h, 0, 0, NULL));
 }
@@ -627,20 +627,23 @@ TEST_F(lib, periodic)
 		.period_ns = 10 * NSEC_PER_MSEC,
 		.policy = HWTIMER_MISFIRE_MAKE_UP,
 	};
-	__u64 told = 0, touched, deadline;
+	__u64 reported = 0, touched, deadline;
 	struct hwtimer_event e;
 	hwtimer_id id;
 
 	ASSERT_EQ(0, hwtimer_schedule_repeat(self->h, &r, 7, &id));
-	while (told < PERIODS) {
+	while (reported < PERIODS) {
 		ASSERT_EQ(1, collect(self->h, &e, 1));
 		ASSERT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
 		EXPECT_EQ(id, e.id);
 		EXPECT_EQ(7, e.user_data);
-		told += 1 + e.overruns;
-		EXPECT_EQ(r.first_ns + (told - 1) * r.period_ns, e.deadline_ns);
+		reported += 1 + e.overruns;
+		EXPECT_EQ(r.first_ns + (reported - 1) * r.period_ns, e.deadline_ns);
 	}
-	/* What it expired for before is reported. Far first, or it may reach the time to come. */
+	/*
+	 * Expiries before the touch are reported. FAR first, so that none reaches the new
+	 * deadline.
+	 */
 	ASSERT_EQ(0, hwtimer_touch(self->h, id, FAR));
 	touched = now_ns() + 100 * NSEC_PER_MSEC;
 	ASSERT_EQ(0, hwtimer_touch_at(self->h, id, touched));
@@ -671,17 +674,17 @@ TEST_F(lib, periodic_and_its_errors)
 	r.misfire_ns = 0;
 	r.policy = HWTIMER_MISFIRE_MAKE_UP + 1;
 	EXPECT_EQ(-EINVAL, hwtimer_schedule_repeat(self->h, &r, 0, NULL));
-	/* It took no place. */
+	/* The failed calls took no slot. */
 	EXPECT_EQ(0, must_stats(hwtimer_fd(self->h)).pending);
 }
 
-/* What expired and what was handed back are two events. */
+/* An expiry and the handing back are two events. */
 TEST_F(lib, periodic_stopped)
 {
 	struct hwtimer_repeat r = {
 		.first_ns = now_ns(), .period_ns = 5 * NSEC_PER_MSEC,
 	};
-	__u64 told = 0, last = 0;
+	__u64 reported = 0, last = 0;
 	struct hwtimer_event e;
 	hwtimer_id id;
 
@@ -695,12 +698,12 @@ TEST_F(lib, periodic_stopped)
 		if (e.kind != HWTIMER_EXPIRED)
 			break;
 		ASSERT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
-		told += 1 + e.overruns;
+		reported += 1 + e.overruns;
 		last = e.deadline_ns;
 	}
 	ASSERT_TRUE(valid_event(&e, HWTIMER_HANDED_BACK));
-	EXPECT_EQ(must_stats(hwtimer_fd(self->h)).expired, told);
-	/* Or later by those that it missed. */
+	EXPECT_EQ(must_stats(hwtimer_fd(self->h)).expired, reported);
+	/* The deadline after the last one reported, or later if deadlines were missed. */
 	EXPECT_LT(last, e.deadline_ns);
 	EXPECT_EQ(0, (e.deadline_ns - last) % r.period_ns);
 	EXPECT_EQ(-ESHUTDOWN, hwtimer_wait(self->h, &e, 1, 0));
@@ -715,7 +718,7 @@ TEST_F(lib, no_allocation_after_open)
 	void *volatile p;
 	int i;
 
-	/* It does count. */
+	/* The counter works. */
 	p = malloc(1);
 	free(p);
 	ASSERT_EQ(before + 1, atomic_load(&allocations));
@@ -736,7 +739,7 @@ TEST_F(lib, no_allocation_after_open)
 	EXPECT_EQ(before + 1, atomic_load(&allocations));
 }
 
-/* With rings a system call when the ring is full, and to begin with. */
+/* With rings, only a full ring and a sleeping worker cost system calls. */
 TEST_F(lib, system_calls)
 {
 	bool rings = variant->flags & HWTIMER_OPEN_RINGS;
@@ -770,10 +773,12 @@ TEST_F(lib, system_calls)
 		EXPECT_EQ(rounds, in_cancel);
 		return;
 	}
-	/* An entry each of schedule and cancel; and it may sleep now and then. */
+	/*
+	 * Each round submits a schedule and a cancel; and the worker may fall asleep now and then.
+	 */
 	EXPECT_GE(2 * rounds / 4096 + 10 + took / (NSEC_PER_SEC / 10), calls);
 
-	/* With room in the ring: none. */
+	/* No system calls while there is room in the ring. */
 	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &later));
 	ASSERT_EQ(0, hwtimer_flush(self->h));
 	for (i = 0; i < 100; i++) {
@@ -826,7 +831,7 @@ TEST_F(lib, timeouts_up_to_the_limit)
 	}
 	EXPECT_EQ(-EAGAIN, hwtimer_schedule(h, 0, 9, &id));
 	EXPECT_EQ(POISON, id);
-	/* A place is free at once. */
+	/* A cancel frees the slot at once. */
 	ASSERT_EQ(0, hwtimer_cancel(h, ids[1]));
 	ASSERT_EQ(0, hwtimer_schedule(h, 0, 1, &ids[1]));
 	EXPECT_EQ(-EAGAIN, hwtimer_schedule(h, 0, 9, &id));
@@ -846,15 +851,15 @@ TEST_F(lib, timeouts_up_to_the_limit)
 }
 
 /*
- * The kernel has more to report than the completion ring holds, and nobody waits. What is
- * scheduled and cancelled meanwhile goes on, in the place of what waits, too.
+ * The kernel has more to report than the completion ring holds, and nobody waits for events.
+ * Timeouts are scheduled and cancelled meanwhile, also in slots whose records are unread.
  */
 static void nobody_waits(struct __test_metadata *_metadata, unsigned int flags,
 			 __u32 sq_entries, __u32 cq_entries)
 {
 	enum { N = 296 };
 	struct hwtimer_options o = options(flags);
-	unsigned int i, k, told = 0, cancelled = 0;
+	unsigned int i, k, reported = 0, cancelled = 0;
 	unsigned char ends[3 * N] = { 0 };
 	struct hwtimer_event e[3];
 	hwtimer_id ids[3 * N];
@@ -869,7 +874,7 @@ static void nobody_waits(struct __test_metadata *_metadata, unsigned int flags,
 		ASSERT_EQ(0, hwtimer_schedule(h, 0, i, &ids[i]));
 	}
 	wait_expired(h, N);
-	/* Places of which the records wait, some in the kernel. */
+	/* Slots whose records have not been read; some of the records are still in the kernel. */
 	for (i = 0; i < N; i += 2) {
 		ASSERT_EQ(0, hwtimer_cancel(h, ids[i]));
 		ends[i]++;
@@ -887,12 +892,12 @@ static void nobody_waits(struct __test_metadata *_metadata, unsigned int flags,
 		ends[i + 2]++;
 		cancelled++;
 	}
-	/* What is due comes, and until it has, there is something to be read. */
+	/* All that is due is reported, and until then the descriptor is readable. */
 	for (i = k = 0; i < N; i++)
 		k += !ends[i];
 	for (i = N; i < 3 * N - N / 2; i++)
 		k += !ends[i] && (!((i - N) % 4) || ((i - N) % 4 == 3 && !(i % 3)));
-	while (told < k) {
+	while (reported < k) {
 		ASSERT_TRUE(readable(h, 60000));
 		n = hwtimer_wait(h, e, ARRAY_SIZE(e), 0);
 		ASSERT_LE(0, n);
@@ -901,7 +906,7 @@ static void nobody_waits(struct __test_metadata *_metadata, unsigned int flags,
 			ASSERT_EQ(ids[e[n].user_data], e[n].id);
 			ASSERT_EQ(1, ++ends[e[n].user_data])
 				TH_LOG("timeout %llu", (unsigned long long)e[n].user_data);
-			told++;
+			reported++;
 		}
 	}
 	ASSERT_EQ(0, hwtimer_stop(h));
@@ -909,11 +914,11 @@ static void nobody_waits(struct __test_metadata *_metadata, unsigned int flags,
 		while (n--) {
 			ASSERT_TRUE(valid_event(&e[n], HWTIMER_HANDED_BACK));
 			ASSERT_EQ(1, ++ends[e[n].user_data]);
-			told++;
+			reported++;
 		}
 	}
 	EXPECT_EQ(-ESHUTDOWN, n);
-	EXPECT_EQ(3 * N - N / 2, told + cancelled);
+	EXPECT_EQ(3 * N - N / 2, reported + cancelled);
 	hwtimer_close(h);
 }
 
@@ -932,7 +937,7 @@ TEST_F(lib, nobody_waits)
 
 struct periodic {
 	hwtimer_id id;
-	__u64 first, told;
+	__u64 first, reported;
 	bool over;
 };
 
@@ -947,27 +952,30 @@ static void periodic_events(struct __test_metadata *_metadata, struct periodic *
 		ASSERT_FALSE(its->over);
 		ASSERT_TRUE(valid_event(e, e->kind));
 		if (e->kind == HWTIMER_EXPIRED) {
-			its->told += 1 + e->overruns;
-			/* With ONCE, overruns have missed deadlines behind it, too. */
-			EXPECT_GE(its->first + (its->told - 1) * period, e->deadline_ns);
+			its->reported += 1 + e->overruns;
+			/*
+			 * With ONCE, overruns include deadlines that were missed after the
+			 * reported one.
+			 */
+			EXPECT_GE(its->first + (its->reported - 1) * period, e->deadline_ns);
 			continue;
 		}
 		its->over = true;
-		/* Each deadline was reported; but who skips need not have come to it. */
+		/* Every deadline was reported, except that SKIP may have skipped the last ones. */
 		if (e->user_data % 3 != HWTIMER_MISFIRE_SKIP) {
-			EXPECT_EQ(its->first + its->told * period, e->deadline_ns);
+			EXPECT_EQ(its->first + its->reported * period, e->deadline_ns);
 		}
 	}
 }
 
-/* A periodic one is armed while its place is being vacated, and what expires piles up. */
+/* Periodic timeouts are armed in slots that are being vacated, while unread records pile up. */
 TEST_F(lib, nobody_waits_for_periodic)
 {
 	struct hwtimer_options o = options(variant->flags);
 	struct hwtimer_repeat r = { .period_ns = 2 * NSEC_PER_MSEC };
 	struct periodic p[PERIODIC] = { 0 };
 	struct hwtimer_event e[3];
-	int i, n, untold;
+	int i, n, unreported;
 	struct hwtimer *h;
 	hwtimer_id id;
 	__u64 end;
@@ -996,10 +1004,10 @@ TEST_F(lib, nobody_waits_for_periodic)
 		n = hwtimer_wait(h, e, ARRAY_SIZE(e), PATIENCE);
 		ASSERT_LT(0, n);
 		periodic_events(_metadata, p, r.period_ns, e, n);
-		for (i = untold = 0; i < PERIODIC; i++)
-			untold += !p[i].told;
+		for (i = unreported = 0; i < PERIODIC; i++)
+			unreported += !p[i].reported;
 		ASSERT_GT(end, now_ns());
-	} while (untold);
+	} while (unreported);
 	ASSERT_EQ(0, hwtimer_stop(h));
 	while ((n = hwtimer_wait(h, e, ARRAY_SIZE(e), PATIENCE)) > 0)
 		periodic_events(_metadata, p, r.period_ns, e, n);
@@ -1010,9 +1018,7 @@ TEST_F(lib, nobody_waits_for_periodic)
 	hwtimer_close(h);
 }
 
-/*
- * Random operations, with a naive book. A thread alone: each answer is known before.
- */
+/* Random operations, checked against a naive model. With one thread, each result is known. */
 #define MODEL	64	/* timeouts */
 
 struct model {
@@ -1111,7 +1117,7 @@ static void model_step(struct __test_metadata *_metadata, struct modelled *c,
 		wait_until(now_ns() + rnd(&c->random) % NSEC_PER_MSEC);
 		break;
 	default:
-		/* Not often: let them pile up. */
+		/* Seldom, so that events pile up. */
 		if (rnd(&c->random) % 4)
 			break;
 		max = rnd(&c->random) % ARRAY_SIZE(e) + 1;
@@ -1135,7 +1141,7 @@ static void model(struct __test_metadata *_metadata, struct hwtimer_options o, _
 	c.h = must_open_lib(&o);
 	for (i = 0; i < steps; i++)
 		model_step(_metadata, &c, o.timeouts);
-	/* What is due comes. */
+	/* All that is due is reported. */
 	for (end = now_ns() + PATIENCE; ; ) {
 		for (i = due = 0; i < MODEL; i++)
 			due += c.m[i].live && c.m[i].deadline < c.began + FAR;
@@ -1175,21 +1181,21 @@ TEST_F(lib, model)
 		o.timeouts = entries[i][2];
 		model(_metadata, o, rnd(&random) | 1, quick_or(2500, 8000));
 	}
-	/* A wheel of its own: other ticks. */
+	/* An own wheel, with another tick. */
 	o.flags |= HWTIMER_OPEN_OWN_WHEEL | HWTIMER_OPEN_GROW;
 	o.tick_ns = 300 * NSEC_PER_USEC;
 	o.slots = 64;
 	model(_metadata, o, rnd(&random) | 1, quick_or(2500, 8000));
 }
 
-/* Threads, with a book for each timeout, which one thread alone touches and cancels. */
+/* Threads, with a record for each timeout, which only one thread touches and cancels. */
 #define WORKERS	3
 #define WAITERS	2
-#define OWN	50	/* timeouts that a thread keeps in mind */
+#define OWN	50	/* timeouts that a thread keeps track of */
 
 struct book {
 	hwtimer_id id;
-	atomic_ullong floor;	/* no event is for a deadline before this */
+	atomic_ullong floor;	/* no event may have an earlier deadline */
 	atomic_uchar events;
 	bool armed, cancelled;
 };
@@ -1223,7 +1229,7 @@ static __u64 stress_deadline(__u64 *random)
 	return r % 4 ? now_ns() + r / 4 % (4 * NSEC_PER_MSEC) : now_ns() + FAR;
 }
 
-/* False: it is over. */
+/* Returns false if the timeout is over. */
 static bool stress_touch(struct worker *w, struct book *b)
 {
 	__u64 deadline = stress_deadline(&w->random), floor = atomic_load(&b->floor);
@@ -1232,7 +1238,7 @@ static bool stress_touch(struct worker *w, struct book *b)
 	if (deadline < floor)
 		atomic_store(&b->floor, deadline);
 	ret = hwtimer_touch_at(w->s->h, b->id, deadline);
-	/* From now on, and not before, it holds if it is later. */
+	/* A later deadline is guaranteed only once the touch has returned. */
 	if (!ret)
 		atomic_store(&b->floor, deadline);
 	else if (ret != -ENOENT && (ret != -ESHUTDOWN || !atomic_load(&w->s->stopping)))
@@ -1372,11 +1378,11 @@ TEST_F(lib, threads)
 	stress(_metadata, o, true, rnd(&random) | 1);
 }
 
-/* All who wait are woken: by what another thread schedules, and by a stop. */
+/* All waiting threads are woken: by what another thread schedules, and by a stop. */
 TEST_F(lib, threads_that_sleep)
 {
 	struct sleeper s[3];
-	unsigned int i, told = 0;
+	unsigned int i, reported = 0;
 
 	if (!(variant->flags & HWTIMER_OPEN_THREADS))
 		SKIP(return, "one thread only");
@@ -1385,18 +1391,18 @@ TEST_F(lib, threads_that_sleep)
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 0, NULL));
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 1, NULL));
 	wait_expired(self->h, 2);
-	/* Two have got one each by then; if they were not faster, after. */
+	/* Two of the threads get one event each, before the stop or after it. */
 	ASSERT_EQ(0, hwtimer_stop(self->h));
 	for (i = 0; i < ARRAY_SIZE(s); i++) {
 		pthread_join(s[i].thread, NULL);
 		EXPECT_TRUE(s[i].ret == 1 || s[i].ret == -ESHUTDOWN)
 			TH_LOG("sleeper %u: %d", i, s[i].ret);
-		told += s[i].ret == 1;
+		reported += s[i].ret == 1;
 	}
-	EXPECT_EQ(2, told);
+	EXPECT_EQ(2, reported);
 }
 
-/* The child's handle is the parent's as it was in some moment, the lock held, maybe. */
+/* The child has a copy of the handle as it was at the fork, possibly with its lock held. */
 TEST_F(lib, fork_of_threads)
 {
 	struct sleeper s;
@@ -1417,7 +1423,7 @@ TEST_F(lib, fork_of_threads)
 	EXPECT_EQ(5, s.event.user_data);
 }
 
-/* Times in a time namespace are those of the initial one, to the ns. */
+/* In a time namespace, times are those of the initial namespace, to the ns. */
 TEST_F(lib, time_namespace)
 {
 	struct hwtimer_options o = options(variant->flags);
@@ -1475,7 +1481,7 @@ TEST_F(lib, own_wheel)
 	hwtimer_close(h);
 }
 
-/* What the kernel refuses by ioctl is returned, and takes no place. */
+/* An error of the kernel's ioctl is returned, and no slot is taken. */
 TEST_F(lib, refused)
 {
 	struct hwtimer_options o = options(variant->flags);
@@ -1505,8 +1511,8 @@ TEST_F(lib, refused)
 }
 
 /*
- * By ioctl: that it cannot be armed again. This does not happen to a program that
- * leaves the descriptor alone; but it is told, and nothing is lost or early.
+ * Without rings: arming again fails. This needs a program that misuses the descriptor; still, the
+ * error is returned, and no timeout is lost or early.
  */
 TEST(not_armed_again)
 {
@@ -1531,7 +1537,7 @@ TEST(not_armed_again)
 	hwtimer_close(h);
 }
 
-/* Rings, and the records in them, which we may write to. */
+/* Rings and records that the test can modify. */
 struct seen_rings {
 	struct hwtimer *h;
 	struct hwtimer_ring *ring;
@@ -1553,7 +1559,7 @@ static struct seen_rings must_see_rings(void)
 	return s;
 }
 
-/* One that is due at once, but its schedule has come to nothing. */
+/* Schedule a timeout that is due at once, and turn its record into that of a failed schedule. */
 static hwtimer_id must_fail(struct seen_rings *s, __u64 user_data, int error)
 {
 	__u64 n = must_stats(hwtimer_fd(s->h)).expired;
@@ -1572,8 +1578,8 @@ static hwtimer_id must_fail(struct seen_rings *s, __u64 user_data, int error)
 }
 
 /*
- * Of schedules that fail in the ring, but for those after a stop, the kernel's
- * present way is not to let -EEXIST come about, and others would be a fault of its own.
+ * Schedules that fail in the ring. Today the kernel reports no -EEXIST to the library, and the
+ * other errors only in case of faults, so the records are forged.
  */
 TEST(failed_in_the_ring)
 {
@@ -1585,12 +1591,12 @@ TEST(failed_in_the_ring)
 	hwtimer_id id;
 
 	for (i = 0; i < ARRAY_SIZE(again); i++) {
-		/* It is past. */
+		/* Its deadline is past. */
 		id = must_fail(&s, 1, again[i]);
 		ASSERT_EQ(1, hwtimer_wait(s.h, &e, 1, 0));
 		EXPECT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
 		EXPECT_EQ(id, e.id);
-		/* It is not, and is armed again. */
+		/* Its deadline is in the future: it is armed again. */
 		id = must_fail(&s, 2, again[i]);
 		ASSERT_EQ(0, hwtimer_touch(s.h, id, FAR));
 		EXPECT_EQ(0, hwtimer_wait(s.h, &e, 1, 0));
@@ -1599,7 +1605,7 @@ TEST(failed_in_the_ring)
 		ASSERT_EQ(1, collect(s.h, &e, 1));
 		EXPECT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
 		EXPECT_EQ(2, e.user_data);
-		/* It was cancelled. */
+		/* It has been cancelled. */
 		id = must_fail(&s, 3, again[i]);
 		ASSERT_EQ(0, hwtimer_cancel(s.h, id));
 		EXPECT_EQ(0, hwtimer_wait(s.h, &e, 1, 0));
@@ -1616,8 +1622,8 @@ TEST(failed_in_the_ring)
 }
 
 /*
- * A place whose record waits in the kernel is used again, so that an entry waits in the ring:
- * what the library takes to make room is not all, for somebody may poll.
+ * A slot is reused while its record waits in the kernel, so the new submission waits in the ring.
+ * The library reads records to make room, but leaves one, for a program that polls.
  */
 TEST(readable_when_room_was_made)
 {
@@ -1637,7 +1643,7 @@ TEST(readable_when_room_was_made)
 	counted_ring = s.ring;
 	ASSERT_EQ(0, hwtimer_flush(s.h));
 	counted_ring = NULL;
-	/* It had to, and left one. */
+	/* The library made room, and left one record. */
 	EXPECT_EQ(1, least_records);
 	ASSERT_EQ(s.ring->sq_tail, s.ring->sq_head);
 	for (i = 0; i < 4; i++) {
@@ -1653,7 +1659,7 @@ TEST(readable_when_room_was_made)
 	hwtimer_close(s.h);
 }
 
-/* Timeouts @first to @last expire, and their records fill the ring; that of @last waits. */
+/* Let timeouts @first to @last expire; their records fill the ring, and that of @last waits. */
 static void must_fill(struct seen_rings *s, unsigned int first, unsigned int last, hwtimer_id *ids)
 {
 	__u64 n = must_stats(hwtimer_fd(s->h)).expired;
@@ -1664,13 +1670,13 @@ static void must_fill(struct seen_rings *s, unsigned int first, unsigned int las
 			die("schedule");
 		wait_expired(s->h, ++n);
 	}
-	/* In its place, so that the library has to make room. */
+	/* Reuse its slot, so that the library has to make room. */
 	if (hwtimer_cancel(s->h, ids[last]) || hwtimer_schedule(s->h, FAR, last, &ids[last]) ||
 	    hwtimer_flush(s->h))
 		die("no room was made");
 }
 
-/* A timeout with something to report is cancelled, its place used again: nothing is lost. */
+/* Timeouts with unread records are cancelled, and their slots reused: nothing is lost. */
 TEST(used_again_untold)
 {
 	struct seen_rings s = must_see_rings();
@@ -1692,7 +1698,7 @@ TEST(used_again_untold)
 	hwtimer_close(s.h);
 }
 
-/* The last record of the place is about to be reported, and then it has been. */
+/* The slot's last record still waits when a periodic timeout is first scheduled there. */
 TEST(periodic_in_a_place_in_use)
 {
 	struct hwtimer_repeat r = { .period_ns = 2 * NSEC_PER_MSEC };
@@ -1711,7 +1717,7 @@ TEST(periodic_in_a_place_in_use)
 	hwtimer_close(s.h);
 }
 
-/* What the program does to the rings does harm to the program only, which gets an error. */
+/* A program that damages its rings harms only itself, and gets an error. */
 TEST(damaged)
 {
 	struct seen_rings s = must_see_rings();
@@ -1782,7 +1788,9 @@ TEST(every_option)
 		EXPECT_EQ(0, open_with(f, cq_entries, 65535));
 		EXPECT_EQ(0, open_with(f, cq_entries, 65536));
 		EXPECT_EQ(-EINVAL, open_with(f, cq_entries, 65537));
-		/* The kernel says that these are for a wheel of its own, or what it needs. */
+		/*
+		 * The kernel accepts these options for own wheels only, or needs others with them.
+		 */
 		EXPECT_EQ(-EINVAL, open_with(f, tick_ns, NSEC_PER_MSEC));
 		EXPECT_EQ(-EINVAL, open_with(f, slots, 64));
 		EXPECT_EQ(-EINVAL, open_with(f, levels, 2));
@@ -1834,7 +1842,7 @@ TEST(no_rings)
 	EXPECT_EQ(files, open_files());
 }
 
-/* Schedules that are cancelled at once; how many of them the kernel has seen. */
+/* Schedule and cancel @n timeouts; returns how many schedules reached the kernel. */
 static __u64 seen_of_cancelled(struct __test_metadata *_metadata, struct hwtimer *h,
 			       unsigned int n)
 {
@@ -1845,7 +1853,7 @@ static __u64 seen_of_cancelled(struct __test_metadata *_metadata, struct hwtimer
 	ASSERT_EQ(0, hwtimer_schedule(h, FAR, 0, &sooner));
 	for (i = 1; i < n; i++) {
 		ASSERT_EQ(0, hwtimer_schedule(h, 2 * FAR, i, &id));
-		/* The kernel will have heard of that. */
+		/* The touch to an earlier deadline has reached the kernel. */
 		if (i % 3 == 0) {
 			ASSERT_EQ(0, hwtimer_touch(h, id, FAR + i));
 		}
@@ -1860,7 +1868,7 @@ static __u64 seen_of_cancelled(struct __test_metadata *_metadata, struct hwtimer
 	return s.scheduled;
 }
 
-/* What is cancelled before the kernel polled never gets there, but its end is reported. */
+/* A schedule cancelled before the kernel polled never gets there, but its end is reported. */
 TEST(taken_back)
 {
 	const unsigned int n = 20000;
@@ -1868,7 +1876,7 @@ TEST(taken_back)
 	__u64 seen = seen_of_cancelled(_metadata, h, n);
 
 	printf("# the kernel has seen %llu of %u\n", seen, n);
-	/* A ring of 4096 is not full so often, nor is that more than one each. */
+	/* A ring of 4096 is seldom full, and each time it is, at most one schedule gets through. */
 	EXPECT_GT(n / 2, seen);
 	hwtimer_close(h);
 
@@ -1884,8 +1892,9 @@ TEST(taken_back)
 }
 
 /*
- * Entries that the library takes back, in memory that cannot be written to. When it tries
- * to, it has seen that the kernel has not claimed the entry: which that does then.
+ * Submissions that the library takes back are on a write-protected page. When the library writes
+ * there, it has seen that the kernel has not claimed the entry; the handler of the fault then has
+ * the kernel claim it.
  */
 static struct {
 	int		fd;
@@ -1913,7 +1922,7 @@ static void claim_entry(int sig, siginfo_t *info, void *context)
 	trap.times++;
 }
 
-/* What the kernel claims while it is being taken back is cancelled all the same. */
+/* A submission that the kernel claims while the library takes it back is cancelled anyway. */
 TEST(claimed_meanwhile)
 {
 	struct sigaction action = { .sa_sigaction = claim_entry, .sa_flags = SA_SIGINFO };
@@ -1928,7 +1937,7 @@ TEST(claimed_meanwhile)
 	trap.fd = hwtimer_fd(h);
 	trap.size = sysconf(_SC_PAGESIZE);
 	ASSERT_EQ(0, hwtimer_schedule(h, FAR, 0, NULL));
-	/* Mostly the kernel does not come by in between. */
+	/* Usually the kernel does not poll in between. */
 	for (i = 0; i < 300 || !trap.times; i++) {
 		ASSERT_EQ(0, hwtimer_schedule(h, 2 * FAR, i, &id));
 		sqe = (char *)(ring + 1) +
@@ -1936,7 +1945,7 @@ TEST(claimed_meanwhile)
 		trap.op = sqe + offsetof(struct hwtimer_sqe, op);
 		trap.page = sqe - (uintptr_t)sqe % trap.size;
 		if (trap.page > (char *)ring) {
-			/* Not the header, which is the kernel's to be claimed in. */
+			/* Not the header: the kernel has to write sq_claimed there. */
 			ASSERT_EQ(0, mprotect(trap.page, trap.size, PROT_READ));
 		}
 		ASSERT_EQ(0, hwtimer_cancel(h, id));

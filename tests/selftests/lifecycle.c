@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A context lives as long as its open file description: across fork, exec, dup
- * and from process to process, and ends with the last reference, whatever is
- * pending and however the process ended.
+ * A context lives as long as its open file description: across fork, exec and dup, and when passed
+ * to other processes. It ends with the last reference, whatever is pending and however the process
+ * ended.
  */
 #include "hwt.h"
 
 #include <sys/socket.h>
 
-/* A context's memory and what the wheel has of it go soon after the last close. */
+/* What the wheel holds of a context is released soon after the last close. */
 #define SHARED_WHEEL	"dev"
 
-/* Nothing of anybody's is pending on the shared wheel. */
+/* Wait until the shared wheel holds nothing of any context. */
 static void wait_for_empty_wheel(void)
 {
 	eventually(!must_wheel_value(SHARED_WHEEL, "pending"));
@@ -30,7 +30,7 @@ FIXTURE_SETUP(quiet)
 	self->fd = must_open(0);
 }
 
-/* Whatever a case did, nothing is left of it. */
+/* Nothing is left of any case. */
 FIXTURE_TEARDOWN(quiet)
 {
 	if (self->fd >= 0)
@@ -38,7 +38,7 @@ FIXTURE_TEARDOWN(quiet)
 	wait_for_empty_wheel();
 }
 
-/* What has been closed is not closed again at the end. */
+/* Close, and mark as closed for the teardown. */
 static void close_now(int *fd)
 {
 	close(*fd);
@@ -59,7 +59,7 @@ TEST_F(quiet, close_with_pending)
 	EXPECT_EQ(20000, must_wheel_value(SHARED_WHEEL, "pending"));
 	EXPECT_EQ(1, module_references());
 	close_now(&self->fd);
-	/* At once: only what the wheel has filed takes until the worker has come. */
+	/* Not pending any more at once; only what is filed waits for the worker. */
 	EXPECT_EQ(0, must_wheel_value(SHARED_WHEEL, "pending"));
 	EXPECT_EQ(0, module_references());
 }
@@ -70,7 +70,7 @@ TEST_F(quiet, close_with_unread)
 	eventually(must_stats(self->fd).unread == 5000);
 }
 
-/* Closed while they expire. */
+/* Close while timeouts expire. */
 TEST_F(quiet, close_while_expiring)
 {
 	int i;
@@ -94,7 +94,7 @@ TEST_F(quiet, close_own_wheel)
 	}
 }
 
-/* Parent and child have the same context. */
+/* Parent and child share the context. */
 TEST_F(quiet, fork)
 {
 	__u64 id = must_schedule(self->fd, FAR, 1);
@@ -102,15 +102,15 @@ TEST_F(quiet, fork)
 	pid_t child = must_fork();
 
 	if (!child) {
-		/* The parent's timeout can be named here ... */
+		/* The child can touch the parent's timeout ... */
 		if (hwt_touch(self->fd, HWTIMER_RELATIVE, id, 0, NULL))
 			_exit(1);
-		/* ... and this one will be read there. */
+		/* ... and the parent will read this one. */
 		must_schedule(self->fd, 50 * NSEC_PER_MSEC, 2);
 		_exit(0);
 	}
 	EXPECT_EQ(0, reap(child));
-	/* The end of the child is not the end of the context. */
+	/* The context outlives the child. */
 	ASSERT_EQ(1, hwt_collect(self->fd, &rec, 1));
 	EXPECT_EQ(id, rec.id);
 	ASSERT_EQ(1, hwt_collect(self->fd, &rec, 1));
@@ -118,7 +118,7 @@ TEST_F(quiet, fork)
 	EXPECT_EQ(2, must_stats(self->fd).scheduled);
 }
 
-/* Each record goes to one of the two. */
+/* Each record goes to either the parent or the child. */
 TEST_F(quiet, fork_and_read)
 {
 	const unsigned int total = 4000;
@@ -148,7 +148,7 @@ TEST_F(quiet, fork_and_read)
 	}
 }
 
-/* The child outlives the parent's descriptor. */
+/* The child keeps the context open after the parent's close. */
 TEST_F(quiet, close_in_parent)
 {
 	int to_child[2];
@@ -190,7 +190,7 @@ TEST_F(quiet, dup)
 	EXPECT_EQ(id, rec.id);
 }
 
-/* Two opens are two contexts, in one process as well. */
+/* Two opens are two contexts, also in one process. */
 TEST_F(quiet, open_twice)
 {
 	int other = must_open(0);
@@ -206,7 +206,7 @@ TEST_F(quiet, open_twice)
 	EXPECT_EQ(1, must_stats(self->fd).pending);
 }
 
-/* In the program that exec starts: is the descriptor there, and this its timeout? */
+/* In the executed program: is the descriptor open, and the timeout pending in its context? */
 static int after_exec(const char *fd_text, const char *id_text)
 {
 	int fd = atoi(fd_text);
@@ -244,7 +244,7 @@ TEST_F(quiet, exec)
 {
 	__u64 id = must_schedule(self->fd, FAR, 77);
 
-	/* must_open() says O_CLOEXEC. */
+	/* must_open() sets O_CLOEXEC. */
 	EXPECT_EQ(10, exec_with(self->fd, id));
 	EXPECT_EQ(1, must_stats(self->fd).pending);
 	ASSERT_EQ(0, fcntl(self->fd, F_SETFD, 0));
@@ -252,7 +252,7 @@ TEST_F(quiet, exec)
 	EXPECT_EQ(0, must_stats(self->fd).pending);
 }
 
-/* exec is the last close. */
+/* exec closes the last descriptor. */
 TEST_F(quiet, exec_closes)
 {
 	pid_t child;
@@ -266,14 +266,14 @@ TEST_F(quiet, exec_closes)
 		execl("/proc/self/exe", "lifecycle", "--sleep", NULL);
 		_exit(99);
 	}
-	/* The new program sleeps, and has no descriptor. */
+	/* The new program sleeps without a descriptor. */
 	eventually(sleeps_in(child, SYS_pause));
 	EXPECT_EQ(0, must_wheel_value(SHARED_WHEEL, "pending"));
 	EXPECT_EQ(0, module_references());
 	must_kill(child);
 }
 
-/* kill -9 of who sleeps in read(), with thousands pending. */
+/* SIGKILL of a process that sleeps in read(), with thousands of timeouts pending. */
 TEST_F(quiet, killed_in_read)
 {
 	int i;
@@ -294,13 +294,13 @@ TEST_F(quiet, killed_in_read)
 		}
 		eventually(sleeps_in(child, SYS_read));
 		must_kill(child);
-		/* The exit was the last close. */
+		/* The exit closed the last descriptor. */
 		ASSERT_EQ(0, must_wheel_value(SHARED_WHEEL, "pending"));
 		ASSERT_EQ(0, module_references());
 	}
 }
 
-/* kill -9 in the midst of whatever it does. */
+/* SIGKILL at any time. */
 TEST_F(quiet, killed_at_any_time)
 {
 	__u64 random = seed();
@@ -367,7 +367,7 @@ static int receive_fd(int socket)
 	return fd;
 }
 
-/* To a process that never opened the device. */
+/* Pass the descriptor to a process that has not opened the device. */
 TEST_F(quiet, passed_on)
 {
 	int sockets[2];
@@ -382,7 +382,7 @@ TEST_F(quiet, passed_on)
 		int fd = receive_fd(sockets[1]);
 		struct hwtimer_stats s = must_stats(fd);
 
-		/* One of them expires at any time. */
+		/* One of the two may have expired. */
 		if (s.pending + s.unread != 2)
 			_exit(1);
 		if (hwt_collect(fd, &rec, 1) != 1 || rec.user_data != 1)
@@ -399,13 +399,13 @@ TEST_F(quiet, passed_on)
 	must_schedule(self->fd, 30 * NSEC_PER_MSEC, 1);
 	id = must_schedule(self->fd, FAR, 2);
 	send_fd(sockets[0], self->fd);
-	/* From here on only the message, and then the child, has it. */
+	/* Now only the message holds the context, and later the child. */
 	close_now(&self->fd);
 	ASSERT_EQ(sizeof(id), write(sockets[0], &id, sizeof(id)));
 	EXPECT_EQ(0, reap(child));
 }
 
-/* In a message that nobody ever receives. */
+/* Pass it in a message that is never received. */
 TEST_F(quiet, passed_on_to_nobody)
 {
 	int sockets[2];
@@ -420,7 +420,7 @@ TEST_F(quiet, passed_on_to_nobody)
 	eventually(!must_wheel_value(SHARED_WHEEL, "pending"));
 }
 
-/* One thread closes what another one reads: that read goes on. */
+/* One thread closes the descriptor that another is reading: the read continues. */
 struct late_reader {
 	pthread_t thread;
 	atomic_int tid;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HWTIMER_IOC_LIST: all that is pending, page by page, each once; and what is refused.
+ * HWTIMER_IOC_LIST: every pending timeout, page by page, each once; and invalid arguments.
  */
 #include "ring.h"
 
@@ -30,8 +30,11 @@ static long hwt_list(int fd, struct hwtimer_query *queries, __u32 count, __u64 *
 	return ret;
 }
 
-/* How often each user_data below TIMEOUTS is listed, @page at a time; and where the end was. */
-static unsigned int list_to(int fd, __u32 page, unsigned char *told, __u64 *end)
+/*
+ * Count how often each user_data below TIMEOUTS is listed, with pages of @page; and return the
+ * end.
+ */
+static unsigned int list_to(int fd, __u32 page, unsigned char *listed, __u64 *end)
 {
 	struct hwtimer_query *queries = calloc(page, sizeof(*queries));
 	unsigned int n = 0;
@@ -39,13 +42,13 @@ static unsigned int list_to(int fd, __u32 page, unsigned char *told, __u64 *end)
 
 	if (!queries)
 		die("no memory");
-	memset(told, 0, TIMEOUTS);
+	memset(listed, 0, TIMEOUTS);
 	*end = 0;
 	while ((got = hwt_list(fd, queries, page, end)) > 0) {
 		for (i = 0; i < got; i++) {
 			if (queries[i].user_data >= TIMEOUTS)
 				die("user_data %llx", (unsigned long long)queries[i].user_data);
-			told[queries[i].user_data]++;
+			listed[queries[i].user_data]++;
 		}
 		n += got;
 	}
@@ -55,42 +58,42 @@ static unsigned int list_to(int fd, __u32 page, unsigned char *told, __u64 *end)
 	return n;
 }
 
-/* Of a context that nobody else uses: it stays at the end. */
-static unsigned int list_all(int fd, __u32 page, unsigned char *told)
+/* List a context that only this test uses: further calls list nothing. */
+static unsigned int list_all(int fd, __u32 page, unsigned char *listed)
 {
 	struct hwtimer_query query;
 	unsigned int n;
 	__u64 end;
 
-	n = list_to(fd, page, told, &end);
+	n = list_to(fd, page, listed, &end);
 	if (hwt_list(fd, &query, 1, &end))
-		die("list, after the end");
+		die("something was listed after the end");
 	return n;
 }
 
 static const __u32 pages[] = { 1, 7, 64, TIMEOUTS, 4 * TIMEOUTS };
 
-/* Every third one was cancelled, every third has expired. */
-static void check_told(struct __test_metadata *_metadata, int fd)
+/* Every third timeout was cancelled, and every third has expired. */
+static void check_listed(struct __test_metadata *_metadata, int fd)
 {
-	unsigned char told[TIMEOUTS];
+	unsigned char listed[TIMEOUTS];
 	unsigned int i, j;
 
 	for (i = 0; i < ARRAY_SIZE(pages); i++) {
-		EXPECT_EQ((TIMEOUTS + 2) / 3, list_all(fd, pages[i], told));
+		EXPECT_EQ((TIMEOUTS + 2) / 3, list_all(fd, pages[i], listed));
 		for (j = 0; j < TIMEOUTS; j++)
-			ASSERT_EQ(j % 3 == 0, told[j])
+			ASSERT_EQ(j % 3 == 0, listed[j])
 				TH_LOG("number %u", j);
 	}
 }
 
 TEST(by_ioctl)
 {
-	unsigned char told[TIMEOUTS];
+	unsigned char listed[TIMEOUTS];
 	int fd = must_open(0);
 	unsigned int i;
 
-	EXPECT_EQ(0, list_all(fd, 10, told));
+	EXPECT_EQ(0, list_all(fd, 10, listed));
 	for (i = 0; i < TIMEOUTS; i++) {
 		__u64 id = must_schedule(fd, i % 3 == 1 ? 0 : FAR, i);
 
@@ -99,13 +102,13 @@ TEST(by_ioctl)
 		}
 	}
 	eventually(must_stats(fd).unread == (TIMEOUTS + 1) / 3);
-	check_told(_metadata, fd);
+	check_listed(_metadata, fd);
 	ASSERT_EQ(0, hwt_stop(fd, NULL));
-	EXPECT_EQ(0, list_all(fd, 10, told));
+	EXPECT_EQ(0, list_all(fd, 10, listed));
 	close(fd);
 }
 
-/* What was submitted is there, whether the kernel has come by or not. */
+/* Submissions are listed, whether the worker has taken them yet or not. */
 TEST(by_rings)
 {
 	struct ring *r = must_ring(must_open(O_NONBLOCK), 4096, 4096, TIMEOUTS + 5);
@@ -118,11 +121,11 @@ TEST(by_rings)
 			must_put(r, HWTIMER_OP_CANCEL, 0, HWTIMER_ID(i, i), 0, i);
 	}
 	eventually(must_stats(r->fd).expired == (TIMEOUTS + 1) / 3);
-	check_told(_metadata, r->fd);
+	check_listed(_metadata, r->fd);
 	ring_close(r);
 }
 
-/* It says what QUERY says. */
+/* LIST and QUERY return the same. */
 TEST(as_query)
 {
 	struct hwtimer_schedule periodic = {
@@ -148,7 +151,7 @@ TEST(as_query)
 	close(fd);
 }
 
-/* Of another size than ours: that of the first version, and a longer one. */
+/* Elements of other sizes: that of the first version, and longer ones. */
 TEST(sizes)
 {
 	static const unsigned int sizes[] = { 32, 40, 64, 72, 128, 4096 };
@@ -197,7 +200,7 @@ TEST(refused)
 	bad = good;
 	bad.size = 31;
 	EXPECT_EQ(-EINVAL, hwt_ioctl(fd, HWTIMER_IOC_LIST, &bad));
-	/* What is beyond ours would be cleared in one go, whatever signal comes. */
+	/* More than a page would have to be cleared at once, without checking for signals. */
 	bad.size = 4097;
 	EXPECT_EQ(-E2BIG, hwt_ioctl(fd, HWTIMER_IOC_LIST, &bad));
 	bad.size = ~0U;
@@ -206,7 +209,7 @@ TEST(refused)
 	bad.queries = 8;
 	EXPECT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_LIST, &bad));
 	EXPECT_EQ(0, bad.next);
-	/* Beyond the end there is nothing, and that is no mistake. */
+	/* Beyond the end there is nothing to list, which is not an error. */
 	bad = good;
 	bad.next = ~0ULL;
 	EXPECT_EQ(0, ioctl(fd, HWTIMER_IOC_LIST, &bad));
@@ -214,7 +217,7 @@ TEST(refused)
 	close(fd);
 }
 
-/* Two are writable: they are listed, and the third is where it goes on. */
+/* Two elements are writable: two timeouts are listed, and @next is that of the third. */
 TEST(half_unwritable)
 {
 	struct hwtimer_query *queries = (void *)must_fence(1), rest[4];
@@ -249,10 +252,10 @@ static void *churn(void *arg)
 	return NULL;
 }
 
-/* Those that stay are listed once, whatever others do. */
+/* Timeouts that stay are listed once, whatever others do. */
 TEST(while_others_come_and_go)
 {
-	unsigned char told[TIMEOUTS];
+	unsigned char listed[TIMEOUTS];
 	int fd = must_open(0);
 	unsigned int i, j;
 	pthread_t thread;
@@ -263,16 +266,16 @@ TEST(while_others_come_and_go)
 	atomic_store(&enough, false);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, churn, &fd));
 	for (j = 0; j < 100; j++) {
-		list_to(fd, pages[j % 3], told, &end);
+		list_to(fd, pages[j % 3], listed, &end);
 		for (i = 3; i < 303; i++)
-			ASSERT_EQ(1, told[i]);
+			ASSERT_EQ(1, listed[i]);
 	}
 	atomic_store(&enough, true);
 	pthread_join(thread, NULL);
 	close(fd);
 }
 
-/* Of another process. */
+/* A context of another process, by pidfd. */
 TEST(by_pidfd)
 {
 	struct hwtimer_query query;
@@ -303,7 +306,7 @@ TEST(by_pidfd)
 	waitpid(pid, NULL, 0);
 }
 
-/* Many, for what it takes. */
+/* Many, to measure the time. */
 TEST(many)
 {
 	const unsigned int n = 100000;

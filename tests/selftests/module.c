@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Loading and unloading: not while anybody uses the module, and at any other time
- * at once, whatever was pending a moment ago. The modules are in /modules, or
- * where $MODULES says; hwtimer is loaded before and after each case.
+ * Loading and unloading: unloading fails while the module is in use, and succeeds at any other
+ * time, whatever was pending a moment ago. The modules are in $MODULES, or /modules; hwtimer is
+ * loaded before and after each case.
  */
 #include "hwt.h"
 
@@ -71,7 +71,7 @@ TEST_F(module, in_use)
 	EXPECT_EQ(-EWOULDBLOCK, unload(MODULE));
 	EXPECT_EQ(0, hwt_stop(copy, NULL));
 	EXPECT_EQ(-EWOULDBLOCK, unload(MODULE));
-	/* It goes on as if nothing had been. */
+	/* The module works as before. */
 	EXPECT_EQ(100, must_stats(copy).unread);
 	close(copy);
 	EXPECT_EQ(0, unload(MODULE));
@@ -80,7 +80,7 @@ TEST_F(module, in_use)
 	EXPECT_EQ(-1, access(HWT_DEBUGFS, F_OK));
 }
 
-/* Again and again, and it works each time. */
+/* Loading works each time. */
 TEST_F(module, loads_again)
 {
 	struct hwtimer_record rec;
@@ -112,7 +112,7 @@ TEST_F(module, parameters)
 	close(fd);
 	must_unload(MODULE);
 
-	/* What no wheel can be made of: the load fails and leaves nothing. */
+	/* Invalid parameters of a wheel: loading fails, and leaves nothing behind. */
 	EXPECT_EQ(-EINVAL, load(MODULE, "tick_ns=0"));
 	EXPECT_EQ(-EINVAL, load(MODULE, "slots=0"));
 	EXPECT_EQ(-EINVAL, load(MODULE, "tick_ns=1152921504606846976 slots=2"));
@@ -124,7 +124,7 @@ TEST_F(module, parameters)
 
 static atomic_bool busy;
 
-/* Something for both CPUs to do that does not use the module. */
+/* Load for both CPUs, without the module. */
 static atomic_bool burning;
 
 static void *burn(void *arg)
@@ -138,7 +138,7 @@ static void *burn(void *arg)
 	return arg;
 }
 
-/* Thousands pending, some of them due, closed, and unloaded in the same breath. */
+/* With thousands pending, some of them due: close and unload at once. */
 TEST_F(module, close_and_unload)
 {
 	pthread_t burners[2];
@@ -156,7 +156,7 @@ TEST_F(module, close_and_unload)
 		arm_many(fd, 1000, FAR);
 		arm_many(own, 200, NSEC_PER_MSEC);
 		arm_many(own, 200, FAR);
-		/* Loading takes ten times as long then, and is not the subject. */
+		/* Only every other time, as loading then takes ten times as long. */
 		atomic_store(&burning, i % 2);
 		close(own);
 		close(fd);
@@ -169,7 +169,7 @@ TEST_F(module, close_and_unload)
 		pthread_join(burners[i], NULL);
 }
 
-/* By kill: the last close is an exit's. */
+/* By SIGKILL: the exit closes the last descriptor. */
 TEST_F(module, kill_and_unload)
 {
 	int i;
@@ -193,7 +193,7 @@ TEST_F(module, kill_and_unload)
 	}
 }
 
-/* Opening against unloading: one or the other. */
+/* Open while the module is unloaded: one of them succeeds. */
 struct opener {
 	pthread_t thread;
 	atomic_uint opened;
@@ -217,7 +217,7 @@ static void *keep_opening(void *arg)
 		} else {
 			o->error = fd;
 		}
-		/* Leave the other a chance. */
+		/* Give the unloading a chance. */
 		usleep(o->opened % 8 ? 100 : 3000);
 	}
 	return NULL;
@@ -233,10 +233,10 @@ TEST_F(module, open_against_unload)
 	atomic_store(&busy, true);
 	for (i = 0; i < 2; i++)
 		start(&openers[i].thread, keep_opening, &openers[i]);
-	/* Both are at it. */
+	/* Both have begun. */
 	for (i = 0; i < 2; i++)
 		eventually(openers[i].opened);
-	end = now_ns() + PATIENCE;	/* for each of them */
+	end = now_ns() + PATIENCE;	/* per unloading */
 	while (unloads < most) {
 		ASSERT_GT(end, now_ns());
 		ret = unload(MODULE);
@@ -261,7 +261,7 @@ TEST_F(module, open_against_unload)
 	printf("# unloaded %u, in use %u\n", unloads, in_use);
 }
 
-/* Somebody reads debugfs: it stays, or it is gone, but nothing breaks. */
+/* A reader of debugfs: unloading works, and the reader gets an error. */
 TEST_F(module, debugfs_against_unload)
 {
 	int file = open(HWT_DEBUGFS "/dev/stats", O_RDONLY | O_CLOEXEC), ret;
@@ -280,7 +280,7 @@ TEST_F(module, debugfs_against_unload)
 
 static atomic_int at_work;
 
-/* The device at work, as long as @busy; @at_work when something has expired. */
+/* Use the device as long as @busy; @at_work counts the threads that have seen an expiry. */
 static void *use_device(void *arg)
 {
 	__u64 random = (uintptr_t)arg * 99 + 1;
@@ -307,7 +307,7 @@ static void *use_device(void *arg)
 	return (void *)(uintptr_t)balanced(&s);
 }
 
-/* A module that uses the exported API comes and goes while the device is busy. */
+/* A module that uses the exported functions is loaded and unloaded while the device is busy. */
 TEST_F(module, example_under_load)
 {
 	pthread_t users[2];
@@ -323,7 +323,7 @@ TEST_F(module, example_under_load)
 		if (ret)
 			break;
 		EXPECT_EQ(-EWOULDBLOCK, unload(MODULE));
-		/* Some of its requests should time out: 100 ms. */
+		/* 100 ms are enough for some of its requests to time out. */
 		usleep(i % 3 * 150000);
 		ret = unload(EXAMPLE);
 		if (ret)
@@ -337,7 +337,7 @@ TEST_F(module, example_under_load)
 	EXPECT_EQ(0, ret);
 }
 
-/* Its wheel is its own, and it holds the module. */
+/* The module that has a wheel of its own holds a reference to hwtimer. */
 TEST_F(module, example_holds_the_module)
 {
 	ASSERT_EQ(0, load(EXAMPLE, ""));

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What one user can do to another through /dev/hwtimer. A victim arms timeouts of 5 ms, one after
- * the other, while an attacker, an ordinary user in another cgroup, does one of the things below;
- * and, as a control, while he uses as much CPU time or more without the device. Each case prints
+ * the other, while an attacker, an ordinary user in another cgroup, makes one of the attacks
+ * below; and, as a control, while the attacker uses at least as much CPU time without the device.
+ * Each case prints
  *
- *	late	how late the victim's read() returned, in ms: p50, p99 and the most
- *	CPU	in % of one CPU, charged to the attacker's cgroup, to the victim's, and to
- *		nobody: what kernel threads used that are in neither
+ *	late	how late the victim's read() returned, in ms: p50, p99 and maximum
+ *	CPU	in % of one CPU: charged to the attacker's cgroup, to the victim's, and
+ *		to neither, that is used by kernel threads outside both
  *
- * A case fails if the attack took more than ALLOWED of a CPU outside of the attacker's cgroup, if
- * it made the victim late (see LATE), or if something is left. What fails is measured again, and
- * the best that was seen counts: a guest whose machine stands still for a while, or is busy with
- * others, looks like one that is attacked, but not each time. With the control in place of the
- * attack, and five others for each processor below, one measurement in four was late, at the most.
+ * A case fails if the attack used more than ALLOWED of a CPU outside of the attacker's cgroup, if
+ * it made the victim late (see LATE), or if something is left behind. Failures are measured again,
+ * and the best result counts: a guest whose host is busy or stalls looks like one that is
+ * attacked, but not each time. With the control in place of the attack, and five busy processes
+ * per host CPU, at most one measurement in four was late.
  *
- * LATE=0: how late the victim was is only printed. ATTEMPTS=N: measure so often at the most.
+ * LATE=0 only prints how late the victim was. ATTEMPTS=N limits the measurements of a case.
  */
 #include "cgroup.h"
 #include "ring.h"
@@ -27,28 +28,28 @@
 
 #define ATTACKER	"hwtimer-attacker"
 #define VICTIM		"hwtimer-victim"
-/* Nobody is in it. */
+/* A cgroup without members. */
 #define THROTTLED	"hwtimer-throttled"
 
 #define DELAY		(5 * NSEC_PER_MSEC)
-/* For each measurement; more if the attacker has not come to what he wants to do. */
+/* Duration of a measurement; longer if the attacker has done too few rounds. */
 #define MEASURE		(quick_or(2, 4) * NSEC_PER_SEC)
 #define ATTEMPTS	(getenv("ATTEMPTS") ? atoi(getenv("ATTEMPTS")) : 8)
-/* In % of a CPU, more than in the control. */
+/* In % of a CPU, above the control. */
 #define ALLOWED		5.0
-/* In ms, for p99, or for the most. */
+/* In ms, for p99 or the maximum. */
 #define LATE(control)	((control) * 2 + 10)
-/* Less than that cannot be measured: each CPU has some charged in advance. */
+/* Smaller amounts cannot be measured, as each CPU charges some memory in advance. */
 #define GRAIN		(1024 * 1024)
 
 /**
  * struct shared - between the processes of a measurement
- * @ready: how many of them are
+ * @ready: how many of them are ready
  * @go: the measurement begins
- * @stop: it is over
- * @rounds: how often the attacker has done since what he does
+ * @stop: the measurement is over
+ * @rounds: rounds of the attack since @go
  * @n: how many timeouts of the victim expired
- * @late: by how many ns each of them
+ * @late: the lateness of each, in ns
  */
 struct shared {
 	atomic_uint ready;
@@ -61,7 +62,7 @@ struct shared {
 
 static struct shared *shared;
 
-/* Contexts of this process, whose books are checked in the end. */
+/* Contexts of this process, whose counters are checked in the end. */
 static int opened[128];
 static unsigned int nr_opened;
 
@@ -71,16 +72,16 @@ FIXTURE(attack)
 
 /**
  * struct _fixture_variant_attack - an attack
- * @name: of the case
+ * @name: the name of the case
  * @attack: what the attacker does
- * @control: what he does in the control; NULL: he spins
- * @spinners: in so many threads; 0: in one
- * @rounds: how often he must have done it
- * @nice: how nice he is
- * @cpu_max: what his cgroup may use
- * @idles: he leaves CPUs idle
- * @by_max: it makes few timeouts of the victim late, but very late
- * @may_be_late: LATE() does not hold
+ * @control: what the attacker does in the control; NULL: it spins
+ * @spinners: how many threads spin in the control; 0: one
+ * @rounds: the least number of rounds of the attack
+ * @nice: the attacker's nice value
+ * @cpu_max: cpu.max of the attacker's cgroup
+ * @idles: the attack leaves CPUs idle
+ * @by_max: judge by the maximum, as few timeouts of the victim are late, but very late
+ * @may_be_late: LATE() is not checked
  */
 FIXTURE_VARIANT(attack)
 {
@@ -186,7 +187,7 @@ static void spin(void)
 	spin_on(NULL);
 }
 
-/* Rings the doorbell all the time, with always something due. */
+/* Ring the doorbell all the time, with a timeout always due. */
 static void bell(void)
 {
 	enum { TIMEOUTS = 64 };
@@ -203,7 +204,7 @@ static void bell(void)
 	}
 }
 
-/* One slot, so the wheel looks at all of them at each tick. */
+/* A wheel of one slot visits all its timeouts at each tick. */
 static void own_wheels(unsigned int wheels, unsigned int timeouts)
 {
 	unsigned int i;
@@ -228,7 +229,7 @@ static void four_wheels(void)
 	own_wheels(4, 200000);
 }
 
-/* One store submits 4096 entries, which move a timeout back and forth. */
+/* One store of sq_tail submits 4096 entries, which move a timeout back and forth. */
 static void rings(void)
 {
 	enum { RINGS = 100, ENTRIES = 4096 };
@@ -255,7 +256,7 @@ static void rings(void)
 	}
 }
 
-/* 20,000 wait for news of @fd; whoever brings them has to wake them all. */
+/* 20,000 epoll sets watch @fd; all of them are woken by the task that signals it. */
 static void watch(int fd)
 {
 	enum { SETS = 100, EACH = 200 };
@@ -292,7 +293,7 @@ static void *write_on(void *fd)
 	return NULL;
 }
 
-/* The same, and it is he who wakes them. */
+/* The control of epoll(): an eventfd, whose watchers are woken by the attacker's own write(). */
 static void epoll_of_eventfd(void)
 {
 	int fd = eventfd(0, EFD_CLOEXEC);
@@ -306,7 +307,7 @@ static void epoll_of_eventfd(void)
 		expect(0, eventfd_read(fd, &value));
 }
 
-/* Others have to clean up behind him. */
+/* Open and close contexts, whose memory is freed by kernel threads. */
 static void churn(void)
 {
 	int fd;
@@ -335,7 +336,7 @@ static void churn_rings(void)
 	}
 }
 
-/* Grace periods of RCU are nobody's, whatever is closed. */
+/* The control: closing pipes also takes grace periods of RCU, charged to nobody. */
 static void churn_of_pipes(void)
 {
 	pthread_t thread;
@@ -351,7 +352,7 @@ static void churn_of_pipes(void)
 	}
 }
 
-/* Very many at one tick, and again when these have been read. */
+/* Very many timeouts at one tick, and again after they were read. */
 static void burst(void)
 {
 	enum { TIMEOUTS = 300000 };
@@ -359,17 +360,17 @@ static void burst(void)
 	__u64 began, arming = NSEC_PER_SEC;
 	int fd = open_checked();
 	bool first = true;
-	unsigned int told;
+	unsigned int reported;
 
 	for (; !stopped(); first = false) {
 		began = now_ns();
 		arm_many(fd, 0, began + arming, TIMEOUTS);
-		/* The next ones are due when all of them are armed. */
+		/* The next ones are due after all of them have been armed. */
 		arming = now_ns() - began;
 		if (first)
 			get_ready();
-		for (told = 0; told < TIMEOUTS && !stopped();)
-			told += hwt_read(fd, rec, ARRAY_SIZE(rec));
+		for (reported = 0; reported < TIMEOUTS && !stopped();)
+			reported += hwt_read(fd, rec, ARRAY_SIZE(rec));
 		count_round();
 	}
 }
@@ -389,7 +390,7 @@ static void victim(void)
 	while (n < ARRAY_SIZE(shared->late) &&
 	       (now < end || atomic_load(&shared->rounds) < measured->rounds)) {
 		if (now > patience)
-			die("the attacker does not come to his attack");
+			die("the attacker does too few rounds");
 		must_schedule(fd, DELAY, n);
 		must_read(fd, &rec, 1);
 		now = now_ns();
@@ -403,7 +404,7 @@ static void victim(void)
 	expect(0, s.pending + s.unread);
 }
 
-/* Both of them, as they are before and after. */
+/* Wait until nothing is charged to this user, before and after a measurement. */
 static void has_nothing(void)
 {
 	static const char *const counts[] = {
@@ -437,13 +438,13 @@ static pid_t start_user(const char *group, void (*fn)(void))
 }
 
 /**
- * struct snapshot - who has used how much
- * @when: in ns, as all that follows
- * @attacker: CPU time charged to his cgroup
- * @victim: the same
- * @n: how many kernel threads there are in neither
- * @pid: of each of them
- * @ns: CPU time of each of them
+ * struct snapshot - CPU time used so far, in ns
+ * @when: the time of the snapshot, in ns
+ * @attacker: CPU time charged to the attacker's cgroup
+ * @victim: CPU time charged to the victim's cgroup
+ * @n: number of kernel threads in neither cgroup
+ * @pid: the pid of each of them
+ * @ns: the CPU time of each of them
  */
 struct snapshot {
 	__u64 when;
@@ -454,7 +455,7 @@ struct snapshot {
 	__u64 ns[4096];
 };
 
-/* False: it has gone. */
+/* Read a file of a process; false: it has exited. */
 static bool read_proc(pid_t pid, const char *file, char *text, size_t size)
 {
 	char path[64];
@@ -473,13 +474,13 @@ static bool read_proc(pid_t pid, const char *file, char *text, size_t size)
 	return true;
 }
 
-/* Is it a kernel thread whose CPU time is charged to none of the two? */
+/* Is it a kernel thread whose CPU time is charged to neither cgroup? */
 static bool is_nobodys(pid_t pid)
 {
 	char text[1024], *state;
 	int parent;
 
-	/* "PID (name) state parent ...": all but kthreadd are its children */
+	/* "PID (name) state parent ...": kthreadd, or one of its children */
 	if (!read_proc(pid, "stat", text, sizeof(text)))
 		return false;
 	state = strrchr(text, ')');
@@ -489,7 +490,7 @@ static bool is_nobodys(pid_t pid)
 	       !strstr(text, "/" VICTIM);
 }
 
-static void look_around(struct snapshot *s)
+static void take_snapshot(struct snapshot *s)
 {
 	DIR *proc = opendir("/proc");
 	struct dirent *entry;
@@ -513,7 +514,7 @@ static void look_around(struct snapshot *s)
 	closedir(proc);
 }
 
-/* How much nobody was charged for between the two. */
+/* CPU time between two snapshots that was charged to neither. */
 static __u64 nobodys(const struct snapshot *before, const struct snapshot *after)
 {
 	unsigned int i, k;
@@ -528,13 +529,13 @@ static __u64 nobodys(const struct snapshot *before, const struct snapshot *after
 }
 
 /**
- * struct result - what came of a measurement
- * @p50: how late the victim was, in ms
- * @p99: the same
- * @max: the same
- * @attacker: CPU time charged to his cgroup, in % of one CPU
- * @victim: the same
- * @nobody: CPU time charged to none of the two
+ * struct result - the result of a measurement
+ * @p50: how late the victim was, in ms: the median
+ * @p99: the 99th percentile, in ms
+ * @max: the maximum, in ms
+ * @attacker: CPU time charged to the attacker's cgroup, in % of one CPU
+ * @victim: CPU time charged to the victim's cgroup, in % of one CPU
+ * @nobody: CPU time charged to neither cgroup, in % of one CPU
  */
 struct result {
 	double p50;
@@ -546,8 +547,8 @@ struct result {
 };
 
 /*
- * When the machine below stops a guest for a while, that is charged to what runs there. If nearly
- * nothing does, that is those who are measured; so this runs, and gives way to all others.
+ * When the host stops a guest for a while, that time is charged to the running task. If the guest
+ * is mostly idle, that is a task that is being measured; so this SCHED_IDLE task runs instead.
  */
 static void *idle(void *unused)
 {
@@ -571,16 +572,16 @@ static struct result measure(struct __test_metadata *_metadata, void (*attacker)
 	setpriority(PRIO_PROCESS, pids[0], measured->nice);
 	eventually(atomic_load(&shared->ready) == 2 || has_ended(pids[0]) || has_ended(pids[1]));
 	EXPECT_EQ(0, set_group(ATTACKER, "cpu.max", measured->cpu_max ?: "max"));
-	look_around(&before);
+	take_snapshot(&before);
 	atomic_store(&shared->go, true);
 	EXPECT_EQ(0, reap(pids[1]));
-	look_around(&after);
+	take_snapshot(&after);
 	atomic_store(&shared->stop, true);
 	EXPECT_EQ(0, set_group(ATTACKER, "cpu.max", "max"));
 	EXPECT_EQ(0, reap(pids[0]));
 	if (measured->idles)
 		pthread_join(idler, NULL);
-	/* What is freed after the close is not to be measured with the next. */
+	/* Memory freed after the close must not count for the next measurement. */
 	EXPECT_EQ(0, reap(start_user(ATTACKER, has_nothing)));
 	ASSERT_LT(0, shared->n);
 
@@ -614,7 +615,7 @@ static void check_nothing_left(struct __test_metadata *_metadata)
 	}
 }
 
-/* What is not there that is needed for this, or NULL. */
+/* Returns which prerequisite is missing, or NULL. */
 static const char *make_users(void)
 {
 	if (set_group(".", "cgroup.subtree_control", "+cpu +memory +pids"))
@@ -647,8 +648,8 @@ static void set_cpus(const char *online)
 }
 
 /*
- * The first cpu.max switches throttling on, and the last one off, which patches the kernel's code.
- * QEMU 7.2 does not take that with a second CPU; see scripts/guest/run-tests.
+ * The first cpu.max enables throttling and the last one disables it, which patches the kernel's
+ * code. QEMU 7.2 fails there with a second CPU; see scripts/guest/run-tests.
  */
 static void switch_throttling(bool on)
 {
@@ -740,7 +741,7 @@ TEST_F(attack, hurts_nobody)
 		TH_LOG("%.1f %% of a CPU outside of the attacker's cgroup", outside);
 	if (judge) {
 		EXPECT_GE(0, late)
-			TH_LOG("the victim is late by %.1f ms too much", late);
+			TH_LOG("the victim is %.1f ms later than allowed", late);
 	}
 	check_nothing_left(_metadata);
 }
@@ -783,7 +784,7 @@ static void take_wheels_elsewhere(void)
 	take_wheels();
 }
 
-/* Threads that a user causes are his. */
+/* Threads of own wheels are charged to the user that creates the wheels. */
 TEST_F(threads, count)
 {
 	void (*const how[])(void) = { take_wheels, take_wheels_elsewhere };
@@ -843,7 +844,10 @@ FIXTURE_TEARDOWN(starved)
 	remove_users();
 }
 
-/* It is he who has the wheel made, so the worker is in his cgroup, whose time he uses up then. */
+/*
+ * The attacker has the wheel created, so its worker is in the attacker's cgroup, and is throttled
+ * with it.
+ */
 static void arm_passed(void)
 {
 	if (own_passed)
@@ -856,7 +860,7 @@ static void arm_passed(void)
 		;
 }
 
-/* Who closes the last descriptor does not wait for a worker that is starved. */
+/* Closing the last descriptor does not wait for a worker that is starved. */
 TEST_F(starved, close)
 {
 	__u64 begin, took;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Periodic timeouts: what is refused, what records say under each policy, read early
- * and late, and that none is lost or reported twice.
+ * Periodic timeouts: invalid arguments; the records of each policy, read early and late; and that
+ * no expiry is lost or reported twice.
  *
- * The machine may be late at any time. Where that must not be a misfire, the bound is
- * FAR; where it shall be one, the deadline is in the past.
+ * The machine may be late at any time. Where that must not be a misfire, the misfire bound is FAR;
+ * where a misfire is wanted, the deadline is in the past.
  */
 #define OWN_TICK_NS	(4 * NSEC_PER_MSEC)
 #define OWN_SLOTS	8
@@ -39,7 +39,7 @@ static int schedule(int fd, __u32 flags, __u64 time, __u64 period, __u64 misfire
 	return ret;
 }
 
-/* At once, and then each PERIOD, never a misfire but for those of the past. */
+/* First expiry in @delay, then every PERIOD; only a deadline in the past is a misfire. */
 static struct hwtimer_schedule must_repeat(int fd, __u64 delay, __u32 policy)
 {
 	struct hwtimer_schedule s;
@@ -65,7 +65,7 @@ static struct hwtimer_query must_query(int fd, __u64 id)
 	return q;
 }
 
-/* One record. */
+/* Read one record, which must be an expiry. */
 static struct hwtimer_record must_read(int fd)
 {
 	struct hwtimer_record rec;
@@ -87,7 +87,7 @@ static bool quiet(int fd)
 	return !poll(&pfd, 1, 0);
 }
 
-/* What is refused, with all else valid: nothing has happened. */
+/* Invalid arguments, with everything else valid, have no effect. */
 TEST_F(context, refused)
 {
 	const __u64 tick = self->tick_ns;
@@ -158,7 +158,7 @@ TEST_F(context, pads)
 	}
 }
 
-/* What was compiled before there were periods, and somewhere in between. */
+/* The sizes of headers without periods, and sizes in between. */
 TEST_F(context, older)
 {
 	union {
@@ -186,7 +186,7 @@ TEST_F(context, older)
 	EXPECT_EQ(0, rec.overruns);
 	EXPECT_EQ(-ENOENT, hwt_query(self->fd, rec.id, NULL, NULL));
 
-	/* With a period, and no more. */
+	/* With the period, but without the later fields. */
 	u.s = old.s;
 	u.s.period = PERIOD;
 	ASSERT_EQ(0, hwt_ioctl(self->fd, with_size(HWTIMER_IOC_SCHEDULE, 48), &u));
@@ -234,7 +234,7 @@ TEST_F(context, query)
 	EXPECT_EQ(0, q.misfire);
 	EXPECT_EQ(0, q.policy);
 	EXPECT_EQ(0, q.unread);
-	/* The deadline moves on, by whole periods, and by none that is not reported. */
+	/* The deadline moves by whole periods, and only by as many as are reported. */
 	for (policy = FIRE_ONCE; policy <= MAKE_UP; policy++) {
 		s = must_repeat(self->fd, 0, policy);
 		do {
@@ -245,7 +245,7 @@ TEST_F(context, query)
 	}
 }
 
-/* Read as they come, or not: each record follows from those before. */
+/* Read in time or late, each record follows from those before. */
 TEST_F(context, in_step)
 {
 	__u64 sum, k;
@@ -279,7 +279,7 @@ TEST_F(context, in_step)
 	}
 }
 
-/* A misfire by five periods and a half: the first deadline is past. */
+/* A misfire by five and a half periods, as the first deadline is past. */
 TEST_F(context, misfire)
 {
 	struct hwtimer_record rec;
@@ -287,7 +287,7 @@ TEST_F(context, misfire)
 	__u64 first, sum = 0, k;
 	int i, touched;
 
-	/* By schedule, and by touch. */
+	/* By schedule, then by touch. */
 	for (touched = 0; touched < 2; touched++) {
 		for (i = 0; i < 10; i++) {
 			first = now_ns() - 11 * PERIOD / 2;
@@ -300,7 +300,7 @@ TEST_F(context, misfire)
 			ASSERT_EQ(0, hwt_touch(self->fd, HWTIMER_RELATIVE, s.id, FAR, NULL));
 			rec = must_read(self->fd);
 			EXPECT_LE(5, rec.overruns);
-			/* If nothing else came in between, to the ns. */
+			/* Exact if no other expiry came in between. */
 			if (rec.deadline == first) {
 				EXPECT_EQ((rec.fired - first) / PERIOD, rec.overruns);
 			}
@@ -320,7 +320,7 @@ TEST_F(context, misfire)
 		}
 	}
 
-	/* All are made up for, in order, and then it goes on. */
+	/* All missed deadlines are made up for, in order, and then it goes on. */
 	first = now_ns() - 50 * PERIOD - PERIOD / 2;
 	ASSERT_EQ(0, schedule(self->fd, 0, first, PERIOD, 0, MAKE_UP, &s));
 	for (sum = 0; sum < 60; sum++) {
@@ -330,7 +330,7 @@ TEST_F(context, misfire)
 	}
 }
 
-/* Later than the bound is a misfire, up to it is none: what it was says when. */
+/* Lateness beyond the bound is a misfire, up to it is not; the record shows which it was. */
 TEST_F(context, bound)
 {
 	struct hwtimer_record rec;
@@ -341,7 +341,10 @@ TEST_F(context, bound)
 	for (i = 0; i < 60; i++) {
 		const __u64 misfire = i % 3 == 2 ? FAR : 20 * PERIOD;
 
-		/* It is not met, or is at some tick from here, or for sure: read what was. */
+		/*
+		 * The bound is exceeded for sure, or maybe, depending on the tick: see what it
+		 * was.
+		 */
 		first = now_ns() - 20 * PERIOD + (i % 3 ? 20 : -2) * (__s64)self->tick_ns;
 		ASSERT_EQ(0, schedule(self->fd, 0, first, FAR, misfire, SKIPPING, &s));
 		eventually(must_query(self->fd, s.id).deadline != first);
@@ -365,7 +368,7 @@ TEST_F(context, bound)
 	EXPECT_LE(20, normal);
 }
 
-/* Unread: one record, brought up to date. */
+/* Unread expiries are one record, which is kept up to date. */
 TEST_F(context, unread_is_one)
 {
 	struct hwtimer_record rec;
@@ -378,7 +381,7 @@ TEST_F(context, unread_is_one)
 		eventually(must_query(self->fd, s.id).unread >= 10);
 		EXPECT_EQ(1, must_stats(self->fd).unread);
 		EXPECT_EQ(1, must_stats(self->fd).pending);
-		/* From here on it stands still. */
+		/* FAR: from here on the record does not change. */
 		ASSERT_EQ(0, hwt_touch(self->fd, HWTIMER_RELATIVE, s.id, FAR, NULL));
 		q = must_query(self->fd, s.id);
 		rec = must_read(self->fd);
@@ -392,7 +395,7 @@ TEST_F(context, unread_is_one)
 	}
 }
 
-/* Unread: a record each, and read by pieces. */
+/* Unread expiries are a record each, and can be read in pieces. */
 TEST_F(context, unread_is_each)
 {
 	struct hwtimer_schedule s = must_repeat(self->fd, 0, MAKE_UP);
@@ -428,7 +431,7 @@ TEST_F(context, unread_is_each)
 	free(rec);
 }
 
-/* A record that could not be copied is not taken, nor are its overruns. */
+/* A record that could not be copied is not consumed, nor are its overruns. */
 TEST_F(context, faults)
 {
 	char *fence = must_fence(1);
@@ -457,7 +460,7 @@ TEST_F(context, faults)
 	}
 }
 
-/* Touch moves the next deadline, and those behind it. */
+/* A touch moves the next deadline and all later ones. */
 TEST_F(context, touch)
 {
 	struct hwtimer_schedule s = must_repeat(self->fd, FAR, MAKE_UP);
@@ -486,7 +489,7 @@ TEST_F(context, touch)
 	EXPECT_EQ(1, st.pending);
 }
 
-/* What was unread before a touch is reported, each by itself as long as that is known. */
+/* Expiries unread before a touch are reported, individually as long as they are known. */
 TEST_F(context, touch_with_unread)
 {
 	struct hwtimer_schedule s = must_repeat(self->fd, 0, MAKE_UP);
@@ -496,7 +499,7 @@ TEST_F(context, touch_with_unread)
 	eventually(must_query(self->fd, s.id).unread >= 5);
 	ASSERT_EQ(0, hwt_touch(self->fd, HWTIMER_RELATIVE, s.id, FAR, NULL));
 	n = must_query(self->fd, s.id).unread;
-	/* Two of them read, the others still have theirs. */
+	/* Read two of them; the others keep their deadlines. */
 	for (i = 0; i < 2; i++) {
 		rec = must_read(self->fd);
 		EXPECT_EQ(s.deadline + i * PERIOD, rec.deadline);
@@ -516,7 +519,7 @@ TEST_F(context, touch_with_unread)
 	}
 }
 
-/* A cancelled one lives on until it is read, and no longer. */
+/* A cancelled timeout remains until its expiries are read, and no longer. */
 TEST_F(context, cancel_with_unread)
 {
 	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .cap = 1 };
@@ -530,7 +533,7 @@ TEST_F(context, cancel_with_unread)
 	self->fd = must_open(0);
 	ASSERT_EQ(0, hwt_setup(self->fd, &setup));
 	for (policy = FIRE_ONCE; policy <= MAKE_UP; policy++) {
-		/* Nothing unread: free at once. */
+		/* Nothing unread: released at once. */
 		s = must_repeat(self->fd, FAR, policy);
 		EXPECT_EQ(-EAGAIN, schedule(self->fd, 0, 0, FAR, 0, FIRE_ONCE, NULL));
 		ASSERT_EQ(0, hwt_cancel(self->fd, s.id));
@@ -557,7 +560,7 @@ TEST_F(context, cancel_with_unread)
 		EXPECT_EQ(st.expired - expired, sum);
 		EXPECT_TRUE(quiet(self->fd));
 		EXPECT_EQ(0, must_stats(self->fd).unread);
-		/* The place is free, and what takes it is another one. */
+		/* There is room again, for a timeout with another id. */
 		ASSERT_EQ(0, schedule(self->fd, HWTIMER_RELATIVE, FAR, 0, 0, 0, &other));
 		EXPECT_NE(s.id, other.id);
 		EXPECT_EQ(0, must_query(self->fd, other.id).period);
@@ -565,7 +568,7 @@ TEST_F(context, cancel_with_unread)
 	}
 }
 
-/* Stopped: all expiries, then all that is handed back, each once; in any pieces. */
+/* After a stop: all expiries, then all timeouts handed back, each once, in pieces of any size. */
 TEST_F(context, stop_with_unread)
 {
 	static const unsigned int pieces[] = { 1, 2, 3, 15, 16, 17, 1000 };
@@ -594,7 +597,7 @@ TEST_F(context, stop_with_unread)
 		rec = must_alloc(st.unread + pieces[p], sizeof(*rec));
 		for (n = 0; (ret = hwt_read(fd, rec + n, pieces[p])) > 0; n += ret) {
 			if (st.unread - n >= pieces[p]) {
-				/* whole ones, as many as fit */
+				/* whole records, as many as fit */
 				EXPECT_EQ(pieces[p], ret);
 			}
 			ASSERT_EQ(st.unread - n - ret, must_stats(fd).unread);
@@ -649,7 +652,7 @@ TEST_F(context, wakes)
 	}
 	ASSERT_EQ(1, poll(&pfd, 1, 60000));
 	EXPECT_EQ(POLLIN, pfd.revents);
-	/* By edges, each time that all was read. */
+	/* Edge-triggered, with everything read after each edge. */
 	ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_ADD, self->fd, &event));
 	for (i = 0; i < 100; i++) {
 		ASSERT_EQ(1, epoll_wait(ep, &event, 1, 60000));
@@ -661,7 +664,7 @@ TEST_F(context, wakes)
 	close(ep);
 }
 
-/* At any time; and with the end of all, to the last one. */
+/* The counters add up at any time, and in the end. */
 TEST_F(context, books)
 {
 	struct hwtimer_schedule s[6];
@@ -696,8 +699,8 @@ TEST_F(context, books)
 }
 
 /*
- * Cancelled at about the expiry: it never fails, and what uses the memory next does
- * not expire for it, nor does anything come later.
+ * Cancelled at about the time of the expiry: the cancel never fails, the next user of the memory
+ * does not expire in its place, and no expiry comes later.
  */
 TEST_F(context, cancel_or_expire)
 {
@@ -738,12 +741,12 @@ TEST_F(context, cancel_or_expire)
 		ASSERT_EQ(0, hwt_cancel(self->fd, next.id));
 		ASSERT_EQ(sum, must_stats(self->fd).expired);
 	}
-	printf("# %d of 300 had expired\n", unread);
+	printf("# %d of 300 had expired before the cancel\n", unread);
 }
 
 /*
- * Many due at once, and cancelled or touched in the same order while they expire: some
- * are met between the expiry and its callback, and are as pending as any.
+ * Many are due at once, and are cancelled or touched in the same order while they expire. Some of
+ * these are between the expiry and its callback, where they count as pending.
  */
 TEST_F(context, chase)
 {
@@ -788,7 +791,7 @@ TEST_F(context, chase)
 	free(ids);
 }
 
-/* Nothing is left behind in the wheel, or in memory. */
+/* No memory is leaked. */
 static __u64 slab_kib(void)
 {
 	char *text = must_slurp("/proc/meminfo");
@@ -817,7 +820,10 @@ static void no_leaks(struct __test_metadata *_metadata, void (*once)(int fd, voi
 	before = slab_kib();
 	for (i = 0; i < 25000; i++)
 		once(fd, page);
-	/* Each with 96 bytes lost would be 2.3 MiB; what waits for a grace period comes back. */
+	/*
+	 * 96 bytes lost each time would be 2.3 MiB. Memory that waits for a grace period comes
+	 * back.
+	 */
 	eventually(slab_kib() < before + 1024);
 	close(fd);
 }
@@ -853,7 +859,7 @@ static void once_closed(int fd, void *page)
 	(void)page;
 	if (n++ % 16)
 		return;
-	/* some that will be closed while they expire */
+	/* some are closed while they expire */
 	fd = must_open(0);
 	for (n = 1; n < 16; n++)
 		must_repeat(fd, n % 2 ? FAR : 0, n % 3);
@@ -880,7 +886,7 @@ TEST(leaks_closed)
 	no_leaks(_metadata, once_closed);
 }
 
-/* However soon: no record may come of what failed. */
+/* A call whose result cannot be written adds no record, however soon the deadline. */
 TEST(unwritable)
 {
 	const struct hwtimer_schedule soon = { .period = PERIOD };
@@ -902,7 +908,7 @@ TEST(unwritable)
 	close(fd);
 }
 
-/* The wheel forgets those of a closed file. */
+/* Timeouts of a closed file are no longer pending in the wheel. */
 TEST(close_pending)
 {
 	__u64 before = must_wheel_value("dev", "pending");
@@ -918,18 +924,18 @@ TEST(close_pending)
 		close(fd);
 	}
 	eventually(must_wheel_value("dev", "pending") == before);
-	/* One that went on would be armed again. */
+	/* A periodic one that was left would be armed again. */
 	wait_until(now_ns() + 5 * PERIOD);
 	EXPECT_EQ(before, must_wheel_value("dev", "pending"));
 }
 
-/* Threads that read, in pieces of all sizes, and some that stir. */
+/* Threads that read, in pieces of all sizes, and threads that schedule, touch and cancel. */
 #define BEATS	24
 
 struct books {
 	int fd;
 	atomic_bool over;
-	atomic_ullong told, records, backs, cancelled, touched;
+	atomic_ullong reported, records, backs, cancelled, touched;
 	atomic_ullong ids[BEATS];
 	__u64 seeds[4];
 };
@@ -947,14 +953,14 @@ static void *read_all(void *arg)
 	struct hwtimer_record rec[40];
 	int ret, i;
 
-	/* To the end, which comes with the stop. */
+	/* Until the end of file, after the stop. */
 	while ((ret = hwt_read(w->b->fd, rec, 1 + rnd(&w->random) % 40)) > 0) {
 		for (i = 0; i < ret; i++) {
 			atomic_fetch_add(&w->b->records, 1);
 			if (rec[i].kind == HWTIMER_HANDED_BACK)
 				atomic_fetch_add(&w->b->backs, 1);
 			else
-				atomic_fetch_add(&w->b->told, 1 + rec[i].overruns);
+				atomic_fetch_add(&w->b->reported, 1 + rec[i].overruns);
 			if (rec[i].kind == HWTIMER_EXPIRED && rec[i].fired < rec[i].deadline)
 				w->error = -ETIME;
 		}
@@ -986,7 +992,7 @@ static void *stir(void *arg)
 
 	while (!atomic_load(&b->over)) {
 		unsigned int i = rnd(&w->random) % BEATS;
-		/* Whoever has it in hand is the only one. */
+		/* The exchange makes this thread the only one that uses the id. */
 		__u64 id = atomic_exchange(&b->ids[i], 0);
 
 		if (!id)
@@ -1028,8 +1034,8 @@ TEST(stress)
 		wait_until(now_ns() + 100 * NSEC_PER_MSEC);
 		st = must_stats(b.fd);
 		ASSERT_TRUE(balanced(&st));
-		/* told is what was read and counted: never more than there was */
-		ASSERT_LE(atomic_load(&b.told), must_stats(b.fd).expired);
+		/* read and counted: never more than the kernel has counted */
+		ASSERT_LE(atomic_load(&b.reported), must_stats(b.fd).expired);
 	}
 	atomic_store(&b.over, true);
 	pthread_join(w[2].thread, NULL);
@@ -1046,7 +1052,7 @@ TEST(stress)
 	EXPECT_TRUE(balanced(&st));
 	EXPECT_EQ(BEATS, back);
 	EXPECT_EQ(BEATS, atomic_load(&b.backs));
-	EXPECT_EQ(atomic_load(&b.told), st.expired);
+	EXPECT_EQ(atomic_load(&b.reported), st.expired);
 	EXPECT_EQ(atomic_load(&b.cancelled), st.cancelled);
 	EXPECT_EQ(atomic_load(&b.touched), st.touched);
 	EXPECT_EQ(0, st.unread);

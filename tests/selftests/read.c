@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How expiries are read and waited for: read, readv, io_uring, poll, select and
- * epoll, blocking and not, by one and by many.
+ * Reading expiries and waiting for them: read, readv, io_uring, poll, select and epoll, blocking
+ * and non-blocking, by one reader and by many.
  */
 #include "hwt.h"
 
@@ -25,7 +25,7 @@ FIXTURE_TEARDOWN(context)
 	close(self->fd);
 }
 
-/* @n records to be read. */
+/* Make @n records unread. */
 static void ready(int fd, unsigned int n)
 {
 	__u64 before = must_stats(fd).unread;
@@ -58,7 +58,7 @@ static short poll_now(int fd, short events)
 	return pfd.revents;
 }
 
-/* Somebody who reads, blocking. */
+/* A thread that reads, blocking. */
 struct reader {
 	pthread_t thread;
 	atomic_int tid;
@@ -76,7 +76,7 @@ static void *read_once(void *arg)
 	return NULL;
 }
 
-/* Started, and asleep in read(). */
+/* Start a reader, and wait until it sleeps in read(). */
 static void start_reader(struct reader *r, int fd)
 {
 	memset(r, 0, sizeof(*r));
@@ -91,7 +91,7 @@ TEST_F(context, short_buffer)
 	char buf[RECORD_SIZE];
 	int size;
 
-	/* Whether or not there is anything to be read. */
+	/* Whether records are unread or not. */
 	for (size = 0; size < RECORD_SIZE; size++) {
 		ASSERT_EQ(-EINVAL, read_bytes(self->fd, buf, size));
 	}
@@ -103,7 +103,7 @@ TEST_F(context, short_buffer)
 	EXPECT_EQ(RECORD_SIZE, read_bytes(self->fd, buf, size));
 }
 
-/* Whole records only, and nothing beyond them is written. */
+/* Only whole records are returned, and nothing beyond them is written. */
 TEST_F(context, whole_records)
 {
 	char buf[5 * RECORD_SIZE];
@@ -124,7 +124,7 @@ TEST_F(context, whole_records)
 	EXPECT_EQ(0, must_stats(self->fd).unread);
 }
 
-/* As many as fit, the oldest first, however they are asked for. */
+/* A read returns as many records as fit, the oldest first. */
 TEST_F(context, many_and_few)
 {
 	struct hwtimer_record rec[100];
@@ -160,7 +160,7 @@ TEST_F(context, nonblock)
 	EXPECT_EQ(1, hwt_read(fd, &rec, 1));
 	EXPECT_EQ(-EAGAIN, hwt_read(fd, &rec, 1));
 	close(fd);
-	/* Set later. */
+	/* O_NONBLOCK set later works as well. */
 	set_nonblock(self->fd);
 	EXPECT_EQ(-EAGAIN, hwt_read(self->fd, &rec, 1));
 }
@@ -179,7 +179,7 @@ TEST_F(context, blocks_and_wakes)
 	EXPECT_TRUE(valid_record(&r.rec[0], HWTIMER_EXPIRED));
 }
 
-/* What is pending does not wake, what is cancelled neither. */
+/* Neither a pending timeout nor a cancelled one wakes a reader. */
 TEST_F(context, sleeps_until_there_is_one)
 {
 	struct reader r;
@@ -230,7 +230,7 @@ static void *stop_it(void *fd)
 	return NULL;
 }
 
-/* The end is behind the last record, for who reads while a STOP makes both. */
+/* End of file comes after the last record, even while a STOP adds records. */
 TEST_F(context, end_is_last)
 {
 	struct hwtimer_record rec;
@@ -297,7 +297,7 @@ TEST_F(context, restarted)
 	EXPECT_EQ(id, r.rec[0].id);
 }
 
-/* Nothing is copied: nothing is taken. */
+/* If nothing could be copied, no record is consumed. */
 TEST_F(context, fault_in_the_first)
 {
 	char *fence = must_fence(1);
@@ -340,7 +340,7 @@ TEST_F(context, fault_in_the_second)
 	}
 }
 
-/* Beyond what the kernel copies at a time. */
+/* A fault beyond the records that the kernel copies at a time. */
 TEST_F(context, fault_after_many)
 {
 	char *fence = must_fence(1);
@@ -431,7 +431,7 @@ TEST_F(context, poll_level)
 	EXPECT_EQ(in, poll_now(self->fd, in));
 	EXPECT_EQ(1, hwt_read(self->fd, &rec, 1));
 	EXPECT_EQ(0, poll_now(self->fd, in));
-	/* Stopped with something left, and with nothing left. */
+	/* Stopped with a record left, and without. */
 	ASSERT_EQ(0, hwt_stop(self->fd, NULL));
 	EXPECT_EQ(in | POLLHUP, poll_now(self->fd, in));
 	EXPECT_EQ(POLLHUP, poll_now(self->fd, 0));
@@ -464,7 +464,7 @@ static void start_poller(struct poller *p, int fd, short events)
 	p->pfd.events = events;
 	start(&p->thread, poll_once, p);
 	eventually(atomic_load(&p->tid));
-	/* glibc has poll() for the one, and may have ppoll() for the other */
+	/* glibc uses either system call for poll(), depending on the architecture */
 	eventually(sleeps_in(atomic_load(&p->tid), SYS_poll) ||
 		   sleeps_in(atomic_load(&p->tid), SYS_ppoll));
 }
@@ -490,7 +490,7 @@ TEST_F(context, poll_wakes_at_stop)
 	EXPECT_EQ(1, p.ret);
 	EXPECT_EQ(POLLHUP, p.pfd.revents);
 
-	/* Again, by somebody who waits for nothing else. */
+	/* The same with no events requested: POLLHUP is always reported. */
 	close(self->fd);
 	self->fd = must_open(0);
 	must_schedule(self->fd, FAR, 0);
@@ -543,7 +543,7 @@ TEST_F(context, epoll_edge)
 
 	set_nonblock(self->fd);
 	EXPECT_EQ(0, epoll_events(ep, 0));
-	/* As often as all was read, each new record is reported, and reported once. */
+	/* When all has been read, each new record is reported once. */
 	for (i = 0; i < 50; i++) {
 		must_schedule(self->fd, i % 3 * NSEC_PER_MSEC, 0);
 		ASSERT_EQ(EPOLLIN, epoll_events(ep, 60000));
@@ -558,7 +558,7 @@ TEST_F(context, epoll_edge)
 	close(ep);
 }
 
-/* A loop as programs have it, driven by edges: no wake-up may be lost. */
+/* A typical edge-triggered loop: no wake-up may be lost. */
 TEST_F(context, epoll_edge_loses_nothing)
 {
 	const unsigned int total = 5000;
@@ -603,7 +603,7 @@ TEST_F(context, epoll_oneshot)
 	close(ep);
 }
 
-/* Closed while epoll watches it. */
+/* Close the descriptor while epoll watches it. */
 TEST_F(context, epoll_and_close)
 {
 	int ep = must_epoll(self->fd, EPOLLIN), i;
@@ -648,7 +648,7 @@ static void *read_share(void *arg)
 	return NULL;
 }
 
-/* Several readers of one context: each record goes to one of them. */
+/* Several readers of one context: each record goes to exactly one of them. */
 static void share_out(struct __test_metadata *_metadata, int fd, bool backlog)
 {
 	static const unsigned int at_once[READERS] = { 1, 3, 16, 64 };
@@ -666,14 +666,14 @@ static void share_out(struct __test_metadata *_metadata, int fd, bool backlog)
 	}
 	for (armed = 0; !backlog && armed < SHARED; armed++)
 		must_schedule(fd, rnd(&random) % (5 * NSEC_PER_MSEC), armed);
-	/* What is not read by then is handed back: all of it ends. */
+	/* STOP hands back what is pending, so that all readers come to an end. */
 	ASSERT_EQ(0, hwt_stop(fd, NULL));
 	for (i = 0; i < READERS; i++) {
 		pthread_join(threads[i], NULL);
 		EXPECT_EQ(0, share[i].end);
 		EXPECT_EQ(0, share[i].bad);
 		got += share[i].got;
-		printf("# reader %u got %u\n", i, share[i].got);
+		printf("# reader %u read %u records\n", i, share[i].got);
 	}
 	EXPECT_EQ(SHARED, got);
 	for (i = 0; i < SHARED; i++) {
@@ -689,13 +689,13 @@ TEST_F(context, many_readers)
 	share_out(_metadata, self->fd, false);
 }
 
-/* All of it is there when they begin: they are at it at the same time. */
+/* All records are there before the readers begin, so that they run at the same time. */
 TEST_F(context, many_readers_of_a_backlog)
 {
 	share_out(_metadata, self->fd, true);
 }
 
-/* io_uring, with nothing but the kernel's header. */
+/* io_uring, using the kernel's header only. */
 struct ring {
 	int fd;
 	void *rings, *sqes;
@@ -707,7 +707,7 @@ static int open_ring(struct ring *ring)
 {
 	struct io_uring_params *p = &ring->params;
 
-	/* Where it is forbidden by a sysctl, it is there. */
+	/* A sysctl may have disabled it. */
 	write_file("/proc/sys/kernel/io_uring_disabled", "0");
 	memset(ring, 0, sizeof(*ring));
 	ring->fd = syscall(__NR_io_uring_setup, 8, p);
@@ -757,7 +757,7 @@ static bool completed(struct ring *ring, struct io_uring_cqe *cqe)
 	__u32 head = atomic_load(RING(ring, __u32, off->head));
 	struct io_uring_cqe *cqes = (void *)((char *)ring->rings + off->cqes);
 
-	/* Also runs what the kernel has to run in this task. */
+	/* This also runs deferred work of the request in this task. */
 	syscall(__NR_io_uring_enter, ring->fd, 0, 0, IORING_ENTER_GETEVENTS, NULL, 0);
 	if (head == atomic_load(RING(ring, __u32, off->tail)))
 		return false;
@@ -786,7 +786,7 @@ TEST_F(context, io_uring)
 		SKIP(return, "this kernel has no io_uring");
 	ASSERT_EQ(0, ret);
 
-	/* What is there completes at once. */
+	/* With records unread, a read completes at once. */
 	ready(self->fd, 2);
 	submit(&ring, &read_sqe);
 	eventually(completed(&ring, &cqe));
@@ -794,7 +794,7 @@ TEST_F(context, io_uring)
 	EXPECT_EQ(2 * RECORD_SIZE, cqe.res);
 	EXPECT_EQ(0, must_stats(self->fd).unread);
 
-	/* What is not there completes when it is. */
+	/* Otherwise it completes when there is a record. */
 	for (i = 0; i < 20; i++) {
 		memset(rec, 0xa5, sizeof(rec));
 		submit(&ring, &read_sqe);
@@ -815,13 +815,13 @@ TEST_F(context, io_uring)
 	EXPECT_EQ(POLLIN, cqe.res);
 	EXPECT_EQ(1, hwt_read(self->fd, rec, 4));
 
-	/* A short buffer is refused here, too. */
+	/* A short buffer is refused as in read(). */
 	read_sqe.len = RECORD_SIZE - 1;
 	submit(&ring, &read_sqe);
 	eventually(completed(&ring, &cqe));
 	EXPECT_EQ(-EINVAL, cqe.res);
 
-	/* The end of the context is the end of what waits for it. */
+	/* A stop completes a pending read. */
 	read_sqe.len = sizeof(rec);
 	submit(&ring, &read_sqe);
 	ASSERT_FALSE(completed(&ring, &cqe));
@@ -831,7 +831,7 @@ TEST_F(context, io_uring)
 	close_ring(&ring);
 }
 
-/* A ring that ends while a read of it waits. */
+/* An io_uring is closed while a read in it is pending. */
 TEST_F(context, io_uring_abandoned)
 {
 	struct hwtimer_record *theirs = must_alloc(1, sizeof(*theirs)), ours;
@@ -847,7 +847,7 @@ TEST_F(context, io_uring_abandoned)
 	ASSERT_EQ(0, ret);
 	submit(&ring, &read_sqe);
 	close_ring(&ring);
-	/* The kernel ends the request in its own time: it has the record, or we have. */
+	/* The kernel cancels the request asynchronously: either it or we get the record. */
 	must_schedule(self->fd, FAR, 0);
 	ASSERT_EQ(0, hwt_stop(self->fd, NULL));
 	if (hwt_collect(self->fd, &ours, 1) == 1) {

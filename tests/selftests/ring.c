@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * HWTIMER_IOC_RINGS, the mapping, HWTIMER_IOC_ENTER, and what the rings promise to a
- * program that keeps the rules. Who breaks them, or is too slow to read, has
- * ring_stress.c.
+ * HWTIMER_IOC_RINGS, mmap(), HWTIMER_IOC_ENTER, and what the rings promise to a program that keeps
+ * the rules. ring_stress.c tests programs that break the rules or read too slowly.
  *
- * Indexes wrap at the number of entries here, many times over. That they wrap at 2^32,
- * too, nobody can wait for, and they begin at 0: not tested.
+ * Indexes wrap around the number of entries many times here. That they also wrap at 2^32 is not
+ * tested: they begin at 0, and getting there would take too long.
  */
 #include "ring.h"
 
@@ -60,7 +59,7 @@ FIXTURE_TEARDOWN(rings)
 	ring_close(self->r);
 }
 
-/* Nothing of what was due by now is left to be read: a later one comes alone. */
+/* No record of a timeout that was due by now is unread: a later one comes alone. */
 static void must_be_quiet(struct ring *r)
 {
 	struct hwtimer_record rec;
@@ -69,7 +68,7 @@ static void must_be_quiet(struct ring *r)
 	must_arm(r, id, now_ns() + NSEC_PER_MSEC, 4711);
 	rec = must_ring_expire(r);
 	if (rec.id != id || rec.user_data != 4711)
-		die("a record that must not be: id %llx user_data %llu", rec.id,
+		die("an unexpected record: id %llx user_data %llu", rec.id,
 		    rec.user_data);
 	if (ring_unread(r) || must_stats(r->fd).unread)
 		die("unread records");
@@ -85,7 +84,7 @@ static int try_rings(struct hwtimer_rings params)
 	return ret;
 }
 
-/* Limits at n - 1, n and n + 1, and what is rounded. */
+/* Limits at n - 1, n and n + 1, and rounding up. */
 TEST(entries)
 {
 	static const struct {
@@ -131,7 +130,7 @@ TEST(entries)
 	}
 }
 
-/* Slots are not rounded. Those that there are can be used, and no other. */
+/* The number of slots is not rounded. All of them can be used, and no others. */
 TEST(slots)
 {
 	static const __u32 numbers[] = { 1, 2, 3, 5, 63, 64, 65, 1000, 4097 };
@@ -158,7 +157,7 @@ TEST(slots)
 	EXPECT_EQ(-EINVAL, try_rings((struct hwtimer_rings){ .sq_entries = 1, .timeouts = ~0U }));
 }
 
-/* Each refusal leaves the context as it was: without rings, and good for all. */
+/* A refused call leaves the context without rings, and otherwise usable. */
 TEST(refused)
 {
 	struct hwtimer_rings good = { .sq_entries = 4, .cq_entries = 4, .timeouts = 4 }, bad, copy;
@@ -192,7 +191,7 @@ TEST(refused)
 	bad.cq_entries = 65537;
 	copy = bad;
 	EXPECT_EQ(-EINVAL, hwt_rings(fd, &bad));
-	/* It did not round in the caller's structure either. */
+	/* Nor were the caller's sizes rounded. */
 	EXPECT_EQ(copy.sq_entries, bad.sq_entries);
 	EXPECT_EQ(copy.cq_entries, bad.cq_entries);
 
@@ -219,12 +218,12 @@ TEST(enter_refused)
 		     offsetof(struct hwtimer_enter, pad), 0);
 	refuses_bits(_metadata, r->fd, HWTIMER_IOC_ENTER, &e,
 		     offsetof(struct hwtimer_enter, pad2), 0);
-	/* Of a newer program that asks for nothing new. */
+	/* The larger structure of a newer program that requests nothing new. */
 	EXPECT_EQ(0, hwt_ioctl(r->fd, with_size(HWTIMER_IOC_ENTER, sizeof(buf)), buf));
 	ring_close(r);
 }
 
-/* The answer cannot be written, and all is done. */
+/* The result cannot be written, but the submissions are taken. */
 TEST(enter_unwritable)
 {
 	struct hwtimer_enter *e = must_read_only("", 1);
@@ -237,7 +236,7 @@ TEST(enter_unwritable)
 	ring_close(r);
 }
 
-/* An answer that cannot be written: no rings, and another try makes them. */
+/* The result cannot be written: there are no rings, and a second call creates them. */
 TEST(unwritable)
 {
 	long page = sysconf(_SC_PAGESIZE);
@@ -267,7 +266,7 @@ TEST(order_of_setup)
 	struct hwtimer_rings params = { .sq_entries = 4, .timeouts = 4 };
 	int fd;
 
-	/* All of it. */
+	/* All three, in order. */
 	fd = must_open(0);
 	EXPECT_EQ(0, try_setup(fd));
 	EXPECT_EQ(0, hwt_rings(fd, &params));
@@ -278,14 +277,14 @@ TEST(order_of_setup)
 	EXPECT_EQ(-EBUSY, try_setup(fd));
 	close(fd);
 
-	/* The wheel is that of the setup, not of one after the rings. */
+	/* The rings settle the wheel: a later setup is refused. */
 	fd = must_open(0);
 	EXPECT_EQ(0, hwt_rings(fd, &params));
 	EXPECT_EQ(-EBUSY, hwt_own_wheel(fd, NSEC_PER_MSEC, 64, 0));
 	EXPECT_EQ(0, must_fdinfo(fd, "own_wheel"));
 	close(fd);
 
-	/* A timeout came first, or almost. */
+	/* A timeout, or an attempt to schedule one, comes first. */
 	fd = must_open(0);
 	must_schedule(fd, FAR, 0);
 	EXPECT_EQ(-EBUSY, hwt_rings(fd, &params));
@@ -302,7 +301,7 @@ TEST(order_of_setup)
 	close(fd);
 }
 
-/* What the rings hold before anything was done. */
+/* The initial content of the rings. */
 TEST(begins_with)
 {
 	struct ring *r = must_ring(must_open(0), 4, 8, 4);
@@ -316,7 +315,7 @@ TEST(begins_with)
 	EXPECT_EQ(0, r->shared->flags);
 	EXPECT_EQ(0, r->shared->pad2);
 	EXPECT_EQ(HWTIMER_RING_IDLE, ring_sleep_until(r));
-	/* Nothing of anybody's memory. */
+	/* No other content of kernel memory. */
 	for (i = 0; i < r->params.size; i++) {
 		size_t at = offsetof(struct hwtimer_ring, sleep_until);
 
@@ -380,7 +379,7 @@ TEST_F(rings, mmap_refused)
 	must_be_quiet(self->r);
 }
 
-/* As often as one likes; all are the same memory. */
+/* The rings can be mapped several times; all mappings are the same memory. */
 TEST_F(rings, mmap_twice)
 {
 	size_t size = self->r->params.size;
@@ -388,7 +387,7 @@ TEST_F(rings, mmap_twice)
 	struct hwtimer_ring *view = must_map(self->fd, size, PROT_READ);
 
 	ring_at(&other, must_map(self->fd, size, PROT_READ | PROT_WRITE));
-	/* Submitted by the one, read by the other. */
+	/* Submitted through one mapping, read through the other. */
 	must_arm(self->r, ID(1), 0, USER_DATA);
 	eventually(ring_unread(&other) == 1);
 	EXPECT_EQ(1, load_acquire(&view->cq_tail));
@@ -403,7 +402,7 @@ TEST_F(rings, mmap_twice)
 
 #define FAULTED	99
 
-/* Handled, or the kernel logs it. */
+/* A handler, as the kernel would log an unhandled signal. */
 static void faulted(int signal)
 {
 	(void)signal;
@@ -426,7 +425,7 @@ static bool faults(volatile char *where, bool write)
 	}
 	end = reap(child);
 	if (end && end != FAULTED)
-		die("the child's end was %d", end);
+		die("the child's status was %d", end);
 	return end;
 }
 
@@ -440,7 +439,7 @@ TEST_F(rings, read_only)
 	EXPECT_EQ(1, load_acquire(&view->sq_tail));
 }
 
-/* Of a descriptor that is for reading: only to be read. */
+/* With a descriptor opened for reading, the mapping must be read-only. */
 TEST(read_only_descriptor)
 {
 	struct hwtimer_rings params = { .sq_entries = 4, .timeouts = 4 };
@@ -455,7 +454,7 @@ TEST(read_only_descriptor)
 	close(fd);
 }
 
-/* To shrink is fine; to grow does not let one see what is behind. */
+/* Shrinking a mapping is fine; growing it exposes nothing behind the rings. */
 TEST_F(rings, mremap)
 {
 	size_t size = self->r->params.size, page = sysconf(_SC_PAGESIZE);
@@ -479,12 +478,12 @@ TEST_F(rings, mremap)
 	}
 	must_be_quiet(self->r);
 	EXPECT_EQ(1, load_acquire(&((struct hwtimer_ring *)p)->sq_tail));
-	/* Back again: never other memory than that of the rings. */
+	/* After growing again, there is no memory but that of the rings. */
 	q = mremap(p, page, all + page, MREMAP_MAYMOVE);
 	if (q != MAP_FAILED) {
 		EXPECT_TRUE(faults(q + all, false));
 	}
-	/* Moved, it goes on. */
+	/* A mapping that was moved still works. */
 	p = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, p);
 	q = mremap(self->r->shared, all, all, MREMAP_MAYMOVE | MREMAP_FIXED, p);
@@ -508,13 +507,13 @@ TEST_F(rings, mprotect_and_madvise)
 	EXPECT_TRUE(faults(p, true));
 	ASSERT_EQ(0, mprotect(p, size, PROT_NONE));
 	EXPECT_TRUE(faults(p, false));
-	/* The kernel has its own view. */
+	/* The kernel has a mapping of its own. */
 	EXPECT_EQ(0, hwt_schedule_id(self->fd, HWTIMER_RELATIVE, ID(1), 0, 0));
 	eventually(must_stats(self->fd).expired == 1);
 	ASSERT_EQ(0, mprotect(p, size, PROT_READ | PROT_WRITE));
 	EXPECT_EQ(ID(1), must_ring_expire(self->r).id);
 
-	/* What is shared is not lost, and nobody else's is seen, whatever is advised. */
+	/* No advice loses shared data or exposes other memory. */
 	for (i = 0; i < ARRAY_SIZE(advice); i++) {
 		p = (char *)must_map(self->fd, size, PROT_READ | PROT_WRITE);
 		madvise(p, size, advice[i]);
@@ -539,7 +538,7 @@ TEST_F(rings, no_truncate)
 	must_be_quiet(self->r);
 }
 
-/* A mapping is as good as a descriptor. */
+/* A mapping keeps the context alive as a descriptor does. */
 TEST(mapping_outlives_descriptor)
 {
 	struct ring *r = must_ring(must_open(0), 8, 8, 8);
@@ -568,14 +567,14 @@ TEST(descriptor_outlives_mapping)
 	int fd = r->fd;
 
 	must_arm(r, ID(0), now_ns() + 20 * NSEC_PER_MSEC, 1);
-	/* Published, and no doorbell: the kernel has it all the same. */
+	/* Submitted without the doorbell, it reaches the kernel nevertheless. */
 	must_put(r, HWTIMER_OP_SCHEDULE, 0, ID(1), now_ns() + FAR, 2);
 	ring_unmap(r);
 	eventually(must_stats(fd).expired == 1);
 	EXPECT_EQ(1, must_stats(fd).pending);
 	EXPECT_EQ(0, hwt_schedule_id(fd, HWTIMER_RELATIVE, ID(2), 0, 3));
 	eventually(must_stats(fd).expired == 2);
-	/* Mapped again it is all there. */
+	/* A new mapping has all records. */
 	r = must_alloc(1, sizeof(*r));
 	r->fd = fd;
 	r->params = params;
@@ -590,7 +589,7 @@ TEST(descriptor_outlives_mapping)
 	eventually(!module_references());
 }
 
-/* Of parent and child it is the same context, until both have gone. */
+/* Parent and child share the context, until both have closed it. */
 TEST_F(rings, fork)
 {
 	struct hwtimer_record rec[2];
@@ -599,7 +598,10 @@ TEST_F(rings, fork)
 	must_arm(self->r, ID(0), now_ns() + FAR, 0);
 	child = must_fork();
 	if (!child) {
-		/* If it has the mapping: one at a time, and the parent waits. */
+		/*
+		 * Only if the mapping was inherited. The parent waits, so there is one writer at a
+		 * time.
+		 */
 		must_arm(self->r, ID(1), 0, 1);
 		ring_unmap(self->r);
 		_exit(0);
@@ -614,7 +616,7 @@ TEST_F(rings, fork)
 	must_be_quiet(self->r);
 }
 
-/* Two writers that know nothing of each other: nonsense for them, and no harm. */
+/* Two writers that do not synchronise get nonsense, but harm only themselves. */
 TEST(two_writers)
 {
 	struct ring *r = must_ring(must_open(0), 16, 16, 16), *other;
@@ -635,7 +637,7 @@ TEST(two_writers)
 
 				if (sqe.op != HWTIMER_OP_CANCEL)
 					sqe.time = now_ns() + rnd(&random) % NSEC_PER_MSEC;
-				/* Of what the other did to the indexes it knows nothing. */
+				/* It does not know how the other writer changed the indexes. */
 				if (!ring_put(r, &sqe))
 					r->sq_tail = load_acquire(&r->shared->sq_head);
 				ring_enter(r, NULL);
@@ -657,10 +659,10 @@ TEST(two_writers)
 	for (i = 0; i < 2; i++) {
 		int end = reap(children[i]);
 
-		/* It may find more records than can be when it asks again. */
+		/* Between two reads of the index it may find more records than fit, and abort. */
 		EXPECT_TRUE(end == 0 || end == 128 + SIGABRT);
 	}
-	/* Put right, it works again. */
+	/* With the indexes repaired, the rings work again. */
 	r->sq_tail = load_acquire(&r->shared->sq_head);
 	store_release(&r->shared->sq_tail, r->sq_tail);
 	r->cq_head = load_acquire(&r->shared->cq_tail);
@@ -677,7 +679,7 @@ TEST(two_writers)
 	ring_close(other);
 }
 
-/* A new program has neither mapping nor descriptor: the context ends. */
+/* exec() closes the mapping and the descriptor: the context ends. */
 TEST(exec)
 {
 	char *const arguments[] = { "sleep", "1000", NULL };
@@ -699,7 +701,7 @@ TEST(exec)
 		_exit(1);
 	}
 	close(status[1]);
-	/* Nothing: it was closed by the exec. */
+	/* End of file: the exec closed the pipe. */
 	EXPECT_EQ(0, read(status[0], &c, 1));
 	eventually(module_references() == references);
 	must_kill(child);
@@ -733,7 +735,7 @@ TEST_F(rings, schedule)
 	must_be_quiet(self->r);
 }
 
-/* Also the id 0, and all bits of it. */
+/* Also the id 0, and an id of all ones. */
 TEST_F(rings, tags)
 {
 	static const __u64 tags[] = { 0, 1, 0x5555555555, 0xaaaaaaaaaa, (1ULL << 40) - 1 };
@@ -778,7 +780,7 @@ TEST_F(rings, touch)
 	struct hwtimer_record rec;
 
 	must_arm(self->r, ID(7), deadline, USER_DATA);
-	/* The user_data of a touch is for its failure only. */
+	/* The user_data of a touch is only reported if the touch fails. */
 	must_submit(self->r, HWTIMER_OP_TOUCH, 0, ID(7), deadline + 1, 666);
 	ASSERT_EQ(0, hwt_query(self->fd, ID(7), &data, &deadline));
 	EXPECT_EQ(USER_DATA, data);
@@ -792,7 +794,7 @@ TEST_F(rings, touch)
 	must_be_quiet(self->r);
 }
 
-/* In the order of submission, all of it. */
+/* Submissions are taken in order. */
 TEST_F(rings, in_order)
 {
 	__u64 far = now_ns() + FAR;
@@ -813,7 +815,7 @@ TEST_F(rings, in_order)
 	must_be_quiet(self->r);
 }
 
-/* How many were taken is returned. */
+/* ENTER returns how many submissions it took. */
 TEST_F(rings, taken)
 {
 	__u64 far = now_ns() + FAR;
@@ -823,7 +825,7 @@ TEST_F(rings, taken)
 		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(i), far, i);
 	EXPECT_EQ(self->r->params.sq_entries, self->r->sq_tail);
 	ASSERT_EQ(0, ring_enter(self->r, &taken));
-	/* The kernel may have been there before. */
+	/* The worker may have taken some before. */
 	EXPECT_GE(self->r->params.sq_entries, taken);
 	EXPECT_EQ(0, ring_untaken(self->r));
 	EXPECT_EQ(i, must_fdinfo(self->fd, "pending"));
@@ -831,7 +833,7 @@ TEST_F(rings, taken)
 	EXPECT_EQ(0, taken);
 }
 
-/* Each way to fail, with all else valid. */
+/* Each way in which a submission can fail, with everything else valid. */
 struct failure {
 	struct hwtimer_sqe sqe;
 	int error;
@@ -874,7 +876,7 @@ static unsigned int failures(struct failure *f, __u64 far)
 	return n;
 }
 
-/* Each is reported, in order, and does nothing, and keeps none behind from being done. */
+/* Each failure is reported, in order, has no effect, and does not hold up later submissions. */
 TEST_F(rings, each_failure)
 {
 	__u64 far = now_ns() + FAR, since, deadline;
@@ -896,9 +898,9 @@ TEST_F(rings, each_failure)
 		must_enter(self->r);
 		ASSERT_EQ(1, ring_reap(self->r, &rec, 1))
 			TH_LOG("failure %u", i);
-		ASSERT_TRUE(tells_failure(&rec, &f[i].sqe, f[i].error, since));
+		ASSERT_TRUE(reports_failure(&rec, &f[i].sqe, f[i].error, since));
 	}
-	/* All, with something that succeeds in between. */
+	/* All of them, each followed by a submission that succeeds. */
 	since = now_ns();
 	for (i = 0; i < n; i++) {
 		must_put(self->r, HWTIMER_OP_TOUCH, 0, ID(0), far + i + 1, 0);
@@ -908,7 +910,7 @@ TEST_F(rings, each_failure)
 	must_enter(self->r);
 	for (i = 0; i < n; i++) {
 		ASSERT_EQ(1, ring_reap(self->r, &rec, 1));
-		ASSERT_TRUE(tells_failure(&rec, &f[i].sqe, f[i].error, since));
+		ASSERT_TRUE(reports_failure(&rec, &f[i].sqe, f[i].error, since));
 	}
 	ASSERT_EQ(0, hwt_query(self->fd, ID(0), NULL, &deadline));
 	EXPECT_EQ(far + n, deadline);
@@ -917,7 +919,7 @@ TEST_F(rings, each_failure)
 	after.touched = before.touched;
 	EXPECT_TRUE(same_stats(&before, &after));
 
-	/* Nothing is reported of these. */
+	/* With HWTIMER_SQE_QUIET, the failures are not reported. */
 	for (i = 0; i < n; i++) {
 		if (f[i].sqe.flags)
 			continue;
@@ -929,13 +931,13 @@ TEST_F(rings, each_failure)
 	after = must_stats(self->fd);
 	after.touched = before.touched;
 	EXPECT_TRUE(same_stats(&before, &after));
-	/* It is the failure that is quiet, not the expiry. */
+	/* QUIET suppresses the report of a failure, not that of an expiry. */
 	must_submit(self->r, HWTIMER_OP_SCHEDULE, HWTIMER_SQE_QUIET, ID(5), 0, 55);
 	EXPECT_EQ(55, must_ring_expire(self->r).user_data);
 	must_be_quiet(self->r);
 }
 
-/* Nothing is done, and nothing reported, whatever the entry says. */
+/* A NOP has no effect and is not reported, whatever its other fields hold. */
 TEST_F(rings, nop)
 {
 	struct hwtimer_stats before = must_stats(self->fd), after;
@@ -949,12 +951,12 @@ TEST_F(rings, nop)
 	EXPECT_EQ(0, ring_unread(self->r));
 	after = must_stats(self->fd);
 	EXPECT_TRUE(same_stats(&before, &after));
-	/* Nobody asked for it. */
+	/* sq_claimed is not maintained unless HWTIMER_RINGS_CLAIMS asks for it. */
 	EXPECT_EQ(0, load_acquire(&self->r->shared->sq_claimed));
 	must_be_quiet(self->r);
 }
 
-/* A failure that waits for room is reported as it was taken, whatever became of the entry since. */
+/* A failure that waits for room is reported as it was taken, even if the entry changes later. */
 TEST(failed_and_changed)
 {
 	struct ring *r = must_ring(must_open(O_NONBLOCK), 4, 1, SLOTS);
@@ -970,7 +972,7 @@ TEST(failed_and_changed)
 	};
 	ASSERT_EQ(1, ring_reap(r, &rec, 1));
 	EXPECT_EQ(7, rec.user_data);
-	/* Read, and so rung for. */
+	/* ring_reap() rings the doorbell. */
 	ASSERT_EQ(1, ring_reap(r, &rec, 1));
 	EXPECT_EQ(HWTIMER_FAILED, rec.kind);
 	EXPECT_EQ(-ENOENT, rec.error);
@@ -990,7 +992,7 @@ static struct ring *must_ring_claims(__u32 sq_entries)
 	return must_ring_params(must_open(O_NONBLOCK), &params);
 }
 
-/* What was not claimed can be taken back, what was taken cannot. */
+/* A submission can be taken back until it is claimed, not after. */
 TEST(taken_back)
 {
 	struct ring *r = must_ring_claims(64);
@@ -1004,7 +1006,7 @@ TEST(taken_back)
 		must_put(r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(0, i), far, i);
 		must_put(r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(1, i), far, i);
 		must_put(r, HWTIMER_OP_CANCEL, 0, HWTIMER_ID(1, i), 0, i);
-		/* The kernel may have come by, if this takes longer than it rests. */
+		/* The worker may have polled meanwhile, and taken the submission. */
 		if (!ring_take_back(r, first))
 			must_put(r, HWTIMER_OP_CANCEL, HWTIMER_SQE_QUIET, HWTIMER_ID(0, i), 0, i);
 		EXPECT_EQ(-ENOENT, hwt_query(r->fd, HWTIMER_ID(0, i), NULL, NULL));
@@ -1021,7 +1023,7 @@ TEST(taken_back)
 
 static atomic_bool enough;
 
-static void *keep_ringing(void *arg)
+static void *keep_entering(void *arg)
 {
 	struct ring *r = arg;
 
@@ -1031,7 +1033,7 @@ static void *keep_ringing(void *arg)
 }
 
 /*
- * While the kernel takes what there is: taken back means that it did nothing, and what may
+ * While the kernel takes submissions: one that was taken back had no effect, and one that could
  * not be taken back can be cancelled.
  */
 TEST(taken_back_or_not)
@@ -1042,7 +1044,7 @@ TEST(taken_back_or_not)
 	pthread_t ringing;
 
 	atomic_store(&enough, false);
-	ASSERT_EQ(0, pthread_create(&ringing, NULL, keep_ringing, r));
+	ASSERT_EQ(0, pthread_create(&ringing, NULL, keep_entering, r));
 	for (i = 0; i < 20000; i++) {
 		__u64 id = HWTIMER_ID(i % SLOTS, i);
 		unsigned int spin = rnd(&random) % 5000;
@@ -1054,7 +1056,7 @@ TEST(taken_back_or_not)
 			back++;
 		else
 			must_put(r, HWTIMER_OP_CANCEL, HWTIMER_SQE_QUIET, id, 0, i);
-		/* It takes what there is first. */
+		/* The query takes all submissions first. */
 		ASSERT_EQ(-ENOENT, hwt_query(r->fd, id, NULL, NULL))
 			TH_LOG("number %u, %u were taken back", i, back);
 	}
@@ -1066,7 +1068,7 @@ TEST(taken_back_or_not)
 	ring_close(r);
 }
 
-/* A slot is free when its record is in the completion ring, whether read or not. */
+/* A slot is free once its record is in the completion ring, read or not. */
 TEST_F(rings, slot_is_free)
 {
 	unsigned int i;
@@ -1078,7 +1080,9 @@ TEST_F(rings, slot_is_free)
 
 		must_arm(self->r, id, 0, i);
 		eventually(ring_unread(self->r) == 1);
-		/* The old use of the slot, when there is a new one. */
+		/*
+		 * The record of the slot's old timeout is correct although there is a new timeout.
+		 */
 		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(9, 1000 + i),
 			 now_ns() + FAR, 0);
 		ASSERT_EQ(0, hwt_query(self->fd, HWTIMER_ID(9, 1000 + i), NULL, NULL));
@@ -1089,13 +1093,13 @@ TEST_F(rings, slot_is_free)
 		must_put(self->r, HWTIMER_OP_CANCEL, 0, HWTIMER_ID(9, 1000 + i), 0, 0);
 		must_enter(self->r);
 		ASSERT_EQ(1, ring_reap(self->r, &rec, 1));
-		ASSERT_TRUE(tells_failure(&rec, &sqe, -ENOENT, since));
+		ASSERT_TRUE(reports_failure(&rec, &sqe, -ENOENT, since));
 	}
 	EXPECT_EQ(0, must_stats(self->fd).pending);
 	must_be_quiet(self->r);
 }
 
-/* All ioctls take what was submitted first, and mean the same ids. */
+/* All ioctls take earlier submissions first, and use the same ids. */
 TEST_F(rings, ioctls_beside)
 {
 	__u64 far = now_ns() + FAR, data, deadline, back;
@@ -1122,10 +1126,10 @@ TEST_F(rings, ioctls_beside)
 	EXPECT_EQ(2, s.touched);
 	EXPECT_EQ(2, s.cancelled);
 	EXPECT_EQ(3, s.pending);
-	/* By ioctl it is refused to the caller, not as a record. */
+	/* A failed ioctl returns its error, and adds no record. */
 	EXPECT_EQ(-ENOENT, hwt_cancel(self->fd, ID(2)));
 	EXPECT_EQ(0, ring_unread(self->r));
-	/* What one made the other can end. */
+	/* A timeout scheduled by ioctl can be cancelled by ring. */
 	must_put(self->r, HWTIMER_OP_CANCEL, 0, ID(3), 0, 0);
 	ASSERT_EQ(-ENOENT, hwt_query(self->fd, ID(3), NULL, NULL));
 	must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(3), far, 13);
@@ -1170,7 +1174,7 @@ TEST_F(rings, stopped)
 	must_enter(self->r);
 	ASSERT_EQ(4, ring_reap(self->r, rec, 8));
 	for (i = 0; i < 4; i++) {
-		EXPECT_TRUE(tells_failure(&rec[i], &sqes[i], errors[i], since));
+		EXPECT_TRUE(reports_failure(&rec[i], &sqes[i], errors[i], since));
 	}
 	EXPECT_EQ(2, must_stats(self->fd).scheduled);
 	ASSERT_EQ(0, hwt_stop(self->fd, &back));
@@ -1196,20 +1200,23 @@ TEST(cap)
 	must_put(r, HWTIMER_OP_SCHEDULE, 0, ID(2), third.time, 3);
 	must_enter(r);
 	ASSERT_EQ(1, ring_reap(r, &rec, 1));
-	EXPECT_TRUE(tells_failure(&rec, &third, -EAGAIN, since));
+	EXPECT_TRUE(reports_failure(&rec, &third, -EAGAIN, since));
 	EXPECT_EQ(2, must_stats(fd).pending);
 	EXPECT_EQ(1, must_stats(fd).rejected);
 	EXPECT_EQ(3, must_stats(fd).scheduled);
 	ring_close(r);
 }
 
-/* By ioctl; its records come by the ring, and it can be touched and ended by it. */
+/*
+ * A periodic timeout is scheduled by ioctl; its records come through the ring, by which it can
+ * also be touched and cancelled.
+ */
 TEST_F(rings, periodic)
 {
 	static const __u32 policies[] = {
 		HWTIMER_MISFIRE_ONCE, HWTIMER_MISFIRE_SKIP, HWTIMER_MISFIRE_MAKE_UP,
 	};
-	__u64 told[3] = { 0 }, last[3] = { 0 }, total = 0;
+	__u64 reported[3] = { 0 }, last[3] = { 0 }, total = 0;
 	unsigned int i, records = 0;
 	struct hwtimer_record rec;
 
@@ -1223,8 +1230,8 @@ TEST_F(rings, periodic)
 		ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &s));
 		EXPECT_EQ(ID(i), s.id);
 	}
-	/* Those of the first may be many before there is a second. */
-	while (records < 60 || !told[0] || !told[1] || !told[2]) {
+	/* There may be many of the first timeout before one of the second. */
+	while (records < 60 || !reported[0] || !reported[1] || !reported[2]) {
 		ASSERT_EQ(1, ring_collect(self->r, &rec, 1));
 		ASSERT_EQ(HWTIMER_EXPIRED, rec.kind);
 		ASSERT_GT(3, rec.user_data);
@@ -1232,7 +1239,7 @@ TEST_F(rings, periodic)
 		EXPECT_LE(rec.deadline, rec.fired);
 		EXPECT_LT(last[rec.user_data], rec.deadline);
 		last[rec.user_data] = rec.deadline;
-		told[rec.user_data] += 1 + rec.overruns;
+		reported[rec.user_data] += 1 + rec.overruns;
 		records++;
 	}
 	for (i = 0; i < 3; i++) {
@@ -1244,16 +1251,16 @@ TEST_F(rings, periodic)
 		must_put(self->r, HWTIMER_OP_CANCEL, 0, ID(i), 0, 0);
 	EXPECT_EQ(0, must_stats(self->fd).pending);
 	EXPECT_EQ(3, must_stats(self->fd).cancelled);
-	/* What is unread of one that was cancelled is there still. */
+	/* Unread records of a cancelled timeout remain. */
 	while (ring_reap(self->r, &rec, 1))
-		told[rec.user_data] += 1 + rec.overruns;
+		reported[rec.user_data] += 1 + rec.overruns;
 	for (i = 0; i < 3; i++)
-		total += told[i];
+		total += reported[i];
 	EXPECT_EQ(must_stats(self->fd).expired, total);
 	must_be_quiet(self->r);
 }
 
-/* There is no periodic one by ring, and a slot serves for both. */
+/* Rings cannot schedule periodic timeouts, but a slot can hold either kind in turn. */
 TEST_F(rings, periodic_then_not)
 {
 	struct hwtimer_schedule s = {
@@ -1271,7 +1278,7 @@ TEST_F(rings, periodic_then_not)
 	must_be_quiet(self->r);
 }
 
-/* Indexes go round and round in rings of a few entries. */
+/* Indexes wrap around many times in rings of a few entries. */
 static void go_round(struct __test_metadata *_metadata, __u32 sq, __u32 cq)
 {
 	struct ring *r = must_ring(must_open(0), sq, cq, 8);
@@ -1284,7 +1291,7 @@ static void go_round(struct __test_metadata *_metadata, __u32 sq, __u32 cq)
 		must_put(r, HWTIMER_OP_SCHEDULE, 0, id, now_ns() + FAR, i);
 		if (i % 3 == 0) {
 			must_put(r, HWTIMER_OP_CANCEL, 0, id, 0, 0);
-			/* Again: that fails. */
+			/* The second cancel fails. */
 			must_put(r, HWTIMER_OP_CANCEL, 0, id, 0, i);
 			must_enter(r);
 			ASSERT_EQ(1, ring_collect(r, &rec, 1));
@@ -1329,9 +1336,9 @@ TEST(rings_of_1_and_64)
 	go_round(_metadata, 64, 1);
 }
 
-/* When the kernel polls. */
+/* The times at which the worker polls. */
 
-/* Until nothing was submitted for a while. */
+/* Wait until the worker no longer polls, having found nothing for a while. */
 static void must_idle(struct ring *r)
 {
 	eventually(ring_sleep_until(r) == HWTIMER_RING_IDLE);
@@ -1346,11 +1353,11 @@ TEST_F(rings, idles)
 		__u64 until, deadline = now_ns() + 5 * NSEC_PER_MSEC;
 
 		must_arm(self->r, ID(0), now_ns() + FAR, 0);
-		/* Either it polls by then, or it had nothing to do for long already. */
+		/* The worker polls again in time, or it is idle. */
 		until = ring_sleep_until(self->r);
 		EXPECT_TRUE(until == HWTIMER_RING_IDLE || until <= now_ns() + FAR);
 		must_idle(self->r);
-		/* The doorbell brings it back. */
+		/* The doorbell wakes the worker. */
 		must_put(self->r, HWTIMER_OP_CANCEL, 0, ID(0), 0, 0);
 		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(1), deadline, 1);
 		if (kick_due(self->r, deadline))
@@ -1362,8 +1369,8 @@ TEST_F(rings, idles)
 }
 
 /*
- * What was submitted without a kick, because the kernel said that it would poll, is taken
- * by that time or a little later. Random pauses, so that it falls asleep in between.
+ * What was submitted without the doorbell, since the worker had announced a poll, is taken at that
+ * time or a little later. Random pauses let the worker fall asleep in between.
  */
 TEST_F(rings, looks_by_itself)
 {
@@ -1381,13 +1388,13 @@ TEST_F(rings, looks_by_itself)
 			must_enter(self->r);
 		} else {
 			silent++;
-			/* fdinfo does not take it. */
+			/* Reading fdinfo does not take submissions. */
 			eventually(seen_pending(self->r) == !(i % 2));
 			ASSERT_EQ(0, ring_untaken(self->r));
 			late = now_ns() > until ? now_ns() - until : 0;
 			worst = late > worst ? late : worst;
 		}
-		/* It takes more than a second until it is idle. */
+		/* The worker becomes idle after more than a second without submissions. */
 		pause = rnd(&random) % (i % 6 ? 20 : 2000);
 		wait_until(now_ns() + pause * NSEC_PER_MSEC);
 	}
@@ -1396,18 +1403,17 @@ TEST_F(rings, looks_by_itself)
 	EXPECT_LT(0, silent);
 	EXPECT_EQ((rounds + 1) / 2, must_stats(self->fd).scheduled);
 	EXPECT_EQ(rounds / 2, must_stats(self->fd).cancelled);
-	/* Generous: the kernel says when it polls, and a guest may sleep itself. */
+	/* Generous, as the guest itself may be delayed. */
 	EXPECT_GT(PATIENCE, worst);
 }
 
 /*
- * The doorbell is a matter of the deadline: none is rung for what is due after sleep_until.
- * Nothing is early, and each comes. That none is late, kicked or not, is for
- * tests/rings_kunit.c, in virtual time: here the machine may be late.
+ * The doorbell is needed only for deadlines before sleep_until. No timeout is early, and each
+ * expires. tests/kunit tests in virtual time that none is late; here the machine may be late.
  */
 TEST_F(rings, deadline_and_bell)
 {
-	unsigned int i, rang = 0, silent = 0;
+	unsigned int i, kicked = 0, silent = 0;
 	__u64 random = seed(), worst = 0;
 
 	for (i = 0; i < quick_or(60, 150); i++) {
@@ -1417,7 +1423,7 @@ TEST_F(rings, deadline_and_bell)
 		must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(i % SLOTS), deadline, i);
 		if (kick_due(self->r, deadline)) {
 			must_enter(self->r);
-			rang++;
+			kicked++;
 		} else {
 			silent++;
 		}
@@ -1427,12 +1433,12 @@ TEST_F(rings, deadline_and_bell)
 		late = rec.fired - rec.deadline;
 		worst = late > worst ? late : worst;
 	}
-	printf("# %u bells, %u without; at most %llu us late\n", rang, silent,
+	printf("# %u kicks, %u without; at most %llu us late\n", kicked, silent,
 	       worst / NSEC_PER_USEC);
 	EXPECT_GT(PATIENCE, worst);
 }
 
-/* Many at a time, of which few need a kick. */
+/* Many at a time, few of which need the doorbell. */
 TEST_F(rings, many_deadlines)
 {
 	struct hwtimer_record *rec = must_alloc(SLOTS, sizeof(*rec));
@@ -1463,7 +1469,7 @@ TEST_F(rings, many_deadlines)
 				worst = rec[i].fired - deadlines[n];
 		}
 	}
-	printf("# %lu bells for %u timeouts; at most %llu us late\n",
+	printf("# %lu kicks for %u timeouts; at most %llu us late\n",
 	       atomic_load(&self->r->enters), round * SLOTS, worst / NSEC_PER_USEC);
 	EXPECT_GT(PATIENCE, worst);
 	must_be_quiet(self->r);
@@ -1473,9 +1479,9 @@ TEST_F(rings, many_deadlines)
 }
 
 /*
- * What was published before the deadline counts, without a kick: no record may come of
- * what was cancelled by then, nor one of the old deadline of what was touched by then. If
- * the clock tells that it was too close, either may have been first, but not both.
+ * A submission published before a deadline takes effect without the doorbell: a cancelled timeout
+ * gets no record, and a touched one gets none for its old deadline. If publishing was too close to
+ * the deadline, either may come first, but not both.
  */
 static void beat_the_deadline(struct __test_metadata *_metadata, struct ring *r, __u32 op)
 {
@@ -1483,7 +1489,7 @@ static void beat_the_deadline(struct __test_metadata *_metadata, struct ring *r,
 	bool cancel = op == HWTIMER_OP_CANCEL;
 	__u64 random = seed();
 
-	/* On a busy machine it takes more until there were enough in time. */
+	/* A busy machine needs more rounds until enough submissions were in time. */
 	for (i = 0; i < rounds || in_time < rounds / 20; i++) {
 		struct hwtimer_sqe sqe = { .op = op, .user_data = i };
 		__u64 deadline, until, published;
@@ -1496,7 +1502,7 @@ static void beat_the_deadline(struct __test_metadata *_metadata, struct ring *r,
 		must_arm(r, sqe.id, deadline, i);
 		if (!cancel)
 			sqe.time = deadline + 3 * NSEC_PER_MSEC;
-		/* Now and then after it, mostly before it and as close as can be. */
+		/* Some submissions after the deadline, most just before it. */
 		if (i % 4 == 0)
 			until = deadline + rnd(&random) % (4 * NSEC_PER_MSEC);
 		else if (i % 4 == 1)
@@ -1508,14 +1514,14 @@ static void beat_the_deadline(struct __test_metadata *_metadata, struct ring *r,
 		ASSERT_TRUE(ring_put(r, &sqe));
 		published = now_ns();
 
-		/* Not by an ioctl, which would take it. The SCHEDULE may wait, too. */
+		/* An ioctl would take the submission. A pending SCHEDULE may wait as well. */
 		eventually(ring_untaken(r) <= 1 && !seen_pending(r));
-		/* If it came too late, it may be there still. */
+		/* If it came too late, it may not have been taken yet. */
 		must_enter(r);
 		n = ring_reap(r, rec, 3);
 		while (n--) {
 			if (rec[n].kind == HWTIMER_FAILED) {
-				ASSERT_TRUE(tells_failure(&rec[n], &sqe, -ENOENT, deadline));
+				ASSERT_TRUE(reports_failure(&rec[n], &sqe, -ENOENT, deadline));
 				ASSERT_FALSE(failed);
 				failed = true;
 				continue;
@@ -1525,7 +1531,7 @@ static void beat_the_deadline(struct __test_metadata *_metadata, struct ring *r,
 			ASSERT_FALSE(expired);
 			expired = true;
 			ASSERT_LE(rec[n].deadline, rec[n].fired);
-			/* Backwards: we know whether the touch failed. */
+			/* In reverse order, so that it is known whether the touch failed. */
 			ASSERT_EQ(cancel || failed ? deadline : sqe.time, rec[n].deadline);
 		}
 		ASSERT_EQ(cancel ? failed : true, expired);
@@ -1540,7 +1546,7 @@ static void beat_the_deadline(struct __test_metadata *_metadata, struct ring *r,
 			first++;
 		}
 	}
-	printf("# %u in time; of those not in time %u were first all the same, %u not\n", in_time,
+	printf("# %u in time; of the others %u took effect, %u did not\n", in_time,
 	       first, too_late);
 	EXPECT_EQ(in_time + first, cancel ? must_stats(r->fd).cancelled :
 					    must_stats(r->fd).touched);
@@ -1556,13 +1562,13 @@ TEST_F(rings, touch_before_the_deadline)
 	beat_the_deadline(_metadata, self->r, HWTIMER_OP_TOUCH);
 }
 
-/* As many as fit are published just before what they cancel is due, all together. */
+/* A full ring of cancels is published just before the deadline of all their timeouts. */
 TEST_F(rings, cancel_many_before_the_deadline)
 {
 	unsigned int n = self->r->params.sq_entries, round, i, in_time = 0;
 	struct hwtimer_record rec[256];
 
-	/* Sooner and sooner, until it was in time. */
+	/* Published earlier and earlier, until it was in time. */
 	for (round = 0; round < 100 || !in_time; round++) {
 		__u64 lead = (round < 100 ? round : round * (round - 99)) * NSEC_PER_USEC;
 		__u64 deadline = now_ns() + 6 * NSEC_PER_MSEC + lead, published;
@@ -1643,7 +1649,7 @@ TEST_F(rings, epoll_level)
 	close(ep);
 }
 
-/* A producer, and a reader who waits for edges only, and reads all at each. */
+/* A producer, and a consumer that waits for edges only, and reads everything at each. */
 struct producer {
 	pthread_t thread;
 	struct ring *r;
@@ -1660,7 +1666,7 @@ static void *produce(void *arg)
 	for (i = 0; i < p->count; i++) {
 		must_arm(p->r, HWTIMER_ID(i % SLOTS, i), now_ns() + rnd(&p->random) %
 			 (2 * NSEC_PER_MSEC), i);
-		/* The slot is needed again, and so is the room for its record. */
+		/* Slots, and the room for their records, are reused. */
 		if (i % (SLOTS / 2) == 0)
 			eventually(atomic_load(&p->read) + SLOTS / 2 > i);
 		if (rnd(&p->random) % 8 == 0)
@@ -1669,7 +1675,7 @@ static void *produce(void *arg)
 	return NULL;
 }
 
-/* Waits by @fd: an epoll of the context by edges, or its eventfd. */
+/* Wait on @fd: an edge-triggered epoll of the context, or its eventfd. */
 static void consume(struct __test_metadata *_metadata, struct ring *r, int fd, bool is_eventfd)
 {
 	struct producer p = { .r = r, .count = 1500, .random = seed() };
@@ -1686,7 +1692,7 @@ static void consume(struct __test_metadata *_metadata, struct ring *r, int fd, b
 			EXPECT_LT(0, value);
 			sum += value;
 		} else {
-			/* Were one lost it would never come. */
+			/* A lost event would never come. */
 			ASSERT_EQ(EPOLLIN, epoll_events(fd, PATIENCE / NSEC_PER_MSEC))
 				TH_LOG("%u of %u", got, p.count);
 		}
@@ -1750,7 +1756,7 @@ TEST(eventfd_counts)
 	EXPECT_EQ(0, poll(&pfd, 1, 0));
 	must_arm(r, ID(0), now_ns() + FAR, 0);
 	EXPECT_EQ(0, poll(&pfd, 1, 0));
-	/* One each, if they are apart. */
+	/* One signal for each record, if they come apart. */
 	for (i = 1; i <= 5; i++) {
 		must_arm(r, ID(i), 0, 0);
 		ASSERT_EQ(8, read(event, &value, 8));
@@ -1758,7 +1764,7 @@ TEST(eventfd_counts)
 		must_ring_expire(r);
 	}
 	EXPECT_EQ(0, poll(&pfd, 1, 0));
-	/* Whether the one before has been read or not. */
+	/* Whether the record before was read or not. */
 	for (i = 1; i <= 5; i++) {
 		must_arm(r, ID(i), 0, 0);
 		ASSERT_EQ(8, read(event, &value, 8));
@@ -1771,11 +1777,11 @@ TEST(eventfd_counts)
 	ASSERT_EQ(1, poll(&pfd, 1, PATIENCE / NSEC_PER_MSEC));
 	ASSERT_EQ(8, read(event, &value, 8));
 	EXPECT_EQ(1, value);
-	/* What is quiet does not. */
+	/* A quiet failure is not signalled. */
 	must_put(r, HWTIMER_OP_CANCEL, HWTIMER_SQE_QUIET, ID(1), 0, 0);
 	must_enter(r);
 	EXPECT_EQ(0, poll(&pfd, 1, 0));
-	/* Nor does an eventfd that is full hold anything up. */
+	/* A full eventfd does not hold up records. */
 	value = ~0ULL - 1;
 	ASSERT_EQ(8, write(event, &value, 8));
 	must_arm(r, ID(9), 0, 0);
@@ -1794,7 +1800,7 @@ TEST(eventfd_loses_nothing)
 	close(event);
 }
 
-/* Closed by the program, it is the kernel's still. */
+/* The kernel keeps the eventfd when the program closes it. */
 TEST(eventfd_closed)
 {
 	int event = eventfd(0, EFD_CLOEXEC), other;
@@ -1802,7 +1808,7 @@ TEST(eventfd_closed)
 	__u64 value;
 
 	close(event);
-	/* The number is somebody else's now, and is not signalled. */
+	/* The number now belongs to another eventfd, which is not signalled. */
 	other = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	EXPECT_EQ(event, other);
 	must_arm(r, ID(0), 0, 0);
@@ -1814,7 +1820,7 @@ TEST(eventfd_closed)
 	close(other);
 }
 
-/* What failed is reported behind what waits, although there is room for it before. */
+/* Failures are reported after records that wait, although room comes up before. */
 TEST(failure_behind_expiries)
 {
 	enum { WAIT = 300, CQ = 128 };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Batches and rings, as linux/hwtimer.h says that a program drives them. Its rules are
- * kept here, so that a test that breaks one does so on purpose: by writing to
- * struct ring's mapping itself.
+ * Batches and rings, used by the rules of linux/hwtimer.h. A test that breaks a rule on purpose
+ * writes to the mapping in struct ring itself.
  */
 #ifndef RING_H
 #define RING_H
@@ -12,21 +11,21 @@
 #define POISON32	0xa5a5a5a5U
 #define NO_RESULT	((__s32)POISON32)
 
-/* Each access to shared memory is one, of the whole field. */
+/* Each access to shared memory is a single access to the whole field. */
 #define load_acquire(p)		__atomic_load_n(p, __ATOMIC_ACQUIRE)
 #define store_release(p, value)	__atomic_store_n(p, value, __ATOMIC_RELEASE)
 #define full_barrier()		__atomic_thread_fence(__ATOMIC_SEQ_CST)
 
 /**
  * struct ring - the rings of a context
- * @fd: the context
+ * @fd: the descriptor of the context
  * @params: what HWTIMER_IOC_RINGS returned
  * @shared: the mapping
  * @sqes: the submission ring
  * @records: the completion ring
- * @sq_tail: what was submitted, whatever the mapping says
- * @cq_head: what was read, whatever the mapping says
- * @enters: how often the doorbell was rung
+ * @sq_tail: the next entry to submit; the mapping may hold something else
+ * @cq_head: the next record to read; the mapping may hold something else
+ * @enters: number of HWTIMER_IOC_ENTER calls
  */
 struct ring {
 	int fd;
@@ -44,7 +43,7 @@ static inline bool power_of_two(__u32 n)
 	return n && !(n & (n - 1));
 }
 
-/* What it answers is poisoned before, and checked if it succeeds. */
+/* Output fields are poisoned before the call, and checked if it succeeds. */
 static inline int hwt_rings(int fd, struct hwtimer_rings *params)
 {
 	struct hwtimer_rings old;
@@ -84,7 +83,7 @@ static inline void ring_at(struct ring *r, struct hwtimer_ring *shared)
 	r->records = (void *)((char *)shared + r->params.cq_offset);
 }
 
-/* Rings for @fd, as @params asks for; to be closed by ring_close(). */
+/* Set up rings for @fd with @params; ring_close() ends them. */
 static inline struct ring *must_ring_params(int fd, const struct hwtimer_rings *params)
 {
 	struct ring *r = must_alloc(1, sizeof(*r));
@@ -129,20 +128,20 @@ static inline __u32 ring_flags(const struct ring *r)
 	return load_acquire(&r->shared->flags);
 }
 
-/* After what was submitted, or read, before. */
+/* The barrier orders earlier submissions and reads before the load. */
 static inline __u64 ring_sleep_until(const struct ring *r)
 {
 	full_barrier();
 	return load_acquire(&r->shared->sleep_until);
 }
 
-/* How many entries the kernel has not taken yet. */
+/* How many entries the kernel has not taken. */
 static inline __u32 ring_untaken(const struct ring *r)
 {
 	return r->sq_tail - load_acquire(&r->shared->sq_head);
 }
 
-/* What was submitted as number @entry becomes nothing, or may have been taken: false. */
+/* Turn entry @entry into a NOP. Returns false if the kernel may have claimed it already. */
 static inline bool ring_take_back(struct ring *r, __u32 entry)
 {
 	struct hwtimer_sqe *sqe = &r->sqes[entry & (r->params.sq_entries - 1)];
@@ -152,7 +151,7 @@ static inline bool ring_take_back(struct ring *r, __u32 entry)
 	return (__s32)(entry - load_acquire(&r->shared->sq_claimed)) >= 0;
 }
 
-/* How many records there are to be read. */
+/* How many records are unread. */
 static inline __u32 ring_unread(const struct ring *r)
 {
 	return load_acquire(&r->shared->cq_tail) - r->cq_head;
@@ -180,7 +179,7 @@ static inline void must_enter(struct ring *r)
 		die("enter: %d (%s)", ret, strerror(-ret));
 }
 
-/* Submit, and do not ring; false: there is no room. */
+/* Submit, without the doorbell. Returns false if the ring is full. */
 static inline bool ring_put(struct ring *r, const struct hwtimer_sqe *sqe)
 {
 	if (ring_untaken(r) >= r->params.sq_entries)
@@ -190,7 +189,7 @@ static inline bool ring_put(struct ring *r, const struct hwtimer_sqe *sqe)
 	return true;
 }
 
-/* The same, and ring if there is no room. The completion ring must have some. */
+/* Submit, with the doorbell if the ring is full. There must be room for completions. */
 static inline void must_put(struct ring *r, __u32 op, __u32 flags, __u64 id, __u64 time,
 			    __u64 user_data)
 {
@@ -205,13 +204,13 @@ static inline void must_put(struct ring *r, __u32 op, __u32 flags, __u64 id, __u
 		die("the submission ring is full after the doorbell, flags %x", ring_flags(r));
 }
 
-/* Must the doorbell be rung for @deadline, which was submitted? */
+/* Does @deadline, already submitted, need the doorbell? */
 static inline bool kick_due(const struct ring *r, __u64 deadline)
 {
 	return deadline < ring_sleep_until(r);
 }
 
-/* Submit what may have to expire by @time, and ring if need be. */
+/* Submit a request that may have to expire by @time, with the doorbell if needed. */
 static inline void must_submit(struct ring *r, __u32 op, __u32 flags, __u64 id, __u64 time,
 			       __u64 user_data)
 {
@@ -225,7 +224,7 @@ static inline void must_arm(struct ring *r, __u64 id, __u64 deadline, __u64 user
 	must_submit(r, HWTIMER_OP_SCHEDULE, 0, id, deadline, user_data);
 }
 
-/* Read at most @n records that are there, and ring if others wait for their room. */
+/* Read at most @n records, and ring the doorbell if others wait for room. */
 static inline unsigned int ring_reap(struct ring *r, struct hwtimer_record *rec, unsigned int n)
 {
 	__u32 there = ring_unread(r), i;
@@ -244,7 +243,7 @@ static inline unsigned int ring_reap(struct ring *r, struct hwtimer_record *rec,
 	return i;
 }
 
-/* Until there are @n; fewer only if PATIENCE ran out. */
+/* Read until there are @n records; fewer only if PATIENCE ran out. */
 static inline unsigned int ring_collect(struct ring *r, struct hwtimer_record *rec,
 					unsigned int n)
 {
@@ -261,7 +260,7 @@ static inline unsigned int ring_collect(struct ring *r, struct hwtimer_record *r
 	}
 }
 
-/* The next record, which must be one of an expiry. */
+/* Wait for the next record, which must be an expiry. */
 static inline struct hwtimer_record must_ring_expire(struct ring *r)
 {
 	struct hwtimer_record rec;
@@ -276,9 +275,9 @@ static inline struct hwtimer_record must_ring_expire(struct ring *r)
 	return rec;
 }
 
-/* Does @rec report that @sqe failed with @error? It was taken after @since. */
-static inline bool tells_failure(const struct hwtimer_record *rec, const struct hwtimer_sqe *sqe,
-				 int error, __u64 since)
+/* Does @rec report that @sqe, taken after @since, failed with @error? */
+static inline bool reports_failure(const struct hwtimer_record *rec, const struct hwtimer_sqe *sqe,
+				   int error, __u64 since)
 {
 	if (rec->kind == HWTIMER_FAILED && rec->error == error && rec->id == sqe->id &&
 	    rec->user_data == sqe->user_data && rec->deadline == sqe->time &&
@@ -308,16 +307,15 @@ static inline int hwt_schedule_id(int fd, __u32 flags, __u64 id, __u64 time, __u
 	return ret;
 }
 
-/* What fdinfo says, which does not take what was submitted. */
+/* "pending" from fdinfo; reading it does not make the kernel take submissions. */
 static inline __u64 seen_pending(const struct ring *r)
 {
 	return must_fdinfo(r->fd, "pending");
 }
 
 /*
- * Sizes that nobody was compiled with, what a newer program asks for, and memory that is
- * not there: @valid, which is the question of @cmd, would be fine. It may ask for nothing
- * that can be seen to have been done.
+ * Sizes that no header had, requests of newer programs, and inaccessible memory are refused.
+ * @valid is a valid argument of @cmd that would have no visible effect.
  */
 static inline void refuses_frame(struct __test_metadata *_metadata, int fd, unsigned long cmd,
 				 const void *valid)
@@ -352,7 +350,7 @@ static inline void refuses_frame(struct __test_metadata *_metadata, int fd, unsi
 	EXPECT_TRUE(same_stats(&before, &after));
 }
 
-/* Each bit of the word at @offset, but those of @known, is -EINVAL. */
+/* Each bit outside @known in the word at @offset is refused with -EINVAL. */
 static inline void refuses_bits(struct __test_metadata *_metadata, int fd, unsigned long cmd,
 				const void *valid, size_t offset, __u32 known)
 {
@@ -377,7 +375,7 @@ static inline void refuses_bits(struct __test_metadata *_metadata, int fd, unsig
 	EXPECT_TRUE(same_stats(&before, &after));
 }
 
-/* Operations of a batch, what they answer poisoned. */
+/* Operations of a batch, with poisoned output fields. */
 static inline struct hwtimer_op op_schedule(__u32 flags, __u64 time, __u64 user_data)
 {
 	return (struct hwtimer_op){

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Rings and batches, as somebody uses them who means no good: memory that runs out,
- * threads that come in between, pages that are kept after the close.
+ * Hostile use of rings and batches: memory runs out, threads interfere, pages are kept after the
+ * close.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -12,7 +12,7 @@
 #include "cgroup.h"
 #include "ring.h"
 
-/* Schedule by ring, and ring the doorbell until there is room. */
+/* Schedule by ring; use the doorbell until there is room. */
 static void put_patiently(struct ring *r, __u32 flags, __u64 id, __u64 time)
 {
 	struct hwtimer_sqe sqe = {
@@ -34,7 +34,7 @@ static void must_schedule_id(int fd, __u64 id, __u64 time, __u64 period)
 		die("schedule: %d", ret);
 }
 
-/* Rings that there is no memory for, by a cgroup's limit somewhere in the middle. */
+/* Rings that fail to be allocated at various points, by the memory limit of a cgroup. */
 TEST(no_memory_for_rings)
 {
 	unsigned int kb, failed = 0;
@@ -71,15 +71,12 @@ TEST(no_memory_for_rings)
 			ASSERT_TRUE(false);
 		}
 	}
-	printf("# %u times no memory\n", failed);
+	printf("# %u times out of memory\n", failed);
 	EXPECT_LT(0, failed);
 	remove_group(GROUP);
 }
 
-/*
- * A reader that was on its way into read() when the context got rings must not take
- * records.
- */
+/* A reader that enters read() while the context gets rings must not consume records. */
 static atomic_int reader_fd;
 static atomic_bool reader_end;
 
@@ -92,7 +89,7 @@ static void *reader(void *arg)
 	while (!reader_end) {
 		int fd = reader_fd;
 
-		/* A fault takes its time. */
+		/* A page fault in read() widens the window. */
 		madvise(rec, 4096, MADV_DONTNEED);
 		if (fd >= 0 && read(fd, rec, size) > 0)
 			atomic_fetch_add((atomic_uint *)arg, 1);
@@ -133,7 +130,7 @@ TEST(read_against_rings)
 		reader_fd = fd;
 		usleep(20000);
 		r = must_ring(fd, 64, 1, 512);
-		/* Of these, one fits into the ring, the others wait. */
+		/* One record fits into the ring, the others wait. */
 		for (k = 0; k < 20; k++) {
 			for (i = 0; i < 64; i++) {
 				put_patiently(r, HWTIMER_SQE_QUIET,
@@ -156,11 +153,11 @@ TEST(read_against_rings)
 		pthread_join(threads[i], NULL);
 	for (i = 0; i < 2; i++)
 		pthread_join(hogs[i], NULL);
-	printf("# %u rounds, %u times\n", rounds, stolen);
+	printf("# %u rounds, %u records read\n", rounds, stolen);
 	EXPECT_EQ(0, stolen);
 }
 
-/* Who sleeps in read() when the context gets rings is woken: no record will come there. */
+/* A reader that sleeps in read() when the context gets rings is woken, as no record will come. */
 struct sleeper {
 	int fd;
 	atomic_int tid;
@@ -200,7 +197,7 @@ TEST(rings_wake_readers)
 	ring_close(r);
 }
 
-/* What the kernel writes to the rings after the last close is seen by who has the pages. */
+/* After the last close, does the kernel still write to the rings? Pages that are kept show it. */
 TEST(after_close)
 {
 	enum { PERIODIC = 32, SLOTS = 100000 };
@@ -214,15 +211,15 @@ TEST(after_close)
 		int pipes[2];
 
 		ASSERT_EQ(0, pipe(pipes));
-		/* 64 records fill the ring; those of periodic ones wait. */
+		/* 64 records fill the ring; those of periodic timeouts wait. */
 		for (i = 0; i < 64; i++)
 			must_schedule_id(r->fd, HWTIMER_ID(1000 + i, 0), 1, 0);
 		eventually(load_acquire(&r->shared->cq_tail) == 64);
 		for (i = 0; i < PERIODIC; i++)
 			must_schedule_id(r->fd, HWTIMER_ID(i, 0), 1, 3600 * NSEC_PER_SEC);
-		/* One in each tick, for a while. */
+		/* One expires in each tick, for a while. */
 		for (i = 2000; i < SLOTS; i++) {
-			/* Lots of them never, so that close takes its time. */
+			/* Most of them later, so that the close takes long. */
 			at = i < SLOTS - 2000 ? FAR + now_ns() :
 						base + (i - SLOTS + 2000) * NSEC_PER_MSEC;
 			put_patiently(r, 0, HWTIMER_ID(i, 0), at);
@@ -230,7 +227,7 @@ TEST(after_close)
 		ring_enter(r, NULL);
 		wait_until(base + 50 * NSEC_PER_MSEC);
 		ASSERT_EQ(sizeof(rec), vmsplice(pipes[1], &iov, 1, 0));
-		/* In the middle between two ticks. */
+		/* In the middle of a tick. */
 		while (now_ns() % NSEC_PER_MSEC < 400000 || now_ns() % NSEC_PER_MSEC > 600000)
 			;
 		store_release(&r->shared->cq_head, load_acquire(&r->shared->cq_tail));
@@ -245,7 +242,7 @@ TEST(after_close)
 	EXPECT_EQ(0, found);
 }
 
-/* What comes with an operation is copied in one go, so it is not much. */
+/* The operation is copied at once, so its size is limited. */
 TEST(batch_size)
 {
 	char *memory = must_fence(4096) - 4096;
@@ -264,13 +261,13 @@ TEST(batch_size)
 	b.size = 4096;
 	EXPECT_EQ(1, hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b));
 	EXPECT_EQ(-ENOENT, op->result);
-	/* The last byte of it counts. */
+	/* The last byte of it is checked. */
 	memory[4095] = 1;
 	EXPECT_EQ(-E2BIG, hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b));
 	close(fd);
 }
 
-/* A batch that nobody sent a signal is not interrupted. */
+/* Without a signal handler to run, a batch is not interrupted. */
 TEST(batch_without_signal)
 {
 	struct hwtimer_op op = { .op = HWTIMER_OP_CANCEL, .cancel.id = 1 };
@@ -290,20 +287,20 @@ TEST(batch_without_signal)
 		}
 	}
 	for (i = 0; i < stops; i++) {
-		/* Stop it and let it go on: no handler runs. */
+		/* Stop and continue it: no handler runs. */
 		kill(child, SIGSTOP);
 		if (waitpid(child, &status, WUNTRACED) < 0 || !WIFSTOPPED(status))
 			break;
 		kill(child, SIGCONT);
 	}
-	printf("# after %d stops: %s\n", i, i == stops ? "nothing" :
+	printf("# %d stops: %s\n", i, i == stops ? "nothing" :
 	       WIFEXITED(status) && WEXITSTATUS(status) == 42 ? "EINTR" : "?");
 	EXPECT_EQ(stops, i);
 	kill(child, SIGKILL);
 	reap(child);
 }
 
-/* An entry that waits to be reported as failed counts once. */
+/* A submission that waits to be reported as failed counts as rejected once. */
 TEST(rejected_once)
 {
 	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .cap = 2 };
@@ -312,7 +309,7 @@ TEST(rejected_once)
 
 	ASSERT_EQ(0, hwt_setup(fd, &setup));
 	r = must_ring(fd, 8, 1, 16);
-	/* The ring is full with one, and another waits. */
+	/* One record fills the ring, and another waits. */
 	must_schedule_id(fd, 0, 1, 0);
 	eventually(load_acquire(&r->shared->cq_tail) == 1);
 	must_schedule_id(fd, 1, FAR + now_ns(), 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * 100,000 timeouts on one descriptor, each ending exactly once; that their memory is
- * the caller's cgroup's, and how much it is.
+ * 100,000 timeouts on one descriptor, each ending exactly once; their memory is charged to the
+ * caller's cgroup, and how much it is.
  */
 #include "cgroup.h"
 #include "ring.h"
@@ -15,7 +15,7 @@ struct book {
 	unsigned char records;
 };
 
-/* Read all that is there now, and check it against the books. */
+/* Read what is there, and check it against the books. */
 static unsigned int settle(int fd, struct book *books, struct hwtimer_record *rec,
 			   unsigned int room)
 {
@@ -37,7 +37,7 @@ static unsigned int settle(int fd, struct book *books, struct hwtimer_record *re
 				    rec[i].user_data, rec[i].id, b->id,
 				    rec[i].deadline, b->deadline);
 			if (b->cancelled || b->records)
-				die("record %llu: a second end", rec[i].user_data);
+				die("record %llu: ended twice", rec[i].user_data);
 			b->records++;
 		}
 		n += ret;
@@ -47,7 +47,7 @@ static unsigned int settle(int fd, struct book *books, struct hwtimer_record *re
 	return n;
 }
 
-/* All of them, on one descriptor. */
+/* All timeouts, on one descriptor. */
 struct crowd {
 	int fd;
 	struct book *books;
@@ -55,7 +55,7 @@ struct crowd {
 	unsigned int touched, cancelled, expired;
 };
 
-/* A quarter of all for the same instant. */
+/* A quarter of them with the same deadline. */
 static void arm_crowd(struct __test_metadata *_metadata, struct crowd *c)
 {
 	__u64 burst = c->began + 4 * NSEC_PER_SEC;
@@ -102,7 +102,7 @@ static void disturb_crowd(struct crowd *c)
 		default:
 			ret = 0;
 		}
-		/* On a slow machine it may have expired by now. */
+		/* It may have expired on a slow machine. */
 		if (ret && ret != -ENOENT)
 			die("%u: %d", i, ret);
 	}
@@ -110,7 +110,7 @@ static void disturb_crowd(struct crowd *c)
 	       (now_ns() - c->began) / NSEC_PER_MSEC);
 }
 
-/* Until all that were not cancelled have expired. */
+/* Read until all that were not cancelled have expired. */
 static void await_crowd(struct __test_metadata *_metadata, struct crowd *c)
 {
 	struct hwtimer_record *rec = must_alloc(1024, sizeof(*rec));
@@ -123,11 +123,11 @@ static void await_crowd(struct __test_metadata *_metadata, struct crowd *c)
 		if (poll(&pfd, 1, 1000) > 0)
 			c->expired += settle(c->fd, c->books, rec, 1024);
 	}
-	printf("# all over after %llu ms\n", (now_ns() - c->began) / NSEC_PER_MSEC);
+	printf("# all expired after %llu ms\n", (now_ns() - c->began) / NSEC_PER_MSEC);
 	free(rec);
 }
 
-/* Each has ended once, which is what STATS says, too. */
+/* Each has ended once, and STATS agrees. */
 static void check_crowd(struct __test_metadata *_metadata, struct crowd *c)
 {
 	struct hwtimer_stats s;
@@ -146,13 +146,13 @@ static void check_crowd(struct __test_metadata *_metadata, struct crowd *c)
 	EXPECT_EQ(0, s.pending);
 	EXPECT_EQ(0, s.unread);
 	EXPECT_EQ(0, s.rejected);
-	/* None of the ids means anything now. */
+	/* No id is valid any more. */
 	for (i = 0; i < MANY; i += 97) {
 		ASSERT_EQ(-ENOENT, hwt_cancel(c->fd, c->books[i].id));
 	}
 }
 
-/* Armed, touched, part of them cancelled, the rest left to expire. */
+/* Arm, touch, cancel a part, and let the rest expire. */
 static void hundred_thousand(struct __test_metadata *_metadata, int fd)
 {
 	struct crowd c = {
@@ -179,13 +179,13 @@ TEST(own_wheel)
 {
 	int fd = must_open(O_NONBLOCK);
 
-	/* One slot: every round visits all of them. */
+	/* One slot: every tick visits all of them. */
 	ASSERT_EQ(0, hwt_own_wheel(fd, 200 * NSEC_PER_MSEC, 1, MANY));
 	hundred_thousand(_metadata, fd);
 	close(fd);
 }
 
-/* The memory of thousands is used again: a second wave needs no more of it. */
+/* The memory of thousands is reused, their ids are not. */
 TEST(all_ids_differ)
 {
 	__u64 *ids = must_alloc(2 * MANY, sizeof(*ids));
@@ -204,7 +204,7 @@ TEST(all_ids_differ)
 	free(ids);
 }
 
-/* A timeout is more than this; with its place in the table it is about 130. */
+/* Less than a timeout takes; with its slot of the table it takes about 130. */
 #define BYTES_AT_LEAST	96
 
 TEST(charged)
@@ -239,14 +239,14 @@ TEST(charged)
 	       group_memory(GROUP) / 1024);
 	EXPECT_LE(before + MANY * BYTES_AT_LEAST, group_memory(GROUP));
 	must_kill(child);
-	/* All of it comes back when the last descriptor has been closed. */
+	/* All memory is freed after the last close. */
 	eventually(group_memory(GROUP) < MANY * BYTES_AT_LEAST / 4);
 	remove_group(GROUP);
 }
 
 /*
- * What a pending timeout takes of kernel memory, all included: the table, the rings, and
- * what was allocated in vain. No more than is promised.
+ * Kernel memory per pending timeout, including tables, rings, and slack of the allocators. Not
+ * more than documented.
  */
 #define BYTES_AT_MOST	128
 
@@ -269,21 +269,21 @@ static void arm_many_by_rings(int fd)
 	must_enter(r);
 }
 
-/* In a group of its own: what another one leaves behind goes in its own time. */
+/* In a separate cgroup, as memory that others leave behind is freed asynchronously. */
 static __u64 bytes_each(void (*arm)(int fd))
 {
 	__u64 before, after;
 	pid_t child;
 
 	if (!make_limited_group("max"))
-		die("no memory controller any more");
+		die("the memory controller has gone");
 	child = must_fork();
 	if (!child) {
 		int fd;
 
 		enter_group(GROUP);
 		fd = must_open(0);
-		/* Its own pages first, so that it is the timeouts' that come later. */
+		/* Allocate what is allocated once per process or context first. */
 		must_schedule(must_open(0), FAR, 0);
 		ring_close(must_ring(must_open(0), 1, 1, 1));
 		raise(SIGSTOP);
@@ -319,8 +319,8 @@ TEST(bytes_per_timeout)
 }
 
 /*
- * The same at the limit for rings, which are allocated as a whole: too many slots, or too
- * long a ring, are refused, nobody is killed, and what fits can be had afterwards.
+ * Rings at a cgroup's memory limit, where they are allocated as a whole: rings that are too large
+ * are refused, no process is killed, and smaller ones can be had afterwards.
  */
 TEST(limited_rings)
 {
@@ -370,8 +370,8 @@ TEST(limited_rings)
 }
 
 /*
- * Who reaches the limit gets an error, and killed only if it goes on to want memory of
- * another kind. All that was armed before is still there, and works.
+ * At the memory limit, a caller gets an error, and is killed only if it needs memory of another
+ * kind. Timeouts that were armed before still work.
  */
 TEST(limited)
 {
@@ -402,7 +402,7 @@ TEST(limited)
 		expect(armed, s.pending);
 		expect(armed, s.scheduled);
 		expect(1, balanced(&s));
-		/* Nothing of it needs memory to end. */
+		/* Stopping them needs no memory. */
 		expect(0, hwt_stop(fd, &id));
 		expect(armed, id);
 		_exit(0);
@@ -414,9 +414,9 @@ TEST(limited)
 }
 
 /*
- * A wheel that has no memory for a level does without: nobody is killed for it. The
- * child, which pays for the wheel, must not want memory itself while the worker tries
- * to get some, as that fills the group up for a moment: so it stops, and we go on.
+ * A wheel without memory for a level does without: no process is killed for it. The child, which
+ * is charged for the wheel, must not allocate while the worker's attempts fill the cgroup up for a
+ * moment; so it stops itself, and the parent continues.
  */
 TEST(limited_growth)
 {
@@ -450,7 +450,7 @@ TEST(limited_growth)
 	}
 	must_stop(child);
 	snprintf(name, sizeof(name), "pid-%d", child);
-	/* To sooner: the worker looks at it at once, and that needs no memory. */
+	/* An earlier deadline: the worker visits it at once, which needs no memory. */
 	EXPECT_EQ(0, hwt_touch(fd, HWTIMER_RELATIVE, *never, 10 * round, NULL));
 	eventually(must_wheel_value(name, "grow_failures"));
 	EXPECT_EQ(1, must_wheel_value(name, "levels"));

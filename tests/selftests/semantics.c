@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What schedule, touch, cancel and query mean, what ids are, and what the
- * records say. Nothing here may be early; how late is not judged.
+ * What schedule, touch, cancel and query mean, what ids are, and what the records say. Nothing may
+ * be early; lateness is not judged.
  */
 #define OWN_TICK_NS	(4 * NSEC_PER_MSEC)
-/* Few: what is a second out is many rounds out. */
+/* Few slots, so that a second is many rounds. */
 #define OWN_SLOTS	8
 
 #include "wheels.h"
@@ -24,14 +24,14 @@ static struct hwtimer_record must_expire(int fd)
 	return rec;
 }
 
-/* Nothing of what was due by now is left to be read: a later one comes alone. */
+/* No record of a timeout that was due by now is unread: a later one comes alone. */
 static void must_be_quiet(int fd)
 {
 	__u64 id = must_schedule(fd, 0, 4711);
 	struct hwtimer_record rec = must_expire(fd);
 
 	if (rec.id != id || rec.user_data != 4711)
-		die("a record that must not be: id %llx user_data %llu", rec.id,
+		die("an unexpected record: id %llx user_data %llu", rec.id,
 		    rec.user_data);
 	if (must_stats(fd).unread)
 		die("unread records");
@@ -99,7 +99,7 @@ TEST_F(context, past)
 	}
 }
 
-/* Too far out: pending for ever, does not wrap, does not fire. */
+/* Deadlines beyond the range become HWTIMER_NEVER: they do not wrap, and do not fire. */
 TEST_F(context, never)
 {
 	static const struct {
@@ -130,16 +130,16 @@ TEST_F(context, never)
 		EXPECT_EQ(HWTIMER_NEVER, deadline);
 		EXPECT_EQ(i, user_data);
 	}
-	/* Never is not for ever: it can be touched ... */
+	/* A timeout that is never due can be touched ... */
 	ASSERT_EQ(0, hwt_touch(self->fd, HWTIMER_RELATIVE, ids[0], 0, &deadline));
 	EXPECT_NE(HWTIMER_NEVER, deadline);
 	EXPECT_EQ(ids[0], must_expire(self->fd).id);
 	/* ... and cancelled, ... */
 	EXPECT_EQ(0, hwt_cancel(self->fd, ids[1]));
-	/* ... and what is due soon can be touched to be due never. */
+	/* ... and a timeout that is due soon can be touched to HWTIMER_NEVER. */
 	ids[1] = must_schedule(self->fd, soon, 1);
 	while (hwt_touch(self->fd, HWTIMER_RELATIVE, ids[1], HWTIMER_NEVER, &deadline)) {
-		/* We were too slow, and it expired. */
+		/* Too slow: it has expired. */
 		ASSERT_EQ(ids[1], must_expire(self->fd).id);
 		soon *= 2;
 		ids[1] = must_schedule(self->fd, soon, 1);
@@ -150,13 +150,13 @@ TEST_F(context, never)
 	EXPECT_EQ(ARRAY_SIZE(forms) - 1, must_stats(self->fd).pending);
 }
 
-/* Far out, but within the range: kept to the ns. */
+/* Far deadlines within the range are exact to the ns. */
 TEST_F(context, far)
 {
 	__u64 time, id, deadline;
 	int bit;
 
-	/* From more than any test takes. */
+	/* From a delay that is longer than any test. */
 	for (bit = 39; bit < 60; bit++) {
 		time = now_ns() + (1ULL << bit);
 		ASSERT_EQ(0, hwt_schedule(self->fd, 0, time, 0, &id, &deadline));
@@ -192,11 +192,11 @@ TEST_F(context, touch_later)
 	int i, touched = 0;
 
 	id = must_schedule(self->fd, first, 1);
-	/* Again and again, over many ticks and rounds. */
+	/* Repeatedly, over many ticks and rounds. */
 	for (i = 0; i < 30; i++) {
 		old = deadline;
 		if (hwt_touch(self->fd, HWTIMER_RELATIVE, id, first, &deadline))
-			break;	/* we were too slow, and it expired */
+			break;	/* too slow: it has expired */
 		touched++;
 		EXPECT_LE(old, deadline);
 		wait_until(now_ns() + 2 * NSEC_PER_MSEC);
@@ -233,7 +233,7 @@ TEST_F(context, touch_into_the_past)
 	must_be_quiet(self->fd);
 }
 
-/* Back and forth, and it counts what was last. */
+/* Earlier and later in turn; the last touch counts. */
 TEST_F(context, touch_to_and_fro)
 {
 	__u64 random = seed(), id, deadline, time = 0, data;
@@ -267,11 +267,11 @@ TEST_F(context, cancelled_never_expires)
 			cancelled++;
 		last = deadline;
 	}
-	/* On any machine some are faster than that. */
+	/* On any machine, some cancels are in time. */
 	ASSERT_LT(0, cancelled);
 	wait_until(last);
 	id = must_schedule(self->fd, 20 * NSEC_PER_MSEC, 1);
-	/* Across rounds there is no order. */
+	/* There is no order across rounds. */
 	for (i = cancelled; i <= 500; i++)
 		ours += must_expire(self->fd).id == id;
 	EXPECT_EQ(1, ours);
@@ -280,7 +280,7 @@ TEST_F(context, cancelled_never_expires)
 	EXPECT_EQ(0, must_stats(self->fd).pending);
 }
 
-/* All that has no timeout pending by this id. */
+/* All calls fail for an id without a pending timeout. */
 static void refuses_id(struct __test_metadata *_metadata, int fd, __u64 id)
 {
 	struct hwtimer_stats before = must_stats(fd), after;
@@ -315,7 +315,7 @@ TEST_F(context, stale_after_expiry)
 	refuses_id(_metadata, self->fd, id);
 }
 
-/* The memory of a timeout is used again, its id is not. */
+/* The memory of a timeout is reused, its id is not. */
 TEST_F(context, stale_after_reuse)
 {
 	__u64 old, id, data, deadline;
@@ -353,7 +353,7 @@ TEST_F(context, invented_ids)
 	EXPECT_EQ(0, hwt_cancel(self->fd, id));
 }
 
-/* Ids are a context's own. */
+/* Ids are valid in their own context only. */
 TEST_F(context, ids_of_another)
 {
 	int other = must_open(0), i;
@@ -363,7 +363,7 @@ TEST_F(context, ids_of_another)
 		ids[i] = must_schedule(self->fd, FAR, i);
 	for (i = 0; i < 16; i++)
 		refuses_id(_metadata, other, ids[i]);
-	/* Should the two use the same numbers, they are still two timeouts. */
+	/* Even if both contexts use the same ids, these are different timeouts. */
 	ids[0] = must_schedule(other, FAR, 100);
 	for (i = 0; i < 16; i++)
 		hwt_cancel(other, ids[i]);
@@ -374,7 +374,7 @@ TEST_F(context, ids_of_another)
 	EXPECT_EQ(16, must_stats(self->fd).pending);
 }
 
-/* 100,000 uses of the same memory: no id comes twice, and no other is hit. */
+/* 100,000 uses of the same memory: no id is reused, and no other timeout is affected. */
 TEST_F(context, recycled)
 {
 	const unsigned int rounds = 100000;
@@ -402,7 +402,7 @@ TEST_F(context, recycled)
 	EXPECT_EQ(rounds, must_stats(self->fd).cancelled);
 }
 
-/* The same through expiry and read. */
+/* Reuse after expiry and read instead of cancel. */
 TEST_F(context, recycled_by_expiry)
 {
 	const unsigned int rounds = 100, each = 100;
@@ -441,7 +441,7 @@ TEST_F(context, query)
 		EXPECT_EQ(time, deadline);
 		EXPECT_TRUE(same_stats(&before, &after));
 	}
-	/* It is there until it expires, and not before. */
+	/* It can be queried until it expires. */
 	while (!hwt_query(self->fd, id, &data, &deadline)) {
 		ASSERT_EQ(42, data);
 		ASSERT_EQ(time, deadline);
@@ -451,8 +451,7 @@ TEST_F(context, query)
 }
 
 /*
- * Cancel at about the deadline: whoever wins, there is one end. The record of a
- * timeout whose cancel came late is there, or about to be.
+ * Cancel at about the deadline: either the cancel succeeds, or there is a record, or will be soon.
  */
 TEST_F(context, cancel_or_expire)
 {
@@ -490,9 +489,8 @@ TEST_F(context, cancel_or_expire)
 }
 
 /*
- * Many due at once, and cancelled from the last one on while they expire from the
- * first one on: the two meet in the middle, in each round once.
- * Promise 2.
+ * Many are due at once, and are cancelled from the last one on while they expire from the first
+ * one on: the two meet once in each round. Promise 2.
  */
 TEST_F(context, cancel_meets_expiry)
 {
@@ -509,7 +507,7 @@ TEST_F(context, cancel_meets_expiry)
 			ASSERT_EQ(0, hwt_schedule(self->fd, 0, deadline, k, &ids[k],
 						  NULL));
 		}
-		/* Until the first one goes. */
+		/* Until the first one has expired. */
 		while (!hwt_query(self->fd, ids[0], NULL, NULL))
 			;
 		for (k = EACH; k--; ) {
@@ -544,7 +542,7 @@ TEST_F(context, cancel_meets_expiry)
 	must_be_quiet(self->fd);
 }
 
-/* Touch at about the deadline: a success moved it, or else it expired. */
+/* Touch at about the deadline: either the touch succeeds, or the timeout has expired. */
 TEST_F(context, touch_or_expire)
 {
 	const unsigned int rounds = quick_or(100, 400);
@@ -584,7 +582,7 @@ TEST_F(context, touch_or_expire)
 
 #define IN_ORDER	500
 
-/* Armed well before the first is due. */
+/* Arm all of them; false if the first may have been due before the last was armed. */
 static bool arm_in_time(int fd, __u64 margin, const __u64 *offsets)
 {
 	__u64 base = now_ns() + margin;
@@ -596,7 +594,7 @@ static bool arm_in_time(int fd, __u64 margin, const __u64 *offsets)
 	return now_ns() < base;
 }
 
-/* Who is due a tick before another is to be read before it. */
+/* A timeout that is due a tick before another is reported before it. */
 static void expire_in_order(struct __test_metadata *_metadata, int fd, __u64 tick_ns,
 			    const __u64 *offsets)
 {
@@ -612,14 +610,14 @@ static void expire_in_order(struct __test_metadata *_metadata, int fd, __u64 tic
 	ASSERT_EQ(IN_ORDER, hwt_collect(fd, rec, IN_ORDER));
 	for (i = 0; i < IN_ORDER; i++) {
 		ASSERT_TRUE(valid_record(&rec[i], HWTIMER_EXPIRED));
-		/* Nothing was read before that was due more than a tick later. */
+		/* No earlier record was for a deadline more than a tick later. */
 		ASSERT_GT(rec[i].deadline + tick_ns, latest)
 			TH_LOG("record %d", i);
 		if (rec[i].deadline > latest)
 			latest = rec[i].deadline;
 		if (i) {
 			ASSERT_LE(rec[i - 1].fired, rec[i].fired);
-			/* Of the same deadline: as they were armed. */
+			/* With equal deadlines: in the order of arming. */
 			if (rec[i - 1].deadline == rec[i].deadline) {
 				ASSERT_LT(rec[i - 1].user_data, rec[i].user_data);
 			}
@@ -628,7 +626,7 @@ static void expire_in_order(struct __test_metadata *_metadata, int fd, __u64 tic
 	free(rec);
 }
 
-/* A round of more than any delay: with less, order across rounds is not promised. Promise 1. */
+/* The wheel's round is longer than any delay, as there is no order across rounds. Promise 1. */
 TEST(order_of_deadlines)
 {
 	int fd = must_open(0), i;
@@ -638,7 +636,7 @@ TEST(order_of_deadlines)
 	for (i = 0; i < IN_ORDER; i++)
 		offsets[i] = rnd(&random) % (200 * NSEC_PER_MSEC);
 	expire_in_order(_metadata, fd, NSEC_PER_MSEC, offsets);
-	/* The latest first. */
+	/* Descending deadlines. */
 	for (i = 0; i < IN_ORDER; i++)
 		offsets[i] = (IN_ORDER - i) * NSEC_PER_MSEC / 2;
 	expire_in_order(_metadata, fd, NSEC_PER_MSEC, offsets);
@@ -654,7 +652,7 @@ TEST(order_within_a_tick)
 	expire_in_order(_metadata, fd, NSEC_PER_MSEC, offsets);
 }
 
-/* Own wheels have ticks of their own: two contexts do not wait for each other. */
+/* Own wheels have their own ticks: two contexts do not wait for each other. */
 TEST(separate_wheels)
 {
 	int slow = must_open(0), fast = must_open(0);
@@ -665,7 +663,7 @@ TEST(separate_wheels)
 	slow_id = must_schedule(slow, 0, 1);
 	id = must_schedule(fast, 0, 2);
 	EXPECT_EQ(id, must_expire(fast).id);
-	/* The first tick of an hour is not over. */
+	/* Its first tick takes an hour. */
 	EXPECT_EQ(0, hwt_query(slow, slow_id, NULL, NULL));
 	EXPECT_EQ(1, must_stats(slow).pending);
 	EXPECT_EQ(0, must_stats(slow).unread);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * SETUP, the caps of a context, and the limits of users: each at n - 1, n and
- * n + 1, and each refusal with everything else valid.
+ * HWTIMER_IOC_SETUP, the caps of contexts, and the quotas of users: each limit at n - 1, n and n +
+ * 1, and each refusal with everything else valid.
  */
 #include "cgroup.h"
 #include "ring.h"
@@ -45,7 +45,7 @@ FIXTURE_TEARDOWN(context)
 	close(self->fd);
 }
 
-/* SETUP on a context of its own, so that one does not make the next -EBUSY. */
+/* SETUP in a new context, as a second one in the same context returns -EBUSY. */
 static int try_setup(struct hwtimer_setup setup)
 {
 	int fd = must_open(0);
@@ -63,7 +63,7 @@ static const struct hwtimer_setup own = {
 	.slots = 64,
 };
 
-/* One field of a valid setup is not what it was. */
+/* A valid setup with one field changed. */
 #define setup_with(base, field, value) ({		\
 	struct hwtimer_setup setup_ = base;		\
 	setup_.field = (value);				\
@@ -177,7 +177,7 @@ TEST_F(context, levels)
 	EXPECT_EQ(3, must_fdinfo(self->fd, "levels"));
 }
 
-/* It has the levels that its timeouts needed so far. */
+/* A growing wheel has the levels that its timeouts have needed so far. */
 TEST_F(context, grow)
 {
 	struct hwtimer_setup setup = own;
@@ -196,7 +196,7 @@ TEST_F(context, grow)
 	eventually(must_fdinfo(self->fd, "levels") == 4);
 }
 
-/* The shared wheel is as it is. */
+/* The parameters of a shared wheel cannot be chosen. */
 TEST_F(context, shared_wheel_is_given)
 {
 	EXPECT_EQ(-EINVAL, setup_with(shared, tick_ns, 1));
@@ -227,7 +227,7 @@ TEST_F(context, a_round)
 	struct hwtimer_setup setup = own;
 	int bits;
 
-	/* The product of the two: 2^60 - 1 at the most. */
+	/* The limit is on the product of slots and tick: 2^60 - 1. */
 	for (bits = 0; bits <= 10; bits += 5) {
 		setup.slots = 1U << bits;
 		EXPECT_EQ(0, setup_with(setup, tick_ns, (1ULL << (60 - bits)) - 1))
@@ -236,14 +236,14 @@ TEST_F(context, a_round)
 			TH_LOG("2^%d slots", bits);
 		EXPECT_EQ(-EINVAL, setup_with(setup, tick_ns, 1ULL << 63))
 			TH_LOG("2^%d slots", bits);
-		/* As a product of 64 bits this is nothing. */
+		/* Products that overflow to 0 in 64 bits. */
 		EXPECT_EQ(-EINVAL, setup_with(setup, tick_ns,
 					      bits ? 1ULL << (64 - bits) : ~0ULL))
 			TH_LOG("2^%d slots", bits);
 	}
 }
 
-/* More than there is memory for: nothing is left behind, and nothing warns. */
+/* Out of memory: nothing is left behind, and the kernel does not warn. */
 TEST_F(context, no_memory)
 {
 	struct hwtimer_setup setup = own;
@@ -252,7 +252,7 @@ TEST_F(context, no_memory)
 	EXPECT_EQ(-ENOMEM, setup_with(setup, slots, 1U << 30));
 	EXPECT_EQ(-ENOMEM, setup_with(setup, slots, (1U << 30) - 1));
 	EXPECT_EQ(-ENOMEM, setup_with(setup, slots, 1U << 29));
-	/* The context may be set up otherwise. */
+	/* The context can still be set up. */
 	setup.slots = 1U << 30;
 	ASSERT_EQ(-ENOMEM, hwt_setup(self->fd, &setup));
 	setup = own;
@@ -285,7 +285,7 @@ TEST_F(context, refused_then_granted)
 	EXPECT_EQ(0, hwt_setup(self->fd, &good));
 }
 
-/* Once, and before the first SCHEDULE. */
+/* SETUP works once, and before the first SCHEDULE. */
 TEST_F(context, busy)
 {
 	struct hwtimer_setup setup = shared;
@@ -310,7 +310,7 @@ TEST_F(context, busy)
 	EXPECT_EQ(-EBUSY, hwt_setup(fd, &setup));
 	close(fd);
 
-	/* Looking is not using. */
+	/* Calls that need no wheel do not settle it. */
 	fd = must_open(0);
 	must_stats(fd);
 	EXPECT_EQ(-ENOENT, hwt_query(fd, 1, NULL, NULL));
@@ -331,7 +331,7 @@ TEST_F(context, stopped)
 	EXPECT_EQ(-ESHUTDOWN, hwt_setup(self->fd, &setup));
 }
 
-/* Threads that set up and schedule at once: one way or the other. */
+/* Threads that race a setup against a setup or a schedule: one wins. */
 struct contest {
 	int fd;
 	bool own;
@@ -418,7 +418,7 @@ TEST_F(context, setup_against_schedule)
 	}
 }
 
-/* The cap is exact, and counts what is unread as well. Promise 9. */
+/* The cap is exact, and counts unread timeouts. Promise 9. */
 TEST_F(context, cap)
 {
 	static const unsigned int caps[] = { 1, 2, 3, 100 };
@@ -444,13 +444,13 @@ TEST_F(context, cap)
 		EXPECT_EQ(cap, s.scheduled);
 		EXPECT_EQ(2, s.rejected);
 		EXPECT_TRUE(balanced(&s));
-		/* A touch needs no place. */
+		/* A touch needs no room. */
 		EXPECT_EQ(0, hwt_touch(fd, HWTIMER_RELATIVE, ids[0], FAR, NULL));
-		/* A cancel frees one at once. */
+		/* A cancel makes room at once. */
 		ASSERT_EQ(0, hwt_cancel(fd, ids[0]));
 		ids[0] = must_schedule(fd, FAR, 0);
 		EXPECT_EQ(-EAGAIN, hwt_schedule(fd, HWTIMER_RELATIVE, 0, 0, NULL, NULL));
-		/* An expiry does not, a read does. */
+		/* An expiry does not, reading it does. */
 		ASSERT_EQ(0, hwt_touch(fd, HWTIMER_RELATIVE, ids[0], 0, NULL));
 		eventually(must_stats(fd).unread == 1);
 		EXPECT_EQ(-EAGAIN, hwt_schedule(fd, HWTIMER_RELATIVE, 0, 0, NULL, NULL));
@@ -464,7 +464,7 @@ TEST_F(context, cap)
 	}
 }
 
-/* Two threads at a cap of one: never two, and never none for want of a place. */
+/* Two threads share a cap of one: never two timeouts, and never a failure with room left. */
 static void *one_place(void *arg)
 {
 	int fd = *(int *)arg, i, ret;
@@ -507,7 +507,7 @@ TEST_F(context, cap_of_one_by_two)
 	EXPECT_EQ(s.scheduled, s.cancelled);
 }
 
-/* Children that are somebody else; @pid is 0 there, and @work what they have to do. */
+/* Run @work in a child of another user; @pid is an expression that forks. */
 #define EXPECT_CHILD(pid, work) do {						\
 	pid_t pid_ = pid;							\
 										\
@@ -532,7 +532,7 @@ static void drop_capability(int capability)
 		die("capset");
 }
 
-/* As try_setup(), by whoever we are. */
+/* As try_setup(), with the rights of the current process. */
 static int try_setup_here(struct hwtimer_setup setup)
 {
 	int fd = open_node(), ret = hwt_setup(fd, &setup);
@@ -541,7 +541,7 @@ static int try_setup_here(struct hwtimer_setup setup)
 	return ret;
 }
 
-/* With min_tick_ns=500000 max_user_slots=256. */
+/* For min_tick_ns=500000 max_user_slots=256. */
 static void check_limits_of_own_wheels(int refusal)
 {
 	const __u64 min_tick = 500000, max_slots = 256;
@@ -563,7 +563,7 @@ static void check_limits_of_own_wheels(int refusal)
 	expect(0, try_setup_here(setup));
 	setup.slots = max_slots + 1;
 	expect(refusal, try_setup_here(setup));
-	/* What is invalid is so for everybody. */
+	/* Invalid values are refused for everybody. */
 	setup.slots = 0;
 	expect(-EINVAL, try_setup_here(setup));
 	setup.slots = ~0U;
@@ -586,14 +586,14 @@ TEST_F(context, privileged_wheels)
 	}
 	EXPECT_EQ(0, reap(child));
 
-	/* Somebody. */
+	/* An ordinary user. */
 	EXPECT_CHILD(fork_as(USER_A), check_limits_of_own_wheels(-EPERM));
 
-	/* Who has the capability has no limits. */
+	/* A process with the capability has no limits. */
 	EXPECT_CHILD(must_fork(), check_limits_of_own_wheels(0));
 }
 
-/* With max_user_timeouts=10, by a user who has none yet. */
+/* For max_user_timeouts=10, by a user without timeouts. */
 static void check_limit_of_timeouts(void)
 {
 	struct hwtimer_record rec;
@@ -601,7 +601,7 @@ static void check_limit_of_timeouts(void)
 	int fd = open_node(), other = open_node(), i;
 	__u64 ids[10], id;
 
-	/* Over both contexts. */
+	/* The limit is for both contexts together. */
 	for (i = 0; i < 10; i++)
 		ids[i] = must_schedule(i & 1 ? fd : other, FAR, i);
 	expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, &id, NULL));
@@ -611,24 +611,24 @@ static void check_limit_of_timeouts(void)
 	expect(5, s.scheduled);
 	expect(1, s.rejected);
 	expect(1, balanced(&s));
-	/* A cancel makes room, at once, but in its own context only. */
+	/* A cancel makes room at once, in its own context only. */
 	expect(0, hwt_cancel(fd, ids[1]));
 	expect(-EDQUOT, hwt_schedule(other, HWTIMER_RELATIVE, FAR, 0, &id, NULL));
 	expect(0, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
 	expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
-	/* What is unread is live. */
+	/* Unread timeouts count. */
 	expect(0, hwt_touch(fd, HWTIMER_RELATIVE, ids[3], 0, NULL));
 	eventually(must_stats(fd).unread == 1);
 	expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
 	expect(1, hwt_read(fd, &rec, 1));
 	expect(0, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
 	expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
-	/* A close makes room, at once. */
+	/* A close makes room at once. */
 	close(other);
 	for (i = 0; i < 5; i++)
 		must_schedule(fd, FAR, 0);
 	expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
-	/* A stopped context keeps its room until it is closed. */
+	/* A stopped context keeps its timeouts charged until it is closed. */
 	expect(0, hwt_stop(fd, NULL));
 	other = open_node();
 	expect(1, hwt_read(fd, &rec, 1));
@@ -639,7 +639,7 @@ static void check_limit_of_timeouts(void)
 	expect(-EDQUOT, hwt_schedule(other, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
 }
 
-/* Another's limit is a matter of who opened; what is over it, of who calls. */
+/* Timeouts are charged to the opener; whether the limit applies depends on the caller. */
 TEST_F(context, user_timeouts)
 {
 	pid_t child;
@@ -648,7 +648,7 @@ TEST_F(context, user_timeouts)
 	ASSERT_EQ(0, set_parameter("max_user_timeouts", 10));
 	EXPECT_CHILD(fork_as(USER_A), check_limit_of_timeouts());
 
-	/* All of it is given back when the last process has gone. */
+	/* All is given back when the last process has exited. */
 	child = fork_as(USER_A);
 	if (!child) {
 		int fd = open_node();
@@ -660,11 +660,11 @@ TEST_F(context, user_timeouts)
 	}
 	EXPECT_EQ(0, reap(child));
 
-	/* Root with the capability is above it. */
+	/* Root with the capability may exceed it. */
 	for (i = 0; i < 20; i++)
 		must_schedule(self->fd, FAR, i);
 	EXPECT_EQ(20, must_fdinfo(self->fd, "user_timeouts"));
-	/* Without, it is a user like others. */
+	/* Without the capability, root is limited as other users are. */
 	child = must_fork();
 	if (!child) {
 		drop_capability(CAP_SYS_RESOURCE);
@@ -682,7 +682,7 @@ static int try_rings(int fd, __u32 slots)
 	return hwt_rings(fd, &params);
 }
 
-/* Slots count whether they are used or not, until the context is closed. */
+/* Slots count whether used or not, until the context is closed. */
 TEST_F(context, user_rings)
 {
 	pid_t child;
@@ -702,12 +702,12 @@ TEST_F(context, user_rings)
 		third = open_node();
 		expect(-EDQUOT, try_rings(third, 1));
 		expect(-EDQUOT, hwt_schedule(third, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
-		/* What was refused can be had when there is room. */
+		/* A refused call succeeds once there is room. */
 		close(fd);
 		eventually(must_fdinfo(other, "user_timeouts") == 1);
 		fd = open_node();
 		expect(0, try_rings(fd, 9));
-		/* A mapping counts as a descriptor. */
+		/* A mapping keeps the context as a descriptor does. */
 		if (mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED)
 			die("mmap: %s", strerror(errno));
 		close(fd);
@@ -718,9 +718,9 @@ TEST_F(context, user_rings)
 	}
 	EXPECT_EQ(0, reap(child));
 
-	/* With the capability one is above it. */
+	/* With the capability, the limit may be exceeded. */
 	EXPECT_EQ(0, try_rings(self->fd, 100));
-	/* And it was all given back. */
+	/* Everything was given back. */
 	EXPECT_CHILD(fork_as(USER_A), expect(0, try_rings(open_node(), 10)));
 }
 
@@ -754,7 +754,7 @@ TEST_F(context, user_ring_memory)
 	EXPECT_EQ(0, reap(child));
 }
 
-/* Until the memory of a context that was closed is free, it counts. Promise 14. */
+/* A closed context is charged until its memory is free. Promise 14. */
 TEST_F(context, quota_follows_memory)
 {
 	enum { MANY = 100000 };
@@ -768,7 +768,7 @@ TEST_F(context, quota_follows_memory)
 		for (i = 0; i < MANY; i++)
 			must_schedule(fd, FAR, i);
 		close(fd);
-		/* Freeing so many takes a while. If it is over before we look, try again. */
+		/* Freeing so many takes a while; retry if it was over before fdinfo was read. */
 		after = must_fdinfo(self->fd, "user_timeouts");
 	}
 	EXPECT_LT(0, after);
@@ -796,7 +796,7 @@ static void write_map(pid_t pid, const char *file, const char *map)
 	close(fd);
 }
 
-/* USER_B in a user namespace that USER_A has created takes five, and stays. */
+/* A process of USER_B in a user namespace of USER_A, which has five timeouts and waits. */
 static pid_t subordinate(int answer, int *go)
 {
 	pid_t pid = must_fork();
@@ -819,7 +819,7 @@ static pid_t subordinate(int answer, int *go)
 	_exit(1);
 }
 
-/* Whoever has subordinate uids does not have the limits of each of them. Promise 14. */
+/* Subordinate uids do not multiply a user's limits. Promise 14. */
 TEST_F(context, user_namespaces)
 {
 	static const char map[] = "0 1001 1\n1 1002 1\n";
@@ -839,7 +839,7 @@ TEST_F(context, user_namespaces)
 	write_map(other, "gid_map", map);
 	ASSERT_EQ(1, write(go[1], "g", 1));
 	ASSERT_EQ(1, read(answer[0], &c, 1));
-	/* All of them use one worker, that of the owner. */
+	/* All of them use the worker of the namespace's owner. */
 	EXPECT_EQ(5, must_wheel_value("uid-1001", "pending"));
 	EXPECT_FALSE(wheel_there("uid-1002"));
 	child = fork_as(USER_A);
@@ -853,7 +853,7 @@ TEST_F(context, user_namespaces)
 		_exit(0);
 	}
 	EXPECT_EQ(0, reap(child));
-	/* The same uid outside of that namespace is another user. */
+	/* The same uid outside the namespace is another user. */
 	child = fork_as(USER_B);
 	if (!child) {
 		int fd = open_node();
@@ -863,7 +863,7 @@ TEST_F(context, user_namespaces)
 		_exit(0);
 	}
 	EXPECT_EQ(0, reap(child));
-	/* The owner, who is there all the time, has room again for what they give back. */
+	/* The owner, whose processes still run, gets back what they release. */
 	child = fork_as(USER_A);
 	if (!child) {
 		int fd = open_node();
@@ -894,7 +894,7 @@ TEST_F(context, user_wheels)
 		expect(0, hwt_setup(fds[1], &setup));
 		setup = own;
 		expect(-EDQUOT, hwt_setup(fds[2], &setup));
-		/* What is refused counts nowhere, nor does what fails otherwise. */
+		/* A refused or failed setup is not charged. */
 		setup = own;
 		expect(-EDQUOT, hwt_setup(fds[2], &setup));
 		close(fds[0]);
@@ -906,7 +906,7 @@ TEST_F(context, user_wheels)
 		expect(-EINVAL, hwt_setup(fds[2], &setup));
 		setup = own;
 		expect(0, hwt_setup(fds[2], &setup));
-		/* The shared one is there for all. */
+		/* The shared wheel is not limited. */
 		expect(0, try_setup_here(shared));
 		expect(-EDQUOT, try_setup_here(own));
 		_exit(0);
@@ -987,7 +987,7 @@ TEST_F(context, shared_wheels)
 	pid_t holders[3];
 	unsigned int i;
 
-	/* Those of other tests give their names back first. */
+	/* Wheels of earlier tests must be gone first. */
 	eventually(!wheel_there("uid-1001") && !wheel_there("uid-1002"));
 	for (i = 0; i < ARRAY_SIZE(holders); i++)
 		holders[i] = fork_holder(i ? USER_B : USER_A, ROOT_GROUP, shared);
@@ -997,7 +997,7 @@ TEST_F(context, shared_wheels)
 	EXPECT_EQ(must_get_parameter("slots"), must_wheel_value("uid-1001", "slots"));
 	must_schedule(self->fd, FAR, 0);
 	EXPECT_EQ(before + 1, must_wheel_value("dev", "pending"));
-	/* Each is there as long as somebody needs it. */
+	/* Each wheel exists as long as a context uses it. */
 	must_kill(holders[0]);
 	must_kill(holders[1]);
 	eventually(!wheel_there("uid-1001"));
@@ -1006,7 +1006,7 @@ TEST_F(context, shared_wheels)
 	eventually(!wheel_there("uid-1002"));
 }
 
-/* A wheel that is used again stays for 200 ms after that, not after the first time. */
+/* A wheel that is used again lingers for 200 ms after the last use, not after the first. */
 TEST_F(context, shared_wheel_lingers)
 {
 	__u64 unused, killed;
@@ -1023,12 +1023,12 @@ TEST_F(context, shared_wheel_lingers)
 		killed = now_ns();
 		must_kill(holder);
 		eventually(!wheel_there("uid-1001"));
-		/* Later it may have been another wheel. */
+		/* If too late, it may have been a new wheel. */
 		if (killed < unused + 170 * NSEC_PER_MSEC)
 			break;
 	}
 	ASSERT_GT(50, tries);
-	/* Jiffies may be some ticks behind. */
+	/* Jiffies may lag by some ticks. */
 	EXPECT_LE(killed + 180 * NSEC_PER_MSEC, now_ns());
 }
 
@@ -1041,7 +1041,7 @@ static void *schedule_first(void *arg)
 	return NULL;
 }
 
-/* Several make a shared wheel at a time: one is kept, and no more is charged. */
+/* Several threads create a shared wheel at once: one wheel is kept and charged. */
 TEST_F(context, first_ones)
 {
 	pid_t child;
@@ -1064,7 +1064,7 @@ TEST_F(context, first_ones)
 		for (i = 0; i < ARRAY_SIZE(threads); i++)
 			pthread_join(threads[i], NULL);
 		expect(1, must_fdinfo(fds[0], "user_shared_wheels"));
-		/* It may have any of the names uid-1001.N. */
+		/* Its name may be any of uid-1001.N. */
 		for (i = 1; i < ARRAY_SIZE(threads); i++)
 			close(fds[i]);
 		fds[1] = open_node();
@@ -1075,7 +1075,7 @@ TEST_F(context, first_ones)
 	EXPECT_EQ(0, reap(child));
 }
 
-/* Cgroups do not share a worker, either: each is charged for its own. */
+/* Cgroups do not share a worker either: each is charged for its own. */
 TEST_F(context, cgroups)
 {
 	pid_t holders[4], child;
@@ -1092,7 +1092,7 @@ TEST_F(context, cgroups)
 	holders[1] = fork_holder(USER_A, GROUP_A, shared);
 	EXPECT_EQ(2 + 1, count_members(GROUP_A, &nice));
 	EXPECT_EQ(2, must_wheel_value("uid-1001", "pending"));
-	/* No more than the limit. */
+	/* max_user_shared_wheels limits that. */
 	ASSERT_EQ(0, set_parameter("max_user_shared_wheels", 1));
 	child = must_fork();
 	if (!child) {
@@ -1103,7 +1103,7 @@ TEST_F(context, cgroups)
 		fd = open_node();
 		expect(1, must_fdinfo(fd, "user_shared_wheels"));
 		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
-		/* What is invalid is so before that. */
+		/* Invalid values are refused first. */
 		expect(-EINVAL, repeat_if(fd, 0, 1, HWTIMER_MISFIRE_ONCE, &id));
 		_exit(0);
 	}
@@ -1122,7 +1122,7 @@ TEST_F(context, cgroups)
 	remove_group(GROUP_B);
 }
 
-/* The thread of an own wheel is in its creator's cgroups, and has its nice value. */
+/* The thread of an own wheel is in its creator's cgroups, with its creator's nice value. */
 TEST_F(context, own_wheel_thread)
 {
 	pid_t holder;
@@ -1136,7 +1136,7 @@ TEST_F(context, own_wheel_thread)
 	remove_group(GROUP_A);
 }
 
-/* Deadlines in the past are late at once: fdinfo counts both kinds of timeouts. */
+/* Deadlines in the past count as late at once: fdinfo counts one-shot and periodic timeouts. */
 TEST_F(context, late)
 {
 	struct hwtimer_schedule periodic = {
@@ -1153,14 +1153,14 @@ TEST_F(context, late)
 	EXPECT_EQ(2, must_fdinfo(self->fd, "late"));
 }
 
-/* Up to two ticks are no lateness, and of these one is promised. */
+/* Up to two ticks do not count as late; one of them is promised. */
 TEST_F(context, not_late)
 {
 	const __u64 tick = NSEC_PER_SEC, begin = now_ns();
 	unsigned int i;
 
 	ASSERT_EQ(0, hwt_own_wheel(self->fd, tick, 64, 0));
-	/* Some of them just after the end of a tick, whenever that is. */
+	/* Deadlines all over the tick, some just after its end. */
 	for (i = 0; i < 1000; i++)
 		ASSERT_EQ(0, hwt_schedule(self->fd, 0, begin + i * tick / 1000, i, NULL, NULL));
 	eventually(must_stats(self->fd).unread == 1000);
@@ -1172,7 +1172,7 @@ static int repeat(int fd, __u64 period, __u64 *id)
 	return repeat_if(fd, period, 0, HWTIMER_MISFIRE_ONCE, id);
 }
 
-/* So often in a second do periodic timeouts expire, all together, at the most. */
+/* The limit of a user's rate of periodic expiries, over all contexts. */
 TEST_F(context, user_rate)
 {
 	pid_t child;
@@ -1187,15 +1187,15 @@ TEST_F(context, user_rate)
 		__u64 slow, fast, other;
 		int fd[2] = { open_node(), open_node() };
 
-		/* 101, 100 */
+		/* 101 per second, and 100 */
 		expect(-EDQUOT, repeat(fd[0], 10 * NSEC_PER_MSEC - 1, &fast));
 		expect(1, must_stats(fd[0]).rejected);
 		expect(0, repeat(fd[0], 10 * NSEC_PER_MSEC, &fast));
 		expect(100, must_fdinfo(fd[0], "user_rate"));
 		expect(-EDQUOT, repeat(fd[1], 3600 * NSEC_PER_SEC, &other));
-		/* others are not counted */
+		/* one-shot timeouts are not counted */
 		must_schedule(fd[1], FAR, 0);
-		/* 50 + 49 + 1: what is slower than that counts as 1 */
+		/* 50 + 49 + 1: a rate below 1 counts as 1 */
 		expect(0, hwt_cancel(fd[0], fast));
 		expect(0, must_fdinfo(fd[0], "user_rate"));
 		expect(0, repeat(fd[0], 20 * NSEC_PER_MSEC, &fast));
@@ -1203,12 +1203,12 @@ TEST_F(context, user_rate)
 		expect(0, repeat(fd[1], 3600 * NSEC_PER_SEC, &slow));
 		expect(100, must_fdinfo(fd[1], "user_rate"));
 		expect(-EDQUOT, repeat(fd[0], 3600 * NSEC_PER_SEC, &slow));
-		/* what fails otherwise takes nothing */
+		/* a call that fails otherwise is not charged */
 		expect(-EINVAL, repeat(fd[0], 1, &slow));
-		/* at once, as the timeouts */
+		/* a close gives the rate back at once */
 		close(fd[1]);
 		expect(50, must_fdinfo(fd[0], "user_rate"));
-		/* also of what was cancelled and not read */
+		/* as does the cancel of a timeout with unread expiries */
 		fd[1] = open_node();
 		expect(0, hwt_ioctl(fd[1], HWTIMER_IOC_SCHEDULE, &soon));
 		eventually(must_stats(fd[1]).unread);
@@ -1220,7 +1220,7 @@ TEST_F(context, user_rate)
 	EXPECT_EQ(0, reap(child));
 }
 
-/* Whose first deadline is past, or is touched to be, may expire at each tick. */
+/* A timeout whose deadline is past, or is touched to be, may expire at each tick. */
 TEST_F(context, user_rate_late)
 {
 	const __u64 ticks = NSEC_PER_SEC / must_get_parameter("tick_ns");
@@ -1246,49 +1246,43 @@ TEST_F(context, user_rate_late)
 	EXPECT_EQ(0, reap(child));
 }
 
-/* What one user has is not taken from another. */
+/* With max_user_timeouts=10 max_user_wheels=1. */
+static void reach_both_limits(void)
+{
+	struct hwtimer_setup setup = own;
+	int fd = open_node(), i;
+
+	expect(0, hwt_setup(fd, &setup));
+	for (i = 0; i < 10; i++)
+		must_schedule(fd, FAR, i);
+	expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+	expect(-EDQUOT, try_setup_here(own));
+}
+
+/* One user's timeouts do not count for another. */
 TEST_F(context, two_users)
 {
 	int pipe_fds[2];
-	pid_t child[2];
+	pid_t child;
 	char c;
 
 	ASSERT_EQ(0, pipe(pipe_fds));
 	ASSERT_EQ(0, set_parameter("max_user_timeouts", 10));
 	ASSERT_EQ(0, set_parameter("max_user_wheels", 1));
-	child[0] = fork_as(USER_A);
-	if (!child[0]) {
-		struct hwtimer_setup setup = own;
-		int fd = open_node(), i;
-
-		expect(0, hwt_setup(fd, &setup));
-		for (i = 0; i < 10; i++)
-			must_schedule(fd, FAR, i);
-		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
-		expect(-EDQUOT, try_setup_here(own));
+	child = fork_as(USER_A);
+	if (!child) {
+		reach_both_limits();
 		expect(1, write(pipe_fds[1], "x", 1));
 		pause();
 		_exit(1);
 	}
 	close(pipe_fds[1]);
 	ASSERT_EQ(1, read(pipe_fds[0], &c, 1));
-	child[1] = fork_as(USER_B);
-	if (!child[1]) {
-		struct hwtimer_setup setup = own;
-		int fd = open_node(), i;
-
-		expect(0, hwt_setup(fd, &setup));
-		for (i = 0; i < 10; i++)
-			must_schedule(fd, FAR, i);
-		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
-		expect(-EDQUOT, try_setup_here(own));
-		_exit(0);
-	}
-	EXPECT_EQ(0, reap(child[1]));
-	must_kill(child[0]);
+	EXPECT_CHILD(fork_as(USER_B), reach_both_limits());
+	must_kill(child);
 }
 
-/* Unless a udev rule says otherwise. */
+/* Without a udev rule, only root may open the device. */
 TEST_F(context, root_alone)
 {
 	int dev = open("/dev", O_PATH | O_DIRECTORY);
@@ -1316,7 +1310,10 @@ static void protect(int uffd, void *page, bool on)
 		die("UFFDIO_WRITEPROTECT: %s", strerror(errno));
 }
 
-/* A setup in a page of its own. Who writes to it waits. -1: no userfaultfd protects here. */
+/*
+ * A setup in a write-protected page, writes to which block. Returns -1 if userfaultfd cannot
+ * protect.
+ */
 static int protected_setup(struct hwtimer_setup **setup)
 {
 	int uffd = syscall(__NR_userfaultfd, O_CLOEXEC);
@@ -1357,7 +1354,7 @@ static char state_of(pid_t pid)
 	return state;
 }
 
-/* The answer to a SETUP waits for its page, and a STOP for the SETUP: that can be killed. */
+/* A SETUP blocks on the page of its result, and a STOP behind the SETUP: both can be killed. */
 TEST(killed_behind_a_fault)
 {
 	struct hwtimer_setup *page;
@@ -1369,7 +1366,7 @@ TEST(killed_behind_a_fault)
 	int status;
 
 	if (uffd < 0)
-		SKIP(return, "no userfaultfd that protects");
+		SKIP(return, "userfaultfd cannot write-protect");
 	faulting_fd = must_open(0);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, set_up, page));
 	ASSERT_EQ(sizeof(msg), read(uffd, &msg, sizeof(msg)));
@@ -1379,7 +1376,7 @@ TEST(killed_behind_a_fault)
 		hwt_ioctl(faulting_fd, HWTIMER_IOC_STOP, &(struct hwtimer_stop){ 0 });
 		_exit(0);
 	}
-	/* Not by a signal, nor for its parent. */
+	/* Uninterruptible, and not stopped by ptrace. */
 	eventually(state_of(child) == 'D');
 	kill(child, SIGKILL);
 	eventually(waitpid(child, &status, WNOHANG) == child);
@@ -1392,7 +1389,7 @@ TEST(killed_behind_a_fault)
 	close(uffd);
 }
 
-/* While the answer to a SETUP waits for its page, a schedule settles the wheel. */
+/* While a SETUP blocks on the page of its result, a schedule settles the wheel. */
 TEST(overtaken_by_schedule)
 {
 	struct hwtimer_setup *page;
@@ -1403,7 +1400,7 @@ TEST(overtaken_by_schedule)
 	void *ret;
 
 	if (uffd < 0)
-		SKIP(return, "no userfaultfd that protects");
+		SKIP(return, "userfaultfd cannot write-protect");
 	faulting_fd = must_open(0);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, set_up, page));
 	ASSERT_EQ(sizeof(msg), read(uffd, &msg, sizeof(msg)));
@@ -1418,7 +1415,7 @@ TEST(overtaken_by_schedule)
 	close(uffd);
 }
 
-/* A SETUP whose answer cannot be written leaves nothing behind. */
+/* A SETUP whose result cannot be written leaves nothing behind. */
 TEST_F(context, unanswered)
 {
 	struct hwtimer_setup *page = must_read_only(&own, sizeof(own));

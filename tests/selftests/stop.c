@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * STOP: what was pending is handed back, nothing is armed any more, and whatever
- * races with it, each timeout ends exactly once.
+ * STOP: what is pending is handed back, nothing is armed any more, and whatever races with it,
+ * each timeout ends exactly once.
  */
 #define OWN_TICK_NS	NSEC_PER_MSEC
 #define OWN_SLOTS	256
 
 #include "wheels.h"
 
-/* 0, 1, 2 and thousands. */
+/* None, one, two and thousands. */
 TEST_F(context, hands_back)
 {
 	static const unsigned int counts[] = { 0, 1, 2, 5000 };
@@ -25,7 +25,7 @@ TEST_F(context, hands_back)
 
 		n = counts[i];
 		for (k = 0; k < n; k++) {
-			/* Some of them touched, some never due. */
+			/* Some are touched, some are never due. */
 			ASSERT_EQ(0, hwt_schedule(fd, HWTIMER_RELATIVE,
 						  k % 5 ? FAR + k : HWTIMER_NEVER, k,
 						  &ids[k], &deadlines[k]));
@@ -54,14 +54,14 @@ TEST_F(context, hands_back)
 			ASSERT_EQ(deadlines[rec[k].user_data], rec[k].deadline);
 			ASSERT_LE(before, rec[k].fired);
 		}
-		/* The end, and the end again. */
+		/* End of file, repeatedly. */
 		EXPECT_EQ(0, hwt_read(fd, rec, 1));
 		EXPECT_EQ(0, hwt_read(fd, rec, 1));
 		close(fd);
 	}
 }
 
-/* What expired before comes before. */
+/* Expiries are read before what was handed back. */
 TEST_F(context, after_the_expiries)
 {
 	struct hwtimer_record rec[201];
@@ -84,7 +84,7 @@ TEST_F(context, after_the_expiries)
 	}
 }
 
-/* Nothing but reading and looking afterwards. Promise 6. */
+/* Afterwards only reads and queries are possible. Promise 6. */
 TEST_F(context, afterwards)
 {
 	__u64 id = must_schedule(self->fd, FAR, 1), gone, handed_back;
@@ -96,7 +96,7 @@ TEST_F(context, afterwards)
 	gone = must_schedule(self->fd, FAR, 2);
 	ASSERT_EQ(0, hwt_cancel(self->fd, gone));
 	ASSERT_EQ(0, hwt_stop(self->fd, NULL));
-	/* Whether or not the record has been read. */
+	/* Before and after the record was read. */
 	for (read_too = 0; read_too < 2; read_too++) {
 		before = must_stats(self->fd);
 		EXPECT_EQ(-ESHUTDOWN, hwt_schedule(self->fd, HWTIMER_RELATIVE, 0, 0,
@@ -124,7 +124,7 @@ TEST_F(context, afterwards)
 	EXPECT_EQ(0, must_stats(self->fd).unread);
 }
 
-/* Never used, and never again. */
+/* STOP of a context that was not used, which cannot be used afterwards either. */
 TEST_F(context, unused)
 {
 	__u64 handed_back;
@@ -136,7 +136,7 @@ TEST_F(context, unused)
 	EXPECT_EQ(-ESHUTDOWN, hwt_schedule(self->fd, HWTIMER_RELATIVE, 0, 0, NULL, NULL));
 }
 
-/* It is this context that ends. */
+/* Other contexts are not stopped. */
 TEST_F(context, not_others)
 {
 	int other = open_context(variant->own);
@@ -157,7 +157,7 @@ TEST_F(context, not_others)
 #define ARMERS	2
 #define EACH	3000
 
-/* What one timeout, named by its user_data, went through. */
+/* What happened to one timeout, whose user_data is its index. */
 struct life {
 	unsigned char armed, cancelled;
 	atomic_uchar records;
@@ -174,7 +174,7 @@ struct armer {
 	int error;
 };
 
-/* Arm and cancel until there is no more to arm, or it is stopped. */
+/* Arm and cancel until all were armed, or the context is stopped. */
 static void *arm_and_cancel(void *arg)
 {
 	struct armer *a = arg;
@@ -219,7 +219,7 @@ struct drainer {
 	int error;
 };
 
-/* Read to the end. */
+/* Read to the end of file. */
 static void *drain(void *arg)
 {
 	struct drainer *d = arg;
@@ -243,7 +243,7 @@ static void *drain(void *arg)
 	return NULL;
 }
 
-/* One round: armers, readers, and a stop at some time in between. */
+/* One round: armers, readers, and a stop at some time. */
 static void race(struct __test_metadata *_metadata, bool own, __u64 *random,
 		 __u64 max_delay, unsigned int stop_after, unsigned int *handed_back)
 {
@@ -317,19 +317,19 @@ static void races(struct __test_metadata *_metadata, bool own, __u64 max_delay,
 	EXPECT_LT(0, handed_back);
 }
 
-/* Most are pending when it comes. */
+/* Most are pending at the stop. */
 TEST_F(context, against_arm_and_cancel)
 {
 	races(_metadata, variant->own, FAR, quick_or(20, 60));
 }
 
-/* Most are about to expire when it comes. Promise 2. */
+/* Most are about to expire at the stop. Promise 2. */
 TEST_F(context, against_expiry)
 {
 	races(_metadata, variant->own, 3 * NSEC_PER_MSEC, quick_or(20, 60));
 }
 
-/* Two stops at a time: together they hand back all. */
+/* Two concurrent stops: together they hand back everything. */
 struct stopper {
 	pthread_t thread;
 	int fd, ret;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Storms: processes that open, map, fork, exec and are killed, all at a time, with timeouts
- * and rings in use; users who take all that they may, at once; a backlog that nobody
- * reads; and unloading against all of that. What holds meanwhile for others, and that
- * nothing is left afterwards.
+ * Storms: processes that open, map, fork, exec and are killed, all at once, with timeouts and
+ * rings in use; users that take all they may, at once; a backlog that nobody reads; and unloading
+ * against all of that. Meanwhile other contexts work as ever, and afterwards nothing is left.
  *
- * SEED=N repeats a run, as far as two CPUs ever do. CYCLES=N unloads so often, however long
- * that takes.
+ * SEED=N repeats a run, as far as two CPUs allow. CYCLES=N unloads N times, however long that
+ * takes.
  */
 #include "cgroup.h"
 #include "ring.h"
@@ -15,7 +14,7 @@
 #define MODULE		"hwtimer"
 #define SHARED_WHEEL	"dev"
 
-/* Of contexts that have been closed. */
+/* Wait until nothing is left of contexts that have been closed. */
 static void check_nothing_left(void)
 {
 	eventually(!must_wheel_value(SHARED_WHEEL, "pending"));
@@ -24,8 +23,8 @@ static void check_nothing_left(void)
 }
 
 /*
- * What a process of the storm does: anything that a program may do, until it is killed.
- * A step may find that the module is not there, or that a limit is reached.
+ * A process of the storm makes all kinds of calls until it is killed. A call may find the module
+ * not loaded, or a limit reached.
  */
 struct stormer {
 	__u64 random;
@@ -36,7 +35,7 @@ struct stormer {
 static void storm_close(struct stormer *s)
 {
 	if (s->ring && rnd(&s->random) % 2) {
-		/* Only the mapping remains, and counts as a descriptor. */
+		/* Only the mapping remains, which keeps the context. */
 		close(s->fd);
 		s->fd = -1;
 		usleep(rnd(&s->random) % 500);
@@ -95,7 +94,7 @@ static void storm_open(struct stormer *s)
 	storm_close(s);
 	s->fd = hwt_open(O_NONBLOCK);
 	if (s->fd < 0) {
-		/* On the way in or out. */
+		/* The module is being loaded or unloaded. */
 		if (s->fd != -ENOENT && s->fd != -ENODEV && s->fd != -ENXIO)
 			die("open: %s", strerror(-s->fd));
 		usleep(rnd(&s->random) % 3000);
@@ -113,7 +112,10 @@ static void storm_fork(struct stormer *s)
 
 	if (!pid) {
 		if (rnd(&s->random) % 2) {
-			/* It has the context, and our mapping, until it is another program. */
+			/*
+			 * The child has the context and our mapping until it executes another
+			 * program.
+			 */
 			storm_arm(s);
 			execl("/proc/self/exe", "storm", "--exit", NULL);
 			_exit(1);
@@ -123,7 +125,7 @@ static void storm_fork(struct stormer *s)
 		kill(getpid(), SIGKILL);
 	}
 	reap(pid);
-	/* Both of us have been writing there. */
+	/* Both processes may have changed the indexes. */
 	if (s->ring) {
 		s->ring->sq_tail = load_acquire(&s->ring->shared->sq_tail);
 		s->ring->cq_head = load_acquire(&s->ring->shared->cq_head);
@@ -167,12 +169,12 @@ static struct stormer a_stormer(__u64 random)
 	return (struct stormer){ .random = random | 1, .fd = -1 };
 }
 
-/* Somebody who is not to notice any of it: one-shots, each reported once, none early. */
+/* A context that must not notice anything: each one-shot is reported once, none early. */
 #define WITNESSED	4096
 
 struct witness {
 	int fd;
-	unsigned int scheduled, told;
+	unsigned int scheduled, reported;
 	bool seen[WITNESSED];
 };
 
@@ -182,7 +184,7 @@ static void witness_read(struct witness *w)
 	int n;
 
 	while ((n = hwt_read(w->fd, rec, ARRAY_SIZE(rec))) > 0) {
-		w->told += n;
+		w->reported += n;
 		while (n--) {
 			if (!valid_record(&rec[n], HWTIMER_EXPIRED))
 				die("record: deadline %llu fired %llu kind %u",
@@ -209,7 +211,7 @@ static void witness_end(struct witness *w)
 {
 	eventually(({
 		witness_read(w);
-		w->told == w->scheduled;
+		w->reported == w->scheduled;
 	}));
 	close(w->fd);
 }
@@ -242,7 +244,7 @@ FIXTURE_TEARDOWN(storm)
 {
 }
 
-/* All of them at a time, one killed after the other, in the midst of what it does. */
+/* All processes at once, killed one after the other in the middle of what they do. */
 TEST_F(storm, processes)
 {
 	unsigned int kills = quick_or(40, with_checkers() ? 60 : 300), i;
@@ -266,19 +268,19 @@ TEST_F(storm, processes)
 	witness_end(&w);
 	check_nothing_left();
 	printf("# %u killed in %llu ms, %u timeouts of somebody else's\n", kills,
-	       (now_ns() - began) / NSEC_PER_MSEC, w.told);
+	       (now_ns() - began) / NSEC_PER_MSEC, w.reported);
 }
 
 /* Unloading. */
-#define UNLOAD_SECONDS	quick_or(5, 50)	/* for as many cycles as that is enough for, ... */
-#define LEAST_CYCLES	quick_or(8, 20)	/* ... but for no fewer */
+#define UNLOAD_SECONDS	quick_or(5, 50)	/* as many cycles as this allows, ... */
+#define LEAST_CYCLES	quick_or(8, 20)	/* ... but at least so many */
 #define OPENERS		3
-#define PATIENT_TRIES	20	/* before the others are asked to close it */
+#define PATIENT_TRIES	20	/* before the gate is closed */
 
 /**
- * struct gate - where others rest while they are to use nothing
- * @turns: how often it was closed or opened; it is closed if that is odd
- * @resting: by number of the process: it rests since this turn
+ * struct gate - where processes wait while they must not use the module
+ * @turns: how often it was closed or opened; odd: it is closed
+ * @resting: by number of the process: the turn since which it waits
  */
 struct gate {
 	atomic_uint turns;
@@ -332,8 +334,8 @@ static void open_and_close(struct gate *gate, unsigned int number, __u64 random)
 	}
 }
 
-/* Somebody reads what it shows while it is unloaded. */
-static void look_on(struct gate *gate)
+/* Read the module's files while it is unloaded. */
+static void read_files(struct gate *gate)
 {
 	static const char *const files[] = {
 		HWT_DEBUGFS "/dev/stats", HWT_DEBUGFS "/dev/buckets",
@@ -362,14 +364,14 @@ static pid_t start_opener(struct gate *gate, unsigned int number, __u64 random)
 	if (!pid) {
 		if (number)
 			open_and_close(gate, number, random);
-		look_on(gate);
+		read_files(gate);
 	}
 	return pid;
 }
 
 /*
- * While anybody has it open it stays, and says so; as soon as nobody has, it goes, and
- * whoever opens meanwhile gets it whole or not at all.
+ * While a process has the device open, unloading fails; as soon as none has, it succeeds, and an
+ * open() meanwhile succeeds completely or fails.
  */
 TEST_F_TIMEOUT(storm, unload, 3600)
 {
@@ -388,7 +390,7 @@ TEST_F_TIMEOUT(storm, unload, 3600)
 		__u64 tried = now_ns();
 
 		if (i % 4) {
-			/* By chance; or when the last of them closes it. */
+			/* When nobody has it open by chance, or when the gate has closed. */
 			for (tries = 1; (ret = unload(MODULE)) == -EWOULDBLOCK; tries++) {
 				if (tries > PATIENT_TRIES)
 					close_gate(gate);
@@ -398,7 +400,10 @@ TEST_F_TIMEOUT(storm, unload, 3600)
 			in_use += tries - 1;
 			by_chance += tries <= PATIENT_TRIES;
 		} else {
-			/* Nobody: what somebody had who was killed has gone, too. */
+			/*
+			 * With the gate closed; what killed processes used must have been
+			 * released.
+			 */
 			close_gate(gate);
 			eventually(all_rest(gate));
 			eventually(!module_references());
@@ -406,7 +411,7 @@ TEST_F_TIMEOUT(storm, unload, 3600)
 			EXPECT_EQ(-ENOENT, hwt_open(0));
 		}
 		ASSERT_EQ(0, ret);
-		/* They find it gone, or on its way in. */
+		/* Processes find the module gone, or being loaded. */
 		open_gate(gate);
 		ASSERT_EQ(0, load(MODULE, ""));
 		if (i % 8 == 7) {
@@ -440,10 +445,10 @@ static const char *const limits[] = {
 
 /**
  * struct account - what a user has taken, over all its processes
- * @at: how many processes came to the end of how many phases, all together
+ * @at: the sum over its processes of the phases that each has completed
  * @rate: periodic timeouts, each once a second
  * @wheels: own wheels
- * @timeouts: timeouts, with slots of rings and the periodic ones
+ * @timeouts: timeouts, including slots of rings and periodic timeouts
  */
 struct account {
 	atomic_uint at;
@@ -452,14 +457,14 @@ struct account {
 	atomic_uint timeouts;
 };
 
-/* The end of a phase, for the processes of one user. */
+/* The processes of one user wait for each other at the end of a phase. */
 static void meet(struct account *a, unsigned int phase)
 {
 	atomic_fetch_add(&a->at, 1);
 	eventually(atomic_load(&a->at) >= phase * TAKERS);
 }
 
-/* All that there is to be had, until each is refused. */
+/* Take all that is allowed, until each kind is refused. */
 static void take_all(struct account *a, __u64 random)
 {
 	struct hwtimer_setup own = {
@@ -506,7 +511,7 @@ static void take_all(struct account *a, __u64 random)
 		if (!ret)
 			atomic_fetch_add(&a->timeouts, rings.timeouts);
 		else if (ret == -EDQUOT && rings.timeouts > 1)
-			ret = 0;	/* fewer may be there */
+			ret = 0;	/* try with fewer */
 	} while (!ret);
 	expect(-EDQUOT, ret);
 	meet(a, 4);
@@ -546,7 +551,7 @@ static pid_t start_taker(uid_t uid, struct account *a, __u64 random, bool killed
 	if (pid)
 		return pid;
 	take_all(a, random);
-	/* Until all have been checked. */
+	/* Until the others have been checked. */
 	if (killed)
 		pause();
 	meet(a, 5);
@@ -554,8 +559,8 @@ static pid_t start_taker(uid_t uid, struct account *a, __u64 random, bool killed
 }
 
 /*
- * Both take all they may, from several processes at once: each gets exactly that, whatever
- * the other has. And all of it again, however those ended who had it before.
+ * Two users take all they may, from several processes at once: each gets exactly its quota,
+ * whatever the other has; and again after their processes have exited or were killed.
  */
 TEST_F(users, at_their_limits)
 {
@@ -587,7 +592,7 @@ TEST_F(users, at_their_limits)
 			if (!killed[i])
 				continue;
 			kill(takers[i], SIGKILL);
-			/* In its place. */
+			/* On behalf of the killed process. */
 			atomic_fetch_add(&accounts[i % ARRAY_SIZE(uids)].at, 1);
 		}
 		for (i = 0; i < ARRAY_SIZE(takers); i++) {
@@ -598,20 +603,20 @@ TEST_F(users, at_their_limits)
 	check_nothing_left();
 }
 
-/* What nobody reads. */
+/* A backlog that nobody reads. */
 #define BACKLOG		(with_checkers() ? 20000U : 100000U)
 #define BATCH		1000U
-/* docs/promises: 120 bytes for each timeout, or 104 in a ring, all included. */
+/* docs/promises: 120 bytes for each timeout, or 104 in a ring, everything included. */
 #define BYTES_AT_MOST	128
-/* Less than that cannot be measured: each CPU has some charged in advance. */
+/* Smaller amounts cannot be measured, as each CPU charges some memory in advance. */
 #define GRAIN		(1024 * 1024)
 
 /**
- * struct hoard - a context and what it does not read
+ * struct hoard - a context with a backlog
  * @fd: the context
  * @ring: its rings, or NULL
- * @size: how many timeouts
- * @seen: which of them was reported
+ * @size: number of timeouts
+ * @seen: by timeout: it was reported
  */
 struct hoard {
 	int fd;
@@ -620,7 +625,7 @@ struct hoard {
 	bool *seen;
 };
 
-/* All of them, due soon. */
+/* Arm all of them, due soon. */
 static void pile_up(struct hoard *h, __u64 deadline, __u32 tag)
 {
 	static struct hwtimer_op ops[BATCH];
@@ -641,20 +646,20 @@ static void pile_up(struct hoard *h, __u64 deadline, __u32 tag)
 	}
 }
 
-/* Each of them, once. */
+/* Read each of them once. */
 static void read_all(struct hoard *h)
 {
 	struct hwtimer_record rec[64];
-	unsigned int told = 0;
+	unsigned int reported = 0;
 	int n;
 
 	memset(h->seen, 0, h->size);
-	while (told < h->size) {
+	while (reported < h->size) {
 		n = h->ring ? (int)ring_collect(h->ring, rec, 1) : hwt_read(h->fd, rec, 64);
 		expect(1, n > 0);
 		if (h->ring)
 			n += ring_reap(h->ring, rec + 1, 63);
-		told += n;
+		reported += n;
 		while (n--) {
 			expect(1, valid_record(&rec[n], HWTIMER_EXPIRED));
 			expect(1, rec[n].user_data < h->size && !h->seen[rec[n].user_data]);
@@ -666,7 +671,7 @@ static void read_all(struct hoard *h)
 				  hwt_read(h->fd, rec, 1));
 }
 
-/* In a child, which stops after each step, for us to measure what it takes. */
+/* A child, which stops itself after each step so that the parent can measure its memory. */
 static void hoarder(unsigned int size, bool rings)
 {
 	struct hoard h = { .size = size };
@@ -678,10 +683,10 @@ static void hoarder(unsigned int size, bool rings)
 	memset(h.seen, 1, size);
 	if (rings)
 		h.ring = must_ring(h.fd, 1024, 64, size);
-	/* What it pays for itself, first. */
+	/* First, the memory of the context itself. */
 	must_schedule(must_open(0), FAR, 0);
 	raise(SIGSTOP);
-	/* In the end it is killed. */
+	/* The parent kills it in the end. */
 	for (tag = 1;; tag++) {
 		pile_up(&h, now_ns() + 20 * NSEC_PER_MSEC, tag);
 		eventually(must_stats(h.fd).expired == (__u64)tag * size);
@@ -690,7 +695,7 @@ static void hoarder(unsigned int size, bool rings)
 	}
 }
 
-/* Until the child stops, time goes on as ever for @w. */
+/* @w works as ever until the child stops. */
 static void witness_until_stop(pid_t child, struct witness *w, __u64 *random)
 {
 	int status;
@@ -701,12 +706,12 @@ static void witness_until_stop(pid_t child, struct witness *w, __u64 *random)
 		usleep(1000);
 	}
 	if (pid != child || !WIFSTOPPED(status))
-		die("the child died");
+		die("the child exited");
 }
 
 /*
- * It takes no more than was paid for, is reported as a whole when somebody reads it, can be
- * had again in the same memory, and all of that comes back.
+ * A backlog takes no more memory than documented, is reported completely when it is read, can pile
+ * up again in the same memory, and all of it is freed.
  */
 static void unread(struct __test_metadata *_metadata, bool rings)
 {
@@ -730,7 +735,7 @@ static void unread(struct __test_metadata *_metadata, bool rings)
 	second = group_memory(GROUP);
 	printf("# %u unread: %llu kB, then %llu kB, and after reading again %llu kB\n", size,
 	       made / 1024, first / 1024, second / 1024);
-	/* The slots of rings are there from the beginning. */
+	/* The slots of rings are allocated in the beginning. */
 	most = rings ? 0 : size * BYTES_AT_MOST;
 	if (!with_checkers()) {
 		EXPECT_GE(made + most + GRAIN, first);
@@ -754,8 +759,8 @@ TEST(backlog_of_rings)
 }
 
 /*
- * A batch at the limit of a cgroup: each operation that needs memory fails with
- * ENOMEM, those that do not are done, as are submissions to rings, and nobody is killed.
+ * A batch at the memory limit of a cgroup: operations that need memory fail with ENOMEM, others
+ * and submissions to rings are done, and no process is killed.
  */
 TEST(limited_batch)
 {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Threads that do random things to shared contexts, with a book for each timeout.
- * In the end each has ended exactly once, and the kernel's counts are ours.
+ * Threads that do random operations on shared contexts, with a book for each timeout. In the end
+ * each has ended exactly once, and the kernel's counters agree with the books.
  *
- * SEED=N runs the same operations again, as far as two CPUs ever do; OPS=N
- * makes each thread do as many.
+ * SEED=N runs the same operations again, as far as two CPUs allow; OPS=N sets the operations of
+ * each thread.
  */
 #include "hwt.h"
 
 #define THREADS		4
 #define CONTEXTS	3
-#define TABLE		512	/* of what can be named by any thread */
+#define TABLE		512	/* timeouts that any thread can use */
 
 /* One arming. */
 struct book {
@@ -81,7 +81,7 @@ static __u64 random_delay(__u64 *random)
 	}
 }
 
-/* Arm one, in book @n, and let others know. */
+/* Arm the timeout of book @n, and publish it. */
 static void do_arm(struct shared *c, unsigned int n, __u64 *random)
 {
 	struct hwtimer_schedule s = {
@@ -209,13 +209,13 @@ static void *read_to_the_end(void *arg)
 	return NULL;
 }
 
-/* Somebody reads everything all the time. */
-static atomic_bool looking;
+/* A thread that reads debugfs and fdinfo all the time. */
+static atomic_bool reading;
 
-static void *look(void *arg)
+static void *keep_reading(void *arg)
 {
 	(void)arg;
-	while (atomic_load(&looking)) {
+	while (atomic_load(&reading)) {
 		char path[64];
 		int i;
 
@@ -263,7 +263,7 @@ static void run(struct __test_metadata *_metadata, bool stop_early)
 	struct worker workers[THREADS];
 	const char *wanted = getenv("OPS");
 	__u64 random = seed();
-	pthread_t looker;
+	pthread_t reader_of_files;
 	int i;
 
 	ops = wanted ? strtoul(wanted, NULL, 0) : 200000;
@@ -273,13 +273,16 @@ static void run(struct __test_metadata *_metadata, bool stop_early)
 		contexts[i].fd = must_open(0);
 		contexts[i].first_book = i * books_each();
 	}
-	/* One on the shared wheel, two of their own: fine, and coarse with a cap. */
+	/*
+	 * One on the shared wheel, two on own wheels: with a fine tick, and with a coarse one and
+	 * a cap.
+	 */
 	ASSERT_EQ(0, hwt_own_wheel(contexts[1].fd, 300 * NSEC_PER_USEC, 256, 0));
 	ASSERT_EQ(0, hwt_own_wheel(contexts[2].fd, 7 * NSEC_PER_MSEC, 3, 300));
 	for (i = 0; i < CONTEXTS; i++)
 		start(&contexts[i].reader, read_to_the_end, &contexts[i]);
-	atomic_store(&looking, true);
-	start(&looker, look, NULL);
+	atomic_store(&reading, true);
+	start(&reader_of_files, keep_reading, NULL);
 
 	for (i = 0; i < THREADS; i++) {
 		workers[i] = (struct worker){ .random = rnd(&random) | 1, .number = i };
@@ -302,8 +305,8 @@ static void run(struct __test_metadata *_metadata, bool stop_early)
 		EXPECT_EQ(0, hwt_stop(contexts[i].fd, NULL));
 		pthread_join(contexts[i].reader, NULL);
 	}
-	atomic_store(&looking, false);
-	pthread_join(looker, NULL);
+	atomic_store(&reading, false);
+	pthread_join(reader_of_files, NULL);
 	for (i = 0; i < CONTEXTS; i++) {
 		check(_metadata, &contexts[i]);
 		close(contexts[i].fd);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The machine is suspended, and woken by its clock: a timeout on CLOCK_BOOTTIME that
- * became due meanwhile fires at once, one on CLOCK_MONOTONIC does not count the sleep.
- * For guests: nobody likes to have their machine suspended.
+ * The machine is suspended, and woken by its RTC: a timeout on CLOCK_BOOTTIME that became due
+ * meanwhile fires at once; on CLOCK_MONOTONIC the time asleep does not count. For guests only, as
+ * it suspends the machine.
  */
 #include "hwt_guest.h"
 
@@ -26,7 +26,7 @@ static void alarm_after(unsigned int seconds)
 {
 	FILE *file = fopen(ALARM, "w");
 
-	/* One that is set has to go first. */
+	/* An alarm that is set has to be cleared first. */
 	if (!file || fputs("0", file) < 0 || fflush(file) ||
 	    fprintf(file, "+%u", seconds) < 0 || fclose(file))
 		die("%s: %s", ALARM, strerror(errno));
@@ -62,7 +62,7 @@ FIXTURE_SETUP(suspend)
 	}
 }
 
-/* A machine that is too slow to tell has to sleep for longer. */
+/* Sleep for longer on a machine that is too slow to tell. */
 static int try_suspend(const char *driver, const char *clock)
 {
 	unsigned int seconds = 3;
@@ -70,7 +70,7 @@ static int try_suspend(const char *driver, const char *clock)
 	int ret;
 
 	do {
-		/* Should it come before we sleep, nothing else wakes us. */
+		/* If the alarm comes before the machine sleeps, nothing else wakes it. */
 		alarm_after(4 * seconds);
 		snprintf(more, sizeof(more), "seconds=%u", seconds);
 		ret = run_guest_with("suspend", driver, clock, more);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Time that does not go as one would like: the wall clock is set, the program or the whole
- * guest is stopped for a while, the worker is held off, a million timeouts are due at once.
- * Nothing is early, all comes once. For guests: nobody likes to have their clock set.
+ * Disturbed time: the wall clock is set, the program or the whole guest is stopped for a while,
+ * the worker is held off, a million timeouts are due at once. Nothing is early, and everything
+ * expires once. For guests only, as it sets the clock.
  *
- * A guest is stopped by who runs it (scripts/guest/boot -s), when it is asked to on the output.
+ * The program prints a request to be stopped, which scripts/guest/boot -s follows.
  */
 #define _GNU_SOURCE
 #include <sys/time.h>
@@ -13,7 +13,7 @@
 #include "hwt_guest.h"
 #include "ring.h"
 
-/* Far more than it takes, and far less than the wall clock is moved by. */
+/* Far more than expiries take, and far less than the steps of the wall clock. */
 #define LATE_AT_MOST	(30 * NSEC_PER_SEC)
 #define HOUR		3600LL
 
@@ -52,7 +52,7 @@ struct context {
 	__u64 latest;
 };
 
-/* On the shared wheel, if there are no @slots. */
+/* Without @slots, a context on the shared wheel. */
 static void open_context(struct context *c, clockid_t clock, __u32 slots, __u32 levels)
 {
 	struct hwtimer_setup setup = {
@@ -66,11 +66,11 @@ static void open_context(struct context *c, clockid_t clock, __u32 slots, __u32 
 	if (hwt_setup(c->fd, &setup))
 		die("setup: clock %d, %u slots", clock, slots);
 	c->tick_ns = setup.tick_ns;
-	/* All that is armed here is due within 16 s. */
+	/* All timeouts here are due within 16 s. */
 	c->ordered = setup.tick_ns * setup.slots > 16 * NSEC_PER_SEC || levels > 1;
 }
 
-/* @n timeouts, the first one due @from from now, then one after the other @every ns. */
+/* Arm @n timeouts, the first due in @from ns, and then one every @every ns. */
 static void arm_all(struct context *c, unsigned int n, __u64 from, __u64 every)
 {
 	__u64 begin = clock_ns(c->clock) + from;
@@ -81,7 +81,7 @@ static void arm_all(struct context *c, unsigned int n, __u64 from, __u64 every)
 	c->ids = must_alloc(n, sizeof(__u64));
 	c->fired = must_alloc(n, sizeof(__u64));
 	for (i = 0; i < n; i++) {
-		/* In an order of its own; 619 is a prime. */
+		/* In a shuffled order; 619 is a prime. */
 		k = i * 619ULL % n;
 		c->deadlines[k] = begin + k * every;
 		if (hwt_schedule(c->fd, 0, c->deadlines[k], k, &c->ids[k], NULL))
@@ -90,7 +90,7 @@ static void arm_all(struct context *c, unsigned int n, __u64 from, __u64 every)
 	c->armed = clock_ns(c->clock);
 }
 
-/* Take what has expired. */
+/* Read what has expired. */
 static void take(struct context *c)
 {
 	struct hwtimer_record rec[64];
@@ -108,11 +108,11 @@ static void take(struct context *c)
 				die("record: id %llx user_data %llu deadline %llu", r->id,
 				    r->user_data, r->deadline);
 			if (c->fired[r->user_data])
-				die("number %llu: a second time", r->user_data);
+				die("number %llu: reported twice", r->user_data);
 			if (r->fired < r->deadline || r->fired > now)
 				die("number %llu: deadline %llu, fired %llu, now %llu",
 				    r->user_data, r->deadline, r->fired, now);
-			/* Within a tick there is no order of deadlines. */
+			/* There is no order of deadlines within a tick. */
 			if (c->ordered && r->deadline > c->armed &&
 			    r->deadline + c->tick_ns <= c->latest)
 				die("number %llu: %llu ns behind a later one", r->user_data,
@@ -127,7 +127,7 @@ static void take(struct context *c)
 		die("read: %d", n);
 }
 
-/* By how much the latest one came too late. */
+/* The longest delay. */
 static __u64 most_late(const struct context *c)
 {
 	__u64 most = 0;
@@ -139,7 +139,7 @@ static __u64 most_late(const struct context *c)
 	return most;
 }
 
-/* All that is left, and that it was all. */
+/* Read until all have expired, and check the counters. */
 static void take_the_rest(struct __test_metadata *_metadata, struct context *c)
 {
 	struct pollfd pfd = { .fd = c->fd, .events = POLLIN };
@@ -158,7 +158,7 @@ static void take_the_rest(struct __test_metadata *_metadata, struct context *c)
 	EXPECT_EQ(0, s.pending + s.unread);
 }
 
-/* The wall clock: how it is moved, and how it goes back to what it would be now. */
+/* Ways to move the wall clock, and how to restore it. */
 
 static __u64 wall_offset;
 
@@ -188,7 +188,7 @@ static void step_wall(long long by)
 		die("adjtimex: %s", strerror(errno));
 }
 
-/* Is the wall clock off by about @by seconds? */
+/* Is the wall clock about @by seconds off? */
 static bool wall_is_off(long long by)
 {
 	long long off = (long long)(clock_ns(CLOCK_REALTIME) - now_ns() - wall_offset) -
@@ -197,7 +197,7 @@ static bool wall_is_off(long long by)
 	return llabs(off) < (long long)LATE_AT_MOST;
 }
 
-/* To go faster or slower; 0: as it should. */
+/* Let the clock run faster or slower; 0: normally. */
 static void set_speed(long percent)
 {
 	struct timex tx = { .modes = ADJ_TICK };
@@ -229,7 +229,7 @@ FIXTURE_TEARDOWN(clocks)
 	set_wall(0);
 }
 
-/* By hours, ahead and back, with timeouts pending: it is nothing to them. */
+/* Set by hours, forward and back, with timeouts pending: these are not affected. */
 TEST_F(clocks, set)
 {
 	static const struct {
@@ -263,14 +263,14 @@ TEST_F(clocks, set)
 		wait_until(now_ns() + 250 * NSEC_PER_MSEC);
 	}
 	for (k = 0; k < ARRAY_SIZE(self->c); k++) {
-		/* An hour is not over, whatever the wall clock said. */
+		/* FAR is not over, whatever the wall clock says. */
 		ASSERT_EQ(0, hwt_cancel(self->c[k].fd, far[k]));
 		take_the_rest(_metadata, &self->c[k]);
 		EXPECT_GT(LATE_AT_MOST, most_late(&self->c[k]));
 	}
 }
 
-/* Faster and slower by a tenth, as adjtimex() allows: the clocks of the wheels, too. */
+/* A tenth faster and slower, the limits of adjtimex(): this affects the wheels' clocks, too. */
 TEST_F(clocks, speed)
 {
 	unsigned int i, k;
@@ -287,7 +287,7 @@ TEST_F(clocks, speed)
 		take_the_rest(_metadata, &self->c[k]);
 }
 
-/* Stopped, as by a shell: all of it expires meanwhile, and is there afterwards. */
+/* Stopped by SIGSTOP: timeouts expire meanwhile, and are read afterwards. */
 TEST(program_stopped)
 {
 	struct pollfd pfd[2];
@@ -313,7 +313,7 @@ TEST(program_stopped)
 	}
 	ASSERT_EQ(child, waitpid(child, &status, WUNTRACED));
 	ASSERT_TRUE(WIFSTOPPED(status));
-	/* The same contexts, of which nobody reads. */
+	/* The parent has the same contexts, and does not read. */
 	eventually(!must_stats(c[0].fd).pending && !must_stats(c[1].fd).pending);
 	EXPECT_EQ(2000, must_stats(c[0].fd).unread);
 	EXPECT_EQ(2000, must_stats(c[1].fd).unread);
@@ -332,7 +332,7 @@ static __u64 rtc_ns(void)
 }
 
 #define STOP_SECONDS	4
-/* Enough to tell it from a busy host. */
+/* Distinguishes a stop from a busy host. */
 #define STOP_SEEN	(STOP_SECONDS * NSEC_PER_SEC - 3 * NSEC_PER_SEC / 2)
 
 FIXTURE(guest)
@@ -343,7 +343,7 @@ FIXTURE(guest)
 FIXTURE_SETUP(guest)
 {
 	if (!getenv("guest_stop"))
-		SKIP(return, "nobody stops this machine");
+		SKIP(return, "this machine cannot be stopped");
 	open_context(&self->c[0], CLOCK_MONOTONIC, 0, 0);
 	open_context(&self->c[1], CLOCK_MONOTONIC, 64, 1);
 	open_context(&self->c[2], CLOCK_BOOTTIME, 16384, 1);
@@ -364,7 +364,7 @@ static void arm_and_ask(struct context *c, unsigned int n, const char *how)
 	fflush(stdout);
 }
 
-/* With it the clock of its processor goes on, so time has jumped when it continues. */
+/* QEMU is stopped, but the clock of its processor goes on: time jumps when it continues. */
 TEST_F(guest, process_stopped)
 {
 	__u64 before, now = now_ns(), end = now + PATIENCE;
@@ -382,7 +382,9 @@ TEST_F(guest, process_stopped)
 		struct context *c = &self->c[i];
 
 		take_the_rest(_metadata, c);
-		/* What became due in the gap came after it; without it was no test. */
+		/*
+		 * What became due during the stop expired after it; and there must have been some.
+		 */
 		for (late = 0, k = 0; k < c->n; k++)
 			late += c->fired[k] - c->deadlines[k] > NSEC_PER_SEC / 2;
 		EXPECT_LT(100, late);
@@ -393,8 +395,7 @@ TEST_F(guest, process_stopped)
 }
 
 /*
- * All of the machine: its clock has stood still, but for the one that tells the date.
- * Promise 12.
+ * The virtual machine is stopped: all its clocks stand still, except that of the RTC. Promise 12.
  */
 TEST_F(guest, machine_stopped)
 {
@@ -402,7 +403,7 @@ TEST_F(guest, machine_stopped)
 	unsigned int i;
 
 	if (access(RTC, R_OK))
-		SKIP(return, "no clock to see it by: " RTC);
+		SKIP(return, "no clock to measure it by: " RTC);
 	offset = rtc_ns() - now_ns();
 	arm_and_ask(self->c, ARRAY_SIZE(self->c), "machine");
 	while ((long long)(rtc_ns() - now_ns() - offset) < (long long)STOP_SEEN) {
@@ -445,19 +446,19 @@ FIXTURE_SETUP(worker)
 {
 }
 
-/* By a callback that takes seconds. */
+/* A callback takes seconds. */
 TEST_F(worker, held)
 {
 	EXPECT_EQ(0, run_guest("held", variant->driver, "monotonic"));
 }
 
-/* By interrupts that are off for a second, on all CPUs. */
+/* Interrupts are disabled for a second, on all CPUs. */
 TEST_F(worker, irqs_off)
 {
 	EXPECT_EQ(0, run_guest("irqs_off", variant->driver, "monotonic"));
 }
 
-/* By what there is to do; threads get on. One case for both, as scripts/test names it. */
+/* Very many callbacks; other threads still run. One case for both drivers, for scripts/test. */
 TEST(burst)
 {
 	const char *timeouts = getenv("THOROUGH") ? "timeouts=1000000" : "timeouts=100000";
@@ -466,14 +467,14 @@ TEST(burst)
 	EXPECT_EQ(0, run_guest_with("burst", "hrtimer", "monotonic", timeouts));
 }
 
-/* Many by the device, or a million. */
+/* Very many on the device. */
 
 #define MANY		quick_or(200000, 1000000)
 #define BATCH		1000U
 
 static atomic_bool over;
 
-/* Somebody with a few timeouts on another wheel. */
+/* A thread with a few timeouts on another wheel. */
 struct bystander {
 	unsigned int expired;
 	__u64 most_late;
@@ -488,7 +489,7 @@ static void *stand_by(void *arg)
 	while (!atomic_load(&over)) {
 		must_schedule(fd, 2 * NSEC_PER_MSEC, 0);
 		if (hwt_collect(fd, &rec, 1) != 1 || rec.fired < rec.deadline)
-			die("nothing, or early");
+			die("no record, or early");
 		if (now_ns() - rec.deadline > b->most_late)
 			b->most_late = now_ns() - rec.deadline;
 		b->expired++;
@@ -497,7 +498,7 @@ static void *stand_by(void *arg)
 	return NULL;
 }
 
-/* @n, a multiple of BATCH, for @due. Says how many of them were armed before @tick. */
+/* Arm @n, a multiple of BATCH, for @due. Returns how many were armed before @tick. */
 static unsigned int arm_batches(int fd, unsigned int n, __u64 due, __u64 tick)
 {
 	struct hwtimer_op *ops = must_alloc(BATCH, sizeof(*ops));
@@ -517,7 +518,7 @@ static unsigned int arm_batches(int fd, unsigned int n, __u64 due, __u64 tick)
 	return in_time;
 }
 
-/* All at one tick, on a wheel whose tick is long enough to arm them in the first one. */
+/* All at one tick, on a wheel whose tick is long enough to arm most of them in the first one. */
 TEST(million)
 {
 	struct hwtimer_record *rec = must_alloc(4096, sizeof(*rec));
@@ -530,7 +531,7 @@ TEST(million)
 	pthread_t thread;
 	int fd, n, i;
 
-	/* How long does it take to arm them? */
+	/* Measure how long arming takes. */
 	fd = must_open(0);
 	began = now_ns();
 	arm_batches(fd, MANY / 40, began + FAR, 0);
@@ -543,7 +544,7 @@ TEST(million)
 	began = now_ns();
 	ASSERT_EQ(0, hwt_own_wheel(fd, tick_ns, 64, 0));
 	in_time = arm_batches(fd, MANY, began, began + tick_ns);
-	/* The rest comes a tick later. But it was to be many at once. */
+	/* The rest expires a tick later; but enough must be due at once. */
 	EXPECT_LT(MANY / 40, in_time);
 	start(&thread, stand_by, &bystander);
 	while (got < MANY) {
@@ -552,7 +553,7 @@ TEST(million)
 		while ((n = hwt_read(fd, rec, 4096)) > 0) {
 			for (i = 0; i < n; i++) {
 				if (rec[i].user_data >= MANY || seen[rec[i].user_data]++)
-					die("number %llu: a second time", rec[i].user_data);
+					die("number %llu: reported twice", rec[i].user_data);
 				if (!valid_record(&rec[i], HWTIMER_EXPIRED) ||
 				    rec[i].deadline != began || rec[i].fired < began + tick_ns)
 					die("number %llu: deadline %llu, fired %llu",

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tracepoints: what the events say is what was done, by a program that knows. It is the only
- * one here that arms anything.
+ * Tracepoints: the events match what this program does. No other program arms timeouts meanwhile.
  */
 #include "hwt.h"
 
@@ -30,8 +29,8 @@ static void write_to(const char *path, const char *text)
 
 /**
  * struct line - an event
- * @name: which
- * @text: all that follows it
+ * @name: its name
+ * @text: its fields
  */
 struct line {
 	char name[32];
@@ -41,7 +40,7 @@ struct line {
 static struct line *lines;
 static unsigned int n_lines;
 
-/* All that was traced since trace_begin(). */
+/* Read all events since trace_begin(). */
 static void read_lines(void)
 {
 	FILE *f = fopen(TRACING "/trace", "re");
@@ -81,10 +80,10 @@ static unsigned int count(const char *name, const char *what)
 	return n;
 }
 
-/* The worker traces what it did in its own time, even if all can see that it was done. */
+/* Wait for events: the worker may trace later than its actions become visible. */
 #define until_traced(condition) eventually(({ read_lines(); condition; }))
 
-/* The number behind "@key=" in an event. */
+/* The number after "@key=" in an event. */
 static __u64 number(const struct line *l, const char *key)
 {
 	char with[32];
@@ -144,7 +143,7 @@ TEST_F(trace, each_event_is_there)
 		EXPECT_EQ(0, access(path, R_OK))
 			TH_LOG("%s", events[i]);
 	}
-	/* And no other. */
+	/* There are no others. */
 	dir = opendir(EVENTS);
 	ASSERT_NE(NULL, dir);
 	while ((e = readdir(dir)))
@@ -153,7 +152,7 @@ TEST_F(trace, each_event_is_there)
 	EXPECT_EQ(ARRAY_SIZE(events), n);
 }
 
-/* By read() and ioctl: some expire, some are touched, some cancelled, some stopped. */
+/* By read() and ioctl: some timeouts expire, some are touched, cancelled or handed back. */
 TEST_F(trace, life)
 {
 	const unsigned int each = 50;
@@ -186,12 +185,12 @@ TEST_F(trace, life)
 	EXPECT_EQ(2 * each, count("hwtimer_dev_expire", ""));
 	EXPECT_EQ(1, count("hwtimer_dev_stop", "n=50"));
 	EXPECT_EQ(1, count("hwtimer_dev_close", "n=0"));
-	/* A touch of the device's is an arm of the wheel's. */
+	/* A touch of the device calls hwtimer_arm(). */
 	EXPECT_EQ(4 * each, count("hwtimer_arm", "ret=0"));
 	EXPECT_EQ(each, count("hwtimer_arm", "ret=1"));
 	EXPECT_EQ(2 * each, count("hwtimer_expire_entry", "function=dev_expired"));
 	EXPECT_EQ(2 * each, count("hwtimer_expire_exit", ""));
-	/* By cancel, and by stop; the close releases those that were used. */
+	/* By cancels, and by the stop; the close only releases timeouts. */
 	EXPECT_EQ(2 * each, count("hwtimer_cancel", "ret=1"));
 	EXPECT_LE(1, count("hwtimer_drain", ""));
 	EXPECT_LE(1, count("hwtimer_file", ""));
@@ -205,7 +204,7 @@ TEST_F(trace, life)
 	EXPECT_EQ(2 * each, late);
 }
 
-/* What the events of the wheel that was created begin with. */
+/* Find the prefix of the events of the wheel that was created. */
 static bool find_wheel(char wheel[40])
 {
 	unsigned int i;
@@ -216,7 +215,7 @@ static bool find_wheel(char wheel[40])
 	return false;
 }
 
-/* A wheel of its own, from its creation to its end; and rings. */
+/* An own wheel, from its creation to its end; and rings. */
 TEST_F(trace, wheel_and_rings)
 {
 	struct hwtimer_rings params = { .sq_entries = 64, .timeouts = 64 };
@@ -247,14 +246,14 @@ TEST_F(trace, wheel_and_rings)
 	close(fd);
 	end();
 
-	/* What the kernel takes by itself is traced in the same way. */
+	/* Submissions that the worker takes are traced in the same way. */
 	EXPECT_LE(1, count("hwtimer_dev_take", ""));
 	EXPECT_EQ(10, count("hwtimer_dev_schedule", ""));
 	EXPECT_EQ(10, count("hwtimer_dev_expire", "id=0x7"));
 	EXPECT_EQ(1, count("hwtimer_wheel_create", "name=pid-"));
 	EXPECT_EQ(1, count("hwtimer_wheel_create", "tick_ns=1000000 slots=64 levels=1"));
 	EXPECT_EQ(1, count("hwtimer_wheel_stop", ""));
-	/* Its worker sleeps and wakes in turns: it was asleep, or is not told to be yet. */
+	/* Its worker alternates between sleep and wake. */
 	for (i = 0; i < n_lines; i++) {
 		if (!strstr(lines[i].text, wheel))
 			continue;

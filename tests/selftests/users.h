@@ -15,7 +15,7 @@
 #define NODE_DIR	"/tmp"
 #define NODE		"hwtimer-for-all"
 
-/* It stays open: others may not even search the root directory. */
+/* Kept open, as other users may not even search the root directory. */
 static int node_dir;
 
 static inline void remove_node(void)

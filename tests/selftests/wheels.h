@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Cases for both kinds of wheel: the fixture "context" is a context on the shared wheel, and
- * one on a wheel of its own, with OWN_TICK_NS and OWN_SLOTS, which are defined before.
+ * Cases for both kinds of wheel: the fixture "context" has a variant on the shared wheel, and one
+ * on an own wheel with OWN_TICK_NS and OWN_SLOTS, which the including file defines.
  */
 #ifndef WHEELS_H
 #define WHEELS_H

@@ -14,13 +14,13 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 
 /**
- * What timeouts of Netty's HashedWheelTimer cost a program. bench.c does the same with
- * libhwtimer, function by function; see docs/performance for what it is.
+ * The costs of Netty's HashedWheelTimer in a program. bench.c does the same with libhwtimer,
+ * function by function; see docs/performance for a description.
  *
  *	java Bench PENDING TICK_MS
  *
- * For each number of a round on its standard input it does one, prints rows of CSV, and an
- * empty line. Round 0 is for warming up.
+ * Reads numbers of rounds from standard input; for each it does a round, prints rows of CSV,
+ * and an empty line. Round 0 warms up.
  */
 final class Bench {
 	static final long NSEC_PER_SEC = 1_000_000_000L;
@@ -43,7 +43,7 @@ final class Bench {
 	static int pending, round;
 	static long tick;
 	static final long[] delays = new long[NR_DELAYS];
-	static long before;	// how much memory was used
+	static long before;	// memory used before there were timeouts
 
 	static long random = 88172645463325252L;
 
@@ -55,8 +55,8 @@ final class Bench {
 	}
 
 	/*
-	 * For how long all CPUs together have been busy, with whatever it was: all of the time,
-	 * but for what the kernel says they were idle.
+	 * For how long all CPUs together have been busy: all time except the idle time of the
+	 * kernel.
 	 */
 	static long busy() throws IOException {
 		long busy = 0;
@@ -82,7 +82,7 @@ final class Bench {
 					pending, round, value, unit);
 	}
 
-	// Until the worker has done what is left to it: what comes after that in its queue has expired.
+	// Wait until the worker has done its deferred work: a timeout queued after it has expired.
 	static void settle() throws InterruptedException {
 		CountDownLatch settled = new CountDownLatch(1);
 
@@ -94,7 +94,7 @@ final class Bench {
 	static final class Meter {
 		final long busy = busy();
 		final int threads, each;
-		final long[][] ns;	// what each portion of it took, of each thread
+		final long[][] ns;	// the time of each portion, by thread
 
 		Meter(int threads, int ops) throws IOException {
 			this.threads = threads;
@@ -102,7 +102,7 @@ final class Bench {
 			ns = new long[threads][PORTIONS];
 		}
 
-		// The caller's part, which is that of the median portion, and all that it takes.
+		// Report the caller's part, from the median portion, and the total CPU time.
 		void end(String operation) throws Exception {
 			settle();
 			report(operation + "+worker", (double) (busy() - busy) / (threads * each), "ns");
@@ -111,7 +111,7 @@ final class Bench {
 		}
 	}
 
-	// What one thread does of it.
+	// The part of one thread.
 	static final class Stretch {
 		final long[] ns;
 		final int portion;
@@ -124,7 +124,7 @@ final class Bench {
 			left = portion;
 		}
 
-		// After each operation.
+		// To be called after each operation.
 		void one() {
 			if (--left != 0)
 				return;
@@ -206,7 +206,7 @@ final class Bench {
 		m.end("producers");
 	}
 
-	// How often the worker has gone to sleep, a thread with the name that they have by default.
+	// How often the worker, a thread with the default name, has gone to sleep.
 	static long wakeups() throws IOException {
 		long sleeps = 0;
 
@@ -223,7 +223,7 @@ final class Bench {
 		return sleeps;
 	}
 
-	// How much of a CPU is used when nobody does anything, and how often the worker wakes.
+	// CPU time while nothing is done, and how often the worker wakes.
 	static void quiet(String what) throws Exception {
 		int rest = 2, span = 3;
 
@@ -259,7 +259,7 @@ final class Bench {
 		report("late_last", late[NR_LATE - 1] / 1e3, "us");
 	}
 
-	static void lookAtClock() {
+	static void readClock() {
 		long began = System.nanoTime(), sum = 0;
 
 		for (int i = 0; i < OPS; i++)
@@ -275,7 +275,7 @@ final class Bench {
 		quiet("none");
 	}
 
-	// Have the memory where it was before the other one had its turn.
+	// Use the memory again after the other program had its turn.
 	static void warmUp() throws Exception {
 		int nr = round;
 
@@ -286,10 +286,10 @@ final class Bench {
 	}
 
 	static void oneRound() throws Exception {
-		// Once in a while; it takes its time.
+		// Not in each round, as it takes long.
 		boolean resting = round % 3 == 1;
 
-		// Gone at the end of the round, as its worker never rests.
+		// Stopped at the end of the round, as its worker never rests.
 		timer = new HashedWheelTimer(tick, TimeUnit.NANOSECONDS);
 		settle();
 		if (resting)
@@ -308,7 +308,7 @@ final class Bench {
 		producers();
 		rearm();
 		cancel();
-		lookAtClock();
+		readClock();
 		lateness();
 		timer.stop();
 		Arrays.fill(timeouts, null);

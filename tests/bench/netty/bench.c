@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What timeouts of libhwtimer cost a program. Bench.java does the same with Netty's
- * HashedWheelTimer, function by function; see docs/performance for what it is.
+ * The costs of libhwtimer's timeouts in a program. Bench.java does the same with Netty's
+ * HashedWheelTimer, function by function; see docs/performance for a description.
  *
  *	bench PENDING
  *
- * For each number of a round on its standard input it does one, prints rows of CSV, and an
- * empty line. Round 0 is for warming up.
+ * Reads numbers of rounds from standard input; for each it does a round, prints rows of CSV, and
+ * an empty line. Round 0 warms up.
  */
 #include <dirent.h>
 #include <err.h>
@@ -31,19 +31,19 @@
 #define NR_LATE		5000U
 #define LATE_FIRST	(200 * NSEC_PER_MSEC)
 #define LATE_SPAN	(2 * NSEC_PER_SEC)
-#define BATCH		64U		/* how many share a look at the clock in hwtimer_at */
+#define BATCH		64U		/* operations for each read of the clock in hwtimer_at */
 #define GROUP		"/sys/fs/cgroup/bench"
 
-/* user_data of what settle() waits for */
+/* user_data of the timeout that settle() waits for */
 #define SETTLED		(~0ULL)
 
 static struct hwtimer *h;
 static hwtimer_id *ids;
 static unsigned int *order, pending, round_nr;
 static uint64_t delays[NR_DELAYS];
-/* What was charged for memory before there were timeouts. */
+/* Memory charged before there were timeouts. */
 static uint64_t before;
-/* The caller knows the time: hwtimer_at */
+/* The caller knows the time: subject hwtimer_at */
 static bool at;
 
 static uint64_t rnd(void)
@@ -71,9 +71,8 @@ static uint64_t now_ns(void)
 }
 
 /*
- * For how long all CPUs together have been busy, with whatever it was: all of the time, but
- * for what the kernel says they were idle. Its books of CPU time have steps of a jiffy in
- * User-Mode Linux.
+ * For how long all CPUs together have been busy: all time except the idle time of the kernel. The
+ * kernel's accounting of CPU time has a resolution of a jiffy in User-Mode Linux.
  */
 static uint64_t busy_ns(void)
 {
@@ -91,7 +90,7 @@ static uint64_t busy_ns(void)
 	return busy;
 }
 
-/* What the memory cgroup is charged with, the kernel's part and the program's. */
+/* Memory charged to the cgroup, for the kernel and the program. */
 static uint64_t charged(void)
 {
 	FILE *file = fopen(GROUP "/memory.current", "r");
@@ -120,7 +119,7 @@ static void report(const char *operation, double value, const char *unit)
 }
 
 /*
- * Until the worker has done what is left to it: what comes after that in its queue has
+ * Wait until the worker has done its deferred work: a timeout that was queued after it has
  * expired.
  */
 static void settle(void)
@@ -136,10 +135,10 @@ static void settle(void)
 
 /**
  * struct meter - measures an operation that is done many times
- * @busy: how long the CPUs had been busy when it began
- * @threads: how many do it
- * @each: how often each of them
- * @ns: what each portion of it took
+ * @busy: busy_ns() at the beginning
+ * @threads: number of threads
+ * @each: number of operations of each thread
+ * @ns: the time of each portion
  */
 struct meter {
 	uint64_t	busy;
@@ -149,11 +148,11 @@ struct meter {
 };
 
 /**
- * struct stretch - what one thread does of it
- * @ns: what its portions took
- * @portion: how many operations that is
- * @left: how many of them are left
- * @began: when the present one began
+ * struct stretch - the part of one thread
+ * @ns: the times of its portions
+ * @portion: number of operations of a portion
+ * @left: number of operations left of the portion
+ * @began: when the current one began
  */
 struct stretch {
 	uint64_t	*ns;
@@ -176,7 +175,7 @@ static struct stretch stretch_begin(struct meter *m, unsigned int thread)
 	return (struct stretch){ m->ns + thread * PORTIONS, portion, portion, now_ns() };
 }
 
-/* After each operation. */
+/* To be called after each operation. */
 static void stretch_one(struct stretch *s)
 {
 	uint64_t now;
@@ -196,7 +195,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The caller's part, which is that of the median portion, and all that it takes. */
+/* Report the caller's part, from the median portion, and the total CPU time. */
 static void meter_end(struct meter *m, const char *operation)
 {
 	const unsigned int n = m->threads * PORTIONS;
@@ -209,7 +208,7 @@ static void meter_end(struct meter *m, const char *operation)
 	report(operation, (double)m->ns[n / 2] / (m->each / PORTIONS), "ns");
 }
 
-/* Here, to schedule something is the same in all operations. */
+/* All operations schedule by this function. */
 static void schedule(unsigned int i, uint64_t *now, uint64_t delay, uint64_t data,
 		     hwtimer_id *id)
 {
@@ -271,7 +270,7 @@ static void rearm(void)
 	meter_end(&m, "rearm");
 }
 
-/* Netty has no such thing; what its users do is rearm. */
+/* Netty has no touch; its users cancel and schedule, as in rearm(). */
 static void touch(void)
 {
 	struct meter m;
@@ -319,7 +318,7 @@ static void arm_cancel(void)
 	meter_end(&m, "arm_cancel");
 }
 
-/* Both on the same handle. */
+/* Both threads use the same handle. */
 static struct meter producers_meter;
 
 static void *producer(void *thread)
@@ -342,7 +341,7 @@ static void producers(void)
 	meter_end(&producers_meter, "producers");
 }
 
-/* A line of a file in /proc: what follows @key. */
+/* Find what follows @key on a line of a file in /proc. */
 static bool proc_value(const char *pid, const char *file, const char *key, char *value, size_t size)
 {
 	char path[300], line[200];
@@ -360,7 +359,7 @@ static bool proc_value(const char *pid, const char *file, const char *key, char 
 	return found;
 }
 
-/* How often the worker of the shared wheel, a kernel thread, has gone to sleep. */
+/* How often the shared wheel's worker, a kernel thread, has gone to sleep. */
 static unsigned long wakeups(void)
 {
 	DIR *proc = opendir("/proc");
@@ -379,7 +378,7 @@ static unsigned long wakeups(void)
 	return sleeps;
 }
 
-/* How much of a CPU is used when nobody does anything, and how often the worker wakes. */
+/* CPU time while nothing is done, and how often the worker wakes. */
 static void quiet(const char *what)
 {
 	const unsigned int rest = 2, span = 3;
@@ -423,7 +422,7 @@ static void lateness(void)
 	report("late_last", late[NR_LATE - 1] / 1e3, "us");
 }
 
-static void look_at_clock(void)
+static void read_clock(void)
 {
 	uint64_t began = now_ns();
 	unsigned int i;
@@ -433,7 +432,7 @@ static void look_at_clock(void)
 	report("clock", (double)(now_ns() - began) / OPS, "ns");
 }
 
-/* One is made for each 4096 entries, and is no fast one in User-Mode Linux. */
+/* One is made for each 4096 entries, and is slow in User-Mode Linux. */
 static void make_call(void)
 {
 	const unsigned int calls = 1000;
@@ -446,7 +445,7 @@ static void make_call(void)
 	report("system_call", (double)(now_ns() - began) / calls, "ns");
 }
 
-/* The handle is there for all rounds, and so its memory was used before. */
+/* One handle for all rounds, so that its memory has been used before. */
 static void begin(void)
 {
 	const struct hwtimer_options options = {
@@ -461,7 +460,7 @@ static void begin(void)
 	quiet("none");
 }
 
-/* Have the memory where it was before the other one had its turn. */
+/* Use the memory again after the other program had its turn. */
 static void warm_up(void)
 {
 	unsigned int nr = round_nr;
@@ -474,7 +473,7 @@ static void warm_up(void)
 
 static void one_round(void)
 {
-	/* Once in a while; it takes its time. */
+	/* Not in each round, as it takes long. */
 	bool resting = round_nr % 3 == 1 && !at;
 
 	settle();
@@ -496,7 +495,7 @@ static void one_round(void)
 	touch();
 	cancel();
 	if (!at) {
-		look_at_clock();
+		read_clock();
 		make_call();
 		lateness();
 	}
@@ -515,7 +514,7 @@ int main(int argc, char **argv)
 	order = calloc(pending, sizeof(*order));
 	if (!ids || !order)
 		errx(1, "no memory");
-	/* Theirs is not the timeouts' memory. */
+	/* Memory of arrays must not count as the timeouts'. */
 	memset(ids, 1, pending * sizeof(*ids));
 	for (i = 0; i < NR_DELAYS; i++)
 		delays[i] = rnd() % FAR;

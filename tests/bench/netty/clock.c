@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A clock_gettime() for programs in User-Mode Linux. Elsewhere the vDSO reads
- * CLOCK_MONOTONIC without a system call; there it makes one, which takes tens of us. This does what
- * the vDSO does: it counts by the processor from when it last looked at the kernel's clock.
- * Which is every 10 ms, in each thread, so that it does not go astray.
+ * A clock_gettime() for programs in User-Mode Linux. Elsewhere the vDSO reads CLOCK_MONOTONIC
+ * without a system call; there it makes one, which takes tens of us. This works like the vDSO: it
+ * adds the processor's counter to the last reading of the kernel's clock, which each thread
+ * repeats every 10 ms to stay accurate.
  *
  * To be linked to a program, or preloaded.
  */
@@ -15,36 +15,36 @@
 #include <x86intrin.h>
 
 #define NSEC_PER_SEC	1000000000ULL
-#define LONGEST		(NSEC_PER_SEC / 100)	/* from one look to the next */
-#define SHORTEST	(NSEC_PER_SEC / 10)	/* what the rate is taken from */
+#define LONGEST		(NSEC_PER_SEC / 100)	/* between two readings */
+#define SHORTEST	(NSEC_PER_SEC / 10)	/* to compute the rate from */
 #define SHIFT		32
 
 /**
- * struct look - a look at both clocks
+ * struct reading - a simultaneous reading of both clocks
  * @tsc: the processor's
  * @ns: the kernel's
  */
-struct look {
+struct reading {
 	uint64_t	tsc;
 	uint64_t	ns;
 };
 
-/* Before main(). */
-static struct look first;
-/* ns per count of the processor, times 2^SHIFT; 0: not known yet. Any thread's. */
+/* Read before main(). */
+static struct reading first;
+/* ns per count of the processor, times 2^SHIFT; 0: not known yet. Shared by all threads. */
 static uint64_t rate;
 
-static __thread struct look last;
+static __thread struct reading last;
 
-/* As the vDSO does: not before all that was to be read has been read. */
+/* As in the vDSO: not before earlier loads. */
 static uint64_t count(void)
 {
 	_mm_lfence();
 	return __rdtsc();
 }
 
-/* In the middle between before and after; the shortest of three. */
-static void look(struct look *l)
+/* The processor's clock is that in the middle of the system call; the shortest of three calls. */
+static void read_both(struct reading *l)
 {
 	uint64_t shortest = UINT64_MAX, before, after;
 	struct timespec ts;
@@ -62,9 +62,9 @@ static void look(struct look *l)
 	}
 }
 
-static void __attribute__((constructor)) look_first(void)
+static void __attribute__((constructor)) read_first(void)
 {
-	look(&first);
+	read_both(&first);
 }
 
 static uint64_t monotonic(void)
@@ -76,7 +76,7 @@ static uint64_t monotonic(void)
 		if (now - last.ns < LONGEST)
 			return now;
 	}
-	look(&last);
+	read_both(&last);
 	if (last.ns - first.ns > SHORTEST) {
 		known = ((__uint128_t)(last.ns - first.ns) << SHIFT) / (last.tsc - first.tsc);
 		__atomic_store_n(&rate, known, __ATOMIC_RELAXED);

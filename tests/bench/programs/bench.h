@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What programs keep time with, measured: subjects, and what they are put to.
+ * Measures interfaces by which programs keep time: the subjects and the cases.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -19,14 +19,14 @@
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
-/* What a subject has of its own in each connection, at the most. */
+/* The most that a subject has in each connection. */
 #define HANDLE_SIZE	232
 
 /**
- * struct conn - what has a timeout: a connection, say
- * @handle: the subject's
- * @due: when it is due, if that is of interest
- * @fired: how often it expired
+ * struct conn - an object with a timeout, such as a connection
+ * @handle: the subject's data
+ * @due: when it is due, if that is measured
+ * @fired: number of expiries
  */
 struct conn {
 	union {
@@ -40,18 +40,18 @@ struct conn {
 
 static_assert(sizeof(struct conn) == 256, "as in the benchmark of the kernel's timers");
 
-/* The subject's part of a connection. */
+/* The subject's data of a connection. */
 #define handle_of(type, c) ((type *)(c)->handle.bytes)
 
 enum op { OP_ARM, OP_ARM_AT, OP_CANCEL, OP_ARM_CANCEL, OP_TOUCH_LATER, OPS };
 
 /**
- * struct range - connections that something is done to, one after the other
+ * struct range - connections to operate on, one after the other
  * @first: the first one
- * @at: where it is, from there on; goes on by itself
- * @n: to how many
- * @shift: OP_TOUCH_LATER: by so much, in ns
- * @order: in which; NULL: that of memory
+ * @at: the next one, relative to @first; advanced by each run
+ * @n: number of connections
+ * @shift: OP_TOUCH_LATER: the delay is longer by this, in ns
+ * @order: their order; NULL: in order of memory
  */
 struct range {
 	unsigned long	first;
@@ -62,18 +62,17 @@ struct range {
 };
 
 /**
- * struct subject - something to keep time with
+ * struct subject - an interface to keep time with
  * @name: its name
  * @handle: bytes that it has in each connection
- * @dear: a system call for each operation, or a look at the clock, which is as dear
- *	with User-Mode Linux
- * @searches: to cancel and to touch looks through all that are pending
+ * @dear: each operation makes a system call, or reads the clock, which is as expensive with
+ *	User-Mode Linux
+ * @searches: cancel and touch search all pending timeouts
  * @begin: prepare for so many timeouts
- * @init: of a connection, what it needs before it is armed; or NULL
- * @run: do something, from a callback of its loop if it has one. Returns ns
- * @settle: have all done that was put off; returns how many ns that took of a CPU. Or NULL
- * @wait: have what has expired handled, and wait for it first if there is none. NULL: it is
- *	nothing to keep time with
+ * @init: prepare a connection before it is armed; or NULL
+ * @run: do the operations, in a callback of its event loop if it has one. Returns ns
+ * @settle: finish deferred work; returns the CPU time of that in ns. Or NULL
+ * @wait: handle expiries; wait for one if there is none. NULL: it has no timeouts
  */
 struct subject {
 	const char	*name;
@@ -94,12 +93,12 @@ extern const struct subject libevent_heap, libevent_common, libuv_timer;
 
 extern struct conn *conns;
 extern unsigned long fired;		/* since it was set to 0 */
-extern __u64 loop_now;			/* the time, as of the beginning of @run */
+extern __u64 loop_now;			/* the time at the beginning of @run */
 extern unsigned long system_calls;
 
 #define DELAYS	65536
-extern __u64 delays[DELAYS];		/* in ns, at random, of whole ms */
-#define COMMON_DELAY_S	30		/* where one delay has to do for all */
+extern __u64 delays[DELAYS];		/* in ns, random, whole ms */
+#define COMMON_DELAY_S	30		/* where one delay is used for all */
 
 void conn_fired(struct conn *c);
 
@@ -128,15 +127,15 @@ static inline __u64 delay_of(const struct conn *c)
 }
 
 /**
- * run_range - the loops around the calls, the same for all
- * @group: so many are done to at once, before the next thing is done to them
+ * run_range - the loops around the calls, the same for all subjects
+ * @group: number of connections that go through one step before the next step
  * @arm: arm a connection, with a delay
- * @arm_at: the same for the time that is in conn->due
+ * @arm_at: arm a connection for conn->due
  * @cancel: cancel it
- * @touch: with another delay, while it is armed
- * @flush: what was put off to be done at once, is
+ * @touch: set another delay while it is armed
+ * @flush: do what was deferred to be done in groups
  *
- * All of it is inline, so that nothing is called through pointers.
+ * All of it is inline, so that there are no calls through pointers.
  */
 static inline __attribute__((always_inline))
 __u64 run_range(enum op op, struct range *r, unsigned long group,
@@ -185,7 +184,7 @@ __u64 run_range(enum op op, struct range *r, unsigned long group,
 	return now_ns() - start;
 }
 
-/* A function for each operation, as otherwise the switch would be in the loop. */
+/* A function for each operation, so that the switch is outside of the loop. */
 #define RUN_RANGE(op, r, ...)							\
 	((op) == OP_ARM ? run_range(OP_ARM, r, __VA_ARGS__) :			\
 	 (op) == OP_ARM_AT ? run_range(OP_ARM_AT, r, __VA_ARGS__) :		\

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: an ioctl for each operation, batches of them, and libhwtimer with rings.
+ * hwtimer: an ioctl for each operation, batches, and libhwtimer with rings.
  *
- * What the wheel's worker does later, in a thread of its own, is to be counted, too. So
- * settle() has it come to rest, and tells how much time that took of the CPU: on one CPU,
- * what was taken from a loop that waits; on several, what the scheduler counted.
+ * The deferred work of the wheel's worker counts as well. So settle() waits until the worker is
+ * done, and returns the CPU time of that: with one CPU, what is missing in a loop that reads the
+ * time; with several, what the scheduler counted.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -59,24 +59,24 @@ int __wrap_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const v
 }
 
 /*
- * The bell: a timeout in a context of its own, due at the next tick. When it has been told
- * of, the worker has come by, and has seen to all that there was.
+ * A timeout in a context of its own, due at the next tick. When it has been reported, the worker
+ * has run, and has done all that there was to do.
  */
 static struct {
 	struct hwtimer_ring	*ring;
 	int			fd;
 	__u64			tag;
 	__u64			cycles;		/* per 2^20 ns */
-	clockid_t		worker;		/* what it has had of the CPUs */
+	clockid_t		worker;		/* CPU time of the worker */
 	__u64			worker_ns;
-} bell;
+} probe;
 
-/* On one CPU: a gap of so many cycles between two looks is none of ours. */
+/* With one CPU: a gap of so many cycles between two reads was another task's. */
 #define GAP	1000
 
 static bool one_cpu;
 
-/* The worker of the shared wheel, as debugfs has it. */
+/* The CPU clock of the shared wheel's worker, by its pid from debugfs. */
 static clockid_t worker_clock(void)
 {
 	char line[128];
@@ -100,78 +100,78 @@ static __u64 worker_ns(void)
 {
 	struct timespec t;
 
-	if (clock_gettime(bell.worker, &t))
+	if (clock_gettime(probe.worker, &t))
 		err(1, "the worker's clock");
 	return t.tv_sec * NS_PER_S + t.tv_nsec;
 }
 
-/* Wait, and count for how long somebody else had the CPU. */
+/* Wait for the record, and return for how long another task had the CPU. */
 static __u64 watch_cpu(__u32 tail)
 {
 	__u64 before = __rdtsc(), now, gaps = 0;
 
-	while (__atomic_load_n(&bell.ring->cq_tail, __ATOMIC_ACQUIRE) == tail) {
+	while (__atomic_load_n(&probe.ring->cq_tail, __ATOMIC_ACQUIRE) == tail) {
 		now = __rdtsc();
 		if (now - before > GAP)
 			gaps += now - before;
 		before = now;
 	}
-	return (gaps << 20) / bell.cycles;
+	return (gaps << 20) / probe.cycles;
 }
 
-/* On one CPU we are last in line: who was woken has run when the ioctl returns. */
-static __s64 ring_once(void)
+/* With one CPU, SCHED_IDLE lets the worker run before the ioctl returns. */
+static __s64 probe_once(void)
 {
-	struct pollfd p = { .fd = bell.fd, .events = POLLIN };
-	__u32 tail = bell.ring->cq_head;
-	struct hwtimer_schedule arg = { .id = HWTIMER_ID(0, ++bell.tag), .time = 1 };
-	__u64 start = now_ns(), before = bell.worker_ns;
+	struct pollfd p = { .fd = probe.fd, .events = POLLIN };
+	__u32 tail = probe.ring->cq_head;
+	struct hwtimer_schedule arg = { .id = HWTIMER_ID(0, ++probe.tag), .time = 1 };
+	__u64 start = now_ns(), before = probe.worker_ns;
 	__s64 ns;
 
-	if (__real_ioctl(bell.fd, HWTIMER_IOC_SCHEDULE, &arg))
-		err(1, "the bell");
+	if (__real_ioctl(probe.fd, HWTIMER_IOC_SCHEDULE, &arg))
+		err(1, "the probe");
 	if (one_cpu) {
 		ns = now_ns() - start;
 		ns += watch_cpu(tail);
 	} else {
 		if (poll(&p, 1, -1) != 1)
 			err(1, "poll");
-		bell.worker_ns = worker_ns();
-		ns = bell.worker_ns - before;
+		probe.worker_ns = worker_ns();
+		ns = probe.worker_ns - before;
 	}
-	__atomic_store_n(&bell.ring->cq_head, tail + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&probe.ring->cq_head, tail + 1, __ATOMIC_RELEASE);
 	return ns;
 }
 
-/* What the bell takes of itself is that of a second time. */
+/* The cost of the timeout itself is that of a second one. */
 static __s64 kick_kernel(void)
 {
-	__s64 ns = ring_once();
+	__s64 ns = probe_once();
 
-	return ns - ring_once();
+	return ns - probe_once();
 }
 
-static void bell_open(void)
+static void probe_open(void)
 {
 	struct hwtimer_rings rings = { .sq_entries = 1, .cq_entries = 2, .timeouts = 1 };
 	__u64 start, cycles;
 
 	one_cpu = sysconf(_SC_NPROCESSORS_ONLN) == 1;
-	bell.fd = open(DEVICE, O_RDWR | O_CLOEXEC);
-	if (bell.fd < 0 || __real_ioctl(bell.fd, HWTIMER_IOC_RINGS, &rings))
+	probe.fd = open(DEVICE, O_RDWR | O_CLOEXEC);
+	if (probe.fd < 0 || __real_ioctl(probe.fd, HWTIMER_IOC_RINGS, &rings))
 		err(1, DEVICE);
-	bell.ring = mmap(NULL, rings.size, PROT_READ | PROT_WRITE, MAP_SHARED, bell.fd, 0);
-	if (bell.ring == MAP_FAILED)
+	probe.ring = mmap(NULL, rings.size, PROT_READ | PROT_WRITE, MAP_SHARED, probe.fd, 0);
+	if (probe.ring == MAP_FAILED)
 		err(1, "mmap");
 	if (!one_cpu) {
-		bell.worker = worker_clock();
-		bell.worker_ns = worker_ns();
+		probe.worker = worker_clock();
+		probe.worker_ns = worker_ns();
 	}
 	start = now_ns();
 	cycles = __rdtsc();
 	while (now_ns() - start < 20 * NS_PER_MS)
 		;
-	bell.cycles = ((__rdtsc() - cycles) << 20) / (now_ns() - start);
+	probe.cycles = ((__rdtsc() - cycles) << 20) / (now_ns() - start);
 }
 
 /* By system calls. */
@@ -184,7 +184,7 @@ static void device_begin(unsigned long n)
 	device_fd = open(DEVICE, O_RDWR | O_CLOEXEC);
 	if (device_fd < 0)
 		err(1, DEVICE);
-	bell_open();
+	probe_open();
 }
 
 static inline void device(unsigned long command, void *arg)
@@ -257,7 +257,7 @@ const struct subject hwtimer_ioctl = {
 	.wait	= device_wait,
 };
 
-/* The same, by batches. */
+/* The same operations, in batches. */
 
 static struct hwtimer_op batch[GROUP];
 static unsigned int batched;
@@ -356,7 +356,7 @@ static void rings_begin(unsigned long n)
 	};
 
 	must(hwtimer_open(&timers, &options), "hwtimer_open");
-	bell_open();
+	probe_open();
 }
 
 static inline void rings_arm(struct conn *c, __u64 delay)
@@ -416,7 +416,7 @@ const struct subject hwtimer_ring = {
 	.wait	= rings_wait,
 };
 
-/* The same by a program that knows the time, as those with a loop of a library do. */
+/* For programs that know the time, such as those with a library's event loop. */
 
 static inline void rings_at_arm(struct conn *c, __u64 delay)
 {

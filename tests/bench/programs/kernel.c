@@ -183,8 +183,8 @@ const struct subject posix_timer = {
 };
 
 /*
- * io_uring: submitted by the group. What is cancelled gives a completion, which is
- * taken off when there are many.
+ * io_uring, submitted in groups. Cancelled timeouts have completions, which are reaped when there
+ * are many.
  */
 
 #define GROUP	64
@@ -233,7 +233,7 @@ static void uring_flush(void)
 		return;
 	uring_put = 0;
 	system_calls++;
-	/* It runs what became of timeouts, too. */
+	/* It also runs deferred work of completed timeouts. */
 	if (io_uring_submit_and_get_events(&uring) < 0)
 		errx(1, "io_uring_submit");
 	uring_reap();
@@ -310,10 +310,7 @@ const struct subject io_uring_timeout = {
 	.wait	= uring_wait,
 };
 
-/*
- * A system call that has nothing to do, and a look at the clock: what those of others cost
- * beside their work.
- */
+/* A system call without work, and a read of the clock: the overhead that others have. */
 
 static void nothing_begin(unsigned long n)
 {

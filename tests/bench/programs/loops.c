@@ -2,8 +2,8 @@
 /*
  * Libraries with timers of their own: libevent's heap and common timeouts, libuv.
  *
- * What is done is done in a callback of their loop, as in a program: there they know the
- * time and need not look at the clock.
+ * Operations are done in a callback of the event loop, as in a program: there the library knows
+ * the time, and need not read the clock.
  */
 #include <event2/event.h>
 #include <event2/event_struct.h>
@@ -29,7 +29,7 @@ static void libevent_begin(unsigned long n)
 	struct event_config *config = event_config_new();
 
 	(void)n;
-	/* As with the others, what is due is due to more than a jiffy. */
+	/* Exact to better than a jiffy, as with the other subjects. */
 	event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
 	base = event_base_new_with_config(config);
 	if (!base)
@@ -114,7 +114,7 @@ const struct subject libevent_heap = {
 	.wait	= libevent_wait,
 };
 
-/* One delay for all: a list in the order of arming, only its first is in the heap. */
+/* One delay for all: a list in the order of arming, whose first entry is in the heap. */
 
 static void common_begin(unsigned long n)
 {
@@ -187,7 +187,7 @@ static inline void libuv_arm(struct conn *c, __u64 delay)
 	uv_timer_start(handle_of(uv_timer_t, c), libuv_fired, delay / NS_PER_MS, 0);
 }
 
-/* The loop's time is in whole ms: never early means a ms more. */
+/* The loop's time is in whole ms: round up, so that nothing is early. */
 static inline void libuv_arm_at(struct conn *c)
 {
 	uv_timer_start(handle_of(uv_timer_t, c), libuv_fired,
@@ -201,7 +201,7 @@ static inline void libuv_cancel(struct conn *c)
 
 static __u64 libuv_run(enum op op, struct range *r)
 {
-	/* What its loop does before it calls back. */
+	/* As the loop does before it runs callbacks. */
 	uv_update_time(&loop);
 	return RUN_RANGE(op, r, 1, libuv_arm, libuv_arm_at, libuv_cancel, libuv_arm,
 			 nothing_put_off);

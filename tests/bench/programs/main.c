@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * programs: what programs keep time with, measured.
+ * programs: measures interfaces by which programs keep time.
  *
  *	programs GROUND CASE PENDING ROUNDS [SUBJECT]...
  *
- * Prints lines of CSV, as hwtimer_bench has them: ground, kernel, cpus, subject, operation,
- * pending, round, value, unit. In each round every subject has its turn, in a process of its
- * own; round 0 warms up.
+ * Prints lines of CSV, like hwtimer_bench: ground, kernel, cpus, subject, operation, pending,
+ * round, value, unit. In each round every subject has its turn, in a process of its own; round 0
+ * warms up.
  */
 #include <fcntl.h>
 #include <linux/membarrier.h>
@@ -23,17 +23,20 @@
 
 #include "bench.h"
 
-/* How many operations there are in a turn, and how many are measured at once. */
+/* Number of operations in a turn, and of those that are measured together. */
 #define OPERATIONS	20000UL
 #define PORTION		2000UL
-/* Where the same few connections will do. So many entries go round a ring twice. */
+/* Where the same few connections suffice. So many entries wrap around a ring twice. */
 #define ROUND_ABOUT	100000UL
 #define LONG_PORTION	10000UL
-/* Of one that makes a system call for each. */
+/* For subjects with a system call for each operation. */
 #define DEAR		4000UL
-/* Of a subject that searches, if it has much to search. */
+/* For subjects that search, with many to search. */
 #define SEARCHES	64UL
-/* Who makes a system call for each operation is put to it in one round of so many then. */
+/*
+ * With so many pending, subjects with a system call for each operation are measured in every fifth
+ * round only.
+ */
 #define SELDOM		5
 #define MANY		10000UL
 #define MAX_SAMPLES	32
@@ -43,8 +46,8 @@ unsigned long fired, system_calls;
 __u64 loop_now, delays[DELAYS];
 
 /*
- * Connections are gone through at random, and end in another order than they began in:
- * what lies side by side does not come one after the other.
+ * Connections are used in random order, and end in another order than they began in, so that
+ * neighbours in memory are not used one after the other.
  */
 static unsigned int *order, *end_order, *round_order;
 
@@ -53,7 +56,7 @@ static const char *ground;
 static unsigned long pending, idle;	/* those armed all the time, and others */
 static unsigned int round_nr;
 
-/* How late each was that expired, if that is of interest. */
+/* The lateness of each expiry, if wanted. */
 static __s64 *lateness;
 
 void conn_fired(struct conn *c)
@@ -71,7 +74,7 @@ static void result(const struct subject *s, const char *operation, double value,
 		       operation, pending, round_nr, value, unit);
 }
 
-/* xorshift64; the same in each run. */
+/* xorshift64, with the same seed in each run. */
 static __u64 pick(__u64 below)
 {
 	static __u64 x = 0x9e3779b97f4a7c15ULL;
@@ -97,7 +100,7 @@ static void shuffle(unsigned int *order, unsigned long first, unsigned long n)
 	}
 }
 
-/* Memory that is there: no page of it is missing later. */
+/* Memory that is populated, so that there are no page faults later. */
 static void *must_map(size_t size)
 {
 	void *map = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -136,9 +139,8 @@ static void settle(const struct subject *s)
 }
 
 /*
- * All connections are made, and so many of them are armed. All have been, so that what
- * the subject needs for them is there, and the pages of it, too. Returns how many ns the
- * arming took.
+ * Create all connections and arm @n of them. All have been armed once, so that the subject's
+ * memory for them is allocated and populated. Returns how long arming took, in ns.
  */
 static __u64 fill(const struct subject *s, unsigned long n)
 {
@@ -151,7 +153,7 @@ static __u64 fill(const struct subject *s, unsigned long n)
 	for (i = 0; s->init && i < pending + idle; i++)
 		s->init(&conns[i]);
 	if (s->searches)
-		all.n = n;	/* or it would take minutes */
+		all.n = n;	/* otherwise it would take minutes */
 	ns = s->run(OP_ARM, &all);
 	settle(s);
 	if (!s->searches)
@@ -189,7 +191,7 @@ static void measure(const struct subject *s, enum op op, struct range *r, unsign
 	p->calls += system_calls - calls;
 }
 
-/* @pending are armed, and beside them @idle are not. None expires. */
+/* @pending are armed, @idle more are not. None expires. */
 static void steady(const struct subject *s)
 {
 	static const char *const names[OPS] = {
@@ -207,13 +209,13 @@ static void steady(const struct subject *s)
 
 	if (s->searches && pending > MANY)
 		n = SEARCHES;
-	/* Of few connections, several times. */
+	/* Few connections are used several times. */
 	each = n < idle ? n : idle;
 	shuffle(end_order, pending, each);
 	for (done = 0; done < each; done++)
 		end_order[pending + done] = order[end_order[pending + done]];
 	fill(s, pending);
-	/* None is armed in between, so it does not matter how few they are. */
+	/* None is armed in between, so few connections are enough. */
 	for (done = 0; done < ROUND_ABOUT; done++)
 		round_order[done] = order[pending + done % each];
 	measure(s, OP_ARM_CANCEL, &round_about, n < OPERATIONS ? n : ROUND_ABOUT, samples);
@@ -240,7 +242,7 @@ static void steady(const struct subject *s)
 	}
 }
 
-/* All are due at once: from then on, until all of them have been handled. */
+/* All are due at once; measured until all have been handled. */
 static void expire(const struct subject *s)
 {
 	struct range all = { .n = pending, .order = order };
@@ -258,7 +260,7 @@ static void expire(const struct subject *s)
 		all.at = 0;
 		s->run(OP_ARM_AT, &all);
 		settle(s);
-		/* Arming took longer than expected: leave more time. */
+		/* Arming took longer than expected: allow more time. */
 		allowed *= 2;
 		i = now_ns() + 5 * NS_PER_MS < due;
 		while (fired < pending)
@@ -270,7 +272,7 @@ static void expire(const struct subject *s)
 #define DUE	4000UL		/* at random times */
 #define SPREAD	NS_PER_S
 
-/* How late are those due one by one, while @pending more are armed? */
+/* Lateness of timeouts due one by one, with @pending more armed. */
 static void late(const struct subject *s)
 {
 	struct range r = { .first = pending, .n = DUE, .order = order };
@@ -296,7 +298,7 @@ static void late(const struct subject *s)
 }
 
 #define GROUP_DIR	"/sys/fs/cgroup/programs"
-/* What CPUs keep at hand for a group that is gone, in bytes. */
+/* Bytes that CPUs keep charged to a group that is gone. */
 #define LEFT		1048576
 
 static void write_file(const char *name, const char *text)
@@ -307,7 +309,7 @@ static void write_file(const char *name, const char *text)
 		err(1, "%s", name);
 }
 
-/* What is charged to the group, in bytes. */
+/* Memory charged to the group, in bytes. */
 static __u64 charged(void)
 {
 	FILE *f = fopen(GROUP_DIR "/memory.current", "r");
@@ -319,7 +321,7 @@ static __u64 charged(void)
 	return value;
 }
 
-/* What nobody has, in bytes: pages that are free, and those that CPUs keep at hand. */
+/* Free memory in bytes, including pages that CPUs keep cached. */
 static __u64 free_memory(void)
 {
 	FILE *f = fopen("/proc/zoneinfo", "r");
@@ -337,8 +339,8 @@ static __u64 free_memory(void)
 }
 
 /*
- * Bytes for each, of the kernel and of the program together. Not everything that the kernel
- * allocates for a program is charged to its group: so both that, and what is gone.
+ * Bytes for each timeout, in the kernel and in the program. The kernel does not charge all of its
+ * memory to the group, so both the charge and the decrease of free memory are reported.
  */
 static void memory(const struct subject *s)
 {
@@ -358,7 +360,7 @@ static void memory(const struct subject *s)
 static const struct {
 	const char	*name;
 	void		(*turn)(const struct subject *s);
-	unsigned int	first;	/* round: 1 has nothing to warm up */
+	unsigned int	first;	/* the first round: 1 has nothing to warm up */
 	unsigned long	idle;
 } cases[] = {
 	{ "steady", steady, 0, OPERATIONS },
@@ -379,7 +381,7 @@ static void turn(const struct subject *s, void (*fn)(const struct subject *s))
 	int status;
 
 	if (fn == memory) {
-		/* What the last one left goes in its own time. */
+		/* What the last subject left is freed asynchronously. */
 		while (!access(GROUP_DIR, F_OK) && (charged() > LEFT || rmdir(GROUP_DIR)))
 			sched_yield();
 		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
@@ -441,8 +443,8 @@ int main(int argc, char **argv)
 		write_file("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
 
 	/*
-	 * What the kernel does for us in threads of its own goes first: on one CPU our
-	 * time is all that it takes.
+	 * Threads of the kernel that work for this process precede it: with one CPU, its elapsed
+	 * time includes theirs.
 	 */
 	if (!access("/dev/hwtimer", F_OK) && sched_setscheduler(0, SCHED_IDLE, &param))
 		err(1, "SCHED_IDLE");
