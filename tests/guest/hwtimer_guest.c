@@ -44,7 +44,7 @@ MODULE_PARM_DESC(case, "what to test: burst, held, irqs_off or suspend");
 
 static char *driver = "kthread";
 module_param(driver, charp, 0444);
-MODULE_PARM_DESC(driver, "who moves the wheel: kthread (default) or hrtimer");
+MODULE_PARM_DESC(driver, "driver of the wheel: kthread (default) or hrtimer");
 
 static char *clock = "monotonic";
 module_param(clock, charp, 0444);

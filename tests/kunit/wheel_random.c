@@ -503,7 +503,7 @@ static void chaos_check(struct chaos *c)
 		agree(c, wheel_pending(&e->t) == e->armed, "pending");
 		if (e->asked == c->pass)
 			continue;
-		agree(c, !e->leaving, "was not told of its release");
+		agree(c, !e->leaving, "its release was not reported");
 		agree(c, !e->detached || !wheel_holds(&e->t), "is held after detach");
 		e->detached = false;
 	}

@@ -453,11 +453,6 @@ static void release_refused(struct kunit *test)
 	expect_nobody(i);
 }
 
-static void then_rearm_stopped(struct item *i)
-{
-	i->ret = hwtimer_work_schedule(&i->w, 0);
-}
-
 /* Stopping a wheel hands back pending items; dispatched ones run. */
 static void stop(struct kunit *test)
 {
@@ -472,7 +467,7 @@ static void stop(struct kunit *test)
 	i[0].nap = SEC;
 	i[1].nap = SEC;
 	i[3].nap = SEC;
-	i[1].then = then_rearm_stopped;
+	i[1].then = once_more;
 	expire(&i[0], 2);
 	expire(&i[1], 1);
 	expire(&i[3], 1);
@@ -530,7 +525,7 @@ static void destroy_waits(struct kunit *test)
 	i[0].nap = 200 * MS;
 	i[1].nap = 200 * MS;
 	q->nap = 200 * MS;
-	i[1].then = then_rearm_stopped;
+	i[1].then = once_more;
 	expire(q, 3);
 	expire(&i[1], 1);
 	expire(r, 2);

@@ -111,8 +111,8 @@ void again(struct item *i)
 
 void once_more(struct item *i)
 {
-	/* the item may be armed already, or shut down */
-	hwtimer_work_schedule(&i->w, 0);
+	/* not checked here: the item may be armed already, or shut down */
+	i->ret = hwtimer_work_schedule(&i->w, 0);
 }
 
 /* Check the wheel's counts. Each expiry was dispatched or refused. */

@@ -180,7 +180,7 @@ static void armed(struct thing *thing, int ret, bool touched)
 	case -ESHUTDOWN:
 		barrier();
 		if (!READ_ONCE(thing->gone) && !READ_ONCE(b.stopping))
-			native_fail("arming failed, and nobody ends it");
+			native_fail("arming failed, and the timeout is not being ended");
 		return;
 	default:
 		native_fail("arming returned %d", ret);

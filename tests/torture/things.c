@@ -472,7 +472,7 @@ static void armed(struct thing *thing, int ret, bool touched)
 		/* read @gone and @stopping after the result of the arming */
 		smp_rmb();
 		if (!READ_ONCE(thing->gone) && !READ_ONCE(thing->bench->stopping))
-			accuse(thing, "arming failed, and nobody ends it");
+			accuse(thing, "arming failed, and it is not being ended");
 		return;
 	default:
 		accuse(thing, "arming returned %d", ret);
