@@ -521,7 +521,7 @@ static int __init hwtimer_guest_init(void)
 		pr_info("case=%s driver=%s clock=%s\n", case_name, driver, clock);
 		cases[i].run();
 		if (too_slow)
-			pr_info("%s, %s, %s: too slow to prove anything\n", case_name, driver, clock);
+			pr_info("%s, %s, %s: too slow to decide\n", case_name, driver, clock);
 		return failed ? -EBADE : too_slow ? -EAGAIN : 0;
 	}
 	pr_err("no such case: %s\n", case_name);

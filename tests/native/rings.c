@@ -60,7 +60,7 @@ static void touch(struct program *p, struct entry *e, __u64 deadline)
 		return;
 	}
 	e->wanted = deadline;
-	/* No submission if the deadline moved to a later time, or the expiry is about to be reported. */
+	/* No submission for a later deadline, or if the expiry is about to be reported. */
 	if (native_submitted(hwtimer_fd(p->h)) != before)
 		check_kick(p, deadline);
 }
