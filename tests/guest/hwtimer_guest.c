@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer_guest: what takes a real machine with several CPUs: a worker with very much to do at
- * once, one that is held off, and suspend. It uses the module as it is shipped, by hwtimer.h.
+ * hwtimer_guest: tests that need a real machine with several CPUs: bursts, workers that are held
+ * off, and suspend. The module under test is the one that is shipped, used by way of hwtimer.h.
  *
  *	insmod hwtimer_guest.ko case=held [driver=hrtimer] [clock=boottime]
  *
- * runs a case. It fails with -EBADE if the case found something wrong, which is in the log, and
- * with -EAGAIN if the machine was too slow for the case to prove anything. A timeout must not be
- * early, and it must come within PATIENCE; otherwise no case depends on how long something takes.
+ * runs a case. It fails with -EBADE if the case found an error, which is in the log, and with
+ * -EAGAIN if the machine was too slow for the case to prove anything. A timeout must not be early,
+ * and it must fire within PATIENCE; otherwise no case depends on how long anything takes.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -35,7 +35,7 @@
 #define MS		((u64)NSEC_PER_MSEC)
 #define SEC		((u64)NSEC_PER_SEC)
 #define TICK		MS
-/* How long to wait for what must happen; the machine may be an emulated one. */
+/* how long to wait for what must happen; the machine may be emulated */
 #define PATIENCE	(60 * HZ)
 
 static char *case_name = "";
@@ -44,7 +44,7 @@ MODULE_PARM_DESC(case, "what to test: burst, held, irqs_off or suspend");
 
 static char *driver = "kthread";
 module_param(driver, charp, 0444);
-MODULE_PARM_DESC(driver, "who moves the wheel: kthread (default) or hrtimer");
+MODULE_PARM_DESC(driver, "driver of the wheel: kthread (default) or hrtimer");
 
 static char *clock = "monotonic";
 module_param(clock, charp, 0444);
@@ -58,9 +58,9 @@ static unsigned int seconds = 3;
 module_param(seconds, uint, 0444);
 MODULE_PARM_DESC(seconds, "suspend: delay of the timeout, in seconds; the machine must sleep for longer (default 3)");
 
-/* The case has found something wrong. */
+/* an error was found */
 static bool failed;
-/* The machine was too slow for the case to prove anything. */
+/* the machine was too slow for the case to prove anything */
 static bool too_slow;
 
 static __printf(1, 2) void fail(const char *fmt, ...)
@@ -80,7 +80,7 @@ static __printf(1, 2) void fail(const char *fmt, ...)
 		fail("line %d: not: %s", __LINE__, #condition);		\
 } while (0)
 
-/* Wait until @condition is true; false if it does not become so within PATIENCE. */
+/* Wait for @condition. Returns false if it is still false after PATIENCE. */
 #define eventually(condition) ({					\
 	unsigned long end_ = jiffies + PATIENCE;			\
 	bool true_;							\
@@ -108,7 +108,7 @@ static struct hwtimer_wheel *make_wheel(unsigned int slots)
 	return wheel;
 }
 
-/* One of many timeouts that are due at the same tick. */
+/* one of many timeouts that are due at the same tick */
 struct spark {
 	struct hwtimer_timeout	t;
 	u64			deadline;
@@ -118,7 +118,7 @@ struct spark {
 static struct spark *sparks;
 static unsigned int fired;
 
-/* On each CPU an ordinary thread counts its beats; @meanwhile: those while timeouts fired. */
+/* A thread on each CPU counts its beats; @meanwhile: those while timeouts fired. */
 static struct heart {
 	struct task_struct	*task;
 	unsigned long		beats, before, meanwhile;
@@ -145,7 +145,7 @@ static void spark_fired(struct hwtimer_timeout *t)
 			hearts[cpu].meanwhile += READ_ONCE(hearts[cpu].beats) -
 						 hearts[cpu].before;
 	}
-	/* Pairs with run_burst(), which reads what was written here. */
+	/* pairs with run_burst(), which reads what was written here */
 	smp_store_release(&fired, fired + 1);
 }
 
@@ -205,8 +205,8 @@ static bool all_beat(void)
 #define MOST_ROUNDS	6
 
 /*
- * All are armed on one CPU, for the same tick: they fire in that order, and the threads of all CPUs
- * get on meanwhile.
+ * All timeouts are armed on one CPU, for the same tick. They fire in the order of arming, and the
+ * threads of all CPUs make progress meanwhile.
  */
 static void run_burst(void)
 {
@@ -223,7 +223,7 @@ static void run_burst(void)
 		goto free;
 	}
 	hearts_start();
-	/* An emulated CPU may have to wait for a real one for as long as a round takes. */
+	/* An emulated CPU may wait for a real one for as long as a round takes. */
 	for (k = 0; !k || (k < MOST_ROUNDS && !all_beat()); k++) {
 		WRITE_ONCE(fired, 0);
 		deadline = hwtimer_wheel_now(wheel) + 2 * SEC;
@@ -239,7 +239,7 @@ static void run_burst(void)
 		}
 		migrate_enable();
 		WRITE_ONCE(beating, true);
-		/* Pairs with spark_fired(). */
+		/* pairs with spark_fired() */
 		if (!eventually(smp_load_acquire(&fired) == timeouts))
 			break;
 		WRITE_ONCE(beating, false);
@@ -263,9 +263,9 @@ free:
  * struct held - a wheel whose worker is held off
  * @wheel: the wheel
  * @holder: its callback holds the worker off
- * @from: no timeout with a deadline from here ...
- * @until: ... to here can fire before @until
- * @armed: when all were armed; U64_MAX: not yet
+ * @from: no timeout with a deadline from @from ...
+ * @until: ... to @until can fire before @until
+ * @armed: when all were armed; U64_MAX before that
  * @latest: the latest deadline after @armed that has expired
  * @ordered: one round of the wheel is longer than the test
  * @fired: timeouts that have fired
@@ -298,14 +298,14 @@ static void held_fired(struct hwtimer_timeout *t)
 		fail("number %td fires twice", s - held->sparks);
 	if (now < s->deadline)
 		fail("early by %llu ns", s->deadline - now);
-	/* There is no order within a tick, nor among those that were armed after their deadline. */
+	/* no order is promised within a tick, nor for timeouts armed after their deadline */
 	if (held->ordered && s->deadline > READ_ONCE(held->armed)) {
 		if (s->deadline + TICK <= held->latest)
 			fail("%llu ns behind a later one", held->latest - s->deadline);
 		held->latest = max(held->latest, s->deadline);
 	}
 	s->at = now;
-	/* Pairs with hold_off(), which reads what was written here. */
+	/* pairs with hold_off(), which reads what was written here */
 	smp_store_release(&held->fired, held->fired + 1);
 }
 
@@ -324,7 +324,7 @@ static void hold_worker(struct hwtimer_timeout *t)
 
 static atomic_t cpus_missing;
 
-/* With interrupts off on all CPUs at the same time, for half of HOLD. */
+/* Called on all CPUs at the same time: disable interrupts for half of HOLD. */
 static void hold_cpu(void *data)
 {
 	struct held *held = data;
@@ -341,7 +341,7 @@ static void hold_cpu(void *data)
 		cpu_relax();
 }
 
-/* Hold off @n workers at the same time. False if that has proved nothing. */
+/* Hold off @n workers at the same time. Returns false if that has proved nothing. */
 static bool hold_off(struct held *held, unsigned int n, bool irqs)
 {
 	u64 began = hwtimer_wheel_now(held->wheel) + 100 * MS;
@@ -356,7 +356,7 @@ static bool hold_off(struct held *held, unsigned int n, bool irqs)
 		if (!irqs)
 			check(!hwtimer_schedule_at(&h->holder, began));
 		for (k = 0; k < HELD; k++) {
-			/* Not in the order of the deadlines: 1237 and HELD are coprime. */
+			/* not in the order of the deadlines: 1237 and HELD are coprime */
 			struct held_spark *s = &h->sparks[k * 1237 % HELD];
 
 			s->held = h;
@@ -381,7 +381,7 @@ static bool hold_off(struct held *held, unsigned int n, bool irqs)
 	for (i = 0; i < n; i++) {
 		struct held *h = &held[i];
 
-		/* Pairs with held_fired(). */
+		/* pairs with held_fired() */
 		if (!eventually(smp_load_acquire(&h->fired) == HELD))
 			continue;
 		for (late = 0, k = 0; k < HELD; k++) {
@@ -395,7 +395,7 @@ static bool hold_off(struct held *held, unsigned int n, bool irqs)
 		}
 		pr_info("%s, %s: %u of %u held off for up to %llu ms\n", case_name, driver, late,
 			HELD, div_u64(h->until - h->from, MS));
-		/* There are few if the machine itself was held off. */
+		/* few timeouts are late if the machine itself was held off */
 		tested &= late > 100;
 		check(!hwtimer_wheel_pending(h->wheel));
 		check(h->fired == HELD);
@@ -403,7 +403,7 @@ static bool hold_off(struct held *held, unsigned int n, bool irqs)
 	return tested;
 }
 
-/* Late by less than a round, and by many: each timeout fires, once, and not early. */
+/* Late by less than a round and by many rounds: each timeout fires once, and not early. */
 static bool try_held_off(bool irqs)
 {
 	static const unsigned int slots[] = { 8192, 64 };
@@ -490,7 +490,7 @@ static void run_suspend(void)
 	else if (!boottime)
 		check(pending);
 	eventually(!hwtimer_is_pending(&t[0]));
-	/* It counts the sleep if the machine was awake for less than the delay when it fired. */
+	/* proves nothing if the machine was awake for the whole delay before the timeout fired */
 	if (boottime && ktime_get_ns() - start >= sleep)
 		too_slow = true;
 	check(hwtimer_is_pending(&t[1]));
@@ -521,7 +521,7 @@ static int __init hwtimer_guest_init(void)
 		pr_info("case=%s driver=%s clock=%s\n", case_name, driver, clock);
 		cases[i].run();
 		if (too_slow)
-			pr_info("%s, %s, %s: too slow to tell\n", case_name, driver, clock);
+			pr_info("%s, %s, %s: too slow to decide\n", case_name, driver, clock);
 		return failed ? -EBADE : too_slow ? -EAGAIN : 0;
 	}
 	pr_err("no such case: %s\n", case_name);

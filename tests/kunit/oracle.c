@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite that compares real wheels with a naive model, over every
- * combination of levels, driver and clock. What hwtimer_wheel_random does with a
- * clock of its own, here is done through the API, with whatever moves the wheel
- * on the machine's clocks.
+ * hwtimer: KUnit suite that compares real wheels with a naive model, for every combination of
+ * levels, driver and clock. Like hwtimer_wheel_random, but through the API, with real drivers, on
+ * the machine's clocks.
  *
- * Made for User-Mode Linux with time-travel=inf-cpu, where the clock stands still
- * while anything runs, so that lateness is exact. The seed is printed; it is the
- * parameter of the module.
+ * Made for User-Mode Linux with time-travel=inf-cpu, where the clock stands still while anything
+ * runs, so that lateness is exact. The seed is printed; it is a parameter of the module.
  */
 #include <kunit/test.h>
 #include <linux/err.h>
@@ -24,19 +22,19 @@
 
 #define TICK		NSEC_PER_MSEC
 #define SLOTS		16
-/* What the machine may add to a tick. */
+/* lateness that the machine adds to a tick */
 #define SLACK		(NSEC_PER_MSEC / 10)
 #define ENTRIES		64
 #define OPERATIONS	20000
 
 /**
- * struct entry - one timeout and what the model says of it
+ * struct entry - a timeout and its state in the model
  * @t: the timeout
- * @o: whose it is
- * @armed: it is pending, or has been claimed by the wheel without our knowledge
- * @claimed: armings that the wheel has ended, of which the callback is to come
- * @deadline: of what is armed
- * @last: latest deadline of those that were claimed
+ * @o: the oracle it belongs to
+ * @armed: pending, or expired without the model having noticed yet
+ * @claimed: number of expiries whose callbacks are yet to come
+ * @deadline: the deadline, if @armed
+ * @last: the latest deadline of the @claimed expiries
  */
 struct entry {
 	struct hwtimer_timeout	t;
@@ -52,7 +50,7 @@ struct oracle {
 	struct hwtimer_wheel	*wheel;
 	struct rnd_state	rnd;
 	u64			began;
-	spinlock_t		lock;	/* of what follows, and of the entries */
+	spinlock_t		lock;	/* protects the following fields and the entries */
 	unsigned long		armed;
 	unsigned long		cancelled;
 	unsigned long		expired;
@@ -117,7 +115,7 @@ static u32 below(struct oracle *o, u32 n)
 	return prandom_u32_state(&o->rnd) % n;
 }
 
-/* Due at the first boundary at or after the deadline, which is within a tick. */
+/* Due at the first boundary at or after the deadline, so less than a tick later. */
 static bool overdue(const struct oracle *o, u64 deadline)
 {
 	return hwtimer_wheel_now(o->wheel) > deadline + TICK + SLACK;
@@ -143,7 +141,7 @@ static void entry_fired(struct hwtimer_timeout *t)
 	spin_unlock_bh(&o->lock);
 }
 
-/* The wheel says that it is not pending, and we that it was. */
+/* The wheel reports that the timeout is not pending, while the model has it as armed. */
 static void claimed(struct oracle *o, struct entry *e)
 {
 	agree(o, hwtimer_wheel_now(o->wheel) >= e->deadline, "lost", e);
@@ -152,7 +150,7 @@ static void claimed(struct oracle *o, struct entry *e)
 	e->armed = false;
 }
 
-/* Some ticks, a round or two, or far; or in the past, but of the wheel's life. */
+/* Some ticks, a round or two, or far ahead; or in the past, but within the wheel's life. */
 static u64 some_deadline(struct oracle *o)
 {
 	static const u64 spans[] = { 4, 4, SLOTS, 3 * SLOTS, 60 * SLOTS, 3600 * SLOTS };
@@ -207,8 +205,8 @@ static void operate(struct oracle *o)
 	spin_unlock_bh(&o->lock);
 }
 
-/* Nothing is left that should have fired by now. */
-static void look(struct oracle *o)
+/* Check that no timeout is overdue. */
+static void check_overdue(struct oracle *o)
 {
 	struct entry *e;
 
@@ -250,9 +248,9 @@ static void model(struct kunit *test)
 		for (i = below(o, 8); i; i--)
 			operate(o);
 		nap(below(o, 64) ? below(o, 3 * TICK) : (u64)below(o, 100) * SLOTS * TICK);
-		/* Whatever was due a tick ago has fired, if the worker had its turn. */
+		/* After SLACK, whatever was due a tick ago has fired. */
 		nap(SLACK);
-		look(o);
+		check_overdue(o);
 	}
 
 	levels = hwtimer_wheel_levels(o->wheel);
@@ -262,7 +260,7 @@ static void model(struct kunit *test)
 		left++;
 	kunit_info(test, "seed %llu, %lu operations, %u levels: %lu armed, %lu cancelled, %lu expired, %lu handed back\n",
 		   used_seed, o->operations, levels, o->armed, o->cancelled, o->expired, left);
-	/* What became due while the stop waited for its grace period has expired. */
+	/* Timeouts that became due while the stop waited for a grace period have expired. */
 	KUNIT_EXPECT_GE(test, pending, left);
 	KUNIT_EXPECT_EQ(test, o->armed, o->cancelled + o->expired + left);
 	KUNIT_EXPECT_GT(test, o->expired, 1000UL);
@@ -276,7 +274,7 @@ static void model(struct kunit *test)
 static int oracle_suite_init(struct kunit_suite *suite)
 {
 	used_seed = hwtimer_kunit_seed();
-	/* Timers are no better than a jiffy before the machine's first ones. */
+	/* Before the machine's first timers, timers have the resolution of jiffies. */
 	nap(NSEC_PER_SEC);
 	return 0;
 }

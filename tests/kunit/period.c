@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite hwtimer_period: hwtimer_forward() and struct hwtimer_periodic with a
- * worker's kthread.
+ * hwtimer: KUnit suite hwtimer_period: hwtimer_forward() and struct hwtimer_periodic with the
+ * kthread driver.
  *
- * Made for User-Mode Linux with time-travel=inf-cpu, where the clock all but stands
- * still while anything runs (each look at it takes a few 100 ns, or else loops that
- * wait for it would not end): a callback that sleeps until some time is back within
- * SLACK. So the bounds are tested to SLACK here, and to the ns in period_decision.c.
+ * Made for User-Mode Linux with time-travel=inf-cpu, where the clock almost stands still while
+ * anything runs: each read takes some 100 ns, as loops that wait for a time would not end
+ * otherwise. A callback that sleeps until a time returns within SLACK. So the bounds are tested to
+ * SLACK here, and to the ns in period_decision.c.
  */
 #include <kunit/test.h>
 #include <linux/completion.h>
@@ -32,7 +32,7 @@ static const enum hwtimer_policy policies[] = {
 	HWTIMER_FIRE_ONCE, HWTIMER_SKIP, HWTIMER_MAKE_UP,
 };
 
-/* The case's data is the one it has. */
+/* The wheel is the data of the case. */
 
 static void unmake(struct kunit *test)
 {
@@ -59,7 +59,7 @@ static struct hwtimer_wheel *make(struct kunit *test, unsigned long cap)
 	return make_ticking(test, TICK, cap);
 }
 
-/* A tick's boundary, @ticks and a bit from now. */
+/* The boundary of a tick, between @ticks and @ticks + 1 from now. */
 static u64 boundary(const struct hwtimer_wheel *wheel, unsigned int ticks)
 {
 	u64 start = to_driven(wheel)->start_ns;
@@ -67,16 +67,16 @@ static u64 boundary(const struct hwtimer_wheel *wheel, unsigned int ticks)
 	return start + (div64_u64(ktime_get_ns() - start, TICK) + 1 + ticks) * TICK;
 }
 
-/* One that re-arms itself. */
+/* A timeout that re-arms itself. */
 struct self {
 	struct hwtimer_timeout	t;
 	struct completion	over;
 	struct rnd_state	rnd;
 	u64			period;
-	u64			due;	/* the deadline that comes next */
-	u64			n;	/* how many were met or missed */
+	u64			due;	/* the next deadline */
+	u64			n;	/* deadlines so far, met or missed */
 	u64			fired;
-	u64			until;	/* as many */
+	u64			until;	/* ends with so many deadlines */
 	unsigned int		wrong;
 };
 
@@ -88,7 +88,7 @@ static void self_fired(struct hwtimer_timeout *t)
 	s->fired++;
 	s->wrong += hwtimer_deadline(t) != s->due;
 	s->wrong += hwtimer_wheel_now(t->wheel) < s->due;
-	/* Now and then it takes long, from less than a period to several. */
+	/* Some callbacks take from less than a period to several. */
 	if (s->rnd.s1 && !(prandom_u32_state(&s->rnd) % 64))
 		nap(prandom_u32_state(&s->rnd) % (5 * s->period));
 	now = hwtimer_wheel_now(t->wheel);
@@ -103,14 +103,14 @@ static void self_fired(struct hwtimer_timeout *t)
 	}
 }
 
-/* A case may last for 300 s of its time, so ticks are short. */
+/* short ticks, as a case may take 300 s of the guest's time */
 #define SHORT_TICK	(200 * NSEC_PER_USEC)
 
-/* On the ticks, not on them, and more of them than ticks. */
+/* a multiple of the tick, none, and shorter than a tick */
 static const u64 drift_periods[] = { SHORT_TICK, 3 * SHORT_TICK + 12345, SHORT_TICK / 3 };
 KUNIT_ARRAY_PARAM(drift, drift_periods, NULL);
 
-/* 100,000 periods later it is in step to the ns, late or not. */
+/* After 100,000 periods the deadlines are exact to the ns, with late callbacks or without. */
 static void forward_drift(struct kunit *test)
 {
 	u64 period = *(const u64 *)test->param_value, first;
@@ -133,7 +133,7 @@ static void forward_drift(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 0, s.wrong);
 		KUNIT_EXPECT_EQ(test, first + s.n * period, s.due);
 		KUNIT_EXPECT_GE(test, s.n, s.until);
-		/* None is missed by who is never late by a period. */
+		/* without delays of a period, no deadline is missed */
 		if (!late && period > SHORT_TICK)
 			KUNIT_EXPECT_EQ(test, s.n, s.fired);
 		else if (late || period < SHORT_TICK)
@@ -162,7 +162,7 @@ static void forward_refuses(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EINVAL, hwtimer_forward(&t, now, 0, NULL));
 	KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&t));
 
-	/* before its deadline, with it, and behind it */
+	/* @now before, at and after the deadline */
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_forward(&t, now, SEC, &overruns));
 	KUNIT_EXPECT_EQ(test, 0ULL, overruns);
 	KUNIT_EXPECT_EQ(test, now + 2 * SEC, hwtimer_deadline(&t));
@@ -176,7 +176,7 @@ static void forward_refuses(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, now + 5 * SEC, hwtimer_deadline(&t));
 	hwtimer_cancel(&t);
 
-	/* the cap, and the end */
+	/* with the cap reached, and on a stopped wheel */
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&other, SEC));
 	KUNIT_EXPECT_EQ(test, -EAGAIN, hwtimer_forward(&t, now, SEC, &overruns));
 	KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&t));
@@ -188,7 +188,7 @@ static void forward_refuses(struct kunit *test)
 	hwtimer_destroy_on_stack(&other);
 }
 
-/* Beyond the range it is never, and stays so. */
+/* A deadline beyond the range is never, and remains so. */
 static void forward_never(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = make(test, 0);
@@ -218,7 +218,7 @@ static void forward_never(struct kunit *test)
 	hwtimer_destroy_on_stack(&t);
 }
 
-/* A periodic timeout that takes notes. */
+/* A periodic timeout that records its callbacks. */
 
 #define NOTES	16
 
@@ -228,13 +228,13 @@ struct beat {
 	unsigned int		fired;
 	unsigned int		released;
 	bool			over;	/* a callback has returned */
-	bool			pending;	/* it was, in the last callback */
+	bool			pending;	/* in the last callback */
 	struct {
 		u64		at;
 		u64		overruns;
 		u64		next;
 	} notes[NOTES];
-	/* what callback number @number does, and with what */
+	/* action for the callback @number, and its argument */
 	unsigned int		number;
 	void			(*then)(struct beat *b);
 	u64			until;
@@ -298,7 +298,7 @@ static void init_refuses(struct kunit *test)
 	unmake(test);
 }
 
-/* Nobody is late: all policies are the same, and it keeps in step. */
+/* Without lateness, all policies fire in step. */
 static void steady(struct kunit *test)
 {
 	unsigned int i, k;
@@ -340,8 +340,8 @@ static void block(struct beat *b)
 }
 
 /*
- * Callback 0, of deadline 0, is back @until ns after that deadline. Then come so many
- * callbacks, each with its overruns, and with the number of the deadline after it.
+ * Callback 0, for deadline 0, returns @until ns after that deadline. Then @n callbacks follow, each
+ * with its overruns and the number of the deadline after it.
  */
 struct late {
 	const char		*name;
@@ -355,17 +355,17 @@ struct late {
 };
 
 static const struct late lates[] = {
-	/* by one period: it is on time again */
+	/* late by one period: still on time */
 	{ "once, 1", HWTIMER_FIRE_ONCE, 0, PERIOD, 2, { { 0, 2 }, { 0, 3 } } },
 	{ "skip, 1", HWTIMER_SKIP, 0, PERIOD, 2, { { 0, 2 }, { 0, 3 } } },
 	{ "make up, 1", HWTIMER_MAKE_UP, 0, PERIOD, 2, { { 0, 2 }, { 0, 3 } } },
-	/* by 3.5: deadlines 1, 2 and 3 are past */
+	/* late by 3.5 periods: deadlines 1, 2 and 3 have passed */
 	{ "once, 3.5", HWTIMER_FIRE_ONCE, 0, 7 * PERIOD / 2, 3,
 	  { { 2, 4 }, { 0, 5 }, { 0, 6 } } },
 	{ "skip, 3.5", HWTIMER_SKIP, 0, 7 * PERIOD / 2, 3, { { 3, 5 }, { 0, 6 }, { 0, 7 } } },
 	{ "make up, 3.5", HWTIMER_MAKE_UP, 0, 7 * PERIOD / 2, 5,
 	  { { 0, 2 }, { 0, 3 }, { 0, 4 }, { 0, 5 }, { 0, 6 } } },
-	/* about the bound of one period, for deadline 1 */
+	/* near the bound of one period, for deadline 1 */
 	{ "once, bound", HWTIMER_FIRE_ONCE, 0, 2 * PERIOD - SLACK, 3,
 	  { { 0, 2 }, { 0, 3 }, { 0, 4 } } },
 	{ "once, bound + 1", HWTIMER_FIRE_ONCE, 0, 2 * PERIOD + 1, 2, { { 1, 3 }, { 0, 4 } } },
@@ -373,7 +373,7 @@ static const struct late lates[] = {
 	{ "skip, bound + 1", HWTIMER_SKIP, 0, 2 * PERIOD + 1, 2, { { 2, 4 }, { 0, 5 } } },
 	{ "make up, bound + 1", HWTIMER_MAKE_UP, 0, 2 * PERIOD + 1, 3,
 	  { { 0, 2 }, { 0, 3 }, { 0, 4 } } },
-	/* about a bound shorter than the period */
+	/* near a bound shorter than the period */
 	{ "once, 30 ms", HWTIMER_FIRE_ONCE, 30 * MS, PERIOD + 30 * MS - SLACK, 2,
 	  { { 0, 2 }, { 0, 3 } } },
 	{ "once, 30 ms + 1", HWTIMER_FIRE_ONCE, 30 * MS, PERIOD + 30 * MS + 1, 2,
@@ -382,7 +382,7 @@ static const struct late lates[] = {
 	  { { 0, 2 }, { 0, 3 } } },
 	{ "skip, 30 ms + 1", HWTIMER_SKIP, 30 * MS, PERIOD + 30 * MS + 1, 2,
 	  { { 1, 3 }, { 0, 4 } } },
-	/* and longer */
+	/* near a bound longer than the period */
 	{ "once, 230 ms", HWTIMER_FIRE_ONCE, 230 * MS, 330 * MS - SLACK, 5,
 	  { { 0, 2 }, { 0, 3 }, { 0, 4 }, { 0, 5 }, { 0, 6 } } },
 	{ "once, 230 ms + 1", HWTIMER_FIRE_ONCE, 230 * MS, 330 * MS + 1, 2,
@@ -420,18 +420,18 @@ static void late(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, late->expected[i].overruns,
 				    b->notes[i + 1].overruns, "callback %u", i + 1);
 		KUNIT_EXPECT_EQ_MSG(test, next, b->notes[i + 1].next, "callback %u", i + 1);
-		/* Never early: the deadline before the next is behind it. */
+		/* Never early: the deadline before the next one has passed. */
 		KUNIT_EXPECT_GE(test, b->notes[i + 1].at, next - PERIOD -
 				b->notes[i + 1].overruns * PERIOD);
 		KUNIT_EXPECT_GE(test, b->notes[i + 1].at, b->until);
 	}
-	/* What came first was the one that was late, if it fired. */
+	/* The first callback after the late one comes at once, unless skipped. */
 	if (late->policy != HWTIMER_SKIP)
 		KUNIT_EXPECT_LT(test, b->notes[1].at, b->until + SLACK);
 	for (i = 0; i < b->fired && i < NOTES; i++) {
 		fires += 1 + b->notes[i].overruns;
 		KUNIT_EXPECT_EQ(test, first + fires * PERIOD, b->notes[i].next);
-		/* one a tick */
+		/* at most one callback per tick */
 		if (i)
 			KUNIT_EXPECT_GT(test, div64_u64(b->notes[i].at - first, TICK), tick);
 		tick = div64_u64(b->notes[i].at - first, TICK);
@@ -439,7 +439,7 @@ static void late(struct kunit *test)
 	unmake(test);
 }
 
-/* The first deadline in the past counts from there, even from before the wheel. */
+/* Periods count from a first deadline in the past, even one before the wheel was created. */
 static void first_in_the_past(struct kunit *test)
 {
 	unsigned int i;
@@ -492,7 +492,7 @@ static void cancel_in_callback(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, b->ret);
 	KUNIT_EXPECT_FALSE(test, b->pending);
 	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
-	/* It can be started again, and anew with another phase. */
+	/* It can be started again, and restarted with another phase. */
 	now = hwtimer_wheel_now(wheel);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_start_at(&b->p, now + PERIOD));
 	KUNIT_EXPECT_EQ(test, 1, hwtimer_periodic_start_at(&b->p, now + 17 * MS));
@@ -530,7 +530,7 @@ static void start_in_callback(struct kunit *test)
 
 static void release_self(struct beat *b)
 {
-	/* Not while the callback runs. */
+	/* not released while the callback runs */
 	b->ret = hwtimer_periodic_release(&b->p, beat_released);
 	nap(3 * PERIOD);
 	b->over = !b->released;
@@ -553,7 +553,7 @@ static void release_in_callback(struct kunit *test)
 	unmake(test);
 }
 
-/* Freed by what its own callback asked for, and the memory used for something else. */
+/* Freed in the released callback, after a release by its own callback; the memory is reused. */
 static struct beat *freed;
 
 static void free_beat(struct hwtimer_timeout *t)
@@ -597,7 +597,7 @@ static void block_long(struct beat *b)
 	b->over = true;
 }
 
-/* Waits for the callback, and cancels what it was armed for before. */
+/* Cancelling synchronously waits for the callback, and cancels what was armed before it. */
 static void cancel_sync_waits(struct kunit *test)
 {
 	unsigned int i;
@@ -614,7 +614,7 @@ static void cancel_sync_waits(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 1, hwtimer_periodic_cancel_sync(&b->p));
 		KUNIT_EXPECT_TRUE(test, b->over);
 		KUNIT_EXPECT_EQ(test, 2, b->fired);
-		/* It is ours, and may be gone. */
+		/* The owner may free or reuse the memory. */
 		memset(&b->p, 0x6b, sizeof(b->p));
 		nap(10 * PERIOD);
 		KUNIT_EXPECT_EQ(test, 2, b->fired);
@@ -641,7 +641,7 @@ static void cancel_sync_in_callback(struct kunit *test)
 	unmake(test);
 }
 
-/* Handed back like any other: at rest, and while its callback runs. */
+/* A stop hands back periodic timeouts, idle or with a callback that runs. */
 static void stop(struct kunit *test)
 {
 	unsigned int running;
@@ -672,8 +672,8 @@ static void stop(struct kunit *test)
 }
 
 /*
- * Between the expiry and the look under the lock, which nobody can hit here: the
- * worker's part is played by the case, with a timeout that is not pending.
+ * The time between the expiry and the check under the lock, which a case cannot hit: it plays the
+ * worker instead, with a timeout that is not pending.
  */
 static void expire_by_hand(struct beat *b)
 {
@@ -690,9 +690,9 @@ static void window(struct kunit *test)
 		struct beat *b = a_beat(test, wheel, 0, policies[i]);
 		struct beat *other = a_beat(test, wheel, 0, HWTIMER_FIRE_ONCE);
 
-		/* so that the wheel is as old as the deadlines that are past */
+		/* so that the past deadlines are within the age of the wheel */
 		nap(4 * PERIOD);
-		/* nobody comes: it goes on */
+		/* without interference, it continues */
 		now = hwtimer_wheel_now(wheel);
 		hwtimer_periodic_start_at(&b->p, now);
 		hwtimer_cancel(&b->p.timeout);
@@ -701,14 +701,14 @@ static void window(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, b->pending);
 		KUNIT_EXPECT_EQ(test, now + PERIOD, hwtimer_deadline(&b->p.timeout));
 
-		/* cancelled: called, as cancel said it might be, and no more */
+		/* cancelled meanwhile: called once, as documented, and no more */
 		hwtimer_cancel(&b->p.timeout);
 		KUNIT_EXPECT_FALSE(test, hwtimer_periodic_cancel(&b->p));
 		expire_by_hand(b);
 		KUNIT_EXPECT_EQ(test, 2, b->fired);
 		KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&b->p.timeout));
 
-		/* started anew: called for the old one, and the new one stands */
+		/* restarted meanwhile: called for the old deadline, and the new one remains */
 		KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_start_at(&b->p, now + SEC));
 		expire_by_hand(b);
 		KUNIT_EXPECT_EQ(test, 3, b->fired);
@@ -716,7 +716,7 @@ static void window(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, now + SEC, hwtimer_deadline(&b->p.timeout));
 		KUNIT_EXPECT_EQ(test, now + SEC, b->p.deadline);
 
-		/* somebody took the place: told, whatever the policy, and over */
+		/* the cap is reached meanwhile: called whatever the policy, and over */
 		hwtimer_periodic_start_at(&b->p, now - 3 * PERIOD);
 		hwtimer_cancel(&b->p.timeout);
 		KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_start(&other->p, SEC));
@@ -731,7 +731,7 @@ static void window(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 4, b->fired);
 		KUNIT_EXPECT_EQ(test, 0, other->fired);
 
-		/* the wheel was stopped: the same */
+		/* the wheel is stopped meanwhile: called, and over */
 		hwtimer_periodic_start_at(&b->p, now);
 		hwtimer_cancel(&b->p.timeout);
 		KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
@@ -742,7 +742,7 @@ static void window(struct kunit *test)
 	}
 }
 
-/* What was skipped is told once, and not by one that was started anew. */
+/* Skipped periods are reported once, and not after a restart. */
 static void start_forgets(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = make(test, 0);

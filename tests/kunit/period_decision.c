@@ -34,7 +34,7 @@ static void forward_model(struct kunit *test)
 	}
 }
 
-/* Walks from one deadline to the next, as the policies are told in words. */
+/* The policies as documented: walks from one deadline to the next. */
 static struct hwtimer_decision model(const struct hwtimer_period *p, u64 deadline, u64 now)
 {
 	bool misfire = now > deadline && now - deadline > p->misfire_ns;
@@ -77,7 +77,7 @@ static void decide_model(struct kunit *test)
 	}
 }
 
-/* At the end of time: what cannot be told is never, and does not wrap. */
+/* At the end of the range, deadlines become U64_MAX and do not wrap. */
 static void edges(struct kunit *test)
 {
 	static const struct {
@@ -121,7 +121,7 @@ static void edges(struct kunit *test)
 	}
 }
 
-/* By what it means, with numbers of all sizes. */
+/* Checks the properties of decisions for numbers of all sizes. */
 static void all_sizes(struct kunit *test)
 {
 	struct rnd_state rnd;
@@ -140,7 +140,7 @@ static void all_sizes(struct kunit *test)
 		if (v[1] < v[0])
 			v[1] = v[0];
 		KUNIT_ASSERT_TRUE(test, next > v[1] || next == U64_MAX);
-		/* the last one missed is not after now, and the next one is */
+		/* the last missed deadline is not after now, and the next one is */
 		KUNIT_ASSERT_LE(test, missed, (v[1] - v[0]) / v[2]);
 		KUNIT_ASSERT_LT(test, v[1] - v[0] - missed * v[2], v[2]);
 		if (next != U64_MAX)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite: when does /dev/hwtimer read the submission ring? The worker's looks, the
- * bell that makes the next look earlier, and the promise of sleep_until. The suite plays the
- * program by the rules of linux/hwtimer.h, and reads the module's state to check it.
+ * hwtimer: KUnit suite: when does /dev/hwtimer read the submission ring? The polls of the worker,
+ * the doorbell that makes the next poll earlier, and the promise of sleep_until. The suite plays
+ * the program by the rules of linux/hwtimer.h, and reads the state of the module to check it.
  *
- * Made for User-Mode Linux with time-travel=inf-cpu, where the clock stands still while
- * anything runs, so late is what is later than the boundary of a tick.
+ * Made for User-Mode Linux with time-travel=inf-cpu, where the clock stands still while anything
+ * runs, so lateness counts from the boundary of a tick.
  */
 #include <kunit/test.h>
 #include <linux/err.h>
@@ -31,7 +31,7 @@
 #define MS	NSEC_PER_MSEC
 #define SEC	NSEC_PER_SEC
 #define SLOTS	64
-/* The longest time between two looks, and by how many ticks sleep_until may be later. */
+/* the longest time between two polls, and by how many ticks sleep_until may be later */
 #define POLL_NS	(250 * MS)
 #define MARGIN	3
 
@@ -44,12 +44,12 @@ static struct program {
 	struct hwtimer_driven	*driven;
 	u64			tick;
 	unsigned int		kicks;
-	/* by slot: when it was submitted; 0: it is free */
+	/* by slot: time of submission, or 0 if the slot is free */
 	u64			since[SLOTS];
 	u64			deadline[SLOTS];
 	unsigned int		expired;
 	u64			worst;
-	/* submit at the n-th step of a look; steps so far; whether it was without a bell */
+	/* step of a poll at which to submit; steps so far; submitted without the doorbell? */
 	unsigned int		n;
 	unsigned int		step;
 	bool			silent;
@@ -87,7 +87,7 @@ static int rings_init(struct kunit_suite *suite)
 	memory = (void __user *)address;
 	mm = current->mm;
 	mmget(mm);
-	/* Timers are no better than a jiffy before the machine's first ones. */
+	/* Before the machine's first timers, timers have the resolution of jiffies. */
 	nap(SEC);
 	return 0;
 }
@@ -114,7 +114,7 @@ static long command(struct program *p, unsigned int cmd, void *arg)
 	return ret;
 }
 
-static void bell(struct program *p)
+static void doorbell(struct program *p)
 {
 	struct hwtimer_enter arg = { };
 
@@ -150,7 +150,7 @@ static struct program *begin(struct kunit *test)
 	p->shared = p->rings->pair.shared;
 	p->driven = to_driven(ctx->wheel);
 	p->tick = hwtimer_wheel_tick_ns(ctx->wheel);
-	/* Nobody looks yet. */
+	/* no poll is scheduled yet */
 	KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, p->shared->sleep_until);
 	return p;
 }
@@ -162,7 +162,7 @@ static void end(struct program *p)
 	nap(SEC);
 }
 
-/* Submit, and do not ring. */
+/* Submit without ringing the doorbell. */
 static void put(struct program *p, u32 op, u32 slot, u64 time)
 {
 	u32 tail = p->shared->sq_tail;
@@ -180,10 +180,10 @@ static void put(struct program *p, u32 op, u32 slot, u64 time)
 	smp_store_release(&p->shared->sq_tail, tail + 1);
 }
 
-/* Must the bell be rung for what was submitted last, for this time? */
+/* Does a submission with this time need the doorbell? */
 static bool kick_due(const struct program *p, u64 time)
 {
-	/* Pairs with the one in rest(), between sq_tail and sleep_until. */
+	/* Pairs with the barrier in rest(), between sq_tail and sleep_until. */
 	smp_mb();
 	return time < READ_ONCE(p->shared->sleep_until);
 }
@@ -192,7 +192,7 @@ static void submit(struct program *p, u32 slot, u64 deadline)
 {
 	put(p, HWTIMER_OP_SCHEDULE, slot, deadline);
 	if (kick_due(p, deadline))
-		bell(p);
+		doorbell(p);
 }
 
 /* The first boundary at or after @deadline, and after @since. */
@@ -204,7 +204,7 @@ static u64 boundary(const struct program *p, u64 deadline, u64 since)
 				     div64_u64(since - start, p->tick) + 1);
 }
 
-/* Each expiry is one of what was submitted, not early, and not late. */
+/* Each record must be of a submitted timeout, not early and not late. */
 static void reap(struct program *p)
 {
 	u32 head = p->shared->cq_head, tail, slot;
@@ -222,7 +222,7 @@ static void reap(struct program *p)
 		}
 		KUNIT_EXPECT_EQ(p->test, p->deadline[slot], rec->deadline);
 		KUNIT_EXPECT_GE(p->test, rec->fired, rec->deadline);
-		/* In virtual time the machine adds next to nothing. */
+		/* in virtual time the machine adds next to nothing */
 		KUNIT_EXPECT_LT(p->test, rec->fired,
 				boundary(p, rec->deadline, p->since[slot]) + p->tick / 2);
 		p->worst = max(p->worst, rec->fired - rec->deadline);
@@ -233,7 +233,7 @@ static void reap(struct program *p)
 	smp_store_release(&p->shared->cq_head, head);
 }
 
-/* The bell starts the looks, and makes the next one earlier for an earlier deadline. */
+/* The doorbell starts the polls, and makes the next one earlier for an earlier deadline. */
 static void bell_brings_look(struct kunit *test)
 {
 	struct program *p = begin(test);
@@ -243,11 +243,11 @@ static void bell_brings_look(struct kunit *test)
 	submit(p, 0, base + 100 * SEC);
 	KUNIT_EXPECT_EQ(test, 1, p->kicks);
 	KUNIT_EXPECT_LE(test, p->shared->sleep_until, now(p) + POLL_NS + MARGIN * p->tick);
-	/* For what is due later none is needed. */
+	/* A deadline after sleep_until needs no doorbell. */
 	base = now(p);
 	submit(p, 1, base + POLL_NS + MARGIN * p->tick);
 	KUNIT_EXPECT_EQ(test, 1, p->kicks);
-	/* An earlier deadline needs the bell, and the worker looks twice before it. */
+	/* An earlier deadline needs the doorbell, and the worker polls twice before it. */
 	submit(p, 2, base + 100 * MS);
 	KUNIT_EXPECT_EQ(test, 2, p->kicks);
 	KUNIT_EXPECT_LE(test, p->shared->sleep_until, now(p) + 50 * MS + MARGIN * p->tick);
@@ -256,7 +256,7 @@ static void bell_brings_look(struct kunit *test)
 	nap(SEC);
 	reap(p);
 	KUNIT_EXPECT_EQ(test, 3, p->expired);
-	/* With nothing to do it stops, and the bell brings it back. */
+	/* With nothing to do the polls stop, and the doorbell starts them again. */
 	nap(10 * SEC);
 	KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, p->shared->sleep_until);
 	base = now(p);
@@ -269,7 +269,7 @@ static void bell_brings_look(struct kunit *test)
 	end(p);
 }
 
-/* Whatever the program submits and whenever, with the bells that it has to ring. */
+/* Random submissions, with the doorbell when the rules require it. */
 static void on_time(struct kunit *test)
 {
 	unsigned int rounds = 3000, slot = 0, i;
@@ -281,7 +281,7 @@ static void on_time(struct kunit *test)
 	prandom_seed_state(&random, seed);
 	p = begin(test);
 	for (i = 0; i < rounds; i++) {
-		/* Up to 600 ms ahead; after a pause, rarely so long that nobody looks any more. */
+		/* Up to 600 ms ahead; rarely a pause so long that polls stop. */
 		u64 ahead = prandom_u32_state(&random) % (600 * MS);
 		u64 pause = prandom_u32_state(&random) % (i % 50 ? 40 * MS : 3 * SEC);
 
@@ -293,7 +293,7 @@ static void on_time(struct kunit *test)
 	}
 	nap(SEC);
 	reap(p);
-	kunit_info(test, "%u expiries, %u bells, at most %llu us late\n", p->expired, p->kicks,
+	kunit_info(test, "%u expiries, %u doorbells, at most %llu us late\n", p->expired, p->kicks,
 		   div_u64(p->worst, NSEC_PER_USEC));
 	for (i = 0; i < SLOTS; i++)
 		KUNIT_EXPECT_EQ(test, 0ULL, p->since[i]);
@@ -303,8 +303,8 @@ static void on_time(struct kunit *test)
 }
 
 #ifdef CONFIG_UML	/* where the module has a hook between its steps */
-/* The worker is at it: submit the first thing that needs no bell. */
-static void submit_in_look(void)
+/* The step hook: submit during a poll, for a time that needs no doorbell. */
+static void submit_in_poll(void)
 {
 	struct program *p = &program;
 	u64 until;
@@ -319,7 +319,7 @@ static void submit_in_look(void)
 	p->silent = true;
 }
 
-/* What is submitted while the worker looks, and means to sleep, is not forgotten. */
+/* A submission during a poll after which the worker will sleep is not lost. */
 static void in_the_look(struct kunit *test)
 {
 	unsigned int n = 0, silent = 0;
@@ -329,9 +329,9 @@ static void in_the_look(struct kunit *test)
 		p = begin(test);
 		p->n = ++n;
 		submit(p, 0, now(p) + SEC);
-		/* Wait for the second look; the first one published the sleep_until in force. */
+		/* Wait for the second poll; the first one published the current sleep_until. */
 		nap(POLL_NS + 5 * p->tick);
-		WRITE_ONCE(hwtimer_step_hook, submit_in_look);
+		WRITE_ONCE(hwtimer_step_hook, submit_in_poll);
 		nap(POLL_NS + 5 * p->tick);
 		WRITE_ONCE(hwtimer_step_hook, NULL);
 		nap(3 * SEC);
@@ -340,7 +340,7 @@ static void in_the_look(struct kunit *test)
 		silent += p->silent;
 		end(p);
 	} while (p->step >= n && n < 100);
-	kunit_info(test, "%u steps, %u without a bell\n", n, silent);
+	kunit_info(test, "%u steps, %u without a doorbell\n", n, silent);
 	KUNIT_EXPECT_GT(test, silent, 3);
 }
 #endif

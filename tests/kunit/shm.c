@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite of the rings as memory: indexes at their bounds and where they
- * wrap, which no program reaches in a test's time, and a program that writes nonsense.
+ * hwtimer: KUnit suite of the shared memory of the rings: indexes at their limits and where they
+ * wrap, which programs do not reach within the time of a test, and programs that write invalid
+ * values.
  */
 #include <kunit/test.h>
 #include <linux/gfp.h>
@@ -11,7 +12,7 @@
 #include "../../dev/shm.h"
 #include "hwtimer_kunit.h"
 
-/* From where on indexes count: also up to, at and beyond the wrap, and half way there. */
+/* Start values of the indexes: at and near the wrap, and half way to it. */
 static const u32 begins[] = { 0, 1, U32_MAX - 9, U32_MAX, S32_MAX - 2, (u32)S32_MIN };
 
 static void create(struct kunit *test, struct hwtimer_shm *pair, u32 sq_entries,
@@ -20,7 +21,7 @@ static void create(struct kunit *test, struct hwtimer_shm *pair, u32 sq_entries,
 	KUNIT_ASSERT_EQ(test, 0, hwtimer_shm_create(pair, sq_entries, cq_entries, GFP_KERNEL));
 }
 
-/* As if @begin entries and records had gone through. */
+/* As if @begin entries and records had passed. */
 static void begin_at(struct hwtimer_shm *pair, u32 begin)
 {
 	pair->sq_head = begin;
@@ -50,7 +51,7 @@ static void sizes(struct kunit *test)
 			create(test, &pair, cases[i].asked, cases[j].asked);
 			KUNIT_EXPECT_EQ(test, cases[i].entries - 1, pair.sq_mask);
 			KUNIT_EXPECT_EQ(test, cases[j].entries - 1, pair.cq_mask);
-			/* One behind the other, none over the other or the end. */
+			/* the parts do not overlap, and fit */
 			sq_end = hwtimer_shm_sq_offset(&pair) +
 				 cases[i].entries * sizeof(struct hwtimer_sqe);
 			cq_end = hwtimer_shm_cq_offset(&pair) +
@@ -65,7 +66,7 @@ static void sizes(struct kunit *test)
 					    (void *)pair.sqes);
 			KUNIT_EXPECT_PTR_EQ(test, (void *)pair.shared + sq_end,
 					    (void *)pair.cqes);
-			/* A program gets zeroes to see, and nothing of others. */
+			/* The program sees zeroes, and no data of others. */
 			KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, pair.shared->sleep_until);
 			pair.shared->sleep_until = 0;
 			KUNIT_EXPECT_NULL(test, memchr_inv(pair.shared, 0,
@@ -75,7 +76,7 @@ static void sizes(struct kunit *test)
 	}
 }
 
-/* All of their memory is given back: who had a page besides has it alone then. */
+/* All pages are freed: an extra reference is the only one left then. */
 static void freed(struct kunit *test)
 {
 	struct hwtimer_shm pair;
@@ -97,7 +98,7 @@ static void freed(struct kunit *test)
 	}
 }
 
-/* Entries and records come out as they went in, in their order, round and round. */
+/* Entries and records come out unchanged and in order, across wraps. */
 static void wraps(struct kunit *test)
 {
 	struct hwtimer_shm pair;
@@ -146,7 +147,7 @@ static void wraps(struct kunit *test)
 	hwtimer_shm_destroy(&pair);
 }
 
-/* The program's indexes: what can be is one of entries + 1 values, wherever ours are. */
+/* The program's indexes: entries + 1 values are valid, whatever the module's indexes are. */
 static void bounds(struct kunit *test)
 {
 	struct hwtimer_shm pair;
@@ -178,7 +179,7 @@ static void bounds(struct kunit *test)
 	hwtimer_shm_destroy(&pair);
 }
 
-/* What the program writes where only we do changes nothing that we know. */
+/* Values that the program writes to the module's fields have no effect on the module. */
 static void nothing_believed(struct kunit *test)
 {
 	struct hwtimer_record rec = { .id = 5 };

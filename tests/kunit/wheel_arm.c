@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suites hwtimer_wheel_arm, _arm_4 and _arm_grow:
- * each arming ends once, and its owner is told how.
+ * hwtimer: KUnit suites hwtimer_wheel_arm, _arm_4 and _arm_grow: each arming ends once, and the
+ * owner learns how.
  */
 #include <kunit/test.h>
 #include <linux/bitops.h>
@@ -35,7 +35,7 @@ static void arm_returns(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, wheel_holds(&p->t));
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).expired);
-	/* once is once */
+	/* it fires only once */
 	step_to_tick(rig, 100);
 	expect_fired(p, 1, 4);
 	KUNIT_EXPECT_EQ(test, 0, arm_tick(p, 101));
@@ -60,10 +60,10 @@ static void cancel_tells(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[0].t));
 	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).pending);
 	to_tick(rig, 2);
-	/* it never touched a bucket */
+	/* it was never filed */
 	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[0].t));
 	KUNIT_EXPECT_EQ(test, 2UL, rig->wheel.filed);
-	/* after */
+	/* after it was filed */
 	KUNIT_EXPECT_TRUE(test, wheel_cancel(&p[1].t));
 	KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[1].t));
 	KUNIT_EXPECT_TRUE(test, wheel_holds(&p[1].t));
@@ -80,7 +80,7 @@ static void cancel_tells(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0UL, rig->wheel.filed);
 }
 
-/* Cancelled, and armed again for an earlier, the same, a later tick. */
+/* Cancel, then arm again for an earlier, the same and a later tick. */
 static void cancel_rearm(struct kunit *test)
 {
 	static const u64 again[] = { 1, 3, 4, 5, 6, 7, 8, SLOTS + 3, SLOTS + 5,
@@ -111,7 +111,7 @@ static void cancel_rearm(struct kunit *test)
 	}
 }
 
-/* As above, but the worker passes by between the two. */
+/* As above, but the worker runs between cancelling and arming. */
 static void cancel_pass_rearm(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -140,7 +140,7 @@ static void touch(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(to); i++) {
 		for (filed = 0; filed <= 1; filed++) {
-			/* touched directly, or by way of tick 30, or of tick 2 */
+			/* touched directly, or first to tick 30, or first to tick 2 */
 			for (again = 0; again <= 2; again++) {
 				rig_remake(rig, TICK, SLOTS, 0);
 				p = probes(rig, 1);
@@ -165,7 +165,7 @@ static void touch(struct kunit *test)
 	}
 }
 
-/* Within a tick nothing changes, to the ns before and behind a boundary it does. */
+/* Deadlines 1 ns before, at and behind the boundary of a tick. */
 static void touch_boundary(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -186,7 +186,7 @@ static void touch_boundary(struct kunit *test)
 	expect_fired(&p[3], 1, 4);
 }
 
-/* Pushed back over and over, as a busy connection does. */
+/* A timeout that is pushed back again and again, like that of a busy connection. */
 static void touch_on_and_on(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -203,7 +203,7 @@ static void touch_on_and_on(struct kunit *test)
 	expect_fired(p, 1, 510);
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).drained);
 	KUNIT_EXPECT_EQ(test, 500UL, counts(rig).touched);
-	/* at its tick 10, and then at each one that it had when passed there */
+	/* refiled at tick 10, and then at each deadline that it had when the worker came to it */
 	KUNIT_EXPECT_LE(test, counts(rig).refiled, 56UL);
 }
 
@@ -235,14 +235,14 @@ static void touch_not_pending(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, touch_tick(p, 40));
 }
 
-/* What costs a request, and what does not. */
+/* Which operations push a request. */
 static void requests(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 2);
 	unsigned int i;
 
-	/* arm, cancel, arm, touch within a tick: one */
+	/* arm, cancel, arm again, touch within the tick: one request */
 	arm_tick(&p[0], 5);
 	for (i = 0; i < 10; i++) {
 		wheel_cancel(&p[0].t);
@@ -254,10 +254,10 @@ static void requests(struct kunit *test)
 	to_tick(rig, 1);
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).drained);
 
-	/* later, later, later: none, and filed anew once */
+	/* pushed back several times: no request, and filed again once */
 	for (i = 7; i < 12; i++)
 		touch_tick(&p[0], i);
-	/* cancelled and armed for the same or later: none */
+	/* cancelled and armed for the same or a later tick: no request */
 	wheel_cancel(&p[0].t);
 	arm_tick(&p[0], 11);
 	wheel_cancel(&p[0].t);
@@ -266,7 +266,7 @@ static void requests(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).drained);
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).refiled);
 
-	/* earlier, twice: one */
+	/* touched to an earlier tick twice: one request */
 	touch_tick(&p[0], 11);
 	touch_tick(&p[0], 10);
 	KUNIT_EXPECT_EQ(test, 12UL, counts(rig).coalesced);
@@ -274,7 +274,7 @@ static void requests(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).drained);
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).refiled);
 
-	/* to a later round of its own bucket: stays where it is, with one level */
+	/* touched to a later round of its bucket: with one level it is not filed again */
 	touch_tick(&p[0], 10 + SLOTS);
 	step_to_tick(rig, 9 + SLOTS);
 	KUNIT_EXPECT_EQ(test, rig->wheel.levels == 1 ? 1UL : 2UL, counts(rig).refiled);
@@ -283,7 +283,7 @@ static void requests(struct kunit *test)
 	to_tick(rig, 10 + SLOTS);
 	expect_fired(&p[0], 1, 10 + SLOTS);
 
-	/* armed and cancelled: one, which finds nothing to do */
+	/* armed and cancelled: one request, which has no effect */
 	arm_tick(&p[1], 40);
 	wheel_cancel(&p[1].t);
 	to_tick(rig, 30);
@@ -296,7 +296,7 @@ static void detach(struct kunit *test)
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 3);
 
-	/* nothing to let go of */
+	/* the wheel does not hold it, so nothing happens */
 	wheel_detach(&p[0].t);
 	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[0].t));
 	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
@@ -313,14 +313,14 @@ static void detach(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, wheel_holds(&p[0].t));
 	KUNIT_EXPECT_TRUE(test, wheel_holds(&p[2].t));
 	KUNIT_EXPECT_EQ(test, 2UL, rig->wheel.filed);
-	/* no tick need pass */
+	/* both are removed before the next tick */
 	to_tick(rig, 1);
 	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[0].t));
 	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[2].t));
 	KUNIT_EXPECT_EQ(test, 1UL, rig->wheel.filed);
 	KUNIT_EXPECT_EQ(test, 4UL, counts(rig).drained);
 
-	/* armed again before the worker comes by: it stays */
+	/* armed again before the worker drains the request: it stays */
 	wheel_cancel(&p[1].t);
 	wheel_detach(&p[1].t);
 	KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[1], 60));
@@ -334,7 +334,7 @@ static void detach(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, rig->fired);
 }
 
-/* The last of a bucket leaves: the bucket counts as empty, and is used again. */
+/* A bucket whose last timeout was detached is empty, and usable again. */
 static void detach_last(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -380,7 +380,7 @@ static void kill(struct kunit *test)
 	step_to_tick(rig, 20);
 	KUNIT_EXPECT_EQ(test, 0, rig->fired);
 	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[2].t));
-	/* a new life */
+	/* it can be initialised again */
 	wheel_timeout_init(&p[2].t, &rig->wheel, probe_fired);
 	KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[2], 25));
 	to_tick(rig, 25);
@@ -442,13 +442,13 @@ static void reuse(struct hwtimer_timeout *t)
 	p->ret = arm_tick(p, 5);
 }
 
-/* Who is told may use the memory at once, for another timeout, too. */
+/* The released callback may reuse the memory at once, also for another timeout. */
 static void release_reuse(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 2);
 
-	/* filed, and on a queue */
+	/* one filed, one on a request queue */
 	arm_tick(&p[0], 50);
 	to_tick(rig, 1);
 	arm_tick(&p[1], 50);
@@ -474,7 +474,7 @@ static void release_stopped(struct kunit *test)
 	arm_tick(&p[1], 5);
 	to_tick(rig, 1);
 	arm_tick(&p[2], 5);
-	/* released before: called by the stop, not handed back */
+	/* released before the stop, which calls back and does not hand them back */
 	KUNIT_EXPECT_TRUE(test, wheel_release(&p[1].t, probe_released));
 	KUNIT_EXPECT_TRUE(test, wheel_release(&p[2].t, probe_released));
 	KUNIT_EXPECT_FALSE(test, wheel_release(&p[3].t, probe_released));
@@ -483,7 +483,7 @@ static void release_stopped(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, p[1].released);
 	KUNIT_EXPECT_EQ(test, 1, p[2].released);
 	KUNIT_EXPECT_EQ(test, 1, p[3].released);
-	/* released after: called right there */
+	/* released after the stop: called back within wheel_release() */
 	KUNIT_EXPECT_FALSE(test, wheel_release(&p[0].t, probe_released));
 	KUNIT_EXPECT_EQ(test, 1, p[0].released);
 	KUNIT_EXPECT_FALSE(test, wheel_release(&p[4].t, probe_released));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suites hwtimer_wheel_callback, _callback_4 and _callback_grow:
- * what callbacks may do.
+ * hwtimer: KUnit suites hwtimer_wheel_callback, _callback_4 and _callback_grow: what callbacks may
+ * do.
  */
 #include <kunit/test.h>
 #include <linux/slab.h>
@@ -9,7 +9,7 @@
 
 #include "wheel_rig.h"
 
-/* A delay of nothing: once per tick, even if the worker is late by many. */
+/* A callback that re-arms itself for now fires once per tick, also if the worker is late. */
 static void rearm_at_once(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -25,7 +25,7 @@ static void rearm_at_once(struct kunit *test)
 		advance_to(rig, tick * TICK + TICK / 2);
 		expect_fired(p, tick, tick);
 	}
-	/* late, within a round and beyond: once for each time that it woke */
+	/* late by less and by more than a round: once for each call of wheel_advance() */
 	to_tick(rig, 45);
 	expect_fired(p, 41, 41);
 	to_tick(rig, 46);
@@ -39,13 +39,13 @@ static void rearm_at_once(struct kunit *test)
 
 static void then_rearm_and_drain(struct probe *p)
 {
-	/* It ends, should the wheel not see to it. */
+	/* Bounded, in case the wheel calls it again and again within a tick. */
 	if (p->fired < 100)
 		arm(p, 0);
 	wheel_drain_all(&p->rig->wheel);
 }
 
-/* Filed within the callback, it still is for the next tick and not for this one. */
+/* A timeout that is re-armed and filed within its callback fires at the next tick, not this one. */
 static void rearm_and_drain(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -57,7 +57,7 @@ static void rearm_and_drain(struct kunit *test)
 	expect_fired(p, 1, 1);
 	to_tick(rig, 2);
 	expect_fired(p, 2, 2);
-	/* late: it makes up for each */
+	/* late: it fires for each tick that passed */
 	to_tick(rig, 10);
 	expect_fired(p, 10, 10);
 	to_tick(rig, 10);
@@ -75,7 +75,7 @@ static void rearm_later(struct kunit *test)
 	struct probe *p = probes(rig, 1);
 	unsigned int tick;
 
-	/* one and a half rounds apart, on no boundary */
+	/* 1.5 rounds apart, not on a boundary */
 	p->then = then_rearm_later;
 	p->deadline = 24 * TICK;
 	arm(p, 24 * TICK - 1);
@@ -90,7 +90,7 @@ static void then_cancel_other(struct probe *p)
 	p->ret = wheel_cancel(&p->other->t);
 }
 
-/* Two due at the same tick: the first ends the second; the other way it is late. */
+/* Two timeouts are due at a tick: the first can cancel the second, but not vice versa. */
 static void cancel_other(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -128,9 +128,9 @@ static void then_touch_other(struct probe *p)
 }
 
 /*
- * One due at the same tick is moved: later, it fires then; not later, it fires at
- * this tick if the wheel need not be asked, else at the next, which is the first
- * one after the call.
+ * A callback moves another timeout that is due at the same tick. Moved to a later tick, it fires
+ * then. Otherwise, it fires at this tick if that takes no request, and at the next tick, the first
+ * one after the call, if it does.
  */
 static void move_other(struct kunit *test)
 {
@@ -164,7 +164,7 @@ static void move_other(struct kunit *test)
 	}
 }
 
-/* A callback arms others: for now (the next tick, not this one), and later. */
+/* A callback arms other timeouts: for now (that is the next tick), and for later. */
 static void then_arm_others(struct probe *p)
 {
 	KUNIT_EXPECT_EQ(p->rig->test, 0, arm(&p->other[0], 0));
@@ -192,7 +192,7 @@ static void arm_others(struct kunit *test)
 	expect_in_order(rig, p, 5);
 }
 
-/* Memory of its own, which the callback frees. */
+/* A timeout in memory that its callback frees. */
 struct mortal {
 	struct hwtimer_timeout	t;
 	unsigned int		*freed;
@@ -203,7 +203,7 @@ static void mortal_fired(struct hwtimer_timeout *t)
 	struct mortal *m = container_of(t, struct mortal, t);
 
 	++*m->freed;
-	/* what the wheel would read now leads nowhere */
+	/* poison what the wheel would read after the callback */
 	memset(m, 0x6b, sizeof(*m));
 	kfree(m);
 }
@@ -243,12 +243,12 @@ static void then_touch_mortals(struct probe *p)
 	struct mortal **m = (struct mortal **)p->other;
 	unsigned int i;
 
-	/* The first and the last are left alone. */
+	/* The first and the last one are not touched. */
 	for (i = 1; i < 4; i++)
 		KUNIT_EXPECT_EQ(p->rig->test, 0, wheel_touch(&m[i]->t, i));
 }
 
-/* Due, but a request is on its way: it is the drain's, and is freed once only. */
+/* A due timeout with a request queued is left to the drain, and freed only once. */
 static void frees_itself_queued(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -302,7 +302,7 @@ static void release_self(struct kunit *test)
 	expect_fired(p, 1, 5);
 }
 
-/* One that is due at the same tick, and one that is not. */
+/* Release another timeout that is due at the same tick, and one that is not. */
 static void release_other(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -332,7 +332,7 @@ static void then_release_self_and_drain(struct probe *p)
 {
 	wheel_release(&p->t, probe_released);
 	wheel_drain_all(&p->rig->wheel);
-	/* A callback is not over because the wheel was drained within it. */
+	/* Draining within a callback does not end the callback: nothing is released yet. */
 	p->ret = p->released;
 }
 
@@ -355,7 +355,7 @@ static void then_drop_others(struct probe *p)
 	struct rig *rig = p->rig;
 	unsigned int i;
 
-	/* What hwtimer_cancel_sync() does when a callback calls it. */
+	/* What hwtimer_cancel_sync() does when called by a callback. */
 	for (i = 0; i < 4; i++) {
 		KUNIT_EXPECT_TRUE(rig->test, wheel_cancel(&p->other[i].t));
 		wheel_detach(&p->other[i].t);
@@ -367,9 +367,8 @@ static void then_drop_others(struct probe *p)
 }
 
 /*
- * Others are taken out from under the worker while it settles a tick: one due
- * next, one of the same bucket but a later round, one of the next tick, one that
- * is not filed yet.
+ * A callback detaches others while the worker handles a tick: the one that is due next, one of a
+ * later round in the same bucket, one of the next tick, and one not filed yet.
  */
 static void drop_others(struct kunit *test)
 {

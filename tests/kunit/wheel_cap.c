@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suites hwtimer_wheel_cap, _cap_4 and _cap_grow:
- * the cap is exact.
+ * hwtimer: KUnit suites hwtimer_wheel_cap, _cap_4 and _cap_grow: the cap is exact.
  */
 #include <kunit/test.h>
 #include <linux/list.h>
@@ -31,17 +30,17 @@ static void cap(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 2UL, after.rejected);
 		after.rejected = 0;
 		KUNIT_EXPECT_EQ(test, 0, memcmp(&before, &after, sizeof(before)));
-		/* who is in may move */
+		/* pending timeouts can be moved */
 		KUNIT_EXPECT_EQ(test, 0, touch_tick(&p[0], 6));
 		KUNIT_EXPECT_EQ(test, 1, arm_tick(&p[0], 4));
 		KUNIT_EXPECT_EQ(test, 1, arm_tick(&p[0], 5));
-		/* a cancel frees the place, at once and once */
+		/* a cancel makes room, at once and for one timeout */
 		KUNIT_EXPECT_TRUE(test, wheel_cancel(&p[0].t));
 		KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[0].t));
 		KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[n], 5));
 		KUNIT_EXPECT_EQ(test, -EAGAIN, arm_tick(&p[0], 5));
 		to_tick(rig, 1);
-		/* after filing as well */
+		/* the same limits apply once the timeouts are filed */
 		KUNIT_EXPECT_EQ(test, -EAGAIN, arm_tick(&p[0], 5));
 		KUNIT_EXPECT_TRUE(test, wheel_cancel(&p[n].t));
 		KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[0], 5));
@@ -75,7 +74,7 @@ static void cap_release(struct kunit *test)
 
 static void then_arm_at_cap(struct probe *p)
 {
-	/* Its own place is free, and it is the only one. */
+	/* Only the place of the timeout whose callback runs is free. */
 	KUNIT_EXPECT_EQ(p->rig->test, 2UL, counts(p->rig).pending);
 	p->ret = arm(p->other, p->rig->now + TICK);
 	KUNIT_EXPECT_EQ(p->rig->test, -EAGAIN, arm(&p->other[1], 0));
@@ -99,7 +98,7 @@ static void cap_in_callback(struct kunit *test)
 	to_tick(rig, 1);
 	KUNIT_EXPECT_EQ(test, 0, p[0].ret);
 
-	/* itself, over and over */
+	/* re-arming itself */
 	p[1].then = probe_rearm;
 	for (i = 2; i < 50; i++) {
 		p[1].deadline = (i + 1) * TICK;

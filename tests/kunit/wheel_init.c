@@ -33,10 +33,10 @@ static const struct init_param {
 	{ "tick 0, slots 0", 0, 0, -EINVAL },
 	{ "too many slots", TICK, WHEEL_MAX_SLOTS + 1, -EINVAL },
 	{ "most slots one can ask for", TICK, UINT_MAX, -EINVAL },
-	/* 24 GiB: kvcalloc() says no without trying */
+	/* 24 GiB: kvcalloc() fails without trying */
 	{ "most slots", 1, WHEEL_MAX_SLOTS, -ENOMEM },
 	{ "most slots, rounded up", 1, WHEEL_MAX_SLOTS - 1, -ENOMEM },
-	/* one round is FOREVER at the most, and FOREVER is odd */
+	/* a round is at most WHEEL_FOREVER, which is odd */
 	{ "round n-1, 1 slot", WHEEL_FOREVER - 1, 1, 0, 1 },
 	{ "round n, 1 slot", WHEEL_FOREVER, 1, 0, 1 },
 	{ "round n+1, 1 slot", WHEEL_FOREVER + 1, 1, -EINVAL },
@@ -58,17 +58,17 @@ static const struct init_param {
 	{ "growing, 1 slot", TICK, 1, -EINVAL, 0, 1, true },
 	{ "growing, 2 slots", TICK, 2, 0, 2, 1, true, 16 },
 	{ "growing, 3 slots are 4", 1, 3, 0, 4, 1, true, 16 },
-	/* 1 << 60 is more than there is; a slot of the 15th level is 1 << 56 */
+	/* 1 << 60 is beyond WHEEL_FOREVER; a slot of the 15th level is 1 << 56 */
 	{ "15 levels of 16 at 1 ns", 1, 16, 0, 16, 15, false, 15 },
 	{ "16 levels of 16 at 1 ns", 1, 16, -EINVAL, 0, 16 },
 	{ "growing, 16 slots at 1 ns", 1, 16, 0, 16, 0, true, 15 },
 	{ "growing from 15 levels", 1, 16, 0, 16, 15, true, 15 },
 	{ "growing, no room to grow", WHEEL_FOREVER, 2, -EINVAL, 0, 0, true },
 	{ "growing, little room", WHEEL_FOREVER / 8, 8, 0, 8, 0, true, 2 },
-	/* 8 ticks are FOREVER less 7 ns */
+	/* 8 ticks are WHEEL_FOREVER less 7 ns */
 	{ "2 levels, where a slot is FOREVER", WHEEL_FOREVER / 8, 8, 0, 8, 2, false, 2 },
 	{ "3 levels, where a slot is more", WHEEL_FOREVER / 8, 8, -EINVAL, 0, 3 },
-	/* where the slot of one level more is 1 << 64 ticks, and beyond */
+	/* a slot of one more level would be 1 << 64 ticks or more */
 	{ "8 levels of 256 at 1 ns", 1, 256, 0, 256, 8, false, 8 },
 	{ "9 levels of 256 at 1 ns", 1, 256, -EINVAL, 0, 9 },
 	{ "growing, 256 slots at 1 ns", 1, 256, 0, 256, 0, true, 8 },
@@ -96,7 +96,7 @@ static void init(struct kunit *test)
 	int ret;
 
 	rig_end(rig);
-	/* It does not rely on what was there. */
+	/* wheel_init() must not rely on the previous contents. */
 	memset(&rig->wheel, 0xa5, sizeof(rig->wheel));
 	ret = wheel_init(&rig->wheel, &shape, &rig_ops, GFP_KERNEL);
 	KUNIT_EXPECT_EQ(test, param->ret, ret);
@@ -108,7 +108,7 @@ static void init(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, max(param->levels, 1U), rig->wheel.levels);
 	KUNIT_EXPECT_EQ(test, max(param->most, 1U), rig->wheel.max_levels);
 	KUNIT_EXPECT_EQ(test, param->tick_ns, rig->wheel.tick_ns);
-	/* and it works */
+	/* the wheel works */
 	p = probes(rig, 2);
 	arm_tick(&p[0], 1);
 	arm(&p[1], param->tick_ns + 1);

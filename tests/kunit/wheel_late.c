@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suites hwtimer_wheel_late, _late_4 and _late_grow:
- * the worker comes late, or has much to do at once.
+ * hwtimer: KUnit suites hwtimer_wheel_late, _late_4 and _late_grow: the worker is late, or has much
+ * to do at once.
  */
 #include <kunit/test.h>
 #include <linux/list.h>
@@ -9,7 +9,9 @@
 
 #include "wheel_rig.h"
 
-/* Within a round: in the order of ticks, none skipped. Promise 10. */
+/*
+ * Late by less than a round: timeouts fire in the order of ticks, and none is skipped. Promise 10.
+ */
 static void catch_up(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -22,7 +24,7 @@ static void catch_up(struct kunit *test)
 	/* 7 is prime to 200 */
 	for (i = 0; i < 200; i++)
 		arm_tick(&p[(i * 7) % 200], 78 + (i * 7) % 200);
-	/* and not those of later rounds, nor those that are not due */
+	/* these are due later, or in later rounds, and do not fire */
 	for (i = 200; i < 400; i++)
 		arm_tick(&p[i], 78 + 200 + i);
 	to_tick(rig, 77 + 200);
@@ -32,7 +34,7 @@ static void catch_up(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 200UL, counts(rig).pending);
 }
 
-/* As long as a round, a tick less, a tick more; from some tick to some other. */
+/* Late by a round, a tick less or a tick more, from several starting points. */
 static void catch_up_round(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -53,7 +55,7 @@ static void catch_up_round(struct kunit *test)
 				KUNIT_EXPECT_EQ(test, 1, p[i].fired);
 			if (by <= SLOTS || !has_rounds(rig))
 				expect_in_order(rig, p, by);
-			/* each bucket once; with more levels, each tick */
+			/* each bucket is visited once; with more levels, each tick */
 			ticks = has_rounds(rig) ? min_t(u64, by, SLOTS) : by;
 			KUNIT_EXPECT_EQ(test, ticks, (u64)counts(rig).ticks);
 			step_to_tick(rig, from + 3 * SLOTS - 1);
@@ -63,9 +65,8 @@ static void catch_up_round(struct kunit *test)
 }
 
 /*
- * Many rounds: each bucket once, what is due fires and nothing else does. With more
- * levels there are no rounds to jump over: each tick, in order.
- * Promise 10.
+ * Late by many rounds: each bucket is visited once, and exactly the due timeouts fire. With more
+ * levels there are no rounds: each tick is handled in order. Promise 10.
  */
 static void jump(struct kunit *test)
 {
@@ -87,13 +88,13 @@ static void jump(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, 4 + 3 * i <= target, p[i].fired);
 		if (has_rounds(rig)) {
 			KUNIT_EXPECT_LE(test, after.ticks - before.ticks, (unsigned long)SLOTS);
-			/* looked at once each */
+			/* each timeout is visited at most once */
 			KUNIT_EXPECT_LE(test, after.visits - before.visits, before.pending);
 		}
 	}
 	if (!has_rounds(rig)) {
 		expect_in_order(rig, p, 400);
-		/* once per level, and once more when the wheel grew */
+		/* one visit per level, and one more for the growing of the wheel */
 		KUNIT_EXPECT_LE(test, counts(rig).visits,
 				400UL * (rig->wheel.levels + 1));
 	}
@@ -101,7 +102,7 @@ static void jump(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0UL, rig->wheel.filed);
 }
 
-/* Touched ones and cancelled ones in a jump, and what is due at its very end. */
+/* A late worker with touched and cancelled timeouts, and with one due at the last tick. */
 static void jump_touched(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -131,7 +132,7 @@ static void jump_touched(struct kunit *test)
 
 #define BURST	120000
 
-/* Many at one tick, in slices. Promise 10. */
+/* Many timeouts at one tick expire in slices. Promise 10. */
 static void burst(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -140,7 +141,7 @@ static void burst(struct kunit *test)
 
 	for (i = 0; i < BURST; i++)
 		arm_tick(&p[i], 2 * SLOTS + 5);
-	/* the requests in slices, too */
+	/* requests are drained in slices, too */
 	rig->now = TICK;
 	while (wheel_advance(&rig->wheel, TICK, 64))
 		slices++;
@@ -160,7 +161,7 @@ static void burst(struct kunit *test)
 		if (!more)
 			break;
 		slices++;
-		/* time goes on meanwhile */
+		/* time passes between the slices */
 		rig->now += TICK / 10;
 	}
 	KUNIT_EXPECT_EQ(test, 0, wrong);
@@ -173,7 +174,7 @@ static void burst(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
 }
 
-/* A step at a time, and between the steps some are cancelled, some pushed back. */
+/* Timeouts are cancelled and pushed back between the steps of a burst. */
 static void burst_changed(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -196,7 +197,7 @@ static void burst_changed(struct kunit *test)
 			touched += !touch_tick(&p[i], 8);
 			break;
 		case 2:
-			/* already pushed back to 8, or cancelled: stays */
+			/* pushed back to 8 or cancelled before: unchanged */
 			again += wheel_touch(&p[i].t, 5 * TICK) == 0;
 			break;
 		}
@@ -212,13 +213,13 @@ static void burst_changed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 300UL - cancelled, counts(rig).expired);
 }
 
-/* Somebody looks at a bucket in the middle of a visit: he sees timeouts, and nothing else. */
+/* A survey while the worker visits a bucket passes nothing but timeouts to its callback. */
 static void look_midway(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 10);
-	struct looked l = { .first = p, .last = &p[9] };
-	unsigned int i, looks = 0;
+	struct seen l = { .first = p, .last = &p[9] };
+	unsigned int i, surveys = 0;
 
 	for (i = 0; i < 10; i++)
 		arm_tick(&p[i], 3 + i * SLOTS);
@@ -229,15 +230,15 @@ static void look_midway(struct kunit *test)
 		if (list_empty(&rig->wheel.cursor))
 			continue;
 		l.n = 0;
-		KUNIT_EXPECT_EQ(test, 0, wheel_survey(&rig->wheel, 0, 0, SLOTS, looked_at, &l));
+		KUNIT_EXPECT_EQ(test, 0, wheel_survey(&rig->wheel, 0, 0, SLOTS, count_visit, &l));
 		KUNIT_EXPECT_EQ(test, 0, l.strangers);
-		/* the first one is due, and is in no bucket once it was visited */
+		/* The one that is due is in no bucket after its visit. */
 		KUNIT_EXPECT_GE(test, l.n, 9);
 		KUNIT_EXPECT_LE(test, l.n, 10);
-		looks++;
+		surveys++;
 	}
 	rig->answers = false;
-	KUNIT_EXPECT_EQ(test, has_rounds(rig) ? 10 : 0, looks);
+	KUNIT_EXPECT_EQ(test, has_rounds(rig) ? 10 : 0, surveys);
 	KUNIT_EXPECT_EQ(test, 1, rig->fired);
 }
 
@@ -251,31 +252,31 @@ static void pause_cancel(struct rig *rig)
 {
 	unsigned int i;
 
-	for (i = 0; looked.pauses == 0 && i < LOOKED; i++) {
-		wheel_cancel(&looked.first[i].t);
-		wheel_detach(&looked.first[i].t);
+	for (i = 0; seen.pauses == 0 && i < TO_SURVEY; i++) {
+		wheel_cancel(&seen.first[i].t);
+		wheel_detach(&seen.first[i].t);
 	}
 	pause_noted(rig);
 	wheel_drain_all(&rig->wheel);
 }
 
-/* What is beyond the top level makes it fall, in a wheel that grows. */
+/* In a wheel that grows, a timeout beyond the top level makes those in the bucket cascade. */
 static void pause_grow(struct rig *rig)
 {
-	if (looked.pauses == 1)
-		arm_tick(looked.last, HOUR / TICK);
+	if (seen.pauses == 1)
+		arm_tick(seen.last, HOUR / TICK);
 	pause_noted(rig);
 	to_tick(rig, 2);
 }
 
-/* All of them are filed anew, behind the place at which it goes on. */
+/* Refile all timeouts behind the place at which the survey continues. */
 static void pause_refile(struct rig *rig)
 {
 	unsigned int i;
 
 	pause_noted(rig);
-	for (i = 0; i < LOOKED; i++)
-		wheel_arm(&looked.first[i].t, wheel_deadline(&looked.first[i].t) - 1);
+	for (i = 0; i < TO_SURVEY; i++)
+		wheel_arm(&seen.first[i].t, wheel_deadline(&seen.first[i].t) - 1);
 	wheel_drain_all(&rig->wheel);
 }
 
@@ -283,10 +284,10 @@ static void pause_stop(struct rig *rig)
 {
 	struct list_head pending;
 
-	KUNIT_EXPECT_EQ(rig->test, LOOKED, rig_stop(rig, &pending));
+	KUNIT_EXPECT_EQ(rig->test, TO_SURVEY, rig_stop(rig, &pending));
 }
 
-/* The worker looks at a few, does its work, and goes on, whatever became of the bucket. */
+/* A survey pauses after WHEEL_SURVEY timeouts and continues, whatever happened to the bucket. */
 static void look_in_parts(struct kunit *test)
 {
 	static void (*const meanwhile[])(struct rig *rig) = {
@@ -298,43 +299,43 @@ static void look_in_parts(struct kunit *test)
 
 	for (k = 0; k < ARRAY_SIZE(meanwhile); k++) {
 		rig_remake(rig, TICK, SLOTS, 0);
-		p = probes(rig, LOOKED + 1);
-		/* the last in a bucket of its own */
-		for (i = 0; i < LOOKED; i++)
-			arm_tick(&p[i], i < LOOKED - 1 ? 5 : 9);
+		p = probes(rig, TO_SURVEY + 1);
+		/* the last one is alone in its bucket */
+		for (i = 0; i < TO_SURVEY; i++)
+			arm_tick(&p[i], i < TO_SURVEY - 1 ? 5 : 9);
 		to_tick(rig, 1);
-		looked = (struct looked) { .first = p, .last = &p[LOOKED] };
+		seen = (struct seen) { .first = p, .last = &p[TO_SURVEY] };
 		rig->meanwhile = meanwhile[k];
 		rig->answers = true;
 		KUNIT_EXPECT_EQ(test, 0,
-				wheel_survey(&rig->wheel, 0, 0, SLOTS, looked_at, &looked));
+				wheel_survey(&rig->wheel, 0, 0, SLOTS, count_visit, &seen));
 		rig->answers = false;
-		KUNIT_EXPECT_EQ(test, 0, looked.strangers);
+		KUNIT_EXPECT_EQ(test, 0, seen.strangers);
 		KUNIT_EXPECT_TRUE(test, list_empty(&rig->wheel.place));
-		/* It ends, and finds what stayed where it was. */
-		KUNIT_EXPECT_LE(test, looked.n, LOOKED + (meanwhile[k] == pause_refile));
+		/* The survey ends, and visits the timeouts that have not moved. */
+		KUNIT_EXPECT_LE(test, seen.n, TO_SURVEY + (meanwhile[k] == pause_refile));
 		if (meanwhile[k] == pause_stop)
 			continue;
 		if (meanwhile[k] == pause_noted || meanwhile[k] == pause_refile)
-			KUNIT_EXPECT_EQ(test, 1, looked.alone);
+			KUNIT_EXPECT_EQ(test, 1, seen.alone);
 		if (meanwhile[k] == pause_noted) {
-			KUNIT_EXPECT_EQ(test, LOOKED, looked.n);
-			KUNIT_EXPECT_EQ(test, WHEEL_SURVEY, looked.at_once);
+			KUNIT_EXPECT_EQ(test, TO_SURVEY, seen.n);
+			KUNIT_EXPECT_EQ(test, WHEEL_SURVEY, seen.at_once);
 		}
 		if (meanwhile[k] == pause_expire)
-			KUNIT_EXPECT_EQ(test, WHEEL_SURVEY + 1, looked.n);
+			KUNIT_EXPECT_EQ(test, WHEEL_SURVEY + 1, seen.n);
 		if (meanwhile[k] == pause_cancel)
-			KUNIT_EXPECT_EQ(test, WHEEL_SURVEY, looked.n);
-		/* A bucket that was left empty is known to be. */
+			KUNIT_EXPECT_EQ(test, WHEEL_SURVEY, seen.n);
+		/* Empty buckets are marked as empty. */
 		slots_used = bitmap_weight(rig->wheel.level[0].occupied, SLOTS);
 		if (meanwhile[k] != pause_grow && meanwhile[k] != pause_refile)
-			KUNIT_EXPECT_EQ(test, looked.n == LOOKED ? 2 : looked.n % 2, slots_used);
+			KUNIT_EXPECT_EQ(test, seen.n == TO_SURVEY ? 2 : seen.n % 2, slots_used);
 		drive(rig, NULL, 20 * TICK);
-		KUNIT_EXPECT_EQ(test, meanwhile[k] == pause_cancel ? 0 : LOOKED, rig->fired);
+		KUNIT_EXPECT_EQ(test, meanwhile[k] == pause_cancel ? 0 : TO_SURVEY, rig->fired);
 	}
 }
 
-/* What was armed before is looked at, though the worker has not taken all requests over. */
+/* A survey drains all requests first, also with a budget that is too small for them. */
 static void look_after_drain(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -344,15 +345,15 @@ static void look_after_drain(struct kunit *test)
 	to_tick(rig, 1);
 	for (i = 0; i < 20; i++)
 		arm_tick(&p[i], 5);
-	looked = (struct looked) { .first = p, .last = &p[20] };
+	seen = (struct seen) { .first = p, .last = &p[20] };
 	rig->answers = true;
 	rig->budget = 1;
 	KUNIT_EXPECT_EQ(test, 0,
-				wheel_survey(&rig->wheel, 0, 0, SLOTS, looked_at, &looked));
-	KUNIT_EXPECT_EQ(test, 20, looked.n);
+				wheel_survey(&rig->wheel, 0, 0, SLOTS, count_visit, &seen));
+	KUNIT_EXPECT_EQ(test, 20, seen.n);
 }
 
-/* Any budget gives the same result as any other. Promise 13. */
+/* All budgets give the same result. Promise 13. */
 static void budgets(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -375,8 +376,8 @@ static void budgets(struct kunit *test)
 }
 
 /*
- * The time goes on during a pass that takes several calls, and what has become due
- * meanwhile is not for it. The worker does not sleep over that.
+ * Timeouts that become due during a pass of several calls are left to the next pass. The worker
+ * does not sleep before that.
  */
 static void due_meanwhile(struct kunit *test)
 {
@@ -388,7 +389,7 @@ static void due_meanwhile(struct kunit *test)
 		arm_tick(&p[i], i < 4 ? 1 : 5);
 	arm_tick(&p[8], 2);
 	arm_tick(&p[9], 6);
-	/* Once it is busy, as there was armed, and once it is not. */
+	/* The first pass drains requests as well; the second only expires. */
 	for (tick = 1; tick <= 5; tick += 4) {
 		rig->now = tick * TICK;
 		KUNIT_EXPECT_TRUE(test, wheel_advance(&rig->wheel, rig->now, 1));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite hwtimer_wheel_levels: how often a timeout is looked at, and how a wheel
- * grows. The other suites show that all else holds with any levels.
+ * hwtimer: KUnit suite hwtimer_wheel_levels: how often a timeout is visited, and how a wheel grows.
+ * The other suites show that all else holds with any levels.
  */
 #include <kunit/test.h>
 #include <linux/bitops.h>
@@ -15,7 +15,7 @@
 #include "hwtimer_kunit.h"
 #include "wheel_rig.h"
 
-/* The one in use. */
+/* of the current case */
 static u64 seed;
 
 #define DAY		(24 * HOUR)
@@ -33,7 +33,7 @@ static void pause_due(struct rig *rig)
 	to_tick(rig, 3);
 }
 
-/* Who looks into a bucket does not mind that one of another level is emptied. */
+/* A survey is not affected when a bucket of another level becomes empty. */
 static void look_at_level(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -41,19 +41,19 @@ static void look_at_level(struct kunit *test)
 	unsigned int i;
 
 	shape_of(rig, TICK, SLOTS, 2, false);
-	p = probes(rig, LOOKED);
-	for (i = 0; i < LOOKED; i++)
+	p = probes(rig, TO_SURVEY);
+	for (i = 0; i < TO_SURVEY; i++)
 		arm_tick(&p[i], i ? 3 * SLOTS : 3);
 	to_tick(rig, 1);
-	looked = (struct looked) { .first = p, .last = &p[LOOKED - 1] };
+	seen = (struct seen) { .first = p, .last = &p[TO_SURVEY - 1] };
 	rig->meanwhile = pause_due;
 	rig->answers = true;
-	KUNIT_EXPECT_EQ(test, 0, wheel_survey(&rig->wheel, 1, 0, SLOTS, looked_at, &looked));
-	KUNIT_EXPECT_EQ(test, LOOKED - 1, looked.n);
+	KUNIT_EXPECT_EQ(test, 0, wheel_survey(&rig->wheel, 1, 0, SLOTS, count_visit, &seen));
+	KUNIT_EXPECT_EQ(test, TO_SURVEY - 1, seen.n);
 	KUNIT_EXPECT_EQ(test, 1, rig->fired);
 }
 
-/* To pass over what is due in a later round is work, too. */
+/* Visiting timeouts of later rounds costs budget, too. */
 static void budget_of_looks(struct kunit *test)
 {
 	const unsigned int slots = 1024, budget = 16;
@@ -70,7 +70,7 @@ static void budget_of_looks(struct kunit *test)
 	arm_tick(&p[slots], slots - 1);
 	while (wheel_advance(&rig->wheel, rig->now, budget))
 		;
-	/* As if a tick was as long as it is in earnest. */
+	/* Use the number of probes of a wheel with longer ticks. */
 	KUNIT_EXPECT_EQ(test, WHEEL_LOOKAHEAD, rig->wheel.probes);
 	rig->wheel.probes = WHEEL_PROBES;
 	KUNIT_EXPECT_GE(test, sleep_until(rig), WHEEL_PROBES * TICK);
@@ -87,7 +87,7 @@ static void budget_of_looks(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, slots + 1, rig->fired);
 }
 
-/* So is to pass over what is empty, if that is a lot. */
+/* Skipping many empty slots costs budget, too. */
 static void budget_of_nothing(struct kunit *test)
 {
 	const unsigned int slots = 4 * WHEEL_LOOKAHEAD;
@@ -103,7 +103,7 @@ static void budget_of_nothing(struct kunit *test)
 		/* with two levels: in the second slot of the upper one */
 		arm_tick(p, n * slots - 1);
 		to_tick(rig, 1);
-		/* what is not due yet takes no time from what is to be done now */
+		/* skipping slots ahead leaves the budget to the release */
 		wheel_release(&p[1].t, probe_released);
 		rig->now = 2 * TICK;
 		wheel_advance(&rig->wheel, rig->now, 3);
@@ -112,7 +112,7 @@ static void budget_of_nothing(struct kunit *test)
 		do {
 			cur = rig->wheel.cur;
 			more = wheel_advance(&rig->wheel, rig->now, 1);
-			/* what is left then is a single run */
+			/* then the rest is a single run of WHEEL_LOOKAHEAD slots */
 			if (cur < 3 * WHEEL_LOOKAHEAD)
 				KUNIT_EXPECT_LE(test, rig->wheel.cur, cur + WHEEL_LOOKAHEAD + 1);
 		} while (more);
@@ -120,7 +120,7 @@ static void budget_of_nothing(struct kunit *test)
 	}
 }
 
-/* However small the budget, many levels of which all are empty are passed over in a few steps. */
+/* With any budget, a few steps suffice to skip many levels which are all empty. */
 static void budget_of_levels(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -139,7 +139,7 @@ static void budget_of_levels(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, rig->fired);
 }
 
-/* To grow is done bucket by bucket, and may be stopped in between. */
+/* A wheel grows bucket by bucket, and can be stopped meanwhile. */
 static void budget_of_growing(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -175,7 +175,7 @@ static void budget_of_growing(struct kunit *test)
 	}
 }
 
-/* However often they are pushed back, while the wheel grows timeouts fall once. Promise 13. */
+/* Timeouts cascade once when the wheel grows, however often they are pushed back. Promise 13. */
 static void pushed_back_while_growing(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -216,7 +216,7 @@ static const struct {
 	bool		grow;
 } kinds[] = { { 1, false }, { 4, false }, { 1, true } };
 
-/* One that is due in each round, at the slot of another that is far away. */
+/* Re-arm a timeout that is due in each round, in the slot of another one that is far away. */
 static void next_round(struct probe *p)
 {
 	p->deadline += (u64)p->rig->wheel.slots * p->rig->wheel.tick_ns;
@@ -225,9 +225,9 @@ static void next_round(struct probe *p)
 }
 
 /*
- * How often one timeout is looked at in its life. With rounds, another one makes its
- * bucket be looked through in each; with levels, all the slots come up one after
- * the other, as far as 100000 steps go.
+ * Count the visits of one timeout from arming to expiry. With rounds, another timeout makes the
+ * worker visit its bucket in each round. With levels, all slots come up one after the other, for up
+ * to 100000 steps.
  */
 static unsigned long life(struct rig *rig, u64 span)
 {
@@ -275,7 +275,7 @@ static void visits_per_life(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(spans); i++) {
 		for (k = 0; k < ARRAY_SIZE(kinds); k++) {
 			strscpy(n[k], "-", sizeof(n[k]));
-			/* so many rounds take too long where all is checked */
+			/* with KASAN, so many rounds take too long */
 			if (!k && spans[i].ns >= DAY && IS_ENABLED(CONFIG_KASAN))
 				continue;
 			shape_of(rig, NSEC_PER_MSEC, 512, kinds[k].levels, kinds[k].grow);
@@ -298,7 +298,7 @@ static void no_fn(struct hwtimer_timeout *t)
 {
 }
 
-/* A million far ones: nothing to do at a tick, and little in all of their lives. */
+/* A million distant timeouts cost nothing at most ticks, and few visits until they expire. */
 static void far_million(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -314,7 +314,10 @@ static void far_million(struct kunit *test)
 		rig->bulk = t;
 		for (i = 0; i < MANY; i++) {
 			wheel_timeout_init(&t[i], &rig->wheel, no_fn);
-			/* each 2592 ms from the second hour on; one is a ms off */
+			/*
+			 * one every 2592 ms from the second hour on; every other one 1 ns, so one
+			 * tick, later
+			 */
 			wheel_arm(&t[i], HOUR + i * 2592ULL * NSEC_PER_MSEC + i % 2);
 		}
 		advance_to(rig, 0);
@@ -322,7 +325,7 @@ static void far_million(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, (unsigned long)MANY, c.drained);
 		KUNIT_EXPECT_LE(test, c.visits, (unsigned long)MANY);
 
-		/* The worker sleeps over it all, or is woken at each tick. */
+		/* The worker may sleep past all of them. */
 		KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
 		wheel_awake(&rig->wheel);
 		advance_to(rig, WHEEL_DRAIN_NS);
@@ -332,7 +335,7 @@ static void far_million(struct kunit *test)
 		c = counts(rig);
 		for (i = 251; i <= 60000; i++)
 			to_tick(rig, i);
-		/* a minute of ticks: what fell into the level below */
+		/* a minute of ticks: only the cascades to the level below count */
 		kunit_info(test, "%s: %lu visits in 60000 ticks, a million pending\n",
 			   kinds[k].grow ? "growing" : "4 levels",
 			   counts(rig).visits - c.visits);
@@ -348,7 +351,7 @@ static void far_million(struct kunit *test)
 	}
 }
 
-/* A level comes when the first timeout needs it, and not before. */
+/* A level is added when the first timeout needs it, and not before. */
 static void grow(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -357,7 +360,7 @@ static void grow(struct kunit *test)
 	shape_of(rig, TICK, SLOTS, 1, true);
 	p = probes(rig, 6);
 	to_tick(rig, 4);
-	/* cur is 5: the last one within a round, over the end of the turn */
+	/* cur is 5: the last timeout within a round, beyond the end of the turn */
 	arm_tick(&p[0], 5 + SLOTS - 1);
 	to_tick(rig, 4);
 	KUNIT_EXPECT_EQ(test, 1, rig->wheel.levels);
@@ -366,22 +369,22 @@ static void grow(struct kunit *test)
 	to_tick(rig, 4);
 	KUNIT_EXPECT_EQ(test, 2, rig->wheel.levels);
 	KUNIT_EXPECT_EQ(test, 1, rig->allocs);
-	/* the last of the round of two levels: its slot is 16 wide */
+	/* the last one within the round of two levels: its slot is 16 ticks wide */
 	arm_tick(&p[2], SLOTS * SLOTS - 1);
 	arm_tick(&p[3], SLOTS * SLOTS + 15);
 	to_tick(rig, 4);
 	KUNIT_EXPECT_EQ(test, 3, rig->wheel.levels);
-	/* two at once */
+	/* this needs two more levels */
 	arm_tick(&p[4], 1ULL << 18);
 	to_tick(rig, 4);
 	KUNIT_EXPECT_EQ(test, 5, rig->wheel.levels);
 	KUNIT_EXPECT_EQ(test, 4, rig->allocs);
-	/* as touched as armed */
+	/* touching makes a wheel grow like arming */
 	touch_tick(&p[4], 1ULL << 24);
 	drive(rig, NULL, (u64)TICK << 18);
 	KUNIT_EXPECT_EQ(test, 7, rig->wheel.levels);
 	expect_fired(&p[4], 0, 0);
-	/* what never comes needs none */
+	/* a timeout that never expires needs no level */
 	arm(&p[5], WHEEL_FOREVER);
 	drive(rig, NULL, (u64)TICK << 25);
 	KUNIT_EXPECT_EQ(test, 7, rig->wheel.levels);
@@ -394,7 +397,7 @@ static void grow(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).grow_failures);
 }
 
-/* The search of a long level for what is to fall goes on where it stopped. */
+/* The search of a long level for timeouts to cascade continues where it stopped. */
 static void grow_from_long(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -403,7 +406,7 @@ static void grow_from_long(struct kunit *test)
 	shape_of(rig, TICK, 2 * WHEEL_LOOKAHEAD, 1, true);
 	p = probes(rig, 2);
 	to_tick(rig, WHEEL_LOOKAHEAD);
-	/* in the next turn, in the first slot of the second run */
+	/* in the next turn, in the first slot of the second run of WHEEL_LOOKAHEAD */
 	arm_tick(&p[0], 3 * WHEEL_LOOKAHEAD);
 	to_tick(rig, WHEEL_LOOKAHEAD);
 	KUNIT_EXPECT_EQ(test, 1, rig->wheel.levels);
@@ -415,7 +418,7 @@ static void grow_from_long(struct kunit *test)
 	expect_fired(&p[1], 1, 9 * WHEEL_LOOKAHEAD);
 }
 
-/* What was in the next turn of the old top level is in time although nothing else is near. */
+/* Timeouts in the next turn of the old top level expire in time, though no other one is near. */
 static void grow_over_turn(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -431,7 +434,7 @@ static void grow_over_turn(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, rig->wheel.levels);
 	expect_fired(&p[0], 1, 5 + SLOTS - 1);
 	expect_fired(&p[1], 1, 5 * SLOTS);
-	/* and again, with the second level */
+	/* the same with the second level */
 	arm_tick(&p[2], SLOTS * SLOTS + 4);
 	to_tick(rig, 6 * SLOTS);
 	arm_tick(&p[3], 20 * SLOTS * SLOTS);
@@ -441,7 +444,7 @@ static void grow_over_turn(struct kunit *test)
 	expect_fired(&p[3], 1, 20 * SLOTS * SLOTS);
 }
 
-/* How far a timeout was to reach that found no memory is nothing to the next one. */
+/* A timeout whose level could not be allocated has no effect on the levels of the next one. */
 static void grow_by_need(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -462,7 +465,7 @@ static void grow_by_need(struct kunit *test)
 	expect_fired(&p[1], 1, 40);
 }
 
-/* No memory: rounds have to do. There is some again: all go where they belong. */
+/* Without memory the wheel uses rounds; when there is memory again, all timeouts are filed anew. */
 static void grow_fails(struct kunit *test)
 {
 	static const u64 ticks[] = { 3, 40, 500, 40, 9000, 500, 16, 17, 18, 500 };
@@ -478,14 +481,14 @@ static void grow_fails(struct kunit *test)
 		arm_tick(&p[i], ticks[i]);
 	to_tick(rig, 0);
 	KUNIT_EXPECT_EQ(test, 1, rig->wheel.levels);
-	/* tried, and counted, once in a pass */
+	/* tried and counted once per pass */
 	KUNIT_EXPECT_EQ(test, 1, rig->allocs);
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).grow_failures);
 	KUNIT_EXPECT_EQ(test, 10UL, counts(rig).pending);
 	step_to_tick(rig, 20);
 	for (i = 0; i < 10; i++)
 		KUNIT_EXPECT_EQ(test, ticks[i] <= 20, p[i].fired);
-	/* until here nobody needed another level */
+	/* no timeout needed another level since */
 	rig->no_memory = false;
 	for (i = 10; i < 20; i++)
 		arm_tick(&p[i], i % 2 ? 500 : 40);
@@ -495,7 +498,7 @@ static void grow_fails(struct kunit *test)
 	drive(rig, NULL, 10000 * TICK);
 	for (i = 0; i < 10; i++)
 		expect_fired(&p[i], 1, ticks[i]);
-	/* in the order of arming, before the level came and after */
+	/* in the order of arming, across the growing of the wheel */
 	KUNIT_EXPECT_LT(test, p[1].rank, p[3].rank);
 	KUNIT_EXPECT_LT(test, p[2].rank, p[5].rank);
 	KUNIT_EXPECT_LT(test, p[5].rank, p[9].rank);
@@ -511,14 +514,14 @@ static void arm_far_and_drain(struct probe *p)
 {
 	struct rig *rig = p->rig;
 
-	/* as somebody does who waits inside a callback */
+	/* what waiting inside a callback does */
 	arm_tick(p->other, 1000);
 	wheel_drain_all(&rig->wheel);
 	KUNIT_EXPECT_EQ(rig->test, 1, rig->wheel.levels);
 	KUNIT_EXPECT_TRUE(rig->test, wheel_pending(&p->other->t));
 }
 
-/* The drain of a callback cannot grow the wheel; the pass does. */
+/* Draining inside a callback cannot grow the wheel; the pass does so afterwards. */
 static void grow_in_callback(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -538,7 +541,7 @@ static void grow_in_callback(struct kunit *test)
 	expect_fired(&p[1], 1, 1000);
 }
 
-/* As somebody does who waits inside the callback of a release. */
+/* What waiting inside a released callback does. */
 static void released_and_drain(struct hwtimer_timeout *t)
 {
 	struct probe *p = container_of(t, struct probe, t);
@@ -549,14 +552,14 @@ static void released_and_drain(struct hwtimer_timeout *t)
 	wheel_drain_all(&rig->wheel);
 }
 
-/* The pass is over when a release is told of. Still nothing waits for too long. */
+/* Releases are reported at the end of a pass; requests drained there are still handled in time. */
 static void grow_in_release(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p;
 	unsigned int i;
 
-	/* one that was not pending, and one that would never have come */
+	/* one that was not pending, and one that would never expire */
 	for (i = 0; i < 2; i++) {
 		shape_of(rig, TICK, SLOTS, 1, true);
 		p = probes(rig, 2);
@@ -565,7 +568,7 @@ static void grow_in_release(struct kunit *test)
 		if (i)
 			arm(&p[1], WHEEL_FOREVER);
 		to_tick(rig, 1);
-		/* nobody arms any more */
+		/* no producer will wake the worker */
 		sleep_until(rig);
 		sleep_until(rig);
 		wheel_awake(&rig->wheel);
@@ -583,7 +586,7 @@ static void arm_next_round_and_drain(struct probe *p)
 	wheel_drain_all(&p->rig->wheel);
 }
 
-/* Without memory for levels, too, and if a callback takes over requests. */
+/* The order holds without memory for levels, also when a callback drains requests. */
 static void order_without_memory(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -604,7 +607,7 @@ static void order_without_memory(struct kunit *test)
 	KUNIT_EXPECT_LT(test, p[1].rank, p[2].rank);
 }
 
-/* What falls is counted, and costs the budget. */
+/* Cascaded timeouts are counted, and cost budget. */
 static void falling_counts(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -612,7 +615,7 @@ static void falling_counts(struct kunit *test)
 	unsigned int i, steps;
 	struct probe *p;
 
-	/* 0x3e8: two levels to fall, at 0x300 and at 0x3e0 */
+	/* 0x3e8 cascades twice, at 0x300 and at 0x3e0 */
 	shape_of(rig, TICK, SLOTS, 4, false);
 	p = probes(rig, 3);
 	for (i = 0; i < 3; i++)
@@ -620,7 +623,7 @@ static void falling_counts(struct kunit *test)
 	step_to_tick(rig, 766);
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).visits);
 	KUNIT_EXPECT_EQ(test, 3U, filed(rig, 2, 3));
-	/* when this tick is over the next one has begun */
+	/* the worker is done with tick 767, so 768 has begun */
 	rig->now = 767 * TICK;
 	for (steps = 1; wheel_advance(&rig->wheel, rig->now, 1); steps++)
 		KUNIT_EXPECT_EQ(test, (unsigned long)steps, counts(rig).visits);
@@ -637,7 +640,7 @@ static void falling_counts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1UL, c.ticks);
 	KUNIT_EXPECT_EQ(test, 3, rig->fired);
 
-	/* The first of those too far needs more levels than the last. */
+	/* The first of the distant timeouts needs more levels than the last. */
 	shape_of(rig, TICK, SLOTS, 1, true);
 	p = probes(rig, 2);
 	arm_tick(&p[0], 1ULL << 18);
@@ -647,7 +650,7 @@ static void falling_counts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).visits);
 }
 
-/* Much too late for few: nobody looks at the ticks where there is nothing. */
+/* A late worker with few timeouts skips the ticks without any. */
 static void late_and_alone(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -666,7 +669,7 @@ static void late_and_alone(struct kunit *test)
 		KUNIT_EXPECT_LE(test, counts(rig).visits, 3UL * n);
 	}
 
-	/* What is in the levels below comes first, and in its order. */
+	/* Timeouts of lower levels come first, in their order. */
 	shape_of(rig, TICK, SLOTS, 2, false);
 	p = probes(rig, 4);
 	for (i = 0; i < 4; i++)
@@ -679,7 +682,7 @@ static void late_and_alone(struct kunit *test)
 	}
 }
 
-/* With one level it stayed in its bucket for a later round. Not when it grows. */
+/* A touched timeout that stays in its bucket for a later round moves when the wheel grows. */
 static void touched_then_grow(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -704,7 +707,7 @@ static void touched_then_grow(struct kunit *test)
 	expect_fired(&p[2], 1, 1000);
 }
 
-/* A stop finds them wherever they are. */
+/* A stop finds timeouts in the middle of a cascade and of growing. */
 static void falling_stop(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -731,7 +734,7 @@ static void falling_stop(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, rig_stop(rig, &pending));
 }
 
-/* A large level on top of another: far ones let the worker sleep there, too. */
+/* With two large levels the worker sleeps long before a distant timeout. */
 static void far_wakes_large(struct kunit *test)
 {
 	const unsigned int slots = 2 * WHEEL_LOOKAHEAD;
@@ -743,13 +746,13 @@ static void far_wakes_large(struct kunit *test)
 	p = probes(rig, 1);
 	tick = (WHEEL_LOOKAHEAD + 1000ULL) * slots + 5;
 	arm_tick(&p[0], tick);
-	/* once to drain, once at the end of what it looks ahead at */
+	/* one wakeup after the drain, one at the end of WHEEL_LOOKAHEAD */
 	KUNIT_EXPECT_LE(test, drive(rig, &p[0], 365 * DAY), 4U);
 	expect_fired(&p[0], 1, tick);
 	KUNIT_EXPECT_EQ(test, tick * TICK, rig->now);
 }
 
-/* Pushed back by a round, into the bucket that they come from: not in circles. */
+/* Timeouts pushed back by a round return to their bucket, and are visited once each. */
 static void touched_by_a_round(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -776,7 +779,7 @@ static void touched_by_a_round(struct kunit *test)
 	}
 }
 
-/* A cancelled one falls no further, and one that was released is told of at once. */
+/* Cancelled timeouts do not cascade, and released ones are reported at once. */
 static void falling_ends(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -804,21 +807,21 @@ static void falling_ends(struct kunit *test)
 #define SOAK_PROBES	256
 #define SOAK_YEARS	12
 
-/* One of the soak's, and what it has to do. */
+/* Callback of a timeout of the soak; may operate on others. */
 static void soak_fired(struct probe *p)
 {
 	struct rig *rig = p->rig;
 	u64 due = div64_u64(p->deadline + rig->wheel.tick_ns - 1, rig->wheel.tick_ns);
 	u64 now = div64_u64(rig->now, rig->wheel.tick_ns);
 
-	/* The clock moves from event to event: never early, and never late. */
+	/* The clock moves from event to event, so timeouts fire exactly in time. */
 	if (p->tick != due || now != due)
 		KUNIT_FAIL(rig->test, "due at tick %llu, fired for %llu at %llu", due,
 			   p->tick, now);
 	p->ret = 0;
 }
 
-/* From a tick to a year, each order of magnitude alike. */
+/* A delay from a tick to a year, with the same weight for each order of magnitude. */
 static u64 soak_delay(struct rnd_state *rnd)
 {
 	u64 delay = 1 + prandom_u32_state(rnd);
@@ -827,7 +830,7 @@ static u64 soak_delay(struct rnd_state *rnd)
 	return NSEC_PER_MSEC + (delay >> prandom_u32_state(rnd) % 36);
 }
 
-/* What the soak did, to be compared with what the wheel says. */
+/* What the soak did, to be compared with the counts of the wheel. */
 struct soak {
 	struct rig		*rig;
 	struct probe		*p;
@@ -871,8 +874,8 @@ static void soak_operate(struct soak *s)
 }
 
 /*
- * Years of a wheel, driven as the kthread does it. The books: every arming that the
- * test made ended as the wheel says, and in one way.
+ * Years of a wheel, driven like by the kthread. In the end, each arming by the test must have ended
+ * once, as the wheel's counts say.
  */
 static void soak(struct kunit *test)
 {
@@ -891,7 +894,7 @@ static void soak(struct kunit *test)
 		prandom_seed_state(&s.rnd, seed + k);
 		next = 0;
 		while (rig->now < SOAK_YEARS * 365 * DAY) {
-			/* Some at a time, then none for up to some days. */
+			/* Some operations, then none for up to some days. */
 			if (rig->now >= next) {
 				for (i = prandom_u32_state(&s.rnd) % 16; i; i--)
 					soak_operate(&s);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suites hwtimer_wheel_order, _order_4 and _order_grow:
- * for one tick, in the order of arming.
+ * hwtimer: KUnit suites hwtimer_wheel_order, _order_4 and _order_grow: timeouts of a tick expire in
+ * the order of arming.
  */
 #include <kunit/test.h>
 #include <linux/math64.h>
@@ -10,9 +10,9 @@
 #include "wheel_rig.h"
 
 /*
- * Five for one tick, later ns first, @span ticks ahead; between them others for
- * the same bucket and for its neighbours, and some that are cancelled. With
- * @filed the worker passes by after each.
+ * Arm five timeouts for one tick, @span ticks ahead, each with an earlier deadline than the one
+ * before, and check their order. Others for the same bucket and its neighbours are armed in
+ * between, and some are cancelled. With @filed, the worker runs after each arming.
  */
 static void expect_order(struct rig *rig, u64 span, bool filed)
 {
@@ -57,7 +57,7 @@ static void order_at_each_span(struct kunit *test)
 			expect_order(rig, spans[i], filed);
 }
 
-/* Armed in different rounds for one tick: the one that waited longest is first. */
+/* Armed in different rounds for one tick: the one that waited longest fires first. */
 static void order_across_rounds(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -74,7 +74,7 @@ static void order_across_rounds(struct kunit *test)
 		expect_fired(&p[i], 1, 5 * SLOTS + 3);
 }
 
-/* A touched one takes its place when it is filed anew. */
+/* A touched timeout takes its place in the order when it is filed again. */
 static void order_of_touched(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -90,7 +90,7 @@ static void order_of_touched(struct kunit *test)
 	expect_in_order(rig, p, 3);
 }
 
-/* Armed again, it is a new one. Promise 5. */
+/* A timeout that is armed again takes a new place. Promise 5. */
 static void order_of_rearmed(struct kunit *test)
 {
 	struct rig *rig = test->priv;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite hwtimer_wheel_random: everything at random, compared with a model that
- * is an array of deadlines. Each call's result, who fires in which pass and in
- * which order, the counts, when the worker may sleep and who has to kick it.
+ * hwtimer: KUnit suite hwtimer_wheel_random: random operations, compared with a model that is an
+ * array of deadlines: the result of each call, which timeouts fire in each pass, their order, the
+ * counts, how long the worker may sleep, and which operations must kick it.
  */
 #include <kunit/test.h>
 #include <linux/bitops.h>
@@ -17,7 +17,7 @@
 #include "hwtimer_kunit.h"
 #include "wheel_rig.h"
 
-/* The one in use. */
+/* of the current run */
 static u64 seed;
 
 #define ENTRIES		96
@@ -25,24 +25,24 @@ static u64 seed;
 
 struct chaos;
 
-/* One timeout, and what the model says of it. */
+/* A timeout, and its state in the model. */
 struct entry {
 	struct hwtimer_timeout	t;
 	struct chaos		*c;
 	unsigned int		index;
 	bool			armed;
 	bool			dead;
-	/* released, and not told yet */
+	/* released, not yet reported */
 	bool			leaving;
-	/* to be let go of by the end of the next pass */
+	/* the wheel drops it by the end of the next pass */
 	bool			detached;
-	/* the last one it was given; U64_MAX: none since it fired */
+	/* the last deadline, or U64_MAX if none since it fired */
 	u64			deadline;
-	/* in which pass the worker was asked to look: it will in the next one */
+	/* the pass in which it was last requested: the next one handles it */
 	u64			asked;
-	/* not for an earlier tick than this */
+	/* does not fire at an earlier tick */
 	u64			from;
-	/* of arming; 0: the wheel held it then, or it was moved since */
+	/* rank in the order of arming, or 0 if unspecified: filed already, or moved since */
 	u64			order;
 };
 
@@ -57,7 +57,7 @@ struct chaos {
 
 	u64			tick_ns;
 	unsigned int		slots;
-	/* of the top level, in ticks, when the pass began */
+	/* a round of the top level at the start of the pass, in ticks */
 	u64			round;
 	unsigned long		cap;
 	unsigned long		pending;
@@ -67,17 +67,17 @@ struct chaos {
 	unsigned long		expired;
 	unsigned long		rejected;
 	u64			order;
-	/* of pending, over all passes */
+	/* sum of @pending over all passes */
 	u64			sum;
 	/* the first tick that is not over */
 	u64			cur;
 
-	/* somebody asked since the last pass began; so many were not told yet */
+	/* requests were made since the last pass began; number of unreported releases */
 	bool			requests;
 	unsigned long		leaving;
 	/*
-	 * The budget may have run out when all was done but to tell of releases:
-	 * then the worker may have seen to requests made since the pass began.
+	 * The budget may have ended with only releases left to report. Then the worker may have
+	 * handled requests that were made since the pass began.
 	 */
 	bool			extra;
 	unsigned long		armed_seen;
@@ -86,7 +86,7 @@ struct chaos {
 	u64			kick_below;
 	unsigned int		kicks;
 
-	/* the pass that is under way, or was the last */
+	/* the current pass, or the last one */
 	bool			passing;
 	bool			sliced;
 	u64			pass;
@@ -104,7 +104,7 @@ static const struct geometry {
 	bool		old;
 	unsigned int	levels;
 	bool		grow;
-	/* if not 0: of so many tries to add a level one finds memory */
+	/* if not 0, one of so many attempts to add a level finds memory */
 	unsigned int	no_memory;
 } geometries[] = {
 	{ "1 ms, 64 slots", NSEC_PER_MSEC, 64, 0, false },
@@ -163,7 +163,7 @@ static u64 tick_of(struct chaos *c, u64 deadline)
 	return rem ? tick + 1 : tick;
 }
 
-/* Has to fire in this pass, unless somebody ends or moves it. */
+/* Must the timeout fire in this pass, unless it is ended or moved? */
 static bool due(struct chaos *c, const struct entry *e)
 {
 	return e->armed && c->target >= c->from && e->asked != c->pass &&
@@ -188,7 +188,7 @@ static u64 some_deadline(struct chaos *c)
 		return below(c, 2) ? U64_MAX : WHEEL_FOREVER - below64(c, 2 * c->tick_ns);
 	case 3:
 	case 4:
-		/* about a boundary */
+		/* near a boundary */
 		return (c->cur + below64(c, 2 * c->slots)) * c->tick_ns + below(c, 3) - 1;
 	case 5 ... 9:
 		return now + below64(c, 4 * c->tick_ns);
@@ -301,7 +301,7 @@ static struct entry *new_entry(struct chaos *c, unsigned int i)
 	return e;
 }
 
-/* A new one in its place, and the old memory is no timeout any more. */
+/* Put a new timeout in the place of this one and poison the old one. */
 static void chaos_released(struct hwtimer_timeout *t)
 {
 	struct entry *e = container_of(t, struct entry, t), *fresh;
@@ -337,7 +337,7 @@ static void chaos_release(struct chaos *c, struct entry *e)
 	e->dead = true;
 	e->leaving = true;
 	c->leaving++;
-	/* Told in the next pass, or at the end of this one. */
+	/* Reported in the next pass, or at the end of this one. */
 	if (c->passing)
 		e->asked = c->pass;
 	expect_kick(c, 0);
@@ -353,7 +353,7 @@ static void chaos_reinit(struct chaos *c, struct entry *e)
 	e->deadline = U64_MAX;
 }
 
-/* What producers do; @e == NULL: with any timeout. */
+/* One operation of a producer on @e, or if it is NULL on any timeout. */
 static void chaos_produce(struct chaos *c, struct entry *e)
 {
 	unsigned long batches = pushed(c->rig) / WHEEL_DEPTH;
@@ -392,7 +392,7 @@ static void chaos_produce(struct chaos *c, struct entry *e)
 	agree(c, c->rig->kicks == c->kicks, "kicks");
 }
 
-/* Between slices, which may be in the middle of the drain: nothing that asks. */
+/* Between slices, maybe of the drain: only operations that push no request. */
 static void chaos_meddle(struct chaos *c)
 {
 	struct entry *e = some_entry(c);
@@ -405,7 +405,7 @@ static void chaos_meddle(struct chaos *c)
 		chaos_arm(c, e, deadline, true);
 }
 
-/* As somebody does who waits in a callback: what was asked for until here is done. */
+/* Drain, like waiting inside a callback does: all requests so far have been handled then. */
 static void chaos_drain(struct chaos *c)
 {
 	struct entry *e;
@@ -419,7 +419,7 @@ static void chaos_drain(struct chaos *c)
 		if (e->asked != c->pass || e->leaving)
 			continue;
 		e->asked = 0;
-		/* filed anew: for the next tick, if it is due */
+		/* if due, it was filed for the next tick */
 		e->from = c->rig->wheel.cur;
 	}
 }
@@ -434,7 +434,7 @@ static void chaos_fired(struct hwtimer_timeout *t)
 	agree(c, c->passing && due(c, e), "fired");
 	agree(c, !wheel_pending(t), "pending in its callback");
 	agree(c, wheel_deadline(t) == e->deadline, "deadline in its callback");
-	/* In the order of ticks, unless it jumps over more than a round. */
+	/* In the order of ticks, unless the worker is late by more than a round. */
 	if (c->target - c->from < c->round)
 		agree(c, tick >= c->last_tick, "order of ticks");
 	if (tick != c->last_tick)
@@ -448,7 +448,7 @@ static void chaos_fired(struct hwtimer_timeout *t)
 	e->armed = false;
 	c->pending--;
 	c->expired++;
-	/* It is over before the callback begins. */
+	/* The timeout is no longer pending when its callback begins. */
 	agree(c, counts(c->rig).pending == c->pending, "count of pending in a callback");
 	e->deadline = U64_MAX;
 	c->running = e;
@@ -456,7 +456,7 @@ static void chaos_fired(struct hwtimer_timeout *t)
 		chaos_produce(c, e);
 	for (n = below(c, 4); n; n--)
 		chaos_produce(c, NULL);
-	/* With one slot the next tick is in the bucket that is being looked through. */
+	/* With one slot, the next tick would be in the bucket that is being visited. */
 	if (c->slots > 1 && below(c, 8) == 0)
 		chaos_drain(c);
 	c->running = NULL;
@@ -503,13 +503,13 @@ static void chaos_check(struct chaos *c)
 		agree(c, wheel_pending(&e->t) == e->armed, "pending");
 		if (e->asked == c->pass)
 			continue;
-		agree(c, !e->leaving, "was not told of its release");
+		agree(c, !e->leaving, "its release was not reported");
 		agree(c, !e->detached || !wheel_holds(&e->t), "is held after detach");
 		e->detached = false;
 	}
 }
 
-/* What a bucket knows of what is in it, and whether it is in the right one. */
+/* Check the data of a bucket, and that its timeouts belong there. */
 static unsigned int chaos_check_bucket(struct chaos *c, unsigned int level, unsigned int i)
 {
 	struct hwtimer_wheel *w = &c->rig->wheel;
@@ -525,7 +525,10 @@ static unsigned int chaos_check_bucket(struct chaos *c, unsigned int level, unsi
 	agree(c, !list_empty(&b->timeouts), "bitmap");
 	list_for_each_entry(t, &b->timeouts, node) {
 		n++;
-		/* Below the top: of this turn; above the ground: not of this slot. */
+		/*
+		 * Below the top level, slots are of this turn; above the lowest, not the current
+		 * one.
+		 */
 		agree(c, top || slot >= c->cur >> shift, "turn of a slot");
 		agree(c, top || !level || slot > c->cur >> shift, "slot of cur");
 		tick = max(tick_of(c, wheel_deadline(t)), c->cur);
@@ -535,7 +538,7 @@ static unsigned int chaos_check_bucket(struct chaos *c, unsigned int level, unsi
 	return n;
 }
 
-/* Only when all requests are done. */
+/* Valid only when there are no requests. */
 static void chaos_check_buckets(struct chaos *c)
 {
 	struct hwtimer_wheel *w = &c->rig->wheel;
@@ -553,7 +556,7 @@ static void chaos_check_buckets(struct chaos *c)
 	agree(c, w->filed == filed, "count of filed");
 }
 
-/* A round of the top level, in ticks. The wheel may grow in the pass, which is no harm. */
+/* A round of the top level, in ticks. This may change during a pass, when the wheel grows. */
 static u64 round_of(const struct rig *rig)
 {
 	unsigned int i;
@@ -574,7 +577,7 @@ static void chaos_advance(struct chaos *c, u64 now)
 	if (c->asleep)
 		wheel_awake(&rig->wheel);
 	c->asleep = false;
-	/* What comes after the last tick is past the wheel's range. */
+	/* The wheel's range ends after the last tick. */
 	now = min(now, WHEEL_FOREVER - 1);
 	rig->now = now;
 	c->pass++;
@@ -618,13 +621,13 @@ static void chaos_sleep(struct chaos *c)
 	agree(c, (until == WHEEL_IDLE) == was_idle, "idle");
 	c->asleep = true;
 	c->until = until;
-	/* Beyond this nobody may wait for it, unless everybody kicks it. */
+	/* The limit of the sleep, unless each arming kicks the worker. */
 	agree(c, c->kick_below == U64_MAX ||
 	      until <= min(now, WHEEL_FOREVER) + WHEEL_DRAIN_NS + c->tick_ns, "sleeps too long");
 	if (until == WHEEL_IDLE)
 		return;
 	agree(c, until > now, "sleeps into the past");
-	/* Who is due at a boundary before it has to kick. */
+	/* An arming due at a boundary before the worker wakes must kick the worker. */
 	agree(c, c->kick_below > div64_u64(until - 1, c->tick_ns) * c->tick_ns,
 	      "is not to be kicked in time");
 	for (i = 0; i < ENTRIES; i++) {
@@ -668,7 +671,7 @@ static void geometry_desc(const struct geometry *g, char *desc)
 
 KUNIT_ARRAY_PARAM(geometry, geometries, geometry_desc);
 
-/* The worker's part, or a producer's. */
+/* A step of the worker or of a producer. */
 static void chaos_step(struct chaos *c)
 {
 	u64 now = c->rig->now;
@@ -678,7 +681,7 @@ static void chaos_step(struct chaos *c)
 		chaos_advance(c, now + some_step(c));
 		break;
 	case 2:
-		/* as the kthread would, but not until the end of time */
+		/* sleep like the kthread, but not to the end of time */
 		if (c->asleep && c->until - now < (WHEEL_FOREVER - now) / 4)
 			chaos_advance(c, max(c->until, now));
 		else
@@ -715,11 +718,11 @@ static void chaos(struct kunit *test)
 	c->slots = g->slots;
 	c->cap = g->cap;
 	c->cur = 1;
-	/* The first one kicks. */
+	/* The worker of a new wheel sleeps, and the first arming kicks it. */
 	c->asleep = true;
 	c->kick_below = U64_MAX;
 	c->until = WHEEL_IDLE;
-	/* The same seed gives the same run for each geometry, whichever are run. */
+	/* A seed gives the same run for each geometry, whichever are run. */
 	prandom_seed_state(&c->rnd, seed + (g - geometries));
 	for (i = 0; i < ENTRIES; i++) {
 		c->entries[i] = new_entry(c, i);

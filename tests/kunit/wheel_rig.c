@@ -13,7 +13,7 @@
 
 #include "wheel_rig.h"
 
-/* What wheels are made of; set for each suite. */
+/* levels of the wheels of the current suite */
 static unsigned int levels = 1;
 static bool grows;
 
@@ -107,7 +107,7 @@ void rig_set_up(struct rig *rig, const struct wheel_shape *shape)
 	rig->one_in = 0;
 }
 
-/* In the levels that the suite is about, as far as there can be so many. */
+/* Make a wheel with the levels of the suite, or with as many as fit into the range. */
 static void rig_make(struct rig *rig, u64 tick_ns, unsigned int slots,
 		     unsigned long cap)
 {
@@ -126,7 +126,7 @@ static void rig_make(struct rig *rig, u64 tick_ns, unsigned int slots,
 	rig_set_up(rig, &shape);
 }
 
-/* Returns how many timeouts came back. */
+/* Returns how many timeouts were handed back. */
 unsigned int rig_stop(struct rig *rig, struct list_head *pending)
 {
 	struct list_head *pos;
@@ -141,7 +141,7 @@ unsigned int rig_stop(struct rig *rig, struct list_head *pending)
 	return n;
 }
 
-/* Whatever a case did: in the end the wheel holds nothing. */
+/* Stop and free the wheel, which must hold nothing then. */
 void rig_end(struct rig *rig)
 {
 	struct wheel_counts c;
@@ -168,7 +168,7 @@ void rig_remake(struct rig *rig, u64 tick_ns, unsigned int slots,
 	rig_make(rig, tick_ns, slots, cap);
 }
 
-/* In levels that the case chooses. */
+/* Make a wheel with the given levels. */
 void shape_of(struct rig *rig, u64 tick_ns, unsigned int slots,
 		     unsigned int n, bool grow)
 {
@@ -215,8 +215,8 @@ void step_to_tick(struct rig *rig, u64 tick)
 }
 
 /*
- * As the kthread does it, until @p has fired or @limit is reached. Returns how
- * often the worker woke.
+ * Run the worker like the kthread until @p has fired or @limit is reached. Returns the number of
+ * wakeups.
  */
 unsigned int drive(struct rig *rig, struct probe *p, u64 limit)
 {
@@ -252,11 +252,11 @@ void probe_fired(struct hwtimer_timeout *t)
 		p->then(p);
 }
 
-/* For @then of a probe. */
+/* a callback for @then of a probe */
 void probe_rearm(struct probe *p)
 {
 	KUNIT_EXPECT_FALSE(p->rig->test, wheel_pending(&p->t));
-	/* its callback runs */
+	/* held, as its callback runs */
 	KUNIT_EXPECT_TRUE(p->rig->test, wheel_holds(&p->t));
 	KUNIT_EXPECT_EQ(p->rig->test, 0, arm(p, p->deadline));
 	KUNIT_EXPECT_TRUE(p->rig->test, wheel_pending(&p->t));
@@ -274,7 +274,7 @@ void probe_setup(struct rig *rig, struct probe *p)
 	wheel_timeout_init(&p->t, &rig->wheel, probe_fired);
 }
 
-/* They live as long as the wheel. */
+/* Probes that live as long as the wheel. */
 struct probe *probes(struct rig *rig, unsigned int n)
 {
 	struct probe *p = kvcalloc(n, sizeof(*p), GFP_KERNEL);
@@ -288,7 +288,7 @@ struct probe *probes(struct rig *rig, unsigned int n)
 	return p;
 }
 
-/* Requests so far. */
+/* the number of requests so far */
 unsigned long pushed(const struct rig *rig)
 {
 	unsigned long sum = 0;
@@ -299,14 +299,14 @@ unsigned long pushed(const struct rig *rig)
 	return sum;
 }
 
-/* Fired @n times until now, the last time at tick @at. */
+/* Expect that @p has fired @n times, the last time at tick @at. */
 void expect_fired(struct probe *p, unsigned int n, u64 at)
 {
 	KUNIT_EXPECT_EQ(p->rig->test, n, p->fired);
 	KUNIT_EXPECT_EQ(p->rig->test, at, p->tick);
 }
 
-/* Nobody has fired but @n probes, and their order is the one of the array. */
+/* Expect that only these probes fired, in the order of the array. */
 void expect_in_order(struct rig *rig, struct probe *p, unsigned int n)
 {
 	unsigned int i;
@@ -316,12 +316,12 @@ void expect_in_order(struct rig *rig, struct probe *p, unsigned int n)
 		KUNIT_EXPECT_EQ_MSG(rig->test, i + 1, p[i].rank, "probe %u", i);
 }
 
-struct looked looked;
+struct seen seen;
 
-void looked_at(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed,
+void count_visit(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed,
 		      u64 deadline)
 {
-	struct looked *l = arg;
+	struct seen *l = arg;
 
 	l->n++;
 	l->alone += t == &(l->last - 1)->t;
@@ -331,7 +331,7 @@ void looked_at(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed,
 
 void pause_noted(struct rig *rig)
 {
-	looked.pauses++;
-	looked.at_once = max(looked.at_once, looked.n - looked.then);
-	looked.then = looked.n;
+	seen.pauses++;
+	seen.at_once = max(seen.at_once, seen.n - seen.then);
+	seen.then = seen.n;
 }

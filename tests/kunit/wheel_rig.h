@@ -13,11 +13,11 @@
 
 #define HOUR		(3600ULL * NSEC_PER_SEC)
 
-/* What a case gets to begin with. */
+/* the wheel that each case begins with */
 #define TICK		1000
 #define SLOTS		16
 
-/* A wheel, and a case in the place of its driver. */
+/* A wheel, and the clock and worker that the case provides. */
 struct rig {
 	struct kunit		*test;
 	struct hwtimer_wheel	wheel;
@@ -28,28 +28,28 @@ struct rig {
 	unsigned int		kicks;
 	unsigned int		allocs;
 	bool			no_memory;
-	/* a kick has the worker answer at once, without a budget */
+	/* a kick makes the worker complete a survey at once */
 	bool			answers;
 	unsigned int		budget;	/* of the step that begins an answer */
-	/* called when it has answered in part */
+	/* called whenever a survey pauses */
 	void			(*meanwhile)(struct rig *rig);
-	/* if not 0: of so many tries one finds memory */
+	/* if not 0, one of so many allocations succeeds */
 	unsigned int		one_in;
 	void			*bulk;
 };
 
-/* A timeout that takes notes. */
+/* A timeout that records what happens to it. */
 struct probe {
 	struct hwtimer_timeout	t;
 	struct rig		*rig;
 	unsigned int		fired;
 	unsigned int		released;
-	/* of the last time that it fired: the tick, and its rank among all */
+	/* of its last expiry: the tick, and the rank among all expiries */
 	u64			tick;
 	unsigned int		rank;
-	/* the tick at which it has to */
+	/* the tick at which it must fire */
 	u64			due;
-	/* what the callback does, and with what */
+	/* an action for the callback, and its arguments */
 	void			(*then)(struct probe *p);
 	struct probe		*other;
 	u64			deadline;
@@ -62,7 +62,7 @@ int growing(struct kunit_suite *suite);
 int rig_init(struct kunit *test);
 void rig_exit(struct kunit *test);
 
-/* A suite of the same cases for each of these; KUnit writes into the cases. */
+/* Three suites of the same cases, each with an array of its own, as KUnit writes to the cases. */
 #define SUITE(suite, with, title, ...)					\
 	static struct kunit_case suite##_cases[] = { __VA_ARGS__, {} };	\
 	static struct kunit_suite suite##_suite = {			\
@@ -78,7 +78,7 @@ void rig_exit(struct kunit *test);
 	SUITE(suite##_grow, growing, #suite "_grow", __VA_ARGS__);	\
 	kunit_test_suites(&suite##_suite, &suite##_4_suite, &suite##_grow_suite)
 
-/* Ticks and slots at the limits. */
+/* Extreme ticks and numbers of slots. */
 struct rig_shape {
 	u64		tick;
 	unsigned int	slots;
@@ -115,7 +115,7 @@ static inline struct wheel_counts counts(struct rig *rig)
 	return c;
 }
 
-/* Later rounds share the buckets of the one level there is. */
+/* With one level, timeouts of later rounds share the buckets. */
 static inline bool has_rounds(const struct rig *rig)
 {
 	return rig->wheel.max_levels == 1;
@@ -146,24 +146,24 @@ static inline int touch_tick(struct probe *p, u64 tick)
 	return wheel_touch(&p->t, tick * p->rig->wheel.tick_ns);
 }
 
-/* What a look at a bucket shows, and when the worker paused meanwhile. */
-struct looked {
+/* What surveys of a bucket visit, and where the worker pauses. */
+struct seen {
 	struct probe	*first, *last;
 	unsigned int	n;
-	/* the one before the last, in a bucket of its own */
+	/* visits of the timeout before @last, which has a bucket of its own */
 	unsigned int	alone;
 	unsigned int	strangers;
-	/* when the worker paused last */
+	/* @n at the last pause */
 	unsigned int	then;
 	unsigned int	pauses;
 	unsigned int	at_once;
 };
 
-/* More than the worker looks at in one go. */
-#define LOOKED	(8 * WHEEL_SURVEY)
+/* so many timeouts that a survey pauses */
+#define TO_SURVEY	(8 * WHEEL_SURVEY)
 
-extern struct looked looked;
-void looked_at(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed, u64 deadline);
+extern struct seen seen;
+void count_visit(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed, u64 deadline);
 void pause_noted(struct rig *rig);
 
 #endif /* WHEEL_RIG_H */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suites hwtimer_wheel_sleep, _sleep_4 and _sleep_grow:
- * when the worker sleeps, and who wakes it.
+ * hwtimer: KUnit suites hwtimer_wheel_sleep, _sleep_4 and _sleep_grow: when the worker sleeps, and
+ * what wakes it.
  */
 #include <kunit/test.h>
 #include <linux/list.h>
@@ -21,7 +21,7 @@ static void first_arm_kicks(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, (int)WHEEL_INIT, rig->wheel.state);
 	KUNIT_EXPECT_EQ(test, WHEEL_IDLE, sleep_until(rig));
 	KUNIT_EXPECT_EQ(test, (int)WHEEL_INIT, rig->wheel.state);
-	/* no arm is no start */
+	/* only arming starts the wheel */
 	KUNIT_EXPECT_EQ(test, -ENOENT, touch_tick(&p[0], 3));
 	KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[0].t));
 	KUNIT_EXPECT_EQ(test, (int)WHEEL_INIT, rig->wheel.state);
@@ -35,7 +35,7 @@ static void first_arm_kicks(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).kicks);
 }
 
-/* Also when the worker never had a chance to say that it sleeps. */
+/* Also when the worker has not gone to sleep before. */
 static void first_arm_kicks_early(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -85,7 +85,7 @@ static void states(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, wheel_shutdown(&rig->wheel));
 }
 
-/* Asleep until some tick: who is due before it rings, the others do not. */
+/* A sleeping worker is kicked by armings due before it wakes, and only by those. */
 static void ring(struct kunit *test)
 {
 	static const struct {
@@ -110,7 +110,7 @@ static void ring(struct kunit *test)
 		arm(&p[1], arms[i].deadline);
 		KUNIT_EXPECT_EQ_MSG(test, arms[i].kicks, rig->kicks, "arm %llu",
 				    arms[i].deadline);
-		/* the second one relies on the first */
+		/* the second arming relies on the kick of the first */
 		arm(&p[3], arms[i].deadline);
 		KUNIT_EXPECT_EQ(test, arms[i].kicks, rig->kicks);
 		wheel_awake(&rig->wheel);
@@ -130,7 +130,7 @@ static void ring(struct kunit *test)
 	}
 }
 
-/* Many requests ring, however far away they are due; but only many. */
+/* Every WHEEL_DEPTH-th request kicks, however late the timeouts are due. */
 static void kick_deep(struct kunit *test)
 {
 	const unsigned int n = 2 * WHEEL_DEPTH;
@@ -144,7 +144,7 @@ static void kick_deep(struct kunit *test)
 	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
 	for (i = 0; i < n; i++) {
 		arm(&p[i], U64_MAX);
-		/* one on its way asks for nothing more */
+		/* a request that is queued already is not counted again */
 		wheel_cancel(&p[i].t);
 		arm(&p[i], U64_MAX);
 		KUNIT_EXPECT_EQ(test, pushed(rig) % WHEEL_DEPTH == 0, rig->kicks);
@@ -158,7 +158,7 @@ static void kick_deep(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2UL * WHEEL_DEPTH, counts(rig).drained);
 }
 
-/* While the worker runs, nobody kicks it. */
+/* While the worker is awake, nothing kicks it. */
 static void no_kick_awake(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -175,13 +175,13 @@ static void no_kick_awake(struct kunit *test)
 	wheel_detach(&p[0].t);
 	wheel_release(&p[2].t, probe_released);
 	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
-	/* but then it must not sleep, nor be kicked for what it will see */
+	/* It must not go to sleep then, nor be kicked for requests that it will see. */
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
 	arm(&p[1], 0);
 	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
 }
 
-/* What else wakes: letting go does; cancel, kill and touching later do not. */
+/* Detaching kicks the worker; cancelling, killing and touching to a later time do not. */
 static void kick_otherwise(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -209,7 +209,7 @@ static void kick_otherwise(struct kunit *test)
 	wheel_awake(&rig->wheel);
 	to_tick(rig, 1);
 	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
-	/* not held: nothing to be done */
+	/* not held, so nothing to do */
 	wheel_detach(&p[1].t);
 	KUNIT_EXPECT_EQ(test, 2, rig->kicks);
 }
@@ -227,7 +227,7 @@ static void idle(struct kunit *test)
 	wheel_awake(&rig->wheel);
 	to_tick(rig, 5);
 	KUNIT_EXPECT_EQ(test, 1, rig->fired);
-	/* at the most one more look, and that not soon */
+	/* At most one more wakeup, and not before WHEEL_DRAIN_NS. */
 	until = sleep_until(rig);
 	if (until != WHEEL_IDLE) {
 		KUNIT_EXPECT_GE(test, until, rig->now + WHEEL_DRAIN_NS);
@@ -237,7 +237,7 @@ static void idle(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, WHEEL_IDLE, until);
 
-	/* however long it takes */
+	/* idle for as long as nothing is armed */
 	wheel_awake(&rig->wheel);
 	advance_to(rig, rig->now + HOUR);
 	KUNIT_EXPECT_EQ(test, WHEEL_IDLE, sleep_until(rig));
@@ -246,21 +246,21 @@ static void idle(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
 }
 
-/* Nothing pending, but something cancelled lies in a bucket. */
+/* Nothing is pending, but a bucket holds a cancelled timeout. */
 static void idle_cancelled(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 1);
 	u64 later;
 
-	/* beyond the next look */
+	/* beyond the next wakeup */
 	arm(p, HOUR);
 	to_tick(rig, 1);
 	wheel_cancel(&p->t);
 	drive(rig, NULL, HOUR / 4);
 	KUNIT_EXPECT_EQ(test, WHEEL_IDLE, sleep_until(rig));
 	KUNIT_EXPECT_TRUE(test, wheel_holds(&p->t));
-	/* armed without a request; the worker has to know nevertheless */
+	/* armed without a request: the worker must know the deadline nevertheless */
 	rig->kicks = 0;
 	later = 2 * HOUR + 1;
 	KUNIT_EXPECT_EQ(test, 0, arm(p, later));
@@ -272,7 +272,7 @@ static void idle_cancelled(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2 * HOUR + TICK, rig->now);
 }
 
-/* The worker wakes when something is due, to the tick, and fires it then. */
+/* The worker wakes at the tick at which a timeout is due, and fires it then. */
 static void next_event(struct kunit *test)
 {
 	static const u64 ahead[] = { 1, 2, 3, 7, 8, 9, 60, 64, 65, 1000, 100000 };
@@ -285,7 +285,7 @@ static void next_event(struct kunit *test)
 		for (slots = 1; slots <= 512; slots *= 8) {
 			rig_remake(rig, shapes[i].tick, slots, 0);
 			p = probes(rig, 3);
-			/* something far always, so that it is not idle */
+			/* distant timeouts, so that the wheel is not idle */
 			arm(&p[1], U64_MAX);
 			arm(&p[2], WHEEL_FOREVER - shapes[i].tick);
 			for (j = 0; j < ARRAY_SIZE(ahead); j++) {
@@ -296,7 +296,7 @@ static void next_event(struct kunit *test)
 						    "tick %llu, slots %u, ahead %llu",
 						    shapes[i].tick, slots, ahead[j]);
 				KUNIT_EXPECT_EQ(test, due * shapes[i].tick, rig->now);
-				/* not every now and then, either */
+				/* with few wakeups before */
 				KUNIT_EXPECT_LE(test, wakes,
 						2 + div_u64(ahead[j] * shapes[i].tick,
 							    WHEEL_DRAIN_NS));
@@ -307,8 +307,7 @@ static void next_event(struct kunit *test)
 	}
 }
 
-/* The nearest of many, in whichever order they were armed, filed or not. */
-/* While somebody arms, the worker looks at its queues soon, however long a tick is. */
+/* While timeouts are armed, the worker drains its queues soon, however long a tick is. */
 static void busy_long_tick(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -321,12 +320,12 @@ static void busy_long_tick(struct kunit *test)
 	advance_to(rig, HOUR / 2);
 	KUNIT_EXPECT_EQ(test, HOUR / 2 + WHEEL_DRAIN_NS, sleep_until(rig));
 	wheel_awake(&rig->wheel);
-	/* and nobody has since */
+	/* no request since the last drain */
 	advance_to(rig, HOUR / 2 + WHEEL_DRAIN_NS);
 	KUNIT_EXPECT_EQ(test, 7 * HOUR, sleep_until(rig));
 }
 
-/* Who waits for a timeout wakes the worker, be it filed or its request on its way. */
+/* Detaching wakes the worker, whether the timeout is filed or its request queued. */
 static void detach_wakes(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -373,7 +372,7 @@ static void next_of_many(struct kunit *test)
 	}
 }
 
-/* Ten seconds with nothing but far timeouts, for all sizes of ticks. Promise 7. */
+/* Ten seconds with distant timeouts only, for ticks of all sizes. Promise 7. */
 static void far_wakes(struct kunit *test)
 {
 	static const u64 ticks[] = { 1000, NSEC_PER_MSEC, 7 * NSEC_PER_MSEC,
@@ -398,7 +397,7 @@ static void far_wakes(struct kunit *test)
 	}
 }
 
-/* A request that the pass did not see keeps the worker awake. */
+/* A request that the pass did not drain keeps the worker awake. */
 static void request_in_time(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -413,9 +412,8 @@ static void request_in_time(struct kunit *test)
 }
 
 /*
- * A producer is held up between QUEUED and the push: see "Sleeping" in
- * hwtimer_wheel.c, and there A and B. The request is taken from the queue by
- * hand, and put back later.
+ * A producer is delayed between setting QUEUED and the push: see "Sleeping" in hwtimer_wheel.c, and
+ * A and B there. The case removes the request from the queue and puts it back later.
  */
 static void held_up_before_push(struct kunit *test)
 {
@@ -441,12 +439,12 @@ static void held_up_before_push(struct kunit *test)
 	/* B has nothing to push */
 	KUNIT_EXPECT_EQ(test, 0, touch_tick(&p[1], 3));
 	KUNIT_EXPECT_TRUE(test, llist_empty(&q->requests));
-	/* the worker finds nothing, but may not sleep until 5 */
+	/* the queue is empty, but the worker may not sleep until tick 5 */
 	to_tick(rig, 0);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
 	to_tick(rig, 1);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
-	/* A goes on, and wakes nobody */
+	/* A proceeds, without a kick */
 	llist_add(request, &q->requests);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
 	local_dec(&q->in_flight);
@@ -457,7 +455,7 @@ static void held_up_before_push(struct kunit *test)
 	expect_fired(&p[1], 1, 3);
 }
 
-/* The same with nothing else pending: it must not sleep for ever. */
+/* As above with nothing else pending: the worker must not sleep for ever. */
 static void held_up_idle(struct kunit *test)
 {
 	struct rig *rig = test->priv;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suites hwtimer_wheel_stop, _stop_4 and _stop_grow:
- * what a stop hands back.
+ * hwtimer: KUnit suites hwtimer_wheel_stop, _stop_4 and _stop_grow: which timeouts a stop hands
+ * back.
  */
 #include <kunit/test.h>
 #include <linux/bitops.h>
@@ -9,7 +9,7 @@
 
 #include "wheel_rig.h"
 
-/* Exactly those of @p[0..@n) with @expected come back, each once. */
+/* Stop, and expect exactly those of @p[0..@n) with @expected, each once. */
 static void expect_back(struct rig *rig, struct probe *p, unsigned int n,
 			const bool *expected)
 {
@@ -47,12 +47,12 @@ static void hands_back(struct kunit *test)
 	struct probe *p = probes(rig, 16);
 	unsigned int i;
 
-	/* filed: near, the same bucket in later rounds, far, never */
+	/* filed: near, in the same bucket in later rounds, distant, never */
 	arm_tick(&p[0], 5);
 	arm_tick(&p[1], 5 + SLOTS);
 	arm_tick(&p[2], 5 + 100 * SLOTS);
 	arm(&p[3], U64_MAX);
-	/* filed and cancelled, killed, touched, armed again, expired */
+	/* filed, then cancelled, killed, touched, armed again, expired */
 	for (i = 4; i <= 9; i++)
 		arm_tick(&p[i], i == 9 ? 1 : 7);
 	arm_tick(&p[14], 5);
@@ -63,7 +63,7 @@ static void hands_back(struct kunit *test)
 	touch_tick(&p[7], 3);
 	wheel_cancel(&p[8].t);
 	arm_tick(&p[8], 4);
-	/* queued: armed, cancelled, armed again, killed */
+	/* on a queue: armed, cancelled, armed again, killed */
 	arm_tick(&p[10], 5);
 	arm_tick(&p[11], 5);
 	wheel_cancel(&p[11].t);
@@ -72,7 +72,7 @@ static void hands_back(struct kunit *test)
 	arm_tick(&p[12], 6);
 	arm_tick(&p[13], 5);
 	wheel_kill(&p[13].t);
-	/* cancelled, and to be let go of */
+	/* cancelled and being detached */
 	wheel_cancel(&p[14].t);
 	wheel_detach(&p[14].t);
 
@@ -85,8 +85,8 @@ static void hands_back(struct kunit *test)
 }
 
 /*
- * Stopped after each possible number of steps of a pass: whoever did not fire
- * is handed back, wherever the worker had it.
+ * Stop after each possible number of steps of a pass: each timeout that has not fired is handed
+ * back, wherever it was.
  */
 static void hands_back_midway(struct kunit *test)
 {
@@ -99,11 +99,11 @@ static void hands_back_midway(struct kunit *test)
 	for (steps = 0; !over; steps++) {
 		rig_remake(rig, TICK, SLOTS, 20);
 		p = probes(rig, 20);
-		/* of each bucket the second is in the next round */
+		/* every other timeout is for the next round of its bucket */
 		for (i = 0; i < 16; i++)
 			arm_tick(&p[i], 3 + i / 8 + (i % 2) * SLOTS);
 		to_tick(rig, 1);
-		/* and some to be drained first */
+		/* some have to be drained first */
 		for (i = 16; i < 20; i++)
 			arm_tick(&p[i], 4);
 		rig->now = 5 * TICK;
@@ -111,7 +111,7 @@ static void hands_back_midway(struct kunit *test)
 			over = !wheel_advance(&rig->wheel, rig->now, 1);
 		for (i = 0; i < 20; i++)
 			expected[i] = !p[i].fired;
-		/* those that are due come in order, one at a step */
+		/* due timeouts fire in order, at most one per step */
 		KUNIT_EXPECT_LE(test, rig->fired, steps);
 		expect_back(rig, p, 20, expected);
 		KUNIT_EXPECT_EQ(test, 20UL - rig->fired, counts(rig).handed_back);
@@ -135,7 +135,7 @@ static void hands_back_nothing(struct kunit *test)
 	to_tick(rig, 1);
 	KUNIT_EXPECT_EQ(test, 0, rig_stop(rig, &pending));
 
-	/* or to nobody */
+	/* pending timeouts need not be handed back */
 	rig_remake(rig, TICK, SLOTS, 0);
 	p = probes(rig, 1);
 	arm_tick(p, 1);
@@ -147,7 +147,7 @@ static void hands_back_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).handed_back);
 }
 
-/* Let go of between the two halves of a stop, and after it. */
+/* Detach between the two halves of a stop, and after it. */
 static void detach_while_stopping(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -185,7 +185,7 @@ static void release_next(struct hwtimer_timeout *t)
 		p->ret = wheel_release(&p->other->t, release_next);
 }
 
-/* Behind a round that has begun comes another one, before the worker sleeps. */
+/* Releases during a round of reports get another round before the worker sleeps. */
 static void release_in_round(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -197,7 +197,7 @@ static void release_in_round(struct kunit *test)
 		wheel_release(&p[i].t, probe_released);
 	KUNIT_EXPECT_TRUE(test, wheel_advance(&rig->wheel, rig->now, 2));
 	KUNIT_EXPECT_EQ(test, 0, p[3].released);
-	/* By way of a request. */
+	/* released by a request */
 	arm_tick(&p[3], 5);
 	wheel_release(&p[3].t, probe_released);
 	drive(rig, NULL, rig->now);
@@ -205,7 +205,7 @@ static void release_in_round(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, 1, p[i].released, "%u", i);
 }
 
-/* A round goes on where the budget ran out, and the barrier is answered at its end. */
+/* A round of reports continues when its budget ran out, and completes the barrier at its end. */
 static void barrier_in_pieces(struct kunit *test)
 {
 	DECLARE_COMPLETION_ONSTACK(done);
@@ -214,12 +214,12 @@ static void barrier_in_pieces(struct kunit *test)
 	unsigned int i;
 
 	to_tick(rig, 1);
-	/* Three that come by way of a request, and one that is on the CPU's list. */
+	/* Three timeouts released by a request, and one put on the list of the CPU. */
 	for (i = 0; i < 3; i++)
 		arm_tick(&p[i], 5);
 	for (i = 0; i < 4; i++)
 		wheel_release(&p[i].t, probe_released);
-	/* As wheel_barrier() does. */
+	/* like wheel_barrier() */
 	smp_store_release(&rig->wheel.barrier, &done);
 	for (i = 0; i < 100 && !completion_done(&done); i++)
 		wheel_advance(&rig->wheel, rig->now, 1);
@@ -228,14 +228,14 @@ static void barrier_in_pieces(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, 1, p[i].released, "%u", i);
 }
 
-/* Who asked may be gone when he has been answered. */
+/* The caller of wheel_barrier() may be gone once the barrier is complete. */
 static void barrier_then_stop(struct kunit *test)
 {
 	DECLARE_COMPLETION_ONSTACK(done);
 	struct rig *rig = test->priv;
 	struct list_head pending;
 
-	/* As wheel_barrier() does. */
+	/* like wheel_barrier() */
 	smp_store_release(&rig->wheel.barrier, &done);
 	to_tick(rig, 1);
 	KUNIT_EXPECT_TRUE(test, completion_done(&done));
@@ -244,7 +244,7 @@ static void barrier_then_stop(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, completion_done(&done));
 }
 
-/* What is released by the stop releases another, and so on: filed, idle, filed. */
+/* A callback of a release by the stop releases another timeout, and so on: filed, idle, filed. */
 static void release_while_stopping(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -261,7 +261,7 @@ static void release_while_stopping(struct kunit *test)
 	n = rig_stop(rig, &pending);
 	KUNIT_EXPECT_EQ(test, 1, p[0].ret);
 	KUNIT_EXPECT_EQ(test, 0, p[1].ret);
-	/* the last one is handed back if that was first */
+	/* the last one is handed back if it was found before it was released */
 	KUNIT_EXPECT_EQ(test, (unsigned int)!p[2].ret, n);
 	for (i = 0; i < 4; i++)
 		KUNIT_EXPECT_EQ_MSG(test, 1, p[i].released, "%u", i);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suites hwtimer_wheel_time, _time_4 and _time_grow: never early, by less than a
- * tick late, whatever the tick, the number of rounds and the age of the wheel.
+ * hwtimer: KUnit suites hwtimer_wheel_time, _time_4 and _time_grow: expiries are never early and
+ * less than a tick late, for any tick, number of rounds and age of the wheel.
  */
 #include <kunit/test.h>
 #include <linux/math64.h>
@@ -9,7 +9,7 @@
 
 #include "wheel_rig.h"
 
-/* Deadlines k ticks ahead, less or more a ns; the wheel gets older and older. */
+/* Deadlines @k ticks ahead, and 1 ns earlier and later, as the wheel ages. */
 static void expect_boundaries(struct rig *rig, u64 k, bool steps)
 {
 	struct probe *p = probes(rig, 1);
@@ -81,7 +81,7 @@ static void past(struct kunit *test)
 		expect_fired(&p[i], 1, 11);
 }
 
-/* A delay of nothing, at the wheel's birth and within a tick. */
+/* Delay 0, on a new wheel and within a tick. */
 static void at_once(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -123,7 +123,7 @@ static void forever(struct kunit *test)
 		for (j = 0; j < ARRAY_SIZE(nows); j++)
 			advance_to(rig, nows[j]);
 		KUNIT_EXPECT_EQ(test, 0, rig->fired);
-		/* They do not keep the worker awake, however old the wheel is. */
+		/* They do not keep the worker awake, whatever the age of the wheel. */
 		rig->now = WHEEL_FOREVER + 10 * shapes[i].tick;
 		for (j = 0; j < 3; j++) {
 			KUNIT_EXPECT_GT(test, sleep_until(rig), rig->now);
@@ -136,7 +136,7 @@ static void forever(struct kunit *test)
 	}
 }
 
-/* From forever back to the present, and the other way round. */
+/* Touched from WHEEL_FOREVER to the present, and vice versa. */
 static void forever_touched(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -154,7 +154,7 @@ static void forever_touched(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, wheel_pending(&p[1].t));
 }
 
-/* The last ticks that there are. */
+/* The last ticks in the range of a wheel. */
 static void old_age(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -167,7 +167,7 @@ static void old_age(struct kunit *test)
 		p = probes(rig, 22);
 		last = div64_u64(WHEEL_FOREVER - 1, shapes[i].tick);
 		to_tick(rig, last - 20);
-		/* the last one is past the end */
+		/* the last one is beyond the range */
 		for (j = 0; j <= 21; j++)
 			arm_tick(&p[j], last - 20 + j);
 		for (j = 1; j <= 20; j++) {
@@ -185,13 +185,13 @@ static void old_age(struct kunit *test)
 	}
 }
 
-/* Never is later than the last tick of all, at which the wheel may look at what is due. */
+/* WHEEL_FOREVER is later than the last tick at which a wheel expires timeouts. */
 static void end_touched(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p;
 
-	/* Of 3 ns, a tick ends at the end of time. */
+	/* With ticks of 3 ns, one ends at WHEEL_FOREVER. */
 	KUNIT_ASSERT_EQ(test, 0ULL, WHEEL_FOREVER % 3);
 	rig_remake(rig, 3, SLOTS, 0);
 	p = probes(rig, 1);
@@ -226,7 +226,7 @@ static void rounds(struct kunit *test)
 	}
 }
 
-/* Several rounds in one bucket: at each tick the right ones, the others stay. */
+/* Timeouts of several rounds in one bucket: each tick fires its own, and the others stay. */
 static void crowded_bucket(struct kunit *test)
 {
 	static const u64 ticks[] = { 402, 6, 14, 2, 10, 6, 402, 22 };
@@ -248,7 +248,7 @@ static void crowded_bucket(struct kunit *test)
 	}
 	for (i = 0; i < ARRAY_SIZE(ticks); i++)
 		expect_fired(&p[i], 1, ticks[i]);
-	/* Each visit was for something that was due. */
+	/* each handled tick had timeouts due */
 	c = counts(rig);
 	KUNIT_EXPECT_EQ(test, 6UL, c.ticks);
 	if (has_rounds(rig))

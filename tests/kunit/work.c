@@ -6,703 +6,24 @@
  * Made for User-Mode Linux with time-travel=inf-cpu, where the clock stands still
  * while anything runs, and sleeping takes no time.
  */
-#include <kunit/test.h>
-#include <linux/completion.h>
-#include <linux/err.h>
-#include <linux/hrtimer.h>
 #include <linux/irqflags.h>
-#include <linux/jiffies.h>
-#include <linux/math64.h>
+#include <linux/ktime.h>
+#include <linux/list.h>
 #include <linux/prandom.h>
-#include <linux/preempt.h>
-#include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
-#include "../../hwtimer_compat.h"
-#include "../../hwtimer_driver.h"
-#include "../../hwtimer_step.h"
-#include "../../hwtimer_work.h"
-#include "hwtimer_kunit.h"
-#include "kunit_wheels.h"
+#include "work_rig.h"
 
-#define MS	NSEC_PER_MSEC
-#define SEC	NSEC_PER_SEC
-#define MINUTE	(60ULL * SEC)
-#define TICK	(10 * MS)
-#define SLOTS	64
-/* After this, what was scheduled for now has expired, and what can run runs. */
-#define SOON	(2 * TICK)
-
-/* How many of the slow lane run at a time. */
-#define SLOW_ACTIVE	16
-
-/* An item that takes notes. */
-struct item {
-	struct hwtimer_work	w;
-	struct kunit		*test;
-	/* what a run does: takes so long, then @then */
-	s64			nap;
-	void			(*then)(struct item *i);
-	void			(*on_refusal)(struct item *i);
-	struct item		*other;
-	int			ret;
-	/* runs: that began, that ended, that saw the flag in the end */
-	unsigned int		runs;
-	unsigned int		ended;
-	unsigned int		told;
-	unsigned int		refused[2];
-	unsigned int		released;
-	/* when the last run began */
-	u64			at;
-	struct workqueue_struct	*on;
-};
-
-static struct hwtimer_wheel *make(struct kunit *test, unsigned int flags, unsigned int slow_ms,
-				  unsigned int slow_runs, unsigned long max_queued)
-{
-	struct hwtimer_wheel_params params = {
-		.name = "kunit-work", .tick_ns = TICK, .slots = SLOTS, .flags = flags,
-		.slow_ms = slow_ms, .slow_runs = slow_runs, .max_queued = max_queued,
-	};
-
-	return keep(test, hwtimer_wheel_create(&params));
-}
-
-static struct hwtimer_wheel *a_wheel(struct kunit *test)
-{
-	return make(test, HWTIMER_WHEEL_WORK, 0, 0, 0);
-}
-
-static int bench_init(struct kunit *test)
-{
-	struct bench *bench = kunit_kzalloc(test, sizeof(*bench), GFP_KERNEL);
-
-	test->priv = bench;
-	if (!bench)
-		return -ENOMEM;
-	bench->single = alloc_workqueue("hwt_kunit", WQ_UNBOUND, 1);
-	return bench->single ? 0 : -ENOMEM;
-}
-
-static void bench_exit(struct kunit *test)
-{
-	struct bench *bench = test->priv;
-	unsigned int n;
-
-	if (!bench)
-		return;
-	for (n = 0; n < MAX_WHEELS; n++)
-		hwtimer_wheel_destroy(bench->wheels[n]);
-	if (bench->single)
-		destroy_workqueue(bench->single);
-}
-
-static struct workqueue_struct *single(struct kunit *test)
-{
-	return ((struct bench *)test->priv)->single;
-}
-
-static struct hwtimer_lanes *wheel_lanes(struct hwtimer_wheel *wheel)
-{
-	return &to_driven(wheel)->lanes;
-}
-
-static void item_run(struct hwtimer_work *w)
-{
-	struct item *i = container_of(w, struct item, w);
-
-	KUNIT_EXPECT_TRUE(i->test, current->flags & PF_WQ_WORKER);
-	KUNIT_EXPECT_FALSE(i->test, in_interrupt() || irqs_disabled());
-	/* never two at a time */
-	KUNIT_EXPECT_EQ(i->test, i->runs, i->ended);
-	i->at = hwtimer_wheel_now(w->timeout.wheel);
-	i->on = w->on;
-	i->runs++;
-	if (i->nap)
-		nap(i->nap);
-	i->told += hwtimer_work_cancelled(w);
-	i->ended++;
-	if (i->then)
-		i->then(i);
-}
-
-static void item_refused(struct hwtimer_work *w, enum hwtimer_refused reason)
-{
-	struct item *i = container_of(w, struct item, w);
-
-	/* in the wheel's worker */
-	KUNIT_EXPECT_PTR_EQ(i->test, current, to_driven(w->timeout.wheel)->task);
-	i->refused[reason]++;
-	if (i->on_refusal)
-		i->on_refusal(i);
-}
-
-static void item_released(struct hwtimer_work *w)
-{
-	container_of(w, struct item, w)->released++;
-}
-
-static void prepare(struct item *i, struct hwtimer_wheel *wheel, struct workqueue_struct *wq,
-		    enum hwtimer_work_policy policy)
-{
-	struct hwtimer_work_params params = {
-		.wq = wq, .policy = policy, .refused = item_refused,
-	};
-
-	KUNIT_ASSERT_EQ(i->test, 0, hwtimer_work_init(&i->w, wheel, item_run, &params));
-}
-
-static struct item *items(struct kunit *test, struct hwtimer_wheel *wheel,
-			  struct workqueue_struct *wq, enum hwtimer_work_policy policy,
-			  unsigned int n)
-{
-	struct item *i = kunit_kzalloc(test, n * sizeof(*i), GFP_KERNEL);
-	unsigned int k;
-
-	KUNIT_ASSERT_NOT_NULL(test, i);
-	for (k = 0; k < n; k++) {
-		i[k].test = test;
-		if (wheel)
-			prepare(&i[k], wheel, wq, policy);
-	}
-	return i;
-}
-
-/* Expire @n times, not at once. */
-static void expire(struct item *i, unsigned int n)
-{
-	while (n--) {
-		KUNIT_EXPECT_EQ(i->test, 0, hwtimer_work_schedule(&i->w, 0));
-		nap(SOON);
-	}
-}
-
-/* Keep the single workqueue busy for so long. */
-static struct item *block(struct kunit *test, struct hwtimer_wheel *wheel, s64 ns)
-{
-	struct item *i = items(test, wheel, single(test), HWTIMER_WORK_SERIAL, 1);
-
-	i->nap = ns;
-	expire(i, 1);
-	KUNIT_EXPECT_EQ(test, 1, i->runs);
-	KUNIT_EXPECT_EQ(test, 0, i->ended);
-	return i;
-}
-
-/* The wheel's counts; what is due is what they leave. */
-static void expect_counts(struct kunit *test, struct hwtimer_wheel *wheel,
-			  unsigned long dispatched, unsigned long runs, unsigned long replaced,
-			  unsigned long cancelled, unsigned long refused)
-{
-	struct hwtimer_lanes *w = wheel_lanes(wheel);
-	struct wheel_counts c;
-
-	KUNIT_EXPECT_EQ(test, dispatched, w->dispatched);
-	KUNIT_EXPECT_EQ(test, runs, (unsigned long)atomic_long_read(&w->runs));
-	KUNIT_EXPECT_EQ(test, replaced, w->replaced);
-	KUNIT_EXPECT_EQ(test, cancelled, (unsigned long)atomic_long_read(&w->cancelled));
-	KUNIT_EXPECT_EQ(test, refused, w->refused);
-	wheel_count(wheel, &c);
-	KUNIT_EXPECT_EQ(test, c.expired, w->dispatched + w->refused);
-}
-
-/* Nobody has it; then the memory is ours. */
-static void expect_nobody(struct item *i)
-{
-	struct kunit *test = i->test;
-
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&i->w.timeout));
-	KUNIT_EXPECT_FALSE(test, hwtimer_work_is_pending(&i->w));
-	KUNIT_EXPECT_FALSE(test, work_busy(&i->w.work));
-	KUNIT_EXPECT_EQ(test, i->runs, i->ended);
-	memset(&i->w, 0x6b, sizeof(i->w));
-}
-
-static void runs(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct item *i = items(test, wheel, NULL, HWTIMER_WORK_SERIAL, 3);
-	unsigned int k;
-	u64 now;
-
-	KUNIT_EXPECT_EQ(test, -ENOENT, hwtimer_work_touch(&i[0].w, SEC));
-	KUNIT_EXPECT_FALSE(test, hwtimer_work_is_pending(&i[0].w));
-	nap(123456);
-	now = hwtimer_wheel_now(wheel);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_work_schedule(&i[0].w, 55 * MS));
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_work_schedule_at(&i[1].w, now + 5 * SEC));
-	KUNIT_EXPECT_EQ(test, 1, hwtimer_work_schedule_at(&i[1].w, now + 75 * MS));
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_work_schedule(&i[2].w, MS));
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_work_touch(&i[2].w, SEC));
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_work_touch_at(&i[2].w, now + 125 * MS));
-	KUNIT_EXPECT_TRUE(test, hwtimer_work_is_pending(&i[0].w));
-	nap(SEC);
-	for (k = 0; k < 3; k++) {
-		u64 due = now + (k == 0 ? 55 : k == 1 ? 75 : 125) * MS;
-
-		KUNIT_EXPECT_EQ(test, 1, i[k].runs);
-		KUNIT_EXPECT_EQ(test, 1, i[k].ended);
-		KUNIT_EXPECT_GE(test, i[k].at, due);
-		KUNIT_EXPECT_LT(test, i[k].at, due + TICK + MS);
-		KUNIT_EXPECT_PTR_EQ(test, i[k].on, wheel_lanes(wheel)->fast);
-		KUNIT_EXPECT_FALSE(test, hwtimer_work_is_pending(&i[k].w));
-	}
-	KUNIT_EXPECT_EQ(test, -ENOENT, hwtimer_work_touch_at(&i[0].w, now + 5 * SEC));
-	expect_counts(test, wheel, 3, 3, 0, 0, 0);
-	KUNIT_EXPECT_EQ(test, 0UL, wheel_lanes(wheel)->to_slow);
-}
-
-/* A run that blocks holds up neither the wheel nor the run of another item. */
-static void blocks_nobody(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct item *i = items(test, wheel, NULL, HWTIMER_WORK_SERIAL, 2);
-
-	i[0].nap = SEC;
-	expire(&i[0], 1);
-	expire(&i[1], 5);
-	KUNIT_EXPECT_EQ(test, 0, i[0].ended);
-	KUNIT_EXPECT_EQ(test, 5, i[1].ended);
-	KUNIT_EXPECT_EQ(test, 0UL, to_driven(wheel)->monitor.long_callbacks);
-}
-
-static void init_params(struct kunit *test)
-{
-	static const enum hwtimer_work_policy bad[] = { -1, HWTIMER_WORK_REPLACE + 1 };
-	struct hwtimer_wheel *bare = make(test, 0, 0, 0, 0), *wheel = a_wheel(test);
-	struct item *i = items(test, NULL, NULL, 0, 4);
-	unsigned int k;
-
-	KUNIT_EXPECT_EQ(test, -EINVAL, hwtimer_work_init(&i[0].w, bare, item_run, NULL));
-	for (k = 0; k < ARRAY_SIZE(bad); k++) {
-		struct hwtimer_work_params params = { .policy = bad[k] };
-
-		KUNIT_EXPECT_EQ(test, -EINVAL,
-				hwtimer_work_init(&i[1 + k].w, wheel, item_run, &params));
-	}
-	for (k = 0; k < 3; k++) {
-		KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_work_schedule(&i[k].w, 0));
-		KUNIT_EXPECT_FALSE(test, hwtimer_work_cancel(&i[k].w));
-		KUNIT_EXPECT_EQ(test, 0, hwtimer_work_cancel_sync(&i[k].w));
-		KUNIT_EXPECT_FALSE(test, hwtimer_work_release(&i[k].w, item_released));
-	}
-	nap(SEC);
-	for (k = 0; k < 3; k++) {
-		KUNIT_EXPECT_EQ(test, 0, i[k].runs);
-		KUNIT_EXPECT_EQ(test, 1, i[k].released);
-	}
-	/* a workqueue of the caller's is enough */
-	prepare(&i[0], bare, single(test), HWTIMER_WORK_SERIAL);
-	expire(&i[0], 1);
-	KUNIT_EXPECT_EQ(test, 1, i[0].runs);
-	/* and so is no parameter at all with lanes */
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_work_init(&i[3].w, wheel, item_run, NULL));
-	expire(&i[3], 1);
-	KUNIT_EXPECT_EQ(test, 1, i[3].runs);
-}
-
-static void wheel_params(struct kunit *test)
-{
-	struct hwtimer_wheel_params good = { .name = "w", .tick_ns = TICK, .slots = SLOTS };
-	struct hwtimer_wheel_params p[] = { good, good, good };
-	struct hwtimer_wheel *wheel;
-	unsigned int k;
-
-	p[0].slow_ms = 1;
-	p[1].slow_runs = 1;
-	p[2].max_queued = 1;
-	for (k = 0; k < ARRAY_SIZE(p); k++) {
-		wheel = hwtimer_wheel_create(&p[k]);
-		KUNIT_EXPECT_EQ_MSG(test, -EINVAL, PTR_ERR_OR_ZERO(wheel), "%u", k);
-		if (!IS_ERR(wheel))
-			hwtimer_wheel_destroy(wheel);
-		p[k].flags = HWTIMER_WHEEL_WORK;
-		wheel = keep(test, hwtimer_wheel_create(&p[k]));
-		KUNIT_EXPECT_NOT_NULL(test, wheel_lanes(wheel)->fast);
-		KUNIT_EXPECT_NOT_NULL(test, wheel_lanes(wheel)->slow);
-		unmake(test, wheel);
-	}
-	/* names longer than those of workqueues */
-	good.flags = HWTIMER_WHEEL_WORK;
-	good.name = "1234567890123456789012345678901";
-	keep(test, hwtimer_wheel_create(&good));
-	keep(test, hwtimer_wheel_create(&good));
-}
-
-/* Each expiry gets a run, one after the other. */
-static void serial(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct item *i = items(test, wheel, NULL, HWTIMER_WORK_SERIAL, 1);
-	u64 first;
-
-	i->nap = 500 * MS;
-	expire(i, 1);
-	first = i->at;
-	expire(i, 4);
-	KUNIT_EXPECT_EQ(test, 1, i->runs);
-	KUNIT_EXPECT_TRUE(test, hwtimer_work_is_pending(&i->w));
-	expect_counts(test, wheel, 5, 1, 0, 0, 0);
-	nap(SEC);
-	KUNIT_EXPECT_EQ(test, 3, i->runs);
-	nap(5 * SEC);
-	KUNIT_EXPECT_EQ(test, 5, i->ended);
-	KUNIT_EXPECT_GE(test, i->at, first + 4 * 500 * MS);
-	KUNIT_EXPECT_LT(test, i->at, first + 4 * 500 * MS + 10 * MS);
-	KUNIT_EXPECT_EQ(test, 0, i->told);
-	expect_counts(test, wheel, 5, 5, 0, 0, 0);
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->busy));
-}
-
-/* While the item waits in the queue. And the backlog lets others in between. */
-static void serial_queued(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct item *i = items(test, wheel, single(test), HWTIMER_WORK_SERIAL, 2);
-
-	block(test, wheel, SEC);
-	expire(&i[0], 3);
-	expire(&i[1], 1);
-	KUNIT_EXPECT_EQ(test, 0, i[0].runs);
-	i[0].nap = 100 * MS;
-	nap(SEC + 50 * MS);
-	KUNIT_EXPECT_EQ(test, 2, i[0].runs);
-	KUNIT_EXPECT_EQ(test, 1, i[1].ended);
-	nap(5 * SEC);
-	KUNIT_EXPECT_EQ(test, 3, i[0].ended);
-	expect_counts(test, wheel, 5, 5, 0, 0, 0);
-}
-
-static void discard(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct item *i = items(test, wheel, NULL, HWTIMER_WORK_DISCARD, 1);
-
-	i->nap = 500 * MS;
-	expire(i, 4);
-	KUNIT_EXPECT_EQ(test, 1, i->runs);
-	KUNIT_EXPECT_EQ(test, 3, i->refused[HWTIMER_REFUSED_BUSY]);
-	KUNIT_EXPECT_FALSE(test, hwtimer_work_is_pending(&i->w));
-	nap(SEC);
-	KUNIT_EXPECT_EQ(test, 1, i->ended);
-	expire(i, 1);
-	nap(SEC);
-	KUNIT_EXPECT_EQ(test, 2, i->ended);
-	KUNIT_EXPECT_EQ(test, 0, i->told);
-	KUNIT_EXPECT_EQ(test, 3, i->refused[HWTIMER_REFUSED_BUSY]);
-	KUNIT_EXPECT_EQ(test, 0, i->refused[HWTIMER_REFUSED_FULL]);
-	expect_counts(test, wheel, 2, 2, 0, 0, 3);
-}
-
-static void discard_queued(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct item *i = items(test, wheel, single(test), HWTIMER_WORK_DISCARD, 1);
-
-	block(test, wheel, SEC);
-	expire(i, 2);
-	KUNIT_EXPECT_EQ(test, 1, i->refused[HWTIMER_REFUSED_BUSY]);
-	/* cancelled: it is still in the queue, but not busy */
-	KUNIT_EXPECT_TRUE(test, hwtimer_work_cancel(&i->w));
-	expire(i, 2);
-	KUNIT_EXPECT_EQ(test, 2, i->refused[HWTIMER_REFUSED_BUSY]);
-	nap(5 * SEC);
-	KUNIT_EXPECT_EQ(test, 1, i->ended);
-	expect_counts(test, wheel, 3, 2, 0, 1, 2);
-}
-
-/* Nobody wants to be told. */
-static void refused_by_nobody(struct kunit *test)
-{
-	struct hwtimer_work_params params = { .policy = HWTIMER_WORK_DISCARD };
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct item *i = items(test, NULL, NULL, 0, 1);
-
-	KUNIT_ASSERT_EQ(test, 0, hwtimer_work_init(&i->w, wheel, item_run, &params));
-	i->nap = 500 * MS;
-	expire(i, 3);
-	expect_counts(test, wheel, 1, 1, 0, 0, 2);
-}
-
-static void replace(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct item *i = items(test, wheel, NULL, HWTIMER_WORK_REPLACE, 1);
-	u64 first;
-
-	i->nap = 500 * MS;
-	expire(i, 1);
-	first = i->at;
-	KUNIT_EXPECT_FALSE(test, hwtimer_work_cancelled(&i->w));
-	expire(i, 1);
-	KUNIT_EXPECT_TRUE(test, hwtimer_work_cancelled(&i->w));
-	KUNIT_EXPECT_TRUE(test, hwtimer_work_is_pending(&i->w));
-	expect_counts(test, wheel, 2, 1, 0, 0, 0);
-	expire(i, 2);
-	expect_counts(test, wheel, 4, 1, 2, 0, 0);
-	nap(500 * MS);
-	/* the first has ended, and the last runs, which nobody cancelled */
-	KUNIT_EXPECT_EQ(test, 1, i->ended);
-	KUNIT_EXPECT_EQ(test, 1, i->told);
-	KUNIT_EXPECT_EQ(test, 2, i->runs);
-	KUNIT_EXPECT_GE(test, i->at, first + 500 * MS);
-	KUNIT_EXPECT_FALSE(test, hwtimer_work_cancelled(&i->w));
-	nap(5 * SEC);
-	KUNIT_EXPECT_EQ(test, 2, i->ended);
-	KUNIT_EXPECT_EQ(test, 1, i->told);
-	expect_counts(test, wheel, 4, 2, 2, 0, 0);
-}
-
-static void replace_queued(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct item *i = items(test, wheel, single(test), HWTIMER_WORK_REPLACE, 1);
-
-	block(test, wheel, SEC);
-	expire(i, 4);
-	expect_counts(test, wheel, 5, 1, 3, 0, 0);
-	KUNIT_EXPECT_TRUE(test, hwtimer_work_cancel(&i->w));
-	expire(i, 1);
-	expect_counts(test, wheel, 6, 1, 3, 1, 0);
-	nap(5 * SEC);
-	KUNIT_EXPECT_EQ(test, 1, i->ended);
-	KUNIT_EXPECT_EQ(test, 0, i->told);
-	expect_counts(test, wheel, 6, 2, 3, 1, 0);
-}
-
-static void again(struct item *i)
-{
-	KUNIT_EXPECT_EQ(i->test, 0, hwtimer_work_schedule(&i->w, 0));
-}
-
-static void once_more(struct item *i)
-{
-	/* somebody else may have armed it, or ended it for good */
-	hwtimer_work_schedule(&i->w, 0);
-}
-
-/* Refused, it tries again until there is a run for it. */
-static void refused_rearms(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct item *i = items(test, wheel, NULL, HWTIMER_WORK_DISCARD, 1);
-
-	i->nap = 500 * MS;
-	i->on_refusal = again;
-	expire(i, 1);
-	hwtimer_work_schedule(&i->w, 0);
-	nap(5 * SEC);
-	KUNIT_EXPECT_EQ(test, 2, i->ended);
-	KUNIT_EXPECT_GE(test, i->refused[HWTIMER_REFUSED_BUSY], 45);
-	KUNIT_EXPECT_LE(test, i->refused[HWTIMER_REFUSED_BUSY], 51);
-	expect_counts(test, wheel, 2, 2, 0, 0, i->refused[HWTIMER_REFUSED_BUSY]);
-}
-
-/* The bound is 3. Each item runs, and has more due behind. */
-static void bound(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = make(test, HWTIMER_WHEEL_WORK, 0, 0, 3);
-	struct item *i = items(test, wheel, NULL, HWTIMER_WORK_SERIAL, 2);
-	struct item *newest = items(test, wheel, NULL, HWTIMER_WORK_REPLACE, 1);
-	struct item *own = items(test, wheel, single(test), HWTIMER_WORK_SERIAL, 1);
-
-	i[0].nap = 2 * SEC;
-	i[1].nap = 2 * SEC;
-	newest->nap = 2 * SEC;
-	own->nap = 2 * SEC;
-	expire(&i[0], 1);
-	expire(&i[1], 1);
-	expire(newest, 1);
-	expire(own, 5);
-	/* running, or on another workqueue: no place is taken */
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->queued));
-	expire(&i[0], 1);
-	expire(&i[1], 1);
-	KUNIT_EXPECT_EQ(test, 2L, atomic_long_read(&wheel_lanes(wheel)->queued));
-	expire(newest, 1);
-	KUNIT_EXPECT_EQ(test, 3L, atomic_long_read(&wheel_lanes(wheel)->queued));
-	KUNIT_EXPECT_EQ(test, 0UL, wheel_lanes(wheel)->refused);
-	expire(&i[0], 1);
-	KUNIT_EXPECT_EQ(test, 1, i[0].refused[HWTIMER_REFUSED_FULL]);
-	KUNIT_EXPECT_EQ(test, 0, i[0].refused[HWTIMER_REFUSED_BUSY]);
-	/* in the place of the one before it */
-	expire(newest, 1);
-	KUNIT_EXPECT_EQ(test, 0, newest->refused[HWTIMER_REFUSED_FULL]);
-	KUNIT_EXPECT_EQ(test, 1UL, wheel_lanes(wheel)->replaced);
-	KUNIT_EXPECT_EQ(test, 3L, atomic_long_read(&wheel_lanes(wheel)->queued));
-	/* a cancel frees a place */
-	KUNIT_EXPECT_TRUE(test, hwtimer_work_cancel(&i[1].w));
-	KUNIT_EXPECT_EQ(test, 2L, atomic_long_read(&wheel_lanes(wheel)->queued));
-	expire(&i[0], 1);
-	KUNIT_EXPECT_EQ(test, 1, i[0].refused[HWTIMER_REFUSED_FULL]);
-	expire(&i[0], 1);
-	KUNIT_EXPECT_EQ(test, 2, i[0].refused[HWTIMER_REFUSED_FULL]);
-	/* and so does the begin of a run */
-	nap(2 * SEC);
-	KUNIT_EXPECT_EQ(test, 2, i[0].runs);
-	KUNIT_EXPECT_EQ(test, 2, newest->runs);
-	KUNIT_EXPECT_EQ(test, 1L, atomic_long_read(&wheel_lanes(wheel)->queued));
-	expire(&i[0], 1);
-	KUNIT_EXPECT_EQ(test, 2L, atomic_long_read(&wheel_lanes(wheel)->queued));
-	/* wait for the end; cancelled and waited for, too */
-	KUNIT_EXPECT_EQ(test, 1, hwtimer_work_cancel_sync(&i[0].w));
-	nap(20 * SEC);
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->queued));
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->busy));
-	KUNIT_EXPECT_EQ(test, 5, own->ended);
-}
-
-/* A refused later one does not end the earlier. */
-static void bound_replace(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = make(test, HWTIMER_WHEEL_WORK, 0, 0, 1);
-	struct item *i = items(test, wheel, NULL, HWTIMER_WORK_SERIAL, 1);
-	struct item *newest = items(test, wheel, NULL, HWTIMER_WORK_REPLACE, 1);
-
-	i->nap = SEC;
-	newest->nap = SEC;
-	expire(newest, 1);
-	expire(i, 2);
-	expire(newest, 1);
-	KUNIT_EXPECT_EQ(test, 1, newest->refused[HWTIMER_REFUSED_FULL]);
-	KUNIT_EXPECT_FALSE(test, hwtimer_work_cancelled(&newest->w));
-	nap(5 * SEC);
-	KUNIT_EXPECT_EQ(test, 1, newest->ended);
-	KUNIT_EXPECT_EQ(test, 0, newest->told);
-	expect_counts(test, wheel, 3, 3, 0, 0, 1);
-}
-
-/* Sleep until a minute of CLOCK_MONOTONIC has just begun. */
-static void new_minute(void)
-{
-	u64 now = ktime_get_ns();
-
-	nap((div64_u64(now, MINUTE) + 1) * MINUTE - now + TICK);
-}
-
-/* Run it once, and tell whether that was on the slow lane. */
-static bool ran_slow(struct item *i)
-{
-	struct hwtimer_lanes *w = wheel_lanes(i->w.timeout.wheel);
-	unsigned int before = i->ended;
-
-	expire(i, 1);
-	nap(i->nap);
-	KUNIT_EXPECT_EQ(i->test, before + 1, i->ended);
-	KUNIT_EXPECT_TRUE(i->test, i->on == w->fast || i->on == w->slow);
-	return i->on == w->slow;
-}
-
-static void lanes(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct item *i = items(test, wheel, NULL, HWTIMER_WORK_SERIAL, 3);
-	unsigned int k;
-
-	new_minute();
-	i[0].nap = 510 * MS;
-	/* the eleventh is the one that is too many, so it is the last there */
-	for (k = 0; k < 11; k++)
-		KUNIT_EXPECT_FALSE_MSG(test, ran_slow(&i[0]), "%u", k);
-	KUNIT_EXPECT_EQ(test, 0UL, wheel_lanes(wheel)->to_slow);
-	KUNIT_EXPECT_TRUE(test, ran_slow(&i[0]));
-	/* also when it is quick again */
-	i[0].nap = 0;
-	KUNIT_EXPECT_TRUE(test, ran_slow(&i[0]));
-	KUNIT_EXPECT_EQ(test, 2UL, wheel_lanes(wheel)->to_slow);
-	/* another item is none of its business */
-	KUNIT_EXPECT_FALSE(test, ran_slow(&i[1]));
-	/* long, but not slow */
-	i[2].nap = 490 * MS;
-	for (k = 0; k < 20; k++)
-		KUNIT_EXPECT_FALSE(test, ran_slow(&i[2]));
-	KUNIT_EXPECT_TRUE(test, ran_slow(&i[0]));
-	new_minute();
-	KUNIT_EXPECT_FALSE(test, ran_slow(&i[0]));
-	/* ten here, ten there */
-	i[0].nap = 510 * MS;
-	for (k = 0; k < 10; k++)
-		KUNIT_EXPECT_FALSE(test, ran_slow(&i[0]));
-	new_minute();
-	for (k = 0; k < 10; k++)
-		KUNIT_EXPECT_FALSE(test, ran_slow(&i[0]));
-	KUNIT_EXPECT_EQ(test, 3UL, wheel_lanes(wheel)->to_slow);
-}
-
-static void lanes_own_figures(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = make(test, HWTIMER_WHEEL_WORK, 50, 2, 0);
-	struct item *i = items(test, wheel, NULL, HWTIMER_WORK_SERIAL, 2);
-	unsigned int k;
-
-	new_minute();
-	i[0].nap = 51 * MS;
-	i[1].nap = 49 * MS;
-	for (k = 0; k < 3; k++)
-		KUNIT_EXPECT_FALSE(test, ran_slow(&i[0]));
-	KUNIT_EXPECT_TRUE(test, ran_slow(&i[0]));
-	for (k = 0; k < 10; k++)
-		KUNIT_EXPECT_FALSE(test, ran_slow(&i[1]));
-	/* what is due behind a slow run stays there */
-	expire(&i[0], 2);
-	nap(SEC);
-	KUNIT_EXPECT_PTR_EQ(test, i[0].on, wheel_lanes(wheel)->slow);
-	KUNIT_EXPECT_EQ(test, 3UL, wheel_lanes(wheel)->to_slow);
-}
-
-/* A run counts in the minute in which it ends. */
-static void lanes_over_the_minute(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = make(test, HWTIMER_WHEEL_WORK, 50, 1, 0);
-	struct item *i = items(test, wheel, NULL, HWTIMER_WORK_SERIAL, 1);
-	u64 end;
-
-	new_minute();
-	end = (div64_u64(ktime_get_ns(), MINUTE) + 1) * MINUTE;
-	nap_until(end - 5 * TICK);
-	i->nap = 200 * MS;
-	KUNIT_EXPECT_FALSE(test, ran_slow(i));
-	KUNIT_EXPECT_LT(test, i->at, end);
-	KUNIT_EXPECT_FALSE(test, ran_slow(i));
-	KUNIT_EXPECT_TRUE(test, ran_slow(i));
-}
-
-/* The slow lane is full. */
-static void slow_holds_up_slow(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = make(test, HWTIMER_WHEEL_WORK, 1, 1, 0);
-	struct item *i = items(test, wheel, NULL, HWTIMER_WORK_SERIAL, SLOW_ACTIVE + 4);
-	struct item *quick = items(test, wheel, NULL, HWTIMER_WORK_SERIAL, 1);
-	unsigned int k, n, running = 0;
-
-	new_minute();
-	for (n = 0; n < 3; n++) {
-		for (k = 0; k < SLOW_ACTIVE + 4; k++) {
-			i[k].nap = n < 2 ? 2 * MS : 5 * SEC;
-			hwtimer_work_schedule(&i[k].w, 0);
-		}
-		nap(5 * TICK);
-	}
-	for (k = 0; k < SLOW_ACTIVE + 4; k++)
-		running += i[k].runs - i[k].ended;
-	KUNIT_EXPECT_EQ(test, SLOW_ACTIVE, running);
-	KUNIT_EXPECT_EQ(test, SLOW_ACTIVE + 4UL, wheel_lanes(wheel)->to_slow);
-	KUNIT_EXPECT_FALSE(test, ran_slow(quick));
-	nap(20 * SEC);
-	for (k = 0; k < SLOW_ACTIVE + 4; k++)
-		KUNIT_EXPECT_EQ(test, 3, i[k].ended);
-}
-
-/* Each state, and the answer. */
+/* Cancel in each state, and what it returns. */
 static void cancel(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
 	struct item *i = items(test, wheel, NULL, HWTIMER_WORK_SERIAL, 1);
 	struct item *q = items(test, wheel, single(test), HWTIMER_WORK_SERIAL, 1);
 
-	/* idle; pending; done */
+	/* idle, pending, done */
 	KUNIT_EXPECT_FALSE(test, hwtimer_work_cancel(&i->w));
 	hwtimer_work_schedule(&i->w, SEC);
 	KUNIT_EXPECT_TRUE(test, hwtimer_work_cancel(&i->w));
@@ -713,7 +34,7 @@ static void cancel(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, i->ended);
 	KUNIT_EXPECT_FALSE(test, hwtimer_work_cancel(&i->w));
 
-	/* running: told; running and due; running and pending */
+	/* running; running and due; running and pending */
 	i->nap = SEC;
 	expire(i, 1);
 	KUNIT_EXPECT_FALSE(test, hwtimer_work_cancel(&i->w));
@@ -726,14 +47,14 @@ static void cancel(struct kunit *test)
 	expect_counts(test, wheel, 4, 2, 0, 2, 0);
 	nap(5 * SEC);
 	KUNIT_EXPECT_EQ(test, 2, i->ended);
-	KUNIT_EXPECT_EQ(test, 1, i->told);
-	/* the next run is not that one */
+	KUNIT_EXPECT_EQ(test, 1, i->cancelled);
+	/* the cancel does not affect the next run */
 	expire(i, 1);
 	KUNIT_EXPECT_FALSE(test, hwtimer_work_cancelled(&i->w));
 	nap(5 * SEC);
-	KUNIT_EXPECT_EQ(test, 1, i->told);
+	KUNIT_EXPECT_EQ(test, 1, i->cancelled);
 
-	/* queued; queued and cancelled; due again in the same place */
+	/* queued; queued and cancelled; expired again while its cancelled entry is queued */
 	block(test, wheel, SEC);
 	expire(q, 1);
 	KUNIT_EXPECT_TRUE(test, hwtimer_work_is_pending(&q->w));
@@ -751,7 +72,7 @@ static void cancel(struct kunit *test)
 	expire(q, 1);
 	nap(5 * SEC);
 	KUNIT_EXPECT_EQ(test, 1, q->ended);
-	KUNIT_EXPECT_EQ(test, 0, q->told);
+	KUNIT_EXPECT_EQ(test, 0, q->cancelled);
 	expect_counts(test, wheel, 11, 6, 0, 5, 0);
 	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->busy));
 }
@@ -779,7 +100,7 @@ static void cancel_sync(struct kunit *test)
 	expect_nobody(&i[2]);
 	expect_nobody(&i[3]);
 
-	/* queued, and queued but cancelled: without waiting for the queue */
+	/* queued; queued and cancelled: the call does not wait for the workqueue */
 	block(test, wheel, 10 * SEC);
 	now = ktime_get_ns();
 	expire(&q[0], 2);
@@ -788,19 +109,19 @@ static void cancel_sync(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, hwtimer_work_cancel_sync(&q[0].w));
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_work_cancel_sync(&q[1].w));
 	KUNIT_EXPECT_LT(test, ktime_get_ns(), now + SEC);
-	/* it may be used again */
+	/* the item can be used again */
 	expire(&q[0], 1);
 	KUNIT_EXPECT_EQ(test, 1, hwtimer_work_cancel_sync(&q[0].w));
 	expect_nobody(&q[0]);
 	expect_nobody(&q[1]);
 	expect_counts(test, wheel, 6, 2, 0, 4, 0);
 
-	/* running: waits; and due and pending besides */
+	/* running, also with another run due, or pending: the call waits */
 	i[4].nap = SEC;
 	expire(&i[4], 1);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_work_cancel_sync(&i[4].w));
 	KUNIT_EXPECT_EQ(test, 1, i[4].ended);
-	KUNIT_EXPECT_EQ(test, 1, i[4].told);
+	KUNIT_EXPECT_EQ(test, 1, i[4].cancelled);
 	expire(&i[4], 2);
 	KUNIT_EXPECT_EQ(test, 1, hwtimer_work_cancel_sync(&i[4].w));
 	KUNIT_EXPECT_EQ(test, 2, i[4].ended);
@@ -815,36 +136,36 @@ static void cancel_sync(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->busy));
 }
 
-struct bell {
+struct armer {
 	struct hwtimer_timeout	t;
 	struct item		*i;
 };
 
-static void bell_fn(struct hwtimer_timeout *t)
+static void armer_fn(struct hwtimer_timeout *t)
 {
-	hwtimer_work_schedule(&container_of(t, struct bell, t)->i->w, 0);
+	hwtimer_work_schedule(&container_of(t, struct armer, t)->i->w, 0);
 }
 
-/* A callback of the same wheel arms the item while somebody waits for its end. */
+/* A callback of the wheel arms the item while hwtimer_work_cancel_sync() waits for its run. */
 static void cancel_sync_drops(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
 	struct item *i = items(test, wheel, NULL, HWTIMER_WORK_SERIAL, 1);
-	struct bell *bell = kunit_kzalloc(test, sizeof(*bell), GFP_KERNEL);
+	struct armer *armer = kunit_kzalloc(test, sizeof(*armer), GFP_KERNEL);
 
-	KUNIT_ASSERT_NOT_NULL(test, bell);
-	bell->i = i;
+	KUNIT_ASSERT_NOT_NULL(test, armer);
+	armer->i = i;
 	i->nap = SEC;
-	hwtimer_init(&bell->t, wheel, bell_fn);
+	hwtimer_init(&armer->t, wheel, armer_fn);
 	expire(i, 1);
-	hwtimer_schedule(&bell->t, 500 * MS);
+	hwtimer_schedule(&armer->t, 500 * MS);
 	KUNIT_EXPECT_EQ(test, 1, hwtimer_work_cancel_sync(&i->w));
 	KUNIT_EXPECT_EQ(test, 1, i->ended);
 	KUNIT_EXPECT_EQ(test, 2UL, wheel_lanes(wheel)->dispatched);
 	KUNIT_EXPECT_EQ(test, 1L, atomic_long_read(&wheel_lanes(wheel)->cancelled));
 	nap(5 * SEC);
 	KUNIT_EXPECT_EQ(test, 1, i->runs);
-	/* that is over; and its answer was for once */
+	/* the item is usable again, and the next call does not report that cancel again */
 	expire(i, 1);
 	nap(5 * SEC);
 	KUNIT_EXPECT_EQ(test, 2, i->ended);
@@ -887,7 +208,7 @@ static void cancel_sync_self(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -EDEADLK, i->ret);
 	KUNIT_EXPECT_EQ(test, 2, i->runs);
 	expect_counts(test, wheel, 3, 2, 0, 1, 0);
-	/* it goes on, until shut down */
+	/* the item keeps working until it is shut down */
 	i->then = then_shutdown_sync;
 	i->ret = 0;
 	expire(i, 1);
@@ -896,7 +217,7 @@ static void cancel_sync_self(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_work_schedule(&i->w, 0));
 }
 
-/* By its own refused callback, too, which must not sleep in general. */
+/* An item cancelled synchronously by its own refused callback, which must not sleep otherwise. */
 static void cancel_sync_refused(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -913,7 +234,7 @@ static void cancel_sync_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, i->ended);
 }
 
-/* By the function of another one, that has the workqueue for itself. */
+/* An item cancelled by the function of another one, which occupies the workqueue of both. */
 static void cancel_sync_other(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -921,7 +242,7 @@ static void cancel_sync_other(struct kunit *test)
 	struct hwtimer_work_params params = { .wq = single(test) };
 	struct item *q = items(test, NULL, NULL, 0, 1);
 
-	/* Here, so that it is of another kind for lockdep. */
+	/* Initialised here to have a lockdep class of its own. */
 	KUNIT_ASSERT_EQ(test, 0, hwtimer_work_init(&q->w, wheel, item_run, &params));
 	i->nap = SEC;
 	i->then = then_cancel_sync;
@@ -935,7 +256,7 @@ static void cancel_sync_other(struct kunit *test)
 	expect_nobody(i);
 }
 
-/* It arms itself, again and again: at once; when its run ends; late. */
+/* Items that arm themselves with each run: short runs, runs of several ticks, long ones. */
 static void rearming(struct kunit *test)
 {
 	static const s64 naps[] = { 0, 35 * MS, 300 * MS };
@@ -969,13 +290,13 @@ static void rearming(struct kunit *test)
 
 static void then_arm_backlog(struct item *i)
 {
-	/* the one before may have armed it, too */
+	/* the run before may have armed the item already */
 	once_more(i);
 	nap(SOON);
 	once_more(i);
 }
 
-/* When a run ends, the next one is due, and one more is pending. */
+/* Whenever a run ends, the next one is due, and one more is pending. */
 static void rearming_backlog(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -995,7 +316,7 @@ static void rearming_backlog(struct kunit *test)
 	expect_nobody(i);
 }
 
-/* Each state; the memory is the owner's when it has been told. */
+/* Release in each state. The owner may reuse the memory in the released callback. */
 static void release(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -1032,11 +353,11 @@ static void release(struct kunit *test)
 	for (k = 3; k < 5; k++) {
 		KUNIT_EXPECT_EQ(test, 1, i[k].released);
 		KUNIT_EXPECT_EQ(test, 1, i[k].runs);
-		KUNIT_EXPECT_EQ(test, 1, i[k].told);
+		KUNIT_EXPECT_EQ(test, 1, i[k].cancelled);
 		expect_nobody(&i[k]);
 	}
 
-	/* queued; queued and cancelled: when the workqueue comes to it */
+	/* queued; queued and cancelled: released when the workqueue reaches the entry */
 	block(test, wheel, SEC);
 	expire(&q[0], 1);
 	expire(&q[1], 1);
@@ -1074,18 +395,18 @@ static void release_it(struct hwtimer_work *w)
 	s64 ns = i->nap;
 
 	ran++;
-	/* due again, too */
+	/* with another run due as well */
 	if (ns)
 		again(i);
 	nap(ns);
 	KUNIT_EXPECT_EQ(i->test, !!ns, hwtimer_work_release(w, free_it));
 	KUNIT_EXPECT_TRUE(i->test, hwtimer_work_cancelled(w));
 	KUNIT_EXPECT_EQ(i->test, -ESHUTDOWN, hwtimer_work_schedule(w, 0));
-	/* The wheel has been here, or not. */
+	/* With a nap, the worker handles the release while the function runs. */
 	nap(ns);
 }
 
-/* From inside the function. */
+/* Release by the function of the item. */
 static void release_self(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -1115,7 +436,7 @@ static void then_release(struct item *i)
 	KUNIT_EXPECT_FALSE(i->test, hwtimer_work_release(&i->w, item_released));
 }
 
-/* From inside the refused callback. */
+/* Release by the refused callback of the item. */
 static void release_refused(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -1128,16 +449,11 @@ static void release_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, i->released);
 	nap(SEC);
 	KUNIT_EXPECT_EQ(test, 1, i->released);
-	KUNIT_EXPECT_EQ(test, 1, i->told);
+	KUNIT_EXPECT_EQ(test, 1, i->cancelled);
 	expect_nobody(i);
 }
 
-static void then_rearm_stopped(struct item *i)
-{
-	i->ret = hwtimer_work_schedule(&i->w, 0);
-}
-
-/* What is pending comes back; what has been dispatched goes on. */
+/* Stopping a wheel hands back pending items; dispatched ones run. */
 static void stop(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -1151,7 +467,7 @@ static void stop(struct kunit *test)
 	i[0].nap = SEC;
 	i[1].nap = SEC;
 	i[3].nap = SEC;
-	i[1].then = then_rearm_stopped;
+	i[1].then = once_more;
 	expire(&i[0], 2);
 	expire(&i[1], 1);
 	expire(&i[3], 1);
@@ -1159,7 +475,7 @@ static void stop(struct kunit *test)
 	expire(&q[1], 1);
 	hwtimer_work_schedule(&i[0].w, 50 * SEC);
 	hwtimer_work_schedule(&i[2].w, 50 * SEC);
-	hwtimer_init_on_stack(&plain, wheel, bell_fn);
+	hwtimer_init_on_stack(&plain, wheel, armer_fn);
 	hwtimer_schedule(&plain, 50 * SEC);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
 	list_for_each_entry(t, &pending, node) {
@@ -1175,7 +491,7 @@ static void stop(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, i[0].ended + i[1].ended);
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_work_schedule(&i[2].w, 0));
 
-	/* released: at once, when it ends, when it is taken from the queue */
+	/* released at once; when the run ends; when the workqueue reaches it */
 	KUNIT_EXPECT_FALSE(test, hwtimer_work_release(&i[2].w, item_released));
 	KUNIT_EXPECT_EQ(test, 1, i[2].released);
 	KUNIT_EXPECT_FALSE(test, hwtimer_work_release(&i[3].w, item_released));
@@ -1193,7 +509,7 @@ static void stop(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_work_cancel_sync(&i[0].w));
 }
 
-/* It waits for what is queued and running, also for what arms itself, wherever. */
+/* Destroying a wheel waits for queued and running items, including those that arm themselves. */
 static void destroy_waits(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -1209,7 +525,7 @@ static void destroy_waits(struct kunit *test)
 	i[0].nap = 200 * MS;
 	i[1].nap = 200 * MS;
 	q->nap = 200 * MS;
-	i[1].then = then_rearm_stopped;
+	i[1].then = once_more;
 	expire(q, 3);
 	expire(&i[1], 1);
 	expire(r, 2);
@@ -1224,7 +540,7 @@ static void destroy_waits(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, work_busy(&q->w.work));
 }
 
-/* Only what was cancelled is left on the workqueue. */
+/* Destroying a wheel also waits for a cancelled item that is still queued. */
 static void destroy_waits_cancelled(struct kunit *test)
 {
 	struct hwtimer_wheel *other = a_wheel(test), *wheel = a_wheel(test);
@@ -1239,37 +555,7 @@ static void destroy_waits_cancelled(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, work_busy(&q->w.work));
 }
 
-static void callers_workqueue(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = make(test, HWTIMER_WHEEL_WORK, 1, 1, 1);
-	struct workqueue_struct *wqs[] = {
-		alloc_workqueue("hwt_kunit_own", WQ_PERCPU, 0), system_freezable_wq, system_dfl_wq,
-		single(test),
-	};
-	unsigned int k;
-
-	KUNIT_ASSERT_NOT_NULL(test, wqs[0]);
-	new_minute();
-	for (k = 0; k < ARRAY_SIZE(wqs); k++) {
-		struct item *i = items(test, wheel, wqs[k], HWTIMER_WORK_SERIAL, 1);
-
-		/* slow or not, and as many as they like */
-		i->nap = 100 * MS;
-		expire(i, 10);
-		nap(2 * SEC);
-		KUNIT_EXPECT_EQ(test, 10, i->ended);
-		KUNIT_EXPECT_PTR_EQ(test, i->on, wqs[k]);
-		expire(i, 1);
-		KUNIT_EXPECT_EQ(test, 0, hwtimer_work_shutdown_sync(&i->w));
-		expect_nobody(i);
-	}
-	expect_counts(test, wheel, 44, 44, 0, 0, 0);
-	KUNIT_EXPECT_EQ(test, 0UL, wheel_lanes(wheel)->to_slow);
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->queued));
-	destroy_workqueue(wqs[0]);
-}
-
-/* With interrupts off. */
+/* Calls with interrupts disabled. */
 static void contexts(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -1294,160 +580,9 @@ static void contexts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, i[3].released);
 }
 
-#ifdef CONFIG_UML	/* where the module has a hook between its steps */
-/*
- * Somebody ends an item, at one step after the other of its dispatch or of its runs. In
- * between the steps of one CPU that is what another one can do.
- */
-struct ender {
-	struct work_struct	work;
-	struct completion	done;
-	struct item		*i;
-	/* waits on the same workqueue, behind the item */
-	struct item		*behind;
-	/* returns whether it ended anything */
-	bool			(*end)(struct item *i);
-	/* comes in at step @n of the dispatch, or of the runs */
-	bool			dispatch;
-	unsigned int		n;
-	unsigned int		step;
-	/* by then */
-	unsigned int		behind_ended;
-	bool			ended;
-};
-
-static struct ender *ender;
-
-static bool end_by_cancel(struct item *i)
-{
-	return hwtimer_work_cancel(&i->w);
-}
-
-static bool end_by_cancel_sync(struct item *i)
-{
-	bool ended = hwtimer_work_cancel_sync(&i->w) == 1;
-
-	KUNIT_EXPECT_EQ(i->test, i->runs, i->ended);
-	return ended;
-}
-
-static bool end_by_release(struct item *i)
-{
-	return hwtimer_work_release(&i->w, item_released);
-}
-
-static void ender_run(struct work_struct *work)
-{
-	struct ender *e = container_of(work, struct ender, work);
-
-	e->ended = e->end(e->i);
-	/* What is behind it is not waited for. */
-	if (e->behind)
-		KUNIT_EXPECT_EQ(e->i->test, e->behind_ended, e->behind->ended);
-	complete(&e->done);
-}
-
-static void ender_step(void)
-{
-	struct hwtimer_timeout *t = &ender->i->w.timeout;
-
-	if (!in_task())
-		return;
-	if (ender->dispatch ? current != to_driven(t->wheel)->task || t->wheel->running != t :
-			      current_work() != &ender->i->w.work)
-		return;
-	if (++ender->step != ender->n)
-		return;
-	if (ender->behind)
-		ender->behind_ended = ender->behind->ended;
-	queue_work(system_dfl_wq, &ender->work);
-	/* It has done what it can. */
-	nap(MS);
-}
-
-/* The @n-th step, of an item with @before runs due or going on; false if there is none. */
-static bool end_at(struct kunit *test, struct hwtimer_wheel *wheel, struct ender *e,
-		   enum hwtimer_work_policy policy, unsigned int before)
-{
-	struct hwtimer_lanes *w = wheel_lanes(wheel);
-	unsigned long armed = before + e->dispatch, had, replaced = w->replaced;
-	struct wheel_counts c;
-	struct item *i;
-
-	i = items(test, wheel, e->behind ? single(test) : NULL, policy, 1);
-	e->i = i;
-	e->step = 0;
-	e->ended = false;
-	reinit_completion(&e->done);
-	i->nap = 8 * TICK;
-	expire(i, before);
-	if (e->behind) {
-		e->behind->ended = 0;
-		e->behind->runs = 0;
-		expire(e->behind, 1);
-	}
-	ender = e;
-	WRITE_ONCE(hwtimer_step_hook, ender_step);
-	if (e->dispatch)
-		hwtimer_work_schedule(&i->w, 0);
-	nap(500 * MS);
-	WRITE_ONCE(hwtimer_step_hook, NULL);
-
-	KUNIT_EXPECT_EQ(test, e->step >= e->n, completion_done(&e->done));
-	if (e->end == end_by_release)
-		KUNIT_EXPECT_EQ(test, e->step >= e->n, i->released);
-	/* What did not have its run, and was not refused or replaced either, was ended. */
-	had = i->runs + i->refused[0] + i->refused[1] + w->replaced - replaced;
-	if (e->end != end_by_release)
-		KUNIT_EXPECT_EQ(test, e->ended, had < armed);
-	KUNIT_EXPECT_LE(test, had, armed);
-	KUNIT_EXPECT_EQ(test, i->runs, i->ended);
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&w->queued));
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&w->busy));
-	wheel_count(wheel, &c);
-	KUNIT_EXPECT_EQ(test, c.expired, w->dispatched + w->refused);
-	KUNIT_EXPECT_EQ(test, w->dispatched, w->replaced + (unsigned long)
-			(atomic_long_read(&w->runs) + atomic_long_read(&w->cancelled)));
-	return e->step >= e->n;
-}
-
-/* A dispatch; runs; runs that something waits behind. */
-enum { DISPATCH, RUNS, RUNS_AND_BEHIND, KINDS };
-
-static void each_step(struct kunit *test)
-{
-	static bool (*const ends[])(struct item *i) = {
-		end_by_cancel, end_by_cancel_sync, end_by_release,
-	};
-	struct hwtimer_wheel *wheel = make(test, HWTIMER_WHEEL_WORK, 0, 0, 4);
-	struct item *behind = items(test, wheel, single(test), HWTIMER_WORK_SERIAL, 1);
-	struct ender *e = kunit_kzalloc(test, sizeof(*e), GFP_KERNEL);
-	unsigned int k, how, policy, before, kind;
-
-	KUNIT_ASSERT_NOT_NULL(test, e);
-	INIT_WORK(&e->work, ender_run);
-	init_completion(&e->done);
-	behind->nap = 10 * TICK;
-	for (k = 0; k < ARRAY_SIZE(ends) * 3 * 3 * KINDS; k++) {
-		kind = k % KINDS;
-		before = k / KINDS % 3;
-		policy = k / KINDS / 3 % 3;
-		how = k / KINDS / 9;
-		if (kind != DISPATCH && !before)
-			continue;
-		e->end = ends[how];
-		e->dispatch = kind == DISPATCH;
-		e->behind = kind == RUNS_AND_BEHIND ? behind : NULL;
-		for (e->n = 1; end_at(test, wheel, e, policy, before); e->n++)
-			;
-		KUNIT_EXPECT_GT(test, e->n, 1);
-	}
-}
-#endif
-
 #define N_BOOKS	48
 
-/* One operation on @j, by two random numbers. */
+/* One operation on @j, chosen by the random numbers @r and @what. */
 static void books_step(struct kunit *test, struct hwtimer_wheel *wheel, struct item *j, u32 r,
 		       u32 what)
 {
@@ -1488,7 +623,7 @@ static void books_step(struct kunit *test, struct hwtimer_wheel *wheel, struct i
 	}
 }
 
-/* Nothing goes on any more. */
+/* Check the counts of an idle wheel. */
 static void books_balance(struct kunit *test, struct hwtimer_wheel *wheel,
 			  const struct item *i)
 {
@@ -1512,7 +647,7 @@ static void books_balance(struct kunit *test, struct hwtimer_wheel *wheel,
 	KUNIT_EXPECT_EQ(test, (unsigned long)refused, w->refused);
 	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&w->queued));
 	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&w->busy));
-	/* it has been everywhere */
+	/* each kind of end occurred often */
 	KUNIT_EXPECT_GT(test, runs, 1000);
 	KUNIT_EXPECT_GT(test, refused, 100);
 	KUNIT_EXPECT_GT(test, w->replaced, 100UL);
@@ -1520,10 +655,10 @@ static void books_balance(struct kunit *test, struct hwtimer_wheel *wheel,
 	KUNIT_EXPECT_GT(test, w->to_slow, 100UL);
 }
 
-/* At random, and in the end the books have to balance. */
+/* Random operations; in the end each expiry must be accounted for once. */
 static void books(struct kunit *test)
 {
-	struct hwtimer_wheel *wheel = make(test, HWTIMER_WHEEL_WORK, 30, 3, 12);
+	struct hwtimer_wheel *wheel = work_wheel(test, HWTIMER_WHEEL_WORK, 30, 3, 12);
 	struct item *i = items(test, NULL, NULL, 0, N_BOOKS), *j;
 	u32 seed = (u32)ktime_get_real_ns(), r;
 	struct rnd_state rnd;
@@ -1543,6 +678,30 @@ static void books(struct kunit *test)
 		i[k].then = NULL;
 	nap(100 * SEC);
 	books_balance(test, wheel, i);
+}
+
+static int bench_init(struct kunit *test)
+{
+	struct bench *bench = kunit_kzalloc(test, sizeof(*bench), GFP_KERNEL);
+
+	test->priv = bench;
+	if (!bench)
+		return -ENOMEM;
+	bench->single = alloc_workqueue("hwt_kunit", WQ_UNBOUND, 1);
+	return bench->single ? 0 : -ENOMEM;
+}
+
+static void bench_exit(struct kunit *test)
+{
+	struct bench *bench = test->priv;
+	unsigned int n;
+
+	if (!bench)
+		return;
+	for (n = 0; n < MAX_WHEELS; n++)
+		hwtimer_wheel_destroy(bench->wheels[n]);
+	if (bench->single)
+		destroy_workqueue(bench->single);
 }
 
 static struct kunit_case work_cases[] = {

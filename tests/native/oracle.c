@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * hwtimer: the wheel against an oracle: random operations on a clock that the test moves. After
- * each step it compares what expired, and in which order, with a plain table.
+ * each step, the timeouts that expired and their order are compared with a plain table.
  */
 #include <native.h>
 
@@ -10,7 +10,7 @@
 
 #define TIMEOUTS	512
 
-/* What the table knows of each timeout. */
+/* the state of each timeout in the table */
 static struct one {
 	struct hwtimer_timeout	t;
 	bool			pending;
@@ -70,7 +70,7 @@ static u64 choose(__u64 *random)
 	case 2:
 		return now + ((u64)draw(random) << below(random, 20));
 	case 3:
-		/* A boundary, and one on each side of it. */
+		/* a boundary, or 1 ns before or after it */
 		return (tick_of(now) + below(random, 1000)) * tick_ns + below(random, 3) - 1;
 	default:
 		return now + below(random, 100) * tick_ns / 3;
@@ -92,7 +92,7 @@ static void operate(struct one *one, __u64 *random)
 		pending += !one->pending;
 		one->pending = true;
 		one->deadline = min(deadline, WHEEL_FOREVER);
-		/* A deadline in the past fires at the next tick, so no order is promised for it. */
+		/* a deadline in the past fires at the next tick, so no order is promised for it */
 		one->order = held || deadline <= now ? 0 : ++orders;
 	} else if (dice < 6) {
 		ret = wheel_touch(&one->t, deadline);
@@ -110,7 +110,7 @@ static void operate(struct one *one, __u64 *random)
 	}
 }
 
-/* Time goes on, and all that is due by then must have expired. */
+/* Move the clock; all timeouts due by then must have expired. */
 static void advance(__u64 *random)
 {
 	u32 budget = 1 + below(random, WHEEL_BUDGET);
@@ -136,7 +136,7 @@ static void advance(__u64 *random)
 
 		if (!one->pending)
 			continue;
-		/* Due at a tick that this pass has settled: it must have expired. */
+		/* due at a tick that this pass has handled */
 		if (tick_of(one->deadline) <= now / tick_ns && tick_of(one->deadline) >= from)
 			native_fail("due at %llu, not expired at %llu", one->deadline, now);
 		if (one->deadline < WHEEL_FOREVER)

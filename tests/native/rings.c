@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: the library on one side of the rings, the module on the other, each thread a
- * program. What was scheduled gives one event or was cancelled, none is early, and none waits
- * for a bell that nobody rang.
+ * hwtimer: the library and the module, each on its side of the rings; each thread is a program. A
+ * scheduled timeout gives one event unless it is cancelled, no event is early, and no submission
+ * waits for a missing kick.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,15 +26,15 @@ struct program {
 	__u64		scheduled, cancelled, expired, handed_back;
 };
 
-/* Of each thread. */
+/* by thread */
 static __u64 done[THREADS];
 static unsigned int turns[THREADS];
 
-/* After each call that may have to ring the bell: will the kernel look in time? */
-static void check_bell(struct program *p, __u64 deadline)
+/* After each call that may have to kick: will the worker poll in time? */
+static void check_kick(struct program *p, __u64 deadline)
 {
-	if (hwtimer_has_rings(p->h) && native_bell_lost(hwtimer_fd(p->h), deadline))
-		native_fail("submitted, nobody will look in time, and the bell was not rung");
+	if (hwtimer_has_rings(p->h) && native_kick_lost(hwtimer_fd(p->h), deadline))
+		native_fail("submitted, without a kick, and the next poll is too late");
 }
 
 static void schedule(struct program *p, struct entry *e, __u64 deadline)
@@ -47,7 +47,7 @@ static void schedule(struct program *p, struct entry *e, __u64 deadline)
 	}
 	e->wanted = deadline;
 	p->scheduled++;
-	check_bell(p, deadline);
+	check_kick(p, deadline);
 }
 
 static void touch(struct program *p, struct entry *e, __u64 deadline)
@@ -60,9 +60,9 @@ static void touch(struct program *p, struct entry *e, __u64 deadline)
 		return;
 	}
 	e->wanted = deadline;
-	/* Nothing is submitted for later, or if an expiry is about to be told. */
+	/* No submission for a later deadline, or if the expiry is about to be reported. */
 	if (native_submitted(hwtimer_fd(p->h)) != before)
-		check_bell(p, deadline);
+		check_kick(p, deadline);
 }
 
 static void cancel(struct program *p, struct entry *e)
@@ -78,7 +78,7 @@ static void cancel(struct program *p, struct entry *e)
 		native_fail("cancelled twice");
 }
 
-/* False: it was stopped, and all was told. */
+/* Returns false if the timeouts were stopped and all events collected. */
 static bool collect(struct program *p, __s64 timeout_ns)
 {
 	struct hwtimer_event events[EVENTS];
@@ -194,10 +194,10 @@ static void turn(unsigned int self, __u64 *random, unsigned int flags)
 }
 
 /*
- * Some deadlines are so far ahead that the worker looks only every ten ticks. Then an earlier
- * one is submitted just as the worker publishes until when it will not look.
+ * Some deadlines are so far ahead that the worker polls only every ten ticks. Then an earlier one
+ * is submitted just as the worker publishes the time of its next poll.
  */
-static void bell_turn(unsigned int self, __u64 *random)
+static void kick_turn(unsigned int self, __u64 *random)
 {
 	struct hwtimer_options o = {
 		.size = sizeof(o), .flags = HWTIMER_OPEN_RINGS | HWTIMER_OPEN_OWN_WHEEL,
@@ -226,7 +226,7 @@ static void bell_turn(unsigned int self, __u64 *random)
 }
 
 static unsigned int flags;
-static bool bell;
+static bool kicking;
 
 static void *thread(void *arg)
 {
@@ -235,8 +235,8 @@ static void *thread(void *arg)
 
 	native_enter();
 	while (go_on(done[self])) {
-		if (bell)
-			bell_turn(self, &random);
+		if (kicking)
+			kick_turn(self, &random);
 		else
 			turn(self, &random, flags);
 		turns[self]++;
@@ -278,13 +278,13 @@ static __u64 by_ioctl(void)
 	return run(HWTIMER_OPEN_NO_RINGS);
 }
 
-static __u64 bells(void)
+static __u64 kicks(void)
 {
 	__u64 n;
 
-	bell = true;
+	kicking = true;
 	n = run(0);
-	bell = false;
+	kicking = false;
 	return n;
 }
 
@@ -293,7 +293,7 @@ int main(int argc, char **argv)
 	static const struct test tests[3] = {
 		{ "rings", with_rings },
 		{ "ioctls", by_ioctl },
-		{ "bell", bells },
+		{ "bell", kicks },
 	};
 
 	return native_main(argc, argv, tests, 3);

@@ -17,24 +17,24 @@
 #include "dev/user.h"
 #include "shim.h"
 
-/* More failures than these are only counted. */
-#define TOLD	20
-/* In ns. */
+/* further failures are only counted */
+#define LOGGED	20
+/* in ns */
 #define SHORTEST_SLEEP	5000
 
 int native_failures;
 #ifdef __SANITIZE_THREAD__
 int native_fence;
 
-/* The library's fences. */
+/* The fences of the library. */
 void native_full_fence(int order)
 {
 	smp_mb();
 }
 
 /*
- * native_alloc() and kfree() switch interrupts off, so no interrupt runs inside malloc(). TSan
- * does not know that, and would report each call of malloc() in a signal handler.
+ * native_alloc() and kfree() disable interrupts, so no interrupt runs inside malloc(). TSan cannot
+ * know that, and would report each call of malloc() in a signal handler.
  */
 const char *__tsan_default_options(void)
 {
@@ -42,7 +42,7 @@ const char *__tsan_default_options(void)
 }
 #endif
 
-static void tell(const char *what, const char *fmt, va_list args)
+static void log_line(const char *what, const char *fmt, va_list args)
 {
 	char line[300];
 
@@ -56,10 +56,10 @@ void native_fail(const char *fmt, ...)
 {
 	va_list args;
 
-	if (__atomic_add_fetch(&native_failures, 1, __ATOMIC_RELAXED) > TOLD)
+	if (__atomic_add_fetch(&native_failures, 1, __ATOMIC_RELAXED) > LOGGED)
 		return;
 	va_start(args, fmt);
-	tell("FAILURE: ", fmt, args);
+	log_line("FAILURE: ", fmt, args);
 	va_end(args);
 }
 
@@ -68,7 +68,7 @@ void native_log(const char *fmt, ...)
 	va_list args;
 
 	va_start(args, fmt);
-	tell("", fmt, args);
+	log_line("", fmt, args);
 	va_end(args);
 }
 
@@ -94,7 +94,7 @@ static void enter(struct task_struct *task)
 		}
 	} while (!try_cmpxchg(&cpus_taken, &taken, taken | BIT_ULL(cpu)));
 	task->cpu = cpu;
-	/* No stream of a test, and another one for each thread that has this CPU. */
+	/* a stream that no test uses, and another one for each thread that becomes this CPU */
 	task->step_random = seeded(1ULL << 63 | (u64)atomic_inc_return(&generation) << 8 | cpu);
 	native_current = task;
 }
@@ -111,7 +111,7 @@ static void leave(void)
 {
 	struct task_struct *task = current;
 
-	/* Signals may still come; they find nobody. */
+	/* a signal may still arrive, and does nothing then */
 	native_current = NULL;
 	__atomic_fetch_and(&cpus_taken, ~BIT_ULL(task->cpu), __ATOMIC_RELEASE);
 	put_task_struct(task);
@@ -130,7 +130,7 @@ void native_assert_sleep(const char *where)
 		native_fail("%s may sleep, and must not", where);
 }
 
-/* For busy-wait loops: yield now and then, since the other thread may need this CPU. */
+/* For busy-wait loops: yield now and then, as the other thread may need this CPU. */
 void cpu_relax(void)
 {
 	static __thread unsigned int n;
@@ -158,7 +158,8 @@ static void membarrier_all(void)
 
 /*
  * Read-side critical sections have no barriers of their own; membarrier() executes one on every
- * CPU. A thread not seen in one has completed its last, or its next sees all stores made before.
+ * CPU. A thread not seen in a section has completed its last one, or its next one sees all stores
+ * made before.
  */
 void synchronize_rcu(void)
 {
@@ -196,7 +197,7 @@ void native_irq(void)
 	}
 	task->irq_missed = false;
 	task->hardirq = true;
-	/* The interrupted code may just be entering or leaving a critical section. */
+	/* the interrupted code may just be entering or leaving a critical section */
 	inside = READ_ONCE(native_sections[task->cpu].n.counter) % 2;
 	if (!inside)
 		native_section_step();
@@ -206,7 +207,7 @@ void native_irq(void)
 		native_irq_handler();
 	barrier();
 	task->hardirq = false;
-	/* As the kernel does at the end of an interrupt. */
+	/* like the kernel at the end of an interrupt */
 	if (!task->softirq)
 		run_timers();
 	task->preempt--;
@@ -299,8 +300,8 @@ static void futex_wake(int *word)
 }
 
 /*
- * Timers that run in softirq: on top of whoever was interrupted, or in a thread that is
- * ksoftirqd. There is one base, so one runs at a time.
+ * Timers that run in softirq: on top of an interrupted thread, or in a thread like ksoftirqd. There
+ * is one base, so one timer runs at a time.
  */
 static spinlock_t timers_lock;
 static LIST_HEAD(timers);
@@ -362,7 +363,7 @@ static void run_timers(void)
 		WRITE_ONCE(timer_running, NULL);
 	}
 	WRITE_ONCE(timers_busy, false);
-	/* Whoever sleeps until the next one has to look anew. */
+	/* make sleepers compute the next expiry again */
 	WRITE_ONCE(timers_next, U64_MAX);
 	note_next();
 	spin_unlock_irqrestore(&timers_lock, flags);
@@ -377,7 +378,7 @@ static void *ksoftirqd(void *arg)
 	for (;;) {
 		seen = smp_load_acquire(&timers_changed);
 		run_timers();
-		/* If another thread runs the timers, it wakes us when it is done. */
+		/* a thread that runs the timers wakes this one when it is done */
 		next = READ_ONCE(timers_busy) ? U64_MAX : READ_ONCE(timers_next);
 		futex_wait(&timers_changed, seen, next);
 	}
@@ -444,14 +445,17 @@ void native_sleep(u64 until)
 			cmpxchg(&task->state, state, TASK_RUNNING);
 			break;
 		}
-		/* futex_wait() takes longer than so short a sleep. */
+		/* futex_wait() takes longer than so short a sleep */
 		if (until == U64_MAX || (s64)(until - ktime_get_ns()) > SHORTEST_SLEEP)
 			futex_wait(&task->state, state, until);
 	}
 	smp_store_release(&task->until, 0);
 }
 
-/* Until when does this wheel's worker sleep, and in which sleep? Returns false if it is awake. */
+/*
+ * Returns false if the wheel's worker is awake; else sets the end of its sleep and a number of the
+ * sleep.
+ */
 static bool asleep(struct hwtimer_driven *driven, u64 *until, u64 *which)
 {
 	struct task_struct *task = driven->task;
@@ -467,13 +471,13 @@ static bool asleep(struct hwtimer_driven *driven, u64 *until, u64 *which)
 	spin_lock_irqsave(&timers_lock, flags);
 	*which = READ_ONCE(driven->monitor.wakeups);
 	*until = list_empty(&driven->timer.list) ? U64_MAX : driven->timer.expires;
-	/* Between two slices of a pass the worker is not asleep. */
+	/* between two slices of a pass the worker is not asleep */
 	ret = timer_running != &driven->timer && driven->asleep && *until > ktime_get_ns();
 	spin_unlock_irqrestore(&timers_lock, flags);
 	return ret;
 }
 
-/* Does the worker sleep beyond the tick of what is armed, and in which sleep? */
+/* Does the worker sleep beyond the tick of this timeout? @which: the number of the sleep. */
 static bool overslept(struct hwtimer_timeout *t, u64 *which)
 {
 	struct hwtimer_driven *driven = to_driven(t->wheel);
@@ -482,22 +486,22 @@ static bool overslept(struct hwtimer_timeout *t, u64 *which)
 	if (!asleep(driven, &until, which) || !hwtimer_is_pending(t))
 		return false;
 	deadline = hwtimer_deadline(t);
-	/* In between it may have run, and @t expired. */
+	/* it may have run in between, and @t expired */
 	if (!asleep(driven, &until, &again) || again != *which)
 		return false;
 	if (deadline == U64_MAX || READ_ONCE(t->wheel->state) >= WHEEL_SHUTDOWN)
 		return false;
 	deadline = DIV_ROUND_UP(deadline - driven->start_ns, tick) * tick;
-	/* What was due when it was armed comes at the next tick. */
+	/* a timeout that was due when it was armed expires at the next tick */
 	next = (hwtimer_driven_now(driven) / tick + 1) * tick;
 	return until > driven->start_ns + max(deadline, next);
 }
 
 /*
- * Is this timeout lost: armed, while the worker sleeps past its tick? The caller makes sure that
- * nobody changes it. Whoever is still about to push it, or to wake the worker, is in a read-side
- * critical section, which the grace period waits out. No time is measured, so a busy machine
- * changes nothing.
+ * Is this timeout lost, that is armed while the worker sleeps past its tick? The caller makes sure
+ * that no other thread changes it. A thread that is still about to push it, or to wake the worker,
+ * is in a read-side critical section, for whose end the grace period waits. No time is measured, so
+ * a busy machine changes nothing.
  */
 bool native_lost(struct hwtimer_timeout *t)
 {
@@ -539,7 +543,7 @@ struct task_struct *kthread_create(int (*fn)(void *data), void *data, const char
 	task->fn = fn;
 	task->data = data;
 	task->state = TASK_UNINTERRUPTIBLE;
-	/* One for the thread, one for who stops it. */
+	/* one for the thread, one for the caller of kthread_stop() */
 	atomic_set(&task->usage, 2);
 	if (pthread_create(&task->thread, NULL, kthread, task)) {
 		perror("pthread_create");
@@ -671,7 +675,7 @@ void *native_vmap(struct page **pages, unsigned long n)
 	return p;
 }
 
-/* Workqueues: what is queued waits while the same item still runs. */
+/* Workqueues. A queued item waits while a run of it goes on. */
 
 struct workqueue_struct {
 	spinlock_t		lock;
@@ -704,7 +708,7 @@ static struct work_struct *take_work(struct workqueue_struct *wq, unsigned int s
 	if (found) {
 		list_del_init(&found->list);
 		wq->running[self] = found;
-		/* From here on it may be queued again. A full barrier, as in the kernel. */
+		/* from here on it may be queued again; a full barrier, as in the kernel */
 		xchg(&found->pending, 0);
 	}
 	spin_unlock_irqrestore(&wq->lock, flags);
@@ -731,7 +735,7 @@ static void *run_works(void *data)
 		running = work;
 		work->fn(work);
 		running = NULL;
-		/* What was queued meanwhile could not be taken by the others. */
+		/* the other workers could not take items queued during the run */
 		native_wake(&wq->more, NULL);
 	}
 	native_leave();
@@ -870,7 +874,7 @@ int xa_alloc(struct xarray *xa, u32 *index, void *entry, struct native_limit lim
 	return ret;
 }
 
-/* Only for an entry that nobody looks up any more. */
+/* Only for an entry that is no longer looked up. */
 void *xa_erase(struct xarray *xa, unsigned long index)
 {
 	return xchg(&xa->chunks[index / XA_CHUNK][index % XA_CHUNK], NULL);
@@ -884,7 +888,7 @@ void xa_destroy(struct xarray *xa)
 		kfree(xa->chunks[i]);
 }
 
-/* The file, and what a program calls. */
+/* The file, and the functions that a program calls. */
 
 static const struct miscdevice *device;
 static struct file files[64];
@@ -901,7 +905,7 @@ void misc_deregister(struct miscdevice *misc)
 	device = NULL;
 }
 
-/* File descriptors start at 1000, so as not to collide with real ones. */
+/* file descriptors that do not collide with real ones */
 #define FIRST_FD	1000
 
 struct file *native_file(int fd)
@@ -1016,10 +1020,10 @@ ssize_t native_read(int fd, void *to, size_t n)
 }
 
 /*
- * Is there an entry that the kernel has not taken, and will it not look before this is due?
- * The program has returned from what submitted it. Exact, under the lock.
+ * Is there an entry that the kernel has not taken, and is the next poll after @deadline? The
+ * program has returned from the submission. Exact, as the lock is held.
  */
-bool native_bell_lost(int fd, __u64 deadline)
+bool native_kick_lost(int fd, __u64 deadline)
 {
 	struct hwtimer_ctx *ctx = native_file(fd)->private_data;
 	struct ctx_rings *r = ctx->rings;
@@ -1033,7 +1037,7 @@ bool native_bell_lost(int fd, __u64 deadline)
 	return lost;
 }
 
-/* How many entries the program has submitted; 0 without rings. */
+/* The number of entries that the program has submitted; 0 without rings. */
 __u32 native_submitted(int fd)
 {
 	struct hwtimer_ctx *ctx = native_file(fd)->private_data;
@@ -1090,7 +1094,7 @@ void native_begin(void)
 {
 	pthread_t thread;
 
-	/* Of all threads that this one makes. */
+	/* inherited by all threads that this one creates */
 	prctl(PR_SET_TIMERSLACK, 1);
 	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 	native_enter();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: what the tests on native threads share: beginning and end, interrupts, options,
- * random numbers and verdicts. The library's tests include it, too, without the kernel.
+ * hwtimer: shared by the tests on native threads: start and end, interrupts, options, random
+ * numbers and verdicts. The tests of the library include it, too, without the kernel.
  */
 #ifndef NATIVE_SHIM_H
 #define NATIVE_SHIM_H
@@ -24,19 +24,19 @@ void native_irqs_begin(const pthread_t *threads, unsigned int n);
 void native_irqs_end(void);
 struct hwtimer_timeout;
 bool native_lost(struct hwtimer_timeout *t);
-bool native_bell_lost(int fd, __u64 deadline);
+bool native_kick_lost(int fd, __u64 deadline);
 __u32 native_submitted(int fd);
 struct file *native_file(int fd);
 ssize_t native_read(int fd, void *to, size_t n);
 
-/* How the steps of the protocol are delayed; see step.c. */
+/* how the steps of the protocol are delayed; see step.c */
 extern int native_rough;
 
 /**
  * struct options - options of a test program
  * @seconds: duration, unless @operations is given
- * @operations: stop after about so many; 0: see @seconds
- * @threads: how many
+ * @operations: stop after about so many, if not 0
+ * @threads: number of threads
  * @seed: random seed
  */
 struct options {
@@ -48,15 +48,15 @@ struct options {
 
 extern struct options options;
 
-/* One case of a test program; reported as passed or failed. */
+/* a case of a test program, reported as passed or failed */
 struct test {
 	const char	*name;
-	__u64	(*run)(void);	/* returns how many operations */
+	__u64	(*run)(void);	/* returns the number of operations */
 };
 
 int native_main(int argc, char **argv, const struct test *tests, unsigned int n);
 
-/* Should the test go on? False also after a failure. @done: operations by this thread. */
+/* Should the test go on? Not after a failure. @done: operations by this thread. */
 bool go_on(__u64 done);
 
 /* xorshift64* */

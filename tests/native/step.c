@@ -10,7 +10,7 @@
 #include "hwtimer_step.h"
 #include "shim.h"
 
-/* 0: none; 1: delays of up to 2 us, and interrupts; 2: also delays of up to 640 us, and yields. */
+/* 0: none; 1: delays of up to 2 us, and interrupts; 2: also delays of up to 640 us, and yields */
 int native_rough;
 
 #ifdef HWTIMER_TORTURE
@@ -44,7 +44,7 @@ void hwtimer_step(void)
 	} else if (dice < 4094) {
 		delay(1000 + n % 30000);
 	} else {
-		/* Another thread's turn, on this processor. */
+		/* let another thread run on this processor */
 		sched_yield();
 	}
 }
@@ -102,7 +102,7 @@ int native_main(int argc, char **argv, const struct test *tests, unsigned int n)
 	}
 	printf("TAP version 13\n1..%u\n# seed %llu, %u threads\n", n,
 	       (unsigned long long)options.seed, options.threads);
-	/* A worker visits the queue of each possible CPU, so have no more of them than needed. */
+	/* A worker visits the queue of each possible CPU, so have no more CPUs than needed. */
 	nr_cpu_ids = 16 + 2 * max(options.threads, 4U);
 	native_begin();
 	for (i = 0; i < n; i++) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: everything at once. Threads, interrupts and callbacks operate on timeouts at random, on
- * a wheel that is often stopped while they run. Then the next wheel is created.
+ * hwtimer: all operations at once. Threads, interrupts and callbacks operate on timeouts at random,
+ * on a wheel that is often stopped while they run. Then the next wheel is created.
  *
- * Known timeouts are in slots, for all to find. Who takes one out of its slot ends it; it is
- * freed when everybody who may have found it is gone. Private ones are known to one thread
- * and are freed, and poisoned, as soon as the wheel says that they may be.
+ * Known timeouts are in a table, where all threads find them. The thread that takes one out of the
+ * table ends it, and it is freed after a grace period. Private ones are known to one thread and are
+ * freed, and poisoned, as soon as the wheel allows that.
  *
- * Each arming for which 0 was returned ends once: it expires, is cancelled or is handed back. The
- * counts are checked for each wheel, and for each known timeout.
+ * Each arming that returned 0 ends once: it expires, is cancelled or is handed back. The counts are
+ * checked for each wheel, and for each known timeout.
  */
 #include <native.h>
 
@@ -19,20 +19,20 @@
 #define THREADS	16
 #define MAGIC	0x1d1ed1ceU
 #define POISON	0xa5
-#define SLOTS	4096
-/* A wheel with fewer operations than this is always stopped while the threads run. */
+#define ENTRIES	4096
+/* a wheel with fewer operations than this is always stopped while the threads run */
 #define BRIEF	2000
 
 struct thing {
 	u32			magic;
 	struct hwtimer_timeout	t;
 	atomic_t		open;		/* armings that have not ended */
-	u64			floor;		/* nobody arms it for before */
+	u64			floor;		/* no deadline is earlier */
 	int			gone;
 	struct llist_node	deferred;	/* on the list of that name below */
 };
 
-/* Of a CPU, interrupts included. */
+/* of a CPU, interrupts included */
 struct counts {
 	local_t	armed, expired, cancelled, handed_back, freed, made;
 } ____cacheline_aligned;
@@ -40,25 +40,25 @@ struct counts {
 /**
  * struct bench - a wheel, and what is armed on it
  * @wheel: the wheel
- * @slots: known timeouts, by slot
- * @nr_slots: how many slots
- * @near_ns: most are armed for so far ahead at the most
- * @cap: of the wheel; 0: none
+ * @table: known timeouts
+ * @entries: number of entries of @table in use
+ * @near_ns: most deadlines are at most so far ahead
+ * @cap: cap of the wheel, or 0
  * @lively: private timeouts are made all the time
- * @list: stop hands back a list. Private timeouts then free themselves in their callback (see
- *	forget()); otherwise a thread ends and frees them (see live())
+ * @list: the stop hands back a list. Private timeouts then free themselves in their callback
+ *	(see forget()); otherwise a thread ends and frees them (see live())
  * @stopping: arming may fail
- * @freeing: held while @deferred are freed, and while stop and its list are under way
+ * @freeing: held while @deferred are freed, and while the stop and its list are handled
  * @deferred: known timeouts to be freed after a grace period
  * @counts: by CPU
- * @turn: which wheel it is
- * @operations: of each thread, in this turn
- * @done: how many each has done
+ * @turn: number of the wheel
+ * @operations: operations of each thread in this turn
+ * @done: operations done so far, by thread
  */
 static struct bench {
 	struct hwtimer_wheel	*wheel;
-	struct thing		*slots[SLOTS];
-	u32			nr_slots;
+	struct thing		*table[ENTRIES];
+	u32			entries;
 	u32			near_ns;
 	u64			cap;
 	bool			lively;
@@ -72,7 +72,7 @@ static struct bench {
 	__u64			done[THREADS];
 } b;
 
-/* Of all wheels. */
+/* of all wheels */
 static struct wheel_counts total;
 
 #define tally(what)	local_inc(&b.counts[current->cpu].what)
@@ -105,7 +105,7 @@ static void check(const struct thing *thing)
 		native_fail("called back after its end");
 }
 
-/* No longer reachable, but others may still hold a pointer. */
+/* The thing is no longer reachable, but other threads may still hold a pointer. */
 static void defer_free(struct thing *thing)
 {
 	llist_add(&thing->deferred, &b.deferred);
@@ -122,7 +122,7 @@ static void free_deferred(void)
 	while (node) {
 		thing = llist_entry(node, struct thing, deferred);
 		node = node->next;
-		/* Without a list nobody says what stop swept. */
+		/* without a list, stop does not report the timeouts that it swept */
 		if (atomic_read(&thing->open) && (b.list || !READ_ONCE(b.stopping)))
 			native_fail("%d armings of a timeout have not ended",
 				    atomic_read(&thing->open));
@@ -148,7 +148,7 @@ static void released(struct hwtimer_timeout *t)
 	defer_free(thing);
 }
 
-/* Private: nobody else has it. */
+/* Callback of the release of a private timeout, which no other thread has. */
 static void released_private(struct hwtimer_timeout *t)
 {
 	struct thing *thing = container_of(t, struct thing, t);
@@ -157,7 +157,7 @@ static void released_private(struct hwtimer_timeout *t)
 	discard(thing);
 }
 
-/* What arming answered. */
+/* Check and count the result of an arming. */
 static void armed(struct thing *thing, int ret, bool touched)
 {
 	switch (ret) {
@@ -180,7 +180,7 @@ static void armed(struct thing *thing, int ret, bool touched)
 	case -ESHUTDOWN:
 		barrier();
 		if (!READ_ONCE(thing->gone) && !READ_ONCE(b.stopping))
-			native_fail("arming failed, and nobody ends it");
+			native_fail("arming failed, and the timeout is not being ended");
 		return;
 	default:
 		native_fail("arming returned %d", ret);
@@ -208,12 +208,15 @@ static u64 choose(const struct thing *thing, __u64 *random, u64 now)
 	return max(now, thing->floor) + below(random, b.near_ns);
 }
 
-/* Take the known one out of slot @i, under RCU; NULL if somebody else has. Who takes it ends it. */
+/*
+ * Take the known timeout out of entry @i, under RCU. NULL if another thread has; the caller ends
+ * it.
+ */
 static struct thing *take(u32 i)
 {
-	struct thing *thing = READ_ONCE(b.slots[i]);
+	struct thing *thing = READ_ONCE(b.table[i]);
 
-	if (!thing || cmpxchg(&b.slots[i], thing, NULL) != thing)
+	if (!thing || cmpxchg(&b.table[i], thing, NULL) != thing)
 		return NULL;
 	WRITE_ONCE(thing->gone, 1);
 	return thing;
@@ -224,19 +227,19 @@ static void release(struct thing *thing)
 	if (!thing || !hwtimer_release(&thing->t, released))
 		return;
 	tally(cancelled);
-	/* Under RCU: it is not freed yet. */
+	/* not freed yet, because of RCU */
 	atomic_dec(&thing->open);
 }
 
-/* What anybody may do, in any context. */
+/* An operation that is allowed in any context. */
 static void anything(__u64 *random, u64 now)
 {
-	u32 i = below(random, b.nr_slots), dice = below(random, 128);
+	u32 i = below(random, b.entries), dice = below(random, 128);
 	struct thing *thing;
 
 	rcu_read_lock();
-	/* Pairs with the cmpxchg() in fill(). */
-	thing = smp_load_acquire(&b.slots[i]);
+	/* pairs with the cmpxchg() in fill() */
+	thing = smp_load_acquire(&b.table[i]);
 	if (!thing)
 		goto out;
 	if (dice < 64)
@@ -263,7 +266,7 @@ static void expired(struct hwtimer_timeout *t)
 		native_fail("early");
 	tally(expired);
 	atomic_dec(&thing->open);
-	/* Ours and others', in the worker. */
+	/* arm this timeout and others from the worker */
 	if (!(now % 4))
 		armed(thing, hwtimer_schedule_at(t, now + now % b.near_ns), false);
 	if (!(now % 7))
@@ -281,7 +284,7 @@ static void expired_private(struct hwtimer_timeout *t)
 	atomic_dec(&thing->open);
 }
 
-/* The last that anybody sees of it. */
+/* The callback of a timeout that frees itself. */
 static void forgotten(struct hwtimer_timeout *t)
 {
 	struct thing *thing = container_of(t, struct thing, t);
@@ -305,14 +308,14 @@ static void fill(u32 i, u64 now, __u64 *random)
 {
 	struct thing *thing;
 
-	if (READ_ONCE(b.slots[i]))
+	if (READ_ONCE(b.table[i]))
 		return;
 	thing = make(expired, now - 1000 + below(random, 2000));
-	if (cmpxchg(&b.slots[i], NULL, thing))
+	if (cmpxchg(&b.table[i], NULL, thing))
 		discard(thing);
 }
 
-/* Take one out of its slot, wait until the wheel has let go of it. */
+/* Take a timeout out of the table and wait until the wheel does not hold it. */
 static void end_known(u32 i)
 {
 	struct thing *thing;
@@ -375,7 +378,7 @@ static void end_private(struct thing *thing, __u64 *random)
 	discard(thing);
 }
 
-/* From its making to its end; waited for, or not. */
+/* The life of a private timeout. */
 static void live(__u64 *random, u64 now)
 {
 	struct thing *thing = make(expired_private, now);
@@ -385,7 +388,7 @@ static void live(__u64 *random, u64 now)
 
 	while (n--) {
 		deadline = now + below(random, b.near_ns);
-		/* The old deadline or the new one may fire, or both. */
+		/* the old deadline or the new one may fire, or both */
 		if (!armings || deadline < thing->floor)
 			WRITE_ONCE(thing->floor, deadline);
 		ret = hwtimer_schedule_at(&thing->t, deadline);
@@ -394,7 +397,7 @@ static void live(__u64 *random, u64 now)
 		if (ret == 1 && armings == 1)
 			WRITE_ONCE(thing->floor, deadline);
 	}
-	/* Waiting for the expiry is slow, so few do; more of them if it is near. */
+	/* Waiting for the expiry is slow, so it is rare; less so if the expiry is near. */
 	if (below(random, b.near_ns > 5000 ? 64 : 4)) {
 		end_private(thing, random);
 		return;
@@ -411,7 +414,7 @@ static void live(__u64 *random, u64 now)
 
 static void step(__u64 *random, u64 now)
 {
-	u32 dice = below(random, 4096), i = below(random, b.nr_slots);
+	u32 dice = below(random, 4096), i = below(random, b.entries);
 
 	if (b.lively && dice < 2000)
 		dice = 4070;
@@ -433,7 +436,7 @@ static void step(__u64 *random, u64 now)
 	}
 }
 
-/* On a wheel that was stopped there is little to see. */
+/* Operations after the stop prove little, so each thread does few of them. */
 static void *producer(void *arg)
 {
 	unsigned int self = (uintptr_t)arg;
@@ -455,7 +458,7 @@ static void *producer(void *arg)
 	return NULL;
 }
 
-/* Once all are gone but us. */
+/* Called when all other threads have ended. */
 static void settle(struct list_head *pending)
 {
 	struct thing *thing, *next;
@@ -472,11 +475,11 @@ static void settle(struct list_head *pending)
 		if (thing->t.fn == forgotten)
 			discard(thing);
 	}
-	for (i = 0; i < b.nr_slots; i++) {
-		thing = b.slots[i];
+	for (i = 0; i < b.entries; i++) {
+		thing = b.table[i];
 		if (!thing)
 			continue;
-		b.slots[i] = NULL;
+		b.table[i] = NULL;
 		defer_free(thing);
 	}
 	free_deferred();
@@ -511,12 +514,12 @@ static void settle(struct list_head *pending)
 	if (b.cap && atomic_long_read(&b.wheel->places))
 		native_fail("%ld places of %llu not free", atomic_long_read(&b.wheel->places),
 			    b.cap);
-	/* A negative lateness is unsigned, so it counts in the last bin: 8 s and more. */
+	/* a negative lateness is unsigned, so it is in the last bin: 8 s and more */
 	if (to_driven(b.wheel)->monitor.late[HWTIMER_LATE_BINS - 1])
 		native_fail("early, or more than 8 s late");
 }
 
-/* Returns how many operations. */
+/* Returns the number of operations. */
 static __u64 turn(__u64 *random)
 {
 	static const u32 near[] = { 5000, 100000, 2000000 };
@@ -539,7 +542,7 @@ static __u64 turn(__u64 *random)
 
 	memset(b.counts, 0, sizeof(b.counts));
 	memset(b.done, 0, sizeof(b.done));
-	b.nr_slots = brief || below(random, 2) ? 16 : below(random, 2) ? 128 : SLOTS;
+	b.entries = brief || below(random, 2) ? 16 : below(random, 2) ? 128 : ENTRIES;
 	b.near_ns = near[brief ? 0 : below(random, ARRAY_SIZE(near))];
 	b.lively = brief && below(random, 2);
 	b.cap = params.cap;
@@ -550,7 +553,7 @@ static __u64 turn(__u64 *random)
 		native_fail("no wheel: %ld", PTR_ERR(b.wheel));
 		return 0;
 	}
-	for (i = 0; i < b.nr_slots; i++)
+	for (i = 0; i < b.entries; i++)
 		fill(i, ktime_get_ns(), random);
 	WRITE_ONCE(native_rough, brief ? 2 : below(random, 4) ? below(random, 3) : 0);
 	WRITE_ONCE(b.turn, b.turn + 1);
@@ -563,12 +566,12 @@ static __u64 turn(__u64 *random)
 	if (midst) {
 		mutex_lock(&b.freeing);
 		WRITE_ONCE(b.stopping, 1);
-		/* A thread whose arming fails has to see "stopping". */
+		/* a thread whose arming fails must see @stopping */
 		smp_mb();
 		if (hwtimer_wheel_stop(b.wheel, b.list ? &pending : NULL))
 			native_fail("stop failed");
 	}
-	/* After the stop, so that some come during it. */
+	/* after the stop, so that some interrupts occur during it */
 	if (interrupts)
 		native_irqs_end();
 	for (i = 0; i < options.threads; i++) {
@@ -594,11 +597,11 @@ static __u64 stress(void)
 	mutex_init(&b.freeing);
 	native_irq_handler = on_interrupt;
 	while (go_on(sum / options.threads)) {
-		/* Most wheels live for a moment: stop is what is seldom. */
+		/* most wheels live briefly, so that there are many stops */
 		b.operations = below(&random, 16) ? 100 + below(&random, BRIEF - 100) :
 						    BRIEF + below(&random, per_turn);
 		sum += turn(&random);
-		/* Long runs need not make a wheel every few ms. */
+		/* long runs need not create a wheel every few ms */
 		if (sum > 20 * per_turn && per_turn < 2000000)
 			per_turn *= 2;
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: no wake-up is lost. Threads arm timeouts just as the worker goes to sleep, and then
- * check that it does not sleep past them. The check reads the worker's state and measures no
- * time, so a busy machine causes no failure, and a lost wake-up is found at once.
+ * hwtimer: no wakeup is lost. Threads arm timeouts just as the worker goes to sleep, and check that
+ * it does not sleep past them. The check reads the worker's state and measures no time, so a busy
+ * machine causes no failure, and a lost wakeup is found at once.
  */
 #include <native.h>
 
@@ -45,7 +45,7 @@ static void arm(struct timeout *timeout, u64 deadline)
 
 /*
  * A cancelled timeout stays filed, so arming it again for later makes no request. A worker that
- * finds nothing pending must count once more before it sleeps for ever.
+ * finds nothing pending must count again before it sleeps for ever.
  */
 static void rearm(unsigned int self, __u64 *random)
 {
@@ -70,8 +70,8 @@ static void arm_and_wait(unsigned int self, __u64 *random)
 	bool mine = below(random, 8);
 	struct timeout *timeout = mine ? &own[self] : &shared[self / 2];
 	/*
-	 * For a shared timeout: one thread is about to queue it, another changes its deadline, and
-	 * the worker goes to sleep.
+	 * For a shared timeout: one thread is about to queue it, another one changes its deadline,
+	 * and the worker goes to sleep.
 	 */
 	u64 delay = below(random, mine ? 64 : 2) ? 0 : below(random, mine ? 30000 : 300000);
 	u64 now = ktime_get_ns(), spins = 0;
@@ -79,7 +79,7 @@ static void arm_and_wait(unsigned int self, __u64 *random)
 
 	if (!mine)
 		arm(&own[self], now + below(random, 200000));
-	/* To be there at any moment of the worker's way to sleep. */
+	/* to arm at any moment of the worker's way to sleep */
 	while (n--)
 		barrier();
 	arm(timeout, ktime_get_ns() + delay);
@@ -161,7 +161,7 @@ static __u64 hrtimer(void)
 	return run(HWTIMER_DRIVER_HRTIMER);
 }
 
-/* Some races need three threads and a fourth that comes at the right moment. */
+/* Some races need three threads and a fourth one at the right moment. */
 static __u64 with_delays(enum hwtimer_driver driver)
 {
 	__u64 n;

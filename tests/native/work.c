@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: work items, used by several threads at once: an item has one run at a time, and what
- * was dispatched is run, cancelled, or replaced.
+ * hwtimer: work items used by several threads at once: an item has one run at a time, and each
+ * dispatched expiry is run, cancelled or replaced.
  */
 #include <native.h>
 
@@ -52,7 +52,7 @@ static void work_runs(struct hwtimer_work *work)
 	atomic_long_inc(&runs);
 	while (n-- && !hwtimer_work_cancelled(work))
 		barrier();
-	/* Whoever ends the item ends this, too. */
+	/* ending the item ends this arming, too */
 	if (!below(random, 4))
 		answered(hwtimer_work_schedule(work, below(random, 5000)), item);
 	atomic_dec(&item->running);
@@ -86,11 +86,11 @@ static void make(unsigned int i, __u64 *random)
 	atomic_long_inc(&made);
 }
 
-/* Counts every item that is freed. */
+/* Free an item and count it. */
 static void discard(struct item *item)
 {
 	if (atomic_read(&item->running))
-		native_fail("its end was told, and it runs");
+		native_fail("its end was reported, and it runs");
 	memset(item, 0xa5, sizeof(*item));
 	kfree(item);
 	atomic_long_inc(&freed);
@@ -147,7 +147,7 @@ static void end_sync(unsigned int i, __u64 *random)
 	rcu_read_unlock();
 	if (!item)
 		return;
-	/* Others may arm it still, unless that is over for good. */
+	/* other threads may still arm it, until it is shut down */
 	if (below(random, 2))
 		hwtimer_work_cancel_sync(&item->work);
 	hwtimer_work_shutdown_sync(&item->work);
@@ -162,7 +162,7 @@ static void anything(__u64 *random)
 	struct item *item;
 
 	rcu_read_lock();
-	/* Pairs with the cmpxchg() in make(). */
+	/* pairs with the cmpxchg() in make() */
 	item = smp_load_acquire(&items[i]);
 	if (!item)
 		goto out;
@@ -247,7 +247,7 @@ static void turn(__u64 *random)
 	if (midst) {
 		native_usleep(500 + below(random, 5000));
 		WRITE_ONCE(stopping, true);
-		/* A thread whose arming fails has to see "stopping". */
+		/* a thread whose arming fails must see @stopping */
 		smp_mb();
 		hwtimer_wheel_stop(wheel, NULL);
 	}

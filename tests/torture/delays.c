@@ -19,7 +19,7 @@ static u32 draw(void)
 	return hash_32(this_cpu_add_return(weyl, 0x9e3779b9), 32);
 }
 
-/* Long waits are rare, or nothing would get done, but frequent for 50 ms in every 800 ms. */
+/* Long delays are rare, so that work gets done, but frequent for 50 ms in every 800 ms. */
 static bool rough(void)
 {
 	return jiffies / (HZ / 20) % 16 == 0;
@@ -41,18 +41,18 @@ void hwtimer_step(void)
 		for (n %= 512; n; n--)
 			barrier();
 	} else if (dice < (rough() ? 2000 : 2046)) {
-		/* An interrupt, or a whole operation. */
+		/* as long as an interrupt, or a whole operation */
 		udelay(1 + n % 32);
 	} else {
-		/* A worker's way to sleep, or out of it. */
+		/* as long as a worker takes to go to sleep, or to wake up */
 		udelay(50 + n % 512);
 	}
 }
 
 /**
- * hwtimer_step_stall - the same, and sometimes for long
+ * hwtimer_step_stall - like hwtimer_step(), but sometimes wait for long
  *
- * For producers whose completion others wait for.
+ * For steps of a producer that other tasks wait for.
  *
  * Context: Any context.
  */

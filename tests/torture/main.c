@@ -5,19 +5,19 @@
  *
  *	insmod hwtimer_torture.ko [duration=60] [operations=N] [seed=N] ...
  *
- * runs for at least so many seconds and operations, and then logs what it did and a verdict.
+ * runs for at least so many seconds and operations, then logs what was done and a verdict.
  * The status of insmod does not tell whether the test passed:
  *
  *	hwtimer_torture: SUCCESS seed=... armings=... expired=... cancelled=... ...
  *
  * Each arming of a plain timeout ends exactly once: it expires, is cancelled, is replaced by
- * another arming, or is handed back by stop. No timeout is early, lost, or used after its end. A
- * wheel runs one callback at a time, and none after stop has returned; what was released before a
- * barrier has been called back after it.
+ * another arming, or is handed back by a stop. No timeout is early, lost, or used after its end. A
+ * wheel runs one callback at a time, and none after a stop has returned. Timeouts released before a
+ * barrier have been called back when the barrier returns.
  *
  * The test fails, too, if some operation was never done in one of its contexts, so on a slow
- * machine it goes on for longer, up to the limit. It ends at the first failure: then the wheels are
- * left as they are, and the module cannot be unloaded.
+ * machine it runs longer, up to the limit. It ends at the first failure, with the wheels left in
+ * place, and the module cannot be unloaded then.
  *
  * In a module that was built with HWTIMER_TORTURE=1 the steps of the lock-free protocol have
  * random delays between them. The same seed gives the same random numbers on any machine with the
@@ -43,11 +43,11 @@
 
 #include "torture.h"
 
-/* Further failures are counted, not logged. */
-#define TOLD		20
-/* The default of @limit, as a multiple of the duration. */
+/* further failures are counted, not logged */
+#define LOGGED		20
+/* the default of @limit, as a multiple of @duration */
 #define PATIENCE	5
-/* After that the wheels must end within so many jiffies. */
+/* after that the wheels must end within so many jiffies */
 #define END		(120 * HZ)
 
 static unsigned int duration = 60;
@@ -96,7 +96,7 @@ MODULE_PARM_DESC(mix, "weights (0 to 1000) of the operations schedule, schedule_
 
 unsigned int torture_mix_sum;
 struct workqueue_struct *torture_wq;
-/* Tells the keepers to end. */
+/* keepers end when this is set */
 bool torture_over;
 
 static atomic_t failures;
@@ -104,7 +104,7 @@ static struct rnd_state seeds;
 
 #define ANY	(BIT(CONTEXTS) - 1)
 #define SLEEPS	(BIT(PROCESS) | BIT(CALLBACK_THREAD) | BIT(RUN))
-/* PREEMPT_RT allocates no memory in hard interrupts, and lockdep may check this without it. */
+/* PREEMPT_RT allocates no memory in hard interrupts, which lockdep may check without it, too. */
 #define HARDIRQ_ALLOCATES	(!IS_ENABLED(CONFIG_PREEMPT_RT) && \
 				 !IS_ENABLED(CONFIG_PROVE_RAW_LOCK_NESTING))
 #define ALLOCATES		(HARDIRQ_ALLOCATES ? ANY : ANY & ~BIT(HARDIRQ))
@@ -139,15 +139,15 @@ static const char *const contexts[] = {
 static const char *const kinds[] = { "timeout", "work", "periodic" };
 
 /**
- * torture_fail - something is wrong
- * @fmt: what, without a newline
+ * torture_fail - report a failure
+ * @fmt: the message, without a newline
  */
 void torture_fail(const char *fmt, ...)
 {
 	struct va_format vaf = { .fmt = fmt };
 	va_list args;
 
-	if (atomic_inc_return(&failures) > TOLD)
+	if (atomic_inc_return(&failures) > LOGGED)
 		return;
 	va_start(args, fmt);
 	vaf.va = &args;
@@ -156,7 +156,7 @@ void torture_fail(const char *fmt, ...)
 }
 
 /**
- * torture_failed - is something wrong?
+ * torture_failed - has a failure been reported?
  *
  * Return: true if torture_fail() was called.
  */
@@ -177,18 +177,18 @@ void torture_seed(struct rnd_state *random)
 }
 
 /**
- * torture_allowed - may this be done there?
- * @op: what
- * @context: where
+ * torture_allowed - is an operation allowed in a context?
+ * @op: the operation
+ * @context: the context
  *
- * Return: true if it may.
+ * Return: true if it is.
  */
 bool torture_allowed(enum torture_op op, enum torture_context context)
 {
 	return ops[op].contexts & BIT(context);
 }
 
-/* A CPU goes offline and comes back, and then another one. */
+/* Take a CPU offline and online again, then another one. */
 static unsigned long offline;
 
 static int onoff_fn(void *data)
@@ -223,7 +223,7 @@ static bool driver_asked(enum hwtimer_driver driver)
 	return strcmp(drivers, driver == HWTIMER_DRIVER_KTHREAD ? "hrtimer" : "kthread");
 }
 
-/* Can anything run in this context with the module parameters given? */
+/* Can this context occur with the given module parameters? */
 static bool context_asked(enum torture_context context)
 {
 	switch (context) {
@@ -236,7 +236,7 @@ static bool context_asked(enum torture_context context)
 	}
 }
 
-/* Of all CPUs, and of all benches. */
+/* over all CPUs, and over all benches */
 static struct counts sum;
 static unsigned long sum_ops;
 static unsigned long bursts;
@@ -262,8 +262,8 @@ static void add_counts(void)
 		sum.expired += c->expired;
 		sum.cancelled += c->cancelled;
 		sum.handed_back += c->handed_back;
-		sum.told += c->told;
-		sum.untold += c->untold;
+		sum.reported += c->reported;
+		sum.ended += c->ended;
 		sum.rearmed += c->rearmed;
 		sum.rejected += READ_ONCE(c->rejected);
 		sum.released += c->released;
@@ -273,7 +273,7 @@ static void add_counts(void)
 	}
 }
 
-/* Something was never done; at the end that is a failure. */
+/* Report something that was never done, which is a failure at the end. */
 static __printf(2, 3) bool missing(bool end, const char *fmt, ...)
 {
 	struct va_format vaf = { .fmt = fmt };
@@ -319,7 +319,7 @@ static bool shape_missing(enum hwtimer_driver driver, bool end)
 	return ret;
 }
 
-/* Is there something that was never done? */
+/* Returns true if something was never done. */
 static bool incomplete(bool end)
 {
 	bool ret = false;
@@ -339,7 +339,7 @@ static bool incomplete(bool end)
 	return ret;
 }
 
-static void tell_op(enum torture_op op)
+static void report_op(enum torture_op op)
 {
 	unsigned int i;
 	char line[200];
@@ -361,21 +361,21 @@ static unsigned long rate(unsigned long n, u64 ns)
 	return mul_u64_u64_div_u64(n, NSEC_PER_SEC, ns);
 }
 
-/* @ns: duration of the run. */
-static void tell(u64 ns)
+/* Log the results and the verdict. @ns: duration of the run. */
+static void report(u64 ns)
 {
 	bool broken = torture_failed();
 	unsigned int op;
 
 	/* If the run was cut short by a failure, missing operations are not reported. */
 	incomplete(!broken);
-	if (!broken && sum.told != sum.untold)
-		torture_fail("releases ended %lu private armings, and said %lu", sum.untold,
-			     sum.told);
+	if (!broken && sum.reported != sum.ended)
+		torture_fail("releases ended %lu private armings, and reported %lu", sum.ended,
+			     sum.reported);
 	if (!broken && sum.armed != sum.expired + sum.cancelled + sum.handed_back)
 		torture_fail("the books do not balance");
 	for (op = 0; op < OPS; op++)
-		tell_op(op);
+		report_op(op);
 	pr_info("bursts=%lu runs=%lu periods=%lu rejected=%lu late_max=%llu us\n", bursts, sum.runs,
 		sum.periods, sum.rejected, div_u64(sum.late_ns, NSEC_PER_USEC));
 	pr_info("%s seed=%u armings=%lu expired=%lu cancelled=%lu rearmed=%lu handed_back=%lu released=%lu wheels=%lu offline=%lu failures=%d operations=%lu seconds=%llu operations/s=%lu armings/s=%lu\n",
@@ -472,11 +472,11 @@ static int __init torture_init(void)
 	if (torture_failed()) {
 		/* A broken wheel might crash when it is stopped: leave everything in place. */
 		__module_get(THIS_MODULE);
-		tell(ktime_get_ns() - begun);
+		report(ktime_get_ns() - begun);
 		return 0;
 	}
 	if (!ret)
-		tell(ktime_get_ns() - begun);
+		report(ktime_get_ns() - begun);
 	if (torture_wq)
 		destroy_workqueue(torture_wq);
 	kvfree(all);

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer_torture: timeouts, everything that can be done to them, and the counts that are kept for
- * each of them.
+ * hwtimer_torture: timeouts, all operations on them, and the counts that are kept for each.
  *
  * Most things are in the table of a bench, where producers and callbacks find them under RCU and
- * use them, all at the same time. Whoever takes one out of the table is the only one to wait for it
- * or to release it; it is freed a grace period later. Private things and those that free themselves
- * are known to nobody else and freed at once: a wheel that reads them again reads poison, which
- * KASAN reports.
+ * use them concurrently. Only the task that takes a thing out of the table may wait for it or
+ * release it; the thing is freed a grace period later. Private things and those that free
+ * themselves are known to their maker only and freed at once: if a wheel reads them again, it reads
+ * poison, which KASAN reports.
  *
  * @open counts the armings of a plain timeout that have not ended, and is 0 when it is freed. It
- * may be below 0 meanwhile, as an arming is counted when it has succeeded. For a periodic timeout
- * it means nothing. An arming of a work item ends by a run, a refusal or a stop. Armings of an item
- * that are still open when it is freed must have been cancelled: at least one for each canceller
- * that reported success, and none if nobody did.
+ * may be negative meanwhile, as an arming is counted after it has succeeded. For periodic timeouts
+ * it is not used. An arming of a work item ends by a run, a refusal or a stop. Armings of an item
+ * that are still open when it is freed must have been cancelled: at least one for each call that
+ * reported a cancel, and none without such a call.
  *
- * No deadline of a thing is before its @floor, whoever arms it, so no callback may be. A @once
- * thing is armed and touched by its maker only, who moves @earliest with the deadline.
+ * No operation arms a thing for a deadline before its @floor, so no callback may run before. A
+ * @once thing is armed and touched by its maker only, which moves @earliest with the deadline.
  */
 #include <linux/delay.h>
 #include <linux/ktime.h>
@@ -33,7 +32,7 @@
 #include "torture.h"
 
 #define MAGIC		0x7431c4e5
-/* So many are released before a barrier. */
+/* so many things are released before a barrier */
 #define BATCH		8
 
 DEFINE_PER_CPU(struct counts, torture_counts);
@@ -47,22 +46,22 @@ DEFINE_PER_CPU(struct counts, torture_counts);
  * @magic: MAGIC until it is freed
  * @kind: its kind. Constant
  * @private: only its maker ends it. Constant
- * @once: its maker arms it once, then touches it, and nobody else does. Constant
- * @kept: its maker frees it, not the callback of its release. Constant
- * @i: if not private, its index in the table. Constant
- * @floor: no deadline is before. Constant
- * @earliest: no callback may be before
- * @gone: somebody ends it for good: arming may fail
- * @ended: it must not be called back any more
- * @released: the callback of its release was called
- * @running: a callback of it runs
+ * @once: only its maker arms it, once, and touches it. Constant
+ * @kept: freed by its maker, not by the released callback. Constant
+ * @i: index in the table, unless private. Constant
+ * @floor: no deadline is earlier. Constant
+ * @earliest: no callback may run earlier
+ * @gone: being ended for good: arming may fail
+ * @ended: its callback must not be called any more
+ * @released: its released callback was called
+ * @running: its callback runs
  * @open: armings that have not ended
  * @unsure: calls that reported ending one or more armings
  * @lost: its lateness has been reported
- * @deadlines: PERIODIC: how many its callbacks were told of
- * @random: RUN has its own
- * @grave: on the list of the dead
- * @rcu: to be freed
+ * @deadlines: PERIODIC: deadlines reported to its callbacks
+ * @random: random numbers of its runs, if it is a work item
+ * @grave: entry of the bench's @graves
+ * @rcu: frees it
  */
 struct thing {
 	union {
@@ -129,8 +128,8 @@ static void dawdle(enum torture_context context, struct rnd_state *random)
 }
 
 /*
- * A later run took the place of an earlier one, or the release came between an expiry and
- * its dispatch: then nobody was told.
+ * May expiries of the thing be dropped without a report? So it is when a later run replaced an
+ * earlier one, or the release came between an expiry and its dispatch.
  */
 static bool drops_unseen(const struct thing *thing)
 {
@@ -138,7 +137,7 @@ static bool drops_unseen(const struct thing *thing)
 	       (thing->released || thing->work.policy == HWTIMER_WORK_REPLACE);
 }
 
-/* Free a thing that nobody else knows any more. */
+/* Free a thing that no other task can reach any more. */
 static void bury(struct thing *thing)
 {
 	struct bench *b = thing->bench;
@@ -146,10 +145,10 @@ static void bury(struct thing *thing)
 
 	if (thing->running)
 		accuse(thing, "freed while its callback runs");
-	/* What cancel_sync() ended is one arming or more, what this release did one or none. */
+	/* A cancel_sync() may have ended several armings, this release at most one. */
 	if (thing->kind == PLAIN) {
 		if (thing->private && thing->released) {
-			this_cpu_add(torture_counts.untold, left);
+			this_cpu_add(torture_counts.ended, left);
 			unsure = left == 1;
 		}
 		this_cpu_add(torture_counts.cancelled, left);
@@ -163,7 +162,7 @@ static void bury(struct thing *thing)
 	atomic_dec(&b->alive);
 }
 
-/* Free it, or let the keeper do so if it may be on the list of a stop. */
+/* Free the thing, or leave that to the keeper if the thing may be on the list of a stop. */
 static void lay_down(struct thing *thing)
 {
 	struct bench *b = thing->bench;
@@ -219,7 +218,7 @@ static void in_callback(struct thing *self, enum torture_context context, struct
 		return;
 	switch (below(random, 8)) {
 	case 0:
-		/* A run holds nobody up. */
+		/* a run delays no other callbacks */
 		if (context == RUN || !below(random, b->rare))
 			dawdle(context, random);
 		break;
@@ -284,7 +283,7 @@ static void work_refused(struct hwtimer_work *work, enum hwtimer_refused reason)
 	atomic_dec(&thing->open);
 }
 
-/* The one that frees itself; its deadline is the floor. */
+/* Callback of a thing that frees itself; its deadline is @floor. */
 static void forgotten_expired(struct hwtimer_timeout *t)
 {
 	struct thing *thing = thing_of(t);
@@ -334,7 +333,7 @@ static void work_released(struct hwtimer_work *work)
 	thing_released(thing_of(&work->timeout));
 }
 
-/* What can be done to a thing. */
+/* Operations on a thing. */
 
 static void init_work(struct thing *thing, struct rnd_state *random)
 {
@@ -366,7 +365,7 @@ static void init_periodic(struct thing *thing, struct rnd_state *random)
 		accuse(thing, "not initialised");
 }
 
-/* @gfp decides about the context. */
+/* Allocate a thing, with @gfp suitable for the context. */
 static struct thing *make(struct bench *b, struct rnd_state *random, enum torture_kind kind,
 			  gfp_t gfp)
 {
@@ -412,14 +411,14 @@ static void fill(struct bench *b, struct rnd_state *random, unsigned int i)
 	if (!thing)
 		return;
 	thing->i = i;
-	if (cmpxchg(&b->slot[i], NULL, RCU_INITIALIZER(thing)))
+	if (cmpxchg(&b->table[i], NULL, RCU_INITIALIZER(thing)))
 		bury(thing);
 }
 
-/* Take it out of the table; true if nobody else has. */
+/* Take the thing out of the table. Returns false if another task has done so. */
 static bool take(struct thing *thing)
 {
-	return cmpxchg(&thing->bench->slot[thing->i], RCU_INITIALIZER(thing), NULL) ==
+	return cmpxchg(&thing->bench->table[thing->i], RCU_INITIALIZER(thing), NULL) ==
 	       RCU_INITIALIZER(thing);
 }
 
@@ -438,7 +437,7 @@ static u64 choose_deadline(const struct thing *thing, struct rnd_state *random)
 	return max(t, thing->floor) + below(random, dice % 8 == 1 ? 1000 : b->near_ns);
 }
 
-/* The same as a delay: by the time that it is added to something, that is later. */
+/* A random deadline as a delay, which makes it a little later. */
 static s64 choose_delay(const struct thing *thing, struct rnd_state *random)
 {
 	u64 deadline = choose_deadline(thing, random);
@@ -446,7 +445,7 @@ static s64 choose_delay(const struct thing *thing, struct rnd_state *random)
 	return deadline == U64_MAX ? S64_MAX : deadline - now(thing->bench);
 }
 
-/* What schedule, touch and forward answered. */
+/* Count an arming, or check its error, after schedule, touch or forward returned @ret. */
 static void armed(struct thing *thing, int ret, bool touched)
 {
 	switch (ret) {
@@ -470,10 +469,10 @@ static void armed(struct thing *thing, int ret, bool touched)
 			accuse(thing, "arming said that it was not pending");
 		return;
 	case -ESHUTDOWN:
-		/* Behind what made it fail. */
+		/* read @gone and @stopping after the result of the arming */
 		smp_rmb();
 		if (!READ_ONCE(thing->gone) && !READ_ONCE(thing->bench->stopping))
-			accuse(thing, "arming failed, and nobody ends it");
+			accuse(thing, "arming failed, and it is not being ended");
 		return;
 	default:
 		accuse(thing, "arming returned %d", ret);
@@ -493,7 +492,7 @@ static void query(const struct thing *thing)
 	hwtimer_wheel_clock(wheel);
 	if (!hwtimer_wheel_levels(wheel) || !hwtimer_wheel_slots(wheel) ||
 	    hwtimer_wheel_horizon(wheel) < t || now(thing->bench) < t)
-		accuse(thing, "what its wheel tells is wrong");
+		accuse(thing, "its wheel reports wrong parameters");
 	if (hwtimer_wheel_start(wheel) && !READ_ONCE(thing->bench->stopping))
 		accuse(thing, "a wheel that cannot be started");
 }
@@ -507,7 +506,7 @@ static void forward(struct thing *thing, struct rnd_state *random)
 		armed(thing, ret, false);
 }
 
-/* A call reported that it ended one arming of a plain timeout, one or more of an item. */
+/* Count a call that ended one arming of a plain timeout, or one or more of an item. */
 static void was_cancelled(struct thing *thing)
 {
 	if (thing->kind == PLAIN) {
@@ -518,7 +517,7 @@ static void was_cancelled(struct thing *thing)
 	}
 }
 
-/* False if @op does not apply to this kind. */
+/* Returns false if @op does not apply to this kind. */
 static bool operate(struct thing *thing, enum torture_op op, struct rnd_state *random)
 {
 	bool periodic = thing->kind == PERIODIC, ended;
@@ -564,7 +563,7 @@ static bool operate(struct thing *thing, enum torture_op op, struct rnd_state *r
 	}
 }
 
-/* Under RCU, or private: then it may be gone when this returns. */
+/* Called under RCU, or for a private thing. The thing may be freed when this returns. */
 static void release(struct thing *thing)
 {
 	bool private = thing->private, plain = thing->kind == PLAIN, ended;
@@ -585,7 +584,7 @@ static void release(struct thing *thing)
 	if (!private)
 		was_cancelled(thing);
 	else if (plain)
-		tally(told);
+		tally(reported);
 }
 
 static int end_sync(struct thing *thing, enum torture_op op)
@@ -608,7 +607,7 @@ static int end_sync(struct thing *thing, enum torture_op op)
 	return ret;
 }
 
-/* It was waited for, and nobody can arm it. */
+/* Check a thing that was waited for and cannot be armed. */
 static void note_end(struct thing *thing)
 {
 	if (READ_ONCE(thing->running))
@@ -618,19 +617,22 @@ static void note_end(struct thing *thing)
 	WRITE_ONCE(thing->ended, true);
 }
 
-/* End a thing that was taken out of the table. */
+/* Wait for the end of a thing that was taken out of the table. */
 static void wait_for_end(struct thing *thing, enum torture_op op)
 {
 	struct bench *b = thing->bench;
 	int ret = end_sync(thing, op);
 
-	/* SHUTDOWN_SYNC ends one arming at most. After CANCEL_SYNC others may have armed it. */
+	/*
+	 * SHUTDOWN_SYNC ends at most one arming. After CANCEL_SYNC, others may have armed the
+	 * thing.
+	 */
 	if (op == CANCEL_SYNC) {
 		if (ret)
 			atomic_inc(&thing->unsure);
-		if (!cmpxchg(&b->slot[thing->i], NULL, RCU_INITIALIZER(thing)))
+		if (!cmpxchg(&b->table[thing->i], NULL, RCU_INITIALIZER(thing)))
 			return;
-		/* Its entry is in use again. */
+		/* another thing has its entry */
 		ret = end_sync(thing, SHUTDOWN_SYNC);
 	}
 	if (ret)
@@ -639,7 +641,7 @@ static void wait_for_end(struct thing *thing, enum torture_op op)
 	call_rcu(&thing->rcu, lay_down_rcu);
 }
 
-/* Once armed, it frees itself: it must not be used any more. */
+/* Arm a thing that frees itself. It must not be used afterwards. */
 static bool forget(struct bench *b, struct rnd_state *random)
 {
 	struct thing *thing;
@@ -668,13 +670,13 @@ static void check_schedule(struct thing *thing, u64 first)
 	struct hwtimer_periodic *p = &thing->periodic;
 
 	if (p->deadline - first != (thing->deadlines + p->skipped) * p->period.period_ns)
-		accuse(thing, "%llu deadlines told of and %llu skipped, in %llu ns of %llu each",
+		accuse(thing, "%llu deadlines reported and %llu skipped, in %llu ns of %llu each",
 		       thing->deadlines, p->skipped, p->deadline - first, p->period.period_ns);
 }
 
 /*
- * It must not expire before the deadline of the last touch that found it pending. While a touch is
- * made, it may still expire at the one before.
+ * The thing must not expire before the deadline of the last touch that found it pending. During a
+ * touch it may still expire at the previous deadline.
  */
 static void touch_along(struct thing *thing, struct rnd_state *random, unsigned int n)
 {
@@ -698,7 +700,7 @@ static void touch_along(struct thing *thing, struct rnd_state *random, unsigned 
 	}
 }
 
-/* The life of a private thing. False if there was no memory. */
+/* The life of a private thing. Returns false without memory. */
 static bool live(struct bench *b, struct rnd_state *random)
 {
 	static const enum torture_op ends[] = { CANCEL_SYNC, SHUTDOWN_SYNC, RELEASE };
@@ -728,7 +730,7 @@ static bool live(struct bench *b, struct rnd_state *random)
 		if (!below(random, 4))
 			dawdle(PROCESS, random);
 	}
-	/* Near its expiry, or right after an arming. */
+	/* near the expiry, or right after an arming */
 	i = below(random, 2 * div_u64(b->near_ns, NSEC_PER_USEC));
 	if (below(random, 2))
 		usleep_range(i, i + 20);
@@ -741,7 +743,7 @@ static bool live(struct bench *b, struct rnd_state *random)
 	}
 	ret = end_sync(thing, end);
 	note_end(thing);
-	/* What a stop hands back is not counted yet. */
+	/* armings that a stop hands back are not counted yet */
 	if (!READ_ONCE(b->stopping)) {
 		if (kind == PLAIN && !ret != !atomic_read(&thing->open))
 			accuse(thing, "its end returned %d, armings that had not ended: %d", ret,
@@ -764,7 +766,7 @@ static void release_batch(void *data)
 		release(things[i]);
 }
 
-/* What was released on any CPU before a barrier began has been called back when it returns. */
+/* Releases made on any CPU before a barrier must be called back when the barrier returns. */
 static void release_and_wait(struct bench *b, struct rnd_state *random)
 {
 	struct thing *things[BATCH] = {};
@@ -780,7 +782,7 @@ static void release_and_wait(struct bench *b, struct rnd_state *random)
 	}
 	if (below(random, 2))
 		dawdle(PROCESS, random);
-	/* In hardirq, or here if that CPU is offline. */
+	/* in hardirq, or here if that CPU is offline */
 	if (smp_call_function_single(below(random, nr_cpu_ids), release_batch, things, true))
 		release_batch(things);
 	hwtimer_wheel_barrier(b->wheel);
@@ -792,20 +794,20 @@ static void release_and_wait(struct bench *b, struct rnd_state *random)
 	}
 }
 
-/* Things that wait for each other must not be waited for by each other. */
+/* Work items must not wait for each other in circles. */
 static bool may_wait(const struct thing *thing, enum torture_context context)
 {
 	return context == PROCESS || thing->kind == PLAIN;
 }
 
-static bool wait_for_slot(struct bench *b, enum torture_op op, enum torture_context context,
-			  unsigned int i, struct thing *self)
+static bool wait_for_entry(struct bench *b, enum torture_op op, enum torture_context context,
+			   unsigned int i, struct thing *self)
 {
 	struct thing *thing;
 	bool taken;
 
 	rcu_read_lock();
-	thing = rcu_dereference(b->slot[i]);
+	thing = rcu_dereference(b->table[i]);
 	taken = thing && thing != self && may_wait(thing, context) && take(thing);
 	if (taken)
 		tally(kinds[thing->kind][op]);
@@ -815,14 +817,14 @@ static bool wait_for_slot(struct bench *b, enum torture_op op, enum torture_cont
 	return taken;
 }
 
-static bool operate_slot(struct bench *b, enum torture_op op, enum torture_context context,
-			 struct rnd_state *random, unsigned int i)
+static bool operate_entry(struct bench *b, enum torture_op op, enum torture_context context,
+			  struct rnd_state *random, unsigned int i)
 {
 	struct thing *thing;
 	bool done = false;
 
 	rcu_read_lock();
-	thing = rcu_dereference(b->slot[i]);
+	thing = rcu_dereference(b->table[i]);
 	if (thing && op != RELEASE) {
 		done = operate(thing, op, random);
 	} else if (thing && take(thing)) {
@@ -838,8 +840,8 @@ static bool operate_slot(struct bench *b, enum torture_op op, enum torture_conte
 }
 
 /*
- * Operations that wait take as long as a thousand others, so they are made rare; less so in
- * callbacks, which are few.
+ * Operations that wait take as long as a thousand others, so most are skipped; fewer in callbacks,
+ * which are few.
  */
 static bool too_rare(const struct bench *b, enum torture_op op, enum torture_context context,
 		     struct rnd_state *random)
@@ -866,11 +868,11 @@ static enum torture_op draw(const struct bench *b, enum torture_context context,
 }
 
 /**
- * torture_step - one operation
- * @b: on which bench
- * @context: where we are
- * @random: decides
- * @self: in a callback, its thing, to which the operation may be done, too; else NULL
+ * torture_step - do one operation
+ * @b: the bench
+ * @context: the calling context
+ * @random: random numbers that choose the operation
+ * @self: in a callback, its thing, which may be operated on, too; else NULL
  */
 void torture_step(struct bench *b, enum torture_context context, struct rnd_state *random,
 		  struct thing *self)
@@ -894,15 +896,15 @@ void torture_step(struct bench *b, enum torture_context context, struct rnd_stat
 		break;
 	case CANCEL_SYNC:
 	case SHUTDOWN_SYNC:
-		done = wait_for_slot(b, op, context, i, self);
+		done = wait_for_entry(b, op, context, i, self);
 		break;
 	default:
 		if (own && self->private)
-			/* Its maker ends it, and checks the deadlines if it is periodic. */
+			/* its maker ends it, and checks the deadlines of periodic ones */
 			done = self->kind != PERIODIC && !self->once && op != RELEASE &&
 			       operate(self, op, random);
 		else
-			done = operate_slot(b, op, context, random, own ? self->i : i);
+			done = operate_entry(b, op, context, random, own ? self->i : i);
 	}
 	if (done)
 		tally(ops[context][op]);
@@ -911,7 +913,7 @@ void torture_step(struct bench *b, enum torture_context context, struct rnd_stat
 /* For keepers. */
 
 /**
- * torture_take_back - stop the wheel, and take what it hands back
+ * torture_take_back - stop the wheel, and count the timeouts that it hands back
  * @b: the bench; @stopping is set
  */
 void torture_take_back(struct bench *b)
@@ -938,7 +940,7 @@ void torture_take_back(struct bench *b)
 		atomic_long_inc(&b->handed_back);
 		if (thing->kind == PLAIN)
 			tally(handed_back);
-		/* Others may release things meanwhile. */
+		/* other things may be released meanwhile */
 		if (READ_ONCE(t->fn) == forgotten_expired) {
 			bury(thing);
 			atomic_dec(&b->forgotten);
@@ -949,11 +951,11 @@ void torture_take_back(struct bench *b)
 }
 
 /**
- * torture_scan - look at all things of the table, while no producer uses them
+ * torture_scan - visit all things of the table, while no producer uses them
  * @b: the bench
- * @pending: out: how many are pending, and will be for long
+ * @pending: out: number of timeouts that are pending and far
  *
- * Ends those that are periodic. Does nothing that wakes a worker.
+ * Ends periodic ones. Wakes no worker.
  *
  * Return: true if some will expire soon.
  */
@@ -967,7 +969,7 @@ bool torture_scan(struct bench *b, unsigned long *pending)
 	*pending = 0;
 	rcu_read_lock();
 	for (i = 0; i < b->things; i++) {
-		thing = rcu_dereference(b->slot[i]);
+		thing = rcu_dereference(b->table[i]);
 		if (!thing)
 			continue;
 		if (thing->kind == PERIODIC)
@@ -991,20 +993,20 @@ bool torture_scan(struct bench *b, unsigned long *pending)
 }
 
 /**
- * torture_renew - the next burst finds other things, or none pending
+ * torture_renew - release or cancel things, so that the next burst finds new or idle ones
  * @b: the bench
- * @op: RELEASE or CANCEL; what is done to those of the last burst
+ * @op: RELEASE or CANCEL, done to the things of the last burst
  */
 void torture_renew(struct bench *b, enum torture_op op)
 {
 	unsigned int i;
 
 	for (i = 0; i < b->hot; i++)
-		operate_slot(b, op, PROCESS, &b->keeper_random, i);
+		operate_entry(b, op, PROCESS, &b->keeper_random, i);
 }
 
 /**
- * torture_fill - there are things for the next burst
+ * torture_fill - fill the table for the next burst
  * @b: the bench
  */
 void torture_fill(struct bench *b)
@@ -1012,13 +1014,13 @@ void torture_fill(struct bench *b)
 	unsigned int i;
 
 	for (i = 0; i < b->hot; i++)
-		if (!rcu_access_pointer(b->slot[i]))
+		if (!rcu_access_pointer(b->table[i]))
 			fill(b, &b->keeper_random, i);
 }
 
 /**
- * torture_clear - free all things of a wheel that was stopped
- * @b: the bench, which nobody uses any more
+ * torture_clear - free all things of a stopped wheel
+ * @b: the bench, no longer in use
  */
 void torture_clear(struct bench *b)
 {
@@ -1026,8 +1028,8 @@ void torture_clear(struct bench *b)
 	unsigned int i;
 
 	for (i = 0; i < b->things; i++) {
-		thing = rcu_dereference_protected(b->slot[i], true);
-		RCU_INIT_POINTER(b->slot[i], NULL);
+		thing = rcu_dereference_protected(b->table[i], true);
+		RCU_INIT_POINTER(b->table[i], NULL);
 		if (!thing)
 			continue;
 		if (hwtimer_is_pending(&thing->t))
@@ -1043,7 +1045,7 @@ void torture_clear(struct bench *b)
 		torture_fail("%s, wheel %u: lost: %d things, of which %d were to free themselves",
 			     b->name, b->wheels, atomic_read(&b->alive),
 			     atomic_read(&b->forgotten));
-	/* Anything still allocated is leaked. */
+	/* whatever is still allocated has leaked */
 	atomic_set(&b->alive, 0);
 	atomic_set(&b->forgotten, 0);
 }

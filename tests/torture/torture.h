@@ -22,19 +22,19 @@
 
 #define MS		((u64)NSEC_PER_MSEC)
 #define SEC		((u64)NSEC_PER_SEC)
-/* A timeout that is later than this is lost. */
+/* a timeout that is later than this is lost */
 #define LOST		(30 * SEC)
-/* Far deadlines are beyond this, all others are near. */
+/* deadlines beyond this are far, all others are near */
 #define FAR		(10 * 60 * SEC)
 #define MAX_THINGS	1024
 
-/* Where an operation is done. */
+/* The context of an operation. */
 enum torture_context {
 	PROCESS,
 	SOFTIRQ,
 	HARDIRQ,
-	CALLBACK_THREAD,	/* a callback of a wheel that a kthread moves */
-	CALLBACK_SOFTIRQ,	/* and of one that an hrtimer does */
+	CALLBACK_THREAD,	/* a callback of a wheel with the kthread driver */
+	CALLBACK_SOFTIRQ,	/* a callback of a wheel with the hrtimer driver */
 	RUN,			/* the function of a struct hwtimer_work */
 	CONTEXTS
 };
@@ -53,38 +53,38 @@ enum torture_op {
 	CANCEL_SYNC,
 	SHUTDOWN_SYNC,
 	FORGET,		/* a timeout that frees itself */
-	PRIVATE,	/* the life of a timeout that nobody else knows */
+	PRIVATE,	/* the life of a private timeout */
 	BARRIER,	/* after a batch of releases */
-	/* only keepers do these */
+	/* done by keepers only */
 	CREATE,
 	STOP,
 	DESTROY,
 	OPS,
-	DRAWN = CREATE	/* those before it are chosen at random */
+	DRAWN = CREATE	/* producers choose among those before it */
 };
 
 /**
- * struct counts - what happened, on one CPU; only sums mean something
+ * struct counts - events on one CPU; only the sums over all CPUs are meaningful
  * @ops: operations by context
  * @kinds: operations by kind of timeout
  * @armed: plain timeouts that became pending; each ended in one of the next three ways
  * @expired: their callbacks
- * @cancelled: armings ended by somebody who was told so
- * @handed_back: armings that a stop gave back
- * @rearmed: armings of any kind that took the place of another one
- * @rejected: armings refused for the cap
- * @told: armings of private timeouts whose release reported that it ended them
- * @untold: the same number, computed from @open
- * @released: callbacks of releases
+ * @cancelled: armings ended by a call that reported it
+ * @handed_back: armings that a stop handed back
+ * @rearmed: armings of any kind that replaced a pending one
+ * @rejected: armings rejected because of the cap
+ * @reported: armings of private timeouts that their releases reported to have ended
+ * @ended: armings of private timeouts that their releases ended, computed from @open
+ * @released: released callbacks
  * @runs: runs of work items
  * @periods: callbacks of periodic timeouts
- * @late_ns: the longest that a timeout was late
+ * @late_ns: the largest lateness
  */
 struct counts {
 	unsigned long ops[CONTEXTS][OPS];
 	unsigned long kinds[KINDS][OPS];
 	unsigned long armed, expired, cancelled, handed_back;
-	unsigned long told, untold;
+	unsigned long reported, ended;
 	unsigned long rearmed, rejected, released, runs, periods;
 	u64 late_ns;
 };
@@ -100,39 +100,39 @@ struct thing;
  * @wheel: the current wheel
  * @driver: driver of all wheels of this bench
  * @cap: cap of the current wheel
- * @near_ns: near deadlines are at most so far away
- * @things: number of entries of @slot in use
- * @slot: the table of the timeouts that all producers share. Only who takes one out may end it
- * @periodics: some of them may be periodic
- * @skips: some of these had a policy by which not every expiry is called back
+ * @near_ns: near deadlines are at most so far ahead
+ * @things: number of entries of @table in use
+ * @table: the timeouts that all producers share. Only the task that takes one out may end it
+ * @periodics: periodic timeouts are allowed
+ * @skips: some of them had a policy that skips callbacks
  * @quiet: callbacks only count
- * @stopping: the wheel is being stopped. Memory of things is the keeper's from then on, as
- *	they may be on the list of stop
+ * @stopping: the wheel is being stopped. From then on only the keeper frees things, as they may
+ *	be on the list of the stop
  * @stopped: a stop has returned
  * @calling: a callback runs
  * @graves: things that the keeper will free
  * @alive: number of things
- * @forgotten: those of them that will free themselves
+ * @forgotten: number of things that will free themselves
  * @expired: callbacks of plain timeouts of this wheel
  * @runs: runs of work items of this wheel
  * @refused: expiries of work items that got no run
  * @periods: callbacks of periodic timeouts
- * @handed_back: timeouts that stop gave back
- * @random: random numbers of the callbacks, of which one runs at a time
+ * @handed_back: timeouts that the stop handed back
+ * @random: random numbers of the callbacks, which run one at a time
  * @burst: number of the burst; producers begin when it changes
  * @start: when the burst starts
- * @ops: operations that each producer does at most
+ * @ops: maximum number of operations per producer
  * @end_ns: when the burst ends, even if @ops is not reached
- * @rare: only one in @rare of the chosen waits and delays is carried out
- * @hot: producers use only the first so many things
- * @far: so many of 64 deadlines are far
+ * @rare: one in @rare of the chosen waits and delays is done
+ * @hot: producers use the first @hot things only
+ * @far: of 64 deadlines, so many are far
  * @arming_only: producers only arm, touch and cancel
  * @busy: producers that have not finished the burst
  * @wait: the keeper and the producers wait for each other
  * @keeper_random: random numbers of the keeper
- * @keeper: the thread that makes and ends wheels
+ * @keeper: the thread that creates and destroys wheels
  * @ended: the keeper has ended the last wheel
- * @wheels: number of wheels made
+ * @wheels: number of wheels created
  * @producers: the producers
  */
 struct bench {
@@ -142,7 +142,7 @@ struct bench {
 	unsigned long		cap;
 	u64			near_ns;
 	unsigned int		things;
-	struct thing __rcu	*slot[MAX_THINGS];
+	struct thing __rcu	*table[MAX_THINGS];
 	bool			periodics;
 	bool			skips;
 	bool			quiet;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer_torture: benches. A keeper makes a wheel, has producers use it, stops it while they do,
- * and checks that the counts add up; then the next wheel.
+ * hwtimer_torture: benches. A keeper creates a wheel, has producers use it, stops it while they do,
+ * and checks that the counts add up; then it creates the next wheel.
  *
- * Producers come in bursts. All of a bench begin at the same time, on all CPUs: a thread, and a
+ * Producers work in bursts. All of a bench begin at the same time, on all CPUs: a thread, and a
  * hard and a soft hrtimer beside it. Some bursts are a few operations on one timeout, as in a
- * litmus test. Others are limited only by time, and blocking operations are rare in them. In
- * between the bench is quiet: callbacks arm nothing, and all that is due soon has to expire
- * although nobody does anything any more that could wake a worker by chance. Then what is pending
- * can be counted.
+ * litmus test. Others are limited only by time, and blocking operations are rare in them. Between
+ * bursts the bench is quiet: callbacks arm nothing, and all timeouts due soon have to expire
+ * although no operation may wake a worker by chance. Then the pending timeouts can be counted.
  */
 #include <linux/cpu.h>
 #include <linux/cpumask.h>
@@ -26,16 +25,16 @@
 
 /**
  * struct irqs - a producer in interrupts, soft or hard
- * @bench: where
- * @context: which
+ * @bench: its bench
+ * @context: SOFTIRQ or HARDIRQ
  * @timer: runs it
  * @random: its random numbers
- * @left: operations of this burst
- * @done: it has done them
+ * @left: operations left in this burst
+ * @done: completed at the end of the burst
  */
 struct irqs {
 	struct bench		*bench;
-	enum torture_context		context;
+	enum torture_context	context;
 	struct hrtimer		timer;
 	struct rnd_state	random;
 	unsigned int		left;
@@ -43,12 +42,12 @@ struct irqs {
 };
 
 /**
- * struct producer - one in process context, with two others
- * @bench: where
- * @cpu: where it begins
+ * struct producer - a producer in process context, with two in interrupts
+ * @bench: its bench
+ * @cpu: its CPU while that is online
  * @task: the thread
  * @random: its random numbers
- * @irqs: in softirq and in hardirq
+ * @irqs: its producers in softirq and in hardirq
  */
 struct producer {
 	struct bench		*bench;
@@ -63,7 +62,7 @@ struct producer {
 #define RARE		16			/* in long bursts, one in so many waits is done */
 #define LIFE		(2 * NSEC_PER_SEC)	/* a wheel is stopped after so many ns at most */
 
-/* Wheels made, by driver, by levels (one, fixed, growing), and by whether there is a cap. */
+/* Wheels created, by driver, by levels (one, fixed, growing), and by whether there is a cap. */
 atomic_t torture_shapes[2][3][2];
 
 static unsigned int producers_of(const struct bench *b)
@@ -90,16 +89,16 @@ static enum hrtimer_restart interrupt(struct hrtimer *timer)
 		complete(&irqs->done);
 		return HRTIMER_NORESTART;
 	}
-	/* Others want to run as well, however slow the machine is. */
+	/* leave time for others, however slow the machine is */
 	pause = min(4 * (t - begun), 2 * MS) + below(&irqs->random, 20000);
 	hrtimer_set_expires(timer, ktime_add_ns(ktime_get(), pause));
 	return HRTIMER_RESTART;
 }
 
 /*
- * Move to the producer's own CPU if it is online. While a CPU goes or comes, it does not wait for
- * that but tries again at the next burst. Without the lock, 6.12 completes the migration to a CPU
- * that is going away without moving the task, and its next migrate_enable() warns.
+ * Move to the producer's own CPU if it is online. During CPU hotplug, do not wait but try again at
+ * the next burst. Without the lock, 6.12 completes the migration to a CPU that is going away
+ * without moving the task, and its next migrate_enable() warns.
  */
 static void go_home(const struct producer *p)
 {
@@ -178,8 +177,8 @@ static void end_burst(struct bench *b)
 }
 
 /*
- * Few operations on few things. Or on a single one, and none that end it: then there is
- * nothing else due for which the worker wakes up, to make up for a wake-up that was lost.
+ * Few operations on few things. Or some on a single thing which do not end it: then the worker
+ * wakes for no other timeout, which would make up for a lost wakeup.
  */
 static void choose_brief(struct bench *b)
 {
@@ -213,7 +212,7 @@ static bool idle(const struct bench *b)
 	       !atomic_read(&b->forgotten);
 }
 
-/* Wait for the runs, and for what frees itself; false if they do not end. */
+/* Wait for runs, and for things that free themselves. Returns false if they do not end. */
 static bool until_idle(struct bench *b)
 {
 	u64 end = ktime_get_ns() + LOST;
@@ -233,7 +232,7 @@ static bool until_idle(struct bench *b)
 	return true;
 }
 
-/* Wait until all that is due soon has expired, although no producer does anything any more. */
+/* Wait until all timeouts due soon have expired, while no producer does anything. */
 static bool settle(struct bench *b, unsigned long *pending)
 {
 	u64 end = ktime_get_ns() + 2 * LOST;
@@ -259,7 +258,7 @@ static void compare(const struct bench *b, const char *what, unsigned long ours,
 			     what, ours, wheels);
 }
 
-/* Nothing is in flight: the callbacks we saw must match the wheel's counters. */
+/* With nothing in flight, the callbacks counted must match the wheel's counters. */
 static void compare_calls(const struct bench *b)
 {
 	const struct hwtimer_lanes *lanes = &to_driven(b->wheel)->lanes;
@@ -276,7 +275,7 @@ static void compare_calls(const struct bench *b)
 		compare(b, "expired", called, b->wheel->expired);
 }
 
-/* Compare the wheel's counts with ours. */
+/* Compare the wheel's counts with those of the test. */
 static bool recount(struct bench *b)
 {
 	struct hwtimer_wheel *wheel = b->wheel;
@@ -285,7 +284,7 @@ static bool recount(struct bench *b)
 	do {
 		if (!settle(b, &pending) || !until_idle(b))
 			return false;
-		/* After this, callbacks that had not yet seen @quiet have returned. */
+		/* After this, callbacks that did not see @quiet have returned. */
 		hwtimer_wheel_barrier(wheel);
 	} while (torture_scan(b, &pending) || !idle(b));
 
@@ -301,7 +300,7 @@ static bool recount(struct bench *b)
 	return true;
 }
 
-/* Does scripts/torture read its buckets? Of the first wheel, and of every fourth. */
+/* Does scripts/torture read the buckets of the wheel? It does so for every fourth one. */
 static bool watched(const struct bench *b)
 {
 	return b->wheels % 4 == 0;
@@ -313,7 +312,7 @@ static bool make_wheel(struct bench *b)
 	struct rnd_state *random = &b->keeper_random;
 	unsigned int levels = b->wheels % 3, i;
 	struct hwtimer_wheel_params params = {
-		/* Looking into the buckets wakes the worker, so not all are looked at. */
+		/* reading the buckets wakes the worker, so not all wheels are read */
 		.name = watched(b) ? "watched" : b->name,
 		.tick_ns = (64 << below(random, 6)) * NSEC_PER_USEC,
 		.driver = b->driver,
@@ -354,7 +353,7 @@ static bool make_wheel(struct bench *b)
 
 	for (i = 0; i < 2; i++) {
 		b->wheel = hwtimer_wheel_create(&params);
-		/* That CPU may be offline. */
+		/* that CPU may be offline */
 		if (b->wheel != ERR_PTR(-EINVAL) || !params.cpus)
 			break;
 		params.cpus = NULL;
@@ -369,7 +368,7 @@ static bool make_wheel(struct bench *b)
 	return true;
 }
 
-/* Compare the counts of a stopped wheel that nobody uses. */
+/* Compare the counts of a stopped wheel that is no longer used. */
 static void balance(struct bench *b)
 {
 	compare(b, "pending at the end", 0, hwtimer_wheel_pending(b->wheel));
@@ -382,10 +381,10 @@ static void end_wheel(struct bench *b)
 {
 	WRITE_ONCE(b->quiet, true);
 	until_idle(b);
-	/* Things that were released, or shut down. */
+	/* for things that were released or shut down */
 	rcu_barrier();
 	balance(b);
-	/* Leave everything in place for inspection. */
+	/* leave everything in place for inspection */
 	if (torture_failed())
 		return;
 	torture_clear(b);
@@ -393,7 +392,7 @@ static void end_wheel(struct bench *b)
 	this_cpu_inc(torture_counts.ops[PROCESS][DESTROY]);
 }
 
-/* A brief burst on few things, or a long one on all. Then what is due soon expires. */
+/* A brief burst on few things, or a long one on all. Then all timeouts due soon expire. */
 static bool rally(struct bench *b)
 {
 	bool brief = below(&b->keeper_random, 16);
@@ -423,7 +422,7 @@ static int keeper_fn(void *data)
 		end = ktime_get_ns() + (long_life ? LIFE : below(random, LIFE));
 		while (ktime_get_ns() < end && fine && !torture_failed())
 			fine = rally(b);
-		/* A broken wheel might crash when it is stopped. */
+		/* a broken wheel might crash when it is stopped */
 		if (torture_failed())
 			break;
 		choose_long(b);
@@ -437,7 +436,7 @@ static int keeper_fn(void *data)
 		end_wheel(b);
 	}
 	complete(&b->ended);
-	/* For kthread_stop(). */
+	/* for kthread_stop() */
 	while (!kthread_should_stop())
 		schedule_timeout_idle(1);
 	return 0;
@@ -455,10 +454,10 @@ static void irqs_init(struct irqs *irqs, struct bench *b, enum torture_context c
 }
 
 /**
- * torture_bench_start - begin
+ * torture_bench_start - start a bench
  * @b: zeroed, but for @driver, @things and @name
  *
- * Return: 0, or an error, upon which torture_bench_end() frees what there is.
+ * Return: 0, or an error, after which torture_bench_end() frees whatever was allocated.
  */
 int torture_bench_start(struct bench *b)
 {
@@ -494,11 +493,11 @@ int torture_bench_start(struct bench *b)
 }
 
 /**
- * torture_bench_end - end
+ * torture_bench_end - end a bench
  * @b: the bench; @torture_over is set
- * @patience: the keeper has so many jiffies
+ * @patience: how long to wait for the keeper, in jiffies
  *
- * Return: true if it has ended; false if its threads go on.
+ * Return: true if it has ended, false if its threads still run.
  */
 bool torture_bench_end(struct bench *b, unsigned long patience)
 {

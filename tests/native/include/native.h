@@ -255,8 +255,8 @@ static inline bool atomic_long_add_unless(atomic_long_t *a, long n, long unless)
 }
 
 /*
- * Used by one CPU and its interrupts. On x86 one instruction without a lock prefix: the prefix
- * would add a barrier that the kernel's local_t does not have.
+ * Used by one CPU and its interrupts. On x86, an instruction without a lock prefix, which would add
+ * a barrier that the kernel's local_t does not have.
  */
 typedef struct { long counter; } local_t;
 #define local_read(l)	READ_ONCE((l)->counter)
@@ -276,12 +276,12 @@ static inline long local_inc_return(local_t *l)
 #define local_inc_return(l)	native_rmw(__atomic_add_fetch, &(l)->counter, 1)
 #endif
 
-/* Lists and logarithms are the kernel's. */
+/* the kernel's lists and logarithms */
 #include <linux/list.h>
 #include <linux/llist.h>
 #include <linux/log2.h>
 
-/* Bitmaps, the worker's own. */
+/* Bitmaps, used by the worker only. */
 static inline void __clear_bit(unsigned int n, unsigned long *map)
 {
 	map[n / 64] &= ~BIT(n % 64);
@@ -345,20 +345,20 @@ struct cpumask;
 
 /**
  * struct task_struct - a thread
- * @state: TASK_*; who sleeps waits for it to change
- * @cpu: which CPU it is
+ * @state: TASK_*; a sleeping thread waits for it to change
+ * @cpu: the CPU that it is
  * @preempt: preempt_disable() depth
  * @softirq: local_bh_disable() depth, softirqs themselves included
  * @hardirq: in an interrupt
  * @irqs_off: interrupts are off
  * @irq_missed: an interrupt arrived while they were off
  * @step_random: random numbers for hwtimer_step()
- * @sleeps: how often it has gone to sleep
- * @until: asleep until then; 0: awake; U64_MAX: until it is woken
+ * @sleeps: number of sleeps
+ * @until: end of the sleep; 0 if awake; U64_MAX if until it is woken
  * @stop: kthread_should_stop()
  * @usage: references
- * @fn: kthread's
- * @data: for @fn
+ * @fn: function of a kthread
+ * @data: argument of @fn
  * @thread: joined by kthread_stop()
  */
 struct task_struct {
@@ -408,7 +408,7 @@ static inline void native_section_step(void)
 
 static inline void preempt_disable(void)
 {
-	/* In this order: an interrupt in between is a critical section of its own. */
+	/* In this order, an interrupt in between is a critical section of its own. */
 	if (!current->preempt++)
 		native_section_step();
 	barrier();
@@ -541,7 +541,7 @@ void native_usleep(unsigned int us);
 /* Waiting. */
 
 typedef struct {
-	spinlock_t		lock;		/* of what follows */
+	spinlock_t		lock;		/* protects the following fields */
 	int			sleepers;
 	struct list_head	list;
 } wait_queue_head_t;
@@ -586,7 +586,7 @@ static inline bool wq_has_sleeper(wait_queue_head_t *wq)
 #define wait_event(wq, cond)	native_wait_on(&(wq), NULL, cond)
 #define wait_event_interruptible(wq, cond)	({ wait_event(wq, cond); 0; })
 #define wait_var_event(var, cond)	native_wait_on(&native_vars, var, cond)
-/* Whoever wakes has had a full barrier, as in the kernel. */
+/* The caller must have had a full barrier, as in the kernel. */
 #define wake_up_var(var)	\
 	do { if (READ_ONCE(native_vars.sleepers)) native_wake(&native_vars, var); } while (0)
 
@@ -595,7 +595,7 @@ void init_completion(struct completion *c);
 void complete(struct completion *c);
 void wait_for_completion(struct completion *c);
 #define wait_for_completion_killable(c)	({ wait_for_completion(c); 0; })
-/* Without a timeout: nobody here asks for one. */
+/* The timeout is ignored: no caller here uses one. */
 #define wait_for_completion_timeout(c, timeout)	({ wait_for_completion(c); timeout; })
 #define MAX_SCHEDULE_TIMEOUT	LONG_MAX
 #define DECLARE_COMPLETION_ONSTACK(name)	\
@@ -630,7 +630,7 @@ struct kmem_cache { size_t size; };
 #define kmem_cache_zalloc(c, gfp)	native_alloc((c)->size)
 #define kmem_cache_free(c, p)	kfree(p)
 
-/* Pages that are shared with the program: it gets the kernel's own addresses. */
+/* Pages shared with the program, which gets the kernel's addresses. */
 struct page { void *at; };
 struct vm_area_struct { unsigned long vm_flags; void *at; };
 #define VM_MAYSHARE	1
