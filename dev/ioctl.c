@@ -67,7 +67,7 @@ static int put_arg(void __user *to, size_t user_size, const void *arg, size_t si
 	return copy_to_user(to, arg, min(size, user_size)) ? -EFAULT : 0;
 }
 
-/* Like put_arg(), and clear the bytes beyond @size, which a newer program expects. */
+/* Like put_arg(), and clear what the structure of a newer program has beyond @size. */
 static int put_longer(void __user *to, size_t user_size, const void *arg, size_t size)
 {
 	int ret = put_arg(to, user_size, arg, size);
@@ -79,7 +79,7 @@ static int put_longer(void __user *to, size_t user_size, const void *arg, size_t
 
 #define GET_ARG(arg, from, user_size)	\
 	get_arg(&(arg), sizeof(arg), sizeof(arg), from, user_size)
-/* Like GET_ARG(), for a structure that has grown since its first version, which ended with @last. */
+/* Like GET_ARG(), for a structure that has grown; its first version ended with @last. */
 #define GET_GROWN(arg, last, from, user_size)	\
 	get_arg(&(arg), sizeof(arg), offsetofend(typeof(arg), last), from, user_size)
 #define PUT_ARG(to, user_size, arg)	\
@@ -142,7 +142,7 @@ void hwtimer_free_own_wheel(struct hwtimer_ctx *ctx, struct hwtimer_wheel *wheel
 	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_WHEELS, 1);
 }
 
-/* hwtimer_wheel_create() checks tick, slots and levels of an own wheel. */
+/* Tick, slots and levels of an own wheel are checked when it is created. */
 static bool setup_valid(const struct hwtimer_setup *arg)
 {
 	if (arg->flags & ~(HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW) ||
@@ -230,7 +230,7 @@ static int choose_wheel(struct hwtimer_ctx *ctx)
 
 	shared = hwtimer_shared_get(ctx->user);
 	ret = PTR_ERR_OR_ZERO(shared);
-	/* Other errors have a meaning in the ABI: -EAGAIN is that the context is at its cap. */
+	/* Not -EAGAIN, for one, which would mean that the context is at its cap. */
 	if (ret)
 		return ret == -EINTR || ret == -EDQUOT ? ret : -ENOMEM;
 	hwtimer_ctx_lock(ctx);
