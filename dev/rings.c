@@ -11,10 +11,10 @@
  *	an expiry	of any timeout of the context. Operations that were submitted before its
  *			deadline must take effect first. Everything submitted before the time
  *			"seen" has been taken; if "seen" is before the deadline, the callback takes
- *			submissions first. The worker's budget per tick may make the
- *			expiry wait for the next tick. A program that keeps submitting cannot
- *			delay it for ever, because only the entries found by one read of sq_tail
- *			have to be taken
+ *			submissions first. The worker's budget per tick may make the expiry wait
+ *			for the next tick. A program that keeps submitting cannot delay it for
+ *			ever, because only the entries found by one read of sq_tail have to be
+ *			taken
  *
  * A program that submits a deadline before sleep_until kicks the worker. It writes sq_tail, then
  * reads sleep_until; the kernel writes sleep_until, then reads sq_tail; both have a full barrier in
