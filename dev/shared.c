@@ -81,7 +81,7 @@ MODULE_PARM_DESC(tick_ns, "tick of the shared wheels of /dev/hwtimer in ns (defa
 
 static unsigned int slots = 4096;
 module_param(slots, uint, 0444);
-MODULE_PARM_DESC(slots, "slots per level of the shared wheels of /dev/hwtimer, which add levels when needed (default 4096)");
+MODULE_PARM_DESC(slots, "slots per level of the shared wheels, which add levels when needed (default 4096)");
 
 /**
  * struct hwtimer_shared - a shared wheel
@@ -125,7 +125,7 @@ static void destroy_unused(struct work_struct *work)
 	bool unused;
 
 	spin_lock(&shared_lock);
-	/* If it was used and became unused since, the work is pending, and its next run destroys. */
+	/* Used and unused again since? Then the work is pending, and its next run destroys. */
 	unused = !s->contexts && !delayed_work_pending(&s->destroy_work) && !list_empty(&s->list);
 	if (unused)
 		list_del_init(&s->list);
