@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: the timeouts of an open /dev/hwtimer, and what becomes of them.
+ * hwtimer: the timeouts of an open /dev/hwtimer, and their states.
  *
- * Each open file description has a context, and the context a table of
- * timeouts that only grows until the file is closed. So a timeout's memory stays
- * what it is as long as anybody can name it, and a cancelled one can be used
- * again at once, wherever the wheel still has it: it is simply armed anew.
+ * Each open file description has a context with a table of timeouts. The table only grows until
+ * the file is closed, so a struct ctx_timeout stays valid as long as a program can name it by an
+ * id. A cancelled timeout can be used again at once, even if the wheel still holds it: it is
+ * simply armed again.
  *
- * An id is the timeout's index in the table, and above it a generation that goes
- * up at each use. A timeout whose generations are used up is not used again, so
- * an id never means another timeout than it did.
+ * An id consists of the timeout's index in the table (the low bits) and a generation, which is
+ * incremented at each use. A timeout whose generations are used up is not used again, so an id is
+ * never reused.
  *
  *	FREE ---reserve---> RESERVED ---arm---> PENDING ---callback---> DONE
  *	  ^                     |                 |  |                   ^ |
@@ -17,34 +17,33 @@
  *	  |<------------------cancel--------------+                        |
  *	  |<---------------------------read--------------------------------+
  *
- * A periodic timeout has a struct ctx_period beside it, from schedule until it is
- * FREE. It stays PENDING while it expires, and what is unread of it is told by
- * numbers there, so it needs no more memory however often that is:
+ * A periodic timeout has a struct ctx_period, from its schedule until it is FREE. It stays
+ * PENDING when it expires. Its unread expiries are not stored one by one, but as two counts, so
+ * they need no memory however many there are:
  *
- *	unread	how often it expired, all the overruns included
- *	run	how many of these, the last ones, have a record each, their deadlines
- *		one period apart. With HWTIMER_MISFIRE_MAKE_UP all, as long as nobody
- *		touches it; else the last one only
+ *	unread	the number of unread expiries, overruns included
+ *	run	how many of these, counted from the last one, have a record each; their
+ *		deadlines are one period apart. With HWTIMER_MISFIRE_MAKE_UP, all unread ones
+ *		unless the timeout was touched; otherwise only the last one
  *
- * The first record of the run has all before it for its overruns. A reader looks at
- * records and takes them later, and it may expire in between: so what is taken
- * is subtracted from unread, by what the records told, and of the run there remains
- * what unread has room for. It is on the list of done timeouts while unread is not 0,
- * whatever its state; cancelled or stopped, it goes on to DONE and is free, or
- * handed back, when that has been read.
+ * The first record of the run reports all earlier unread expiries as its overruns. read(2) peeks
+ * at records, copies them, and takes them afterwards; the timeout may expire in between. So taking
+ * a record subtracts 1 + overruns, as the record had them, from unread, and limits run to unread.
+ * A periodic timeout is on the done list while unread is not 0, in any state. A cancelled or
+ * stopped one becomes DONE; when its expiries have been read, it is freed (if it was stopped,
+ * after the record that hands it back).
  *
- * The callback takes the lock to go on from PENDING. Any timeout is pending for programs
- * even in the moment between its expiry and that: who cancels, touches or stops it then
- * was first, and the callback finds it not PENDING, or armed. (It cannot find it expired
- * for a second time: the worker calls back one after the other.)
+ * The callback takes the lock before it changes the state from PENDING. To programs, a timeout is
+ * still pending between its expiry and that point. A cancel, touch or stop in this window wins:
+ * the callback finds the timeout not PENDING, or armed again, and does nothing. (It cannot have
+ * expired a second time, because the worker runs one callback at a time.)
  *
- * With rings the program chooses the ids. The table is an array then, whose size never
- * changes, and what is above the index is the program's.
+ * With rings the program chooses the ids. The table is then an array of constant size, and the
+ * bits above the index are the program's tag.
  *
- * ctx->lock protects the states, the lists of free and of done timeouts, and
- * the counts. It is held around arm, touch and cancel of a timeout found by its
- * id, so that nobody can use the timeout again between the look at the id and
- * the operation.
+ * ctx->lock protects the states, the free and done lists, and the counts. It is held from the
+ * lookup of an id until the timeout has been armed, touched or cancelled, so that the timeout
+ * cannot be reused in between.
  */
 #include <linux/bits.h>
 #include <linux/err.h>
@@ -77,20 +76,20 @@ void hwtimer_ctx_cache_destroy(void)
 	kmem_cache_destroy(timeout_cache);
 }
 
-/* Wake those who wait for any of @news, poll events. EPOLLIN: new records, so the eventfd, too. */
+/* Wake waiters for the poll events @news. EPOLLIN means new records, so signal the eventfd, too. */
 void hwtimer_ctx_wake(struct hwtimer_ctx *ctx, __poll_t news)
 {
-	/* Pairs with the waiter's barrier, between queueing itself and looking for news. */
+	/* Pairs with the waiter's barrier between queueing itself and checking its condition. */
 	if (wq_has_sleeper(&ctx->wait))
 		wake_up_poll(&ctx->wait, news);
 	if (ctx->eventfd && news & EPOLLIN)
 		eventfd_signal(ctx->eventfd);
 }
 
-/* Free @dt, unless it is a slot. The file is closed, and the wheel does not hold it any more. */
+/* Free @dt. The file is closed, and the wheel no longer holds @dt. */
 void hwtimer_ctx_free_timeout(struct hwtimer_ctx *ctx, struct ctx_timeout *dt)
 {
-	/* Slots are one array, which hwtimer_ctx_free_table() frees. */
+	/* With rings the timeouts are one array, which hwtimer_ctx_free_table() frees. */
 	if (ctx->timeouts)
 		return;
 	xa_erase(&ctx->table, dt->id & ID_INDEX_MASK);
@@ -98,7 +97,7 @@ void hwtimer_ctx_free_timeout(struct hwtimer_ctx *ctx, struct ctx_timeout *dt)
 	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, 1);
 }
 
-/* Free what held the timeouts: the table, empty by now, or the array of timeouts. */
+/* Free the table of timeouts, which is empty by now, or the array of timeouts. */
 void hwtimer_ctx_free_table(struct hwtimer_ctx *ctx)
 {
 	xa_destroy(&ctx->table);
@@ -106,10 +105,10 @@ void hwtimer_ctx_free_table(struct hwtimer_ctx *ctx)
 	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, ctx->nr_timeouts);
 }
 
-/* To go through all that were ever used: begin with *@index 0. Not under the lock. */
+/* Iterate over all timeouts that were ever used. Start with *@index 0. Called without the lock. */
 struct ctx_timeout *hwtimer_ctx_next_timeout(struct hwtimer_ctx *ctx, unsigned long *index)
 {
-	/* Pairs with dev_rings(): with them comes @nr_timeouts, and that they are zeroed. */
+	/* Pairs with rings_publish(): @nr_timeouts is set, and the array is zeroed. */
 	struct ctx_timeout *timeouts = smp_load_acquire(&ctx->timeouts), *dt;
 
 	cond_resched();
@@ -121,7 +120,7 @@ struct ctx_timeout *hwtimer_ctx_next_timeout(struct hwtimer_ctx *ctx, unsigned l
 	while (*index < ctx->nr_timeouts) {
 		dt = &timeouts[array_index_nospec(*index, ctx->nr_timeouts)];
 		++*index;
-		/* Set under the lock, before it can be armed. */
+		/* Set under the lock, before the timeout can be armed. */
 		if (READ_ONCE(dt->ctx))
 			return dt;
 		if (!(*index % 4096))
@@ -132,7 +131,7 @@ struct ctx_timeout *hwtimer_ctx_next_timeout(struct hwtimer_ctx *ctx, unsigned l
 
 bool hwtimer_ctx_ended(struct hwtimer_ctx *ctx)
 {
-	/* Pairs with hwtimer_ctx_end_if_over(): who sees the end sees all records. */
+	/* Pairs with hwtimer_ctx_end_if_over(): a caller that sees the end sees all records. */
 	return smp_load_acquire(&ctx->ended);
 }
 
@@ -148,8 +147,9 @@ void hwtimer_ctx_end_if_over(struct hwtimer_ctx *ctx)
 }
 
 /*
- * How often in a second, at the worst: one that is late and does not skip what it
- * missed expires at each tick. Programs may make it as late as they like.
+ * The most expiries per second that the timeout can have. One that is late, and does not skip the
+ * deadlines that it missed, expires at each tick; programs can choose deadlines in the past, and
+ * so make it late at will.
  */
 static unsigned long rate_of(const struct hwtimer_ctx *ctx, const struct ctx_period *p)
 {
@@ -176,28 +176,28 @@ void hwtimer_ctx_make_free(struct hwtimer_ctx *ctx, struct ctx_timeout *dt)
 	dt->periodic = false;
 	dt->state = TIMEOUT_FREE;
 	ctx->live--;
-	/* The program chooses; or all generations were used. */
+	/* With rings the program chooses the timeout to use. Otherwise: generations used up. */
 	if (ctx->timeouts || dt->id >> ID_INDEX_BITS == ID_LAST_GEN)
 		return;
 	dt->next = ctx->free;
 	ctx->free = dt;
 }
 
-/* A tick is the promise, and another one is for the worker: what is later than that counts. */
+/* Up to one tick of lateness is promised, and the worker may need another. Count any more. */
 static void note_lateness(struct hwtimer_ctx *ctx, const struct ctx_timeout *dt, u64 now)
 {
 	if (now > dt->deadline + 2 * hwtimer_wheel_tick_ns(ctx->wheel))
 		ctx->late++;
 }
 
-/* There is something to read of @dt: put it at the end of those. */
+/* @dt has something to read: append it to the done list. */
 static void add_done(struct hwtimer_ctx *ctx, struct ctx_timeout *dt)
 {
 	dt->next = NULL;
 	WRITE_ONCE(*ctx->done_tail, dt);
 	/*
-	 * With records before it, everybody was woken when the first came. With rings
-	 * everybody is when it is in the ring.
+	 * If the list was not empty, waiters were woken when its first timeout was added. With
+	 * rings, waiters are woken when the record is in the ring.
 	 */
 	if (ctx->done_tail == &ctx->done && !ctx->rings)
 		ctx->news |= EPOLLIN | EPOLLRDNORM;
@@ -214,14 +214,14 @@ static void make_done(struct hwtimer_ctx *ctx, struct ctx_timeout *dt, u8 kind)
 	ctx->stats.pending--;
 }
 
-/* How many of the unread expiries have a record of their own from now on. */
+/* Set how many of the unread expiries have a record of their own. */
 static void set_run(struct hwtimer_ctx *ctx, struct ctx_period *p, u64 run)
 {
 	ctx->stats.unread += run - p->run;
 	p->run = run;
 }
 
-/* A periodic one expired for dt->deadline, and missed some others. */
+/* Count an expiry of a periodic timeout, for dt->deadline, and @missed overruns. */
 static void add_expiry(struct hwtimer_ctx *ctx, struct ctx_timeout *dt, u64 now, u64 missed)
 {
 	struct ctx_period *p = dt->period;
@@ -234,19 +234,19 @@ static void add_expiry(struct hwtimer_ctx *ctx, struct ctx_timeout *dt, u64 now,
 	p->unread += 1 + missed;
 	p->deadline = dt->deadline;
 	p->fired = now;
-	/* Each of them was scheduled, as what is pending now will have been. */
+	/* Each expiry implies a new schedule, so that scheduled = pending + expired + ... holds. */
 	ctx->stats.scheduled += 1 + missed;
 	ctx->stats.expired += 1 + missed;
 }
 
-/* Take @n expiries, as a record told them. */
+/* Take @n expiries: those that one record reported. */
 static void take_expiries(struct hwtimer_ctx *ctx, struct ctx_period *p, u64 n)
 {
 	p->unread -= n;
 	set_run(ctx, p, min(p->run, p->unread));
 }
 
-/* A periodic one will expire no more. What it has for a reader remains. */
+/* End a periodic timeout: it does not expire any more. Its unread expiries remain. */
 static void end_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *dt, u8 kind)
 {
 	struct ctx_period *p = dt->period;
@@ -281,7 +281,7 @@ struct ctx_timeout *hwtimer_ctx_find_pending(struct hwtimer_ctx *ctx, u64 id)
 	return dt && dt->id == id && dt->state == TIMEOUT_PENDING ? dt : NULL;
 }
 
-/* Arm a periodic one for its next deadline, and note the expiry, if it is one. */
+/* Arm a periodic timeout for its next deadline, and count the expiry unless its policy skips it. */
 static void expire_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *dt)
 {
 	u64 now = hwtimer_wheel_now(ctx->wheel);
@@ -299,14 +299,14 @@ static void expire_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *dt)
 	}
 	next = d.next_ns < hwtimer_wheel_horizon(ctx->wheel) ? d.next_ns : HWTIMER_NEVER;
 	WRITE_ONCE(dt->deadline, next);
-	/* Fails only if the context is being closed: nobody sees what comes of it. */
+	/* Fails only while the context is being closed, so nobody sees the result. */
 	if (hwtimer_schedule_at(&dt->timeout, next)) {
 		ctx->stats.scheduled--;
 		end_periodic(ctx, dt, HWTIMER_EXPIRED);
 	}
 }
 
-/* In the callback of one that is pending, and not armed any more. */
+/* Expire @dt. Called in its callback; @dt is TIMEOUT_PENDING, and was not armed again. */
 void hwtimer_ctx_expire(struct hwtimer_ctx *ctx, struct ctx_timeout *dt)
 {
 	lockdep_assert_held(&ctx->lock);
@@ -320,7 +320,7 @@ void hwtimer_ctx_expire(struct hwtimer_ctx *ctx, struct ctx_timeout *dt)
 	}
 }
 
-/* Stop one that is pending. */
+/* Hand back @dt, which is TIMEOUT_PENDING. */
 void hwtimer_ctx_hand_back(struct hwtimer_ctx *ctx, struct ctx_timeout *dt)
 {
 	lockdep_assert_held(&ctx->lock);
@@ -332,7 +332,7 @@ void hwtimer_ctx_hand_back(struct hwtimer_ctx *ctx, struct ctx_timeout *dt)
 		make_done(ctx, dt, HWTIMER_HANDED_BACK);
 }
 
-/* Add a timeout to the table. Not under the lock; may sleep. */
+/* Add a timeout to the table. Called without the lock; may sleep. */
 static int grow(struct hwtimer_ctx *ctx)
 {
 	struct ctx_timeout *dt;
@@ -365,7 +365,7 @@ uncharge:
 	return ret == -EBUSY ? -EAGAIN : ret;
 }
 
-/* Take the slot that the program chose, and so a place below the cap. */
+/* Reserve the timeout that the program chose by the index in @id, and count it against the cap. */
 struct ctx_timeout *hwtimer_ctx_reserve_index(struct hwtimer_ctx *ctx, u64 id)
 {
 	struct ctx_timeout *dt = find(ctx, id & ID_INDEX_MASK);
@@ -393,7 +393,7 @@ struct ctx_timeout *hwtimer_ctx_reserve_index(struct hwtimer_ctx *ctx, u64 id)
 }
 
 /*
- * Take a free timeout, with rings that of @id, and so a place below the caps. Not under
+ * Reserve a free timeout, with rings that of @id, and count it against the caps. Called without
  * the lock.
  */
 struct ctx_timeout *hwtimer_ctx_reserve(struct hwtimer_ctx *ctx, u64 id)
@@ -402,7 +402,7 @@ struct ctx_timeout *hwtimer_ctx_reserve(struct hwtimer_ctx *ctx, u64 id)
 	int ret;
 
 	hwtimer_ctx_lock(ctx);
-	/* Neither wheel nor rings change from here on. */
+	/* From here on, neither the wheel nor the rings change. */
 	WRITE_ONCE(ctx->used, true);
 	if (ctx->timeouts) {
 		dt = hwtimer_ctx_reserve_index(ctx, id);
@@ -439,14 +439,14 @@ struct ctx_timeout *hwtimer_ctx_reserve(struct hwtimer_ctx *ctx, u64 id)
 
 /* Operations. */
 
-/* Arm one that is reserved. @period is NULL, or becomes its, if that succeeds. */
+/* Arm a reserved timeout. On success it takes over @period, which may be NULL. */
 int hwtimer_ctx_arm(struct hwtimer_ctx *ctx, struct ctx_timeout *dt, u64 deadline, u64 user_data,
 		    struct ctx_period *period)
 {
 	int ret;
 
 	lockdep_assert_held(&ctx->lock);
-	/* First: its callback looks at this before it waits for us. */
+	/* Before arming: dev_expired() reads the deadline before it takes the lock. */
 	WRITE_ONCE(dt->deadline, deadline);
 	ret = ctx->stopped ? -ESHUTDOWN : hwtimer_schedule_at(&dt->timeout, deadline);
 	if (ret) {
@@ -474,11 +474,11 @@ int hwtimer_ctx_touch(struct hwtimer_ctx *ctx, u64 id, u64 deadline)
 		return -ESHUTDOWN;
 	if (!dt)
 		return -ENOENT;
-	/* First, as in hwtimer_ctx_arm(). */
+	/* Before arming, as in hwtimer_ctx_arm(). */
 	WRITE_ONCE(dt->deadline, deadline);
-	/* Not hwtimer_touch_at(): its callback may be about to run. */
+	/* Not hwtimer_touch_at(), which fails if the callback is about to run. */
 	ret = hwtimer_schedule_at(&dt->timeout, deadline);
-	/* Fails only if the context is being closed: nobody sees what comes of it. */
+	/* Fails only while the context is being closed, so nobody sees the result. */
 	if (ret < 0)
 		return ret;
 	ctx->stats.touched++;
@@ -492,7 +492,7 @@ int hwtimer_ctx_cancel(struct hwtimer_ctx *ctx, u64 id)
 	lockdep_assert_held(&ctx->lock);
 	if (!dt)
 		return -ENOENT;
-	/* Or its callback, which is about to run, finds that it is not pending. */
+	/* If the callback is about to run already, it finds that the state is not PENDING. */
 	hwtimer_cancel(&dt->timeout);
 	ctx->stats.cancelled++;
 	if (dt->periodic) {
@@ -505,7 +505,7 @@ int hwtimer_ctx_cancel(struct hwtimer_ctx *ctx, u64 id)
 	return 0;
 }
 
-/* The deadline in ns that a program means, or HWTIMER_NEVER. */
+/* Convert @time as a program gives it to a deadline in ns, or HWTIMER_NEVER. */
 u64 hwtimer_ctx_deadline(const struct hwtimer_wheel *wheel, u32 flags, u64 time)
 {
 	u64 deadline = time;
@@ -516,7 +516,7 @@ u64 hwtimer_ctx_deadline(const struct hwtimer_wheel *wheel, u32 flags, u64 time)
 	return deadline < hwtimer_wheel_horizon(wheel) ? deadline : HWTIMER_NEVER;
 }
 
-/* What a periodic timeout needs, NULL for one that is not. Not under the lock. */
+/* Make the state of a periodic timeout; NULL if @arg is not periodic. Called without the lock. */
 struct ctx_period *hwtimer_ctx_make_period(struct hwtimer_ctx *ctx,
 					   const struct hwtimer_schedule *arg)
 {
@@ -529,7 +529,7 @@ struct ctx_period *hwtimer_ctx_make_period(struct hwtimer_ctx *ctx,
 
 	if (!arg->period)
 		return NULL;
-	/* Ticks differ, and from here on the wheel does not. */
+	/* The check depends on the wheel's tick, so the wheel must not change any more. */
 	hwtimer_ctx_lock(ctx);
 	WRITE_ONCE(ctx->used, true);
 	hwtimer_ctx_unlock(ctx);
@@ -550,8 +550,8 @@ struct ctx_period *hwtimer_ctx_make_period(struct hwtimer_ctx *ctx,
 	return p;
 }
 
-/* The next record of @dt, of which @seen were looked at before; false: no more. */
-static bool look(const struct ctx_timeout *dt, u64 seen, struct hwtimer_record *rec)
+/* Fill in the record of @dt that follows the first @seen ones. Return false if there is none. */
+static bool fill_record(const struct ctx_timeout *dt, u64 seen, struct hwtimer_record *rec)
 {
 	const struct ctx_period *p = dt->periodic ? dt->period : NULL;
 
@@ -566,7 +566,7 @@ static bool look(const struct ctx_timeout *dt, u64 seen, struct hwtimer_record *
 		return !seen;
 	}
 	if (!p->unread) {
-		/* Else it would not be on the list. */
+		/* It was handed back; otherwise it would not be on the done list. */
 		rec->fired = p->handed_back;
 		return !seen;
 	}
@@ -579,7 +579,7 @@ static bool look(const struct ctx_timeout *dt, u64 seen, struct hwtimer_record *
 	return true;
 }
 
-/* Look at up to @max records, without taking them. */
+/* Copy up to @max records to @records without taking them. Return how many. */
 unsigned int hwtimer_ctx_peek(struct hwtimer_ctx *ctx, struct hwtimer_record *records,
 			      unsigned int max)
 {
@@ -589,15 +589,15 @@ unsigned int hwtimer_ctx_peek(struct hwtimer_ctx *ctx, struct hwtimer_record *re
 
 	lockdep_assert_held(&ctx->lock);
 	for (dt = ctx->done; dt && n < max; dt = dt->next)
-		for (seen = 0; n < max && look(dt, seen, &records[n]); seen++)
+		for (seen = 0; n < max && fill_record(dt, seen, &records[n]); seen++)
 			n++;
 	return n;
 }
 
 /*
- * Take the first @n, which is what @records tell. What became of them since, if the
- * lock was let go of: the list is longer, a periodic one may have expired again, been
- * touched, cancelled or handed back.
+ * Take the first @n records off the done list; @records has them as hwtimer_ctx_peek() returned
+ * them. If the lock was dropped since, more timeouts may be on the list, and a periodic one may
+ * have expired again, or been touched, cancelled or handed back.
  */
 void hwtimer_ctx_take(struct hwtimer_ctx *ctx, const struct hwtimer_record *records, unsigned int n)
 {
@@ -617,7 +617,7 @@ void hwtimer_ctx_take(struct hwtimer_ctx *ctx, const struct hwtimer_record *reco
 		}
 		while (more && i < n && records[i].id == dt->id)
 			take_expiries(ctx, p, 1 + records[i++].overruns);
-		/* Those that were not looked at, or did not fit, are the next. */
+		/* Its expiries that @records does not include stay first in the list. */
 		if (more && p->unread && i == n)
 			break;
 
@@ -626,9 +626,8 @@ void hwtimer_ctx_take(struct hwtimer_ctx *ctx, const struct hwtimer_record *reco
 			ctx->done_tail = &ctx->done;
 		if (more && (p->unread || (dt->state == TIMEOUT_DONE &&
 					   dt->kind == HWTIMER_HANDED_BACK)))
-			add_done(ctx, dt);	/* and these come after others */
+			add_done(ctx, dt);	/* newer records go to the end */
 		else if (dt->state == TIMEOUT_DONE)
 			hwtimer_ctx_make_free(ctx, dt);
 	}
 }
-

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: the timeouts of an open /dev/hwtimer, and what becomes of them. How a program
- * asks and is told is not known here.
+ * hwtimer: the timeouts of an open /dev/hwtimer, and their states. This part does not know how a
+ * program submits operations and reads records.
  */
 #ifndef DEV_CTX_H
 #define DEV_CTX_H
@@ -39,14 +39,14 @@ enum ctx_timeout_state {
 };
 
 /**
- * struct ctx_period - what a periodic timeout has beside the others
- * @period: how it comes back; constant
- * @deadline: the one that it expired for last
- * @fired: when that was
- * @unread: how often it expired without that having been read
- * @run: how many of these have a record each; see dev/ctx.c
- * @skipped: deadlines skipped since it expired last
- * @handed_back: when it was handed back
+ * struct ctx_period - additional state of a periodic timeout
+ * @period: period, misfire limit and policy; constant
+ * @deadline: the deadline of the last expiry
+ * @fired: when the last expiry happened
+ * @unread: number of expiries, overruns included, that have not been read
+ * @run: how many of the unread expiries have a record each; see dev/ctx.c
+ * @skipped: deadlines skipped since the last expiry
+ * @handed_back: when the timeout was handed back
  *
  * Protected by ctx->lock.
  */
@@ -63,20 +63,21 @@ struct ctx_period {
 /**
  * struct ctx_timeout - one timeout of a context
  * @timeout: the timeout
- * @ctx: whose it is; constant
- * @next: the next free or done one; protected by ctx->lock, as all that follows
- * @id: its present id, or its last one
- * @user_data: the program's
+ * @ctx: its context; constant
+ * @next: the next timeout on ctx->free or ctx->done. This and all members below are protected by
+ *	ctx->lock
+ * @id: the current id; while the timeout is free, the last one
+ * @user_data: from the program, copied to records
  * @deadline: in ns, or HWTIMER_NEVER
- * @fired: when it expired or was handed back; TIMEOUT_DONE, not periodic
- * @period: periodic only
+ * @fired: when it expired or was handed back; valid in TIMEOUT_DONE if not periodic
+ * @period: valid if periodic
  * @state: enum ctx_timeout_state
- * @kind: HWTIMER_EXPIRED or HWTIMER_HANDED_BACK; TIMEOUT_DONE
- * @periodic: it is; TIMEOUT_PENDING and TIMEOUT_DONE
+ * @kind: HWTIMER_EXPIRED or HWTIMER_HANDED_BACK; valid in TIMEOUT_DONE
+ * @periodic: the timeout is periodic; valid in TIMEOUT_PENDING and TIMEOUT_DONE
  */
 struct ctx_timeout {
 	struct hwtimer_timeout	timeout;
-	struct hwtimer_ctx		*ctx;
+	struct hwtimer_ctx	*ctx;
 	struct ctx_timeout	*next;
 	u64			id;
 	u64			user_data;
@@ -98,46 +99,47 @@ struct hwtimer_shared;
 
 /**
  * struct hwtimer_ctx - an open file description
- * @user: who opened it
+ * @user: the user who opened the file
  * @expired: the callback of its timeouts; constant
- * @control: one SETUP or STOP at a time
- * @read_lock: one reader at a time takes records off @done
- * @wait: readers and pollers
- * @table: all its timeouts by index; empty with @timeouts
- * @held: timeouts that a wheel may hold after the close, and one for the close
- * @lock: protects what follows
+ * @control: serializes SETUP, RINGS and STOP
+ * @read_lock: serializes readers, which take records off @done
+ * @wait: waiting readers and pollers
+ * @table: all timeouts by index; empty if @timeouts is used
+ * @held: released timeouts that the wheel may still hold, plus one until dev_release() is done
+ * @lock: protects the members below
  * @wheel: the wheel in use, "dev" until one is chosen; constant once @used is set
- * @shared: a reference to the shared wheel that was chosen; or NULL. @wheel, unless @own_wheel
+ * @shared: a reference to the chosen shared wheel, or NULL. @wheel is this one, unless @own_wheel
  * @own_wheel: @wheel belongs to this context
- * @set_up: SETUP was called
- * @used: RINGS, or a SCHEDULE that got far enough: wheel and rings are chosen
- * @timeouts: with rings: its timeouts by the slot that the program chose; else NULL.
- *	Constant once @used is set, as the next three
- * @nr_timeouts: how many there are
- * @rings: the rings; else NULL
- * @eventfd: that of @rings, signalled when records come; or NULL
- * @news: poll events that waiters are woken for when the lock is dropped
+ * @set_up: SETUP succeeded
+ * @used: wheel and rings are final: RINGS succeeded, or a SCHEDULE has begun to use them
+ * @timeouts: with rings: all timeouts, by the index in the ids that the program chooses; else
+ *	NULL. This and the next three members are constant once @used is set
+ * @nr_timeouts: number of elements of @timeouts
+ * @rings: the rings, or NULL
+ * @eventfd: the eventfd of @rings, signalled when records were put there; or NULL
+ * @news: poll events for which hwtimer_ctx_unlock() wakes waiters
  * @stopped: STOP was called, or the file is closed
- * @ended: and nothing is pending any more
- * @closed: the file is closed: timeouts are being freed, and nobody reads
- * @free: timeouts to use again, last in first out
+ * @ended: @stopped, and nothing is pending any more
+ * @closed: the file is closed: timeouts are being freed, and nobody reads records
+ * @free: free timeouts that may be used again, last in first out
  * @done: timeouts with records to read, oldest first
- * @done_tail: where the next record is linked
- * @cap: most live timeouts
- * @live: timeouts not TIMEOUT_FREE
- * @stats: what STATS tells
- * @late: expiries more than two ticks after their deadlines, be these past already when armed
+ * @done_tail: where the next timeout is linked to @done
+ * @cap: how many timeouts may be live
+ * @live: timeouts that are not TIMEOUT_FREE
+ * @stats: what STATS reports
+ * @late: expiries more than two ticks after their deadlines, including deadlines that were past
+ *	when they were armed
  */
 struct hwtimer_ctx {
 	struct hwtimer_user	*user;
 	hwtimer_fn_t		expired;
-	struct mutex		control;	/* one SETUP or STOP at a time */
-	struct mutex		read_lock;	/* one reader at a time */
+	struct mutex		control;	/* see above */
+	struct mutex		read_lock;	/* see above */
 	wait_queue_head_t	wait;
 	struct xarray		table;
 	refcount_t		held;
 
-	spinlock_t		lock;		/* of what follows */
+	spinlock_t		lock;		/* protects the members below */
 	struct hwtimer_wheel	*wheel;
 	struct hwtimer_shared	*shared;
 	bool			own_wheel;
@@ -160,7 +162,7 @@ struct hwtimer_ctx {
 	u64			late;
 };
 
-/* Not under the lock. */
+/* Called without ctx->lock. */
 int hwtimer_ctx_cache_create(void);
 void hwtimer_ctx_cache_destroy(void);
 void hwtimer_ctx_wake(struct hwtimer_ctx *ctx, __poll_t news);
@@ -179,7 +181,10 @@ static inline void hwtimer_ctx_lock(struct hwtimer_ctx *ctx) __acquires(&ctx->lo
 	spin_lock(&ctx->lock);
 }
 
-/* Drop the lock, and only then wake the waiters, who may be thousands. Nothing else drops it. */
+/*
+ * Drop the lock, and only then wake the waiters: there may be thousands. The lock must be dropped
+ * by this function only.
+ */
 static inline void hwtimer_ctx_unlock(struct hwtimer_ctx *ctx) __releases(&ctx->lock)
 {
 	__poll_t news = ctx->news;
@@ -190,7 +195,7 @@ static inline void hwtimer_ctx_unlock(struct hwtimer_ctx *ctx) __releases(&ctx->
 		hwtimer_ctx_wake(ctx, news);
 }
 
-/* Under the lock. */
+/* Called under ctx->lock. */
 struct ctx_timeout *hwtimer_ctx_reserve_index(struct hwtimer_ctx *ctx, u64 id);
 void hwtimer_ctx_make_free(struct hwtimer_ctx *ctx, struct ctx_timeout *dt);
 int hwtimer_ctx_arm(struct hwtimer_ctx *ctx, struct ctx_timeout *dt, u64 deadline, u64 user_data,

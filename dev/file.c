@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: /dev/hwtimer, timeouts for programs. The first user of hwtimer.h;
- * what programs see is in uapi/linux/hwtimer.h.
+ * hwtimer: /dev/hwtimer, timeouts for programs. It uses hwtimer.h like any other module; the ABI
+ * is in uapi/linux/hwtimer.h.
  *
- * Each open file description has a context (dev/ctx.c), with or without rings
- * (dev/rings.c). Here is what programs call.
+ * Each open file description has a context (dev/ctx.c), with or without rings (dev/rings.c). This
+ * file has the file operations except for ioctls, and the callbacks of the timeouts.
  *
- * Lock order: ctx->control, then ctx->read_lock, then ctx->lock. Who holds the first two may wait
- * for a page of the program's, as long as another one likes: so wait for them killably.
+ * Lock order: ctx->control, then ctx->read_lock, then ctx->lock. The holder of one of the first
+ * two may fault in a page of the program, which another program may delay without limit
+ * (userfaultfd, FUSE). So only take them killably.
  */
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
@@ -31,7 +32,7 @@
 #include "shm.h"
 #include "user.h"
 
-/* How many records are copied to a reader at a time; they are on the stack. */
+/* How many records are copied to a reader at a time, by way of the stack. */
 #define READ_BATCH	16
 
 static bool readable(struct hwtimer_ctx *ctx)
@@ -41,7 +42,7 @@ static bool readable(struct hwtimer_ctx *ctx)
 	return READ_ONCE(ctx->done) || (r && hwtimer_rings_unread(r));
 }
 
-/* The callback, in the wheel's worker. */
+/* The callback of all timeouts. Runs in the wheel's worker. */
 static void dev_expired(struct hwtimer_timeout *t)
 {
 	struct ctx_timeout *dt = container_of(t, struct ctx_timeout, timeout);
@@ -49,8 +50,9 @@ static void dev_expired(struct hwtimer_timeout *t)
 	struct ctx_rings *r = hwtimer_rings_of(ctx);
 
 	/*
-	 * What was submitted before the deadline may be to touch or to cancel it. A 32-bit
-	 * kernel may read half of an old time here; under the lock it finds out, and waits.
+	 * An operation that was submitted before the deadline may touch or cancel this timeout,
+	 * so take submissions first. On 32 bits, the deadline read here may be torn between an
+	 * old and a new value; hwtimer_rings_await() below checks again under the lock.
 	 */
 	if (r && hwtimer_rings_unseen(r, READ_ONCE(dt->deadline)))
 		hwtimer_rings_take_in_worker(ctx);
@@ -60,7 +62,10 @@ static void dev_expired(struct hwtimer_timeout *t)
 		/* Touched, cancelled, stopped or closed since it expired: nothing to report. */
 	} else if (r && hwtimer_rings_await(r, dt->deadline) &&
 		   !hwtimer_schedule_at(t, dt->deadline)) {
-		/* The budget is used up. At the next tick we shall know more. */
+		/*
+		 * The budget of this tick was used up before all earlier submissions were taken:
+		 * armed again, the callback runs again at the next tick.
+		 */
 	} else {
 		hwtimer_ctx_expire(ctx, dt);
 	}
@@ -69,7 +74,7 @@ static void dev_expired(struct hwtimer_timeout *t)
 	hwtimer_ctx_unlock(ctx);
 }
 
-/* Records are taken when they have been copied, so a fault loses none. */
+/* Take records only after they have been copied, so that a fault loses none. */
 static ssize_t read_records(struct hwtimer_ctx *ctx, struct iov_iter *to)
 {
 	struct hwtimer_record records[READ_BATCH];
@@ -77,11 +82,11 @@ static ssize_t read_records(struct hwtimer_ctx *ctx, struct iov_iter *to)
 	ssize_t done = 0;
 	unsigned int n;
 
-	/* Nobody else takes what we look at. */
+	/* So nobody else takes records between peek and take. */
 	lockdep_assert_held(&ctx->read_lock);
 	do {
 		hwtimer_ctx_lock(ctx);
-		/* There may be some since our caller looked, and then they are not ours. */
+		/* Rings may have been made since our caller checked; then records go there. */
 		n = ctx->rings ? 0 :
 				 hwtimer_ctx_peek(ctx, records, min_t(size_t, READ_BATCH,
 								      iov_iter_count(to) / size));
@@ -109,7 +114,7 @@ static ssize_t dev_read_iter(struct kiocb *iocb, struct iov_iter *to)
 		return -EINVAL;
 
 	for (;;) {
-		bool last;
+		bool ended;
 
 		if (hwtimer_rings_of(ctx))
 			return -EOPNOTSUPP;
@@ -119,11 +124,11 @@ static ssize_t dev_read_iter(struct kiocb *iocb, struct iov_iter *to)
 		} else if (mutex_lock_interruptible(&ctx->read_lock)) {
 			return -ERESTARTSYS;
 		}
-		/* Looked at first: all records come before the end. */
-		last = hwtimer_ctx_ended(ctx);
+		/* Check before reading: no records are added after the end. */
+		ended = hwtimer_ctx_ended(ctx);
 		ret = read_records(ctx, to);
 		mutex_unlock(&ctx->read_lock);
-		if (ret || last)
+		if (ret || ended)
 			return ret;
 		if (!block)
 			return -EAGAIN;
@@ -141,7 +146,7 @@ static __poll_t dev_poll(struct file *file, poll_table *wait)
 	__poll_t events = 0;
 
 	poll_wait(file, &ctx->wait, wait);
-	/* Pairs with hwtimer_ctx_wake(): it sees us wait, or we see the news. */
+	/* Pairs with hwtimer_ctx_wake(): either it sees us wait, or we see the events. */
 	smp_mb();
 	if (hwtimer_rings_of(ctx)) {
 		hwtimer_ctx_lock(ctx);
@@ -163,7 +168,7 @@ static int dev_mmap(struct file *file, struct vm_area_struct *vma)
 
 	if (!r)
 		return -ENXIO;
-	/* VM_SHARED is not set for a descriptor that cannot be written to. */
+	/* Not VM_SHARED, which mmap() clears if the file is not open for writing. */
 	if (!(vma->vm_flags & VM_MAYSHARE))
 		return -EINVAL;
 	return hwtimer_shm_map(&r->pair, vma);
@@ -207,7 +212,10 @@ static void dev_show_fdinfo(struct seq_file *m, struct file *file)
 	hwtimer_user_show(m, ctx->user);
 }
 
-/* Called by close(2), and by the worker for each timeout that it lets go of: the user pays. */
+/*
+ * Called by close(2), and by the worker for each timeout that it releases: both are charged to the
+ * user.
+ */
 static void put_ctx(struct hwtimer_ctx *ctx)
 {
 	if (!refcount_dec_and_test(&ctx->held))
@@ -264,8 +272,8 @@ static int dev_open(struct inode *inode, struct file *file)
 }
 
 /*
- * The last close. It releases the timeouts without waiting for the shared wheel's worker,
- * which frees the context if it lets go of the last of them.
+ * The last close. Release the timeouts without waiting for the worker of a shared wheel. If the
+ * worker releases the last timeout after this returned, it frees the context.
  */
 static int dev_release(struct inode *inode, struct file *file)
 {
@@ -273,7 +281,7 @@ static int dev_release(struct inode *inode, struct file *file)
 	struct ctx_timeout *dt;
 	unsigned long index = 0;
 
-	/* Whatever is still in the submission ring. */
+	/* Even if entries are left in the submission ring, no operation takes effect any more. */
 	hwtimer_ctx_lock(ctx);
 	ctx->stopped = true;
 	ctx->closed = true;
@@ -281,7 +289,7 @@ static int dev_release(struct inode *inode, struct file *file)
 	hwtimer_ctx_unlock(ctx);
 
 	hwtimer_user_closing(ctx->user);
-	/* From here on, a release is done when it returns. */
+	/* Once its wheel is stopped, a timeout is freed within hwtimer_release(). */
 	if (ctx->own_wheel)
 		hwtimer_wheel_stop(ctx->wheel, NULL);
 	if (ctx->rings) {
@@ -289,11 +297,14 @@ static int dev_release(struct inode *inode, struct file *file)
 		hwtimer_release(&ctx->rings->poll, poll_released);
 	}
 	while ((dt = hwtimer_ctx_next_timeout(ctx, &index))) {
-		/* The rate, too, is the user's again at once. */
+		/* Uncharge the rate now; the worker may take a while to release the timeout. */
 		hwtimer_ctx_lock(ctx);
 		if (dt->periodic)
 			hwtimer_ctx_free_period(ctx, dt->period);
-		/* It may be told of still, in memory that others may have a reference to. */
+		/*
+		 * With rings, a record of it may still be put into pages to which others hold
+		 * references. So @fired must not contain the pointer @period.
+		 */
 		dt->fired = 0;
 		dt->periodic = false;
 		dt->state = TIMEOUT_FREE;
@@ -327,7 +338,7 @@ static struct miscdevice dev_misc = {
 };
 
 /**
- * hwtimer_dev_init - bring up the device and wheel "dev"
+ * hwtimer_dev_init - register the device, and make wheel "dev"
  *
  * Return: 0 or a negative error.
  */
@@ -354,12 +365,12 @@ err_cache:
 }
 
 /**
- * hwtimer_dev_exit - take it down; no file is open any more
+ * hwtimer_dev_exit - unregister the device, and destroy its wheels; no file is open
  */
 void hwtimer_dev_exit(void)
 {
 	misc_deregister(&dev_misc);
-	/* Frees all closed contexts that are left. */
+	/* This frees all closed contexts that are left. */
 	hwtimer_shared_exit();
 	hwtimer_ctx_cache_destroy();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: the device as the module's init and exit know it.
+ * hwtimer: init and exit of /dev/hwtimer.
  */
 #ifndef DEV_FILE_H
 #define DEV_FILE_H

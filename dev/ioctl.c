@@ -26,7 +26,7 @@
 #include "shm.h"
 #include "user.h"
 
-/* What comes with an operation of a batch, or goes with one of a list, is so in one go. */
+/* The largest element of a batch or list: each is copied at once, without a reschedule. */
 #define MAX_OP_SIZE	4096
 
 static_assert(sizeof(struct hwtimer_setup) == 32);
@@ -46,14 +46,14 @@ static_assert(sizeof(struct hwtimer_list) == 32);
 static unsigned long long min_tick_ns = NSEC_PER_MSEC;
 module_param(min_tick_ns, ullong, 0644);
 MODULE_PARM_DESC(min_tick_ns,
-		 "a context's own wheel needs CAP_SYS_RESOURCE for a shorter tick (default 1000000)");
+		 "shortest tick of an own wheel without CAP_SYS_RESOURCE, in ns (default 1000000)");
 
 static unsigned int max_user_slots = 1 << 16;
 module_param(max_user_slots, uint, 0644);
 MODULE_PARM_DESC(max_user_slots,
-		 "a context's own wheel needs CAP_SYS_RESOURCE for more slots (default 65536)");
+		 "most slots per level of an own wheel without CAP_SYS_RESOURCE (default 65536)");
 
-/* Any size from the first version's on; what we do not know must be 0. */
+/* Copy a structure of @first_size or more bytes; bytes beyond @size must be 0. */
 static int get_arg(void *arg, size_t size, size_t first_size,
 		   const void __user *from, size_t user_size)
 {
@@ -67,7 +67,7 @@ static int put_arg(void __user *to, size_t user_size, const void *arg, size_t si
 	return copy_to_user(to, arg, min(size, user_size)) ? -EFAULT : 0;
 }
 
-/* The same, and what the program knows beyond that is 0. */
+/* Like put_arg(), and clear what the structure of a newer program has beyond @size. */
 static int put_longer(void __user *to, size_t user_size, const void *arg, size_t size)
 {
 	int ret = put_arg(to, user_size, arg, size);
@@ -79,15 +79,15 @@ static int put_longer(void __user *to, size_t user_size, const void *arg, size_t
 
 #define GET_ARG(arg, from, user_size)	\
 	get_arg(&(arg), sizeof(arg), sizeof(arg), from, user_size)
-/* The same for what has grown: @last was the last member of the first version. */
+/* Like GET_ARG(), for a structure that has grown; its first version ended with @last. */
 #define GET_GROWN(arg, last, from, user_size)	\
 	get_arg(&(arg), sizeof(arg), offsetofend(typeof(arg), last), from, user_size)
 #define PUT_ARG(to, user_size, arg)	\
 	put_arg(to, user_size, &(arg), sizeof(arg))
 
 /*
- * What the program is told about an operation that will have had success, before it
- * takes effect: a fault must not leave one that the program knows nothing of.
+ * The output of an operation. It is copied to the program before the operation takes effect, as if
+ * the operation had succeeded: after a fault, nothing must have happened.
  */
 struct answer {
 	void __user	*to;
@@ -95,7 +95,7 @@ struct answer {
 	size_t		size;
 };
 
-static int give(const struct answer *answer)
+static int put_answer(const struct answer *answer)
 {
 	return put_arg(answer->to, answer->size, answer->from, answer->size);
 }
@@ -133,8 +133,8 @@ static struct hwtimer_wheel *own_wheel(struct hwtimer_ctx *ctx,
 }
 
 /*
- * Its place is given back after its memory: a user who opens and closes in a loop never has
- * more than the limit, and can have another one as soon as the close returns.
+ * Uncharge the wheel after it was destroyed, so that a user who opens and closes in a loop never
+ * has more wheels than the limit allows. When close(2) returns, another one may be created.
  */
 void hwtimer_free_own_wheel(struct hwtimer_ctx *ctx, struct hwtimer_wheel *wheel)
 {
@@ -142,7 +142,7 @@ void hwtimer_free_own_wheel(struct hwtimer_ctx *ctx, struct hwtimer_wheel *wheel
 	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_WHEELS, 1);
 }
 
-/* What depends on the wheel's shape is for hwtimer_wheel_create() to say. */
+/* Tick, slots and levels of an own wheel are checked when it is created. */
 static bool setup_valid(const struct hwtimer_setup *arg)
 {
 	if (arg->flags & ~(HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW) ||
@@ -156,7 +156,7 @@ static bool setup_valid(const struct hwtimer_setup *arg)
 
 static long dev_setup(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 {
-	/* Asked for its shape, if there is no own one. */
+	/* Without an own wheel, "dev" has the tick, slots and levels to report. */
 	struct hwtimer_wheel *wheel = hwtimer_shared_wheel(NULL);
 	struct hwtimer_setup arg;
 	bool own;
@@ -193,7 +193,7 @@ static long dev_setup(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	arg.cap = arg.cap ?: MAX_CAP;
 	ret = PUT_ARG(uarg, size, arg);
 	if (!ret) {
-		/* A schedule may have been faster. */
+		/* Another thread may have scheduled a timeout meanwhile. */
 		hwtimer_ctx_lock(ctx);
 		if (ctx->used) {
 			ret = -EBUSY;
@@ -230,11 +230,11 @@ static int choose_wheel(struct hwtimer_ctx *ctx)
 
 	shared = hwtimer_shared_get(ctx->user);
 	ret = PTR_ERR_OR_ZERO(shared);
-	/* -EAGAIN, for one, would say that the context is at its cap. */
+	/* Not -EAGAIN, for one, which would mean that the context is at its cap. */
 	if (ret)
 		return ret == -EINTR || ret == -EDQUOT ? ret : -ENOMEM;
 	hwtimer_ctx_lock(ctx);
-	/* Another thread may have chosen one, or SETUP made one. */
+	/* Another thread may have chosen a shared wheel, or SETUP may have made an own one. */
 	if (!ctx->shared && !ctx->own_wheel) {
 		ctx->shared = shared;
 		WRITE_ONCE(ctx->wheel, hwtimer_shared_wheel(shared));
@@ -246,7 +246,7 @@ static int choose_wheel(struct hwtimer_ctx *ctx)
 	return 0;
 }
 
-/* Operations as they come by ioctl, alone or in a batch. */
+/* Operations by ioctl, alone or in a batch. */
 
 static int do_schedule(struct hwtimer_ctx *ctx, struct hwtimer_schedule *arg,
 		       const struct answer *answer)
@@ -272,8 +272,8 @@ static int do_schedule(struct hwtimer_ctx *ctx, struct hwtimer_schedule *arg,
 	}
 	arg->id = dt->id;
 	arg->deadline = hwtimer_ctx_deadline(ctx->wheel, arg->flags, arg->time);
-	/* Once armed, it cannot be undone for sure. */
-	ret = give(answer);
+	/* Before arming, which could not be undone: the timeout may expire at once. */
+	ret = put_answer(answer);
 
 	hwtimer_ctx_lock(ctx);
 	if (ret)
@@ -293,9 +293,9 @@ static int do_touch(struct hwtimer_ctx *ctx, struct hwtimer_touch *arg,
 
 	if (arg->flags & ~HWTIMER_RELATIVE || arg->pad)
 		return -EINVAL;
-	/* With ctx->wheel not settled yet there is nothing to be found either. */
+	/* As long as ctx->wheel may change, no timeout exists, and the touch returns -ENOENT. */
 	arg->deadline = hwtimer_ctx_deadline(READ_ONCE(ctx->wheel), arg->flags, arg->time);
-	ret = give(answer);
+	ret = put_answer(answer);
 	if (ret)
 		return ret;
 
@@ -312,7 +312,7 @@ static int do_cancel(struct hwtimer_ctx *ctx, const struct hwtimer_cancel *arg,
 
 	if (arg->flags || arg->pad)
 		return -EINVAL;
-	ret = give(answer);
+	ret = put_answer(answer);
 	if (ret)
 		return ret;
 
@@ -322,7 +322,7 @@ static int do_cancel(struct hwtimer_ctx *ctx, const struct hwtimer_cancel *arg,
 	return ret;
 }
 
-/* What there is to say of one that is pending. */
+/* Describe a pending timeout. */
 static void describe(const struct ctx_timeout *dt, struct hwtimer_query *arg)
 {
 	const struct hwtimer_period *period;
@@ -354,10 +354,10 @@ static int do_query(struct hwtimer_ctx *ctx, struct hwtimer_query *arg,
 	if (dt)
 		describe(dt, arg);
 	hwtimer_ctx_unlock(ctx);
-	return dt ? give(answer) : -ENOENT;
+	return dt ? put_answer(answer) : -ENOENT;
 }
 
-/* What the program gave, or less if it knows more than we do. */
+/* An answer of the size that the program passed, but at most the size that the kernel knows. */
 #define ANSWER(to, arg, user_size)	\
 	(&(struct answer){ to, &(arg), min(sizeof(arg), user_size) })
 
@@ -382,7 +382,7 @@ static long dev_cancel(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	struct hwtimer_cancel arg;
 	int ret = GET_ARG(arg, uarg, size);
 
-	/* There is nothing to tell. */
+	/* No output. */
 	return ret ?: do_cancel(ctx, &arg, &(struct answer){ });
 }
 
@@ -395,8 +395,8 @@ static long dev_query(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 }
 
 /*
- * One of a batch: 0 if it was done, its result told, be it an error. Otherwise it had no
- * effect: what was to be told of a success went out before it, and a failure has none.
+ * Do one operation of a batch. Return 0 if its result, be it an error, was written. Otherwise it
+ * had no effect: the output of a success is written before the effect, and a failure has no effect.
  */
 static int do_op(struct hwtimer_ctx *ctx, void __user *to, size_t size)
 {
@@ -427,7 +427,7 @@ static int do_op(struct hwtimer_ctx *ctx, void __user *to, size_t size)
 	if (!ret || ret == -EFAULT)
 		return ret;
 	op.result = ret;
-	return give(answer);
+	return put_answer(answer);
 }
 
 static long dev_batch(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
@@ -554,7 +554,7 @@ static long dev_list(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	return PUT_ARG(uarg, size, arg) ?: (long)n;
 }
 
-/* Rings, as commands. */
+/* Ioctls for rings. */
 
 static bool rings_valid(const struct hwtimer_rings *arg)
 {
@@ -565,7 +565,7 @@ static bool rings_valid(const struct hwtimer_rings *arg)
 	       arg->timeouts && arg->timeouts <= MAX_CAP;
 }
 
-/* May there be rings yet, or any more? */
+/* Return 0 if the context may be given rings, or an error. */
 static int rings_possible(const struct hwtimer_ctx *ctx)
 {
 	lockdep_assert_held(&ctx->lock);
@@ -574,7 +574,7 @@ static int rings_possible(const struct hwtimer_ctx *ctx)
 	return ctx->used ? -EBUSY : 0;
 }
 
-/* From here on the context has rings. A schedule, or a stop, may have been faster. */
+/* Give the context its rings, unless another thread has scheduled, or stopped it, meanwhile. */
 static int rings_publish(struct hwtimer_ctx *ctx, struct ctx_rings *r,
 			 struct ctx_timeout *timeouts, u32 nr_timeouts)
 {
@@ -590,7 +590,7 @@ static int rings_publish(struct hwtimer_ctx *ctx, struct ctx_rings *r,
 		/* Pairs with hwtimer_rings_of(). */
 		smp_store_release(&ctx->rings, r);
 		ctx->eventfd = r->eventfd;
-		/* Who waits in read() shall not do so for ever. No EPOLLIN: there is no record. */
+		/* Wake readers, so that read() returns. No EPOLLIN, since there is no record. */
 		ctx->news |= EPOLLRDNORM;
 	}
 	hwtimer_ctx_unlock(ctx);
@@ -604,7 +604,7 @@ static long dev_rings(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	struct ctx_rings *r;
 	int ret;
 
-	/* hwtimer_shm_set_sleep() takes an atomic64_t that is not made of a lock. */
+	/* hwtimer_shm_set_sleep() needs an atomic64_t that is not emulated with locks. */
 	if (IS_ENABLED(CONFIG_GENERIC_ATOMIC64))
 		return -EOPNOTSUPP;
 	ret = GET_ARG(arg, uarg, size);
@@ -670,7 +670,7 @@ static long dev_enter(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	return PUT_ARG(uarg, size, arg) ?: ret;
 }
 
-/* A command whatever the size of its argument. */
+/* A command without the size of its argument. */
 #define COMMAND(cmd)	((cmd) & ~IOCSIZE_MASK)
 
 /**
@@ -687,7 +687,7 @@ long hwtimer_dev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	void __user *uarg = (void __user *)arg;
 	size_t size = _IOC_SIZE(cmd);
 
-	/* The program's operations take effect in its order. */
+	/* Take submissions first, so that operations take effect in the program's order. */
 	if (hwtimer_rings_of(ctx) && COMMAND(cmd) != COMMAND(HWTIMER_IOC_ENTER))
 		hwtimer_rings_take_all(ctx);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: the ioctls as the device's file operations know them.
+ * hwtimer: what dev/file.c calls in dev/ioctl.c.
  */
 #ifndef DEV_IOCTL_H
 #define DEV_IOCTL_H

@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: how a context of /dev/hwtimer with rings takes submissions and tells of
- * what became of them.
+ * hwtimer: how a context of /dev/hwtimer with rings takes submissions and reports through rings.
  *
- * Submissions are taken by whoever comes by, under ctx->lock, in their order: the bell
- * and all other ioctls in the program's time, the wheel's worker in two callbacks:
+ * Submissions are taken under ctx->lock, in their order: by HWTIMER_IOC_ENTER (the doorbell) and
+ * all other ioctls in the context of the program, and by the wheel's worker in two callbacks:
  *
- *	look		a timeout of our own, armed as long as the program submits every
- *			now and then. sleep_until tells the program until when it need
- *			not ring: three ticks after the next look is due
- *	an expiry	of any timeout of the context, which has to know what was submitted
- *			before its deadline. "seen" is the time up to which everything
- *			was taken; if that is before the deadline, it takes what
- *			there is first. The worker has a budget for each tick, so it may
- *			have to wait for the next; a program that submits without end does
- *			not keep it from getting there, as only what was there at the
- *			last look at the program's index has to be taken
+ *	poll		a timeout of the rings themselves, armed as long as the program submits
+ *			now and then. sleep_until, three ticks after the next poll is due, tells
+ *			the program that deadlines from then on need no kick
+ *	an expiry	of any timeout of the context. Operations that were submitted before its
+ *			deadline must take effect first. Everything submitted before the time
+ *			"seen" has been taken; if "seen" is before the deadline, the callback takes
+ *			submissions first. The worker's budget per tick may make the expiry wait
+ *			for the next tick. A program that keeps submitting cannot delay it for
+ *			ever, because only the entries found by one read of sq_tail have to be
+ *			taken
  *
- * The program that submits something due before sleep_until rings. It writes sq_tail,
- * then reads sleep_until; we write sleep_until, then read sq_tail; full barriers between.
- * So either it sees the new promise, and rings if need be, or we see its entry and look
- * again at the next tick, which is before the old promise ends: that was for three
- * ticks after a look that is running now.
+ * A program that submits a deadline before sleep_until kicks the worker. It writes sq_tail, then
+ * reads sleep_until; the kernel writes sleep_until, then reads sq_tail; both have a full barrier in
+ * between. So either the program sees the new sleep_until, and kicks if necessary, or the kernel
+ * sees the entry, and polls again at the next tick. That is before the old sleep_until, which is
+ * three ticks after the poll that is running now was due.
  *
- * Records go through the list of done timeouts, as for read(), and from there to the ring
- * when there is room: so their order is one. A program that finds CQ_FULL after it made
- * room rings; the same kind of pair, cq_head against flags, sees to it that it finds it,
- * or that we find the room. A failed submission has no timeout to be listed by: it stays
- * where it is, at the head of its ring, until it can be told.
+ * All records go through the list of done timeouts, as for read(2), and from there to the ring when
+ * there is room, so there is one order of records. A program that finds CQ_FULL set after it made
+ * room kicks. Barriers between cq_head and flags on both sides ensure that the program sees
+ * CQ_FULL or the kernel sees the room. A failed submission has no timeout that could be listed: the
+ * entry stays at the head of the submission ring until its failure has been reported.
  */
 #include <linux/err.h>
 #include <linux/errno.h>
@@ -43,20 +42,20 @@
 #include "../hwtimer_compat.h"
 #include "rings.h"
 
-/* How many entries are taken, or records put, without letting go of the lock. */
+/* How many entries are taken, or records put, before the lock is dropped. */
 #define CHUNK		64U
-/* How many the shared wheel's worker takes of one context in one tick. */
+/* How many entries of one context the worker of a shared wheel takes per tick. */
 #define TAKE_BUDGET	1024
-/* How long the worker may leave a submission ring alone while it is in use. */
+/* The longest interval between polls of a submission ring that is in use. */
 #define REST_NS		(250 * NSEC_PER_MSEC)
-/* How often it looks in vain before it does so for good. */
+/* After this many polls that found no entry, the worker stops polling until it is kicked. */
 #define REST_POLLS	4
 /*
- * It comes by less than two ticks after it meant to, and what it finds must be due at a
- * later tick than that, to be on time.
+ * How far sleep_until is after the next poll, in ticks. A poll runs less than two ticks late, and
+ * an entry that it finds is on time only if it is due at a later tick.
  */
 #define REST_MARGIN	3
-/* What is due within fewer ticks is rung for, however often the worker looks. */
+/* Deadlines fewer ticks ahead need a kick at any interval, so they do not shorten it. */
 #define SOON		(2 * (REST_MARGIN + 1))
 
 void hwtimer_rings_free(struct ctx_rings *r)
@@ -68,34 +67,34 @@ void hwtimer_rings_free(struct ctx_rings *r)
 	kfree(r);
 }
 
-/* Is there room for a record? */
+/* Return true if there is room for a record. */
 static bool room(struct hwtimer_ctx *ctx)
 {
 	struct ctx_rings *r = ctx->rings;
-	bool bad, there = hwtimer_shm_room(&r->pair, &bad);
+	bool bad, has_room = hwtimer_shm_room(&r->pair, &bad);
 
 	lockdep_assert_held(&ctx->lock);
-	/* That the other index is bad is known while nothing is taken. */
+	/* Only set the flag: hwtimer_rings_check(), which checks sq_tail as well, clears it. */
 	if (bad && hwtimer_shm_set_flag(&r->pair, HWTIMER_RING_BAD, true))
 		ctx->news |= EPOLLERR;
-	return there;
+	return has_room;
 }
 
 /*
- * The same, and if not, the program will see that records wait, and ring when it has
- * made room. Unless it made some before it could see that: then there is.
+ * Like room(), but if there is none, set CQ_FULL, so that the program kicks after it has made room.
+ * Then check again, as it may have made room without seeing the flag.
  */
 static bool room_or_full(struct hwtimer_ctx *ctx)
 {
 	if (room(ctx))
 		return true;
 	hwtimer_shm_set_flag(&ctx->rings->pair, HWTIMER_RING_CQ_FULL, true);
-	/* Pairs with the program's, between cq_head and flags. */
+	/* Pairs with the program's full barrier between cq_head and flags. */
 	smp_mb();
 	return room(ctx);
 }
 
-/* Look at both of the program's indexes. */
+/* Check both of the program's indexes: set or clear HWTIMER_RING_BAD. Return true if it is set. */
 bool hwtimer_rings_check(struct hwtimer_ctx *ctx)
 {
 	struct ctx_rings *r = ctx->rings;
@@ -103,7 +102,7 @@ bool hwtimer_rings_check(struct hwtimer_ctx *ctx)
 	u32 tail;
 
 	lockdep_assert_held(&ctx->lock);
-	/* Entries that were there are taken before anything else is believed. */
+	/* sq_tail is not read again before the entries up to r->mark have been taken. */
 	sq_bad = r->pair.sq_head == r->mark &&
 		 !hwtimer_shm_submitted(&r->pair, &tail);
 	hwtimer_shm_room(&r->pair, &cq_bad);
@@ -114,9 +113,9 @@ bool hwtimer_rings_check(struct hwtimer_ctx *ctx)
 }
 
 /*
- * Put what there is to be told into the completion ring, as far as there is room; not
- * all of it at once if it is much. False if there is no more that could be done. What is
- * left waits for the bell, with CQ_FULL set since it did not go out when it came.
+ * Move records into the completion ring while there is room, up to CHUNK of them. Return true if
+ * there may be more to move. Records that find no room wait until the worker is kicked; CQ_FULL is
+ * set then.
  */
 bool hwtimer_rings_report(struct hwtimer_ctx *ctx)
 {
@@ -138,7 +137,7 @@ bool hwtimer_rings_report(struct hwtimer_ctx *ctx)
 	return n == CHUNK;
 }
 
-/* False: it has to wait, behind what else does. */
+/* Report a failed entry. Return false if there is no room, or other records wait for room. */
 static bool report_failure(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sqe, int error)
 {
 	struct hwtimer_record rec = {
@@ -176,7 +175,7 @@ static int do_entry(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sqe)
 		if (sqe->time > r->mark_ns + SOON * hwtimer_wheel_tick_ns(ctx->wheel))
 			r->soonest = min(r->soonest, sqe->time - r->mark_ns);
 		return hwtimer_ctx_arm(ctx, dt, hwtimer_ctx_deadline(ctx->wheel, 0, sqe->time),
-			   sqe->user_data, NULL);
+				       sqe->user_data, NULL);
 	case HWTIMER_OP_TOUCH:
 		return hwtimer_ctx_touch(ctx, sqe->id,
 					 hwtimer_ctx_deadline(ctx->wheel, 0, sqe->time));
@@ -187,7 +186,7 @@ static int do_entry(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sqe)
 	}
 }
 
-/* Is there an entry to be taken? */
+/* Return true if there is an entry to take. Reads sq_tail if all entries known so far are taken. */
 static bool submitted(struct hwtimer_ctx *ctx)
 {
 	struct ctx_rings *r = ctx->rings;
@@ -196,7 +195,7 @@ static bool submitted(struct hwtimer_ctx *ctx)
 		return true;
 	WRITE_ONCE(r->seen, r->mark_ns);
 	r->mark_ns = hwtimer_wheel_now(ctx->wheel);
-	/* What was submitted before mark_ns must not escape the look after it. */
+	/* Read sq_tail after the clock: it then includes everything submitted before mark_ns. */
 	smp_rmb();
 	if (!hwtimer_shm_submitted(&r->pair, &r->mark)) {
 		r->mark = r->pair.sq_head;
@@ -212,7 +211,7 @@ static bool submitted(struct hwtimer_ctx *ctx)
 	return false;
 }
 
-/* Take the next entry, if there is one and it can be. */
+/* Take the next entry. Return false if there is none, or its failure cannot be reported yet. */
 static bool take_entry(struct hwtimer_ctx *ctx)
 {
 	struct ctx_rings *r = ctx->rings;
@@ -227,7 +226,7 @@ static bool take_entry(struct hwtimer_ctx *ctx)
 		r->claimed += min(r->mark - r->claimed, CHUNK);
 		hwtimer_shm_claim(&r->pair, r->claimed);
 	}
-	/* Once is enough, to read it and to do it. */
+	/* If this entry has failed before, and only the report waits, do not do it again. */
 	if (r->unreported) {
 		sqe = r->failed;
 		ret = r->unreported;
@@ -248,8 +247,8 @@ static bool take_entry(struct hwtimer_ctx *ctx)
 }
 
 /*
- * Take up to @max entries of the submission ring. Not under the lock. Whoever comes at the
- * same time takes those that follow, in between. Return how many.
+ * Take up to @max entries of the submission ring, and return how many. Called without the lock.
+ * Other tasks may take entries at the same time; all are taken in order.
  */
 static unsigned int take_entries(struct hwtimer_ctx *ctx, unsigned int max)
 {
@@ -272,8 +271,9 @@ static unsigned int take_entries(struct hwtimer_ctx *ctx, unsigned int max)
 }
 
 /*
- * All that was submitted up to now: what there was at the last look, and at another one,
- * which is now, and a third to know that. A program that goes on cannot hold us up.
+ * Take everything that was submitted up to now: the entries found by the last read of sq_tail,
+ * those found by reading it now, and one more call of submitted(), which updates @seen. The limit
+ * ends the loop even if the program keeps submitting.
  */
 unsigned int hwtimer_rings_take_all(struct hwtimer_ctx *ctx)
 {
@@ -281,8 +281,8 @@ unsigned int hwtimer_rings_take_all(struct hwtimer_ctx *ctx)
 }
 
 /*
- * The same, in the worker: from a context on the shared wheel not more than the
- * budget of a tick, so that the others come to theirs.
+ * Take submissions in the worker. On a shared wheel, take at most the context's budget per tick,
+ * so that other contexts of the wheel are served.
  */
 void hwtimer_rings_take_in_worker(struct hwtimer_ctx *ctx)
 {
@@ -294,34 +294,34 @@ void hwtimer_rings_take_in_worker(struct hwtimer_ctx *ctx)
 		return;
 	}
 	if (now >= r->refill) {
-		/* At the next tick we may come a little sooner than at this one. */
+		/* Half a tick: the worker may run a little earlier within the next tick. */
 		r->refill = now + hwtimer_wheel_tick_ns(ctx->wheel) / 2;
 		r->budget = TAKE_BUDGET;
 	}
 	r->budget -= take_entries(ctx, r->budget);
 }
 
-/* May something have been submitted before @deadline that is not taken yet? */
+/* Return true if something submitted before @deadline may not have been taken yet. */
 bool hwtimer_rings_unseen(const struct ctx_rings *r, u64 deadline)
 {
 	return deadline > READ_ONCE(r->seen);
 }
 
-/* The same, and it is worth waiting for. */
+/* Like hwtimer_rings_unseen(), but false if no entry can be taken, so that waiting is no use. */
 bool hwtimer_rings_await(const struct ctx_rings *r, u64 deadline)
 {
 	lockdep_assert_held(&r->ctx->lock);
 	return !r->stuck && hwtimer_rings_unseen(r, deadline);
 }
 
-/* The worker comes by at @at: say so. */
+/* Arm the next poll for @at, or none for HWTIMER_RING_IDLE, and publish sleep_until. */
 static void rest_until(struct hwtimer_ctx *ctx, u64 at)
 {
 	struct ctx_rings *r = ctx->rings;
 	u64 until = at;
 
 	lockdep_assert_held(&ctx->lock);
-	/* Fails only if the context is being closed. */
+	/* hwtimer_schedule_at() fails only while the context is being closed. */
 	if (at != HWTIMER_RING_IDLE) {
 		hwtimer_schedule_at(&r->poll, at);
 		until += REST_MARGIN * hwtimer_wheel_tick_ns(ctx->wheel);
@@ -331,9 +331,9 @@ static void rest_until(struct hwtimer_ctx *ctx, u64 at)
 }
 
 /*
- * Rest until @at, unless something was submitted in the meantime by somebody who may have
- * relied on the last promise. That was not to be away longer than until three ticks from
- * what is now the next look, and it is kept if the next look is at the next tick.
+ * Leave the submission ring alone until @at, unless something was submitted meanwhile: the program
+ * may have relied on the old sleep_until. Then poll again at the next tick. That is before the old
+ * sleep_until, which is three ticks after the old poll_at: a poll runs less than two ticks late.
  */
 static void rest(struct hwtimer_ctx *ctx, u64 at)
 {
@@ -341,14 +341,14 @@ static void rest(struct hwtimer_ctx *ctx, u64 at)
 	u32 tail;
 
 	rest_until(ctx, at);
-	/* Pairs with the program's, between sq_tail and sleep_until. */
+	/* Pairs with the program's full barrier between sq_tail and sleep_until. */
 	smp_mb();
 	if (!r->stuck && hwtimer_shm_submitted(&r->pair, &tail) &&
 	    tail != r->pair.sq_head)
 		rest_until(ctx, hwtimer_wheel_now(ctx->wheel));
 }
 
-/* In the worker: look at the submission ring, and see when to do it again. */
+/* Poll the submission ring, and choose the time of the next poll. The callback of r->poll. */
 static void poll(struct hwtimer_timeout *t)
 {
 	struct ctx_rings *r = container_of(t, struct ctx_rings, poll);
@@ -358,25 +358,25 @@ static void poll(struct hwtimer_timeout *t)
 	hwtimer_rings_take_in_worker(ctx);
 	hwtimer_ctx_lock(ctx);
 	hwtimer_rings_report(ctx);
-	r->in_vain = r->took ? 0 : r->in_vain + 1;
+	r->idle_polls = r->took ? 0 : r->idle_polls + 1;
 	r->took = false;
 	r->interval = min3(2 * r->interval, r->soonest / 2, (u64)REST_NS);
 	r->interval = max(r->interval, tick);
 	r->soonest = U64_MAX;
-	if (r->stuck || r->in_vain >= REST_POLLS)
+	if (r->stuck || r->idle_polls >= REST_POLLS)
 		rest(ctx, HWTIMER_RING_IDLE);
 	else
 		rest(ctx, hwtimer_wheel_now(ctx->wheel) + r->interval);
 	hwtimer_ctx_unlock(ctx);
 }
 
-/* Has the program something to read? Without the lock. */
+/* Return true if records are in the ring, or a failure waits to be reported. Lockless. */
 bool hwtimer_rings_unread(const struct ctx_rings *r)
 {
 	return READ_ONCE(r->unreported) || hwtimer_shm_unread(&r->pair);
 }
 
-/* The bell. Not under the lock. */
+/* HWTIMER_IOC_ENTER, the doorbell. Called without the lock. */
 int hwtimer_rings_enter(struct hwtimer_ctx *ctx, u32 *taken)
 {
 	struct ctx_rings *r = ctx->rings;
@@ -385,7 +385,7 @@ int hwtimer_rings_enter(struct hwtimer_ctx *ctx, u32 *taken)
 
 	*taken = hwtimer_rings_take_all(ctx);
 	hwtimer_ctx_lock(ctx);
-	/* Whoever reads at the same time may make room for very many. */
+	/* If the program reads at the same time, this may move very many records. */
 	while (hwtimer_rings_report(ctx) && !fatal_signal_pending(current)) {
 		hwtimer_ctx_unlock(ctx);
 		cond_resched();
@@ -393,7 +393,7 @@ int hwtimer_rings_enter(struct hwtimer_ctx *ctx, u32 *taken)
 	}
 	bad = hwtimer_rings_check(ctx);
 	r->interval = max(min(r->interval, r->soonest / 2), tick);
-	r->in_vain = 0;
+	r->idle_polls = 0;
 	at = hwtimer_wheel_now(ctx->wheel) + r->interval;
 	if (!r->stuck && r->poll_at > at)
 		rest(ctx, at);
@@ -401,7 +401,7 @@ int hwtimer_rings_enter(struct hwtimer_ctx *ctx, u32 *taken)
 	return bad ? -EBADFD : 0;
 }
 
-/* Make the rings of a context; not under the lock, may sleep. */
+/* Make the rings of a context. Called without the lock; may sleep. */
 struct ctx_rings *hwtimer_rings_create(struct hwtimer_ctx *ctx, const struct hwtimer_rings *arg)
 {
 	struct ctx_rings *r = kzalloc(sizeof(*r), GFP_TABLE);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: how a context of /dev/hwtimer with rings takes submissions and tells of
- * what became of them.
+ * hwtimer: how a context of /dev/hwtimer with rings takes submissions and reports through rings.
  */
 #ifndef DEV_RINGS_H
 #define DEV_RINGS_H
@@ -12,36 +11,37 @@
 struct eventfd_ctx;
 
 /**
- * struct ctx_rings - what a context with rings has beside the others
- * @ctx: whose it is. Constant, as @eventfd
- * @eventfd: signalled when records came; or NULL
+ * struct ctx_rings - the rings of a context, and when they are polled
+ * @ctx: the context. Constant
+ * @eventfd: signalled when records were put into the ring; or NULL. Constant
  * @kib: memory that is charged to the user, in KiB. Constant
- * @claims: the program is told what is about to be read. Constant
- * @poll: has the worker look at the submission ring
- * @pair: the rings. Protected by ctx->lock, as all that follows up to @refill
- * @poll_at: when @poll comes, in ns; HWTIMER_RING_IDLE: it is not armed
- * @mark: up to here entries were there at @mark_ns
- * @mark_ns: when the program's index was looked at last, on the wheel's clock
- * @claimed: entries before this one may have been read; @claims
- * @seen: what was submitted before this was taken
- * @unreported: how the entry at the head failed, which waits for room to say so; or 0
- * @failed: that entry, as it was taken: what the program makes of it since is nothing
- * @stuck: no entry can be taken, for that reason or because the ring is bad
- * @took: entries taken since @poll ran
- * @in_vain: how often @poll has found that there were none
- * @soonest: the shortest time that a timeout was submitted ahead, since @poll ran
- * @interval: how far apart looks are
- * @refill: when there is a new budget; the worker's, as @budget
+ * @claims: with HWTIMER_RINGS_CLAIMS: publish which entries will be read. Constant
+ * @poll: the timeout by which the worker polls the submission ring
+ * @pair: the rings. This and all members up to @interval are protected by ctx->lock
+ * @poll_at: when @poll is due, in ns; HWTIMER_RING_IDLE: it is not armed
+ * @mark: the program's sq_tail as last read: entries before it are in the ring
+ * @mark_ns: when sq_tail was last read, on the wheel's clock
+ * @claimed: with @claims: entries before this one may have been read
+ * @seen: everything submitted before this time was taken, in ns. May be read without the lock
+ * @unreported: error of the entry at the head, while there is no room to report it; or 0
+ * @failed: a copy of that entry; later changes by the program have no effect
+ * @stuck: no entry can be taken, because of @unreported or a bad sq_tail
+ * @took: an entry was taken since @poll last ran
+ * @idle_polls: how many runs of @poll in a row found that no entry was taken
+ * @soonest: the shortest time to a deadline among timeouts scheduled since @poll last ran, in ns;
+ *	those that need a kick anyway are left out
+ * @interval: time between polls, in ns
+ * @refill: when the budget is renewed, in ns. This and @budget are used by the worker only
  * @budget: how many entries the worker may take until then
  */
 struct ctx_rings {
-	struct hwtimer_ctx		*ctx;
+	struct hwtimer_ctx	*ctx;
 	struct eventfd_ctx	*eventfd;
 	unsigned long		kib;
 	bool			claims;
 	struct hwtimer_timeout	poll;
 
-	struct hwtimer_shm pair;
+	struct hwtimer_shm	pair;
 	u64			poll_at;
 	u32			mark;
 	u32			claimed;
@@ -51,7 +51,7 @@ struct ctx_rings {
 	struct hwtimer_sqe	failed;
 	bool			stuck;
 	bool			took;
-	unsigned int		in_vain;
+	unsigned int		idle_polls;
 	u64			soonest;
 	u64			interval;
 
@@ -59,14 +59,14 @@ struct ctx_rings {
 	unsigned int		budget;
 };
 
-/* Without the lock: the rings, or NULL. */
+/* The rings, or NULL. Lockless. */
 static inline struct ctx_rings *hwtimer_rings_of(const struct hwtimer_ctx *ctx)
 {
-	/* Pairs with dev_rings(). */
+	/* Pairs with rings_publish(). */
 	return smp_load_acquire(&ctx->rings);
 }
 
-/* Not under the lock. */
+/* Called without ctx->lock. */
 struct ctx_rings *hwtimer_rings_create(struct hwtimer_ctx *ctx, const struct hwtimer_rings *arg);
 void hwtimer_rings_free(struct ctx_rings *r);
 unsigned int hwtimer_rings_take_all(struct hwtimer_ctx *ctx);
@@ -75,12 +75,12 @@ int hwtimer_rings_enter(struct hwtimer_ctx *ctx, u32 *taken);
 bool hwtimer_rings_unread(const struct ctx_rings *r);
 bool hwtimer_rings_unseen(const struct ctx_rings *r, u64 deadline);
 
-/* Under the lock. */
+/* Called under ctx->lock. */
 bool hwtimer_rings_await(const struct ctx_rings *r, u64 deadline);
 bool hwtimer_rings_report(struct hwtimer_ctx *ctx);
 bool hwtimer_rings_check(struct hwtimer_ctx *ctx);
 
-/* Tell the program what it does not know yet: for whoever may have made a timeout done. */
+/* To be called after timeouts may have become done: fill the completion ring, if there is one. */
 static inline void hwtimer_report(struct hwtimer_ctx *ctx)
 {
 	lockdep_assert_held(&ctx->lock);

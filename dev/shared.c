@@ -2,54 +2,56 @@
 /*
  * hwtimer: the wheels that contexts of /dev/hwtimer share, and how users are kept apart.
  *
- * What a program asks of the kernel costs CPU time in two places: in its own system calls, and in
- * the worker of its wheel, which takes submissions, cascades, expires, reports and frees. (On
- * workqueues, workers only change cgroups, and wheels are destroyed.) If two users shared a worker,
- * each could make the other late, and its time could be charged to neither. Dividing it fairly
- * would take a queue for each user at each step, down to the buckets of the wheel. The scheduler
+ * What a program does with its timeouts costs CPU time in two places: in its own system calls, and
+ * in the worker of its wheel, which takes submissions, cascades, expires, reports and frees.
+ * (Workqueues only move workers to cgroups, and destroy wheels.) If two users shared a worker, each
+ * could make the other late, and the worker's time could be charged to neither. Dividing the time
+ * fairly would need a queue per user at each stage, down to the buckets of the wheel. The scheduler
  * does that for threads already. So users share no worker:
  *
  *  - A context uses a wheel of the user who opened it, in the cgroups of the task that schedules
  *    its first timeout or makes its rings. The wheel's worker is a thread in these cgroups, and
- *    is charged, weighted and throttled with them. A user who asks for more than that share gets
- *    late expiries; "late" in fdinfo counts them. The thread of a context's own wheel
+ *    is charged, weighted and throttled with them. If a user's timeouts need more than that share,
+ *    they expire late; "late" in fdinfo counts such expiries. The thread of a context's own wheel
  *    (HWTIMER_SETUP_OWN_WHEEL) is in the cgroups of the task that called SETUP, and has its nice
  *    value.
  *
- *  - A user is a uid of the initial user namespace. Whoever is in another namespace counts as the
- *    owner of the outermost one below the initial one: otherwise somebody with subordinate uids
- *    would have a worker for each of them.
+ *  - A user is a uid of the initial user namespace. A user of another namespace counts as the owner
+ *    of the outermost one that contains it, below the initial one: otherwise a user with
+ *    subordinate uids would have a worker for each of them.
  *
- *  - A worker takes ctx->lock of its own user's contexts only. If its holder is throttled or
- *    preempted, that worker waits, and no other: nobody is late but its user, who may have passed
- *    a descriptor on. Users share spinlocks, held to walk a list at most. To make and destroy a
- *    wheel, they also share locks of the kernel: those of cgroups, which a kworker takes for them,
- *    and that of a directory in debugfs.
+ *  - A worker takes ctx->lock of its own user's contexts only. If the holder of the lock is
+ *    throttled or preempted, only that worker waits, so only that user's timeouts are late. (The
+ *    holder may belong to another user, if the descriptor was passed on.) Users do share spinlocks,
+ *    which are held to walk a list at most. To make and destroy a wheel, they also share locks of
+ *    the kernel: those of cgroups, which a kworker takes on their behalf, and that of a directory
+ *    in debugfs.
  *
- *  - Whoever causes poll events, the worker or a system call, wakes the waiters after it dropped
- *    the context's lock. Waking thousands of pollers costs CPU time of their own user.
+ *  - A worker or system call that causes poll events wakes the waiters after it dropped ctx->lock.
+ *    Waking thousands of pollers costs CPU time of their own user.
  *
- *  - The worker frees the timeouts of a closed context one by one, as it lets go of them (on an
- *    own wheel, close(2) does). Whichever comes last, the worker or close(2), frees the rest, such
- *    as rings and their slots.
+ *  - The worker frees the timeouts of a closed context one by one, as it releases them (on an own
+ *    wheel, close(2) does). The worker or close(2), whichever comes last, frees the rest: the
+ *    context, its rings, and with rings the array of timeouts.
  *
- *  - Wheel "dev" is that of root in the root cgroup. It is made when the module is loaded, and
- *    stays until it is unloaded. Its worker joins no cgroup: it stays where kthreads begin.
+ *  - Wheel "dev" is the shared wheel of root in the root cgroup. It exists as long as the module is
+ *    loaded. Its worker joins no cgroup, and so stays in the one in which kthreads start.
  *
  * The price is a wheel and its thread, about 100 KiB, for each set of cgroups from which a user
  * schedules timeouts. A wheel is made for the first timeout, or rings, not in open(2): misc_open()
  * holds a lock that all misc devices share, and making a wheel may wait for memory and cgroup
  * locks. Without CAP_SYS_RESOURCE, a user has at most max_user_shared_wheels. A wheel is destroyed
- * LINGER after its last context was freed. Not at once: joining cgroups stalls all forks for a
- * moment, and a program that opens and closes in a loop must not cause that each time. Nor much
- * later: the worker keeps its cgroup from being removed.
+ * LINGER after its last context was freed. Not at once, because joining cgroups stalls all forks
+ * for a moment, and a program that opens and closes in a loop must not cause that each time. Not
+ * much later, because the worker keeps its cgroup from being removed.
  *
- * Limitations: from 6.18 on, cpu.max does not throttle kernel threads. A worker is still charged to
- * its cgroups, and has their weight, but no limit. pids.current counts the workers, but pids.max
- * does not limit them; max_user_wheels and max_user_shared_wheels do. If a cgroup has a worker in
- * it, cgroup.events never reports it as frozen (cgroup.freeze), although its processes are.
+ * Limitations: from Linux 6.18 on, cpu.max does not throttle kernel threads. A worker is still
+ * charged to its cgroups, and has their weight, but no limit. pids.current counts the workers, but
+ * pids.max does not limit them; max_user_wheels and max_user_shared_wheels do. If a cgroup has a
+ * worker in it, cgroup.events never reports it as frozen (cgroup.freeze), although its processes
+ * are frozen.
  *
- * Operations and expiries cost what they would on one wheel for all users, but a tick at which
+ * Operations and expiries cost the same as on one wheel for all users, except that a tick at which
  * timeouts of several users expire wakes a worker for each of them.
  */
 #define pr_fmt(fmt) "hwtimer: " fmt
@@ -79,16 +81,17 @@ MODULE_PARM_DESC(tick_ns, "tick of the shared wheels of /dev/hwtimer in ns (defa
 
 static unsigned int slots = 4096;
 module_param(slots, uint, 0444);
-MODULE_PARM_DESC(slots, "slots per level of the shared wheels, which grow (default 4096)");
+MODULE_PARM_DESC(slots, "slots per level of the shared wheels, which add levels when needed (default 4096)");
 
 /**
  * struct hwtimer_shared - a shared wheel
- * @list: in shared_wheels; empty: it is being destroyed. Under shared_lock, as is @contexts
- * @user: whose it is, who is charged for it. Constant, as @wheel. NULL, for "dev": root's, and
- *	nobody is charged
- * @wheel: the wheel
- * @contexts: how many contexts use it; for "dev" one more, so that it stays
- * @destroy_work: destroys it
+ * @list: in shared_wheels; empty while the wheel is being destroyed. Protected by shared_lock
+ * @user: the user of the wheel, who is charged for it; NULL for "dev", which is root's and charged
+ *	to nobody. Constant
+ * @wheel: the wheel. Constant
+ * @contexts: how many contexts use the wheel; for "dev" one more, so that it stays. Protected by
+ *	shared_lock
+ * @destroy_work: destroys the wheel if it is still unused
  */
 struct hwtimer_shared {
 	struct list_head	list;
@@ -101,7 +104,7 @@ struct hwtimer_shared {
 static LIST_HEAD(shared_wheels);
 static DEFINE_SPINLOCK(shared_lock);
 static struct hwtimer_shared *root_shared;
-/* The module's own, because its exit must wait for wheels that are being destroyed. */
+/* Not a system workqueue, because the module's exit waits for wheels that are being destroyed. */
 static struct workqueue_struct *destroy_wq;
 
 static void destroy(struct hwtimer_shared *s)
@@ -114,7 +117,7 @@ static void destroy(struct hwtimer_shared *s)
 	kfree(s);
 }
 
-/* Destroy it, unless it is in use again. */
+/* Destroy the wheel, unless it is in use again. */
 static void destroy_unused(struct work_struct *work)
 {
 	struct hwtimer_shared *s = container_of(to_delayed_work(work), struct hwtimer_shared,
@@ -122,7 +125,7 @@ static void destroy_unused(struct work_struct *work)
 	bool unused;
 
 	spin_lock(&shared_lock);
-	/* Used since, and unused again? Then the work is pending, and its next run does this. */
+	/* Used and unused again since? Then the work is pending, and its next run destroys. */
 	unused = !s->contexts && !delayed_work_pending(&s->destroy_work) && !list_empty(&s->list);
 	if (unused)
 		list_del_init(&s->list);
@@ -166,7 +169,7 @@ static struct hwtimer_shared *find(kuid_t uid)
 	return NULL;
 }
 
-/* Find the caller's wheel, and count one more context. If there is none, add @made, unless NULL. */
+/* Find the caller's wheel and count one more context; if there is none, add @made (or NULL). */
 static struct hwtimer_shared *find_or_add(kuid_t uid, struct hwtimer_shared *made)
 {
 	struct hwtimer_shared *s;
@@ -183,7 +186,7 @@ static struct hwtimer_shared *find_or_add(kuid_t uid, struct hwtimer_shared *mad
 	return s;
 }
 
-/* A wheel of 1 slot cannot grow: to ask for that is -EINVAL. */
+/* A wheel with 1 slot cannot grow: hwtimer_wheel_create() would return -EINVAL. */
 #define PARAMS(_name, _flags)	{						\
 	.name = (_name),							\
 	.tick_ns = tick_ns,							\
@@ -192,13 +195,13 @@ static struct hwtimer_shared *find_or_add(kuid_t uid, struct hwtimer_shared *mad
 }
 
 /**
- * hwtimer_shared_get - the shared wheel of a context
- * @user: who opened the context. The cgroups are those of the caller
+ * hwtimer_shared_get - get the shared wheel for a context: that of @user in the caller's cgroups
+ * @user: the user who opened the context
  *
  * Context: Process context, may sleep.
  *
- * Return: the wheel, to be given back with hwtimer_shared_put(); -EDQUOT at max_user_shared_wheels,
- * or if the caller was killed; or an error as of hwtimer_wheel_create().
+ * Return: the wheel, to be put with hwtimer_shared_put(); -EDQUOT if the user has reached
+ * max_user_shared_wheels, or if the caller was killed; or an error of hwtimer_wheel_create().
  */
 struct hwtimer_shared *hwtimer_shared_get(struct hwtimer_user *user)
 {
@@ -213,7 +216,7 @@ struct hwtimer_shared *hwtimer_shared_get(struct hwtimer_user *user)
 	snprintf(name, sizeof(name), "uid-%u", from_kuid(&init_user_ns, uid));
 	if (!hwtimer_user_charge(user, HWTIMER_LIMIT_SHARED_WHEELS, 1))
 		return ERR_PTR(-EDQUOT);
-	/* Not under the lock: this may wait for the memory, or the CPU, of the caller's cgroup. */
+	/* Not under the lock: this may wait for memory or CPU time of the caller's cgroup. */
 	made = create(&params);
 	if (IS_ERR(made)) {
 		hwtimer_user_uncharge(user, HWTIMER_LIMIT_SHARED_WHEELS, 1);
@@ -227,8 +230,8 @@ struct hwtimer_shared *hwtimer_shared_get(struct hwtimer_user *user)
 }
 
 /**
- * hwtimer_shared_put - a context does not need its shared wheel any more
- * @s: the wheel, which holds none of the context's timeouts
+ * hwtimer_shared_put - put the shared wheel of a context
+ * @s: the wheel, which does not hold timeouts of the context any more
  *
  * Context: Process context, may sleep.
  */
@@ -242,7 +245,7 @@ void hwtimer_shared_put(struct hwtimer_shared *s)
 
 /**
  * hwtimer_shared_wheel - the wheel itself
- * @s: the shared wheel. NULL: "dev", which has the clock, tick and slots of all others
+ * @s: the shared wheel; NULL: "dev", whose clock, tick and slots all shared wheels have
  *
  * Context: Any context.
  *
@@ -254,7 +257,7 @@ struct hwtimer_wheel *hwtimer_shared_wheel(const struct hwtimer_shared *s)
 }
 
 /**
- * hwtimer_shared_init - make "dev"
+ * hwtimer_shared_init - create wheel "dev"
  *
  * Return: 0 or a negative error.
  */
@@ -277,10 +280,10 @@ int __init hwtimer_shared_init(void)
 }
 
 /**
- * hwtimer_shared_exit - destroy all
+ * hwtimer_shared_exit - destroy all shared wheels
  *
- * No file is open. The workers or the stops free all closed contexts that are left. Waits for the
- * workqueue, too, which may be destroying a wheel.
+ * No file is open. The workers, or hwtimer_wheel_stop(), free the closed contexts that are left.
+ * Waits for wheels that the workqueue is destroying.
  */
 void hwtimer_shared_exit(void)
 {
@@ -294,7 +297,7 @@ void hwtimer_shared_exit(void)
 		spin_unlock(&shared_lock);
 		if (!s)
 			break;
-		/* Frees the last contexts, which may queue the work. */
+		/* This frees the last contexts, which may queue destroy_work. */
 		hwtimer_wheel_stop(s->wheel, NULL);
 		cancel_delayed_work_sync(&s->destroy_work);
 		destroy(s);

@@ -2,32 +2,35 @@
 /*
  * hwtimer: the rings that /dev/hwtimer shares with a program.
  *
- * The program may write what it likes, when it likes, from as many threads as it likes.
- * So what the kernel has to know about the rings it keeps to itself, and
- * only shows (sq_head, sq_claimed, cq_tail, flags, sleep_until). It reads sq_tail, cq_head and
- * the entries, each of them once for each use, and checks the copy: an index by its
- * distance from ours, which is a number of entries or nonsense, whatever wrapped. The
- * entries are the caller's to check.
+ * The program may write anything to this memory, at any time and from many threads. So the kernel
+ * keeps its own copies of sq_head, sq_claimed, cq_tail and flags, and only publishes these and
+ * sleep_until. It reads sq_tail, cq_head and the entries once per use, and checks the copy. An
+ * index is checked by its distance from the kernel's index, which must not exceed the number of
+ * entries; this is right even if indexes have wrapped. The caller checks the entries.
  *
- * Who can meet whom:
+ * Memory ordering:
  *
- *	entry against get	smp_load_acquire() of sq_tail in hwtimer_shm_submitted()
- *				pairs with the program's release: what was written
- *				before is seen. A program that breaks that gives us
- *				an entry torn between two, each field of which is
- *				checked like any other
- *	get against reuse	smp_store_release() of sq_head in hwtimer_shm_taken()
- *				comes after the copy; pairs with the program's acquire
- *	put against read	smp_store_release() of cq_tail in hwtimer_shm_put();
- *				pairs with the program's acquire
- *	read against reuse	smp_load_acquire() of cq_head in hwtimer_shm_room(); pairs
- *				with the program's release
- *	claim against entry	sq_claimed, then a full barrier, then the entry is read;
- *				the program writes the entry, then reads sq_claimed. So
- *				we see what it wrote, or it sees that we may not
- *	sleep_until, flags	set, then a full barrier (the caller's), then a look at
- *				sq_tail or cq_head; the program does the opposite. So
- *				one of them sees what the other did
+ *	the program writes	smp_load_acquire() of sq_tail in hwtimer_shm_submitted() pairs with
+ *	an entry, the kernel	the program's release: the kernel sees the whole entry. If the
+ *	reads it		program breaks this rule, the entry may be torn, but each field is
+ *				checked like that of any other entry
+ *	the kernel has read	smp_store_release() of sq_head in hwtimer_shm_taken() comes after
+ *	an entry, the program	the copy; it pairs with the program's acquire
+ *	reuses it
+ *	the kernel writes a	smp_store_release() of cq_tail in hwtimer_shm_put() pairs with the
+ *	record, the program	program's acquire
+ *	reads it
+ *	the program has read	smp_load_acquire() of cq_head in hwtimer_shm_room() pairs with the
+ *	a record, the kernel	program's release
+ *	reuses its place
+ *	the kernel claims an	The kernel writes sq_claimed, executes a full barrier, and reads the
+ *	entry, the program	entry; the program changes the entry, executes a full barrier, and
+ *	takes it back		reads sq_claimed. So the kernel sees the change, or the program sees
+ *				that the kernel may not have seen it
+ *	sleep_until, flags	The kernel writes one of them, executes a full barrier (in the
+ *				caller), and reads sq_tail or cq_head; the program writes its index,
+ *				executes a full barrier, and reads the other. So at least one side
+ *				sees what the other wrote
  */
 #include <linux/atomic.h>
 #include <linux/err.h>
@@ -51,7 +54,7 @@ static_assert(offsetof(struct hwtimer_ring, sq_head) == 128);
 static_assert(offsetof(struct hwtimer_ring, sleep_until) == 144);
 static_assert(offsetof(struct hwtimer_ring, sq_claimed) == 152);
 
-/* In the mapping: the header, the submission ring, the completion ring. */
+/* Layout of the mapping: the header, the submission ring, the completion ring. */
 u32 hwtimer_shm_sq_offset(const struct hwtimer_shm *pair)
 {
 	return sizeof(struct hwtimer_ring);
@@ -73,10 +76,10 @@ u64 hwtimer_shm_size(const struct hwtimer_shm *pair)
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_size);
 
 /**
- * hwtimer_shm_plan - say how large rings would be, for hwtimer_shm_size()
+ * hwtimer_shm_plan - set the numbers of entries, for hwtimer_shm_size()
  * @pair: out
  * @sq_entries: 1 to HWTIMER_RING_MAX, rounded up to a power of two
- * @cq_entries: the same
+ * @cq_entries: like @sq_entries
  */
 void hwtimer_shm_plan(struct hwtimer_shm *pair, u32 sq_entries, u32 cq_entries)
 {
@@ -87,15 +90,15 @@ void hwtimer_shm_plan(struct hwtimer_shm *pair, u32 sq_entries, u32 cq_entries)
 }
 
 /**
- * hwtimer_shm_create - make the rings, empty
+ * hwtimer_shm_create - allocate empty rings
  * @pair: out
  * @sq_entries: as for hwtimer_shm_plan()
- * @cq_entries: the same
+ * @cq_entries: as for hwtimer_shm_plan()
  * @gfp: how to allocate
  *
  * Context: Process context, may sleep.
  *
- * Return: 0 or -ENOMEM, and there is nothing to be freed.
+ * Return: 0, or -ENOMEM; then there is nothing to free.
  */
 int hwtimer_shm_create(struct hwtimer_shm *pair, u32 sq_entries, u32 cq_entries,
 		       gfp_t gfp)
@@ -130,7 +133,7 @@ EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_create);
 
 /**
  * hwtimer_shm_destroy - free the rings
- * @pair: the rings; no program has them mapped any more. Out: none, which can be freed, too
+ * @pair: the rings, which no program has mapped any more; or zeros. Zeros after the call
  *
  * Context: Process context, may sleep.
  */
@@ -138,7 +141,7 @@ void hwtimer_shm_destroy(struct hwtimer_shm *pair)
 {
 	if (pair->shared)
 		vunmap(pair->shared);
-	/* Somebody else may still have a reference, by process_vm_readv() and the like. */
+	/* Others may still hold a reference to a page, such as process_vm_readv(). */
 	while (pair->nr_pages)
 		put_page(pair->pages[--pair->nr_pages]);
 	kvfree(pair->pages);
@@ -151,7 +154,7 @@ EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_destroy);
  * @pair: the rings
  * @vma: where, and which part
  *
- * Context: In the mmap file operation.
+ * Context: The mmap file operation.
  *
  * Return: 0; -ENXIO: @vma goes beyond them; -ENOMEM.
  */
@@ -161,11 +164,11 @@ int hwtimer_shm_map(const struct hwtimer_shm *pair, struct vm_area_struct *vma)
 }
 
 /**
- * hwtimer_shm_submitted - look at how far the program has submitted
+ * hwtimer_shm_submitted - read how far the program has submitted
  * @pair: the rings
- * @tail: out: entries from pair->sq_head on, up to this one, are there
+ * @tail: out: entries from pair->sq_head to *@tail - 1 are in the ring
  *
- * Return: false if the program's index cannot be.
+ * Return: false if sq_tail is invalid.
  */
 bool hwtimer_shm_submitted(const struct hwtimer_shm *pair, u32 *tail)
 {
@@ -176,21 +179,21 @@ bool hwtimer_shm_submitted(const struct hwtimer_shm *pair, u32 *tail)
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_submitted);
 
 /**
- * hwtimer_shm_claim - tell that entries will be read
+ * hwtimer_shm_claim - tell the program that entries will be read
  * @pair: the rings
- * @claim: those before this one
+ * @claim: the index after the last of these entries
  */
 void hwtimer_shm_claim(const struct hwtimer_shm *pair, u32 claim)
 {
 	WRITE_ONCE(pair->shared->sq_claimed, claim);
-	/* Pairs with the program's, between the op of an entry and sq_claimed. */
+	/* Pairs with the program's full barrier between the op of an entry and sq_claimed. */
 	smp_mb();
 }
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_claim);
 
 /**
- * hwtimer_shm_get - copy the entry to be taken next
- * @pair: the rings; hwtimer_shm_submitted() told that it is there
+ * hwtimer_shm_get - copy the next entry
+ * @pair: the rings; according to hwtimer_shm_submitted() there is an entry
  * @sqe: out
  */
 void hwtimer_shm_get(const struct hwtimer_shm *pair, struct hwtimer_sqe *sqe)
@@ -206,7 +209,7 @@ void hwtimer_shm_get(const struct hwtimer_shm *pair, struct hwtimer_sqe *sqe)
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_get);
 
 /**
- * hwtimer_shm_taken - the program may use the places below sq_head again
+ * hwtimer_shm_taken - publish sq_head: the program may reuse the entries before it
  * @pair: the rings
  */
 void hwtimer_shm_taken(struct hwtimer_shm *pair)
@@ -217,9 +220,9 @@ void hwtimer_shm_taken(struct hwtimer_shm *pair)
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_taken);
 
 /**
- * hwtimer_shm_room - may a record be put?
+ * hwtimer_shm_room - is there room for a record?
  * @pair: the rings
- * @bad: out: the program's index cannot be
+ * @bad: out: cq_head is invalid
  *
  * Return: true if there is room.
  */
@@ -234,7 +237,7 @@ bool hwtimer_shm_room(const struct hwtimer_shm *pair, bool *bad)
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_room);
 
 /**
- * hwtimer_shm_put - put a record
+ * hwtimer_shm_put - put a record into the completion ring
  * @pair: the rings; there is room
  * @rec: the record
  */
@@ -248,10 +251,10 @@ void hwtimer_shm_put(struct hwtimer_shm *pair, const struct hwtimer_record *rec)
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_put);
 
 /**
- * hwtimer_shm_unread - has the program something to read?
- * @pair: the rings; no lock needed
+ * hwtimer_shm_unread - are there records that the program has not read?
+ * @pair: the rings; the lock is not needed
  *
- * Return: true if so, as far as it tells.
+ * Return: true if so, according to the program's cq_head.
  */
 bool hwtimer_shm_unread(const struct hwtimer_shm *pair)
 {
@@ -263,9 +266,9 @@ EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_unread);
  * hwtimer_shm_set_flag - set or clear a flag
  * @pair: the rings
  * @flag: HWTIMER_RING_*
- * @on: set it
+ * @on: true: set, false: clear
  *
- * Return: true if that is a change.
+ * Return: true if the flag has changed.
  */
 bool hwtimer_shm_set_flag(struct hwtimer_shm *pair, u32 flag, bool on)
 {
@@ -280,12 +283,12 @@ bool hwtimer_shm_set_flag(struct hwtimer_shm *pair, u32 flag, bool on)
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_set_flag);
 
 /**
- * hwtimer_shm_set_sleep - tell until when nobody will look at submissions
+ * hwtimer_shm_set_sleep - set sleep_until: deadlines before it need a kick
  * @pair: the rings
  * @until: ns, or HWTIMER_RING_IDLE
  *
- * One store of 64 bits, since the program reads it by one load: half of an old time with half
- * of a new one may be too early, and the program would not ring the bell.
+ * This is a single 64-bit store, as the program reads it by a single load. A value torn between an
+ * old and a new time may be too early, and the program would not kick the worker.
  */
 void hwtimer_shm_set_sleep(struct hwtimer_shm *pair, u64 until)
 {
@@ -296,7 +299,7 @@ void hwtimer_shm_set_sleep(struct hwtimer_shm *pair, u64 until)
 	s64 old = atomic64_read(sleep_until);
 	int tries = 3;
 
-	/* Give up after three: a program that keeps writing here harms only itself. */
+	/* Give up after three tries: a program that keeps writing here harms only itself. */
 	while (!atomic64_try_cmpxchg(sleep_until, &old, until) && --tries)
 		;
 #endif

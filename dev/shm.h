@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: a submission and a completion ring in memory that is shared with a program.
- * What is in them is not known here. The ABI is in uapi/linux/hwtimer.h.
+ * hwtimer: a submission and a completion ring in memory that is shared with a program. This part
+ * does not interpret the entries. The ABI is in uapi/linux/hwtimer.h.
  */
 #ifndef DEV_SHM_H
 #define DEV_SHM_H
@@ -17,20 +17,20 @@ struct vm_area_struct;
 #define HWTIMER_RING_MAX	65536U
 
 /**
- * struct hwtimer_shm - both rings, as the kernel sees them
- * @shared: the header, in our own mapping: what becomes of the program's does not
- *	matter. Nothing in it is to be believed
+ * struct hwtimer_shm - both rings, and the kernel's own copies of their indexes
+ * @shared: the header, which the program can write: do not trust its contents. This is the
+ *	kernel's mapping, which is independent of the program's mappings
  * @sqes: the submission ring
  * @cqes: the completion ring
- * @sq_mask: its entries - 1
- * @cq_mask: the same
- * @sq_head: the entry to be taken next; what the program sees is a copy
- * @cq_tail: where the next record goes; the same
- * @flags: HWTIMER_RING_*; the same
- * @pages: what all that is made of
- * @nr_pages: how many
+ * @sq_mask: number of entries of @sqes - 1
+ * @cq_mask: number of entries of @cqes - 1
+ * @sq_head: the next entry to take; @shared has a copy for the program
+ * @cq_tail: where the next record goes; @shared has a copy for the program
+ * @flags: HWTIMER_RING_*; @shared has a copy for the program
+ * @pages: the pages of the header and both rings
+ * @nr_pages: number of @pages
  *
- * Its user's lock protects it. @cq_tail may be read without.
+ * Protected by a lock of the caller: ctx->lock. @cq_tail may be read without the lock.
  */
 struct hwtimer_shm {
 	struct hwtimer_ring	*shared;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: what a user has of /dev/hwtimer, over all contexts, and may have.
+ * hwtimer: the quotas of a user of /dev/hwtimer, over all contexts.
  *
- * User namespaces: what a user of one has is charged to the user who created the namespace, too,
- * and so on up to the initial one, as ucounts are. Or else whoever has subordinate uids would have
- * the limits of each of them.
+ * A charge to a user in a user namespace is also a charge to the user who created the namespace,
+ * and so on up to the initial namespace, as with ucounts. Otherwise a user with subordinate uids
+ * would have the limits of each of them.
  *
- * Memory is charged until it is freed. A closed context is freed when the wheel has let go of its
- * timeouts, so a charge that fails waits until as many contexts are freed as its user had closed by
- * then. Whoever closes a context has room for the next one, but not for another shared wheel, as
- * these linger. Contexts of others, or closed later, are not waited for.
+ * Memory is charged until it is freed. A closed context is freed when the wheel has released its
+ * timeouts. So a charge that fails waits until as many contexts are freed as the user had closed
+ * before it, and tries again: a user who closes a context has room for the next one. (But not for
+ * another shared wheel, since these linger.) It does not wait for contexts of other users, nor for
+ * contexts closed later.
  */
 #include <linux/atomic.h>
 #include <linux/capability.h>
@@ -27,27 +28,27 @@
 static unsigned long max_user_timeouts = 1 << 20;
 module_param(max_user_timeouts, ulong, 0644);
 MODULE_PARM_DESC(max_user_timeouts,
-		 "timeouts of one user without CAP_SYS_RESOURCE (default 1048576)");
+		 "most timeouts of one user without CAP_SYS_RESOURCE (default 1048576)");
 
 static unsigned long max_user_wheels = 16;
 module_param(max_user_wheels, ulong, 0644);
 MODULE_PARM_DESC(max_user_wheels,
-		 "own wheels of one user's contexts without CAP_SYS_RESOURCE (default 16)");
+		 "most own wheels of one user without CAP_SYS_RESOURCE (default 16)");
 
 static unsigned long max_user_rate = 100000;
 module_param(max_user_rate, ulong, 0644);
 MODULE_PARM_DESC(max_user_rate,
-		 "how often the periodic timeouts of one user without CAP_SYS_RESOURCE may expire in a second, all together; those that make up for what they missed: at each tick (default 100000)");
+		 "most expiries per second of one user's periodic timeouts without CAP_SYS_RESOURCE; those that make up for missed deadlines count as expiring at each tick (default 100000)");
 
 static unsigned long max_user_ring_kib = 1 << 17;
 module_param(max_user_ring_kib, ulong, 0644);
 MODULE_PARM_DESC(max_user_ring_kib,
-		 "memory of the rings of one user without CAP_SYS_RESOURCE, in KiB (default 131072)");
+		 "most memory of one user's rings without CAP_SYS_RESOURCE, in KiB (default 131072)");
 
 static unsigned long max_user_shared_wheels = 64;
 module_param(max_user_shared_wheels, ulong, 0644);
 MODULE_PARM_DESC(max_user_shared_wheels,
-		 "shared wheels of one user without CAP_SYS_RESOURCE, one for each set of cgroups that contexts are first scheduled from (default 64)");
+		 "most shared wheels of one user without CAP_SYS_RESOURCE, one for each set of cgroups in which contexts schedule their first timeout or make their rings (default 64)");
 
 static const struct {
 	const char		*name;
@@ -61,15 +62,15 @@ static const struct {
 };
 
 /**
- * struct hwtimer_user - one user
+ * struct hwtimer_user - a user in a user namespace
  * @node: in users
- * @uid: who opened the device, or created the user namespace of one who did
- * @parent: who created the user namespace that this one belongs to; NULL: the initial one
- * @refs: contexts and users that refer to this; protected by users_lock
- * @count: by enum hwtimer_limit
- * @closing: how many contexts were ever closed
- * @closed: how many of these are freed
- * @wait: for those
+ * @uid: the uid. The user has opened the device, or is a @parent
+ * @parent: the user who created the user namespace of this one; NULL in the initial namespace
+ * @refs: number of references: by contexts, shared wheels, and users; protected by users_lock
+ * @count: what is charged, by enum hwtimer_limit
+ * @closing: how many contexts the user has closed so far; may wrap
+ * @closed: how many of these are freed; may wrap
+ * @wait: charges that wait for @closed
  */
 struct hwtimer_user {
 	struct hlist_node	node;
@@ -85,7 +86,7 @@ struct hwtimer_user {
 static DEFINE_HASHTABLE(users, 6);
 static DEFINE_SPINLOCK(users_lock);
 
-/* A reference to the user, if there is one. */
+/* Find the user and take a reference; or NULL. */
 static struct hwtimer_user *find(kuid_t uid, const struct hwtimer_user *parent)
 {
 	struct hwtimer_user *user;
@@ -100,7 +101,7 @@ static struct hwtimer_user *find(kuid_t uid, const struct hwtimer_user *parent)
 	return NULL;
 }
 
-/* The user of this uid in this namespace. Namespaces nest 32 times at the most. */
+/* Find or make a user, and its parents. Recurses at most 32 levels, as deep as namespaces nest. */
 static struct hwtimer_user *get(const struct user_namespace *ns, kuid_t uid)
 {
 	struct hwtimer_user *parent = NULL, *user, *made;
@@ -132,11 +133,11 @@ static struct hwtimer_user *get(const struct user_namespace *ns, kuid_t uid)
 }
 
 /**
- * hwtimer_user_get - the user of the caller
+ * hwtimer_user_get - find or make the user that the caller is
  *
  * Context: Process context, may sleep.
  *
- * Return: a reference, or NULL: no memory.
+ * Return: a reference, or NULL if there is no memory.
  */
 struct hwtimer_user *hwtimer_user_get(void)
 {
@@ -161,7 +162,7 @@ struct hwtimer_user *hwtimer_user_hold(struct hwtimer_user *user)
 
 /**
  * hwtimer_user_put - drop a reference
- * @user: the user; nothing of what the reference was for is charged any more. Or NULL
+ * @user: the user, or NULL. What the holder of the reference had charged must be uncharged
  *
  * Context: Process context, may sleep.
  */
@@ -180,13 +181,13 @@ void hwtimer_user_put(struct hwtimer_user *user)
 }
 
 /**
- * hwtimer_user_uid - the uid that a user counts as in the initial user namespace
+ * hwtimer_user_uid - the uid in the initial user namespace that a user counts as
  * @user: the user
  *
  * Context: Any context.
  *
- * Return: the uid of who opened the device; in another namespace, that of the owner of the
- * outermost one below the initial one.
+ * Return: the user's uid in the initial namespace. A user of another namespace counts as the owner
+ * of the outermost one that contains it, below the initial one.
  */
 kuid_t hwtimer_user_uid(const struct hwtimer_user *user)
 {
@@ -195,7 +196,7 @@ kuid_t hwtimer_user_uid(const struct hwtimer_user *user)
 	return user->uid;
 }
 
-/* May somebody who has so many have @n more? */
+/* Are @n more within the limit of a user that has @has? */
 static bool fits(enum hwtimer_limit limit, unsigned long has, unsigned long n)
 {
 	unsigned long max = READ_ONCE(*limits[limit].max);
@@ -203,7 +204,7 @@ static bool fits(enum hwtimer_limit limit, unsigned long has, unsigned long n)
 	return has < max && n <= max - has;
 }
 
-/* Count @n more of @user alone. */
+/* Charge @n to @user alone. */
 static bool charge_one(struct hwtimer_user *user, enum hwtimer_limit limit, unsigned long n)
 {
 	atomic_long_t *count = &user->count[limit];
@@ -220,7 +221,7 @@ static bool charge_one(struct hwtimer_user *user, enum hwtimer_limit limit, unsi
 	return true;
 }
 
-/* Count @n more of @user and of all above it; false, and none, if one of them is at its limit. */
+/* Charge @n to @user and all its parents. If one of them is at its limit, charge nothing. */
 static bool charge(struct hwtimer_user *user, enum hwtimer_limit limit, unsigned long n)
 {
 	struct hwtimer_user *each, *undo;
@@ -235,26 +236,27 @@ static bool charge(struct hwtimer_user *user, enum hwtimer_limit limit, unsigned
 	return true;
 }
 
-/* Have as many contexts been freed as were closed when @closing was read? Both counts may wrap. */
+/* Have as many contexts been freed as were closed when @closing was read? The counts may wrap. */
 static bool caught_up(const struct hwtimer_user *user, int closing)
 {
-	/* Pairs with hwtimer_user_closed(): the contexts counted in @closed are uncharged. */
+	/* Pairs with hwtimer_user_closed(): sees the uncharges of contexts counted in @closed. */
 	return atomic_read_acquire(&user->closed) - closing >= 0;
 }
 
 /**
- * hwtimer_user_charge - count more
- * @user: who opened the device
- * @limit: of what
+ * hwtimer_user_charge - charge a user and its parents
+ * @user: the user
+ * @limit: the limit that counts
  * @n: how many
  *
- * The capability of the caller counts. If there is no room, but would be for @n alone, waits until
- * as many contexts are freed as the user had closed before the call, and tries again.
+ * The limit does not hold if the caller has CAP_SYS_RESOURCE. If there is no room, but @n alone is
+ * within the limit, waits until as many contexts are freed as the user had closed before the call,
+ * and tries again.
  *
  * Context: Process context, may sleep.
  *
- * Return: false if it would be above the limit, or the caller was killed; nothing is counted
- * then.
+ * Return: true, or false if the limit would be exceeded or the caller was killed; nothing is
+ * charged then.
  */
 bool hwtimer_user_charge(struct hwtimer_user *user, enum hwtimer_limit limit,
 			 unsigned long n)
@@ -269,9 +271,9 @@ bool hwtimer_user_charge(struct hwtimer_user *user, enum hwtimer_limit limit,
 }
 
 /**
- * hwtimer_user_uncharge - count fewer
+ * hwtimer_user_uncharge - undo hwtimer_user_charge()
  * @user: the user
- * @limit: of what
+ * @limit: the limit that counts
  * @n: how many
  *
  * Context: Any context.
@@ -284,8 +286,8 @@ void hwtimer_user_uncharge(struct hwtimer_user *user, enum hwtimer_limit limit,
 }
 
 /**
- * hwtimer_user_closing - a context was closed, and is to be freed
- * @user: who opened it
+ * hwtimer_user_closing - count a context that was closed, and is about to be freed
+ * @user: the user who opened it
  *
  * Context: Process context.
  */
@@ -295,21 +297,21 @@ void hwtimer_user_closing(struct hwtimer_user *user)
 }
 
 /**
- * hwtimer_user_closed - and now it is freed, and uncharged
- * @user: who opened it
+ * hwtimer_user_closed - count a closed context that was uncharged, and wake waiting charges
+ * @user: the user who opened it
  *
  * Context: Process context.
  */
 void hwtimer_user_closed(struct hwtimer_user *user)
 {
-	/* Release: after the uncharges. Pairs with caught_up(). */
+	/* Release, so that it comes after the uncharges. Pairs with caught_up(). */
 	atomic_inc_return_release(&user->closed);
 	wake_up_all(&user->wait);
 }
 
 /**
- * hwtimer_user_show - for fdinfo
- * @m: where to
+ * hwtimer_user_show - print what a user has charged, and its limits, for fdinfo
+ * @m: the file
  * @user: the user
  */
 void hwtimer_user_show(struct seq_file *m, const struct hwtimer_user *user)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: what a user has of /dev/hwtimer, over all contexts, and may have.
+ * hwtimer: the quotas of a user of /dev/hwtimer, over all contexts.
  */
 #ifndef DEV_USER_H
 #define DEV_USER_H
@@ -12,14 +12,14 @@ struct hwtimer_user;
 struct seq_file;
 
 /**
- * enum hwtimer_limit - what is limited per user, without CAP_SYS_RESOURCE
+ * enum hwtimer_limit - what is limited per user who lacks CAP_SYS_RESOURCE
  * @HWTIMER_LIMIT_TIMEOUTS: timeouts in the tables of its contexts
  * @HWTIMER_LIMIT_WHEELS: own wheels
- * @HWTIMER_LIMIT_RATE: how often its periodic timeouts expire in a second at the worst, each
- *	rounded up. They go on without the program, so it is not enough to count them
+ * @HWTIMER_LIMIT_RATE: the most expiries per second of its periodic timeouts, rounded up for each.
+ *	A limit of their number is not enough, as they expire without any system call
  * @HWTIMER_LIMIT_RING_KIB: memory of the rings of its contexts, in KiB
  * @HWTIMER_LIMIT_SHARED_WHEELS: wheels that its contexts share, until they are destroyed
- * @HWTIMER_LIMITS: how many limits there are
+ * @HWTIMER_LIMITS: number of limits
  */
 enum hwtimer_limit {
 	HWTIMER_LIMIT_TIMEOUTS,
