@@ -2,63 +2,64 @@
 /*
  * hwtimer: the wheel.
  *
- * After G. Varghese and A. Lauck, "Hashed and hierarchical timing wheels"
- * (1987), schemes 6 and 7, the former in the form of Netty's HashedWheelTimer: one
- * worker owns the buckets, producers hand it requests through lock-free queues.
- * That the deadline of a pending timeout may move on without its bucket knowing is
- * what TCP does with its timers. That levels are added when they are needed is
- * Kafka's idea.
+ * A hashed and hierarchical timing wheel, after schemes 6 and 7 of G. Varghese and A. Lauck,
+ * "Hashed and hierarchical timing wheels" (1987). As in Netty's HashedWheelTimer, one worker
+ * owns the buckets, and producers send requests to it through lock-free queues. (A producer is
+ * any code that arms, touches, cancels or releases a timeout.) As with the timers of TCP, a
+ * pending timeout can get a later deadline while it stays in its old bucket. As in Kafka, levels
+ * are added when they are needed.
  *
- * Workload: many timeouts pending, armed, pushed back and cancelled from all
- * CPUs, of which few expire. So arm, touch and cancel are what has to be cheap;
- * most touches and all cancels are one cmpxchg on the timeout's own word.
+ * Workload: many timeouts are pending, and all CPUs arm, push back and cancel them, but few
+ * expire. So arm, touch and cancel have to be cheap: all cancels and most touches are a single
+ * cmpxchg on the timeout's own word.
  *
- * Time: tick k is the boundary k * tick_ns. A timeout expires at the first
- * boundary at or after its deadline, which is tick DIV_ROUND_UP(deadline,
- * tick_ns): rounded up, so never early, and by less than a tick. Nothing else is
- * rounded, at any span.
+ * Time: tick k begins at k * tick_ns. A timeout expires when tick DIV_ROUND_UP(deadline, tick_ns)
+ * begins, which is the first one that begins at or after the deadline. So it expires less than a
+ * tick late and never early. There is no other rounding, however far away the deadline is.
  *
- *	tick      slots   one level     two levels    a level's memory (64-bit)
+ * One round of a level takes slots^(level + 1) ticks. A wheel spans one round of its top level:
+ *
+ *	tick      slots   one level     two levels    memory per level (64-bit)
  *	  1 ms      512      0.5 s        4.4 min      12 KiB
  *	  1 ms     4096      4.1 s        4.7 h        96 KiB
  *	 10 ms      512      5.1 s       44 min        12 KiB
  *	100 ms      512     51 s          7.3 h        12 KiB
  *	  1 s      4096     68 min      194 days       96 KiB
  *
- * Levels: a slot of level n is slots^n ticks wide, as wide as the whole level
- * below it. In base @slots, the digit n of a tick is its slot in level n. A timeout
- * is filed by the highest digit in which its tick and @cur, the first tick that
- * has not begun, differ; so a level below the top holds only what is left of
- * its present turn, the slots behind that of @cur (and level 0 that of @cur):
+ * Levels: a slot of level n is slots^n ticks wide, as wide as the whole level below it. If the
+ * number of a tick is written in base @slots, digit n is the slot of the tick in level n. @cur is
+ * the first tick that has not begun. A timeout is filed in the level of the highest digit in which
+ * its tick differs from @cur. So a level below the top holds only the rest of its current round:
+ * the slots after the slot of @cur, and in level 0 also the slot of @cur:
  *
  *	slots 10, three levels, cur 417
  *	tick 419: level 0, slot 9     tick 423: level 1, slot 2
  *	tick 500: level 2, slot 5     tick 417: level 0, slot 7
  *
- * When @cur enters a slot, what is in it falls: it is filed anew, further down,
- * before anything else is filed, so what was armed first for a tick stays first,
- * whichever level each was filed in. A timeout is looked at once per level at the
- * most, if nobody touches it, and once when it expires.
+ * When @cur enters a slot of a higher level, the timeouts in this slot cascade: they are filed
+ * again, in lower levels, before any other timeout is filed. This keeps the timeouts of a tick in
+ * the order in which they were armed, even if they were filed in different levels. The worker
+ * visits a timeout that nobody touches at most once per level.
  *
- * The top level (with one level: the only one) is a wheel with rounds: a tick is in
- * the slot of its digit, however far away. Timeouts of later rounds share their
- * bucket with nearer ones; when it is visited each of its timeouts is looked at, one
- * of a later round costs a comparison.
+ * The top level (with one level: the only one) has rounds. A timeout is filed in the slot of its
+ * digit, however far away it is, so a bucket can hold timeouts of the current and of later rounds.
+ * A visit of the bucket visits them all. With one level, a timeout of a later round costs a
+ * comparison; with more levels it is filed again, in the same bucket.
  *
- * A bucket knows a tick before which nothing in it is due. In each level
- * below the top the first occupied slot is the nearest, and what is in a level comes
- * before all that is in the levels above; so the next event is the first bit of the
- * first bitmap that is not empty, and the worker sleeps over all ticks until then
- * and over the slots that come up meanwhile: @cur moves on only when it runs.
+ * Each bucket stores a tick before which none of its timeouts is due. In a level below the top,
+ * the first occupied slot is the nearest one, and everything in a level is due before everything
+ * in the levels above it. So the first set bit in the first bitmap that is not empty leads to the
+ * next event. The worker sleeps until then, without waking for the ticks and slots in between:
+ * @cur moves only while the worker runs.
  *
- * Growing: a timeout beyond a round of the top level waits on @far, where others of
- * its kind queue up behind it, until no bucket is being visited. Then as many levels
- * are added as it takes, all of the old top level falls, and what is on @far
- * behind it, which keeps the order. If there is no memory, the
- * top level's rounds have to do until the next pass in which something is too far.
+ * Growing: in a wheel that grows, a timeout more than a round of the top level ahead waits on
+ * @far, in order of arrival, until no bucket is being visited. Then the worker adds as many levels
+ * as are needed, and all timeouts of the old top level cascade, followed by those on @far; this
+ * keeps the order. If there is no memory, the timeouts on @far are filed in the top level, and the
+ * next pass that finds such a timeout tries again.
  *
- * A timeout that is filed for WHEEL_FOREVER is on @never, in no bucket. If it is cancelled it
- * stays there until it is armed again or detached: no tick comes by.
+ * A timeout with the deadline WHEEL_FOREVER is on the list @never and in no bucket. If it is
+ * cancelled, it stays there until it is armed again or detached, as its tick never comes.
  *
  *
  * The word of a timeout
@@ -66,58 +67,56 @@
  *
  * The word of a timeout holds its deadline and four flags:
  *
- *	ARMED	it is pending: the callback will run at the deadline
- *	QUEUED	it is on a request queue, or somebody is about to push it
+ *	ARMED	the timeout is pending: the callback will run at the deadline
+ *	QUEUED	it is on a request queue, or a producer is about to push it
  *	FILED	it is in a bucket, or on one of the worker's lists
- *	DEAD	it cannot be armed again; RELEASE is a flag beside it, in place
- *		of the deadline that a dead timeout does not need
+ *	DEAD	it cannot be armed again. A dead timeout needs no deadline; the lowest
+ *		bit of the deadline is the flag RELEASE instead
  *
- * A request does not say what to do, it says "look at me again": whoever turns
- * QUEUED on pushes the timeout, and the worker, when it takes it from the
- * queue, does what the word says then. So any number of operations between two
- * looks of the worker cost one push, and one llist_node is enough.
+ * A request does not name an operation. It asks the worker to read the word again. The producer
+ * that sets QUEUED pushes the timeout; the worker takes it from the queue and acts on the word as
+ * it is then. So any number of operations between two drains cost one push, and one llist_node
+ * per timeout is enough.
  *
- * Invariants, at any time outside of the worker's single steps:
+ * These invariants hold whenever the worker is not in the middle of a step:
  *
- *  (a) ARMED implies QUEUED or FILED: the worker will come by.
- *  (b) FILED and not QUEUED implies that the tick it is filed for is not after
- *      the tick of the word's deadline, ARMED or not: the worker comes by in
- *      time. So a deadline may become later without a request; making it
- *      earlier takes one.
- *  (c) Only the worker clears QUEUED and FILED, or sets FILED, and only it
- *      touches timeout->node and the buckets.
- *  (d) Only from a word with ARMED and without QUEUED does the worker run the
- *      callback, by the cmpxchg that clears ARMED and FILED together.
- *  (e) The worker does not touch a timeout after the cmpxchg that leaves it with
- *      neither QUEUED nor FILED; the owner may free it when it sees neither
- *      and @running is another one.
+ *  (a) ARMED implies QUEUED or FILED: the worker will visit the timeout.
+ *  (b) FILED without QUEUED implies that the tick for which the timeout is filed is not after the
+ *      tick of the word's deadline, ARMED or not: the worker visits the timeout in time. So a
+ *      deadline can be made later without a request; making it earlier takes a request.
+ *  (c) Only the worker clears QUEUED, sets or clears FILED, and accesses timeout->node and the
+ *      buckets.
+ *  (d) The worker runs the callback only if its cmpxchg clears ARMED and FILED together, from a
+ *      word with ARMED and without QUEUED.
+ *  (e) The worker does not access a timeout after the cmpxchg that leaves neither QUEUED nor
+ *      FILED set. The owner may free the timeout when both flags are clear and @running is not
+ *      this timeout.
  *
- * What races with what, each decided by a cmpxchg on the word:
+ * All races are decided by a cmpxchg on the word:
  *
- *  - cancel and expire: (d) and cancel both clear ARMED; one of them does.
- *  - touch and expire: the worker judges a word and acts by a cmpxchg from
- *    exactly that word. If it was touched in between, the worker judges again.
- *  - arm and file: the worker clears QUEUED and sets FILED in the cmpxchg from
- *    which it takes the deadline to file by. A deadline that becomes later after
- *    it is (b); one that becomes earlier finds QUEUED clear and pushes.
- *  - expire and a request on its way: by (d) a timeout with QUEUED does not
- *    expire, so no callback frees it; the drain files it as if newly armed.
- *    The request was made after the drain of this pass, which was after the
- *    time of this pass was read, so it asked for a deadline in the past and
- *    the next tick is right for it.
- *  - a producer after its push: the worker may have run the callback already,
- *    which may have freed the timeout. So a producer that has armed a timeout
- *    does not look at it again. (Timeouts with QUEUED are not freed, (e), so it
- *    can still push.)
+ *  - cancel and expire: both clear ARMED, see (d). Only one of them succeeds.
+ *  - touch and expire: the worker reads the word, decides, and acts by a cmpxchg from exactly
+ *    the word that it read. If a touch came in between, the cmpxchg fails and the worker decides
+ *    again.
+ *  - arm and file: one cmpxchg clears QUEUED, sets FILED, and yields the deadline by which the
+ *    worker files the timeout. If the deadline is made later after this cmpxchg, (b) holds. If
+ *    it is made earlier, QUEUED is clear, so the producer pushes another request.
+ *  - expire and a request that has not been drained: a timeout with QUEUED does not expire, see
+ *    (d), so no callback can free it. The worker drops it from the bucket, and the next drain
+ *    files it as if it were newly armed. The push came after the drain of this pass, and the
+ *    worker had read the time of this pass before the drain. So the deadline was in the past at
+ *    the time of the push, and the next tick is the right one.
+ *  - a producer after its push: the worker may have run the callback already, and the callback
+ *    may have freed the timeout. So a producer does not access a timeout that it has armed.
+ *    (Before the push it may: by (e), a timeout with QUEUED is not freed.)
  *
  *
  * Sleeping
  * --------
  *
- * The worker publishes in @kick_below for which deadlines it wants to
- * be woken, then looks at the queues once more; a producer pushes, then looks at
- * @kick_below. Both with a full barrier in between, so that one of them sees the
- * other:
+ * The worker stores in @kick_below which deadlines it has to be woken for, then checks the queues
+ * once more. A producer pushes, then reads @kick_below. Both have a full barrier in between, so
+ * that at least one of them sees what the other one wrote:
  *
  *	producer                           worker (wheel_prepare_sleep)
  *	  word: ARMED, QUEUED                kick_below = ...
@@ -125,13 +124,13 @@
  *	  (cmpxchg of the push: smp_mb())    queues empty?
  *	  deadline < kick_below?             sleep
  *
- * One case needs more. A turns QUEUED on for tick 7 and is held up before its
- * push. B moves the timeout to tick 3; it has nothing to push, as QUEUED is on.
- * The worker, woken by B or not, finds nothing and sleeps until 5. A pushes,
- * compares its 7 with 5, and wakes nobody: two ticks late. A cannot read the
- * word again to find out, as the timeout may be gone once it is pushed. So each
- * CPU counts its producers that are between QUEUED and the push, @in_flight, and
- * the worker does not sleep while there is one:
+ * This is not enough if a deadline changes before the push. Producer A sets QUEUED for tick 7 and
+ * is interrupted before its push. Producer B moves the timeout to tick 3, and does not push, as
+ * QUEUED is set. The worker, whether B kicks it or not, finds no request and sleeps until tick 5.
+ * A pushes, compares its 7 with 5, and does not kick the worker, so the timeout expires two ticks
+ * late. A cannot read the word again, as the timeout may have been freed after the push. Therefore
+ * each CPU counts its producers between setting QUEUED and having pushed, in @in_flight, and the
+ * worker does not sleep while there is one:
  *
  *	A                    B                        worker
  *	  in_flight = 1
@@ -140,65 +139,67 @@
  *	                       3 < kick_below? ...
  *	                                                kick_below = 5
  *	                                                smp_mb()
- *	                                                in_flight? yes: go round
+ *	                                                in_flight? yes: do not sleep
  *	  push
  *	  in_flight = 0
  *
- * If B read kick_below before the worker's store, then the worker's read of
- * in_flight, behind its smp_mb(), sees A's store, which B's cmpxchg saw and which
- * is before B's read behind a full barrier. If after, B wakes the worker. The
- * section is not preemptible, and a few instructions long; in_flight is read
- * before the queue, so whoever sees 0 sees the push.
+ * If B reads @kick_below after the worker has stored 5, B kicks the worker. If B reads it before,
+ * the worker sees A's store to @in_flight: A's store is ordered before A's cmpxchg, which B's
+ * cmpxchg sees, B's read of @kick_below is behind a full barrier, and so is the worker's read of
+ * @in_flight. The worker reads @in_flight before the queue, so if it reads 0 it sees the push. The
+ * section is a few instructions long and not preemptible.
  *
- * Whoever rings sets kick_below to 0 by xchg, so one wakes and the others know
- * that the worker is up.
+ * A producer that kicks the worker first sets @kick_below to 0 by xchg. So only one producer
+ * kicks, and the others see that the worker is awake or has been kicked.
  *
- * A re-arm that needs no request (FILED, cancelled, later deadline) rings by the
- * same rule. The worker that wants to sleep for ever because nothing is pending
- * looks at the count of armed timeouts once more behind the same smp_mb(); the
- * count goes up before the cmpxchg that sets ARMED.
+ * Arming a timeout that was cancelled but is still FILED, for a later deadline, takes no request,
+ * but kicks the worker by the same rule. Before the worker sleeps without an end because nothing
+ * is pending, it sums up the counts of pending timeouts once more, behind the same smp_mb(). A
+ * producer counts a timeout as armed before the cmpxchg that sets ARMED.
  *
- * How long: as long as somebody arms, the worker looks into the queues every
- * WHEEL_DRAIN_NS and need be woken only for what is due before that. When nobody
- * has armed for that long, it sleeps until something is due, or for ever, and has
- * the next arm wake it.
+ * How long the worker sleeps: if timeouts were armed since it last went to sleep, at most
+ * WHEEL_DRAIN_NS, and only an arm for an earlier deadline than the end of this sleep kicks it.
+ * Otherwise until something is due, or without an end if nothing is pending, and any arm kicks it.
  *
- * How deep: who pushes the WHEEL_DEPTH-th request of a CPU wakes it, too. What was
- * armed a moment ago is in the caches; after 100,000 others it is not, and the worker
- * would wait for memory twice for each, as a queue is a list. It also bounds what has
- * to be taken over before anything that is due.
+ * How many requests may wait: every WHEEL_DEPTH-th request of a CPU kicks the worker. Timeouts
+ * that were armed a moment ago are still in the caches. After 100,000 others they are not, and the
+ * worker would miss the cache twice per timeout, as the queue is a linked list. This also limits
+ * how many requests the worker has to drain before it can expire what is due.
  *
  *
  * Releasing
  * ---------
  *
- * A released timeout has no order to keep, and there may be a million
- * at once. They have queues of their own, which are served in turn with what the timeouts
- * leave of the budget. One that is QUEUED already comes by the other queue and is
- * put aside until then. So release functions run outside of callbacks, and QUEUED is
- * cleared just before.
+ * Released timeouts need not be handled in order, and there may be a million at once. So each CPU
+ * has a separate queue for them, and the worker serves these queues in turn, with the budget that
+ * is left after drain and expiry. If a timeout has QUEUED set when it is released, it comes by the
+ * request queue instead, and the worker puts it aside until the release functions are called.
+ * QUEUED stays set until then. So release functions never run inside a callback.
  *
  *
  * Waiting
  * -------
  *
- * wheel_end_sync() enters itself in a table by the address of the timeout, then looks at
- * the word. When the worker has handled a request, or a callback has returned, it looks whether
- * anybody waits. Both with a full barrier in between, so that one of them sees the
- * other. The worker looks before it claims a timeout, too, and if somebody waits for this one it
- * cancels it for him. Otherwise a callback that arms its timeout for the past, and takes longer
- * than a tick, could keep him waiting for ever. After he has entered himself one more callback
- * begins at the most, one that the worker was just about to claim.
+ * wheel_end_sync() adds itself to a table of waiters, hashed by the address of the timeout, then
+ * reads the word. After the worker has handled a request, and after each callback, it checks
+ * whether there are waiters. Both have a full barrier in between, so that at least one of them
+ * sees what the other one wrote.
+ *
+ * The worker also checks for waiters before it claims a timeout. If there is one for this timeout,
+ * the worker cancels the timeout on behalf of the waiter. Otherwise a callback that arms its own
+ * timeout for the past, and runs for longer than a tick, could keep the waiter waiting forever.
+ * After a waiter has added itself, at most one more callback of the timeout begins: one that the
+ * worker was just about to claim.
  *
  *
  * Stop
  * ----
  *
- * Arming checks @state and pushes within one section that is not
- * preemptible. Stop sets SHUTDOWN and waits for a grace period (synchronize_rcu()
- * waits for such sections too); from then on nothing is armed. Requests to let go of
- * a timeout are pushed until STOPPED, which is set when the wheel has been
- * emptied, and followed by a grace period and a last drain.
+ * Arming checks @state and pushes within one non-preemptible section. wheel_shutdown() sets
+ * SHUTDOWN and waits for a grace period (synchronize_rcu() waits for such sections, too); after
+ * that, nothing is armed. Requests to detach or release a timeout are still pushed until
+ * wheel_sweep() has emptied the wheel and set STOPPED. A second grace period and a last drain
+ * follow.
  */
 #include <linux/bitmap.h>
 #include <linux/bitops.h>
