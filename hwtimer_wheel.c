@@ -661,7 +661,7 @@ void wheel_detach(struct hwtimer_timeout *t)
 		q = this_cpu_ptr(w->queues);
 		hwtimer_step_stall();
 		old = atomic64_read(&t->word);
-		/* If QUEUED is set, the worker will read the word. If neither is, it has dropped @t. */
+		/* With QUEUED, the worker will read the word. With neither, it has dropped @t. */
 		while ((old & WORD_HELD) == WORD_FILED &&
 		       !change_and_push(w, q, t, &old, old | WORD_QUEUED))
 			;
@@ -689,8 +689,9 @@ bool wheel_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
 	u64 old;
 
 	/*
-	 * @t cannot be armed any more, so fn may be replaced. The worker reads fn before its cmpxchg
-	 * that claims an armed timeout, which fails from now on, and after it has seen RELEASE.
+	 * @t cannot be armed any more, so fn may be replaced. The worker reads fn before its
+	 * cmpxchg that claims an armed timeout, which fails from now on, and after it has seen
+	 * RELEASE.
 	 */
 	WRITE_ONCE(t->fn, released);
 
@@ -760,8 +761,8 @@ bool wheel_holds(const struct hwtimer_timeout *t)
 		 */
 		expired = smp_load_acquire(&w->expired);
 		/*
-		 * Finds a callback that began before expired was read. This check has to be
-		 * before the word is read, otherwise the callback could arm @t and return in between.
+		 * Finds a callback that began before expired was read. This check has to be before
+		 * the word is read, otherwise the callback could arm @t and return in between.
 		 */
 		if (whose(smp_load_acquire(&w->running)) == t)
 			return true;
@@ -968,7 +969,7 @@ static void handle_request(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		if (old & WORD_ARMED) {
 			new = (old & ~WORD_QUEUED) | WORD_FILED;
 		} else {
-			/* Remove @t from its list first: after the cmpxchg it belongs to its owner. */
+			/* Unfile @t first: after the cmpxchg it belongs to its owner. */
 			if (filed)
 				unfile(w, t);
 			filed = false;
@@ -1443,7 +1444,7 @@ static void visit_begin(struct hwtimer_wheel *w, u64 tick)
 		w->visit_next = U64_MAX;
 		list_add(&w->cursor, &w->level[0].buckets[i].timeouts);
 	} else {
-		/* Level 0 has no later rounds here. Cascading timeouts may be filed in this bucket. */
+		/* Level 0 has no later rounds. Cascading timeouts may be filed here again. */
 		empty_bucket(w, &w->level[0], i, &w->due);
 	}
 	/* From here on, nothing is filed for this tick; otherwise it might never end. */
@@ -1499,10 +1500,10 @@ static void visit(struct hwtimer_wheel *w, unsigned int *budget)
  * @last if there is none up to @last. Searches the rest of the current round of each level below
  * the top, and each bucket of the top level at most once, up to about @last.
  *
- * Each occupied bucket that is skipped, and each run of up to WHEEL_LOOKAHEAD empty ones, costs one
- * of @probes. When they are used up, this returns the first tick that was not searched. The last run
- * in a lower level is free: otherwise a budget smaller than the number of levels would never reach
- * the top level.
+ * Each occupied bucket that is skipped, and each run of up to WHEEL_LOOKAHEAD empty ones, costs
+ * one of @probes. When they are used up, this returns the first tick that was not searched. The
+ * last run in a lower level is free: otherwise a budget smaller than the number of levels would
+ * never reach the top level.
  */
 static u64 next_tick(const struct hwtimer_wheel *w, u64 last, unsigned int *probes)
 {
@@ -1864,9 +1865,9 @@ void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c)
 	}
 	/*
 	 * A timeout is counted as armed before it is armed, and as expired, cancelled or handed
-	 * back afterwards, with full barriers (cmpxchg of the word) in between. Here the armings are
-	 * read last: they include the arming of each timeout whose end was read above, so pending
-	 * is never too low.
+	 * back afterwards, with full barriers (cmpxchg of the word) in between. The counts of arms
+	 * are read last: they include the arming of each timeout whose end was read above, so
+	 * pending is never too low.
 	 */
 	smp_rmb();
 	hwtimer_step();
@@ -1887,9 +1888,9 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_count);
  *
  * The worker surveys WHEEL_SURVEY timeouts at a time and does its other work in between. If there
  * are more, a timeout that is filed again meanwhile may be missed or seen twice. The survey does
- * not include timeouts on the wheel's other lists, such as those with the deadline WHEEL_FOREVER. It
- * includes cancelled timeouts that the worker has not dropped yet. A stop ends the survey early, and
- * this returns 0. Process context, may sleep; waits for a callback that runs.
+ * not include timeouts on the wheel's other lists, such as those with the deadline WHEEL_FOREVER.
+ * It includes cancelled timeouts that the worker has not dropped yet. A stop ends the survey early,
+ * and this returns 0. Process context, may sleep; waits for a callback that runs.
  *
  * Return: 0, or -EINTR after a fatal signal; @fn may have been called then. If the worker had begun
  * with the survey, this waits for the worker's next step.
@@ -2108,7 +2109,7 @@ static void sweep_list(struct hwtimer_wheel *w, struct list_head *list,
 		uncount(&w->filed);
 		old = atomic64_read(&t->word);
 		linked = pending && old & WORD_ARMED;
-		/* Before the cmpxchg: after it @t belongs to the caller of stop, or to its owner. */
+		/* Before the cmpxchg: after it @t belongs to our caller or to its owner. */
 		if (linked)
 			list_add_tail(&t->node, pending);
 		while (!change(t, &old, old & ~(WORD_ARMED | WORD_FILED))) {
@@ -2154,7 +2155,7 @@ void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending)
 	unsigned int i, slot;
 
 	might_sleep();
-	/* First end a survey: its caller waits, and sweep_list() would take @place for a timeout. */
+	/* End a survey first: sweep_list() would take @place for a timeout. */
 	if (!w->surveyed)
 		w->surveyed = xchg(&w->survey, NULL);
 	if (w->surveyed)
