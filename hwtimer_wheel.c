@@ -2,63 +2,64 @@
 /*
  * hwtimer: the wheel.
  *
- * After G. Varghese and A. Lauck, "Hashed and hierarchical timing wheels"
- * (1987), schemes 6 and 7, the former in the form of Netty's HashedWheelTimer: one
- * worker owns the buckets, producers hand it requests through lock-free queues.
- * That the deadline of a pending timeout may move on without its bucket knowing is
- * what TCP does with its timers. That levels are added when they are needed is
- * Kafka's idea.
+ * A hashed and hierarchical timing wheel, after schemes 6 and 7 of G. Varghese and A. Lauck,
+ * "Hashed and hierarchical timing wheels" (1987). As in Netty's HashedWheelTimer, one worker
+ * owns the buckets, and producers send requests to it through lock-free queues. (A producer is
+ * any code that arms, touches, cancels or releases a timeout.) As with the timers of TCP, a
+ * pending timeout can get a later deadline while it stays in its old bucket. As in Kafka, levels
+ * are added when they are needed.
  *
- * Workload: many timeouts pending, armed, pushed back and cancelled from all
- * CPUs, of which few expire. So arm, touch and cancel are what has to be cheap;
- * most touches and all cancels are one cmpxchg on the timeout's own word.
+ * Workload: many timeouts are pending, and all CPUs arm, push back and cancel them, but few
+ * expire. So arm, touch and cancel have to be cheap: all cancels and most touches are a single
+ * cmpxchg on the timeout's own word.
  *
- * Time: tick k is the boundary k * tick_ns. A timeout expires at the first
- * boundary at or after its deadline, which is tick DIV_ROUND_UP(deadline,
- * tick_ns): rounded up, so never early, and by less than a tick. Nothing else is
- * rounded, at any span.
+ * Time: tick k begins at k * tick_ns. A timeout expires when tick DIV_ROUND_UP(deadline, tick_ns)
+ * begins, which is the first one that begins at or after the deadline. So it expires less than a
+ * tick late and never early. There is no other rounding, however far away the deadline is.
  *
- *	tick      slots   one level     two levels    a level's memory (64-bit)
+ * One round of a level takes slots^(level + 1) ticks. A wheel spans one round of its top level:
+ *
+ *	tick      slots   one level     two levels    memory per level (64-bit)
  *	  1 ms      512      0.5 s        4.4 min      12 KiB
  *	  1 ms     4096      4.1 s        4.7 h        96 KiB
  *	 10 ms      512      5.1 s       44 min        12 KiB
  *	100 ms      512     51 s          7.3 h        12 KiB
  *	  1 s      4096     68 min      194 days       96 KiB
  *
- * Levels: a slot of level n is slots^n ticks wide, as wide as the whole level
- * below it. In base @slots, the digit n of a tick is its slot in level n. A timeout
- * is filed by the highest digit in which its tick and @cur, the first tick that
- * has not begun, differ; so a level below the top holds only what is left of
- * its present turn, the slots behind that of @cur (and level 0 that of @cur):
+ * Levels: a slot of level n is slots^n ticks wide, as wide as the whole level below it. If the
+ * number of a tick is written in base @slots, digit n is the slot of the tick in level n. @cur is
+ * the first tick that has not begun. A timeout is filed in the level of the highest digit in which
+ * its tick differs from @cur. So a level below the top holds only the rest of its current round:
+ * the slots after the slot of @cur, and in level 0 also the slot of @cur:
  *
  *	slots 10, three levels, cur 417
  *	tick 419: level 0, slot 9     tick 423: level 1, slot 2
  *	tick 500: level 2, slot 5     tick 417: level 0, slot 7
  *
- * When @cur enters a slot, what is in it falls: it is filed anew, further down,
- * before anything else is filed, so what was armed first for a tick stays first,
- * whichever level each was filed in. A timeout is looked at once per level at the
- * most, if nobody touches it, and once when it expires.
+ * When @cur enters a slot of a higher level, the timeouts in this slot cascade: they are filed
+ * again, in lower levels, before any other timeout is filed. This keeps the timeouts of a tick in
+ * the order in which they were armed, even if they were filed in different levels. The worker
+ * visits a timeout that nobody touches at most once per level.
  *
- * The top level (with one level: the only one) is a wheel with rounds: a tick is in
- * the slot of its digit, however far away. Timeouts of later rounds share their
- * bucket with nearer ones; when it is visited each of its timeouts is looked at, one
- * of a later round costs a comparison.
+ * The top level (with one level: the only one) has rounds. A timeout is filed in the slot of its
+ * digit, however far away it is, so a bucket can hold timeouts of the current and of later rounds.
+ * A visit of the bucket visits them all. With one level, a timeout of a later round costs a
+ * comparison; with more levels it is filed again, in the same bucket.
  *
- * A bucket knows a tick before which nothing in it is due. In each level
- * below the top the first occupied slot is the nearest, and what is in a level comes
- * before all that is in the levels above; so the next event is the first bit of the
- * first bitmap that is not empty, and the worker sleeps over all ticks until then
- * and over the slots that come up meanwhile: @cur moves on only when it runs.
+ * Each bucket stores a tick before which none of its timeouts is due. In a level below the top,
+ * the first occupied slot is the nearest one, and everything in a level is due before everything
+ * in the levels above it. So the first set bit in the first bitmap that is not empty leads to the
+ * next event. The worker sleeps until then, without waking for the ticks and slots in between:
+ * @cur moves only while the worker runs.
  *
- * Growing: a timeout beyond a round of the top level waits on @far, where others of
- * its kind queue up behind it, until no bucket is being visited. Then as many levels
- * are added as it takes, all of the old top level falls, and what is on @far
- * behind it, which keeps the order. If there is no memory, the
- * top level's rounds have to do until the next pass in which something is too far.
+ * Growing: in a wheel that grows, a timeout more than a round of the top level ahead waits on
+ * @far, in order of arrival, until no bucket is being visited. Then the worker adds as many levels
+ * as are needed, and all timeouts of the old top level cascade, followed by those on @far; this
+ * keeps the order. If there is no memory, the timeouts on @far are filed in the top level, and the
+ * next pass that finds such a timeout tries again.
  *
- * A timeout that is filed for WHEEL_FOREVER is on @never, in no bucket. If it is cancelled it
- * stays there until it is armed again or detached: no tick comes by.
+ * A timeout with the deadline WHEEL_FOREVER is on the list @never and in no bucket. If it is
+ * cancelled, it stays there until it is armed again or detached, as its tick never comes.
  *
  *
  * The word of a timeout
@@ -66,58 +67,56 @@
  *
  * The word of a timeout holds its deadline and four flags:
  *
- *	ARMED	it is pending: the callback will run at the deadline
- *	QUEUED	it is on a request queue, or somebody is about to push it
+ *	ARMED	the timeout is pending: the callback will run at the deadline
+ *	QUEUED	it is on a request queue, or a producer is about to push it
  *	FILED	it is in a bucket, or on one of the worker's lists
- *	DEAD	it cannot be armed again; RELEASE is a flag beside it, in place
- *		of the deadline that a dead timeout does not need
+ *	DEAD	it cannot be armed again. A dead timeout needs no deadline; the lowest
+ *		bit of the deadline is the flag RELEASE instead
  *
- * A request does not say what to do, it says "look at me again": whoever turns
- * QUEUED on pushes the timeout, and the worker, when it takes it from the
- * queue, does what the word says then. So any number of operations between two
- * looks of the worker cost one push, and one llist_node is enough.
+ * A request does not name an operation. It asks the worker to read the word again. The producer
+ * that sets QUEUED pushes the timeout; the worker takes it from the queue and acts on the word as
+ * it is then. So any number of operations between two drains cost one push, and one llist_node
+ * per timeout is enough.
  *
- * Invariants, at any time outside of the worker's single steps:
+ * These invariants hold whenever the worker is not in the middle of a step:
  *
- *  (a) ARMED implies QUEUED or FILED: the worker will come by.
- *  (b) FILED and not QUEUED implies that the tick it is filed for is not after
- *      the tick of the word's deadline, ARMED or not: the worker comes by in
- *      time. So a deadline may become later without a request; making it
- *      earlier takes one.
- *  (c) Only the worker clears QUEUED and FILED, or sets FILED, and only it
- *      touches timeout->node and the buckets.
- *  (d) Only from a word with ARMED and without QUEUED does the worker run the
- *      callback, by the cmpxchg that clears ARMED and FILED together.
- *  (e) The worker does not touch a timeout after the cmpxchg that leaves it with
- *      neither QUEUED nor FILED; the owner may free it when it sees neither
- *      and @running is another one.
+ *  (a) ARMED implies QUEUED or FILED: the worker will visit the timeout.
+ *  (b) FILED without QUEUED implies that the tick for which the timeout is filed is not after the
+ *      tick of the word's deadline, ARMED or not: the worker visits the timeout in time. So a
+ *      deadline can be made later without a request; making it earlier takes a request.
+ *  (c) Only the worker clears QUEUED, sets or clears FILED, and accesses timeout->node and the
+ *      buckets.
+ *  (d) The worker runs the callback only if its cmpxchg clears ARMED and FILED together, from a
+ *      word with ARMED and without QUEUED.
+ *  (e) The worker does not access a timeout after the cmpxchg that leaves neither QUEUED nor
+ *      FILED set. The owner may free the timeout when both flags are clear and @running is not
+ *      this timeout.
  *
- * What races with what, each decided by a cmpxchg on the word:
+ * All races are decided by a cmpxchg on the word:
  *
- *  - cancel and expire: (d) and cancel both clear ARMED; one of them does.
- *  - touch and expire: the worker judges a word and acts by a cmpxchg from
- *    exactly that word. If it was touched in between, the worker judges again.
- *  - arm and file: the worker clears QUEUED and sets FILED in the cmpxchg from
- *    which it takes the deadline to file by. A deadline that becomes later after
- *    it is (b); one that becomes earlier finds QUEUED clear and pushes.
- *  - expire and a request on its way: by (d) a timeout with QUEUED does not
- *    expire, so no callback frees it; the drain files it as if newly armed.
- *    The request was made after the drain of this pass, which was after the
- *    time of this pass was read, so it asked for a deadline in the past and
- *    the next tick is right for it.
- *  - a producer after its push: the worker may have run the callback already,
- *    which may have freed the timeout. So a producer that has armed a timeout
- *    does not look at it again. (Timeouts with QUEUED are not freed, (e), so it
- *    can still push.)
+ *  - cancel and expire: both clear ARMED, see (d). Only one of them succeeds.
+ *  - touch and expire: the worker reads the word, decides, and acts by a cmpxchg from exactly
+ *    the word that it read. If a touch came in between, the cmpxchg fails and the worker decides
+ *    again.
+ *  - arm and file: one cmpxchg clears QUEUED, sets FILED, and yields the deadline by which the
+ *    worker files the timeout. If the deadline is made later after this cmpxchg, (b) holds. If
+ *    it is made earlier, QUEUED is clear, so the producer pushes another request.
+ *  - expire and a request that has not been drained: a timeout with QUEUED does not expire, see
+ *    (d), so no callback can free it. The worker drops it from the bucket, and the next drain
+ *    files it as if it were newly armed. The push came after the drain of this pass, and the
+ *    worker had read the time of this pass before the drain. So the deadline was in the past at
+ *    the time of the push, and the next tick is the right one.
+ *  - a producer after its push: the worker may have run the callback already, and the callback
+ *    may have freed the timeout. So a producer does not access a timeout that it has armed.
+ *    (Before the push it may: by (e), a timeout with QUEUED is not freed.)
  *
  *
  * Sleeping
  * --------
  *
- * The worker publishes in @kick_below for which deadlines it wants to
- * be woken, then looks at the queues once more; a producer pushes, then looks at
- * @kick_below. Both with a full barrier in between, so that one of them sees the
- * other:
+ * The worker stores in @kick_below which deadlines it has to be woken for, then checks the queues
+ * once more. A producer pushes, then reads @kick_below. Both have a full barrier in between, so
+ * that at least one of them sees what the other one wrote:
  *
  *	producer                           worker (wheel_prepare_sleep)
  *	  word: ARMED, QUEUED                kick_below = ...
@@ -125,13 +124,13 @@
  *	  (cmpxchg of the push: smp_mb())    queues empty?
  *	  deadline < kick_below?             sleep
  *
- * One case needs more. A turns QUEUED on for tick 7 and is held up before its
- * push. B moves the timeout to tick 3; it has nothing to push, as QUEUED is on.
- * The worker, woken by B or not, finds nothing and sleeps until 5. A pushes,
- * compares its 7 with 5, and wakes nobody: two ticks late. A cannot read the
- * word again to find out, as the timeout may be gone once it is pushed. So each
- * CPU counts its producers that are between QUEUED and the push, @in_flight, and
- * the worker does not sleep while there is one:
+ * This is not enough if a deadline changes before the push. Producer A sets QUEUED for tick 7 and
+ * is interrupted before its push. Producer B moves the timeout to tick 3, and does not push, as
+ * QUEUED is set. The worker, whether B kicks it or not, finds no request and sleeps until tick 5.
+ * A pushes, compares its 7 with 5, and does not kick the worker, so the timeout expires two ticks
+ * late. A cannot read the word again, as the timeout may have been freed after the push. Therefore
+ * each CPU counts its producers between setting QUEUED and having pushed, in @in_flight, and the
+ * worker does not sleep while there is one:
  *
  *	A                    B                        worker
  *	  in_flight = 1
@@ -140,65 +139,67 @@
  *	                       3 < kick_below? ...
  *	                                                kick_below = 5
  *	                                                smp_mb()
- *	                                                in_flight? yes: go round
+ *	                                                in_flight? yes: do not sleep
  *	  push
  *	  in_flight = 0
  *
- * If B read kick_below before the worker's store, then the worker's read of
- * in_flight, behind its smp_mb(), sees A's store, which B's cmpxchg saw and which
- * is before B's read behind a full barrier. If after, B wakes the worker. The
- * section is not preemptible, and a few instructions long; in_flight is read
- * before the queue, so whoever sees 0 sees the push.
+ * If B reads @kick_below after the worker has stored 5, B kicks the worker. If B reads it before,
+ * the worker sees A's store to @in_flight: A's store is ordered before A's cmpxchg, which B's
+ * cmpxchg sees, B's read of @kick_below is behind a full barrier, and so is the worker's read of
+ * @in_flight. The worker reads @in_flight before the queue, so if it reads 0 it sees the push. The
+ * section is a few instructions long and not preemptible.
  *
- * Whoever rings sets kick_below to 0 by xchg, so one wakes and the others know
- * that the worker is up.
+ * A producer that kicks the worker first sets @kick_below to 0 by xchg. So only one producer
+ * kicks, and the others see that the worker is awake or has been kicked.
  *
- * A re-arm that needs no request (FILED, cancelled, later deadline) rings by the
- * same rule. The worker that wants to sleep for ever because nothing is pending
- * looks at the count of armed timeouts once more behind the same smp_mb(); the
- * count goes up before the cmpxchg that sets ARMED.
+ * Arming a timeout that was cancelled but is still FILED, for a later deadline, takes no request,
+ * but kicks the worker by the same rule. Before the worker sleeps without an end because nothing
+ * is pending, it sums up the counts of pending timeouts once more, behind the same smp_mb(). A
+ * producer counts a timeout as armed before the cmpxchg that sets ARMED.
  *
- * How long: as long as somebody arms, the worker looks into the queues every
- * WHEEL_DRAIN_NS and need be woken only for what is due before that. When nobody
- * has armed for that long, it sleeps until something is due, or for ever, and has
- * the next arm wake it.
+ * How long the worker sleeps: if timeouts were armed since it last went to sleep, at most
+ * WHEEL_DRAIN_NS, and only an arm for an earlier deadline than the end of this sleep kicks it.
+ * Otherwise until something is due, or without an end if nothing is pending, and any arm kicks it.
  *
- * How deep: who pushes the WHEEL_DEPTH-th request of a CPU wakes it, too. What was
- * armed a moment ago is in the caches; after 100,000 others it is not, and the worker
- * would wait for memory twice for each, as a queue is a list. It also bounds what has
- * to be taken over before anything that is due.
+ * How many requests may wait: every WHEEL_DEPTH-th request of a CPU kicks the worker. Timeouts
+ * that were armed a moment ago are still in the caches. After 100,000 others they are not, and the
+ * worker would miss the cache twice per timeout, as the queue is a linked list. This also limits
+ * how many requests the worker has to drain before it can expire what is due.
  *
  *
  * Releasing
  * ---------
  *
- * A released timeout has no order to keep, and there may be a million
- * at once. They have queues of their own, which are served in turn with what the timeouts
- * leave of the budget. One that is QUEUED already comes by the other queue and is
- * put aside until then. So release functions run outside of callbacks, and QUEUED is
- * cleared just before.
+ * Released timeouts need not be handled in order, and there may be a million at once. So each CPU
+ * has a separate queue for them, and the worker serves these queues in turn, with the budget that
+ * is left after drain and expiry. If a timeout has QUEUED set when it is released, it comes by the
+ * request queue instead, and the worker puts it aside until the release functions are called.
+ * QUEUED stays set until then. So release functions never run inside a callback.
  *
  *
  * Waiting
  * -------
  *
- * wheel_end_sync() enters itself in a table by the address of the timeout, then looks at
- * the word. When the worker has handled a request, or a callback has returned, it looks whether
- * anybody waits. Both with a full barrier in between, so that one of them sees the
- * other. The worker looks before it claims a timeout, too, and if somebody waits for this one it
- * cancels it for him. Otherwise a callback that arms its timeout for the past, and takes longer
- * than a tick, could keep him waiting for ever. After he has entered himself one more callback
- * begins at the most, one that the worker was just about to claim.
+ * wheel_end_sync() adds itself to a table of waiters, hashed by the address of the timeout, then
+ * reads the word. After the worker has handled a request, and after each callback, it checks
+ * whether there are waiters. Both have a full barrier in between, so that at least one of them
+ * sees what the other one wrote.
+ *
+ * The worker also checks for waiters before it claims a timeout. If there is one for this timeout,
+ * the worker cancels the timeout on behalf of the waiter. Otherwise a callback that arms its own
+ * timeout for the past, and runs for longer than a tick, could keep the waiter waiting forever.
+ * After a waiter has added itself, at most one more callback of the timeout begins: one that the
+ * worker was just about to claim.
  *
  *
  * Stop
  * ----
  *
- * Arming checks @state and pushes within one section that is not
- * preemptible. Stop sets SHUTDOWN and waits for a grace period (synchronize_rcu()
- * waits for such sections too); from then on nothing is armed. Requests to let go of
- * a timeout are pushed until STOPPED, which is set when the wheel has been
- * emptied, and followed by a grace period and a last drain.
+ * Arming checks @state and pushes within one non-preemptible section. wheel_shutdown() sets
+ * SHUTDOWN and waits for a grace period (synchronize_rcu() waits for such sections, too); after
+ * that, nothing is armed. Requests to detach or release a timeout are still pushed until
+ * wheel_sweep() has emptied the wheel and set STOPPED. A second grace period and a last drain
+ * follow.
  */
 #include <linux/bitmap.h>
 #include <linux/bitops.h>
@@ -228,9 +229,9 @@
 #include "hwtimer_wheel.h"
 
 /*
- * A cmpxchg of a word has to be a full barrier. lib/atomic64.c, for processors without a 64-bit
- * one, takes a spinlock instead. That is no full barrier: a store before it and a load after it may
- * change places.
+ * The cmpxchg of a word has to be a full barrier. On processors without a 64-bit cmpxchg,
+ * lib/atomic64.c takes a spinlock instead. This is not a full barrier: a store before it and a
+ * load after it may be reordered.
  */
 #if defined(CONFIG_SMP) && defined(CONFIG_GENERIC_ATOMIC64)
 #error "hwtimer needs a processor with a 64-bit cmpxchg"
@@ -247,24 +248,24 @@
 
 static_assert(U64_MAX >> WORD_SHIFT == WHEEL_FOREVER);
 
-/* wheel_advance() goes through these in turn. */
+/* The stages of a pass of wheel_advance(), see there. */
 enum wheel_stage {
-	STAGE_REST,	/* the pass is over */
-	STAGE_DRAIN,	/* requests are being taken over */
-	STAGE_SETTLE,	/* ticks up to the target are being settled */
+	STAGE_REST,	/* no pass is in progress */
+	STAGE_DRAIN,	/* request queues are being drained */
+	STAGE_SETTLE,	/* ticks up to @target are being settled */
 };
 
 /**
- * struct wheel_survey - somebody wants to know what is in the buckets
- * @level: of which level
+ * struct wheel_survey - a survey of the timeouts in some buckets
+ * @level: level of the buckets
  * @first: first bucket
- * @n: how many buckets
- * @at: how many of them the worker has finished
- * @left: at how many timeouts of this bucket it may look yet: as many as were filed in the whole
- *	wheel when it began with the bucket
- * @fn: called for each timeout in them
+ * @n: number of buckets; 0 ends the survey
+ * @at: number of buckets that the worker has finished
+ * @left: how many more timeouts of this bucket the worker surveys: initially as many as are filed
+ *	in the whole wheel
+ * @fn: called for each timeout in the buckets
  * @arg: for @fn
- * @done: the survey is over
+ * @done: completed when the survey is over
  */
 struct wheel_survey {
 	unsigned int		level;
@@ -278,11 +279,11 @@ struct wheel_survey {
 };
 
 /**
- * struct wheel_waiter - a task that waits until the worker has let go of a timeout
- * @node: in the table
+ * struct wheel_waiter - a task that waits until the wheel no longer holds a timeout
+ * @node: links the waiter into waiters_table
  * @t: the timeout
- * @ended: the worker cancelled an arming of @t for this task
- * @woken: the worker has let go of @t or filed it anew, or its callback has returned
+ * @ended: the worker cancelled @t on behalf of this task
+ * @woken: completed when the worker has dropped or filed @t, or the callback of @t has returned
  */
 struct wheel_waiter {
 	struct hlist_node	node;
@@ -294,9 +295,9 @@ struct wheel_waiter {
 #define WAITER_BITS	8
 
 /*
- * The waiters of all wheels, by the address of their timeout: the worker finds those of one
- * timeout without a look at most others. After wait_bit.c's table. Raw locks, as they are held for
- * a few instructions: on PREEMPT_RT the worker would otherwise sleep for its turn.
+ * The waiters of all wheels, hashed by the address of the timeout like the table in wait_bit.c,
+ * so that the worker need not check the waiters of all timeouts. The locks are held for a few
+ * instructions; they are raw so that the worker does not sleep on them on PREEMPT_RT.
  */
 static struct wheel_waiters {
 	raw_spinlock_t		lock;
@@ -304,7 +305,7 @@ static struct wheel_waiters {
 } waiters_table[BIT(WAITER_BITS)];
 
 /**
- * wheel_module_init - prepare what all wheels share
+ * wheel_module_init - initialise the table of waiters, which all wheels share
  */
 void __init wheel_module_init(void)
 {
@@ -329,16 +330,13 @@ static u64 word_deadline(u64 word)
 	return word >> WORD_SHIFT;
 }
 
-/* The tick at whose boundary @deadline has passed: rounds up, never early. */
+/* The tick at which a timeout with this deadline expires. Rounds up: never early. */
 static u64 deadline_tick(const struct hwtimer_wheel *w, u64 deadline)
 {
 	return div64_u64(deadline + w->tick_ns - 1, w->tick_ns);
 }
 
-/*
- * Counts of the worker's are written by it alone and read by wheel_count()
- * whenever somebody looks.
- */
+/* The worker's counts: only the worker writes them; wheel_count() reads them at any time. */
 static void count(unsigned long *counter)
 {
 	WRITE_ONCE(*counter, *counter + 1);
@@ -351,7 +349,7 @@ static void uncount(unsigned long *counter)
 
 static bool take_place(struct hwtimer_wheel *w)
 {
-	/* places never exceeds cap, so "unless equal" is "while below" */
+	/* places never exceeds cap, so "unless equal" means "if below". */
 	return !w->cap || atomic_long_add_unless(&w->places, 1, w->cap);
 }
 
@@ -362,9 +360,8 @@ static void leave_place(struct hwtimer_wheel *w)
 }
 
 /*
- * Wake the worker if it sleeps beyond @deadline. Called behind the full barrier
- * of the cmpxchg that made the request or armed the timeout: pairs with the
- * smp_mb() in wheel_prepare_sleep().
+ * Kick the worker if it sleeps beyond @deadline. The caller has pushed a request or armed a timeout
+ * by a cmpxchg, a full barrier, which pairs with the smp_mb() in wheel_prepare_sleep().
  */
 static void kick_worker(struct hwtimer_wheel *w, struct wheel_queue *q, u64 deadline)
 {
@@ -374,9 +371,9 @@ static void kick_worker(struct hwtimer_wheel *w, struct wheel_queue *q, u64 dead
 	if (deadline >= (u64)atomic64_read(&w->kick_below))
 		return;
 	/*
-	 * From the exchange on others see 0 and rely on us, so interrupts are off until we have
-	 * kicked. A hypervisor that takes the CPU away makes them late, as it does those who
-	 * wait for a spinlock.
+	 * After the xchg, other producers see 0 and rely on this kick, so interrupts are off until
+	 * it is done. If a hypervisor preempts the CPU in between, expiries are late, as with a
+	 * preempted holder of a spinlock.
 	 */
 	local_irq_save(flags);
 	if (atomic64_xchg(&w->kick_below, 0)) {
@@ -388,9 +385,9 @@ static void kick_worker(struct hwtimer_wheel *w, struct wheel_queue *q, u64 dead
 }
 
 /*
- * Change @t's word from *@old to @new, and push @t if that turns QUEUED on.
- * False, with *@old updated, if the word is another one by now. Not preemptible.
- * If it succeeds, @t may be gone. @q: this CPU's.
+ * Change the word of @t from *@old to @new, and push @t to @q, the queue of this CPU, if this sets
+ * QUEUED. If the word is no longer *@old, update *@old and return false. After success @t may have
+ * been freed. The caller has disabled preemption.
  */
 static __always_inline bool
 change_and_push(struct hwtimer_wheel *w, struct wheel_queue *q, struct hwtimer_timeout *t,
@@ -402,7 +399,7 @@ change_and_push(struct hwtimer_wheel *w, struct wheel_queue *q, struct hwtimer_t
 	if (!push)
 		return atomic64_try_cmpxchg(&t->word, (s64 *)old, new);
 
-	/* Before the cmpxchg, a full barrier: who sees QUEUED sees this. */
+	/* Before the cmpxchg, a full barrier: a CPU that sees QUEUED also sees in_flight. */
 	local_inc(&q->in_flight);
 	hwtimer_step();
 	changed = atomic64_try_cmpxchg(&t->word, (s64 *)old, new);
@@ -414,8 +411,8 @@ change_and_push(struct hwtimer_wheel *w, struct wheel_queue *q, struct hwtimer_t
 		hwtimer_step();
 	}
 	/*
-	 * After the push, whose cmpxchg is a full barrier: who sees the count
-	 * down sees the request. Pairs with smp_rmb() in requested().
+	 * After the push, whose cmpxchg is a full barrier: if the worker reads the decremented
+	 * count, it sees the request. Pairs with smp_rmb() in requested().
 	 */
 	local_dec(&q->in_flight);
 	if (changed && !(local_inc_return(&q->pushed) % WHEEL_DEPTH))
@@ -423,7 +420,7 @@ change_and_push(struct hwtimer_wheel *w, struct wheel_queue *q, struct hwtimer_t
 	return changed;
 }
 
-/* Take a place below the cap, and count the timeout as armed. */
+/* Take a place under the cap, and count a timeout as armed. False: no place is free. */
 static bool book(struct hwtimer_wheel *w, struct wheel_queue *q)
 {
 	hwtimer_step();
@@ -433,7 +430,7 @@ static bool book(struct hwtimer_wheel *w, struct wheel_queue *q)
 	return true;
 }
 
-/* What arm() returns for a timeout whose word is @old. 0: a place is booked for it. */
+/* The return value of arm() for a timeout whose word is @old. If it is 0, a place is booked. */
 static __always_inline int
 may_arm(struct hwtimer_wheel *w, struct wheel_queue *q, u64 old, bool pending_only, bool *booked)
 {
@@ -443,7 +440,7 @@ may_arm(struct hwtimer_wheel *w, struct wheel_queue *q, u64 old, bool pending_on
 		return -ESHUTDOWN;
 	if (pending_only)
 		return -ENOENT;
-	/* Counted before it is armed, so that pending is never too low. */
+	/* Count the timeout before it is armed, so that pending is never too low. */
 	if (!*booked && !book(w, q))
 		return -EAGAIN;
 	*booked = true;
@@ -459,7 +456,7 @@ static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pen
 	int ret = -ESHUTDOWN;
 
 	deadline = min(deadline, WHEEL_FOREVER);
-	/* One section from the look at the state to the push; see "Stop". */
+	/* Not preemptible from reading the state to the push; see "Stop". */
 	preempt_disable();
 	if (unlikely(READ_ONCE(w->state) >= WHEEL_SHUTDOWN))
 		goto out;
@@ -475,7 +472,7 @@ static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pen
 				local_inc(&q->rejected);
 				goto out;
 			}
-			/* Somebody armed it with the last place? */
+			/* Another CPU may have taken the last place to arm this timeout. */
 			old = new;
 			continue;
 		}
@@ -490,7 +487,7 @@ static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pen
 			break;
 	}
 
-	/* @t may have expired and be gone by now. */
+	/* @t may have expired and been freed by now. */
 	if (sooner && (old & WORD_QUEUED))
 		local_inc(&q->coalesced);
 	if (ret)
@@ -502,7 +499,7 @@ static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pen
 	if (!ret)
 		goto out;
 undo:
-	/* Somebody else armed it, or ended it, in between. */
+	/* The place is not needed if another CPU armed, killed or released @t meanwhile. */
 	if (booked) {
 		local_dec(&q->armed);
 		leave_place(w);
@@ -512,7 +509,7 @@ out:
 	return ret;
 }
 
-/* What @running is while the callback of @t runs, if @t was initialised meanwhile. */
+/* The value of @running if @t was initialised while its callback runs. */
 static struct hwtimer_timeout *renewed(const struct hwtimer_timeout *t)
 {
 	return (void *)((uintptr_t)t | 1);
@@ -524,12 +521,11 @@ static struct hwtimer_timeout *whose(struct hwtimer_timeout *running)
 }
 
 /*
- * Does @w hold what is in the place of @t? That may be anything, as nobody has to
- * clear memory before it becomes a timeout. But it has both the address of this
- * wheel and one of these flags only if the wheel holds it, it is a copy of a timeout
- * that the wheel holds, or it was freed while the wheel held it: all are mistakes. A
- * timeout that was ended as it should has no such flag any more, be it on the stack or
- * in a slab. Reads what may be uninitialised.
+ * Does @w hold a timeout in the memory at @t? This memory may be uninitialised. But it contains
+ * the address of this wheel and QUEUED or FILED only if the wheel holds a timeout there, if a
+ * timeout was copied while the wheel held it, or if a timeout was freed while the wheel held it.
+ * All of these are bugs. A timeout that was ended correctly has neither flag set, so a stale one
+ * on the stack or in a slab is no problem.
  */
 static bool __no_kmsan_checks seems_held(const struct hwtimer_timeout *t,
 					 const struct hwtimer_wheel *w)
@@ -539,10 +535,9 @@ static bool __no_kmsan_checks seems_held(const struct hwtimer_timeout *t,
 
 /**
  * wheel_timeout_init - prepare a timeout
- * @t: not armed, and not held by a wheel. If it is nevertheless: warns, and leaves it
- *	as it is
- * @w: the wheel it will be armed on
- * @fn: what it calls
+ * @t: the timeout. If the wheel still holds it, this warns and leaves it unchanged
+ * @w: the wheel on which it will be armed
+ * @fn: its callback
  */
 void wheel_timeout_init(struct hwtimer_timeout *t, struct hwtimer_wheel *w,
 			hwtimer_fn_t fn)
@@ -554,9 +549,9 @@ void wheel_timeout_init(struct hwtimer_timeout *t, struct hwtimer_wheel *w,
 		return;
 	}
 	/*
-	 * Either its own callback initialises it, or a callback has freed a timeout, still runs,
-	 * and this is a new one at the same address. Others who wait for this address must
-	 * wait for that callback; the callback itself must not.
+	 * Either the timeout's own callback initialises it, or a callback that still runs has freed
+	 * its timeout and @t is a new one at the same address. Other tasks that wait for @t have
+	 * to wait for this callback; the callback itself must not.
 	 */
 	if (unlikely(READ_ONCE(w->running) == t))
 		cmpxchg(&w->running, t, renewed(t));
@@ -570,10 +565,10 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_timeout_init);
 /**
  * wheel_arm - make a timeout pending, or give a pending one another deadline
  * @t: the timeout
- * @deadline: in ns since the wheel began; WHEEL_FOREVER and later: never
+ * @deadline: in ns since the wheel was created; WHEEL_FOREVER and later: never
  *
- * Return: 0 if it was not pending, 1 if it was, -EAGAIN at the cap, -ESHUTDOWN
- * if the wheel was shut down or @t killed or released.
+ * Return: 0 if @t was not pending, 1 if it was, -EAGAIN if the cap is reached, -ESHUTDOWN if the
+ * wheel was shut down, or @t was killed or released.
  */
 int wheel_arm(struct hwtimer_timeout *t, u64 deadline)
 {
@@ -586,7 +581,7 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_arm);
  * @t: the timeout
  * @deadline: as for wheel_arm()
  *
- * Return: 0, -ENOENT if it is not pending, -ESHUTDOWN as for wheel_arm().
+ * Return: 0, -ENOENT if @t is not pending, -ESHUTDOWN as for wheel_arm().
  */
 int wheel_touch(struct hwtimer_timeout *t, u64 deadline)
 {
@@ -597,15 +592,15 @@ int wheel_touch(struct hwtimer_timeout *t, u64 deadline)
 EXPORT_SYMBOL_IF_KUNIT(wheel_touch);
 
 /*
- * Clear ARMED and set @also. The timeout stays where it is; the worker drops it
- * when it comes by, or it is armed again before that.
+ * Clear ARMED and set @also. The timeout stays in its bucket until the worker visits and drops it,
+ * unless it is armed again before.
  */
 static bool disarm(struct hwtimer_timeout *t, u64 also)
 {
 	struct hwtimer_wheel *w = timeout_wheel(t);
 	u64 old, new;
 
-	/* One section: the wheel is not freed before we have counted. */
+	/* Not preemptible, so that the wheel is not freed before the cancel is counted. */
 	preempt_disable();
 	old = atomic64_read_acquire(&t->word);
 	do {
@@ -626,10 +621,10 @@ static bool disarm(struct hwtimer_timeout *t, u64 also)
 }
 
 /**
- * wheel_cancel - end a pending timeout
+ * wheel_cancel - cancel a timeout
  * @t: the timeout
  *
- * Return: true if the callback of this arming will never run.
+ * Return: true if @t was pending; the callback of that arming will never run.
  */
 bool wheel_cancel(struct hwtimer_timeout *t)
 {
@@ -638,7 +633,7 @@ bool wheel_cancel(struct hwtimer_timeout *t)
 EXPORT_SYMBOL_IF_KUNIT(wheel_cancel);
 
 /**
- * wheel_kill - end a pending timeout, and let nobody arm it again
+ * wheel_kill - cancel a timeout, and make it impossible to arm it again
  * @t: the timeout
  *
  * Return: as wheel_cancel().
@@ -650,10 +645,10 @@ bool wheel_kill(struct hwtimer_timeout *t)
 EXPORT_SYMBOL_IF_KUNIT(wheel_kill);
 
 /**
- * wheel_detach - ask the worker to let go of a timeout that is not armed
+ * wheel_detach - ask the worker to drop a timeout that is not armed
  * @t: the timeout
  *
- * When it has, wheel_holds() is false and who waits in wheel_end_sync() is woken.
+ * When the worker has dropped @t, wheel_holds() is false and waiters in wheel_end_sync() are woken.
  */
 void wheel_detach(struct hwtimer_timeout *t)
 {
@@ -666,7 +661,7 @@ void wheel_detach(struct hwtimer_timeout *t)
 		q = this_cpu_ptr(w->queues);
 		hwtimer_step_stall();
 		old = atomic64_read(&t->word);
-		/* QUEUED alone: the worker comes by. Neither: it has nothing. */
+		/* With QUEUED, the worker will read the word. With neither, it has dropped @t. */
 		while ((old & WORD_HELD) == WORD_FILED &&
 		       !change_and_push(w, q, t, &old, old | WORD_QUEUED))
 			;
@@ -678,10 +673,10 @@ void wheel_detach(struct hwtimer_timeout *t)
 EXPORT_SYMBOL_IF_KUNIT(wheel_detach);
 
 /**
- * wheel_release - end a timeout for good, and be told when it may be freed
+ * wheel_release - cancel a timeout for good, and have a function called when it may be freed
  * @t: the timeout, not released before
- * @released: called once with @t, by the worker or, on a stopped wheel, right
- *	here; when the wheel does not hold @t and its callback does not run
+ * @released: release function, called once with @t when the wheel does not hold @t and the
+ *	callback of @t does not run: by the worker or, if the wheel is stopped, by this function
  *
  * Return: as wheel_cancel().
  */
@@ -694,14 +689,14 @@ bool wheel_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
 	u64 old;
 
 	/*
-	 * Nobody arms it from here on, so fn is ours: the worker reads it before
-	 * the cmpxchg that claims an armed timeout, which fails now, and again
-	 * when it has seen RELEASE.
+	 * @t cannot be armed any more, so fn may be replaced. The worker reads fn before its
+	 * cmpxchg that claims an armed timeout, which fails from now on, and after it has seen
+	 * RELEASE.
 	 */
 	WRITE_ONCE(t->fn, released);
 
 	preempt_disable();
-	/* Pairs with wheel_sweep(): all that callbacks did is visible. */
+	/* Pairs with wheel_sweep(): all that callbacks have written is visible. */
 	stopped = smp_load_acquire(&w->state) >= WHEEL_STOPPED;
 	if (!stopped) {
 		q = this_cpu_ptr(w->queues);
@@ -723,10 +718,10 @@ bool wheel_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
 EXPORT_SYMBOL_IF_KUNIT(wheel_release);
 
 /**
- * wheel_pending - is this timeout armed?
+ * wheel_pending - is this timeout pending?
  * @t: the timeout
  *
- * Return: true if it is; it may have ended by the time the caller looks.
+ * Return: true if it is. It may expire or be cancelled before the caller uses the result.
  */
 bool wheel_pending(const struct hwtimer_timeout *t)
 {
@@ -735,10 +730,10 @@ bool wheel_pending(const struct hwtimer_timeout *t)
 EXPORT_SYMBOL_IF_KUNIT(wheel_pending);
 
 /**
- * wheel_deadline - when is this timeout due?
+ * wheel_deadline - the deadline of a timeout
  * @t: a pending timeout
  *
- * Return: in ns since the wheel began.
+ * Return: the deadline in ns since the wheel was created.
  */
 u64 wheel_deadline(const struct hwtimer_timeout *t)
 {
@@ -747,11 +742,11 @@ u64 wheel_deadline(const struct hwtimer_timeout *t)
 EXPORT_SYMBOL_IF_KUNIT(wheel_deadline);
 
 /**
- * wheel_holds - may the worker still touch this timeout?
- * @t: a timeout that nobody arms meanwhile, but its callback
+ * wheel_holds - may the worker still access this timeout?
+ * @t: the timeout; meanwhile only its callback may arm it
  *
- * Return: false if it is on no queue, in no bucket, and its callback, if it
- * ran, has returned and all it did is visible.
+ * Return: false if @t is on no queue and in no bucket, and its callback does not run; all that
+ * the callback has written is visible then.
  */
 bool wheel_holds(const struct hwtimer_timeout *t)
 {
@@ -760,25 +755,26 @@ bool wheel_holds(const struct hwtimer_timeout *t)
 
 	do {
 		/*
-		 * Counted after running is set and before the callback: one that began
-		 * and ended while we looked, and may have armed it, has us look again.
+		 * The worker increments expired after it has set running and before it calls the
+		 * callback. If a callback runs during these checks and returns, it may have armed
+		 * @t. Then expired has changed, and the checks are repeated.
 		 */
 		expired = smp_load_acquire(&w->expired);
 		/*
-		 * A callback that began before that read. Looked for before the word is read, or
-		 * it could return in between, unseen.
+		 * Finds a callback that began before expired was read. This check has to be before
+		 * the word is read, otherwise the callback could arm @t and return in between.
 		 */
 		if (whose(smp_load_acquire(&w->running)) == t)
 			return true;
 		hwtimer_step();
 		/*
-		 * The worker sets running before the cmpxchg that clears the flags, so
-		 * who sees them clear by the acquire sees running.
+		 * The worker sets running before the cmpxchg that clears the flags, so if this
+		 * acquire reads them as clear, the next read sees running.
 		 */
 		if (atomic64_read_acquire(&t->word) & WORD_HELD)
 			return true;
 		hwtimer_step();
-		/* Pairs with the worker's release after the callback. */
+		/* Pairs with smp_store_release() after the callback, in expire(). */
 		if (whose(smp_load_acquire(&w->running)) == t)
 			return true;
 	} while (READ_ONCE(w->expired) != expired);
@@ -786,21 +782,21 @@ bool wheel_holds(const struct hwtimer_timeout *t)
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_holds);
 
-/* From here on: the worker. */
+/* From here on: functions of the worker, and functions that wait for it. */
 
-/* How many ticks a slot of this level is wide, as a power of two. */
+/* The base-2 logarithm of the width in ticks of a slot of this level. */
 static unsigned int level_shift(const struct hwtimer_wheel *w, unsigned int level)
 {
 	return level * w->slot_bits;
 }
 
-/* The index, in its level, of slot @number, counted from tick 0. */
+/* The index in its level of slot @number, which is counted from tick 0. */
 static unsigned int slot_of(const struct hwtimer_wheel *w, u64 number)
 {
 	return number & (w->slots - 1);
 }
 
-/* Is @tick, not before cur, more than a round of the top level away? */
+/* Is @tick, which is not before cur, more than a round of the top level ahead? */
 static bool beyond(const struct hwtimer_wheel *w, u64 tick)
 {
 	unsigned int shift = level_shift(w, w->levels - 1);
@@ -808,7 +804,7 @@ static bool beyond(const struct hwtimer_wheel *w, u64 tick)
 	return (tick >> shift) - (w->cur >> shift) >= w->slots;
 }
 
-/* The highest digit in which @tick and cur differ, as far as there are levels. */
+/* The highest digit in which @tick and cur differ; the top level, if the digit has no level. */
 static unsigned int level_of(const struct hwtimer_wheel *w, u64 tick)
 {
 	u64 differ = tick ^ w->cur;
@@ -818,13 +814,13 @@ static unsigned int level_of(const struct hwtimer_wheel *w, u64 tick)
 	return min((fls64(differ) - 1) / w->slot_bits, w->levels - 1);
 }
 
-/* Out of line, so that place() saves no registers for it while nobody traces. */
+/* Out of line, so that place() saves no registers for it while tracing is off. */
 static noinline void place_traced(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 tick)
 {
 	trace_hwtimer_file(t, w, tick, level_of(w, tick));
 }
 
-/* Into the bucket of @tick, not before cur. */
+/* Put @t into the bucket of @tick, which is not before cur. */
 static void place(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 tick)
 {
 	unsigned int level = level_of(w, tick), i;
@@ -852,7 +848,7 @@ static void file(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 deadlin
 		list_add_tail(&t->node, &w->never);
 		return;
 	}
-	/* Ticks before cur are over: what was due then is filed for cur. */
+	/* A timeout that was due before cur is filed for cur. */
 	tick = max(deadline_tick(w, deadline), w->cur);
 	if (unlikely(w->may_grow && beyond(w, tick))) {
 		w->far_tick = max(w->far_tick, tick);
@@ -862,7 +858,7 @@ static void file(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 deadlin
 	place(w, t, tick);
 }
 
-/* If @head is that of a bucket, the bucket is empty from now on. */
+/* If @head is the list head of a bucket, mark the bucket as empty. */
 static void mark_empty(struct hwtimer_wheel *w, const struct list_head *head)
 {
 	const size_t size = w->slots * sizeof(struct wheel_bucket);
@@ -880,7 +876,7 @@ static void mark_empty(struct hwtimer_wheel *w, const struct list_head *head)
 
 static void unfile(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 {
-	/* The same neighbour on both sides is the head: @t was the last one. */
+	/* If both neighbours are the same, they are the list head, and @t is the last timeout. */
 	if (t->node.next == t->node.prev)
 		mark_empty(w, t->node.next);
 	list_del(&t->node);
@@ -901,8 +897,9 @@ static noinline void wake_each(const struct hwtimer_timeout *t)
 }
 
 /*
- * Wake those who wait for @t, of which only the address is used. The caller has a full barrier
- * between the change that they wait for and this; it pairs with the one in wheel_end_sync().
+ * Wake the waiters for @t. Uses only the address of @t, which may have been freed. The caller has a
+ * full barrier between the change that the waiters wait for and this call; it pairs with the one
+ * in wheel_end_sync().
  */
 static __always_inline void wake_waiters(struct hwtimer_wheel *w, const struct hwtimer_timeout *t)
 {
@@ -912,9 +909,9 @@ static __always_inline void wake_waiters(struct hwtimer_wheel *w, const struct h
 }
 
 /*
- * The worker changes @t's word from *@old to @new. False, with *@old updated, if
- * the word is another one by now. If it succeeds and @new is not held, @t may be gone;
- * so debugobjects is told before.
+ * For the worker: change the word of @t from *@old to @new. If the word is no longer *@old, update
+ * *@old and return false. If @new has neither QUEUED nor FILED, @t may have been freed after
+ * success, so debugobjects is informed before.
  */
 static bool change(struct hwtimer_timeout *t, u64 *old, u64 new)
 {
@@ -929,9 +926,9 @@ static bool change(struct hwtimer_timeout *t, u64 *old, u64 new)
 }
 
 /*
- * @t, whose word was *@old, is due. If somebody waits for its end, cancel it in his name: else
- * its callback could arm it again and again, and he would wait for ever. True if *@old is
- * another one now.
+ * @t, whose word was *@old, is due. If a task waits for its end, cancel it on behalf of the waiter.
+ * Otherwise the callback could arm @t again and again, and the task would wait forever. True if
+ * there is a waiter: *@old has been updated, and the caller has to decide again.
  */
 static noinline bool cancel_for_waiter(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 *old)
 {
@@ -947,7 +944,7 @@ static noinline bool cancel_for_waiter(struct hwtimer_wheel *w, struct hwtimer_t
 		found = true;
 		while (!changed && (*old & (WORD_ARMED | WORD_QUEUED)) == WORD_ARMED)
 			changed = atomic64_try_cmpxchg(&t->word, (s64 *)old, *old & ~WORD_ARMED);
-		/* Under the lock he does not return. */
+		/* The waiter does not return while the lock is held. */
 		waiter->ended |= changed;
 		break;
 	}
@@ -962,7 +959,7 @@ static noinline bool cancel_for_waiter(struct hwtimer_wheel *w, struct hwtimer_t
 	return found;
 }
 
-/* Handle the request of @t: file it, let go of it, or put it aside. */
+/* Handle a request: file @t if it is armed, put it aside if it was released, else drop it. */
 static void handle_request(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 {
 	u64 old = atomic64_read(&t->word), new;
@@ -972,7 +969,7 @@ static void handle_request(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		if (old & WORD_ARMED) {
 			new = (old & ~WORD_QUEUED) | WORD_FILED;
 		} else {
-			/* Off its list first: behind the cmpxchg it is not ours. */
+			/* Unfile @t first: after the cmpxchg it belongs to its owner. */
 			if (filed)
 				unfile(w, t);
 			filed = false;
@@ -985,34 +982,34 @@ static void handle_request(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	hwtimer_step();
 	count(&w->drained);
 	if (new & WORD_FILED) {
-		/* FILED is set, so it stays ours; see (b) for later deadlines. */
+		/* FILED is set, so @t belongs to the worker; see (b) for later deadlines. */
 		if (filed)
 			unfile(w, t);
 		file(w, t, word_deadline(new));
 	} else if (new & WORD_QUEUED) {
-		/* Not now: its callback, or somebody else's, may be running. */
+		/* Do not call the release function now: a callback may be running. */
 		t->request.next = w->aside;
 		w->aside = &t->request;
 		return;
 	}
-	/* Also if it was armed meanwhile: who waits for its end ends it again. */
+	/* Also if @t was armed meanwhile: a waiter then cancels it again. */
 	wake_waiters(w, t);
 }
 
-/* Let go of the released timeout @t, and call its release function. */
+/* Drop the released timeout @t, and call its release function. */
 static void call_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 {
 	u64 old = atomic64_read(&t->word);
 	hwtimer_released_fn_t released = READ_ONCE(t->fn);
 
 	count(&w->drained);
-	/* It is dead, and QUEUED: nobody changes the word but us. */
+	/* The timeout has DEAD and QUEUED set, so only the worker changes the word. */
 	if (old & WORD_FILED)
 		unfile(w, t);
 	hwtimer_odebug_deactivate(t);
 	hwtimer_step();
 	atomic64_andnot(WORD_HELD, &t->word);
-	/* Before the look at the waiters. */
+	/* Before reading waiters; see wake_waiters(). */
 	smp_mb__after_atomic();
 	wake_waiters(w, t);
 	if (w->ops->softirq)
@@ -1024,7 +1021,7 @@ static void call_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		local_bh_enable();
 }
 
-/* A round is over. If the question came before the pass in which it began, answer. */
+/* A release round is over. Complete a barrier requested before the pass in which it began. */
 static void answer_barrier(struct hwtimer_wheel *w)
 {
 	struct completion *asked = w->answers;
@@ -1038,14 +1035,13 @@ static void answer_barrier(struct hwtimer_wheel *w)
 }
 
 /*
- * Call what was released. That has time: after all else, and one after the other with the
- * budget that is left, so that somebody who ends a million timeouts does not hold up those of
- * others. Never inside a callback.
+ * Call release functions, after all other work and within the budget that is left, so that an owner
+ * who releases a million timeouts does not delay the expiries of others. Never inside a callback.
  *
- * In rounds: what was put aside, then all that the first CPU has released up to its turn, then
- * the next CPU. What a CPU releases after its turn waits for the next round, so each round ends.
- * It answers wheel_barrier() if that was asked before the pass in which the round began. False if
- * the budget ran out first; the next call goes on with the round.
+ * A release round handles the timeouts that were put aside, then the queue of released timeouts of
+ * each CPU in turn. Timeouts that a CPU releases after its turn wait for the next round, so each
+ * round ends. The end of a round completes wheel_barrier() if the barrier was requested before the
+ * pass in which the round began. False if the budget ran out; the next call continues the round.
  */
 static bool release_some(struct hwtimer_wheel *w, unsigned int *budget)
 {
@@ -1082,14 +1078,14 @@ static bool release_some(struct hwtimer_wheel *w, unsigned int *budget)
 	return true;
 }
 
-/* False if the budget ran out. */
+/* Handle the requests on the queues of all CPUs. False if the budget ran out. */
 static bool drain(struct hwtimer_wheel *w, unsigned int *budget)
 {
 	struct wheel_queue *q;
 	struct llist_node *node;
 
 	for (;;) {
-		/* The last push comes first; turn them round. */
+		/* The queue has the newest request first; reverse it. */
 		while (w->pushed) {
 			if (!*budget)
 				return false;
@@ -1112,7 +1108,7 @@ static bool drain(struct hwtimer_wheel *w, unsigned int *budget)
 			return true;
 		q = per_cpu_ptr(w->queues, w->drain_cpu);
 		w->drain_cpu = cpumask_next(w->drain_cpu, cpu_possible_mask);
-		/* All at once: producers cannot keep us here for ever. */
+		/* Take all requests at once, so that producers cannot prolong the drain forever. */
 		if (!llist_empty(&q->requests))
 			w->pushed = llist_del_all(&q->requests);
 	}
@@ -1124,10 +1120,10 @@ static void drain_restart(struct hwtimer_wheel *w)
 }
 
 /**
- * wheel_drain_all - take over every request there is
+ * wheel_drain_all - handle all requests
  * @w: the wheel
  *
- * For the worker only; also from inside a callback. May sleep.
+ * For the worker only, also inside a callback. May sleep.
  */
 void wheel_drain_all(struct hwtimer_wheel *w)
 {
@@ -1141,7 +1137,7 @@ void wheel_drain_all(struct hwtimer_wheel *w)
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_drain_all);
 
-/* End @t and have the worker let go of it. */
+/* End @t, and ask the worker to drop it. */
 static bool end_and_detach(struct hwtimer_timeout *t, wheel_end_fn end)
 {
 	bool ended = end(t);
@@ -1152,17 +1148,17 @@ static bool end_and_detach(struct hwtimer_timeout *t, wheel_end_fn end)
 }
 
 /**
- * wheel_end_sync - end a timeout and wait until the worker has let go of it
+ * wheel_end_sync - end a timeout and wait until the wheel no longer holds it
  * @t: the timeout
  * @end: wheel_cancel() or wheel_kill()
- * @patience: how long to wait at the most, in jiffies; MAX_SCHEDULE_TIMEOUT
+ * @patience: timeout of the wait in jiffies, or MAX_SCHEDULE_TIMEOUT
  *
- * If the callback arms @t again meanwhile, that is cancelled, by the caller or by the worker;
- * what others arm meanwhile may be. After the caller has begun to wait one more callback begins at
- * the most, one that the worker was just about to claim. Process context, may sleep; not for
- * callbacks of the wheel, see wheel_end_here().
+ * If the callback arms @t again meanwhile, this function or the worker cancels @t again. If other
+ * tasks arm @t meanwhile, it may be cancelled or not. After the wait has begun, at most one more
+ * callback of @t begins: one that the worker was just about to claim. Process context, may sleep;
+ * callbacks of the wheel use wheel_end_here() instead.
  *
- * Return: true if @t was pending, once at least.
+ * Return: true if @t was pending at least once.
  */
 bool wheel_end_sync(struct hwtimer_timeout *t, wheel_end_fn end, unsigned long patience)
 {
@@ -1178,9 +1174,9 @@ bool wheel_end_sync(struct hwtimer_timeout *t, wheel_end_fn end, unsigned long p
 	raw_spin_unlock_irqrestore(&waiters->lock, flags);
 	atomic_inc(&w->waiters);
 	/*
-	 * The worker looks at @waiters after it has handled a request, after each callback, and
-	 * before each claim, with a full barrier in between. Either it sees us, or
-	 * we see what it did.
+	 * The worker reads @waiters after it has handled a request, after each callback, and
+	 * before each claim, with a full barrier in between. Either it sees this waiter, or this
+	 * waiter sees what it did.
 	 */
 	smp_mb__after_atomic();
 
@@ -1198,11 +1194,12 @@ bool wheel_end_sync(struct hwtimer_timeout *t, wheel_end_fn end, unsigned long p
 EXPORT_SYMBOL_IF_KUNIT(wheel_end_sync);
 
 /**
- * wheel_end_here - end a timeout and let go of it, by a callback of its wheel
- * @t: another timeout, or the callback's own if it was initialised anew
+ * wheel_end_here - wheel_end_sync() for callbacks of the same wheel
+ * @t: another timeout, or the callback's own one if it was initialised again
  * @end: wheel_cancel() or wheel_kill()
  *
- * Does not wait for a timeout that was released: its release function is called when this callback
+ * A callback runs in the worker, so it cannot wait for the worker: it drains the queues itself.
+ * If @t was released, this returns at once, and the release function is called after the callback
  * has returned. Process context, may sleep.
  *
  * Return: as wheel_end_sync().
@@ -1213,9 +1210,9 @@ bool wheel_end_here(struct hwtimer_timeout *t, wheel_end_fn end)
 	bool ended = end_and_detach(t, end);
 	u64 word;
 
-	/* Nobody but us lets go of it. */
+	/* This is the worker, so only this loop can drop @t. */
 	while ((word = atomic64_read(&t->word)) & WORD_HELD && !releasing(word)) {
-		/* Somebody else may be about to push it, and is not preemptible. */
+		/* A producer on another CPU may be about to push @t; it is not preemptible. */
 		cpu_relax();
 		wheel_drain_all(w);
 		ended |= end_and_detach(t, end);
@@ -1228,7 +1225,7 @@ static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		   hwtimer_fn_t fn, u64 deadline)
 {
 	hwtimer_step();
-	/* Before the callback: it finds its own place free. */
+	/* Before the callback, so that it can take the place that its timeout had. */
 	count(&w->expired);
 	leave_place(w);
 	lock_map_acquire(&w->callback_map);
@@ -1237,40 +1234,40 @@ static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 	hwtimer_step();
 	/* Pairs with wheel_holds(). */
 	smp_store_release(&w->running, NULL);
-	/* Before the look at the waiters. */
+	/* Before reading waiters; see wake_waiters(). */
 	smp_mb();
 	wake_waiters(w, t);
 }
 
-/* Decide about a timeout that was taken from the bucket of now_tick. */
+/* Expire, drop or file again a timeout that was taken from the bucket of now_tick. */
 static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 {
 	u64 end = w->now_tick * w->tick_ns;
 	u64 old = atomic64_read(&t->word), new;
 	hwtimer_fn_t fn;
 
-	/* The next one comes while the callback runs and the clock is read. */
+	/* Fetch the next timeout while the callback runs and the clock is read. */
 	prefetchw(t->node.next);
 	list_del(&t->node);
 	uncount(&w->filed);
-	/* With one level, visit() has. */
+	/* With one level, visit() has counted it. */
 	if (w->levels > 1)
 		count(&w->visits);
 	for (;;) {
 		fn = NULL;
 		if (old & WORD_ARMED && word_deadline(old) > end) {
-			/* It was touched. FILED stays set, so it is still ours. */
+			/* It was touched. FILED stays set, so it still belongs to the worker. */
 			count(&w->refiled);
 			file(w, t, word_deadline(old));
 			break;
 		}
-		/* Not armed: dropped. Armed and queued: the drain files it anew. */
+		/* If it is not armed, drop it. If it is armed and queued, the drain files it. */
 		new = old & ~WORD_FILED;
 		if ((old & (WORD_ARMED | WORD_QUEUED)) == WORD_ARMED) {
-			/* After a callback that armed it, expire() had a full barrier. */
+			/* If its callback armed it, the barrier is the smp_mb() in expire(). */
 			if (unlikely(atomic_read(&w->waiters)) && cancel_for_waiter(w, t, &old))
 				continue;
-			/* Both before the cmpxchg; see wheel_holds(), wheel_release(). */
+			/* Both before the cmpxchg, for wheel_release() and wheel_holds(). */
 			fn = READ_ONCE(t->fn);
 			WRITE_ONCE(w->running, t);
 			new &= ~WORD_ARMED;
@@ -1285,25 +1282,25 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	}
 	w->in_row = false;
 	if (READ_ONCE(w->running)) {
-		/* Was about to claim it. Pairs with wheel_holds(). */
+		/* The word changed before the claim. Pairs with wheel_holds(). */
 		smp_store_release(&w->running, NULL);
-		/* Before the look at the waiters. */
+		/* Before reading waiters; see wake_waiters(). */
 		smp_mb();
 	} else if (old & WORD_ARMED) {
-		/* It was filed anew, or will be. */
+		/* It was filed again, or the drain will file it. */
 		return;
 	}
 	wake_waiters(w, t);
 }
 
-/* Move all that is in a bucket to @list. */
+/* Move the timeouts of a bucket to @list. */
 static void empty_bucket(struct hwtimer_wheel *w, struct wheel_level *l, unsigned int i,
 			 struct list_head *list)
 {
 	struct wheel_survey *s = w->surveyed;
 
 	if (unlikely(s) && l == &w->level[s->level] && i == s->first + s->at) {
-		/* The survey goes on with the next bucket. */
+		/* The survey was in this bucket; it continues with the next one. */
 		list_del_init(&w->place);
 		s->at++;
 	}
@@ -1312,9 +1309,9 @@ static void empty_bucket(struct hwtimer_wheel *w, struct wheel_level *l, unsigne
 }
 
 /*
- * Time moves on. What is in the slot that @tick enters falls, and has fallen before
- * anything else is filed. All levels below that of the slot are empty. So are the slots that
- * are passed over, except for overdue ones in the top level.
+ * Move cur to @tick. The timeouts of the slot that cur enters cascade before any other timeout is
+ * filed. All levels below the level of this slot are empty. The slots that are skipped are empty,
+ * too, except that slots of the top level may hold overdue timeouts or those of later rounds.
  */
 static void move_to(struct hwtimer_wheel *w, u64 tick)
 {
@@ -1326,7 +1323,7 @@ static void move_to(struct hwtimer_wheel *w, u64 tick)
 			     &w->cascading);
 }
 
-/* File anew what falls, but for what was cancelled. False if the budget ran out. */
+/* File the timeouts on @cascading again; drop cancelled ones. False if the budget ran out. */
 static bool cascade(struct hwtimer_wheel *w, unsigned int *budget)
 {
 	struct hwtimer_timeout *t;
@@ -1342,7 +1339,7 @@ static bool cascade(struct hwtimer_wheel *w, unsigned int *budget)
 		uncount(&w->filed);
 		count(&w->visits);
 		old = atomic64_read(&t->word);
-		/* As in settle(): armed, it is still ours; see (b). */
+		/* If it is armed, FILED stays set, and it still belongs to the worker; see (b). */
 		while (!(old & WORD_ARMED) && !change(t, &old, old & ~WORD_FILED))
 			;
 		if (old & WORD_ARMED) {
@@ -1361,7 +1358,7 @@ static size_t level_size(const struct hwtimer_wheel *w)
 			array_size(BITS_TO_LONGS(w->slots), sizeof(long)));
 }
 
-/* @memory: of level_size(); or NULL. place() initialises a bucket when it sets the bit. */
+/* @memory: level_size() bytes, or NULL. place() initialises a bucket when it sets its bit. */
 static bool add_level(struct hwtimer_wheel *w, void *memory)
 {
 	struct wheel_level *l = &w->level[w->levels];
@@ -1377,12 +1374,12 @@ static bool add_level(struct hwtimer_wheel *w, void *memory)
 }
 
 /*
- * One step of growing. Each adds a level, as long as one of those on @far needs it. Then each moves
- * a bucket of the old top level to @cascading, or passes over empty ones, and the last moves @far
- * there. Nothing is filed until then: a timeout that is pushed back all the time would otherwise
- * fall from each bucket in turn. The old top level may hold timeouts of its next turn, or of later
- * ones that no level was high enough for: they go to the new levels. The others return to their
- * buckets.
+ * One step of growing. The first steps add one level each, until @far_tick is within a round of the
+ * top level. Each further step moves a bucket of the old top level to @cascading, or skips empty
+ * buckets. The last step appends @far to @cascading. Nothing cascades before the last step:
+ * otherwise a timeout that is pushed back all the time could be filed in a later bucket of the old
+ * top level, and cascade from each bucket in turn. Timeouts of later rounds of the old top level
+ * go to the new levels; the others return to their buckets.
  */
 static void grow(struct hwtimer_wheel *w)
 {
@@ -1421,8 +1418,9 @@ static void grow(struct hwtimer_wheel *w)
 }
 
 /*
- * If @tick is more than a round of the top level ahead, and nothing is left below it, go on to
- * the last round: one visit of each bucket is enough. True if time was moved on.
+ * If @target is at least a round of the top level ahead, and nothing is due before @tick in the
+ * levels below, move cur to the last round before @target: one visit of each bucket is enough. True
+ * if cur was moved.
  */
 static bool leap(struct hwtimer_wheel *w, u64 tick)
 {
@@ -1435,7 +1433,7 @@ static bool leap(struct hwtimer_wheel *w, u64 tick)
 	return true;
 }
 
-/* Begin to look through the bucket of tick @tick, which is cur. */
+/* Begin to visit the bucket of @tick, which is cur. */
 static void visit_begin(struct hwtimer_wheel *w, u64 tick)
 {
 	unsigned int i = slot_of(w, tick);
@@ -1446,19 +1444,18 @@ static void visit_begin(struct hwtimer_wheel *w, u64 tick)
 		w->visit_next = U64_MAX;
 		list_add(&w->cursor, &w->level[0].buckets[i].timeouts);
 	} else {
-		/* There are no later rounds: take all. What falls may be filed here again. */
+		/* Level 0 has no later rounds. Cascading timeouts may be filed here again. */
 		empty_bucket(w, &w->level[0], i, &w->due);
 	}
-	/* From here on nothing is filed for this tick: it would loop for ever. */
+	/* From here on, nothing is filed for this tick; otherwise it might never end. */
 	if (!leap(w, tick + 1))
 		move_to(w, tick + 1);
 }
 
 /*
- * While there is one level, take from the bucket what is due, was cancelled, or
- * belongs elsewhere by now; leave what is due in a later round. Callbacks change the
- * bucket, so they are not run here, and the cursor marks where to go on when the
- * budget runs out.
+ * With one level: move timeouts from the bucket to @due if they are due, were cancelled, or belong
+ * to another bucket by now; leave those of later rounds. Callbacks may change the bucket, so they
+ * are not called here. @cursor marks where to continue when the budget has run out.
  */
 static void visit(struct hwtimer_wheel *w, unsigned int *budget)
 {
@@ -1499,14 +1496,14 @@ static void visit(struct hwtimer_wheel *w, unsigned int *budget)
 }
 
 /*
- * The number of the first tick, from cur on, with something due according to the buckets; more than
- * @last if there is none up to @last. It looks at the rest of the present turn in each level below
- * the top, in the top level at each bucket at most once, and not far beyond @last.
+ * The first tick from cur on at which a timeout may be due according to the buckets; later than
+ * @last if there is none up to @last. Searches the rest of the current round of each level below
+ * the top, and each bucket of the top level at most once, up to about @last.
  *
- * Each occupied bucket that it passes, and each run of up to WHEEL_LOOKAHEAD empty ones, costs one
- * of @probes. When they are used up, it returns the first tick at which it has not looked. The last
- * run in a lower level is free: otherwise a budget smaller than the number of levels would never
- * reach the top level.
+ * Each occupied bucket that is skipped, and each run of up to WHEEL_LOOKAHEAD empty ones, costs
+ * one of @probes. When they are used up, this returns the first tick that was not searched. The
+ * last run in a lower level is free: otherwise a budget smaller than the number of levels would
+ * never reach the top level.
  */
 static u64 next_tick(const struct hwtimer_wheel *w, u64 last, unsigned int *probes)
 {
@@ -1544,7 +1541,7 @@ static u64 next_tick(const struct hwtimer_wheel *w, u64 last, unsigned int *prob
 			next = l->buckets[bit].next;
 			if (next >> shift <= number)
 				return max(next, number << shift);
-			/* Of a later round, which may be before last, too. */
+			/* The bucket is due in a later round, which may also be before last. */
 			first = min(first, next);
 			number++;
 		}
@@ -1554,7 +1551,7 @@ static u64 next_tick(const struct hwtimer_wheel *w, u64 last, unsigned int *prob
 	return first;
 }
 
-/* False if the budget ran out. */
+/* Settle the ticks from cur to @target. False if the budget ran out. */
 static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
 {
 	u64 tick;
@@ -1609,13 +1606,13 @@ static void end_survey(struct hwtimer_wheel *w)
 {
 	struct wheel_survey *s = w->surveyed;
 
-	/* It is in a bucket if the caller or a stop ends the survey early. */
+	/* place is still in a bucket if the caller or a stop ends the survey early. */
 	list_del_init(&w->place);
 	w->surveyed = NULL;
 	complete(&s->done);
 }
 
-/* Survey WHEEL_SURVEY timeouts at a time. @place marks where to go on in a bucket. */
+/* Survey up to WHEEL_SURVEY timeouts. @place marks where to continue in a bucket. */
 static void answer_survey(struct hwtimer_wheel *w)
 {
 	unsigned int left = WHEEL_SURVEY, i;
@@ -1624,7 +1621,7 @@ static void answer_survey(struct hwtimer_wheel *w)
 	struct wheel_level *l;
 
 	if (likely(!w->surveyed)) {
-		/* Not before all requests of a pass are in the buckets. */
+		/* Do not begin before the drain is over and the buckets have all requests. */
 		if (likely(!READ_ONCE(w->survey)) || w->stage == STAGE_DRAIN)
 			return;
 		/* Pairs with wheel_survey(). */
@@ -1642,7 +1639,7 @@ static void answer_survey(struct hwtimer_wheel *w)
 		pos = w->place.next;
 		if (list_empty(&w->place)) {
 			pos = head->next;
-			/* Timeouts may come behind @place for ever, but not ahead of these. */
+			/* New timeouts come last, so this many include all that are here now. */
 			s->left = w->filed;
 		}
 		list_del_init(&w->place);
@@ -1656,7 +1653,7 @@ static void answer_survey(struct hwtimer_wheel *w)
 			s->left--;
 			survey_timeout(s, s->at, list_entry(pos, struct hwtimer_timeout, node));
 		}
-		/* All that was in it has left meanwhile. */
+		/* The bucket became empty while place was in it. */
 		if (list_empty(head))
 			__clear_bit(i, l->occupied);
 	}
@@ -1664,16 +1661,16 @@ static void answer_survey(struct hwtimer_wheel *w)
 }
 
 /**
- * wheel_advance - move the wheel on to @now
+ * wheel_advance - advance the wheel to @now
  * @w: the wheel
- * @now: ns since the wheel began; earlier than before is as if the same
- * @budget: how many timeouts and requests to handle, and buckets to pass over, at the most
+ * @now: ns since the wheel was created; if it is earlier than before, time stands still
+ * @budget: maximum number of timeouts and requests to handle and of buckets to skip
  *
- * A pass takes over all requests made before it, then settles the ticks up
- * to @now in order, running the callbacks of what is due. For the worker only.
+ * A pass drains all requests pushed before it, then settles the ticks up to @now in order: it calls
+ * the callbacks of all timeouts that are due, then release functions. For the worker only.
  *
- * Return: true if the budget ran out first; call again, with the time as it is
- * then, and let others run in between.
+ * Return: true if the budget ran out before the end of the pass. Then call again, with the time as
+ * of that call, and let other tasks run in between.
  */
 bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 {
@@ -1683,12 +1680,12 @@ bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 	w->in_row = false;
 	if (w->stage == STAGE_REST) {
 		/*
-		 * The caller read the time before we drain: a request that this
-		 * pass does not see was made after @now.
+		 * The caller read the time before the drain: a request that this pass does not see
+		 * was pushed after @now.
 		 */
 		w->target = div64_u64(min(now, WHEEL_FOREVER - 1), w->tick_ns);
 		w->may_grow = w->levels < w->max_levels;
-		/* wheel_barrier() asked before this pass takes over requests. Pairs with it. */
+		/* Before the drain. Pairs with smp_store_release() in wheel_barrier(). */
 		w->asked = smp_load_acquire(&w->barrier);
 		hwtimer_step();
 		drain_restart(w);
@@ -1710,7 +1707,7 @@ bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_advance);
 
-/* Is there a request that the worker has not taken over, or one on its way? */
+/* Is there a request on a queue, or a producer that is about to push one? */
 static bool requested(const struct hwtimer_wheel *w)
 {
 	const struct wheel_queue *q;
@@ -1728,11 +1725,11 @@ static bool requested(const struct hwtimer_wheel *w)
 	return false;
 }
 
-/* The last tick of interest to a worker that may sleep for long. */
+/* The last tick that nothing_until() searches if no timeouts are being armed. */
 static u64 lookahead(const struct hwtimer_wheel *w)
 {
 	unsigned int shift = level_shift(w, w->levels - 1);
-	/* So that the product with tick_ns does not overflow. */
+	/* The product with tick_ns must not overflow. */
 	u64 last = div64_u64(WHEEL_FOREVER, w->tick_ns);
 	u64 number = (w->cur >> shift) + WHEEL_LOOKAHEAD;
 
@@ -1741,7 +1738,7 @@ static u64 lookahead(const struct hwtimer_wheel *w)
 	return number << shift;
 }
 
-/* Until when nothing is due, as far as the worker knows. @busy: timeouts are being armed. */
+/* The time until which nothing is due, or an earlier one. @busy: timeouts are being armed. */
 static u64 nothing_until(const struct hwtimer_wheel *w, u64 now, bool busy, bool pending)
 {
 	unsigned int probes = w->probes;
@@ -1749,8 +1746,9 @@ static u64 nothing_until(const struct hwtimer_wheel *w, u64 now, bool busy, bool
 
 	if (busy) {
 		/*
-		 * A wake-up for each arm would be too dear. Producers kick only for what is due
-		 * before we wake; the rest waits in the queue, not for long.
+		 * A kick for each arm would be too expensive. Producers kick only if a deadline is
+		 * before the end of this sleep. Other requests wait in the queue, WHEEL_DRAIN_NS at
+		 * most.
 		 */
 		drain_at = min(now, WHEEL_FOREVER) + WHEEL_DRAIN_NS;
 		until = next_tick(w, div64_u64(drain_at, w->tick_ns), &probes) * w->tick_ns;
@@ -1758,20 +1756,20 @@ static u64 nothing_until(const struct hwtimer_wheel *w, u64 now, bool busy, bool
 	}
 	if (!pending)
 		return WHEEL_IDLE;
-	/* Quiet: sleep until something is due. The next arm rings. */
+	/* Sleep until something is due. The next arm kicks the worker. */
 	return next_tick(w, lookahead(w), &probes) * w->tick_ns;
 }
 
 /**
  * wheel_prepare_sleep - until when may the worker sleep?
- * @w: the wheel, after wheel_advance() returned false
- * @now: the time of that call
+ * @w: the wheel, after wheel_advance() has returned false
+ * @now: the time passed to wheel_advance()
  *
- * For the worker only, which must already be in the state in which a kick keeps
- * it from sleeping. When it runs again, it calls wheel_awake().
+ * For the worker only. From before this call on, a kick must keep the worker from sleeping, as
+ * after set_current_state(). When the worker runs again, it calls wheel_awake().
  *
- * Return: when to call wheel_advance() again, in ns since the wheel began;
- * WHEEL_IDLE if nothing is pending: when kicked; 0 at once.
+ * Return: when to call wheel_advance() again, in ns since the wheel was created; 0: at once;
+ * WHEEL_IDLE: nothing is pending, so not before the next kick.
  */
 u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 {
@@ -1786,13 +1784,13 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	busy = c.armed != w->armed_seen;
 	until = nothing_until(w, now, busy, c.pending);
 	if (until <= now) {
-		/* The pass had begun before @now, and this is due since. */
+		/* The pass began before @now, and something became due since. */
 		if (now < WHEEL_FOREVER)
 			return 0;
-		/* Past the end of time only what never comes is left. */
+		/* From WHEEL_FOREVER on, only timeouts that never expire are left. */
 		until = now + WHEEL_DRAIN_NS;
 	}
-	/* Ring if DIV_ROUND_UP(deadline, tick_ns) * tick_ns < until. */
+	/* Kick if DIV_ROUND_UP(deadline, tick_ns) * tick_ns < until. */
 	if (busy)
 		kick_below = div64_u64(until - 1, w->tick_ns) * w->tick_ns + 1;
 	hwtimer_step();
@@ -1800,22 +1798,22 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	w->armed_seen = c.armed;
 
 	/*
-	 * Pairs with the full barriers between a producer's request and its look
-	 * at kick_below: see "Sleeping" above.
+	 * Pairs with the full barrier between a producer's push and its read of kick_below; see
+	 * "Sleeping" above.
 	 */
 	smp_mb();
 	hwtimer_step();
 
 	/*
-	 * A release function may have had us take over requests, so @far and @aside may not be
-	 * empty. @aside may also have what came while an older round went on.
+	 * A release function may have called wheel_drain_all(), which may have added timeouts to
+	 * @far and @aside. @aside may also have timeouts that came during an older release round.
 	 */
 	if (requested(w) || READ_ONCE(w->survey) || READ_ONCE(w->barrier) ||
 	    !list_empty(&w->far) || w->aside)
 		until = 0;
 	if (until == WHEEL_IDLE) {
 		hwtimer_step();
-		/* What is filed already needs no request to be armed again. */
+		/* A cancelled timeout that is still filed can be armed without a request. */
 		wheel_count(w, &c);
 		if (c.pending)
 			until = 0;
@@ -1827,7 +1825,7 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 EXPORT_SYMBOL_IF_KUNIT(wheel_prepare_sleep);
 
 /**
- * wheel_awake - the worker runs: nobody needs to kick it
+ * wheel_awake - note that the worker runs, so that producers do not kick it
  * @w: the wheel
  */
 void wheel_awake(struct hwtimer_wheel *w)
@@ -1837,7 +1835,7 @@ void wheel_awake(struct hwtimer_wheel *w)
 EXPORT_SYMBOL_IF_KUNIT(wheel_awake);
 
 /**
- * wheel_count - sum up what happened so far
+ * wheel_count - sum up the counts of a wheel
  * @w: the wheel
  * @c: filled in
  *
@@ -1866,10 +1864,10 @@ void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c)
 		c->kicks += local_read(&q->kicks);
 	}
 	/*
-	 * Endings are counted before armings: of each that ended above, the
-	 * arming is counted below, so pending is never too low. A timeout is
-	 * counted as armed before it is, and as ended after it has (full barriers
-	 * on the word in between).
+	 * A timeout is counted as armed before it is armed, and as expired, cancelled or handed
+	 * back afterwards, with full barriers (cmpxchg of the word) in between. The counts of arms
+	 * are read last: they include the arming of each timeout whose end was read above, so
+	 * pending is never too low.
 	 */
 	smp_rmb();
 	hwtimer_step();
@@ -1880,22 +1878,22 @@ void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c)
 EXPORT_SYMBOL_IF_KUNIT(wheel_count);
 
 /**
- * wheel_survey - look at the timeouts in some buckets
+ * wheel_survey - call a function for the timeouts in some buckets
  * @w: the wheel
- * @level: the level of interest; one that is not in use holds nothing
- * @first: the first bucket of interest
- * @n: how many buckets
- * @fn: called by the worker for each timeout in them
+ * @level: level of the buckets; if it is not in use, there are no timeouts
+ * @first: first bucket
+ * @n: number of buckets
+ * @fn: called by the worker for each timeout in the buckets
  * @arg: for @fn
  *
- * The worker looks at WHEEL_SURVEY timeouts at a time, and does its other work in between. If there
- * are more, it may miss a timeout that is filed anew meanwhile, or see it twice. It does not see
- * timeouts on the wheel's other lists, such as those filed for WHEEL_FOREVER. It does see cancelled
- * ones that it has not removed yet. A stop ends the survey early, and this returns 0. Process
- * context, may sleep; waits for a callback that runs.
+ * The worker surveys WHEEL_SURVEY timeouts at a time and does its other work in between. If there
+ * are more, a timeout that is filed again meanwhile may be missed or seen twice. The survey does
+ * not include timeouts on the wheel's other lists, such as those with the deadline WHEEL_FOREVER.
+ * It includes cancelled timeouts that the worker has not dropped yet. A stop ends the survey early,
+ * and this returns 0. Process context, may sleep; waits for a callback that runs.
  *
- * Return: 0, -EINTR if a fatal signal came; @fn may have been called then, or not. If the worker
- * had begun with the survey, this returns at its next step.
+ * Return: 0, or -EINTR after a fatal signal; @fn may have been called then. If the worker had begun
+ * with the survey, this waits for the worker's next step.
  */
 int wheel_survey(struct hwtimer_wheel *w, unsigned int level, unsigned int first,
 		 unsigned int n, wheel_survey_fn fn, void *arg)
@@ -1909,19 +1907,19 @@ int wheel_survey(struct hwtimer_wheel *w, unsigned int level, unsigned int first
 	ret = mutex_lock_killable(&w->survey_lock);
 	if (ret)
 		return ret;
-	/* A stop holds the other lock for as long as it takes. */
+	/* Do not wait for worker_lock during a stop, which holds it until its end. */
 	if (READ_ONCE(w->state) >= WHEEL_SHUTDOWN)
 		goto out;
 	init_completion(&s.done);
-	/* So that a stop ends this survey, or has begun before. */
+	/* Either a stop has begun before, or it comes later and ends this survey. */
 	ret = mutex_lock_killable(&w->worker_lock);
 	if (ret)
 		goto out;
 	started = READ_ONCE(w->state) == WHEEL_STARTED;
 	if (started) {
 		/*
-		 * Release: a worker that is awake sees s filled in; pairs with answer_survey(). For
-		 * one that goes to sleep, the kick orders this store before its last look.
+		 * Release: a worker that is awake sees s filled in; pairs with answer_survey(). If
+		 * the worker is about to sleep, the kick orders this store before its last check.
 		 */
 		smp_store_release(&w->survey, &s);
 		w->ops->kick(w);
@@ -1929,7 +1927,7 @@ int wheel_survey(struct hwtimer_wheel *w, unsigned int level, unsigned int first
 	mutex_unlock(&w->worker_lock);
 	if (started) {
 		ret = wait_for_completion_killable(&s.done);
-		/* Take it back. If the worker has begun, it does not go on. */
+		/* Withdraw the survey. If the worker has begun, make it end early. */
 		if (ret && cmpxchg(&w->survey, &s, NULL) != &s) {
 			WRITE_ONCE(s.n, 0);
 			wait_for_completion(&s.done);
@@ -1941,7 +1939,7 @@ out:
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_survey);
 
-/* How many levels there can be before the topmost holds no tick at all. */
+/* The number of levels after which one more level could hold no tick. */
 static unsigned int most_levels(const struct hwtimer_wheel *w)
 {
 	u64 ticks = div64_u64(WHEEL_FOREVER, w->tick_ns);
@@ -1955,31 +1953,28 @@ static unsigned int most_levels(const struct hwtimer_wheel *w)
 }
 
 /**
- * wheel_barrier - wait for what was released, and for callbacks that run
+ * wheel_barrier - wait for release functions and running callbacks
  * @w: the wheel
  *
- * When it returns, each callback of a wheel_release() that had returned before
- * has returned, too, and so has each callback that had begun. Process context,
- * may sleep.
+ * Waits until the release functions of all timeouts that were released before this call have
+ * returned, and all callbacks that had begun before it. Process context, may sleep.
  */
 void wheel_barrier(struct hwtimer_wheel *w)
 {
 	DECLARE_COMPLETION_ONSTACK(done);
 
 	/*
-	 * What is released has QUEUED set, but it may be somebody else who is
-	 * about to push it. Such sections are not preemptible: when this returns
-	 * it is on a queue, or further on.
+	 * A released timeout has QUEUED set, but another producer may still be about to push it, in
+	 * a section that is not preemptible. After the grace period it has been pushed.
 	 */
 	synchronize_rcu();
 
 	mutex_lock(&w->worker_lock);
-	/* The lock excludes a stop, which calls the release functions itself. */
+	/* The lock excludes a stop; wheel_sweep() calls the release functions. */
 	if (READ_ONCE(w->state) < WHEEL_STOPPED) {
 		/*
-		 * Before the next pass begins, which then takes over all that is
-		 * on the queues. The round of release_some() that begins after that
-		 * calls what was released, and answers.
+		 * The next pass that begins reads this, then drains all requests. The release round
+		 * that begins after that calls the release functions and completes done.
 		 */
 		smp_store_release(&w->barrier, &done);
 		w->ops->kick(w);
@@ -1990,13 +1985,13 @@ void wheel_barrier(struct hwtimer_wheel *w)
 EXPORT_SYMBOL_IF_KUNIT(wheel_barrier);
 
 /**
- * wheel_init - make a wheel
- * @w: filled in
- * @shape: how it is built
- * @ops: the driver's
+ * wheel_init - initialise a wheel
+ * @w: the wheel
+ * @shape: its ticks, slots, levels and cap
+ * @ops: operations of the driver
  * @gfp: GFP_KERNEL or GFP_KERNEL_ACCOUNT
  *
- * Return: 0, -EINVAL, -ENOMEM. On error there is nothing to be freed.
+ * Return: 0, -EINVAL, -ENOMEM. On error nothing has to be freed.
  */
 int wheel_init(struct hwtimer_wheel *w, const struct wheel_shape *shape,
 	       const struct wheel_ops *ops, gfp_t gfp)
@@ -2020,11 +2015,11 @@ int wheel_init(struct hwtimer_wheel *w, const struct wheel_shape *shape,
 	w->cap = shape->cap;
 	w->ops = ops;
 	w->cur = 1;
-	/* So that it is not woken often for nothing, if all buckets are of later rounds. */
+	/* Not fewer, or the worker would wake often for nothing if all timeouts are far away. */
 	w->probes = clamp_t(u64, div64_u64(WHEEL_DRAIN_NS, w->tick_ns), WHEEL_PROBES,
 			    WHEEL_LOOKAHEAD);
 	w->release_cpu = nr_cpu_ids;
-	/* The first arm rings, whatever its deadline. */
+	/* The first arm kicks the worker, whatever its deadline is. */
 	atomic64_set(&w->kick_below, U64_MAX);
 	lockdep_register_key(&w->callback_key);
 	lockdep_init_map(&w->callback_map, "hwtimer_callback", &w->callback_key, 0);
@@ -2052,7 +2047,7 @@ no_memory:
 EXPORT_SYMBOL_IF_KUNIT(wheel_init);
 
 /**
- * wheel_free - free what wheel_init() allocated
+ * wheel_free - free the memory of a wheel
  * @w: a wheel that holds nothing
  */
 void wheel_free(struct hwtimer_wheel *w)
@@ -2065,10 +2060,10 @@ void wheel_free(struct hwtimer_wheel *w)
 EXPORT_SYMBOL_IF_KUNIT(wheel_free);
 
 /**
- * wheel_start - take a wheel to STARTED
+ * wheel_start - set the state of a wheel to WHEEL_STARTED
  * @w: the wheel
  *
- * Return: 0, -ESHUTDOWN.
+ * Return: 0, -ESHUTDOWN if the wheel was shut down.
  */
 int wheel_start(struct hwtimer_wheel *w)
 {
@@ -2079,12 +2074,12 @@ int wheel_start(struct hwtimer_wheel *w)
 EXPORT_SYMBOL_IF_KUNIT(wheel_start);
 
 /**
- * wheel_shutdown - from when this returns on, nothing is armed
+ * wheel_shutdown - make arming fail; after this returns, no timeout is armed any more
  * @w: the wheel
  *
- * May sleep. The driver then ends its worker and calls wheel_sweep().
+ * May sleep. The caller then ends the worker and calls wheel_sweep().
  *
- * Return: false if somebody else has, or had, shut it down.
+ * Return: false if the wheel was already shut down, or another caller is about to.
  */
 bool wheel_shutdown(struct hwtimer_wheel *w)
 {
@@ -2095,13 +2090,13 @@ bool wheel_shutdown(struct hwtimer_wheel *w)
 			return false;
 	} while (!try_cmpxchg(&w->state, &old, WHEEL_SHUTDOWN));
 	hwtimer_step();
-	/* Whoever saw an earlier state has pushed when this returns. */
+	/* Producers that read an earlier state have pushed when this returns. */
 	synchronize_rcu();
 	return true;
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_shutdown);
 
-/* Take all of @list out of the wheel; what was armed goes to @pending. */
+/* Remove all timeouts on @list from the wheel. Those that are armed go to @pending. */
 static void sweep_list(struct hwtimer_wheel *w, struct list_head *list,
 		       struct list_head *pending)
 {
@@ -2114,11 +2109,11 @@ static void sweep_list(struct hwtimer_wheel *w, struct list_head *list,
 		uncount(&w->filed);
 		old = atomic64_read(&t->word);
 		linked = pending && old & WORD_ARMED;
-		/* Before the cmpxchg: behind it @t is our caller's, or its owner's. */
+		/* Before the cmpxchg: after it @t belongs to our caller or to its owner. */
 		if (linked)
 			list_add_tail(&t->node, pending);
 		while (!change(t, &old, old & ~(WORD_ARMED | WORD_FILED))) {
-			/* Nobody arms any more: ARMED may go, once, and does not come back. */
+			/* Arming fails, so ARMED may be cleared meanwhile, but not set again. */
 			if (linked && !(old & WORD_ARMED)) {
 				list_del(&t->node);
 				linked = false;
@@ -2138,7 +2133,7 @@ static void empty_queues(struct hwtimer_wheel *w)
 	unsigned int budget, rounds = 0;
 
 	wheel_drain_all(w);
-	/* The rest of a round that has begun, and another one. */
+	/* The rest of a release round that has begun, and another round. */
 	while (rounds < 2) {
 		budget = WHEEL_BUDGET;
 		cond_resched();
@@ -2148,10 +2143,11 @@ static void empty_queues(struct hwtimer_wheel *w)
 
 /**
  * wheel_sweep - empty a wheel after wheel_shutdown()
- * @w: the wheel; its worker is gone, and the caller takes its part
- * @pending: gets what was pending, linked by node, about in order of ticks; may be NULL
+ * @w: the wheel. Its worker has ended; the caller acts as the worker
+ * @pending: list that gets the pending timeouts, linked by node, roughly in the order of ticks; or
+ *	NULL
  *
- * May sleep. Calls what was released.
+ * May sleep. Calls release functions.
  */
 void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending)
 {
@@ -2159,12 +2155,12 @@ void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending)
 	unsigned int i, slot;
 
 	might_sleep();
-	/* First, for who waits. Also, sweep_list() would take @place for a timeout. */
+	/* End a survey first: sweep_list() would take @place for a timeout. */
 	if (!w->surveyed)
 		w->surveyed = xchg(&w->survey, NULL);
 	if (w->surveyed)
 		end_survey(w);
-	/* Files what is armed, lets go of the others, and calls the release functions. */
+	/* Files armed timeouts, drops the others, and calls release functions. */
 	empty_queues(w);
 	list_del_init(&w->cursor);
 	sweep_list(w, &w->due, pending);
@@ -2184,10 +2180,10 @@ void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending)
 	hwtimer_step();
 
 	/*
-	 * What is pushed now, after the sweep, are requests to let go of
-	 * timeouts that are not filed any more. Whoever sees STOPPED does not push.
+	 * Since the sweep, only releases have been pushed, of timeouts that are not filed. A
+	 * producer that sees STOPPED does not push.
 	 */
-	smp_store_release(&w->state, WHEEL_STOPPED);	/* see wheel_release() */
+	smp_store_release(&w->state, WHEEL_STOPPED);	/* pairs with wheel_release() */
 	synchronize_rcu();
 	hwtimer_step();
 	empty_queues(w);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: the wheel as a data structure. Time comes in as a parameter, and
- * a driver (hwtimer_kthread.c, hwtimer_hrtimer.c) moves it; nothing here has a
- * clock, a thread or a device. Times are ns since the wheel began.
+ * hwtimer: the wheel as a data structure. It has no clock and no thread: a driver
+ * (hwtimer_kthread.c, hwtimer_hrtimer.c) calls the worker's functions and passes the time. Times
+ * are in ns since the wheel was created.
  */
 #ifndef HWTIMER_WHEEL_H
 #define HWTIMER_WHEEL_H
@@ -23,43 +23,43 @@
 
 #define WHEEL_MAX_SLOTS		BIT(30)
 #define WHEEL_MAX_LEVELS	16
-/* The latest deadline; also the one that means "never". */
+/* The latest deadline. It means "never". */
 #define WHEEL_FOREVER		((1ULL << 60) - 1)
-/* wheel_prepare_sleep(): sleep until somebody kicks. */
+/* Returned by wheel_prepare_sleep(): sleep until the next kick. */
 #define WHEEL_IDLE		U64_MAX
 /*
- * How long requests may wait for the worker while timeouts are being armed. In the
- * torture test very long, so that no look of the worker's makes up for a lost wake-up.
+ * How long the worker sleeps at most while timeouts are being armed. Very long in the torture
+ * test, so that a lost wakeup is not hidden by the next drain.
  */
 #ifndef WHEEL_DRAIN_NS
 #define WHEEL_DRAIN_NS		(250 * 1000 * 1000ULL)
 #endif
 /*
- * The worker is woken after this many requests of a CPU, whenever they are due: they are still
- * in the caches, and too few to delay what is due.
+ * Every so many requests, a CPU kicks the worker, whatever their deadlines are. So few requests
+ * are still in the caches, and do not delay timeouts that are due.
  */
 #define WHEEL_DEPTH		1024
 /*
- * How many buckets of the top level it looks ahead at before it sleeps; also the longest run of
- * empty buckets that is passed over in one step.
+ * How many buckets of the top level the worker searches for the next event before it sleeps; also
+ * the longest run of empty buckets that it skips in one step.
  */
 #define WHEEL_LOOKAHEAD		65536
 /*
- * The least that @probes allows: how many buckets that hold only later rounds, and runs of empty
- * ones, are passed over before it sleeps.
+ * Minimum of @probes: how many buckets that hold only timeouts of later rounds, and how many runs
+ * of empty buckets, the worker skips in the search before it sleeps.
  */
 #define WHEEL_PROBES		256
-/* How many timeouts or requests one wheel_advance() handles, or buckets it passes over. */
+/* The budget of one wheel_advance(), in timeouts and requests handled and buckets skipped. */
 #define WHEEL_BUDGET		1024
-/* How many timeouts one wheel_advance() looks at for wheel_survey(), beside those. */
+/* How many timeouts one wheel_advance() surveys, in addition to its budget. */
 #define WHEEL_SURVEY		128
 
 /**
- * enum wheel_state - the life of a wheel, in this order
- * @WHEEL_INIT: never had a timeout
- * @WHEEL_STARTED: has had one, or was started
- * @WHEEL_SHUTDOWN: arming fails; what was pending is being handed back
- * @WHEEL_STOPPED: the wheel holds nothing. A grace period later nobody looks at its queues
+ * enum wheel_state - the states of a wheel, in the order in which it passes through them
+ * @WHEEL_INIT: no timeout was armed yet
+ * @WHEEL_STARTED: a timeout was armed, or wheel_start() was called
+ * @WHEEL_SHUTDOWN: arming fails; the pending timeouts are being handed back
+ * @WHEEL_STOPPED: no timeout is filed. A grace period later, no request is pushed any more
  */
 enum wheel_state {
 	WHEEL_INIT,
@@ -69,15 +69,15 @@ enum wheel_state {
 };
 
 /**
- * struct wheel_ops - what a wheel asks of its driver
- * @kick: make the worker call wheel_advance() soon. Any context. May be called
- *	when the worker runs already.
- * @expire: run the callback: call @fn on @t and look at @t no more. Called by
- *	wheel_advance(), for each expiry. @deadline is the one that was reached.
- * @alloc: memory for another level, for kvfree(), or NULL. Called by the worker, if
- *	the wheel grows.
- * @softirq: callbacks run in one. They must not sleep, and what wheel_sweep() calls in
- *	process context must be kept from softirqs as well
+ * struct wheel_ops - what a driver provides
+ * @kick: make the worker call wheel_advance() soon. Any context. Also called while the worker
+ *	runs
+ * @expire: run a callback: call @fn with @t, and do not access @t afterwards. Called by
+ *	wheel_advance() for each expiry. @deadline is the deadline that was reached
+ * @alloc: allocate memory for a level, to be freed by kvfree(); NULL on failure. Called by the
+ *	worker of a wheel that grows
+ * @softirq: callbacks run in softirq, so they must not sleep. Release functions that wheel_sweep()
+ *	calls in process context run with softirqs disabled
  */
 struct wheel_ops {
 	void (*kick)(struct hwtimer_wheel *w);
@@ -90,10 +90,10 @@ struct wheel_ops {
 /**
  * struct wheel_shape - how a wheel is built; see struct hwtimer_wheel_params
  * @tick_ns: ns per tick
- * @slots: slots per level, to be rounded up
- * @levels: levels to begin with; 0: 1
+ * @slots: slots per level; rounded up to a power of two
+ * @levels: initial number of levels; 0: 1
  * @grow: add levels when a timeout needs them
- * @cap: most timeouts that may be pending; 0: any number
+ * @cap: maximum number of pending timeouts; 0: no limit
  */
 struct wheel_shape {
 	u64		tick_ns;
@@ -104,22 +104,23 @@ struct wheel_shape {
 };
 
 /**
- * struct wheel_queue - the requests and counts of one CPU
- * @requests: pushed by producers on this CPU, emptied by the worker
- * @released: the same, for timeouts that are only to be let go of
- * @in_flight: producers on this CPU between setting QUEUED and having pushed;
- *	above 1 when an interrupt arms in between. Written by this CPU only
+ * struct wheel_queue - the request queues and counts of one CPU
+ * @requests: request queue: producers on this CPU push, the worker empties it
+ * @released: request queue of released timeouts, pushed and emptied likewise
+ * @in_flight: producers on this CPU between setting QUEUED and having pushed; above 1 if an
+ *	interrupt handler arms a timeout in between. Written by this CPU only
  * @pushed: requests pushed
  * @armed: timeouts that became pending
- * @touched: deadlines of pending timeouts that were changed
- * @cancelled: timeouts that stopped being pending by a cancel or release
- * @rejected: arms refused for the cap
- * @coalesced: requests that needed no push, because one was on its way
- * @kicks: times that the worker had to be woken
+ * @touched: pending timeouts that got another deadline
+ * @cancelled: pending timeouts that were cancelled or released
+ * @rejected: arms that failed because of the cap
+ * @coalesced: requests that needed no push, because QUEUED was set
+ * @kicks: kicks of the worker
  *
- * Counts are of what this CPU did, so only their sums over all CPUs mean
- * something. They wrap on 32-bit machines. local_t: they count in interrupts, too, and an
- * address that is made once serves all that an operation counts.
+ * A count has what was done on this CPU, so a timeout armed here may be counted as cancelled on
+ * another CPU; only the sums over all CPUs are meaningful. Counts wrap on 32-bit machines. They
+ * are local_t because interrupt handlers count as well, and because one this_cpu_ptr() then
+ * serves all counts of an operation.
  */
 struct wheel_queue {
 	struct llist_head	requests;
@@ -135,11 +136,12 @@ struct wheel_queue {
 } ____cacheline_aligned;
 
 /**
- * struct wheel_bucket - one slot
- * @timeouts: what is filed here, in the order of filing; may hold @cursor and @place, too
- * @next: number of a tick before which no timeout in here is due
+ * struct wheel_bucket - the timeouts of one slot
+ * @timeouts: the timeouts, in the order of filing; @cursor and @place of the wheel may be among
+ *	them
+ * @next: a tick before which none of the timeouts is due
  *
- * Not initialised while the bucket's bit in the bitmap is clear.
+ * Uninitialised while the bit of the bucket in the bitmap @occupied is clear.
  */
 struct wheel_bucket {
 	struct list_head	timeouts;
@@ -147,9 +149,9 @@ struct wheel_bucket {
 };
 
 /**
- * struct wheel_level - one turn of buckets
- * @buckets: one per slot, and behind them, in the same memory, @occupied
- * @occupied: a bit per bucket: set if there may be something in it
+ * struct wheel_level - one level
+ * @buckets: one per slot. The same allocation continues with @occupied
+ * @occupied: bitmap: a bit is clear if the bucket is empty
  */
 struct wheel_level {
 	struct wheel_bucket	*buckets;
@@ -157,24 +159,24 @@ struct wheel_level {
 };
 
 /**
- * struct wheel_counts - sums for whoever looks; see wheel_count()
+ * struct wheel_counts - statistics of a wheel; see wheel_count()
  * @armed: timeouts that became pending
- * @touched: deadlines of pending timeouts that were changed
- * @cancelled: pending timeouts cancelled or released
- * @expired: pending timeouts expired
- * @handed_back: pending timeouts that wheel_sweep() took
- * @rejected: arms refused for the cap
+ * @touched: pending timeouts that got another deadline
+ * @cancelled: pending timeouts that were cancelled or released
+ * @expired: pending timeouts that expired
+ * @handed_back: pending timeouts that wheel_sweep() removed
+ * @rejected: arms that failed because of the cap
  * @coalesced: requests that needed no push
- * @kicks: times that the worker was woken by who made a request
- * @drained: requests that the worker handled; a release that came behind another request counts
- *	once more
- * @visits: times that the worker looked at a timeout in a bucket
- * @cascaded: timeouts filed anew because their slot came up, or the wheel grew
- * @refiled: timeouts filed anew at a tick, because they had been touched
- * @ticks: ticks at which it had a bucket to look at
- * @grow_failures: levels that could not be added for want of memory
- * @pending: armed - cancelled - expired - handed_back; exact when nothing is
- *	in flight, never less than what is pending
+ * @kicks: kicks of the worker by producers
+ * @drained: requests that the worker handled; a timeout that was QUEUED already when it was
+ *	released counts twice
+ * @visits: visits of timeouts in buckets by the worker
+ * @cascaded: timeouts filed again because their slot came up, or because the wheel grew
+ * @refiled: timeouts filed again at a tick, because they had been touched
+ * @ticks: ticks at which the worker visited a bucket
+ * @grow_failures: levels that could not be added for lack of memory
+ * @pending: armed - cancelled - expired - handed_back. Exact if no operation is in progress,
+ *	otherwise never too low
  */
 struct wheel_counts {
 	unsigned long armed, touched, cancelled, expired, handed_back;
@@ -185,82 +187,83 @@ struct wheel_counts {
 
 struct wheel_survey;
 
-/*
- * For wheel_survey(): timeout @t is in bucket @i, counted from the first of interest, and pending
- * for @deadline, if it is @armed. It stays where it is during the call.
+/**
+ * typedef wheel_survey_fn - called by wheel_survey() for a timeout
+ * @arg: the argument of wheel_survey()
+ * @i: the bucket that holds the timeout, relative to the first one of the survey
+ * @t: the timeout; it stays in the bucket during the call
+ * @armed: it is pending
+ * @deadline: its deadline, if it is pending
  */
 typedef void (*wheel_survey_fn)(void *arg, unsigned int i, struct hwtimer_timeout *t,
 				bool armed, u64 deadline);
 
 /**
  * struct hwtimer_wheel - the wheel
- * @tick_ns: constant
- * @cap: most timeouts that may be pending; 0: any number. Constant
- * @ops: the driver's. Constant
- * @queues: one per CPU
+ * @tick_ns: length of a tick. Constant
+ * @cap: maximum number of pending timeouts; 0: no limit. Constant
+ * @ops: operations of the driver. Constant
+ * @queues: request queues and counts of each CPU
  * @slots: slots per level, a power of two. Constant
  * @slot_bits: ilog2(@slots). Constant
- * @max_levels: as many as @level may have in use. Constant; more than @levels
- *	only in a wheel that grows
- * @state: enum wheel_state; only grows
- * @places: timeouts pending, if there is a cap
- * @kick_below: an arm for an earlier deadline kicks the worker. 0 while it
- *	runs or has been kicked; else published by wheel_prepare_sleep()
- * @running: the timeout whose callback runs. Only the worker sets and clears it;
- *	wheel_timeout_init() may set bit 0: initialised meanwhile
- * @waiters: how many wait in wheel_end_sync()
- * @survey: what wheel_survey() asks of the worker
- * @barrier: what wheel_barrier() waits for
- * @worker_lock: held by who waits at a barrier, who asks for a survey, and who ends the
- *	worker
- * @survey_lock: held by who waits in wheel_survey(). Taken before @worker_lock
- * @callback_key: of @callback_map
- * @callback_map: tells lockdep who holds what while callbacks run, and who waits
- *	for callbacks holding what
- * @level: the worker's, as all that follows
- * @levels: how many are in use; others may read it
+ * @max_levels: maximum of @levels, larger than @levels only in a wheel that grows. Constant
+ * @state: enum wheel_state; never decreases
+ * @places: number of pending timeouts, if there is a cap
+ * @kick_below: arming a timeout for a deadline below this kicks the worker. Set by
+ *	wheel_prepare_sleep(); 0 while the worker runs or has been kicked
+ * @running: the timeout whose callback runs, or that is being claimed; else NULL. Set and cleared
+ *	by the worker; wheel_timeout_init() sets bit 0 if the timeout is initialised meanwhile
+ * @waiters: number of waiters in wheel_end_sync()
+ * @survey: survey that wheel_survey() requests and the worker has not begun, or NULL
+ * @barrier: completion on which wheel_barrier() waits, or NULL
+ * @worker_lock: held while waiting in wheel_barrier(), while requesting a survey, and while ending
+ *	the worker
+ * @survey_lock: held during wheel_survey(). Taken before @worker_lock
+ * @callback_key: lockdep key of @callback_map
+ * @callback_map: tells lockdep which locks callbacks take, and which locks are held while waiting
+ *	for callbacks
+ * @level: the levels. This and all following fields belong to the worker
+ * @levels: number of levels in use; other tasks may read it
  * @never: filed timeouts whose deadline is WHEEL_FOREVER
- * @cascading: filed timeouts of a slot that came up, to be filed anew
+ * @cascading: filed timeouts of a slot that came up, to be filed again
  * @far: filed timeouts that wait for the wheel to grow
- * @far_tick: the latest tick of those
- * @may_grow: the wheel grows, is not full grown, and in this pass there was
- *	memory
- * @growing: levels were added, and what was the top level is being taken to @cascading
- * @old_top: that level
- * @old_slot: the first of its slots that has not been taken
- * @due: filed timeouts taken from the bucket of @now_tick to be settled
- * @cursor: while there is one level: where in the bucket of @now_tick the visit goes
- *	on; on no list while no visit is under way
- * @surveyed: the survey that the worker has begun for wheel_survey(), or NULL
- * @place: where in a bucket @surveyed has paused; else on no list
+ * @far_tick: the latest tick of the timeouts on @far
+ * @may_grow: the wheel can add a level, and no allocation has failed in this pass
+ * @growing: levels were added, and the buckets of the old top level are being moved to @cascading
+ * @old_top: the old top level, while @growing
+ * @old_slot: the first slot of @old_top that has not been moved
+ * @due: filed timeouts from the bucket of @now_tick that wait for settle()
+ * @cursor: with one level: where visit() continues in the bucket of @now_tick; on no list while
+ *	no visit is in progress
+ * @surveyed: the survey that the worker has begun, or NULL
+ * @place: where @surveyed continues in a bucket; on no list unless it has paused there
  * @pushed: requests taken from a queue, newest first
- * @taken: and turned round, oldest first
+ * @taken: requests from @pushed in reverse order, oldest first
  * @to_release: released timeouts whose release functions are called next
- * @aside: released timeouts that came by way of a request, for the next round of
- *	@to_release
- * @release_cpu: the CPU whose released timeouts come next in this round; nr_cpu_ids: the
- *	round ends with @to_release
- * @asked: @barrier, as it was when this pass began
- * @answers: @asked, as it was when this round of @to_release began
- * @drain_cpu: the CPU whose queue comes next; nr_cpu_ids: drain is over
- * @probes: how many looks wheel_prepare_sleep() takes. Constant
- * @cur: the first tick that is not yet begun: nothing is filed before it
+ * @aside: released timeouts that came by a request queue, for the next release round
+ * @release_cpu: the CPU whose released timeouts follow @to_release in this release round;
+ *	nr_cpu_ids: the round ends with @to_release
+ * @asked: @barrier as of the start of this pass
+ * @answers: @asked as of the start of this release round
+ * @drain_cpu: the CPU whose request queue is drained next; nr_cpu_ids: the drain is over
+ * @probes: budget of a search by wheel_prepare_sleep(), see next_tick(). Constant
+ * @cur: the first tick that has not begun; nothing is filed before it
  * @now_tick: the tick that is being settled
  * @target: the last tick that this pass may settle
- * @visit_next: lower bound of what the visit leaves in the bucket
- * @stage: what wheel_advance() goes on with
- * @in_row: since the last callback the wheel has only claimed the next timeout. Set by
+ * @visit_next: a tick before which nothing is due that this visit leaves in the bucket
+ * @stage: enum wheel_stage: where wheel_advance() continues
+ * @in_row: all that the wheel did since the last callback was to claim the next timeout. Set by
  *	@ops->expire, cleared by the wheel
- * @filed: timeouts that are FILED, in buckets and on the lists above
- * @armed_seen: sum of armed at the last wheel_prepare_sleep()
- * @expired: count, for wheel_count() and wheel_holds()
- * @handed_back: the same
- * @drained: the same
- * @visits: the same
- * @cascaded: the same
- * @refiled: the same
- * @ticks: the same
- * @grow_failures: the same
+ * @filed: number of timeouts with FILED, in buckets and on the lists above
+ * @armed_seen: the sum of armed timeouts as of the last wheel_prepare_sleep()
+ * @expired: count for wheel_count(); wheel_holds() reads it, too
+ * @handed_back: count for wheel_count()
+ * @drained: count for wheel_count()
+ * @visits: count for wheel_count()
+ * @cascaded: count for wheel_count()
+ * @refiled: count for wheel_count()
+ * @ticks: count for wheel_count()
+ * @grow_failures: count for wheel_count()
  */
 struct hwtimer_wheel {
 	/* read by producers */
@@ -276,7 +279,7 @@ struct hwtimer_wheel {
 	/* written by producers and by the worker */
 	atomic_long_t		places ____cacheline_aligned;
 
-	/* written by the worker and, rarely, by others; read by producers */
+	/* written by the worker and, rarely, by others; read by producers and waiters */
 	atomic64_t		kick_below ____cacheline_aligned;
 	struct hwtimer_timeout	*running;
 	atomic_t		waiters;
@@ -287,7 +290,7 @@ struct hwtimer_wheel {
 	struct lock_class_key	callback_key;
 	struct lockdep_map	callback_map;
 
-	/* the worker's own */
+	/* belongs to the worker */
 	struct wheel_level	level[WHEEL_MAX_LEVELS] ____cacheline_aligned;
 	unsigned int		levels;
 	struct list_head	never;
@@ -329,7 +332,7 @@ struct hwtimer_wheel {
 	unsigned long		grow_failures;
 };
 
-/* Making and ending; process context. */
+/* Creating and stopping wheels; process context. */
 void wheel_module_init(void);
 int wheel_init(struct hwtimer_wheel *w, const struct wheel_shape *shape,
 	       const struct wheel_ops *ops, gfp_t gfp);
@@ -338,7 +341,7 @@ int wheel_start(struct hwtimer_wheel *w);
 bool wheel_shutdown(struct hwtimer_wheel *w);
 void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending);
 
-/* wheel_cancel() or wheel_kill() */
+/* How to end a timeout: wheel_cancel() or wheel_kill(). */
 typedef bool (*wheel_end_fn)(struct hwtimer_timeout *t);
 
 /* Producers; any context. */
@@ -354,17 +357,17 @@ bool wheel_pending(const struct hwtimer_timeout *t);
 bool wheel_holds(const struct hwtimer_timeout *t);
 u64 wheel_deadline(const struct hwtimer_timeout *t);
 
-/* Who waits for the worker; process context. */
+/* Functions that wait for the worker; process context. */
 bool wheel_end_sync(struct hwtimer_timeout *t, wheel_end_fn end, unsigned long patience);
 bool wheel_end_here(struct hwtimer_timeout *t, wheel_end_fn end);
 
-/* The worker. */
+/* Called by the worker. */
 bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget);
 u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now);
 void wheel_awake(struct hwtimer_wheel *w);
 void wheel_drain_all(struct hwtimer_wheel *w);
 
-/* Whoever looks; process context. */
+/* Statistics, surveys and barriers; process context, wheel_count() in any context. */
 void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c);
 int wheel_survey(struct hwtimer_wheel *w, unsigned int level, unsigned int first,
 		 unsigned int n, wheel_survey_fn fn, void *arg);
