@@ -26,8 +26,8 @@
  * Calls
  * -----
  *
- * Where each function may be called, and what it does to a timeout ("ends" says how the arming
- * ends that was pending before the call):
+ * Where each function may be called, and what it does to a timeout ("ends: X": the pending arming
+ * ends as X):
  *
  *	                       contexts   pending          not pending
  *	hwtimer_schedule[_at]  any        re-armed         armed
@@ -38,7 +38,7 @@
  *	hwtimer_shutdown_sync  may sleep  ends: cancelled  waits for the callback; for good
  *	hwtimer_release        any        ends: cancelled  calls @released; for good
  *	hwtimer_wheel_stop     may sleep  handed back      waits for the callback
- *	hwtimer_wheel_barrier  may sleep  nothing          waits for the callback
+ *	hwtimer_wheel_barrier  may sleep  nothing          waits for callbacks and releases
  *
  * "Any" is process, softirq and hardirq context, with interrupts on or off, also inside callbacks;
  * but not NMI, and not where waking a task is forbidden (under the scheduler's own locks).

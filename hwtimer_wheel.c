@@ -41,7 +41,7 @@
  * the order in which they were armed, even if they were filed in different levels. The worker
  * visits a timeout that nobody touches at most once per level.
  *
- * The top level (with one level: the only one) has rounds. A timeout is filed in the slot of its
+ * Only the top level holds timeouts of later rounds. A timeout is filed in the slot of its
  * digit, however far away it is, so a bucket can hold timeouts of the current and of later rounds.
  * A visit of the bucket visits them all. With one level, a timeout of a later round costs a
  * comparison; with more levels it is filed again, in the same bucket.
@@ -81,15 +81,16 @@
  * These invariants hold whenever the worker is not in the middle of a step:
  *
  *  (a) ARMED implies QUEUED or FILED: the worker will visit the timeout.
- *  (b) FILED without QUEUED implies that the tick for which the timeout is filed is not after the
- *      tick of the word's deadline, ARMED or not: the worker visits the timeout in time. So a
+ *  (b) FILED without QUEUED and without DEAD implies that the timeout is filed for the tick of the
+ *      word's deadline or an earlier one, ARMED or not; a timeout that was overdue when it was
+ *      filed, for the tick that was next then. So the worker visits the timeout in time, and a
  *      deadline can be made later without a request; making it earlier takes a request.
- *  (c) Only the worker clears QUEUED, sets or clears FILED, and accesses timeout->node and the
- *      buckets.
+ *  (c) Only the worker clears QUEUED, sets or clears FILED, and accesses the buckets. While
+ *      either flag is set, only the worker accesses timeout->node.
  *  (d) The worker runs the callback only if its cmpxchg clears ARMED and FILED together, from a
  *      word with ARMED and without QUEUED.
- *  (e) The worker does not access a timeout after the cmpxchg that leaves neither QUEUED nor
- *      FILED set. The owner may free the timeout when both flags are clear and @running is not
+ *  (e) After the cmpxchg that leaves neither QUEUED nor FILED set, the worker uses a timeout only
+ *      to begin its callback, and only while @running is that timeout. The owner may free the timeout when both flags are clear and @running is not
  *      this timeout.
  *
  * All races are decided by a cmpxchg on the word:
@@ -158,8 +159,9 @@
  * producer counts a timeout as armed before the cmpxchg that sets ARMED.
  *
  * How long the worker sleeps: if timeouts were armed since it last went to sleep, at most
- * WHEEL_DRAIN_NS, and only an arm for an earlier deadline than the end of this sleep kicks it.
- * Otherwise until something is due, or without an end if nothing is pending, and any arm kicks it.
+ * WHEEL_DRAIN_NS, and of the arms only one for an earlier deadline than the end of this sleep
+ * kicks it. Otherwise until something may be due, see next_tick(), or without an end if nothing is
+ * pending, and any arm kicks it. Releases, detaches, barriers and surveys always kick it.
  *
  * How many requests may wait: every WHEEL_DEPTH-th request of a CPU kicks the worker. Timeouts
  * that were armed a moment ago are still in the caches. After 100,000 others they are not, and the
@@ -296,8 +298,8 @@ struct wheel_waiter {
 
 /*
  * The waiters of all wheels, hashed by the address of the timeout like the table in wait_bit.c,
- * so that the worker need not check the waiters of all timeouts. The locks are held for a few
- * instructions; they are raw so that the worker does not sleep on them on PREEMPT_RT.
+ * so that the worker need not check the waiters of all timeouts. A lock is held for a walk of one
+ * hash chain. The locks are raw, so that the worker does not sleep on them on PREEMPT_RT.
  */
 static struct wheel_waiters {
 	raw_spinlock_t		lock;

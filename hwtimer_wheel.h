@@ -252,7 +252,7 @@ typedef void (*wheel_survey_fn)(void *arg, unsigned int i, struct hwtimer_timeou
  * @target: the last tick that this pass may settle
  * @visit_next: a tick before which nothing is due that this visit leaves in the bucket
  * @stage: enum wheel_stage: where wheel_advance() continues
- * @in_row: all that the wheel did since the last callback was to claim the next timeout. Set by
+ * @in_row: since the last callback the wheel has done nothing but claim the next timeout. Set by
  *	@ops->expire, cleared by the wheel
  * @filed: number of timeouts with FILED, in buckets and on the lists above
  * @armed_seen: the sum of armed timeouts as of the last wheel_prepare_sleep()
@@ -357,7 +357,7 @@ bool wheel_pending(const struct hwtimer_timeout *t);
 bool wheel_holds(const struct hwtimer_timeout *t);
 u64 wheel_deadline(const struct hwtimer_timeout *t);
 
-/* Functions that wait for the worker; process context. */
+/* End a timeout for good: wait for the worker; or in one of its callbacks, without waiting. */
 bool wheel_end_sync(struct hwtimer_timeout *t, wheel_end_fn end, unsigned long patience);
 bool wheel_end_here(struct hwtimer_timeout *t, wheel_end_fn end);
 

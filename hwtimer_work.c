@@ -43,7 +43,7 @@
  *  - dispatch and dispatch: never for one item, because a wheel has one worker.
  *  - dispatch and end: either the end sees DUE and queues the work_struct, or the dispatch sees an
  *    idle item and queues it.
- *  - cancel and begin: both decrement DUE by cmpxchg; one of them gets the run.
+ *  - cancel and begin: both change DUE by cmpxchg, so a run either begins or is cancelled.
  *  - cancel and an expiry whose callback already runs: a run that is dispatched after the cancel is
  *    not cancelled, and the cancel does not return true for it. Callers that need more use
  *    cancel_sync.

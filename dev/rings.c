@@ -114,8 +114,8 @@ bool hwtimer_rings_check(struct hwtimer_ctx *ctx)
 
 /*
  * Move records into the completion ring while there is room, up to CHUNK of them. Return true if
- * there may be more to move. Records that find no room wait until the worker is kicked; CQ_FULL is
- * set then.
+ * there may be more to move. Records that find no room wait for the next ENTER, poll or expiry;
+ * CQ_FULL is set then.
  */
 bool hwtimer_rings_report(struct hwtimer_ctx *ctx)
 {

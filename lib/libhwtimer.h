@@ -7,8 +7,8 @@
  *	hwtimer_id id;
  *
  *	hwtimer_open(&h, NULL);
- *	hwtimer_schedule(h, 30 * NSEC_PER_SEC, (uintptr_t)conn, &id);
- *	hwtimer_touch(h, id, 30 * NSEC_PER_SEC);	on every message
+ *	hwtimer_schedule(h, 30000000000, (uintptr_t)conn, &id);
+ *	hwtimer_touch(h, id, 30000000000);		on every message
  *	hwtimer_cancel(h, id);				on close
  *	n = hwtimer_wait(h, events, 64, -1);		or when hwtimer_fd(h) is readable
  *
@@ -20,8 +20,8 @@
  *
  *	after a successful cancel, a timeout gives no event
  *	after a successful touch, it gives no event before its new deadline
- *	each timeout that was scheduled gives one event (a periodic one any number),
- *	unless it is cancelled; hwtimer_stop() ends the rest
+ *	each timeout that was scheduled gives one event (a periodic one any number) when
+ *	it expires or hwtimer_stop() ends it, and none once it is cancelled
  *	no event is early: it comes at the first tick at or after the deadline
  *
  * After a touch, a periodic timeout still gives the events of its earlier expiries.
@@ -51,7 +51,7 @@ struct hwtimer;
 
 /*
  * Identifies a timeout until its last event was returned or it was cancelled. Never 0. An id is not
- * used again before its slot was used 2^40 times.
+ * used again before its index was used 2^40 times.
  */
 typedef uint64_t hwtimer_id;
 

@@ -20,12 +20,12 @@
  * as if the new fields were 0 (but not one shorter than the first version: -EINVAL), and a
  * newer, longer one if the fields that it does not know are 0 (otherwise -E2BIG). Flags that
  * this version does not know, and pads, must be 0 (-EINVAL). If an ioctl fails, it has changed
- * nothing, and its output fields are undefined.
+ * nothing, with the exceptions below, and its output fields are undefined.
  *
  * Every ioctl may return -EFAULT (the structure is not readable or not writable), -ENOTTY (no
- * such command), and -E2BIG and -EINVAL as above. After -EFAULT nothing was done, with two
- * exceptions: STOP is done even if its result cannot be written, and a SCHEDULE counts as the
- * first one.
+ * such command), and -E2BIG and -EINVAL as above. Exceptions: STOP and
+ * ENTER have done their work even if they fail, a SCHEDULE counts as the first one, and on a
+ * context with rings each ioctl first takes submissions, even if it fails.
  *
  * read(2) returns as many whole records as fit, oldest first. It blocks until there is a
  * record; with O_NONBLOCK it returns -EAGAIN. It returns 0 once HWTIMER_IOC_STOP was called and
@@ -36,9 +36,8 @@
  * POLLHUP once stopped.
  *
  * Records come in the order of the ticks at which the timeouts expired, and in no particular
- * order within a tick. The records of a periodic timeout are in order, too. But while one of them
- * is unread, the next ones are put beside it, and so come before records of other timeouts that
- * expired in between.
+ * order within a tick. All unread records of one periodic timeout are read together, in order, at
+ * the place of the oldest: so they may come before older records of other timeouts.
  *
  * A periodic timeout expires at its first deadline and at those that are a whole number of
  * periods later. The deadlines do not depend on when it expired or was read. It stays pending,
@@ -75,8 +74,8 @@
  * A context with rings (HWTIMER_IOC_RINGS, then mmap(2)) takes operations from memory
  * that is shared with the program, and puts records there; neither needs a system call. The
  * program chooses the ids of its timeouts, so it need not wait for an answer: HWTIMER_ID(index,
- * tag), with an index below hwtimer_rings.timeouts. The tag may be any number; it tells the
- * timeouts apart that use one index after the other.
+ * tag), with an index below hwtimer_rings.timeouts. The tag is any number below
+ * 2^40; it distinguishes the timeouts that use one index after the other.
  *
  * The mapping begins with struct hwtimer_ring. At sq_offset is the submission ring, an
  * array of struct hwtimer_sqe; at cq_offset is the completion ring, an array of struct
@@ -130,7 +129,7 @@
  *
  * Two exceptions to the above: while a failed entry waits, or HWTIMER_RING_BAD is set, the kernel
  * takes no entry, and timeouts expire as if nothing had been submitted since. And on a shared
- * wheel, unless the program kicks, the kernel takes at most 1024 entries of a context per tick;
+ * wheel, unless the program kicks, the kernel takes about 1024 entries of a context per tick;
  * an expiry that waits for the remaining entries is late by the ticks that they take.
  *
  * All ioctls work beside the rings, with the same ids; SCHEDULE takes the id from the structure.
@@ -186,8 +185,8 @@
  * -EPERM	tick_ns is below, or slots is above, what the module's parameters
  *		allow without CAP_SYS_RESOURCE
  * -EDQUOT	the user has reached the limit of own wheels
- * -EBUSY	the context was set up before, or a RINGS or SCHEDULE came first, even
- *		one that failed
+ * -EBUSY	the context was set up before, or has rings, or a valid SCHEDULE came first,
+ *		even one that failed
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory for the wheel
  * -EAGAIN	the machine has no room for the wheel's thread
@@ -219,8 +218,8 @@ struct hwtimer_setup {
  *	the past, or a delay of 0, it expires at the next tick; if the deadline is beyond
  *	the range of the wheel, never
  * @user_data: is copied to the record
- * @id: out: identifies the timeout until it ends. Never 0, and never used again in
- *	this context. In, with rings: HWTIMER_ID() with a free index
+ * @id: identifies the timeout until it ends. Without rings: out: never 0, and never used
+ *	again in this context. With rings: in: HWTIMER_ID() with a free index
  * @deadline: out: the deadline in ns, or HWTIMER_NEVER
  * @period: ns from each deadline to the next, at least a tick of the wheel; 0: it
  *	expires once
@@ -250,7 +249,7 @@ struct hwtimer_setup {
  *		one: a context keeps the memory of timeouts that ended until it is
  *		closed. Or the user's periodic timeouts would expire more often per
  *		second than allowed; with HWTIMER_MISFIRE_MAKE_UP, or misfire above the
- *		period, a timeout counts as if it expired at each tick, which may happen.
+ *		period, a timeout counts as if it expired at each tick.
  *		Or, for the first timeout, the user has reached the limit of shared
  *		wheels, one for each set of cgroups; a wheel counts until 0.2 s after its
  *		last context was freed
@@ -378,7 +377,7 @@ struct hwtimer_stop {
  * @cancelled: timeouts cancelled
  * @expired: expiries, including overruns of periodic timeouts
  * @handed_back: timeouts handed back by HWTIMER_IOC_STOP
- * @rejected: attempts to schedule that a cap refused
+ * @rejected: attempts to schedule that the cap or the user's limit of timeouts refused
  * @pending: timeouts pending now
  * @unread: unread records now; with rings, records that wait for room in the ring
  * @cap: the context's cap on live timeouts (pending, or with unread records)
@@ -542,7 +541,7 @@ struct hwtimer_batch {
  * -EINVAL	unknown flag; pad is not 0; eventfd is not 0 without its flag, or is not an
  *		eventfd(2); sq_entries, cq_entries or timeouts is out of range
  * -EBADF	eventfd is not a descriptor
- * -EBUSY	the context has rings, or a SCHEDULE came first, even one that failed
+ * -EBUSY	the context has rings, or a valid SCHEDULE came first, even one that failed
  * -EDQUOT	the user would exceed the limit of timeouts or of ring memory; or, as with the
  *		first SCHEDULE, the limit of shared wheels
  * -ESHUTDOWN	the context was stopped
