@@ -90,8 +90,8 @@
  *  (d) The worker runs the callback only if its cmpxchg clears ARMED and FILED together, from a
  *      word with ARMED and without QUEUED.
  *  (e) After the cmpxchg that leaves neither QUEUED nor FILED set, the worker uses a timeout only
- *      to begin its callback, and only while @running is that timeout. The owner may free the timeout when both flags are clear and @running is not
- *      this timeout.
+ *      to begin its callback, and only while @running is that timeout. The owner may free the
+ *      timeout when both flags are clear and @running is not this timeout.
  *
  * All races are decided by a cmpxchg on the word:
  *
