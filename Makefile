@@ -49,6 +49,8 @@ modules_install: kdir
 modlib = $(INSTALL_MOD_PATH)/lib/modules/$(release)
 installed = $(foreach dir,extra updates $(INSTALL_MOD_DIR), \
 	$(addprefix $(modlib)/$(dir)/,hwtimer.ko* tests/kunit/hwtimer_kunit.ko*))
+# 1.0.0 had it elsewhere.
+installed += $(foreach dir,extra updates,$(modlib)/$(dir)/tests/hwtimer_kunit.ko*)
 
 uninstall: modules_uninstall
 

@@ -16,9 +16,9 @@
  *			ever, because only the entries found by one read of sq_tail have to be
  *			taken
  *
- * A program that submits a deadline before sleep_until kicks the worker. It writes sq_tail, then
+ * A program that submits a deadline before sleep_until calls ENTER. It writes sq_tail, then
  * reads sleep_until; the kernel writes sleep_until, then reads sq_tail; both have a full barrier in
- * between. So either the program sees the new sleep_until, and kicks if necessary, or the kernel
+ * between. So either the program sees the new sleep_until, and calls ENTER if necessary, or the kernel
  * sees the entry, and polls again at the next tick. That is before the old sleep_until, which is
  * three ticks after the poll that is running now was due.
  *

@@ -166,7 +166,7 @@ struct timeout {
 
 /* One cache line for each timeout: the array is aligned. */
 #define TIMEOUT_SIZE	64
-static_assert(sizeof(struct timeout) == TIMEOUT_SIZE, "size of a slot");
+static_assert(sizeof(struct timeout) == TIMEOUT_SIZE, "size of a timeout");
 
 /**
  * struct backend - how requests reach the kernel: by the rings or by ioctls

@@ -6,6 +6,7 @@
 # help is the lines of it that begin with "#:".
 
 scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+self=$(realpath "$0")
 root=$(dirname "$scripts")
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/hwtimer
 jobs=$(nproc)
@@ -70,7 +71,7 @@ mark_of()
 {
 	local digest
 	digest=$(echo "${0##*/} $1"
-		sha256sum "$0" "$scripts/lib.sh" "${@:2}" | cut -d ' ' -f 1) ||
+		sha256sum "$self" "$scripts/lib.sh" "${@:2}" | cut -d ' ' -f 1) ||
 		die "cannot read what the check $1 depends on"
 	digest=$(sha256sum <<<"$digest")
 	echo "$cache/passed/${digest%% *}"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * hwtimer: delays and interrupts between the steps of the protocol in a test on native threads,
- * modelled on hwtimer_torture.c. Also the options and the main program of all tests.
+ * modelled on tests/torture/delays.c. Also the options and the main program of all tests.
  */
 #include <unistd.h>
 
