@@ -16,11 +16,11 @@
  *			ever, because only the entries found by one read of sq_tail have to be
  *			taken
  *
- * A program that submits a deadline before sleep_until calls ENTER. It writes sq_tail, then
- * reads sleep_until; the kernel writes sleep_until, then reads sq_tail; both have a full barrier in
- * between. So either the program sees the new sleep_until, and calls ENTER if necessary, or the kernel
- * sees the entry, and polls again at the next tick. That is before the old sleep_until, which is
- * three ticks after the poll that is running now was due.
+ * A program that submits a deadline before sleep_until calls ENTER. It writes sq_tail, then reads
+ * sleep_until; the kernel writes sleep_until, then reads sq_tail; both have a full barrier in
+ * between. So either the program sees the new sleep_until, and calls ENTER if necessary, or the
+ * kernel sees the entry, and polls again at the next tick. That is before the old sleep_until,
+ * which is three ticks after the poll that is running now was due.
  *
  * All records go through the list of done timeouts, as for read(2), and from there to the ring when
  * there is room, so there is one order of records. A program that finds CQ_FULL set after it made
