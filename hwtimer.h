@@ -29,16 +29,16 @@
  * Where each function may be called, and what it does to a timeout ("ends: X": the pending arming
  * ends as X):
  *
- *	                       contexts   pending          not pending
- *	hwtimer_schedule[_at]  any        re-armed         armed
- *	hwtimer_touch[_at]     any        re-armed         -ENOENT
- *	hwtimer_forward        any        -EBUSY           armed
- *	hwtimer_cancel         any        ends: cancelled  nothing
- *	hwtimer_cancel_sync    may sleep  ends: cancelled  waits for the callback
- *	hwtimer_shutdown_sync  may sleep  ends: cancelled  waits for the callback; for good
- *	hwtimer_release        any        ends: cancelled  calls @released; for good
- *	hwtimer_wheel_stop     may sleep  handed back      waits for the callback
- *	hwtimer_wheel_barrier  may sleep  nothing          waits for callbacks and releases
+ *	                          contexts   pending          not pending
+ *	hwtimer_schedule[_at]     any        re-armed         armed
+ *	hwtimer_touch[_at]        any        re-armed         -ENOENT
+ *	hwtimer_schedule_forward  any        -EBUSY           armed
+ *	hwtimer_cancel            any        ends: cancelled  nothing
+ *	hwtimer_cancel_sync       may sleep  ends: cancelled  waits for the callback
+ *	hwtimer_shutdown_sync     may sleep  ends: cancelled  waits for the callback; for good
+ *	hwtimer_release           any        ends: cancelled  calls @released; for good
+ *	hwtimer_wheel_stop        may sleep  handed back      waits for the callback
+ *	hwtimer_wheel_barrier     may sleep  nothing          waits for callbacks and releases
  *
  * "Any" is process, softirq and hardirq context, with interrupts on or off, also inside callbacks;
  * but not NMI, and not where waking a task is forbidden (under the scheduler's own locks).
@@ -99,12 +99,12 @@
 /** define HWTIMER_MAX_SLOTS - the most slots that a wheel can have */
 #define HWTIMER_MAX_SLOTS	BIT(30)
 /**
- * define HWTIMER_FOREVER - the deadline of timeouts that never expire
+ * define HWTIMER_HORIZON - the deadline that never comes
  *
- * In ns since the wheel was created: 36.5 years. All later deadlines are treated like this one. The
- * timeout stays pending until it is cancelled.
+ * In ns since the wheel was created: 36.5 years. A timeout with this deadline or a later one stays
+ * pending until it is cancelled.
  */
-#define HWTIMER_FOREVER		((1ULL << 60) - 1)
+#define HWTIMER_HORIZON		((1ULL << 60) - 1)
 
 /**
  * enum hwtimer_sched - how a wheel's worker is scheduled
@@ -253,8 +253,8 @@ static inline void hwtimer_destroy_on_stack(struct hwtimer_timeout *timeout) { }
 #endif
 int hwtimer_schedule(struct hwtimer_timeout *timeout, s64 delay_ns);
 int hwtimer_schedule_at(struct hwtimer_timeout *timeout, u64 deadline_ns);
-int hwtimer_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 period_ns,
-		    u64 *overruns);
+int hwtimer_schedule_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 period_ns,
+			     u64 *overruns);
 int hwtimer_touch(struct hwtimer_timeout *timeout, s64 delay_ns);
 int hwtimer_touch_at(struct hwtimer_timeout *timeout, u64 deadline_ns);
 bool hwtimer_cancel(struct hwtimer_timeout *timeout);

@@ -92,7 +92,7 @@ extern const struct hwtimer_driver_ops hwtimer_driver_hrtimer;
  * @runs: runs that began; dispatched = runs + replaced + cancelled + runs that are due
  * @cancelled: runs that were cancelled before they began
  * @queued: runs that are due on the lanes; counted only if @max_queued is not 0
- * @busy: items that are queued or running, on any workqueue
+ * @active: items that are queued or running, on any workqueue
  *
  * See hwtimer_work.c and hwtimer_lanes.c.
  */
@@ -109,7 +109,7 @@ struct hwtimer_lanes {
 	atomic_long_t		runs;
 	atomic_long_t		cancelled;
 	atomic_long_t		queued;
-	atomic_long_t		busy;
+	atomic_long_t		active;
 };
 
 /**

@@ -166,10 +166,10 @@ struct hwtimer_work_params {
  * @policy: as in the parameters. Constant
  * @released: the release function; set by hwtimer_work_release() before it changes @state
  * @on: the workqueue on which @work was queued last. Changed only by the wheel's worker, when the
- *	item becomes busy
+ *	item becomes active
  * @minute: the minute of CLOCK_MONOTONIC in which the last run ended. Accessed only by the caller
  *	that set QUEUED or RUNNING
- * @slow_runs: how many slow runs ended in that minute. Accessed like @minute
+ * @slow_count: how many slow runs ended in that minute. Accessed like @minute
  *
  * Must not be on the stack.
  */
@@ -184,7 +184,7 @@ struct hwtimer_work {
 	hwtimer_work_released_fn_t	released;
 	struct workqueue_struct		*on;
 	unsigned int			minute;
-	unsigned int			slow_runs;
+	unsigned int			slow_count;
 };
 
 int __must_check __hwtimer_work_init(struct hwtimer_work *work, struct hwtimer_wheel *wheel,

@@ -146,7 +146,7 @@ static noinline void note_duration(struct hwtimer_monitor *m, const void *fn, u6
  * @fn: its callback
  * @deadline: its deadline, in ns since the wheel was created
  *
- * Drivers call this from their wheel_ops.expire.
+ * Drivers call this from their wheel_ops.call.
  */
 void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *t,
 			 hwtimer_fn_t fn, u64 deadline)

@@ -233,7 +233,7 @@ struct hwtimer_shared *hwtimer_shared_get(struct hwtimer_user *user)
  * hwtimer_shared_put - put the shared wheel of a context
  * @s: the wheel, which does not hold timeouts of the context any more
  *
- * Context: Process context, may sleep.
+ * Context: Process context.
  */
 void hwtimer_shared_put(struct hwtimer_shared *s)
 {

@@ -463,7 +463,7 @@ static int report_one(struct hwtimer *h, struct timeout *timeout, struct hwtimer
 }
 
 /* Turn what the timeouts on the list report into events. Returns how many. */
-static int tell(struct hwtimer *h, struct hwtimer_event *events, int max)
+static int report_all(struct hwtimer *h, struct hwtimer_event *events, int max)
 {
 	struct timeout *timeout;
 	int n = 0, ret;
@@ -1115,7 +1115,7 @@ static int collect(struct hwtimer *h, struct hwtimer_event *events, int max)
 	int n = 0, ret;
 
 	do {
-		ret = tell(h, events + n, max - n);
+		ret = report_all(h, events + n, max - n);
 		if (ret < 0)
 			break;
 		n += ret;

@@ -385,7 +385,7 @@ static void grow(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 7, rig->wheel.levels);
 	expect_fired(&p[4], 0, 0);
 	/* a timeout that never expires needs no level */
-	arm(&p[5], WHEEL_FOREVER);
+	arm(&p[5], WHEEL_HORIZON);
 	drive(rig, NULL, (u64)TICK << 25);
 	KUNIT_EXPECT_EQ(test, 7, rig->wheel.levels);
 	expect_fired(&p[0], 1, 5 + SLOTS - 1);
@@ -566,7 +566,7 @@ static void grow_in_release(struct kunit *test)
 		p[0].other = &p[1];
 		arm_tick(&p[0], 5);
 		if (i)
-			arm(&p[1], WHEEL_FOREVER);
+			arm(&p[1], WHEEL_HORIZON);
 		to_tick(rig, 1);
 		/* no producer will wake the worker */
 		sleep_until(rig);
@@ -728,7 +728,7 @@ static void falling_stop(struct kunit *test)
 	p = probes(rig, 2);
 	to_tick(rig, 1);
 	arm_tick(&p[0], 1000);
-	arm(&p[1], WHEEL_FOREVER);
+	arm(&p[1], WHEEL_HORIZON);
 	wheel_drain_all(&rig->wheel);
 	KUNIT_EXPECT_FALSE(test, list_empty(&rig->wheel.far));
 	KUNIT_EXPECT_EQ(test, 2, rig_stop(rig, &pending));

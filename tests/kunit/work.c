@@ -74,7 +74,7 @@ static void cancel(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, q->ended);
 	KUNIT_EXPECT_EQ(test, 0, q->cancelled);
 	expect_counts(test, wheel, 11, 6, 0, 5, 0);
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->busy));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->active));
 }
 
 static void cancel_sync(struct kunit *test)
@@ -133,7 +133,7 @@ static void cancel_sync(struct kunit *test)
 	nap(100 * SEC);
 	KUNIT_EXPECT_EQ(test, 0, q[0].runs + q[1].runs);
 	KUNIT_EXPECT_EQ(test, 3, i[4].runs);
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->busy));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->active));
 }
 
 struct armer {
@@ -374,7 +374,7 @@ static void release(struct kunit *test)
 	}
 	expect_counts(test, wheel, 7, 4, 0, 3, 0);
 	nap(100 * SEC);
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->busy));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->active));
 }
 
 static unsigned int freed, ran;
@@ -428,7 +428,7 @@ static void release_self(struct kunit *test)
 	nap(SEC);
 	KUNIT_EXPECT_EQ(test, 8, ran);
 	KUNIT_EXPECT_EQ(test, 8, freed);
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->busy));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->active));
 }
 
 static void then_release(struct item *i)
@@ -646,7 +646,7 @@ static void books_balance(struct kunit *test, struct hwtimer_wheel *wheel,
 	KUNIT_EXPECT_EQ(test, (unsigned long)runs, (unsigned long)atomic_long_read(&w->runs));
 	KUNIT_EXPECT_EQ(test, (unsigned long)refused, w->refused);
 	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&w->queued));
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&w->busy));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&w->active));
 	/* each kind of end occurred often */
 	KUNIT_EXPECT_GT(test, runs, 1000);
 	KUNIT_EXPECT_GT(test, refused, 100);

@@ -147,7 +147,7 @@ void serial(struct kunit *test)
 	KUNIT_EXPECT_LT(test, i->at, first + 4 * 500 * MS + 10 * MS);
 	KUNIT_EXPECT_EQ(test, 0, i->cancelled);
 	expect_counts(test, wheel, 5, 5, 0, 0, 0);
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->busy));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->active));
 }
 
 /* Expiries while the item is queued get a run each, and other items run in between. */
@@ -333,7 +333,7 @@ void bound(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, hwtimer_work_cancel_sync(&i[0].w));
 	nap(20 * SEC);
 	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->queued));
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->busy));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel_lanes(wheel)->active));
 	KUNIT_EXPECT_EQ(test, 5, own->ended);
 }
 

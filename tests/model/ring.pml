@@ -187,14 +187,14 @@ inline copy(c, i)
 #endif
 
 /*
- * The kernel polls every PERIOD ticks, or BELL ticks after a doorbell, until LOOKS polls have found
+ * The kernel polls every PERIOD ticks, or BELL ticks after a doorbell, until POLLS polls have found
  * nothing. A poll comes in the tick for which it was planned, or in the next tick if it was planned
  * at the last moment. (In the kernel the planned time is not rounded to ticks, and may be up to a
  * tick earlier, so REST_MARGIN is one tick more.)
  */
 #define PERIOD 2
 #define BELL 1
-#define LOOKS 2
+#define POLLS 2
 #ifndef MARGIN
 #define MARGIN 2
 #endif
@@ -223,9 +223,9 @@ byte allowed = PENDING;		/* timeout 0 may expire from then on */
 byte head = START, mark = START;
 byte mark_ns, seen;
 bit took;
-byte vain;
-byte look_at = IDLE;		/* deadline of the timeout that polls */
-bit armed, looking;		/* this timeout is pending; its callback runs */
+byte idle_polls;
+byte poll_at = IDLE;		/* deadline of the timeout that polls */
+bit armed, polling;		/* this timeout is pending; its callback runs */
 bit resting;			/* enter() is planning the next poll */
 
 #define OFF 0
@@ -320,7 +320,7 @@ inline rest(c)
 {
 	atomic {
 		armed = when != IDLE;
-		look_at = when;
+		poll_at = when;
 		if :: armed -> when = when + MARGIN :: else fi
 	}
 	STORE(c, SLEEP, when);
@@ -330,7 +330,7 @@ inline rest(c)
 #ifndef NOLOOK
 	if
 	:: LOAD(c, TAIL) != head ->
-		atomic { armed = 1; look_at = now + 1; when = look_at + MARGIN }
+		atomic { armed = 1; poll_at = now + 1; when = poll_at + MARGIN }
 		STORE(c, SLEEP, when)
 	:: else
 	fi
@@ -342,7 +342,7 @@ inline enter(c)
 {
 	take_all(c);
 	lock(c);
-	atomic { vain = 0; when = now + BELL; resting = look_at > when }
+	atomic { idle_polls = 0; when = now + BELL; resting = poll_at > when }
 	if :: resting -> rest(c); resting = 0 :: else fi;
 	when = 0;
 	UNLOCK(c)
@@ -412,10 +412,10 @@ inline look()
 	:: armed
 	:: else ->
 		atomic {
-			if :: took -> vain = 0 :: else -> vain++ fi;
+			if :: took -> idle_polls = 0 :: else -> idle_polls++ fi;
 			took = 0;
 			if
-			:: vain >= LOOKS -> when = IDLE; vain = 0
+			:: idle_polls >= POLLS -> when = IDLE; idle_polls = 0
 			:: else -> when = now + PERIOD
 			fi
 		}
@@ -423,7 +423,7 @@ inline look()
 	fi;
 	when = 0;
 	UNLOCK(WORKER);
-	looking = 0
+	polling = 0
 }
 
 /* dev_expired() */
@@ -461,7 +461,7 @@ proctype worker()
 
 end_worker:
 	do
-	:: atomic { armed && now >= look_at -> armed = 0; looking = 1 }
+	:: atomic { armed && now >= poll_at -> armed = 0; polling = 1 }
 		look()
 	EXPIRE(0)
 	EXPIRE(1)
@@ -481,7 +481,7 @@ proctype clock()
 end_clock:
 	do
 	:: atomic {
-		now < LAST && !looking && !resting && !(armed && now >= look_at) ->
+		now < LAST && !polling && !resting && !(armed && now >= poll_at) ->
 		now++;
 		n = 0;
 		do
@@ -501,7 +501,7 @@ inline begin()
 	deadline[0] = PENDING;
 	if
 	:: mem[SLEEP] = IDLE
-	:: armed = 1; look_at = BELL; mem[SLEEP] = BELL + MARGIN
+	:: armed = 1; poll_at = BELL; mem[SLEEP] = BELL + MARGIN
 	fi;
 	run clock()
 }

@@ -511,9 +511,9 @@ static void settle(struct list_head *pending)
 	total.handed_back += handed_back;
 	if (sum.made.counter != sum.freed.counter)
 		native_fail("%ld made, %ld freed", sum.made.counter, sum.freed.counter);
-	if (b.cap && atomic_long_read(&b.wheel->places))
-		native_fail("%ld places of %llu not free", atomic_long_read(&b.wheel->places),
-			    b.cap);
+	if (b.cap && atomic_long_read(&b.wheel->charged))
+		native_fail("%ld are charged to the cap of %llu, none is pending",
+			    atomic_long_read(&b.wheel->charged), b.cap);
 	/* a negative lateness is unsigned, so it is in the last bin: 8 s and more */
 	if (to_driven(b.wheel)->monitor.late[HWTIMER_LATE_BINS - 1])
 		native_fail("early, or more than 8 s late");

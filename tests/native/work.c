@@ -215,9 +215,9 @@ static void check_books(const struct hwtimer_lanes *lanes)
 	if ((long)lanes->refused != atomic_long_read(&refused))
 		native_fail("refused %ld times, it counts %lu", atomic_long_read(&refused),
 			    lanes->refused);
-	if (atomic_long_read(&lanes->queued) || atomic_long_read(&lanes->busy))
+	if (atomic_long_read(&lanes->queued) || atomic_long_read(&lanes->active))
 		native_fail("%ld queued and %ld busy when all was over",
-			    atomic_long_read(&lanes->queued), atomic_long_read(&lanes->busy));
+			    atomic_long_read(&lanes->queued), atomic_long_read(&lanes->active));
 }
 
 static void turn(__u64 *random)
@@ -265,7 +265,7 @@ static void turn(__u64 *random)
 		}
 	}
 	hwtimer_wheel_stop(wheel, NULL);
-	wait_var_event(&lanes->busy, !atomic_long_read(&lanes->busy));
+	wait_var_event(&lanes->active, !atomic_long_read(&lanes->active));
 	check_books(lanes);
 	all_runs += atomic_long_read(&runs);
 	hwtimer_wheel_destroy(wheel);

@@ -542,41 +542,39 @@ TEST_F(context, cancel_meets_expiry)
 	must_be_quiet(self->fd);
 }
 
-/* Touch at about the deadline: either the touch succeeds, or the timeout has expired. */
+/* As cancel_meets_expiry: each touch succeeds, or the timeout has expired. */
 TEST_F(context, touch_or_expire)
 {
-	const unsigned int rounds = quick_or(100, 400);
-	unsigned int i, touched = 0, expired = 0;
-	__u64 random = seed();
+	enum { ROUNDS = 300, EACH = 64 };
+	struct hwtimer_record rec[EACH];
+	unsigned int i, k, touched = 0;
 
-	for (i = 0; i < rounds; i++) {
-		__u64 id, deadline, moved, until;
-		struct hwtimer_record rec;
-		int ret;
+	for (i = 0; i < ROUNDS; i++) {
+		__u64 ids[EACH], moved[EACH], deadline = now_ns() + 2 * self->tick_ns;
+		int ret[EACH];
 
-		ASSERT_EQ(0, hwt_schedule(self->fd, HWTIMER_RELATIVE,
-					  rnd(&random) % (2 * self->tick_ns), i,
-					  &id, &deadline));
-		until = deadline + rnd(&random) % (self->tick_ns + NSEC_PER_MSEC);
-		while (now_ns() < until)
+		for (k = 0; k < EACH; k++)
+			ASSERT_EQ(0, hwt_schedule(self->fd, 0, deadline, k, &ids[k], NULL));
+		while (!hwt_query(self->fd, ids[0], NULL, NULL))
 			;
-		ret = hwt_touch(self->fd, HWTIMER_RELATIVE, id,
-				2 * self->tick_ns, &moved);
-		rec = must_expire(self->fd);
-		ASSERT_EQ(id, rec.id);
-		ASSERT_EQ(i, rec.user_data);
-		if (!ret) {
-			ASSERT_EQ(moved, rec.deadline);
-			touched++;
-		} else {
-			ASSERT_EQ(-ENOENT, ret);
-			ASSERT_EQ(deadline, rec.deadline);
-			expired++;
+		for (k = EACH; k--; )
+			ret[k] = hwt_touch(self->fd, HWTIMER_RELATIVE, ids[k], 2 * self->tick_ns,
+					   &moved[k]);
+		ASSERT_EQ(EACH, hwt_collect(self->fd, rec, EACH));
+		for (k = 0; k < EACH; k++) {
+			__u64 t = rec[k].user_data;
+
+			ASSERT_LT(t, EACH);
+			ASSERT_EQ(ids[t], rec[k].id);
+			ASSERT_EQ(ret[t] ? deadline : moved[t], rec[k].deadline);
+			ASSERT_TRUE(!ret[t] || ret[t] == -ENOENT);
+			ids[t] = 0;
+			touched += !ret[t];
 		}
 	}
-	printf("# %u touched, %u expired before\n", touched, expired);
+	printf("# %u touched, %u expired before\n", touched, ROUNDS * EACH - touched);
 	EXPECT_EQ(touched, must_stats(self->fd).touched);
-	EXPECT_EQ(rounds, must_stats(self->fd).expired);
+	EXPECT_EQ(ROUNDS * EACH, must_stats(self->fd).expired);
 	must_be_quiet(self->fd);
 }
 

@@ -208,7 +208,7 @@ static void choose_long(struct bench *b)
 
 static bool idle(const struct bench *b)
 {
-	return !atomic_long_read(&to_driven(b->wheel)->lanes.busy) &&
+	return !atomic_long_read(&to_driven(b->wheel)->lanes.active) &&
 	       !atomic_read(&b->forgotten);
 }
 
@@ -223,7 +223,7 @@ static bool until_idle(struct bench *b)
 		if (ktime_get_ns() > end) {
 			torture_fail("%s, wheel %u: lost: %ld items, %d that free themselves",
 				     b->name, b->wheels,
-				     atomic_long_read(&to_driven(b->wheel)->lanes.busy),
+				     atomic_long_read(&to_driven(b->wheel)->lanes.active),
 				     atomic_read(&b->forgotten));
 			return false;
 		}
@@ -279,7 +279,7 @@ static void compare_calls(const struct bench *b)
 static bool recount(struct bench *b)
 {
 	struct hwtimer_wheel *wheel = b->wheel;
-	unsigned long pending, says, places;
+	unsigned long pending, says, charged;
 
 	do {
 		if (!settle(b, &pending) || !until_idle(b))
@@ -289,10 +289,10 @@ static bool recount(struct bench *b)
 	} while (torture_scan(b, &pending) || !idle(b));
 
 	says = hwtimer_wheel_pending(wheel);
-	places = wheel->cap ? atomic_long_read(&wheel->places) : says;
-	if (says != pending || places != pending)
-		torture_fail("%s, wheel %u: pending are %lu, it counts %lu, places taken are %lu",
-			     b->name, b->wheels, pending, says, places);
+	charged = wheel->cap ? atomic_long_read(&wheel->charged) : says;
+	if (says != pending || charged != pending)
+		torture_fail("%s, wheel %u: pending are %lu, it counts %lu, charged to the cap %lu",
+			     b->name, b->wheels, pending, says, charged);
 	if (b->cap && pending > b->cap)
 		torture_fail("%s, wheel %u: the cap is %lu, pending are %lu", b->name, b->wheels,
 			     b->cap, pending);
@@ -372,7 +372,7 @@ static bool make_wheel(struct bench *b)
 static void balance(struct bench *b)
 {
 	compare(b, "pending at the end", 0, hwtimer_wheel_pending(b->wheel));
-	compare(b, "places at the end", 0, atomic_long_read(&b->wheel->places));
+	compare(b, "charged at the end", 0, atomic_long_read(&b->wheel->charged));
 	compare(b, "handed back", atomic_long_read(&b->handed_back), b->wheel->handed_back);
 	compare_calls(b);
 }
