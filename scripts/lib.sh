@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 #
 # shellcheck disable=SC2034 # used by those who source it
-# Functions that the scripts share. Source this after `set -euo pipefail`. A script's
-# help is the lines of it that begin with "#:".
+# Functions that the scripts share. Source this after `set -euo pipefail`. The lines of a script
+# that begin with "#:" are its help.
 
 scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 self=$(realpath "$0")
@@ -19,16 +19,17 @@ export HWTIMER_LOGS=${HWTIMER_LOGS:-$cache/log/$(date +%Y%m%d-%H%M%S).$$}
 # Cached answers of apt in this run.
 export HWTIMER_ASKED=${HWTIMER_ASKED:-$HWTIMER_LOGS/asked}
 mkdir -p "$HWTIMER_LOGS" "$HWTIMER_ASKED" "$cache"/{lock,log,passed}
-# Another script may be deleting the same files; ignore that.
+# Ignore errors: another script may be deleting the same files.
 find "$cache/log" -mindepth 1 -maxdepth 1 -mtime +2 -exec rm -rf {} + 2>/dev/null || true
 find "$cache/passed" -type f -mtime +30 -delete 2>/dev/null || true
 
+# usage: print the help of the script
 usage()
 {
 	sed -n 's/^#: \{0,1\}//p' "$0"
 }
 
-# Report wrong usage and print the help.
+# misuse TEXT...: report wrong usage, print the help, and exit with status 2
 misuse()
 {
 	printf '%s: %s\n' "${0##*/}" "$*" >&2
@@ -36,6 +37,7 @@ misuse()
 	exit 2
 }
 
+# die TEXT...: report an error, and exit with status 1
 die()
 {
 	printf '%s: %s\n' "${0##*/}" "$*" >&2
@@ -46,7 +48,7 @@ die()
 [[ $root$cache != *[[:space:]:,]* ]] ||
 	die "no spaces, colons or commas can be in '$root' and '$cache'"
 
-# Progress: on stderr, since stdout carries results.
+# say TEXT...: show the progress, on stderr, since stdout has the results
 say()
 {
 	printf '[%4d s] %s%s\n' $((EPOCHSECONDS - HWTIMER_STARTED)) \
@@ -64,9 +66,9 @@ in_list()
 	return 1
 }
 
-# mark_of TEXT FILE...: the cache file that records that a check has passed. Use it only for
-# checks whose result depends on nothing but TEXT, the contents of the FILEs, this script and
-# lib.sh.
+# mark_of TEXT FILE...: print the path of the cache file that records that a check has passed. Use
+# it only for checks whose result depends on nothing but TEXT, the contents of the FILEs, the script
+# and lib.sh.
 mark_of()
 {
 	local digest
@@ -79,9 +81,9 @@ mark_of()
 
 passed=0 failed=0 pattern='*' depends=()
 
-# try NAME COMMAND...: a check, which passes if the command prints nothing and exits with status 0.
-# Those whose name does not match the glob $pattern are left out. If $depends is set to arguments
-# for mark_of(), a check that passed is not repeated until they change.
+# try NAME COMMAND...: run a check, which passes if the command prints nothing and exits with status
+# 0. A check whose name does not match the glob $pattern is left out. If the array $depends has
+# arguments for mark_of(), a check that passed is not repeated until they change.
 try()
 {
 	local name=$1 output mark='' status=0
@@ -110,6 +112,7 @@ try()
 # Process groups that this script started and that must not outlive it.
 groups=() trapped=0
 
+# end_groups: end the processes of these groups
 end_groups()
 {
 	local group
@@ -129,6 +132,7 @@ temporary()
 	temporary+=("$temp")
 }
 
+# at_exit: end what was started, and remove temporary files
 at_exit()
 {
 	end_groups
@@ -144,7 +148,7 @@ trap 'exit 143' TERM
 # launch COMMAND...: start it in a process group of its own, as $launched.
 launch()
 {
-	# A subshell has lost the traps of its shell, and has groups of its own.
+	# A subshell does not inherit traps, and must end only the groups that it starts itself.
 	if ((BASHPID != $$ && BASHPID != trapped)); then
 		trapped=$BASHPID groups=()
 		trap 'end_groups; exit 130' INT
@@ -157,7 +161,7 @@ launch()
 	groups+=("$launched")
 }
 
-# landed PID: wait for a launched process; returns its status.
+# landed PID: wait for a process that launch started; returns its status
 landed()
 {
 	local status=0 group left=()
@@ -187,8 +191,8 @@ arch_of()
 	esac
 }
 
-# step NAME COMMAND...: run a command that takes a while. Its output goes to a
-# log of the cache, whose end is shown when the command fails.
+# step NAME COMMAND...: run a command that takes a while. Its output goes to a log, whose end is
+# shown if the command fails.
 step()
 {
 	local name=$1 began=$EPOCHSECONDS log next status=0
@@ -215,7 +219,7 @@ step()
 	rm -f "$log"
 }
 
-# The progress of a log: ", 217 lines, timer.o".
+# last_words LOG: print the progress that LOG shows, as in ", 217 lines, timer.o"
 last_words()
 {
 	[[ ! -s $1 ]] || echo ", $(wc -l <"$1") lines, $(tail -n 1 "$1" | sed 's,.*/,,' | cut -c1-60)"
@@ -236,7 +240,7 @@ locked()
 	return "$status"
 }
 
-# Bring the lists of packages up to date, once in a run of the scripts.
+# apt_update: bring the lists of packages up to date, once in a run of the scripts
 apt_update()
 {
 	[[ -z ${HWTIMER_UPDATED:-} && $EUID -eq 0 ]] || return 0
@@ -272,6 +276,8 @@ suite_apt()
 	fi
 }
 
+# suite_lists SUITE ARCH: update the package lists of suite_apt unless they are less than two days
+# old
 suite_lists()
 {
 	local state=$cache/apt/$1-$2
@@ -283,6 +289,7 @@ suite_lists()
 	fi
 }
 
+# suite_update SUITE ARCH DIR: configure apt for this suite in DIR, and get the package lists
 suite_update()
 {
 	local suite=$1 arch=$2 state=$3 mirror from
@@ -323,8 +330,8 @@ suite_update()
 	touch "$state/updated"
 }
 
-# All packages that some script needs on Debian 12: who is not root gets to know
-# them at once.
+# All packages that any script needs on Debian 12, so that need() can name them at once to a user
+# who is not root.
 packages=(abigail-tools bc bison bpftrace coccinelle codespell cpio cppcheck
 	debhelper dh-dkms dpkg-dev flex g++ gcc gcc-12 gcc-multilib gnuplot-nox graphviz
 	libc6-dev libelf-dev libevent-dev libpython3-dev liburing-dev libsqlite3-dev
@@ -332,7 +339,8 @@ packages=(abigail-tools bc bison bpftrace coccinelle codespell cpio cppcheck
 	python3 python3-prometheus-client python3-sphinx qemu-system-arm qemu-system-misc
 	qemu-system-x86 reuse rsync shellcheck sparse spin trace-cmd xz-utils)
 
-# need PACKAGE...: have these packages installed.
+# need PACKAGE...: install these packages if they are missing; without root, print the command for
+# it
 need()
 {
 	local missing
@@ -352,6 +360,7 @@ need()
 	}
 }
 
+# not_installed PACKAGE...: print those that are not installed
 not_installed()
 {
 	local package
@@ -393,8 +402,8 @@ package_version()
 	echo "$version"
 }
 
-# unpacked PACKAGE VERSION PATH...: the directory in the cache that holds these
-# paths of a Debian package, without installing it.
+# unpacked PACKAGE VERSION PATH...: unpack these paths of a Debian package, without installing it,
+# and print the directory in the cache that has them
 unpacked()
 {
 	unpacked_of host '' "$@"
@@ -412,6 +421,7 @@ unpacked_of()
 	echo "$dir"
 }
 
+# unpack DIR SUITE ARCH PACKAGE VERSION PATH...: unpack the paths to DIR, for unpacked_of
 unpack()
 {
 	local dir=$1 suite=$2 arch=$3 package=$4 version=$5 temp
@@ -431,13 +441,15 @@ unpack()
 	mv "$temp" "$dir"
 }
 
+# download DIR SUITE ARCH PACKAGE...: download packages to DIR
 download()
 {
 	cd "$1" || return
 	suite_apt "$2" "$3" apt-get -q download "${@:4}"
 }
 
-# The package lists are out of date: refresh them, now (host) or at their next use.
+# stale_lists SUITE ARCH: refresh package lists that are out of date, now (host) or at their next
+# use
 stale_lists()
 {
 	if [[ $1 == host ]]; then
@@ -447,10 +459,10 @@ stale_lists()
 	fi
 }
 
-# toolchain ARCH: set $arguments for the kernel's make, and $cc for programs, to build for ARCH.
-# W=1 is always set for other architectures, so that scripts/tests/machine and scripts/selftest share one
-# build. gcc-multilib conflicts with cross compilers, so these are unpacked, not installed, and so
-# are the libraries of their binutils.
+# toolchain ARCH: set $arguments for the kernel's make, and $cc for programs, to build for ARCH. W=1
+# is always set for other architectures, so that scripts/tests/machine and scripts/selftest share
+# one build. The cross compilers and the libraries of their binutils are unpacked, not installed,
+# because the packages conflict with gcc-multilib.
 toolchain()
 {
 	local arch=$1 gnu linux dir
@@ -472,6 +484,7 @@ toolchain()
 	export LD_LIBRARY_PATH=$dir/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 }
 
+# cross ARCH GNU: print the directory in the cache that has the compiler for ARCH, called GNU-gcc-12
 cross()
 {
 	local arch=$1 gnu=$2 version dir
@@ -484,6 +497,7 @@ cross()
 	echo "$dir"
 }
 
+# unpack_cross ARCH GNU DIR: unpack this compiler to DIR, unless it is there
 unpack_cross()
 {
 	local arch=$1 gnu=$2 dir=$3 temp=$3.tmp.$$ deb
@@ -516,8 +530,8 @@ copy_libraries()
 		done
 }
 
-# tap_guest DIR ARGUMENT...: run scripts/guest/boot with its logs in DIR. On failure, append a failed TAP
-# case to the output whose name is the complaint, shortened to one line.
+# tap_guest DIR ARGUMENT...: run scripts/guest/boot with its logs in DIR. If it fails, append a
+# failed TAP case to the output, with the complaint, shortened to one line, as its name.
 tap_guest()
 {
 	local dir=$1
