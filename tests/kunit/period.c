@@ -389,12 +389,7 @@ static const struct late lates[] = {
 	  { { 2, 4 }, { 0, 5 } } },
 };
 
-static void late_name(const struct late *late, char *name)
-{
-	strscpy(name, late->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(late, lates, late_name);
+KUNIT_ARRAY_PARAM_DESC(late, lates, name);
 
 static void late(struct kunit *test)
 {

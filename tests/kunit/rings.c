@@ -63,12 +63,7 @@ static const struct wheel_param {
 	{ "own wheel", .own = true },
 };
 
-static void wheel_desc(const struct wheel_param *param, char *desc)
-{
-	strscpy(desc, param->desc, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(wheel, wheel_params, wheel_desc);
+KUNIT_ARRAY_PARAM_DESC(wheel, wheel_params, desc);
 
 /* Arguments of ioctls are in memory of the task that loads this module. */
 static struct mm_struct *mm;

@@ -147,8 +147,7 @@ static void move_other(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(moves); i++) {
 		for (how = 0; how <= 1; how++) {
-			rig_remake(rig, TICK, SLOTS, 0);
-			p = probes(rig, 3);
+			p = probes(rig_remake(rig, TICK, SLOTS, 0), 3);
 			p[0].then = how ? then_cancel_arm_other : then_touch_other;
 			p[0].other = &p[1];
 			p[0].deadline = moves[i].deadline;
@@ -377,8 +376,7 @@ static void drop_others(struct kunit *test)
 	struct probe *p;
 
 	for (budget = 1; budget <= 12; budget++) {
-		rig_remake(rig, TICK, SLOTS, 0);
-		p = probes(rig, 7);
+		p = probes(rig_remake(rig, TICK, SLOTS, 0), 7);
 		p[0].then = then_drop_others;
 		p[0].other = &p[2];
 		arm_tick(&p[0], 5);

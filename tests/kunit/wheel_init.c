@@ -7,6 +7,7 @@
 #include <linux/mm.h>
 #include <linux/string.h>
 
+#include "hwtimer_kunit.h"
 #include "wheel_rig.h"
 
 static const struct init_param {
@@ -76,12 +77,7 @@ static const struct init_param {
 	{ "16 levels of 65536 at 1 us", 1000, 65536, -EINVAL, 0, 16 },
 };
 
-static void init_desc(const struct init_param *param, char *desc)
-{
-	strscpy(desc, param->desc, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(init, init_params, init_desc);
+KUNIT_ARRAY_PARAM_DESC(init, init_params, desc);
 
 /* Promise 11. */
 static void init(struct kunit *test)

@@ -89,8 +89,8 @@ extern const struct rig_shape shapes[SHAPES];
 
 extern const struct wheel_ops rig_ops;
 void rig_set_up(struct rig *rig, const struct wheel_shape *shape);
-void rig_remake(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned long cap);
-void shape_of(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned int n, bool grow);
+struct rig *rig_remake(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned long cap);
+struct rig *shape_of(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned int n, bool grow);
 unsigned int rig_stop(struct rig *rig, struct list_head *pending);
 void rig_end(struct rig *rig);
 
