@@ -796,16 +796,12 @@ TEST_F(lib, fork)
 {
 	struct hwtimer_event e[2];
 	hwtimer_id id;
-	pid_t pid;
 
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 200 * NSEC_PER_MSEC, 1, &id));
 	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 2, NULL));
-	pid = must_fork();
-	if (!pid) {
+	in_child(must_fork()) {
 		hwtimer_close(self->h);
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(pid));
 	EXPECT_LE(1, must_stats(hwtimer_fd(self->h)).pending);
 	ASSERT_EQ(1, collect(self->h, e, 1));
 	EXPECT_EQ(id, e[0].id);
@@ -1406,17 +1402,13 @@ TEST_F(lib, threads_that_sleep)
 TEST_F(lib, fork_of_threads)
 {
 	struct sleeper s;
-	pid_t pid;
 
 	if (!(variant->flags & HWTIMER_OPEN_THREADS))
 		SKIP(return, "one thread only");
 	start_sleeper(&s, self->h);
-	pid = must_fork();
-	if (!pid) {
+	in_child(must_fork()) {
 		hwtimer_close(self->h);
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(pid));
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 5, NULL));
 	pthread_join(s.thread, NULL);
 	EXPECT_EQ(1, s.ret);
@@ -1429,13 +1421,11 @@ TEST_F(lib, time_namespace)
 	struct hwtimer_options o = options(variant->flags);
 	struct hwtimer_event e;
 	struct hwtimer *h;
-	pid_t pid;
 
 	if (unshare(0x00000080 /* CLONE_NEWTIME */))
 		SKIP(return, "no time namespaces");
 	ASSERT_EQ(0, write_file("/proc/self/timens_offsets", "1 100000 123456789"));
-	pid = must_fork();
-	if (!pid) {
+	in_child(must_fork()) {
 		__u64 before, now, after, deadline;
 
 		h = must_open_lib(&o);
@@ -1450,9 +1440,7 @@ TEST_F(lib, time_namespace)
 		expect(1, e.deadline_ns >= after + 20 * NSEC_PER_MSEC);
 		expect(1, e.deadline_ns <= deadline && e.fired_ns >= e.deadline_ns);
 		hwtimer_close(h);
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(pid));
 }
 
 TEST_F(lib, own_wheel)

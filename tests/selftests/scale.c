@@ -333,12 +333,10 @@ TEST(limited_rings)
 	};
 	struct hwtimer_rings fits = { .sq_entries = 1024, .timeouts = 1000 };
 	__u64 limit = 5 << 20;
-	pid_t child;
 
 	if (!make_limited_group("5M"))
 		SKIP(return, "no memory controller in " CGROUPS);
-	child = must_fork();
-	if (!child) {
+	in_child(must_fork()) {
 		unsigned int i, k;
 		struct ring *r;
 		__u64 back;
@@ -361,9 +359,7 @@ TEST(limited_rings)
 		expect(1000, must_stats(fd).pending);
 		expect(0, hwt_stop(fd, &back));
 		expect(1000, back);
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(child));
 	EXPECT_EQ(0, group_value(GROUP, "memory.events", "oom_kill"));
 	eventually(group_memory(GROUP) < limit / 4);
 	remove_group(GROUP);
@@ -377,12 +373,10 @@ TEST(limited)
 {
 	const __u64 limit = 8 << 20;
 	unsigned int most = limit / BYTES_AT_LEAST;
-	pid_t child;
 
 	if (!make_limited_group("8M"))
 		SKIP(return, "no memory controller in " CGROUPS);
-	child = must_fork();
-	if (!child) {
+	in_child(must_fork()) {
 		unsigned int armed = 0;
 		struct hwtimer_stats s;
 		__u64 id = 0;
@@ -405,9 +399,7 @@ TEST(limited)
 		/* Stopping them needs no memory. */
 		expect(0, hwt_stop(fd, &id));
 		expect(armed, id);
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(child));
 	EXPECT_EQ(0, group_value(GROUP, "memory.events", "oom_kill"));
 	eventually(group_memory(GROUP) < limit / 4);
 	remove_group(GROUP);
