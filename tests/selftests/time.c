@@ -419,29 +419,6 @@ TEST_F(guest, machine_stopped)
 
 /* The worker is held off, from inside the kernel. */
 
-FIXTURE(worker)
-{
-};
-
-FIXTURE_VARIANT(worker)
-{
-	const char *driver;
-};
-
-FIXTURE_VARIANT_ADD(worker, kthread)
-{
-	.driver = "kthread",
-};
-
-FIXTURE_VARIANT_ADD(worker, hrtimer)
-{
-	.driver = "hrtimer",
-};
-
-FIXTURE_TEARDOWN(worker)
-{
-}
-
 FIXTURE_SETUP(worker)
 {
 }
