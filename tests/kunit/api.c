@@ -349,12 +349,5 @@ static struct kunit_case api_cases[] = {
 	{}
 };
 
-static struct kunit_suite api_suite = {
-	.name		= "hwtimer_api",
-	.init		= bench_init,
-	.exit		= bench_exit,
-	.test_cases	= api_cases,
-};
-
-kunit_test_suite(api_suite);
+SUITE(api, "api", .init = bench_init, .exit = bench_exit);
 

@@ -24,6 +24,13 @@ struct mode {
 	enum hwtimer_clock	clock;
 };
 
+/* Suite "hwtimer_@title" of @suite_cases; the further arguments are members of its structure. */
+#define SUITE(suite, title, ...)						\
+	static struct kunit_suite suite##_suite = {				\
+		.name = "hwtimer_" title, .test_cases = suite##_cases, __VA_ARGS__ \
+	};									\
+	kunit_test_suite(suite##_suite)
+
 #ifndef KUNIT_ARRAY_PARAM_DESC	/* Linux 6.1 */
 #define KUNIT_ARRAY_PARAM_DESC(name, array, desc_member)			\
 	static void name##_desc(typeof((array)[0]) param[], char *desc)		\

@@ -1028,12 +1028,4 @@ static struct kunit_case interleave_cases[] = {
 	{}
 };
 
-static struct kunit_suite interleave_suite = {
-	.name		= "hwtimer_interleave",
-	.suite_init	= settle_timers,
-	.init		= rig_init,
-	.exit		= rig_exit,
-	.test_cases	= interleave_cases,
-};
-
-kunit_test_suites(&interleave_suite);
+SUITE(interleave, "interleave", .suite_init = settle_timers, .init = rig_init, .exit = rig_exit);

@@ -278,10 +278,4 @@ static struct kunit_case oracle_cases[] = {
 	{}
 };
 
-static struct kunit_suite oracle_suite = {
-	.name		= "hwtimer_oracle",
-	.suite_init	= oracle_suite_init,
-	.test_cases	= oracle_cases,
-};
-
-kunit_test_suite(oracle_suite);
+SUITE(oracle, "oracle", .suite_init = oracle_suite_init);

@@ -789,11 +789,4 @@ static struct kunit_case period_cases[] = {
 	{}
 };
 
-static struct kunit_suite period_suite = {
-	.name		= "hwtimer_period",
-	.init		= period_init,
-	.exit		= unmake,
-	.test_cases	= period_cases,
-};
-
-kunit_test_suite(period_suite);
+SUITE(period, "period", .init = period_init, .exit = unmake);

@@ -349,11 +349,4 @@ static struct kunit_case rings_cases[] = {
 	{}
 };
 
-static struct kunit_suite rings_suite = {
-	.name		= "hwtimer_rings",
-	.suite_init	= rings_init,
-	.suite_exit	= rings_exit,
-	.test_cases	= rings_cases,
-};
-
-kunit_test_suites(&rings_suite);
+SUITE(rings, "rings", .suite_init = rings_init, .suite_exit = rings_exit);

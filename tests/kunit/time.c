@@ -9,7 +9,6 @@
 #include <linux/mm.h>
 
 #include "../../hwtimer_period.h"
-#include "hwtimer_kunit.h"
 #include "wheel_rig.h"
 
 static const struct shape {
@@ -401,11 +400,4 @@ static struct kunit_case time_cases[] = {
 	{}
 };
 
-static struct kunit_suite time_suite = {
-	.name		= "hwtimer_time",
-	.init		= rig_init,
-	.exit		= rig_exit,
-	.test_cases	= time_cases,
-};
-
-kunit_test_suite(time_suite);
+SUITE(time, "time", .init = rig_init, .exit = rig_exit);

@@ -489,7 +489,7 @@ static void release_stopped(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, rig->fired);
 }
 
-SUITES(arm,
+WHEEL_SUITES(arm,
 	KUNIT_CASE(arm_returns),
 	KUNIT_CASE(cancel_tells),
 	KUNIT_CASE(cancel_rearm),

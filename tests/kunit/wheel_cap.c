@@ -119,7 +119,7 @@ static void cap_stop(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).rejected);
 }
 
-SUITES(cap,
+WHEEL_SUITES(cap,
 	KUNIT_CASE(cap),
 	KUNIT_CASE(cap_release),
 	KUNIT_CASE(cap_in_callback),

@@ -7,7 +7,6 @@
 #include <linux/mm.h>
 #include <linux/string.h>
 
-#include "hwtimer_kunit.h"
 #include "wheel_rig.h"
 
 static const struct init_param {
@@ -116,7 +115,5 @@ static void init(struct kunit *test)
 	}
 }
 
-SUITE(init, one_level, "init",
+WHEEL_SUITE(init, one_level, "init",
 	KUNIT_CASE_PARAM(init, init_gen_params));
-
-kunit_test_suite(init_suite);

@@ -400,7 +400,7 @@ static void due_meanwhile(struct kunit *test)
 	}
 }
 
-SUITES(late,
+WHEEL_SUITES(late,
 	KUNIT_CASE(due_meanwhile),
 	KUNIT_CASE(catch_up),
 	KUNIT_CASE(catch_up_round),

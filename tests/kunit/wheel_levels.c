@@ -886,7 +886,7 @@ static int levels_suite_init(struct kunit_suite *suite)
 	return one_level(suite);
 }
 
-SUITE(levels, levels_suite_init, "levels",
+WHEEL_SUITE(levels, levels_suite_init, "levels",
 	KUNIT_CASE(visits_per_life),
 	KUNIT_CASE(far_million),
 	KUNIT_CASE(grow),
@@ -911,5 +911,3 @@ SUITE(levels, levels_suite_init, "levels",
 	KUNIT_CASE(falling_counts),
 	KUNIT_CASE(falling_ends),
 	KUNIT_CASE(soak));
-
-kunit_test_suite(levels_suite);

@@ -747,7 +747,5 @@ static int chaos_suite_init(struct kunit_suite *suite)
 	return 0;
 }
 
-SUITE(random, chaos_suite_init, "random",
+WHEEL_SUITE(random, chaos_suite_init, "random",
 	KUNIT_CASE_PARAM(chaos, geometry_gen_params));
-
-kunit_test_suite(random_suite);

@@ -468,7 +468,7 @@ static void held_up_idle(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, WHEEL_IDLE, sleep_until(rig));
 }
 
-SUITES(sleep,
+WHEEL_SUITES(sleep,
 	KUNIT_CASE(first_arm_kicks),
 	KUNIT_CASE(first_arm_kicks_early),
 	KUNIT_CASE(states),

@@ -264,7 +264,7 @@ static void release_while_stopping(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, 1, p[i].released, "%u", i);
 }
 
-SUITES(stop,
+WHEEL_SUITES(stop,
 	KUNIT_CASE(hands_back),
 	KUNIT_CASE(hands_back_midway),
 	KUNIT_CASE(hands_back_nothing),

@@ -268,7 +268,7 @@ static void clock_backwards(struct kunit *test)
 	expect_fired(p, 1, 11);
 }
 
-SUITES(time,
+WHEEL_SUITES(time,
 	KUNIT_CASE(boundaries),
 	KUNIT_CASE(past),
 	KUNIT_CASE(at_once),
