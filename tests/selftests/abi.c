@@ -227,15 +227,8 @@ TEST(stats_answers)
 	s = must_stats(fd);
 	EXPECT_LE(before, s.now);
 	EXPECT_GE(now_ns(), s.now);
-	EXPECT_EQ(4, s.scheduled);
-	EXPECT_EQ(1, s.touched);
-	EXPECT_EQ(1, s.cancelled);
-	EXPECT_EQ(1, s.expired);
-	EXPECT_EQ(0, s.handed_back);
-	EXPECT_EQ(0, s.rejected);
-	EXPECT_EQ(2, s.pending);
-	EXPECT_EQ(1, s.unread);
-	EXPECT_TRUE(balanced(&s));
+	EXPECT_STATS(fd, .scheduled = 4, .touched = 1, .cancelled = 1, .expired = 1, .pending = 2,
+		     .unread = 1);
 }
 
 /* Unknown bits of flags or of pad, wrong sizes, and inaccessible memory. */
@@ -371,7 +364,6 @@ TEST(unwritable_schedule_never_expires)
 	struct hwtimer_schedule *s = must_read_only(&soon, sizeof(soon));
 	struct hwtimer_record rec[2];
 	int fd = must_open(0), i;
-	struct hwtimer_stats stats;
 	__u64 id;
 
 	for (i = 0; i < 2000; i++) {
@@ -381,11 +373,7 @@ TEST(unwritable_schedule_never_expires)
 	id = must_schedule(fd, 10 * NSEC_PER_MSEC, 1);
 	ASSERT_EQ(1, hwt_collect(fd, rec, 1));
 	EXPECT_EQ(id, rec[0].id);
-	stats = must_stats(fd);
-	EXPECT_EQ(1, stats.scheduled);
-	EXPECT_EQ(1, stats.expired);
-	EXPECT_EQ(0, stats.pending);
-	EXPECT_EQ(0, stats.unread);
+	EXPECT_STATS(fd, .scheduled = 1, .expired = 1);
 }
 
 /* A SETUP whose result cannot be written leaves no wheel behind. */
@@ -433,7 +421,6 @@ static void *flip_flags(void *arg)
 TEST(changed_meanwhile)
 {
 	struct hostile h = { .fd = must_open(0) };
-	struct hwtimer_stats stats;
 	unsigned int ok = 0, i;
 	pthread_t thread;
 	int ret;
@@ -450,9 +437,7 @@ TEST(changed_meanwhile)
 	atomic_store(&h.done, true);
 	pthread_join(thread, NULL);
 	ASSERT_EQ(20000, i);
-	stats = must_stats(h.fd);
-	EXPECT_EQ(ok, stats.scheduled);
-	EXPECT_EQ(ok, stats.pending);
+	EXPECT_STATS(h.fd, .scheduled = ok, .pending = ok);
 }
 
 TEST(device_node)

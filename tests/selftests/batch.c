@@ -89,10 +89,7 @@ TEST_F(context, each_operation)
 	must_batch(self->fd, op, 2);
 	EXPECT_EQ(0, op[0].result);
 	EXPECT_EQ(-ENOENT, op[1].result);
-	EXPECT_EQ(2, must_stats(self->fd).scheduled);
-	EXPECT_EQ(1, must_stats(self->fd).touched);
-	EXPECT_EQ(1, must_stats(self->fd).cancelled);
-	EXPECT_EQ(1, must_stats(self->fd).pending);
+	EXPECT_STATS(self->fd, .scheduled = 2, .touched = 1, .cancelled = 1, .pending = 1);
 }
 
 TEST_F(context, expires)
@@ -234,8 +231,7 @@ TEST_F(context, stopped)
 	EXPECT_EQ(-ESHUTDOWN, op[1].result);
 	EXPECT_EQ(-ENOENT, op[2].result);
 	EXPECT_EQ(-ENOENT, op[3].result);
-	EXPECT_EQ(1, must_stats(self->fd).scheduled);
-	EXPECT_EQ(1, must_stats(self->fd).unread);
+	EXPECT_STATS(self->fd, .scheduled = 1, .handed_back = 1, .unread = 1);
 }
 
 /* At the cap, further schedules are refused; a cancel makes room for the next one. */
@@ -566,7 +562,6 @@ TEST_F(context, many)
 {
 	struct hwtimer_op *ops = must_alloc(MANY, sizeof(*ops));
 	__u64 *ids = must_alloc(MANY, sizeof(*ids)), began = now_ns(), time = began + FAR;
-	struct hwtimer_stats s;
 	unsigned int i;
 
 	for (i = 0; i < MANY; i++)
@@ -603,12 +598,8 @@ TEST_F(context, many)
 		ASSERT_EQ(-ENOENT, ops[i].result);
 	}
 	printf("# all after %llu ms\n", (now_ns() - began) / NSEC_PER_MSEC);
-	s = must_stats(self->fd);
-	EXPECT_EQ(MANY, s.scheduled);
-	EXPECT_EQ(MANY + MANY / 2, s.touched);
-	EXPECT_EQ(MANY / 2, s.cancelled);
-	EXPECT_EQ(MANY / 2, s.unread);
-	EXPECT_EQ(0, s.pending);
+	EXPECT_STATS(self->fd, .scheduled = MANY, .touched = MANY + MANY / 2, .cancelled = MANY / 2,
+		     .expired = MANY / 2, .unread = MANY / 2);
 	EXPECT_TRUE(all_different(ids, MANY));
 	free(ids);
 	free(ops);
@@ -756,8 +747,7 @@ TEST_F(context, interrupted)
 		pthread_join(pest.thread, NULL);
 	}
 	printf("# interrupted %u times in %u rounds\n", total, rounds);
-	EXPECT_EQ((__u64)rounds * LONG, must_stats(self->fd).scheduled);
-	EXPECT_EQ((__u64)rounds * LONG, must_stats(self->fd).cancelled);
+	EXPECT_STATS(self->fd, .scheduled = rounds * LONG, .cancelled = rounds * LONG);
 	free(ops);
 }
 

@@ -350,6 +350,15 @@ static inline bool unchanged(int fd, const struct hwtimer_stats *before)
 	return false;
 }
 
+/* Expect these counters, and 0 in those that are not named; the cap may be any. */
+#define EXPECT_STATS(fd, ...)	EXPECT_TRUE(has_stats(fd, (struct hwtimer_stats){ __VA_ARGS__ }))
+
+static inline bool has_stats(int fd, struct hwtimer_stats expected)
+{
+	expected.cap = must_stats(fd).cap;
+	return unchanged(fd, &expected);
+}
+
 /* Read at most @n records with one read(). Returns -EBADMSG for parts of records. */
 static inline int hwt_read(int fd, struct hwtimer_record *rec, unsigned int n)
 {

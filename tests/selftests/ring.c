@@ -807,9 +807,7 @@ TEST_F(rings, in_order)
 	must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(3), far, 0);
 	must_enter(self->r);
 	EXPECT_EQ(0, ring_untaken(self->r));
-	EXPECT_EQ(1001, must_stats(self->fd).scheduled);
-	EXPECT_EQ(1000, must_stats(self->fd).touched);
-	EXPECT_EQ(1000, must_stats(self->fd).cancelled);
+	EXPECT_STATS(self->fd, .scheduled = 1001, .touched = 1000, .cancelled = 1000, .pending = 1);
 	EXPECT_EQ(0, ring_unread(self->r));
 	must_be_quiet(self->r);
 }
@@ -1101,7 +1099,6 @@ TEST_F(rings, slot_is_free)
 TEST_F(rings, ioctls_beside)
 {
 	__u64 far = now_ns() + FAR, data, deadline, back;
-	struct hwtimer_stats s;
 	struct hwtimer_record rec[4];
 	unsigned int i;
 
@@ -1119,11 +1116,7 @@ TEST_F(rings, ioctls_beside)
 	must_put(self->r, HWTIMER_OP_CANCEL, 0, ID(3), 0, 0);
 	ASSERT_EQ(0, hwt_schedule_id(self->fd, 0, ID(3), far, 14));
 	must_put(self->r, HWTIMER_OP_TOUCH, 0, ID(3), far + 3, 0);
-	s = must_stats(self->fd);
-	EXPECT_EQ(5, s.scheduled);
-	EXPECT_EQ(2, s.touched);
-	EXPECT_EQ(2, s.cancelled);
-	EXPECT_EQ(3, s.pending);
+	EXPECT_STATS(self->fd, .scheduled = 5, .touched = 2, .cancelled = 2, .pending = 3);
 	/* A failed ioctl returns its error, and adds no record. */
 	EXPECT_EQ(-ENOENT, hwt_cancel(self->fd, ID(2)));
 	EXPECT_EQ(0, ring_unread(self->r));
@@ -1199,9 +1192,7 @@ TEST(cap)
 	must_enter(r);
 	ASSERT_EQ(1, ring_reap(r, &rec, 1));
 	EXPECT_TRUE(reports_failure(&rec, &third, -EAGAIN, since));
-	EXPECT_EQ(2, must_stats(fd).pending);
-	EXPECT_EQ(1, must_stats(fd).rejected);
-	EXPECT_EQ(3, must_stats(fd).scheduled);
+	EXPECT_STATS(fd, .scheduled = 3, .cancelled = 1, .rejected = 1, .pending = 2);
 	ring_close(r);
 }
 

@@ -423,7 +423,6 @@ TEST_F(context, cap)
 {
 	static const unsigned int caps[] = { 1, 2, 3, 100 };
 	struct hwtimer_record rec[100];
-	struct hwtimer_stats s;
 	unsigned int i, k;
 
 	for (i = 0; i < ARRAY_SIZE(caps); i++) {
@@ -439,11 +438,7 @@ TEST_F(context, cap)
 			ids[k] = must_schedule(fd, FAR, k);
 		EXPECT_EQ(-EAGAIN, hwt_schedule(fd, HWTIMER_RELATIVE, 0, 0, NULL, NULL));
 		EXPECT_EQ(-EAGAIN, hwt_schedule(fd, HWTIMER_RELATIVE, 0, 0, NULL, NULL));
-		s = must_stats(fd);
-		EXPECT_EQ(cap, s.pending);
-		EXPECT_EQ(cap, s.scheduled);
-		EXPECT_EQ(2, s.rejected);
-		EXPECT_TRUE(balanced(&s));
+		EXPECT_STATS(fd, .scheduled = cap, .rejected = 2, .pending = cap);
 		/* A touch needs no room. */
 		EXPECT_EQ(0, hwt_touch(fd, HWTIMER_RELATIVE, ids[0], FAR, NULL));
 		/* A cancel makes room at once. */

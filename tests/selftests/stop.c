@@ -22,7 +22,6 @@ TEST_F(context, hands_back)
 	for (i = 0; i < ARRAY_SIZE(counts); i++) {
 		int fd = open_context(variant->own);
 		__u64 handed_back, before;
-		struct hwtimer_stats s;
 
 		n = counts[i];
 		for (k = 0; k < n; k++) {
@@ -38,13 +37,8 @@ TEST_F(context, hands_back)
 		before = now_ns();
 		ASSERT_EQ(0, hwt_stop(fd, &handed_back));
 		EXPECT_EQ(n, handed_back);
-		s = must_stats(fd);
-		EXPECT_EQ(n, s.handed_back);
-		EXPECT_EQ(n, s.unread);
-		EXPECT_EQ(n, s.scheduled);
-		EXPECT_EQ(0, s.pending);
-		EXPECT_EQ(0, s.expired);
-		EXPECT_TRUE(balanced(&s));
+		EXPECT_STATS(fd, .scheduled = n, .touched = (n + 1) / 3, .handed_back = n,
+			     .unread = n);
 		ASSERT_EQ(n, hwt_collect(fd, rec, n + 1));
 		memset(seen, 0, n);
 		for (k = 0; k < n; k++) {
