@@ -32,7 +32,7 @@
  *	                       contexts   pending          not pending
  *	hwtimer_schedule[_at]  any        re-armed         armed
  *	hwtimer_touch[_at]     any        re-armed         -ENOENT
- *	hwtimer_forward        any        -EBUSY           armed
+ *	hwtimer_schedule_forward        any        -EBUSY           armed
  *	hwtimer_cancel         any        ends: cancelled  nothing
  *	hwtimer_cancel_sync    may sleep  ends: cancelled  waits for the callback
  *	hwtimer_shutdown_sync  may sleep  ends: cancelled  waits for the callback; for good
@@ -99,12 +99,12 @@
 /** define HWTIMER_MAX_SLOTS - the most slots that a wheel can have */
 #define HWTIMER_MAX_SLOTS	BIT(30)
 /**
- * define HWTIMER_FOREVER - the deadline of timeouts that never expire
+ * define HWTIMER_HORIZON - the deadline of timeouts that never expire
  *
  * In ns since the wheel was created: 36.5 years. All later deadlines are treated like this one. The
  * timeout stays pending until it is cancelled.
  */
-#define HWTIMER_FOREVER		((1ULL << 60) - 1)
+#define HWTIMER_HORIZON		((1ULL << 60) - 1)
 
 /**
  * enum hwtimer_sched - how a wheel's worker is scheduled
@@ -253,7 +253,7 @@ static inline void hwtimer_destroy_on_stack(struct hwtimer_timeout *timeout) { }
 #endif
 int hwtimer_schedule(struct hwtimer_timeout *timeout, s64 delay_ns);
 int hwtimer_schedule_at(struct hwtimer_timeout *timeout, u64 deadline_ns);
-int hwtimer_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 period_ns,
+int hwtimer_schedule_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 period_ns,
 		    u64 *overruns);
 int hwtimer_touch(struct hwtimer_timeout *timeout, s64 delay_ns);
 int hwtimer_touch_at(struct hwtimer_timeout *timeout, u64 deadline_ns);

@@ -25,7 +25,7 @@
 #include "hwtimer_period.h"
 #include "hwtimer_step.h"
 
-static_assert(HWTIMER_FOREVER == WHEEL_FOREVER);
+static_assert(HWTIMER_HORIZON == WHEEL_HORIZON);
 static_assert(HWTIMER_MAX_SLOTS == WHEEL_MAX_SLOTS);
 static_assert(HWTIMER_MAX_LEVELS == WHEEL_MAX_LEVELS);
 static_assert(sizeof_field(struct hwtimer_driven, name) <= HWTIMER_TRACE_NAME_LEN);
@@ -230,8 +230,8 @@ static void wheel_unregister(struct hwtimer_driven *driven)
  *
  * Return: the wheel, to be destroyed by hwtimer_wheel_destroy(), or an ERR_PTR():
  * * -EINVAL - no name, or an invalid one; @tick_ns or @slots is 0; @slots above HWTIMER_MAX_SLOTS;
- *   one round (@tick_ns times the rounded @slots) longer than HWTIMER_FOREVER; so many @levels that
- *   a slot of the top level is longer than HWTIMER_FOREVER; more than one level, or
+ *   one round (@tick_ns times the rounded @slots) longer than HWTIMER_HORIZON; so many @levels that
+ *   a slot of the top level is longer than HWTIMER_HORIZON; more than one level, or
  *   HWTIMER_WHEEL_GROW, with 1 slot; an unknown flag, driver, clock or scheduling class; @nice out
  *   of range; no CPU of @cpus is online; @cpus, @sched or @nice for a driver without a thread;
  *   @slow_ms, @slow_runs or @max_queued without HWTIMER_WHEEL_WORK
@@ -457,11 +457,11 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_now);
  *
  * Context: Any context.
  *
- * Return: ns on the wheel's clock: the time of its creation plus HWTIMER_FOREVER.
+ * Return: ns on the wheel's clock: the time of its creation plus HWTIMER_HORIZON.
  */
 u64 hwtimer_wheel_horizon(const struct hwtimer_wheel *wheel)
 {
-	return to_driven(wheel)->start_ns + HWTIMER_FOREVER;
+	return to_driven(wheel)->start_ns + HWTIMER_HORIZON;
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_horizon);
 
@@ -646,7 +646,7 @@ int hwtimer_schedule_at(struct hwtimer_timeout *timeout, u64 deadline_ns)
 EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
 
 /**
- * hwtimer_forward - arm a timeout again, a whole number of periods later
+ * hwtimer_schedule_forward - arm a timeout again, a whole number of periods later
  * @timeout: the timeout; not armed. Usually its own callback calls this
  * @now_ns: the current time, from hwtimer_wheel_now()
  * @period_ns: the period
@@ -665,7 +665,7 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
  *
  * On error nothing has changed, and @overruns is undefined.
  */
-int hwtimer_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 period_ns,
+int hwtimer_schedule_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 period_ns,
 		    u64 *overruns)
 {
 	u64 next, missed;
@@ -681,7 +681,7 @@ int hwtimer_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 period_ns,
 		*overruns = missed;
 	return hwtimer_schedule_at(timeout, next);
 }
-EXPORT_SYMBOL_GPL(hwtimer_forward);
+EXPORT_SYMBOL_GPL(hwtimer_schedule_forward);
 
 /**
  * hwtimer_touch - push back a pending timeout by a delay from now
@@ -773,7 +773,7 @@ static int end_and_wait(struct hwtimer_timeout *t, wheel_end_fn end)
 		return -EDEADLK;
 	}
 	might_sleep();
-	return wheel_end_here(t, end);
+	return wheel_end_in_callback(t, end);
 }
 
 static int end_sync(struct hwtimer_timeout *t, wheel_end_fn end)
@@ -827,7 +827,7 @@ EXPORT_SYMBOL_GPL(hwtimer_cancel_sync);
  */
 int hwtimer_shutdown_sync(struct hwtimer_timeout *timeout)
 {
-	return end_sync(timeout, wheel_kill);
+	return end_sync(timeout, wheel_timeout_shutdown);
 }
 EXPORT_SYMBOL_GPL(hwtimer_shutdown_sync);
 
@@ -886,7 +886,7 @@ u64 hwtimer_deadline(const struct hwtimer_timeout *timeout)
 {
 	u64 deadline = wheel_deadline(timeout);
 
-	if (deadline == WHEEL_FOREVER)
+	if (deadline == WHEEL_HORIZON)
 		return U64_MAX;
 	return deadline + to_driven(timeout->wheel)->start_ns;
 }

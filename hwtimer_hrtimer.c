@@ -97,7 +97,7 @@ static void slices_kick(struct hwtimer_wheel *wheel)
 	start_now(driven);
 }
 
-static void slices_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t,
+static void slices_call(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t,
 			  hwtimer_fn_t fn, u64 deadline)
 {
 	hwtimer_worker_call(to_driven(wheel), t, fn, deadline);
@@ -197,7 +197,7 @@ const struct hwtimer_driver_ops hwtimer_driver_hrtimer = {
 	.name		= "hrtimer",
 	.ops		= {
 		.kick	= slices_kick,
-		.expire	= slices_expire,
+		.call	= slices_call,
 		.alloc	= slices_alloc,
 		.softirq = true,
 	},

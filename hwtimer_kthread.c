@@ -25,7 +25,7 @@ static void worker_kick(struct hwtimer_wheel *wheel)
 	wake_up_process(to_driven(wheel)->task);
 }
 
-static void worker_expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t,
+static void worker_call(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t,
 			  hwtimer_fn_t fn, u64 deadline)
 {
 	hwtimer_worker_call(to_driven(wheel), t, fn, deadline);
@@ -247,7 +247,7 @@ const struct hwtimer_driver_ops hwtimer_driver_kthread = {
 	.name		= "kthread",
 	.ops		= {
 		.kick	= worker_kick,
-		.expire	= worker_expire,
+		.call	= worker_call,
 		.alloc	= worker_alloc,
 	},
 	.valid		= worker_valid,

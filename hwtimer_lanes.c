@@ -70,7 +70,7 @@ void hwtimer_lanes_end(struct hwtimer_driven *driven)
 	 * Also wait for items on workqueues of callers, because they use the wheel. Pairs with
 	 * became_idle().
 	 */
-	wait_var_event(&lanes->busy, !atomic_long_read_acquire(&lanes->busy));
+	wait_var_event(&lanes->active, !atomic_long_read_acquire(&lanes->active));
 	if (lanes->fast)
 		destroy_workqueue(lanes->fast);
 	if (lanes->slow)

@@ -26,9 +26,9 @@ int hwtimer_period_check(struct hwtimer_period *period, u64 tick_ns)
 	    (period->misfire_ns && period->misfire_ns < tick_ns))
 		return -EINVAL;
 	switch (period->policy) {
-	case HWTIMER_FIRE_ONCE:
-	case HWTIMER_SKIP:
-	case HWTIMER_MAKE_UP:
+	case HWTIMER_PERIOD_ONCE:
+	case HWTIMER_PERIOD_SKIP:
+	case HWTIMER_PERIOD_MAKE_UP:
 		break;
 	default:
 		return -EINVAL;
@@ -73,9 +73,9 @@ EXPORT_SYMBOL_GPL(hwtimer_period_forward);
  * deadline is one period later, even if that is in the past, too. A later expiry is a misfire:
  *
  *	                   fires  overruns                          next deadline
- *	HWTIMER_FIRE_ONCE  yes    deadlines missed after this one   first after now
- *	HWTIMER_SKIP       no     this one and those missed after   first after now
- *	HWTIMER_MAKE_UP    yes    0                                 one period later
+ *	HWTIMER_PERIOD_ONCE  yes    deadlines missed after this one   first after now
+ *	HWTIMER_PERIOD_SKIP       no     this one and those missed after   first after now
+ *	HWTIMER_PERIOD_MAKE_UP    yes    0                                 one period later
  *
  * For code that keeps its own deadlines. Timeouts of struct hwtimer_periodic call this themselves.
  *
@@ -89,14 +89,14 @@ struct hwtimer_decision hwtimer_period_decide(const struct hwtimer_period *perio
 	u64 late = now_ns > deadline_ns ? now_ns - deadline_ns : 0;
 	struct hwtimer_decision d = { .fire = true };
 
-	if (late <= period->misfire_ns || period->policy == HWTIMER_MAKE_UP) {
+	if (late <= period->misfire_ns || period->policy == HWTIMER_PERIOD_MAKE_UP) {
 		if (check_add_overflow(deadline_ns, period->period_ns, &d.next_ns))
 			d.next_ns = U64_MAX;
 		return d;
 	}
 	d.overruns = hwtimer_period_forward(deadline_ns, now_ns, period->period_ns,
 					    &d.next_ns);
-	if (period->policy == HWTIMER_SKIP) {
+	if (period->policy == HWTIMER_PERIOD_SKIP) {
 		d.fire = false;
 		d.overruns++;
 	}

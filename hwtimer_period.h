@@ -9,7 +9,7 @@
  *	}
  *
  *	hwtimer_periodic_init(&p->heartbeat, wheel, &(struct hwtimer_period){
- *			.period_ns = NSEC_PER_SEC, .policy = HWTIMER_SKIP }, beat);
+ *			.period_ns = NSEC_PER_SEC, .policy = HWTIMER_PERIOD_SKIP }, beat);
  *	hwtimer_periodic_start(&p->heartbeat, NSEC_PER_SEC);
  *	hwtimer_periodic_release(&p->heartbeat, peer_free);
  *
@@ -17,7 +17,7 @@
  * periods later. They do not depend on when callbacks run, so they do not drift. A policy decides
  * what happens if a deadline is missed; see hwtimer_period_decide().
  *
- * As an alternative, the callback of an ordinary timeout can re-arm it by hwtimer_forward() of
+ * As an alternative, the callback of an ordinary timeout can re-arm it by hwtimer_schedule_forward() of
  * hwtimer.h.
  */
 #ifndef HWTIMER_PERIOD_H
@@ -30,16 +30,16 @@
 
 /**
  * enum hwtimer_policy - what happens in a misfire, an expiry that is too late
- * @HWTIMER_FIRE_ONCE: fire once for all missed deadlines, and go on with the first deadline in the
+ * @HWTIMER_PERIOD_ONCE: fire once for all missed deadlines, and go on with the first deadline in the
  *	future
- * @HWTIMER_SKIP: do not fire, and go on with the first deadline in the future
- * @HWTIMER_MAKE_UP: fire for each missed deadline, one per tick. If the period is as short as the
+ * @HWTIMER_PERIOD_SKIP: do not fire, and go on with the first deadline in the future
+ * @HWTIMER_PERIOD_MAKE_UP: fire for each missed deadline, one per tick. If the period is as short as the
  *	tick, this never catches up
  */
 enum hwtimer_policy {
-	HWTIMER_FIRE_ONCE,
-	HWTIMER_SKIP,
-	HWTIMER_MAKE_UP,
+	HWTIMER_PERIOD_ONCE,
+	HWTIMER_PERIOD_SKIP,
+	HWTIMER_PERIOD_MAKE_UP,
 };
 
 /**

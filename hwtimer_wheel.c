@@ -58,7 +58,7 @@
  * keeps the order. If there is no memory, the timeouts on @far are filed in the top level, and the
  * next pass that finds such a timeout tries again.
  *
- * A timeout with the deadline WHEEL_FOREVER is on the list @never and in no bucket. If it is
+ * A timeout with the deadline WHEEL_HORIZON is on the list @never and in no bucket. If it is
  * cancelled, it stays there until it is armed again or detached, as its tick never comes.
  *
  *
@@ -248,7 +248,7 @@
 
 #define WORD_HELD	(WORD_QUEUED | WORD_FILED)
 
-static_assert(U64_MAX >> WORD_SHIFT == WHEEL_FOREVER);
+static_assert(U64_MAX >> WORD_SHIFT == WHEEL_HORIZON);
 
 /* The stages of a pass of wheel_advance(), see there. */
 enum wheel_stage {
@@ -349,23 +349,23 @@ static void uncount(unsigned long *counter)
 	WRITE_ONCE(*counter, *counter - 1);
 }
 
-static bool take_place(struct hwtimer_wheel *w)
+static bool charge(struct hwtimer_wheel *w)
 {
-	/* places never exceeds cap, so "unless equal" means "if below". */
-	return !w->cap || atomic_long_add_unless(&w->places, 1, w->cap);
+	/* charged never exceeds cap, so "unless equal" means "if below". */
+	return !w->cap || atomic_long_add_unless(&w->charged, 1, w->cap);
 }
 
-static void leave_place(struct hwtimer_wheel *w)
+static void uncharge(struct hwtimer_wheel *w)
 {
 	if (w->cap)
-		atomic_long_dec(&w->places);
+		atomic_long_dec(&w->charged);
 }
 
 /*
  * Kick the worker if it sleeps beyond @deadline. The caller has pushed a request or armed a timeout
  * by a cmpxchg, a full barrier, which pairs with the smp_mb() in wheel_prepare_sleep().
  */
-static void kick_worker(struct hwtimer_wheel *w, struct wheel_queue *q, u64 deadline)
+static void kick_worker(struct hwtimer_wheel *w, struct wheel_cpu *pcpu, u64 deadline)
 {
 	unsigned long flags;
 
@@ -380,19 +380,19 @@ static void kick_worker(struct hwtimer_wheel *w, struct wheel_queue *q, u64 dead
 	local_irq_save(flags);
 	if (atomic64_xchg(&w->kick_below, 0)) {
 		hwtimer_step();
-		local_inc(&q->kicks);
+		local_inc(&pcpu->kicks);
 		w->ops->kick(w);
 	}
 	local_irq_restore(flags);
 }
 
 /*
- * Change the word of @t from *@old to @new, and push @t to @q, the queue of this CPU, if this sets
+ * Change the word of @t from *@old to @new, and push @t to @pcpu, the queue of this CPU, if this sets
  * QUEUED. If the word is no longer *@old, update *@old and return false. After success @t may have
  * been freed. The caller has disabled preemption.
  */
 static __always_inline bool
-change_and_push(struct hwtimer_wheel *w, struct wheel_queue *q, struct hwtimer_timeout *t,
+change_and_push(struct hwtimer_wheel *w, struct wheel_cpu *pcpu, struct hwtimer_timeout *t,
 		u64 *old, u64 new)
 {
 	bool push = new & ~*old & WORD_QUEUED;
@@ -402,39 +402,39 @@ change_and_push(struct hwtimer_wheel *w, struct wheel_queue *q, struct hwtimer_t
 		return atomic64_try_cmpxchg(&t->word, (s64 *)old, new);
 
 	/* Before the cmpxchg, a full barrier: a CPU that sees QUEUED also sees in_flight. */
-	local_inc(&q->in_flight);
+	local_inc(&pcpu->in_flight);
 	hwtimer_step();
 	changed = atomic64_try_cmpxchg(&t->word, (s64 *)old, new);
 	if (changed) {
 		if (!(*old & WORD_HELD))
 			hwtimer_odebug_activate(t);
 		hwtimer_step_stall();
-		llist_add(&t->request, releasing(new) ? &q->released : &q->requests);
+		llist_add(&t->request, releasing(new) ? &pcpu->released : &pcpu->requests);
 		hwtimer_step();
 	}
 	/*
 	 * After the push, whose cmpxchg is a full barrier: if the worker reads the decremented
 	 * count, it sees the request. Pairs with smp_rmb() in requested().
 	 */
-	local_dec(&q->in_flight);
-	if (changed && !(local_inc_return(&q->pushed) % WHEEL_DEPTH))
-		kick_worker(w, q, 0);
+	local_dec(&pcpu->in_flight);
+	if (changed && !(local_inc_return(&pcpu->pushed) % WHEEL_DEPTH))
+		kick_worker(w, pcpu, 0);
 	return changed;
 }
 
 /* Take a place under the cap, and count a timeout as armed. False: no place is free. */
-static bool book(struct hwtimer_wheel *w, struct wheel_queue *q)
+static bool book(struct hwtimer_wheel *w, struct wheel_cpu *pcpu)
 {
 	hwtimer_step();
-	if (!take_place(w))
+	if (!charge(w))
 		return false;
-	local_inc(&q->armed);
+	local_inc(&pcpu->armed);
 	return true;
 }
 
 /* The return value of arm() for a timeout whose word is @old. If it is 0, a place is booked. */
 static __always_inline int
-may_arm(struct hwtimer_wheel *w, struct wheel_queue *q, u64 old, bool pending_only, bool *booked)
+admit(struct hwtimer_wheel *w, struct wheel_cpu *pcpu, u64 old, bool pending_only, bool *booked)
 {
 	if (old & WORD_ARMED)
 		return 1;
@@ -443,7 +443,7 @@ may_arm(struct hwtimer_wheel *w, struct wheel_queue *q, u64 old, bool pending_on
 	if (pending_only)
 		return -ENOENT;
 	/* Count the timeout before it is armed, so that pending is never too low. */
-	if (!*booked && !book(w, q))
+	if (!*booked && !book(w, pcpu))
 		return -EAGAIN;
 	*booked = true;
 	return 0;
@@ -452,26 +452,26 @@ may_arm(struct hwtimer_wheel *w, struct wheel_queue *q, u64 old, bool pending_on
 static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pending_only)
 {
 	struct hwtimer_wheel *w = timeout_wheel(t);
-	bool booked = false, sooner;
-	struct wheel_queue *q;
+	bool booked = false, need_request;
+	struct wheel_cpu *pcpu;
 	u64 old, new;
 	int ret = -ESHUTDOWN;
 
-	deadline = min(deadline, WHEEL_FOREVER);
+	deadline = min(deadline, WHEEL_HORIZON);
 	/* Not preemptible from reading the state to the push; see "Stop". */
 	preempt_disable();
 	if (unlikely(READ_ONCE(w->state) >= WHEEL_SHUTDOWN))
 		goto out;
 
-	q = this_cpu_ptr(w->queues);
+	pcpu = this_cpu_ptr(w->cpus);
 	hwtimer_step_stall();
 	old = atomic64_read(&t->word);
 	for (;;) {
-		ret = may_arm(w, q, old, pending_only, &booked);
+		ret = admit(w, pcpu, old, pending_only, &booked);
 		if (unlikely(ret == -EAGAIN)) {
 			new = atomic64_read(&t->word);
 			if (new == old) {
-				local_inc(&q->rejected);
+				local_inc(&pcpu->rejected);
 				goto out;
 			}
 			/* Another CPU may have taken the last place to arm this timeout. */
@@ -480,31 +480,31 @@ static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pen
 		}
 		if (unlikely(ret < 0))
 			goto undo;
-		sooner = (!ret && !(old & WORD_FILED)) || deadline < word_deadline(old);
+		need_request = (!ret && !(old & WORD_FILED)) || deadline < word_deadline(old);
 		new = deadline << WORD_SHIFT | (old & WORD_HELD) | WORD_ARMED;
-		if (sooner)
+		if (need_request)
 			new |= WORD_QUEUED;
 		hwtimer_step();
-		if (change_and_push(w, q, t, &old, new))
+		if (change_and_push(w, pcpu, t, &old, new))
 			break;
 	}
 
 	/* @t may have expired and been freed by now. */
-	if (sooner && (old & WORD_QUEUED))
-		local_inc(&q->coalesced);
+	if (need_request && (old & WORD_QUEUED))
+		local_inc(&pcpu->coalesced);
 	if (ret)
-		local_inc(&q->touched);
+		local_inc(&pcpu->touched);
 	else if (unlikely(READ_ONCE(w->state) == WHEEL_INIT))
 		cmpxchg(&w->state, WHEEL_INIT, WHEEL_STARTED);
-	if (sooner || !ret)
-		kick_worker(w, q, deadline);
+	if (need_request || !ret)
+		kick_worker(w, pcpu, deadline);
 	if (!ret)
 		goto out;
 undo:
 	/* The place is not needed if another CPU armed, killed or released @t meanwhile. */
 	if (booked) {
-		local_dec(&q->armed);
-		leave_place(w);
+		local_dec(&pcpu->armed);
+		uncharge(w);
 	}
 out:
 	preempt_enable();
@@ -567,7 +567,7 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_timeout_init);
 /**
  * wheel_arm - make a timeout pending, or give a pending one another deadline
  * @t: the timeout
- * @deadline: in ns since the wheel was created; WHEEL_FOREVER and later: never
+ * @deadline: in ns since the wheel was created; WHEEL_HORIZON and later: never
  *
  * Return: 0 if @t was not pending, 1 if it was, -EAGAIN if the cap is reached, -ESHUTDOWN if the
  * wheel was shut down, or @t was killed or released.
@@ -615,8 +615,8 @@ static bool disarm(struct hwtimer_timeout *t, u64 also)
 	} while (!atomic64_try_cmpxchg(&t->word, (s64 *)&old, new));
 	if (old & WORD_ARMED) {
 		hwtimer_step();
-		local_inc(&this_cpu_ptr(w->queues)->cancelled);
-		leave_place(w);
+		local_inc(&this_cpu_ptr(w->cpus)->cancelled);
+		uncharge(w);
 	}
 	preempt_enable();
 	return old & WORD_ARMED;
@@ -635,16 +635,16 @@ bool wheel_cancel(struct hwtimer_timeout *t)
 EXPORT_SYMBOL_IF_KUNIT(wheel_cancel);
 
 /**
- * wheel_kill - cancel a timeout, and make it impossible to arm it again
+ * wheel_timeout_shutdown - cancel a timeout, and make it impossible to arm it again
  * @t: the timeout
  *
  * Return: as wheel_cancel().
  */
-bool wheel_kill(struct hwtimer_timeout *t)
+bool wheel_timeout_shutdown(struct hwtimer_timeout *t)
 {
 	return disarm(t, WORD_DEAD);
 }
-EXPORT_SYMBOL_IF_KUNIT(wheel_kill);
+EXPORT_SYMBOL_IF_KUNIT(wheel_timeout_shutdown);
 
 /**
  * wheel_detach - ask the worker to drop a timeout that is not armed
@@ -655,20 +655,20 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_kill);
 void wheel_detach(struct hwtimer_timeout *t)
 {
 	struct hwtimer_wheel *w = t->wheel;
-	struct wheel_queue *q;
+	struct wheel_cpu *pcpu;
 	u64 old;
 
 	preempt_disable();
 	if (READ_ONCE(w->state) < WHEEL_STOPPED) {
-		q = this_cpu_ptr(w->queues);
+		pcpu = this_cpu_ptr(w->cpus);
 		hwtimer_step_stall();
 		old = atomic64_read(&t->word);
 		/* With QUEUED, the worker will read the word. With neither, it has dropped @t. */
 		while ((old & WORD_HELD) == WORD_FILED &&
-		       !change_and_push(w, q, t, &old, old | WORD_QUEUED))
+		       !change_and_push(w, pcpu, t, &old, old | WORD_QUEUED))
 			;
 		if (old & WORD_HELD)
-			kick_worker(w, q, 0);
+			kick_worker(w, pcpu, 0);
 	}
 	preempt_enable();
 }
@@ -685,8 +685,8 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_detach);
 bool wheel_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
 {
 	struct hwtimer_wheel *w = timeout_wheel(t);
-	bool cancelled = wheel_kill(t);
-	struct wheel_queue *q;
+	bool cancelled = wheel_timeout_shutdown(t);
+	struct wheel_cpu *pcpu;
 	bool stopped;
 	u64 old;
 
@@ -701,13 +701,13 @@ bool wheel_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
 	/* Pairs with wheel_sweep(): all that callbacks have written is visible. */
 	stopped = smp_load_acquire(&w->state) >= WHEEL_STOPPED;
 	if (!stopped) {
-		q = this_cpu_ptr(w->queues);
+		pcpu = this_cpu_ptr(w->cpus);
 		hwtimer_step_stall();
 		old = atomic64_read(&t->word);
-		while (!change_and_push(w, q, t, &old,
+		while (!change_and_push(w, pcpu, t, &old,
 					old | WORD_RELEASE | WORD_QUEUED))
 			;
-		kick_worker(w, q, 0);
+		kick_worker(w, pcpu, 0);
 		WARN_ONCE(old & WORD_RELEASE, "hwtimer: %ps released twice\n",
 			  released);
 	}
@@ -816,14 +816,14 @@ static unsigned int level_of(const struct hwtimer_wheel *w, u64 tick)
 	return min((fls64(differ) - 1) / w->slot_bits, w->levels - 1);
 }
 
-/* Out of line, so that place() saves no registers for it while tracing is off. */
+/* Out of line, so that add_to_bucket() saves no registers for it while tracing is off. */
 static noinline void place_traced(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 tick)
 {
 	trace_hwtimer_file(t, w, tick, level_of(w, tick));
 }
 
 /* Put @t into the bucket of @tick, which is not before cur. */
-static void place(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 tick)
+static void add_to_bucket(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 tick)
 {
 	unsigned int level = level_of(w, tick), i;
 	struct wheel_bucket *b;
@@ -846,7 +846,7 @@ static void file(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 deadlin
 	u64 tick;
 
 	count(&w->filed);
-	if (unlikely(deadline == WHEEL_FOREVER)) {
+	if (unlikely(deadline == WHEEL_HORIZON)) {
 		list_add_tail(&t->node, &w->never);
 		return;
 	}
@@ -857,7 +857,7 @@ static void file(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 deadlin
 		list_add_tail(&t->node, &w->far);
 		return;
 	}
-	place(w, t, tick);
+	add_to_bucket(w, t, tick);
 }
 
 /* If @head is the list head of a bucket, mark the bucket as empty. */
@@ -954,9 +954,9 @@ static noinline bool cancel_for_waiter(struct hwtimer_wheel *w, struct hwtimer_t
 	if (changed) {
 		*old &= ~WORD_ARMED;
 		preempt_disable();
-		local_inc(&this_cpu_ptr(w->queues)->cancelled);
+		local_inc(&this_cpu_ptr(w->cpus)->cancelled);
 		preempt_enable();
-		leave_place(w);
+		uncharge(w);
 	}
 	return found;
 }
@@ -1023,24 +1023,24 @@ static void call_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		local_bh_enable();
 }
 
-/* A release round is over. Complete a barrier requested before the pass in which it began. */
+/* A release cycle is over. Complete a barrier requested before the pass in which it began. */
 static void answer_barrier(struct hwtimer_wheel *w)
 {
-	struct completion *asked = w->answers;
+	struct completion *barrier = w->cycle_barrier;
 
-	if (likely(!asked))
+	if (likely(!barrier))
 		return;
-	w->answers = NULL;
-	w->asked = NULL;
+	w->cycle_barrier = NULL;
+	w->pass_barrier = NULL;
 	WRITE_ONCE(w->barrier, NULL);
-	complete(asked);
+	complete(barrier);
 }
 
 /*
  * Call release functions, after all other work and within the budget that is left, so that an owner
  * who releases a million timeouts does not delay the expiries of others. Never inside a callback.
  *
- * A release round handles the timeouts that were put aside, then the queue of released timeouts of
+ * A release cycle handles the timeouts that were put aside, then the queue of released timeouts of
  * each CPU in turn. Timeouts that a CPU releases after its turn wait for the next round, so each
  * round ends. The end of a round completes wheel_barrier() if the barrier was requested before the
  * pass in which the round began. False if the budget ran out; the next call continues the round.
@@ -1049,13 +1049,13 @@ static bool release_some(struct hwtimer_wheel *w, unsigned int *budget)
 {
 	unsigned int cpu = w->release_cpu;
 	struct llist_node *node;
-	struct wheel_queue *q;
+	struct wheel_cpu *pcpu;
 
 	if (cpu >= nr_cpu_ids && !w->to_release) {
 		cpu = cpumask_first(cpu_possible_mask);
 		w->to_release = w->aside;
 		w->aside = NULL;
-		w->answers = w->asked;
+		w->cycle_barrier = w->pass_barrier;
 	}
 	for (;;) {
 		while (w->to_release) {
@@ -1070,10 +1070,10 @@ static bool release_some(struct hwtimer_wheel *w, unsigned int *budget)
 		}
 		if (cpu >= nr_cpu_ids)
 			break;
-		q = per_cpu_ptr(w->queues, cpu);
+		pcpu = per_cpu_ptr(w->cpus, cpu);
 		cpu = cpumask_next(cpu, cpu_possible_mask);
-		if (!llist_empty(&q->released))
-			w->to_release = llist_del_all(&q->released);
+		if (!llist_empty(&pcpu->released))
+			w->to_release = llist_del_all(&pcpu->released);
 	}
 	w->release_cpu = cpu;
 	answer_barrier(w);
@@ -1083,7 +1083,7 @@ static bool release_some(struct hwtimer_wheel *w, unsigned int *budget)
 /* Handle the requests on the queues of all CPUs. False if the budget ran out. */
 static bool drain(struct hwtimer_wheel *w, unsigned int *budget)
 {
-	struct wheel_queue *q;
+	struct wheel_cpu *pcpu;
 	struct llist_node *node;
 
 	for (;;) {
@@ -1108,11 +1108,11 @@ static bool drain(struct hwtimer_wheel *w, unsigned int *budget)
 		}
 		if (w->drain_cpu >= nr_cpu_ids)
 			return true;
-		q = per_cpu_ptr(w->queues, w->drain_cpu);
+		pcpu = per_cpu_ptr(w->cpus, w->drain_cpu);
 		w->drain_cpu = cpumask_next(w->drain_cpu, cpu_possible_mask);
 		/* Take all requests at once, so that producers cannot prolong the drain forever. */
-		if (!llist_empty(&q->requests))
-			w->pushed = llist_del_all(&q->requests);
+		if (!llist_empty(&pcpu->requests))
+			w->pushed = llist_del_all(&pcpu->requests);
 	}
 }
 
@@ -1152,13 +1152,13 @@ static bool end_and_detach(struct hwtimer_timeout *t, wheel_end_fn end)
 /**
  * wheel_end_sync - end a timeout and wait until the wheel no longer holds it
  * @t: the timeout
- * @end: wheel_cancel() or wheel_kill()
+ * @end: wheel_cancel() or wheel_timeout_shutdown()
  * @patience: timeout of the wait in jiffies, or MAX_SCHEDULE_TIMEOUT
  *
  * If the callback arms @t again meanwhile, this function or the worker cancels @t again. If other
  * tasks arm @t meanwhile, it may be cancelled or not. After the wait has begun, at most one more
  * callback of @t begins: one that the worker was just about to claim. Process context, may sleep;
- * callbacks of the wheel use wheel_end_here() instead.
+ * callbacks of the wheel use wheel_end_in_callback() instead.
  *
  * Return: true if @t was pending at least once.
  */
@@ -1196,9 +1196,9 @@ bool wheel_end_sync(struct hwtimer_timeout *t, wheel_end_fn end, unsigned long p
 EXPORT_SYMBOL_IF_KUNIT(wheel_end_sync);
 
 /**
- * wheel_end_here - wheel_end_sync() for callbacks of the same wheel
+ * wheel_end_in_callback - wheel_end_sync() for callbacks of the same wheel
  * @t: another timeout, or the callback's own one if it was initialised again
- * @end: wheel_cancel() or wheel_kill()
+ * @end: wheel_cancel() or wheel_timeout_shutdown()
  *
  * A callback runs in the worker, so it cannot wait for the worker: it drains the queues itself.
  * If @t was released, this returns at once, and the release function is called after the callback
@@ -1206,7 +1206,7 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_end_sync);
  *
  * Return: as wheel_end_sync().
  */
-bool wheel_end_here(struct hwtimer_timeout *t, wheel_end_fn end)
+bool wheel_end_in_callback(struct hwtimer_timeout *t, wheel_end_fn end)
 {
 	struct hwtimer_wheel *w = timeout_wheel(t);
 	bool ended = end_and_detach(t, end);
@@ -1221,7 +1221,7 @@ bool wheel_end_here(struct hwtimer_timeout *t, wheel_end_fn end)
 	}
 	return ended;
 }
-EXPORT_SYMBOL_IF_KUNIT(wheel_end_here);
+EXPORT_SYMBOL_IF_KUNIT(wheel_end_in_callback);
 
 static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		   hwtimer_fn_t fn, u64 deadline)
@@ -1229,9 +1229,9 @@ static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 	hwtimer_step();
 	/* Before the callback, so that it can take the place that its timeout had. */
 	count(&w->expired);
-	leave_place(w);
+	uncharge(w);
 	lock_map_acquire(&w->callback_map);
-	w->ops->expire(w, t, fn, deadline);
+	w->ops->call(w, t, fn, deadline);
 	lock_map_release(&w->callback_map);
 	hwtimer_step();
 	/* Pairs with wheel_holds(). */
@@ -1296,14 +1296,14 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 }
 
 /* Move the timeouts of a bucket to @list. */
-static void empty_bucket(struct hwtimer_wheel *w, struct wheel_level *l, unsigned int i,
+static void splice_bucket(struct hwtimer_wheel *w, struct wheel_level *l, unsigned int i,
 			 struct list_head *list)
 {
-	struct wheel_survey *s = w->surveyed;
+	struct wheel_survey *s = w->surveying;
 
 	if (unlikely(s) && l == &w->level[s->level] && i == s->first + s->at) {
 		/* The survey was in this bucket; it continues with the next one. */
-		list_del_init(&w->place);
+		list_del_init(&w->survey_cursor);
 		s->at++;
 	}
 	if (__test_and_clear_bit(i, l->occupied))
@@ -1321,7 +1321,7 @@ static void move_to(struct hwtimer_wheel *w, u64 tick)
 
 	w->cur = tick;
 	if (level)
-		empty_bucket(w, &w->level[level], slot_of(w, tick >> level_shift(w, level)),
+		splice_bucket(w, &w->level[level], slot_of(w, tick >> level_shift(w, level)),
 			     &w->cascading);
 }
 
@@ -1360,7 +1360,7 @@ static size_t level_size(const struct hwtimer_wheel *w)
 			array_size(BITS_TO_LONGS(w->slots), sizeof(long)));
 }
 
-/* @memory: level_size() bytes, or NULL. place() initialises a bucket when it sets its bit. */
+/* @memory: level_size() bytes, or NULL. add_to_bucket() initialises a bucket when it sets its bit. */
 static bool add_level(struct hwtimer_wheel *w, void *memory)
 {
 	struct wheel_level *l = &w->level[w->levels];
@@ -1408,7 +1408,7 @@ static void grow(struct hwtimer_wheel *w)
 		i = find_next_bit(l->occupied, stop, w->old_slot);
 		w->old_slot = stop;
 		if (i < stop) {
-			empty_bucket(w, l, i, &w->cascading);
+			splice_bucket(w, l, i, &w->cascading);
 			w->old_slot = i + 1;
 		}
 		if (w->old_slot < w->slots)
@@ -1447,7 +1447,7 @@ static void visit_begin(struct hwtimer_wheel *w, u64 tick)
 		list_add(&w->cursor, &w->level[0].buckets[i].timeouts);
 	} else {
 		/* Level 0 has no later rounds. Cascading timeouts may be filed here again. */
-		empty_bucket(w, &w->level[0], i, &w->due);
+		splice_bucket(w, &w->level[0], i, &w->due);
 	}
 	/* From here on, nothing is filed for this tick; otherwise it might never end. */
 	if (!leap(w, tick + 1))
@@ -1470,14 +1470,14 @@ static void visit(struct hwtimer_wheel *w, unsigned int *budget)
 
 	for (pos = w->cursor.next; pos != &b->timeouts && *budget; pos = next) {
 		next = pos->next;
-		if (pos == &w->place)
+		if (pos == &w->survey_cursor)
 			continue;
 		--*budget;
 		count(&w->visits);
 		t = list_entry(pos, struct hwtimer_timeout, node);
 		word = atomic64_read(&t->word);
 		if (word & WORD_ARMED && word_deadline(word) > end &&
-		    word_deadline(word) < WHEEL_FOREVER) {
+		    word_deadline(word) < WHEEL_HORIZON) {
 			tick = deadline_tick(w, word_deadline(word));
 			if (slot_of(w, tick) == i) {
 				w->visit_next = min(w->visit_next, tick);
@@ -1606,15 +1606,15 @@ static void survey_timeout(const struct wheel_survey *s, unsigned int i, struct 
 
 static void end_survey(struct hwtimer_wheel *w)
 {
-	struct wheel_survey *s = w->surveyed;
+	struct wheel_survey *s = w->surveying;
 
 	/* place is still in a bucket if the caller or a stop ends the survey early. */
-	list_del_init(&w->place);
-	w->surveyed = NULL;
+	list_del_init(&w->survey_cursor);
+	w->surveying = NULL;
 	complete(&s->done);
 }
 
-/* Survey up to WHEEL_SURVEY timeouts. @place marks where to continue in a bucket. */
+/* Survey up to WHEEL_SURVEY timeouts. @survey_cursor marks where to continue in a bucket. */
 static void answer_survey(struct hwtimer_wheel *w)
 {
 	unsigned int left = WHEEL_SURVEY, i;
@@ -1622,34 +1622,34 @@ static void answer_survey(struct hwtimer_wheel *w)
 	struct wheel_survey *s;
 	struct wheel_level *l;
 
-	if (likely(!w->surveyed)) {
+	if (likely(!w->surveying)) {
 		/* Do not begin before the drain is over and the buckets have all requests. */
 		if (likely(!READ_ONCE(w->survey)) || w->stage == STAGE_DRAIN)
 			return;
 		/* Pairs with wheel_survey(). */
-		w->surveyed = xchg(&w->survey, NULL);
-		if (!w->surveyed)
+		w->surveying = xchg(&w->survey, NULL);
+		if (!w->surveying)
 			return;
 	}
-	s = w->surveyed;
+	s = w->surveying;
 	l = &w->level[s->level];
 	for (; s->level < w->levels && s->at < READ_ONCE(s->n); s->at++) {
 		i = s->first + s->at;
 		if (!test_bit(i, l->occupied))
 			continue;
 		head = &l->buckets[i].timeouts;
-		pos = w->place.next;
-		if (list_empty(&w->place)) {
+		pos = w->survey_cursor.next;
+		if (list_empty(&w->survey_cursor)) {
 			pos = head->next;
 			/* New timeouts come last, so this many include all that are here now. */
 			s->left = w->filed;
 		}
-		list_del_init(&w->place);
+		list_del_init(&w->survey_cursor);
 		for (; pos != head && s->left; pos = pos->next) {
 			if (pos == &w->cursor)
 				continue;
 			if (!left--) {
-				list_add_tail(&w->place, pos);
+				list_add_tail(&w->survey_cursor, pos);
 				return;
 			}
 			s->left--;
@@ -1685,10 +1685,10 @@ bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 		 * The caller read the time before the drain: a request that this pass does not see
 		 * was pushed after @now.
 		 */
-		w->target = div64_u64(min(now, WHEEL_FOREVER - 1), w->tick_ns);
+		w->target = div64_u64(min(now, WHEEL_HORIZON - 1), w->tick_ns);
 		w->may_grow = w->levels < w->max_levels;
 		/* Before the drain. Pairs with smp_store_release() in wheel_barrier(). */
-		w->asked = smp_load_acquire(&w->barrier);
+		w->pass_barrier = smp_load_acquire(&w->barrier);
 		hwtimer_step();
 		drain_restart(w);
 		w->stage = STAGE_DRAIN;
@@ -1712,16 +1712,16 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_advance);
 /* Is there a request on a queue, or a producer that is about to push one? */
 static bool requested(const struct hwtimer_wheel *w)
 {
-	const struct wheel_queue *q;
+	const struct wheel_cpu *pcpu;
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
-		q = per_cpu_ptr(w->queues, cpu);
-		if (local_read(&q->in_flight))
+		pcpu = per_cpu_ptr(w->cpus, cpu);
+		if (local_read(&pcpu->in_flight))
 			return true;
 		/* In this order; pairs with change_and_push(). */
 		smp_rmb();
-		if (!llist_empty(&q->requests) || !llist_empty(&q->released))
+		if (!llist_empty(&pcpu->requests) || !llist_empty(&pcpu->released))
 			return true;
 	}
 	return false;
@@ -1732,7 +1732,7 @@ static u64 lookahead(const struct hwtimer_wheel *w)
 {
 	unsigned int shift = level_shift(w, w->levels - 1);
 	/* The product with tick_ns must not overflow. */
-	u64 last = div64_u64(WHEEL_FOREVER, w->tick_ns);
+	u64 last = div64_u64(WHEEL_HORIZON, w->tick_ns);
 	u64 number = (w->cur >> shift) + WHEEL_LOOKAHEAD;
 
 	if (w->slots <= WHEEL_LOOKAHEAD || number >= last >> shift)
@@ -1752,7 +1752,7 @@ static u64 nothing_until(const struct hwtimer_wheel *w, u64 now, bool busy, bool
 		 * before the end of this sleep. Other requests wait in the queue, WHEEL_DRAIN_NS at
 		 * most.
 		 */
-		drain_at = min(now, WHEEL_FOREVER) + WHEEL_DRAIN_NS;
+		drain_at = min(now, WHEEL_HORIZON) + WHEEL_DRAIN_NS;
 		until = next_tick(w, div64_u64(drain_at, w->tick_ns), &probes) * w->tick_ns;
 		return min(until, drain_at);
 	}
@@ -1779,7 +1779,7 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	struct wheel_counts c;
 	bool busy;
 
-	if (w->surveyed)
+	if (w->surveying)
 		return 0;
 	wheel_count(w, &c);
 	hwtimer_step();
@@ -1787,9 +1787,9 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	until = nothing_until(w, now, busy, c.pending);
 	if (until <= now) {
 		/* The pass began before @now, and something became due since. */
-		if (now < WHEEL_FOREVER)
+		if (now < WHEEL_HORIZON)
 			return 0;
-		/* From WHEEL_FOREVER on, only timeouts that never expire are left. */
+		/* From WHEEL_HORIZON on, only timeouts that never expire are left. */
 		until = now + WHEEL_DRAIN_NS;
 	}
 	/* Kick if DIV_ROUND_UP(deadline, tick_ns) * tick_ns < until. */
@@ -1808,7 +1808,7 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 
 	/*
 	 * A release function may have called wheel_drain_all(), which may have added timeouts to
-	 * @far and @aside. @aside may also have timeouts that came during an older release round.
+	 * @far and @aside. @aside may also have timeouts that came during an older release cycle.
 	 */
 	if (requested(w) || READ_ONCE(w->survey) || READ_ONCE(w->barrier) ||
 	    !list_empty(&w->far) || w->aside)
@@ -1845,7 +1845,7 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_awake);
  */
 void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c)
 {
-	const struct wheel_queue *q;
+	const struct wheel_cpu *pcpu;
 	int cpu;
 
 	memset(c, 0, sizeof(*c));
@@ -1858,12 +1858,12 @@ void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c)
 	c->refiled = READ_ONCE(w->refiled);
 	c->ticks = READ_ONCE(w->ticks);
 	for_each_possible_cpu(cpu) {
-		q = per_cpu_ptr(w->queues, cpu);
-		c->cancelled += local_read(&q->cancelled);
-		c->touched += local_read(&q->touched);
-		c->rejected += local_read(&q->rejected);
-		c->coalesced += local_read(&q->coalesced);
-		c->kicks += local_read(&q->kicks);
+		pcpu = per_cpu_ptr(w->cpus, cpu);
+		c->cancelled += local_read(&pcpu->cancelled);
+		c->touched += local_read(&pcpu->touched);
+		c->rejected += local_read(&pcpu->rejected);
+		c->coalesced += local_read(&pcpu->coalesced);
+		c->kicks += local_read(&pcpu->kicks);
 	}
 	/*
 	 * A timeout is counted as armed before it is armed, and as expired, cancelled or handed
@@ -1874,7 +1874,7 @@ void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c)
 	smp_rmb();
 	hwtimer_step();
 	for_each_possible_cpu(cpu)
-		c->armed += local_read(&per_cpu_ptr(w->queues, cpu)->armed);
+		c->armed += local_read(&per_cpu_ptr(w->cpus, cpu)->armed);
 	c->pending = c->armed - c->cancelled - c->expired - c->handed_back;
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_count);
@@ -1890,7 +1890,7 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_count);
  *
  * The worker surveys WHEEL_SURVEY timeouts at a time and does its other work in between. If there
  * are more, a timeout that is filed again meanwhile may be missed or seen twice. The survey does
- * not include timeouts on the wheel's other lists, such as those with the deadline WHEEL_FOREVER.
+ * not include timeouts on the wheel's other lists, such as those with the deadline WHEEL_HORIZON.
  * It includes cancelled timeouts that the worker has not dropped yet. A stop ends the survey early,
  * and this returns 0. Process context, may sleep; waits for a callback that runs.
  *
@@ -1944,7 +1944,7 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_survey);
 /* The number of levels after which one more level could hold no tick. */
 static unsigned int most_levels(const struct hwtimer_wheel *w)
 {
-	u64 ticks = div64_u64(WHEEL_FOREVER, w->tick_ns);
+	u64 ticks = div64_u64(WHEEL_HORIZON, w->tick_ns);
 	unsigned int n = 1;
 
 	if (w->slots == 1)
@@ -1975,7 +1975,7 @@ void wheel_barrier(struct hwtimer_wheel *w)
 	/* The lock excludes a stop; wheel_sweep() calls the release functions. */
 	if (READ_ONCE(w->state) < WHEEL_STOPPED) {
 		/*
-		 * The next pass that begins reads this, then drains all requests. The release round
+		 * The next pass that begins reads this, then drains all requests. The release cycle
 		 * that begins after that calls the release functions and completes done.
 		 */
 		smp_store_release(&w->barrier, &done);
@@ -2006,7 +2006,7 @@ int wheel_init(struct hwtimer_wheel *w, const struct wheel_shape *shape,
 	w->slots = roundup_pow_of_two(shape->slots);
 	w->slot_bits = ilog2(w->slots);
 	w->tick_ns = shape->tick_ns;
-	if (w->tick_ns > div_u64(WHEEL_FOREVER, w->slots))
+	if (w->tick_ns > div_u64(WHEEL_HORIZON, w->slots))
 		return -EINVAL;
 	w->max_levels = most_levels(w);
 	if (levels > w->max_levels || (shape->grow && w->slots < 2))
@@ -2032,10 +2032,10 @@ int wheel_init(struct hwtimer_wheel *w, const struct wheel_shape *shape,
 	INIT_LIST_HEAD(&w->far);
 	INIT_LIST_HEAD(&w->due);
 	INIT_LIST_HEAD(&w->cursor);
-	INIT_LIST_HEAD(&w->place);
+	INIT_LIST_HEAD(&w->survey_cursor);
 
-	w->queues = alloc_percpu_gfp(struct wheel_queue, gfp);
-	if (!w->queues)
+	w->cpus = alloc_percpu_gfp(struct wheel_cpu, gfp);
+	if (!w->cpus)
 		goto no_memory;
 	while (w->levels < levels)
 		if (!add_level(w, kvmalloc(level_size(w), gfp | __GFP_NOWARN)))
@@ -2057,7 +2057,7 @@ void wheel_free(struct hwtimer_wheel *w)
 	lockdep_unregister_key(&w->callback_key);
 	while (w->levels)
 		kvfree(w->level[--w->levels].buckets);
-	free_percpu(w->queues);
+	free_percpu(w->cpus);
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_free);
 
@@ -2124,7 +2124,7 @@ static void sweep_list(struct hwtimer_wheel *w, struct list_head *list,
 		wake_waiters(w, t);
 		if (old & WORD_ARMED) {
 			count(&w->handed_back);
-			leave_place(w);
+			uncharge(w);
 		}
 		cond_resched();
 	}
@@ -2135,7 +2135,7 @@ static void empty_queues(struct hwtimer_wheel *w)
 	unsigned int budget, rounds = 0;
 
 	wheel_drain_all(w);
-	/* The rest of a release round that has begun, and another round. */
+	/* The rest of a release cycle that has begun, and another round. */
 	while (rounds < 2) {
 		budget = WHEEL_BUDGET;
 		cond_resched();
@@ -2157,10 +2157,10 @@ void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending)
 	unsigned int i, slot;
 
 	might_sleep();
-	/* End a survey first: sweep_list() would take @place for a timeout. */
-	if (!w->surveyed)
-		w->surveyed = xchg(&w->survey, NULL);
-	if (w->surveyed)
+	/* End a survey first: sweep_list() would take @survey_cursor for a timeout. */
+	if (!w->surveying)
+		w->surveying = xchg(&w->survey, NULL);
+	if (w->surveying)
 		end_survey(w);
 	/* Files armed timeouts, drops the others, and calls release functions. */
 	empty_queues(w);

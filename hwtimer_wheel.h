@@ -24,7 +24,7 @@
 #define WHEEL_MAX_SLOTS		BIT(30)
 #define WHEEL_MAX_LEVELS	16
 /* The latest deadline. It means "never". */
-#define WHEEL_FOREVER		((1ULL << 60) - 1)
+#define WHEEL_HORIZON		((1ULL << 60) - 1)
 /* Returned by wheel_prepare_sleep(): sleep until the next kick. */
 #define WHEEL_IDLE		U64_MAX
 /*
@@ -72,7 +72,7 @@ enum wheel_state {
  * struct wheel_ops - what a driver provides
  * @kick: make the worker call wheel_advance() soon. Any context. Also called while the worker
  *	runs
- * @expire: run a callback: call @fn with @t, and do not access @t afterwards. Called by
+ * @call: run a callback: call @fn with @t, and do not access @t afterwards. Called by
  *	wheel_advance() for each expiry. @deadline is the deadline that was reached
  * @alloc: allocate memory for a level, to be freed by kvfree(); NULL on failure. Called by the
  *	worker of a wheel that grows
@@ -81,7 +81,7 @@ enum wheel_state {
  */
 struct wheel_ops {
 	void (*kick)(struct hwtimer_wheel *w);
-	void (*expire)(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
+	void (*call)(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		       hwtimer_fn_t fn, u64 deadline);
 	void *(*alloc)(struct hwtimer_wheel *w, size_t size);
 	bool softirq;
@@ -104,7 +104,7 @@ struct wheel_shape {
 };
 
 /**
- * struct wheel_queue - the request queues and counts of one CPU
+ * struct wheel_cpu - the request queues and counts of one CPU
  * @requests: request queue: producers on this CPU push, the worker empties it
  * @released: request queue of released timeouts, pushed and emptied likewise
  * @in_flight: producers on this CPU between setting QUEUED and having pushed; above 1 if an
@@ -122,7 +122,7 @@ struct wheel_shape {
  * are local_t because interrupt handlers count as well, and because one this_cpu_ptr() then
  * serves all counts of an operation.
  */
-struct wheel_queue {
+struct wheel_cpu {
 	struct llist_head	requests;
 	struct llist_head	released;
 	local_t			in_flight;
@@ -137,7 +137,7 @@ struct wheel_queue {
 
 /**
  * struct wheel_bucket - the timeouts of one slot
- * @timeouts: the timeouts, in the order of filing; @cursor and @place of the wheel may be among
+ * @timeouts: the timeouts, in the order of filing; @cursor and @survey_cursor of the wheel may be among
  *	them
  * @next: a tick before which none of the timeouts is due
  *
@@ -203,12 +203,12 @@ typedef void (*wheel_survey_fn)(void *arg, unsigned int i, struct hwtimer_timeou
  * @tick_ns: length of a tick. Constant
  * @cap: maximum number of pending timeouts; 0: no limit. Constant
  * @ops: operations of the driver. Constant
- * @queues: request queues and counts of each CPU
+ * @cpus: request queues and counts of each CPU
  * @slots: slots per level, a power of two. Constant
  * @slot_bits: ilog2(@slots). Constant
  * @max_levels: maximum of @levels, larger than @levels only in a wheel that grows. Constant
  * @state: enum wheel_state; never decreases
- * @places: number of pending timeouts, if there is a cap
+ * @charged: number of pending timeouts, if there is a cap
  * @kick_below: arming a timeout for a deadline below this kicks the worker. Set by
  *	wheel_prepare_sleep(); 0 while the worker runs or has been kicked
  * @running: the timeout whose callback runs, or that is being claimed; else NULL. Set and cleared
@@ -224,7 +224,7 @@ typedef void (*wheel_survey_fn)(void *arg, unsigned int i, struct hwtimer_timeou
  *	for callbacks
  * @level: the levels. This and all following fields belong to the worker
  * @levels: number of levels in use; other tasks may read it
- * @never: filed timeouts whose deadline is WHEEL_FOREVER
+ * @never: filed timeouts whose deadline is WHEEL_HORIZON
  * @cascading: filed timeouts of a slot that came up, to be filed again
  * @far: filed timeouts that wait for the wheel to grow
  * @far_tick: the latest tick of the timeouts on @far
@@ -235,16 +235,16 @@ typedef void (*wheel_survey_fn)(void *arg, unsigned int i, struct hwtimer_timeou
  * @due: filed timeouts from the bucket of @now_tick that wait for settle()
  * @cursor: with one level: where visit() continues in the bucket of @now_tick; on no list while
  *	no visit is in progress
- * @surveyed: the survey that the worker has begun, or NULL
- * @place: where @surveyed continues in a bucket; on no list unless it has paused there
+ * @surveying: the survey that the worker has begun, or NULL
+ * @survey_cursor: where @surveying continues in a bucket; on no list unless it has paused there
  * @pushed: requests taken from a queue, newest first
  * @taken: requests from @pushed in reverse order, oldest first
  * @to_release: released timeouts whose release functions are called next
- * @aside: released timeouts that came by a request queue, for the next release round
- * @release_cpu: the CPU whose released timeouts follow @to_release in this release round;
+ * @aside: released timeouts that came by a request queue, for the next release cycle
+ * @release_cpu: the CPU whose released timeouts follow @to_release in this release cycle;
  *	nr_cpu_ids: the round ends with @to_release
- * @asked: @barrier as of the start of this pass
- * @answers: @asked as of the start of this release round
+ * @pass_barrier: @barrier as of the start of this pass
+ * @cycle_barrier: @pass_barrier as of the start of this release cycle
  * @drain_cpu: the CPU whose request queue is drained next; nr_cpu_ids: the drain is over
  * @probes: budget of a search by wheel_prepare_sleep(), see next_tick(). Constant
  * @cur: the first tick that has not begun; nothing is filed before it
@@ -270,14 +270,14 @@ struct hwtimer_wheel {
 	u64			tick_ns;
 	unsigned long		cap;
 	const struct wheel_ops	*ops;
-	struct wheel_queue __percpu *queues;
+	struct wheel_cpu __percpu *cpus;
 	unsigned int		slots;
 	unsigned int		slot_bits;
 	unsigned int		max_levels;
 	int			state;
 
 	/* written by producers and by the worker */
-	atomic_long_t		places ____cacheline_aligned;
+	atomic_long_t		charged ____cacheline_aligned;
 
 	/* written by the worker and, rarely, by others; read by producers and waiters */
 	atomic64_t		kick_below ____cacheline_aligned;
@@ -303,15 +303,15 @@ struct hwtimer_wheel {
 	unsigned int		old_slot;
 	struct list_head	due;
 	struct list_head	cursor;
-	struct wheel_survey	*surveyed;
-	struct list_head	place;
+	struct wheel_survey	*surveying;
+	struct list_head	survey_cursor;
 	struct llist_node	*pushed;
 	struct llist_node	*taken;
 	struct llist_node	*to_release;
 	struct llist_node	*aside;
 	unsigned int		release_cpu;
-	struct completion	*asked;
-	struct completion	*answers;
+	struct completion	*pass_barrier;
+	struct completion	*cycle_barrier;
 	unsigned int		drain_cpu;
 	unsigned int		probes;
 	u64			cur;
@@ -341,7 +341,7 @@ int wheel_start(struct hwtimer_wheel *w);
 bool wheel_shutdown(struct hwtimer_wheel *w);
 void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending);
 
-/* How to end a timeout: wheel_cancel() or wheel_kill(). */
+/* How to end a timeout: wheel_cancel() or wheel_timeout_shutdown(). */
 typedef bool (*wheel_end_fn)(struct hwtimer_timeout *t);
 
 /* Producers; any context. */
@@ -350,7 +350,7 @@ void wheel_timeout_init(struct hwtimer_timeout *t, struct hwtimer_wheel *w,
 int wheel_arm(struct hwtimer_timeout *t, u64 deadline);
 int wheel_touch(struct hwtimer_timeout *t, u64 deadline);
 bool wheel_cancel(struct hwtimer_timeout *t);
-bool wheel_kill(struct hwtimer_timeout *t);
+bool wheel_timeout_shutdown(struct hwtimer_timeout *t);
 void wheel_detach(struct hwtimer_timeout *t);
 bool wheel_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released);
 bool wheel_pending(const struct hwtimer_timeout *t);
@@ -359,7 +359,7 @@ u64 wheel_deadline(const struct hwtimer_timeout *t);
 
 /* End a timeout for good: wait for the worker; or in one of its callbacks, without waiting. */
 bool wheel_end_sync(struct hwtimer_timeout *t, wheel_end_fn end, unsigned long patience);
-bool wheel_end_here(struct hwtimer_timeout *t, wheel_end_fn end);
+bool wheel_end_in_callback(struct hwtimer_timeout *t, wheel_end_fn end);
 
 /* Called by the worker. */
 bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget);

@@ -92,7 +92,7 @@
 #define DUE_ONE		BIT_ULL(32)
 #define DUE_MASK	GENMASK_ULL(63, 32)
 
-#define STATE_BUSY	(STATE_QUEUED | STATE_RUNNING)
+#define STATE_ACTIVE	(STATE_QUEUED | STATE_RUNNING)
 
 static struct hwtimer_lanes *lanes_of(const struct hwtimer_work *work)
 {
@@ -111,13 +111,13 @@ static void count(unsigned long *counter)
 }
 
 /* Only runs on the lanes take a place. @queued never exceeds @max_queued. */
-static bool take_place(struct hwtimer_lanes *lanes, const struct hwtimer_work *work)
+static bool reserve_run(struct hwtimer_lanes *lanes, const struct hwtimer_work *work)
 {
 	return work->wq || !lanes->max_queued ||
 	       atomic_long_add_unless(&lanes->queued, 1, lanes->max_queued);
 }
 
-static void leave_places(struct hwtimer_lanes *lanes, const struct hwtimer_work *work,
+static void unreserve_runs(struct hwtimer_lanes *lanes, const struct hwtimer_work *work,
 			 unsigned long n)
 {
 	if (!work->wq && lanes->max_queued)
@@ -130,7 +130,7 @@ static struct workqueue_struct *choose_lane(const struct hwtimer_lanes *lanes,
 {
 	if (work->wq)
 		return work->wq;
-	if (work->slow_runs > lanes->slow_runs && work->minute == minute(ktime_get_ns()))
+	if (work->slow_count > lanes->slow_runs && work->minute == minute(ktime_get_ns()))
 		return lanes->slow;
 	return lanes->fast;
 }
@@ -141,17 +141,17 @@ static void note_run(const struct hwtimer_lanes *lanes, struct hwtimer_work *wor
 {
 	if (work->minute != minute(end)) {
 		work->minute = minute(end);
-		work->slow_runs = 0;
+		work->slow_count = 0;
 	}
 	if (end - start > lanes->slow_ns)
-		work->slow_runs++;
+		work->slow_count++;
 }
 
 /* Called after setting QUEUED. */
 static void enqueue(struct hwtimer_work *work)
 {
 	hwtimer_step();
-	/* It fails while taken_off() holds the work_struct in cancel_work(). */
+	/* It fails while try_dequeue() holds the work_struct in cancel_work(). */
 	while (!queue_work(work->on, &work->work))
 		cpu_relax();
 }
@@ -169,8 +169,8 @@ static void became_idle(struct hwtimer_lanes *lanes, struct hwtimer_work *work, 
 		work->released(work);
 	hwtimer_step();
 	/* The decrement to 0 is a full barrier, too; after it the wheel may be freed. */
-	if (atomic_long_dec_and_test(&lanes->busy))
-		wake_up_var(&lanes->busy);
+	if (atomic_long_dec_and_test(&lanes->active))
+		wake_up_var(&lanes->active);
 }
 
 static void work_run(struct work_struct *ws)
@@ -191,7 +191,7 @@ static void work_run(struct work_struct *ws)
 		return;
 	}
 	hwtimer_step();
-	leave_places(lanes, work, 1);
+	unreserve_runs(lanes, work, 1);
 	atomic_long_inc(&lanes->runs);
 
 	start = ktime_get_ns();
@@ -210,7 +210,7 @@ static void work_run(struct work_struct *ws)
 		enqueue(work);
 		hwtimer_step();
 		/*
-		 * For waiters in taken_off(), which could not cancel it before it was queued. Uses
+		 * For waiters in try_dequeue(), which could not cancel it before it was queued. Uses
 		 * only the address: @work may have been freed.
 		 */
 		wake_up_var(&work->state);
@@ -231,26 +231,26 @@ static void refuse(struct hwtimer_lanes *lanes, struct hwtimer_work *work,
  * An expiry was dispatched to @work, whose state was @old. The item is not freed before this
  * returns; see "release and dispatch" at the top.
  */
-static void dispatched(struct hwtimer_lanes *lanes, struct hwtimer_work *work, u64 old, bool placed,
+static void dispatched(struct hwtimer_lanes *lanes, struct hwtimer_work *work, u64 old, bool reserved,
 		       bool replaces)
 {
 	count(&lanes->dispatched);
 	if (old & ENDING_MASK) {
-		if (placed)
-			leave_places(lanes, work, 1);
+		if (reserved)
+			unreserve_runs(lanes, work, 1);
 		atomic_long_inc(&lanes->cancelled);
 		return;
 	}
 	if (replaces)
 		count(&lanes->replaced);
-	if (!(old & STATE_BUSY)) {
-		atomic_long_inc(&lanes->busy);
+	if (!(old & STATE_ACTIVE)) {
+		atomic_long_inc(&lanes->active);
 		work->on = choose_lane(lanes, work);
 	}
 	/* Only the worker changes @on, so it may be read even if the run has ended. */
 	if (work->on == lanes->slow && lanes->slow)
 		count(&lanes->to_slow);
-	if (!(old & STATE_BUSY))
+	if (!(old & STATE_ACTIVE))
 		enqueue(work);
 }
 
@@ -262,7 +262,7 @@ void hwtimer_work_dispatch(struct hwtimer_timeout *timeout)
 {
 	struct hwtimer_work *work = container_of(timeout, struct hwtimer_work, timeout);
 	struct hwtimer_lanes *lanes = lanes_of(work);
-	bool placed = false, busy, replaces;
+	bool reserved = false, busy, replaces;
 	u64 old, new;
 
 	old = atomic64_read(&work->state);
@@ -290,20 +290,20 @@ void hwtimer_work_dispatch(struct hwtimer_timeout *timeout)
 		}
 		if (!replaces) {
 			if ((old & DUE_MASK) == DUE_MASK ||
-			    (!placed && !take_place(lanes, work))) {
+			    (!reserved && !reserve_run(lanes, work))) {
 				refuse(lanes, work, HWTIMER_REFUSED_FULL);
 				return;
 			}
-			placed = true;
+			reserved = true;
 			new += DUE_ONE;
 		}
-		if (!(old & STATE_BUSY))
+		if (!(old & STATE_ACTIVE))
 			new |= STATE_QUEUED;
 		hwtimer_step();
 	} while (!atomic64_try_cmpxchg(&work->state, (s64 *)&old, new));
 
 	hwtimer_step();
-	dispatched(lanes, work, old, placed, replaces);
+	dispatched(lanes, work, old, reserved, replaces);
 }
 
 /**
@@ -338,10 +338,10 @@ int __hwtimer_work_init(struct hwtimer_work *work, struct hwtimer_wheel *wheel,
 	work->released = NULL;
 	work->on = NULL;
 	work->minute = 0;
-	work->slow_runs = 0;
+	work->slow_count = 0;
 	if ((!work->wq && !lanes_of(work)->fast) ||
 	    params->policy < HWTIMER_WORK_SERIAL || params->policy > HWTIMER_WORK_REPLACE) {
-		wheel_kill(&work->timeout);
+		wheel_timeout_shutdown(&work->timeout);
 		return -EINVAL;
 	}
 	return 0;
@@ -369,7 +369,7 @@ static bool drop(struct hwtimer_work *work, u64 ending)
 		return false;
 	hwtimer_step();
 	atomic_long_add(old / DUE_ONE, &lanes->cancelled);
-	leave_places(lanes, work, old / DUE_ONE);
+	unreserve_runs(lanes, work, old / DUE_ONE);
 	return true;
 }
 
@@ -397,7 +397,7 @@ bool hwtimer_work_cancel(struct hwtimer_work *work)
 EXPORT_SYMBOL_GPL(hwtimer_work_cancel);
 
 /* Is the item idle? If it is queued, take it off the workqueue. No run is or becomes due. */
-static bool taken_off(struct hwtimer_work *work)
+static bool try_dequeue(struct hwtimer_work *work)
 {
 	struct hwtimer_lanes *lanes = lanes_of(work);
 	u64 state = atomic64_read_acquire(&work->state);
@@ -409,7 +409,7 @@ static bool taken_off(struct hwtimer_work *work)
 		state &= ~STATE_QUEUED;
 		became_idle(lanes, work, state);
 	}
-	return !(state & STATE_BUSY);
+	return !(state & STATE_ACTIVE);
 }
 
 static int end_sync(struct hwtimer_work *work, int (*end)(struct hwtimer_timeout *))
@@ -437,7 +437,7 @@ static int end_sync(struct hwtimer_work *work, int (*end)(struct hwtimer_timeout
 				   to_driven(work->timeout.wheel)->name, work->fn);
 		ret = -EDEADLK;
 	} else if (ret >= 0) {
-		wait_var_event(&work->state, taken_off(work));
+		wait_var_event(&work->state, try_dequeue(work));
 		/* The last run may have armed the item. */
 		ended |= end(&work->timeout) > 0;
 	}
@@ -499,7 +499,7 @@ static void work_released(struct hwtimer_timeout *timeout)
 	struct hwtimer_work *work = container_of(timeout, struct hwtimer_work, timeout);
 
 	hwtimer_step();
-	if (!(atomic64_fetch_or(STATE_GONE, &work->state) & STATE_BUSY))
+	if (!(atomic64_fetch_or(STATE_GONE, &work->state) & STATE_ACTIVE))
 		work->released(work);
 }
 

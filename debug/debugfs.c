@@ -229,7 +229,7 @@ static void note_pending(void *arg, unsigned int i, struct hwtimer_timeout *t, b
 	if (s->n == SHOWN_AT_ONCE)
 		return;
 	s->each[s->n].bucket = i;
-	s->each[s->n].deadline = deadline == WHEEL_FOREVER ? U64_MAX : deadline + s->start_ns;
+	s->each[s->n].deadline = deadline == WHEEL_HORIZON ? U64_MAX : deadline + s->start_ns;
 	s->each[s->n].fn = hwtimer_owner_fn(t, READ_ONCE(t->fn));
 	s->each[s->n++].timeout = t;
 }

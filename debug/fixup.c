@@ -35,9 +35,9 @@ static struct hwtimer_driven nowhere = {
 static void end(struct hwtimer_timeout *timeout)
 {
 	if (preemptible() && !rcu_preempt_depth()) {
-		wheel_end_sync(timeout, wheel_kill, HZ);
+		wheel_end_sync(timeout, wheel_timeout_shutdown, HZ);
 	} else {
-		wheel_kill(timeout);
+		wheel_timeout_shutdown(timeout);
 		wheel_detach(timeout);
 	}
 }

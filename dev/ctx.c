@@ -59,9 +59,9 @@
 #include "../hwtimer_compat.h"
 #include "ctx.h"
 
-static_assert(HWTIMER_MISFIRE_ONCE == HWTIMER_FIRE_ONCE);
-static_assert(HWTIMER_MISFIRE_SKIP == HWTIMER_SKIP);
-static_assert(HWTIMER_MISFIRE_MAKE_UP == HWTIMER_MAKE_UP);
+static_assert(HWTIMER_MISFIRE_ONCE == HWTIMER_PERIOD_ONCE);
+static_assert(HWTIMER_MISFIRE_SKIP == HWTIMER_PERIOD_SKIP);
+static_assert(HWTIMER_MISFIRE_MAKE_UP == HWTIMER_PERIOD_MAKE_UP);
 
 static struct kmem_cache *timeout_cache;
 
@@ -86,14 +86,14 @@ void hwtimer_ctx_wake(struct hwtimer_ctx *ctx, __poll_t news)
 		eventfd_signal(ctx->eventfd);
 }
 
-/* Free @dt. The file is closed, and the wheel no longer holds @dt. */
-void hwtimer_ctx_free_timeout(struct hwtimer_ctx *ctx, struct ctx_timeout *dt)
+/* Free @ct. The file is closed, and the wheel no longer holds @ct. */
+void hwtimer_ctx_free_timeout(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 {
 	/* With rings the timeouts are one array, which hwtimer_ctx_free_table() frees. */
 	if (ctx->timeouts)
 		return;
-	xa_erase(&ctx->table, dt->id & ID_INDEX_MASK);
-	kmem_cache_free(timeout_cache, dt);
+	xa_erase(&ctx->table, ct->id & ID_INDEX_MASK);
+	kmem_cache_free(timeout_cache, ct);
 	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, 1);
 }
 
@@ -109,20 +109,20 @@ void hwtimer_ctx_free_table(struct hwtimer_ctx *ctx)
 struct ctx_timeout *hwtimer_ctx_next_timeout(struct hwtimer_ctx *ctx, unsigned long *index)
 {
 	/* Pairs with rings_publish(): @nr_timeouts is set, and the array is zeroed. */
-	struct ctx_timeout *timeouts = smp_load_acquire(&ctx->timeouts), *dt;
+	struct ctx_timeout *timeouts = smp_load_acquire(&ctx->timeouts), *ct;
 
 	cond_resched();
 	if (!timeouts) {
-		dt = xa_find(&ctx->table, index, ULONG_MAX, XA_PRESENT);
+		ct = xa_find(&ctx->table, index, ULONG_MAX, XA_PRESENT);
 		++*index;
-		return dt;
+		return ct;
 	}
 	while (*index < ctx->nr_timeouts) {
-		dt = &timeouts[array_index_nospec(*index, ctx->nr_timeouts)];
+		ct = &timeouts[array_index_nospec(*index, ctx->nr_timeouts)];
 		++*index;
 		/* Set under the lock, before the timeout can be armed. */
-		if (READ_ONCE(dt->ctx))
-			return dt;
+		if (READ_ONCE(ct->ctx))
+			return ct;
 		if (!(*index % 4096))
 			cond_resched();
 	}
@@ -155,7 +155,7 @@ static unsigned long rate_of(const struct hwtimer_ctx *ctx, const struct ctx_per
 {
 	u64 each = p->period.period_ns;
 
-	if (p->period.policy == HWTIMER_MAKE_UP || p->period.misfire_ns > each)
+	if (p->period.policy == HWTIMER_PERIOD_MAKE_UP || p->period.misfire_ns > each)
 		each = hwtimer_wheel_tick_ns(ctx->wheel);
 	return div64_u64(NSEC_PER_SEC - 1, each) + 1;
 }
@@ -168,48 +168,48 @@ void hwtimer_ctx_free_period(struct hwtimer_ctx *ctx, struct ctx_period *p)
 	kfree(p);
 }
 
-void hwtimer_ctx_make_free(struct hwtimer_ctx *ctx, struct ctx_timeout *dt)
+void hwtimer_ctx_make_free(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 {
 	lockdep_assert_held(&ctx->lock);
-	if (dt->periodic)
-		hwtimer_ctx_free_period(ctx, dt->period);
-	dt->periodic = false;
-	dt->state = TIMEOUT_FREE;
+	if (ct->periodic)
+		hwtimer_ctx_free_period(ctx, ct->period);
+	ct->periodic = false;
+	ct->state = TIMEOUT_FREE;
 	ctx->live--;
 	/* With rings the program chooses the timeout to use. Otherwise: generations used up. */
-	if (ctx->timeouts || dt->id >> ID_INDEX_BITS == ID_LAST_GEN)
+	if (ctx->timeouts || ct->id >> ID_INDEX_BITS == ID_LAST_GEN)
 		return;
-	dt->next = ctx->free;
-	ctx->free = dt;
+	ct->next = ctx->free;
+	ctx->free = ct;
 }
 
 /* Up to one tick of lateness is promised, and the worker may need another. Count any more. */
-static void note_lateness(struct hwtimer_ctx *ctx, const struct ctx_timeout *dt, u64 now)
+static void note_lateness(struct hwtimer_ctx *ctx, const struct ctx_timeout *ct, u64 now)
 {
-	if (now > dt->deadline + 2 * hwtimer_wheel_tick_ns(ctx->wheel))
+	if (now > ct->deadline + 2 * hwtimer_wheel_tick_ns(ctx->wheel))
 		ctx->late++;
 }
 
-/* @dt has something to read: append it to the done list. */
-static void add_done(struct hwtimer_ctx *ctx, struct ctx_timeout *dt)
+/* @ct has something to read: append it to the done list. */
+static void add_done(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 {
-	dt->next = NULL;
-	WRITE_ONCE(*ctx->done_tail, dt);
+	ct->next = NULL;
+	WRITE_ONCE(*ctx->done_tail, ct);
 	/*
 	 * If the list was not empty, waiters were woken when its first timeout was added. With
 	 * rings, waiters are woken when the record is in the ring.
 	 */
 	if (ctx->done_tail == &ctx->done && !ctx->rings)
 		ctx->news |= EPOLLIN | EPOLLRDNORM;
-	ctx->done_tail = &dt->next;
+	ctx->done_tail = &ct->next;
 }
 
-static void make_done(struct hwtimer_ctx *ctx, struct ctx_timeout *dt, u8 kind)
+static void make_done(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u8 kind)
 {
-	dt->state = TIMEOUT_DONE;
-	dt->kind = kind;
-	dt->fired = hwtimer_wheel_now(ctx->wheel);
-	add_done(ctx, dt);
+	ct->state = TIMEOUT_DONE;
+	ct->kind = kind;
+	ct->fired = hwtimer_wheel_now(ctx->wheel);
+	add_done(ctx, ct);
 	ctx->stats.unread++;
 	ctx->stats.pending--;
 }
@@ -222,17 +222,17 @@ static void set_run(struct hwtimer_ctx *ctx, struct ctx_period *p, u64 run)
 }
 
 /* Count an expiry of a periodic timeout, for dt->deadline, and @missed overruns. */
-static void add_expiry(struct hwtimer_ctx *ctx, struct ctx_timeout *dt, u64 now, u64 missed)
+static void add_expiry(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 now, u64 missed)
 {
-	struct ctx_period *p = dt->period;
-	bool goes_on = p->period.policy == HWTIMER_MAKE_UP && !missed &&
-		       dt->deadline == p->deadline + p->period.period_ns;
+	struct ctx_period *p = ct->period;
+	bool goes_on = p->period.policy == HWTIMER_PERIOD_MAKE_UP && !missed &&
+		       ct->deadline == p->deadline + p->period.period_ns;
 
 	if (!p->unread)
-		add_done(ctx, dt);
+		add_done(ctx, ct);
 	set_run(ctx, p, goes_on ? p->run + 1 : 1);
 	p->unread += 1 + missed;
-	p->deadline = dt->deadline;
+	p->deadline = ct->deadline;
 	p->fired = now;
 	/* Each expiry implies a new schedule, so that scheduled = pending + expired + ... holds. */
 	ctx->stats.scheduled += 1 + missed;
@@ -247,20 +247,20 @@ static void take_expiries(struct hwtimer_ctx *ctx, struct ctx_period *p, u64 n)
 }
 
 /* End a periodic timeout: it does not expire any more. Its unread expiries remain. */
-static void end_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *dt, u8 kind)
+static void end_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u8 kind)
 {
-	struct ctx_period *p = dt->period;
+	struct ctx_period *p = ct->period;
 
-	dt->state = TIMEOUT_DONE;
-	dt->kind = kind;
+	ct->state = TIMEOUT_DONE;
+	ct->kind = kind;
 	ctx->stats.pending--;
 	if (kind == HWTIMER_HANDED_BACK) {
 		p->handed_back = hwtimer_wheel_now(ctx->wheel);
 		ctx->stats.unread++;
 		if (!p->unread)
-			add_done(ctx, dt);
+			add_done(ctx, ct);
 	} else if (!p->unread) {
-		hwtimer_ctx_make_free(ctx, dt);
+		hwtimer_ctx_make_free(ctx, ct);
 	}
 }
 
@@ -275,91 +275,91 @@ static struct ctx_timeout *find(struct hwtimer_ctx *ctx, u32 index)
 
 struct ctx_timeout *hwtimer_ctx_find_pending(struct hwtimer_ctx *ctx, u64 id)
 {
-	struct ctx_timeout *dt = find(ctx, id & ID_INDEX_MASK);
+	struct ctx_timeout *ct = find(ctx, id & ID_INDEX_MASK);
 
 	lockdep_assert_held(&ctx->lock);
-	return dt && dt->id == id && dt->state == TIMEOUT_PENDING ? dt : NULL;
+	return ct && ct->id == id && ct->state == TIMEOUT_PENDING ? ct : NULL;
 }
 
 /* Arm a periodic timeout for its next deadline, and count the expiry unless its policy skips it. */
-static void expire_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *dt)
+static void expire_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 {
 	u64 now = hwtimer_wheel_now(ctx->wheel);
-	struct ctx_period *p = dt->period;
+	struct ctx_period *p = ct->period;
 	struct hwtimer_decision d;
 	u64 next;
 
-	note_lateness(ctx, dt, now);
-	d = hwtimer_period_decide(&p->period, dt->deadline, now);
+	note_lateness(ctx, ct, now);
+	d = hwtimer_period_decide(&p->period, ct->deadline, now);
 	if (d.fire) {
-		add_expiry(ctx, dt, now, d.overruns + p->skipped);
+		add_expiry(ctx, ct, now, d.overruns + p->skipped);
 		p->skipped = 0;
 	} else {
 		p->skipped += d.overruns;
 	}
 	next = d.next_ns < hwtimer_wheel_horizon(ctx->wheel) ? d.next_ns : HWTIMER_NEVER;
-	WRITE_ONCE(dt->deadline, next);
+	WRITE_ONCE(ct->deadline, next);
 	/* Fails only while the context is being closed, so nobody sees the result. */
-	if (hwtimer_schedule_at(&dt->timeout, next)) {
+	if (hwtimer_schedule_at(&ct->timeout, next)) {
 		ctx->stats.scheduled--;
-		end_periodic(ctx, dt, HWTIMER_EXPIRED);
+		end_periodic(ctx, ct, HWTIMER_EXPIRED);
 	}
 }
 
-/* Expire @dt. Called in its callback; @dt is TIMEOUT_PENDING, and was not armed again. */
-void hwtimer_ctx_expire(struct hwtimer_ctx *ctx, struct ctx_timeout *dt)
+/* Expire @ct. Called in its callback; @ct is TIMEOUT_PENDING, and was not armed again. */
+void hwtimer_ctx_expire(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 {
 	lockdep_assert_held(&ctx->lock);
-	trace_hwtimer_dev_expire(ctx, &dt->timeout, dt->id, dt->user_data, dt->deadline);
-	if (dt->periodic) {
-		expire_periodic(ctx, dt);
+	trace_hwtimer_dev_expire(ctx, &ct->timeout, ct->id, ct->user_data, ct->deadline);
+	if (ct->periodic) {
+		expire_periodic(ctx, ct);
 	} else {
 		ctx->stats.expired++;
-		make_done(ctx, dt, HWTIMER_EXPIRED);
-		note_lateness(ctx, dt, dt->fired);
+		make_done(ctx, ct, HWTIMER_EXPIRED);
+		note_lateness(ctx, ct, ct->fired);
 	}
 }
 
-/* Hand back @dt, which is TIMEOUT_PENDING. */
-void hwtimer_ctx_hand_back(struct hwtimer_ctx *ctx, struct ctx_timeout *dt)
+/* Hand back @ct, which is TIMEOUT_PENDING. */
+void hwtimer_ctx_hand_back(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 {
 	lockdep_assert_held(&ctx->lock);
-	hwtimer_cancel(&dt->timeout);
+	hwtimer_cancel(&ct->timeout);
 	ctx->stats.handed_back++;
-	if (dt->periodic)
-		end_periodic(ctx, dt, HWTIMER_HANDED_BACK);
+	if (ct->periodic)
+		end_periodic(ctx, ct, HWTIMER_HANDED_BACK);
 	else
-		make_done(ctx, dt, HWTIMER_HANDED_BACK);
+		make_done(ctx, ct, HWTIMER_HANDED_BACK);
 }
 
 /* Add a timeout to the table. Called without the lock; may sleep. */
 static int grow(struct hwtimer_ctx *ctx)
 {
-	struct ctx_timeout *dt;
+	struct ctx_timeout *ct;
 	u32 index;
 	int ret;
 
 	if (!hwtimer_user_charge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, 1))
 		return -EDQUOT;
 	ret = -ENOMEM;
-	dt = kmem_cache_zalloc(timeout_cache, GFP_TABLE);
-	if (!dt)
+	ct = kmem_cache_zalloc(timeout_cache, GFP_TABLE);
+	if (!ct)
 		goto uncharge;
-	dt->ctx = ctx;
-	hwtimer_init(&dt->timeout, ctx->wheel, ctx->expired);
-	ret = xa_alloc(&ctx->table, &index, dt, XA_LIMIT(0, ID_INDEX_MASK), GFP_TABLE);
+	ct->ctx = ctx;
+	hwtimer_init(&ct->timeout, ctx->wheel, ctx->expired);
+	ret = xa_alloc(&ctx->table, &index, ct, XA_LIMIT(0, ID_INDEX_MASK), GFP_TABLE);
 	if (ret)
 		goto free;
 
 	hwtimer_ctx_lock(ctx);
-	dt->id = index;
-	dt->next = ctx->free;
-	ctx->free = dt;
+	ct->id = index;
+	ct->next = ctx->free;
+	ctx->free = ct;
 	hwtimer_ctx_unlock(ctx);
 	return 0;
 
 free:
-	kmem_cache_free(timeout_cache, dt);
+	kmem_cache_free(timeout_cache, ct);
 uncharge:
 	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, 1);
 	return ret == -EBUSY ? -EAGAIN : ret;
@@ -368,28 +368,28 @@ uncharge:
 /* Reserve the timeout that the program chose by the index in @id, and count it against the cap. */
 struct ctx_timeout *hwtimer_ctx_reserve_index(struct hwtimer_ctx *ctx, u64 id)
 {
-	struct ctx_timeout *dt = find(ctx, id & ID_INDEX_MASK);
+	struct ctx_timeout *ct = find(ctx, id & ID_INDEX_MASK);
 
 	lockdep_assert_held(&ctx->lock);
 	if (ctx->stopped)
 		return ERR_PTR(-ESHUTDOWN);
-	if (!dt)
+	if (!ct)
 		return ERR_PTR(-EINVAL);
-	if (dt->state != TIMEOUT_FREE)
-		return ERR_PTR(dt->state == TIMEOUT_PENDING ? -EEXIST : -EBUSY);
+	if (ct->state != TIMEOUT_FREE)
+		return ERR_PTR(ct->state == TIMEOUT_PENDING ? -EEXIST : -EBUSY);
 	if (ctx->live >= ctx->cap) {
 		ctx->stats.rejected++;
 		return ERR_PTR(-EAGAIN);
 	}
-	if (!dt->ctx) {
-		hwtimer_init(&dt->timeout, ctx->wheel, ctx->expired);
+	if (!ct->ctx) {
+		hwtimer_init(&ct->timeout, ctx->wheel, ctx->expired);
 		/* Pairs with hwtimer_ctx_next_timeout(). */
-		WRITE_ONCE(dt->ctx, ctx);
+		WRITE_ONCE(ct->ctx, ctx);
 	}
 	ctx->live++;
-	dt->id = id;
-	dt->state = TIMEOUT_RESERVED;
-	return dt;
+	ct->id = id;
+	ct->state = TIMEOUT_RESERVED;
+	return ct;
 }
 
 /*
@@ -398,16 +398,16 @@ struct ctx_timeout *hwtimer_ctx_reserve_index(struct hwtimer_ctx *ctx, u64 id)
  */
 struct ctx_timeout *hwtimer_ctx_reserve(struct hwtimer_ctx *ctx, u64 id)
 {
-	struct ctx_timeout *dt;
+	struct ctx_timeout *ct;
 	int ret;
 
 	hwtimer_ctx_lock(ctx);
 	/* From here on, neither the wheel nor the rings change. */
 	WRITE_ONCE(ctx->used, true);
 	if (ctx->timeouts) {
-		dt = hwtimer_ctx_reserve_index(ctx, id);
+		ct = hwtimer_ctx_reserve_index(ctx, id);
 		hwtimer_ctx_unlock(ctx);
-		return dt;
+		return ct;
 	}
 	for (;;) {
 		ret = -ESHUTDOWN;
@@ -416,14 +416,14 @@ struct ctx_timeout *hwtimer_ctx_reserve(struct hwtimer_ctx *ctx, u64 id)
 		ret = -EAGAIN;
 		if (ctx->live >= ctx->cap)
 			break;
-		dt = ctx->free;
-		if (dt) {
-			ctx->free = dt->next;
+		ct = ctx->free;
+		if (ct) {
+			ctx->free = ct->next;
 			ctx->live++;
-			dt->id += 1ULL << ID_INDEX_BITS;
-			dt->state = TIMEOUT_RESERVED;
+			ct->id += 1ULL << ID_INDEX_BITS;
+			ct->state = TIMEOUT_RESERVED;
 			hwtimer_ctx_unlock(ctx);
-			return dt;
+			return ct;
 		}
 		hwtimer_ctx_unlock(ctx);
 		ret = grow(ctx);
@@ -440,44 +440,44 @@ struct ctx_timeout *hwtimer_ctx_reserve(struct hwtimer_ctx *ctx, u64 id)
 /* Operations. */
 
 /* Arm a reserved timeout. On success it takes over @period, which may be NULL. */
-int hwtimer_ctx_arm(struct hwtimer_ctx *ctx, struct ctx_timeout *dt, u64 deadline, u64 user_data,
+int hwtimer_ctx_arm(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 deadline, u64 user_data,
 		    struct ctx_period *period)
 {
 	int ret;
 
 	lockdep_assert_held(&ctx->lock);
 	/* Before arming: dev_expired() reads the deadline before it takes the lock. */
-	WRITE_ONCE(dt->deadline, deadline);
-	ret = ctx->stopped ? -ESHUTDOWN : hwtimer_schedule_at(&dt->timeout, deadline);
+	WRITE_ONCE(ct->deadline, deadline);
+	ret = ctx->stopped ? -ESHUTDOWN : hwtimer_schedule_at(&ct->timeout, deadline);
 	if (ret) {
-		hwtimer_ctx_make_free(ctx, dt);
+		hwtimer_ctx_make_free(ctx, ct);
 		return ret;
 	}
-	dt->user_data = user_data;
-	dt->periodic = period;
+	ct->user_data = user_data;
+	ct->periodic = period;
 	if (period)
-		dt->period = period;
-	dt->state = TIMEOUT_PENDING;
+		ct->period = period;
+	ct->state = TIMEOUT_PENDING;
 	ctx->stats.scheduled++;
 	ctx->stats.pending++;
-	trace_hwtimer_dev_schedule(ctx, &dt->timeout, dt->id, user_data, deadline);
+	trace_hwtimer_dev_schedule(ctx, &ct->timeout, ct->id, user_data, deadline);
 	return 0;
 }
 
 int hwtimer_ctx_touch(struct hwtimer_ctx *ctx, u64 id, u64 deadline)
 {
-	struct ctx_timeout *dt = hwtimer_ctx_find_pending(ctx, id);
+	struct ctx_timeout *ct = hwtimer_ctx_find_pending(ctx, id);
 	int ret;
 
 	lockdep_assert_held(&ctx->lock);
 	if (ctx->stopped)
 		return -ESHUTDOWN;
-	if (!dt)
+	if (!ct)
 		return -ENOENT;
 	/* Before arming, as in hwtimer_ctx_arm(). */
-	WRITE_ONCE(dt->deadline, deadline);
+	WRITE_ONCE(ct->deadline, deadline);
 	/* Not hwtimer_touch_at(), which fails if the callback is about to run. */
-	ret = hwtimer_schedule_at(&dt->timeout, deadline);
+	ret = hwtimer_schedule_at(&ct->timeout, deadline);
 	/* Fails only while the context is being closed, so nobody sees the result. */
 	if (ret < 0)
 		return ret;
@@ -487,19 +487,19 @@ int hwtimer_ctx_touch(struct hwtimer_ctx *ctx, u64 id, u64 deadline)
 
 int hwtimer_ctx_cancel(struct hwtimer_ctx *ctx, u64 id)
 {
-	struct ctx_timeout *dt = hwtimer_ctx_find_pending(ctx, id);
+	struct ctx_timeout *ct = hwtimer_ctx_find_pending(ctx, id);
 
 	lockdep_assert_held(&ctx->lock);
-	if (!dt)
+	if (!ct)
 		return -ENOENT;
 	/* If the callback is about to run already, it finds that the state is not PENDING. */
-	hwtimer_cancel(&dt->timeout);
+	hwtimer_cancel(&ct->timeout);
 	ctx->stats.cancelled++;
-	if (dt->periodic) {
-		end_periodic(ctx, dt, HWTIMER_EXPIRED);
+	if (ct->periodic) {
+		end_periodic(ctx, ct, HWTIMER_EXPIRED);
 	} else {
 		ctx->stats.pending--;
-		hwtimer_ctx_make_free(ctx, dt);
+		hwtimer_ctx_make_free(ctx, ct);
 	}
 	hwtimer_ctx_end_if_over(ctx);
 	return 0;
@@ -550,19 +550,19 @@ struct ctx_period *hwtimer_ctx_make_period(struct hwtimer_ctx *ctx,
 	return p;
 }
 
-/* Fill in the record of @dt that follows the first @seen ones. Return false if there is none. */
-static bool fill_record(const struct ctx_timeout *dt, u64 seen, struct hwtimer_record *rec)
+/* Fill in the record of @ct that follows the first @seen ones. Return false if there is none. */
+static bool fill_record(const struct ctx_timeout *ct, u64 seen, struct hwtimer_record *rec)
 {
-	const struct ctx_period *p = dt->periodic ? dt->period : NULL;
+	const struct ctx_period *p = ct->periodic ? ct->period : NULL;
 
 	*rec = (struct hwtimer_record){
-		.id = dt->id,
-		.user_data = dt->user_data,
-		.deadline = dt->deadline,
-		.kind = dt->kind,
+		.id = ct->id,
+		.user_data = ct->user_data,
+		.deadline = ct->deadline,
+		.kind = ct->kind,
 	};
 	if (!p) {
-		rec->fired = dt->fired;
+		rec->fired = ct->fired;
 		return !seen;
 	}
 	if (!p->unread) {
@@ -583,13 +583,13 @@ static bool fill_record(const struct ctx_timeout *dt, u64 seen, struct hwtimer_r
 unsigned int hwtimer_ctx_peek(struct hwtimer_ctx *ctx, struct hwtimer_record *records,
 			      unsigned int max)
 {
-	const struct ctx_timeout *dt;
+	const struct ctx_timeout *ct;
 	unsigned int n = 0;
 	u64 seen;
 
 	lockdep_assert_held(&ctx->lock);
-	for (dt = ctx->done; dt && n < max; dt = dt->next)
-		for (seen = 0; n < max && fill_record(dt, seen, &records[n]); seen++)
+	for (ct = ctx->done; ct && n < max; ct = ct->next)
+		for (seen = 0; n < max && fill_record(ct, seen, &records[n]); seen++)
 			n++;
 	return n;
 }
@@ -601,33 +601,33 @@ unsigned int hwtimer_ctx_peek(struct hwtimer_ctx *ctx, struct hwtimer_record *re
  */
 void hwtimer_ctx_take(struct hwtimer_ctx *ctx, const struct hwtimer_record *records, unsigned int n)
 {
-	struct ctx_timeout *dt;
+	struct ctx_timeout *ct;
 	struct ctx_period *p;
 	unsigned int i = 0;
 	bool more;
 
 	lockdep_assert_held(&ctx->lock);
 	while (i < n) {
-		dt = ctx->done;
-		p = dt->periodic ? dt->period : NULL;
+		ct = ctx->done;
+		p = ct->periodic ? ct->period : NULL;
 		more = p && p->unread;
 		if (!more) {
 			ctx->stats.unread--;
 			i++;
 		}
-		while (more && i < n && records[i].id == dt->id)
+		while (more && i < n && records[i].id == ct->id)
 			take_expiries(ctx, p, 1 + records[i++].overruns);
 		/* Its expiries that @records does not include stay first in the list. */
 		if (more && p->unread && i == n)
 			break;
 
-		WRITE_ONCE(ctx->done, dt->next);
+		WRITE_ONCE(ctx->done, ct->next);
 		if (!ctx->done)
 			ctx->done_tail = &ctx->done;
-		if (more && (p->unread || (dt->state == TIMEOUT_DONE &&
-					   dt->kind == HWTIMER_HANDED_BACK)))
-			add_done(ctx, dt);	/* newer records go to the end */
-		else if (dt->state == TIMEOUT_DONE)
-			hwtimer_ctx_make_free(ctx, dt);
+		if (more && (p->unread || (ct->state == TIMEOUT_DONE &&
+					   ct->kind == HWTIMER_HANDED_BACK)))
+			add_done(ctx, ct);	/* newer records go to the end */
+		else if (ct->state == TIMEOUT_DONE)
+			hwtimer_ctx_make_free(ctx, ct);
 	}
 }

@@ -166,7 +166,7 @@ struct hwtimer_ctx {
 int hwtimer_ctx_cache_create(void);
 void hwtimer_ctx_cache_destroy(void);
 void hwtimer_ctx_wake(struct hwtimer_ctx *ctx, __poll_t news);
-void hwtimer_ctx_free_timeout(struct hwtimer_ctx *ctx, struct ctx_timeout *dt);
+void hwtimer_ctx_free_timeout(struct hwtimer_ctx *ctx, struct ctx_timeout *ct);
 void hwtimer_ctx_free_table(struct hwtimer_ctx *ctx);
 struct ctx_timeout *hwtimer_ctx_next_timeout(struct hwtimer_ctx *ctx, unsigned long *index);
 bool hwtimer_ctx_ended(struct hwtimer_ctx *ctx);
@@ -197,14 +197,14 @@ static inline void hwtimer_ctx_unlock(struct hwtimer_ctx *ctx) __releases(&ctx->
 
 /* Called under ctx->lock. */
 struct ctx_timeout *hwtimer_ctx_reserve_index(struct hwtimer_ctx *ctx, u64 id);
-void hwtimer_ctx_make_free(struct hwtimer_ctx *ctx, struct ctx_timeout *dt);
-int hwtimer_ctx_arm(struct hwtimer_ctx *ctx, struct ctx_timeout *dt, u64 deadline, u64 user_data,
+void hwtimer_ctx_make_free(struct hwtimer_ctx *ctx, struct ctx_timeout *ct);
+int hwtimer_ctx_arm(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 deadline, u64 user_data,
 		    struct ctx_period *period);
 struct ctx_timeout *hwtimer_ctx_find_pending(struct hwtimer_ctx *ctx, u64 id);
 int hwtimer_ctx_touch(struct hwtimer_ctx *ctx, u64 id, u64 deadline);
 int hwtimer_ctx_cancel(struct hwtimer_ctx *ctx, u64 id);
-void hwtimer_ctx_expire(struct hwtimer_ctx *ctx, struct ctx_timeout *dt);
-void hwtimer_ctx_hand_back(struct hwtimer_ctx *ctx, struct ctx_timeout *dt);
+void hwtimer_ctx_expire(struct hwtimer_ctx *ctx, struct ctx_timeout *ct);
+void hwtimer_ctx_hand_back(struct hwtimer_ctx *ctx, struct ctx_timeout *ct);
 void hwtimer_ctx_end_if_over(struct hwtimer_ctx *ctx);
 unsigned int hwtimer_ctx_peek(struct hwtimer_ctx *ctx, struct hwtimer_record *records,
 			      unsigned int max);

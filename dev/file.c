@@ -45,8 +45,8 @@ static bool readable(struct hwtimer_ctx *ctx)
 /* The callback of all timeouts. Runs in the wheel's worker. */
 static void dev_expired(struct hwtimer_timeout *t)
 {
-	struct ctx_timeout *dt = container_of(t, struct ctx_timeout, timeout);
-	struct hwtimer_ctx *ctx = dt->ctx;
+	struct ctx_timeout *ct = container_of(t, struct ctx_timeout, timeout);
+	struct hwtimer_ctx *ctx = ct->ctx;
 	struct ctx_rings *r = hwtimer_rings_of(ctx);
 
 	/*
@@ -54,20 +54,20 @@ static void dev_expired(struct hwtimer_timeout *t)
 	 * so take submissions first. On 32 bits, the deadline read here may be torn between an
 	 * old and a new value; hwtimer_rings_await() below checks again under the lock.
 	 */
-	if (r && hwtimer_rings_unseen(r, READ_ONCE(dt->deadline)))
+	if (r && hwtimer_rings_unseen(r, READ_ONCE(ct->deadline)))
 		hwtimer_rings_take_in_worker(ctx);
 
 	hwtimer_ctx_lock(ctx);
-	if (ctx->closed || dt->state != TIMEOUT_PENDING || hwtimer_is_pending(t)) {
+	if (ctx->closed || ct->state != TIMEOUT_PENDING || hwtimer_is_pending(t)) {
 		/* Touched, cancelled, stopped or closed since it expired: nothing to report. */
-	} else if (r && hwtimer_rings_await(r, dt->deadline) &&
-		   !hwtimer_schedule_at(t, dt->deadline)) {
+	} else if (r && hwtimer_rings_await(r, ct->deadline) &&
+		   !hwtimer_schedule_at(t, ct->deadline)) {
 		/*
 		 * The budget of this tick was used up before all earlier submissions were taken:
 		 * armed again, the callback runs again at the next tick.
 		 */
 	} else {
-		hwtimer_ctx_expire(ctx, dt);
+		hwtimer_ctx_expire(ctx, ct);
 	}
 	if (!ctx->closed)
 		hwtimer_report(ctx);
@@ -232,10 +232,10 @@ static void put_ctx(struct hwtimer_ctx *ctx)
 
 static void dev_released(struct hwtimer_timeout *t)
 {
-	struct ctx_timeout *dt = container_of(t, struct ctx_timeout, timeout);
-	struct hwtimer_ctx *ctx = dt->ctx;
+	struct ctx_timeout *ct = container_of(t, struct ctx_timeout, timeout);
+	struct hwtimer_ctx *ctx = ct->ctx;
 
-	hwtimer_ctx_free_timeout(ctx, dt);
+	hwtimer_ctx_free_timeout(ctx, ct);
 	put_ctx(ctx);
 }
 
@@ -278,7 +278,7 @@ static int dev_open(struct inode *inode, struct file *file)
 static int dev_release(struct inode *inode, struct file *file)
 {
 	struct hwtimer_ctx *ctx = file->private_data;
-	struct ctx_timeout *dt;
+	struct ctx_timeout *ct;
 	unsigned long index = 0;
 
 	/* Even if entries are left in the submission ring, no operation takes effect any more. */
@@ -296,21 +296,21 @@ static int dev_release(struct inode *inode, struct file *file)
 		refcount_inc(&ctx->held);
 		hwtimer_release(&ctx->rings->poll, poll_released);
 	}
-	while ((dt = hwtimer_ctx_next_timeout(ctx, &index))) {
+	while ((ct = hwtimer_ctx_next_timeout(ctx, &index))) {
 		/* Uncharge the rate now; the worker may take a while to release the timeout. */
 		hwtimer_ctx_lock(ctx);
-		if (dt->periodic)
-			hwtimer_ctx_free_period(ctx, dt->period);
+		if (ct->periodic)
+			hwtimer_ctx_free_period(ctx, ct->period);
 		/*
 		 * With rings, a record of it may still be put into pages to which others hold
 		 * references. So @fired must not contain the pointer @period.
 		 */
-		dt->fired = 0;
-		dt->periodic = false;
-		dt->state = TIMEOUT_FREE;
+		ct->fired = 0;
+		ct->periodic = false;
+		ct->state = TIMEOUT_FREE;
 		hwtimer_ctx_unlock(ctx);
 		refcount_inc(&ctx->held);
-		hwtimer_release(&dt->timeout, dev_released);
+		hwtimer_release(&ct->timeout, dev_released);
 	}
 	if (ctx->own_wheel)
 		hwtimer_free_own_wheel(ctx, ctx->wheel);

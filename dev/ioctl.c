@@ -100,7 +100,7 @@ static int put_answer(const struct answer *answer)
 	return put_arg(answer->to, answer->size, answer->from, answer->size);
 }
 
-static struct hwtimer_wheel *own_wheel(struct hwtimer_ctx *ctx,
+static struct hwtimer_wheel *create_own_wheel(struct hwtimer_ctx *ctx,
 				       const struct hwtimer_setup *arg)
 {
 	struct hwtimer_wheel_params params = {
@@ -180,7 +180,7 @@ static long dev_setup(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	if (ret)
 		goto out;
 	if (own) {
-		wheel = own_wheel(ctx, &arg);
+		wheel = create_own_wheel(ctx, &arg);
 		if (IS_ERR(wheel)) {
 			ret = PTR_ERR(wheel);
 			goto out;
@@ -252,7 +252,7 @@ static int do_schedule(struct hwtimer_ctx *ctx, struct hwtimer_schedule *arg,
 		       const struct answer *answer)
 {
 	struct ctx_period *period;
-	struct ctx_timeout *dt;
+	struct ctx_timeout *ct;
 	int ret;
 
 	if (arg->flags & ~HWTIMER_RELATIVE || arg->pad || arg->pad2 ||
@@ -265,21 +265,21 @@ static int do_schedule(struct hwtimer_ctx *ctx, struct hwtimer_schedule *arg,
 	if (IS_ERR(period))
 		return PTR_ERR(period);
 
-	dt = hwtimer_ctx_reserve(ctx, arg->id);
-	if (IS_ERR(dt)) {
+	ct = hwtimer_ctx_reserve(ctx, arg->id);
+	if (IS_ERR(ct)) {
 		hwtimer_ctx_free_period(ctx, period);
-		return PTR_ERR(dt);
+		return PTR_ERR(ct);
 	}
-	arg->id = dt->id;
+	arg->id = ct->id;
 	arg->deadline = hwtimer_ctx_deadline(ctx->wheel, arg->flags, arg->time);
 	/* Before arming, which could not be undone: the timeout may expire at once. */
 	ret = put_answer(answer);
 
 	hwtimer_ctx_lock(ctx);
 	if (ret)
-		hwtimer_ctx_make_free(ctx, dt);
+		hwtimer_ctx_make_free(ctx, ct);
 	else
-		ret = hwtimer_ctx_arm(ctx, dt, arg->deadline, arg->user_data, period);
+		ret = hwtimer_ctx_arm(ctx, ct, arg->deadline, arg->user_data, period);
 	hwtimer_ctx_unlock(ctx);
 	if (ret)
 		hwtimer_ctx_free_period(ctx, period);
@@ -323,21 +323,21 @@ static int do_cancel(struct hwtimer_ctx *ctx, const struct hwtimer_cancel *arg,
 }
 
 /* Describe a pending timeout. */
-static void describe(const struct ctx_timeout *dt, struct hwtimer_query *arg)
+static void describe(const struct ctx_timeout *ct, struct hwtimer_query *arg)
 {
 	const struct hwtimer_period *period;
 
-	lockdep_assert_held(&dt->ctx->lock);
+	lockdep_assert_held(&ct->ctx->lock);
 	*arg = (struct hwtimer_query){
-		.id = dt->id,
-		.user_data = dt->user_data,
-		.deadline = dt->deadline,
+		.id = ct->id,
+		.user_data = ct->user_data,
+		.deadline = ct->deadline,
 	};
-	if (dt->periodic) {
-		period = &dt->period->period;
+	if (ct->periodic) {
+		period = &ct->period->period;
 		arg->period = period->period_ns;
 		arg->misfire = period->misfire_ns;
-		arg->unread = dt->period->unread;
+		arg->unread = ct->period->unread;
 		arg->policy = period->policy;
 	}
 }
@@ -345,16 +345,16 @@ static void describe(const struct ctx_timeout *dt, struct hwtimer_query *arg)
 static int do_query(struct hwtimer_ctx *ctx, struct hwtimer_query *arg,
 		    const struct answer *answer)
 {
-	struct ctx_timeout *dt;
+	struct ctx_timeout *ct;
 
 	if (arg->flags || arg->pad || arg->pad2)
 		return -EINVAL;
 	hwtimer_ctx_lock(ctx);
-	dt = hwtimer_ctx_find_pending(ctx, arg->id);
-	if (dt)
-		describe(dt, arg);
+	ct = hwtimer_ctx_find_pending(ctx, arg->id);
+	if (ct)
+		describe(ct, arg);
 	hwtimer_ctx_unlock(ctx);
-	return dt ? put_answer(answer) : -ENOENT;
+	return ct ? put_answer(answer) : -ENOENT;
 }
 
 /* An answer of the size that the program passed, but at most the size that the kernel knows. */
@@ -460,7 +460,7 @@ static long dev_batch(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 static long dev_stop(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 {
 	struct hwtimer_stop arg;
-	struct ctx_timeout *dt;
+	struct ctx_timeout *ct;
 	unsigned long index = 0;
 	int ret;
 
@@ -477,10 +477,10 @@ static long dev_stop(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	ctx->stopped = true;
 	hwtimer_ctx_end_if_over(ctx);
 	hwtimer_ctx_unlock(ctx);
-	while ((dt = hwtimer_ctx_next_timeout(ctx, &index))) {
+	while ((ct = hwtimer_ctx_next_timeout(ctx, &index))) {
 		hwtimer_ctx_lock(ctx);
-		if (dt->state == TIMEOUT_PENDING) {
-			hwtimer_ctx_hand_back(ctx, dt);
+		if (ct->state == TIMEOUT_PENDING) {
+			hwtimer_ctx_hand_back(ctx, ct);
 			arg.handed_back++;
 			hwtimer_report(ctx);
 		}
@@ -515,7 +515,7 @@ static long dev_list(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	const size_t first_size = offsetofend(struct hwtimer_query, deadline);
 	struct hwtimer_query query;
 	struct hwtimer_list arg;
-	struct ctx_timeout *dt;
+	struct ctx_timeout *ct;
 	unsigned long index;
 	bool pending;
 	u32 n = 0, most;
@@ -532,13 +532,13 @@ static long dev_list(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	most = min_t(u32, arg.count, INT_MAX);
 	index = min_t(u64, arg.next, ULONG_MAX);
 	while (n < most && !fatal_signal_pending(current)) {
-		dt = hwtimer_ctx_next_timeout(ctx, &index);
-		if (!dt)
+		ct = hwtimer_ctx_next_timeout(ctx, &index);
+		if (!ct)
 			break;
 		hwtimer_ctx_lock(ctx);
-		pending = dt->state == TIMEOUT_PENDING;
+		pending = ct->state == TIMEOUT_PENDING;
 		if (pending)
-			describe(dt, &query);
+			describe(ct, &query);
 		hwtimer_ctx_unlock(ctx);
 		if (pending) {
 			ret = put_longer(u64_to_user_ptr(arg.queries) + n * (u64)arg.size,

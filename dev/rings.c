@@ -161,7 +161,7 @@ static bool report_failure(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sq
 static int do_entry(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sqe)
 {
 	struct ctx_rings *r = ctx->rings;
-	struct ctx_timeout *dt;
+	struct ctx_timeout *ct;
 
 	if (sqe->op == HWTIMER_OP_NOP)
 		return 0;
@@ -169,12 +169,12 @@ static int do_entry(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sqe)
 		return -EINVAL;
 	switch (sqe->op) {
 	case HWTIMER_OP_SCHEDULE:
-		dt = hwtimer_ctx_reserve_index(ctx, sqe->id);
-		if (IS_ERR(dt))
-			return PTR_ERR(dt);
+		ct = hwtimer_ctx_reserve_index(ctx, sqe->id);
+		if (IS_ERR(ct))
+			return PTR_ERR(ct);
 		if (sqe->time > r->mark_ns + SOON * hwtimer_wheel_tick_ns(ctx->wheel))
 			r->soonest = min(r->soonest, sqe->time - r->mark_ns);
-		return hwtimer_ctx_arm(ctx, dt, hwtimer_ctx_deadline(ctx->wheel, 0, sqe->time),
+		return hwtimer_ctx_arm(ctx, ct, hwtimer_ctx_deadline(ctx->wheel, 0, sqe->time),
 				       sqe->user_data, NULL);
 	case HWTIMER_OP_TOUCH:
 		return hwtimer_ctx_touch(ctx, sqe->id,

@@ -262,7 +262,7 @@ static bool at_rest(const struct hwtimer_driven *worker)
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		if (!llist_empty(&per_cpu_ptr(worker->wheel.queues, cpu)->requests))
+		if (!llist_empty(&per_cpu_ptr(worker->wheel.cpus, cpu)->requests))
 			return false;
 	return READ_ONCE(worker->asleep);
 }

@@ -173,9 +173,9 @@ void forever(struct kunit *test)
 	u64 now = hwtimer_wheel_now(wheel);
 
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, S64_MAX));
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[1].t, HWTIMER_FOREVER));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[1].t, HWTIMER_HORIZON));
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[2].t, U64_MAX));
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[3].t, now + HWTIMER_FOREVER));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[3].t, now + HWTIMER_HORIZON));
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[4].t, SEC));
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_touch(&j[4].t, S64_MAX));
 	nap(100 * SEC);

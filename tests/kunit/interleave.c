@@ -285,7 +285,7 @@ static void perform(struct rig *rig, const struct act *acts)
 	for (act = acts; act->op; act++) {
 		th = &rig->things[act->who];
 		if (!th->freed)
-			act->op(rig, th, act->ticks == NEVER ? WHEEL_FOREVER :
+			act->op(rig, th, act->ticks == NEVER ? WHEEL_HORIZON :
 							       rig->base + act->ticks * TICK);
 	}
 }
@@ -341,7 +341,7 @@ static void rig_kick(struct hwtimer_wheel *w)
 	container_of(w, struct rig, own)->kicked = true;
 }
 
-static void rig_expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
+static void rig_call(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		       hwtimer_fn_t fn, u64 deadline)
 {
 	struct rig *rig = container_of(w, struct rig, own);
@@ -354,7 +354,7 @@ static void rig_expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 
 static const struct wheel_ops rig_ops = {
 	.kick	= rig_kick,
-	.expire	= rig_expire,
+	.call	= rig_call,
 };
 
 /* The rig whose victim is running: step_in() has no argument. */
@@ -429,7 +429,7 @@ static bool check_sleep(struct rig *rig)
 		pending++;
 		deadline = wheel_deadline(&th->t);
 		check_asked(rig, th, deadline);
-		if (deadline == WHEEL_FOREVER)
+		if (deadline == WHEEL_HORIZON)
 			continue;
 		more = true;
 		if (boundary(th, deadline) < rig->until)
@@ -481,7 +481,7 @@ static void check_books(struct rig *rig)
 	    c.touched - rig->counts.touched != rig->touched ||
 	    c.rejected - rig->counts.rejected != rig->rejected)
 		wrong(rig, "counts are not what happened");
-	if (rig->wheel->filed || atomic_long_read(&rig->wheel->places))
+	if (rig->wheel->filed || atomic_long_read(&rig->wheel->charged))
 		wrong(rig, "something is left");
 }
 

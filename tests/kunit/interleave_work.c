@@ -295,7 +295,7 @@ static void work_refused(struct hwtimer_work *w, enum hwtimer_refused reason)
 	container_of(w, struct work_rig, w)->refused++;
 }
 
-static void work_hand_expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
+static void work_hand_call(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 			     hwtimer_fn_t fn, u64 deadline)
 {
 	fn(t);
@@ -307,7 +307,7 @@ static void work_hand_kick(struct hwtimer_wheel *w)
 
 static const struct wheel_ops work_ops = {
 	.kick	= work_hand_kick,
-	.expire	= work_hand_expire,
+	.call	= work_hand_call,
 };
 
 static const struct {
@@ -403,7 +403,7 @@ static void work_books(struct work_rig *rig)
 	    atomic_long_read(&lanes->runs) != rig->runs ||
 	    lanes->dispatched != rig->runs + lanes->replaced + atomic_long_read(&lanes->cancelled))
 		work_wrong(rig, "an arming did not end once");
-	if (rig->driven.wheel.filed || atomic_long_read(&lanes->busy) ||
+	if (rig->driven.wheel.filed || atomic_long_read(&lanes->active) ||
 	    atomic_long_read(&lanes->queued))
 		work_wrong(rig, "something is left");
 }

@@ -111,7 +111,7 @@ static void hand_kick(struct hwtimer_wheel *w)
 {
 }
 
-static void hand_expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t, hwtimer_fn_t fn,
+static void hand_call(struct hwtimer_wheel *w, struct hwtimer_timeout *t, hwtimer_fn_t fn,
 			u64 deadline)
 {
 	fn(t);
@@ -119,7 +119,7 @@ static void hand_expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t, hwti
 
 static const struct wheel_ops hand_ops = {
 	.kick	= hand_kick,
-	.expire	= hand_expire,
+	.call	= hand_call,
 };
 
 static struct hwtimer_wheel *hand_wheel(struct kunit *test, const struct wheel_ops *ops,
@@ -310,7 +310,7 @@ static void cancelled_for_three(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0UL, c.expired);
 	KUNIT_EXPECT_EQ(test, 2UL, c.cancelled);
 	KUNIT_EXPECT_EQ(test, 0UL, c.pending);
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel->places));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel->charged));
 	free_hand_wheel(test, wheel);
 }
 
@@ -372,7 +372,7 @@ static void kick_noted(struct hwtimer_wheel *w)
 
 static const struct wheel_ops kick_ops = {
 	.kick	= kick_noted,
-	.expire	= hand_expire,
+	.call	= hand_call,
 };
 
 static void kick_uninterrupted(struct kunit *test)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite hwtimer_period: hwtimer_forward() and struct hwtimer_periodic with the
+ * hwtimer: KUnit suite hwtimer_period: hwtimer_schedule_forward() and struct hwtimer_periodic with the
  * kthread driver.
  *
  * Made for User-Mode Linux with time-travel=inf-cpu, where the clock almost stands still while
@@ -29,7 +29,7 @@
 #define SLACK	(50 * NSEC_PER_USEC)
 
 static const enum hwtimer_policy policies[] = {
-	HWTIMER_FIRE_ONCE, HWTIMER_SKIP, HWTIMER_MAKE_UP,
+	HWTIMER_PERIOD_ONCE, HWTIMER_PERIOD_SKIP, HWTIMER_PERIOD_MAKE_UP,
 };
 
 /* The wheel is the data of the case. */
@@ -92,7 +92,7 @@ static void self_fired(struct hwtimer_timeout *t)
 	if (s->rnd.s1 && !(prandom_u32_state(&s->rnd) % 64))
 		nap(prandom_u32_state(&s->rnd) % (5 * s->period));
 	now = hwtimer_wheel_now(t->wheel);
-	s->wrong += hwtimer_forward(t, now, s->period, &overruns) != 0;
+	s->wrong += hwtimer_schedule_forward(t, now, s->period, &overruns) != 0;
 	s->n += 1 + overruns;
 	s->due += (1 + overruns) * s->period;
 	s->wrong += hwtimer_deadline(t) != s->due;
@@ -154,35 +154,35 @@ static void forward_refuses(struct kunit *test)
 	hwtimer_init_on_stack(&t, wheel, no_fn);
 	hwtimer_init_on_stack(&other, wheel, no_fn);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&t, now + SEC));
-	KUNIT_EXPECT_EQ(test, -EINVAL, hwtimer_forward(&t, now, 0, &overruns));
-	KUNIT_EXPECT_EQ(test, -EBUSY, hwtimer_forward(&t, now + 5 * SEC, PERIOD, &overruns));
+	KUNIT_EXPECT_EQ(test, -EINVAL, hwtimer_schedule_forward(&t, now, 0, &overruns));
+	KUNIT_EXPECT_EQ(test, -EBUSY, hwtimer_schedule_forward(&t, now + 5 * SEC, PERIOD, &overruns));
 	KUNIT_EXPECT_TRUE(test, hwtimer_is_pending(&t));
 	KUNIT_EXPECT_EQ(test, now + SEC, hwtimer_deadline(&t));
 	hwtimer_cancel(&t);
-	KUNIT_EXPECT_EQ(test, -EINVAL, hwtimer_forward(&t, now, 0, NULL));
+	KUNIT_EXPECT_EQ(test, -EINVAL, hwtimer_schedule_forward(&t, now, 0, NULL));
 	KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&t));
 
 	/* @now before, at and after the deadline */
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_forward(&t, now, SEC, &overruns));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_forward(&t, now, SEC, &overruns));
 	KUNIT_EXPECT_EQ(test, 0ULL, overruns);
 	KUNIT_EXPECT_EQ(test, now + 2 * SEC, hwtimer_deadline(&t));
 	hwtimer_cancel(&t);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_forward(&t, now + 3 * SEC - 1, SEC, &overruns));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_forward(&t, now + 3 * SEC - 1, SEC, &overruns));
 	KUNIT_EXPECT_EQ(test, 0ULL, overruns);
 	KUNIT_EXPECT_EQ(test, now + 3 * SEC, hwtimer_deadline(&t));
 	hwtimer_cancel(&t);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_forward(&t, now + 4 * SEC, SEC, &overruns));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_forward(&t, now + 4 * SEC, SEC, &overruns));
 	KUNIT_EXPECT_EQ(test, 1ULL, overruns);
 	KUNIT_EXPECT_EQ(test, now + 5 * SEC, hwtimer_deadline(&t));
 	hwtimer_cancel(&t);
 
 	/* with the cap reached, and on a stopped wheel */
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&other, SEC));
-	KUNIT_EXPECT_EQ(test, -EAGAIN, hwtimer_forward(&t, now, SEC, &overruns));
+	KUNIT_EXPECT_EQ(test, -EAGAIN, hwtimer_schedule_forward(&t, now, SEC, &overruns));
 	KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&t));
 	hwtimer_cancel(&other);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
-	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_forward(&t, now, SEC, &overruns));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_schedule_forward(&t, now, SEC, &overruns));
 	unmake(test);
 	hwtimer_destroy_on_stack(&t);
 	hwtimer_destroy_on_stack(&other);
@@ -198,19 +198,19 @@ static void forward_never(struct kunit *test)
 	hwtimer_init_on_stack(&t, wheel, no_fn);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&t, horizon - 30));
 	hwtimer_cancel(&t);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_forward(&t, 0, 29, &overruns));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_forward(&t, 0, 29, &overruns));
 	KUNIT_EXPECT_EQ(test, horizon - 1, hwtimer_deadline(&t));
 	hwtimer_cancel(&t);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_forward(&t, 0, 1, &overruns));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_forward(&t, 0, 1, &overruns));
 	KUNIT_EXPECT_EQ(test, U64_MAX, hwtimer_deadline(&t));
 	hwtimer_cancel(&t);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_forward(&t, 0, 1, &overruns));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_forward(&t, 0, 1, &overruns));
 	KUNIT_EXPECT_EQ(test, U64_MAX, hwtimer_deadline(&t));
 	KUNIT_EXPECT_EQ(test, 0ULL, overruns);
 	hwtimer_cancel(&t);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&t, SEC));
 	hwtimer_cancel(&t);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_forward(&t, 0, U64_MAX, &overruns));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_forward(&t, 0, U64_MAX, &overruns));
 	KUNIT_EXPECT_EQ(test, U64_MAX, hwtimer_deadline(&t));
 	nap(SEC);
 	KUNIT_EXPECT_TRUE(test, hwtimer_is_pending(&t));
@@ -278,12 +278,12 @@ static void init_refuses(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = make(test, 0);
 	static const struct hwtimer_period bad[] = {
-		{ 0, 0, HWTIMER_FIRE_ONCE }, { TICK - 1, 0, HWTIMER_FIRE_ONCE },
-		{ PERIOD, 1, HWTIMER_SKIP }, { PERIOD, TICK - 1, HWTIMER_SKIP },
-		{ PERIOD, 0, HWTIMER_MAKE_UP + 1 },
+		{ 0, 0, HWTIMER_PERIOD_ONCE }, { TICK - 1, 0, HWTIMER_PERIOD_ONCE },
+		{ PERIOD, 1, HWTIMER_PERIOD_SKIP }, { PERIOD, TICK - 1, HWTIMER_PERIOD_SKIP },
+		{ PERIOD, 0, HWTIMER_PERIOD_MAKE_UP + 1 },
 	}, good[] = {
-		{ TICK, 0, HWTIMER_FIRE_ONCE }, { PERIOD, TICK, HWTIMER_SKIP },
-		{ U64_MAX, U64_MAX, HWTIMER_MAKE_UP },
+		{ TICK, 0, HWTIMER_PERIOD_ONCE }, { PERIOD, TICK, HWTIMER_PERIOD_SKIP },
+		{ U64_MAX, U64_MAX, HWTIMER_PERIOD_MAKE_UP },
 	};
 	struct hwtimer_periodic *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
 	unsigned int i;
@@ -356,36 +356,36 @@ struct late {
 
 static const struct late lates[] = {
 	/* late by one period: still on time */
-	{ "once, 1", HWTIMER_FIRE_ONCE, 0, PERIOD, 2, { { 0, 2 }, { 0, 3 } } },
-	{ "skip, 1", HWTIMER_SKIP, 0, PERIOD, 2, { { 0, 2 }, { 0, 3 } } },
-	{ "make up, 1", HWTIMER_MAKE_UP, 0, PERIOD, 2, { { 0, 2 }, { 0, 3 } } },
+	{ "once, 1", HWTIMER_PERIOD_ONCE, 0, PERIOD, 2, { { 0, 2 }, { 0, 3 } } },
+	{ "skip, 1", HWTIMER_PERIOD_SKIP, 0, PERIOD, 2, { { 0, 2 }, { 0, 3 } } },
+	{ "make up, 1", HWTIMER_PERIOD_MAKE_UP, 0, PERIOD, 2, { { 0, 2 }, { 0, 3 } } },
 	/* late by 3.5 periods: deadlines 1, 2 and 3 have passed */
-	{ "once, 3.5", HWTIMER_FIRE_ONCE, 0, 7 * PERIOD / 2, 3,
+	{ "once, 3.5", HWTIMER_PERIOD_ONCE, 0, 7 * PERIOD / 2, 3,
 	  { { 2, 4 }, { 0, 5 }, { 0, 6 } } },
-	{ "skip, 3.5", HWTIMER_SKIP, 0, 7 * PERIOD / 2, 3, { { 3, 5 }, { 0, 6 }, { 0, 7 } } },
-	{ "make up, 3.5", HWTIMER_MAKE_UP, 0, 7 * PERIOD / 2, 5,
+	{ "skip, 3.5", HWTIMER_PERIOD_SKIP, 0, 7 * PERIOD / 2, 3, { { 3, 5 }, { 0, 6 }, { 0, 7 } } },
+	{ "make up, 3.5", HWTIMER_PERIOD_MAKE_UP, 0, 7 * PERIOD / 2, 5,
 	  { { 0, 2 }, { 0, 3 }, { 0, 4 }, { 0, 5 }, { 0, 6 } } },
 	/* near the bound of one period, for deadline 1 */
-	{ "once, bound", HWTIMER_FIRE_ONCE, 0, 2 * PERIOD - SLACK, 3,
+	{ "once, bound", HWTIMER_PERIOD_ONCE, 0, 2 * PERIOD - SLACK, 3,
 	  { { 0, 2 }, { 0, 3 }, { 0, 4 } } },
-	{ "once, bound + 1", HWTIMER_FIRE_ONCE, 0, 2 * PERIOD + 1, 2, { { 1, 3 }, { 0, 4 } } },
-	{ "skip, bound", HWTIMER_SKIP, 0, 2 * PERIOD - SLACK, 2, { { 0, 2 }, { 0, 3 } } },
-	{ "skip, bound + 1", HWTIMER_SKIP, 0, 2 * PERIOD + 1, 2, { { 2, 4 }, { 0, 5 } } },
-	{ "make up, bound + 1", HWTIMER_MAKE_UP, 0, 2 * PERIOD + 1, 3,
+	{ "once, bound + 1", HWTIMER_PERIOD_ONCE, 0, 2 * PERIOD + 1, 2, { { 1, 3 }, { 0, 4 } } },
+	{ "skip, bound", HWTIMER_PERIOD_SKIP, 0, 2 * PERIOD - SLACK, 2, { { 0, 2 }, { 0, 3 } } },
+	{ "skip, bound + 1", HWTIMER_PERIOD_SKIP, 0, 2 * PERIOD + 1, 2, { { 2, 4 }, { 0, 5 } } },
+	{ "make up, bound + 1", HWTIMER_PERIOD_MAKE_UP, 0, 2 * PERIOD + 1, 3,
 	  { { 0, 2 }, { 0, 3 }, { 0, 4 } } },
 	/* near a bound shorter than the period */
-	{ "once, 30 ms", HWTIMER_FIRE_ONCE, 30 * MS, PERIOD + 30 * MS - SLACK, 2,
+	{ "once, 30 ms", HWTIMER_PERIOD_ONCE, 30 * MS, PERIOD + 30 * MS - SLACK, 2,
 	  { { 0, 2 }, { 0, 3 } } },
-	{ "once, 30 ms + 1", HWTIMER_FIRE_ONCE, 30 * MS, PERIOD + 30 * MS + 1, 2,
+	{ "once, 30 ms + 1", HWTIMER_PERIOD_ONCE, 30 * MS, PERIOD + 30 * MS + 1, 2,
 	  { { 0, 2 }, { 0, 3 } } },
-	{ "skip, 30 ms", HWTIMER_SKIP, 30 * MS, PERIOD + 30 * MS - SLACK, 2,
+	{ "skip, 30 ms", HWTIMER_PERIOD_SKIP, 30 * MS, PERIOD + 30 * MS - SLACK, 2,
 	  { { 0, 2 }, { 0, 3 } } },
-	{ "skip, 30 ms + 1", HWTIMER_SKIP, 30 * MS, PERIOD + 30 * MS + 1, 2,
+	{ "skip, 30 ms + 1", HWTIMER_PERIOD_SKIP, 30 * MS, PERIOD + 30 * MS + 1, 2,
 	  { { 1, 3 }, { 0, 4 } } },
 	/* near a bound longer than the period */
-	{ "once, 230 ms", HWTIMER_FIRE_ONCE, 230 * MS, 330 * MS - SLACK, 5,
+	{ "once, 230 ms", HWTIMER_PERIOD_ONCE, 230 * MS, 330 * MS - SLACK, 5,
 	  { { 0, 2 }, { 0, 3 }, { 0, 4 }, { 0, 5 }, { 0, 6 } } },
-	{ "once, 230 ms + 1", HWTIMER_FIRE_ONCE, 230 * MS, 330 * MS + 1, 2,
+	{ "once, 230 ms + 1", HWTIMER_PERIOD_ONCE, 230 * MS, 330 * MS + 1, 2,
 	  { { 2, 4 }, { 0, 5 } } },
 };
 
@@ -421,7 +421,7 @@ static void late(struct kunit *test)
 		KUNIT_EXPECT_GE(test, b->notes[i + 1].at, b->until);
 	}
 	/* The first callback after the late one comes at once, unless skipped. */
-	if (late->policy != HWTIMER_SKIP)
+	if (late->policy != HWTIMER_PERIOD_SKIP)
 		KUNIT_EXPECT_LT(test, b->notes[1].at, b->until + SLACK);
 	for (i = 0; i < b->fired && i < NOTES; i++) {
 		fires += 1 + b->notes[i].overruns;
@@ -449,15 +449,15 @@ static void first_in_the_past(struct kunit *test)
 		nap(PERIOD);
 		KUNIT_ASSERT_GE(test, b->fired, 1);
 		switch (policies[i]) {
-		case HWTIMER_FIRE_ONCE:
+		case HWTIMER_PERIOD_ONCE:
 			KUNIT_EXPECT_EQ(test, 5ULL, b->notes[0].overruns);
 			KUNIT_EXPECT_EQ(test, first + 6 * PERIOD, b->notes[0].next);
 			break;
-		case HWTIMER_SKIP:
+		case HWTIMER_PERIOD_SKIP:
 			KUNIT_EXPECT_EQ(test, 6ULL, b->notes[0].overruns);
 			KUNIT_EXPECT_EQ(test, first + 7 * PERIOD, b->notes[0].next);
 			break;
-		case HWTIMER_MAKE_UP:
+		case HWTIMER_PERIOD_MAKE_UP:
 			KUNIT_EXPECT_GE(test, b->fired, 6);
 			KUNIT_EXPECT_EQ(test, first + PERIOD, b->notes[0].next);
 			KUNIT_EXPECT_EQ(test, first + 6 * PERIOD, b->notes[5].next);
@@ -476,7 +476,7 @@ static void cancel_self(struct beat *b)
 static void cancel_in_callback(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = make(test, 0);
-	struct beat *b = a_beat(test, wheel, 0, HWTIMER_FIRE_ONCE);
+	struct beat *b = a_beat(test, wheel, 0, HWTIMER_PERIOD_ONCE);
 	u64 now;
 
 	b->then = cancel_self;
@@ -507,7 +507,7 @@ static void start_self(struct beat *b)
 static void start_in_callback(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = make(test, 0);
-	struct beat *b = a_beat(test, wheel, 0, HWTIMER_FIRE_ONCE);
+	struct beat *b = a_beat(test, wheel, 0, HWTIMER_PERIOD_ONCE);
 	u64 first = boundary(wheel, 1);
 
 	b->then = start_self;
@@ -534,7 +534,7 @@ static void release_self(struct beat *b)
 static void release_in_callback(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = make(test, 0);
-	struct beat *b = a_beat(test, wheel, 0, HWTIMER_MAKE_UP);
+	struct beat *b = a_beat(test, wheel, 0, HWTIMER_PERIOD_MAKE_UP);
 
 	b->then = release_self;
 	b->number = 1;
@@ -567,7 +567,7 @@ static void release_and_free(struct hwtimer_periodic *p, u64 overruns)
 
 static void frees_itself(struct kunit *test)
 {
-	struct hwtimer_period period = { TICK, 0, HWTIMER_FIRE_ONCE };
+	struct hwtimer_period period = { TICK, 0, HWTIMER_PERIOD_ONCE };
 	struct hwtimer_wheel *wheel = make(test, 0);
 	struct beat *b;
 	unsigned int i;
@@ -625,7 +625,7 @@ static void cancel_sync_self(struct beat *b)
 static void cancel_sync_in_callback(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = make(test, 0);
-	struct beat *b = a_beat(test, wheel, 0, HWTIMER_FIRE_ONCE);
+	struct beat *b = a_beat(test, wheel, 0, HWTIMER_PERIOD_ONCE);
 
 	b->then = cancel_sync_self;
 	hwtimer_periodic_start(&b->p, 0);
@@ -643,7 +643,7 @@ static void stop(struct kunit *test)
 
 	for (running = 0; running < 2; running++) {
 		struct hwtimer_wheel *wheel = make(test, 0);
-		struct beat *b = a_beat(test, wheel, 0, HWTIMER_SKIP);
+		struct beat *b = a_beat(test, wheel, 0, HWTIMER_PERIOD_SKIP);
 		LIST_HEAD(pending);
 
 		if (running) {
@@ -683,7 +683,7 @@ static void window(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(policies); i++) {
 		struct hwtimer_wheel *wheel = make(test, 1);
 		struct beat *b = a_beat(test, wheel, 0, policies[i]);
-		struct beat *other = a_beat(test, wheel, 0, HWTIMER_FIRE_ONCE);
+		struct beat *other = a_beat(test, wheel, 0, HWTIMER_PERIOD_ONCE);
 
 		/* so that the past deadlines are within the age of the wheel */
 		nap(4 * PERIOD);
@@ -718,7 +718,7 @@ static void window(struct kunit *test)
 		expire_by_hand(b);
 		KUNIT_EXPECT_EQ(test, 4, b->fired);
 		KUNIT_EXPECT_FALSE(test, b->pending);
-		KUNIT_EXPECT_EQ(test, policies[i] == HWTIMER_MAKE_UP ? 0ULL : 3ULL,
+		KUNIT_EXPECT_EQ(test, policies[i] == HWTIMER_PERIOD_MAKE_UP ? 0ULL : 3ULL,
 				b->notes[3].overruns);
 		KUNIT_EXPECT_EQ(test, -EAGAIN, hwtimer_periodic_start(&b->p, 0));
 		KUNIT_EXPECT_TRUE(test, hwtimer_periodic_cancel(&other->p));
@@ -741,7 +741,7 @@ static void window(struct kunit *test)
 static void start_forgets(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = make(test, 0);
-	struct beat *b = a_beat(test, wheel, 0, HWTIMER_SKIP);
+	struct beat *b = a_beat(test, wheel, 0, HWTIMER_PERIOD_SKIP);
 	u64 now = hwtimer_wheel_now(wheel);
 	unsigned int i;
 

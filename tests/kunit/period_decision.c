@@ -13,7 +13,7 @@
 #define PERIOD	(10 * TICK)
 
 static const enum hwtimer_policy policies[] = {
-	HWTIMER_FIRE_ONCE, HWTIMER_SKIP, HWTIMER_MAKE_UP,
+	HWTIMER_PERIOD_ONCE, HWTIMER_PERIOD_SKIP, HWTIMER_PERIOD_MAKE_UP,
 };
 
 static void forward_model(struct kunit *test)
@@ -40,8 +40,8 @@ static struct hwtimer_decision model(const struct hwtimer_period *p, u64 deadlin
 	bool misfire = now > deadline && now - deadline > p->misfire_ns;
 	struct hwtimer_decision d = { .next_ns = deadline + p->period_ns };
 
-	d.fire = !misfire || p->policy != HWTIMER_SKIP;
-	if (!misfire || p->policy == HWTIMER_MAKE_UP)
+	d.fire = !misfire || p->policy != HWTIMER_PERIOD_SKIP;
+	if (!misfire || p->policy == HWTIMER_PERIOD_MAKE_UP)
 		return d;
 	if (!d.fire)
 		d.overruns++;
@@ -95,8 +95,8 @@ static void edges(struct kunit *test)
 		{ 0, U64_MAX, U64_MAX, 1, U64_MAX },
 		{ 0, 1ULL << 63, 1ULL << 63, 1, U64_MAX },
 		{ 0, (1ULL << 63) - 1, 1ULL << 63, 0, 1ULL << 63 },
-		{ HWTIMER_FOREVER, HWTIMER_FOREVER + 9, 10, 0, HWTIMER_FOREVER + 10 },
-		{ HWTIMER_FOREVER, HWTIMER_FOREVER + 10, 10, 1, HWTIMER_FOREVER + 20 },
+		{ HWTIMER_HORIZON, HWTIMER_HORIZON + 9, 10, 0, HWTIMER_HORIZON + 10 },
+		{ HWTIMER_HORIZON, HWTIMER_HORIZON + 10, 10, 1, HWTIMER_HORIZON + 20 },
 		{ 10, 3, 7, 0, 17 },
 	};
 	unsigned int i, k;
@@ -113,7 +113,7 @@ static void edges(struct kunit *test)
 
 			d = hwtimer_period_decide(&p, cases[i].deadline, cases[i].now);
 			KUNIT_EXPECT_GE(test, d.next_ns, cases[i].deadline);
-			if (policies[k] == HWTIMER_FIRE_ONCE) {
+			if (policies[k] == HWTIMER_PERIOD_ONCE) {
 				KUNIT_EXPECT_EQ(test, missed, d.overruns);
 				KUNIT_EXPECT_EQ(test, next, d.next_ns);
 			}
@@ -172,9 +172,9 @@ static void check(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, around[i], p.misfire_ns);
 		}
 	}
-	p = (struct hwtimer_period){ 0, 0, HWTIMER_FIRE_ONCE };
+	p = (struct hwtimer_period){ 0, 0, HWTIMER_PERIOD_ONCE };
 	KUNIT_EXPECT_EQ(test, -EINVAL, hwtimer_period_check(&p, TICK));
-	p = (struct hwtimer_period){ PERIOD, 1, HWTIMER_FIRE_ONCE };
+	p = (struct hwtimer_period){ PERIOD, 1, HWTIMER_PERIOD_ONCE };
 	KUNIT_EXPECT_EQ(test, -EINVAL, hwtimer_period_check(&p, TICK));
 }
 

@@ -316,7 +316,7 @@ static void held_beats(struct kunit *test, struct bench_wheel *b, u64 now, bool 
 		/* The last deadline may not have expired yet. */
 		KUNIT_EXPECT_GE(test, beat->reached, reached - 1);
 		KUNIT_EXPECT_LE(test, beat->reached, reached);
-		if (j == HWTIMER_MAKE_UP || !missed)
+		if (j == HWTIMER_PERIOD_MAKE_UP || !missed)
 			KUNIT_EXPECT_EQ(test, beat->reached, (u64)beat->fired);
 		else
 			KUNIT_EXPECT_LT(test, beat->fired, beat->reached);
@@ -365,7 +365,7 @@ static void age(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(ticks); i++) {
 		struct bench *bench = make(test, ticks[i], 4);
-		u64 tick_ns = ticks[i], last = div64_u64(WHEEL_FOREVER - 1, tick_ns);
+		u64 tick_ns = ticks[i], last = div64_u64(WHEEL_HORIZON - 1, tick_ns);
 		unsigned long wakeups;
 
 		skip_to(bench, (last - 30) * tick_ns);
@@ -373,8 +373,8 @@ static void age(struct kunit *test)
 			for (j = 0; j < 25; j++)
 				arm_job(test, &bench->w[k], j, (last - 25 + j) * tick_ns + j % 2);
 			arm_job(test, &bench->w[k], 25, last * tick_ns + 1);
-			arm_job(test, &bench->w[k], 26, WHEEL_FOREVER - 1);
-			arm_job(test, &bench->w[k], 27, WHEEL_FOREVER);
+			arm_job(test, &bench->w[k], 26, WHEEL_HORIZON - 1);
+			arm_job(test, &bench->w[k], 27, WHEEL_HORIZON);
 			arm_job(test, &bench->w[k], 28, U64_MAX);
 			arm_job(test, &bench->w[k], 29, last * tick_ns - SEC);
 			KUNIT_EXPECT_EQ(test, 0, wheel_touch(&bench->w[k].jobs[29].t,
@@ -393,7 +393,7 @@ static void age(struct kunit *test)
 				expect_on_time(test, b, j, 0);
 			expect_on_time(test, b, 29, 0);
 			/* Deadlines beyond the range, armed after its end. */
-			arm_job(test, b, 30, WHEEL_FOREVER - 1);
+			arm_job(test, b, 30, WHEEL_HORIZON - 1);
 			arm_job(test, b, 31, worker_now(b) + SEC);
 		}
 		nap(3 * SEC);

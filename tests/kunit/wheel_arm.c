@@ -229,7 +229,7 @@ static void touch_not_pending(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).touched);
 	KUNIT_EXPECT_EQ(test, 3UL, counts(rig).armed);
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
-	wheel_kill(&p->t);
+	wheel_timeout_shutdown(&p->t);
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, touch_tick(p, 40));
 }
 
@@ -360,13 +360,13 @@ static void kill(struct kunit *test)
 	struct wheel_counts before, after;
 
 	to_tick(rig, 1);
-	KUNIT_EXPECT_FALSE(test, wheel_kill(&p[0].t));
+	KUNIT_EXPECT_FALSE(test, wheel_timeout_shutdown(&p[0].t));
 	arm_tick(&p[1], 5);
-	KUNIT_EXPECT_TRUE(test, wheel_kill(&p[1].t));
+	KUNIT_EXPECT_TRUE(test, wheel_timeout_shutdown(&p[1].t));
 	arm_tick(&p[2], 5);
 	to_tick(rig, 2);
-	KUNIT_EXPECT_TRUE(test, wheel_kill(&p[2].t));
-	KUNIT_EXPECT_FALSE(test, wheel_kill(&p[2].t));
+	KUNIT_EXPECT_TRUE(test, wheel_timeout_shutdown(&p[2].t));
+	KUNIT_EXPECT_FALSE(test, wheel_timeout_shutdown(&p[2].t));
 	KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[2].t));
 	before = counts(rig);
 	KUNIT_EXPECT_EQ(test, 0UL, before.pending);
@@ -403,7 +403,7 @@ static void release(struct kunit *test)
 	wheel_cancel(&p[CANCELLED_QUEUED].t);
 	wheel_cancel(&p[CANCELLED_FILED].t);
 	touch_tick(&p[TOUCHED_EARLIER], 20);
-	wheel_kill(&p[KILLED_FILED].t);
+	wheel_timeout_shutdown(&p[KILLED_FILED].t);
 	wheel_cancel(&p[DETACHED].t);
 	wheel_detach(&p[DETACHED].t);
 

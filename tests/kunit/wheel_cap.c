@@ -44,8 +44,8 @@ static void cap(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, wheel_cancel(&p[n].t));
 		KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[0], 5));
 		KUNIT_EXPECT_EQ(test, -EAGAIN, arm_tick(&p[n], 5));
-		KUNIT_EXPECT_TRUE(test, wheel_kill(&p[0].t));
-		KUNIT_EXPECT_FALSE(test, wheel_kill(&p[0].t));
+		KUNIT_EXPECT_TRUE(test, wheel_timeout_shutdown(&p[0].t));
+		KUNIT_EXPECT_FALSE(test, wheel_timeout_shutdown(&p[0].t));
 		KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[n], 5));
 		KUNIT_EXPECT_EQ(test, -ESHUTDOWN, arm_tick(&p[0], 5));
 		KUNIT_EXPECT_EQ(test, 5UL, counts(rig).rejected);
@@ -53,7 +53,7 @@ static void cap(struct kunit *test)
 		to_tick(rig, 5);
 		KUNIT_EXPECT_EQ(test, n, rig->fired);
 		KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
-		KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&rig->wheel.places));
+		KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&rig->wheel.charged));
 	}
 }
 
@@ -66,7 +66,7 @@ static void cap_release(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, wheel_release(&p[0].t, probe_released));
 	KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[1], 5));
 	to_tick(rig, 1);
-	KUNIT_EXPECT_EQ(test, 1L, atomic_long_read(&rig->wheel.places));
+	KUNIT_EXPECT_EQ(test, 1L, atomic_long_read(&rig->wheel.charged));
 }
 
 static void then_arm_at_cap(struct probe *p)
@@ -114,7 +114,7 @@ static void cap_stop(struct kunit *test)
 	arm_tick(&p[0], 5);
 	arm_tick(&p[1], 5);
 	KUNIT_EXPECT_EQ(test, 2, rig_stop(rig, &pending));
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&rig->wheel.places));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&rig->wheel.charged));
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, arm_tick(&p[2], 5));
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).rejected);
 }

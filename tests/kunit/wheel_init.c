@@ -36,15 +36,15 @@ static const struct init_param {
 	/* 24 GiB: kvcalloc() fails without trying */
 	{ "most slots", 1, WHEEL_MAX_SLOTS, -ENOMEM },
 	{ "most slots, rounded up", 1, WHEEL_MAX_SLOTS - 1, -ENOMEM },
-	/* a round is at most WHEEL_FOREVER, which is odd */
-	{ "round n-1, 1 slot", WHEEL_FOREVER - 1, 1, 0, 1 },
-	{ "round n, 1 slot", WHEEL_FOREVER, 1, 0, 1 },
-	{ "round n+1, 1 slot", WHEEL_FOREVER + 1, 1, -EINVAL },
-	{ "round n-1, 8 slots", WHEEL_FOREVER / 8 - 1, 8, 0, 8 },
-	{ "round n, 8 slots", WHEEL_FOREVER / 8, 8, 0, 8 },
-	{ "round n+1, 8 slots", WHEEL_FOREVER / 8 + 1, 8, -EINVAL },
-	{ "round n, 5 slots", WHEEL_FOREVER / 8, 5, 0, 8 },
-	{ "round n+1, 5 slots are 8", WHEEL_FOREVER / 8 + 1, 5, -EINVAL },
+	/* a round is at most WHEEL_HORIZON, which is odd */
+	{ "round n-1, 1 slot", WHEEL_HORIZON - 1, 1, 0, 1 },
+	{ "round n, 1 slot", WHEEL_HORIZON, 1, 0, 1 },
+	{ "round n+1, 1 slot", WHEEL_HORIZON + 1, 1, -EINVAL },
+	{ "round n-1, 8 slots", WHEEL_HORIZON / 8 - 1, 8, 0, 8 },
+	{ "round n, 8 slots", WHEEL_HORIZON / 8, 8, 0, 8 },
+	{ "round n+1, 8 slots", WHEEL_HORIZON / 8 + 1, 8, -EINVAL },
+	{ "round n, 5 slots", WHEEL_HORIZON / 8, 5, 0, 8 },
+	{ "round n+1, 5 slots are 8", WHEEL_HORIZON / 8 + 1, 5, -EINVAL },
 	{ "tick 2^60, 16 slots", 1ULL << 60, 16, -EINVAL },
 	{ "longest tick one can ask for", U64_MAX, 1, -EINVAL },
 	{ "all too much", U64_MAX, UINT_MAX, -EINVAL },
@@ -58,16 +58,16 @@ static const struct init_param {
 	{ "growing, 1 slot", TICK, 1, -EINVAL, 0, 1, true },
 	{ "growing, 2 slots", TICK, 2, 0, 2, 1, true, 16 },
 	{ "growing, 3 slots are 4", 1, 3, 0, 4, 1, true, 16 },
-	/* 1 << 60 is beyond WHEEL_FOREVER; a slot of the 15th level is 1 << 56 */
+	/* 1 << 60 is beyond WHEEL_HORIZON; a slot of the 15th level is 1 << 56 */
 	{ "15 levels of 16 at 1 ns", 1, 16, 0, 16, 15, false, 15 },
 	{ "16 levels of 16 at 1 ns", 1, 16, -EINVAL, 0, 16 },
 	{ "growing, 16 slots at 1 ns", 1, 16, 0, 16, 0, true, 15 },
 	{ "growing from 15 levels", 1, 16, 0, 16, 15, true, 15 },
-	{ "growing, no room to grow", WHEEL_FOREVER, 2, -EINVAL, 0, 0, true },
-	{ "growing, little room", WHEEL_FOREVER / 8, 8, 0, 8, 0, true, 2 },
-	/* 8 ticks are WHEEL_FOREVER less 7 ns */
-	{ "2 levels, where a slot is FOREVER", WHEEL_FOREVER / 8, 8, 0, 8, 2, false, 2 },
-	{ "3 levels, where a slot is more", WHEEL_FOREVER / 8, 8, -EINVAL, 0, 3 },
+	{ "growing, no room to grow", WHEEL_HORIZON, 2, -EINVAL, 0, 0, true },
+	{ "growing, little room", WHEEL_HORIZON / 8, 8, 0, 8, 0, true, 2 },
+	/* 8 ticks are WHEEL_HORIZON less 7 ns */
+	{ "2 levels, where a slot is FOREVER", WHEEL_HORIZON / 8, 8, 0, 8, 2, false, 2 },
+	{ "3 levels, where a slot is more", WHEEL_HORIZON / 8, 8, -EINVAL, 0, 3 },
 	/* a slot of one more level would be 1 << 64 ticks or more */
 	{ "8 levels of 256 at 1 ns", 1, 256, 0, 256, 8, false, 8 },
 	{ "9 levels of 256 at 1 ns", 1, 256, -EINVAL, 0, 9 },
@@ -109,7 +109,7 @@ static void init(struct kunit *test)
 	arm(&p[1], param->tick_ns + 1);
 	to_tick(rig, 0);
 	KUNIT_EXPECT_EQ(test, 0, rig->fired);
-	if (param->tick_ns < WHEEL_FOREVER) {
+	if (param->tick_ns < WHEEL_HORIZON) {
 		to_tick(rig, 1);
 		expect_fired(&p[0], 1, 1);
 	}

@@ -307,7 +307,7 @@ static void look_in_parts(struct kunit *test)
 				wheel_survey(&rig->wheel, 0, 0, SLOTS, count_visit, &seen));
 		rig->answers = false;
 		KUNIT_EXPECT_EQ(test, 0, seen.strangers);
-		KUNIT_EXPECT_TRUE(test, list_empty(&rig->wheel.place));
+		KUNIT_EXPECT_TRUE(test, list_empty(&rig->wheel.survey_cursor));
 		/* The survey ends, and visits the timeouts that have not moved. */
 		KUNIT_EXPECT_LE(test, seen.n, TO_SURVEY + (meanwhile[k] == pause_refile));
 		if (meanwhile[k] == pause_stop)

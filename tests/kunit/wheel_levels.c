@@ -373,7 +373,7 @@ static void grow(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 7, rig->wheel.levels);
 	expect_fired(&p[4], 0, 0);
 	/* a timeout that never expires needs no level */
-	arm(&p[5], WHEEL_FOREVER);
+	arm(&p[5], WHEEL_HORIZON);
 	drive(rig, NULL, (u64)TICK << 25);
 	KUNIT_EXPECT_EQ(test, 7, rig->wheel.levels);
 	expect_fired(&p[0], 1, 5 + SLOTS - 1);
@@ -543,7 +543,7 @@ static void grow_in_release(struct kunit *test)
 		p[0].other = &p[1];
 		arm_tick(&p[0], 5);
 		if (i)
-			arm(&p[1], WHEEL_FOREVER);
+			arm(&p[1], WHEEL_HORIZON);
 		to_tick(rig, 1);
 		/* no producer will wake the worker */
 		sleep_until(rig);
@@ -693,7 +693,7 @@ static void falling_stop(struct kunit *test)
 	p = probes(shape_of(rig, TICK, SLOTS, 1, true), 2);
 	to_tick(rig, 1);
 	arm_tick(&p[0], 1000);
-	arm(&p[1], WHEEL_FOREVER);
+	arm(&p[1], WHEEL_HORIZON);
 	wheel_drain_all(&rig->wheel);
 	KUNIT_EXPECT_FALSE(test, list_empty(&rig->wheel.far));
 	KUNIT_EXPECT_EQ(test, 2, rig_stop(rig, &pending));

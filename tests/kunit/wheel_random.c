@@ -185,7 +185,7 @@ static u64 some_deadline(struct chaos *c)
 	case 1:
 		return now - min(now, below64(c, 3 * c->tick_ns));
 	case 2:
-		return below(c, 2) ? U64_MAX : WHEEL_FOREVER - below64(c, 2 * c->tick_ns);
+		return below(c, 2) ? U64_MAX : WHEEL_HORIZON - below64(c, 2 * c->tick_ns);
 	case 3:
 	case 4:
 		/* near a boundary */
@@ -237,7 +237,7 @@ static void chaos_arm(struct chaos *c, struct entry *e, u64 deadline, bool touch
 	if (want < 0)
 		return;
 
-	deadline = min(deadline, WHEEL_FOREVER);
+	deadline = min(deadline, WHEEL_HORIZON);
 	asks = deadline < e->deadline || (!e->armed && !held);
 	if (asks)
 		ask(c, e);
@@ -259,7 +259,7 @@ static void chaos_arm(struct chaos *c, struct entry *e, u64 deadline, bool touch
 
 static void chaos_end(struct chaos *c, struct entry *e, bool kill)
 {
-	bool ret = kill ? wheel_kill(&e->t) : wheel_cancel(&e->t);
+	bool ret = kill ? wheel_timeout_shutdown(&e->t) : wheel_cancel(&e->t);
 
 	agree(c, ret == e->armed, kill ? "kill returns" : "cancel returns");
 	if (e->armed) {
@@ -478,7 +478,7 @@ static u64 some_step(struct chaos *c)
 	case 14:
 		return below64(c, 3 * round);
 	default:
-		if (c->rig->now > WHEEL_FOREVER / 2 || below(c, 8))
+		if (c->rig->now > WHEEL_HORIZON / 2 || below(c, 8))
 			return c->tick_ns;
 		return below64(c, 40 * round);
 	}
@@ -496,7 +496,7 @@ static void chaos_check(struct chaos *c)
 	agree(c, now.cancelled == c->cancelled, "count of cancelled");
 	agree(c, now.expired == c->expired, "count of expired");
 	agree(c, now.rejected == c->rejected, "count of rejected");
-	agree(c, !c->cap || atomic_long_read(&c->rig->wheel.places) == c->pending, "places");
+	agree(c, !c->cap || atomic_long_read(&c->rig->wheel.charged) == c->pending, "places");
 	for (i = 0; i < ENTRIES; i++) {
 		e = c->entries[i];
 		agree(c, !due(c, e), "lost: has not fired");
@@ -562,7 +562,7 @@ static u64 round_of(const struct rig *rig)
 	unsigned int i;
 	u64 round = 1;
 
-	for (i = 0; i < rig->wheel.levels && round < WHEEL_FOREVER; i++)
+	for (i = 0; i < rig->wheel.levels && round < WHEEL_HORIZON; i++)
 		round *= rig->wheel.slots;
 	return round;
 }
@@ -578,7 +578,7 @@ static void chaos_advance(struct chaos *c, u64 now)
 		wheel_awake(&rig->wheel);
 	c->asleep = false;
 	/* The wheel's range ends after the last tick. */
-	now = min(now, WHEEL_FOREVER - 1);
+	now = min(now, WHEEL_HORIZON - 1);
 	rig->now = now;
 	c->pass++;
 	c->passing = true;
@@ -587,7 +587,7 @@ static void chaos_advance(struct chaos *c, u64 now)
 	c->sliced = false;
 	c->from = c->cur;
 	c->round = round_of(rig);
-	c->target = div64_u64(min(now, WHEEL_FOREVER - 1), c->tick_ns);
+	c->target = div64_u64(min(now, WHEEL_HORIZON - 1), c->tick_ns);
 	c->last_tick = 0;
 	c->last_order = 0;
 	while (!c->failed && wheel_advance(&rig->wheel, now, budget)) {
@@ -623,7 +623,7 @@ static void chaos_sleep(struct chaos *c)
 	c->until = until;
 	/* The limit of the sleep, unless each arming kicks the worker. */
 	agree(c, c->kick_below == U64_MAX ||
-	      until <= min(now, WHEEL_FOREVER) + WHEEL_DRAIN_NS + c->tick_ns, "sleeps too long");
+	      until <= min(now, WHEEL_HORIZON) + WHEEL_DRAIN_NS + c->tick_ns, "sleeps too long");
 	if (until == WHEEL_IDLE)
 		return;
 	agree(c, until > now, "sleeps into the past");
@@ -636,7 +636,7 @@ static void chaos_sleep(struct chaos *c)
 		if (!e->armed)
 			continue;
 		boundary = max(tick_of(c, e->deadline), c->cur) * c->tick_ns;
-		if (e->deadline == WHEEL_FOREVER)
+		if (e->deadline == WHEEL_HORIZON)
 			continue;
 		agree(c, boundary >= until, "sleeps too late");
 	}
@@ -677,7 +677,7 @@ static void chaos_step(struct chaos *c)
 		break;
 	case 2:
 		/* sleep like the kthread, but not to the end of time */
-		if (c->asleep && c->until - now < (WHEEL_FOREVER - now) / 4)
+		if (c->asleep && c->until - now < (WHEEL_HORIZON - now) / 4)
 			chaos_advance(c, max(c->until, now));
 		else
 			chaos_advance(c, now);
@@ -724,7 +724,7 @@ static void chaos(struct kunit *test)
 		KUNIT_ASSERT_NOT_NULL(test, c->entries[i]);
 	}
 	if (g->old)
-		chaos_advance(c, WHEEL_FOREVER - 3000 * g->tick_ns * g->slots);
+		chaos_advance(c, WHEEL_HORIZON - 3000 * g->tick_ns * g->slots);
 
 	while (c->done < OPERATIONS && !c->failed) {
 		chaos_step(c);

@@ -54,14 +54,14 @@ static void rig_kick(struct hwtimer_wheel *w)
 	for (i = 0; w->survey && i < 1000; i++)
 		wheel_advance(w, rig->now, rig->budget);
 	KUNIT_EXPECT_PTR_EQ(rig->test, NULL, w->survey);
-	while (w->surveyed) {
+	while (w->surveying) {
 		if (rig->meanwhile)
 			rig->meanwhile(rig);
 		wheel_advance(w, rig->now, 0);
 	}
 }
 
-static void rig_expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
+static void rig_call(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		       hwtimer_fn_t fn, u64 deadline)
 {
 	struct rig *rig = container_of(w, struct rig, wheel);
@@ -87,7 +87,7 @@ static void *rig_alloc(struct hwtimer_wheel *w, size_t size)
 
 const struct wheel_ops rig_ops = {
 	.kick	= rig_kick,
-	.expire	= rig_expire,
+	.call	= rig_call,
 	.alloc	= rig_alloc,
 };
 
@@ -120,7 +120,7 @@ static void rig_make(struct rig *rig, u64 tick_ns, unsigned int slots,
 
 	for (n = 1; n < shape.levels; n++) {
 		width *= roundup_pow_of_two(slots);
-		if (width > div64_u64(WHEEL_FOREVER, roundup_pow_of_two(slots)))
+		if (width > div64_u64(WHEEL_HORIZON, roundup_pow_of_two(slots)))
 			shape.levels = n;
 	}
 	rig_set_up(rig, &shape);
@@ -155,7 +155,7 @@ void rig_end(struct rig *rig)
 	wheel_count(&rig->wheel, &c);
 	KUNIT_EXPECT_EQ(rig->test, 0UL, c.pending);
 	KUNIT_EXPECT_EQ(rig->test, 0UL, rig->wheel.filed);
-	KUNIT_EXPECT_EQ(rig->test, 0L, atomic_long_read(&rig->wheel.places));
+	KUNIT_EXPECT_EQ(rig->test, 0L, atomic_long_read(&rig->wheel.charged));
 	wheel_free(&rig->wheel);
 	kvfree(rig->bulk);
 	rig->bulk = NULL;
@@ -296,7 +296,7 @@ unsigned long pushed(const struct rig *rig)
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		sum += local_read(&per_cpu_ptr(rig->wheel.queues, cpu)->pushed);
+		sum += local_read(&per_cpu_ptr(rig->wheel.cpus, cpu)->pushed);
 	return sum;
 }
 

@@ -196,7 +196,7 @@ static void kick_otherwise(struct kunit *test)
 	wheel_cancel(&p[1].t);
 	arm_tick(&p[1], 50);
 	wheel_cancel(&p[1].t);
-	wheel_kill(&p[2].t);
+	wheel_timeout_shutdown(&p[2].t);
 	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
 	wheel_detach(&p[1].t);
 	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
@@ -285,7 +285,7 @@ static void next_event(struct kunit *test)
 			p = probes(rig_remake(rig, shapes[i].tick, slots, 0), 3);
 			/* distant timeouts, so that the wheel is not idle */
 			arm(&p[1], U64_MAX);
-			arm(&p[2], WHEEL_FOREVER - shapes[i].tick);
+			arm(&p[2], WHEEL_HORIZON - shapes[i].tick);
 			for (j = 0; j < ARRAY_SIZE(ahead); j++) {
 				due = div64_u64(rig->now, shapes[i].tick) + ahead[j];
 				arm_tick(p, due);
@@ -414,7 +414,7 @@ static void held_up_before_push(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 2);
-	struct wheel_queue *q = NULL;
+	struct wheel_cpu *pcpu = NULL;
 	struct llist_node *request;
 	int cpu;
 
@@ -424,25 +424,25 @@ static void held_up_before_push(struct kunit *test)
 	/* A */
 	arm_tick(&p[1], 7);
 	for_each_possible_cpu(cpu) {
-		q = per_cpu_ptr(rig->wheel.queues, cpu);
-		if (!llist_empty(&q->requests))
+		pcpu = per_cpu_ptr(rig->wheel.cpus, cpu);
+		if (!llist_empty(&pcpu->requests))
 			break;
 	}
-	request = llist_del_all(&q->requests);
+	request = llist_del_all(&pcpu->requests);
 	KUNIT_ASSERT_PTR_EQ(test, request, &p[1].t.request);
-	local_inc(&q->in_flight);
+	local_inc(&pcpu->in_flight);
 	/* B has nothing to push */
 	KUNIT_EXPECT_EQ(test, 0, touch_tick(&p[1], 3));
-	KUNIT_EXPECT_TRUE(test, llist_empty(&q->requests));
+	KUNIT_EXPECT_TRUE(test, llist_empty(&pcpu->requests));
 	/* the queue is empty, but the worker may not sleep until tick 5 */
 	to_tick(rig, 0);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
 	to_tick(rig, 1);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
 	/* A proceeds, without a kick */
-	llist_add(request, &q->requests);
+	llist_add(request, &pcpu->requests);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
-	local_dec(&q->in_flight);
+	local_dec(&pcpu->in_flight);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
 	to_tick(rig, 1);
 	KUNIT_EXPECT_EQ(test, 3ULL * TICK, sleep_until(rig));
@@ -454,17 +454,17 @@ static void held_up_before_push(struct kunit *test)
 static void held_up_idle(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct wheel_queue *q = per_cpu_ptr(rig->wheel.queues,
+	struct wheel_cpu *pcpu = per_cpu_ptr(rig->wheel.cpus,
 					    cpumask_first(cpu_possible_mask));
 
-	local_inc(&q->in_flight);
+	local_inc(&pcpu->in_flight);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
 	KUNIT_EXPECT_EQ(test, 0ULL, (u64)atomic64_read(&rig->wheel.kick_below));
-	local_inc(&q->in_flight);
+	local_inc(&pcpu->in_flight);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
-	local_dec(&q->in_flight);
+	local_dec(&pcpu->in_flight);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
-	local_dec(&q->in_flight);
+	local_dec(&pcpu->in_flight);
 	KUNIT_EXPECT_EQ(test, WHEEL_IDLE, sleep_until(rig));
 }
 

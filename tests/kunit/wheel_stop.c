@@ -58,7 +58,7 @@ static void hands_back(struct kunit *test)
 	arm_tick(&p[14], 5);
 	to_tick(rig, 2);
 	wheel_cancel(&p[4].t);
-	wheel_kill(&p[5].t);
+	wheel_timeout_shutdown(&p[5].t);
 	touch_tick(&p[6], 20);
 	touch_tick(&p[7], 3);
 	wheel_cancel(&p[8].t);
@@ -71,7 +71,7 @@ static void hands_back(struct kunit *test)
 	wheel_cancel(&p[12].t);
 	arm_tick(&p[12], 6);
 	arm_tick(&p[13], 5);
-	wheel_kill(&p[13].t);
+	wheel_timeout_shutdown(&p[13].t);
 	/* cancelled and being detached */
 	wheel_cancel(&p[14].t);
 	wheel_detach(&p[14].t);

@@ -105,16 +105,16 @@ static void at_once(struct kunit *test)
 /* Promise 1. */
 static void forever(struct kunit *test)
 {
-	static const u64 deadlines[] = { WHEEL_FOREVER, WHEEL_FOREVER + 1, 1ULL << 63,
+	static const u64 deadlines[] = { WHEEL_HORIZON, WHEEL_HORIZON + 1, 1ULL << 63,
 					 U64_MAX };
 	struct rig *rig = test->priv;
 	struct probe *p;
 	unsigned int i, j;
 
 	for (i = 0; i < ARRAY_SIZE(shapes); i++) {
-		u64 nows[] = { 0, WHEEL_FOREVER >> 1, WHEEL_FOREVER - 2 * shapes[i].tick,
-			       WHEEL_FOREVER - 2, WHEEL_FOREVER - 1, WHEEL_FOREVER,
-			       WHEEL_FOREVER + 1, U64_MAX };
+		u64 nows[] = { 0, WHEEL_HORIZON >> 1, WHEEL_HORIZON - 2 * shapes[i].tick,
+			       WHEEL_HORIZON - 2, WHEEL_HORIZON - 1, WHEEL_HORIZON,
+			       WHEEL_HORIZON + 1, U64_MAX };
 
 		rig_remake(rig, shapes[i].tick, shapes[i].slots, 0);
 		p = probes(rig, ARRAY_SIZE(deadlines));
@@ -124,19 +124,19 @@ static void forever(struct kunit *test)
 			advance_to(rig, nows[j]);
 		KUNIT_EXPECT_EQ(test, 0, rig->fired);
 		/* They do not keep the worker awake, whatever the age of the wheel. */
-		rig->now = WHEEL_FOREVER + 10 * shapes[i].tick;
+		rig->now = WHEEL_HORIZON + 10 * shapes[i].tick;
 		for (j = 0; j < 3; j++) {
 			KUNIT_EXPECT_GT(test, sleep_until(rig), rig->now);
 			wheel_awake(&rig->wheel);
 		}
 		for (j = 0; j < ARRAY_SIZE(deadlines); j++) {
-			KUNIT_EXPECT_EQ(test, WHEEL_FOREVER, wheel_deadline(&p[j].t));
+			KUNIT_EXPECT_EQ(test, WHEEL_HORIZON, wheel_deadline(&p[j].t));
 			KUNIT_EXPECT_TRUE(test, wheel_cancel(&p[j].t));
 		}
 	}
 }
 
-/* Touched from WHEEL_FOREVER to the present, and vice versa. */
+/* Touched from WHEEL_HORIZON to the present, and vice versa. */
 static void forever_touched(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -147,7 +147,7 @@ static void forever_touched(struct kunit *test)
 	to_tick(rig, 2);
 	KUNIT_EXPECT_EQ(test, 0, touch_tick(&p[0], 5));
 	KUNIT_EXPECT_EQ(test, 0, wheel_touch(&p[1].t, U64_MAX));
-	KUNIT_EXPECT_EQ(test, WHEEL_FOREVER, wheel_deadline(&p[1].t));
+	KUNIT_EXPECT_EQ(test, WHEEL_HORIZON, wheel_deadline(&p[1].t));
 	step_to_tick(rig, 1000);
 	expect_fired(&p[0], 1, 5);
 	expect_fired(&p[1], 0, 0);
@@ -164,7 +164,7 @@ static void old_age(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(shapes); i++) {
 		p = probes(rig_remake(rig, shapes[i].tick, shapes[i].slots, 0), 22);
-		last = div64_u64(WHEEL_FOREVER - 1, shapes[i].tick);
+		last = div64_u64(WHEEL_HORIZON - 1, shapes[i].tick);
 		to_tick(rig, last - 20);
 		/* the last one is beyond the range */
 		for (j = 0; j <= 21; j++)
@@ -184,20 +184,20 @@ static void old_age(struct kunit *test)
 	}
 }
 
-/* WHEEL_FOREVER is later than the last tick at which a wheel expires timeouts. */
+/* WHEEL_HORIZON is later than the last tick at which a wheel expires timeouts. */
 static void end_touched(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p;
 
-	/* With ticks of 3 ns, one ends at WHEEL_FOREVER. */
-	KUNIT_ASSERT_EQ(test, 0ULL, WHEEL_FOREVER % 3);
+	/* With ticks of 3 ns, one ends at WHEEL_HORIZON. */
+	KUNIT_ASSERT_EQ(test, 0ULL, WHEEL_HORIZON % 3);
 	p = probes(rig_remake(rig, 3, SLOTS, 0), 1);
-	advance_to(rig, WHEEL_FOREVER - 100);
-	KUNIT_EXPECT_EQ(test, 0, arm(&p[0], WHEEL_FOREVER - 1));
-	advance_to(rig, WHEEL_FOREVER - 90);
-	KUNIT_EXPECT_EQ(test, 0, wheel_touch(&p[0].t, WHEEL_FOREVER));
-	advance_to(rig, WHEEL_FOREVER);
+	advance_to(rig, WHEEL_HORIZON - 100);
+	KUNIT_EXPECT_EQ(test, 0, arm(&p[0], WHEEL_HORIZON - 1));
+	advance_to(rig, WHEEL_HORIZON - 90);
+	KUNIT_EXPECT_EQ(test, 0, wheel_touch(&p[0].t, WHEEL_HORIZON));
+	advance_to(rig, WHEEL_HORIZON);
 	advance_to(rig, U64_MAX);
 	expect_fired(&p[0], 0, 0);
 	KUNIT_EXPECT_TRUE(test, wheel_pending(&p[0].t));

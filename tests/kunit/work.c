@@ -646,7 +646,7 @@ static void books_balance(struct kunit *test, struct hwtimer_wheel *wheel,
 	KUNIT_EXPECT_EQ(test, (unsigned long)runs, (unsigned long)atomic_long_read(&w->runs));
 	KUNIT_EXPECT_EQ(test, (unsigned long)refused, w->refused);
 	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&w->queued));
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&w->busy));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&w->active));
 	/* each kind of end occurred often */
 	KUNIT_EXPECT_GT(test, runs, 1000);
 	KUNIT_EXPECT_GT(test, refused, 100);

@@ -119,7 +119,7 @@ static bool end_at(struct kunit *test, struct hwtimer_wheel *wheel, struct ender
 	KUNIT_EXPECT_LE(test, had, armed);
 	KUNIT_EXPECT_EQ(test, i->runs, i->ended);
 	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&w->queued));
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&w->busy));
+	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&w->active));
 	wheel_count(wheel, &c);
 	KUNIT_EXPECT_EQ(test, c.expired, w->dispatched + w->refused);
 	KUNIT_EXPECT_EQ(test, w->dispatched, w->replaced + (unsigned long)

@@ -251,7 +251,7 @@ inline cancel_work(ret)
 }
 
 /* held: whether the item is not idle. */
-inline taken_off()
+inline try_dequeue()
 {
 	atomic { READ; held = (old & BUSY) != 0 }
 #ifndef NOTAKE
@@ -282,7 +282,7 @@ inline end_sync(me, self)
 		/* wait_var_event() */
 		do
 		:: atomic { waits[me] = 1; woken[me] = 0 }
-			taken_off();
+			try_dequeue();
 			if :: held -> woken[me] :: else -> break fi
 		od;
 		atomic { waits[me] = 0; woken[me] = 0; held = 0 }

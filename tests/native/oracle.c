@@ -58,13 +58,13 @@ static void expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t, hwtim
 
 static void nothing(struct hwtimer_timeout *t) { }
 
-static const struct wheel_ops ops = { .kick = kick, .expire = expire, .alloc = alloc };
+static const struct wheel_ops ops = { .kick = kick, .call = expire, .alloc = alloc };
 
 static u64 choose(__u64 *random)
 {
 	switch (below(random, 16)) {
 	case 0:
-		return WHEEL_FOREVER + below(random, 2);
+		return WHEEL_HORIZON + below(random, 2);
 	case 1:
 		return now - min(now, (u64)below(random, 10) * tick_ns);
 	case 2:
@@ -91,7 +91,7 @@ static void operate(struct one *one, __u64 *random)
 			native_fail("arming returned %d, pending %d", ret, one->pending);
 		pending += !one->pending;
 		one->pending = true;
-		one->deadline = min(deadline, WHEEL_FOREVER);
+		one->deadline = min(deadline, WHEEL_HORIZON);
 		/* a deadline in the past fires at the next tick, so no order is promised for it */
 		one->order = held || deadline <= now ? 0 : ++orders;
 	} else if (dice < 6) {
@@ -99,7 +99,7 @@ static void operate(struct one *one, __u64 *random)
 		if (ret != (one->pending ? 0 : -ENOENT))
 			native_fail("touching returned %d, pending %d", ret, one->pending);
 		if (one->pending) {
-			one->deadline = min(deadline, WHEEL_FOREVER);
+			one->deadline = min(deadline, WHEEL_HORIZON);
 			one->order = 0;
 		}
 	} else {
@@ -127,7 +127,7 @@ static void advance(__u64 *random)
 	default:
 		step = below(random, 40) * tick_ns / 4;
 	}
-	now = min(now + step, WHEEL_FOREVER / 2);
+	now = min(now + step, WHEEL_HORIZON / 2);
 	from = w.cur;
 	while (wheel_advance(&w, now, budget))
 		;
@@ -139,7 +139,7 @@ static void advance(__u64 *random)
 		/* due at a tick that this pass has handled */
 		if (tick_of(one->deadline) <= now / tick_ns && tick_of(one->deadline) >= from)
 			native_fail("due at %llu, not expired at %llu", one->deadline, now);
-		if (one->deadline < WHEEL_FOREVER)
+		if (one->deadline < WHEEL_HORIZON)
 			nearest = min(nearest, max(tick_of(one->deadline), w.cur) * tick_ns);
 	}
 	until = wheel_prepare_sleep(&w, now);

@@ -356,10 +356,10 @@ static void init_periodic(struct thing *thing, struct rnd_state *random)
 	u64 tick = hwtimer_wheel_tick_ns(b->wheel);
 	struct hwtimer_period period = {
 		.period_ns = tick + below(random, 2 * MS),
-		.policy = below(random, HWTIMER_MAKE_UP + 1),
+		.policy = below(random, HWTIMER_PERIOD_MAKE_UP + 1),
 	};
 
-	if (period.policy == HWTIMER_SKIP)
+	if (period.policy == HWTIMER_PERIOD_SKIP)
 		WRITE_ONCE(b->skips, true);
 	if (hwtimer_periodic_init(&thing->periodic, b->wheel, &period, periodic_expired))
 		accuse(thing, "not initialised");
@@ -500,7 +500,7 @@ static void query(const struct thing *thing)
 static void forward(struct thing *thing, struct rnd_state *random)
 {
 	u64 t = max(now(thing->bench), thing->floor);
-	int ret = hwtimer_forward(&thing->t, t, 1 + below(random, thing->bench->near_ns), NULL);
+	int ret = hwtimer_schedule_forward(&thing->t, t, 1 + below(random, thing->bench->near_ns), NULL);
 
 	if (ret != -EBUSY)
 		armed(thing, ret, false);
