@@ -16,8 +16,8 @@
 #include "modes.h"
 
 /* For cases about the worker's thread, and for callbacks that sleep. */
-KUNIT_ARRAY_PARAM(thread_mode, MODES_OF(HWTIMER_DRIVER_KTHREAD), mode_desc);
-KUNIT_ARRAY_PARAM(softirq_mode, MODES_OF(HWTIMER_DRIVER_HRTIMER), mode_desc);
+KUNIT_ARRAY_PARAM_DESC(thread_mode, MODES_OF(HWTIMER_DRIVER_KTHREAD), desc);
+KUNIT_ARRAY_PARAM_DESC(softirq_mode, MODES_OF(HWTIMER_DRIVER_HRTIMER), desc);
 
 struct hwtimer_wheel *make(struct kunit *test, u64 tick_ns, unsigned int slots,
 			   unsigned long cap)
@@ -186,12 +186,7 @@ static const struct create_param {
 #undef GOOD
 };
 
-static void create_desc(const struct create_param *param, char *desc)
-{
-	strscpy(desc, param->desc, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(create, create_params, create_desc);
+KUNIT_ARRAY_PARAM_DESC(create, create_params, desc);
 
 /* Promise 11. */
 static void create(struct kunit *test)
@@ -354,12 +349,5 @@ static struct kunit_case api_cases[] = {
 	{}
 };
 
-static struct kunit_suite api_suite = {
-	.name		= "hwtimer_api",
-	.init		= bench_init,
-	.exit		= bench_exit,
-	.test_cases	= api_cases,
-};
-
-kunit_test_suite(api_suite);
+SUITE(api, "api", .init = bench_init, .exit = bench_exit);
 

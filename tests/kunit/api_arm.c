@@ -8,7 +8,6 @@
 #include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
-#include <linux/string.h>
 #include <linux/timer.h>
 
 #include "../../hwtimer_compat.h"

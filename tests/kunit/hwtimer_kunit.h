@@ -9,6 +9,7 @@
 #include <linux/hrtimer.h>
 #include <linux/ktime.h>
 #include <linux/sched.h>
+#include <linux/string.h>
 #include <linux/types.h>
 
 #include "../../hwtimer.h"
@@ -22,6 +23,22 @@ struct mode {
 	enum hwtimer_driver	driver;
 	enum hwtimer_clock	clock;
 };
+
+/* Suite "hwtimer_@title" of @suite_cases; the further arguments are members of its structure. */
+#define SUITE(suite, title, ...)						\
+	static struct kunit_suite suite##_suite = {				\
+		.name = "hwtimer_" title, .test_cases = suite##_cases, __VA_ARGS__ \
+	};									\
+	kunit_test_suite(suite##_suite)
+
+#ifndef KUNIT_ARRAY_PARAM_DESC	/* Linux 6.1 */
+#define KUNIT_ARRAY_PARAM_DESC(name, array, desc_member)			\
+	static void name##_desc(typeof((array)[0]) param[], char *desc)		\
+	{									\
+		strscpy(desc, param[0].desc_member, KUNIT_PARAM_DESC_SIZE);	\
+	}									\
+	KUNIT_ARRAY_PARAM(name, array, name##_desc)
+#endif
 
 /* Sleep until @ns on CLOCK_MONOTONIC. With time-travel=inf-cpu that takes no real time. */
 static inline void nap_until(u64 ns)

@@ -714,12 +714,7 @@ static void by_hand(struct kunit *test)
 	kunit_info(test, "%lu interleavings\n", rig->interleavings);
 }
 
-static void play_desc(const struct play *play, char *desc)
-{
-	strscpy(desc, play->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(victim, victims, play_desc);
+KUNIT_ARRAY_PARAM_DESC(victim, victims, name);
 
 /* What interrupts wheel_count(). */
 static const struct play counted[] = {
@@ -857,12 +852,7 @@ static void barrier_in_pass(struct kunit *test)
 	wheel_free(rig->wheel);
 }
 
-static void work_desc(const struct work_play *play, char *desc)
-{
-	strscpy(desc, play->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(work_victim, work_victims, work_desc);
+KUNIT_ARRAY_PARAM_DESC(work_victim, work_victims, name);
 
 /* From here on the wheel has a driver, and its worker is the victim. */
 
@@ -936,12 +926,7 @@ static const struct driver {
 	{ "hrtimer", HWTIMER_DRIVER_HRTIMER },
 };
 
-static void driver_desc(const struct driver *driver, char *desc)
-{
-	strscpy(desc, driver->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(driver, drivers, driver_desc);
+KUNIT_ARRAY_PARAM_DESC(driver, drivers, name);
 
 /* Promise 4. */
 static void by_driver(struct kunit *test)
@@ -1043,12 +1028,4 @@ static struct kunit_case interleave_cases[] = {
 	{}
 };
 
-static struct kunit_suite interleave_suite = {
-	.name		= "hwtimer_interleave",
-	.suite_init	= settle_timers,
-	.init		= rig_init,
-	.exit		= rig_exit,
-	.test_cases	= interleave_cases,
-};
-
-kunit_test_suites(&interleave_suite);
+SUITE(interleave, "interleave", .suite_init = settle_timers, .init = rig_init, .exit = rig_exit);

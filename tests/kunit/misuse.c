@@ -432,9 +432,4 @@ static struct kunit_case misuse_cases[] = {
 	{}
 };
 
-static struct kunit_suite misuse_suite = {
-	.name		= "hwtimer_misuse",
-	.test_cases	= misuse_cases,
-};
-
-kunit_test_suite(misuse_suite);
+SUITE(misuse, "misuse");

@@ -6,7 +6,6 @@
 #define MODES_H
 
 #include <kunit/test.h>
-#include <linux/string.h>
 
 #include "hwtimer_kunit.h"
 
@@ -17,14 +16,9 @@ static const struct mode modes[] = {
 	{ "hrtimer, boottime", HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_BOOTTIME },
 };
 
-static void mode_desc(const struct mode *mode, char *desc)
-{
-	strscpy(desc, mode->desc, KUNIT_PARAM_DESC_SIZE);
-}
-
 /* Those of one driver, an array. */
 #define MODES_OF(driver)	(*(const struct mode (*)[2])(modes + 2 * (driver)))
 
-KUNIT_ARRAY_PARAM(mode, modes, mode_desc);
+KUNIT_ARRAY_PARAM_DESC(mode, modes, desc);
 
 #endif /* MODES_H */

@@ -404,10 +404,4 @@ static struct kunit_case moments_cases[] = {
 	{}
 };
 
-static struct kunit_suite moments_suite = {
-	.name		= "hwtimer_moments",
-	.suite_init	= settle_timers,
-	.test_cases	= moments_cases,
-};
-
-kunit_test_suites(&moments_suite);
+SUITE(moments, "moments", .suite_init = settle_timers);

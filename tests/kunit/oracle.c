@@ -15,7 +15,6 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
-#include <linux/string.h>
 
 #include "../../hwtimer.h"
 #include "hwtimer_kunit.h"
@@ -94,12 +93,7 @@ static const struct combination {
 	  HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_BOOTTIME },
 };
 
-static void combination_desc(const struct combination *c, char *desc)
-{
-	strscpy(desc, c->desc, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(combination, combinations, combination_desc);
+KUNIT_ARRAY_PARAM_DESC(combination, combinations, desc);
 
 static void agree(struct oracle *o, bool holds, const char *what, const struct entry *e)
 {
@@ -284,10 +278,4 @@ static struct kunit_case oracle_cases[] = {
 	{}
 };
 
-static struct kunit_suite oracle_suite = {
-	.name		= "hwtimer_oracle",
-	.suite_init	= oracle_suite_init,
-	.test_cases	= oracle_cases,
-};
-
-kunit_test_suite(oracle_suite);
+SUITE(oracle, "oracle", .suite_init = oracle_suite_init);

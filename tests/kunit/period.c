@@ -391,12 +391,7 @@ static const struct late lates[] = {
 	  { { 2, 4 }, { 0, 5 } } },
 };
 
-static void late_name(const struct late *late, char *name)
-{
-	strscpy(name, late->name, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(late, lates, late_name);
+KUNIT_ARRAY_PARAM_DESC(late, lates, name);
 
 static void late(struct kunit *test)
 {
@@ -796,11 +791,4 @@ static struct kunit_case period_cases[] = {
 	{}
 };
 
-static struct kunit_suite period_suite = {
-	.name		= "hwtimer_period",
-	.init		= period_init,
-	.exit		= unmake,
-	.test_cases	= period_cases,
-};
-
-kunit_test_suite(period_suite);
+SUITE(period, "period", .init = period_init, .exit = unmake);

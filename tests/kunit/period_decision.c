@@ -187,9 +187,4 @@ static struct kunit_case decision_cases[] = {
 	{}
 };
 
-static struct kunit_suite decision_suite = {
-	.name		= "hwtimer_period_decision",
-	.test_cases	= decision_cases,
-};
-
-kunit_test_suite(decision_suite);
+SUITE(decision, "period_decision");

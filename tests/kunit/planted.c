@@ -391,9 +391,4 @@ static struct kunit_case planted_cases[] = {
 	{}
 };
 
-static struct kunit_suite planted_suite = {
-	.name		= "hwtimer_planted",
-	.test_cases	= planted_cases,
-};
-
-kunit_test_suite(planted_suite);
+SUITE(planted, "planted");

@@ -63,12 +63,7 @@ static const struct wheel_param {
 	{ "own wheel", .own = true },
 };
 
-static void wheel_desc(const struct wheel_param *param, char *desc)
-{
-	strscpy(desc, param->desc, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(wheel, wheel_params, wheel_desc);
+KUNIT_ARRAY_PARAM_DESC(wheel, wheel_params, desc);
 
 /* Arguments of ioctls are in memory of the task that loads this module. */
 static struct mm_struct *mm;
@@ -354,11 +349,4 @@ static struct kunit_case rings_cases[] = {
 	{}
 };
 
-static struct kunit_suite rings_suite = {
-	.name		= "hwtimer_rings",
-	.suite_init	= rings_init,
-	.suite_exit	= rings_exit,
-	.test_cases	= rings_cases,
-};
-
-kunit_test_suites(&rings_suite);
+SUITE(rings, "rings", .suite_init = rings_init, .suite_exit = rings_exit);

@@ -242,9 +242,4 @@ static struct kunit_case ring_cases[] = {
 	{}
 };
 
-static struct kunit_suite ring_suite = {
-	.name = "hwtimer_shm",
-	.test_cases = ring_cases,
-};
-
-kunit_test_suites(&ring_suite);
+SUITE(ring, "shm");

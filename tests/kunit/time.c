@@ -7,7 +7,6 @@
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
-#include <linux/string.h>
 
 #include "../../hwtimer_period.h"
 #include "wheel_rig.h"
@@ -33,17 +32,11 @@ static const struct shape {
 	{ "1 h, growing from 2, 4 slots", HOUR, 4, 2, true },
 };
 
-static void shape_desc(const struct shape *shape, char *desc)
-{
-	strscpy(desc, shape->desc, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(shape, time_shapes, shape_desc);
+KUNIT_ARRAY_PARAM_DESC(shape, time_shapes, desc);
 
 static struct probe *make(struct rig *rig, const struct shape *s, unsigned int n)
 {
-	shape_of(rig, s->tick_ns, s->slots, s->levels, s->grow);
-	return probes(rig, n);
+	return probes(shape_of(rig, s->tick_ns, s->slots, s->levels, s->grow), n);
 }
 
 /* With a budget smaller than a worker's. */
@@ -344,7 +337,7 @@ static const struct shape bursts[] = {
 	{ "1 ms, 2 levels of 64", NSEC_PER_MSEC, 64, 2 },
 };
 
-KUNIT_ARRAY_PARAM(burst, bursts, shape_desc);
+KUNIT_ARRAY_PARAM_DESC(burst, bursts, desc);
 
 /* A million expiries at one tick, in slices, in order; some change meanwhile. Promise 10. */
 static void million(struct kunit *test)
@@ -407,11 +400,4 @@ static struct kunit_case time_cases[] = {
 	{}
 };
 
-static struct kunit_suite time_suite = {
-	.name		= "hwtimer_time",
-	.init		= rig_init,
-	.exit		= rig_exit,
-	.test_cases	= time_cases,
-};
-
-kunit_test_suite(time_suite);
+SUITE(time, "time", .init = rig_init, .exit = rig_exit);

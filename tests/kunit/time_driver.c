@@ -424,12 +424,4 @@ static struct kunit_case driver_cases[] = {
 	{}
 };
 
-static struct kunit_suite driver_suite = {
-	.name		= "hwtimer_time_driver",
-	.suite_init	= settle_timers,
-	.init		= bench_init,
-	.exit		= bench_exit,
-	.test_cases	= driver_cases,
-};
-
-kunit_test_suite(driver_suite);
+SUITE(driver, "time_driver", .suite_init = settle_timers, .init = bench_init, .exit = bench_exit);

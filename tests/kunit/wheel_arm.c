@@ -92,8 +92,7 @@ static void cancel_rearm(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(again); i++) {
 		for (filed = 0; filed <= 1; filed++) {
 			for (twice = 0; twice <= 1; twice++) {
-				rig_remake(rig, TICK, SLOTS, 0);
-				p = probes(rig, 1);
+				p = probes(rig_remake(rig, TICK, SLOTS, 0), 1);
 				arm_tick(p, 5);
 				if (filed)
 					to_tick(rig, 2);
@@ -142,8 +141,7 @@ static void touch(struct kunit *test)
 		for (filed = 0; filed <= 1; filed++) {
 			/* touched directly, or first to tick 30, or first to tick 2 */
 			for (again = 0; again <= 2; again++) {
-				rig_remake(rig, TICK, SLOTS, 0);
-				p = probes(rig, 1);
+				p = probes(rig_remake(rig, TICK, SLOTS, 0), 1);
 				arm_tick(p, 5);
 				if (filed)
 					to_tick(rig, 3);
@@ -491,7 +489,7 @@ static void release_stopped(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, rig->fired);
 }
 
-SUITES(arm,
+WHEEL_SUITES(arm,
 	KUNIT_CASE(arm_returns),
 	KUNIT_CASE(cancel_tells),
 	KUNIT_CASE(cancel_rearm),

@@ -147,8 +147,7 @@ static void move_other(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(moves); i++) {
 		for (how = 0; how <= 1; how++) {
-			rig_remake(rig, TICK, SLOTS, 0);
-			p = probes(rig, 3);
+			p = probes(rig_remake(rig, TICK, SLOTS, 0), 3);
 			p[0].then = how ? then_cancel_arm_other : then_touch_other;
 			p[0].other = &p[1];
 			p[0].deadline = moves[i].deadline;
@@ -284,22 +283,37 @@ static void then_release(struct probe *p)
 	KUNIT_EXPECT_EQ(p->rig->test, -ESHUTDOWN, arm(whom, 0));
 }
 
+static void then_release_self_and_drain(struct probe *p)
+{
+	wheel_release(&p->t, probe_released);
+	wheel_drain_all(&p->rig->wheel);
+	/* Draining within a callback does not end the callback: nothing is released yet. */
+	p->ret = p->released;
+}
+
 static void release_self(struct kunit *test)
 {
+	static void (*const ways[])(struct probe *p) = {
+		then_release, then_release_self_and_drain,
+	};
 	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 1);
+	unsigned int i;
+	struct probe *p;
 
-	p->then = then_release;
-	arm_tick(p, 5);
-	to_tick(rig, 5);
-	expect_fired(p, 1, 5);
-	KUNIT_EXPECT_EQ(test, 0, p->ret);
-	to_tick(rig, 5);
-	KUNIT_EXPECT_EQ(test, 1, p->released);
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&p->t));
-	step_to_tick(rig, 50);
-	KUNIT_EXPECT_EQ(test, 1, p->released);
-	expect_fired(p, 1, 5);
+	for (i = 0; i < ARRAY_SIZE(ways); i++) {
+		p = probes(rig_remake(rig, TICK, SLOTS, 0), 1);
+		p->then = ways[i];
+		arm_tick(p, 5);
+		to_tick(rig, 5);
+		expect_fired(p, 1, 5);
+		KUNIT_EXPECT_EQ(test, 0, p->ret);
+		to_tick(rig, 5);
+		KUNIT_EXPECT_EQ(test, 1, p->released);
+		KUNIT_EXPECT_FALSE(test, wheel_holds(&p->t));
+		step_to_tick(rig, 50);
+		KUNIT_EXPECT_EQ(test, 1, p->released);
+		expect_fired(p, 1, 5);
+	}
 }
 
 /* Release another timeout that is due at the same tick, and one that is not. */
@@ -326,28 +340,6 @@ static void release_other(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, rig->fired);
 	KUNIT_EXPECT_EQ(test, 1, p[1].released);
 	KUNIT_EXPECT_EQ(test, 1, p[3].released);
-}
-
-static void then_release_self_and_drain(struct probe *p)
-{
-	wheel_release(&p->t, probe_released);
-	wheel_drain_all(&p->rig->wheel);
-	/* Draining within a callback does not end the callback: nothing is released yet. */
-	p->ret = p->released;
-}
-
-static void release_self_and_drain(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 1);
-
-	p->then = then_release_self_and_drain;
-	arm_tick(p, 5);
-	to_tick(rig, 5);
-	expect_fired(p, 1, 5);
-	KUNIT_EXPECT_EQ(test, 0, p->ret);
-	to_tick(rig, 6);
-	KUNIT_EXPECT_EQ(test, 1, p->released);
 }
 
 static void then_drop_others(struct probe *p)
@@ -377,8 +369,7 @@ static void drop_others(struct kunit *test)
 	struct probe *p;
 
 	for (budget = 1; budget <= 12; budget++) {
-		rig_remake(rig, TICK, SLOTS, 0);
-		p = probes(rig, 7);
+		p = probes(rig_remake(rig, TICK, SLOTS, 0), 7);
 		p[0].then = then_drop_others;
 		p[0].other = &p[2];
 		arm_tick(&p[0], 5);
@@ -401,7 +392,7 @@ static void drop_others(struct kunit *test)
 	}
 }
 
-SUITES(callback,
+WHEEL_SUITES(callback,
 	KUNIT_CASE(rearm_at_once),
 	KUNIT_CASE(rearm_and_drain),
 	KUNIT_CASE(rearm_later),
@@ -412,5 +403,4 @@ SUITES(callback,
 	KUNIT_CASE(frees_itself_queued),
 	KUNIT_CASE(release_self),
 	KUNIT_CASE(release_other),
-	KUNIT_CASE(release_self_and_drain),
 	KUNIT_CASE(drop_others));

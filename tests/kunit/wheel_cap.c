@@ -17,8 +17,7 @@ static void cap(struct kunit *test)
 	struct probe *p;
 
 	for (n = 1; n <= 5; n++) {
-		rig_remake(rig, TICK, SLOTS, n);
-		p = probes(rig, n + 1);
+		p = probes(rig_remake(rig, TICK, SLOTS, n), n + 1);
 		for (i = 0; i < n; i++)
 			KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[i], 5));
 		before = counts(rig);
@@ -61,10 +60,8 @@ static void cap(struct kunit *test)
 static void cap_release(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct probe *p;
+	struct probe *p = probes(rig_remake(rig, TICK, SLOTS, 1), 2);
 
-	rig_remake(rig, TICK, SLOTS, 1);
-	p = probes(rig, 2);
 	arm_tick(&p[0], 5);
 	KUNIT_EXPECT_TRUE(test, wheel_release(&p[0].t, probe_released));
 	KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[1], 5));
@@ -84,11 +81,9 @@ static void then_arm_at_cap(struct probe *p)
 static void cap_in_callback(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct probe *p;
+	struct probe *p = probes(rig_remake(rig, TICK, SLOTS, 3), 5);
 	unsigned int i;
 
-	rig_remake(rig, TICK, SLOTS, 3);
-	p = probes(rig, 5);
 	arm(&p[3], U64_MAX);
 	arm(&p[4], U64_MAX);
 	arm_tick(&p[0], 1);
@@ -114,10 +109,8 @@ static void cap_stop(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct list_head pending;
-	struct probe *p;
+	struct probe *p = probes(rig_remake(rig, TICK, SLOTS, 2), 3);
 
-	rig_remake(rig, TICK, SLOTS, 2);
-	p = probes(rig, 3);
 	arm_tick(&p[0], 5);
 	arm_tick(&p[1], 5);
 	KUNIT_EXPECT_EQ(test, 2, rig_stop(rig, &pending));
@@ -126,7 +119,7 @@ static void cap_stop(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).rejected);
 }
 
-SUITES(cap,
+WHEEL_SUITES(cap,
 	KUNIT_CASE(cap),
 	KUNIT_CASE(cap_release),
 	KUNIT_CASE(cap_in_callback),

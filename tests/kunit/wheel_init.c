@@ -76,12 +76,7 @@ static const struct init_param {
 	{ "16 levels of 65536 at 1 us", 1000, 65536, -EINVAL, 0, 16 },
 };
 
-static void init_desc(const struct init_param *param, char *desc)
-{
-	strscpy(desc, param->desc, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(init, init_params, init_desc);
+KUNIT_ARRAY_PARAM_DESC(init, init_params, desc);
 
 /* Promise 11. */
 static void init(struct kunit *test)
@@ -120,7 +115,5 @@ static void init(struct kunit *test)
 	}
 }
 
-SUITE(init, one_level, "init",
+WHEEL_SUITE(init, one_level, "init",
 	KUNIT_CASE_PARAM(init, init_gen_params));
-
-kunit_test_suite(init_suite);

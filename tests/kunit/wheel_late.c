@@ -15,11 +15,9 @@
 static void catch_up(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct probe *p;
+	struct probe *p = probes(rig_remake(rig, TICK, 256, 0), 400);
 	unsigned int i;
 
-	rig_remake(rig, TICK, 256, 0);
-	p = probes(rig, 400);
 	to_tick(rig, 77);
 	/* 7 is prime to 200 */
 	for (i = 0; i < 200; i++)
@@ -44,8 +42,7 @@ static void catch_up_round(struct kunit *test)
 
 	for (from = 0; from < SLOTS; from += 5) {
 		for (by = SLOTS - 1; by <= SLOTS + 1; by++) {
-			rig_remake(rig, TICK, SLOTS, 0);
-			p = probes(rig, 3 * SLOTS);
+			p = probes(rig_remake(rig, TICK, SLOTS, 0), 3 * SLOTS);
 			to_tick(rig, from);
 			for (i = 0; i < 3 * SLOTS; i++)
 				arm_tick(&p[i], from + 1 + i);
@@ -298,8 +295,7 @@ static void look_in_parts(struct kunit *test)
 	struct probe *p;
 
 	for (k = 0; k < ARRAY_SIZE(meanwhile); k++) {
-		rig_remake(rig, TICK, SLOTS, 0);
-		p = probes(rig, TO_SURVEY + 1);
+		p = probes(rig_remake(rig, TICK, SLOTS, 0), TO_SURVEY + 1);
 		/* the last one is alone in its bucket */
 		for (i = 0; i < TO_SURVEY; i++)
 			arm_tick(&p[i], i < TO_SURVEY - 1 ? 5 : 9);
@@ -361,8 +357,7 @@ static void budgets(struct kunit *test)
 	struct probe *p;
 
 	for (budget = 1; budget <= 40; budget++) {
-		rig_remake(rig, TICK, SLOTS, 0);
-		p = probes(rig, 30);
+		p = probes(rig_remake(rig, TICK, SLOTS, 0), 30);
 		for (i = 0; i < 30; i++)
 			arm_tick(&p[i], 2 + i / 3);
 		rig->now = 9 * TICK;
@@ -405,7 +400,7 @@ static void due_meanwhile(struct kunit *test)
 	}
 }
 
-SUITES(late,
+WHEEL_SUITES(late,
 	KUNIT_CASE(due_meanwhile),
 	KUNIT_CASE(catch_up),
 	KUNIT_CASE(catch_up_round),

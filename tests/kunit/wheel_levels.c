@@ -37,11 +37,9 @@ static void pause_due(struct rig *rig)
 static void look_at_level(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct probe *p;
+	struct probe *p = probes(shape_of(rig, TICK, SLOTS, 2, false), TO_SURVEY);
 	unsigned int i;
 
-	shape_of(rig, TICK, SLOTS, 2, false);
-	p = probes(rig, TO_SURVEY);
 	for (i = 0; i < TO_SURVEY; i++)
 		arm_tick(&p[i], i ? 3 * SLOTS : 3);
 	to_tick(rig, 1);
@@ -58,12 +56,10 @@ static void budget_of_looks(struct kunit *test)
 {
 	const unsigned int slots = 1024, budget = 16;
 	struct rig *rig = test->priv;
-	struct probe *p;
+	struct probe *p = probes(shape_of(rig, TICK, slots, 1, false), slots + 1);
 	unsigned int i;
 	u64 cur;
 
-	shape_of(rig, TICK, slots, 1, false);
-	p = probes(rig, slots + 1);
 	for (i = 0; i < slots; i++)
 		arm_tick(&p[i], 2 * slots + i);
 	to_tick(rig, 1);
@@ -98,8 +94,7 @@ static void budget_of_nothing(struct kunit *test)
 	u64 cur;
 
 	for (n = 1; n <= 2; n++) {
-		shape_of(rig, TICK, slots, n, false);
-		p = probes(rig, 2);
+		p = probes(shape_of(rig, TICK, slots, n, false), 2);
 		/* with two levels: in the second slot of the upper one */
 		arm_tick(p, n * slots - 1);
 		to_tick(rig, 1);
@@ -125,10 +120,8 @@ static void budget_of_levels(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	unsigned int steps = 0;
-	struct probe *p;
+	struct probe *p = probes(shape_of(rig, 1, 4, 16, false), 1);
 
-	shape_of(rig, 1, 4, 16, false);
-	p = probes(rig, 1);
 	arm(p, DAY);
 	rig->now = DAY - 1;
 	while (wheel_advance(&rig->wheel, rig->now, 1))
@@ -149,8 +142,7 @@ static void budget_of_growing(struct kunit *test)
 	bool more;
 
 	for (stop = 0; stop <= 1; stop++) {
-		shape_of(rig, TICK, 64, 1, true);
-		p = probes(rig, 64);
+		p = probes(shape_of(rig, TICK, 64, 1, true), 64);
 		for (i = 0; i < 63; i++)
 			arm_tick(&p[i], 2 + i);
 		to_tick(rig, 1);
@@ -179,12 +171,10 @@ static void budget_of_growing(struct kunit *test)
 static void pushed_back_while_growing(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct probe *p;
+	struct probe *p = probes(shape_of(rig, TICK, 64, 1, true), 11);
 	unsigned int i;
 	u64 tick = 2;
 
-	shape_of(rig, TICK, 64, 1, true);
-	p = probes(rig, 11);
 	for (i = 0; i < 10; i++)
 		arm_tick(&p[i], tick);
 	to_tick(rig, 1);
@@ -355,10 +345,8 @@ static void far_million(struct kunit *test)
 static void grow(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct probe *p;
+	struct probe *p = probes(shape_of(rig, TICK, SLOTS, 1, true), 6);
 
-	shape_of(rig, TICK, SLOTS, 1, true);
-	p = probes(rig, 6);
 	to_tick(rig, 4);
 	/* cur is 5: the last timeout within a round, beyond the end of the turn */
 	arm_tick(&p[0], 5 + SLOTS - 1);
@@ -401,10 +389,8 @@ static void grow(struct kunit *test)
 static void grow_from_long(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct probe *p;
+	struct probe *p = probes(shape_of(rig, TICK, 2 * WHEEL_LOOKAHEAD, 1, true), 2);
 
-	shape_of(rig, TICK, 2 * WHEEL_LOOKAHEAD, 1, true);
-	p = probes(rig, 2);
 	to_tick(rig, WHEEL_LOOKAHEAD);
 	/* in the next turn, in the first slot of the second run of WHEEL_LOOKAHEAD */
 	arm_tick(&p[0], 3 * WHEEL_LOOKAHEAD);
@@ -422,10 +408,8 @@ static void grow_from_long(struct kunit *test)
 static void grow_over_turn(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct probe *p;
+	struct probe *p = probes(shape_of(rig, TICK, SLOTS, 1, true), 4);
 
-	shape_of(rig, TICK, SLOTS, 1, true);
-	p = probes(rig, 4);
 	to_tick(rig, 4);
 	arm_tick(&p[0], 5 + SLOTS - 1);
 	to_tick(rig, 4);
@@ -448,10 +432,8 @@ static void grow_over_turn(struct kunit *test)
 static void grow_by_need(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct probe *p;
+	struct probe *p = probes(shape_of(rig, TICK, SLOTS, 1, true), 2);
 
-	shape_of(rig, TICK, SLOTS, 1, true);
-	p = probes(rig, 2);
 	rig->no_memory = true;
 	arm_tick(&p[0], 9000);
 	to_tick(rig, 0);
@@ -471,11 +453,9 @@ static void grow_fails(struct kunit *test)
 	static const u64 ticks[] = { 3, 40, 500, 40, 9000, 500, 16, 17, 18, 500 };
 	struct rig *rig = test->priv;
 	struct wheel_counts c;
-	struct probe *p;
+	struct probe *p = probes(shape_of(rig, TICK, SLOTS, 1, true), 20);
 	unsigned int i;
 
-	shape_of(rig, TICK, SLOTS, 1, true);
-	p = probes(rig, 20);
 	rig->no_memory = true;
 	for (i = 0; i < 10; i++)
 		arm_tick(&p[i], ticks[i]);
@@ -525,10 +505,8 @@ static void arm_far_and_drain(struct probe *p)
 static void grow_in_callback(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct probe *p;
+	struct probe *p = probes(shape_of(rig, TICK, SLOTS, 1, true), 3);
 
-	shape_of(rig, TICK, SLOTS, 1, true);
-	p = probes(rig, 3);
 	p[0].then = arm_far_and_drain;
 	p[0].other = &p[1];
 	arm_tick(&p[0], 5);
@@ -561,8 +539,7 @@ static void grow_in_release(struct kunit *test)
 
 	/* one that was not pending, and one that would never expire */
 	for (i = 0; i < 2; i++) {
-		shape_of(rig, TICK, SLOTS, 1, true);
-		p = probes(rig, 2);
+		p = probes(shape_of(rig, TICK, SLOTS, 1, true), 2);
 		p[0].other = &p[1];
 		arm_tick(&p[0], 5);
 		if (i)
@@ -590,11 +567,9 @@ static void arm_next_round_and_drain(struct probe *p)
 static void order_without_memory(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct probe *p;
+	struct probe *p = probes(shape_of(rig, TICK, SLOTS, 1, true), 3);
 
-	shape_of(rig, TICK, SLOTS, 1, true);
 	rig->no_memory = true;
-	p = probes(rig, 3);
 	p[0].then = arm_next_round_and_drain;
 	p[0].other = &p[2];
 	arm_tick(&p[0], 5);
@@ -611,13 +586,11 @@ static void order_without_memory(struct kunit *test)
 static void falling_counts(struct kunit *test)
 {
 	struct rig *rig = test->priv;
+	struct probe *p = probes(shape_of(rig, TICK, SLOTS, 4, false), 3);
 	struct wheel_counts c;
 	unsigned int i, steps;
-	struct probe *p;
 
 	/* 0x3e8 cascades twice, at 0x300 and at 0x3e0 */
-	shape_of(rig, TICK, SLOTS, 4, false);
-	p = probes(rig, 3);
 	for (i = 0; i < 3; i++)
 		arm_tick(&p[i], 1000);
 	step_to_tick(rig, 766);
@@ -641,8 +614,7 @@ static void falling_counts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 3, rig->fired);
 
 	/* The first of the distant timeouts needs more levels than the last. */
-	shape_of(rig, TICK, SLOTS, 1, true);
-	p = probes(rig, 2);
+	p = probes(shape_of(rig, TICK, SLOTS, 1, true), 2);
 	arm_tick(&p[0], 1ULL << 18);
 	arm_tick(&p[1], 40);
 	to_tick(rig, 1);
@@ -658,8 +630,7 @@ static void late_and_alone(struct kunit *test)
 	struct probe *p;
 
 	for (n = 1; n <= 3; n++) {
-		shape_of(rig, TICK, SLOTS, n, false);
-		p = probes(rig, 3);
+		p = probes(shape_of(rig, TICK, SLOTS, n, false), 3);
 		for (i = 0; i < 3; i++)
 			arm_tick(&p[i], 5000 + 3000 * i);
 		to_tick(rig, 0);
@@ -670,8 +641,7 @@ static void late_and_alone(struct kunit *test)
 	}
 
 	/* Timeouts of lower levels come first, in their order. */
-	shape_of(rig, TICK, SLOTS, 2, false);
-	p = probes(rig, 4);
+	p = probes(shape_of(rig, TICK, SLOTS, 2, false), 4);
 	for (i = 0; i < 4; i++)
 		arm_tick(&p[i], 15 - 3 * i);
 	to_tick(rig, 0);
@@ -686,10 +656,8 @@ static void late_and_alone(struct kunit *test)
 static void touched_then_grow(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct probe *p;
+	struct probe *p = probes(shape_of(rig, TICK, SLOTS, 1, true), 3);
 
-	shape_of(rig, TICK, SLOTS, 1, true);
-	p = probes(rig, 3);
 	arm_tick(&p[0], 5);
 	to_tick(rig, 1);
 	touch_tick(&p[0], 5 + 2 * SLOTS);
@@ -712,11 +680,9 @@ static void falling_stop(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct list_head pending;
-	struct probe *p;
+	struct probe *p = probes(shape_of(rig, TICK, SLOTS, 4, false), 4);
 	unsigned int i;
 
-	shape_of(rig, TICK, SLOTS, 4, false);
-	p = probes(rig, 4);
 	for (i = 0; i < 4; i++)
 		arm_tick(&p[i], 1000);
 	to_tick(rig, 766);
@@ -724,8 +690,7 @@ static void falling_stop(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, list_empty(&rig->wheel.cascading));
 	KUNIT_EXPECT_EQ(test, 4, rig_stop(rig, &pending));
 
-	shape_of(rig, TICK, SLOTS, 1, true);
-	p = probes(rig, 2);
+	p = probes(shape_of(rig, TICK, SLOTS, 1, true), 2);
 	to_tick(rig, 1);
 	arm_tick(&p[0], 1000);
 	arm(&p[1], WHEEL_HORIZON);
@@ -739,11 +704,9 @@ static void far_wakes_large(struct kunit *test)
 {
 	const unsigned int slots = 2 * WHEEL_LOOKAHEAD;
 	struct rig *rig = test->priv;
-	struct probe *p;
+	struct probe *p = probes(shape_of(rig, TICK, slots, 2, false), 1);
 	u64 tick;
 
-	shape_of(rig, TICK, slots, 2, false);
-	p = probes(rig, 1);
 	tick = (WHEEL_LOOKAHEAD + 1000ULL) * slots + 5;
 	arm_tick(&p[0], tick);
 	/* one wakeup after the drain, one at the end of WHEEL_LOOKAHEAD */
@@ -760,8 +723,7 @@ static void touched_by_a_round(struct kunit *test)
 	struct probe *p;
 
 	for (k = 0; k < ARRAY_SIZE(kinds); k++) {
-		shape_of(rig, TICK, SLOTS, kinds[k].levels, kinds[k].grow);
-		p = probes(rig, 8);
+		p = probes(shape_of(rig, TICK, SLOTS, kinds[k].levels, kinds[k].grow), 8);
 		for (i = 0; i < 8; i++)
 			arm_tick(&p[i], 5);
 		to_tick(rig, 4);
@@ -783,10 +745,8 @@ static void touched_by_a_round(struct kunit *test)
 static void falling_ends(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct probe *p;
+	struct probe *p = probes(shape_of(rig, TICK, SLOTS, 4, false), 3);
 
-	shape_of(rig, TICK, SLOTS, 4, false);
-	p = probes(rig, 3);
 	arm_tick(&p[0], 1000);
 	arm_tick(&p[1], 1000);
 	arm_tick(&p[2], 1001);
@@ -887,9 +847,8 @@ static void soak(struct kunit *test)
 	u64 until, next;
 
 	for (k = 0; k < ARRAY_SIZE(kinds); k++) {
-		shape_of(rig, NSEC_PER_MSEC, 512, kinds[k].levels, kinds[k].grow);
 		memset(&s, 0, sizeof(s));
-		s.rig = rig;
+		s.rig = shape_of(rig, NSEC_PER_MSEC, 512, kinds[k].levels, kinds[k].grow);
 		s.p = probes(rig, SOAK_PROBES);
 		prandom_seed_state(&s.rnd, seed + k);
 		next = 0;
@@ -927,7 +886,7 @@ static int levels_suite_init(struct kunit_suite *suite)
 	return one_level(suite);
 }
 
-SUITE(levels, levels_suite_init, "levels",
+WHEEL_SUITE(levels, levels_suite_init, "levels",
 	KUNIT_CASE(visits_per_life),
 	KUNIT_CASE(far_million),
 	KUNIT_CASE(grow),
@@ -952,5 +911,3 @@ SUITE(levels, levels_suite_init, "levels",
 	KUNIT_CASE(falling_counts),
 	KUNIT_CASE(falling_ends),
 	KUNIT_CASE(soak));
-
-kunit_test_suite(levels_suite);

@@ -108,7 +108,7 @@ static void order_of_rearmed(struct kunit *test)
 	expect_in_order(rig, p, 3);
 }
 
-SUITES(order,
+WHEEL_SUITES(order,
 	KUNIT_CASE(order_at_each_span),
 	KUNIT_CASE(order_across_rounds),
 	KUNIT_CASE(order_of_touched),

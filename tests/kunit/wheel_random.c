@@ -664,12 +664,7 @@ static void chaos_stop(struct chaos *c)
 	}
 }
 
-static void geometry_desc(const struct geometry *g, char *desc)
-{
-	strscpy(desc, g->desc, KUNIT_PARAM_DESC_SIZE);
-}
-
-KUNIT_ARRAY_PARAM(geometry, geometries, geometry_desc);
+KUNIT_ARRAY_PARAM_DESC(geometry, geometries, desc);
 
 /* A step of the worker or of a producer. */
 static void chaos_step(struct chaos *c)
@@ -752,7 +747,5 @@ static int chaos_suite_init(struct kunit_suite *suite)
 	return 0;
 }
 
-SUITE(random, chaos_suite_init, "random",
+WHEEL_SUITE(random, chaos_suite_init, "random",
 	KUNIT_CASE_PARAM(chaos, geometry_gen_params));
-
-kunit_test_suite(random_suite);

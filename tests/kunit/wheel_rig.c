@@ -161,16 +161,16 @@ void rig_end(struct rig *rig)
 	rig->bulk = NULL;
 }
 
-void rig_remake(struct rig *rig, u64 tick_ns, unsigned int slots,
-		       unsigned long cap)
+/* Replace the wheel. */
+struct rig *rig_remake(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned long cap)
 {
 	rig_end(rig);
 	rig_make(rig, tick_ns, slots, cap);
+	return rig;
 }
 
-/* Make a wheel with the given levels. */
-void shape_of(struct rig *rig, u64 tick_ns, unsigned int slots,
-		     unsigned int n, bool grow)
+/* Replace the wheel by one with the given levels. */
+struct rig *shape_of(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned int n, bool grow)
 {
 	const struct wheel_shape shape = {
 		.tick_ns = tick_ns, .slots = slots, .levels = n, .grow = grow,
@@ -178,6 +178,7 @@ void shape_of(struct rig *rig, u64 tick_ns, unsigned int slots,
 
 	rig_end(rig);
 	rig_set_up(rig, &shape);
+	return rig;
 }
 
 int rig_init(struct kunit *test)

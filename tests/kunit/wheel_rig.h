@@ -10,6 +10,7 @@
 #include <linux/time64.h>
 
 #include "../../hwtimer_wheel.h"
+#include "hwtimer_kunit.h"
 
 #define HOUR		(3600ULL * NSEC_PER_SEC)
 
@@ -62,21 +63,16 @@ int growing(struct kunit_suite *suite);
 int rig_init(struct kunit *test);
 void rig_exit(struct kunit *test);
 
-/* Three suites of the same cases, each with an array of its own, as KUnit writes to the cases. */
-#define SUITE(suite, with, title, ...)					\
+/* Each suite has an array of its own, as KUnit writes to the cases. */
+#define WHEEL_SUITE(suite, with, title, ...)				\
 	static struct kunit_case suite##_cases[] = { __VA_ARGS__, {} };	\
-	static struct kunit_suite suite##_suite = {			\
-		.name		= "hwtimer_wheel_" title,		\
-		.suite_init	= with,					\
-		.init		= rig_init,				\
-		.exit		= rig_exit,				\
-		.test_cases	= suite##_cases,			\
-	}
-#define SUITES(suite, ...)						\
-	SUITE(suite, one_level, #suite, __VA_ARGS__);			\
-	SUITE(suite##_4, four_levels, #suite "_4", __VA_ARGS__);	\
-	SUITE(suite##_grow, growing, #suite "_grow", __VA_ARGS__);	\
-	kunit_test_suites(&suite##_suite, &suite##_4_suite, &suite##_grow_suite)
+	SUITE(suite, "wheel_" title, .suite_init = with, .init = rig_init, .exit = rig_exit)
+
+/* Three suites of the same cases. */
+#define WHEEL_SUITES(suite, ...)						\
+	WHEEL_SUITE(suite, one_level, #suite, __VA_ARGS__);			\
+	WHEEL_SUITE(suite##_4, four_levels, #suite "_4", __VA_ARGS__);		\
+	WHEEL_SUITE(suite##_grow, growing, #suite "_grow", __VA_ARGS__)
 
 /* Extreme ticks and numbers of slots. */
 struct rig_shape {
@@ -89,8 +85,8 @@ extern const struct rig_shape shapes[SHAPES];
 
 extern const struct wheel_ops rig_ops;
 void rig_set_up(struct rig *rig, const struct wheel_shape *shape);
-void rig_remake(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned long cap);
-void shape_of(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned int n, bool grow);
+struct rig *rig_remake(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned long cap);
+struct rig *shape_of(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned int n, bool grow);
 unsigned int rig_stop(struct rig *rig, struct list_head *pending);
 void rig_end(struct rig *rig);
 

@@ -100,8 +100,7 @@ static void ring(struct kunit *test)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(arms); i++) {
-		rig_remake(rig, TICK, SLOTS, 0);
-		p = probes(rig, 4);
+		p = probes(rig_remake(rig, TICK, SLOTS, 0), 4);
 		arm_tick(&p[0], 8);
 		arm_tick(&p[2], 9);
 		to_tick(rig, 2);
@@ -283,8 +282,7 @@ static void next_event(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(shapes); i++) {
 		for (slots = 1; slots <= 512; slots *= 8) {
-			rig_remake(rig, shapes[i].tick, slots, 0);
-			p = probes(rig, 3);
+			p = probes(rig_remake(rig, shapes[i].tick, slots, 0), 3);
 			/* distant timeouts, so that the wheel is not idle */
 			arm(&p[1], U64_MAX);
 			arm(&p[2], WHEEL_HORIZON - shapes[i].tick);
@@ -311,10 +309,8 @@ static void next_event(struct kunit *test)
 static void busy_long_tick(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct probe *p;
+	struct probe *p = probes(rig_remake(rig, HOUR, SLOTS, 0), 1);
 
-	rig_remake(rig, HOUR, SLOTS, 0);
-	p = probes(rig, 1);
 	advance_to(rig, HOUR / 2);
 	arm_tick(&p[0], 7);
 	advance_to(rig, HOUR / 2);
@@ -385,8 +381,7 @@ static void far_wakes(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(ticks); i++) {
 		for (slots = 1; slots <= 4096; slots *= 64) {
-			rig_remake(rig, ticks[i], slots, 0);
-			p = probes(rig, 3);
+			p = probes(rig_remake(rig, ticks[i], slots, 0), 3);
 			arm(&p[0], U64_MAX);
 			arm(&p[1], 20 * HOUR);
 			arm(&p[2], HOUR);
@@ -473,7 +468,7 @@ static void held_up_idle(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, WHEEL_IDLE, sleep_until(rig));
 }
 
-SUITES(sleep,
+WHEEL_SUITES(sleep,
 	KUNIT_CASE(first_arm_kicks),
 	KUNIT_CASE(first_arm_kicks_early),
 	KUNIT_CASE(states),

@@ -97,8 +97,7 @@ static void hands_back_midway(struct kunit *test)
 	bool over = false;
 
 	for (steps = 0; !over; steps++) {
-		rig_remake(rig, TICK, SLOTS, 20);
-		p = probes(rig, 20);
+		p = probes(rig_remake(rig, TICK, SLOTS, 20), 20);
 		/* every other timeout is for the next round of its bucket */
 		for (i = 0; i < 16; i++)
 			arm_tick(&p[i], 3 + i / 8 + (i % 2) * SLOTS);
@@ -129,15 +128,13 @@ static void hands_back_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, rig_stop(rig, &pending));
 	KUNIT_EXPECT_TRUE(test, list_empty(&pending));
 
-	rig_remake(rig, TICK, SLOTS, 0);
-	p = probes(rig, 1);
+	p = probes(rig_remake(rig, TICK, SLOTS, 0), 1);
 	arm_tick(p, 1);
 	to_tick(rig, 1);
 	KUNIT_EXPECT_EQ(test, 0, rig_stop(rig, &pending));
 
 	/* pending timeouts need not be handed back */
-	rig_remake(rig, TICK, SLOTS, 0);
-	p = probes(rig, 1);
+	p = probes(rig_remake(rig, TICK, SLOTS, 0), 1);
 	arm_tick(p, 1);
 	wheel_shutdown(&rig->wheel);
 	wheel_sweep(&rig->wheel, NULL);
@@ -267,7 +264,7 @@ static void release_while_stopping(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, 1, p[i].released, "%u", i);
 }
 
-SUITES(stop,
+WHEEL_SUITES(stop,
 	KUNIT_CASE(hands_back),
 	KUNIT_CASE(hands_back_midway),
 	KUNIT_CASE(hands_back_nothing),

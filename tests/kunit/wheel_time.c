@@ -163,8 +163,7 @@ static void old_age(struct kunit *test)
 	u64 last, until;
 
 	for (i = 0; i < ARRAY_SIZE(shapes); i++) {
-		rig_remake(rig, shapes[i].tick, shapes[i].slots, 0);
-		p = probes(rig, 22);
+		p = probes(rig_remake(rig, shapes[i].tick, shapes[i].slots, 0), 22);
 		last = div64_u64(WHEEL_HORIZON - 1, shapes[i].tick);
 		to_tick(rig, last - 20);
 		/* the last one is beyond the range */
@@ -193,8 +192,7 @@ static void end_touched(struct kunit *test)
 
 	/* With ticks of 3 ns, one ends at WHEEL_HORIZON. */
 	KUNIT_ASSERT_EQ(test, 0ULL, WHEEL_HORIZON % 3);
-	rig_remake(rig, 3, SLOTS, 0);
-	p = probes(rig, 1);
+	p = probes(rig_remake(rig, 3, SLOTS, 0), 1);
 	advance_to(rig, WHEEL_HORIZON - 100);
 	KUNIT_EXPECT_EQ(test, 0, arm(&p[0], WHEEL_HORIZON - 1));
 	advance_to(rig, WHEEL_HORIZON - 90);
@@ -213,8 +211,7 @@ static void rounds(struct kunit *test)
 	struct probe *p;
 
 	for (slots = 1; slots <= 16; slots *= 4) {
-		rig_remake(rig, TICK, slots, 0);
-		p = probes(rig, 3 * ARRAY_SIZE(turns));
+		p = probes(rig_remake(rig, TICK, slots, 0), 3 * ARRAY_SIZE(turns));
 		to_tick(rig, 3);
 		for (i = 0; i < ARRAY_SIZE(turns); i++)
 			for (j = 0; j < 3; j++)
@@ -233,11 +230,9 @@ static void crowded_bucket(struct kunit *test)
 	struct rig *rig = test->priv;
 	struct wheel_counts c;
 	unsigned int i, due;
-	struct probe *p;
+	struct probe *p = probes(rig_remake(rig, TICK, 4, 0), ARRAY_SIZE(ticks));
 	u64 tick;
 
-	rig_remake(rig, TICK, 4, 0);
-	p = probes(rig, ARRAY_SIZE(ticks));
 	for (i = 0; i < ARRAY_SIZE(ticks); i++)
 		arm_tick(&p[i], ticks[i]);
 	for (tick = 1; tick <= 410; tick++) {
@@ -273,7 +268,7 @@ static void clock_backwards(struct kunit *test)
 	expect_fired(p, 1, 11);
 }
 
-SUITES(time,
+WHEEL_SUITES(time,
 	KUNIT_CASE(boundaries),
 	KUNIT_CASE(past),
 	KUNIT_CASE(at_once),

@@ -746,11 +746,4 @@ static struct kunit_case work_cases[] = {
 	{}
 };
 
-static struct kunit_suite work_suite = {
-	.name		= "hwtimer_work",
-	.init		= bench_init,
-	.exit		= bench_exit,
-	.test_cases	= work_cases,
-};
-
-kunit_test_suite(work_suite);
+SUITE(work, "work", .init = bench_init, .exit = bench_exit);

@@ -5,7 +5,6 @@
  */
 #include <linux/err.h>
 #include <linux/math64.h>
-#include <linux/string.h>
 #include <linux/workqueue.h>
 
 #include "../../hwtimer_compat.h"

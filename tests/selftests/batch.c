@@ -6,6 +6,7 @@
 #define OWN_TICK_NS	(4 * NSEC_PER_MSEC)
 #define OWN_SLOTS	64
 
+#include "lives.h"
 #include "ring.h"
 #include "wheels.h"
 
@@ -37,13 +38,12 @@ static bool not_done(const struct hwtimer_op *op)
 /* An empty batch has no effect, whatever its address. */
 TEST_F(context, none)
 {
-	struct hwtimer_stats before = must_stats(self->fd), after;
+	struct hwtimer_stats before = must_stats(self->fd);
 
 	EXPECT_EQ(0, hwt_batch(self->fd, NULL, OP_SIZE, 0));
 	EXPECT_EQ(0, hwt_batch(self->fd, (void *)-1L, OP_SIZE, 0));
 	EXPECT_EQ(0, hwt_batch(self->fd, must_fence(1), OP_SIZE, 0));
-	after = must_stats(self->fd);
-	EXPECT_TRUE(same_stats(&before, &after));
+	EXPECT_TRUE(unchanged(self->fd, &before));
 }
 
 TEST_F(context, each_operation)
@@ -89,10 +89,7 @@ TEST_F(context, each_operation)
 	must_batch(self->fd, op, 2);
 	EXPECT_EQ(0, op[0].result);
 	EXPECT_EQ(-ENOENT, op[1].result);
-	EXPECT_EQ(2, must_stats(self->fd).scheduled);
-	EXPECT_EQ(1, must_stats(self->fd).touched);
-	EXPECT_EQ(1, must_stats(self->fd).cancelled);
-	EXPECT_EQ(1, must_stats(self->fd).pending);
+	EXPECT_STATS(self->fd, .scheduled = 2, .touched = 1, .cancelled = 1, .pending = 1);
 }
 
 TEST_F(context, expires)
@@ -178,7 +175,7 @@ TEST_F(context, each_error)
 {
 	struct hwtimer_op *op = must_alloc(256, sizeof(*op)), copy, *batch;
 	__u64 id, gone, deadline, data;
-	struct hwtimer_stats before, after;
+	struct hwtimer_stats before;
 	unsigned int n, i;
 	int ret;
 
@@ -205,8 +202,7 @@ TEST_F(context, each_error)
 		EXPECT_EQ(USER_DATA, batch[2 * i + 1].query.user_data);
 		EXPECT_EQ(deadline, batch[2 * i + 1].query.deadline);
 	}
-	after = must_stats(self->fd);
-	EXPECT_TRUE(same_stats(&before, &after));
+	EXPECT_TRUE(unchanged(self->fd, &before));
 	ASSERT_EQ(0, hwt_query(self->fd, id, &data, NULL));
 
 	/* Alone in a batch, the error is still the operation's result, not that of the ioctl. */
@@ -216,8 +212,7 @@ TEST_F(context, each_error)
 		ASSERT_EQ(1, hwt_batch(self->fd, &op[i], OP_SIZE, 1));
 		EXPECT_EQ(ret, op[i].result);
 	}
-	after = must_stats(self->fd);
-	EXPECT_TRUE(same_stats(&before, &after));
+	EXPECT_TRUE(unchanged(self->fd, &before));
 	free(batch);
 	free(op);
 }
@@ -236,8 +231,7 @@ TEST_F(context, stopped)
 	EXPECT_EQ(-ESHUTDOWN, op[1].result);
 	EXPECT_EQ(-ENOENT, op[2].result);
 	EXPECT_EQ(-ENOENT, op[3].result);
-	EXPECT_EQ(1, must_stats(self->fd).scheduled);
-	EXPECT_EQ(1, must_stats(self->fd).unread);
+	EXPECT_STATS(self->fd, .scheduled = 1, .handed_back = 1, .unread = 1);
 }
 
 /* At the cap, further schedules are refused; a cancel makes room for the next one. */
@@ -294,7 +288,7 @@ TEST_F(context, refused)
 {
 	static const __u32 counts[] = { 1U << 31, (1U << 31) + 1, ~0U };
 	struct hwtimer_op op = op_schedule(HWTIMER_RELATIVE, 0, 0);
-	struct hwtimer_stats before = must_stats(self->fd), after;
+	struct hwtimer_stats before = must_stats(self->fd);
 	unsigned int i;
 
 	for (i = 0; i < OP_SIZE; i++) {
@@ -304,8 +298,7 @@ TEST_F(context, refused)
 		EXPECT_EQ(-EINVAL, hwt_batch(self->fd, &op, OP_SIZE, counts[i]));
 	}
 	EXPECT_TRUE(not_done(&op));
-	after = must_stats(self->fd);
-	EXPECT_TRUE(same_stats(&before, &after));
+	EXPECT_TRUE(unchanged(self->fd, &before));
 	EXPECT_EQ(0, must_stats(self->fd).scheduled);
 }
 
@@ -316,7 +309,7 @@ TEST_F(context, frame)
 	struct hwtimer_batch b = { .size = OP_SIZE, .ops = (uintptr_t)&op, .count = 1 };
 	char buf[8192] = { 0 };
 
-	refuses_frame(_metadata, self->fd, HWTIMER_IOC_BATCH, &b);
+	refuses_frame(_metadata, self->fd, HWTIMER_IOC_BATCH, &b, sizeof(b));
 	refuses_bits(_metadata, self->fd, HWTIMER_IOC_BATCH, &b,
 		     offsetof(struct hwtimer_batch, flags), 0);
 	refuses_bits(_metadata, self->fd, HWTIMER_IOC_BATCH, &b,
@@ -494,14 +487,13 @@ TEST_F(context, unreadable)
 /* The first operation is inaccessible. */
 TEST_F(context, unreadable_first)
 {
-	struct hwtimer_stats before = must_stats(self->fd), after;
+	struct hwtimer_stats before = must_stats(self->fd);
 
 	EXPECT_EQ(-EFAULT, hwt_batch(self->fd, NULL, OP_SIZE, 1));
 	EXPECT_EQ(-EFAULT, hwt_batch(self->fd, (void *)-1L, OP_SIZE, 1));
 	EXPECT_EQ(-EFAULT, hwt_batch(self->fd, (void *)LONG_MIN, OP_SIZE, 1));
 	EXPECT_EQ(-EFAULT, hwt_batch(self->fd, must_fence(1), OP_SIZE, 1));
-	after = must_stats(self->fd);
-	EXPECT_TRUE(same_stats(&before, &after));
+	EXPECT_TRUE(unchanged(self->fd, &before));
 }
 
 /* The batch ends at a page that can be read, but not written. */
@@ -570,7 +562,6 @@ TEST_F(context, many)
 {
 	struct hwtimer_op *ops = must_alloc(MANY, sizeof(*ops));
 	__u64 *ids = must_alloc(MANY, sizeof(*ids)), began = now_ns(), time = began + FAR;
-	struct hwtimer_stats s;
 	unsigned int i;
 
 	for (i = 0; i < MANY; i++)
@@ -607,12 +598,8 @@ TEST_F(context, many)
 		ASSERT_EQ(-ENOENT, ops[i].result);
 	}
 	printf("# all after %llu ms\n", (now_ns() - began) / NSEC_PER_MSEC);
-	s = must_stats(self->fd);
-	EXPECT_EQ(MANY, s.scheduled);
-	EXPECT_EQ(MANY + MANY / 2, s.touched);
-	EXPECT_EQ(MANY / 2, s.cancelled);
-	EXPECT_EQ(MANY / 2, s.unread);
-	EXPECT_EQ(0, s.pending);
+	EXPECT_STATS(self->fd, .scheduled = MANY, .touched = MANY + MANY / 2, .cancelled = MANY / 2,
+		     .expired = MANY / 2, .unread = MANY / 2);
 	EXPECT_TRUE(all_different(ids, MANY));
 	free(ids);
 	free(ops);
@@ -760,8 +747,7 @@ TEST_F(context, interrupted)
 		pthread_join(pest.thread, NULL);
 	}
 	printf("# interrupted %u times in %u rounds\n", total, rounds);
-	EXPECT_EQ((__u64)rounds * LONG, must_stats(self->fd).scheduled);
-	EXPECT_EQ((__u64)rounds * LONG, must_stats(self->fd).cancelled);
+	EXPECT_STATS(self->fd, .scheduled = rounds * LONG, .cancelled = rounds * LONG);
 	free(ops);
 }
 
@@ -924,12 +910,6 @@ TEST_F(context, changes_meanwhile)
 #define THREADS	3
 #define LENGTH	200
 
-/* The history of a timeout, whose user_data is its index. */
-struct life {
-	__aligned_u64 id;
-	atomic_uchar armed, cancelled, records;
-};
-
 struct worker {
 	pthread_t thread;
 	int fd;
@@ -1008,48 +988,18 @@ static void *run_batches(void *arg)
 	return NULL;
 }
 
-struct reader {
-	pthread_t thread;
-	int fd;
-	struct life *lives;
-	unsigned int max, kinds[3];
-};
-
-static void *read_to_the_end(void *arg)
-{
-	struct reader *r = arg;
-	struct hwtimer_record rec[64];
-	int ret, i;
-
-	while ((ret = hwt_read(r->fd, rec, 64)) > 0) {
-		for (i = 0; i < ret; i++) {
-			if (rec[i].user_data >= r->max || rec[i].kind > 2 ||
-			    !valid_record(&rec[i], rec[i].kind))
-				die("record: user_data %llu kind %u", rec[i].user_data,
-				    rec[i].kind);
-			r->kinds[rec[i].kind]++;
-			atomic_fetch_add(&r->lives[rec[i].user_data].records, 1);
-		}
-	}
-	if (ret)
-		die("read: %d", ret);
-	return NULL;
-}
-
 /* Returns the number of timeouts that were handed back. */
 static unsigned int race(struct __test_metadata *_metadata, bool own, __u64 *random,
 			 unsigned int batches, unsigned int stop_after)
 {
-	unsigned int max = THREADS * batches * LENGTH, i, armed = 0, cancelled = 0;
+	unsigned int max = THREADS * batches * LENGTH, i;
 	struct life *lives = must_alloc(max, sizeof(*lives));
 	struct worker workers[THREADS];
-	struct reader reader = { .lives = lives, .max = max };
-	struct hwtimer_stats s;
+	struct reader reader = { .fd = open_context(own), .lives = lives, .max = max };
 	atomic_uint begun = 0;
 	__u64 back, touched = 0;
-	int fd = open_context(own);
+	int fd = reader.fd;
 
-	reader.fd = fd;
 	start(&reader.thread, read_to_the_end, &reader);
 	for (i = 0; i < THREADS; i++) {
 		workers[i] = (struct worker){
@@ -1073,25 +1023,8 @@ static unsigned int race(struct __test_metadata *_metadata, bool own, __u64 *ran
 		touched += workers[i].touched;
 	}
 	pthread_join(reader.thread, NULL);
-	for (i = 0; i < max; i++) {
-		struct life *l = &lives[i];
-
-		ASSERT_EQ(l->armed, l->cancelled + l->records)
-			TH_LOG("timeout %u: armed %u cancelled %u records %u", i, l->armed,
-			       l->cancelled, l->records);
-		armed += l->armed;
-		cancelled += l->cancelled;
-	}
-	s = must_stats(fd);
-	EXPECT_EQ(armed, s.scheduled);
-	EXPECT_EQ(cancelled, s.cancelled);
-	EXPECT_EQ(touched, s.touched);
-	EXPECT_EQ(reader.kinds[HWTIMER_EXPIRED], s.expired);
-	EXPECT_EQ(reader.kinds[HWTIMER_HANDED_BACK], s.handed_back);
-	EXPECT_EQ(back, s.handed_back);
-	EXPECT_EQ(0, s.pending);
-	EXPECT_EQ(0, s.unread);
-	EXPECT_TRUE(balanced(&s));
+	check_lives(_metadata, &reader, 1, back);
+	EXPECT_EQ(touched, must_stats(fd).touched);
 	close(fd);
 	free(lives);
 	return back;

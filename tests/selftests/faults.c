@@ -41,6 +41,7 @@
  * @mapping: the mapping that the call created
  * @ops: operations of a batch
  * @records: records that the call read
+ * @ret: what the call that succeeded returned
  */
 struct world {
 	int fd;
@@ -52,6 +53,7 @@ struct world {
 	struct hwtimer_ring *mapping;
 	struct hwtimer_op ops[5];
 	struct hwtimer_record records[BACKLOG];
+	int ret;
 };
 
 /**
@@ -59,7 +61,7 @@ struct world {
  * @prepare: create the context, in which nothing happens until @make; NULL: a new context
  * @make: make the call; returns 0 or more, or -errno
  * @undone: check that a failed call had no effect; NULL: only check_undone()
- * @done: check that the call had its effect, once; @ret is what it returned
+ * @done: check that the call had its effect, once
  * @errors: the errors that it may return
  * @fewest: the least number of allocations and copies that it needs
  */
@@ -67,7 +69,7 @@ struct call {
 	void (*prepare)(struct world *w);
 	int (*make)(struct world *w);
 	void (*undone)(struct world *w);
-	void (*done)(struct world *w, int ret);
+	void (*done)(struct world *w);
 	int errors[4];
 	unsigned int fewest;
 };
@@ -187,11 +189,12 @@ static void check_kept(struct world *w)
 	check(data == KEPT);
 }
 
-/* The kept timeout expires, and nothing else does. */
+/* The kept timeout is still pending; it expires, and nothing else does. */
 static void expire_kept(struct world *w)
 {
 	struct hwtimer_record rec;
 
+	check_kept(w);
 	check(!hwt_touch(w->fd, HWTIMER_RELATIVE, w->kept, 0, NULL));
 	if (w->ring)
 		check(ring_collect(w->ring, &rec, 1) == 1);
@@ -203,13 +206,7 @@ static void expire_kept(struct world *w)
 /* What holds after every failed call. */
 static void check_undone(struct world *w)
 {
-	struct hwtimer_stats after = must_stats(w->fd);
-
-	if (same_stats(&w->before, &after))
-		return;
-	print_stats(&w->before);
-	print_stats(&after);
-	die("failure %u: counters have changed", nth);
+	check(unchanged(w->fd, &w->before));
 }
 
 /*
@@ -271,26 +268,25 @@ static bool try_nth(const struct call *c, const struct victim *self, unsigned in
 {
 	struct world w = { .fd = -1 };
 	bool failed;
-	int ret;
 
 	if (c->prepare)
 		c->prepare(&w);
 	fail_from_now(self);
-	ret = c->make(&w);
+	w.ret = c->make(&w);
 	failed = has_failed(self);
-	if (ret < 0) {
-		if (!failed || !may_fail(c, ret))
-			die("failure %u: %d (%s)", nth, ret, strerror(-ret));
+	if (w.ret < 0) {
+		if (!failed || !may_fail(c, w.ret))
+			die("failure %u: %d (%s)", nth, w.ret, strerror(-w.ret));
 		++*refused;
 		if (c->undone)
 			c->undone(&w);
 		else
 			check_undone(&w);
-		ret = c->make(&w);
-		if (ret < 0)
-			die("failure %u: the second call: %d (%s)", nth, ret, strerror(-ret));
+		w.ret = c->make(&w);
+		if (w.ret < 0)
+			die("failure %u: the second call: %d (%s)", nth, w.ret, strerror(-w.ret));
 	}
-	c->done(&w, ret);
+	c->done(&w);
 	close_world(&w);
 	return failed;
 }
@@ -359,7 +355,13 @@ FIXTURE_TEARDOWN(faults)
 	eventually(!module_references());
 }
 
-#define TRY(...)	try_each(_metadata, &(const struct call){ __VA_ARGS__ })
+/* A case; the arguments behind its name are the members of struct call. */
+#define FAULTS(name, ...)						\
+	static const struct call call_##name = { __VA_ARGS__ };		\
+	TEST_F(faults, name)						\
+	{								\
+		try_each(_metadata, &call_##name);			\
+	}
 
 /* The context of most calls: one pending timeout. */
 static void one_pending(struct world *w)
@@ -381,7 +383,6 @@ static void check_works(struct world *w)
 	struct hwtimer_stats s;
 
 	w->kept = must_schedule(w->fd, FAR, KEPT);
-	check_kept(w);
 	expire_kept(w);
 	s = must_stats(w->fd);
 	check(s.scheduled == 1 && s.expired == 1 && !s.pending && !s.unread);
@@ -410,17 +411,13 @@ static void not_opened(struct world *w)
 	check(!module_references());
 }
 
-static void opened(struct world *w, int ret)
+static void opened(struct world *w)
 {
-	(void)ret;
 	check_works(w);
 }
 
 /* At least the path, the file, the context and the user. */
-TEST_F(faults, open)
-{
-	TRY(nobody_else, make_open, not_opened, opened, { ENOMEM, EFAULT }, 4);
-}
+FAULTS(open, nobody_else, make_open, not_opened, opened, { ENOMEM, EFAULT }, 4)
 
 /* SETUP */
 #define GROWING		(HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW)
@@ -467,35 +464,22 @@ static void not_set_up(struct world *w)
 	check(!must_fdinfo(beside, "user_wheels"));
 }
 
-static void is_set_up(struct world *w, int ret)
+static void is_set_up(struct world *w)
 {
-	(void)ret;
 	check(must_fdinfo(beside, "user_wheels") == must_fdinfo(w->fd, "own_wheel"));
 	check(must_stats(w->fd).cap == 10);
 	check_works(w);
 }
 
-TEST_F(faults, setup_shared)
-{
-	TRY(nothing_pending, make_shared, not_set_up, is_set_up, { EFAULT }, 2);
-}
+FAULTS(setup_shared, nothing_pending, make_shared, not_set_up, is_set_up, { EFAULT }, 2)
 
 /* At least two copies, the wheel, its buckets and its thread. */
-TEST_F(faults, setup_own)
-{
-	TRY(nothing_pending, make_own, not_set_up, is_set_up, { EFAULT, ENOMEM }, 5);
-}
+FAULTS(setup_own, nothing_pending, make_own, not_set_up, is_set_up, { EFAULT, ENOMEM }, 5)
 
 /* Three more levels. */
-TEST_F(faults, setup_levels)
-{
-	TRY(nothing_pending, make_levels, not_set_up, is_set_up, { EFAULT, ENOMEM }, 8);
-}
+FAULTS(setup_levels, nothing_pending, make_levels, not_set_up, is_set_up, { EFAULT, ENOMEM }, 8)
 
-TEST_F(faults, setup_growing)
-{
-	TRY(nothing_pending, make_growing, not_set_up, is_set_up, { EFAULT, ENOMEM }, 5);
-}
+FAULTS(setup_growing, nothing_pending, make_growing, not_set_up, is_set_up, { EFAULT, ENOMEM }, 5)
 
 /* SCHEDULE */
 static int make_schedule(struct world *w)
@@ -503,24 +487,19 @@ static int make_schedule(struct world *w)
 	return hwt_schedule(w->fd, HWTIMER_RELATIVE, FAR, 1, &w->id, NULL);
 }
 
-static void scheduled(struct world *w, int ret)
+static void scheduled(struct world *w)
 {
 	__u64 data;
 
-	(void)ret;
 	check(must_stats(w->fd).pending == w->before.pending + 1);
 	check(must_stats(w->fd).scheduled == w->before.scheduled + 1);
 	check(!hwt_query(w->fd, w->id, &data, NULL) && data == 1);
-	check_kept(w);
 	expire_kept(w);
 	check(!hwt_cancel(w->fd, w->id));
 }
 
 /* The copies, and the timeout. Its slot of the table is allocated in two attempts. */
-TEST_F(faults, schedule)
-{
-	TRY(one_pending, make_schedule, NULL, scheduled, { EFAULT, ENOMEM }, 3);
-}
+FAULTS(schedule, one_pending, make_schedule, NULL, scheduled, { EFAULT, ENOMEM }, 3)
 
 /* The first timeout of a user in a set of cgroups creates a shared wheel. */
 static bool shared_wheel_there(void)
@@ -543,17 +522,14 @@ static void none_made(struct world *w)
 	check(!shared_wheel_there());
 }
 
-static void first_scheduled(struct world *w, int ret)
+static void first_scheduled(struct world *w)
 {
-	(void)ret;
 	check(must_stats(w->fd).pending == 1);
 	check(!hwt_cancel(w->fd, w->id));
 }
 
-TEST_F(faults, first_schedule)
-{
-	TRY(no_shared_wheel, make_schedule, none_made, first_scheduled, { EFAULT, ENOMEM }, 5);
-}
+FAULTS(first_schedule, no_shared_wheel, make_schedule, none_made, first_scheduled,
+	{ EFAULT, ENOMEM }, 5)
 
 /* Fill a node of the table, so that the next timeout needs another level. */
 static void full_node(struct world *w)
@@ -566,10 +542,7 @@ static void full_node(struct world *w)
 	w->before = must_stats(w->fd);
 }
 
-TEST_F(faults, schedule_the_65th)
-{
-	TRY(full_node, make_schedule, NULL, scheduled, { EFAULT, ENOMEM }, 3);
-}
+FAULTS(schedule_the_65th, full_node, make_schedule, NULL, scheduled, { EFAULT, ENOMEM }, 3)
 
 /* Schedule where another timeout was cancelled. */
 static void one_cancelled(struct world *w)
@@ -579,10 +552,7 @@ static void one_cancelled(struct world *w)
 	w->before = must_stats(w->fd);
 }
 
-TEST_F(faults, schedule_again)
-{
-	TRY(one_cancelled, make_schedule, NULL, scheduled, { EFAULT }, 2);
-}
+FAULTS(schedule_again, one_cancelled, make_schedule, NULL, scheduled, { EFAULT }, 2)
 
 /* A timeout due at once: if the call fails, it must not expire. */
 static int make_due(struct world *w)
@@ -590,21 +560,16 @@ static int make_due(struct world *w)
 	return hwt_schedule(w->fd, HWTIMER_RELATIVE, 0, 1, &w->id, NULL);
 }
 
-static void was_due(struct world *w, int ret)
+static void was_due(struct world *w)
 {
 	struct hwtimer_record rec;
 
-	(void)ret;
 	check(hwt_collect(w->fd, &rec, 1) == 1 && rec.id == w->id && rec.user_data == 1);
-	check_kept(w);
 	expire_kept(w);
 	check(must_stats(w->fd).expired == 2);
 }
 
-TEST_F(faults, schedule_due)
-{
-	TRY(one_pending, make_due, NULL, was_due, { EFAULT, ENOMEM }, 3);
-}
+FAULTS(schedule_due, one_pending, make_due, NULL, was_due, { EFAULT, ENOMEM }, 3)
 
 /* Periodic */
 static int make_periodic(struct world *w)
@@ -625,7 +590,7 @@ static void not_periodic(struct world *w)
 	check(!must_fdinfo(beside, "user_rate"));
 }
 
-static void periodic(struct world *w, int ret)
+static void periodic(struct world *w)
 {
 	struct hwtimer_query q = { .id = w->id };
 	struct hwtimer_record rec;
@@ -642,15 +607,10 @@ static void periodic(struct world *w, int ret)
 	check(!must_fdinfo(beside, "user_rate"));
 	w->id = must_schedule(w->fd, FAR, 1);
 	check(must_stats(w->fd).pending == 2);
-	(void)ret;
-	check_kept(w);
 	expire_kept(w);
 }
 
-TEST_F(faults, schedule_periodic)
-{
-	TRY(one_pending, make_periodic, not_periodic, periodic, { EFAULT, ENOMEM }, 4);
-}
+FAULTS(schedule_periodic, one_pending, make_periodic, not_periodic, periodic, { EFAULT, ENOMEM }, 4)
 
 /* TOUCH */
 static int make_touch(struct world *w)
@@ -667,21 +627,17 @@ static void not_touched(struct world *w)
 	check(deadline <= now_ns() + FAR);
 }
 
-static void touched(struct world *w, int ret)
+static void touched(struct world *w)
 {
 	__u64 deadline;
 
-	(void)ret;
 	check(must_stats(w->fd).touched == 1);
 	check(!hwt_query(w->fd, w->kept, NULL, &deadline));
 	check(deadline > now_ns() + FAR);
 	expire_kept(w);
 }
 
-TEST_F(faults, touch)
-{
-	TRY(one_pending, make_touch, not_touched, touched, { EFAULT }, 2);
-}
+FAULTS(touch, one_pending, make_touch, not_touched, touched, { EFAULT }, 2)
 
 /* CANCEL */
 static int make_cancel(struct world *w)
@@ -695,18 +651,14 @@ static void not_cancelled(struct world *w)
 	check_kept(w);
 }
 
-static void cancelled(struct world *w, int ret)
+static void cancelled(struct world *w)
 {
-	(void)ret;
 	check(must_stats(w->fd).cancelled == 1);
 	check(!must_stats(w->fd).pending);
 	check(hwt_cancel(w->fd, w->kept) == -ENOENT);
 }
 
-TEST_F(faults, cancel)
-{
-	TRY(one_pending, make_cancel, not_cancelled, cancelled, { EFAULT }, 1);
-}
+FAULTS(cancel, one_pending, make_cancel, not_cancelled, cancelled, { EFAULT }, 1)
 
 /* QUERY and STATS, and the same in fdinfo and debugfs */
 static int make_query(struct world *w)
@@ -714,18 +666,14 @@ static int make_query(struct world *w)
 	return hwt_query(w->fd, w->kept, NULL, NULL);
 }
 
-static void queried(struct world *w, int ret)
+static void queried(struct world *w)
 {
-	check(!ret);
+	check(!w->ret);
 	check_undone(w);
-	check_kept(w);
 	expire_kept(w);
 }
 
-TEST_F(faults, query)
-{
-	TRY(one_pending, make_query, NULL, queried, { EFAULT }, 2);
-}
+FAULTS(query, one_pending, make_query, NULL, queried, { EFAULT }, 2)
 
 static int make_stats(struct world *w)
 {
@@ -734,10 +682,7 @@ static int make_stats(struct world *w)
 	return hwt_ioctl(w->fd, HWTIMER_IOC_STATS, &s);
 }
 
-TEST_F(faults, stats)
-{
-	TRY(one_pending, make_stats, NULL, queried, { EFAULT }, 2);
-}
+FAULTS(stats, one_pending, make_stats, NULL, queried, { EFAULT }, 2)
 
 /* A short read is no error, and its content is correct. */
 static int read_whole(const char *path)
@@ -765,10 +710,7 @@ static int make_fdinfo(struct world *w)
 	return read_whole(path);
 }
 
-TEST_F(faults, fdinfo)
-{
-	TRY(one_pending, make_fdinfo, NULL, queried, { EFAULT, ENOMEM }, 3);
-}
+FAULTS(fdinfo, one_pending, make_fdinfo, NULL, queried, { EFAULT, ENOMEM }, 3)
 
 static int read_stats(struct world *w)
 {
@@ -776,10 +718,7 @@ static int read_stats(struct world *w)
 	return read_whole(HWT_DEBUGFS "/dev/stats");
 }
 
-TEST_F(faults, debugfs_stats)
-{
-	TRY(one_pending, read_stats, NULL, queried, { EFAULT, ENOMEM }, 3);
-}
+FAULTS(debugfs_stats, one_pending, read_stats, NULL, queried, { EFAULT, ENOMEM }, 3)
 
 static int read_buckets(struct world *w)
 {
@@ -787,10 +726,7 @@ static int read_buckets(struct world *w)
 	return read_whole(HWT_DEBUGFS "/dev/buckets");
 }
 
-TEST_F(faults, debugfs_buckets)
-{
-	TRY(one_pending, read_buckets, NULL, queried, { EFAULT, ENOMEM }, 3);
-}
+FAULTS(debugfs_buckets, one_pending, read_buckets, NULL, queried, { EFAULT, ENOMEM }, 3)
 
 /* STOP, which takes effect even if its result cannot be written. */
 static int make_stop(struct world *w)
@@ -806,21 +742,17 @@ static void stopped_or_not(struct world *w)
 		check(s.handed_back == 1 && !s.pending && s.unread == 1);
 }
 
-static void stopped(struct world *w, int ret)
+static void stopped(struct world *w)
 {
 	struct hwtimer_record rec;
 
-	(void)ret;
 	check(w->id <= 1);
 	check(hwt_collect(w->fd, &rec, 1) == 1);
 	check(rec.id == w->kept && rec.kind == HWTIMER_HANDED_BACK);
 	check(!hwt_read(w->fd, &rec, 1));
 }
 
-TEST_F(faults, stop)
-{
-	TRY(one_pending, make_stop, stopped_or_not, stopped, { EFAULT }, 2);
-}
+FAULTS(stop, one_pending, make_stop, stopped_or_not, stopped, { EFAULT }, 2)
 
 /* BATCH: the operations before one that cannot be read or written take effect, no others. */
 static void batch_to_do(struct world *w)
@@ -840,14 +772,14 @@ static int make_batch(struct world *w)
 	return hwt_batch(w->fd, w->ops, sizeof(w->ops[0]), ARRAY_SIZE(w->ops));
 }
 
-static void batch_done(struct world *w, int ret)
+static void batch_done(struct world *w)
 {
 	static const struct {
 		unsigned int scheduled, touched, cancelled;
 	} after[] = { { 0, 0, 0 }, { 1, 0, 0 }, { 1, 1, 0 }, { 2, 1, 0 }, { 2, 1, 1 },
 		      { 2, 1, 1 } };
 	struct hwtimer_stats s = must_stats(w->fd);
-	unsigned int n = ret, unarmed = 0, i;
+	unsigned int n = w->ret, unarmed = 0, i;
 
 	for (i = 0; i < n; i++) {
 		if (w->ops[i].op == HWTIMER_OP_SCHEDULE && w->ops[i].result == -ENOMEM)
@@ -862,14 +794,10 @@ static void batch_done(struct world *w, int ret)
 	for (i = n; i < ARRAY_SIZE(w->ops); i++)
 		check(!w->ops[i].result);
 	check(must_stats(w->fd).pending == 3 - unarmed);
-	check_kept(w);
 	expire_kept(w);
 }
 
-TEST_F(faults, batch)
-{
-	TRY(batch_to_do, make_batch, NULL, batch_done, { EFAULT }, 2);
-}
+FAULTS(batch, batch_to_do, make_batch, NULL, batch_done, { EFAULT }, 2)
 
 /* read() */
 static void backlog(struct world *w)
@@ -889,14 +817,14 @@ static int make_read(struct world *w)
 }
 
 /* Each is read once. */
-static void all_read(struct world *w, int ret)
+static void all_read(struct world *w)
 {
 	bool seen[BACKLOG] = { 0 };
 	unsigned int i;
 
-	check(must_stats(w->fd).unread == (__u64)(BACKLOG - ret));
-	if (ret < BACKLOG)
-		check(hwt_read(w->fd, w->records + ret, BACKLOG - ret) == BACKLOG - ret);
+	check(must_stats(w->fd).unread == (__u64)(BACKLOG - w->ret));
+	if (w->ret < BACKLOG)
+		check(hwt_read(w->fd, w->records + w->ret, BACKLOG - w->ret) == BACKLOG - w->ret);
 	for (i = 0; i < BACKLOG; i++) {
 		const struct hwtimer_record *r = &w->records[i];
 
@@ -905,14 +833,10 @@ static void all_read(struct world *w, int ret)
 		seen[r->user_data] = true;
 	}
 	check(!must_stats(w->fd).unread);
-	check_kept(w);
 	expire_kept(w);
 }
 
-TEST_F(faults, read)
-{
-	TRY(backlog, make_read, NULL, all_read, { EFAULT }, 1);
-}
+FAULTS(read, backlog, make_read, NULL, all_read, { EFAULT }, 1)
 
 /* poll(), epoll */
 static int make_poll(struct world *w)
@@ -942,22 +866,17 @@ static int make_epoll(struct world *w)
 }
 
 /* Events are reported, and nothing changes. */
-static void polled(struct world *w, int ret)
+static void polled(struct world *w)
 {
-	check(ret == 1);
+	check(w->ret == 1);
 	check_undone(w);
-	all_read(w, 0);
+	w->ret = 0;
+	all_read(w);
 }
 
-TEST_F(faults, poll)
-{
-	TRY(backlog, make_poll, NULL, polled, { EFAULT, ENOMEM }, 1);
-}
+FAULTS(poll, backlog, make_poll, NULL, polled, { EFAULT, ENOMEM }, 1)
 
-TEST_F(faults, epoll)
-{
-	TRY(backlog, make_epoll, NULL, polled, { EFAULT, ENOMEM }, 3);
-}
+FAULTS(epoll, backlog, make_epoll, NULL, polled, { EFAULT, ENOMEM }, 3)
 
 /* RINGS */
 static int try_rings(struct world *w, __u32 flags, int eventfd)
@@ -997,9 +916,8 @@ static void arm_kept_in_ring(struct world *w)
 	check_kept(w);
 }
 
-static void rings_made(struct world *w, int ret)
+static void rings_made(struct world *w)
 {
-	(void)ret;
 	check(must_fdinfo(beside, "user_timeouts") == 100);
 	w->ring = must_alloc(1, sizeof(*w->ring));
 	w->ring->fd = w->fd;
@@ -1010,10 +928,7 @@ static void rings_made(struct world *w, int ret)
 }
 
 /* The copies, the slots, and the rings: their pages, the array of these, the mapping. */
-TEST_F(faults, rings)
-{
-	TRY(nothing_pending, make_rings, no_rings, rings_made, { EFAULT, ENOMEM }, 8);
-}
+FAULTS(rings, nothing_pending, make_rings, no_rings, rings_made, { EFAULT, ENOMEM }, 8)
 
 static void with_eventfd(struct world *w)
 {
@@ -1021,20 +936,17 @@ static void with_eventfd(struct world *w)
 	w->id = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
-static void rings_made_with_eventfd(struct world *w, int ret)
+static void rings_made_with_eventfd(struct world *w)
 {
 	__u64 reported;
 
-	rings_made(w, ret);
+	rings_made(w);
 	eventually(read(w->id, &reported, sizeof(reported)) == sizeof(reported));
 	close(w->id);
 }
 
-TEST_F(faults, rings_with_eventfd)
-{
-	TRY(with_eventfd, make_rings_with_eventfd, no_rings, rings_made_with_eventfd,
-	    { EFAULT, ENOMEM }, 8);
-}
+FAULTS(rings_with_eventfd, with_eventfd, make_rings_with_eventfd, no_rings, rings_made_with_eventfd,
+	{ EFAULT, ENOMEM }, 8)
 
 /* A context with rings, in which one timeout is pending. */
 static void ring_pending(struct world *w)
@@ -1054,19 +966,15 @@ static int make_mmap(struct world *w)
 	return w->mapping == MAP_FAILED ? -errno : 0;
 }
 
-static void mapped(struct world *w, int ret)
+static void mapped(struct world *w)
 {
-	(void)ret;
 	/* Both mappings are the same memory. */
 	expire_kept(w);
 	check(load_acquire(&w->mapping->cq_tail) == load_acquire(&w->ring->shared->cq_tail));
 	munmap(w->mapping, w->ring->params.size);
 }
 
-TEST_F(faults, mmap)
-{
-	TRY(ring_pending, make_mmap, NULL, mapped, { ENOMEM }, 2);
-}
+FAULTS(mmap, ring_pending, make_mmap, NULL, mapped, { ENOMEM }, 2)
 
 /* ENTER, which takes effect even if its result cannot be written. */
 #define SUBMITTED	5
@@ -1092,12 +1000,11 @@ static void taken_or_not(struct world *w)
 	check(!untaken || untaken == SUBMITTED);
 }
 
-static void taken(struct world *w, int ret)
+static void taken(struct world *w)
 {
 	__u64 data;
 	unsigned int i;
 
-	(void)ret;
 	check(!ring_untaken(w->ring));
 	for (i = 0; i < SUBMITTED; i++)
 		check(!hwt_query(w->fd, RING_OTHER(i), &data, NULL) && data == i);
@@ -1105,10 +1012,7 @@ static void taken(struct world *w, int ret)
 	expire_kept(w);
 }
 
-TEST_F(faults, enter)
-{
-	TRY(submitted, make_enter, taken_or_not, taken, { EFAULT }, 2);
-}
+FAULTS(enter, submitted, make_enter, taken_or_not, taken, { EFAULT }, 2)
 
 /* SCHEDULE by ioctl takes earlier submissions, whether it fails or not. */
 static int make_schedule_in_slot(struct world *w)
@@ -1123,19 +1027,15 @@ static void only_submissions(struct world *w)
 	check(hwt_query(w->fd, w->id, NULL, NULL) == -ENOENT);
 }
 
-static void scheduled_in_slot(struct world *w, int ret)
+static void scheduled_in_slot(struct world *w)
 {
-	(void)ret;
 	check(must_stats(w->fd).pending == 2 + SUBMITTED);
 	check(!hwt_cancel(w->fd, w->id));
 	expire_kept(w);
 }
 
-TEST_F(faults, schedule_beside_rings)
-{
-	TRY(submitted, make_schedule_in_slot, only_submissions, scheduled_in_slot,
-	    { EFAULT }, 2);
-}
+FAULTS(schedule_beside_rings, submitted, make_schedule_in_slot, only_submissions, scheduled_in_slot,
+	{ EFAULT }, 2)
 
 /* close(), which cannot fail. */
 static int make_close(struct world *w)
@@ -1146,17 +1046,13 @@ static int make_close(struct world *w)
 	return close(fd) ? -errno : 0;
 }
 
-static void closed(struct world *w, int ret)
+static void closed(struct world *w)
 {
 	(void)w;
-	(void)ret;
 	check(!must_wheel_value("dev", "pending"));
 }
 
-TEST_F(faults, close)
-{
-	TRY(backlog, make_close, NULL, closed, { 0 }, 0);
-}
+FAULTS(close, backlog, make_close, NULL, closed, { 0 }, 0)
 
 static void own_and_periodic(struct world *w)
 {
@@ -1166,10 +1062,7 @@ static void own_and_periodic(struct world *w)
 	check(!make_periodic(w));
 }
 
-TEST_F(faults, close_own_wheel)
-{
-	TRY(own_and_periodic, make_close, NULL, closed, { 0 }, 0);
-}
+FAULTS(close_own_wheel, own_and_periodic, make_close, NULL, closed, { 0 }, 0)
 
 /* A mapping keeps the context after close(). */
 static int make_munmap(struct world *w)
@@ -1196,10 +1089,7 @@ static void still_mapped(struct world *w)
 	check(must_fdinfo(beside, "user_timeouts") == 100);
 }
 
-TEST_F(faults, munmap)
-{
-	TRY(rings_closed, make_munmap, still_mapped, closed, { ENOMEM }, 0);
-}
+FAULTS(munmap, rings_closed, make_munmap, still_mapped, closed, { ENOMEM }, 0)
 
 /* The worker of a growing wheel: without memory for a level it does without. */
 #define SPAN		(2 * FAR)
@@ -1334,9 +1224,8 @@ static void not_loaded(struct world *w)
 }
 
 /* Files in debugfs may be missing; everything else works. */
-static void is_loaded_and_works(struct world *w, int ret)
+static void is_loaded_and_works(struct world *w)
 {
-	(void)ret;
 	w->fd = must_open(O_NONBLOCK);
 	check_works(w);
 	close(w->fd);

@@ -338,6 +338,27 @@ static inline void print_stats(const struct hwtimer_stats *s)
 	fflush(stdout);
 }
 
+/* Are the counters as they were? */
+static inline bool unchanged(int fd, const struct hwtimer_stats *before)
+{
+	struct hwtimer_stats after = must_stats(fd);
+
+	if (same_stats(before, &after))
+		return true;
+	print_stats(before);
+	print_stats(&after);
+	return false;
+}
+
+/* Expect these counters, and 0 in those that are not named; the cap may be any. */
+#define EXPECT_STATS(fd, ...)	EXPECT_TRUE(has_stats(fd, (struct hwtimer_stats){ __VA_ARGS__ }))
+
+static inline bool has_stats(int fd, struct hwtimer_stats expected)
+{
+	expected.cap = must_stats(fd).cap;
+	return unchanged(fd, &expected);
+}
+
 /* Read at most @n records with one read(). Returns -EBADMSG for parts of records. */
 static inline int hwt_read(int fd, struct hwtimer_record *rec, unsigned int n)
 {
@@ -733,6 +754,14 @@ static inline int reap(pid_t pid)
 			die("waitpid: %s", strerror(errno));
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
+
+/*
+ * The block that follows is run by a child process, which @fork makes, and must come to its end
+ * there: in_child(fork_as(uid)) { ... }
+ */
+#define in_child(fork)								\
+	for (pid_t in_child_ = (fork);						\
+	     !in_child_ || ({ EXPECT_EQ(0, reap(in_child_)); false; }); _exit(0))
 
 static inline void must_kill(pid_t pid)
 {

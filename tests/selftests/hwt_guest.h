@@ -54,4 +54,28 @@ static inline int run_guest(const char *name, const char *driver, const char *cl
 	return run_guest_with(name, driver, clock, "");
 }
 
+/* Cases for both drivers. */
+FIXTURE(worker)
+{
+};
+
+FIXTURE_VARIANT(worker)
+{
+	const char *driver;
+};
+
+FIXTURE_VARIANT_ADD(worker, kthread)
+{
+	.driver = "kthread",
+};
+
+FIXTURE_VARIANT_ADD(worker, hrtimer)
+{
+	.driver = "hrtimer",
+};
+
+FIXTURE_TEARDOWN(worker)
+{
+}
+
 #endif /* HWT_GUEST_H */

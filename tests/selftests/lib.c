@@ -145,6 +145,11 @@ static struct hwtimer *must_open_lib(const struct hwtimer_options *o)
 	return h;
 }
 
+/* Open with these flags; the further arguments are members of the options. */
+#define MUST_OPEN(flags_, ...) must_open_lib(&(struct hwtimer_options){		\
+	.size = sizeof(struct hwtimer_options), .flags = (flags_), __VA_ARGS__	\
+})
+
 /* Wait for @n events, never more. Returns fewer after PATIENCE without one, or after a stop. */
 static int collect(struct hwtimer *h, struct hwtimer_event *events, int n)
 {
@@ -231,9 +236,7 @@ FIXTURE_VARIANT_ADD(lib, rings_threads)
 
 FIXTURE_SETUP(lib)
 {
-	struct hwtimer_options o = options(variant->flags);
-
-	self->h = must_open_lib(&o);
+	self->h = MUST_OPEN(variant->flags);
 	self->tick = hwtimer_tick_ns(self->h);
 }
 
@@ -796,16 +799,12 @@ TEST_F(lib, fork)
 {
 	struct hwtimer_event e[2];
 	hwtimer_id id;
-	pid_t pid;
 
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 200 * NSEC_PER_MSEC, 1, &id));
 	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 2, NULL));
-	pid = must_fork();
-	if (!pid) {
+	in_child(must_fork()) {
 		hwtimer_close(self->h);
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(pid));
 	EXPECT_LE(1, must_stats(hwtimer_fd(self->h)).pending);
 	ASSERT_EQ(1, collect(self->h, e, 1));
 	EXPECT_EQ(id, e[0].id);
@@ -818,14 +817,12 @@ TEST_F(lib, fork)
 TEST_F(lib, timeouts_up_to_the_limit)
 {
 	enum { LIMIT = 3 };
-	struct hwtimer_options o = options(variant->flags);
 	struct hwtimer_event e[LIMIT + 1];
 	hwtimer_id ids[LIMIT], id = POISON;
 	struct hwtimer *h;
 	int i;
 
-	o.timeouts = LIMIT;
-	h = must_open_lib(&o);
+	h = MUST_OPEN(variant->flags, .timeouts = LIMIT);
 	for (i = 0; i < LIMIT; i++) {
 		ASSERT_EQ(0, hwtimer_schedule(h, FAR, i, &ids[i]));
 	}
@@ -858,7 +855,6 @@ static void nobody_waits(struct __test_metadata *_metadata, unsigned int flags,
 			 __u32 sq_entries, __u32 cq_entries)
 {
 	enum { N = 296 };
-	struct hwtimer_options o = options(flags);
 	unsigned int i, k, reported = 0, cancelled = 0;
 	unsigned char ends[3 * N] = { 0 };
 	struct hwtimer_event e[3];
@@ -866,10 +862,7 @@ static void nobody_waits(struct __test_metadata *_metadata, unsigned int flags,
 	struct hwtimer *h;
 	int n;
 
-	o.timeouts = 2 * N;
-	o.sq_entries = sq_entries;
-	o.cq_entries = cq_entries;
-	h = must_open_lib(&o);
+	h = MUST_OPEN(flags, .timeouts = 2 * N, .sq_entries = sq_entries, .cq_entries = cq_entries);
 	for (i = 0; i < N; i++) {
 		ASSERT_EQ(0, hwtimer_schedule(h, 0, i, &ids[i]));
 	}
@@ -971,7 +964,6 @@ static void periodic_events(struct __test_metadata *_metadata, struct periodic *
 /* Periodic timeouts are armed in slots that are being vacated, while unread records pile up. */
 TEST_F(lib, nobody_waits_for_periodic)
 {
-	struct hwtimer_options o = options(variant->flags);
 	struct hwtimer_repeat r = { .period_ns = 2 * NSEC_PER_MSEC };
 	struct periodic p[PERIODIC] = { 0 };
 	struct hwtimer_event e[3];
@@ -980,10 +972,7 @@ TEST_F(lib, nobody_waits_for_periodic)
 	hwtimer_id id;
 	__u64 end;
 
-	o.timeouts = PERIODIC;
-	o.sq_entries = 1;
-	o.cq_entries = 2;
-	h = must_open_lib(&o);
+	h = MUST_OPEN(variant->flags, .timeouts = PERIODIC, .sq_entries = 1, .cq_entries = 2);
 	r.first_ns = now_ns();
 	for (i = 0; i < PERIODIC; i++) {
 		r.policy = i % 3;
@@ -1406,17 +1395,13 @@ TEST_F(lib, threads_that_sleep)
 TEST_F(lib, fork_of_threads)
 {
 	struct sleeper s;
-	pid_t pid;
 
 	if (!(variant->flags & HWTIMER_OPEN_THREADS))
 		SKIP(return, "one thread only");
 	start_sleeper(&s, self->h);
-	pid = must_fork();
-	if (!pid) {
+	in_child(must_fork()) {
 		hwtimer_close(self->h);
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(pid));
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 5, NULL));
 	pthread_join(s.thread, NULL);
 	EXPECT_EQ(1, s.ret);
@@ -1426,19 +1411,16 @@ TEST_F(lib, fork_of_threads)
 /* In a time namespace, times are those of the initial namespace, to the ns. */
 TEST_F(lib, time_namespace)
 {
-	struct hwtimer_options o = options(variant->flags);
 	struct hwtimer_event e;
 	struct hwtimer *h;
-	pid_t pid;
 
 	if (unshare(0x00000080 /* CLONE_NEWTIME */))
 		SKIP(return, "no time namespaces");
 	ASSERT_EQ(0, write_file("/proc/self/timens_offsets", "1 100000 123456789"));
-	pid = must_fork();
-	if (!pid) {
+	in_child(must_fork()) {
 		__u64 before, now, after, deadline;
 
-		h = must_open_lib(&o);
+		h = MUST_OPEN(variant->flags);
 		before = must_stats(hwtimer_fd(h)).now;
 		now = hwtimer_now(h);
 		after = must_stats(hwtimer_fd(h)).now;
@@ -1450,24 +1432,18 @@ TEST_F(lib, time_namespace)
 		expect(1, e.deadline_ns >= after + 20 * NSEC_PER_MSEC);
 		expect(1, e.deadline_ns <= deadline && e.fired_ns >= e.deadline_ns);
 		hwtimer_close(h);
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(pid));
 }
 
 TEST_F(lib, own_wheel)
 {
-	struct hwtimer_options o = options(variant->flags | HWTIMER_OPEN_OWN_WHEEL |
-					   HWTIMER_OPEN_BOOTTIME | HWTIMER_OPEN_GROW);
+	const unsigned int own = HWTIMER_OPEN_OWN_WHEEL | HWTIMER_OPEN_BOOTTIME | HWTIMER_OPEN_GROW;
 	struct hwtimer_event e;
 	struct timespec ts;
 	struct hwtimer *h;
 	__u64 now;
 
-	o.tick_ns = 1234567;
-	o.slots = 64;
-	o.levels = 2;
-	h = must_open_lib(&o);
+	h = MUST_OPEN(variant->flags | own, .tick_ns = 1234567, .slots = 64, .levels = 2);
 	EXPECT_EQ(1234567, hwtimer_tick_ns(h));
 	EXPECT_EQ(2, must_fdinfo(hwtimer_fd(h), "levels"));
 	EXPECT_EQ(CLOCK_BOOTTIME, must_fdinfo(hwtimer_fd(h), "clockid"));
@@ -1484,13 +1460,11 @@ TEST_F(lib, own_wheel)
 /* An error of the kernel's ioctl is returned, and no slot is taken. */
 TEST_F(lib, refused)
 {
-	struct hwtimer_options o = options(variant->flags);
 	struct hwtimer_repeat r = { .period_ns = NSEC_PER_SEC };
 	hwtimer_id id = POISON;
 	struct hwtimer *h;
 
-	o.timeouts = 1;
-	h = must_open_lib(&o);
+	h = MUST_OPEN(variant->flags, .timeouts = 1);
 	fail_command = HWTIMER_IOC_SCHEDULE;
 	fail_errno = ENOMEM;
 	EXPECT_EQ(-ENOMEM, hwtimer_schedule_repeat(h, &r, 0, &id));
@@ -1516,8 +1490,7 @@ TEST_F(lib, refused)
  */
 TEST(not_armed_again)
 {
-	struct hwtimer_options o = options(HWTIMER_OPEN_NO_RINGS);
-	struct hwtimer *h = must_open_lib(&o);
+	struct hwtimer *h = MUST_OPEN(HWTIMER_OPEN_NO_RINGS);
 	struct hwtimer_event e;
 	hwtimer_id id;
 
@@ -1546,16 +1519,13 @@ struct seen_rings {
 
 static struct seen_rings must_see_rings(void)
 {
-	struct hwtimer_options o = options(HWTIMER_OPEN_RINGS);
 	struct seen_rings s;
 
-	o.sq_entries = 4;
-	o.cq_entries = 4;
-	s.h = must_open_lib(&o);
+	s.h = MUST_OPEN(HWTIMER_OPEN_RINGS, .sq_entries = 4, .cq_entries = 4);
 	s.ring = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, hwtimer_fd(s.h), 0);
 	if (s.ring == MAP_FAILED)
 		die("mmap: %s", strerror(errno));
-	s.records = (void *)(s.ring + 1) + o.sq_entries * sizeof(struct hwtimer_sqe);
+	s.records = (void *)(s.ring + 1) + 4 * sizeof(struct hwtimer_sqe);
 	return s;
 }
 

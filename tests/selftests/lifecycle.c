@@ -99,17 +99,13 @@ TEST_F(quiet, fork)
 {
 	__u64 id = must_schedule(self->fd, FAR, 1);
 	struct hwtimer_record rec;
-	pid_t child = must_fork();
 
-	if (!child) {
+	in_child(must_fork()) {
 		/* The child can touch the parent's timeout ... */
-		if (hwt_touch(self->fd, HWTIMER_RELATIVE, id, 0, NULL))
-			_exit(1);
+		expect(0, hwt_touch(self->fd, HWTIMER_RELATIVE, id, 0, NULL));
 		/* ... and the parent will read this one. */
 		must_schedule(self->fd, 50 * NSEC_PER_MSEC, 2);
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(child));
 	/* The context outlives the child. */
 	ASSERT_EQ(1, hwt_collect(self->fd, &rec, 1));
 	EXPECT_EQ(id, rec.id);

@@ -189,7 +189,7 @@ TEST(refused)
 	int fd = must_open(0);
 
 	must_schedule(fd, FAR, 1);
-	refuses_frame(_metadata, fd, HWTIMER_IOC_LIST, &good);
+	refuses_frame(_metadata, fd, HWTIMER_IOC_LIST, &good, sizeof(good));
 	refuses_bits(_metadata, fd, HWTIMER_IOC_LIST, &good,
 		     offsetof(struct hwtimer_list, flags), 0);
 	refuses_bits(_metadata, fd, HWTIMER_IOC_LIST, &good,

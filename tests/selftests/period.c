@@ -113,7 +113,7 @@ TEST_F(context, refused)
 		{ 0, ~0ULL, FIRE_ONCE, -EINVAL }, { 0, 0, SKIPPING, -EINVAL },
 		{ 0, 0, MAKE_UP, -EINVAL }, { 0, 0, 3, -EINVAL },
 	};
-	struct hwtimer_stats before, after;
+	struct hwtimer_stats before;
 	struct hwtimer_schedule s;
 	unsigned int i;
 
@@ -126,15 +126,14 @@ TEST_F(context, refused)
 		if (cases[i].ret) {
 			EXPECT_EQ(POISON, s.id);
 			EXPECT_EQ(POISON, s.deadline);
-			after = must_stats(self->fd);
-			EXPECT_TRUE(same_stats(&before, &after));
+			EXPECT_TRUE(unchanged(self->fd, &before));
 		}
 	}
 }
 
 TEST_F(context, pads)
 {
-	struct hwtimer_stats before = must_stats(self->fd), after;
+	struct hwtimer_stats before = must_stats(self->fd);
 	int bit, periodic;
 	__u64 id;
 
@@ -148,8 +147,7 @@ TEST_F(context, pads)
 			ASSERT_EQ(-EINVAL, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &s));
 		}
 	}
-	after = must_stats(self->fd);
-	EXPECT_TRUE(same_stats(&before, &after));
+	EXPECT_TRUE(unchanged(self->fd, &before));
 	id = must_repeat(self->fd, FAR, FIRE_ONCE).id;
 	for (bit = 0; bit < 32; bit++) {
 		struct hwtimer_query q = { .id = id, .pad2 = 1U << bit };

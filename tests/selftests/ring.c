@@ -161,13 +161,13 @@ TEST(slots)
 TEST(refused)
 {
 	struct hwtimer_rings good = { .sq_entries = 4, .cq_entries = 4, .timeouts = 4 }, bad, copy;
-	struct hwtimer_stats before, after;
+	struct hwtimer_stats before;
 	int fds[2], fd = must_open(0);
 	struct hwtimer_enter e = { 0 };
 
 	ASSERT_EQ(0, pipe(fds));
 	before = must_stats(fd);
-	refuses_frame(_metadata, fd, HWTIMER_IOC_RINGS, &good);
+	refuses_frame(_metadata, fd, HWTIMER_IOC_RINGS, &good, sizeof(good));
 	refuses_bits(_metadata, fd, HWTIMER_IOC_RINGS, &good,
 		     offsetof(struct hwtimer_rings, flags),
 		     HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_CLAIMS);
@@ -196,8 +196,7 @@ TEST(refused)
 	EXPECT_EQ(copy.cq_entries, bad.cq_entries);
 
 	EXPECT_EQ(-ENXIO, hwt_ioctl(fd, HWTIMER_IOC_ENTER, &e));
-	after = must_stats(fd);
-	EXPECT_TRUE(same_stats(&before, &after));
+	EXPECT_TRUE(unchanged(fd, &before));
 	EXPECT_EQ(0, hwt_rings(fd, &good));
 	EXPECT_EQ(0, hwt_ioctl(fd, HWTIMER_IOC_ENTER, &e));
 	close(fds[0]);
@@ -211,7 +210,7 @@ TEST(enter_refused)
 	char buf[sizeof(struct hwtimer_enter) + 4096] = { 0 };
 	struct hwtimer_enter e = { 0 };
 
-	refuses_frame(_metadata, r->fd, HWTIMER_IOC_ENTER, &e);
+	refuses_frame(_metadata, r->fd, HWTIMER_IOC_ENTER, &e, sizeof(e));
 	refuses_bits(_metadata, r->fd, HWTIMER_IOC_ENTER, &e,
 		     offsetof(struct hwtimer_enter, flags), 0);
 	refuses_bits(_metadata, r->fd, HWTIMER_IOC_ENTER, &e,
@@ -808,9 +807,7 @@ TEST_F(rings, in_order)
 	must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(3), far, 0);
 	must_enter(self->r);
 	EXPECT_EQ(0, ring_untaken(self->r));
-	EXPECT_EQ(1001, must_stats(self->fd).scheduled);
-	EXPECT_EQ(1000, must_stats(self->fd).touched);
-	EXPECT_EQ(1000, must_stats(self->fd).cancelled);
+	EXPECT_STATS(self->fd, .scheduled = 1001, .touched = 1000, .cancelled = 1000, .pending = 1);
 	EXPECT_EQ(0, ring_unread(self->r));
 	must_be_quiet(self->r);
 }
@@ -940,7 +937,7 @@ TEST_F(rings, each_failure)
 /* A NOP has no effect and is not reported, whatever its other fields hold. */
 TEST_F(rings, nop)
 {
-	struct hwtimer_stats before = must_stats(self->fd), after;
+	struct hwtimer_stats before = must_stats(self->fd);
 	__u32 taken;
 
 	must_put(self->r, HWTIMER_OP_NOP, 0, 0, 0, 0);
@@ -949,8 +946,7 @@ TEST_F(rings, nop)
 	ASSERT_EQ(0, ring_enter(self->r, &taken));
 	EXPECT_EQ(3, taken);
 	EXPECT_EQ(0, ring_unread(self->r));
-	after = must_stats(self->fd);
-	EXPECT_TRUE(same_stats(&before, &after));
+	EXPECT_TRUE(unchanged(self->fd, &before));
 	/* sq_claimed is not maintained unless HWTIMER_RINGS_CLAIMS asks for it. */
 	EXPECT_EQ(0, load_acquire(&self->r->shared->sq_claimed));
 	must_be_quiet(self->r);
@@ -1103,7 +1099,6 @@ TEST_F(rings, slot_is_free)
 TEST_F(rings, ioctls_beside)
 {
 	__u64 far = now_ns() + FAR, data, deadline, back;
-	struct hwtimer_stats s;
 	struct hwtimer_record rec[4];
 	unsigned int i;
 
@@ -1121,11 +1116,7 @@ TEST_F(rings, ioctls_beside)
 	must_put(self->r, HWTIMER_OP_CANCEL, 0, ID(3), 0, 0);
 	ASSERT_EQ(0, hwt_schedule_id(self->fd, 0, ID(3), far, 14));
 	must_put(self->r, HWTIMER_OP_TOUCH, 0, ID(3), far + 3, 0);
-	s = must_stats(self->fd);
-	EXPECT_EQ(5, s.scheduled);
-	EXPECT_EQ(2, s.touched);
-	EXPECT_EQ(2, s.cancelled);
-	EXPECT_EQ(3, s.pending);
+	EXPECT_STATS(self->fd, .scheduled = 5, .touched = 2, .cancelled = 2, .pending = 3);
 	/* A failed ioctl returns its error, and adds no record. */
 	EXPECT_EQ(-ENOENT, hwt_cancel(self->fd, ID(2)));
 	EXPECT_EQ(0, ring_unread(self->r));
@@ -1201,9 +1192,7 @@ TEST(cap)
 	must_enter(r);
 	ASSERT_EQ(1, ring_reap(r, &rec, 1));
 	EXPECT_TRUE(reports_failure(&rec, &third, -EAGAIN, since));
-	EXPECT_EQ(2, must_stats(fd).pending);
-	EXPECT_EQ(1, must_stats(fd).rejected);
-	EXPECT_EQ(3, must_stats(fd).scheduled);
+	EXPECT_STATS(fd, .scheduled = 3, .cancelled = 1, .rejected = 1, .pending = 2);
 	ring_close(r);
 }
 

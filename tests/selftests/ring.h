@@ -315,46 +315,53 @@ static inline __u64 seen_pending(const struct ring *r)
 
 /*
  * Sizes that no header had, requests of newer programs, and inaccessible memory are refused.
- * @valid is a valid argument of @cmd that would have no visible effect.
+ * @valid is a valid argument of @cmd, and @oldest the size of its structure in the first version.
  */
 static inline void refuses_frame(struct __test_metadata *_metadata, int fd, unsigned long cmd,
-				 const void *valid)
+				 const void *valid, unsigned int oldest)
 {
 	static const unsigned int more[] = { 1, 4, 8, 100, 4096 };
-	unsigned int size = _IOC_SIZE(cmd), i;
-	struct hwtimer_stats before = must_stats(fd), after;
-	char buf[8192] = { 0 }, *fence = must_fence(1);
+	unsigned int size = _IOC_SIZE(cmd), i, k;
+	struct hwtimer_stats before = must_stats(fd);
+	char buf[8192] = { 0 }, copy[8192], *fence = must_fence(1);
 
 	memcpy(buf, valid, size);
-	for (i = 0; i < size; i++) {
+	for (i = 0; i < oldest; i++) {
 		ASSERT_EQ(-EINVAL, hwt_ioctl(fd, with_size(cmd, i), buf))
-			TH_LOG("size %u", i);
+			TH_LOG("command %lx, size %u", cmd, i);
 	}
+	ASSERT_EQ(0, memcmp(buf, valid, size));
 	for (i = 0; i < ARRAY_SIZE(more); i++) {
-		buf[size + more[i] - 1] = 1;
-		ASSERT_EQ(-E2BIG, hwt_ioctl(fd, with_size(cmd, size + more[i]), buf))
-			TH_LOG("%u more", more[i]);
-		ASSERT_EQ(0, memcmp(buf, valid, size));
-		buf[size + more[i] - 1] = 0;
+		/* In the first and in the last byte. */
+		for (k = 0; k < 2; k++) {
+			memcpy(copy, buf, sizeof(copy));
+			copy[size + k * (more[i] - 1)] = 1;
+			ASSERT_EQ(-E2BIG, hwt_ioctl(fd, with_size(cmd, size + more[i]), copy))
+				TH_LOG("command %lx, %u more", cmd, more[i]);
+			copy[size + k * (more[i] - 1)] = 0;
+			ASSERT_EQ(0, memcmp(buf, copy, sizeof(buf)));
+		}
 	}
 	EXPECT_EQ(-EFAULT, hwt_ioctl(fd, cmd, NULL));
 	EXPECT_EQ(-EFAULT, hwt_ioctl(fd, cmd, (void *)-1L));
 	EXPECT_EQ(-EFAULT, hwt_ioctl(fd, cmd, (void *)LONG_MIN));
+	/* A part of it is accessible. */
 	for (i = 0; i < size; i++) {
 		memcpy(fence - i, valid, i);
-		ASSERT_EQ(-EFAULT, hwt_ioctl(fd, cmd, fence - i));
+		ASSERT_EQ(-EFAULT, hwt_ioctl(fd, cmd, fence - i))
+			TH_LOG("command %lx, %u bytes accessible", cmd, i);
 	}
+	/* The known fields are accessible, but not the announced size. */
 	memcpy(fence - size, valid, size);
 	EXPECT_EQ(-EFAULT, hwt_ioctl(fd, with_size(cmd, size + 8), fence - size));
-	after = must_stats(fd);
-	EXPECT_TRUE(same_stats(&before, &after));
+	EXPECT_TRUE(unchanged(fd, &before));
 }
 
 /* Each bit outside @known in the word at @offset is refused with -EINVAL. */
 static inline void refuses_bits(struct __test_metadata *_metadata, int fd, unsigned long cmd,
 				const void *valid, size_t offset, __u32 known)
 {
-	struct hwtimer_stats before = must_stats(fd), after;
+	struct hwtimer_stats before = must_stats(fd);
 	unsigned int size = _IOC_SIZE(cmd), bit;
 	char buf[128], copy[128];
 	__u32 word;
@@ -368,11 +375,10 @@ static inline void refuses_bits(struct __test_metadata *_metadata, int fd, unsig
 		memcpy(buf + offset, &word, sizeof(word));
 		memcpy(copy, buf, size);
 		ASSERT_EQ(-EINVAL, hwt_ioctl(fd, cmd, buf))
-			TH_LOG("bit %u of the word at %zu", bit, offset);
+			TH_LOG("command %lx, bit %u of the word at %zu", cmd, bit, offset);
 		ASSERT_EQ(0, memcmp(buf, copy, size));
 	}
-	after = must_stats(fd);
-	EXPECT_TRUE(same_stats(&before, &after));
+	EXPECT_TRUE(unchanged(fd, &before));
 }
 
 /* Operations of a batch, with poisoned output fields. */

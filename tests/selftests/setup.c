@@ -423,7 +423,6 @@ TEST_F(context, cap)
 {
 	static const unsigned int caps[] = { 1, 2, 3, 100 };
 	struct hwtimer_record rec[100];
-	struct hwtimer_stats s;
 	unsigned int i, k;
 
 	for (i = 0; i < ARRAY_SIZE(caps); i++) {
@@ -439,11 +438,7 @@ TEST_F(context, cap)
 			ids[k] = must_schedule(fd, FAR, k);
 		EXPECT_EQ(-EAGAIN, hwt_schedule(fd, HWTIMER_RELATIVE, 0, 0, NULL, NULL));
 		EXPECT_EQ(-EAGAIN, hwt_schedule(fd, HWTIMER_RELATIVE, 0, 0, NULL, NULL));
-		s = must_stats(fd);
-		EXPECT_EQ(cap, s.pending);
-		EXPECT_EQ(cap, s.scheduled);
-		EXPECT_EQ(2, s.rejected);
-		EXPECT_TRUE(balanced(&s));
+		EXPECT_STATS(fd, .scheduled = cap, .rejected = 2, .pending = cap);
 		/* A touch needs no room. */
 		EXPECT_EQ(0, hwt_touch(fd, HWTIMER_RELATIVE, ids[0], FAR, NULL));
 		/* A cancel makes room at once. */
@@ -507,17 +502,6 @@ TEST_F(context, cap_of_one_by_two)
 	EXPECT_EQ(s.scheduled, s.cancelled);
 }
 
-/* Run @work in a child of another user; @pid is an expression that forks. */
-#define EXPECT_CHILD(pid, work) do {						\
-	pid_t pid_ = pid;							\
-										\
-	if (!pid_) {								\
-		work;								\
-		_exit(0);							\
-	}									\
-	EXPECT_EQ(0, reap(pid_));						\
-} while (0)
-
 static void drop_capability(int capability)
 {
 	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
@@ -572,25 +556,23 @@ static void check_limits_of_own_wheels(int refusal)
 
 TEST_F(context, privileged_wheels)
 {
-	pid_t child;
 
 	ASSERT_EQ(0, set_parameter("max_user_slots", 256));
 	ASSERT_EQ(0, set_parameter("min_tick_ns", 500000));
 
 	/* Root without the capability. */
-	child = must_fork();
-	if (!child) {
+	in_child(must_fork()) {
 		drop_capability(CAP_SYS_RESOURCE);
 		check_limits_of_own_wheels(-EPERM);
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(child));
 
 	/* An ordinary user. */
-	EXPECT_CHILD(fork_as(USER_A), check_limits_of_own_wheels(-EPERM));
+	in_child(fork_as(USER_A))
+		check_limits_of_own_wheels(-EPERM);
 
 	/* A process with the capability has no limits. */
-	EXPECT_CHILD(must_fork(), check_limits_of_own_wheels(0));
+	in_child(must_fork())
+		check_limits_of_own_wheels(0);
 }
 
 /* For max_user_timeouts=10, by a user without timeouts. */
@@ -642,37 +624,31 @@ static void check_limit_of_timeouts(void)
 /* Timeouts are charged to the opener; whether the limit applies depends on the caller. */
 TEST_F(context, user_timeouts)
 {
-	pid_t child;
 	int i;
 
 	ASSERT_EQ(0, set_parameter("max_user_timeouts", 10));
-	EXPECT_CHILD(fork_as(USER_A), check_limit_of_timeouts());
+	in_child(fork_as(USER_A))
+		check_limit_of_timeouts();
 
 	/* All is given back when the last process has exited. */
-	child = fork_as(USER_A);
-	if (!child) {
+	in_child(fork_as(USER_A)) {
 		int fd = open_node();
 
 		for (i = 0; i < 10; i++)
 			must_schedule(fd, FAR, i);
 		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(child));
 
 	/* Root with the capability may exceed it. */
 	for (i = 0; i < 20; i++)
 		must_schedule(self->fd, FAR, i);
 	EXPECT_EQ(20, must_fdinfo(self->fd, "user_timeouts"));
 	/* Without the capability, root is limited as other users are. */
-	child = must_fork();
-	if (!child) {
+	in_child(must_fork()) {
 		drop_capability(CAP_SYS_RESOURCE);
 		expect(-EDQUOT, hwt_schedule(self->fd, HWTIMER_RELATIVE, FAR, 0, NULL,
 					     NULL));
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(child));
 }
 
 static int try_rings(int fd, __u32 slots)
@@ -685,11 +661,9 @@ static int try_rings(int fd, __u32 slots)
 /* Slots count whether used or not, until the context is closed. */
 TEST_F(context, user_rings)
 {
-	pid_t child;
 
 	ASSERT_EQ(0, set_parameter("max_user_timeouts", 10));
-	child = fork_as(USER_A);
-	if (!child) {
+	in_child(fork_as(USER_A)) {
 		int fd = open_node(), other = open_node(), third;
 
 		expect(-EDQUOT, try_rings(fd, 11));
@@ -714,25 +688,22 @@ TEST_F(context, user_rings)
 		expect(10, must_fdinfo(other, "user_timeouts"));
 		fd = open_node();
 		expect(-EDQUOT, try_rings(fd, 1));
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(child));
 
 	/* With the capability, the limit may be exceeded. */
 	EXPECT_EQ(0, try_rings(self->fd, 100));
 	/* Everything was given back. */
-	EXPECT_CHILD(fork_as(USER_A), expect(0, try_rings(open_node(), 10)));
+	in_child(fork_as(USER_A))
+		expect(0, try_rings(open_node(), 10));
 }
 
 /* The memory of rings has a limit of its own. */
 TEST_F(context, user_ring_memory)
 {
 	struct hwtimer_rings large = { .sq_entries = 512, .timeouts = 1 };	/* 44 KiB */
-	pid_t child;
 
 	ASSERT_EQ(0, set_parameter("max_user_ring_kib", 100));
-	child = fork_as(USER_A);
-	if (!child) {
+	in_child(fork_as(USER_A)) {
 		int fds[3] = { open_node(), open_node(), open_node() };
 
 		expect(0, hwt_rings(fds[0], &large));
@@ -749,9 +720,7 @@ TEST_F(context, user_ring_memory)
 		expect(0, hwt_rings(open_node(), &large));
 		close(fds[1]);
 		close(fds[2]);
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(child));
 }
 
 /* A closed context is charged until its memory is free. Promise 14. */
@@ -842,27 +811,21 @@ TEST_F(context, user_namespaces)
 	/* All of them use the worker of the namespace's owner. */
 	EXPECT_EQ(5, must_wheel_value("uid-1001", "pending"));
 	EXPECT_FALSE(wheel_there("uid-1002"));
-	child = fork_as(USER_A);
-	if (!child) {
+	in_child(fork_as(USER_A)) {
 		int fd = open_node();
 
 		expect(5, must_fdinfo(fd, "user_timeouts"));
 		for (i = 0; i < 5; i++)
 			must_schedule(fd, FAR, i);
 		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(child));
 	/* The same uid outside the namespace is another user. */
-	child = fork_as(USER_B);
-	if (!child) {
+	in_child(fork_as(USER_B)) {
 		int fd = open_node();
 
 		for (i = 0; i < 10; i++)
 			must_schedule(fd, FAR, i);
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(child));
 	/* The owner, whose processes still run, gets back what they release. */
 	child = fork_as(USER_A);
 	if (!child) {
@@ -880,11 +843,9 @@ TEST_F(context, user_namespaces)
 
 TEST_F(context, user_wheels)
 {
-	pid_t child;
 
 	ASSERT_EQ(0, set_parameter("max_user_wheels", 2));
-	child = fork_as(USER_A);
-	if (!child) {
+	in_child(fork_as(USER_A)) {
 		struct hwtimer_setup setup;
 		int fds[3] = { open_node(), open_node(), open_node() };
 
@@ -909,9 +870,7 @@ TEST_F(context, user_wheels)
 		/* The shared wheel is not limited. */
 		expect(0, try_setup_here(shared));
 		expect(-EDQUOT, try_setup_here(own));
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(child));
 }
 
 static int repeat_if(int fd, __u64 period, __u64 misfire, __u32 policy, __u64 *id)
@@ -1044,11 +1003,9 @@ static void *schedule_first(void *arg)
 /* Several threads create a shared wheel at once: one wheel is kept and charged. */
 TEST_F(context, first_ones)
 {
-	pid_t child;
 
 	eventually(!wheel_there("uid-1001"));
-	child = fork_as(USER_A);
-	if (!child) {
+	in_child(fork_as(USER_A)) {
 		pthread_t threads[8];
 		int fds[ARRAY_SIZE(threads)];
 		unsigned int i;
@@ -1070,15 +1027,13 @@ TEST_F(context, first_ones)
 		fds[1] = open_node();
 		close(fds[0]);
 		eventually(!must_fdinfo(fds[1], "user_shared_wheels"));
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(child));
 }
 
 /* Cgroups do not share a worker either: each is charged for its own. */
 TEST_F(context, cgroups)
 {
-	pid_t holders[4], child;
+	pid_t holders[4];
 	unsigned int i;
 	__u64 id;
 	int nice;
@@ -1094,8 +1049,7 @@ TEST_F(context, cgroups)
 	EXPECT_EQ(2, must_wheel_value("uid-1001", "pending"));
 	/* max_user_shared_wheels limits that. */
 	ASSERT_EQ(0, set_parameter("max_user_shared_wheels", 1));
-	child = must_fork();
-	if (!child) {
+	in_child(must_fork()) {
 		int fd;
 
 		enter_group(GROUP_B);
@@ -1105,9 +1059,7 @@ TEST_F(context, cgroups)
 		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
 		/* Invalid values are refused first. */
 		expect(-EINVAL, repeat_if(fd, 0, 1, HWTIMER_MISFIRE_ONCE, &id));
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(child));
 	EXPECT_EQ(0, count_members(GROUP_B, &nice));
 	ASSERT_EQ(0, set_parameter("max_user_shared_wheels", 2));
 	holders[2] = fork_holder(USER_A, GROUP_B, shared);
@@ -1175,11 +1127,9 @@ static int repeat(int fd, __u64 period, __u64 *id)
 /* The limit of a user's rate of periodic expiries, over all contexts. */
 TEST_F(context, user_rate)
 {
-	pid_t child;
 
 	ASSERT_EQ(0, set_parameter("max_user_rate", 100));
-	child = fork_as(USER_A);
-	if (!child) {
+	in_child(fork_as(USER_A)) {
 		struct hwtimer_schedule soon = {
 			.flags = HWTIMER_RELATIVE, .time = NSEC_PER_MSEC,
 			.period = 20 * NSEC_PER_MSEC, .policy = HWTIMER_MISFIRE_ONCE,
@@ -1215,20 +1165,16 @@ TEST_F(context, user_rate)
 		expect(0, hwt_cancel(fd[1], soon.id));
 		close(fd[1]);
 		expect(50, must_fdinfo(fd[0], "user_rate"));
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(child));
 }
 
 /* A timeout whose deadline is past, or is touched to be, may expire at each tick. */
 TEST_F(context, user_rate_late)
 {
 	const __u64 ticks = NSEC_PER_SEC / must_get_parameter("tick_ns");
-	pid_t child;
 
 	ASSERT_EQ(0, set_parameter("max_user_rate", ticks + 1));
-	child = fork_as(USER_A);
-	if (!child) {
+	in_child(fork_as(USER_A)) {
 		__u64 id, other;
 		int fd = open_node();
 
@@ -1241,9 +1187,7 @@ TEST_F(context, user_rate_late)
 		expect(ticks + 1, must_fdinfo(fd, "user_rate"));
 		expect(0, hwt_cancel(fd, id));
 		expect(1, must_fdinfo(fd, "user_rate"));
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(child));
 }
 
 /* With max_user_timeouts=10 max_user_wheels=1. */
@@ -1278,7 +1222,8 @@ TEST_F(context, two_users)
 	}
 	close(pipe_fds[1]);
 	ASSERT_EQ(1, read(pipe_fds[0], &c, 1));
-	EXPECT_CHILD(fork_as(USER_B), reach_both_limits());
+	in_child(fork_as(USER_B))
+		reach_both_limits();
 	must_kill(child);
 }
 
@@ -1286,17 +1231,13 @@ TEST_F(context, two_users)
 TEST_F(context, root_alone)
 {
 	int dev = open("/dev", O_PATH | O_DIRECTORY);
-	pid_t child = must_fork();
 
-	if (!child) {
-		become(USER_A);
+	in_child(fork_as(USER_A)) {
 		expect(-1, openat(dev, "hwtimer", O_RDONLY));
 		expect(EACCES, errno);
 		expect(-1, openat(dev, "hwtimer", O_RDWR));
 		expect(EACCES, errno);
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(child));
 }
 
 static void protect(int uffd, void *page, bool on)

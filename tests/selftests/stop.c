@@ -6,6 +6,7 @@
 #define OWN_TICK_NS	NSEC_PER_MSEC
 #define OWN_SLOTS	256
 
+#include "lives.h"
 #include "wheels.h"
 
 /* None, one, two and thousands. */
@@ -21,7 +22,6 @@ TEST_F(context, hands_back)
 	for (i = 0; i < ARRAY_SIZE(counts); i++) {
 		int fd = open_context(variant->own);
 		__u64 handed_back, before;
-		struct hwtimer_stats s;
 
 		n = counts[i];
 		for (k = 0; k < n; k++) {
@@ -37,13 +37,8 @@ TEST_F(context, hands_back)
 		before = now_ns();
 		ASSERT_EQ(0, hwt_stop(fd, &handed_back));
 		EXPECT_EQ(n, handed_back);
-		s = must_stats(fd);
-		EXPECT_EQ(n, s.handed_back);
-		EXPECT_EQ(n, s.unread);
-		EXPECT_EQ(n, s.scheduled);
-		EXPECT_EQ(0, s.pending);
-		EXPECT_EQ(0, s.expired);
-		EXPECT_TRUE(balanced(&s));
+		EXPECT_STATS(fd, .scheduled = n, .touched = (n + 1) / 3, .handed_back = n,
+			     .unread = n);
 		ASSERT_EQ(n, hwt_collect(fd, rec, n + 1));
 		memset(seen, 0, n);
 		for (k = 0; k < n; k++) {
@@ -89,7 +84,7 @@ TEST_F(context, afterwards)
 {
 	__u64 id = must_schedule(self->fd, FAR, 1), gone, handed_back;
 	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC };
-	struct hwtimer_stats before, after;
+	struct hwtimer_stats before;
 	struct hwtimer_record rec;
 	int read_too;
 
@@ -113,8 +108,7 @@ TEST_F(context, afterwards)
 		handed_back = 77;
 		EXPECT_EQ(0, hwt_stop(self->fd, &handed_back));
 		EXPECT_EQ(0, handed_back);
-		after = must_stats(self->fd);
-		EXPECT_TRUE(same_stats(&before, &after));
+		EXPECT_TRUE(unchanged(self->fd, &before));
 		if (!read_too) {
 			ASSERT_EQ(1, hwt_read(self->fd, &rec, 1));
 			EXPECT_EQ(id, rec.id);
@@ -156,12 +150,6 @@ TEST_F(context, not_others)
 
 #define ARMERS	2
 #define EACH	3000
-
-/* What happened to one timeout, whose user_data is its index. */
-struct life {
-	unsigned char armed, cancelled;
-	atomic_uchar records;
-};
 
 struct armer {
 	pthread_t thread;
@@ -211,55 +199,21 @@ static void *arm_and_cancel(void *arg)
 	return NULL;
 }
 
-struct drainer {
-	pthread_t thread;
-	int fd;
-	struct life *lives;
-	unsigned int total, kinds[3];
-	int error;
-};
-
-/* Read to the end of file. */
-static void *drain(void *arg)
-{
-	struct drainer *d = arg;
-	struct hwtimer_record rec[32];
-	int ret, i;
-
-	while ((ret = hwt_read(d->fd, rec, 32)) > 0) {
-		for (i = 0; i < ret; i++) {
-			if (rec[i].user_data >= ARMERS * EACH ||
-			    !valid_record(&rec[i], rec[i].kind) || rec[i].kind > 2) {
-				d->error = -EBADMSG;
-				continue;
-			}
-			d->total++;
-			d->kinds[rec[i].kind]++;
-			atomic_fetch_add(&d->lives[rec[i].user_data].records, 1);
-		}
-	}
-	if (ret)
-		d->error = ret;
-	return NULL;
-}
-
 /* One round: armers, readers, and a stop at some time. */
 static void race(struct __test_metadata *_metadata, bool own, __u64 *random,
 		 __u64 max_delay, unsigned int stop_after, unsigned int *handed_back)
 {
 	struct life *lives = must_alloc(ARMERS * EACH, sizeof(*lives));
 	struct armer armers[ARMERS];
-	struct drainer drainers[2] = { 0 };
-	unsigned int i, armed = 0, cancelled = 0;
+	struct reader readers[2];
 	int fd = open_context(own);
 	atomic_int count = 0;
-	struct hwtimer_stats s;
+	unsigned int i;
 	__u64 back;
 
 	for (i = 0; i < 2; i++) {
-		drainers[i].fd = fd;
-		drainers[i].lives = lives;
-		start(&drainers[i].thread, drain, &drainers[i]);
+		readers[i] = (struct reader){ .fd = fd, .lives = lives, .max = ARMERS * EACH };
+		start(&readers[i].thread, read_to_the_end, &readers[i]);
 	}
 	for (i = 0; i < ARMERS; i++) {
 		armers[i] = (struct armer){
@@ -275,30 +229,9 @@ static void race(struct __test_metadata *_metadata, bool own, __u64 *random,
 		pthread_join(armers[i].thread, NULL);
 		ASSERT_EQ(0, armers[i].error);
 	}
-	for (i = 0; i < 2; i++) {
-		pthread_join(drainers[i].thread, NULL);
-		ASSERT_EQ(0, drainers[i].error);
-	}
-
-	s = must_stats(fd);
-	for (i = 0; i < ARMERS * EACH; i++) {
-		ASSERT_EQ(lives[i].armed,
-			  lives[i].cancelled + atomic_load(&lives[i].records))
-			TH_LOG("timeout %u: armed %u cancelled %u records %u", i,
-			       lives[i].armed, lives[i].cancelled, lives[i].records);
-		armed += lives[i].armed;
-		cancelled += lives[i].cancelled;
-	}
-	ASSERT_EQ(armed, s.scheduled);
-	ASSERT_EQ(cancelled, s.cancelled);
-	ASSERT_EQ(drainers[0].kinds[HWTIMER_EXPIRED] +
-		  drainers[1].kinds[HWTIMER_EXPIRED], s.expired);
-	ASSERT_EQ(drainers[0].kinds[HWTIMER_HANDED_BACK] +
-		  drainers[1].kinds[HWTIMER_HANDED_BACK], s.handed_back);
-	ASSERT_EQ(back, s.handed_back);
-	ASSERT_EQ(0, s.pending);
-	ASSERT_EQ(0, s.unread);
-	ASSERT_TRUE(balanced(&s));
+	for (i = 0; i < 2; i++)
+		pthread_join(readers[i].thread, NULL);
+	check_lives(_metadata, readers, 2, back);
 	*handed_back += back;
 	close(fd);
 	free(lives);

@@ -764,12 +764,10 @@ TEST(backlog_of_rings)
  */
 TEST(limited_batch)
 {
-	pid_t child;
 
 	if (!make_limited_group("8M"))
 		SKIP(return, "no memory controller in " CGROUPS);
-	child = must_fork();
-	if (!child) {
+	in_child(must_fork()) {
 		static struct hwtimer_op ops[32];
 		unsigned int armed = 1, refused = 0, i;
 		struct hwtimer_stats s;
@@ -809,9 +807,7 @@ TEST(limited_batch)
 		expect(armed, kept);
 		printf("# %u armed, then %u of %zu refused\n", armed, refused, ARRAY_SIZE(ops));
 		fflush(stdout);
-		_exit(0);
 	}
-	EXPECT_EQ(0, reap(child));
 	EXPECT_EQ(0, group_value(GROUP, "memory.events", "oom_kill"));
 	remove_group(GROUP);
 	check_nothing_left();

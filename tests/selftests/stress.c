@@ -247,14 +247,8 @@ static void check(struct __test_metadata *_metadata, struct shared *c)
 		cancelled += b->cancelled;
 	}
 	print_stats(&s);
-	EXPECT_EQ(armed, s.scheduled);
-	EXPECT_EQ(atomic_load(&c->touched), s.touched);
-	EXPECT_EQ(cancelled, s.cancelled);
-	EXPECT_EQ(c->expired, s.expired);
-	EXPECT_EQ(c->handed_back, s.handed_back);
-	EXPECT_EQ(atomic_load(&c->rejected), s.rejected);
-	EXPECT_EQ(0, s.pending);
-	EXPECT_EQ(0, s.unread);
+	EXPECT_STATS(c->fd, .scheduled = armed, .touched = c->touched, .cancelled = cancelled,
+		     .expired = c->expired, .handed_back = c->handed_back, .rejected = c->rejected);
 	EXPECT_EQ(0, atomic_load(&c->error));
 }
 

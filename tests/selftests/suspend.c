@@ -32,30 +32,7 @@ static void alarm_after(unsigned int seconds)
 		die("%s: %s", ALARM, strerror(errno));
 }
 
-FIXTURE(suspend)
-{
-};
-
-FIXTURE_VARIANT(suspend)
-{
-	const char *driver;
-};
-
-FIXTURE_VARIANT_ADD(suspend, kthread)
-{
-	.driver = "kthread",
-};
-
-FIXTURE_VARIANT_ADD(suspend, hrtimer)
-{
-	.driver = "hrtimer",
-};
-
-FIXTURE_TEARDOWN(suspend)
-{
-}
-
-FIXTURE_SETUP(suspend)
+FIXTURE_SETUP(worker)
 {
 	if (!can_suspend()) {
 		SKIP(return, "no suspend to memory, or no clock to wake it");
@@ -79,12 +56,12 @@ static int try_suspend(const char *driver, const char *clock)
 	return ret;
 }
 
-TEST_F(suspend, monotonic)
+TEST_F(worker, monotonic)
 {
 	EXPECT_EQ(0, try_suspend(variant->driver, "monotonic"));
 }
 
-TEST_F(suspend, boottime)
+TEST_F(worker, boottime)
 {
 	EXPECT_EQ(0, try_suspend(variant->driver, "boottime"));
 }
