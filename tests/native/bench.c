@@ -31,19 +31,14 @@
 
 #include <sys/mman.h>
 
+#include "bench.h"
+#include "dev/shared.h"
 #include "hwtimer.h"
 #include "hwtimer_driver.h"
-#include "shim.h"
 #include "timer_list.h"
 
 #define SEC		((u64)NSEC_PER_SEC)
 #define MSEC		((u64)NSEC_PER_MSEC)
-/* Operations measured at once, before the worker runs; fewer than WHEEL_DEPTH. */
-#define PORTION		1000UL
-/* Conns that are not pending, and operations in a turn. */
-#define IDLE		100000UL
-#define SAMPLES		4096
-#define DELAYS		256
 /* Delays spread over this range, beyond the duration of any turn. */
 #define SHORTEST_MS	60000
 #define SPREAD_MS	40000
@@ -121,10 +116,11 @@ struct subject {
 	void		(*end)(void);
 };
 
-static unsigned long pending, idle, fired;
+unsigned long pending, idle;
 static struct conn *conns;
-static u32 *order;
-static struct when delays[DELAYS];
+u32 *order;
+u64 delays_ns[DELAYS];
+static unsigned long delays_jiffies[DELAYS], fired;
 static unsigned int cores, core[CPU_SETSIZE];
 static struct hwtimer_wheel *wheel;
 
@@ -137,13 +133,13 @@ static u64 clock_ns(clockid_t clock)
 }
 
 /* The time of this program, which does not skip ahead. */
-static u64 now_ns(void)
+u64 now_ns(void)
 {
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
-static void result(const char *subject, const char *op, unsigned int threads, unsigned int round,
-		   double value, const char *unit)
+void result(const char *subject, const char *op, unsigned int threads, unsigned int round,
+	    double value, const char *unit)
 {
 	if (round)
 		printf("native,6.12,%u,%s,%s,%lu,%u,%.3f,%s\n", threads, subject, op, pending,
@@ -183,7 +179,7 @@ static void find_cores(void)
 }
 
 /* Memory in large pages, as the kernel's is mapped. */
-static void *large_pages(size_t size)
+void *large_pages(size_t size)
 {
 	size_t huge = 2UL << 20;
 	void *p = aligned_alloc(huge, (size + huge - 1) / huge * huge);
@@ -218,8 +214,8 @@ static __always_inline void each(const struct range *r, op_fn fn)
 
 	for (i = r->first; i < r->first + r->n; i++) {
 		n = order[i];
-		when.ns = delays[n % DELAYS].ns + r->shift.ns;
-		when.jiffies = delays[n % DELAYS].jiffies + r->shift.jiffies;
+		when.ns = delays_ns[n % DELAYS] + r->shift.ns;
+		when.jiffies = delays_jiffies[n % DELAYS] + r->shift.jiffies;
 		fn(&conns[n], &when);
 	}
 }
@@ -390,6 +386,15 @@ static u64 settle_here(void)
 	return now_ns() - start;
 }
 
+/* The wheel of the device, for the library. */
+u64 settle_shared(void)
+{
+	u64 start = now_ns();
+
+	run_worker(hwtimer_shared_wheel(NULL));
+	return now_ns() - start;
+}
+
 /* Another thread, on the second core, that runs a function when it is told to. */
 static u64 (*errand)(void);
 static u64 errand_ns;
@@ -543,12 +548,7 @@ static void check_fired(const struct subject *s, unsigned long n)
 	exit(1);
 }
 
-struct samples {
-	double		values[SAMPLES];
-	unsigned int	n;
-};
-
-static void sample(struct samples *s, u64 ns, unsigned long n)
+void sample(struct samples *s, u64 ns, unsigned long n)
 {
 	if (s->n < SAMPLES)
 		s->values[s->n++] = (double)ns / n;
@@ -561,7 +561,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static double median(struct samples *s)
+double median(struct samples *s)
 {
 	qsort(s->values, s->n, sizeof(*s->values), compare);
 	return s->n % 2 ? s->values[s->n / 2] :
@@ -634,7 +634,7 @@ static void steady_turn(const struct subject *s, struct figures *f)
 }
 
 /* The i-th of @n in a round. */
-static unsigned int turn_of(unsigned int i, unsigned int n, unsigned int round)
+unsigned int turn_of(unsigned int i, unsigned int n, unsigned int round)
 {
 	return round % 2 ? n - 1 - i : i;
 }
@@ -896,6 +896,7 @@ static const struct {
 	{ "steady", steady },
 	{ "life", life },
 	{ "producers", producers },
+	{ "ring", ring },
 };
 
 static void prepare(bool in_order)
@@ -921,7 +922,8 @@ static void prepare(bool in_order)
 	}
 	for (i = 0; i < DELAYS; i++) {
 		ms = SHORTEST_MS + below(&random, SPREAD_MS);
-		delays[i] = (struct when){ ms * MSEC, ms };
+		delays_ns[i] = ms * MSEC;
+		delays_jiffies[i] = ms;
 	}
 }
 
@@ -957,6 +959,7 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	find_cores();
 	nr_cpu_ids = POSSIBLE;
+	native_shared_driver = HWTIMER_DRIVER_HRTIMER;
 	native_begin();
 	timer_list_begin();
 	prepare(fn == producers);

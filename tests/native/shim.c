@@ -1060,7 +1060,7 @@ void hwtimer_user_uncharge(struct hwtimer_user *user, enum hwtimer_limit limit, 
 void hwtimer_user_closing(struct hwtimer_user *user) { }
 void hwtimer_user_closed(struct hwtimer_user *user) { }
 void hwtimer_user_show(struct seq_file *m, const struct hwtimer_user *user) { }
-enum hwtimer_driver native_shared_driver;
+int native_shared_driver;
 static struct hwtimer_wheel *shared_wheel;
 
 int hwtimer_shared_init(void)
