@@ -278,14 +278,14 @@ void spin_unlock(spinlock_t *lock)
 
 /* Time. */
 
-u64 native_ahead;
+u64 native_frozen;
 
 u64 ktime_get_ns(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ULL + ts.tv_nsec + native_ahead;
+	return native_frozen ?: ts.tv_sec * 1000000000ULL + ts.tv_nsec;
 }
 
 static void futex_wait(int *word, int value, u64 until)

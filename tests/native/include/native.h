@@ -499,7 +499,7 @@ struct mutex { pthread_mutex_t m; };
 
 /* Time. */
 
-extern u64 native_ahead;	/* how far the clock was set ahead */
+extern u64 native_frozen;	/* the time at which the clock stands; 0: it does not */
 u64 ktime_get_ns(void);
 #define ktime_get_boottime_ns	ktime_get_ns
 #define ns_to_ktime(ns)	((ktime_t)(ns))
