@@ -165,6 +165,9 @@ static const struct {
 	{ "life", life },
 	{ "producers", producers },
 	{ "ring", ring },
+	{ "conns", connections },
+	{ "mix", mix },
+	{ "cross", cross },
 };
 
 static void prepare(bool in_order)

@@ -41,6 +41,9 @@ void steady(unsigned int round);
 void ring(unsigned int round);
 void life(unsigned int round);
 void producers(unsigned int round);
+void connections(unsigned int round);
+void mix(unsigned int round);
+void cross(unsigned int round);
 
 #ifdef NATIVE_H
 #include "hwtimer.h"
@@ -124,8 +127,9 @@ void pin(unsigned int thread);
 void unpin(void);
 void flush_caches(void);
 struct hwtimer_wheel *make_wheel(enum hwtimer_driver driver);
-void run_worker(struct hwtimer_wheel *w);
-u64 on_other_core(u64 (*fn)(void));
+u64 run_worker(struct hwtimer_wheel *w);
+void begin_on_other_core(u64 (*fn)(void));
+u64 end_on_other_core(void);
 void init_conns(const struct subject *s, unsigned long n);
 void check_fired(const struct subject *s, unsigned long n);
 void arm_all(const struct subject *s, enum op op, struct range *r, u64 *arm, u64 *file);

@@ -74,18 +74,20 @@ const struct hwtimer_driver_ops hwtimer_driver_hrtimer = {
 	.valid = valid, .create = create, .end = nothing, .destroy = nothing,
 };
 
-/* As one pass of worker_fn() in hwtimer_kthread.c. */
-void run_worker(struct hwtimer_wheel *w)
+/* As worker_fn() in hwtimer_kthread.c, until it would sleep; returns how long. */
+u64 run_worker(struct hwtimer_wheel *w)
 {
 	struct hwtimer_driven *driven = to_driven(w);
-	u64 now;
+	u64 now, until;
 
 	wheel_awake(w);
 	do {
 		do {
 			now = hwtimer_driven_now(driven);
 		} while (wheel_advance(w, now, WHEEL_BUDGET));
-	} while (!wheel_prepare_sleep(w, now));
+		until = wheel_prepare_sleep(w, now);
+	} while (!until);
+	return until;
 }
 
 struct hwtimer_wheel *make_wheel(enum hwtimer_driver driver)
@@ -218,7 +220,7 @@ static void *other_thread(void *arg)
 	return NULL;
 }
 
-u64 on_other_core(u64 (*fn)(void))
+void begin_on_other_core(u64 (*fn)(void))
 {
 	static bool started;
 	pthread_t thread;
@@ -228,6 +230,10 @@ u64 on_other_core(u64 (*fn)(void))
 		started = true;
 	}
 	smp_store_release(&errand, fn);
+}
+
+u64 end_on_other_core(void)
+{
 	while (smp_load_acquire(&errand))
 		__builtin_ia32_pause();
 	return errand_ns;
@@ -235,7 +241,8 @@ u64 on_other_core(u64 (*fn)(void))
 
 static u64 settle_there(void)
 {
-	return on_other_core(settle_here);
+	begin_on_other_core(settle_here);
+	return end_on_other_core();
 }
 
 const struct subject hwtimer = {

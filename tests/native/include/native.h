@@ -62,6 +62,7 @@ struct hlist_node { struct hlist_node *next, **pprev; };
 #define native_enabled_CONFIG_64BIT	1
 #define native_enabled_CONFIG_GENERIC_ATOMIC64	0
 #define IS_ERR_OR_NULL(p)	(!(p) || IS_ERR(p))
+#define U32_MAX		(~0U)
 #define U64_MAX		(~0ULL)
 #define S64_MAX		0x7fffffffffffffffLL
 #define BITS_PER_LONG	64
