@@ -168,6 +168,9 @@ static const struct {
 	{ "conns", connections },
 	{ "mix", mix },
 	{ "cross", cross },
+	{ "late", lateness },
+	{ "rate", saturation },
+	{ "memory", wheel_memory },
 };
 
 static void prepare(bool in_order)

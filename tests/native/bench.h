@@ -44,6 +44,9 @@ void producers(unsigned int round);
 void connections(unsigned int round);
 void mix(unsigned int round);
 void cross(unsigned int round);
+void lateness(unsigned int round);
+void saturation(unsigned int round);
+void wheel_memory(unsigned int round);
 
 #ifdef NATIVE_H
 #include "hwtimer.h"

@@ -8,6 +8,9 @@
  */
 #include <native.h>
 
+#include <sys/timerfd.h>
+#include <unistd.h>
+
 #include "bench.h"
 
 /**
@@ -413,4 +416,212 @@ void cross(unsigned int round)
 		result(all[i]->name, "race", 2, round, median(&s[2]), "ns");
 		result(all[i]->name, "race_expired", 2, round, median(&s[3]), "%");
 	}
+}
+
+/*
+ * How late timeouts are, with a real worker in a thread, and beside it a thread that reads a
+ * timerfd: an hrtimer and a wake-up. timer_list has no tick here that would come by itself.
+ */
+#define PROBES		1000
+#define PROBES_NS	(400 * MSEC)
+
+enum scene { IDLE_CORES, BUSY_CORES, DRAIN };
+
+static const char *const scene_names[] = { "idle", "busy", "drain" };
+static u64 due[PROBES];
+static struct samples late;
+static bool over;
+
+static void probe_fired(struct hwtimer_timeout *t)
+{
+	struct conn *c = container_of(t, struct conn, timer.hwtimer);
+
+	sample(&late, now_ns() - due[c - conns - pending], 1);
+}
+
+static void probe_wheel(struct hwtimer_wheel *w)
+{
+	struct hwtimer_timeout *t;
+	unsigned int i;
+
+	for (i = 0; i < PROBES; i++) {
+		t = &conns[pending + i].timer.hwtimer;
+		memset(t, 0, sizeof(*t));
+		hwtimer_init(t, w, probe_fired);
+		hwtimer_schedule_at(t, due[i]);
+	}
+	while (READ_ONCE(late.n) < PROBES)
+		native_usleep(1000);
+}
+
+static void probe_timerfd(void)
+{
+	struct itimerspec when = { };
+	int fd = timerfd_create(CLOCK_MONOTONIC, 0);
+	unsigned int i;
+	u64 n;
+
+	for (i = 0; i < PROBES; i++) {
+		when.it_value.tv_sec = due[i] / SEC;
+		when.it_value.tv_nsec = due[i] % SEC;
+		timerfd_settime(fd, TFD_TIMER_ABSTIME, &when, NULL);
+		if (read(fd, &n, sizeof(n)) == sizeof(n))
+			sample(&late, now_ns() - due[i], 1);
+	}
+	close(fd);
+}
+
+static void *busy(void *arg)
+{
+	while (!READ_ONCE(over))
+		barrier();
+	return NULL;
+}
+
+/* Arm and cancel @pending others. */
+static void *drained(void *arg)
+{
+	struct range r = { };
+
+	native_enter();
+	for (; r.first < pending && !READ_ONCE(over); r.first += r.n) {
+		r.n = min(pending - r.first, PORTION);
+		hwtimer_at.run(ARM_CANCEL, &r);
+	}
+	native_leave();
+	return NULL;
+}
+
+static void late_turn(bool timerfd, enum scene scene, unsigned int round)
+{
+	static const struct { const char *name; double share; } points[] = {
+		{ "50", 0.5 }, { "99", 0.99 }, { "99.9", 0.999 }, { "max", 1 },
+	};
+	unsigned int i, n = scene == BUSY_CORES ? cores : scene == DRAIN;
+	pthread_t threads[CPU_SETSIZE];
+	u64 random = seeded(3);
+	char op[32];
+
+	/* With a tick of 1 ms, as everywhere here. */
+	wheel = make_wheel(HWTIMER_DRIVER_KTHREAD);
+	init_conns(&hwtimer_at, pending);
+	late.n = 0;
+	over = false;
+	for (i = 0; i < n; i++)
+		pthread_create(&threads[i], NULL, scene == DRAIN ? drained : busy, NULL);
+	/* A timerfd takes them one by one, so they are in order. */
+	due[0] = now_ns() + 20 * MSEC;
+	for (i = 1; i < PROBES; i++)
+		due[i] = due[i - 1] + below(&random, 2 * PROBES_NS / PROBES);
+	if (timerfd)
+		probe_timerfd();
+	else
+		probe_wheel(wheel);
+	WRITE_ONCE(over, true);
+	for (i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	hwtimer_wheel_stop(wheel, NULL);
+	hwtimer_wheel_destroy(wheel);
+	median(&late);	/* sorts them */
+	for (i = 0; i < ARRAY_SIZE(points); i++) {
+		snprintf(op, sizeof(op), "late_%s_%s", scene_names[scene], points[i].name);
+		result(timerfd ? "timerfd" : "hwtimer_at", op, 1, round,
+		       late.values[(unsigned int)((PROBES - 1) * points[i].share)] / 1000, "us");
+	}
+}
+
+void lateness(unsigned int round)
+{
+	enum scene scene;
+
+	if (pending < PROBES) {
+		fprintf(stderr, "bench: late takes %d pending or more\n", PROBES);
+		exit(2);
+	}
+	unpin();
+	for (scene = IDLE_CORES; scene <= DRAIN; scene++) {
+		late_turn(round % 2, scene, round);
+		late_turn(!(round % 2), scene, round);
+	}
+}
+
+/* What a wheel allocates. */
+void wheel_memory(unsigned int round)
+{
+	static const unsigned int cpus[] = { 2, 16, 64, 512 };
+	unsigned int i;
+	size_t level;
+
+	wheel = make_wheel(HWTIMER_DRIVER_HRTIMER);
+	level = wheel->slots * sizeof(struct wheel_bucket) + wheel->slots / 8;
+	for (i = 0; i < ARRAY_SIZE(cpus); i++)
+		result("hwtimer_at", "wheel_bytes", cpus[i], round, sizeof(struct hwtimer_driven) +
+		       wheel->levels * level + cpus[i] * sizeof(struct wheel_queue), "bytes");
+	hwtimer_wheel_destroy(wheel);
+}
+
+/*
+ * Requests that come at a rate, from this core, for a worker on another one: how many it handles,
+ * and how long they wait.
+ */
+#define RATE_MS		200
+#define BURST		100UL
+
+static long backlog(void)
+{
+	long n = -READ_ONCE(wheel->drained);
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		n += local_read(&per_cpu_ptr(wheel->queues, cpu)->pushed);
+	return n;
+}
+
+/* @rate: in millions per second; 0: as many as this core can make. */
+static void rate_turn(unsigned int rate, unsigned int round)
+{
+	static struct samples waiting;
+	struct range r = { };
+	u64 start, now, ops = 0;
+	char name[16], op[32];
+	double done;
+
+	pin(1);
+	wheel = make_wheel(HWTIMER_DRIVER_KTHREAD);
+	pin(0);
+	init_conns(&hwtimer_at, pending);
+	waiting.n = 0;
+	start = now_ns();
+	do {
+		r.n = min(pending - r.first, BURST);
+		hwtimer_at.run(ARM_CANCEL, &r);
+		r.first = r.first + r.n < pending ? r.first + r.n : 0;
+		ops += r.n;
+		if (!(ops % (10 * BURST)))
+			sample(&waiting, backlog(), 1);
+		do {
+			now = now_ns();
+		} while (rate && ops * 1000 > (now - start) * rate);
+	} while (now - start < RATE_MS * MSEC || !waiting.n);
+	done = READ_ONCE(wheel->drained) * 1000.0 / (now - start);
+	hwtimer_wheel_stop(wheel, NULL);
+	hwtimer_wheel_destroy(wheel);
+
+	snprintf(name, sizeof(name), rate ? "rate_%u" : "rate_all", rate);
+	result("hwtimer_at", name, 2, round, ops * 1000.0 / (now - start), "M/s");
+	snprintf(op, sizeof(op), "%s_handled", name);
+	result("hwtimer_at", op, 2, round, done, "M/s");
+	snprintf(op, sizeof(op), "%s_wait", name);
+	result("hwtimer_at", op, 2, round, median(&waiting) / done, "us");
+	snprintf(op, sizeof(op), "%s_wait_max", name);
+	result("hwtimer_at", op, 2, round, waiting.values[waiting.n - 1] / done, "us");
+}
+
+void saturation(unsigned int round)
+{
+	static const unsigned int rates[] = { 1, 2, 5, 10, 20, 0 };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(rates); i++)
+		rate_turn(rates[i], round);
 }
