@@ -23,7 +23,8 @@
  *	kicks		store a flag where the worker is called by this program (all but the
  *			producers), once in WHEEL_DEPTH requests: flatters hwtimer by the cost of
  *			a wake-up, divided by that
- *	call		to the worker: no context switch; flatters hwtimer
+ *	call		of the worker: no wake-up and no context switch; flatters hwtimer, also in
+ *			"conns" and "mix", which count the wake-ups
  *	softirq		is a call: flatters timer_list when timers expire
  *	mitigations	no function calls through thunks, on neither side
  */
@@ -228,7 +229,7 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	fn = cases[i].round;
-	pending = parse(argv[2], 10000000);
+	pending = parse(argv[2], 1000000);
 	rounds = parse(argv[3], 99);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	find_cores();

@@ -622,6 +622,8 @@ void saturation(unsigned int round)
 	static const unsigned int rates[] = { 1, 2, 5, 10, 20, 0 };
 	unsigned int i;
 
+	if (cores < 2)
+		return;
 	for (i = 0; i < ARRAY_SIZE(rates); i++)
 		rate_turn(rates[i], round);
 }
