@@ -278,12 +278,14 @@ void spin_unlock(spinlock_t *lock)
 
 /* Time. */
 
+u64 native_frozen;
+
 u64 ktime_get_ns(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+	return native_frozen ?: ts.tv_sec * 1000000000ULL + ts.tv_nsec;
 }
 
 static void futex_wait(int *word, int value, u64 until)
@@ -1058,13 +1060,14 @@ void hwtimer_user_uncharge(struct hwtimer_user *user, enum hwtimer_limit limit, 
 void hwtimer_user_closing(struct hwtimer_user *user) { }
 void hwtimer_user_closed(struct hwtimer_user *user) { }
 void hwtimer_user_show(struct seq_file *m, const struct hwtimer_user *user) { }
+int native_shared_driver;
 static struct hwtimer_wheel *shared_wheel;
 
 int hwtimer_shared_init(void)
 {
 	const struct hwtimer_wheel_params params = {
 		.name = "dev", .tick_ns = NSEC_PER_MSEC, .slots = 4096,
-		.flags = HWTIMER_WHEEL_GROW,
+		.flags = HWTIMER_WHEEL_GROW, .driver = native_shared_driver,
 	};
 
 	shared_wheel = hwtimer_wheel_create(&params);

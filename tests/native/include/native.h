@@ -62,6 +62,7 @@ struct hlist_node { struct hlist_node *next, **pprev; };
 #define native_enabled_CONFIG_64BIT	1
 #define native_enabled_CONFIG_GENERIC_ATOMIC64	0
 #define IS_ERR_OR_NULL(p)	(!(p) || IS_ERR(p))
+#define U32_MAX		(~0U)
 #define U64_MAX		(~0ULL)
 #define S64_MAX		0x7fffffffffffffffLL
 #define BITS_PER_LONG	64
@@ -398,7 +399,9 @@ extern void (*native_irq_handler)(void);
 
 static inline void native_section_step(void)
 {
-#ifdef __SANITIZE_THREAD__
+#if defined(NATIVE_BENCH)
+	/* It stops a wheel when nobody else uses it: synchronize_rcu() has nothing to wait for. */
+#elif defined(__SANITIZE_THREAD__)
 	__atomic_fetch_add(&native_sections[current->cpu].n.counter, 1, __ATOMIC_ACQ_REL);
 	__atomic_load_n(&native_grace, __ATOMIC_ACQUIRE);
 #else
@@ -425,8 +428,10 @@ static inline void preempt_enable(void)
 
 static inline unsigned int native_cpu_id(void)
 {
+#ifndef NATIVE_BENCH
 	if (unlikely(!current->preempt))
 		native_fail("this_cpu_ptr() where one may be preempted");
+#endif
 	return current->cpu;
 }
 
@@ -495,6 +500,7 @@ struct mutex { pthread_mutex_t m; };
 
 /* Time. */
 
+extern u64 native_frozen;	/* the time at which the clock stands; 0: it does not */
 u64 ktime_get_ns(void);
 #define ktime_get_boottime_ns	ktime_get_ns
 #define ns_to_ktime(ns)	((ktime_t)(ns))

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * hwtimer: what the files of the native benchmark share. That of the library includes it, too,
+ * without the kernel.
+ */
+#ifndef NATIVE_BENCH_H
+#define NATIVE_BENCH_H
+
+#include <linux/types.h>
+
+#include "shim.h"
+
+/* Operations measured at once, before the worker runs; fewer than WHEEL_DEPTH. */
+#define PORTION		1000UL
+/* Conns that are not pending, and operations in a turn. */
+#define IDLE		100000UL
+#define SAMPLES		4096
+#define DELAYS		256
+
+/* Values of a round. */
+struct samples {
+	double		values[SAMPLES];
+	unsigned int	n;
+};
+
+extern unsigned long pending, idle;
+extern __u32 *order;		/* of accesses */
+extern __u64 delays_ns[DELAYS];
+
+__u64 now_ns(void);
+void sample(struct samples *s, __u64 ns, unsigned long n);
+double median(struct samples *s);
+void result(const char *subject, const char *op, unsigned int threads, unsigned int round,
+	    double value, const char *unit);
+unsigned int turn_of(unsigned int i, unsigned int n, unsigned int round);
+void *large_pages(size_t size);
+__u64 settle_shared(void);
+
+/* cases */
+void steady(unsigned int round);
+void ring(unsigned int round);
+void life(unsigned int round);
+void producers(unsigned int round);
+void connections(unsigned int round);
+void mix(unsigned int round);
+void cross(unsigned int round);
+void lateness(unsigned int round);
+void saturation(unsigned int round);
+void wheel_memory(unsigned int round);
+
+#ifdef NATIVE_H
+#include "hwtimer.h"
+#include "hwtimer_driver.h"
+#include "timer_list.h"
+
+#define SEC		((u64)NSEC_PER_SEC)
+#define MSEC		((u64)NSEC_PER_MSEC)
+#define THREADS		4
+
+/**
+ * struct conn - an object with a timeout; all subjects use the same memory
+ * @timer: the timeout
+ * @deadline: for TOUCH_LAZY, in jiffies
+ */
+struct conn {
+	union {
+		struct hwtimer_timeout	hwtimer;
+		struct timer_list	list;
+	} timer;
+	unsigned long		deadline;
+} __attribute__((aligned(256)));
+
+struct when {
+	u64		ns;
+	unsigned long	jiffies;
+};
+
+enum op {
+	ARM,
+	ARM_AT,		/* for the deadline of the range */
+	CANCEL,		/* what the worker has filed */
+	ARM_CANCEL,	/* at once */
+	TOUCH_LATER,	/* by seconds: into another bucket of timer_list */
+	TOUCH_NEAR,	/* by ms: mostly into the same */
+	TOUCH_LAZY,	/* as TOUCH_LATER, by a store */
+	OPS
+};
+
+/**
+ * struct range - conns to operate on
+ * @first: the first one, as an index of order[]
+ * @n: number of operations
+ * @shift: added to each delay
+ * @deadline: for ARM_AT
+ */
+struct range {
+	unsigned long	first, n;
+	struct when	shift;
+	struct when	deadline;
+};
+
+/**
+ * struct subject - what is measured
+ * @name: as in tests/bench
+ * @begin: prepare
+ * @init: prepare a conn
+ * @run: operate
+ * @settle: let the worker do all it can; returns the ns that this took. NULL: there is no worker
+ * @expire: what @settle is once the deadline has come
+ * @end: undo @begin
+ */
+struct subject {
+	const char	*name;
+	void		(*begin)(void);
+	void		(*init)(struct conn *c);
+	void		(*run)(enum op op, const struct range *r);
+	u64		(*settle)(void);
+	u64		(*expire)(void);
+	void		(*end)(void);
+};
+
+extern struct conn *conns;
+extern unsigned long delays_jiffies[DELAYS], fired;
+extern unsigned int cores;
+extern struct hwtimer_wheel *wheel;
+extern const struct subject hwtimer, hwtimer_at, hwtimer_remote, timer_list;
+
+u64 clock_ns(clockid_t clock);
+void pin(unsigned int thread);
+void unpin(void);
+void flush_caches(void);
+struct hwtimer_wheel *make_wheel(enum hwtimer_driver driver);
+u64 run_worker(struct hwtimer_wheel *w);
+void begin_on_other_core(u64 (*fn)(void));
+u64 end_on_other_core(void);
+void init_conns(const struct subject *s, unsigned long n);
+void check_fired(const struct subject *s, unsigned long n);
+void arm_all(const struct subject *s, enum op op, struct range *r, u64 *arm, u64 *file);
+#endif /* NATIVE_H */
+
+#endif /* NATIVE_BENCH_H */

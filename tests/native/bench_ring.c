@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: what libhwtimer costs with rings: the library, the taker in the kernel, and the wheel's
+ * worker, all on one core. System calls are calls of functions here.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "libhwtimer.h"
+
+enum op { FILL, ARM, CANCEL, ARM_CANCEL, TOUCH_LATER, OPS };
+
+static const char *const names[] = { "", "arm", "cancel", "arm_cancel", "touch_later" };
+
+static struct hwtimer *h;
+static hwtimer_id *ids;
+
+static void check(int ret)
+{
+	if (ret) {
+		fprintf(stderr, "bench: libhwtimer: %s\n", strerror(-ret));
+		exit(1);
+	}
+}
+
+static void run(enum op op, unsigned long i, unsigned long end)
+{
+	__u64 now = hwtimer_now(h) + (op == TOUCH_LATER ? 4000000000ULL : 0);
+	int ret = 0;
+	__u32 n;
+
+	for (; i < end; i++) {
+		n = op == FILL ? i : order[i];
+		if (op == FILL || op == ARM || op == ARM_CANCEL)
+			ret |= hwtimer_schedule_at(h, now + delays_ns[n % DELAYS], n, &ids[n]);
+		if (op == CANCEL || op == ARM_CANCEL)
+			ret |= hwtimer_cancel(h, ids[n]);
+		if (op == TOUCH_LATER)
+			ret |= hwtimer_touch_at(h, ids[n], now + delays_ns[n % DELAYS]);
+	}
+	check(ret);
+}
+
+/* The library's part, and all. */
+struct figures {
+	struct samples	lib[OPS], all[OPS];
+};
+
+static void measure(enum op op, unsigned long first, unsigned long n, struct figures *f)
+{
+	unsigned long i, end = first + n, portion;
+	__u64 start, ns;
+
+	for (i = first; i < end; i += portion) {
+		portion = end - i < PORTION ? end - i : PORTION;
+		start = now_ns();
+		run(op, i, i + portion);
+		ns = now_ns() - start;
+		if (f)
+			sample(&f->lib[op], ns, portion);
+		/* The kernel takes what was submitted. */
+		start = now_ns();
+		check(hwtimer_flush(h));
+		ns += now_ns() - start + settle_shared();
+		if (f)
+			sample(&f->all[op], ns, portion);
+	}
+}
+
+/*
+ * As a turn of the case steady. What is cancelled in random order leaves the free slots in that
+ * order; ARM_CANCEL takes the same slot each time.
+ */
+static void turn(struct figures *f)
+{
+	struct hwtimer_options o = {
+		.size = sizeof(o), .flags = HWTIMER_OPEN_RINGS, .timeouts = pending + idle + 1,
+	};
+
+	check(hwtimer_open(&h, &o));
+	measure(FILL, 0, pending + idle, NULL);
+	measure(CANCEL, pending, idle, f);
+	measure(ARM, pending, idle, f);
+	measure(TOUCH_LATER, 0, idle, f);
+	measure(CANCEL, pending, idle, NULL);
+	measure(ARM_CANCEL, pending, idle, f);
+	hwtimer_close(h);
+	settle_shared();
+}
+
+void ring(unsigned int round)
+{
+	static struct figures f;
+	char name[32];
+	unsigned int i;
+
+	if (!ids)
+		ids = large_pages((pending + idle) * sizeof(*ids));
+	memset(&f, 0, sizeof(f));
+	for (i = 0; i < (IDLE / pending / 5 ?: 1); i++)
+		turn(&f);
+	for (i = ARM; i < OPS; i++) {
+		result("library", names[i], 1, round, median(&f.lib[i]), "ns");
+		snprintf(name, sizeof(name), "%s+worker", names[i]);
+		result("library", name, 1, round, median(&f.all[i]), "ns");
+	}
+}

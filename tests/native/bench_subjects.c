@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: what the native benchmark compares: the wheel, called by this program, and timer_list.
+ */
+#include <native.h>
+
+#include "bench.h"
+#include "dev/shared.h"
+
+/* The loop is the same for all subjects; the functions are constants, and inlined. */
+typedef void (*op_fn)(struct conn *c, const struct when *when);
+
+static __always_inline void each(const struct range *r, op_fn fn)
+{
+	unsigned long i;
+	struct when when;
+	u32 n;
+
+	for (i = r->first; i < r->first + r->n; i++) {
+		n = order[i];
+		when.ns = delays_ns[n % DELAYS] + r->shift.ns;
+		when.jiffies = delays_jiffies[n % DELAYS] + r->shift.jiffies;
+		fn(&conns[n], &when);
+	}
+}
+
+static __always_inline void run_ops(enum op op, const struct range *r, op_fn arm, op_fn cancel,
+				    op_fn arm_cancel, op_fn touch)
+{
+	switch (op) {
+	case ARM:
+		each(r, arm);
+		break;
+	case CANCEL:
+		each(r, cancel);
+		break;
+	case ARM_CANCEL:
+		each(r, arm_cancel);
+		break;
+	case TOUCH_LATER:
+	case TOUCH_NEAR:
+		each(r, touch);
+		break;
+	default:
+		break;
+	}
+}
+
+/* hwtimer. The worker runs when the program calls it. */
+
+static void kicked(struct hwtimer_wheel *w)
+{
+	WRITE_ONCE(to_driven(w)->kicked, 1);
+}
+
+static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t, hwtimer_fn_t fn,
+		   u64 deadline)
+{
+	hwtimer_worker_call(to_driven(w), t, fn, deadline);
+}
+
+static void *alloc(struct hwtimer_wheel *w, size_t size)
+{
+	return hwtimer_worker_alloc(to_driven(w), size, GFP_KERNEL);
+}
+
+static bool valid(const struct hwtimer_wheel_params *params) { return true; }
+static int create(struct hwtimer_driven *d, const struct hwtimer_wheel_params *p) { return 0; }
+static void nothing(struct hwtimer_driven *driven) { }
+
+/* In the place of the hrtimer driver, which is not built here. */
+const struct hwtimer_driver_ops hwtimer_driver_hrtimer = {
+	.name = "called", .ops = { .kick = kicked, .call = expire, .alloc = alloc },
+	.valid = valid, .create = create, .end = nothing, .destroy = nothing,
+};
+
+/* As worker_fn() in hwtimer_kthread.c, until it would sleep; returns how long. */
+u64 run_worker(struct hwtimer_wheel *w)
+{
+	struct hwtimer_driven *driven = to_driven(w);
+	u64 now, until;
+
+	wheel_awake(w);
+	do {
+		do {
+			now = hwtimer_driven_now(driven);
+		} while (wheel_advance(w, now, WHEEL_BUDGET));
+		until = wheel_prepare_sleep(w, now);
+	} while (!until);
+	return until;
+}
+
+struct hwtimer_wheel *make_wheel(enum hwtimer_driver driver)
+{
+	const struct hwtimer_wheel_params params = {
+		.name = "bench", .tick_ns = NSEC_PER_SEC / HZ, .slots = 4096, .levels = 2,
+		.driver = driver,
+	};
+	struct hwtimer_wheel *w = hwtimer_wheel_create(&params);
+
+	if (IS_ERR(w)) {
+		fprintf(stderr, "bench: no wheel\n");
+		exit(1);
+	}
+	return w;
+}
+
+static void wheel_begin(void)
+{
+	wheel = make_wheel(HWTIMER_DRIVER_HRTIMER);
+}
+
+static void wheel_end(void)
+{
+	hwtimer_wheel_stop(wheel, NULL);
+	hwtimer_wheel_destroy(wheel);
+}
+
+static void wheel_fired(struct hwtimer_timeout *t)
+{
+	fired++;
+}
+
+static void wheel_init_conn(struct conn *c)
+{
+	hwtimer_init(&c->timer.hwtimer, wheel, wheel_fired);
+}
+
+static void wheel_arm_after(struct conn *c, const struct when *when)
+{
+	hwtimer_schedule(&c->timer.hwtimer, when->ns);
+}
+
+static void wheel_arm_at(struct conn *c, const struct when *when)
+{
+	hwtimer_schedule_at(&c->timer.hwtimer, when->ns);
+}
+
+static void wheel_touch_after(struct conn *c, const struct when *when)
+{
+	hwtimer_touch(&c->timer.hwtimer, when->ns);
+}
+
+static void wheel_touch_at(struct conn *c, const struct when *when)
+{
+	hwtimer_touch_at(&c->timer.hwtimer, when->ns);
+}
+
+static void wheel_cancel_conn(struct conn *c, const struct when *when)
+{
+	hwtimer_cancel(&c->timer.hwtimer);
+}
+
+static void wheel_arm_cancel_after(struct conn *c, const struct when *when)
+{
+	hwtimer_schedule(&c->timer.hwtimer, when->ns);
+	hwtimer_cancel(&c->timer.hwtimer);
+}
+
+static void wheel_arm_cancel_at(struct conn *c, const struct when *when)
+{
+	hwtimer_schedule_at(&c->timer.hwtimer, when->ns);
+	hwtimer_cancel(&c->timer.hwtimer);
+}
+
+static void wheel_run(enum op op, const struct range *r)
+{
+	run_ops(op, r, wheel_arm_after, wheel_cancel_conn, wheel_arm_cancel_after,
+		wheel_touch_after);
+}
+
+/* The time is read once for all. */
+static void wheel_run_at(enum op op, const struct range *range)
+{
+	struct range r = *range;
+	unsigned long i;
+
+	if (op == ARM_AT) {
+		for (i = r.first; i < r.first + r.n; i++)
+			wheel_arm_at(&conns[order[i]], &r.deadline);
+		return;
+	}
+	r.shift.ns += hwtimer_wheel_now(wheel);
+	run_ops(op, &r, wheel_arm_at, wheel_cancel_conn, wheel_arm_cancel_at, wheel_touch_at);
+}
+
+static u64 settle_here(void)
+{
+	u64 start = now_ns();
+
+	run_worker(wheel);
+	return now_ns() - start;
+}
+
+/* The wheel of the device, for the library. */
+u64 settle_shared(void)
+{
+	u64 start = now_ns();
+
+	run_worker(hwtimer_shared_wheel(NULL));
+	return now_ns() - start;
+}
+
+/* Another thread, on the second core, that runs a function when it is told to. */
+static u64 (*errand)(void);
+static u64 errand_ns;
+
+static void *other_thread(void *arg)
+{
+	u64 (*fn)(void);
+
+	native_enter();
+	pin(1);
+	for (;;) {
+		while (!(fn = smp_load_acquire(&errand)))
+			__builtin_ia32_pause();
+		errand_ns = fn();
+		smp_store_release(&errand, NULL);
+	}
+	return NULL;
+}
+
+void begin_on_other_core(u64 (*fn)(void))
+{
+	static bool started;
+	pthread_t thread;
+
+	if (!started) {
+		pthread_create(&thread, NULL, other_thread, NULL);
+		started = true;
+	}
+	smp_store_release(&errand, fn);
+}
+
+u64 end_on_other_core(void)
+{
+	while (smp_load_acquire(&errand))
+		__builtin_ia32_pause();
+	return errand_ns;
+}
+
+static u64 settle_there(void)
+{
+	begin_on_other_core(settle_here);
+	return end_on_other_core();
+}
+
+const struct subject hwtimer = {
+	"hwtimer", wheel_begin, wheel_init_conn, wheel_run, settle_here, settle_here,
+	wheel_end,
+};
+
+const struct subject hwtimer_at = {
+	"hwtimer_at", wheel_begin, wheel_init_conn, wheel_run_at, settle_here,
+	settle_here, wheel_end,
+};
+
+/* The worker is on another core. */
+const struct subject hwtimer_remote = {
+	"hwtimer_remote", wheel_begin, wheel_init_conn, wheel_run_at, settle_there,
+	settle_there, wheel_end,
+};
+
+/* timer_list. TOUCH_LAZY is as TCP does it: the timer runs on, and looks at the deadline later. */
+
+static void list_begin(void)
+{
+	jiffies_64 += 1000;
+	timer_list_run();
+}
+
+static void list_fired(struct timer_list *t)
+{
+	fired++;
+}
+
+static void list_init_conn(struct conn *c)
+{
+	timer_setup(&c->timer.list, list_fired, 0);
+}
+
+static void list_arm(struct conn *c, const struct when *when)
+{
+	mod_timer(&c->timer.list, when->jiffies);
+}
+
+static void list_cancel(struct conn *c, const struct when *when)
+{
+	timer_delete(&c->timer.list);
+}
+
+static void list_arm_cancel(struct conn *c, const struct when *when)
+{
+	mod_timer(&c->timer.list, when->jiffies);
+	timer_delete(&c->timer.list);
+}
+
+static void list_touch_lazy(struct conn *c, const struct when *when)
+{
+	WRITE_ONCE(c->deadline, when->jiffies);
+}
+
+static void list_run(enum op op, const struct range *range)
+{
+	struct range r = *range;
+	unsigned long i;
+
+	if (op == ARM_AT) {
+		for (i = r.first; i < r.first + r.n; i++)
+			list_arm(&conns[order[i]], &r.deadline);
+		return;
+	}
+	r.shift.jiffies += READ_ONCE(jiffies_64);
+	if (op == TOUCH_LAZY)
+		each(&r, list_touch_lazy);
+	else
+		run_ops(op, &r, list_arm, list_cancel, list_arm_cancel, list_arm);
+}
+
+static u64 list_expire(void)
+{
+	u64 start = now_ns();
+
+	timer_list_run();
+	return now_ns() - start;
+}
+
+static void list_end(void)
+{
+	unsigned long i;
+
+	for (i = 0; i < pending + idle; i++)
+		timer_delete(&conns[i].timer.list);
+}
+
+const struct subject timer_list = {
+	"timer_list", list_begin, list_init_conn, list_run, NULL, list_expire, list_end,
+};
+
+void init_conns(const struct subject *s, unsigned long n)
+{
+	unsigned long i;
+
+	fired = 0;
+	for (i = 0; i < n; i++) {
+		memset(&conns[i].timer, 0, sizeof(conns[i].timer));
+		s->init(&conns[i]);
+	}
+}
+
+void check_fired(const struct subject *s, unsigned long n)
+{
+	if (fired == n)
+		return;
+	fprintf(stderr, "bench: %s: %lu expired instead of %lu: is this machine too slow?\n",
+		s->name, fired, n);
+	exit(1);
+}
+
+/* Arm all that are to be pending. The worker runs after each portion, as after WHEEL_DEPTH. */
+void arm_all(const struct subject *s, enum op op, struct range *r, u64 *arm,
+	     u64 *file)
+{
+	u64 start;
+
+	for (*arm = *file = r->first = 0; r->first < pending; r->first += r->n) {
+		r->n = min(pending - r->first, PORTION);
+		start = now_ns();
+		s->run(op, r);
+		*arm += now_ns() - start;
+		if (s->settle)
+			*file += s->settle();
+	}
+}
