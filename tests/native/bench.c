@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: what the wheel costs beside the kernel's timer_list, both as parts of one program, with
- * real lock prefixes and on real cores. Used by scripts/bench.
+ * hwtimer: the native benchmark: what the wheel costs, compared with the kernel's timer_list. Both
+ * are built into one program, with locked instructions as on a machine with several processors.
+ * Used by scripts/bench.
  *
  *	bench CASE PENDING ROUNDS
  *
- * prints a line per figure:
+ * prints a line for each figure:
  *
  *	native,kernel,threads,subject,operation,pending,round,value,unit
  *
- * Each round measures all subjects, and every other round in reverse order; round 0 is for warming
- * up, and not told (a million are never warm). Operations are as in tests/bench, which
- * docs/performance describes: timeouts are parts of 256 bytes and are taken in random order, the
- * same for all subjects. There are as many possible CPUs as POSSIBLE.
+ * Each round measures all subjects, every other round in reverse order. Round 0 warms up the caches
+ * and is not printed; a million timeouts do not fit into them anyway. The operations are those of
+ * tests/bench, see docs/performance: timeouts are embedded in structures of 256 bytes, and are used
+ * in a random order, the same for all subjects. There are POSSIBLE possible CPUs.
  *
- * What costs as much as in the kernel: atomic operations and spinlocks; preempt_disable(), a
- * counter of the thread; per-CPU data, one load more than the kernel's; the clock, read by
- * clock_gettime() in the vDSO. What is cheaper, and whom that flatters:
+ * About as expensive as in the kernel are atomic operations and spinlocks; preempt_disable(), which
+ * counts in a variable of the thread; per-CPU data, which take one more load here; and the clock,
+ * which clock_gettime() reads in the vDSO. Cheaper than in the kernel are
  *
- *	interrupts	are disabled by a store. Each operation of timer_list does it, hwtimer only
- *			when it kicks the worker: flatters timer_list by some ns
- *	kicks		store a flag where the worker is called by this program (all but the
- *			producers), once in WHEEL_DEPTH requests: flatters hwtimer by the cost of
- *			a wake-up, divided by that
- *	call		of the worker: no wake-up and no context switch; flatters hwtimer, also in
- *			"conns" and "mix", which count the wake-ups
- *	softirq		is a call: flatters timer_list when timers expire
- *	mitigations	no function calls through thunks, on neither side
+ *	interrupts	Disabling them is a store. Each operation of timer_list does it, hwtimer
+ *			only when it kicks the worker. timer_list gains some ns.
+ *	kicks		Where this program calls the worker, a kick stores a flag. There is one kick
+ *			in WHEEL_DEPTH requests, so hwtimer gains the cost of a wake-up divided by
+ *			WHEEL_DEPTH.
+ *	the worker	Where this program calls it, there is no wake-up and no context switch.
+ *			hwtimer gains. "conns" and "mix" print the number of wake-ups.
+ *	softirq		It is a function call. timer_list gains when timers expire.
+ *	mitigations	Neither side calls functions through retpolines.
  */
 #include <native.h>
 
@@ -34,12 +35,12 @@
 
 #include "bench.h"
 
-/* Delays spread over this range, beyond the duration of any turn. */
+/* The range of the delays. The shortest one is longer than any measurement takes. */
 #define SHORTEST_MS	60000
 #define SPREAD_MS	40000
-/* Each thread is a CPU, those of the shims as well. */
+/* The number of CPUs. Each thread is one, including those that the shims create. */
 #define POSSIBLE	16
-/* More than all caches have. */
+/* Writing to so much memory evicts everything else from the caches of most machines. */
 #define FLUSH		(64UL << 20)
 
 struct options options = { .seed = 1 };
@@ -61,7 +62,7 @@ u64 clock_ns(clockid_t clock)
 	return ts.tv_sec * SEC + ts.tv_nsec;
 }
 
-/* The time of this machine, also while the clock of the wheels stands. */
+/* The machine's clock, which goes on while the clock of the wheels stands. */
 u64 now_ns(void)
 {
 	return clock_ns(CLOCK_MONOTONIC);
@@ -75,7 +76,7 @@ void result(const char *subject, const char *op, unsigned int threads, unsigned 
 		       round, value, unit);
 }
 
-/* Threads beyond the cores share them. */
+/* If there are more threads than cores, threads share a core. */
 void pin(unsigned int thread)
 {
 	cpu_set_t set;
@@ -107,7 +108,7 @@ static void find_cores(void)
 			core[cores++] = i;
 }
 
-/* Memory in large pages, as the kernel's is mapped. */
+/* The kernel maps its memory by large pages, too. */
 void *large_pages(size_t size)
 {
 	size_t huge = 2UL << 20;
@@ -152,7 +153,7 @@ double median(struct samples *s)
 			  (s->values[s->n / 2 - 1] + s->values[s->n / 2]) / 2;
 }
 
-/* The i-th of @n in a round. */
+/* The subject, of @n, whose turn is the @i-th of @round. */
 unsigned int turn_of(unsigned int i, unsigned int n, unsigned int round)
 {
 	return round % 2 ? n - 1 - i : i;
@@ -184,7 +185,7 @@ static void prepare(bool in_order)
 	n = max(pending + idle, THREADS * idle);
 	conns = large_pages(n * sizeof(*conns));
 	order = large_pages(n * sizeof(*order));
-	/* The idle ones, and those of each thread, are shuffled among themselves. */
+	/* Shuffle the pending conns, the idle ones, and those of each producer separately. */
 	for (i = 0; i < n; i++) {
 		j = i < pending && pending > idle ? 0 : i / idle * idle;
 		if (pending > idle && i >= pending)

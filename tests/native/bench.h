@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: what the files of the native benchmark share. That of the library includes it, too,
- * without the kernel.
+ * hwtimer: what the files of the native benchmark share. bench_ring.c, which is a program's side,
+ * includes it without native.h.
  */
 #ifndef NATIVE_BENCH_H
 #define NATIVE_BENCH_H
@@ -10,21 +10,21 @@
 
 #include "shim.h"
 
-/* Operations measured at once, before the worker runs; fewer than WHEEL_DEPTH. */
+/* So many operations are measured together; then the worker runs. Less than WHEEL_DEPTH. */
 #define PORTION		1000UL
-/* Conns that are not pending, and operations in a turn. */
+/* The largest number of conns that are not pending, and of operations in a measurement. */
 #define IDLE		100000UL
 #define SAMPLES		4096
 #define DELAYS		256
 
-/* Values of a round. */
+/* The values measured in a round. */
 struct samples {
 	double		values[SAMPLES];
 	unsigned int	n;
 };
 
 extern unsigned long pending, idle;
-extern __u32 *order;		/* of accesses */
+extern __u32 *order;		/* in which conns are used */
 extern __u64 delays_ns[DELAYS];
 
 __u64 now_ns(void);
@@ -77,12 +77,12 @@ struct when {
 
 enum op {
 	ARM,
-	ARM_AT,		/* for the deadline of the range */
-	CANCEL,		/* what the worker has filed */
-	ARM_CANCEL,	/* at once */
-	TOUCH_LATER,	/* by seconds: into another bucket of timer_list */
-	TOUCH_NEAR,	/* by ms: mostly into the same */
-	TOUCH_LAZY,	/* as TOUCH_LATER, by a store */
+	ARM_AT,		/* all for the deadline of the range */
+	CANCEL,		/* timeouts that the worker has filed */
+	ARM_CANCEL,	/* arm each, and cancel it at once */
+	TOUCH_LATER,	/* by seconds: timer_list uses another bucket */
+	TOUCH_NEAR,	/* by ms: timer_list mostly uses the same bucket */
+	TOUCH_LAZY,	/* as TOUCH_LATER, but only store the deadline, as TCP does */
 	OPS
 };
 
@@ -106,7 +106,7 @@ struct range {
  * @init: prepare a conn
  * @run: operate
  * @settle: let the worker do all it can; returns the ns that this took. NULL: there is no worker
- * @expire: what @settle is once the deadline has come
+ * @expire: let everything that is due expire; returns the ns that this took
  * @end: undo @begin
  */
 struct subject {

@@ -10,7 +10,7 @@ static const char *const op_names[] = {
 	"arm", "arm_at", "cancel", "arm_cancel", "touch_later", "touch_near", "touch_later",
 };
 
-/* By operation: the caller's part, the worker's, and both. */
+/* For each operation, the time of the caller, of the worker, and of both together. */
 struct figures {
 	struct samples	op[OPS], worker[OPS], both[OPS];
 };
@@ -47,7 +47,7 @@ static void steady_turn(const struct subject *s, struct figures *f)
 	s->begin();
 	init_conns(s, pending + idle);
 	arm_all(s, ARM, &all, &ns, &ns);
-	/* Twice: the first pass brings as many into the caches as fit. */
+	/* The first of two passes warms up the caches, and is not recorded. */
 	measure(s, ARM_CANCEL, pending, idle, 0, NULL);
 	measure(s, ARM_CANCEL, pending, idle, 0, f);
 	measure(s, ARM, pending, idle, 0, f);
@@ -75,7 +75,7 @@ static void clock_turn(unsigned int round)
 	result("clock", "ktime_get_ns", 1, round, median(&s), "ns");
 }
 
-/* Operations while many are pending, and none expires. */
+/* Single operations while many timeouts are pending, and none expires. */
 void steady(unsigned int round)
 {
 	static const struct subject *const all[] = {
@@ -113,10 +113,10 @@ struct life {
 	struct samples	arm, file, expire, all;
 };
 
-/* The clock stands while all are armed, then moves beyond the deadline. */
+/* The clock stands while all timeouts are armed, then moves beyond their deadline. */
 static void life_turn(const struct subject *s, bool cold, struct life *life)
 {
-	/* In the lowest level of both wheels, if possible; timer_list rounds up by an eighth. */
+	/* In the lowest level of hwtimer's wheel. timer_list may add an eighth of the delay. */
 	u64 arm, file, expire, ms = pending > IDLE ? 2000 : 400;
 	struct range r = { };
 
@@ -172,12 +172,12 @@ static void lives(unsigned int round, bool cold)
 void life(unsigned int round)
 {
 	lives(round, false);
-	/* More are cold anyway. */
+	/* More do not fit into the caches, so they are always cold. */
 	if (pending <= IDLE)
 		lives(round, true);
 }
 
-/* Several threads arm and cancel at once, each its own conns, and the wheels have real workers. */
+/* Several threads arm and cancel conns of their own at the same time. Workers are threads. */
 
 enum way { ONE_WHEEL, OWN_WHEELS, TIMER_LIST };
 
@@ -256,7 +256,7 @@ static void producers_turn(struct samples *all, struct samples *worker)
 	u64 ns = 0, before;
 
 	for (i = 0; i < nr_threads; i++) {
-		/* A worker may run where the thread may that creates it. */
+		/* A worker inherits the CPUs of the thread that creates it. */
 		if (way == OWN_WHEELS)
 			pin(i);
 		else

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: the cases of the native benchmark that are like what servers do: many connections,
- * requests, timeouts that others end, and how late timeouts are.
+ * hwtimer: the cases of the native benchmark that resemble servers: many connections, requests,
+ * timeouts that another core ends, how late timeouts are, and high rates of requests. And the size
+ * of a wheel.
  *
- * In "conns" and "mix" time goes by in ticks of 1 ms, as fast as the program can. The worker runs
- * at a tick if it was kicked or its sleep is over.
+ * In "conns" and "mix" the program moves the clock in ticks of 1 ms as fast as it can. At each tick
+ * the worker runs if it was kicked or its sleep is over.
  */
 #include <native.h>
 
@@ -17,8 +18,8 @@
  * struct load - what a load has cost
  * @ops: number of operations
  * @caller: their time, in ns
- * @worker: time of the worker, or of timers that expired, in ns
- * @wakeups: how often the worker ran, or timers expired
+ * @worker: time of the worker, or of timer_list_run(), in ns
+ * @wakeups: at how many ticks the worker ran, or timers of timer_list expired
  */
 struct load {
 	unsigned long	ops;
@@ -26,7 +27,7 @@ struct load {
 	unsigned long	wakeups;
 };
 
-/* an interface, and a callback of the load for it */
+/* How a load uses a subject. */
 struct way {
 	const char	*name;
 	const struct subject *subject;
@@ -36,7 +37,7 @@ struct way {
 	void		(*cancel)(struct conn *c);
 };
 
-static void (*ended)(struct conn *c);	/* called when one has expired */
+static void (*ended)(struct conn *c);	/* the load's callback */
 static const struct way *way;
 static u64 until;
 
@@ -87,7 +88,7 @@ static void list_cancel(struct conn *c)
 	timer_delete(&c->timer.list);
 }
 
-/* As TCP does it. */
+/* As TCP does: if the deadline has moved meanwhile, start the timer again. */
 static void lazy_fired(struct timer_list *t)
 {
 	struct conn *c = container_of(t, struct conn, timer.list);
@@ -147,7 +148,7 @@ static void end(unsigned long n)
 	native_frozen = 0;
 }
 
-/* The next tick. */
+/* Move the clock to the next tick, and let the worker, or the timers, run. */
 static void tick(struct load *l)
 {
 	unsigned long before = fired;
@@ -182,8 +183,9 @@ static void report(const struct way *w, const char *name, unsigned int round, st
 }
 
 /*
- * @pending connections, each with a timeout of a minute and a message in every second that pushes
- * it back; one in a hundred is silent and expires, and another one takes its place.
+ * There are @pending connections with a timeout of a minute. Each gets a message once a second,
+ * which pushes the timeout back. One connection in a hundred gets none, and is replaced when it
+ * expires.
  */
 #define CONNS_MS	5000
 #define TIMEOUT_MS	60000
@@ -207,7 +209,7 @@ static void conns_turn(const struct way *w, struct load *l)
 
 	begin(w, pending);
 	ended = take_place;
-	/* As after a minute: the buckets have all ages, and most were touched since. */
+	/* As after a minute: timeouts are in all buckets, and most have been touched since. */
 	for (i = 0; i < pending; i++) {
 		way->arm(&conns[i], 1 + below(&random, TIMEOUT_MS));
 		if (i % PORTION == PORTION - 1 && w->subject->settle)
@@ -245,8 +247,8 @@ void connections(unsigned int round)
 }
 
 /*
- * Requests with a timeout of a second. One in a hundred expires, the others take 1 to 50 ms; so
- * about @pending are under way at a time.
+ * Requests have a timeout of a second. One in a hundred expires, the others are done after 1 to 50
+ * ms. There are so many each ms that about @pending are in progress at a time.
  */
 #define MIX_MS		500
 #define MIX_WARM_MS	1200
@@ -327,8 +329,8 @@ void mix(unsigned int round)
 }
 
 /*
- * What another core does to timeouts that this one has armed and the worker has filed: it touches
- * and cancels them; and it cancels while they expire.
+ * This core arms timeouts, and the worker files them. Then another core touches and cancels them,
+ * and cancels them while they expire.
  */
 static struct {
 	const struct subject	*subject;
@@ -359,7 +361,7 @@ static void cross_turn(const struct subject *s, struct samples *touch, struct sa
 	sample(touch, end_on_other_core(), pending);
 	if (s->settle)
 		s->settle();
-	/* They are this core's again, as far as they belong to one. */
+	/* This core writes to all timeouts, so they are in its caches again. */
 	r.shift = (struct when){ 8 * SEC, 8 * HZ };
 	arm_all(s, ARM, &r, &ns, &ns);
 	job.op = CANCEL;
@@ -368,7 +370,7 @@ static void cross_turn(const struct subject *s, struct samples *touch, struct sa
 	s->end();
 }
 
-/* The ns that both take, and how many expire. */
+/* Cancel and expire at once. @both: the ns that both take; @expired: how many expire, in %. */
 static void race_turn(const struct subject *s, struct samples *both, struct samples *expired)
 {
 	struct range r = { };
@@ -419,8 +421,9 @@ void cross(unsigned int round)
 }
 
 /*
- * How late timeouts are, with a real worker in a thread, and beside it a thread that reads a
- * timerfd: an hrtimer and a wake-up. timer_list has no tick here that would come by itself.
+ * How late timeouts are with a worker that is a thread, compared with a thread that reads a
+ * timerfd, that is, with an hrtimer and a wake-up. timer_list is not measured: here it has no
+ * periodic interrupt that would run it.
  */
 #define PROBES		1000
 #define PROBES_NS	(400 * MSEC)
@@ -478,7 +481,7 @@ static void *busy(void *arg)
 	return NULL;
 }
 
-/* Arm and cancel @pending others. */
+/* Arm and cancel @pending other timeouts. */
 static void *drained(void *arg)
 {
 	struct range r = { };
@@ -502,14 +505,14 @@ static void late_turn(bool timerfd, enum scene scene, unsigned int round)
 	u64 random = seeded(3);
 	char op[32];
 
-	/* With a tick of 1 ms, as everywhere here. */
+	/* Its tick is 1 ms. */
 	wheel = make_wheel(HWTIMER_DRIVER_KTHREAD);
 	init_conns(&hwtimer_at, pending);
 	late.n = 0;
 	over = false;
 	for (i = 0; i < n; i++)
 		pthread_create(&threads[i], NULL, scene == DRAIN ? drained : busy, NULL);
-	/* A timerfd takes them one by one, so they are in order. */
+	/* In ascending order, as the timerfd is set for one after the other. */
 	due[0] = now_ns() + 20 * MSEC;
 	for (i = 1; i < PROBES; i++)
 		due[i] = due[i - 1] + below(&random, 2 * PROBES_NS / PROBES);
@@ -522,7 +525,7 @@ static void late_turn(bool timerfd, enum scene scene, unsigned int round)
 		pthread_join(threads[i], NULL);
 	hwtimer_wheel_stop(wheel, NULL);
 	hwtimer_wheel_destroy(wheel);
-	median(&late);	/* sorts them */
+	median(&late);	/* for its side effect: it sorts the values */
 	for (i = 0; i < ARRAY_SIZE(points); i++) {
 		snprintf(op, sizeof(op), "late_%s_%s", scene_names[scene], points[i].name);
 		result(timerfd ? "timerfd" : "hwtimer_at", op, 1, round,
@@ -545,7 +548,7 @@ void lateness(unsigned int round)
 	}
 }
 
-/* What a wheel allocates. */
+/* How much memory a wheel takes, for several numbers of CPUs. */
 void wheel_memory(unsigned int round)
 {
 	static const unsigned int cpus[] = { 2, 16, 64, 512 };
@@ -561,8 +564,8 @@ void wheel_memory(unsigned int round)
 }
 
 /*
- * Requests that come at a rate, from this core, for a worker on another one: how many it handles,
- * and how long they wait.
+ * This core makes requests at a given rate, for a worker on another core: how many the worker
+ * handles, and how long they wait.
  */
 #define RATE_MS		200
 #define BURST		100UL
@@ -577,7 +580,7 @@ static long backlog(void)
 	return n;
 }
 
-/* @rate: in millions per second; 0: as many as this core can make. */
+/* @rate: in millions per second; 0: as fast as this core can. */
 static void rate_turn(unsigned int rate, unsigned int round)
 {
 	static struct samples waiting;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: what libhwtimer costs with rings: the library, the taker in the kernel, and the wheel's
- * worker, all on one core. System calls are calls of functions here.
+ * hwtimer: the case of the native benchmark that measures libhwtimer with rings: the library, the
+ * kernel's part that takes submissions, and the wheel's worker, all on one core. System calls are
+ * function calls here.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +44,7 @@ static void run(enum op op, unsigned long i, unsigned long end)
 	check(ret);
 }
 
-/* The library's part, and all. */
+/* For each operation, the time of the library, and of everything. */
 struct figures {
 	struct samples	lib[OPS], all[OPS];
 };
@@ -70,8 +71,8 @@ static void measure(enum op op, unsigned long first, unsigned long n, struct fig
 }
 
 /*
- * As a turn of the case steady. What is cancelled in random order leaves the free slots in that
- * order; ARM_CANCEL takes the same slot each time.
+ * Like steady_turn(). ARM takes the library's free slots in random order, as CANCEL has freed them
+ * in random order; ARM_CANCEL takes the same slot each time.
  */
 static void turn(struct figures *f)
 {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: what the native benchmark compares: the wheel, called by this program, and timer_list.
+ * hwtimer: the subjects of the native benchmark: the wheel, whose worker this program calls, and
+ * timer_list.
  */
 #include <native.h>
 
 #include "bench.h"
 #include "dev/shared.h"
 
-/* The loop is the same for all subjects; the functions are constants, and inlined. */
+/* The loop is the same for all subjects. The functions are constants, which are inlined. */
 typedef void (*op_fn)(struct conn *c, const struct when *when);
 
 static __always_inline void each(const struct range *r, op_fn fn)
@@ -68,13 +69,13 @@ static bool valid(const struct hwtimer_wheel_params *params) { return true; }
 static int create(struct hwtimer_driven *d, const struct hwtimer_wheel_params *p) { return 0; }
 static void nothing(struct hwtimer_driven *driven) { }
 
-/* In the place of the hrtimer driver, which is not built here. */
+/* Takes the place of the hrtimer driver, which is not built here. */
 const struct hwtimer_driver_ops hwtimer_driver_hrtimer = {
 	.name = "called", .ops = { .kick = kicked, .call = expire, .alloc = alloc },
 	.valid = valid, .create = create, .end = nothing, .destroy = nothing,
 };
 
-/* As worker_fn() in hwtimer_kthread.c, until it would sleep; returns how long. */
+/* As worker_fn() in hwtimer_kthread.c. Returns the time until which it would sleep. */
 u64 run_worker(struct hwtimer_wheel *w)
 {
 	struct hwtimer_driven *driven = to_driven(w);
@@ -169,7 +170,7 @@ static void wheel_run(enum op op, const struct range *r)
 		wheel_touch_after);
 }
 
-/* The time is read once for all. */
+/* Read the clock once for all operations. */
 static void wheel_run_at(enum op op, const struct range *range)
 {
 	struct range r = *range;
@@ -192,7 +193,7 @@ static u64 settle_here(void)
 	return now_ns() - start;
 }
 
-/* The wheel of the device, for the library. */
+/* Run the worker of the device's shared wheel, for the library. */
 u64 settle_shared(void)
 {
 	u64 start = now_ns();
@@ -201,7 +202,7 @@ u64 settle_shared(void)
 	return now_ns() - start;
 }
 
-/* Another thread, on the second core, that runs a function when it is told to. */
+/* A thread on the second core runs the function that @errand is set to. */
 static u64 (*errand)(void);
 static u64 errand_ns;
 
@@ -261,7 +262,7 @@ const struct subject hwtimer_remote = {
 	settle_there, wheel_end,
 };
 
-/* timer_list. TOUCH_LAZY is as TCP does it: the timer runs on, and looks at the deadline later. */
+/* timer_list. TOUCH_LAZY only stores the deadline; TCP's timers check it when they expire. */
 
 static void list_begin(void)
 {
@@ -357,7 +358,10 @@ void check_fired(const struct subject *s, unsigned long n)
 	exit(1);
 }
 
-/* Arm all that are to be pending. The worker runs after each portion, as after WHEEL_DEPTH. */
+/*
+ * Arm all conns that are to be pending. The worker runs after each portion, as it would be kicked
+ * about as often, after each WHEEL_DEPTH requests.
+ */
 void arm_all(const struct subject *s, enum op op, struct range *r, u64 *arm,
 	     u64 *file)
 {
