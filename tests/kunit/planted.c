@@ -174,31 +174,23 @@ static void freed(struct kunit *test)
 }
 
 /*
- * A function is about to return while a timeout on its stack is pending: the wheel drops the timeout
- * before that, if the function may sleep, and soon otherwise.
+ * A function that may not sleep is about to return while a timeout on its stack is pending: the wheel
+ * drops the timeout soon.
  */
 static void left_on_stack(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel;
 	struct job j = { };
-	bool atomic;
 
 	need(test, DEBUG_OBJECTS, "CONFIG_DEBUG_OBJECTS");
 	wheel = a_wheel(test);
-	for (atomic = false; ; atomic = true) {
-		hwtimer_init_on_stack(&j.t, wheel, job_fired);
-		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j.t, SEC));
-		expect_report("ODEBUG: free active .* hwtimer_timeout hint: job_fired");
-		if (atomic)
-			preempt_disable();
-		hwtimer_destroy_on_stack(&j.t);
-		if (atomic)
-			preempt_enable();
-		KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
-		if (atomic)
-			break;
-		KUNIT_EXPECT_EQ(test, 0UL, wheel->filed);
-	}
+	hwtimer_init_on_stack(&j.t, wheel, job_fired);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j.t, SEC));
+	expect_report("ODEBUG: free active .* hwtimer_timeout hint: job_fired");
+	preempt_disable();
+	hwtimer_destroy_on_stack(&j.t);
+	preempt_enable();
+	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
 	/* by the worker, when it drops the timeout */
 	expect_report("ODEBUG: deactivate not available .* hwtimer_timeout hint: job_fired");
 	nap(2 * SEC);
