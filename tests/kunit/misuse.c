@@ -296,6 +296,11 @@ static void set_limit(struct kunit *test, const char *us)
 	filp_close(f, NULL);
 }
 
+static noinline void slow_fired(struct hwtimer_timeout *t)
+{
+	nap(40 * MS);
+}
+
 /* A warning per function, a count per call; with a limit of 0 neither. */
 static void long_callback(struct kunit *test)
 {
@@ -324,6 +329,42 @@ static void long_callback(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2U, lines_with("callback_limit_us is 10000"));
 	KUNIT_EXPECT_EQ(test, 1U, lines_with("wheel misuse: dawdle_10"));
 	KUNIT_EXPECT_EQ(test, 1U, lines_with("wheel misuse: dawdle_11"));
+	hwtimer_wheel_destroy(wheel);
+}
+
+static noinline void quick_fired(struct hwtimer_timeout *t)
+{
+}
+
+/* The clock is not read after each of many quick callbacks, but each long one is found. */
+static void long_among_quick(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct hwtimer_monitor *m = &to_driven(wheel)->monitor;
+	struct job *j = jobs(test, wheel, 1000);
+	static const char *const limits[] = { "30000", "10000" };
+	unsigned int i, k;
+	u64 deadline;
+
+	for (k = 0; k < ARRAY_SIZE(limits); k++) {
+		/* User-Mode Linux has jiffies of 10 ms; below two of them each end is measured. */
+		set_limit(test, limits[k]);
+		deadline = hwtimer_wheel_now(wheel) + SEC;
+		m->long_callbacks = 0;
+		m->longest_ns = 100 * NSEC_PER_USEC;
+		for (i = 0; i < 1000; i++) {
+			hwtimer_init(&j[i].t, wheel, i == 300 || i == 777 ? slow_fired : quick_fired);
+			KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[i].t, deadline));
+		}
+		nap(5 * SEC);
+		KUNIT_EXPECT_EQ(test, 2UL, m->long_callbacks);
+		KUNIT_EXPECT_STREQ(test, "slow_fired", m->long_fn);
+		KUNIT_EXPECT_STREQ(test, "slow_fired", m->longest_fn);
+		KUNIT_EXPECT_GE(test, m->longest_ns, 40ULL * MS);
+		KUNIT_EXPECT_LT(test, m->longest_ns, 41ULL * MS);
+		KUNIT_EXPECT_EQ(test, !k, m->quick);
+	}
+	set_limit(test, "10000");
 	hwtimer_wheel_destroy(wheel);
 }
 
@@ -427,6 +468,7 @@ static struct kunit_case misuse_cases[] = {
 	KUNIT_CASE(destroy_stopped),
 	KUNIT_CASE(long_callback),
 	KUNIT_CASE(owners_of_others),
+	KUNIT_CASE(long_among_quick),
 	KUNIT_CASE(many_long_callbacks),
 	KUNIT_CASE(many_wheels),
 	{}

@@ -66,8 +66,6 @@ static long native_percpu_offset[NATIVE_CPUS];
 
 /* Time. */
 #define INITIAL_JIFFIES	0
-#define jiffies	(*(volatile unsigned long *)&jiffies_64)
-#define TICK_NSEC	(NSEC_PER_SEC / HZ)
 #define KTIME_MAX	S64_MAX
 #define DIV_ROUND_UP_ULL	DIV_ROUND_UP
 #define time_after(a, b)	((long)((b) - (a)) < 0)
