@@ -185,7 +185,9 @@
  * wheel_end_sync() adds itself to a table of waiters, hashed by the address of the timeout, then
  * reads the word. After the worker has handled a request, and after each callback, it checks
  * whether there are waiters. Both have a full barrier in between, so that at least one of them
- * sees what the other one wrote.
+ * sees what the other one wrote. After a callback, this barrier is the cmpxchg that claims or drops
+ * the next timeout, so the worker checks before it calls the next callback. If no timeout follows,
+ * it is an smp_mb().
  *
  * The worker also checks for waiters before it claims a timeout. If there is one for this timeout,
  * the worker cancels the timeout on behalf of the waiter. Otherwise a callback that arms its own
@@ -1176,9 +1178,9 @@ bool wheel_end_sync(struct hwtimer_timeout *t, wheel_end_fn end, unsigned long p
 	raw_spin_unlock_irqrestore(&waiters->lock, flags);
 	atomic_inc(&w->waiters);
 	/*
-	 * The worker reads @waiters after it has handled a request, after each callback, and
-	 * before each claim, with a full barrier in between. Either it sees this waiter, or this
-	 * waiter sees what it did.
+	 * The worker reads @waiters after it has handled a request, before each claim, and between
+	 * the end of a callback and the next callback, with a full barrier in between. Either it
+	 * sees this waiter, or this waiter sees what it did.
 	 */
 	smp_mb__after_atomic();
 
@@ -1236,9 +1238,29 @@ static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 	hwtimer_step();
 	/* Pairs with wheel_holds(). */
 	smp_store_release(&w->running, NULL);
-	/* Before reading waiters; see wake_waiters(). */
-	smp_mb();
-	wake_waiters(w, t);
+	w->ended = t;
+}
+
+/*
+ * Wake the waiters for the timeout whose callback ended last. A full barrier precedes this: the
+ * cmpxchg that claims or drops the next timeout, so that not every expiry needs one of its own.
+ */
+static __always_inline void wake_after_barrier(struct hwtimer_wheel *w)
+{
+	if (w->ended) {
+		wake_waiters(w, w->ended);
+		w->ended = NULL;
+	}
+}
+
+/* As wake_after_barrier(), if no other timeout follows. */
+static void wake_after_row(struct hwtimer_wheel *w)
+{
+	if (w->ended) {
+		/* Before reading waiters; see wake_waiters(). */
+		smp_mb();
+		wake_after_barrier(w);
+	}
 }
 
 /* Expire, drop or file again a timeout that was taken from the bucket of now_tick. */
@@ -1266,7 +1288,7 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		/* If it is not armed, drop it. If it is armed and queued, the drain files it. */
 		new = old & ~WORD_FILED;
 		if ((old & (WORD_ARMED | WORD_QUEUED)) == WORD_ARMED) {
-			/* If its callback armed it, the barrier is the smp_mb() in expire(). */
+			/* If its callback armed it, the barrier is the cmpxchg of handle_request(). */
 			if (unlikely(atomic_read(&w->waiters)) && cancel_for_waiter(w, t, &old))
 				continue;
 			/* Both before the cmpxchg, for wheel_release() and wheel_holds(). */
@@ -1274,8 +1296,10 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 			WRITE_ONCE(w->running, t);
 			new &= ~WORD_ARMED;
 		}
-		if (change(t, &old, new))
+		if (change(t, &old, new)) {
+			wake_after_barrier(w);
 			break;
+		}
 	}
 
 	if (fn) {
@@ -1570,6 +1594,7 @@ static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
 			continue;
 		}
 		w->in_row = false;
+		wake_after_row(w);
 		if (!list_empty(&w->cursor)) {
 			if (!*budget)
 				return false;
@@ -1700,7 +1725,11 @@ bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 		if (w->drained != drained)
 			trace_hwtimer_drain(w, w->drained - drained);
 	}
-	if (w->stage == STAGE_SETTLE && settle_ticks(w, &budget)) {
+	if (w->stage == STAGE_SETTLE) {
+		over = settle_ticks(w, &budget);
+		wake_after_row(w);
+	}
+	if (over) {
 		w->stage = STAGE_REST;
 		over = release_some(w, &budget);
 	}

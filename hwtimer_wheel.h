@@ -252,6 +252,8 @@ typedef void (*wheel_survey_fn)(void *arg, unsigned int i, struct hwtimer_timeou
  * @target: the last tick that this pass may settle
  * @visit_next: a tick before which nothing is due that this visit leaves in the bucket
  * @stage: enum wheel_stage: where wheel_advance() continues
+ * @ended: the timeout whose callback ended last, if its waiters have not been woken since. It may
+ *	have been freed
  * @in_row: since the last callback the wheel has done nothing but claim the next timeout. Set by
  *	@ops->call, cleared by the wheel
  * @filed: number of timeouts with FILED, in buckets and on the lists above
@@ -279,9 +281,11 @@ struct hwtimer_wheel {
 	/* written by producers and by the worker */
 	atomic_long_t		charged ____cacheline_aligned;
 
-	/* written by the worker and, rarely, by others; read by producers and waiters */
+	/* written by the worker and, rarely, by others; read by producers */
 	atomic64_t		kick_below ____cacheline_aligned;
-	struct hwtimer_timeout	*running;
+
+	/* written by the worker for each callback; read by waiters */
+	struct hwtimer_timeout	*running ____cacheline_aligned;
 	atomic_t		waiters;
 	struct wheel_survey	*survey;
 	struct completion	*barrier;
@@ -319,6 +323,7 @@ struct hwtimer_wheel {
 	u64			target;
 	u64			visit_next;
 	int			stage;
+	const struct hwtimer_timeout *ended;
 	bool			in_row;
 	unsigned long		filed;
 	unsigned long		armed_seen;
