@@ -398,6 +398,7 @@ change_and_push(struct hwtimer_wheel *w, struct wheel_cpu *pcpu, struct hwtimer_
 		u64 *old, u64 new)
 {
 	bool push = new & ~*old & WORD_QUEUED;
+	struct llist_node **recent;
 	bool changed;
 
 	if (!push)
@@ -410,6 +411,10 @@ change_and_push(struct hwtimer_wheel *w, struct wheel_cpu *pcpu, struct hwtimer_
 	if (changed) {
 		if (!(*old & WORD_HELD))
 			hwtimer_odebug_activate(t);
+		/* Pairs with add_recent(). */
+		recent = smp_load_acquire(&pcpu->recent);
+		if (recent)
+			WRITE_ONCE(recent[local_read(&pcpu->pushed) % WHEEL_RECENT], &t->request);
 		hwtimer_step_stall();
 		llist_add(&t->request, releasing(new) ? &pcpu->released : &pcpu->requests);
 		hwtimer_step();
@@ -1082,6 +1087,49 @@ static bool release_some(struct hwtimer_wheel *w, unsigned int *budget)
 	return true;
 }
 
+/* From the next batch on there are hints for this CPU. Without memory, a later batch tries again. */
+static noinline void add_recent(struct hwtimer_wheel *w, struct wheel_cpu *pcpu)
+{
+	const size_t size = WHEEL_RECENT * sizeof(*pcpu->recent);
+	struct llist_node **recent = w->ops->alloc(w, size);
+
+	/* Producers write to it once they see it. */
+	if (recent)
+		smp_store_release(&pcpu->recent, memset(recent, 0, size));
+}
+
+/*
+ * Take all requests of a CPU at once, so that producers cannot prolong the drain forever.
+ *
+ * The queue is a linked list, so the worker would wait for each request to come from memory, or
+ * from the cache of the CPU that pushed it, before it knows the next one. Therefore producers also
+ * note the addresses of their last requests in an array, see change_and_push(), by which
+ * fetch_ahead() fetches several at a time. These addresses are hints: an interrupt between the note
+ * and the push, or between the push and the count, shifts or overwrites some, and a timeout may
+ * have been freed since. The worker never uses the memory behind them otherwise.
+ */
+static void take_requests(struct hwtimer_wheel *w, struct wheel_cpu *pcpu)
+{
+	unsigned long pushed = local_read(&pcpu->pushed), n = pushed - pcpu->taken;
+
+	w->pushed = llist_del_all(&pcpu->requests);
+	pcpu->taken = pushed;
+	w->recent = pcpu->recent;
+	w->recent_next = pushed - 1 - WHEEL_AHEAD;
+	w->recent_left = n > WHEEL_AHEAD ? min(n, WHEEL_RECENT) - WHEEL_AHEAD : 0;
+	if (unlikely(!pcpu->recent && n >= WHEEL_RECENT_FROM))
+		add_recent(w, pcpu);
+}
+
+/* Before a request is taken from @pushed: fetch the one that is WHEEL_AHEAD behind it. */
+static void fetch_ahead(struct hwtimer_wheel *w)
+{
+	if (!w->recent || !w->recent_left)
+		return;
+	w->recent_left--;
+	prefetchw(READ_ONCE(w->recent[w->recent_next-- % WHEEL_RECENT]));
+}
+
 /* Handle the requests on the queues of all CPUs. False if the budget ran out. */
 static bool drain(struct hwtimer_wheel *w, unsigned int *budget)
 {
@@ -1094,6 +1142,7 @@ static bool drain(struct hwtimer_wheel *w, unsigned int *budget)
 			if (!*budget)
 				return false;
 			--*budget;
+			fetch_ahead(w);
 			node = w->pushed;
 			w->pushed = node->next;
 			node->next = w->taken;
@@ -1112,9 +1161,8 @@ static bool drain(struct hwtimer_wheel *w, unsigned int *budget)
 			return true;
 		pcpu = per_cpu_ptr(w->cpus, w->drain_cpu);
 		w->drain_cpu = cpumask_next(w->drain_cpu, cpu_possible_mask);
-		/* Take all requests at once, so that producers cannot prolong the drain forever. */
 		if (!llist_empty(&pcpu->requests))
-			w->pushed = llist_del_all(&pcpu->requests);
+			take_requests(w, pcpu);
 	}
 }
 
@@ -2083,7 +2131,12 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_init);
  */
 void wheel_free(struct hwtimer_wheel *w)
 {
+	int cpu;
+
 	lockdep_unregister_key(&w->callback_key);
+	if (w->cpus)
+		for_each_possible_cpu(cpu)
+			kvfree(per_cpu_ptr(w->cpus, cpu)->recent);
 	while (w->levels)
 		kvfree(w->level[--w->levels].buckets);
 	free_percpu(w->cpus);

@@ -489,6 +489,66 @@ static void release_stopped(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, rig->fired);
 }
 
+/* Push @n requests at once, and return the CPU. */
+static struct wheel_cpu *push(struct rig *rig, struct probe *p, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		arm_tick(&p[i], 3);
+	return this_cpu_ptr(rig->wheel.cpus);
+}
+
+/* The worker has hints where requests are from the second large batch on, and they are right. */
+static void requests_ahead(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct hwtimer_wheel *w = &rig->wheel;
+	const unsigned int many = WHEEL_RECENT + 100;
+	struct probe *p = probes(rig, 4 * WHEEL_RECENT_FROM + many);
+	struct wheel_cpu *pcpu;
+	unsigned int n;
+
+	migrate_disable();
+	for (n = WHEEL_RECENT_FROM - 1; n <= WHEEL_RECENT_FROM; n++) {
+		rig->no_memory = n == WHEEL_RECENT_FROM;
+		pcpu = push(rig, p, n);
+		advance_to(rig, 0);
+		KUNIT_EXPECT_EQ(test, rig->no_memory ? 1U : 0, rig->allocs);
+		KUNIT_EXPECT_NULL(test, pcpu->recent);
+		p += n;
+	}
+	rig->no_memory = false;
+	push(rig, p++, 1);
+	advance_to(rig, 0);
+	KUNIT_EXPECT_NULL(test, pcpu->recent);
+	push(rig, p, WHEEL_RECENT_FROM);
+	p += WHEEL_RECENT_FROM;
+	advance_to(rig, 0);
+	KUNIT_EXPECT_EQ(test, 2U, rig->allocs);
+	KUNIT_ASSERT_NOT_NULL(test, pcpu->recent);
+
+	for (n = WHEEL_AHEAD; n <= WHEEL_AHEAD + 1; n++) {
+		push(rig, p, n);
+		p += n;
+		wheel_advance(w, 0, 1);
+		KUNIT_EXPECT_EQ(test, 0UL, w->recent_left);
+		advance_to(rig, 0);
+	}
+	push(rig, p, many);
+	wheel_advance(w, 0, 3);
+	KUNIT_EXPECT_EQ(test, WHEEL_RECENT - WHEEL_AHEAD - 3, w->recent_left);
+	KUNIT_EXPECT_PTR_EQ(test, w->recent[w->recent_next % WHEEL_RECENT],
+			    &p[many - 1 - WHEEL_AHEAD - 3].t.request);
+	advance_to(rig, 0);
+	KUNIT_EXPECT_EQ(test, 0UL, w->recent_left);
+	KUNIT_EXPECT_EQ(test, 2U, rig->allocs);
+	to_tick(rig, 3);
+	KUNIT_EXPECT_EQ(test, rig->fired, counts(rig).expired);
+	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
+	migrate_enable();
+}
+
 WHEEL_SUITES(arm,
 	KUNIT_CASE(arm_returns),
 	KUNIT_CASE(cancel_tells),
@@ -499,6 +559,7 @@ WHEEL_SUITES(arm,
 	KUNIT_CASE(touch_on_and_on),
 	KUNIT_CASE(touch_not_pending),
 	KUNIT_CASE(requests),
+	KUNIT_CASE(requests_ahead),
 	KUNIT_CASE(detach),
 	KUNIT_CASE(detach_last),
 	KUNIT_CASE(kill),
