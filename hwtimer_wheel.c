@@ -223,6 +223,7 @@
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
 #include <kunit/visibility.h>
@@ -437,7 +438,7 @@ change_and_push(struct hwtimer_wheel *w, struct wheel_cpu *pcpu, struct hwtimer_
 	if (!changed)
 		return false;
 	pushed = local_inc_return(&pcpu->pushed);
-	/* Pairs with add_recent(). */
+	/* Pairs with wheel_add_recent(). */
 	recent = smp_load_acquire(&pcpu->recent);
 	if (recent)
 		WRITE_ONCE(recent[pushed % WHEEL_RECENT], &t->request);
@@ -1104,8 +1105,14 @@ static bool release_some(struct hwtimer_wheel *w, unsigned int *budget)
 	return true;
 }
 
-/* From the next batch on there are hints for this CPU. Without memory, a later batch tries again. */
-static noinline void add_recent(struct hwtimer_wheel *w, struct wheel_cpu *pcpu)
+/**
+ * wheel_add_recent - from the next batch on, have hints for a CPU
+ * @w: the wheel
+ * @pcpu: the part of the wheel of that CPU, which has none yet
+ *
+ * For the worker only. Without memory this does nothing.
+ */
+noinline void wheel_add_recent(struct hwtimer_wheel *w, struct wheel_cpu *pcpu)
 {
 	const size_t size = WHEEL_RECENT * sizeof(*pcpu->recent);
 	struct llist_node **recent = w->ops->alloc(w, size);
@@ -1114,6 +1121,7 @@ static noinline void add_recent(struct hwtimer_wheel *w, struct wheel_cpu *pcpu)
 	if (recent)
 		smp_store_release(&pcpu->recent, memset(recent, 0, size));
 }
+EXPORT_SYMBOL_IF_KUNIT(wheel_add_recent);
 
 /*
  * Take all requests of a CPU at once, so that producers cannot prolong the drain forever.
@@ -1124,8 +1132,11 @@ static noinline void add_recent(struct hwtimer_wheel *w, struct wheel_cpu *pcpu)
  * fetch_ahead() fetches several at a time. These addresses are hints: requests that are pushed in
  * the meantime shift or overwrite them, and a timeout may have been freed since. The worker never
  * uses the memory behind them otherwise.
+ *
+ * The hints cost the producers a few ns per request. They gain nothing if the worker runs on the
+ * same CPU and so has the requests in its caches, or if it finds few requests at a time.
  */
-static void take_requests(struct hwtimer_wheel *w, struct wheel_cpu *pcpu)
+static void take_requests(struct hwtimer_wheel *w, struct wheel_cpu *pcpu, unsigned int cpu)
 {
 	unsigned long pushed = local_read(&pcpu->pushed), n = pushed - pcpu->taken;
 
@@ -1136,8 +1147,8 @@ static void take_requests(struct hwtimer_wheel *w, struct wheel_cpu *pcpu)
 	w->recent_left = 0;
 	if (w->recent && n > WHEEL_AHEAD)
 		w->recent_left = min(n, WHEEL_RECENT) - WHEEL_AHEAD;
-	else if (unlikely(!w->recent && n >= WHEEL_RECENT_FROM))
-		add_recent(w, pcpu);
+	else if (unlikely(!w->recent && n >= WHEEL_RECENT_FROM && cpu != raw_smp_processor_id()))
+		wheel_add_recent(w, pcpu);
 }
 
 /* Before a request is taken from @pushed: fetch the one that is WHEEL_AHEAD behind it. */
@@ -1154,6 +1165,7 @@ static bool drain(struct hwtimer_wheel *w, unsigned int *budget)
 {
 	struct wheel_cpu *pcpu;
 	struct llist_node *node;
+	unsigned int cpu;
 
 	for (;;) {
 		/* The queue has the newest request first; reverse it. */
@@ -1178,10 +1190,11 @@ static bool drain(struct hwtimer_wheel *w, unsigned int *budget)
 		}
 		if (w->drain_cpu >= nr_cpu_ids)
 			return true;
-		pcpu = per_cpu_ptr(w->cpus, w->drain_cpu);
-		w->drain_cpu = cpumask_next(w->drain_cpu, cpu_possible_mask);
+		cpu = w->drain_cpu;
+		pcpu = per_cpu_ptr(w->cpus, cpu);
+		w->drain_cpu = cpumask_next(cpu, cpu_possible_mask);
 		if (!llist_empty(&pcpu->requests))
-			take_requests(w, pcpu);
+			take_requests(w, pcpu, cpu);
 	}
 }
 

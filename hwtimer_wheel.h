@@ -114,8 +114,8 @@ struct wheel_shape {
  * struct wheel_cpu - the request queues and counts of one CPU
  * @requests: request queue: producers on this CPU push, the worker empties it
  * @released: request queue of released timeouts, pushed and emptied likewise
- * @recent: hints for fetch_ahead(): the requests pushed last, WHEEL_RECENT of them. NULL until the
- *	worker has found many requests at once
+ * @recent: hints for fetch_ahead(): the requests pushed last, WHEEL_RECENT of them. NULL until a
+ *	worker on another CPU has found many requests at once
  * @in_flight: producers on this CPU between setting QUEUED and having pushed; above 1 if an
  *	interrupt handler arms a timeout in between. Written by this CPU only
  * @pushed: requests pushed
@@ -388,6 +388,7 @@ bool wheel_end_in_callback(struct hwtimer_timeout *t, wheel_end_fn end);
 bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget);
 u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now);
 void wheel_awake(struct hwtimer_wheel *w);
+void wheel_add_recent(struct hwtimer_wheel *w, struct wheel_cpu *pcpu);
 void wheel_drain_all(struct hwtimer_wheel *w);
 
 /* Statistics, surveys and barriers; process context, wheel_count() in any context. */

@@ -499,33 +499,26 @@ static struct wheel_cpu *push(struct rig *rig, struct probe *p, unsigned int n)
 	return this_cpu_ptr(rig->wheel.cpus);
 }
 
-/* The worker has hints where requests are from the second large batch on, and they are right. */
+/* The hints that the worker of another CPU uses are those of the requests that come soon. */
 static void requests_ahead(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct hwtimer_wheel *w = &rig->wheel;
 	const unsigned int many = WHEEL_RECENT + 100;
-	struct probe *p = probes(rig, 4 * WHEEL_RECENT_FROM + many);
+	struct probe *p = probes(rig, 2 * many + 2 * WHEEL_AHEAD + 1);
 	struct wheel_cpu *pcpu;
 	unsigned int n;
 
 	migrate_disable();
-	for (n = WHEEL_RECENT_FROM - 1; n <= WHEEL_RECENT_FROM; n++) {
-		rig->no_memory = n == WHEEL_RECENT_FROM;
-		pcpu = push(rig, p, n);
-		advance_to(rig, 0);
-		KUNIT_EXPECT_EQ(test, rig->no_memory ? 1U : 0, rig->allocs);
-		KUNIT_EXPECT_NULL(test, pcpu->recent);
-		p += n;
-	}
-	rig->no_memory = false;
-	push(rig, p++, 1);
+	pcpu = push(rig, p, many);
+	p += many;
 	advance_to(rig, 0);
+	KUNIT_EXPECT_EQ(test, 0U, rig->allocs);
+	rig->no_memory = true;
+	wheel_add_recent(w, pcpu);
 	KUNIT_EXPECT_NULL(test, pcpu->recent);
-	push(rig, p, WHEEL_RECENT_FROM);
-	p += WHEEL_RECENT_FROM;
-	advance_to(rig, 0);
-	KUNIT_EXPECT_EQ(test, 2U, rig->allocs);
+	rig->no_memory = false;
+	wheel_add_recent(w, pcpu);
 	KUNIT_ASSERT_NOT_NULL(test, pcpu->recent);
 
 	for (n = WHEEL_AHEAD; n <= WHEEL_AHEAD + 1; n++) {

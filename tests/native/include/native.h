@@ -335,6 +335,7 @@ struct cpumask;
 #define cpumask_next(n, m)	((unsigned int)(n) + 1)
 #define for_each_possible_cpu(cpu)	for ((cpu) = 0; (unsigned int)(cpu) < nr_cpu_ids; (cpu)++)
 #define per_cpu_ptr(p, cpu)	((p) + (cpu))
+#define raw_smp_processor_id()	(current->cpu)
 #define this_cpu_ptr(p)	((p) + native_cpu_id())
 #define alloc_percpu_gfp(t, gfp)	((t *)native_alloc(sizeof(t) * nr_cpu_ids))
 #define free_percpu(p)	kfree(p)

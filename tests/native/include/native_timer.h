@@ -21,7 +21,6 @@ static long native_percpu_offset[NATIVE_CPUS];
 #define this_cpu_ptr(p)	per_cpu_ptr(p, native_cpu_id())
 #define __this_cpu_read(x)	(*this_cpu_ptr(&(x)))
 #define __this_cpu_write(x, v)	(*this_cpu_ptr(&(x)) = (v))
-#define raw_smp_processor_id()	(current->cpu)
 #define smp_processor_id	raw_smp_processor_id
 
 /* A kernel with NO_HZ has these branches on once it has booted. */
