@@ -783,7 +783,7 @@ bool wheel_holds(const struct hwtimer_timeout *t)
 		if (atomic64_read_acquire(&t->word) & WORD_HELD)
 			return true;
 		hwtimer_step();
-		/* Pairs with smp_store_release() after the callback, in expire(). */
+		/* Pairs with smp_store_release() after the callback, in expire() or settle(). */
 		if (whose(smp_load_acquire(&w->running)) == t)
 			return true;
 	} while (READ_ONCE(w->expired) != expired);
@@ -1336,12 +1336,16 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		/* If it is not armed, drop it. If it is armed and queued, the drain files it. */
 		new = old & ~WORD_FILED;
 		if ((old & (WORD_ARMED | WORD_QUEUED)) == WORD_ARMED) {
-			/* If its callback armed it, the barrier is the cmpxchg of handle_request(). */
+			/* If its callback armed it, the barrier was that of handle_request(). */
 			if (unlikely(atomic_read(&w->waiters)) && cancel_for_waiter(w, t, &old))
 				continue;
-			/* Both before the cmpxchg, for wheel_release() and wheel_holds(). */
 			fn = READ_ONCE(t->fn);
-			WRITE_ONCE(w->running, t);
+			/*
+			 * Both before the cmpxchg, for wheel_release() and wheel_holds(). Release:
+			 * whoever sees @t here, and not the NULL of expire(), sees what the last
+			 * callback has written.
+			 */
+			smp_store_release(&w->running, t);
 			new &= ~WORD_ARMED;
 		}
 		if (change(t, &old, new)) {
