@@ -1087,14 +1087,17 @@ static bool release_some(struct hwtimer_wheel *w, unsigned int *budget)
 	return true;
 }
 
-/* From the next batch on there are hints for this CPU. Without memory, a later batch tries again. */
+/*
+ * From the next batch on there are hints for this CPU. Timeouts that are due must not wait for
+ * this memory; a later batch tries again.
+ */
 static noinline void add_recent(struct hwtimer_wheel *w, struct wheel_cpu *pcpu)
 {
 	const size_t size = WHEEL_RECENT * sizeof(*pcpu->recent);
-	struct llist_node **recent = w->ops->alloc(w, size);
+	struct llist_node **recent = w->ops->alloc(w, size, false);
 
-	/* Producers write to it once they see it. */
 	if (recent)
+		/* Producers write to it once they see it. */
 		smp_store_release(&pcpu->recent, memset(recent, 0, size));
 }
 
@@ -1465,7 +1468,7 @@ static void grow(struct hwtimer_wheel *w)
 	struct wheel_level *l;
 
 	if (w->may_grow && beyond(w, w->far_tick)) {
-		if (!add_level(w, w->ops->alloc(w, level_size(w)))) {
+		if (!add_level(w, w->ops->alloc(w, level_size(w), true))) {
 			count(&w->grow_failures);
 			w->may_grow = false;
 			return;

@@ -527,6 +527,7 @@ static void requests_ahead(struct kunit *test)
 	advance_to(rig, 0);
 	KUNIT_EXPECT_EQ(test, 2U, rig->allocs);
 	KUNIT_ASSERT_NOT_NULL(test, pcpu->recent);
+	KUNIT_EXPECT_FALSE(test, rig->alloc_waits);
 
 	for (n = WHEEL_AHEAD; n <= WHEEL_AHEAD + 1; n++) {
 		push(rig, p, n);
