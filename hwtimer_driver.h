@@ -35,7 +35,8 @@ struct workqueue_struct;
  *	three members are used by the worker only
  * @jiffies: jiffies at @ended_ns
  * @unmeasured: number of callbacks in a row since @ended_ns
- * @quick: the last callbacks were so quick that not each one's end needs to be measured
+ * @quick: the last callbacks in this row were so quick that not each one's end needs to be
+ *	measured
  * @lock: protects the members below. Taken with softirqs disabled, because callbacks of some
  *	wheels run in softirq
  * @long_callbacks: number of callbacks that took longer than callback_limit_us

@@ -801,7 +801,7 @@ bool wheel_holds(const struct hwtimer_timeout *t)
 		if (atomic64_read_acquire(&t->word) & WORD_HELD)
 			return true;
 		hwtimer_step();
-		/* Pairs with smp_store_release() after the callback, in expire(). */
+		/* Pairs with smp_store_release() after the callback, in expire() or settle(). */
 		if (whose(smp_load_acquire(&w->running)) == t)
 			return true;
 	} while (READ_ONCE(w->expired) != expired);
@@ -1110,15 +1110,16 @@ static bool release_some(struct hwtimer_wheel *w, unsigned int *budget)
  * @w: the wheel
  * @pcpu: the part of the wheel of that CPU, which has none yet
  *
- * For the worker only. Without memory this does nothing.
+ * For the worker only. Timeouts that are due must not wait for this memory. Without it this does
+ * nothing, and a later batch tries again.
  */
 noinline void wheel_add_recent(struct hwtimer_wheel *w, struct wheel_cpu *pcpu)
 {
 	const size_t size = WHEEL_RECENT * sizeof(*pcpu->recent);
-	struct llist_node **recent = w->ops->alloc(w, size);
+	struct llist_node **recent = w->ops->alloc(w, size, false);
 
-	/* Producers write to it once they see it. */
 	if (recent)
+		/* Producers write to it once they see it. */
 		smp_store_release(&pcpu->recent, memset(recent, 0, size));
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_add_recent);
@@ -1368,12 +1369,16 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		/* If it is not armed, drop it. If it is armed and queued, the drain files it. */
 		new = old & ~WORD_FILED;
 		if ((old & (WORD_ARMED | WORD_QUEUED)) == WORD_ARMED) {
-			/* If its callback armed it, the barrier is the cmpxchg of handle_request(). */
+			/* If its callback armed it, the barrier was that of handle_request(). */
 			if (unlikely(atomic_read(&w->waiters)) && cancel_for_waiter(w, t, &old))
 				continue;
-			/* Both before the cmpxchg, for wheel_release() and wheel_holds(). */
 			fn = READ_ONCE(t->fn);
-			WRITE_ONCE(w->running, t);
+			/*
+			 * Both before the cmpxchg, for wheel_release() and wheel_holds(). Release:
+			 * whoever sees @t here, and not the NULL of expire(), sees what the last
+			 * callback has written.
+			 */
+			smp_store_release(&w->running, t);
 			new &= ~WORD_ARMED;
 		}
 		if (change(t, &old, new)) {
@@ -1493,7 +1498,7 @@ static void grow(struct hwtimer_wheel *w)
 	struct wheel_level *l;
 
 	if (w->may_grow && beyond(w, w->far_tick)) {
-		if (!add_level(w, w->ops->alloc(w, level_size(w)))) {
+		if (!add_level(w, w->ops->alloc(w, level_size(w), true))) {
 			count(&w->grow_failures);
 			w->may_grow = false;
 			return;

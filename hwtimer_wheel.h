@@ -82,7 +82,8 @@ enum wheel_state {
  * @call: run a callback: call @fn with @t, and do not access @t afterwards. Called by
  *	wheel_advance() for each expiry. @deadline is the deadline that was reached
  * @alloc: allocate memory, to be freed by kvfree(); NULL on failure. Called by the worker, for
- *	levels and for @recent of struct wheel_cpu
+ *	levels and, without @wait, for @recent of struct wheel_cpu. Only with @wait may it wait for
+ *	memory to be reclaimed
  * @softirq: callbacks run in softirq, so they must not sleep. Release functions that wheel_sweep()
  *	calls in process context run with softirqs disabled
  */
@@ -90,7 +91,7 @@ struct wheel_ops {
 	void (*kick)(struct hwtimer_wheel *w);
 	void (*call)(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		     hwtimer_fn_t fn, u64 deadline);
-	void *(*alloc)(struct hwtimer_wheel *w, size_t size);
+	void *(*alloc)(struct hwtimer_wheel *w, size_t size, bool wait);
 	bool softirq;
 };
 

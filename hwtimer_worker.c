@@ -23,6 +23,7 @@
 
 #include <linux/cache.h>
 #include <linux/init.h>
+#include <linux/jiffies.h>
 #include <linux/kallsyms.h>
 #include <linux/log2.h>
 #include <linux/math64.h>
@@ -31,6 +32,7 @@
 #include <linux/mm.h>
 #include <linux/moduleparam.h>
 #include <linux/printk.h>
+#include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
@@ -91,11 +93,12 @@ static bool too_long(u64 ns)
 }
 
 /*
- * While callbacks take less than QUICK_NS on average, the clock is read after QUICK_ROW of them, and
- * not after each one, but sooner if jiffies moved. A callback that takes longer than a jiffy moves
- * jiffies, so if the limit is at least two, each one that exceeds it is found: those before it in
- * the row have taken less than a jiffy together. If a row took long, but no callback exceeds the
- * limit, nobody knows which one it was; then each of the next ones is measured.
+ * While callbacks in a row take less than QUICK_NS on average, the clock is read after QUICK_ROW of
+ * them, and not after each one, but sooner if jiffies moved. A callback that takes longer than a
+ * jiffy moves jiffies, so if the limit is at least two, each one that exceeds it is found: those
+ * before it in the row have taken less than a jiffy together. If a row took long, but no callback
+ * exceeds the limit, nobody knows which one it was; then each of the next ones is measured, as is
+ * the first one of each row.
  */
 #define QUICK_NS	1000
 #define QUICK_ROW	16
@@ -104,6 +107,9 @@ static bool may_skip(void)
 {
 	unsigned int limit = READ_ONCE(callback_limit_us);
 
+	/* A softirq that interrupts the idle task: without a tick, jiffies may stand still. */
+	if (is_idle_task(current))
+		return false;
 	return !limit || (u64)limit * NSEC_PER_USEC >= 2 * TICK_NSEC;
 }
 
@@ -183,6 +189,7 @@ void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *
 		m->jiffies = jiffies;
 		m->ended_ns = ktime_get_ns();
 		m->unmeasured = 0;
+		m->quick = false;
 	}
 	start = m->ended_ns;
 	/* Bin 0: below 1 us; bin n: below 2^n us. */
@@ -197,7 +204,7 @@ void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *
 	trace_hwtimer_expire_exit(t, &driven->wheel);
 
 	m->unmeasured++;
-	if (m->quick && m->unmeasured < QUICK_ROW && m->jiffies == jiffies &&
+	if (m->quick && m->unmeasured < QUICK_ROW && !time_after(jiffies, m->jiffies) &&
 	    !trace_hwtimer_expire_entry_enabled()) {
 		driven->wheel.in_row = true;
 		return;

@@ -352,7 +352,7 @@ static void rig_call(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 	fn(t);
 }
 
-static void *rig_alloc(struct hwtimer_wheel *w, size_t size)
+static void *rig_alloc(struct hwtimer_wheel *w, size_t size, bool wait)
 {
 	return NULL;
 }

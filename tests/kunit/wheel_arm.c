@@ -520,6 +520,7 @@ static void requests_ahead(struct kunit *test)
 	rig->no_memory = false;
 	wheel_add_recent(w, pcpu);
 	KUNIT_ASSERT_NOT_NULL(test, pcpu->recent);
+	KUNIT_EXPECT_FALSE(test, rig->alloc_waits);
 
 	for (n = WHEEL_AHEAD; n <= WHEEL_AHEAD + 1; n++) {
 		push(rig, p, n);

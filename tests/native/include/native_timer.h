@@ -67,7 +67,6 @@ static long native_percpu_offset[NATIVE_CPUS];
 #define INITIAL_JIFFIES	0
 #define KTIME_MAX	S64_MAX
 #define DIV_ROUND_UP_ULL	DIV_ROUND_UP
-#define time_after(a, b)	((long)((b) - (a)) < 0)
 #define time_before(a, b)	time_after(b, a)
 #define time_after_eq(a, b)	((long)((a) - (b)) >= 0)
 #define time_before_eq(a, b)	time_after_eq(b, a)
