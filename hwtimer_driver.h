@@ -31,7 +31,12 @@ struct workqueue_struct;
  * struct hwtimer_monitor - measurements of a worker and its callbacks
  * @late: lateness histogram: expiries per bin; written by the worker only
  * @wakeups: how often the worker woke from sleep; written by the worker only
- * @ended_ns: when the last callback ended, CLOCK_MONOTONIC; used by the worker only
+ * @ended_ns: when a callback ended last whose end was measured, CLOCK_MONOTONIC. This and the next
+ *	three members are used by the worker only
+ * @jiffies: jiffies at @ended_ns
+ * @unmeasured: number of callbacks in a row since @ended_ns
+ * @quick: the last callbacks in this row were so quick that not each one's end needs to be
+ *	measured
  * @lock: protects the members below. Taken with softirqs disabled, because callbacks of some
  *	wheels run in softirq
  * @long_callbacks: number of callbacks that took longer than callback_limit_us
@@ -43,6 +48,9 @@ struct hwtimer_monitor {
 	unsigned long	late[HWTIMER_LATE_BINS];
 	unsigned long	wakeups;
 	u64		ended_ns;
+	unsigned long	jiffies;
+	unsigned int	unmeasured;
+	bool		quick;
 	spinlock_t	lock;	/* protects the members below */
 	unsigned long	long_callbacks;
 	char		long_fn[KSYM_NAME_LEN];

@@ -104,10 +104,10 @@ static void slices_call(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t,
 }
 
 /*
- * Allocate a level for a wheel that grows. vmalloc() is not possible in softirq, so this needs
- * contiguous pages. If it fails, the wheel tries again when the next far timeout comes.
+ * Never waits, as it runs in softirq. vmalloc() is not possible there, so a level needs contiguous
+ * pages. If it fails, the wheel tries again when the next far timeout comes.
  */
-static void *slices_alloc(struct hwtimer_wheel *wheel, size_t size)
+static void *slices_alloc(struct hwtimer_wheel *wheel, size_t size, bool wait)
 {
 	return hwtimer_worker_alloc(to_driven(wheel), size, GFP_NOWAIT);
 }

@@ -35,15 +35,15 @@ static void worker_call(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t,
 }
 
 /*
- * Allocate a level for a wheel that grows. No I/O: a timeout of the I/O may be on this wheel, which
- * waits for this allocation. No OOM killer (__GFP_RETRY_MAYFAIL), not even in the cgroup that is
- * charged: the wheel works without another level.
+ * If this waits: no I/O, because a timeout of the I/O may be on this wheel, which waits for this
+ * allocation. No OOM killer (__GFP_RETRY_MAYFAIL), not even in the cgroup that is charged: the
+ * wheel works without another level.
  */
-static void *worker_alloc(struct hwtimer_wheel *wheel, size_t size)
+static void *worker_alloc(struct hwtimer_wheel *wheel, size_t size, bool wait)
 {
 	unsigned int noio = memalloc_noio_save();
 	void *memory = hwtimer_worker_alloc(to_driven(wheel), size,
-					    GFP_KERNEL | __GFP_RETRY_MAYFAIL);
+					    wait ? GFP_KERNEL | __GFP_RETRY_MAYFAIL : GFP_NOWAIT);
 
 	memalloc_noio_restore(noio);
 	return memory;

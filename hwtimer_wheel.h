@@ -49,6 +49,13 @@
  * of empty buckets, the worker skips in the search before it sleeps.
  */
 #define WHEEL_PROBES		256
+/*
+ * How many of the requests that a CPU pushed last the worker can fetch from memory ahead of their
+ * turn, see fetch_ahead(); how far ahead it fetches them; and from how many at once on it does so.
+ */
+#define WHEEL_RECENT		1024UL
+#define WHEEL_AHEAD		8
+#define WHEEL_RECENT_FROM	256
 /* The budget of one wheel_advance(), in timeouts and requests handled and buckets skipped. */
 #define WHEEL_BUDGET		1024
 /* How many timeouts one wheel_advance() surveys, in addition to its budget. */
@@ -74,8 +81,9 @@ enum wheel_state {
  *	runs
  * @call: run a callback: call @fn with @t, and do not access @t afterwards. Called by
  *	wheel_advance() for each expiry. @deadline is the deadline that was reached
- * @alloc: allocate memory for a level, to be freed by kvfree(); NULL on failure. Called by the
- *	worker of a wheel that grows
+ * @alloc: allocate memory, to be freed by kvfree(); NULL on failure. Called by the worker, for
+ *	levels and, without @wait, for @recent of struct wheel_cpu. Only with @wait may it wait for
+ *	memory to be reclaimed
  * @softirq: callbacks run in softirq, so they must not sleep. Release functions that wheel_sweep()
  *	calls in process context run with softirqs disabled
  */
@@ -83,7 +91,7 @@ struct wheel_ops {
 	void (*kick)(struct hwtimer_wheel *w);
 	void (*call)(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		     hwtimer_fn_t fn, u64 deadline);
-	void *(*alloc)(struct hwtimer_wheel *w, size_t size);
+	void *(*alloc)(struct hwtimer_wheel *w, size_t size, bool wait);
 	bool softirq;
 };
 
@@ -107,6 +115,8 @@ struct wheel_shape {
  * struct wheel_cpu - the request queues and counts of one CPU
  * @requests: request queue: producers on this CPU push, the worker empties it
  * @released: request queue of released timeouts, pushed and emptied likewise
+ * @recent: hints for fetch_ahead(): the requests pushed last, WHEEL_RECENT of them. NULL until a
+ *	worker on another CPU has found many requests at once
  * @in_flight: producers on this CPU between setting QUEUED and having pushed; above 1 if an
  *	interrupt handler arms a timeout in between. Written by this CPU only
  * @pushed: requests pushed
@@ -116,6 +126,7 @@ struct wheel_shape {
  * @rejected: arms that failed because of the cap
  * @coalesced: requests that needed no push, because QUEUED was set
  * @kicks: kicks of the worker
+ * @taken: @pushed as of when the worker last emptied @requests. Used by the worker only
  *
  * A count has what was done on this CPU, so a timeout armed here may be counted as cancelled on
  * another CPU; only the sums over all CPUs are meaningful. Counts wrap on 32-bit machines. They
@@ -125,6 +136,7 @@ struct wheel_shape {
 struct wheel_cpu {
 	struct llist_head	requests;
 	struct llist_head	released;
+	struct llist_node	**recent;
 	local_t			in_flight;
 	local_t			pushed;
 	local_t			armed;
@@ -133,6 +145,7 @@ struct wheel_cpu {
 	local_t			rejected;
 	local_t			coalesced;
 	local_t			kicks;
+	unsigned long		taken;
 } ____cacheline_aligned;
 
 /**
@@ -239,6 +252,9 @@ typedef void (*wheel_survey_fn)(void *arg, unsigned int i, struct hwtimer_timeou
  * @survey_cursor: where @surveying continues in a bucket; on no list unless it has paused there
  * @pushed: requests taken from a queue, newest first
  * @taken: requests from @pushed in reverse order, oldest first
+ * @recent: @recent of the CPU whose requests @pushed has, or NULL
+ * @recent_next: counter value of the next hint to use of @recent
+ * @recent_left: number of hints left
  * @to_release: released timeouts whose release functions are called next
  * @aside: released timeouts that came by a request queue, for the next release cycle
  * @release_cpu: the CPU whose released timeouts follow @to_release in this release cycle;
@@ -252,6 +268,8 @@ typedef void (*wheel_survey_fn)(void *arg, unsigned int i, struct hwtimer_timeou
  * @target: the last tick that this pass may settle
  * @visit_next: a tick before which nothing is due that this visit leaves in the bucket
  * @stage: enum wheel_stage: where wheel_advance() continues
+ * @ended: the timeout whose callback ended last, if its waiters have not been woken since. It may
+ *	have been freed
  * @in_row: since the last callback the wheel has done nothing but claim the next timeout. Set by
  *	@ops->call, cleared by the wheel
  * @filed: number of timeouts with FILED, in buckets and on the lists above
@@ -279,9 +297,11 @@ struct hwtimer_wheel {
 	/* written by producers and by the worker */
 	atomic_long_t		charged ____cacheline_aligned;
 
-	/* written by the worker and, rarely, by others; read by producers and waiters */
+	/* written by the worker and, rarely, by others; read by producers */
 	atomic64_t		kick_below ____cacheline_aligned;
-	struct hwtimer_timeout	*running;
+
+	/* written by the worker for each callback; read by waiters */
+	struct hwtimer_timeout	*running ____cacheline_aligned;
 	atomic_t		waiters;
 	struct wheel_survey	*survey;
 	struct completion	*barrier;
@@ -307,6 +327,9 @@ struct hwtimer_wheel {
 	struct list_head	survey_cursor;
 	struct llist_node	*pushed;
 	struct llist_node	*taken;
+	struct llist_node	**recent;
+	unsigned long		recent_next;
+	unsigned long		recent_left;
 	struct llist_node	*to_release;
 	struct llist_node	*aside;
 	unsigned int		release_cpu;
@@ -319,6 +342,7 @@ struct hwtimer_wheel {
 	u64			target;
 	u64			visit_next;
 	int			stage;
+	const struct hwtimer_timeout *ended;
 	bool			in_row;
 	unsigned long		filed;
 	unsigned long		armed_seen;
@@ -365,6 +389,7 @@ bool wheel_end_in_callback(struct hwtimer_timeout *t, wheel_end_fn end);
 bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget);
 u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now);
 void wheel_awake(struct hwtimer_wheel *w);
+void wheel_add_recent(struct hwtimer_wheel *w, struct wheel_cpu *pcpu);
 void wheel_drain_all(struct hwtimer_wheel *w);
 
 /* Statistics, surveys and barriers; process context, wheel_count() in any context. */

@@ -23,6 +23,7 @@
 
 #include <linux/cache.h>
 #include <linux/init.h>
+#include <linux/jiffies.h>
 #include <linux/kallsyms.h>
 #include <linux/log2.h>
 #include <linux/math64.h>
@@ -31,6 +32,7 @@
 #include <linux/mm.h>
 #include <linux/moduleparam.h>
 #include <linux/printk.h>
+#include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
@@ -88,6 +90,27 @@ static bool too_long(u64 ns)
 	unsigned int limit = READ_ONCE(callback_limit_us);
 
 	return limit && ns > (u64)limit * NSEC_PER_USEC;
+}
+
+/*
+ * While callbacks in a row take less than QUICK_NS on average, the clock is read after QUICK_ROW of
+ * them, and not after each one, but sooner if jiffies moved. A callback that takes longer than a
+ * jiffy moves jiffies, so if the limit is at least two, each one that exceeds it is found: those
+ * before it in the row have taken less than a jiffy together. If a row took long, but no callback
+ * exceeds the limit, nobody knows which one it was; then each of the next ones is measured, as is
+ * the first one of each row.
+ */
+#define QUICK_NS	1000
+#define QUICK_ROW	16
+
+static bool may_skip(void)
+{
+	unsigned int limit = READ_ONCE(callback_limit_us);
+
+	/* A softirq that interrupts the idle task: without a tick, jiffies may stand still. */
+	if (is_idle_task(current))
+		return false;
+	return !limit || (u64)limit * NSEC_PER_USEC >= 2 * TICK_NSEC;
 }
 
 /*
@@ -158,11 +181,17 @@ void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *
 
 	/*
 	 * Reading the clock is most of the cost of an expiry. So if callbacks run back to back,
-	 * each one counts from the end of the previous one. If the worker is preempted in
-	 * between, that time counts as part of this callback and not as lateness, as if the
-	 * callback had been preempted.
+	 * each one counts from the end of the last one that was measured. If the worker is
+	 * preempted in between, that time counts as part of this callback and not as lateness, as
+	 * if the callback had been preempted.
 	 */
-	start = driven->wheel.in_row ? m->ended_ns : ktime_get_ns();
+	if (!driven->wheel.in_row) {
+		m->jiffies = jiffies;
+		m->ended_ns = ktime_get_ns();
+		m->unmeasured = 0;
+		m->quick = false;
+	}
+	start = m->ended_ns;
 	/* Bin 0: below 1 us; bin n: below 2^n us. */
 	ns = driven->clock == HWTIMER_CLOCK_MONOTONIC ? start : hwtimer_clock_ns(driven);
 	trace_hwtimer_expire_entry(t, &driven->wheel, owner, driven->start_ns + deadline, ns);
@@ -174,19 +203,28 @@ void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *
 	fn(t);
 	trace_hwtimer_expire_exit(t, &driven->wheel);
 
+	m->unmeasured++;
+	if (m->quick && m->unmeasured < QUICK_ROW && !time_after(jiffies, m->jiffies) &&
+	    !trace_hwtimer_expire_entry_enabled()) {
+		driven->wheel.in_row = true;
+		return;
+	}
 	/* CLOCK_MONOTONIC: time in suspend does not count as the callback's. */
 	m->ended_ns = ktime_get_ns();
 	ns = m->ended_ns - start;
+	m->quick = may_skip() && ns < QUICK_NS * m->unmeasured && ns <= m->longest_ns;
+	m->jiffies = jiffies;
 	driven->wheel.in_row = likely(ns <= m->longest_ns && !too_long(ns));
-	if (driven->wheel.in_row)
-		return;
-	note_duration(m, owner, ns);
-	if (too_long(ns))
-		warn_long(driven, owner, ns);
+	if (!driven->wheel.in_row && (m->unmeasured == 1 || too_long(ns))) {
+		note_duration(m, owner, ns);
+		if (too_long(ns))
+			warn_long(driven, owner, ns);
+	}
+	m->unmeasured = 0;
 }
 
 /**
- * hwtimer_worker_alloc - allocate memory for another level
+ * hwtimer_worker_alloc - allocate memory for a wheel
  * @driven: the driven wheel
  * @size: in bytes
  * @gfp: GFP_KERNEL | __GFP_RETRY_MAYFAIL, or GFP_NOWAIT

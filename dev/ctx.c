@@ -52,12 +52,16 @@
 #include <linux/minmax.h>
 #include <linux/nospec.h>
 #include <linux/overflow.h>
+#include <linux/prefetch.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 
 #include "../debug/trace.h"
 #include "../hwtimer_compat.h"
 #include "ctx.h"
+
+/* From so many timeouts on, those of entries ahead are fetched from memory. */
+#define PREFETCH_FROM	8192
 
 static_assert(HWTIMER_MISFIRE_ONCE == HWTIMER_PERIOD_ONCE);
 static_assert(HWTIMER_MISFIRE_SKIP == HWTIMER_PERIOD_SKIP);
@@ -271,6 +275,22 @@ static struct ctx_timeout *find(struct hwtimer_ctx *ctx, u32 index)
 	if (index >= ctx->nr_timeouts)
 		return NULL;
 	return &ctx->timeouts[array_index_nospec(index, ctx->nr_timeouts)];
+}
+
+/*
+ * Fetch timeout @id, which may not exist, from memory. Only for contexts with rings. Few timeouts
+ * stay in the caches.
+ */
+void hwtimer_ctx_prefetch(const struct hwtimer_ctx *ctx, u64 id)
+{
+	u32 index = id & ID_INDEX_MASK;
+	const struct ctx_timeout *ct;
+
+	if (ctx->nr_timeouts < PREFETCH_FROM || index >= ctx->nr_timeouts)
+		return;
+	ct = &ctx->timeouts[array_index_nospec(index, ctx->nr_timeouts)];
+	prefetchw(ct);
+	prefetchw(&ct->state);
 }
 
 struct ctx_timeout *hwtimer_ctx_find_pending(struct hwtimer_ctx *ctx, u64 id)

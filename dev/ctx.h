@@ -200,6 +200,7 @@ struct ctx_timeout *hwtimer_ctx_reserve_index(struct hwtimer_ctx *ctx, u64 id);
 void hwtimer_ctx_make_free(struct hwtimer_ctx *ctx, struct ctx_timeout *ct);
 int hwtimer_ctx_arm(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 deadline, u64 user_data,
 		    struct ctx_period *period);
+void hwtimer_ctx_prefetch(const struct hwtimer_ctx *ctx, u64 id);
 struct ctx_timeout *hwtimer_ctx_find_pending(struct hwtimer_ctx *ctx, u64 id);
 int hwtimer_ctx_touch(struct hwtimer_ctx *ctx, u64 id, u64 deadline);
 int hwtimer_ctx_cancel(struct hwtimer_ctx *ctx, u64 id);

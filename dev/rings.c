@@ -44,6 +44,8 @@
 
 /* How many entries are taken, or records put, before the lock is dropped. */
 #define CHUNK		64U
+/* How many entries ahead a timeout is fetched from memory. */
+#define AHEAD		8
 /* How many entries of one context the worker of a shared wheel takes per tick. */
 #define TAKE_BUDGET	1024
 /* The longest interval between polls of a submission ring that is in use. */
@@ -231,6 +233,8 @@ static bool take_entry(struct hwtimer_ctx *ctx)
 		sqe = r->failed;
 		ret = r->unreported;
 	} else {
+		if ((r->claims ? r->claimed : r->mark) - r->pair.sq_head > AHEAD)
+			hwtimer_ctx_prefetch(ctx, hwtimer_shm_ahead(&r->pair, AHEAD));
 		hwtimer_shm_get(&r->pair, &sqe);
 		ret = do_entry(ctx, &sqe);
 	}

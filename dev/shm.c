@@ -209,6 +209,19 @@ void hwtimer_shm_get(const struct hwtimer_shm *pair, struct hwtimer_sqe *sqe)
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_get);
 
 /**
+ * hwtimer_shm_ahead - the id in a submission entry that will be taken later
+ * @pair: the rings
+ * @n: the number of entries before it; the program has submitted it and does not change it
+ *
+ * Return: the id. A hostile program may change it until hwtimer_shm_get() copies the entry, so it
+ * is only a hint.
+ */
+u64 hwtimer_shm_ahead(const struct hwtimer_shm *pair, u32 n)
+{
+	return READ_ONCE(pair->sqes[(pair->sq_head + n) & pair->sq_mask].id);
+}
+
+/**
  * hwtimer_shm_taken - publish sq_head: the program may reuse the entries before it
  * @pair: the rings
  */

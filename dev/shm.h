@@ -57,6 +57,7 @@ u64 hwtimer_shm_size(const struct hwtimer_shm *pair);
 bool hwtimer_shm_submitted(const struct hwtimer_shm *pair, u32 *tail);
 void hwtimer_shm_claim(const struct hwtimer_shm *pair, u32 claim);
 void hwtimer_shm_get(const struct hwtimer_shm *pair, struct hwtimer_sqe *sqe);
+u64 hwtimer_shm_ahead(const struct hwtimer_shm *pair, u32 n);
 void hwtimer_shm_taken(struct hwtimer_shm *pair);
 bool hwtimer_shm_room(const struct hwtimer_shm *pair, bool *bad);
 void hwtimer_shm_put(struct hwtimer_shm *pair, const struct hwtimer_record *rec);

@@ -127,6 +127,10 @@
 /* timeout.next at the end of the list */
 #define NO_TIMEOUT		(~0U)
 
+/* From so many timeouts on, one that is taken soon is fetched from memory. */
+#define PREFETCH_FROM	8192
+#define PREFETCH_AHEAD	4
+
 /**
  * struct timeout - a timeout, or a free place for one
  * @id: its id; the last id if it is free
@@ -329,6 +333,9 @@ static int take_timeout(struct hwtimer *h, uint64_t user_data, struct timeout **
 		return -ESHUTDOWN;
 	if (h->nr_free) {
 		timeout = &h->timeouts[h->free[--h->nr_free]];
+		/* Fetch a timeout that is taken soon, if they do not all stay in the caches. */
+		if (h->nr_timeouts >= PREFETCH_FROM && h->nr_free >= PREFETCH_AHEAD)
+			__builtin_prefetch(&h->timeouts[h->free[h->nr_free - PREFETCH_AHEAD]], 1);
 	} else if (h->nr_used < h->nr_timeouts) {
 		timeout = &h->timeouts[h->nr_used++];
 		*timeout = (struct timeout){ 0 };

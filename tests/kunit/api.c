@@ -291,6 +291,7 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE_PARAM(cancel, mode_gen_params),
 	KUNIT_CASE_PARAM(cancel_sync, mode_gen_params),
 	KUNIT_CASE_PARAM(cancel_sync_waits, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(cancel_sync_in_row, thread_mode_gen_params),
 #ifdef CONFIG_UML
 	KUNIT_CASE_PARAM(holds_rearming, thread_mode_gen_params),
 #endif

@@ -99,7 +99,7 @@ typedef void api_case(struct kunit *test);
 api_case lazy_worker, start, on_time, on_time_each, absolute, no_delay, forever, touch,
 	cancel, catch_up, cap, far_wakeups, far_rounds_wakeups, contexts, burst, jump;
 /* api_cancel.c */
-api_case cancel_sync, cancel_sync_waits, holds_rearming, cancel_sync_self,
+api_case cancel_sync, cancel_sync_waits, cancel_sync_in_row, holds_rearming, cancel_sync_self,
 	cancel_sync_self_rearmed, cancel_sync_other, shutdown_sync, rearming, rearming_running,
 	rearming_twice, rearming_past, waits_for_one, waits_while_released, waits_while_armed,
 	waits_release_self, cancel_sync_released, init_self, no_kick_in_callback;

@@ -59,6 +59,29 @@ void cancel_sync_waits(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, j[1].fired);
 }
 
+/* Two callbacks in a row: the waiter for the first does not wait for the second. Promise 13. */
+void cancel_sync_in_row(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 2);
+	u64 deadline = hwtimer_wheel_now(wheel) + MS;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		j[i].then = then_nap;
+		j[i].delay = 500 * MS;
+		hwtimer_schedule_at(&j[i].t, deadline);
+	}
+	nap(100 * MS);
+	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
+	KUNIT_EXPECT_FALSE(test, j[0].over);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_cancel_sync(&j[0].t));
+	KUNIT_EXPECT_TRUE(test, j[0].over);
+	KUNIT_EXPECT_FALSE(test, j[1].over);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_cancel_sync(&j[1].t));
+	KUNIT_EXPECT_TRUE(test, j[1].over);
+}
+
 #ifdef CONFIG_UML	/* where the module has a hook between its steps */
 /*
  * A task calls wheel_holds(). At step @begins of that, or before if it is 0, the callback begins;

@@ -352,9 +352,15 @@ static void rig_call(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 	fn(t);
 }
 
+static void *rig_alloc(struct hwtimer_wheel *w, size_t size, bool wait)
+{
+	return NULL;
+}
+
 static const struct wheel_ops rig_ops = {
 	.kick	= rig_kick,
 	.call	= rig_call,
+	.alloc	= rig_alloc,
 };
 
 /* The rig whose victim is running: step_in() has no argument. */

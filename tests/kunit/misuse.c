@@ -296,6 +296,11 @@ static void set_limit(struct kunit *test, const char *us)
 	filp_close(f, NULL);
 }
 
+static noinline void slow_fired(struct hwtimer_timeout *t)
+{
+	nap(40 * MS);
+}
+
 /* A warning per function, a count per call; with a limit of 0 neither. */
 static void long_callback(struct kunit *test)
 {
@@ -325,6 +330,137 @@ static void long_callback(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1U, lines_with("wheel misuse: dawdle_10"));
 	KUNIT_EXPECT_EQ(test, 1U, lines_with("wheel misuse: dawdle_11"));
 	hwtimer_wheel_destroy(wheel);
+}
+
+static noinline void quick_fired(struct hwtimer_timeout *t)
+{
+}
+
+/* The clock is not read after each of many quick callbacks, but each long one is found. */
+static void long_among_quick(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct hwtimer_monitor *m = &to_driven(wheel)->monitor;
+	struct job *j = jobs(test, wheel, 1000);
+	static const char *const limits[] = { "30000", "10000" };
+	unsigned int i, k;
+	u64 deadline;
+
+	for (k = 0; k < ARRAY_SIZE(limits); k++) {
+		/* User-Mode Linux has jiffies of 10 ms; below two of them each end is measured. */
+		set_limit(test, limits[k]);
+		deadline = hwtimer_wheel_now(wheel) + SEC;
+		m->long_callbacks = 0;
+		m->longest_ns = 100 * NSEC_PER_USEC;
+		for (i = 0; i < 1000; i++) {
+			hwtimer_init(&j[i].t, wheel,
+				     i == 300 || i == 777 ? slow_fired : quick_fired);
+			KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[i].t, deadline));
+		}
+		nap(5 * SEC);
+		KUNIT_EXPECT_EQ(test, 2UL, m->long_callbacks);
+		KUNIT_EXPECT_STREQ(test, "slow_fired", m->long_fn);
+		KUNIT_EXPECT_STREQ(test, "slow_fired", m->longest_fn);
+		KUNIT_EXPECT_GE(test, m->longest_ns, 40ULL * MS);
+		KUNIT_EXPECT_LT(test, m->longest_ns, 41ULL * MS);
+		KUNIT_EXPECT_EQ(test, !k, m->quick);
+	}
+	set_limit(test, "10000");
+	hwtimer_wheel_destroy(wheel);
+}
+
+static noinline void short_fired(struct hwtimer_timeout *t)
+{
+	ndelay(500);
+}
+
+/* The time of several quick callbacks counts for none of them, and they do not stop the clock. */
+static void quick_in_row(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct hwtimer_monitor *m = &to_driven(wheel)->monitor;
+	struct job *j = jobs(test, wheel, 1000);
+	/* when a tick begins */
+	u64 deadline = to_driven(wheel)->start_ns + 1000 * TICK;
+	unsigned int i;
+
+	set_limit(test, "30000");
+	for (i = 0; i < 1000; i++) {
+		hwtimer_init(&j[i].t, wheel, short_fired);
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[i].t, deadline));
+	}
+	nap_until(deadline + SEC);
+	KUNIT_EXPECT_GE(test, m->longest_ns, 500ULL);
+	KUNIT_EXPECT_LT(test, m->longest_ns, 1000ULL);
+	/* The last ones were more than 256 us late. */
+	KUNIT_EXPECT_GE(test, m->late[9] + m->late[10], 400UL);
+	set_limit(test, "10000");
+	hwtimer_wheel_destroy(wheel);
+}
+
+static unsigned int delay_ms;
+
+static noinline void delays(struct hwtimer_timeout *t)
+{
+	mdelay(delay_ms);
+}
+
+static void many_at_once(struct kunit *test, struct hwtimer_wheel *wheel, struct job *j,
+			 unsigned int n)
+{
+	u64 deadline = hwtimer_wheel_now(wheel) + SEC;
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[i].t, deadline));
+	nap(2 * SEC);
+}
+
+/*
+ * After many quick callbacks, a long one is found that comes alone, or as one of a few; also if
+ * the limit became lower meanwhile, and if jiffies stand still: a softirq interrupts the idle task,
+ * whose tick is stopped.
+ */
+static void long_after_quick(struct kunit *test)
+{
+	struct hwtimer_wheel_params params = {
+		.name = "misuse", .tick_ns = TICK, .slots = 64,
+	};
+	struct hwtimer_monitor *m;
+	struct hwtimer_wheel *wheel;
+	unsigned int driver, i;
+	struct job *j;
+
+	for (driver = HWTIMER_DRIVER_KTHREAD; driver <= HWTIMER_DRIVER_HRTIMER; driver++) {
+		params.driver = driver;
+		wheel = hwtimer_wheel_create(&params);
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, wheel);
+		m = &to_driven(wheel)->monitor;
+		m->longest_ns = 100 * NSEC_PER_USEC;
+		j = jobs(test, wheel, 1001);
+		for (i = 0; i < 1000; i++)
+			hwtimer_init(&j[i].t, wheel, quick_fired);
+		hwtimer_init(&j[1000].t, wheel, delays);
+
+		set_limit(test, "30000");
+		delay_ms = 40;
+		many_at_once(test, wheel, j, 1000);
+		many_at_once(test, wheel, &j[1000], 1);
+		KUNIT_EXPECT_EQ(test, 1UL, m->long_callbacks);
+		many_at_once(test, wheel, j, 1000);
+		many_at_once(test, wheel, &j[993], 8);
+		KUNIT_EXPECT_EQ(test, 2UL, m->long_callbacks);
+		KUNIT_EXPECT_STREQ(test, "delays", m->long_fn);
+
+		many_at_once(test, wheel, j, 1000);
+		set_limit(test, "2000");
+		delay_ms = 3;
+		for (i = 0; i < 10; i++)
+			many_at_once(test, wheel, &j[1000], 1);
+		KUNIT_EXPECT_EQ(test, 12UL, m->long_callbacks);
+		set_limit(test, "10000");
+		hwtimer_wheel_destroy(wheel);
+	}
 }
 
 /* A full table of functions is reported once; long callbacks are still counted. */
@@ -427,6 +563,9 @@ static struct kunit_case misuse_cases[] = {
 	KUNIT_CASE(destroy_stopped),
 	KUNIT_CASE(long_callback),
 	KUNIT_CASE(owners_of_others),
+	KUNIT_CASE(long_among_quick),
+	KUNIT_CASE(quick_in_row),
+	KUNIT_CASE(long_after_quick),
 	KUNIT_CASE(many_long_callbacks),
 	KUNIT_CASE(many_wheels),
 	{}

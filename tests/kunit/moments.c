@@ -117,9 +117,15 @@ static void hand_call(struct hwtimer_wheel *w, struct hwtimer_timeout *t, hwtime
 	fn(t);
 }
 
+static void *hand_alloc(struct hwtimer_wheel *w, size_t size, bool wait)
+{
+	return NULL;
+}
+
 static const struct wheel_ops hand_ops = {
 	.kick	= hand_kick,
 	.call	= hand_call,
+	.alloc	= hand_alloc,
 };
 
 static struct hwtimer_wheel *hand_wheel(struct kunit *test, const struct wheel_ops *ops,
@@ -373,6 +379,7 @@ static void kick_noted(struct hwtimer_wheel *w)
 static const struct wheel_ops kick_ops = {
 	.kick	= kick_noted,
 	.call	= hand_call,
+	.alloc	= hand_alloc,
 };
 
 static void kick_uninterrupted(struct kunit *test)

@@ -489,6 +489,60 @@ static void release_stopped(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, rig->fired);
 }
 
+/* Push @n requests at once, and return the CPU. */
+static struct wheel_cpu *push(struct rig *rig, struct probe *p, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		arm_tick(&p[i], 3);
+	return this_cpu_ptr(rig->wheel.cpus);
+}
+
+/* The hints that the worker of another CPU uses are those of the requests that come soon. */
+static void requests_ahead(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct hwtimer_wheel *w = &rig->wheel;
+	const unsigned int many = WHEEL_RECENT + 100;
+	struct probe *p = probes(rig, 2 * many + 2 * WHEEL_AHEAD + 1);
+	struct wheel_cpu *pcpu;
+	unsigned int n;
+
+	migrate_disable();
+	pcpu = push(rig, p, many);
+	p += many;
+	advance_to(rig, 0);
+	KUNIT_EXPECT_EQ(test, 0U, rig->allocs);
+	rig->no_memory = true;
+	wheel_add_recent(w, pcpu);
+	KUNIT_EXPECT_NULL(test, pcpu->recent);
+	rig->no_memory = false;
+	wheel_add_recent(w, pcpu);
+	KUNIT_ASSERT_NOT_NULL(test, pcpu->recent);
+	KUNIT_EXPECT_FALSE(test, rig->alloc_waits);
+
+	for (n = WHEEL_AHEAD; n <= WHEEL_AHEAD + 1; n++) {
+		push(rig, p, n);
+		p += n;
+		wheel_advance(w, 0, 1);
+		KUNIT_EXPECT_EQ(test, 0UL, w->recent_left);
+		advance_to(rig, 0);
+	}
+	push(rig, p, many);
+	wheel_advance(w, 0, 3);
+	KUNIT_EXPECT_EQ(test, WHEEL_RECENT - WHEEL_AHEAD - 3, w->recent_left);
+	KUNIT_EXPECT_PTR_EQ(test, w->recent[w->recent_next % WHEEL_RECENT],
+			    &p[many - 1 - WHEEL_AHEAD - 3].t.request);
+	advance_to(rig, 0);
+	KUNIT_EXPECT_EQ(test, 0UL, w->recent_left);
+	KUNIT_EXPECT_EQ(test, 2U, rig->allocs);
+	to_tick(rig, 3);
+	KUNIT_EXPECT_EQ(test, rig->fired, counts(rig).expired);
+	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
+	migrate_enable();
+}
+
 WHEEL_SUITES(arm,
 	KUNIT_CASE(arm_returns),
 	KUNIT_CASE(cancel_tells),
@@ -499,6 +553,7 @@ WHEEL_SUITES(arm,
 	KUNIT_CASE(touch_on_and_on),
 	KUNIT_CASE(touch_not_pending),
 	KUNIT_CASE(requests),
+	KUNIT_CASE(requests_ahead),
 	KUNIT_CASE(detach),
 	KUNIT_CASE(detach_last),
 	KUNIT_CASE(kill),

@@ -367,6 +367,7 @@ static void grow(struct kunit *test)
 	to_tick(rig, 4);
 	KUNIT_EXPECT_EQ(test, 5, rig->wheel.levels);
 	KUNIT_EXPECT_EQ(test, 4, rig->allocs);
+	KUNIT_EXPECT_TRUE(test, rig->alloc_waits);
 	/* touching makes a wheel grow like arming */
 	touch_tick(&p[4], 1ULL << 24);
 	drive(rig, NULL, (u64)TICK << 18);

@@ -73,12 +73,13 @@ static void rig_call(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 	fn(t);
 }
 
-static void *rig_alloc(struct hwtimer_wheel *w, size_t size)
+static void *rig_alloc(struct hwtimer_wheel *w, size_t size, bool wait)
 {
 	struct rig *rig = container_of(w, struct rig, wheel);
 	void *memory;
 
 	rig->allocs++;
+	rig->alloc_waits = wait;
 	if (rig->no_memory || (rig->one_in && rig->allocs % rig->one_in))
 		return NULL;
 	memory = kvmalloc(size, GFP_KERNEL);

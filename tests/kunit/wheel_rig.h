@@ -28,6 +28,7 @@ struct rig {
 	unsigned int		fired;
 	unsigned int		kicks;
 	unsigned int		allocs;
+	bool			alloc_waits;
 	bool			no_memory;
 	/* a kick makes the worker complete a survey at once */
 	bool			answers;

@@ -552,14 +552,19 @@ void lateness(unsigned int round)
 void wheel_memory(unsigned int round)
 {
 	static const unsigned int cpus[] = { 2, 16, 64, 512 };
+	const size_t hints = WHEEL_RECENT * sizeof(struct llist_node *);
+	size_t level, bytes;
 	unsigned int i;
-	size_t level;
 
 	wheel = make_wheel(HWTIMER_DRIVER_HRTIMER);
 	level = wheel->slots * sizeof(struct wheel_bucket) + wheel->slots / 8;
-	for (i = 0; i < ARRAY_SIZE(cpus); i++)
-		result("hwtimer_at", "wheel_bytes", cpus[i], round, sizeof(struct hwtimer_driven) +
-		       wheel->levels * level + cpus[i] * sizeof(struct wheel_cpu), "bytes");
+	for (i = 0; i < ARRAY_SIZE(cpus); i++) {
+		bytes = sizeof(struct hwtimer_driven) + wheel->levels * level +
+			cpus[i] * sizeof(struct wheel_cpu);
+		result("hwtimer_at", "wheel_bytes", cpus[i], round, bytes, "bytes");
+		result("hwtimer_at", "wheel_bytes_hints", cpus[i], round, bytes + cpus[i] * hints,
+		       "bytes");
+	}
 	hwtimer_wheel_destroy(wheel);
 }
 

@@ -60,7 +60,7 @@ static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t, hwtimer_f
 	hwtimer_worker_call(to_driven(w), t, fn, deadline);
 }
 
-static void *alloc(struct hwtimer_wheel *w, size_t size)
+static void *alloc(struct hwtimer_wheel *w, size_t size, bool wait)
 {
 	return hwtimer_worker_alloc(to_driven(w), size, GFP_KERNEL);
 }

@@ -24,7 +24,7 @@ static unsigned long pending;
 
 static void kick(struct hwtimer_wheel *wheel) { }
 
-static void *alloc(struct hwtimer_wheel *wheel, size_t size)
+static void *alloc(struct hwtimer_wheel *wheel, size_t size, bool wait)
 {
 	return kvmalloc(size, GFP_KERNEL);
 }

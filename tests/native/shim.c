@@ -280,6 +280,8 @@ void spin_unlock(spinlock_t *lock)
 
 u64 native_frozen;
 
+u64 jiffies_64 __attribute__((weak));
+
 u64 ktime_get_ns(void)
 {
 	struct timespec ts;

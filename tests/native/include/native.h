@@ -335,6 +335,7 @@ struct cpumask;
 #define cpumask_next(n, m)	((unsigned int)(n) + 1)
 #define for_each_possible_cpu(cpu)	for ((cpu) = 0; (unsigned int)(cpu) < nr_cpu_ids; (cpu)++)
 #define per_cpu_ptr(p, cpu)	((p) + (cpu))
+#define raw_smp_processor_id()	(current->cpu)
 #define this_cpu_ptr(p)	((p) + native_cpu_id())
 #define alloc_percpu_gfp(t, gfp)	((t *)native_alloc(sizeof(t) * nr_cpu_ids))
 #define free_percpu(p)	kfree(p)
@@ -389,6 +390,7 @@ extern __thread struct task_struct *native_current;
 extern struct native_section native_sections[NATIVE_CPUS];
 extern int native_grace;
 #define current	native_current
+#define is_idle_task(task)	false	/* here no softirq interrupts one */
 
 void native_enter(void);
 void native_leave(void);
@@ -503,6 +505,11 @@ struct mutex { pthread_mutex_t m; };
 extern u64 native_frozen;	/* the time at which the clock stands; 0: it does not */
 u64 ktime_get_ns(void);
 #define ktime_get_boottime_ns	ktime_get_ns
+/* timer.c in the benchmark; elsewhere these stand still. */
+extern volatile unsigned long jiffies
+	__asm__("jiffies_64");
+#define TICK_NSEC	(NSEC_PER_SEC / HZ)
+#define time_after(a, b)	((long)((b) - (a)) < 0)
 #define ns_to_ktime(ns)	((ktime_t)(ns))
 enum hrtimer_mode { HRTIMER_MODE_ABS, HRTIMER_MODE_ABS_SOFT };
 enum hrtimer_restart { HRTIMER_NORESTART, HRTIMER_RESTART };

@@ -21,7 +21,6 @@ static long native_percpu_offset[NATIVE_CPUS];
 #define this_cpu_ptr(p)	per_cpu_ptr(p, native_cpu_id())
 #define __this_cpu_read(x)	(*this_cpu_ptr(&(x)))
 #define __this_cpu_write(x, v)	(*this_cpu_ptr(&(x)) = (v))
-#define raw_smp_processor_id()	(current->cpu)
 #define smp_processor_id	raw_smp_processor_id
 
 /* A kernel with NO_HZ has these branches on once it has booted. */
@@ -66,11 +65,8 @@ static long native_percpu_offset[NATIVE_CPUS];
 
 /* Time. */
 #define INITIAL_JIFFIES	0
-#define jiffies	(*(volatile unsigned long *)&jiffies_64)
-#define TICK_NSEC	(NSEC_PER_SEC / HZ)
 #define KTIME_MAX	S64_MAX
 #define DIV_ROUND_UP_ULL	DIV_ROUND_UP
-#define time_after(a, b)	((long)((b) - (a)) < 0)
 #define time_before(a, b)	time_after(b, a)
 #define time_after_eq(a, b)	((long)((a) - (b)) >= 0)
 #define time_before_eq(a, b)	time_after_eq(b, a)
