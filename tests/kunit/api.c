@@ -327,7 +327,7 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE_PARAM(many_wheels, mode_gen_params),
 	KUNIT_CASE(destroy_nothing),
 	KUNIT_CASE_PARAM(scheduling, thread_mode_gen_params),
-	KUNIT_CASE_PARAM(looks, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(surveys, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(slow_callback, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(callbacks_in_row, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(catch_up, thread_mode_gen_params),

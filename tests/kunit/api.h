@@ -110,7 +110,7 @@ api_case release, release_running, release_self, frees_itself, waits_for_release
 api_case stop, stop_asleep, stop_from_callback, stop_other_from_callback, stop_twice,
 	stop_releases, books, stop_softirqs_off;
 /* api_worker.c */
-api_case scheduling, looks, slow_callback, callbacks_in_row, refused, kick_in_slice,
+api_case scheduling, surveys, slow_callback, callbacks_in_row, refused, kick_in_slice,
 	kick_storm, slices;
 
 #endif /* API_H */

@@ -96,7 +96,7 @@ static void survey_one(void *arg, unsigned int i, struct hwtimer_timeout *t, boo
 #define SURVEYED	(2 * WHEEL_SURVEY + 1)
 
 /* wheel_survey() visits what is filed, cancelled or not; a missing level is empty. */
-void looks(struct kunit *test)
+void surveys(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
 	struct job *j = jobs(test, wheel, SURVEYED);

@@ -229,7 +229,7 @@ static void reap(struct program *p)
 }
 
 /* The doorbell starts the polls, and makes the next one earlier for an earlier deadline. */
-static void bell_brings_look(struct kunit *test)
+static void doorbell_brings_poll(struct kunit *test)
 {
 	struct program *p = begin(test);
 	u64 base;
@@ -315,7 +315,7 @@ static void submit_in_poll(void)
 }
 
 /* A submission during a poll after which the worker will sleep is not lost. */
-static void in_the_look(struct kunit *test)
+static void during_poll(struct kunit *test)
 {
 	unsigned int n = 0, silent = 0;
 	struct program *p;
@@ -341,10 +341,10 @@ static void in_the_look(struct kunit *test)
 #endif
 
 static struct kunit_case rings_cases[] = {
-	KUNIT_CASE_PARAM(bell_brings_look, wheel_gen_params),
+	KUNIT_CASE_PARAM(doorbell_brings_poll, wheel_gen_params),
 	KUNIT_CASE_PARAM(on_time, wheel_gen_params),
 #ifdef CONFIG_UML
-	KUNIT_CASE_PARAM(in_the_look, wheel_gen_params),
+	KUNIT_CASE_PARAM(during_poll, wheel_gen_params),
 #endif
 	{}
 };

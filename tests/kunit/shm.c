@@ -180,7 +180,7 @@ static void bounds(struct kunit *test)
 }
 
 /* Values that the program writes to the module's fields have no effect on the module. */
-static void nothing_believed(struct kunit *test)
+static void nothing_trusted(struct kunit *test)
 {
 	struct hwtimer_record rec = { .id = 5 };
 	struct rnd_state random;
@@ -237,7 +237,7 @@ static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(freed),
 	KUNIT_CASE(wraps),
 	KUNIT_CASE(bounds),
-	KUNIT_CASE(nothing_believed),
+	KUNIT_CASE(nothing_trusted),
 	KUNIT_CASE(flags),
 	{}
 };

@@ -45,7 +45,7 @@ static void arm_returns(struct kunit *test)
 }
 
 /* Promise 4. */
-static void cancel_tells(struct kunit *test)
+static void cancel_returns(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 3);
@@ -353,7 +353,7 @@ static void detach_last(struct kunit *test)
 	expect_fired(&p[1], 1, 5 + 3 * SLOTS);
 }
 
-static void kill(struct kunit *test)
+static void shut_down(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 3);
@@ -545,7 +545,7 @@ static void requests_ahead(struct kunit *test)
 
 WHEEL_SUITES(arm,
 	KUNIT_CASE(arm_returns),
-	KUNIT_CASE(cancel_tells),
+	KUNIT_CASE(cancel_returns),
 	KUNIT_CASE(cancel_rearm),
 	KUNIT_CASE(cancel_pass_rearm),
 	KUNIT_CASE(touch),
@@ -556,7 +556,7 @@ WHEEL_SUITES(arm,
 	KUNIT_CASE(requests_ahead),
 	KUNIT_CASE(detach),
 	KUNIT_CASE(detach_last),
-	KUNIT_CASE(kill),
+	KUNIT_CASE(shut_down),
 	KUNIT_CASE(release),
 	KUNIT_CASE(release_reuse),
 	KUNIT_CASE(release_stopped));

@@ -211,7 +211,7 @@ static void burst_changed(struct kunit *test)
 }
 
 /* A survey while the worker visits a bucket passes nothing but timeouts to its callback. */
-static void look_midway(struct kunit *test)
+static void survey_midway(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 10);
@@ -285,7 +285,7 @@ static void pause_stop(struct rig *rig)
 }
 
 /* A survey pauses after WHEEL_SURVEY timeouts and continues, whatever happened to the bucket. */
-static void look_in_parts(struct kunit *test)
+static void survey_in_parts(struct kunit *test)
 {
 	static void (*const meanwhile[])(struct rig *rig) = {
 		pause_noted, pause_expire, pause_cancel, pause_grow, pause_refile, pause_stop,
@@ -332,7 +332,7 @@ static void look_in_parts(struct kunit *test)
 }
 
 /* A survey drains all requests first, also with a budget that is too small for them. */
-static void look_after_drain(struct kunit *test)
+static void survey_after_drain(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 21);
@@ -408,7 +408,7 @@ WHEEL_SUITES(late,
 	KUNIT_CASE(jump_touched),
 	KUNIT_CASE(burst),
 	KUNIT_CASE(burst_changed),
-	KUNIT_CASE(look_midway),
-	KUNIT_CASE(look_in_parts),
-	KUNIT_CASE(look_after_drain),
+	KUNIT_CASE(survey_midway),
+	KUNIT_CASE(survey_in_parts),
+	KUNIT_CASE(survey_after_drain),
 	KUNIT_CASE(budgets));

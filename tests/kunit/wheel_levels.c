@@ -34,7 +34,7 @@ static void pause_due(struct rig *rig)
 }
 
 /* A survey is not affected when a bucket of another level becomes empty. */
-static void look_at_level(struct kunit *test)
+static void survey_of_level(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(shape_of(rig, TICK, SLOTS, 2, false), TO_SURVEY);
@@ -52,7 +52,7 @@ static void look_at_level(struct kunit *test)
 }
 
 /* Visiting timeouts of later rounds costs budget, too. */
-static void budget_of_looks(struct kunit *test)
+static void budget_of_visits(struct kunit *test)
 {
 	const unsigned int slots = 1024, budget = 16;
 	struct rig *rig = test->priv;
@@ -584,7 +584,7 @@ static void order_without_memory(struct kunit *test)
 }
 
 /* Cascaded timeouts are counted, and cost budget. */
-static void falling_counts(struct kunit *test)
+static void cascade_counts(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(shape_of(rig, TICK, SLOTS, 4, false), 3);
@@ -677,7 +677,7 @@ static void touched_then_grow(struct kunit *test)
 }
 
 /* A stop finds timeouts in the middle of a cascade and of growing. */
-static void falling_stop(struct kunit *test)
+static void cascade_stop(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct list_head pending;
@@ -743,7 +743,7 @@ static void touched_by_a_round(struct kunit *test)
 }
 
 /* Cancelled timeouts do not cascade, and released ones are reported at once. */
-static void falling_ends(struct kunit *test)
+static void cascade_ends(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(shape_of(rig, TICK, SLOTS, 4, false), 3);
@@ -900,15 +900,15 @@ WHEEL_SUITE(levels, levels_suite_init, "levels",
 	KUNIT_CASE(order_without_memory),
 	KUNIT_CASE(touched_by_a_round),
 	KUNIT_CASE(late_and_alone),
-	KUNIT_CASE(look_at_level),
-	KUNIT_CASE(budget_of_looks),
+	KUNIT_CASE(survey_of_level),
+	KUNIT_CASE(budget_of_visits),
 	KUNIT_CASE(budget_of_nothing),
 	KUNIT_CASE(budget_of_levels),
 	KUNIT_CASE(budget_of_growing),
 	KUNIT_CASE(pushed_back_while_growing),
 	KUNIT_CASE(touched_then_grow),
-	KUNIT_CASE(falling_stop),
+	KUNIT_CASE(cascade_stop),
 	KUNIT_CASE(far_wakes_large),
-	KUNIT_CASE(falling_counts),
-	KUNIT_CASE(falling_ends),
+	KUNIT_CASE(cascade_counts),
+	KUNIT_CASE(cascade_ends),
 	KUNIT_CASE(soak));

@@ -86,7 +86,7 @@ static void states(struct kunit *test)
 }
 
 /* A sleeping worker is kicked by armings due before it wakes, and only by those. */
-static void ring(struct kunit *test)
+static void kick(struct kunit *test)
 {
 	static const struct {
 		u64		deadline;
@@ -472,7 +472,7 @@ WHEEL_SUITES(sleep,
 	KUNIT_CASE(first_arm_kicks),
 	KUNIT_CASE(first_arm_kicks_early),
 	KUNIT_CASE(states),
-	KUNIT_CASE(ring),
+	KUNIT_CASE(kick),
 	KUNIT_CASE(kick_deep),
 	KUNIT_CASE(no_kick_awake),
 	KUNIT_CASE(kick_otherwise),

@@ -183,7 +183,7 @@ static void release_next(struct hwtimer_timeout *t)
 }
 
 /* Releases during a round of reports get another round before the worker sleeps. */
-static void release_in_round(struct kunit *test)
+static void release_in_cycle(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 4);
@@ -269,7 +269,7 @@ WHEEL_SUITES(stop,
 	KUNIT_CASE(hands_back_midway),
 	KUNIT_CASE(hands_back_nothing),
 	KUNIT_CASE(detach_while_stopping),
-	KUNIT_CASE(release_in_round),
+	KUNIT_CASE(release_in_cycle),
 	KUNIT_CASE(barrier_in_pieces),
 	KUNIT_CASE(barrier_then_stop),
 	KUNIT_CASE(release_while_stopping));

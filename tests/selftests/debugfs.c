@@ -325,7 +325,7 @@ TEST_F(wheel, one_bucket)
 }
 
 /* A reader may be killed while the worker surveys the wheel for it, on the reader's stack. */
-TEST_F(wheel, killed_looking)
+TEST_F(wheel, killed_during_survey)
 {
 	__u64 random = seed();
 	pid_t child;

@@ -1647,7 +1647,7 @@ static void must_fill(struct seen_rings *s, unsigned int first, unsigned int las
 }
 
 /* Timeouts with unread records are cancelled, and their slots reused: nothing is lost. */
-TEST(used_again_untold)
+TEST(reused_with_unread)
 {
 	struct seen_rings s = must_see_rings();
 	struct hwtimer_event e[6];

@@ -1361,7 +1361,7 @@ TEST_F(rings, idles)
  * What was submitted without the doorbell, since the worker had announced a poll, is taken at that
  * time or a little later. Random pauses let the worker fall asleep in between.
  */
-TEST_F(rings, looks_by_itself)
+TEST_F(rings, polls_by_itself)
 {
 	unsigned int rounds = quick_or(10, 24), i, silent = 0, idle = 0;
 	__u64 random = seed(), worst = 0;
@@ -1400,7 +1400,7 @@ TEST_F(rings, looks_by_itself)
  * The doorbell is needed only for deadlines before sleep_until. No timeout is early, and each
  * expires. tests/kunit tests in virtual time that none is late; here the machine may be late.
  */
-TEST_F(rings, deadline_and_bell)
+TEST_F(rings, deadline_and_doorbell)
 {
 	unsigned int i, kicked = 0, silent = 0;
 	__u64 random = seed(), worst = 0;

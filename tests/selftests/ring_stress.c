@@ -577,7 +577,7 @@ TEST_F(hostile, sq_tail)
 }
 
 /* The worker finds a bad index without a kick, too. */
-TEST_F(hostile, sq_tail_and_no_bell)
+TEST_F(hostile, sq_tail_without_doorbell)
 {
 	struct pollfd pfd = { .fd = self->fd, .events = POLLIN };
 
@@ -1222,12 +1222,12 @@ static void spin(struct __test_metadata *_metadata, bool kicks)
 	free(s.rec);
 }
 
-TEST(spinning_with_bells)
+TEST(spinning_with_doorbells)
 {
 	spin(_metadata, true);
 }
 
-TEST(spinning_without_bells)
+TEST(spinning_without_doorbells)
 {
 	spin(_metadata, false);
 }
