@@ -174,8 +174,8 @@ static void freed(struct kunit *test)
 }
 
 /*
- * A function that may not sleep is about to return while a timeout on its stack is pending: the wheel
- * drops the timeout soon.
+ * A function that may not sleep is about to return while a timeout on its stack is pending: the
+ * wheel drops the timeout soon.
  */
 static void left_on_stack(struct kunit *test)
 {

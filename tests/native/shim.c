@@ -280,7 +280,9 @@ void spin_unlock(spinlock_t *lock)
 
 u64 native_frozen;
 
-u64 jiffies_64 __attribute__((weak));
+#ifndef NATIVE_BENCH	/* timer.c has it there */
+u64 jiffies_64;
+#endif
 
 u64 ktime_get_ns(void)
 {
