@@ -49,16 +49,16 @@
 /* How many entries of one context the worker of a shared wheel takes per tick. */
 #define TAKE_BUDGET	1024
 /* The longest interval between polls of a submission ring that is in use. */
-#define REST_NS		(250 * NSEC_PER_MSEC)
+#define MAX_INTERVAL_NS		(250 * NSEC_PER_MSEC)
 /* After this many polls that found no entry, the worker stops polling until it is kicked. */
-#define REST_POLLS	4
+#define IDLE_POLLS	4
 /*
  * How far sleep_until is after the next poll, in ticks. A poll runs less than two ticks late, and
  * an entry that it finds is on time only if it is due at a later tick.
  */
-#define REST_MARGIN	3
+#define SLEEP_MARGIN	3
 /* Deadlines fewer ticks ahead need a kick at any interval, so they do not shorten it. */
-#define SOON		(2 * (REST_MARGIN + 1))
+#define SOON		(2 * (SLEEP_MARGIN + 1))
 
 void hwtimer_rings_free(struct ctx_rings *r)
 {
@@ -319,7 +319,7 @@ bool hwtimer_rings_await(const struct ctx_rings *r, u64 deadline)
 }
 
 /* Arm the next poll for @at, or none for HWTIMER_RING_IDLE, and publish sleep_until. */
-static void rest_until(struct hwtimer_ctx *ctx, u64 at)
+static void set_next_poll(struct hwtimer_ctx *ctx, u64 at)
 {
 	struct ctx_rings *r = ctx->rings;
 	u64 until = at;
@@ -328,7 +328,7 @@ static void rest_until(struct hwtimer_ctx *ctx, u64 at)
 	/* hwtimer_schedule_at() fails only while the context is being closed. */
 	if (at != HWTIMER_RING_IDLE) {
 		hwtimer_schedule_at(&r->poll, at);
-		until += REST_MARGIN * hwtimer_wheel_tick_ns(ctx->wheel);
+		until += SLEEP_MARGIN * hwtimer_wheel_tick_ns(ctx->wheel);
 	}
 	r->poll_at = at;
 	hwtimer_shm_set_sleep(&r->pair, until);
@@ -339,17 +339,17 @@ static void rest_until(struct hwtimer_ctx *ctx, u64 at)
  * may have relied on the old sleep_until. Then poll again at the next tick. That is before the old
  * sleep_until, which is three ticks after the old poll_at: a poll runs less than two ticks late.
  */
-static void rest(struct hwtimer_ctx *ctx, u64 at)
+static void poll_again_at(struct hwtimer_ctx *ctx, u64 at)
 {
 	struct ctx_rings *r = ctx->rings;
 	u32 tail;
 
-	rest_until(ctx, at);
+	set_next_poll(ctx, at);
 	/* Pairs with the program's full barrier between sq_tail and sleep_until. */
 	smp_mb();
 	if (!r->stuck && hwtimer_shm_submitted(&r->pair, &tail) &&
 	    tail != r->pair.sq_head)
-		rest_until(ctx, hwtimer_wheel_now(ctx->wheel));
+		set_next_poll(ctx, hwtimer_wheel_now(ctx->wheel));
 }
 
 /* Poll the submission ring, and choose the time of the next poll. The callback of r->poll. */
@@ -364,13 +364,13 @@ static void poll(struct hwtimer_timeout *t)
 	hwtimer_rings_report(ctx);
 	r->idle_polls = r->took ? 0 : r->idle_polls + 1;
 	r->took = false;
-	r->interval = min3(2 * r->interval, r->soonest / 2, (u64)REST_NS);
+	r->interval = min3(2 * r->interval, r->soonest / 2, (u64)MAX_INTERVAL_NS);
 	r->interval = max(r->interval, tick);
 	r->soonest = U64_MAX;
-	if (r->stuck || r->idle_polls >= REST_POLLS)
-		rest(ctx, HWTIMER_RING_IDLE);
+	if (r->stuck || r->idle_polls >= IDLE_POLLS)
+		poll_again_at(ctx, HWTIMER_RING_IDLE);
 	else
-		rest(ctx, hwtimer_wheel_now(ctx->wheel) + r->interval);
+		poll_again_at(ctx, hwtimer_wheel_now(ctx->wheel) + r->interval);
 	hwtimer_ctx_unlock(ctx);
 }
 
@@ -400,7 +400,7 @@ int hwtimer_rings_enter(struct hwtimer_ctx *ctx, u32 *taken)
 	r->idle_polls = 0;
 	at = hwtimer_wheel_now(ctx->wheel) + r->interval;
 	if (!r->stuck && r->poll_at > at)
-		rest(ctx, at);
+		poll_again_at(ctx, at);
 	hwtimer_ctx_unlock(ctx);
 	return bad ? -EBADFD : 0;
 }
@@ -418,7 +418,7 @@ struct ctx_rings *hwtimer_rings_create(struct hwtimer_ctx *ctx, const struct hwt
 	r->ctx = ctx;
 	r->poll_at = HWTIMER_RING_IDLE;
 	r->soonest = U64_MAX;
-	r->interval = REST_NS;
+	r->interval = MAX_INTERVAL_NS;
 	r->claims = arg->flags & HWTIMER_RINGS_CLAIMS;
 	hwtimer_init(&r->poll, ctx->wheel, poll);
 	if (arg->flags & HWTIMER_RINGS_EVENTFD) {

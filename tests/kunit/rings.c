@@ -178,7 +178,7 @@ static void put(struct program *p, u32 op, u32 slot, u64 time)
 /* Does a submission with this time need the doorbell? */
 static bool kick_due(const struct program *p, u64 time)
 {
-	/* Pairs with the barrier in rest(), between sq_tail and sleep_until. */
+	/* Pairs with the barrier in poll_again_at(), between sq_tail and sleep_until. */
 	smp_mb();
 	return time < READ_ONCE(p->shared->sleep_until);
 }

@@ -9,7 +9,7 @@
  *
  * Broken variants, which must fail:
  *
- *	-DNOLOOK	a slice does not check for a kick after it has started the timer
+ *	-DNOCHECK	a slice does not check for a kick after it has started the timer
  *	-DLATECLEAR	a slice clears the kick after it has read the requests, not before
  *
  * Checked: when no producer is busy, each request is handled by a slice that runs or will run at
@@ -80,7 +80,7 @@ slice:
 		:: else ->
 			if
 			:: timer = LATER;	/* F2 */
-#ifndef NOLOOK
+#ifndef NOCHECK
 				if
 				:: kicked -> timer = NOW	/* F3 */
 				:: else

@@ -61,11 +61,11 @@
  *	-DHEADEARLY	the head is stored before the entry, or record, is copied
  *	-DNOBARRIER	the program has no barrier between tail and sleep_until, or head and flags
  *	-DNOKBARRIER	the kernel has no barrier before it checks the ring again
- *	-DNOLOOK	the kernel does not check the ring again
+ *	-DNOCHECK	the kernel does not check the ring again
  *
  * Of submission:
  *
- *	-DNOEXPLOOK	expiry does not read the ring
+ *	-DNOEXPCHECK	expiry does not read the ring
  *	-DSEENLATE	the kernel reads the clock after the tail, not before
  *	-DMARGIN=1	sleep_until leaves no time for a poll that found entries
  *
@@ -190,7 +190,7 @@ inline copy(c, i)
  * The kernel polls every PERIOD ticks, or BELL ticks after a doorbell, until POLLS polls have found
  * nothing. A poll comes in the tick for which it was planned, or in the next tick if it was planned
  * at the last moment. (In the kernel the planned time is not rounded to ticks, and may be up to a
- * tick earlier, so REST_MARGIN is one tick more.)
+ * tick earlier, so SLEEP_MARGIN is one tick more.)
  */
 #define PERIOD 2
 #define BELL 1
@@ -226,7 +226,7 @@ bit took;
 byte idle_polls;
 byte poll_at = IDLE;		/* deadline of the timeout that polls */
 bit armed, polling;		/* this timeout is pending; its callback runs */
-bit resting;			/* enter() is planning the next poll */
+bit rescheduling;			/* enter() is planning the next poll */
 
 #define OFF 0
 #define ON 1
@@ -315,8 +315,8 @@ inline take_all(c)
 	UNLOCK(c)
 }
 
-/* rest(), called with the lock held; when is the time of the next poll. */
-inline rest(c)
+/* poll_again_at(), called with the lock held; when is the time of the next poll. */
+inline poll_again_at(c)
 {
 	atomic {
 		armed = when != IDLE;
@@ -327,7 +327,7 @@ inline rest(c)
 #ifndef NOKBARRIER
 	BARRIER(c);
 #endif
-#ifndef NOLOOK
+#ifndef NOCHECK
 	if
 	:: LOAD(c, TAIL) != head ->
 		atomic { armed = 1; poll_at = now + 1; when = poll_at + MARGIN }
@@ -342,8 +342,8 @@ inline enter(c)
 {
 	take_all(c);
 	lock(c);
-	atomic { idle_polls = 0; when = now + BELL; resting = poll_at > when }
-	if :: resting -> rest(c); resting = 0 :: else fi;
+	atomic { idle_polls = 0; when = now + BELL; rescheduling = poll_at > when }
+	if :: rescheduling -> poll_again_at(c); rescheduling = 0 :: else fi;
 	when = 0;
 	UNLOCK(c)
 }
@@ -404,7 +404,7 @@ proctype program()
 }
 
 /* poll() */
-inline look()
+inline poll()
 {
 	take_all(WORKER);
 	lock(WORKER);
@@ -419,7 +419,7 @@ inline look()
 			:: else -> when = now + PERIOD
 			fi
 		}
-		rest(WORKER)
+		poll_again_at(WORKER)
 	fi;
 	when = 0;
 	UNLOCK(WORKER);
@@ -429,13 +429,13 @@ inline look()
 /* dev_expired() */
 inline expire(n)
 {
-#ifndef NOEXPLOOK
+#ifndef NOEXPCHECK
 	if :: deadline[n] > seen -> take_all(WORKER) :: else fi;
 #endif
 	lock(WORKER);
 	atomic {
 		if
-#ifndef NOEXPLOOK
+#ifndef NOEXPCHECK
 		:: state[n] == DUE && deadline[n] > seen -> state[n] = ON
 		:: state[n] == DUE && deadline[n] <= seen ->
 #else
@@ -462,7 +462,7 @@ proctype worker()
 end_worker:
 	do
 	:: atomic { armed && now >= poll_at -> armed = 0; polling = 1 }
-		look()
+		poll()
 	EXPIRE(0)
 	EXPIRE(1)
 #if OPS > 1
@@ -481,7 +481,7 @@ proctype clock()
 end_clock:
 	do
 	:: atomic {
-		now < LAST && !polling && !resting && !(armed && now >= poll_at) ->
+		now < LAST && !polling && !rescheduling && !(armed && now >= poll_at) ->
 		now++;
 		n = 0;
 		do
@@ -550,7 +550,7 @@ inline room_or_full(c)
 #ifndef NOKBARRIER
 		BARRIER(c);
 #endif
-#ifndef NOLOOK
+#ifndef NOCHECK
 		room = AHEAD(START + put, LOAD(c, HEAD)) < ENTRIES
 #endif
 	fi

@@ -45,7 +45,7 @@
  *	-DNOFLIGHT	there is no in_flight
  *	-DFLIGHTLATE	the worker reads in_flight after the queue
  *	-DNOLAST	the worker sleeps without a timer, and does not count pending timeouts again
- *	-DNOLOOK	the worker does not check the queues again before it sleeps
+ *	-DNOCHECK	the worker does not check the queues again before it sleeps
  *	-DNOREARMKICK	an arm that needs no request does not kick the worker
  *	-DTOUCHONLY	an earlier deadline is written without a request
  *	-DNORECHECK	the worker claims a timeout even if its word has changed since it was read
@@ -653,7 +653,7 @@ inline count_armed()
 
 inline requested()
 {
-#ifdef NOLOOK
+#ifdef NOCHECK
 	skip
 #else
 	REQUESTED(0);
