@@ -369,31 +369,44 @@ static void long_among_quick(struct kunit *test)
 	hwtimer_wheel_destroy(wheel);
 }
 
+static unsigned int short_ns;
+
 static noinline void short_fired(struct hwtimer_timeout *t)
 {
-	ndelay(500);
+	ndelay(short_ns);
 }
 
 /* The time of several quick callbacks counts for none of them, and they do not stop the clock. */
 static void quick_in_row(struct kunit *test)
 {
+	static const struct {
+		const char	*limit;
+		unsigned int	ns;
+		bool		quick;
+	} rounds[] = { { "30000", 500, true }, { "0", 500, true }, { "30000", 2000, false } };
 	struct hwtimer_wheel *wheel = a_wheel(test);
 	struct hwtimer_monitor *m = &to_driven(wheel)->monitor;
 	struct job *j = jobs(test, wheel, 1000);
-	/* when a tick begins */
-	u64 deadline = to_driven(wheel)->start_ns + 1000 * TICK;
-	unsigned int i;
+	unsigned int i, k;
+	u64 deadline;
 
-	set_limit(test, "30000");
-	for (i = 0; i < 1000; i++) {
-		hwtimer_init(&j[i].t, wheel, short_fired);
-		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[i].t, deadline));
+	for (k = 0; k < ARRAY_SIZE(rounds); k++) {
+		set_limit(test, rounds[k].limit);
+		short_ns = rounds[k].ns;
+		/* when a tick begins */
+		deadline = to_driven(wheel)->start_ns + (k + 1) * 10000 * TICK;
+		m->longest_ns = 0;
+		for (i = 0; i < 1000; i++) {
+			hwtimer_init(&j[i].t, wheel, short_fired);
+			KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[i].t, deadline));
+		}
+		nap_until(deadline + SEC);
+		KUNIT_EXPECT_GE(test, m->longest_ns, short_ns);
+		KUNIT_EXPECT_LT(test, m->longest_ns, 2 * short_ns);
+		KUNIT_EXPECT_EQ(test, rounds[k].quick, m->quick);
+		/* Those in the middle were more than 256 us late. */
+		KUNIT_EXPECT_GE(test, m->late[9] + m->late[10], (k + 1) * 350UL);
 	}
-	nap_until(deadline + SEC);
-	KUNIT_EXPECT_GE(test, m->longest_ns, 500ULL);
-	KUNIT_EXPECT_LT(test, m->longest_ns, 1000ULL);
-	/* The last ones were more than 256 us late. */
-	KUNIT_EXPECT_GE(test, m->late[9] + m->late[10], 400UL);
 	set_limit(test, "10000");
 	hwtimer_wheel_destroy(wheel);
 }

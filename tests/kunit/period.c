@@ -744,9 +744,12 @@ static void start_forgets(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = make(test, 0);
 	struct beat *b = a_beat(test, wheel, 0, HWTIMER_PERIOD_SKIP);
-	u64 now = hwtimer_wheel_now(wheel);
 	unsigned int i;
+	u64 now;
 
+	/* as in window() */
+	nap(4 * PERIOD);
+	now = hwtimer_wheel_now(wheel);
 	for (i = 0; i < 2; i++) {
 		hwtimer_periodic_start_at(&b->p, now - 3 * PERIOD);
 		hwtimer_cancel(&b->p.timeout);

@@ -653,18 +653,20 @@ TEST(pending)
 	const unsigned int n = 5000;
 	unsigned int i, reported = 0, more = 0;
 	char *text, *line, *end, path[128], wheel[32];
-	__u64 deadline;
+	__u64 deadline, id = 0;
 	int fd = must_open(0);
 
 	/* One level of 64 slots: all are in one bucket, more than the file lists. */
 	ASSERT_EQ(0, hwt_own_wheel(fd, NSEC_PER_SEC, 64, 0));
 	snprintf(path, sizeof(path), HWT_DEBUGFS "/pid-%d/pending", getpid());
 	deadline = now_ns() + FAR;
-	for (i = 0; i < n; i++)
-		ASSERT_EQ(0, hwt_schedule(fd, 0, deadline, i, &(__u64){ 0 }, NULL));
+	for (i = 0; i <= n; i++)
+		ASSERT_EQ(0, hwt_schedule(fd, 0, deadline, i, &id, NULL));
 	must_schedule(fd, 1, 0);	/* filed in the first slot */
 	snprintf(wheel, sizeof(wheel), "pid-%d", getpid());
-	eventually(must_stats(fd).unread == 1 && must_wheel_value(wheel, "filed") == n);
+	eventually(must_stats(fd).unread == 1 && must_wheel_value(wheel, "filed") == n + 1);
+	/* The wheel still holds it, but it is not pending. */
+	ASSERT_EQ(0, hwt_cancel(fd, id));
 	text = must_slurp(path);
 	for (line = text; *line; line = end + 1) {
 		unsigned int level, slot, last, rest;
