@@ -172,6 +172,7 @@ static const struct {
 	{ "cross", cross },
 	{ "late", lateness },
 	{ "rate", saturation },
+	{ "cpus", many_cpus },
 	{ "memory", wheel_memory },
 };
 

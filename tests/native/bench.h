@@ -46,6 +46,7 @@ void mix(unsigned int round);
 void cross(unsigned int round);
 void lateness(unsigned int round);
 void saturation(unsigned int round);
+void many_cpus(unsigned int round);
 void wheel_memory(unsigned int round);
 
 #ifdef NATIVE_H

@@ -635,3 +635,56 @@ void saturation(unsigned int round)
 	for (i = 0; i < ARRAY_SIZE(rates); i++)
 		rate_turn(rates[i], round);
 }
+
+/*
+ * This core plays 64 CPUs, one after the other, some or all of which make requests. Then the worker
+ * handles all requests in one pass, on another core.
+ */
+#define PLAYED		64
+
+static void cpus_turn(unsigned int active, unsigned long each, struct samples *s)
+{
+	/* The first pass is not recorded: it may be the one that makes hints. */
+	unsigned long passes = max(IDLE / max(active * each, 100UL), 4UL) + 1, i;
+	struct range r = { .n = each };
+	unsigned int cpu, own = current->cpu;
+	u64 ns;
+
+	for (i = 0; i < passes; i++) {
+		for (cpu = 0; cpu < PLAYED && each; cpu += PLAYED / active) {
+			if (r.first + each > pending)
+				r.first = 0;
+			current->cpu = cpu;
+			hwtimer_remote.run(ARM_CANCEL, &r);
+			r.first += each;
+		}
+		current->cpu = own;
+		ns = hwtimer_remote.settle();
+		if (i)
+			sample(s, ns, max(active * each, 1UL));
+	}
+}
+
+void many_cpus(unsigned int round)
+{
+	static const unsigned int active[] = { 1, 8, 64 };
+	static const unsigned long each[] = { 0, 1, 16, 128, 1024 };
+	unsigned int i, j, possible = nr_cpu_ids;
+	static struct samples s;
+	char name[16];
+
+	if (cores < 2)
+		return;
+	nr_cpu_ids = PLAYED;
+	hwtimer_remote.begin();
+	init_conns(&hwtimer_remote, pending);
+	for (i = 0; i < ARRAY_SIZE(active); i++)
+		for (j = 0; j < ARRAY_SIZE(each); j++) {
+			s.n = 0;
+			cpus_turn(active[i], each[j], &s);
+			snprintf(name, sizeof(name), "cpus_%lu", each[j]);
+			result("hwtimer_at", name, active[i], round, median(&s), "ns");
+		}
+	hwtimer_remote.end();
+	nr_cpu_ids = possible;
+}

@@ -327,7 +327,7 @@ static inline unsigned long find_next_bit(const unsigned long *map, unsigned lon
 
 /* CPUs and what interrupts them. */
 
-#define NATIVE_CPUS	48
+#define NATIVE_CPUS	64
 extern unsigned int nr_cpu_ids;
 struct cpumask;
 #define cpu_possible_mask	NULL
