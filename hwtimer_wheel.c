@@ -1125,31 +1125,54 @@ noinline void wheel_add_recent(struct hwtimer_wheel *w, struct wheel_cpu *pcpu)
 EXPORT_SYMBOL_IF_KUNIT(wheel_add_recent);
 
 /*
- * Take all requests of a CPU at once, so that producers cannot prolong the drain forever.
+ * Take all requests of a CPU at once, so that producers cannot prolong the drain forever, and
+ * likewise those of the next CPUs.
  *
  * The queue is a linked list, so the worker would wait for each request to come from memory, or
- * from the cache of the CPU that pushed it, before it knows the next one. Therefore producers also
- * note the addresses of their last requests in an array, see change_and_push(), by which
- * fetch_ahead() fetches several at a time. These addresses are hints: requests that are pushed in
- * the meantime shift or overwrite them, and a timeout may have been freed since. The worker never
- * uses the memory behind them otherwise.
+ * from the cache of the CPU that pushed it, before it knows the next one. With the requests of
+ * several CPUs it waits for one of each at a time: drain() walks the lists side by side. The order
+ * of requests of different CPUs has no meaning, because a timeout has at most one request.
+ *
+ * For a CPU that has pushed many, producers also note the addresses of their last requests in an
+ * array, see change_and_push(), by which fetch_ahead() fetches several at a time. These addresses
+ * are hints: requests that are pushed in the meantime shift or overwrite them, and a timeout may
+ * have been freed since. The worker never uses the memory behind them otherwise.
+ *
+ * A list with hints is walked alone, as is any long one, so that the requests of a batch are still
+ * in the worker's cache when it handles them.
  *
  * The hints cost the producers a few ns per request. They gain nothing if the worker runs on the
  * same CPU and so has the requests in its caches, or if it finds few requests at a time.
  */
-static void take_requests(struct hwtimer_wheel *w, struct wheel_cpu *pcpu, unsigned int cpu)
+static void take_requests(struct hwtimer_wheel *w)
 {
-	unsigned long pushed = local_read(&pcpu->pushed), n = pushed - pcpu->taken;
+	struct wheel_cpu *pcpu;
+	unsigned long pushed, n;
+	bool hints, alone = false;
 
-	w->pushed = llist_del_all(&pcpu->requests);
-	pcpu->taken = pushed;
-	w->recent = pcpu->recent;
-	w->recent_next = pushed - WHEEL_AHEAD;
 	w->recent_left = 0;
-	if (w->recent && n > WHEEL_AHEAD)
-		w->recent_left = min(n, WHEEL_RECENT) - WHEEL_AHEAD;
-	else if (unlikely(!w->recent && n >= WHEEL_RECENT_FROM && cpu != raw_smp_processor_id()))
-		wheel_add_recent(w, pcpu);
+	for (; w->drain_cpu < nr_cpu_ids && w->nr_pushed < WHEEL_ABREAST && !alone;
+	     w->drain_cpu = cpumask_next(w->drain_cpu, cpu_possible_mask)) {
+		pcpu = per_cpu_ptr(w->cpus, w->drain_cpu);
+		if (llist_empty(&pcpu->requests))
+			continue;
+		pushed = local_read(&pcpu->pushed);
+		n = pushed - pcpu->taken;
+		hints = pcpu->recent && n > WHEEL_AHEAD;
+		alone = hints || n >= WHEEL_RECENT_FROM;
+		if (alone && w->nr_pushed)
+			return;
+		w->pushed[w->nr_pushed++] = llist_del_all(&pcpu->requests);
+		pcpu->taken = pushed;
+		if (hints) {
+			w->recent = pcpu->recent;
+			w->recent_next = pushed - WHEEL_AHEAD;
+			w->recent_left = min(n, WHEEL_RECENT) - WHEEL_AHEAD;
+		} else if (unlikely(!pcpu->recent && n >= WHEEL_RECENT_FROM &&
+				    w->drain_cpu != raw_smp_processor_id())) {
+			wheel_add_recent(w, pcpu);
+		}
+	}
 }
 
 /* Before a request is taken from @pushed: fetch the one that is WHEEL_AHEAD behind it. */
@@ -1161,25 +1184,41 @@ static void fetch_ahead(struct hwtimer_wheel *w)
 	}
 }
 
+/*
+ * Move all requests from @pushed, whose lists have the newest request first, to @taken: one of each
+ * list in turn. False if the budget ran out.
+ */
+static __always_inline bool reverse_requests(struct hwtimer_wheel *w, unsigned int *budget)
+{
+	struct llist_node *node;
+	unsigned int i = 0;
+
+	while (w->nr_pushed) {
+		if (!*budget)
+			return false;
+		--*budget;
+		fetch_ahead(w);
+		i = (i ?: w->nr_pushed) - 1;
+		node = w->pushed[i];
+		w->pushed[i] = node->next;
+		if (node->next)
+			prefetchw(node->next);
+		else
+			w->pushed[i] = w->pushed[--w->nr_pushed];
+		node->next = w->taken;
+		w->taken = node;
+	}
+	return true;
+}
+
 /* Handle the requests on the queues of all CPUs. False if the budget ran out. */
 static bool drain(struct hwtimer_wheel *w, unsigned int *budget)
 {
-	struct wheel_cpu *pcpu;
 	struct llist_node *node;
-	unsigned int cpu;
 
 	for (;;) {
-		/* The queue has the newest request first; reverse it. */
-		while (w->pushed) {
-			if (!*budget)
-				return false;
-			--*budget;
-			fetch_ahead(w);
-			node = w->pushed;
-			w->pushed = node->next;
-			node->next = w->taken;
-			w->taken = node;
-		}
+		if (!reverse_requests(w, budget))
+			return false;
 		while (w->taken) {
 			if (!*budget)
 				return false;
@@ -1191,11 +1230,7 @@ static bool drain(struct hwtimer_wheel *w, unsigned int *budget)
 		}
 		if (w->drain_cpu >= nr_cpu_ids)
 			return true;
-		cpu = w->drain_cpu;
-		pcpu = per_cpu_ptr(w->cpus, cpu);
-		w->drain_cpu = cpumask_next(cpu, cpu_possible_mask);
-		if (!llist_empty(&pcpu->requests))
-			take_requests(w, pcpu, cpu);
+		take_requests(w);
 	}
 }
 

@@ -56,6 +56,8 @@
 #define WHEEL_RECENT		1024UL
 #define WHEEL_AHEAD		8
 #define WHEEL_RECENT_FROM	256
+/* From how many CPUs the worker takes requests side by side. */
+#define WHEEL_ABREAST		8
 /* The budget of one wheel_advance(), in timeouts and requests handled and buckets skipped. */
 #define WHEEL_BUDGET		1024
 /* How many timeouts one wheel_advance() surveys, in addition to its budget. */
@@ -250,9 +252,10 @@ typedef void (*wheel_survey_fn)(void *arg, unsigned int i, struct hwtimer_timeou
  *	no visit is in progress
  * @surveying: the survey that the worker has begun, or NULL
  * @survey_cursor: where @surveying continues in a bucket; on no list unless it has paused there
- * @pushed: requests taken from a queue, newest first
- * @taken: requests from @pushed in reverse order, oldest first
- * @recent: @recent of the CPU whose requests @pushed has, or NULL
+ * @pushed: requests taken from several CPUs' queues, each a list, newest first
+ * @nr_pushed: number of lists in @pushed, none of which is empty
+ * @taken: requests from @pushed, those of each CPU in reverse order, oldest first
+ * @recent: @recent of the CPU whose requests are in @pushed, if @recent_left is not 0
  * @recent_next: counter value of the next hint to use of @recent
  * @recent_left: number of hints left
  * @to_release: released timeouts whose release functions are called next
@@ -325,7 +328,8 @@ struct hwtimer_wheel {
 	struct list_head	cursor;
 	struct wheel_survey	*surveying;
 	struct list_head	survey_cursor;
-	struct llist_node	*pushed;
+	struct llist_node	*pushed[WHEEL_ABREAST];
+	unsigned int		nr_pushed;
 	struct llist_node	*taken;
 	struct llist_node	**recent;
 	unsigned long		recent_next;

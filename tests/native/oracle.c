@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: the wheel against an oracle: random operations on a clock that the test moves. After
- * each step, the timeouts that expired and their order are compared with a plain table.
+ * hwtimer: the wheel against an oracle: random operations on a clock that the test moves, made on
+ * PLAYED CPUs, which the only thread plays in turn. After each step, the timeouts that expired and
+ * their order are compared with a plain table.
  */
 #include <native.h>
 
@@ -9,6 +10,7 @@
 #include "shim.h"
 
 #define TIMEOUTS	512
+#define PLAYED		16
 
 /* the state of each timeout in the table */
 static struct one {
@@ -16,10 +18,12 @@ static struct one {
 	bool			pending;
 	u64			deadline;
 	u64			order;	/* of arming; 0: touched since, no order is promised */
+	unsigned int		cpu;	/* on which it was armed */
 } ones[TIMEOUTS];
 
 static struct hwtimer_wheel w;
-static u64 now, tick_ns, orders, last_order, last_tick;
+static u64 now, tick_ns, orders, last_tick;
+static u64 last_order[PLAYED];	/* of each CPU, in last_tick */
 static unsigned long pending;
 
 static void kick(struct hwtimer_wheel *wheel) { }
@@ -44,14 +48,14 @@ static void expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t, hwtim
 		native_fail("expired, and was not pending");
 	if (deadline != one->deadline || deadline > now)
 		native_fail("expired at %llu for %llu, due at %llu", now, deadline, one->deadline);
-	if (one->order && tick == last_tick) {
-		if (one->order < last_order)
-			native_fail("expired before what was armed before it");
-		last_order = one->order;
-	}
 	if (tick != last_tick)
-		last_order = one->order;
+		memset(last_order, 0, sizeof(last_order));
 	last_tick = tick;
+	if (one->order) {
+		if (one->order < last_order[one->cpu])
+			native_fail("expired before what was armed before it");
+		last_order[one->cpu] = one->order;
+	}
 	one->pending = false;
 	pending--;
 }
@@ -94,6 +98,7 @@ static void operate(struct one *one, __u64 *random)
 		one->deadline = min(deadline, WHEEL_HORIZON);
 		/* a deadline in the past fires at the next tick, so no order is promised for it */
 		one->order = held || deadline <= now ? 0 : ++orders;
+		one->cpu = current->cpu;
 	} else if (dice < 6) {
 		ret = wheel_touch(&one->t, deadline);
 		if (ret != (one->pending ? 0 : -ENOENT))
@@ -156,6 +161,7 @@ static void turn(__u64 *random)
 		.levels = 1 + below(random, 3),
 		.grow = below(random, 2),
 	};
+	unsigned int own = current->cpu, cpu = 0, calm = 2 << below(random, 7);
 	LIST_HEAD(list);
 	struct list_head *pos;
 	struct wheel_counts c;
@@ -173,9 +179,16 @@ static void turn(__u64 *random)
 	}
 	for (i = 0; i < TIMEOUTS; i++)
 		wheel_timeout_init(&ones[i].t, &w, nothing);
+	for (i = 0; i < PLAYED; i++)
+		if (below(random, 2))
+			wheel_add_recent(&w, per_cpu_ptr(w.cpus, i));
 	for (i = 0; i < 20000 && go_on(0); i++) {
+		if (!below(random, 8))
+			cpu = below(random, PLAYED);
+		current->cpu = cpu;
 		operate(&ones[below(random, TIMEOUTS)], random);
-		if (!below(random, 16))
+		current->cpu = own;
+		if (!below(random, calm))
 			advance(random);
 	}
 	wheel_count(&w, &c);

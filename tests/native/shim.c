@@ -87,7 +87,7 @@ static void enter(struct task_struct *task)
 	unsigned int cpu;
 
 	do {
-		cpu = __builtin_ctzll(~taken);
+		cpu = ~taken ? __builtin_ctzll(~taken) : NATIVE_CPUS;
 		if (cpu >= nr_cpu_ids) {
 			fprintf(stderr, "more threads than CPUs\n");
 			abort();
