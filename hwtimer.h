@@ -33,6 +33,8 @@
  *	hwtimer_schedule[_at]     any        re-armed         armed
  *	hwtimer_touch[_at]        any        re-armed         -ENOENT
  *	hwtimer_schedule_forward  any        -EBUSY           armed
+ *	hwtimer_schedule_unless_due
+ *	                          any        re-armed         armed, or -ETIME
  *	hwtimer_cancel            any        ends: cancelled  nothing
  *	hwtimer_cancel_sync       may sleep  ends: cancelled  waits for the callback
  *	hwtimer_shutdown_sync     may sleep  ends: cancelled  waits for the callback; for good
@@ -255,6 +257,7 @@ int hwtimer_schedule(struct hwtimer_timeout *timeout, s64 delay_ns);
 int hwtimer_schedule_at(struct hwtimer_timeout *timeout, u64 deadline_ns);
 int hwtimer_schedule_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 period_ns,
 			     u64 *overruns);
+int hwtimer_schedule_unless_due(struct hwtimer_timeout *timeout, u64 deadline_ns);
 int hwtimer_touch(struct hwtimer_timeout *timeout, s64 delay_ns);
 int hwtimer_touch_at(struct hwtimer_timeout *timeout, u64 deadline_ns);
 bool hwtimer_cancel(struct hwtimer_timeout *timeout);

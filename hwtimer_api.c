@@ -684,6 +684,40 @@ int hwtimer_schedule_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 pe
 EXPORT_SYMBOL_GPL(hwtimer_schedule_forward);
 
 /**
+ * hwtimer_schedule_unless_due - in its callback, arm a timeout again if its deadline has moved
+ * @timeout: the timeout whose callback runs
+ * @deadline_ns: the deadline that its owner has stored, in ns on the wheel's clock
+ *
+ * For the cheapest way to push a timeout back, as TCP does with its timers: the owner keeps the
+ * deadline in a variable of its own, and only stores a later one there. The callback begins with
+ *
+ *	if (hwtimer_schedule_unless_due(timeout, READ_ONCE(conn->deadline)) >= 0)
+ *		return;
+ *
+ * hwtimer_touch_at() is a locked operation on the timeout, but then the worker does this, and its
+ * caller learns whether it was in time. Here each old deadline costs an expiry and an arming, and
+ * the owner has to serialise with the callback: a later deadline that is stored after the callback
+ * has read the variable has no effect, and a callback that runs while hwtimer_cancel() is called
+ * may still arm the timeout. hwtimer_cancel_sync(), hwtimer_shutdown_sync() and hwtimer_release()
+ * need no care. For an earlier deadline, the owner stores it, then calls hwtimer_schedule_at().
+ *
+ * Context: Any context but NMI. Lock-free; does not allocate.
+ *
+ * Return: as hwtimer_schedule_at(), and
+ * * -ETIME - @deadline_ns is reached: the callback does its work
+ *
+ * On error nothing has changed. The place under the wheel's cap was given up before the callback,
+ * so with a cap -EAGAIN is possible.
+ */
+int hwtimer_schedule_unless_due(struct hwtimer_timeout *timeout, u64 deadline_ns)
+{
+	if (deadline_ns <= hwtimer_wheel_now(timeout_wheel(timeout)))
+		return -ETIME;
+	return hwtimer_schedule_at(timeout, deadline_ns);
+}
+EXPORT_SYMBOL_GPL(hwtimer_schedule_unless_due);
+
+/**
  * hwtimer_touch - push back a pending timeout by a delay from now
  * @timeout: the timeout
  * @delay_ns: as for hwtimer_schedule()

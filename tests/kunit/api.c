@@ -346,6 +346,7 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE_PARAM(kick_in_slice, softirq_mode_gen_params),
 	KUNIT_CASE_PARAM(kick_storm, mode_gen_params),
 	KUNIT_CASE_PARAM(slices, softirq_mode_gen_params),
+	KUNIT_CASE_PARAM(unless_due, mode_gen_params),
 	KUNIT_CASE_PARAM(jump, mode_gen_params),
 	{}
 };

@@ -444,6 +444,43 @@ void burst(struct kunit *test)
 	kvfree(s);
 }
 
+static void then_unless_due(struct job *j)
+{
+	j->ret = hwtimer_schedule_unless_due(&j->t, READ_ONCE(j->delay));
+}
+
+/* The owner pushes a timeout back by a store. */
+void unless_due(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = make(test, TICK, SLOTS, 1);
+	struct job *j = jobs(test, wheel, 2);
+	u64 now = hwtimer_wheel_now(wheel), later = now + 2 * SEC + 1;
+
+	j->then = then_unless_due;
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j->t, now + SEC));
+	WRITE_ONCE(j->delay, later);
+	nap(SEC + 2 * TICK);
+	expect_on_time(j, 1, now + SEC);
+	KUNIT_EXPECT_EQ(test, 0, j->ret);
+	KUNIT_EXPECT_TRUE(test, hwtimer_is_pending(&j->t));
+	KUNIT_EXPECT_EQ(test, later, hwtimer_deadline(&j->t));
+	nap(SEC);
+	expect_on_time(j, 2, later);
+	KUNIT_EXPECT_EQ(test, -ETIME, j->ret);
+	KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&j->t));
+
+	/* already pending; with the cap reached; and on a stopped wheel */
+	now = hwtimer_wheel_now(wheel);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_unless_due(&j->t, now + SEC));
+	KUNIT_EXPECT_EQ(test, -ETIME, hwtimer_schedule_unless_due(&j->t, now));
+	KUNIT_EXPECT_EQ(test, 1, hwtimer_schedule_unless_due(&j->t, now + 2 * SEC));
+	KUNIT_EXPECT_EQ(test, now + 2 * SEC, hwtimer_deadline(&j->t));
+	KUNIT_EXPECT_EQ(test, -EAGAIN, hwtimer_schedule_unless_due(&j[1].t, now + SEC));
+	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j->t));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_schedule_unless_due(&j->t, now + SEC));
+}
+
 /*
  * The clock jumps, as CLOCK_BOOTTIME does in suspend, and the worker wakes up: what became
  * due meanwhile expires at once, the rest on time. A case cannot set the machine's clock, so it

@@ -61,7 +61,7 @@ void wheel_memory(unsigned int round);
 /**
  * struct conn - an object with a timeout; all subjects use the same memory
  * @timer: the timeout
- * @deadline: for TOUCH_LAZY, in jiffies
+ * @deadline: for TOUCH_LAZY, in jiffies or ns
  */
 struct conn {
 	union {

@@ -54,7 +54,7 @@ static void steady_turn(const struct subject *s, struct figures *f)
 	measure(s, CANCEL, pending, idle, 0, f);
 	measure(s, TOUCH_NEAR, 0, pending, 10, f);
 	measure(s, TOUCH_LATER, 0, pending, 4000, f);
-	if (s == &timer_list)
+	if (s == &timer_list || s == &hwtimer_at)
 		measure(s, TOUCH_LAZY, 0, pending, 8000, f);
 	check_fired(s, 0);
 	s->end();
@@ -84,6 +84,7 @@ void steady(unsigned int round)
 	static struct figures figures[ARRAY_SIZE(all)];
 	unsigned int n = ARRAY_SIZE(all) - (cores < 2), turns = max(IDLE / pending / 5, 1UL);
 	unsigned int i, j;
+	const char *subject;
 	struct figures *f;
 	char name[32];
 
@@ -98,8 +99,11 @@ void steady(unsigned int round)
 			f = &figures[i];
 			if (!f->op[j].n)
 				continue;
-			result(j == TOUCH_LAZY ? "timer_list_lazy" : all[i]->name, op_names[j], 1,
-			       round, median(&f->op[j]), "ns");
+			subject = all[i]->name;
+			if (j == TOUCH_LAZY)
+				subject = all[i] == &timer_list ? "timer_list_lazy" :
+								  "hwtimer_lazy";
+			result(subject, op_names[j], 1, round, median(&f->op[j]), "ns");
 			if (!f->worker[j].n || (j != ARM && j != ARM_CANCEL))
 				continue;
 			snprintf(name, sizeof(name), "%s+worker", op_names[j]);

@@ -67,6 +67,31 @@ static void hw_cancel(struct conn *c)
 	hwtimer_cancel(&c->timer.hwtimer);
 }
 
+/* The owner only stores the deadline. */
+static void hw_lazy_fired(struct hwtimer_timeout *t)
+{
+	struct conn *c = container_of(t, struct conn, timer.hwtimer);
+
+	if (hwtimer_schedule_unless_due(t, READ_ONCE(c->deadline)) < 0)
+		hw_fired(t);
+}
+
+static void hw_lazy_init(struct conn *c)
+{
+	hwtimer_init(&c->timer.hwtimer, wheel, hw_lazy_fired);
+}
+
+static void hw_lazy_touch(struct conn *c, unsigned long ms)
+{
+	WRITE_ONCE(c->deadline, native_frozen + ms * MSEC);
+}
+
+static void hw_lazy_arm(struct conn *c, unsigned long ms)
+{
+	hw_lazy_touch(c, ms);
+	hw_arm(c, ms);
+}
+
 static void list_fired(struct timer_list *t)
 {
 	fired++;
@@ -118,6 +143,7 @@ static void lazy_touch(struct conn *c, unsigned long ms)
 static const struct way ways[] = {
 	{ "hwtimer_at", &hwtimer_at, hw_init, hw_arm, hw_touch, hw_cancel },
 	{ "timer_list", &timer_list, list_init, list_arm, list_arm, list_cancel },
+	{ "hwtimer_lazy", &hwtimer_at, hw_lazy_init, hw_lazy_arm, hw_lazy_touch, hw_cancel },
 	{ "timer_list_lazy", &timer_list, lazy_init, lazy_arm, lazy_touch, list_cancel },
 };
 
@@ -428,9 +454,9 @@ void cross(unsigned int round)
 #define PROBES		1000
 #define PROBES_NS	(400 * MSEC)
 
-enum scene { IDLE_CORES, BUSY_CORES, DRAIN };
+enum scene { IDLE_CORES, BUSY_CORES, DRAIN, MANY_CPUS, SCENES };
 
-static const char *const scene_names[] = { "idle", "busy", "drain" };
+static const char *const scene_names[] = { "idle", "busy", "drain", "cpus" };
 static u64 due[PROBES];
 static struct samples late;
 static bool over;
@@ -495,12 +521,35 @@ static void *drained(void *arg)
 	return NULL;
 }
 
+/* Arm and cancel other timeouts all the time, as 60 CPUs in turn. The rest are the threads' CPUs. */
+#define FIRST_PLAYED	4
+#define PLAYED		64
+
+static void *many(void *arg)
+{
+	struct range r = { .n = 128 };
+	unsigned int own, cpu = FIRST_PLAYED;
+
+	native_enter();
+	own = current->cpu;
+	while (!READ_ONCE(over)) {
+		current->cpu = cpu;
+		hwtimer_at.run(ARM_CANCEL, &r);
+		r.first = r.first + 2 * r.n > pending ? 0 : r.first + r.n;
+		cpu = cpu + 1 < PLAYED ? cpu + 1 : FIRST_PLAYED;
+	}
+	current->cpu = own;
+	native_leave();
+	return NULL;
+}
+
 static void late_turn(bool timerfd, enum scene scene, unsigned int round)
 {
 	static const struct { const char *name; double share; } points[] = {
 		{ "50", 0.5 }, { "99", 0.99 }, { "99.9", 0.999 }, { "max", 1 },
 	};
-	unsigned int i, n = scene == BUSY_CORES ? cores : scene == DRAIN;
+	static void *(*const threads_of[])(void *) = { NULL, busy, drained, many };
+	unsigned int i, n = scene == BUSY_CORES ? cores : scene != IDLE_CORES;
 	pthread_t threads[CPU_SETSIZE];
 	u64 random = seeded(3);
 	char op[32];
@@ -511,7 +560,7 @@ static void late_turn(bool timerfd, enum scene scene, unsigned int round)
 	late.n = 0;
 	over = false;
 	for (i = 0; i < n; i++)
-		pthread_create(&threads[i], NULL, scene == DRAIN ? drained : busy, NULL);
+		pthread_create(&threads[i], NULL, threads_of[scene], NULL);
 	/* In ascending order, as the timerfd is set for one after the other. */
 	due[0] = now_ns() + 20 * MSEC;
 	for (i = 1; i < PROBES; i++)
@@ -535,6 +584,7 @@ static void late_turn(bool timerfd, enum scene scene, unsigned int round)
 
 void lateness(unsigned int round)
 {
+	unsigned int possible = nr_cpu_ids;
 	enum scene scene;
 
 	if (pending < PROBES) {
@@ -542,10 +592,12 @@ void lateness(unsigned int round)
 		exit(2);
 	}
 	unpin();
-	for (scene = IDLE_CORES; scene <= DRAIN; scene++) {
+	nr_cpu_ids = PLAYED;
+	for (scene = 0; scene < SCENES; scene++) {
 		late_turn(round % 2, scene, round);
 		late_turn(!(round % 2), scene, round);
 	}
+	nr_cpu_ids = possible;
 }
 
 /* How much memory a wheel takes, for several numbers of CPUs. */
@@ -640,8 +692,6 @@ void saturation(unsigned int round)
  * This core plays 64 CPUs, one after the other, some or all of which make requests. Then the worker
  * handles all requests in one pass, on another core.
  */
-#define PLAYED		64
-
 static void cpus_turn(unsigned int active, unsigned long each, struct samples *s)
 {
 	/* The first pass is not recorded: it may be the one that makes hints. */

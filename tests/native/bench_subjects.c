@@ -170,6 +170,11 @@ static void wheel_run(enum op op, const struct range *r)
 		wheel_touch_after);
 }
 
+static void wheel_touch_lazy(struct conn *c, const struct when *when)
+{
+	WRITE_ONCE(c->deadline, when->ns);
+}
+
 /* Read the clock once for all operations. */
 static void wheel_run_at(enum op op, const struct range *range)
 {
@@ -182,7 +187,11 @@ static void wheel_run_at(enum op op, const struct range *range)
 		return;
 	}
 	r.shift.ns += hwtimer_wheel_now(wheel);
-	run_ops(op, &r, wheel_arm_at, wheel_cancel_conn, wheel_arm_cancel_at, wheel_touch_at);
+	if (op == TOUCH_LAZY)
+		each(&r, wheel_touch_lazy);
+	else
+		run_ops(op, &r, wheel_arm_at, wheel_cancel_conn, wheel_arm_cancel_at,
+			wheel_touch_at);
 }
 
 static u64 settle_here(void)
