@@ -51,10 +51,10 @@
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/nospec.h>
-#include <linux/overflow.h>
 #include <linux/prefetch.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/time_namespace.h>
 
 #include "../debug/trace.h"
 #include "../hwtimer_compat.h"
@@ -225,7 +225,7 @@ static void set_run(struct hwtimer_ctx *ctx, struct ctx_period *p, u64 run)
 	p->run = run;
 }
 
-/* Count an expiry of a periodic timeout, for dt->deadline, and @missed overruns. */
+/* Count an expiry of a periodic timeout, for ct->deadline, and @missed overruns. */
 static void add_expiry(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 now, u64 missed)
 {
 	struct ctx_period *p = ct->period;
@@ -525,13 +525,28 @@ int hwtimer_ctx_cancel(struct hwtimer_ctx *ctx, u64 id)
 	return 0;
 }
 
-/* Convert @time as a program gives it to a deadline in ns, or HWTIMER_NEVER. */
-u64 hwtimer_ctx_deadline(const struct hwtimer_wheel *wheel, u32 flags, u64 time)
+/* What the time namespace of this task adds to the clock. */
+s64 hwtimer_ctx_time_offset(clockid_t clockid)
 {
-	u64 deadline = time;
+	struct timespec64 offset = { };
 
-	if (flags & HWTIMER_RELATIVE &&
-	    check_add_overflow(hwtimer_wheel_now(wheel), time, &deadline))
+	if (clockid == CLOCK_BOOTTIME)
+		timens_add_boottime(&offset);
+	else
+		timens_add_monotonic(&offset);
+	return timespec64_to_ns(&offset);
+}
+
+/* Convert @time as a program gives it to a deadline of the wheel in ns, or HWTIMER_NEVER. */
+u64 hwtimer_ctx_deadline(const struct hwtimer_ctx *ctx, u32 flags, u64 time)
+{
+	/* SETUP may be choosing the wheel, but then there are no timeouts yet. */
+	const struct hwtimer_wheel *wheel = READ_ONCE(ctx->wheel);
+	u64 deadline;
+
+	if (!(flags & HWTIMER_RELATIVE))
+		deadline = hwtimer_ctx_to_wheel(ctx, time);
+	else if (check_add_overflow(hwtimer_wheel_now(wheel), time, &deadline))
 		deadline = HWTIMER_NEVER;
 	return deadline < hwtimer_wheel_horizon(wheel) ? deadline : HWTIMER_NEVER;
 }
@@ -604,13 +619,17 @@ unsigned int hwtimer_ctx_peek(struct hwtimer_ctx *ctx, struct hwtimer_record *re
 			      unsigned int max)
 {
 	const struct ctx_timeout *ct;
+	struct hwtimer_record *rec;
 	unsigned int n = 0;
 	u64 seen;
 
 	lockdep_assert_held(&ctx->lock);
 	for (ct = ctx->done; ct && n < max; ct = ct->next)
-		for (seen = 0; n < max && fill_record(ct, seen, &records[n]); seen++)
-			n++;
+		for (seen = 0; n < max && fill_record(ct, seen, &records[n]); seen++) {
+			rec = &records[n++];
+			rec->deadline = hwtimer_ctx_to_program(ctx, rec->deadline);
+			rec->fired = hwtimer_ctx_to_program(ctx, rec->fired);
+		}
 	return n;
 }
 

@@ -11,9 +11,11 @@
 #include <linux/build_bug.h>
 #include <linux/gfp.h>
 #include <linux/mutex.h>
+#include <linux/overflow.h>
 #include <linux/poll.h>
 #include <linux/refcount.h>
 #include <linux/spinlock.h>
+#include <linux/time.h>
 #include <linux/types.h>
 #include <linux/wait.h>
 #include <linux/xarray.h>
@@ -111,6 +113,8 @@ struct hwtimer_shared;
  * @shared: a reference to the chosen shared wheel, or NULL. @wheel is this one, unless @own_wheel
  * @own_wheel: @wheel belongs to this context
  * @set_up: SETUP succeeded
+ * @offset_ns: what the time namespace of the program adds to the wheel's clock. Constant once @used
+ *	is set
  * @used: wheel and rings are final: RINGS succeeded, or a SCHEDULE has begun to use them
  * @timeouts: with rings: all timeouts, by the index in the ids that the program chooses; else
  *	NULL. This and the next three members are constant once @used is set
@@ -144,6 +148,7 @@ struct hwtimer_ctx {
 	struct hwtimer_shared	*shared;
 	bool			own_wheel;
 	bool			set_up;
+	s64			offset_ns;
 	bool			used;
 	struct ctx_timeout	*timeouts;
 	u32			nr_timeouts;
@@ -174,7 +179,35 @@ struct ctx_period *hwtimer_ctx_make_period(struct hwtimer_ctx *ctx,
 					   const struct hwtimer_schedule *arg);
 void hwtimer_ctx_free_period(struct hwtimer_ctx *ctx, struct ctx_period *p);
 struct ctx_timeout *hwtimer_ctx_reserve(struct hwtimer_ctx *ctx, u64 id);
-u64 hwtimer_ctx_deadline(const struct hwtimer_wheel *wheel, u32 flags, u64 time);
+u64 hwtimer_ctx_deadline(const struct hwtimer_ctx *ctx, u32 flags, u64 time);
+s64 hwtimer_ctx_time_offset(clockid_t clockid);
+
+/*
+ * @time on a clock that is @by ahead. What is before the beginning is 0, what is after the end is
+ * HWTIMER_NEVER, which stays what it is.
+ */
+static inline u64 hwtimer_ctx_shift(u64 time, s64 by)
+{
+	u64 shifted;
+
+	if (likely(!by) || time == HWTIMER_NEVER)
+		return time;
+	if (by < 0)
+		return time > -(u64)by ? time + by : 0;
+	return check_add_overflow(time, (u64)by, &shifted) ? HWTIMER_NEVER : shifted;
+}
+
+/* A time on the program's clock, to a time on the wheel's. */
+static inline u64 hwtimer_ctx_to_wheel(const struct hwtimer_ctx *ctx, u64 time)
+{
+	return hwtimer_ctx_shift(time, -READ_ONCE(ctx->offset_ns));
+}
+
+/* A time on the wheel's clock, to a time on the program's. */
+static inline u64 hwtimer_ctx_to_program(const struct hwtimer_ctx *ctx, u64 time)
+{
+	return hwtimer_ctx_shift(time, READ_ONCE(ctx->offset_ns));
+}
 
 static inline void hwtimer_ctx_lock(struct hwtimer_ctx *ctx) __acquires(&ctx->lock)
 {

@@ -265,6 +265,7 @@ static int dev_open(struct inode *inode, struct file *file)
 	ctx->wheel = hwtimer_shared_wheel(NULL);
 	ctx->done_tail = &ctx->done;
 	ctx->cap = MAX_CAP;
+	ctx->offset_ns = hwtimer_ctx_time_offset(CLOCK_MONOTONIC);
 	file->private_data = ctx;
 	file->f_mode |= FMODE_NOWAIT;
 	trace_hwtimer_dev_open(ctx, 0);

@@ -198,6 +198,7 @@ static long dev_setup(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 			ret = -EBUSY;
 		} else {
 			ctx->set_up = true;
+			WRITE_ONCE(ctx->offset_ns, hwtimer_ctx_time_offset(arg.clockid));
 			ctx->own_wheel = own;
 			if (own)
 				WRITE_ONCE(ctx->wheel, wheel);
@@ -252,6 +253,7 @@ static int do_schedule(struct hwtimer_ctx *ctx, struct hwtimer_schedule *arg,
 {
 	struct ctx_period *period;
 	struct ctx_timeout *ct;
+	u64 deadline;
 	int ret;
 
 	if (arg->flags & ~HWTIMER_RELATIVE || arg->pad || arg->pad2 ||
@@ -270,7 +272,8 @@ static int do_schedule(struct hwtimer_ctx *ctx, struct hwtimer_schedule *arg,
 		return PTR_ERR(ct);
 	}
 	arg->id = ct->id;
-	arg->deadline = hwtimer_ctx_deadline(ctx->wheel, arg->flags, arg->time);
+	deadline = hwtimer_ctx_deadline(ctx, arg->flags, arg->time);
+	arg->deadline = hwtimer_ctx_to_program(ctx, deadline);
 	/* Before arming, which could not be undone: the timeout may expire at once. */
 	ret = put_answer(answer);
 
@@ -278,7 +281,7 @@ static int do_schedule(struct hwtimer_ctx *ctx, struct hwtimer_schedule *arg,
 	if (ret)
 		hwtimer_ctx_make_free(ctx, ct);
 	else
-		ret = hwtimer_ctx_arm(ctx, ct, arg->deadline, arg->user_data, period);
+		ret = hwtimer_ctx_arm(ctx, ct, deadline, arg->user_data, period);
 	hwtimer_ctx_unlock(ctx);
 	if (ret)
 		hwtimer_ctx_free_period(ctx, period);
@@ -288,18 +291,19 @@ static int do_schedule(struct hwtimer_ctx *ctx, struct hwtimer_schedule *arg,
 static int do_touch(struct hwtimer_ctx *ctx, struct hwtimer_touch *arg,
 		    const struct answer *answer)
 {
+	u64 deadline;
 	int ret;
 
 	if (arg->flags & ~HWTIMER_RELATIVE || arg->pad)
 		return -EINVAL;
-	/* As long as ctx->wheel may change, no timeout exists, and the touch returns -ENOENT. */
-	arg->deadline = hwtimer_ctx_deadline(READ_ONCE(ctx->wheel), arg->flags, arg->time);
+	deadline = hwtimer_ctx_deadline(ctx, arg->flags, arg->time);
+	arg->deadline = hwtimer_ctx_to_program(ctx, deadline);
 	ret = put_answer(answer);
 	if (ret)
 		return ret;
 
 	hwtimer_ctx_lock(ctx);
-	ret = hwtimer_ctx_touch(ctx, arg->id, arg->deadline);
+	ret = hwtimer_ctx_touch(ctx, arg->id, deadline);
 	hwtimer_ctx_unlock(ctx);
 	return ret;
 }
@@ -330,7 +334,7 @@ static void describe(const struct ctx_timeout *ct, struct hwtimer_query *arg)
 	*arg = (struct hwtimer_query){
 		.id = ct->id,
 		.user_data = ct->user_data,
-		.deadline = ct->deadline,
+		.deadline = hwtimer_ctx_to_program(ct->ctx, ct->deadline),
 	};
 	if (ct->periodic) {
 		period = &ct->period->period;
@@ -504,7 +508,7 @@ static long dev_stats(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	hwtimer_ctx_lock(ctx);
 	arg = ctx->stats;
 	arg.cap = ctx->cap;
-	arg.now = hwtimer_wheel_now(ctx->wheel);
+	arg.now = hwtimer_ctx_to_program(ctx, hwtimer_wheel_now(ctx->wheel));
 	hwtimer_ctx_unlock(ctx);
 	return PUT_ARG(uarg, size, arg);
 }

@@ -146,7 +146,7 @@ static bool report_failure(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sq
 		.id = sqe->id,
 		.user_data = sqe->user_data,
 		.deadline = sqe->time,
-		.fired = hwtimer_wheel_now(ctx->wheel),
+		.fired = hwtimer_ctx_to_program(ctx, hwtimer_wheel_now(ctx->wheel)),
 		.overruns = sqe->op,
 		.kind = HWTIMER_FAILED,
 		.error = error,
@@ -164,6 +164,7 @@ static int do_entry(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sqe)
 {
 	struct ctx_rings *r = ctx->rings;
 	struct ctx_timeout *ct;
+	u64 deadline;
 
 	if (sqe->op == HWTIMER_OP_NOP)
 		return 0;
@@ -174,13 +175,13 @@ static int do_entry(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sqe)
 		ct = hwtimer_ctx_reserve_index(ctx, sqe->id);
 		if (IS_ERR(ct))
 			return PTR_ERR(ct);
-		if (sqe->time > r->mark_ns + SOON * hwtimer_wheel_tick_ns(ctx->wheel))
-			r->soonest = min(r->soonest, sqe->time - r->mark_ns);
-		return hwtimer_ctx_arm(ctx, ct, hwtimer_ctx_deadline(ctx->wheel, 0, sqe->time),
-				       sqe->user_data, NULL);
+		deadline = hwtimer_ctx_deadline(ctx, 0, sqe->time);
+		if (deadline > r->mark_ns + SOON * hwtimer_wheel_tick_ns(ctx->wheel))
+			r->soonest = min(r->soonest, deadline - r->mark_ns);
+		return hwtimer_ctx_arm(ctx, ct, deadline, sqe->user_data, NULL);
 	case HWTIMER_OP_TOUCH:
 		return hwtimer_ctx_touch(ctx, sqe->id,
-					 hwtimer_ctx_deadline(ctx->wheel, 0, sqe->time));
+					 hwtimer_ctx_deadline(ctx, 0, sqe->time));
 	case HWTIMER_OP_CANCEL:
 		return sqe->time ? -EINVAL : hwtimer_ctx_cancel(ctx, sqe->id);
 	default:
@@ -331,7 +332,7 @@ static void set_next_poll(struct hwtimer_ctx *ctx, u64 at)
 		until += SLEEP_MARGIN * hwtimer_wheel_tick_ns(ctx->wheel);
 	}
 	r->poll_at = at;
-	hwtimer_shm_set_sleep(&r->pair, until);
+	hwtimer_shm_set_sleep(&r->pair, hwtimer_ctx_to_program(ctx, until));
 }
 
 /*

@@ -196,7 +196,6 @@ struct backend {
  * @backend: rings or ioctls. Constant, like all fields before @lock
  * @fd: the open device
  * @clock: the clock of all times
- * @foreign_clock: clock_gettime() differs from the kernel's time: a time namespace
  * @threads: several threads use the handle: take @lock
  * @tick_ns: the wheel's tick
  * @timeouts: array of all timeouts
@@ -224,7 +223,6 @@ struct hwtimer {
 	const struct backend		*backend;
 	int				fd;
 	clockid_t			clock;
-	bool				foreign_clock;
 	bool				threads;
 	uint64_t			tick_ns;
 	struct timeout			*timeouts;
@@ -275,34 +273,6 @@ static uint64_t read_clock(clockid_t clock)
 
 	clock_gettime(clock, &ts);
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
-}
-
-static uint64_t device_now(const struct hwtimer *h)
-{
-	struct hwtimer_stats stats = { 0 };
-
-	/* This cannot fail on an open device. */
-	device(h, HWTIMER_IOC_STATS, &stats);
-	return stats.now;
-}
-
-/*
- * Is the program in a time namespace? Then the kernel has to be asked for the time: the offset
- * cannot be read to the ns, and a timeout that is early by 1 ns is early.
- */
-static bool foreign_clock(const struct hwtimer *h)
-{
-	uint64_t before, now, after;
-	int tries;
-
-	for (tries = 0; tries < 3; tries++) {
-		before = read_clock(h->clock);
-		now = device_now(h);
-		after = read_clock(h->clock);
-		if (before <= now && now <= after)
-			return false;
-	}
-	return true;
 }
 
 static uint64_t deadline_in(const struct hwtimer *h, uint64_t delay_ns)
@@ -842,7 +812,6 @@ static int set_up(struct hwtimer *h, const struct hwtimer_options *options)
 		return ret;
 	h->clock = arg.clockid;
 	h->tick_ns = arg.tick_ns;
-	h->foreign_clock = foreign_clock(h);
 	return 0;
 }
 
@@ -960,7 +929,7 @@ uint64_t hwtimer_tick_ns(const struct hwtimer *h)
 
 uint64_t hwtimer_now(const struct hwtimer *h)
 {
-	return h->foreign_clock ? device_now(h) : read_clock(h->clock);
+	return read_clock(h->clock);
 }
 
 int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats)

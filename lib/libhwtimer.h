@@ -146,8 +146,7 @@ bool hwtimer_has_rings(const struct hwtimer *h);
 uint64_t hwtimer_tick_ns(const struct hwtimer *h);
 
 /*
- * The current time on the handle's clock, in ns: that of clock_gettime(2). In a time namespace it
- * is the time of the initial namespace, and each call takes a system call.
+ * The current time on the handle's clock, in ns: that of clock_gettime(2).
  */
 uint64_t hwtimer_now(const struct hwtimer *h);
 

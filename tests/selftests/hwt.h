@@ -82,12 +82,17 @@
 	abort();								\
 } while (0)
 
-static inline __u64 now_ns(void)
+static inline __u64 clock_ns(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(clock, &ts);
 	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+static inline __u64 now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 /* Wait until @condition holds, and die if it does not. */

@@ -45,6 +45,11 @@ FIXTURE_TEARDOWN(context)
 	close(self->fd);
 }
 
+static bool between(__u64 from, __u64 time, __u64 to)
+{
+	return from <= time && time <= to;
+}
+
 /* SETUP in a new context, as a second one in the same context returns -EBUSY. */
 static int try_setup(struct hwtimer_setup setup)
 {
@@ -117,14 +122,6 @@ TEST_F(context, clockid)
 	}
 }
 
-static __u64 boottime(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_BOOTTIME, &ts);
-	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
-}
-
 /* All times of the context are on its clock. Promise 12. */
 TEST_F(context, boottime)
 {
@@ -136,17 +133,116 @@ TEST_F(context, boottime)
 	ASSERT_EQ(0, hwt_setup(self->fd, &setup));
 	EXPECT_EQ(CLOCK_BOOTTIME, setup.clockid);
 	EXPECT_EQ(CLOCK_BOOTTIME, must_fdinfo(self->fd, "clockid"));
-	before = boottime();
+	before = clock_ns(CLOCK_BOOTTIME);
 	now = must_stats(self->fd).now;
 	EXPECT_LE(before, now);
-	EXPECT_LE(now, boottime());
+	EXPECT_LE(now, clock_ns(CLOCK_BOOTTIME));
 
-	deadline = boottime() + 20 * NSEC_PER_MSEC;
+	deadline = clock_ns(CLOCK_BOOTTIME) + 20 * NSEC_PER_MSEC;
 	ASSERT_EQ(0, hwt_schedule(self->fd, 0, deadline, 1, NULL, NULL));
 	ASSERT_EQ(sizeof(record), read(self->fd, &record, sizeof(record)));
 	EXPECT_EQ(deadline, record.deadline);
 	EXPECT_LE(deadline, record.fired);
-	EXPECT_LE(record.fired, boottime());
+	EXPECT_LE(record.fired, clock_ns(CLOCK_BOOTTIME));
+}
+
+/* All times of @fd, whose clock is @clock, are those of this task's clock_gettime(). */
+static void expect_own_times(int fd, clockid_t clock)
+{
+	struct hwtimer_query q = { };
+	struct hwtimer_list list = {
+		.size = sizeof(q), .queries = (uintptr_t)&q, .count = 1,
+	};
+	__u64 before = clock_ns(clock), id, at, deadline;
+	struct hwtimer_record rec;
+
+	expect(1, between(before, must_stats(fd).now, clock_ns(clock)));
+	at = before + FAR;
+	expect(0, hwt_schedule(fd, 0, at, 1, &id, &deadline));
+	expect(1, deadline == at);
+	at += NSEC_PER_MSEC;
+	expect(0, hwt_touch(fd, 0, id, at, &deadline));
+	expect(1, deadline == at);
+	expect(0, hwt_query(fd, id, NULL, &deadline));
+	expect(1, deadline == at);
+	expect(1, hwt_ioctl(fd, HWTIMER_IOC_LIST, &list));
+	expect(1, q.deadline == at);
+	at = clock_ns(clock) + 20 * NSEC_PER_MSEC;
+	expect(0, hwt_touch(fd, 0, id, at, NULL));
+	expect(1, hwt_collect(fd, &rec, 1));
+	expect(1, rec.deadline == at && between(at, rec.fired, clock_ns(clock)));
+
+	before = clock_ns(clock);
+	expect(0, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 2, &id, &deadline));
+	expect(1, between(before + FAR, deadline, clock_ns(clock) + FAR));
+	expect(0, hwt_touch(fd, 0, id, HWTIMER_NEVER - 1, &deadline));
+	expect(1, deadline == HWTIMER_NEVER);
+	/* Before the start of the machine. */
+	expect(0, hwt_schedule(fd, 0, 1, 3, NULL, NULL));
+	expect(1, hwt_collect(fd, &rec, 1));
+	expect(1, rec.user_data == 3 && rec.deadline <= before);
+	before = clock_ns(clock);
+	expect(0, hwt_stop(fd, NULL));
+	expect(1, hwt_collect(fd, &rec, 1));
+	expect(1, rec.kind == HWTIMER_HANDED_BACK && rec.deadline == HWTIMER_NEVER);
+	expect(1, between(before, rec.fired, clock_ns(clock)));
+	close(fd);
+}
+
+/* As above, for rings. */
+static void expect_own_ring_times(void)
+{
+	struct ring *r = must_ring(must_open(0), 4, 4, 2);
+	struct hwtimer_record rec;
+	__u64 before = now_ns(), at = before + 20 * NSEC_PER_MSEC;
+
+	must_arm(r, HWTIMER_ID(0, 1), at, 1);
+	/* The clock's range, not that of another clock. */
+	expect(1, between(before, ring_sleep_until(r), now_ns() + NSEC_PER_SEC));
+	rec = must_ring_expire(r);
+	expect(1, rec.deadline == at && between(at, rec.fired, now_ns()));
+	before = now_ns();
+	must_put(r, HWTIMER_OP_TOUCH, 0, HWTIMER_ID(1, 1), 7, 2);
+	must_enter(r);
+	expect(1, ring_collect(r, &rec, 1));
+	expect(1, rec.kind == HWTIMER_FAILED && rec.deadline == 7);
+	expect(1, between(before, rec.fired, now_ns()));
+	ring_close(r);
+}
+
+/* Times are those of the time namespace of the opener, or of the caller of SETUP. */
+TEST_F(context, time_namespaces)
+{
+	/* Ahead, and behind: nobody can be born before the machine was started. */
+	static const struct {
+		const char *offsets;
+		__s64 monotonic;
+	} cases[] = {
+		{ "monotonic 100000 123456789\nboottime 7 1\n", 100000123456789 },
+		{ "monotonic -1 500000000\nboottime -1 0\n", -500000000 },
+	};
+	struct hwtimer_setup boot = own;
+	unsigned int i;
+
+	boot.clockid = CLOCK_BOOTTIME;
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		/* For the children from now on. */
+		if (unshare(0x00000080 /* CLONE_NEWTIME */))
+			SKIP(return, "no time namespaces");
+		ASSERT_EQ(0, write_file("/proc/self/timens_offsets", cases[i].offsets));
+		in_child(must_fork()) {
+			int fd = must_open(0);
+			__u64 before = now_ns() - cases[i].monotonic;
+
+			/* The parent's descriptor has the parent's clock. */
+			expect(1, between(before, must_stats(self->fd).now,
+					  now_ns() - cases[i].monotonic));
+			expect_own_times(must_open(0), CLOCK_MONOTONIC);
+			expect_own_ring_times();
+			expect(0, hwt_setup(fd, &boot));
+			expect_own_times(fd, CLOCK_BOOTTIME);
+		}
+	}
 }
 
 TEST_F(context, levels)

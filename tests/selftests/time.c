@@ -17,14 +17,6 @@
 #define LATE_AT_MOST	(30 * NSEC_PER_SEC)
 #define HOUR		3600LL
 
-static __u64 clock_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
-}
-
 /**
  * struct context - a descriptor and what is pending on it
  * @fd: the descriptor

@@ -12,8 +12,9 @@
  * deadline: never early, and late by at most a tick plus the time the machine takes. While
  * the machine is suspended, CLOCK_MONOTONIC stands still, and so do the timeouts.
  * CLOCK_BOOTTIME goes on, and timeouts that became due expire after the resume. Neither
- * wakes the machine. Inside a time namespace, absolute times are those of the initial
- * namespace: read the current time with HWTIMER_IOC_STATS, or use relative times.
+ * wakes the machine. All absolute times, in both directions, are those of the time namespace
+ * of the task that opened the file, or that called HWTIMER_IOC_SETUP, whoever uses it. Before
+ * the start of the machine no time can be named: such a deadline counts as the start.
  *
  * Versions: each structure may get new fields at its end. The size that a caller was
  * compiled with is part of the ioctl number. The kernel accepts an older, shorter structure

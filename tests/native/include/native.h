@@ -505,6 +505,11 @@ struct mutex { pthread_mutex_t m; };
 extern u64 native_frozen;	/* the time at which the clock stands; 0: it does not */
 u64 ktime_get_ns(void);
 #define ktime_get_boottime_ns	ktime_get_ns
+/* There are no time namespaces. */
+struct timespec64 { long tv_sec, tv_nsec; };
+#define timens_add_monotonic(ts)	((void)(ts))
+#define timens_add_boottime(ts)		((void)(ts))
+#define timespec64_to_ns(ts)		((s64)(ts)->tv_nsec)
 /* timer.c in the benchmark; elsewhere these stand still. */
 extern volatile unsigned long jiffies
 	__asm__("jiffies_64");
