@@ -168,8 +168,7 @@ static int dev_mmap(struct file *file, struct vm_area_struct *vma)
 
 	if (!r)
 		return -ENXIO;
-	/* Not VM_SHARED, which mmap() clears if the file is not open for writing. */
-	if (!(vma->vm_flags & VM_MAYSHARE))
+	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;
 	return hwtimer_shm_map(&r->pair, vma);
 }

@@ -10,6 +10,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/nospec.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -52,37 +53,37 @@ module_param(max_user_slots, uint, 0644);
 MODULE_PARM_DESC(max_user_slots,
 		 "most slots per level of an own wheel without CAP_SYS_RESOURCE (default 65536)");
 
-/* Copy a structure of @first_size or more bytes; bytes beyond @size must be 0. */
-static int get_arg(void *arg, size_t size, size_t first_size,
-		   const void __user *from, size_t user_size)
+/* Can a structure of @size have @user_size in a program? All sizes are multiples of 8. */
+static bool size_valid(size_t size, size_t user_size)
 {
-	if (user_size < first_size)
+	return user_size >= size && !(user_size % 8);
+}
+
+/* Copy a structure from a program. Bytes beyond @size must be 0. */
+static int get_arg(void *arg, size_t size, const void __user *from, size_t user_size)
+{
+	if (!size_valid(size, user_size))
 		return -EINVAL;
 	return copy_struct_from_user(arg, size, from, user_size);
 }
 
-static int put_arg(void __user *to, size_t user_size, const void *arg, size_t size)
+static int put_arg(void __user *to, const void *arg, size_t size)
 {
-	return copy_to_user(to, arg, min(size, user_size)) ? -EFAULT : 0;
+	return copy_to_user(to, arg, size) ? -EFAULT : 0;
 }
 
 /* Like put_arg(), and clear what the structure of a newer program has beyond @size. */
 static int put_longer(void __user *to, size_t user_size, const void *arg, size_t size)
 {
-	int ret = put_arg(to, user_size, arg, size);
+	int ret = put_arg(to, arg, size);
 
-	if (!ret && user_size > size && clear_user(to + size, user_size - size))
+	if (!ret && clear_user(to + size, user_size - size))
 		ret = -EFAULT;
 	return ret;
 }
 
-#define GET_ARG(arg, from, user_size)	\
-	get_arg(&(arg), sizeof(arg), sizeof(arg), from, user_size)
-/* Like GET_ARG(), for a structure that has grown; its first version ended with @last. */
-#define GET_GROWN(arg, last, from, user_size)	\
-	get_arg(&(arg), sizeof(arg), offsetofend(typeof(arg), last), from, user_size)
-#define PUT_ARG(to, user_size, arg)	\
-	put_arg(to, user_size, &(arg), sizeof(arg))
+#define GET_ARG(arg, from, user_size)	get_arg(&(arg), sizeof(arg), from, user_size)
+#define PUT_ARG(to, arg)		put_arg(to, &(arg), sizeof(arg))
 
 /*
  * The output of an operation. It is copied to the program before the operation takes effect, as if
@@ -96,7 +97,7 @@ struct answer {
 
 static int put_answer(const struct answer *answer)
 {
-	return put_arg(answer->to, answer->size, answer->from, answer->size);
+	return put_arg(answer->to, answer->from, answer->size);
 }
 
 static struct hwtimer_wheel *create_own_wheel(struct hwtimer_ctx *ctx,
@@ -190,7 +191,7 @@ static long dev_setup(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	arg.slots = hwtimer_wheel_slots(wheel);
 	arg.levels = hwtimer_wheel_levels(wheel);
 	arg.cap = arg.cap ?: MAX_CAP;
-	ret = PUT_ARG(uarg, size, arg);
+	ret = PUT_ARG(uarg, arg);
 	if (!ret) {
 		/* Another thread may have scheduled a timeout meanwhile. */
 		hwtimer_ctx_lock(ctx);
@@ -360,16 +361,14 @@ static int do_query(struct hwtimer_ctx *ctx, struct hwtimer_query *arg,
 	return ct ? put_answer(answer) : -ENOENT;
 }
 
-/* An answer of the size that the program passed, but at most the size that the kernel knows. */
-#define ANSWER(to, arg, user_size)	\
-	(&(struct answer){ to, &(arg), min(sizeof(arg), user_size) })
+#define ANSWER(to, arg)	(&(struct answer){ to, &(arg), sizeof(arg) })
 
 static long dev_schedule(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 {
 	struct hwtimer_schedule arg;
-	int ret = GET_GROWN(arg, deadline, uarg, size);
+	int ret = GET_ARG(arg, uarg, size);
 
-	return ret ?: do_schedule(ctx, &arg, ANSWER(uarg, arg, size));
+	return ret ?: do_schedule(ctx, &arg, ANSWER(uarg, arg));
 }
 
 static long dev_touch(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
@@ -377,7 +376,7 @@ static long dev_touch(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	struct hwtimer_touch arg;
 	int ret = GET_ARG(arg, uarg, size);
 
-	return ret ?: do_touch(ctx, &arg, ANSWER(uarg, arg, size));
+	return ret ?: do_touch(ctx, &arg, ANSWER(uarg, arg));
 }
 
 static long dev_cancel(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
@@ -392,9 +391,9 @@ static long dev_cancel(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 static long dev_query(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 {
 	struct hwtimer_query arg;
-	int ret = GET_GROWN(arg, deadline, uarg, size);
+	int ret = GET_ARG(arg, uarg, size);
 
-	return ret ?: do_query(ctx, &arg, ANSWER(uarg, arg, size));
+	return ret ?: do_query(ctx, &arg, ANSWER(uarg, arg));
 }
 
 /*
@@ -404,7 +403,7 @@ static long dev_query(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 static int do_op(struct hwtimer_ctx *ctx, void __user *to, size_t size)
 {
 	struct hwtimer_op op;
-	const struct answer *answer = ANSWER(to, op, size);
+	const struct answer *answer = ANSWER(to, op);
 	int ret;
 
 	ret = GET_ARG(op, to, size);
@@ -444,7 +443,7 @@ static long dev_batch(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	if (ret)
 		return ret;
 	if (arg.flags || arg.pad || arg.count > INT_MAX ||
-	    arg.size < sizeof(struct hwtimer_op))
+	    !size_valid(sizeof(struct hwtimer_op), arg.size))
 		return -EINVAL;
 	if (arg.size > MAX_OP_SIZE)
 		return -E2BIG;
@@ -491,7 +490,7 @@ static long dev_stop(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	}
 	mutex_unlock(&ctx->control);
 	trace_hwtimer_dev_stop(ctx, arg.handed_back);
-	return PUT_ARG(uarg, size, arg);
+	return PUT_ARG(uarg, arg);
 }
 
 static long dev_stats(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
@@ -510,12 +509,11 @@ static long dev_stats(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	arg.cap = ctx->cap;
 	arg.now = hwtimer_ctx_to_program(ctx, hwtimer_wheel_now(ctx->wheel));
 	hwtimer_ctx_unlock(ctx);
-	return PUT_ARG(uarg, size, arg);
+	return PUT_ARG(uarg, arg);
 }
 
 static long dev_list(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 {
-	const size_t first_size = offsetofend(struct hwtimer_query, deadline);
 	struct hwtimer_query query;
 	struct hwtimer_list arg;
 	struct ctx_timeout *ct;
@@ -527,7 +525,7 @@ static long dev_list(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	ret = GET_ARG(arg, uarg, size);
 	if (ret)
 		return ret;
-	if (arg.flags || arg.pad || arg.size < first_size || !arg.count)
+	if (arg.flags || arg.pad || !size_valid(sizeof(query), arg.size) || !arg.count)
 		return -EINVAL;
 	if (arg.size > MAX_OP_SIZE)
 		return -E2BIG;
@@ -554,7 +552,7 @@ static long dev_list(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	}
 	if (ret && !n)
 		return ret;
-	return PUT_ARG(uarg, size, arg) ?: (long)n;
+	return PUT_ARG(uarg, arg) ?: (long)n;
 }
 
 /* Ioctls for rings. */
@@ -644,7 +642,7 @@ static long dev_rings(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	arg.sq_offset = hwtimer_shm_sq_offset(&r->pair);
 	arg.cq_offset = hwtimer_shm_cq_offset(&r->pair);
 	arg.size = hwtimer_shm_size(&r->pair);
-	ret = PUT_ARG(uarg, size, arg) ?: rings_publish(ctx, r, timeouts, arg.timeouts);
+	ret = PUT_ARG(uarg, arg) ?: rings_publish(ctx, r, timeouts, arg.timeouts);
 	if (!ret)
 		goto out;
 	hwtimer_rings_free(r);
@@ -670,11 +668,42 @@ static long dev_enter(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	if (!hwtimer_rings_of(ctx))
 		return -ENXIO;
 	ret = hwtimer_rings_enter(ctx, &arg.taken);
-	return PUT_ARG(uarg, size, arg) ?: ret;
+	return PUT_ARG(uarg, arg) ?: ret;
 }
 
 /* A command without the size of its argument. */
 #define COMMAND(cmd)	((cmd) & ~IOCSIZE_MASK)
+
+/**
+ * struct command - an ioctl
+ * @cmd: the command, without the size of its argument
+ * @run: executes it
+ * @writes: it changes the context, so the file must be open for writing
+ * @takes: it first takes submissions, so that operations take effect in the program's order
+ */
+struct command {
+	unsigned int	cmd;
+	long		(*run)(struct hwtimer_ctx *ctx, void __user *uarg, size_t size);
+	bool		writes;
+	bool		takes;
+};
+
+#define IS(name)	.cmd = COMMAND(HWTIMER_IOC_##name)
+
+static const struct command commands[] = {
+	{ IS(SETUP),	.run = dev_setup,	.writes = true },
+	{ IS(SCHEDULE),	.run = dev_schedule,	.writes = true, .takes = true },
+	{ IS(TOUCH),	.run = dev_touch,	.writes = true, .takes = true },
+	{ IS(CANCEL),	.run = dev_cancel,	.writes = true, .takes = true },
+	{ IS(QUERY),	.run = dev_query,	.takes = true },
+	{ IS(STOP),	.run = dev_stop,	.writes = true, .takes = true },
+	{ IS(STATS),	.run = dev_stats },
+	{ IS(BATCH),	.run = dev_batch,	.writes = true, .takes = true },
+	{ IS(RINGS),	.run = dev_rings,	.writes = true },
+	/* It takes submissions itself, and says how many. */
+	{ IS(ENTER),	.run = dev_enter,	.writes = true },
+	{ IS(LIST),	.run = dev_list },
+};
 
 /**
  * hwtimer_dev_ioctl - the ioctls of an open /dev/hwtimer
@@ -686,38 +715,15 @@ static long dev_enter(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
  */
 long hwtimer_dev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
+	unsigned int nr = array_index_nospec(_IOC_NR(cmd), ARRAY_SIZE(commands));
 	struct hwtimer_ctx *ctx = file->private_data;
-	void __user *uarg = (void __user *)arg;
-	size_t size = _IOC_SIZE(cmd);
+	const struct command *c = &commands[nr];
 
-	/* Take submissions first, so that operations take effect in the program's order. */
-	if (hwtimer_rings_of(ctx) && COMMAND(cmd) != COMMAND(HWTIMER_IOC_ENTER))
-		hwtimer_rings_take_all(ctx);
-
-	switch (COMMAND(cmd)) {
-	case COMMAND(HWTIMER_IOC_SETUP):
-		return dev_setup(ctx, uarg, size);
-	case COMMAND(HWTIMER_IOC_SCHEDULE):
-		return dev_schedule(ctx, uarg, size);
-	case COMMAND(HWTIMER_IOC_TOUCH):
-		return dev_touch(ctx, uarg, size);
-	case COMMAND(HWTIMER_IOC_CANCEL):
-		return dev_cancel(ctx, uarg, size);
-	case COMMAND(HWTIMER_IOC_QUERY):
-		return dev_query(ctx, uarg, size);
-	case COMMAND(HWTIMER_IOC_STOP):
-		return dev_stop(ctx, uarg, size);
-	case COMMAND(HWTIMER_IOC_STATS):
-		return dev_stats(ctx, uarg, size);
-	case COMMAND(HWTIMER_IOC_BATCH):
-		return dev_batch(ctx, uarg, size);
-	case COMMAND(HWTIMER_IOC_RINGS):
-		return dev_rings(ctx, uarg, size);
-	case COMMAND(HWTIMER_IOC_ENTER):
-		return dev_enter(ctx, uarg, size);
-	case COMMAND(HWTIMER_IOC_LIST):
-		return dev_list(ctx, uarg, size);
-	default:
+	if (COMMAND(cmd) != c->cmd)
 		return -ENOTTY;
-	}
+	if (c->writes && !(file->f_mode & FMODE_WRITE))
+		return -EBADF;
+	if (c->takes && hwtimer_rings_of(ctx))
+		hwtimer_rings_take_all(ctx);
+	return c->run(ctx, (void __user *)arg, _IOC_SIZE(cmd));
 }

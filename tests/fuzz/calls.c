@@ -6,27 +6,26 @@
 
 struct command {
 	unsigned long cmd;
-	unsigned int first_size;	/* size of its first version */
 	__u32 flags;			/* known flags */
 	bool padded;			/* the second word must be 0 */
 	int errors[8];			/* documented, besides those of all commands */
 };
 
 static const struct command commands[IOCTLS] = {
-	[DO_SETUP] = { HWTIMER_IOC_SETUP, 32, HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
+	[DO_SETUP] = { HWTIMER_IOC_SETUP, HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
 		false, { EPERM, EDQUOT, EBUSY, ESHUTDOWN, ENOMEM } },
-	[DO_SCHEDULE] = { HWTIMER_IOC_SCHEDULE, 40, HWTIMER_RELATIVE, true,
+	[DO_SCHEDULE] = { HWTIMER_IOC_SCHEDULE, HWTIMER_RELATIVE, true,
 		{ EAGAIN, EDQUOT, ESHUTDOWN, ENOMEM, EEXIST, EBUSY } },
-	[DO_TOUCH] = { HWTIMER_IOC_TOUCH, 32, HWTIMER_RELATIVE, true, { ENOENT, ESHUTDOWN } },
-	[DO_CANCEL] = { HWTIMER_IOC_CANCEL, 16, 0, true, { ENOENT } },
-	[DO_QUERY] = { HWTIMER_IOC_QUERY, 32, 0, true, { ENOENT } },
-	[DO_STOP] = { HWTIMER_IOC_STOP, 16, 0, true, { 0 } },
-	[DO_STATS] = { HWTIMER_IOC_STATS, 88, 0, true, { 0 } },
-	[DO_BATCH] = { HWTIMER_IOC_BATCH, 24, 0, false, { EINTR } },
-	[DO_RINGS] = { HWTIMER_IOC_RINGS, 40, HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_CLAIMS,
+	[DO_TOUCH] = { HWTIMER_IOC_TOUCH, HWTIMER_RELATIVE, true, { ENOENT, ESHUTDOWN } },
+	[DO_CANCEL] = { HWTIMER_IOC_CANCEL, 0, true, { ENOENT } },
+	[DO_QUERY] = { HWTIMER_IOC_QUERY, 0, true, { ENOENT } },
+	[DO_STOP] = { HWTIMER_IOC_STOP, 0, true, { 0 } },
+	[DO_STATS] = { HWTIMER_IOC_STATS, 0, true, { 0 } },
+	[DO_BATCH] = { HWTIMER_IOC_BATCH, 0, false, { EINTR } },
+	[DO_RINGS] = { HWTIMER_IOC_RINGS, HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_CLAIMS,
 		false, { EBADF, EBUSY, EDQUOT, ESHUTDOWN, ENOMEM } },
-	[DO_ENTER] = { HWTIMER_IOC_ENTER, 16, 0, true, { ENXIO, EBADFD } },
-	[DO_LIST] = { HWTIMER_IOC_LIST, 32, 0, false, { 0 } },
+	[DO_ENTER] = { HWTIMER_IOC_ENTER, 0, true, { ENXIO, EBADFD } },
+	[DO_LIST] = { HWTIMER_IOC_LIST, 0, false, { 0 } },
 };
 
 static const enum action op_actions[] = {
@@ -327,7 +326,7 @@ static enum verdict judge(const struct context *c, enum action action,
 	const struct command *command = &commands[action];
 	union argument arg = as_seen(action, given, size);
 
-	if (size < command->first_size)
+	if (size < _IOC_SIZE(command->cmd) || size % 8)
 		return INVALID;
 	if (((__u32 *)&arg)[0] & ~command->flags || (command->padded && ((__u32 *)&arg)[1]))
 		return INVALID;
@@ -364,7 +363,6 @@ static void open_op(struct thread *t, struct context *c, struct pending_op *op,
 	*op = (struct pending_op){
 		.action = action,
 		.verdict = judge(c, action, arg, size),
-		.full = size >= _IOC_SIZE(commands[action].cmd),
 	};
 	if (!c->clean)
 		return;
@@ -456,7 +454,7 @@ static void close_op(struct context *c, const struct pending_op *op,
 		    answer->query.user_data != (__u64)(b - c->books))
 			fail("QUERY of %llx: user_data is %llx", answer->query.id,
 			     answer->query.user_data);
-		if (b && op->full && !answer->query.period != !b->periodic)
+		if (b && !answer->query.period != !b->periodic)
 			fail("QUERY of %llx: the period is %llu", answer->query.id,
 			     answer->query.period);
 		break;
@@ -728,8 +726,9 @@ void do_ioctl(struct thread *t, struct context *c, enum action action)
 	    place > NOWHERE)
 		place = HERE;
 	if (one_in(&t->random, 10))
-		size = one_in(&t->random, 2) ? below(&t->random, 100) :
-					       below(&t->random, MAX_SIZE + 1);
+		size = (one_in(&t->random, 2) ? below(&t->random, 100) :
+						below(&t->random, MAX_SIZE + 1)) &
+		       (one_in(&t->random, 2) ? ~7U : ~0U);
 	begin_step(t, c, action);
 	open_op(t, c, &op, action, &arg, size);
 	if (action == DO_SCHEDULE && c->clean && !op.book)

@@ -107,7 +107,6 @@ struct pending_op {
 	enum verdict verdict;
 	struct book *book;	/* clean: its book */
 	bool over;		/* it must fail: the timeout has ended */
-	bool full;		/* the result has all fields */
 	__u64 earliest;		/* SCHEDULE, TOUCH: of the requested deadline */
 };
 

@@ -928,7 +928,7 @@ int native_open(const char *path, int flags, ...)
 	do {
 		i = __builtin_ctzll(~taken);
 	} while (!try_cmpxchg(&files_taken, &taken, taken | BIT_ULL(i)));
-	files[i] = (struct file){ .f_flags = flags };
+	files[i] = (struct file){ .f_flags = flags, .f_mode = FMODE_WRITE };
 	ret = device->fops->open(NULL, &files[i]);
 	if (!ret)
 		return FIRST_FD + i;
@@ -959,7 +959,7 @@ int native_ioctl(int fd, unsigned long command, ...)
 
 void *native_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
 {
-	struct vm_area_struct vma = { .vm_flags = VM_MAYSHARE };
+	struct vm_area_struct vma = { .vm_flags = VM_SHARED };
 	int ret = device->fops->mmap(native_file(fd), &vma);
 
 	if (!ret)

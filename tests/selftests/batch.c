@@ -283,7 +283,7 @@ TEST(setup_after_batch)
 	close(fd);
 }
 
-/* Element sizes that no header had, and counts that are too large. */
+/* Element sizes that no header can have, and counts that are too large. */
 TEST_F(context, refused)
 {
 	static const __u32 counts[] = { 1U << 31, (1U << 31) + 1, ~0U };
@@ -291,8 +291,9 @@ TEST_F(context, refused)
 	struct hwtimer_stats before = must_stats(self->fd);
 	unsigned int i;
 
-	for (i = 0; i < OP_SIZE; i++) {
-		ASSERT_EQ(-EINVAL, hwt_batch(self->fd, &op, i, 1));
+	for (i = 0; i < OP_SIZE + 8; i++) {
+		if (i != OP_SIZE)
+			ASSERT_EQ(-EINVAL, hwt_batch(self->fd, &op, i, 1));
 	}
 	for (i = 0; i < ARRAY_SIZE(counts); i++) {
 		EXPECT_EQ(-EINVAL, hwt_batch(self->fd, &op, OP_SIZE, counts[i]));
@@ -309,7 +310,7 @@ TEST_F(context, frame)
 	struct hwtimer_batch b = { .size = OP_SIZE, .ops = (uintptr_t)&op, .count = 1 };
 	char buf[8192] = { 0 };
 
-	refuses_frame(_metadata, self->fd, HWTIMER_IOC_BATCH, &b, sizeof(b));
+	refuses_frame(_metadata, self->fd, HWTIMER_IOC_BATCH, &b);
 	refuses_bits(_metadata, self->fd, HWTIMER_IOC_BATCH, &b,
 		     offsetof(struct hwtimer_batch, flags), 0);
 	refuses_bits(_metadata, self->fd, HWTIMER_IOC_BATCH, &b,
@@ -341,7 +342,7 @@ TEST_F(context, count_of_the_most)
 /* Larger elements of a newer program that requests nothing new. */
 TEST_F(context, larger_with_zeros)
 {
-	static const unsigned int sizes[] = { 73, 76, 80, 128, 1000, 4096 };
+	static const unsigned int sizes[] = { 80, 128, 1000, 4096 };
 	unsigned int i, k, n = 0, b;
 
 	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
@@ -373,7 +374,7 @@ TEST_F(context, larger_with_zeros)
 /* Larger elements of a newer program that requests something new: the batch ends there. */
 TEST_F(context, larger_with_more)
 {
-	static const unsigned int sizes[] = { 73, 80, 4096 };
+	static const unsigned int sizes[] = { 80, 4096 };
 	static const unsigned int places[] = { 0, 1, 7, 19 };
 	unsigned int i, k, p, done = 0;
 

@@ -167,7 +167,7 @@ TEST(refused)
 
 	ASSERT_EQ(0, pipe(fds));
 	before = must_stats(fd);
-	refuses_frame(_metadata, fd, HWTIMER_IOC_RINGS, &good, sizeof(good));
+	refuses_frame(_metadata, fd, HWTIMER_IOC_RINGS, &good);
 	refuses_bits(_metadata, fd, HWTIMER_IOC_RINGS, &good,
 		     offsetof(struct hwtimer_rings, flags),
 		     HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_CLAIMS);
@@ -210,7 +210,7 @@ TEST(enter_refused)
 	char buf[sizeof(struct hwtimer_enter) + 4096] = { 0 };
 	struct hwtimer_enter e = { 0 };
 
-	refuses_frame(_metadata, r->fd, HWTIMER_IOC_ENTER, &e, sizeof(e));
+	refuses_frame(_metadata, r->fd, HWTIMER_IOC_ENTER, &e);
 	refuses_bits(_metadata, r->fd, HWTIMER_IOC_ENTER, &e,
 		     offsetof(struct hwtimer_enter, flags), 0);
 	refuses_bits(_metadata, r->fd, HWTIMER_IOC_ENTER, &e,
@@ -438,19 +438,23 @@ TEST_F(rings, read_only)
 	EXPECT_EQ(1, load_acquire(&view->sq_tail));
 }
 
-/* With a descriptor opened for reading, the mapping must be read-only. */
-TEST(read_only_descriptor)
+/* Rings need a descriptor for reading and writing, and a shared mapping. */
+TEST(access_modes)
 {
+	static const int modes[] = { O_RDONLY, O_WRONLY, O_RDWR };
 	struct hwtimer_rings params = { .sq_entries = 4, .timeouts = 4 };
-	int fd = open(HWT_DEVICE, O_RDONLY | O_CLOEXEC);
+	void *map;
+	int i, fd;
 
-	ASSERT_LE(0, fd);
-	ASSERT_EQ(0, hwt_rings(fd, &params));
-	EXPECT_EQ(MAP_FAILED, mmap(NULL, params.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
-	EXPECT_EQ(EACCES, errno);
-	EXPECT_NE(MAP_FAILED, mmap(NULL, params.size, PROT_READ, MAP_SHARED, fd, 0));
-	EXPECT_EQ(MAP_FAILED, mmap(NULL, params.size, PROT_READ, MAP_PRIVATE, fd, 0));
-	close(fd);
+	for (i = 0; i < 3; i++) {
+		fd = open(HWT_DEVICE, modes[i] | O_CLOEXEC);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(modes[i] == O_RDONLY ? -EBADF : 0, hwt_rings(fd, &params));
+		map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+		EXPECT_EQ(modes[i] == O_RDWR, map != MAP_FAILED);
+		EXPECT_EQ(MAP_FAILED, mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0));
+		close(fd);
+	}
 }
 
 /* Shrinking a mapping is fine; growing it exposes nothing behind the rings. */
@@ -810,6 +814,27 @@ TEST_F(rings, in_order)
 	EXPECT_STATS(self->fd, .scheduled = 1001, .touched = 1000, .cancelled = 1000, .pending = 1);
 	EXPECT_EQ(0, ring_unread(self->r));
 	must_be_quiet(self->r);
+}
+
+/* A debugger disturbs nothing: what only reports takes no submissions, nor does what fails. */
+TEST_F(rings, reports_take_nothing)
+{
+	struct hwtimer_query q;
+	struct hwtimer_list list = {
+		.size = sizeof(q), .queries = (uintptr_t)&q, .count = 1,
+	};
+
+	/* The kernel polls until nothing has been submitted for some time, and then not. */
+	must_enter(self->r);
+	eventually(ring_sleep_until(self->r) == HWTIMER_RING_IDLE);
+	must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(0), now_ns() + FAR, 7);
+	EXPECT_EQ(0, must_stats(self->fd).scheduled);
+	EXPECT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_LIST, &list));
+	EXPECT_EQ(-ENOTTY, hwt_ioctl(self->fd, with_size(HWTIMER_IOC_LIST, 0) + 1, NULL));
+	EXPECT_EQ(1, ring_untaken(self->r));
+	ASSERT_EQ(0, hwt_query(self->fd, ID(0), NULL, NULL));
+	EXPECT_EQ(0, ring_untaken(self->r));
+	EXPECT_EQ(1, must_stats(self->fd).scheduled);
 }
 
 /* ENTER returns how many submissions it took. */

@@ -16,17 +16,18 @@
  * of the task that opened the file, or that called HWTIMER_IOC_SETUP, whoever uses it. Before
  * the start of the machine no time can be named: such a deadline counts as the start.
  *
- * Versions: each structure may get new fields at its end. The size that a caller was
- * compiled with is part of the ioctl number. The kernel accepts an older, shorter structure
- * as if the new fields were 0 (but not one shorter than the first version: -EINVAL), and a
- * newer, longer one if the fields that it does not know are 0 (otherwise -E2BIG). Flags that
- * this version does not know, and pads, must be 0 (-EINVAL). If an ioctl fails, it has changed
- * nothing, with the exceptions below, and its output fields are undefined.
+ * Versions: each structure may get new fields at its end; its size remains a multiple of 8. The
+ * size that a caller was compiled with is part of the ioctl number. The kernel accepts the sizes
+ * that the structure has had in its versions, as if the missing fields were 0, and larger ones
+ * if the fields that it does not know are 0 (otherwise -E2BIG); no other size (-EINVAL). Flags
+ * that this version does not know, and pads, must be 0 (-EINVAL). If an ioctl fails, it has
+ * changed nothing, with the exceptions below, and its output fields are undefined.
  *
  * Every ioctl may return -EFAULT (the structure is not readable or not writable), -ENOTTY (no
- * such command), and -E2BIG and -EINVAL as above. Exceptions: STOP and
- * ENTER have done their work even if they fail, a SCHEDULE counts as the first one, and on a
- * context with rings each ioctl first takes submissions, even if it fails.
+ * such command), -EBADF (the file is not open for writing, which all but QUERY, STATS and LIST
+ * need), and -E2BIG and -EINVAL as above. Exceptions: STOP and ENTER have done their work even if
+ * they fail, a SCHEDULE counts as the first one, and on a context with rings, ioctls that take
+ * submissions take them even if they fail then.
  *
  * read(2) returns as many whole records as fit, oldest first. It blocks until there is a
  * record; with O_NONBLOCK it returns -EAGAIN. It returns 0 once HWTIMER_IOC_STOP was called and
@@ -134,7 +135,8 @@
  * an expiry that waits for the remaining entries is late by the ticks that they take.
  *
  * All ioctls work beside the rings, with the same ids; SCHEDULE takes the id from the structure.
- * Each ioctl first takes what was submitted before it. read(2) returns -EOPNOTSUPP. poll(2)
+ * SCHEDULE, TOUCH, CANCEL, QUERY, BATCH and STOP first take what was submitted before them. STATS
+ * and LIST do not, so a debugger disturbs nothing. read(2) returns -EOPNOTSUPP. poll(2)
  * reports POLLIN | POLLRDNORM while there are records, in the ring or waiting, and POLLERR while
  * HWTIMER_RING_BAD is set. Only one thread at a time may submit, and only one may read records;
  * the program has to ensure that. Rings need atomic 64-bit stores, which all 64-bit architectures
@@ -228,8 +230,6 @@ struct hwtimer_setup {
  *	least a tick; 0: one period. Otherwise 0
  * @policy: with a period: HWTIMER_MISFIRE_ONCE, _SKIP or _MAKE_UP. Otherwise 0
  * @pad2: 0
- *
- * The first version ended with deadline.
  *
  * If it expires at most misfire late, a periodic timeout has no overruns of its own, and its next
  * deadline is one period later, even if that is past, too. After a misfire:
@@ -332,8 +332,6 @@ struct hwtimer_cancel {
  * @policy: out: as scheduled
  * @pad2: 0
  *
- * The first version ended with deadline.
- *
  * -EINVAL	unknown flag; pad or pad2 is not 0
  * -ENOENT	no such timeout is pending
  */
@@ -416,7 +414,7 @@ struct hwtimer_stats {
  * once; one that is scheduled or ends meanwhile may be listed or not. Debuggers can use this
  * ioctl, too, on a descriptor that they got by pidfd_getfd(2).
  *
- * -EINVAL	unknown flag; pad is not 0; size is below that of the first version;
+ * -EINVAL	unknown flag; pad is not 0; size is none of struct hwtimer_query, see "Versions";
  *		count is 0
  * -E2BIG	size is above 4096
  * -EFAULT	the first element is not writable; next is unchanged
@@ -498,7 +496,7 @@ struct hwtimer_op {
  * error. The others had no effect. If the number is below count, a signal came, or the next
  * element is not readable or not writable; a call with the remaining elements tells which.
  *
- * -EINVAL	unknown flag; pad is not 0; size is below that of the first version;
+ * -EINVAL	unknown flag; pad is not 0; size is none of struct hwtimer_op, see "Versions";
  *		count is above 2^31 - 1
  * -EFAULT	the first element is not readable or not writable
  * -E2BIG	the first element has a field that this version does not know and that is not

@@ -651,7 +651,7 @@ struct kmem_cache { size_t size; };
 /* Pages shared with the program, which gets the kernel's addresses. */
 struct page { void *at; };
 struct vm_area_struct { unsigned long vm_flags; void *at; };
-#define VM_MAYSHARE	1
+#define VM_SHARED	1
 #define VM_MAP		0
 #define PAGE_KERNEL	0
 #define alloc_page(gfp)	((struct page *)native_alloc(sizeof(struct page)))
@@ -707,7 +707,8 @@ void *xa_erase(struct xarray *xa, unsigned long index);
 /* Files. */
 
 #define O_NONBLOCK	04000
-#define FMODE_NOWAIT	1
+#define FMODE_WRITE	1
+#define FMODE_NOWAIT	2
 #define IOCB_NOWAIT	1
 #define IOCSIZE_MASK	(_IOC_SIZEMASK << _IOC_SIZESHIFT)
 #define MISC_DYNAMIC_MINOR	255
