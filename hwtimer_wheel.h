@@ -261,7 +261,7 @@ typedef void (*wheel_survey_fn)(void *arg, unsigned int i, struct hwtimer_timeou
  * @to_release: released timeouts whose release functions are called next
  * @aside: released timeouts that came by a request queue, for the next release cycle
  * @release_cpu: the CPU whose released timeouts follow @to_release in this release cycle;
- *	nr_cpu_ids: the round ends with @to_release
+ *	nr_cpu_ids: the cycle ends with @to_release
  * @pass_barrier: @barrier as of the start of this pass
  * @cycle_barrier: @pass_barrier as of the start of this release cycle
  * @drain_cpu: the CPU whose request queue is drained next; nr_cpu_ids: the drain is over

@@ -225,22 +225,28 @@ static void set_run(struct hwtimer_ctx *ctx, struct ctx_period *p, u64 run)
 	p->run = run;
 }
 
-/* Count an expiry of a periodic timeout, for ct->deadline, and @missed overruns. */
+/*
+ * Count an expiry of a periodic timeout, for ct->deadline. Overruns are the deadlines skipped before
+ * it, and the @missed ones after it.
+ */
 static void add_expiry(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 now, u64 missed)
 {
 	struct ctx_period *p = ct->period;
-	bool goes_on = p->period.policy == HWTIMER_PERIOD_MAKE_UP && !missed &&
+	u64 overruns = missed + p->skipped;
+	bool goes_on = p->period.policy == HWTIMER_PERIOD_MAKE_UP && !overruns &&
 		       ct->deadline == p->deadline + p->period.period_ns;
 
 	if (!p->unread)
 		add_done(ctx, ct);
 	set_run(ctx, p, goes_on ? p->run + 1 : 1);
-	p->unread += 1 + missed;
+	p->unread += 1 + overruns;
 	p->deadline = ct->deadline;
+	p->last = ct->deadline + missed * p->period.period_ns;
 	p->fired = now;
+	p->skipped = 0;
 	/* Each expiry implies a new schedule, so that scheduled = pending + expired + ... holds. */
-	ctx->stats.scheduled += 1 + missed;
-	ctx->stats.expired += 1 + missed;
+	ctx->stats.scheduled += 1 + overruns;
+	ctx->stats.expired += 1 + overruns;
 }
 
 /* Take @n expiries: those that one record reported. */
@@ -311,12 +317,10 @@ static void expire_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 
 	note_lateness(ctx, ct, now);
 	d = hwtimer_period_decide(&p->period, ct->deadline, now);
-	if (d.fire) {
-		add_expiry(ctx, ct, now, d.overruns + p->skipped);
-		p->skipped = 0;
-	} else {
+	if (d.fire)
+		add_expiry(ctx, ct, now, d.overruns);
+	else
 		p->skipped += d.overruns;
-	}
 	next = d.next_ns < hwtimer_wheel_horizon(ctx->wheel) ? d.next_ns : HWTIMER_NEVER;
 	WRITE_ONCE(ct->deadline, next);
 	/* Fails only while the context is being closed, so nobody sees the result. */
@@ -594,6 +598,7 @@ static bool fill_record(const struct ctx_timeout *ct, u64 seen, struct hwtimer_r
 		.id = ct->id,
 		.user_data = ct->user_data,
 		.deadline = ct->deadline,
+		.last = ct->deadline,
 		.kind = ct->kind,
 	};
 	if (!p) {
@@ -609,6 +614,7 @@ static bool fill_record(const struct ctx_timeout *ct, u64 seen, struct hwtimer_r
 		return false;
 	rec->kind = HWTIMER_EXPIRED;
 	rec->deadline = p->deadline - (p->run - 1 - seen) * p->period.period_ns;
+	rec->last = seen == p->run - 1 ? p->last : rec->deadline;
 	rec->fired = p->fired;
 	rec->overruns = seen ? 0 : p->unread - p->run;
 	return true;
@@ -628,6 +634,7 @@ unsigned int hwtimer_ctx_peek(struct hwtimer_ctx *ctx, struct hwtimer_record *re
 		for (seen = 0; n < max && fill_record(ct, seen, &records[n]); seen++) {
 			rec = &records[n++];
 			rec->deadline = hwtimer_ctx_to_program(ctx, rec->deadline);
+			rec->last = hwtimer_ctx_to_program(ctx, rec->last);
 			rec->fired = hwtimer_ctx_to_program(ctx, rec->fired);
 		}
 	return n;

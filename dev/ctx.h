@@ -44,6 +44,7 @@ enum ctx_timeout_state {
  * struct ctx_period - additional state of a periodic timeout
  * @period: period, misfire limit and policy; constant
  * @deadline: the deadline of the last expiry
+ * @last: the last deadline that was met or missed: @deadline or a later one
  * @fired: when the last expiry happened
  * @unread: number of expiries, overruns included, that have not been read
  * @run: how many of the unread expiries have a record each; see dev/ctx.c
@@ -55,6 +56,7 @@ enum ctx_timeout_state {
 struct ctx_period {
 	struct hwtimer_period	period;
 	u64			deadline;
+	u64			last;
 	u64			fired;
 	u64			unread;
 	u64			run;

@@ -36,12 +36,13 @@ static_assert(sizeof(struct hwtimer_cancel) == 16);
 static_assert(sizeof(struct hwtimer_query) == 64);
 static_assert(sizeof(struct hwtimer_stop) == 16);
 static_assert(sizeof(struct hwtimer_stats) == 88);
-static_assert(sizeof(struct hwtimer_record) == 48);
+static_assert(sizeof(struct hwtimer_record) == 64);
 static_assert(sizeof(struct hwtimer_op) == 72);
 static_assert(sizeof(struct hwtimer_batch) == 24);
-static_assert(sizeof(struct hwtimer_rings) == 40);
+static_assert(sizeof(struct hwtimer_rings) == 48);
 static_assert(sizeof(struct hwtimer_enter) == 16);
 static_assert(sizeof(struct hwtimer_list) == 32);
+static_assert(sizeof(struct hwtimer_info) == 72);
 
 static unsigned long long min_tick_ns = NSEC_PER_MSEC;
 module_param(min_tick_ns, ullong, 0644);
@@ -555,11 +556,54 @@ static long dev_list(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	return PUT_ARG(uarg, arg) ?: (long)n;
 }
 
+/* hwtimer_shm_set_sleep() needs an atomic64_t that is not emulated with locks. */
+static bool rings_supported(void)
+{
+	return !IS_ENABLED(CONFIG_GENERIC_ATOMIC64);
+}
+
+static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_info arg;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags || arg.pad)
+		return -EINVAL;
+	arg = (struct hwtimer_info){
+		.features = rings_supported() ? HWTIMER_FEATURE_RINGS : 0,
+		.setup_flags = HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
+		.time_flags = HWTIMER_RELATIVE,
+		.rings_flags = HWTIMER_RINGS_EVENTFD,
+		.sqe_flags = HWTIMER_SQE_QUIET,
+		.clocks = BIT(CLOCK_MONOTONIC) | BIT(CLOCK_BOOTTIME),
+		.ops = BIT(HWTIMER_OP_SCHEDULE) | BIT(HWTIMER_OP_TOUCH) | BIT(HWTIMER_OP_CANCEL) |
+		       BIT(HWTIMER_OP_QUERY) | BIT(HWTIMER_OP_NOP),
+		.policies = BIT(HWTIMER_MISFIRE_ONCE) | BIT(HWTIMER_MISFIRE_SKIP) |
+			    BIT(HWTIMER_MISFIRE_MAKE_UP),
+		.max_timeouts = MAX_CAP,
+		.max_entries = HWTIMER_RING_MAX,
+		.max_slots = READ_ONCE(max_user_slots),
+		.max_levels = HWTIMER_MAX_LEVELS,
+		.min_tick_ns = READ_ONCE(min_tick_ns),
+	};
+	return PUT_ARG(uarg, arg);
+}
+
 /* Ioctls for rings. */
+
+static bool entry_valid(size_t size, u32 user_size)
+{
+	return size_valid(size, user_size) && user_size <= HWTIMER_ENTRY_MAX;
+}
 
 static bool rings_valid(const struct hwtimer_rings *arg)
 {
-	return !(arg->flags & ~(HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_CLAIMS)) && !arg->pad &&
+	return !(arg->flags & ~HWTIMER_RINGS_EVENTFD) && !arg->pad &&
+	       entry_valid(sizeof(struct hwtimer_sqe), arg->sqe_size) &&
+	       entry_valid(sizeof(struct hwtimer_record), arg->record_size) &&
 	       (arg->flags & HWTIMER_RINGS_EVENTFD || !arg->eventfd) &&
 	       arg->sq_entries && arg->sq_entries <= HWTIMER_RING_MAX &&
 	       arg->cq_entries <= HWTIMER_RING_MAX &&
@@ -605,8 +649,7 @@ static long dev_rings(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	struct ctx_rings *r;
 	int ret;
 
-	/* hwtimer_shm_set_sleep() needs an atomic64_t that is not emulated with locks. */
-	if (IS_ENABLED(CONFIG_GENERIC_ATOMIC64))
+	if (!rings_supported())
 		return -EOPNOTSUPP;
 	ret = GET_ARG(arg, uarg, size);
 	if (ret)
@@ -703,6 +746,7 @@ static const struct command commands[] = {
 	/* It takes submissions itself, and says how many. */
 	{ IS(ENTER),	.run = dev_enter,	.writes = true },
 	{ IS(LIST),	.run = dev_list },
+	{ IS(INFO),	.run = dev_get_info },
 };
 
 /**

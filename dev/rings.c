@@ -146,9 +146,10 @@ static bool report_failure(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sq
 		.id = sqe->id,
 		.user_data = sqe->user_data,
 		.deadline = sqe->time,
+		.last = sqe->time,
 		.fired = hwtimer_ctx_to_program(ctx, hwtimer_wheel_now(ctx->wheel)),
-		.overruns = sqe->op,
 		.kind = HWTIMER_FAILED,
+		.op = sqe->op,
 		.error = error,
 	};
 
@@ -160,7 +161,8 @@ static bool report_failure(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sq
 	return true;
 }
 
-static int do_entry(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sqe)
+/* @known: the entry has no unknown fields. */
+static int do_entry(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sqe, bool known)
 {
 	struct ctx_rings *r = ctx->rings;
 	struct ctx_timeout *ct;
@@ -168,6 +170,8 @@ static int do_entry(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sqe)
 
 	if (sqe->op == HWTIMER_OP_NOP)
 		return 0;
+	if (!known)
+		return -E2BIG;
 	if (sqe->flags & ~HWTIMER_SQE_QUIET)
 		return -EINVAL;
 	switch (sqe->op) {
@@ -219,13 +223,14 @@ static bool take_entry(struct hwtimer_ctx *ctx)
 {
 	struct ctx_rings *r = ctx->rings;
 	struct hwtimer_sqe sqe;
+	bool known;
 	int ret;
 
 	lockdep_assert_held(&ctx->lock);
 	WRITE_ONCE(r->stuck, false);
 	if (!submitted(ctx))
 		return false;
-	if (r->claims && r->pair.sq_head == r->claimed) {
+	if (r->pair.sq_head == r->claimed) {
 		r->claimed += min(r->mark - r->claimed, CHUNK);
 		hwtimer_shm_claim(&r->pair, r->claimed);
 	}
@@ -234,10 +239,10 @@ static bool take_entry(struct hwtimer_ctx *ctx)
 		sqe = r->failed;
 		ret = r->unreported;
 	} else {
-		if ((r->claims ? r->claimed : r->mark) - r->pair.sq_head > AHEAD)
+		if (r->claimed - r->pair.sq_head > AHEAD)
 			hwtimer_ctx_prefetch(ctx, hwtimer_shm_ahead(&r->pair, AHEAD));
-		hwtimer_shm_get(&r->pair, &sqe);
-		ret = do_entry(ctx, &sqe);
+		known = hwtimer_shm_get(&r->pair, &sqe);
+		ret = do_entry(ctx, &sqe, known);
 	}
 	if (ret && !(sqe.flags & HWTIMER_SQE_QUIET) && !report_failure(ctx, &sqe, ret)) {
 		WRITE_ONCE(r->stuck, true);
@@ -410,7 +415,6 @@ int hwtimer_rings_enter(struct hwtimer_ctx *ctx, u32 *taken)
 struct ctx_rings *hwtimer_rings_create(struct hwtimer_ctx *ctx, const struct hwtimer_rings *arg)
 {
 	struct ctx_rings *r = kzalloc(sizeof(*r), GFP_TABLE);
-	u32 cq_entries = arg->cq_entries ?: arg->sq_entries;
 	unsigned long kib;
 	int ret = -ENOMEM;
 
@@ -420,7 +424,6 @@ struct ctx_rings *hwtimer_rings_create(struct hwtimer_ctx *ctx, const struct hwt
 	r->poll_at = HWTIMER_RING_IDLE;
 	r->soonest = U64_MAX;
 	r->interval = MAX_INTERVAL_NS;
-	r->claims = arg->flags & HWTIMER_RINGS_CLAIMS;
 	hwtimer_init(&r->poll, ctx->wheel, poll);
 	if (arg->flags & HWTIMER_RINGS_EVENTFD) {
 		r->eventfd = eventfd_ctx_fdget(arg->eventfd);
@@ -430,14 +433,14 @@ struct ctx_rings *hwtimer_rings_create(struct hwtimer_ctx *ctx, const struct hwt
 			goto err;
 		}
 	}
-	hwtimer_shm_plan(&r->pair, arg->sq_entries, cq_entries);
+	hwtimer_shm_plan(&r->pair, arg);
 	kib = hwtimer_shm_size(&r->pair) / 1024;
 	ret = -EDQUOT;
 	if (!hwtimer_user_charge(ctx->user, HWTIMER_LIMIT_RING_KIB, kib))
 		goto err;
 	r->kib = kib;
 	ret = -ENOMEM;
-	if (hwtimer_shm_create(&r->pair, arg->sq_entries, cq_entries, GFP_TABLE))
+	if (hwtimer_shm_create(&r->pair, arg, GFP_TABLE))
 		goto err;
 	return r;
 

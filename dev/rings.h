@@ -15,13 +15,12 @@ struct eventfd_ctx;
  * @ctx: the context. Constant
  * @eventfd: signalled when records were put into the ring; or NULL. Constant
  * @kib: memory that is charged to the user, in KiB. Constant
- * @claims: with HWTIMER_RINGS_CLAIMS: publish which entries will be read. Constant
  * @poll: the timeout by which the worker polls the submission ring
  * @pair: the rings. This and all members up to @interval are protected by ctx->lock
  * @poll_at: when @poll is due, in ns; HWTIMER_RING_IDLE: it is not armed
  * @mark: the program's sq_tail as last read: entries before it are in the ring
  * @mark_ns: when sq_tail was last read, on the wheel's clock
- * @claimed: with @claims: entries before this one may have been read
+ * @claimed: the program knows that entries before this one may have been read
  * @seen: everything submitted before this time was taken, in ns. May be read without the lock
  * @unreported: error of the entry at the head, while there is no room to report it; or 0
  * @failed: a copy of that entry; later changes by the program have no effect
@@ -38,7 +37,6 @@ struct ctx_rings {
 	struct hwtimer_ctx	*ctx;
 	struct eventfd_ctx	*eventfd;
 	unsigned long		kib;
-	bool			claims;
 	struct hwtimer_timeout	poll;
 
 	struct hwtimer_shm	pair;

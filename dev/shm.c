@@ -47,7 +47,7 @@
 
 static_assert(sizeof(atomic64_t) == sizeof(u64));
 static_assert(sizeof(struct hwtimer_sqe) == 32);
-static_assert(sizeof(struct hwtimer_record) == 48);
+static_assert(sizeof(struct hwtimer_record) == 64);
 static_assert(sizeof(struct hwtimer_ring) == 192);
 static_assert(offsetof(struct hwtimer_ring, cq_head) == 64);
 static_assert(offsetof(struct hwtimer_ring, sq_head) == 128);
@@ -64,48 +64,47 @@ EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_sq_offset);
 u32 hwtimer_shm_cq_offset(const struct hwtimer_shm *pair)
 {
 	return sizeof(struct hwtimer_ring) +
-	       (pair->sq_mask + 1) * sizeof(struct hwtimer_sqe);
+	       (pair->sq_mask + 1) * pair->sqe_size;
 }
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_cq_offset);
 
 u64 hwtimer_shm_size(const struct hwtimer_shm *pair)
 {
 	return PAGE_ALIGN(hwtimer_shm_cq_offset(pair) +
-			  (pair->cq_mask + 1) * sizeof(struct hwtimer_record));
+			  (pair->cq_mask + 1) * pair->record_size);
 }
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_size);
 
 /**
- * hwtimer_shm_plan - set the numbers of entries, for hwtimer_shm_size()
+ * hwtimer_shm_plan - set the numbers and sizes of entries, for hwtimer_shm_size()
  * @pair: out
- * @sq_entries: 1 to HWTIMER_RING_MAX, rounded up to a power of two
- * @cq_entries: like @sq_entries
+ * @arg: what the program asks for, checked
  */
-void hwtimer_shm_plan(struct hwtimer_shm *pair, u32 sq_entries, u32 cq_entries)
+void hwtimer_shm_plan(struct hwtimer_shm *pair, const struct hwtimer_rings *arg)
 {
 	*pair = (struct hwtimer_shm){
-		.sq_mask = roundup_pow_of_two(sq_entries) - 1,
-		.cq_mask = roundup_pow_of_two(cq_entries) - 1,
+		.sq_mask = roundup_pow_of_two(arg->sq_entries) - 1,
+		.cq_mask = roundup_pow_of_two(arg->cq_entries ?: arg->sq_entries) - 1,
+		.sqe_size = arg->sqe_size,
+		.record_size = arg->record_size,
 	};
 }
 
 /**
  * hwtimer_shm_create - allocate empty rings
  * @pair: out
- * @sq_entries: as for hwtimer_shm_plan()
- * @cq_entries: as for hwtimer_shm_plan()
+ * @arg: as for hwtimer_shm_plan()
  * @gfp: how to allocate
  *
  * Context: Process context, may sleep.
  *
  * Return: 0, or -ENOMEM; then there is nothing to free.
  */
-int hwtimer_shm_create(struct hwtimer_shm *pair, u32 sq_entries, u32 cq_entries,
-		       gfp_t gfp)
+int hwtimer_shm_create(struct hwtimer_shm *pair, const struct hwtimer_rings *arg, gfp_t gfp)
 {
 	unsigned long i;
 
-	hwtimer_shm_plan(pair, sq_entries, cq_entries);
+	hwtimer_shm_plan(pair, arg);
 	i = hwtimer_shm_size(pair) >> PAGE_SHIFT;
 	pair->pages = kvcalloc(i, sizeof(*pair->pages), gfp);
 	if (!pair->pages)
@@ -195,16 +194,24 @@ EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_claim);
  * hwtimer_shm_get - copy the next entry
  * @pair: the rings; according to hwtimer_shm_submitted() there is an entry
  * @sqe: out
+ *
+ * Return: false if the entry has a field that this version does not know and that is not 0.
  */
-void hwtimer_shm_get(const struct hwtimer_shm *pair, struct hwtimer_sqe *sqe)
+bool hwtimer_shm_get(const struct hwtimer_shm *pair, struct hwtimer_sqe *sqe)
 {
-	const struct hwtimer_sqe *from = &pair->sqes[pair->sq_head & pair->sq_mask];
+	const struct hwtimer_sqe *from = hwtimer_shm_sqe(pair, pair->sq_head);
+	const u64 *unknown = (const u64 *)(from + 1);
+	u64 bits = 0;
+	size_t left;
 
 	sqe->op = READ_ONCE(from->op);
 	sqe->flags = READ_ONCE(from->flags);
 	sqe->id = READ_ONCE(from->id);
 	sqe->time = READ_ONCE(from->time);
 	sqe->user_data = READ_ONCE(from->user_data);
+	for (left = pair->sqe_size - sizeof(*sqe); left; left -= sizeof(*unknown))
+		bits |= READ_ONCE(*unknown++);
+	return !bits;
 }
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_get);
 
@@ -218,7 +225,7 @@ EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_get);
  */
 u64 hwtimer_shm_ahead(const struct hwtimer_shm *pair, u32 n)
 {
-	return READ_ONCE(pair->sqes[(pair->sq_head + n) & pair->sq_mask].id);
+	return READ_ONCE(hwtimer_shm_sqe(pair, pair->sq_head + n)->id);
 }
 
 /**
@@ -256,7 +263,10 @@ EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_room);
  */
 void hwtimer_shm_put(struct hwtimer_shm *pair, const struct hwtimer_record *rec)
 {
-	pair->cqes[pair->cq_tail & pair->cq_mask] = *rec;
+	struct hwtimer_record *to = hwtimer_shm_record(pair, pair->cq_tail);
+
+	*to = *rec;
+	memset(to + 1, 0, pair->record_size - sizeof(*to));
 	WRITE_ONCE(pair->cq_tail, pair->cq_tail + 1);
 	/* Pairs with the program's acquire, before it reads records. */
 	smp_store_release(&pair->shared->cq_tail, pair->cq_tail);

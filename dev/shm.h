@@ -15,6 +15,8 @@ struct vm_area_struct;
 
 /** define HWTIMER_RING_MAX - the most entries that a ring can have */
 #define HWTIMER_RING_MAX	65536U
+/** define HWTIMER_ENTRY_MAX - the largest size of an entry or a record, in bytes */
+#define HWTIMER_ENTRY_MAX	256U
 
 /**
  * struct hwtimer_shm - both rings, and the kernel's own copies of their indexes
@@ -22,6 +24,8 @@ struct vm_area_struct;
  *	kernel's mapping, which is independent of the program's mappings
  * @sqes: the submission ring
  * @cqes: the completion ring
+ * @sqe_size: size of its entries as the program has it: that of struct hwtimer_sqe or larger
+ * @record_size: likewise, of struct hwtimer_record
  * @sq_mask: number of entries of @sqes - 1
  * @cq_mask: number of entries of @cqes - 1
  * @sq_head: the next entry to take; @shared has a copy for the program
@@ -34,8 +38,10 @@ struct vm_area_struct;
  */
 struct hwtimer_shm {
 	struct hwtimer_ring	*shared;
-	struct hwtimer_sqe	*sqes;
-	struct hwtimer_record	*cqes;
+	void			*sqes;
+	void			*cqes;
+	u32			sqe_size;
+	u32			record_size;
 	u32			sq_mask;
 	u32			cq_mask;
 	u32			sq_head;
@@ -45,9 +51,20 @@ struct hwtimer_shm {
 	unsigned long		nr_pages;
 };
 
-void hwtimer_shm_plan(struct hwtimer_shm *pair, u32 sq_entries, u32 cq_entries);
-int hwtimer_shm_create(struct hwtimer_shm *pair, u32 sq_entries, u32 cq_entries,
-		       gfp_t gfp);
+/* Entry @index of the submission ring, which may be beyond its end. */
+static inline struct hwtimer_sqe *hwtimer_shm_sqe(const struct hwtimer_shm *pair, u32 index)
+{
+	return pair->sqes + (size_t)(index & pair->sq_mask) * pair->sqe_size;
+}
+
+/* Record @index of the completion ring, likewise. */
+static inline struct hwtimer_record *hwtimer_shm_record(const struct hwtimer_shm *pair, u32 index)
+{
+	return pair->cqes + (size_t)(index & pair->cq_mask) * pair->record_size;
+}
+
+void hwtimer_shm_plan(struct hwtimer_shm *pair, const struct hwtimer_rings *arg);
+int hwtimer_shm_create(struct hwtimer_shm *pair, const struct hwtimer_rings *arg, gfp_t gfp);
 void hwtimer_shm_destroy(struct hwtimer_shm *pair);
 int hwtimer_shm_map(const struct hwtimer_shm *pair, struct vm_area_struct *vma);
 u32 hwtimer_shm_sq_offset(const struct hwtimer_shm *pair);
@@ -56,7 +73,7 @@ u64 hwtimer_shm_size(const struct hwtimer_shm *pair);
 
 bool hwtimer_shm_submitted(const struct hwtimer_shm *pair, u32 *tail);
 void hwtimer_shm_claim(const struct hwtimer_shm *pair, u32 claim);
-void hwtimer_shm_get(const struct hwtimer_shm *pair, struct hwtimer_sqe *sqe);
+bool hwtimer_shm_get(const struct hwtimer_shm *pair, struct hwtimer_sqe *sqe);
 u64 hwtimer_shm_ahead(const struct hwtimer_shm *pair, u32 n);
 void hwtimer_shm_taken(struct hwtimer_shm *pair);
 bool hwtimer_shm_room(const struct hwtimer_shm *pair, bool *bad);

@@ -205,7 +205,6 @@ struct backend {
  * @map_size: size of the mapping
  * @sqes: the submission ring
  * @cqes: the completion ring
- * @claims: the kernel maintains sq_claimed
  * @sq_entries: entries of the submission ring
  * @cq_mask: entries of the completion ring, less 1
  * @lock: protects the fields below, @timeouts and @free
@@ -232,7 +231,6 @@ struct hwtimer {
 	size_t				map_size;
 	struct hwtimer_sqe		*sqes;
 	const struct hwtimer_record	*cqes;
-	bool				claims;
 	uint32_t			sq_entries;
 	uint32_t			cq_mask;
 
@@ -591,7 +589,7 @@ static bool take_back(struct hwtimer *h, const struct timeout *timeout)
 	struct hwtimer_sqe *sqe = &h->sqes[timeout->entry & (h->sq_entries - 1)];
 	uint32_t claimed;
 
-	if (!h->claims || h->sq_tail - timeout->entry > h->sq_entries ||
+	if (h->sq_tail - timeout->entry > h->sq_entries ||
 	    sqe->op != HWTIMER_OP_SCHEDULE || sqe->id != timeout->id)
 		return false;
 	/* Check before the barrier, to save its cost. */
@@ -821,7 +819,8 @@ static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
 		.sq_entries = options->sq_entries,
 		.cq_entries = options->cq_entries,
 		.timeouts = options->timeouts,
-		.flags = HWTIMER_RINGS_CLAIMS,
+		.sqe_size = sizeof(struct hwtimer_sqe),
+		.record_size = sizeof(struct hwtimer_record),
 	};
 	char *map;
 	int ret;
@@ -829,13 +828,6 @@ static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
 	if (options->flags & HWTIMER_OPEN_NO_RINGS)
 		return 0;
 	ret = device(h, HWTIMER_IOC_RINGS, &arg);
-	/* An older kernel may lack HWTIMER_RINGS_CLAIMS. */
-	if (ret == -EINVAL) {
-		arg.flags = 0;
-		ret = device(h, HWTIMER_IOC_RINGS, &arg);
-	}
-	if (ret == -ENOTTY)
-		ret = -EOPNOTSUPP;
 	if (ret == -EOPNOTSUPP && !(options->flags & HWTIMER_OPEN_RINGS))
 		return 0;
 	if (ret)
@@ -848,7 +840,6 @@ static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
 	h->map_size = arg.size;
 	h->sqes = (struct hwtimer_sqe *)(map + arg.sq_offset);
 	h->cqes = (const struct hwtimer_record *)(map + arg.cq_offset);
-	h->claims = arg.flags & HWTIMER_RINGS_CLAIMS;
 	h->sq_entries = arg.sq_entries;
 	h->cq_mask = arg.cq_entries - 1;
 	h->backend = &rings;

@@ -22,7 +22,7 @@ static const struct command commands[IOCTLS] = {
 	[DO_STOP] = { HWTIMER_IOC_STOP, 0, true, { 0 } },
 	[DO_STATS] = { HWTIMER_IOC_STATS, 0, true, { 0 } },
 	[DO_BATCH] = { HWTIMER_IOC_BATCH, 0, false, { EINTR } },
-	[DO_RINGS] = { HWTIMER_IOC_RINGS, HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_CLAIMS,
+	[DO_RINGS] = { HWTIMER_IOC_RINGS, HWTIMER_RINGS_EVENTFD,
 		false, { EBADF, EBUSY, EDQUOT, ESHUTDOWN, ENOMEM } },
 	[DO_ENTER] = { HWTIMER_IOC_ENTER, 0, true, { ENXIO, EBADFD } },
 	[DO_LIST] = { HWTIMER_IOC_LIST, 0, false, { 0 } },
@@ -140,6 +140,7 @@ static void fill_rings(struct thread *t, struct hwtimer_rings *r)
 		.sq_entries = ONE_OF(&t->random, entries),
 		.cq_entries = one_in(&t->random, 3) ? 0 : ONE_OF(&t->random, entries),
 		.timeouts = 1 + below(&t->random, one_in(&t->random, 4) ? 1000 : 40),
+		ENTRY_SIZES,
 	};
 }
 
@@ -304,7 +305,9 @@ static enum verdict judge_rings(const struct hwtimer_rings *r)
 {
 	if (r->pad || (!(r->flags & HWTIMER_RINGS_EVENTFD) && r->eventfd) ||
 	    !r->sq_entries || r->sq_entries > 65536 || r->cq_entries > 65536 ||
-	    !r->timeouts || r->timeouts > 1 << 24)
+	    !r->timeouts || r->timeouts > 1 << 24 ||
+	    r->sqe_size < sizeof(struct hwtimer_sqe) || r->record_size < RECORD_SIZE ||
+	    (r->sqe_size | r->record_size) % 8 || r->sqe_size > 256 || r->record_size > 256)
 		return INVALID;
 	return r->flags ? UNSURE : VALID;
 }

@@ -44,6 +44,8 @@ void make_rings(struct thread *t, struct context *c)
 
 	if (!c->region)
 		c->region = make_region();
+	r->sqe_size = sizeof(struct hwtimer_sqe);
+	r->record_size = RECORD_SIZE;
 	r->sq_entries = ONE_OF(&t->random, entries);
 	r->cq_entries = one_in(&t->random, 2) ? 0 : ONE_OF(&t->random, entries);
 	r->timeouts = 1 + below(&t->random, one_in(&t->random, 3) ? 300 : 30);
@@ -54,8 +56,6 @@ void make_rings(struct thread *t, struct context *c)
 			r->eventfd = ret;
 		}
 	}
-	if (one_in(&t->random, 2))
-		r->flags |= HWTIMER_RINGS_CLAIMS;
 	ret = call_valid(t, c, DO_RINGS, &arg);
 	if (r->flags & HWTIMER_RINGS_EVENTFD && (ret || one_in(&t->random, 2)))
 		close(r->eventfd);
@@ -235,9 +235,9 @@ static void check_failure(struct context *c, const struct hwtimer_record *r)
 		fail("a failure of %llx, which was not submitted", r->user_data);
 	if (s->quiet)
 		fail("a failure of %llx, which was to be quiet", r->user_data);
-	if (r->overruns != s->sqe.op || r->id != s->sqe.id || r->deadline != s->sqe.time)
-		fail("a failure of %llx: op %llu id %llx time %llu", r->user_data,
-		     r->overruns, r->id, r->deadline);
+	if (r->op != s->sqe.op || r->id != s->sqe.id || r->deadline != s->sqe.time)
+		fail("a failure of %llx: op %u id %llx time %llu", r->user_data,
+		     r->op, r->id, r->deadline);
 	/* Which of several errors is reported is not specified. */
 	if (!(s->invalid && r->error == -EINVAL) && !ring_error(s->sqe.op, r->error))
 		fail("a failure of %llx: %d", r->user_data, r->error);

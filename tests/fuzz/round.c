@@ -158,6 +158,9 @@ void check_record(struct context *c, const struct hwtimer_record *r)
 		fail("a record of %llx has the id %llx", atomic_load(&b->id), r->id);
 	if (r->overruns && (!b->periodic || r->kind != HWTIMER_EXPIRED))
 		fail("%llx has %llu overruns", r->id, r->overruns);
+	if (b->periodic && r->kind == HWTIMER_EXPIRED ? r->last < r->deadline :
+							r->last != r->deadline)
+		fail("%llx: deadline %llu, last %llu", r->id, r->deadline, r->last);
 	if (r->kind == HWTIMER_HANDED_BACK) {
 		atomic_fetch_add(&c->handed_back, 1);
 		if (atomic_fetch_add(&b->handed_back, 1))

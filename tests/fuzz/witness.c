@@ -141,14 +141,14 @@ static void undo(struct witness *w, const struct hwtimer_record *r)
 	const struct arming *a = &w->armings[r->user_data];
 
 	if (r->error != -ENOENT || r->id != a->id || !a->open || r->fired < a->previous)
-		fail("operation %llu on %llx failed: %d", r->overruns, r->id,
+		fail("operation %u on %llx failed: %d", r->op, r->id,
 		     r->error);
-	if (r->overruns == HWTIMER_OP_TOUCH)
+	if (r->op == HWTIMER_OP_TOUCH)
 		w->touched--;
-	else if (r->overruns == HWTIMER_OP_CANCEL)
+	else if (r->op == HWTIMER_OP_CANCEL)
 		w->cancelled--;
 	else
-		fail("operation %llu failed", r->overruns);
+		fail("operation %u failed", r->op);
 }
 
 static void check_record(struct witness *w, const struct hwtimer_record *r)
@@ -272,6 +272,7 @@ void be_witness(int number, __u64 random)
 		 * if it were, timeouts would expire without a check of earlier submissions.
 		 */
 		.sq_entries = 8, .cq_entries = 2 * TIMEOUTS, .timeouts = TIMEOUTS,
+		ENTRY_SIZES,
 	};
 	unsigned int i;
 	int ret;

@@ -15,6 +15,7 @@
 #include <linux/jiffies.h>
 #include <linux/kthread.h>
 #include <linux/prandom.h>
+#include <linux/preempt.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 
@@ -677,6 +678,18 @@ static void expire_by_hand(struct beat *b)
 	b->p.timeout.fn(&b->p.timeout);
 }
 
+/* Start, and take it from the worker, which must not run in between; there is one CPU. */
+static int start_by_hand(struct beat *b, u64 first)
+{
+	int ret;
+
+	preempt_disable();
+	ret = hwtimer_periodic_start_at(&b->p, first);
+	hwtimer_cancel(&b->p.timeout);
+	preempt_enable();
+	return ret;
+}
+
 static void window(struct kunit *test)
 {
 	unsigned int i;
@@ -691,8 +704,7 @@ static void window(struct kunit *test)
 		nap(4 * PERIOD);
 		/* without interference, it continues */
 		now = hwtimer_wheel_now(wheel);
-		hwtimer_periodic_start_at(&b->p, now);
-		hwtimer_cancel(&b->p.timeout);
+		start_by_hand(b, now);
 		expire_by_hand(b);
 		KUNIT_EXPECT_EQ(test, 1, b->fired);
 		KUNIT_EXPECT_TRUE(test, b->pending);
@@ -714,8 +726,7 @@ static void window(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, now + SEC, b->p.deadline);
 
 		/* the cap is reached meanwhile: called whatever the policy, and over */
-		hwtimer_periodic_start_at(&b->p, now - 3 * PERIOD);
-		hwtimer_cancel(&b->p.timeout);
+		start_by_hand(b, now - 3 * PERIOD);
 		KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_start(&other->p, SEC));
 		expire_by_hand(b);
 		KUNIT_EXPECT_EQ(test, 4, b->fired);
@@ -729,8 +740,7 @@ static void window(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 0, other->fired);
 
 		/* the wheel is stopped meanwhile: called, and over */
-		hwtimer_periodic_start_at(&b->p, now);
-		hwtimer_cancel(&b->p.timeout);
+		start_by_hand(b, now);
 		KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
 		expire_by_hand(b);
 		KUNIT_EXPECT_EQ(test, 5, b->fired);
@@ -751,15 +761,13 @@ static void start_forgets(struct kunit *test)
 	nap(4 * PERIOD);
 	now = hwtimer_wheel_now(wheel);
 	for (i = 0; i < 2; i++) {
-		hwtimer_periodic_start_at(&b->p, now - 3 * PERIOD);
-		hwtimer_cancel(&b->p.timeout);
+		start_by_hand(b, now - 3 * PERIOD);
 		expire_by_hand(b);
 		KUNIT_EXPECT_EQ(test, i, b->fired);
 		KUNIT_EXPECT_EQ(test, 4ULL, b->p.skipped);
 		if (i)
 			hwtimer_periodic_cancel(&b->p);
-		KUNIT_EXPECT_EQ(test, !i, hwtimer_periodic_start_at(&b->p, now));
-		hwtimer_cancel(&b->p.timeout);
+		KUNIT_EXPECT_EQ(test, !i, start_by_hand(b, now));
 		expire_by_hand(b);
 		KUNIT_EXPECT_EQ(test, i + 1, b->fired);
 		KUNIT_EXPECT_EQ(test, 0ULL, b->notes[i].overruns);

@@ -66,8 +66,12 @@ static int wheel_and_back(unsigned int kind)
 
 static int rings_and_back(unsigned int kind)
 {
+	struct hwtimer_rings arg = {
+		.sq_entries = 64, .sqe_size = sizeof(struct hwtimer_sqe),
+		.record_size = sizeof(struct hwtimer_record),
+	};
 	struct hwtimer_shm pair;
-	int ret = hwtimer_shm_create(&pair, 64, 64, GFP_KERNEL);
+	int ret = hwtimer_shm_create(&pair, &arg, GFP_KERNEL);
 
 	if (!ret)
 		hwtimer_shm_destroy(&pair);

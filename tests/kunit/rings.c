@@ -129,7 +129,11 @@ static struct program *begin(struct kunit *test)
 		.flags = HWTIMER_SETUP_OWN_WHEEL, .clockid = CLOCK_MONOTONIC,
 		.tick_ns = 10 * MS, .slots = 64,
 	};
-	struct hwtimer_rings rings = { .sq_entries = SLOTS, .timeouts = SLOTS };
+	struct hwtimer_rings rings = {
+		.sq_entries = SLOTS, .timeouts = SLOTS,
+		.sqe_size = sizeof(struct hwtimer_sqe),
+		.record_size = sizeof(struct hwtimer_record),
+	};
 	struct program *p = &program;
 	struct hwtimer_ctx *ctx;
 
@@ -164,7 +168,7 @@ static void put(struct program *p, u32 op, u32 slot, u64 time)
 
 	/* Pairs with hwtimer_shm_taken(). */
 	KUNIT_EXPECT_LT(p->test, tail - smp_load_acquire(&p->shared->sq_head), SLOTS);
-	p->rings->pair.sqes[tail % SLOTS] = (struct hwtimer_sqe){
+	*hwtimer_shm_sqe(&p->rings->pair, tail) = (struct hwtimer_sqe){
 		.op = op, .id = HWTIMER_ID(slot, 1), .time = time,
 	};
 	if (op == HWTIMER_OP_SCHEDULE) {
@@ -208,7 +212,7 @@ static void reap(struct program *p)
 	/* Pairs with hwtimer_shm_put(). */
 	tail = smp_load_acquire(&p->shared->cq_tail);
 	for (; head != tail; head++) {
-		rec = &p->rings->pair.cqes[head % SLOTS];
+		rec = hwtimer_shm_record(&p->rings->pair, head);
 		slot = HWTIMER_ID_INDEX(rec->id);
 		KUNIT_EXPECT_EQ(p->test, HWTIMER_EXPIRED, rec->kind);
 		if (slot >= SLOTS || !p->since[slot]) {

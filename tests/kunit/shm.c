@@ -15,10 +15,23 @@
 /* Start values of the indexes: at and near the wrap, and half way to it. */
 static const u32 begins[] = { 0, 1, U32_MAX - 9, U32_MAX, S32_MAX - 2, (u32)S32_MIN };
 
+/* Entries and records are larger than the kernel knows them, by @more bytes. */
+static void create_larger(struct kunit *test, struct hwtimer_shm *pair, u32 sq_entries,
+			  u32 cq_entries, u32 more)
+{
+	struct hwtimer_rings arg = {
+		.sq_entries = sq_entries, .cq_entries = cq_entries,
+		.sqe_size = sizeof(struct hwtimer_sqe) + more,
+		.record_size = sizeof(struct hwtimer_record) + more,
+	};
+
+	KUNIT_ASSERT_EQ(test, 0, hwtimer_shm_create(pair, &arg, GFP_KERNEL));
+}
+
 static void create(struct kunit *test, struct hwtimer_shm *pair, u32 sq_entries,
 		   u32 cq_entries)
 {
-	KUNIT_ASSERT_EQ(test, 0, hwtimer_shm_create(pair, sq_entries, cq_entries, GFP_KERNEL));
+	create_larger(test, pair, sq_entries, cq_entries, 0);
 }
 
 /* As if @begin entries and records had passed. */
@@ -63,9 +76,9 @@ static void sizes(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, pair.nr_pages << PAGE_SHIFT,
 					hwtimer_shm_size(&pair));
 			KUNIT_EXPECT_PTR_EQ(test, (void *)pair.shared + sizeof(*pair.shared),
-					    (void *)pair.sqes);
+					    pair.sqes);
 			KUNIT_EXPECT_PTR_EQ(test, (void *)pair.shared + sq_end,
-					    (void *)pair.cqes);
+					    pair.cqes);
 			/* The program sees zeroes, and no data of others. */
 			KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, pair.shared->sleep_until);
 			pair.shared->sleep_until = 0;
@@ -115,14 +128,14 @@ static void wraps(struct kunit *test)
 			at = begins[i] + n;
 			KUNIT_EXPECT_TRUE(test, hwtimer_shm_submitted(&pair, &tail));
 			KUNIT_EXPECT_EQ(test, at, tail);
-			pair.sqes[at % 4] = (struct hwtimer_sqe){
+			*hwtimer_shm_sqe(&pair, at % 4) = (struct hwtimer_sqe){
 				.op = n, .flags = ~n, .id = at, .time = ~(u64)at,
 				.user_data = (u64)at << 32,
 			};
 			pair.shared->sq_tail = at + 1;
 			KUNIT_EXPECT_TRUE(test, hwtimer_shm_submitted(&pair, &tail));
 			KUNIT_EXPECT_EQ(test, at + 1, tail);
-			hwtimer_shm_get(&pair, &sqe);
+			KUNIT_EXPECT_TRUE(test, hwtimer_shm_get(&pair, &sqe));
 			KUNIT_EXPECT_EQ(test, n, sqe.op);
 			KUNIT_EXPECT_EQ(test, ~n, sqe.flags);
 			KUNIT_EXPECT_EQ(test, (u64)at, sqe.id);
@@ -140,11 +153,44 @@ static void wraps(struct kunit *test)
 			hwtimer_shm_put(&pair, &rec);
 			KUNIT_EXPECT_TRUE(test, hwtimer_shm_unread(&pair));
 			KUNIT_EXPECT_EQ(test, at + 1, pair.shared->cq_tail);
-			KUNIT_EXPECT_EQ(test, (u64)at, pair.cqes[at % 2].id);
+			KUNIT_EXPECT_EQ(test, (u64)at, hwtimer_shm_record(&pair, at % 2)->id);
 			pair.shared->cq_head = at + 1;
 		}
 	}
 	hwtimer_shm_destroy(&pair);
+}
+
+/* A newer program knows larger entries and records. What the kernel does not know has to be 0. */
+static void larger(struct kunit *test)
+{
+	static const u32 more[] = { 8, 32, 192 };
+	struct hwtimer_record rec = { .id = 3, .error = -1 };
+	struct hwtimer_shm pair;
+	struct hwtimer_sqe sqe;
+	unsigned int i, k;
+	u8 *unknown;
+
+	for (i = 0; i < ARRAY_SIZE(more); i++) {
+		create_larger(test, &pair, 4, 4, more[i]);
+		memset(pair.sqes, 0xa5, 4 * pair.sqe_size);
+		memset(pair.cqes, 0xa5, 4 * pair.record_size);
+		unknown = (u8 *)(hwtimer_shm_sqe(&pair, 2) + 1);
+		memset(unknown, 0, more[i]);
+		pair.sq_head = 2;
+		KUNIT_EXPECT_TRUE(test, hwtimer_shm_get(&pair, &sqe));
+		KUNIT_EXPECT_EQ(test, 0xa5a5a5a5, sqe.op);
+		for (k = 0; k < more[i]; k++) {
+			unknown[k] = 1;
+			KUNIT_EXPECT_FALSE(test, hwtimer_shm_get(&pair, &sqe));
+			unknown[k] = 0;
+		}
+		pair.cq_tail = 6;
+		hwtimer_shm_put(&pair, &rec);
+		KUNIT_EXPECT_MEMEQ(test, hwtimer_shm_record(&pair, 2), &rec, sizeof(rec));
+		KUNIT_EXPECT_NULL(test, memchr_inv(hwtimer_shm_record(&pair, 2) + 1, 0, more[i]));
+		KUNIT_EXPECT_EQ(test, 0xa5, *(u8 *)hwtimer_shm_record(&pair, 3));
+		hwtimer_shm_destroy(&pair);
+	}
 }
 
 /* The program's indexes: entries + 1 values are valid, whatever the module's indexes are. */
@@ -205,7 +251,7 @@ static void nothing_trusted(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, (u32)i + 1, pair.shared->sq_head);
 		hwtimer_shm_put(&pair, &rec);
 		KUNIT_ASSERT_EQ(test, (u32)i + 1, pair.shared->cq_tail);
-		KUNIT_ASSERT_EQ(test, 5ULL, pair.cqes[i % 2].id);
+		KUNIT_ASSERT_EQ(test, 5ULL, hwtimer_shm_record(&pair, i)->id);
 	}
 	hwtimer_shm_destroy(&pair);
 }
@@ -234,6 +280,7 @@ static void flags(struct kunit *test)
 
 static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(sizes),
+	KUNIT_CASE(larger),
 	KUNIT_CASE(freed),
 	KUNIT_CASE(wraps),
 	KUNIT_CASE(bounds),

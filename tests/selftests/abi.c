@@ -14,17 +14,18 @@ static_assert(sizeof(struct hwtimer_cancel) == 16, "hwtimer_cancel");
 static_assert(sizeof(struct hwtimer_query) == 64, "hwtimer_query");
 static_assert(sizeof(struct hwtimer_stop) == 16, "hwtimer_stop");
 static_assert(sizeof(struct hwtimer_stats) == 88, "hwtimer_stats");
-static_assert(sizeof(struct hwtimer_record) == 48, "hwtimer_record");
+static_assert(sizeof(struct hwtimer_record) == 64, "hwtimer_record");
 static_assert(sizeof(struct hwtimer_op) == 72, "hwtimer_op");
 static_assert(sizeof(struct hwtimer_batch) == 24, "hwtimer_batch");
-static_assert(sizeof(struct hwtimer_rings) == 40, "hwtimer_rings");
+static_assert(sizeof(struct hwtimer_rings) == 48, "hwtimer_rings");
 static_assert(sizeof(struct hwtimer_ring) == 192, "hwtimer_ring");
 static_assert(sizeof(struct hwtimer_sqe) == 32, "hwtimer_sqe");
 static_assert(sizeof(struct hwtimer_enter) == 16, "hwtimer_enter");
 static_assert(sizeof(struct hwtimer_list) == 32, "hwtimer_list");
+static_assert(sizeof(struct hwtimer_info) == 72, "hwtimer_info");
 
 #define BOTH	(_IOC_READ | _IOC_WRITE)
-#define NUMBERS	11	/* number of commands */
+#define NUMBERS	12	/* number of commands */
 #define MAX_SIZE	((1U << _IOC_SIZEBITS) - 1)
 #define USER_DATA	0x0123456789abcdefULL
 
@@ -46,6 +47,7 @@ static const struct command commands[] = {
 	{ "QUERY", HWTIMER_IOC_QUERY, 0, true, true, true },
 	{ "STOP", HWTIMER_IOC_STOP, 0, true, true, false },
 	{ "STATS", HWTIMER_IOC_STATS, 0, true, true, true },
+	{ "INFO", HWTIMER_IOC_INFO, 0, true, true, true },
 };
 
 #define for_each_command(c) \
@@ -103,6 +105,10 @@ static void ask(const struct command *c, const struct context *ctx, void *buf)
 	case HWTIMER_IOC_STATS:
 		memset(buf, 0xa5, sizeof(struct hwtimer_stats));
 		memset(buf, 0, offsetof(struct hwtimer_stats, now));
+		break;
+	case HWTIMER_IOC_INFO:
+		memset(buf, 0xa5, sizeof(struct hwtimer_info));
+		memset(buf, 0, offsetof(struct hwtimer_info, features));
 		break;
 	}
 #undef ASK
@@ -229,6 +235,59 @@ TEST(stats_answers)
 	EXPECT_GE(now_ns(), s.now);
 	EXPECT_STATS(fd, .scheduled = 4, .touched = 1, .cancelled = 1, .expired = 1, .pending = 2,
 		     .unread = 1);
+}
+
+/* What INFO says is known is accepted, and nothing else is. */
+TEST(info_answers)
+{
+	struct hwtimer_setup setup = { .flags = HWTIMER_SETUP_OWN_WHEEL, .slots = 64 };
+	struct hwtimer_rings rings = { .sq_entries = 4, .timeouts = 4 };
+	__u64 min_tick = must_get_parameter("min_tick_ns");
+	struct hwtimer_info info;
+	int fd = must_open(0);
+	unsigned int i;
+
+	memset(&info, 0xa5, sizeof(info));
+	info.flags = 0;
+	info.pad = 0;
+	ASSERT_EQ(0, hwt_ioctl(fd, HWTIMER_IOC_INFO, &info));
+	EXPECT_EQ(0, info.flags | info.pad | info.pad2);
+	EXPECT_EQ(HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW, info.setup_flags);
+	EXPECT_EQ(HWTIMER_RELATIVE, info.time_flags);
+	EXPECT_EQ(HWTIMER_RINGS_EVENTFD, info.rings_flags);
+	EXPECT_EQ(HWTIMER_SQE_QUIET, info.sqe_flags);
+	EXPECT_EQ(1 << 24, info.max_timeouts);
+	EXPECT_EQ(65536, info.max_entries);
+	EXPECT_EQ(16, info.max_levels);
+	EXPECT_EQ(must_get_parameter("max_user_slots"), info.max_slots);
+	EXPECT_EQ(min_tick, info.min_tick_ns);
+	EXPECT_EQ(!(info.features & HWTIMER_FEATURE_RINGS), hwt_rings(fd, &rings) == -EOPNOTSUPP);
+	EXPECT_EQ(0, info.features & ~(__u64)HWTIMER_FEATURE_RINGS);
+	close(fd);
+	for (i = 0; i < 32; i++) {
+		fd = must_open(0);
+		setup.clockid = i;
+		setup.tick_ns = NSEC_PER_MSEC;
+		EXPECT_EQ(info.clocks & 1U << i ? 0 : -EINVAL, hwt_setup(fd, &setup))
+			TH_LOG("clock %u", i);
+		close(fd);
+	}
+	fd = must_open(0);
+	for (i = 0; i < 32; i++) {
+		struct hwtimer_op op = { .op = i };
+		struct hwtimer_schedule s = {
+			.time = now_ns() + FAR, .period = FAR, .policy = i,
+		};
+
+		/* An id of 0 is never pending; NOP is for rings. */
+		must_batch(fd, &op, 1);
+		EXPECT_EQ(info.ops & 1U << i && i != HWTIMER_OP_NOP, op.result != -EINVAL)
+			TH_LOG("operation %u", i);
+		EXPECT_EQ(info.policies & 1U << i ? 0 : -EINVAL,
+			  hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, &s))
+			TH_LOG("policy %u", i);
+	}
+	close(fd);
 }
 
 /* Unknown bits of flags or of pad, wrong sizes, and inaccessible memory. */

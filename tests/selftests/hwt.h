@@ -75,6 +75,8 @@
 #define DIRTY		(-9999)
 
 #define RECORD_SIZE	((int)sizeof(struct hwtimer_record))
+/* In struct hwtimer_rings. */
+#define ENTRY_SIZES	.sqe_size = sizeof(struct hwtimer_sqe), .record_size = RECORD_SIZE
 
 /* Fail if a test cannot continue; works in threads, too. */
 #define die(fmt, ...) do {							\
@@ -430,7 +432,8 @@ static inline __u32 epoll_events(int ep, int ms)
 /* Is the record as read() promises? */
 static inline bool valid_record(const struct hwtimer_record *r, __u32 kind)
 {
-	return r->id && r->kind == kind && !r->error && !r->overruns &&
+	return r->id && r->kind == kind && !r->op && !r->error && !r->overruns && !r->pad &&
+	       r->last == r->deadline &&
 	       r->fired <= now_ns() && r->fired &&
 	       (kind != HWTIMER_EXPIRED ||
 		(r->fired >= r->deadline && r->deadline != HWTIMER_NEVER));

@@ -1540,7 +1540,7 @@ static hwtimer_id must_fail(struct seen_rings *s, __u64 user_data, int error)
 		die("this is not its record");
 	r->kind = HWTIMER_FAILED;
 	r->error = error;
-	r->overruns = HWTIMER_OP_SCHEDULE;
+	r->op = HWTIMER_OP_SCHEDULE;
 	return id;
 }
 
@@ -1775,22 +1775,20 @@ TEST(every_option)
 /* A kernel without rings, or without memory for them. */
 TEST(no_rings)
 {
-	const int none[] = { ENOTTY, EOPNOTSUPP }, errors[] = { EDQUOT, ENOMEM, EINVAL };
+	const int errors[] = { EDQUOT, ENOMEM, EINVAL, ENOTTY };
 	struct hwtimer_event e;
 	struct hwtimer *h;
 	unsigned int i;
 	int files = open_files();
 
 	fail_command = HWTIMER_IOC_RINGS;
-	for (i = 0; i < ARRAY_SIZE(none); i++) {
-		fail_errno = none[i];
-		EXPECT_EQ(-EOPNOTSUPP, try_open(options(HWTIMER_OPEN_RINGS)));
-		h = must_open_lib(NULL);
-		EXPECT_FALSE(hwtimer_has_rings(h));
-		ASSERT_EQ(0, hwtimer_schedule(h, 0, 1, NULL));
-		ASSERT_EQ(1, collect(h, &e, 1));
-		hwtimer_close(h);
-	}
+	fail_errno = EOPNOTSUPP;
+	EXPECT_EQ(-EOPNOTSUPP, try_open(options(HWTIMER_OPEN_RINGS)));
+	h = must_open_lib(NULL);
+	EXPECT_FALSE(hwtimer_has_rings(h));
+	ASSERT_EQ(0, hwtimer_schedule(h, 0, 1, NULL));
+	ASSERT_EQ(1, collect(h, &e, 1));
+	hwtimer_close(h);
 	for (i = 0; i < ARRAY_SIZE(errors); i++) {
 		fail_errno = errors[i];
 		EXPECT_EQ(-errors[i], try_open(options(0)));
@@ -1845,16 +1843,6 @@ TEST(taken_back)
 	printf("# the kernel has seen %llu of %u\n", seen, n);
 	/* A ring of 4096 is seldom full, and each time it is, at most one schedule gets through. */
 	EXPECT_GT(n / 2, seen);
-	hwtimer_close(h);
-
-	fail_command = HWTIMER_IOC_RINGS;
-	fail_errno = EINVAL;
-	fail_times = 1;
-	h = must_open_lib(NULL);
-	fail_errno = 0;
-	fail_times = -1;
-	EXPECT_TRUE(hwtimer_has_rings(h));
-	EXPECT_EQ(n, seen_of_cancelled(_metadata, h, n));
 	hwtimer_close(h);
 }
 

@@ -16,8 +16,6 @@
 #define MAKE_UP	HWTIMER_MISFIRE_MAKE_UP
 
 #define PERIOD	(5 * NSEC_PER_MSEC)
-#define OLD_SCHEDULE	40
-#define OLD_QUERY	32
 
 static int schedule(int fd, __u32 flags, __u64 time, __u64 period, __u64 misfire,
 		    __u32 policy, struct hwtimer_schedule *out)
@@ -74,9 +72,11 @@ static struct hwtimer_record must_read(int fd)
 		die("no record");
 	if (rec.error || !rec.id || rec.fired > now_ns() ||
 	    (rec.kind == HWTIMER_EXPIRED && rec.fired < rec.deadline) ||
-	    (rec.kind == HWTIMER_HANDED_BACK && rec.overruns))
-		die("record: id %llx deadline %llu fired %llu overruns %llu kind %u error %d",
-		    rec.id, rec.deadline, rec.fired, rec.overruns, rec.kind, rec.error);
+	    (rec.kind == HWTIMER_HANDED_BACK && rec.overruns) || rec.op || rec.pad ||
+	    rec.last < rec.deadline || (!rec.overruns && rec.last != rec.deadline))
+		die("record: id %llx deadline %llu last %llu fired %llu overruns %llu kind %u "
+		    "error %d", rec.id, rec.deadline, rec.last, rec.fired, rec.overruns, rec.kind,
+		    rec.error);
 	return rec;
 }
 
@@ -156,58 +156,6 @@ TEST_F(context, pads)
 	}
 }
 
-/* The sizes of headers without periods, and sizes in between. */
-TEST_F(context, older)
-{
-	union {
-		struct hwtimer_schedule s;
-		struct hwtimer_query q;
-		unsigned char bytes[128];
-	} u, old;
-	struct hwtimer_record rec;
-	unsigned int i;
-	__u64 id;
-
-	memset(&u, 0xff, sizeof(u));
-	u.s = (struct hwtimer_schedule){
-		.flags = HWTIMER_RELATIVE, .user_data = 3, .period = ~0ULL, .misfire = 1,
-		.policy = 77, .pad2 = 1,
-	};
-	old = u;
-	ASSERT_EQ(0, hwt_ioctl(self->fd, with_size(HWTIMER_IOC_SCHEDULE, OLD_SCHEDULE), &u));
-	for (i = OLD_SCHEDULE; i < sizeof(u); i++) {
-		ASSERT_EQ(old.bytes[i], u.bytes[i]);
-	}
-	rec = must_read(self->fd);
-	EXPECT_EQ(u.s.id, rec.id);
-	EXPECT_EQ(3, rec.user_data);
-	EXPECT_EQ(0, rec.overruns);
-	EXPECT_EQ(-ENOENT, hwt_query(self->fd, rec.id, NULL, NULL));
-
-	/* With the period, but without the later fields. */
-	u.s = old.s;
-	u.s.period = PERIOD;
-	ASSERT_EQ(0, hwt_ioctl(self->fd, with_size(HWTIMER_IOC_SCHEDULE, 48), &u));
-	EXPECT_EQ(77, u.s.policy);
-	id = u.s.id;
-	EXPECT_EQ(id, must_read(self->fd).id);
-	EXPECT_EQ(id, must_read(self->fd).id);
-	EXPECT_EQ(FIRE_ONCE, must_query(self->fd, id).policy);
-	EXPECT_EQ(PERIOD, must_query(self->fd, id).misfire);
-
-	memset(&u, 0xff, sizeof(u));
-	u.q = (struct hwtimer_query){
-		.id = id, .period = 1, .misfire = 2, .unread = 3, .policy = 4, .pad2 = 5,
-	};
-	old = u;
-	ASSERT_EQ(0, hwt_ioctl(self->fd, with_size(HWTIMER_IOC_QUERY, OLD_QUERY), &u));
-	EXPECT_EQ(3, u.q.user_data);
-	for (i = OLD_QUERY; i < sizeof(u); i++) {
-		ASSERT_EQ(old.bytes[i], u.bytes[i]);
-	}
-	EXPECT_EQ(0, hwt_cancel(self->fd, id));
-}
-
 TEST_F(context, query)
 {
 	struct hwtimer_schedule s;
@@ -267,6 +215,7 @@ TEST_F(context, in_step)
 				}
 				sum += 1 + rec.overruns;
 				ASSERT_EQ(sum - 1, k);
+				ASSERT_EQ(rec.deadline, rec.last);
 				if (lazy)
 					wait_until(now_ns() + i % 4 * PERIOD);
 			}
@@ -298,6 +247,8 @@ TEST_F(context, misfire)
 			ASSERT_EQ(0, hwt_touch(self->fd, HWTIMER_RELATIVE, s.id, FAR, NULL));
 			rec = must_read(self->fd);
 			EXPECT_LE(5, rec.overruns);
+			/* The record stands for these deadlines, a period apart. */
+			EXPECT_EQ(first + rec.overruns * PERIOD, rec.last);
 			/* Exact if no other expiry came in between. */
 			if (rec.deadline == first) {
 				EXPECT_EQ((rec.fired - first) / PERIOD, rec.overruns);
@@ -311,6 +262,7 @@ TEST_F(context, misfire)
 			k = (rec.deadline - first) / PERIOD;
 			EXPECT_LE(6, rec.overruns);
 			EXPECT_EQ(k, rec.overruns);
+			EXPECT_EQ(rec.deadline, rec.last);
 			EXPECT_EQ(0, (rec.deadline - first) % PERIOD);
 			/* What it skipped is reported once. */
 			first = rec.deadline;
@@ -390,6 +342,7 @@ TEST_F(context, unread_is_one)
 		EXPECT_EQ(s.id, rec.id);
 		EXPECT_EQ(q.unread, 1 + rec.overruns);
 		EXPECT_EQ(s.deadline + rec.overruns * PERIOD, rec.deadline);
+		EXPECT_EQ(rec.deadline, rec.last);
 		EXPECT_EQ(0, must_query(self->fd, s.id).unread);
 		EXPECT_EQ(0, must_stats(self->fd).unread);
 		EXPECT_TRUE(quiet(self->fd));
@@ -424,6 +377,7 @@ TEST_F(context, unread_is_each)
 	for (i = 0; i < n; i++) {
 		ASSERT_EQ(s.id, rec[i].id);
 		ASSERT_EQ(s.deadline + i * PERIOD, rec[i].deadline);
+		ASSERT_EQ(rec[i].deadline, rec[i].last);
 		ASSERT_EQ(0, rec[i].overruns);
 		ASSERT_LE(rec[i].deadline, rec[i].fired);
 		ASSERT_EQ(HWTIMER_EXPIRED, rec[i].kind);
@@ -514,6 +468,7 @@ TEST_F(context, touch_with_unread)
 	ASSERT_EQ(4, hwt_read(self->fd, recs, 4));
 	for (i = 0; i < 4; i++) {
 		EXPECT_EQ(time + i * PERIOD, recs[i].deadline);
+		EXPECT_EQ(recs[i].deadline, recs[i].last);
 		EXPECT_EQ(i ? 0 : n - 2, recs[i].overruns);
 	}
 }

@@ -160,7 +160,9 @@ TEST(slots)
 /* A refused call leaves the context without rings, and otherwise usable. */
 TEST(refused)
 {
-	struct hwtimer_rings good = { .sq_entries = 4, .cq_entries = 4, .timeouts = 4 }, bad, copy;
+	struct hwtimer_rings good = {
+		.sq_entries = 4, .cq_entries = 4, .timeouts = 4, ENTRY_SIZES,
+	}, bad, copy;
 	struct hwtimer_stats before;
 	int fds[2], fd = must_open(0);
 	struct hwtimer_enter e = { 0 };
@@ -170,7 +172,7 @@ TEST(refused)
 	refuses_frame(_metadata, fd, HWTIMER_IOC_RINGS, &good);
 	refuses_bits(_metadata, fd, HWTIMER_IOC_RINGS, &good,
 		     offsetof(struct hwtimer_rings, flags),
-		     HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_CLAIMS);
+		     HWTIMER_RINGS_EVENTFD);
 	refuses_bits(_metadata, fd, HWTIMER_IOC_RINGS, &good,
 		     offsetof(struct hwtimer_rings, eventfd), 0);
 	refuses_bits(_metadata, fd, HWTIMER_IOC_RINGS, &good,
@@ -239,7 +241,7 @@ TEST(enter_unwritable)
 TEST(unwritable)
 {
 	long page = sysconf(_SC_PAGESIZE);
-	struct hwtimer_rings good = { .sq_entries = 4, .timeouts = 4 };
+	struct hwtimer_rings good = { .sq_entries = 4, .timeouts = 4, ENTRY_SIZES };
 	struct hwtimer_rings *bad = must_read_only(&good, sizeof(good));
 	int fd = must_open(0), i;
 
@@ -837,6 +839,64 @@ TEST_F(rings, reports_take_nothing)
 	EXPECT_EQ(1, must_stats(self->fd).scheduled);
 }
 
+/* Sizes of entries and records that no header can have. */
+TEST(entry_sizes_refused)
+{
+	static const __u32 sizes[] = { 0, 8, 31, 33, 36, 63, 68, 264, 4096, ~7U, ~0U };
+	struct hwtimer_rings good = { .sq_entries = 4, .timeouts = 4, ENTRY_SIZES }, bad;
+	int fd = must_open(0);
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++) {
+		bad = good;
+		bad.sqe_size = sizes[i];
+		EXPECT_EQ(-EINVAL, hwt_ioctl(fd, HWTIMER_IOC_RINGS, &bad));
+		bad = good;
+		bad.record_size = sizes[i];
+		EXPECT_EQ(-EINVAL, hwt_ioctl(fd, HWTIMER_IOC_RINGS, &bad));
+	}
+	bad.record_size = RECORD_SIZE - 8;
+	EXPECT_EQ(-EINVAL, hwt_ioctl(fd, HWTIMER_IOC_RINGS, &bad));
+	EXPECT_EQ(0, hwt_ioctl(fd, HWTIMER_IOC_RINGS, &good));
+	close(fd);
+}
+
+/* A newer program has larger entries. It may not use their new fields. */
+TEST(larger_entries)
+{
+	struct hwtimer_rings params = {
+		.sq_entries = 4, .cq_entries = 4, .timeouts = 4, .sqe_size = 64,
+		.record_size = 256,
+	};
+	struct ring *r = must_ring_params(must_open(O_NONBLOCK), &params);
+	char *sqe, *unknown;
+	struct hwtimer_record *rec;
+	unsigned int i, k;
+
+	for (i = 0; i < 10; i++) {
+		sqe = (char *)r->sqes + i % 4 * 64;
+		memset(sqe, 0, 64);
+		*(struct hwtimer_sqe *)sqe = (struct hwtimer_sqe){
+			.op = HWTIMER_OP_SCHEDULE, .id = HWTIMER_ID(0, 1 + i), .user_data = i,
+		};
+		sqe[63 - 3 * i] = i % 2;
+		rec = (void *)((char *)r->records + i % 4 * 256);
+		unknown = (char *)(rec + 1);
+		memset(rec, 0xa5, 256);
+		store_release(&r->shared->sq_tail, ++r->sq_tail);
+		must_enter(r);
+		eventually(ring_unread(r) == 1);
+		EXPECT_EQ(i, rec->user_data);
+		EXPECT_EQ(i % 2 ? HWTIMER_FAILED : HWTIMER_EXPIRED, rec->kind);
+		EXPECT_EQ(i % 2 ? -E2BIG : 0, rec->error);
+		for (k = 0; k < 256 - sizeof(*rec); k++) {
+			ASSERT_EQ(0, unknown[k]);
+		}
+		store_release(&r->shared->cq_head, ++r->cq_head);
+	}
+	ring_close(r);
+}
+
 /* ENTER returns how many submissions it took. */
 TEST_F(rings, taken)
 {
@@ -972,8 +1032,7 @@ TEST_F(rings, nop)
 	EXPECT_EQ(3, taken);
 	EXPECT_EQ(0, ring_unread(self->r));
 	EXPECT_TRUE(unchanged(self->fd, &before));
-	/* sq_claimed is not maintained unless HWTIMER_RINGS_CLAIMS asks for it. */
-	EXPECT_EQ(0, load_acquire(&self->r->shared->sq_claimed));
+	EXPECT_EQ(3, load_acquire(&self->r->shared->sq_claimed));
 	must_be_quiet(self->r);
 }
 
@@ -997,26 +1056,17 @@ TEST(failed_and_changed)
 	ASSERT_EQ(1, ring_reap(r, &rec, 1));
 	EXPECT_EQ(HWTIMER_FAILED, rec.kind);
 	EXPECT_EQ(-ENOENT, rec.error);
-	EXPECT_EQ(HWTIMER_OP_CANCEL, rec.overruns);
+	EXPECT_EQ(HWTIMER_OP_CANCEL, rec.op);
 	EXPECT_EQ(HWTIMER_ID(1, 1), rec.id);
 	EXPECT_EQ(8, rec.user_data);
 	EXPECT_EQ(0, ring_untaken(r));
 	ring_close(r);
 }
 
-static struct ring *must_ring_claims(__u32 sq_entries)
-{
-	struct hwtimer_rings params = {
-		.flags = HWTIMER_RINGS_CLAIMS, .sq_entries = sq_entries, .timeouts = SLOTS,
-	};
-
-	return must_ring_params(must_open(O_NONBLOCK), &params);
-}
-
 /* A submission can be taken back until it is claimed, not after. */
 TEST(taken_back)
 {
-	struct ring *r = must_ring_claims(64);
+	struct ring *r = must_ring(must_open(O_NONBLOCK), 64, 0, SLOTS);
 	__u64 far = now_ns() + FAR;
 	unsigned int i;
 
@@ -1059,7 +1109,7 @@ static void *keep_entering(void *arg)
  */
 TEST(taken_back_or_not)
 {
-	struct ring *r = must_ring_claims(256);
+	struct ring *r = must_ring(must_open(O_NONBLOCK), 256, 0, SLOTS);
 	__u64 random = 1, far = now_ns() + FAR;
 	unsigned int i, back = 0;
 	pthread_t ringing;

@@ -43,19 +43,27 @@ static inline bool power_of_two(__u32 n)
 	return n && !(n & (n - 1));
 }
 
-/* Output fields are poisoned before the call, and checked if it succeeds. */
+/*
+ * Output fields are poisoned before the call, and checked if it succeeds. Entry sizes of 0 are set
+ * to those of this header.
+ */
 static inline int hwt_rings(int fd, struct hwtimer_rings *params)
 {
 	struct hwtimer_rings old;
 	int ret;
 
+	if (!params->sqe_size)
+		params->sqe_size = sizeof(struct hwtimer_sqe);
+	if (!params->record_size)
+		params->record_size = RECORD_SIZE;
 	params->sq_offset = POISON32;
 	params->cq_offset = POISON32;
 	params->size = POISON;
 	old = *params;
 	ret = hwt_ioctl(fd, HWTIMER_IOC_RINGS, params);
 	if (params->flags != old.flags || params->eventfd != old.eventfd ||
-	    params->timeouts != old.timeouts || params->pad != old.pad)
+	    params->timeouts != old.timeouts || params->pad != old.pad ||
+	    params->sqe_size != old.sqe_size || params->record_size != old.record_size)
 		return DIRTY;
 	if (ret)
 		return ret;
@@ -63,9 +71,8 @@ static inline int hwt_rings(int fd, struct hwtimer_rings *params)
 	    !power_of_two(params->cq_entries) || params->cq_entries < old.cq_entries ||
 	    params->sq_offset % 8 || params->sq_offset < sizeof(struct hwtimer_ring) ||
 	    params->cq_offset % 8 || params->cq_offset < sizeof(struct hwtimer_ring) ||
-	    params->sq_offset + (__u64)params->sq_entries * sizeof(struct hwtimer_sqe) >
-		    params->size ||
-	    params->cq_offset + (__u64)params->cq_entries * RECORD_SIZE > params->size ||
+	    params->sq_offset + (__u64)params->sq_entries * params->sqe_size > params->size ||
+	    params->cq_offset + (__u64)params->cq_entries * params->record_size > params->size ||
 	    params->size > SIZE_MAX)
 		return DIRTY;
 	return 0;
@@ -281,12 +288,13 @@ static inline bool reports_failure(const struct hwtimer_record *rec, const struc
 {
 	if (rec->kind == HWTIMER_FAILED && rec->error == error && rec->id == sqe->id &&
 	    rec->user_data == sqe->user_data && rec->deadline == sqe->time &&
-	    rec->overruns == sqe->op && rec->fired >= since && rec->fired <= now_ns())
+	    rec->last == sqe->time && rec->op == sqe->op && !rec->overruns && !rec->pad &&
+	    rec->fired >= since && rec->fired <= now_ns())
 		return true;
 	printf("# op %u id %llx time %llu user_data %llx: expected %d, seen ", sqe->op, sqe->id,
 	       sqe->time, sqe->user_data, error);
-	printf("id %llx user_data %llx deadline %llu fired %llu overruns %llu kind %u error %d\n",
-	       rec->id, rec->user_data, rec->deadline, rec->fired, rec->overruns, rec->kind,
+	printf("id %llx user_data %llx deadline %llu fired %llu op %u kind %u error %d\n",
+	       rec->id, rec->user_data, rec->deadline, rec->fired, rec->op, rec->kind,
 	       rec->error);
 	fflush(stdout);
 	return false;

@@ -457,7 +457,7 @@ TEST_F(overflow, against_a_producer)
 				continue;
 			}
 			ASSERT_EQ(HWTIMER_FAILED, rec[i].kind);
-			if (rec[i].overruns == HWTIMER_OP_CANCEL) {
+			if (rec[i].op == HWTIMER_OP_CANCEL) {
 				/* It has expired before, or its schedule had failed. */
 				ASSERT_EQ(-ENOENT, rec[i].error);
 				not_cancelled++;
@@ -677,7 +677,7 @@ TEST_F(hostile, almost)
 	for (i = 0; i < 8; i++) {
 		EXPECT_EQ(HWTIMER_FAILED, rec[i].kind);
 		EXPECT_EQ(-EINVAL, rec[i].error);
-		EXPECT_EQ(~0U, rec[i].overruns);
+		EXPECT_EQ(~0U, rec[i].op);
 		EXPECT_EQ(~0ULL, rec[i].id);
 	}
 	/* Moving cq_head back by a whole ring means "all unread", that is full, which is valid. */

@@ -218,7 +218,7 @@ static bool find_wheel(char wheel[40])
 /* An own wheel, from its creation to its end; and rings. */
 TEST_F(trace, wheel_and_rings)
 {
-	struct hwtimer_rings params = { .sq_entries = 64, .timeouts = 64 };
+	struct hwtimer_rings params = { .sq_entries = 64, .timeouts = 64, ENTRY_SIZES };
 	struct hwtimer_enter e = { 0 };
 	unsigned int i, awake = 0;
 	struct hwtimer_ring *ring;

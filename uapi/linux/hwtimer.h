@@ -24,8 +24,8 @@
  * changed nothing, with the exceptions below, and its output fields are undefined.
  *
  * Every ioctl may return -EFAULT (the structure is not readable or not writable), -ENOTTY (no
- * such command), -EBADF (the file is not open for writing, which all but QUERY, STATS and LIST
- * need), and -E2BIG and -EINVAL as above. Exceptions: STOP and ENTER have done their work even if
+ * such command), -EBADF (the file is not open for writing, which all but QUERY, STATS, LIST and
+ * INFO need), and -E2BIG and -EINVAL as above. Exceptions: STOP and ENTER have done their work even if
  * they fail, a SCHEDULE counts as the first one, and on a context with rings, ioctls that take
  * submissions take them even if they fail then.
  *
@@ -81,7 +81,9 @@
  *
  * The mapping begins with struct hwtimer_ring. At sq_offset is the submission ring, an
  * array of struct hwtimer_sqe; at cq_offset is the completion ring, an array of struct
- * hwtimer_record. Indexes start at 0 and wrap at 2^32; entry i is at i modulo the number of
+ * hwtimer_record. The program says how large it knows these structures to be, and the rules above
+ * ("Versions") hold for them: an entry with an unknown field that is not 0 fails with -E2BIG, and
+ * fields of a record that the kernel does not know are 0. Indexes start at 0 and wrap at 2^32; entry i is at i modulo the number of
  * entries. The kernel has to take sq_tail - sq_head entries, the program has to read cq_tail -
  * cq_head records.
  *
@@ -111,8 +113,8 @@
  * nothing is submitted for some time, the kernel stops polling: sleep_until is then
  * HWTIMER_RING_IDLE, which is after any deadline.
  *
- * With HWTIMER_RINGS_CLAIMS the program can take submissions back: if it arms and cancels a
- * timeout between two polls, the kernel does not see either.
+ * The program can take submissions back: if it arms and cancels a timeout between two polls, the
+ * kernel does not see either.
  *
  *	the program					the kernel
  *
@@ -428,6 +430,51 @@ struct hwtimer_list {
 	__aligned_u64 next;
 };
 
+/* hwtimer_info.features */
+#define HWTIMER_FEATURE_RINGS	0x00000001U	/* HWTIMER_IOC_RINGS does not return -EOPNOTSUPP */
+
+/**
+ * struct hwtimer_info - what this version of the module can do
+ * @flags: 0
+ * @pad: 0
+ * @features: out: HWTIMER_FEATURE_*
+ * @setup_flags: out: the HWTIMER_SETUP_* that it knows
+ * @time_flags: out: the flags of SCHEDULE and TOUCH that it knows
+ * @rings_flags: out: the HWTIMER_RINGS_* that it knows
+ * @sqe_flags: out: the HWTIMER_SQE_* that it knows
+ * @clocks: out: bit n: an own wheel can have clock n
+ * @ops: out: bit n: it knows operation n, of HWTIMER_OP_*
+ * @policies: out: bit n: it knows policy n, of HWTIMER_MISFIRE_*
+ * @max_timeouts: out: the most timeouts of a context
+ * @max_entries: out: the most entries of a ring
+ * @max_slots: out: the most slots per level of an own wheel, without CAP_SYS_RESOURCE
+ * @max_levels: out: the most levels of an own wheel
+ * @pad2: 0
+ * @min_tick_ns: out: the shortest tick of an own wheel, without CAP_SYS_RESOURCE
+ *
+ * The limits of users are in /proc/PID/fdinfo/FD.
+ *
+ * -EINVAL	unknown flag; pad is not 0
+ */
+struct hwtimer_info {
+	__u32 flags;
+	__u32 pad;
+	__aligned_u64 features;
+	__u32 setup_flags;
+	__u32 time_flags;
+	__u32 rings_flags;
+	__u32 sqe_flags;
+	__u32 clocks;
+	__u32 ops;
+	__u32 policies;
+	__u32 max_timeouts;
+	__u32 max_entries;
+	__u32 max_slots;
+	__u32 max_levels;
+	__u32 pad2;
+	__aligned_u64 min_tick_ns;
+};
+
 /* hwtimer_record.kind */
 #define HWTIMER_EXPIRED		1
 #define HWTIMER_HANDED_BACK	2	/* pending when the context was stopped */
@@ -440,9 +487,13 @@ struct hwtimer_list {
  * @deadline: in ns, or HWTIMER_NEVER
  * @fired: when it expired (not before the deadline) or was handed back, in ns
  * @overruns: HWTIMER_EXPIRED, periodic: how many more expiries and missed deadlines this
- *	record stands for. HWTIMER_FAILED: the entry's op. Otherwise 0
+ *	record stands for. Otherwise 0
+ * @last: HWTIMER_EXPIRED, periodic: the last of these 1 + overruns deadlines. They are one period
+ *	apart, unless the timeout was touched in between. Otherwise as deadline
  * @kind: HWTIMER_EXPIRED, HWTIMER_HANDED_BACK or HWTIMER_FAILED
+ * @op: HWTIMER_FAILED: the entry's op. Otherwise 0
  * @error: HWTIMER_FAILED: -errno, the error of the ioctl for this operation. Otherwise 0
+ * @pad: 0
  *
  * HWTIMER_FAILED: id, user_data and deadline are the entry's id, user_data and time; fired is
  * when the kernel took the entry.
@@ -453,8 +504,11 @@ struct hwtimer_record {
 	__aligned_u64 deadline;
 	__aligned_u64 fired;
 	__aligned_u64 overruns;
+	__aligned_u64 last;
 	__u32 kind;
+	__u32 op;
 	__s32 error;
+	__u32 pad;
 };
 
 /* hwtimer_op.op, hwtimer_sqe.op */
@@ -518,11 +572,10 @@ struct hwtimer_batch {
 
 /* hwtimer_rings.flags */
 #define HWTIMER_RINGS_EVENTFD	0x00000001U
-#define HWTIMER_RINGS_CLAIMS	0x00000002U	/* maintain hwtimer_ring.sq_claimed */
 
 /**
  * struct hwtimer_rings - create the rings of a context
- * @flags: HWTIMER_RINGS_EVENTFD, HWTIMER_RINGS_CLAIMS, both, or 0
+ * @flags: HWTIMER_RINGS_EVENTFD, or 0
  * @eventfd: with HWTIMER_RINGS_EVENTFD: an eventfd(2), to which the kernel adds 1 whenever
  *	records came. Otherwise 0
  * @sq_entries: entries of the submission ring, 1 to 65536, rounded up to a power of two.
@@ -530,6 +583,8 @@ struct hwtimer_batch {
  * @cq_entries: entries of the completion ring, likewise; 0: as many as sq_entries
  * @timeouts: how many timeouts there may be at a time, 1 to 2^24. Their memory, 104 bytes
  *	each on 64-bit kernels, is allocated now
+ * @sqe_size: sizeof(struct hwtimer_sqe), the distance of entries
+ * @record_size: sizeof(struct hwtimer_record), the distance of records
  * @sq_offset: out: offset of the submission ring in the mapping
  * @cq_offset: out: offset of the completion ring in the mapping
  * @pad: 0
@@ -538,7 +593,8 @@ struct hwtimer_batch {
  * Once, after HWTIMER_IOC_SETUP, if that is used, and before the first SCHEDULE.
  *
  * -EINVAL	unknown flag; pad is not 0; eventfd is not 0 without its flag, or is not an
- *		eventfd(2); sq_entries, cq_entries or timeouts is out of range
+ *		eventfd(2); sq_entries, cq_entries or timeouts is out of range; sqe_size or
+ *		record_size is none of the structure, see "Versions", or above 256
  * -EBADF	eventfd is not a descriptor
  * -EBUSY	the context has rings, or a valid SCHEDULE came first, even one that failed
  * -EDQUOT	the user would exceed the limit of timeouts or of ring memory; or, as with the
@@ -554,6 +610,8 @@ struct hwtimer_rings {
 	__u32 sq_entries;
 	__u32 cq_entries;
 	__u32 timeouts;
+	__u32 sqe_size;
+	__u32 record_size;
 	__u32 sq_offset;
 	__u32 cq_offset;
 	__u32 pad;
@@ -578,8 +636,7 @@ struct hwtimer_rings {
  * @flags: HWTIMER_RING_*
  * @pad2: 0
  * @sleep_until: the kernel polls before this time, in ns on the context's clock; see above
- * @sq_claimed: with HWTIMER_RINGS_CLAIMS: the kernel has not read entries from this index on.
- *	Otherwise 0
+ * @sq_claimed: the kernel has not read entries from this index on
  * @pad4: 0
  * @pad3: fills the cache line; later versions may use it for new fields
  */
@@ -612,7 +669,7 @@ struct hwtimer_ring {
  *	the record of a failure
  *
  * Errors are those of the ioctls; also -EINVAL: unknown op; unknown flag; time of a
- * HWTIMER_OP_CANCEL is not 0.
+ * HWTIMER_OP_CANCEL is not 0; -E2BIG: a field that this version does not know is not 0.
  */
 struct hwtimer_sqe {
 	__u32 op;
@@ -656,5 +713,6 @@ struct hwtimer_enter {
 #define HWTIMER_IOC_RINGS	_IOWR(HWTIMER_IOC_MAGIC, 0x08, struct hwtimer_rings)
 #define HWTIMER_IOC_ENTER	_IOWR(HWTIMER_IOC_MAGIC, 0x09, struct hwtimer_enter)
 #define HWTIMER_IOC_LIST	_IOWR(HWTIMER_IOC_MAGIC, 0x0a, struct hwtimer_list)
+#define HWTIMER_IOC_INFO	_IOWR(HWTIMER_IOC_MAGIC, 0x0b, struct hwtimer_info)
 
 #endif /* _UAPI_LINUX_HWTIMER_H */

@@ -153,7 +153,11 @@ static __s64 kick_kernel(void)
 
 static void probe_open(void)
 {
-	struct hwtimer_rings rings = { .sq_entries = 1, .cq_entries = 2, .timeouts = 1 };
+	struct hwtimer_rings rings = {
+		.sq_entries = 1, .cq_entries = 2, .timeouts = 1,
+		.sqe_size = sizeof(struct hwtimer_sqe),
+		.record_size = sizeof(struct hwtimer_record),
+	};
 	__u64 start, cycles;
 
 	one_cpu = sysconf(_SC_NPROCESSORS_ONLN) == 1;
