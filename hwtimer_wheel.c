@@ -411,7 +411,7 @@ static __always_inline bool
 change_and_push(struct hwtimer_wheel *w, struct wheel_cpu *pcpu, struct hwtimer_timeout *t,
 		u64 *old, u64 new)
 {
-	bool push = new & ~*old & WORD_QUEUED;
+	bool push = new & ~*old & WORD_QUEUED, release = releasing(new);
 	struct llist_node **recent;
 	unsigned long pushed;
 	bool changed;
@@ -427,7 +427,7 @@ change_and_push(struct hwtimer_wheel *w, struct wheel_cpu *pcpu, struct hwtimer_
 		if (!(*old & WORD_HELD))
 			hwtimer_odebug_activate(t);
 		hwtimer_step_stall();
-		push_request(t, releasing(new) ? &pcpu->released : &pcpu->requests);
+		push_request(t, release ? &pcpu->released : &pcpu->requests);
 		hwtimer_step();
 	}
 	/*
@@ -437,6 +437,9 @@ change_and_push(struct hwtimer_wheel *w, struct wheel_cpu *pcpu, struct hwtimer_
 	local_dec(&pcpu->in_flight);
 	if (!changed)
 		return false;
+	/* Each release kicks the worker anyway. */
+	if (release)
+		return true;
 	pushed = local_inc_return(&pcpu->pushed);
 	/* Pairs with wheel_add_recent(). */
 	recent = smp_load_acquire(&pcpu->recent);
@@ -1126,20 +1129,21 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_add_recent);
 
 /*
  * Take all requests of a CPU at once, so that producers cannot prolong the drain forever, and
- * likewise those of the next CPUs.
+ * likewise those of up to WHEEL_ABREAST - 1 further CPUs.
  *
  * The queue is a linked list, so the worker would wait for each request to come from memory, or
- * from the cache of the CPU that pushed it, before it knows the next one. With the requests of
- * several CPUs it waits for one of each at a time: drain() walks the lists side by side. The order
- * of requests of different CPUs has no meaning, because a timeout has at most one request.
+ * from the cache of the CPU that pushed it, before it knows the next one. With the lists of several
+ * CPUs it waits for the next request of all of them at once: drain() walks the lists side by side.
+ * A timeout has at most one request, and timeouts of different CPUs have no order, so that of their
+ * requests has no meaning.
  *
  * For a CPU that has pushed many, producers also note the addresses of their last requests in an
  * array, see change_and_push(), by which fetch_ahead() fetches several at a time. These addresses
  * are hints: requests that are pushed in the meantime shift or overwrite them, and a timeout may
  * have been freed since. The worker never uses the memory behind them otherwise.
  *
- * A list with hints is walked alone, as is any long one, so that the requests of a batch are still
- * in the worker's cache when it handles them.
+ * A long list is walked alone, so that most of its requests are still in the worker's cache when it
+ * handles them. Hints are for a list that is walked alone.
  *
  * The hints cost the producers a few ns per request. They gain nothing if the worker runs on the
  * same CPU and so has the requests in its caches, or if it finds few requests at a time.
@@ -1148,7 +1152,7 @@ static void take_requests(struct hwtimer_wheel *w)
 {
 	struct wheel_cpu *pcpu;
 	unsigned long pushed, n;
-	bool hints, alone = false;
+	bool alone = false;
 
 	w->recent_left = 0;
 	for (; w->drain_cpu < nr_cpu_ids && w->nr_pushed < WHEEL_ABREAST && !alone;
@@ -1158,21 +1162,22 @@ static void take_requests(struct hwtimer_wheel *w)
 			continue;
 		pushed = local_read(&pcpu->pushed);
 		n = pushed - pcpu->taken;
-		hints = pcpu->recent && n > WHEEL_AHEAD;
-		alone = hints || n >= WHEEL_RECENT_FROM;
+		alone = n >= WHEEL_LONG;
 		if (alone && w->nr_pushed)
-			return;
+			break;
 		w->pushed[w->nr_pushed++] = llist_del_all(&pcpu->requests);
 		pcpu->taken = pushed;
-		if (hints) {
+		if (pcpu->recent && n > WHEEL_AHEAD) {
 			w->recent = pcpu->recent;
 			w->recent_next = pushed - WHEEL_AHEAD;
 			w->recent_left = min(n, WHEEL_RECENT) - WHEEL_AHEAD;
-		} else if (unlikely(!pcpu->recent && n >= WHEEL_RECENT_FROM &&
+		} else if (unlikely(!pcpu->recent && n >= WHEEL_LONG &&
 				    w->drain_cpu != raw_smp_processor_id())) {
 			wheel_add_recent(w, pcpu);
 		}
 	}
+	if (w->nr_pushed > 1)
+		w->recent_left = 0;
 }
 
 /* Before a request is taken from @pushed: fetch the one that is WHEEL_AHEAD behind it. */

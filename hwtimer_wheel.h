@@ -51,11 +51,12 @@
 #define WHEEL_PROBES		256
 /*
  * How many of the requests that a CPU pushed last the worker can fetch from memory ahead of their
- * turn, see fetch_ahead(); how far ahead it fetches them; and from how many at once on it does so.
+ * turn, see fetch_ahead(), and how far ahead it fetches them.
  */
 #define WHEEL_RECENT		1024UL
 #define WHEEL_AHEAD		8
-#define WHEEL_RECENT_FROM	256
+/* From so many requests on, a list is walked alone, and its CPU gets hints for later lists. */
+#define WHEEL_LONG		256
 /* From how many CPUs the worker takes requests side by side. */
 #define WHEEL_ABREAST		8
 /* The budget of one wheel_advance(), in timeouts and requests handled and buckets skipped. */
@@ -121,14 +122,15 @@ struct wheel_shape {
  *	worker on another CPU has found many requests at once
  * @in_flight: producers on this CPU between setting QUEUED and having pushed; above 1 if an
  *	interrupt handler arms a timeout in between. Written by this CPU only
- * @pushed: requests pushed
+ * @pushed: number of pushes to @requests
  * @armed: timeouts that became pending
  * @touched: pending timeouts that got another deadline
  * @cancelled: pending timeouts that were cancelled or released
  * @rejected: arms that failed because of the cap
  * @coalesced: requests that needed no push, because QUEUED was set
  * @kicks: kicks of the worker
- * @taken: @pushed as of when the worker last emptied @requests. Used by the worker only
+ * @taken: @pushed as of when the worker last emptied @requests. Used by the
+ *	worker only
  *
  * A count has what was done on this CPU, so a timeout armed here may be counted as cancelled on
  * another CPU; only the sums over all CPUs are meaningful. Counts wrap on 32-bit machines. They
@@ -264,7 +266,7 @@ typedef void (*wheel_survey_fn)(void *arg, unsigned int i, struct hwtimer_timeou
  *	nr_cpu_ids: the cycle ends with @to_release
  * @pass_barrier: @barrier as of the start of this pass
  * @cycle_barrier: @pass_barrier as of the start of this release cycle
- * @drain_cpu: the CPU whose request queue is drained next; nr_cpu_ids: the drain is over
+ * @drain_cpu: the CPU whose request queue is taken next; nr_cpu_ids: all have been taken
  * @probes: budget of a search by wheel_prepare_sleep(), see next_tick(). Constant
  * @cur: the first tick that has not begun; nothing is filed before it
  * @now_tick: the tick that is being settled

@@ -199,7 +199,10 @@ int hwtimer_flush(struct hwtimer *h);
  */
 int hwtimer_stop(struct hwtimer *h);
 
-/* The kernel's counters. They do not include what the library does by itself. */
+/*
+ * The kernel's counters. They do not include what the library does by itself, nor submissions that
+ * the kernel has not taken; see hwtimer_flush().
+ */
 int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats);
 
 #ifdef __cplusplus

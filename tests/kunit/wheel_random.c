@@ -546,7 +546,7 @@ static void chaos_check_buckets(struct chaos *c)
 	unsigned long filed = 0;
 	struct list_head *pos;
 
-	agree(c, list_empty(&w->due) && list_empty(&w->cursor) && !w->taken &&
+	agree(c, list_empty(&w->due) && list_empty(&w->cursor) && !w->taken && !w->nr_pushed &&
 	      list_empty(&w->cascading) && list_empty(&w->far), "at rest");
 	for (level = 0; level < w->levels; level++)
 		for (i = 0; i < c->slots; i++)

@@ -191,6 +191,8 @@ static void turn(__u64 *random)
 		if (!below(random, calm))
 			advance(random);
 	}
+	/* The stop may find a pass in progress, with requests taken from several queues. */
+	wheel_advance(&w, now, 1 + below(random, 2 * calm));
 	wheel_count(&w, &c);
 	if (c.pending != pending)
 		native_fail("pending are %lu, it counts %lu", pending, c.pending);

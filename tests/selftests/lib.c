@@ -1567,6 +1567,7 @@ TEST(failed_in_the_ring)
 		id = must_fail(&s, 2, again[i]);
 		ASSERT_EQ(0, hwtimer_touch(s.h, id, FAR));
 		EXPECT_EQ(0, hwtimer_wait(s.h, &e, 1, 0));
+		EXPECT_EQ(0, hwtimer_flush(s.h));
 		EXPECT_EQ(1, must_stats(hwtimer_fd(s.h)).pending);
 		ASSERT_EQ(0, hwtimer_touch(s.h, id, 10 * NSEC_PER_MSEC));
 		ASSERT_EQ(1, collect(s.h, &e, 1));
@@ -1621,6 +1622,7 @@ TEST(readable_when_room_was_made)
 	}
 	EXPECT_EQ(0xf, seen);
 	EXPECT_EQ(0, hwtimer_wait(s.h, &e, 1, 0));
+	EXPECT_EQ(0, hwtimer_flush(s.h));
 	EXPECT_EQ(1, must_stats(hwtimer_fd(s.h)).pending);
 	ASSERT_EQ(0, hwtimer_cancel(s.h, ids[4]));
 	hwtimer_close(s.h);

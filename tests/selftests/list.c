@@ -108,7 +108,7 @@ TEST(by_ioctl)
 	close(fd);
 }
 
-/* Submissions are listed, whether the worker has taken them yet or not. */
+/* Submissions are listed once they have been taken. */
 TEST(by_rings)
 {
 	struct ring *r = must_ring(must_open(O_NONBLOCK), 4096, 4096, TIMEOUTS + 5);
@@ -120,6 +120,7 @@ TEST(by_rings)
 		if (i % 3 == 2)
 			must_put(r, HWTIMER_OP_CANCEL, 0, HWTIMER_ID(i, i), 0, i);
 	}
+	must_enter(r);
 	eventually(must_stats(r->fd).expired == (TIMEOUTS + 1) / 3);
 	check_listed(_metadata, r->fd);
 	ring_close(r);

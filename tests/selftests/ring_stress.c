@@ -1279,8 +1279,10 @@ static struct load begin_load(__u32 sq_entries)
 
 static void end_load(struct __test_metadata *_metadata, struct load *l)
 {
-	struct hwtimer_stats s = must_stats(l->r->fd);
+	struct hwtimer_stats s;
 
+	must_enter(l->r);
+	s = must_stats(l->r->fd);
 	EXPECT_EQ(l->operations, s.scheduled + s.touched + s.cancelled);
 	EXPECT_EQ(l->pending, s.pending);
 	EXPECT_EQ(0, ring_unread(l->r));
