@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * hwtimer: KUnit cases of how expired work items get their runs: the policies, the bound on
- * queued items, the lanes and workqueues of the caller's.
+ * queued items, the lanes, and workqueues of callers.
  */
 #include <linux/err.h>
 #include <linux/math64.h>
@@ -86,7 +86,7 @@ void init_params(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 0, i[k].runs);
 		KUNIT_EXPECT_EQ(test, 1, i[k].released);
 	}
-	/* a wheel without lanes will do with a workqueue of the caller's */
+	/* an item with a workqueue of the caller needs no lanes */
 	prepare(&i[0], bare, single(test), HWTIMER_WORK_SERIAL);
 	expire(&i[0], 1);
 	KUNIT_EXPECT_EQ(test, 1, i[0].runs);
