@@ -326,7 +326,7 @@ TEST_F(lib, after_a_rest)
 	hwtimer_id id;
 
 	if (variant->flags != HWTIMER_OPEN_RINGS)
-		SKIP(return, "rings, and one thread, will do");
+		SKIP(return, "only with rings and one thread");
 
 	wait_until(now_ns() + rest);
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 2 * self->tick, 1, NULL));
