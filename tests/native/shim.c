@@ -1108,7 +1108,7 @@ void native_begin(void)
 	pthread_create(&thread, NULL, ksoftirqd, NULL);
 	pthread_detach(thread);
 	if (native_module_init()) {
-		fprintf(stderr, "the module does not come up\n");
+		fprintf(stderr, "the module does not start\n");
 		abort();
 	}
 }
