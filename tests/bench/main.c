@@ -44,7 +44,7 @@ MODULE_PARM_DESC(pending, "timeouts pending meanwhile (default 1000)");
 
 unsigned long bench_batch = 100000;
 module_param_named(batch, bench_batch, ulong, 0444);
-MODULE_PARM_DESC(batch, "operations measured at once, at the most (default 100000)");
+MODULE_PARM_DESC(batch, "largest number of operations measured at once (default 100000)");
 
 static unsigned int rounds = 5;
 module_param(rounds, uint, 0444);

@@ -448,7 +448,7 @@ static void grow_by_need(struct kunit *test)
 	expect_fired(&p[1], 1, 40);
 }
 
-/* Without memory the wheel uses rounds; when there is memory again, all timeouts are filed anew. */
+/* Without memory the wheel uses rounds; once there is memory, all timeouts are filed again. */
 static void grow_fails(struct kunit *test)
 {
 	static const u64 ticks[] = { 3, 40, 500, 40, 9000, 500, 16, 17, 18, 500 };

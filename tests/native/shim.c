@@ -363,7 +363,7 @@ static void run_timers(void)
 		current->softirq++;
 		spin_unlock_irqrestore(&timers_lock, flags);
 		if (timer->function(timer) != HRTIMER_NORESTART)
-			native_fail("a timer wants to be restarted");
+			native_fail("a timer function asks for a restart");
 		spin_lock_irqsave(&timers_lock, flags);
 		current->softirq--;
 		WRITE_ONCE(timer_running, NULL);

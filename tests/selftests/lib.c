@@ -1106,7 +1106,7 @@ static void model_step(struct __test_metadata *_metadata, struct modelled *c,
 		wait_until(now_ns() + rnd(&c->random) % NSEC_PER_MSEC);
 		break;
 	default:
-		/* Seldom, so that events pile up. */
+		/* Only now and then, so that events pile up. */
 		if (rnd(&c->random) % 4)
 			break;
 		max = rnd(&c->random) % ARRAY_SIZE(e) + 1;
