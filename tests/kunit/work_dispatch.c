@@ -390,7 +390,7 @@ void lanes(struct kunit *test)
 		KUNIT_EXPECT_FALSE_MSG(test, ran_slow(&i[0]), "%u", k);
 	KUNIT_EXPECT_EQ(test, 0UL, wheel_lanes(wheel)->to_slow);
 	KUNIT_EXPECT_TRUE(test, ran_slow(&i[0]));
-	/* the item stays on the slow lane, also when its runs are short again */
+	/* in that minute the item stays on the slow lane, even if its runs are short again */
 	i[0].nap = 0;
 	KUNIT_EXPECT_TRUE(test, ran_slow(&i[0]));
 	KUNIT_EXPECT_EQ(test, 2UL, wheel_lanes(wheel)->to_slow);

@@ -197,7 +197,7 @@ TEST(all_ids_differ)
 	free(ids);
 }
 
-/* Less than a timeout takes; with its slot of the table it takes about 130. */
+/* Less than a timeout takes; with its slot of the table it takes about 120. */
 #define BYTES_AT_LEAST	96
 
 TEST(charged)
