@@ -57,7 +57,7 @@ struct producer {
 	struct irqs		irqs[2];
 };
 
-#define LONG		(100 * NSEC_PER_MSEC)	/* longest burst, in ns */
+#define LONG		(100 * NSEC_PER_MSEC)	/* a long burst takes 1/8 to 9/8 of this, in ns */
 #define SLICE		(200 * NSEC_PER_USEC)	/* longest run of one interrupt, in ns */
 #define RARE		16			/* in long bursts, one in so many waits is done */
 #define LIFE		(2 * NSEC_PER_SEC)	/* a wheel is stopped after so many ns at most */
