@@ -49,7 +49,7 @@ modules_install: kdir
 modlib = $(INSTALL_MOD_PATH)/lib/modules/$(release)
 installed = $(foreach dir,extra updates $(INSTALL_MOD_DIR), \
 	$(addprefix $(modlib)/$(dir)/,hwtimer.ko* tests/kunit/hwtimer_kunit.ko*))
-# 1.0.0 had it elsewhere.
+# Version 1.0.0 installed the KUnit suites elsewhere.
 installed += $(foreach dir,extra updates,$(modlib)/$(dir)/tests/hwtimer_kunit.ko*)
 
 uninstall: modules_uninstall
@@ -106,7 +106,7 @@ demo-here:
 tools:
 	$(MAKE) -C tools OUT=$(CURDIR)/out/tools
 
-# With its man page and its bash completion, below PREFIX.
+# hwtimerctl goes below PREFIX, with its man page and its bash completion.
 install-tools uninstall-tools:
 	$(MAKE) -C tools OUT=$(CURDIR)/out/tools $(@:-tools=)
 
@@ -121,7 +121,7 @@ install-conf:
 	$(INSTALL) -D -m 644 dist/modprobe.conf $(DESTDIR)$(DOCDIR)/examples/modprobe.conf
 	$(if $(DESTDIR),,$(SYSUSERS) $(PREFIX)/lib/sysusers.d/hwtimer.conf)
 
-# The group is kept, because files may belong to it.
+# The group stays, because files may belong to it.
 uninstall-conf:
 	$(RM) $(addprefix $(DESTDIR)$(PREFIX)/,$(conf)) $(DESTDIR)$(DOCDIR)/examples/modprobe.conf
 
@@ -147,8 +147,8 @@ docs:
 # The man pages of sections 3, 4 and 9 are generated; that of hwtimerctl is not. These targets,
 # unlike scripts/docs, install no packages.
 makes_man = $(and $(wildcard $(KERNEL_DOC)),$(shell command -v perl),$(shell command -v python3))
-no_man = The man pages of sections 3, 4 and 9 are left out: they take perl, python3 and \
-	kernel-doc, of the headers of a kernel (Debian: linux-headers-generic; or KERNEL_DOC=FILE)
+no_man = The man pages of sections 3, 4 and 9 are left out: they need perl, python3 and the \
+	kernel-doc of a kernel's headers (Debian: linux-headers-generic; or KERNEL_DOC=FILE)
 
 man:
 	@$(if $(makes_man),KERNEL_DOC=$(KERNEL_DOC) XDG_CACHE_HOME=$(CURDIR)/out/cache \
@@ -223,7 +223,7 @@ help:
 	@echo '  bench            compare it with timer_list, hrtimer and delayed_work, in guests:'
 	@echo '                   tables, CSV and plots in out/bench; OUT=DIR, ROUNDS=5'
 	@echo '  bench-full       the same with up to 10 million timeouts, and more rounds'
-	@echo '  mutants          break the module in about 150 ways, and check that tests catch each;'
+	@echo '  mutants          break the module in over 150 ways; tests have to catch each;'
 	@echo '                   M="NAME..." only those'
 	@echo '  demo             watch a stock kernel close idle connections, in a guest'
 	@echo '  demo-here        the same on this machine; loads the module'
@@ -240,4 +240,4 @@ help:
 	@echo ''
 	@echo 'check, test, test-all, from-nothing, demo, fuzz, torture, bench, coverage and'
 	@echo 'mutants need no more than Debian 12: they install packages when run by root, or'
-	@echo 'say which, and keep kernels in ~/.cache/hwtimer.'
+	@echo 'say which are missing, and keep kernels in ~/.cache/hwtimer.'

@@ -46,7 +46,7 @@ die()
 
 # These characters are special to make, apt or QEMU.
 [[ $root$cache != *[[:space:]:,]* ]] ||
-	die "no spaces, colons or commas can be in '$root' and '$cache'"
+	die "the paths '$root' and '$cache' must not have spaces, colons or commas"
 
 # say TEXT...: show the progress, on stderr, since stdout has the results
 say()
@@ -88,7 +88,7 @@ try()
 {
 	local name=$1 output mark='' status=0
 	shift
-	# shellcheck disable=SC2053 # a pattern it is
+	# shellcheck disable=SC2053 # it is a pattern
 	[[ $name == $pattern ]] || return 0
 	((!${#depends[@]})) || mark=$(mark_of "${depends[@]}")
 	if [[ $mark && -e $mark ]]; then
@@ -174,7 +174,8 @@ landed()
 	return "$status"
 }
 
-# Kernels for QEMU: Debian's, those for other architectures, and our own, which have checkers.
+# Kernels for QEMU: Debian's, those for other architectures, and our own, which have checkers or a
+# tracer.
 own_flavours=(kasan kcsan rt-debug irqsoff)
 flavours=(amd64 cloud-amd64 rt-amd64 cloud-arm64 686-pae s390x "${own_flavours[@]}")
 # Debian 12's, and the newest of other suites.
@@ -213,7 +214,7 @@ step()
 	landed "$launched" || status=$?
 	if ((status)); then
 		tail -n 40 "$log" >&2
-		say "$name: failed with status $status, all of it is in $log"
+		say "$name: failed with status $status; the whole log is $log"
 		return "$status"
 	fi
 	rm -f "$log"
@@ -240,13 +241,13 @@ locked()
 	return "$status"
 }
 
-# apt_update: bring the lists of packages up to date, once in a run of the scripts
+# apt_update: update the package lists, once in a run of the scripts
 apt_update()
 {
 	[[ -z ${HWTIMER_UPDATED:-} && $EUID -eq 0 ]] || return 0
 	export HWTIMER_UPDATED=1
 	step "apt-get update" apt-get -qq -o DPkg::Lock::Timeout=600 update ||
-		say "going on with the lists of packages that there are"
+		say "cannot update the package lists: using the old ones"
 	rm -f "$HWTIMER_ASKED"/*
 }
 
@@ -300,7 +301,7 @@ suite_update()
 	# shellcheck disable=SC2016 # apt replaces these
 	mirror=$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(COMPONENT) $(REPO_URI)' \
 		'Created-By: Packages' | awk '$1 == "Debian" && $2 !~ /-/ && $3 == "main" { print $4; exit }')
-	[[ -n $mirror ]] || die "apt has no sources of Debian's"
+	[[ -n $mirror ]] || die "apt is not configured for any Debian mirror"
 	mkdir -p "$state"/{lists,archives}/partial
 	touch "$state/status"
 	# Accept an expired Release file.
@@ -321,10 +322,10 @@ suite_update()
 	Dir::Cache::archives "$state/archives";
 	Acquire::Languages "none";
 	END
-	step "lists of packages: $suite, $arch" apt-get -q -c "$state/apt.conf" \
+	step "package lists: $suite, $arch" apt-get -q -c "$state/apt.conf" \
 		-o APT::Update::Error-Mode=any update || {
-		[[ -e $state/updated ]] || die "cannot get the lists of $suite for $arch"
-		say "going on with the lists of $suite for $arch that there are"
+		[[ -e $state/updated ]] || die "cannot get the package lists of $suite for $arch"
+		say "cannot update the package lists of $suite for $arch: using the old ones"
 		return 0
 	}
 	touch "$state/updated"
@@ -339,8 +340,8 @@ packages=(abigail-tools bc bison bpftrace coccinelle codespell cpio cppcheck
 	python3 python3-prometheus-client python3-sphinx qemu-system-arm qemu-system-misc
 	qemu-system-x86 reuse rsync shellcheck sparse spin trace-cmd xz-utils)
 
-# need PACKAGE...: install these packages if they are missing; without root, print the command for
-# it
+# need PACKAGE...: install these packages if they are missing; without root, print the command that
+# does
 need()
 {
 	local missing
@@ -392,7 +393,7 @@ asked()
 	fi
 }
 
-# package_version PACKAGE [SUITE ARCH]: the version of it that apt would install.
+# package_version PACKAGE [SUITE ARCH]: print the version that apt would install
 package_version()
 {
 	local version
@@ -531,7 +532,7 @@ copy_libraries()
 }
 
 # tap_guest DIR ARGUMENT...: run scripts/guest/boot with its logs in DIR. If it fails, append a
-# failed TAP case to the output, with the complaint, shortened to one line, as its name.
+# failed TAP case to the output. The name of the case is the complaint, on one line and shortened.
 tap_guest()
 {
 	local dir=$1

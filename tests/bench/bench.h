@@ -24,7 +24,7 @@
  * struct bench_conn - an object with a timeout, such as a connection
  * @timer: the timeout, of the subject whose turn it is
  * @fired: number of expiries
- * @deadline: in jiffies, for subjects that keep it beside the timer
+ * @deadline: in jiffies, for subjects that keep it apart from the timer
  * @next: always 0; added to the index of the next conn to make accesses depend on each other
  *
  * All subjects use the same memory. The rest of the 256 bytes is payload.

@@ -243,8 +243,8 @@ int bench_steady(unsigned int round)
 }
 
 /*
- * All are due in @ns. A distant timer_list expires up to an eighth of its delay late: when it is
- * due at last, all are.
+ * All are due in @ns. A distant timer_list may expire late by an eighth of its delay, so all
+ * subjects get that much time.
  */
 static void set_deadline(struct bench_range *r, u64 ns)
 {

@@ -36,7 +36,7 @@
 									\
 	local_irq_save(flags_);						\
 	start_ = get_cycles();						\
-	/* The compiler has it ready here, and not in part later. */	\
+	/* Complete here: the compiler computes no part of it later. */	\
 	asm volatile("" : "+r" (start_) : : "memory");			\
 	what;								\
 	barrier();							\

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer_bench: what hwtimer costs beside timer_list, hrtimer and delayed_work.
+ * hwtimer_bench: what hwtimer costs, compared with timer_list, hrtimer and delayed_work.
  *
  *	insmod hwtimer_bench.ko case=steady pending=100000 [rounds=5] ...
  *
- * takes its time, and leaves the results in debugfs, hwtimer_bench/results:
+ * does not return before it has measured, and leaves the results in debugfs, hwtimer_bench/results:
  *
  *	ground,kernel,cpus,subject,operation,pending,round,value,unit
  *
- * Each round measures all subjects, one after the other; round 0 is for warming up, and not
- * told. docs/performance says what each operation is, and how it is measured.
+ * Each round measures all subjects, one after the other; round 0 warms up, and is not reported.
+ * docs/performance says what each operation is, and how it is measured.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -44,7 +44,7 @@ MODULE_PARM_DESC(pending, "timeouts pending meanwhile (default 1000)");
 
 unsigned long bench_batch = 100000;
 module_param_named(batch, bench_batch, ulong, 0444);
-MODULE_PARM_DESC(batch, "operations measured at once, at the most (default 100000)");
+MODULE_PARM_DESC(batch, "largest number of operations measured at once (default 100000)");
 
 static unsigned int rounds = 5;
 module_param(rounds, uint, 0444);
@@ -52,11 +52,11 @@ MODULE_PARM_DESC(rounds, "number of rounds (default 5)");
 
 static unsigned int seed = 1;
 module_param(seed, uint, 0444);
-MODULE_PARM_DESC(seed, "of the order of accesses (default 1)");
+MODULE_PARM_DESC(seed, "seed of the order of accesses (default 1)");
 
 static char *ground = "-";
 module_param(ground, charp, 0444);
-MODULE_PARM_DESC(ground, "for the results: where this is");
+MODULE_PARM_DESC(ground, "name of this place in the results");
 
 /* Conns that are not pending, after those that are. */
 unsigned long bench_idle;
@@ -239,5 +239,5 @@ static void __exit bench_exit(void)
 module_exit(bench_exit);
 
 MODULE_LICENSE("GPL");
-MODULE_DESCRIPTION("Benchmark of hwtimer beside the kernel's own timers");
+MODULE_DESCRIPTION("Benchmark of hwtimer and the kernel's own timers");
 MODULE_AUTHOR("The hwtimer authors");

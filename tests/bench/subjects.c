@@ -441,7 +441,7 @@ const struct bench_subject bench_timer_list = {
 
 /*
  * timer_list with a separate deadline: pushing the deadline back is a store, and the timer
- * function checks it. TCP does so, and any user can who writes that code.
+ * function checks it. TCP does so, and any user could.
  */
 static void lazy_fired(struct timer_list *t)
 {

@@ -405,7 +405,7 @@ static void open_op(struct thread *t, struct context *c, struct pending_op *op,
 			op->book = b;
 	}
 	op->over = !op->book || is_over(op->book);
-	/* Otherwise another thread might create that id meanwhile; no id is so large. */
+	/* Make the id larger than any: another thread might create this one meanwhile. */
 	if (!op->book && (t->plan->threads > 1 || t->batch))
 		arg->words[1] |= 1ULL << 63;
 	if (op->book && action == DO_TOUCH)

@@ -6,8 +6,8 @@
  * things to them. What they do depends only on the seed of the run, and on the numbers of the
  * round, the thread and the step.
  *
- * Of clean contexts, the round keeps books: all that is done to them has a predictable outcome. To
- * other contexts anything may be done.
+ * The round keeps books of clean contexts: all that is done to them has a predictable outcome.
+ * Anything may be done to other contexts.
  */
 #ifndef FUZZ_H
 #define FUZZ_H

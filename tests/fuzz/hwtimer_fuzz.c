@@ -29,7 +29,7 @@
 #include <stdarg.h>
 #include <sys/prctl.h>
 
-/* A round that takes longer hangs. */
+/* A round that takes longer counts as hung. */
 #define ROUND_LIMIT	(3 * PATIENCE)
 
 /* How often to stop everything and check that nothing is left. */
@@ -38,7 +38,7 @@
 /* Do at least so many steps, unless six times the duration has passed. */
 #define FEWEST_STEPS	5000
 
-/* Quotas low enough to be reached, and for the memory to suffice. */
+/* Quotas so low that they are reached, and that the memory suffices. */
 #define USER_TIMEOUTS	20000
 #define USER_RATE	5000
 

@@ -96,7 +96,7 @@ static enum verdict judge_sqe(const struct context *c, const struct hwtimer_sqe 
 	return sqe->flags & ~HWTIMER_SQE_QUIET ? INVALID : VALID;
 }
 
-/* Seldom change a submission, to make it invalid. */
+/* Now and then change a submission, to make it invalid. */
 static void spoil_sqe(struct thread *t, struct submission *s)
 {
 	struct hwtimer_sqe *sqe = &s->sqe;

@@ -642,7 +642,7 @@ static void prepare_thread(struct thread *t)
 	long page = sysconf(_SC_PAGESIZE);
 	char *p;
 
-	/* An area for arguments, with a fence behind it and a read-only part. */
+	/* An area for arguments, followed by a fence and a read-only part. */
 	p = mmap(NULL, 4 * AREA + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 		 -1, 0);
 	if (p == MAP_FAILED || mprotect(p + 4 * AREA, page, PROT_NONE) ||

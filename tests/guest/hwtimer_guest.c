@@ -133,7 +133,7 @@ static void spark_fired(struct hwtimer_timeout *t)
 
 	s->at = hwtimer_wheel_now(t->wheel);
 	if (s != &sparks[fired])
-		fail("number %zd comes as number %u", s - sparks, fired);
+		fail("number %zd fires as number %u", s - sparks, fired);
 	if (s->at < s->deadline)
 		fail("early by %llu ns", s->deadline - s->at);
 	if (!fired) {
@@ -301,7 +301,7 @@ static void held_fired(struct hwtimer_timeout *t)
 	/* no order is promised within a tick, nor for timeouts armed after their deadline */
 	if (held->ordered && s->deadline > READ_ONCE(held->armed)) {
 		if (s->deadline + TICK <= held->latest)
-			fail("%llu ns behind a later one", held->latest - s->deadline);
+			fail("fires after one due %llu ns later", held->latest - s->deadline);
 		held->latest = max(held->latest, s->deadline);
 	}
 	s->at = now;
@@ -535,4 +535,4 @@ static void __exit hwtimer_guest_exit(void)
 module_exit(hwtimer_guest_exit);
 
 MODULE_LICENSE("GPL");
-MODULE_DESCRIPTION("Tests of hwtimer that take a real machine");
+MODULE_DESCRIPTION("Tests of hwtimer that need a real machine");

@@ -101,7 +101,7 @@ void released_wait(struct hwtimer_timeout *t)
 	j->released++;
 }
 
-/* Fired @n times, the last time at the first boundary at or after @deadline. */
+/* It has fired @n times, the last time at the first boundary at or after @deadline. */
 void expect_on_time(struct job *j, unsigned int n, u64 deadline)
 {
 	KUNIT_EXPECT_EQ(j->test, n, j->fired);

@@ -18,7 +18,7 @@
 #define SEC	NSEC_PER_SEC
 #define TICK	(10 * MS)
 #define SLOTS	64
-/* How much the machine may be late beside the tick. */
+/* How late the machine may be, in addition to the tick. */
 #define SLACK	MS
 
 /* A timeout that records its expiries. */

@@ -11,7 +11,7 @@
 #include "hwtimer_kunit.h"
 #include "api.h"
 
-/* Idle, queued, filed, cancelled and expired timeouts; behind it the owner may free them. */
+/* Idle, queued, filed, cancelled and expired timeouts; after the call the owner may free them. */
 void cancel_sync(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -186,7 +186,7 @@ static void then_rearm_cancel_sync(struct job *j)
 	KUNIT_EXPECT_FALSE(j->test, hwtimer_is_pending(&j->t));
 }
 
-/* The callback has armed its timeout again: that arming is ended all the same. */
+/* The callback has armed its timeout again; the call ends that arming, too. */
 void cancel_sync_self_rearmed(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);

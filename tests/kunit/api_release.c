@@ -70,7 +70,7 @@ static void then_release_cancel_sync(struct job *j)
 	KUNIT_EXPECT_EQ(j->test, 0, j->released);
 }
 
-/* How a connection with two timeouts ends in the callback of one: release this, end the other. */
+/* A connection with two timeouts ends in the callback of one: release this, cancel the other. */
 void release_self(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -276,7 +276,7 @@ static void wait_at_barrier(struct helper *h)
 	h->ret = 1;
 }
 
-/* A barrier ends although there is always a new release: it waits for older ones. Promise 13. */
+/* A barrier ends although releases never stop: it waits only for older ones. Promise 13. */
 void barrier_in_stream(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -289,7 +289,7 @@ void barrier_in_stream(struct kunit *test)
 	help(test, &h, wait_at_barrier);
 	KUNIT_EXPECT_TRUE(test, helped(&h));
 	KUNIT_EXPECT_EQ(test, 1, h.ret);
-	/* The rest of the round of releases that goes on, and the next round. */
+	/* The rest of the release cycle that has begun, and another cycle. */
 	KUNIT_EXPECT_LE(test, j[0].fired, 2);
 	WRITE_ONCE(j[0].over, true);
 	hwtimer_wheel_barrier(wheel);

@@ -185,7 +185,7 @@ static void stop_by_helper(struct kunit *test, struct helper *h)
 	hangs = !helped(h);
 	KUNIT_EXPECT_FALSE_MSG(test, hangs, "stop waits for itself");
 	if (hangs) {
-		/* Do it for the stop. */
+		/* Drain in place of the stop, so that it ends. */
 		wheel_drain_all(h->wheel);
 		KUNIT_ASSERT_TRUE(test, helped(h));
 	}
@@ -193,8 +193,8 @@ static void stop_by_helper(struct kunit *test, struct helper *h)
 
 /*
  * Release functions that a stop calls in place of the worker may wait for another timeout, as in
- * the worker. The worker calls the function of the last release first, which takes long; by then
- * the worker has been stopped, and its budget ends before the first release.
+ * the worker. The worker first calls the function of the last release, which takes long. When that
+ * returns, the worker has been told to end, and its budget ends before the first release.
  */
 void stop_releases(struct kunit *test)
 {

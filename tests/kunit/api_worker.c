@@ -290,7 +290,7 @@ struct storm {
 	unsigned int		left;
 };
 
-/* Kicks in hardirq, every 7 us; every tenth time arms one of the jobs. */
+/* Kicks in hardirq, one every 7 us; every tenth of them also arms one of the jobs. */
 static enum hrtimer_restart storm_fn(struct hrtimer *timer)
 {
 	struct storm *s = container_of(timer, struct storm, timer);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite hwtimer_interleave: races, step by step. Between two steps
- * (hwtimer_step.h) of one operation, the victim, another operation, the intruder, is carried out
- * as a whole: at each step of the victim, for each pair of operations, in each state of a timeout
- * and of the worker. Then the worker goes on until nothing is due any more, and the books must
- * balance: each arming has ended once, none was early or late, and the wheel touches no timeout
- * that it has released. Memory accesses have the order of one CPU here; tests/litmus checks weaker
- * orders.
+ * hwtimer: KUnit suite hwtimer_interleave: races, step by step. One operation is the victim;
+ * between two of its steps (hwtimer_step.h), another one, the intruder, is carried out as a whole:
+ * at each step of the victim, for each pair of operations, in each state of a timeout and of the
+ * worker. Then the worker goes on until nothing is due any more, and the books must balance: each
+ * arming has ended once, none was early or late, and the wheel touches no timeout that it has
+ * released. Memory accesses have the order of one CPU here; tests/litmus checks weaker orders.
  *
  * The wheel is driven by hand, as the kthread driver does it. Races with a driver need a real
  * one, with the intruder in the context of its worker. Those cases are made for User-Mode Linux
@@ -92,7 +91,7 @@ struct rig {
 	/* the timeout that an interrupted producer changes, and the one that it still uses */
 	struct thing		*flux;
 	struct thing		*needed;
-	/* the producer releases it, and does not use it behind that */
+	/* the producer releases it, and does not use it after that */
 	bool			releasing;
 	/* victim and intruder both set a deadline: either may win */
 	bool			contended;
@@ -235,7 +234,7 @@ static void thing_released(struct hwtimer_timeout *t)
 	struct rig *rig = th->rig;
 
 	if (th->freed || th->reported++ || !th->released)
-		wrong(rig, "reports a release that was not");
+		wrong(rig, "reports a release wrongly");
 	else if (th != rig->needed || rig->releasing)
 		bury(th);
 }
@@ -262,7 +261,7 @@ static void pass(struct rig *rig)
 static void do_pass(struct rig *rig, struct thing *nobody, u64 deadline)
 {
 	pass(rig);
-	/* As long as a producer is between QUEUED and its push, the worker does not sleep. */
+	/* While a producer is between setting QUEUED and its push, the worker does not sleep. */
 	if (!rig->asleep)
 		pass(rig);
 }
@@ -331,7 +330,7 @@ static void thing_fired(struct hwtimer_timeout *t)
 		th->again = false;
 		do_arm(rig, th, rig->base + LATER * TICK);
 	} else if (th != rig->needed && untouched) {
-		/* Even while the intruder has a request for another timeout on its way. */
+		/* The callback frees it, as owners may. */
 		bury(th);
 	}
 }
@@ -443,7 +442,7 @@ static bool check_sleep(struct rig *rig)
 	}
 	wheel_count(rig->wheel, &c);
 	if (c.pending != pending)
-		wrong(rig, "miscounts what is pending");
+		wrong(rig, "has a wrong count of pending timeouts");
 	return more;
 }
 
@@ -475,7 +474,7 @@ static void check_books(struct rig *rig)
 		if (th->reported != th->released)
 			wrong(rig, "a release was not reported once");
 		if (th->freed && memcmp(&th->t, &th->grave, sizeof(th->t)))
-			wrong(rig, "somebody touched what was freed");
+			wrong(rig, "freed memory was written");
 		armed += th->armed;
 		expired += th->expired;
 		cancelled += th->cancelled;
@@ -486,9 +485,9 @@ static void check_books(struct rig *rig)
 	    c.cancelled - rig->counts.cancelled != cancelled ||
 	    c.touched - rig->counts.touched != rig->touched ||
 	    c.rejected - rig->counts.rejected != rig->rejected)
-		wrong(rig, "counts are not what happened");
+		wrong(rig, "counts differ from what happened");
 	if (rig->wheel->filed || atomic_long_read(&rig->wheel->charged))
-		wrong(rig, "something is left");
+		wrong(rig, "a timeout is still filed or charged");
 }
 
 /* Shapes of the wheel, some with another timeout beside the subject. */
@@ -563,8 +562,8 @@ static const struct play intruders[] = {
 /* What the worker does after the intruder, unless the worker is the victim. */
 static const struct play thens[] = {
 	{ "" },
-	{ ", and the worker comes by", {{ do_pass, NOBODY }} },
-	{ ", and the worker comes by much later",
+	{ ", and the worker runs", {{ do_pass, NOBODY }} },
+	{ ", and the worker runs much later",
 	  {{ do_wait, NOBODY, HELD_UP }, { do_pass, NOBODY }} },
 };
 
@@ -763,7 +762,7 @@ static void counts(struct kunit *test)
 	wheel_free(rig->wheel);
 }
 
-/* A task that calls wheel_barrier() in the middle of a pass, behind the release of a timeout. */
+/* A task that calls wheel_barrier() in the middle of a pass, after the release of a timeout. */
 static struct asker {
 	struct rig		*rig;
 	struct completion	done;

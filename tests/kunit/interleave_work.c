@@ -38,7 +38,7 @@ struct work_rig {
 	/* the function arms the item once more */
 	bool			again;
 	unsigned int		running;
-	/* the run that goes on has to see hwtimer_work_cancelled() */
+	/* the current run has to see hwtimer_work_cancelled() */
 	bool			to_stop;
 	bool			released;
 	/* the victim still uses the item, so its release function must not free it */
@@ -51,7 +51,7 @@ struct work_rig {
 	unsigned long		refused;
 	/* armings and runs that the intruder ended */
 	unsigned long		foreign;
-	/* the thread of work_wait() is over */
+	/* the thread of work_wait() has ended */
 	struct completion	waited;
 	/* the intruder comes in at step @n of @task */
 	struct task_struct	*task;
@@ -143,7 +143,7 @@ static void work_cancel(struct work_rig *rig)
 	ret = hwtimer_work_cancel(&rig->w);
 	ended = work_ended(rig) - rig->foreign - before;
 	if (ret != !!ended)
-		work_wrong(rig, "cancel lies");
+		work_wrong(rig, "cancel returns the wrong value");
 	if (rig->inside)
 		rig->foreign += ended;
 }
@@ -159,7 +159,7 @@ static void work_released(struct hwtimer_work *w)
 	struct work_rig *rig = container_of(w, struct work_rig, w);
 
 	if (rig->reported++ || rig->running || rig->freed || work_pending(&w->work))
-		work_wrong(rig, "reports a release that is not over");
+		work_wrong(rig, "reports a release twice or too early");
 	if (!rig->needed)
 		work_bury(rig);
 }
@@ -191,17 +191,17 @@ static int work_wait(void *data)
 	rig->task = NULL;
 	ended = work_ended(rig) - rig->foreign - before;
 	if (ret != !!ended)
-		work_wrong(rig, "cancel_sync lies");
+		work_wrong(rig, "cancel_sync returns the wrong value");
 	/* A run may be preempted before it decrements @busy; a destroy waits for that. */
 	if (rig->running || work_pending(&rig->w.work))
-		work_wrong(rig, "goes on after cancel_sync");
+		work_wrong(rig, "runs or is queued after cancel_sync");
 	/* What the intruder armed may still be pending. */
 	if (rig->intruder->acts[0] == work_arm && hwtimer_work_is_pending(&rig->w))
 		goto out;
 	if (wheel_holds(&rig->w.timeout) || hwtimer_work_is_pending(&rig->w))
 		work_wrong(rig, "is held after cancel_sync");
 	else if (hwtimer_work_cancel_sync(&rig->w))
-		work_wrong(rig, "cancel_sync ends what is not there");
+		work_wrong(rig, "a second cancel_sync ends something");
 	else
 		work_bury(rig);
 out:
@@ -350,7 +350,7 @@ static const struct work_play work_intruders[] = {
 	{ "cancelled", { work_cancel }},
 	{ "cancelled and expires", { work_cancel, work_expire }},
 	{ "released", { work_release }},
-	{ "released, and the worker comes by", { work_release, work_crank }},
+	{ "released, and the worker runs", { work_release, work_crank }},
 };
 
 static bool work_does(const struct work_play *play, work_op_t op)
@@ -371,7 +371,7 @@ static bool work_allowed(const struct work_scene *s, const struct work_play *vic
 	return true;
 }
 
-/* Until the item is idle and released. */
+/* Let the worker and the workqueue run until the item is idle and released. */
 static void work_drive(struct work_rig *rig)
 {
 	unsigned int rounds;
@@ -397,7 +397,7 @@ static void work_books(struct work_rig *rig)
 	if (rig->reported != rig->released)
 		work_wrong(rig, "a release was not reported once");
 	if (rig->freed && memchr_inv(&rig->w, 0x6b, sizeof(rig->w)))
-		work_wrong(rig, "somebody touched what was freed");
+		work_wrong(rig, "freed memory was written");
 	if (c.pending || c.armed != rig->armed || c.armed != c.expired + c.cancelled ||
 	    c.expired != lanes->dispatched + lanes->refused || lanes->refused != rig->refused ||
 	    atomic_long_read(&lanes->runs) != rig->runs ||
@@ -405,7 +405,7 @@ static void work_books(struct work_rig *rig)
 		work_wrong(rig, "an arming did not end once");
 	if (rig->driven.wheel.filed || atomic_long_read(&lanes->active) ||
 	    atomic_long_read(&lanes->queued))
-		work_wrong(rig, "something is left");
+		work_wrong(rig, "a timeout or a run is left");
 }
 
 /* False when the victim has no n-th step. */

@@ -10,7 +10,7 @@
 
 static ulong seed;
 module_param(seed, ulong, 0444);
-MODULE_PARM_DESC(seed, "of the randomised suites; 0: another one each time (default 0)");
+MODULE_PARM_DESC(seed, "seed of the randomised suites; 0: a new one each time (default 0)");
 
 u64 hwtimer_kunit_seed(void)
 {

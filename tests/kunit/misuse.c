@@ -17,7 +17,7 @@
 #include "hwtimer_kunit.h"
 #include "misuse.h"
 
-/* The number of the last mark in the kernel log; lines_with() counts the lines behind it. */
+/* The number of the last mark in the kernel log; lines_with() counts the lines after it. */
 static unsigned int mark;
 
 void mark_log(void)
@@ -376,7 +376,10 @@ static noinline void short_fired(struct hwtimer_timeout *t)
 	ndelay(short_ns);
 }
 
-/* The time of several quick callbacks counts for none of them, and they do not stop the clock. */
+/*
+ * The time of several quick callbacks is not taken for that of one, and the clock is still read
+ * often enough.
+ */
 static void quick_in_row(struct kunit *test)
 {
 	static const struct {
@@ -513,7 +516,7 @@ static void no_run(struct hwtimer_work *work)
 {
 }
 
-/* Reports name the owner's function, not the callback that all periodic timeouts or items have. */
+/* Reports name the owner's function, not the callback that all periodic timeouts or items share. */
 static void owners_of_others(struct kunit *test)
 {
 	struct hwtimer_wheel_params params = {

@@ -3,8 +3,8 @@
  * hwtimer: what the suites of misuse and of planted faults share.
  *
  * A report (of WARN() or a checker) that has to come is announced by a line for
- * scripts/judge/klog-scan, which checks that it comes exactly once. The cases count pr_warn() lines
- * by themselves.
+ * scripts/judge/klog-scan, which checks that it comes exactly once. The cases themselves count the
+ * lines of pr_warn().
  */
 #ifndef MISUSE_H
 #define MISUSE_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite hwtimer_moments: races at one point of the code, which each case brings
- * about: a slice that interrupts a task, a stop as the worker goes to sleep, an expiry during the
- * arm. For one CPU, with the hook between the steps of the module.
+ * hwtimer: KUnit suite hwtimer_moments: each case brings about a race at one point of the code: a
+ * slice that interrupts a task, a stop as the worker goes to sleep, an expiry during the arm. For
+ * one CPU, with the hook between the steps of the module.
  */
 #include <kunit/test.h>
 #include <linux/completion.h>
@@ -284,7 +284,7 @@ static unsigned int end_rearmed(struct kunit *test, struct hwtimer_timeout *t, u
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, kthread_run(ender_fn, &enders[i], "ender"));
 		nap(MS);
 	}
-	/* As the callback may do, had it begun by then. */
+	/* A callback that had begun by then could do the same. */
 	KUNIT_EXPECT_EQ(test, 0, wheel_arm(t, 5 * MS));
 	advance(t->wheel, 5 * MS);
 	for (i = 0; i < n; i++) {
@@ -357,7 +357,7 @@ static void handed_back_cancelled(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, handed.back);
 }
 
-/* A producer that has set @kick_below to 0 kicks before any interrupt. */
+/* A producer that has set @kick_below to 0 kicks before it can be interrupted. */
 static struct {
 	struct hwtimer_wheel	*wheel;
 	bool			kicked;

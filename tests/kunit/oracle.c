@@ -268,7 +268,7 @@ static void model(struct kunit *test)
 static int oracle_suite_init(struct kunit_suite *suite)
 {
 	used_seed = hwtimer_kunit_seed();
-	/* Before the machine's first timers, timers have the resolution of jiffies. */
+	/* Timers have the resolution of a jiffy for a moment after boot. */
 	nap(NSEC_PER_SEC);
 	return 0;
 }

@@ -670,8 +670,8 @@ static void stop(struct kunit *test)
 }
 
 /*
- * The time between the expiry and the check under the lock, which a case cannot hit: it plays the
- * worker instead, with a timeout that is not pending.
+ * A case cannot hit the time between the expiry and the check under the lock. It plays the worker
+ * instead, with a timeout that is not pending.
  */
 static void expire_by_hand(struct beat *b)
 {

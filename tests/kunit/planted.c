@@ -373,8 +373,8 @@ static noinline void wipe_stack(unsigned int depth)
  * For kmemleak, which scans at the end, when the modules are unloaded. It takes any word with the
  * address of a block for a reference. It scans whole stacks, and another task may reuse the pages
  * of this one. A block of the freelist contains the address of the next one, and keeps that
- * when it is allocated without being cleared. Hence several small blocks in a row, cleared: one of
- * them has to be found. The module allocates no block of this size.
+ * when it is allocated without being cleared. So the case leaks several small, cleared blocks, one
+ * of which has to be found. The module allocates no block of this size.
  */
 static void leaked(struct kunit *test)
 {

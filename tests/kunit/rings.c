@@ -82,7 +82,7 @@ static int rings_init(struct kunit_suite *suite)
 	memory = (void __user *)address;
 	mm = current->mm;
 	mmget(mm);
-	/* Before the machine's first timers, timers have the resolution of jiffies. */
+	/* Timers have the resolution of a jiffy for a moment after boot. */
 	nap(SEC);
 	return 0;
 }

@@ -136,7 +136,10 @@ static void arm_job(struct kunit *test, struct bench_wheel *b, unsigned int i, u
 	KUNIT_EXPECT_EQ(test, 0, wheel_arm(&b->jobs[i].t, deadline));
 }
 
-/* Expired at the first boundary at or after the deadline; or, unless @held is 0, right after it. */
+/*
+ * Expired right after the first boundary at or after the deadline; or right after @held, unless
+ * that is 0, if the worker was held off until then.
+ */
 static void expect_on_time(struct kunit *test, const struct bench_wheel *b, unsigned int i,
 			   u64 held)
 {

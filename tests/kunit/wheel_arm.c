@@ -163,7 +163,7 @@ static void touch(struct kunit *test)
 	}
 }
 
-/* Deadlines 1 ns before, at and behind the boundary of a tick. */
+/* Deadlines at the boundary of a tick, and 1 ns before and after it. */
 static void touch_boundary(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -499,7 +499,7 @@ static struct wheel_cpu *push(struct rig *rig, struct probe *p, unsigned int n)
 	return this_cpu_ptr(rig->wheel.cpus);
 }
 
-/* The hints that the worker of another CPU uses are those of the requests that come soon. */
+/* A worker on another CPU uses the hints of the requests that it handles next. */
 static void requests_ahead(struct kunit *test)
 {
 	struct rig *rig = test->priv;

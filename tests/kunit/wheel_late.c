@@ -266,7 +266,7 @@ static void pause_grow(struct rig *rig)
 	to_tick(rig, 2);
 }
 
-/* Refile all timeouts behind the place at which the survey continues. */
+/* Refile all timeouts after the place at which the survey continues. */
 static void pause_refile(struct rig *rig)
 {
 	unsigned int i;
@@ -361,7 +361,7 @@ static void budgets(struct kunit *test)
 		for (i = 0; i < 30; i++)
 			arm_tick(&p[i], 2 + i / 3);
 		rig->now = 9 * TICK;
-		/* Nobody who waits for a callback waits for the next slice. */
+		/* Those who wait for a callback are woken before the next slice. */
 		while (wheel_advance(&rig->wheel, rig->now, budget))
 			KUNIT_ASSERT_NULL(test, rig->wheel.ended);
 		expect_in_order(rig, p, 24);

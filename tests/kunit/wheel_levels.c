@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * hwtimer: KUnit suite hwtimer_wheel_levels: how often a timeout is visited, and how a wheel grows.
- * The other suites show that all else holds with any levels.
+ * The other suites show that everything else holds with any number of levels.
  */
 #include <kunit/test.h>
 #include <linux/bitops.h>
@@ -448,7 +448,7 @@ static void grow_by_need(struct kunit *test)
 	expect_fired(&p[1], 1, 40);
 }
 
-/* Without memory the wheel uses rounds; when there is memory again, all timeouts are filed anew. */
+/* Without memory the wheel uses rounds; once there is memory, all timeouts are filed again. */
 static void grow_fails(struct kunit *test)
 {
 	static const u64 ticks[] = { 3, 40, 500, 40, 9000, 500, 16, 17, 18, 500 };
@@ -775,7 +775,7 @@ static void soak_fired(struct probe *p)
 	u64 due = div64_u64(p->deadline + rig->wheel.tick_ns - 1, rig->wheel.tick_ns);
 	u64 now = div64_u64(rig->now, rig->wheel.tick_ns);
 
-	/* The clock moves from event to event, so timeouts fire exactly in time. */
+	/* The clock moves from event to event, so timeouts fire exactly on time. */
 	if (p->tick != due || now != due)
 		KUNIT_FAIL(rig->test, "due at tick %llu, fired for %llu at %llu", due,
 			   p->tick, now);
@@ -835,8 +835,8 @@ static void soak_operate(struct soak *s)
 }
 
 /*
- * Years of a wheel, driven like by the kthread. In the end, each arming by the test must have ended
- * once, as the wheel's counts say.
+ * Years of a wheel, driven as by the kthread driver. In the end, each arming by the test must have
+ * ended once, and the wheel's counts must agree.
  */
 static void soak(struct kunit *test)
 {

@@ -35,7 +35,7 @@ static void first_arm_kicks(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).kicks);
 }
 
-/* Also when the worker has not gone to sleep before. */
+/* The first arm kicks the worker even before the worker has gone to sleep for the first time. */
 static void first_arm_kicks_early(struct kunit *test)
 {
 	struct rig *rig = test->priv;

@@ -182,7 +182,7 @@ static void release_next(struct hwtimer_timeout *t)
 		p->ret = wheel_release(&p->other->t, release_next);
 }
 
-/* Releases during a round of reports get another round before the worker sleeps. */
+/* Releases during a release cycle get another cycle before the worker sleeps. */
 static void release_in_cycle(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -202,7 +202,7 @@ static void release_in_cycle(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, 1, p[i].released, "%u", i);
 }
 
-/* A round of reports continues when its budget ran out, and completes the barrier at its end. */
+/* A release cycle whose budget ran out continues, and completes the barrier at its end. */
 static void barrier_in_pieces(struct kunit *test)
 {
 	DECLARE_COMPLETION_ONSTACK(done);

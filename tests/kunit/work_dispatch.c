@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * hwtimer: KUnit cases of how expired work items get their runs: the policies, the bound on
- * queued items, the lanes and workqueues of the caller's.
+ * queued items, the lanes, and workqueues of callers.
  */
 #include <linux/err.h>
 #include <linux/math64.h>
@@ -86,7 +86,7 @@ void init_params(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 0, i[k].runs);
 		KUNIT_EXPECT_EQ(test, 1, i[k].released);
 	}
-	/* a wheel without lanes will do with a workqueue of the caller's */
+	/* an item with a workqueue of the caller needs no lanes */
 	prepare(&i[0], bare, single(test), HWTIMER_WORK_SERIAL);
 	expire(&i[0], 1);
 	KUNIT_EXPECT_EQ(test, 1, i[0].runs);
@@ -390,7 +390,7 @@ void lanes(struct kunit *test)
 		KUNIT_EXPECT_FALSE_MSG(test, ran_slow(&i[0]), "%u", k);
 	KUNIT_EXPECT_EQ(test, 0UL, wheel_lanes(wheel)->to_slow);
 	KUNIT_EXPECT_TRUE(test, ran_slow(&i[0]));
-	/* the item stays on the slow lane, also when its runs are short again */
+	/* in that minute the item stays on the slow lane, even if its runs are short again */
 	i[0].nap = 0;
 	KUNIT_EXPECT_TRUE(test, ran_slow(&i[0]));
 	KUNIT_EXPECT_EQ(test, 2UL, wheel_lanes(wheel)->to_slow);

@@ -28,8 +28,9 @@
  *
  *	-DRESTART	the worker returns to the first CPU whenever its list is empty
  *	-DEMPTY		the worker completes a barrier only when nothing is released
- *	-DASKEDLATE	the worker reads barrier when a round begins, not when the pass begins
- *	-DANSWERNEXT	the worker completes a barrier at the end of a round that began before it
+ *	-DASKEDLATE	the worker reads barrier when a release cycle begins, not when the pass does
+ *	-DANSWERNEXT	the worker completes a barrier at the end of a release cycle that began
+ *			before it
  *	-DNOGRACE	the barrier does not wait for a grace period
  */
 #ifndef BUSY
@@ -42,7 +43,7 @@ byte others[NC];		/* timeouts of busy() on the CPU's queue of releases */
 /* Where the releaser's timeout is: */
 bit own[NC];			/* on the CPU's queue of releases */
 bit requests;			/* on the queue of requests */
-bit aside;			/* taken from there, and put aside for the next round */
+bit aside;			/* taken from there, and put aside for the next release cycle */
 bit section;			/* a producer is about to push it */
 bit barrier;			/* wheel->barrier */
 

@@ -62,7 +62,7 @@ u64 clock_ns(clockid_t clock)
 	return ts.tv_sec * SEC + ts.tv_nsec;
 }
 
-/* The machine's clock, which goes on while the clock of the wheels stands. */
+/* The machine's clock, which goes on while the clock of the wheels stands still. */
 u64 now_ns(void)
 {
 	return clock_ns(CLOCK_MONOTONIC);

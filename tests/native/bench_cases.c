@@ -117,7 +117,7 @@ struct life {
 	struct samples	arm, file, expire, all;
 };
 
-/* The clock stands while all timeouts are armed, then moves beyond their deadline. */
+/* The clock stands still while all timeouts are armed, then moves beyond their deadline. */
 static void life_turn(const struct subject *s, bool cold, struct life *life)
 {
 	/* In the lowest level of hwtimer's wheel. timer_list may add an eighth of the delay. */

@@ -109,7 +109,7 @@ static void operate(struct one *one, __u64 *random)
 		}
 	} else {
 		if (wheel_cancel(&one->t) != one->pending)
-			native_fail("cancelling answered the wrong way");
+			native_fail("cancelling returned the wrong value");
 		pending -= one->pending;
 		one->pending = false;
 	}
@@ -195,13 +195,13 @@ static void turn(__u64 *random)
 	wheel_advance(&w, now, 1 + below(random, 2 * calm));
 	wheel_count(&w, &c);
 	if (c.pending != pending)
-		native_fail("pending are %lu, it counts %lu", pending, c.pending);
+		native_fail("%lu are pending, the wheel counts %lu", pending, c.pending);
 	wheel_shutdown(&w);
 	wheel_sweep(&w, &list);
 	list_for_each(pos, &list)
 		handed_back++;
 	if (handed_back != pending)
-		native_fail("pending were %lu, handed back %u", pending, handed_back);
+		native_fail("%lu were pending, %u were handed back", pending, handed_back);
 	wheel_free(&w);
 }
 

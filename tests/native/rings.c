@@ -90,7 +90,7 @@ static bool collect(struct program *p, __s64 timeout_ns)
 		struct entry *e = &p->entries[events[i].user_data % ENTRIES];
 
 		if (!e->id || e->id != events[i].id) {
-			native_fail("an event of what has ended");
+			native_fail("an event of a timeout that has ended");
 			continue;
 		}
 		if (events[i].kind == HWTIMER_EXPIRED) {

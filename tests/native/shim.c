@@ -363,7 +363,7 @@ static void run_timers(void)
 		current->softirq++;
 		spin_unlock_irqrestore(&timers_lock, flags);
 		if (timer->function(timer) != HRTIMER_NORESTART)
-			native_fail("a timer wants to be restarted");
+			native_fail("a timer function asks for a restart");
 		spin_lock_irqsave(&timers_lock, flags);
 		current->softirq--;
 		WRITE_ONCE(timer_running, NULL);
@@ -1108,7 +1108,7 @@ void native_begin(void)
 	pthread_create(&thread, NULL, ksoftirqd, NULL);
 	pthread_detach(thread);
 	if (native_module_init()) {
-		fprintf(stderr, "the module does not come up\n");
+		fprintf(stderr, "the module does not start\n");
 		abort();
 	}
 }

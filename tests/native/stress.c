@@ -171,11 +171,11 @@ static void armed(struct thing *thing, int ret, bool touched)
 		return;
 	case -ENOENT:
 		if (!touched)
-			native_fail("arming said -ENOENT");
+			native_fail("arming returned -ENOENT");
 		return;
 	case -EAGAIN:
 		if (!b.cap || touched)
-			native_fail("no place, and there is no cap");
+			native_fail("refused for a cap, and there is none");
 		return;
 	case -ESHUTDOWN:
 		barrier();

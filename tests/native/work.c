@@ -211,12 +211,12 @@ static void check_books(const struct hwtimer_lanes *lanes)
 		native_fail("dispatched %lu, run %ld, cancelled %ld, replaced %lu",
 			    lanes->dispatched, ran, cancelled, lanes->replaced);
 	if (ran != atomic_long_read(&runs))
-		native_fail("run %ld times, it counts %ld", atomic_long_read(&runs), ran);
+		native_fail("run %ld times, the wheel counts %ld", atomic_long_read(&runs), ran);
 	if ((long)lanes->refused != atomic_long_read(&refused))
-		native_fail("refused %ld times, it counts %lu", atomic_long_read(&refused),
+		native_fail("refused %ld times, the wheel counts %lu", atomic_long_read(&refused),
 			    lanes->refused);
 	if (atomic_long_read(&lanes->queued) || atomic_long_read(&lanes->active))
-		native_fail("%ld queued and %ld busy when all was over",
+		native_fail("%ld queued and %ld busy at the end",
 			    atomic_long_read(&lanes->queued), atomic_long_read(&lanes->active));
 }
 

@@ -6,7 +6,7 @@
  */
 #include "ring.h"
 
-/* The members have the same sizes everywhere: so have the layouts, unless a total size differs. */
+/* Members have the same size everywhere, so the layouts differ only if a total size does. */
 static_assert(sizeof(struct hwtimer_setup) == 32, "hwtimer_setup");
 static_assert(sizeof(struct hwtimer_schedule) == 64, "hwtimer_schedule");
 static_assert(sizeof(struct hwtimer_touch) == 32, "hwtimer_touch");

@@ -797,8 +797,8 @@ TEST_F(context, killed)
 }
 
 /*
- * Another thread changes the protection of the batch's pages, each now and then: what is reported
- * as done was done, and nothing else.
+ * Another thread keeps changing the protection of the batch's pages: what is reported as done was
+ * done, and nothing else.
  */
 struct protector {
 	pthread_t thread;

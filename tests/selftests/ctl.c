@@ -646,7 +646,7 @@ FIXTURE_TEARDOWN(wall)
 	set_wall(now_ns() + self->offset);
 }
 
-/* The test sets the time of day, so "at" ends whatever the machine is busy with. */
+/* The test sets the time of day, so that "at" ends even on a busy machine. */
 TEST_F(wall, comes)
 {
 	__u64 when = wall_ns() + FAR;
@@ -663,7 +663,7 @@ TEST_F(wall, comes)
 
 	setenv("TZ", "ABC-5:30", 1);
 	tzset();
-	/* There the minutes are 30 ahead; at a full hour the date does not change for a while. */
+	/* In this zone a full hour of UTC is half past, so the hour does not change for a while. */
 	t = (time(NULL) / 3600 + 2) * 3600;
 	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", localtime(&t));
 	start_run(&result, NULL, -1, ARGS("at", text, "--json"));
@@ -783,14 +783,14 @@ FIXTURE_TEARDOWN(every)
 {
 }
 
-/* With runs at 100, 450, 800 (or later): for 100; for 200, 300, 400; for 500 ... */
+/* Runs at 100, 450, 800 ms (or later): one for 100; one for 200, 300 and 400; one for 500 ... */
 FIXTURE_VARIANT_ADD(every, once)
 {
 	.policy = "--misfire=once", .after = "--misfire-after=100ms",
 	.min_overruns = 2, .max_overruns = UINT_MAX, .max_late = FAR, .min_elapsed = 15,
 };
 
-/* With runs at 100, 500, 900: for 100; for 500, with overruns 200, 300, 400; for 900 ... */
+/* Runs at 100, 500, 900 ms: for 100; for 500, after 200, 300 and 400 were skipped; for 900 ... */
 FIXTURE_VARIANT_ADD(every, skip)
 {
 	.policy = "--misfire=skip", .after = "--misfire-after=100ms",
@@ -798,14 +798,14 @@ FIXTURE_VARIANT_ADD(every, skip)
 	.min_elapsed = 15,
 };
 
-/* For 100, 200, 300, 400: each 250 ms later than the run before. */
+/* Runs for 100, 200, 300, 400 ms, each late by 250 ms more than the one before. */
 FIXTURE_VARIANT_ADD(every, make_up)
 {
 	.policy = "--misfire=make-up", .after = "--misfire-after=100ms",
 	.min_late = 250 * NSEC_PER_MSEC, .max_late = FAR, .min_elapsed = 15,
 };
 
-/* Not yet a misfire. */
+/* With this bound, nothing is a misfire. */
 FIXTURE_VARIANT_ADD(every, patient)
 {
 	.policy = "--misfire=skip", .after = "--misfire-after=1h",

@@ -57,7 +57,7 @@ struct world {
 };
 
 /**
- * struct call - a call to be made fail
+ * struct call - a call that is made to fail
  * @prepare: create the context, in which nothing happens until @make; NULL: a new context
  * @make: make the call; returns 0 or more, or -errno
  * @undone: check that a failed call had no effect; NULL: only check_undone()
@@ -355,7 +355,7 @@ FIXTURE_TEARDOWN(faults)
 	eventually(!module_references());
 }
 
-/* A case; the arguments behind its name are the members of struct call. */
+/* A case; the arguments after its name are the members of struct call. */
 #define FAULTS(name, ...)						\
 	static const struct call call_##name = { __VA_ARGS__ };		\
 	TEST_F(faults, name)						\
@@ -1091,7 +1091,7 @@ static void still_mapped(struct world *w)
 
 FAULTS(munmap, rings_closed, make_munmap, still_mapped, closed, { ENOMEM }, 0)
 
-/* The worker of a growing wheel: without memory for a level it does without. */
+/* The worker of a growing wheel goes on if there is no memory for a level. */
 #define SPAN		(2 * FAR)
 #define LEVELS		4	/* of 64 slots of 1 ms, for SPAN */
 
@@ -1132,7 +1132,7 @@ TEST_F(faults, growing)
 		close_world(&w);
 	}
 	printf("# %u failures, %u times without a level\n", nth - 2, without);
-	/* Checkers allocate in between, not each time the same. */
+	/* Checkers allocate in between, and not always as often. */
 	EXPECT_LE(with_checkers() ? 1U : LEVELS - 1U, without);
 }
 
@@ -1154,7 +1154,7 @@ FIXTURE_TEARDOWN(modules)
 {
 }
 
-/* Load from memory, so that not the reading of the file fails, but what the module needs. */
+/* Load from memory, so that the module's own allocations fail, and not the reading of the file. */
 static void *image;
 static size_t image_size;
 
@@ -1241,7 +1241,7 @@ static void say(const char *text)
 		die("/dev/kmsg: %s", strerror(errno));
 }
 
-/* There are hundreds, and loading is slow: every 16th of them, or all with ALL=1. */
+/* There are hundreds, and loading is slow: skip up to 15 at a time, or none with ALL=1. */
 TEST_F(modules, load)
 {
 	static const struct call call = {
@@ -1290,7 +1290,7 @@ TEST(closed_while_expiring)
 		wait_until(base - 60 * NSEC_PER_MSEC);
 		close(fd);
 	}
-	/* The close is over when the module is not in use any more. */
+	/* The close is over when the module is no longer in use. */
 	eventually(!module_references());
 }
 

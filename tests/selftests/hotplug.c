@@ -58,7 +58,7 @@ FIXTURE(hotplug)
 FIXTURE_SETUP(hotplug)
 {
 	if (access(ONLINE, W_OK)) {
-		SKIP(return, "no second CPU that could go");
+		SKIP(return, "no second CPU that can go offline");
 	}
 	cpu1(true);
 	self->fd = must_open(O_NONBLOCK);
@@ -127,9 +127,9 @@ static void *keep_switching(void *arg)
 
 	while (atomic_load(&busy)) {
 		/*
-		 * Not while the CPU goes offline: sched_setaffinity() moves a runnable kthread to
-		 * a CPU that is on its way out, of which the kernel complains ("Dying CPU not
-		 * properly vacated!").
+		 * Not while the CPU goes offline: sched_setaffinity() would move a runnable
+		 * kthread to it, and the kernel would complain ("Dying CPU not properly
+		 * vacated!").
 		 */
 		pin(worker_pid(), 1);
 		cpu1(false);

@@ -704,7 +704,7 @@ static inline void must_have_pages(void)
 		die("mlockall: %s", strerror(errno));
 }
 
-/* Returns the end of @size bytes of memory; the page behind it is inaccessible. */
+/* Returns the end of @size bytes of memory; the page after it is inaccessible. */
 static inline char *must_fence(size_t size)
 {
 	long page = sysconf(_SC_PAGESIZE);

@@ -494,7 +494,7 @@ TEST_F(jobs, planned_and_too_late)
 	await(COUNT("name = 'nothing' AND state = 'done'") == 2);
 	await(COUNT("name = 'once' AND state = 'done'") == 3);
 	await(COUNT("name = 'both' AND state = 'done'"));
-	/* It notices what other processes write, and continues. */
+	/* The scheduler notices what other processes write, and continues. */
 	ADD("more", "--every", "1h", "--first", "0s", SHELL(LOG));
 	await(COUNT("name = 'more' AND state = 'done'"));
 	STOP();
@@ -564,8 +564,8 @@ TEST_F(jobs, earlier_runs_are_covered)
 	EXPECT_GE(1, COUNT("name = 'a' AND state = 'started'"));
 	EXPECT_EQ(1, COUNT("name = 'long' AND state = 'started'"));
 	/*
-	 * It waits for the long run, unless signalled twice; another signal, so that they do not
-	 * merge.
+	 * The scheduler waits for the long run, unless it gets two signals. They differ, so that
+	 * they do not merge.
 	 */
 	kill(scheduler, SIGTERM);
 	EXPECT_EQ(1, end_scheduler(SIGINT));
@@ -577,7 +577,7 @@ TEST_F(jobs, earlier_runs_are_covered)
 	EXPECT_EQ(1, COUNT("name = 'long' AND state = 'interrupted'"));
 	EXPECT_EQ(128 + SIGKILL, end_scheduler(SIGKILL));
 	await(!still_there("commands", INT_MAX, 0));
-	/* Processes that commands started may. */
+	/* Processes that commands started may outlive the scheduler. */
 	still_there("sleeps", INT_MAX, SIGKILL);
 }
 
@@ -640,7 +640,7 @@ TEST_F(jobs, the_clock_is_set)
 	await(COUNT("name = 'back'") == 1);
 	end = now_ns() + 3 * NSEC_PER_SEC;
 	move_clock(-6000);
-	/* By the wrong clock it would start 6000 s early, and the row would show it. */
+	/* By the wrong clock the job would start 6000 s early, and its row would show that. */
 	wait_until(end);
 	move_clock(6000);
 	await(COUNT("name = 'back' AND state = 'done'") == 1);

@@ -326,7 +326,7 @@ TEST_F(lib, after_a_rest)
 	hwtimer_id id;
 
 	if (variant->flags != HWTIMER_OPEN_RINGS)
-		SKIP(return, "rings, and one thread, will do");
+		SKIP(return, "only with rings and one thread");
 
 	wait_until(now_ns() + rest);
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 2 * self->tick, 1, NULL));
@@ -1106,7 +1106,7 @@ static void model_step(struct __test_metadata *_metadata, struct modelled *c,
 		wait_until(now_ns() + rnd(&c->random) % NSEC_PER_MSEC);
 		break;
 	default:
-		/* Seldom, so that events pile up. */
+		/* Only now and then, so that events pile up. */
 		if (rnd(&c->random) % 4)
 			break;
 		max = rnd(&c->random) % ARRAY_SIZE(e) + 1;

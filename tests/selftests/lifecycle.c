@@ -59,7 +59,7 @@ TEST_F(quiet, close_with_pending)
 	EXPECT_EQ(20000, must_wheel_value(SHARED_WHEEL, "pending"));
 	EXPECT_EQ(1, module_references());
 	close_now(&self->fd);
-	/* Not pending any more at once; only what is filed waits for the worker. */
+	/* Nothing is pending any more; only what is filed waits for the worker. */
 	EXPECT_EQ(0, must_wheel_value(SHARED_WHEEL, "pending"));
 	EXPECT_EQ(0, module_references());
 }

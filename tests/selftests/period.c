@@ -284,7 +284,7 @@ TEST_F(context, misfire)
 	}
 }
 
-/* Lateness beyond the bound is a misfire, up to it is not; the record shows which it was. */
+/* Lateness beyond the bound is a misfire, lateness up to it is not; the record shows which. */
 TEST_F(context, bound)
 {
 	struct hwtimer_record rec;
@@ -296,8 +296,8 @@ TEST_F(context, bound)
 		const __u64 misfire = i % 3 == 2 ? FAR : 20 * PERIOD;
 
 		/*
-		 * The bound is exceeded for sure, or maybe, depending on the tick: see what it
-		 * was.
+		 * Depending on i, the bound is exceeded for certain, or not, or perhaps: find out
+		 * from the record.
 		 */
 		first = now_ns() - 20 * PERIOD + (i % 3 ? 20 : -2) * (__s64)self->tick_ns;
 		ASSERT_EQ(0, schedule(self->fd, 0, first, FAR, misfire, SKIPPING, &s));
@@ -445,7 +445,10 @@ TEST_F(context, touch)
 	EXPECT_EQ(1, st.pending);
 }
 
-/* Expiries unread before a touch are reported, individually as long as they are known. */
+/*
+ * Expiries that were unread before a touch are reported: each with its deadline until another one
+ * comes after the touch, and then as overruns.
+ */
 TEST_F(context, touch_with_unread)
 {
 	struct hwtimer_schedule s = must_repeat(self->fd, 0, MAKE_UP);
@@ -699,8 +702,8 @@ TEST_F(context, cancel_or_expire)
 }
 
 /*
- * Many are due at once, and are cancelled or touched in the same order while they expire. Some of
- * these are between the expiry and its callback, where they count as pending.
+ * Many are due at once, and are cancelled or touched in the same order while they expire. Some are
+ * between the expiry and the callback, where the context still counts them as pending.
  */
 TEST_F(context, chase)
 {

@@ -459,7 +459,7 @@ TEST(access_modes)
 	}
 }
 
-/* Shrinking a mapping is fine; growing it exposes nothing behind the rings. */
+/* Shrinking a mapping is fine; growing it exposes nothing beyond the rings. */
 TEST_F(rings, mremap)
 {
 	size_t size = self->r->params.size, page = sysconf(_SC_PAGESIZE);
@@ -1435,8 +1435,8 @@ TEST_F(rings, idles)
 }
 
 /*
- * What was submitted without the doorbell, since the worker had announced a poll, is taken at that
- * time or a little later. Random pauses let the worker fall asleep in between.
+ * An entry that was submitted without the doorbell, because the worker had announced a poll, is
+ * taken at that time or a little later. Random pauses let the worker fall asleep in between.
  */
 TEST_F(rings, polls_by_itself)
 {
@@ -1886,7 +1886,7 @@ TEST(eventfd_closed)
 	close(other);
 }
 
-/* Failures are reported after records that wait, although room comes up before. */
+/* A failure is reported after the records that already wait, although room appears before that. */
 TEST(failure_behind_expiries)
 {
 	enum { WAIT = 300, CQ = 128 };

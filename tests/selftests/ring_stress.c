@@ -1119,7 +1119,7 @@ struct spinner {
 	unsigned long expiries;
 };
 
-/* Submit until the ring is full; with @kicks, 512 entries. */
+/* Submit up to 512 entries. When the ring is full, ring the doorbell or, without @kicks, stop. */
 static void submit_work(struct spinner *s)
 {
 	unsigned int i;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * 100,000 timeouts on one descriptor, each ending exactly once; their memory is charged to the
- * caller's cgroup, and how much it is.
+ * 100,000 timeouts on one descriptor: each ends exactly once, their memory is charged to the
+ * caller's cgroup, and it is no more than documented.
  */
 #include "cgroup.h"
 #include "ring.h"
@@ -197,7 +197,7 @@ TEST(all_ids_differ)
 	free(ids);
 }
 
-/* Less than a timeout takes; with its slot of the table it takes about 130. */
+/* Less than a timeout takes; with its slot of the table it takes about 120. */
 #define BYTES_AT_LEAST	96
 
 TEST(charged)
@@ -276,7 +276,7 @@ static __u64 bytes_each(void (*arm)(int fd))
 
 		enter_group(GROUP);
 		fd = must_open(0);
-		/* Allocate what is allocated once per process or context first. */
+		/* First allocate what is allocated once per process or context. */
 		must_schedule(must_open(0), FAR, 0);
 		ring_close(must_ring(must_open(0), 1, 1, 1));
 		raise(SIGSTOP);
@@ -399,8 +399,8 @@ TEST(limited)
 }
 
 /*
- * A wheel without memory for a level does without: no process is killed for it. The child, which
- * is charged for the wheel, must not allocate while the worker's attempts fill the cgroup up for a
+ * A wheel goes on if there is no memory for a level, and no process is killed. The child, which is
+ * charged for the wheel, must not allocate while the worker's attempts fill the cgroup up for a
  * moment; so it stops itself, and the parent continues.
  */
 TEST(limited_growth)

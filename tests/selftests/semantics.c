@@ -488,8 +488,8 @@ TEST_F(context, cancel_or_expire)
 }
 
 /*
- * Many are due at once, and are cancelled from the last one on while they expire from the first
- * one on: the two meet once in each round. Promise 2.
+ * Many are due at once, and are cancelled from last to first while they expire from first to last:
+ * the two meet once in each round. Promise 2.
  */
 TEST_F(context, cancel_meets_expiry)
 {

@@ -1391,7 +1391,7 @@ static char state_of(pid_t pid)
 	return state;
 }
 
-/* A SETUP blocks on the page of its result, and a STOP behind the SETUP: both can be killed. */
+/* A SETUP blocks on the page of its result, and a STOP waits for the SETUP: both can be killed. */
 TEST(killed_behind_a_fault)
 {
 	struct hwtimer_setup *page;

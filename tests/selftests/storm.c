@@ -2,7 +2,7 @@
 /*
  * Storms: processes that open, map, fork, exec and are killed, all at once, with timeouts and
  * rings in use; users that take all they may, at once; a backlog that nobody reads; and unloading
- * against all of that. Meanwhile other contexts work as ever, and afterwards nothing is left.
+ * against all of that. Meanwhile other contexts work as usual, and afterwards nothing is left.
  *
  * SEED=N repeats a run, as far as two CPUs allow. CYCLES=N unloads N times, however long that
  * takes.
@@ -267,7 +267,7 @@ TEST_F(storm, processes)
 	}
 	witness_end(&w);
 	check_nothing_left();
-	printf("# %u killed in %llu ms, %u timeouts of somebody else's\n", kills,
+	printf("# %u killed in %llu ms, %u timeouts of another context\n", kills,
 	       (now_ns() - began) / NSEC_PER_MSEC, w.reported);
 }
 
@@ -551,7 +551,7 @@ static pid_t start_taker(uid_t uid, struct account *a, __u64 random, bool killed
 	if (pid)
 		return pid;
 	take_all(a, random);
-	/* Until the others have been checked. */
+	/* Wait until the others have been checked. */
 	if (killed)
 		pause();
 	meet(a, 5);
@@ -695,7 +695,7 @@ static void hoarder(unsigned int size, bool rings)
 	}
 }
 
-/* @w works as ever until the child stops. */
+/* @w works as usual until the child stops. */
 static void witness_until_stop(pid_t child, struct witness *w, __u64 *random)
 {
 	int status;

@@ -21,14 +21,16 @@
  * struct context - a descriptor and what is pending on it
  * @fd: the descriptor
  * @clock: its clock
- * @tick_ns: its tick; @ordered: and its round is longer than a test takes
+ * @tick_ns: its tick
+ * @ordered: timeouts expire in the order of their deadlines: the wheel has several levels, or a
+ *	round that is longer than a test
  * @n: how many timeouts
  * @deadlines: of each
  * @ids: of each
  * @fired: when they expired; 0: not yet
- * @got: how many have
- * @armed: all of them were, by then
- * @latest: the latest deadline after that which has expired
+ * @got: how many have expired
+ * @armed: when the last of them had been armed
+ * @latest: the latest deadline after @armed that has expired
  */
 struct context {
 	int fd;
@@ -107,7 +109,7 @@ static void take(struct context *c)
 			/* There is no order of deadlines within a tick. */
 			if (c->ordered && r->deadline > c->armed &&
 			    r->deadline + c->tick_ns <= c->latest)
-				die("number %llu: %llu ns behind a later one", r->user_data,
+				die("number %llu: after one due %llu ns later", r->user_data,
 				    c->latest - r->deadline);
 			if (r->deadline > c->armed && r->deadline > c->latest)
 				c->latest = r->deadline;
@@ -534,7 +536,7 @@ TEST(million)
 	}
 	atomic_store(&over, true);
 	pthread_join(thread, NULL);
-	printf("# %u in a tick of %llu ms, all over %llu ms later; beside it %u, late by %llu us\n",
+	printf("# %u in a tick of %llu ms, all read %llu ms later; others: %u, late by %llu us\n",
 	       in_time, tick_ns / NSEC_PER_MSEC, (last - began - tick_ns) / NSEC_PER_MSEC,
 	       bystander.expired,
 	       bystander.most_late / NSEC_PER_USEC);

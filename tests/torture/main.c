@@ -5,10 +5,11 @@
  *
  *	insmod hwtimer_torture.ko [duration=60] [operations=N] [seed=N] ...
  *
- * runs for at least so many seconds and operations, then logs what was done and a verdict.
- * The status of insmod does not tell whether the test passed:
+ * runs for at least so many seconds and operations, then logs what was done and a verdict:
  *
  *	hwtimer_torture: SUCCESS seed=... armings=... expired=... cancelled=... ...
+ *
+ * The status of insmod does not tell whether the test passed.
  *
  * Each arming of a plain timeout ends exactly once: it expires, is cancelled, is replaced by
  * another arming, or is handed back by a stop. No timeout is early, lost, or used after its end. A

@@ -128,8 +128,8 @@ static void dawdle(enum torture_context context, struct rnd_state *random)
 }
 
 /*
- * May expiries of the thing be dropped without a report? So it is when a later run replaced an
- * earlier one, or the release came between an expiry and its dispatch.
+ * May expiries of the thing be dropped without a report? They may if a later run replaced an
+ * earlier one, or if the release came between an expiry and its dispatch.
  */
 static bool drops_unseen(const struct thing *thing)
 {
@@ -155,7 +155,7 @@ static void bury(struct thing *thing)
 	}
 	if (thing->kind != PERIODIC &&
 	    (left < unsure || (left && !unsure && !drops_unseen(thing))))
-		accuse(thing, "%d armings have not ended, %d were said to be cancelled", left,
+		accuse(thing, "%d armings have not ended, %d calls reported a cancel", left,
 		       unsure);
 	memset(thing, POISON_FREE, sizeof(*thing));
 	kfree(thing);
@@ -204,7 +204,7 @@ static void leave(struct thing *thing)
 {
 	if (thing->kind != WORK) {
 		if (READ_ONCE(thing->bench->stopped))
-			accuse(thing, "its callback runs, and its wheel was stopped");
+			accuse(thing, "its callback runs although its wheel was stopped");
 		WRITE_ONCE(thing->bench->calling, 0);
 	}
 	WRITE_ONCE(thing->running, 0);
@@ -462,11 +462,11 @@ static void armed(struct thing *thing, int ret, bool touched)
 	case -EAGAIN:
 		tally(rejected);
 		if (!thing->bench->cap || touched)
-			accuse(thing, "no place, and there is no cap");
+			accuse(thing, "refused for a cap, and there is none");
 		return;
 	case -ENOENT:
 		if (!touched)
-			accuse(thing, "arming said that it was not pending");
+			accuse(thing, "arming returned -ENOENT");
 		return;
 	case -ESHUTDOWN:
 		/* read @gone and @stopping after the result of the arming */
@@ -612,7 +612,7 @@ static int end_sync(struct thing *thing, enum torture_op op)
 static void note_end(struct thing *thing)
 {
 	if (READ_ONCE(thing->running))
-		accuse(thing, "its callback runs, and was waited for");
+		accuse(thing, "its callback runs after a wait for it");
 	if (hwtimer_is_pending(&thing->t))
 		accuse(thing, "pending after its end");
 	WRITE_ONCE(thing->ended, true);
@@ -795,7 +795,7 @@ static void release_and_wait(struct bench *b, struct rnd_state *random)
 	}
 }
 
-/* Work items must not wait for each other in circles. */
+/* Work items must not wait for each other in a cycle. */
 static bool may_wait(const struct thing *thing, enum torture_context context)
 {
 	return context == PROCESS || thing->kind == PLAIN;

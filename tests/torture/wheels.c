@@ -57,7 +57,7 @@ struct producer {
 	struct irqs		irqs[2];
 };
 
-#define LONG		(100 * NSEC_PER_MSEC)	/* longest burst, in ns */
+#define LONG		(100 * NSEC_PER_MSEC)	/* a long burst takes 1/8 to 9/8 of this, in ns */
 #define SLICE		(200 * NSEC_PER_USEC)	/* longest run of one interrupt, in ns */
 #define RARE		16			/* in long bursts, one in so many waits is done */
 #define LIFE		(2 * NSEC_PER_SEC)	/* a wheel is stopped after so many ns at most */
@@ -177,8 +177,8 @@ static void end_burst(struct bench *b)
 }
 
 /*
- * Few operations on few things. Or some on a single thing which do not end it: then the worker
- * wakes for no other timeout, which would make up for a lost wakeup.
+ * Few operations on few things; or some on a single thing, which do not end it. Then the worker
+ * wakes for no other timeout: such a wake-up would hide that another one was lost.
  */
 static void choose_brief(struct bench *b)
 {
@@ -266,7 +266,7 @@ static void compare_calls(const struct bench *b)
 
 	compare(b, "runs", atomic_long_read(&b->runs), runs);
 	compare(b, "refused", atomic_long_read(&b->refused), lanes->refused);
-	compare(b, "runs that began or not", lanes->dispatched,
+	compare(b, "runs, replaced or cancelled", lanes->dispatched,
 		runs + lanes->replaced + atomic_long_read(&lanes->cancelled));
 	compare(b, "runs due at rest", 0, atomic_long_read(&lanes->queued));
 	called = atomic_long_read(&b->expired) + lanes->dispatched + lanes->refused +
@@ -291,10 +291,10 @@ static bool recount(struct bench *b)
 	says = hwtimer_wheel_pending(wheel);
 	charged = wheel->cap ? atomic_long_read(&wheel->charged) : says;
 	if (says != pending || charged != pending)
-		torture_fail("%s, wheel %u: pending are %lu, it counts %lu, charged to the cap %lu",
+		torture_fail("%s, wheel %u: %lu are pending, it counts %lu, charged to the cap %lu",
 			     b->name, b->wheels, pending, says, charged);
 	if (b->cap && pending > b->cap)
-		torture_fail("%s, wheel %u: the cap is %lu, pending are %lu", b->name, b->wheels,
+		torture_fail("%s, wheel %u: the cap is %lu, %lu are pending", b->name, b->wheels,
 			     b->cap, pending);
 	compare_calls(b);
 	return true;

@@ -432,7 +432,7 @@ static void read_clock(void)
 	report("clock", (double)(now_ns() - began) / OPS, "ns");
 }
 
-/* One is made for each 4096 entries, and is slow in User-Mode Linux. */
+/* A system call. The library makes one for 4096 entries; in User-Mode Linux it is slow. */
 static void make_call(void)
 {
 	const unsigned int calls = 1000;

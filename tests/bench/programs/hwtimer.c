@@ -143,7 +143,7 @@ static __s64 probe_once(void)
 	return ns;
 }
 
-/* The cost of the timeout itself is that of a second one. */
+/* A second probe finds no other work, so it costs what the probe itself does: subtract that. */
 static __s64 kick_kernel(void)
 {
 	__s64 ns = probe_once();

@@ -26,7 +26,7 @@
 /* Number of operations in a turn, and of those that are measured together. */
 #define OPERATIONS	20000UL
 #define PORTION		2000UL
-/* Where the same few connections suffice. So many entries wrap around a ring twice. */
+/* Number of arm_cancel operations, on few connections. So many wrap around a ring twice. */
 #define ROUND_ABOUT	100000UL
 #define LONG_PORTION	10000UL
 /* For subjects with a system call for each operation. */
@@ -424,7 +424,7 @@ int main(int argc, char **argv)
 			chosen[n++] = subjects[i];
 	}
 	if (!pending || !n || (argc > 5 && n != (unsigned int)argc - 5))
-		errx(2, "pending, or a subject: no such thing");
+		errx(2, "PENDING is not a number above 0, or there is no such SUBJECT");
 
 	idle = cases[k].idle;
 	if (cases[k].turn == steady && pending < idle)

@@ -502,7 +502,7 @@ struct mutex { pthread_mutex_t m; };
 
 /* Time. */
 
-extern u64 native_frozen;	/* the time at which the clock stands; 0: it does not */
+extern u64 native_frozen;	/* the time at which the clock stands still; 0: it does not */
 u64 ktime_get_ns(void);
 #define ktime_get_boottime_ns	ktime_get_ns
 /* There are no time namespaces. */

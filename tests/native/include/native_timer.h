@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: what timer.c needs from the kernel beside native.h. Included before timer.c only: a
+ * hwtimer: what timer.c needs from the kernel besides native.h. Included before timer.c only: a
  * kernel with SMP and NO_HZ, in which no CPU is idle.
  */
 #ifndef NATIVE_TIMER_H
@@ -79,7 +79,7 @@ static long native_percpu_offset[NATIVE_CPUS];
 #define ktime_add_us(t, us)	((t) + (us) * NSEC_PER_USEC)
 #define schedule_hrtimeout_range(t, slack, mode)	((void)(slack), native_sleep(*(t)), 0)
 
-/* What is behind a softirq, and the tick. */
+/* Softirqs, and the tick. */
 static void (*native_timer_softirq)(void);
 #define TIMER_SOFTIRQ	1
 #define open_softirq(n, fn)	(native_timer_softirq = (fn))
