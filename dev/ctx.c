@@ -226,8 +226,8 @@ static void set_run(struct hwtimer_ctx *ctx, struct ctx_period *p, u64 run)
 }
 
 /*
- * Count an expiry of a periodic timeout, for ct->deadline. Overruns are the deadlines skipped before
- * it, and the @missed ones after it.
+ * Count an expiry of a periodic timeout, for ct->deadline. Overruns are the deadlines skipped
+ * before it, and the @missed ones after it.
  */
 static void add_expiry(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 now, u64 missed)
 {

@@ -397,7 +397,7 @@ static void quick_in_row(struct kunit *test)
 		set_limit(test, rounds[k].limit);
 		short_ns = rounds[k].ns;
 		/* when a tick begins */
-		deadline = to_driven(wheel)->start_ns + (k + 1) * 10000 * TICK;
+		deadline = to_driven(wheel)->start_ns + (k + 1) * 5000 * TICK;
 		m->longest_ns = 0;
 		for (i = 0; i < 1000; i++) {
 			hwtimer_init(&j[i].t, wheel, short_fired);

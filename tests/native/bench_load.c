@@ -521,7 +521,7 @@ static void *drained(void *arg)
 	return NULL;
 }
 
-/* Arm and cancel other timeouts all the time, as 60 CPUs in turn. The rest are the threads' CPUs. */
+/* Arm and cancel other timeouts all the time, as 60 CPUs in turn. The threads have the others. */
 #define FIRST_PLAYED	4
 #define PLAYED		64
 
@@ -690,8 +690,8 @@ void saturation(unsigned int round)
 
 /*
  * This core plays 64 CPUs, one after the other, some or all of which make requests. Then the worker
- * handles all requests in one pass, on another core. "hwtimer_hints": after a burst, since which the
- * CPUs have hints.
+ * handles all requests in one pass, on another core. "hwtimer_hints": after a burst, since which
+ * the CPUs have hints.
  */
 static void cpus_turn(unsigned int active, unsigned long each, struct samples *s)
 {

@@ -25,8 +25,8 @@
  *
  * Every ioctl may return -EFAULT (the structure is not readable or not writable), -ENOTTY (no
  * such command), -EBADF (the file is not open for writing, which all but QUERY, STATS, LIST and
- * INFO need), and -E2BIG and -EINVAL as above. Exceptions: STOP and ENTER have done their work even if
- * they fail, a SCHEDULE counts as the first one, and on a context with rings, ioctls that take
+ * INFO need), and -E2BIG and -EINVAL as above. Exceptions: STOP and ENTER have done their work even
+ * if they fail, a SCHEDULE counts as the first one, and on a context with rings, ioctls that take
  * submissions take them even if they fail then.
  *
  * read(2) returns as many whole records as fit, oldest first. It blocks until there is a
@@ -83,9 +83,10 @@
  * array of struct hwtimer_sqe; at cq_offset is the completion ring, an array of struct
  * hwtimer_record. The program says how large it knows these structures to be, and the rules above
  * ("Versions") hold for them: an entry with an unknown field that is not 0 fails with -E2BIG, and
- * fields of a record that the kernel does not know are 0. Indexes start at 0 and wrap at 2^32; entry i is at i modulo the number of
- * entries. The kernel has to take sq_tail - sq_head entries, the program has to read cq_tail -
- * cq_head records.
+ * fields of a record that the kernel does not know are 0.
+ *
+ * Indexes start at 0 and wrap at 2^32; entry i is at i modulo the number of entries. The kernel has
+ * to take sq_tail - sq_head entries, the program has to read cq_tail - cq_head records.
  *
  *	the program					the kernel
  *
