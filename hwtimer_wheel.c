@@ -103,10 +103,11 @@
  *    worker files the timeout. If the deadline is made later after this cmpxchg, (b) holds. If
  *    it is made earlier, QUEUED is clear, so the producer pushes another request.
  *  - expire and a request that has not been drained: a timeout with QUEUED does not expire, see
- *    (d), so no callback can free it. The worker drops it from the bucket, and the next drain
- *    files it as if it were newly armed. The push came after the drain of this pass, and the
- *    worker had read the time of this pass before the drain. So the deadline was in the past at
- *    the time of the push, and the next tick is the right one.
+ *    (d), so no callback can free it. The worker drops it from the bucket, and the drain files it
+ *    as if it were newly armed. If the pass has drained everything pushed before it, the push came
+ *    after the worker had read the time, so the deadline was in the past at the time of the push,
+ *    and the next tick is the right one. If the worker cannot keep up, and so settles ticks before
+ *    the drain is over, see wheel_advance(), the timeout is late by what is queued before it.
  *  - a producer after its push: the worker may have run the callback already, and the callback
  *    may have freed the timeout. So a producer does not access a timeout that it has armed.
  *    (Before the push it may: by (e), a timeout with QUEUED is not freed.)
@@ -257,6 +258,7 @@ static_assert(U64_MAX >> WORD_SHIFT == WHEEL_HORIZON);
 enum wheel_stage {
 	STAGE_REST,	/* no pass is in progress */
 	STAGE_DRAIN,	/* request queues are being drained */
+	STAGE_OVERDUE,	/* the drain takes long: ticks up to @target are settled before the rest */
 	STAGE_SETTLE,	/* ticks up to @target are being settled */
 };
 
@@ -1774,7 +1776,8 @@ static void answer_survey(struct hwtimer_wheel *w)
 
 	if (likely(!w->surveying)) {
 		/* Do not begin before the drain is over and the buckets have all requests. */
-		if (likely(!READ_ONCE(w->survey)) || w->stage == STAGE_DRAIN)
+		if (likely(!READ_ONCE(w->survey)) || w->stage == STAGE_DRAIN ||
+		    w->stage == STAGE_OVERDUE)
 			return;
 		/* Pairs with wheel_survey(). */
 		w->surveying = xchg(&w->survey, NULL);
@@ -1821,21 +1824,33 @@ static void answer_survey(struct hwtimer_wheel *w)
  * A pass drains all requests pushed before it, then settles the ticks up to @now in order: it calls
  * the callbacks of all timeouts that are due, then release functions. For the worker only.
  *
+ * If producers push faster than the worker drains, each pass takes longer than the one before. So
+ * that this delays only the timeouts whose requests wait, a drain that takes more than a tick is
+ * interrupted: the worker settles the ticks that are over, then drains the rest. A timeout of such
+ * a tick whose request still waits expires at the next tick after it is drained. So it is late by
+ * the time that it waits, which is more than a tick already, and by less than another tick.
+ *
  * Return: true if the budget ran out before the end of the pass. Then call again, with the time as
  * of that call, and let other tasks run in between.
  */
 bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 {
+	u64 tick = div64_u64(min(now, WHEEL_HORIZON - 1), w->tick_ns);
 	unsigned long drained;
-	bool over = false;
+	bool over = false, progress;
 
 	w->in_row = false;
+	if (w->stage == STAGE_OVERDUE) {
+		if (settle_ticks(w, &budget))
+			w->stage = STAGE_DRAIN;
+		wake_after_row(w);
+	}
 	if (w->stage == STAGE_REST) {
 		/*
 		 * The caller read the time before the drain: a request that this pass does not see
 		 * was pushed after @now.
 		 */
-		w->target = div64_u64(min(now, WHEEL_HORIZON - 1), w->tick_ns);
+		w->target = tick;
 		w->may_grow = w->levels < w->max_levels;
 		/* Before the drain. Pairs with smp_store_release() in wheel_barrier(). */
 		w->pass_barrier = smp_load_acquire(&w->barrier);
@@ -1845,8 +1860,13 @@ bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 	}
 	if (w->stage == STAGE_DRAIN) {
 		drained = w->drained;
-		if (drain(w, &budget))
+		progress = budget;
+		if (drain(w, &budget)) {
 			w->stage = STAGE_SETTLE;
+		} else if (progress && tick > w->target + 1) {
+			w->target = tick - 1;
+			w->stage = STAGE_OVERDUE;
+		}
 		if (w->drained != drained)
 			trace_hwtimer_drain(w, w->drained - drained);
 	}

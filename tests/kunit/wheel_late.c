@@ -401,8 +401,92 @@ static void due_meanwhile(struct kunit *test)
 	}
 }
 
+/*
+ * A drain of more than a tick delays the timeouts whose requests it has not come to, and no others.
+ * Promise 13.
+ */
+static void drain_over_ticks(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 100);
+	unsigned int i, calls = 0;
+	u64 begun[2] = { };
+
+	arm_tick(&p[0], 3);
+	arm_tick(&p[1], 9);
+	to_tick(rig, 1);
+	/* The drain reverses the list, then handles it: 2 calls for each request. */
+	for (i = 2; i < 100; i++)
+		arm_tick(&p[i], 4 + i % 8);
+	while (wheel_advance(&rig->wheel, rig->now, 1)) {
+		for (i = 0; i < 2; i++)
+			if (p[i].fired && !begun[i])
+				begun[i] = rig->now;
+		rig->now += TICK / 4;
+		calls++;
+	}
+	KUNIT_EXPECT_GE(test, begun[0], 3ULL * TICK);
+	KUNIT_EXPECT_LT(test, begun[0], 5ULL * TICK);
+	KUNIT_EXPECT_GE(test, begun[1], 9ULL * TICK);
+	KUNIT_EXPECT_LT(test, begun[1], 11ULL * TICK);
+	/* It has not taken much longer. */
+	KUNIT_EXPECT_LT(test, calls, 500U);
+	to_tick(rig, div_u64(rig->now, TICK) + 2);
+	for (i = 0; i < 100; i++)
+		KUNIT_EXPECT_EQ(test, 1, p[i].fired);
+	for (i = 2; i + 8 < 100; i++)
+		KUNIT_EXPECT_LT(test, p[i].rank, p[i + 8].rank);
+}
+
+/* A drain of less than a tick during which a tick begins makes nothing late. Promise 1. */
+static void drain_into_tick(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 10);
+	unsigned int i;
+
+	to_tick(rig, 1);
+	for (i = 0; i < 10; i++)
+		arm_tick(&p[i], 3);
+	rig->now = 3 * TICK - 100;
+	while (wheel_advance(&rig->wheel, rig->now, 1))
+		rig->now += 20;
+	KUNIT_EXPECT_GT(test, rig->now, 3ULL * TICK);
+	advance_to(rig, rig->now);
+	for (i = 0; i < 10; i++)
+		expect_fired(&p[i], 1, 3);
+	expect_in_order(rig, p, 10);
+}
+
+/* A survey waits until such a drain is over, too. */
+static void survey_after_overdue(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 41);
+	unsigned int i;
+
+	for (i = 20; i < 40; i++)
+		arm_tick(&p[i], 2);
+	to_tick(rig, 1);
+	for (i = 0; i < 20; i++)
+		arm_tick(&p[i], 40);
+	while (rig->wheel.drained < 30) {
+		KUNIT_ASSERT_TRUE(test, wheel_advance(&rig->wheel, rig->now, 1));
+		rig->now += TICK / 8;
+	}
+	seen = (struct seen) { .first = p, .last = &p[40] };
+	rig->answers = true;
+	rig->budget = 1;
+	KUNIT_EXPECT_EQ(test, 0,
+			wheel_survey(&rig->wheel, 0, 0, SLOTS, count_visit, &seen));
+	KUNIT_EXPECT_EQ(test, has_rounds(rig) ? 20 : 0, seen.n);
+}
+
 WHEEL_SUITES(late,
 	KUNIT_CASE(due_meanwhile),
+	KUNIT_CASE(drain_over_ticks),
+	KUNIT_CASE(drain_into_tick),
+	KUNIT_CASE(survey_after_overdue),
 	KUNIT_CASE(catch_up),
 	KUNIT_CASE(catch_up_round),
 	KUNIT_CASE(jump),

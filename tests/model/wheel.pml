@@ -17,6 +17,8 @@
  *	-DCB=1		the callback may arm the timeout again
  *	-DCB=2		the callback frees the timeout, if that is allowed
  *	-DSTOP		there is a stopper
+ *	-DOVERDUE	the worker may settle later ticks in the middle of a drain. It does so only
+ *			if the drain takes more than a tick; here, whenever time has moved
  *	-DLIVE		for the search for starvation, which is not bounded: the callback may arm
  *			the timeout each time, always for the past. Time does not move, and
  *			the counts are modulo 4
@@ -503,6 +505,7 @@ inline take(i)
 inline drain()
 {
 	take(0);
+	overdue();
 	take(1);
 #if CB == 1
 	take(2)
@@ -594,6 +597,29 @@ inline settle()
 	fi
 }
 
+inline settle_ticks()
+{
+	do
+	:: atomic { inb && ftick <= target -> MOVE(ftick + 1); inb = 0; TOUCH; old = word }
+		settle()
+	:: atomic { else -> if :: target + 1 > cur -> MOVE(target + 1) :: else fi }
+		break
+	od
+}
+
+inline overdue()
+{
+#ifdef OVERDUE
+	if
+	:: skip
+	:: atomic { now > target -> target = now }
+		settle_ticks()
+	fi
+#else
+	skip
+#endif
+}
+
 inline callback()
 {
 #if CB == 1
@@ -672,12 +698,7 @@ proctype worker()
 	:: atomic { else -> target = now }
 		/* wheel_advance() */
 		drain();
-		do
-		:: atomic { inb && ftick <= target -> MOVE(ftick + 1); inb = 0; TOUCH; old = word }
-			settle()
-		:: atomic { else -> if :: target + 1 > cur -> MOVE(target + 1) :: else fi }
-			break
-		od;
+		settle_ticks();
 		call_released();
 
 		/* wheel_prepare_sleep() */
