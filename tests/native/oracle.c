@@ -168,7 +168,9 @@ static void turn(__u64 *random)
 		.levels = 1 + below(random, 3),
 		.grow = below(random, 2),
 	};
-	unsigned int own = current->cpu, cpu = 0, calm = 2 << below(random, 7);
+	/* How many operations between two passes, and on one CPU, on average. */
+	unsigned int calm = 2 << below(random, 11), stay = 8 << 2 * below(random, 5);
+	unsigned int own = current->cpu, cpu = 0;
 	LIST_HEAD(list);
 	struct list_head *pos;
 	struct wheel_counts c;
@@ -190,7 +192,7 @@ static void turn(__u64 *random)
 		if (below(random, 2))
 			wheel_add_recent(&w, per_cpu_ptr(w.cpus, i));
 	for (i = 0; i < 20000 && go_on(0); i++) {
-		if (!below(random, 8))
+		if (!below(random, stay))
 			cpu = below(random, PLAYED);
 		current->cpu = cpu;
 		operate(&ones[below(random, TIMEOUTS)], random);
