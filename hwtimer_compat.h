@@ -6,8 +6,10 @@
 #ifndef HWTIMER_COMPAT_H
 #define HWTIMER_COMPAT_H
 
+#include <linux/cacheinfo.h>
 #include <linux/eventfd.h>
 #include <linux/hrtimer.h>
+#include <linux/mm.h>
 #include <linux/version.h>
 #include <linux/workqueue.h>
 
@@ -31,6 +33,19 @@ static inline void hrtimer_setup(struct hrtimer *timer,
 	hrtimer_init(timer, clock_id, mode);
 	timer->function = function;
 }
+#endif
+
+/* vm_flags_set() is new in 6.3. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+static inline void vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
+{
+	vma->vm_flags |= flags;
+}
+#endif
+
+/* cpu_dcache_is_aliasing() is new in 6.9. Before, no macro says it for all architectures. */
+#ifndef cpu_dcache_is_aliasing
+#define cpu_dcache_is_aliasing()	false
 #endif
 
 /* Since 6.8 eventfd_signal() always adds 1; before, it took the number as an argument. */

@@ -194,18 +194,23 @@ static void note_lateness(struct hwtimer_ctx *ctx, const struct ctx_timeout *ct,
 		ctx->late++;
 }
 
+/*
+ * There is something new to read. Also if there was before: with EPOLLET each expiry is an edge.
+ * With rings, waiters are woken when the record is in the ring.
+ */
+static void note_news(struct hwtimer_ctx *ctx)
+{
+	if (!ctx->rings)
+		ctx->news |= EPOLLIN | EPOLLRDNORM;
+}
+
 /* @ct has something to read: append it to the done list. */
 static void add_done(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 {
 	ct->next = NULL;
 	WRITE_ONCE(*ctx->done_tail, ct);
-	/*
-	 * If the list was not empty, waiters were woken when its first timeout was added. With
-	 * rings, waiters are woken when the record is in the ring.
-	 */
-	if (ctx->done_tail == &ctx->done && !ctx->rings)
-		ctx->news |= EPOLLIN | EPOLLRDNORM;
 	ctx->done_tail = &ct->next;
+	note_news(ctx);
 }
 
 static void make_done(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u8 kind)
@@ -236,7 +241,9 @@ static void add_expiry(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 now,
 	bool goes_on = p->period.policy == HWTIMER_PERIOD_MAKE_UP && !overruns &&
 		       ct->deadline == p->deadline + p->period.period_ns;
 
-	if (!p->unread)
+	if (p->unread)
+		note_news(ctx);
+	else
 		add_done(ctx, ct);
 	set_run(ctx, p, goes_on ? p->run + 1 : 1);
 	p->unread += 1 + overruns;

@@ -23,6 +23,7 @@
 
 #include "../debug/trace.h"
 #include "../hwtimer.h"
+#include "../hwtimer_compat.h"
 #include "../uapi/linux/hwtimer.h"
 #include "ctx.h"
 #include "file.h"
@@ -170,6 +171,7 @@ static int dev_mmap(struct file *file, struct vm_area_struct *vma)
 		return -ENXIO;
 	if (!(vma->vm_flags & VM_SHARED))
 		return -EINVAL;
+	vm_flags_set(vma, VM_DONTEXPAND);
 	return hwtimer_shm_map(&r->pair, vma);
 }
 

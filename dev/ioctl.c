@@ -18,6 +18,7 @@
 
 #include "../debug/trace.h"
 #include "../hwtimer.h"
+#include "../hwtimer_compat.h"
 #include "../uapi/linux/hwtimer.h"
 #include "ctx.h"
 #include "ioctl.h"
@@ -556,10 +557,13 @@ static long dev_list(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	return PUT_ARG(uarg, arg) ?: (long)n;
 }
 
-/* hwtimer_shm_set_sleep() needs an atomic64_t that is not emulated with locks. */
+/*
+ * hwtimer_shm_set_sleep() needs an atomic64_t that is not emulated with locks. The kernel and the
+ * program have different mappings of the rings.
+ */
 static bool rings_supported(void)
 {
-	return !IS_ENABLED(CONFIG_GENERIC_ATOMIC64);
+	return !IS_ENABLED(CONFIG_GENERIC_ATOMIC64) && !cpu_dcache_is_aliasing();
 }
 
 static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)

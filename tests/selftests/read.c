@@ -552,6 +552,13 @@ TEST_F(context, epoll_edge)
 		ASSERT_EQ(-EAGAIN, hwt_read(self->fd, rec, 10));
 		ASSERT_EQ(0, epoll_events(ep, 0));
 	}
+	/* Also if those before have not been read. */
+	for (i = 0; i < 5; i++) {
+		must_schedule(self->fd, 0, 0);
+		ASSERT_EQ(EPOLLIN, epoll_events(ep, 60000));
+		ASSERT_EQ(0, epoll_events(ep, 0));
+	}
+	ASSERT_EQ(5, hwt_read(self->fd, rec, 10));
 	ASSERT_EQ(0, hwt_stop(self->fd, NULL));
 	EXPECT_EQ(EPOLLHUP, epoll_events(ep, 60000));
 	EXPECT_EQ(0, epoll_events(ep, 0));

@@ -35,7 +35,8 @@
  * record could not be copied. A record that could not be copied stays unread.
  *
  * poll(2), epoll(7): POLLIN | POLLRDNORM while there are records to read;
- * POLLHUP once stopped.
+ * POLLHUP once stopped. With EPOLLET, each expiry is an edge, whether earlier records have been
+ * read or not, as with a pipe.
  *
  * Records come in the order of the ticks at which the timeouts expired, and in no particular
  * order within a tick. All unread records of one periodic timeout are read together, in order, at
@@ -142,8 +143,10 @@
  * and LIST do not, so a debugger disturbs nothing. read(2) returns -EOPNOTSUPP. poll(2)
  * reports POLLIN | POLLRDNORM while there are records, in the ring or waiting, and POLLERR while
  * HWTIMER_RING_BAD is set. Only one thread at a time may submit, and only one may read records;
- * the program has to ensure that. Rings need atomic 64-bit stores, which all 64-bit architectures
- * have and, of the 32-bit ones, x86 and ARMv7.
+ * the program has to ensure that. A mapping is inherited by fork(2), like any shared memory, and
+ * cannot be enlarged by mremap(2). Rings need atomic 64-bit stores, which all 64-bit architectures
+ * have and, of the 32-bit ones, x86 and ARMv7; and caches without aliases, which some MIPS, ARM,
+ * SPARC and PA-RISC processors lack.
  *
  * Nothing that a program writes to this memory harms others. If sq_tail - sq_head or cq_tail -
  * cq_head exceeds the number of entries (with the kernel's own copy of its index), the kernel
@@ -566,7 +569,12 @@ struct hwtimer_batch {
 	__u32 pad;
 };
 
-/* The id of a timeout in a context with rings: @index below 2^24, @tag below 2^40. */
+/*
+ * The id of a timeout in a context with rings: @index below 2^24, @tag below 2^40. So many timeouts
+ * take 2 GB, and a program that needs more opens another context. An index that is used a million
+ * times per second, each time with the next tag, repeats a tag after 12 days; only an id that was
+ * kept for as long could be taken for the new one.
+ */
 #define HWTIMER_ID(index, tag)	((__u64)(tag) << 24 | (index))
 #define HWTIMER_ID_INDEX(id)	((__u32)(id) & 0xffffffU)
 #define HWTIMER_ID_TAG(id)	((__u64)(id) >> 24)
@@ -603,7 +611,7 @@ struct hwtimer_batch {
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory, or the cgroup has reached its limit; or the shared wheel cannot be
  *		created, for any reason
- * -EOPNOTSUPP	the architecture has no atomic 64-bit stores
+ * -EOPNOTSUPP	the processor has no atomic 64-bit stores, or caches with aliases
  */
 struct hwtimer_rings {
 	__u32 flags;

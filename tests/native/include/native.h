@@ -652,6 +652,7 @@ struct kmem_cache { size_t size; };
 struct page { void *at; };
 struct vm_area_struct { unsigned long vm_flags; void *at; };
 #define VM_SHARED	1
+#define VM_DONTEXPAND	2
 #define VM_MAP		0
 #define PAGE_KERNEL	0
 #define alloc_page(gfp)	((struct page *)native_alloc(sizeof(struct page)))
