@@ -1027,6 +1027,46 @@ int hwtimer_touch(struct hwtimer *h, hwtimer_id id, uint64_t delay_ns)
 	return hwtimer_touch_at(h, id, deadline_in(h, delay_ns));
 }
 
+/* The kernel knows the deadline and the period. */
+static int query_periodic(struct hwtimer *h, const struct timeout *timeout,
+			  struct hwtimer_state *state)
+{
+	struct hwtimer_query arg = { .id = h->ring ? timeout->id : timeout->kernel_id };
+	int ret = device(h, HWTIMER_IOC_QUERY, &arg);
+
+	state->deadline_ns = arg.deadline;
+	state->period_ns = arg.period;
+	return ret;
+}
+
+int hwtimer_query(struct hwtimer *h, hwtimer_id id, struct hwtimer_state *state)
+{
+	struct timeout *timeout;
+	uint64_t now;
+	int ret = 0;
+
+	*state = (struct hwtimer_state){ 0 };
+	lock(h);
+	timeout = find(h, id);
+	if (!timeout) {
+		ret = -ENOENT;
+	} else if (h->stopped || timeout->reports & REPORTS_END) {
+		ret = -ESHUTDOWN;
+	} else {
+		state->user_data = timeout->user_data;
+		state->deadline_ns = timeout->wanted;
+		if (timeout->periodic)
+			ret = query_periodic(h, timeout, state);
+	}
+	unlock(h);
+	now = hwtimer_now(h);
+	if (state->deadline_ns == HWTIMER_NEVER)
+		state->remaining_ns = HWTIMER_NEVER;
+	else if (state->deadline_ns > now)
+		state->remaining_ns = state->deadline_ns - now;
+	return ret;
+}
+
 /* Can the timeout be pending in the kernel? */
 static bool armed(const struct hwtimer *h, const struct timeout *timeout)
 {

@@ -121,6 +121,20 @@ struct hwtimer_repeat {
 	uint32_t	policy;
 };
 
+/**
+ * struct hwtimer_state - what hwtimer_query() tells about a timeout
+ * @user_data: as scheduled
+ * @deadline_ns: its deadline, on the handle's clock, or HWTIMER_NEVER. Periodic: the next one
+ * @remaining_ns: the time from now to the deadline; 0 if that is past, HWTIMER_NEVER if never
+ * @period_ns: 0: not periodic
+ */
+struct hwtimer_state {
+	uint64_t	user_data;
+	uint64_t	deadline_ns;
+	uint64_t	remaining_ns;
+	uint64_t	period_ns;
+};
+
 /*
  * Open the device and create a handle. Errors are those of open(2), HWTIMER_IOC_SETUP and
  * HWTIMER_IOC_RINGS; also -EINVAL for invalid options, and -ENOMEM. *h is NULL after an error.
@@ -174,6 +188,12 @@ int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repe
  */
 int hwtimer_touch(struct hwtimer *h, hwtimer_id id, uint64_t delay_ns);
 int hwtimer_touch_at(struct hwtimer *h, hwtimer_id id, uint64_t deadline_ns);
+
+/*
+ * The state of a timeout. Errors as for hwtimer_touch(). For a periodic timeout this is an ioctl. An
+ * expiry may be waiting to be returned by hwtimer_wait().
+ */
+int hwtimer_query(struct hwtimer *h, hwtimer_id id, struct hwtimer_state *state);
 
 /* Cancel a timeout. -ENOENT as above. */
 int hwtimer_cancel(struct hwtimer *h, hwtimer_id id);

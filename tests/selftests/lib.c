@@ -431,6 +431,45 @@ TEST_F(lib, touch_what_has_expired)
 	EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, id, 0));
 }
 
+TEST_F(lib, query)
+{
+	struct hwtimer_repeat r = { .period_ns = FAR, .policy = HWTIMER_MISFIRE_SKIP };
+	__u64 before = hwtimer_now(self->h), after;
+	struct hwtimer_state state;
+	hwtimer_id id, periodic;
+
+	ASSERT_EQ(0, hwtimer_schedule_at(self->h, before + FAR, 1, &id));
+	ASSERT_EQ(0, hwtimer_query(self->h, id, &state));
+	after = hwtimer_now(self->h);
+	EXPECT_EQ(1, state.user_data);
+	EXPECT_EQ(before + FAR, state.deadline_ns);
+	EXPECT_GE(FAR, state.remaining_ns);
+	EXPECT_LE(before + FAR - after, state.remaining_ns);
+	EXPECT_EQ(0, state.period_ns);
+	/* A touch that stays in the library, and one to a time that has passed. */
+	ASSERT_EQ(0, hwtimer_touch_at(self->h, id, before + 2 * FAR));
+	ASSERT_EQ(0, hwtimer_query(self->h, id, &state));
+	EXPECT_EQ(before + 2 * FAR, state.deadline_ns);
+	ASSERT_EQ(0, hwtimer_touch_at(self->h, id, HWTIMER_NEVER));
+	ASSERT_EQ(0, hwtimer_query(self->h, id, &state));
+	EXPECT_EQ(HWTIMER_NEVER, state.remaining_ns);
+	ASSERT_EQ(0, hwtimer_touch_at(self->h, id, before));
+	ASSERT_EQ(0, hwtimer_query(self->h, id, &state));
+	EXPECT_EQ(before, state.deadline_ns);
+	EXPECT_EQ(0, state.remaining_ns);
+	ASSERT_EQ(0, hwtimer_cancel(self->h, id));
+	EXPECT_EQ(-ENOENT, hwtimer_query(self->h, id, &state));
+
+	r.first_ns = before + FAR;
+	ASSERT_EQ(0, hwtimer_schedule_repeat(self->h, &r, 2, &periodic));
+	ASSERT_EQ(0, hwtimer_query(self->h, periodic, &state));
+	EXPECT_EQ(2, state.user_data);
+	EXPECT_EQ(before + FAR, state.deadline_ns);
+	EXPECT_EQ(FAR, state.period_ns);
+	ASSERT_EQ(0, hwtimer_stop(self->h));
+	EXPECT_EQ(-ESHUTDOWN, hwtimer_query(self->h, periodic, &state));
+}
+
 TEST_F(lib, cancel)
 {
 	struct hwtimer_stats stats;
