@@ -190,8 +190,8 @@ int hwtimer_touch(struct hwtimer *h, hwtimer_id id, uint64_t delay_ns);
 int hwtimer_touch_at(struct hwtimer *h, hwtimer_id id, uint64_t deadline_ns);
 
 /*
- * The state of a timeout. Errors as for hwtimer_touch(). For a periodic timeout this is an ioctl. An
- * expiry may be waiting to be returned by hwtimer_wait().
+ * The state of a timeout. Errors as for hwtimer_touch(). For a periodic timeout this is an ioctl.
+ * An expiry may be waiting to be returned by hwtimer_wait().
  */
 int hwtimer_query(struct hwtimer *h, hwtimer_id id, struct hwtimer_state *state);
 
