@@ -691,23 +691,25 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule_forward);
  * For the cheapest way to push a timeout back, as TCP does with its timers: the owner keeps the
  * deadline in a variable of its own, and only stores a later one there. The callback begins with
  *
- *	if (hwtimer_schedule_unless_due(timeout, READ_ONCE(conn->deadline)) >= 0)
+ *	if (hwtimer_schedule_unless_due(timeout, READ_ONCE(conn->deadline)) != -ETIME)
  *		return;
  *
  * hwtimer_touch_at() is a locked operation on the timeout, but then the worker does this, and its
  * caller learns whether it was in time. Here each old deadline costs an expiry and an arming, and
- * the owner has to serialise with the callback: a later deadline that is stored after the callback
- * has read the variable has no effect, and a callback that runs while hwtimer_cancel() is called
- * may still arm the timeout. hwtimer_cancel_sync(), hwtimer_shutdown_sync() and hwtimer_release()
- * need no care. For an earlier deadline, the owner stores it, then calls hwtimer_schedule_at().
+ * the owner has to serialise with the callback. If it stores a later deadline after the callback
+ * has read the variable, and found it due, that has no effect. If it calls hwtimer_cancel(), or
+ * arms the timeout for an earlier deadline, between this read and the arming, the callback arms it
+ * again for what it has read. So for these two, owner and callback hold a lock of theirs.
+ * hwtimer_cancel_sync(), hwtimer_shutdown_sync() and hwtimer_release() need no lock.
  *
  * Context: Any context but NMI. Lock-free; does not allocate.
  *
  * Return: as hwtimer_schedule_at(), and
  * * -ETIME - @deadline_ns is reached: the callback does its work
  *
- * On error nothing has changed. The place under the wheel's cap was given up before the callback,
- * so with a cap -EAGAIN is possible.
+ * On error nothing has changed. On a wheel with a cap the callback has to handle -EAGAIN, because
+ * its place was given up before the callback: the timeout is not armed, and not due. On -ESHUTDOWN,
+ * the wheel was stopped meanwhile, and the timeout is not handed back.
  */
 int hwtimer_schedule_unless_due(struct hwtimer_timeout *timeout, u64 deadline_ns)
 {

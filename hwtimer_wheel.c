@@ -1825,10 +1825,12 @@ static void answer_survey(struct hwtimer_wheel *w)
  * the callbacks of all timeouts that are due, then release functions. For the worker only.
  *
  * If producers push faster than the worker drains, each pass takes longer than the one before. So
- * that this delays only the timeouts whose requests wait, a drain that takes more than a tick is
- * interrupted: the worker settles the ticks that are over, then drains the rest. A timeout of such
- * a tick whose request still waits expires at the next tick after it is drained. So it is late by
- * the time that it waits, which is more than a tick already, and by less than another tick.
+ * that this delays only the timeouts whose requests wait, a drain that takes more than a tick, and
+ * has drained WHEEL_DRAIN_SHARE requests, is interrupted: the worker settles the ticks that are
+ * over, then drains the rest. A timeout of such a tick whose request still waits expires at the next
+ * tick after it is drained, behind timeouts due later. So it is late by the time that it waits,
+ * which is more than a tick already, and by less than another tick. A worker that was held off, but
+ * has fewer requests to drain, catches up in the order of ticks.
  *
  * Return: true if the budget ran out before the end of the pass. Then call again, with the time as
  * of that call, and let other tasks run in between.
@@ -1837,12 +1839,16 @@ bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 {
 	u64 tick = div64_u64(min(now, WHEEL_HORIZON - 1), w->tick_ns);
 	unsigned long drained;
-	bool over = false, progress;
+	unsigned int before;
+	bool over = false;
 
 	w->in_row = false;
 	if (w->stage == STAGE_OVERDUE) {
-		if (settle_ticks(w, &budget))
+		if (settle_ticks(w, &budget)) {
 			w->stage = STAGE_DRAIN;
+			/* The drain gets its share, too, before it is interrupted again. */
+			w->drain_budget = 0;
+		}
 		wake_after_row(w);
 	}
 	if (w->stage == STAGE_REST) {
@@ -1856,14 +1862,17 @@ bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 		w->pass_barrier = smp_load_acquire(&w->barrier);
 		hwtimer_step();
 		drain_restart(w);
+		w->drain_budget = 0;
 		w->stage = STAGE_DRAIN;
 	}
 	if (w->stage == STAGE_DRAIN) {
 		drained = w->drained;
-		progress = budget;
-		if (drain(w, &budget)) {
+		before = budget;
+		if (drain(w, &budget))
 			w->stage = STAGE_SETTLE;
-		} else if (progress && tick > w->target + 1) {
+		w->drain_budget += before - budget;
+		if (w->stage == STAGE_DRAIN && before && tick > w->target + 1 &&
+		    w->drain_budget >= w->drain_share) {
 			w->target = tick - 1;
 			w->stage = STAGE_OVERDUE;
 		}
@@ -2191,6 +2200,8 @@ int wheel_init(struct hwtimer_wheel *w, const struct wheel_shape *shape,
 	w->cap = shape->cap;
 	w->ops = ops;
 	w->cur = 1;
+	/* Each request is reversed, and handled. */
+	w->drain_share = 2 * WHEEL_DRAIN_SHARE;
 	/* Not fewer, or the worker would wake often for nothing if all timeouts are far away. */
 	w->probes = clamp_t(u64, div64_u64(WHEEL_DRAIN_NS, w->tick_ns), WHEEL_PROBES,
 			    WHEEL_LOOKAHEAD);

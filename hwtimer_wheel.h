@@ -61,6 +61,8 @@
 #define WHEEL_ABREAST		8
 /* The budget of one wheel_advance(), in timeouts and requests handled and buckets skipped. */
 #define WHEEL_BUDGET		1024
+/* A drain of more than a tick is interrupted to settle ticks, each time after so many requests. */
+#define WHEEL_DRAIN_SHARE	8192
 /* How many timeouts one wheel_advance() surveys, in addition to its budget. */
 #define WHEEL_SURVEY		128
 
@@ -129,8 +131,7 @@ struct wheel_shape {
  * @rejected: arms that failed because of the cap
  * @coalesced: requests that needed no push, because QUEUED was set
  * @kicks: kicks of the worker
- * @taken: @pushed as of when the worker last emptied @requests. Used by the
- *	worker only
+ * @taken: @pushed as of when the worker last emptied @requests. Used by the worker only
  *
  * A count has what was done on this CPU, so a timeout armed here may be counted as cancelled on
  * another CPU; only the sums over all CPUs are meaningful. Counts wrap on 32-bit machines. They
@@ -267,6 +268,9 @@ typedef void (*wheel_survey_fn)(void *arg, unsigned int i, struct hwtimer_timeou
  * @pass_barrier: @barrier as of the start of this pass
  * @cycle_barrier: @pass_barrier as of the start of this release cycle
  * @drain_cpu: the CPU whose request queue is taken next; nr_cpu_ids: all have been taken
+ * @drain_budget: how much of its budgets this pass has used for its drain since that was last
+ *	interrupted
+ * @drain_share: the least @drain_budget at which the drain may be interrupted. Constant
  * @probes: budget of a search by wheel_prepare_sleep(), see next_tick(). Constant
  * @cur: the first tick that has not begun; nothing is filed before it
  * @now_tick: the tick that is being settled
@@ -342,6 +346,8 @@ struct hwtimer_wheel {
 	struct completion	*pass_barrier;
 	struct completion	*cycle_barrier;
 	unsigned int		drain_cpu;
+	unsigned long		drain_budget;
+	unsigned long		drain_share;
 	unsigned int		probes;
 	u64			cur;
 	u64			now_tick;
@@ -388,7 +394,7 @@ bool wheel_holds(const struct hwtimer_timeout *t);
 u64 wheel_deadline(const struct hwtimer_timeout *t);
 
 /* End a timeout for good: wait for the worker; or in one of its callbacks, without waiting. */
-bool wheel_end_sync(struct hwtimer_timeout *t, wheel_end_fn end, unsigned long patience);
+bool wheel_end_sync(struct hwtimer_timeout *t, wheel_end_fn end, unsigned long drain_share);
 bool wheel_end_in_callback(struct hwtimer_timeout *t, wheel_end_fn end);
 
 /* Called by the worker. */

@@ -34,7 +34,7 @@
 #include "user.h"
 
 /* How many records are copied to a reader at a time, by way of the stack. */
-#define READ_BATCH	16
+#define READ_BATCH	8
 
 static bool readable(struct hwtimer_ctx *ctx)
 {

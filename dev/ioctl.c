@@ -589,7 +589,7 @@ static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size
 			    BIT(HWTIMER_MISFIRE_MAKE_UP),
 		.max_timeouts = MAX_CAP,
 		.max_entries = HWTIMER_RING_MAX,
-		.max_slots = READ_ONCE(max_user_slots),
+		.max_slots = min(READ_ONCE(max_user_slots), (unsigned int)HWTIMER_MAX_SLOTS),
 		.max_levels = HWTIMER_MAX_LEVELS,
 		.min_tick_ns = READ_ONCE(min_tick_ns),
 	};

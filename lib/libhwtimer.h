@@ -160,7 +160,8 @@ bool hwtimer_has_rings(const struct hwtimer *h);
 uint64_t hwtimer_tick_ns(const struct hwtimer *h);
 
 /*
- * The current time on the handle's clock, in ns: that of clock_gettime(2).
+ * The current time on the handle's clock, in ns: that of clock_gettime(2). Use a handle only in the
+ * time namespace in which it was opened.
  */
 uint64_t hwtimer_now(const struct hwtimer *h);
 

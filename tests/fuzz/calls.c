@@ -341,7 +341,7 @@ static enum verdict judge(const struct context *c, enum action action,
 	case DO_QUERY:
 		return arg.query.pad2 ? INVALID : VALID;
 	case DO_BATCH:
-		if (arg.batch.pad || arg.batch.size < sizeof(struct hwtimer_op) ||
+		if (arg.batch.pad || arg.batch.size < sizeof(struct hwtimer_op) || arg.batch.size % 8 ||
 		    arg.batch.count > 0x7fffffff)
 			return INVALID;
 		return UNSURE;

@@ -412,6 +412,7 @@ static void drain_over_ticks(struct kunit *test)
 	unsigned int i, calls = 0;
 	u64 begun[2] = { };
 
+	rig->wheel.drain_share = 0;
 	arm_tick(&p[0], 3);
 	arm_tick(&p[1], 9);
 	to_tick(rig, 1);
@@ -445,6 +446,7 @@ static void drain_into_tick(struct kunit *test)
 	struct probe *p = probes(rig, 10);
 	unsigned int i;
 
+	rig->wheel.drain_share = 0;
 	to_tick(rig, 1);
 	for (i = 0; i < 10; i++)
 		arm_tick(&p[i], 3);
@@ -458,6 +460,26 @@ static void drain_into_tick(struct kunit *test)
 	expect_in_order(rig, p, 10);
 }
 
+/* A worker that is held off for long in the middle of a drain catches up in order. Promise 10. */
+static void drain_held_off(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 20);
+	unsigned int i;
+
+	arm_tick(&p[19], 9);
+	to_tick(rig, 1);
+	for (i = 0; i < 19; i++)
+		arm_tick(&p[i], 3 + i / 4);
+	for (i = 0; i < 25; i++)
+		wheel_advance(&rig->wheel, rig->now, 1);
+	rig->now = 12 * TICK;
+	while (wheel_advance(&rig->wheel, rig->now, 1))
+		;
+	to_tick(rig, 13);
+	expect_in_order(rig, p, 20);
+}
+
 /* A survey waits until such a drain is over, too. */
 static void survey_after_overdue(struct kunit *test)
 {
@@ -465,6 +487,7 @@ static void survey_after_overdue(struct kunit *test)
 	struct probe *p = probes(rig, 41);
 	unsigned int i;
 
+	rig->wheel.drain_share = 0;
 	for (i = 20; i < 40; i++)
 		arm_tick(&p[i], 2);
 	to_tick(rig, 1);
@@ -486,6 +509,7 @@ WHEEL_SUITES(late,
 	KUNIT_CASE(due_meanwhile),
 	KUNIT_CASE(drain_over_ticks),
 	KUNIT_CASE(drain_into_tick),
+	KUNIT_CASE(drain_held_off),
 	KUNIT_CASE(survey_after_overdue),
 	KUNIT_CASE(catch_up),
 	KUNIT_CASE(catch_up_round),

@@ -72,7 +72,7 @@ static void hw_lazy_fired(struct hwtimer_timeout *t)
 {
 	struct conn *c = container_of(t, struct conn, timer.hwtimer);
 
-	if (hwtimer_schedule_unless_due(t, READ_ONCE(c->deadline)) < 0)
+	if (hwtimer_schedule_unless_due(t, READ_ONCE(c->deadline)) == -ETIME)
 		hw_fired(t);
 }
 

@@ -186,6 +186,8 @@ static void turn(__u64 *random)
 		native_fail("no wheel");
 		return;
 	}
+	if (below(random, 2))
+		w.drain_share = below(random, 200);
 	for (i = 0; i < TIMEOUTS; i++)
 		wheel_timeout_init(&ones[i].t, &w, nothing);
 	for (i = 0; i < PLAYED; i++)

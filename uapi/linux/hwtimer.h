@@ -13,8 +13,8 @@
  * the machine is suspended, CLOCK_MONOTONIC stands still, and so do the timeouts.
  * CLOCK_BOOTTIME goes on, and timeouts that became due expire after the resume. Neither
  * wakes the machine. All absolute times, in both directions, are those of the time namespace
- * of the task that opened the file, or that called HWTIMER_IOC_SETUP, whoever uses it. Before
- * the start of the machine no time can be named: such a deadline counts as the start.
+ * of the task that opened the file, or that called HWTIMER_IOC_SETUP, whoever uses it. A
+ * deadline before the start of the machine counts as the start, and is reported so.
  *
  * Versions: each structure may get new fields at its end; its size remains a multiple of 8. The
  * size that a caller was compiled with is part of the ioctl number. The kernel accepts the sizes
@@ -182,7 +182,7 @@
  * The thread of an own wheel is in the cgroups of the caller, and has its nice value.
  *
  * Optional; at most once, and before the first HWTIMER_IOC_SCHEDULE. If records ever get new
- * fields, a context will have to ask for them here.
+ * fields, a program that uses read(2) will have to ask for them here.
  *
  * -EINVAL	unknown flag; unknown clockid; shared wheel: tick_ns or slots is
  *		not 0, levels is above 1, HWTIMER_SETUP_GROW, or not
