@@ -341,7 +341,8 @@ static enum verdict judge(const struct context *c, enum action action,
 	case DO_QUERY:
 		return arg.query.pad2 ? INVALID : VALID;
 	case DO_BATCH:
-		if (arg.batch.pad || arg.batch.size < sizeof(struct hwtimer_op) || arg.batch.size % 8 ||
+		if (arg.batch.pad || arg.batch.size % 8 ||
+		    arg.batch.size < sizeof(struct hwtimer_op) ||
 		    arg.batch.count > 0x7fffffff)
 			return INVALID;
 		return UNSURE;
