@@ -796,26 +796,35 @@ TEST_F(context, user_rings)
 /* The memory of rings has a limit of its own. */
 TEST_F(context, user_ring_memory)
 {
-	struct hwtimer_rings large = { .sq_entries = 512, .timeouts = 1 };	/* 44 KiB */
+	struct hwtimer_rings large = { .sq_entries = 512, .timeouts = 1 };	/* 52 KiB */
+	struct hwtimer_rings larger = {
+		.sq_entries = 512, .timeouts = 1, .sqe_size = 64, .record_size = 128,
+	};									/* 100 KiB */
 
-	ASSERT_EQ(0, set_parameter("max_user_ring_kib", 100));
+	ASSERT_EQ(0, set_parameter("max_user_ring_kib", 110));
 	in_child(fork_as(USER_A)) {
 		int fds[3] = { open_node(), open_node(), open_node() };
 
 		expect(0, hwt_rings(fds[0], &large));
-		expect(44, must_fdinfo(fds[0], "user_ring_kib"));
-		expect(100, must_fdinfo(fds[0], "max_user_ring_kib"));
+		expect(52, must_fdinfo(fds[0], "user_ring_kib"));
+		expect(110, must_fdinfo(fds[0], "max_user_ring_kib"));
 		expect(0, hwt_rings(fds[1], &large));
 		expect(-EDQUOT, hwt_rings(fds[2], &large));
-		expect(88, must_fdinfo(fds[2], "user_ring_kib"));
+		expect(104, must_fdinfo(fds[2], "user_ring_kib"));
 		expect(2, must_fdinfo(fds[2], "user_timeouts"));
 		expect(0, try_rings(fds[2], 1));
-		expect(92, must_fdinfo(fds[2], "user_ring_kib"));
+		expect(108, must_fdinfo(fds[2], "user_ring_kib"));
 		/* A close makes room. */
 		close(fds[0]);
 		expect(0, hwt_rings(open_node(), &large));
 		close(fds[1]);
 		close(fds[2]);
+	}
+	in_child(fork_as(USER_B)) {
+		int fd = open_node();
+
+		expect(0, hwt_rings(fd, &larger));
+		expect(100, must_fdinfo(fd, "user_ring_kib"));
 	}
 }
 
