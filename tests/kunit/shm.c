@@ -167,13 +167,19 @@ static void larger(struct kunit *test)
 	struct hwtimer_record rec = { .id = 3, .error = -1 };
 	struct hwtimer_shm pair;
 	struct hwtimer_sqe sqe;
+	u64 sq_end, cq_end;
 	unsigned int i, k;
 	u8 *unknown;
 
 	for (i = 0; i < ARRAY_SIZE(more); i++) {
-		create_larger(test, &pair, 4, 4, more[i]);
-		memset(pair.sqes, 0xa5, 4 * pair.sqe_size);
-		memset(pair.cqes, 0xa5, 4 * pair.record_size);
+		create_larger(test, &pair, 64, 64, more[i]);
+		/* the parts do not overlap, and fit */
+		sq_end = hwtimer_shm_sq_offset(&pair) + 64 * (sizeof(sqe) + more[i]);
+		cq_end = sq_end + 64 * (sizeof(rec) + more[i]);
+		KUNIT_ASSERT_EQ(test, sq_end, hwtimer_shm_cq_offset(&pair));
+		KUNIT_ASSERT_EQ(test, PAGE_ALIGN(cq_end), hwtimer_shm_size(&pair));
+		memset(pair.sqes, 0xa5, 64 * pair.sqe_size);
+		memset(pair.cqes, 0xa5, 64 * pair.record_size);
 		unknown = (u8 *)(hwtimer_shm_sqe(&pair, 2) + 1);
 		memset(unknown, 0, more[i]);
 		pair.sq_head = 2;
@@ -184,7 +190,7 @@ static void larger(struct kunit *test)
 			KUNIT_EXPECT_FALSE(test, hwtimer_shm_get(&pair, &sqe));
 			unknown[k] = 0;
 		}
-		pair.cq_tail = 6;
+		pair.cq_tail = 66;
 		hwtimer_shm_put(&pair, &rec);
 		KUNIT_EXPECT_MEMEQ(test, hwtimer_shm_record(&pair, 2), &rec, sizeof(rec));
 		KUNIT_EXPECT_NULL(test, memchr_inv(hwtimer_shm_record(&pair, 2) + 1, 0, more[i]));

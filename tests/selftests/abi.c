@@ -243,14 +243,21 @@ TEST(info_answers)
 	struct hwtimer_setup setup = { .flags = HWTIMER_SETUP_OWN_WHEEL, .slots = 64 };
 	struct hwtimer_rings rings = { .sq_entries = 4, .timeouts = 4 };
 	__u64 min_tick = must_get_parameter("min_tick_ns");
+	__u64 max_slots = must_get_parameter("max_user_slots");
 	struct hwtimer_info info;
-	int fd = must_open(0);
+	int fd = must_open(0), ret;
 	unsigned int i;
 
 	memset(&info, 0xa5, sizeof(info));
 	info.flags = 0;
 	info.pad = 0;
-	ASSERT_EQ(0, hwt_ioctl(fd, HWTIMER_IOC_INFO, &info));
+	/* Other values than the default ones. */
+	EXPECT_EQ(0, set_parameter("max_user_slots", max_slots / 2));
+	EXPECT_EQ(0, set_parameter("min_tick_ns", 2 * min_tick));
+	ret = hwt_ioctl(fd, HWTIMER_IOC_INFO, &info);
+	EXPECT_EQ(0, set_parameter("max_user_slots", max_slots));
+	EXPECT_EQ(0, set_parameter("min_tick_ns", min_tick));
+	ASSERT_EQ(0, ret);
 	EXPECT_EQ(0, info.flags | info.pad | info.pad2);
 	EXPECT_EQ(HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW, info.setup_flags);
 	EXPECT_EQ(HWTIMER_RELATIVE, info.time_flags);
@@ -259,8 +266,8 @@ TEST(info_answers)
 	EXPECT_EQ(1 << 24, info.max_timeouts);
 	EXPECT_EQ(65536, info.max_entries);
 	EXPECT_EQ(16, info.max_levels);
-	EXPECT_EQ(must_get_parameter("max_user_slots"), info.max_slots);
-	EXPECT_EQ(min_tick, info.min_tick_ns);
+	EXPECT_EQ(max_slots / 2, info.max_slots);
+	EXPECT_EQ(2 * min_tick, info.min_tick_ns);
 	EXPECT_EQ(!(info.features & HWTIMER_FEATURE_RINGS), hwt_rings(fd, &rings) == -EOPNOTSUPP);
 	EXPECT_EQ(0, info.features & ~(__u64)HWTIMER_FEATURE_RINGS);
 	close(fd);

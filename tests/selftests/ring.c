@@ -884,6 +884,14 @@ TEST(larger_entries)
 		}
 		store_release(&r->shared->cq_head, ++r->cq_head);
 	}
+	/* It may take back an entry that has them. */
+	sqe = (char *)r->sqes + i % 4 * 64;
+	memset(sqe, 0xa5, 64);
+	*(struct hwtimer_sqe *)sqe = (struct hwtimer_sqe){ .op = HWTIMER_OP_NOP };
+	store_release(&r->shared->sq_tail, ++r->sq_tail);
+	must_enter(r);
+	EXPECT_EQ(0, ring_untaken(r));
+	EXPECT_EQ(0, ring_unread(r));
 	ring_close(r);
 }
 

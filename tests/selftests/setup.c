@@ -170,7 +170,8 @@ static void expect_own_times(int fd, clockid_t clock)
 	at = clock_ns(clock) + 20 * NSEC_PER_MSEC;
 	expect(0, hwt_touch(fd, 0, id, at, NULL));
 	expect(1, hwt_collect(fd, &rec, 1));
-	expect(1, rec.deadline == at && between(at, rec.fired, clock_ns(clock)));
+	expect(1, rec.deadline == at && rec.last == at);
+	expect(1, between(at, rec.fired, clock_ns(clock)));
 
 	before = clock_ns(clock);
 	expect(0, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 2, &id, &deadline));
@@ -194,7 +195,7 @@ static void expect_own_ring_times(void)
 {
 	struct ring *r = must_ring(must_open(0), 4, 4, 2);
 	struct hwtimer_record rec;
-	__u64 before = now_ns(), at = before + 20 * NSEC_PER_MSEC;
+	__u64 before = now_ns(), at = before + 20 * NSEC_PER_MSEC, deadline;
 
 	must_arm(r, HWTIMER_ID(0, 1), at, 1);
 	/* The clock's range, not that of another clock. */
@@ -207,6 +208,10 @@ static void expect_own_ring_times(void)
 	expect(1, ring_collect(r, &rec, 1));
 	expect(1, rec.kind == HWTIMER_FAILED && rec.deadline == 7);
 	expect(1, between(before, rec.fired, now_ns()));
+	must_put(r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(1, 1), before + FAR, 3);
+	must_put(r, HWTIMER_OP_TOUCH, 0, HWTIMER_ID(1, 1), before + 2 * FAR, 0);
+	expect(0, hwt_query(r->fd, HWTIMER_ID(1, 1), NULL, &deadline));
+	expect(1, deadline == before + 2 * FAR);
 	ring_close(r);
 }
 
@@ -221,11 +226,13 @@ TEST_F(context, time_namespaces)
 		{ "monotonic 100000 123456789\nboottime 7 1\n", 100000123456789 },
 		{ "monotonic -1 500000000\nboottime -1 0\n", -500000000 },
 	};
-	struct hwtimer_setup boot = own;
+	struct hwtimer_setup boot = own, monotonic = shared;
 	unsigned int i;
+	int inherited;
 
 	boot.clockid = CLOCK_BOOTTIME;
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		inherited = must_open(0);
 		/* For the children from now on. */
 		if (unshare(0x00000080 /* CLONE_NEWTIME */))
 			SKIP(return, "no time namespaces");
@@ -241,7 +248,10 @@ TEST_F(context, time_namespaces)
 			expect_own_ring_times();
 			expect(0, hwt_setup(fd, &boot));
 			expect_own_times(fd, CLOCK_BOOTTIME);
+			expect(0, hwt_setup(inherited, &monotonic));
+			expect_own_times(inherited, CLOCK_MONOTONIC);
 		}
+		close(inherited);
 	}
 }
 
@@ -797,6 +807,9 @@ TEST_F(context, user_rings)
 TEST_F(context, user_ring_memory)
 {
 	struct hwtimer_rings large = { .sq_entries = 512, .timeouts = 1 };	/* 52 KiB */
+	struct hwtimer_rings larger = {
+		.sq_entries = 512, .timeouts = 1, .sqe_size = 64, .record_size = 128,
+	};									/* 100 KiB */
 
 	ASSERT_EQ(0, set_parameter("max_user_ring_kib", 110));
 	in_child(fork_as(USER_A)) {
@@ -816,6 +829,12 @@ TEST_F(context, user_ring_memory)
 		expect(0, hwt_rings(open_node(), &large));
 		close(fds[1]);
 		close(fds[2]);
+	}
+	in_child(fork_as(USER_B)) {
+		int fd = open_node();
+
+		expect(0, hwt_rings(fd, &larger));
+		expect(100, must_fdinfo(fd, "user_ring_kib"));
 	}
 }
 
