@@ -1828,9 +1828,9 @@ static void answer_survey(struct hwtimer_wheel *w)
  * that this delays only the timeouts whose requests wait, a drain that takes more than a tick, and
  * has drained WHEEL_DRAIN_SHARE requests, is interrupted: the worker settles the ticks that are
  * over, then drains the rest. A timeout of such a tick whose request still waits expires at the
- * next tick after it is drained, behind timeouts due later. So it is late by the time that it waits,
- * which is more than a tick already, and by less than another tick. A worker that was held off, but
- * has fewer requests to drain, catches up in the order of ticks.
+ * next tick after it is drained, behind timeouts due later. So it is late by the time that it
+ * waits, which is more than a tick already, and by less than another tick. A worker that was held
+ * off, but has fewer requests to drain, catches up in the order of ticks.
  *
  * Return: true if the budget ran out before the end of the pass. Then call again, with the time as
  * of that call, and let other tasks run in between.
