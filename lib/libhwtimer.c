@@ -650,7 +650,12 @@ static int rings_take(struct hwtimer *h, int max)
 		note_records(h, n);
 		/* Pairs with the kernel's between flags and its last read of cq_head. */
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-		if (records_wait(h))
+		/*
+		 * Kick only when all records in the ring have been read: those that wait come
+		 * after them. Otherwise, a program that reads one event at a time would kick
+		 * for each, as each kick fills the ring again.
+		 */
+		if (records_wait(h) && !nr_records(h))
 			enter(h);
 	}
 	return n;

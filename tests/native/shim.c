@@ -943,11 +943,16 @@ int native_close(int fd)
 	return 0;
 }
 
+/* How many times HWTIMER_IOC_ENTER was called. */
+unsigned long native_enters;
+
 int native_ioctl(int fd, unsigned long command, ...)
 {
 	va_list args;
 	long ret;
 
+	if (command == HWTIMER_IOC_ENTER)
+		__atomic_add_fetch(&native_enters, 1, __ATOMIC_RELAXED);
 	va_start(args, command);
 	ret = device->fops->unlocked_ioctl(native_file(fd), command, va_arg(args, unsigned long));
 	va_end(args);

@@ -18,6 +18,7 @@ extern int native_shared_driver;
 void native_begin(void);
 void native_end(void);
 void native_enter(void);
+extern unsigned long native_enters;	/* calls of HWTIMER_IOC_ENTER */
 void native_leave(void);
 void native_usleep(unsigned int us);
 void native_fail(const char *fmt, ...);
