@@ -5,12 +5,13 @@
  *	struct hwtimer *h;
  *	struct hwtimer_event events[64];
  *	hwtimer_id id;
+ *	int n;
  *
  *	hwtimer_open(&h, NULL);
- *	hwtimer_schedule(h, 30000000000, (uintptr_t)conn, &id);
- *	hwtimer_touch(h, id, 30000000000);		on every message
- *	hwtimer_cancel(h, id);				on close
- *	n = hwtimer_wait(h, events, 64, -1);		or when hwtimer_fd(h) is readable
+ *	hwtimer_schedule(h, 30000000000, 7, &id);	// 30 s; the event will have the 7
+ *	hwtimer_touch(h, id, 30000000000);		// on every message
+ *	hwtimer_cancel(h, id);				// on close
+ *	n = hwtimer_wait(h, events, 64, -1);		// or when hwtimer_fd(h) is readable
  *
  * Where the kernel has rings (see linux/hwtimer.h), schedule, touch and cancel are a few
  * writes to memory that is shared with the kernel; a system call is needed only if the kernel
