@@ -66,7 +66,7 @@ typedef uint64_t hwtimer_id;
 
 /**
  * struct hwtimer_options - options of hwtimer_open(); 0 selects the default
- * @size: sizeof(struct hwtimer_options)
+ * @size: sizeof(struct hwtimer_options). It may grow; what a library does not know must be 0
  * @flags: HWTIMER_OPEN_*
  * @timeouts: how many timeouts there may be at once, up to 2^24; 0: 65536
  * @sq_entries: entries of the submission ring; 0: 4096
@@ -138,7 +138,8 @@ struct hwtimer_state {
 
 /*
  * Open the device and create a handle. Errors are those of open(2), HWTIMER_IOC_SETUP and
- * HWTIMER_IOC_RINGS; also -EINVAL for invalid options, and -ENOMEM. *h is NULL after an error.
+ * HWTIMER_IOC_RINGS; also -EINVAL for invalid options, -E2BIG for options that this library does
+ * not know, and -ENOMEM. *h is NULL after an error.
  */
 int hwtimer_open(struct hwtimer **h, const struct hwtimer_options *options);
 
