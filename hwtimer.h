@@ -8,7 +8,7 @@
  *
  *	struct conn {
  *		struct hwtimer_timeout	idle;
- *		...
+ *		struct socket		*socket;
  *	};
  *
  *	wheel = hwtimer_wheel_create(&(struct hwtimer_wheel_params){
@@ -17,8 +17,8 @@
  *
  *	hwtimer_init(&c->idle, wheel, conn_idle);
  *	hwtimer_schedule(&c->idle, 30LL * NSEC_PER_SEC);
- *	hwtimer_touch(&c->idle, 30LL * NSEC_PER_SEC);	on every message
- *	hwtimer_release(&c->idle, conn_free);		on close
+ *	hwtimer_touch(&c->idle, 30LL * NSEC_PER_SEC);	// on every message
+ *	hwtimer_release(&c->idle, conn_free);		// on close
  *
  * docs/promises lists what a wheel promises. hwtimer_period.h has periodic timeouts,
  * hwtimer_work.h timeouts that run on a workqueue.

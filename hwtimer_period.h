@@ -5,7 +5,8 @@
  *	static void beat(struct hwtimer_periodic *periodic, u64 overruns)
  *	{
  *		struct peer *p = container_of(periodic, struct peer, heartbeat);
- *		...
+ *
+ *		peer_send(p, HEARTBEAT);
  *	}
  *
  *	hwtimer_periodic_init(&p->heartbeat, wheel, &(struct hwtimer_period){

@@ -8,7 +8,7 @@
  *
  *	struct lease {
  *		struct hwtimer_work	renewal;
- *		...
+ *		struct socket		*server;
  *	};
  *
  *	wheel = hwtimer_wheel_create(&(struct hwtimer_wheel_params){
@@ -17,7 +17,7 @@
  *
  *	ret = hwtimer_work_init(&l->renewal, wheel, lease_renew, NULL);
  *	hwtimer_work_schedule(&l->renewal, 30LL * NSEC_PER_SEC);
- *	hwtimer_work_release(&l->renewal, lease_free);		finally
+ *	hwtimer_work_release(&l->renewal, lease_free);		// finally
  *
  * Terms: when an item expires, a run of it is dispatched, or the expiry is refused. A dispatched
  * run is due until it begins, and in progress until the function returns. At most one run of an

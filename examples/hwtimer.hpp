@@ -2,12 +2,14 @@
 /*
  * libhwtimer for C++17: timers that call a function, and that are cancelled by their destructor.
  *
- *	hwt::context context;
- *	hwt::timer idle(context, [&] { connection.close(); });
+ *	using namespace std::chrono_literals;
  *
- *	idle.start(30s);		on every message: pushes it back
+ *	hwt::context context;
+ *	hwt::timer idle(context, [] { std::puts("nothing came for 30 s"); });
+ *
+ *	idle.start(30s);		// on every message: pushes it back
  *	idle.cancel();
- *	context.dispatch();		when context.fd() is readable
+ *	context.dispatch();		// when context.fd() is readable
  *
  * A timer that was destroyed or cancelled does not call its function. A timer may be destroyed,
  * started or cancelled in callbacks, including its own. It cannot be moved; keep it as a member

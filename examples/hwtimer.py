@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 """libhwtimer for Python's asyncio, by ctypes (Python 3.11).
 
-    timers = hwtimer.Timers()             in a coroutine
+    timers = hwtimer.Timers()             # in a coroutine
     await timers.sleep(0.5)
-    timer = timers.call_later(30, callback, argument)
-    timer.touch(30)                       on every message
+    timer = timers.call_later(30, print, "idle")
+    timer.touch(30)                       # on every message
     timer.cancel()
-    async with timers.timeout(30) as t:   TimeoutError if it takes longer;
-        t.touch(30)                       pushes the timeout back
+    async with timers.timeout(30) as t:   # TimeoutError if it takes longer
+        t.touch(30)                       # pushes the timeout back
     timers.close()
 
 All timers of a loop are on one descriptor, which the loop watches. No callback is early. As a

@@ -763,8 +763,25 @@ static const struct backend ioctls = {
 
 /* Open and close. */
 
+/* A newer program may have options that this library does not know. They have to be 0. */
+static int copy_options(struct hwtimer_options *to, const struct hwtimer_options *from)
+{
+	const char *bytes = (const char *)from;
+	size_t i;
+
+	if (from->size < sizeof(*to) || from->size % sizeof(from->size))
+		return -EINVAL;
+	for (i = sizeof(*to); i < from->size; i++)
+		if (bytes[i])
+			return -E2BIG;
+	*to = *from;
+	return 0;
+}
+
 static int get_options(struct hwtimer_options *to, const struct hwtimer_options *from)
 {
+	int ret;
+
 	const unsigned int known = HWTIMER_OPEN_THREADS | HWTIMER_OPEN_RINGS |
 				   HWTIMER_OPEN_NO_RINGS | HWTIMER_OPEN_OWN_WHEEL |
 				   HWTIMER_OPEN_GROW | HWTIMER_OPEN_BOOTTIME;
@@ -772,9 +789,9 @@ static int get_options(struct hwtimer_options *to, const struct hwtimer_options 
 
 	*to = (struct hwtimer_options){ 0 };
 	if (from) {
-		if (from->size != sizeof(*to))
-			return -EINVAL;
-		*to = *from;
+		ret = copy_options(to, from);
+		if (ret)
+			return ret;
 	}
 	if (!to->timeouts)
 		to->timeouts = 65536;

@@ -5,12 +5,13 @@
  *	struct hwtimer *h;
  *	struct hwtimer_event events[64];
  *	hwtimer_id id;
+ *	int n;
  *
  *	hwtimer_open(&h, NULL);
- *	hwtimer_schedule(h, 30000000000, (uintptr_t)conn, &id);
- *	hwtimer_touch(h, id, 30000000000);		on every message
- *	hwtimer_cancel(h, id);				on close
- *	n = hwtimer_wait(h, events, 64, -1);		or when hwtimer_fd(h) is readable
+ *	hwtimer_schedule(h, 30000000000, 7, &id);	// 30 s; the event will have the 7
+ *	hwtimer_touch(h, id, 30000000000);		// on every message
+ *	hwtimer_cancel(h, id);				// on close
+ *	n = hwtimer_wait(h, events, 64, -1);		// or when hwtimer_fd(h) is readable
  *
  * Where the kernel has rings (see linux/hwtimer.h), schedule, touch and cancel are a few
  * writes to memory that is shared with the kernel; a system call is needed only if the kernel
@@ -65,7 +66,7 @@ typedef uint64_t hwtimer_id;
 
 /**
  * struct hwtimer_options - options of hwtimer_open(); 0 selects the default
- * @size: sizeof(struct hwtimer_options)
+ * @size: sizeof(struct hwtimer_options). It may grow; what a library does not know must be 0
  * @flags: HWTIMER_OPEN_*
  * @timeouts: how many timeouts there may be at once, up to 2^24; 0: 65536
  * @sq_entries: entries of the submission ring; 0: 4096
@@ -137,7 +138,8 @@ struct hwtimer_state {
 
 /*
  * Open the device and create a handle. Errors are those of open(2), HWTIMER_IOC_SETUP and
- * HWTIMER_IOC_RINGS; also -EINVAL for invalid options, and -ENOMEM. *h is NULL after an error.
+ * HWTIMER_IOC_RINGS; also -EINVAL for invalid options, -E2BIG for options that this library does
+ * not know, and -ENOMEM. *h is NULL after an error.
  */
 int hwtimer_open(struct hwtimer **h, const struct hwtimer_options *options);
 

@@ -334,7 +334,7 @@ suite_update()
 # All packages that any script needs on Debian 12, so that need() can name them at once to a user
 # who is not root.
 packages=(abigail-tools bc bison bpftrace coccinelle codespell cpio cppcheck
-	debhelper dh-dkms dpkg-dev flex g++ gcc gcc-12 gcc-multilib gnuplot-nox graphviz
+	debhelper dh-dkms dh-python dpkg-dev flex g++ gcc gcc-12 gcc-multilib gnuplot-nox graphviz
 	libc6-dev libelf-dev libevent-dev libpython3-dev liburing-dev libsqlite3-dev
 	libuv1-dev lcov lintian make mandoc mmdebstrap openssl pahole patch perl pkg-config
 	python3 python3-prometheus-client python3-sphinx qemu-system-arm qemu-system-misc

@@ -1813,6 +1813,31 @@ TEST(every_option)
 	EXPECT_EQ(files, open_files());
 }
 
+/* A program that was built against the header of a later library. */
+TEST(options_of_a_later_library)
+{
+	struct {
+		struct hwtimer_options o;
+		size_t more[2];
+	} later = { .o = options(0) };
+	struct hwtimer *h;
+
+	later.o.size = sizeof(later);
+	ASSERT_EQ(0, hwtimer_open(&h, &later.o));
+	hwtimer_close(h);
+	later.more[1] = 1;
+	EXPECT_EQ(-E2BIG, hwtimer_open(&h, &later.o));
+	EXPECT_EQ(NULL, h);
+	/* The last word is not an option any more. */
+	later.o.size = sizeof(later) - sizeof(later.more[1]);
+	ASSERT_EQ(0, hwtimer_open(&h, &later.o));
+	hwtimer_close(h);
+	later.more[0] = (size_t)1 << (8 * sizeof(size_t) - 1);
+	EXPECT_EQ(-E2BIG, hwtimer_open(&h, &later.o));
+	later.o.size = sizeof(later) - 1;
+	EXPECT_EQ(-EINVAL, hwtimer_open(&h, &later.o));
+}
+
 /* A kernel without rings, or without memory for them. */
 TEST(no_rings)
 {
