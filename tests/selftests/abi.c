@@ -269,7 +269,7 @@ TEST(info_answers)
 	EXPECT_EQ(max_slots / 2, info.max_slots);
 	EXPECT_EQ(2 * min_tick, info.min_tick_ns);
 	EXPECT_EQ(!(info.features & HWTIMER_FEATURE_RINGS), hwt_rings(fd, &rings) == -EOPNOTSUPP);
-	EXPECT_EQ(0, info.features & ~(__u64)HWTIMER_FEATURE_RINGS);
+	EXPECT_EQ(0, info.features & ~(__u64)(HWTIMER_FEATURE_RINGS | HWTIMER_FEATURE_URING));
 	close(fd);
 	for (i = 0; i < 32; i++) {
 		fd = must_open(0);
