@@ -23,6 +23,7 @@ static_assert(sizeof(struct hwtimer_sqe) == 32, "hwtimer_sqe");
 static_assert(sizeof(struct hwtimer_enter) == 16, "hwtimer_enter");
 static_assert(sizeof(struct hwtimer_list) == 32, "hwtimer_list");
 static_assert(sizeof(struct hwtimer_info) == 72, "hwtimer_info");
+static_assert(sizeof(struct hwtimer_uring_cmd) == 16, "hwtimer_uring_cmd");
 
 #define BOTH	(_IOC_READ | _IOC_WRITE)
 #define NUMBERS	12	/* number of commands */

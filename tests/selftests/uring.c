@@ -6,6 +6,8 @@
 #include "hwt.h"
 #include "uring.h"
 
+#include <sys/uio.h>
+
 /* The headers of the build machine may lack it. */
 #define OP_READ_MULTISHOT	49
 
@@ -158,6 +160,7 @@ TEST_F(uring, errors)
 		HWTIMER_IOC_SETUP, HWTIMER_IOC_STOP, HWTIMER_IOC_BATCH, HWTIMER_IOC_RINGS,
 		HWTIMER_IOC_LIST,
 	};
+	struct iovec buffer = { larger, sizeof(larger) };
 	struct io_uring_sqe sqe;
 	unsigned int i;
 
@@ -180,7 +183,9 @@ TEST_F(uring, errors)
 	submit(&self->ring, &sqe);
 	EXPECT_EQ(-EINVAL, result(&self->ring));
 	sqe = command(self->fd, HWTIMER_IOC_SCHEDULE, &s, variant->flags);
-	sqe.rw_flags = 2;
+	sqe.rw_flags = IORING_URING_CMD_FIXED;
+	ASSERT_EQ(0, syscall(__NR_io_uring_register, self->ring.fd, IORING_REGISTER_BUFFERS,
+			     &buffer, 1));
 	submit(&self->ring, &sqe);
 	EXPECT_EQ(-EINVAL, result(&self->ring));
 	EXPECT_EQ(0, must_stats(self->fd).scheduled);
