@@ -44,6 +44,7 @@ static_assert(sizeof(struct hwtimer_rings) == 48);
 static_assert(sizeof(struct hwtimer_enter) == 16);
 static_assert(sizeof(struct hwtimer_list) == 32);
 static_assert(sizeof(struct hwtimer_info) == 72);
+static_assert(sizeof(struct hwtimer_uring_cmd) == 16);
 
 static unsigned long long min_tick_ns = NSEC_PER_MSEC;
 module_param(min_tick_ns, ullong, 0644);
@@ -577,7 +578,8 @@ static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size
 	if (arg.flags || arg.pad)
 		return -EINVAL;
 	arg = (struct hwtimer_info){
-		.features = rings_supported() ? HWTIMER_FEATURE_RINGS : 0,
+		.features = (rings_supported() ? HWTIMER_FEATURE_RINGS : 0) |
+			    (IS_ENABLED(CONFIG_IO_URING) ? HWTIMER_FEATURE_URING : 0),
 		.setup_flags = HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
 		.time_flags = HWTIMER_RELATIVE,
 		.rings_flags = HWTIMER_RINGS_EVENTFD,
@@ -727,41 +729,44 @@ static long dev_enter(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
  * @run: executes it
  * @writes: it changes the context, so the file must be open for writing
  * @takes: it first takes submissions, so that operations take effect in the program's order
+ * @uring: io_uring may execute it while it submits, because it is short and takes no mutex
  */
 struct command {
 	unsigned int	cmd;
 	long		(*run)(struct hwtimer_ctx *ctx, void __user *uarg, size_t size);
 	bool		writes;
 	bool		takes;
+	bool		uring;
 };
 
 #define IS(name)	.cmd = COMMAND(HWTIMER_IOC_##name)
 
 static const struct command commands[] = {
 	{ IS(SETUP),	.run = dev_setup,	.writes = true },
-	{ IS(SCHEDULE),	.run = dev_schedule,	.writes = true, .takes = true },
-	{ IS(TOUCH),	.run = dev_touch,	.writes = true, .takes = true },
-	{ IS(CANCEL),	.run = dev_cancel,	.writes = true, .takes = true },
-	{ IS(QUERY),	.run = dev_query,	.takes = true },
+	{ IS(SCHEDULE),	.run = dev_schedule,	.writes = true, .takes = true, .uring = true },
+	{ IS(TOUCH),	.run = dev_touch,	.writes = true, .takes = true, .uring = true },
+	{ IS(CANCEL),	.run = dev_cancel,	.writes = true, .takes = true, .uring = true },
+	{ IS(QUERY),	.run = dev_query,	.takes = true, .uring = true },
 	{ IS(STOP),	.run = dev_stop,	.writes = true, .takes = true },
-	{ IS(STATS),	.run = dev_stats },
+	{ IS(STATS),	.run = dev_stats,	.uring = true },
 	{ IS(BATCH),	.run = dev_batch,	.writes = true, .takes = true },
 	{ IS(RINGS),	.run = dev_rings,	.writes = true },
 	/* It takes submissions itself, and says how many. */
-	{ IS(ENTER),	.run = dev_enter,	.writes = true },
+	{ IS(ENTER),	.run = dev_enter,	.writes = true, .uring = true },
 	{ IS(LIST),	.run = dev_list },
-	{ IS(INFO),	.run = dev_get_info },
+	{ IS(INFO),	.run = dev_get_info, .uring = true },
 };
 
 /**
- * hwtimer_dev_ioctl - the ioctls of an open /dev/hwtimer
+ * hwtimer_dev_command - execute a command, by ioctl or io_uring
  * @file: the open file
  * @cmd: HWTIMER_IOC_*, with the size of the argument as the program knows it
- * @arg: address of the argument
+ * @uarg: the argument
+ * @uring: the caller is io_uring
  *
  * Return: see uapi/linux/hwtimer.h.
  */
-long hwtimer_dev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+long hwtimer_dev_command(struct file *file, unsigned int cmd, void __user *uarg, bool uring)
 {
 	unsigned int nr = array_index_nospec(_IOC_NR(cmd), ARRAY_SIZE(commands));
 	struct hwtimer_ctx *ctx = file->private_data;
@@ -771,7 +776,15 @@ long hwtimer_dev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		return -ENOTTY;
 	if (c->writes && !(file->f_mode & FMODE_WRITE))
 		return -EBADF;
+	if (uring && !c->uring)
+		return -EOPNOTSUPP;
 	if (c->takes && hwtimer_rings_of(ctx))
 		hwtimer_rings_take_all(ctx);
-	return c->run(ctx, (void __user *)arg, _IOC_SIZE(cmd));
+	return c->run(ctx, uarg, _IOC_SIZE(cmd));
+}
+
+/* The ioctls of an open /dev/hwtimer. */
+long hwtimer_dev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	return hwtimer_dev_command(file, cmd, (void __user *)arg, false);
 }

@@ -23,6 +23,7 @@ static_assert(sizeof(struct hwtimer_sqe) == 32, "hwtimer_sqe");
 static_assert(sizeof(struct hwtimer_enter) == 16, "hwtimer_enter");
 static_assert(sizeof(struct hwtimer_list) == 32, "hwtimer_list");
 static_assert(sizeof(struct hwtimer_info) == 72, "hwtimer_info");
+static_assert(sizeof(struct hwtimer_uring_cmd) == 16, "hwtimer_uring_cmd");
 
 #define BOTH	(_IOC_READ | _IOC_WRITE)
 #define NUMBERS	12	/* number of commands */
@@ -269,7 +270,7 @@ TEST(info_answers)
 	EXPECT_EQ(max_slots / 2, info.max_slots);
 	EXPECT_EQ(2 * min_tick, info.min_tick_ns);
 	EXPECT_EQ(!(info.features & HWTIMER_FEATURE_RINGS), hwt_rings(fd, &rings) == -EOPNOTSUPP);
-	EXPECT_EQ(0, info.features & ~(__u64)HWTIMER_FEATURE_RINGS);
+	EXPECT_EQ(0, info.features & ~(__u64)(HWTIMER_FEATURE_RINGS | HWTIMER_FEATURE_URING));
 	close(fd);
 	for (i = 0; i < 32; i++) {
 		fd = must_open(0);

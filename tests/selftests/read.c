@@ -4,11 +4,11 @@
  * and non-blocking, by one reader and by many.
  */
 #include "hwt.h"
+#include "uring.h"
 
 #include <sys/select.h>
 #include <sys/uio.h>
 
-#include <linux/io_uring.h>
 
 FIXTURE(context)
 {
@@ -702,77 +702,6 @@ TEST_F(context, many_readers_of_a_backlog)
 	share_out(_metadata, self->fd, true);
 }
 
-/* io_uring, using the kernel's header only. */
-struct ring {
-	int fd;
-	void *rings, *sqes;
-	size_t size, sqes_size;
-	struct io_uring_params params;
-};
-
-static int open_ring(struct ring *ring)
-{
-	struct io_uring_params *p = &ring->params;
-
-	/* A sysctl may have disabled it. */
-	write_file("/proc/sys/kernel/io_uring_disabled", "0");
-	memset(ring, 0, sizeof(*ring));
-	ring->fd = syscall(__NR_io_uring_setup, 8, p);
-	if (ring->fd < 0)
-		return -errno;
-	if (!(p->features & IORING_FEAT_SINGLE_MMAP))
-		die("io_uring: two maps");
-	ring->size = p->sq_off.array + p->sq_entries * sizeof(__u32);
-	if (ring->size < p->cq_off.cqes + p->cq_entries * sizeof(struct io_uring_cqe))
-		ring->size = p->cq_off.cqes +
-			     p->cq_entries * sizeof(struct io_uring_cqe);
-	ring->sqes_size = p->sq_entries * sizeof(struct io_uring_sqe);
-	ring->rings = mmap(NULL, ring->size, PROT_READ | PROT_WRITE,
-			   MAP_SHARED | MAP_POPULATE, ring->fd, IORING_OFF_SQ_RING);
-	ring->sqes = mmap(NULL, ring->sqes_size, PROT_READ | PROT_WRITE,
-			  MAP_SHARED | MAP_POPULATE, ring->fd, IORING_OFF_SQES);
-	if (ring->rings == MAP_FAILED || ring->sqes == MAP_FAILED)
-		die("io_uring: mmap: %s", strerror(errno));
-	return 0;
-}
-
-static void close_ring(struct ring *ring)
-{
-	munmap(ring->rings, ring->size);
-	munmap(ring->sqes, ring->sqes_size);
-	close(ring->fd);
-}
-
-#define RING(ring, type, offset)	((_Atomic type *)((char *)(ring)->rings + (offset)))
-
-static void submit(struct ring *ring, const struct io_uring_sqe *sqe)
-{
-	const struct io_sqring_offsets *off = &ring->params.sq_off;
-	__u32 tail = atomic_load(RING(ring, __u32, off->tail));
-	__u32 index = tail & atomic_load(RING(ring, __u32, off->ring_mask));
-
-	((struct io_uring_sqe *)ring->sqes)[index] = *sqe;
-	atomic_store(RING(ring, __u32, off->array) + index, index);
-	atomic_store(RING(ring, __u32, off->tail), tail + 1);
-	if (syscall(__NR_io_uring_enter, ring->fd, 1, 0, 0, NULL, 0) != 1)
-		die("io_uring_enter: %s", strerror(errno));
-}
-
-static bool completed(struct ring *ring, struct io_uring_cqe *cqe)
-{
-	const struct io_cqring_offsets *off = &ring->params.cq_off;
-	__u32 head = atomic_load(RING(ring, __u32, off->head));
-	struct io_uring_cqe *cqes = (void *)((char *)ring->rings + off->cqes);
-
-	/* This also runs deferred work of the request in this task. */
-	syscall(__NR_io_uring_enter, ring->fd, 0, 0, IORING_ENTER_GETEVENTS, NULL, 0);
-	if (head == atomic_load(RING(ring, __u32, off->tail)))
-		return false;
-	*cqe = cqes[head & atomic_load(RING(ring, __u32, off->ring_mask))];
-	atomic_store(RING(ring, __u32, off->head), head + 1);
-	return true;
-}
-
 TEST_F(context, io_uring)
 {
 	struct hwtimer_record rec[4];
@@ -786,7 +715,7 @@ TEST_F(context, io_uring)
 	};
 	struct io_uring_cqe cqe;
 	struct ring ring;
-	int ret = open_ring(&ring), i;
+	int ret = open_ring(&ring, 0), i;
 	__u64 id;
 
 	if (ret == -ENOSYS)
@@ -847,7 +776,7 @@ TEST_F(context, io_uring_abandoned)
 		.addr = (uintptr_t)theirs, .len = sizeof(*theirs), .off = -1,
 	};
 	struct ring ring;
-	int ret = open_ring(&ring);
+	int ret = open_ring(&ring, 0);
 
 	if (ret == -ENOSYS)
 		SKIP(return, "this kernel has no io_uring");

@@ -152,6 +152,25 @@
  * cq_head exceeds the number of entries (with the kernel's own copy of its index), the kernel
  * stops taking entries or putting records, sets HWTIMER_RING_BAD, and goes on when the index is
  * right again. (It reads sq_tail again when it has taken all entries that it saw before.)
+ *
+ * io_uring
+ * --------
+ *
+ * IORING_OP_READ reads like read(2), as IORING_OP_READ_MULTISHOT does (from Linux 6.7 on), and
+ * IORING_OP_POLL_ADD polls like poll(2); with IORING_POLL_ADD_MULTI each expiry is an edge. With
+ * rings, only polls work.
+ *
+ * SCHEDULE, TOUCH, CANCEL, QUERY, STATS, ENTER and INFO can be submitted with IORING_OP_URING_CMD,
+ * if hwtimer_info.features has HWTIMER_FEATURE_URING: cmd_op is HWTIMER_IOC_*, cmd is a struct
+ * hwtimer_uring_cmd. They do what the ioctl does, and the result of the completion is what the
+ * ioctl returns, or -errno. The structure has to stay in place until then. Also:
+ *
+ * -EOPNOTSUPP	another command; or the io_uring has IORING_SETUP_IOPOLL
+ * -EINVAL	pad, or a flag of uring_cmd_flags, is not 0
+ *
+ * SCHEDULE, TOUCH, CANCEL and QUERY complete while they are submitted, unless the entry has
+ * IOSQE_ASYNC, or waits for others (IOSQE_IO_LINK, IOSQE_IO_DRAIN). From Linux 6.8 to 6.13, such a
+ * waiting entry without IOSQE_ASYNC must not be overwritten before it completed.
  */
 #ifndef _UAPI_LINUX_HWTIMER_H
 #define _UAPI_LINUX_HWTIMER_H
@@ -436,6 +455,7 @@ struct hwtimer_list {
 
 /* hwtimer_info.features */
 #define HWTIMER_FEATURE_RINGS	0x00000001U	/* HWTIMER_IOC_RINGS does not return -EOPNOTSUPP */
+#define HWTIMER_FEATURE_URING	0x00000002U	/* commands by io_uring */
 
 /**
  * struct hwtimer_info - what this version of the module can do
@@ -708,6 +728,18 @@ struct hwtimer_enter {
 	__u32 pad;
 	__u32 taken;
 	__u32 pad2;
+};
+
+/**
+ * struct hwtimer_uring_cmd - a command by io_uring: cmd of struct io_uring_sqe
+ * @arg: address of the structure of the ioctl
+ * @pad: 0
+ *
+ * What a 128-byte entry (IORING_SETUP_SQE128) has behind it is ignored.
+ */
+struct hwtimer_uring_cmd {
+	__aligned_u64 arg;
+	__aligned_u64 pad;
 };
 
 #define HWTIMER_IOC_MAGIC	0xBE

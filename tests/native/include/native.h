@@ -729,6 +729,7 @@ struct file_operations {
 	int		(*mmap)(struct file *file, struct vm_area_struct *vma);
 	long		(*unlocked_ioctl)(struct file *file, unsigned int cmd, unsigned long arg);
 	long		(*compat_ioctl)(struct file *file, unsigned int cmd, unsigned long arg);
+	int		(*uring_cmd)(struct io_uring_cmd *cmd, unsigned int issue_flags);
 	void		(*show_fdinfo)(struct seq_file *m, struct file *file);
 };
 

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: the commands of /dev/hwtimer by io_uring, IORING_OP_URING_CMD.
+ *
+ * They are the ioctls that are short and take no mutex, and dev/ioctl.c executes both. All complete
+ * within the call. They run in the submitting task, in an io-wq worker, or in the thread of
+ * IORING_SETUP_SQPOLL. The latter two are threads of the program: they have its memory, namespaces
+ * and cgroups, and io_uring gives them the credentials of the request. So "current" is right for
+ * whatever an ioctl asks of it.
+ *
+ * None of them returns -EAGAIN to be executed in an io-wq worker instead (IO_URING_F_NONBLOCK), not
+ * even a context's first SCHEDULE, which may have to make a wheel. From Linux 6.8 to 6.13, io_uring
+ * does not keep the entry for that: the worker would read the program's entry again, which by then
+ * may be another one. A program that does not want to wait sets IOSQE_ASYNC.
+ */
+#include <linux/errno.h>
+#include <linux/kernel.h>
+
+#include "../hwtimer_compat.h"
+#include "../uapi/linux/hwtimer.h"
+#include "ioctl.h"
+#include "uring.h"
+
+/* The payload is at the end of the entry. */
+static_assert(sizeof(struct hwtimer_uring_cmd) <=
+	      sizeof(struct io_uring_sqe) - offsetof(struct io_uring_sqe, cmd));
+
+/**
+ * hwtimer_dev_uring_cmd - execute a command of io_uring
+ * @cmd: the command; its payload, which may be in memory shared with the program, is a struct
+ *	hwtimer_uring_cmd
+ * @issue_flags: for io_uring
+ *
+ * Return: what the ioctl would have returned, for the completion; -EIOCBQUEUED: it has been
+ * completed.
+ */
+int hwtimer_dev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
+{
+	const struct hwtimer_uring_cmd *payload = hwtimer_uring_payload(cmd);
+	u64 arg = READ_ONCE(payload->arg);
+	long ret;
+
+	if (cmd->flags & IORING_URING_CMD_MASK || READ_ONCE(payload->pad))
+		return -EINVAL;
+	ret = hwtimer_dev_command(cmd->file, cmd->cmd_op, u64_to_user_ptr(arg), true);
+	if (ret != -EAGAIN)
+		return ret;
+	/* The context is at its cap. If this were returned, io_uring would try again. */
+	io_uring_cmd_done(cmd, ret, issue_flags);
+	return -EIOCBQUEUED;
+}
