@@ -555,6 +555,7 @@ void put_task_struct(struct task_struct *task);
 #define task_tgid_nr(t)	1
 #define capable(c)	true
 #define CAP_SYS_RESOURCE	0
+static inline bool perfmon_capable(void) { return false; }
 void native_usleep(unsigned int us);
 
 /* Waiting. */
