@@ -169,6 +169,10 @@ enum hwtimer_clock {
 #define HWTIMER_WHEEL_GROW	BIT(1)
 /** define HWTIMER_WHEEL_WORK - create the two lanes, the workqueues of hwtimer_work.h */
 #define HWTIMER_WHEEL_WORK	BIT(2)
+/** define HWTIMER_WHEEL_SHARED - for /dev/hwtimer: statistics say that contexts share the wheel */
+#define HWTIMER_WHEEL_SHARED	BIT(3)
+/** define HWTIMER_WHEEL_OWN - for /dev/hwtimer: statistics say that it is the wheel of a context */
+#define HWTIMER_WHEEL_OWN	BIT(4)
 
 /** define HWTIMER_MAX_LEVELS - the most levels that a wheel can have */
 #define HWTIMER_MAX_LEVELS	16

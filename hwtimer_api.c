@@ -24,6 +24,7 @@
 #include "hwtimer_driver.h"
 #include "hwtimer_period.h"
 #include "hwtimer_step.h"
+#include "uapi/linux/hwtimer.h"
 
 static_assert(HWTIMER_HORIZON == WHEEL_HORIZON);
 static_assert(HWTIMER_MAX_SLOTS == WHEEL_MAX_SLOTS);
@@ -257,7 +258,8 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 
 	if (!name_valid(params->name) || !driver || !hwtimer_lanes_check(params) ||
 	    params->flags & ~(HWTIMER_WHEEL_ACCOUNT | HWTIMER_WHEEL_GROW |
-			      HWTIMER_WHEEL_WORK) ||
+			      HWTIMER_WHEEL_WORK | HWTIMER_WHEEL_SHARED |
+			      HWTIMER_WHEEL_OWN) ||
 	    (unsigned int)params->clock > HWTIMER_CLOCK_BOOTTIME)
 		return ERR_PTR(-EINVAL);
 
@@ -269,6 +271,8 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 	driven->clock = params->clock;
 	driven->start_ns = hwtimer_clock_ns(driven);
 	driven->account = params->flags & HWTIMER_WHEEL_ACCOUNT;
+	driven->kind = (params->flags & HWTIMER_WHEEL_SHARED ? HWTIMER_WHEELS_SHARED : 0) |
+		       (params->flags & HWTIMER_WHEEL_OWN ? HWTIMER_WHEELS_OWN : 0);
 
 	ret = wheel_init(&driven->wheel, &shape, &driver->ops, gfp);
 	if (ret)
@@ -283,6 +287,7 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 	if (ret)
 		goto end_works;
 	hwtimer_debugfs_add(driven);
+	hwtimer_stats_add(driven);
 	trace_hwtimer_wheel_create(&driven->wheel, driven->name, params->tick_ns,
 				   driven->wheel.slots, shape.levels ?: 1);
 	return &driven->wheel;
@@ -411,12 +416,10 @@ void hwtimer_wheel_destroy(struct hwtimer_wheel *wheel)
 		return;
 	complain(driven, &pending);
 	hwtimer_debugfs_remove(driven);
+	hwtimer_stats_remove(driven);
 	hwtimer_lanes_end(driven);
 	wheel_unregister(driven);
-	driven->driver->destroy(driven);
-	mem_cgroup_put(driven->memcg);
-	wheel_free(wheel);
-	kfree(driven);
+	hwtimer_stats_put(driven);
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_destroy);
 

@@ -11,6 +11,8 @@
 #include <linux/init.h>
 #include <linux/kallsyms.h>
 #include <linux/list.h>
+#include <linux/rbtree.h>
+#include <linux/refcount.h>
 #include <linux/spinlock.h>
 #include <linux/time.h>
 #include <linux/timekeeping.h>
@@ -21,6 +23,7 @@
 
 struct dentry;
 struct hwtimer_driven;
+struct hwtimer_wheel_stats;
 struct mem_cgroup;
 struct workqueue_struct;
 
@@ -60,7 +63,6 @@ struct hwtimer_monitor {
 
 /**
  * struct hwtimer_driver_ops - the operations of a driver
- * @name: shown in debugfs
  * @ops: the operations that the wheel calls
  * @valid: check the parameters that are for drivers; true if the driver accepts them
  * @create: create the worker of @driven, which sleeps until the first kick; 0 or -errno. Process
@@ -73,7 +75,6 @@ struct hwtimer_monitor {
  * one wheel, and sets hwtimer_driven.actor to the task that calls them.
  */
 struct hwtimer_driver_ops {
-	const char	*name;
 	struct wheel_ops ops;
 	bool		(*valid)(const struct hwtimer_wheel_params *params);
 	int		(*create)(struct hwtimer_driven *driven,
@@ -128,6 +129,7 @@ struct hwtimer_lanes {
  * @driver: the driver. Constant
  * @clock: as in the parameters. Constant
  * @account: HWTIMER_WHEEL_ACCOUNT was given. Constant
+ * @kind: HWTIMER_WHEELS_* of the UAPI header: whose wheel it is. Constant
  * @memcg: the memory cgroup that added levels are charged to; NULL: they are not charged
  * @start_ns: when the wheel was created, on its clock. Constant
  * @name: unique among the live wheels
@@ -142,6 +144,9 @@ struct hwtimer_lanes {
  * @asleep: hrtimer driver: the last slice put the worker to sleep. Used by slices only
  * @debugfs: the wheel's directory, or an error pointer
  * @list: on the list of live wheels
+ * @id: never given to another wheel. Constant; this and the next two members are hwtimer_stats.c's
+ * @stats_node: in the tree of wheels whose statistics programs can read
+ * @refs: references: the wheel's own until it is destroyed, and those of readers
  */
 struct hwtimer_driven {
 	struct hwtimer_wheel	wheel;
@@ -150,6 +155,7 @@ struct hwtimer_driven {
 	const struct hwtimer_driver_ops *driver;
 	enum hwtimer_clock	clock;
 	bool			account;
+	u32			kind;
 	struct mem_cgroup	*memcg;
 	u64			start_ns;
 	char			name[HWTIMER_NAME_LEN + 12];
@@ -166,6 +172,10 @@ struct hwtimer_driven {
 
 	struct dentry		*debugfs;
 	struct list_head	list;
+
+	u64			id;
+	struct rb_node		stats_node;
+	refcount_t		refs;
 };
 
 static inline struct hwtimer_driven *to_driven(const struct hwtimer_wheel *w)
@@ -231,6 +241,12 @@ bool hwtimer_lanes_check(const struct hwtimer_wheel_params *params);
 int hwtimer_lanes_init(struct hwtimer_driven *driven,
 		       const struct hwtimer_wheel_params *params);
 void hwtimer_lanes_end(struct hwtimer_driven *driven);
+
+/* hwtimer_stats.c */
+void hwtimer_stats_add(struct hwtimer_driven *driven);
+void hwtimer_stats_remove(struct hwtimer_driven *driven);
+void hwtimer_stats_put(struct hwtimer_driven *driven);
+void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_stats *s);
 
 /* debug/debugfs.c */
 void hwtimer_debugfs_init(void);

@@ -194,7 +194,6 @@ static void slices_destroy(struct hwtimer_driven *driven)
 }
 
 const struct hwtimer_driver_ops hwtimer_driver_hrtimer = {
-	.name		= "hrtimer",
 	.ops		= {
 		.kick	= slices_kick,
 		.call	= slices_call,

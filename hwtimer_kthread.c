@@ -244,7 +244,6 @@ static void worker_destroy(struct hwtimer_driven *driven)
 }
 
 const struct hwtimer_driver_ops hwtimer_driver_kthread = {
-	.name		= "kthread",
 	.ops		= {
 		.kick	= worker_kick,
 		.call	= worker_call,

@@ -13,12 +13,13 @@
  * buckets for us, some of them at a time (wheel_survey()). Errors of debugfs are ignored.
  */
 #include <linux/debugfs.h>
+#include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
-#include <linux/sched.h>
 #include <linux/seq_file.h>
 
 #include "../hwtimer_driver.h"
+#include "../uapi/linux/hwtimer.h"
 
 /* How many buckets the worker surveys at a time. */
 #define BUCKETS_AT_ONCE	64
@@ -27,100 +28,59 @@
 
 static struct dentry *root;
 
-static const char *state_name(const struct hwtimer_wheel *wheel)
-{
-	switch (READ_ONCE(wheel->state)) {
-	case WHEEL_INIT:
-		return "INIT";
-	case WHEEL_STARTED:
-		return "STARTED";
-	default:
-		return "SHUTDOWN";
-	}
-}
-
-static const char *sched_name(enum hwtimer_sched sched)
-{
-	switch (sched) {
-	case HWTIMER_SCHED_FIFO_LOW:
-		return "fifo_low";
-	case HWTIMER_SCHED_FIFO:
-		return "fifo";
-	default:
-		return "normal";
-	}
-}
-
-static const char *clock_name(enum hwtimer_clock clock)
-{
-	return clock == HWTIMER_CLOCK_BOOTTIME ? "boottime" : "monotonic";
-}
-
-static void show_lateness(struct seq_file *m, const struct hwtimer_monitor *monitor)
-{
-	int i;
-
-	for (i = 0; i < HWTIMER_LATE_BINS - 1; i++)
-		seq_printf(m, "late_below_%luus %lu\n", 1UL << i,
-			   READ_ONCE(monitor->late[i]));
-	seq_printf(m, "late_above %lu\n", READ_ONCE(monitor->late[i]));
-}
-
 static int stats_show(struct seq_file *m, void *unused)
 {
-	struct hwtimer_driven *driven = m->private;
-	struct hwtimer_wheel *wheel = &driven->wheel;
-	struct hwtimer_monitor *monitor = &driven->monitor;
-	struct hwtimer_lanes *lanes = &driven->lanes;
-	struct wheel_counts c;
+	static const char *const states[] = { "", "INIT", "STARTED", "SHUTDOWN" };
+	static const char *const scheds[] = { "", "normal", "fifo_low", "fifo" };
+	struct hwtimer_wheel_stats s;
+	unsigned int i;
 
-	wheel_count(wheel, &c);
-	seq_printf(m, "name %s\n", driven->name);
-	seq_printf(m, "clock %s\n", clock_name(driven->clock));
-	seq_printf(m, "driver %s\n", driven->driver->name);
-	if (driven->task) {
-		seq_printf(m, "worker_pid %d\n", task_pid_nr(driven->task));
-		seq_printf(m, "worker_sched %s\n", sched_name(driven->sched));
-		seq_printf(m, "worker_nice %d\n", driven->nice);
+	hwtimer_stats_collect(m->private, &s);
+	seq_printf(m, "name %s\n", s.name);
+	seq_printf(m, "clock %s\n", s.clockid == CLOCK_BOOTTIME ? "boottime" : "monotonic");
+	seq_printf(m, "driver %s\n", s.driver == HWTIMER_WHEELS_KTHREAD ? "kthread" : "hrtimer");
+	if (s.sched) {
+		seq_printf(m, "worker_pid %d\n", s.worker_pid);
+		seq_printf(m, "worker_sched %s\n", scheds[s.sched]);
+		seq_printf(m, "worker_nice %d\n", s.worker_nice);
 	}
-	seq_printf(m, "tick_ns %llu\n", wheel->tick_ns);
-	seq_printf(m, "slots %u\n", wheel->slots);
-	seq_printf(m, "levels %u\n", READ_ONCE(wheel->levels));
-	seq_printf(m, "max_levels %u\n", wheel->max_levels);
-	seq_printf(m, "cap %lu\n", wheel->cap);
-	seq_printf(m, "state %s\n", state_name(wheel));
-	seq_printf(m, "pending %lu\n", c.pending);
-	seq_printf(m, "filed %lu\n", READ_ONCE(wheel->filed));
-	seq_printf(m, "armed %lu\n", c.armed);
-	seq_printf(m, "touched %lu\n", c.touched);
-	seq_printf(m, "cancelled %lu\n", c.cancelled);
-	seq_printf(m, "expired %lu\n", c.expired);
-	seq_printf(m, "handed_back %lu\n", c.handed_back);
-	seq_printf(m, "rejected %lu\n", c.rejected);
-	seq_printf(m, "drained %lu\n", c.drained);
-	seq_printf(m, "coalesced %lu\n", c.coalesced);
-	seq_printf(m, "kicks %lu\n", c.kicks);
-	seq_printf(m, "wakeups %lu\n", READ_ONCE(monitor->wakeups));
-	seq_printf(m, "ticks %lu\n", c.ticks);
-	seq_printf(m, "visits %lu\n", c.visits);
-	seq_printf(m, "cascaded %lu\n", c.cascaded);
-	seq_printf(m, "refiled %lu\n", c.refiled);
-	seq_printf(m, "grow_failures %lu\n", c.grow_failures);
-	seq_printf(m, "work_dispatched %lu\n", READ_ONCE(lanes->dispatched));
-	seq_printf(m, "work_slow %lu\n", READ_ONCE(lanes->to_slow));
-	seq_printf(m, "work_runs %lu\n", atomic_long_read(&lanes->runs));
-	seq_printf(m, "work_replaced %lu\n", READ_ONCE(lanes->replaced));
-	seq_printf(m, "work_cancelled %lu\n", atomic_long_read(&lanes->cancelled));
-	seq_printf(m, "work_refused %lu\n", READ_ONCE(lanes->refused));
-	spin_lock_bh(&monitor->lock);
-	seq_printf(m, "long_callbacks %lu\n", monitor->long_callbacks);
-	seq_printf(m, "long_callback %s\n",
-		   monitor->long_callbacks ? monitor->long_fn : "-");
-	seq_printf(m, "longest_callback_ns %llu\n", monitor->longest_ns);
-	seq_printf(m, "longest_callback %s\n",
-		   monitor->longest_ns ? monitor->longest_fn : "-");
-	spin_unlock_bh(&monitor->lock);
-	show_lateness(m, monitor);
+	seq_printf(m, "tick_ns %llu\n", s.tick_ns);
+	seq_printf(m, "slots %u\n", s.slots);
+	seq_printf(m, "levels %u\n", s.levels);
+	seq_printf(m, "max_levels %u\n", s.max_levels);
+	seq_printf(m, "cap %llu\n", s.cap);
+	seq_printf(m, "state %s\n", states[s.state]);
+	seq_printf(m, "pending %llu\n", s.pending);
+	seq_printf(m, "filed %llu\n", s.filed);
+	seq_printf(m, "armed %llu\n", s.armed);
+	seq_printf(m, "touched %llu\n", s.touched);
+	seq_printf(m, "cancelled %llu\n", s.cancelled);
+	seq_printf(m, "expired %llu\n", s.expired);
+	seq_printf(m, "handed_back %llu\n", s.handed_back);
+	seq_printf(m, "rejected %llu\n", s.rejected);
+	seq_printf(m, "drained %llu\n", s.drained);
+	seq_printf(m, "coalesced %llu\n", s.coalesced);
+	seq_printf(m, "kicks %llu\n", s.kicks);
+	seq_printf(m, "wakeups %llu\n", s.wakeups);
+	seq_printf(m, "ticks %llu\n", s.ticks);
+	seq_printf(m, "visits %llu\n", s.visits);
+	seq_printf(m, "cascaded %llu\n", s.cascaded);
+	seq_printf(m, "refiled %llu\n", s.refiled);
+	seq_printf(m, "grow_failures %llu\n", s.grow_failures);
+	seq_printf(m, "work_dispatched %llu\n", s.work_dispatched);
+	seq_printf(m, "work_slow %llu\n", s.work_slow);
+	seq_printf(m, "work_runs %llu\n", s.work_runs);
+	seq_printf(m, "work_replaced %llu\n", s.work_replaced);
+	seq_printf(m, "work_cancelled %llu\n", s.work_cancelled);
+	seq_printf(m, "work_refused %llu\n", s.work_refused);
+	seq_printf(m, "long_callbacks %llu\n", s.long_callbacks);
+	seq_printf(m, "long_callback %s\n", s.long_callbacks ? s.long_callback : "-");
+	seq_printf(m, "longest_callback_ns %llu\n", s.longest_callback_ns);
+	seq_printf(m, "longest_callback %s\n", s.longest_callback_ns ? s.longest_callback : "-");
+	for (i = 0; i < s.late_bins - 1; i++)
+		seq_printf(m, "late_below_%lluus %llu\n",
+			   div_u64(s.late_first_ns << i, NSEC_PER_USEC), s.late[i]);
+	seq_printf(m, "late_above %llu\n", s.late[i]);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(stats);

@@ -104,6 +104,7 @@ struct hwtimer_shared;
 /**
  * struct hwtimer_ctx - an open file description
  * @user: the user who opened the file
+ * @use: that the user may see the statistics of @wheel. Changed under @lock
  * @expired: the callback of its timeouts; constant
  * @control: serializes SETUP, RINGS and STOP
  * @read_lock: serializes readers, which take records off @done
@@ -138,6 +139,7 @@ struct hwtimer_shared;
  */
 struct hwtimer_ctx {
 	struct hwtimer_user	*user;
+	struct hwtimer_use	use;
 	hwtimer_fn_t		expired;
 	struct mutex		control;	/* see above */
 	struct mutex		read_lock;	/* see above */

@@ -291,6 +291,7 @@ static int dev_release(struct inode *inode, struct file *file)
 	trace_hwtimer_dev_close(ctx, ctx->stats.pending);
 	hwtimer_ctx_unlock(ctx);
 
+	hwtimer_user_uses(ctx->user, &ctx->use, 0);
 	hwtimer_user_closing(ctx->user);
 	/* Once its wheel is stopped, a timeout is freed within hwtimer_release(). */
 	if (ctx->own_wheel)

@@ -19,6 +19,7 @@
 #include "../debug/trace.h"
 #include "../hwtimer.h"
 #include "../hwtimer_compat.h"
+#include "../hwtimer_stats.h"
 #include "../uapi/linux/hwtimer.h"
 #include "ctx.h"
 #include "ioctl.h"
@@ -45,6 +46,10 @@ static_assert(sizeof(struct hwtimer_enter) == 16);
 static_assert(sizeof(struct hwtimer_list) == 32);
 static_assert(sizeof(struct hwtimer_info) == 72);
 static_assert(sizeof(struct hwtimer_uring_cmd) == 16);
+static_assert(sizeof(struct hwtimer_wheels) == 32);
+static_assert(sizeof(struct hwtimer_wheel_stats) == 856);
+static_assert(offsetof(struct hwtimer_wheel_stats, tick_ns) == 128);
+static_assert(offsetof(struct hwtimer_wheel_stats, late) == 600);
 
 static unsigned long long min_tick_ns = NSEC_PER_MSEC;
 module_param(min_tick_ns, ullong, 0644);
@@ -110,7 +115,7 @@ static struct hwtimer_wheel *create_own_wheel(struct hwtimer_ctx *ctx,
 		.tick_ns = arg->tick_ns,
 		.slots = arg->slots,
 		.levels = arg->levels,
-		.flags = HWTIMER_WHEEL_ACCOUNT |
+		.flags = HWTIMER_WHEEL_ACCOUNT | HWTIMER_WHEEL_OWN |
 			 (arg->flags & HWTIMER_SETUP_GROW ? HWTIMER_WHEEL_GROW : 0),
 		.clock = arg->clockid == CLOCK_BOOTTIME ? HWTIMER_CLOCK_BOOTTIME :
 							  HWTIMER_CLOCK_MONOTONIC,
@@ -155,6 +160,13 @@ static bool setup_valid(const struct hwtimer_setup *arg)
 		return arg->clockid == CLOCK_MONOTONIC || arg->clockid == CLOCK_BOOTTIME;
 	return arg->clockid == CLOCK_MONOTONIC && !(arg->flags & HWTIMER_SETUP_GROW) &&
 	       !arg->tick_ns && !arg->slots && arg->levels <= 1;
+}
+
+static void use_wheel(struct hwtimer_ctx *ctx, struct hwtimer_wheel *wheel)
+{
+	lockdep_assert_held(&ctx->lock);
+	WRITE_ONCE(ctx->wheel, wheel);
+	hwtimer_user_uses(ctx->user, &ctx->use, hwtimer_wheel_id(wheel));
 }
 
 static long dev_setup(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
@@ -205,7 +217,7 @@ static long dev_setup(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 			WRITE_ONCE(ctx->offset_ns, hwtimer_ctx_time_offset(arg.clockid));
 			ctx->own_wheel = own;
 			if (own)
-				WRITE_ONCE(ctx->wheel, wheel);
+				use_wheel(ctx, wheel);
 			ctx->cap = arg.cap;
 		}
 		hwtimer_ctx_unlock(ctx);
@@ -241,7 +253,7 @@ static int choose_wheel(struct hwtimer_ctx *ctx)
 	/* Another thread may have chosen a shared wheel, or SETUP may have made an own one. */
 	if (!ctx->shared && !ctx->own_wheel) {
 		ctx->shared = shared;
-		WRITE_ONCE(ctx->wheel, hwtimer_shared_wheel(shared));
+		use_wheel(ctx, hwtimer_shared_wheel(shared));
 		shared = NULL;
 	}
 	hwtimer_ctx_unlock(ctx);
@@ -559,6 +571,50 @@ static long dev_list(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 }
 
 /*
+ * The statistics of wheels, without any submission being taken. No lock is held while a wheel is
+ * read or copied. A wheel that ends meanwhile is skipped.
+ */
+static long dev_wheels(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_wheel_stats stats;
+	struct hwtimer_wheels arg;
+	bool all;
+	u32 n = 0, most;
+	u64 id;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags || arg.pad || !size_valid(sizeof(stats), arg.size) || !arg.count)
+		return -EINVAL;
+	if (arg.size > MAX_OP_SIZE)
+		return -E2BIG;
+
+	/* Others' wheels, and their names, are not for a container. */
+	all = perfmon_capable();
+	most = min_t(u32, arg.count, INT_MAX);
+	while (n < most && !fatal_signal_pending(current)) {
+		id = all ? hwtimer_stats_next(arg.next) :
+			   hwtimer_user_next_wheel(ctx->user, arg.next);
+		if (!id)
+			break;
+		if (hwtimer_stats_get(id, &stats)) {
+			ret = put_longer(u64_to_user_ptr(arg.wheels) + n * (u64)arg.size,
+					 arg.size, &stats, sizeof(stats));
+			if (ret)
+				break;
+			n++;
+		}
+		arg.next = id + 1;
+		cond_resched();
+	}
+	if (ret && !n)
+		return ret;
+	return PUT_ARG(uarg, arg) ?: (long)n;
+}
+
+/*
  * hwtimer_shm_set_sleep() needs an atomic64_t that is not emulated with locks. The kernel and the
  * program have different mappings of the rings.
  */
@@ -578,7 +634,8 @@ static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size
 	if (arg.flags || arg.pad)
 		return -EINVAL;
 	arg = (struct hwtimer_info){
-		.features = (rings_supported() ? HWTIMER_FEATURE_RINGS : 0) |
+		.features = HWTIMER_FEATURE_WHEELS |
+			    (rings_supported() ? HWTIMER_FEATURE_RINGS : 0) |
 			    (IS_ENABLED(CONFIG_IO_URING) ? HWTIMER_FEATURE_URING : 0),
 		.setup_flags = HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
 		.time_flags = HWTIMER_RELATIVE,
@@ -755,6 +812,7 @@ static const struct command commands[] = {
 	{ IS(ENTER),	.run = dev_enter,	.writes = true, .uring = true },
 	{ IS(LIST),	.run = dev_list },
 	{ IS(INFO),	.run = dev_get_info, .uring = true },
+	{ IS(WHEELS),	.run = dev_wheels },
 };
 
 /**

@@ -191,7 +191,8 @@ static struct hwtimer_shared *find_or_add(kuid_t uid, struct hwtimer_shared *mad
 	.name = (_name),							\
 	.tick_ns = tick_ns,							\
 	.slots = slots,								\
-	.flags = (_flags) | (slots > 1 ? HWTIMER_WHEEL_GROW : 0),		\
+	.flags = (_flags) | HWTIMER_WHEEL_SHARED |				\
+		 (slots > 1 ? HWTIMER_WHEEL_GROW : 0),				\
 }
 
 /**

@@ -71,6 +71,8 @@ static const struct {
  * @closing: how many contexts the user has closed so far; may wrap
  * @closed: how many of these are freed; may wrap
  * @wait: charges that wait for @closed
+ * @uses_lock: protects @uses. Only tasks of the user, and those with its descriptors, take it
+ * @uses: the wheels that the user's contexts use, one struct hwtimer_use per context, by id
  */
 struct hwtimer_user {
 	struct hlist_node	node;
@@ -81,6 +83,8 @@ struct hwtimer_user {
 	atomic_t		closing;
 	atomic_t		closed;
 	wait_queue_head_t	wait;
+	spinlock_t		uses_lock;	/* see above */
+	struct rb_root		uses;
 };
 
 static DEFINE_HASHTABLE(users, 6);
@@ -124,6 +128,8 @@ static struct hwtimer_user *get(const struct user_namespace *ns, kuid_t uid)
 		parent = NULL;
 		user->refs = 1;
 		init_waitqueue_head(&user->wait);
+		spin_lock_init(&user->uses_lock);
+		user->uses = RB_ROOT;
 		hash_add(users, &user->node, __kuid_val(uid));
 	}
 	spin_unlock(&users_lock);
@@ -307,6 +313,58 @@ void hwtimer_user_closed(struct hwtimer_user *user)
 	/* Release, so that it comes after the uncharges. Pairs with caught_up(). */
 	atomic_inc_return_release(&user->closed);
 	wake_up_all(&user->wait);
+}
+
+static bool less(struct rb_node *a, const struct rb_node *b)
+{
+	return rb_entry(a, struct hwtimer_use, node)->wheel <
+	       rb_entry(b, struct hwtimer_use, node)->wheel;
+}
+
+/**
+ * hwtimer_user_uses - say which wheel a context uses
+ * @user: the user who opened it
+ * @use: the context's
+ * @wheel: id of the wheel; 0: none any more
+ *
+ * Context: Process context. Calls for one @use must not run at the same time.
+ */
+void hwtimer_user_uses(struct hwtimer_user *user, struct hwtimer_use *use, u64 wheel)
+{
+	spin_lock(&user->uses_lock);
+	if (use->wheel)
+		rb_erase(&use->node, &user->uses);
+	use->wheel = wheel;
+	if (wheel)
+		rb_add(&use->node, &user->uses, less);
+	spin_unlock(&user->uses_lock);
+}
+
+/**
+ * hwtimer_user_next_wheel - find the next wheel that a user's contexts use
+ * @user: the user
+ * @from: an id, of a wheel or not
+ *
+ * Context: Process context. Takes as long as a search among the user's own contexts.
+ *
+ * Return: the lowest id of such a wheel that is not below @from, or 0.
+ */
+u64 hwtimer_user_next_wheel(struct hwtimer_user *user, u64 from)
+{
+	const struct hwtimer_use *use;
+	struct rb_node *node;
+	u64 id = 0;
+
+	spin_lock(&user->uses_lock);
+	node = user->uses.rb_node;
+	while (node) {
+		use = rb_entry(node, struct hwtimer_use, node);
+		if (use->wheel >= from)
+			id = use->wheel;
+		node = use->wheel >= from ? node->rb_left : node->rb_right;
+	}
+	spin_unlock(&user->uses_lock);
+	return id;
 }
 
 /**

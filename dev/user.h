@@ -5,6 +5,7 @@
 #ifndef DEV_USER_H
 #define DEV_USER_H
 
+#include <linux/rbtree.h>
 #include <linux/types.h>
 #include <linux/uidgid.h>
 
@@ -30,6 +31,16 @@ enum hwtimer_limit {
 	HWTIMER_LIMITS,
 };
 
+/**
+ * struct hwtimer_use - a context uses a wheel
+ * @node: among the uses of its user
+ * @wheel: the wheel's id; 0: none, and @node is not in use
+ */
+struct hwtimer_use {
+	struct rb_node	node;
+	u64		wheel;
+};
+
 struct hwtimer_user *hwtimer_user_get(void);
 struct hwtimer_user *hwtimer_user_hold(struct hwtimer_user *user);
 void hwtimer_user_put(struct hwtimer_user *user);
@@ -40,6 +51,8 @@ void hwtimer_user_uncharge(struct hwtimer_user *user, enum hwtimer_limit limit,
 			   unsigned long n);
 void hwtimer_user_closing(struct hwtimer_user *user);
 void hwtimer_user_closed(struct hwtimer_user *user);
+void hwtimer_user_uses(struct hwtimer_user *user, struct hwtimer_use *use, u64 wheel);
+u64 hwtimer_user_next_wheel(struct hwtimer_user *user, u64 from);
 void hwtimer_user_show(struct seq_file *m, const struct hwtimer_user *user);
 
 #endif /* DEV_USER_H */

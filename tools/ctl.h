@@ -89,6 +89,7 @@ void ctl_check_command(char *const argv[]);
 _Noreturn void ctl_exec(char *const argv[], bool stdout_is_ours);
 struct hwtimer *ctl_open(const struct hwtimer_options *options);
 struct hwtimer *ctl_open_one(const char *device);
+int ctl_open_to_read(const char *device);
 _Noreturn void ctl_device_error(const char *what, int error);
 
 /* ctl_args.c */
@@ -109,45 +110,55 @@ void ctl_json_signed(const char *key, int64_t number);
 void ctl_json_real(const char *key, double number);
 void ctl_json_null(const char *key);
 
-/* ctl_wheels.c: what debugfs says about wheels */
+/* ctl_wheels.c: the wheels that HWTIMER_IOC_WHEELS returns, and the contexts of processes */
 #define CTL_MAX_LINES	128
-#define CTL_MAX_BINS	64
-
-enum ctl_counter {
-	CTL_PENDING, CTL_ARMED, CTL_TOUCHED, CTL_CANCELLED, CTL_EXPIRED, CTL_KICKS,
-	CTL_WAKEUPS, CTL_COUNTERS
-};
+#define CTL_MAX_BINS	ARRAY_SIZE(((struct hwtimer_wheel_stats *)0)->late)
 
 struct ctl_line {
 	const char *name, *value;
 };
 
-struct ctl_wheel {
-	char *name;
-	char *text;			/* which the lines point into */
-	struct ctl_line lines[CTL_MAX_LINES];	/* except for the lateness */
-	unsigned int n_lines;
-	uint64_t counters[CTL_COUNTERS];
-	uint64_t late[CTL_MAX_BINS];	/* how many between the previous bound and this one */
-	uint64_t bound_ns[CTL_MAX_BINS];	/* 0: no bound */
-	unsigned int n_bins;
+enum ctl_field_kind {
+	CTL_NAME,	/* text, as it is */
+	CTL_WORD,	/* uint32_t, the index of one of the words */
+	CTL_COUNTER,	/* uint64_t */
+	CTL_GAUGE,	/* uint64_t */
+	CTL_GAUGE_32,	/* uint32_t */
+	CTL_SIGNED_32,	/* int32_t */
 };
 
+/* A field of struct hwtimer_wheel_stats. */
+struct ctl_field {
+	const char *name;
+	enum ctl_field_kind kind;
+	size_t offset;
+	bool of_thread;		/* wheels without a thread do not have it */
+	const char *words[8];
+};
+
+extern const struct ctl_field ctl_fields[];
+extern const unsigned int ctl_n_fields;
+
 struct ctl_wheels {
-	struct ctl_wheel *wheels;	/* sorted by name */
+	struct hwtimer_wheel_stats *wheels;	/* sorted by name */
 	unsigned int n;
 	uint64_t taken_ns;		/* when they were read, CLOCK_MONOTONIC */
 };
 
-void ctl_wheels_read(struct ctl_wheels *wheels, const char *debugfs, char *const names[],
+void ctl_wheels_read(struct ctl_wheels *wheels, const char *device, char *const names[],
 		     unsigned int n_names);
-bool ctl_is_number(const char *text);
+bool ctl_has_field(const struct hwtimer_wheel_stats *wheel, const struct ctl_field *field);
+void ctl_format_field(const struct hwtimer_wheel_stats *wheel, const struct ctl_field *field,
+		      char *text, size_t size);
+uint64_t ctl_late_bound(const struct hwtimer_wheel_stats *wheel, unsigned int bin);
 int *ctl_contexts(uint64_t pid, unsigned int *n);
 void ctl_wheels_free(struct ctl_wheels *wheels);
-const struct ctl_wheel *ctl_wheels_find(const struct ctl_wheels *wheels, const char *name);
+const struct hwtimer_wheel_stats *ctl_wheels_find(const struct ctl_wheels *wheels,
+						  const char *name);
+_Noreturn void ctl_no_wheel(const char *name);
 void ctl_print_word(FILE *to, const char *text, int width);
-void ctl_print_late(FILE *to, const uint64_t *late, const uint64_t *bound_ns,
-		    unsigned int n, int columns);
-void ctl_json_late(const uint64_t *late, const uint64_t *bound_ns, unsigned int n);
+void ctl_print_late(FILE *to, const __u64 *late, const struct hwtimer_wheel_stats *bounds,
+		    int columns);
+void ctl_json_late(const __u64 *late, const struct hwtimer_wheel_stats *bounds);
 
 #endif /* CTL_H */

@@ -24,7 +24,7 @@
 
 /* The buckets of a wheel, added up by sectors of adjacent slots. */
 struct picture {
-	const struct ctl_wheel *wheel;
+	const struct hwtimer_wheel_stats *wheel;
 	uint64_t tick_ns;
 	uint64_t slots, sectors;
 	uint64_t levels;
@@ -32,22 +32,6 @@ struct picture {
 	uint64_t in_level[MAX_LEVELS], used[MAX_LEVELS];	/* timeouts; slots that hold some */
 	uint64_t most;		/* in a sector */
 };
-
-/* A value from the wheel's stats, or "0". */
-static const char *find_text(const struct ctl_wheel *wheel, const char *name)
-{
-	unsigned int i;
-
-	for (i = 0; i < wheel->n_lines; i++)
-		if (!strcmp(wheel->lines[i].name, name))
-			return wheel->lines[i].value;
-	return "0";
-}
-
-static uint64_t find_number(const struct ctl_wheel *wheel, const char *name)
-{
-	return strtoull(find_text(wheel, name), NULL, 10);
-}
 
 static void take_bucket(struct picture *p, const char *path, const char *line)
 {
@@ -178,12 +162,12 @@ static void draw_level(const struct picture *p, unsigned int level)
 }
 
 /* The bins from the first to the last that is not empty. Returns the y where they end. */
-static unsigned int draw_late(const struct ctl_wheel *wheel, unsigned int y)
+static unsigned int draw_late(const struct hwtimer_wheel_stats *wheel, unsigned int y)
 {
-	unsigned int first = wheel->n_bins, last = 0, i;
-	uint64_t all = 0, most = 1;
+	unsigned int first = wheel->late_bins, last = 0, i;
+	uint64_t all = 0, most = 1, bound;
 
-	for (i = 0; i < wheel->n_bins; i++) {
+	for (i = 0; i < wheel->late_bins; i++) {
 		if (!wheel->late[i])
 			continue;
 		first = first < i ? first : i;
@@ -193,17 +177,18 @@ static unsigned int draw_late(const struct ctl_wheel *wheel, unsigned int y)
 	}
 	printf("<text class=\"head\" x=\"%u\" y=\"%u\">%" PRIu64 " expired%s</text>\n", COLUMN,
 	       y, all, all ? ", after their deadlines by" : "");
-	for (i = first; i <= last && first < wheel->n_bins; i++) {
+	for (i = first; i <= last && first < wheel->late_bins; i++) {
 		y += ROW;
 		printf("<text x=\"%u\" y=\"%u\">", COLUMN, y);
-		if (!wheel->bound_ns[i] && !i) {
+		bound = ctl_late_bound(wheel, i);
+		if (!bound && !i) {
 			fputs("any time", stdout);
 		} else {
-			fputs(wheel->bound_ns[i] ? "below " : "above ", stdout);
-			put_span(wheel->bound_ns[i] ?: wheel->bound_ns[i - 1]);
+			fputs(bound ? "below " : "above ", stdout);
+			put_span(bound ?: ctl_late_bound(wheel, i - 1));
 		}
 		printf("</text><text class=\"count\" x=\"%u\" y=\"%u\">%" PRIu64 "</text>\n",
-		       COLUMN + 195, y, wheel->late[i]);
+		       COLUMN + 195, y, (uint64_t)wheel->late[i]);
 		if (!wheel->late[i])
 			continue;
 		printf("<rect class=\"late\" x=\"%u\" y=\"%u\" width=\"%.2f\" ", COLUMN + 205,
@@ -241,9 +226,13 @@ static unsigned int draw_legend(const struct picture *p, unsigned int y)
 
 static void draw(const struct picture *p)
 {
-	const struct ctl_wheel *wheel = p->wheel;
-	unsigned int rows = wheel->n_bins + p->levels + 9, height = 40 + rows * ROW, y, i;
+	const struct hwtimer_wheel_stats *wheel = p->wheel;
+	unsigned int rows = wheel->late_bins + p->levels + 9, height = 40 + rows * ROW, y, i;
+	char state[32] = "";
 
+	for (i = 0; i < ctl_n_fields; i++)
+		if (!strcmp(ctl_fields[i].name, "state"))
+			ctl_format_field(wheel, &ctl_fields[i], state, sizeof(state));
 	if (height < 2 * CENTRE + 60)
 		height = 2 * CENTRE + 60;
 	printf("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" ", WIDTH, height);
@@ -262,8 +251,8 @@ static void draw(const struct picture *p)
 	fputs("</text>\n<text class=\"note\" x=\"20\" y=\"50\">tick ", stdout);
 	put_span(p->tick_ns);
 	printf(", %" PRIu64 " slots a level, ", p->slots);
-	put_text(find_text(wheel, "state"));
-	printf(", %" PRIu64 " pending</text>\n", wheel->counters[CTL_PENDING]);
+	put_text(state);
+	printf(", %" PRIu64 " pending</text>\n", (uint64_t)wheel->pending);
 
 	printf("<g transform=\"translate(%u %u)\">\n", CENTRE, CENTRE + 50);
 	for (i = 0; i < p->levels; i++)
@@ -276,9 +265,10 @@ static void draw(const struct picture *p)
 
 static int run_draw(struct ctl_args *args)
 {
-	const char *word, *name = NULL, *debugfs = CTL_DEBUGFS;
+	const char *word, *name = NULL, *debugfs = CTL_DEBUGFS, *device = CTL_DEVICE;
 	const struct ctl_option options[] = {
 		{ "debugfs", 0, CTL_TEXT, &debugfs, 0, 0 },
+		{ "device", 0, CTL_TEXT, &device, 0, 0 },
 	};
 	struct picture *p = ctl_alloc(1, sizeof(*p));
 	struct ctl_wheels wheels;
@@ -291,17 +281,17 @@ static int run_draw(struct ctl_args *args)
 		name = word;
 	}
 	name = name ?: "dev";
-	ctl_wheels_read(&wheels, debugfs, (char **)&name, 1);
+	ctl_wheels_read(&wheels, device, (char **)&name, 1);
 	p->wheel = ctl_wheels_find(&wheels, name);
 	if (!p->wheel)
-		ctl_die(CTL_FAILED, "no wheel '%s' in %s/hwtimer", name, debugfs);
-	p->tick_ns = find_number(p->wheel, "tick_ns");
-	p->slots = find_number(p->wheel, "slots");
-	p->levels = find_number(p->wheel, "levels");
+		ctl_no_wheel(name);
+	p->tick_ns = p->wheel->tick_ns;
+	p->slots = p->wheel->slots;
+	p->levels = p->wheel->levels;
 	/* A power of two, so that sectors have equal numbers of slots. */
 	if (!p->slots || p->slots & (p->slots - 1) || !p->levels || p->levels > MAX_LEVELS)
-		ctl_die(CTL_FAILED, "%s/hwtimer/%s/stats: impossible: slots %" PRIu64 ", levels %"
-			PRIu64, debugfs, name, p->slots, p->levels);
+		ctl_die(CTL_FAILED, "%s: impossible: slots %" PRIu64 ", levels %" PRIu64, name,
+			p->slots, p->levels);
 	p->sectors = p->slots < MAX_SECTORS ? p->slots : MAX_SECTORS;
 	read_buckets(p, debugfs);
 	draw(p);
@@ -313,11 +303,12 @@ static int run_draw(struct ctl_args *args)
 const struct ctl_command ctl_draw = {
 	.name = "draw",
 	.summary = "an SVG picture of a wheel: its slots and its lateness",
-	.help = "draw [--debugfs DIR] [WHEEL] >FILE\n\n"
+	.help = "draw [--debugfs DIR] [--device PATH] [WHEEL] >FILE\n\n"
 		"Draw a wheel (default: \"dev\") as SVG: its levels as rings, the lowest one\n"
 		"innermost, with marks where there are timeouts, and a histogram of the\n"
 		"lateness of expiries. Requires root and debugfs.\n\n"
 		"  --debugfs DIR  where debugfs is mounted (default: " CTL_DEBUGFS ")\n"
+		"  --device PATH  the device (default: " CTL_DEVICE ")\n"
 		"  -h, --help     print this help\n",
 	.run = run_draw,
 };

@@ -163,22 +163,17 @@ static void show_line(char *line, uint64_t now)
 
 static void list_wheel(const char *debugfs, const char *name)
 {
-	const char *clock = NULL;
 	struct ctl_wheels wheels;
 	char *path, *line = NULL;
-	unsigned int i;
 	size_t room = 0;
 	uint64_t now;
 	ssize_t len;
 	FILE *f;
 
-	ctl_wheels_read(&wheels, debugfs, (char *[]){ (char *)name }, 1);
+	ctl_wheels_read(&wheels, CTL_DEVICE, (char *[]){ (char *)name }, 1);
 	if (!wheels.n)
-		ctl_die(CTL_FAILED, "no wheel '%s' in %s/hwtimer", name, debugfs);
-	for (i = 0; i < wheels.wheels[0].n_lines; i++)
-		if (!strcmp(wheels.wheels[0].lines[i].name, "clock"))
-			clock = wheels.wheels[0].lines[i].value;
-	now = ctl_clock(clock && !strcmp(clock, "boottime") ? CLOCK_BOOTTIME : CLOCK_MONOTONIC);
+		ctl_no_wheel(name);
+	now = ctl_clock(wheels.wheels[0].clockid);
 	if (asprintf(&path, "%s/hwtimer/%s/pending", debugfs, name) < 0)
 		ctl_die(CTL_FAILED, "out of memory");
 	f = fopen(path, "re");

@@ -2,11 +2,9 @@
 /*
  * hwtimerctl metrics: all wheels in Prometheus' text format.
  *
- * A number that is not known here to be a counter is exported as a gauge, so later modules' numbers
- * appear, too. Lateness has the buckets of a histogram without its sum, which the module does not
+ * Lateness has the buckets of a histogram without its sum, which the module does not
  * count and histogram_quantile() does not need.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -19,44 +17,6 @@
 
 #define PREFIX	"hwtimer_wheel_"
 
-static bool is_counter(const char *name)
-{
-	static const char *const names[] = {
-		"armed", "touched", "cancelled", "expired", "handed_back", "rejected", "drained",
-		"coalesced", "kicks", "wakeups", "ticks", "visits", "cascaded", "refiled",
-		"grow_failures", "long_callbacks",
-	};
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(names); i++)
-		if (!strcmp(name, names[i]))
-			return true;
-	return !strncmp(name, "work_", 5);
-}
-
-static bool is_name(const char *text)
-{
-	if (!islower((unsigned char)*text))
-		return false;
-	while (islower((unsigned char)*text) || isdigit((unsigned char)*text) || *text == '_')
-		text++;
-	return !*text;
-}
-
-/* Returns NULL if there is no such number. */
-static const char *number_of(const struct ctl_wheel *wheel, const char *name)
-{
-	unsigned int i;
-
-	/* The name is a label, even if it is a number. */
-	if (!is_name(name) || !strcmp(name, "name"))
-		return NULL;
-	for (i = 0; i < wheel->n_lines; i++)
-		if (!strcmp(wheel->lines[i].name, name) && ctl_is_number(wheel->lines[i].value))
-			return wheel->lines[i].value;
-	return NULL;
-}
-
 /* A label's value may be any text, with these characters escaped. */
 static void print_label(FILE *to, const char *text)
 {
@@ -68,7 +28,7 @@ static void print_label(FILE *to, const char *text)
 }
 
 static void print_sample(FILE *to, const char *name, const char *suffix,
-			 const struct ctl_wheel *wheel)
+			 const struct hwtimer_wheel_stats *wheel)
 {
 	fprintf(to, PREFIX "%s%s{wheel=\"", name, suffix);
 	print_label(to, wheel->name);
@@ -76,17 +36,19 @@ static void print_sample(FILE *to, const char *name, const char *suffix,
 }
 
 /* All samples of a metric have to be together, those of all wheels. */
-static void print_metric(FILE *to, const struct ctl_wheels *wheels, const char *name)
+static void print_metric(FILE *to, const struct ctl_wheels *wheels, const struct ctl_field *field)
 {
-	const char *suffix = is_counter(name) ? "_total" : "", *value;
+	const char *suffix = field->kind == CTL_COUNTER ? "_total" : "";
+	char value[32];
 	unsigned int i;
 
-	fprintf(to, "# TYPE " PREFIX "%s%s %s\n", name, suffix, *suffix ? "counter" : "gauge");
+	fprintf(to, "# TYPE " PREFIX "%s%s %s\n", field->name, suffix,
+		*suffix ? "counter" : "gauge");
 	for (i = 0; i < wheels->n; i++) {
-		value = number_of(&wheels->wheels[i], name);
-		if (!value)
+		if (!ctl_has_field(&wheels->wheels[i], field))
 			continue;
-		print_sample(to, name, suffix, &wheels->wheels[i]);
+		ctl_format_field(&wheels->wheels[i], field, value, sizeof(value));
+		print_sample(to, field->name, suffix, &wheels->wheels[i]);
 		fprintf(to, "} %s\n", value);
 	}
 }
@@ -99,14 +61,15 @@ static void print_late(FILE *to, const struct ctl_wheels *wheels)
 	fprintf(to, "# HELP " PREFIX "%s expiries by how long after their deadlines\n", name);
 	fprintf(to, "# TYPE " PREFIX "%s counter\n", name);
 	for (i = 0; i < wheels->n; i++) {
-		const struct ctl_wheel *wheel = &wheels->wheels[i];
-		uint64_t sum = 0;
+		const struct hwtimer_wheel_stats *wheel = &wheels->wheels[i];
+		uint64_t sum = 0, bound;
 
-		for (j = 0; j < wheel->n_bins; j++) {
+		for (j = 0; j < wheel->late_bins; j++) {
 			sum += wheel->late[j];
+			bound = ctl_late_bound(wheel, j);
 			print_sample(to, name, "", wheel);
-			if (wheel->bound_ns[j])
-				fprintf(to, ",le=\"%.9g\"", wheel->bound_ns[j] / 1e9);
+			if (bound)
+				fprintf(to, ",le=\"%.9g\"", bound / 1e9);
 			else
 				fputs(",le=\"+Inf\"", to);
 			fprintf(to, "} %" PRIu64 "\n", sum);
@@ -116,22 +79,11 @@ static void print_late(FILE *to, const struct ctl_wheels *wheels)
 
 static void print_metrics(FILE *to, const struct ctl_wheels *wheels)
 {
-	unsigned int i, j, k;
+	unsigned int i;
 
-	for (i = 0; i < wheels->n; i++) {
-		const struct ctl_wheel *wheel = &wheels->wheels[i];
-
-		for (j = 0; j < wheel->n_lines; j++) {
-			const char *name = wheel->lines[j].name;
-
-			if (!number_of(wheel, name))
-				continue;
-			for (k = 0; k < i && !number_of(&wheels->wheels[k], name); k++)
-				;
-			if (k == i)
-				print_metric(to, wheels, name);
-		}
-	}
+	for (i = 0; wheels->n && i < ctl_n_fields; i++)
+		if (ctl_fields[i].kind != CTL_NAME && ctl_fields[i].kind != CTL_WORD)
+			print_metric(to, wheels, &ctl_fields[i]);
 	print_late(to, wheels);
 }
 
@@ -163,10 +115,10 @@ static void replace_file(const char *path, const struct ctl_wheels *wheels)
 
 static int run_metrics(struct ctl_args *args)
 {
-	const char *word, *debugfs = CTL_DEBUGFS, *output = NULL;
+	const char *word, *device = CTL_DEVICE, *output = NULL;
 	const struct ctl_option options[] = {
 		{ "output", 'o', CTL_TEXT, &output, 0, 0 },
-		{ "debugfs", 0, CTL_TEXT, &debugfs, 0, 0 },
+		{ "device", 0, CTL_TEXT, &device, 0, 0 },
 	};
 	struct ctl_wheels wheels;
 
@@ -175,7 +127,7 @@ static int run_metrics(struct ctl_args *args)
 	word = ctl_next_word(args);
 	if (word)
 		ctl_misuse("unexpected argument: '%s'", word);
-	ctl_wheels_read(&wheels, debugfs, NULL, 0);
+	ctl_wheels_read(&wheels, device, NULL, 0);
 	if (output)
 		replace_file(output, &wheels);
 	else
@@ -187,11 +139,12 @@ static int run_metrics(struct ctl_args *args)
 const struct ctl_command ctl_metrics = {
 	.name = "metrics",
 	.summary = "all wheels, for Prometheus",
-	.help = "metrics [--output FILE] [--debugfs DIR]\n\n"
+	.help = "metrics [--output FILE] [--device PATH]\n\n"
 		"Print the state and the counters of all wheels in Prometheus' text format,\n"
-		"for the textfile collector of node_exporter. Requires root and debugfs.\n\n"
+		"for the textfile collector of node_exporter. Without CAP_PERFMON: of those\n"
+		"that your programs use.\n\n"
 		"  -o, --output FILE  replace FILE atomically, instead of printing\n"
-		"  --debugfs DIR      where debugfs is mounted (default: " CTL_DEBUGFS ")\n"
+		"  --device PATH      the device (default: " CTL_DEVICE ")\n"
 		"  -h, --help         print this help\n",
 	.run = run_metrics,
 };

@@ -24,19 +24,19 @@
 
 /* Counters whose rates are shown, in this order. */
 static const struct {
-	enum ctl_counter counter;
+	size_t offset;		/* in struct hwtimer_wheel_stats */
 	const char *title, *key;
 } rates[] = {
-	{ CTL_ARMED, "ARM/s", "armed_per_s" },
-	{ CTL_TOUCHED, "TOUCH/s", "touched_per_s" },
-	{ CTL_CANCELLED, "CANCEL/s", "cancelled_per_s" },
-	{ CTL_EXPIRED, "EXPIRE/s", "expired_per_s" },
-	{ CTL_KICKS, "KICK/s", "kicks_per_s" },
-	{ CTL_WAKEUPS, "WAKE/s", "wakeups_per_s" },
+	{ offsetof(struct hwtimer_wheel_stats, armed), "ARM/s", "armed_per_s" },
+	{ offsetof(struct hwtimer_wheel_stats, touched), "TOUCH/s", "touched_per_s" },
+	{ offsetof(struct hwtimer_wheel_stats, cancelled), "CANCEL/s", "cancelled_per_s" },
+	{ offsetof(struct hwtimer_wheel_stats, expired), "EXPIRE/s", "expired_per_s" },
+	{ offsetof(struct hwtimer_wheel_stats, kicks), "KICK/s", "kicks_per_s" },
+	{ offsetof(struct hwtimer_wheel_stats, wakeups), "WAKE/s", "wakeups_per_s" },
 };
 
 static struct {
-	const char *debugfs;
+	const char *device;
 	char **names;
 	unsigned int n_names;
 	uint64_t delay_ns, iterations;
@@ -57,43 +57,51 @@ static uint64_t grown(uint64_t before, uint64_t now)
 	return now >= before ? now - before : now;
 }
 
-static double per_second(const struct ctl_wheel *before, const struct ctl_wheel *now,
-			 enum ctl_counter counter)
+static uint64_t counter(const struct hwtimer_wheel_stats *wheel, size_t offset)
+{
+	uint64_t value;
+
+	memcpy(&value, (const char *)wheel + offset, sizeof(value));
+	return value;
+}
+
+static double per_second(const struct hwtimer_wheel_stats *before,
+			 const struct hwtimer_wheel_stats *now, size_t offset)
 {
 	double seconds = (top.now.taken_ns - top.before.taken_ns) / 1e9;
 
-	return grown(before ? before->counters[counter] : 0, now->counters[counter]) / seconds;
+	return grown(before ? counter(before, offset) : 0, counter(now, offset)) / seconds;
 }
 
-static void add_late(uint64_t *late, const struct ctl_wheel *before,
-		     const struct ctl_wheel *now)
+static void add_late(__u64 *late, const struct hwtimer_wheel_stats *before,
+		     const struct hwtimer_wheel_stats *now)
 {
 	unsigned int i;
 
-	for (i = 0; i < now->n_bins; i++)
-		late[i] += grown(before && i < before->n_bins ? before->late[i] : 0,
-				 now->late[i]);
+	for (i = 0; i < now->late_bins; i++)
+		late[i] += grown(before ? before->late[i] : 0, now->late[i]);
 }
 
 static void take_sample(void)
 {
 	ctl_wheels_free(&top.before);
 	top.before = top.now;
-	ctl_wheels_read(&top.now, top.debugfs, top.names, top.n_names);
+	ctl_wheels_read(&top.now, top.device, top.names, top.n_names);
 }
 
-static void print_rates(FILE *to, const struct ctl_wheel *before, const struct ctl_wheel *now)
+static void print_rates(FILE *to, const struct hwtimer_wheel_stats *before,
+			const struct hwtimer_wheel_stats *now)
 {
 	unsigned int i;
 	double rate;
 
-	fprintf(to, " %9" PRIu64, now->counters[CTL_PENDING]);
+	fprintf(to, " %9" PRIu64, (uint64_t)now->pending);
 	for (i = 0; i < ARRAY_SIZE(rates); i++) {
 		if (!top.compared) {
 			fprintf(to, " %8s", "-");
 			continue;
 		}
-		rate = per_second(before, now, rates[i].counter);
+		rate = per_second(before, now, rates[i].offset);
 		fprintf(to, rate > 0 && rate < 99.95 ? " %8.1f" : " %8.0f", rate);
 	}
 }
@@ -107,17 +115,18 @@ static void print_titles(FILE *to)
 		fprintf(to, " %8s", rates[i].title);
 }
 
-static void json_rates(const struct ctl_wheel *before, const struct ctl_wheel *now)
+static void json_rates(const struct hwtimer_wheel_stats *before,
+		       const struct hwtimer_wheel_stats *now)
 {
-	uint64_t late[CTL_MAX_BINS] = { 0 };
+	__u64 late[CTL_MAX_BINS] = { 0 };
 	unsigned int i;
 
 	ctl_json_text("name", now->name);
-	ctl_json_number("pending", now->counters[CTL_PENDING]);
+	ctl_json_number("pending", now->pending);
 	for (i = 0; i < ARRAY_SIZE(rates); i++)
-		ctl_json_real(rates[i].key, per_second(before, now, rates[i].counter));
+		ctl_json_real(rates[i].key, per_second(before, now, rates[i].offset));
 	add_late(late, before, now);
-	ctl_json_late(late, now->bound_ns, now->n_bins);
+	ctl_json_late(late, now);
 }
 
 static void json_begin(void)
@@ -136,7 +145,7 @@ static void show_json(void)
 	json_begin();
 	ctl_json_open("wheels", '[');
 	for (i = 0; i < top.now.n; i++) {
-		const struct ctl_wheel *now = &top.now.wheels[i];
+		const struct hwtimer_wheel_stats *now = &top.now.wheels[i];
 
 		ctl_json_open(NULL, '{');
 		json_rates(ctl_wheels_find(&top.before, now->name), now);
@@ -150,9 +159,10 @@ static void show_json(void)
 /* The contents of the screen, or a block, with at most @most wheels. */
 static void print_block(FILE *to, unsigned int most, int columns)
 {
-	const uint64_t *bounds = NULL;
-	uint64_t late[CTL_MAX_BINS] = { 0 }, all = 0;
-	unsigned int i, n_bins = 0;
+	const struct hwtimer_wheel_stats *bounds = NULL;
+	__u64 late[CTL_MAX_BINS] = { 0 };
+	uint64_t all = 0;
+	unsigned int i;
 	char time[64];
 
 	fprintf(to, "hwtimer %s, wheels: %u, interval: ", ctl_wall_time(time, sizeof(time)),
@@ -162,15 +172,12 @@ static void print_block(FILE *to, unsigned int most, int columns)
 	print_titles(to);
 	fputc('\n', to);
 	for (i = 0; i < top.now.n; i++) {
-		const struct ctl_wheel *now = &top.now.wheels[i];
-		const struct ctl_wheel *before = ctl_wheels_find(&top.before, now->name);
+		const struct hwtimer_wheel_stats *now = &top.now.wheels[i];
+		const struct hwtimer_wheel_stats *before = ctl_wheels_find(&top.before, now->name);
 
 		if (top.compared)
 			add_late(late, before, now);
-		if (now->n_bins > n_bins) {
-			n_bins = now->n_bins;
-			bounds = now->bound_ns;
-		}
+		bounds = now;
 		if (i >= most)
 			continue;
 		ctl_print_word(to, now->name, 15);
@@ -179,10 +186,11 @@ static void print_block(FILE *to, unsigned int most, int columns)
 	}
 	if (top.now.n > most)
 		fprintf(to, "and %u more\n", top.now.n - most);
-	for (i = 0; i < n_bins; i++)
+	for (i = 0; i < CTL_MAX_BINS; i++)
 		all += late[i];
 	fprintf(to, "late, in this interval: %" PRIu64 " expiries\n", all);
-	ctl_print_late(to, late, bounds, n_bins, columns);
+	if (bounds)
+		ctl_print_late(to, late, bounds, columns);
 }
 
 static void put(const char *text)
@@ -407,13 +415,13 @@ static int run_top(struct ctl_args *args)
 		{ "delay", 'd', CTL_DURATION, &top.delay_ns, MIN_DELAY, MAX_DELAY },
 		{ "iterations", 'n', CTL_NUMBER, &top.iterations, 1, UINT64_MAX },
 		{ "json", 0, CTL_FLAG, &top.json, 0, 0 },
-		{ "debugfs", 0, CTL_TEXT, &top.debugfs, 0, 0 },
+		{ "device", 0, CTL_TEXT, &top.device, 0, 0 },
 	};
 	uint64_t look = ctl_clock(CLOCK_MONOTONIC), i;
 	const char *word;
 
 	top.names = ctl_alloc(args->argc, sizeof(*top.names));
-	top.debugfs = CTL_DEBUGFS;
+	top.device = CTL_DEVICE;
 	top.delay_ns = NSEC_PER_SEC;
 	args->options = options;
 	args->n_options = ARRAY_SIZE(options);
@@ -422,8 +430,7 @@ static int run_top(struct ctl_args *args)
 	take_sample();
 	for (i = 0; i < top.n_names; i++)
 		if (!ctl_wheels_find(&top.now, top.names[i]))
-			ctl_die(CTL_FAILED, "no wheel '%s' in %s/hwtimer",
-				top.names[i], top.debugfs);
+			ctl_no_wheel(top.names[i]);
 	if (!top.json && ctl_on_terminal())
 		return top_on_screen();
 
@@ -445,28 +452,30 @@ static int run_top(struct ctl_args *args)
 }
 
 /* The bound below which 99 of 100 expiries were; UINT64_MAX: none, 0: no expiries. */
-static uint64_t percentile(const uint64_t *late, const uint64_t *bounds, unsigned int n)
+static uint64_t percentile(const __u64 *late, const struct hwtimer_wheel_stats *bounds)
 {
 	uint64_t all = 0, below = 0;
 	unsigned int i;
 
-	for (i = 0; i < n; i++)
+	for (i = 0; i < bounds->late_bins; i++)
 		all += late[i];
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < bounds->late_bins; i++) {
 		below += late[i];
 		if (all && below * 100 >= all * 99)
-			return bounds[i] ?: UINT64_MAX;
+			return ctl_late_bound(bounds, i) ?: UINT64_MAX;
 	}
 	return 0;
 }
 
-static void watch_line(const struct ctl_wheel *before, const struct ctl_wheel *now)
+static void watch_line(const struct hwtimer_wheel_stats *before,
+		       const struct hwtimer_wheel_stats *now)
 {
-	uint64_t late[CTL_MAX_BINS] = { 0 }, below;
+	__u64 late[CTL_MAX_BINS] = { 0 };
+	uint64_t below;
 
 	print_rates(stdout, before, now);
 	add_late(late, before, now);
-	below = percentile(late, now->bound_ns, now->n_bins);
+	below = percentile(late, now);
 	fputs("  ", stdout);
 	if (!below)
 		putchar('-');
@@ -483,15 +492,15 @@ static int run_watch(struct ctl_args *args)
 		{ "delay", 'd', CTL_DURATION, &top.delay_ns, MIN_DELAY, MAX_DELAY },
 		{ "iterations", 'n', CTL_NUMBER, &top.iterations, 1, UINT64_MAX },
 		{ "json", 0, CTL_FLAG, &top.json, 0, 0 },
-		{ "debugfs", 0, CTL_TEXT, &top.debugfs, 0, 0 },
+		{ "device", 0, CTL_TEXT, &top.device, 0, 0 },
 	};
-	const struct ctl_wheel *before, *now;
+	const struct hwtimer_wheel_stats *before, *now;
 	uint64_t look = ctl_clock(CLOCK_MONOTONIC), i;
 	const char *word;
 	char *name;
 	int rows, columns;
 
-	top.debugfs = CTL_DEBUGFS;
+	top.device = CTL_DEVICE;
 	top.delay_ns = NSEC_PER_SEC;
 	args->options = options;
 	args->n_options = ARRAY_SIZE(options);
@@ -504,7 +513,7 @@ static int run_watch(struct ctl_args *args)
 	top.compared = true;
 	take_sample();
 	if (!top.now.n)
-		ctl_die(CTL_FAILED, "no wheel '%s' in %s/hwtimer", name, top.debugfs);
+		ctl_no_wheel(name);
 	for (i = 0; !top.iterations || i < top.iterations; i++) {
 		window(&rows, &columns);
 		if (!top.json && !(i % (rows > 2 ? rows - 1 : 1))) {
@@ -539,14 +548,14 @@ static int run_watch(struct ctl_args *args)
 const struct ctl_command ctl_top = {
 	.name = "top",
 	.summary = "the rates of wheels, on the whole screen",
-	.help = "top [-d SECONDS] [-n N] [--json] [--debugfs DIR] [WHEEL]...\n\n"
+	.help = "top [-d SECONDS] [-n N] [--json] [--device PATH] [WHEEL]...\n\n"
 		"Show the rates per second of all wheels, or of those named, and a histogram\n"
 		"of the lateness of their expiries in the last interval. \"q\" or ^C ends it.\n"
-		"Without a terminal, print a block for each interval. Requires root and\n"
-		"debugfs.\n\n"
+		"Without a terminal, print a block for each interval. Without CAP_PERFMON it\n"
+		"shows only the wheels that your programs use.\n\n"
 		COMMON_HELP
 		"  --json                a JSON object for each interval\n"
-		"  --debugfs DIR         where debugfs is mounted (default: " CTL_DEBUGFS ")\n"
+		"  --device PATH         the device (default: " CTL_DEVICE ")\n"
 		"  -h, --help            print this help\n",
 	.run = run_top,
 };
@@ -554,13 +563,13 @@ const struct ctl_command ctl_top = {
 const struct ctl_command ctl_watch = {
 	.name = "watch",
 	.summary = "the rates of a wheel, a line per interval",
-	.help = "watch [-d SECONDS] [-n N] [--json] [--debugfs DIR] [WHEEL]\n\n"
+	.help = "watch [-d SECONDS] [-n N] [--json] [--device PATH] [WHEEL]\n\n"
 		"Print a line for each interval: the rates per second of WHEEL (default:\n"
-		"\"dev\"), and the lateness that 99 of 100 expiries were below. Requires root\n"
-		"and debugfs.\n\n"
+		"\"dev\"), and the lateness that 99 of 100 expiries were below. Others' wheels\n"
+		"need CAP_PERFMON.\n\n"
 		COMMON_HELP
 		"  --json                a JSON object for each interval\n"
-		"  --debugfs DIR         where debugfs is mounted (default: " CTL_DEBUGFS ")\n"
+		"  --device PATH         the device (default: " CTL_DEVICE ")\n"
 		"  -h, --help            print this help\n",
 	.run = run_watch,
 };

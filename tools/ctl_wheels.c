@@ -1,32 +1,62 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimerctl stat, and reading wheels from debugfs. Its lines are "name value"; lines with unknown
- * names are shown unchanged.
+ * hwtimerctl stat, and reading the statistics of wheels.
  */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "ctl.h"
 
-#define BELOW	"late_below_"
-#define ABOVE	"late_above"
+/* How many wheels are read at a time. */
+#define PAGE	32
 
-static const char *const counter_names[CTL_COUNTERS] = {
-	[CTL_PENDING] = "pending", [CTL_ARMED] = "armed", [CTL_TOUCHED] = "touched",
-	[CTL_CANCELLED] = "cancelled", [CTL_EXPIRED] = "expired", [CTL_KICKS] = "kicks",
-	[CTL_WAKEUPS] = "wakeups",
+#define FIELD(_name, _kind, ...)							\
+	{ .name = #_name, .kind = _kind,						\
+	  .offset = offsetof(struct hwtimer_wheel_stats, _name), ##__VA_ARGS__ }
+#define FIELD_AS(_name, _field, _kind, ...)						\
+	{ .name = _name, .kind = _kind,							\
+	  .offset = offsetof(struct hwtimer_wheel_stats, _field), ##__VA_ARGS__ }
+
+/* All but the lateness, in the order in which they are shown. */
+const struct ctl_field ctl_fields[] = {
+	FIELD(name, CTL_NAME),
+	FIELD_AS("clock", clockid, CTL_WORD, .words = {
+		[CLOCK_MONOTONIC] = "monotonic", [CLOCK_BOOTTIME] = "boottime" }),
+	FIELD(driver, CTL_WORD, .words = {
+		[HWTIMER_WHEELS_KTHREAD] = "kthread", [HWTIMER_WHEELS_HRTIMER] = "hrtimer" }),
+	FIELD(worker_pid, CTL_SIGNED_32, .of_thread = true),
+	FIELD_AS("worker_sched", sched, CTL_WORD, .of_thread = true, .words = {
+		[HWTIMER_WHEELS_NORMAL] = "normal", [HWTIMER_WHEELS_FIFO_LOW] = "fifo_low",
+		[HWTIMER_WHEELS_FIFO] = "fifo" }),
+	FIELD(worker_nice, CTL_SIGNED_32, .of_thread = true),
+	FIELD(tick_ns, CTL_GAUGE), FIELD(slots, CTL_GAUGE_32), FIELD(levels, CTL_GAUGE_32),
+	FIELD(max_levels, CTL_GAUGE_32), FIELD(cap, CTL_GAUGE),
+	FIELD(state, CTL_WORD, .words = {
+		[HWTIMER_WHEELS_INIT] = "INIT", [HWTIMER_WHEELS_STARTED] = "STARTED",
+		[HWTIMER_WHEELS_SHUTDOWN] = "SHUTDOWN" }),
+	FIELD(pending, CTL_GAUGE), FIELD(filed, CTL_GAUGE), FIELD(armed, CTL_COUNTER),
+	FIELD(touched, CTL_COUNTER), FIELD(cancelled, CTL_COUNTER), FIELD(expired, CTL_COUNTER),
+	FIELD(handed_back, CTL_COUNTER), FIELD(rejected, CTL_COUNTER),
+	FIELD(drained, CTL_COUNTER), FIELD(coalesced, CTL_COUNTER), FIELD(kicks, CTL_COUNTER),
+	FIELD(wakeups, CTL_COUNTER), FIELD(ticks, CTL_COUNTER), FIELD(visits, CTL_COUNTER),
+	FIELD(cascaded, CTL_COUNTER), FIELD(refiled, CTL_COUNTER),
+	FIELD(grow_failures, CTL_COUNTER), FIELD(work_dispatched, CTL_COUNTER),
+	FIELD(work_slow, CTL_COUNTER), FIELD(work_runs, CTL_COUNTER),
+	FIELD(work_replaced, CTL_COUNTER), FIELD(work_cancelled, CTL_COUNTER),
+	FIELD(work_refused, CTL_COUNTER), FIELD(long_callbacks, CTL_COUNTER),
+	FIELD(long_callback, CTL_NAME), FIELD(longest_callback_ns, CTL_GAUGE),
+	FIELD(longest_callback, CTL_NAME),
 };
+
+const unsigned int ctl_n_fields = ARRAY_SIZE(ctl_fields);
 
 /* Returns the contents of a file, to be freed, or NULL with errno. */
 static char *slurp(int dir, const char *path)
@@ -59,7 +89,7 @@ static char *slurp(int dir, const char *path)
 	return text;
 }
 
-bool ctl_is_number(const char *text)
+static bool is_number(const char *text)
 {
 	text += *text == '-';
 	errno = 0;
@@ -67,48 +97,53 @@ bool ctl_is_number(const char *text)
 	return *text && !text[strspn(text, "0123456789")] && !errno;
 }
 
-/* One line of the statistics. */
-static void take_line(struct ctl_wheel *wheel, const char *name, const char *value)
+bool ctl_has_field(const struct hwtimer_wheel_stats *wheel, const struct ctl_field *field)
 {
-	uint64_t number = strtoull(value, NULL, 10);
-	unsigned int i;
-
-	if (!strncmp(name, BELOW, strlen(BELOW)) || !strcmp(name, ABOVE)) {
-		if (wheel->n_bins == CTL_MAX_BINS)
-			return;
-		wheel->late[wheel->n_bins] = number;
-		if (strcmp(name, ABOVE))
-			wheel->bound_ns[wheel->n_bins] =
-				strtoull(name + strlen(BELOW), NULL, 10) * NSEC_PER_USEC;
-		wheel->n_bins++;
-		return;
-	}
-	for (i = 0; i < CTL_COUNTERS; i++)
-		if (!strcmp(name, counter_names[i]))
-			wheel->counters[i] = number;
-	if (wheel->n_lines < CTL_MAX_LINES)
-		wheel->lines[wheel->n_lines++] = (struct ctl_line){ name, value };
+	return wheel->sched || !field->of_thread;
 }
 
-static void parse(struct ctl_wheel *wheel)
+/* As text; "-" if there is none. */
+void ctl_format_field(const struct hwtimer_wheel_stats *wheel, const struct ctl_field *field,
+		      char *text, size_t size)
 {
-	char *line, *value, *next = wheel->text;
+	const char *value = (const char *)wheel + field->offset;
+	uint64_t number;
+	uint32_t word;
 
-	while ((line = strsep(&next, "\n"))) {
-		value = strchr(line, ' ');
-		if (!value)
-			continue;
-		*value++ = 0;
-		take_line(wheel, line, value);
+	memcpy(&number, value, sizeof(number));
+	memcpy(&word, value, sizeof(word));
+	switch (field->kind) {
+	case CTL_NAME:
+		snprintf(text, size, "%s", *value ? value : "-");
+		break;
+	case CTL_WORD:
+		/* The kernel may be newer. */
+		if (word < ARRAY_SIZE(field->words) && field->words[word])
+			snprintf(text, size, "%s", field->words[word]);
+		else
+			snprintf(text, size, "unknown-%" PRIu32, word);
+		break;
+	case CTL_SIGNED_32:
+		snprintf(text, size, "%" PRId32, (int32_t)word);
+		break;
+	case CTL_GAUGE_32:
+		snprintf(text, size, "%" PRIu32, word);
+		break;
+	default:
+		snprintf(text, size, "%" PRIu64, number);
 	}
+}
+
+/* The lateness that the expiries in a bin are below; 0: any, as it is the last one. */
+uint64_t ctl_late_bound(const struct hwtimer_wheel_stats *wheel, unsigned int bin)
+{
+	return bin + 1 < wheel->late_bins ? wheel->late_first_ns << bin : 0;
 }
 
 static bool wanted(const char *name, char *const names[], unsigned int n)
 {
 	unsigned int i;
 
-	if (name[0] == '.')
-		return false;
 	for (i = 0; i < n; i++)
 		if (!strcmp(name, names[i]))
 			return true;
@@ -117,94 +152,50 @@ static bool wanted(const char *name, char *const names[], unsigned int n)
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(((const struct ctl_wheel *)a)->name, ((const struct ctl_wheel *)b)->name);
+	return strcmp(((const struct hwtimer_wheel_stats *)a)->name,
+		      ((const struct hwtimer_wheel_stats *)b)->name);
 }
 
-static _Noreturn void no_directory(const char *debugfs, const char *path)
-{
-	struct statfs fs;
-
-	switch (errno) {
-	case EACCES:
-	case EPERM:
-		ctl_die(CTL_NO_RIGHTS, "%s: %s (debugfs is for root)", path, strerror(errno));
-	case ENOENT:
-		if (!strcmp(debugfs, CTL_DEBUGFS) &&
-		    (statfs(debugfs, &fs) || fs.f_type != DEBUGFS_MAGIC))
-			ctl_die(CTL_FAILED,
-				"%s: not mounted; as root: mount -t debugfs none %s",
-				debugfs, debugfs);
-		ctl_die(CTL_NO_DEVICE,
-			"%s: not found; is the module loaded? (modprobe hwtimer)",
-			path);
-	default:
-		ctl_die(CTL_FAILED, "%s: %s", path, strerror(errno));
-	}
-}
-
-/*
- * Read all wheels, or those named. A wheel that disappears meanwhile is left out.
- */
-void ctl_wheels_read(struct ctl_wheels *wheels, const char *debugfs, char *const names[],
+/* Read all wheels that we may see, or those named. */
+void ctl_wheels_read(struct ctl_wheels *wheels, const char *device, char *const names[],
 		     unsigned int n_names)
 {
-	char root[4096], path[300], *text;
-	struct ctl_wheel *wheel;
-	struct dirent *entry;
-	unsigned int room = 0;
-	DIR *dir;
+	struct hwtimer_wheel_stats *page = ctl_alloc(PAGE, sizeof(*page));
+	struct hwtimer_wheels arg = {
+		.size = sizeof(*page), .wheels = (uintptr_t)page, .count = PAGE,
+	};
+	int fd = ctl_open_to_read(device), n, i;
 
 	*wheels = (struct ctl_wheels){ 0 };
-	if (snprintf(root, sizeof(root), "%s/hwtimer", debugfs) >= (int)sizeof(root))
-		ctl_misuse("--debugfs: too long");
-	dir = opendir(root);
-	if (!dir)
-		no_directory(debugfs, root);
-	while ((entry = readdir(dir))) {
-		if (!wanted(entry->d_name, names, n_names))
-			continue;
-		snprintf(path, sizeof(path), "%s/stats", entry->d_name);
-		text = slurp(dirfd(dir), path);
-		if (!text && (errno == EACCES || errno == EPERM))
-			ctl_die(CTL_NO_RIGHTS,
-				"%s/%s: %s (a locked-down kernel does not allow debugfs)",
-				root, path, strerror(errno));
-		if (!text && errno != ENOENT && errno != ENOTDIR && errno != EIO)
-			ctl_die(CTL_FAILED, "%s/%s: %s", root, path, strerror(errno));
-		if (!text)
-			continue;
-		if (wheels->n == room) {
-			room = room ? 2 * room : 8;
-			wheels->wheels = realloc(wheels->wheels, room * sizeof(*wheel));
-			if (!wheels->wheels)
-				ctl_die(CTL_FAILED, "out of memory");
-		}
-		wheel = &wheels->wheels[wheels->n++];
-		*wheel = (struct ctl_wheel){ .name = strdup(entry->d_name), .text = text };
-		if (!wheel->name)
+	while ((n = ioctl(fd, HWTIMER_IOC_WHEELS, &arg)) > 0) {
+		wheels->wheels = realloc(wheels->wheels, (wheels->n + n) * sizeof(*page));
+		if (!wheels->wheels)
 			ctl_die(CTL_FAILED, "out of memory");
-		parse(wheel);
+		for (i = 0; i < n; i++) {
+			if (page[i].late_bins > CTL_MAX_BINS)
+				page[i].late_bins = CTL_MAX_BINS;
+			if (wanted(page[i].name, names, n_names))
+				wheels->wheels[wheels->n++] = page[i];
+		}
 	}
-	closedir(dir);
+	if (n)
+		ctl_device_error(device, -errno);
+	close(fd);
+	free(page);
 	wheels->taken_ns = ctl_clock(CLOCK_MONOTONIC);
 	if (wheels->n)
-		qsort(wheels->wheels, wheels->n, sizeof(*wheel), by_name);
+		qsort(wheels->wheels, wheels->n, sizeof(*page), by_name);
 }
 
 void ctl_wheels_free(struct ctl_wheels *wheels)
 {
-	unsigned int i;
-
-	for (i = 0; i < wheels->n; i++) {
-		free(wheels->wheels[i].name);
-		free(wheels->wheels[i].text);
-	}
 	free(wheels->wheels);
 	*wheels = (struct ctl_wheels){ 0 };
 }
 
 /* Returns NULL if it is not among them. */
-const struct ctl_wheel *ctl_wheels_find(const struct ctl_wheels *wheels, const char *name)
+const struct hwtimer_wheel_stats *ctl_wheels_find(const struct ctl_wheels *wheels,
+						  const char *name)
 {
 	unsigned int i;
 
@@ -212,6 +203,12 @@ const struct ctl_wheel *ctl_wheels_find(const struct ctl_wheels *wheels, const c
 		if (!strcmp(wheels->wheels[i].name, name))
 			return &wheels->wheels[i];
 	return NULL;
+}
+
+/* Exit because there is no such wheel, or because it belongs to somebody else. */
+void ctl_no_wheel(const char *name)
+{
+	ctl_die(CTL_FAILED, "no wheel '%s' (those of others need CAP_PERFMON)", name);
 }
 
 /* A name that a user chose, without control characters. */
@@ -225,11 +222,12 @@ void ctl_print_word(FILE *to, const char *text, int width)
 }
 
 /* Lateness: a bar for each bin from the first to the last that is not empty. */
-void ctl_print_late(FILE *to, const uint64_t *late, const uint64_t *bound_ns, unsigned int n,
+void ctl_print_late(FILE *to, const __u64 *late, const struct hwtimer_wheel_stats *bounds,
 		    int columns)
 {
+	unsigned int n = bounds->late_bins;
 	unsigned int first = n, last = 0, i;
-	uint64_t most = 0;
+	uint64_t most = 0, bound;
 	int room, bar;
 
 	for (i = 0; i < n; i++) {
@@ -240,18 +238,19 @@ void ctl_print_late(FILE *to, const uint64_t *late, const uint64_t *bound_ns, un
 		most = late[i] > most ? late[i] : most;
 	}
 	for (i = first; i <= last && first < n; i++) {
-		fputs(bound_ns[i] ? "  below " : "  above ", to);
-		if (bound_ns[i] || i) {
+		bound = ctl_late_bound(bounds, i);
+		fputs(bound ? "  below " : "  above ", to);
+		if (bound || i) {
 			char text[32];
-			FILE *bound = fmemopen(text, sizeof(text), "w");
+			FILE *number = fmemopen(text, sizeof(text), "w");
 
-			if (!bound)
+			if (!number)
 				ctl_die(CTL_FAILED, "out of memory");
-			ctl_print_ns(bound, bound_ns[i] ?: bound_ns[i - 1]);
-			fclose(bound);
+			ctl_print_ns(number, bound ?: ctl_late_bound(bounds, i - 1));
+			fclose(number);
 			fprintf(to, "%-8s", text);
 		}
-		fprintf(to, " %10" PRIu64 " ", late[i]);
+		fprintf(to, " %10" PRIu64 " ", (uint64_t)late[i]);
 		room = columns > 40 ? columns - 28 : 12;
 		bar = late[i] * (double)room / most + 0.5;
 		for (bar = late[i] && !bar ? 1 : bar; bar > 0; bar--)
@@ -260,15 +259,17 @@ void ctl_print_late(FILE *to, const uint64_t *late, const uint64_t *bound_ns, un
 	}
 }
 
-void ctl_json_late(const uint64_t *late, const uint64_t *bound_ns, unsigned int n)
+void ctl_json_late(const __u64 *late, const struct hwtimer_wheel_stats *bounds)
 {
+	uint64_t bound;
 	unsigned int i;
 
 	ctl_json_open("late", '[');
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < bounds->late_bins; i++) {
+		bound = ctl_late_bound(bounds, i);
 		ctl_json_open(NULL, '{');
-		if (bound_ns[i])
-			ctl_json_number("below_ns", bound_ns[i]);
+		if (bound)
+			ctl_json_number("below_ns", bound);
 		else
 			ctl_json_null("below_ns");
 		ctl_json_number("count", late[i]);
@@ -283,7 +284,7 @@ static void json_lines(const struct ctl_line *lines, unsigned int n)
 
 	for (i = 0; i < n; i++) {
 		/* A wheel's name may be a number. */
-		if (!strcmp(lines[i].name, "name") || !ctl_is_number(lines[i].value))
+		if (!strcmp(lines[i].name, "name") || !is_number(lines[i].value))
 			ctl_json_text(lines[i].name, lines[i].value);
 		else if (lines[i].value[0] == '-')
 			ctl_json_signed(lines[i].name, strtoll(lines[i].value, NULL, 10));
@@ -317,35 +318,54 @@ static int stdout_columns(void)
 	return size.ws_col;
 }
 
-static void show_wheel(const struct ctl_wheel *wheel)
+/* The fields of a wheel as lines, whose values are in @texts. */
+static unsigned int make_lines(const struct hwtimer_wheel_stats *wheel, struct ctl_line *lines,
+			       char (*texts)[128])
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < ctl_n_fields; i++) {
+		if (!ctl_has_field(wheel, &ctl_fields[i]))
+			continue;
+		ctl_format_field(wheel, &ctl_fields[i], texts[n], sizeof(texts[n]));
+		lines[n] = (struct ctl_line){ ctl_fields[i].name, texts[n] };
+		n++;
+	}
+	return n;
+}
+
+static void show_wheel(const struct hwtimer_wheel_stats *wheel)
 {
 	const char *on = ctl_colours() ? "\033[1m" : "", *off = *on ? "\033[0m" : "";
+	struct ctl_line lines[ARRAY_SIZE(ctl_fields)];
+	char texts[ARRAY_SIZE(ctl_fields)][128];
+	unsigned int n = make_lines(wheel, lines, texts), i;
 	uint64_t all = 0;
-	unsigned int i;
 
 	printf("%swheel ", on);
 	ctl_print_word(stdout, wheel->name, 0);
 	printf("%s\n", off);
 	/* The first line is the name, which was printed. */
-	i = wheel->n_lines && !strcmp(wheel->lines[0].name, "name");
-	print_lines(wheel->lines + i, wheel->n_lines - i);
-	for (i = 0; i < wheel->n_bins; i++)
+	print_lines(lines + 1, n - 1);
+	for (i = 0; i < wheel->late_bins; i++)
 		all += wheel->late[i];
 	printf("late: %" PRIu64 " expiries%s\n", all, all ? ", after their deadlines" : "");
-	ctl_print_late(stdout, wheel->late, wheel->bound_ns, wheel->n_bins, stdout_columns());
+	ctl_print_late(stdout, wheel->late, wheel, stdout_columns());
 }
 
 static void json_wheels(const struct ctl_wheels *wheels)
 {
+	struct ctl_line lines[ARRAY_SIZE(ctl_fields)];
+	char texts[ARRAY_SIZE(ctl_fields)][128];
 	unsigned int i;
 
 	ctl_json_open("wheels", '[');
 	for (i = 0; i < wheels->n; i++) {
-		const struct ctl_wheel *wheel = &wheels->wheels[i];
+		const struct hwtimer_wheel_stats *wheel = &wheels->wheels[i];
 
 		ctl_json_open(NULL, '{');
-		json_lines(wheel->lines, wheel->n_lines);
-		ctl_json_late(wheel->late, wheel->bound_ns, wheel->n_bins);
+		json_lines(lines, make_lines(wheel, lines, texts));
+		ctl_json_late(wheel->late, wheel);
 		ctl_json_close('}');
 	}
 	ctl_json_close(']');
@@ -485,14 +505,14 @@ static int run_stat(struct ctl_args *args)
 {
 	struct context *contexts = NULL;
 	struct ctl_wheels wheels = { 0 };
-	const char *word, *debugfs = CTL_DEBUGFS;
+	const char *word, *device = CTL_DEVICE;
 	unsigned int n_contexts = 0, n_names = 0, i;
 	uint64_t pid = 0;
 	bool json = false;
 	const struct ctl_option options[] = {
 		{ "json", 0, CTL_FLAG, &json, 0, 0 },
 		{ "pid", 'p', CTL_NUMBER, &pid, 1, INT32_MAX },
-		{ "debugfs", 0, CTL_TEXT, &debugfs, 0, 0 },
+		{ "device", 0, CTL_TEXT, &device, 0, 0 },
 	};
 	char **names = ctl_alloc(args->argc, sizeof(*names));
 
@@ -501,11 +521,10 @@ static int run_stat(struct ctl_args *args)
 	while ((word = ctl_next_word(args)))
 		names[n_names++] = (char *)word;
 	if (n_names || !pid)
-		ctl_wheels_read(&wheels, debugfs, names, n_names);
+		ctl_wheels_read(&wheels, device, names, n_names);
 	for (i = 0; i < n_names; i++)
 		if (!ctl_wheels_find(&wheels, names[i]))
-			ctl_die(CTL_FAILED, "no wheel '%s' in %s/hwtimer", names[i],
-				debugfs);
+			ctl_no_wheel(names[i]);
 	if (pid)
 		contexts = read_contexts(pid, &n_contexts);
 
@@ -535,14 +554,15 @@ static int run_stat(struct ctl_args *args)
 const struct ctl_command ctl_stat = {
 	.name = "stat",
 	.summary = "the state and counters of wheels, and the contexts of a process",
-	.help = "stat [--json] [--debugfs DIR] [WHEEL]...\n"
+	.help = "stat [--json] [--device PATH] [WHEEL]...\n"
 		"       hwtimerctl stat [--json] --pid PID [WHEEL]...\n\n"
 		"Show the configuration, counters and lateness of all wheels, or of those\n"
 		"named. \"uid-1000\" is the first wheel that contexts of uid 1000 share, \"dev\"\n"
-		"that of root in the root cgroup. Requires root and debugfs.\n\n"
+		"that of root in the root cgroup. Without CAP_PERFMON: those that your\n"
+		"programs use.\n\n"
 		"  -p, --pid PID  the contexts of a process: its descriptors of the device\n"
 		"  --json         a JSON object, {\"wheels\": [...], \"contexts\": [...]}\n"
-		"  --debugfs DIR  where debugfs is mounted (default: " CTL_DEBUGFS ")\n"
+		"  --device PATH  the device (default: " CTL_DEVICE ")\n"
 		"  -h, --help     print this help\n",
 	.run = run_stat,
 };

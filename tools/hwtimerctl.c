@@ -195,16 +195,9 @@ static _Noreturn void no_rights(const char *device)
 		group_name(st.st_gid, group, sizeof(group)), st.st_mode & 07777);
 }
 
-/* Open the device, or exit and say why. */
-struct hwtimer *ctl_open(const struct hwtimer_options *options)
+static _Noreturn void not_opened(const char *device, int error)
 {
-	const char *device = options->device ?: CTL_DEVICE;
-	struct hwtimer *h;
-	int ret = hwtimer_open(&h, options);
-
-	switch (-ret) {
-	case 0:
-		return h;
+	switch (-error) {
 	case ENOENT:
 	case ENXIO:
 	case ENODEV:
@@ -218,8 +211,29 @@ struct hwtimer *ctl_open(const struct hwtimer_options *options)
 	case EPERM:
 		no_rights(device);
 	default:
-		ctl_device_error(device, ret);
+		ctl_device_error(device, error);
 	}
+}
+
+/* Open the device, or exit and say why. */
+struct hwtimer *ctl_open(const struct hwtimer_options *options)
+{
+	struct hwtimer *h;
+	int ret = hwtimer_open(&h, options);
+
+	if (ret)
+		not_opened(options->device ?: CTL_DEVICE, ret);
+	return h;
+}
+
+/* Open the device to read statistics, or exit and say why. */
+int ctl_open_to_read(const char *device)
+{
+	int fd = open(device, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		not_opened(device, -errno);
+	return fd;
 }
 
 /* Open the device for one timeout, which needs no rings. */

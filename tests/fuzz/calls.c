@@ -26,6 +26,7 @@ static const struct command commands[IOCTLS] = {
 		false, { EBADF, EBUSY, EDQUOT, ESHUTDOWN, ENOMEM } },
 	[DO_ENTER] = { HWTIMER_IOC_ENTER, 0, true, { ENXIO, EBADFD } },
 	[DO_LIST] = { HWTIMER_IOC_LIST, 0, false, { 0 } },
+	[DO_WHEELS] = { HWTIMER_IOC_WHEELS, 0, false, { 0 } },
 };
 
 static const enum action op_actions[] = {
@@ -1025,6 +1026,40 @@ void do_list(struct thread *t, struct context *c)
 }
 
 /**
+ * do_wheels - read the statistics of some wheels
+ * @t: the thread
+ * @c: the context
+ */
+void do_wheels(struct thread *t, struct context *c)
+{
+	unsigned int room = 1 + below(&t->random, 3), size = sizeof(struct hwtimer_wheel_stats);
+	bool invalid = one_in(&t->random, 8);
+	union argument arg = { 0 }, answer;
+	struct hwtimer_wheel_stats s;
+	__u64 last = 0;
+	int ret, i;
+
+	if (one_in(&t->random, 4))
+		size += 8 * below(&t->random, 8) - 32;
+	arg.wheels = (struct hwtimer_wheels){
+		.size = size, .wheels = (uintptr_t)(t->here + AREA), .count = room,
+		.next = one_in(&t->random, 2) ? rnd(&t->random) >> below(&t->random, 64) : 0,
+	};
+	if (invalid)
+		arg.wheels.pad = 1U << below(&t->random, 32);
+	begin_step(t, c, DO_WHEELS);
+	ret = call_at(t, c, DO_WHEELS, HERE, sizeof(arg.wheels), &arg, &answer);
+	if (ret > (int)room || (ret >= 0 && (invalid || size < sizeof(s))))
+		fail("WHEELS of %u: %d", room, ret);
+	for (i = 0; i < ret; i++) {
+		memcpy(&s, t->here + AREA + (size_t)i * size, sizeof(s));
+		if (s.id <= last || s.id < arg.wheels.next || s.id >= answer.wheels.next)
+			fail("WHEELS: %llu after %llu", s.id, last);
+		last = s.id;
+	}
+}
+
+/**
  * do_garbage - an ioctl with random command and argument
  * @t: the thread
  * @c: the context; not clean
@@ -1054,6 +1089,8 @@ void do_garbage(struct thread *t, struct context *c)
 		memset(t->here + offsetof(struct hwtimer_batch, ops), 0xff, 8);
 	if (nr == _IOC_NR(HWTIMER_IOC_LIST))
 		memset(t->here + offsetof(struct hwtimer_list, queries), 0xff, 8);
+	if (nr == _IOC_NR(HWTIMER_IOC_WHEELS))
+		memset(t->here + offsetof(struct hwtimer_wheels, wheels), 0xff, 8);
 	p = one_in(&t->random, 3) ? nowhere(t) : t->here;
 	memcpy(t->step->words, t->here, sizeof(t->step->words));
 	t->step->size = cmd;

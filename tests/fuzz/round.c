@@ -521,6 +521,7 @@ static const struct {
 	{ DO_RINGS, 3, 2, false },
 	{ DO_ENTER, 2, 12, false },
 	{ DO_LIST, 6, 6, false },
+	{ DO_WHEELS, 2, 2, false },
 	{ DO_READ, 20, 2, false },
 	{ DO_READV, 4, 1, false },
 	{ DO_POLL, 6, 6, false },
@@ -587,6 +588,9 @@ static void do_step(struct thread *t, unsigned int n)
 		break;
 	case DO_LIST:
 		do_list(t, c);
+		break;
+	case DO_WHEELS:
+		do_wheels(t, c);
 		break;
 	case DO_GARBAGE:
 		do_garbage(t, c);

@@ -96,6 +96,7 @@ union argument {
 	struct hwtimer_rings rings;
 	struct hwtimer_enter enter;
 	struct hwtimer_list list;
+	struct hwtimer_wheels wheels;
 	__u64 words[11];
 };
 
@@ -136,6 +137,7 @@ int call_valid(struct thread *t, struct context *c, enum action action,
 void do_ioctl(struct thread *t, struct context *c, enum action action);
 void do_batch(struct thread *t, struct context *c);
 void do_list(struct thread *t, struct context *c);
+void do_wheels(struct thread *t, struct context *c);
 void do_garbage(struct thread *t, struct context *c);
 
 /* rings.c */

@@ -71,7 +71,7 @@ static void nothing(struct hwtimer_driven *driven) { }
 
 /* Takes the place of the hrtimer driver, which is not built here. */
 const struct hwtimer_driver_ops hwtimer_driver_hrtimer = {
-	.name = "called", .ops = { .kick = kicked, .call = expire, .alloc = alloc },
+	.ops = { .kick = kicked, .call = expire, .alloc = alloc },
 	.valid = valid, .create = create, .end = nothing, .destroy = nothing,
 };
 

@@ -1056,7 +1056,7 @@ __u32 native_submitted(int fd)
 	return ctx->rings ? READ_ONCE(ctx->rings->pair.shared->sq_tail) : 0;
 }
 
-/* Stubs for the parts of the module that are not built: users, their wheels, and debugfs. */
+/* Stubs for the parts of the module that are not built: users, their wheels, debugfs and statistics. */
 
 struct hwtimer_user *hwtimer_user_get(void) { return (struct hwtimer_user *)&device; }
 void hwtimer_user_put(struct hwtimer_user *user) { }
@@ -1069,6 +1069,8 @@ void hwtimer_user_uncharge(struct hwtimer_user *user, enum hwtimer_limit limit, 
 void hwtimer_user_closing(struct hwtimer_user *user) { }
 void hwtimer_user_closed(struct hwtimer_user *user) { }
 void hwtimer_user_show(struct seq_file *m, const struct hwtimer_user *user) { }
+void hwtimer_user_uses(struct hwtimer_user *user, struct hwtimer_use *use, u64 wheel) { }
+u64 hwtimer_user_next_wheel(struct hwtimer_user *user, u64 from) { return 0; }
 int native_shared_driver;
 static struct hwtimer_wheel *shared_wheel;
 
@@ -1100,6 +1102,19 @@ void hwtimer_debugfs_init(void) { }
 void hwtimer_debugfs_exit(void) { }
 void hwtimer_debugfs_add(struct hwtimer_driven *driven) { }
 void hwtimer_debugfs_remove(struct hwtimer_driven *driven) { }
+
+void hwtimer_stats_add(struct hwtimer_driven *driven) { }
+void hwtimer_stats_remove(struct hwtimer_driven *driven) { }
+u64 hwtimer_wheel_id(const struct hwtimer_wheel *wheel) { return 1; }
+u64 hwtimer_stats_next(u64 from) { return 0; }
+bool hwtimer_stats_get(u64 id, struct hwtimer_wheel_stats *stats) { return false; }
+
+void hwtimer_stats_put(struct hwtimer_driven *driven)
+{
+	driven->driver->destroy(driven);
+	wheel_free(&driven->wheel);
+	kfree(driven);
+}
 
 /* Start everything, with this thread as the first CPU. */
 void native_begin(void)

@@ -24,9 +24,11 @@ static_assert(sizeof(struct hwtimer_enter) == 16, "hwtimer_enter");
 static_assert(sizeof(struct hwtimer_list) == 32, "hwtimer_list");
 static_assert(sizeof(struct hwtimer_info) == 72, "hwtimer_info");
 static_assert(sizeof(struct hwtimer_uring_cmd) == 16, "hwtimer_uring_cmd");
+static_assert(sizeof(struct hwtimer_wheels) == 32, "hwtimer_wheels");
+static_assert(sizeof(struct hwtimer_wheel_stats) == 856, "hwtimer_wheel_stats");
 
 #define BOTH	(_IOC_READ | _IOC_WRITE)
-#define NUMBERS	12	/* number of commands */
+#define NUMBERS	13	/* number of commands */
 #define MAX_SIZE	((1U << _IOC_SIZEBITS) - 1)
 #define USER_DATA	0x0123456789abcdefULL
 
@@ -39,7 +41,7 @@ struct command {
 	bool reads;	/* a file that is open for reading will do */
 };
 
-/* For the cases below; BATCH, RINGS, ENTER and LIST have tests of their own. */
+/* For the cases below; BATCH, RINGS, ENTER, LIST and WHEELS have tests of their own. */
 static const struct command commands[] = {
 	{ "SETUP", HWTIMER_IOC_SETUP, HWTIMER_SETUP_OWN_WHEEL, false, true, false },
 	{ "SCHEDULE", HWTIMER_IOC_SCHEDULE, HWTIMER_RELATIVE, true, true, false },
@@ -270,7 +272,8 @@ TEST(info_answers)
 	EXPECT_EQ(max_slots / 2, info.max_slots);
 	EXPECT_EQ(2 * min_tick, info.min_tick_ns);
 	EXPECT_EQ(!(info.features & HWTIMER_FEATURE_RINGS), hwt_rings(fd, &rings) == -EOPNOTSUPP);
-	EXPECT_EQ(0, info.features & ~(__u64)(HWTIMER_FEATURE_RINGS | HWTIMER_FEATURE_URING));
+	EXPECT_EQ(HWTIMER_FEATURE_WHEELS,
+		  info.features & ~(__u64)(HWTIMER_FEATURE_RINGS | HWTIMER_FEATURE_URING));
 	close(fd);
 	for (i = 0; i < 32; i++) {
 		fd = must_open(0);
@@ -363,6 +366,10 @@ TEST(read_only)
 	};
 	int fd = open(HWT_DEVICE, O_RDONLY);
 	struct hwtimer_list list = { .size = sizeof(struct hwtimer_query), .count = 1 };
+	struct hwtimer_wheel_stats stats;
+	struct hwtimer_wheels wheels = {
+		.size = sizeof(stats), .wheels = (uintptr_t)&stats, .count = 1,
+	};
 	const struct command *c;
 	unsigned int i;
 
@@ -380,6 +387,7 @@ TEST(read_only)
 		EXPECT_EQ(-EBADF, hwt_ioctl(fd, others[i], NULL));
 	}
 	EXPECT_EQ(0, hwt_ioctl(fd, HWTIMER_IOC_LIST, &list));
+	EXPECT_EQ(1, hwt_ioctl(fd, HWTIMER_IOC_WHEELS, &wheels));
 	EXPECT_EQ(-ENOTTY, hwt_ioctl(fd, with_size(HWTIMER_IOC_LIST, 0) + NUMBERS, NULL));
 	close(fd);
 	/* To write is enough to schedule. */

@@ -7,6 +7,8 @@
 #include "ctl_json.h"
 
 #include <pty.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
 #include <sys/mount.h>
 #include <termios.h>
 
@@ -369,6 +371,23 @@ static void other_user(void)
 	become(USER);
 }
 
+/* As systemd does: a user with AmbientCapabilities=CAP_PERFMON, and without debugfs. */
+static void service(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { 0 };
+
+	hide_debugfs();
+	if (prctl(PR_SET_KEEPCAPS, 1))
+		die("prctl: %s", strerror(errno));
+	become(USER);
+	data[CAP_PERFMON / 32].permitted = 1U << CAP_PERFMON % 32;
+	data[CAP_PERFMON / 32].inheritable = 1U << CAP_PERFMON % 32;
+	if (syscall(SYS_capset, &header, data) ||
+	    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_PERFMON, 0, 0))
+		die("no ambient capability: %s", strerror(errno));
+}
+
 TEST(no_device)
 {
 	unsigned int i;
@@ -401,7 +420,7 @@ TEST(no_rights)
 	RUN_AS(other_user, "stat");
 	EXPECT_STATUS(4);
 	EXPECT_QUIET(result.out);
-	EXPECT_IN(result.err, "for root");
+	EXPECT_IN(result.err, "udev rule");
 	RUN_AS(other_user, "top", "-n1");
 	EXPECT_STATUS(4);
 	RUN_AS(other_user, "watch", "-n1");
@@ -415,28 +434,40 @@ TEST(no_rights)
 	ASSERT_EQ(0, stat(HWT_DEVICE, &st));
 	ASSERT_EQ(0, chmod(HWT_DEVICE, 0666));
 	RUN_AS(other_user, "sleep", "1ms");
+	EXPECT_STATUS(0);
+	/* That user's programs use no wheel. */
+	RUN_AS(other_user, "stat");
+	EXPECT_STATUS(0);
+	EXPECT_QUIET(result.out);
+	RUN_AS(other_user, "stat", "dev");
+	EXPECT_STATUS(1);
+	EXPECT_IN(result.err, "CAP_PERFMON");
+	RUN_AS(service, "metrics");
 	ASSERT_EQ(0, chmod(HWT_DEVICE, st.st_mode & 07777));
 	EXPECT_STATUS(0);
+	EXPECT_IN(result.out, "hwtimer_wheel_pending{wheel=\"dev\"} ");
 }
 
 TEST(no_debugfs)
 {
 	static const char *const uses[][4] = {
 		{ "stat" }, { "stat", "dev" }, { "stat", "--json" }, { "top", "-n1" },
-		{ "watch", "-n1" }, { "draw" },
-	};
+		{ "watch", "-n1" }, { "metrics" },
+	}, *const needs[][4] = { { "draw" }, { "list", "dev" } };
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(uses); i++) {
 		run(hide_debugfs, -1, uses[i]);
-		EXPECT_STATUS(1);
-		EXPECT_QUIET(result.out);
-		EXPECT_IN(result.err, "mount -t debugfs");
+		EXPECT_STATUS(0);
+		EXPECT_QUIET(result.err);
 	}
-	/* The directory exists, but without hwtimer: the module is not loaded. */
-	EXPECT_FAILURE(3, "/tmp/hwtimer", "stat", "--debugfs=/tmp");
-	EXPECT_IN(result.err, "modprobe hwtimer");
-	EXPECT_RUN(0, "stat", "--debugfs", "/sys/kernel/debug", "dev");
+	for (i = 0; i < ARRAY_SIZE(needs); i++) {
+		run(hide_debugfs, -1, needs[i]);
+		EXPECT_STATUS(1);
+		EXPECT_IN(result.err, "/sys/kernel/debug/hwtimer/dev");
+	}
+	EXPECT_FAILURE(3, "modprobe hwtimer", "stat", "--device=/nonexistent");
+	EXPECT_FAILURE(3, "/dev/null: not the device", "metrics", "--device=/dev/null");
 	/* If one of two is missing, nothing is printed. */
 	EXPECT_FAILURE(1, "'nosuch'", "stat", "dev", "nosuch");
 	EXPECT_FAILURE(1, "'nosuch'", "watch", "-n1", "nosuch");

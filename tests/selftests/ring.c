@@ -815,6 +815,10 @@ TEST_F(rings, reports_take_nothing)
 	struct hwtimer_list list = {
 		.size = sizeof(q), .queries = (uintptr_t)&q, .count = 1,
 	};
+	struct hwtimer_wheel_stats s;
+	struct hwtimer_wheels wheels = {
+		.size = sizeof(s), .wheels = (uintptr_t)&s, .count = 1,
+	};
 
 	/* The kernel polls until nothing has been submitted for some time, and then not. */
 	must_enter(self->r);
@@ -822,7 +826,8 @@ TEST_F(rings, reports_take_nothing)
 	must_put(self->r, HWTIMER_OP_SCHEDULE, 0, ID(0), now_ns() + FAR, 7);
 	EXPECT_EQ(0, must_stats(self->fd).scheduled);
 	EXPECT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_LIST, &list));
-	EXPECT_EQ(-ENOTTY, hwt_ioctl(self->fd, with_size(HWTIMER_IOC_INFO, 0) + 1, NULL));
+	EXPECT_EQ(1, hwt_ioctl(self->fd, HWTIMER_IOC_WHEELS, &wheels));
+	EXPECT_EQ(-ENOTTY, hwt_ioctl(self->fd, with_size(HWTIMER_IOC_WHEELS, 0) + 1, NULL));
 	EXPECT_EQ(1, ring_untaken(self->r));
 	ASSERT_EQ(0, hwt_query(self->fd, ID(0), NULL, NULL));
 	EXPECT_EQ(0, ring_untaken(self->r));

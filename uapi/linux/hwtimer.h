@@ -24,10 +24,10 @@
  * changed nothing, with the exceptions below, and its output fields are undefined.
  *
  * Every ioctl may return -EFAULT (the structure is not readable or not writable), -ENOTTY (no
- * such command), -EBADF (the file is not open for writing, which all but QUERY, STATS, LIST and
- * INFO need), and -E2BIG and -EINVAL as above. Exceptions: STOP and ENTER have done their work even
- * if they fail, a SCHEDULE counts as the first one, and on a context with rings, ioctls that take
- * submissions take them even if they fail then.
+ * such command), -EBADF (the file is not open for writing, which all but QUERY, STATS, LIST, INFO
+ * and WHEELS need), and -E2BIG and -EINVAL as above. Exceptions: STOP and ENTER have done their
+ * work even if they fail, a SCHEDULE counts as the first one, and on a context with rings, ioctls
+ * that take submissions take them even if they fail then.
  *
  * read(2) returns as many whole records as fit, oldest first. It blocks until there is a
  * record; with O_NONBLOCK it returns -EAGAIN. It returns 0 once HWTIMER_IOC_STOP was called and
@@ -139,8 +139,8 @@
  * an expiry that waits for the remaining entries is late by the ticks that they take.
  *
  * All ioctls work beside the rings, with the same ids; SCHEDULE takes the id from the structure.
- * SCHEDULE, TOUCH, CANCEL, QUERY, BATCH and STOP first take what was submitted before them. STATS
- * and LIST do not, so a debugger disturbs nothing. read(2) returns -EOPNOTSUPP. poll(2)
+ * SCHEDULE, TOUCH, CANCEL, QUERY, BATCH and STOP first take what was submitted before them. STATS,
+ * LIST and WHEELS do not, so a debugger disturbs nothing. read(2) returns -EOPNOTSUPP. poll(2)
  * reports POLLIN | POLLRDNORM while there are records, in the ring or waiting, and POLLERR while
  * HWTIMER_RING_BAD is set. Only one thread at a time may submit, and only one may read records;
  * the program has to ensure that. A mapping is inherited by fork(2), like any shared memory, and
@@ -456,6 +456,7 @@ struct hwtimer_list {
 /* hwtimer_info.features */
 #define HWTIMER_FEATURE_RINGS	0x00000001U	/* HWTIMER_IOC_RINGS does not return -EOPNOTSUPP */
 #define HWTIMER_FEATURE_URING	0x00000002U	/* commands by io_uring */
+#define HWTIMER_FEATURE_WHEELS	0x00000004U	/* HWTIMER_IOC_WHEELS */
 
 /**
  * struct hwtimer_info - what this version of the module can do
@@ -497,6 +498,165 @@ struct hwtimer_info {
 	__u32 max_levels;
 	__u32 pad2;
 	__aligned_u64 min_tick_ns;
+};
+
+/* hwtimer_wheel_stats.flags. Without both, the wheel belongs to another kernel module. */
+#define HWTIMER_WHEELS_SHARED	0x00000001U	/* contexts share it */
+#define HWTIMER_WHEELS_OWN	0x00000002U	/* the own wheel of a context */
+
+/* hwtimer_wheel_stats.driver */
+#define HWTIMER_WHEELS_KTHREAD	1	/* callbacks run in a thread */
+#define HWTIMER_WHEELS_HRTIMER	2	/* callbacks run in softirq */
+
+/* hwtimer_wheel_stats.state */
+#define HWTIMER_WHEELS_INIT	1	/* no timeout was armed yet */
+#define HWTIMER_WHEELS_STARTED	2
+#define HWTIMER_WHEELS_SHUTDOWN	3	/* no timeout can be armed any more */
+
+/* hwtimer_wheel_stats.sched; 0: there is no thread */
+#define HWTIMER_WHEELS_NORMAL	1	/* SCHED_NORMAL */
+#define HWTIMER_WHEELS_FIFO_LOW	2	/* SCHED_FIFO, the lowest priority */
+#define HWTIMER_WHEELS_FIFO	3	/* SCHED_FIFO */
+
+/**
+ * struct hwtimer_wheel_stats - the state and the counters of a wheel
+ * @id: identifies the wheel; above 0, and never used again while the module is loaded
+ * @name: ends with a 0. No two wheels have one name at a time, but names are used again
+ * @flags: HWTIMER_WHEELS_SHARED, HWTIMER_WHEELS_OWN, or 0
+ * @clockid: CLOCK_MONOTONIC (1) or CLOCK_BOOTTIME (7)
+ * @driver: HWTIMER_WHEELS_KTHREAD or _HRTIMER
+ * @state: HWTIMER_WHEELS_INIT, _STARTED or _SHUTDOWN
+ * @slots: slots per level
+ * @levels: levels in use
+ * @max_levels: how many levels there may be
+ * @sched: how the wheel's thread is scheduled: HWTIMER_WHEELS_NORMAL, _FIFO_LOW or _FIFO
+ * @worker_pid: the wheel's thread, in the PID namespace of the caller; 0: none is visible there
+ * @worker_nice: the nice value of the thread, with HWTIMER_WHEELS_NORMAL
+ * @late_bins: how many elements of @late are used
+ * @pad: 0
+ * @late_first_ns: the bound of the first one
+ * @tick_ns: ns per tick
+ * @cap: how many timeouts may be pending at once; 0: no limit
+ * @pending: timeouts pending now
+ * @filed: timeouts in buckets now, including cancelled ones that the worker has not passed yet
+ * @armed: timeouts that became pending. This and the following are counters
+ * @touched: pending timeouts that got another deadline
+ * @cancelled: pending timeouts that were cancelled or released
+ * @expired: pending timeouts that expired
+ * @handed_back: pending timeouts that were handed back
+ * @rejected: attempts to arm that the cap refused
+ * @drained: requests that the worker handled
+ * @coalesced: requests that needed no push
+ * @kicks: kicks of the worker
+ * @wakeups: how often the worker woke from sleep
+ * @ticks: ticks at which the worker visited a bucket
+ * @visits: visits of timeouts in buckets
+ * @cascaded: timeouts filed again because their slot came up, or because the wheel grew
+ * @refiled: timeouts filed again at their tick, because they had been touched
+ * @grow_failures: levels that could not be added for lack of memory
+ * @work_dispatched: expiries that became runs on a workqueue
+ * @work_slow: those of them that went to the slow lane
+ * @work_runs: runs that began
+ * @work_replaced: runs that a later run replaced before they began
+ * @work_cancelled: runs that were cancelled before they began
+ * @work_refused: expiries that did not become runs
+ * @long_callbacks: callbacks that took longer than the module's parameter callback_limit_us
+ * @longest_callback_ns: how long the longest callback took. Not a counter: a maximum
+ * @long_callback: the function of the last of @long_callbacks, or empty
+ * @longest_callback: the function of the longest callback, or empty
+ * @late: expiries by how long after their deadlines: element i counts those below
+ *	late_first_ns << i ns, and not below the bound of the element before; the last of the
+ *	@late_bins elements counts all others. Elements that are not used are 0
+ *
+ * armed = pending + cancelled + expired + handed_back, if nothing happens meanwhile. The counters
+ * are read one after the other while others change them, and begin at 0 with the wheel. On 32-bit
+ * kernels they wrap at 2^32.
+ *
+ * What may change: later versions add fields at the end, which older kernels set to 0. A counter
+ * that a later version no longer keeps stays 0. There may be other flags and other values of
+ * driver, state and sched than those listed here. late_bins (at most 32) and late_first_ns may
+ * differ between kernels, so compute the bounds from them. Names that are too long are cut.
+ */
+struct hwtimer_wheel_stats {
+	__aligned_u64 id;
+	char name[64];
+	__u32 flags;
+	__u32 clockid;
+	__u32 driver;
+	__u32 state;
+	__u32 slots;
+	__u32 levels;
+	__u32 max_levels;
+	__u32 sched;
+	__s32 worker_pid;
+	__s32 worker_nice;
+	__u32 late_bins;
+	__u32 pad;
+	__aligned_u64 late_first_ns;
+	__aligned_u64 tick_ns;
+	__aligned_u64 cap;
+	__aligned_u64 pending;
+	__aligned_u64 filed;
+	__aligned_u64 armed;
+	__aligned_u64 touched;
+	__aligned_u64 cancelled;
+	__aligned_u64 expired;
+	__aligned_u64 handed_back;
+	__aligned_u64 rejected;
+	__aligned_u64 drained;
+	__aligned_u64 coalesced;
+	__aligned_u64 kicks;
+	__aligned_u64 wakeups;
+	__aligned_u64 ticks;
+	__aligned_u64 visits;
+	__aligned_u64 cascaded;
+	__aligned_u64 refiled;
+	__aligned_u64 grow_failures;
+	__aligned_u64 work_dispatched;
+	__aligned_u64 work_slow;
+	__aligned_u64 work_runs;
+	__aligned_u64 work_replaced;
+	__aligned_u64 work_cancelled;
+	__aligned_u64 work_refused;
+	__aligned_u64 long_callbacks;
+	__aligned_u64 longest_callback_ns;
+	char long_callback[128];
+	char longest_callback[128];
+	__aligned_u64 late[32];
+};
+
+/**
+ * struct hwtimer_wheels - the statistics of wheels
+ * @flags: 0
+ * @size: sizeof(struct hwtimer_wheel_stats), the distance of array elements
+ * @wheels: address of an array of struct hwtimer_wheel_stats, to be filled
+ * @count: length of the array
+ * @pad: 0
+ * @next: the lowest id of a wheel to be read, so 0 in the first call; each call sets it to where
+ *	the next call continues
+ *
+ * Returns how many elements were filled, in the order of their ids; 0: there are no more wheels. A
+ * wheel that exists from the first call to the last is returned once; one that is created or ends
+ * meanwhile may be returned or not. With count 1 and the id of a wheel as next, the call returns
+ * that wheel, or the next one if it has ended.
+ *
+ * A program sees the wheels that contexts use which were opened by the same user in the same user
+ * namespace as this one: those on which they have scheduled, or made their rings, and their own
+ * wheels. With CAP_PERFMON or CAP_SYS_ADMIN in the initial user namespace it sees all wheels,
+ * including those of other kernel modules. The context of the descriptor is not used.
+ *
+ * -EINVAL	unknown flag; pad is not 0; size is none of struct hwtimer_wheel_stats, see
+ *		"Versions"; count is 0
+ * -E2BIG	size is above 4096
+ * -EFAULT	the first element is not writable; next is unchanged
+ */
+struct hwtimer_wheels {
+	__u32 flags;
+	__u32 size;
+	__aligned_u64 wheels;
+	__u32 count;
+	__u32 pad;
+	__aligned_u64 next;
 };
 
 /* hwtimer_record.kind */
@@ -755,5 +915,6 @@ struct hwtimer_uring_cmd {
 #define HWTIMER_IOC_ENTER	_IOWR(HWTIMER_IOC_MAGIC, 0x09, struct hwtimer_enter)
 #define HWTIMER_IOC_LIST	_IOWR(HWTIMER_IOC_MAGIC, 0x0a, struct hwtimer_list)
 #define HWTIMER_IOC_INFO	_IOWR(HWTIMER_IOC_MAGIC, 0x0b, struct hwtimer_info)
+#define HWTIMER_IOC_WHEELS	_IOWR(HWTIMER_IOC_MAGIC, 0x0c, struct hwtimer_wheels)
 
 #endif /* _UAPI_LINUX_HWTIMER_H */

@@ -55,6 +55,7 @@ typedef unsigned int fmode_t;
 struct list_head { struct list_head *next, *prev; };
 struct hlist_head { struct hlist_node *first; };
 struct hlist_node { struct hlist_node *next, **pprev; };
+struct rb_node { };
 #define hash_ptr(p, bits)	((unsigned int)((uintptr_t)(p) / 64 % (1U << (bits))))
 
 #define CONFIG_64BIT	1
@@ -554,6 +555,7 @@ void put_task_struct(struct task_struct *task);
 #define task_tgid_nr(t)	1
 #define capable(c)	true
 #define CAP_SYS_RESOURCE	0
+static inline bool perfmon_capable(void) { return false; }
 void native_usleep(unsigned int us);
 
 /* Waiting. */

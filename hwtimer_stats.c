@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: the statistics of the live wheels.
+ *
+ * hwtimer_stats_collect() is the only place that reads them, for debugfs and for
+ * HWTIMER_IOC_WHEELS. debugfs makes the end of a wheel wait for its readers. The ioctl is for
+ * programs, which must not make a wheel of another user wait: so its reader takes a reference, and
+ * the last reference frees the wheel. Nothing that the statistics need is freed before.
+ *
+ * The lock is held for one search of a tree, or one change of it. Nothing is read, copied or freed
+ * under the lock, and no step of it depends on how many wheels others have, but for the logarithm.
+ */
+#include <linux/memcontrol.h>
+#include <linux/pid.h>
+#include <linux/rbtree.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/string.h>
+
+#include "hwtimer_driver.h"
+#include "hwtimer_stats.h"
+#include "uapi/linux/hwtimer.h"
+
+static_assert(sizeof_field(struct hwtimer_driven, name) <=
+	      sizeof_field(struct hwtimer_wheel_stats, name));
+static_assert(ARRAY_SIZE(((struct hwtimer_wheel_stats *)0)->late) >= HWTIMER_LATE_BINS);
+
+/* Wheels by id; new ones have higher ids. */
+static struct rb_root stats_wheels = RB_ROOT;
+static u64 last_id;
+static DEFINE_SPINLOCK(stats_lock);
+
+static struct hwtimer_driven *entry(struct rb_node *node)
+{
+	return rb_entry(node, struct hwtimer_driven, stats_node);
+}
+
+static bool less(struct rb_node *a, const struct rb_node *b)
+{
+	return entry(a)->id < rb_entry(b, struct hwtimer_driven, stats_node)->id;
+}
+
+/* The wheel with the lowest id that is not below @from, or NULL. */
+static struct hwtimer_driven *first_from(u64 from)
+{
+	struct rb_node *node = stats_wheels.rb_node;
+	struct hwtimer_driven *found = NULL;
+
+	lockdep_assert_held(&stats_lock);
+	while (node) {
+		if (entry(node)->id >= from) {
+			found = entry(node);
+			node = node->rb_left;
+		} else {
+			node = node->rb_right;
+		}
+	}
+	return found;
+}
+
+/**
+ * hwtimer_stats_add - give a wheel its id, and let programs see it
+ * @driven: the wheel, complete
+ */
+void hwtimer_stats_add(struct hwtimer_driven *driven)
+{
+	refcount_set(&driven->refs, 1);
+	spin_lock(&stats_lock);
+	driven->id = ++last_id;
+	rb_add(&driven->stats_node, &stats_wheels, less);
+	spin_unlock(&stats_lock);
+}
+
+/**
+ * hwtimer_stats_remove - let nobody find a wheel any more; those who have found it may still read
+ * @driven: the wheel
+ */
+void hwtimer_stats_remove(struct hwtimer_driven *driven)
+{
+	spin_lock(&stats_lock);
+	rb_erase(&driven->stats_node, &stats_wheels);
+	spin_unlock(&stats_lock);
+}
+
+/**
+ * hwtimer_stats_put - drop a reference to a wheel, and free it if that was the last one
+ * @driven: the wheel
+ *
+ * Context: Process context, may sleep.
+ */
+void hwtimer_stats_put(struct hwtimer_driven *driven)
+{
+	if (!refcount_dec_and_test(&driven->refs))
+		return;
+	driven->driver->destroy(driven);
+	mem_cgroup_put(driven->memcg);
+	wheel_free(&driven->wheel);
+	kfree(driven);
+}
+
+/**
+ * hwtimer_stats_collect - read the statistics of a wheel
+ * @driven: the wheel
+ * @s: filled in
+ *
+ * Counters are read while they change.
+ */
+void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_stats *s)
+{
+	static const u32 states[] = {
+		[WHEEL_INIT] = HWTIMER_WHEELS_INIT, [WHEEL_STARTED] = HWTIMER_WHEELS_STARTED,
+		[WHEEL_SHUTDOWN] = HWTIMER_WHEELS_SHUTDOWN,
+		[WHEEL_STOPPED] = HWTIMER_WHEELS_SHUTDOWN,
+	};
+	static const u32 scheds[] = {
+		[HWTIMER_SCHED_NORMAL] = HWTIMER_WHEELS_NORMAL,
+		[HWTIMER_SCHED_FIFO_LOW] = HWTIMER_WHEELS_FIFO_LOW,
+		[HWTIMER_SCHED_FIFO] = HWTIMER_WHEELS_FIFO,
+	};
+	struct hwtimer_wheel *wheel = &driven->wheel;
+	struct hwtimer_monitor *monitor = &driven->monitor;
+	struct hwtimer_lanes *lanes = &driven->lanes;
+	struct wheel_counts c;
+	int i;
+
+	wheel_count(wheel, &c);
+	*s = (struct hwtimer_wheel_stats){
+		.id = driven->id,
+		.flags = driven->kind,
+		.clockid = hwtimer_clockid(driven),
+		.driver = driven->task ? HWTIMER_WHEELS_KTHREAD : HWTIMER_WHEELS_HRTIMER,
+		.state = states[READ_ONCE(wheel->state)],
+		.slots = wheel->slots,
+		.levels = READ_ONCE(wheel->levels),
+		.max_levels = wheel->max_levels,
+		.late_bins = HWTIMER_LATE_BINS,
+		.late_first_ns = NSEC_PER_USEC,
+		.tick_ns = wheel->tick_ns,
+		.cap = wheel->cap,
+		.pending = c.pending,
+		.filed = READ_ONCE(wheel->filed),
+		.armed = c.armed,
+		.touched = c.touched,
+		.cancelled = c.cancelled,
+		.expired = c.expired,
+		.handed_back = c.handed_back,
+		.rejected = c.rejected,
+		.drained = c.drained,
+		.coalesced = c.coalesced,
+		.kicks = c.kicks,
+		.wakeups = READ_ONCE(monitor->wakeups),
+		.ticks = c.ticks,
+		.visits = c.visits,
+		.cascaded = c.cascaded,
+		.refiled = c.refiled,
+		.grow_failures = c.grow_failures,
+		.work_dispatched = READ_ONCE(lanes->dispatched),
+		.work_slow = READ_ONCE(lanes->to_slow),
+		.work_runs = (unsigned long)atomic_long_read(&lanes->runs),
+		.work_replaced = READ_ONCE(lanes->replaced),
+		.work_cancelled = (unsigned long)atomic_long_read(&lanes->cancelled),
+		.work_refused = READ_ONCE(lanes->refused),
+	};
+	strscpy(s->name, driven->name, sizeof(s->name));
+	if (driven->task) {
+		s->worker_pid = task_pid_vnr(driven->task);
+		s->worker_nice = driven->nice;
+		s->sched = scheds[driven->sched];
+	}
+	spin_lock_bh(&monitor->lock);
+	s->long_callbacks = monitor->long_callbacks;
+	s->longest_callback_ns = monitor->longest_ns;
+	/* Longer names are cut. */
+	strscpy(s->long_callback, monitor->long_fn, sizeof(s->long_callback));
+	strscpy(s->longest_callback, monitor->longest_fn, sizeof(s->longest_callback));
+	spin_unlock_bh(&monitor->lock);
+	for (i = 0; i < HWTIMER_LATE_BINS; i++)
+		s->late[i] = READ_ONCE(monitor->late[i]);
+}
+
+/**
+ * hwtimer_wheel_id - the id by which programs know a wheel
+ * @wheel: the wheel
+ *
+ * Context: Any context.
+ *
+ * Return: the id, which is above 0, and no other wheel's as long as the module is loaded.
+ */
+u64 hwtimer_wheel_id(const struct hwtimer_wheel *wheel)
+{
+	return to_driven(wheel)->id;
+}
+
+/**
+ * hwtimer_stats_next - find the next wheel
+ * @from: an id, of a wheel or not
+ *
+ * Context: Process context.
+ *
+ * Return: the lowest id of a live wheel that is not below @from, or 0. The wheel may end any time.
+ */
+u64 hwtimer_stats_next(u64 from)
+{
+	struct hwtimer_driven *driven;
+	u64 id;
+
+	spin_lock(&stats_lock);
+	driven = first_from(from);
+	id = driven ? driven->id : 0;
+	spin_unlock(&stats_lock);
+	return id;
+}
+
+/**
+ * hwtimer_stats_get - read the statistics of a wheel
+ * @id: its id
+ * @stats: filled in
+ *
+ * Context: Process context, may sleep.
+ *
+ * Return: true, or false if there is no such wheel (any more).
+ */
+bool hwtimer_stats_get(u64 id, struct hwtimer_wheel_stats *stats)
+{
+	struct hwtimer_driven *driven;
+
+	spin_lock(&stats_lock);
+	driven = first_from(id);
+	if (driven && driven->id == id)
+		refcount_inc(&driven->refs);
+	else
+		driven = NULL;
+	spin_unlock(&stats_lock);
+	if (!driven)
+		return false;
+	hwtimer_stats_collect(driven, stats);
+	hwtimer_stats_put(driven);
+	return true;
+}

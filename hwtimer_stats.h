@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * hwtimer: the live wheels and their statistics, for /dev/hwtimer.
+ */
+#ifndef HWTIMER_STATS_H
+#define HWTIMER_STATS_H
+
+#include <linux/types.h>
+
+struct hwtimer_wheel;
+struct hwtimer_wheel_stats;
+
+u64 hwtimer_wheel_id(const struct hwtimer_wheel *wheel);
+u64 hwtimer_stats_next(u64 from);
+bool hwtimer_stats_get(u64 id, struct hwtimer_wheel_stats *stats);
+
+#endif /* HWTIMER_STATS_H */
