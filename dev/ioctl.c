@@ -22,6 +22,7 @@
 #include "../uapi/linux/hwtimer.h"
 #include "ctx.h"
 #include "ioctl.h"
+#include "resize.h"
 #include "rings.h"
 #include "shared.h"
 #include "shm.h"
@@ -44,6 +45,7 @@ static_assert(sizeof(struct hwtimer_rings) == 48);
 static_assert(sizeof(struct hwtimer_enter) == 16);
 static_assert(sizeof(struct hwtimer_list) == 32);
 static_assert(sizeof(struct hwtimer_info) == 72);
+static_assert(sizeof(struct hwtimer_resize) == 8);
 
 static unsigned long long min_tick_ns = NSEC_PER_MSEC;
 module_param(min_tick_ns, ullong, 0644);
@@ -576,7 +578,8 @@ static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size
 	if (arg.flags || arg.pad)
 		return -EINVAL;
 	arg = (struct hwtimer_info){
-		.features = rings_supported() ? HWTIMER_FEATURE_RINGS : 0,
+		.features = (rings_supported() ? HWTIMER_FEATURE_RINGS : 0) |
+			    HWTIMER_FEATURE_RESIZE,
 		.setup_flags = HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
 		.time_flags = HWTIMER_RELATIVE,
 		.rings_flags = HWTIMER_RINGS_EVENTFD,
@@ -593,6 +596,24 @@ static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size
 		.min_tick_ns = READ_ONCE(min_tick_ns),
 	};
 	return PUT_ARG(uarg, arg);
+}
+
+static long dev_resize(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_resize arg;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags || arg.timeouts > MAX_CAP)
+		return -EINVAL;
+	if (mutex_lock_killable(&ctx->size_lock))
+		return -EINTR;
+	ret = hwtimer_ctx_resize(ctx, arg.timeouts);
+	arg.timeouts = READ_ONCE(ctx->charged);
+	mutex_unlock(&ctx->size_lock);
+	return ret ?: PUT_ARG(uarg, arg);
 }
 
 /* Ioctls for rings. */
@@ -750,6 +771,7 @@ static const struct command commands[] = {
 	{ IS(ENTER),	.run = dev_enter,	.writes = true },
 	{ IS(LIST),	.run = dev_list },
 	{ IS(INFO),	.run = dev_get_info },
+	[0x0d] = { IS(RESIZE),	.run = dev_resize,	.writes = true, .takes = true },
 };
 
 /**

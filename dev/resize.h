@@ -5,8 +5,11 @@
 #ifndef DEV_RESIZE_H
 #define DEV_RESIZE_H
 
+#include <linux/types.h>
+
 struct hwtimer_ctx;
 
+int hwtimer_ctx_resize(struct hwtimer_ctx *ctx, u32 timeouts);
 void hwtimer_ctx_give_back_all(struct hwtimer_ctx *ctx);
 
 #endif /* DEV_RESIZE_H */

@@ -403,7 +403,7 @@ static void node_is_ours(struct probe *p)
 			    memchr_inv(&p->t.node, 0xa5, sizeof(p->t.node)));
 }
 
-/* From its callback until it is armed again, the list node is its owner's: dev/ctx.c relies on it. */
+/* From the callback on, the list node belongs to the owner until the next arm: see dev/ctx.c. */
 static void node_of_owner(struct kunit *test)
 {
 	struct rig *rig = test->priv;
