@@ -50,6 +50,7 @@ const char *const action_names[ACTIONS] = {
 	[DO_CANCEL] = "CANCEL", [DO_QUERY] = "QUERY", [DO_STOP] = "STOP",
 	[DO_STATS] = "STATS", [DO_BATCH] = "BATCH", [DO_RINGS] = "RINGS",
 	[DO_ENTER] = "ENTER", [DO_LIST] = "LIST", [DO_WHEELS] = "WHEELS",
+	[DO_RESIZE] = "RESIZE",
 	[DO_PERIODIC] = "SCHEDULE, periodic",
 	[IN_BATCH] = "in a batch: no op",
 	[IN_BATCH + HWTIMER_OP_SCHEDULE] = "in a batch: SCHEDULE",

@@ -97,6 +97,7 @@ union argument {
 	struct hwtimer_enter enter;
 	struct hwtimer_list list;
 	struct hwtimer_wheels wheels;
+	struct hwtimer_resize resize;
 	__u64 words[11];
 };
 

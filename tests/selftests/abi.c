@@ -26,9 +26,10 @@ static_assert(sizeof(struct hwtimer_info) == 72, "hwtimer_info");
 static_assert(sizeof(struct hwtimer_uring_cmd) == 16, "hwtimer_uring_cmd");
 static_assert(sizeof(struct hwtimer_wheels) == 32, "hwtimer_wheels");
 static_assert(sizeof(struct hwtimer_wheel_stats) == 856, "hwtimer_wheel_stats");
+static_assert(sizeof(struct hwtimer_resize) == 8, "hwtimer_resize");
 
 #define BOTH	(_IOC_READ | _IOC_WRITE)
-#define NUMBERS	13	/* number of commands */
+#define NUMBERS	14	/* number of commands */
 #define MAX_SIZE	((1U << _IOC_SIZEBITS) - 1)
 #define USER_DATA	0x0123456789abcdefULL
 
@@ -51,6 +52,7 @@ static const struct command commands[] = {
 	{ "STOP", HWTIMER_IOC_STOP, 0, true, true, false },
 	{ "STATS", HWTIMER_IOC_STATS, 0, true, true, true },
 	{ "INFO", HWTIMER_IOC_INFO, 0, true, true, true },
+	{ "RESIZE", HWTIMER_IOC_RESIZE, 0, false, true, false },
 };
 
 #define for_each_command(c) \
@@ -112,6 +114,9 @@ static void ask(const struct command *c, const struct context *ctx, void *buf)
 	case HWTIMER_IOC_INFO:
 		memset(buf, 0xa5, sizeof(struct hwtimer_info));
 		memset(buf, 0, offsetof(struct hwtimer_info, features));
+		break;
+	case HWTIMER_IOC_RESIZE:
+		ASK(resize, .timeouts = 1 << 24);
 		break;
 	}
 #undef ASK
@@ -272,7 +277,7 @@ TEST(info_answers)
 	EXPECT_EQ(max_slots / 2, info.max_slots);
 	EXPECT_EQ(2 * min_tick, info.min_tick_ns);
 	EXPECT_EQ(!(info.features & HWTIMER_FEATURE_RINGS), hwt_rings(fd, &rings) == -EOPNOTSUPP);
-	EXPECT_EQ(HWTIMER_FEATURE_WHEELS,
+	EXPECT_EQ(HWTIMER_FEATURE_WHEELS | HWTIMER_FEATURE_RESIZE,
 		  info.features & ~(__u64)(HWTIMER_FEATURE_RINGS | HWTIMER_FEATURE_URING));
 	close(fd);
 	for (i = 0; i < 32; i++) {

@@ -721,7 +721,9 @@ TEST_F(rings, schedule)
 		rec = must_ring_expire(self->r);
 		EXPECT_EQ(ID(i), rec.id);
 		EXPECT_EQ(USER_DATA + i, rec.user_data);
-		EXPECT_EQ(deadline, rec.deadline);
+		/* The wheel, which was created later than 0, counts from its creation. */
+		EXPECT_EQ(i ? deadline : rec.last, rec.deadline);
+		EXPECT_GE(rec.fired, rec.deadline);
 		EXPECT_EQ(i + 1, must_stats(self->fd).scheduled);
 		EXPECT_EQ(i + 1, must_stats(self->fd).expired);
 	}
@@ -827,7 +829,7 @@ TEST_F(rings, reports_take_nothing)
 	EXPECT_EQ(0, must_stats(self->fd).scheduled);
 	EXPECT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_LIST, &list));
 	EXPECT_EQ(1, hwt_ioctl(self->fd, HWTIMER_IOC_WHEELS, &wheels));
-	EXPECT_EQ(-ENOTTY, hwt_ioctl(self->fd, with_size(HWTIMER_IOC_WHEELS, 0) + 1, NULL));
+	EXPECT_EQ(-ENOTTY, hwt_ioctl(self->fd, with_size(HWTIMER_IOC_RESIZE, 0) + 1, NULL));
 	EXPECT_EQ(1, ring_untaken(self->r));
 	ASSERT_EQ(0, hwt_query(self->fd, ID(0), NULL, NULL));
 	EXPECT_EQ(0, ring_untaken(self->r));
