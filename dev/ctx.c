@@ -213,11 +213,76 @@ static void add_done(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 	note_news(ctx);
 }
 
-static void make_done(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u8 kind)
+static struct ctx_date *date_of(const struct hwtimer_ctx *ctx, const struct ctx_timeout *ct)
+{
+	return hwtimer_dates_find(ctx->clock, ct->id & ID_INDEX_MASK);
+}
+
+/* The deadline of a timeout that is PENDING or DONE, on the program's clock. */
+u64 hwtimer_ctx_due(const struct hwtimer_ctx *ctx, const struct ctx_timeout *ct)
+{
+	const struct ctx_date *date = ctx->clock ? date_of(ctx, ct) : NULL;
+
+	lockdep_assert_held(&ctx->lock);
+	if (date && !(date->flags & HWTIMER_RELATIVE))
+		return date->deadline;
+	return hwtimer_ctx_to_program(ctx, ct->deadline);
+}
+
+/* The time on the program's clock. */
+u64 hwtimer_ctx_now(struct hwtimer_ctx *ctx)
+{
+	lockdep_assert_held(&ctx->lock);
+	if (ctx->clock)
+		hwtimer_dates_notice(ctx->clock, &ctx->offset_ns);
+	return hwtimer_ctx_to_program(ctx, hwtimer_wheel_now(ctx->wheel));
+}
+
+/* Convert @time of the program to a deadline of the wheel. */
+static u64 to_deadline(const struct hwtimer_ctx *ctx, u64 time)
+{
+	/* SETUP may be choosing the wheel, but then there are no timeouts yet. */
+	const struct hwtimer_wheel *wheel = READ_ONCE(ctx->wheel);
+	u64 deadline = hwtimer_ctx_to_wheel(ctx, time);
+
+	return deadline < hwtimer_wheel_horizon(wheel) ? deadline : HWTIMER_NEVER;
+}
+
+/*
+ * Note what @ct, which is settled, is armed for: @deadline as hwtimer_ctx_deadline() returned it.
+ * Return the deadline on the wheel's clock.
+ */
+static u64 note_deadline(struct hwtimer_ctx *ctx, const struct ctx_timeout *ct, u32 flags,
+			 u64 deadline)
+{
+	if (!ctx->clock)
+		return deadline;
+	*date_of(ctx, ct) = (struct ctx_date){
+		.deadline = deadline,
+		.set = ctx->clock->set,
+		.flags = flags,
+	};
+	return flags & HWTIMER_RELATIVE ? deadline : to_deadline(ctx, deadline);
+}
+
+/* @ct has ended: its deadline, as the clock shows it now, does not change any more. */
+static void fix_deadline(struct hwtimer_ctx *ctx, const struct ctx_timeout *ct)
+{
+	struct ctx_date *date;
+
+	if (!ctx->clock)
+		return;
+	date = date_of(ctx, ct);
+	date->deadline = hwtimer_ctx_due(ctx, ct);
+	date->flags &= ~HWTIMER_RELATIVE;
+}
+
+static void make_done(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u8 kind, u64 now)
 {
 	ct->state = TIMEOUT_DONE;
 	ct->kind = kind;
-	ct->fired = hwtimer_wheel_now(ctx->wheel);
+	ct->fired = hwtimer_ctx_to_program(ctx, now);
+	fix_deadline(ctx, ct);
 	add_done(ctx, ct);
 	ctx->stats.unread++;
 	ctx->stats.pending--;
@@ -231,15 +296,16 @@ static void set_run(struct hwtimer_ctx *ctx, struct ctx_period *p, u64 run)
 }
 
 /*
- * Count an expiry of a periodic timeout, for ct->deadline. Overruns are the deadlines skipped
- * before it, and the @missed ones after it.
+ * Count an expiry of a periodic timeout, for @deadline. Overruns are the deadlines skipped before
+ * it, and the @missed ones after it.
  */
-static void add_expiry(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 now, u64 missed)
+static void add_expiry(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 deadline, u64 now,
+		       u64 missed)
 {
 	struct ctx_period *p = ct->period;
 	u64 overruns = missed + p->skipped;
 	bool goes_on = p->period.policy == HWTIMER_PERIOD_MAKE_UP && !overruns &&
-		       ct->deadline == p->deadline + p->period.period_ns;
+		       deadline == p->deadline + p->period.period_ns;
 
 	if (p->unread)
 		note_news(ctx);
@@ -247,8 +313,8 @@ static void add_expiry(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 now,
 		add_done(ctx, ct);
 	set_run(ctx, p, goes_on ? p->run + 1 : 1);
 	p->unread += 1 + overruns;
-	p->deadline = ct->deadline;
-	p->last = ct->deadline + missed * p->period.period_ns;
+	p->deadline = deadline;
+	p->last = deadline + missed * p->period.period_ns;
 	p->fired = now;
 	p->skipped = 0;
 	/* Each expiry implies a new schedule, so that scheduled = pending + expired + ... holds. */
@@ -271,8 +337,9 @@ static void end_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u8 kin
 	ct->state = TIMEOUT_DONE;
 	ct->kind = kind;
 	ctx->stats.pending--;
-	if (kind == HWTIMER_HANDED_BACK) {
-		p->handed_back = hwtimer_wheel_now(ctx->wheel);
+	if (kind != HWTIMER_EXPIRED) {
+		p->ended = hwtimer_ctx_now(ctx);
+		fix_deadline(ctx, ct);
 		ctx->stats.unread++;
 		if (!p->unread)
 			add_done(ctx, ct);
@@ -311,25 +378,31 @@ struct ctx_timeout *hwtimer_ctx_find_pending(struct hwtimer_ctx *ctx, u64 id)
 	struct ctx_timeout *ct = find(ctx, id & ID_INDEX_MASK);
 
 	lockdep_assert_held(&ctx->lock);
-	return ct && ct->id == id && ct->state == TIMEOUT_PENDING ? ct : NULL;
+	if (!ct || ct->id != id || ct->state != TIMEOUT_PENDING)
+		return NULL;
+	hwtimer_ctx_settle(ctx, ct);
+	return ct->state == TIMEOUT_PENDING ? ct : NULL;
 }
 
 /* Arm a periodic timeout for its next deadline, and count the expiry unless its policy skips it. */
 static void expire_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 {
-	u64 now = hwtimer_wheel_now(ctx->wheel);
+	u64 wheel_now = hwtimer_wheel_now(ctx->wheel), now = hwtimer_ctx_to_program(ctx, wheel_now);
+	u64 deadline = hwtimer_ctx_due(ctx, ct);
 	struct ctx_period *p = ct->period;
 	struct hwtimer_decision d;
 	u64 next;
 
-	note_lateness(ctx, ct, now);
-	d = hwtimer_period_decide(&p->period, ct->deadline, now);
+	note_lateness(ctx, ct, wheel_now);
+	d = hwtimer_period_decide(&p->period, deadline, now);
 	if (d.fire)
-		add_expiry(ctx, ct, now, d.overruns);
+		add_expiry(ctx, ct, deadline, now, d.overruns);
 	else
 		p->skipped += d.overruns;
-	next = d.next_ns < hwtimer_wheel_horizon(ctx->wheel) ? d.next_ns : HWTIMER_NEVER;
+	next = to_deadline(ctx, d.next_ns);
 	WRITE_ONCE(ct->deadline, next);
+	if (ctx->clock)
+		date_of(ctx, ct)->deadline = d.next_ns;
 	/* Fails only while the context is being closed, so nobody sees the result. */
 	if (hwtimer_schedule_at(&ct->timeout, next)) {
 		ctx->stats.scheduled--;
@@ -345,22 +418,57 @@ void hwtimer_ctx_expire(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 	if (ct->periodic) {
 		expire_periodic(ctx, ct);
 	} else {
+		u64 now = hwtimer_wheel_now(ctx->wheel);
+
 		ctx->stats.expired++;
-		make_done(ctx, ct, HWTIMER_EXPIRED);
-		note_lateness(ctx, ct, ct->fired);
+		make_done(ctx, ct, HWTIMER_EXPIRED, now);
+		note_lateness(ctx, ct, now);
 	}
+}
+
+/* End @ct, which is TIMEOUT_PENDING, with a record of @kind. */
+static void end(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u8 kind)
+{
+	hwtimer_cancel(&ct->timeout);
+	if (ct->periodic)
+		end_periodic(ctx, ct, kind);
+	else
+		make_done(ctx, ct, kind, hwtimer_wheel_now(ctx->wheel));
 }
 
 /* Hand back @ct, which is TIMEOUT_PENDING. */
 void hwtimer_ctx_hand_back(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 {
 	lockdep_assert_held(&ctx->lock);
-	hwtimer_cancel(&ct->timeout);
 	ctx->stats.handed_back++;
-	if (ct->periodic)
-		end_periodic(ctx, ct, HWTIMER_HANDED_BACK);
-	else
-		make_done(ctx, ct, HWTIMER_HANDED_BACK);
+	end(ctx, ct, HWTIMER_HANDED_BACK);
+}
+
+/*
+ * If CLOCK_REALTIME was set since @ct was armed, end it, or arm it again for the same time on that
+ * clock. Both may be done in its callback.
+ */
+void hwtimer_ctx_settle(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
+{
+	struct ctx_date *date;
+
+	lockdep_assert_held(&ctx->lock);
+	if (likely(!ctx->clock) || ct->state != TIMEOUT_PENDING)
+		return;
+	hwtimer_dates_notice(ctx->clock, &ctx->offset_ns);
+	date = date_of(ctx, ct);
+	if (date->set == ctx->clock->set)
+		return;
+	date->set = ctx->clock->set;
+	if (date->flags & HWTIMER_CANCEL_ON_SET) {
+		ctx->stats.clock_set++;
+		end(ctx, ct, HWTIMER_CLOCK_SET);
+		hwtimer_ctx_end_if_over(ctx);
+	} else if (!(date->flags & HWTIMER_RELATIVE)) {
+		WRITE_ONCE(ct->deadline, to_deadline(ctx, date->deadline));
+		/* Fails only while the context is being closed, so nobody sees the result. */
+		hwtimer_schedule_at(&ct->timeout, ct->deadline);
+	}
 }
 
 /* Add a timeout to the table. Called without the lock; may sleep. */
@@ -381,6 +489,11 @@ static int grow(struct hwtimer_ctx *ctx)
 	ret = xa_alloc(&ctx->table, &index, ct, XA_LIMIT(0, ID_INDEX_MASK), GFP_TABLE);
 	if (ret)
 		goto free;
+	if (ctx->clock && hwtimer_dates_reserve(ctx->clock, index, GFP_TABLE)) {
+		xa_erase(&ctx->table, index);
+		ret = -ENOMEM;
+		goto free;
+	}
 
 	hwtimer_ctx_lock(ctx);
 	ct->id = index;
@@ -470,13 +583,19 @@ struct ctx_timeout *hwtimer_ctx_reserve(struct hwtimer_ctx *ctx, u64 id)
 
 /* Operations. */
 
-/* Arm a reserved timeout. On success it takes over @period, which may be NULL. */
-int hwtimer_ctx_arm(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 deadline, u64 user_data,
-		    struct ctx_period *period)
+/*
+ * Arm a reserved timeout for @deadline, as hwtimer_ctx_deadline() returned it. On success it takes
+ * over @period, which may be NULL.
+ */
+int hwtimer_ctx_arm(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u32 flags, u64 deadline,
+		    u64 user_data, struct ctx_period *period)
 {
 	int ret;
 
 	lockdep_assert_held(&ctx->lock);
+	if (ctx->clock)
+		hwtimer_dates_notice(ctx->clock, &ctx->offset_ns);
+	deadline = note_deadline(ctx, ct, flags, deadline);
 	/* Before arming: dev_expired() reads the deadline before it takes the lock. */
 	WRITE_ONCE(ct->deadline, deadline);
 	ret = ctx->stopped ? -ESHUTDOWN : hwtimer_schedule_at(&ct->timeout, deadline);
@@ -495,7 +614,7 @@ int hwtimer_ctx_arm(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 deadlin
 	return 0;
 }
 
-int hwtimer_ctx_touch(struct hwtimer_ctx *ctx, u64 id, u64 deadline)
+int hwtimer_ctx_touch(struct hwtimer_ctx *ctx, u64 id, u32 flags, u64 deadline)
 {
 	struct ctx_timeout *ct = hwtimer_ctx_find_pending(ctx, id);
 	int ret;
@@ -505,6 +624,9 @@ int hwtimer_ctx_touch(struct hwtimer_ctx *ctx, u64 id, u64 deadline)
 		return -ESHUTDOWN;
 	if (!ct)
 		return -ENOENT;
+	if (ctx->clock)
+		flags |= date_of(ctx, ct)->flags & HWTIMER_CANCEL_ON_SET;
+	deadline = note_deadline(ctx, ct, flags, deadline);
 	/* Before arming, as in hwtimer_ctx_arm(). */
 	WRITE_ONCE(ct->deadline, deadline);
 	/* Not hwtimer_touch_at(), which fails if the callback is about to run. */
@@ -536,11 +658,13 @@ int hwtimer_ctx_cancel(struct hwtimer_ctx *ctx, u64 id)
 	return 0;
 }
 
-/* What the time namespace of this task adds to the clock. */
+/* How far the clock is ahead of that of its wheel, for this task. */
 s64 hwtimer_ctx_time_offset(clockid_t clockid)
 {
 	struct timespec64 offset = { };
 
+	if (clockid == CLOCK_REALTIME)
+		return hwtimer_dates_offset();
 	if (clockid == CLOCK_BOOTTIME)
 		timens_add_boottime(&offset);
 	else
@@ -548,7 +672,10 @@ s64 hwtimer_ctx_time_offset(clockid_t clockid)
 	return timespec64_to_ns(&offset);
 }
 
-/* Convert @time as a program gives it to a deadline of the wheel in ns, or HWTIMER_NEVER. */
+/*
+ * Convert @time as a program gives it to a deadline for hwtimer_ctx_arm(): on the wheel's clock, or
+ * for an absolute time on CLOCK_REALTIME as it is, since that clock may be set at any time.
+ */
 u64 hwtimer_ctx_deadline(const struct hwtimer_ctx *ctx, u32 flags, u64 time)
 {
 	/* SETUP may be choosing the wheel, but then there are no timeouts yet. */
@@ -556,10 +683,25 @@ u64 hwtimer_ctx_deadline(const struct hwtimer_ctx *ctx, u32 flags, u64 time)
 	u64 deadline;
 
 	if (!(flags & HWTIMER_RELATIVE))
-		deadline = hwtimer_ctx_to_wheel(ctx, time);
-	else if (check_add_overflow(hwtimer_wheel_now(wheel), time, &deadline))
-		deadline = HWTIMER_NEVER;
-	return deadline < hwtimer_wheel_horizon(wheel) ? deadline : HWTIMER_NEVER;
+		return READ_ONCE(ctx->clock) ? time : to_deadline(ctx, time);
+	if (check_add_overflow(hwtimer_wheel_now(wheel), time, &deadline) ||
+	    deadline >= hwtimer_wheel_horizon(wheel))
+		return HWTIMER_NEVER;
+	return deadline;
+}
+
+/* What to tell the program about @deadline, as hwtimer_ctx_deadline() returned it. */
+u64 hwtimer_ctx_answer(struct hwtimer_ctx *ctx, u32 flags, u64 deadline)
+{
+	if (!READ_ONCE(ctx->clock))
+		return hwtimer_ctx_to_program(ctx, deadline);
+	if (flags & HWTIMER_RELATIVE) {
+		hwtimer_ctx_lock(ctx);
+		hwtimer_dates_notice(ctx->clock, &ctx->offset_ns);
+		deadline = hwtimer_ctx_to_program(ctx, deadline);
+		hwtimer_ctx_unlock(ctx);
+	}
+	return deadline;
 }
 
 /* Make the state of a periodic timeout; NULL if @arg is not periodic. Called without the lock. */
@@ -597,15 +739,17 @@ struct ctx_period *hwtimer_ctx_make_period(struct hwtimer_ctx *ctx,
 }
 
 /* Fill in the record of @ct that follows the first @seen ones. Return false if there is none. */
-static bool fill_record(const struct ctx_timeout *ct, u64 seen, struct hwtimer_record *rec)
+static bool fill_record(const struct hwtimer_ctx *ctx, const struct ctx_timeout *ct, u64 seen,
+			struct hwtimer_record *rec)
 {
 	const struct ctx_period *p = ct->periodic ? ct->period : NULL;
+	u64 deadline = hwtimer_ctx_due(ctx, ct);
 
 	*rec = (struct hwtimer_record){
 		.id = ct->id,
 		.user_data = ct->user_data,
-		.deadline = ct->deadline,
-		.last = ct->deadline,
+		.deadline = deadline,
+		.last = deadline,
 		.kind = ct->kind,
 	};
 	if (!p) {
@@ -613,8 +757,8 @@ static bool fill_record(const struct ctx_timeout *ct, u64 seen, struct hwtimer_r
 		return !seen;
 	}
 	if (!p->unread) {
-		/* It was handed back; otherwise it would not be on the done list. */
-		rec->fired = p->handed_back;
+		/* It was ended; otherwise it would not be on the done list. */
+		rec->fired = p->ended;
 		return !seen;
 	}
 	if (seen == p->run)
@@ -632,18 +776,13 @@ unsigned int hwtimer_ctx_peek(struct hwtimer_ctx *ctx, struct hwtimer_record *re
 			      unsigned int max)
 {
 	const struct ctx_timeout *ct;
-	struct hwtimer_record *rec;
 	unsigned int n = 0;
 	u64 seen;
 
 	lockdep_assert_held(&ctx->lock);
 	for (ct = ctx->done; ct && n < max; ct = ct->next)
-		for (seen = 0; n < max && fill_record(ct, seen, &records[n]); seen++) {
-			rec = &records[n++];
-			rec->deadline = hwtimer_ctx_to_program(ctx, rec->deadline);
-			rec->last = hwtimer_ctx_to_program(ctx, rec->last);
-			rec->fired = hwtimer_ctx_to_program(ctx, rec->fired);
-		}
+		for (seen = 0; n < max && fill_record(ctx, ct, seen, &records[n]); seen++)
+			n++;
 	return n;
 }
 
@@ -678,7 +817,7 @@ void hwtimer_ctx_take(struct hwtimer_ctx *ctx, const struct hwtimer_record *reco
 		if (!ctx->done)
 			ctx->done_tail = &ctx->done;
 		if (more && (p->unread || (ct->state == TIMEOUT_DONE &&
-					   ct->kind == HWTIMER_HANDED_BACK)))
+					   ct->kind != HWTIMER_EXPIRED)))
 			add_done(ctx, ct);	/* newer records go to the end */
 		else if (ct->state == TIMEOUT_DONE)
 			hwtimer_ctx_make_free(ctx, ct);

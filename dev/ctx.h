@@ -23,6 +23,7 @@
 #include "../hwtimer.h"
 #include "../hwtimer_period.h"
 #include "../uapi/linux/hwtimer.h"
+#include "dates.h"
 #include "user.h"
 
 #define ID_INDEX_BITS	24
@@ -43,13 +44,13 @@ enum ctx_timeout_state {
 /**
  * struct ctx_period - additional state of a periodic timeout
  * @period: period, misfire limit and policy; constant
- * @deadline: the deadline of the last expiry
+ * @deadline: the deadline of the last expiry. This and all other times are on the program's clock
  * @last: the last deadline that was met or missed: @deadline or a later one
  * @fired: when the last expiry happened
  * @unread: number of expiries, overruns included, that have not been read
  * @run: how many of the unread expiries have a record each; see dev/ctx.c
  * @skipped: deadlines skipped since the last expiry
- * @handed_back: when the timeout was handed back
+ * @ended: when the timeout was handed back, or the clock was set
  *
  * Protected by ctx->lock.
  */
@@ -61,7 +62,7 @@ struct ctx_period {
 	u64			unread;
 	u64			run;
 	u64			skipped;
-	u64			handed_back;
+	u64			ended;
 };
 
 /**
@@ -72,11 +73,11 @@ struct ctx_period {
  *	ctx->lock
  * @id: the current id; while the timeout is free, the last one
  * @user_data: from the program, copied to records
- * @deadline: in ns, or HWTIMER_NEVER
- * @fired: when it expired or was handed back; valid in TIMEOUT_DONE if not periodic
+ * @deadline: on the wheel's clock in ns, or HWTIMER_NEVER. See hwtimer_ctx_due()
+ * @fired: when it expired or ended, on the program's clock; valid in TIMEOUT_DONE if not periodic
  * @period: valid if periodic
  * @state: enum ctx_timeout_state
- * @kind: HWTIMER_EXPIRED or HWTIMER_HANDED_BACK; valid in TIMEOUT_DONE
+ * @kind: HWTIMER_EXPIRED, HWTIMER_HANDED_BACK or HWTIMER_CLOCK_SET; valid in TIMEOUT_DONE
  * @periodic: the timeout is periodic; valid in TIMEOUT_PENDING and TIMEOUT_DONE
  */
 struct ctx_timeout {
@@ -115,8 +116,10 @@ struct hwtimer_shared;
  * @shared: a reference to the chosen shared wheel, or NULL. @wheel is this one, unless @own_wheel
  * @own_wheel: @wheel belongs to this context
  * @set_up: SETUP succeeded
- * @offset_ns: what the time namespace of the program adds to the wheel's clock. Constant once @used
- *	is set
+ * @clock: on CLOCK_REALTIME: its settings, and what its timeouts are scheduled for. Otherwise NULL.
+ *	Constant once @used is set
+ * @offset_ns: how far the program's clock is ahead of the wheel's: what the time namespace adds, or
+ *	the offset of CLOCK_REALTIME. Constant once @used is set, unless @clock
  * @used: wheel and rings are final: RINGS succeeded, or a SCHEDULE has begun to use them
  * @timeouts: with rings: all timeouts, by the index in the ids that the program chooses; else
  *	NULL. This and the next three members are constant once @used is set
@@ -150,6 +153,7 @@ struct hwtimer_ctx {
 	struct hwtimer_shared	*shared;
 	bool			own_wheel;
 	bool			set_up;
+	struct ctx_clock	*clock;
 	s64			offset_ns;
 	bool			used;
 	struct ctx_timeout	*timeouts;
@@ -182,6 +186,7 @@ struct ctx_period *hwtimer_ctx_make_period(struct hwtimer_ctx *ctx,
 void hwtimer_ctx_free_period(struct hwtimer_ctx *ctx, struct ctx_period *p);
 struct ctx_timeout *hwtimer_ctx_reserve(struct hwtimer_ctx *ctx, u64 id);
 u64 hwtimer_ctx_deadline(const struct hwtimer_ctx *ctx, u32 flags, u64 time);
+u64 hwtimer_ctx_answer(struct hwtimer_ctx *ctx, u32 flags, u64 deadline);
 s64 hwtimer_ctx_time_offset(clockid_t clockid);
 
 /*
@@ -233,11 +238,14 @@ static inline void hwtimer_ctx_unlock(struct hwtimer_ctx *ctx) __releases(&ctx->
 /* Called under ctx->lock. */
 struct ctx_timeout *hwtimer_ctx_reserve_index(struct hwtimer_ctx *ctx, u64 id);
 void hwtimer_ctx_make_free(struct hwtimer_ctx *ctx, struct ctx_timeout *ct);
-int hwtimer_ctx_arm(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 deadline, u64 user_data,
-		    struct ctx_period *period);
+int hwtimer_ctx_arm(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u32 flags, u64 deadline,
+		    u64 user_data, struct ctx_period *period);
 void hwtimer_ctx_prefetch(const struct hwtimer_ctx *ctx, u64 id);
 struct ctx_timeout *hwtimer_ctx_find_pending(struct hwtimer_ctx *ctx, u64 id);
-int hwtimer_ctx_touch(struct hwtimer_ctx *ctx, u64 id, u64 deadline);
+int hwtimer_ctx_touch(struct hwtimer_ctx *ctx, u64 id, u32 flags, u64 deadline);
+u64 hwtimer_ctx_due(const struct hwtimer_ctx *ctx, const struct ctx_timeout *ct);
+u64 hwtimer_ctx_now(struct hwtimer_ctx *ctx);
+void hwtimer_ctx_settle(struct hwtimer_ctx *ctx, struct ctx_timeout *ct);
 int hwtimer_ctx_cancel(struct hwtimer_ctx *ctx, u64 id);
 void hwtimer_ctx_expire(struct hwtimer_ctx *ctx, struct ctx_timeout *ct);
 void hwtimer_ctx_hand_back(struct hwtimer_ctx *ctx, struct ctx_timeout *ct);

@@ -25,6 +25,7 @@
 #include "../hwtimer.h"
 #include "../hwtimer_compat.h"
 #include "../uapi/linux/hwtimer.h"
+#include "clock.h"
 #include "ctx.h"
 #include "file.h"
 #include "ioctl.h"
@@ -53,14 +54,20 @@ static void dev_expired(struct hwtimer_timeout *t)
 	/*
 	 * An operation that was submitted before the deadline may touch or cancel this timeout,
 	 * so take submissions first. On 32 bits, the deadline read here may be torn between an
-	 * old and a new value; hwtimer_rings_await() below checks again under the lock.
+	 * old and a new value; hwtimer_rings_await() below checks again under the lock. If
+	 * CLOCK_REALTIME was set, the deadline on the wheel's clock can be any time in the past.
 	 */
-	if (r && hwtimer_rings_unseen(r, READ_ONCE(ct->deadline)))
+	if (r && (ctx->clock || hwtimer_rings_unseen(r, READ_ONCE(ct->deadline))))
 		hwtimer_rings_take_in_worker(ctx);
 
 	hwtimer_ctx_lock(ctx);
+	if (!ctx->closed)
+		hwtimer_ctx_settle(ctx, ct);
 	if (ctx->closed || ct->state != TIMEOUT_PENDING || hwtimer_is_pending(t)) {
-		/* Touched, cancelled, stopped or closed since it expired: nothing to report. */
+		/*
+		 * Touched, cancelled, stopped, closed or settled since it expired: nothing to
+		 * report.
+		 */
 	} else if (r && hwtimer_rings_await(r, ct->deadline) &&
 		   !hwtimer_schedule_at(t, ct->deadline)) {
 		/*
@@ -181,10 +188,12 @@ static void dev_show_fdinfo(struct seq_file *m, struct file *file)
 	const struct ctx_rings *r = hwtimer_rings_of(ctx);
 	const struct hwtimer_wheel *wheel;
 	u64 pending, unread, late, cap;
-	bool own, stopped;
+	clockid_t clockid = CLOCK_MONOTONIC;
+	bool own, stopped, realtime;
 
 	hwtimer_ctx_lock(ctx);
 	wheel = ctx->wheel;
+	realtime = ctx->clock;
 	own = ctx->own_wheel;
 	stopped = ctx->stopped;
 	pending = ctx->stats.pending;
@@ -193,9 +202,11 @@ static void dev_show_fdinfo(struct seq_file *m, struct file *file)
 	cap = ctx->cap;
 	hwtimer_ctx_unlock(ctx);
 
-	seq_printf(m, "clockid: %d\n",
-		   hwtimer_wheel_clock(wheel) == HWTIMER_CLOCK_BOOTTIME ? CLOCK_BOOTTIME :
-									  CLOCK_MONOTONIC);
+	if (realtime)
+		clockid = CLOCK_REALTIME;
+	else if (hwtimer_wheel_clock(wheel) == HWTIMER_CLOCK_BOOTTIME)
+		clockid = CLOCK_BOOTTIME;
+	seq_printf(m, "clockid: %d\n", clockid);
 	seq_printf(m, "own_wheel: %d\n", own);
 	seq_printf(m, "tick_ns: %llu\n", hwtimer_wheel_tick_ns(wheel));
 	seq_printf(m, "slots: %u\n", hwtimer_wheel_slots(wheel));
@@ -222,6 +233,7 @@ static void put_ctx(struct hwtimer_ctx *ctx)
 	if (!refcount_dec_and_test(&ctx->held))
 		return;
 	hwtimer_ctx_free_table(ctx);
+	hwtimer_dates_free(ctx->clock);
 	if (ctx->rings)
 		hwtimer_rings_free(ctx->rings);
 	if (ctx->shared)
@@ -243,6 +255,11 @@ static void dev_released(struct hwtimer_timeout *t)
 static void poll_released(struct hwtimer_timeout *t)
 {
 	put_ctx(container_of(t, struct ctx_rings, poll)->ctx);
+}
+
+static void follow_released(struct hwtimer_timeout *t)
+{
+	put_ctx(container_of(t, struct ctx_clock, follow)->ctx);
 }
 
 static int dev_open(struct inode *inode, struct file *file)
@@ -291,12 +308,18 @@ static int dev_release(struct inode *inode, struct file *file)
 	hwtimer_ctx_unlock(ctx);
 
 	hwtimer_user_closing(ctx->user);
+	if (ctx->clock)
+		hwtimer_clock_remove(ctx);
 	/* Once its wheel is stopped, a timeout is freed within hwtimer_release(). */
 	if (ctx->own_wheel)
 		hwtimer_wheel_stop(ctx->wheel, NULL);
 	if (ctx->rings) {
 		refcount_inc(&ctx->held);
 		hwtimer_release(&ctx->rings->poll, poll_released);
+	}
+	if (ctx->clock) {
+		refcount_inc(&ctx->held);
+		hwtimer_release(&ctx->clock->follow, follow_released);
 	}
 	while ((ct = hwtimer_ctx_next_timeout(ctx, &index))) {
 		/* Uncharge the rate now; the worker may take a while to release the timeout. */
@@ -372,6 +395,7 @@ err_cache:
 void hwtimer_dev_exit(void)
 {
 	misc_deregister(&dev_misc);
+	hwtimer_clock_exit();
 	/* This frees all closed contexts that are left. */
 	hwtimer_shared_exit();
 	hwtimer_ctx_cache_destroy();
