@@ -12,6 +12,7 @@
  * to 1970 for a moment, the deadlines would be lost. So each timeout has a struct ctx_date, here
  * and not in struct ctx_timeout, as contexts on other clocks do not need it.
  */
+#include <kunit/visibility.h>
 #include <linux/compiler.h>
 #include <linux/err.h>
 #include <linux/slab.h>
@@ -40,6 +41,7 @@ struct ctx_clock *hwtimer_dates_create(struct hwtimer_ctx *ctx, gfp_t gfp)
 	xa_init_flags(&clock->blocks, XA_FLAGS_ACCOUNT);
 	return clock;
 }
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_dates_create);
 
 /**
  * hwtimer_dates_free - free a clock and its dates
@@ -57,6 +59,7 @@ void hwtimer_dates_free(struct ctx_clock *clock)
 	xa_destroy(&clock->blocks);
 	kfree(clock);
 }
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_dates_free);
 
 /**
  * hwtimer_dates_reserve - allocate the date of a timeout, unless it exists
@@ -84,6 +87,7 @@ int hwtimer_dates_reserve(struct ctx_clock *clock, u32 index, gfp_t gfp)
 	/* -EBUSY: somebody else has allocated it meanwhile. */
 	return ret == -EBUSY ? 0 : ret;
 }
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_dates_reserve);
 
 /**
  * hwtimer_dates_find - the date of a timeout
@@ -98,6 +102,7 @@ struct ctx_date *hwtimer_dates_find(struct ctx_clock *clock, u32 index)
 
 	return &block[index % BLOCK];
 }
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_dates_find);
 
 static s64 read_offset(void)
 {
@@ -127,6 +132,7 @@ s64 hwtimer_dates_offset(void)
 	} while (before != after);
 	return after;
 }
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_dates_offset);
 
 /**
  * hwtimer_dates_notice - notice that CLOCK_REALTIME was set
@@ -150,3 +156,4 @@ void hwtimer_dates_notice(struct ctx_clock *clock, s64 *offset_ns)
 	/* At the next tick. Fails only while the context is being closed. */
 	hwtimer_schedule_at(&clock->follow, 0);
 }
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_dates_notice);
