@@ -9,8 +9,8 @@
  *
  * Follow runs in the worker of the context's own wheel, which is charged to its user. It goes
  * through the timeouts that were armed before the clock was set, arms them again for the same time
- * of day, and ends those with HWTIMER_CANCEL_ON_SET. It drops ctx->lock after each one. The program
- * may do anything meanwhile, and the clock may be set again:
+ * of day, and ends those with HWTIMER_CANCEL_ON_SET. It drops ctx->lock after each page of them.
+ * The program may do anything meanwhile, and the clock may be set again:
  *
  *  - Each operation notices by itself that the clock was set (hwtimer_dates_notice()), and treats
  *    the timeout that it works on as follow would, if follow has not come to it
@@ -79,25 +79,20 @@ static void follow(struct hwtimer_timeout *t)
 	struct hwtimer_ctx *ctx = clock->ctx;
 	struct ctx_timeout *ct;
 	unsigned long index = 0;
-	bool closed;
+	bool followed;
 
 	hwtimer_ctx_lock(ctx);
 	hwtimer_dates_notice(clock, &ctx->offset_ns);
-	closed = ctx->closed || clock->followed == clock->set;
+	followed = ctx->closed || clock->followed == clock->set;
 	clock->followed = clock->set;
-	if (!closed && ctx->rings)
+	if (!followed && ctx->rings)
 		hwtimer_rings_clock_set(ctx);
-	hwtimer_ctx_unlock(ctx);
-
-	while (!closed && (ct = hwtimer_ctx_next_timeout(ctx, &index))) {
-		hwtimer_ctx_lock(ctx);
-		closed = ctx->closed;
-		if (!closed) {
-			hwtimer_ctx_settle(ctx, ct);
-			hwtimer_report(ctx);
-		}
-		hwtimer_ctx_unlock(ctx);
+	/* Drops the lock before each page. Once the file is closed, it finds nothing. */
+	while (!followed && (ct = hwtimer_ctx_next_timeout(ctx, &index)) && !ctx->closed) {
+		hwtimer_ctx_settle(ctx, ct);
+		hwtimer_report(ctx);
 	}
+	hwtimer_ctx_unlock(ctx);
 }
 
 /* Make @clock the context's, in the ctx->lock in which its wheel is chosen. */

@@ -20,8 +20,8 @@
 
 #include "dates.h"
 
-/* How many dates there are in a block: a page of them. */
-#define BLOCK	256
+/* How many dates there are in a block. */
+#define BLOCK	128
 
 /**
  * hwtimer_dates_create - make the clock of a context, without dates

@@ -16,11 +16,13 @@ struct hwtimer_ctx;
 /**
  * struct ctx_date - what a timeout is scheduled for
  * @deadline: as the program gave it, on CLOCK_REALTIME; invalid if HWTIMER_RELATIVE
+ * @fired: once the timeout has ended: when, on CLOCK_REALTIME as it was then
  * @set: how often the clock had been set when the timeout was armed
  * @flags: HWTIMER_RELATIVE, HWTIMER_CANCEL_ON_SET
  */
 struct ctx_date {
 	u64	deadline;
+	u64	fired;
 	u32	set;
 	u32	flags;
 };

@@ -294,8 +294,9 @@ static int do_schedule(struct hwtimer_ctx *ctx, struct hwtimer_schedule *arg,
 		hwtimer_ctx_free_period(ctx, period);
 		return PTR_ERR(ct);
 	}
-	arg->id = ct->id;
-	deadline = hwtimer_ctx_deadline(ctx, arg->flags, arg->time);
+	arg->id = hwtimer_id_of(ct);
+	deadline = period ? hwtimer_ctx_first_deadline(ctx, arg->flags, arg->time) :
+			    hwtimer_ctx_deadline(ctx, arg->flags, arg->time);
 	arg->deadline = hwtimer_ctx_answer(ctx, arg->flags, deadline);
 	/* Before arming, which could not be undone: the timeout may expire at once. */
 	ret = put_answer(answer);
@@ -349,15 +350,16 @@ static int do_cancel(struct hwtimer_ctx *ctx, const struct hwtimer_cancel *arg,
 }
 
 /* Describe a pending timeout. */
-static void describe(const struct ctx_timeout *ct, struct hwtimer_query *arg)
+static void describe(const struct hwtimer_ctx *ctx, const struct ctx_timeout *ct,
+		     struct hwtimer_query *arg)
 {
 	const struct hwtimer_period *period;
 
-	lockdep_assert_held(&ct->ctx->lock);
+	lockdep_assert_held(&ctx->lock);
 	*arg = (struct hwtimer_query){
-		.id = ct->id,
-		.user_data = ct->user_data,
-		.deadline = hwtimer_ctx_due(ct->ctx, ct),
+		.id = hwtimer_id_of(ct),
+		.user_data = hwtimer_ctx_user_data(ct),
+		.deadline = hwtimer_ctx_due(ctx, ct),
 	};
 	if (ct->periodic) {
 		period = &ct->period->period;
@@ -378,7 +380,7 @@ static int do_query(struct hwtimer_ctx *ctx, struct hwtimer_query *arg,
 	hwtimer_ctx_lock(ctx);
 	ct = hwtimer_ctx_find_pending(ctx, arg->id);
 	if (ct)
-		describe(ct, arg);
+		describe(ctx, ct, arg);
 	hwtimer_ctx_unlock(ctx);
 	return ct ? put_answer(answer) : -ENOENT;
 }
@@ -498,18 +500,15 @@ static long dev_stop(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	if (mutex_lock_killable(&ctx->control))
 		return -EINTR;
 	hwtimer_ctx_lock(ctx);
-	ctx->stopped = true;
-	hwtimer_ctx_end_if_over(ctx);
-	hwtimer_ctx_unlock(ctx);
+	hwtimer_ctx_stop(ctx);
 	while ((ct = hwtimer_ctx_next_timeout(ctx, &index))) {
-		hwtimer_ctx_lock(ctx);
 		if (ct->state == TIMEOUT_PENDING) {
 			hwtimer_ctx_hand_back(ctx, ct);
 			arg.handed_back++;
 			hwtimer_report(ctx);
 		}
-		hwtimer_ctx_unlock(ctx);
 	}
+	hwtimer_ctx_unlock(ctx);
 	mutex_unlock(&ctx->control);
 	trace_hwtimer_dev_stop(ctx, arg.handed_back);
 	return PUT_ARG(uarg, arg);
@@ -555,14 +554,14 @@ static long dev_list(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	most = min_t(u32, arg.count, INT_MAX);
 	index = min_t(u64, arg.next, ULONG_MAX);
 	while (n < most && !fatal_signal_pending(current)) {
+		hwtimer_ctx_lock(ctx);
 		ct = hwtimer_ctx_next_timeout(ctx, &index);
+		pending = ct && ct->state == TIMEOUT_PENDING;
+		if (pending)
+			describe(ctx, ct, &query);
+		hwtimer_ctx_unlock(ctx);
 		if (!ct)
 			break;
-		hwtimer_ctx_lock(ctx);
-		pending = ct->state == TIMEOUT_PENDING;
-		if (pending)
-			describe(ct, &query);
-		hwtimer_ctx_unlock(ctx);
 		if (pending) {
 			ret = put_longer(u64_to_user_ptr(arg.queries) + n * (u64)arg.size,
 					 arg.size, &query, sizeof(query));
@@ -645,7 +644,7 @@ static int rings_possible(const struct hwtimer_ctx *ctx)
 
 /* Give the context its rings, unless another thread has scheduled, or stopped it, meanwhile. */
 static int rings_publish(struct hwtimer_ctx *ctx, struct ctx_rings *r,
-			 struct ctx_timeout *timeouts, u32 nr_timeouts)
+			 const struct ctx_table *table)
 {
 	int ret;
 
@@ -653,9 +652,8 @@ static int rings_publish(struct hwtimer_ctx *ctx, struct ctx_rings *r,
 	ret = rings_possible(ctx);
 	if (!ret) {
 		WRITE_ONCE(ctx->used, true);
-		ctx->nr_timeouts = nr_timeouts;
-		/* Pairs with hwtimer_ctx_next_timeout(). */
-		smp_store_release(&ctx->timeouts, timeouts);
+		ctx->table = *table;
+		ctx->charged = table->nr;
 		/* Pairs with hwtimer_rings_of(). */
 		smp_store_release(&ctx->rings, r);
 		ctx->eventfd = r->eventfd;
@@ -681,8 +679,8 @@ static int reserve_dates(struct ctx_clock *clock, u32 timeouts)
 
 static long dev_rings(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 {
+	struct ctx_table table = { };
 	struct hwtimer_rings arg;
-	struct ctx_timeout *timeouts;
 	struct ctx_rings *r;
 	int ret;
 
@@ -707,16 +705,18 @@ static long dev_rings(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	ret = -EDQUOT;
 	if (!hwtimer_user_charge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, arg.timeouts))
 		goto out;
-	ret = -ENOMEM;
-	timeouts = kvcalloc(arg.timeouts, sizeof(*timeouts), GFP_TABLE);
-	if (!timeouts)
+	if (ctx->clock && reserve_dates(ctx->clock, arg.timeouts)) {
+		ret = -ENOMEM;
 		goto uncharge;
-	if (ctx->clock && reserve_dates(ctx->clock, arg.timeouts))
-		goto free_timeouts;
+	}
+	ret = hwtimer_table_extend(&table, ctx, arg.timeouts);
+	if (ret)
+		goto uncharge;
+	table.nr = arg.timeouts;
 	r = hwtimer_rings_create(ctx, &arg);
 	if (IS_ERR(r)) {
 		ret = PTR_ERR(r);
-		goto free_timeouts;
+		goto free_table;
 	}
 
 	arg.sq_entries = r->pair.sq_mask + 1;
@@ -724,12 +724,13 @@ static long dev_rings(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	arg.sq_offset = hwtimer_shm_sq_offset(&r->pair);
 	arg.cq_offset = hwtimer_shm_cq_offset(&r->pair);
 	arg.size = hwtimer_shm_size(&r->pair);
-	ret = PUT_ARG(uarg, arg) ?: rings_publish(ctx, r, timeouts, arg.timeouts);
+	ret = PUT_ARG(uarg, arg) ?: rings_publish(ctx, r, &table);
 	if (!ret)
 		goto out;
 	hwtimer_rings_free(r);
-free_timeouts:
-	kvfree(timeouts);
+free_table:
+	table.nr = 0;
+	hwtimer_table_trim(&table);
 uncharge:
 	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, arg.timeouts);
 out:

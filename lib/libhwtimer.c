@@ -30,9 +30,9 @@
  * keeps their deadlines, and struct timeout adds up what their records report. A timeout that
  * watches the clock is like a periodic one that never expires.
  *
- * If CLOCK_REALTIME is the handle's clock, and is set, the kernel keeps to known as a time of day, and
- * wanted is one, too. So the table above still holds: known is never after wanted, and in case 2
- * and 3 wanted is compared with the clock as it is now. In case 1 the clock showed fired.
+ * If CLOCK_REALTIME is the handle's clock, known is a time of day for the kernel, whoever sets the
+ * clock, and wanted is one, too. So the table above still holds: known is never after wanted. In
+ * cases 2 and 3 wanted is compared with the clock as it is now; in case 1 the clock showed fired.
  *
  * The rings
  * ---------
@@ -392,9 +392,9 @@ static void note(struct hwtimer *h, hwtimer_id id, const struct hwtimer_record *
 		note_expiry(timeout, record);
 		break;
 	case HWTIMER_CLOCK_SET:
-		timeout->reports |= REPORTS_SET;
-		/* fall through */
 	case HWTIMER_HANDED_BACK:
+		if (record->kind == HWTIMER_CLOCK_SET)
+			timeout->reports |= REPORTS_SET;
 		if (timeout->periodic)
 			timeout->known = record->deadline;
 		timeout->ended = record->fired;
@@ -772,7 +772,8 @@ static int get_options(struct hwtimer_options *to, const struct hwtimer_options 
 {
 	const unsigned int known = HWTIMER_OPEN_THREADS | HWTIMER_OPEN_RINGS |
 				   HWTIMER_OPEN_NO_RINGS | HWTIMER_OPEN_OWN_WHEEL |
-				   HWTIMER_OPEN_GROW | HWTIMER_OPEN_BOOTTIME | HWTIMER_OPEN_REALTIME;
+				   HWTIMER_OPEN_GROW | HWTIMER_OPEN_BOOTTIME |
+				   HWTIMER_OPEN_REALTIME;
 	const unsigned int either = HWTIMER_OPEN_RINGS | HWTIMER_OPEN_NO_RINGS;
 	const unsigned int clock = HWTIMER_OPEN_BOOTTIME | HWTIMER_OPEN_REALTIME;
 

@@ -1234,13 +1234,6 @@ static void is_loaded_and_works(struct world *w)
 	not_loaded(w);
 }
 
-/* For the scan of the kernel's log, as a failed kmem_cache_create() logs a backtrace. */
-static void say(const char *text)
-{
-	if (write_file("/dev/kmsg", text))
-		die("/dev/kmsg: %s", strerror(errno));
-}
-
 /* There are hundreds, and loading is slow: skip up to 15 at a time, or none with ALL=1. */
 TEST_F(modules, load)
 {
@@ -1257,13 +1250,11 @@ TEST_F(modules, load)
 	if (unload(MODULE))
 		die("cannot unload " MODULE);
 	nth = failures_before_module();
-	say("klog-may: kmem_cache_create.*ctx_timeout.* failed with error");
 	while (try_nth(&call, &us, &refused)) {
 		nth += 1 + rnd(&random) % stride;
 		check(nth <= MOST);
 		failures++;
 	}
-	say("klog-may-end");
 	close_victim(&us);
 	printf("# %u failures, %u of them reported\n", failures, refused);
 	EXPECT_LE(10, refused);

@@ -1834,7 +1834,7 @@ TEST(usual_options)
 	EXPECT_TRUE(hwtimer_has_rings(h));
 	EXPECT_EQ(4096, must_fdinfo(hwtimer_fd(h), "sq_entries"));
 	EXPECT_EQ(4096, must_fdinfo(hwtimer_fd(h), "cq_entries"));
-	EXPECT_EQ(65536, must_fdinfo(hwtimer_fd(h), "ring_timeouts"));
+	EXPECT_EQ(65536, must_fdinfo(hwtimer_fd(h), "timeouts"));
 	ASSERT_EQ(0, hwtimer_schedule(h, 0, 1, NULL));
 	ASSERT_EQ(1, collect(h, &e, 1));
 	hwtimer_close(h);

@@ -14,8 +14,9 @@
  * CLOCK_BOOTTIME goes on, and timeouts that became due expire after the resume. Neither
  * wakes the machine. CLOCK_REALTIME is described below. All absolute times on the other clocks, in
  * both directions, are those of the time namespace of the task that opened the file, or that called
- * HWTIMER_IOC_SETUP, whoever uses it. A deadline before the start of the machine counts as the
- * start, and is reported so.
+ * HWTIMER_IOC_SETUP, whoever uses it. A deadline before the context's wheel was created, which is
+ * past in any case, counts as the time of its creation, and is reported so. The first deadline of a
+ * periodic timeout may be earlier, but not before the start of the machine.
  *
  * Versions: each structure may get new fields at its end; its size remains a multiple of 8. The
  * size that a caller was compiled with is part of the ioctl number. The kernel accepts the sizes
@@ -610,7 +611,7 @@ struct hwtimer_batch {
 
 /*
  * The id of a timeout in a context with rings: @index below 2^24, @tag below 2^40. So many timeouts
- * take 2 GB, and a program that needs more opens another context. An index that is used a million
+ * take 1 GB, and a program that needs more opens another context. An index that is used a million
  * times per second, each time with the next tag, repeats a tag after 12 days; only an id that was
  * kept for as long could be taken for the new one.
  */
@@ -629,8 +630,8 @@ struct hwtimer_batch {
  * @sq_entries: entries of the submission ring, 1 to 65536, rounded up to a power of two.
  *	Out: the rounded number
  * @cq_entries: entries of the completion ring, likewise; 0: as many as sq_entries
- * @timeouts: how many timeouts there may be at a time, 1 to 2^24. Their memory, 104 bytes
- *	each on 64-bit kernels (120 on CLOCK_REALTIME), is allocated now
+ * @timeouts: how many timeouts there may be at a time, 1 to 2^24. Their memory, about 65
+ *	bytes each (90 on CLOCK_REALTIME), is allocated now
  * @sqe_size: sizeof(struct hwtimer_sqe), the distance of entries
  * @record_size: sizeof(struct hwtimer_record), the distance of records
  * @sq_offset: out: offset of the submission ring in the mapping
