@@ -48,9 +48,9 @@
  * A timeout has one cache line. So its deadline is only in the word of the wheel, which has it
  * until the timeout is armed again. What an expiry adds is in the list node, which the wheel does
  * not use from then on. But a timeout that was cancelled may still be in a bucket, so those that a
- * stop hands back are not on the done list: a bitmap in the header of their page has them, and
- * these pages are on @ended_pages. Their records come after those of the done list, and all have
- * the time of the stop.
+ * stop hands back, or a set clock ends, are not on the done list: a bitmap in the header of their
+ * page has them, and these pages are on @ended_pages. Their records come after those of the done
+ * list, and all have the time of the stop, or that in their struct ctx_date.
  *
  * ctx->lock protects the states, the free and done lists, and the counts. It is held from the
  * lookup of an id until the timeout has been armed, touched or cancelled, so that the timeout
@@ -234,6 +234,71 @@ static void add_ended(struct hwtimer_ctx *ctx, const struct ctx_timeout *ct)
 	note_news(ctx);
 }
 
+static struct ctx_date *date_of(const struct hwtimer_ctx *ctx, const struct ctx_timeout *ct)
+{
+	return hwtimer_dates_find(ctx->clock, hwtimer_id_of(ct) & ID_INDEX_MASK);
+}
+
+/* The deadline of a timeout that is PENDING or DONE, on the program's clock. */
+u64 hwtimer_ctx_due(const struct hwtimer_ctx *ctx, const struct ctx_timeout *ct)
+{
+	const struct ctx_date *date = ctx->clock ? date_of(ctx, ct) : NULL;
+
+	lockdep_assert_held(&ctx->lock);
+	if (date && !(date->flags & HWTIMER_RELATIVE))
+		return date->deadline;
+	return hwtimer_ctx_to_program(ctx, hwtimer_ctx_deadline_of(ct));
+}
+
+/* The time on the program's clock. */
+u64 hwtimer_ctx_now(struct hwtimer_ctx *ctx)
+{
+	lockdep_assert_held(&ctx->lock);
+	if (ctx->clock)
+		hwtimer_dates_notice(ctx->clock, &ctx->offset_ns);
+	return hwtimer_ctx_to_program(ctx, hwtimer_wheel_now(ctx->wheel));
+}
+
+/* Convert @time of the program to a deadline of the wheel. */
+static u64 to_deadline(const struct hwtimer_ctx *ctx, u64 time)
+{
+	/* SETUP may be choosing the wheel, but then there are no timeouts yet. */
+	const struct hwtimer_wheel *wheel = READ_ONCE(ctx->wheel);
+	u64 deadline = hwtimer_ctx_to_wheel(ctx, time);
+
+	return deadline < hwtimer_wheel_horizon(wheel) ? deadline : HWTIMER_NEVER;
+}
+
+/*
+ * Note what @ct, which is settled, is armed for: @deadline as hwtimer_ctx_deadline() returned it.
+ * Return the deadline on the wheel's clock.
+ */
+static u64 note_deadline(struct hwtimer_ctx *ctx, const struct ctx_timeout *ct, u32 flags,
+			 u64 deadline)
+{
+	if (!ctx->clock)
+		return deadline;
+	*date_of(ctx, ct) = (struct ctx_date){
+		.deadline = deadline,
+		.set = ctx->clock->set,
+		.flags = flags,
+	};
+	return flags & HWTIMER_RELATIVE ? deadline : to_deadline(ctx, deadline);
+}
+
+/* @ct has ended: fix its deadline as the clock shows it now, and the time. */
+static void note_end(struct hwtimer_ctx *ctx, const struct ctx_timeout *ct, u64 now)
+{
+	struct ctx_date *date;
+
+	if (!ctx->clock)
+		return;
+	date = date_of(ctx, ct);
+	date->deadline = hwtimer_ctx_due(ctx, ct);
+	date->fired = now;
+	date->flags &= ~HWTIMER_RELATIVE;
+}
+
 static void make_done(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u8 kind)
 {
 	ct->state = TIMEOUT_DONE;
@@ -249,15 +314,16 @@ static void set_run(struct hwtimer_ctx *ctx, struct ctx_period *p, u64 run)
 }
 
 /*
- * Count an expiry of a periodic timeout, for its deadline. Overruns are the deadlines skipped
- * before it, and the @missed ones after it.
+ * Count an expiry of a periodic timeout, for @deadline. Overruns are the deadlines skipped before
+ * it, and the @missed ones after it.
  */
-static void add_expiry(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 now, u64 missed)
+static void add_expiry(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 deadline, u64 now,
+		       u64 missed)
 {
 	struct ctx_period *p = ct->period;
 	u64 overruns = missed + p->skipped;
 	bool goes_on = p->period.policy == HWTIMER_PERIOD_MAKE_UP && !overruns &&
-		       p->next == p->deadline + p->period.period_ns;
+		       deadline == p->deadline + p->period.period_ns;
 
 	if (p->unread)
 		note_news(ctx);
@@ -265,8 +331,8 @@ static void add_expiry(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 now,
 		add_done(ctx, ct);
 	set_run(ctx, p, goes_on ? p->run + 1 : 1);
 	p->unread += 1 + overruns;
-	p->deadline = p->next;
-	p->last = p->next + missed * p->period.period_ns;
+	p->deadline = deadline;
+	p->last = deadline + missed * p->period.period_ns;
 	p->fired = now;
 	p->skipped = 0;
 	/* Each expiry implies a new schedule, so that scheduled = pending + expired + ... holds. */
@@ -287,7 +353,8 @@ static void end_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u8 kin
 	struct ctx_period *p = ct->period;
 
 	make_done(ctx, ct, kind);
-	if (kind == HWTIMER_HANDED_BACK) {
+	if (kind != HWTIMER_EXPIRED) {
+		note_end(ctx, ct, hwtimer_ctx_now(ctx));
 		ctx->stats.unread++;
 		if (!p->unread)
 			add_done(ctx, ct);
@@ -308,23 +375,29 @@ struct ctx_timeout *hwtimer_ctx_find_pending(struct hwtimer_ctx *ctx, u64 id)
 	struct ctx_timeout *ct = hwtimer_table_find(&ctx->table, id & ID_INDEX_MASK);
 
 	lockdep_assert_held(&ctx->lock);
-	return ct && ct->tag == id >> ID_INDEX_BITS && ct->state == TIMEOUT_PENDING ? ct : NULL;
+	if (!ct || ct->tag != id >> ID_INDEX_BITS || ct->state != TIMEOUT_PENDING)
+		return NULL;
+	hwtimer_ctx_settle(ctx, ct);
+	return ct->state == TIMEOUT_PENDING ? ct : NULL;
 }
 
 /* Arm a periodic timeout for its next deadline, and count the expiry unless its policy skips it. */
 static void expire_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 {
-	u64 now = hwtimer_wheel_now(ctx->wheel);
+	u64 wheel_now = hwtimer_wheel_now(ctx->wheel), now = hwtimer_ctx_to_program(ctx, wheel_now);
+	u64 deadline = hwtimer_ctx_due(ctx, ct);
 	struct ctx_period *p = ct->period;
 	struct hwtimer_decision d;
 
-	note_lateness(ctx, p->next, now);
-	d = hwtimer_period_decide(&p->period, p->next, now);
+	note_lateness(ctx, p->next, wheel_now);
+	d = hwtimer_period_decide(&p->period, deadline, now);
 	if (d.fire)
-		add_expiry(ctx, ct, now, d.overruns);
+		add_expiry(ctx, ct, deadline, now, d.overruns);
 	else
 		p->skipped += d.overruns;
-	p->next = d.next_ns < hwtimer_wheel_horizon(ctx->wheel) ? d.next_ns : HWTIMER_NEVER;
+	p->next = to_deadline(ctx, d.next_ns);
+	if (ctx->clock)
+		date_of(ctx, ct)->deadline = d.next_ns;
 	/* Fails only while the context is being closed, so nobody sees the result. */
 	if (hwtimer_schedule_at(&ct->timeout, p->next)) {
 		ctx->stats.scheduled--;
@@ -335,6 +408,8 @@ static void expire_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 /* Expire @ct. Called in its callback; @ct is TIMEOUT_PENDING, and was not armed again. */
 void hwtimer_ctx_expire(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 {
+	u64 now;
+
 	lockdep_assert_held(&ctx->lock);
 	trace_hwtimer_dev_expire(ctx, &ct->timeout, hwtimer_id_of(ct), hwtimer_ctx_user_data(ct),
 				 hwtimer_ctx_deadline_of(ct));
@@ -346,8 +421,10 @@ void hwtimer_ctx_expire(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 	ctx->stats.unread++;
 	make_done(ctx, ct, HWTIMER_EXPIRED);
 	/* The wheel does not hold it: it is PENDING, so the arming that expired was the last. */
-	ct->done.fired = hwtimer_wheel_now(ctx->wheel);
-	note_lateness(ctx, hwtimer_deadline(&ct->timeout), ct->done.fired);
+	now = hwtimer_wheel_now(ctx->wheel);
+	ct->done.fired = hwtimer_ctx_to_program(ctx, now);
+	note_end(ctx, ct, ct->done.fired);
+	note_lateness(ctx, hwtimer_deadline(&ct->timeout), now);
 	add_done(ctx, ct);
 }
 
@@ -356,24 +433,61 @@ void hwtimer_ctx_stop(struct hwtimer_ctx *ctx)
 {
 	lockdep_assert_held(&ctx->lock);
 	if (!ctx->stopped)
-		ctx->handed_back_ns = hwtimer_wheel_now(ctx->wheel);
+		ctx->handed_back_ns = hwtimer_ctx_now(ctx);
 	ctx->stopped = true;
 	hwtimer_ctx_end_if_over(ctx);
+}
+
+/* End @ct, which is TIMEOUT_PENDING, with a record of @kind. */
+static void end(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u8 kind)
+{
+	hwtimer_cancel(&ct->timeout);
+	if (ct->periodic) {
+		end_periodic(ctx, ct, kind);
+		return;
+	}
+	ctx->stats.unread++;
+	make_done(ctx, ct, kind);
+	note_end(ctx, ct, hwtimer_ctx_now(ctx));
+	add_ended(ctx, ct);
 }
 
 /* Hand back @ct, which is TIMEOUT_PENDING. The context is stopped. */
 void hwtimer_ctx_hand_back(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 {
 	lockdep_assert_held(&ctx->lock);
-	hwtimer_cancel(&ct->timeout);
 	ctx->stats.handed_back++;
-	if (ct->periodic) {
-		end_periodic(ctx, ct, HWTIMER_HANDED_BACK);
+	end(ctx, ct, HWTIMER_HANDED_BACK);
+}
+
+/*
+ * If CLOCK_REALTIME was set since @ct was armed, end it, or arm it again for the same time on that
+ * clock. Both may be done in its callback.
+ */
+void hwtimer_ctx_settle(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
+{
+	struct ctx_date *date;
+	u64 deadline;
+
+	lockdep_assert_held(&ctx->lock);
+	if (likely(!ctx->clock) || ct->state != TIMEOUT_PENDING)
 		return;
+	hwtimer_dates_notice(ctx->clock, &ctx->offset_ns);
+	date = date_of(ctx, ct);
+	if (date->set == ctx->clock->set)
+		return;
+	date->set = ctx->clock->set;
+	if (date->flags & HWTIMER_CANCEL_ON_SET) {
+		ctx->stats.clock_set++;
+		end(ctx, ct, HWTIMER_CLOCK_SET);
+		hwtimer_ctx_end_if_over(ctx);
+	} else if (!(date->flags & HWTIMER_RELATIVE)) {
+		deadline = to_deadline(ctx, date->deadline);
+		if (ct->periodic)
+			ct->period->next = deadline;
+		/* Fails only while the context is being closed, so nobody sees the result. */
+		hwtimer_schedule_at(&ct->timeout, deadline);
 	}
-	ctx->stats.unread++;
-	make_done(ctx, ct, HWTIMER_HANDED_BACK);
-	add_ended(ctx, ct);
 }
 
 /* Have a page with timeouts that are not charged. Called without the lock; may sleep. */
@@ -464,6 +578,18 @@ struct ctx_timeout *hwtimer_ctx_reserve_index(struct hwtimer_ctx *ctx, u64 id)
 	return ct;
 }
 
+/* Have a date for @ct, which is reserved. Called without the lock; may sleep. */
+static struct ctx_timeout *reserve_date(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
+{
+	if (!ctx->clock ||
+	    !hwtimer_dates_reserve(ctx->clock, hwtimer_id_of(ct) & ID_INDEX_MASK, GFP_TABLE))
+		return ct;
+	hwtimer_ctx_lock(ctx);
+	hwtimer_ctx_make_free(ctx, ct);
+	hwtimer_ctx_unlock(ctx);
+	return ERR_PTR(-ENOMEM);
+}
+
 /*
  * Reserve a free timeout, with rings that of @id, and count it against the caps. Called without
  * the lock.
@@ -492,7 +618,7 @@ struct ctx_timeout *hwtimer_ctx_reserve(struct hwtimer_ctx *ctx, u64 id)
 		if (ct) {
 			begin_use(ctx, ct, ct->tag + 1);
 			hwtimer_ctx_unlock(ctx);
-			return ct;
+			return reserve_date(ctx, ct);
 		}
 		hwtimer_ctx_unlock(ctx);
 		ret = grow(ctx);
@@ -508,13 +634,19 @@ struct ctx_timeout *hwtimer_ctx_reserve(struct hwtimer_ctx *ctx, u64 id)
 
 /* Operations. */
 
-/* Arm a reserved timeout. On success it takes over @period, which may be NULL. */
-int hwtimer_ctx_arm(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 deadline, u64 user_data,
-		    struct ctx_period *period)
+/*
+ * Arm a reserved timeout for @deadline, as hwtimer_ctx_deadline() returned it. On success it takes
+ * over @period, which may be NULL.
+ */
+int hwtimer_ctx_arm(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u32 flags, u64 deadline,
+		    u64 user_data, struct ctx_period *period)
 {
 	int ret;
 
 	lockdep_assert_held(&ctx->lock);
+	if (ctx->clock)
+		hwtimer_dates_notice(ctx->clock, &ctx->offset_ns);
+	deadline = note_deadline(ctx, ct, flags, deadline);
 	ret = ctx->stopped ? -ESHUTDOWN : hwtimer_schedule_at(&ct->timeout, deadline);
 	if (ret) {
 		hwtimer_ctx_make_free(ctx, ct);
@@ -534,7 +666,7 @@ int hwtimer_ctx_arm(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 deadlin
 	return 0;
 }
 
-int hwtimer_ctx_touch(struct hwtimer_ctx *ctx, u64 id, u64 deadline)
+int hwtimer_ctx_touch(struct hwtimer_ctx *ctx, u64 id, u32 flags, u64 deadline)
 {
 	struct ctx_timeout *ct = hwtimer_ctx_find_pending(ctx, id);
 	int ret;
@@ -544,6 +676,9 @@ int hwtimer_ctx_touch(struct hwtimer_ctx *ctx, u64 id, u64 deadline)
 		return -ESHUTDOWN;
 	if (!ct)
 		return -ENOENT;
+	if (ctx->clock)
+		flags |= date_of(ctx, ct)->flags & HWTIMER_CANCEL_ON_SET;
+	deadline = note_deadline(ctx, ct, flags, deadline);
 	if (ct->periodic)
 		ct->period->next = deadline;
 	/* Not hwtimer_touch_at(), which fails if the callback is about to run. */
@@ -575,11 +710,13 @@ int hwtimer_ctx_cancel(struct hwtimer_ctx *ctx, u64 id)
 	return 0;
 }
 
-/* What the time namespace of this task adds to the clock. */
+/* How far the clock is ahead of that of its wheel, for this task. */
 s64 hwtimer_ctx_time_offset(clockid_t clockid)
 {
 	struct timespec64 offset = { };
 
+	if (clockid == CLOCK_REALTIME)
+		return hwtimer_dates_offset();
 	if (clockid == CLOCK_BOOTTIME)
 		timens_add_boottime(&offset);
 	else
@@ -590,7 +727,8 @@ s64 hwtimer_ctx_time_offset(clockid_t clockid)
 /*
  * Convert @time as a program gives it to a deadline of the wheel in ns, or HWTIMER_NEVER. It may be
  * before the wheel was created: that is for the first deadline of a periodic timeout, on which all
- * others depend.
+ * others depend. An absolute time on CLOCK_REALTIME is returned as it is, since that clock may be
+ * set at any time.
  */
 u64 hwtimer_ctx_first_deadline(const struct hwtimer_ctx *ctx, u32 flags, u64 time)
 {
@@ -599,10 +737,11 @@ u64 hwtimer_ctx_first_deadline(const struct hwtimer_ctx *ctx, u32 flags, u64 tim
 	u64 deadline;
 
 	if (!(flags & HWTIMER_RELATIVE))
-		deadline = hwtimer_ctx_to_wheel(ctx, time);
-	else if (check_add_overflow(hwtimer_wheel_now(wheel), time, &deadline))
-		deadline = HWTIMER_NEVER;
-	return deadline < hwtimer_wheel_horizon(wheel) ? deadline : HWTIMER_NEVER;
+		return READ_ONCE(ctx->clock) ? time : to_deadline(ctx, time);
+	if (check_add_overflow(hwtimer_wheel_now(wheel), time, &deadline) ||
+	    deadline >= hwtimer_wheel_horizon(wheel))
+		return HWTIMER_NEVER;
+	return deadline;
 }
 
 /* The same, but not before the wheel was created: such times are not in the word of a timeout. */
@@ -610,7 +749,23 @@ u64 hwtimer_ctx_deadline(const struct hwtimer_ctx *ctx, u32 flags, u64 time)
 {
 	u64 created = hwtimer_wheel_horizon(READ_ONCE(ctx->wheel)) - HWTIMER_HORIZON;
 
+	if (READ_ONCE(ctx->clock))
+		created = 0;
 	return max(hwtimer_ctx_first_deadline(ctx, flags, time), created);
+}
+
+/* What to tell the program about @deadline, as hwtimer_ctx_deadline() returned it. */
+u64 hwtimer_ctx_answer(struct hwtimer_ctx *ctx, u32 flags, u64 deadline)
+{
+	if (!READ_ONCE(ctx->clock))
+		return hwtimer_ctx_to_program(ctx, deadline);
+	if (flags & HWTIMER_RELATIVE) {
+		hwtimer_ctx_lock(ctx);
+		hwtimer_dates_notice(ctx->clock, &ctx->offset_ns);
+		deadline = hwtimer_ctx_to_program(ctx, deadline);
+		hwtimer_ctx_unlock(ctx);
+	}
+	return deadline;
 }
 
 /* Make the state of a periodic timeout; NULL if @arg is not periodic. Called without the lock. */
@@ -652,7 +807,7 @@ static bool fill_record(const struct hwtimer_ctx *ctx, const struct ctx_timeout 
 			struct hwtimer_record *rec)
 {
 	const struct ctx_period *p = ct->periodic ? ct->period : NULL;
-	u64 deadline = hwtimer_ctx_deadline_of(ct);
+	u64 deadline = hwtimer_ctx_due(ctx, ct);
 
 	*rec = (struct hwtimer_record){
 		.id = hwtimer_id_of(ct),
@@ -662,8 +817,13 @@ static bool fill_record(const struct hwtimer_ctx *ctx, const struct ctx_timeout 
 		.kind = ct->kind,
 	};
 	if (!p || !p->unread) {
-		/* A periodic one was handed back; otherwise it would not be on the done list. */
-		rec->fired = ct->kind == HWTIMER_EXPIRED ? ct->done.fired : ctx->handed_back_ns;
+		/* A periodic one was ended; otherwise it would not be on the done list. */
+		if (ct->kind == HWTIMER_EXPIRED)
+			rec->fired = ct->done.fired;
+		else if (ctx->clock)
+			rec->fired = date_of(ctx, ct)->fired;
+		else
+			rec->fired = ctx->handed_back_ns;
 		return !seen;
 	}
 	if (seen == p->run)
@@ -680,7 +840,6 @@ static bool fill_record(const struct hwtimer_ctx *ctx, const struct ctx_timeout 
 unsigned int hwtimer_ctx_peek(struct hwtimer_ctx *ctx, struct hwtimer_record *records,
 			      unsigned int max)
 {
-	struct hwtimer_record *rec;
 	struct ctx_timeout *ct;
 	struct ctx_page *page;
 	unsigned int n = 0;
@@ -695,11 +854,6 @@ unsigned int hwtimer_ctx_peek(struct hwtimer_ctx *ctx, struct hwtimer_record *re
 			break;
 		for (ended = page->ended; ended && n < max; ended &= ended - 1)
 			fill_record(ctx, &page->timeouts[__ffs64(ended)], 0, &records[n++]);
-	}
-	for (rec = records; rec < records + n; rec++) {
-		rec->deadline = hwtimer_ctx_to_program(ctx, rec->deadline);
-		rec->last = hwtimer_ctx_to_program(ctx, rec->last);
-		rec->fired = hwtimer_ctx_to_program(ctx, rec->fired);
 	}
 	return n;
 }
@@ -755,7 +909,7 @@ void hwtimer_ctx_take(struct hwtimer_ctx *ctx, const struct hwtimer_record *reco
 		if (!ctx->done)
 			ctx->done_tail = &ctx->done;
 		if (more && (p->unread || (ct->state == TIMEOUT_DONE &&
-					   ct->kind == HWTIMER_HANDED_BACK)))
+					   ct->kind != HWTIMER_EXPIRED)))
 			add_done(ctx, ct);	/* newer records go to the end */
 		else if (ct->state == TIMEOUT_DONE)
 			hwtimer_ctx_make_free(ctx, ct);

@@ -20,6 +20,7 @@
 #include "../hwtimer.h"
 #include "../hwtimer_period.h"
 #include "../uapi/linux/hwtimer.h"
+#include "dates.h"
 #include "table.h"
 #include "user.h"
 
@@ -28,8 +29,10 @@
  * @period: period, misfire limit and policy; constant
  * @done_next: the next timeout on ctx->done
  * @user_data: from the program, copied to records
- * @next: the deadline: in ns, or HWTIMER_NEVER. Exact even if it is before the wheel was created
- * @deadline: the deadline of the last expiry
+ * @next: the deadline on the wheel's clock: in ns, or HWTIMER_NEVER. Exact even if it is before the
+ *	wheel was created
+ * @deadline: the deadline of the last expiry. This and the following times are on the program's
+ *	clock
  * @last: the last deadline that was met or missed: @deadline or a later one
  * @fired: when the last expiry happened
  * @unread: number of expiries, overruns included, that have not been read
@@ -72,8 +75,10 @@ struct hwtimer_shared;
  * @shared: a reference to the chosen shared wheel, or NULL. @wheel is this one, unless @own_wheel
  * @own_wheel: @wheel belongs to this context
  * @set_up: SETUP succeeded
- * @offset_ns: what the time namespace of the program adds to the wheel's clock. Constant once @used
- *	is set
+ * @clock: on CLOCK_REALTIME: its settings, and what its timeouts are scheduled for. Otherwise NULL.
+ *	Constant once @used is set
+ * @offset_ns: how far the program's clock is ahead of the wheel's: what the time namespace adds, or
+ *	the offset of CLOCK_REALTIME. Constant once @used is set, unless @clock
  * @used: wheel and rings are final: RINGS succeeded, or a SCHEDULE has begun to use them
  * @table: all timeouts, by the index in their ids
  * @rings: the rings, or NULL; then the kernel chooses the ids. Constant once @used is set
@@ -82,7 +87,7 @@ struct hwtimer_shared;
  * @stopped: STOP was called, or the file is closed
  * @ended: @stopped, and nothing is pending any more
  * @closed: the file is closed: timeouts are being freed, and nobody reads records
- * @handed_back_ns: when it was stopped
+ * @handed_back_ns: when it was stopped, on the program's clock
  * @spare: without rings: pages with free timeouts, those that are in use first
  * @fresh: without rings: the page of which not all timeouts have been charged, or NULL
  * @charged: how many timeouts of @table are charged
@@ -111,6 +116,7 @@ struct hwtimer_ctx {
 	struct hwtimer_shared	*shared;
 	bool			own_wheel;
 	bool			set_up;
+	struct ctx_clock	*clock;
 	s64			offset_ns;
 	bool			used;
 	struct ctx_table	table;
@@ -142,6 +148,7 @@ void hwtimer_ctx_free_period(struct hwtimer_ctx *ctx, struct ctx_period *p);
 struct ctx_timeout *hwtimer_ctx_reserve(struct hwtimer_ctx *ctx, u64 id);
 u64 hwtimer_ctx_deadline(const struct hwtimer_ctx *ctx, u32 flags, u64 time);
 u64 hwtimer_ctx_first_deadline(const struct hwtimer_ctx *ctx, u32 flags, u64 time);
+u64 hwtimer_ctx_answer(struct hwtimer_ctx *ctx, u32 flags, u64 deadline);
 s64 hwtimer_ctx_time_offset(clockid_t clockid);
 
 /*
@@ -217,11 +224,14 @@ static inline void hwtimer_ctx_unlock(struct hwtimer_ctx *ctx) __releases(&ctx->
 struct ctx_timeout *hwtimer_ctx_next_timeout(struct hwtimer_ctx *ctx, unsigned long *index);
 struct ctx_timeout *hwtimer_ctx_reserve_index(struct hwtimer_ctx *ctx, u64 id);
 void hwtimer_ctx_make_free(struct hwtimer_ctx *ctx, struct ctx_timeout *ct);
-int hwtimer_ctx_arm(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 deadline, u64 user_data,
-		    struct ctx_period *period);
+int hwtimer_ctx_arm(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u32 flags, u64 deadline,
+		    u64 user_data, struct ctx_period *period);
 void hwtimer_ctx_prefetch(const struct hwtimer_ctx *ctx, u64 id);
 struct ctx_timeout *hwtimer_ctx_find_pending(struct hwtimer_ctx *ctx, u64 id);
-int hwtimer_ctx_touch(struct hwtimer_ctx *ctx, u64 id, u64 deadline);
+int hwtimer_ctx_touch(struct hwtimer_ctx *ctx, u64 id, u32 flags, u64 deadline);
+u64 hwtimer_ctx_due(const struct hwtimer_ctx *ctx, const struct ctx_timeout *ct);
+u64 hwtimer_ctx_now(struct hwtimer_ctx *ctx);
+void hwtimer_ctx_settle(struct hwtimer_ctx *ctx, struct ctx_timeout *ct);
 int hwtimer_ctx_cancel(struct hwtimer_ctx *ctx, u64 id);
 void hwtimer_ctx_expire(struct hwtimer_ctx *ctx, struct ctx_timeout *ct);
 void hwtimer_ctx_stop(struct hwtimer_ctx *ctx);

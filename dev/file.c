@@ -25,6 +25,7 @@
 #include "../hwtimer.h"
 #include "../hwtimer_compat.h"
 #include "../uapi/linux/hwtimer.h"
+#include "clock.h"
 #include "ctx.h"
 #include "file.h"
 #include "ioctl.h"
@@ -56,15 +57,21 @@ static void dev_expired(struct hwtimer_timeout *t)
 	/*
 	 * An operation that was submitted before the deadline may touch or cancel this timeout,
 	 * so take submissions first. It may be touched or closed meanwhile, which changes the
-	 * deadline; hwtimer_rings_await() below checks again under the lock.
+	 * deadline; hwtimer_rings_await() below checks again under the lock. If CLOCK_REALTIME
+	 * was set, the deadline on the wheel's clock can be any time in the past.
 	 */
-	if (r && hwtimer_rings_unseen(r, hwtimer_deadline(t)))
+	if (r && (ctx->clock || hwtimer_rings_unseen(r, hwtimer_deadline(t))))
 		hwtimer_rings_take_in_worker(ctx);
 
 	hwtimer_ctx_lock(ctx);
+	if (!ctx->closed)
+		hwtimer_ctx_settle(ctx, ct);
 	deadline = hwtimer_ctx_deadline_of(ct);
 	if (ctx->closed || ct->state != TIMEOUT_PENDING || hwtimer_is_pending(t)) {
-		/* Touched, cancelled, stopped or closed since it expired: nothing to report. */
+		/*
+		 * Touched, cancelled, stopped, closed or settled since it expired: nothing to
+		 * report.
+		 */
 	} else if (r && hwtimer_rings_await(r, deadline) &&
 		   !hwtimer_schedule_at(t, deadline)) {
 		/*
@@ -186,10 +193,12 @@ static void dev_show_fdinfo(struct seq_file *m, struct file *file)
 	const struct hwtimer_wheel *wheel;
 	u64 pending, unread, late, cap;
 	u32 timeouts, pages;
-	bool own, stopped;
+	clockid_t clockid = CLOCK_MONOTONIC;
+	bool own, stopped, realtime;
 
 	hwtimer_ctx_lock(ctx);
 	wheel = ctx->wheel;
+	realtime = ctx->clock;
 	own = ctx->own_wheel;
 	stopped = ctx->stopped;
 	pending = ctx->stats.pending;
@@ -201,9 +210,11 @@ static void dev_show_fdinfo(struct seq_file *m, struct file *file)
 	pages = DIV_ROUND_UP(timeouts, PAGE_TIMEOUTS) + refcount_read(&ctx->held) - 1;
 	hwtimer_ctx_unlock(ctx);
 
-	seq_printf(m, "clockid: %d\n",
-		   hwtimer_wheel_clock(wheel) == HWTIMER_CLOCK_BOOTTIME ? CLOCK_BOOTTIME :
-									  CLOCK_MONOTONIC);
+	if (realtime)
+		clockid = CLOCK_REALTIME;
+	else if (hwtimer_wheel_clock(wheel) == HWTIMER_CLOCK_BOOTTIME)
+		clockid = CLOCK_BOOTTIME;
+	seq_printf(m, "clockid: %d\n", clockid);
 	seq_printf(m, "own_wheel: %d\n", own);
 	seq_printf(m, "tick_ns: %llu\n", hwtimer_wheel_tick_ns(wheel));
 	seq_printf(m, "slots: %u\n", hwtimer_wheel_slots(wheel));
@@ -230,6 +241,7 @@ static void put_ctx(struct hwtimer_ctx *ctx)
 	if (!refcount_dec_and_test(&ctx->held))
 		return;
 	hwtimer_table_trim(&ctx->table);
+	hwtimer_dates_free(ctx->clock);
 	if (ctx->rings)
 		hwtimer_rings_free(ctx->rings);
 	if (ctx->shared)
@@ -251,6 +263,11 @@ static void dev_released(struct hwtimer_timeout *t)
 static void poll_released(struct hwtimer_timeout *t)
 {
 	put_ctx(container_of(t, struct ctx_rings, poll)->ctx);
+}
+
+static void follow_released(struct hwtimer_timeout *t)
+{
+	put_ctx(container_of(t, struct ctx_clock, follow)->ctx);
 }
 
 static int dev_open(struct inode *inode, struct file *file)
@@ -305,12 +322,18 @@ static int dev_release(struct inode *inode, struct file *file)
 
 	hwtimer_user_uses(ctx->user, &ctx->use, 0);
 	hwtimer_user_closing(ctx->user);
+	if (ctx->clock)
+		hwtimer_clock_remove(ctx);
 	/* Once its wheel is stopped, a timeout is released within hwtimer_release(). */
 	if (ctx->own_wheel)
 		hwtimer_wheel_stop(ctx->wheel, NULL);
 	if (ctx->rings) {
 		refcount_inc(&ctx->held);
 		hwtimer_release(&ctx->rings->poll, poll_released);
+	}
+	if (ctx->clock) {
+		refcount_inc(&ctx->held);
+		hwtimer_release(&ctx->clock->follow, follow_released);
 	}
 	hwtimer_ctx_give_back_all(ctx);
 	if (ctx->own_wheel)
@@ -363,6 +386,7 @@ int __init hwtimer_dev_init(void)
 void hwtimer_dev_exit(void)
 {
 	misc_deregister(&dev_misc);
+	hwtimer_clock_exit();
 	/* This frees all closed contexts that are left. */
 	hwtimer_shared_exit();
 }

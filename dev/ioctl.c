@@ -21,6 +21,7 @@
 #include "../hwtimer_compat.h"
 #include "../hwtimer_stats.h"
 #include "../uapi/linux/hwtimer.h"
+#include "clock.h"
 #include "ctx.h"
 #include "ioctl.h"
 #include "resize.h"
@@ -38,7 +39,7 @@ static_assert(sizeof(struct hwtimer_touch) == 32);
 static_assert(sizeof(struct hwtimer_cancel) == 16);
 static_assert(sizeof(struct hwtimer_query) == 64);
 static_assert(sizeof(struct hwtimer_stop) == 16);
-static_assert(sizeof(struct hwtimer_stats) == 88);
+static_assert(sizeof(struct hwtimer_stats) == 96);
 static_assert(sizeof(struct hwtimer_record) == 64);
 static_assert(sizeof(struct hwtimer_op) == 72);
 static_assert(sizeof(struct hwtimer_batch) == 24);
@@ -62,6 +63,9 @@ static unsigned int max_user_slots = 1 << 16;
 module_param(max_user_slots, uint, 0644);
 MODULE_PARM_DESC(max_user_slots,
 		 "most slots per level of an own wheel without CAP_SYS_RESOURCE (default 65536)");
+
+/* The clocks of own wheels. */
+#define CLOCKS	(BIT(CLOCK_REALTIME) | BIT(CLOCK_MONOTONIC) | BIT(CLOCK_BOOTTIME))
 
 /* Can a structure of @size have @user_size in a program? All sizes are multiples of 8. */
 static bool size_valid(size_t size, size_t user_size)
@@ -119,8 +123,9 @@ static struct hwtimer_wheel *create_own_wheel(struct hwtimer_ctx *ctx,
 		.levels = arg->levels,
 		.flags = HWTIMER_WHEEL_ACCOUNT | HWTIMER_WHEEL_OWN |
 			 (arg->flags & HWTIMER_SETUP_GROW ? HWTIMER_WHEEL_GROW : 0),
-		.clock = arg->clockid == CLOCK_BOOTTIME ? HWTIMER_CLOCK_BOOTTIME :
-							  HWTIMER_CLOCK_MONOTONIC,
+		/* CLOCK_REALTIME may be set, and a wheel's clock must not go back. */
+		.clock = arg->clockid == CLOCK_MONOTONIC ? HWTIMER_CLOCK_MONOTONIC :
+							   HWTIMER_CLOCK_BOOTTIME,
 		.nice = task_nice(current),
 	};
 	struct hwtimer_wheel *wheel;
@@ -159,7 +164,7 @@ static bool setup_valid(const struct hwtimer_setup *arg)
 	    arg->cap > MAX_CAP)
 		return false;
 	if (arg->flags & HWTIMER_SETUP_OWN_WHEEL)
-		return arg->clockid == CLOCK_MONOTONIC || arg->clockid == CLOCK_BOOTTIME;
+		return arg->clockid < 32 && CLOCKS & BIT(arg->clockid);
 	return arg->clockid == CLOCK_MONOTONIC && !(arg->flags & HWTIMER_SETUP_GROW) &&
 	       !arg->tick_ns && !arg->slots && arg->levels <= 1;
 }
@@ -175,6 +180,7 @@ static long dev_setup(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 {
 	/* Without an own wheel, "dev" has the tick, slots and levels to report. */
 	struct hwtimer_wheel *wheel = hwtimer_shared_wheel(NULL);
+	struct ctx_clock *clock = NULL;
 	struct hwtimer_setup arg;
 	bool own;
 	int ret;
@@ -203,12 +209,16 @@ static long dev_setup(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 			goto out;
 		}
 	}
+	if (arg.clockid == CLOCK_REALTIME) {
+		clock = hwtimer_dates_create(ctx, GFP_TABLE);
+		ret = clock ? 0 : -ENOMEM;
+	}
 
 	arg.tick_ns = hwtimer_wheel_tick_ns(wheel);
 	arg.slots = hwtimer_wheel_slots(wheel);
 	arg.levels = hwtimer_wheel_levels(wheel);
 	arg.cap = arg.cap ?: MAX_CAP;
-	ret = PUT_ARG(uarg, arg);
+	ret = ret ?: PUT_ARG(uarg, arg);
 	if (!ret) {
 		/* Another thread may have scheduled a timeout meanwhile. */
 		hwtimer_ctx_lock(ctx);
@@ -220,12 +230,19 @@ static long dev_setup(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 			ctx->own_wheel = own;
 			if (own)
 				use_wheel(ctx, wheel);
+			if (clock)
+				hwtimer_clock_publish(ctx, clock);
 			ctx->cap = arg.cap;
 		}
 		hwtimer_ctx_unlock(ctx);
 	}
-	if (ret && own)
-		hwtimer_free_own_wheel(ctx, wheel);
+	if (!ret && clock)
+		hwtimer_clock_add(ctx);
+	if (ret) {
+		hwtimer_dates_free(clock);
+		if (own)
+			hwtimer_free_own_wheel(ctx, wheel);
+	}
 out:
 	mutex_unlock(&ctx->control);
 	return ret;
@@ -274,8 +291,11 @@ static int do_schedule(struct hwtimer_ctx *ctx, struct hwtimer_schedule *arg,
 	u64 deadline;
 	int ret;
 
-	if (arg->flags & ~HWTIMER_RELATIVE || arg->pad || arg->pad2 ||
+	if (arg->flags & ~(HWTIMER_RELATIVE | HWTIMER_CANCEL_ON_SET) || arg->pad || arg->pad2 ||
 	    (!arg->period && (arg->misfire || arg->policy)))
+		return -EINVAL;
+	if (arg->flags & HWTIMER_CANCEL_ON_SET &&
+	    (arg->flags & HWTIMER_RELATIVE || !READ_ONCE(ctx->clock)))
 		return -EINVAL;
 	ret = choose_wheel(ctx);
 	if (ret)
@@ -292,7 +312,7 @@ static int do_schedule(struct hwtimer_ctx *ctx, struct hwtimer_schedule *arg,
 	arg->id = hwtimer_id_of(ct);
 	deadline = period ? hwtimer_ctx_first_deadline(ctx, arg->flags, arg->time) :
 			    hwtimer_ctx_deadline(ctx, arg->flags, arg->time);
-	arg->deadline = hwtimer_ctx_to_program(ctx, deadline);
+	arg->deadline = hwtimer_ctx_answer(ctx, arg->flags, deadline);
 	/* Before arming, which could not be undone: the timeout may expire at once. */
 	ret = put_answer(answer);
 
@@ -300,7 +320,7 @@ static int do_schedule(struct hwtimer_ctx *ctx, struct hwtimer_schedule *arg,
 	if (ret)
 		hwtimer_ctx_make_free(ctx, ct);
 	else
-		ret = hwtimer_ctx_arm(ctx, ct, deadline, arg->user_data, period);
+		ret = hwtimer_ctx_arm(ctx, ct, arg->flags, deadline, arg->user_data, period);
 	hwtimer_ctx_unlock(ctx);
 	if (ret)
 		hwtimer_ctx_free_period(ctx, period);
@@ -316,13 +336,13 @@ static int do_touch(struct hwtimer_ctx *ctx, struct hwtimer_touch *arg,
 	if (arg->flags & ~HWTIMER_RELATIVE || arg->pad)
 		return -EINVAL;
 	deadline = hwtimer_ctx_deadline(ctx, arg->flags, arg->time);
-	arg->deadline = hwtimer_ctx_to_program(ctx, deadline);
+	arg->deadline = hwtimer_ctx_answer(ctx, arg->flags, deadline);
 	ret = put_answer(answer);
 	if (ret)
 		return ret;
 
 	hwtimer_ctx_lock(ctx);
-	ret = hwtimer_ctx_touch(ctx, arg->id, deadline);
+	ret = hwtimer_ctx_touch(ctx, arg->id, arg->flags, deadline);
 	hwtimer_ctx_unlock(ctx);
 	return ret;
 }
@@ -354,7 +374,7 @@ static void describe(const struct hwtimer_ctx *ctx, const struct ctx_timeout *ct
 	*arg = (struct hwtimer_query){
 		.id = hwtimer_id_of(ct),
 		.user_data = hwtimer_ctx_user_data(ct),
-		.deadline = hwtimer_ctx_to_program(ctx, hwtimer_ctx_deadline_of(ct)),
+		.deadline = hwtimer_ctx_due(ctx, ct),
 	};
 	if (ct->periodic) {
 		period = &ct->period->period;
@@ -523,7 +543,7 @@ static long dev_stats(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	hwtimer_ctx_lock(ctx);
 	arg = ctx->stats;
 	arg.cap = ctx->cap;
-	arg.now = hwtimer_ctx_to_program(ctx, hwtimer_wheel_now(ctx->wheel));
+	arg.now = hwtimer_ctx_now(ctx);
 	hwtimer_ctx_unlock(ctx);
 	return PUT_ARG(uarg, arg);
 }
@@ -639,10 +659,10 @@ static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size
 			    (rings_supported() ? HWTIMER_FEATURE_RINGS : 0) |
 			    (IS_ENABLED(CONFIG_IO_URING) ? HWTIMER_FEATURE_URING : 0),
 		.setup_flags = HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
-		.time_flags = HWTIMER_RELATIVE,
+		.time_flags = HWTIMER_RELATIVE | HWTIMER_CANCEL_ON_SET,
 		.rings_flags = HWTIMER_RINGS_EVENTFD,
 		.sqe_flags = HWTIMER_SQE_QUIET,
-		.clocks = BIT(CLOCK_MONOTONIC) | BIT(CLOCK_BOOTTIME),
+		.clocks = CLOCKS,
 		.ops = BIT(HWTIMER_OP_SCHEDULE) | BIT(HWTIMER_OP_TOUCH) | BIT(HWTIMER_OP_CANCEL) |
 		       BIT(HWTIMER_OP_QUERY) | BIT(HWTIMER_OP_NOP),
 		.policies = BIT(HWTIMER_MISFIRE_ONCE) | BIT(HWTIMER_MISFIRE_SKIP) |
@@ -751,6 +771,10 @@ static long dev_rings(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	ret = -EDQUOT;
 	if (!hwtimer_user_charge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, arg.timeouts))
 		goto out;
+	if (ctx->clock && hwtimer_dates_reserve_all(ctx->clock, arg.timeouts, GFP_TABLE)) {
+		ret = -ENOMEM;
+		goto uncharge;
+	}
 	ret = hwtimer_table_extend(&table, ctx, arg.timeouts);
 	if (ret)
 		goto uncharge;

@@ -16,6 +16,7 @@
 #include <linux/sched/signal.h>
 
 #include "ctx.h"
+#include "dates.h"
 #include "resize.h"
 #include "table.h"
 #include "user.h"
@@ -38,7 +39,9 @@ static int grow(struct hwtimer_ctx *ctx, u32 timeouts)
 
 	if (!hwtimer_user_charge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, more))
 		return -EDQUOT;
-	ret = hwtimer_table_extend(&ctx->table, ctx, timeouts);
+	ret = ctx->clock ? hwtimer_dates_reserve_all(ctx->clock, timeouts, GFP_TABLE) : 0;
+	if (!ret)
+		ret = hwtimer_table_extend(&ctx->table, ctx, timeouts);
 	if (ret) {
 		hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, more);
 		return ret;

@@ -147,7 +147,7 @@ static bool report_failure(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sq
 		.user_data = sqe->user_data,
 		.deadline = sqe->time,
 		.last = sqe->time,
-		.fired = hwtimer_ctx_to_program(ctx, hwtimer_wheel_now(ctx->wheel)),
+		.fired = hwtimer_ctx_now(ctx),
 		.kind = HWTIMER_FAILED,
 		.op = sqe->op,
 		.error = error,
@@ -167,6 +167,7 @@ static int do_entry(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sqe, bool
 	struct ctx_rings *r = ctx->rings;
 	struct ctx_timeout *ct;
 	u64 deadline;
+	int ret;
 
 	if (sqe->op == HWTIMER_OP_NOP)
 		return 0;
@@ -179,12 +180,14 @@ static int do_entry(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sqe, bool
 		ct = hwtimer_ctx_reserve_index(ctx, sqe->id);
 		if (IS_ERR(ct))
 			return PTR_ERR(ct);
-		deadline = hwtimer_ctx_deadline(ctx, 0, sqe->time);
-		if (deadline > r->mark_ns + SOON * hwtimer_wheel_tick_ns(ctx->wheel))
+		ret = hwtimer_ctx_arm(ctx, ct, 0, hwtimer_ctx_deadline(ctx, 0, sqe->time),
+				      sqe->user_data, NULL);
+		deadline = hwtimer_deadline(&ct->timeout);
+		if (!ret && deadline > r->mark_ns + SOON * hwtimer_wheel_tick_ns(ctx->wheel))
 			r->soonest = min(r->soonest, deadline - r->mark_ns);
-		return hwtimer_ctx_arm(ctx, ct, deadline, sqe->user_data, NULL);
+		return ret;
 	case HWTIMER_OP_TOUCH:
-		return hwtimer_ctx_touch(ctx, sqe->id,
+		return hwtimer_ctx_touch(ctx, sqe->id, 0,
 					 hwtimer_ctx_deadline(ctx, 0, sqe->time));
 	case HWTIMER_OP_CANCEL:
 		return sqe->time ? -EINVAL : hwtimer_ctx_cancel(ctx, sqe->id);
@@ -356,6 +359,21 @@ static void poll_again_at(struct hwtimer_ctx *ctx, u64 at)
 	if (!r->stuck && hwtimer_shm_submitted(&r->pair, &tail) &&
 	    tail != r->pair.sq_head)
 		set_next_poll(ctx, hwtimer_wheel_now(ctx->wheel));
+}
+
+/*
+ * CLOCK_REALTIME was set, so sleep_until is another time. A program that read the old one may have
+ * kicked in vain, or not kicked for a deadline that is near on the new clock. In the latter case
+ * this finds its entry, which is late by the ticks until the context follows the clock. An old
+ * HWTIMER_RING_IDLE is still right.
+ */
+void hwtimer_rings_clock_set(struct hwtimer_ctx *ctx)
+{
+	struct ctx_rings *r = ctx->rings;
+
+	lockdep_assert_held(&ctx->lock);
+	if (r->poll_at != HWTIMER_RING_IDLE)
+		poll_again_at(ctx, r->poll_at);
 }
 
 /* Poll the submission ring, and choose the time of the next poll. The callback of r->poll. */

@@ -77,6 +77,7 @@ bool hwtimer_rings_unseen(const struct ctx_rings *r, u64 deadline);
 bool hwtimer_rings_await(const struct ctx_rings *r, u64 deadline);
 bool hwtimer_rings_report(struct hwtimer_ctx *ctx);
 bool hwtimer_rings_check(struct hwtimer_ctx *ctx);
+void hwtimer_rings_clock_set(struct hwtimer_ctx *ctx);
 
 /* To be called after timeouts may have become done: fill the completion ring, if there is one. */
 static inline void hwtimer_report(struct hwtimer_ctx *ctx)

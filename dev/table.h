@@ -55,7 +55,7 @@ enum ctx_timeout_state {
 /**
  * struct ctx_done - an expired timeout that is not periodic
  * @next: the next timeout on ctx->done
- * @fired: when it expired
+ * @fired: when it expired, on the program's clock
  */
 struct ctx_done {
 	struct ctx_timeout	*next;

@@ -27,7 +27,12 @@
  * and is on a list until hwtimer_wait() comes to it. Only then is it compared with wanted.
  *
  * Periodic timeouts are scheduled and touched by ioctl, which returns errors at once. The kernel
- * keeps their deadlines, and struct timeout adds up what their records report.
+ * keeps their deadlines, and struct timeout adds up what their records report. A timeout that
+ * watches the clock is like a periodic one that never expires.
+ *
+ * If CLOCK_REALTIME is the handle's clock, known is a time of day for the kernel, whoever sets the
+ * clock, and wanted is one, too. So the table above still holds: known is never after wanted. In
+ * cases 2 and 3 wanted is compared with the clock as it is now; in case 1 the clock showed fired.
  *
  * The rings
  * ---------
@@ -123,6 +128,7 @@
 /* timeout.reports */
 #define REPORTS_EXPIRY	0x01	/* an event, unless wanted is in the future */
 #define REPORTS_END	0x02	/* it was handed back */
+#define REPORTS_SET	0x04	/* with REPORTS_END: no, the clock was set */
 
 /* timeout.next at the end of the list */
 #define NO_TIMEOUT		(~0U)
@@ -136,12 +142,12 @@
  * @id: its id; the last id if it is free
  * @user_data: the program's
  * @wanted: the program's deadline. Periodic: the deadline of the last expiry
- * @known: the kernel's deadline. Periodic: the one that it had when it was handed back
+ * @known: the kernel's deadline. Periodic: the one that it had when it ended
  * @fired: valid with REPORTS_EXPIRY: when it expired; 0: the kernel refused to arm it
  * @overruns: valid with REPORTS_EXPIRY: periodic: overruns of the next event
  * @kernel_id: valid while ARMED, without rings: the kernel's id
  * @entry: valid while ARMED, with rings, not periodic: index of the entry that armed it
- * @ended: valid with REPORTS_END: when it was handed back
+ * @ended: valid with REPORTS_END: when it ended
  * @next: valid if @listed: index of the next timeout on the list, or NO_TIMEOUT
  * @used: false: it is free
  * @periodic: it is periodic
@@ -385,7 +391,10 @@ static void note(struct hwtimer *h, hwtimer_id id, const struct hwtimer_record *
 	case HWTIMER_EXPIRED:
 		note_expiry(timeout, record);
 		break;
+	case HWTIMER_CLOCK_SET:
 	case HWTIMER_HANDED_BACK:
+		if (record->kind == HWTIMER_CLOCK_SET)
+			timeout->reports |= REPORTS_SET;
 		if (timeout->periodic)
 			timeout->known = record->deadline;
 		timeout->ended = record->fired;
@@ -417,7 +426,8 @@ static int report_one(struct hwtimer *h, struct timeout *timeout, struct hwtimer
 		if (timeout->periodic)
 			event->deadline_ns = timeout->known;
 		event->fired_ns = timeout->ended;
-		event->kind = HWTIMER_HANDED_BACK;
+		event->kind = timeout->reports & REPORTS_SET ? HWTIMER_CLOCK_SET :
+							       HWTIMER_HANDED_BACK;
 	} else if (timeout->periodic) {
 		event->overruns = timeout->overruns;
 		timeout->reports &= ~REPORTS_EXPIRY;
@@ -784,8 +794,10 @@ static int get_options(struct hwtimer_options *to, const struct hwtimer_options 
 
 	const unsigned int known = HWTIMER_OPEN_THREADS | HWTIMER_OPEN_RINGS |
 				   HWTIMER_OPEN_NO_RINGS | HWTIMER_OPEN_OWN_WHEEL |
-				   HWTIMER_OPEN_GROW | HWTIMER_OPEN_BOOTTIME;
+				   HWTIMER_OPEN_GROW | HWTIMER_OPEN_BOOTTIME |
+				   HWTIMER_OPEN_REALTIME;
 	const unsigned int either = HWTIMER_OPEN_RINGS | HWTIMER_OPEN_NO_RINGS;
+	const unsigned int clock = HWTIMER_OPEN_BOOTTIME | HWTIMER_OPEN_REALTIME;
 
 	*to = (struct hwtimer_options){ 0 };
 	if (from) {
@@ -804,7 +816,7 @@ static int get_options(struct hwtimer_options *to, const struct hwtimer_options 
 		to->cq_entries = 2;
 	if (!to->device)
 		to->device = DEVICE;
-	if (to->flags & ~known || (to->flags & either) == either ||
+	if (to->flags & ~known || (to->flags & either) == either || (to->flags & clock) == clock ||
 	    to->timeouts > MAX_TIMEOUTS || to->sq_entries > MAX_ENTRIES ||
 	    to->cq_entries > MAX_ENTRIES)
 		return -EINVAL;
@@ -827,6 +839,8 @@ static int set_up(struct hwtimer *h, const struct hwtimer_options *options)
 		arg.flags |= HWTIMER_SETUP_GROW;
 	if (options->flags & HWTIMER_OPEN_BOOTTIME)
 		arg.clockid = CLOCK_BOOTTIME;
+	if (options->flags & HWTIMER_OPEN_REALTIME)
+		arg.clockid = CLOCK_REALTIME;
 	ret = device(h, HWTIMER_IOC_SETUP, &arg);
 	if (ret)
 		return ret;
@@ -1010,11 +1024,20 @@ int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repe
 	return schedule(h, repeat->first_ns, &arg, user_data, id);
 }
 
+int hwtimer_watch_clock(struct hwtimer *h, uint64_t user_data, hwtimer_id *id)
+{
+	struct hwtimer_schedule arg = { .flags = HWTIMER_CANCEL_ON_SET, .time = HWTIMER_NEVER };
+
+	return schedule(h, HWTIMER_NEVER, &arg, user_data, id);
+}
+
 static int touch(struct hwtimer *h, struct timeout *timeout, uint64_t deadline_ns)
 {
 	uint64_t before = timeout->wanted;
 	int ret;
 
+	if (timeout->reports & REPORTS_SET)
+		return -ENOENT;
 	if (h->stopped || timeout->reports & REPORTS_END)
 		return -ESHUTDOWN;
 	if (timeout->periodic)
@@ -1070,7 +1093,7 @@ int hwtimer_query(struct hwtimer *h, hwtimer_id id, struct hwtimer_state *state)
 	*state = (struct hwtimer_state){ 0 };
 	lock(h);
 	timeout = find(h, id);
-	if (!timeout) {
+	if (!timeout || timeout->reports & REPORTS_SET) {
 		ret = -ENOENT;
 	} else if (h->stopped || timeout->reports & REPORTS_END) {
 		ret = -ESHUTDOWN;

@@ -63,6 +63,7 @@ typedef uint64_t hwtimer_id;
 #define HWTIMER_OPEN_OWN_WHEEL	0x08U	/* a wheel of its own */
 #define HWTIMER_OPEN_GROW	0x10U	/* own wheel: adds levels when needed */
 #define HWTIMER_OPEN_BOOTTIME	0x20U	/* own wheel: on CLOCK_BOOTTIME */
+#define HWTIMER_OPEN_REALTIME	0x40U	/* own wheel: on CLOCK_REALTIME, see hwtimer_watch_clock() */
 
 /**
  * struct hwtimer_options - options of hwtimer_open(); 0 selects the default
@@ -89,7 +90,7 @@ struct hwtimer_options {
 };
 
 /**
- * struct hwtimer_event - a timeout expired, or hwtimer_stop() ended it
+ * struct hwtimer_event - a timeout expired, or hwtimer_stop() or a set clock ended it
  * @id: the timeout; a periodic one goes on
  * @user_data: as scheduled
  * @deadline_ns: its deadline, on the handle's clock
@@ -97,7 +98,7 @@ struct hwtimer_options {
  * @overruns: periodic: how many more expiries and missed deadlines this event stands for. With
  *	rings, several expiries become one event, whatever the policy, if the completion ring
  *	is full because nobody waits for events
- * @kind: HWTIMER_EXPIRED or HWTIMER_HANDED_BACK
+ * @kind: HWTIMER_EXPIRED, HWTIMER_HANDED_BACK or HWTIMER_CLOCK_SET
  */
 struct hwtimer_event {
 	hwtimer_id	id;
@@ -183,6 +184,15 @@ int hwtimer_schedule_at(struct hwtimer *h, uint64_t deadline_ns, uint64_t user_d
  */
 int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repeat,
 			    uint64_t user_data, hwtimer_id *id);
+
+/*
+ * Have one event of kind HWTIMER_CLOCK_SET when somebody sets CLOCK_REALTIME. The handle needs
+ * HWTIMER_OPEN_REALTIME, otherwise -EINVAL; other errors are as above. All deadlines of such a handle
+ * are times of day, and follow the clock; those of hwtimer_schedule() and hwtimer_touch(), too,
+ * which are the time of the call plus the delay. To miss nothing, a program first calls this, then
+ * reads the clock and computes its deadlines, and does both again after the event.
+ */
+int hwtimer_watch_clock(struct hwtimer *h, uint64_t user_data, hwtimer_id *id);
 
 /*
  * Give a timeout another deadline, earlier or later. -ENOENT: its event was returned, it was

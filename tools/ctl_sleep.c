@@ -4,35 +4,11 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <string.h>
-#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "ctl.h"
-
-/*
- * Readable when the time of day was set, by somebody or by a resume. It is armed for a time that
- * never comes.
- */
-static int clock_set_fd(void)
-{
-	const struct itimerspec never = { .it_value = { .tv_sec = INT64_MAX / NSEC_PER_SEC } };
-	int fd = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-
-	if (fd < 0 || timerfd_settime(fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET,
-				      &never, NULL))
-		ctl_die(CTL_FAILED, "timerfd: %s", strerror(errno));
-	return fd;
-}
-
-static uint64_t until(uint64_t wall_ns)
-{
-	uint64_t now = ctl_clock(CLOCK_REALTIME);
-
-	return wall_ns > now ? wall_ns - now : 0;
-}
 
 static void wait_event(struct hwtimer *h, struct hwtimer_event *event)
 {
@@ -53,39 +29,22 @@ static void must_schedule(struct hwtimer *h, uint64_t delay_ns, hwtimer_id *id)
 		ctl_device_error("cannot schedule a timeout", ret);
 }
 
-/*
- * Wait until the time of day is @wall_ns. The timeout is on CLOCK_MONOTONIC, so it is touched
- * whenever the time of day is set.
- */
-static void wait_wall(struct hwtimer *h, uint64_t wall_ns, struct hwtimer_event *event)
+/* Wait until the time of day is @wall_ns, also if somebody sets it. */
+static void wait_wall(const char *device, uint64_t wall_ns, struct hwtimer_event *event)
 {
-	int set_fd = clock_set_fd(), ret;
-	struct pollfd fds[] = {
-		{ .fd = set_fd, .events = POLLIN },
-		{ .fd = hwtimer_fd(h), .events = POLLIN },
+	struct hwtimer_options options = {
+		.size = sizeof(options), .timeouts = 1, .tick_ns = NSEC_PER_MSEC, .slots = 4096,
+		.flags = HWTIMER_OPEN_NO_RINGS | HWTIMER_OPEN_OWN_WHEEL | HWTIMER_OPEN_GROW |
+			 HWTIMER_OPEN_REALTIME,
+		.device = device,
 	};
-	uint64_t times;
-	hwtimer_id id;
+	struct hwtimer *h = ctl_open(&options);
+	int ret = hwtimer_schedule_at(h, wall_ns, 0, NULL);
 
-	must_schedule(h, until(wall_ns), &id);
-	for (;;) {
-		if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
-			ctl_die(CTL_FAILED, "poll: %s", strerror(errno));
-		if (read(set_fd, &times, sizeof(times)) < 0 && errno == ECANCELED) {
-			ret = hwtimer_touch(h, id, until(wall_ns));
-			if (ret && ret != -ENOENT)
-				ctl_device_error("cannot move a timeout", ret);
-		}
-		ret = hwtimer_wait(h, event, 1, 0);
-		if (ret < 0 && ret != -EINTR)
-			ctl_device_error("cannot wait for a timeout", ret);
-		if (ret <= 0)
-			continue;
-		if (!until(wall_ns))
-			break;
-		must_schedule(h, until(wall_ns), &id);
-	}
-	close(set_fd);
+	if (ret)
+		ctl_device_error("cannot schedule a timeout", ret);
+	wait_event(h, event);
+	hwtimer_close(h);
 }
 
 static int run_sleep(struct ctl_args *args)
@@ -158,8 +117,7 @@ static void parse_once(struct ctl_args *args, const char *what, struct once *onc
 
 static void report_once(const struct once *once, const struct hwtimer_event *event)
 {
-	uint64_t late = once->wall ? ctl_clock(CLOCK_REALTIME) - once->ns :
-				     event->fired_ns - event->deadline_ns;
+	uint64_t late = event->fired_ns - event->deadline_ns;
 	char time[64];
 
 	ctl_wall_time(time, sizeof(time));
@@ -196,14 +154,14 @@ static int run_once(const struct once *once)
 
 	if (once->command)
 		ctl_check_command(once->command);
-	h = ctl_open_one(once->device);
 	if (once->wall) {
-		wait_wall(h, once->ns, &event);
+		wait_wall(once->device, once->ns, &event);
 	} else {
+		h = ctl_open_one(once->device);
 		must_schedule(h, once->ns, &id);
 		wait_event(h, &event);
+		hwtimer_close(h);
 	}
-	hwtimer_close(h);
 	report_once(once, &event);
 	if (once->command)
 		ctl_exec(once->command, once->json);

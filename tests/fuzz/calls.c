@@ -14,7 +14,7 @@ struct command {
 static const struct command commands[IOCTLS] = {
 	[DO_SETUP] = { HWTIMER_IOC_SETUP, HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
 		false, { EPERM, EDQUOT, EBUSY, ESHUTDOWN, ENOMEM } },
-	[DO_SCHEDULE] = { HWTIMER_IOC_SCHEDULE, HWTIMER_RELATIVE, true,
+	[DO_SCHEDULE] = { HWTIMER_IOC_SCHEDULE, HWTIMER_RELATIVE | HWTIMER_CANCEL_ON_SET, true,
 		{ EAGAIN, EDQUOT, ESHUTDOWN, ENOMEM, EEXIST, EBUSY } },
 	[DO_TOUCH] = { HWTIMER_IOC_TOUCH, HWTIMER_RELATIVE, true, { ENOENT, ESHUTDOWN } },
 	[DO_CANCEL] = { HWTIMER_IOC_CANCEL, 0, true, { ENOENT } },
@@ -130,8 +130,8 @@ static void fill_setup(struct thread *t, struct hwtimer_setup *s)
 	s->levels = one_in(&t->random, 2) ? 0 : below(&t->random, 6);
 	if (one_in(&t->random, 3))
 		s->flags |= HWTIMER_SETUP_GROW;
-	if (one_in(&t->random, 3))
-		s->clockid = CLOCK_BOOTTIME;
+	if (one_in(&t->random, 2))
+		s->clockid = one_in(&t->random, 2) ? CLOCK_BOOTTIME : CLOCK_REALTIME;
 }
 
 static void fill_rings(struct thread *t, struct hwtimer_rings *r)
@@ -152,6 +152,8 @@ static void fill_schedule(struct thread *t, struct context *c, struct hwtimer_sc
 	__u64 tick = c->tick, shortest = 10 * NSEC_PER_MSEC;
 
 	s->time = pick_time(t, c, &s->flags);
+	if (one_in(&t->random, c->clockid == CLOCK_REALTIME ? 3 : 100))
+		s->flags |= HWTIMER_CANCEL_ON_SET;
 	if (c->rings)
 		s->id = HWTIMER_ID(below(&t->random, c->ring.timeouts), below(&t->random, 4));
 	if (!one_in(&t->random, 6))
@@ -283,7 +285,8 @@ static enum verdict judge_setup(const struct hwtimer_setup *s)
 	if (s->cap > 1 << 24)
 		return INVALID;
 	if (s->flags & HWTIMER_SETUP_OWN_WHEEL) {
-		if ((s->clockid != CLOCK_MONOTONIC && s->clockid != CLOCK_BOOTTIME) ||
+		if ((s->clockid != CLOCK_MONOTONIC && s->clockid != CLOCK_BOOTTIME &&
+		     s->clockid != CLOCK_REALTIME) ||
 		    !s->tick_ns || !s->slots || s->slots > 1 << 30 ||
 		    s->tick_ns > ((1ULL << 60) - 1) / s->slots || s->levels > 16)
 			return INVALID;
@@ -301,8 +304,12 @@ static enum verdict judge_schedule(const struct context *c, const struct hwtimer
 		return INVALID;
 	if (!s->period && (s->misfire || s->policy))
 		return INVALID;
+	if (s->flags & HWTIMER_CANCEL_ON_SET && s->flags & HWTIMER_RELATIVE)
+		return INVALID;
 	if (!c->clean)
-		return UNSURE;	/* depends on the tick and on the slots */
+		return UNSURE;	/* depends on the clock, the tick and the slots */
+	if (s->flags & HWTIMER_CANCEL_ON_SET && c->clockid != CLOCK_REALTIME)
+		return INVALID;
 	if (s->period && (s->period < c->tick || (s->misfire && s->misfire < c->tick)))
 		return INVALID;
 	return !c->rings || HWTIMER_ID_INDEX(s->id) < c->ring.timeouts ? VALID : INVALID;

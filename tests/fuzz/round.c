@@ -214,8 +214,9 @@ void begin_context(struct thread *t, struct context *c)
 			arg.setup.levels = below(&t->random, 4);
 			if (one_in(&t->random, 3))
 				arg.setup.flags |= HWTIMER_SETUP_GROW;
-			if (one_in(&t->random, 3))
-				arg.setup.clockid = CLOCK_BOOTTIME;
+			if (one_in(&t->random, 2))
+				arg.setup.clockid = one_in(&t->random, 2) ? CLOCK_BOOTTIME :
+									    CLOCK_REALTIME;
 		}
 		if (!call_valid(t, c, DO_SETUP, &arg)) {
 			c->tick = arg.setup.tick_ns;

@@ -12,6 +12,7 @@
 #include <native.h>
 
 #include "hwtimer_driver.h"
+#include "dev/clock.h"
 #include "dev/rings.h"
 #include "dev/shared.h"
 #include "dev/user.h"
@@ -1005,6 +1006,18 @@ __u32 native_submitted(int fd)
 }
 
 /* Stubs for the parts of the module that are not built: users, their wheels, debugfs and statistics. */
+
+/* No test sets CLOCK_REALTIME. */
+struct ctx_clock *hwtimer_dates_create(struct hwtimer_ctx *ctx, gfp_t gfp) { return NULL; }
+void hwtimer_dates_free(struct ctx_clock *clock) { }
+int hwtimer_dates_reserve(struct ctx_clock *clock, u32 index, gfp_t gfp) { return -ENOMEM; }
+struct ctx_date *hwtimer_dates_find(struct ctx_clock *clock, u32 index) { return NULL; }
+s64 hwtimer_dates_offset(void) { return 0; }
+void hwtimer_dates_notice(struct ctx_clock *clock, s64 *offset_ns) { }
+void hwtimer_clock_publish(struct hwtimer_ctx *ctx, struct ctx_clock *clock) { }
+void hwtimer_clock_add(struct hwtimer_ctx *ctx) { }
+void hwtimer_clock_remove(struct hwtimer_ctx *ctx) { }
+void hwtimer_clock_exit(void) { }
 
 struct hwtimer_user *hwtimer_user_get(void) { return (struct hwtimer_user *)&device; }
 void hwtimer_user_put(struct hwtimer_user *user) { }

@@ -13,7 +13,7 @@ static_assert(sizeof(struct hwtimer_touch) == 32, "hwtimer_touch");
 static_assert(sizeof(struct hwtimer_cancel) == 16, "hwtimer_cancel");
 static_assert(sizeof(struct hwtimer_query) == 64, "hwtimer_query");
 static_assert(sizeof(struct hwtimer_stop) == 16, "hwtimer_stop");
-static_assert(sizeof(struct hwtimer_stats) == 88, "hwtimer_stats");
+static_assert(sizeof(struct hwtimer_stats) == 96, "hwtimer_stats");
 static_assert(sizeof(struct hwtimer_record) == 64, "hwtimer_record");
 static_assert(sizeof(struct hwtimer_op) == 72, "hwtimer_op");
 static_assert(sizeof(struct hwtimer_batch) == 24, "hwtimer_batch");
@@ -268,7 +268,7 @@ TEST(info_answers)
 	ASSERT_EQ(0, ret);
 	EXPECT_EQ(0, info.flags | info.pad | info.pad2);
 	EXPECT_EQ(HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW, info.setup_flags);
-	EXPECT_EQ(HWTIMER_RELATIVE, info.time_flags);
+	EXPECT_EQ(HWTIMER_RELATIVE | HWTIMER_CANCEL_ON_SET, info.time_flags);
 	EXPECT_EQ(HWTIMER_RINGS_EVENTFD, info.rings_flags);
 	EXPECT_EQ(HWTIMER_SQE_QUIET, info.sqe_flags);
 	EXPECT_EQ(1 << 24, info.max_timeouts);

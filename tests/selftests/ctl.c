@@ -550,7 +550,7 @@ TEST(sleeps)
 	}
 	/* The longest duration; a nanosecond more is refused. */
 	start_run(&result, NULL, -1, ARGS("sleep", "1152921504.606846975"));
-	eventually(sleeps_in(result.pid, SYS_poll) || sleeps_in(result.pid, SYS_ppoll) ||
+	eventually(sleeps_in(result.pid, SYS_ppoll) || sleeps_in(result.pid, SYS_ppoll) ||
 		   sleeps_in(result.pid, SYS_read));
 	kill_run(SIGINT);
 	EXPECT_STATUS(128 + SIGINT);
@@ -621,7 +621,7 @@ TEST(at)
 	t = time(NULL) + 120;
 	strftime(text, sizeof(text), "%H:%M:%S", localtime(&t));
 	start_run(&result, NULL, -1, ARGS("at", text, "--json"));
-	eventually(sleeps_in(result.pid, SYS_poll));
+	eventually(sleeps_in(result.pid, SYS_ppoll));
 	kill_run(SIGTERM);
 	EXPECT_STATUS(128 + SIGTERM);
 	EXPECT_QUIET(result.out);
@@ -647,7 +647,7 @@ TEST(at_daylight_saving)
 	EXPECT_IN(result.err, "no such local time: '2035-03-25 02:30'");
 	for (i = 0; i < ARRAY_SIZE(right); i++) {
 		start_run(&result, daylight_saving, -1, ARGS("at", right[i]));
-		eventually(sleeps_in(result.pid, SYS_poll));
+		eventually(sleeps_in(result.pid, SYS_ppoll));
 		kill_run(SIGTERM);
 		EXPECT_STATUS(128 + SIGTERM);
 		EXPECT_QUIET(result.err);
@@ -685,7 +685,7 @@ TEST_F(wall, comes)
 	time_t t;
 
 	start_run(&result, NULL, -1, ARGS("at", epoch(when), "now"));
-	eventually(sleeps_in(result.pid, SYS_poll));
+	eventually(sleeps_in(result.pid, SYS_ppoll));
 	set_wall(when - NSEC_PER_SEC);
 	end_run(&result);
 	EXPECT_STATUS(0);
@@ -698,7 +698,7 @@ TEST_F(wall, comes)
 	t = (time(NULL) / 3600 + 2) * 3600;
 	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", localtime(&t));
 	start_run(&result, NULL, -1, ARGS("at", text, "--json"));
-	eventually(sleeps_in(result.pid, SYS_poll));
+	eventually(sleeps_in(result.pid, SYS_ppoll));
 	set_wall((t - 1) * NSEC_PER_SEC);
 	end_run(&result);
 	unsetenv("TZ");
@@ -714,7 +714,7 @@ TEST_F(wall, forward)
 	__u64 when = wall_ns() + FAR;
 
 	start_run(&result, NULL, -1, ARGS("at", epoch(when), "--json"));
-	eventually(sleeps_in(result.pid, SYS_poll));
+	eventually(sleeps_in(result.pid, SYS_ppoll));
 	set_wall(when - 300 * NSEC_PER_MSEC);
 	end_run(&result);
 	EXPECT_STATUS(0);
@@ -725,7 +725,7 @@ TEST_F(wall, forward)
 	/* Set past the time: "at" ends at once. */
 	when = wall_ns() + FAR;
 	start_run(&result, NULL, -1, ARGS("at", epoch(when)));
-	eventually(sleeps_in(result.pid, SYS_poll));
+	eventually(sleeps_in(result.pid, SYS_ppoll));
 	set_wall(when + FAR);
 	end_run(&result);
 	EXPECT_STATUS(0);
@@ -742,7 +742,7 @@ TEST_F(wall, backward)
 		due = now_ns() + wait;
 		when = wall_ns() + wait;
 		start_run(&result, NULL, -1, ARGS("at", epoch(when)));
-		eventually(sleeps_in(result.pid, SYS_poll) || has_ended(result.pid));
+		eventually(sleeps_in(result.pid, SYS_ppoll) || has_ended(result.pid));
 		set_wall(when - wait - 2 * NSEC_PER_SEC);
 		in_time = now_ns() < due;
 		end_run(&result);
@@ -754,7 +754,7 @@ TEST_F(wall, backward)
 
 	/* A relative wait is not affected. */
 	start_run(&result, NULL, -1, ARGS("after", "2s"));
-	eventually(sleeps_in(result.pid, SYS_poll) || sleeps_in(result.pid, SYS_ppoll) ||
+	eventually(sleeps_in(result.pid, SYS_ppoll) || sleeps_in(result.pid, SYS_ppoll) ||
 		   sleeps_in(result.pid, SYS_read) || has_ended(result.pid));
 	set_wall(wall_ns() - FAR);
 	end_run(&result);

@@ -302,7 +302,8 @@ static inline struct hwtimer_stats must_stats(int fd)
 	if (s.flags || s.pad || s.now == POISON || s.scheduled == POISON ||
 	    s.touched == POISON || s.cancelled == POISON || s.expired == POISON ||
 	    s.handed_back == POISON || s.rejected == POISON ||
-	    s.pending == POISON || s.unread == POISON || s.cap == POISON)
+	    s.pending == POISON || s.unread == POISON || s.cap == POISON ||
+	    s.clock_set == POISON)
 		die("stats: a field was not filled in");
 	return s;
 }
@@ -310,7 +311,7 @@ static inline struct hwtimer_stats must_stats(int fd)
 static inline bool balanced(const struct hwtimer_stats *s)
 {
 	return s->scheduled == s->pending + s->cancelled + s->expired +
-			       s->handed_back;
+			       s->handed_back + s->clock_set;
 }
 
 /* For child processes, which report by their exit status. */
@@ -340,8 +341,8 @@ static inline void print_stats(const struct hwtimer_stats *s)
 {
 	printf("# scheduled %llu touched %llu cancelled %llu expired %llu handed_back %llu",
 	       s->scheduled, s->touched, s->cancelled, s->expired, s->handed_back);
-	printf(" rejected %llu pending %llu unread %llu cap %llu\n", s->rejected,
-	       s->pending, s->unread, s->cap);
+	printf(" rejected %llu pending %llu unread %llu cap %llu clock_set %llu\n", s->rejected,
+	       s->pending, s->unread, s->cap, s->clock_set);
 	fflush(stdout);
 }
 

@@ -1493,6 +1493,88 @@ TEST_F(lib, own_wheel)
 	hwtimer_close(h);
 }
 
+static void step_clock(__s64 by)
+{
+	__u64 to = clock_ns(CLOCK_REALTIME) + by;
+	struct timespec ts = { to / NSEC_PER_SEC, to % NSEC_PER_SEC };
+
+	if (clock_settime(CLOCK_REALTIME, &ts))
+		die("clock_settime: %s", strerror(errno));
+}
+
+/*
+ * Deadlines are times of day, also those that the library has not told the kernel, and somebody
+ * sets the clock, forward and back.
+ */
+TEST_F(lib, realtime)
+{
+	const unsigned int own = HWTIMER_OPEN_OWN_WHEEL | HWTIMER_OPEN_REALTIME;
+	const __s64 hour = 3600 * NSEC_PER_SEC;
+	struct hwtimer_state state;
+	struct hwtimer_event e;
+	struct hwtimer *h;
+	hwtimer_id id, late, watch;
+	__u64 now;
+
+	EXPECT_EQ(-EINVAL, hwtimer_watch_clock(self->h, 1, NULL));
+	h = MUST_OPEN(variant->flags | own, .tick_ns = NSEC_PER_MSEC, .slots = 512);
+	now = clock_ns(CLOCK_REALTIME);
+	EXPECT_LE(now, hwtimer_now(h));
+	ASSERT_EQ(0, hwtimer_schedule_at(h, now + 5 * NSEC_PER_MSEC, 1, NULL));
+	ASSERT_EQ(1, collect(h, &e, 1));
+	EXPECT_EQ(now + 5 * NSEC_PER_MSEC, e.deadline_ns);
+	EXPECT_LE(e.deadline_ns, e.fired_ns);
+
+	/* The kernel does not know of the touch. */
+	ASSERT_EQ(0, hwtimer_schedule_at(h, now + hour, 2, &id));
+	ASSERT_EQ(0, hwtimer_schedule_at(h, now + hour, 3, &late));
+	ASSERT_EQ(0, hwtimer_touch_at(h, id, now + 3 * hour));
+	ASSERT_EQ(0, hwtimer_watch_clock(h, 4, &watch));
+	ASSERT_EQ(0, hwtimer_query(h, watch, &state));
+	EXPECT_EQ(HWTIMER_NEVER, state.deadline_ns);
+	EXPECT_EQ(0, state.period_ns);
+	step_clock(2 * hour);
+	ASSERT_EQ(1, collect(h, &e, 1));
+	/* In any order, and no event of the first one. */
+	EXPECT_EQ(e.user_data == 3 ? HWTIMER_EXPIRED : HWTIMER_CLOCK_SET, e.kind);
+	EXPECT_EQ(e.user_data == 3 ? late : watch, e.id);
+	now = e.user_data;
+	ASSERT_EQ(1, collect(h, &e, 1));
+	EXPECT_EQ(3 + 4 - now, e.user_data);
+	EXPECT_EQ(e.user_data == 3 ? HWTIMER_EXPIRED : HWTIMER_CLOCK_SET, e.kind);
+	EXPECT_EQ(-ENOENT, hwtimer_touch(h, watch, 5));
+	EXPECT_EQ(-ENOENT, hwtimer_query(h, watch, &state));
+	EXPECT_EQ(-ENOENT, hwtimer_cancel(h, watch));
+	EXPECT_EQ(0, hwtimer_wait(h, &e, 1, 0));
+	ASSERT_EQ(0, hwtimer_query(h, id, &state));
+	EXPECT_LE(state.remaining_ns, hour);
+
+	/* Between its expiry in the kernel and here, the clock goes back. */
+	ASSERT_EQ(0, hwtimer_touch_at(h, id, hwtimer_now(h) + hour / 4));
+	ASSERT_EQ(0, hwtimer_touch_at(h, id, hwtimer_now(h) + hour / 2));
+	step_clock(hour / 3);
+	ASSERT_EQ(0, hwtimer_flush(h));
+	step_clock(-hour);
+	EXPECT_EQ(0, hwtimer_wait(h, &e, 1, 50 * NSEC_PER_MSEC));
+	ASSERT_EQ(0, hwtimer_query(h, id, &state));
+	EXPECT_GE(state.remaining_ns, (__u64)hour);
+	step_clock(2 * hour);
+	ASSERT_EQ(1, collect(h, &e, 1));
+	EXPECT_EQ(id, e.id);
+	EXPECT_LE(e.deadline_ns, e.fired_ns);
+
+	/* A watch that nobody sees is cancelled, or handed back. */
+	ASSERT_EQ(0, hwtimer_watch_clock(h, 5, &watch));
+	EXPECT_EQ(0, hwtimer_cancel(h, watch));
+	ASSERT_EQ(0, hwtimer_watch_clock(h, 6, &watch));
+	ASSERT_EQ(0, hwtimer_stop(h));
+	ASSERT_EQ(1, collect(h, &e, 1));
+	EXPECT_EQ(6, e.user_data);
+	EXPECT_EQ(HWTIMER_HANDED_BACK, e.kind);
+	hwtimer_close(h);
+	step_clock(-2 * hour - hour / 3);
+}
+
 /* An error of the kernel's ioctl is returned, and no slot is taken. */
 TEST_F(lib, refused)
 {
@@ -1804,6 +1886,9 @@ TEST(every_option)
 		EXPECT_EQ(-EINVAL, open_with(f, levels, 2));
 		EXPECT_EQ(-EINVAL, try_open(options(f | HWTIMER_OPEN_GROW)));
 		EXPECT_EQ(-EINVAL, try_open(options(f | HWTIMER_OPEN_BOOTTIME)));
+		EXPECT_EQ(-EINVAL, try_open(options(f | HWTIMER_OPEN_REALTIME)));
+		EXPECT_EQ(-EINVAL, try_open(options(f | HWTIMER_OPEN_BOOTTIME |
+						    HWTIMER_OPEN_REALTIME)));
 		EXPECT_EQ(-EINVAL, try_open(options(f | HWTIMER_OPEN_OWN_WHEEL)));
 		EXPECT_EQ(-ENOENT, open_with(f, device, "/dev/no-such"));
 		EXPECT_EQ(-ENOTTY, open_with(f, device, "/dev/null"));

@@ -12,11 +12,11 @@
  * deadline: never early, and late by at most a tick plus the time the machine takes. While
  * the machine is suspended, CLOCK_MONOTONIC stands still, and so do the timeouts.
  * CLOCK_BOOTTIME goes on, and timeouts that became due expire after the resume. Neither
- * wakes the machine. All absolute times, in both directions, are those of the time namespace
- * of the task that opened the file, or that called HWTIMER_IOC_SETUP, whoever uses it. A
- * deadline before the context's wheel was created, which is past in any case, counts as the time
- * of its creation, and is reported so. The first deadline of a periodic timeout may be earlier, but
- * not before the start of the machine.
+ * wakes the machine. CLOCK_REALTIME is described below. All absolute times on the other clocks, in
+ * both directions, are those of the time namespace of the task that opened the file, or that called
+ * HWTIMER_IOC_SETUP, whoever uses it. A deadline before the context's wheel was created, which is
+ * past in any case, counts as the time of its creation, and is reported so. The first deadline of a
+ * periodic timeout may be earlier, but not before the start of the machine.
  *
  * Versions: each structure may get new fields at its end; its size remains a multiple of 8. The
  * size that a caller was compiled with is part of the ioctl number. The kernel accepts the sizes
@@ -72,6 +72,36 @@
  *
  * close(2): pending timeouts end without a record, and operations left in a submission ring have no
  * effect. A mapping of the rings counts as a descriptor.
+ *
+ * CLOCK_REALTIME
+ * --------------
+ *
+ * A context whose own wheel is on CLOCK_REALTIME has the time of day in all absolute times. They
+ * follow the clock when it is set (clock_settime(2), settimeofday(2), adjtimex(2) with
+ * ADJ_SETOFFSET, a leap second):
+ *
+ *	an absolute deadline remains the same time of day, as it was given: a timeout whose
+ *	deadline the clock has passed expires at the next tick, and none expires before
+ *	the clock shows its deadline
+ *	a delay (HWTIMER_RELATIVE) remains as long as it was. On the clock, its deadline moves
+ *	a timeout with HWTIMER_CANCEL_ON_SET ends with a record of kind HWTIMER_CLOCK_SET
+ *	the deadlines of a periodic timeout remain a whole number of periods after the first
+ *	deadline, on the clock if that was absolute, else in real delays. If the clock
+ *	is set forward, deadlines that it skips are missed, and the policy decides. If it is
+ *	set back, the next deadline remains what it was: no deadline comes twice
+ *	records that were not read show the times that the clock had shown
+ *
+ * A call that is made after the clock was set finds all this done, but for records that come at
+ * the next tick. With rings, until then, an operation that was submitted after the clock was set
+ * may have been submitted without a kick because of an old sleep_until, and be late by that tick.
+ *
+ * A clock that is only slewed (adjtime(3), NTP) is not set; nor is it set by suspend: the clock goes
+ * on, and what became due meanwhile expires after the resume. This differs from timerfd(2), where
+ * a resume counts as setting. CLOCK_REALTIME is the same in all time namespaces.
+ *
+ * A program that computes times of day by a calendar keeps one timeout with HWTIMER_CANCEL_ON_SET
+ * at HWTIMER_NEVER. It schedules it, then reads the clock and computes; at HWTIMER_CLOCK_SET it
+ * does both again. So no setting escapes it.
  *
  * Rings
  * -----
@@ -192,7 +222,8 @@
  * struct hwtimer_setup - choose the wheel and the cap of a context
  * @flags: HWTIMER_SETUP_OWN_WHEEL, with or without HWTIMER_SETUP_GROW, or 0 for
  *	a shared wheel
- * @clockid: CLOCK_MONOTONIC (1), or CLOCK_BOOTTIME (7) for an own wheel
+ * @clockid: CLOCK_MONOTONIC (1), or for an own wheel CLOCK_BOOTTIME (7) or CLOCK_REALTIME (0), see
+ *	above
  * @tick_ns: own wheel: ns per tick; shared wheel: 0. Out: the wheel's
  * @slots: own wheel: slots per level; shared wheel: 0. Out: the wheel's
  * @levels: own wheel: how many levels, each slot as wide as the level below it, with
@@ -235,6 +266,8 @@ struct hwtimer_setup {
 
 /* hwtimer_schedule.flags, hwtimer_touch.flags */
 #define HWTIMER_RELATIVE	0x00000001U	/* time is a delay from now */
+/* hwtimer_schedule.flags */
+#define HWTIMER_CANCEL_ON_SET	0x00000002U	/* end when CLOCK_REALTIME is set */
 
 /* hwtimer_schedule.policy: what to do about a misfire */
 #define HWTIMER_MISFIRE_ONCE	0	/* expire once for all that were missed */
@@ -243,7 +276,7 @@ struct hwtimer_setup {
 
 /**
  * struct hwtimer_schedule - arm a new timeout
- * @flags: HWTIMER_RELATIVE, or 0
+ * @flags: HWTIMER_RELATIVE, or on CLOCK_REALTIME HWTIMER_CANCEL_ON_SET, or 0
  * @pad: 0
  * @time: deadline in ns, or with HWTIMER_RELATIVE the delay in ns. With a deadline in
  *	the past, or a delay of 0, it expires at the next tick; if the deadline is beyond
@@ -270,7 +303,8 @@ struct hwtimer_setup {
  *	HWTIMER_MISFIRE_MAKE_UP: it expires without overruns, and the next deadline is one
  *	period later. If the period is as short as the tick, it never catches up
  *
- * -EINVAL	unknown flag; pad or pad2 is not 0; unknown policy; period or misfire is
+ * -EINVAL	unknown flag; HWTIMER_CANCEL_ON_SET with HWTIMER_RELATIVE, or not on
+ *		CLOCK_REALTIME; pad or pad2 is not 0; unknown policy; period or misfire is
  *		below the wheel's tick, and not 0; misfire or policy is not 0 although
  *		period is
  * -EAGAIN	the context has reached its cap
@@ -315,7 +349,7 @@ struct hwtimer_schedule {
  * @deadline: out: the new deadline in ns, or HWTIMER_NEVER
  *
  * The later deadlines of a periodic timeout are counted from the new deadline. Its unread records
- * stay.
+ * stay. HWTIMER_CANCEL_ON_SET remains in force.
  *
  * -EINVAL	unknown flag; pad is not 0
  * -ENOENT	no such timeout is pending: it expired or was cancelled, or the
@@ -408,8 +442,9 @@ struct hwtimer_stop {
  * @pending: timeouts pending now
  * @unread: unread records now; with rings, records that wait for room in the ring
  * @cap: the context's cap on live timeouts (pending, or with unread records)
+ * @clock_set: timeouts that ended because CLOCK_REALTIME was set
  *
- * At any time scheduled = pending + cancelled + expired + handed_back.
+ * At any time scheduled = pending + cancelled + expired + handed_back + clock_set.
  *
  * -EINVAL	unknown flag; pad is not 0
  */
@@ -426,6 +461,7 @@ struct hwtimer_stats {
 	__aligned_u64 pending;
 	__aligned_u64 unread;
 	__aligned_u64 cap;
+	__aligned_u64 clock_set;
 };
 
 /**
@@ -468,7 +504,7 @@ struct hwtimer_list {
  * @pad: 0
  * @features: out: HWTIMER_FEATURE_*
  * @setup_flags: out: the HWTIMER_SETUP_* that it knows
- * @time_flags: out: the flags of SCHEDULE and TOUCH that it knows
+ * @time_flags: out: the flags of SCHEDULE that it knows
  * @rings_flags: out: the HWTIMER_RINGS_* that it knows
  * @sqe_flags: out: the HWTIMER_SQE_* that it knows
  * @clocks: out: bit n: an own wheel can have clock n
@@ -667,18 +703,20 @@ struct hwtimer_wheels {
 #define HWTIMER_EXPIRED		1
 #define HWTIMER_HANDED_BACK	2	/* pending when the context was stopped */
 #define HWTIMER_FAILED		3	/* an entry of the submission ring failed */
+#define HWTIMER_CLOCK_SET	4	/* CLOCK_REALTIME was set: HWTIMER_CANCEL_ON_SET */
 
 /**
  * struct hwtimer_record - what read(2) returns for a timeout that expired or ended
  * @id: the timeout; no longer valid, unless it is periodic and still pending
  * @user_data: as scheduled
  * @deadline: in ns, or HWTIMER_NEVER
- * @fired: when it expired (not before the deadline) or was handed back, in ns
+ * @fired: when it expired (not before the deadline) or ended, in ns. HWTIMER_CLOCK_SET: on the clock
+ *	as it was set
  * @overruns: HWTIMER_EXPIRED, periodic: how many more expiries and missed deadlines this
  *	record stands for. Otherwise 0
  * @last: HWTIMER_EXPIRED, periodic: the last of these 1 + overruns deadlines. They are one period
  *	apart, unless the timeout was touched in between. Otherwise as deadline
- * @kind: HWTIMER_EXPIRED, HWTIMER_HANDED_BACK or HWTIMER_FAILED
+ * @kind: HWTIMER_EXPIRED, HWTIMER_HANDED_BACK, HWTIMER_FAILED or HWTIMER_CLOCK_SET
  * @op: HWTIMER_FAILED: the entry's op. Otherwise 0
  * @error: HWTIMER_FAILED: -errno, the error of the ioctl for this operation. Otherwise 0
  * @pad: 0
@@ -775,7 +813,7 @@ struct hwtimer_batch {
  *	Out: the rounded number
  * @cq_entries: entries of the completion ring, likewise; 0: as many as sq_entries
  * @timeouts: how many timeouts there may be at a time, 1 to 2^24. Their memory, about 65
- *	bytes each, is allocated now. HWTIMER_IOC_RESIZE changes the number
+ *	bytes each (90 on CLOCK_REALTIME), is allocated now. HWTIMER_IOC_RESIZE changes the number
  * @sqe_size: sizeof(struct hwtimer_sqe), the distance of entries
  * @record_size: sizeof(struct hwtimer_record), the distance of records
  * @sq_offset: out: offset of the submission ring in the mapping

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: how contexts on CLOCK_REALTIME follow the clock when it is set.
+ *
+ * The kernel tells pvclock_gtod notifiers that the clock was set, while it holds the lock of the
+ * timekeeper, with interrupts off: even reading a clock would deadlock there. So an irq_work queues
+ * a work, which arms ctx_clock.follow of each context for the next tick of its wheel. That is all
+ * that is done for one context in a worker that others share.
+ *
+ * Follow runs in the worker of the context's own wheel, which is charged to its user. It goes
+ * through the timeouts that were armed before the clock was set, arms them again for the same time
+ * of day, and ends those with HWTIMER_CANCEL_ON_SET. It drops ctx->lock after each page of them.
+ * The program may do anything meanwhile, and the clock may be set again:
+ *
+ *  - Each operation notices by itself that the clock was set (hwtimer_dates_notice()), and treats
+ *    the timeout that it works on as follow would, if follow has not come to it
+ *    (hwtimer_ctx_settle()). So once a clock_settime(2) has returned, the context behaves as if
+ *    follow had finished at once, but for timeouts that are due at once on the new clock.
+ *
+ *  - ctx_date.set says for which setting a timeout was armed. So each setting ends or moves a
+ *    timeout once, and does not end one that was scheduled after the setting was noticed. If the
+ *    clock is set again, @follow goes through all timeouts again, from the deadlines that the
+ *    program gave.
+ *
+ *  - An expiry first notices, too, and settles its timeout, which is then armed again and expires
+ *    at a later tick. So even before follow runs, nothing is reported early.
+ */
+#include <linux/irq_work.h>
+#include <linux/list.h>
+#include <linux/notifier.h>
+#include <linux/pvclock_gtod.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
+
+#include "../debug/trace.h"
+#include "../hwtimer_compat.h"
+#include "clock.h"
+#include "rings.h"
+
+static LIST_HEAD(clocks);
+/* Held to go through @clocks at most; with interrupts on. */
+static DEFINE_SPINLOCK(clocks_lock);
+
+static void tell_contexts(struct work_struct *work)
+{
+	struct ctx_clock *clock;
+
+	spin_lock(&clocks_lock);
+	list_for_each_entry(clock, &clocks, list)
+		hwtimer_schedule_at(&clock->follow, 0);
+	spin_unlock(&clocks_lock);
+}
+
+static DECLARE_WORK(tell_work, tell_contexts);
+
+static void queue_tell_work(struct irq_work *work)
+{
+	queue_work(system_dfl_wq, &tell_work);
+}
+
+static DEFINE_IRQ_WORK(queue_irq_work, queue_tell_work);
+
+/* Called at each update of the timekeeper, so it must be quick. */
+static int clock_updated(struct notifier_block *nb, unsigned long was_set, void *tk)
+{
+	if (was_set)
+		irq_work_queue(&queue_irq_work);
+	return NOTIFY_OK;
+}
+
+/* Registered while there are contexts in @clocks. */
+static struct notifier_block clock_notifier = {
+	.notifier_call = clock_updated,
+};
+
+static void follow(struct hwtimer_timeout *t)
+{
+	struct ctx_clock *clock = container_of(t, struct ctx_clock, follow);
+	struct hwtimer_ctx *ctx = clock->ctx;
+	struct ctx_timeout *ct;
+	unsigned long index = 0;
+	bool followed;
+
+	hwtimer_ctx_lock(ctx);
+	hwtimer_dates_notice(clock, &ctx->offset_ns);
+	followed = ctx->closed || clock->followed == clock->set;
+	clock->followed = clock->set;
+	if (!followed && ctx->rings)
+		hwtimer_rings_clock_set(ctx);
+	/* Drops the lock before each page. Once the file is closed, it finds nothing. */
+	while (!followed && (ct = hwtimer_ctx_next_timeout(ctx, &index)) && !ctx->closed) {
+		hwtimer_ctx_settle(ctx, ct);
+		hwtimer_report(ctx);
+	}
+	hwtimer_ctx_unlock(ctx);
+}
+
+/* Make @clock the context's, in the ctx->lock in which its wheel is chosen. */
+void hwtimer_clock_publish(struct hwtimer_ctx *ctx, struct ctx_clock *clock)
+{
+	lockdep_assert_held(&ctx->lock);
+	hwtimer_init(&clock->follow, ctx->wheel, follow);
+	/* SCHEDULE may look without the lock whether there is one. */
+	WRITE_ONCE(ctx->clock, clock);
+}
+
+/* Have the context told from now on when the clock is set. Called without ctx->lock. */
+void hwtimer_clock_add(struct hwtimer_ctx *ctx)
+{
+	spin_lock(&clocks_lock);
+	if (list_empty(&clocks))
+		pvclock_gtod_register_notifier(&clock_notifier);
+	list_add_tail(&ctx->clock->list, &clocks);
+	spin_unlock(&clocks_lock);
+	/* It may have been set before we were on the list. */
+	hwtimer_ctx_lock(ctx);
+	hwtimer_dates_notice(ctx->clock, &ctx->offset_ns);
+	hwtimer_ctx_unlock(ctx);
+}
+
+/* The file is closed: do not tell the context any more. Called without ctx->lock. */
+void hwtimer_clock_remove(struct hwtimer_ctx *ctx)
+{
+	spin_lock(&clocks_lock);
+	list_del(&ctx->clock->list);
+	if (list_empty(&clocks))
+		pvclock_gtod_unregister_notifier(&clock_notifier);
+	spin_unlock(&clocks_lock);
+}
+
+/* No file is open, so nobody queues these any more. */
+void hwtimer_clock_exit(void)
+{
+	irq_work_sync(&queue_irq_work);
+	cancel_work_sync(&tell_work);
+}

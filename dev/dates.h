@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * hwtimer: what the timeouts of a context on CLOCK_REALTIME are scheduled for, on that clock.
+ */
+#ifndef DEV_DATES_H
+#define DEV_DATES_H
+
+#include <linux/list.h>
+#include <linux/types.h>
+#include <linux/xarray.h>
+
+#include "../hwtimer.h"
+
+struct hwtimer_ctx;
+
+/**
+ * struct ctx_date - what a timeout is scheduled for
+ * @deadline: as the program gave it, on CLOCK_REALTIME; invalid if HWTIMER_RELATIVE
+ * @fired: once the timeout has ended: when, on CLOCK_REALTIME as it was then
+ * @set: how often the clock had been set when the timeout was armed
+ * @flags: HWTIMER_RELATIVE, HWTIMER_CANCEL_ON_SET
+ */
+struct ctx_date {
+	u64	deadline;
+	u64	fired;
+	u32	set;
+	u32	flags;
+};
+
+/**
+ * struct ctx_clock - CLOCK_REALTIME as a context knows it
+ * @ctx: the context. Constant
+ * @list: in the list of dev/clock.c
+ * @follow: a timeout whose callback arms the context's timeouts again
+ * @blocks: the dates, in blocks, by the index of the timeout. Blocks are only added
+ * @set: how often the clock was set, as far as the context has noticed. This and @followed are
+ *	protected by ctx->lock
+ * @followed: value of @set for which @follow last began to arm timeouts again
+ */
+struct ctx_clock {
+	struct hwtimer_ctx	*ctx;
+	struct list_head	list;
+	struct hwtimer_timeout	follow;
+	struct xarray		blocks;
+	u32			set;
+	u32			followed;
+};
+
+struct ctx_clock *hwtimer_dates_create(struct hwtimer_ctx *ctx, gfp_t gfp);
+void hwtimer_dates_free(struct ctx_clock *clock);
+int hwtimer_dates_reserve(struct ctx_clock *clock, u32 index, gfp_t gfp);
+int hwtimer_dates_reserve_all(struct ctx_clock *clock, u32 timeouts, gfp_t gfp);
+struct ctx_date *hwtimer_dates_find(struct ctx_clock *clock, u32 index);
+s64 hwtimer_dates_offset(void);
+void hwtimer_dates_notice(struct ctx_clock *clock, s64 *offset_ns);
+
+#endif /* DEV_DATES_H */
