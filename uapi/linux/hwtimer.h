@@ -2,21 +2,23 @@
 /*
  * /dev/hwtimer: millions of approximate timeouts on one file descriptor.
  *
- * An open file description is a context with timeouts of its own. A program
- * schedules timeouts with HWTIMER_IOC_SCHEDULE, pushes them back with
- * HWTIMER_IOC_TOUCH, and reads a struct hwtimer_record for each one that
- * expired. The last close ends all of them.
+ * An open file description is a context with timeouts of its own. A program schedules timeouts with
+ * HWTIMER_IOC_SCHEDULE, pushes them back with HWTIMER_IOC_TOUCH, and reads a struct hwtimer_record
+ * for each one that expired. The last close ends all of them.
  *
- * Times are ns on the context's clock, which is CLOCK_MONOTONIC unless SETUP says
- * otherwise. A timeout expires at the first tick of its wheel at or after its
- * deadline: never early, and late by at most a tick plus the time the machine takes. While
- * the machine is suspended, CLOCK_MONOTONIC stands still, and so do the timeouts.
- * CLOCK_BOOTTIME goes on, and timeouts that became due expire after the resume. Neither
- * wakes the machine. CLOCK_REALTIME is described below. All absolute times on the other clocks, in
- * both directions, are those of the time namespace of the task that opened the file, or that called
- * HWTIMER_IOC_SETUP, whoever uses it. A deadline before the context's wheel was created, which is
- * past in any case, counts as the time of its creation, and is reported so. The first deadline of a
- * periodic timeout may be earlier, but not before the start of the machine.
+ * Times are ns on the context's clock, which is CLOCK_MONOTONIC unless SETUP says otherwise. A
+ * timeout expires at the first tick of its wheel at or after its deadline: never early, and late by
+ * at most a tick plus the time the machine takes. While the machine is suspended, CLOCK_MONOTONIC
+ * stands still, and so do its timeouts. CLOCK_BOOTTIME goes on, and timeouts that became due expire
+ * after the resume. Neither wakes the machine. On these two clocks,
+ *
+ *	absolute times, in both directions, are those of one time namespace, whoever uses the
+ *	file: that of the task that called HWTIMER_IOC_SETUP or, without SETUP, opened the file
+ *	a deadline before the creation of the context's wheel, which is past in any case, counts
+ *	as the time of the creation, and is reported so. The first deadline of a periodic
+ *	timeout may be earlier, but not before the start of the machine
+ *
+ * CLOCK_REALTIME is described below.
  *
  * Versions: each structure may get new fields at its end; its size remains a multiple of 8. The
  * size that a caller was compiled with is part of the ioctl number. The kernel accepts the sizes
@@ -27,29 +29,30 @@
  *
  * Every ioctl may return -EFAULT (the structure is not readable or not writable), -ENOTTY (no
  * such command), -EBADF (the file is not open for writing, which all but QUERY, STATS, LIST, INFO
- * and WHEELS need), and -E2BIG and -EINVAL as above. Exceptions: STOP and ENTER have done their
- * work even if they fail, and RESIZE if it fails with -EFAULT; a SCHEDULE counts as the first one,
- * and on a context with rings, ioctls that take submissions take them even if they fail then.
+ * and WHEELS need), and -E2BIG and -EINVAL as above. Exceptions: STOP, ENTER and RESIZE that fail
+ * with -EFAULT, and ENTER that fails with -EBADFD, have done their work; a valid SCHEDULE counts as
+ * the first one even if it fails; and ioctls that take submissions take them even if they fail.
  *
- * read(2) returns as many whole records as fit, oldest first. It blocks until there is a
- * record; with O_NONBLOCK it returns -EAGAIN. It returns 0 once HWTIMER_IOC_STOP was called and
- * all records were read, -EINVAL if the buffer is shorter than a record, and -EFAULT if the first
- * record could not be copied. A record that could not be copied stays unread.
+ * read(2) returns as many whole records as fit, oldest first. It blocks until there is a record;
+ * with O_NONBLOCK it returns -EAGAIN. It returns 0 once HWTIMER_IOC_STOP was called and all records
+ * were read, -EINVAL if the buffer is shorter than a record, and -EFAULT if the first record could
+ * not be copied. A record that could not be copied stays unread.
  *
- * poll(2), epoll(7): POLLIN | POLLRDNORM while there are records to read;
- * POLLHUP once stopped. With EPOLLET, each expiry is an edge, whether earlier records have been
- * read or not, as with a pipe.
+ * poll(2), epoll(7): POLLIN | POLLRDNORM while there are records to read; POLLHUP once stopped.
+ * With EPOLLET, each expiry is an edge, whether earlier records have been read or not, as with a
+ * pipe.
  *
  * Records come in the order of the ticks at which the timeouts expired, and in no particular
  * order within a tick. All unread records of one periodic timeout are read together, in order, at
- * the place of the oldest: so they may come before older records of other timeouts.
+ * the place of the oldest: so they may come before older records of other timeouts. Records of
+ * timeouts that ended without expiring may come after those of later expiries.
  *
  * A periodic timeout expires at its first deadline and at those that are a whole number of
  * periods later. The deadlines do not depend on when it expired or was read. It stays pending,
- * with the same id, until it is cancelled or handed back. None of its expiries is lost or
- * reported twice: the sum of 1 + overruns over all its records of kind HWTIMER_EXPIRED is the
- * number of expiries (expired in HWTIMER_IOC_STATS, once everything is read). A program that
- * reads late finds
+ * with the same id, until it is cancelled, handed back, or ended by HWTIMER_CANCEL_ON_SET. None of
+ * its expiries is lost or reported twice: the sum of 1 + overruns over all its records of kind
+ * HWTIMER_EXPIRED is the number of expiries (expired in HWTIMER_IOC_STATS, once everything is
+ * read). A program that reads late finds
  *
  *	HWTIMER_MISFIRE_ONCE, HWTIMER_MISFIRE_SKIP: one record, updated at each expiry: its
  *	deadline and fired are those of the last expiry, and its overruns count all other
@@ -63,12 +66,11 @@
  * the machine was busy, or because the first deadline, or that of a touch, was past already. It
  * is no misfire if only the program reads late.
  *
- * The contexts that a user opens share a wheel for each set of cgroups, unless SETUP asks for an
- * own wheel. The cgroups are those of the task that schedules a context's first timeout, or makes
- * its rings. The wheel's thread is in these cgroups and is charged to them; if the program asks for
- * more CPU time than they allow, its expiries are late. "late" in /proc/PID/fdinfo/FD counts
- * expiries more than two ticks after their deadlines, including deadlines that were past when
- * they were scheduled.
+ * Unless SETUP asks for an own wheel, the contexts of a user share a wheel for each set of cgroups:
+ * those of the task that schedules a context's first timeout, or makes its rings. The wheel's
+ * thread is in these cgroups and is charged to them. If it needs more CPU time than they allow, its
+ * expiries are late. "late" in /proc/PID/fdinfo/FD counts expiries more than two ticks after their
+ * deadlines, including deadlines that were past when they were scheduled.
  *
  * close(2): pending timeouts end without a record, and operations left in a submission ring have no
  * effect. A mapping of the rings counts as a descriptor.
@@ -80,24 +82,26 @@
  * follow the clock when it is set (clock_settime(2), settimeofday(2), adjtimex(2) with
  * ADJ_SETOFFSET, a leap second):
  *
- *	an absolute deadline remains the same time of day, as it was given: a timeout whose
- *	deadline the clock has passed expires at the next tick, and none expires before
- *	the clock shows its deadline
+ *	an absolute deadline remains the same time of day. It is reported as it was given, even
+ *	if it is out of the range of the wheel. If the clock has passed it, the timeout expires
+ *	at the next tick. No timeout expires before the clock shows its deadline
  *	a delay (HWTIMER_RELATIVE) remains as long as it was. On the clock, its deadline moves
  *	a timeout with HWTIMER_CANCEL_ON_SET ends with a record of kind HWTIMER_CLOCK_SET
  *	the deadlines of a periodic timeout remain a whole number of periods after the first
- *	deadline, on the clock if that was absolute, else in real delays. If the clock
- *	is set forward, deadlines that it skips are missed, and the policy decides. If it is
- *	set back, the next deadline remains what it was: no deadline comes twice
+ *	one: on the clock if that was absolute, else in real time, and then records show the
+ *	move of the deadlines like that of a touch. If the clock is set forward, the absolute
+ *	deadlines that it skips are missed, and the policy decides. If it is set back, the next
+ *	deadline remains what it was: no deadline comes twice
  *	records that were not read show the times that the clock had shown
  *
- * A call that is made after the clock was set finds all this done, but for records that come at
- * the next tick. With rings, until then, an operation that was submitted after the clock was set
- * may have been submitted without a kick because of an old sleep_until, and be late by that tick.
+ * A SCHEDULE, TOUCH, CANCEL or QUERY after the setting finds all this done. Records, LIST and STATS
+ * show it when the worker has come to the timeout, from the next tick on. With rings, sleep_until
+ * is old until that tick: if it says that an operation needs no kick, the operation may be late by
+ * the tick.
  *
- * A clock that is only slewed (adjtime(3), NTP) is not set; nor is it set by suspend: the clock goes
- * on, and what became due meanwhile expires after the resume. This differs from timerfd(2), where
- * a resume counts as setting. CLOCK_REALTIME is the same in all time namespaces.
+ * A clock that is only slewed (adjtime(3), NTP) is not set; nor is it set by suspend: the clock
+ * goes on, and what became due meanwhile expires after the resume. This differs from timerfd(2),
+ * where a resume counts as setting. CLOCK_REALTIME is the same in all time namespaces.
  *
  * A program that computes times of day by a calendar keeps one timeout with HWTIMER_CANCEL_ON_SET
  * at HWTIMER_NEVER. It schedules it, then reads the clock and computes; at HWTIMER_CLOCK_SET it
@@ -189,21 +193,21 @@
  * io_uring
  * --------
  *
- * IORING_OP_READ reads like read(2), as IORING_OP_READ_MULTISHOT does (from Linux 6.7 on), and
- * IORING_OP_POLL_ADD polls like poll(2); with IORING_POLL_ADD_MULTI each expiry is an edge. With
- * rings, only polls work.
+ * IORING_OP_READ and, from Linux 6.7 on, IORING_OP_READ_MULTISHOT work like read(2), and
+ * IORING_OP_POLL_ADD like poll(2); with IORING_POLL_ADD_MULTI each expiry is an edge. With rings,
+ * only polls work.
  *
  * SCHEDULE, TOUCH, CANCEL, QUERY, STATS, ENTER and INFO can be submitted with IORING_OP_URING_CMD,
  * if hwtimer_info.features has HWTIMER_FEATURE_URING: cmd_op is HWTIMER_IOC_*, cmd is a struct
  * hwtimer_uring_cmd. They do what the ioctl does, and the result of the completion is what the
- * ioctl returns, or -errno. The structure has to stay in place until then. Also:
+ * ioctl returns, or -errno. The ioctl's structure has to stay in place until then. Also:
  *
  * -EOPNOTSUPP	another command; or the io_uring has IORING_SETUP_IOPOLL
  * -EINVAL	pad, or a flag of uring_cmd_flags, is not 0
  *
  * SCHEDULE, TOUCH, CANCEL and QUERY complete while they are submitted, unless the entry has
  * IOSQE_ASYNC, or waits for others (IOSQE_IO_LINK, IOSQE_IO_DRAIN). From Linux 6.8 to 6.13, such a
- * waiting entry without IOSQE_ASYNC must not be overwritten before it completed.
+ * waiting entry without IOSQE_ASYNC must not be overwritten before it has completed.
  */
 #ifndef _UAPI_LINUX_HWTIMER_H
 #define _UAPI_LINUX_HWTIMER_H
@@ -220,32 +224,29 @@
 
 /**
  * struct hwtimer_setup - choose the wheel and the cap of a context
- * @flags: HWTIMER_SETUP_OWN_WHEEL, with or without HWTIMER_SETUP_GROW, or 0 for
- *	a shared wheel
+ * @flags: HWTIMER_SETUP_OWN_WHEEL, with or without HWTIMER_SETUP_GROW, or 0 for a shared wheel
  * @clockid: CLOCK_MONOTONIC (1), or for an own wheel CLOCK_BOOTTIME (7) or CLOCK_REALTIME (0), see
  *	above
  * @tick_ns: own wheel: ns per tick; shared wheel: 0. Out: the wheel's
  * @slots: own wheel: slots per level; shared wheel: 0. Out: the wheel's
- * @levels: own wheel: how many levels, each slot as wide as the level below it, with
- *	HWTIMER_SETUP_GROW to begin with; up to 16; 0: 1. Shared wheel: 0 or 1,
- *	which mean nothing: it grows. Out: the wheel's, so far
- * @cap: how many timeouts may be live (pending, or expired and unread) at
- *	once; 0: as many as the system allows. Out: what holds
+ * @levels: own wheel: how many levels, up to 16; 0: 1. Each slot of a level is as wide as the level
+ *	below it. With HWTIMER_SETUP_GROW: how many to begin with. Shared wheel: 0 or 1, which
+ *	mean nothing: it grows. Out: the wheel's, so far
+ * @cap: how many timeouts may be live (pending, or with unread records) at once, up to 2^24;
+ *	0: 2^24. Out: what holds
  *
  * The thread of an own wheel is in the cgroups of the caller, and has its nice value.
  *
  * Optional; at most once, and before the first HWTIMER_IOC_SCHEDULE. If records ever get new
  * fields, a program that uses read(2) will have to ask for them here.
  *
- * -EINVAL	unknown flag; unknown clockid; shared wheel: tick_ns or slots is
- *		not 0, levels is above 1, HWTIMER_SETUP_GROW, or not
- *		CLOCK_MONOTONIC; own wheel: tick_ns is 0, slots is 0 or above
- *		2^30, or their product is above 2^60 - 1; so many levels that a
- *		slot of the topmost is above 2^60 - 1 ns; 1 slot with levels
- *		above 1 or HWTIMER_SETUP_GROW; cap is above what an id can
- *		number (2^24)
- * -EPERM	tick_ns is below, or slots is above, what the module's parameters
- *		allow without CAP_SYS_RESOURCE
+ * -EINVAL	unknown flag; unknown clockid; cap is above 2^24; shared wheel: tick_ns or slots is
+ *		not 0, levels is above 1, HWTIMER_SETUP_GROW, or not CLOCK_MONOTONIC; own wheel:
+ *		tick_ns is 0, slots is 0 or above 2^30, or their product is above 2^60 - 1; so many
+ *		levels that a slot of the topmost is above 2^60 - 1 ns; 1 slot with levels above 1
+ *		or HWTIMER_SETUP_GROW
+ * -EPERM	tick_ns is below, or slots is above, what the module's parameters allow without
+ *		CAP_SYS_RESOURCE
  * -EDQUOT	the user has reached the limit of own wheels
  * -EBUSY	the context was set up before, or has rings, or a valid SCHEDULE came first,
  *		even one that failed
@@ -267,7 +268,7 @@ struct hwtimer_setup {
 /* hwtimer_schedule.flags, hwtimer_touch.flags */
 #define HWTIMER_RELATIVE	0x00000001U	/* time is a delay from now */
 /* hwtimer_schedule.flags */
-#define HWTIMER_CANCEL_ON_SET	0x00000002U	/* end when CLOCK_REALTIME is set */
+#define HWTIMER_CANCEL_ON_SET	0x00000002U	/* end if CLOCK_REALTIME is set */
 
 /* hwtimer_schedule.policy: what to do about a misfire */
 #define HWTIMER_MISFIRE_ONCE	0	/* expire once for all that were missed */
@@ -278,17 +279,15 @@ struct hwtimer_setup {
  * struct hwtimer_schedule - arm a new timeout
  * @flags: HWTIMER_RELATIVE, or on CLOCK_REALTIME HWTIMER_CANCEL_ON_SET, or 0
  * @pad: 0
- * @time: deadline in ns, or with HWTIMER_RELATIVE the delay in ns. With a deadline in
- *	the past, or a delay of 0, it expires at the next tick; if the deadline is beyond
- *	the range of the wheel, never
+ * @time: deadline in ns, or with HWTIMER_RELATIVE the delay in ns. With a deadline in the past, or
+ *	a delay of 0, it expires at the next tick; with one beyond the range of the wheel, never
  * @user_data: is copied to the record
- * @id: identifies the timeout until it ends. Without rings: out: never 0, and never used
- *	again in this context. With rings: in: HWTIMER_ID() with a free index
+ * @id: identifies the timeout until it ends. Without rings: out: never 0, and never used again in
+ *	this context. With rings: in: HWTIMER_ID() with a free index
  * @deadline: out: the deadline in ns, or HWTIMER_NEVER
- * @period: ns from each deadline to the next, at least a tick of the wheel; 0: it
- *	expires once
- * @misfire: with a period: an expiry that is later than this, in ns, is a misfire; at
- *	least a tick; 0: one period. Otherwise 0
+ * @period: ns from each deadline to the next, at least a tick of the wheel; 0: it expires once
+ * @misfire: with a period: an expiry that is later than this, in ns, is a misfire; at least a tick;
+ *	0: one period. Otherwise 0
  * @policy: with a period: HWTIMER_MISFIRE_ONCE, _SKIP or _MAKE_UP. Otherwise 0
  * @pad2: 0
  *
@@ -308,21 +307,21 @@ struct hwtimer_setup {
  *		below the wheel's tick, and not 0; misfire or policy is not 0 although
  *		period is
  * -EAGAIN	the context has reached its cap
- * -EDQUOT	the user has reached the limit of timeouts, and this context has no free
- *		one: a context keeps the memory of timeouts that ended until it is
- *		closed. Or the user's periodic timeouts would expire more often per
- *		second than allowed; with HWTIMER_MISFIRE_MAKE_UP, or misfire above the
- *		period, a timeout counts as if it expired at each tick.
- *		Or, for the first timeout, the user has reached the limit of shared
- *		wheels, one for each set of cgroups; a wheel counts until 0.2 s after its
- *		last context was freed
+ * -EDQUOT	the user has reached the limit of timeouts, and this context has no free one: a
+ *		context keeps the memory of timeouts that ended until HWTIMER_IOC_RESIZE gives it
+ *		back, or it is closed. Or the user's periodic timeouts would expire more often per
+ *		second than allowed; with HWTIMER_MISFIRE_MAKE_UP, or misfire above the period, a
+ *		timeout counts as if it expired at each tick. Or, for the first timeout, the user
+ *		has reached the limit of shared wheels, one for each set of cgroups; a wheel counts
+ *		until 0.2 s after its last context was freed
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory, or the cgroup has reached its limit; or, for the first timeout, the
  *		shared wheel cannot be created, for any reason
  *
  * With rings also
  *
- * -EINVAL	the index is not below hwtimer_rings.timeouts
+ * -EINVAL	the index is not below the number of timeouts that HWTIMER_IOC_RINGS or
+ *		HWTIMER_IOC_RESIZE has set
  * -EEXIST	a timeout with this index is pending, or its expiry is about to be reported
  * -EBUSY	the last record for this index waits for room in the completion ring, or
  *		another thread is scheduling a timeout with this index
@@ -349,11 +348,10 @@ struct hwtimer_schedule {
  * @deadline: out: the new deadline in ns, or HWTIMER_NEVER
  *
  * The later deadlines of a periodic timeout are counted from the new deadline. Its unread records
- * stay. HWTIMER_CANCEL_ON_SET remains in force.
+ * stay. HWTIMER_CANCEL_ON_SET stays in force.
  *
  * -EINVAL	unknown flag; pad is not 0
- * -ENOENT	no such timeout is pending: it expired or was cancelled, or the
- *		id is not one of this context
+ * -ENOENT	no such timeout is pending: it expired or ended, or the id is not of this context
  * -ESHUTDOWN	the context was stopped
  */
 struct hwtimer_touch {
@@ -373,7 +371,7 @@ struct hwtimer_touch {
  * Unread records of a periodic timeout can still be read, and count as live until then.
  *
  * -EINVAL	unknown flag; pad is not 0
- * -ENOENT	no such timeout is pending. If it expired, its record is unread or was read
+ * -ENOENT	no such timeout is pending. If it expired, its record is unread or has been read
  */
 struct hwtimer_cancel {
 	__u32 flags;
@@ -414,11 +412,10 @@ struct hwtimer_query {
  * struct hwtimer_stop - stop the context and hand back its pending timeouts
  * @flags: 0
  * @pad: 0
- * @handed_back: out: how many timeouts were pending
+ * @handed_back: out: how many timeouts were pending, and are handed back
  *
- * Each timeout that was pending becomes a record of kind HWTIMER_HANDED_BACK, which follows the
- * records of all earlier expiries. After the stop no timeout can be armed. A second stop hands
- * back 0.
+ * Each timeout that was pending becomes a record of kind HWTIMER_HANDED_BACK, after the records of
+ * all expiries. No timeout can be armed any more. A second stop hands back 0.
  *
  * -EINVAL	unknown flag; pad is not 0
  */
@@ -438,7 +435,8 @@ struct hwtimer_stop {
  * @cancelled: timeouts cancelled
  * @expired: expiries, including overruns of periodic timeouts
  * @handed_back: timeouts handed back by HWTIMER_IOC_STOP
- * @rejected: attempts to schedule that the cap or the user's limit of timeouts refused
+ * @rejected: attempts to schedule that the cap refused, or the user's limit of timeouts or of their
+ *	expiries per second
  * @pending: timeouts pending now
  * @unread: unread records now; with rings, records that wait for room in the ring
  * @cap: the context's cap on live timeouts (pending, or with unread records)
@@ -475,8 +473,8 @@ struct hwtimer_stats {
  *
  * Returns how many elements were filled, as by HWTIMER_IOC_QUERY; 0: there are no more timeouts.
  * The order is unspecified. A timeout that is pending from the first call to the last is listed
- * once; one that is scheduled or ends meanwhile may be listed or not. Debuggers can use this
- * ioctl, too, on a descriptor that they got by pidfd_getfd(2).
+ * once; one that is scheduled or ends meanwhile may be listed or not. A debugger can use this ioctl
+ * on a descriptor that it got by pidfd_getfd(2).
  *
  * -EINVAL	unknown flag; pad is not 0; size is none of struct hwtimer_query, see "Versions";
  *		count is 0
@@ -495,7 +493,7 @@ struct hwtimer_list {
 /* hwtimer_info.features */
 #define HWTIMER_FEATURE_RINGS	0x00000001U	/* HWTIMER_IOC_RINGS does not return -EOPNOTSUPP */
 #define HWTIMER_FEATURE_URING	0x00000002U	/* commands by io_uring */
-#define HWTIMER_FEATURE_WHEELS	0x00000004U	/* HWTIMER_IOC_WHEELS */
+#define HWTIMER_FEATURE_WHEELS	0x00000004U	/* HWTIMER_IOC_WHEELS exists */
 #define HWTIMER_FEATURE_RESIZE	0x00000008U	/* HWTIMER_IOC_RESIZE exists */
 
 /**
@@ -540,7 +538,7 @@ struct hwtimer_info {
 	__aligned_u64 min_tick_ns;
 };
 
-/* hwtimer_wheel_stats.flags. Without both, the wheel belongs to another kernel module. */
+/* hwtimer_wheel_stats.flags; 0: the wheel belongs to another kernel module */
 #define HWTIMER_WHEELS_SHARED	0x00000001U	/* contexts share it */
 #define HWTIMER_WHEELS_OWN	0x00000002U	/* the own wheel of a context */
 
@@ -563,7 +561,8 @@ struct hwtimer_info {
  * @id: identifies the wheel; above 0, and never used again while the module is loaded
  * @name: ends with a 0. No two wheels have one name at a time, but names are used again
  * @flags: HWTIMER_WHEELS_SHARED, HWTIMER_WHEELS_OWN, or 0
- * @clockid: CLOCK_MONOTONIC (1) or CLOCK_BOOTTIME (7)
+ * @clockid: CLOCK_MONOTONIC (1) or CLOCK_BOOTTIME (7); the latter also if the context's clock is
+ *	CLOCK_REALTIME
  * @driver: HWTIMER_WHEELS_KTHREAD or _HRTIMER
  * @state: HWTIMER_WHEELS_INIT, _STARTED or _SHUTDOWN
  * @slots: slots per level
@@ -574,7 +573,7 @@ struct hwtimer_info {
  * @worker_nice: the nice value of the thread, with HWTIMER_WHEELS_NORMAL
  * @late_bins: how many elements of @late are used
  * @pad: 0
- * @late_first_ns: the bound of the first one
+ * @late_first_ns: the bound of the first element of @late
  * @tick_ns: ns per tick
  * @cap: how many timeouts may be pending at once; 0: no limit
  * @pending: timeouts pending now
@@ -586,9 +585,9 @@ struct hwtimer_info {
  * @handed_back: pending timeouts that were handed back
  * @rejected: attempts to arm that the cap refused
  * @drained: requests that the worker handled
- * @coalesced: requests that needed no push
- * @kicks: kicks of the worker
- * @wakeups: how often the worker woke from sleep
+ * @coalesced: requests that needed no push, because the timeout was in a queue already
+ * @kicks: how often an arm, cancel or release woke the worker
+ * @wakeups: how often the worker woke from sleep, for any reason
  * @ticks: ticks at which the worker visited a bucket
  * @visits: visits of timeouts in buckets
  * @cascaded: timeouts filed again because their slot came up, or because the wheel grew
@@ -597,25 +596,24 @@ struct hwtimer_info {
  * @work_dispatched: expiries that became runs on a workqueue
  * @work_slow: those of them that went to the slow lane
  * @work_runs: runs that began
- * @work_replaced: runs that a later run replaced before they began
+ * @work_replaced: runs that a later one replaced before they began
  * @work_cancelled: runs that were cancelled before they began
  * @work_refused: expiries that did not become runs
  * @long_callbacks: callbacks that took longer than the module's parameter callback_limit_us
  * @longest_callback_ns: how long the longest callback took. Not a counter: a maximum
  * @long_callback: the function of the last of @long_callbacks, or empty
  * @longest_callback: the function of the longest callback, or empty
- * @late: expiries by how long after their deadlines: element i counts those below
- *	late_first_ns << i ns, and not below the bound of the element before; the last of the
- *	@late_bins elements counts all others. Elements that are not used are 0
+ * @late: expiries by their lateness: element i counts those that were late by less than its bound,
+ *	late_first_ns << i ns, and not less than that of the element before. The last of the
+ *	@late_bins elements has no bound. Elements that are not used are 0
  *
- * armed = pending + cancelled + expired + handed_back, if nothing happens meanwhile. The counters
- * are read one after the other while others change them, and begin at 0 with the wheel. On 32-bit
- * kernels they wrap at 2^32.
+ * The counters begin at 0 with the wheel, and wrap at 2^32 on 32-bit kernels. They are read one
+ * after the other while the wheel runs: armed = pending + cancelled + expired + handed_back holds
+ * only while nothing changes. Names of functions that are too long are cut.
  *
  * What may change: later versions add fields at the end, which older kernels set to 0. A counter
- * that a later version no longer keeps stays 0. There may be other flags and other values of
- * driver, state and sched than those listed here. late_bins (at most 32) and late_first_ns may
- * differ between kernels, so compute the bounds from them. Names that are too long are cut.
+ * that a later version no longer keeps is 0. Flags, and values of driver, state and sched, may be
+ * added. late_bins (at most 32) and late_first_ns may differ: compute the bounds from them.
  */
 struct hwtimer_wheel_stats {
 	__aligned_u64 id;
@@ -672,18 +670,18 @@ struct hwtimer_wheel_stats {
  * @wheels: address of an array of struct hwtimer_wheel_stats, to be filled
  * @count: length of the array
  * @pad: 0
- * @next: the lowest id of a wheel to be read, so 0 in the first call; each call sets it to where
- *	the next call continues
+ * @next: the lowest id to be returned: 0 in the first call; each call sets it to where the next one
+ *	continues
  *
  * Returns how many elements were filled, in the order of their ids; 0: there are no more wheels. A
  * wheel that exists from the first call to the last is returned once; one that is created or ends
  * meanwhile may be returned or not. With count 1 and the id of a wheel as next, the call returns
  * that wheel, or the next one if it has ended.
  *
- * A program sees the wheels that contexts use which were opened by the same user in the same user
- * namespace as this one: those on which they have scheduled, or made their rings, and their own
- * wheels. With CAP_PERFMON or CAP_SYS_ADMIN in the initial user namespace it sees all wheels,
- * including those of other kernel modules. The context of the descriptor is not used.
+ * A descriptor shows the wheels of one user in one user namespace, the one who opened it: the own
+ * wheels of this user's contexts, and those on which they have scheduled or made their rings. To a
+ * caller with CAP_PERFMON or CAP_SYS_ADMIN in the initial user namespace it shows all wheels,
+ * including those of other kernel modules.
  *
  * -EINVAL	unknown flag; pad is not 0; size is none of struct hwtimer_wheel_stats, see
  *		"Versions"; count is 0
@@ -710,8 +708,8 @@ struct hwtimer_wheels {
  * @id: the timeout; no longer valid, unless it is periodic and still pending
  * @user_data: as scheduled
  * @deadline: in ns, or HWTIMER_NEVER
- * @fired: when it expired (not before the deadline) or ended, in ns. HWTIMER_CLOCK_SET: on the clock
- *	as it was set
+ * @fired: when it expired (not before the deadline) or ended, in ns. HWTIMER_CLOCK_SET: on the
+ *	clock as it is after the setting
  * @overruns: HWTIMER_EXPIRED, periodic: how many more expiries and missed deadlines this
  *	record stands for. Otherwise 0
  * @last: HWTIMER_EXPIRED, periodic: the last of these 1 + overruns deadlines. They are one period
@@ -792,8 +790,8 @@ struct hwtimer_batch {
 };
 
 /*
- * The id of a timeout in a context with rings: @index below 2^24, @tag below 2^40. So many timeouts
- * take 1 GB, and a program that needs more opens another context. An index that is used a million
+ * The id of a timeout in a context with rings: @index below 2^24, @tag below 2^40. 2^24 timeouts
+ * take 1 GB; a program that needs more opens another context. An index that is used a million
  * times per second, each time with the next tag, repeats a tag after 12 days; only an id that was
  * kept for as long could be taken for the new one.
  */
@@ -937,7 +935,7 @@ struct hwtimer_enter {
  * @arg: address of the structure of the ioctl
  * @pad: 0
  *
- * What a 128-byte entry (IORING_SETUP_SQE128) has behind it is ignored.
+ * With IORING_SETUP_SQE128, the rest of the entry is ignored.
  */
 struct hwtimer_uring_cmd {
 	__aligned_u64 arg;
@@ -947,18 +945,18 @@ struct hwtimer_uring_cmd {
 /**
  * struct hwtimer_resize - change how many timeouts a context has
  * @flags: 0
- * @timeouts: the wanted number, up to 2^24. Out: how many it has, and is charged for, now
+ * @timeouts: the wanted number, up to 2^24. Out: how many it has now
  *
  * A context with rings grows to this number, or shrinks: indexes from this number on cannot be
- * used any more. If timeouts with higher indexes are in use (pending, or with an unread record), it
- * shrinks to the last of these.
+ * used any more. If timeouts with such indexes are in use (pending, or with an unread record), it
+ * shrinks only to just above the last of these.
  *
  * A context without rings gets timeouts as it needs them, so this only gives back memory that is
- * not in use, but keeps at least this many timeouts. It gives back pages of 63 timeouts, so more
- * may remain. On 32-bit kernels it gives nothing back.
+ * not in use, and keeps at least this many timeouts. Memory consists of pages of 63 timeouts; one
+ * that is in use keeps its page, so more may remain. 32-bit kernels give nothing back here.
  *
- * The wheel may still hold cancelled timeouts there. So memory is freed, and uncharged, a moment
- * later; what would exceed the user's limit waits for that.
+ * The wheel may still hold cancelled timeouts in that memory. So it is freed, and the user is
+ * uncharged, a moment later; a call that would exceed the user's limit waits for that.
  *
  * -EINVAL	unknown flag; timeouts is above 2^24
  * -EDQUOT	the user would exceed the limit of timeouts
