@@ -146,7 +146,7 @@ struct hwtimer_lanes {
  * @list: on the list of live wheels
  * @id: never given to another wheel. Constant; this and the next two members are hwtimer_stats.c's
  * @stats_node: in the tree of wheels whose statistics programs can read
- * @refs: references: the wheel's own until it is destroyed, and those of readers
+ * @refs: references: one until the wheel is destroyed, and those of readers
  */
 struct hwtimer_driven {
 	struct hwtimer_wheel	wheel;

@@ -2,13 +2,12 @@
 /*
  * hwtimer: the statistics of the live wheels.
  *
- * hwtimer_stats_collect() is the only place that reads them, for debugfs and for
- * HWTIMER_IOC_WHEELS. debugfs makes the end of a wheel wait for its readers. The ioctl is for
- * programs, which must not make a wheel of another user wait: so its reader takes a reference, and
- * the last reference frees the wheel. Nothing that the statistics need is freed before.
+ * hwtimer_stats_collect() reads them for debugfs and for HWTIMER_IOC_WHEELS. A reader of debugfs
+ * delays the end of the wheel. The ioctl must not, as the wheel may be another user's: it takes a
+ * reference. The last reference frees the wheel, and what the statistics need of it.
  *
- * The lock is held for one search of a tree, or one change of it. Nothing is read, copied or freed
- * under the lock, and no step of it depends on how many wheels others have, but for the logarithm.
+ * The lock is held for one search or one change of a tree, whose time grows with the logarithm of
+ * the number of wheels. No wheel is read or freed under the lock.
  */
 #include <linux/memcontrol.h>
 #include <linux/pid.h>
@@ -73,8 +72,8 @@ void hwtimer_stats_add(struct hwtimer_driven *driven)
 }
 
 /**
- * hwtimer_stats_remove - let nobody find a wheel any more; those who have found it may still read
- * @driven: the wheel
+ * hwtimer_stats_remove - let no more readers find a wheel
+ * @driven: the wheel. Readers that have found it may still read
  */
 void hwtimer_stats_remove(struct hwtimer_driven *driven)
 {
@@ -104,7 +103,7 @@ void hwtimer_stats_put(struct hwtimer_driven *driven)
  * @driven: the wheel
  * @s: filled in
  *
- * Counters are read while they change.
+ * The counters may change meanwhile.
  */
 void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_stats *s)
 {
@@ -185,7 +184,7 @@ void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_s
  *
  * Context: Any context.
  *
- * Return: the id, which is above 0, and no other wheel's as long as the module is loaded.
+ * Return: the id, which is above 0. No other wheel gets it while the module is loaded.
  */
 u64 hwtimer_wheel_id(const struct hwtimer_wheel *wheel)
 {

@@ -2,28 +2,28 @@
 /*
  * hwtimer: how contexts on CLOCK_REALTIME follow the clock when it is set.
  *
- * The kernel tells pvclock_gtod notifiers that the clock was set, while it holds the lock of the
- * timekeeper, with interrupts off: even reading a clock would deadlock there. So an irq_work queues
- * a work, which arms ctx_clock.follow of each context for the next tick of its wheel. That is all
- * that is done for one context in a worker that others share.
+ * The kernel tells pvclock_gtod notifiers that the clock was set. It holds the lock of the
+ * timekeeper then, with interrupts off: even reading a clock would deadlock. So an irq_work queues
+ * a work, which arms ctx_clock.follow of each context for the next tick of its wheel. The work is
+ * shared by all contexts, so it does no more than that.
  *
- * Follow runs in the worker of the context's own wheel, which is charged to its user. It goes
- * through the timeouts that were armed before the clock was set, arms them again for the same time
- * of day, and ends those with HWTIMER_CANCEL_ON_SET. It drops ctx->lock after each page of them.
- * The program may do anything meanwhile, and the clock may be set again:
+ * follow() runs in the worker of the context's own wheel, which is charged to its user. It goes
+ * through the timeouts that were armed before the clock was set. It ends those with
+ * HWTIMER_CANCEL_ON_SET, and arms the others again for the same time of day. It drops ctx->lock
+ * between pages. The program may do anything meanwhile, and the clock may be set again:
  *
- *  - Each operation notices by itself that the clock was set (hwtimer_dates_notice()), and treats
- *    the timeout that it works on as follow would, if follow has not come to it
- *    (hwtimer_ctx_settle()). So once a clock_settime(2) has returned, the context behaves as if
- *    follow had finished at once, but for timeouts that are due at once on the new clock.
+ *  - Schedule, touch, cancel and query notice by themselves that the clock was set
+ *    (hwtimer_dates_notice()). If follow() has not come to the timeout that they work on, they do
+ *    what it would do (hwtimer_ctx_settle()). So for them, once clock_settime(2) has returned,
+ *    follow() has finished.
  *
- *  - ctx_date.set says for which setting a timeout was armed. So each setting ends or moves a
+ *  - ctx_date.set says after which setting a timeout was armed. So each setting ends or moves a
  *    timeout once, and does not end one that was scheduled after the setting was noticed. If the
- *    clock is set again, @follow goes through all timeouts again, from the deadlines that the
- *    program gave.
+ *    clock is set again, follow() goes through all timeouts again, and begins from the deadlines
+ *    that the program gave.
  *
- *  - An expiry first notices, too, and settles its timeout, which is then armed again and expires
- *    at a later tick. So even before follow runs, nothing is reported early.
+ *  - An expiry notices first, too. If the timeout has to be settled, it is armed again and expires
+ *    at a later tick. So even before follow() runs, nothing is reported early.
  */
 #include <linux/irq_work.h>
 #include <linux/list.h>
@@ -38,7 +38,7 @@
 #include "rings.h"
 
 static LIST_HEAD(clocks);
-/* Held to go through @clocks at most; with interrupts on. */
+/* Protects the list, and the registration of the notifier, which does not take it. */
 static DEFINE_SPINLOCK(clocks_lock);
 
 static void tell_contexts(struct work_struct *work)
@@ -87,7 +87,7 @@ static void follow(struct hwtimer_timeout *t)
 	clock->followed = clock->set;
 	if (!followed && ctx->rings)
 		hwtimer_rings_clock_set(ctx);
-	/* Drops the lock before each page. Once the file is closed, it finds nothing. */
+	/* This drops the lock before each page. Once the file is closed, it finds nothing. */
 	while (!followed && (ct = hwtimer_ctx_next_timeout(ctx, &index)) && !ctx->closed) {
 		hwtimer_ctx_settle(ctx, ct);
 		hwtimer_report(ctx);
@@ -95,12 +95,12 @@ static void follow(struct hwtimer_timeout *t)
 	hwtimer_ctx_unlock(ctx);
 }
 
-/* Make @clock the context's, in the ctx->lock in which its wheel is chosen. */
+/* Make @clock the context's, under the ctx->lock under which its wheel is chosen. */
 void hwtimer_clock_publish(struct hwtimer_ctx *ctx, struct ctx_clock *clock)
 {
 	lockdep_assert_held(&ctx->lock);
 	hwtimer_init(&clock->follow, ctx->wheel, follow);
-	/* SCHEDULE may look without the lock whether there is one. */
+	/* SCHEDULE reads it without the lock. */
 	WRITE_ONCE(ctx->clock, clock);
 }
 
@@ -118,7 +118,7 @@ void hwtimer_clock_add(struct hwtimer_ctx *ctx)
 	hwtimer_ctx_unlock(ctx);
 }
 
-/* The file is closed: do not tell the context any more. Called without ctx->lock. */
+/* The file is being closed: do not tell the context any more. Called without ctx->lock. */
 void hwtimer_clock_remove(struct hwtimer_ctx *ctx)
 {
 	spin_lock(&clocks_lock);

@@ -7,8 +7,10 @@
 
 #include "ctx.h"
 
-/* Called without ctx->lock. */
+/* Called under ctx->lock. */
 void hwtimer_clock_publish(struct hwtimer_ctx *ctx, struct ctx_clock *clock);
+
+/* Called without ctx->lock. */
 void hwtimer_clock_add(struct hwtimer_ctx *ctx);
 void hwtimer_clock_remove(struct hwtimer_ctx *ctx);
 void hwtimer_clock_exit(void);

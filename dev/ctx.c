@@ -45,12 +45,13 @@
  * With rings the program chooses the ids: an index below the size of the table, and a tag in the
  * bits above it.
  *
- * A timeout has one cache line. So its deadline is only in the word of the wheel, which has it
- * until the timeout is armed again. What an expiry adds is in the list node, which the wheel does
- * not use from then on. But a timeout that was cancelled may still be in a bucket, so those that a
- * stop hands back, or a set clock ends, are not on the done list: a bitmap in the header of their
- * page has them, and these pages are on @ended_pages. Their records come after those of the done
- * list, and all have the time of the stop, or that in their struct ctx_date.
+ * A timeout has one cache line. So its deadline is only in struct hwtimer_timeout, which keeps it
+ * until the timeout is armed again. What an expiry adds overlays the list node, which the wheel
+ * does not use from then on (struct ctx_done). But a timeout that was cancelled may still be in a
+ * bucket. So those that a stop hands back, or a setting of the clock ends, are not on the done
+ * list: a bitmap in the header of their page (ended) has them, and the page is on ctx->ended_pages.
+ * Their records come after those of the done list. Their time is that of the stop or, on
+ * CLOCK_REALTIME, in struct ctx_date.
  *
  * ctx->lock protects the states, the free and done lists, and the counts. It is held from the
  * lookup of an id until the timeout has been armed, touched or cancelled, so that the timeout
@@ -71,7 +72,7 @@
 #include "../hwtimer_compat.h"
 #include "ctx.h"
 
-/* From so many timeouts on, those of entries ahead are fetched from memory. */
+/* In tables of at least so many timeouts, those of the next entries are prefetched. */
 #define PREFETCH_FROM	8192
 
 static_assert(HWTIMER_MISFIRE_ONCE == HWTIMER_PERIOD_ONCE);
@@ -89,8 +90,8 @@ void hwtimer_ctx_wake(struct hwtimer_ctx *ctx, __poll_t news)
 }
 
 /*
- * Iterate over all timeouts that were ever used: the next one from *@index on. Start with 0. The
- * lock is dropped before each page, so the result of one call is not valid after the next call.
+ * Iterate over all timeouts that were ever used: return the next one from *@index on. Start with 0.
+ * The lock is dropped before each page, so the result is valid only until the next call.
  */
 struct ctx_timeout *hwtimer_ctx_next_timeout(struct hwtimer_ctx *ctx, unsigned long *index)
 {
@@ -150,7 +151,7 @@ void hwtimer_ctx_free_period(struct hwtimer_ctx *ctx, struct ctx_period *p)
 	kfree(p);
 }
 
-/* Without rings, @ct can be used from now on. Pages in use stay first in the list. */
+/* Without rings: @ct is free. Pages of which all timeouts are free are last on the list. */
 static void add_spare(struct hwtimer_ctx *ctx, const struct ctx_timeout *ct)
 {
 	struct ctx_page *page = hwtimer_page_of(ct);
@@ -286,7 +287,7 @@ static u64 note_deadline(struct hwtimer_ctx *ctx, const struct ctx_timeout *ct, 
 	return flags & HWTIMER_RELATIVE ? deadline : to_deadline(ctx, deadline);
 }
 
-/* @ct has ended: fix its deadline as the clock shows it now, and the time. */
+/* @ct has ended: note when, and its deadline on the clock as it is now. */
 static void note_end(struct hwtimer_ctx *ctx, const struct ctx_timeout *ct, u64 now)
 {
 	struct ctx_date *date;
@@ -363,7 +364,7 @@ static void end_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u8 kin
 	}
 }
 
-/* Fetch timeout @id, which may not exist, from memory. Few timeouts stay in the caches. */
+/* Prefetch timeout @id, which may not exist, if there are too many for the caches. */
 void hwtimer_ctx_prefetch(const struct hwtimer_ctx *ctx, u64 id)
 {
 	if (ctx->table.nr >= PREFETCH_FROM)
@@ -462,7 +463,7 @@ void hwtimer_ctx_hand_back(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 
 /*
  * If CLOCK_REALTIME was set since @ct was armed, end it, or arm it again for the same time on that
- * clock. Both may be done in its callback.
+ * clock. May be called in its callback.
  */
 void hwtimer_ctx_settle(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 {
@@ -490,7 +491,7 @@ void hwtimer_ctx_settle(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 	}
 }
 
-/* Have a page with timeouts that are not charged. Called without the lock; may sleep. */
+/* Add a page whose timeouts are not charged yet. Called without the lock; may sleep. */
 static int add_page(struct hwtimer_ctx *ctx)
 {
 	struct ctx_page *page;
@@ -578,7 +579,7 @@ struct ctx_timeout *hwtimer_ctx_reserve_index(struct hwtimer_ctx *ctx, u64 id)
 	return ct;
 }
 
-/* Have a date for @ct, which is reserved. Called without the lock; may sleep. */
+/* Allocate the date of @ct, which is reserved. Called without the lock; may sleep. */
 static struct ctx_timeout *reserve_date(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 {
 	if (!ctx->clock ||

@@ -61,7 +61,7 @@ struct hwtimer_shared;
 /**
  * struct hwtimer_ctx - an open file description
  * @user: the user who opened the file
- * @use: that the user may see the statistics of @wheel. Changed under @lock
+ * @use: lets the user see the statistics of @wheel. Changed under @lock, and at the last close
  * @expired: the callback of its timeouts; constant
  * @released: their release function; constant
  * @control: serializes SETUP, RINGS and STOP
@@ -75,10 +75,10 @@ struct hwtimer_shared;
  * @shared: a reference to the chosen shared wheel, or NULL. @wheel is this one, unless @own_wheel
  * @own_wheel: @wheel belongs to this context
  * @set_up: SETUP succeeded
- * @clock: on CLOCK_REALTIME: its settings, and what its timeouts are scheduled for. Otherwise NULL.
- *	Constant once @used is set
- * @offset_ns: how far the program's clock is ahead of the wheel's: what the time namespace adds, or
- *	the offset of CLOCK_REALTIME. Constant once @used is set, unless @clock
+ * @clock: on CLOCK_REALTIME: its settings, and the deadlines on it; otherwise NULL. Constant once
+ *	@used is set
+ * @offset_ns: how far the program's clock is ahead of the wheel's: the offset of the time namespace
+ *	(constant once @used is set), or with @clock that of CLOCK_REALTIME from CLOCK_BOOTTIME
  * @used: wheel and rings are final: RINGS succeeded, or a SCHEDULE has begun to use them
  * @table: all timeouts, by the index in their ids
  * @rings: the rings, or NULL; then the kernel chooses the ids. Constant once @used is set
@@ -88,12 +88,12 @@ struct hwtimer_shared;
  * @ended: @stopped, and nothing is pending any more
  * @closed: the file is closed: timeouts are being freed, and nobody reads records
  * @handed_back_ns: when it was stopped, on the program's clock
- * @spare: without rings: pages with free timeouts, those that are in use first
+ * @spare: without rings: pages with free timeouts; those without any other are last
  * @fresh: without rings: the page of which not all timeouts have been charged, or NULL
- * @charged: how many timeouts of @table are charged
+ * @charged: how many timeouts in @table are charged; @table.nr counts those of holes, too
  * @done: timeouts with records to read, oldest first
  * @done_tail: where the next timeout is linked to @done
- * @ended_pages: pages with further records to read, which follow those of @done
+ * @ended_pages: pages with further records to read, after those of @done: struct ctx_page's ended
  * @cap: how many timeouts may be live
  * @live: timeouts that are not TIMEOUT_FREE
  * @stats: what STATS reports
@@ -152,8 +152,8 @@ u64 hwtimer_ctx_answer(struct hwtimer_ctx *ctx, u32 flags, u64 deadline);
 s64 hwtimer_ctx_time_offset(clockid_t clockid);
 
 /*
- * @time on a clock that is @by ahead. What is before the beginning is 0, what is after the end is
- * HWTIMER_NEVER, which stays what it is.
+ * Convert @time to a clock that is @by ahead. A result below 0 becomes 0, one that is too large
+ * HWTIMER_NEVER. HWTIMER_NEVER is not changed.
  */
 static inline u64 hwtimer_ctx_shift(u64 time, s64 by)
 {

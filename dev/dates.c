@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: what the timeouts of a context on CLOCK_REALTIME are scheduled for, on that clock.
+ * hwtimer: the deadlines of the timeouts of a context on CLOCK_REALTIME, on that clock.
  *
  * The wheel of such a context runs on CLOCK_BOOTTIME, which nobody can set. The two clocks run at
  * the same rate, also while somebody slews them, and both go on during suspend. So the offset
  * between them is constant until CLOCK_REALTIME is set, and each change of the offset means that it
  * was set.
  *
- * The deadline on the wheel's clock cannot be converted back after the clock was set: the wheel has
- * no times before the start of the machine, and none beyond its horizon. If somebody set the clock
- * to 1970 for a moment, the deadlines would be lost. So each timeout has a struct ctx_date, here
- * and not in struct ctx_timeout, as contexts on other clocks do not need it.
+ * A deadline on the wheel's clock cannot always be converted back: the wheel has no times before
+ * the start of the machine, and none beyond its horizon. If somebody set the clock to 1970 for a
+ * moment, deadlines would be lost. So each timeout has a struct ctx_date. It is not in struct
+ * ctx_timeout, because contexts on other clocks do not need it.
  */
 #include <kunit/visibility.h>
 #include <linux/compiler.h>
@@ -25,7 +25,7 @@
 #define BLOCK	128
 
 /**
- * hwtimer_dates_create - make the clock of a context, without dates
+ * hwtimer_dates_create - make the struct ctx_clock of a context, without dates
  * @ctx: the context
  * @gfp: how to allocate
  *
@@ -136,7 +136,7 @@ static s64 read_offset(void)
 /**
  * hwtimer_dates_offset - how far CLOCK_REALTIME is ahead of CLOCK_BOOTTIME
  *
- * Context: Any, except while the timekeeper is being changed.
+ * Context: Any, except a pvclock_gtod notifier: the timekeeper is locked there.
  *
  * Return: the offset in ns.
  */
@@ -145,8 +145,8 @@ s64 hwtimer_dates_offset(void)
 	s64 before, after;
 
 	/*
-	 * read_offset() reads two variables. If a resume is changing both, ktime_get() waits until
-	 * that is done, and the second reading differs from the first one.
+	 * read_offset() reads two variables, both of which a resume changes. If it is doing so,
+	 * ktime_get() waits until it has, and the second reading differs from the first one.
 	 */
 	do {
 		before = read_offset();
@@ -160,10 +160,10 @@ EXPORT_SYMBOL_IF_KUNIT(hwtimer_dates_offset);
 /**
  * hwtimer_dates_notice - notice that CLOCK_REALTIME was set
  * @clock: the clock of a context, whose lock is held
- * @offset_ns: the context's offset, to be updated
+ * @offset_ns: ctx->offset_ns, to be updated
  *
- * Takes a few instructions if the clock was not set. Otherwise all timeouts that were armed before
- * have to be armed again, and @clock->follow, which does that, is armed.
+ * Takes a few instructions if the clock was not set. Otherwise arms @clock->follow, which arms all
+ * timeouts again that were armed before.
  */
 void hwtimer_dates_notice(struct ctx_clock *clock, s64 *offset_ns)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: what the timeouts of a context on CLOCK_REALTIME are scheduled for, on that clock.
+ * hwtimer: the deadlines of the timeouts of a context on CLOCK_REALTIME, on that clock.
  */
 #ifndef DEV_DATES_H
 #define DEV_DATES_H
@@ -15,10 +15,11 @@ struct hwtimer_ctx;
 
 /**
  * struct ctx_date - what a timeout is scheduled for
- * @deadline: as the program gave it, on CLOCK_REALTIME; invalid if HWTIMER_RELATIVE
- * @fired: once the timeout has ended: when, on CLOCK_REALTIME as it was then
+ * @deadline: on CLOCK_REALTIME, as the program gave it; periodic: the next one. Invalid if
+ *	HWTIMER_RELATIVE is in @flags
+ * @fired: when the timeout ended, on CLOCK_REALTIME as it was then; valid in TIMEOUT_DONE
  * @set: how often the clock had been set when the timeout was armed
- * @flags: HWTIMER_RELATIVE, HWTIMER_CANCEL_ON_SET
+ * @flags: HWTIMER_RELATIVE (until the timeout ends), HWTIMER_CANCEL_ON_SET
  */
 struct ctx_date {
 	u64	deadline;
@@ -30,12 +31,12 @@ struct ctx_date {
 /**
  * struct ctx_clock - CLOCK_REALTIME as a context knows it
  * @ctx: the context. Constant
- * @list: in the list of dev/clock.c
+ * @list: on the list "clocks" of dev/clock.c
  * @follow: a timeout whose callback arms the context's timeouts again
  * @blocks: the dates, in blocks, by the index of the timeout. Blocks are only added
- * @set: how often the clock was set, as far as the context has noticed. This and @followed are
- *	protected by ctx->lock
- * @followed: value of @set for which @follow last began to arm timeouts again
+ * @set: how many settings of the clock the context has noticed. This and @followed are protected by
+ *	ctx->lock
+ * @followed: the value of @set when @follow last began to arm timeouts again
  */
 struct ctx_clock {
 	struct hwtimer_ctx	*ctx;

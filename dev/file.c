@@ -8,7 +8,8 @@
  *
  * Lock order: ctx->control, then ctx->read_lock, then ctx->lock. The holder of one of the first
  * two may fault in a page of the program, which another program may delay without limit
- * (userfaultfd, FUSE). So only take them killably.
+ * (userfaultfd, FUSE). So only take them killably. ctx->size_lock comes before ctx->lock, and is
+ * not held together with the others.
  */
 #include <linux/fs.h>
 #include <linux/miscdevice.h>

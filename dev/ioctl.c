@@ -829,7 +829,7 @@ static long dev_enter(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
  * @run: executes it
  * @writes: it changes the context, so the file must be open for writing
  * @takes: it first takes submissions, so that operations take effect in the program's order
- * @uring: io_uring may execute it while it submits, because it is short and takes no mutex
+ * @uring: io_uring may execute it while it submits, because it is short; see dev/uring.c
  */
 struct command {
 	unsigned int	cmd;

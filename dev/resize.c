@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: changing the size of a context of /dev/hwtimer: it grows if it has rings, it gives
- * memory back, and it gives back everything when the file is closed. Without rings it grows by
- * itself, see dev/ctx.c.
+ * hwtimer: changing the size of a context of /dev/hwtimer. With rings it grows and shrinks; without
+ * rings it only gives memory back here, and grows in dev/ctx.c. When the file is closed, it gives
+ * back everything.
  *
- * Each step takes the lock for one page. Operations go on in between, so what they use is not given
- * back. How dev/table.c frees a page that the wheel may still hold is explained there.
+ * The lock is taken for one page at a time. Operations go on in between, and what they use is kept.
+ * dev/table.c explains how a page is freed that the wheel may still hold.
  */
 #include <linux/errno.h>
 #include <linux/list.h>
@@ -21,7 +21,7 @@
 #include "table.h"
 #include "user.h"
 
-/* Free a page that is out of the table, once the wheel has released its timeouts. */
+/* Free a page that is out of the table as soon as the wheel has released its timeouts. */
 static void give_back(struct hwtimer_ctx *ctx, struct ctx_page *page)
 {
 	refcount_inc(&ctx->held);
@@ -54,8 +54,8 @@ static int grow(struct hwtimer_ctx *ctx, u32 timeouts)
 }
 
 /*
- * With rings: give back the timeouts at the end of the last page that are not in use, but keep
- * @timeouts of all. Return true if the page before it may have more to give back.
+ * With rings: give back the timeouts at the end of the last page that are not in use, but keep at
+ * least @timeouts in the table. Return true if the page before it may have more to give back.
  */
 static bool shrink_rings(struct hwtimer_ctx *ctx, u32 timeouts)
 {
@@ -76,7 +76,7 @@ static bool shrink_rings(struct hwtimer_ctx *ctx, u32 timeouts)
 	table->nr = nr;
 	ctx->charged = nr;
 	if (nr > page->first) {
-		/* The memory of these is not freed, but they count no more. */
+		/* Their memory is not freed, as others use the page, but they are uncharged. */
 		hwtimer_ctx_unlock(ctx);
 		hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, gone);
 		return false;
@@ -88,7 +88,7 @@ static bool shrink_rings(struct hwtimer_ctx *ctx, u32 timeouts)
 	return true;
 }
 
-/* Without rings: give back a page that is not in use, but keep @timeouts. False: there is none. */
+/* Without rings: give back a page that is not in use. False: there is none, or too few remain. */
 static bool shrink_free(struct hwtimer_ctx *ctx, u32 timeouts)
 {
 	struct ctx_page *page = NULL;
@@ -120,7 +120,7 @@ static bool shrink_free(struct hwtimer_ctx *ctx, u32 timeouts)
  *
  * Context: Process context, may sleep.
  *
- * Return: 0, or, if a context with rings was to grow and did not: -EDQUOT, -ENOMEM, -EINTR.
+ * Return: 0. -EDQUOT, -ENOMEM or -EINTR if a context with rings should have grown and did not.
  */
 int hwtimer_ctx_resize(struct hwtimer_ctx *ctx, u32 timeouts)
 {

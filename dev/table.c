@@ -2,20 +2,20 @@
 /*
  * hwtimer: the table of the timeouts of a context, by index.
  *
- * Timeouts are allocated by page: 63 of them, each in a cache line of its own, and a header. So the
- * context of a timeout is found by its address, and memory can be given back. A page is found by
- * its number, index / 63, in one of the segments, whose sizes double: the table grows without
- * copying, and a lookup takes the same time at any size.
+ * Timeouts are allocated in pages (struct ctx_page) of 4096 bytes: a header, and 63 timeouts, each
+ * in a cache line of its own. So the page of a timeout, and its context, are found by its address.
+ * Page n has the indexes from 63 n on. The table of pages consists of segments, each twice as large
+ * as the one before it: it grows without copying, and a lookup takes the same time at any size.
  *
  * With rings, pages are added and removed at the end. Without rings, the kernel chooses the ids,
- * and any page may be given back. It leaves a hole, which the next page fills. An id must not be
- * used again, so a hole stores the highest generation of its timeouts, at which those of the next
- * page begin.
+ * and any page may be given back. It leaves a hole, which the next new page fills. An id must not
+ * be used again, so the hole stores the highest generation of the old page's timeouts, and the
+ * generations of the new ones begin there.
  *
  * Giving back: the wheel may still hold timeouts of a page, as cancelled timeouts stay in their
  * buckets. So the page is taken out of the table, under the lock, and its timeouts are released.
- * The last one that the wheel releases frees the page and uncharges the user. Meanwhile its number
- * may be used again by another page.
+ * When the wheel has released the last one, the page is freed and the user uncharged. Meanwhile
+ * another page may have the same number.
  */
 #include <linux/errno.h>
 #include <linux/minmax.h>
@@ -27,14 +27,14 @@
 #include "table.h"
 #include "user.h"
 
-/* The largest page number, plus 1. */
+/* How many pages there may be. */
 #define TABLE_NUMBERS	DIV_ROUND_UP(MAX_CAP, PAGE_TIMEOUTS)
 
 static_assert(TABLE_NUMBERS + TABLE_FIRST <= TABLE_FIRST << TABLE_SEGMENTS);
 
 /*
- * A hole: 1, the highest generation, and the number of the next hole, plus 1. On 32 bits there is
- * no room for them.
+ * A hole, in place of the page's address: bit 0 is set; above it are the highest generation, and
+ * the number of the next hole plus 1 (or 0). An address of 32 bits has no room for them.
  */
 #define HOLE_GEN_SHIFT	1
 #define HOLE_NEXT_SHIFT	(HOLE_GEN_SHIFT + 64 - ID_INDEX_BITS)
@@ -48,12 +48,12 @@ static u32 segment_first(unsigned int segment)
 }
 
 /**
- * hwtimer_table_prepare - make room for one more page in the segments
- * @table: the table, whose size no other task changes meanwhile
+ * hwtimer_table_prepare - make room for one more page
+ * @table: the table; no other task changes its size meanwhile
  *
  * Context: Process context, may sleep.
  *
- * Return: 0, -EAGAIN if the table has its largest size, -ENOMEM.
+ * Return: 0, -EAGAIN if the table has its largest size, or -ENOMEM.
  */
 int hwtimer_table_prepare(struct ctx_table *table)
 {
@@ -135,9 +135,9 @@ bool hwtimer_table_hole(struct ctx_table *table, const struct ctx_page *page)
 }
 
 /**
- * hwtimer_table_trim - free what the table has beyond its size
- * @table: the table of a context with rings, or one without pages, whose size no other task changes
- *	meanwhile. Pages beyond the size were not used
+ * hwtimer_table_trim - free the pages and segments that the table has beyond its size
+ * @table: the table of a context with rings, or one without pages. No other task changes its size
+ *	meanwhile, and no timeout of the pages beyond the size was ever used
  *
  * Context: Process context, may sleep.
  */
@@ -160,7 +160,7 @@ void hwtimer_table_trim(struct ctx_table *table)
 
 /**
  * hwtimer_table_extend - allocate the pages for a larger size
- * @table: the table of a context with rings, whose size no other task changes meanwhile
+ * @table: the table of a context with rings; no other task changes its size meanwhile
  * @ctx: the context
  * @nr: the size that the caller is about to set
  *
@@ -196,7 +196,7 @@ int hwtimer_table_extend(struct ctx_table *table, struct hwtimer_ctx *ctx, u32 n
  *
  * The caller has a reference, which it drops by hwtimer_page_put() afterwards.
  *
- * Context: Any context; but if the wheel was stopped, that of @released.
+ * Context: Any context. If the wheel was stopped, @released is called here.
  */
 void hwtimer_page_release(struct ctx_page *page, hwtimer_released_fn_t released)
 {

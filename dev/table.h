@@ -64,16 +64,16 @@ struct ctx_done {
 
 /**
  * struct ctx_timeout - one timeout of a context
- * @timeout: the timeout; its deadline is that of this timeout, unless it is periodic
- * @done: valid while the timeout is on ctx->done, if it is not periodic. On 64 bits it has the
- *	place of @timeout.node, which is ours from the start of the callback until the timeout is
- *	armed again
- * @user_data: from the program, copied to records
- * @period: of a periodic timeout; has its user_data
+ * @timeout: the timeout of the wheel. It has the deadline, unless the timeout is periodic
+ * @done: valid while the timeout is on ctx->done, if it is not periodic. On 64 bits it overlays
+ *	@timeout.node, which the wheel does not use from the start of the callback until the
+ *	timeout is armed again
+ * @user_data: from the program, copied to records; not periodic
+ * @period: periodic: the rest of its state, which includes the user_data
  * @tag: the part of the current id above the index; while the timeout is free, that of the last one
  * @state: enum ctx_timeout_state
  * @kind: kind of the record; valid in TIMEOUT_DONE
- * @periodic: the timeout is periodic; valid in TIMEOUT_PENDING and TIMEOUT_DONE, else false
+ * @periodic: the timeout is periodic; false unless TIMEOUT_PENDING or TIMEOUT_DONE
  *
  * All is protected by ctx->lock.
  */
@@ -104,15 +104,15 @@ static_assert(sizeof(struct ctx_done) <= sizeof(struct list_head) &&
 #endif
 
 /**
- * struct ctx_page - some timeouts with consecutive indexes, and what they have in common
+ * struct ctx_page - timeouts with consecutive indexes, and what they have in common
  * @ctx: the context; constant
  * @spare: without rings, if @free is not 0: links the page into ctx->spare
  * @ended_node: if @ended is not 0: links the page into ctx->ended_pages
- * @free: bitmap, without rings: timeouts that may be used
+ * @free: without rings: bitmap of the timeouts that may be used
  * @held: once the page is out of the table: released timeouts that the wheel may still hold, plus
  *	one until all have been released
- * @ended: bitmap: timeouts in TIMEOUT_DONE that are not periodic and did not expire. The wheel may
- *	still hold them, so they cannot be on ctx->done
+ * @ended: bitmap of the timeouts in TIMEOUT_DONE that are not periodic and did not expire. The
+ *	wheel may still hold them, so they cannot be on ctx->done
  * @first: index of the first timeout; constant while the page is in the table
  * @nr: without rings, and once the page is out of the table: how many timeouts are charged. With
  *	rings, those with an index below ctx->table.nr are
@@ -138,11 +138,11 @@ static_assert(sizeof(struct ctx_page) == TABLE_PAGE);
 
 /**
  * struct ctx_table - the timeouts of a context
- * @segments: arrays of pages, by page number. A page that was given back has left a hole, see
- *	hwtimer_table_hole()
+ * @segments: arrays of pages, by page number. Without rings, a page that was given back has left a
+ *	hole, see hwtimer_table_hole()
  * @nr: indexes below this may be used. Changed under ctx->lock
- * @numbers: page numbers in use, holes included
- * @hole: number of the hole that was made last, plus 1; or 0
+ * @numbers: page numbers below this are in use or holes
+ * @hole: number of the hole that was made last, plus 1; 0: there is none
  */
 struct ctx_table {
 	struct ctx_page		**segments[TABLE_SEGMENTS];

@@ -2,16 +2,16 @@
 /*
  * hwtimer: the commands of /dev/hwtimer by io_uring, IORING_OP_URING_CMD.
  *
- * They are the ioctls that are short and take no mutex, and dev/ioctl.c executes both. All complete
- * within the call. They run in the submitting task, in an io-wq worker, or in the thread of
- * IORING_SETUP_SQPOLL. The latter two are threads of the program: they have its memory, namespaces
- * and cgroups, and io_uring gives them the credentials of the request. So "current" is right for
- * whatever an ioctl asks of it.
+ * They are the short ioctls, which take no mutex whose holder may fault in a page of the program.
+ * dev/ioctl.c executes them, and all complete within the call. They run in the submitting task, in
+ * an io-wq worker, or in the thread of IORING_SETUP_SQPOLL. The latter two are threads of the
+ * program: they have its memory, namespaces and cgroups, and io_uring gives them the credentials of
+ * the request. So an ioctl may use "current" as ever.
  *
  * None of them returns -EAGAIN to be executed in an io-wq worker instead (IO_URING_F_NONBLOCK), not
- * even a context's first SCHEDULE, which may have to make a wheel. From Linux 6.8 to 6.13, io_uring
- * does not keep the entry for that: the worker would read the program's entry again, which by then
- * may be another one. A program that does not want to wait sets IOSQE_ASYNC.
+ * even a SCHEDULE that has to make a wheel or wait for a RESIZE. From Linux 6.8 to 6.13, io_uring
+ * keeps no copy of the entry for that: the worker would read the program's entry again, which by
+ * then may be another one. A program that does not want to wait sets IOSQE_ASYNC.
  */
 #include <linux/errno.h>
 #include <linux/kernel.h>
@@ -29,10 +29,10 @@ static_assert(sizeof(struct hwtimer_uring_cmd) <=
  * hwtimer_dev_uring_cmd - execute a command of io_uring
  * @cmd: the command; its payload, which may be in memory shared with the program, is a struct
  *	hwtimer_uring_cmd
- * @issue_flags: for io_uring
+ * @issue_flags: to be passed to io_uring_cmd_done()
  *
- * Return: what the ioctl would have returned, for the completion; -EIOCBQUEUED: it has been
- * completed.
+ * Return: the result for the completion, which is that of the ioctl; -EIOCBQUEUED: it has been
+ * completed here.
  */
 int hwtimer_dev_uring_cmd(struct io_uring_cmd *cmd, unsigned int issue_flags)
 {
