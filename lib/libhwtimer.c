@@ -5,12 +5,16 @@
  * Timeouts
  * --------
  *
- * A timeout has a struct timeout from when it is scheduled until its last event is returned or
- * it is cancelled. A free one is used again, the last freed one first, because it is most
- * likely in the cache. The id is HWTIMER_ID(index, tag). The tag is incremented at each use (it
- * repeats after 2^40 uses), so a record for an earlier use has another id and is dropped. That
- * alone ensures that a cancelled timeout gives no event. Without rings the kernel chooses ids of
- * its own, and gets our id as user_data.
+ * A timeout has a struct timeout, of the table in timeouts.h, from when it is scheduled until its
+ * last event is returned or it is cancelled. The id is HWTIMER_ID(index, tag). The tag is
+ * incremented at each use (it repeats after 2^40 uses), so a record for an earlier use has another
+ * id and is dropped. That alone ensures that a cancelled timeout gives no event. Without rings the
+ * kernel chooses ids of its own, and gets our id as user_data.
+ *
+ * The table grows when all timeouts are used, and shrinks when asked, or if few were used for some
+ * time. With rings the kernel's table has to be at least as large, so it grows before ours.
+ * Records and submissions of timeouts whose chunk was unmapped are not found
+ * or fail, like those of any timeout that has ended.
  *
  * A timeout has two deadlines: "wanted" is the program's, "known" is the one that the kernel was
  * given last. Known is never after wanted:
@@ -27,7 +31,7 @@
  * and is on a list until hwtimer_wait() comes to it. Only then is it compared with wanted.
  *
  * Periodic timeouts are scheduled and touched by ioctl, which returns errors at once. The kernel
- * keeps their deadlines, and struct timeout adds up what their records report.
+ * keeps their deadlines, and struct repeat adds up what their records report.
  *
  * The rings
  * ---------
@@ -107,13 +111,17 @@
 #include <unistd.h>
 
 #include "libhwtimer.h"
+#include "timeouts.h"
 
 #define NSEC_PER_SEC	1000000000ULL
 #define DEVICE		"/dev/hwtimer"
 
-#define MAX_TIMEOUTS	0x1000000U	/* what an id can number */
 #define MAX_ENTRIES	65536U
-#define TAG_MASK	((1ULL << 40) - 1)
+#define ONE_TAG		HWTIMER_ID(0, 1)
+/* Timeouts of a kernel that cannot resize its table, unless the program wants another number. */
+#define FIXED_TIMEOUTS	65536U
+/* If few timeouts were used for so long, the table shrinks. */
+#define IDLE_NS		(5 * NSEC_PER_SEC)
 
 /* The longest single sleep, in s: a time_t may have 32 bits. */
 #define LONGEST_SLEEP	1000000
@@ -124,53 +132,21 @@
 #define REPORTS_EXPIRY	0x01	/* an event, unless wanted is in the future */
 #define REPORTS_END	0x02	/* it was handed back */
 
-/* timeout.next at the end of the list */
-#define NO_TIMEOUT		(~0U)
+#ifndef HWTIMER_IOC_RESIZE
+/* Of a newer linux/hwtimer.h. */
+#define HWTIMER_FEATURE_RESIZE	0x00000008U
+
+struct hwtimer_resize {
+	__u32 flags;
+	__u32 timeouts;
+};
+
+#define HWTIMER_IOC_RESIZE	_IOWR(HWTIMER_IOC_MAGIC, 0x0d, struct hwtimer_resize)
+#endif
 
 /* From so many timeouts on, one that is taken soon is fetched from memory. */
 #define PREFETCH_FROM	8192
 #define PREFETCH_AHEAD	4
-
-/**
- * struct timeout - a timeout, or a free place for one
- * @id: its id; the last id if it is free
- * @user_data: the program's
- * @wanted: the program's deadline. Periodic: the deadline of the last expiry
- * @known: the kernel's deadline. Periodic: the one that it had when it was handed back
- * @fired: valid with REPORTS_EXPIRY: when it expired; 0: the kernel refused to arm it
- * @overruns: valid with REPORTS_EXPIRY: periodic: overruns of the next event
- * @kernel_id: valid while ARMED, without rings: the kernel's id
- * @entry: valid while ARMED, with rings, not periodic: index of the entry that armed it
- * @ended: valid with REPORTS_END: when it was handed back
- * @next: valid if @listed: index of the next timeout on the list, or NO_TIMEOUT
- * @used: false: it is free
- * @periodic: it is periodic
- * @listed: it is on the list of timeouts that report something. It stays there even if it was
- *	cancelled or armed again meanwhile
- * @reports: REPORTS_*; 0: ARMED
- */
-struct timeout {
-	uint64_t	id;
-	uint64_t	user_data;
-	uint64_t	wanted;
-	uint64_t	known;
-	uint64_t	fired;
-	uint64_t	overruns;
-	union {
-		uint64_t	kernel_id;
-		uint32_t	entry;
-		uint64_t	ended;
-	};
-	uint32_t	next;
-	bool		used;
-	bool		periodic;
-	bool		listed;
-	uint8_t		reports;
-};
-
-/* One cache line for each timeout: the array is aligned. */
-#define TIMEOUT_SIZE	64
-static_assert(sizeof(struct timeout) == TIMEOUT_SIZE, "size of a timeout");
 
 /**
  * struct backend - how requests reach the kernel: by the rings or by ioctls
@@ -198,18 +174,17 @@ struct backend {
  * @clock: the clock of all times
  * @threads: several threads use the handle: take @lock
  * @tick_ns: the wheel's tick
- * @timeouts: array of all timeouts
- * @nr_timeouts: its length
- * @free: stack of the indexes of timeouts that were used and are free
+ * @resizable: the kernel knows HWTIMER_IOC_RESIZE
  * @ring: the mapping, or NULL: no rings
  * @map_size: size of the mapping
  * @sqes: the submission ring
  * @cqes: the completion ring
  * @sq_entries: entries of the submission ring
  * @cq_mask: entries of the completion ring, less 1
- * @lock: protects the fields below, @timeouts and @free
- * @nr_free: length of @free
- * @nr_used: elements of @timeouts from this index on were never used
+ * @lock: protects the fields below
+ * @table: the timeouts
+ * @in_kernel: with rings: the size of the kernel's table
+ * @looked: when @table.peak was last set, on CLOCK_MONOTONIC_COARSE
  * @first: first timeout on the list of those that report something, or NO_TIMEOUT
  * @last: last timeout on this list
  * @stopped: timeouts can no longer be armed
@@ -224,9 +199,7 @@ struct hwtimer {
 	clockid_t			clock;
 	bool				threads;
 	uint64_t			tick_ns;
-	struct timeout			*timeouts;
-	uint32_t			nr_timeouts;
-	uint32_t			*free;
+	bool				resizable;
 	struct hwtimer_ring		*ring;
 	size_t				map_size;
 	struct hwtimer_sqe		*sqes;
@@ -235,8 +208,9 @@ struct hwtimer {
 	uint32_t			cq_mask;
 
 	pthread_mutex_t			lock;
-	uint32_t			nr_free;
-	uint32_t			nr_used;
+	struct table			table;
+	uint32_t			in_kernel;
+	uint64_t			looked;
 	uint32_t			first;
 	uint32_t			last;
 	bool				stopped;
@@ -286,32 +260,106 @@ static struct timeout *find(struct hwtimer *h, hwtimer_id id)
 {
 	struct timeout *timeout;
 
-	if (HWTIMER_ID_INDEX(id) >= h->nr_used)
+	if (HWTIMER_ID_INDEX(id) >= h->table.size)
 		return NULL;
-	timeout = &h->timeouts[HWTIMER_ID_INDEX(id)];
+	timeout = timeout_at(&h->table, HWTIMER_ID_INDEX(id));
 	return timeout->used && timeout->id == id ? timeout : NULL;
+}
+
+/* Have the kernel's table resized to @size. Returns 0 or -errno; see @in_kernel for the result. */
+static int resize_kernel(struct hwtimer *h, uint32_t size)
+{
+	struct hwtimer_resize arg = { .timeouts = size };
+	int ret;
+
+	if (!h->resizable)
+		return 0;
+	ret = device(h, HWTIMER_IOC_RESIZE, &arg);
+	if (!ret)
+		h->in_kernel = arg.timeouts;
+	return ret;
+}
+
+/* The table is full: let it grow. Near the limits of the system, grow by less. */
+static int grow(struct hwtimer *h)
+{
+	uint32_t size = table_wish(&h->table), more;
+	int ret = 0;
+
+	if (size == h->table.size)
+		return -EAGAIN;
+	while (h->ring && size > h->in_kernel) {
+		ret = resize_kernel(h, size);
+		if (ret != -EDQUOT && ret != -ENOMEM)
+			break;
+		more = (size - h->table.size) / 2;
+		if (more < CHUNK / 16)
+			break;
+		size = h->table.size + more;
+	}
+	if (ret)
+		return ret;
+	return table_grow(&h->table, size) ? 0 : -ENOMEM;
+}
+
+/*
+ * Shrink to about @size timeouts, or to as many as are in use. First have the kernel take all
+ * submissions, because timeouts that were cancelled there may still be pending in the kernel.
+ */
+static int shrink(struct hwtimer *h, uint32_t size)
+{
+	int ret = h->backend->flush(h);
+
+	table_shrink(&h->table, size);
+	return ret ? ret : resize_kernel(h, h->table.size);
+}
+
+/*
+ * Called when there are no events. If less than a quarter of the table was used for some time,
+ * make it so small that half was used: it then takes twice as many timeouts to grow, and half as
+ * many to shrink again.
+ */
+static void shrink_if_idle(struct hwtimer *h)
+{
+	uint64_t now;
+
+	if (h->table.size <= CHUNK)
+		return;
+	now = read_clock(CLOCK_MONOTONIC_COARSE);
+	if (now - h->looked < IDLE_NS)
+		return;
+	h->looked = now;
+	if (h->table.peak < h->table.size / 4)
+		shrink(h, 2 * h->table.peak);
+	h->table.peak = nr_live(&h->table);
 }
 
 static int take_timeout(struct hwtimer *h, uint64_t user_data, struct timeout **taken)
 {
+	struct table *t = &h->table;
 	struct timeout *timeout;
-	uint64_t tag;
+	uint32_t index;
+	int ret;
 
 	if (h->stopped)
 		return -ESHUTDOWN;
-	if (h->nr_free) {
-		timeout = &h->timeouts[h->free[--h->nr_free]];
-		/* Fetch a timeout that is taken soon, if they do not all stay in the caches. */
-		if (h->nr_timeouts >= PREFETCH_FROM && h->nr_free >= PREFETCH_AHEAD)
-			__builtin_prefetch(&h->timeouts[h->free[h->nr_free - PREFETCH_AHEAD]], 1);
-	} else if (h->nr_used < h->nr_timeouts) {
-		timeout = &h->timeouts[h->nr_used++];
-		*timeout = (struct timeout){ 0 };
-	} else {
-		return -EAGAIN;
+	if (!t->nr_free) {
+		if (!t->in_bitmap) {
+			ret = grow(h);
+			if (ret)
+				return ret;
+		}
+		fill_stack(t);
 	}
-	tag = (HWTIMER_ID_TAG(timeout->id) + 1) & TAG_MASK;
-	timeout->id = HWTIMER_ID(timeout - h->timeouts, tag ? tag : 1);
+	index = t->free[--t->nr_free];
+	timeout = timeout_at(t, index);
+	/* Fetch a timeout that is taken soon, if they do not all stay in the caches. */
+	if (t->size >= PREFETCH_FROM && t->nr_free >= PREFETCH_AHEAD)
+		__builtin_prefetch(timeout_at(t, t->free[t->nr_free - PREFETCH_AHEAD]), 1);
+	timeout->id = (timeout->id + ONE_TAG) | index;
+	/* It repeats, and 0 is no id. */
+	if (!HWTIMER_ID_TAG(timeout->id))
+		timeout->id += ONE_TAG;
 	timeout->user_data = user_data;
 	timeout->used = true;
 	timeout->periodic = false;
@@ -322,15 +370,21 @@ static int take_timeout(struct hwtimer *h, uint64_t user_data, struct timeout **
 
 static void free_timeout(struct hwtimer *h, struct timeout *timeout)
 {
+	struct table *t = &h->table;
+
+	if (timeout->periodic) {
+		free(timeout->repeat);
+		t->periodic--;
+	}
 	timeout->used = false;
 	timeout->reports = 0;
-	h->free[h->nr_free++] = timeout - h->timeouts;
+	put_free(t, index_of(timeout));
 }
 
 /* Remove the first timeout from the list. */
 static void unlist_first(struct hwtimer *h)
 {
-	struct timeout *timeout = &h->timeouts[h->first];
+	struct timeout *timeout = timeout_at(&h->table, h->first);
 
 	timeout->listed = false;
 	h->first = timeout->next;
@@ -338,7 +392,7 @@ static void unlist_first(struct hwtimer *h)
 
 static void enlist(struct hwtimer *h, struct timeout *timeout)
 {
-	uint32_t index = timeout - h->timeouts;
+	uint32_t index = index_of(timeout);
 
 	if (timeout->listed)
 		return;
@@ -347,30 +401,49 @@ static void enlist(struct hwtimer *h, struct timeout *timeout)
 	if (h->first == NO_TIMEOUT)
 		h->first = index;
 	else
-		h->timeouts[h->last].next = index;
+		timeout_at(&h->table, h->last)->next = index;
 	h->last = index;
 }
 
 static void note_expiry(struct timeout *timeout, const struct hwtimer_record *record)
 {
+	struct repeat *r = timeout->repeat;
+
 	if (timeout->periodic) {
 		timeout->wanted = record->deadline;
-		timeout->overruns = record->overruns +
-				 (timeout->reports & REPORTS_EXPIRY ? timeout->overruns + 1 : 0);
+		r->overruns = record->overruns +
+			      (timeout->reports & REPORTS_EXPIRY ? r->overruns + 1 : 0);
+		r->fired = record->fired;
+	} else {
+		timeout->fired = record->fired;
 	}
-	timeout->fired = record->fired;
 	timeout->reports |= REPORTS_EXPIRY;
 }
 
-/* Only schedules fail with a record; other entries are HWTIMER_SQE_QUIET. */
+static void note_end(struct timeout *timeout, const struct hwtimer_record *record)
+{
+	if (timeout->periodic) {
+		timeout->repeat->deadline = record->deadline;
+		timeout->repeat->ended = record->fired;
+	} else {
+		timeout->ended = record->fired;
+	}
+	timeout->reports |= REPORTS_END;
+}
+
+/*
+ * Only schedules fail with a record, which periodic timeouts do not use; other entries are
+ * HWTIMER_SQE_QUIET.
+ */
 static void note_failure(struct timeout *timeout, const struct hwtimer_record *record)
 {
+	if (timeout->periodic)
+		return;
 	if (record->error == -EBUSY || record->error == -EEXIST) {
 		timeout->fired = 0;
 		timeout->reports |= REPORTS_EXPIRY;
 	} else {
-		timeout->ended = record->fired;
-		timeout->reports |= REPORTS_END;
+		note_end(timeout, record);
 	}
 }
 
@@ -386,10 +459,7 @@ static void note(struct hwtimer *h, hwtimer_id id, const struct hwtimer_record *
 		note_expiry(timeout, record);
 		break;
 	case HWTIMER_HANDED_BACK:
-		if (timeout->periodic)
-			timeout->known = record->deadline;
-		timeout->ended = record->fired;
-		timeout->reports |= REPORTS_END;
+		note_end(timeout, record);
 		break;
 	case HWTIMER_FAILED:
 		note_failure(timeout, record);
@@ -404,6 +474,7 @@ static void note(struct hwtimer *h, hwtimer_id id, const struct hwtimer_record *
  */
 static int report_one(struct hwtimer *h, struct timeout *timeout, struct hwtimer_event *event)
 {
+	const struct repeat *r = timeout->periodic ? timeout->repeat : NULL;
 	int ret;
 
 	*event = (struct hwtimer_event){
@@ -414,12 +485,12 @@ static int report_one(struct hwtimer *h, struct timeout *timeout, struct hwtimer
 		.kind = HWTIMER_EXPIRED,
 	};
 	if (!(timeout->reports & REPORTS_EXPIRY)) {
-		if (timeout->periodic)
-			event->deadline_ns = timeout->known;
-		event->fired_ns = timeout->ended;
+		event->deadline_ns = r ? r->deadline : timeout->wanted;
+		event->fired_ns = r ? r->ended : timeout->ended;
 		event->kind = HWTIMER_HANDED_BACK;
-	} else if (timeout->periodic) {
-		event->overruns = timeout->overruns;
+	} else if (r) {
+		event->fired_ns = r->fired;
+		event->overruns = r->overruns;
 		timeout->reports &= ~REPORTS_EXPIRY;
 		return 1;
 	} else if (!timeout->fired || timeout->wanted > timeout->fired) {
@@ -444,7 +515,7 @@ static int report_all(struct hwtimer *h, struct hwtimer_event *events, int max)
 	int n = 0, ret;
 
 	while (n < max && h->first != NO_TIMEOUT) {
-		timeout = &h->timeouts[h->first];
+		timeout = timeout_at(&h->table, h->first);
 		if (timeout->reports) {
 			ret = report_one(h, timeout, &events[n]);
 			if (ret < 0)
@@ -771,8 +842,6 @@ static int get_options(struct hwtimer_options *to, const struct hwtimer_options 
 			return -EINVAL;
 		*to = *from;
 	}
-	if (!to->timeouts)
-		to->timeouts = 65536;
 	if (!to->sq_entries)
 		to->sq_entries = 4096;
 	if (!to->cq_entries)
@@ -797,6 +866,7 @@ static int set_up(struct hwtimer *h, const struct hwtimer_options *options)
 		.slots = options->slots,
 		.levels = options->levels,
 	};
+	struct hwtimer_info info = { 0 };
 	int ret;
 
 	if (options->flags & HWTIMER_OPEN_OWN_WHEEL)
@@ -808,9 +878,19 @@ static int set_up(struct hwtimer *h, const struct hwtimer_options *options)
 	ret = device(h, HWTIMER_IOC_SETUP, &arg);
 	if (ret)
 		return ret;
+	h->resizable = !device(h, HWTIMER_IOC_INFO, &info) &&
+		       info.features & HWTIMER_FEATURE_RESIZE;
 	h->clock = arg.clockid;
 	h->tick_ns = arg.tick_ns;
 	return 0;
+}
+
+/* How many timeouts the kernel's table gets first, if the program wants up to @most. */
+static uint32_t first_timeouts(const struct hwtimer *h, uint32_t most)
+{
+	if (!h->resizable)
+		return most ? most : FIXED_TIMEOUTS;
+	return most && most < CHUNK ? most : CHUNK;
 }
 
 static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
@@ -818,7 +898,7 @@ static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
 	struct hwtimer_rings arg = {
 		.sq_entries = options->sq_entries,
 		.cq_entries = options->cq_entries,
-		.timeouts = options->timeouts,
+		.timeouts = first_timeouts(h, options->timeouts),
 		.sqe_size = sizeof(struct hwtimer_sqe),
 		.record_size = sizeof(struct hwtimer_record),
 	};
@@ -842,16 +922,17 @@ static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
 	h->cqes = (const struct hwtimer_record *)(map + arg.cq_offset);
 	h->sq_entries = arg.sq_entries;
 	h->cq_mask = arg.cq_entries - 1;
+	h->in_kernel = arg.timeouts;
 	h->backend = &rings;
 	return 0;
 }
 
-static int allocate(struct hwtimer *h, uint32_t timeouts)
+static int allocate(struct hwtimer *h, uint32_t most)
 {
-	h->nr_timeouts = timeouts;
-	h->timeouts = aligned_alloc(TIMEOUT_SIZE, (size_t)timeouts * TIMEOUT_SIZE);
-	h->free = malloc((size_t)timeouts * sizeof(*h->free));
-	return h->timeouts && h->free ? 0 : -ENOMEM;
+	if (!most)
+		most = h->ring && !h->resizable ? FIXED_TIMEOUTS : MAX_TIMEOUTS;
+	h->looked = read_clock(CLOCK_MONOTONIC_COARSE);
+	return table_init(&h->table, most);
 }
 
 int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *from)
@@ -877,9 +958,9 @@ int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *from)
 	if (!ret)
 		ret = set_up(h, &options);
 	if (!ret)
-		ret = allocate(h, options.timeouts);
-	if (!ret)
 		ret = map_rings(h, &options);
+	if (!ret)
+		ret = allocate(h, options.timeouts);
 	if (ret)
 		hwtimer_close(h);
 	else
@@ -896,8 +977,7 @@ void hwtimer_close(struct hwtimer *h)
 		munmap(h->ring, h->map_size);
 	if (h->fd >= 0)
 		close(h->fd);
-	free(h->timeouts);
-	free(h->free);
+	table_destroy(&h->table);
 	free(h);
 }
 
@@ -945,16 +1025,25 @@ static int schedule(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_sche
 	if (ret)
 		goto out;
 	timeout->wanted = deadline_ns;
-	timeout->periodic = arg;
-	ret = arg ? h->backend->arm_repeat(h, timeout, arg) : h->backend->arm(h, timeout);
-	if (ret) {
-		free_timeout(h, timeout);
-		goto out;
+	if (arg) {
+		timeout->repeat = calloc(1, sizeof(*timeout->repeat));
+		if (!timeout->repeat) {
+			ret = -ENOMEM;
+			goto no;
+		}
+		timeout->periodic = true;
+		h->table.periodic++;
 	}
+	ret = arg ? h->backend->arm_repeat(h, timeout, arg) : h->backend->arm(h, timeout);
+	if (ret)
+		goto no;
 	kick_kernel(h);
 	/* Before another thread can return its event, and after the barrier of the kick. */
 	if (id)
 		*id = timeout->id;
+	goto out;
+no:
+	free_timeout(h, timeout);
 out:
 	unlock(h);
 	return ret;
@@ -1090,6 +1179,17 @@ int hwtimer_cancel(struct hwtimer *h, hwtimer_id id)
 	return timeout ? 0 : -ENOENT;
 }
 
+int hwtimer_shrink(struct hwtimer *h)
+{
+	int ret;
+
+	lock(h);
+	ret = shrink(h, nr_live(&h->table));
+	h->table.peak = nr_live(&h->table);
+	unlock(h);
+	return ret;
+}
+
 int hwtimer_flush(struct hwtimer *h)
 {
 	int ret;
@@ -1133,8 +1233,10 @@ static int collect(struct hwtimer *h, struct hwtimer_event *events, int max)
 	} while (ret > 0);
 	/* For timeouts that were armed again. */
 	kick_kernel(h);
-	if (!n && !ret && h->stopped && h->nr_free == h->nr_used)
+	if (!n && !ret && h->stopped && !nr_live(&h->table))
 		return -ESHUTDOWN;
+	if (!n && !ret)
+		shrink_if_idle(h);
 	return n ? n : ret;
 }
 

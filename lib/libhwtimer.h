@@ -26,8 +26,9 @@
  *
  * After a touch, a periodic timeout still gives the events of its earlier expiries.
  *
- * hwtimer_open() allocates all memory. Functions that return int return 0 (or more, where
- * noted) or -errno. One thread at a time may use a handle, unless it was opened with
+ * A handle begins small, and takes memory as timeouts are scheduled; a touch or cancel needs none.
+ * hwtimer_wait() gives memory back if few timeouts were used for seconds. Functions that return
+ * int return 0 (or more, where noted) or -errno. One thread at a time may use a handle, unless it was opened with
  * HWTIMER_OPEN_THREADS. After fork() the child may only call hwtimer_close(), which does not
  * affect the parent's timeouts.
  */
@@ -67,7 +68,8 @@ typedef uint64_t hwtimer_id;
  * struct hwtimer_options - options of hwtimer_open(); 0 selects the default
  * @size: sizeof(struct hwtimer_options)
  * @flags: HWTIMER_OPEN_*
- * @timeouts: how many timeouts there may be at once, up to 2^24; 0: 65536
+ * @timeouts: the most timeouts that there may be at once, up to 2^24; 0: 2^24. If the kernel lacks
+ *	HWTIMER_FEATURE_RESIZE, it allocates memory for all of them at once; 0: 65536 then
  * @sq_entries: entries of the submission ring; 0: 4096
  * @cq_entries: entries of the completion ring, at least 2; 0: as many as @sq_entries
  * @tick_ns: own wheel: its tick
@@ -167,7 +169,8 @@ uint64_t hwtimer_now(const struct hwtimer *h);
 
 /*
  * Schedule a timeout: @delay_ns from now, or for @deadline_ns. @id may be NULL. -EAGAIN: there are
- * as many timeouts as hwtimer_options.timeouts; -ESHUTDOWN: the handle was stopped. Without rings
+ * as many timeouts as hwtimer_options.timeouts; -ENOMEM, -EDQUOT: it would take more memory than
+ * there is, or than the system allows the user; -ESHUTDOWN: the handle was stopped. Without rings
  * also the errors of HWTIMER_IOC_SCHEDULE.
  */
 int hwtimer_schedule(struct hwtimer *h, uint64_t delay_ns, uint64_t user_data,
@@ -213,6 +216,13 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
  * later time stay in the library until the old deadline.
  */
 int hwtimer_flush(struct hwtimer *h);
+
+/*
+ * Give back memory that is not in use, ours and the kernel's. Timeouts are not moved, so what
+ * remains depends on the highest index in use; low ones are used first. The errors are those of
+ * HWTIMER_IOC_RESIZE; our own memory was given back nevertheless.
+ */
+int hwtimer_shrink(struct hwtimer *h);
 
 /*
  * End all timeouts. Each one that did not expire before gives an event of kind HWTIMER_HANDED_BACK,

@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -898,6 +899,7 @@ void xa_destroy(struct xarray *xa)
 
 static const struct miscdevice *device;
 static struct file files[64];
+static void *mapped[64];	/* the rings of each */
 static u64 files_taken;
 
 int misc_register(struct miscdevice *misc)
@@ -938,6 +940,7 @@ int native_open(const char *path, int flags, ...)
 
 int native_close(int fd)
 {
+	WRITE_ONCE(mapped[fd - FIRST_FD], NULL);
 	device->fops->release(NULL, native_file(fd));
 	__atomic_fetch_and(&files_taken, ~BIT_ULL(fd - FIRST_FD), __ATOMIC_SEQ_CST);
 	return 0;
@@ -960,17 +963,28 @@ int native_ioctl(int fd, unsigned long command, ...)
 void *native_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
 {
 	struct vm_area_struct vma = { .vm_flags = VM_SHARED };
-	int ret = device->fops->mmap(native_file(fd), &vma);
+	int ret;
 
-	if (!ret)
+	if (!native_file(fd))
+		return mmap(at, size, prot, flags, fd, offset);
+	ret = device->fops->mmap(native_file(fd), &vma);
+	if (!ret) {
+		WRITE_ONCE(mapped[fd - FIRST_FD], vma.at);
 		return vma.at;
+	}
 	errno = -ret;
 	return (void *)-1;
 }
 
+/* The rings are freed with the file. */
 int native_munmap(void *at, size_t size)
 {
-	return 0;
+	unsigned int i;
+
+	for (i = 0; i < 64; i++)
+		if (READ_ONCE(mapped[i]) == at)
+			return 0;
+	return munmap(at, size);
 }
 
 void poll_wait(struct file *file, wait_queue_head_t *wq, poll_table *wait)

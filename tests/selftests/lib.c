@@ -2,7 +2,7 @@
 /*
  * libhwtimer, with ioctls and with rings: every function and every error; that no event is early,
  * lost or reported twice, in any order of calls and from any thread; that touches and cancels make
- * no system calls, and that all memory is allocated when the handle is opened.
+ * no system calls; and when memory is allocated and given back.
  *
  * The linker redirects all calls of ioctl(), malloc() and so on to the wrappers below (--wrap).
  * SEED=N repeats a run's random operations.
@@ -18,10 +18,12 @@ static unsigned long fail_command;
 static int fail_errno;
 static int fail_times = -1;
 static int fail_allocation = -1;	/* allocations that succeed before one fails */
-static bool fail_mmap;
+static bool fail_mmap;			/* of rings */
+static int fail_map = -1;		/* mappings of other memory that succeed before one fails */
 
-/* The library's latest mapping of its rings. */
+/* The library's latest mapping of its rings, and how many bytes of other memory it has mapped. */
 static void *lib_rings;
+static size_t mapped;
 
 static atomic_ulong ioctls, reads, polls, allocations;
 
@@ -33,17 +35,17 @@ int __real_ioctl(int fd, unsigned long command, void *arg);
 ssize_t __real_read(int fd, void *buffer, size_t size);
 int __real_ppoll(struct pollfd *p, nfds_t n, const struct timespec *ts, const sigset_t *mask);
 void *__real_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset);
+int __real_munmap(void *addr, size_t size);
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
-void *__real_aligned_alloc(size_t alignment, size_t size);
 
 int __wrap_ioctl(int fd, unsigned long command, ...);
 ssize_t __wrap_read(int fd, void *buffer, size_t size);
 int __wrap_ppoll(struct pollfd *p, nfds_t n, const struct timespec *ts, const sigset_t *mask);
 void *__wrap_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset);
+int __wrap_munmap(void *addr, size_t size);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_aligned_alloc(size_t alignment, size_t size);
 
 int __wrap_ioctl(int fd, unsigned long command, ...)
 {
@@ -85,10 +87,23 @@ void *__wrap_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t of
 		errno = ENOMEM;
 		return MAP_FAILED;
 	}
+	if (fd < 0 && fail_map >= 0 && !fail_map--) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
 	addr = __real_mmap(addr, size, prot, flags, fd, offset);
 	if (fd >= 0)
 		lib_rings = addr;
+	else if (addr != MAP_FAILED)
+		mapped += size;
 	return addr;
+}
+
+int __wrap_munmap(void *addr, size_t size)
+{
+	if (addr != lib_rings)
+		mapped -= size;
+	return __real_munmap(addr, size);
 }
 
 static bool no_memory(void)
@@ -105,11 +120,6 @@ void *__wrap_malloc(size_t size)
 void *__wrap_calloc(size_t n, size_t size)
 {
 	return no_memory() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_aligned_alloc(size_t alignment, size_t size)
-{
-	return no_memory() ? NULL : __real_aligned_alloc(alignment, size);
 }
 
 static unsigned long system_calls(void)
@@ -201,6 +211,22 @@ static void wait_expired(struct hwtimer *h, __u64 n)
 			die("stats");
 		s.expired >= n;
 	}));
+}
+
+/* Does the kernel know HWTIMER_IOC_RESIZE? */
+static bool resizable(void)
+{
+#ifdef HWTIMER_FEATURE_RESIZE
+	struct hwtimer_info info = { 0 };
+	int fd = must_open();
+
+	if (ioctl(fd, HWTIMER_IOC_INFO, &info))
+		die("info");
+	close(fd);
+	return info.features & HWTIMER_FEATURE_RESIZE;
+#else
+	return false;
+#endif
 }
 
 FIXTURE(lib)
@@ -751,6 +777,7 @@ TEST_F(lib, periodic_stopped)
 	EXPECT_EQ(-ESHUTDOWN, hwtimer_wait(self->h, &e, 1, 0));
 }
 
+/* Only a periodic timeout needs memory of its own. */
 TEST_F(lib, no_allocation_after_open)
 {
 	unsigned long before = atomic_load(&allocations);
@@ -778,7 +805,7 @@ TEST_F(lib, no_allocation_after_open)
 	hwtimer_stop(self->h);
 	while (hwtimer_wait(self->h, e, ARRAY_SIZE(e), -1) > 0)
 		;
-	EXPECT_EQ(before + 1, atomic_load(&allocations));
+	EXPECT_EQ(before + 2, atomic_load(&allocations));
 }
 
 /* With rings, only a full ring and a sleeping worker cost system calls. */
@@ -884,6 +911,94 @@ TEST_F(lib, timeouts_up_to_the_limit)
 	ASSERT_EQ(0, hwtimer_stop(h));
 	EXPECT_EQ(LIMIT, collect(h, e, LIMIT + 1));
 	hwtimer_close(h);
+}
+
+/* A handle grows, fails without harm if it cannot, and gives memory back when asked. */
+TEST_F(lib, grows_and_shrinks)
+{
+	enum { N = 5000 };
+	bool rings = variant->flags & HWTIMER_OPEN_RINGS;
+	struct hwtimer_event e[N + 1];
+	hwtimer_id ids[N], id = POISON;
+	size_t before;
+	int i;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &ids[0]));
+	before = mapped;
+	for (i = 1; i < 1024; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, i, &ids[i]));
+	}
+	EXPECT_EQ(before, mapped);
+#ifdef HWTIMER_IOC_RESIZE
+	fail_command = HWTIMER_IOC_RESIZE;
+	fail_errno = EDQUOT;
+	if (rings && resizable()) {
+		EXPECT_EQ(-EDQUOT, hwtimer_schedule(self->h, 0, 9, &id));
+	}
+	fail_errno = 0;
+#endif
+	fail_map = 0;
+	EXPECT_EQ(-ENOMEM, hwtimer_schedule(self->h, 0, 9, &id));
+	EXPECT_EQ(POISON, id);
+	for (i = 1024; i < N; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, i, &ids[i]));
+	}
+	EXPECT_LT(before, mapped);
+	/* Those in use stay, wherever they are. */
+	EXPECT_EQ(0, hwtimer_shrink(self->h));
+	for (i = 1; i < N - 1; i++) {
+		ASSERT_EQ(0, hwtimer_cancel(self->h, ids[i]));
+	}
+	EXPECT_EQ(0, hwtimer_shrink(self->h));
+	EXPECT_LT(before, mapped);
+	EXPECT_EQ(0, hwtimer_touch(self->h, ids[N - 1], 2 * FAR));
+	ASSERT_EQ(0, hwtimer_cancel(self->h, ids[N - 1]));
+	EXPECT_EQ(0, hwtimer_shrink(self->h));
+	EXPECT_EQ(before, mapped);
+	if (rings && resizable()) {
+		EXPECT_EQ(1024, must_fdinfo(hwtimer_fd(self->h), "ring_timeouts"));
+	}
+	/* No id is valid again, nor used again. */
+	EXPECT_EQ(-ENOENT, hwtimer_cancel(self->h, ids[N - 1]));
+	for (i = 1; i < N; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(self->h, i % 2 ? 0 : FAR, i, &id));
+		ASSERT_NE(ids[i], id);
+		if (i == N - 1) {
+			EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, ids[N - 1], 0));
+		}
+	}
+	EXPECT_EQ(N / 2, collect(self->h, e, N / 2));
+	ASSERT_EQ(0, hwtimer_stop(self->h));
+	EXPECT_EQ(N - N / 2, collect(self->h, e, N + 1));
+	EXPECT_EQ(0, hwtimer_shrink(self->h));
+}
+
+/* A handle of which little was used for seconds gives memory back when it waits. */
+TEST_F(lib, shrinks_when_idle)
+{
+	enum { N = 5000 };
+	hwtimer_id ids[N];
+	size_t before;
+	int i;
+
+	if (variant->flags & HWTIMER_OPEN_THREADS)
+		SKIP(return, "as with one thread");
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &ids[0]));
+	before = mapped;
+	for (i = 1; i < N; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, i, &ids[i]));
+	}
+	for (i = 1; i < N; i++) {
+		ASSERT_EQ(0, hwtimer_cancel(self->h, ids[i]));
+	}
+	/* All were used since the last look. */
+	EXPECT_EQ(0, hwtimer_wait(self->h, &(struct hwtimer_event){ 0 }, 1, 0));
+	EXPECT_LT(before, mapped);
+	wait_until(now_ns() + 5 * NSEC_PER_SEC + NSEC_PER_SEC / 10);
+	EXPECT_EQ(0, hwtimer_wait(self->h, &(struct hwtimer_event){ 0 }, 1, 0));
+	wait_until(now_ns() + 5 * NSEC_PER_SEC + NSEC_PER_SEC / 10);
+	EXPECT_EQ(0, hwtimer_wait(self->h, &(struct hwtimer_event){ 0 }, 1, 0));
+	EXPECT_EQ(before, mapped);
 }
 
 /*
@@ -1752,7 +1867,7 @@ TEST(usual_options)
 	EXPECT_TRUE(hwtimer_has_rings(h));
 	EXPECT_EQ(4096, must_fdinfo(hwtimer_fd(h), "sq_entries"));
 	EXPECT_EQ(4096, must_fdinfo(hwtimer_fd(h), "cq_entries"));
-	EXPECT_EQ(65536, must_fdinfo(hwtimer_fd(h), "ring_timeouts"));
+	EXPECT_EQ(resizable() ? 1024 : 65536, must_fdinfo(hwtimer_fd(h), "ring_timeouts"));
 	ASSERT_EQ(0, hwtimer_schedule(h, 0, 1, NULL));
 	ASSERT_EQ(1, collect(h, &e, 1));
 	hwtimer_close(h);
@@ -1970,9 +2085,12 @@ TEST(out_of_memory)
 		ASSERT_EQ(-ENOMEM, ret);
 	}
 	fail_allocation = -1;
-	/* The handle, its slots, and the list of the free ones. */
-	EXPECT_EQ(3, n);
+	/* The handle. */
+	EXPECT_EQ(1, n);
+	fail_map = 0;
+	EXPECT_EQ(-ENOMEM, try_open(options(0)));
 	EXPECT_EQ(files, open_files());
+	EXPECT_EQ(0, mapped);
 }
 
 TEST_HARNESS_MAIN
