@@ -93,6 +93,29 @@
  *
  * All other data belongs to the handle. If several threads use the handle, its lock protects the
  * data. The lock is not held while hwtimer_wait() sleeps.
+ *
+ * Threads
+ * -------
+ *
+ * A handle that several threads use consists of shards. Each is a struct hwtimer with a context,
+ * rings, table and lock of its own; the first is the handle itself, and the others are opened when
+ * a thread that has none schedules. A thread always schedules in the same shard. The upper four bits
+ * of an id are the number of the shard, so any thread finds it, and takes its lock. As long as
+ * threads touch and cancel mostly what they have scheduled, no two want the same lock or cache line.
+ *
+ *	a new shard		is added to the epoll set, then published (release; pairs with the
+ *				acquire in nr_shards() and own_shard()), then used. So whoever has
+ *				an id finds the shard, and its first event wakes a thread that was
+ *				already sleeping on the set. None is removed before the close
+ *	hwtimer_wait()		looks at the shards, each under its lock, so no event is returned
+ *				twice. Then it sleeps on the epoll set, which is level triggered: an
+ *				event that came since the look is seen, whichever shard it is in
+ *	hwtimer_stop()		and the opening of shards exclude each other. A thread that schedules
+ *				meanwhile does so before its shard is stopped, and gets the timeout
+ *				handed back, or after, and gets -ESHUTDOWN
+ *	two locks		no thread holds two shards' locks. shards.lock is taken first
+ *	the limit		shards.left is what all tables together may still grow by. If a
+ *				shard cannot grow, its threads use free timeouts of the others
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE	/* ppoll() */
@@ -102,15 +125,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "libhwtimer.h"
+#include "lock.h"
 #include "timeouts.h"
 
 #define NSEC_PER_SEC	1000000000ULL
@@ -120,6 +144,13 @@
 #define ONE_TAG		HWTIMER_ID(0, 1)
 /* Timeouts of a kernel that cannot resize its table, unless the program wants another number. */
 #define FIXED_TIMEOUTS	65536U
+/* With shards: the number of the shard is above these bits of an id. */
+#define SHARD_SHIFT	60
+#define MAX_SHARDS	16U
+#ifndef SHARDS
+#define SHARDS		sysconf(_SC_NPROCESSORS_ONLN)
+#endif
+
 /* If few timeouts were used for so long, the table shrinks. */
 #define IDLE_NS		(5 * NSEC_PER_SEC)
 
@@ -168,12 +199,45 @@ struct backend {
 };
 
 /**
- * struct hwtimer - a handle
+ * struct shards - the shards of a handle
+ * @nr: how many there are; only grows
+ * @all: these, by number; all[0] is the handle
+ * @of_thread: by the lower bits of a thread's number: its shard, or NULL: not chosen yet
+ * @most: how many there may be, a power of two. Constant, like @epoll and @options
+ * @epoll: the epoll descriptor of all shards
+ * @options: of hwtimer_open(), with a copy of the device's name
+ * @next: hwtimer_wait() begins with this one, modulo @nr
+ * @left: by how much all tables together may grow
+ * @lock: protects @stopped, and the opening of a shard
+ * @stopped: no shards are opened any more
+ */
+struct shards {
+	uint32_t		nr;
+	struct hwtimer		*all[MAX_SHARDS];
+	struct hwtimer		*of_thread[MAX_SHARDS];
+	uint32_t		most;
+	int			epoll;
+	struct hwtimer_options	options;
+	uint32_t		next;
+	uint32_t		left;
+	uint32_t		lock;
+	bool			stopped;
+};
+
+/* The number of this thread, from 1 on; 0: none yet. */
+static __thread uint32_t thread_number;
+static uint32_t nr_threads;
+
+/**
+ * struct hwtimer - a handle, or one of its shards
  * @backend: rings or ioctls. Constant, like all fields before @lock
  * @fd: the open device
  * @clock: the clock of all times
  * @threads: several threads use the handle: take @lock
  * @tick_ns: the wheel's tick
+ * @shards: all shards of the handle; NULL: it is the only one
+ * @id_base: this and a tag of the bits in @id_mask is in each id
+ * @id_mask: the bits of an id that the tag may use, and the index
  * @resizable: the kernel knows HWTIMER_IOC_RESIZE
  * @ring: the mapping, or NULL: no rings
  * @map_size: size of the mapping
@@ -199,6 +263,9 @@ struct hwtimer {
 	clockid_t			clock;
 	bool				threads;
 	uint64_t			tick_ns;
+	struct shards			*shards;
+	uint64_t			id_base;
+	uint64_t			id_mask;
 	bool				resizable;
 	struct hwtimer_ring		*ring;
 	size_t				map_size;
@@ -207,7 +274,7 @@ struct hwtimer {
 	uint32_t			sq_entries;
 	uint32_t			cq_mask;
 
-	pthread_mutex_t			lock;
+	uint32_t			lock;
 	struct table			table;
 	uint32_t			in_kernel;
 	uint64_t			looked;
@@ -228,13 +295,13 @@ static int device(const struct hwtimer *h, unsigned long command, void *arg)
 static void lock(struct hwtimer *h)
 {
 	if (h->threads)
-		pthread_mutex_lock(&h->lock);
+		lock_take(&h->lock);
 }
 
 static void unlock(struct hwtimer *h)
 {
 	if (h->threads)
-		pthread_mutex_unlock(&h->lock);
+		lock_release(&h->lock);
 }
 
 /* Time. */
@@ -280,26 +347,45 @@ static int resize_kernel(struct hwtimer *h, uint32_t size)
 	return ret;
 }
 
+/* Take up to @n from what all shards may still grow by. Returns how much. */
+static uint32_t reserve(struct hwtimer *h, uint32_t n)
+{
+	uint32_t left, take;
+
+	if (!h->shards)
+		return n;
+	left = __atomic_load_n(&h->shards->left, __ATOMIC_RELAXED);
+	do {
+		take = n < left ? n : left;
+	} while (!__atomic_compare_exchange_n(&h->shards->left, &left, left - take, true,
+					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	return take;
+}
+
+static void unreserve(struct hwtimer *h, uint32_t n)
+{
+	if (h->shards)
+		__atomic_fetch_add(&h->shards->left, n, __ATOMIC_RELAXED);
+}
+
 /* The table is full: let it grow. Near the limits of the system, grow by less. */
 static int grow(struct hwtimer *h)
 {
-	uint32_t size = table_wish(&h->table), more;
+	uint32_t reserved = reserve(h, table_wish(&h->table) - h->table.size), more = reserved;
 	int ret = 0;
 
-	if (size == h->table.size)
+	if (!reserved)
 		return -EAGAIN;
-	while (h->ring && size > h->in_kernel) {
-		ret = resize_kernel(h, size);
-		if (ret != -EDQUOT && ret != -ENOMEM)
+	while (h->ring && h->table.size + more > h->in_kernel) {
+		ret = resize_kernel(h, h->table.size + more);
+		if ((ret != -EDQUOT && ret != -ENOMEM) || more / 2 < CHUNK / 16)
 			break;
-		more = (size - h->table.size) / 2;
-		if (more < CHUNK / 16)
-			break;
-		size = h->table.size + more;
+		more /= 2;
 	}
-	if (ret)
-		return ret;
-	return table_grow(&h->table, size) ? 0 : -ENOMEM;
+	if (!ret && !table_grow(&h->table, h->table.size + more))
+		ret = -ENOMEM;
+	unreserve(h, ret ? reserved : reserved - more);
+	return ret;
 }
 
 /*
@@ -309,8 +395,10 @@ static int grow(struct hwtimer *h)
 static int shrink(struct hwtimer *h, uint32_t size)
 {
 	int ret = h->backend->flush(h);
+	uint32_t before = h->table.size;
 
 	table_shrink(&h->table, size);
+	unreserve(h, before - h->table.size);
 	return ret ? ret : resize_kernel(h, h->table.size);
 }
 
@@ -356,10 +444,11 @@ static int take_timeout(struct hwtimer *h, uint64_t user_data, struct timeout **
 	/* Fetch a timeout that is taken soon, if they do not all stay in the caches. */
 	if (t->size >= PREFETCH_FROM && t->nr_free >= PREFETCH_AHEAD)
 		__builtin_prefetch(timeout_at(t, t->free[t->nr_free - PREFETCH_AHEAD]), 1);
-	timeout->id = (timeout->id + ONE_TAG) | index;
+	timeout->id = ((timeout->id + ONE_TAG) & h->id_mask) | index;
 	/* It repeats, and 0 is no id. */
 	if (!HWTIMER_ID_TAG(timeout->id))
 		timeout->id += ONE_TAG;
+	timeout->id |= h->id_base;
 	timeout->user_data = user_data;
 	timeout->used = true;
 	timeout->periodic = false;
@@ -935,44 +1024,8 @@ static int allocate(struct hwtimer *h, uint32_t most)
 	return table_init(&h->table, most);
 }
 
-int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *from)
+static void close_shard(struct hwtimer *h)
 {
-	struct hwtimer_options options;
-	struct hwtimer *h;
-	int ret;
-
-	*to = NULL;
-	ret = get_options(&options, from);
-	if (ret)
-		return ret;
-	h = calloc(1, sizeof(*h));
-	if (!h)
-		return -ENOMEM;
-	h->backend = &ioctls;
-	h->threads = options.flags & HWTIMER_OPEN_THREADS;
-	pthread_mutex_init(&h->lock, NULL);
-	h->first = NO_TIMEOUT;
-	h->soonest = HWTIMER_NEVER;
-	h->fd = open(options.device, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-	ret = h->fd < 0 ? -errno : 0;
-	if (!ret)
-		ret = set_up(h, &options);
-	if (!ret)
-		ret = map_rings(h, &options);
-	if (!ret)
-		ret = allocate(h, options.timeouts);
-	if (ret)
-		hwtimer_close(h);
-	else
-		*to = h;
-	return ret;
-}
-
-/* Does not take or destroy the lock, which may be locked in the child of a fork(). */
-void hwtimer_close(struct hwtimer *h)
-{
-	if (!h)
-		return;
 	if (h->ring)
 		munmap(h->ring, h->map_size);
 	if (h->fd >= 0)
@@ -981,11 +1034,185 @@ void hwtimer_close(struct hwtimer *h)
 	free(h);
 }
 
+static int open_shard(struct hwtimer **to, const struct hwtimer_options *options,
+		      struct shards *shards)
+{
+	struct hwtimer *h = calloc(1, sizeof(*h));
+	int ret;
+
+	if (!h)
+		return -ENOMEM;
+	h->backend = &ioctls;
+	h->threads = options->flags & HWTIMER_OPEN_THREADS;
+	h->shards = shards;
+	h->id_mask = ~0ULL;
+	if (shards) {
+		h->id_mask = (1ULL << SHARD_SHIFT) - 1;
+		h->id_base = (uint64_t)shards->nr << SHARD_SHIFT;
+	}
+	h->first = NO_TIMEOUT;
+	h->soonest = HWTIMER_NEVER;
+	h->fd = open(options->device, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	ret = h->fd < 0 ? -errno : 0;
+	if (!ret)
+		ret = set_up(h, options);
+	if (!ret)
+		ret = map_rings(h, options);
+	if (!ret)
+		ret = allocate(h, options->timeouts);
+	if (ret)
+		close_shard(h);
+	else
+		*to = h;
+	return ret;
+}
+
+/* Open another shard, and publish it. Called with the lock, except by hwtimer_open(). */
+static int add_shard(struct shards *s)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = s->nr };
+	struct hwtimer *h;
+	int ret = open_shard(&h, &s->options, s);
+
+	if (ret)
+		return ret;
+	if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, h->fd, &event)) {
+		ret = -errno;
+		close_shard(h);
+		return ret;
+	}
+	s->all[s->nr] = h;
+	/* Pairs with the acquire in nr_shards(). */
+	__atomic_store_n(&s->nr, s->nr + 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static uint32_t nr_shards(const struct shards *s)
+{
+	/* Pairs with the release in add_shard(). */
+	return __atomic_load_n(&s->nr, __ATOMIC_ACQUIRE);
+}
+
+/* Choose a shard for threads with these lower bits: a new one, or else one that there is. */
+static struct hwtimer *choose_shard(struct shards *s, uint32_t bits)
+{
+	struct hwtimer *h;
+	unsigned int i, chosen = 0;
+
+	lock_take(&s->lock);
+	h = s->of_thread[bits];
+	if (!h) {
+		for (i = 0; i < s->most; i++)
+			chosen += !!s->of_thread[i];
+		if (chosen && chosen >= s->nr && !s->stopped)
+			add_shard(s);
+		h = s->all[chosen % s->nr];
+		/* Pairs with the acquire in own_shard(). */
+		__atomic_store_n(&s->of_thread[bits], h, __ATOMIC_RELEASE);
+	}
+	lock_release(&s->lock);
+	return h;
+}
+
+/* The shard in which this thread schedules. */
+static struct hwtimer *own_shard(struct hwtimer *h)
+{
+	struct shards *s = h->shards;
+	uint32_t bits;
+
+	if (!s)
+		return h;
+	if (!thread_number)
+		thread_number = __atomic_add_fetch(&nr_threads, 1, __ATOMIC_RELAXED);
+	bits = thread_number & (s->most - 1);
+	/* Pairs with the release in choose_shard(). */
+	h = __atomic_load_n(&s->of_thread[bits], __ATOMIC_ACQUIRE);
+	return h ? h : choose_shard(s, bits);
+}
+
+/* The shard number @i of handle @h, or NULL. */
+static struct hwtimer *shard(struct hwtimer *h, uint32_t i)
+{
+	if (!h->shards)
+		return i ? NULL : h;
+	return i < nr_shards(h->shards) ? h->shards->all[i] : NULL;
+}
+
+/* The shard that timeout @id would be in, or NULL. */
+static struct hwtimer *shard_of(struct hwtimer *h, hwtimer_id id)
+{
+	return h->shards ? shard(h, id >> SHARD_SHIFT) : h;
+}
+
+static int open_shards(struct hwtimer **to, const struct hwtimer_options *options, uint32_t most)
+{
+	struct shards *s = calloc(1, sizeof(*s));
+	int ret = -ENOMEM;
+
+	if (!s)
+		return ret;
+	s->most = most;
+	s->options = *options;
+	s->left = options->timeouts ? options->timeouts : MAX_TIMEOUTS;
+	s->epoll = epoll_create1(EPOLL_CLOEXEC);
+	s->options.device = strdup(options->device);
+	if (s->epoll < 0)
+		ret = -errno;
+	else if (s->options.device)
+		ret = add_shard(s);
+	if (!ret) {
+		*to = s->all[0];
+		return 0;
+	}
+	if (s->epoll >= 0)
+		close(s->epoll);
+	free((char *)s->options.device);
+	free(s);
+	return ret;
+}
+
+int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *from)
+{
+	struct hwtimer_options options;
+	const long processors = SHARDS;
+	uint32_t most = 1;
+	int ret;
+
+	*to = NULL;
+	ret = get_options(&options, from);
+	if (ret)
+		return ret;
+	/* One for each processor, rounded up. Each would have an own wheel. */
+	if (options.flags & HWTIMER_OPEN_THREADS && !(options.flags & HWTIMER_OPEN_OWN_WHEEL))
+		while ((long)most < processors && most < MAX_SHARDS)
+			most *= 2;
+	return most > 1 ? open_shards(to, &options, most) : open_shard(to, &options, NULL);
+}
+
+/* Does not take the locks, which may be locked in the child of a fork(). */
+void hwtimer_close(struct hwtimer *h)
+{
+	struct shards *s = h ? h->shards : NULL;
+	uint32_t i;
+
+	if (!h)
+		return;
+	if (!s) {
+		close_shard(h);
+		return;
+	}
+	for (i = nr_shards(s); i--;)
+		close_shard(s->all[i]);
+	close(s->epoll);
+	free((char *)s->options.device);
+	free(s);
+}
+
 /* Queries. */
 
 int hwtimer_fd(const struct hwtimer *h)
 {
-	return h->fd;
+	return h->shards ? h->shards->epoll : h->fd;
 }
 
 bool hwtimer_has_rings(const struct hwtimer *h)
@@ -1005,15 +1232,36 @@ uint64_t hwtimer_now(const struct hwtimer *h)
 
 int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats)
 {
+	struct hwtimer_stats one;
+	struct hwtimer *each;
+	uint32_t i;
+	int ret;
+
 	*stats = (struct hwtimer_stats){ 0 };
-	return device(h, HWTIMER_IOC_STATS, stats);
+	for (i = 0; (each = shard(h, i)); i++) {
+		one = (struct hwtimer_stats){ 0 };
+		ret = device(each, HWTIMER_IOC_STATS, &one);
+		if (ret)
+			return ret;
+		stats->now = one.now;
+		stats->scheduled += one.scheduled;
+		stats->touched += one.touched;
+		stats->cancelled += one.cancelled;
+		stats->expired += one.expired;
+		stats->handed_back += one.handed_back;
+		stats->rejected += one.rejected;
+		stats->pending += one.pending;
+		stats->unread += one.unread;
+		stats->cap += one.cap;
+	}
+	return 0;
 }
 
 /* Schedule, touch and cancel. */
 
 /* @arg: NULL unless the timeout is periodic */
-static int schedule(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_schedule *arg,
-		    uint64_t user_data, hwtimer_id *id)
+static int schedule_in(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_schedule *arg,
+		       uint64_t user_data, hwtimer_id *id)
 {
 	struct timeout *timeout;
 	int ret;
@@ -1046,6 +1294,26 @@ no:
 	free_timeout(h, timeout);
 out:
 	unlock(h);
+	return ret;
+}
+
+static bool is_full(int ret)
+{
+	return ret == -EAGAIN || ret == -EDQUOT || ret == -ENOMEM;
+}
+
+/* In this thread's shard, or if that is full and cannot grow, in any other. */
+static int schedule(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_schedule *arg,
+		    uint64_t user_data, hwtimer_id *id)
+{
+	struct hwtimer *own = own_shard(h), *other;
+	int ret = schedule_in(own, deadline_ns, arg, user_data, id);
+	uint32_t i;
+
+	if (h->shards && is_full(ret))
+		for (i = 0; is_full(ret) && (other = shard(h, i)); i++)
+			if (other != own)
+				ret = schedule_in(other, deadline_ns, arg, user_data, id);
 	return ret;
 }
 
@@ -1102,6 +1370,9 @@ int hwtimer_touch_at(struct hwtimer *h, hwtimer_id id, uint64_t deadline_ns)
 	struct timeout *timeout;
 	int ret = -ENOENT;
 
+	h = shard_of(h, id);
+	if (!h)
+		return ret;
 	lock(h);
 	timeout = find(h, id);
 	if (timeout)
@@ -1135,6 +1406,9 @@ int hwtimer_query(struct hwtimer *h, hwtimer_id id, struct hwtimer_state *state)
 	int ret = 0;
 
 	*state = (struct hwtimer_state){ 0 };
+	h = shard_of(h, id);
+	if (!h)
+		return -ENOENT;
 	lock(h);
 	timeout = find(h, id);
 	if (!timeout) {
@@ -1168,6 +1442,9 @@ int hwtimer_cancel(struct hwtimer *h, hwtimer_id id)
 {
 	struct timeout *timeout;
 
+	h = shard_of(h, id);
+	if (!h)
+		return -ENOENT;
 	lock(h);
 	timeout = find(h, id);
 	if (timeout) {
@@ -1179,38 +1456,68 @@ int hwtimer_cancel(struct hwtimer *h, hwtimer_id id)
 	return timeout ? 0 : -ENOENT;
 }
 
+/* Call @fn for each shard, with its lock. Returns the first error. */
+static int for_each_shard(struct hwtimer *h, int (*fn)(struct hwtimer *h))
+{
+	struct hwtimer *each;
+	int ret = 0, failed;
+	uint32_t i;
+
+	for (i = 0; (each = shard(h, i)); i++) {
+		lock(each);
+		failed = fn(each);
+		unlock(each);
+		if (!ret)
+			ret = failed;
+	}
+	return ret;
+}
+
+static int shrink_shard(struct hwtimer *h)
+{
+	int ret = shrink(h, nr_live(&h->table));
+
+	h->table.peak = nr_live(&h->table);
+	return ret;
+}
+
 int hwtimer_shrink(struct hwtimer *h)
 {
-	int ret;
+	return for_each_shard(h, shrink_shard);
+}
 
-	lock(h);
-	ret = shrink(h, nr_live(&h->table));
-	h->table.peak = nr_live(&h->table);
-	unlock(h);
-	return ret;
+static int flush_shard(struct hwtimer *h)
+{
+	return h->backend->flush(h);
 }
 
 int hwtimer_flush(struct hwtimer *h)
 {
-	int ret;
-
-	lock(h);
-	ret = h->backend->flush(h);
-	unlock(h);
-	return ret;
+	return for_each_shard(h, flush_shard);
 }
 
 /* Entries that fail because of the stop become events of kind HWTIMER_HANDED_BACK. */
-int hwtimer_stop(struct hwtimer *h)
+static int stop_shard(struct hwtimer *h)
 {
 	struct hwtimer_stop arg = { 0 };
-	int ret;
+	int ret = device(h, HWTIMER_IOC_STOP, &arg);
 
-	lock(h);
-	ret = device(h, HWTIMER_IOC_STOP, &arg);
 	if (!ret)
 		h->stopped = true;
-	unlock(h);
+	return ret;
+}
+
+int hwtimer_stop(struct hwtimer *h)
+{
+	struct shards *s = h->shards;
+	int ret;
+
+	if (!s)
+		return for_each_shard(h, stop_shard);
+	lock_take(&s->lock);
+	s->stopped = true;
+	ret = for_each_shard(h, stop_shard);
+	lock_release(&s->lock);
 	return ret;
 }
 
@@ -1240,10 +1547,72 @@ static int collect(struct hwtimer *h, struct hwtimer_event *events, int max)
 	return n ? n : ret;
 }
 
-/* Sleep until the descriptor is readable, at most until @end_ns on CLOCK_MONOTONIC. */
-static int sleep_until(const struct hwtimer *h, uint64_t end_ns, bool *stopped)
+/* Collect events of all shards, beginning with another one each time. */
+static int collect_all(struct hwtimer *h, struct hwtimer_event *events, int max)
 {
-	struct pollfd p = { .fd = h->fd, .events = POLLIN };
+	uint32_t nr = 1, first = 0, stopped = 0, i;
+	int n = 0, ret = 0, got;
+	struct hwtimer *each;
+
+	if (h->shards) {
+		nr = nr_shards(h->shards);
+		first = __atomic_fetch_add(&h->shards->next, 1, __ATOMIC_RELAXED);
+	}
+	for (i = 0; i < nr && n < max; i++) {
+		each = shard(h, (first + i) % nr);
+		lock(each);
+		got = collect(each, events + n, max - n);
+		unlock(each);
+		if (got > 0)
+			n += got;
+		else if (got == -ESHUTDOWN)
+			stopped++;
+		else if (got)
+			ret = got;
+	}
+	if (n || ret)
+		return n ? n : ret;
+	return stopped == nr ? -ESHUTDOWN : 0;
+}
+
+static void note_stopped(struct hwtimer *h)
+{
+	lock(h);
+	h->stopped = true;
+	unlock(h);
+}
+
+/* A descriptor is readable: was it stopped, or damaged? */
+static int look_at(struct hwtimer *h, short revents)
+{
+	/* The program closed the descriptor, or damaged the rings. */
+	if (revents & (POLLERR | POLLNVAL))
+		return -EBADFD;
+	if (revents & POLLHUP)
+		note_stopped(h);
+	return 0;
+}
+
+/* The same for all shards. If one was stopped by somebody else, stop all. */
+static int look_at_shards(struct hwtimer *h)
+{
+	struct epoll_event events[MAX_SHARDS];
+	int n = epoll_wait(h->shards->epoll, events, MAX_SHARDS, 0), ret = 0, i;
+
+	if (n < 0)
+		return -errno;
+	for (i = 0; i < n && !ret; i++) {
+		ret = look_at(shard(h, events[i].data.u32), events[i].events);
+		if (events[i].events & EPOLLHUP)
+			hwtimer_stop(h);
+	}
+	return ret;
+}
+
+/* Sleep until the descriptor is readable, at most until @end_ns on CLOCK_MONOTONIC. */
+static int sleep_until(struct hwtimer *h, uint64_t end_ns)
+{
+	struct pollfd p = { .fd = hwtimer_fd(h), .events = POLLIN };
 	struct timespec ts = { .tv_sec = LONGEST_SLEEP };
 	uint64_t now = 0;
 
@@ -1257,18 +1626,15 @@ static int sleep_until(const struct hwtimer *h, uint64_t end_ns, bool *stopped)
 	}
 	if (ppoll(&p, 1, &ts, NULL) < 0)
 		return -errno;
-	/* The program closed the descriptor, or damaged the rings. */
-	if (p.revents & (POLLERR | POLLNVAL))
-		return -EBADFD;
-	*stopped = p.revents & POLLHUP;
-	return 0;
+	if (!h->shards)
+		return look_at(h, p.revents);
+	return p.revents & POLLNVAL ? -EBADFD : look_at_shards(h);
 }
 
 int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
 		 int64_t timeout_ns)
 {
 	uint64_t end_ns = HWTIMER_NEVER;
-	bool stopped = false;
 	int ret;
 
 	if (max < 1)
@@ -1276,13 +1642,10 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
 	if (timeout_ns > 0)
 		end_ns = read_clock(CLOCK_MONOTONIC) + timeout_ns;
 	for (;;) {
-		lock(h);
-		h->stopped |= stopped;
-		ret = collect(h, events, max);
-		unlock(h);
+		ret = collect_all(h, events, max);
 		if (ret || !timeout_ns)
 			return ret;
-		ret = sleep_until(h, end_ns, &stopped);
+		ret = sleep_until(h, end_ns);
 		if (ret)
 			return ret == -ETIME ? 0 : ret;
 	}
