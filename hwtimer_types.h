@@ -43,7 +43,8 @@ typedef void (*hwtimer_released_fn_t)(struct hwtimer_timeout *timeout);
  * struct hwtimer_timeout - one timeout, embedded in its owner's structure
  * @node: belongs to the wheel while the timeout is armed, and after a cancel until the wheel no
  *	longer holds the timeout (see hwtimer_cancel_sync() and hwtimer_release()). Belongs to
- *	the owner from the start of the callback until the timeout is armed again. On a list that
+ *	the owner from the start of the callback until the timeout is armed again, even if it is
+ *	cancelled or released meanwhile; the wheel does not access it then. On a list that
  *	hwtimer_wheel_stop() handed back, it belongs to the caller of the stop
  * @request: links the timeout into a CPU's request queue; private to hwtimer_wheel.c
  * @word: the deadline and the state; private to hwtimer_wheel.c

@@ -2,15 +2,19 @@
 /*
  * hwtimer: the timeouts of an open /dev/hwtimer, and their states.
  *
- * Each open file description has a context with a table of timeouts. The table only grows until
- * the file is closed, so a struct ctx_timeout stays valid as long as a program can name it by an
- * id. A cancelled timeout can be used again at once, even if the wheel still holds it: it is
- * simply armed again.
+ * Each open file description has a context with a table of timeouts (dev/table.c). A cancelled
+ * timeout can be used again at once, even if the wheel still holds it: it is simply armed again.
+ *
+ * Only timeouts that are NEW or FREE are taken out of the table before the file is closed
+ * (dev/resize.c), under the lock. So a struct ctx_timeout stays valid while the lock is held, while
+ * the timeout is in any other state, and during its callback, which the release function follows.
  *
  * An id consists of the timeout's index in the table (the low bits) and a generation, which is
  * incremented at each use. A timeout whose generations are used up is not used again, so an id is
  * never reused.
  *
+ *	NEW
+ *	  |
  *	FREE ---reserve---> RESERVED ---arm---> PENDING ---callback---> DONE
  *	  ^                     |                 |  |                   ^ |
  *	  |<-----unreserve------+                 |  +-------stop--------+ |
@@ -38,8 +42,15 @@
  * the callback finds the timeout not PENDING, or armed again, and does nothing. (It cannot have
  * expired a second time, because the worker runs one callback at a time.)
  *
- * With rings the program chooses the ids. The table is then an array of constant size, and the
- * bits above the index are the program's tag.
+ * With rings the program chooses the ids: an index below the size of the table, and a tag in the
+ * bits above it.
+ *
+ * A timeout has one cache line. So its deadline is only in the word of the wheel, which has it
+ * until the timeout is armed again. What an expiry adds is in the list node, which the wheel does
+ * not use from then on. But a timeout that was cancelled may still be in a bucket, so those that a
+ * stop hands back are not on the done list: a bitmap in the header of their page has them, and
+ * these pages are on @ended_pages. Their records come after those of the done list, and all have
+ * the time of the stop.
  *
  * ctx->lock protects the states, the free and done lists, and the counts. It is held from the
  * lookup of an id until the timeout has been armed, touched or cancelled, so that the timeout
@@ -67,19 +78,6 @@ static_assert(HWTIMER_MISFIRE_ONCE == HWTIMER_PERIOD_ONCE);
 static_assert(HWTIMER_MISFIRE_SKIP == HWTIMER_PERIOD_SKIP);
 static_assert(HWTIMER_MISFIRE_MAKE_UP == HWTIMER_PERIOD_MAKE_UP);
 
-static struct kmem_cache *timeout_cache;
-
-int hwtimer_ctx_cache_create(void)
-{
-	timeout_cache = KMEM_CACHE(ctx_timeout, 0);
-	return timeout_cache ? 0 : -ENOMEM;
-}
-
-void hwtimer_ctx_cache_destroy(void)
-{
-	kmem_cache_destroy(timeout_cache);
-}
-
 /* Wake waiters for the poll events @news. EPOLLIN means new records, so signal the eventfd, too. */
 void hwtimer_ctx_wake(struct hwtimer_ctx *ctx, __poll_t news)
 {
@@ -90,45 +88,25 @@ void hwtimer_ctx_wake(struct hwtimer_ctx *ctx, __poll_t news)
 		eventfd_signal(ctx->eventfd);
 }
 
-/* Free @ct. The file is closed, and the wheel no longer holds @ct. */
-void hwtimer_ctx_free_timeout(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
-{
-	/* With rings the timeouts are one array, which hwtimer_ctx_free_table() frees. */
-	if (ctx->timeouts)
-		return;
-	xa_erase(&ctx->table, ct->id & ID_INDEX_MASK);
-	kmem_cache_free(timeout_cache, ct);
-	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, 1);
-}
-
-/* Free the table of timeouts, which is empty by now, or the array of timeouts. */
-void hwtimer_ctx_free_table(struct hwtimer_ctx *ctx)
-{
-	xa_destroy(&ctx->table);
-	kvfree(ctx->timeouts);
-	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, ctx->nr_timeouts);
-}
-
-/* Iterate over all timeouts that were ever used. Start with *@index 0. Called without the lock. */
+/*
+ * Iterate over all timeouts that were ever used: the next one from *@index on. Start with 0. The
+ * lock is dropped before each page, so the result of one call is not valid after the next call.
+ */
 struct ctx_timeout *hwtimer_ctx_next_timeout(struct hwtimer_ctx *ctx, unsigned long *index)
 {
-	/* Pairs with rings_publish(): @nr_timeouts is set, and the array is zeroed. */
-	struct ctx_timeout *timeouts = smp_load_acquire(&ctx->timeouts), *ct;
+	struct ctx_timeout *ct;
 
-	cond_resched();
-	if (!timeouts) {
-		ct = xa_find(&ctx->table, index, ULONG_MAX, XA_PRESENT);
-		++*index;
-		return ct;
-	}
-	while (*index < ctx->nr_timeouts) {
-		ct = &timeouts[array_index_nospec(*index, ctx->nr_timeouts)];
-		++*index;
-		/* Set under the lock, before the timeout can be armed. */
-		if (READ_ONCE(ct->ctx))
-			return ct;
-		if (!(*index % 4096))
+	lockdep_assert_held(&ctx->lock);
+	while (*index < ctx->table.nr) {
+		if (!(*index % PAGE_TIMEOUTS)) {
+			hwtimer_ctx_unlock(ctx);
 			cond_resched();
+			hwtimer_ctx_lock(ctx);
+		}
+		ct = hwtimer_table_find(&ctx->table, *index);
+		*index = ct ? *index + 1 : roundup(*index + 1, PAGE_TIMEOUTS);
+		if (ct && ct->state != TIMEOUT_NEW)
+			return ct;
 	}
 	return NULL;
 }
@@ -172,6 +150,34 @@ void hwtimer_ctx_free_period(struct hwtimer_ctx *ctx, struct ctx_period *p)
 	kfree(p);
 }
 
+/* Without rings, @ct can be used from now on. Pages in use stay first in the list. */
+static void add_spare(struct hwtimer_ctx *ctx, const struct ctx_timeout *ct)
+{
+	struct ctx_page *page = hwtimer_page_of(ct);
+	bool first = !page->free;
+
+	page->free |= hwtimer_page_bit(ct);
+	if (hwtimer_ctx_unused(page))
+		list_move_tail(&page->spare, &ctx->spare);
+	else if (first)
+		list_add(&page->spare, &ctx->spare);
+}
+
+/* Take a free timeout of a context without rings; NULL if there is none. */
+static struct ctx_timeout *take_spare(struct hwtimer_ctx *ctx)
+{
+	struct ctx_page *page = list_first_entry_or_null(&ctx->spare, struct ctx_page, spare);
+	struct ctx_timeout *ct;
+
+	if (!page)
+		return NULL;
+	ct = &page->timeouts[__ffs64(page->free)];
+	page->free &= ~hwtimer_page_bit(ct);
+	if (!page->free)
+		list_del_init(&page->spare);
+	return ct;
+}
+
 void hwtimer_ctx_make_free(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 {
 	lockdep_assert_held(&ctx->lock);
@@ -181,16 +187,14 @@ void hwtimer_ctx_make_free(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 	ct->state = TIMEOUT_FREE;
 	ctx->live--;
 	/* With rings the program chooses the timeout to use. Otherwise: generations used up. */
-	if (ctx->timeouts || ct->id >> ID_INDEX_BITS == ID_LAST_GEN)
-		return;
-	ct->next = ctx->free;
-	ctx->free = ct;
+	if (!ctx->rings && ct->tag != ID_LAST_GEN)
+		add_spare(ctx, ct);
 }
 
 /* Up to one tick of lateness is promised, and the worker may need another. Count any more. */
-static void note_lateness(struct hwtimer_ctx *ctx, const struct ctx_timeout *ct, u64 now)
+static void note_lateness(struct hwtimer_ctx *ctx, u64 deadline, u64 now)
 {
-	if (now > ct->deadline + 2 * hwtimer_wheel_tick_ns(ctx->wheel))
+	if (now > deadline + 2 * hwtimer_wheel_tick_ns(ctx->wheel))
 		ctx->late++;
 }
 
@@ -204,12 +208,29 @@ static void note_news(struct hwtimer_ctx *ctx)
 		ctx->news |= EPOLLIN | EPOLLRDNORM;
 }
 
+/* The link of @ct in the done list. */
+static struct ctx_timeout **done_next(struct ctx_timeout *ct)
+{
+	return ct->periodic ? &ct->period->done_next : &ct->done.next;
+}
+
 /* @ct has something to read: append it to the done list. */
 static void add_done(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 {
-	ct->next = NULL;
+	*done_next(ct) = NULL;
 	WRITE_ONCE(*ctx->done_tail, ct);
-	ctx->done_tail = &ct->next;
+	ctx->done_tail = done_next(ct);
+	note_news(ctx);
+}
+
+/* @ct, which is not periodic and was cancelled, has something to read. */
+static void add_ended(struct hwtimer_ctx *ctx, const struct ctx_timeout *ct)
+{
+	struct ctx_page *page = hwtimer_page_of(ct);
+
+	if (!page->ended)
+		list_add_tail(&page->ended_node, &ctx->ended_pages);
+	page->ended |= hwtimer_page_bit(ct);
 	note_news(ctx);
 }
 
@@ -217,9 +238,6 @@ static void make_done(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u8 kind)
 {
 	ct->state = TIMEOUT_DONE;
 	ct->kind = kind;
-	ct->fired = hwtimer_wheel_now(ctx->wheel);
-	add_done(ctx, ct);
-	ctx->stats.unread++;
 	ctx->stats.pending--;
 }
 
@@ -231,7 +249,7 @@ static void set_run(struct hwtimer_ctx *ctx, struct ctx_period *p, u64 run)
 }
 
 /*
- * Count an expiry of a periodic timeout, for ct->deadline. Overruns are the deadlines skipped
+ * Count an expiry of a periodic timeout, for its deadline. Overruns are the deadlines skipped
  * before it, and the @missed ones after it.
  */
 static void add_expiry(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 now, u64 missed)
@@ -239,7 +257,7 @@ static void add_expiry(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 now,
 	struct ctx_period *p = ct->period;
 	u64 overruns = missed + p->skipped;
 	bool goes_on = p->period.policy == HWTIMER_PERIOD_MAKE_UP && !overruns &&
-		       ct->deadline == p->deadline + p->period.period_ns;
+		       p->next == p->deadline + p->period.period_ns;
 
 	if (p->unread)
 		note_news(ctx);
@@ -247,8 +265,8 @@ static void add_expiry(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 now,
 		add_done(ctx, ct);
 	set_run(ctx, p, goes_on ? p->run + 1 : 1);
 	p->unread += 1 + overruns;
-	p->deadline = ct->deadline;
-	p->last = ct->deadline + missed * p->period.period_ns;
+	p->deadline = p->next;
+	p->last = p->next + missed * p->period.period_ns;
 	p->fired = now;
 	p->skipped = 0;
 	/* Each expiry implies a new schedule, so that scheduled = pending + expired + ... holds. */
@@ -268,11 +286,8 @@ static void end_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u8 kin
 {
 	struct ctx_period *p = ct->period;
 
-	ct->state = TIMEOUT_DONE;
-	ct->kind = kind;
-	ctx->stats.pending--;
+	make_done(ctx, ct, kind);
 	if (kind == HWTIMER_HANDED_BACK) {
-		p->handed_back = hwtimer_wheel_now(ctx->wheel);
 		ctx->stats.unread++;
 		if (!p->unread)
 			add_done(ctx, ct);
@@ -281,37 +296,19 @@ static void end_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u8 kin
 	}
 }
 
-static struct ctx_timeout *find(struct hwtimer_ctx *ctx, u32 index)
-{
-	if (!ctx->timeouts)
-		return xa_load(&ctx->table, index);
-	if (index >= ctx->nr_timeouts)
-		return NULL;
-	return &ctx->timeouts[array_index_nospec(index, ctx->nr_timeouts)];
-}
-
-/*
- * Fetch timeout @id, which may not exist, from memory. Only for contexts with rings. Few timeouts
- * stay in the caches.
- */
+/* Fetch timeout @id, which may not exist, from memory. Few timeouts stay in the caches. */
 void hwtimer_ctx_prefetch(const struct hwtimer_ctx *ctx, u64 id)
 {
-	u32 index = id & ID_INDEX_MASK;
-	const struct ctx_timeout *ct;
-
-	if (ctx->nr_timeouts < PREFETCH_FROM || index >= ctx->nr_timeouts)
-		return;
-	ct = &ctx->timeouts[array_index_nospec(index, ctx->nr_timeouts)];
-	prefetchw(ct);
-	prefetchw(&ct->state);
+	if (ctx->table.nr >= PREFETCH_FROM)
+		prefetchw(hwtimer_table_find(&ctx->table, id & ID_INDEX_MASK));
 }
 
 struct ctx_timeout *hwtimer_ctx_find_pending(struct hwtimer_ctx *ctx, u64 id)
 {
-	struct ctx_timeout *ct = find(ctx, id & ID_INDEX_MASK);
+	struct ctx_timeout *ct = hwtimer_table_find(&ctx->table, id & ID_INDEX_MASK);
 
 	lockdep_assert_held(&ctx->lock);
-	return ct && ct->id == id && ct->state == TIMEOUT_PENDING ? ct : NULL;
+	return ct && ct->tag == id >> ID_INDEX_BITS && ct->state == TIMEOUT_PENDING ? ct : NULL;
 }
 
 /* Arm a periodic timeout for its next deadline, and count the expiry unless its policy skips it. */
@@ -320,18 +317,16 @@ static void expire_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 	u64 now = hwtimer_wheel_now(ctx->wheel);
 	struct ctx_period *p = ct->period;
 	struct hwtimer_decision d;
-	u64 next;
 
-	note_lateness(ctx, ct, now);
-	d = hwtimer_period_decide(&p->period, ct->deadline, now);
+	note_lateness(ctx, p->next, now);
+	d = hwtimer_period_decide(&p->period, p->next, now);
 	if (d.fire)
 		add_expiry(ctx, ct, now, d.overruns);
 	else
 		p->skipped += d.overruns;
-	next = d.next_ns < hwtimer_wheel_horizon(ctx->wheel) ? d.next_ns : HWTIMER_NEVER;
-	WRITE_ONCE(ct->deadline, next);
+	p->next = d.next_ns < hwtimer_wheel_horizon(ctx->wheel) ? d.next_ns : HWTIMER_NEVER;
 	/* Fails only while the context is being closed, so nobody sees the result. */
-	if (hwtimer_schedule_at(&ct->timeout, next)) {
+	if (hwtimer_schedule_at(&ct->timeout, p->next)) {
 		ctx->stats.scheduled--;
 		end_periodic(ctx, ct, HWTIMER_EXPIRED);
 	}
@@ -341,85 +336,131 @@ static void expire_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 void hwtimer_ctx_expire(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 {
 	lockdep_assert_held(&ctx->lock);
-	trace_hwtimer_dev_expire(ctx, &ct->timeout, ct->id, ct->user_data, ct->deadline);
+	trace_hwtimer_dev_expire(ctx, &ct->timeout, hwtimer_id_of(ct), hwtimer_ctx_user_data(ct),
+				 hwtimer_ctx_deadline_of(ct));
 	if (ct->periodic) {
 		expire_periodic(ctx, ct);
-	} else {
-		ctx->stats.expired++;
-		make_done(ctx, ct, HWTIMER_EXPIRED);
-		note_lateness(ctx, ct, ct->fired);
+		return;
 	}
+	ctx->stats.expired++;
+	ctx->stats.unread++;
+	make_done(ctx, ct, HWTIMER_EXPIRED);
+	/* The wheel does not hold it: it is PENDING, so the arming that expired was the last. */
+	ct->done.fired = hwtimer_wheel_now(ctx->wheel);
+	note_lateness(ctx, hwtimer_deadline(&ct->timeout), ct->done.fired);
+	add_done(ctx, ct);
 }
 
-/* Hand back @ct, which is TIMEOUT_PENDING. */
+/* From now on nothing is armed. */
+void hwtimer_ctx_stop(struct hwtimer_ctx *ctx)
+{
+	lockdep_assert_held(&ctx->lock);
+	if (!ctx->stopped)
+		ctx->handed_back_ns = hwtimer_wheel_now(ctx->wheel);
+	ctx->stopped = true;
+	hwtimer_ctx_end_if_over(ctx);
+}
+
+/* Hand back @ct, which is TIMEOUT_PENDING. The context is stopped. */
 void hwtimer_ctx_hand_back(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 {
 	lockdep_assert_held(&ctx->lock);
 	hwtimer_cancel(&ct->timeout);
 	ctx->stats.handed_back++;
-	if (ct->periodic)
+	if (ct->periodic) {
 		end_periodic(ctx, ct, HWTIMER_HANDED_BACK);
-	else
-		make_done(ctx, ct, HWTIMER_HANDED_BACK);
+		return;
+	}
+	ctx->stats.unread++;
+	make_done(ctx, ct, HWTIMER_HANDED_BACK);
+	add_ended(ctx, ct);
 }
 
-/* Add a timeout to the table. Called without the lock; may sleep. */
+/* Have a page with timeouts that are not charged. Called without the lock; may sleep. */
+static int add_page(struct hwtimer_ctx *ctx)
+{
+	struct ctx_page *page;
+	int ret = 0;
+
+	if (mutex_lock_killable(&ctx->size_lock))
+		return -EINTR;
+	/* Another task may have added one. */
+	if (READ_ONCE(ctx->fresh))
+		goto out;
+	ret = hwtimer_table_prepare(&ctx->table);
+	if (ret)
+		goto out;
+	ret = -ENOMEM;
+	page = hwtimer_page_alloc(ctx);
+	if (!page)
+		goto out;
+	hwtimer_ctx_lock(ctx);
+	hwtimer_table_insert(&ctx->table, page);
+	WRITE_ONCE(ctx->fresh, page);
+	hwtimer_ctx_unlock(ctx);
+	ret = 0;
+out:
+	mutex_unlock(&ctx->size_lock);
+	return ret;
+}
+
+/* Add a free timeout to a context without rings. Called without the lock; may sleep. */
 static int grow(struct hwtimer_ctx *ctx)
 {
-	struct ctx_timeout *ct;
-	u32 index;
-	int ret;
+	struct ctx_page *page;
+	int ret = 0;
 
 	if (!hwtimer_user_charge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, 1))
 		return -EDQUOT;
-	ret = -ENOMEM;
-	ct = kmem_cache_zalloc(timeout_cache, GFP_TABLE);
-	if (!ct)
-		goto uncharge;
-	ct->ctx = ctx;
-	hwtimer_init(&ct->timeout, ctx->wheel, ctx->expired);
-	ret = xa_alloc(&ctx->table, &index, ct, XA_LIMIT(0, ID_INDEX_MASK), GFP_TABLE);
-	if (ret)
-		goto free;
-
 	hwtimer_ctx_lock(ctx);
-	ct->id = index;
-	ct->next = ctx->free;
-	ctx->free = ct;
+	while (!ctx->fresh && !ret) {
+		hwtimer_ctx_unlock(ctx);
+		ret = add_page(ctx);
+		hwtimer_ctx_lock(ctx);
+	}
+	page = ctx->fresh;
+	if (page) {
+		ret = 0;
+		page->nr++;
+		ctx->charged++;
+		ctx->table.nr = max(ctx->table.nr, page->first + page->nr);
+		if (page->nr == PAGE_TIMEOUTS || page->first + page->nr == MAX_CAP)
+			WRITE_ONCE(ctx->fresh, NULL);
+		add_spare(ctx, &page->timeouts[page->nr - 1]);
+	}
 	hwtimer_ctx_unlock(ctx);
-	return 0;
+	if (ret)
+		hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, 1);
+	return ret;
+}
 
-free:
-	kmem_cache_free(timeout_cache, ct);
-uncharge:
-	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, 1);
-	return ret == -EBUSY ? -EAGAIN : ret;
+/* Set the id of a free timeout, and initialise it if it is new. */
+static void begin_use(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 tag)
+{
+	if (ct->state == TIMEOUT_NEW)
+		hwtimer_init(&ct->timeout, ctx->wheel, ctx->expired);
+	ctx->live++;
+	ct->tag = tag;
+	ct->state = TIMEOUT_RESERVED;
 }
 
 /* Reserve the timeout that the program chose by the index in @id, and count it against the cap. */
 struct ctx_timeout *hwtimer_ctx_reserve_index(struct hwtimer_ctx *ctx, u64 id)
 {
-	struct ctx_timeout *ct = find(ctx, id & ID_INDEX_MASK);
+	struct ctx_timeout *ct = hwtimer_table_find(&ctx->table, id & ID_INDEX_MASK);
 
 	lockdep_assert_held(&ctx->lock);
 	if (ctx->stopped)
 		return ERR_PTR(-ESHUTDOWN);
 	if (!ct)
 		return ERR_PTR(-EINVAL);
-	if (ct->state != TIMEOUT_FREE)
+	if (ct->state > TIMEOUT_FREE)
 		return ERR_PTR(ct->state == TIMEOUT_PENDING ? -EEXIST : -EBUSY);
 	if (ctx->live >= ctx->cap) {
 		ctx->stats.rejected++;
 		return ERR_PTR(-EAGAIN);
 	}
-	if (!ct->ctx) {
-		hwtimer_init(&ct->timeout, ctx->wheel, ctx->expired);
-		/* Pairs with hwtimer_ctx_next_timeout(). */
-		WRITE_ONCE(ct->ctx, ctx);
-	}
-	ctx->live++;
-	ct->id = id;
-	ct->state = TIMEOUT_RESERVED;
+	begin_use(ctx, ct, id >> ID_INDEX_BITS);
 	return ct;
 }
 
@@ -435,7 +476,7 @@ struct ctx_timeout *hwtimer_ctx_reserve(struct hwtimer_ctx *ctx, u64 id)
 	hwtimer_ctx_lock(ctx);
 	/* From here on, neither the wheel nor the rings change. */
 	WRITE_ONCE(ctx->used, true);
-	if (ctx->timeouts) {
+	if (ctx->rings) {
 		ct = hwtimer_ctx_reserve_index(ctx, id);
 		hwtimer_ctx_unlock(ctx);
 		return ct;
@@ -447,12 +488,9 @@ struct ctx_timeout *hwtimer_ctx_reserve(struct hwtimer_ctx *ctx, u64 id)
 		ret = -EAGAIN;
 		if (ctx->live >= ctx->cap)
 			break;
-		ct = ctx->free;
+		ct = take_spare(ctx);
 		if (ct) {
-			ctx->free = ct->next;
-			ctx->live++;
-			ct->id += 1ULL << ID_INDEX_BITS;
-			ct->state = TIMEOUT_RESERVED;
+			begin_use(ctx, ct, ct->tag + 1);
 			hwtimer_ctx_unlock(ctx);
 			return ct;
 		}
@@ -477,21 +515,22 @@ int hwtimer_ctx_arm(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 deadlin
 	int ret;
 
 	lockdep_assert_held(&ctx->lock);
-	/* Before arming: dev_expired() reads the deadline before it takes the lock. */
-	WRITE_ONCE(ct->deadline, deadline);
 	ret = ctx->stopped ? -ESHUTDOWN : hwtimer_schedule_at(&ct->timeout, deadline);
 	if (ret) {
 		hwtimer_ctx_make_free(ctx, ct);
 		return ret;
 	}
 	ct->user_data = user_data;
-	ct->periodic = period;
-	if (period)
+	if (period) {
+		period->user_data = user_data;
+		period->next = deadline;
 		ct->period = period;
+		ct->periodic = true;
+	}
 	ct->state = TIMEOUT_PENDING;
 	ctx->stats.scheduled++;
 	ctx->stats.pending++;
-	trace_hwtimer_dev_schedule(ctx, &ct->timeout, ct->id, user_data, deadline);
+	trace_hwtimer_dev_schedule(ctx, &ct->timeout, hwtimer_id_of(ct), user_data, deadline);
 	return 0;
 }
 
@@ -505,8 +544,8 @@ int hwtimer_ctx_touch(struct hwtimer_ctx *ctx, u64 id, u64 deadline)
 		return -ESHUTDOWN;
 	if (!ct)
 		return -ENOENT;
-	/* Before arming, as in hwtimer_ctx_arm(). */
-	WRITE_ONCE(ct->deadline, deadline);
+	if (ct->periodic)
+		ct->period->next = deadline;
 	/* Not hwtimer_touch_at(), which fails if the callback is about to run. */
 	ret = hwtimer_schedule_at(&ct->timeout, deadline);
 	/* Fails only while the context is being closed, so nobody sees the result. */
@@ -548,8 +587,12 @@ s64 hwtimer_ctx_time_offset(clockid_t clockid)
 	return timespec64_to_ns(&offset);
 }
 
-/* Convert @time as a program gives it to a deadline of the wheel in ns, or HWTIMER_NEVER. */
-u64 hwtimer_ctx_deadline(const struct hwtimer_ctx *ctx, u32 flags, u64 time)
+/*
+ * Convert @time as a program gives it to a deadline of the wheel in ns, or HWTIMER_NEVER. It may be
+ * before the wheel was created: that is for the first deadline of a periodic timeout, on which all
+ * others depend.
+ */
+u64 hwtimer_ctx_first_deadline(const struct hwtimer_ctx *ctx, u32 flags, u64 time)
 {
 	/* SETUP may be choosing the wheel, but then there are no timeouts yet. */
 	const struct hwtimer_wheel *wheel = READ_ONCE(ctx->wheel);
@@ -560,6 +603,14 @@ u64 hwtimer_ctx_deadline(const struct hwtimer_ctx *ctx, u32 flags, u64 time)
 	else if (check_add_overflow(hwtimer_wheel_now(wheel), time, &deadline))
 		deadline = HWTIMER_NEVER;
 	return deadline < hwtimer_wheel_horizon(wheel) ? deadline : HWTIMER_NEVER;
+}
+
+/* The same, but not before the wheel was created: such times are not in the word of a timeout. */
+u64 hwtimer_ctx_deadline(const struct hwtimer_ctx *ctx, u32 flags, u64 time)
+{
+	u64 created = hwtimer_wheel_horizon(READ_ONCE(ctx->wheel)) - HWTIMER_HORIZON;
+
+	return max(hwtimer_ctx_first_deadline(ctx, flags, time), created);
 }
 
 /* Make the state of a periodic timeout; NULL if @arg is not periodic. Called without the lock. */
@@ -597,24 +648,22 @@ struct ctx_period *hwtimer_ctx_make_period(struct hwtimer_ctx *ctx,
 }
 
 /* Fill in the record of @ct that follows the first @seen ones. Return false if there is none. */
-static bool fill_record(const struct ctx_timeout *ct, u64 seen, struct hwtimer_record *rec)
+static bool fill_record(const struct hwtimer_ctx *ctx, const struct ctx_timeout *ct, u64 seen,
+			struct hwtimer_record *rec)
 {
 	const struct ctx_period *p = ct->periodic ? ct->period : NULL;
+	u64 deadline = hwtimer_ctx_deadline_of(ct);
 
 	*rec = (struct hwtimer_record){
-		.id = ct->id,
-		.user_data = ct->user_data,
-		.deadline = ct->deadline,
-		.last = ct->deadline,
+		.id = hwtimer_id_of(ct),
+		.user_data = hwtimer_ctx_user_data(ct),
+		.deadline = deadline,
+		.last = deadline,
 		.kind = ct->kind,
 	};
-	if (!p) {
-		rec->fired = ct->fired;
-		return !seen;
-	}
-	if (!p->unread) {
-		/* It was handed back; otherwise it would not be on the done list. */
-		rec->fired = p->handed_back;
+	if (!p || !p->unread) {
+		/* A periodic one was handed back; otherwise it would not be on the done list. */
+		rec->fired = ct->kind == HWTIMER_EXPIRED ? ct->done.fired : ctx->handed_back_ns;
 		return !seen;
 	}
 	if (seen == p->run)
@@ -631,26 +680,50 @@ static bool fill_record(const struct ctx_timeout *ct, u64 seen, struct hwtimer_r
 unsigned int hwtimer_ctx_peek(struct hwtimer_ctx *ctx, struct hwtimer_record *records,
 			      unsigned int max)
 {
-	const struct ctx_timeout *ct;
 	struct hwtimer_record *rec;
+	struct ctx_timeout *ct;
+	struct ctx_page *page;
 	unsigned int n = 0;
-	u64 seen;
+	u64 seen, ended;
 
 	lockdep_assert_held(&ctx->lock);
-	for (ct = ctx->done; ct && n < max; ct = ct->next)
-		for (seen = 0; n < max && fill_record(ct, seen, &records[n]); seen++) {
-			rec = &records[n++];
-			rec->deadline = hwtimer_ctx_to_program(ctx, rec->deadline);
-			rec->last = hwtimer_ctx_to_program(ctx, rec->last);
-			rec->fired = hwtimer_ctx_to_program(ctx, rec->fired);
-		}
+	for (ct = ctx->done; ct && n < max; ct = *done_next(ct))
+		for (seen = 0; n < max && fill_record(ctx, ct, seen, &records[n]); seen++)
+			n++;
+	list_for_each_entry(page, &ctx->ended_pages, ended_node) {
+		if (n == max)
+			break;
+		for (ended = page->ended; ended && n < max; ended &= ended - 1)
+			fill_record(ctx, &page->timeouts[__ffs64(ended)], 0, &records[n++]);
+	}
+	for (rec = records; rec < records + n; rec++) {
+		rec->deadline = hwtimer_ctx_to_program(ctx, rec->deadline);
+		rec->last = hwtimer_ctx_to_program(ctx, rec->last);
+		rec->fired = hwtimer_ctx_to_program(ctx, rec->fired);
+	}
 	return n;
 }
 
+/* If the record is that of a timeout which did not expire, take it, and return true. */
+static bool take_ended(struct hwtimer_ctx *ctx, const struct hwtimer_record *record)
+{
+	struct ctx_timeout *ct = hwtimer_table_find(&ctx->table, record->id & ID_INDEX_MASK);
+	struct ctx_page *page = hwtimer_page_of(ct);
+
+	if (!(page->ended & hwtimer_page_bit(ct)))
+		return false;
+	page->ended &= ~hwtimer_page_bit(ct);
+	if (!page->ended)
+		list_del_init(&page->ended_node);
+	ctx->stats.unread--;
+	hwtimer_ctx_make_free(ctx, ct);
+	return true;
+}
+
 /*
- * Take the first @n records off the done list; @records has them as hwtimer_ctx_peek() returned
- * them. If the lock was dropped since, more timeouts may be on the list, and a periodic one may
- * have expired again, or been touched, cancelled or handed back.
+ * Take the first @n records; @records has them as hwtimer_ctx_peek() returned them. If the lock was
+ * dropped since, there may be more, and a periodic timeout may have expired again, or been touched,
+ * cancelled or handed back.
  */
 void hwtimer_ctx_take(struct hwtimer_ctx *ctx, const struct hwtimer_record *records, unsigned int n)
 {
@@ -661,6 +734,10 @@ void hwtimer_ctx_take(struct hwtimer_ctx *ctx, const struct hwtimer_record *reco
 
 	lockdep_assert_held(&ctx->lock);
 	while (i < n) {
+		if (records[i].kind != HWTIMER_EXPIRED && take_ended(ctx, &records[i])) {
+			i++;
+			continue;
+		}
 		ct = ctx->done;
 		p = ct->periodic ? ct->period : NULL;
 		more = p && p->unread;
@@ -668,13 +745,13 @@ void hwtimer_ctx_take(struct hwtimer_ctx *ctx, const struct hwtimer_record *reco
 			ctx->stats.unread--;
 			i++;
 		}
-		while (more && i < n && records[i].id == ct->id)
+		while (more && i < n && records[i].id == hwtimer_id_of(ct))
 			take_expiries(ctx, p, 1 + records[i++].overruns);
 		/* Its expiries that @records does not include stay first in the list. */
 		if (more && p->unread && i == n)
 			break;
 
-		WRITE_ONCE(ctx->done, ct->next);
+		WRITE_ONCE(ctx->done, *done_next(ct));
 		if (!ctx->done)
 			ctx->done_tail = &ctx->done;
 		if (more && (p->unread || (ct->state == TIMEOUT_DONE &&

@@ -7,9 +7,7 @@
 #define DEV_CTX_H
 
 #include <linux/atomic.h>
-#include <linux/bits.h>
-#include <linux/build_bug.h>
-#include <linux/gfp.h>
+#include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/overflow.h>
 #include <linux/poll.h>
@@ -18,84 +16,40 @@
 #include <linux/time.h>
 #include <linux/types.h>
 #include <linux/wait.h>
-#include <linux/xarray.h>
 
 #include "../hwtimer.h"
 #include "../hwtimer_period.h"
 #include "../uapi/linux/hwtimer.h"
+#include "table.h"
 #include "user.h"
-
-#define ID_INDEX_BITS	24
-#define ID_INDEX_MASK	GENMASK_ULL(ID_INDEX_BITS - 1, 0)
-#define ID_LAST_GEN	(U64_MAX >> ID_INDEX_BITS)
-#define MAX_CAP		BIT_ULL(ID_INDEX_BITS)
-
-/* A program at its cgroup's limit gets -ENOMEM, not the OOM killer. */
-#define GFP_TABLE	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
-
-enum ctx_timeout_state {
-	TIMEOUT_FREE,
-	TIMEOUT_RESERVED,
-	TIMEOUT_PENDING,
-	TIMEOUT_DONE,
-};
 
 /**
  * struct ctx_period - additional state of a periodic timeout
  * @period: period, misfire limit and policy; constant
+ * @done_next: the next timeout on ctx->done
+ * @user_data: from the program, copied to records
+ * @next: the deadline: in ns, or HWTIMER_NEVER. Exact even if it is before the wheel was created
  * @deadline: the deadline of the last expiry
  * @last: the last deadline that was met or missed: @deadline or a later one
  * @fired: when the last expiry happened
  * @unread: number of expiries, overruns included, that have not been read
  * @run: how many of the unread expiries have a record each; see dev/ctx.c
  * @skipped: deadlines skipped since the last expiry
- * @handed_back: when the timeout was handed back
  *
  * Protected by ctx->lock.
  */
 struct ctx_period {
 	struct hwtimer_period	period;
+	struct ctx_timeout	*done_next;
+	u64			user_data;
+	u64			next;
 	u64			deadline;
 	u64			last;
 	u64			fired;
 	u64			unread;
 	u64			run;
 	u64			skipped;
-	u64			handed_back;
 };
-
-/**
- * struct ctx_timeout - one timeout of a context
- * @timeout: the timeout
- * @ctx: its context; constant
- * @next: the next timeout on ctx->free or ctx->done. This and all members below are protected by
- *	ctx->lock
- * @id: the current id; while the timeout is free, the last one
- * @user_data: from the program, copied to records
- * @deadline: in ns, or HWTIMER_NEVER
- * @fired: when it expired or was handed back; valid in TIMEOUT_DONE if not periodic
- * @period: valid if periodic
- * @state: enum ctx_timeout_state
- * @kind: HWTIMER_EXPIRED or HWTIMER_HANDED_BACK; valid in TIMEOUT_DONE
- * @periodic: the timeout is periodic; valid in TIMEOUT_PENDING and TIMEOUT_DONE
- */
-struct ctx_timeout {
-	struct hwtimer_timeout	timeout;
-	struct hwtimer_ctx	*ctx;
-	struct ctx_timeout	*next;
-	u64			id;
-	u64			user_data;
-	u64			deadline;
-	union {
-		u64			fired;
-		struct ctx_period	*period;
-	};
-	u8			state;
-	u8			kind;
-	bool			periodic;
-};
-
-static_assert(sizeof(void *) != 8 || sizeof(struct ctx_timeout) == 104);
 
 struct ctx_rings;
 struct eventfd_ctx;
@@ -105,11 +59,13 @@ struct hwtimer_shared;
  * struct hwtimer_ctx - an open file description
  * @user: the user who opened the file
  * @expired: the callback of its timeouts; constant
+ * @released: their release function; constant
  * @control: serializes SETUP, RINGS and STOP
+ * @size_lock: serializes changes of the size of @table
  * @read_lock: serializes readers, which take records off @done
  * @wait: waiting readers and pollers
- * @table: all timeouts by index; empty if @timeouts is used
- * @held: released timeouts that the wheel may still hold, plus one until dev_release() is done
+ * @held: pages that are out of @table and not freed yet, plus one until dev_release() is done, and
+ *	one while the rings' poll is being released
  * @lock: protects the members below
  * @wheel: the wheel in use, "dev" until one is chosen; constant once @used is set
  * @shared: a reference to the chosen shared wheel, or NULL. @wheel is this one, unless @own_wheel
@@ -118,18 +74,20 @@ struct hwtimer_shared;
  * @offset_ns: what the time namespace of the program adds to the wheel's clock. Constant once @used
  *	is set
  * @used: wheel and rings are final: RINGS succeeded, or a SCHEDULE has begun to use them
- * @timeouts: with rings: all timeouts, by the index in the ids that the program chooses; else
- *	NULL. This and the next three members are constant once @used is set
- * @nr_timeouts: number of elements of @timeouts
- * @rings: the rings, or NULL
+ * @table: all timeouts, by the index in their ids
+ * @rings: the rings, or NULL; then the kernel chooses the ids. Constant once @used is set
  * @eventfd: the eventfd of @rings, signalled when records were put there; or NULL
  * @news: poll events for which hwtimer_ctx_unlock() wakes waiters
  * @stopped: STOP was called, or the file is closed
  * @ended: @stopped, and nothing is pending any more
  * @closed: the file is closed: timeouts are being freed, and nobody reads records
- * @free: free timeouts that may be used again, last in first out
+ * @handed_back_ns: when it was stopped
+ * @spare: without rings: pages with free timeouts, those that are in use first
+ * @fresh: without rings: the page of which not all timeouts have been charged, or NULL
+ * @charged: how many timeouts of @table are charged
  * @done: timeouts with records to read, oldest first
  * @done_tail: where the next timeout is linked to @done
+ * @ended_pages: pages with further records to read, which follow those of @done
  * @cap: how many timeouts may be live
  * @live: timeouts that are not TIMEOUT_FREE
  * @stats: what STATS reports
@@ -139,10 +97,11 @@ struct hwtimer_shared;
 struct hwtimer_ctx {
 	struct hwtimer_user	*user;
 	hwtimer_fn_t		expired;
+	hwtimer_released_fn_t	released;
 	struct mutex		control;	/* see above */
+	struct mutex		size_lock;	/* see above */
 	struct mutex		read_lock;	/* see above */
 	wait_queue_head_t	wait;
-	struct xarray		table;
 	refcount_t		held;
 
 	spinlock_t		lock;		/* protects the members below */
@@ -152,17 +111,20 @@ struct hwtimer_ctx {
 	bool			set_up;
 	s64			offset_ns;
 	bool			used;
-	struct ctx_timeout	*timeouts;
-	u32			nr_timeouts;
+	struct ctx_table	table;
 	struct ctx_rings	*rings;
 	struct eventfd_ctx	*eventfd;
 	__poll_t		news;
 	bool			stopped;
 	bool			ended;
 	bool			closed;
-	struct ctx_timeout	*free;
+	u64			handed_back_ns;
+	struct list_head	spare;
+	struct ctx_page		*fresh;
+	u32			charged;
 	struct ctx_timeout	*done;
 	struct ctx_timeout	**done_tail;
+	struct list_head	ended_pages;
 	u64			cap;
 	u64			live;
 	struct hwtimer_stats	stats;
@@ -170,18 +132,14 @@ struct hwtimer_ctx {
 };
 
 /* Called without ctx->lock. */
-int hwtimer_ctx_cache_create(void);
-void hwtimer_ctx_cache_destroy(void);
 void hwtimer_ctx_wake(struct hwtimer_ctx *ctx, __poll_t news);
-void hwtimer_ctx_free_timeout(struct hwtimer_ctx *ctx, struct ctx_timeout *ct);
-void hwtimer_ctx_free_table(struct hwtimer_ctx *ctx);
-struct ctx_timeout *hwtimer_ctx_next_timeout(struct hwtimer_ctx *ctx, unsigned long *index);
 bool hwtimer_ctx_ended(struct hwtimer_ctx *ctx);
 struct ctx_period *hwtimer_ctx_make_period(struct hwtimer_ctx *ctx,
 					   const struct hwtimer_schedule *arg);
 void hwtimer_ctx_free_period(struct hwtimer_ctx *ctx, struct ctx_period *p);
 struct ctx_timeout *hwtimer_ctx_reserve(struct hwtimer_ctx *ctx, u64 id);
 u64 hwtimer_ctx_deadline(const struct hwtimer_ctx *ctx, u32 flags, u64 time);
+u64 hwtimer_ctx_first_deadline(const struct hwtimer_ctx *ctx, u32 flags, u64 time);
 s64 hwtimer_ctx_time_offset(clockid_t clockid);
 
 /*
@@ -211,6 +169,29 @@ static inline u64 hwtimer_ctx_to_program(const struct hwtimer_ctx *ctx, u64 time
 	return hwtimer_ctx_shift(time, READ_ONCE(ctx->offset_ns));
 }
 
+/* The deadline on the wheel's clock, or HWTIMER_NEVER. Called under the lock. */
+static inline u64 hwtimer_ctx_deadline_of(const struct ctx_timeout *ct)
+{
+	return ct->periodic ? ct->period->next : hwtimer_deadline(&ct->timeout);
+}
+
+static inline u64 hwtimer_ctx_user_data(const struct ctx_timeout *ct)
+{
+	return ct->periodic ? ct->period->user_data : ct->user_data;
+}
+
+/* Without rings: are all timeouts of the page free? */
+static inline bool hwtimer_ctx_unused(const struct ctx_page *page)
+{
+	return page->free == BIT_ULL(page->nr) - 1;
+}
+
+/* Are there records to read? May be called without the lock. */
+static inline bool hwtimer_ctx_has_records(const struct hwtimer_ctx *ctx)
+{
+	return READ_ONCE(ctx->done) || !list_empty(&ctx->ended_pages);
+}
+
 static inline void hwtimer_ctx_lock(struct hwtimer_ctx *ctx) __acquires(&ctx->lock)
 {
 	spin_lock(&ctx->lock);
@@ -231,6 +212,7 @@ static inline void hwtimer_ctx_unlock(struct hwtimer_ctx *ctx) __releases(&ctx->
 }
 
 /* Called under ctx->lock. */
+struct ctx_timeout *hwtimer_ctx_next_timeout(struct hwtimer_ctx *ctx, unsigned long *index);
 struct ctx_timeout *hwtimer_ctx_reserve_index(struct hwtimer_ctx *ctx, u64 id);
 void hwtimer_ctx_make_free(struct hwtimer_ctx *ctx, struct ctx_timeout *ct);
 int hwtimer_ctx_arm(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 deadline, u64 user_data,
@@ -240,6 +222,7 @@ struct ctx_timeout *hwtimer_ctx_find_pending(struct hwtimer_ctx *ctx, u64 id);
 int hwtimer_ctx_touch(struct hwtimer_ctx *ctx, u64 id, u64 deadline);
 int hwtimer_ctx_cancel(struct hwtimer_ctx *ctx, u64 id);
 void hwtimer_ctx_expire(struct hwtimer_ctx *ctx, struct ctx_timeout *ct);
+void hwtimer_ctx_stop(struct hwtimer_ctx *ctx);
 void hwtimer_ctx_hand_back(struct hwtimer_ctx *ctx, struct ctx_timeout *ct);
 void hwtimer_ctx_end_if_over(struct hwtimer_ctx *ctx);
 unsigned int hwtimer_ctx_peek(struct hwtimer_ctx *ctx, struct hwtimer_record *records,

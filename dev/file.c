@@ -28,6 +28,7 @@
 #include "ctx.h"
 #include "file.h"
 #include "ioctl.h"
+#include "resize.h"
 #include "rings.h"
 #include "shared.h"
 #include "shm.h"
@@ -40,29 +41,31 @@ static bool readable(struct hwtimer_ctx *ctx)
 {
 	const struct ctx_rings *r = hwtimer_rings_of(ctx);
 
-	return READ_ONCE(ctx->done) || (r && hwtimer_rings_unread(r));
+	return hwtimer_ctx_has_records(ctx) || (r && hwtimer_rings_unread(r));
 }
 
 /* The callback of all timeouts. Runs in the wheel's worker. */
 static void dev_expired(struct hwtimer_timeout *t)
 {
 	struct ctx_timeout *ct = container_of(t, struct ctx_timeout, timeout);
-	struct hwtimer_ctx *ctx = ct->ctx;
+	struct hwtimer_ctx *ctx = hwtimer_page_of(ct)->ctx;
 	struct ctx_rings *r = hwtimer_rings_of(ctx);
+	u64 deadline;
 
 	/*
 	 * An operation that was submitted before the deadline may touch or cancel this timeout,
-	 * so take submissions first. On 32 bits, the deadline read here may be torn between an
-	 * old and a new value; hwtimer_rings_await() below checks again under the lock.
+	 * so take submissions first. It may be touched or closed meanwhile, which changes the
+	 * deadline; hwtimer_rings_await() below checks again under the lock.
 	 */
-	if (r && hwtimer_rings_unseen(r, READ_ONCE(ct->deadline)))
+	if (r && hwtimer_rings_unseen(r, hwtimer_deadline(t)))
 		hwtimer_rings_take_in_worker(ctx);
 
 	hwtimer_ctx_lock(ctx);
+	deadline = hwtimer_ctx_deadline_of(ct);
 	if (ctx->closed || ct->state != TIMEOUT_PENDING || hwtimer_is_pending(t)) {
 		/* Touched, cancelled, stopped or closed since it expired: nothing to report. */
-	} else if (r && hwtimer_rings_await(r, ct->deadline) &&
-		   !hwtimer_schedule_at(t, ct->deadline)) {
+	} else if (r && hwtimer_rings_await(r, deadline) &&
+		   !hwtimer_schedule_at(t, deadline)) {
 		/*
 		 * The budget of this tick was used up before all earlier submissions were taken:
 		 * armed again, the callback runs again at the next tick.
@@ -181,6 +184,7 @@ static void dev_show_fdinfo(struct seq_file *m, struct file *file)
 	const struct ctx_rings *r = hwtimer_rings_of(ctx);
 	const struct hwtimer_wheel *wheel;
 	u64 pending, unread, late, cap;
+	u32 timeouts, pages;
 	bool own, stopped;
 
 	hwtimer_ctx_lock(ctx);
@@ -191,6 +195,9 @@ static void dev_show_fdinfo(struct seq_file *m, struct file *file)
 	unread = ctx->stats.unread;
 	late = ctx->late;
 	cap = ctx->cap;
+	timeouts = ctx->charged;
+	/* Those in the table, and those that the wheel may still hold. */
+	pages = DIV_ROUND_UP(timeouts, PAGE_TIMEOUTS) + refcount_read(&ctx->held) - 1;
 	hwtimer_ctx_unlock(ctx);
 
 	seq_printf(m, "clockid: %d\n",
@@ -205,23 +212,23 @@ static void dev_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "unread: %llu\n", unread);
 	seq_printf(m, "late: %llu\n", late);
 	seq_printf(m, "cap: %llu\n", cap);
+	seq_printf(m, "timeouts: %u\n", timeouts);
+	seq_printf(m, "timeouts_kib: %u\n", pages * (TABLE_PAGE / 1024));
 	if (r) {
 		seq_printf(m, "sq_entries: %u\n", r->pair.sq_mask + 1);
 		seq_printf(m, "cq_entries: %u\n", r->pair.cq_mask + 1);
-		seq_printf(m, "ring_timeouts: %u\n", ctx->nr_timeouts);
 	}
 	hwtimer_user_show(m, ctx->user);
 }
 
 /*
- * Called by close(2), and by the worker for each timeout that it releases: both are charged to the
- * user.
+ * Called by close(2), and by the worker for each page that it frees: both are charged to the user.
  */
 static void put_ctx(struct hwtimer_ctx *ctx)
 {
 	if (!refcount_dec_and_test(&ctx->held))
 		return;
-	hwtimer_ctx_free_table(ctx);
+	hwtimer_table_trim(&ctx->table);
 	if (ctx->rings)
 		hwtimer_rings_free(ctx->rings);
 	if (ctx->shared)
@@ -233,11 +240,11 @@ static void put_ctx(struct hwtimer_ctx *ctx)
 
 static void dev_released(struct hwtimer_timeout *t)
 {
-	struct ctx_timeout *ct = container_of(t, struct ctx_timeout, timeout);
-	struct hwtimer_ctx *ctx = ct->ctx;
+	struct ctx_page *page = hwtimer_page_of(container_of(t, struct ctx_timeout, timeout));
+	struct hwtimer_ctx *ctx = page->ctx;
 
-	hwtimer_ctx_free_timeout(ctx, ct);
-	put_ctx(ctx);
+	if (hwtimer_page_put(page, ctx->user))
+		put_ctx(ctx);
 }
 
 static void poll_released(struct hwtimer_timeout *t)
@@ -257,14 +264,17 @@ static int dev_open(struct inode *inode, struct file *file)
 		return -ENOMEM;
 	}
 	mutex_init(&ctx->control);
+	mutex_init(&ctx->size_lock);
 	mutex_init(&ctx->read_lock);
 	spin_lock_init(&ctx->lock);
 	init_waitqueue_head(&ctx->wait);
-	xa_init_flags(&ctx->table, XA_FLAGS_ALLOC | XA_FLAGS_ACCOUNT);
 	refcount_set(&ctx->held, 1);
 	ctx->expired = dev_expired;
+	ctx->released = dev_released;
 	ctx->wheel = hwtimer_shared_wheel(NULL);
+	INIT_LIST_HEAD(&ctx->spare);
 	ctx->done_tail = &ctx->done;
+	INIT_LIST_HEAD(&ctx->ended_pages);
 	ctx->cap = MAX_CAP;
 	ctx->offset_ns = hwtimer_ctx_time_offset(CLOCK_MONOTONIC);
 	file->private_data = ctx;
@@ -280,40 +290,27 @@ static int dev_open(struct inode *inode, struct file *file)
 static int dev_release(struct inode *inode, struct file *file)
 {
 	struct hwtimer_ctx *ctx = file->private_data;
-	struct ctx_timeout *ct;
-	unsigned long index = 0;
 
 	/* Even if entries are left in the submission ring, no operation takes effect any more. */
 	hwtimer_ctx_lock(ctx);
 	ctx->stopped = true;
 	ctx->closed = true;
+	/* The poll of the rings may go on. Records have no place any more, so it must find none. */
+	ctx->done = NULL;
+	ctx->done_tail = &ctx->done;
+	INIT_LIST_HEAD(&ctx->ended_pages);
 	trace_hwtimer_dev_close(ctx, ctx->stats.pending);
 	hwtimer_ctx_unlock(ctx);
 
 	hwtimer_user_closing(ctx->user);
-	/* Once its wheel is stopped, a timeout is freed within hwtimer_release(). */
+	/* Once its wheel is stopped, a timeout is released within hwtimer_release(). */
 	if (ctx->own_wheel)
 		hwtimer_wheel_stop(ctx->wheel, NULL);
 	if (ctx->rings) {
 		refcount_inc(&ctx->held);
 		hwtimer_release(&ctx->rings->poll, poll_released);
 	}
-	while ((ct = hwtimer_ctx_next_timeout(ctx, &index))) {
-		/* Uncharge the rate now; the worker may take a while to release the timeout. */
-		hwtimer_ctx_lock(ctx);
-		if (ct->periodic)
-			hwtimer_ctx_free_period(ctx, ct->period);
-		/*
-		 * With rings, a record of it may still be put into pages to which others hold
-		 * references. So @fired must not contain the pointer @period.
-		 */
-		ct->fired = 0;
-		ct->periodic = false;
-		ct->state = TIMEOUT_FREE;
-		hwtimer_ctx_unlock(ctx);
-		refcount_inc(&ctx->held);
-		hwtimer_release(&ct->timeout, dev_released);
-	}
+	hwtimer_ctx_give_back_all(ctx);
 	if (ctx->own_wheel)
 		hwtimer_free_own_wheel(ctx, ctx->wheel);
 	put_ctx(ctx);
@@ -348,21 +345,12 @@ int __init hwtimer_dev_init(void)
 {
 	int ret;
 
-	ret = hwtimer_ctx_cache_create();
-	if (ret)
-		return ret;
 	ret = hwtimer_shared_init();
 	if (ret)
-		goto err_cache;
+		return ret;
 	ret = misc_register(&dev_misc);
 	if (ret)
-		goto err_shared;
-	return 0;
-
-err_shared:
-	hwtimer_shared_exit();
-err_cache:
-	hwtimer_ctx_cache_destroy();
+		hwtimer_shared_exit();
 	return ret;
 }
 
@@ -374,5 +362,4 @@ void hwtimer_dev_exit(void)
 	misc_deregister(&dev_misc);
 	/* This frees all closed contexts that are left. */
 	hwtimer_shared_exit();
-	hwtimer_ctx_cache_destroy();
 }

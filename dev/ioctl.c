@@ -22,6 +22,7 @@
 #include "../uapi/linux/hwtimer.h"
 #include "ctx.h"
 #include "ioctl.h"
+#include "resize.h"
 #include "rings.h"
 #include "shared.h"
 #include "shm.h"
@@ -44,6 +45,7 @@ static_assert(sizeof(struct hwtimer_rings) == 48);
 static_assert(sizeof(struct hwtimer_enter) == 16);
 static_assert(sizeof(struct hwtimer_list) == 32);
 static_assert(sizeof(struct hwtimer_info) == 72);
+static_assert(sizeof(struct hwtimer_resize) == 8);
 
 static unsigned long long min_tick_ns = NSEC_PER_MSEC;
 module_param(min_tick_ns, ullong, 0644);
@@ -274,8 +276,9 @@ static int do_schedule(struct hwtimer_ctx *ctx, struct hwtimer_schedule *arg,
 		hwtimer_ctx_free_period(ctx, period);
 		return PTR_ERR(ct);
 	}
-	arg->id = ct->id;
-	deadline = hwtimer_ctx_deadline(ctx, arg->flags, arg->time);
+	arg->id = hwtimer_id_of(ct);
+	deadline = period ? hwtimer_ctx_first_deadline(ctx, arg->flags, arg->time) :
+			    hwtimer_ctx_deadline(ctx, arg->flags, arg->time);
 	arg->deadline = hwtimer_ctx_to_program(ctx, deadline);
 	/* Before arming, which could not be undone: the timeout may expire at once. */
 	ret = put_answer(answer);
@@ -329,15 +332,16 @@ static int do_cancel(struct hwtimer_ctx *ctx, const struct hwtimer_cancel *arg,
 }
 
 /* Describe a pending timeout. */
-static void describe(const struct ctx_timeout *ct, struct hwtimer_query *arg)
+static void describe(const struct hwtimer_ctx *ctx, const struct ctx_timeout *ct,
+		     struct hwtimer_query *arg)
 {
 	const struct hwtimer_period *period;
 
-	lockdep_assert_held(&ct->ctx->lock);
+	lockdep_assert_held(&ctx->lock);
 	*arg = (struct hwtimer_query){
-		.id = ct->id,
-		.user_data = ct->user_data,
-		.deadline = hwtimer_ctx_to_program(ct->ctx, ct->deadline),
+		.id = hwtimer_id_of(ct),
+		.user_data = hwtimer_ctx_user_data(ct),
+		.deadline = hwtimer_ctx_to_program(ctx, hwtimer_ctx_deadline_of(ct)),
 	};
 	if (ct->periodic) {
 		period = &ct->period->period;
@@ -358,7 +362,7 @@ static int do_query(struct hwtimer_ctx *ctx, struct hwtimer_query *arg,
 	hwtimer_ctx_lock(ctx);
 	ct = hwtimer_ctx_find_pending(ctx, arg->id);
 	if (ct)
-		describe(ct, arg);
+		describe(ctx, ct, arg);
 	hwtimer_ctx_unlock(ctx);
 	return ct ? put_answer(answer) : -ENOENT;
 }
@@ -478,18 +482,15 @@ static long dev_stop(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	if (mutex_lock_killable(&ctx->control))
 		return -EINTR;
 	hwtimer_ctx_lock(ctx);
-	ctx->stopped = true;
-	hwtimer_ctx_end_if_over(ctx);
-	hwtimer_ctx_unlock(ctx);
+	hwtimer_ctx_stop(ctx);
 	while ((ct = hwtimer_ctx_next_timeout(ctx, &index))) {
-		hwtimer_ctx_lock(ctx);
 		if (ct->state == TIMEOUT_PENDING) {
 			hwtimer_ctx_hand_back(ctx, ct);
 			arg.handed_back++;
 			hwtimer_report(ctx);
 		}
-		hwtimer_ctx_unlock(ctx);
 	}
+	hwtimer_ctx_unlock(ctx);
 	mutex_unlock(&ctx->control);
 	trace_hwtimer_dev_stop(ctx, arg.handed_back);
 	return PUT_ARG(uarg, arg);
@@ -535,14 +536,14 @@ static long dev_list(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	most = min_t(u32, arg.count, INT_MAX);
 	index = min_t(u64, arg.next, ULONG_MAX);
 	while (n < most && !fatal_signal_pending(current)) {
+		hwtimer_ctx_lock(ctx);
 		ct = hwtimer_ctx_next_timeout(ctx, &index);
+		pending = ct && ct->state == TIMEOUT_PENDING;
+		if (pending)
+			describe(ctx, ct, &query);
+		hwtimer_ctx_unlock(ctx);
 		if (!ct)
 			break;
-		hwtimer_ctx_lock(ctx);
-		pending = ct->state == TIMEOUT_PENDING;
-		if (pending)
-			describe(ct, &query);
-		hwtimer_ctx_unlock(ctx);
 		if (pending) {
 			ret = put_longer(u64_to_user_ptr(arg.queries) + n * (u64)arg.size,
 					 arg.size, &query, sizeof(query));
@@ -577,7 +578,8 @@ static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size
 	if (arg.flags || arg.pad)
 		return -EINVAL;
 	arg = (struct hwtimer_info){
-		.features = rings_supported() ? HWTIMER_FEATURE_RINGS : 0,
+		.features = (rings_supported() ? HWTIMER_FEATURE_RINGS : 0) |
+			    HWTIMER_FEATURE_RESIZE,
 		.setup_flags = HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
 		.time_flags = HWTIMER_RELATIVE,
 		.rings_flags = HWTIMER_RINGS_EVENTFD,
@@ -594,6 +596,24 @@ static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size
 		.min_tick_ns = READ_ONCE(min_tick_ns),
 	};
 	return PUT_ARG(uarg, arg);
+}
+
+static long dev_resize(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
+{
+	struct hwtimer_resize arg;
+	int ret;
+
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags || arg.timeouts > MAX_CAP)
+		return -EINVAL;
+	if (mutex_lock_killable(&ctx->size_lock))
+		return -EINTR;
+	ret = hwtimer_ctx_resize(ctx, arg.timeouts);
+	arg.timeouts = READ_ONCE(ctx->charged);
+	mutex_unlock(&ctx->size_lock);
+	return ret ?: PUT_ARG(uarg, arg);
 }
 
 /* Ioctls for rings. */
@@ -625,7 +645,7 @@ static int rings_possible(const struct hwtimer_ctx *ctx)
 
 /* Give the context its rings, unless another thread has scheduled, or stopped it, meanwhile. */
 static int rings_publish(struct hwtimer_ctx *ctx, struct ctx_rings *r,
-			 struct ctx_timeout *timeouts, u32 nr_timeouts)
+			 const struct ctx_table *table)
 {
 	int ret;
 
@@ -633,9 +653,8 @@ static int rings_publish(struct hwtimer_ctx *ctx, struct ctx_rings *r,
 	ret = rings_possible(ctx);
 	if (!ret) {
 		WRITE_ONCE(ctx->used, true);
-		ctx->nr_timeouts = nr_timeouts;
-		/* Pairs with hwtimer_ctx_next_timeout(). */
-		smp_store_release(&ctx->timeouts, timeouts);
+		ctx->table = *table;
+		ctx->charged = table->nr;
 		/* Pairs with hwtimer_rings_of(). */
 		smp_store_release(&ctx->rings, r);
 		ctx->eventfd = r->eventfd;
@@ -648,8 +667,8 @@ static int rings_publish(struct hwtimer_ctx *ctx, struct ctx_rings *r,
 
 static long dev_rings(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 {
+	struct ctx_table table = { };
 	struct hwtimer_rings arg;
-	struct ctx_timeout *timeouts;
 	struct ctx_rings *r;
 	int ret;
 
@@ -674,14 +693,14 @@ static long dev_rings(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	ret = -EDQUOT;
 	if (!hwtimer_user_charge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, arg.timeouts))
 		goto out;
-	ret = -ENOMEM;
-	timeouts = kvcalloc(arg.timeouts, sizeof(*timeouts), GFP_TABLE);
-	if (!timeouts)
+	ret = hwtimer_table_extend(&table, ctx, arg.timeouts);
+	if (ret)
 		goto uncharge;
+	table.nr = arg.timeouts;
 	r = hwtimer_rings_create(ctx, &arg);
 	if (IS_ERR(r)) {
 		ret = PTR_ERR(r);
-		goto free_timeouts;
+		goto free_table;
 	}
 
 	arg.sq_entries = r->pair.sq_mask + 1;
@@ -689,12 +708,13 @@ static long dev_rings(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	arg.sq_offset = hwtimer_shm_sq_offset(&r->pair);
 	arg.cq_offset = hwtimer_shm_cq_offset(&r->pair);
 	arg.size = hwtimer_shm_size(&r->pair);
-	ret = PUT_ARG(uarg, arg) ?: rings_publish(ctx, r, timeouts, arg.timeouts);
+	ret = PUT_ARG(uarg, arg) ?: rings_publish(ctx, r, &table);
 	if (!ret)
 		goto out;
 	hwtimer_rings_free(r);
-free_timeouts:
-	kvfree(timeouts);
+free_table:
+	table.nr = 0;
+	hwtimer_table_trim(&table);
 uncharge:
 	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, arg.timeouts);
 out:
@@ -751,6 +771,7 @@ static const struct command commands[] = {
 	{ IS(ENTER),	.run = dev_enter,	.writes = true },
 	{ IS(LIST),	.run = dev_list },
 	{ IS(INFO),	.run = dev_get_info },
+	[0x0d] = { IS(RESIZE),	.run = dev_resize,	.writes = true, .takes = true },
 };
 
 /**

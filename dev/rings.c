@@ -126,13 +126,13 @@ bool hwtimer_rings_report(struct hwtimer_ctx *ctx)
 	unsigned int n = 0;
 
 	lockdep_assert_held(&ctx->lock);
-	while (n < CHUNK && ctx->done && room_or_full(ctx)) {
+	while (n < CHUNK && hwtimer_ctx_has_records(ctx) && room_or_full(ctx)) {
 		hwtimer_ctx_peek(ctx, &rec, 1);
 		hwtimer_shm_put(&r->pair, &rec);
 		hwtimer_ctx_take(ctx, &rec, 1);
 		n++;
 	}
-	if (!ctx->done && !r->unreported)
+	if (!hwtimer_ctx_has_records(ctx) && !r->unreported)
 		hwtimer_shm_set_flag(&r->pair, HWTIMER_RING_CQ_FULL, false);
 	if (n)
 		ctx->news |= EPOLLIN | EPOLLRDNORM;
@@ -154,7 +154,7 @@ static bool report_failure(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sq
 	};
 
 	hwtimer_rings_report(ctx);
-	if (ctx->done || !room_or_full(ctx))
+	if (hwtimer_ctx_has_records(ctx) || !room_or_full(ctx))
 		return false;
 	hwtimer_shm_put(&ctx->rings->pair, &rec);
 	ctx->news |= EPOLLIN | EPOLLRDNORM;

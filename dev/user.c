@@ -6,11 +6,11 @@
  * and so on up to the initial namespace, as with ucounts. Otherwise a user with subordinate uids
  * would have the limits of each of them.
  *
- * Memory is charged until it is freed. A closed context is freed when the wheel has released its
- * timeouts. So a charge that fails waits until as many contexts are freed as the user had closed
- * before it, and tries again: a user who closes a context has room for the next one. (But not for
- * another shared wheel, since these linger.) It does not wait for contexts of other users, nor for
- * contexts closed later.
+ * Memory is charged until it is freed. A page of timeouts that is given back, and a closed context,
+ * are freed when the wheel has released their timeouts. So a charge that fails waits until as many
+ * are freed as the user had given back or closed before it, and tries again: a user who closes a
+ * context has room for the next one. (But not for another shared wheel, since these linger.) It
+ * does not wait for those of other users, nor for those closed later.
  */
 #include <linux/atomic.h>
 #include <linux/capability.h>
@@ -68,7 +68,7 @@ static const struct {
  * @parent: the user who created the user namespace of this one; NULL in the initial namespace
  * @refs: number of references: by contexts, shared wheels, and users; protected by users_lock
  * @count: what is charged, by enum hwtimer_limit
- * @closing: how many contexts the user has closed so far; may wrap
+ * @closing: how many contexts and pages the user has closed or given back so far; may wrap
  * @closed: how many of these are freed; may wrap
  * @wait: charges that wait for @closed
  */
@@ -236,10 +236,10 @@ static bool charge(struct hwtimer_user *user, enum hwtimer_limit limit, unsigned
 	return true;
 }
 
-/* Have as many contexts been freed as were closed when @closing was read? The counts may wrap. */
+/* Have as many been freed as were closed when @closing was read? The counts may wrap. */
 static bool caught_up(const struct hwtimer_user *user, int closing)
 {
-	/* Pairs with hwtimer_user_closed(): sees the uncharges of contexts counted in @closed. */
+	/* Pairs with hwtimer_user_closed(): sees the uncharges of those counted in @closed. */
 	return atomic_read_acquire(&user->closed) - closing >= 0;
 }
 
@@ -250,8 +250,8 @@ static bool caught_up(const struct hwtimer_user *user, int closing)
  * @n: how many
  *
  * The limit does not hold if the caller has CAP_SYS_RESOURCE. If there is no room, but @n alone is
- * within the limit, waits until as many contexts are freed as the user had closed before the call,
- * and tries again.
+ * within the limit, waits until as much is freed as the user had closed or given back before the
+ * call, and tries again.
  *
  * Context: Process context, may sleep.
  *
@@ -286,8 +286,8 @@ void hwtimer_user_uncharge(struct hwtimer_user *user, enum hwtimer_limit limit,
 }
 
 /**
- * hwtimer_user_closing - count a context that was closed, and is about to be freed
- * @user: the user who opened it
+ * hwtimer_user_closing - count a context or a page that is about to be freed
+ * @user: the user who opened the context
  *
  * Context: Process context.
  */
@@ -297,10 +297,10 @@ void hwtimer_user_closing(struct hwtimer_user *user)
 }
 
 /**
- * hwtimer_user_closed - count a closed context that was uncharged, and wake waiting charges
- * @user: the user who opened it
+ * hwtimer_user_closed - count what was counted as closing and is uncharged; wake waiting charges
+ * @user: the user who opened the context
  *
- * Context: Process context.
+ * Context: Any context.
  */
 void hwtimer_user_closed(struct hwtimer_user *user)
 {

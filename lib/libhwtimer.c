@@ -163,18 +163,6 @@
 #define REPORTS_EXPIRY	0x01	/* an event, unless wanted is in the future */
 #define REPORTS_END	0x02	/* it was handed back */
 
-#ifndef HWTIMER_IOC_RESIZE
-/* Of a newer linux/hwtimer.h. */
-#define HWTIMER_FEATURE_RESIZE	0x00000008U
-
-struct hwtimer_resize {
-	__u32 flags;
-	__u32 timeouts;
-};
-
-#define HWTIMER_IOC_RESIZE	_IOWR(HWTIMER_IOC_MAGIC, 0x0d, struct hwtimer_resize)
-#endif
-
 /* From so many timeouts on, one that is taken soon is fetched from memory. */
 #define PREFETCH_FROM	8192
 #define PREFETCH_AHEAD	4

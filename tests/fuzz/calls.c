@@ -26,6 +26,7 @@ static const struct command commands[IOCTLS] = {
 		false, { EBADF, EBUSY, EDQUOT, ESHUTDOWN, ENOMEM } },
 	[DO_ENTER] = { HWTIMER_IOC_ENTER, 0, true, { ENXIO, EBADFD } },
 	[DO_LIST] = { HWTIMER_IOC_LIST, 0, false, { 0 } },
+	[DO_RESIZE] = { HWTIMER_IOC_RESIZE, 0, false, { EDQUOT, ENOMEM, EINTR } },
 };
 
 static const enum action op_actions[] = {
@@ -212,6 +213,9 @@ static void fill(struct thread *t, struct context *c, enum action action,
 	case DO_RINGS:
 		fill_rings(t, &arg->rings);
 		break;
+	case DO_RESIZE:
+		arg->resize.timeouts = below(&t->random, one_in(&t->random, 4) ? 10000 : 100);
+		break;
 	default:
 		break;
 	}
@@ -261,6 +265,8 @@ static void restrain(const struct thread *t, enum action action, union argument 
 			arg->setup.tick_ns += 50 * NSEC_PER_USEC;
 	} else if (action == DO_RINGS && arg->rings.timeouts <= 1 << 24) {
 		arg->rings.timeouts &= 0xfff;
+	} else if (action == DO_RESIZE && arg->resize.timeouts <= 1 << 24) {
+		arg->resize.timeouts &= 0xfff;
 	} else if (action == DO_SCHEDULE && arg->schedule.period &&
 		   arg->schedule.period < 10 * NSEC_PER_MSEC) {
 		arg->schedule.period = 1;	/* shorter than any tick: refused */
@@ -348,6 +354,8 @@ static enum verdict judge(const struct context *c, enum action action,
 		return UNSURE;
 	case DO_RINGS:
 		return judge_rings(&arg.rings);
+	case DO_RESIZE:
+		return arg.resize.timeouts > 1 << 24 ? INVALID : VALID;
 	case DO_ENTER:
 		return arg.enter.pad2 ? INVALID : VALID;
 	default:
@@ -726,7 +734,8 @@ void do_ioctl(struct thread *t, struct context *c, enum action action)
 	if (mutated)
 		mutate(t, &arg, size);
 	restrain(t, action, &arg);
-	if (t->plan->privileged && (action == DO_SETUP || action == DO_RINGS) &&
+	if (t->plan->privileged &&
+	    (action == DO_SETUP || action == DO_RINGS || action == DO_RESIZE) &&
 	    place > NOWHERE)
 		place = HERE;
 	if (one_in(&t->random, 10))
@@ -1041,6 +1050,7 @@ void do_garbage(struct thread *t, struct context *c)
 	/* Not those that could exhaust the machine, see restrain(). */
 	if (t->plan->privileged && (nr == _IOC_NR(HWTIMER_IOC_SETUP) ||
 				    nr == _IOC_NR(HWTIMER_IOC_RINGS) ||
+				    nr == _IOC_NR(HWTIMER_IOC_RESIZE) ||
 				    nr == _IOC_NR(HWTIMER_IOC_SCHEDULE)))
 		nr += 20;
 	cmd = _IOC(below(&t->random, 4), HWTIMER_IOC_MAGIC, nr, size);

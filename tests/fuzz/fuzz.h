@@ -18,10 +18,10 @@
 #define MAX_JOBS	16
 #define MAX_THREADS	4
 
-/* The actions, which are counted. The ioctls come first, in the order of their numbers. */
+/* The actions, which are counted. The ioctls come first. */
 enum action {
 	DO_SETUP, DO_SCHEDULE, DO_TOUCH, DO_CANCEL, DO_QUERY, DO_STOP, DO_STATS, DO_BATCH,
-	DO_RINGS, DO_ENTER, DO_LIST,
+	DO_RINGS, DO_ENTER, DO_LIST, DO_RESIZE,
 	IOCTLS,
 	DO_PERIODIC = IOCTLS,	/* SCHEDULE with a period */
 	IN_BATCH,		/* operations of batches, by HWTIMER_OP_*; 0: unknown ones */

@@ -521,6 +521,7 @@ static const struct {
 	{ DO_RINGS, 3, 2, false },
 	{ DO_ENTER, 2, 12, false },
 	{ DO_LIST, 6, 6, false },
+	{ DO_RESIZE, 4, 6, false },
 	{ DO_READ, 20, 2, false },
 	{ DO_READV, 4, 1, false },
 	{ DO_POLL, 6, 6, false },
@@ -555,7 +556,10 @@ static enum action pick_action(struct thread *t, const struct context *c)
 			break;
 		n -= sum;
 	}
-	return weights[i].dirty && c->clean ? DO_STATS : weights[i].action;
+	/* Whether an index is valid must be known in clean contexts with rings. */
+	if (c->clean && (weights[i].dirty || (weights[i].action == DO_RESIZE && c->rings)))
+		return DO_STATS;
+	return weights[i].action;
 }
 
 /* Rings that are not clean are only written to at random. */

@@ -96,6 +96,7 @@ union argument {
 	struct hwtimer_rings rings;
 	struct hwtimer_enter enter;
 	struct hwtimer_list list;
+	struct hwtimer_resize resize;
 	__u64 words[11];
 };
 

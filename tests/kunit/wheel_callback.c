@@ -392,6 +392,43 @@ static void drop_others(struct kunit *test)
 	}
 }
 
+static void then_use_node(struct probe *p)
+{
+	memset(&p->t.node, 0xa5, sizeof(p->t.node));
+}
+
+static void node_is_ours(struct probe *p)
+{
+	KUNIT_EXPECT_PTR_EQ(p->rig->test, NULL,
+			    memchr_inv(&p->t.node, 0xa5, sizeof(p->t.node)));
+}
+
+/* From the callback on, the list node belongs to the owner until the next arm: see dev/ctx.c. */
+static void node_of_owner(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 3);
+	unsigned int i, round;
+
+	p[1].then = then_use_node;
+	for (round = 1; round <= 2; round++) {
+		/* Neighbours in the bucket, before and behind it. */
+		for (i = 0; i < 3; i++)
+			arm_tick(&p[i], 40 * round);
+		step_to_tick(rig, 40 * round);
+		expect_fired(&p[1], round, 40 * round);
+		node_is_ours(&p[1]);
+		KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[1].t));
+		wheel_detach(&p[1].t);
+		step_to_tick(rig, 40 * round + 2 * SLOTS);
+		node_is_ours(&p[1]);
+	}
+	wheel_release(&p[1].t, probe_released);
+	to_tick(rig, 200);
+	KUNIT_EXPECT_EQ(test, 1, p[1].released);
+	node_is_ours(&p[1]);
+}
+
 WHEEL_SUITES(callback,
 	KUNIT_CASE(rearm_at_once),
 	KUNIT_CASE(rearm_and_drain),
@@ -403,4 +440,5 @@ WHEEL_SUITES(callback,
 	KUNIT_CASE(frees_itself_queued),
 	KUNIT_CASE(release_self),
 	KUNIT_CASE(release_other),
-	KUNIT_CASE(drop_others));
+	KUNIT_CASE(drop_others),
+	KUNIT_CASE(node_of_owner));

@@ -650,13 +650,15 @@ void wait_for_completion(struct completion *c)
 
 /* Memory. */
 
+/* Like kmalloc(), it aligns memory whose size is a power of two to its size. */
 void *native_alloc(size_t size)
 {
+	size_t align = size > 64 && size <= PAGE_SIZE && !(size & (size - 1)) ? size : 64;
 	unsigned long flags;
 	void *p;
 
 	local_irq_save(flags);
-	p = aligned_alloc(64, (size + 63) & ~63UL);
+	p = aligned_alloc(align, (size + 63) & ~63UL);
 	local_irq_restore(flags);
 	if (!p) {
 		perror("malloc");
@@ -839,60 +841,6 @@ bool cancel_work_sync(struct work_struct *work)
 struct work_struct *current_work(void)
 {
 	return running;
-}
-
-/* Tables. */
-
-void xa_init_flags(struct xarray *xa, gfp_t flags)
-{
-	memset(xa, 0, sizeof(*xa));
-	pthread_mutex_init(&xa->lock, NULL);
-}
-
-void *xa_load(struct xarray *xa, unsigned long index)
-{
-	void **chunk;
-
-	if (index >= smp_load_acquire(&xa->n))
-		return NULL;
-	chunk = xa->chunks[index / XA_CHUNK];
-	return chunk[index % XA_CHUNK];
-}
-
-void *xa_find(struct xarray *xa, unsigned long *index, unsigned long max, int filter)
-{
-	return xa_load(xa, *index);
-}
-
-int xa_alloc(struct xarray *xa, u32 *index, void *entry, struct native_limit limit, gfp_t gfp)
-{
-	int ret = -EBUSY;
-
-	pthread_mutex_lock(&xa->lock);
-	if (xa->n <= limit.max) {
-		if (!(xa->n % XA_CHUNK))
-			xa->chunks[xa->n / XA_CHUNK] = native_alloc(XA_CHUNK * sizeof(void *));
-		*index = xa->n;
-		xa->chunks[xa->n / XA_CHUNK][xa->n % XA_CHUNK] = entry;
-		smp_store_release(&xa->n, xa->n + 1);
-		ret = 0;
-	}
-	pthread_mutex_unlock(&xa->lock);
-	return ret;
-}
-
-/* Only for an entry that is no longer looked up. */
-void *xa_erase(struct xarray *xa, unsigned long index)
-{
-	return xchg(&xa->chunks[index / XA_CHUNK][index % XA_CHUNK], NULL);
-}
-
-void xa_destroy(struct xarray *xa)
-{
-	unsigned int i;
-
-	for (i = 0; i < XA_CHUNK && xa->chunks[i]; i++)
-		kfree(xa->chunks[i]);
 }
 
 /* The file, and the functions that a program calls. */

@@ -23,9 +23,10 @@ static_assert(sizeof(struct hwtimer_sqe) == 32, "hwtimer_sqe");
 static_assert(sizeof(struct hwtimer_enter) == 16, "hwtimer_enter");
 static_assert(sizeof(struct hwtimer_list) == 32, "hwtimer_list");
 static_assert(sizeof(struct hwtimer_info) == 72, "hwtimer_info");
+static_assert(sizeof(struct hwtimer_resize) == 8, "hwtimer_resize");
 
 #define BOTH	(_IOC_READ | _IOC_WRITE)
-#define NUMBERS	12	/* number of commands */
+#define NUMBERS	14	/* number of commands */
 #define MAX_SIZE	((1U << _IOC_SIZEBITS) - 1)
 #define USER_DATA	0x0123456789abcdefULL
 
@@ -48,6 +49,7 @@ static const struct command commands[] = {
 	{ "STOP", HWTIMER_IOC_STOP, 0, true, true, false },
 	{ "STATS", HWTIMER_IOC_STATS, 0, true, true, true },
 	{ "INFO", HWTIMER_IOC_INFO, 0, true, true, true },
+	{ "RESIZE", HWTIMER_IOC_RESIZE, 0, false, true, false },
 };
 
 #define for_each_command(c) \
@@ -109,6 +111,9 @@ static void ask(const struct command *c, const struct context *ctx, void *buf)
 	case HWTIMER_IOC_INFO:
 		memset(buf, 0xa5, sizeof(struct hwtimer_info));
 		memset(buf, 0, offsetof(struct hwtimer_info, features));
+		break;
+	case HWTIMER_IOC_RESIZE:
+		ASK(resize, .timeouts = 1 << 24);
 		break;
 	}
 #undef ASK
@@ -269,7 +274,7 @@ TEST(info_answers)
 	EXPECT_EQ(max_slots / 2, info.max_slots);
 	EXPECT_EQ(2 * min_tick, info.min_tick_ns);
 	EXPECT_EQ(!(info.features & HWTIMER_FEATURE_RINGS), hwt_rings(fd, &rings) == -EOPNOTSUPP);
-	EXPECT_EQ(0, info.features & ~(__u64)HWTIMER_FEATURE_RINGS);
+	EXPECT_EQ(HWTIMER_FEATURE_RESIZE, info.features & ~(__u64)HWTIMER_FEATURE_RINGS);
 	close(fd);
 	for (i = 0; i < 32; i++) {
 		fd = must_open(0);

@@ -315,6 +315,17 @@ static inline int hwt_schedule_id(int fd, __u32 flags, __u64 id, __u64 time, __u
 	return ret;
 }
 
+/* Returns how many timeouts the context has now, or -errno. */
+static inline int hwt_resize(int fd, __u32 timeouts)
+{
+	struct hwtimer_resize arg = { .timeouts = timeouts };
+	int ret = hwt_ioctl(fd, HWTIMER_IOC_RESIZE, &arg);
+
+	if (arg.flags)
+		return DIRTY;
+	return ret ?: (int)arg.timeouts;
+}
+
 /* "pending" from fdinfo; reading it does not make the kernel take submissions. */
 static inline __u64 seen_pending(const struct ring *r)
 {

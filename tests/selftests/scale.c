@@ -197,8 +197,8 @@ TEST(all_ids_differ)
 	free(ids);
 }
 
-/* Less than a timeout takes; with its slot of the table it takes about 120. */
-#define BYTES_AT_LEAST	96
+/* Less than a timeout takes: about 65. */
+#define BYTES_AT_LEAST	64
 
 TEST(charged)
 {
@@ -241,7 +241,7 @@ TEST(charged)
  * Kernel memory per pending timeout, including tables, rings, and slack of the allocators. Not
  * more than documented.
  */
-#define BYTES_AT_MOST	128
+#define BYTES_AT_MOST	72
 
 static void arm_many(int fd)
 {

@@ -606,8 +606,8 @@ TEST_F(users, at_their_limits)
 /* A backlog that nobody reads. */
 #define BACKLOG		(with_checkers() ? 20000U : 100000U)
 #define BATCH		1000U
-/* docs/promises: 120 bytes for each timeout, or 104 in a ring, everything included. */
-#define BYTES_AT_MOST	128
+/* docs/promises: 65 bytes for each timeout, everything included. */
+#define BYTES_AT_MOST	68
 /* Smaller amounts cannot be measured, as each CPU charges some memory in advance. */
 #define GRAIN		(1024 * 1024)
 

@@ -14,7 +14,9 @@
  * CLOCK_BOOTTIME goes on, and timeouts that became due expire after the resume. Neither
  * wakes the machine. All absolute times, in both directions, are those of the time namespace
  * of the task that opened the file, or that called HWTIMER_IOC_SETUP, whoever uses it. A
- * deadline before the start of the machine counts as the start, and is reported so.
+ * deadline before the context's wheel was created, which is past in any case, counts as the time
+ * of its creation, and is reported so. The first deadline of a periodic timeout may be earlier, but
+ * not before the start of the machine.
  *
  * Versions: each structure may get new fields at its end; its size remains a multiple of 8. The
  * size that a caller was compiled with is part of the ioctl number. The kernel accepts the sizes
@@ -26,8 +28,8 @@
  * Every ioctl may return -EFAULT (the structure is not readable or not writable), -ENOTTY (no
  * such command), -EBADF (the file is not open for writing, which all but QUERY, STATS, LIST and
  * INFO need), and -E2BIG and -EINVAL as above. Exceptions: STOP and ENTER have done their work even
- * if they fail, a SCHEDULE counts as the first one, and on a context with rings, ioctls that take
- * submissions take them even if they fail then.
+ * if they fail, and RESIZE if it fails with -EFAULT; a SCHEDULE counts as the first one, and on a
+ * context with rings, ioctls that take submissions take them even if they fail then.
  *
  * read(2) returns as many whole records as fit, oldest first. It blocks until there is a
  * record; with O_NONBLOCK it returns -EAGAIN. It returns 0 once HWTIMER_IOC_STOP was called and
@@ -77,8 +79,9 @@
  * A context with rings (HWTIMER_IOC_RINGS, then mmap(2)) takes operations from memory
  * that is shared with the program, and puts records there; neither needs a system call. The
  * program chooses the ids of its timeouts, so it need not wait for an answer: HWTIMER_ID(index,
- * tag), with an index below hwtimer_rings.timeouts. The tag is any number below
- * 2^40; it distinguishes the timeouts that use one index after the other.
+ * tag), with an index below hwtimer_rings.timeouts, or below what HWTIMER_IOC_RESIZE has changed it
+ * to. The tag is any number below 2^40; it distinguishes the timeouts that use one index after the
+ * other.
  *
  * The mapping begins with struct hwtimer_ring. At sq_offset is the submission ring, an
  * array of struct hwtimer_sqe; at cq_offset is the completion ring, an array of struct
@@ -436,6 +439,7 @@ struct hwtimer_list {
 
 /* hwtimer_info.features */
 #define HWTIMER_FEATURE_RINGS	0x00000001U	/* HWTIMER_IOC_RINGS does not return -EOPNOTSUPP */
+#define HWTIMER_FEATURE_RESIZE	0x00000008U	/* HWTIMER_IOC_RESIZE exists */
 
 /**
  * struct hwtimer_info - what this version of the module can do
@@ -571,7 +575,7 @@ struct hwtimer_batch {
 
 /*
  * The id of a timeout in a context with rings: @index below 2^24, @tag below 2^40. So many timeouts
- * take 2 GB, and a program that needs more opens another context. An index that is used a million
+ * take 1 GB, and a program that needs more opens another context. An index that is used a million
  * times per second, each time with the next tag, repeats a tag after 12 days; only an id that was
  * kept for as long could be taken for the new one.
  */
@@ -590,8 +594,8 @@ struct hwtimer_batch {
  * @sq_entries: entries of the submission ring, 1 to 65536, rounded up to a power of two.
  *	Out: the rounded number
  * @cq_entries: entries of the completion ring, likewise; 0: as many as sq_entries
- * @timeouts: how many timeouts there may be at a time, 1 to 2^24. Their memory, 104 bytes
- *	each on 64-bit kernels, is allocated now
+ * @timeouts: how many timeouts there may be at a time, 1 to 2^24. Their memory, about 65
+ *	bytes each, is allocated now. HWTIMER_IOC_RESIZE changes the number
  * @sqe_size: sizeof(struct hwtimer_sqe), the distance of entries
  * @record_size: sizeof(struct hwtimer_record), the distance of records
  * @sq_offset: out: offset of the submission ring in the mapping
@@ -710,6 +714,32 @@ struct hwtimer_enter {
 	__u32 pad2;
 };
 
+/**
+ * struct hwtimer_resize - change how many timeouts a context has
+ * @flags: 0
+ * @timeouts: the wanted number, up to 2^24. Out: how many it has, and is charged for, now
+ *
+ * A context with rings grows to this number, or shrinks: indexes from this number on cannot be
+ * used any more. If timeouts with higher indexes are in use (pending, or with an unread record), it
+ * shrinks to the last of these.
+ *
+ * A context without rings gets timeouts as it needs them, so this only gives back memory that is
+ * not in use, but keeps at least this many timeouts. It gives back pages of 63 timeouts, so more
+ * may remain. On 32-bit kernels it gives nothing back.
+ *
+ * The wheel may still hold cancelled timeouts there. So memory is freed, and uncharged, a moment
+ * later; what would exceed the user's limit waits for that.
+ *
+ * -EINVAL	unknown flag; timeouts is above 2^24
+ * -EDQUOT	the user would exceed the limit of timeouts
+ * -ENOMEM	no memory, or the cgroup has reached its limit
+ * -EINTR	the caller was killed
+ */
+struct hwtimer_resize {
+	__u32 flags;
+	__u32 timeouts;
+};
+
 #define HWTIMER_IOC_MAGIC	0xBE
 #define HWTIMER_IOC_SETUP	_IOWR(HWTIMER_IOC_MAGIC, 0x00, struct hwtimer_setup)
 #define HWTIMER_IOC_SCHEDULE	_IOWR(HWTIMER_IOC_MAGIC, 0x01, struct hwtimer_schedule)
@@ -723,5 +753,6 @@ struct hwtimer_enter {
 #define HWTIMER_IOC_ENTER	_IOWR(HWTIMER_IOC_MAGIC, 0x09, struct hwtimer_enter)
 #define HWTIMER_IOC_LIST	_IOWR(HWTIMER_IOC_MAGIC, 0x0a, struct hwtimer_list)
 #define HWTIMER_IOC_INFO	_IOWR(HWTIMER_IOC_MAGIC, 0x0b, struct hwtimer_info)
+#define HWTIMER_IOC_RESIZE	_IOWR(HWTIMER_IOC_MAGIC, 0x0d, struct hwtimer_resize)
 
 #endif /* _UAPI_LINUX_HWTIMER_H */

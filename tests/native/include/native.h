@@ -91,7 +91,8 @@ struct hlist_node { struct hlist_node *next, **pprev; };
 #define __no_kmsan_checks
 #define __must_check	__attribute__((warn_unused_result))
 #define __printf(a, b)	__attribute__((format(printf, a, b)))
-#define ____cacheline_aligned	__attribute__((aligned(64)))
+#define __aligned(n)	__attribute__((aligned(n)))
+#define ____cacheline_aligned	__aligned(64)
 #define EXPORT_SYMBOL_GPL(x)
 #define EXPORT_SYMBOL_IF_KUNIT(x)
 #define EXPORT_SYMBOL(x)
@@ -122,6 +123,7 @@ void native_module_exit(void);
 #define clamp_t(t, v, l, h)	min_t(t, max_t(t, v, l), h)
 #define swap(a, b)	do { typeof(a) t_ = (a); (a) = (b); (b) = t_; } while (0)
 #define DIV_ROUND_UP(a, b)	(((a) + (b) - 1) / (b))
+#define roundup(a, b)	(DIV_ROUND_UP(a, b) * (b))
 #define PAGE_SHIFT	12
 #define PAGE_SIZE	4096UL
 #define PAGE_ALIGN(n)	(((n) + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1))
@@ -137,6 +139,7 @@ void native_module_exit(void);
 #define mul_u64_u64_div_u64(a, b, c)	((u64)((unsigned __int128)(a) * (b) / (c)))
 static inline int fls64(u64 x) { return x ? 64 - __builtin_clzll(x) : 0; }
 static inline int fls(unsigned int x) { return x ? 32 - __builtin_clz(x) : 0; }
+#define __ffs64(x)	__builtin_ctzll(x)
 static inline unsigned int fls_long(unsigned long x) { return fls64(x); }
 
 static inline void *ERR_PTR(long e) { return (void *)e; }
@@ -226,6 +229,8 @@ typedef atomic_t refcount_t;
 #define atomic_dec_and_test(a)	(!native_rmw(__atomic_sub_fetch, &(a)->counter, 1))
 #define refcount_set	atomic_set
 #define refcount_inc	atomic_inc
+#define refcount_dec	atomic_dec
+#define refcount_read	atomic_read
 #define refcount_dec_and_test	atomic_dec_and_test
 #define atomic_long_read	atomic_read
 #define atomic_long_read_acquire(a)	smp_load_acquire(&(a)->counter)
@@ -641,12 +646,6 @@ static inline struct mem_cgroup *set_active_memcg(struct mem_cgroup *m) { return
 #define mem_cgroup_put(m)	((void)(m))
 #define memalloc_noio_save()	0
 #define memalloc_noio_restore(n)	((void)(n))
-struct kmem_cache { size_t size; };
-#define KMEM_CACHE(t, flags)	\
-	({ struct kmem_cache *c_ = native_alloc(sizeof(*c_)); c_->size = sizeof(struct t); c_; })
-#define kmem_cache_destroy(c)	kfree(c)
-#define kmem_cache_zalloc(c, gfp)	native_alloc((c)->size)
-#define kmem_cache_free(c, p)	kfree(p)
 
 /* Pages shared with the program, which gets the kernel's addresses. */
 struct page { void *at; };
@@ -688,22 +687,6 @@ bool queue_work(struct workqueue_struct *wq, struct work_struct *work);
 bool cancel_work(struct work_struct *work);
 bool cancel_work_sync(struct work_struct *work);
 struct work_struct *current_work(void);
-
-/* Tables of timeouts. */
-
-#define XA_FLAGS_ALLOC	0
-#define XA_FLAGS_ACCOUNT	0
-#define XA_PRESENT	0
-#define XA_CHUNK	4096U
-struct native_limit { u32 min, max; };
-#define XA_LIMIT(lo, hi)	((struct native_limit){ lo, hi })
-struct xarray { pthread_mutex_t lock; u32 n; void **chunks[XA_CHUNK]; };
-void xa_init_flags(struct xarray *xa, gfp_t flags);
-void xa_destroy(struct xarray *xa);
-void *xa_load(struct xarray *xa, unsigned long index);
-void *xa_find(struct xarray *xa, unsigned long *index, unsigned long max, int filter);
-int xa_alloc(struct xarray *xa, u32 *index, void *entry, struct native_limit limit, gfp_t gfp);
-void *xa_erase(struct xarray *xa, unsigned long index);
 
 /* Files. */
 
