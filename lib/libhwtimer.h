@@ -28,9 +28,16 @@
  *
  * A handle begins small, and takes memory as timeouts are scheduled; a touch or cancel needs none.
  * hwtimer_wait() gives memory back if few timeouts were used for seconds. Functions that return
- * int return 0 (or more, where noted) or -errno. One thread at a time may use a handle, unless it was opened with
- * HWTIMER_OPEN_THREADS. After fork() the child may only call hwtimer_close(), which does not
- * affect the parent's timeouts.
+ * int return 0 (or more, where noted) or -errno. One thread at a time may use a handle, unless it
+ * was opened with HWTIMER_OPEN_THREADS. After fork() the child may only call hwtimer_close(), which
+ * does not affect the parent's timeouts.
+ *
+ * With HWTIMER_OPEN_THREADS any thread may do anything with any timeout, and several may wait; each
+ * event is returned once. A handle then has up to one context of the kernel for each processor, at
+ * most 16, each with rings of its own. A new one is opened when a thread that has none schedules;
+ * if that fails, threads share those that there are. Threads that mostly touch and cancel what they
+ * have scheduled do not disturb each other. Only events of timeouts in the same context come in the
+ * order of their ticks. A handle with an own wheel has one context, with a lock.
  */
 #ifndef LIBHWTIMER_H
 #define LIBHWTIMER_H
@@ -52,7 +59,8 @@ struct hwtimer;
 
 /*
  * Identifies a timeout until its last event was returned or it was cancelled. Never 0. An id is not
- * used again before its index was used 2^40 times.
+ * used again before its index was used 2^40 times. With HWTIMER_OPEN_THREADS it is 2^36 times, which
+ * takes 19 hours if one index is used a million times per second.
  */
 typedef uint64_t hwtimer_id;
 
@@ -152,6 +160,7 @@ void hwtimer_close(struct hwtimer *h);
 /*
  * A descriptor for poll(2), epoll(7) and the like. It is readable when hwtimer_wait() may have
  * events; there may be none, because some messages of the kernel are for the library only.
+ * With HWTIMER_OPEN_THREADS it may be an epoll descriptor of all contexts.
  */
 int hwtimer_fd(const struct hwtimer *h);
 
@@ -231,8 +240,8 @@ int hwtimer_shrink(struct hwtimer *h);
 int hwtimer_stop(struct hwtimer *h);
 
 /*
- * The kernel's counters. They do not include what the library does by itself, nor submissions that
- * the kernel has not taken; see hwtimer_flush().
+ * The kernel's counters, the sums of all contexts. They do not include what the library does by
+ * itself, nor submissions that the kernel has not taken; see hwtimer_flush().
  */
 int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats);
 

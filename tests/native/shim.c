@@ -980,6 +980,8 @@ int native_close(int fd)
 		kfree(xchg(&epolls[fd - FIRST_EPOLL], NULL));
 		return 0;
 	}
+	if (!native_file(fd))
+		return close(fd);
 	WRITE_ONCE(mapped[(unsigned int)(fd - FIRST_FD) % 64], NULL);
 	device->fops->release(NULL, native_file(fd));
 	__atomic_fetch_and(&files_taken, ~BIT_ULL(fd - FIRST_FD), __ATOMIC_SEQ_CST);

@@ -10,6 +10,7 @@
 #include "hwt.h"
 
 #include <stdarg.h>
+#include <sys/resource.h>
 
 #include <libhwtimer.h>
 
@@ -24,6 +25,8 @@ static int fail_map = -1;		/* mappings of other memory that succeed before one f
 /* The library's latest mapping of its rings, and how many bytes of other memory it has mapped. */
 static void *lib_rings;
 static size_t mapped;
+
+static int first_context = -1;
 
 static atomic_ulong ioctls, reads, polls, allocations;
 
@@ -56,6 +59,8 @@ int __wrap_ioctl(int fd, unsigned long command, ...)
 	arg = va_arg(args, void *);
 	va_end(args);
 	atomic_fetch_add(&ioctls, 1);
+	if (command == HWTIMER_IOC_SETUP && first_context < 0)
+		first_context = fd;
 	if (counted_ring && command == HWTIMER_IOC_ENTER) {
 		__u32 n = counted_ring->cq_tail - counted_ring->cq_head;
 
@@ -183,6 +188,14 @@ static bool valid_event(const struct hwtimer_event *e, unsigned int kind)
 	       (kind != HWTIMER_EXPIRED || e->fired_ns >= e->deadline_ns);
 }
 
+/* The descriptor of the first context of the test's first handle, or of this handle if it has one. */
+static int context_fd(struct hwtimer *h)
+{
+	struct hwtimer_stats s = { 0 };
+
+	return __real_ioctl(hwtimer_fd(h), HWTIMER_IOC_STATS, &s) ? first_context : hwtimer_fd(h);
+}
+
 static bool readable(struct hwtimer *h, int ms)
 {
 	struct pollfd p = { .fd = hwtimer_fd(h), .events = POLLIN };
@@ -217,7 +230,7 @@ static void wait_expired(struct hwtimer *h, __u64 n)
 static bool resizable(void)
 {
 	struct hwtimer_info info = { 0 };
-	int fd = must_open();
+	int fd = must_open(O_RDONLY);
 
 	if (ioctl(fd, HWTIMER_IOC_INFO, &info))
 		die("info");
@@ -275,7 +288,7 @@ TEST_F(lib, what_it_says)
 	EXPECT_LE(before, now);
 	EXPECT_LE(now, after);
 	EXPECT_EQ(!!(variant->flags & HWTIMER_OPEN_RINGS), hwtimer_has_rings(self->h));
-	EXPECT_EQ(must_fdinfo(hwtimer_fd(self->h), "tick_ns"), self->tick);
+	EXPECT_EQ(must_fdinfo(context_fd(self->h), "tick_ns"), self->tick);
 	EXPECT_EQ(FD_CLOEXEC, fcntl(hwtimer_fd(self->h), F_GETFD));
 	memset(&stats, 0xa5, sizeof(stats));
 	ASSERT_EQ(0, hwtimer_stats(self->h, &stats));
@@ -672,7 +685,7 @@ TEST_F(lib, stopped_behind_its_back)
 	}
 	wait_expired(self->h, 1);
 	ASSERT_EQ(0, hwtimer_touch(self->h, ids[0], FAR));
-	ASSERT_EQ(0, hwt_stop(hwtimer_fd(self->h), NULL));
+	ASSERT_EQ(0, hwt_stop(context_fd(self->h), NULL));
 	ASSERT_EQ(3, collect(self->h, e, 3));
 	for (i = 0; i < 3; i++) {
 		EXPECT_TRUE(valid_event(&e[i], HWTIMER_HANDED_BACK));
@@ -739,7 +752,7 @@ TEST_F(lib, periodic_and_its_errors)
 	r.policy = HWTIMER_MISFIRE_MAKE_UP + 1;
 	EXPECT_EQ(-EINVAL, hwtimer_schedule_repeat(self->h, &r, 0, NULL));
 	/* The failed calls took no slot. */
-	EXPECT_EQ(0, must_stats(hwtimer_fd(self->h)).pending);
+	EXPECT_EQ(0, must_stats(context_fd(self->h)).pending);
 }
 
 /* An expiry and the handing back are two events. */
@@ -766,7 +779,7 @@ TEST_F(lib, periodic_stopped)
 		last = e.deadline_ns;
 	}
 	ASSERT_TRUE(valid_event(&e, HWTIMER_HANDED_BACK));
-	EXPECT_EQ(must_stats(hwtimer_fd(self->h)).expired, reported);
+	EXPECT_EQ(must_stats(context_fd(self->h)).expired, reported);
 	/* The deadline after the last one reported, or later if deadlines were missed. */
 	EXPECT_LT(last, e.deadline_ns);
 	EXPECT_EQ(0, (e.deadline_ns - last) % r.period_ns);
@@ -867,7 +880,7 @@ TEST_F(lib, fork)
 	in_child(must_fork()) {
 		hwtimer_close(self->h);
 	}
-	EXPECT_LE(1, must_stats(hwtimer_fd(self->h)).pending);
+	EXPECT_LE(1, must_stats(context_fd(self->h)).pending);
 	ASSERT_EQ(1, collect(self->h, e, 1));
 	EXPECT_EQ(id, e[0].id);
 	ASSERT_EQ(0, hwtimer_touch(self->h, id, 0) + ENOENT);
@@ -950,7 +963,7 @@ TEST_F(lib, grows_and_shrinks)
 	EXPECT_EQ(0, hwtimer_shrink(self->h));
 	EXPECT_EQ(before, mapped);
 	if (rings && resizable()) {
-		EXPECT_EQ(1024, must_fdinfo(hwtimer_fd(self->h), "timeouts"));
+		EXPECT_EQ(1024, must_fdinfo(context_fd(self->h), "timeouts"));
 	}
 	/* No id is valid again, nor used again. */
 	EXPECT_EQ(-ENOENT, hwtimer_cancel(self->h, ids[N - 1]));
@@ -1135,7 +1148,7 @@ TEST_F(lib, nobody_waits_for_periodic)
 		ASSERT_EQ(0, hwtimer_schedule_repeat(h, &r, i, &p[i].id));
 		EXPECT_EQ(-EAGAIN, hwtimer_schedule(h, 0, 0, &id));
 	}
-	wait_expired(h, must_stats(hwtimer_fd(h)).expired + 10 * PERIODIC);
+	wait_expired(h, must_stats(context_fd(h)).expired + 10 * PERIODIC);
 	end = now_ns() + PATIENCE;
 	do {
 		n = hwtimer_wait(h, e, ARRAY_SIZE(e), PATIENCE);
@@ -1590,8 +1603,8 @@ TEST_F(lib, own_wheel)
 
 	h = MUST_OPEN(variant->flags | own, .tick_ns = 1234567, .slots = 64, .levels = 2);
 	EXPECT_EQ(1234567, hwtimer_tick_ns(h));
-	EXPECT_EQ(2, must_fdinfo(hwtimer_fd(h), "levels"));
-	EXPECT_EQ(CLOCK_BOOTTIME, must_fdinfo(hwtimer_fd(h), "clockid"));
+	EXPECT_EQ(2, must_fdinfo(context_fd(h), "levels"));
+	EXPECT_EQ(CLOCK_BOOTTIME, must_fdinfo(context_fd(h), "clockid"));
 	now = hwtimer_now(h);
 	clock_gettime(CLOCK_BOOTTIME, &ts);
 	EXPECT_LE(now, ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec);
@@ -1648,7 +1661,7 @@ TEST(not_armed_again)
 	EXPECT_EQ(-ENOMEM, hwtimer_wait(h, &e, 1, -1));
 	fail_errno = 0;
 	EXPECT_EQ(0, hwtimer_wait(h, &e, 1, 0));
-	EXPECT_EQ(1, must_stats(hwtimer_fd(h)).pending);
+	EXPECT_EQ(1, must_stats(context_fd(h)).pending);
 	ASSERT_EQ(0, hwtimer_touch(h, id, 0));
 	ASSERT_EQ(1, collect(h, &e, 1));
 	EXPECT_EQ(id, e.id);
@@ -1677,7 +1690,7 @@ static struct seen_rings must_see_rings(void)
 /* Schedule a timeout that is due at once, and turn its record into that of a failed schedule. */
 static hwtimer_id must_fail(struct seen_rings *s, __u64 user_data, int error)
 {
-	__u64 n = must_stats(hwtimer_fd(s->h)).expired;
+	__u64 n = must_stats(context_fd(s->h)).expired;
 	struct hwtimer_record *r = &s->records[s->ring->cq_tail % 4];
 	hwtimer_id id;
 
@@ -1716,7 +1729,7 @@ TEST(failed_in_the_ring)
 		ASSERT_EQ(0, hwtimer_touch(s.h, id, FAR));
 		EXPECT_EQ(0, hwtimer_wait(s.h, &e, 1, 0));
 		EXPECT_EQ(0, hwtimer_flush(s.h));
-		EXPECT_EQ(1, must_stats(hwtimer_fd(s.h)).pending);
+		EXPECT_EQ(1, must_stats(context_fd(s.h)).pending);
 		ASSERT_EQ(0, hwtimer_touch(s.h, id, 10 * NSEC_PER_MSEC));
 		ASSERT_EQ(1, collect(s.h, &e, 1));
 		EXPECT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
@@ -1725,7 +1738,7 @@ TEST(failed_in_the_ring)
 		id = must_fail(&s, 3, again[i]);
 		ASSERT_EQ(0, hwtimer_cancel(s.h, id));
 		EXPECT_EQ(0, hwtimer_wait(s.h, &e, 1, 0));
-		EXPECT_EQ(0, must_stats(hwtimer_fd(s.h)).pending);
+		EXPECT_EQ(0, must_stats(context_fd(s.h)).pending);
 	}
 	for (i = 0; i < ARRAY_SIZE(ends); i++) {
 		id = must_fail(&s, 4, ends[i]);
@@ -1771,7 +1784,7 @@ TEST(readable_when_room_was_made)
 	EXPECT_EQ(0xf, seen);
 	EXPECT_EQ(0, hwtimer_wait(s.h, &e, 1, 0));
 	EXPECT_EQ(0, hwtimer_flush(s.h));
-	EXPECT_EQ(1, must_stats(hwtimer_fd(s.h)).pending);
+	EXPECT_EQ(1, must_stats(context_fd(s.h)).pending);
 	ASSERT_EQ(0, hwtimer_cancel(s.h, ids[4]));
 	hwtimer_close(s.h);
 }
@@ -1779,7 +1792,7 @@ TEST(readable_when_room_was_made)
 /* Let timeouts @first to @last expire; their records fill the ring, and that of @last waits. */
 static void must_fill(struct seen_rings *s, unsigned int first, unsigned int last, hwtimer_id *ids)
 {
-	__u64 n = must_stats(hwtimer_fd(s->h)).expired;
+	__u64 n = must_stats(context_fd(s->h)).expired;
 	unsigned int i;
 
 	for (i = first; i <= last; i++) {
@@ -1859,9 +1872,9 @@ TEST(usual_options)
 
 	/* This kernel has rings. */
 	EXPECT_TRUE(hwtimer_has_rings(h));
-	EXPECT_EQ(4096, must_fdinfo(hwtimer_fd(h), "sq_entries"));
-	EXPECT_EQ(4096, must_fdinfo(hwtimer_fd(h), "cq_entries"));
-	EXPECT_EQ(resizable() ? 1024 : 65536, must_fdinfo(hwtimer_fd(h), "timeouts"));
+	EXPECT_EQ(4096, must_fdinfo(context_fd(h), "sq_entries"));
+	EXPECT_EQ(4096, must_fdinfo(context_fd(h), "cq_entries"));
+	EXPECT_EQ(resizable() ? 1024 : 65536, must_fdinfo(context_fd(h), "timeouts"));
 	ASSERT_EQ(0, hwtimer_schedule(h, 0, 1, NULL));
 	ASSERT_EQ(1, collect(h, &e, 1));
 	hwtimer_close(h);
@@ -1977,7 +1990,7 @@ static __u64 seen_of_cancelled(struct __test_metadata *_metadata, struct hwtimer
 	ASSERT_EQ(0, hwtimer_cancel(h, sooner));
 	EXPECT_EQ(0, hwtimer_flush(h));
 	EXPECT_EQ(0, hwtimer_wait(h, &(struct hwtimer_event){ 0 }, 1, 0));
-	s = must_stats(hwtimer_fd(h));
+	s = must_stats(context_fd(h));
 	EXPECT_EQ(0, s.pending);
 	EXPECT_EQ(s.scheduled, s.cancelled);
 	return s.scheduled;
@@ -2057,7 +2070,7 @@ TEST(claimed_meanwhile)
 		ASSERT_EQ(0, mprotect(trap.page, trap.size, PROT_READ | PROT_WRITE));
 	}
 	ASSERT_EQ(0, hwtimer_flush(h));
-	s = must_stats(hwtimer_fd(h));
+	s = must_stats(context_fd(h));
 	printf("# %u of %u claimed meanwhile\n", trap.times, i);
 	EXPECT_EQ(1, s.pending);
 	EXPECT_EQ(s.scheduled, s.cancelled + 1);
@@ -2088,6 +2101,115 @@ TEST(out_of_memory)
 	EXPECT_EQ(-ENOMEM, try_open(options(0)));
 	EXPECT_EQ(files, open_files());
 	EXPECT_EQ(before, mapped);
+}
+
+/* Threads of one handle: each schedules, then exits; the last one ends all. */
+struct scheduler {
+	struct hwtimer *h;
+	pthread_t thread;
+	hwtimer_id id;
+	int ret;
+};
+
+static void *schedule_far(void *arg)
+{
+	struct scheduler *s = arg;
+
+	s->ret = hwtimer_schedule(s->h, FAR, (uintptr_t)s, &s->id);
+	return NULL;
+}
+
+static void schedule_by_thread(struct scheduler *s, struct hwtimer *h)
+{
+	s->h = h;
+	start(&s->thread, schedule_far, s);
+	pthread_join(s->thread, NULL);
+}
+
+/*
+ * Threads come and go, and with them no more than so many contexts. What they have scheduled can be
+ * touched and cancelled by others. Without descriptors for more contexts they share those that
+ * there are.
+ */
+TEST(many_threads)
+{
+	enum { N = 100 };
+	static struct scheduler s[N];
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	struct rlimit limit, low;
+	struct hwtimer_stats stats;
+	struct hwtimer_event e;
+	struct hwtimer_state state;
+	struct hwtimer *h;
+	int round, i, files;
+
+	ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &limit));
+	for (round = 0; round < 2; round++) {
+		h = MUST_OPEN(HWTIMER_OPEN_THREADS);
+		files = open_files();
+		low = (struct rlimit){ dup(0) + (round ? 0 : 100), limit.rlim_max };
+		close(low.rlim_cur - (round ? 0 : 100));
+		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &low));
+		for (i = 0; i < N; i++)
+			schedule_by_thread(&s[i], h);
+		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &limit));
+		if (round || processors == 1) {
+			EXPECT_EQ(files, open_files());
+		} else {
+			EXPECT_LT(files, open_files());
+		}
+		EXPECT_GE(files + 2 * processors, open_files());
+		for (i = 0; i < N; i++) {
+			ASSERT_EQ(0, s[i].ret);
+			ASSERT_EQ(0, hwtimer_query(h, s[i].id, &state));
+			EXPECT_EQ((uintptr_t)&s[i], state.user_data);
+			EXPECT_EQ(0, hwtimer_touch(h, s[i].id, FAR / 2));
+			if (i % 2) {
+				EXPECT_EQ(0, hwtimer_cancel(h, s[i].id));
+			}
+		}
+		EXPECT_EQ(-ENOENT, hwtimer_cancel(h, s[1].id));
+		EXPECT_EQ(-ENOENT, hwtimer_cancel(h, s[0].id | 15ULL << 60));
+		EXPECT_EQ(-ENOENT, hwtimer_touch(h, s[0].id | 15ULL << 60, 0));
+		EXPECT_EQ(-ENOENT, hwtimer_query(h, s[0].id | 15ULL << 60, &state));
+		ASSERT_EQ(0, hwtimer_flush(h));
+		ASSERT_EQ(0, hwtimer_stats(h, &stats));
+		EXPECT_EQ(N / 2, stats.pending);
+		EXPECT_EQ(0, hwtimer_touch(h, s[0].id, 0));
+		EXPECT_EQ(1, hwtimer_wait(h, &e, 1, -1));
+		EXPECT_EQ(s[0].id, e.id);
+		in_child(must_fork()) {
+			hwtimer_close(h);
+		}
+		ASSERT_EQ(0, hwtimer_stop(h));
+		schedule_by_thread(&s[0], h);
+		EXPECT_EQ(-ESHUTDOWN, s[0].ret);
+		for (i = 0; i < N / 2 - 1; i++) {
+			EXPECT_EQ(1, hwtimer_wait(h, &e, 1, -1));
+		}
+		EXPECT_EQ(-ESHUTDOWN, hwtimer_wait(h, &e, 1, -1));
+		hwtimer_close(h);
+	}
+}
+
+/* All threads together may have so many timeouts, wherever these are. */
+TEST(limit_of_all_threads)
+{
+	enum { N = 10 };
+	struct hwtimer *h = MUST_OPEN(HWTIMER_OPEN_THREADS, .timeouts = N);
+	struct scheduler s[N + 1] = { 0 };
+	int i;
+
+	for (i = 0; i <= N; i++)
+		schedule_by_thread(&s[i], h);
+	for (i = 0; i < N; i++) {
+		EXPECT_EQ(0, s[i].ret);
+	}
+	EXPECT_EQ(-EAGAIN, s[N].ret);
+	ASSERT_EQ(0, hwtimer_cancel(h, s[3].id));
+	schedule_by_thread(&s[N], h);
+	EXPECT_EQ(0, s[N].ret);
+	hwtimer_close(h);
 }
 
 TEST_HARNESS_MAIN
