@@ -98,10 +98,11 @@
  * -------
  *
  * A handle that several threads use consists of shards. Each is a struct hwtimer with a context,
- * rings, table and lock of its own; the first is the handle itself, and the others are opened when
- * a thread that has none schedules. A thread always schedules in the same shard. The upper four bits
- * of an id are the number of the shard, so any thread finds it, and takes its lock. As long as
- * threads touch and cancel mostly what they have scheduled, no two want the same lock or cache line.
+ * rings, table and lock of its own. The first is the handle itself; the others are opened when a
+ * thread that has none schedules. A thread always schedules in the same shard, unless that is full.
+ * The upper four bits of an id are the number of the shard, so any thread finds it, and takes its
+ * lock. As long as threads touch and cancel mostly what they have scheduled, no two want the same
+ * lock or cache line. An own wheel has one shard, because each would have a wheel of its own.
  *
  *	a new shard		is added to the epoll set, then published (release; pairs with the
  *				acquire in nr_shards() and own_shard()), then used. So whoever has
@@ -110,9 +111,9 @@
  *	hwtimer_wait()		looks at the shards, each under its lock, so no event is returned
  *				twice. Then it sleeps on the epoll set, which is level triggered: an
  *				event that came since the look is seen, whichever shard it is in
- *	hwtimer_stop()		and the opening of shards exclude each other. A thread that schedules
- *				meanwhile does so before its shard is stopped, and gets the timeout
- *				handed back, or after, and gets -ESHUTDOWN
+ *	hwtimer_stop()		and the opening of shards exclude each other. A thread schedules
+ *				either before its shard is stopped, and the timeout is handed back,
+ *				or after, and gets -ESHUTDOWN
  *	two locks		no thread holds two shards' locks. shards.lock is taken first
  *	the limit		shards.left is what all tables together may still grow by. If a
  *				shard cannot grow, its threads use free timeouts of the others
@@ -1445,7 +1446,7 @@ int hwtimer_cancel(struct hwtimer *h, hwtimer_id id)
 }
 
 /* Call @fn for each shard, with its lock. Returns the first error. */
-static int for_each_shard(struct hwtimer *h, int (*fn)(struct hwtimer *h))
+static int for_each_shard(struct hwtimer *h, int (*fn)(struct hwtimer *))
 {
 	struct hwtimer *each;
 	int ret = 0, failed;

@@ -23,7 +23,7 @@
 
 enum { FREE, TAKEN, WAITED_FOR };
 
-/* How often to look at a taken lock before sleeping. It is held for tens of ns, or a system call. */
+/* How often to look at a taken lock before sleeping. Most are held for tens of ns only. */
 #define LOOKS		100
 
 static bool lock_try(uint32_t *word)

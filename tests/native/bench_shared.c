@@ -2,8 +2,8 @@
 /*
  * hwtimer: the case of the native benchmark in which threads share one object: a handle of
  * libhwtimer; an event base of libevent, with its lock; or a mutex, around timerfds of which each
- * thread uses its own. System calls of libhwtimer are function calls here, those of timerfd are real.
- * Each thread arms and cancels, and touches, timeouts of its own.
+ * thread uses its own. System calls of libhwtimer are function calls here; those of timerfd are
+ * real. Each thread arms and cancels, and touches, timeouts of its own.
  */
 #include <event2/event.h>
 #include <event2/thread.h>
@@ -16,8 +16,9 @@
 #include "bench.h"
 #include "libhwtimer.h"
 
+#define SUBJECTS	3
 #define MOST	4		/* threads */
-#define OPS	200000UL
+#define OPS	400000UL
 
 enum op { ARM_CANCEL, TOUCH_LATER };
 
@@ -155,7 +156,7 @@ static const struct {
 	void		(*begin)(void);
 	void		(*run)(enum op op);
 	void		(*end)(void);
-} subjects[] = {
+} subjects[SUBJECTS] = {
 	{ "library", library_begin, library_run, library_end },
 	{ "libevent_locked", libevent_begin, libevent_run, libevent_end },
 	{ "timerfd_locked", none, timerfd_run, none },
@@ -166,16 +167,23 @@ static struct job {
 	enum op		op;
 } jobs[MOST];
 
+static unsigned int running;
+/* when the first one began, and the last one was done; 0: not yet */
+static __u64 began, ended;
+
 static void *work(void *arg)
 {
 	struct job *job = arg;
+	__u64 none = 0;
 
 	native_enter();
 	pin(job->number);
-	/* Each thread begins with what it needs once. */
 	pthread_barrier_wait(&barrier);
+	__atomic_compare_exchange_n(&began, &none, now_ns(), false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
 	subjects[job->subject].run(job->op);
-	pthread_barrier_wait(&barrier);
+	if (!__atomic_sub_fetch(&running, 1, __ATOMIC_ACQ_REL))
+		__atomic_store_n(&ended, now_ns(), __ATOMIC_RELEASE);
 	native_leave();
 	return NULL;
 }
@@ -185,29 +193,33 @@ static double measure(unsigned int subject, enum op op, unsigned int threads)
 {
 	pthread_t ids[MOST];
 	unsigned int i;
-	__u64 start;
 
+	running = threads;
+	began = 0;
+	ended = 0;
 	pthread_barrier_init(&barrier, NULL, threads + 1);
 	for (i = 0; i < threads; i++) {
 		jobs[i] = (struct job){ subject, i, op };
 		pthread_create(&ids[i], NULL, work, &jobs[i]);
 	}
 	pthread_barrier_wait(&barrier);
-	start = now_ns();
-	pthread_barrier_wait(&barrier);
-	start = now_ns() - start;
+	/* The worker of the wheel, as often as it polls rings. */
+	while (!__atomic_load_n(&ended, __ATOMIC_ACQUIRE)) {
+		usleep(1000);
+		settle_shared();
+	}
 	for (i = 0; i < threads; i++)
 		pthread_join(ids[i], NULL);
 	pthread_barrier_destroy(&barrier);
-	return (double)start / threads / OPS;
+	return (double)(ended - began) / threads / OPS;
 }
 
 void shared(unsigned int round)
 {
 	unsigned int i, s, op, threads;
 
-	for (i = 0; i < sizeof(subjects) / sizeof(subjects[0]); i++) {
-		s = turn_of(i, sizeof(subjects) / sizeof(subjects[0]), round);
+	for (i = 0; i < SUBJECTS; i++) {
+		s = turn_of(i, SUBJECTS, round);
 		subjects[s].begin();
 		for (op = ARM_CANCEL; op <= TOUCH_LATER; op++)
 			for (threads = 1; threads <= MOST; threads *= 2)

@@ -188,7 +188,7 @@ static bool valid_event(const struct hwtimer_event *e, unsigned int kind)
 	       (kind != HWTIMER_EXPIRED || e->fired_ns >= e->deadline_ns);
 }
 
-/* The descriptor of the first context of the test's first handle, or of this handle if it has one. */
+/* The descriptor of @h, or if it has several contexts, of the first context of the test. */
 static int context_fd(struct hwtimer *h)
 {
 	struct hwtimer_stats s = { 0 };
