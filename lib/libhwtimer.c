@@ -1445,8 +1445,10 @@ int hwtimer_cancel(struct hwtimer *h, hwtimer_id id)
 	return timeout ? 0 : -ENOENT;
 }
 
+typedef int shard_fn(struct hwtimer *h);
+
 /* Call @fn for each shard, with its lock. Returns the first error. */
-static int for_each_shard(struct hwtimer *h, int (*fn)(struct hwtimer *))
+static int for_each_shard(struct hwtimer *h, shard_fn *fn)
 {
 	struct hwtimer *each;
 	int ret = 0, failed;

@@ -59,8 +59,8 @@ struct hwtimer;
 
 /*
  * Identifies a timeout until its last event was returned or it was cancelled. Never 0. An id is not
- * used again before its index was used 2^40 times, or 2^36 times with HWTIMER_OPEN_THREADS: 19 hours
- * if one index is used a million times per second.
+ * used again before its index was used 2^40 times, or 2^36 with HWTIMER_OPEN_THREADS: 19 hours if
+ * one index is used a million times per second.
  */
 typedef uint64_t hwtimer_id;
 

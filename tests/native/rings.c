@@ -226,8 +226,8 @@ static void kick_turn(unsigned int self, __u64 *random)
 }
 
 /*
- * One handle for all threads. Each schedules, and touches and cancels what any has scheduled; others
- * wait for events. Each timeout ends once.
+ * One handle for all threads. Each schedules, and touches and cancels what any has scheduled;
+ * others wait for events. Each timeout ends once.
  */
 #define BOOKS	16384
 #define PLACES	256
