@@ -1445,10 +1445,8 @@ int hwtimer_cancel(struct hwtimer *h, hwtimer_id id)
 	return timeout ? 0 : -ENOENT;
 }
 
-typedef int shard_fn(struct hwtimer *h);
-
 /* Call @fn for each shard, with its lock. Returns the first error. */
-static int for_each_shard(struct hwtimer *h, shard_fn *fn)
+static int in_all_shards(struct hwtimer *h, int (*fn)(struct hwtimer *h))
 {
 	struct hwtimer *each;
 	int ret = 0, failed;
@@ -1474,7 +1472,7 @@ static int shrink_shard(struct hwtimer *h)
 
 int hwtimer_shrink(struct hwtimer *h)
 {
-	return for_each_shard(h, shrink_shard);
+	return in_all_shards(h, shrink_shard);
 }
 
 static int flush_shard(struct hwtimer *h)
@@ -1484,7 +1482,7 @@ static int flush_shard(struct hwtimer *h)
 
 int hwtimer_flush(struct hwtimer *h)
 {
-	return for_each_shard(h, flush_shard);
+	return in_all_shards(h, flush_shard);
 }
 
 /* Entries that fail because of the stop become events of kind HWTIMER_HANDED_BACK. */
@@ -1504,10 +1502,10 @@ int hwtimer_stop(struct hwtimer *h)
 	int ret;
 
 	if (!s)
-		return for_each_shard(h, stop_shard);
+		return in_all_shards(h, stop_shard);
 	lock_take(&s->lock);
 	s->stopped = true;
-	ret = for_each_shard(h, stop_shard);
+	ret = in_all_shards(h, stop_shard);
 	lock_release(&s->lock);
 	return ret;
 }
