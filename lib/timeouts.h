@@ -220,7 +220,7 @@ static void set_free(struct table *t, uint32_t index)
 }
 
 /* Clear bit @index of levels[@i], and what says that its word is not 0. */
-static void clear_bit(struct table *t, int i, uint32_t index)
+static void set_used(struct table *t, int i, uint32_t index)
 {
 	for (; i < LEVELS; i++, index /= 64) {
 		t->levels[i][index / 64] &= ~(1ULL << index % 64);
@@ -251,7 +251,7 @@ static void fill_stack(struct table *t)
 			t->free[--n] = word * 64 + __builtin_ctzll(bits);
 		t->levels[0][word] = bits;
 		if (!bits)
-			clear_bit(t, 1, word);
+			set_used(t, 1, word);
 	}
 	if (nr_live(t) + t->nr_free > t->peak)
 		t->peak = nr_live(t) + t->nr_free;
@@ -329,7 +329,7 @@ static bool unmap_last(struct table *t)
 	t->tags[chunk] = tag & ~(uint64_t)0xffffff;
 	t->in_bitmap -= n;
 	while (n--)
-		clear_bit(t, 0, --t->size);
+		set_used(t, 0, --t->size);
 	t->chunks[chunk] = NULL;
 	munmap((void *)timeouts, CHUNK * sizeof(*timeouts));
 	return true;
