@@ -21,8 +21,8 @@
  *
  *	after a successful cancel, a timeout gives no event
  *	after a successful touch, it gives no event before its new deadline
- *	each timeout that was scheduled gives one event (a periodic one any number) when
- *	it expires or hwtimer_stop() ends it, and none once it is cancelled
+ *	each timeout that was scheduled gives one event (a periodic one any number) when it
+ *	expires, or hwtimer_stop() or a set clock ends it, and none once it is cancelled
  *	no event is early: it comes at the first tick at or after the deadline
  *
  * After a touch, a periodic timeout still gives the events of its earlier expiries.
@@ -72,11 +72,12 @@ typedef uint64_t hwtimer_id;
 #define HWTIMER_OPEN_OWN_WHEEL	0x08U	/* a wheel of its own */
 #define HWTIMER_OPEN_GROW	0x10U	/* own wheel: adds levels when needed */
 #define HWTIMER_OPEN_BOOTTIME	0x20U	/* own wheel: on CLOCK_BOOTTIME */
-#define HWTIMER_OPEN_REALTIME	0x40U	/* own wheel: on CLOCK_REALTIME, see hwtimer_watch_clock() */
+#define HWTIMER_OPEN_REALTIME	0x40U	/* own wheel: on CLOCK_REALTIME; hwtimer_watch_clock() */
 
 /**
  * struct hwtimer_options - options of hwtimer_open(); 0 selects the default
- * @size: sizeof(struct hwtimer_options). It may grow; what a library does not know must be 0
+ * @size: sizeof(struct hwtimer_options). The structure may grow; members that a library does not
+ *	know must be 0
  * @flags: HWTIMER_OPEN_*
  * @timeouts: the most timeouts that there may be at once, up to 2^24; 0: 2^24. If the kernel lacks
  *	HWTIMER_FEATURE_RESIZE, it allocates memory for all of them at once; 0: 65536 then
@@ -149,8 +150,8 @@ struct hwtimer_state {
 
 /*
  * Open the device and create a handle. Errors are those of open(2), HWTIMER_IOC_SETUP and
- * HWTIMER_IOC_RINGS; also -EINVAL for invalid options, -E2BIG for options that this library does
- * not know, and -ENOMEM. *h is NULL after an error.
+ * HWTIMER_IOC_RINGS; also -EINVAL for invalid options, -E2BIG for members of @options that this
+ * library does not know and that are not 0, and -ENOMEM. *h is NULL after an error.
  */
 int hwtimer_open(struct hwtimer **h, const struct hwtimer_options *options);
 
@@ -199,10 +200,10 @@ int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repe
 
 /*
  * Have one event of kind HWTIMER_CLOCK_SET when somebody sets CLOCK_REALTIME. The handle needs
- * HWTIMER_OPEN_REALTIME, otherwise -EINVAL; other errors are as above. All deadlines of such a handle
- * are times of day, and follow the clock; those of hwtimer_schedule() and hwtimer_touch(), too,
- * which are the time of the call plus the delay. To miss nothing, a program first calls this, then
- * reads the clock and computes its deadlines, and does both again after the event.
+ * HWTIMER_OPEN_REALTIME, otherwise -EINVAL; other errors are as above. All deadlines of such a
+ * handle are times of day, and follow the clock. That includes those of hwtimer_schedule() and
+ * hwtimer_touch(): the time of the call plus the delay. To miss no setting, a program first calls
+ * this, then reads the clock and computes its deadlines, and does both again after the event.
  */
 int hwtimer_watch_clock(struct hwtimer *h, uint64_t user_data, hwtimer_id *id);
 

@@ -141,8 +141,8 @@ const struct ctl_command ctl_metrics = {
 	.summary = "all wheels, for Prometheus",
 	.help = "metrics [--output FILE] [--device PATH]\n\n"
 		"Print the state and the counters of all wheels in Prometheus' text format,\n"
-		"for the textfile collector of node_exporter. Without CAP_PERFMON: of those\n"
-		"that your programs use.\n\n"
+		"for the textfile collector of node_exporter. Without CAP_PERFMON it prints\n"
+		"only the wheels that your programs use.\n\n"
 		"  -o, --output FILE  replace FILE atomically, instead of printing\n"
 		"  --device PATH      the device (default: " CTL_DEVICE ")\n"
 		"  -h, --help         print this help\n",

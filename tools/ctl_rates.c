@@ -565,8 +565,8 @@ const struct ctl_command ctl_watch = {
 	.summary = "the rates of a wheel, a line per interval",
 	.help = "watch [-d SECONDS] [-n N] [--json] [--device PATH] [WHEEL]\n\n"
 		"Print a line for each interval: the rates per second of WHEEL (default:\n"
-		"\"dev\"), and the lateness that 99 of 100 expiries were below. Others' wheels\n"
-		"need CAP_PERFMON.\n\n"
+		"\"dev\"), and the lateness that 99 of 100 expiries were below. Without\n"
+		"CAP_PERFMON it shows only a wheel that your programs use.\n\n"
 		COMMON_HELP
 		"  --json                a JSON object for each interval\n"
 		"  --device PATH         the device (default: " CTL_DEVICE ")\n"

@@ -252,7 +252,7 @@ void ctl_device_error(const char *what, int error)
 {
 	switch (-error) {
 	case ENOTTY:
-		ctl_die(CTL_NO_DEVICE, "%s: not the device of hwtimer", what);
+		ctl_die(CTL_NO_DEVICE, "%s: not the device of hwtimer, or an old module", what);
 	case EDQUOT:
 		ctl_die(CTL_FAILED,
 			"%s: this would exceed a limit of the user (modinfo hwtimer: max_user_*)",
