@@ -837,25 +837,41 @@ static bool fill_record(const struct hwtimer_ctx *ctx, const struct ctx_timeout 
 	return true;
 }
 
-/* Copy up to @max records to @records without taking them. Return how many. */
-unsigned int hwtimer_ctx_peek(struct hwtimer_ctx *ctx, struct hwtimer_record *records,
-			      unsigned int max)
+/* As hwtimer_ctx_peek(), for ctx->ended_pages, after the first @n records. */
+static unsigned int peek_ended(struct hwtimer_ctx *ctx, struct hwtimer_record *records,
+			       unsigned int n, unsigned int max)
 {
-	struct ctx_timeout *ct;
 	struct ctx_page *page;
-	unsigned int n = 0;
-	u64 seen, ended;
+	u64 ended;
 
-	lockdep_assert_held(&ctx->lock);
-	for (ct = ctx->done; ct && n < max; ct = *done_next(ct))
-		for (seen = 0; n < max && fill_record(ctx, ct, seen, &records[n]); seen++)
-			n++;
 	list_for_each_entry(page, &ctx->ended_pages, ended_node) {
 		if (n == max)
 			break;
 		for (ended = page->ended; ended && n < max; ended &= ended - 1)
 			fill_record(ctx, &page->timeouts[__ffs64(ended)], 0, &records[n++]);
 	}
+	return n;
+}
+
+/*
+ * Copy up to @max records to @records without taking them. Return how many. Those of a set clock
+ * come first, as the done list may never become empty; those of a stop come last.
+ */
+unsigned int hwtimer_ctx_peek(struct hwtimer_ctx *ctx, struct hwtimer_record *records,
+			      unsigned int max)
+{
+	struct ctx_timeout *ct;
+	unsigned int n = 0;
+	u64 seen;
+
+	lockdep_assert_held(&ctx->lock);
+	if (!ctx->stopped)
+		n = peek_ended(ctx, records, n, max);
+	for (ct = ctx->done; ct && n < max; ct = *done_next(ct))
+		for (seen = 0; n < max && fill_record(ctx, ct, seen, &records[n]); seen++)
+			n++;
+	if (ctx->stopped)
+		n = peek_ended(ctx, records, n, max);
 	return n;
 }
 

@@ -144,10 +144,14 @@ bool hwtimer_table_hole(struct ctx_table *table, const struct ctx_page *page)
 void hwtimer_table_trim(struct ctx_table *table)
 {
 	u32 numbers = DIV_ROUND_UP(table->nr, PAGE_TIMEOUTS);
+	struct ctx_page **slot;
 	unsigned int segment;
 
 	while (table->numbers > numbers) {
-		kfree(*hwtimer_table_slot(table, --table->numbers));
+		slot = hwtimer_table_slot(table, --table->numbers);
+		kfree(*slot);
+		/* Otherwise hwtimer_table_insert() would take it for a hole. */
+		*slot = NULL;
 		cond_resched();
 	}
 	for (segment = 0; segment < TABLE_SEGMENTS; segment++) {
