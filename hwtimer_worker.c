@@ -144,6 +144,9 @@ static void note_name(char name[KSYM_NAME_LEN], const void *fn)
 	snprintf(name, KSYM_NAME_LEN, "%ps", fn);
 	/* Cut off " [module]": readers of debugfs expect a single word. */
 	*strchrnul(name, ' ') = '\0';
+	/* Without a symbol this is the address, which programs must not see. */
+	if (name[0] == '0')
+		strscpy(name, "unknown", KSYM_NAME_LEN);
 }
 
 /* Record a callback that took longer than all before, or longer than the limit. */

@@ -29,6 +29,7 @@
 #include <linux/list.h>
 #include <linux/notifier.h>
 #include <linux/pvclock_gtod.h>
+#include <linux/sched.h>
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 
@@ -37,17 +38,32 @@
 #include "clock.h"
 #include "rings.h"
 
-static LIST_HEAD(clocks);
-/* Protects the list, and the registration of the notifier, which does not take it. */
+/* How many contexts are told before others get the lock. */
+#define TOLD_AT_ONCE	64
+
+/* Protects the three variables below. The notifier does not take it. */
 static DEFINE_SPINLOCK(clocks_lock);
+static LIST_HEAD(clocks);
+static unsigned int nr_clocks;
+static bool registered;
 
 static void tell_contexts(struct work_struct *work)
 {
 	struct ctx_clock *clock;
+	unsigned int n;
 
 	spin_lock(&clocks_lock);
-	list_for_each_entry(clock, &clocks, list)
+	/* Those that are told go to the end. If some leave meanwhile, others are told twice. */
+	for (n = nr_clocks; n && !list_empty(&clocks); n--) {
+		clock = list_first_entry(&clocks, struct ctx_clock, list);
+		list_move_tail(&clock->list, &clocks);
 		hwtimer_schedule_at(&clock->follow, 0);
+		if (!(n % TOLD_AT_ONCE)) {
+			spin_unlock(&clocks_lock);
+			cond_resched();
+			spin_lock(&clocks_lock);
+		}
+	}
 	spin_unlock(&clocks_lock);
 }
 
@@ -68,7 +84,10 @@ static int clock_updated(struct notifier_block *nb, unsigned long was_set, void 
 	return NOTIFY_OK;
 }
 
-/* Registered while there are contexts in @clocks. */
+/*
+ * Registered with the first context, until the module is unloaded: to register calls all notifiers
+ * of the kernel as if the clock had been set.
+ */
 static struct notifier_block clock_notifier = {
 	.notifier_call = clock_updated,
 };
@@ -108,8 +127,10 @@ void hwtimer_clock_publish(struct hwtimer_ctx *ctx, struct ctx_clock *clock)
 void hwtimer_clock_add(struct hwtimer_ctx *ctx)
 {
 	spin_lock(&clocks_lock);
-	if (list_empty(&clocks))
+	if (!registered)
 		pvclock_gtod_register_notifier(&clock_notifier);
+	registered = true;
+	nr_clocks++;
 	list_add_tail(&ctx->clock->list, &clocks);
 	spin_unlock(&clocks_lock);
 	/* It may have been set before we were on the list. */
@@ -123,14 +144,15 @@ void hwtimer_clock_remove(struct hwtimer_ctx *ctx)
 {
 	spin_lock(&clocks_lock);
 	list_del(&ctx->clock->list);
-	if (list_empty(&clocks))
-		pvclock_gtod_unregister_notifier(&clock_notifier);
+	nr_clocks--;
 	spin_unlock(&clocks_lock);
 }
 
-/* No file is open, so nobody queues these any more. */
+/* No file is open. */
 void hwtimer_clock_exit(void)
 {
+	if (registered)
+		pvclock_gtod_unregister_notifier(&clock_notifier);
 	irq_work_sync(&queue_irq_work);
 	cancel_work_sync(&tell_work);
 }

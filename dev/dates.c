@@ -15,14 +15,17 @@
 #include <kunit/visibility.h>
 #include <linux/compiler.h>
 #include <linux/err.h>
+#include <linux/math.h>
 #include <linux/sched.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/timekeeping.h>
 
 #include "dates.h"
+#include "table.h"
 
-/* How many dates there are in a block. */
-#define BLOCK	128
+/* The dates of a page of timeouts are in one block. */
+#define BLOCK	PAGE_TIMEOUTS
 
 /**
  * hwtimer_dates_create - make the struct ctx_clock of a context, without dates
@@ -98,7 +101,7 @@ EXPORT_SYMBOL_IF_KUNIT(hwtimer_dates_reserve);
  *
  * Context: May sleep.
  *
- * Return: 0 or -ENOMEM.
+ * Return: 0, -ENOMEM, or -EINTR: the caller was killed.
  */
 int hwtimer_dates_reserve_all(struct ctx_clock *clock, u32 timeouts, gfp_t gfp)
 {
@@ -106,10 +109,42 @@ int hwtimer_dates_reserve_all(struct ctx_clock *clock, u32 timeouts, gfp_t gfp)
 	u32 i;
 
 	for (i = 0; i < timeouts && !ret; i += BLOCK) {
-		ret = hwtimer_dates_reserve(clock, i, gfp);
+		ret = fatal_signal_pending(current) ? -EINTR :
+						      hwtimer_dates_reserve(clock, i, gfp);
 		cond_resched();
 	}
 	return ret;
+}
+
+/**
+ * hwtimer_dates_drop - free the dates of a page of timeouts
+ * @clock: the clock
+ * @first: index of the first timeout of the page, which is out of the table
+ *
+ * Context: May sleep. Nobody reserves dates of this page.
+ */
+void hwtimer_dates_drop(struct ctx_clock *clock, u32 first)
+{
+	kfree(xa_erase(&clock->blocks, first / BLOCK));
+}
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_dates_drop);
+
+/**
+ * hwtimer_dates_trim - free the dates that are not of the first timeouts
+ * @clock: the clock
+ * @timeouts: how many timeouts keep their dates
+ *
+ * Context: May sleep. Nobody reserves dates.
+ */
+void hwtimer_dates_trim(struct ctx_clock *clock, u32 timeouts)
+{
+	unsigned long index;
+	void *block;
+
+	xa_for_each_start(&clock->blocks, index, block, DIV_ROUND_UP(timeouts, BLOCK)) {
+		hwtimer_dates_drop(clock, index * BLOCK);
+		cond_resched();
+	}
 }
 
 /**

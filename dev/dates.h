@@ -33,7 +33,7 @@ struct ctx_date {
  * @ctx: the context. Constant
  * @list: on the list "clocks" of dev/clock.c
  * @follow: a timeout whose callback arms the context's timeouts again
- * @blocks: the dates, in blocks, by the index of the timeout. Blocks are only added
+ * @blocks: the dates, in blocks, one for each page of timeouts
  * @set: how many settings of the clock the context has noticed. This and @followed are protected by
  *	ctx->lock
  * @followed: the value of @set when @follow last began to arm timeouts again
@@ -51,6 +51,8 @@ struct ctx_clock *hwtimer_dates_create(struct hwtimer_ctx *ctx, gfp_t gfp);
 void hwtimer_dates_free(struct ctx_clock *clock);
 int hwtimer_dates_reserve(struct ctx_clock *clock, u32 index, gfp_t gfp);
 int hwtimer_dates_reserve_all(struct ctx_clock *clock, u32 timeouts, gfp_t gfp);
+void hwtimer_dates_drop(struct ctx_clock *clock, u32 first);
+void hwtimer_dates_trim(struct ctx_clock *clock, u32 timeouts);
 struct ctx_date *hwtimer_dates_find(struct ctx_clock *clock, u32 index);
 s64 hwtimer_dates_offset(void);
 void hwtimer_dates_notice(struct ctx_clock *clock, s64 *offset_ns);

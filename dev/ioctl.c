@@ -11,6 +11,7 @@
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/nospec.h>
+#include <linux/pid_namespace.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -517,11 +518,13 @@ static long dev_stop(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	hwtimer_ctx_lock(ctx);
 	hwtimer_ctx_stop(ctx);
 	while ((ct = hwtimer_ctx_next_timeout(ctx, &index))) {
+		/* If the clock was set meanwhile, the timeout may have ended by that. */
+		hwtimer_ctx_settle(ctx, ct);
 		if (ct->state == TIMEOUT_PENDING) {
 			hwtimer_ctx_hand_back(ctx, ct);
 			arg.handed_back++;
-			hwtimer_report(ctx);
 		}
+		hwtimer_report(ctx);
 	}
 	hwtimer_ctx_unlock(ctx);
 	mutex_unlock(&ctx->control);
@@ -571,6 +574,8 @@ static long dev_list(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	while (n < most && !fatal_signal_pending(current)) {
 		hwtimer_ctx_lock(ctx);
 		ct = hwtimer_ctx_next_timeout(ctx, &index);
+		if (ct)
+			hwtimer_ctx_settle(ctx, ct);
 		pending = ct && ct->state == TIMEOUT_PENDING;
 		if (pending)
 			describe(ctx, ct, &query);
@@ -599,7 +604,7 @@ static long dev_wheels(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 {
 	struct hwtimer_wheel_stats stats;
 	struct hwtimer_wheels arg;
-	bool all;
+	bool all, names;
 	u32 n = 0, most;
 	u64 id;
 	int ret;
@@ -612,8 +617,13 @@ static long dev_wheels(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	if (arg.size > MAX_OP_SIZE)
 		return -E2BIG;
 
-	/* Others' wheels, and their names, are not for a container. */
-	all = perfmon_capable();
+	/*
+	 * Others' wheels are not for a container, nor are names, which have ids of the host. This
+	 * is perfmon_capable(), but to lack the capability is no offence, so it is not logged.
+	 */
+	all = ns_capable_noaudit(&init_user_ns, CAP_PERFMON) ||
+	      ns_capable_noaudit(&init_user_ns, CAP_SYS_ADMIN);
+	names = all || task_active_pid_ns(current) == &init_pid_ns;
 	most = min_t(u32, arg.count, INT_MAX);
 	while (n < most && !fatal_signal_pending(current)) {
 		id = all ? hwtimer_stats_next(arg.next) :
@@ -621,6 +631,8 @@ static long dev_wheels(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 		if (!id)
 			break;
 		if (hwtimer_stats_get(id, &stats)) {
+			if (!names)
+				memset(stats.name, 0, sizeof(stats.name));
 			ret = put_longer(u64_to_user_ptr(arg.wheels) + n * (u64)arg.size,
 					 arg.size, &stats, sizeof(stats));
 			if (ret)
@@ -771,13 +783,11 @@ static long dev_rings(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	ret = -EDQUOT;
 	if (!hwtimer_user_charge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, arg.timeouts))
 		goto out;
-	if (ctx->clock && hwtimer_dates_reserve_all(ctx->clock, arg.timeouts, GFP_TABLE)) {
-		ret = -ENOMEM;
-		goto uncharge;
-	}
-	ret = hwtimer_table_extend(&table, ctx, arg.timeouts);
+	ret = ctx->clock ? hwtimer_dates_reserve_all(ctx->clock, arg.timeouts, GFP_TABLE) : 0;
+	if (!ret)
+		ret = hwtimer_table_extend(&table, ctx, arg.timeouts);
 	if (ret)
-		goto uncharge;
+		goto free_dates;
 	table.nr = arg.timeouts;
 	r = hwtimer_rings_create(ctx, &arg);
 	if (IS_ERR(r)) {
@@ -797,7 +807,12 @@ static long dev_rings(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 free_table:
 	table.nr = 0;
 	hwtimer_table_trim(&table);
-uncharge:
+free_dates:
+	/* Another thread may have scheduled a timeout meanwhile. */
+	mutex_lock(&ctx->size_lock);
+	if (ctx->clock)
+		hwtimer_dates_trim(ctx->clock, ctx->table.numbers * PAGE_TIMEOUTS);
+	mutex_unlock(&ctx->size_lock);
 	hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, arg.timeouts);
 out:
 	mutex_unlock(&ctx->control);

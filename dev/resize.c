@@ -24,6 +24,9 @@
 /* Free a page that is out of the table as soon as the wheel has released its timeouts. */
 static void give_back(struct hwtimer_ctx *ctx, struct ctx_page *page)
 {
+	/* Its timeouts are free, so nobody reads their dates. */
+	if (ctx->clock)
+		hwtimer_dates_drop(ctx->clock, page->first);
 	refcount_inc(&ctx->held);
 	hwtimer_user_closing(ctx->user);
 	hwtimer_page_release(page, ctx->released);
@@ -43,6 +46,8 @@ static int grow(struct hwtimer_ctx *ctx, u32 timeouts)
 	if (!ret)
 		ret = hwtimer_table_extend(&ctx->table, ctx, timeouts);
 	if (ret) {
+		if (ctx->clock)
+			hwtimer_dates_trim(ctx->clock, ctx->table.nr);
 		hwtimer_user_uncharge(ctx->user, HWTIMER_LIMIT_TIMEOUTS, more);
 		return ret;
 	}
@@ -134,7 +139,12 @@ int hwtimer_ctx_resize(struct hwtimer_ctx *ctx, u32 timeouts)
 		return grow(ctx, timeouts);
 	while (more && !fatal_signal_pending(current)) {
 		more = rings ? shrink_rings(ctx, timeouts) : shrink_free(ctx, timeouts);
+		/* Without rings, a SCHEDULE may wait to get a page. */
+		if (!rings)
+			mutex_unlock(&ctx->size_lock);
 		cond_resched();
+		if (!rings)
+			mutex_lock(&ctx->size_lock);
 	}
 	if (rings)
 		hwtimer_table_trim(&ctx->table);
