@@ -4,9 +4,11 @@
  *
  * They are the ioctls that are short and take no mutex, and dev/ioctl.c executes both. All complete
  * within the call. They run in the submitting task, in an io-wq worker, or in the thread of
- * IORING_SETUP_SQPOLL. The latter two are threads of the program: they have its memory, namespaces
- * and cgroups, and io_uring gives them the credentials of the request. So "current" is right for
- * whatever an ioctl asks of it.
+ * IORING_SETUP_SQPOLL. The latter two are threads of a program: workers of the one that submits,
+ * SQPOLL's of the one that set up the io_uring. They have its memory, namespaces and cgroups, and
+ * its credentials when it submitted or set up, unless the entry names a personality. So "current"
+ * is right for whatever an ioctl asks of it: memory, and CAP_SYS_RESOURCE. A context's user and
+ * clock are those of open(2).
  *
  * None of them returns -EAGAIN to be executed in an io-wq worker instead (IO_URING_F_NONBLOCK), not
  * even a context's first SCHEDULE, which may have to make a wheel. From Linux 6.8 to 6.13, io_uring

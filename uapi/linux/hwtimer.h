@@ -191,14 +191,14 @@
  *
  * IORING_OP_READ reads like read(2), as IORING_OP_READ_MULTISHOT does (from Linux 6.7 on), and
  * IORING_OP_POLL_ADD polls like poll(2); with IORING_POLL_ADD_MULTI each expiry is an edge. With
- * rings, only polls work.
+ * rings, only polls work: a read waits for an expiry, and then fails with -EOPNOTSUPP.
  *
  * SCHEDULE, TOUCH, CANCEL, QUERY, STATS, ENTER and INFO can be submitted with IORING_OP_URING_CMD,
  * if hwtimer_info.features has HWTIMER_FEATURE_URING: cmd_op is HWTIMER_IOC_*, cmd is a struct
  * hwtimer_uring_cmd. They do what the ioctl does, and the result of the completion is what the
  * ioctl returns, or -errno. The structure has to stay in place until then. Also:
  *
- * -EOPNOTSUPP	another command; or the io_uring has IORING_SETUP_IOPOLL
+ * -EOPNOTSUPP	another command; or, on most kernels, the io_uring has IORING_SETUP_IOPOLL
  * -EINVAL	pad, or a flag of uring_cmd_flags, is not 0
  *
  * SCHEDULE, TOUCH, CANCEL and QUERY complete while they are submitted, unless the entry has
