@@ -39,7 +39,7 @@ inline int check(int ret, const char *what)
 	return ret;
 }
 
-/* An open device, with room for @timeouts pending timers. */
+/* An open device, for up to @timeouts pending timers; 0: as many as the system allows. */
 class context {
 public:
 	explicit context(std::uint32_t timeouts = 0, unsigned int flags = 0)
@@ -56,6 +56,9 @@ public:
 
 	int fd() const noexcept { return hwtimer_fd(handle.get()); }
 	hwtimer *get() const noexcept { return handle.get(); }
+
+	/* Give back memory that is not in use. */
+	void shrink() { check(hwtimer_shrink(get()), "hwtimer_shrink"); }
 
 	/* Call the functions of up to @most expired timers. Does not wait; returns how many. */
 	int dispatch(int most = std::numeric_limits<int>::max());

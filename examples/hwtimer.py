@@ -48,6 +48,7 @@ def _load():
             ("schedule", ctypes.c_int, [handle, u64, u64, ctypes.POINTER(u64)]),
             ("touch", ctypes.c_int, [handle, u64, u64]),
             ("cancel", ctypes.c_int, [handle, u64]),
+            ("shrink", ctypes.c_int, [handle]),
             ("wait", ctypes.c_int, [handle, ctypes.POINTER(_Event), ctypes.c_int,
                                     ctypes.c_int64])):
         function = getattr(library, "hwtimer_" + name)
@@ -122,9 +123,9 @@ class Timeout:
 
 
 class Timers:
-    """Timers of the running event loop; at most so many timeouts may be pending."""
+    """Timers of the running event loop, at most so many; 0: as many as the system allows."""
 
-    def __init__(self, timeouts=65536):
+    def __init__(self, timeouts=0):
         self._lib = _load()
         self._handle = ctypes.c_void_p()
         self._event = _Event()
@@ -142,6 +143,10 @@ class Timers:
             self._lib.hwtimer_close(self._handle)
             self._handle = ctypes.c_void_p()
             self._pending.clear()
+
+    def shrink(self):
+        """Give back memory that is not in use."""
+        _check(self._lib.hwtimer_shrink(self._handle), "hwtimer_shrink")
 
     def call_later(self, delay, callback, *args):
         if not self._handle:

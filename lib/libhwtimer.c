@@ -5,12 +5,16 @@
  * Timeouts
  * --------
  *
- * A timeout has a struct timeout from when it is scheduled until its last event is returned or
- * it is cancelled. A free one is used again, the last freed one first, because it is most
- * likely in the cache. The id is HWTIMER_ID(index, tag). The tag is incremented at each use (it
- * repeats after 2^40 uses), so a record for an earlier use has another id and is dropped. That
- * alone ensures that a cancelled timeout gives no event. Without rings the kernel chooses ids of
- * its own, and gets our id as user_data.
+ * A timeout has a struct timeout, of the table in timeouts.h, from when it is scheduled until its
+ * last event is returned or it is cancelled. The id is HWTIMER_ID(index, tag). The tag is
+ * incremented at each use (it repeats after 2^40 uses), so a record for an earlier use has another
+ * id and is dropped. That alone ensures that a cancelled timeout gives no event. Without rings the
+ * kernel chooses ids of its own, and gets our id as user_data.
+ *
+ * The table grows when all timeouts are used, and shrinks when asked, or if few were used for some
+ * time. With rings the kernel's table has to be at least as large, so it grows before ours.
+ * Records and submissions of timeouts whose chunk was unmapped are not found
+ * or fail, like those of any timeout that has ended.
  *
  * A timeout has two deadlines: "wanted" is the program's, "known" is the one that the kernel was
  * given last. Known is never after wanted:
@@ -27,12 +31,12 @@
  * and is on a list until hwtimer_wait() comes to it. Only then is it compared with wanted.
  *
  * Periodic timeouts are scheduled and touched by ioctl, which returns errors at once. The kernel
- * keeps their deadlines, and struct timeout adds up what their records report. A timeout that
+ * keeps their deadlines, and struct repeat adds up what their records report. A timeout that
  * watches the clock is like a periodic one that never expires.
  *
- * If CLOCK_REALTIME is the handle's clock, known is a time of day for the kernel, whoever sets the
- * clock, and wanted is one, too. So the table above still holds: known is never after wanted. In
- * cases 2 and 3 wanted is compared with the clock as it is now; in case 1 the clock showed fired.
+ * If CLOCK_REALTIME is the clock of the handle, known is a time of day for the kernel, whoever sets
+ * the clock, and wanted is one, too. So the table above still holds: known is never after wanted.
+ * In cases 2 and 3 wanted is compared with the clock as it is now; in case 1 the clock showed fired.
  *
  * The rings
  * ---------
@@ -94,6 +98,30 @@
  *
  * All other data belongs to the handle. If several threads use the handle, its lock protects the
  * data. The lock is not held while hwtimer_wait() sleeps.
+ *
+ * Threads
+ * -------
+ *
+ * A handle that several threads use consists of shards. Each is a struct hwtimer with a context,
+ * rings, table and lock of its own. The first is the handle itself; the others are opened when a
+ * thread that has none schedules. A thread always schedules in the same shard, unless that is full.
+ * The upper four bits of an id are the number of the shard, so any thread finds it, and takes its
+ * lock. As long as threads touch and cancel mostly what they have scheduled, no two want the same
+ * lock or cache line. An own wheel has one shard, because each would have a wheel of its own.
+ *
+ *	a new shard		is added to the epoll set, then published (release; pairs with the
+ *				acquire in nr_shards() and own_shard()), then used. So whoever has
+ *				an id finds the shard, and its first event wakes a thread that was
+ *				already sleeping on the set. None is removed before the close
+ *	hwtimer_wait()		looks at the shards, each under its lock, so no event is returned
+ *				twice. Then it sleeps on the epoll set, which is level triggered: an
+ *				event that came since the look is seen, whichever shard it is in
+ *	hwtimer_stop()		and the opening of shards exclude each other. A thread schedules
+ *				either before its shard is stopped, and the timeout is handed back,
+ *				or after, and gets -ESHUTDOWN
+ *	two locks		no thread holds two shards' locks. shards.lock is taken first
+ *	the limit		shards.left is what all tables together may still grow by. If a
+ *				shard cannot grow, its threads use free timeouts of the others
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE	/* ppoll() */
@@ -103,22 +131,34 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "libhwtimer.h"
+#include "lock.h"
+#include "timeouts.h"
 
 #define NSEC_PER_SEC	1000000000ULL
 #define DEVICE		"/dev/hwtimer"
 
-#define MAX_TIMEOUTS	0x1000000U	/* what an id can number */
 #define MAX_ENTRIES	65536U
-#define TAG_MASK	((1ULL << 40) - 1)
+#define ONE_TAG		HWTIMER_ID(0, 1)
+/* Timeouts of a kernel that cannot resize its table, unless the program wants another number. */
+#define FIXED_TIMEOUTS	65536U
+/* With shards: the number of the shard is above these bits of an id. */
+#define SHARD_SHIFT	60
+#define MAX_SHARDS	16U
+#ifndef SHARDS
+#define SHARDS		sysconf(_SC_NPROCESSORS_ONLN)
+#endif
+
+/* If few timeouts were used for so long, the table shrinks. */
+#define IDLE_NS		(5 * NSEC_PER_SEC)
 
 /* The longest single sleep, in s: a time_t may have 32 bits. */
 #define LONGEST_SLEEP	1000000
@@ -130,53 +170,9 @@
 #define REPORTS_END	0x02	/* it was handed back */
 #define REPORTS_SET	0x04	/* with REPORTS_END: no, the clock was set */
 
-/* timeout.next at the end of the list */
-#define NO_TIMEOUT		(~0U)
-
 /* From so many timeouts on, one that is taken soon is fetched from memory. */
 #define PREFETCH_FROM	8192
 #define PREFETCH_AHEAD	4
-
-/**
- * struct timeout - a timeout, or a free place for one
- * @id: its id; the last id if it is free
- * @user_data: the program's
- * @wanted: the program's deadline. Periodic: the deadline of the last expiry
- * @known: the kernel's deadline. Periodic: the one that it had when it ended
- * @fired: valid with REPORTS_EXPIRY: when it expired; 0: the kernel refused to arm it
- * @overruns: valid with REPORTS_EXPIRY: periodic: overruns of the next event
- * @kernel_id: valid while ARMED, without rings: the kernel's id
- * @entry: valid while ARMED, with rings, not periodic: index of the entry that armed it
- * @ended: valid with REPORTS_END: when it ended
- * @next: valid if @listed: index of the next timeout on the list, or NO_TIMEOUT
- * @used: false: it is free
- * @periodic: it is periodic
- * @listed: it is on the list of timeouts that report something. It stays there even if it was
- *	cancelled or armed again meanwhile
- * @reports: REPORTS_*; 0: ARMED
- */
-struct timeout {
-	uint64_t	id;
-	uint64_t	user_data;
-	uint64_t	wanted;
-	uint64_t	known;
-	uint64_t	fired;
-	uint64_t	overruns;
-	union {
-		uint64_t	kernel_id;
-		uint32_t	entry;
-		uint64_t	ended;
-	};
-	uint32_t	next;
-	bool		used;
-	bool		periodic;
-	bool		listed;
-	uint8_t		reports;
-};
-
-/* One cache line for each timeout: the array is aligned. */
-#define TIMEOUT_SIZE	64
-static_assert(sizeof(struct timeout) == TIMEOUT_SIZE, "size of a timeout");
 
 /**
  * struct backend - how requests reach the kernel: by the rings or by ioctls
@@ -198,24 +194,56 @@ struct backend {
 };
 
 /**
- * struct hwtimer - a handle
+ * struct shards - the shards of a handle
+ * @nr: how many there are; only grows
+ * @all: these, by number; all[0] is the handle
+ * @of_thread: by the lower bits of a thread's number: its shard, or NULL: not chosen yet
+ * @most: how many there may be, a power of two. Constant, like @epoll and @options
+ * @epoll: the epoll descriptor of all shards
+ * @options: of hwtimer_open(), with a copy of the device's name
+ * @next: hwtimer_wait() begins with this one, modulo @nr
+ * @left: by how much all tables together may grow
+ * @lock: protects @stopped, and the opening of a shard
+ * @stopped: no shards are opened any more
+ */
+struct shards {
+	uint32_t		nr;
+	struct hwtimer		*all[MAX_SHARDS];
+	struct hwtimer		*of_thread[MAX_SHARDS];
+	uint32_t		most;
+	int			epoll;
+	struct hwtimer_options	options;
+	uint32_t		next;
+	uint32_t		left;
+	uint32_t		lock;
+	bool			stopped;
+};
+
+/* The number of this thread, from 1 on; 0: none yet. */
+static __thread uint32_t thread_number;
+static uint32_t nr_threads;
+
+/**
+ * struct hwtimer - a handle, or one of its shards
  * @backend: rings or ioctls. Constant, like all fields before @lock
  * @fd: the open device
  * @clock: the clock of all times
  * @threads: several threads use the handle: take @lock
  * @tick_ns: the wheel's tick
- * @timeouts: array of all timeouts
- * @nr_timeouts: its length
- * @free: stack of the indexes of timeouts that were used and are free
+ * @shards: all shards of the handle; NULL: it is the only one
+ * @id_base: this and a tag of the bits in @id_mask is in each id
+ * @id_mask: the bits of an id that the tag may use, and the index
+ * @resizable: the kernel knows HWTIMER_IOC_RESIZE
  * @ring: the mapping, or NULL: no rings
  * @map_size: size of the mapping
  * @sqes: the submission ring
  * @cqes: the completion ring
  * @sq_entries: entries of the submission ring
  * @cq_mask: entries of the completion ring, less 1
- * @lock: protects the fields below, @timeouts and @free
- * @nr_free: length of @free
- * @nr_used: elements of @timeouts from this index on were never used
+ * @lock: protects the fields below
+ * @table: the timeouts
+ * @in_kernel: with rings: the size of the kernel's table
+ * @looked: when @table.peak was last set, on CLOCK_MONOTONIC_COARSE
  * @first: first timeout on the list of those that report something, or NO_TIMEOUT
  * @last: last timeout on this list
  * @stopped: timeouts can no longer be armed
@@ -230,9 +258,10 @@ struct hwtimer {
 	clockid_t			clock;
 	bool				threads;
 	uint64_t			tick_ns;
-	struct timeout			*timeouts;
-	uint32_t			nr_timeouts;
-	uint32_t			*free;
+	struct shards			*shards;
+	uint64_t			id_base;
+	uint64_t			id_mask;
+	bool				resizable;
 	struct hwtimer_ring		*ring;
 	size_t				map_size;
 	struct hwtimer_sqe		*sqes;
@@ -240,9 +269,10 @@ struct hwtimer {
 	uint32_t			sq_entries;
 	uint32_t			cq_mask;
 
-	pthread_mutex_t			lock;
-	uint32_t			nr_free;
-	uint32_t			nr_used;
+	uint32_t			lock;
+	struct table			table;
+	uint32_t			in_kernel;
+	uint64_t			looked;
 	uint32_t			first;
 	uint32_t			last;
 	bool				stopped;
@@ -260,13 +290,13 @@ static int device(const struct hwtimer *h, unsigned long command, void *arg)
 static void lock(struct hwtimer *h)
 {
 	if (h->threads)
-		pthread_mutex_lock(&h->lock);
+		lock_take(&h->lock);
 }
 
 static void unlock(struct hwtimer *h)
 {
 	if (h->threads)
-		pthread_mutex_unlock(&h->lock);
+		lock_release(&h->lock);
 }
 
 /* Time. */
@@ -292,32 +322,128 @@ static struct timeout *find(struct hwtimer *h, hwtimer_id id)
 {
 	struct timeout *timeout;
 
-	if (HWTIMER_ID_INDEX(id) >= h->nr_used)
+	if (HWTIMER_ID_INDEX(id) >= h->table.size)
 		return NULL;
-	timeout = &h->timeouts[HWTIMER_ID_INDEX(id)];
+	timeout = timeout_at(&h->table, HWTIMER_ID_INDEX(id));
 	return timeout->used && timeout->id == id ? timeout : NULL;
+}
+
+/* Have the kernel's table resized to @size. Returns 0 or -errno; see @in_kernel for the result. */
+static int resize_kernel(struct hwtimer *h, uint32_t size)
+{
+	struct hwtimer_resize arg = { .timeouts = size };
+	int ret;
+
+	if (!h->resizable)
+		return 0;
+	ret = device(h, HWTIMER_IOC_RESIZE, &arg);
+	if (!ret)
+		h->in_kernel = arg.timeouts;
+	return ret;
+}
+
+/* Take up to @n from what all shards may still grow by. Returns how much. */
+static uint32_t reserve(struct hwtimer *h, uint32_t n)
+{
+	uint32_t left, take;
+
+	if (!h->shards)
+		return n;
+	left = __atomic_load_n(&h->shards->left, __ATOMIC_RELAXED);
+	do {
+		take = n < left ? n : left;
+	} while (!__atomic_compare_exchange_n(&h->shards->left, &left, left - take, true,
+					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	return take;
+}
+
+static void unreserve(struct hwtimer *h, uint32_t n)
+{
+	if (h->shards)
+		__atomic_fetch_add(&h->shards->left, n, __ATOMIC_RELAXED);
+}
+
+/* The table is full: let it grow. Near the limits of the system, grow by less. */
+static int grow(struct hwtimer *h)
+{
+	uint32_t reserved = reserve(h, table_wish(&h->table) - h->table.size), more = reserved;
+	int ret = 0;
+
+	if (!reserved)
+		return -EAGAIN;
+	while (h->ring && h->table.size + more > h->in_kernel) {
+		ret = resize_kernel(h, h->table.size + more);
+		if ((ret != -EDQUOT && ret != -ENOMEM) || more / 2 < CHUNK / 16)
+			break;
+		more /= 2;
+	}
+	if (!ret && !table_grow(&h->table, h->table.size + more))
+		ret = -ENOMEM;
+	unreserve(h, ret ? reserved : reserved - more);
+	return ret;
+}
+
+/*
+ * Shrink to about @size timeouts, or to as many as are in use. First have the kernel take all
+ * submissions, because timeouts that were cancelled there may still be pending in the kernel.
+ */
+static int shrink(struct hwtimer *h, uint32_t size)
+{
+	int ret = h->backend->flush(h);
+	uint32_t before = h->table.size;
+
+	table_shrink(&h->table, size);
+	unreserve(h, before - h->table.size);
+	return ret ? ret : resize_kernel(h, h->table.size);
+}
+
+/*
+ * Called when there are no events. If less than a quarter of the table was used for some time,
+ * make it so small that half was used: it then takes twice as many timeouts to grow, and half as
+ * many to shrink again.
+ */
+static void shrink_if_idle(struct hwtimer *h)
+{
+	uint64_t now;
+
+	if (h->table.size <= CHUNK)
+		return;
+	now = read_clock(CLOCK_MONOTONIC_COARSE);
+	if (now - h->looked < IDLE_NS)
+		return;
+	h->looked = now;
+	if (h->table.peak < h->table.size / 4)
+		shrink(h, 2 * h->table.peak);
+	h->table.peak = nr_live(&h->table);
 }
 
 static int take_timeout(struct hwtimer *h, uint64_t user_data, struct timeout **taken)
 {
+	struct table *t = &h->table;
 	struct timeout *timeout;
-	uint64_t tag;
+	uint32_t index;
+	int ret;
 
 	if (h->stopped)
 		return -ESHUTDOWN;
-	if (h->nr_free) {
-		timeout = &h->timeouts[h->free[--h->nr_free]];
-		/* Fetch a timeout that is taken soon, if they do not all stay in the caches. */
-		if (h->nr_timeouts >= PREFETCH_FROM && h->nr_free >= PREFETCH_AHEAD)
-			__builtin_prefetch(&h->timeouts[h->free[h->nr_free - PREFETCH_AHEAD]], 1);
-	} else if (h->nr_used < h->nr_timeouts) {
-		timeout = &h->timeouts[h->nr_used++];
-		*timeout = (struct timeout){ 0 };
-	} else {
-		return -EAGAIN;
+	if (!t->nr_free) {
+		if (!t->in_bitmap) {
+			ret = grow(h);
+			if (ret)
+				return ret;
+		}
+		fill_stack(t);
 	}
-	tag = (HWTIMER_ID_TAG(timeout->id) + 1) & TAG_MASK;
-	timeout->id = HWTIMER_ID(timeout - h->timeouts, tag ? tag : 1);
+	index = t->free[--t->nr_free];
+	timeout = timeout_at(t, index);
+	/* Fetch a timeout that is taken soon, if they do not all stay in the caches. */
+	if (t->size >= PREFETCH_FROM && t->nr_free >= PREFETCH_AHEAD)
+		__builtin_prefetch(timeout_at(t, t->free[t->nr_free - PREFETCH_AHEAD]), 1);
+	timeout->id = ((timeout->id + ONE_TAG) & h->id_mask) | index;
+	/* It repeats, and 0 is no id. */
+	if (!HWTIMER_ID_TAG(timeout->id))
+		timeout->id += ONE_TAG;
+	timeout->id |= h->id_base;
 	timeout->user_data = user_data;
 	timeout->used = true;
 	timeout->periodic = false;
@@ -328,15 +454,21 @@ static int take_timeout(struct hwtimer *h, uint64_t user_data, struct timeout **
 
 static void free_timeout(struct hwtimer *h, struct timeout *timeout)
 {
+	struct table *t = &h->table;
+
+	if (timeout->periodic) {
+		free(timeout->repeat);
+		t->periodic--;
+	}
 	timeout->used = false;
 	timeout->reports = 0;
-	h->free[h->nr_free++] = timeout - h->timeouts;
+	put_free(t, index_of(timeout));
 }
 
 /* Remove the first timeout from the list. */
 static void unlist_first(struct hwtimer *h)
 {
-	struct timeout *timeout = &h->timeouts[h->first];
+	struct timeout *timeout = timeout_at(&h->table, h->first);
 
 	timeout->listed = false;
 	h->first = timeout->next;
@@ -344,7 +476,7 @@ static void unlist_first(struct hwtimer *h)
 
 static void enlist(struct hwtimer *h, struct timeout *timeout)
 {
-	uint32_t index = timeout - h->timeouts;
+	uint32_t index = index_of(timeout);
 
 	if (timeout->listed)
 		return;
@@ -353,30 +485,49 @@ static void enlist(struct hwtimer *h, struct timeout *timeout)
 	if (h->first == NO_TIMEOUT)
 		h->first = index;
 	else
-		h->timeouts[h->last].next = index;
+		timeout_at(&h->table, h->last)->next = index;
 	h->last = index;
 }
 
 static void note_expiry(struct timeout *timeout, const struct hwtimer_record *record)
 {
+	struct repeat *r = timeout->repeat;
+
 	if (timeout->periodic) {
 		timeout->wanted = record->deadline;
-		timeout->overruns = record->overruns +
-				 (timeout->reports & REPORTS_EXPIRY ? timeout->overruns + 1 : 0);
+		r->overruns = record->overruns +
+			      (timeout->reports & REPORTS_EXPIRY ? r->overruns + 1 : 0);
+		r->fired = record->fired;
+	} else {
+		timeout->fired = record->fired;
 	}
-	timeout->fired = record->fired;
 	timeout->reports |= REPORTS_EXPIRY;
 }
 
-/* Only schedules fail with a record; other entries are HWTIMER_SQE_QUIET. */
+static void note_end(struct timeout *timeout, const struct hwtimer_record *record)
+{
+	if (timeout->periodic) {
+		timeout->repeat->deadline = record->deadline;
+		timeout->repeat->ended = record->fired;
+	} else {
+		timeout->ended = record->fired;
+	}
+	timeout->reports |= REPORTS_END;
+}
+
+/*
+ * Only schedules fail with a record, which periodic timeouts do not use; other entries are
+ * HWTIMER_SQE_QUIET.
+ */
 static void note_failure(struct timeout *timeout, const struct hwtimer_record *record)
 {
+	if (timeout->periodic)
+		return;
 	if (record->error == -EBUSY || record->error == -EEXIST) {
 		timeout->fired = 0;
 		timeout->reports |= REPORTS_EXPIRY;
 	} else {
-		timeout->ended = record->fired;
-		timeout->reports |= REPORTS_END;
+		note_end(timeout, record);
 	}
 }
 
@@ -395,10 +546,7 @@ static void note(struct hwtimer *h, hwtimer_id id, const struct hwtimer_record *
 	case HWTIMER_HANDED_BACK:
 		if (record->kind == HWTIMER_CLOCK_SET)
 			timeout->reports |= REPORTS_SET;
-		if (timeout->periodic)
-			timeout->known = record->deadline;
-		timeout->ended = record->fired;
-		timeout->reports |= REPORTS_END;
+		note_end(timeout, record);
 		break;
 	case HWTIMER_FAILED:
 		note_failure(timeout, record);
@@ -413,6 +561,7 @@ static void note(struct hwtimer *h, hwtimer_id id, const struct hwtimer_record *
  */
 static int report_one(struct hwtimer *h, struct timeout *timeout, struct hwtimer_event *event)
 {
+	const struct repeat *r = timeout->periodic ? timeout->repeat : NULL;
 	int ret;
 
 	*event = (struct hwtimer_event){
@@ -423,13 +572,13 @@ static int report_one(struct hwtimer *h, struct timeout *timeout, struct hwtimer
 		.kind = HWTIMER_EXPIRED,
 	};
 	if (!(timeout->reports & REPORTS_EXPIRY)) {
-		if (timeout->periodic)
-			event->deadline_ns = timeout->known;
-		event->fired_ns = timeout->ended;
+		event->deadline_ns = r ? r->deadline : timeout->wanted;
+		event->fired_ns = r ? r->ended : timeout->ended;
 		event->kind = timeout->reports & REPORTS_SET ? HWTIMER_CLOCK_SET :
 							       HWTIMER_HANDED_BACK;
-	} else if (timeout->periodic) {
-		event->overruns = timeout->overruns;
+	} else if (r) {
+		event->fired_ns = r->fired;
+		event->overruns = r->overruns;
 		timeout->reports &= ~REPORTS_EXPIRY;
 		return 1;
 	} else if (!timeout->fired || timeout->wanted > timeout->fired) {
@@ -454,7 +603,7 @@ static int report_all(struct hwtimer *h, struct hwtimer_event *events, int max)
 	int n = 0, ret;
 
 	while (n < max && h->first != NO_TIMEOUT) {
-		timeout = &h->timeouts[h->first];
+		timeout = timeout_at(&h->table, h->first);
 		if (timeout->reports) {
 			ret = report_one(h, timeout, &events[n]);
 			if (ret < 0)
@@ -805,8 +954,6 @@ static int get_options(struct hwtimer_options *to, const struct hwtimer_options 
 		if (ret)
 			return ret;
 	}
-	if (!to->timeouts)
-		to->timeouts = 65536;
 	if (!to->sq_entries)
 		to->sq_entries = 4096;
 	if (!to->cq_entries)
@@ -831,6 +978,7 @@ static int set_up(struct hwtimer *h, const struct hwtimer_options *options)
 		.slots = options->slots,
 		.levels = options->levels,
 	};
+	struct hwtimer_info info = { 0 };
 	int ret;
 
 	if (options->flags & HWTIMER_OPEN_OWN_WHEEL)
@@ -844,9 +992,19 @@ static int set_up(struct hwtimer *h, const struct hwtimer_options *options)
 	ret = device(h, HWTIMER_IOC_SETUP, &arg);
 	if (ret)
 		return ret;
+	h->resizable = !device(h, HWTIMER_IOC_INFO, &info) &&
+		       info.features & HWTIMER_FEATURE_RESIZE;
 	h->clock = arg.clockid;
 	h->tick_ns = arg.tick_ns;
 	return 0;
+}
+
+/* How many timeouts the kernel's table gets first, if the program wants up to @most. */
+static uint32_t first_timeouts(const struct hwtimer *h, uint32_t most)
+{
+	if (!h->resizable)
+		return most ? most : FIXED_TIMEOUTS;
+	return most && most < CHUNK ? most : CHUNK;
 }
 
 static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
@@ -854,7 +1012,7 @@ static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
 	struct hwtimer_rings arg = {
 		.sq_entries = options->sq_entries,
 		.cq_entries = options->cq_entries,
-		.timeouts = options->timeouts,
+		.timeouts = first_timeouts(h, options->timeouts),
 		.sqe_size = sizeof(struct hwtimer_sqe),
 		.record_size = sizeof(struct hwtimer_record),
 	};
@@ -878,70 +1036,208 @@ static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
 	h->cqes = (const struct hwtimer_record *)(map + arg.cq_offset);
 	h->sq_entries = arg.sq_entries;
 	h->cq_mask = arg.cq_entries - 1;
+	h->in_kernel = arg.timeouts;
 	h->backend = &rings;
 	return 0;
 }
 
-static int allocate(struct hwtimer *h, uint32_t timeouts)
+static int allocate(struct hwtimer *h, uint32_t most)
 {
-	h->nr_timeouts = timeouts;
-	h->timeouts = aligned_alloc(TIMEOUT_SIZE, (size_t)timeouts * TIMEOUT_SIZE);
-	h->free = malloc((size_t)timeouts * sizeof(*h->free));
-	return h->timeouts && h->free ? 0 : -ENOMEM;
+	if (!most)
+		most = h->ring && !h->resizable ? FIXED_TIMEOUTS : MAX_TIMEOUTS;
+	h->looked = read_clock(CLOCK_MONOTONIC_COARSE);
+	return table_init(&h->table, most);
+}
+
+static void close_shard(struct hwtimer *h)
+{
+	if (h->ring)
+		munmap(h->ring, h->map_size);
+	if (h->fd >= 0)
+		close(h->fd);
+	table_destroy(&h->table);
+	free(h);
+}
+
+static int open_shard(struct hwtimer **to, const struct hwtimer_options *options,
+		      struct shards *shards)
+{
+	struct hwtimer *h = calloc(1, sizeof(*h));
+	int ret;
+
+	if (!h)
+		return -ENOMEM;
+	h->backend = &ioctls;
+	h->threads = options->flags & HWTIMER_OPEN_THREADS;
+	h->shards = shards;
+	h->id_mask = ~0ULL;
+	if (shards) {
+		h->id_mask = (1ULL << SHARD_SHIFT) - 1;
+		h->id_base = (uint64_t)shards->nr << SHARD_SHIFT;
+	}
+	h->first = NO_TIMEOUT;
+	h->soonest = HWTIMER_NEVER;
+	h->fd = open(options->device, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	ret = h->fd < 0 ? -errno : 0;
+	if (!ret)
+		ret = set_up(h, options);
+	if (!ret)
+		ret = map_rings(h, options);
+	if (!ret)
+		ret = allocate(h, options->timeouts);
+	if (ret)
+		close_shard(h);
+	else
+		*to = h;
+	return ret;
+}
+
+/* Open another shard, and publish it. Called with the lock, except by hwtimer_open(). */
+static int add_shard(struct shards *s)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u32 = s->nr };
+	struct hwtimer *h;
+	int ret = open_shard(&h, &s->options, s);
+
+	if (ret)
+		return ret;
+	if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, h->fd, &event)) {
+		ret = -errno;
+		close_shard(h);
+		return ret;
+	}
+	s->all[s->nr] = h;
+	/* Pairs with the acquire in nr_shards(). */
+	__atomic_store_n(&s->nr, s->nr + 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static uint32_t nr_shards(const struct shards *s)
+{
+	/* Pairs with the release in add_shard(). */
+	return __atomic_load_n(&s->nr, __ATOMIC_ACQUIRE);
+}
+
+/* Choose a shard for threads with these lower bits: a new one, or else one that there is. */
+static struct hwtimer *choose_shard(struct shards *s, uint32_t bits)
+{
+	struct hwtimer *h;
+	unsigned int i, chosen = 0;
+
+	lock_take(&s->lock);
+	h = s->of_thread[bits];
+	if (!h) {
+		for (i = 0; i < s->most; i++)
+			chosen += !!s->of_thread[i];
+		if (chosen && chosen >= s->nr && !s->stopped)
+			add_shard(s);
+		h = s->all[chosen % s->nr];
+		/* Pairs with the acquire in own_shard(). */
+		__atomic_store_n(&s->of_thread[bits], h, __ATOMIC_RELEASE);
+	}
+	lock_release(&s->lock);
+	return h;
+}
+
+/* The shard in which this thread schedules. */
+static struct hwtimer *own_shard(struct hwtimer *h)
+{
+	struct shards *s = h->shards;
+	uint32_t bits;
+
+	if (!s)
+		return h;
+	if (!thread_number)
+		thread_number = __atomic_add_fetch(&nr_threads, 1, __ATOMIC_RELAXED);
+	bits = thread_number & (s->most - 1);
+	/* Pairs with the release in choose_shard(). */
+	h = __atomic_load_n(&s->of_thread[bits], __ATOMIC_ACQUIRE);
+	return h ? h : choose_shard(s, bits);
+}
+
+/* The shard number @i of handle @h, or NULL. */
+static struct hwtimer *shard(struct hwtimer *h, uint32_t i)
+{
+	if (!h->shards)
+		return i ? NULL : h;
+	return i < nr_shards(h->shards) ? h->shards->all[i] : NULL;
+}
+
+/* The shard that timeout @id would be in, or NULL. */
+static struct hwtimer *shard_of(struct hwtimer *h, hwtimer_id id)
+{
+	return h->shards ? shard(h, id >> SHARD_SHIFT) : h;
+}
+
+static int open_shards(struct hwtimer **to, const struct hwtimer_options *options, uint32_t most)
+{
+	struct shards *s = calloc(1, sizeof(*s));
+	int ret = -ENOMEM;
+
+	if (!s)
+		return ret;
+	s->most = most;
+	s->options = *options;
+	s->left = options->timeouts ? options->timeouts : MAX_TIMEOUTS;
+	s->epoll = epoll_create1(EPOLL_CLOEXEC);
+	s->options.device = strdup(options->device);
+	if (s->epoll < 0)
+		ret = -errno;
+	else if (s->options.device)
+		ret = add_shard(s);
+	if (!ret) {
+		*to = s->all[0];
+		return 0;
+	}
+	if (s->epoll >= 0)
+		close(s->epoll);
+	free((char *)s->options.device);
+	free(s);
+	return ret;
 }
 
 int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *from)
 {
 	struct hwtimer_options options;
-	struct hwtimer *h;
+	const long processors = SHARDS;
+	uint32_t most = 1;
 	int ret;
 
 	*to = NULL;
 	ret = get_options(&options, from);
 	if (ret)
 		return ret;
-	h = calloc(1, sizeof(*h));
-	if (!h)
-		return -ENOMEM;
-	h->backend = &ioctls;
-	h->threads = options.flags & HWTIMER_OPEN_THREADS;
-	pthread_mutex_init(&h->lock, NULL);
-	h->first = NO_TIMEOUT;
-	h->soonest = HWTIMER_NEVER;
-	h->fd = open(options.device, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-	ret = h->fd < 0 ? -errno : 0;
-	if (!ret)
-		ret = set_up(h, &options);
-	if (!ret)
-		ret = allocate(h, options.timeouts);
-	if (!ret)
-		ret = map_rings(h, &options);
-	if (ret)
-		hwtimer_close(h);
-	else
-		*to = h;
-	return ret;
+	/* One for each processor, rounded up. Each would have an own wheel. */
+	if (options.flags & HWTIMER_OPEN_THREADS && !(options.flags & HWTIMER_OPEN_OWN_WHEEL))
+		while ((long)most < processors && most < MAX_SHARDS)
+			most *= 2;
+	return most > 1 ? open_shards(to, &options, most) : open_shard(to, &options, NULL);
 }
 
-/* Does not take or destroy the lock, which may be locked in the child of a fork(). */
+/* Does not take the locks, which may be locked in the child of a fork(). */
 void hwtimer_close(struct hwtimer *h)
 {
+	struct shards *s = h ? h->shards : NULL;
+	uint32_t i;
+
 	if (!h)
 		return;
-	if (h->ring)
-		munmap(h->ring, h->map_size);
-	if (h->fd >= 0)
-		close(h->fd);
-	free(h->timeouts);
-	free(h->free);
-	free(h);
+	if (!s) {
+		close_shard(h);
+		return;
+	}
+	for (i = nr_shards(s); i--;)
+		close_shard(s->all[i]);
+	close(s->epoll);
+	free((char *)s->options.device);
+	free(s);
 }
 
 /* Queries. */
 
 int hwtimer_fd(const struct hwtimer *h)
 {
-	return h->fd;
+	return h->shards ? h->shards->epoll : h->fd;
 }
 
 bool hwtimer_has_rings(const struct hwtimer *h)
@@ -961,15 +1257,36 @@ uint64_t hwtimer_now(const struct hwtimer *h)
 
 int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats)
 {
+	struct hwtimer_stats one;
+	struct hwtimer *each;
+	uint32_t i;
+	int ret;
+
 	*stats = (struct hwtimer_stats){ 0 };
-	return device(h, HWTIMER_IOC_STATS, stats);
+	for (i = 0; (each = shard(h, i)); i++) {
+		one = (struct hwtimer_stats){ 0 };
+		ret = device(each, HWTIMER_IOC_STATS, &one);
+		if (ret)
+			return ret;
+		stats->now = one.now;
+		stats->scheduled += one.scheduled;
+		stats->touched += one.touched;
+		stats->cancelled += one.cancelled;
+		stats->expired += one.expired;
+		stats->handed_back += one.handed_back;
+		stats->rejected += one.rejected;
+		stats->pending += one.pending;
+		stats->unread += one.unread;
+		stats->cap += one.cap;
+	}
+	return 0;
 }
 
 /* Schedule, touch and cancel. */
 
 /* @arg: NULL unless the timeout is periodic */
-static int schedule(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_schedule *arg,
-		    uint64_t user_data, hwtimer_id *id)
+static int schedule_in(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_schedule *arg,
+		       uint64_t user_data, hwtimer_id *id)
 {
 	struct timeout *timeout;
 	int ret;
@@ -981,18 +1298,47 @@ static int schedule(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_sche
 	if (ret)
 		goto out;
 	timeout->wanted = deadline_ns;
-	timeout->periodic = arg;
-	ret = arg ? h->backend->arm_repeat(h, timeout, arg) : h->backend->arm(h, timeout);
-	if (ret) {
-		free_timeout(h, timeout);
-		goto out;
+	if (arg) {
+		timeout->repeat = calloc(1, sizeof(*timeout->repeat));
+		if (!timeout->repeat) {
+			ret = -ENOMEM;
+			goto no;
+		}
+		timeout->periodic = true;
+		h->table.periodic++;
 	}
+	ret = arg ? h->backend->arm_repeat(h, timeout, arg) : h->backend->arm(h, timeout);
+	if (ret)
+		goto no;
 	kick_kernel(h);
 	/* Before another thread can return its event, and after the barrier of the kick. */
 	if (id)
 		*id = timeout->id;
+	goto out;
+no:
+	free_timeout(h, timeout);
 out:
 	unlock(h);
+	return ret;
+}
+
+static bool is_full(int ret)
+{
+	return ret == -EAGAIN || ret == -EDQUOT || ret == -ENOMEM;
+}
+
+/* In this thread's shard, or if that is full and cannot grow, in any other. */
+static int schedule(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_schedule *arg,
+		    uint64_t user_data, hwtimer_id *id)
+{
+	struct hwtimer *own = own_shard(h), *other;
+	int ret = schedule_in(own, deadline_ns, arg, user_data, id);
+	uint32_t i;
+
+	if (h->shards && is_full(ret))
+		for (i = 0; is_full(ret) && (other = shard(h, i)); i++)
+			if (other != own)
+				ret = schedule_in(other, deadline_ns, arg, user_data, id);
 	return ret;
 }
 
@@ -1058,6 +1404,9 @@ int hwtimer_touch_at(struct hwtimer *h, hwtimer_id id, uint64_t deadline_ns)
 	struct timeout *timeout;
 	int ret = -ENOENT;
 
+	h = shard_of(h, id);
+	if (!h)
+		return ret;
 	lock(h);
 	timeout = find(h, id);
 	if (timeout)
@@ -1091,6 +1440,9 @@ int hwtimer_query(struct hwtimer *h, hwtimer_id id, struct hwtimer_state *state)
 	int ret = 0;
 
 	*state = (struct hwtimer_state){ 0 };
+	h = shard_of(h, id);
+	if (!h)
+		return -ENOENT;
 	lock(h);
 	timeout = find(h, id);
 	if (!timeout || timeout->reports & REPORTS_SET) {
@@ -1124,6 +1476,9 @@ int hwtimer_cancel(struct hwtimer *h, hwtimer_id id)
 {
 	struct timeout *timeout;
 
+	h = shard_of(h, id);
+	if (!h)
+		return -ENOENT;
 	lock(h);
 	timeout = find(h, id);
 	if (timeout) {
@@ -1135,27 +1490,68 @@ int hwtimer_cancel(struct hwtimer *h, hwtimer_id id)
 	return timeout ? 0 : -ENOENT;
 }
 
-int hwtimer_flush(struct hwtimer *h)
+/* Call @fn for each shard, with its lock. Returns the first error. */
+static int in_all_shards(struct hwtimer *h, int (*fn)(struct hwtimer *h))
 {
-	int ret;
+	struct hwtimer *each;
+	int ret = 0, failed;
+	uint32_t i;
 
-	lock(h);
-	ret = h->backend->flush(h);
-	unlock(h);
+	for (i = 0; (each = shard(h, i)); i++) {
+		lock(each);
+		failed = fn(each);
+		unlock(each);
+		if (!ret)
+			ret = failed;
+	}
 	return ret;
 }
 
+static int shrink_shard(struct hwtimer *h)
+{
+	int ret = shrink(h, nr_live(&h->table));
+
+	h->table.peak = nr_live(&h->table);
+	return ret;
+}
+
+int hwtimer_shrink(struct hwtimer *h)
+{
+	return in_all_shards(h, shrink_shard);
+}
+
+static int flush_shard(struct hwtimer *h)
+{
+	return h->backend->flush(h);
+}
+
+int hwtimer_flush(struct hwtimer *h)
+{
+	return in_all_shards(h, flush_shard);
+}
+
 /* Entries that fail because of the stop become events of kind HWTIMER_HANDED_BACK. */
-int hwtimer_stop(struct hwtimer *h)
+static int stop_shard(struct hwtimer *h)
 {
 	struct hwtimer_stop arg = { 0 };
-	int ret;
+	int ret = device(h, HWTIMER_IOC_STOP, &arg);
 
-	lock(h);
-	ret = device(h, HWTIMER_IOC_STOP, &arg);
 	if (!ret)
 		h->stopped = true;
-	unlock(h);
+	return ret;
+}
+
+int hwtimer_stop(struct hwtimer *h)
+{
+	struct shards *s = h->shards;
+	int ret;
+
+	if (!s)
+		return in_all_shards(h, stop_shard);
+	lock_take(&s->lock);
+	s->stopped = true;
+	ret = in_all_shards(h, stop_shard);
+	lock_release(&s->lock);
 	return ret;
 }
 
@@ -1178,15 +1574,79 @@ static int collect(struct hwtimer *h, struct hwtimer_event *events, int max)
 	} while (ret > 0);
 	/* For timeouts that were armed again. */
 	kick_kernel(h);
-	if (!n && !ret && h->stopped && h->nr_free == h->nr_used)
+	if (!n && !ret && h->stopped && !nr_live(&h->table))
 		return -ESHUTDOWN;
+	if (!n && !ret)
+		shrink_if_idle(h);
 	return n ? n : ret;
 }
 
-/* Sleep until the descriptor is readable, at most until @end_ns on CLOCK_MONOTONIC. */
-static int sleep_until(const struct hwtimer *h, uint64_t end_ns, bool *stopped)
+/* Collect events of all shards, beginning with another one each time. */
+static int collect_all(struct hwtimer *h, struct hwtimer_event *events, int max)
 {
-	struct pollfd p = { .fd = h->fd, .events = POLLIN };
+	uint32_t nr = 1, first = 0, stopped = 0, i;
+	int n = 0, ret = 0, got;
+	struct hwtimer *each;
+
+	if (h->shards) {
+		nr = nr_shards(h->shards);
+		first = __atomic_fetch_add(&h->shards->next, 1, __ATOMIC_RELAXED);
+	}
+	for (i = 0; i < nr && n < max; i++) {
+		each = shard(h, (first + i) % nr);
+		lock(each);
+		got = collect(each, events + n, max - n);
+		unlock(each);
+		if (got > 0)
+			n += got;
+		else if (got == -ESHUTDOWN)
+			stopped++;
+		else if (got)
+			ret = got;
+	}
+	if (n || ret)
+		return n ? n : ret;
+	return stopped == nr ? -ESHUTDOWN : 0;
+}
+
+static void note_stopped(struct hwtimer *h)
+{
+	lock(h);
+	h->stopped = true;
+	unlock(h);
+}
+
+/* A descriptor is readable: was it stopped, or damaged? */
+static int look_at(struct hwtimer *h, short revents)
+{
+	/* The program closed the descriptor, or damaged the rings. */
+	if (revents & (POLLERR | POLLNVAL))
+		return -EBADFD;
+	if (revents & POLLHUP)
+		note_stopped(h);
+	return 0;
+}
+
+/* The same for all shards. If one was stopped by somebody else, stop all. */
+static int look_at_shards(struct hwtimer *h)
+{
+	struct epoll_event events[MAX_SHARDS];
+	int n = epoll_wait(h->shards->epoll, events, MAX_SHARDS, 0), ret = 0, i;
+
+	if (n < 0)
+		return -errno;
+	for (i = 0; i < n && !ret; i++) {
+		ret = look_at(shard(h, events[i].data.u32), events[i].events);
+		if (events[i].events & EPOLLHUP)
+			hwtimer_stop(h);
+	}
+	return ret;
+}
+
+/* Sleep until the descriptor is readable, at most until @end_ns on CLOCK_MONOTONIC. */
+static int sleep_until(struct hwtimer *h, uint64_t end_ns)
+{
+	struct pollfd p = { .fd = hwtimer_fd(h), .events = POLLIN };
 	struct timespec ts = { .tv_sec = LONGEST_SLEEP };
 	uint64_t now = 0;
 
@@ -1200,18 +1660,15 @@ static int sleep_until(const struct hwtimer *h, uint64_t end_ns, bool *stopped)
 	}
 	if (ppoll(&p, 1, &ts, NULL) < 0)
 		return -errno;
-	/* The program closed the descriptor, or damaged the rings. */
-	if (p.revents & (POLLERR | POLLNVAL))
-		return -EBADFD;
-	*stopped = p.revents & POLLHUP;
-	return 0;
+	if (!h->shards)
+		return look_at(h, p.revents);
+	return p.revents & POLLNVAL ? -EBADFD : look_at_shards(h);
 }
 
 int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
 		 int64_t timeout_ns)
 {
 	uint64_t end_ns = HWTIMER_NEVER;
-	bool stopped = false;
 	int ret;
 
 	if (max < 1)
@@ -1219,13 +1676,10 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
 	if (timeout_ns > 0)
 		end_ns = read_clock(CLOCK_MONOTONIC) + timeout_ns;
 	for (;;) {
-		lock(h);
-		h->stopped |= stopped;
-		ret = collect(h, events, max);
-		unlock(h);
+		ret = collect_all(h, events, max);
 		if (ret || !timeout_ns)
 			return ret;
-		ret = sleep_until(h, end_ns, &stopped);
+		ret = sleep_until(h, end_ns);
 		if (ret)
 			return ret == -ETIME ? 0 : ret;
 	}

@@ -27,10 +27,18 @@
  *
  * After a touch, a periodic timeout still gives the events of its earlier expiries.
  *
- * hwtimer_open() allocates all memory. Functions that return int return 0 (or more, where
- * noted) or -errno. One thread at a time may use a handle, unless it was opened with
- * HWTIMER_OPEN_THREADS. After fork() the child may only call hwtimer_close(), which does not
- * affect the parent's timeouts.
+ * A handle begins small, and takes memory as timeouts are scheduled; a touch or cancel needs none.
+ * hwtimer_wait() gives memory back if few timeouts were used for seconds. Functions that return
+ * int return 0 (or more, where noted) or -errno. One thread at a time may use a handle, unless it
+ * was opened with HWTIMER_OPEN_THREADS. After fork() the child may only call hwtimer_close(), which
+ * does not affect the parent's timeouts.
+ *
+ * With HWTIMER_OPEN_THREADS any thread may do anything with any timeout, and several may wait; each
+ * event is returned once. A handle then has up to one context of the kernel for each processor, at
+ * most 16, each with rings of its own. A new one is opened when a thread that has none schedules;
+ * if that fails, threads share those that there are. Threads that mostly touch and cancel what they
+ * have scheduled do not disturb each other. Only events of timeouts in the same context come in the
+ * order of their ticks. A handle with an own wheel has one context, with a lock.
  */
 #ifndef LIBHWTIMER_H
 #define LIBHWTIMER_H
@@ -52,7 +60,8 @@ struct hwtimer;
 
 /*
  * Identifies a timeout until its last event was returned or it was cancelled. Never 0. An id is not
- * used again before its index was used 2^40 times.
+ * used again before its index was used 2^40 times, or 2^36 with HWTIMER_OPEN_THREADS: 19 hours if
+ * one index is used a million times per second.
  */
 typedef uint64_t hwtimer_id;
 
@@ -69,7 +78,8 @@ typedef uint64_t hwtimer_id;
  * struct hwtimer_options - options of hwtimer_open(); 0 selects the default
  * @size: sizeof(struct hwtimer_options). It may grow; what a library does not know must be 0
  * @flags: HWTIMER_OPEN_*
- * @timeouts: how many timeouts there may be at once, up to 2^24; 0: 65536
+ * @timeouts: the most timeouts that there may be at once, up to 2^24; 0: 2^24. If the kernel lacks
+ *	HWTIMER_FEATURE_RESIZE, it allocates memory for all of them at once; 0: 65536 then
  * @sq_entries: entries of the submission ring; 0: 4096
  * @cq_entries: entries of the completion ring, at least 2; 0: as many as @sq_entries
  * @tick_ns: own wheel: its tick
@@ -153,6 +163,7 @@ void hwtimer_close(struct hwtimer *h);
 /*
  * A descriptor for poll(2), epoll(7) and the like. It is readable when hwtimer_wait() may have
  * events; there may be none, because some messages of the kernel are for the library only.
+ * With HWTIMER_OPEN_THREADS it may be an epoll descriptor of all contexts.
  */
 int hwtimer_fd(const struct hwtimer *h);
 
@@ -170,7 +181,8 @@ uint64_t hwtimer_now(const struct hwtimer *h);
 
 /*
  * Schedule a timeout: @delay_ns from now, or for @deadline_ns. @id may be NULL. -EAGAIN: there are
- * as many timeouts as hwtimer_options.timeouts; -ESHUTDOWN: the handle was stopped. Without rings
+ * as many timeouts as hwtimer_options.timeouts; -ENOMEM, -EDQUOT: it would take more memory than
+ * there is, or than the system allows the user; -ESHUTDOWN: the handle was stopped. Without rings
  * also the errors of HWTIMER_IOC_SCHEDULE.
  */
 int hwtimer_schedule(struct hwtimer *h, uint64_t delay_ns, uint64_t user_data,
@@ -227,14 +239,21 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
 int hwtimer_flush(struct hwtimer *h);
 
 /*
+ * Give back memory that is not in use, ours and the kernel's. Timeouts are not moved, so what
+ * remains depends on the highest index in use; low ones are used first. The errors are those of
+ * HWTIMER_IOC_RESIZE; our own memory was given back nevertheless.
+ */
+int hwtimer_shrink(struct hwtimer *h);
+
+/*
  * End all timeouts. Each one that did not expire before gives an event of kind HWTIMER_HANDED_BACK,
  * which hwtimer_wait() returns. A second call does nothing.
  */
 int hwtimer_stop(struct hwtimer *h);
 
 /*
- * The kernel's counters. They do not include what the library does by itself, nor submissions that
- * the kernel has not taken; see hwtimer_flush().
+ * The kernel's counters, the sums of all contexts. They do not include what the library does by
+ * itself, nor submissions that the kernel has not taken; see hwtimer_flush().
  */
 int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats);
 

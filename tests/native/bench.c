@@ -167,6 +167,7 @@ static const struct {
 	{ "life", life },
 	{ "producers", producers },
 	{ "ring", ring },
+	{ "shared", shared },
 	{ "conns", connections },
 	{ "mix", mix },
 	{ "cross", cross },

@@ -35,10 +35,13 @@ void result(const char *subject, const char *op, unsigned int threads, unsigned 
 unsigned int turn_of(unsigned int i, unsigned int n, unsigned int round);
 void *large_pages(size_t size);
 __u64 settle_shared(void);
+void pin(unsigned int thread);
+void unpin(void);
 
 /* cases */
 void steady(unsigned int round);
 void ring(unsigned int round);
+void shared(unsigned int round);
 void life(unsigned int round);
 void producers(unsigned int round);
 void connections(unsigned int round);
@@ -127,8 +130,6 @@ extern struct hwtimer_wheel *wheel;
 extern const struct subject hwtimer, hwtimer_at, hwtimer_remote, timer_list;
 
 u64 clock_ns(clockid_t clock);
-void pin(unsigned int thread);
-void unpin(void);
 void flush_caches(void);
 struct hwtimer_wheel *make_wheel(enum hwtimer_driver driver);
 u64 run_worker(struct hwtimer_wheel *w);

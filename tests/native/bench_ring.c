@@ -4,9 +4,11 @@
  * kernel's part that takes submissions, and the wheel's worker, all on one core. System calls are
  * function calls here.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench.h"
 #include "libhwtimer.h"
@@ -70,18 +72,32 @@ static void measure(enum op op, unsigned long first, unsigned long n, struct fig
 	}
 }
 
+static long resident(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	long pages = 0;
+
+	if (!file || fscanf(file, "%*u %ld", &pages) != 1)
+		check(-EIO);
+	fclose(file);
+	return pages * sysconf(_SC_PAGESIZE);
+}
+
 /*
- * Like steady_turn(). ARM takes the library's free slots in random order, as CANCEL has freed them
- * in random order; ARM_CANCEL takes the same slot each time.
+ * Like steady_turn(). ARM_CANCEL takes the same slot each time. Returns how many bytes a timeout
+ * takes in the library and the kernel together; it is right in the first turn of the program.
  */
-static void turn(struct figures *f)
+static double turn(struct figures *f)
 {
 	struct hwtimer_options o = {
 		.size = sizeof(o), .flags = HWTIMER_OPEN_RINGS, .timeouts = pending + idle + 1,
 	};
+	long before = resident();
+	double bytes;
 
 	check(hwtimer_open(&h, &o));
 	measure(FILL, 0, pending + idle, NULL);
+	bytes = (double)(resident() - before) / (pending + idle);
 	measure(CANCEL, pending, idle, f);
 	measure(ARM, pending, idle, f);
 	measure(TOUCH_LATER, 0, idle, f);
@@ -89,16 +105,22 @@ static void turn(struct figures *f)
 	measure(ARM_CANCEL, pending, idle, f);
 	hwtimer_close(h);
 	settle_shared();
+	return bytes;
 }
 
 void ring(unsigned int round)
 {
 	static struct figures f;
+	static double bytes;
 	char name[32];
 	unsigned int i;
 
 	if (!ids)
 		ids = large_pages((pending + idle) * sizeof(*ids));
+	memset(&f, 0, sizeof(f));
+	if (!bytes)
+		bytes = turn(&f);
+	result("library", "size", 1, round, bytes, "bytes");
 	memset(&f, 0, sizeof(f));
 	for (i = 0; i < (IDLE / pending / 5 ?: 1); i++)
 		turn(&f);

@@ -225,6 +225,151 @@ static void kick_turn(unsigned int self, __u64 *random)
 	hwtimer_close(p.h);
 }
 
+/*
+ * One handle for all threads. Each schedules, and touches and cancels what any has scheduled;
+ * others wait for events. Each timeout ends once.
+ */
+#define BOOKS	16384
+#define PLACES	256
+#define WAITERS	2
+
+struct book {
+	hwtimer_id	id;
+	unsigned int	ends;	/* cancelled, or an event */
+};
+
+static struct shared {
+	struct hwtimer	*h;
+	struct book	books[BOOKS];
+	unsigned int	books_used;
+	unsigned int	places[PLACES];	/* a book's number + 1, or 0 */
+} shared;
+
+static void count_end(struct book *b)
+{
+	if (__atomic_add_fetch(&b->ends, 1, __ATOMIC_RELAXED) != 1)
+		native_fail("a timeout ended twice");
+}
+
+static void *shared_wait(void *arg)
+{
+	struct hwtimer_event events[EVENTS];
+	int n, i;
+
+	native_enter();
+	while ((n = hwtimer_wait(shared.h, events, EVENTS, -1)) > 0)
+		for (i = 0; i < n; i++)
+			count_end(&shared.books[events[i].user_data]);
+	if (n != -ESHUTDOWN)
+		native_fail("wait: %d", n);
+	native_leave();
+	return arg;
+}
+
+static void shared_schedule(unsigned int *place, __u64 deadline)
+{
+	unsigned int n = __atomic_fetch_add(&shared.books_used, 1, __ATOMIC_RELAXED);
+	struct book *b = &shared.books[n];
+	hwtimer_id id;
+	int ret;
+
+	if (n >= BOOKS)
+		return;
+	ret = hwtimer_schedule_at(shared.h, deadline, n, &id);
+	__atomic_store_n(&b->id, id, __ATOMIC_RELAXED);
+	if (ret)
+		native_fail("scheduling returned %d", ret);
+	else
+		__atomic_store_n(place, n + 1, __ATOMIC_RELEASE);
+}
+
+static void *shared_operate(void *arg)
+{
+	__u64 random = seeded((__UINTPTR_TYPE__)arg);
+	unsigned int *place, number;
+	struct hwtimer_state state;
+	__u64 deadline;
+	struct book *b;
+	int ret;
+
+	native_enter();
+	while (__atomic_load_n(&shared.books_used, __ATOMIC_RELAXED) < BOOKS && !native_failures) {
+		place = &shared.places[below(&random, PLACES)];
+		number = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+		deadline = hwtimer_now(shared.h) + below(&random, 3000000);
+		if (!number) {
+			shared_schedule(place, deadline);
+			continue;
+		}
+		b = &shared.books[number - 1];
+		switch (below(&random, 8)) {
+		case 0:
+			ret = hwtimer_cancel(shared.h, b->id);
+			if (!ret)
+				count_end(b);
+			break;
+		case 1:
+			ret = hwtimer_query(shared.h, b->id, &state);
+			if (!ret && state.user_data != number - 1)
+				native_fail("the state of another timeout");
+			break;
+		default:
+			ret = hwtimer_touch_at(shared.h, b->id, deadline);
+		}
+		if (ret == -ENOENT)
+			__atomic_compare_exchange_n(place, &number, 0, false, __ATOMIC_RELAXED,
+						    __ATOMIC_RELAXED);
+		else if (ret)
+			native_fail("returned %d", ret);
+		if (!below(&random, 1024))
+			hwtimer_shrink(shared.h);
+	}
+	native_leave();
+	return NULL;
+}
+
+static void shared_turn(__u64 *random)
+{
+	struct hwtimer_options o = {
+		.size = sizeof(o), .flags = HWTIMER_OPEN_THREADS, .timeouts = 4096,
+		.sq_entries = 4 << below(random, 7), .cq_entries = 2 << below(random, 6),
+	};
+	pthread_t threads[THREADS + WAITERS];
+	unsigned int i, live = 0;
+
+	o.flags |= below(random, 4) ? HWTIMER_OPEN_RINGS : HWTIMER_OPEN_NO_RINGS;
+	memset(&shared, 0, sizeof(shared));
+	if (hwtimer_open(&shared.h, &o)) {
+		native_fail("open failed");
+		return;
+	}
+	for (i = 0; i < options.threads + WAITERS; i++)
+		pthread_create(&threads[i], NULL, i < WAITERS ? shared_wait : shared_operate,
+			       (void *)(__UINTPTR_TYPE__)draw(random));
+	for (i = WAITERS; i < options.threads + WAITERS; i++)
+		pthread_join(threads[i], NULL);
+	if (hwtimer_stop(shared.h))
+		native_fail("stop failed");
+	for (i = 0; i < WAITERS; i++)
+		pthread_join(threads[i], NULL);
+	for (i = 0; i < BOOKS; i++)
+		live += !shared.books[i].ends;
+	if (live)
+		native_fail("%u timeouts have not ended", live);
+	hwtimer_close(shared.h);
+}
+
+static __u64 with_threads(void)
+{
+	__u64 random = seeded(0), n = 0;
+
+	while (go_on(n)) {
+		shared_turn(&random);
+		n += BOOKS;
+	}
+	return n;
+}
+
 static unsigned int flags;
 static bool kicking;
 
@@ -328,12 +473,13 @@ static __u64 backlog(void)
 
 int main(int argc, char **argv)
 {
-	static const struct test tests[4] = {
+	static const struct test tests[5] = {
 		{ "rings", with_rings },
 		{ "ioctls", by_ioctl },
 		{ "bell", kicks },
 		{ "backlog", backlog },
+		{ "threads", with_threads },
 	};
 
-	return native_main(argc, argv, tests, 4);
+	return native_main(argc, argv, tests, 5);
 }

@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -847,6 +848,7 @@ struct work_struct *current_work(void)
 
 static const struct miscdevice *device;
 static struct file files[64];
+static void *mapped[64];	/* the rings of each */
 static u64 files_taken;
 
 int misc_register(struct miscdevice *misc)
@@ -885,8 +887,103 @@ int native_open(const char *path, int flags, ...)
 	return -1;
 }
 
+/* Sets of files for epoll; a set only grows. */
+#define FIRST_EPOLL	2000
+
+static struct native_epoll {
+	struct epoll_event	events[16];
+	int			fds[16];
+	unsigned int		nr;
+	wait_queue_head_t	added;
+} *epolls[64];
+
+static struct native_epoll *native_epoll(int fd)
+{
+	return fd >= FIRST_EPOLL && fd < FIRST_EPOLL + 64 ? READ_ONCE(epolls[fd - FIRST_EPOLL]) :
+							    NULL;
+}
+
+int native_epoll_create1(int flags)
+{
+	struct native_epoll *e = native_alloc(sizeof(*e)), *none;
+	unsigned int i;
+
+	init_waitqueue_head(&e->added);
+	for (i = 0; i < 64; i++) {
+		none = NULL;
+		if (try_cmpxchg(&epolls[i], &none, e))
+			return FIRST_EPOLL + i;
+	}
+	abort();
+}
+
+int native_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	struct native_epoll *e = native_epoll(epfd);
+
+	e->events[e->nr] = *event;
+	e->fds[e->nr] = fd;
+	smp_store_release(&e->nr, e->nr + 1);
+	native_wake(&e->added, NULL);
+	return 0;
+}
+
+int native_epoll_wait(int epfd, struct epoll_event *events, int max, int timeout)
+{
+	struct native_epoll *e = native_epoll(epfd);
+	unsigned int nr = smp_load_acquire(&e->nr), i;
+	poll_table none = { .queued = true };
+	int n = 0;
+
+	for (i = 0; i < nr && n < max; i++) {
+		events[n] = e->events[i];
+		events[n].events = device->fops->poll(native_file(e->fds[i]), &none);
+		n += !!events[n].events;
+	}
+	return n;
+}
+
+static bool any_ready(struct native_epoll *e, poll_table *waits)
+{
+	unsigned int nr = smp_load_acquire(&e->nr), i;
+	bool ready = false;
+
+	for (i = 0; i < nr; i++)
+		ready |= !!device->fops->poll(native_file(e->fds[i]), &waits[i]);
+	return ready;
+}
+
+static int poll_epoll(struct native_epoll *e, struct pollfd *p, u64 until)
+{
+	poll_table waits[16] = { };
+	struct native_wait added;
+	unsigned int i;
+
+	native_wait_add(&e->added, &added, NULL);
+	for (;;) {
+		set_current_state(TASK_INTERRUPTIBLE);
+		p->revents = any_ready(e, waits) ? POLLIN : 0;
+		if (p->revents || ktime_get_ns() >= until)
+			break;
+		native_sleep(until);
+	}
+	__set_current_state(TASK_RUNNING);
+	native_wait_end(&added);
+	for (i = 0; i < 16; i++)
+		if (waits[i].queued)
+			native_wait_end(&waits[i].wait);
+	return !!p->revents;
+}
+
 int native_close(int fd)
 {
+	if (native_epoll(fd)) {
+		kfree(xchg(&epolls[fd - FIRST_EPOLL], NULL));
+		return 0;
+	}
+	if (!native_file(fd))
+		return close(fd);
+	WRITE_ONCE(mapped[(unsigned int)(fd - FIRST_FD) % 64], NULL);
 	device->fops->release(NULL, native_file(fd));
 	__atomic_fetch_and(&files_taken, ~BIT_ULL(fd - FIRST_FD), __ATOMIC_SEQ_CST);
 	return 0;
@@ -914,17 +1011,28 @@ int native_ioctl(int fd, unsigned long command, ...)
 void *native_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
 {
 	struct vm_area_struct vma = { .vm_flags = VM_SHARED };
-	int ret = device->fops->mmap(native_file(fd), &vma);
+	int ret;
 
-	if (!ret)
+	if (!native_file(fd))
+		return mmap(at, size, prot, flags, fd, offset);
+	ret = device->fops->mmap(native_file(fd), &vma);
+	if (!ret) {
+		WRITE_ONCE(mapped[fd - FIRST_FD], vma.at);
 		return vma.at;
+	}
 	errno = -ret;
 	return (void *)-1;
 }
 
+/* The rings are freed with the file. */
 int native_munmap(void *at, size_t size)
 {
-	return 0;
+	unsigned int i;
+
+	for (i = 0; i < 64; i++)
+		if (READ_ONCE(mapped[i]) == at)
+			return 0;
+	return munmap(at, size);
 }
 
 void poll_wait(struct file *file, wait_queue_head_t *wq, poll_table *wait)
@@ -940,6 +1048,8 @@ int native_ppoll(struct pollfd *fds, unsigned long n, const struct timespec *ts,
 	u64 until = ktime_get_ns() + ts->tv_sec * 1000000000ULL + ts->tv_nsec;
 	poll_table wait = { };
 
+	if (native_epoll(fds->fd))
+		return poll_epoll(native_epoll(fds->fd), fds, until);
 	for (;;) {
 		set_current_state(TASK_INTERRUPTIBLE);
 		fds->revents = device->fops->poll(native_file(fds->fd), &wait);
@@ -1011,6 +1121,7 @@ __u32 native_submitted(int fd)
 struct ctx_clock *hwtimer_dates_create(struct hwtimer_ctx *ctx, gfp_t gfp) { return NULL; }
 void hwtimer_dates_free(struct ctx_clock *clock) { }
 int hwtimer_dates_reserve(struct ctx_clock *clock, u32 index, gfp_t gfp) { return -ENOMEM; }
+int hwtimer_dates_reserve_all(struct ctx_clock *clock, u32 timeouts, gfp_t gfp) { return -ENOMEM; }
 struct ctx_date *hwtimer_dates_find(struct ctx_clock *clock, u32 index) { return NULL; }
 s64 hwtimer_dates_offset(void) { return 0; }
 void hwtimer_dates_notice(struct ctx_clock *clock, s64 *offset_ns) { }

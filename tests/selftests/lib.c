@@ -2,7 +2,7 @@
 /*
  * libhwtimer, with ioctls and with rings: every function and every error; that no event is early,
  * lost or reported twice, in any order of calls and from any thread; that touches and cancels make
- * no system calls, and that all memory is allocated when the handle is opened.
+ * no system calls; and when memory is allocated and given back.
  *
  * The linker redirects all calls of ioctl(), malloc() and so on to the wrappers below (--wrap).
  * SEED=N repeats a run's random operations.
@@ -10,6 +10,7 @@
 #include "hwt.h"
 
 #include <stdarg.h>
+#include <sys/resource.h>
 
 #include <libhwtimer.h>
 
@@ -18,10 +19,14 @@ static unsigned long fail_command;
 static int fail_errno;
 static int fail_times = -1;
 static int fail_allocation = -1;	/* allocations that succeed before one fails */
-static bool fail_mmap;
+static bool fail_mmap;			/* of rings */
+static int fail_map = -1;		/* mappings of other memory that succeed before one fails */
 
-/* The library's latest mapping of its rings. */
+/* The library's latest mapping of its rings, and how many bytes of other memory it has mapped. */
 static void *lib_rings;
+static size_t mapped;
+
+static int first_context = -1;
 
 static atomic_ulong ioctls, reads, polls, allocations;
 
@@ -33,17 +38,17 @@ int __real_ioctl(int fd, unsigned long command, void *arg);
 ssize_t __real_read(int fd, void *buffer, size_t size);
 int __real_ppoll(struct pollfd *p, nfds_t n, const struct timespec *ts, const sigset_t *mask);
 void *__real_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset);
+int __real_munmap(void *addr, size_t size);
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
-void *__real_aligned_alloc(size_t alignment, size_t size);
 
 int __wrap_ioctl(int fd, unsigned long command, ...);
 ssize_t __wrap_read(int fd, void *buffer, size_t size);
 int __wrap_ppoll(struct pollfd *p, nfds_t n, const struct timespec *ts, const sigset_t *mask);
 void *__wrap_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset);
+int __wrap_munmap(void *addr, size_t size);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_aligned_alloc(size_t alignment, size_t size);
 
 int __wrap_ioctl(int fd, unsigned long command, ...)
 {
@@ -54,6 +59,8 @@ int __wrap_ioctl(int fd, unsigned long command, ...)
 	arg = va_arg(args, void *);
 	va_end(args);
 	atomic_fetch_add(&ioctls, 1);
+	if (command == HWTIMER_IOC_SETUP && first_context < 0)
+		first_context = fd;
 	if (counted_ring && command == HWTIMER_IOC_ENTER) {
 		__u32 n = counted_ring->cq_tail - counted_ring->cq_head;
 
@@ -85,10 +92,23 @@ void *__wrap_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t of
 		errno = ENOMEM;
 		return MAP_FAILED;
 	}
+	if (fd < 0 && fail_map >= 0 && !fail_map--) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
 	addr = __real_mmap(addr, size, prot, flags, fd, offset);
 	if (fd >= 0)
 		lib_rings = addr;
+	else if (addr != MAP_FAILED)
+		mapped += size;
 	return addr;
+}
+
+int __wrap_munmap(void *addr, size_t size)
+{
+	if (addr != lib_rings)
+		mapped -= size;
+	return __real_munmap(addr, size);
 }
 
 static bool no_memory(void)
@@ -105,11 +125,6 @@ void *__wrap_malloc(size_t size)
 void *__wrap_calloc(size_t n, size_t size)
 {
 	return no_memory() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_aligned_alloc(size_t alignment, size_t size)
-{
-	return no_memory() ? NULL : __real_aligned_alloc(alignment, size);
 }
 
 static unsigned long system_calls(void)
@@ -173,6 +188,14 @@ static bool valid_event(const struct hwtimer_event *e, unsigned int kind)
 	       (kind != HWTIMER_EXPIRED || e->fired_ns >= e->deadline_ns);
 }
 
+/* The descriptor of @h, or if it has several contexts, of the first context of the test. */
+static int context_fd(struct hwtimer *h)
+{
+	struct hwtimer_stats s = { 0 };
+
+	return __real_ioctl(hwtimer_fd(h), HWTIMER_IOC_STATS, &s) ? first_context : hwtimer_fd(h);
+}
+
 static bool readable(struct hwtimer *h, int ms)
 {
 	struct pollfd p = { .fd = hwtimer_fd(h), .events = POLLIN };
@@ -201,6 +224,18 @@ static void wait_expired(struct hwtimer *h, __u64 n)
 			die("stats");
 		s.expired >= n;
 	}));
+}
+
+/* Does the kernel know HWTIMER_IOC_RESIZE? */
+static bool resizable(void)
+{
+	struct hwtimer_info info = { 0 };
+	int fd = must_open(O_RDONLY);
+
+	if (ioctl(fd, HWTIMER_IOC_INFO, &info))
+		die("info");
+	close(fd);
+	return info.features & HWTIMER_FEATURE_RESIZE;
 }
 
 FIXTURE(lib)
@@ -253,7 +288,7 @@ TEST_F(lib, what_it_says)
 	EXPECT_LE(before, now);
 	EXPECT_LE(now, after);
 	EXPECT_EQ(!!(variant->flags & HWTIMER_OPEN_RINGS), hwtimer_has_rings(self->h));
-	EXPECT_EQ(must_fdinfo(hwtimer_fd(self->h), "tick_ns"), self->tick);
+	EXPECT_EQ(must_fdinfo(context_fd(self->h), "tick_ns"), self->tick);
 	EXPECT_EQ(FD_CLOEXEC, fcntl(hwtimer_fd(self->h), F_GETFD));
 	memset(&stats, 0xa5, sizeof(stats));
 	ASSERT_EQ(0, hwtimer_stats(self->h, &stats));
@@ -650,7 +685,7 @@ TEST_F(lib, stopped_behind_its_back)
 	}
 	wait_expired(self->h, 1);
 	ASSERT_EQ(0, hwtimer_touch(self->h, ids[0], FAR));
-	ASSERT_EQ(0, hwt_stop(hwtimer_fd(self->h), NULL));
+	ASSERT_EQ(0, hwt_stop(context_fd(self->h), NULL));
 	ASSERT_EQ(3, collect(self->h, e, 3));
 	for (i = 0; i < 3; i++) {
 		EXPECT_TRUE(valid_event(&e[i], HWTIMER_HANDED_BACK));
@@ -717,7 +752,7 @@ TEST_F(lib, periodic_and_its_errors)
 	r.policy = HWTIMER_MISFIRE_MAKE_UP + 1;
 	EXPECT_EQ(-EINVAL, hwtimer_schedule_repeat(self->h, &r, 0, NULL));
 	/* The failed calls took no slot. */
-	EXPECT_EQ(0, must_stats(hwtimer_fd(self->h)).pending);
+	EXPECT_EQ(0, must_stats(context_fd(self->h)).pending);
 }
 
 /* An expiry and the handing back are two events. */
@@ -744,13 +779,14 @@ TEST_F(lib, periodic_stopped)
 		last = e.deadline_ns;
 	}
 	ASSERT_TRUE(valid_event(&e, HWTIMER_HANDED_BACK));
-	EXPECT_EQ(must_stats(hwtimer_fd(self->h)).expired, reported);
+	EXPECT_EQ(must_stats(context_fd(self->h)).expired, reported);
 	/* The deadline after the last one reported, or later if deadlines were missed. */
 	EXPECT_LT(last, e.deadline_ns);
 	EXPECT_EQ(0, (e.deadline_ns - last) % r.period_ns);
 	EXPECT_EQ(-ESHUTDOWN, hwtimer_wait(self->h, &e, 1, 0));
 }
 
+/* Only a periodic timeout needs memory of its own. */
 TEST_F(lib, no_allocation_after_open)
 {
 	unsigned long before = atomic_load(&allocations);
@@ -778,7 +814,7 @@ TEST_F(lib, no_allocation_after_open)
 	hwtimer_stop(self->h);
 	while (hwtimer_wait(self->h, e, ARRAY_SIZE(e), -1) > 0)
 		;
-	EXPECT_EQ(before + 1, atomic_load(&allocations));
+	EXPECT_EQ(before + 2, atomic_load(&allocations));
 }
 
 /* With rings, only a full ring and a sleeping worker cost system calls. */
@@ -844,7 +880,7 @@ TEST_F(lib, fork)
 	in_child(must_fork()) {
 		hwtimer_close(self->h);
 	}
-	EXPECT_LE(1, must_stats(hwtimer_fd(self->h)).pending);
+	EXPECT_LE(1, must_stats(context_fd(self->h)).pending);
 	ASSERT_EQ(1, collect(self->h, e, 1));
 	EXPECT_EQ(id, e[0].id);
 	ASSERT_EQ(0, hwtimer_touch(self->h, id, 0) + ENOENT);
@@ -884,6 +920,92 @@ TEST_F(lib, timeouts_up_to_the_limit)
 	ASSERT_EQ(0, hwtimer_stop(h));
 	EXPECT_EQ(LIMIT, collect(h, e, LIMIT + 1));
 	hwtimer_close(h);
+}
+
+/* A handle grows, fails without harm if it cannot, and gives memory back when asked. */
+TEST_F(lib, grows_and_shrinks)
+{
+	enum { N = 5000 };
+	bool rings = variant->flags & HWTIMER_OPEN_RINGS;
+	struct hwtimer_event e[N + 1];
+	hwtimer_id ids[N], id = POISON;
+	size_t before;
+	int i;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &ids[0]));
+	before = mapped;
+	for (i = 1; i < 1024; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, i, &ids[i]));
+	}
+	EXPECT_EQ(before, mapped);
+	fail_command = HWTIMER_IOC_RESIZE;
+	fail_errno = EDQUOT;
+	if (rings && resizable()) {
+		EXPECT_EQ(-EDQUOT, hwtimer_schedule(self->h, 0, 9, &id));
+	}
+	fail_errno = 0;
+	fail_map = 0;
+	EXPECT_EQ(-ENOMEM, hwtimer_schedule(self->h, 0, 9, &id));
+	EXPECT_EQ(POISON, id);
+	for (i = 1024; i < N; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, i, &ids[i]));
+	}
+	EXPECT_LT(before, mapped);
+	/* Those in use stay, wherever they are. */
+	EXPECT_EQ(0, hwtimer_shrink(self->h));
+	for (i = 1; i < N - 1; i++) {
+		ASSERT_EQ(0, hwtimer_cancel(self->h, ids[i]));
+	}
+	EXPECT_EQ(0, hwtimer_shrink(self->h));
+	EXPECT_LT(before, mapped);
+	EXPECT_EQ(0, hwtimer_touch(self->h, ids[N - 1], 2 * FAR));
+	ASSERT_EQ(0, hwtimer_cancel(self->h, ids[N - 1]));
+	EXPECT_EQ(0, hwtimer_shrink(self->h));
+	EXPECT_EQ(before, mapped);
+	if (rings && resizable()) {
+		EXPECT_EQ(1024, must_fdinfo(context_fd(self->h), "timeouts"));
+	}
+	/* No id is valid again, nor used again. */
+	EXPECT_EQ(-ENOENT, hwtimer_cancel(self->h, ids[N - 1]));
+	for (i = 1; i < N; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(self->h, i % 2 ? 0 : FAR, i, &id));
+		ASSERT_NE(ids[i], id);
+		if (i == N - 1) {
+			EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, ids[N - 1], 0));
+		}
+	}
+	EXPECT_EQ(N / 2, collect(self->h, e, N / 2));
+	ASSERT_EQ(0, hwtimer_stop(self->h));
+	EXPECT_EQ(N - N / 2, collect(self->h, e, N + 1));
+	EXPECT_EQ(0, hwtimer_shrink(self->h));
+}
+
+/* A handle of which little was used for seconds gives memory back when it waits. */
+TEST_F(lib, shrinks_when_idle)
+{
+	enum { N = 5000 };
+	hwtimer_id ids[N];
+	size_t before;
+	int i;
+
+	if (variant->flags & HWTIMER_OPEN_THREADS)
+		SKIP(return, "as with one thread");
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &ids[0]));
+	before = mapped;
+	for (i = 1; i < N; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, i, &ids[i]));
+	}
+	for (i = 1; i < N; i++) {
+		ASSERT_EQ(0, hwtimer_cancel(self->h, ids[i]));
+	}
+	/* All were used since the last look. */
+	EXPECT_EQ(0, hwtimer_wait(self->h, &(struct hwtimer_event){ 0 }, 1, 0));
+	EXPECT_LT(before, mapped);
+	wait_until(now_ns() + 5 * NSEC_PER_SEC + NSEC_PER_SEC / 10);
+	EXPECT_EQ(0, hwtimer_wait(self->h, &(struct hwtimer_event){ 0 }, 1, 0));
+	wait_until(now_ns() + 5 * NSEC_PER_SEC + NSEC_PER_SEC / 10);
+	EXPECT_EQ(0, hwtimer_wait(self->h, &(struct hwtimer_event){ 0 }, 1, 0));
+	EXPECT_EQ(before, mapped);
 }
 
 /*
@@ -1026,7 +1148,7 @@ TEST_F(lib, nobody_waits_for_periodic)
 		ASSERT_EQ(0, hwtimer_schedule_repeat(h, &r, i, &p[i].id));
 		EXPECT_EQ(-EAGAIN, hwtimer_schedule(h, 0, 0, &id));
 	}
-	wait_expired(h, must_stats(hwtimer_fd(h)).expired + 10 * PERIODIC);
+	wait_expired(h, must_stats(context_fd(h)).expired + 10 * PERIODIC);
 	end = now_ns() + PATIENCE;
 	do {
 		n = hwtimer_wait(h, e, ARRAY_SIZE(e), PATIENCE);
@@ -1481,8 +1603,8 @@ TEST_F(lib, own_wheel)
 
 	h = MUST_OPEN(variant->flags | own, .tick_ns = 1234567, .slots = 64, .levels = 2);
 	EXPECT_EQ(1234567, hwtimer_tick_ns(h));
-	EXPECT_EQ(2, must_fdinfo(hwtimer_fd(h), "levels"));
-	EXPECT_EQ(CLOCK_BOOTTIME, must_fdinfo(hwtimer_fd(h), "clockid"));
+	EXPECT_EQ(2, must_fdinfo(context_fd(h), "levels"));
+	EXPECT_EQ(CLOCK_BOOTTIME, must_fdinfo(context_fd(h), "clockid"));
 	now = hwtimer_now(h);
 	clock_gettime(CLOCK_BOOTTIME, &ts);
 	EXPECT_LE(now, ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec);
@@ -1621,7 +1743,7 @@ TEST(not_armed_again)
 	EXPECT_EQ(-ENOMEM, hwtimer_wait(h, &e, 1, -1));
 	fail_errno = 0;
 	EXPECT_EQ(0, hwtimer_wait(h, &e, 1, 0));
-	EXPECT_EQ(1, must_stats(hwtimer_fd(h)).pending);
+	EXPECT_EQ(1, must_stats(context_fd(h)).pending);
 	ASSERT_EQ(0, hwtimer_touch(h, id, 0));
 	ASSERT_EQ(1, collect(h, &e, 1));
 	EXPECT_EQ(id, e.id);
@@ -1650,7 +1772,7 @@ static struct seen_rings must_see_rings(void)
 /* Schedule a timeout that is due at once, and turn its record into that of a failed schedule. */
 static hwtimer_id must_fail(struct seen_rings *s, __u64 user_data, int error)
 {
-	__u64 n = must_stats(hwtimer_fd(s->h)).expired;
+	__u64 n = must_stats(context_fd(s->h)).expired;
 	struct hwtimer_record *r = &s->records[s->ring->cq_tail % 4];
 	hwtimer_id id;
 
@@ -1689,7 +1811,7 @@ TEST(failed_in_the_ring)
 		ASSERT_EQ(0, hwtimer_touch(s.h, id, FAR));
 		EXPECT_EQ(0, hwtimer_wait(s.h, &e, 1, 0));
 		EXPECT_EQ(0, hwtimer_flush(s.h));
-		EXPECT_EQ(1, must_stats(hwtimer_fd(s.h)).pending);
+		EXPECT_EQ(1, must_stats(context_fd(s.h)).pending);
 		ASSERT_EQ(0, hwtimer_touch(s.h, id, 10 * NSEC_PER_MSEC));
 		ASSERT_EQ(1, collect(s.h, &e, 1));
 		EXPECT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
@@ -1698,7 +1820,7 @@ TEST(failed_in_the_ring)
 		id = must_fail(&s, 3, again[i]);
 		ASSERT_EQ(0, hwtimer_cancel(s.h, id));
 		EXPECT_EQ(0, hwtimer_wait(s.h, &e, 1, 0));
-		EXPECT_EQ(0, must_stats(hwtimer_fd(s.h)).pending);
+		EXPECT_EQ(0, must_stats(context_fd(s.h)).pending);
 	}
 	for (i = 0; i < ARRAY_SIZE(ends); i++) {
 		id = must_fail(&s, 4, ends[i]);
@@ -1744,7 +1866,7 @@ TEST(readable_when_room_was_made)
 	EXPECT_EQ(0xf, seen);
 	EXPECT_EQ(0, hwtimer_wait(s.h, &e, 1, 0));
 	EXPECT_EQ(0, hwtimer_flush(s.h));
-	EXPECT_EQ(1, must_stats(hwtimer_fd(s.h)).pending);
+	EXPECT_EQ(1, must_stats(context_fd(s.h)).pending);
 	ASSERT_EQ(0, hwtimer_cancel(s.h, ids[4]));
 	hwtimer_close(s.h);
 }
@@ -1752,7 +1874,7 @@ TEST(readable_when_room_was_made)
 /* Let timeouts @first to @last expire; their records fill the ring, and that of @last waits. */
 static void must_fill(struct seen_rings *s, unsigned int first, unsigned int last, hwtimer_id *ids)
 {
-	__u64 n = must_stats(hwtimer_fd(s->h)).expired;
+	__u64 n = must_stats(context_fd(s->h)).expired;
 	unsigned int i;
 
 	for (i = first; i <= last; i++) {
@@ -1832,9 +1954,9 @@ TEST(usual_options)
 
 	/* This kernel has rings. */
 	EXPECT_TRUE(hwtimer_has_rings(h));
-	EXPECT_EQ(4096, must_fdinfo(hwtimer_fd(h), "sq_entries"));
-	EXPECT_EQ(4096, must_fdinfo(hwtimer_fd(h), "cq_entries"));
-	EXPECT_EQ(65536, must_fdinfo(hwtimer_fd(h), "timeouts"));
+	EXPECT_EQ(4096, must_fdinfo(context_fd(h), "sq_entries"));
+	EXPECT_EQ(4096, must_fdinfo(context_fd(h), "cq_entries"));
+	EXPECT_EQ(resizable() ? 1024 : 65536, must_fdinfo(context_fd(h), "timeouts"));
 	ASSERT_EQ(0, hwtimer_schedule(h, 0, 1, NULL));
 	ASSERT_EQ(1, collect(h, &e, 1));
 	hwtimer_close(h);
@@ -1978,7 +2100,7 @@ static __u64 seen_of_cancelled(struct __test_metadata *_metadata, struct hwtimer
 	ASSERT_EQ(0, hwtimer_cancel(h, sooner));
 	EXPECT_EQ(0, hwtimer_flush(h));
 	EXPECT_EQ(0, hwtimer_wait(h, &(struct hwtimer_event){ 0 }, 1, 0));
-	s = must_stats(hwtimer_fd(h));
+	s = must_stats(context_fd(h));
 	EXPECT_EQ(0, s.pending);
 	EXPECT_EQ(s.scheduled, s.cancelled);
 	return s.scheduled;
@@ -2058,7 +2180,7 @@ TEST(claimed_meanwhile)
 		ASSERT_EQ(0, mprotect(trap.page, trap.size, PROT_READ | PROT_WRITE));
 	}
 	ASSERT_EQ(0, hwtimer_flush(h));
-	s = must_stats(hwtimer_fd(h));
+	s = must_stats(context_fd(h));
 	printf("# %u of %u claimed meanwhile\n", trap.times, i);
 	EXPECT_EQ(1, s.pending);
 	EXPECT_EQ(s.scheduled, s.cancelled + 1);
@@ -2069,7 +2191,10 @@ TEST(claimed_meanwhile)
 TEST(out_of_memory)
 {
 	int files = open_files(), n;
+	size_t before;
 
+	ASSERT_EQ(0, try_open(options(0)));
+	before = mapped;
 	for (n = 0; ; n++) {
 		int ret;
 
@@ -2080,9 +2205,123 @@ TEST(out_of_memory)
 		ASSERT_EQ(-ENOMEM, ret);
 	}
 	fail_allocation = -1;
-	/* The handle, its slots, and the list of the free ones. */
-	EXPECT_EQ(3, n);
+	/* The handle. */
+	EXPECT_EQ(1, n);
+	fail_map = 0;
+	EXPECT_EQ(-ENOMEM, try_open(options(0)));
 	EXPECT_EQ(files, open_files());
+	EXPECT_EQ(before, mapped);
+}
+
+/* Threads of one handle: each schedules, then exits; the last one ends all. */
+struct scheduler {
+	struct hwtimer *h;
+	pthread_t thread;
+	hwtimer_id id;
+	int ret;
+};
+
+static void *schedule_far(void *arg)
+{
+	struct scheduler *s = arg;
+
+	s->ret = hwtimer_schedule(s->h, FAR, (uintptr_t)s, &s->id);
+	return NULL;
+}
+
+static void schedule_by_thread(struct scheduler *s, struct hwtimer *h)
+{
+	s->h = h;
+	start(&s->thread, schedule_far, s);
+	pthread_join(s->thread, NULL);
+}
+
+/*
+ * Threads come and go, and with them no more than so many contexts. What they have scheduled can be
+ * touched and cancelled by others. Without descriptors for more contexts they share those that
+ * there are.
+ */
+TEST(many_threads)
+{
+	enum { N = 100 };
+	static struct scheduler s[N];
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	struct rlimit limit, low;
+	struct hwtimer_stats stats;
+	struct hwtimer_event e;
+	struct hwtimer_state state;
+	struct hwtimer *h;
+	int round, i, files;
+
+	ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &limit));
+	for (round = 0; round < 2; round++) {
+		h = MUST_OPEN(HWTIMER_OPEN_THREADS);
+		files = open_files();
+		low = (struct rlimit){ dup(0) + (round ? 0 : 100), limit.rlim_max };
+		close(low.rlim_cur - (round ? 0 : 100));
+		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &low));
+		for (i = 0; i < N; i++)
+			schedule_by_thread(&s[i], h);
+		ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &limit));
+		if (round || processors == 1) {
+			EXPECT_EQ(files, open_files());
+		} else {
+			EXPECT_LT(files, open_files());
+		}
+		EXPECT_GE(files + 2 * processors, open_files());
+		for (i = 0; i < N; i++) {
+			ASSERT_EQ(0, s[i].ret);
+			ASSERT_EQ(0, hwtimer_query(h, s[i].id, &state));
+			EXPECT_EQ((uintptr_t)&s[i], state.user_data);
+			EXPECT_EQ(0, hwtimer_touch(h, s[i].id, FAR / 2));
+			if (i >= N / 2) {
+				EXPECT_EQ(0, hwtimer_cancel(h, s[i].id));
+			}
+		}
+		EXPECT_EQ(-ENOENT, hwtimer_cancel(h, s[N - 1].id));
+		EXPECT_EQ(-ENOENT, hwtimer_cancel(h, s[0].id | 15ULL << 60));
+		EXPECT_EQ(-ENOENT, hwtimer_touch(h, s[0].id | 15ULL << 60, 0));
+		EXPECT_EQ(-ENOENT, hwtimer_query(h, s[0].id | 15ULL << 60, &state));
+		ASSERT_EQ(0, hwtimer_flush(h));
+		ASSERT_EQ(0, hwtimer_stats(h, &stats));
+		EXPECT_EQ(N / 2, stats.pending);
+		for (i = 0; i < 2; i++) {
+			EXPECT_EQ(0, hwtimer_touch(h, s[i].id, 0));
+			EXPECT_EQ(1, hwtimer_wait(h, &e, 1, -1));
+			EXPECT_EQ(s[i].id, e.id);
+		}
+		in_child(must_fork()) {
+			hwtimer_close(h);
+		}
+		ASSERT_EQ(0, hwtimer_stop(h));
+		schedule_by_thread(&s[0], h);
+		EXPECT_EQ(-ESHUTDOWN, s[0].ret);
+		for (i = 0; i < N / 2 - 2; i++) {
+			EXPECT_EQ(1, hwtimer_wait(h, &e, 1, -1));
+		}
+		EXPECT_EQ(-ESHUTDOWN, hwtimer_wait(h, &e, 1, -1));
+		hwtimer_close(h);
+	}
+}
+
+/* All threads together may have so many timeouts, wherever these are. */
+TEST(limit_of_all_threads)
+{
+	enum { N = 10 };
+	struct hwtimer *h = MUST_OPEN(HWTIMER_OPEN_THREADS, .timeouts = N);
+	struct scheduler s[N + 1] = { 0 };
+	int i;
+
+	for (i = 0; i <= N; i++)
+		schedule_by_thread(&s[i], h);
+	for (i = 0; i < N; i++) {
+		EXPECT_EQ(0, s[i].ret);
+	}
+	EXPECT_EQ(-EAGAIN, s[N].ret);
+	ASSERT_EQ(0, hwtimer_cancel(h, s[3].id));
+	schedule_by_thread(&s[N], h);
+	EXPECT_EQ(0, s[N].ret);
+	hwtimer_close(h);
 }
 
 TEST_HARNESS_MAIN
