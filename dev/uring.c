@@ -4,9 +4,11 @@
  *
  * They are the short ioctls, which take no mutex whose holder may fault in a page of the program.
  * dev/ioctl.c executes them, and all complete within the call. They run in the submitting task, in
- * an io-wq worker, or in the thread of IORING_SETUP_SQPOLL. The latter two are threads of the
- * program: they have its memory, namespaces and cgroups, and io_uring gives them the credentials of
- * the request. So an ioctl may use "current" as ever.
+ * an io-wq worker, or in the thread of IORING_SETUP_SQPOLL. The latter two are threads of a program:
+ * workers of the one that submits, SQPOLL of the one that set up the io_uring. They have its memory,
+ * namespaces and cgroups, and its credentials when it submitted or set up, unless the entry names a
+ * personality. So "current" is right for whatever an ioctl asks of it: memory, and
+ * CAP_SYS_RESOURCE. The user and the clock of a context are those of open(2).
  *
  * None of them returns -EAGAIN to be executed in an io-wq worker instead (IO_URING_F_NONBLOCK), not
  * even a SCHEDULE that has to make a wheel or wait for a RESIZE. From Linux 6.8 to 6.13, io_uring

@@ -5,7 +5,10 @@
  */
 #include "hwt.h"
 #include "uring.h"
+#include "users.h"
 
+#include <sched.h>
+#include <sys/eventfd.h>
 #include <sys/uio.h>
 
 /* The headers of the build machine may lack it. */
@@ -62,12 +65,15 @@ static int result(struct ring *ring)
 }
 
 /* Execute a command, and return its result. */
-#define RUN(cmd, arg)	({							\
-	struct io_uring_sqe run_sqe = command(self->fd, cmd, arg, variant->flags); \
-										\
-	submit(&self->ring, &run_sqe);						\
-	result(&self->ring);							\
-})
+static int run(struct ring *ring, int fd, __u32 cmd, void *arg, __u8 flags)
+{
+	struct io_uring_sqe sqe = command(fd, cmd, arg, flags);
+
+	submit(ring, &sqe);
+	return result(ring);
+}
+
+#define RUN(cmd, arg)	run(&self->ring, self->fd, cmd, arg, variant->flags)
 
 TEST_F(uring, operations)
 {
@@ -158,7 +164,7 @@ TEST_F(uring, errors)
 	};
 	static const __u32 by_ioctl_only[] = {
 		HWTIMER_IOC_SETUP, HWTIMER_IOC_STOP, HWTIMER_IOC_BATCH, HWTIMER_IOC_RINGS,
-		HWTIMER_IOC_LIST,
+		HWTIMER_IOC_LIST, HWTIMER_IOC_WHEELS, HWTIMER_IOC_RESIZE,
 	};
 	struct iovec buffer = { larger, sizeof(larger) };
 	struct io_uring_sqe sqe;
@@ -242,19 +248,29 @@ TEST_F(uring, fixed_file)
 	EXPECT_EQ(0, hwt_cancel(self->fd, s.id));
 }
 
+/* Give a context rings with 4 entries each, and map them; returns the submission ring in @sq. */
+static struct hwtimer_ring *map_rings(int fd, struct hwtimer_sqe **sq)
+{
+	struct hwtimer_rings rings = { ENTRY_SIZES,
+		.sq_entries = 4, .cq_entries = 4, .timeouts = 4,
+	};
+	struct hwtimer_ring *ring;
+
+	if (hwt_ioctl(fd, HWTIMER_IOC_RINGS, &rings))
+		die("HWTIMER_IOC_RINGS");
+	ring = must_mmap(rings.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+	*sq = (void *)((char *)ring + rings.sq_offset);
+	return ring;
+}
+
 /* On a context with rings: what was submitted to the ring before takes effect first. */
 TEST_F(uring, rings)
 {
-	struct hwtimer_rings rings = { ENTRY_SIZES, .sq_entries = 4, .cq_entries = 4, .timeouts = 4 };
 	struct hwtimer_enter enter = { .taken = DIRTY };
 	struct hwtimer_query q = { .id = HWTIMER_ID(1, 5) };
-	struct hwtimer_ring *ring;
 	struct hwtimer_sqe *sq;
+	struct hwtimer_ring *ring = map_rings(self->fd, &sq);
 
-	ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_RINGS, &rings));
-	ring = mmap(NULL, rings.size, PROT_READ | PROT_WRITE, MAP_SHARED, self->fd, 0);
-	ASSERT_NE(MAP_FAILED, ring);
-	sq = (void *)((char *)ring + rings.sq_offset);
 	sq[0] = (struct hwtimer_sqe){
 		.op = HWTIMER_OP_SCHEDULE, .id = q.id, .time = now_ns() + FAR, .user_data = 9,
 	};
@@ -268,7 +284,45 @@ TEST_F(uring, rings)
 	EXPECT_EQ(0, RUN(HWTIMER_IOC_ENTER, &enter));
 	EXPECT_EQ(2, __atomic_load_n(&ring->sq_head, __ATOMIC_ACQUIRE));
 	EXPECT_EQ(0, must_stats(self->fd).pending);
-	munmap(ring, rings.size);
+}
+
+/* With rings, each expiry is an edge of a multishot poll, and signals an eventfd; reads fail. */
+TEST_F(uring, rings_poll)
+{
+	struct hwtimer_record rec;
+	struct io_uring_sqe read_sqe = {
+		.opcode = IORING_OP_READ, .flags = variant->flags, .fd = self->fd,
+		.addr = (uintptr_t)&rec, .len = sizeof(rec), .off = -1,
+	}, sqe = {
+		.opcode = IORING_OP_POLL_ADD, .fd = self->fd,
+		.poll32_events = POLLIN, .len = IORING_POLL_ADD_MULTI,
+	};
+	int i, event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	struct hwtimer_enter enter = { 0 };
+	struct io_uring_cqe cqe;
+	struct hwtimer_sqe *sq;
+	struct hwtimer_ring *ring = map_rings(self->fd, &sq);
+	__u64 n;
+
+	ASSERT_LE(0, event);
+	ASSERT_EQ(0, syscall(__NR_io_uring_register, self->ring.fd, IORING_REGISTER_EVENTFD,
+			     &event, 1));
+	submit(&self->ring, &sqe);
+	for (i = 0; i < 3; i++) {
+		sq[i] = (struct hwtimer_sqe){
+			.op = HWTIMER_OP_SCHEDULE, .id = HWTIMER_ID(1, i),
+			.time = now_ns() + NSEC_PER_MSEC,
+		};
+		__atomic_store_n(&ring->sq_tail, i + 1, __ATOMIC_RELEASE);
+		ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_ENTER, &enter));
+		eventually(read(event, &n, sizeof(n)) == sizeof(n));
+		ASSERT_TRUE(completed(&self->ring, &cqe));
+		EXPECT_EQ(POLLIN, cqe.res);
+		EXPECT_TRUE(cqe.flags & IORING_CQE_F_MORE);
+	}
+	submit(&self->ring, &read_sqe);
+	EXPECT_EQ(-EOPNOTSUPP, result(&self->ring));
+	close(event);
 }
 
 /* Each expiry is an edge of a multishot poll, although nothing is read. */
@@ -344,20 +398,110 @@ TEST_F(uring, close_during_read)
 	EXPECT_EQ(id, rec.id);
 }
 
-/* IORING_SETUP_IOPOLL is for block devices. */
+/* A read that is cancelled takes no record. */
+TEST_F(uring, cancel_read)
+{
+	struct hwtimer_record rec = { .id = POISON };
+	struct io_uring_sqe sqe = {
+		.opcode = IORING_OP_READ, .flags = variant->flags, .fd = self->fd,
+		.addr = (uintptr_t)&rec, .len = sizeof(rec), .off = -1, .user_data = 1,
+	}, cancel = {
+		.opcode = IORING_OP_ASYNC_CANCEL, .addr = 1, .user_data = 2,
+	};
+	bool reading = true, cancelling = false;
+	struct io_uring_cqe cqe;
+	__u64 id;
+
+	submit(&self->ring, &sqe);
+	/* A worker that is just executing the read may miss the first cancel. */
+	while (reading || cancelling) {
+		if (!cancelling)
+			submit(&self->ring, &cancel);
+		cancelling = true;
+		eventually(completed(&self->ring, &cqe));
+		if (cqe.user_data == 2) {
+			cancelling = false;
+			continue;
+		}
+		EXPECT_EQ(-ECANCELED, cqe.res);
+		reading = false;
+	}
+	id = must_schedule(self->fd, 0, 0);
+	ASSERT_EQ(1, hwt_read(self->fd, &rec, 1));
+	EXPECT_EQ(id, rec.id);
+}
+
+/* A command has the memory of who submits it; the thread of SQPOLL has that of its creator. */
+TEST_F(uring, fork)
+{
+	struct hwtimer_schedule s = { .flags = HWTIMER_RELATIVE, .time = FAR, .id = POISON };
+	bool creators = variant->setup & IORING_SETUP_SQPOLL;
+
+	in_child(must_fork()) {
+		expect(0, RUN(HWTIMER_IOC_SCHEDULE, &s));
+		expect(creators, s.id == POISON);
+	}
+	EXPECT_EQ(!creators, s.id == POISON);
+	EXPECT_EQ(1, must_stats(self->fd).pending);
+}
+
+/*
+ * Capabilities are those of who submits; the thread of SQPOLL has those with which the io_uring was
+ * set up. Those of a user namespace do not count.
+ */
+TEST_F(uring, credentials)
+{
+	struct hwtimer_schedule s = { .flags = HWTIMER_RELATIVE, .time = FAR };
+	__u64 limit = must_get_parameter("max_user_timeouts");
+	int root;
+
+	make_node();
+	ASSERT_EQ(0, set_parameter("max_user_timeouts", 1));
+	for (root = 0; root < 2; root++) {
+		in_child(must_fork()) {
+			struct ring ring;
+			int fd;
+
+			if (root)
+				expect(0, open_ring(&ring, variant->setup));
+			become(USER_A);
+			fd = open_node();
+			if (!root) {
+				/* If there are no user namespaces, without one. */
+				unshare(CLONE_NEWUSER);
+				expect(0, open_ring(&ring, variant->setup));
+			}
+			expect(0, run(&ring, fd, HWTIMER_IOC_SCHEDULE, &s, variant->flags));
+			expect(root && variant->setup & IORING_SETUP_SQPOLL ? 0 : -EDQUOT,
+			       run(&ring, fd, HWTIMER_IOC_SCHEDULE, &s, variant->flags));
+			close(fd);
+			close_ring(&ring);
+		}
+	}
+	EXPECT_EQ(0, set_parameter("max_user_timeouts", limit));
+	remove_node();
+}
+
+/* With IORING_SETUP_IOPOLL, which is for block devices, newer kernels execute commands as well. */
 TEST(iopoll)
 {
-	struct hwtimer_info info = { 0 };
-	struct io_uring_sqe sqe;
+	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .cap = 1 };
+	struct hwtimer_schedule s = { .flags = HWTIMER_RELATIVE, .time = FAR };
+	int fd = must_open(0), ret, i;
 	struct ring ring;
-	int fd = must_open(0), ret = open_ring(&ring, IORING_SETUP_IOPOLL);
 
+	ret = open_ring(&ring, IORING_SETUP_IOPOLL);
 	if (ret == -ENOSYS)
 		SKIP(return, "this kernel has no io_uring");
 	ASSERT_EQ(0, ret);
-	sqe = command(fd, HWTIMER_IOC_INFO, &info, 0);
-	submit(&ring, &sqe);
-	EXPECT_EQ(-EOPNOTSUPP, result(&ring));
+	ASSERT_EQ(0, hwt_setup(fd, &setup));
+	for (i = 0; i < 3; i++) {
+		ret = run(&ring, fd, HWTIMER_IOC_SCHEDULE, &s, 0);
+		if (ret == -EOPNOTSUPP)
+			break;
+		EXPECT_EQ(i ? -EAGAIN : 0, ret);
+	}
+	EXPECT_EQ(!!i, must_stats(fd).pending);
 	close_ring(&ring);
 	close(fd);
 }

@@ -94,8 +94,9 @@
  *	deadline remains what it was: no deadline comes twice
  *	records that were not read show the times that the clock had shown
  *
- * A SCHEDULE, TOUCH, CANCEL or QUERY after the setting finds all this done. Records, LIST and STATS
- * show it when the worker has come to the timeout, from the next tick on. With rings, sleep_until
+ * A SCHEDULE, TOUCH, CANCEL, QUERY, LIST or STOP after the setting finds all this done. Records and
+ * STATS show it when the worker has come to the timeout, from the next tick on; a record of kind
+ * HWTIMER_CLOCK_SET may come before older records. With rings, sleep_until
  * is old until that tick: if it says that an operation needs no kick, the operation may be late by
  * the tick.
  *
@@ -105,7 +106,8 @@
  *
  * A program that computes times of day by a calendar keeps one timeout with HWTIMER_CANCEL_ON_SET
  * at HWTIMER_NEVER. It schedules it, then reads the clock and computes; at HWTIMER_CLOCK_SET it
- * does both again. So no setting escapes it.
+ * does both again. So no setting escapes it, unless the clock is set back, to the nanosecond, within
+ * a tick.
  *
  * Rings
  * -----
@@ -193,16 +195,16 @@
  * io_uring
  * --------
  *
- * IORING_OP_READ and, from Linux 6.7 on, IORING_OP_READ_MULTISHOT work like read(2), and
- * IORING_OP_POLL_ADD like poll(2); with IORING_POLL_ADD_MULTI each expiry is an edge. With rings,
- * only polls work.
+ * IORING_OP_READ reads like read(2), as IORING_OP_READ_MULTISHOT does (from Linux 6.7 on), and
+ * IORING_OP_POLL_ADD polls like poll(2); with IORING_POLL_ADD_MULTI each expiry is an edge. With
+ * rings, only polls work: a read waits for an expiry, and then fails with -EOPNOTSUPP.
  *
  * SCHEDULE, TOUCH, CANCEL, QUERY, STATS, ENTER and INFO can be submitted with IORING_OP_URING_CMD,
  * if hwtimer_info.features has HWTIMER_FEATURE_URING: cmd_op is HWTIMER_IOC_*, cmd is a struct
  * hwtimer_uring_cmd. They do what the ioctl does, and the result of the completion is what the
  * ioctl returns, or -errno. The ioctl's structure has to stay in place until then. Also:
  *
- * -EOPNOTSUPP	another command; or the io_uring has IORING_SETUP_IOPOLL
+ * -EOPNOTSUPP	another command; or, on most kernels, the io_uring has IORING_SETUP_IOPOLL
  * -EINVAL	pad, or a flag of uring_cmd_flags, is not 0
  *
  * SCHEDULE, TOUCH, CANCEL and QUERY complete while they are submitted, unless the entry has
@@ -811,7 +813,7 @@ struct hwtimer_batch {
  *	Out: the rounded number
  * @cq_entries: entries of the completion ring, likewise; 0: as many as sq_entries
  * @timeouts: how many timeouts there may be at a time, 1 to 2^24. Their memory, about 65
- *	bytes each (90 on CLOCK_REALTIME), is allocated now. HWTIMER_IOC_RESIZE changes the number
+ *	bytes each (97 on CLOCK_REALTIME), is allocated now. HWTIMER_IOC_RESIZE changes the number
  * @sqe_size: sizeof(struct hwtimer_sqe), the distance of entries
  * @record_size: sizeof(struct hwtimer_record), the distance of records
  * @sq_offset: out: offset of the submission ring in the mapping
