@@ -1121,6 +1121,7 @@ __u32 native_submitted(int fd)
 struct ctx_clock *hwtimer_dates_create(struct hwtimer_ctx *ctx, gfp_t gfp) { return NULL; }
 void hwtimer_dates_free(struct ctx_clock *clock) { }
 int hwtimer_dates_reserve(struct ctx_clock *clock, u32 index, gfp_t gfp) { return -ENOMEM; }
+int hwtimer_dates_reserve_all(struct ctx_clock *clock, u32 timeouts, gfp_t gfp) { return -ENOMEM; }
 struct ctx_date *hwtimer_dates_find(struct ctx_clock *clock, u32 index) { return NULL; }
 s64 hwtimer_dates_offset(void) { return 0; }
 void hwtimer_dates_notice(struct ctx_clock *clock, s64 *offset_ns) { }

@@ -61,6 +61,7 @@ struct rb_node { };
 #define CONFIG_64BIT	1
 #define IS_ENABLED(x)	native_enabled_##x
 #define native_enabled_CONFIG_64BIT	1
+#define native_enabled_CONFIG_IO_URING	0
 #define native_enabled_CONFIG_GENERIC_ATOMIC64	0
 #define IS_ERR_OR_NULL(p)	(!(p) || IS_ERR(p))
 #define U32_MAX		(~0U)
@@ -702,6 +703,7 @@ struct xarray { void *unused; };
 #define IOCSIZE_MASK	(_IOC_SIZEMASK << _IOC_SIZESHIFT)
 #define MISC_DYNAMIC_MINOR	255
 struct inode;
+struct io_uring_cmd;
 struct seq_file;
 struct module;
 struct file { void *private_data; unsigned int f_flags; fmode_t f_mode; };
