@@ -94,6 +94,7 @@ void hwtimer_ctx_wake(struct hwtimer_ctx *ctx, __poll_t news)
  * The lock is dropped before each page, so the result is valid only until the next call.
  */
 struct ctx_timeout *hwtimer_ctx_next_timeout(struct hwtimer_ctx *ctx, unsigned long *index)
+	__must_hold(&ctx->lock)
 {
 	struct ctx_timeout *ct;
 

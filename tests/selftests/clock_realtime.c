@@ -541,4 +541,27 @@ TEST_F(clock, ring)
 	ring_unmap(r);
 }
 
+/* However many records are unread, and however many more come, that of a sentinel is read soon. */
+TEST_F(clock, sentinel_first)
+{
+	struct hwtimer_record rec;
+	int i;
+
+	must_arm_at(self->fd, HWTIMER_CANCEL_ON_SET, HWTIMER_NEVER, 999);
+	for (i = 0; i < 5; i++)
+		must_arm_at(self->fd, 0, real_ns(), i);
+	while (must_stats(self->fd).unread < 5)
+		usleep(1000);
+	must_step(HOUR);
+	while (must_stats(self->fd).clock_set < 1)
+		usleep(1000);
+	ASSERT_EQ(1, hwt_read(self->fd, &rec, 1));
+	EXPECT_EQ(HWTIMER_CLOCK_SET, rec.kind);
+	EXPECT_EQ(999, rec.user_data);
+	for (i = 0; i < 5; i++) {
+		ASSERT_EQ(1, hwt_read(self->fd, &rec, 1));
+		EXPECT_EQ(HWTIMER_EXPIRED, rec.kind);
+	}
+}
+
 TEST_HARNESS_MAIN

@@ -264,6 +264,56 @@ TEST(memory)
 	remove_group(GROUP);
 }
 
+/* After it has failed to grow, and freed what it had, it can grow by less. */
+TEST(grows_after_failing)
+{
+	const unsigned int more = 200;
+
+	if (!make_limited_group("8M"))
+		SKIP(return, "no memory controller in " CGROUPS);
+	in_child(must_fork()) {
+		struct ring *r;
+
+		enter_group(GROUP);
+		r = must_ring(must_open(0), 4, 4, 1);
+		must_have_pages();
+		expect(-ENOMEM, hwt_resize(r->fd, 300000));
+		expect(more, hwt_resize(r->fd, more));
+		must_arm(r, HWTIMER_ID(more - 1, 1), now_ns() + FAR, 0);
+		expect(0, hwt_cancel(r->fd, HWTIMER_ID(more - 1, 1)));
+	}
+	remove_group(GROUP);
+}
+
+/* On CLOCK_REALTIME, what is known of timeouts is given back with them. */
+TEST(realtime_memory)
+{
+	enum { TIMES = 6, PART = 30000 };
+
+	if (!make_limited_group("8M"))
+		SKIP(return, "no memory controller in " CGROUPS);
+	in_child(must_fork()) {
+		struct hwtimer_setup setup = {
+			.flags = HWTIMER_SETUP_OWN_WHEEL, .clockid = CLOCK_REALTIME,
+			.tick_ns = NSEC_PER_MSEC, .slots = 64,
+		};
+		struct ring *r;
+		unsigned int i;
+		int fd;
+
+		enter_group(GROUP);
+		for (i = 0; i < TIMES; i++) {
+			fd = must_open(0);
+			expect(0, hwt_setup(fd, &setup));
+			r = must_ring(fd, 4, 4, 1);
+			expect(PART, hwt_resize(fd, PART));
+			expect(1, hwt_resize(fd, 1));
+			eventually(must_fdinfo(r->fd, "user_timeouts") == i + 1);
+		}
+	}
+	remove_group(GROUP);
+}
+
 /* Close it while the wheel holds timeouts of pages that were given back; also an own wheel. */
 TEST(closed_meanwhile)
 {

@@ -96,9 +96,8 @@
  *
  * A SCHEDULE, TOUCH, CANCEL, QUERY, LIST or STOP after the setting finds all this done. Records and
  * STATS show it when the worker has come to the timeout, from the next tick on; a record of kind
- * HWTIMER_CLOCK_SET may come before older records. With rings, sleep_until
- * is old until that tick: if it says that an operation needs no kick, the operation may be late by
- * the tick.
+ * HWTIMER_CLOCK_SET may come before older records. With rings, sleep_until is old until that tick:
+ * if it says that an operation needs no kick, the operation may be late by the tick.
  *
  * A clock that is only slewed (adjtime(3), NTP) is not set; nor is it set by suspend: the clock
  * goes on, and what became due meanwhile expires after the resume. This differs from timerfd(2),
