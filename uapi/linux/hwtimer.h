@@ -12,11 +12,11 @@
  * stands still, and so do its timeouts. CLOCK_BOOTTIME goes on, and timeouts that became due expire
  * after the resume. Neither wakes the machine. On these two clocks,
  *
- *	absolute times, in both directions, are those of one time namespace, whoever uses the
- *	file: that of the task that called HWTIMER_IOC_SETUP or, without SETUP, opened the file
- *	a deadline before the creation of the context's wheel, which is past in any case, counts
- *	as the time of the creation, and is reported so. The first deadline of a periodic
- *	timeout may be earlier, but not before the start of the machine
+ *  - absolute times, in both directions, are those of one time namespace, whoever uses the file:
+ *    that of the task that called HWTIMER_IOC_SETUP or, without SETUP, opened the file
+ *  - a deadline before the creation of the context's wheel, which is past in any case, counts as
+ *    the time of the creation, and is reported so. The first deadline of a periodic timeout may be
+ *    earlier, but not before the start of the machine
  *
  * CLOCK_REALTIME is described below.
  *
@@ -82,17 +82,17 @@
  * follow the clock when it is set (clock_settime(2), settimeofday(2), adjtimex(2) with
  * ADJ_SETOFFSET, a leap second):
  *
- *	an absolute deadline remains the same time of day. It is reported as it was given, even
- *	if it is out of the range of the wheel. If the clock has passed it, the timeout expires
- *	at the next tick. No timeout expires before the clock shows its deadline
- *	a delay (HWTIMER_RELATIVE) remains as long as it was. On the clock, its deadline moves
- *	a timeout with HWTIMER_CANCEL_ON_SET ends with a record of kind HWTIMER_CLOCK_SET
- *	the deadlines of a periodic timeout remain a whole number of periods after the first
- *	one: on the clock if that was absolute, else in real time, and then records show the
- *	move of the deadlines like that of a touch. If the clock is set forward, the absolute
- *	deadlines that it skips are missed, and the policy decides. If it is set back, the next
- *	deadline remains what it was: no deadline comes twice
- *	records that were not read show the times that the clock had shown
+ *  - An absolute deadline remains the same time of day. It is reported as it was given, even if it
+ *    is out of the range of the wheel. If the clock has passed it, the timeout expires at the next
+ *    tick. No timeout expires before the clock shows its deadline.
+ *  - A delay (HWTIMER_RELATIVE) remains as long as it was. On the clock, its deadline moves.
+ *  - A timeout with HWTIMER_CANCEL_ON_SET ends with a record of kind HWTIMER_CLOCK_SET.
+ *  - The deadlines of a periodic timeout remain a whole number of periods after the first one: on
+ *    the clock if that was absolute, else in real time, and then records show the move of the
+ *    deadlines like that of a touch. If the clock is set forward, the absolute deadlines that it
+ *    skips are missed, and the policy decides. If it is set back, the next deadline remains what it
+ *    was: no deadline comes twice.
+ *  - Records that were not read show the times that the clock had shown.
  *
  * A SCHEDULE, TOUCH, CANCEL, QUERY, LIST or STOP after the setting finds all this done. Records and
  * STATS show it when the worker has come to the timeout, from the next tick on; a record of kind
