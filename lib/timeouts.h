@@ -71,6 +71,7 @@ struct repeat {
  * @next: valid if @listed: index of the next timeout on the list, or NO_TIMEOUT
  * @used: false: it is free
  * @periodic: it is periodic
+ * @touched: it was touched since it was armed
  * @listed: it is on the list of timeouts that report something. It stays there even if it was
  *	cancelled or armed again meanwhile
  * @reports: REPORTS_*; 0: ARMED. If it is not periodic, at most one of them
@@ -91,7 +92,8 @@ struct timeout {
 	};
 	uint32_t		next;
 	bool			used;
-	bool			periodic;
+	bool			periodic : 1;
+	bool			touched : 1;
 	bool			listed;
 	uint8_t			reports;
 };

@@ -1697,6 +1697,45 @@ TEST_F(lib, realtime)
 	step_clock(-2 * hour - hour / 3);
 }
 
+/* The clock goes back when they have expired in the kernel, and then they are touched. */
+TEST_F(lib, realtime_touched)
+{
+	const unsigned int own = HWTIMER_OPEN_OWN_WHEEL | HWTIMER_OPEN_REALTIME;
+	const __s64 hour = 3600 * NSEC_PER_SEC;
+	struct hwtimer_state state;
+	struct hwtimer_event e;
+	struct hwtimer *h;
+	hwtimer_id later, same, untouched;
+	__u64 now;
+
+	h = MUST_OPEN(variant->flags | own, .tick_ns = NSEC_PER_MSEC, .slots = 512);
+	now = hwtimer_now(h);
+	ASSERT_EQ(0, hwtimer_schedule_at(h, now, 1, &later));
+	ASSERT_EQ(0, hwtimer_schedule_at(h, now, 2, &same));
+	ASSERT_EQ(0, hwtimer_schedule_at(h, now, 3, &untouched));
+	wait_expired(h, 3);
+	step_clock(-hour);
+	ASSERT_EQ(0, hwtimer_touch(h, later, 30 * NSEC_PER_SEC));
+	ASSERT_EQ(0, hwtimer_touch_at(h, same, now));
+	/* Not touched: the clock had reached its deadline. */
+	ASSERT_EQ(1, hwtimer_wait(h, &e, 1, NSEC_PER_SEC));
+	EXPECT_EQ(untouched, e.id);
+	EXPECT_EQ(now, e.deadline_ns);
+	EXPECT_EQ(0, hwtimer_wait(h, &e, 1, 50 * NSEC_PER_MSEC));
+	ASSERT_EQ(0, hwtimer_query(h, later, &state));
+	EXPECT_GE(30 * NSEC_PER_SEC, state.remaining_ns);
+	ASSERT_EQ(0, hwtimer_query(h, same, &state));
+	EXPECT_EQ(now, state.deadline_ns);
+	ASSERT_EQ(0, hwtimer_flush(h));
+	EXPECT_EQ(2, must_stats(hwtimer_fd(h)).pending);
+	step_clock(hour);
+	ASSERT_EQ(1, collect(h, &e, 1));
+	EXPECT_LE(e.deadline_ns, e.fired_ns);
+	ASSERT_EQ(1, collect(h, &e, 1));
+	EXPECT_LE(e.deadline_ns, e.fired_ns);
+	hwtimer_close(h);
+}
+
 /* An error of the kernel's ioctl is returned, and no slot is taken. */
 TEST_F(lib, refused)
 {
