@@ -1260,30 +1260,37 @@ uint64_t hwtimer_now(const struct hwtimer *h)
 	return read_clock(h->clock);
 }
 
-int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats)
+/* The size of struct hwtimer_stats in its first version. */
+#define FIRST_STATS	96
+
+int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats, size_t size)
 {
-	struct hwtimer_stats one;
+	struct hwtimer_stats sum = { 0 }, one;
 	struct hwtimer *each;
 	uint32_t i;
 	int ret;
 
-	*stats = (struct hwtimer_stats){ 0 };
+	if (size < FIRST_STATS || size % 8)
+		return -EINVAL;
 	for (i = 0; (each = shard(h, i)); i++) {
 		one = (struct hwtimer_stats){ 0 };
 		ret = device(each, HWTIMER_IOC_STATS, &one);
 		if (ret)
 			return ret;
-		stats->now = one.now;
-		stats->scheduled += one.scheduled;
-		stats->touched += one.touched;
-		stats->cancelled += one.cancelled;
-		stats->expired += one.expired;
-		stats->handed_back += one.handed_back;
-		stats->rejected += one.rejected;
-		stats->pending += one.pending;
-		stats->unread += one.unread;
-		stats->cap += one.cap;
+		sum.now = one.now;
+		sum.scheduled += one.scheduled;
+		sum.touched += one.touched;
+		sum.cancelled += one.cancelled;
+		sum.expired += one.expired;
+		sum.handed_back += one.handed_back;
+		sum.rejected += one.rejected;
+		sum.pending += one.pending;
+		sum.unread += one.unread;
+		sum.cap += one.cap;
+		sum.clock_set += one.clock_set;
 	}
+	memset(stats, 0, size);
+	memcpy(stats, &sum, size < sizeof(sum) ? size : sizeof(sum));
 	return 0;
 }
 
