@@ -9,7 +9,6 @@
 #include <sys/select.h>
 #include <sys/uio.h>
 
-
 FIXTURE(context)
 {
 	int fd;

@@ -245,7 +245,9 @@ TEST_F(uring, fixed_file)
 /* On a context with rings: what was submitted to the ring before takes effect first. */
 TEST_F(uring, rings)
 {
-	struct hwtimer_rings rings = { ENTRY_SIZES, .sq_entries = 4, .cq_entries = 4, .timeouts = 4 };
+	struct hwtimer_rings rings = {
+		ENTRY_SIZES, .sq_entries = 4, .cq_entries = 4, .timeouts = 4,
+	};
 	struct hwtimer_enter enter = { .taken = DIRTY };
 	struct hwtimer_query q = { .id = HWTIMER_ID(1, 5) };
 	struct hwtimer_ring *ring;
