@@ -139,12 +139,10 @@ int hwtimer_ctx_resize(struct hwtimer_ctx *ctx, u32 timeouts)
 		return grow(ctx, timeouts);
 	while (more && !fatal_signal_pending(current)) {
 		more = rings ? shrink_rings(ctx, timeouts) : shrink_free(ctx, timeouts);
-		/* Without rings, a SCHEDULE may wait to get a page. */
-		if (!rings)
-			mutex_unlock(&ctx->size_lock);
+		/* A SCHEDULE may wait to get a page. */
+		mutex_unlock(&ctx->size_lock);
 		cond_resched();
-		if (!rings)
-			mutex_lock(&ctx->size_lock);
+		mutex_lock(&ctx->size_lock);
 	}
 	if (rings)
 		hwtimer_table_trim(&ctx->table);

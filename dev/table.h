@@ -91,13 +91,14 @@ struct ctx_timeout {
 		u64			user_data;
 		struct ctx_period	*period;
 	};
-	u64				tag : 64 - ID_INDEX_BITS;
+	u64				tag : 40;
 	u8				state;
 	u8				kind : 4;
 	u8				periodic : 1;
 } __aligned(64);
 
 static_assert(sizeof(struct ctx_timeout) == 64);
+static_assert(ID_INDEX_BITS + 40 == 64);
 #ifdef CONFIG_64BIT
 static_assert(sizeof(struct ctx_done) <= sizeof(struct list_head) &&
 	      !offsetof(struct hwtimer_timeout, node));

@@ -4,10 +4,10 @@
  *
  * They are the short ioctls, which take no mutex whose holder may fault in a page of the program.
  * dev/ioctl.c executes them, and all complete within the call. They run in the submitting task, in
- * an io-wq worker, or in the thread of IORING_SETUP_SQPOLL. The latter two are threads of a program:
- * workers of the one that submits, SQPOLL of the one that set up the io_uring. They have its memory,
- * namespaces and cgroups, and its credentials when it submitted or set up, unless the entry names a
- * personality. So "current" is right for whatever an ioctl asks of it: memory, and
+ * an io-wq worker, or in the thread of IORING_SETUP_SQPOLL. The latter two are threads of a
+ * program: workers of the one that submits, SQPOLL of the one that set up the io_uring. They have
+ * its memory, namespaces and cgroups, and its credentials when it submitted or set up, unless the
+ * entry names a personality. So "current" is right for whatever an ioctl asks of it: memory, and
  * CAP_SYS_RESOURCE. The user and the clock of a context are those of open(2).
  *
  * None of them returns -EAGAIN to be executed in an io-wq worker instead (IO_URING_F_NONBLOCK), not

@@ -343,7 +343,7 @@ static void end_timeouts(void)
 	      counts.cancelled + counts.expired + counts.handed_back + counts.lost);
 
 	/* The kernel's numbers are not predictable, but must be consistent. */
-	must(hwtimer_stats(timers, &kernel), "hwtimer_stats");
+	must(hwtimer_stats(timers, &kernel, sizeof(kernel)), "hwtimer_stats");
 	check("timeouts that the kernel armed, and ended", kernel.scheduled,
 	      kernel.cancelled + kernel.expired + kernel.handed_back);
 	check("timeouts that the kernel has at the end, and should", kernel.pending, 0);

@@ -236,7 +236,7 @@ static void end_all(void)
 		return;
 	check("events of timeouts that were cancelled, and should be",
 	      must(hwtimer_wait(timers, events, 1, 0), "hwtimer_wait"), 0);
-	must(hwtimer_stats(timers, &kernel), "hwtimer_stats");
+	must(hwtimer_stats(timers, &kernel, sizeof(kernel)), "hwtimer_stats");
 	check("timeouts that the kernel has at the end, and should", kernel.pending, 0);
 	check("timeouts that the kernel armed, and ended", kernel.scheduled,
 	      kernel.cancelled + kernel.expired);

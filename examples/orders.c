@@ -162,7 +162,7 @@ static int report(__u64 began)
 	bad = must(hwtimer_wait(timers, &(struct hwtimer_event){ 0 }, 1, 0), "hwtimer_wait");
 	must(hwtimer_stop(timers), "hwtimer_stop");
 	bad |= hwtimer_wait(timers, &(struct hwtimer_event){ 0 }, 1, 0) != -ESHUTDOWN;
-	must(hwtimer_stats(timers, &stats), "hwtimer_stats");
+	must(hwtimer_stats(timers, &stats, sizeof(stats)), "hwtimer_stats");
 	bad |= stats.pending || stats.unread;
 
 	for (i = 0; i < nr_orders; i++)

@@ -36,7 +36,8 @@
  *
  * If CLOCK_REALTIME is the clock of the handle, known is a time of day for the kernel, whoever sets
  * the clock, and wanted is one, too. So the table above still holds: known is never after wanted.
- * In cases 2 and 3 wanted is compared with the clock as it is now; in case 1 the clock showed fired.
+ * In cases 2 and 3 wanted is compared with the clock as it is now. Case 1, where the clock showed
+ * fired, is not for timeouts that were touched: the clock may have been set back before the touch.
  *
  * The rings
  * ---------
@@ -447,6 +448,7 @@ static int take_timeout(struct hwtimer *h, uint64_t user_data, struct timeout **
 	timeout->user_data = user_data;
 	timeout->used = true;
 	timeout->periodic = false;
+	timeout->touched = false;
 	timeout->reports = 0;
 	*taken = timeout;
 	return 0;
@@ -581,12 +583,15 @@ static int report_one(struct hwtimer *h, struct timeout *timeout, struct hwtimer
 		event->overruns = r->overruns;
 		timeout->reports &= ~REPORTS_EXPIRY;
 		return 1;
-	} else if (!timeout->fired || timeout->wanted > timeout->fired) {
+	} else if (!timeout->fired || timeout->wanted > timeout->fired ||
+		   (timeout->touched && h->clock == CLOCK_REALTIME)) {
 		event->fired_ns = hwtimer_now(h);
 		if (timeout->wanted > event->fired_ns) {
 			ret = h->stopped ? -ESHUTDOWN : h->backend->arm(h, timeout);
-			if (!ret)
+			if (!ret) {
+				timeout->touched = false;
 				timeout->reports = 0;
+			}
 			if (ret != -ESHUTDOWN)
 				return ret;
 			event->kind = HWTIMER_HANDED_BACK;
@@ -1255,30 +1260,37 @@ uint64_t hwtimer_now(const struct hwtimer *h)
 	return read_clock(h->clock);
 }
 
-int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats)
+/* The size of struct hwtimer_stats in its first version. */
+#define FIRST_STATS	96
+
+int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats, size_t size)
 {
-	struct hwtimer_stats one;
+	struct hwtimer_stats sum = { 0 }, one;
 	struct hwtimer *each;
 	uint32_t i;
 	int ret;
 
-	*stats = (struct hwtimer_stats){ 0 };
+	if (size < FIRST_STATS || size % 8)
+		return -EINVAL;
 	for (i = 0; (each = shard(h, i)); i++) {
 		one = (struct hwtimer_stats){ 0 };
 		ret = device(each, HWTIMER_IOC_STATS, &one);
 		if (ret)
 			return ret;
-		stats->now = one.now;
-		stats->scheduled += one.scheduled;
-		stats->touched += one.touched;
-		stats->cancelled += one.cancelled;
-		stats->expired += one.expired;
-		stats->handed_back += one.handed_back;
-		stats->rejected += one.rejected;
-		stats->pending += one.pending;
-		stats->unread += one.unread;
-		stats->cap += one.cap;
+		sum.now = one.now;
+		sum.scheduled += one.scheduled;
+		sum.touched += one.touched;
+		sum.cancelled += one.cancelled;
+		sum.expired += one.expired;
+		sum.handed_back += one.handed_back;
+		sum.rejected += one.rejected;
+		sum.pending += one.pending;
+		sum.unread += one.unread;
+		sum.cap += one.cap;
+		sum.clock_set += one.clock_set;
 	}
+	memset(stats, 0, size);
+	memcpy(stats, &sum, size < sizeof(sum) ? size : sizeof(sum));
 	return 0;
 }
 
@@ -1389,6 +1401,7 @@ static int touch(struct hwtimer *h, struct timeout *timeout, uint64_t deadline_n
 	if (timeout->periodic)
 		return ioctl_touch(h, h->ring ? timeout->id : timeout->kernel_id, deadline_ns);
 	timeout->wanted = deadline_ns;
+	timeout->touched = true;
 	if (timeout->reports || deadline_ns >= timeout->known)
 		return 0;
 	ret = h->backend->sooner(h, timeout);

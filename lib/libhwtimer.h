@@ -254,9 +254,11 @@ int hwtimer_stop(struct hwtimer *h);
 
 /*
  * The kernel's counters, the sums of all contexts. They do not include what the library does by
- * itself, nor submissions that the kernel has not taken; see hwtimer_flush().
+ * itself, nor submissions that the kernel has not taken; see hwtimer_flush(). @size is
+ * sizeof(struct hwtimer_stats). The structure may grow; members that the library or the kernel does
+ * not know become 0. -EINVAL: @size is none of the structure.
  */
-int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats);
+int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats, size_t size);
 
 #ifdef __cplusplus
 }

@@ -71,6 +71,7 @@ struct repeat {
  * @next: valid if @listed: index of the next timeout on the list, or NO_TIMEOUT
  * @used: false: it is free
  * @periodic: it is periodic
+ * @touched: it was touched since it was armed
  * @listed: it is on the list of timeouts that report something. It stays there even if it was
  *	cancelled or armed again meanwhile
  * @reports: REPORTS_*; 0: ARMED. If it is not periodic, at most one of them
@@ -91,7 +92,8 @@ struct timeout {
 	};
 	uint32_t		next;
 	bool			used;
-	bool			periodic;
+	bool			periodic : 1;
+	bool			touched : 1;
 	bool			listed;
 	uint8_t			reports;
 };
@@ -157,18 +159,20 @@ static void *map_memory(size_t size)
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	return p == MAP_FAILED ? NULL : p;
+	if (p == MAP_FAILED)
+		return NULL;
+	return p;
 }
 
 /* Make a table for up to @most timeouts, without any so far. */
 static int table_init(struct table *t, uint32_t most)
 {
-	size_t words[LEVELS], all = 0;
+	size_t words[LEVELS] = { ((size_t)most + 63) / 64 }, all = words[0];
 	uint64_t *p;
 	int i;
 
-	for (i = 0; i < LEVELS; i++) {
-		words[i] = ((i ? words[i - 1] : most) + 63) / 64;
+	for (i = 1; i < LEVELS; i++) {
+		words[i] = (words[i - 1] + 63) / 64;
 		all += words[i];
 	}
 	t->map_size = (all + nr_chunks(most)) * sizeof(*p) + nr_chunks(most) * sizeof(*t->chunks);

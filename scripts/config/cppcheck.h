@@ -10,4 +10,6 @@
 	for (at = first(head), n = next(at); more(at); at = n)
 #define hlist_for_each_entry list_for_each_entry
 #define hash_for_each_possible(table, at, member, key) list_for_each_entry(at, table, member)
+#define xa_for_each(xa, index, at) for (index = 0; more(at); index++)
+#define xa_for_each_start(xa, index, at, start) for (index = start; more(at); index++)
 #define LIST_HEAD(...) struct list_head

@@ -161,7 +161,7 @@ static void finish(struct program *p, bool stop)
 		native_fail("scheduled %llu, cancelled %llu, expired %llu, handed back %llu",
 			    (unsigned long long)p->scheduled, (unsigned long long)p->cancelled,
 			    (unsigned long long)p->expired, (unsigned long long)p->handed_back);
-	hwtimer_stats(p->h, &stats);
+	hwtimer_stats(p->h, &stats, sizeof(stats));
 	if (stats.pending || stats.unread ||
 	    stats.scheduled != stats.cancelled + stats.expired + stats.handed_back)
 		native_fail("the kernel's books do not balance");
@@ -458,7 +458,7 @@ static __u64 backlog(void)
 		if (hwtimer_schedule(h, 0, i, NULL))
 			native_fail("schedule failed");
 	while (stats.expired < N && !native_failures)
-		hwtimer_stats(h, &stats);
+		hwtimer_stats(h, &stats, sizeof(stats));
 	before = __atomic_load_n(&native_enters, __ATOMIC_RELAXED);
 	for (i = 0; i < N && !native_failures; i++)
 		if (hwtimer_wait(h, &e, 1, 60000000000LL) != 1)

@@ -1115,7 +1115,7 @@ __u32 native_submitted(int fd)
 	return ctx->rings ? READ_ONCE(ctx->rings->pair.shared->sq_tail) : 0;
 }
 
-/* Stubs for the parts of the module that are not built: users, their wheels, debugfs and statistics. */
+/* Stubs for parts of the module that are not built: users, their wheels, debugfs, statistics. */
 
 /* No test sets CLOCK_REALTIME. */
 struct ctx_clock *hwtimer_dates_create(struct hwtimer_ctx *ctx, gfp_t gfp) { return NULL; }

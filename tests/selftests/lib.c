@@ -220,7 +220,7 @@ static void wait_expired(struct hwtimer *h, __u64 n)
 	struct hwtimer_stats s;
 
 	eventually(({
-		if (hwtimer_stats(h, &s))
+		if (hwtimer_stats(h, &s, sizeof(s)))
 			die("stats");
 		s.expired >= n;
 	}));
@@ -291,10 +291,42 @@ TEST_F(lib, what_it_says)
 	EXPECT_EQ(must_fdinfo(context_fd(self->h), "tick_ns"), self->tick);
 	EXPECT_EQ(FD_CLOEXEC, fcntl(hwtimer_fd(self->h), F_GETFD));
 	memset(&stats, 0xa5, sizeof(stats));
-	ASSERT_EQ(0, hwtimer_stats(self->h, &stats));
+	ASSERT_EQ(0, hwtimer_stats(self->h, &stats, sizeof(stats)));
 	EXPECT_LE(after, stats.now);
 	EXPECT_EQ(0, stats.pending);
 	EXPECT_EQ(0, stats.scheduled);
+}
+
+/* A newer program gets zeros beyond what the library knows; nothing else is written. */
+TEST_F(lib, stats_sizes)
+{
+	const size_t first = 96;
+	struct hwtimer_stats s;
+	size_t size, i;
+	union {
+		struct hwtimer_stats	s;
+		unsigned char		bytes[sizeof(struct hwtimer_stats) + 64];
+	} u;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 1, NULL));
+	ASSERT_EQ(0, hwtimer_flush(self->h));
+	for (size = 0; size <= sizeof(u); size++) {
+		memset(&u, 0xa5, sizeof(u));
+		if (size < first || size % 8) {
+			EXPECT_EQ(-EINVAL, hwtimer_stats(self->h, &u.s, size));
+			EXPECT_EQ(0xa5, u.bytes[0]);
+			continue;
+		}
+		ASSERT_EQ(0, hwtimer_stats(self->h, &u.s, size));
+		EXPECT_EQ(1, u.s.scheduled);
+		EXPECT_EQ(1, u.s.pending);
+		s = must_stats(context_fd(self->h));
+		EXPECT_EQ(0, memcmp(&s.scheduled, &u.s.scheduled,
+				    offsetof(struct hwtimer_stats, cap) -
+				    offsetof(struct hwtimer_stats, scheduled)));
+		for (i = sizeof(struct hwtimer_stats); i < sizeof(u); i++)
+			EXPECT_EQ(i < size ? 0 : 0xa5, u.bytes[i]);
+	}
 }
 
 TEST_F(lib, expires)
@@ -533,7 +565,7 @@ TEST_F(lib, cancel)
 	EXPECT_EQ(0, hwtimer_wait(self->h, &e, 1, 0));
 	ASSERT_EQ(0, hwtimer_cancel(self->h, other));
 	ASSERT_EQ(0, hwtimer_flush(self->h));
-	ASSERT_EQ(0, hwtimer_stats(self->h, &stats));
+	ASSERT_EQ(0, hwtimer_stats(self->h, &stats, sizeof(stats)));
 	EXPECT_EQ(0, stats.pending);
 	EXPECT_EQ(2, stats.expired);
 	EXPECT_EQ(stats.scheduled, stats.cancelled + 2);
@@ -1307,7 +1339,7 @@ static void model(struct __test_metadata *_metadata, struct hwtimer_options o, _
 		model_events(_metadata, &c, e, ret, true);
 	ASSERT_EQ(-ESHUTDOWN, ret);
 	EXPECT_EQ(0, c.live);
-	ASSERT_EQ(0, hwtimer_stats(c.h, &stats));
+	ASSERT_EQ(0, hwtimer_stats(c.h, &stats, sizeof(stats)));
 	EXPECT_EQ(0, stats.pending);
 	EXPECT_TRUE(balanced(&stats));
 	printf("# rings of %u and %u: %llu scheduled, %llu events, %llu expiries in the kernel\n",
@@ -1633,6 +1665,7 @@ TEST_F(lib, realtime)
 	const unsigned int own = HWTIMER_OPEN_OWN_WHEEL | HWTIMER_OPEN_REALTIME;
 	const __s64 hour = 3600 * NSEC_PER_SEC;
 	struct hwtimer_state state;
+	struct hwtimer_stats stats;
 	struct hwtimer_event e;
 	struct hwtimer *h;
 	hwtimer_id id, late, watch;
@@ -1685,6 +1718,10 @@ TEST_F(lib, realtime)
 	EXPECT_EQ(id, e.id);
 	EXPECT_LE(e.deadline_ns, e.fired_ns);
 
+	ASSERT_EQ(0, hwtimer_stats(h, &stats, sizeof(stats)));
+	EXPECT_EQ(1, stats.clock_set);
+	EXPECT_TRUE(balanced(&stats));
+
 	/* A watch that nobody sees is cancelled, or handed back. */
 	ASSERT_EQ(0, hwtimer_watch_clock(h, 5, &watch));
 	EXPECT_EQ(0, hwtimer_cancel(h, watch));
@@ -1697,10 +1734,50 @@ TEST_F(lib, realtime)
 	step_clock(-2 * hour - hour / 3);
 }
 
+/* The clock goes back when they have expired in the kernel, and then they are touched. */
+TEST_F(lib, realtime_touched)
+{
+	const unsigned int own = HWTIMER_OPEN_OWN_WHEEL | HWTIMER_OPEN_REALTIME;
+	const __s64 hour = 3600 * NSEC_PER_SEC;
+	struct hwtimer_state state;
+	struct hwtimer_event e;
+	struct hwtimer *h;
+	hwtimer_id later, same, untouched;
+	__u64 now;
+
+	h = MUST_OPEN(variant->flags | own, .tick_ns = NSEC_PER_MSEC, .slots = 512);
+	now = hwtimer_now(h);
+	ASSERT_EQ(0, hwtimer_schedule_at(h, now, 1, &later));
+	ASSERT_EQ(0, hwtimer_schedule_at(h, now, 2, &same));
+	ASSERT_EQ(0, hwtimer_schedule_at(h, now, 3, &untouched));
+	wait_expired(h, 3);
+	step_clock(-hour);
+	ASSERT_EQ(0, hwtimer_touch(h, later, 30 * NSEC_PER_SEC));
+	ASSERT_EQ(0, hwtimer_touch_at(h, same, now));
+	/* Not touched: the clock had reached its deadline. */
+	ASSERT_EQ(1, hwtimer_wait(h, &e, 1, NSEC_PER_SEC));
+	EXPECT_EQ(untouched, e.id);
+	EXPECT_EQ(now, e.deadline_ns);
+	EXPECT_EQ(0, hwtimer_wait(h, &e, 1, 50 * NSEC_PER_MSEC));
+	ASSERT_EQ(0, hwtimer_query(h, later, &state));
+	EXPECT_GE(30 * NSEC_PER_SEC, state.remaining_ns);
+	ASSERT_EQ(0, hwtimer_query(h, same, &state));
+	EXPECT_EQ(now, state.deadline_ns);
+	ASSERT_EQ(0, hwtimer_flush(h));
+	EXPECT_EQ(2, must_stats(hwtimer_fd(h)).pending);
+	step_clock(hour);
+	ASSERT_EQ(1, collect(h, &e, 1));
+	EXPECT_LE(e.deadline_ns, e.fired_ns);
+	ASSERT_EQ(1, collect(h, &e, 1));
+	EXPECT_LE(e.deadline_ns, e.fired_ns);
+	hwtimer_close(h);
+}
+
 /* An error of the kernel's ioctl is returned, and no slot is taken. */
 TEST_F(lib, refused)
 {
 	struct hwtimer_repeat r = { .period_ns = NSEC_PER_SEC };
+	struct hwtimer_stats stats;
 	hwtimer_id id = POISON;
 	struct hwtimer *h;
 
@@ -1718,7 +1795,7 @@ TEST_F(lib, refused)
 	fail_errno = EFAULT;
 	EXPECT_EQ(-EFAULT, hwtimer_stop(h));
 	fail_command = HWTIMER_IOC_STATS;
-	EXPECT_EQ(-EFAULT, hwtimer_stats(h, &(struct hwtimer_stats){ 0 }));
+	EXPECT_EQ(-EFAULT, hwtimer_stats(h, &stats, sizeof(stats)));
 	fail_errno = 0;
 	EXPECT_EQ(0, hwtimer_touch(h, id, FAR));
 	hwtimer_close(h);
@@ -2283,7 +2360,7 @@ TEST(many_threads)
 		EXPECT_EQ(-ENOENT, hwtimer_touch(h, s[0].id | 15ULL << 60, 0));
 		EXPECT_EQ(-ENOENT, hwtimer_query(h, s[0].id | 15ULL << 60, &state));
 		ASSERT_EQ(0, hwtimer_flush(h));
-		ASSERT_EQ(0, hwtimer_stats(h, &stats));
+		ASSERT_EQ(0, hwtimer_stats(h, &stats, sizeof(stats)));
 		EXPECT_EQ(N / 2, stats.pending);
 		for (i = 0; i < 2; i++) {
 			EXPECT_EQ(0, hwtimer_touch(h, s[i].id, 0));

@@ -105,8 +105,8 @@
  *
  * A program that computes times of day by a calendar keeps one timeout with HWTIMER_CANCEL_ON_SET
  * at HWTIMER_NEVER. It schedules it, then reads the clock and computes; at HWTIMER_CLOCK_SET it
- * does both again. So no setting escapes it, unless the clock is set back, to the nanosecond, within
- * a tick.
+ * does both again. So no setting escapes it, unless another one undoes it, to the nanosecond,
+ * within a tick.
  *
  * Rings
  * -----
@@ -796,7 +796,7 @@ struct hwtimer_batch {
  * times per second, each time with the next tag, repeats a tag after 12 days; only an id that was
  * kept for as long could be taken for the new one.
  */
-#define HWTIMER_ID(index, tag)	((__u64)(tag) << 24 | (index))
+#define HWTIMER_ID(index, tag)	((__u64)(tag) << 24 | ((__u64)(index) & 0xffffffU))
 #define HWTIMER_ID_INDEX(id)	((__u32)(id) & 0xffffffU)
 #define HWTIMER_ID_TAG(id)	((__u64)(id) >> 24)
 

@@ -441,7 +441,7 @@ static void make_call(void)
 	unsigned int i;
 
 	for (i = 0; i < calls; i++)
-		must(hwtimer_stats(h, &stats));
+		must(hwtimer_stats(h, &stats, sizeof(stats)));
 	report("system_call", (double)(now_ns() - began) / calls, "ns");
 }
 
