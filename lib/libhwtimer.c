@@ -372,6 +372,9 @@ static int grow(struct hwtimer *h)
 
 	if (!reserved)
 		return -EAGAIN;
+	/* The kernel may have more already, if it could not shrink. */
+	if (h->ring && h->in_kernel > h->table.size && more > h->in_kernel - h->table.size)
+		more = h->in_kernel - h->table.size;
 	while (h->ring && h->table.size + more > h->in_kernel) {
 		ret = resize_kernel(h, h->table.size + more);
 		if ((ret != -EDQUOT && ret != -ENOMEM) || more / 2 < CHUNK / 16)
@@ -449,6 +452,7 @@ static int take_timeout(struct hwtimer *h, uint64_t user_data, struct timeout **
 	timeout->used = true;
 	timeout->periodic = false;
 	timeout->touched = false;
+	timeout->watch = false;
 	timeout->reports = 0;
 	*taken = timeout;
 	return 0;
@@ -457,13 +461,15 @@ static int take_timeout(struct hwtimer *h, uint64_t user_data, struct timeout **
 static void free_timeout(struct hwtimer *h, struct timeout *timeout)
 {
 	struct table *t = &h->table;
+	struct repeat *repeat = timeout->periodic ? timeout->repeat : NULL;
 
-	if (timeout->periodic) {
-		free(timeout->repeat);
-		t->periodic--;
-	}
+	t->periodic -= timeout->periodic;
 	timeout->used = false;
+	timeout->periodic = false;
 	timeout->reports = 0;
+	/* Another thread may be calling fork(), and the child frees what is periodic. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	free(repeat);
 	put_free(t, index_of(timeout));
 }
 
@@ -1134,9 +1140,10 @@ static struct hwtimer *choose_shard(struct shards *s, uint32_t bits)
 	if (!h) {
 		for (i = 0; i < s->most; i++)
 			chosen += !!s->of_thread[i];
-		if (chosen && chosen >= s->nr && !s->stopped)
-			add_shard(s);
-		h = s->all[chosen % s->nr];
+		if (chosen && chosen >= s->nr && !s->stopped && !add_shard(s))
+			h = s->all[s->nr - 1];
+		else
+			h = s->all[chosen % s->nr];
 		/* Pairs with the acquire in own_shard(). */
 		__atomic_store_n(&s->of_thread[bits], h, __ATOMIC_RELEASE);
 	}
@@ -1317,6 +1324,7 @@ static int schedule_in(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_s
 			goto no;
 		}
 		timeout->periodic = true;
+		timeout->watch = !arg->period;
 		h->table.periodic++;
 	}
 	ret = arg ? h->backend->arm_repeat(h, timeout, arg) : h->backend->arm(h, timeout);
@@ -1398,6 +1406,8 @@ static int touch(struct hwtimer *h, struct timeout *timeout, uint64_t deadline_n
 		return -ENOENT;
 	if (h->stopped || timeout->reports & REPORTS_END)
 		return -ESHUTDOWN;
+	if (timeout->watch)
+		return -EINVAL;
 	if (timeout->periodic)
 		return ioctl_touch(h, h->ring ? timeout->id : timeout->kernel_id, deadline_ns);
 	timeout->wanted = deadline_ns;
@@ -1562,7 +1572,8 @@ int hwtimer_stop(struct hwtimer *h)
 	if (!s)
 		return in_all_shards(h, stop_shard);
 	lock_take(&s->lock);
-	s->stopped = true;
+	/* Pairs with the acquire in all_stopped(). */
+	__atomic_store_n(&s->stopped, true, __ATOMIC_RELEASE);
 	ret = in_all_shards(h, stop_shard);
 	lock_release(&s->lock);
 	return ret;
@@ -1594,6 +1605,17 @@ static int collect(struct hwtimer *h, struct hwtimer_event *events, int max)
 	return n ? n : ret;
 }
 
+/*
+ * The first @nr shards were stopped. Are these all, and will they remain all? If not, another thread
+ * has just opened one; then the descriptor is readable, and hwtimer_wait() looks again.
+ */
+static bool all_stopped(const struct hwtimer *h, uint32_t nr)
+{
+	/* Pairs with the release in hwtimer_stop(), before which all shards were published. */
+	return !h->shards || (__atomic_load_n(&h->shards->stopped, __ATOMIC_ACQUIRE) &&
+			      nr == nr_shards(h->shards));
+}
+
 /* Collect events of all shards, beginning with another one each time. */
 static int collect_all(struct hwtimer *h, struct hwtimer_event *events, int max)
 {
@@ -1619,7 +1641,7 @@ static int collect_all(struct hwtimer *h, struct hwtimer_event *events, int max)
 	}
 	if (n || ret)
 		return n ? n : ret;
-	return stopped == nr ? -ESHUTDOWN : 0;
+	return stopped == nr && all_stopped(h, nr) ? -ESHUTDOWN : 0;
 }
 
 static void note_stopped(struct hwtimer *h)

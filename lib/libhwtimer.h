@@ -203,7 +203,8 @@ int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repe
  * HWTIMER_OPEN_REALTIME, otherwise -EINVAL; other errors are as above. All deadlines of such a
  * handle are times of day, and follow the clock. That includes those of hwtimer_schedule() and
  * hwtimer_touch(): the time of the call plus the delay. To miss no setting, a program first calls
- * this, then reads the clock and computes its deadlines, and does both again after the event.
+ * this, then reads the clock and computes its deadlines, and does both again after the event. To
+ * touch such a timeout is -EINVAL.
  */
 int hwtimer_watch_clock(struct hwtimer *h, uint64_t user_data, hwtimer_id *id);
 

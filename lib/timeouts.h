@@ -72,6 +72,7 @@ struct repeat {
  * @used: false: it is free
  * @periodic: it is periodic
  * @touched: it was touched since it was armed
+ * @watch: it waits until the clock is set; then @periodic is set, too
  * @listed: it is on the list of timeouts that report something. It stays there even if it was
  *	cancelled or armed again meanwhile
  * @reports: REPORTS_*; 0: ARMED. If it is not periodic, at most one of them
@@ -94,6 +95,7 @@ struct timeout {
 	bool			used;
 	bool			periodic : 1;
 	bool			touched : 1;
+	bool			watch : 1;
 	bool			listed;
 	uint8_t			reports;
 };

@@ -1770,6 +1770,10 @@ TEST_F(lib, realtime_touched)
 	EXPECT_LE(e.deadline_ns, e.fired_ns);
 	ASSERT_EQ(1, collect(h, &e, 1));
 	EXPECT_LE(e.deadline_ns, e.fired_ns);
+
+	ASSERT_EQ(0, hwtimer_watch_clock(h, 4, &later));
+	EXPECT_EQ(-EINVAL, hwtimer_touch(h, later, 0));
+	EXPECT_EQ(0, hwtimer_cancel(h, later));
 	hwtimer_close(h);
 }
 

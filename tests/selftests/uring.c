@@ -215,21 +215,21 @@ TEST_F(uring, linked)
 {
 	struct hwtimer_schedule s = { .flags = HWTIMER_RELATIVE, .time = NSEC_PER_MSEC };
 	struct hwtimer_record rec;
-	struct io_uring_sqe read_sqe = {
-		.opcode = IORING_OP_READ, .fd = self->fd,
-		.addr = (uintptr_t)&rec, .len = sizeof(rec), .off = -1,
-	}, sqe = command(self->fd, HWTIMER_IOC_SCHEDULE, &s, variant->flags | IOSQE_IO_LINK);
+	struct io_uring_sqe sqes[] = {
+		command(self->fd, HWTIMER_IOC_SCHEDULE, &s, variant->flags | IOSQE_IO_LINK), {
+			.opcode = IORING_OP_READ, .fd = self->fd,
+			.addr = (uintptr_t)&rec, .len = sizeof(rec), .off = -1,
+		},
+	};
 
-	queue(&self->ring, &sqe);
-	queue(&self->ring, &read_sqe);
+	queue(&self->ring, sqes, 2);
 	submit_queued(&self->ring, 2);
 	EXPECT_EQ(0, result(&self->ring));
 	EXPECT_EQ(RECORD_SIZE, result(&self->ring));
 	EXPECT_EQ(s.id, rec.id);
 
 	s.pad = 1;
-	queue(&self->ring, &sqe);
-	queue(&self->ring, &read_sqe);
+	queue(&self->ring, sqes, 2);
 	submit_queued(&self->ring, 2);
 	EXPECT_EQ(-EINVAL, result(&self->ring));
 	EXPECT_EQ(-ECANCELED, result(&self->ring));

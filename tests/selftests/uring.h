@@ -55,16 +55,22 @@ static inline void close_ring(struct ring *ring)
 
 #define RING(ring, type, offset)	((_Atomic type *)((char *)(ring)->rings + (offset)))
 
-/* Put an entry into the ring, without telling the kernel. */
-static inline void queue(struct ring *ring, const struct io_uring_sqe *sqe)
+/*
+ * Put entries into the ring, all at once: the thread of IORING_SETUP_SQPOLL may see them now, and
+ * does not link those that it sees to later ones.
+ */
+static inline void queue(struct ring *ring, const struct io_uring_sqe *sqes, unsigned int n)
 {
 	const struct io_sqring_offsets *off = &ring->params.sq_off;
-	__u32 tail = atomic_load(RING(ring, __u32, off->tail));
-	__u32 index = tail & atomic_load(RING(ring, __u32, off->ring_mask));
+	__u32 tail = atomic_load(RING(ring, __u32, off->tail)), index;
+	unsigned int i;
 
-	*(struct io_uring_sqe *)((char *)ring->sqes + index * ring->sqe_size) = *sqe;
-	atomic_store(RING(ring, __u32, off->array) + index, index);
-	atomic_store(RING(ring, __u32, off->tail), tail + 1);
+	for (i = 0; i < n; i++) {
+		index = (tail + i) & atomic_load(RING(ring, __u32, off->ring_mask));
+		*(struct io_uring_sqe *)((char *)ring->sqes + index * ring->sqe_size) = sqes[i];
+		atomic_store(RING(ring, __u32, off->array) + index, index);
+	}
+	atomic_store(RING(ring, __u32, off->tail), tail + n);
 }
 
 /* Submit what is queued. */
@@ -79,7 +85,7 @@ static inline void submit_queued(struct ring *ring, int n)
 
 static inline void submit(struct ring *ring, const struct io_uring_sqe *sqe)
 {
-	queue(ring, sqe);
+	queue(ring, sqe, 1);
 	submit_queued(ring, 1);
 }
 

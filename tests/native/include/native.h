@@ -681,6 +681,7 @@ struct work_struct {
 struct workqueue_struct *native_workqueue(unsigned int workers);
 #define alloc_workqueue(name, flags, max, ...)	native_workqueue(2)
 #define alloc_ordered_workqueue(name, flags)	native_workqueue(1)
+#define __must_hold(lock)
 #define __acquires(lock)
 #define __releases(lock)
 #define INIT_WORK_ONSTACK(work, fn)	INIT_WORK(work, fn)
