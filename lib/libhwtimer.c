@@ -1606,8 +1606,8 @@ static int collect(struct hwtimer *h, struct hwtimer_event *events, int max)
 }
 
 /*
- * The first @nr shards were stopped. Are these all, and will they remain all? If not, another thread
- * has just opened one; then the descriptor is readable, and hwtimer_wait() looks again.
+ * The first @nr shards were stopped. Are these all, and will they remain all? If not, another
+ * thread has just opened one; then the descriptor is readable, and hwtimer_wait() looks again.
  */
 static bool all_stopped(const struct hwtimer *h, uint32_t nr)
 {
