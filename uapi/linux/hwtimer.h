@@ -540,81 +540,65 @@ struct hwtimer_info {
 };
 
 /* hwtimer_wheel_stats.flags; 0: the wheel belongs to another kernel module */
-#define HWTIMER_WHEELS_SHARED	0x00000001U	/* contexts share it */
-#define HWTIMER_WHEELS_OWN	0x00000002U	/* the own wheel of a context */
+#define HWTIMER_WHEEL_F_SHARED		0x00000001U	/* contexts share it */
+#define HWTIMER_WHEEL_F_OWN		0x00000002U	/* the own wheel of a context */
 
 /* hwtimer_wheel_stats.driver */
-#define HWTIMER_WHEELS_KTHREAD	1	/* callbacks run in a thread */
-#define HWTIMER_WHEELS_HRTIMER	2	/* callbacks run in softirq */
+#define HWTIMER_WHEEL_DRIVER_KTHREAD	1	/* callbacks run in a thread */
+#define HWTIMER_WHEEL_DRIVER_HRTIMER	2	/* callbacks run in softirq */
 
 /* hwtimer_wheel_stats.state */
-#define HWTIMER_WHEELS_INIT	1	/* no timeout was armed yet */
-#define HWTIMER_WHEELS_STARTED	2
-#define HWTIMER_WHEELS_SHUTDOWN	3	/* no timeout can be armed any more */
+#define HWTIMER_WHEEL_STATE_INIT	1	/* no timeout was armed yet */
+#define HWTIMER_WHEEL_STATE_STARTED	2
+#define HWTIMER_WHEEL_STATE_SHUTDOWN	3	/* no timeout can be armed any more */
 
 /* hwtimer_wheel_stats.sched; 0: there is no thread */
-#define HWTIMER_WHEELS_NORMAL	1	/* SCHED_NORMAL */
-#define HWTIMER_WHEELS_FIFO_LOW	2	/* SCHED_FIFO, the lowest priority */
-#define HWTIMER_WHEELS_FIFO	3	/* SCHED_FIFO */
+#define HWTIMER_WHEEL_SCHED_NORMAL	1	/* SCHED_NORMAL */
+#define HWTIMER_WHEEL_SCHED_FIFO_LOW	2	/* SCHED_FIFO, the lowest priority */
+#define HWTIMER_WHEEL_SCHED_FIFO	3	/* SCHED_FIFO */
 
 /**
  * struct hwtimer_wheel_stats - the state and the counters of a wheel
  * @id: identifies the wheel; above 0, and never used again while the module is loaded
  * @name: ends with a 0. No two wheels have one name at a time, but names are used again
- * @flags: HWTIMER_WHEELS_SHARED, HWTIMER_WHEELS_OWN, or 0
+ * @flags: HWTIMER_WHEEL_F_SHARED, HWTIMER_WHEEL_F_OWN, or 0
  * @clockid: CLOCK_MONOTONIC (1) or CLOCK_BOOTTIME (7); the latter also if the context's clock is
  *	CLOCK_REALTIME
- * @driver: HWTIMER_WHEELS_KTHREAD or _HRTIMER
- * @state: HWTIMER_WHEELS_INIT, _STARTED or _SHUTDOWN
+ * @driver: HWTIMER_WHEEL_DRIVER_KTHREAD or _HRTIMER
+ * @state: HWTIMER_WHEEL_STATE_INIT, _STARTED or _SHUTDOWN
  * @slots: slots per level
  * @levels: levels in use
  * @max_levels: how many levels there may be
- * @sched: how the wheel's thread is scheduled: HWTIMER_WHEELS_NORMAL, _FIFO_LOW or _FIFO
+ * @sched: how the wheel's thread is scheduled: HWTIMER_WHEEL_SCHED_NORMAL, _FIFO_LOW or _FIFO
  * @worker_pid: the wheel's thread, in the PID namespace of the caller; 0: none is visible there
- * @worker_nice: the nice value of the thread, with HWTIMER_WHEELS_NORMAL
+ * @worker_nice: the nice value of the thread, with HWTIMER_WHEEL_SCHED_NORMAL
  * @late_bins: how many elements of @late are used
  * @pad: 0
  * @late_first_ns: the bound of the first element of @late
  * @tick_ns: ns per tick
  * @cap: how many timeouts may be pending at once; 0: no limit
  * @pending: timeouts pending now
- * @filed: timeouts in buckets now, including cancelled ones that the worker has not passed yet
  * @armed: timeouts that became pending. This and the following are counters
  * @touched: pending timeouts that got another deadline
  * @cancelled: pending timeouts that were cancelled or released
  * @expired: pending timeouts that expired
  * @handed_back: pending timeouts that were handed back
  * @rejected: attempts to arm that the cap refused
- * @drained: requests that the worker handled
- * @coalesced: requests that needed no push, because the timeout was in a queue already
- * @kicks: how often an arm, cancel or release woke the worker
  * @wakeups: how often the worker woke from sleep, for any reason
- * @ticks: ticks at which the worker visited a bucket
- * @visits: visits of timeouts in buckets
- * @cascaded: timeouts filed again because their slot came up, or because the wheel grew
- * @refiled: timeouts filed again at their tick, because they had been touched
- * @grow_failures: levels that could not be added for lack of memory
- * @work_dispatched: expiries that became runs on a workqueue
- * @work_slow: those of them that went to the slow lane
- * @work_runs: runs that began
- * @work_replaced: runs that a later one replaced before they began
- * @work_cancelled: runs that were cancelled before they began
- * @work_refused: expiries that did not become runs
  * @long_callbacks: callbacks that took longer than the module's parameter callback_limit_us
  * @longest_callback_ns: how long the longest callback took. Not a counter: a maximum
- * @long_callback: the function of the last of @long_callbacks, or empty
- * @longest_callback: the function of the longest callback, or empty
  * @late: expiries by their lateness: element i counts those that were late by less than its bound,
  *	late_first_ns << i ns, and not less than that of the element before. The last of the
  *	@late_bins elements has no bound. Elements that are not used are 0
  *
  * The counters begin at 0 with the wheel, and wrap at 2^32 on 32-bit kernels. They are read one
  * after the other while the wheel runs: armed = pending + cancelled + expired + handed_back holds
- * only while nothing changes. Names of functions that are too long are cut.
+ * only while nothing changes. What describes the inner working of a wheel, and names of functions,
+ * is in debugfs only.
  *
- * What may change: later versions add fields at the end, which older kernels set to 0. A counter
- * that a later version no longer keeps is 0. Flags, and values of driver, state and sched, may be
- * added. late_bins (at most 32) and late_first_ns may differ: compute the bounds from them.
+ * What may change: later versions add fields at the end, which older kernels set to 0. Flags, and
+ * values of driver, state and sched, may be added. late_bins (at most 32) and late_first_ns may
+ * differ: compute the bounds from them.
  */
 struct hwtimer_wheel_stats {
 	__aligned_u64 id;
@@ -635,32 +619,15 @@ struct hwtimer_wheel_stats {
 	__aligned_u64 tick_ns;
 	__aligned_u64 cap;
 	__aligned_u64 pending;
-	__aligned_u64 filed;
 	__aligned_u64 armed;
 	__aligned_u64 touched;
 	__aligned_u64 cancelled;
 	__aligned_u64 expired;
 	__aligned_u64 handed_back;
 	__aligned_u64 rejected;
-	__aligned_u64 drained;
-	__aligned_u64 coalesced;
-	__aligned_u64 kicks;
 	__aligned_u64 wakeups;
-	__aligned_u64 ticks;
-	__aligned_u64 visits;
-	__aligned_u64 cascaded;
-	__aligned_u64 refiled;
-	__aligned_u64 grow_failures;
-	__aligned_u64 work_dispatched;
-	__aligned_u64 work_slow;
-	__aligned_u64 work_runs;
-	__aligned_u64 work_replaced;
-	__aligned_u64 work_cancelled;
-	__aligned_u64 work_refused;
 	__aligned_u64 long_callbacks;
 	__aligned_u64 longest_callback_ns;
-	char long_callback[128];
-	char longest_callback[128];
 	__aligned_u64 late[32];
 };
 
