@@ -24,19 +24,27 @@
  * size that a caller was compiled with is part of the ioctl number. The kernel accepts the sizes
  * that the structure has had in its versions, as if the missing fields were 0, and larger ones
  * if the fields that it does not know are 0 (otherwise -E2BIG); no other size (-EINVAL). Flags
- * that this version does not know, and pads, must be 0 (-EINVAL). If an ioctl fails, it has
+ * that this version does not know, and pads, must be 0 (-EINVAL). The same holds for elements of
+ * arrays and rings, whose size is a field. It may be up to 4096, that of entries and records of rings
+ * up to 256 (-EINVAL). So -E2BIG always means that something is asked for that this version does not
+ * know. If an ioctl fails, it has
  * changed nothing, with the exceptions below, and its output fields are undefined.
  *
  * Every ioctl may return -EFAULT (the structure is not readable or not writable), -ENOTTY (no
  * such command), -EBADF (the file is not open for writing, which all but QUERY, STATS, LIST, INFO
- * and WHEELS need), and -E2BIG and -EINVAL as above. Exceptions: STOP, ENTER and RESIZE that fail
+ * and WHEELS need), and -E2BIG and -EINVAL as above. Those that wait for a lock or for the creation of
+ * a shared wheel end with -EINTR if the caller is killed, so no program sees that; a signal that is
+ * handled interrupts only BATCH and read(2). Exceptions: STOP, ENTER and RESIZE that fail
  * with -EFAULT, and ENTER that fails with -EBADFD, have done their work; a valid SCHEDULE counts as
  * the first one even if it fails; and ioctls that take submissions take them even if they fail.
  *
  * read(2) returns as many whole records as fit, oldest first. It blocks until there is a record;
- * with O_NONBLOCK it returns -EAGAIN. It returns 0 once HWTIMER_IOC_STOP was called and all records
+ * with O_NONBLOCK it returns -EAGAIN. If a signal comes meanwhile, it is restarted, or returns -EINTR;
+ * see SA_RESTART in sigaction(2). It returns 0 once HWTIMER_IOC_STOP was called and all records
  * were read, -EINVAL if the buffer is shorter than a record, and -EFAULT if the first record could
- * not be copied. A record that could not be copied stays unread.
+ * not be copied. A record that could not be copied stays unread. Everywhere below, a record is unread
+ * as long as the kernel holds it: until read(2) has returned it or, with rings, until it is in the
+ * completion ring.
  *
  * poll(2), epoll(7): POLLIN | POLLRDNORM while there are records to read; POLLHUP once stopped.
  * With EPOLLET, each expiry is an edge, whether earlier records have been read or not, as with a
@@ -177,8 +185,8 @@
  * an expiry that waits for the remaining entries is late by the ticks that they take.
  *
  * All ioctls work beside the rings, with the same ids; SCHEDULE takes the id from the structure.
- * SCHEDULE, TOUCH, CANCEL, QUERY, BATCH and STOP first take what was submitted before them. STATS,
- * LIST and WHEELS do not, so a debugger disturbs nothing. read(2) returns -EOPNOTSUPP. poll(2)
+ * SCHEDULE, TOUCH, CANCEL, QUERY, BATCH, STOP and RESIZE first take what was submitted before them.
+ * STATS, LIST, INFO and WHEELS do not, so a debugger disturbs nothing. read(2) returns -EOPNOTSUPP. poll(2)
  * reports POLLIN | POLLRDNORM while there are records, in the ring or waiting, and POLLERR while
  * HWTIMER_RING_BAD is set. Only one thread at a time may submit, and only one may read records;
  * the program has to ensure that. A mapping is inherited by fork(2), like any shared memory, and
@@ -201,7 +209,8 @@
  * SCHEDULE, TOUCH, CANCEL, QUERY, STATS, ENTER and INFO can be submitted with IORING_OP_URING_CMD,
  * if hwtimer_info.features has HWTIMER_FEATURE_URING: cmd_op is HWTIMER_IOC_*, cmd is a struct
  * hwtimer_uring_cmd. They do what the ioctl does, and the result of the completion is what the
- * ioctl returns, or -errno. The ioctl's structure has to stay in place until then. Also:
+ * ioctl returns, or -errno. This includes -EAGAIN of a SCHEDULE at the cap: io_uring does not repeat
+ * it. The ioctl's structure has to stay in place until then. Also:
  *
  * -EOPNOTSUPP	another command; or, on most kernels, the io_uring has IORING_SETUP_IOPOLL
  * -EINVAL	pad, or a flag of uring_cmd_flags, is not 0
@@ -324,7 +333,7 @@ struct hwtimer_setup {
  * -EINVAL	the index is not below the number of timeouts that HWTIMER_IOC_RINGS or
  *		HWTIMER_IOC_RESIZE has set
  * -EEXIST	a timeout with this index is pending, or its expiry is about to be reported
- * -EBUSY	the last record for this index waits for room in the completion ring, or
+ * -EBUSY	the last record for this index is not in the completion ring yet, or
  *		another thread is scheduling a timeout with this index
  */
 struct hwtimer_schedule {
@@ -439,7 +448,7 @@ struct hwtimer_stop {
  * @rejected: attempts to schedule that the cap refused, or the user's limit of timeouts or of their
  *	expiries per second
  * @pending: timeouts pending now
- * @unread: unread records now; with rings, records that wait for room in the ring
+ * @unread: unread records now
  * @cap: the context's cap on live timeouts (pending, or with unread records)
  * @clock_set: timeouts that ended because CLOCK_REALTIME was set
  *
@@ -479,7 +488,6 @@ struct hwtimer_stats {
  *
  * -EINVAL	unknown flag; pad is not 0; size is none of struct hwtimer_query, see "Versions";
  *		count is 0
- * -E2BIG	size is above 4096
  * -EFAULT	the first element is not writable; next is unchanged
  */
 struct hwtimer_list {
@@ -503,19 +511,22 @@ struct hwtimer_list {
  * @pad: 0
  * @features: out: HWTIMER_FEATURE_*
  * @setup_flags: out: the HWTIMER_SETUP_* that it knows
- * @time_flags: out: the flags of SCHEDULE that it knows
+ * @schedule_flags: out: the flags of SCHEDULE that it knows
+ * @touch_flags: out: the flags of TOUCH that it knows
  * @rings_flags: out: the HWTIMER_RINGS_* that it knows
  * @sqe_flags: out: the HWTIMER_SQE_* that it knows
  * @clocks: out: bit n: an own wheel can have clock n
- * @ops: out: bit n: it knows operation n, of HWTIMER_OP_*
+ * @batch_ops: out: bit n: a batch can have operation n, of HWTIMER_OP_*
+ * @sqe_ops: out: bit n: a submission ring can have operation n
  * @policies: out: bit n: it knows policy n, of HWTIMER_MISFIRE_*
+ * @kinds: out: bit n: it has records of kind n, HWTIMER_EXPIRED and so on
  * @max_timeouts: out: the most timeouts of a context
  * @max_entries: out: the most entries of a ring
  * @max_slots: out: the most slots per level of an own wheel, without CAP_SYS_RESOURCE
  * @max_levels: out: the most levels of an own wheel
- * @pad2: 0
  * @min_tick_ns: out: the shortest tick of an own wheel, without CAP_SYS_RESOURCE
  *
+ * Ioctls whose flags are not listed here know none; if one gets a flag, this structure gets a field.
  * The limits of users are in /proc/PID/fdinfo/FD.
  *
  * -EINVAL	unknown flag; pad is not 0
@@ -525,17 +536,19 @@ struct hwtimer_info {
 	__u32 pad;
 	__aligned_u64 features;
 	__u32 setup_flags;
-	__u32 time_flags;
+	__u32 schedule_flags;
+	__u32 touch_flags;
 	__u32 rings_flags;
 	__u32 sqe_flags;
 	__u32 clocks;
-	__u32 ops;
+	__u32 batch_ops;
+	__u32 sqe_ops;
 	__u32 policies;
+	__u32 kinds;
 	__u32 max_timeouts;
 	__u32 max_entries;
 	__u32 max_slots;
 	__u32 max_levels;
-	__u32 pad2;
 	__aligned_u64 min_tick_ns;
 };
 
@@ -653,7 +666,6 @@ struct hwtimer_wheel_stats {
  *
  * -EINVAL	unknown flag; pad is not 0; size is none of struct hwtimer_wheel_stats, see
  *		"Versions"; count is 0
- * -E2BIG	size is above 4096
  * -EFAULT	the first element is not writable; next is unchanged
  */
 struct hwtimer_wheels {
@@ -745,8 +757,7 @@ struct hwtimer_op {
  * -EINVAL	unknown flag; pad is not 0; size is none of struct hwtimer_op, see "Versions";
  *		count is above 2^31 - 1
  * -EFAULT	the first element is not readable or not writable
- * -E2BIG	the first element has a field that this version does not know and that is not
- *		0; size is above 4096
+ * -E2BIG	the first element has a field that this version does not know and that is not 0
  * -EINTR	a signal came before the first operation, and its handler ran
  */
 struct hwtimer_batch {
@@ -791,7 +802,7 @@ struct hwtimer_batch {
  *
  * -EINVAL	unknown flag; pad is not 0; eventfd is not 0 without its flag, or is not an
  *		eventfd(2); sq_entries, cq_entries or timeouts is out of range; sqe_size or
- *		record_size is none of the structure, see "Versions", or above 256
+ *		record_size is none of the structure, see "Versions"
  * -EBADF	eventfd is not a descriptor
  * -EBUSY	the context has rings, or a valid SCHEDULE came first, even one that failed
  * -EDQUOT	the user would exceed the limit of timeouts or of ring memory; or, as with the
@@ -834,8 +845,8 @@ struct hwtimer_rings {
  * @pad2: 0
  * @sleep_until: the kernel polls before this time, in ns on the context's clock; see above
  * @sq_claimed: the kernel has not read entries from this index on
- * @pad4: 0
- * @pad3: fills the cache line; later versions may use it for new fields
+ * @pad3: 0
+ * @pad4: fills the cache line; later versions may use it for new fields
  */
 struct hwtimer_ring {
 	__u32 sq_tail;
@@ -848,8 +859,8 @@ struct hwtimer_ring {
 	__u32 pad2;
 	__aligned_u64 sleep_until;
 	__u32 sq_claimed;
-	__u32 pad4;
-	__u64 pad3[4];
+	__u32 pad3;
+	__u64 pad4[4];
 };
 
 /* hwtimer_sqe.flags */
@@ -929,7 +940,6 @@ struct hwtimer_uring_cmd {
  * -EINVAL	unknown flag; timeouts is above 2^24
  * -EDQUOT	the user would exceed the limit of timeouts
  * -ENOMEM	no memory, or the cgroup has reached its limit
- * -EINTR	the caller was killed
  */
 struct hwtimer_resize {
 	__u32 flags;
@@ -940,11 +950,11 @@ struct hwtimer_resize {
 #define HWTIMER_IOC_SETUP	_IOWR(HWTIMER_IOC_MAGIC, 0x00, struct hwtimer_setup)
 #define HWTIMER_IOC_SCHEDULE	_IOWR(HWTIMER_IOC_MAGIC, 0x01, struct hwtimer_schedule)
 #define HWTIMER_IOC_TOUCH	_IOWR(HWTIMER_IOC_MAGIC, 0x02, struct hwtimer_touch)
-#define HWTIMER_IOC_CANCEL	_IOWR(HWTIMER_IOC_MAGIC, 0x03, struct hwtimer_cancel)
+#define HWTIMER_IOC_CANCEL	_IOW(HWTIMER_IOC_MAGIC, 0x03, struct hwtimer_cancel)
 #define HWTIMER_IOC_QUERY	_IOWR(HWTIMER_IOC_MAGIC, 0x04, struct hwtimer_query)
 #define HWTIMER_IOC_STOP	_IOWR(HWTIMER_IOC_MAGIC, 0x05, struct hwtimer_stop)
 #define HWTIMER_IOC_STATS	_IOWR(HWTIMER_IOC_MAGIC, 0x06, struct hwtimer_stats)
-#define HWTIMER_IOC_BATCH	_IOWR(HWTIMER_IOC_MAGIC, 0x07, struct hwtimer_batch)
+#define HWTIMER_IOC_BATCH	_IOW(HWTIMER_IOC_MAGIC, 0x07, struct hwtimer_batch)
 #define HWTIMER_IOC_RINGS	_IOWR(HWTIMER_IOC_MAGIC, 0x08, struct hwtimer_rings)
 #define HWTIMER_IOC_ENTER	_IOWR(HWTIMER_IOC_MAGIC, 0x09, struct hwtimer_enter)
 #define HWTIMER_IOC_LIST	_IOWR(HWTIMER_IOC_MAGIC, 0x0a, struct hwtimer_list)
