@@ -22,29 +22,29 @@
  *
  * Versions: each structure may get new fields at its end; its size remains a multiple of 8. The
  * size that a caller was compiled with is part of the ioctl number. The kernel accepts the sizes
- * that the structure has had in its versions, as if the missing fields were 0, and larger ones
- * if the fields that it does not know are 0 (otherwise -E2BIG); no other size (-EINVAL). Flags
- * that this version does not know, and pads, must be 0 (-EINVAL). The same holds for elements of
- * arrays and rings, whose size is a field. It may be up to 4096, that of entries and records of rings
- * up to 256 (-EINVAL). So -E2BIG always means that something is asked for that this version does not
- * know. If an ioctl fails, it has
- * changed nothing, with the exceptions below, and its output fields are undefined.
+ * that the structure has had in its versions, as if the missing fields were 0, and larger ones if
+ * the fields that it does not know are 0 (otherwise -E2BIG); no other size (-EINVAL). Flags that
+ * this version does not know, and pads, must be 0 (-EINVAL). The same holds for elements of arrays
+ * and rings, whose size is a field. It may be up to 4096, that of entries and records of rings up
+ * to 256 (-EINVAL). So -E2BIG always means that something is asked for that this version does not
+ * know. If an ioctl fails, it has changed nothing, with the exceptions below, and its output fields
+ * are undefined.
  *
- * Every ioctl may return -EFAULT (the structure is not readable or not writable), -ENOTTY (no
- * such command), -EBADF (the file is not open for writing, which all but QUERY, STATS, LIST, INFO
- * and WHEELS need), and -E2BIG and -EINVAL as above. Those that wait for a lock or for the creation of
+ * Every ioctl may return -EFAULT (the structure is not readable or not writable), -ENOTTY (no such
+ * command), -EBADF (the file is not open for writing, which all but QUERY, STATS, LIST, INFO and
+ * WHEELS need), and -E2BIG and -EINVAL as above. Those that wait for a lock or for the creation of
  * a shared wheel end with -EINTR if the caller is killed, so no program sees that; a signal that is
- * handled interrupts only BATCH and read(2). Exceptions: STOP, ENTER and RESIZE that fail
- * with -EFAULT, and ENTER that fails with -EBADFD, have done their work; a valid SCHEDULE counts as
- * the first one even if it fails; and ioctls that take submissions take them even if they fail.
+ * handled interrupts only BATCH and read(2). Exceptions: STOP, ENTER and RESIZE that fail with
+ * -EFAULT, and ENTER that fails with -EBADFD, have done their work; a valid SCHEDULE counts as the
+ * first one even if it fails; and ioctls that take submissions take them even if they fail.
  *
  * read(2) returns as many whole records as fit, oldest first. It blocks until there is a record;
- * with O_NONBLOCK it returns -EAGAIN. If a signal comes meanwhile, it is restarted, or returns -EINTR;
- * see SA_RESTART in sigaction(2). It returns 0 once HWTIMER_IOC_STOP was called and all records
- * were read, -EINVAL if the buffer is shorter than a record, and -EFAULT if the first record could
- * not be copied. A record that could not be copied stays unread. Everywhere below, a record is unread
- * as long as the kernel holds it: until read(2) has returned it or, with rings, until it is in the
- * completion ring.
+ * with O_NONBLOCK it returns -EAGAIN. If a signal comes meanwhile, it is restarted, or returns
+ * -EINTR; see SA_RESTART in sigaction(2). It returns 0 once HWTIMER_IOC_STOP was called and all
+ * records were read, -EINVAL if the buffer is shorter than a record, and -EFAULT if the first
+ * record could not be copied. A record that could not be copied stays unread. Everywhere below, a
+ * record is unread as long as the kernel holds it: until read(2) has returned it or, with rings,
+ * until it is in the completion ring.
  *
  * poll(2), epoll(7): POLLIN | POLLRDNORM while there are records to read; POLLHUP once stopped.
  * With EPOLLET, each expiry is an edge, whether earlier records have been read or not, as with a
@@ -186,13 +186,13 @@
  *
  * All ioctls work beside the rings, with the same ids; SCHEDULE takes the id from the structure.
  * SCHEDULE, TOUCH, CANCEL, QUERY, BATCH, STOP and RESIZE first take what was submitted before them.
- * STATS, LIST, INFO and WHEELS do not, so a debugger disturbs nothing. read(2) returns -EOPNOTSUPP. poll(2)
- * reports POLLIN | POLLRDNORM while there are records, in the ring or waiting, and POLLERR while
- * HWTIMER_RING_BAD is set. Only one thread at a time may submit, and only one may read records;
- * the program has to ensure that. A mapping is inherited by fork(2), like any shared memory, and
- * cannot be enlarged by mremap(2). Rings need atomic 64-bit stores, which all 64-bit architectures
- * have and, of the 32-bit ones, x86 and ARMv7; and caches without aliases, which some MIPS, ARM,
- * SPARC and PA-RISC processors lack.
+ * STATS, LIST, INFO and WHEELS do not, so a debugger disturbs nothing. read(2) returns -EOPNOTSUPP.
+ * poll(2) reports POLLIN | POLLRDNORM while there are records, in the ring or waiting, and POLLERR
+ * while HWTIMER_RING_BAD is set. Only one thread at a time may submit, and only one may read
+ * records; the program has to ensure that. A mapping is inherited by fork(2), like any shared
+ * memory, and cannot be enlarged by mremap(2). Rings need atomic 64-bit stores, which all 64-bit
+ * architectures have and, of the 32-bit ones, x86 and ARMv7; and caches without aliases, which some
+ * MIPS, ARM, SPARC and PA-RISC processors lack.
  *
  * Nothing that a program writes to this memory harms others. If sq_tail - sq_head or cq_tail -
  * cq_head exceeds the number of entries (with the kernel's own copy of its index), the kernel
@@ -209,8 +209,8 @@
  * SCHEDULE, TOUCH, CANCEL, QUERY, STATS, ENTER and INFO can be submitted with IORING_OP_URING_CMD,
  * if hwtimer_info.features has HWTIMER_FEATURE_URING: cmd_op is HWTIMER_IOC_*, cmd is a struct
  * hwtimer_uring_cmd. They do what the ioctl does, and the result of the completion is what the
- * ioctl returns, or -errno. This includes -EAGAIN of a SCHEDULE at the cap: io_uring does not repeat
- * it. The ioctl's structure has to stay in place until then. Also:
+ * ioctl returns, or -errno. This includes -EAGAIN of a SCHEDULE at the cap: io_uring does not
+ * repeat it. The ioctl's structure has to stay in place until then. Also:
  *
  * -EOPNOTSUPP	another command; or, on most kernels, the io_uring has IORING_SETUP_IOPOLL
  * -EINVAL	pad, or a flag of uring_cmd_flags, is not 0
@@ -526,7 +526,7 @@ struct hwtimer_list {
  * @max_levels: out: the most levels of an own wheel
  * @min_tick_ns: out: the shortest tick of an own wheel, without CAP_SYS_RESOURCE
  *
- * Ioctls whose flags are not listed here know none; if one gets a flag, this structure gets a field.
+ * Ioctls whose flags are not here know none; if one gets a flag, this structure gets a field.
  * The limits of users are in /proc/PID/fdinfo/FD.
  *
  * -EINVAL	unknown flag; pad is not 0
