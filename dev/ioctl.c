@@ -526,13 +526,11 @@ static long dev_stop(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	hwtimer_ctx_lock(ctx);
 	hwtimer_ctx_stop(ctx);
 	while ((ct = hwtimer_ctx_next_timeout(ctx, &index))) {
-		/* If the clock was set meanwhile, the timeout may have ended by that. */
-		hwtimer_ctx_settle(ctx, ct);
 		if (ct->state == TIMEOUT_PENDING) {
 			hwtimer_ctx_hand_back(ctx, ct);
 			arg.handed_back++;
 		}
-		hwtimer_report(ctx);
+		hwtimer_report_one(ctx);
 	}
 	hwtimer_ctx_unlock(ctx);
 	mutex_unlock(&ctx->control);
@@ -581,8 +579,6 @@ static long dev_list(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	while (n < most && !fatal_signal_pending(current)) {
 		hwtimer_ctx_lock(ctx);
 		ct = hwtimer_ctx_next_timeout(ctx, &index);
-		if (ct)
-			hwtimer_ctx_settle(ctx, ct);
 		pending = ct && ct->state == TIMEOUT_PENDING;
 		if (pending)
 			describe(ctx, ct, &query);
@@ -710,7 +706,9 @@ static long dev_resize(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	if (mutex_lock_killable(&ctx->size_lock))
 		return -EINTR;
 	ret = hwtimer_ctx_resize(ctx, arg.timeouts);
-	arg.timeouts = READ_ONCE(ctx->charged);
+	hwtimer_ctx_lock(ctx);
+	arg.timeouts = ctx->charged;
+	hwtimer_ctx_unlock(ctx);
 	mutex_unlock(&ctx->size_lock);
 	return ret ?: PUT_ARG(uarg, arg);
 }
