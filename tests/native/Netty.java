@@ -26,7 +26,7 @@ import java.util.concurrent.TimeUnit;
  */
 final class Netty {
 	static final TimerTask NOTHING = timeout -> { };
-	static final int TICK_MS = 10, IDLE = 100_000, OPS = 1_000_000, PORTIONS = 100,
+	static final int TICK_MS = 10, IDLE = 100_000, OPS = 1_000_000, PORTION = 1000,
 		DELAYS = 256, PARTS = 3;
 
 	// They live as long as the program: the time of a thread that has ended would be lost.
@@ -88,27 +88,29 @@ final class Netty {
 			schedule(i).cancel();
 	}
 
-	static void armCancelPortions(double[] portions) {
-		int n = OPS / portions.length;
-
-		for (int i = 0; i < portions.length; i++) {
-			long began = System.nanoTime();
-
-			armCancel(i * n, (i + 1) * n);
-			portions[i] = (double) (System.nanoTime() - began) / n;
-		}
-	}
-
 	// Netty's way to push a timeout back.
 	static void rearm(int first, int end) {
 		cancel(first, end);
 		arm(first, end);
 	}
 
+	static double median(double[] values) {
+		Arrays.sort(values);
+		return values[values.length / 2];
+	}
+
+	static double portion(Work work, int first) {
+		long began = System.nanoTime();
+
+		work.run(first, first + PORTION);
+		return (double) (System.nanoTime() - began) / PORTION;
+	}
+
 	/*
 	 * Each thread does its share of the idle timeouts, or of the pending ones if first is 0. The
 	 * caller's part is the time from the first operation of any thread to the last, for each
-	 * operation of all. "+worker" is the CPU time of the whole program: the callers, the timer's
+	 * operation of all; with one thread that of the median portion, in which neither a collection
+	 * nor another program shows. "+worker" is the CPU time of the whole program: the callers, the timer's
 	 * worker, and the garbage collector.
 	 */
 	static double[] measure(int threads, int ops, int first, Work work) throws Exception {
@@ -116,6 +118,7 @@ final class Netty {
 		long[] began = new long[threads], ended = new long[threads];
 		CyclicBarrier barrier = new CyclicBarrier(threads);
 		CountDownLatch working = new CountDownLatch(threads);
+		double[] portions = new double[threads > 1 ? 0 : ops / PORTION];
 		int each = ops / threads;
 
 		for (int i = threads - 1; i >= 0; i--) {
@@ -124,7 +127,10 @@ final class Netty {
 				try {
 					barrier.await();
 					began[n] = System.nanoTime();
-					work.run(first + n * each, first + (n + 1) * each);
+					if (threads > 1)
+						work.run(first + n * each, first + (n + 1) * each);
+					for (int k = 0; k < portions.length; k++)
+						portions[k] = portion(work, first + k * PORTION);
 					ended[n] = System.nanoTime();
 					working.countDown();
 				} catch (Exception e) {
@@ -141,12 +147,7 @@ final class Netty {
 		settle();
 		cpu = cpu() - cpu - rest;
 		long ns = Arrays.stream(ended).max().getAsLong() - Arrays.stream(began).min().getAsLong();
-		return new double[] { (double) ns / ops, (double) cpu / ops };
-	}
-
-	static double median(double[] values) {
-		Arrays.sort(values);
-		return values[values.length / 2];
+		return new double[] { threads > 1 ? (double) ns / ops : median(portions), (double) cpu / ops };
 	}
 
 	// Few timeouts are over too soon to be measured once.
@@ -181,12 +182,9 @@ final class Netty {
 		rest = Arrays.stream(rests).min().getAsLong();
 		for (int threads = 1; threads <= 4; threads *= 2) {
 			Figures arm = new Figures(), cancel = new Figures(), touch = new Figures();
-			double[] portions = new double[threads == 1 ? PORTIONS : 0];
-			double[] both = measure(threads, OPS, 0, threads > 1 ? Netty::armCancel :
-					(first, end) -> armCancelPortions(portions));
+			double[] both = measure(threads, OPS, 0, Netty::armCancel);
 
-			// What is seldom, as a collection or other programs, is not in the caller's part.
-			report("arm_cancel", threads, threads > 1 ? both[0] : median(portions));
+			report("arm_cancel", threads, both[0]);
 			report("arm_cancel+worker", threads, both[1]);
 			// Several threads would not run at the same time.
 			if (idle < IDLE && threads > 1)
