@@ -159,6 +159,13 @@ unsigned int turn_of(unsigned int i, unsigned int n, unsigned int round)
 	return round % 2 ? n - 1 - i : i;
 }
 
+/* libhwtimer, and what programs use in its place */
+static void goals(unsigned int round)
+{
+	ring(round);
+	shared(round);
+}
+
 static const struct {
 	const char	*name;
 	void		(*round)(unsigned int round);
@@ -168,6 +175,7 @@ static const struct {
 	{ "producers", producers },
 	{ "ring", ring },
 	{ "shared", shared },
+	{ "goals", goals },
 	{ "conns", connections },
 	{ "mix", mix },
 	{ "cross", cross },

@@ -37,6 +37,7 @@ void *large_pages(size_t size);
 __u64 settle_shared(void);
 void pin(unsigned int thread);
 void unpin(void);
+void netty(unsigned int round);
 
 /* cases */
 void steady(unsigned int round);

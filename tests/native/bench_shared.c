@@ -18,7 +18,6 @@
 
 #define SUBJECTS	3
 #define MOST	4		/* threads */
-#define OPS	400000UL
 
 enum op { ARM_CANCEL, TOUCH_LATER };
 
@@ -26,8 +25,10 @@ static const char *const names[] = { "arm_cancel", "touch_later" };
 
 static struct hwtimer *h;
 static struct event_base *base;
+static char *events;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t barrier;
+static unsigned long ops;	/* of each thread */
 
 static void must(bool good, const char *what)
 {
@@ -59,7 +60,7 @@ static void library_run(enum op op)
 
 	if (op == TOUCH_LATER)
 		ret = hwtimer_schedule_at(h, now + delays_ns[0], 0, &id);
-	for (i = 0; i < OPS; i++) {
+	for (i = 0; i < ops; i++) {
 		if (op == TOUCH_LATER) {
 			ret |= hwtimer_touch_at(h, id, now + delays_ns[0] + i);
 			continue;
@@ -87,15 +88,15 @@ static struct timeval after(__u64 ns)
 
 static void libevent_begin(void)
 {
-	struct event *events = calloc(pending, event_get_struct_event_size());
 	struct timeval delay;
 	unsigned long i;
 
+	events = calloc(pending, event_get_struct_event_size());
 	evthread_use_pthreads();
 	base = event_base_new();
 	must(base && events, "libevent");
 	for (i = 0; i < pending; i++) {
-		struct event *e = (void *)((char *)events + i * event_get_struct_event_size());
+		struct event *e = (void *)(events + i * event_get_struct_event_size());
 
 		delay = after(delays_ns[i % DELAYS]);
 		event_assign(e, base, -1, 0, nothing, NULL);
@@ -110,7 +111,7 @@ static void libevent_run(enum op op)
 	unsigned long i;
 	int ret = 0;
 
-	for (i = 0; i < OPS; i++) {
+	for (i = 0; i < ops; i++) {
 		delay = after(delays_ns[i % DELAYS] + (op == TOUCH_LATER ? i * 1000 : 0));
 		ret |= event_add(e, &delay);
 		if (op == ARM_CANCEL)
@@ -120,10 +121,10 @@ static void libevent_run(enum op op)
 	must(!ret, "libevent");
 }
 
-/* Its events are not freed: they are few, and the base does not use them any more. */
 static void libevent_end(void)
 {
 	event_base_free(base);
+	free(events);
 }
 
 static void timerfd_run(enum op op)
@@ -132,7 +133,7 @@ static void timerfd_run(enum op op)
 	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC), ret = fd < 0;
 	unsigned long i;
 
-	for (i = 0; i < OPS; i++) {
+	for (i = 0; i < ops; i++) {
 		at.it_value.tv_sec = 60 + i % DELAYS;
 		pthread_mutex_lock(&mutex);
 		ret |= timerfd_settime(fd, 0, &at, NULL);
@@ -156,10 +157,11 @@ static const struct {
 	void		(*begin)(void);
 	void		(*run)(enum op op);
 	void		(*end)(void);
+	unsigned long	ops;
 } subjects[SUBJECTS] = {
-	{ "library", library_begin, library_run, library_end },
-	{ "libevent_locked", libevent_begin, libevent_run, libevent_end },
-	{ "timerfd_locked", none, timerfd_run, none },
+	{ "library_shared", library_begin, library_run, library_end, 200000 },
+	{ "libevent_locked", libevent_begin, libevent_run, libevent_end, 100000 },
+	{ "timerfd_locked", none, timerfd_run, none, 10000 },
 };
 
 static struct job {
@@ -211,7 +213,7 @@ static double measure(unsigned int subject, enum op op, unsigned int threads)
 	for (i = 0; i < threads; i++)
 		pthread_join(ids[i], NULL);
 	pthread_barrier_destroy(&barrier);
-	return (double)(ended - began) / threads / OPS;
+	return (double)(ended - began) / threads / ops;
 }
 
 void shared(unsigned int round)
@@ -220,6 +222,7 @@ void shared(unsigned int round)
 
 	for (i = 0; i < SUBJECTS; i++) {
 		s = turn_of(i, SUBJECTS, round);
+		ops = subjects[s].ops;
 		subjects[s].begin();
 		for (op = ARM_CANCEL; op <= TOUCH_LATER; op++)
 			for (threads = 1; threads <= MOST; threads *= 2)
