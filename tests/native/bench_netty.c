@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * hwtimer: the native benchmark's rounds of Netty's HashedWheelTimer, by a Java program
- * (Netty.java), which the command in the environment variable NETTY starts. It is stopped while
- * others are measured.
+ * (Netty.java), which the command in the environment variable NETTY starts. If that is empty, there
+ * are none. The program is stopped while others are measured.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ void netty(unsigned int round)
 	const char *command = getenv("NETTY");
 	char line[128];
 
-	if (!command)
+	if (!command || !*command)
 		return;
 	if (!from)
 		start(command);
