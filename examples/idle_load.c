@@ -27,6 +27,7 @@
 
 #define MESSAGE_MIN	16
 #define MESSAGE_MAX	256
+#define NOOP_LEN	4	/* memcached's command that does nothing, and its answer */
 #define MAX_CONNS	28000	/* about the default number of local ports */
 #define EVENTS		256
 
@@ -69,6 +70,7 @@ static __s64 bound_ns = 5000 * NS_PER_MS;
 static __s64 start;
 static __u64 seed;
 static long port = 7007;
+static bool memcached;
 static int epoll_fd;
 
 /* splitmix64 */
@@ -128,12 +130,16 @@ static struct conn *next_planned(void)
 	return c;
 }
 
-/* Compute the current message of @c, to send it or to compare its echo. */
-static void fill_message(const struct conn *c, char *data)
+/* Compute the current message of @c, to send it or, if @echo, to compare what came back. */
+static void fill_message(const struct conn *c, char *data, bool echo)
 {
 	__u64 x = mix(seed + ((__u64)conn_index(c) << 32 | c->number));
 	unsigned int i;
 
+	if (memcached) {
+		memcpy(data, echo ? "MN\r\n" : "mn\r\n", NOOP_LEN);
+		return;
+	}
 	for (i = 0; i < c->len; i++) {
 		if (i % 8 == 0)
 			x = mix(x);
@@ -198,7 +204,7 @@ static void conn_readable(struct conn *c)
 		conn_wrong(c, "more came back than was sent");
 		return;
 	}
-	fill_message(c, expected);
+	fill_message(c, expected, true);
 	if (memcmp(expected + c->got, data, n)) {
 		conn_wrong(c, "something else came back than was sent");
 		return;
@@ -245,10 +251,10 @@ static void conn_send(struct conn *c)
 	char data[MESSAGE_MAX];
 	__s64 sent;
 
-	c->len = pick(MESSAGE_MIN, MESSAGE_MAX);
+	c->len = memcached ? NOOP_LEN : pick(MESSAGE_MIN, MESSAGE_MAX);
 	c->number++;
 	c->got = 0;
-	fill_message(c, data);
+	fill_message(c, data, false);
 	sent = now_ns();
 	if (send(c->fd, data, c->len, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)c->len) {
 		/* If the connection is closed, the next read shows it. */
@@ -472,6 +478,7 @@ static const char usage[] =
 	"  --ramp-ms N        open the connections within so many ms [3000]\n"
 	"  --bound-ms N       not closed by then: never [5000]\n"
 	"  --seed N           of what is random [the time]\n"
+	"  --memcached        the server is memcached\n"
 	"  --stats-file FILE  write \"key value\" lines there, not a table to\n"
 	"                     standard output\n"
 	"  -h, --help         this text\n";
@@ -488,6 +495,7 @@ int main(int argc, char **argv)
 		{ "ramp-ms", .ns = &ramp_ns, .max = 1000000000 },
 		{ "bound-ms", .ns = &bound_ns, .min = 1, .max = 1000000000 },
 		{ "seed", .number = &seed_option, .max = 1000000000 },
+		{ "memcached", .flag = &memcached },
 		{ "stats-file", .text = &stats_file },
 		{ }
 	};

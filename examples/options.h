@@ -18,7 +18,7 @@
 /* Exit status: 1 for failures, 2 for wrong arguments. */
 #define EXIT_USAGE	2
 
-#define MAX_OPTIONS	8
+#define MAX_OPTIONS	9
 
 /**
  * struct program_option - an option, and the one variable that it sets
