@@ -67,7 +67,8 @@ JNIEXPORT jint JNICALL Java_hwtimer_HwTimer_touch(JNIEnv *env, jclass class, jlo
 	return hwtimer_touch_at(handle_of(handle), (hwtimer_id)id, (uint64_t)deadline);
 }
 
-JNIEXPORT jint JNICALL Java_hwtimer_HwTimer_cancel(JNIEnv *env, jclass class, jlong handle, jlong id)
+JNIEXPORT jint JNICALL Java_hwtimer_HwTimer_cancel(JNIEnv *env, jclass class, jlong handle,
+						   jlong id)
 {
 	(void)env;
 	(void)class;

@@ -28,13 +28,14 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAdder;
 
 /**
- * A {@link Timer} on /dev/hwtimer, with the constructors and methods of Netty's HashedWheelTimer, and
- * with {@link HwTimeout#touch}, which pushes a timeout back.
+ * A {@link Timer} on /dev/hwtimer, with the constructors and methods of Netty's HashedWheelTimer,
+ * and with {@link HwTimeout#touch}, which pushes a timeout back.
  *
- * <p>The kernel keeps the timeouts. The thread that runs the tasks sleeps until one expires. As with
- * HashedWheelTimer, tasks run in that thread, or the executor that was given, and a timeout expires
- * at the first tick at or after its deadline. Timers with the same tick have their ticks at the same
- * time. The wheel is one that programs share, so the number of ticks per wheel has no effect.
+ * <p>The kernel keeps the timeouts. The thread that runs the tasks sleeps until one expires. As
+ * with HashedWheelTimer, tasks run in that thread, or the executor that was given, and a timeout
+ * expires at the first tick at or after its deadline. Timers with the same tick have their ticks at
+ * the same time. The wheel is one that programs share, so the number of ticks per wheel has no
+ * effect.
  *
  * <p>Any thread may call any method at any time. The exception is {@link #stop}: not from a task
  * that runs in the timer's thread. A task runs exactly once, unless {@link Timeout#cancel} returned

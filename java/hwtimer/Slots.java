@@ -6,9 +6,9 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 
 /**
- * A table that gives objects small numbers, without locks and without boxing. Free slots are a stack:
- * its head is the number of the first one, plus 1, and a count of changes in the upper half, so that
- * a slot that was taken and put back meanwhile is noticed. Tables grow, and do not shrink.
+ * A table that gives objects small numbers, without locks and without boxing. Free slots are a
+ * stack: its head is the number of the first one, plus 1, and a count of changes in the upper half,
+ * so that a slot that was taken and put back meanwhile is noticed. Tables grow, and do not shrink.
  *
  * A kernel's event brings the number from put() to remove(), as data that the JVM knows nothing of;
  * so put() releases and remove() acquires.
