@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only
+import static org.junit.Assert.*;
+
+import hwtimer.HwTimer;
+import io.netty.util.Timeout;
+import java.util.*;
+import java.util.concurrent.*;
+import java.util.concurrent.atomic.*;
+import org.junit.Test;
+
+/* What HwTimer promises beyond what Netty's own HashedWheelTimerTest tests. */
+public class HwTimerTest {
+	private static final TimeUnit MS = TimeUnit.MILLISECONDS;
+
+	private static HwTimer timer(long max) {
+		return new HwTimer(Executors.defaultThreadFactory(), 1, MS, 512, true, max);
+	}
+
+	private static long ms(long since) {
+		return (System.nanoTime() - since) / 1000000;
+	}
+
+	@Test(timeout = 60000)
+	public void touchLater() throws Exception {
+		HwTimer timer = timer(0);
+		CountDownLatch ran = new CountDownLatch(1);
+		long start = System.nanoTime();
+		HwTimer.HwTimeout timeout = timer.newTimeout(t -> ran.countDown(), 300, MS);
+		assertTrue(timeout.touch(1500, MS));
+		ran.await();
+		assertTrue(ms(start) >= 1500);
+		assertFalse(timeout.touch(1, MS));
+		assertFalse(timeout.cancel());
+		assertTrue(timeout.isExpired());
+		assertEquals(0, timer.stop().size());
+	}
+
+	@Test(timeout = 60000)
+	public void touchEarlier() throws Exception {
+		HwTimer timer = timer(0);
+		CountDownLatch ran = new CountDownLatch(1);
+		HwTimer.HwTimeout timeout = timer.newTimeout(t -> ran.countDown(), 1000, TimeUnit.DAYS);
+		assertTrue(timeout.touch(20, MS));
+		ran.await();
+		timer.stop();
+	}
+
+	@Test(timeout = 60000)
+	public void touchAfterCancel() {
+		HwTimer timer = timer(0);
+		HwTimer.HwTimeout timeout = timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
+		assertTrue(timeout.cancel());
+		assertFalse(timeout.cancel());
+		assertFalse(timeout.touch(1, MS));
+		assertTrue(timeout.isCancelled() && !timeout.isExpired());
+		assertEquals(0, timer.stop().size());
+	}
+
+	/* At n - 1, n and n + 1; a cancel frees the place at once. */
+	@Test(timeout = 60000)
+	public void maximum() {
+		HwTimer timer = timer(2);
+		timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
+		Timeout second = timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
+		assertThrows(RejectedExecutionException.class,
+			     () -> timer.newTimeout(t -> { }, 1, TimeUnit.DAYS));
+		assertEquals(2, timer.pendingTimeouts());
+		assertTrue(second.cancel());
+		timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
+		assertEquals(2, timer.stop().size());
+		assertEquals(0, timer.pendingTimeouts());
+	}
+
+	@Test
+	public void arguments() {
+		ThreadFactory threads = Executors.defaultThreadFactory();
+		assertThrows(NullPointerException.class, () -> new HwTimer(null, 1, MS));
+		assertThrows(NullPointerException.class, () -> new HwTimer(threads, 1, null));
+		assertThrows(IllegalArgumentException.class, () -> new HwTimer(0, MS));
+		assertThrows(IllegalArgumentException.class, () -> new HwTimer(1, MS, 0));
+		assertThrows(IllegalArgumentException.class, () -> new HwTimer(1, MS, (1 << 30) + 1));
+		assertThrows(IllegalArgumentException.class,
+			     () -> new HwTimer(Long.MAX_VALUE / 512, TimeUnit.NANOSECONDS, 512));
+		new HwTimer(1, MS, 1 << 30).stop();
+		new HwTimer(Long.MAX_VALUE / 512 - 1, TimeUnit.NANOSECONDS, 512).stop();
+	}
+
+	@Test(timeout = 60000)
+	public void taskThatThrows() throws Exception {
+		HwTimer timer = timer(0);
+		CountDownLatch ran = new CountDownLatch(1);
+		timer.newTimeout(t -> { throw new Exception("meant"); }, 1, MS);
+		timer.newTimeout(t -> ran.countDown(), 20, MS);
+		ran.await();
+		timer.stop();
+	}
+
+	@Test(timeout = 60000)
+	public void executor() throws Exception {
+		ExecutorService pool = Executors.newSingleThreadExecutor(r -> new Thread(r, "pool"));
+		HwTimer timer = new HwTimer(Executors.defaultThreadFactory(), 1, MS, 512, true, -1,
+					    pool);
+		BlockingQueue<String> names = new LinkedBlockingQueue<>();
+		timer.newTimeout(t -> names.add(Thread.currentThread().getName()), 1, MS);
+		assertEquals("pool", names.take());
+		timer.stop();
+		pool.shutdown();
+	}
+
+	@Test(timeout = 60000)
+	public void stopFromTask() throws Exception {
+		HwTimer timer = timer(0);
+		BlockingQueue<Boolean> thrown = new LinkedBlockingQueue<>();
+		timer.newTimeout(t -> {
+			try {
+				timer.stop();
+				thrown.add(false);
+			} catch (IllegalStateException e) {
+				thrown.add(true);
+			}
+		}, 1, MS);
+		assertTrue(thrown.take());
+		timer.stop();
+		assertThrows(IllegalStateException.class, timer::start);
+	}
+
+	/* A timeout that stop() handed back can be cancelled, once, and is not counted twice. */
+	@Test(timeout = 60000)
+	public void cancelAfterStop() {
+		HwTimer timer = timer(10);
+		Timeout timeout = timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
+		assertEquals(Collections.singleton(timeout), timer.stop());
+		assertEquals(0, timer.stop().size());
+		assertTrue(timeout.cancel());
+		assertFalse(timeout.cancel());
+		assertEquals(0, timer.pendingTimeouts());
+	}
+
+	/*
+	 * Threads schedule, touch and cancel at random until another one stops the timer: each
+	 * timeout ends in exactly one way, and none is early.
+	 */
+	@Test(timeout = 300000)
+	public void eachEndsOnce() throws Exception {
+		long seed = Long.getLong("seed", System.nanoTime());
+		System.out.println("# seed " + seed);
+		HwTimer timer = timer(0);
+		LongAdder made = new LongAdder(), ran = new LongAdder(), cancelled = new LongAdder();
+		LongAdder early = new LongAdder(), twice = new LongAdder(), touched = new LongAdder();
+		List<Thread> threads = new ArrayList<>();
+		for (int i = 0; i < 3; i++) {
+			Random random = new Random(seed + i);
+			Thread thread = new Thread(() -> {
+				HwTimer.HwTimeout[] held = new HwTimer.HwTimeout[200];
+				AtomicLong[] due = new AtomicLong[held.length];
+				try {
+					for (;;) {
+						int k = random.nextInt(held.length);
+						/* Some are pending when it stops. */
+						long delay = random.nextInt(20) == 0 ? Long.MAX_VALUE / 4 :
+							random.nextInt(30) * 1000000L;
+						if (held[k] != null && random.nextInt(3) > 0) {
+							long at = System.nanoTime() + delay;
+							/* Until touch() is done, either deadline may count. */
+							due[k].accumulateAndGet(at, Math::min);
+							if (held[k].touch(delay, TimeUnit.NANOSECONDS)) {
+								touched.increment();
+								due[k].set(at);
+							}
+							continue;
+						}
+						if (held[k] != null && held[k].cancel()) {
+							cancelled.increment();
+						}
+						AtomicLong at = new AtomicLong(System.nanoTime() + delay);
+						AtomicInteger runs = new AtomicInteger();
+						held[k] = timer.newTimeout(t -> {
+							ran.increment();
+							if (runs.incrementAndGet() > 1) {
+								twice.increment();
+							}
+							if (System.nanoTime() < at.get()) {
+								early.increment();
+							}
+						}, delay, TimeUnit.NANOSECONDS);
+						due[k] = at;
+						made.increment();
+					}
+				} catch (IllegalStateException e) {
+					/* It was stopped. */
+				}
+			});
+			thread.start();
+			threads.add(thread);
+		}
+		Thread.sleep(5000);
+		Set<Timeout> left = timer.stop();
+		for (Thread thread : threads) {
+			thread.join();
+		}
+		System.out.printf("# %d made, %d touched, %d ran, %d cancelled, %d handed back%n",
+			made.sum(), touched.sum(), ran.sum(), cancelled.sum(), left.size());
+		assertTrue(made.sum() > 1000 && ran.sum() > 100 && cancelled.sum() > 100 &&
+			   left.size() > 0);
+		/* Some that were handed back have been cancelled since. */
+		long both = left.stream().filter(Timeout::isCancelled).count();
+		assertEquals(made.sum(), ran.sum() + cancelled.sum() + left.size() - both);
+		assertEquals(0, early.sum());
+		assertEquals(0, twice.sum());
+		assertEquals(0, timer.pendingTimeouts());
+	}
+}
