@@ -10,10 +10,8 @@ process; all CPU time of the process counts, so that of the wheel's worker, too.
   push back          timers in random order: handle.cancel() and call_later(), or handle.touch()
   arm                call_at() for so many
   arm+expire         the same until all are called, in a burst of 50 ms
-  bytes              resident memory for each pending timer
 """
 import asyncio
-import os
 import random
 import statistics
 import sys
@@ -42,11 +40,6 @@ def nothing():
     pass
 
 
-def resident():
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
-
-
 def turns(loop, operations, step, batch=100):
     """Call step(i) so many times, a batch in each turn of the loop. Returns ns of CPU for each."""
     done = 0
@@ -72,9 +65,7 @@ def measure(factory, pending):
     draw = random.Random(pending)
     delays = [draw.uniform(30, 90) for _ in range(1000)]
     loop = factory()
-    before = resident()
     handles = [loop.call_later(600 + draw.random() * 600, nothing) for _ in range(pending)]
-    yield "bytes", (resident() - before) / pending
     operations = max(300000, 2 * pending)
     yield "call_later+cancel", turns(
         loop, operations, lambda i: loop.call_later(delays[i % 1000], nothing).cancel())
@@ -127,8 +118,6 @@ def main():
                     results.setdefault(name, {}).setdefault(factory, []).append(value)
         for name, values in results.items():
             stock, ours = (statistics.median(values[f]) for f in (asyncio.SelectorEventLoop, Loop))
-            if name == "bytes":     # of the first round: later ones use freed memory
-                stock, ours = (values[f][0] for f in (asyncio.SelectorEventLoop, Loop))
             print(f"{name:20}{pending:9}{stock:9.0f}{ours:9.0f}{ours / stock:7.2f}", flush=True)
 
 

@@ -286,8 +286,12 @@ def child_closes():
     loop = hwtimer.EventLoop()
     child = os.fork()
     if not child:
-        loop.close()
-        os._exit(0)
+        status = 1
+        try:
+            loop.close()
+            status = 0
+        finally:
+            os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
     loop.run_until_complete(asyncio.sleep(0.01))
     loop.close()
