@@ -6,8 +6,8 @@
     asyncio.Runner(loop_factory=hwtimer.EventLoop)
     asyncio.set_event_loop_policy(hwtimer.EventLoopPolicy())
 
-With this loop the timeouts of asyncio and of all that uses it, such as sleep(), timeout(), wait_for()
-and aiohttp, are on the wheel of /dev/hwtimer. It is otherwise asyncio.SelectorEventLoop.
+With this loop the timeouts of asyncio and of all that uses it, such as sleep(), timeout(),
+wait_for() and aiohttp, are on the wheel of /dev/hwtimer. It is otherwise asyncio.SelectorEventLoop.
 
     handle = loop.call_later(30, print, "idle")
     handle.touch(30)                      # on every message

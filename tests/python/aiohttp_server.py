@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""A server and clients of aiohttp that know nothing of hwtimer, with their timeouts on the wheel: the
-client's for slow answers, the server's for idle connections. Prints TAP."""
+"""A server and clients of aiohttp that know nothing of hwtimer, with their timeouts on the wheel:
+the client's for slow answers, the server's for idle connections. Prints TAP."""
 import asyncio
 
 import aiohttp
@@ -56,7 +56,7 @@ async def main():
         assert (await reader.read()).endswith(b"\r\n\r\n0")
         writer.close()
     await runner.cleanup()
-    print(f"# {CLIENTS} requests, half of them timed out; at most {most} timeouts were on the wheel")
+    print(f"# {CLIENTS} requests, half of them timed out; at most {most} timeouts on the wheel")
 
 
 print("1..1")
