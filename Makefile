@@ -32,7 +32,7 @@ kbuild = $(MAKE) -C $(KDIR) M=$(CURDIR)
 	fuzz torture bench bench-full coverage mutants kdir lib install-lib tools install-tools \
 	install-conf install-dkms install-all uninstall modules_uninstall uninstall-lib \
 	uninstall-tools uninstall-conf uninstall-dkms uninstall-all deb docs man install-man \
-	uninstall-man
+	uninstall-man python
 
 all: modules
 
@@ -105,6 +105,10 @@ demo-here:
 
 tools:
 	$(MAKE) -C tools OUT=$(CURDIR)/out/tools
+
+# The extension of the package python3-hwtimer.
+python: lib
+	$(MAKE) -C python OUT=$(CURDIR)/out/python
 
 # hwtimerctl goes below PREFIX, with its man page and its bash completion.
 install-tools uninstall-tools:

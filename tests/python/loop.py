@@ -1,0 +1,341 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Test hwtimer.EventLoop in a guest with the module loaded. Prints TAP. No test depends on how long
+anything takes."""
+import asyncio
+import gc
+import math
+import os
+import random
+import sys
+import threading
+import traceback
+import warnings
+import weakref
+
+import _hwtimer
+import hwtimer
+
+
+def pending(loop):
+    return loop._timers.pending
+
+
+def run(function):
+    """Run a coroutine function in a new loop, which is closed."""
+    with asyncio.Runner(loop_factory=hwtimer.EventLoop) as runner:
+        return runner.run(function())
+
+
+def raises(kind, function, *args):
+    try:
+        function(*args)
+    except kind as error:
+        return error
+    raise AssertionError(f"no {kind.__name__}")
+
+
+async def on_the_wheel():
+    """Timeouts of asyncio are on the wheel, not in the heap; a cancelled one is on neither."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, hwtimer.EventLoop)
+    tasks = [asyncio.create_task(asyncio.sleep(1000)),
+             asyncio.create_task(asyncio.wait_for(loop.create_future(), 1000))]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert pending(loop) == 2, pending(loop)
+    async with asyncio.timeout(1000) as timeout:
+        assert pending(loop) == 3
+        timeout.reschedule(loop.time() + 2000)
+        assert pending(loop) == 3
+    assert pending(loop) == 2 and not loop._scheduled
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    assert pending(loop) == 0 and not loop._scheduled
+    try:
+        async with asyncio.timeout(0.01):
+            await asyncio.sleep(1000)
+    except TimeoutError:
+        assert pending(loop) == 0
+        return
+    raise AssertionError("no TimeoutError")
+
+
+async def never_early():
+    """No callback is called before its when(), in the order of when() within a tick."""
+    loop, future = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
+    draw, called = random.Random(1), []
+
+    def call(i):
+        assert loop.time() >= handles[i].when(), loop.time() - handles[i].when()
+        called.append(i)
+        if len(called) == len(handles):
+            future.set_result(None)
+
+    start = loop.time()
+    handles = [loop.call_at(start + draw.random() / 20, call, i) for i in range(2000)]
+    await future
+    assert sorted(called) == list(range(2000)) and pending(loop) == 0
+
+
+def order():
+    """What is found expired at one look is called in the order of when(), over several batches."""
+    class Expired:
+        usable, pending = False, 0
+
+        def expired(self):
+            batch, found[:64] = found[:64], []
+            return batch
+
+        def close(self):
+            pass
+
+    for number in 0, 1, 63, 64, 65, 128, 200:
+        loop = hwtimer.EventLoop()
+        found = [hwtimer.TimerHandle(i % 7, print, (i,), loop) for i in range(number)]
+        wanted = sorted(range(number), key=lambda i: i % 7)
+        loop._timers.close()
+        loop._timers = Expired()
+        loop._expire()
+        assert [handle._args[0] for handle in loop._ready] == wanted, number
+        loop.close()
+
+
+async def at_once():
+    """Deadlines of now and before need no wheel."""
+    loop, called = asyncio.get_running_loop(), []
+    loop.call_later(0, called.append, 1)
+    loop.call_later(-5, called.append, 2)
+    loop.call_at(0, called.append, 3)
+    loop.call_later(-math.inf, called.append, 4)
+    loop.call_later(0, called.append, 5).cancel()
+    assert pending(loop) == 0
+    await asyncio.sleep(0)
+    assert called == [1, 2, 3, 4], called
+
+
+async def never():
+    """Infinity and huge times are never; what is no time is an error."""
+    loop = asyncio.get_running_loop()
+    handles = [loop.call_later(delay, sys.exit) for delay in (math.inf, 1e9, 1e10, 1e300)]
+    assert pending(loop) == 4
+    await asyncio.sleep(0.02)
+    assert pending(loop) == 4
+    for handle in handles:
+        handle.cancel()
+    raises(ValueError, loop._timers.schedule, math.nan, None)
+    raises(TypeError, loop.call_later, None, print)
+    raises(TypeError, loop.call_at, None, print)
+    raises(TypeError, loop.call_later, "1", print)
+
+
+async def touch():
+    """touch() moves a timeout to later and to earlier, and says when it is too late."""
+    loop, called = asyncio.get_running_loop(), []
+    handle = loop.call_later(0.02, called.append, 1)
+    assert handle.touch(1000) and handle.when() > loop.time() + 900
+    await asyncio.sleep(0.05)
+    assert not called and handle.touch(0.01)
+    while not called:
+        await asyncio.sleep(0.01)
+        assert loop.time() >= handle.when() or not called
+    assert not handle.touch(1)
+    handle = loop.call_later(1000, called.append, 2)
+    handle.cancel()
+    assert handle.cancelled() and not handle.touch(1)
+    assert not loop.call_later(0, int).touch(1)
+    assert pending(loop) == 0
+
+
+def limit():
+    """Timeouts beyond the limit are kept in the heap, and work there; at n-1, n and n+1."""
+    loop, called = hwtimer.EventLoop(timeouts=3), []
+    handles = []
+    for n, heap in (1, 0), (2, 0), (3, 0), (4, 1), (5, 2):
+        handles.append(loop.call_later(1000, called.append, n))
+        assert len(loop._scheduled) == heap and pending(loop) == n - heap
+    assert handles[3].touch(0.02) and handles[4].touch(0.01)
+    handles[0].cancel()
+    assert pending(loop) == 2
+    loop.call_later(0.03, loop.stop)    # on the wheel again
+    assert pending(loop) == 3
+    loop.run_forever()
+    while len(called) < 2:
+        loop.run_until_complete(asyncio.sleep(0))
+    assert called == [5, 4], called
+    handles[4].cancel()
+    assert not handles[4].touch(1)
+    loop.close()
+
+
+async def threads():
+    """call_soon_threadsafe() wakes a loop that waits for the wheel."""
+    loop, future = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
+    handle = loop.call_later(1000, sys.exit)
+    thread = threading.Thread(target=loop.call_soon_threadsafe, args=(future.set_result, 7))
+    thread.start()
+    assert await future == 7
+    thread.join()
+    assert await asyncio.to_thread(lambda: 8) == 8
+    handle.cancel()
+
+
+def closes():
+    """close() gives the descriptor back and drops what is pending; a second one does nothing."""
+    before = os.listdir("/proc/self/fd")
+    loop = hwtimer.EventLoop()
+    handle = loop.call_later(1000, print)
+    asyncio_task = loop.create_task(asyncio.sleep(0.01))
+    loop.run_until_complete(asyncio_task)
+    loop.close()
+    loop.close()
+    assert os.listdir("/proc/self/fd") == before
+    handle.cancel()
+    assert not handle.touch(1)
+    raises(RuntimeError, loop.call_later, 1, print)
+    timers = _hwtimer.Timers()
+    timer = timers.schedule(1e9, None)
+    timers.close()
+    assert not timer.cancel() and not timers.usable
+    for name in "expired", "fileno", "shrink":
+        raises(RuntimeError, getattr(timers, name))
+    raises(RuntimeError, timers.schedule, 1, None)
+
+
+def garbage():
+    """The collector finds a loop in a cycle with its timers; nothing is counted wrongly."""
+    class Thing:
+        pass
+
+    thing = Thing()
+    timers = _hwtimer.Timers()
+    thing.timers = timers
+    thing.timer = timers.schedule(1e9, thing)
+    reference = weakref.ref(thing)
+    del thing, timers
+    gc.collect()
+    assert reference() is None
+    timers, obj = _hwtimer.Timers(), Thing()
+    count = sys.getrefcount(obj)
+    kept = [timers.schedule(1e9, obj) for _ in range(10)]
+    assert sys.getrefcount(obj) == count + 10
+    assert kept[3].cancel() and not kept[3].cancel() and kept[9].cancel() and kept[0].cancel()
+    assert sys.getrefcount(obj) == count + 7 and timers.pending == 7
+    del kept
+    assert timers.pending == 7
+    del timers
+    assert sys.getrefcount(obj) == count
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loop = hwtimer.EventLoop()
+        loop.call_later(1000, loop.stop)
+        del loop
+        gc.collect()
+    assert [w.category for w in caught].count(ResourceWarning) >= 1
+
+
+def missing():
+    """Without the device the error says so; new_event_loop() warns and goes on without."""
+    before = os.listdir("/proc/self/fd")
+    error = raises(FileNotFoundError, lambda: hwtimer.EventLoop(device="/dev/none"))
+    assert "kernel module" in str(error) and "/dev/none" in str(error), error
+    gc.collect()
+    assert os.listdir("/proc/self/fd") == before
+    original = hwtimer._open
+    hwtimer._open = lambda timeouts, device: original(timeouts, "/dev/none")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            loop = hwtimer.new_event_loop()
+    finally:
+        hwtimer._open = original
+    assert not isinstance(loop, hwtimer.EventLoop)
+    assert [w.category for w in caught] == [RuntimeWarning] and "/dev/none" in str(caught[0])
+    loop.run_until_complete(asyncio.sleep(0.01))
+    loop.close()
+    loop = hwtimer.new_event_loop()
+    assert isinstance(loop, hwtimer.EventLoop)
+    loop.close()
+
+
+async def forks():
+    """A child cannot use the parent's loop, but have its own; the parent's goes on."""
+    loop = asyncio.get_running_loop()
+    handle = loop.call_later(1000, sys.exit)
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            raises(RuntimeError, loop.call_later, 1, print)
+            raises(RuntimeError, handle.touch, 1)
+            handle.cancel()
+            loop._timers.close()
+            hwtimer.run(asyncio.sleep(0.01))
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert pending(loop) == 1
+    await asyncio.sleep(0.01)
+    handle.cancel()
+
+
+def child_closes():
+    """A child that closes the parent's loop does not take the wheel's descriptor out of it."""
+    loop = hwtimer.EventLoop()
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            loop.close()
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    loop.run_until_complete(asyncio.sleep(0.01))
+    loop.close()
+
+
+async def handles():
+    """Handles are asyncio's."""
+    loop, called = asyncio.get_running_loop(), []
+    handle = loop.call_later(0.01, called.append, 1)
+    assert isinstance(handle, asyncio.TimerHandle)
+    assert repr(handle).startswith("<TimerHandle when=")
+    while not called:
+        await asyncio.sleep(0.001)
+
+
+def policy():
+    """asyncio.run() by EventLoopPolicy; debug mode has its checks and tracebacks."""
+    asyncio.set_event_loop_policy(hwtimer.EventLoopPolicy())
+
+    async def debug():
+        loop = asyncio.get_running_loop()
+        assert type(loop) is hwtimer.EventLoop
+        raises(TypeError, loop.call_later, 1, asyncio.sleep)
+        for handle in loop.call_later(1, print), loop.call_at(loop.time() + 1, print):
+            assert handle._source_traceback[-1].name == "debug", handle
+            handle.cancel()
+
+    asyncio.run(debug(), debug=True)
+    asyncio.set_event_loop_policy(None)
+
+
+TESTS = [on_the_wheel, never_early, order, at_once, never, touch, limit, threads, closes, garbage,
+         missing, forks, child_closes, handles, policy]
+
+
+def main():
+    print(f"1..{len(TESTS)}", flush=True)
+    for number, test in enumerate(TESTS, 1):
+        try:
+            run(test) if asyncio.iscoroutinefunction(test) else test()
+            print(f"ok {number} {test.__name__}", flush=True)
+        except Exception:
+            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), end="")
+            print(f"not ok {number} {test.__name__}", flush=True)
+
+
+main()
