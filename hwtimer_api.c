@@ -271,8 +271,8 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 	driven->clock = params->clock;
 	driven->start_ns = hwtimer_clock_ns(driven);
 	driven->account = params->flags & HWTIMER_WHEEL_ACCOUNT;
-	driven->kind = (params->flags & HWTIMER_WHEEL_SHARED ? HWTIMER_WHEELS_SHARED : 0) |
-		       (params->flags & HWTIMER_WHEEL_OWN ? HWTIMER_WHEELS_OWN : 0);
+	driven->kind = (params->flags & HWTIMER_WHEEL_SHARED ? HWTIMER_WHEEL_F_SHARED : 0) |
+		       (params->flags & HWTIMER_WHEEL_OWN ? HWTIMER_WHEEL_F_OWN : 0);
 
 	ret = wheel_init(&driven->wheel, &shape, &driver->ops, gfp);
 	if (ret)

@@ -129,7 +129,7 @@ struct hwtimer_lanes {
  * @driver: the driver. Constant
  * @clock: as in the parameters. Constant
  * @account: HWTIMER_WHEEL_ACCOUNT was given. Constant
- * @kind: HWTIMER_WHEELS_* of the UAPI header: whose wheel it is. Constant
+ * @kind: HWTIMER_WHEEL_F_* of the UAPI header: whose wheel it is. Constant
  * @memcg: the memory cgroup that added levels are charged to; NULL: they are not charged
  * @start_ns: when the wheel was created, on its clock. Constant
  * @name: unique among the live wheels
@@ -246,7 +246,8 @@ void hwtimer_lanes_end(struct hwtimer_driven *driven);
 void hwtimer_stats_add(struct hwtimer_driven *driven);
 void hwtimer_stats_remove(struct hwtimer_driven *driven);
 void hwtimer_stats_put(struct hwtimer_driven *driven);
-void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_stats *s);
+void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_stats *s,
+			   struct wheel_counts *c);
 
 /* debug/debugfs.c */
 void hwtimer_debugfs_init(void);

@@ -102,33 +102,35 @@ void hwtimer_stats_put(struct hwtimer_driven *driven)
  * hwtimer_stats_collect - read the statistics of a wheel
  * @driven: the wheel
  * @s: filled in
+ * @c: filled in with all that the wheel counts
  *
  * The counters may change meanwhile.
  */
-void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_stats *s)
+void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_stats *s,
+			   struct wheel_counts *c)
 {
 	static const u32 states[] = {
-		[WHEEL_INIT] = HWTIMER_WHEELS_INIT, [WHEEL_STARTED] = HWTIMER_WHEELS_STARTED,
-		[WHEEL_SHUTDOWN] = HWTIMER_WHEELS_SHUTDOWN,
-		[WHEEL_STOPPED] = HWTIMER_WHEELS_SHUTDOWN,
+		[WHEEL_INIT] = HWTIMER_WHEEL_STATE_INIT,
+		[WHEEL_STARTED] = HWTIMER_WHEEL_STATE_STARTED,
+		[WHEEL_SHUTDOWN] = HWTIMER_WHEEL_STATE_SHUTDOWN,
+		[WHEEL_STOPPED] = HWTIMER_WHEEL_STATE_SHUTDOWN,
 	};
 	static const u32 scheds[] = {
-		[HWTIMER_SCHED_NORMAL] = HWTIMER_WHEELS_NORMAL,
-		[HWTIMER_SCHED_FIFO_LOW] = HWTIMER_WHEELS_FIFO_LOW,
-		[HWTIMER_SCHED_FIFO] = HWTIMER_WHEELS_FIFO,
+		[HWTIMER_SCHED_NORMAL] = HWTIMER_WHEEL_SCHED_NORMAL,
+		[HWTIMER_SCHED_FIFO_LOW] = HWTIMER_WHEEL_SCHED_FIFO_LOW,
+		[HWTIMER_SCHED_FIFO] = HWTIMER_WHEEL_SCHED_FIFO,
 	};
 	struct hwtimer_wheel *wheel = &driven->wheel;
 	struct hwtimer_monitor *monitor = &driven->monitor;
-	struct hwtimer_lanes *lanes = &driven->lanes;
-	struct wheel_counts c;
 	int i;
 
-	wheel_count(wheel, &c);
+	wheel_count(wheel, c);
 	*s = (struct hwtimer_wheel_stats){
 		.id = driven->id,
 		.flags = driven->kind,
 		.clockid = hwtimer_clockid(driven),
-		.driver = driven->task ? HWTIMER_WHEELS_KTHREAD : HWTIMER_WHEELS_HRTIMER,
+		.driver = driven->task ? HWTIMER_WHEEL_DRIVER_KTHREAD :
+					 HWTIMER_WHEEL_DRIVER_HRTIMER,
 		.state = states[READ_ONCE(wheel->state)],
 		.slots = wheel->slots,
 		.levels = READ_ONCE(wheel->levels),
@@ -137,29 +139,14 @@ void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_s
 		.late_first_ns = NSEC_PER_USEC,
 		.tick_ns = wheel->tick_ns,
 		.cap = wheel->cap,
-		.pending = c.pending,
-		.filed = READ_ONCE(wheel->filed),
-		.armed = c.armed,
-		.touched = c.touched,
-		.cancelled = c.cancelled,
-		.expired = c.expired,
-		.handed_back = c.handed_back,
-		.rejected = c.rejected,
-		.drained = c.drained,
-		.coalesced = c.coalesced,
-		.kicks = c.kicks,
+		.pending = c->pending,
+		.armed = c->armed,
+		.touched = c->touched,
+		.cancelled = c->cancelled,
+		.expired = c->expired,
+		.handed_back = c->handed_back,
+		.rejected = c->rejected,
 		.wakeups = READ_ONCE(monitor->wakeups),
-		.ticks = c.ticks,
-		.visits = c.visits,
-		.cascaded = c.cascaded,
-		.refiled = c.refiled,
-		.grow_failures = c.grow_failures,
-		.work_dispatched = READ_ONCE(lanes->dispatched),
-		.work_slow = READ_ONCE(lanes->to_slow),
-		.work_runs = (unsigned long)atomic_long_read(&lanes->runs),
-		.work_replaced = READ_ONCE(lanes->replaced),
-		.work_cancelled = (unsigned long)atomic_long_read(&lanes->cancelled),
-		.work_refused = READ_ONCE(lanes->refused),
 	};
 	strscpy(s->name, driven->name, sizeof(s->name));
 	if (driven->task) {
@@ -170,9 +157,6 @@ void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_s
 	spin_lock_bh(&monitor->lock);
 	s->long_callbacks = monitor->long_callbacks;
 	s->longest_callback_ns = monitor->longest_ns;
-	/* Longer names are cut. */
-	strscpy(s->long_callback, monitor->long_fn, sizeof(s->long_callback));
-	strscpy(s->longest_callback, monitor->longest_fn, sizeof(s->longest_callback));
 	spin_unlock_bh(&monitor->lock);
 	for (i = 0; i < HWTIMER_LATE_BINS; i++)
 		s->late[i] = READ_ONCE(monitor->late[i]);
@@ -223,6 +207,7 @@ u64 hwtimer_stats_next(u64 from)
 bool hwtimer_stats_get(u64 id, struct hwtimer_wheel_stats *stats)
 {
 	struct hwtimer_driven *driven;
+	struct wheel_counts counts;
 
 	spin_lock(&stats_lock);
 	driven = first_from(id);
@@ -233,7 +218,7 @@ bool hwtimer_stats_get(u64 id, struct hwtimer_wheel_stats *stats)
 	spin_unlock(&stats_lock);
 	if (!driven)
 		return false;
-	hwtimer_stats_collect(driven, stats);
+	hwtimer_stats_collect(driven, stats, &counts);
 	hwtimer_stats_put(driven);
 	return true;
 }

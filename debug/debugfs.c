@@ -17,6 +17,7 @@
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/seq_file.h>
+#include <linux/spinlock.h>
 
 #include "../hwtimer_driver.h"
 #include "../uapi/linux/hwtimer.h"
@@ -32,13 +33,18 @@ static int stats_show(struct seq_file *m, void *unused)
 {
 	static const char *const states[] = { "", "INIT", "STARTED", "SHUTDOWN" };
 	static const char *const scheds[] = { "", "normal", "fifo_low", "fifo" };
+	struct hwtimer_driven *driven = m->private;
+	struct hwtimer_monitor *monitor = &driven->monitor;
+	struct hwtimer_lanes *lanes = &driven->lanes;
 	struct hwtimer_wheel_stats s;
+	struct wheel_counts c;
 	unsigned int i;
 
-	hwtimer_stats_collect(m->private, &s);
+	hwtimer_stats_collect(driven, &s, &c);
 	seq_printf(m, "name %s\n", s.name);
 	seq_printf(m, "clock %s\n", s.clockid == CLOCK_BOOTTIME ? "boottime" : "monotonic");
-	seq_printf(m, "driver %s\n", s.driver == HWTIMER_WHEELS_KTHREAD ? "kthread" : "hrtimer");
+	seq_printf(m, "driver %s\n",
+		   s.driver == HWTIMER_WHEEL_DRIVER_KTHREAD ? "kthread" : "hrtimer");
 	if (s.sched) {
 		seq_printf(m, "worker_pid %d\n", s.worker_pid);
 		seq_printf(m, "worker_sched %s\n", scheds[s.sched]);
@@ -51,32 +57,34 @@ static int stats_show(struct seq_file *m, void *unused)
 	seq_printf(m, "cap %llu\n", s.cap);
 	seq_printf(m, "state %s\n", states[s.state]);
 	seq_printf(m, "pending %llu\n", s.pending);
-	seq_printf(m, "filed %llu\n", s.filed);
+	seq_printf(m, "filed %lu\n", READ_ONCE(driven->wheel.filed));
 	seq_printf(m, "armed %llu\n", s.armed);
 	seq_printf(m, "touched %llu\n", s.touched);
 	seq_printf(m, "cancelled %llu\n", s.cancelled);
 	seq_printf(m, "expired %llu\n", s.expired);
 	seq_printf(m, "handed_back %llu\n", s.handed_back);
 	seq_printf(m, "rejected %llu\n", s.rejected);
-	seq_printf(m, "drained %llu\n", s.drained);
-	seq_printf(m, "coalesced %llu\n", s.coalesced);
-	seq_printf(m, "kicks %llu\n", s.kicks);
+	seq_printf(m, "drained %lu\n", c.drained);
+	seq_printf(m, "coalesced %lu\n", c.coalesced);
+	seq_printf(m, "kicks %lu\n", c.kicks);
 	seq_printf(m, "wakeups %llu\n", s.wakeups);
-	seq_printf(m, "ticks %llu\n", s.ticks);
-	seq_printf(m, "visits %llu\n", s.visits);
-	seq_printf(m, "cascaded %llu\n", s.cascaded);
-	seq_printf(m, "refiled %llu\n", s.refiled);
-	seq_printf(m, "grow_failures %llu\n", s.grow_failures);
-	seq_printf(m, "work_dispatched %llu\n", s.work_dispatched);
-	seq_printf(m, "work_slow %llu\n", s.work_slow);
-	seq_printf(m, "work_runs %llu\n", s.work_runs);
-	seq_printf(m, "work_replaced %llu\n", s.work_replaced);
-	seq_printf(m, "work_cancelled %llu\n", s.work_cancelled);
-	seq_printf(m, "work_refused %llu\n", s.work_refused);
+	seq_printf(m, "ticks %lu\n", c.ticks);
+	seq_printf(m, "visits %lu\n", c.visits);
+	seq_printf(m, "cascaded %lu\n", c.cascaded);
+	seq_printf(m, "refiled %lu\n", c.refiled);
+	seq_printf(m, "grow_failures %lu\n", c.grow_failures);
+	seq_printf(m, "work_dispatched %lu\n", READ_ONCE(lanes->dispatched));
+	seq_printf(m, "work_slow %lu\n", READ_ONCE(lanes->to_slow));
+	seq_printf(m, "work_runs %lu\n", atomic_long_read(&lanes->runs));
+	seq_printf(m, "work_replaced %lu\n", READ_ONCE(lanes->replaced));
+	seq_printf(m, "work_cancelled %lu\n", atomic_long_read(&lanes->cancelled));
+	seq_printf(m, "work_refused %lu\n", READ_ONCE(lanes->refused));
 	seq_printf(m, "long_callbacks %llu\n", s.long_callbacks);
-	seq_printf(m, "long_callback %s\n", s.long_callbacks ? s.long_callback : "-");
 	seq_printf(m, "longest_callback_ns %llu\n", s.longest_callback_ns);
-	seq_printf(m, "longest_callback %s\n", s.longest_callback_ns ? s.longest_callback : "-");
+	spin_lock_bh(&monitor->lock);
+	seq_printf(m, "long_callback %s\n", *monitor->long_fn ? monitor->long_fn : "-");
+	seq_printf(m, "longest_callback %s\n", *monitor->longest_fn ? monitor->longest_fn : "-");
+	spin_unlock_bh(&monitor->lock);
 	for (i = 0; i < s.late_bins - 1; i++)
 		seq_printf(m, "late_below_%lluus %llu\n",
 			   div_u64(s.late_first_ns << i, NSEC_PER_USEC), s.late[i]);

@@ -96,7 +96,6 @@ static void follow(struct hwtimer_timeout *t)
 {
 	struct ctx_clock *clock = container_of(t, struct ctx_clock, follow);
 	struct hwtimer_ctx *ctx = clock->ctx;
-	struct ctx_timeout *ct;
 	unsigned long index = 0;
 	bool followed;
 
@@ -106,11 +105,12 @@ static void follow(struct hwtimer_timeout *t)
 	clock->followed = clock->set;
 	if (!followed && ctx->rings)
 		hwtimer_rings_clock_set(ctx);
-	/* This drops the lock before each page. Once the file is closed, it finds nothing. */
-	while (!followed && (ct = hwtimer_ctx_next_timeout(ctx, &index)) && !ctx->closed) {
-		hwtimer_ctx_settle(ctx, ct);
-		hwtimer_report(ctx);
-	}
+	/*
+	 * This settles each timeout, and drops the lock before each page. Once the file is closed,
+	 * it finds nothing.
+	 */
+	while (!followed && hwtimer_ctx_next_timeout(ctx, &index) && !ctx->closed)
+		hwtimer_report_one(ctx);
 	hwtimer_ctx_unlock(ctx);
 }
 

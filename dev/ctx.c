@@ -89,30 +89,6 @@ void hwtimer_ctx_wake(struct hwtimer_ctx *ctx, __poll_t news)
 		eventfd_signal(ctx->eventfd);
 }
 
-/*
- * Iterate over all timeouts that were ever used: return the next one from *@index on. Start with 0.
- * The lock is dropped before each page, so the result is valid only until the next call.
- */
-struct ctx_timeout *hwtimer_ctx_next_timeout(struct hwtimer_ctx *ctx, unsigned long *index)
-	__must_hold(&ctx->lock)
-{
-	struct ctx_timeout *ct;
-
-	lockdep_assert_held(&ctx->lock);
-	while (*index < ctx->table.nr) {
-		if (!(*index % PAGE_TIMEOUTS)) {
-			hwtimer_ctx_unlock(ctx);
-			cond_resched();
-			hwtimer_ctx_lock(ctx);
-		}
-		ct = hwtimer_table_find(&ctx->table, *index);
-		*index = ct ? *index + 1 : roundup(*index + 1, PAGE_TIMEOUTS);
-		if (ct && ct->state != TIMEOUT_NEW)
-			return ct;
-	}
-	return NULL;
-}
-
 bool hwtimer_ctx_ended(struct hwtimer_ctx *ctx)
 {
 	/* Pairs with hwtimer_ctx_end_if_over(): a caller that sees the end sees all records. */
@@ -372,15 +348,48 @@ void hwtimer_ctx_prefetch(const struct hwtimer_ctx *ctx, u64 id)
 		prefetchw(hwtimer_table_find(&ctx->table, id & ID_INDEX_MASK));
 }
 
+/* The timeout with this index, settled; or NULL. */
+static struct ctx_timeout *find(struct hwtimer_ctx *ctx, u32 index)
+{
+	struct ctx_timeout *ct = hwtimer_table_find(&ctx->table, index);
+
+	if (ct)
+		hwtimer_ctx_settle(ctx, ct);
+	return ct;
+}
+
 struct ctx_timeout *hwtimer_ctx_find_pending(struct hwtimer_ctx *ctx, u64 id)
 {
-	struct ctx_timeout *ct = hwtimer_table_find(&ctx->table, id & ID_INDEX_MASK);
+	struct ctx_timeout *ct = find(ctx, id & ID_INDEX_MASK);
 
 	lockdep_assert_held(&ctx->lock);
 	if (!ct || ct->tag != id >> ID_INDEX_BITS || ct->state != TIMEOUT_PENDING)
 		return NULL;
-	hwtimer_ctx_settle(ctx, ct);
-	return ct->state == TIMEOUT_PENDING ? ct : NULL;
+	return ct;
+}
+
+/*
+ * Iterate over all timeouts that were ever used: return the next one from *@index on. Start with 0.
+ * The lock is dropped before each page, so the result is valid only until the next call.
+ */
+struct ctx_timeout *hwtimer_ctx_next_timeout(struct hwtimer_ctx *ctx, unsigned long *index)
+	__must_hold(&ctx->lock)
+{
+	struct ctx_timeout *ct;
+
+	lockdep_assert_held(&ctx->lock);
+	while (*index < ctx->table.nr) {
+		if (!(*index % PAGE_TIMEOUTS)) {
+			hwtimer_ctx_unlock(ctx);
+			cond_resched();
+			hwtimer_ctx_lock(ctx);
+		}
+		ct = find(ctx, *index);
+		*index = ct ? *index + 1 : roundup(*index + 1, PAGE_TIMEOUTS);
+		if (ct && ct->state != TIMEOUT_NEW)
+			return ct;
+	}
+	return NULL;
 }
 
 /* Arm a periodic timeout for its next deadline, and count the expiry unless its policy skips it. */
@@ -472,7 +481,8 @@ void hwtimer_ctx_settle(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 	u64 deadline;
 
 	lockdep_assert_held(&ctx->lock);
-	if (likely(!ctx->clock) || ct->state != TIMEOUT_PENDING)
+	/* Once closed, records have no place. */
+	if (likely(!ctx->clock) || ct->state != TIMEOUT_PENDING || ctx->closed)
 		return;
 	hwtimer_dates_notice(ctx->clock, &ctx->offset_ns);
 	date = date_of(ctx, ct);
@@ -563,7 +573,7 @@ static void begin_use(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u64 tag)
 /* Reserve the timeout that the program chose by the index in @id, and count it against the cap. */
 struct ctx_timeout *hwtimer_ctx_reserve_index(struct hwtimer_ctx *ctx, u64 id)
 {
-	struct ctx_timeout *ct = hwtimer_table_find(&ctx->table, id & ID_INDEX_MASK);
+	struct ctx_timeout *ct = find(ctx, id & ID_INDEX_MASK);
 
 	lockdep_assert_held(&ctx->lock);
 	if (ctx->stopped)
@@ -880,6 +890,7 @@ unsigned int hwtimer_ctx_peek(struct hwtimer_ctx *ctx, struct hwtimer_record *re
 static bool take_ended(struct hwtimer_ctx *ctx, const struct hwtimer_record *record)
 {
 	struct ctx_timeout *ct = hwtimer_table_find(&ctx->table, record->id & ID_INDEX_MASK);
+	/* Not NULL: it is TIMEOUT_DONE since its record was peeked at, so it stays in the table. */
 	struct ctx_page *page = hwtimer_page_of(ct);
 
 	if (!(page->ended & hwtimer_page_bit(ct)))

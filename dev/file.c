@@ -65,8 +65,7 @@ static void dev_expired(struct hwtimer_timeout *t)
 		hwtimer_rings_take_in_worker(ctx);
 
 	hwtimer_ctx_lock(ctx);
-	if (!ctx->closed)
-		hwtimer_ctx_settle(ctx, ct);
+	hwtimer_ctx_settle(ctx, ct);
 	deadline = hwtimer_ctx_deadline_of(ct);
 	if (ctx->closed || ct->state != TIMEOUT_PENDING || hwtimer_is_pending(t)) {
 		/*

@@ -47,12 +47,12 @@ static_assert(sizeof(struct hwtimer_batch) == 24);
 static_assert(sizeof(struct hwtimer_rings) == 48);
 static_assert(sizeof(struct hwtimer_enter) == 16);
 static_assert(sizeof(struct hwtimer_list) == 32);
-static_assert(sizeof(struct hwtimer_info) == 72);
+static_assert(sizeof(struct hwtimer_info) == 80);
 static_assert(sizeof(struct hwtimer_uring_cmd) == 16);
 static_assert(sizeof(struct hwtimer_wheels) == 32);
-static_assert(sizeof(struct hwtimer_wheel_stats) == 856);
+static_assert(sizeof(struct hwtimer_wheel_stats) == 480);
 static_assert(offsetof(struct hwtimer_wheel_stats, tick_ns) == 128);
-static_assert(offsetof(struct hwtimer_wheel_stats, late) == 600);
+static_assert(offsetof(struct hwtimer_wheel_stats, late) == 224);
 static_assert(sizeof(struct hwtimer_resize) == 8);
 
 static unsigned long long min_tick_ns = NSEC_PER_MSEC;
@@ -67,11 +67,21 @@ MODULE_PARM_DESC(max_user_slots,
 
 /* The clocks of own wheels. */
 #define CLOCKS	(BIT(CLOCK_REALTIME) | BIT(CLOCK_MONOTONIC) | BIT(CLOCK_BOOTTIME))
+#define SCHEDULE_FLAGS	(HWTIMER_RELATIVE | HWTIMER_CANCEL_ON_SET)
+#define TOUCH_FLAGS	HWTIMER_RELATIVE
+/* The operations that batches and rings know. */
+#define COMMON_OPS	(BIT(HWTIMER_OP_SCHEDULE) | BIT(HWTIMER_OP_TOUCH) | BIT(HWTIMER_OP_CANCEL))
 
 /* Can a structure of @size have @user_size in a program? All sizes are multiples of 8. */
 static bool size_valid(size_t size, size_t user_size)
 {
 	return user_size >= size && !(user_size % 8);
+}
+
+/* The same for an element of an array or a ring, whose size is a field, at most @max. */
+static bool element_valid(size_t size, u32 user_size, u32 max)
+{
+	return size_valid(size, user_size) && user_size <= max;
 }
 
 /* Copy a structure from a program. Bytes beyond @size must be 0. */
@@ -292,7 +302,7 @@ static int do_schedule(struct hwtimer_ctx *ctx, struct hwtimer_schedule *arg,
 	u64 deadline;
 	int ret;
 
-	if (arg->flags & ~(HWTIMER_RELATIVE | HWTIMER_CANCEL_ON_SET) || arg->pad || arg->pad2 ||
+	if (arg->flags & ~SCHEDULE_FLAGS || arg->pad || arg->pad2 ||
 	    (!arg->period && (arg->misfire || arg->policy)))
 		return -EINVAL;
 	if (arg->flags & HWTIMER_CANCEL_ON_SET &&
@@ -334,7 +344,7 @@ static int do_touch(struct hwtimer_ctx *ctx, struct hwtimer_touch *arg,
 	u64 deadline;
 	int ret;
 
-	if (arg->flags & ~HWTIMER_RELATIVE || arg->pad)
+	if (arg->flags & ~TOUCH_FLAGS || arg->pad)
 		return -EINVAL;
 	deadline = hwtimer_ctx_deadline(ctx, arg->flags, arg->time);
 	arg->deadline = hwtimer_ctx_answer(ctx, arg->flags, deadline);
@@ -483,10 +493,8 @@ static long dev_batch(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	if (ret)
 		return ret;
 	if (arg.flags || arg.pad || arg.count > INT_MAX ||
-	    !size_valid(sizeof(struct hwtimer_op), arg.size))
+	    !element_valid(sizeof(struct hwtimer_op), arg.size, MAX_OP_SIZE))
 		return -EINVAL;
-	if (arg.size > MAX_OP_SIZE)
-		return -E2BIG;
 
 	ops = u64_to_user_ptr(arg.ops);
 	for (i = 0; i < arg.count; i++) {
@@ -518,13 +526,11 @@ static long dev_stop(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	hwtimer_ctx_lock(ctx);
 	hwtimer_ctx_stop(ctx);
 	while ((ct = hwtimer_ctx_next_timeout(ctx, &index))) {
-		/* If the clock was set meanwhile, the timeout may have ended by that. */
-		hwtimer_ctx_settle(ctx, ct);
 		if (ct->state == TIMEOUT_PENDING) {
 			hwtimer_ctx_hand_back(ctx, ct);
 			arg.handed_back++;
 		}
-		hwtimer_report(ctx);
+		hwtimer_report_one(ctx);
 	}
 	hwtimer_ctx_unlock(ctx);
 	mutex_unlock(&ctx->control);
@@ -564,18 +570,15 @@ static long dev_list(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	ret = GET_ARG(arg, uarg, size);
 	if (ret)
 		return ret;
-	if (arg.flags || arg.pad || !size_valid(sizeof(query), arg.size) || !arg.count)
+	if (arg.flags || arg.pad || !arg.count ||
+	    !element_valid(sizeof(query), arg.size, MAX_OP_SIZE))
 		return -EINVAL;
-	if (arg.size > MAX_OP_SIZE)
-		return -E2BIG;
 
 	most = min_t(u32, arg.count, INT_MAX);
 	index = min_t(u64, arg.next, ULONG_MAX);
 	while (n < most && !fatal_signal_pending(current)) {
 		hwtimer_ctx_lock(ctx);
 		ct = hwtimer_ctx_next_timeout(ctx, &index);
-		if (ct)
-			hwtimer_ctx_settle(ctx, ct);
 		pending = ct && ct->state == TIMEOUT_PENDING;
 		if (pending)
 			describe(ctx, ct, &query);
@@ -612,10 +615,9 @@ static long dev_wheels(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	ret = GET_ARG(arg, uarg, size);
 	if (ret)
 		return ret;
-	if (arg.flags || arg.pad || !size_valid(sizeof(stats), arg.size) || !arg.count)
+	if (arg.flags || arg.pad || !arg.count ||
+	    !element_valid(sizeof(stats), arg.size, MAX_OP_SIZE))
 		return -EINVAL;
-	if (arg.size > MAX_OP_SIZE)
-		return -E2BIG;
 
 	/*
 	 * Others' wheels are not for a container, nor are names, which have ids of the host. This
@@ -671,14 +673,17 @@ static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size
 			    (rings_supported() ? HWTIMER_FEATURE_RINGS : 0) |
 			    (IS_ENABLED(CONFIG_IO_URING) ? HWTIMER_FEATURE_URING : 0),
 		.setup_flags = HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
-		.time_flags = HWTIMER_RELATIVE | HWTIMER_CANCEL_ON_SET,
+		.schedule_flags = SCHEDULE_FLAGS,
+		.touch_flags = TOUCH_FLAGS,
 		.rings_flags = HWTIMER_RINGS_EVENTFD,
 		.sqe_flags = HWTIMER_SQE_QUIET,
 		.clocks = CLOCKS,
-		.ops = BIT(HWTIMER_OP_SCHEDULE) | BIT(HWTIMER_OP_TOUCH) | BIT(HWTIMER_OP_CANCEL) |
-		       BIT(HWTIMER_OP_QUERY) | BIT(HWTIMER_OP_NOP),
+		.batch_ops = COMMON_OPS | BIT(HWTIMER_OP_QUERY),
+		.sqe_ops = COMMON_OPS | BIT(HWTIMER_OP_NOP),
 		.policies = BIT(HWTIMER_MISFIRE_ONCE) | BIT(HWTIMER_MISFIRE_SKIP) |
 			    BIT(HWTIMER_MISFIRE_MAKE_UP),
+		.kinds = BIT(HWTIMER_EXPIRED) | BIT(HWTIMER_HANDED_BACK) | BIT(HWTIMER_FAILED) |
+			 BIT(HWTIMER_CLOCK_SET),
 		.max_timeouts = MAX_CAP,
 		.max_entries = HWTIMER_RING_MAX,
 		.max_slots = min(READ_ONCE(max_user_slots), (unsigned int)HWTIMER_MAX_SLOTS),
@@ -701,23 +706,21 @@ static long dev_resize(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	if (mutex_lock_killable(&ctx->size_lock))
 		return -EINTR;
 	ret = hwtimer_ctx_resize(ctx, arg.timeouts);
-	arg.timeouts = READ_ONCE(ctx->charged);
+	hwtimer_ctx_lock(ctx);
+	arg.timeouts = ctx->charged;
+	hwtimer_ctx_unlock(ctx);
 	mutex_unlock(&ctx->size_lock);
 	return ret ?: PUT_ARG(uarg, arg);
 }
 
 /* Ioctls for rings. */
 
-static bool entry_valid(size_t size, u32 user_size)
-{
-	return size_valid(size, user_size) && user_size <= HWTIMER_ENTRY_MAX;
-}
-
 static bool rings_valid(const struct hwtimer_rings *arg)
 {
 	return !(arg->flags & ~HWTIMER_RINGS_EVENTFD) && !arg->pad &&
-	       entry_valid(sizeof(struct hwtimer_sqe), arg->sqe_size) &&
-	       entry_valid(sizeof(struct hwtimer_record), arg->record_size) &&
+	       element_valid(sizeof(struct hwtimer_sqe), arg->sqe_size, HWTIMER_ENTRY_MAX) &&
+	       element_valid(sizeof(struct hwtimer_record), arg->record_size,
+			     HWTIMER_ENTRY_MAX) &&
 	       (arg->flags & HWTIMER_RINGS_EVENTFD || !arg->eventfd) &&
 	       arg->sq_entries && arg->sq_entries <= HWTIMER_RING_MAX &&
 	       arg->cq_entries <= HWTIMER_RING_MAX &&

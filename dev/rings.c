@@ -115,18 +115,18 @@ bool hwtimer_rings_check(struct hwtimer_ctx *ctx)
 }
 
 /*
- * Move records into the completion ring while there is room, up to CHUNK of them. Return true if
+ * Move records into the completion ring while there is room, up to @max of them. Return true if
  * there may be more to move. Records that find no room wait for the next ENTER, poll or expiry;
  * CQ_FULL is set then.
  */
-bool hwtimer_rings_report(struct hwtimer_ctx *ctx)
+bool hwtimer_rings_report_some(struct hwtimer_ctx *ctx, unsigned int max)
 {
 	struct ctx_rings *r = ctx->rings;
 	struct hwtimer_record rec;
 	unsigned int n = 0;
 
 	lockdep_assert_held(&ctx->lock);
-	while (n < CHUNK && hwtimer_ctx_has_records(ctx) && room_or_full(ctx)) {
+	while (n < max && hwtimer_ctx_has_records(ctx) && room_or_full(ctx)) {
 		hwtimer_ctx_peek(ctx, &rec, 1);
 		hwtimer_shm_put(&r->pair, &rec);
 		hwtimer_ctx_take(ctx, &rec, 1);
@@ -136,7 +136,12 @@ bool hwtimer_rings_report(struct hwtimer_ctx *ctx)
 		hwtimer_shm_set_flag(&r->pair, HWTIMER_RING_CQ_FULL, false);
 	if (n)
 		ctx->news |= EPOLLIN | EPOLLRDNORM;
-	return n == CHUNK;
+	return n == max;
+}
+
+bool hwtimer_rings_report(struct hwtimer_ctx *ctx)
+{
+	return hwtimer_rings_report_some(ctx, CHUNK);
 }
 
 /* Report a failed entry. Return false if there is no room, or other records wait for room. */

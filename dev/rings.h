@@ -75,6 +75,7 @@ bool hwtimer_rings_unseen(const struct ctx_rings *r, u64 deadline);
 
 /* Called under ctx->lock. */
 bool hwtimer_rings_await(const struct ctx_rings *r, u64 deadline);
+bool hwtimer_rings_report_some(struct hwtimer_ctx *ctx, unsigned int max);
 bool hwtimer_rings_report(struct hwtimer_ctx *ctx);
 bool hwtimer_rings_check(struct hwtimer_ctx *ctx);
 void hwtimer_rings_clock_set(struct hwtimer_ctx *ctx);
@@ -85,6 +86,18 @@ static inline void hwtimer_report(struct hwtimer_ctx *ctx)
 	lockdep_assert_held(&ctx->lock);
 	if (ctx->rings)
 		hwtimer_rings_report(ctx);
+	hwtimer_ctx_end_if_over(ctx);
+}
+
+/*
+ * The same for a loop that adds at most one record each time, and holds the lock for a page of
+ * timeouts. Two, so that records which had no room before do not keep the new ones waiting.
+ */
+static inline void hwtimer_report_one(struct hwtimer_ctx *ctx)
+{
+	lockdep_assert_held(&ctx->lock);
+	if (ctx->rings)
+		hwtimer_rings_report_some(ctx, 2);
 	hwtimer_ctx_end_if_over(ctx);
 }
 

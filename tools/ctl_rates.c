@@ -31,7 +31,6 @@ static const struct {
 	{ offsetof(struct hwtimer_wheel_stats, touched), "TOUCH/s", "touched_per_s" },
 	{ offsetof(struct hwtimer_wheel_stats, cancelled), "CANCEL/s", "cancelled_per_s" },
 	{ offsetof(struct hwtimer_wheel_stats, expired), "EXPIRE/s", "expired_per_s" },
-	{ offsetof(struct hwtimer_wheel_stats, kicks), "KICK/s", "kicks_per_s" },
 	{ offsetof(struct hwtimer_wheel_stats, wakeups), "WAKE/s", "wakeups_per_s" },
 };
 

@@ -31,29 +31,24 @@ const struct ctl_field ctl_fields[] = {
 	FIELD_AS("clock", clockid, CTL_WORD, .words = {
 		[CLOCK_MONOTONIC] = "monotonic", [CLOCK_BOOTTIME] = "boottime" }),
 	FIELD(driver, CTL_WORD, .words = {
-		[HWTIMER_WHEELS_KTHREAD] = "kthread", [HWTIMER_WHEELS_HRTIMER] = "hrtimer" }),
+		[HWTIMER_WHEEL_DRIVER_KTHREAD] = "kthread",
+		[HWTIMER_WHEEL_DRIVER_HRTIMER] = "hrtimer" }),
 	FIELD(worker_pid, CTL_SIGNED_32, .of_thread = true),
 	FIELD_AS("worker_sched", sched, CTL_WORD, .of_thread = true, .words = {
-		[HWTIMER_WHEELS_NORMAL] = "normal", [HWTIMER_WHEELS_FIFO_LOW] = "fifo_low",
-		[HWTIMER_WHEELS_FIFO] = "fifo" }),
+		[HWTIMER_WHEEL_SCHED_NORMAL] = "normal",
+		[HWTIMER_WHEEL_SCHED_FIFO_LOW] = "fifo_low",
+		[HWTIMER_WHEEL_SCHED_FIFO] = "fifo" }),
 	FIELD(worker_nice, CTL_SIGNED_32, .of_thread = true),
 	FIELD(tick_ns, CTL_GAUGE), FIELD(slots, CTL_GAUGE_32), FIELD(levels, CTL_GAUGE_32),
 	FIELD(max_levels, CTL_GAUGE_32), FIELD(cap, CTL_GAUGE),
 	FIELD(state, CTL_WORD, .words = {
-		[HWTIMER_WHEELS_INIT] = "INIT", [HWTIMER_WHEELS_STARTED] = "STARTED",
-		[HWTIMER_WHEELS_SHUTDOWN] = "SHUTDOWN" }),
-	FIELD(pending, CTL_GAUGE), FIELD(filed, CTL_GAUGE), FIELD(armed, CTL_COUNTER),
-	FIELD(touched, CTL_COUNTER), FIELD(cancelled, CTL_COUNTER), FIELD(expired, CTL_COUNTER),
+		[HWTIMER_WHEEL_STATE_INIT] = "INIT", [HWTIMER_WHEEL_STATE_STARTED] = "STARTED",
+		[HWTIMER_WHEEL_STATE_SHUTDOWN] = "SHUTDOWN" }),
+	FIELD(pending, CTL_GAUGE), FIELD(armed, CTL_COUNTER), FIELD(touched, CTL_COUNTER),
+	FIELD(cancelled, CTL_COUNTER), FIELD(expired, CTL_COUNTER),
 	FIELD(handed_back, CTL_COUNTER), FIELD(rejected, CTL_COUNTER),
-	FIELD(drained, CTL_COUNTER), FIELD(coalesced, CTL_COUNTER), FIELD(kicks, CTL_COUNTER),
-	FIELD(wakeups, CTL_COUNTER), FIELD(ticks, CTL_COUNTER), FIELD(visits, CTL_COUNTER),
-	FIELD(cascaded, CTL_COUNTER), FIELD(refiled, CTL_COUNTER),
-	FIELD(grow_failures, CTL_COUNTER), FIELD(work_dispatched, CTL_COUNTER),
-	FIELD(work_slow, CTL_COUNTER), FIELD(work_runs, CTL_COUNTER),
-	FIELD(work_replaced, CTL_COUNTER), FIELD(work_cancelled, CTL_COUNTER),
-	FIELD(work_refused, CTL_COUNTER), FIELD(long_callbacks, CTL_COUNTER),
-	FIELD(long_callback, CTL_NAME), FIELD(longest_callback_ns, CTL_GAUGE),
-	FIELD(longest_callback, CTL_NAME),
+	FIELD(wakeups, CTL_COUNTER), FIELD(long_callbacks, CTL_COUNTER),
+	FIELD(longest_callback_ns, CTL_GAUGE),
 };
 
 const unsigned int ctl_n_fields = ARRAY_SIZE(ctl_fields);

@@ -356,7 +356,7 @@ static enum verdict judge(const struct context *c, enum action action,
 		return arg.query.pad2 ? INVALID : VALID;
 	case DO_BATCH:
 		if (arg.batch.pad || arg.batch.size % 8 ||
-		    arg.batch.size < sizeof(struct hwtimer_op) ||
+		    arg.batch.size < sizeof(struct hwtimer_op) || arg.batch.size > 4096 ||
 		    arg.batch.count > 0x7fffffff)
 			return INVALID;
 		return UNSURE;

@@ -280,7 +280,7 @@ static void flags(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0U, pair.shared->sq_claimed);
 	hwtimer_shm_claim(&pair, 0xfffffffeU);
 	KUNIT_EXPECT_EQ(test, 0xfffffffeU, pair.shared->sq_claimed);
-	KUNIT_EXPECT_EQ(test, 0U, pair.shared->pad4);
+	KUNIT_EXPECT_EQ(test, 0U, pair.shared->pad3);
 	hwtimer_shm_destroy(&pair);
 }
 

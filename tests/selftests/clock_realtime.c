@@ -541,6 +541,28 @@ TEST_F(clock, ring)
 	ring_unmap(r);
 }
 
+/*
+ * As soon as the clock has been set, the index of a sentinel is that of a timeout which ended. The
+ * completion ring is full, so its record is not there yet.
+ */
+TEST_F(clock, ring_sentinel_at_once)
+{
+	struct ring *r = must_ring(self->fd, 4, 1, 64);
+	int i;
+
+	must_arm(r, HWTIMER_ID(1, 1), 0, 1);
+	must_enter(r);
+	eventually(ring_unread(r) == 1);
+	for (i = 2; i < 22; i++) {
+		ASSERT_EQ(0, hwt_schedule_id(self->fd, HWTIMER_CANCEL_ON_SET, HWTIMER_ID(i, 1),
+					     HWTIMER_NEVER, i));
+		must_step(i % 2 ? HOUR : -HOUR);
+		ASSERT_EQ(-EBUSY, hwt_schedule_id(self->fd, 0, HWTIMER_ID(i, 2), HWTIMER_NEVER, i));
+	}
+	EXPECT_EQ(20, must_stats(self->fd).clock_set);
+	ring_unmap(r);
+}
+
 /* However many records are unread, and however many more come, that of a sentinel is read soon. */
 TEST_F(clock, sentinel_first)
 {

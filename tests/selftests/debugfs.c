@@ -635,6 +635,54 @@ TEST(fdinfo_shared)
 	EXPECT_EQ(2, must_fdinfo(fd, "unread"));
 }
 
+/* The keys are exactly those that docs/abi lists, in this order. */
+static void check_keys(struct __test_metadata *_metadata, int fd, bool rings)
+{
+	static const char *const keys[] = {
+		"clockid", "own_wheel", "tick_ns", "slots", "levels", "stopped", "pending",
+		"unread", "late", "cap", "timeouts", "timeouts_kib", "sq_entries", "cq_entries",
+		"user_timeouts", "max_user_timeouts", "user_wheels", "max_user_wheels",
+		"user_rate", "max_user_rate", "user_ring_kib", "max_user_ring_kib",
+		"user_shared_wheels", "max_user_shared_wheels",
+	};
+	char path[64], *text, *line, *colon, *end;
+	unsigned int i = 0;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	text = must_slurp(path);
+	line = strstr(text, "clockid:");
+	ASSERT_NE(NULL, line);
+	for (; *line; line = end + 1) {
+		end = strchr(line, '\n');
+		ASSERT_NE(NULL, end);
+		*end = 0;
+		colon = strchr(line, ':');
+		ASSERT_NE(NULL, colon);
+		*colon = 0;
+		if (!rings && !strcmp(keys[i], "sq_entries"))
+			i += 2;
+		ASSERT_GT(ARRAY_SIZE(keys), i);
+		ASSERT_STREQ(keys[i++], line);
+		ASSERT_EQ(strlen(colon + 2), strspn(colon + 2, "0123456789"));
+	}
+	EXPECT_EQ(ARRAY_SIZE(keys), i);
+	free(text);
+}
+
+TEST(fdinfo_keys)
+{
+	struct hwtimer_rings rings = {
+		.sq_entries = 4, .timeouts = 4, .sqe_size = sizeof(struct hwtimer_sqe),
+		.record_size = sizeof(struct hwtimer_record),
+	};
+	int fd = must_open(0);
+
+	check_keys(_metadata, fd, false);
+	ASSERT_EQ(0, hwt_ioctl(fd, HWTIMER_IOC_RINGS, &rings));
+	check_keys(_metadata, fd, true);
+	close(fd);
+}
+
 TEST(fdinfo_own)
 {
 	int fd = must_open(0);

@@ -711,7 +711,7 @@ TEST_F(hostile, kernels_part)
 		store_release(&shared->sleep_until, 0);
 		shared->pad2 = ~0U;
 		store_release(&shared->sq_claimed, ~0U);
-		shared->pad4 = ~0U;
+		shared->pad3 = ~0U;
 		memset(shared->pad0, 0xff, sizeof(shared->pad0));
 		memset(shared->pad1, 0xff, sizeof(shared->pad1));
 		self->r->sqes[self->r->sq_tail % 8] = (struct hwtimer_sqe){

@@ -254,9 +254,9 @@ TEST(batch_size)
 	op->cancel.id = 1;
 	op->result = DIRTY;
 	b.size = 4104;
-	EXPECT_EQ(-E2BIG, hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b));
+	EXPECT_EQ(-EINVAL, hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b));
 	b.size = UINT32_MAX & ~7;
-	EXPECT_EQ(-E2BIG, hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b));
+	EXPECT_EQ(-EINVAL, hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b));
 	EXPECT_EQ(DIRTY, op->result);
 	b.size = 4096;
 	EXPECT_EQ(1, hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b));

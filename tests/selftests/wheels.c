@@ -101,18 +101,15 @@ static const struct {
 	size_t offset, size;
 } fields[] = {
 	FIELD(worker_pid), FIELD(worker_nice), FIELD(tick_ns), FIELD(slots), FIELD(levels),
-	FIELD(max_levels), FIELD(cap), FIELD(pending), FIELD(filed), FIELD(armed), FIELD(touched),
-	FIELD(cancelled), FIELD(expired), FIELD(handed_back), FIELD(rejected), FIELD(drained),
-	FIELD(coalesced), FIELD(kicks), FIELD(wakeups), FIELD(ticks), FIELD(visits),
-	FIELD(cascaded), FIELD(refiled), FIELD(grow_failures), FIELD(work_dispatched),
-	FIELD(work_slow), FIELD(work_runs), FIELD(work_replaced), FIELD(work_cancelled),
-	FIELD(work_refused), FIELD(long_callbacks), FIELD(longest_callback_ns),
+	FIELD(max_levels), FIELD(cap), FIELD(pending), FIELD(armed), FIELD(touched),
+	FIELD(cancelled), FIELD(expired), FIELD(handed_back), FIELD(rejected), FIELD(wakeups),
+	FIELD(long_callbacks), FIELD(longest_callback_ns),
 };
 
 /* Expect that @text, debugfs's stats, has a line with this name and value. */
 static void expect_line(const char *text, const char *name, const char *value)
 {
-	char line[256];
+	char line[320];
 
 	snprintf(line, sizeof(line), "%s %s\n", name, value);
 	if (!strstr(text, line))
@@ -167,9 +164,6 @@ TEST(as_debugfs)
 									 (long long)number);
 	}
 	expect_line(text, "name", s->name);
-	expect_line(text, "long_callback", s->long_callbacks ? s->long_callback : "-");
-	expect_line(text, "longest_callback", s->longest_callback);
-	EXPECT_STREQ("dev_expired", strtok(strdup(s->longest_callback), " "));
 	ASSERT_EQ(25, s->late_bins);
 	for (i = 0; i < s->late_bins - 1; i++) {
 		snprintf(path, sizeof(path), "late_below_%lluus",
@@ -181,17 +175,17 @@ TEST(as_debugfs)
 	EXPECT_EQ(s->expired, sum + s->late[i++]);
 	for (; i < ARRAY_SIZE(s->late); i++)
 		EXPECT_EQ(0, s->late[i]);
-	EXPECT_EQ(HWTIMER_WHEELS_OWN, s->flags);
+	EXPECT_EQ(HWTIMER_WHEEL_F_OWN, s->flags);
 	EXPECT_EQ(CLOCK_BOOTTIME, s->clockid);
-	EXPECT_EQ(HWTIMER_WHEELS_KTHREAD, s->driver);
-	EXPECT_EQ(HWTIMER_WHEELS_STARTED, s->state);
-	EXPECT_EQ(HWTIMER_WHEELS_NORMAL, s->sched);
+	EXPECT_EQ(HWTIMER_WHEEL_DRIVER_KTHREAD, s->driver);
+	EXPECT_EQ(HWTIMER_WHEEL_STATE_STARTED, s->state);
+	EXPECT_EQ(HWTIMER_WHEEL_SCHED_NORMAL, s->sched);
 	EXPECT_EQ(44, s->armed);
 	EXPECT_EQ(40, s->expired);
 	EXPECT_EQ(1, s->pending);
 	s = find("dev");
 	ASSERT_NE(NULL, s);
-	EXPECT_EQ(HWTIMER_WHEELS_SHARED, s->flags);
+	EXPECT_EQ(HWTIMER_WHEEL_F_SHARED, s->flags);
 	EXPECT_EQ(CLOCK_MONOTONIC, s->clockid);
 	close(fd);
 	must_see(fd = must_open(0), 7);
@@ -258,7 +252,7 @@ TEST(gone_meanwhile)
 /* Longer elements. */
 TEST(sizes)
 {
-	static const unsigned int sizes[] = { 856, 864, 4096 };
+	static const unsigned int sizes[] = { 480, 488, 4096 };
 	static unsigned char buf[3 * 4096];
 	struct hwtimer_wheels arg;
 	int fd = must_own(open_device, 64);
@@ -274,7 +268,7 @@ TEST(sizes)
 		};
 		ASSERT_EQ(1, ioctl(fd, HWTIMER_IOC_WHEELS, &arg));
 		EXPECT_EQ(0, memcmp(buf, &id, 8));
-		for (j = 856; j < sizes[i]; j++)
+		for (j = 480; j < sizes[i]; j++)
 			ASSERT_EQ(0, buf[j]);
 		for (j = sizes[i]; j < sizeof(buf); j++)
 			ASSERT_EQ(0xa5, buf[j]);
@@ -304,7 +298,7 @@ TEST(refused)
 	bad.size = sizeof(s[0]) + 4;
 	EXPECT_EQ(-EINVAL, hwt_ioctl(fd, HWTIMER_IOC_WHEELS, &bad));
 	bad.size = 4104;
-	EXPECT_EQ(-E2BIG, hwt_ioctl(fd, HWTIMER_IOC_WHEELS, &bad));
+	EXPECT_EQ(-EINVAL, hwt_ioctl(fd, HWTIMER_IOC_WHEELS, &bad));
 	bad = good;
 	bad.wheels = 8;
 	EXPECT_EQ(-EFAULT, hwt_ioctl(fd, HWTIMER_IOC_WHEELS, &bad));
@@ -373,7 +367,7 @@ static void see_own(uid_t uid)
 	expect(1, n_seen);
 	snprintf(name, sizeof(name), "uid-%u", uid);
 	s = find(name);
-	expect(1, s && s->flags == HWTIMER_WHEELS_SHARED && s->armed >= 1);
+	expect(1, s && s->flags == HWTIMER_WHEEL_F_SHARED && s->armed >= 1);
 	/* A second context on it does not list it twice, and takes it along when it is the last. */
 	own = open_node();
 	must_schedule(own, FAR, 1);

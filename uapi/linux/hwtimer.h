@@ -22,21 +22,29 @@
  *
  * Versions: each structure may get new fields at its end; its size remains a multiple of 8. The
  * size that a caller was compiled with is part of the ioctl number. The kernel accepts the sizes
- * that the structure has had in its versions, as if the missing fields were 0, and larger ones
- * if the fields that it does not know are 0 (otherwise -E2BIG); no other size (-EINVAL). Flags
- * that this version does not know, and pads, must be 0 (-EINVAL). If an ioctl fails, it has
- * changed nothing, with the exceptions below, and its output fields are undefined.
+ * that the structure has had in its versions, as if the missing fields were 0, and larger ones if
+ * the fields that it does not know are 0 (otherwise -E2BIG); no other size (-EINVAL). Flags that
+ * this version does not know, and pads, must be 0 (-EINVAL). The same holds for elements of arrays
+ * and rings, whose size is a field. It may be up to 4096, that of entries and records of rings up
+ * to 256 (-EINVAL). So -E2BIG always means that something is asked for that this version does not
+ * know. If an ioctl fails, it has changed nothing, with the exceptions below, and its output fields
+ * are undefined.
  *
- * Every ioctl may return -EFAULT (the structure is not readable or not writable), -ENOTTY (no
- * such command), -EBADF (the file is not open for writing, which all but QUERY, STATS, LIST, INFO
- * and WHEELS need), and -E2BIG and -EINVAL as above. Exceptions: STOP, ENTER and RESIZE that fail
- * with -EFAULT, and ENTER that fails with -EBADFD, have done their work; a valid SCHEDULE counts as
- * the first one even if it fails; and ioctls that take submissions take them even if they fail.
+ * Every ioctl may return -EFAULT (the structure is not readable or not writable), -ENOTTY (no such
+ * command), -EBADF (the file is not open for writing, which all but QUERY, STATS, LIST, INFO and
+ * WHEELS need), and -E2BIG and -EINVAL as above. Those that wait for a lock or for the creation of
+ * a shared wheel end with -EINTR if the caller is killed, so no program sees that; a signal that is
+ * handled interrupts only BATCH and read(2). Exceptions: STOP, ENTER and RESIZE that fail with
+ * -EFAULT, and ENTER that fails with -EBADFD, have done their work; a valid SCHEDULE counts as the
+ * first one even if it fails; and ioctls that take submissions take them even if they fail.
  *
  * read(2) returns as many whole records as fit, oldest first. It blocks until there is a record;
- * with O_NONBLOCK it returns -EAGAIN. It returns 0 once HWTIMER_IOC_STOP was called and all records
- * were read, -EINVAL if the buffer is shorter than a record, and -EFAULT if the first record could
- * not be copied. A record that could not be copied stays unread.
+ * with O_NONBLOCK it returns -EAGAIN. If a signal comes meanwhile, it is restarted, or returns
+ * -EINTR; see SA_RESTART in sigaction(2). It returns 0 once HWTIMER_IOC_STOP was called and all
+ * records were read, -EINVAL if the buffer is shorter than a record, and -EFAULT if the first
+ * record could not be copied. A record that could not be copied stays unread. Everywhere below, a
+ * record is unread as long as the kernel holds it: until read(2) has returned it or, with rings,
+ * until it is in the completion ring.
  *
  * poll(2), epoll(7): POLLIN | POLLRDNORM while there are records to read; POLLHUP once stopped.
  * With EPOLLET, each expiry is an edge, whether earlier records have been read or not, as with a
@@ -177,14 +185,14 @@
  * an expiry that waits for the remaining entries is late by the ticks that they take.
  *
  * All ioctls work beside the rings, with the same ids; SCHEDULE takes the id from the structure.
- * SCHEDULE, TOUCH, CANCEL, QUERY, BATCH and STOP first take what was submitted before them. STATS,
- * LIST and WHEELS do not, so a debugger disturbs nothing. read(2) returns -EOPNOTSUPP. poll(2)
- * reports POLLIN | POLLRDNORM while there are records, in the ring or waiting, and POLLERR while
- * HWTIMER_RING_BAD is set. Only one thread at a time may submit, and only one may read records;
- * the program has to ensure that. A mapping is inherited by fork(2), like any shared memory, and
- * cannot be enlarged by mremap(2). Rings need atomic 64-bit stores, which all 64-bit architectures
- * have and, of the 32-bit ones, x86 and ARMv7; and caches without aliases, which some MIPS, ARM,
- * SPARC and PA-RISC processors lack.
+ * SCHEDULE, TOUCH, CANCEL, QUERY, BATCH, STOP and RESIZE first take what was submitted before them.
+ * STATS, LIST, INFO and WHEELS do not, so a debugger disturbs nothing. read(2) returns -EOPNOTSUPP.
+ * poll(2) reports POLLIN | POLLRDNORM while there are records, in the ring or waiting, and POLLERR
+ * while HWTIMER_RING_BAD is set. Only one thread at a time may submit, and only one may read
+ * records; the program has to ensure that. A mapping is inherited by fork(2), like any shared
+ * memory, and cannot be enlarged by mremap(2). Rings need atomic 64-bit stores, which all 64-bit
+ * architectures have and, of the 32-bit ones, x86 and ARMv7; and caches without aliases, which some
+ * MIPS, ARM, SPARC and PA-RISC processors lack.
  *
  * Nothing that a program writes to this memory harms others. If sq_tail - sq_head or cq_tail -
  * cq_head exceeds the number of entries (with the kernel's own copy of its index), the kernel
@@ -201,7 +209,8 @@
  * SCHEDULE, TOUCH, CANCEL, QUERY, STATS, ENTER and INFO can be submitted with IORING_OP_URING_CMD,
  * if hwtimer_info.features has HWTIMER_FEATURE_URING: cmd_op is HWTIMER_IOC_*, cmd is a struct
  * hwtimer_uring_cmd. They do what the ioctl does, and the result of the completion is what the
- * ioctl returns, or -errno. The ioctl's structure has to stay in place until then. Also:
+ * ioctl returns, or -errno. This includes -EAGAIN of a SCHEDULE at the cap: io_uring does not
+ * repeat it. The ioctl's structure has to stay in place until then. Also:
  *
  * -EOPNOTSUPP	another command; or, on most kernels, the io_uring has IORING_SETUP_IOPOLL
  * -EINVAL	pad, or a flag of uring_cmd_flags, is not 0
@@ -324,7 +333,7 @@ struct hwtimer_setup {
  * -EINVAL	the index is not below the number of timeouts that HWTIMER_IOC_RINGS or
  *		HWTIMER_IOC_RESIZE has set
  * -EEXIST	a timeout with this index is pending, or its expiry is about to be reported
- * -EBUSY	the last record for this index waits for room in the completion ring, or
+ * -EBUSY	the last record for this index is not in the completion ring yet, or
  *		another thread is scheduling a timeout with this index
  */
 struct hwtimer_schedule {
@@ -439,7 +448,7 @@ struct hwtimer_stop {
  * @rejected: attempts to schedule that the cap refused, or the user's limit of timeouts or of their
  *	expiries per second
  * @pending: timeouts pending now
- * @unread: unread records now; with rings, records that wait for room in the ring
+ * @unread: unread records now
  * @cap: the context's cap on live timeouts (pending, or with unread records)
  * @clock_set: timeouts that ended because CLOCK_REALTIME was set
  *
@@ -479,7 +488,6 @@ struct hwtimer_stats {
  *
  * -EINVAL	unknown flag; pad is not 0; size is none of struct hwtimer_query, see "Versions";
  *		count is 0
- * -E2BIG	size is above 4096
  * -EFAULT	the first element is not writable; next is unchanged
  */
 struct hwtimer_list {
@@ -503,19 +511,22 @@ struct hwtimer_list {
  * @pad: 0
  * @features: out: HWTIMER_FEATURE_*
  * @setup_flags: out: the HWTIMER_SETUP_* that it knows
- * @time_flags: out: the flags of SCHEDULE that it knows
+ * @schedule_flags: out: the flags of SCHEDULE that it knows
+ * @touch_flags: out: the flags of TOUCH that it knows
  * @rings_flags: out: the HWTIMER_RINGS_* that it knows
  * @sqe_flags: out: the HWTIMER_SQE_* that it knows
  * @clocks: out: bit n: an own wheel can have clock n
- * @ops: out: bit n: it knows operation n, of HWTIMER_OP_*
+ * @batch_ops: out: bit n: a batch can have operation n, of HWTIMER_OP_*
+ * @sqe_ops: out: bit n: a submission ring can have operation n
  * @policies: out: bit n: it knows policy n, of HWTIMER_MISFIRE_*
+ * @kinds: out: bit n: it has records of kind n, HWTIMER_EXPIRED and so on
  * @max_timeouts: out: the most timeouts of a context
  * @max_entries: out: the most entries of a ring
  * @max_slots: out: the most slots per level of an own wheel, without CAP_SYS_RESOURCE
  * @max_levels: out: the most levels of an own wheel
- * @pad2: 0
  * @min_tick_ns: out: the shortest tick of an own wheel, without CAP_SYS_RESOURCE
  *
+ * Ioctls whose flags are not here know none; if one gets a flag, this structure gets a field.
  * The limits of users are in /proc/PID/fdinfo/FD.
  *
  * -EINVAL	unknown flag; pad is not 0
@@ -525,96 +536,82 @@ struct hwtimer_info {
 	__u32 pad;
 	__aligned_u64 features;
 	__u32 setup_flags;
-	__u32 time_flags;
+	__u32 schedule_flags;
+	__u32 touch_flags;
 	__u32 rings_flags;
 	__u32 sqe_flags;
 	__u32 clocks;
-	__u32 ops;
+	__u32 batch_ops;
+	__u32 sqe_ops;
 	__u32 policies;
+	__u32 kinds;
 	__u32 max_timeouts;
 	__u32 max_entries;
 	__u32 max_slots;
 	__u32 max_levels;
-	__u32 pad2;
 	__aligned_u64 min_tick_ns;
 };
 
 /* hwtimer_wheel_stats.flags; 0: the wheel belongs to another kernel module */
-#define HWTIMER_WHEELS_SHARED	0x00000001U	/* contexts share it */
-#define HWTIMER_WHEELS_OWN	0x00000002U	/* the own wheel of a context */
+#define HWTIMER_WHEEL_F_SHARED		0x00000001U	/* contexts share it */
+#define HWTIMER_WHEEL_F_OWN		0x00000002U	/* the own wheel of a context */
 
 /* hwtimer_wheel_stats.driver */
-#define HWTIMER_WHEELS_KTHREAD	1	/* callbacks run in a thread */
-#define HWTIMER_WHEELS_HRTIMER	2	/* callbacks run in softirq */
+#define HWTIMER_WHEEL_DRIVER_KTHREAD	1	/* callbacks run in a thread */
+#define HWTIMER_WHEEL_DRIVER_HRTIMER	2	/* callbacks run in softirq */
 
 /* hwtimer_wheel_stats.state */
-#define HWTIMER_WHEELS_INIT	1	/* no timeout was armed yet */
-#define HWTIMER_WHEELS_STARTED	2
-#define HWTIMER_WHEELS_SHUTDOWN	3	/* no timeout can be armed any more */
+#define HWTIMER_WHEEL_STATE_INIT	1	/* no timeout was armed yet */
+#define HWTIMER_WHEEL_STATE_STARTED	2
+#define HWTIMER_WHEEL_STATE_SHUTDOWN	3	/* no timeout can be armed any more */
 
 /* hwtimer_wheel_stats.sched; 0: there is no thread */
-#define HWTIMER_WHEELS_NORMAL	1	/* SCHED_NORMAL */
-#define HWTIMER_WHEELS_FIFO_LOW	2	/* SCHED_FIFO, the lowest priority */
-#define HWTIMER_WHEELS_FIFO	3	/* SCHED_FIFO */
+#define HWTIMER_WHEEL_SCHED_NORMAL	1	/* SCHED_NORMAL */
+#define HWTIMER_WHEEL_SCHED_FIFO_LOW	2	/* SCHED_FIFO, the lowest priority */
+#define HWTIMER_WHEEL_SCHED_FIFO	3	/* SCHED_FIFO */
 
 /**
  * struct hwtimer_wheel_stats - the state and the counters of a wheel
  * @id: identifies the wheel; above 0, and never used again while the module is loaded
  * @name: ends with a 0. No two wheels have one name at a time, but names are used again
- * @flags: HWTIMER_WHEELS_SHARED, HWTIMER_WHEELS_OWN, or 0
+ * @flags: HWTIMER_WHEEL_F_SHARED, HWTIMER_WHEEL_F_OWN, or 0
  * @clockid: CLOCK_MONOTONIC (1) or CLOCK_BOOTTIME (7); the latter also if the context's clock is
  *	CLOCK_REALTIME
- * @driver: HWTIMER_WHEELS_KTHREAD or _HRTIMER
- * @state: HWTIMER_WHEELS_INIT, _STARTED or _SHUTDOWN
+ * @driver: HWTIMER_WHEEL_DRIVER_KTHREAD or _HRTIMER
+ * @state: HWTIMER_WHEEL_STATE_INIT, _STARTED or _SHUTDOWN
  * @slots: slots per level
  * @levels: levels in use
  * @max_levels: how many levels there may be
- * @sched: how the wheel's thread is scheduled: HWTIMER_WHEELS_NORMAL, _FIFO_LOW or _FIFO
+ * @sched: how the wheel's thread is scheduled: HWTIMER_WHEEL_SCHED_NORMAL, _FIFO_LOW or _FIFO
  * @worker_pid: the wheel's thread, in the PID namespace of the caller; 0: none is visible there
- * @worker_nice: the nice value of the thread, with HWTIMER_WHEELS_NORMAL
+ * @worker_nice: the nice value of the thread, with HWTIMER_WHEEL_SCHED_NORMAL
  * @late_bins: how many elements of @late are used
  * @pad: 0
  * @late_first_ns: the bound of the first element of @late
  * @tick_ns: ns per tick
  * @cap: how many timeouts may be pending at once; 0: no limit
  * @pending: timeouts pending now
- * @filed: timeouts in buckets now, including cancelled ones that the worker has not passed yet
  * @armed: timeouts that became pending. This and the following are counters
  * @touched: pending timeouts that got another deadline
  * @cancelled: pending timeouts that were cancelled or released
  * @expired: pending timeouts that expired
  * @handed_back: pending timeouts that were handed back
  * @rejected: attempts to arm that the cap refused
- * @drained: requests that the worker handled
- * @coalesced: requests that needed no push, because the timeout was in a queue already
- * @kicks: how often an arm, cancel or release woke the worker
  * @wakeups: how often the worker woke from sleep, for any reason
- * @ticks: ticks at which the worker visited a bucket
- * @visits: visits of timeouts in buckets
- * @cascaded: timeouts filed again because their slot came up, or because the wheel grew
- * @refiled: timeouts filed again at their tick, because they had been touched
- * @grow_failures: levels that could not be added for lack of memory
- * @work_dispatched: expiries that became runs on a workqueue
- * @work_slow: those of them that went to the slow lane
- * @work_runs: runs that began
- * @work_replaced: runs that a later one replaced before they began
- * @work_cancelled: runs that were cancelled before they began
- * @work_refused: expiries that did not become runs
  * @long_callbacks: callbacks that took longer than the module's parameter callback_limit_us
  * @longest_callback_ns: how long the longest callback took. Not a counter: a maximum
- * @long_callback: the function of the last of @long_callbacks, or empty
- * @longest_callback: the function of the longest callback, or empty
  * @late: expiries by their lateness: element i counts those that were late by less than its bound,
  *	late_first_ns << i ns, and not less than that of the element before. The last of the
  *	@late_bins elements has no bound. Elements that are not used are 0
  *
  * The counters begin at 0 with the wheel, and wrap at 2^32 on 32-bit kernels. They are read one
  * after the other while the wheel runs: armed = pending + cancelled + expired + handed_back holds
- * only while nothing changes. Names of functions that are too long are cut.
+ * only while nothing changes. What describes the inner working of a wheel, and names of functions,
+ * is in debugfs only.
  *
- * What may change: later versions add fields at the end, which older kernels set to 0. A counter
- * that a later version no longer keeps is 0. Flags, and values of driver, state and sched, may be
- * added. late_bins (at most 32) and late_first_ns may differ: compute the bounds from them.
+ * What may change: later versions add fields at the end, which older kernels set to 0. Flags, and
+ * values of driver, state and sched, may be added. late_bins (at most 32) and late_first_ns may
+ * differ: compute the bounds from them.
  */
 struct hwtimer_wheel_stats {
 	__aligned_u64 id;
@@ -635,32 +632,15 @@ struct hwtimer_wheel_stats {
 	__aligned_u64 tick_ns;
 	__aligned_u64 cap;
 	__aligned_u64 pending;
-	__aligned_u64 filed;
 	__aligned_u64 armed;
 	__aligned_u64 touched;
 	__aligned_u64 cancelled;
 	__aligned_u64 expired;
 	__aligned_u64 handed_back;
 	__aligned_u64 rejected;
-	__aligned_u64 drained;
-	__aligned_u64 coalesced;
-	__aligned_u64 kicks;
 	__aligned_u64 wakeups;
-	__aligned_u64 ticks;
-	__aligned_u64 visits;
-	__aligned_u64 cascaded;
-	__aligned_u64 refiled;
-	__aligned_u64 grow_failures;
-	__aligned_u64 work_dispatched;
-	__aligned_u64 work_slow;
-	__aligned_u64 work_runs;
-	__aligned_u64 work_replaced;
-	__aligned_u64 work_cancelled;
-	__aligned_u64 work_refused;
 	__aligned_u64 long_callbacks;
 	__aligned_u64 longest_callback_ns;
-	char long_callback[128];
-	char longest_callback[128];
 	__aligned_u64 late[32];
 };
 
@@ -686,7 +666,6 @@ struct hwtimer_wheel_stats {
  *
  * -EINVAL	unknown flag; pad is not 0; size is none of struct hwtimer_wheel_stats, see
  *		"Versions"; count is 0
- * -E2BIG	size is above 4096
  * -EFAULT	the first element is not writable; next is unchanged
  */
 struct hwtimer_wheels {
@@ -778,8 +757,7 @@ struct hwtimer_op {
  * -EINVAL	unknown flag; pad is not 0; size is none of struct hwtimer_op, see "Versions";
  *		count is above 2^31 - 1
  * -EFAULT	the first element is not readable or not writable
- * -E2BIG	the first element has a field that this version does not know and that is not
- *		0; size is above 4096
+ * -E2BIG	the first element has a field that this version does not know and that is not 0
  * -EINTR	a signal came before the first operation, and its handler ran
  */
 struct hwtimer_batch {
@@ -824,7 +802,7 @@ struct hwtimer_batch {
  *
  * -EINVAL	unknown flag; pad is not 0; eventfd is not 0 without its flag, or is not an
  *		eventfd(2); sq_entries, cq_entries or timeouts is out of range; sqe_size or
- *		record_size is none of the structure, see "Versions", or above 256
+ *		record_size is none of the structure, see "Versions"
  * -EBADF	eventfd is not a descriptor
  * -EBUSY	the context has rings, or a valid SCHEDULE came first, even one that failed
  * -EDQUOT	the user would exceed the limit of timeouts or of ring memory; or, as with the
@@ -867,8 +845,8 @@ struct hwtimer_rings {
  * @pad2: 0
  * @sleep_until: the kernel polls before this time, in ns on the context's clock; see above
  * @sq_claimed: the kernel has not read entries from this index on
- * @pad4: 0
- * @pad3: fills the cache line; later versions may use it for new fields
+ * @pad3: 0
+ * @pad4: fills the cache line; later versions may use it for new fields
  */
 struct hwtimer_ring {
 	__u32 sq_tail;
@@ -881,8 +859,8 @@ struct hwtimer_ring {
 	__u32 pad2;
 	__aligned_u64 sleep_until;
 	__u32 sq_claimed;
-	__u32 pad4;
-	__u64 pad3[4];
+	__u32 pad3;
+	__u64 pad4[4];
 };
 
 /* hwtimer_sqe.flags */
@@ -962,7 +940,6 @@ struct hwtimer_uring_cmd {
  * -EINVAL	unknown flag; timeouts is above 2^24
  * -EDQUOT	the user would exceed the limit of timeouts
  * -ENOMEM	no memory, or the cgroup has reached its limit
- * -EINTR	the caller was killed
  */
 struct hwtimer_resize {
 	__u32 flags;
@@ -973,11 +950,11 @@ struct hwtimer_resize {
 #define HWTIMER_IOC_SETUP	_IOWR(HWTIMER_IOC_MAGIC, 0x00, struct hwtimer_setup)
 #define HWTIMER_IOC_SCHEDULE	_IOWR(HWTIMER_IOC_MAGIC, 0x01, struct hwtimer_schedule)
 #define HWTIMER_IOC_TOUCH	_IOWR(HWTIMER_IOC_MAGIC, 0x02, struct hwtimer_touch)
-#define HWTIMER_IOC_CANCEL	_IOWR(HWTIMER_IOC_MAGIC, 0x03, struct hwtimer_cancel)
+#define HWTIMER_IOC_CANCEL	_IOW(HWTIMER_IOC_MAGIC, 0x03, struct hwtimer_cancel)
 #define HWTIMER_IOC_QUERY	_IOWR(HWTIMER_IOC_MAGIC, 0x04, struct hwtimer_query)
 #define HWTIMER_IOC_STOP	_IOWR(HWTIMER_IOC_MAGIC, 0x05, struct hwtimer_stop)
 #define HWTIMER_IOC_STATS	_IOWR(HWTIMER_IOC_MAGIC, 0x06, struct hwtimer_stats)
-#define HWTIMER_IOC_BATCH	_IOWR(HWTIMER_IOC_MAGIC, 0x07, struct hwtimer_batch)
+#define HWTIMER_IOC_BATCH	_IOW(HWTIMER_IOC_MAGIC, 0x07, struct hwtimer_batch)
 #define HWTIMER_IOC_RINGS	_IOWR(HWTIMER_IOC_MAGIC, 0x08, struct hwtimer_rings)
 #define HWTIMER_IOC_ENTER	_IOWR(HWTIMER_IOC_MAGIC, 0x09, struct hwtimer_enter)
 #define HWTIMER_IOC_LIST	_IOWR(HWTIMER_IOC_MAGIC, 0x0a, struct hwtimer_list)
