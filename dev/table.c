@@ -24,6 +24,8 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
+#include <kunit/visibility.h>
+
 #include "table.h"
 #include "user.h"
 
@@ -68,6 +70,7 @@ int hwtimer_table_prepare(struct ctx_table *table)
 						    sizeof(struct ctx_page *), GFP_TABLE);
 	return table->segments[segment] ? 0 : -ENOMEM;
 }
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_table_prepare);
 
 /**
  * hwtimer_page_alloc - allocate a page of timeouts
@@ -88,6 +91,7 @@ struct ctx_page *hwtimer_page_alloc(struct hwtimer_ctx *ctx)
 	}
 	return page;
 }
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_page_alloc);
 
 /**
  * hwtimer_table_insert - fill a hole, or add a page at the end
@@ -109,6 +113,7 @@ void hwtimer_table_insert(struct ctx_table *table, struct ctx_page *page)
 	page->first = number * PAGE_TIMEOUTS;
 	*slot = page;
 }
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_table_insert);
 
 /**
  * hwtimer_table_hole - take a page out of the table, and leave a hole
@@ -133,6 +138,7 @@ bool hwtimer_table_hole(struct ctx_table *table, const struct ctx_page *page)
 	table->hole = number + 1;
 	return true;
 }
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_table_hole);
 
 /**
  * hwtimer_table_trim - free the pages and segments that the table has beyond its size
@@ -161,6 +167,7 @@ void hwtimer_table_trim(struct ctx_table *table)
 		}
 	}
 }
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_table_trim);
 
 /**
  * hwtimer_table_extend - allocate the pages for a larger size
@@ -192,6 +199,7 @@ int hwtimer_table_extend(struct ctx_table *table, struct hwtimer_ctx *ctx, u32 n
 		hwtimer_table_trim(table);
 	return ret;
 }
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_table_extend);
 
 /**
  * hwtimer_page_release - release the timeouts of a page

@@ -285,10 +285,59 @@ TEST(grows_after_failing)
 	remove_group(GROUP);
 }
 
+/*
+ * A RESIZE that is killed while it allocates changes nothing. It charges the user first and sets
+ * the size last. If it has set the size before the signal arrives, it is tried again.
+ */
+TEST(killed_while_growing)
+{
+	const unsigned int many = 1 << 20;
+	struct hwtimer_setup setup = {
+		.flags = HWTIMER_SETUP_OWN_WHEEL, .clockid = CLOCK_REALTIME,
+		.tick_ns = NSEC_PER_MSEC, .slots = 64,
+	};
+	unsigned int realtime, tries;
+
+	for (realtime = 0; realtime < 2; realtime++) {
+		int fd = must_open(0);
+		struct ring *r;
+		__u64 before;
+
+		if (realtime) {
+			ASSERT_EQ(0, hwt_setup(fd, &setup));
+		}
+		r = must_ring(fd, 4, 4, 1);
+		before = must_fdinfo(fd, "user_timeouts");
+		for (tries = 0; tries < 20; tries++) {
+			pid_t pid = must_fork();
+
+			if (!pid) {
+				hwt_resize(fd, many);
+				pause();
+			}
+			while (must_fdinfo(fd, "user_timeouts") == before)
+				;
+			must_kill(pid);
+			if (must_fdinfo(fd, "timeouts") != many)
+				break;
+			ASSERT_EQ(1, hwt_resize(fd, 1));
+			eventually(must_fdinfo(fd, "user_timeouts") == before);
+		}
+		EXPECT_EQ(1, must_fdinfo(fd, "timeouts"));
+		EXPECT_EQ(before, must_fdinfo(fd, "user_timeouts"));
+		EXPECT_EQ(4, must_fdinfo(fd, "timeouts_kib"));
+		EXPECT_EQ(200, hwt_resize(fd, 200));
+		EXPECT_TRUE(has_index(fd, 199));
+		EXPECT_FALSE(has_index(fd, 200));
+		ring_close(r);
+	}
+}
+
 /* On CLOCK_REALTIME, what is known of timeouts is given back with them. */
 TEST(realtime_memory)
 {
-	enum { TIMES = 6, PART = 30000 };
+	/* All dates together would exceed the limit. */
+	enum { TIMES = 16, PART = 30000 };
 
 	if (!make_limited_group("8M"))
 		SKIP(return, "no memory controller in " CGROUPS);
