@@ -4,9 +4,46 @@
  * twice, no id is used twice, low indexes come first, and memory is given back.
  */
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "shim.h"
+
+/* Pages of another size: only whole ones are unmapped. */
+static size_t page_bytes = 4096, mapped;
+
+static size_t whole(size_t size)
+{
+	return (size + page_bytes - 1) & -page_bytes;
+}
+
+static void *paged_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
+{
+	size_t all = whole(size) + page_bytes, before;
+	char *p = native_mmap(at, all, prot, flags, fd, offset);
+
+	if (p == MAP_FAILED)
+		return p;
+	before = whole((size_t)p) - (size_t)p;
+	if (before)
+		native_munmap(p, before);
+	native_munmap(p + before + whole(size), page_bytes - before);
+	mapped += whole(size);
+	return p + before;
+}
+
+static void paged_munmap(void *at, size_t size)
+{
+	if ((size_t)at % page_bytes || native_munmap(at, whole(size)))
+		native_fail("a part of a page cannot be unmapped");
+	mapped -= whole(size);
+}
+
+#undef mmap
+#undef munmap
+#define PAGE_BYTES	page_bytes
+#define mmap		paged_mmap
+#define munmap		paged_munmap
 #include "timeouts.h"
 
 #define MOST	(40 * CHUNK + 3)
@@ -87,6 +124,18 @@ static __u64 model(void)
 		     nr_chunks(t.size) == nr_chunks(highest()), "kept what is not used");
 	}
 	table_destroy(&t);
+	must(!mapped, "memory remains mapped");
+	return n;
+}
+
+/* With pages of which a chunk is a part, or not a multiple. */
+static __u64 large_pages(void)
+{
+	__u64 n = 0;
+
+	for (page_bytes = 16384; page_bytes <= 65536; page_bytes *= 2)
+		n += model();
+	page_bytes = 4096;
 	return n;
 }
 
@@ -155,11 +204,12 @@ static __u64 size(void)
 
 int main(int argc, char **argv)
 {
-	static const struct test tests[3] = {
+	static const struct test tests[4] = {
 		{ "model", model },
+		{ "large_pages", large_pages },
 		{ "low_first", low_first },
 		{ "size", size },
 	};
 
-	return native_main(argc, argv, tests, 3);
+	return native_main(argc, argv, tests, 4);
 }
