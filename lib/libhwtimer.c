@@ -245,6 +245,7 @@ static uint32_t nr_threads;
  * @table: the timeouts
  * @in_kernel: with rings: the size of the kernel's table
  * @looked: when @table.peak was last set, on CLOCK_MONOTONIC_COARSE
+ * @shrinking: shrink_if_idle() has more to do
  * @first: first timeout on the list of those that report something, or NO_TIMEOUT
  * @last: last timeout on this list
  * @stopped: timeouts can no longer be armed
@@ -274,6 +275,7 @@ struct hwtimer {
 	struct table			table;
 	uint32_t			in_kernel;
 	uint64_t			looked;
+	bool				shrinking;
 	uint32_t			first;
 	uint32_t			last;
 	bool				stopped;
@@ -388,37 +390,51 @@ static int grow(struct hwtimer *h)
 }
 
 /*
- * Shrink to about @size timeouts, or to as many as are in use. First have the kernel take all
- * submissions, because timeouts that were cancelled there may still be pending in the kernel.
+ * Do a step of shrinking to about @size timeouts, or to as many as are in use. First have the
+ * kernel take all submissions, because timeouts that were cancelled there may still be pending in
+ * the kernel. Sets *@more if there are steps to do. Returns 0 or -errno.
  */
-static int shrink(struct hwtimer *h, uint32_t size)
+static int shrink(struct hwtimer *h, uint32_t size, bool *more)
 {
 	int ret = h->backend->flush(h);
 	uint32_t before = h->table.size;
 
-	table_shrink(&h->table, size);
+	*more = table_shrink(&h->table, size);
 	unreserve(h, before - h->table.size);
-	return ret ? ret : resize_kernel(h, h->table.size);
+	if (ret)
+		return ret;
+	/* The kernel may have more than that, if it could not shrink before. */
+	size = h->table.size;
+	if (h->in_kernel > size + 2 * GROW_MOST) {
+		before = h->in_kernel;
+		ret = resize_kernel(h, before - GROW_MOST);
+		*more |= h->in_kernel < before;
+		return ret;
+	}
+	return resize_kernel(h, size);
 }
 
 /*
  * Called when there are no events. If less than a quarter of the table was used for some time,
  * make it so small that half was used: it then takes twice as many timeouts to grow, and half as
- * many to shrink again.
+ * many to shrink again. Returns true if this takes more steps.
  */
-static void shrink_if_idle(struct hwtimer *h)
+static bool shrink_if_idle(struct hwtimer *h)
 {
 	uint64_t now;
 
-	if (h->table.size <= CHUNK)
-		return;
+	if (h->table.size <= CHUNK && !h->shrinking)
+		return false;
 	now = read_clock(CLOCK_MONOTONIC_COARSE);
 	if (now - h->looked < IDLE_NS)
-		return;
+		return false;
+	if (h->shrinking || h->table.peak < h->table.size / 4)
+		shrink(h, 2 * h->table.peak, &h->shrinking);
+	if (h->shrinking)
+		return true;
 	h->looked = now;
-	if (h->table.peak < h->table.size / 4)
-		shrink(h, 2 * h->table.peak);
 	h->table.peak = nr_live(&h->table);
+	return false;
 }
 
 static int take_timeout(struct hwtimer *h, uint64_t user_data, struct timeout **taken)
@@ -1532,8 +1548,16 @@ static int in_all_shards(struct hwtimer *h, int (*fn)(struct hwtimer *h))
 
 static int shrink_shard(struct hwtimer *h)
 {
-	int ret = shrink(h, nr_live(&h->table));
+	bool more;
+	int ret;
 
+	for (;;) {
+		ret = shrink(h, nr_live(&h->table), &more);
+		if (ret || !more)
+			break;
+		if (h->threads)
+			lock_pass(&h->lock);
+	}
 	h->table.peak = nr_live(&h->table);
 	return ret;
 }
@@ -1581,8 +1605,8 @@ int hwtimer_stop(struct hwtimer *h)
 
 /* Wait. */
 
-/* Collect events without waiting. */
-static int collect(struct hwtimer *h, struct hwtimer_event *events, int max)
+/* Collect events without waiting. Sets *@more if there is more to do, which is not urgent. */
+static int collect(struct hwtimer *h, struct hwtimer_event *events, int max, bool *more)
 {
 	int n = 0, ret;
 
@@ -1600,8 +1624,8 @@ static int collect(struct hwtimer *h, struct hwtimer_event *events, int max)
 	kick_kernel(h);
 	if (!n && !ret && h->stopped && !nr_live(&h->table))
 		return -ESHUTDOWN;
-	if (!n && !ret)
-		shrink_if_idle(h);
+	if (!n && !ret && shrink_if_idle(h))
+		*more = true;
 	return n ? n : ret;
 }
 
@@ -1617,7 +1641,7 @@ static bool all_stopped(const struct hwtimer *h, uint32_t nr)
 }
 
 /* Collect events of all shards, beginning with another one each time. */
-static int collect_all(struct hwtimer *h, struct hwtimer_event *events, int max)
+static int collect_all(struct hwtimer *h, struct hwtimer_event *events, int max, bool *more)
 {
 	uint32_t nr = 1, first = 0, stopped = 0, i;
 	int n = 0, ret = 0, got;
@@ -1630,7 +1654,7 @@ static int collect_all(struct hwtimer *h, struct hwtimer_event *events, int max)
 	for (i = 0; i < nr && n < max; i++) {
 		each = shard(h, (first + i) % nr);
 		lock(each);
-		got = collect(each, events + n, max - n);
+		got = collect(each, events + n, max - n, more);
 		unlock(each);
 		if (got > 0)
 			n += got;
@@ -1678,8 +1702,11 @@ static int look_at_shards(struct hwtimer *h)
 	return ret;
 }
 
-/* Sleep until the descriptor is readable, at most until @end_ns on CLOCK_MONOTONIC. */
-static int sleep_until(struct hwtimer *h, uint64_t end_ns)
+/*
+ * Sleep until the descriptor is readable, at most until @end_ns on CLOCK_MONOTONIC. @more: there is
+ * something to do, so only look.
+ */
+static int sleep_until(struct hwtimer *h, uint64_t end_ns, bool more)
 {
 	struct pollfd p = { .fd = hwtimer_fd(h), .events = POLLIN };
 	struct timespec ts = { .tv_sec = LONGEST_SLEEP };
@@ -1689,7 +1716,9 @@ static int sleep_until(struct hwtimer *h, uint64_t end_ns)
 		now = read_clock(CLOCK_MONOTONIC);
 	if (now >= end_ns)
 		return -ETIME;
-	if (end_ns - now < LONGEST_SLEEP * NSEC_PER_SEC) {
+	if (more) {
+		ts.tv_sec = 0;
+	} else if (end_ns - now < LONGEST_SLEEP * NSEC_PER_SEC) {
 		ts.tv_sec = (end_ns - now) / NSEC_PER_SEC;
 		ts.tv_nsec = (end_ns - now) % NSEC_PER_SEC;
 	}
@@ -1704,6 +1733,7 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
 		 int64_t timeout_ns)
 {
 	uint64_t end_ns = HWTIMER_NEVER;
+	bool more;
 	int ret;
 
 	if (max < 1)
@@ -1711,10 +1741,11 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
 	if (timeout_ns > 0)
 		end_ns = read_clock(CLOCK_MONOTONIC) + timeout_ns;
 	for (;;) {
-		ret = collect_all(h, events, max);
+		more = false;
+		ret = collect_all(h, events, max, &more);
 		if (ret || !timeout_ns)
 			return ret;
-		ret = sleep_until(h, end_ns);
+		ret = sleep_until(h, end_ns, more);
 		if (ret)
 			return ret == -ETIME ? 0 : ret;
 	}

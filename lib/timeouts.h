@@ -39,7 +39,10 @@
 #ifndef PAGE_BYTES
 #define PAGE_BYTES	sysconf(_SC_PAGESIZE)
 #endif
-/* A table grows by its size, but at most by this, to bound the time that it takes. */
+/*
+ * A table grows by its size, and shrinks at once, but at most by this at a time, to bound for how
+ * long other threads wait.
+ */
 #define GROW_MOST	(16 * CHUNK)
 #define LEVELS		4		/* 64^4 is MAX_TIMEOUTS */
 #define FREE_STACK	64U
@@ -357,12 +360,19 @@ static bool unmap_last(struct table *t)
 	return true;
 }
 
-/* Shrink to about @size, but no further than to the first chunk, or to the last that is in use. */
-static void table_shrink(struct table *t, uint32_t size)
+/*
+ * Shrink to about @size, but no further than to the first chunk, or to the last that is in use.
+ * Returns true if there is more to do.
+ */
+static bool table_shrink(struct table *t, uint32_t size)
 {
+	uint32_t n;
+
 	empty_stack(t, t->nr_free);
-	while (nr_chunks(t->size) > nr_chunks(size) && t->size > CHUNK && unmap_last(t))
-		;
+	for (n = 0; nr_chunks(t->size) > nr_chunks(size) && t->size > CHUNK; n++)
+		if (n == GROW_MOST / CHUNK || !unmap_last(t))
+			return n == GROW_MOST / CHUNK;
+	return false;
 }
 
 #endif /* TIMEOUTS_H */

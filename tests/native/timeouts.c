@@ -82,6 +82,20 @@ static void give(struct table *t, __u32 index)
 	put_free(t, index);
 }
 
+/* Shrink in steps. Each but the last one unmaps as much as it may, and no step more than that. */
+static void shrink_to(struct table *t, __u32 size)
+{
+	__u32 before;
+	bool more;
+
+	do {
+		before = nr_chunks(t->size);
+		more = table_shrink(t, size);
+		must(before - nr_chunks(t->size) <= GROW_MOST / CHUNK, "too much at once");
+		must(!more || before - nr_chunks(t->size) == GROW_MOST / CHUNK, "too little");
+	} while (more && !native_failures);
+}
+
 static __u32 highest(void)
 {
 	__u32 i = MOST;
@@ -118,7 +132,7 @@ static __u64 model(void)
 		if (below(&random, 4096))
 			continue;
 		wish = below(&random, MOST);
-		table_shrink(&t, wish);
+		shrink_to(&t, wish);
 		must(t.size >= highest(), "gave back what is used");
 		must(t.size <= CHUNK || nr_chunks(t.size) <= nr_chunks(wish) ||
 		     nr_chunks(t.size) == nr_chunks(highest()), "kept what is not used");
@@ -159,7 +173,7 @@ static __u64 low_first(void)
 		give(&t, queue[i]);
 		queue[i] = take(&t);
 	}
-	table_shrink(&t, CHUNK);
+	shrink_to(&t, CHUNK);
 	must(t.size == CHUNK, "high chunks remain in use");
 	table_destroy(&t);
 	return n;
@@ -193,7 +207,7 @@ static __u64 size(void)
 #endif
 	for (i = 0; i < MANY; i++)
 		give(&t, i);
-	table_shrink(&t, 0);
+	shrink_to(&t, 0);
 	must(t.size == CHUNK, "not all was given back");
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) && defined(__x86_64__)
 	must(resident() - before < MANY, "memory was not given back");

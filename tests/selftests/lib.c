@@ -22,6 +22,9 @@ static int fail_allocation = -1;	/* allocations that succeed before one fails */
 static bool fail_mmap;			/* of rings */
 static int fail_map = -1;		/* mappings of other memory that succeed before one fails */
 
+/* By how much a single HWTIMER_IOC_RESIZE shrank the kernel's table at most. */
+static __u32 in_kernel, most_shrunk;
+
 /* The library's latest mapping of its rings, and how many bytes of other memory it has mapped. */
 static void *lib_rings;
 static size_t mapped;
@@ -54,6 +57,7 @@ int __wrap_ioctl(int fd, unsigned long command, ...)
 {
 	va_list args;
 	void *arg;
+	int ret;
 
 	va_start(args, command);
 	arg = va_arg(args, void *);
@@ -71,7 +75,15 @@ int __wrap_ioctl(int fd, unsigned long command, ...)
 		errno = fail_errno;
 		return -1;
 	}
-	return __real_ioctl(fd, command, arg);
+	ret = __real_ioctl(fd, command, arg);
+	if (command == HWTIMER_IOC_RESIZE && !ret) {
+		const struct hwtimer_resize *resize = arg;
+
+		if (resize->timeouts + most_shrunk < in_kernel)
+			most_shrunk = in_kernel - resize->timeouts;
+		in_kernel = resize->timeouts;
+	}
+	return ret;
 }
 
 ssize_t __wrap_read(int fd, void *buffer, size_t size)
@@ -1012,12 +1024,15 @@ TEST_F(lib, grows_and_shrinks)
 	EXPECT_EQ(0, hwtimer_shrink(self->h));
 }
 
-/* A handle of which little was used for seconds gives memory back when it waits. */
+/*
+ * A handle of which little was used for seconds gives memory back when it waits: not more than 16
+ * chunks at a time, and the next ones before it sleeps.
+ */
 TEST_F(lib, shrinks_when_idle)
 {
-	enum { N = 5000 };
-	hwtimer_id ids[N];
-	size_t before;
+	enum { N = 40000, STEP = 16 * 1024 };
+	static hwtimer_id ids[N];
+	size_t before, now;
 	int i;
 
 	if (variant->flags & HWTIMER_OPEN_THREADS)
@@ -1036,8 +1051,35 @@ TEST_F(lib, shrinks_when_idle)
 	wait_until(now_ns() + 5 * NSEC_PER_SEC + NSEC_PER_SEC / 10);
 	EXPECT_EQ(0, hwtimer_wait(self->h, &(struct hwtimer_event){ 0 }, 1, 0));
 	wait_until(now_ns() + 5 * NSEC_PER_SEC + NSEC_PER_SEC / 10);
+	most_shrunk = 0;
+	now = mapped;
 	EXPECT_EQ(0, hwtimer_wait(self->h, &(struct hwtimer_event){ 0 }, 1, 0));
+	EXPECT_EQ(STEP * 48, now - mapped);
+	EXPECT_EQ(0, hwtimer_wait(self->h, &(struct hwtimer_event){ 0 }, 1, NSEC_PER_SEC));
 	EXPECT_EQ(before, mapped);
+	EXPECT_GE(STEP, most_shrunk);
+}
+
+/* A large handle shrinks in steps, between which other threads get the lock. */
+TEST_F(lib, shrinks_in_steps)
+{
+	enum { N = 40000 };
+	static hwtimer_id ids[N];
+	size_t before;
+	int i;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &ids[0]));
+	before = mapped;
+	for (i = 1; i < N; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, i, &ids[i]));
+	}
+	for (i = 1; i < N; i++) {
+		ASSERT_EQ(0, hwtimer_cancel(self->h, ids[i]));
+	}
+	most_shrunk = 0;
+	ASSERT_EQ(0, hwtimer_shrink(self->h));
+	EXPECT_EQ(before, mapped);
+	EXPECT_GE(16 * 1024, most_shrunk);
 }
 
 /*
