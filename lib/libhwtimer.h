@@ -39,6 +39,11 @@
  * if that fails, threads share those that there are. Threads that mostly touch and cancel what they
  * have scheduled do not disturb each other. Only events of timeouts in the same context come in the
  * order of their ticks. A handle with an own wheel has one context, with a lock.
+ *
+ * Each context takes a descriptor, and opens the device again by its path: by hwtimer_open(), which
+ * takes one more for hwtimer_fd(), and later, possibly in any call that schedules. A program that
+ * gives up rights, or changes its root directory, or has few descriptors, gets no more contexts
+ * from then on.
  */
 #ifndef LIBHWTIMER_H
 #define LIBHWTIMER_H
