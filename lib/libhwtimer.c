@@ -165,6 +165,8 @@
 #define LONGEST_SLEEP	1000000
 /* How many records are read at a time. They are on the stack. */
 #define READ_BATCH	64
+/* How many records without an event hwtimer_wait() takes from a shard before it looks again. */
+#define BARREN_MOST	1024
 
 /* timeout.reports */
 #define REPORTS_EXPIRY	0x01	/* an event, unless wanted is in the future */
@@ -1608,23 +1610,34 @@ int hwtimer_stop(struct hwtimer *h)
 /* Collect events without waiting. Sets *@more if there is more to do, which is not urgent. */
 static int collect(struct hwtimer *h, struct hwtimer_event *events, int max, bool *more)
 {
-	int n = 0, ret;
+	int n = 0, taken = 0, room, ret;
 
 	do {
 		ret = report_all(h, events + n, max - n);
 		if (ret < 0)
 			break;
 		n += ret;
-		if (n == max)
+		room = n + BARREN_MOST - taken;
+		if (room > max - n)
+			room = max - n;
+		/*
+		 * Records that only arm timeouts again may come for ever. Those that are not taken
+		 * keep the descriptor readable.
+		 */
+		if (!room) {
+			ret = 0;
+			*more = true;
 			break;
+		}
 		/* Only now that the list is empty; see "The rings" at the top. */
-		ret = h->backend->take(h, max - n);
+		ret = h->backend->take(h, room);
+		taken += ret > 0 ? ret : 0;
 	} while (ret > 0);
 	/* For timeouts that were armed again. */
 	kick_kernel(h);
 	if (!n && !ret && h->stopped && !nr_live(&h->table))
 		return -ESHUTDOWN;
-	if (!n && !ret && shrink_if_idle(h))
+	if (!n && !ret && !*more && shrink_if_idle(h))
 		*more = true;
 	return n ? n : ret;
 }

@@ -510,6 +510,41 @@ TEST_F(lib, touch_what_has_expired)
 	EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, id, 0));
 }
 
+/*
+ * Expired, but touched to later: looked at without giving an event. There is a limit for one call,
+ * and the descriptor is readable as long as others are left.
+ */
+TEST_F(lib, touched_by_the_thousand)
+{
+	enum { MOST = 1024, N = MOST + 1 };
+	struct hwtimer_event e;
+	unsigned int n, i;
+	hwtimer_id ids[N];
+
+	for (n = MOST - 1; n <= N; n++) {
+		__u64 before = must_stats(context_fd(self->h)).expired;
+
+		for (i = 0; i < n; i++) {
+			ASSERT_EQ(0, hwtimer_schedule(self->h, 0, i, &ids[i]));
+		}
+		wait_expired(self->h, before + n);
+		for (i = 0; i < n; i++) {
+			ASSERT_EQ(0, hwtimer_touch(self->h, ids[i], FAR));
+		}
+		EXPECT_EQ(0, hwtimer_wait(self->h, &e, 1, 0));
+		EXPECT_EQ(n > MOST, readable(self->h, 0));
+		EXPECT_EQ(0, hwtimer_flush(self->h));
+		EXPECT_EQ(n < MOST ? n : MOST, must_stats(context_fd(self->h)).pending);
+		EXPECT_EQ(0, hwtimer_wait(self->h, &e, 1, 0));
+		EXPECT_EQ(0, hwtimer_flush(self->h));
+		EXPECT_EQ(n, must_stats(context_fd(self->h)).pending);
+		for (i = 0; i < n; i++) {
+			ASSERT_EQ(0, hwtimer_cancel(self->h, ids[i]));
+		}
+		EXPECT_EQ(0, hwtimer_flush(self->h));
+	}
+}
+
 TEST_F(lib, query)
 {
 	struct hwtimer_repeat r = { .period_ns = FAR, .policy = HWTIMER_MISFIRE_SKIP };
