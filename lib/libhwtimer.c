@@ -1704,11 +1704,16 @@ static int look_at_shards(struct hwtimer *h)
 {
 	struct epoll_event events[MAX_SHARDS];
 	int n = epoll_wait(h->shards->epoll, events, MAX_SHARDS, 0), ret = 0, i;
+	struct hwtimer *each;
 
 	if (n < 0)
 		return -errno;
 	for (i = 0; i < n && !ret; i++) {
-		ret = look_at(shard(h, events[i].data.u32), events[i].events);
+		each = shard(h, events[i].data.u32);
+		/* It is in the set, and about to be published. */
+		if (!each)
+			continue;
+		ret = look_at(each, events[i].events);
 		if (events[i].events & EPOLLHUP)
 			hwtimer_stop(h);
 	}
