@@ -805,10 +805,14 @@ static int rings_arm_repeat(struct hwtimer *h, struct timeout *timeout,
 		arg->id = timeout->id;
 		arg->user_data = timeout->user_data;
 		ret = device(h, HWTIMER_IOC_SCHEDULE, arg);
-		if (ret == -EEXIST)
+		if (ret == -EEXIST) {
+			/* Nobody else knows the id, so the timeout remains. */
+			unlock(h);
 			nanosleep(&tick, NULL);
-		else if (ret != -EBUSY)
+			lock(h);
+		} else if (ret != -EBUSY) {
 			return ret;
+		}
 		if (records_wait(h))
 			note_all_but_one(h);
 		ret = enter(h);
@@ -1656,17 +1660,26 @@ static bool all_stopped(const struct hwtimer *h, uint32_t nr)
 /* Collect events of all shards, beginning with another one each time. */
 static int collect_all(struct hwtimer *h, struct hwtimer_event *events, int max, bool *more)
 {
-	uint32_t nr = 1, first = 0, stopped = 0, i;
+	uint32_t nr = 1, first = 0, stopped = 0, busy = 0, i;
 	int n = 0, ret = 0, got;
 	struct hwtimer *each;
 
 	if (h->shards) {
 		nr = nr_shards(h->shards);
-		first = __atomic_fetch_add(&h->shards->next, 1, __ATOMIC_RELAXED);
+		first = __atomic_fetch_add(&h->shards->next, 1, __ATOMIC_RELAXED) % nr;
 	}
-	for (i = 0; i < nr && n < max; i++) {
+	/* First those whose lock is free. Wait for the others only if there are no events. */
+	for (i = 0; i < 2 * nr && n < max; i++) {
 		each = shard(h, (first + i) % nr);
-		lock(each);
+		if (i < nr && each->threads && !lock_try(&each->lock)) {
+			busy |= 1U << i;
+			continue;
+		}
+		if (i >= nr) {
+			if (n || !(busy & 1U << (i - nr)))
+				continue;
+			lock(each);
+		}
 		got = collect(each, events + n, max - n, more);
 		unlock(each);
 		if (got > 0)
