@@ -132,6 +132,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -302,6 +303,15 @@ static void unlock(struct hwtimer *h)
 {
 	if (h->threads)
 		lock_release(&h->lock);
+}
+
+/* A thread that is cancelled with a lock, or half of an open, would leave it so. */
+static int no_cancel(void)
+{
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	return before;
 }
 
 /* Time. */
@@ -799,7 +809,7 @@ static int rings_arm_repeat(struct hwtimer *h, struct timeout *timeout,
 			    struct hwtimer_schedule *arg)
 {
 	struct timespec tick = { h->tick_ns / NSEC_PER_SEC, h->tick_ns % NSEC_PER_SEC };
-	int ret;
+	int ret, state;
 
 	for (;;) {
 		arg->id = timeout->id;
@@ -808,7 +818,9 @@ static int rings_arm_repeat(struct hwtimer *h, struct timeout *timeout,
 		if (ret == -EEXIST) {
 			/* Nobody else knows the id, so the timeout remains. */
 			unlock(h);
+			state = no_cancel();
 			nanosleep(&tick, NULL);
+			pthread_setcancelstate(state, NULL);
 			lock(h);
 		} else if (ret != -EBUSY) {
 			return ret;
@@ -920,12 +932,13 @@ static void ioctl_cancel(struct hwtimer *h, const struct timeout *timeout)
 static int ioctl_take(struct hwtimer *h, int max)
 {
 	struct hwtimer_record records[READ_BATCH];
+	int n, i, state = no_cancel();
 	ssize_t size;
-	int n, i;
 
 	if (max > READ_BATCH)
 		max = READ_BATCH;
 	size = read(h->fd, records, max * sizeof(records[0]));
+	pthread_setcancelstate(state, NULL);
 	if (size < 0)
 		return errno == EAGAIN ? 0 : -errno;
 	/* End of file: the context was stopped, and all records were read. */
@@ -1156,6 +1169,7 @@ static struct hwtimer *choose_shard(struct shards *s, uint32_t bits)
 {
 	struct hwtimer *h;
 	unsigned int i, chosen = 0;
+	int state = no_cancel();
 
 	lock_take(&s->lock);
 	h = s->of_thread[bits];
@@ -1170,6 +1184,7 @@ static struct hwtimer *choose_shard(struct shards *s, uint32_t bits)
 		__atomic_store_n(&s->of_thread[bits], h, __ATOMIC_RELEASE);
 	}
 	lock_release(&s->lock);
+	pthread_setcancelstate(state, NULL);
 	return h;
 }
 
@@ -1235,7 +1250,7 @@ int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *from)
 	struct hwtimer_options options;
 	const long processors = SHARDS;
 	uint32_t most = 1;
-	int ret;
+	int ret, state;
 
 	*to = NULL;
 	ret = get_options(&options, from);
@@ -1245,7 +1260,10 @@ int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *from)
 	if (options.flags & HWTIMER_OPEN_THREADS && !(options.flags & HWTIMER_OPEN_OWN_WHEEL))
 		while ((long)most < processors && most < MAX_SHARDS)
 			most *= 2;
-	return most > 1 ? open_shards(to, &options, most) : open_shard(to, &options, NULL);
+	state = no_cancel();
+	ret = most > 1 ? open_shards(to, &options, most) : open_shard(to, &options, NULL);
+	pthread_setcancelstate(state, NULL);
+	return ret;
 }
 
 /* Does not take the locks, which may be locked in the child of a fork(). */
@@ -1253,18 +1271,21 @@ void hwtimer_close(struct hwtimer *h)
 {
 	struct shards *s = h ? h->shards : NULL;
 	uint32_t i;
+	int state;
 
 	if (!h)
 		return;
-	if (!s) {
-		close_shard(h);
-		return;
-	}
-	for (i = nr_shards(s); i--;)
+	state = no_cancel();
+	for (i = s ? nr_shards(s) : 0; i--;)
 		close_shard(s->all[i]);
-	close(s->epoll);
-	free((char *)s->options.device);
-	free(s);
+	if (s) {
+		close(s->epoll);
+		free((char *)s->options.device);
+		free(s);
+	} else {
+		close_shard(h);
+	}
+	pthread_setcancelstate(state, NULL);
 }
 
 /* Queries. */

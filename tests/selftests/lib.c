@@ -1678,6 +1678,41 @@ TEST_F(lib, fork_of_threads)
 	EXPECT_EQ(5, s.event.user_data);
 }
 
+static void *cancelled(void *arg)
+{
+	struct hwtimer_event e;
+	struct sleeper *s = arg;
+	struct hwtimer *other;
+	hwtimer_id id;
+
+	pthread_cancel(pthread_self());
+	s->ret = hwtimer_schedule(s->h, 0, 0, &id);
+	if (!s->ret)
+		s->ret = hwtimer_open(&other, NULL);
+	if (!s->ret)
+		hwtimer_close(other);
+	while (!s->ret)
+		s->ret = hwtimer_wait(s->h, &e, 1, 0);
+	hwtimer_wait(s->h, &e, 1, -1);
+	return NULL;
+}
+
+/* A thread that was cancelled ends where it waits, with no lock and no event. */
+TEST_F(lib, cancelled_thread)
+{
+	struct sleeper s = { .h = self->h };
+	struct hwtimer_event e;
+	void *result;
+
+	start(&s.thread, cancelled, &s);
+	pthread_join(s.thread, &result);
+	EXPECT_EQ(PTHREAD_CANCELED, result);
+	EXPECT_EQ(1, s.ret);
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 1, NULL));
+	ASSERT_EQ(1, collect(self->h, &e, 1));
+	EXPECT_EQ(1, e.user_data);
+}
+
 /* In a time namespace, times are those of clock_gettime(), to the ns. */
 TEST_F(lib, time_namespace)
 {
