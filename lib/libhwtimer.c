@@ -162,6 +162,9 @@
 /* If few timeouts were used for so long, the table shrinks. */
 #define IDLE_NS		(5 * NSEC_PER_SEC)
 
+/* How often hwtimer_wait() looks for a stop by others if it does not sleep. */
+#define LOOK_NS		(NSEC_PER_SEC / 100)
+
 /* The longest single sleep, in s: a time_t may have 32 bits. */
 #define LONGEST_SLEEP	1000000
 /* How many records are read at a time. They are on the stack. */
@@ -235,6 +238,7 @@ static uint32_t nr_threads;
  * @threads: several threads use the handle: take @lock
  * @tick_ns: the wheel's tick
  * @shards: all shards of the handle; NULL: it is the only one
+ * @looked_in: the last LOOK_NS of CLOCK_MONOTONIC in which look_now() was true
  * @id_base: this and a tag of the bits in @id_mask is in each id
  * @id_mask: the bits of an id that the tag may use, and the index
  * @resizable: the kernel knows HWTIMER_IOC_RESIZE
@@ -264,6 +268,7 @@ struct hwtimer {
 	bool				threads;
 	uint64_t			tick_ns;
 	struct shards			*shards;
+	uint32_t			looked_in;
 	uint64_t			id_base;
 	uint64_t			id_mask;
 	bool				resizable;
@@ -1781,6 +1786,14 @@ static int sleep_until(struct hwtimer *h, uint64_t end_ns, bool more)
 	return p.revents & POLLNVAL ? -EBADFD : look_at_shards(h);
 }
 
+/* Is it time to look whether somebody else has stopped the handle? Rings do not tell. */
+static bool look_now(struct hwtimer *h)
+{
+	uint32_t now = read_clock(CLOCK_MONOTONIC_COARSE) / LOOK_NS;
+
+	return __atomic_exchange_n(&h->looked_in, now, __ATOMIC_RELAXED) != now;
+}
+
 int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
 		 int64_t timeout_ns)
 {
@@ -1795,9 +1808,11 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
 	for (;;) {
 		more = false;
 		ret = collect_all(h, events, max, &more);
-		if (ret || !timeout_ns)
+		if (ret || (!timeout_ns && !look_now(h)))
 			return ret;
-		ret = sleep_until(h, end_ns, more);
+		ret = sleep_until(h, end_ns, more || !timeout_ns);
+		if (ret == -EINTR && !timeout_ns)
+			ret = 0;
 		if (ret)
 			return ret == -ETIME ? 0 : ret;
 	}
