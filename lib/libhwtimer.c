@@ -1794,6 +1794,15 @@ static bool look_now(struct hwtimer *h)
 	return __atomic_exchange_n(&h->looked_in, now, __ATOMIC_RELAXED) != now;
 }
 
+/* Look for a stop, without sleeping; not a cancellation point. Returns 0 or -errno. */
+static int look_for_stop(struct hwtimer *h)
+{
+	int state = no_cancel(), ret = sleep_until(h, HWTIMER_NEVER, true);
+
+	pthread_setcancelstate(state, NULL);
+	return ret == -EINTR ? 0 : ret;
+}
+
 int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
 		 int64_t timeout_ns)
 {
@@ -1808,11 +1817,13 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
 	for (;;) {
 		more = false;
 		ret = collect_all(h, events, max, &more);
-		if (ret || (!timeout_ns && !look_now(h)))
+		if (ret)
 			return ret;
-		ret = sleep_until(h, end_ns, more || !timeout_ns);
-		if (ret == -EINTR && !timeout_ns)
-			ret = 0;
+		if (!timeout_ns) {
+			/* The next call returns what the stop has handed back, or -ESHUTDOWN. */
+			return look_now(h) ? look_for_stop(h) : 0;
+		}
+		ret = sleep_until(h, end_ns, more);
 		if (ret)
 			return ret == -ETIME ? 0 : ret;
 	}

@@ -28,11 +28,11 @@
  * After a touch, a periodic timeout still gives the events of its earlier expiries.
  *
  * A handle begins small, and takes memory as timeouts are scheduled; a touch or cancel needs none.
- * hwtimer_wait() gives memory back if few timeouts were used for seconds. Functions that return
- * int return 0 (or more, where noted) or -errno. One thread at a time may use a handle, unless it
- * was opened with HWTIMER_OPEN_THREADS. A thread that is cancelled by pthread_cancel(3) in one of
- * these functions ends only in hwtimer_wait(), while there are no events. After fork() the child may only call hwtimer_close(), which
- * does not affect the parent's timeouts.
+ * hwtimer_wait() gives memory back if few timeouts were used for seconds. Functions that return int
+ * return 0 (or more, where noted) or -errno. One thread at a time may use a handle, unless it was
+ * opened with HWTIMER_OPEN_THREADS. A thread that is cancelled by pthread_cancel(3) in one of these
+ * functions ends only in hwtimer_wait(), while there are no events. After fork() the child may only
+ * call hwtimer_close(), which does not affect the parent's timeouts.
  *
  * With HWTIMER_OPEN_THREADS any thread may do anything with any timeout, and several may wait; each
  * event is returned once. A handle then has up to one context of the kernel for each processor, at
