@@ -1694,18 +1694,20 @@ static int collect_all(struct hwtimer *h, struct hwtimer_event *events, int max,
 		nr = nr_shards(h->shards);
 		first = __atomic_fetch_add(&h->shards->next, 1, __ATOMIC_RELAXED) % nr;
 	}
-	/* First those whose lock is free. Wait for the others only if there are no events. */
+	/*
+	 * Wait for the lock of the first, so that even a shard which is always locked has its turn.
+	 * Then look at those whose lock is free. Wait for the others only if there are no events.
+	 */
 	for (i = 0; i < 2 * nr && n < max; i++) {
 		each = shard(h, (first + i) % nr);
-		if (i < nr && each->threads && !lock_try(&each->lock)) {
+		if (i && i < nr && !lock_try(&each->lock)) {
 			busy |= 1U << i;
 			continue;
 		}
-		if (i >= nr) {
-			if (n || !(busy & 1U << (i - nr)))
-				continue;
+		if (i >= nr && (n || !(busy & 1U << (i - nr))))
+			continue;
+		if (!i || i >= nr)
 			lock(each);
-		}
 		got = collect(each, events + n, max - n, more);
 		unlock(each);
 		if (got > 0)
