@@ -120,9 +120,12 @@
  *	hwtimer_stop()		and the opening of shards exclude each other. A thread schedules
  *				either before its shard is stopped, and the timeout is handed back,
  *				or after, and gets -ESHUTDOWN
- *	two locks		no thread holds two shards' locks. shards.lock is taken first
+ *	two locks		shards.lock is taken first. Only a thread that has it may hold the
+ *				locks of several shards: schedule_in_any() takes all
  *	the limit		shards.left is what all tables together may still grow by. If a
- *				shard cannot grow, its threads use free timeouts of the others
+ *				shard cannot grow, its threads use free timeouts of the others.
+ *				A kernel that cannot resize tables gives each shard a fixed share;
+ *				when all are full, another shard is opened
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE	/* ppoll() */
@@ -1050,11 +1053,19 @@ static int set_up(struct hwtimer *h, const struct hwtimer_options *options)
 	return 0;
 }
 
+/* The size of a table that cannot be resized: the shard's share of all timeouts. */
+static uint32_t fixed_timeouts(const struct hwtimer *h, uint32_t most)
+{
+	uint32_t shards = h->shards ? h->shards->most : 1;
+
+	return ((most ? most : FIXED_TIMEOUTS) + shards - 1) / shards;
+}
+
 /* How many timeouts the kernel's table gets first, if the program wants up to @most. */
 static uint32_t first_timeouts(const struct hwtimer *h, uint32_t most)
 {
 	if (!h->resizable)
-		return most ? most : FIXED_TIMEOUTS;
+		return fixed_timeouts(h, most);
 	return most && most < CHUNK ? most : CHUNK;
 }
 
@@ -1094,8 +1105,10 @@ static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
 
 static int allocate(struct hwtimer *h, uint32_t most)
 {
-	if (!most)
-		most = h->ring && !h->resizable ? FIXED_TIMEOUTS : MAX_TIMEOUTS;
+	if (h->ring && !h->resizable)
+		most = fixed_timeouts(h, most);
+	else if (!most)
+		most = MAX_TIMEOUTS;
 	h->looked = read_clock(CLOCK_MONOTONIC_COARSE);
 	return table_init(&h->table, most);
 }
@@ -1351,19 +1364,15 @@ int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats, size_t size)
 
 /* Schedule, touch and cancel. */
 
-/* @arg: NULL unless the timeout is periodic */
-static int schedule_in(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_schedule *arg,
-		       uint64_t user_data, hwtimer_id *id)
+/* Called with the lock. @arg: NULL unless the timeout is periodic */
+static int schedule_locked(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_schedule *arg,
+			   uint64_t user_data, hwtimer_id *id)
 {
 	struct timeout *timeout;
-	int ret;
+	int ret = take_timeout(h, user_data, &timeout);
 
-	/* *id is written last; without this, the next barrier would wait for a cache miss. */
-	__builtin_prefetch(id, 1);
-	lock(h);
-	ret = take_timeout(h, user_data, &timeout);
 	if (ret)
-		goto out;
+		return ret;
 	timeout->wanted = deadline_ns;
 	if (arg) {
 		timeout->repeat = calloc(1, sizeof(*timeout->repeat));
@@ -1382,10 +1391,19 @@ static int schedule_in(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_s
 	/* Before another thread can return its event, and after the barrier of the kick. */
 	if (id)
 		*id = timeout->id;
-	goto out;
+	return 0;
 no:
 	free_timeout(h, timeout);
-out:
+	return ret;
+}
+
+static int schedule_in(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_schedule *arg,
+		       uint64_t user_data, hwtimer_id *id)
+{
+	int ret;
+
+	lock(h);
+	ret = schedule_locked(h, deadline_ns, arg, user_data, id);
 	unlock(h);
 	return ret;
 }
@@ -1395,19 +1413,54 @@ static bool is_full(int ret)
 	return ret == -EAGAIN || ret == -EDQUOT || ret == -ENOMEM;
 }
 
+/* Can there be more timeouts in another shard? Only if the tables are fixed shares. */
+static bool may_add_shard(const struct shards *s)
+{
+	return s->all[0]->ring && !s->all[0]->resizable && !s->stopped && s->nr < s->most &&
+	       __atomic_load_n(&s->left, __ATOMIC_RELAXED);
+}
+
+/*
+ * Each shard was full when we came to it. But others may have freed a timeout in one that we had
+ * left, and taken one in the next. So look at all shards as they are at one moment.
+ */
+static int schedule_in_any(struct shards *s, uint64_t deadline_ns, struct hwtimer_schedule *arg,
+			   uint64_t user_data, hwtimer_id *id)
+{
+	int ret, state = no_cancel();
+	uint32_t i;
+
+	lock_take(&s->lock);
+	do {
+		for (i = 0; i < s->nr; i++)
+			lock(s->all[i]);
+		for (i = 0, ret = -EAGAIN; i < s->nr && is_full(ret); i++)
+			ret = schedule_locked(s->all[i], deadline_ns, arg, user_data, id);
+		for (i = 0; i < s->nr; i++)
+			unlock(s->all[i]);
+	} while (is_full(ret) && may_add_shard(s) && !add_shard(s));
+	lock_release(&s->lock);
+	pthread_setcancelstate(state, NULL);
+	return ret;
+}
+
 /* In this thread's shard, or if that is full and cannot grow, in any other. */
 static int schedule(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_schedule *arg,
 		    uint64_t user_data, hwtimer_id *id)
 {
 	struct hwtimer *own = own_shard(h), *other;
-	int ret = schedule_in(own, deadline_ns, arg, user_data, id);
 	uint32_t i;
+	int ret;
 
-	if (h->shards && is_full(ret))
-		for (i = 0; is_full(ret) && (other = shard(h, i)); i++)
-			if (other != own)
-				ret = schedule_in(other, deadline_ns, arg, user_data, id);
-	return ret;
+	/* *id is written last; without this, the next barrier would wait for a cache miss. */
+	__builtin_prefetch(id, 1);
+	ret = schedule_in(own, deadline_ns, arg, user_data, id);
+	if (!h->shards || !is_full(ret))
+		return ret;
+	for (i = 0; is_full(ret) && (other = shard(h, i)); i++)
+		if (other != own)
+			ret = schedule_in(other, deadline_ns, arg, user_data, id);
+	return is_full(ret) ? schedule_in_any(h->shards, deadline_ns, arg, user_data, id) : ret;
 }
 
 int hwtimer_schedule_at(struct hwtimer *h, uint64_t deadline_ns, uint64_t user_data,

@@ -86,7 +86,7 @@ typedef uint64_t hwtimer_id;
  *	know must be 0
  * @flags: HWTIMER_OPEN_*
  * @timeouts: the most timeouts that there may be at once, up to 2^24; 0: 2^24. If the kernel lacks
- *	HWTIMER_FEATURE_RESIZE, it allocates memory for all of them at once; 0: 65536 then
+ *	HWTIMER_FEATURE_RESIZE, 0 is 65536, and each context takes memory for its share at once
  * @sq_entries: entries of the submission ring; 0: 4096
  * @cq_entries: entries of the completion ring, at least 2; 0: as many as @sq_entries
  * @tick_ns: own wheel: its tick
@@ -188,9 +188,10 @@ uint64_t hwtimer_now(const struct hwtimer *h);
 
 /*
  * Schedule a timeout: @delay_ns from now, or for @deadline_ns. @id may be NULL. -EAGAIN: there are
- * as many timeouts as hwtimer_options.timeouts; -ENOMEM, -EDQUOT: it would take more memory than
- * there is, or than the system allows the user; -ESHUTDOWN: the handle was stopped. Without rings
- * also the errors of HWTIMER_IOC_SCHEDULE.
+ * as many timeouts as hwtimer_options.timeouts, or fewer if the kernel lacks HWTIMER_FEATURE_RESIZE
+ * and a context cannot be opened; -ENOMEM, -EDQUOT: it would take more memory than there is, or
+ * than the system allows the user; -ESHUTDOWN: the handle was stopped. Without rings also the
+ * errors of HWTIMER_IOC_SCHEDULE.
  */
 int hwtimer_schedule(struct hwtimer *h, uint64_t delay_ns, uint64_t user_data,
 		     hwtimer_id *id);
