@@ -120,9 +120,12 @@
  *	hwtimer_stop()		and the opening of shards exclude each other. A thread schedules
  *				either before its shard is stopped, and the timeout is handed back,
  *				or after, and gets -ESHUTDOWN
- *	two locks		no thread holds two shards' locks. shards.lock is taken first
+ *	two locks		shards.lock is taken first. Only a thread that has it may hold the
+ *				locks of several shards: schedule_in_any() takes all
  *	the limit		shards.left is what all tables together may still grow by. If a
- *				shard cannot grow, its threads use free timeouts of the others
+ *				shard cannot grow, its threads use free timeouts of the others.
+ *				A kernel that cannot resize tables gives each shard a fixed share;
+ *				when all are full, another shard is opened
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE	/* ppoll() */
@@ -132,6 +135,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -161,10 +165,15 @@
 /* If few timeouts were used for so long, the table shrinks. */
 #define IDLE_NS		(5 * NSEC_PER_SEC)
 
+/* How often hwtimer_wait() looks for a stop by others if it does not sleep. */
+#define LOOK_NS		(NSEC_PER_SEC / 100)
+
 /* The longest single sleep, in s: a time_t may have 32 bits. */
 #define LONGEST_SLEEP	1000000
 /* How many records are read at a time. They are on the stack. */
 #define READ_BATCH	64
+/* How many records without an event hwtimer_wait() takes from a shard before it looks again. */
+#define BARREN_MOST	1024
 
 /* timeout.reports */
 #define REPORTS_EXPIRY	0x01	/* an event, unless wanted is in the future */
@@ -232,6 +241,7 @@ static uint32_t nr_threads;
  * @threads: several threads use the handle: take @lock
  * @tick_ns: the wheel's tick
  * @shards: all shards of the handle; NULL: it is the only one
+ * @looked_in: the last LOOK_NS of CLOCK_MONOTONIC in which look_now() was true
  * @id_base: this and a tag of the bits in @id_mask is in each id
  * @id_mask: the bits of an id that the tag may use, and the index
  * @resizable: the kernel knows HWTIMER_IOC_RESIZE
@@ -245,6 +255,7 @@ static uint32_t nr_threads;
  * @table: the timeouts
  * @in_kernel: with rings: the size of the kernel's table
  * @looked: when @table.peak was last set, on CLOCK_MONOTONIC_COARSE
+ * @shrinking: shrink_if_idle() has more to do
  * @first: first timeout on the list of those that report something, or NO_TIMEOUT
  * @last: last timeout on this list
  * @stopped: timeouts can no longer be armed
@@ -260,6 +271,7 @@ struct hwtimer {
 	bool				threads;
 	uint64_t			tick_ns;
 	struct shards			*shards;
+	uint32_t			looked_in;
 	uint64_t			id_base;
 	uint64_t			id_mask;
 	bool				resizable;
@@ -274,6 +286,7 @@ struct hwtimer {
 	struct table			table;
 	uint32_t			in_kernel;
 	uint64_t			looked;
+	bool				shrinking;
 	uint32_t			first;
 	uint32_t			last;
 	bool				stopped;
@@ -298,6 +311,15 @@ static void unlock(struct hwtimer *h)
 {
 	if (h->threads)
 		lock_release(&h->lock);
+}
+
+/* A thread that is cancelled with a lock, or half of an open, would leave it so. */
+static int no_cancel(void)
+{
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	return before;
 }
 
 /* Time. */
@@ -388,37 +410,51 @@ static int grow(struct hwtimer *h)
 }
 
 /*
- * Shrink to about @size timeouts, or to as many as are in use. First have the kernel take all
- * submissions, because timeouts that were cancelled there may still be pending in the kernel.
+ * Do a step of shrinking to about @size timeouts, or to as many as are in use. First have the
+ * kernel take all submissions, because timeouts that were cancelled there may still be pending in
+ * the kernel. Sets *@more if there are steps to do. Returns 0 or -errno.
  */
-static int shrink(struct hwtimer *h, uint32_t size)
+static int shrink(struct hwtimer *h, uint32_t size, bool *more)
 {
 	int ret = h->backend->flush(h);
 	uint32_t before = h->table.size;
 
-	table_shrink(&h->table, size);
+	*more = table_shrink(&h->table, size);
 	unreserve(h, before - h->table.size);
-	return ret ? ret : resize_kernel(h, h->table.size);
+	if (ret)
+		return ret;
+	/* The kernel may have more than that, if it could not shrink before. */
+	size = h->table.size;
+	if (h->in_kernel > size + 2 * GROW_MOST) {
+		before = h->in_kernel;
+		ret = resize_kernel(h, before - GROW_MOST);
+		*more |= h->in_kernel < before;
+		return ret;
+	}
+	return resize_kernel(h, size);
 }
 
 /*
  * Called when there are no events. If less than a quarter of the table was used for some time,
  * make it so small that half was used: it then takes twice as many timeouts to grow, and half as
- * many to shrink again.
+ * many to shrink again. Returns true if this takes more steps.
  */
-static void shrink_if_idle(struct hwtimer *h)
+static bool shrink_if_idle(struct hwtimer *h)
 {
 	uint64_t now;
 
-	if (h->table.size <= CHUNK)
-		return;
+	if (h->table.size <= CHUNK && !h->shrinking)
+		return false;
 	now = read_clock(CLOCK_MONOTONIC_COARSE);
 	if (now - h->looked < IDLE_NS)
-		return;
+		return false;
+	if (h->shrinking || h->table.peak < h->table.size / 4)
+		shrink(h, 2 * h->table.peak, &h->shrinking);
+	if (h->shrinking)
+		return true;
 	h->looked = now;
-	if (h->table.peak < h->table.size / 4)
-		shrink(h, 2 * h->table.peak);
 	h->table.peak = nr_live(&h->table);
+	return false;
 }
 
 static int take_timeout(struct hwtimer *h, uint64_t user_data, struct timeout **taken)
@@ -781,16 +817,22 @@ static int rings_arm_repeat(struct hwtimer *h, struct timeout *timeout,
 			    struct hwtimer_schedule *arg)
 {
 	struct timespec tick = { h->tick_ns / NSEC_PER_SEC, h->tick_ns % NSEC_PER_SEC };
-	int ret;
+	int ret, state;
 
 	for (;;) {
 		arg->id = timeout->id;
 		arg->user_data = timeout->user_data;
 		ret = device(h, HWTIMER_IOC_SCHEDULE, arg);
-		if (ret == -EEXIST)
+		if (ret == -EEXIST) {
+			/* Nobody else knows the id, so the timeout remains. */
+			unlock(h);
+			state = no_cancel();
 			nanosleep(&tick, NULL);
-		else if (ret != -EBUSY)
+			pthread_setcancelstate(state, NULL);
+			lock(h);
+		} else if (ret != -EBUSY) {
 			return ret;
+		}
 		if (records_wait(h))
 			note_all_but_one(h);
 		ret = enter(h);
@@ -898,12 +940,13 @@ static void ioctl_cancel(struct hwtimer *h, const struct timeout *timeout)
 static int ioctl_take(struct hwtimer *h, int max)
 {
 	struct hwtimer_record records[READ_BATCH];
+	int n, i, state = no_cancel();
 	ssize_t size;
-	int n, i;
 
 	if (max > READ_BATCH)
 		max = READ_BATCH;
 	size = read(h->fd, records, max * sizeof(records[0]));
+	pthread_setcancelstate(state, NULL);
 	if (size < 0)
 		return errno == EAGAIN ? 0 : -errno;
 	/* End of file: the context was stopped, and all records were read. */
@@ -1010,11 +1053,19 @@ static int set_up(struct hwtimer *h, const struct hwtimer_options *options)
 	return 0;
 }
 
+/* The size of a table that cannot be resized: the shard's share of all timeouts. */
+static uint32_t fixed_timeouts(const struct hwtimer *h, uint32_t most)
+{
+	uint32_t shards = h->shards ? h->shards->most : 1;
+
+	return ((most ? most : FIXED_TIMEOUTS) + shards - 1) / shards;
+}
+
 /* How many timeouts the kernel's table gets first, if the program wants up to @most. */
 static uint32_t first_timeouts(const struct hwtimer *h, uint32_t most)
 {
 	if (!h->resizable)
-		return most ? most : FIXED_TIMEOUTS;
+		return fixed_timeouts(h, most);
 	return most && most < CHUNK ? most : CHUNK;
 }
 
@@ -1054,8 +1105,10 @@ static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
 
 static int allocate(struct hwtimer *h, uint32_t most)
 {
-	if (!most)
-		most = h->ring && !h->resizable ? FIXED_TIMEOUTS : MAX_TIMEOUTS;
+	if (h->ring && !h->resizable)
+		most = fixed_timeouts(h, most);
+	else if (!most)
+		most = MAX_TIMEOUTS;
 	h->looked = read_clock(CLOCK_MONOTONIC_COARSE);
 	return table_init(&h->table, most);
 }
@@ -1134,6 +1187,7 @@ static struct hwtimer *choose_shard(struct shards *s, uint32_t bits)
 {
 	struct hwtimer *h;
 	unsigned int i, chosen = 0;
+	int state = no_cancel();
 
 	lock_take(&s->lock);
 	h = s->of_thread[bits];
@@ -1148,6 +1202,7 @@ static struct hwtimer *choose_shard(struct shards *s, uint32_t bits)
 		__atomic_store_n(&s->of_thread[bits], h, __ATOMIC_RELEASE);
 	}
 	lock_release(&s->lock);
+	pthread_setcancelstate(state, NULL);
 	return h;
 }
 
@@ -1213,7 +1268,7 @@ int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *from)
 	struct hwtimer_options options;
 	const long processors = SHARDS;
 	uint32_t most = 1;
-	int ret;
+	int ret, state;
 
 	*to = NULL;
 	ret = get_options(&options, from);
@@ -1223,7 +1278,10 @@ int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *from)
 	if (options.flags & HWTIMER_OPEN_THREADS && !(options.flags & HWTIMER_OPEN_OWN_WHEEL))
 		while ((long)most < processors && most < MAX_SHARDS)
 			most *= 2;
-	return most > 1 ? open_shards(to, &options, most) : open_shard(to, &options, NULL);
+	state = no_cancel();
+	ret = most > 1 ? open_shards(to, &options, most) : open_shard(to, &options, NULL);
+	pthread_setcancelstate(state, NULL);
+	return ret;
 }
 
 /* Does not take the locks, which may be locked in the child of a fork(). */
@@ -1231,18 +1289,21 @@ void hwtimer_close(struct hwtimer *h)
 {
 	struct shards *s = h ? h->shards : NULL;
 	uint32_t i;
+	int state;
 
 	if (!h)
 		return;
-	if (!s) {
-		close_shard(h);
-		return;
-	}
-	for (i = nr_shards(s); i--;)
+	state = no_cancel();
+	for (i = s ? nr_shards(s) : 0; i--;)
 		close_shard(s->all[i]);
-	close(s->epoll);
-	free((char *)s->options.device);
-	free(s);
+	if (s) {
+		close(s->epoll);
+		free((char *)s->options.device);
+		free(s);
+	} else {
+		close_shard(h);
+	}
+	pthread_setcancelstate(state, NULL);
 }
 
 /* Queries. */
@@ -1303,19 +1364,15 @@ int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats, size_t size)
 
 /* Schedule, touch and cancel. */
 
-/* @arg: NULL unless the timeout is periodic */
-static int schedule_in(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_schedule *arg,
-		       uint64_t user_data, hwtimer_id *id)
+/* Called with the lock. @arg: NULL unless the timeout is periodic */
+static int schedule_locked(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_schedule *arg,
+			   uint64_t user_data, hwtimer_id *id)
 {
 	struct timeout *timeout;
-	int ret;
+	int ret = take_timeout(h, user_data, &timeout);
 
-	/* *id is written last; without this, the next barrier would wait for a cache miss. */
-	__builtin_prefetch(id, 1);
-	lock(h);
-	ret = take_timeout(h, user_data, &timeout);
 	if (ret)
-		goto out;
+		return ret;
 	timeout->wanted = deadline_ns;
 	if (arg) {
 		timeout->repeat = calloc(1, sizeof(*timeout->repeat));
@@ -1334,10 +1391,19 @@ static int schedule_in(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_s
 	/* Before another thread can return its event, and after the barrier of the kick. */
 	if (id)
 		*id = timeout->id;
-	goto out;
+	return 0;
 no:
 	free_timeout(h, timeout);
-out:
+	return ret;
+}
+
+static int schedule_in(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_schedule *arg,
+		       uint64_t user_data, hwtimer_id *id)
+{
+	int ret;
+
+	lock(h);
+	ret = schedule_locked(h, deadline_ns, arg, user_data, id);
 	unlock(h);
 	return ret;
 }
@@ -1347,19 +1413,54 @@ static bool is_full(int ret)
 	return ret == -EAGAIN || ret == -EDQUOT || ret == -ENOMEM;
 }
 
+/* Can there be more timeouts in another shard? Only if the tables are fixed shares. */
+static bool may_add_shard(const struct shards *s)
+{
+	return s->all[0]->ring && !s->all[0]->resizable && !s->stopped && s->nr < s->most &&
+	       __atomic_load_n(&s->left, __ATOMIC_RELAXED);
+}
+
+/*
+ * Each shard was full when we came to it. But others may have freed a timeout in one that we had
+ * left, and taken one in the next. So look at all shards as they are at one moment.
+ */
+static int schedule_in_any(struct shards *s, uint64_t deadline_ns, struct hwtimer_schedule *arg,
+			   uint64_t user_data, hwtimer_id *id)
+{
+	int ret, state = no_cancel();
+	uint32_t i;
+
+	lock_take(&s->lock);
+	do {
+		for (i = 0; i < s->nr; i++)
+			lock(s->all[i]);
+		for (i = 0, ret = -EAGAIN; i < s->nr && is_full(ret); i++)
+			ret = schedule_locked(s->all[i], deadline_ns, arg, user_data, id);
+		for (i = 0; i < s->nr; i++)
+			unlock(s->all[i]);
+	} while (is_full(ret) && may_add_shard(s) && !add_shard(s));
+	lock_release(&s->lock);
+	pthread_setcancelstate(state, NULL);
+	return ret;
+}
+
 /* In this thread's shard, or if that is full and cannot grow, in any other. */
 static int schedule(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_schedule *arg,
 		    uint64_t user_data, hwtimer_id *id)
 {
 	struct hwtimer *own = own_shard(h), *other;
-	int ret = schedule_in(own, deadline_ns, arg, user_data, id);
 	uint32_t i;
+	int ret;
 
-	if (h->shards && is_full(ret))
-		for (i = 0; is_full(ret) && (other = shard(h, i)); i++)
-			if (other != own)
-				ret = schedule_in(other, deadline_ns, arg, user_data, id);
-	return ret;
+	/* *id is written last; without this, the next barrier would wait for a cache miss. */
+	__builtin_prefetch(id, 1);
+	ret = schedule_in(own, deadline_ns, arg, user_data, id);
+	if (!h->shards || !is_full(ret))
+		return ret;
+	for (i = 0; is_full(ret) && (other = shard(h, i)); i++)
+		if (other != own)
+			ret = schedule_in(other, deadline_ns, arg, user_data, id);
+	return is_full(ret) ? schedule_in_any(h->shards, deadline_ns, arg, user_data, id) : ret;
 }
 
 int hwtimer_schedule_at(struct hwtimer *h, uint64_t deadline_ns, uint64_t user_data,
@@ -1532,8 +1633,16 @@ static int in_all_shards(struct hwtimer *h, int (*fn)(struct hwtimer *h))
 
 static int shrink_shard(struct hwtimer *h)
 {
-	int ret = shrink(h, nr_live(&h->table));
+	bool more;
+	int ret;
 
+	for (;;) {
+		ret = shrink(h, nr_live(&h->table), &more);
+		if (ret || !more)
+			break;
+		if (h->threads)
+			lock_pass(&h->lock);
+	}
 	h->table.peak = nr_live(&h->table);
 	return ret;
 }
@@ -1581,27 +1690,38 @@ int hwtimer_stop(struct hwtimer *h)
 
 /* Wait. */
 
-/* Collect events without waiting. */
-static int collect(struct hwtimer *h, struct hwtimer_event *events, int max)
+/* Collect events without waiting. Sets *@more if there is more to do, which is not urgent. */
+static int collect(struct hwtimer *h, struct hwtimer_event *events, int max, bool *more)
 {
-	int n = 0, ret;
+	int n = 0, taken = 0, room, ret;
 
 	do {
 		ret = report_all(h, events + n, max - n);
 		if (ret < 0)
 			break;
 		n += ret;
-		if (n == max)
+		room = n + BARREN_MOST - taken;
+		if (room > max - n)
+			room = max - n;
+		/*
+		 * Records that only arm timeouts again may come for ever. Those that are not taken
+		 * keep the descriptor readable.
+		 */
+		if (!room) {
+			ret = 0;
+			*more = true;
 			break;
+		}
 		/* Only now that the list is empty; see "The rings" at the top. */
-		ret = h->backend->take(h, max - n);
+		ret = h->backend->take(h, room);
+		taken += ret > 0 ? ret : 0;
 	} while (ret > 0);
 	/* For timeouts that were armed again. */
 	kick_kernel(h);
 	if (!n && !ret && h->stopped && !nr_live(&h->table))
 		return -ESHUTDOWN;
-	if (!n && !ret)
-		shrink_if_idle(h);
+	if (!n && !ret && !*more && shrink_if_idle(h))
+		*more = true;
 	return n ? n : ret;
 }
 
@@ -1617,20 +1737,31 @@ static bool all_stopped(const struct hwtimer *h, uint32_t nr)
 }
 
 /* Collect events of all shards, beginning with another one each time. */
-static int collect_all(struct hwtimer *h, struct hwtimer_event *events, int max)
+static int collect_all(struct hwtimer *h, struct hwtimer_event *events, int max, bool *more)
 {
-	uint32_t nr = 1, first = 0, stopped = 0, i;
+	uint32_t nr = 1, first = 0, stopped = 0, busy = 0, i;
 	int n = 0, ret = 0, got;
 	struct hwtimer *each;
 
 	if (h->shards) {
 		nr = nr_shards(h->shards);
-		first = __atomic_fetch_add(&h->shards->next, 1, __ATOMIC_RELAXED);
+		first = __atomic_fetch_add(&h->shards->next, 1, __ATOMIC_RELAXED) % nr;
 	}
-	for (i = 0; i < nr && n < max; i++) {
+	/*
+	 * Wait for the lock of the first, so that even a shard which is always locked has its turn.
+	 * Then look at those whose lock is free. Wait for the others only if there are no events.
+	 */
+	for (i = 0; i < 2 * nr && n < max; i++) {
 		each = shard(h, (first + i) % nr);
-		lock(each);
-		got = collect(each, events + n, max - n);
+		if (i && i < nr && !lock_try(&each->lock)) {
+			busy |= 1U << i;
+			continue;
+		}
+		if (i >= nr && (n || !(busy & 1U << (i - nr))))
+			continue;
+		if (!i || i >= nr)
+			lock(each);
+		got = collect(each, events + n, max - n, more);
 		unlock(each);
 		if (got > 0)
 			n += got;
@@ -1667,19 +1798,27 @@ static int look_at_shards(struct hwtimer *h)
 {
 	struct epoll_event events[MAX_SHARDS];
 	int n = epoll_wait(h->shards->epoll, events, MAX_SHARDS, 0), ret = 0, i;
+	struct hwtimer *each;
 
 	if (n < 0)
 		return -errno;
 	for (i = 0; i < n && !ret; i++) {
-		ret = look_at(shard(h, events[i].data.u32), events[i].events);
+		each = shard(h, events[i].data.u32);
+		/* It is in the set, and about to be published. */
+		if (!each)
+			continue;
+		ret = look_at(each, events[i].events);
 		if (events[i].events & EPOLLHUP)
 			hwtimer_stop(h);
 	}
 	return ret;
 }
 
-/* Sleep until the descriptor is readable, at most until @end_ns on CLOCK_MONOTONIC. */
-static int sleep_until(struct hwtimer *h, uint64_t end_ns)
+/*
+ * Sleep until the descriptor is readable, at most until @end_ns on CLOCK_MONOTONIC. @more: there is
+ * something to do, so only look.
+ */
+static int sleep_until(struct hwtimer *h, uint64_t end_ns, bool more)
 {
 	struct pollfd p = { .fd = hwtimer_fd(h), .events = POLLIN };
 	struct timespec ts = { .tv_sec = LONGEST_SLEEP };
@@ -1689,7 +1828,9 @@ static int sleep_until(struct hwtimer *h, uint64_t end_ns)
 		now = read_clock(CLOCK_MONOTONIC);
 	if (now >= end_ns)
 		return -ETIME;
-	if (end_ns - now < LONGEST_SLEEP * NSEC_PER_SEC) {
+	if (more) {
+		ts.tv_sec = 0;
+	} else if (end_ns - now < LONGEST_SLEEP * NSEC_PER_SEC) {
 		ts.tv_sec = (end_ns - now) / NSEC_PER_SEC;
 		ts.tv_nsec = (end_ns - now) % NSEC_PER_SEC;
 	}
@@ -1700,10 +1841,28 @@ static int sleep_until(struct hwtimer *h, uint64_t end_ns)
 	return p.revents & POLLNVAL ? -EBADFD : look_at_shards(h);
 }
 
+/* Is it time to look whether somebody else has stopped the handle? Rings do not tell. */
+static bool look_now(struct hwtimer *h)
+{
+	uint32_t now = read_clock(CLOCK_MONOTONIC_COARSE) / LOOK_NS;
+
+	return __atomic_exchange_n(&h->looked_in, now, __ATOMIC_RELAXED) != now;
+}
+
+/* Look for a stop, without sleeping; not a cancellation point. Returns 0 or -errno. */
+static int look_for_stop(struct hwtimer *h)
+{
+	int state = no_cancel(), ret = sleep_until(h, HWTIMER_NEVER, true);
+
+	pthread_setcancelstate(state, NULL);
+	return ret == -EINTR ? 0 : ret;
+}
+
 int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
 		 int64_t timeout_ns)
 {
 	uint64_t end_ns = HWTIMER_NEVER;
+	bool more;
 	int ret;
 
 	if (max < 1)
@@ -1711,10 +1870,15 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
 	if (timeout_ns > 0)
 		end_ns = read_clock(CLOCK_MONOTONIC) + timeout_ns;
 	for (;;) {
-		ret = collect_all(h, events, max);
-		if (ret || !timeout_ns)
+		more = false;
+		ret = collect_all(h, events, max, &more);
+		if (ret)
 			return ret;
-		ret = sleep_until(h, end_ns);
+		if (!timeout_ns) {
+			/* The next call returns what the stop has handed back, or -ESHUTDOWN. */
+			return look_now(h) ? look_for_stop(h) : 0;
+		}
+		ret = sleep_until(h, end_ns, more);
 		if (ret)
 			return ret == -ETIME ? 0 : ret;
 	}

@@ -28,10 +28,11 @@
  * After a touch, a periodic timeout still gives the events of its earlier expiries.
  *
  * A handle begins small, and takes memory as timeouts are scheduled; a touch or cancel needs none.
- * hwtimer_wait() gives memory back if few timeouts were used for seconds. Functions that return
- * int return 0 (or more, where noted) or -errno. One thread at a time may use a handle, unless it
- * was opened with HWTIMER_OPEN_THREADS. After fork() the child may only call hwtimer_close(), which
- * does not affect the parent's timeouts.
+ * hwtimer_wait() gives memory back if few timeouts were used for seconds. Functions that return int
+ * return 0 (or more, where noted) or -errno. One thread at a time may use a handle, unless it was
+ * opened with HWTIMER_OPEN_THREADS. A thread that is cancelled by pthread_cancel(3) in one of these
+ * functions ends only in hwtimer_wait(), while there are no events. After fork() the child may only
+ * call hwtimer_close(), which does not affect the parent's timeouts.
  *
  * With HWTIMER_OPEN_THREADS any thread may do anything with any timeout, and several may wait; each
  * event is returned once. A handle then has up to one context of the kernel for each processor, at
@@ -39,6 +40,11 @@
  * if that fails, threads share those that there are. Threads that mostly touch and cancel what they
  * have scheduled do not disturb each other. Only events of timeouts in the same context come in the
  * order of their ticks. A handle with an own wheel has one context, with a lock.
+ *
+ * Each context takes a descriptor, and opens the device again by its path: by hwtimer_open(), which
+ * takes one more for hwtimer_fd(), and later, possibly in any call that schedules. A program that
+ * gives up rights, or changes its root directory, or has few descriptors, gets no more contexts
+ * from then on.
  */
 #ifndef LIBHWTIMER_H
 #define LIBHWTIMER_H
@@ -80,7 +86,7 @@ typedef uint64_t hwtimer_id;
  *	know must be 0
  * @flags: HWTIMER_OPEN_*
  * @timeouts: the most timeouts that there may be at once, up to 2^24; 0: 2^24. If the kernel lacks
- *	HWTIMER_FEATURE_RESIZE, it allocates memory for all of them at once; 0: 65536 then
+ *	HWTIMER_FEATURE_RESIZE, 0 is 65536, and each context takes memory for its share at once
  * @sq_entries: entries of the submission ring; 0: 4096
  * @cq_entries: entries of the completion ring, at least 2; 0: as many as @sq_entries
  * @tick_ns: own wheel: its tick
@@ -182,9 +188,10 @@ uint64_t hwtimer_now(const struct hwtimer *h);
 
 /*
  * Schedule a timeout: @delay_ns from now, or for @deadline_ns. @id may be NULL. -EAGAIN: there are
- * as many timeouts as hwtimer_options.timeouts; -ENOMEM, -EDQUOT: it would take more memory than
- * there is, or than the system allows the user; -ESHUTDOWN: the handle was stopped. Without rings
- * also the errors of HWTIMER_IOC_SCHEDULE.
+ * as many timeouts as hwtimer_options.timeouts, or fewer if the kernel lacks HWTIMER_FEATURE_RESIZE
+ * and a context cannot be opened; -ENOMEM, -EDQUOT: it would take more memory than there is, or
+ * than the system allows the user; -ESHUTDOWN: the handle was stopped. Without rings also the
+ * errors of HWTIMER_IOC_SCHEDULE.
  */
 int hwtimer_schedule(struct hwtimer *h, uint64_t delay_ns, uint64_t user_data,
 		     hwtimer_id *id);

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef SYS_futex
@@ -34,6 +35,13 @@ static bool lock_try(uint32_t *word)
 					   __ATOMIC_RELAXED);
 }
 
+/* Take the lock after having slept. */
+static void lock_sleep(uint32_t *word)
+{
+	while (__atomic_exchange_n(word, WAITED_FOR, __ATOMIC_ACQUIRE) != FREE)
+		syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, WAITED_FOR, NULL);
+}
+
 static void lock_wait(uint32_t *word)
 {
 	unsigned int i;
@@ -41,8 +49,7 @@ static void lock_wait(uint32_t *word)
 	for (i = 0; i < LOOKS; i++)
 		if (__atomic_load_n(word, __ATOMIC_RELAXED) == FREE && lock_try(word))
 			return;
-	while (__atomic_exchange_n(word, WAITED_FOR, __ATOMIC_ACQUIRE) != FREE)
-		syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, WAITED_FOR, NULL);
+	lock_sleep(word);
 }
 
 static inline void lock_take(uint32_t *word)
@@ -55,6 +62,22 @@ static inline void lock_release(uint32_t *word)
 {
 	if (__atomic_exchange_n(word, FREE, __ATOMIC_RELEASE) == WAITED_FOR)
 		syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1);
+}
+
+/*
+ * If a thread waits, let it have the lock, and take it again afterwards. Without the sleep it would
+ * be taken again before that thread has woken up. If that thread takes it first, there is no sleep;
+ * if it even releases it first, nobody wakes us, hence the timeout.
+ */
+static inline void lock_pass(uint32_t *word)
+{
+	const struct timespec most = { .tv_nsec = 1000000 };
+
+	if (__atomic_load_n(word, __ATOMIC_RELAXED) != WAITED_FOR)
+		return;
+	lock_release(word);
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, FREE, &most);
+	lock_sleep(word);
 }
 
 #endif /* LOCK_H */

@@ -5,7 +5,7 @@
  * The timeouts are in chunks of CHUNK. A chunk is mapped when the table grows, never moves, and is
  * unmapped when the table shrinks; an id is looked up in an array of pointers to chunks. This array
  * and the bitmaps have their full size from the beginning, but only the pages that are used take
- * memory.
+ * memory. Chunks that were mapped together may share pages, which may be larger than a chunk.
  *
  * Free timeouts are either on a short stack, or set in a bitmap. A timeout is taken from the stack,
  * the last freed one first, because it is most likely in the cache, and because the stack tells
@@ -27,15 +27,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "libhwtimer.h"
 
 #define MAX_TIMEOUTS	0x1000000U	/* what an id can number */
-/* Timeouts of a chunk, a whole number of pages of up to 16 KiB. Tests have smaller ones. */
+/* Timeouts of a chunk. Tests have smaller ones, and pages of other sizes. */
 #ifndef CHUNK
 #define CHUNK		1024U
 #endif
-/* A table grows by its size, but at most by this, to bound the time that it takes. */
+#ifndef PAGE_BYTES
+#define PAGE_BYTES	sysconf(_SC_PAGESIZE)
+#endif
+/*
+ * A table grows by its size, and shrinks at once, but at most by this at a time, to bound for how
+ * long other threads wait.
+ */
 #define GROW_MOST	(16 * CHUNK)
 #define LEVELS		4		/* 64^4 is MAX_TIMEOUTS */
 #define FREE_STACK	64U
@@ -101,7 +108,6 @@ struct timeout {
 };
 
 static_assert(sizeof(struct timeout) == 48, "size of a timeout");
-static_assert(CHUNK * sizeof(struct timeout) % 4096 == 0, "size of a chunk");
 
 /**
  * struct table - the timeouts of a handle
@@ -192,6 +198,19 @@ static int table_init(struct table *t, uint32_t most)
 	return 0;
 }
 
+/*
+ * Unmap a chunk, and the rest of its last page, which belongs to the chunks after it: those were
+ * unmapped before. The first page remains if a part of it belongs to the chunk before it.
+ */
+static void unmap_chunk(struct timeout *timeouts)
+{
+	uintptr_t mask = PAGE_BYTES - 1, from = ((uintptr_t)timeouts + mask) & ~mask,
+		  to = ((uintptr_t)(timeouts + CHUNK) + mask) & ~mask;
+
+	if (from < to)
+		munmap((void *)from, to - from);
+}
+
 static void table_destroy(struct table *t)
 {
 	struct timeout *timeout;
@@ -206,8 +225,8 @@ static void table_destroy(struct table *t)
 			t->periodic--;
 		}
 	}
-	for (i = 0; i < nr_chunks(t->size); i++)
-		munmap(t->chunks[i], CHUNK * sizeof(struct timeout));
+	for (i = nr_chunks(t->size); i--;)
+		unmap_chunk(t->chunks[i]);
 	munmap(t->map, t->map_size);
 }
 
@@ -323,7 +342,7 @@ static bool table_grow(struct table *t, uint32_t size)
 static bool unmap_last(struct table *t)
 {
 	uint32_t chunk = nr_chunks(t->size) - 1, n = t->size - chunk * CHUNK, i;
-	const struct timeout *timeouts = t->chunks[chunk];
+	struct timeout *timeouts = t->chunks[chunk];
 	uint64_t tag = 0;
 
 	for (i = 0; i < n; i++) {
@@ -337,16 +356,23 @@ static bool unmap_last(struct table *t)
 	while (n--)
 		set_used(t, 0, --t->size);
 	t->chunks[chunk] = NULL;
-	munmap((void *)timeouts, CHUNK * sizeof(*timeouts));
+	unmap_chunk(timeouts);
 	return true;
 }
 
-/* Shrink to about @size, but no further than to the first chunk, or to the last that is in use. */
-static void table_shrink(struct table *t, uint32_t size)
+/*
+ * Shrink to about @size, but no further than to the first chunk, or to the last that is in use.
+ * Returns true if there is more to do.
+ */
+static bool table_shrink(struct table *t, uint32_t size)
 {
+	uint32_t n;
+
 	empty_stack(t, t->nr_free);
-	while (nr_chunks(t->size) > nr_chunks(size) && t->size > CHUNK && unmap_last(t))
-		;
+	for (n = 0; nr_chunks(t->size) > nr_chunks(size) && t->size > CHUNK; n++)
+		if (n == GROW_MOST / CHUNK || !unmap_last(t))
+			return n == GROW_MOST / CHUNK;
+	return false;
 }
 
 #endif /* TIMEOUTS_H */

@@ -870,12 +870,17 @@ struct file *native_file(int fd)
 	return fd >= FIRST_FD && fd < FIRST_FD + 64 ? &files[fd - FIRST_FD] : NULL;
 }
 
+int (*native_before)(int fd, unsigned long command, const void *arg);
+
 int native_open(const char *path, int flags, ...)
 {
 	u64 taken = READ_ONCE(files_taken);
 	unsigned int i;
 	int ret;
 
+	errno = native_before ? native_before(-1, 0, NULL) : 0;
+	if (errno)
+		return -1;
 	do {
 		i = __builtin_ctzll(~taken);
 	} while (!try_cmpxchg(&files_taken, &taken, taken | BIT_ULL(i)));
@@ -994,14 +999,18 @@ unsigned long native_enters;
 
 int native_ioctl(int fd, unsigned long command, ...)
 {
+	unsigned long arg;
 	va_list args;
 	long ret;
 
 	if (command == HWTIMER_IOC_ENTER)
 		__atomic_add_fetch(&native_enters, 1, __ATOMIC_RELAXED);
 	va_start(args, command);
-	ret = device->fops->unlocked_ioctl(native_file(fd), command, va_arg(args, unsigned long));
+	arg = va_arg(args, unsigned long);
 	va_end(args);
+	ret = native_before ? -native_before(fd, command, (void *)arg) : 0;
+	if (!ret)
+		ret = device->fops->unlocked_ioctl(native_file(fd), command, arg);
 	if (ret >= 0)
 		return ret;
 	errno = -ret;

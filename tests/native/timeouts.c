@@ -4,9 +4,46 @@
  * twice, no id is used twice, low indexes come first, and memory is given back.
  */
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "shim.h"
+
+/* Pages of another size: only whole ones are unmapped. */
+static size_t page_bytes = 4096, mapped;
+
+static size_t whole(size_t size)
+{
+	return (size + page_bytes - 1) & -page_bytes;
+}
+
+static void *paged_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
+{
+	size_t all = whole(size) + page_bytes, before;
+	char *p = native_mmap(at, all, prot, flags, fd, offset);
+
+	if (p == MAP_FAILED)
+		return p;
+	before = whole((size_t)p) - (size_t)p;
+	if (before)
+		native_munmap(p, before);
+	native_munmap(p + before + whole(size), page_bytes - before);
+	mapped += whole(size);
+	return p + before;
+}
+
+static void paged_munmap(void *at, size_t size)
+{
+	if ((size_t)at % page_bytes || native_munmap(at, whole(size)))
+		native_fail("a part of a page cannot be unmapped");
+	mapped -= whole(size);
+}
+
+#undef mmap
+#undef munmap
+#define PAGE_BYTES	page_bytes
+#define mmap		paged_mmap
+#define munmap		paged_munmap
 #include "timeouts.h"
 
 #define MOST	(40 * CHUNK + 3)
@@ -45,6 +82,20 @@ static void give(struct table *t, __u32 index)
 	put_free(t, index);
 }
 
+/* Shrink in steps. Each but the last one unmaps as much as it may, and no step more than that. */
+static void shrink_to(struct table *t, __u32 size)
+{
+	__u32 before;
+	bool more;
+
+	do {
+		before = nr_chunks(t->size);
+		more = table_shrink(t, size);
+		must(before - nr_chunks(t->size) <= GROW_MOST / CHUNK, "too much at once");
+		must(!more || before - nr_chunks(t->size) == GROW_MOST / CHUNK, "too little");
+	} while (more && !native_failures);
+}
+
 static __u32 highest(void)
 {
 	__u32 i = MOST;
@@ -81,12 +132,24 @@ static __u64 model(void)
 		if (below(&random, 4096))
 			continue;
 		wish = below(&random, MOST);
-		table_shrink(&t, wish);
+		shrink_to(&t, wish);
 		must(t.size >= highest(), "gave back what is used");
 		must(t.size <= CHUNK || nr_chunks(t.size) <= nr_chunks(wish) ||
 		     nr_chunks(t.size) == nr_chunks(highest()), "kept what is not used");
 	}
 	table_destroy(&t);
+	must(!mapped, "memory remains mapped");
+	return n;
+}
+
+/* With pages of which a chunk is a part, or not a multiple. */
+static __u64 large_pages(void)
+{
+	__u64 n = 0;
+
+	for (page_bytes = 16384; page_bytes <= 65536; page_bytes *= 2)
+		n += model();
+	page_bytes = 4096;
 	return n;
 }
 
@@ -110,7 +173,7 @@ static __u64 low_first(void)
 		give(&t, queue[i]);
 		queue[i] = take(&t);
 	}
-	table_shrink(&t, CHUNK);
+	shrink_to(&t, CHUNK);
 	must(t.size == CHUNK, "high chunks remain in use");
 	table_destroy(&t);
 	return n;
@@ -144,7 +207,7 @@ static __u64 size(void)
 #endif
 	for (i = 0; i < MANY; i++)
 		give(&t, i);
-	table_shrink(&t, 0);
+	shrink_to(&t, 0);
 	must(t.size == CHUNK, "not all was given back");
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) && defined(__x86_64__)
 	must(resident() - before < MANY, "memory was not given back");
@@ -155,11 +218,12 @@ static __u64 size(void)
 
 int main(int argc, char **argv)
 {
-	static const struct test tests[3] = {
+	static const struct test tests[4] = {
 		{ "model", model },
+		{ "large_pages", large_pages },
 		{ "low_first", low_first },
 		{ "size", size },
 	};
 
-	return native_main(argc, argv, tests, 3);
+	return native_main(argc, argv, tests, 4);
 }

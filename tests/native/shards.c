@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The library's handles for threads: which shard a thread gets, and what holds while shards are
+ * locked, stopped, full, or cannot be opened. Each thread that is started here has no shard yet.
+ */
+#include <errno.h>
+#include <linux/hwtimer.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libhwtimer.h"
+#include "lock.h"
+#include "shim.h"
+
+#define THREADS	4
+#define NEVER	(~0ULL)
+
+static struct hwtimer *h;
+
+static void must(bool good, const char *what)
+{
+	if (!good)
+		native_fail("%s", what);
+}
+
+static unsigned int get(const unsigned int *p)
+{
+	return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+
+static void set(unsigned int *p, unsigned int value)
+{
+	__atomic_store_n(p, value, __ATOMIC_RELEASE);
+}
+
+static void wait_for(const unsigned int *p, unsigned int value, const char *what)
+{
+	unsigned int ms;
+
+	for (ms = 0; get(p) != value && ms < 20000; ms++)
+		usleep(1000);
+	must(get(p) == value, what);
+}
+
+static void must_open(__u32 timeouts)
+{
+	struct hwtimer_options o = {
+		.size = sizeof(o), .flags = HWTIMER_OPEN_THREADS | HWTIMER_OPEN_RINGS,
+		.timeouts = timeouts, .sq_entries = 64,
+	};
+
+	must(!hwtimer_open(&h, &o), "open failed");
+}
+
+static void end(void)
+{
+	native_before = NULL;
+	hwtimer_close(h);
+}
+
+struct request {
+	__u64		deadline;
+	hwtimer_id	id;
+	int		ret;
+	unsigned int	n;	/* so many; then @ret is how many succeeded */
+	bool		periodic;
+};
+
+static void *schedule_some(void *arg)
+{
+	struct request *r = arg;
+	struct hwtimer_repeat repeat = { .first_ns = r->deadline, .period_ns = 1000000000000000 };
+
+	native_enter();
+	if (r->periodic)
+		r->ret = hwtimer_schedule_repeat(h, &repeat, 0, &r->id);
+	else if (!r->n)
+		r->ret = hwtimer_schedule_at(h, r->deadline, 0, &r->id);
+	while (r->n && !hwtimer_schedule_at(h, r->deadline, r->ret, &r->id) && ++r->ret < (int)r->n)
+		;
+	native_leave();
+	return NULL;
+}
+
+static int in_thread(struct request *r)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, schedule_some, r);
+	pthread_join(thread, NULL);
+	return r->ret;
+}
+
+/* A new thread schedules. Returns in which shard, or -errno. */
+static int schedule_at(__u64 deadline)
+{
+	struct request r = { .deadline = deadline };
+	int ret = in_thread(&r);
+
+	return ret ? ret : (int)(r.id >> 60);
+}
+
+static void wait_expired(__u64 n)
+{
+	struct hwtimer_stats stats = { 0 };
+
+	while (stats.expired < n && !native_failures)
+		must(!hwtimer_stats(h, &stats, sizeof(stats)), "no stats");
+}
+
+static unsigned int opens, refused;
+
+/* Only the open number @refused fails. */
+static int refuse_open(int fd, unsigned long command, const void *arg)
+{
+	return !command && ++opens == refused ? EMFILE : 0;
+}
+
+/* A thread whose shard cannot be opened shares one; the next ones get shards again. */
+static __u64 open_fails(void)
+{
+	static const int expected[] = { 0, 0, 1, 2, 3, 4, 5, 6 };
+	unsigned int i;
+
+	opens = 0;
+	refused = 2;
+	native_before = refuse_open;
+	must_open(0);
+	for (i = 0; i < 8; i++)
+		must(schedule_at(NEVER) == expected[i], "another shard than expected");
+	must(opens == 8, "opened too often");
+	end();
+	return i;
+}
+
+static unsigned int held, step;
+
+/* A query keeps the lock of its shard until @step is 2, and a bit longer. */
+static int hold(int fd, unsigned long command, const void *arg)
+{
+	if (command != HWTIMER_IOC_QUERY)
+		return 0;
+	set(&held, 1);
+	wait_for(&step, 2, "waited for a shard that is locked");
+	usleep(50000);
+	return 0;
+}
+
+static void *ask(void *arg)
+{
+	struct hwtimer_state state;
+
+	native_enter();
+	must(!hwtimer_query(h, *(hwtimer_id *)arg, &state), "no state");
+	native_leave();
+	return NULL;
+}
+
+/*
+ * While one shard is locked, hwtimer_wait() returns events of another. But it does so only until
+ * the turn of the locked one comes.
+ */
+static __u64 one_is_locked(void)
+{
+	struct request periodic = { .periodic = true };
+	struct hwtimer_event e[4];
+	pthread_t thread;
+
+	set(&held, 0);
+	set(&step, 0);
+	must_open(0);
+	must(schedule_at(0) == 0, "not in the first shard");
+	periodic.deadline = hwtimer_now(h);
+	must(!in_thread(&periodic) && periodic.id >> 60 == 1, "not in the second shard");
+	wait_expired(2);
+	native_before = hold;
+	pthread_create(&thread, NULL, ask, &periodic.id);
+	wait_for(&held, 1, "not locked");
+	must(hwtimer_wait(h, e, 4, -1) == 1 && e[0].id >> 60 == 0, "no event");
+	must(schedule_at(0) == 2, "not in the third shard");
+	wait_expired(3);
+	set(&step, 2);
+	must(hwtimer_wait(h, e, 1, -1) == 1 && e[0].id == periodic.id, "out of turn");
+	pthread_join(thread, NULL);
+	end();
+	return 3;
+}
+
+static int first_stopped;
+static unsigned int stop_fails;
+
+/* While @stop_fails, only one shard can be stopped. */
+static int refuse_stop(int fd, unsigned long command, const void *arg)
+{
+	if (command != HWTIMER_IOC_STOP || !stop_fails)
+		return 0;
+	if (!first_stopped)
+		first_stopped = fd;
+	return fd != first_stopped ? EIO : 0;
+}
+
+/* hwtimer_wait() does not return -ESHUTDOWN before all shards were stopped. */
+static __u64 half_stopped(void)
+{
+	struct hwtimer_event e;
+	unsigned int i;
+
+	first_stopped = 0;
+	stop_fails = 1;
+	native_before = refuse_stop;
+	must_open(0);
+	must(schedule_at(NEVER) == 0 && schedule_at(NEVER) == 1, "not in two shards");
+	must(hwtimer_stop(h) == -EIO, "stop did not fail");
+	must(hwtimer_wait(h, &e, 1, -1) == 1 && e.id >> 60 == 0, "not handed back");
+	for (i = 0; i < 10; i++) {
+		must(!hwtimer_wait(h, &e, 1, 0), "not all shards were stopped");
+		usleep(5000);
+	}
+	stop_fails = 0;
+	must(!hwtimer_stop(h), "stop failed");
+	must(hwtimer_wait(h, &e, 1, -1) == 1 && e.id >> 60 == 1, "not handed back");
+	must(hwtimer_wait(h, &e, 1, -1) == -ESHUTDOWN, "not stopped");
+	end();
+	return 2;
+}
+
+#define FIXED	20
+#define SHARE	3	/* of 8 shards */
+
+/* A kernel that cannot resize tables. */
+static int cannot_resize(int fd, unsigned long command, const void *arg)
+{
+	if (command == HWTIMER_IOC_RINGS)
+		must(((const struct hwtimer_rings *)arg)->timeouts == SHARE, "not its share");
+	must(command != HWTIMER_IOC_RESIZE, "resized");
+	opens += !command;
+	return command == HWTIMER_IOC_INFO ? EINVAL : 0;
+}
+
+/* Each shard has its share. One thread can use all of them. */
+static __u64 fixed(void)
+{
+	struct request all = { .deadline = NEVER, .n = FIXED + 1 };
+
+	opens = 0;
+	native_before = cannot_resize;
+	must_open(FIXED);
+	must(in_thread(&all) == FIXED, "not as many as there may be");
+	must(opens == (FIXED + SHARE - 1) / SHARE, "not as many shards as it takes");
+	must(!hwtimer_cancel(h, all.id) && schedule_at(NEVER) >= 0, "a free place is not found");
+	must(schedule_at(NEVER) == -EAGAIN, "more than there may be");
+	end();
+	return FIXED;
+}
+
+/* Shards of one chunk each, all used. */
+#define LIMIT	(THREADS * 256)
+
+static hwtimer_id ids[LIMIT];
+static unsigned int filled;
+
+/* Fill a shard, and then replace any timeout by a new one. */
+static void *replace(void *arg)
+{
+	unsigned int self = (__UINTPTR_TYPE__)arg, i;
+	__u64 random = seeded(self), n = 0;
+	hwtimer_id id, *place;
+	int ret;
+
+	native_enter();
+	for (i = self * 256; i < self * 256 + 256; i++)
+		must(!hwtimer_schedule_at(h, NEVER, 0, &ids[i]), "schedule failed");
+	must(ids[i - 1] >> 60 == ids[i - 256] >> 60, "not all in one shard");
+	__atomic_add_fetch(&filled, 1, __ATOMIC_RELEASE);
+	wait_for(&filled, THREADS, "not filled");
+	while (go_on(THREADS * n++)) {
+		place = &ids[below(&random, LIMIT)];
+		id = __atomic_exchange_n(place, 0, __ATOMIC_RELAXED);
+		if (!id)
+			continue;
+		must(!hwtimer_cancel(h, id), "cancel failed");
+		ret = hwtimer_schedule_at(h, NEVER, 0, &id);
+		if (ret)
+			native_fail("below the limit, but scheduling returned %d", ret);
+		__atomic_store_n(place, id, __ATOMIC_RELAXED);
+	}
+	native_leave();
+	return (void *)(__UINTPTR_TYPE__)n;
+}
+
+/* Threads cancel and schedule, and there are never more than there may be. */
+static __u64 at_the_limit(void)
+{
+	pthread_t threads[THREADS];
+	unsigned int i;
+	__u64 sum = 0;
+	void *n;
+
+	set(&filled, 0);
+	must_open(LIMIT);
+	for (i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, replace, (void *)(__UINTPTR_TYPE__)i);
+	for (i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], &n);
+		sum += (__UINTPTR_TYPE__)n;
+	}
+	must(schedule_at(NEVER) == -EAGAIN, "more than there may be");
+	end();
+	return sum;
+}
+
+#define PASSES	200
+
+static __u32 word;
+static unsigned int passed;
+
+static void *take(void *arg)
+{
+	unsigned int i;
+
+	for (i = 1; i <= PASSES; i++) {
+		wait_for(&held, i, "not locked");
+		lock_take(&word);
+		set(&passed, i);
+		lock_release(&word);
+	}
+	return arg;
+}
+
+/* A thread that waits for the lock gets it: always, unless it takes 1 ms to wake up. */
+static __u64 passes(void)
+{
+	unsigned int i, good = 0;
+	pthread_t thread;
+
+	set(&held, 0);
+	set(&passed, 0);
+	pthread_create(&thread, NULL, take, NULL);
+	lock_take(&word);
+	for (i = 1; i <= PASSES; i++) {
+		set(&held, i);
+		wait_for(&word, WAITED_FOR, "nobody waits");
+		lock_pass(&word);
+		good += get(&passed) == i;
+		lock_release(&word);
+		wait_for(&passed, i, "forgotten");
+		lock_take(&word);
+	}
+	lock_release(&word);
+	pthread_join(thread, NULL);
+	native_log("%u of %u passed", good, PASSES);
+	must(good > PASSES * 3 / 4, "the lock is not passed");
+	return PASSES;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[6] = {
+		{ "open_fails", open_fails },
+		{ "one_is_locked", one_is_locked },
+		{ "half_stopped", half_stopped },
+		{ "fixed", fixed },
+		{ "at_the_limit", at_the_limit },
+		{ "passes", passes },
+	};
+
+	return native_main(argc, argv, tests, 6);
+}
