@@ -17,6 +17,8 @@
 #include <linux/time.h>
 #include <linux/timekeeping.h>
 #include <linux/types.h>
+#include <asm/local.h>
+#include <asm/local64.h>
 
 #include "hwtimer.h"
 #include "hwtimer_wheel.h"
@@ -32,7 +34,9 @@ struct workqueue_struct;
 
 /**
  * struct hwtimer_monitor - measurements of a worker and its callbacks
- * @late: lateness histogram: expiries per bin; written by the worker only
+ * @late: lateness histogram: expiries per bin; written by the worker only. A local_t, though the
+ *	worker may change its CPU, because adding to it is one instruction on x86
+ * @lateness_ns: the lateness of all expiries together; likewise, and 64 bits wide everywhere
  * @wakeups: how often the worker woke from sleep; written by the worker only
  * @ended_ns: when a callback ended last whose end was measured, CLOCK_MONOTONIC. This and the next
  *	three members are used by the worker only
@@ -48,7 +52,8 @@ struct workqueue_struct;
  * @longest_fn: name of that callback
  */
 struct hwtimer_monitor {
-	unsigned long	late[HWTIMER_LATE_BINS];
+	local_t		late[HWTIMER_LATE_BINS];
+	local64_t	lateness_ns;
 	unsigned long	wakeups;
 	u64		ended_ns;
 	unsigned long	jiffies;

@@ -147,6 +147,7 @@ void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_s
 		.handed_back = c->handed_back,
 		.rejected = c->rejected,
 		.wakeups = READ_ONCE(monitor->wakeups),
+		.lateness_sum_ns = local64_read(&monitor->lateness_ns),
 	};
 	strscpy(s->name, driven->name, sizeof(s->name));
 	if (driven->task) {
@@ -159,7 +160,7 @@ void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_s
 	s->longest_callback_ns = monitor->longest_ns;
 	spin_unlock_bh(&monitor->lock);
 	for (i = 0; i < HWTIMER_LATE_BINS; i++)
-		s->late[i] = READ_ONCE(monitor->late[i]);
+		s->late[i] = local_read(&monitor->late[i]);
 }
 
 /**

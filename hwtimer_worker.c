@@ -201,7 +201,8 @@ void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *
 	ns -= driven->start_ns + deadline;
 	bin = ns < NSEC_PER_USEC ? 0 : ilog2(div_u64(ns, NSEC_PER_USEC)) + 1;
 	bin = min_t(unsigned int, bin, HWTIMER_LATE_BINS - 1);
-	WRITE_ONCE(m->late[bin], m->late[bin] + 1);
+	local_inc(&m->late[bin]);
+	local64_add(ns, &m->lateness_ns);
 
 	fn(t);
 	trace_hwtimer_expire_exit(t, &driven->wheel);

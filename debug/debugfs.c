@@ -85,6 +85,7 @@ static int stats_show(struct seq_file *m, void *unused)
 	seq_printf(m, "long_callback %s\n", *monitor->long_fn ? monitor->long_fn : "-");
 	seq_printf(m, "longest_callback %s\n", *monitor->longest_fn ? monitor->longest_fn : "-");
 	spin_unlock_bh(&monitor->lock);
+	seq_printf(m, "lateness_sum_ns %llu\n", s.lateness_sum_ns);
 	for (i = 0; i < s.late_bins - 1; i++)
 		seq_printf(m, "late_below_%lluus %llu\n",
 			   div_u64(s.late_first_ns << i, NSEC_PER_USEC), s.late[i]);

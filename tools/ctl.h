@@ -134,6 +134,8 @@ struct ctl_field {
 	size_t offset;
 	bool of_thread;		/* wheels without a thread do not have it */
 	const char *words[8];
+	const char *help;	/* what it says as a metric; NULL: it is none */
+	const char *metric;	/* its name as a metric, if that is another */
 };
 
 extern const struct ctl_field ctl_fields[];
@@ -147,7 +149,6 @@ struct ctl_wheels {
 
 void ctl_wheels_read(struct ctl_wheels *wheels, const char *device, char *const names[],
 		     unsigned int n_names);
-bool ctl_has_field(const struct hwtimer_wheel_stats *wheel, const struct ctl_field *field);
 void ctl_format_field(const struct hwtimer_wheel_stats *wheel, const struct ctl_field *field,
 		      char *text, size_t size);
 uint64_t ctl_late_bound(const struct hwtimer_wheel_stats *wheel, unsigned int bin);

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * hwtimerctl metrics: all wheels in Prometheus' text format.
- *
- * Lateness has the buckets of a histogram without its sum, which the module does not
- * count and histogram_quantile() does not need.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,6 +24,12 @@ static void print_label(FILE *to, const char *text)
 	}
 }
 
+static void print_head(FILE *to, const char *name, const char *help, const char *type)
+{
+	fprintf(to, "# HELP " PREFIX "%s %s.\n# TYPE " PREFIX "%s %s\n", name, help, name, type);
+}
+
+/* Without what closes the labels, since more may follow. */
 static void print_sample(FILE *to, const char *name, const char *suffix,
 			 const struct hwtimer_wheel_stats *wheel)
 {
@@ -35,45 +38,62 @@ static void print_sample(FILE *to, const char *name, const char *suffix,
 	fputc('"', to);
 }
 
+static void print_seconds(FILE *to, uint64_t ns)
+{
+	fprintf(to, "%llu.%09llu\n", ns / NSEC_PER_SEC, ns % NSEC_PER_SEC);
+}
+
 /* All samples of a metric have to be together, those of all wheels. */
 static void print_metric(FILE *to, const struct ctl_wheels *wheels, const struct ctl_field *field)
 {
-	const char *suffix = field->kind == CTL_COUNTER ? "_total" : "";
-	char value[32];
+	bool counter = field->kind == CTL_COUNTER;
+	int len = strlen(field->name);
+	bool ns = len > 3 && !strcmp(field->name + len - 3, "_ns");
+	char name[64], value[32];
 	unsigned int i;
 
-	fprintf(to, "# TYPE " PREFIX "%s%s %s\n", field->name, suffix,
-		*suffix ? "counter" : "gauge");
+	if (field->metric)
+		snprintf(name, sizeof(name), "%s", field->metric);
+	else
+		snprintf(name, sizeof(name), "%.*s%s%s", ns ? len - 3 : len, field->name,
+			 ns ? "_seconds" : "", counter ? "_total" : "");
+	print_head(to, name, field->help, counter ? "counter" : "gauge");
 	for (i = 0; i < wheels->n; i++) {
-		if (!ctl_has_field(&wheels->wheels[i], field))
-			continue;
 		ctl_format_field(&wheels->wheels[i], field, value, sizeof(value));
-		print_sample(to, field->name, suffix, &wheels->wheels[i]);
-		fprintf(to, "} %s\n", value);
+		print_sample(to, name, "", &wheels->wheels[i]);
+		fputs("} ", to);
+		if (ns)
+			print_seconds(to, strtoull(value, NULL, 10));
+		else
+			fprintf(to, "%s\n", value);
 	}
 }
 
-static void print_late(FILE *to, const struct ctl_wheels *wheels)
+/* A bucket counts what is late by at most its bound; the module, what is late by less. */
+static void print_lateness(FILE *to, const struct ctl_wheels *wheels)
 {
-	const char *name = "late_seconds_bucket";
+	const char *name = "lateness_seconds";
 	unsigned int i, j;
 
-	fprintf(to, "# HELP " PREFIX "%s expiries by how long after their deadlines\n", name);
-	fprintf(to, "# TYPE " PREFIX "%s counter\n", name);
+	print_head(to, name, "Expiries by how long after their deadlines", "histogram");
 	for (i = 0; i < wheels->n; i++) {
 		const struct hwtimer_wheel_stats *wheel = &wheels->wheels[i];
-		uint64_t sum = 0, bound;
+		uint64_t count = 0, bound;
 
 		for (j = 0; j < wheel->late_bins; j++) {
-			sum += wheel->late[j];
+			count += wheel->late[j];
 			bound = ctl_late_bound(wheel, j);
-			print_sample(to, name, "", wheel);
+			print_sample(to, name, "_bucket", wheel);
 			if (bound)
-				fprintf(to, ",le=\"%.9g\"", bound / 1e9);
+				fprintf(to, ",le=\"%.15g\"} %" PRIu64 "\n", bound / 1e9, count);
 			else
-				fputs(",le=\"+Inf\"", to);
-			fprintf(to, "} %" PRIu64 "\n", sum);
+				fprintf(to, ",le=\"+Inf\"} %" PRIu64 "\n", count);
 		}
+		print_sample(to, name, "_sum", wheel);
+		fputs("} ", to);
+		print_seconds(to, wheel->lateness_sum_ns);
+		print_sample(to, name, "_count", wheel);
+		fprintf(to, "} %" PRIu64 "\n", count);
 	}
 }
 
@@ -82,9 +102,10 @@ static void print_metrics(FILE *to, const struct ctl_wheels *wheels)
 	unsigned int i;
 
 	for (i = 0; wheels->n && i < ctl_n_fields; i++)
-		if (ctl_fields[i].kind != CTL_NAME && ctl_fields[i].kind != CTL_WORD)
+		if (ctl_fields[i].help)
 			print_metric(to, wheels, &ctl_fields[i]);
-	print_late(to, wheels);
+	if (wheels->n)
+		print_lateness(to, wheels);
 }
 
 /* Atomically: a reader of @path sees the old file or the new one, complete. */
@@ -113,10 +134,55 @@ static void replace_file(const char *path, const struct ctl_wheels *wheels)
 	free(temporary);
 }
 
+/*
+ * Answer a request of HTTP that is on stdin, which is a connection: systemd accepts it and starts
+ * this for each. If it takes longer than TIMEOUT_S, or the wheels cannot be read, the connection
+ * ends without an answer, and Prometheus sees that this is down.
+ */
+#define TIMEOUT_S	10
+
+static void answer(const char *device)
+{
+	char request[8192] = "", method[16], path[256], version[16];
+	const char *status = "200 OK";
+	struct ctl_wheels wheels;
+	size_t len = 0;
+	ssize_t n;
+
+	alarm(TIMEOUT_S);
+	while (!strstr(request, "\r\n\r\n")) {
+		n = read(STDIN_FILENO, request + len, sizeof(request) - 1 - len);
+		if (n <= 0)
+			ctl_die(CTL_FAILED, "the request has no end");
+		len += n;
+		request[len] = 0;
+	}
+	if (sscanf(request, "%15s %255s %15s", method, path, version) != 3 ||
+	    strncmp(version, "HTTP/1.", 7))
+		status = "400 Bad Request";
+	else if (strcmp(method, "GET"))
+		status = "405 Method Not Allowed\r\nAllow: GET";
+	else if (strcmp(path, "/metrics"))
+		status = "404 Not Found";
+	if (*status == '2')
+		ctl_wheels_read(&wheels, device, NULL, 0);
+	printf("HTTP/1.1 %s\r\nConnection: close\r\n"
+	       "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n\r\n", status);
+	if (*status == '2') {
+		print_metrics(stdout, &wheels);
+		ctl_wheels_free(&wheels);
+	} else {
+		printf("%.3s: GET /metrics\n", status);
+	}
+	ctl_flush();
+}
+
 static int run_metrics(struct ctl_args *args)
 {
 	const char *word, *device = CTL_DEVICE, *output = NULL;
+	bool http = false;
 	const struct ctl_option options[] = {
+		{ "http", 0, CTL_FLAG, &http, 0, 0 },
 		{ "output", 'o', CTL_TEXT, &output, 0, 0 },
 		{ "device", 0, CTL_TEXT, &device, 0, 0 },
 	};
@@ -127,6 +193,12 @@ static int run_metrics(struct ctl_args *args)
 	word = ctl_next_word(args);
 	if (word)
 		ctl_misuse("unexpected argument: '%s'", word);
+	if (http && output)
+		ctl_misuse("--http excludes --output");
+	if (http) {
+		answer(device);
+		return CTL_OK;
+	}
 	ctl_wheels_read(&wheels, device, NULL, 0);
 	if (output)
 		replace_file(output, &wheels);
@@ -139,10 +211,10 @@ static int run_metrics(struct ctl_args *args)
 const struct ctl_command ctl_metrics = {
 	.name = "metrics",
 	.summary = "all wheels, for Prometheus",
-	.help = "metrics [--output FILE] [--device PATH]\n\n"
-		"Print the state and the counters of all wheels in Prometheus' text format,\n"
-		"for the textfile collector of node_exporter. Without CAP_PERFMON it prints\n"
-		"only the wheels that your programs use.\n\n"
+	.help = "metrics [--http | --output FILE] [--device PATH]\n\n"
+		"Print the state and the counters of all wheels in Prometheus' text format.\n"
+		"Without CAP_PERFMON it prints only the wheels that your programs use.\n\n"
+		"  --http             answer one HTTP request on stdin: hwtimer-metrics.socket\n"
 		"  -o, --output FILE  replace FILE atomically, instead of printing\n"
 		"  --device PATH      the device (default: " CTL_DEVICE ")\n"
 		"  -h, --help         print this help\n",

@@ -39,16 +39,27 @@ const struct ctl_field ctl_fields[] = {
 		[HWTIMER_WHEEL_SCHED_FIFO_LOW] = "fifo_low",
 		[HWTIMER_WHEEL_SCHED_FIFO] = "fifo" }),
 	FIELD(worker_nice, CTL_SIGNED_32, .of_thread = true),
-	FIELD(tick_ns, CTL_GAUGE), FIELD(slots, CTL_GAUGE_32), FIELD(levels, CTL_GAUGE_32),
-	FIELD(max_levels, CTL_GAUGE_32), FIELD(cap, CTL_GAUGE),
+	FIELD(tick_ns, CTL_GAUGE, .help = "Length of a tick, the usual lateness at most"),
+	FIELD(slots, CTL_GAUGE_32, .help = "Slots per level"),
+	FIELD(levels, CTL_GAUGE_32, .help = "Levels in use"),
+	FIELD(max_levels, CTL_GAUGE_32, .help = "How many levels there may be"),
+	FIELD(cap, CTL_GAUGE, .metric = "pending_limit",
+	      .help = "How many timeouts may be pending at once, 0 for no limit"),
 	FIELD(state, CTL_WORD, .words = {
 		[HWTIMER_WHEEL_STATE_INIT] = "INIT", [HWTIMER_WHEEL_STATE_STARTED] = "STARTED",
 		[HWTIMER_WHEEL_STATE_SHUTDOWN] = "SHUTDOWN" }),
-	FIELD(pending, CTL_GAUGE), FIELD(armed, CTL_COUNTER), FIELD(touched, CTL_COUNTER),
-	FIELD(cancelled, CTL_COUNTER), FIELD(expired, CTL_COUNTER),
-	FIELD(handed_back, CTL_COUNTER), FIELD(rejected, CTL_COUNTER),
-	FIELD(wakeups, CTL_COUNTER), FIELD(long_callbacks, CTL_COUNTER),
-	FIELD(longest_callback_ns, CTL_GAUGE),
+	FIELD(pending, CTL_GAUGE, .help = "Timeouts that are pending now"),
+	FIELD(armed, CTL_COUNTER, .help = "Timeouts that became pending"),
+	FIELD(touched, CTL_COUNTER, .help = "Pending timeouts that got another deadline"),
+	FIELD(cancelled, CTL_COUNTER, .help = "Pending timeouts that were cancelled or released"),
+	FIELD(expired, CTL_COUNTER, .help = "Pending timeouts that expired"),
+	FIELD(handed_back, CTL_COUNTER, .help = "Pending timeouts that a stop handed back"),
+	FIELD(rejected, CTL_COUNTER, .help = "Attempts to arm that the limit refused"),
+	FIELD(wakeups, CTL_COUNTER, .help = "How often the worker woke from sleep"),
+	FIELD(long_callbacks, CTL_COUNTER,
+	      .help = "Callbacks that took longer than the parameter callback_limit_us"),
+	FIELD(longest_callback_ns, CTL_GAUGE, .help = "Duration of the longest callback so far"),
+	FIELD(lateness_sum_ns, CTL_COUNTER),
 };
 
 const unsigned int ctl_n_fields = ARRAY_SIZE(ctl_fields);
@@ -92,7 +103,7 @@ static bool is_number(const char *text)
 	return *text && !text[strspn(text, "0123456789")] && !errno;
 }
 
-bool ctl_has_field(const struct hwtimer_wheel_stats *wheel, const struct ctl_field *field)
+static bool has_field(const struct hwtimer_wheel_stats *wheel, const struct ctl_field *field)
 {
 	return wheel->sched || !field->of_thread;
 }
@@ -320,7 +331,7 @@ static unsigned int make_lines(const struct hwtimer_wheel_stats *wheel, struct c
 	unsigned int i, n = 0;
 
 	for (i = 0; i < ctl_n_fields; i++) {
-		if (!ctl_has_field(wheel, &ctl_fields[i]))
+		if (!has_field(wheel, &ctl_fields[i]))
 			continue;
 		ctl_format_field(wheel, &ctl_fields[i], texts[n], sizeof(texts[n]));
 		lines[n] = (struct ctl_line){ ctl_fields[i].name, texts[n] };

@@ -157,7 +157,7 @@ void slow_callback(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2UL, m->long_callbacks);
 	KUNIT_EXPECT_EQ(test, 0, strncmp(m->longest_fn, "slow_fired", 10));
 	for (i = 0; i < HWTIMER_LATE_BINS; i++)
-		late += m->late[i];
+		late += local_read(&m->late[i]);
 	KUNIT_EXPECT_EQ(test, 4UL, late);
 	KUNIT_EXPECT_EQ(test, 4UL, counts(wheel).expired);
 }
@@ -188,14 +188,17 @@ void callbacks_in_row(struct kunit *test)
 	KUNIT_EXPECT_LT(test, m->longest_ns, 201ULL * MS);
 	KUNIT_EXPECT_EQ(test, 0, strncmp(m->longest_fn, "slow_fired", 10));
 	/* j[0] delayed 1, 2 and 5 by 200 ms, and j[2] delayed 5 as well: a bin of 131 to 262 ms */
-	KUNIT_EXPECT_EQ(test, 3UL, m->late[18]);
+	KUNIT_EXPECT_EQ(test, 3L, local_read(&m->late[18]));
 	for (i = 0; i < HWTIMER_LATE_BINS; i++)
-		late += m->late[i];
+		late += local_read(&m->late[i]);
 	KUNIT_EXPECT_EQ(test, 4UL, late);
 	KUNIT_EXPECT_EQ(test, 4UL, counts(wheel).expired);
+	/* together 3 * 200 ms and 5 ms, and up to a tick each */
+	KUNIT_EXPECT_GE(test, local64_read(&m->lateness_ns), 605LL * MS);
+	KUNIT_EXPECT_LT(test, local64_read(&m->lateness_ns), 606LL * MS + 4 * TICK);
 	/* a later tick is on time */
 	nap(2 * SEC);
-	KUNIT_EXPECT_EQ(test, 3UL, m->late[18]);
+	KUNIT_EXPECT_EQ(test, 3L, local_read(&m->late[18]));
 	KUNIT_EXPECT_EQ(test, 1UL, j[3].fired);
 }
 

@@ -515,7 +515,7 @@ static void settle(struct list_head *pending)
 		native_fail("%ld are charged to the cap of %llu, none is pending",
 			    atomic_long_read(&b.wheel->charged), b.cap);
 	/* a negative lateness is unsigned, so it is in the last bin: 8 s and more */
-	if (to_driven(b.wheel)->monitor.late[HWTIMER_LATE_BINS - 1])
+	if (local_read(&to_driven(b.wheel)->monitor.late[HWTIMER_LATE_BINS - 1]))
 		native_fail("early, or more than 8 s late");
 }
 

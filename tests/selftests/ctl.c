@@ -1082,7 +1082,10 @@ TEST(metrics)
 	snprintf(line, sizeof(line), "\nhwtimer_wheel_expired_total{wheel=\"%s\"} 5\n", wheel);
 	EXPECT_IN(result.out, line);
 	snprintf(line, sizeof(line),
-		 "\nhwtimer_wheel_late_seconds_bucket{wheel=\"%s\",le=\"+Inf\"} 5\n", wheel);
+		 "\nhwtimer_wheel_lateness_seconds_count{wheel=\"%s\"} 5\n", wheel);
+	EXPECT_IN(result.out, line);
+	snprintf(line, sizeof(line),
+		 "\nhwtimer_wheel_lateness_seconds_bucket{wheel=\"%s\",le=\"+Inf\"} 5\n", wheel);
 	EXPECT_IN(result.out, line);
 
 	snprintf(file, sizeof(file), "/tmp/metrics.%d", getpid());

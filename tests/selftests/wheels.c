@@ -103,7 +103,7 @@ static const struct {
 	FIELD(worker_pid), FIELD(worker_nice), FIELD(tick_ns), FIELD(slots), FIELD(levels),
 	FIELD(max_levels), FIELD(cap), FIELD(pending), FIELD(armed), FIELD(touched),
 	FIELD(cancelled), FIELD(expired), FIELD(handed_back), FIELD(rejected), FIELD(wakeups),
-	FIELD(long_callbacks), FIELD(longest_callback_ns),
+	FIELD(long_callbacks), FIELD(longest_callback_ns), FIELD(lateness_sum_ns),
 };
 
 /* Expect that @text, debugfs's stats, has a line with this name and value. */
@@ -252,7 +252,7 @@ TEST(gone_meanwhile)
 /* Longer elements. */
 TEST(sizes)
 {
-	static const unsigned int sizes[] = { 480, 488, 4096 };
+	static const unsigned int sizes[] = { 488, 496, 4096 };
 	static unsigned char buf[3 * 4096];
 	struct hwtimer_wheels arg;
 	int fd = must_own(open_device, 64);
@@ -268,7 +268,7 @@ TEST(sizes)
 		};
 		ASSERT_EQ(1, ioctl(fd, HWTIMER_IOC_WHEELS, &arg));
 		EXPECT_EQ(0, memcmp(buf, &id, 8));
-		for (j = 480; j < sizes[i]; j++)
+		for (j = 488; j < sizes[i]; j++)
 			ASSERT_EQ(0, buf[j]);
 		for (j = sizes[i]; j < sizeof(buf); j++)
 			ASSERT_EQ(0xa5, buf[j]);

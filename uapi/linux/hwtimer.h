@@ -600,14 +600,15 @@ struct hwtimer_info {
  * @wakeups: how often the worker woke from sleep, for any reason
  * @long_callbacks: callbacks that took longer than the module's parameter callback_limit_us
  * @longest_callback_ns: how long the longest callback took. Not a counter: a maximum
+ * @lateness_sum_ns: the lateness of all expiries together
  * @late: expiries by their lateness: element i counts those that were late by less than its bound,
  *	late_first_ns << i ns, and not less than that of the element before. The last of the
  *	@late_bins elements has no bound. Elements that are not used are 0
  *
- * The counters begin at 0 with the wheel, and wrap at 2^32 on 32-bit kernels. They are read one
- * after the other while the wheel runs: armed = pending + cancelled + expired + handed_back holds
- * only while nothing changes. What describes the inner working of a wheel, and names of functions,
- * is in debugfs only.
+ * The counters begin at 0 with the wheel. On 32-bit kernels all but lateness_sum_ns wrap at 2^32.
+ * They are read one after the other while the wheel runs: armed = pending + cancelled + expired +
+ * handed_back holds only while nothing changes. What describes the inner working of a wheel, and
+ * names of functions, is in debugfs only.
  *
  * What may change: later versions add fields at the end, which older kernels set to 0. Flags, and
  * values of driver, state and sched, may be added. late_bins (at most 32) and late_first_ns may
@@ -641,6 +642,7 @@ struct hwtimer_wheel_stats {
 	__aligned_u64 wakeups;
 	__aligned_u64 long_callbacks;
 	__aligned_u64 longest_callback_ns;
+	__aligned_u64 lateness_sum_ns;
 	__aligned_u64 late[32];
 };
 

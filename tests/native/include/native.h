@@ -271,6 +271,11 @@ typedef struct { long counter; } local_t;
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 static inline void local_inc(local_t *l) { __asm__ __volatile__("incq %0" : "+m" (l->counter)); }
 static inline void local_dec(local_t *l) { __asm__ __volatile__("decq %0" : "+m" (l->counter)); }
+static inline void local_add(long n, local_t *l)
+{
+	__asm__ __volatile__("addq %1, %0" : "+m" (l->counter) : "er" (n));
+}
+
 static inline long local_inc_return(local_t *l)
 {
 	long n = 1;
@@ -281,8 +286,12 @@ static inline long local_inc_return(local_t *l)
 #else
 #define local_inc(l)	((void)__atomic_fetch_add(&(l)->counter, 1, __ATOMIC_RELAXED))
 #define local_dec(l)	((void)__atomic_fetch_sub(&(l)->counter, 1, __ATOMIC_RELAXED))
+#define local_add(n, l)	((void)__atomic_fetch_add(&(l)->counter, n, __ATOMIC_RELAXED))
 #define local_inc_return(l)	native_rmw(__atomic_add_fetch, &(l)->counter, 1)
 #endif
+typedef local_t local64_t;
+#define local64_read	local_read
+#define local64_add	local_add
 
 /* the kernel's lists and logarithms */
 #include <linux/list.h>
