@@ -134,7 +134,7 @@ struct hwtimer_lanes {
  * @driver: the driver. Constant
  * @clock: as in the parameters. Constant
  * @account: HWTIMER_WHEEL_ACCOUNT was given. Constant
- * @kind: HWTIMER_WHEEL_F_* of the UAPI header: whose wheel it is. Constant
+ * @kind: whose wheel it is: HWTIMER_WHEEL_F_* of the UAPI header. Constant
  * @memcg: the memory cgroup that added levels are charged to; NULL: they are not charged
  * @start_ns: when the wheel was created, on its clock. Constant
  * @name: unique among the live wheels

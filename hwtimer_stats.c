@@ -102,7 +102,7 @@ void hwtimer_stats_put(struct hwtimer_driven *driven)
  * hwtimer_stats_collect - read the statistics of a wheel
  * @driven: the wheel
  * @s: filled in
- * @c: filled in with all that the wheel counts
+ * @c: filled in with all counters of the wheel, those that only debugfs shows included
  *
  * The counters may change meanwhile.
  */

@@ -106,8 +106,8 @@ static void follow(struct hwtimer_timeout *t)
 	if (!followed && ctx->rings)
 		hwtimer_rings_clock_set(ctx);
 	/*
-	 * This settles each timeout, and drops the lock before each page. Once the file is closed,
-	 * it finds nothing.
+	 * hwtimer_ctx_next_timeout() settles each timeout, and drops the lock before each page.
+	 * Once the file is closed, it finds nothing.
 	 */
 	while (!followed && hwtimer_ctx_next_timeout(ctx, &index) && !ctx->closed)
 		hwtimer_report_one(ctx);

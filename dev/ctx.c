@@ -348,7 +348,7 @@ void hwtimer_ctx_prefetch(const struct hwtimer_ctx *ctx, u64 id)
 		prefetchw(hwtimer_table_find(&ctx->table, id & ID_INDEX_MASK));
 }
 
-/* The timeout with this index, settled; or NULL. */
+/* Find the timeout with this index, and settle it. Return NULL if there is none. */
 static struct ctx_timeout *find(struct hwtimer_ctx *ctx, u32 index)
 {
 	struct ctx_timeout *ct = hwtimer_table_find(&ctx->table, index);
@@ -481,7 +481,7 @@ void hwtimer_ctx_settle(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 	u64 deadline;
 
 	lockdep_assert_held(&ctx->lock);
-	/* Once closed, records have no place. */
+	/* Once the file is closed, nobody reads records. */
 	if (likely(!ctx->clock) || ct->state != TIMEOUT_PENDING || ctx->closed)
 		return;
 	hwtimer_dates_notice(ctx->clock, &ctx->offset_ns);
@@ -890,7 +890,7 @@ unsigned int hwtimer_ctx_peek(struct hwtimer_ctx *ctx, struct hwtimer_record *re
 static bool take_ended(struct hwtimer_ctx *ctx, const struct hwtimer_record *record)
 {
 	struct ctx_timeout *ct = hwtimer_table_find(&ctx->table, record->id & ID_INDEX_MASK);
-	/* Not NULL: it is TIMEOUT_DONE since its record was peeked at, so it stays in the table. */
+	/* Not NULL: it has been TIMEOUT_DONE since the peek, so it stays in the table. */
 	struct ctx_page *page = hwtimer_page_of(ct);
 
 	if (!(page->ended & hwtimer_page_bit(ct)))

@@ -69,16 +69,16 @@ MODULE_PARM_DESC(max_user_slots,
 #define CLOCKS	(BIT(CLOCK_REALTIME) | BIT(CLOCK_MONOTONIC) | BIT(CLOCK_BOOTTIME))
 #define SCHEDULE_FLAGS	(HWTIMER_RELATIVE | HWTIMER_CANCEL_ON_SET)
 #define TOUCH_FLAGS	HWTIMER_RELATIVE
-/* The operations that batches and rings know. */
+/* The operations that both batches and rings have. */
 #define COMMON_OPS	(BIT(HWTIMER_OP_SCHEDULE) | BIT(HWTIMER_OP_TOUCH) | BIT(HWTIMER_OP_CANCEL))
 
-/* Can a structure of @size have @user_size in a program? All sizes are multiples of 8. */
+/* May a structure that has @size here have @user_size in a program? Sizes are multiples of 8. */
 static bool size_valid(size_t size, size_t user_size)
 {
 	return user_size >= size && !(user_size % 8);
 }
 
-/* The same for an element of an array or a ring, whose size is a field, at most @max. */
+/* The same for an element of an array or a ring. Its size is a field, and at most @max. */
 static bool element_valid(size_t size, u32 user_size, u32 max)
 {
 	return size_valid(size, user_size) && user_size <= max;

@@ -91,7 +91,7 @@ static inline void hwtimer_report(struct hwtimer_ctx *ctx)
 
 /*
  * The same for a loop that adds at most one record each time, and holds the lock for a page of
- * timeouts. Two, so that records which had no room before do not keep the new ones waiting.
+ * timeouts. It moves two, so that records which had no room before do not keep new ones waiting.
  */
 static inline void hwtimer_report_one(struct hwtimer_ctx *ctx)
 {

@@ -13,16 +13,16 @@
  *	hwtimer_cancel(h, id);				// on close
  *	n = hwtimer_wait(h, events, 64, -1);		// or when hwtimer_fd(h) is readable
  *
- * Where the kernel has rings (see linux/hwtimer.h), schedule, touch and cancel are a few
- * writes to memory that is shared with the kernel; a system call is needed only if the kernel
- * would poll too late. Elsewhere, or on request, each is an ioctl. Pushing a timeout back
- * writes only to the library's own memory: the kernel learns of it when the old deadline
- * has come. The promises are the same in both cases:
+ * Where the kernel has rings (see linux/hwtimer.h), schedule, touch and cancel are a few writes to
+ * memory that is shared with the kernel; a system call is needed only if the kernel would poll too
+ * late, or a ring is full. Elsewhere, or on request, each is an ioctl. Pushing a timeout back
+ * writes only to the library's own memory: the kernel learns of it when the old deadline has come.
+ * With and without rings, the promises are the same:
  *
  *	after a successful cancel, a timeout gives no event
  *	after a successful touch, it gives no event before its new deadline
- *	each timeout that was scheduled gives one event (a periodic one any number) when it
- *	expires, or hwtimer_stop() or a set clock ends it, and none once it is cancelled
+ *	otherwise each timeout gives one event (a periodic one any number): when it expires, or
+ *	when hwtimer_stop() or a setting of the clock (hwtimer_watch_clock()) ends it
  *	no event is early: it comes at the first tick at or after the deadline
  *
  * After a touch, a periodic timeout still gives the events of its earlier expiries.
@@ -35,11 +35,12 @@
  * call hwtimer_close(), which does not affect the parent's timeouts.
  *
  * With HWTIMER_OPEN_THREADS any thread may do anything with any timeout, and several may wait; each
- * event is returned once. A handle then has up to one context of the kernel for each processor, at
- * most 16, each with rings of its own. A new one is opened when a thread that has none schedules;
- * if that fails, threads share those that there are. Threads that mostly touch and cancel what they
- * have scheduled do not disturb each other. Only events of timeouts in the same context come in the
- * order of their ticks. A handle with an own wheel has one context, with a lock.
+ * event is returned once. A handle then has up to one context of the kernel for each processor
+ * (rounded up to a power of two, at most 16), each with rings of its own. A context is opened when
+ * a thread that has none schedules; if that fails, threads share the existing ones. Threads that
+ * mostly touch and cancel what they have scheduled do not disturb each other. Events come in the
+ * order of their ticks only if their timeouts are in the same context. A handle with an own wheel
+ * has one context, with a lock.
  *
  * Each context takes a descriptor, and opens the device again by its path: by hwtimer_open(), which
  * takes one more for hwtimer_fd(), and later, possibly in any call that schedules. A program that
@@ -66,8 +67,8 @@ struct hwtimer;
 
 /*
  * Identifies a timeout until its last event was returned or it was cancelled. Never 0. An id is not
- * used again before its index was used 2^40 times, or 2^36 with HWTIMER_OPEN_THREADS: 19 hours if
- * one index is used a million times per second.
+ * used again before its index was used 2^40 times, or 2^36 with HWTIMER_OPEN_THREADS. If one index
+ * is used a million times per second, that takes 12 days, or 19 hours.
  */
 typedef uint64_t hwtimer_id;
 
@@ -75,8 +76,8 @@ typedef uint64_t hwtimer_id;
 #define HWTIMER_OPEN_THREADS	0x01U	/* several threads use the handle */
 #define HWTIMER_OPEN_RINGS	0x02U	/* fail (-EOPNOTSUPP) where there are no rings */
 #define HWTIMER_OPEN_NO_RINGS	0x04U	/* use ioctls even where there are rings */
-#define HWTIMER_OPEN_OWN_WHEEL	0x08U	/* a wheel of its own */
-#define HWTIMER_OPEN_GROW	0x10U	/* own wheel: adds levels when needed */
+#define HWTIMER_OPEN_OWN_WHEEL	0x08U	/* the handle has its own wheel */
+#define HWTIMER_OPEN_GROW	0x10U	/* own wheel: add levels when needed */
 #define HWTIMER_OPEN_BOOTTIME	0x20U	/* own wheel: on CLOCK_BOOTTIME */
 #define HWTIMER_OPEN_REALTIME	0x40U	/* own wheel: on CLOCK_REALTIME; hwtimer_watch_clock() */
 
@@ -107,14 +108,14 @@ struct hwtimer_options {
 };
 
 /**
- * struct hwtimer_event - a timeout expired, or hwtimer_stop() or a set clock ended it
+ * struct hwtimer_event - a timeout expired, or hwtimer_stop() or a setting of the clock ended it
  * @id: the timeout; a periodic one goes on
  * @user_data: as scheduled
  * @deadline_ns: its deadline, on the handle's clock
  * @fired_ns: when it expired in the kernel or, after a touch, perhaps in the library
  * @overruns: periodic: how many more expiries and missed deadlines this event stands for. With
- *	rings, several expiries become one event, whatever the policy, if the completion ring
- *	is full because nobody waits for events
+ *	rings, if the completion ring is full because nobody waits for events, several expiries
+ *	become one event, whatever the policy
  * @kind: HWTIMER_EXPIRED, HWTIMER_HANDED_BACK or HWTIMER_CLOCK_SET
  */
 struct hwtimer_event {
@@ -144,7 +145,7 @@ struct hwtimer_repeat {
  * struct hwtimer_state - what hwtimer_query() tells about a timeout
  * @user_data: as scheduled
  * @deadline_ns: its deadline, on the handle's clock, or HWTIMER_NEVER. Periodic: the next one
- * @remaining_ns: the time from now to the deadline; 0 if that is past, HWTIMER_NEVER if never
+ * @remaining_ns: the time from now to the deadline; 0 if that is past; HWTIMER_NEVER: never
  * @period_ns: 0: not periodic
  */
 struct hwtimer_state {
@@ -169,8 +170,8 @@ void hwtimer_close(struct hwtimer *h);
 
 /*
  * A descriptor for poll(2), epoll(7) and the like. It is readable when hwtimer_wait() may have
- * events; there may be none, because some messages of the kernel are for the library only.
- * With HWTIMER_OPEN_THREADS it may be an epoll descriptor of all contexts.
+ * events. There may be none, because some records are for the library only. With
+ * HWTIMER_OPEN_THREADS it may be an epoll descriptor for all contexts.
  */
 int hwtimer_fd(const struct hwtimer *h);
 
@@ -206,12 +207,12 @@ int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repe
 			    uint64_t user_data, hwtimer_id *id);
 
 /*
- * Have one event of kind HWTIMER_CLOCK_SET when somebody sets CLOCK_REALTIME. The handle needs
- * HWTIMER_OPEN_REALTIME, otherwise -EINVAL; other errors are as above. All deadlines of such a
- * handle are times of day, and follow the clock. That includes those of hwtimer_schedule() and
- * hwtimer_touch(): the time of the call plus the delay. To miss no setting, a program first calls
- * this, then reads the clock and computes its deadlines, and does both again after the event. To
- * touch such a timeout is -EINVAL.
+ * Schedule a timeout that gives one event, of kind HWTIMER_CLOCK_SET, when somebody sets
+ * CLOCK_REALTIME. The handle needs HWTIMER_OPEN_REALTIME, otherwise -EINVAL; other errors are as
+ * above. All deadlines of such a handle are times of day, and follow the clock. That includes those
+ * of hwtimer_schedule() and hwtimer_touch(), which are the time of the call plus the delay. To miss
+ * no setting, a program first calls this, then reads the clock and computes its deadlines, and does
+ * all of this again after the event. hwtimer_touch() returns -EINVAL for this timeout.
  */
 int hwtimer_watch_clock(struct hwtimer *h, uint64_t user_data, hwtimer_id *id);
 
@@ -225,7 +226,7 @@ int hwtimer_touch_at(struct hwtimer *h, hwtimer_id id, uint64_t deadline_ns);
 
 /*
  * The state of a timeout. Errors as for hwtimer_touch(). For a periodic timeout this is an ioctl.
- * An expiry may be waiting to be returned by hwtimer_wait().
+ * The timeout may have expired already, if hwtimer_wait() has not returned the event yet.
  */
 int hwtimer_query(struct hwtimer *h, hwtimer_id id, struct hwtimer_state *state);
 
@@ -242,15 +243,15 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
 		 int64_t timeout_ns);
 
 /*
- * Make the kernel take all submissions now. None of the functions above needs this. Touches to a
- * later time stay in the library until the old deadline.
+ * Make the kernel take all submissions now. None of the functions above needs this. A touch to a
+ * later time stays in the library until the old deadline, even so.
  */
 int hwtimer_flush(struct hwtimer *h);
 
 /*
- * Give back memory that is not in use, ours and the kernel's. Timeouts are not moved, so what
- * remains depends on the highest index in use; low ones are used first. The errors are those of
- * HWTIMER_IOC_RESIZE; our own memory was given back nevertheless.
+ * Give back memory that is not in use, the library's and the kernel's. Timeouts are not moved, so
+ * what remains depends on the highest index in use; low indexes are used first. The errors are
+ * those of HWTIMER_IOC_RESIZE; the library's own memory was given back even then.
  */
 int hwtimer_shrink(struct hwtimer *h);
 
@@ -261,10 +262,10 @@ int hwtimer_shrink(struct hwtimer *h);
 int hwtimer_stop(struct hwtimer *h);
 
 /*
- * The kernel's counters, the sums of all contexts. They do not include what the library does by
- * itself, nor submissions that the kernel has not taken; see hwtimer_flush(). @size is
- * sizeof(struct hwtimer_stats). The structure may grow; members that the library or the kernel does
- * not know become 0. -EINVAL: @size is none of the structure.
+ * The kernel's counters, summed over all contexts of the handle. They do not include what the
+ * library does by itself, nor submissions that the kernel has not taken; see hwtimer_flush(). @size
+ * is sizeof(struct hwtimer_stats). The structure may grow; members that the library or the kernel
+ * does not know become 0. -EINVAL: @size is not valid.
  */
 int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats, size_t size);
 

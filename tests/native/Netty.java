@@ -21,22 +21,22 @@ import java.util.concurrent.TimeUnit;
  *
  *	java Netty PENDING
  *
- * Reads numbers of rounds from standard input; for each it does a round, prints rows of CSV, and an
- * empty line. Round 0 is not printed; two rounds before the first one warm up.
+ * Reads the numbers of rounds from standard input. For each it measures a round, and prints rows of
+ * CSV, none for round 0, and an empty line. Before that, two rounds warm up.
  */
 final class Netty {
 	static final TimerTask NOTHING = timeout -> { };
 	static final int TICK_MS = 10, IDLE = 100_000, OPS = 1_000_000, PORTION = 1000,
 		DELAYS = 256, PARTS = 3;
 
-	// They live as long as the program: the time of a thread that has ended would be lost.
+	// They live as long as the program: the CPU time of a thread that has ended would be lost.
 	static final ExecutorService others = Executors.newFixedThreadPool(3);
 
 	static HashedWheelTimer timer;
 	static Timeout[] timeouts;
 	static int[] order;
 	static int pending, idle, round;
-	static long rest;	// the CPU time of settle() when there is nothing to do
+	static long rest;	// the CPU time of settle() by itself
 	static final long[] delays = new long[DELAYS];
 
 	interface Work {
@@ -49,8 +49,8 @@ final class Netty {
 					round, ns);
 	}
 
-	// The CPU time of all threads. The kernel updates that of a thread when it sleeps, which all have
-	// done just before, in settle() or waiting for work.
+	// The CPU time of all threads. The kernel updates that of a thread when it sleeps. All have
+	// begun to sleep just before, in settle() or when they had no work left.
 	static long cpu() throws IOException {
 		long ns = 0;
 
@@ -107,11 +107,12 @@ final class Netty {
 	}
 
 	/*
-	 * Each thread does its share of the idle timeouts, or of the pending ones if first is 0. The
-	 * caller's part is the time from the first operation of any thread to the last, for each
-	 * operation of all; with one thread that of the median portion, in which neither a collection
-	 * nor another program shows. "+worker" is the CPU time of the whole program: the callers, the timer's
-	 * worker, and the garbage collector.
+	 * Each thread does its share of the idle timeouts, or of the pending ones if first is 0.
+	 * Returns ns per operation: the caller's part, and "+worker". The caller's part is the time
+	 * from the first operation of any thread to the last, divided by all operations; with one
+	 * thread that of the median portion, which no garbage collection or other program disturbs.
+	 * "+worker" is the CPU time of the whole program: the callers, the timer's worker, and the
+	 * garbage collector.
 	 */
 	static double[] measure(int threads, int ops, int first, Work work) throws Exception {
 		long cpu = cpu();
@@ -150,13 +151,13 @@ final class Netty {
 		return new double[] { threads > 1 ? (double) ns / ops : median(portions), (double) cpu / ops };
 	}
 
-	// Few timeouts are over too soon to be measured once.
+	// With few timeouts, one measurement would be too short.
 	static final class Figures {
 		final double[] own = new double[PARTS], all = new double[PARTS];
 
 		void report(String operation, int threads, boolean total) {
 			Netty.report(operation, threads, median(own));
-			// Else the total is less than its noise.
+			// With few timeouts, the total is below the noise.
 			if (total)
 				Netty.report(operation + "+worker", threads, median(all));
 		}
@@ -186,7 +187,7 @@ final class Netty {
 
 			report("arm_cancel", threads, both[0]);
 			report("arm_cancel+worker", threads, both[1]);
-			// Several threads would not run at the same time.
+			// With so few timeouts, the threads would not run at the same time.
 			if (idle < IDLE && threads > 1)
 				continue;
 			for (int i = 0; i < PARTS; i++) {

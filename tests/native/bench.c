@@ -159,7 +159,7 @@ unsigned int turn_of(unsigned int i, unsigned int n, unsigned int round)
 	return round % 2 ? n - 1 - i : i;
 }
 
-/* libhwtimer, and what programs use in its place */
+/* libhwtimer, and other timers that programs use */
 static void goals(unsigned int round)
 {
 	ring(round);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: the native benchmark's rounds of Netty's HashedWheelTimer, by a Java program
- * (Netty.java), which the command in the environment variable NETTY starts. If that is empty, there
- * are none. The program is stopped while others are measured.
+ * hwtimer: the native benchmark's rounds of Netty's HashedWheelTimer. The command in the
+ * environment variable NETTY starts a Java program (Netty.java), which measures them. If the
+ * variable is empty, there are no such rounds. The program is stopped while others are measured.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void start(const char *command)
 	from = fdopen(to, "r");
 }
 
-/* Have it measure, and pass on its lines, which an empty one ends. */
+/* Have the Java program measure one round, and print its lines up to an empty one. */
 void netty(unsigned int round)
 {
 	const char *command = getenv("NETTY");

@@ -2,8 +2,8 @@
 /*
  * hwtimer: the case of the native benchmark that measures libhwtimer with rings: the library, the
  * kernel's part that takes submissions, and the wheel's worker, all on one core. System calls are
- * function calls here. Beside it are libevent, in a callback of its loop, where it knows the time;
- * one timerfd, with real system calls; and Netty (bench_netty.c).
+ * function calls here. It is compared with libevent, in a callback of its loop, where it knows the
+ * time; one timerfd, with real system calls; and Netty (bench_netty.c).
  */
 #include <errno.h>
 #include <event2/event.h>
@@ -34,7 +34,7 @@ struct subject {
 	void		(*begin)(void);
 	void		(*run)(enum op op, unsigned long i, unsigned long end);
 	void		(*end)(void);
-	bool		in_order;	/* of memory, not random */
+	bool		in_order;	/* in the order of memory, not at random */
 };
 
 static const struct subject *subject;
@@ -106,7 +106,7 @@ static void libevent_run(enum op op, unsigned long i, unsigned long end)
 	}
 	for (; i < end; i++) {
 		n = op == FILL || subject->in_order ? i : order[i];
-		/* As libhwtimer, which takes the same slot each time. */
+		/* Like libhwtimer, which takes the same slot each time. */
 		e = (struct event *)(events + (op == ARM_CANCEL ? pending : n) * size);
 		if (op == FILL)
 			ret |= event_assign(e, base, -1, 0, nothing, NULL);
@@ -161,7 +161,7 @@ static const struct subject subjects[] = {
 
 #define SUBJECTS	(sizeof(subjects) / sizeof(*subjects))
 
-/* For each operation, the time of the caller, and of everything. */
+/* For each operation, the time that the caller takes, and the time that everything takes. */
 struct figures {
 	struct samples	own[OPS], all[OPS];
 };
@@ -202,7 +202,7 @@ static long resident(void)
 }
 
 static struct figures figures;
-static double bytes;	/* that a timeout takes in the library and the kernel together */
+static double bytes;	/* of a timeout, in the library and the kernel together */
 
 /* Like steady_turn(). ARM_CANCEL takes the same slot each time. */
 static void operate(evutil_socket_t fd, short what, void *arg)
@@ -240,8 +240,8 @@ static void turn(const struct subject *s)
 
 /*
  * Timeouts that were touched come due in the kernel at their old deadlines: the library arms them
- * again. "due_again" is its part, "due_again+worker" includes the worker's, which expires them, and
- * the kernel's, which takes the submissions.
+ * again. "due_again" is the library's part. "due_again+worker" includes those of the worker, which
+ * expires them, and of the kernel, which takes the submissions.
  */
 static void due_again(unsigned int round)
 {
@@ -279,7 +279,7 @@ void ring(unsigned int round)
 
 	if (!ids) {
 		ids = large_pages((pending + idle) * sizeof(*ids));
-		/* How much memory is used is right only in the first turn of the program. */
+		/* Only the first turn of the program can measure the memory. */
 		turn(&subjects[0]);
 	}
 	result("library", "size", 1, round, bytes, "bytes");

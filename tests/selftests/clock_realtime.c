@@ -542,8 +542,8 @@ TEST_F(clock, ring)
 }
 
 /*
- * As soon as the clock has been set, the index of a sentinel is that of a timeout which ended. The
- * completion ring is full, so its record is not there yet.
+ * As soon as the clock has been set, a sentinel has ended. Its index is still in use, because the
+ * completion ring is full, and so its record is not there yet.
  */
 TEST_F(clock, ring_sentinel_at_once)
 {

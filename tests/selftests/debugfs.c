@@ -635,7 +635,7 @@ TEST(fdinfo_shared)
 	EXPECT_EQ(2, must_fdinfo(fd, "unread"));
 }
 
-/* The keys are exactly those that docs/abi lists, in this order. */
+/* The keys are exactly those that docs/abi lists, in the same order. */
 static void check_keys(struct __test_metadata *_metadata, int fd, bool rings)
 {
 	static const char *const keys[] = {

@@ -9,58 +9,58 @@
  * Times are ns on the context's clock, which is CLOCK_MONOTONIC unless SETUP says otherwise. A
  * timeout expires at the first tick of its wheel at or after its deadline: never early, and late by
  * at most a tick plus the time the machine takes. While the machine is suspended, CLOCK_MONOTONIC
- * stands still, and so do its timeouts. CLOCK_BOOTTIME goes on, and timeouts that became due expire
- * after the resume. Neither wakes the machine. On these two clocks,
+ * stands still, and so do its timeouts. CLOCK_BOOTTIME goes on, and timeouts that become due
+ * meanwhile expire after the resume. Neither of them wakes the machine. On these two clocks,
  *
- *  - absolute times, in both directions, are those of one time namespace, whoever uses the file:
- *    that of the task that called HWTIMER_IOC_SETUP or, without SETUP, opened the file
- *  - a deadline before the creation of the context's wheel, which is past in any case, counts as
- *    the time of the creation, and is reported so. The first deadline of a periodic timeout may be
- *    earlier, but not before the start of the machine
+ *  - absolute times, given or reported, are those of the time namespace of the task that called
+ *    HWTIMER_IOC_SETUP or, without SETUP, opened the file, whoever uses the file
+ *  - a deadline before the creation of the context's wheel counts, and is reported, as the time of
+ *    the creation; it has passed in either case. The first deadline of a periodic timeout may be
+ *    earlier than that, but not before the boot of the machine
  *
  * CLOCK_REALTIME is described below.
  *
  * Versions: each structure may get new fields at its end; its size remains a multiple of 8. The
- * size that a caller was compiled with is part of the ioctl number. The kernel accepts the sizes
- * that the structure has had in its versions, as if the missing fields were 0, and larger ones if
- * the fields that it does not know are 0 (otherwise -E2BIG); no other size (-EINVAL). Flags that
- * this version does not know, and pads, must be 0 (-EINVAL). The same holds for elements of arrays
- * and rings, whose size is a field. It may be up to 4096, that of entries and records of rings up
- * to 256 (-EINVAL). So -E2BIG always means that something is asked for that this version does not
- * know. If an ioctl fails, it has changed nothing, with the exceptions below, and its output fields
- * are undefined.
+ * size that a caller was compiled with is part of the ioctl command. The kernel accepts each size
+ * that the structure has had in any version, and takes the missing fields as 0. It accepts larger
+ * sizes if the fields that it does not know are 0, and otherwise returns -E2BIG. Any other size is
+ * -EINVAL. Flags that this version does not know, and pads, must be 0 (-EINVAL). The same holds for
+ * elements of arrays and rings, whose size is a field: up to 4096, or 256 for entries and records
+ * of rings; a larger one is -EINVAL. So -E2BIG always means that the caller asks for something that
+ * this version does not know. An ioctl that fails has changed nothing, with the exceptions below,
+ * and its output fields are undefined.
  *
  * Every ioctl may return -EFAULT (the structure is not readable or not writable), -ENOTTY (no such
  * command), -EBADF (the file is not open for writing, which all but QUERY, STATS, LIST, INFO and
  * WHEELS need), and -E2BIG and -EINVAL as above. Those that wait for a lock or for the creation of
  * a shared wheel end with -EINTR if the caller is killed, so no program sees that; a signal that is
- * handled interrupts only BATCH and read(2). Exceptions: STOP, ENTER and RESIZE that fail with
- * -EFAULT, and ENTER that fails with -EBADFD, have done their work; a valid SCHEDULE counts as the
- * first one even if it fails; and ioctls that take submissions take them even if they fail.
+ * handled interrupts only BATCH and read(2). These change something although they fail: STOP, ENTER
+ * and RESIZE that fail with -EFAULT, and ENTER that fails with -EBADFD, have done their work; a
+ * valid SCHEDULE counts as the first one; and ioctls that take submissions have taken them.
  *
  * read(2) returns as many whole records as fit, oldest first. It blocks until there is a record;
- * with O_NONBLOCK it returns -EAGAIN. If a signal comes meanwhile, it is restarted, or returns
- * -EINTR; see SA_RESTART in sigaction(2). It returns 0 once HWTIMER_IOC_STOP was called and all
- * records were read, -EINVAL if the buffer is shorter than a record, and -EFAULT if the first
+ * with O_NONBLOCK it returns -EAGAIN. A signal that comes while it blocks restarts it, or makes it
+ * return -EINTR; see SA_RESTART in sigaction(2). It returns 0 once HWTIMER_IOC_STOP was called and
+ * all records were read, -EINVAL if the buffer is shorter than a record, and -EFAULT if the first
  * record could not be copied. A record that could not be copied stays unread. Everywhere below, a
  * record is unread as long as the kernel holds it: until read(2) has returned it or, with rings,
  * until it is in the completion ring.
  *
- * poll(2), epoll(7): POLLIN | POLLRDNORM while there are records to read; POLLHUP once stopped.
- * With EPOLLET, each expiry is an edge, whether earlier records have been read or not, as with a
- * pipe.
+ * poll(2) and epoll(7) report POLLIN | POLLRDNORM while there are records to read, and POLLHUP once
+ * the context is stopped. With EPOLLET, each expiry is an edge, whether earlier records have been
+ * read or not, as with a pipe.
  *
  * Records come in the order of the ticks at which the timeouts expired, and in no particular
  * order within a tick. All unread records of one periodic timeout are read together, in order, at
  * the place of the oldest: so they may come before older records of other timeouts. Records of
  * timeouts that ended without expiring may come after those of later expiries.
  *
- * A periodic timeout expires at its first deadline and at those that are a whole number of
- * periods later. The deadlines do not depend on when it expired or was read. It stays pending,
+ * A periodic timeout expires at its first deadline and at those that are a whole number of periods
+ * later. These do not depend on when it expired or when its records were read. It stays pending,
  * with the same id, until it is cancelled, handed back, or ended by HWTIMER_CANCEL_ON_SET. None of
- * its expiries is lost or reported twice: the sum of 1 + overruns over all its records of kind
- * HWTIMER_EXPIRED is the number of expiries (expired in HWTIMER_IOC_STATS, once everything is
- * read). A program that reads late finds
+ * its expiries is lost or reported twice: once everything is read, the sum of 1 + overruns over all
+ * its records of kind HWTIMER_EXPIRED is the number of its expiries, as expired in
+ * HWTIMER_IOC_STATS counts them. A program that reads late finds
  *
  *	HWTIMER_MISFIRE_ONCE, HWTIMER_MISFIRE_SKIP: one record, updated at each expiry: its
  *	deadline and fired are those of the last expiry, and its overruns count all other
@@ -70,61 +70,61 @@
  *	was touched meanwhile, the expiries before the new deadline are overruns of the first
  *	record after it
  *
- * An expiry is a misfire if it is later than struct hwtimer_schedule's misfire allows, because
- * the machine was busy, or because the first deadline, or that of a touch, was past already. It
- * is no misfire if only the program reads late.
+ * An expiry is a misfire if it is later than the field misfire of struct hwtimer_schedule allows:
+ * because the machine was busy, or because the first deadline, or that of a touch, had already
+ * passed. If only the program reads late, that is no misfire.
  *
- * Unless SETUP asks for an own wheel, the contexts of a user share a wheel for each set of cgroups:
- * those of the task that schedules a context's first timeout, or makes its rings. The wheel's
- * thread is in these cgroups and is charged to them. If it needs more CPU time than they allow, its
- * expiries are late. "late" in /proc/PID/fdinfo/FD counts expiries more than two ticks after their
- * deadlines, including deadlines that were past when they were scheduled.
+ * Unless SETUP asks for an own wheel, a context uses a wheel that its user's contexts share. A user
+ * has one for each set of cgroups: those of the task that schedules a context's first timeout, or
+ * creates its rings. The wheel's thread is in these cgroups and is charged to them. If it needs
+ * more CPU time than they allow, its expiries are late. "late" in /proc/PID/fdinfo/FD counts
+ * expiries more than two ticks after their deadlines, including deadlines that were past when they
+ * were scheduled.
  *
- * close(2): pending timeouts end without a record, and operations left in a submission ring have no
- * effect. A mapping of the rings counts as a descriptor.
+ * At the last close(2), pending timeouts end without a record, and operations left in a submission
+ * ring have no effect. A mapping of the rings keeps the file open, as a descriptor does.
  *
  * CLOCK_REALTIME
  * --------------
  *
- * A context whose own wheel is on CLOCK_REALTIME has the time of day in all absolute times. They
+ * All absolute times of a context whose own wheel is on CLOCK_REALTIME are times of day. They
  * follow the clock when it is set (clock_settime(2), settimeofday(2), adjtimex(2) with
  * ADJ_SETOFFSET, a leap second):
  *
  *  - An absolute deadline remains the same time of day. It is reported as it was given, even if it
  *    is out of the range of the wheel. If the clock has passed it, the timeout expires at the next
  *    tick. No timeout expires before the clock shows its deadline.
- *  - A delay (HWTIMER_RELATIVE) remains as long as it was. On the clock, its deadline moves.
+ *  - A delay (HWTIMER_RELATIVE) keeps its length, so its deadline moves on the clock.
  *  - A timeout with HWTIMER_CANCEL_ON_SET ends with a record of kind HWTIMER_CLOCK_SET.
  *  - The deadlines of a periodic timeout remain a whole number of periods after the first one: on
- *    the clock if that was absolute, else in real time, and then records show the move of the
- *    deadlines like that of a touch. If the clock is set forward, the absolute deadlines that it
- *    skips are missed, and the policy decides. If it is set back, the next deadline remains what it
- *    was: no deadline comes twice.
- *  - Records that were not read show the times that the clock had shown.
+ *    the clock if that was absolute, otherwise in elapsed time; records then show that the
+ *    deadlines moved, as after a touch. If the clock is set forward, the absolute deadlines that it
+ *    skips are missed, and the policy says what becomes of them. If it is set back, the next
+ *    deadline remains what it was: no deadline comes twice.
+ *  - Records that were unread when the clock was set keep their times.
  *
  * A SCHEDULE, TOUCH, CANCEL, QUERY, LIST or STOP after the setting finds all this done. Records and
- * STATS show it when the worker has come to the timeout, from the next tick on; a record of kind
- * HWTIMER_CLOCK_SET may come before older records. With rings, sleep_until is old until that tick:
- * if it says that an operation needs no kick, the operation may be late by the tick.
+ * STATS show it when the worker has come to the timeout, and it begins at the next tick; a record
+ * of kind HWTIMER_CLOCK_SET may come before older records. With rings, sleep_until is out of date
+ * until that tick: an operation that needs no kick according to it may be a tick late.
  *
- * A clock that is only slewed (adjtime(3), NTP) is not set; nor is it set by suspend: the clock
- * goes on, and what became due meanwhile expires after the resume. This differs from timerfd(2),
- * where a resume counts as setting. CLOCK_REALTIME is the same in all time namespaces.
+ * Slewing the clock (adjtime(3), NTP) is not setting it, nor is a suspend: the clock goes on, and
+ * what becomes due meanwhile expires after the resume. This differs from timerfd(2), where a resume
+ * counts as setting. CLOCK_REALTIME is the same in all time namespaces.
  *
- * A program that computes times of day by a calendar keeps one timeout with HWTIMER_CANCEL_ON_SET
- * at HWTIMER_NEVER. It schedules it, then reads the clock and computes; at HWTIMER_CLOCK_SET it
- * does both again. So no setting escapes it, unless another one undoes it, to the nanosecond,
- * within a tick.
+ * A program that computes times of day from a calendar keeps one timeout with HWTIMER_CANCEL_ON_SET
+ * at HWTIMER_NEVER. It schedules this timeout, then reads the clock and computes; at each
+ * HWTIMER_CLOCK_SET it does all of this again. So it misses no setting, unless another one undoes
+ * it, to the nanosecond, within a tick.
  *
  * Rings
  * -----
  *
- * A context with rings (HWTIMER_IOC_RINGS, then mmap(2)) takes operations from memory
- * that is shared with the program, and puts records there; neither needs a system call. The
- * program chooses the ids of its timeouts, so it need not wait for an answer: HWTIMER_ID(index,
- * tag), with an index below hwtimer_rings.timeouts, or below what HWTIMER_IOC_RESIZE has changed it
- * to. The tag is any number below 2^40; it distinguishes the timeouts that use one index after the
- * other.
+ * A context with rings (HWTIMER_IOC_RINGS, then mmap(2)) takes operations from memory that is
+ * shared with the program, and puts records there; neither needs a system call. The program chooses
+ * the ids of its timeouts, so it need not wait for an answer: HWTIMER_ID(index, tag). The index is
+ * below hwtimer_rings.timeouts, or below the number that HWTIMER_IOC_RESIZE has set since. The tag
+ * is any number below 2^40; it distinguishes the timeouts that use one index in turn.
  *
  * The mapping begins with struct hwtimer_ring. At sq_offset is the submission ring, an
  * array of struct hwtimer_sqe; at cq_offset is the completion ring, an array of struct
@@ -132,37 +132,38 @@
  * ("Versions") hold for them: an entry with an unknown field that is not 0 fails with -E2BIG, and
  * fields of a record that the kernel does not know are 0.
  *
- * Indexes start at 0 and wrap at 2^32; entry i is at i modulo the number of entries. The kernel has
- * to take sq_tail - sq_head entries, the program has to read cq_tail - cq_head records.
+ * sq_head, sq_tail, cq_head and cq_tail start at 0 and wrap at 2^32; entry i is at i modulo the
+ * number of entries. sq_tail - sq_head entries wait for the kernel to take them, and cq_tail -
+ * cq_head records for the program to read them.
  *
  *	the program					the kernel
  *
  *	if sq_tail - sq_head (acquire) is below		t = sq_tail (acquire)
  *	the entries: writes entry sq_tail		copies entries sq_head .. t - 1,
- *	sq_tail + 1 (release)				each once, and executes them
+ *	sq_tail += 1 (release)				each once, and executes them
  *	full barrier					sq_head = t (release)
- *	kicks if its deadline is before			sleep_until, flags
+ *	kicks if its deadline is before			writes sleep_until, flags
  *	sleep_until (one 64-bit access)			full barrier
  *							reads sq_tail once more
  *
  *	reads records cq_head .. cq_tail		if cq_tail - cq_head (acquire)
  *	(acquire) - 1					is below the entries: writes
  *	cq_head = cq_tail (release)			record cq_tail
- *	full barrier					cq_tail + 1 (release)
- *	HWTIMER_RING_CQ_FULL in flags?			else waits for room, and sets
- *	kicks						HWTIMER_RING_CQ_FULL; full barrier;
- *							reads cq_head once more
+ *	full barrier					cq_tail += 1 (release)
+ *	kicks if HWTIMER_RING_CQ_FULL			else sets HWTIMER_RING_CQ_FULL
+ *	is in flags					full barrier
+ *							reads cq_head once more; may wait
  *
- * To kick is to call HWTIMER_IOC_ENTER. The kernel polls the submission ring by itself before
- * sleep_until, and before any timeout of the context expires: an operation that was submitted
- * before the deadline of a timeout takes effect. So CANCEL, and TOUCH to a later time, need no
- * kick. SCHEDULE, and TOUCH to an earlier time, need one if the new deadline is before
- * sleep_until; without the kick the timeout may be late. A full ring always needs a kick. If
- * nothing is submitted for some time, the kernel stops polling: sleep_until is then
- * HWTIMER_RING_IDLE, which is after any deadline.
+ * To kick is to call HWTIMER_IOC_ENTER, the doorbell. The kernel polls the submission ring by
+ * itself before sleep_until, and before any timeout of the context expires: an operation that was
+ * submitted before a timeout's deadline takes effect before the timeout expires. So CANCEL, and
+ * TOUCH to a later time, need no kick. SCHEDULE, and TOUCH to an earlier time, need one if the new
+ * deadline is before sleep_until; without the kick the timeout may be late. A full submission ring
+ * always needs a kick. If nothing is submitted for some time, the kernel stops polling: sleep_until
+ * is then HWTIMER_RING_IDLE, which is after any deadline but HWTIMER_NEVER.
  *
  * The program can take submissions back: if it arms and cancels a timeout between two polls, the
- * kernel does not see either.
+ * kernel sees neither.
  *
  *	the program					the kernel
  *
@@ -172,17 +173,17 @@
  *	a signed number, is not negative
  *
  * Because of the barriers, at least one side sees what the other did. If the program finds the
- * entry claimed, it cannot know whether the kernel saw the operation or the NOP: submit
+ * entry claimed, it cannot know whether the kernel saw the operation or the NOP: it then submits
  * HWTIMER_OP_CANCEL, which is right in both cases.
  *
  * An operation that fails becomes a record of kind HWTIMER_FAILED with the error, unless it had
  * HWTIMER_SQE_QUIET. While there is no room for that record, this entry and those behind it wait.
  * Records of expiries wait in the kernel, too, in their order, and none is lost.
  *
- * Two exceptions to the above: while a failed entry waits, or HWTIMER_RING_BAD is set, the kernel
- * takes no entry, and timeouts expire as if nothing had been submitted since. And on a shared
- * wheel, unless the program kicks, the kernel takes about 1024 entries of a context per tick;
- * an expiry that waits for the remaining entries is late by the ticks that they take.
+ * Two limits: while a failed entry waits, or sq_tail is out of range (HWTIMER_RING_BAD), the kernel
+ * takes no entry, and timeouts expire as if nothing more had been submitted. And on a shared wheel,
+ * unless the program kicks, the kernel takes about 1024 entries of a context per tick; an expiry
+ * that waits for the remaining entries is late by the ticks that they take.
  *
  * All ioctls work beside the rings, with the same ids; SCHEDULE takes the id from the structure.
  * SCHEDULE, TOUCH, CANCEL, QUERY, BATCH, STOP and RESIZE first take what was submitted before them.
@@ -194,10 +195,11 @@
  * architectures have and, of the 32-bit ones, x86 and ARMv7; and caches without aliases, which some
  * MIPS, ARM, SPARC and PA-RISC processors lack.
  *
- * Nothing that a program writes to this memory harms others. If sq_tail - sq_head or cq_tail -
- * cq_head exceeds the number of entries (with the kernel's own copy of its index), the kernel
- * stops taking entries or putting records, sets HWTIMER_RING_BAD, and goes on when the index is
- * right again. (It reads sq_tail again when it has taken all entries that it saw before.)
+ * Nothing that a program writes to this memory harms others. If sq_tail - sq_head exceeds the
+ * number of entries, the kernel stops taking entries; if cq_tail - cq_head does, it stops putting
+ * records. (It uses its own copies of sq_head and cq_tail.) In both cases it sets HWTIMER_RING_BAD,
+ * and goes on when the index is right again. It reads sq_tail again only when it has taken all
+ * entries that it saw before.
  *
  * io_uring
  * --------
@@ -210,7 +212,7 @@
  * if hwtimer_info.features has HWTIMER_FEATURE_URING: cmd_op is HWTIMER_IOC_*, cmd is a struct
  * hwtimer_uring_cmd. They do what the ioctl does, and the result of the completion is what the
  * ioctl returns, or -errno. This includes -EAGAIN of a SCHEDULE at the cap: io_uring does not
- * repeat it. The ioctl's structure has to stay in place until then. Also:
+ * repeat it. The ioctl's structure has to stay in place until the completion. Further errors:
  *
  * -EOPNOTSUPP	another command; or, on most kernels, the io_uring has IORING_SETUP_IOPOLL
  * -EINVAL	pad, or a flag of uring_cmd_flags, is not 0
@@ -225,7 +227,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-/* The deadline of a timeout that was scheduled too far out ever to expire. */
+/* The deadline of a timeout that was scheduled too far ahead ever to expire. */
 #define HWTIMER_NEVER		(~0ULL)
 
 /* hwtimer_setup.flags */
@@ -237,18 +239,19 @@
  * @flags: HWTIMER_SETUP_OWN_WHEEL, with or without HWTIMER_SETUP_GROW, or 0 for a shared wheel
  * @clockid: CLOCK_MONOTONIC (1), or for an own wheel CLOCK_BOOTTIME (7) or CLOCK_REALTIME (0), see
  *	above
- * @tick_ns: own wheel: ns per tick; shared wheel: 0. Out: the wheel's
- * @slots: own wheel: slots per level; shared wheel: 0. Out: the wheel's
- * @levels: own wheel: how many levels, up to 16; 0: 1. Each slot of a level is as wide as the level
- *	below it. With HWTIMER_SETUP_GROW: how many to begin with. Shared wheel: 0 or 1, which
- *	mean nothing: it grows. Out: the wheel's, so far
+ * @tick_ns: own wheel: ns per tick; shared wheel: 0. Out: the wheel's tick
+ * @slots: own wheel: slots per level; shared wheel: 0. Out: the wheel's slots per level
+ * @levels: own wheel: how many levels, up to 16; 0 means 1. Each slot of a level is as wide as the
+ *	level below it. With HWTIMER_SETUP_GROW: how many to begin with. Shared wheel, which grows:
+ *	0 or 1, which mean the same. Out: how many the wheel has now
  * @cap: how many timeouts may be live (pending, or with unread records) at once, up to 2^24;
- *	0: 2^24. Out: what holds
+ *	0 means 2^24. Out: the cap that applies
  *
  * The thread of an own wheel is in the cgroups of the caller, and has its nice value.
  *
- * Optional; at most once, and before the first HWTIMER_IOC_SCHEDULE. If records ever get new
- * fields, a program that uses read(2) will have to ask for them here.
+ * This ioctl is optional. It can be called once, before the rings are created and before the first
+ * HWTIMER_IOC_SCHEDULE. If records ever get new fields, a program that uses read(2) will have to
+ * ask for them here.
  *
  * -EINVAL	unknown flag; unknown clockid; cap is above 2^24; shared wheel: tick_ns or slots is
  *		not 0, levels is above 1, HWTIMER_SETUP_GROW, or not CLOCK_MONOTONIC; own wheel:
@@ -283,7 +286,7 @@ struct hwtimer_setup {
 /* hwtimer_schedule.policy: what to do about a misfire */
 #define HWTIMER_MISFIRE_ONCE	0	/* expire once for all that were missed */
 #define HWTIMER_MISFIRE_SKIP	1	/* do not expire until the next deadline */
-#define HWTIMER_MISFIRE_MAKE_UP	2	/* expire for each one, one a tick */
+#define HWTIMER_MISFIRE_MAKE_UP	2	/* expire for each one, one per tick */
 
 /**
  * struct hwtimer_schedule - arm a new timeout
@@ -297,11 +300,11 @@ struct hwtimer_setup {
  * @deadline: out: the deadline in ns, or HWTIMER_NEVER
  * @period: ns from each deadline to the next, at least a tick of the wheel; 0: it expires once
  * @misfire: with a period: an expiry that is later than this, in ns, is a misfire; at least a tick;
- *	0: one period. Otherwise 0
- * @policy: with a period: HWTIMER_MISFIRE_ONCE, _SKIP or _MAKE_UP. Otherwise 0
+ *	0 means one period. Without a period: 0
+ * @policy: with a period: HWTIMER_MISFIRE_ONCE, _SKIP or _MAKE_UP. Without a period: 0
  * @pad2: 0
  *
- * If it expires at most misfire late, a periodic timeout has no overruns of its own, and its next
+ * An expiry of a periodic timeout that is late by at most misfire adds no overruns, and the next
  * deadline is one period later, even if that is past, too. After a misfire:
  *
  *	HWTIMER_MISFIRE_ONCE: it expires, its overruns are the deadlines missed since, and
@@ -319,11 +322,11 @@ struct hwtimer_setup {
  * -EAGAIN	the context has reached its cap
  * -EDQUOT	the user has reached the limit of timeouts, and this context has no free one: a
  *		context keeps the memory of timeouts that ended until HWTIMER_IOC_RESIZE gives it
- *		back, or it is closed. Or the user's periodic timeouts would expire more often per
- *		second than allowed; with HWTIMER_MISFIRE_MAKE_UP, or misfire above the period, a
- *		timeout counts as if it expired at each tick. Or, for the first timeout, the user
- *		has reached the limit of shared wheels, one for each set of cgroups; a wheel counts
- *		until 0.2 s after its last context was freed
+ *		back, or the context is closed. Or the user's periodic timeouts would expire more
+ *		often per second than allowed; with HWTIMER_MISFIRE_MAKE_UP, or misfire above the
+ *		period, a timeout counts as if it expired at each tick. Or, for the first timeout,
+ *		the user has reached the limit of shared wheels, one for each set of cgroups; a
+ *		wheel counts until 0.2 s after its last context was freed
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory, or the cgroup has reached its limit; or, for the first timeout, the
  *		shared wheel cannot be created, for any reason
@@ -445,8 +448,8 @@ struct hwtimer_stop {
  * @cancelled: timeouts cancelled
  * @expired: expiries, including overruns of periodic timeouts
  * @handed_back: timeouts handed back by HWTIMER_IOC_STOP
- * @rejected: attempts to schedule that the cap refused, or the user's limit of timeouts or of their
- *	expiries per second
+ * @rejected: attempts to schedule that were refused by the cap, by the user's limit of timeouts, or
+ *	by the user's limit of expiries per second
  * @pending: timeouts pending now
  * @unread: unread records now
  * @cap: the context's cap on live timeouts (pending, or with unread records)
@@ -475,7 +478,7 @@ struct hwtimer_stats {
 /**
  * struct hwtimer_list - the pending timeouts
  * @flags: 0
- * @size: sizeof(struct hwtimer_query), the distance of array elements
+ * @size: sizeof(struct hwtimer_query), the size of an array element
  * @queries: address of an array of struct hwtimer_query, to be filled
  * @count: length of the array
  * @pad: 0
@@ -486,7 +489,7 @@ struct hwtimer_stats {
  * once; one that is scheduled or ends meanwhile may be listed or not. A debugger can use this ioctl
  * on a descriptor that it got by pidfd_getfd(2).
  *
- * -EINVAL	unknown flag; pad is not 0; size is none of struct hwtimer_query, see "Versions";
+ * -EINVAL	unknown flag; pad is not 0; size is not valid, see "Versions";
  *		count is 0
  * -EFAULT	the first element is not writable; next is unchanged
  */
@@ -501,7 +504,7 @@ struct hwtimer_list {
 
 /* hwtimer_info.features */
 #define HWTIMER_FEATURE_RINGS	0x00000001U	/* HWTIMER_IOC_RINGS does not return -EOPNOTSUPP */
-#define HWTIMER_FEATURE_URING	0x00000002U	/* commands by io_uring */
+#define HWTIMER_FEATURE_URING	0x00000002U	/* ioctls by IORING_OP_URING_CMD */
 #define HWTIMER_FEATURE_WHEELS	0x00000004U	/* HWTIMER_IOC_WHEELS exists */
 #define HWTIMER_FEATURE_RESIZE	0x00000008U	/* HWTIMER_IOC_RESIZE exists */
 
@@ -526,7 +529,7 @@ struct hwtimer_list {
  * @max_levels: out: the most levels of an own wheel
  * @min_tick_ns: out: the shortest tick of an own wheel, without CAP_SYS_RESOURCE
  *
- * Ioctls whose flags are not here know none; if one gets a flag, this structure gets a field.
+ * An ioctl whose flags are not here has none; if it gets one, this structure gets a field.
  * The limits of users are in /proc/PID/fdinfo/FD.
  *
  * -EINVAL	unknown flag; pad is not 0
@@ -573,7 +576,8 @@ struct hwtimer_info {
 /**
  * struct hwtimer_wheel_stats - the state and the counters of a wheel
  * @id: identifies the wheel; above 0, and never used again while the module is loaded
- * @name: ends with a 0. No two wheels have one name at a time, but names are used again
+ * @name: ends with a 0. No two wheels have the same name at a time, but names are used again. Empty
+ *	if the caller sees only its user's wheels and is not in the initial PID namespace
  * @flags: HWTIMER_WHEEL_F_SHARED, HWTIMER_WHEEL_F_OWN, or 0
  * @clockid: CLOCK_MONOTONIC (1) or CLOCK_BOOTTIME (7); the latter also if the context's clock is
  *	CLOCK_REALTIME
@@ -607,8 +611,8 @@ struct hwtimer_info {
  *
  * The counters begin at 0 with the wheel. On 32-bit kernels all but lateness_sum_ns wrap at 2^32.
  * They are read one after the other while the wheel runs: armed = pending + cancelled + expired +
- * handed_back holds only while nothing changes. What describes the inner working of a wheel, and
- * names of functions, is in debugfs only.
+ * handed_back holds only while nothing changes. The inner workings of a wheel, and names
+ * of functions, are in debugfs only.
  *
  * What may change: later versions add fields at the end, which older kernels set to 0. Flags, and
  * values of driver, state and sched, may be added. late_bins (at most 32) and late_first_ns may
@@ -649,7 +653,7 @@ struct hwtimer_wheel_stats {
 /**
  * struct hwtimer_wheels - the statistics of wheels
  * @flags: 0
- * @size: sizeof(struct hwtimer_wheel_stats), the distance of array elements
+ * @size: sizeof(struct hwtimer_wheel_stats), the size of an array element
  * @wheels: address of an array of struct hwtimer_wheel_stats, to be filled
  * @count: length of the array
  * @pad: 0
@@ -661,13 +665,12 @@ struct hwtimer_wheel_stats {
  * meanwhile may be returned or not. With count 1 and the id of a wheel as next, the call returns
  * that wheel, or the next one if it has ended.
  *
- * A descriptor shows the wheels of one user in one user namespace, the one who opened it: the own
- * wheels of this user's contexts, and those on which they have scheduled or made their rings. To a
+ * A descriptor shows the wheels of the user who opened it: the own wheels of this user's contexts,
+ * and the shared wheels that these contexts use. (A uid in two user namespaces is two users.) To a
  * caller with CAP_PERFMON or CAP_SYS_ADMIN in the initial user namespace it shows all wheels,
  * including those of other kernel modules.
  *
- * -EINVAL	unknown flag; pad is not 0; size is none of struct hwtimer_wheel_stats, see
- *		"Versions"; count is 0
+ * -EINVAL	unknown flag; pad is not 0; size is not valid, see "Versions"; count is 0
  * -EFAULT	the first element is not writable; next is unchanged
  */
 struct hwtimer_wheels {
@@ -690,8 +693,8 @@ struct hwtimer_wheels {
  * @id: the timeout; no longer valid, unless it is periodic and still pending
  * @user_data: as scheduled
  * @deadline: in ns, or HWTIMER_NEVER
- * @fired: when it expired (not before the deadline) or ended, in ns. HWTIMER_CLOCK_SET: on the
- *	clock as it is after the setting
+ * @fired: when it expired (not before the deadline) or ended, in ns. HWTIMER_CLOCK_SET: by the
+ *	clock after it was set
  * @overruns: HWTIMER_EXPIRED, periodic: how many more expiries and missed deadlines this
  *	record stands for. Otherwise 0
  * @last: HWTIMER_EXPIRED, periodic: the last of these 1 + overruns deadlines. They are one period
@@ -747,7 +750,7 @@ struct hwtimer_op {
 /**
  * struct hwtimer_batch - execute operations one after the other
  * @flags: 0
- * @size: sizeof(struct hwtimer_op), the distance of array elements
+ * @size: sizeof(struct hwtimer_op), the size of an array element
  * @ops: address of an array of struct hwtimer_op
  * @count: length of the array
  * @pad: 0
@@ -756,7 +759,7 @@ struct hwtimer_op {
  * error. The others had no effect. If the number is below count, a signal came, or the next
  * element is not readable or not writable; a call with the remaining elements tells which.
  *
- * -EINVAL	unknown flag; pad is not 0; size is none of struct hwtimer_op, see "Versions";
+ * -EINVAL	unknown flag; pad is not 0; size is not valid, see "Versions";
  *		count is above 2^31 - 1
  * -EFAULT	the first element is not readable or not writable
  * -E2BIG	the first element has a field that this version does not know and that is not 0
@@ -786,25 +789,26 @@ struct hwtimer_batch {
 /**
  * struct hwtimer_rings - create the rings of a context
  * @flags: HWTIMER_RINGS_EVENTFD, or 0
- * @eventfd: with HWTIMER_RINGS_EVENTFD: an eventfd(2), to which the kernel adds 1 whenever
- *	records came. Otherwise 0
+ * @eventfd: with HWTIMER_RINGS_EVENTFD: an eventfd(2), to which the kernel adds 1 whenever it has
+ *	put records into the completion ring. Otherwise 0
  * @sq_entries: entries of the submission ring, 1 to 65536, rounded up to a power of two.
  *	Out: the rounded number
  * @cq_entries: entries of the completion ring, likewise; 0: as many as sq_entries
  * @timeouts: how many timeouts there may be at a time, 1 to 2^24. Their memory, about 65
  *	bytes each (97 on CLOCK_REALTIME), is allocated now. HWTIMER_IOC_RESIZE changes the number
- * @sqe_size: sizeof(struct hwtimer_sqe), the distance of entries
- * @record_size: sizeof(struct hwtimer_record), the distance of records
+ * @sqe_size: sizeof(struct hwtimer_sqe), the size of an entry
+ * @record_size: sizeof(struct hwtimer_record), the size of a record
  * @sq_offset: out: offset of the submission ring in the mapping
  * @cq_offset: out: offset of the completion ring in the mapping
  * @pad: 0
  * @size: out: how many bytes to map, at offset 0, with MAP_SHARED
  *
- * Once, after HWTIMER_IOC_SETUP, if that is used, and before the first SCHEDULE.
+ * This ioctl can be called once, before the first SCHEDULE, and after HWTIMER_IOC_SETUP if that is
+ * used.
  *
  * -EINVAL	unknown flag; pad is not 0; eventfd is not 0 without its flag, or is not an
  *		eventfd(2); sq_entries, cq_entries or timeouts is out of range; sqe_size or
- *		record_size is none of the structure, see "Versions"
+ *		record_size is not valid, see "Versions"
  * -EBADF	eventfd is not a descriptor
  * -EBUSY	the context has rings, or a valid SCHEDULE came first, even one that failed
  * -EDQUOT	the user would exceed the limit of timeouts or of ring memory; or, as with the
@@ -812,7 +816,7 @@ struct hwtimer_batch {
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory, or the cgroup has reached its limit; or the shared wheel cannot be
  *		created, for any reason
- * -EOPNOTSUPP	the processor has no atomic 64-bit stores, or caches with aliases
+ * -EOPNOTSUPP	the processor lacks atomic 64-bit stores, or its caches have aliases
  */
 struct hwtimer_rings {
 	__u32 flags;
@@ -829,7 +833,7 @@ struct hwtimer_rings {
 };
 
 /* hwtimer_ring.flags */
-#define HWTIMER_RING_CQ_FULL	0x00000001U	/* records wait for room: read, then kick */
+#define HWTIMER_RING_CQ_FULL	0x00000001U	/* records wait for room: read all, then kick */
 #define HWTIMER_RING_BAD	0x00000002U	/* sq_tail or cq_head is out of range */
 
 /* hwtimer_ring.sleep_until: the kernel does not poll until a kick or an expiry */
@@ -933,8 +937,8 @@ struct hwtimer_uring_cmd {
  * shrinks only to just above the last of these.
  *
  * A context without rings gets timeouts as it needs them, so this only gives back memory that is
- * not in use, and keeps at least this many timeouts. Memory consists of pages of 63 timeouts; one
- * that is in use keeps its page, so more may remain. 32-bit kernels give nothing back here.
+ * not in use, and keeps at least this many timeouts. Memory consists of pages of 63 timeouts. A
+ * timeout in use keeps its page, so more may remain. 32-bit kernels give nothing back here.
  *
  * The wheel may still hold cancelled timeouts in that memory. So it is freed, and the user is
  * uncharged, a moment later; a call that would exceed the user's limit waits for that.
