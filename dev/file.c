@@ -8,8 +8,8 @@
  *
  * Lock order: ctx->control, then ctx->read_lock, then ctx->lock. The holder of one of the first
  * two may fault in a page of the program, which another program may delay without limit
- * (userfaultfd, FUSE). So only take them killably. ctx->size_lock comes before ctx->lock, and is
- * not held together with the others.
+ * (userfaultfd, FUSE). So only take them killably. ctx->size_lock comes after ctx->control and
+ * before ctx->lock, and is not held together with ctx->read_lock.
  */
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
@@ -67,10 +67,11 @@ static void dev_expired(struct hwtimer_timeout *t)
 	hwtimer_ctx_lock(ctx);
 	hwtimer_ctx_settle(ctx, ct);
 	deadline = hwtimer_ctx_deadline_of(ct);
-	if (ctx->closed || ct->state != TIMEOUT_PENDING || hwtimer_is_pending(t)) {
+	if (ctx->stopped || ct->state != TIMEOUT_PENDING || hwtimer_is_pending(t)) {
 		/*
-		 * Touched, cancelled, stopped, closed or settled since it expired: nothing to
-		 * report.
+		 * Touched, cancelled, closed or settled since it expired: nothing to report. If a
+		 * STOP has begun, it hands back what it finds pending: others' records may be in
+		 * the ring already, and those of expiries come first.
 		 */
 	} else if (r && hwtimer_rings_await(r, deadline) &&
 		   !hwtimer_schedule_at(t, deadline)) {

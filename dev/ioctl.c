@@ -15,6 +15,7 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <linux/uaccess.h>
 
 #include "../debug/trace.h"
@@ -446,6 +447,18 @@ static long dev_query(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	return ret ?: do_query(ctx, &arg, ANSWER(uarg, arg));
 }
 
+/* Return true if what follows the operation's member of the union is 0: the member may grow there. */
+static bool rest_is_zero(const struct hwtimer_op *op)
+{
+	size_t size = sizeof(op->schedule);
+
+	if (op->op == HWTIMER_OP_TOUCH)
+		size = sizeof(op->touch);
+	else if (op->op == HWTIMER_OP_CANCEL)
+		size = sizeof(op->cancel);
+	return !memchr_inv((const char *)&op->schedule + size, 0, sizeof(op->schedule) - size);
+}
+
 /*
  * Do one operation of a batch. Return 0 if its result, be it an error, was written. Otherwise it
  * had no effect: the output of a success is written before the effect, and a failure has no effect.
@@ -460,7 +473,7 @@ static int do_op(struct hwtimer_ctx *ctx, void __user *to, size_t size)
 	if (ret)
 		return ret;
 	op.result = 0;
-	switch (op.op) {
+	switch (rest_is_zero(&op) ? op.op : 0) {
 	case HWTIMER_OP_SCHEDULE:
 		ret = do_schedule(ctx, &op.schedule, answer);
 		break;

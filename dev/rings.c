@@ -159,7 +159,12 @@ static bool report_failure(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sq
 	};
 
 	hwtimer_rings_report(ctx);
-	if (hwtimer_ctx_has_records(ctx) || !room_or_full(ctx))
+	if (hwtimer_ctx_has_records(ctx)) {
+		/* No room, or more records than are moved at once: the program has to kick. */
+		hwtimer_shm_set_flag(&ctx->rings->pair, HWTIMER_RING_CQ_FULL, true);
+		return false;
+	}
+	if (!room_or_full(ctx))
 		return false;
 	hwtimer_shm_put(&ctx->rings->pair, &rec);
 	ctx->news |= EPOLLIN | EPOLLRDNORM;

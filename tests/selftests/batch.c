@@ -303,6 +303,29 @@ TEST_F(context, refused)
 	EXPECT_EQ(0, must_stats(self->fd).scheduled);
 }
 
+/* What an operation does not use of the union is 0, so that each operation can get more fields. */
+TEST_F(context, rest_of_the_union)
+{
+	static const __u32 ops[] = { HWTIMER_OP_TOUCH, HWTIMER_OP_CANCEL };
+	static const size_t used[] = { sizeof(struct hwtimer_touch), sizeof(struct hwtimer_cancel) };
+	__u64 id = must_schedule(self->fd, FAR, 0);
+	struct hwtimer_stats before = must_stats(self->fd);
+	struct hwtimer_op op;
+	unsigned int i;
+	size_t at;
+
+	for (i = 0; i < ARRAY_SIZE(ops); i++) {
+		for (at = used[i]; at < sizeof(op.schedule); at++) {
+			op = (struct hwtimer_op){ .op = ops[i], .touch.id = id };
+			((char *)&op.schedule)[at] = 1;
+			must_batch(self->fd, &op, 1);
+			ASSERT_EQ(-EINVAL, op.result)
+				TH_LOG("op %u, byte %zu", ops[i], at);
+		}
+	}
+	EXPECT_TRUE(unchanged(self->fd, &before));
+}
+
 /* The checks of the argument itself. */
 TEST_F(context, frame)
 {

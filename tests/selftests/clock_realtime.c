@@ -563,6 +563,38 @@ TEST_F(clock, ring_sentinel_at_once)
 	ring_unmap(r);
 }
 
+/*
+ * More records wait than are moved at once, and the worker does not run for seconds: a failed entry
+ * does not wait for ever, although the ring has room.
+ */
+TEST_F(clock, ring_failure_behind_many)
+{
+	const struct hwtimer_setup setup = {
+		.flags = HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
+		.clockid = CLOCK_REALTIME, .tick_ns = 3 * NSEC_PER_SEC, .slots = 512,
+	};
+	int fd = must_open(O_NONBLOCK), i, n = 0;
+	struct hwtimer_setup arg = setup;
+	struct hwtimer_record rec;
+	struct ring *r;
+
+	ASSERT_EQ(0, hwt_setup(fd, &arg));
+	r = must_ring(fd, 256, 1024, 256);
+	for (i = 0; i < 100; i++)
+		ASSERT_EQ(0, hwt_schedule_id(fd, HWTIMER_CANCEL_ON_SET, HWTIMER_ID(i, 1),
+					     HWTIMER_NEVER, i));
+	must_step(HOUR);
+	for (i = 0; i < 100; i++)
+		ASSERT_EQ(-ENOENT, hwt_query(fd, HWTIMER_ID(i, 1), NULL, NULL));
+	must_put(r, HWTIMER_OP_CANCEL, 0, HWTIMER_ID(200, 1), 0, 777);
+	must_put(r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(201, 1), HWTIMER_NEVER, 778);
+	must_enter(r);
+	eventually((n += ring_reap(r, &rec, 1)) == 101);
+	EXPECT_EQ(HWTIMER_FAILED, rec.kind);
+	eventually(!ring_untaken(r));
+	ring_close(r);
+}
+
 /* However many records are unread, and however many more come, that of a sentinel is read soon. */
 TEST_F(clock, sentinel_first)
 {

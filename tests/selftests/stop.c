@@ -7,6 +7,7 @@
 #define OWN_SLOTS	256
 
 #include "lives.h"
+#include "ring.h"
 #include "wheels.h"
 
 /* None, one, two and thousands. */
@@ -80,6 +81,36 @@ TEST_F(context, after_the_expiries)
 }
 
 /* Afterwards only reads and queries are possible. Promise 6. */
+/* Timeouts that come due while STOP goes through the pages are handed back, not expired later. */
+TEST_F(context, amid_the_expiries)
+{
+	enum { TIMEOUTS = 16384 };
+	unsigned int i, back, after;
+	struct hwtimer_record rec;
+	struct ring *r;
+	__u64 start;
+	int round;
+
+	for (round = 0; round < 4; round++) {
+		r = must_ring(must_open(O_NONBLOCK), TIMEOUTS, TIMEOUTS, TIMEOUTS);
+		start = now_ns() + 100 * NSEC_PER_MSEC;
+		for (i = 0; i < TIMEOUTS; i++)
+			must_put(r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(i, 1),
+				 start + (TIMEOUTS - i) * 2000ULL, i);
+		must_enter(r);
+		while (now_ns() < start + 10 * NSEC_PER_MSEC)
+			;
+		ASSERT_LE(0, hwt_stop(r->fd, NULL));
+		for (i = back = after = 0; ring_reap(r, &rec, 1); i++) {
+			back += rec.kind == HWTIMER_HANDED_BACK;
+			after += back && rec.kind == HWTIMER_EXPIRED;
+		}
+		EXPECT_EQ(TIMEOUTS, i);
+		EXPECT_EQ(0, after);
+		ring_close(r);
+	}
+}
+
 TEST_F(context, afterwards)
 {
 	__u64 id = must_schedule(self->fd, FAR, 1), gone, handed_back;

@@ -214,7 +214,8 @@
  * ioctl returns, or -errno. This includes -EAGAIN of a SCHEDULE at the cap: io_uring does not
  * repeat it. The ioctl's structure has to stay in place until the completion. Further errors:
  *
- * -EOPNOTSUPP	another command; or, on most kernels, the io_uring has IORING_SETUP_IOPOLL
+ * -EOPNOTSUPP	a command that only the ioctl has; or, on most kernels, the io_uring has
+ *		IORING_SETUP_IOPOLL
  * -EINVAL	pad, or a flag of uring_cmd_flags, is not 0
  *
  * SCHEDULE, TOUCH, CANCEL and QUERY complete while they are submitted, unless the entry has
@@ -735,6 +736,8 @@ struct hwtimer_record {
  * @touch: HWTIMER_OP_TOUCH
  * @cancel: HWTIMER_OP_CANCEL
  * @query: HWTIMER_OP_QUERY
+ *
+ * What follows the operation's member of the union must be 0; otherwise its result is -EINVAL.
  */
 struct hwtimer_op {
 	__u32 op;
