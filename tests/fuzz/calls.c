@@ -3,6 +3,7 @@
  * The ioctls: nearly valid arguments, where they are placed, and the checks of the results.
  */
 #include "round.h"
+#include "uring.h"
 
 struct command {
 	unsigned long cmd;
@@ -636,7 +637,7 @@ static int call_at(struct thread *t, struct context *c, enum action action,
 	if (size > known && one_in(&t->random, 2))
 		t->here[known + below(&t->random, size - known)] = 1;
 	p = put_at(t, c, place, t->here, size);
-	cmd = _IOC(_IOC_READ | _IOC_WRITE, HWTIMER_IOC_MAGIC, _IOC_NR(command->cmd), size);
+	cmd = _IOC(_IOC_DIR(command->cmd), HWTIMER_IOC_MAGIC, _IOC_NR(command->cmd), size);
 
 	memcpy(t->step->words, given, sizeof(t->step->words));
 	t->step->size = size;
@@ -1113,4 +1114,126 @@ void do_garbage(struct thread *t, struct context *c)
 	t->step->size = cmd;
 	ret = hwt_ioctl(atomic_load(&c->fd), cmd, p);
 	end_step(t, DO_GARBAGE, ret);
+}
+
+/* A command of io_uring, nearly valid; returns whether it must be refused. */
+static bool fill_uring_cmd(struct thread *t, struct context *c, struct io_uring_sqe *sqe, char *at)
+{
+	enum action action = below(&t->random, one_in(&t->random, 4) ? IOCTLS : DO_STATS + 1);
+	struct hwtimer_uring_cmd payload = { .arg = (uintptr_t)at };
+	size_t size = _IOC_SIZE(commands[action].cmd);
+	bool refused = false;
+	union argument arg;
+
+	fill(t, c, action, &arg);
+	if (one_in(&t->random, 3))
+		mutate(t, &arg, size);
+	restrain(t, action, &arg);
+	memcpy(at, &arg, sizeof(arg));
+	*sqe = (struct io_uring_sqe){
+		.opcode = IORING_OP_URING_CMD, .fd = atomic_load(&c->fd),
+		.off = commands[action].cmd,
+		.flags = (one_in(&t->random, 3) ? IOSQE_ASYNC : 0) |
+			 (one_in(&t->random, 3) ? IOSQE_IO_LINK : 0) |
+			 (one_in(&t->random, 8) ? IOSQE_IO_HARDLINK : 0) |
+			 (one_in(&t->random, 8) ? IOSQE_IO_DRAIN : 0),
+	};
+	if (one_in(&t->random, 4))
+		payload.arg = (uintptr_t)nowhere(t);
+	switch (below(&t->random, 16)) {
+	case 0:
+		sqe->off ^= 1ULL << below(&t->random, 64);
+		break;
+	case 1:
+		payload.pad = rnd(&t->random) >> below(&t->random, 64) | 1;
+		refused = true;
+		break;
+	case 2:
+		sqe->rw_flags = 1U << below(&t->random, 32);
+		refused = true;
+		break;
+	case 3:
+		sqe->fd = -1;
+		refused = true;
+		break;
+	}
+	memcpy((char *)sqe + 48, &payload, sizeof(payload));
+	return refused;
+}
+
+/* Submit some commands, of which some are linked; returns the last result. */
+static int submit_commands(struct thread *t, struct context *c)
+{
+	unsigned int n = 1 + below(&t->random, 4), i;
+	struct io_uring_sqe sqes[4];
+	struct io_uring_cqe cqe;
+	struct uring ring;
+	bool refused[4];
+	int ret;
+
+	/* An invalid entry does not keep the kernel from taking those behind it. */
+	ret = open_ring(&ring, IORING_SETUP_SUBMIT_ALL |
+			(one_in(&t->random, 4) ? IORING_SETUP_SQPOLL : 0));
+	if (ret)
+		return ret;
+	for (i = 0; i < n; i++) {
+		refused[i] = fill_uring_cmd(t, c, &sqes[i], t->here + 256 * i);
+		sqes[i].user_data = i;
+		if (i == n - 1)
+			sqes[i].flags &= ~(IOSQE_IO_LINK | IOSQE_IO_HARDLINK);
+		t->step->words[2 * i] = sqes[i].off;
+		t->step->words[2 * i + 1] = (__u64)sqes[i].flags << 32 | sqes[i].rw_flags;
+	}
+	t->step->size = n;
+	queue(&ring, sqes, n);
+	submit_queued(&ring, n);
+	for (i = 0; i < n; i++) {
+		eventually(completed(&ring, &cqe));
+		/* -ERESTARTSYS and the like are the kernel's own. */
+		if (cqe.user_data >= n || cqe.res < -511 ||
+		    (refused[cqe.user_data] && cqe.res >= 0))
+			fail("command %llu of io_uring: %d", cqe.user_data, cqe.res);
+		ret = cqe.res;
+		if (i < n - 1)
+			count(DO_URING, ret);
+	}
+	close_ring(&ring);
+	return ret;
+}
+
+struct uring_thread {
+	struct thread *t;
+	struct context *c;
+	int ret;
+};
+
+static void *use_uring(void *arg)
+{
+	struct uring_thread *u = arg;
+
+	u->ret = submit_commands(u->t, u->c);
+	return NULL;
+}
+
+/**
+ * do_uring - submit some commands to an io_uring
+ * @t: the thread
+ * @c: a context that is not clean
+ *
+ * Another thread does it: io_uring interrupts the system calls of a thread like a signal, even
+ * after it was closed.
+ */
+void do_uring(struct thread *t, struct context *c)
+{
+	struct uring_thread u = { .t = t, .c = c };
+	pthread_t thread;
+	int ret;
+
+	begin_step(t, c, DO_URING);
+	ret = -pthread_create(&thread, NULL, use_uring, &u);
+	if (!ret) {
+		pthread_join(thread, NULL);
+		ret = u.ret;
+	}
+	end_step(t, DO_URING, ret);
 }

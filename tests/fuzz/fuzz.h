@@ -27,6 +27,7 @@ enum action {
 	IN_BATCH,		/* operations of batches, by HWTIMER_OP_*; 0: unknown ones */
 	IN_RING = IN_BATCH + 5,	/* submissions to clean rings, likewise */
 	DO_GARBAGE = IN_RING + 6,
+	DO_URING,		/* commands by io_uring */
 	DO_OPEN, DO_CLOSE, DO_DUP, DO_READ, DO_READV, DO_POLL, DO_EPOLL, DO_FDINFO,
 	DO_MMAP, DO_MUNMAP, DO_MPROTECT, DO_MREMAP, DO_MADVISE,
 	DO_SCRIBBLE,		/* write to the rings at random */

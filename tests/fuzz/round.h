@@ -140,6 +140,7 @@ void do_batch(struct thread *t, struct context *c);
 void do_list(struct thread *t, struct context *c);
 void do_wheels(struct thread *t, struct context *c);
 void do_garbage(struct thread *t, struct context *c);
+void do_uring(struct thread *t, struct context *c);
 
 /* rings.c */
 void make_rings(struct thread *t, struct context *c);

@@ -713,7 +713,7 @@ TEST_F(context, io_uring)
 		.poll32_events = POLLIN, .user_data = 12,
 	};
 	struct io_uring_cqe cqe;
-	struct ring ring;
+	struct uring ring;
 	int ret = open_ring(&ring, 0), i;
 	__u64 id;
 
@@ -774,7 +774,7 @@ TEST_F(context, io_uring_abandoned)
 		.opcode = IORING_OP_READ, .fd = self->fd,
 		.addr = (uintptr_t)theirs, .len = sizeof(*theirs), .off = -1,
 	};
-	struct ring ring;
+	struct uring ring;
 	int ret = open_ring(&ring, 0);
 
 	if (ret == -ENOSYS)

@@ -16,7 +16,7 @@
 
 FIXTURE(uring) {
 	int fd;
-	struct ring ring;
+	struct uring ring;
 };
 
 FIXTURE_VARIANT(uring) {
@@ -56,7 +56,7 @@ static struct io_uring_sqe command(int fd, __u32 cmd, void *arg, __u8 flags)
 	return sqe;
 }
 
-static int result(struct ring *ring)
+static int result(struct uring *ring)
 {
 	struct io_uring_cqe cqe;
 
@@ -65,7 +65,7 @@ static int result(struct ring *ring)
 }
 
 /* Execute a command, and return its result. */
-static int run(struct ring *ring, int fd, __u32 cmd, void *arg, __u8 flags)
+static int run(struct uring *ring, int fd, __u32 cmd, void *arg, __u8 flags)
 {
 	struct io_uring_sqe sqe = command(fd, cmd, arg, flags);
 
@@ -459,7 +459,7 @@ TEST_F(uring, credentials)
 	ASSERT_EQ(0, set_parameter("max_user_timeouts", 1));
 	for (root = 0; root < 2; root++) {
 		in_child(must_fork()) {
-			struct ring ring;
+			struct uring ring;
 			int fd;
 
 			if (root)
@@ -488,7 +488,7 @@ TEST(iopoll)
 	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .cap = 1 };
 	struct hwtimer_schedule s = { .flags = HWTIMER_RELATIVE, .time = FAR };
 	int fd = must_open(0), ret, i;
-	struct ring ring;
+	struct uring ring;
 
 	ret = open_ring(&ring, IORING_SETUP_IOPOLL);
 	if (ret == -ENOSYS)

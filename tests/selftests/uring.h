@@ -9,7 +9,7 @@
 
 #include "hwt.h"
 
-struct ring {
+struct uring {
 	int fd;
 	void *rings, *sqes;
 	size_t size, sqe_size, cqe_size, sqes_size;
@@ -17,7 +17,7 @@ struct ring {
 };
 
 /* Open an io_uring; -ENOSYS if the kernel has none. */
-static inline int open_ring(struct ring *ring, __u32 flags)
+static inline int open_ring(struct uring *ring, __u32 flags)
 {
 	struct io_uring_params *p = &ring->params;
 
@@ -46,7 +46,7 @@ static inline int open_ring(struct ring *ring, __u32 flags)
 	return 0;
 }
 
-static inline void close_ring(struct ring *ring)
+static inline void close_ring(struct uring *ring)
 {
 	munmap(ring->rings, ring->size);
 	munmap(ring->sqes, ring->sqes_size);
@@ -59,7 +59,7 @@ static inline void close_ring(struct ring *ring)
  * Put entries into the ring, all at once: the thread of IORING_SETUP_SQPOLL may see them now, and
  * does not link those that it sees to later ones.
  */
-static inline void queue(struct ring *ring, const struct io_uring_sqe *sqes, unsigned int n)
+static inline void queue(struct uring *ring, const struct io_uring_sqe *sqes, unsigned int n)
 {
 	const struct io_sqring_offsets *off = &ring->params.sq_off;
 	__u32 tail = atomic_load(RING(ring, __u32, off->tail)), index;
@@ -74,7 +74,7 @@ static inline void queue(struct ring *ring, const struct io_uring_sqe *sqes, uns
 }
 
 /* Submit what is queued. */
-static inline void submit_queued(struct ring *ring, int n)
+static inline void submit_queued(struct uring *ring, int n)
 {
 	bool thread = ring->params.flags & IORING_SETUP_SQPOLL;
 
@@ -83,13 +83,13 @@ static inline void submit_queued(struct ring *ring, int n)
 		die("io_uring_enter: %s", strerror(errno));
 }
 
-static inline void submit(struct ring *ring, const struct io_uring_sqe *sqe)
+static inline void submit(struct uring *ring, const struct io_uring_sqe *sqe)
 {
 	queue(ring, sqe, 1);
 	submit_queued(ring, 1);
 }
 
-static inline bool completed(struct ring *ring, struct io_uring_cqe *cqe)
+static inline bool completed(struct uring *ring, struct io_uring_cqe *cqe)
 {
 	const struct io_cqring_offsets *off = &ring->params.cq_off;
 	__u32 head = atomic_load(RING(ring, __u32, off->head));
