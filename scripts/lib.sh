@@ -337,9 +337,9 @@ packages=(abigail-tools bc binutils bison bpftrace coccinelle codespell cpio cpp
 	dh-dkms dh-python dpkg-dev flex g++ gcc gcc-12 gcc-multilib gnuplot-nox graphviz junit4
 	lcov libc6-dev libelf-dev libevent-dev libhamcrest-java libnetty-java libpython3-dev
 	libsqlite3-dev liburing-dev libuv1-dev lintian make mandoc mmdebstrap
-	openjdk-17-jdk-headless openssl pahole patch perl pkg-config prometheus python3
-	python3-aiohttp python3-prometheus-client python3-sphinx qemu-system-arm
-	qemu-system-misc qemu-system-x86 reuse rsync shellcheck sparse spin trace-cmd xz-utils)
+	openjdk-17-jdk-headless openssl pahole patch perl pkg-config python3 python3-aiohttp
+	python3-prometheus-client python3-sphinx python3-yaml qemu-system-arm qemu-system-misc
+	qemu-system-x86 reuse rsync shellcheck sparse spin systemd trace-cmd xz-utils)
 
 # need PACKAGE...: install these packages if they are missing; without root, print the command that
 # does
