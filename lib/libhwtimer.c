@@ -1460,7 +1460,7 @@ static int schedule(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_sche
 	for (i = 0; is_full(ret) && (other = shard(h, i)); i++)
 		if (other != own)
 			ret = schedule_in(other, deadline_ns, arg, user_data, id);
-	return is_full(ret) ? schedule_in_any(h->shards, deadline_ns, arg, user_data, id) : ret;
+	return ret == -EAGAIN ? schedule_in_any(h->shards, deadline_ns, arg, user_data, id) : ret;
 }
 
 int hwtimer_schedule_at(struct hwtimer *h, uint64_t deadline_ns, uint64_t user_data,
