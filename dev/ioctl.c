@@ -447,7 +447,7 @@ static long dev_query(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	return ret ?: do_query(ctx, &arg, ANSWER(uarg, arg));
 }
 
-/* Return true if what follows the operation's member of the union is 0: the member may grow there. */
+/* Return true if what follows the operation's member of the union is 0: it may grow there. */
 static bool rest_is_zero(const struct hwtimer_op *op)
 {
 	size_t size = sizeof(op->schedule);

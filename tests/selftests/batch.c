@@ -307,7 +307,9 @@ TEST_F(context, refused)
 TEST_F(context, rest_of_the_union)
 {
 	static const __u32 ops[] = { HWTIMER_OP_TOUCH, HWTIMER_OP_CANCEL };
-	static const size_t used[] = { sizeof(struct hwtimer_touch), sizeof(struct hwtimer_cancel) };
+	static const size_t used[] = {
+		sizeof(struct hwtimer_touch), sizeof(struct hwtimer_cancel),
+	};
 	__u64 id = must_schedule(self->fd, FAR, 0);
 	struct hwtimer_stats before = must_stats(self->fd);
 	struct hwtimer_op op;

@@ -788,7 +788,7 @@ struct hwtimer_batch {
 #define HWTIMER_ID_TAG(id)	((__u64)(id) >> 24)
 
 /* hwtimer_rings.flags */
-#define HWTIMER_RINGS_EVENTFD	0x00000001U
+#define HWTIMER_RINGS_EVENTFD	0x00000001U	/* signal an eventfd when records come */
 
 /**
  * struct hwtimer_rings - create the rings of a context
