@@ -166,6 +166,17 @@ __printf(1, 2) void native_log(const char *fmt, ...);
 #define scnprintf	snprintf
 static inline void strscpy(char *to, const char *from, size_t n) { snprintf(to, n, "%s", from); }
 
+static inline const void *memchr_inv(const void *start, int c, size_t n)
+{
+	const unsigned char *p = start;
+
+	while (n && *p == c) {
+		p++;
+		n--;
+	}
+	return n ? p : NULL;
+}
+
 static inline int kstrtouint(const char *text, unsigned int base, unsigned int *number)
 {
 	char *end;
