@@ -511,8 +511,9 @@ static long dev_batch(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 
 	ops = u64_to_user_ptr(arg.ops);
 	for (i = 0; i < arg.count; i++) {
-		ret = signal_pending(current) ? -ERESTARTSYS :
-						do_op(ctx, ops + (size_t)i * arg.size, arg.size);
+		/* Not signal_pending(): an io_uring's work for this task can wait. */
+		ret = task_sigpending(current) ? -ERESTARTSYS :
+						 do_op(ctx, ops + (size_t)i * arg.size, arg.size);
 		if (ret)
 			return i ? i : (long)ret;
 		cond_resched();

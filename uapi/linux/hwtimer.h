@@ -759,9 +759,8 @@ struct hwtimer_op {
  * @pad: 0
  *
  * Returns how many operations, counted from the first, were executed and have a result, 0 or an
- * error. The others had no effect. If the number is below count, a signal or work of
- * an io_uring of the thread came, or the next element is not readable or not writable; a call with
- * the remaining elements tells which.
+ * error. The others had no effect. If the number is below count, a signal came, or the next
+ * element is not readable or not writable; a call with the remaining elements tells which.
  *
  * -EINVAL	unknown flag; pad is not 0; size is not valid, see "Versions";
  *		count is above 2^31 - 1

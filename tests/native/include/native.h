@@ -577,6 +577,7 @@ void put_task_struct(struct task_struct *task);
 #define MIN_NICE	-20
 #define MAX_NICE	19
 #define signal_pending(t)	false
+#define task_sigpending(t)	false
 #define fatal_signal_pending(t)	false
 #define task_tgid_nr(t)	1
 #define capable(c)	true
