@@ -330,6 +330,7 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE_PARAM(surveys, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(slow_callback, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(callbacks_in_row, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(shows_counters, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(catch_up, thread_mode_gen_params),
 	KUNIT_CASE_PARAM(cap, mode_gen_params),
 	KUNIT_CASE_PARAM(far_wakeups, mode_gen_params),

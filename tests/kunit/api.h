@@ -112,6 +112,6 @@ api_case stop, stop_asleep, stop_from_callback, stop_other_from_callback, stop_t
 	stop_releases, books, stop_softirqs_off;
 /* api_worker.c */
 api_case scheduling, surveys, slow_callback, callbacks_in_row, refused, kick_in_slice,
-	kick_storm, slices;
+	kick_storm, slices, shows_counters;
 
 #endif /* API_H */

@@ -6,6 +6,7 @@
 #include <kunit/test.h>
 #include <linux/cpumask.h>
 #include <linux/delay.h>
+#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/hrtimer.h>
 #include <linux/list.h>
@@ -38,6 +39,8 @@ static bool shown(struct kunit *test, struct hwtimer_wheel *wheel, const char *l
 	m->buf = kvzalloc(m->size, GFP_KERNEL);
 	found = m->buf && !m->op->show(m, NULL) && strnstr(m->buf, line, m->count);
 	filp_close(f, NULL);
+	/* It may be the last one before the module is unloaded. */
+	flush_delayed_fput();
 	return found;
 }
 
@@ -74,6 +77,33 @@ void scheduling(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, cpumask_equal(task->cpus_ptr, cpumask_of(0)));
 		KUNIT_EXPECT_TRUE(test, shown(test, wheel, as[i].shown));
 	}
+}
+
+/* What happens to timeouts is shown on the line of its name: each so often as nothing else. */
+void shows_counters(struct kunit *test)
+{
+	static const char *const lines[] = {
+		"\npending 0\n", "\narmed 8\n", "\ntouched 2\n", "\ncancelled 3\n",
+		"\nexpired 1\n", "\nhanded_back 4\n", "\nrejected 5\n",
+	};
+	struct hwtimer_wheel *wheel = make(test, TICK, SLOTS, 7);
+	struct job *j = jobs(test, wheel, 8);
+	unsigned int i;
+
+	hwtimer_schedule(&j[0].t, 0);
+	nap(SEC);
+	for (i = 0; i < 7; i++)
+		hwtimer_schedule(&j[i].t, 100 * SEC);
+	for (i = 0; i < 5; i++)
+		KUNIT_EXPECT_EQ(test, -EAGAIN, hwtimer_schedule(&j[7].t, 0));
+	for (i = 0; i < 2; i++)
+		hwtimer_touch(&j[i].t, 200 * SEC);
+	for (i = 0; i < 3; i++)
+		hwtimer_cancel(&j[i].t);
+	KUNIT_EXPECT_TRUE(test, shown(test, wheel, "\npending 4\n"));
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
+	for (i = 0; i < ARRAY_SIZE(lines); i++)
+		KUNIT_EXPECT_TRUE_MSG(test, shown(test, wheel, lines[i]), "%s", lines[i]);
 }
 
 struct surveyed {

@@ -186,6 +186,115 @@ static __u64 one_is_locked(void)
 	return 3;
 }
 
+/* If no other shard has events, hwtimer_wait() waits for the locked one, also with timeout 0. */
+static __u64 only_locked(void)
+{
+	struct request periodic = { .periodic = true };
+	struct hwtimer_event e;
+	pthread_t thread;
+
+	set(&held, 0);
+	set(&step, 0);
+	must_open(0);
+	must(schedule_at(NEVER) == 0, "not in the first shard");
+	periodic.deadline = hwtimer_now(h);
+	must(!in_thread(&periodic) && periodic.id >> 60 == 1, "not in the second shard");
+	wait_expired(1);
+	native_before = hold;
+	pthread_create(&thread, NULL, ask, &periodic.id);
+	wait_for(&held, 1, "not locked");
+	set(&step, 2);
+	must(hwtimer_wait(h, &e, 1, 0) == 1 && e.id == periodic.id, "no event");
+	pthread_join(thread, NULL);
+	end();
+	return 2;
+}
+
+/* When @held is 1, go to @step 1, then ask, which takes the lock, and go to @step 2. */
+static void *ask_when_held(void *arg)
+{
+	wait_for(&held, 1, "not locked");
+	set(&step, 1);
+	ask(arg);
+	set(&step, 2);
+	return NULL;
+}
+
+static unsigned int tries;
+
+/* Refuse the place of a periodic timeout until another thread had the lock. */
+static int refuse_place(int fd, unsigned long command, const void *arg)
+{
+	if (command != HWTIMER_IOC_SCHEDULE || get(&step) == 2)
+		return 0;
+	set(&held, 1);
+	if (++tries < 2000)
+		return EEXIST;
+	native_fail("others do not get the lock");
+	return 0;
+}
+
+/* A periodic timeout whose place in the kernel is in use waits for it without the lock. */
+static __u64 place_in_use(void)
+{
+	struct hwtimer_repeat repeat = { .first_ns = NEVER, .period_ns = 1000000000000000 };
+	pthread_t thread;
+	hwtimer_id id;
+
+	set(&held, 0);
+	set(&step, 0);
+	tries = 0;
+	must_open(0);
+	must(!hwtimer_schedule_at(h, NEVER, 0, &id), "schedule failed");
+	native_before = refuse_place;
+	pthread_create(&thread, NULL, ask_when_held, &id);
+	must(!hwtimer_schedule_repeat(h, &repeat, 0, NULL), "schedule failed");
+	pthread_join(thread, NULL);
+	end();
+	return tries;
+}
+
+static bool answered;
+
+/* At the first step, another thread begins to wait for the lock. Has it had it at a later one? */
+static int note_steps(int fd, unsigned long command, const void *arg)
+{
+	if (command != HWTIMER_IOC_RESIZE)
+		return 0;
+	if (!get(&held)) {
+		set(&held, 1);
+		wait_for(&step, 1, "nobody asks");
+		usleep(50000);
+	}
+	answered |= get(&step) == 2;
+	return 0;
+}
+
+/* A large handle shrinks in steps, between which another thread gets the lock. */
+static __u64 shrinks_in_steps(void)
+{
+	enum { N = 40000 };
+	static hwtimer_id many[N];
+	pthread_t thread;
+	unsigned int i;
+
+	set(&held, 0);
+	set(&step, 0);
+	answered = false;
+	must_open(0);
+	for (i = 0; i < N; i++)
+		must(!hwtimer_schedule_at(h, NEVER, 0, &many[i]), "schedule failed");
+	for (i = 1; i < N; i++)
+		must(!hwtimer_cancel(h, many[i]), "cancel failed");
+	native_before = note_steps;
+	pthread_create(&thread, NULL, ask_when_held, &many[0]);
+	must(!hwtimer_shrink(h), "shrink failed");
+	pthread_join(thread, NULL);
+	must(answered, "others do not get the lock");
+	end();
+	return N;
+}
+
 static int first_stopped;
 static unsigned int stop_fails;
 
@@ -355,14 +464,17 @@ static __u64 passes(void)
 
 int main(int argc, char **argv)
 {
-	static const struct test tests[6] = {
+	static const struct test tests[9] = {
 		{ "open_fails", open_fails },
 		{ "one_is_locked", one_is_locked },
 		{ "half_stopped", half_stopped },
 		{ "fixed", fixed },
 		{ "at_the_limit", at_the_limit },
 		{ "passes", passes },
+		{ "only_locked", only_locked },
+		{ "place_in_use", place_in_use },
+		{ "shrinks_in_steps", shrinks_in_steps },
 	};
 
-	return native_main(argc, argv, tests, 6);
+	return native_main(argc, argv, tests, 9);
 }

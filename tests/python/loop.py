@@ -9,6 +9,7 @@ import os
 import random
 import sys
 import threading
+import time
 import traceback
 import warnings
 import weakref
@@ -203,6 +204,21 @@ def closes():
     raises(RuntimeError, timers.schedule, 1, None)
 
 
+def most():
+    """expired(most) returns no more than that, and the others later."""
+    timers, found = _hwtimer.Timers(), []
+    for i in range(70):
+        timers.schedule(0, i)
+    time.sleep(0.1)
+    while len(found) < 70:
+        number = 1 + len(found) % 3
+        batch = timers.expired(number)
+        assert len(batch) <= number, batch
+        found += batch
+    assert sorted(found) == list(range(70)) and timers.pending == 0
+    timers.close()
+
+
 def garbage():
     """The collector finds a loop in a cycle with its timers; nothing is counted wrongly."""
     class Thing:
@@ -323,8 +339,8 @@ def policy():
     asyncio.set_event_loop_policy(None)
 
 
-TESTS = [on_the_wheel, never_early, order, at_once, never, touch, limit, threads, closes, garbage,
-         missing, forks, child_closes, handles, policy]
+TESTS = [on_the_wheel, never_early, order, at_once, never, touch, limit, threads, closes, most,
+         garbage, missing, forks, child_closes, handles, policy]
 
 
 def main():
