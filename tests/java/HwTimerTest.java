@@ -3,6 +3,7 @@ import static org.junit.Assert.*;
 
 import hwtimer.HwTimer;
 import io.netty.util.Timeout;
+import java.lang.reflect.Method;
 import java.util.*;
 import java.util.concurrent.*;
 import java.util.concurrent.atomic.*;
@@ -83,6 +84,23 @@ public class HwTimerTest {
 			     () -> new HwTimer(Long.MAX_VALUE / 512, TimeUnit.NANOSECONDS, 512));
 		new HwTimer(1, MS, 1 << 30).stop();
 		new HwTimer(Long.MAX_VALUE / 512 - 1, TimeUnit.NANOSECONDS, 512).stop();
+	}
+
+	/* Deadlines are rounded up to the tick, and those beyond the end of time are at its end. */
+	@Test
+	public void ticks() throws Exception {
+		HwTimer timer = new HwTimer(100, MS);
+		Method deadline = HwTimer.class.getDeclaredMethod("deadline", long.class);
+		deadline.setAccessible(true);
+		for (long delay : new long[] { 1, 99999999, 100000000, 100000001, 1L << 50 }) {
+			long before = System.nanoTime();
+			long at = (Long)deadline.invoke(timer, delay);
+			assertEquals(0, at % 100000000);
+			assertTrue(at >= before + delay);
+			assertTrue(at < System.nanoTime() + delay + 100000000);
+		}
+		assertEquals(Long.MAX_VALUE, deadline.invoke(timer, Long.MAX_VALUE));
+		timer.stop();
 	}
 
 	@Test(timeout = 60000)
