@@ -228,10 +228,9 @@ static int refuse_place(int fd, unsigned long command, const void *arg)
 	if (command != HWTIMER_IOC_SCHEDULE || get(&step) == 2)
 		return 0;
 	set(&held, 1);
-	if (++tries < 2000)
-		return EEXIST;
-	native_fail("others do not get the lock");
-	return 0;
+	if (++tries == 2000)
+		native_fail("others do not get the lock");
+	return tries < 2000 ? EEXIST : 0;
 }
 
 /* A periodic timeout whose place in the kernel is in use waits for it without the lock. */
