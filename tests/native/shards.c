@@ -157,6 +157,27 @@ static void *ask(void *arg)
 }
 
 /*
+ * Open a handle with a timeout for @deadline in the first shard, and @periodic, which has expired,
+ * in the second one. Returns the thread that keeps the second one locked.
+ */
+static pthread_t open_locked(__u64 deadline, struct request *periodic)
+{
+	pthread_t thread;
+
+	set(&held, 0);
+	set(&step, 0);
+	must_open(0);
+	must(schedule_at(deadline) == 0, "not in the first shard");
+	periodic->deadline = hwtimer_now(h);
+	must(!in_thread(periodic) && periodic->id >> 60 == 1, "not in the second shard");
+	wait_expired(deadline == NEVER ? 1 : 2);
+	native_before = hold;
+	pthread_create(&thread, NULL, ask, &periodic->id);
+	wait_for(&held, 1, "not locked");
+	return thread;
+}
+
+/*
  * While one shard is locked, hwtimer_wait() returns events of another. But it does so only until
  * the turn of the locked one comes.
  */
@@ -164,18 +185,8 @@ static __u64 one_is_locked(void)
 {
 	struct request periodic = { .periodic = true };
 	struct hwtimer_event e[4];
-	pthread_t thread;
+	pthread_t thread = open_locked(0, &periodic);
 
-	set(&held, 0);
-	set(&step, 0);
-	must_open(0);
-	must(schedule_at(0) == 0, "not in the first shard");
-	periodic.deadline = hwtimer_now(h);
-	must(!in_thread(&periodic) && periodic.id >> 60 == 1, "not in the second shard");
-	wait_expired(2);
-	native_before = hold;
-	pthread_create(&thread, NULL, ask, &periodic.id);
-	wait_for(&held, 1, "not locked");
 	must(hwtimer_wait(h, e, 4, -1) == 1 && e[0].id >> 60 == 0, "no event");
 	must(schedule_at(0) == 2, "not in the third shard");
 	wait_expired(3);
@@ -191,18 +202,8 @@ static __u64 only_locked(void)
 {
 	struct request periodic = { .periodic = true };
 	struct hwtimer_event e;
-	pthread_t thread;
+	pthread_t thread = open_locked(NEVER, &periodic);
 
-	set(&held, 0);
-	set(&step, 0);
-	must_open(0);
-	must(schedule_at(NEVER) == 0, "not in the first shard");
-	periodic.deadline = hwtimer_now(h);
-	must(!in_thread(&periodic) && periodic.id >> 60 == 1, "not in the second shard");
-	wait_expired(1);
-	native_before = hold;
-	pthread_create(&thread, NULL, ask, &periodic.id);
-	wait_for(&held, 1, "not locked");
 	set(&step, 2);
 	must(hwtimer_wait(h, &e, 1, 0) == 1 && e.id == periodic.id, "no event");
 	pthread_join(thread, NULL);
