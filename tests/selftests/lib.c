@@ -1072,26 +1072,39 @@ TEST_F(lib, grows_and_shrinks)
 }
 
 /*
+ * Schedule 40,000 timeouts, and cancel all but the first. Returns how much memory was mapped when
+ * there was only that one.
+ */
+static size_t must_grow_and_empty(struct hwtimer *h)
+{
+	static hwtimer_id ids[40000];
+	size_t before = 0;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(ids); i++) {
+		if (hwtimer_schedule(h, FAR, i, &ids[i]))
+			die("timeout %u cannot be scheduled", i);
+		if (!i)
+			before = mapped;
+	}
+	for (i = 1; i < ARRAY_SIZE(ids); i++)
+		if (hwtimer_cancel(h, ids[i]))
+			die("timeout %u cannot be cancelled", i);
+	return before;
+}
+
+/*
  * A handle of which little was used for seconds gives memory back when it waits: not more than 16
  * chunks at a time, and the next ones before it sleeps.
  */
 TEST_F(lib, shrinks_when_idle)
 {
-	enum { N = 40000, STEP = 16 * 1024 };
-	static hwtimer_id ids[N];
+	enum { STEP = 16 * 1024 };
 	size_t before, now;
-	int i;
 
 	if (variant->flags & HWTIMER_OPEN_THREADS)
 		SKIP(return, "as with one thread");
-	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &ids[0]));
-	before = mapped;
-	for (i = 1; i < N; i++) {
-		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, i, &ids[i]));
-	}
-	for (i = 1; i < N; i++) {
-		ASSERT_EQ(0, hwtimer_cancel(self->h, ids[i]));
-	}
+	before = must_grow_and_empty(self->h);
 	/* All were used since the last look. */
 	EXPECT_EQ(0, hwtimer_wait(self->h, &(struct hwtimer_event){ 0 }, 1, 0));
 	EXPECT_LT(before, mapped);
@@ -1110,19 +1123,9 @@ TEST_F(lib, shrinks_when_idle)
 /* A large handle shrinks in steps, between which other threads get the lock. */
 TEST_F(lib, shrinks_in_steps)
 {
-	enum { N = 40000 };
-	static hwtimer_id ids[N];
 	size_t before;
-	int i;
 
-	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &ids[0]));
-	before = mapped;
-	for (i = 1; i < N; i++) {
-		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, i, &ids[i]));
-	}
-	for (i = 1; i < N; i++) {
-		ASSERT_EQ(0, hwtimer_cancel(self->h, ids[i]));
-	}
+	before = must_grow_and_empty(self->h);
 	most_shrunk = 0;
 	ASSERT_EQ(0, hwtimer_shrink(self->h));
 	EXPECT_EQ(before, mapped);
