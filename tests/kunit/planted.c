@@ -6,6 +6,7 @@
  * debugobjects after five.
  */
 #include <kunit/test.h>
+#include <linux/completion.h>
 #include <linux/err.h>
 #include <linux/hrtimer.h>
 #include <linux/mutex.h>
@@ -177,29 +178,52 @@ static void freed(struct kunit *test)
 	hwtimer_wheel_destroy(wheel);
 }
 
+/* A callback that holds the worker. */
+struct hold {
+	struct hwtimer_timeout	t;
+	struct completion	began, over;
+};
+
+static void hold_worker(struct hwtimer_timeout *t)
+{
+	struct hold *h = container_of(t, struct hold, t);
+
+	complete(&h->began);
+	wait_for_completion(&h->over);
+}
+
 /*
  * A function that may not sleep is about to return while a timeout on its stack is pending: the
- * wheel drops the timeout soon.
+ * wheel drops the timeout soon. Not before tracking has ended, as the worker is held until then.
  */
 static void left_on_stack(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel;
 	struct job j = { };
+	struct hold h;
 
 	need(test, DEBUG_OBJECTS, "CONFIG_DEBUG_OBJECTS");
 	wheel = a_wheel(test);
+	init_completion(&h.began);
+	init_completion(&h.over);
+	hwtimer_init_on_stack(&h.t, wheel, hold_worker);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&h.t, 0));
+	wait_for_completion(&h.began);
 	hwtimer_init_on_stack(&j.t, wheel, job_fired);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j.t, SEC));
 	expect_report("ODEBUG: free active .* hwtimer_timeout hint: job_fired");
-	/* by the worker, when it drops the timeout, perhaps as soon as it can run */
+	/* by the worker, when it drops the timeout */
 	expect_report("ODEBUG: deactivate not available .* hwtimer_timeout hint: job_fired");
 	preempt_disable();
 	hwtimer_destroy_on_stack(&j.t);
 	preempt_enable();
 	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
+	complete(&h.over);
 	nap(2 * SEC);
 	KUNIT_EXPECT_EQ(test, 0UL, wheel->filed);
 	KUNIT_EXPECT_EQ(test, 0, j.fired);
+	hwtimer_cancel_sync(&h.t);
+	hwtimer_destroy_on_stack(&h.t);
 	hwtimer_wheel_destroy(wheel);
 }
 
