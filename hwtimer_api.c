@@ -230,6 +230,7 @@ static void wheel_unregister(struct hwtimer_driven *driven)
  * Context: Process context, may sleep.
  *
  * Return: the wheel, to be destroyed by hwtimer_wheel_destroy(), or an ERR_PTR():
+ *
  * * -EINVAL - no name, or an invalid one; @tick_ns or @slots is 0; @slots above HWTIMER_MAX_SLOTS;
  *   one round (@tick_ns times the rounded @slots) longer than HWTIMER_HORIZON; so many @levels that
  *   a slot of the top level is longer than HWTIMER_HORIZON; more than one level, or
@@ -663,6 +664,7 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
  * Context: Any context but NMI. Lock-free; does not allocate.
  *
  * Return: as hwtimer_schedule_at(), and
+ *
  * * -EINVAL - @period_ns is 0
  * * -EBUSY - it is pending
  *
@@ -708,6 +710,7 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule_forward);
  * Context: Any context but NMI. Lock-free; does not allocate.
  *
  * Return: as hwtimer_schedule_at(), and
+ *
  * * -ETIME - @deadline_ns is reached: the callback does its work
  *
  * On error nothing has changed. On a wheel with a cap the callback has to handle -EAGAIN, because

@@ -765,8 +765,9 @@ struct hwtimer_op {
  * -EINVAL	unknown flag; pad is not 0; size is not valid, see "Versions";
  *		count is above 2^31 - 1
  * -EFAULT	the first element is not readable or not writable
- * -E2BIG	the first element has a field that this version does not know and that is not 0
  * -EINTR	a signal came before the first operation, and its handler ran
+ *
+ * or -E2BIG if the first element has a field that this version does not know and that is not 0.
  */
 struct hwtimer_batch {
 	__u32 flags;
