@@ -1736,43 +1736,62 @@ static bool all_stopped(const struct hwtimer *h, uint32_t nr)
 			      nr == nr_shards(h->shards));
 }
 
+/* What collect_all() has found so far. */
+struct harvest {
+	struct hwtimer_event	*events;
+	int			max, n;
+	bool			*more;
+	uint32_t		stopped;	/* how many shards */
+	int			error;
+};
+
+/* Collect events of one shard, and unlock it. */
+static void collect_from(struct hwtimer *each, struct harvest *all)
+{
+	int got = collect(each, all->events + all->n, all->max - all->n, all->more);
+
+	unlock(each);
+	if (got > 0)
+		all->n += got;
+	else if (got == -ESHUTDOWN)
+		all->stopped++;
+	else if (got)
+		all->error = got;
+}
+
 /* Collect events of all shards, beginning with another one each time. */
 static int collect_all(struct hwtimer *h, struct hwtimer_event *events, int max, bool *more)
 {
-	uint32_t nr = 1, first = 0, stopped = 0, busy = 0, i;
-	int n = 0, ret = 0, got;
+	struct harvest all = { .events = events, .max = max, .more = more };
+	uint32_t nr = 1, first = 0, busy = 0, i;
 	struct hwtimer *each;
 
 	if (h->shards) {
 		nr = nr_shards(h->shards);
 		first = __atomic_fetch_add(&h->shards->next, 1, __ATOMIC_RELAXED) % nr;
 	}
-	/*
-	 * Wait for the lock of the first, so that even a shard which is always locked has its turn.
-	 * Then look at those whose lock is free. Wait for the others only if there are no events.
-	 */
-	for (i = 0; i < 2 * nr && n < max; i++) {
+	/* Wait for the lock of the first, so that even one that is always locked gets its turn. */
+	each = shard(h, first);
+	lock(each);
+	collect_from(each, &all);
+	for (i = 1; i < nr && all.n < max; i++) {
 		each = shard(h, (first + i) % nr);
-		if (i && i < nr && !lock_try(&each->lock)) {
+		if (lock_try(&each->lock))
+			collect_from(each, &all);
+		else
 			busy |= 1U << i;
-			continue;
-		}
-		if (i >= nr && (n || !(busy & 1U << (i - nr))))
-			continue;
-		if (!i || i >= nr)
-			lock(each);
-		got = collect(each, events + n, max - n, more);
-		unlock(each);
-		if (got > 0)
-			n += got;
-		else if (got == -ESHUTDOWN)
-			stopped++;
-		else if (got)
-			ret = got;
 	}
-	if (n || ret)
-		return n ? n : ret;
-	return stopped == nr && all_stopped(h, nr) ? -ESHUTDOWN : 0;
+	/* Wait for the locks of the others only if there are no events. */
+	for (i = 1; i < nr && !all.n; i++) {
+		if (!(busy & 1U << i))
+			continue;
+		each = shard(h, (first + i) % nr);
+		lock(each);
+		collect_from(each, &all);
+	}
+	if (all.n || all.error)
+		return all.n ? all.n : all.error;
+	return all.stopped == nr && all_stopped(h, nr) ? -ESHUTDOWN : 0;
 }
 
 static void note_stopped(struct hwtimer *h)
