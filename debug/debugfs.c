@@ -56,6 +56,8 @@ static int stats_show(struct seq_file *m, void *unused)
 	seq_printf(m, "max_levels %u\n", s.max_levels);
 	seq_printf(m, "cap %llu\n", s.cap);
 	seq_printf(m, "state %s\n", states[s.state]);
+	seq_printf(m, "start_ns %llu\n", driven->start_ns);
+	seq_printf(m, "now_ns %llu\n", hwtimer_clock_ns(driven));
 	seq_printf(m, "pending %llu\n", s.pending);
 	seq_printf(m, "filed %lu\n", READ_ONCE(driven->wheel.filed));
 	seq_printf(m, "armed %llu\n", s.armed);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * hwtimerctl draw: an SVG picture of a wheel. Levels are rings, the lowest one innermost, with a
- * mark for each slot, or group of slots, that holds timeouts. The lateness of expiries is a
- * histogram.
+ * mark for each slot, or group of slots, that holds timeouts, and a hand that points to now. The
+ * lateness of expiries and the time from now to the deadlines are histograms.
+ *
+ * The timeouts of a slot expire or cascade when the hand reaches its mark. "now" is read before the
+ * buckets, so that what expires meanwhile is missing, and not behind the hand.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,10 +20,15 @@
 
 #define CENTRE		300u	/* of the rings, in both directions */
 #define INNER		90.0	/* radius */
-#define OUTER		280.0
-#define COLUMN		630u	/* where the text begins, x */
+#define OUTER		230.0
+#define COLUMN		620u	/* where the text begins, x */
 #define WIDTH		1000u
 #define ROW		18u
+
+/* The time axis, from left to right, and the height of the bars on it */
+#define AXIS_LEFT	40u
+#define AXIS_RIGHT	960u
+#define AXIS_BARS	100u
 
 /* The buckets of a wheel, added up by sectors of adjacent slots. */
 struct picture {
@@ -31,7 +39,19 @@ struct picture {
 	uint64_t filed[MAX_LEVELS][MAX_SECTORS];
 	uint64_t in_level[MAX_LEVELS], used[MAX_LEVELS];	/* timeouts; slots that hold some */
 	uint64_t most;		/* in a sector */
+	/* By the wheel's clock, from debugfs. now_ns is 0 if the module does not show it. */
+	uint64_t now_ns, start_ns;
+	uint64_t *left, n_left, room;	/* how long until the listed timeouts expire, sorted */
+	uint64_t unlisted, never;	/* how many are not listed, or never expire */
 };
+
+static void take_stat(struct picture *p, const char *path, const char *line)
+{
+	(void)path;
+	/* Each line matches one of them at most. */
+	if (sscanf(line, "now_ns %" SCNu64, &p->now_ns) != 1)
+		sscanf(line, "start_ns %" SCNu64, &p->start_ns);
+}
 
 static void take_bucket(struct picture *p, const char *path, const char *line)
 {
@@ -53,20 +73,53 @@ static void take_bucket(struct picture *p, const char *path, const char *line)
 		p->most = *filed;
 }
 
-static void read_buckets(struct picture *p, const char *debugfs)
+static void take_pending(struct picture *p, const char *path, const char *line)
+{
+	uint64_t deadline, n;
+
+	if (sscanf(line, "more %*u %*u %*u %" SCNu64, &n) == 1) {
+		p->unlisted += n;
+		return;
+	}
+	if (sscanf(line, "timeout %*u %*u %" SCNu64, &deadline) != 1)
+		ctl_die(CTL_FAILED, "%s: not a pending timeout: '%.*s'", path,
+			(int)strcspn(line, "\n"), line);
+	if (deadline == UINT64_MAX) {
+		p->never++;
+		return;
+	}
+	if (p->n_left == p->room) {
+		p->room = p->room ? 2 * p->room : 1024;
+		p->left = realloc(p->left, p->room * sizeof(*p->left));
+		if (!p->left)
+			ctl_die(CTL_FAILED, "out of memory");
+	}
+	p->left[p->n_left++] = deadline > p->now_ns ? deadline - p->now_ns : 0;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Give each line of the wheel's file @name in debugfs to @take. */
+static void read_lines(struct picture *p, const char *debugfs, const char *name,
+		       void (*take)(struct picture *p, const char *path, const char *line))
 {
 	char path[8192], *line = NULL;
 	size_t room = 0;
 	FILE *file;
 
-	snprintf(path, sizeof(path), "%s/hwtimer/%s/buckets", debugfs, p->wheel->name);
+	snprintf(path, sizeof(path), "%s/hwtimer/%s/%s", debugfs, p->wheel->name, name);
 	file = fopen(path, "re");
 	if (!file)
 		ctl_die(errno == EACCES || errno == EPERM ? CTL_NO_RIGHTS : CTL_FAILED,
 			"%s: %s", path, strerror(errno));
 	errno = 0;
 	while (getline(&line, &room, file) > 0)
-		take_bucket(p, path, line);
+		take(p, path, line);
 	if (!feof(file))
 		ctl_die(CTL_FAILED, "%s: %s", path, strerror(errno));
 	free(line);
@@ -135,11 +188,41 @@ static uint64_t slot_ns(const struct picture *p, unsigned int level)
 	return ns;
 }
 
+/*
+ * The time axis around the rings, for the outermost: now, and what the hand reaches after each
+ * quarter of a turn of @turn ns. The hand is at @degrees.
+ */
+static void draw_turn(uint64_t turn, double degrees)
+{
+	const char *class = "now m";
+	unsigned int i;
+
+	for (i = 0; i < 4; i++) {
+		/* Beside the rings it must not reach into them. */
+		if (i && (degrees < 15 || degrees > 345 || (degrees > 165 && degrees < 195)))
+			class = "note m";
+		else if (i)
+			class = degrees < 180 ? "note" : "note count";
+		printf("<text class=\"%s\" y=\"%d\" ", class,
+		       degrees > 90 && degrees < 270 ? 8 : 0);
+		printf("transform=\"rotate(%.4f) translate(0 %.2f) rotate(%.4f)\">", degrees,
+		       -OUTER - 10, -degrees);
+		if (i) {
+			fputs("+", stdout);
+			put_span(turn / 4 * i);
+		} else {
+			fputs("now", stdout);
+		}
+		puts("</text>");
+		degrees = degrees < 270 ? degrees + 90 : degrees - 270;
+	}
+}
+
 static void draw_level(const struct picture *p, unsigned int level)
 {
-	double band = (OUTER - INNER) / p->levels, r = INNER + level * band;
+	double band = (OUTER - INNER) / p->levels, r = INNER + level * band, degrees;
 	double width = 2 * 3.14159265 * r / p->sectors, length;
-	uint64_t each = p->slots / p->sectors, n;
+	uint64_t each = p->slots / p->sectors, n, ns = slot_ns(p, level), turn;
 	unsigned int i;
 
 	printf("<circle class=\"ring\" r=\"%.2f\" stroke-width=\"%.2f\"/>\n", r + band * 0.45,
@@ -159,6 +242,17 @@ static void draw_level(const struct picture *p, unsigned int level)
 			printf(" %u", i);
 		printf(": %" PRIu64 " timeout%s</title></rect>\n", n, plural(n));
 	}
+	if (!p->now_ns)
+		return;
+	/* A level whose turn is longer than 2^64 ns has not got far. */
+	if (__builtin_mul_overflow(ns, p->slots, &turn))
+		turn = UINT64_MAX;
+	degrees = 360.0 * ((p->now_ns - p->start_ns) % turn) / turn;
+	printf("<g class=\"hand\" transform=\"rotate(%.4f)\"><title>level %u: now is slot %" PRIu64
+	       "</title>\n<path class=\"hand\" d=\"M0 %.2f V%.2f\"/></g>\n", degrees, level,
+	       (p->now_ns - p->start_ns) % turn / ns, -r + 4, -r - band * 0.9 - 4);
+	if (level + 1 == p->levels)
+		draw_turn(turn, degrees);
 }
 
 /* The bins from the first to the last that is not empty. Returns the y where they end. */
@@ -210,6 +304,8 @@ static unsigned int draw_legend(const struct picture *p, unsigned int y)
 		printf("<text x=\"%u\" y=\"%u\">level %u: %" PRIu64 " in %" PRIu64 " slot%s of ",
 		       COLUMN, y, i, p->in_level[i], p->used[i], plural(p->used[i]));
 		put_span(slot_ns(p, i));
+		fputs("; a turn: ", stdout);
+		put_span(slot_ns(p, i + 1));
 		puts("</text>");
 	}
 	y += ROW + ROW / 2;
@@ -221,31 +317,146 @@ static unsigned int draw_legend(const struct picture *p, unsigned int y)
 	y += ROW;
 	printf("<text class=\"note\" x=\"%u\" y=\"%u\">Its length: the ", COLUMN, y);
 	printf("logarithm of the number; the longest: %" PRIu64 "</text>\n", p->most);
+	if (p->now_ns) {
+		y += ROW;
+		printf("<text class=\"now\" x=\"%u\" y=\"%u\">", COLUMN, y);
+		puts("The hands point to now</text>");
+	}
 	return y;
+}
+
+/* On the time axis: up to a tick from now, up to 2, 4, 8 ticks and so on, each as wide. */
+static unsigned int axis_bin(const struct picture *p, uint64_t left)
+{
+	unsigned int bin = 0;
+
+	/* No deadline is more than HWTIMER_HORIZON, 2^60 ns, after the start. */
+	while (bin < 63 && p->tick_ns << bin < left)
+		bin++;
+	return bin;
+}
+
+static double axis_x(const struct picture *p, uint64_t left, unsigned int bins)
+{
+	unsigned int bin = axis_bin(p, left);
+	double above = bin ? p->tick_ns << (bin - 1) : 0, below = p->tick_ns << bin;
+	double at = bin + (left - above) / (below - above);
+
+	return AXIS_LEFT + (AXIS_RIGHT - AXIS_LEFT) * at / bins;
+}
+
+/* The time within which @percent of the listed timeouts expire. */
+static uint64_t time_left(const struct picture *p, unsigned int percent)
+{
+	uint64_t rank = (p->n_left * percent + 99) / 100;
+
+	return p->left[rank ? rank - 1 : 0];
+}
+
+static const unsigned int percents[] = { 50, 90, 99, 100 };
+
+static void draw_bars(const struct picture *p, unsigned int bins, unsigned int y)
+{
+	double width = (double)(AXIS_RIGHT - AXIS_LEFT) / bins, height;
+	uint64_t in_bin[64] = { 0 }, most = 1, i;
+
+	for (i = 0; i < p->n_left; i++)
+		in_bin[axis_bin(p, p->left[i])]++;
+	for (i = 0; i < bins; i++)
+		most = in_bin[i] > most ? in_bin[i] : most;
+	for (i = 0; i < bins; i++) {
+		if (!in_bin[i])
+			continue;
+		height = 1 + (AXIS_BARS - 1.0) * in_bin[i] / most;
+		printf("<rect class=\"due\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" ",
+		       AXIS_LEFT + width * i + 1, y - height, width - 2);
+		printf("height=\"%.2f\"><title>%" PRIu64 " timeout%s within ", height, in_bin[i],
+		       plural(in_bin[i]));
+		put_span(p->tick_ns << i);
+		puts("</title></rect>");
+	}
+	for (i = 0; i <= bins; i += (bins + 11) / 12) {
+		printf("<text class=\"%s\" x=\"%.2f\" y=\"%u\">", i ? "note m" : "now m",
+		       AXIS_LEFT + width * i, y + ROW);
+		if (i)
+			put_span(p->tick_ns << (i - 1));
+		else
+			fputs("now", stdout);
+		puts("</text>");
+	}
+}
+
+/* When the timeouts expire, on an axis that begins now. */
+static void draw_due(const struct picture *p, unsigned int y)
+{
+	unsigned int bins, i;
+	bool right;
+	double x;
+
+	printf("<text class=\"head\" x=\"%u\" y=\"%u\">Time from now to the deadlines of ",
+	       AXIS_LEFT, y);
+	printf("%" PRIu64 " timeout%s</text>\n", p->n_left, plural(p->n_left));
+	if (p->unlisted || p->never)
+		printf("<text class=\"note count\" x=\"%u\" y=\"%u\">not counted: %" PRIu64
+		       " that debugfs does not list, %" PRIu64 " that never expire</text>\n",
+		       AXIS_RIGHT, y, p->unlisted, p->never);
+	if (!p->n_left)
+		return;
+	bins = axis_bin(p, time_left(p, 100)) + 1;
+	bins = bins < 4 ? 4 : bins;
+	/* The farthest on top, so that no line crosses the words of another. */
+	for (i = ARRAY_SIZE(percents); i > 0; i--) {
+		y += ROW;
+		x = axis_x(p, time_left(p, percents[i - 1]), bins);
+		right = x > AXIS_LEFT + 130;
+		printf("<path class=\"percent\" d=\"M%.2f %u V%u\"/>\n", x, y - 11,
+		       y + ROW * i + AXIS_BARS - 10);
+		printf("<text class=\"note%s\" x=\"%.2f\" y=\"%u\">%u %% within ",
+		       right ? " count" : "", x + (right ? -4 : 4), y, percents[i - 1]);
+		put_span(time_left(p, percents[i - 1]));
+		puts("</text>");
+	}
+	y += ROW + AXIS_BARS - 10;
+	draw_bars(p, bins, y);
+	printf("<path class=\"axis\" d=\"M%u %u H%u\"/>\n", AXIS_LEFT, y, AXIS_RIGHT);
 }
 
 static void draw(const struct picture *p)
 {
 	const struct hwtimer_wheel_stats *wheel = p->wheel;
-	unsigned int rows = wheel->late_bins + p->levels + 9, height = 40 + rows * ROW, y, i;
+	unsigned int rows = wheel->late_bins + p->levels + 10, due = 40 + rows * ROW, y, i;
 	char state[32] = "";
 
 	for (i = 0; i < ctl_n_fields; i++)
 		if (!strcmp(ctl_fields[i].name, "state"))
 			ctl_format_field(wheel, &ctl_fields[i], state, sizeof(state));
-	if (height < 2 * CENTRE + 60)
-		height = 2 * CENTRE + 60;
-	printf("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" ", WIDTH, height);
-	printf("width=\"%u\" height=\"%u\" role=\"img\">\n<title>hwtimer: wheel ", WIDTH, height);
+	if (due < 2 * CENTRE + 60)
+		due = 2 * CENTRE + 60;
+	y = due + (p->now_ns ? ROW * 6 + AXIS_BARS + 40 : 0);
+	printf("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" ", WIDTH, y);
+	printf("width=\"%u\" height=\"%u\" role=\"img\">\n<title>hwtimer: wheel ", WIDTH, y);
 	put_text(wheel->name);
-	puts("</title>\n"
+	printf("</title>\n<desc>%" PRIu64 " pending", (uint64_t)wheel->pending);
+	for (i = 0; p->n_left && i < ARRAY_SIZE(percents); i++) {
+		printf("%s %u %% within ", i ? "," : "; from now, they expire:", percents[i]);
+		put_span(time_left(p, percents[i]));
+	}
+	puts("</desc>\n"
 	     "<style>\n"
-	     "text { font: 13px sans-serif; fill: #222 }\n"
+	     "text { font: 13px sans-serif; fill: #222 } .back { fill: #fff }\n"
 	     ".title { font-size: 20px } .head { font-weight: bold } .count { text-anchor: end }\n"
-	     ".note { font-size: 11px; fill: #666 }\n"
-	     ".ring { fill: none; stroke: #eee } .mark, .late { fill: #1f5fa8 }\n"
+	     ".m { text-anchor: middle } .note { font-size: 11px; fill: #555 }\n"
+	     ".ring { fill: none; stroke: #eee } .mark, .late, .due { fill: #1f5fa8 }\n"
+	     ".now { font-weight: bold; fill: #b3261e } path { fill: none }\n"
+	     ".hand { stroke: #b3261e; stroke-width: 2 } .axis, .percent { stroke: #777 }\n"
+	     ".percent { stroke-dasharray: 3 3 }\n"
+	     "@media (prefers-color-scheme: dark) {\n"
+	     "text { fill: #ddd } .back { fill: #16181b } .note { fill: #aaa }\n"
+	     ".ring { stroke: #2a2e33 } .mark, .late, .due { fill: #6aa9f0 }\n"
+	     ".now { fill: #ff8a80 } .hand { stroke: #ff8a80 }\n"
+	     "}\n"
 	     "</style>\n"
-	     "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>");
+	     "<rect class=\"back\" width=\"100%\" height=\"100%\"/>");
 	fputs("<text class=\"title\" x=\"20\" y=\"32\">wheel ", stdout);
 	put_text(wheel->name);
 	fputs("</text>\n<text class=\"note\" x=\"20\" y=\"50\">tick ", stdout);
@@ -260,6 +471,8 @@ static void draw(const struct picture *p)
 	puts("</g>");
 	y = draw_legend(p, 70);
 	draw_late(wheel, y + 2 * ROW);
+	if (p->now_ns)
+		draw_due(p, due + ROW);
 	puts("</svg>");
 }
 
@@ -293,20 +506,30 @@ static int run_draw(struct ctl_args *args)
 		ctl_die(CTL_FAILED, "%s: impossible: slots %" PRIu64 ", levels %" PRIu64, name,
 			p->slots, p->levels);
 	p->sectors = p->slots < MAX_SECTORS ? p->slots : MAX_SECTORS;
-	read_buckets(p, debugfs);
+	read_lines(p, debugfs, "stats", take_stat);
+	if (p->now_ns < p->start_ns)
+		ctl_die(CTL_FAILED, "%s: impossible: now_ns %" PRIu64 ", start_ns %" PRIu64, name,
+			p->now_ns, p->start_ns);
+	read_lines(p, debugfs, "buckets", take_bucket);
+	if (p->now_ns)
+		read_lines(p, debugfs, "pending", take_pending);
+	if (p->n_left)
+		qsort(p->left, p->n_left, sizeof(*p->left), by_time);
 	draw(p);
 	ctl_wheels_free(&wheels);
+	free(p->left);
 	free(p);
 	return CTL_OK;
 }
 
 const struct ctl_command ctl_draw = {
 	.name = "draw",
-	.summary = "an SVG picture of a wheel: its slots and its lateness",
+	.summary = "an SVG picture of a wheel: its slots, its lateness, and what is due when",
 	.help = "draw [--debugfs DIR] [--device PATH] [WHEEL] >FILE\n\n"
 		"Draw a wheel (default: \"dev\") as SVG: its levels as rings, the lowest one\n"
-		"innermost, with marks where there are timeouts, and a histogram of the\n"
-		"lateness of expiries. Requires root and debugfs.\n\n"
+		"innermost, with marks where there are timeouts, and hands that point to now;\n"
+		"a histogram of the lateness of expiries; and the time from now to the\n"
+		"deadlines, with percentiles. Requires root and debugfs.\n\n"
 		"  --debugfs DIR  where debugfs is mounted (default: " CTL_DEBUGFS ")\n"
 		"  --device PATH  the device (default: " CTL_DEVICE ")\n"
 		"  -h, --help     print this help\n",

@@ -1127,6 +1127,7 @@ TEST(draw)
 	EXPECT_QUIET(result.err);
 	EXPECT_EQ(0, count_of(result.out, "class=\"mark\""));
 	EXPECT_IN(result.out, ">0 expired<");
+	EXPECT_IN(result.out, "<title>level 0: now is slot ");
 
 	for (i = 0; i < 20; i++)
 		must_schedule(fd, 0, i);
@@ -1144,6 +1145,7 @@ TEST(draw)
 	EXPECT_IN(result.out, ">20 expired, ");
 	EXPECT_LT(0, count_of(result.out, "class=\"late\""));
 	EXPECT_EQ(1, count_of(result.out, "class=\"ring\""));
+	EXPECT_IN(result.out, ">Time from now to the deadlines of 30 timeouts<");
 	snprintf(path, sizeof(path), "/sys/kernel/debug/hwtimer/%s/buckets", wheel);
 	buckets = must_slurp(path);
 	next = buckets;
