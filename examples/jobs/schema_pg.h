@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
+/*
+ * The tables in PostgreSQL. They are those of SQLite (store_sqlite.c), and in addition:
+ *
+ *	scheduler	one row for each scheduler that may have jobs. Its lease is the time until
+ *			which nobody else may take over its jobs. To take over is to delete the row
+ *	job.owner	the scheduler that has the job: it has planned or started runs of it in its
+ *			memory, and only it may write rows of this job. NULL: nobody has
+ *	run.scheduler	the name of the scheduler that started the command
+ *
+ * Times are ns since 1970, by the clock of the database's machine, which now_ns() returns.
+ */
+#ifndef SCHEMA_PG_H
+#define SCHEMA_PG_H
+
+static const char schema[] =
+	"CREATE FUNCTION now_ns() RETURNS bigint LANGUAGE sql VOLATILE AS $$"
+	"	SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint) * 1000"
+	"$$;"
+	"CREATE TABLE scheduler ("
+	"	id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+	"	name text NOT NULL,"
+	"	lease bigint NOT NULL"
+	");"
+	"CREATE TABLE job ("
+	"	id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+	"	name text NOT NULL UNIQUE,"
+	"	cron text,"
+	"	every bigint,"
+	"	misfire text NOT NULL CHECK (misfire IN ('nothing', 'once')),"
+	"	block text NOT NULL CHECK (block IN ('serial', 'discard', 'cover')),"
+	"	next bigint,"
+	"	owner bigint REFERENCES scheduler ON DELETE SET NULL,"
+	"	CHECK ((cron IS NULL) <> (every IS NULL)),"
+	"	CHECK (every > 0)"
+	");"
+	"CREATE INDEX job_next ON job (next);"
+	"CREATE INDEX job_owner ON job (owner) WHERE owner IS NOT NULL;"
+	"CREATE TABLE argument ("
+	"	job bigint NOT NULL REFERENCES job ON DELETE CASCADE,"
+	"	position bigint NOT NULL,"
+	"	value text NOT NULL,"
+	"	PRIMARY KEY (job, position)"
+	");"
+	"CREATE TABLE run ("
+	"	id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+	"	job bigint NOT NULL REFERENCES job ON DELETE CASCADE,"
+	"	due bigint NOT NULL,"
+	"	until bigint,"
+	"	cause text NOT NULL CHECK (cause IN ('due', 'late', 'misfire')),"
+	"	state text NOT NULL CHECK (state IN ('planned', 'started', 'done', 'covered',"
+	"		'discarded', 'missed', 'interrupted')),"
+	"	lane text CHECK (lane IN ('fast', 'slow')),"
+	"	scheduler text,"
+	"	started bigint,"
+	"	ended bigint,"
+	"	took bigint,"
+	"	status bigint,"
+	"	UNIQUE (job, due)"
+	");"
+	"CREATE INDEX run_ended ON run (job, ended);"
+	"CREATE INDEX run_open ON run (job, due) WHERE state IN ('planned', 'started');";
+
+#endif /* SCHEMA_PG_H */

@@ -1,0 +1,605 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""usage: page.py JOBS_WEB JOBS CONNINFO SCHEMA
+
+Test jobs_web on a SQLite database that JOBS, the scheduler's program, makes in the current
+directory, and on the PostgreSQL database CONNINFO, with the same jobs and the tables of the file
+SCHEMA. Prints TAP.
+"""
+import base64
+import contextlib
+import datetime
+import hashlib
+import html.parser
+import http.client
+import importlib.machinery
+import importlib.util
+import os
+import re
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+import traceback
+import urllib.parse
+
+import psycopg2
+import psycopg2.extensions
+
+S = 10 ** 9
+START = 1_780_000_000 * S       # 2026-05-28 20:26:40 UTC
+EVIL = "<script>alert(1)</script>&\"'<b onclick=x>"
+LONG = "x" * 300
+JOBS = {    # name: schedule as the page has it, options of "jobs add"
+    "tick": ("every 300 ms", ["--every", "300ms"]),
+    "nightly": ("0 30 4 * * mon-fri", ["--cron", "0 30 4 * * mon-fri", "--misfire", "once",
+                                       "--block", "cover"]),
+    "backup of/the_customer_database": ("every 15 min", ["--every", "15m", "--block", "discard"]),
+    EVIL: ("every 1 d", ["--every", "1d"]),
+    "  ä \u202eoverride": ("every 1500 ms", ["--every", "1.5s"]),
+    LONG: ("every 2 h", ["--every", "2h"]),
+    **{f"many{i:02}": ("every 1 h", ["--every", "1h"]) for i in range(55)},
+}
+STATES = ["done", "done", "failed", "covered", "discarded", "missed", "interrupted"]
+
+
+class Page(html.parser.HTMLParser):
+    """What a page has: tables by caption (rows of texts), links by text, text, tags, times."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tables, self.links, self.tags, self.times = {}, {}, [], []
+        self.text = self.visible = ""
+        self.cell = self.rows = self.href = None
+        self.skip = False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.tags.append((tag, attrs))
+        self.skip = tag == "style" or self.skip
+        if tag == "table":
+            self.rows = []
+        elif tag == "tr":
+            self.rows.append([])
+        elif tag in ("th", "td", "caption"):
+            self.cell = ""
+        elif tag == "a":
+            self.href, self.label = attrs["href"], ""
+        elif tag == "time":
+            self.times.append(attrs["datetime"])
+
+    def handle_endtag(self, tag):
+        if tag == "style":
+            self.skip = False
+        elif tag == "caption":
+            self.tables[self.cell] = self.rows
+        elif tag in ("th", "td"):
+            self.rows[-1].append(self.cell)
+        elif tag == "a":
+            self.links[self.label] = self.href
+            self.href = None
+
+    def handle_data(self, data):
+        if self.skip:
+            return
+        self.text += data
+        if self.cell is not None:
+            self.cell += data
+        if self.href is not None:
+            self.label += data
+
+    def rows_of(self, caption):
+        """The rows of a table, as dictionaries by column."""
+        rows = self.tables.get(caption, [[]])
+        return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+
+
+class Web:
+    """A running jobs_web."""
+
+    def __init__(self, name, *options, **environment):
+        self.process = subprocess.Popen(
+            [PROGRAM, name, "--listen", "127.0.0.1:0", *options], stdout=subprocess.PIPE,
+            stderr=open("web.log", "a", encoding="utf-8"), text=True,
+            env=os.environ | {"TZ": "UTC"} | environment)
+        self.url = self.process.stdout.readline().strip()
+        self.address = urllib.parse.urlsplit(self.url).netloc
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def ask(self, path, method="GET", **headers):
+        """The answer's status, headers and body."""
+        connection = http.client.HTTPConnection(self.address, timeout=30)
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        body = answer.read().decode()
+        connection.close()
+        return answer.status, answer.headers, body
+
+    def raw(self, request):
+        """The whole answer to what may be no request."""
+        with socket.create_connection(self.address.split(":"), timeout=30) as connection:
+            connection.sendall(request.encode())
+            return b"".join(iter(lambda: connection.recv(65536), b""))
+
+    def page(self, path, status=200):
+        found, _, body = self.ask(path)
+        assert found == status, f"{path}: {found}: {body[-500:]}"
+        return Page(body)
+
+    def pages(self, path):
+        """This page and all that "Next page" leads to."""
+        while path:
+            page = self.page(path)
+            yield page
+            path = page.links.get("Next page")
+
+
+def is_close(shown, ns):
+    """Is that time of the page this one, which the server showed in UTC?"""
+    when = datetime.datetime.fromtimestamp(ns // S, datetime.timezone.utc)
+    return shown == f"{when:%Y-%m-%d %H:%M:%S}.{ns // 10 ** 6 % 1000:03}"
+
+
+class Sqlite:
+    """A database, filled by "jobs add", and by rows of runs whose times are known."""
+
+    def __init__(self, name, jobs):
+        self.name = name
+        for job, (_, options) in jobs.items():
+            self.add(job, *options)
+        self.fill()
+
+    def connect(self):
+        return contextlib.closing(sqlite3.connect(self.name, isolation_level=None))
+
+    def sql(self, text, *values):
+        with self.connect() as db:
+            return db.execute(text.replace("%s", "?"), values).fetchall()
+
+    def fill(self):
+        self.add_runs("tick", 130)
+        self.add_runs(EVIL, 7)
+        self.add_run("nightly", START + 999 * S, "started", START + 999 * S)
+        self.add_run("nightly", START + 1000 * S, "planned")
+
+    def add(self, name, *options):
+        subprocess.run([JOBS_PROGRAM, self.name, "add", name, *options, "--", "true"], check=True)
+
+    def add_runs(self, name, number):
+        for i in range(number):
+            state = STATES[i % len(STATES)]
+            due = START + i * S
+            ran = state in ("done", "failed")
+            self.add_run(name, due, "done" if ran else state, due + 2_500_000 if ran else None,
+                         (i + 1) * 10 ** 8 if ran else None,
+                         3 * (state == "failed") if ran else None)
+
+    def add_run(self, name, due, state, started=None, took=None, status=None):
+        self.sql("INSERT INTO run (job, due, until, cause, state, lane, started, ended, took, "
+                 "status) SELECT id, %s, %s, %s, %s, %s, %s, %s, %s, %s FROM job WHERE name = %s",
+                 due, due + S, {"missed": "misfire", "covered": "late"}.get(state, "due"), state,
+                 started and "fast", started, took and started + took, took, status, name)
+
+    def log(self, where="TRUE"):
+        return self.sql("SELECT name, due, state, cause, status, took "
+                        "FROM run JOIN job ON job.id = run.job "
+                        f"WHERE {where} ORDER BY due DESC, run.id DESC")
+
+    @contextlib.contextmanager
+    def locked(self):
+        with self.connect() as db:
+            db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            db.execute("BEGIN EXCLUSIVE")
+            yield
+
+    @contextlib.contextmanager
+    def gone(self):
+        os.rename(self.name, "elsewhere")
+        yield
+        os.rename("elsewhere", self.name)
+
+
+class Postgres(Sqlite):
+    def __init__(self, name, like, schema):
+        """A database with the jobs of another one."""
+        self.name = name
+        with open(schema, encoding="utf-8") as text:
+            self.sql(text.read())
+        for job in like.sql("SELECT name, cron, every, misfire, block, next FROM job ORDER BY id"):
+            self.sql("INSERT INTO job (name, cron, every, misfire, block, next) "
+                     "VALUES (%s, %s, %s, %s, %s, %s)", *job)
+        self.fill()
+
+    def connect(self):
+        db = psycopg2.connect(self.name)
+        db.autocommit = True
+        return contextlib.closing(db)
+
+    def sql(self, text, *values):
+        with self.connect() as db:
+            cursor = db.cursor()
+            cursor.execute(text, values)
+            return cursor.fetchall() if cursor.description else None
+
+    @contextlib.contextmanager
+    def locked(self):
+        with self.connect() as db:
+            db.autocommit = False
+            db.cursor().execute("LOCK TABLE run IN ACCESS EXCLUSIVE MODE")
+            yield
+
+    @contextlib.contextmanager
+    def gone(self):
+        """Nobody can connect."""
+        with contextlib.closing(psycopg2.connect(self.name, dbname="postgres")) as db:
+            db.autocommit = True
+            database = psycopg2.extensions.parse_dsn(self.name)["dbname"]
+            db.cursor().execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS false")
+            yield
+            db.cursor().execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS true")
+
+
+def jobs_are_shown(store):
+    with Web(store.name) as web:
+        pages = list(web.pages("/"))
+    rows = [row for page in pages for row in page.rows_of("All jobs")]
+    names = [name for name, in store.sql("SELECT name FROM job ORDER BY name")]
+    assert [row["Job"] for row in rows] == names and len(pages) == 2, names
+    of = {row["Job"]: row for row in rows}
+    for name, (schedule, options) in JOBS.items():
+        assert of[name]["Schedule"] == schedule, of[name]
+        assert of[name]["Misfire"] == ("once" if "once" in options else "nothing")
+        assert of[name]["Block"] == (options[options.index("--block") + 1]
+                                     if "--block" in options else "serial")
+    assert is_close(of["many00"]["Next due"],
+                    store.sql("SELECT next FROM job WHERE name = 'many00'")[0][0])
+    assert is_close(of["nightly"]["Next due"], START + 1000 * S), "a planned run is the next one"
+    assert is_close(of["nightly"]["Running since"], START + 999 * S)
+    assert of["many00"]["Running since"] == of["many00"]["Longest"] == "–"
+    # The last 100 of its 130 due times are from number 30 on.
+    counts = [STATES[i % 7] for i in range(30, 130)]
+    shown = dict(part.split(" ")[::-1] for part in of["tick"]["Last 100 due times"].split(", "))
+    assert shown == {state: str(counts.count(state)) for state in STATES}, shown
+    took = sorted(i + 1 for i in range(30, 130) if STATES[i % 7] in ("done", "failed"))
+    assert of["tick"]["Longest"] == f"{took[-1] / 10:.3f} s", of["tick"]
+    assert of["tick"]["Median time"] == f"{took[(len(took) - 1) // 2] / 10:.3f} s", of["tick"]
+
+
+def due_next_is_shown(store):
+    with Web(store.name) as web:
+        rows = web.page("/").rows_of("Due next")
+        assert "Due next" not in web.page(web.page("/").links["Next page"]).tables
+    due = {name: next for name, next in store.sql("SELECT name, next FROM job")}
+    due["nightly"] = START + 1000 * S
+    first = sorted(due, key=lambda name: due[name])[:10]
+    assert [row["Job"] for row in rows] == first, (rows, first)
+    assert all(is_close(row["Due"], due[row["Job"]]) for row in rows)
+    for row in rows:
+        past = datetime.datetime.fromisoformat(row["Due"]) < datetime.datetime.utcnow()
+        assert row["From now"].startswith("overdue by " if past else "in "), row
+
+
+def log_is_shown(store):
+    with Web(store.name) as web:
+        pages = list(web.pages("/runs"))
+    rows = [row for page in pages for row in page.rows_of("Runs, the latest due time first")]
+    log = store.log()
+    assert len(rows) == len(log) and len(pages) == -(-len(log) // 50), len(rows)
+    for row, (name, due, state, cause, status, took) in zip(rows, log):
+        assert row["Job"] == name and is_close(row["Due"], due) and row["Cause"] == cause, row
+        assert row["State"] == ("failed" if status else state), row
+        if state == "done":
+            assert row["Status"] == str(status) and row["Started late by"] == "2.5 ms", row
+            assert row["Took"] == (f"{took / 10 ** 6:.1f} ms" if took < S else f"{took / S:.3f} s")
+        elif state == "missed":
+            assert row["Status"].startswith("all due times before 2026"), row
+        else:
+            assert row["Took"] == row["Status"] == "–", row
+
+
+def filters(store):
+    conditions = {f"state={state}": f"state = '{state}'" for state in
+                  ("planned", "started", "done", "covered", "discarded", "missed", "interrupted")}
+    conditions |= {f"cause={cause}": f"cause = '{cause}'" for cause in ("due", "late", "misfire")}
+    conditions |= {"state=failed": "state = 'done' AND status = 3", "job=tick": "name = 'tick'",
+                   "job=tick&state=failed&cause=due": "name = 'tick' AND status = 3",
+                   "job=&state=&cause=": "TRUE", "job=many00": "FALSE"}
+    with Web(store.name) as web:
+        for query, where in conditions.items():
+            rows = [row for page in web.pages("/runs?" + query)
+                    for row in page.rows_of("Runs, the latest due time first")]
+            log = store.log(where)
+            assert [row["Job"] for row in rows] == [row[0] for row in log], query
+            assert all(is_close(row["Due"], run[1]) for row, run in zip(rows, log)), query
+        page = web.page("/runs?job=tick&state=failed")
+        assert ("option", {"value": "failed", "selected": ""}) in page.tags
+        assert any(tag == "input" and attrs.get("value") == "tick" for tag, attrs in page.tags)
+        assert web.page("/").links["Misfires"] == "/runs?cause=misfire"
+
+
+def pages_are_stable(store):
+    """What happens between two pages neither repeats nor hides a row that was there before."""
+    before = [(name, due) for name, due, *_ in store.log("name = 'tick'")]
+    seen = []
+    with Web(store.name) as web:
+        for number, page in enumerate(web.pages("/runs?job=tick")):
+            seen += [row["Due"] for row in page.rows_of("Runs, the latest due time first")]
+            store.add_run("tick", START + (2000 + number) * S, "planned")
+            store.sql("UPDATE run SET state = 'discarded' WHERE due = %s", START + 60 * S)
+            if not number:
+                store.sql("DELETE FROM run WHERE due = %s", START + 129 * S)
+    assert len(seen) == len(before) and all(map(is_close, seen, (due for _, due in before))), seen
+
+
+def job_is_shown(store):
+    with Web(store.name) as web:
+        page = web.page("/runs?job=tick")
+        assert "Scheduleevery 300 msMisfirenothingBlockserialNext due20" in page.text, page.text
+        ran = [i for i in range(30, 130) if STATES[i % 7] in ("done", "failed")]
+        bars = [attrs for tag, attrs in page.tags if tag == "rect"]
+        assert [bar.get("class") == "bad" for bar in bars] == \
+            [STATES[i % 7] == "failed" for i in ran]
+        assert float(bars[-1]["height"]) == 100 and float(bars[0]["height"]) < 50
+        assert f"the last {len(ran)} runs took, the oldest first; the high" in page.text
+        assert "There are no such runs." in web.page("/runs?job=many00").text
+
+
+def names_are_escaped(store):
+    with Web(store.name) as web:
+        quoted = urllib.parse.quote(EVIL)
+        for path, status in (("/", 200), ("/runs?job=" + quoted, 200), ("/runs", 200),
+                             (f"/runs?job={quoted}1", 404), (f"/runs?{quoted}=1", 400),
+                             (f"/runs?state={quoted}", 400), (f"/?reload={quoted}", 400)):
+            page = web.page(path, status)
+            assert EVIL in page.text or path in ("/", "/runs"), path
+            for tag, attrs in page.tags:
+                assert tag not in ("script", "b") or set(attrs) <= {"class", "title"}, path
+                assert tag != "script" and "onclick" not in attrs, path
+        link = next(page.links[EVIL] for page in web.pages("/") if EVIL in page.links)
+        assert EVIL in web.page(link).text
+        page = web.page("/runs?job=" + quoted)
+        assert any(tag == "input" and attrs.get("value") == EVIL for tag, attrs in page.tags)
+
+
+def bad_parameters(store):
+    bad = {"/runs?state=ended": "state", "/runs?cause=x": "cause", "/runs?before=1": "before",
+           "/runs?before=1,x": "before", "/runs?before=1,2,3": "before", "/?before=1,2": "before",
+           "/runs?state=done&state=missed": "twice", "/runs?colour=red": "colour",
+           "/runs?state": "cannot be understood", "/?reload=0": "reload", "/?reload=1e3": "reload",
+           "/?reload=-1": "reload", "/?reload=٣": "reload", "/runs?before=٣,1": "before",
+           "/?" + "&a=b" * 50: "cannot be understood",
+           "/runs?before=" + "9" * 5000 + ",1": "before", "/runs?before=--1,1": "before"}
+    with Web(store.name) as web:
+        for path, word in bad.items():
+            page = web.page(urllib.parse.quote(path, safe="/?=&,"), 400)
+            assert word in page.text, (path, page.text)
+        for path in ("/run", "/runs/", "/../etc/passwd", "/runs?job=nobody", "/runs?job=%FF%00",
+                     "/favicon.ico"):
+            web.page(path, 404)
+        for path in ("/runs?before=9223372036854775807,1", "/runs?before=-9223372036854775809,-1",
+                     "/?after=%FF%00", "/?after=", "//runs"):
+            web.page(path, 200)
+        # What no client would send.
+        for request, status in (("GET / x HTTP/1.0\r\n\r\n", 400), ("GET / HTTP/9.9\r\n\r\n", 505),
+                                ("GET /" + "a" * 70000 + " HTTP/1.0\r\n\r\n", 414),
+                                ("BREW / HTTP/1.0\r\n\r\n", 501),
+                                ("GET http://[/ HTTP/1.0\r\n\r\n", 400)):
+            answer = web.raw(request)
+            assert answer.startswith(b"HTTP/1.0 %d " % status), answer[:200]
+            assert b"Content-Security-Policy: default-src 'none'" in answer
+
+
+def only_reads(store):
+    with Web(store.name) as web:
+        for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
+            status, headers, _ = web.ask("/runs", method)
+            assert status == 405 and headers["Allow"] == "GET, HEAD", method
+        head, _, body = web.raw("HEAD /runs?job=tick HTTP/1.0\r\n\r\n").partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.0 200 ") and not body
+        assert b"Content-Length: %d\r\n" % len(web.ask("/runs?job=tick")[2].encode()) in head
+    for sql in ("DELETE FROM run", "UPDATE job SET next = 0", "CREATE TABLE t (a INTEGER)"):
+        try:
+            with MODULE.store_of(store.name).open() as db:
+                db(sql)
+        except MODULE.Problem as problem:
+            assert re.search("read-?only", str(problem)), problem
+        else:
+            raise AssertionError(f"the page's connection can write: {sql}")
+    assert store.log() and store.sql("SELECT count(*) FROM job")[0][0] == len(JOBS)
+
+
+def headers_protect(store):
+    with Web(store.name, "--name", "jobs.example") as web:
+        _, headers, body = web.ask("/")
+        style = re.search("<style>(.*)</style>", body, re.S)[1]
+        digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+        assert headers["Content-Security-Policy"] == (
+            "default-src 'none'; img-src data:; form-action 'self'; base-uri 'none'; "
+            f"frame-ancestors 'none'; style-src 'sha256-{digest}'")
+        assert headers["Cache-Control"] == "no-store"
+        for host, status in (("localhost", 200), ("localhost:80", 200), ("127.0.0.1:80", 200),
+                             ("[::1]:80", 200), ("jobs.example", 200), ("JOBS.example:1", 200),
+                             ("evil.example", 403), ("localhost.evil.example", 403), ("[", 403)):
+            assert web.ask("/", Host=host)[0] == status, host
+
+
+def structure(store):
+    """What screen readers need."""
+    with Web(store.name) as web:
+        for path in ("/", "/runs", "/runs?job=tick"):
+            page = web.page(path)
+            tags = [tag for tag, _ in page.tags]
+            assert ("html", {"lang": "en"}) in page.tags and tags.count("h1") == 1
+            assert tags.count("table") == tags.count("caption") > 0
+            assert all(attrs["scope"] in ("row", "col") for tag, attrs in page.tags if tag == "th")
+            assert tags.count("label") == tags.count("input") + tags.count("select")
+            assert tags.count("main") == 1 and "time" in tags
+
+
+def database_is_away(store):
+    with Web(store.name) as web:
+        for away in store.gone, store.locked:
+            web.page("/")
+            with away():
+                for path in ("/", "/runs?job=tick&reload=7"):
+                    status, headers, body = web.ask(path)
+                    assert status == 503 and headers["Retry-After"] == "5", (away, status)
+                    wait = "7" if "reload" in path else "5"
+                    assert ("meta", {"http-equiv": "refresh", "content": wait}) in Page(body).tags
+                    assert "The database" in Page(body).text, body
+            web.page("/")
+
+
+def no_database_of_jobs(_):
+    with open("text", "w", encoding="utf-8") as text:
+        text.write("This is no database.\n" * 100)
+    with contextlib.closing(sqlite3.connect("other")) as db:
+        db.execute("CREATE TABLE IF NOT EXISTS job (id INTEGER)")
+    for name, word in (("text", "not a database"), ("other", "no database of jobs"),
+                       (".", "cannot be read now"), ("missing", "is not there")):
+        with Web(name) as web:
+            text = web.page("/", 503).text
+            assert word in text, (name, text)
+    assert not os.path.exists("missing")
+
+
+def long_queries_end(store):
+    MODULE.QUERY_S = 1
+    try:
+        with MODULE.store_of(store.name).open() as db:
+            db("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+               "SELECT count(*) FROM n")
+    except MODULE.Problem as problem:
+        assert problem.status == 503 and "takes longer than" in str(problem), problem
+        return
+    finally:
+        MODULE.QUERY_S = 5
+    raise AssertionError("the query ended by itself")
+
+
+def zones(store):
+    with Web(store.name, TZ="Europe/Berlin") as web:
+        page = web.page("/runs?job=tick&state=interrupted&before=1780000007000000000,0")
+        summer = "2026-05-28 22:26:46.000"
+        assert "2026-05-28 22:26:46.000+0200" in page.times, page.times
+        row = page.rows_of("Runs, the latest due time first")[0]
+        offset = subprocess.run(["date", "+%:z %Z"], env={"TZ": "Europe/Berlin"}, check=True,
+                                capture_output=True, text=True).stdout.split()
+        assert row["Due"] == summer + ("" if offset[1] == "CEST" else " UTC+02:00"), row
+        assert f"in UTC{offset[0]} ({offset[1]}) unless" in page.text, page.text
+    with Web(store.name) as web:
+        assert "in UTC unless they say otherwise" in web.page("/").text
+
+
+def owners_are_shown(store):
+    now = time.time_ns()
+    for name, lease in (("here:1", now + 1000 * S), ("there:<2>", START)):
+        store.sql("INSERT INTO scheduler (name, lease) VALUES (%s, %s)", name, lease)
+    store.sql("UPDATE job SET owner = (SELECT id FROM scheduler WHERE name = 'here:1') "
+              "WHERE name LIKE 'many0%%' AND id > %s", 0)
+    store.sql("UPDATE job SET owner = (SELECT id FROM scheduler WHERE name = 'there:<2>') "
+              "WHERE name = 'tick'")
+    store.sql("UPDATE run SET scheduler = 'there:<2>' WHERE due = %s", START + 3 * S)
+    with Web(store.name) as web:
+        pages = list(web.pages("/"))
+        caption = next(iter(pages[0].tables))
+        assert re.fullmatch(r"Schedulers, at 20[-\d]* [:\d]*\.\d* by the database's clock", caption)
+        rows = pages[0].rows_of(caption)
+        assert [row["Scheduler"] for row in rows] == ["here:1", "there:<2>"]
+        assert [row["Owns jobs"] for row in rows] == ["10", "1"], rows
+        assert rows[0]["Its lease"].startswith("until 2"), rows
+        assert rows[1]["Its lease"] == "ended 2026-05-28 20:26:40.000", rows
+        owner = {row["Job"]: row["Owner"] for page in pages for row in page.rows_of("All jobs")}
+        assert owner["tick"] == "there:<2>, ended 2026-05-28 20:26:40.000", owner
+        assert owner["many03"].startswith("here:1, until 2") and owner["many30"] == "–", owner
+        page = web.page("/runs?job=tick&state=covered")
+        assert "Ownerthere:<2>, ended 2026" in page.text
+        rows = page.rows_of("Runs, the latest due time first")
+        assert [row["Scheduler"] for row in rows if is_close(row["Due"], START + 3 * S)] == \
+            ["there:<2>"], rows
+        assert "There is no job 'caf?\0'" in web.page("/runs?job=caf%FF%00", 404).text.replace(
+            "\ufffd", "\0")
+
+
+def no_postgres(store):
+    """There is none at that address, or it has no such tables."""
+    for change, words in (("port=1", "No such file"), ("dbname=none", "does not exist"),
+                          ("dbname=postgres", "no database of jobs")):
+        with Web(f"{store.name} {change}") as web:
+            text = web.page("/", 503).text
+            assert words in text, text
+    done = subprocess.run([PROGRAM, "host=x y=z"], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 1 and 'invalid connection option "y"' in done.stderr, done.stderr
+
+
+def names_in_other_bytes(store):
+    """A name that is not UTF-8 is shown, and leads to its job."""
+    store.add(b"caf\xe9", "--every", "1h")
+    with Web(store.name) as web:
+        link = next(page.links["caf?"] for page in web.pages("/") if "caf?" in page.links)
+        assert link == "/runs?job=caf%E9" and "Job caf?" in web.page(link).text
+
+
+def starts(store):
+    def run(*arguments):
+        done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=30)
+        return done.returncode, done.stdout + done.stderr
+
+    with Web(store.name) as web:
+        status, text = run(store.name, "--listen", web.address)
+        assert status == 1 and text == f"jobs_web: {web.address}: Address already in use\n", text
+    for listen in ("8080", "localhost:http", "localhost:65536", "localhost:-1", "[]:1", ":1"):
+        status, text = run(store.name, "--listen", listen)
+        assert status == 2 and "ADDRESS:PORT, not" in text, text
+    assert run()[0] == 2 and "[127.0.0.1:8080]" in run("--help")[1]
+    with Web(store.name, "--listen", "[::1]:0") as web:
+        assert web.url.startswith("http://[::1]:")
+        web.page("/")
+
+
+TESTS = [jobs_are_shown, due_next_is_shown, log_is_shown, filters, job_is_shown, names_are_escaped,
+         bad_parameters, only_reads, headers_protect, structure, database_is_away, long_queries_end,
+         zones, pages_are_stable]
+POSTGRES_TESTS = [owners_are_shown, no_postgres]
+SQLITE_TESTS = [no_database_of_jobs, starts, names_in_other_bytes]
+
+def run(tests):
+    """Run (name, function, store) of each test."""
+    print(f"1..{len(tests)}", flush=True)
+    for number, (name, test, store) in enumerate(tests, 1):
+        try:
+            test(store)
+            print(f"ok {number} {name}", flush=True)
+        except Exception:
+            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), end="")
+            print(f"not ok {number} {name}", flush=True)
+
+
+def load(path):
+    loader = importlib.machinery.SourceFileLoader("jobs_web", path)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("jobs_web", loader))
+    sys.dont_write_bytecode = True
+    loader.exec_module(module)
+    return module
+
+
+def main():
+    sqlite = Sqlite("db", JOBS)
+    postgres = Postgres(sys.argv[3], sqlite, sys.argv[4])
+    run([(f"sqlite.{test.__name__}", test, sqlite) for test in TESTS + SQLITE_TESTS] +
+        [(f"postgres.{test.__name__}", test, postgres) for test in TESTS + POSTGRES_TESTS])
+
+
+PROGRAM, JOBS_PROGRAM = map(os.path.abspath, sys.argv[1:3])
+MODULE = load(PROGRAM)
+if __name__ == "__main__":
+    main()
