@@ -29,6 +29,7 @@ static bool shown(struct kunit *test, struct hwtimer_wheel *wheel, const char *l
 	struct file *f;
 	bool found;
 
+	need_files(test);
 	KUNIT_ASSERT_NOT_NULL(test, path);
 	snprintf(path, PATH_MAX, "/sys/kernel/debug/hwtimer/%s/stats", to_driven(wheel)->name);
 	f = filp_open(path, O_RDONLY, 0);

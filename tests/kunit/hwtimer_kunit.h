@@ -8,6 +8,8 @@
 #include <kunit/test.h>
 #include <linux/hrtimer.h>
 #include <linux/ktime.h>
+#include <linux/namei.h>
+#include <linux/path.h>
 #include <linux/sched.h>
 #include <linux/string.h>
 #include <linux/types.h>
@@ -39,6 +41,16 @@ struct mode {
 	}									\
 	KUNIT_ARRAY_PARAM(name, array, name##_desc)
 #endif
+
+/* Suites that are built into a kernel run before it mounts a file system. */
+static inline void need_files(struct kunit *test)
+{
+	struct path path;
+
+	if (kern_path("/sys/kernel/debug", 0, &path))
+		kunit_skip(test, "no file system is mounted yet");
+	path_put(&path);
+}
 
 /* Sleep until @ns on CLOCK_MONOTONIC. With time-travel=inf-cpu that takes no real time. */
 static inline void nap_until(u64 ns)

@@ -304,10 +304,13 @@ static noinline void slow_fired(struct hwtimer_timeout *t)
 /* A warning per function, a count per call; with a limit of 0 neither. */
 static void long_callback(struct kunit *test)
 {
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct job *j = jobs(test, wheel, 1);
+	struct hwtimer_wheel *wheel;
+	struct job *j;
 	unsigned int i;
 
+	need_files(test);
+	wheel = a_wheel(test);
+	j = jobs(test, wheel, 1);
 	mark_log();
 	set_limit(test, "0");
 	hwtimer_init(&j->t, wheel, dawdlers[0]);
@@ -339,13 +342,17 @@ static noinline void quick_fired(struct hwtimer_timeout *t)
 /* The clock is not read after each of many quick callbacks, but each long one is found. */
 static void long_among_quick(struct kunit *test)
 {
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct hwtimer_monitor *m = &to_driven(wheel)->monitor;
-	struct job *j = jobs(test, wheel, 1000);
 	static const char *const limits[] = { "30000", "10000" };
+	struct hwtimer_wheel *wheel;
+	struct hwtimer_monitor *m;
 	unsigned int i, k;
+	struct job *j;
 	u64 deadline;
 
+	need_files(test);
+	wheel = a_wheel(test);
+	m = &to_driven(wheel)->monitor;
+	j = jobs(test, wheel, 1000);
 	for (k = 0; k < ARRAY_SIZE(limits); k++) {
 		/* User-Mode Linux has jiffies of 10 ms; below two of them each end is measured. */
 		set_limit(test, limits[k]);
@@ -387,12 +394,16 @@ static void quick_in_row(struct kunit *test)
 		unsigned int	ns;
 		bool		quick;
 	} rounds[] = { { "30000", 500, true }, { "0", 500, true }, { "30000", 2000, false } };
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct hwtimer_monitor *m = &to_driven(wheel)->monitor;
-	struct job *j = jobs(test, wheel, 1000);
+	struct hwtimer_wheel *wheel;
+	struct hwtimer_monitor *m;
 	unsigned int i, k;
+	struct job *j;
 	u64 deadline;
 
+	need_files(test);
+	wheel = a_wheel(test);
+	m = &to_driven(wheel)->monitor;
+	j = jobs(test, wheel, 1000);
 	for (k = 0; k < ARRAY_SIZE(rounds); k++) {
 		set_limit(test, rounds[k].limit);
 		short_ns = rounds[k].ns;
@@ -448,6 +459,7 @@ static void long_after_quick(struct kunit *test)
 	unsigned int driver, i;
 	struct job *j;
 
+	need_files(test);
 	for (driver = HWTIMER_DRIVER_KTHREAD; driver <= HWTIMER_DRIVER_HRTIMER; driver++) {
 		params.driver = driver;
 		wheel = hwtimer_wheel_create(&params);
