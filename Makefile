@@ -31,7 +31,7 @@ kbuild = $(MAKE) -C $(KDIR) M=$(CURDIR)
 	from-nothing demo demo-here \
 	fuzz torture bench bench-full coverage mutants kdir lib install-lib tools install-tools \
 	install-conf install-dkms install-all uninstall modules_uninstall uninstall-lib \
-	uninstall-tools uninstall-conf uninstall-dkms uninstall-all deb docs man install-man \
+	uninstall-tools uninstall-conf uninstall-dkms uninstall-all deb docs man html install-man \
 	uninstall-man python
 
 all: modules
@@ -157,6 +157,10 @@ no_man = The man pages of sections 3, 4 and 9 are left out: they need perl, pyth
 man:
 	@$(if $(makes_man),KERNEL_DOC=$(KERNEL_DOC) XDG_CACHE_HOME=$(CURDIR)/out/cache \
 		scripts/docs man,echo '$(no_man)' >&2; exit 1)
+
+# The site as well, for debian/rules; what it needs has to be installed.
+html:
+	@KERNEL_DOC=$(KERNEL_DOC) XDG_CACHE_HOME=$(CURDIR)/out/cache scripts/docs
 
 install-man: man
 	for section in $(SECTIONS); do \
