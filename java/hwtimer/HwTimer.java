@@ -71,6 +71,10 @@ public class HwTimer implements Timer {
 	private final Thread thread;
 	private final ResourceLeakTracker<HwTimer> leak;
 	private final Set<Timeout> unprocessed = new HashSet<>();
+	/*
+	 * It is changed under its own monitor, so that stop() finds the thread either started or never
+	 * to be started.
+	 */
 	private final AtomicInteger state = new AtomicInteger(INIT);
 
 	/**
@@ -196,10 +200,14 @@ public class HwTimer implements Timer {
 	 * @throws IllegalStateException the timer was stopped
 	 */
 	public void start() {
-		if (state.get() == INIT && state.compareAndSet(INIT, STARTED)) {
-			thread.start();
-		} else if (state.get() == SHUTDOWN) {
-			throw new IllegalStateException("cannot be started once stopped");
+		synchronized (state) {
+			if (state.get() == INIT) {
+				/* If there is no memory for a thread, another call may try again. */
+				thread.start();
+				state.set(STARTED);
+			} else if (state.get() == SHUTDOWN) {
+				throw new IllegalStateException("cannot be started once stopped");
+			}
 		}
 	}
 
@@ -220,6 +228,7 @@ public class HwTimer implements Timer {
 		add(1);
 		HwTimeout timeout = new HwTimeout(this, task);
 		int slot = slots.put(timeout);
+		timeout.slot = slot;
 		long id = slot < 0 ? 0 : schedule(handle, deadline(unit.toNanos(delay)), slot);
 		Reference.reachabilityFence(this);
 		if (id == 0) {
@@ -234,8 +243,7 @@ public class HwTimer implements Timer {
 			throw new RejectedExecutionException(error == 0 ? "too many timeouts" :
 				text(error));
 		}
-		timeout.slot = slot;
-		timeout.id = id;
+		HwTimeout.ID.setRelease(timeout, id);
 		return timeout;
 	}
 
@@ -251,15 +259,20 @@ public class HwTimer implements Timer {
 		if (Thread.currentThread() == thread) {
 			throw new IllegalStateException("HwTimer.stop() cannot be called from TimerTask");
 		}
-		int before = state.getAndSet(SHUTDOWN);
+		int before;
+		synchronized (state) {
+			before = state.getAndSet(SHUTDOWN);
+		}
 		if (before == SHUTDOWN) {
 			return Collections.emptySet();
 		}
+		/*
+		 * A newTimeout() that is running schedules before this, and the thread gets the timeout
+		 * back, or is refused. The thread ends when it has got back all.
+		 */
 		shutdown(handle);
 		boolean interrupted = false;
-		/* NEW: another thread is just starting it. */
-		while (before == STARTED &&
-		       (thread.getState() == Thread.State.NEW || thread.isAlive())) {
+		while (before == STARTED && thread.isAlive()) {
 			thread.interrupt();
 			try {
 				thread.join(100);
@@ -363,12 +376,13 @@ public class HwTimer implements Timer {
 	 */
 	public static final class HwTimeout implements Timeout, Runnable {
 		static final int PENDING = 0, EXPIRED = 1, CANCELLED = 2, HANDED_BACK = 3;
-		private static final VarHandle STATE;
+		private static final VarHandle STATE, ID;
 
 		static {
 			try {
-				STATE = MethodHandles.lookup().findVarHandle(HwTimeout.class, "state",
-									     int.class);
+				MethodHandles.Lookup lookup = MethodHandles.lookup();
+				STATE = lookup.findVarHandle(HwTimeout.class, "state", int.class);
+				ID = lookup.findVarHandle(HwTimeout.class, "id", long.class);
 			} catch (ReflectiveOperationException e) {
 				throw new ExceptionInInitializerError(e);
 			}
@@ -376,7 +390,12 @@ public class HwTimer implements Timer {
 
 		private final HwTimer timer;
 		private final TimerTask task;
-		/* Set before newTimeout() returns; the timer's thread does not need them. */
+		/*
+		 * Set before newTimeout() returns; the timer's thread does not need them. The id is set
+		 * with release and read with acquire, after and before the slot: a thread that got the
+		 * timeout by a data race may see no id yet, which the kernel does not know, but never
+		 * another timeout's slot.
+		 */
 		private int slot;
 		private long id;
 		private volatile int state;
@@ -411,7 +430,7 @@ public class HwTimer implements Timer {
 			if (!STATE.compareAndSet(this, PENDING, CANCELLED)) {
 				return STATE.compareAndSet(this, HANDED_BACK, CANCELLED);
 			}
-			if (HwTimer.cancel(timer.handle, id) == 0) {
+			if (HwTimer.cancel(timer.handle, (long)ID.getAcquire(this)) == 0) {
 				timer.slots.remove(slot);
 			}
 			timer.add(-1);
@@ -426,8 +445,9 @@ public class HwTimer implements Timer {
 		 *	is about to run, or will never run
 		 */
 		public boolean touch(long delay, TimeUnit unit) {
-			boolean touched = state == PENDING && HwTimer.touch(timer.handle, id,
-				timer.deadline(unit.toNanos(delay))) == 0;
+			boolean touched = state == PENDING &&
+				HwTimer.touch(timer.handle, (long)ID.getAcquire(this),
+					      timer.deadline(unit.toNanos(delay))) == 0;
 			Reference.reachabilityFence(timer);
 			return touched;
 		}

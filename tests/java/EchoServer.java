@@ -11,7 +11,6 @@ import io.netty.util.Timeout;
 import io.netty.util.Timer;
 import java.io.*;
 import java.net.InetSocketAddress;
-import java.nio.file.*;
 import java.util.*;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
@@ -87,30 +86,13 @@ public class EchoServer {
 		}
 	}
 
-	private static long cpuMs() throws IOException {
-		String stat = Files.readString(Path.of("/proc/self/stat"));
-		String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ");
-		return (Long.parseLong(fields[11]) + Long.parseLong(fields[12])) * 10;
+	/* How often the threads of Netty and of the timer, and those of the wheel, went to sleep. */
+	private static long wakeups() throws IOException {
+		return Measure.sleeps("timer|nioEvent|multithreadEve|java");
 	}
 
-	/* How often threads of Netty and of the timer went to sleep. */
-	private static long wakeups() throws IOException {
-		long sum = 0;
-		try (Stream<Path> tasks = Files.list(Path.of("/proc/self/task"))) {
-			for (Path task : (Iterable<Path>)tasks::iterator) {
-				String status;
-				try {
-					status = Files.readString(task.resolve("status"));
-				} catch (IOException e) {
-					continue;
-				}
-				if (status.matches("(?s)Name:\\s+(timer|nioEvent|multithreadEve).*")) {
-					sum += Long.parseLong(status.replaceAll(
-						"(?s).*\nvoluntary_ctxt_switches:\\s+(\\d+).*", "$1"));
-				}
-			}
-		}
-		return sum;
+	private static long cpuMs() throws IOException {
+		return Measure.cpuNs() / 1000000;
 	}
 
 	public static void main(String[] args) throws Exception {

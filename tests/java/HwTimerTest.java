@@ -142,6 +142,32 @@ public class HwTimerTest {
 		assertThrows(IllegalStateException.class, timer::start);
 	}
 
+	/* A thread that could not be started is no reason for stop() to wait; start() may try again. */
+	@Test(timeout = 60000)
+	public void threadThatDoesNotStart() throws Exception {
+		AtomicInteger failures = new AtomicInteger(2);
+		ThreadFactory threads = r -> new Thread(r) {
+			@Override
+			public void start() {
+				if (failures.getAndDecrement() > 0) {
+					throw new OutOfMemoryError("meant");
+				}
+				super.start();
+			}
+		};
+		HwTimer timer = new HwTimer(threads, 1, MS);
+		assertThrows(OutOfMemoryError.class, timer::start);
+		assertThrows(OutOfMemoryError.class, () -> timer.newTimeout(t -> { }, 1, MS));
+		CountDownLatch ran = new CountDownLatch(1);
+		timer.newTimeout(t -> ran.countDown(), 1, MS);
+		ran.await();
+		assertEquals(0, timer.stop().size());
+		failures.set(1);
+		HwTimer other = new HwTimer(threads, 1, MS);
+		assertThrows(OutOfMemoryError.class, other::start);
+		assertEquals(0, other.stop().size());
+	}
+
 	/* A timeout that stop() handed back can be cancelled, once, and is not counted twice. */
 	@Test(timeout = 60000)
 	public void cancelAfterStop() {
@@ -152,6 +178,67 @@ public class HwTimerTest {
 		assertTrue(timeout.cancel());
 		assertFalse(timeout.cancel());
 		assertEquals(0, timer.pendingTimeouts());
+	}
+
+	/*
+	 * Threads schedule while another one stops the timer, often before it has started: each
+	 * newTimeout() either throws, or its task runs once, or stop() returns it. Afterwards all throw.
+	 */
+	@Test(timeout = 300000)
+	public void stopRaces() throws Exception {
+		int rounds = Integer.getInteger("rounds", 20), left = 0, ran = 0, none = 0;
+		for (int round = 0; round < rounds; round++) {
+			HwTimer timer = timer(round % 2 == 0 ? 0 : 1000000);
+			CyclicBarrier begin = new CyclicBarrier(3);
+			Map<Timeout, AtomicInteger> made = new ConcurrentHashMap<>();
+			AtomicReference<Throwable> unexpected = new AtomicReference<>();
+			List<Thread> threads = new ArrayList<>();
+			for (int i = 0; i < 2; i++) {
+				Thread thread = new Thread(() -> {
+					try {
+						begin.await();
+						for (int n = 0;; n++) {
+							AtomicInteger runs = new AtomicInteger();
+							made.put(timer.newTimeout(t -> runs.incrementAndGet(),
+								n % 3 == 0 ? 1000000 : n % 3, MS), runs);
+						}
+					} catch (IllegalStateException e) {
+						/* It was stopped. */
+					} catch (Throwable e) {
+						unexpected.set(e);
+					}
+				});
+				thread.start();
+				threads.add(thread);
+			}
+			begin.await();
+			if (round % 4 > 0) {
+				Thread.sleep(round % 4 * 2);
+			}
+			Set<Timeout> unprocessed = timer.stop();
+			for (Thread thread : threads) {
+				thread.join();
+			}
+			assertNull(unexpected.get());
+			for (Map.Entry<Timeout, AtomicInteger> entry : made.entrySet()) {
+				int ends = unprocessed.contains(entry.getKey()) ? 1 : 0;
+				left += ends;
+				ran += entry.getValue().get();
+				assertEquals(1, ends + entry.getValue().get());
+			}
+			none += made.isEmpty() ? 1 : 0;
+			assertTrue(made.keySet().containsAll(unprocessed));
+			assertEquals(0, timer.pendingTimeouts());
+			assertThrows(IllegalStateException.class,
+				     () -> timer.newTimeout(t -> { }, 1, MS));
+			/* Descriptors are freed with the objects. */
+			if (round % 8 == 7) {
+				System.gc();
+			}
+		}
+		System.out.printf("# %d stops: %d ran, %d handed back; %d before any was scheduled%n",
+			rounds, ran, left, none);
+		assertTrue(ran > 0 && left > 0);
 	}
 
 	/*

@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 import org.junit.runner.Description;
 import org.junit.runner.JUnitCore;
-import org.junit.runner.Request;
 import org.junit.runner.notification.Failure;
 import org.junit.runner.notification.RunListener;
 
-/*
- * Run NAME CLASS [WARM_UP]: run tests of JUnit, and print a line for each: "NAME CASE ok|failed MS
- * [WHY]". The case WARM_UP is run first, and not reported, so that the time limit of no other one
- * includes loading the classes, which takes seconds in an emulated guest.
- */
+/* Run NAME CLASS: run tests of JUnit, and print a line for each: "NAME CASE ok|failed MS [WHY]". */
 public class Run {
 	public static void main(String[] args) throws Exception {
 		Class<?> tests = Class.forName(args[1]);
-		if (args.length > 2) {
-			new JUnitCore().run(Request.method(tests, args[2]));
-		}
 		JUnitCore core = new JUnitCore();
 		core.addListener(new RunListener() {
 			private String why;

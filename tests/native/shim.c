@@ -124,6 +124,26 @@ void native_leave(void)
 	leave();
 }
 
+static pthread_key_t arrived;
+
+static void depart(void *task)
+{
+	if (current == task)
+		leave();
+}
+
+/*
+ * A thread of a program that knows nothing of this, such as a JVM, becomes a CPU with its first
+ * system call, until it ends.
+ */
+static void arrive(void)
+{
+	if (likely(current))
+		return;
+	native_enter();
+	pthread_setspecific(arrived, current);
+}
+
 void native_assert_sleep(const char *where)
 {
 	const struct task_struct *task = current;
@@ -847,9 +867,11 @@ struct work_struct *current_work(void)
 /* The file, and the functions that a program calls. */
 
 static const struct miscdevice *device;
-static struct file files[64];
-static void *mapped[64];	/* the rings of each */
-static u64 files_taken;
+#define FILES	900	/* and as many sets for epoll */
+
+static struct file files[FILES];
+static void *mapped[FILES];	/* the rings of each */
+static bool file_taken[FILES];
 
 int misc_register(struct miscdevice *misc)
 {
@@ -867,23 +889,24 @@ void misc_deregister(struct miscdevice *misc)
 
 struct file *native_file(int fd)
 {
-	return fd >= FIRST_FD && fd < FIRST_FD + 64 ? &files[fd - FIRST_FD] : NULL;
+	return fd >= FIRST_FD && fd < FIRST_FD + FILES ? &files[fd - FIRST_FD] : NULL;
 }
 
 int (*native_before)(int fd, unsigned long command, const void *arg);
 
 int native_open(const char *path, int flags, ...)
 {
-	u64 taken = READ_ONCE(files_taken);
-	unsigned int i;
+	unsigned int i = 0;
 	int ret;
 
+	arrive();
 	errno = native_before ? native_before(-1, 0, NULL) : 0;
 	if (errno)
 		return -1;
-	do {
-		i = __builtin_ctzll(~taken);
-	} while (!try_cmpxchg(&files_taken, &taken, taken | BIT_ULL(i)));
+	while (i < FILES && __atomic_exchange_n(&file_taken[i], true, __ATOMIC_SEQ_CST))
+		i++;
+	if (i == FILES)
+		abort();
 	files[i] = (struct file){ .f_flags = flags, .f_mode = FMODE_WRITE };
 	ret = device->fops->open(NULL, &files[i]);
 	if (!ret)
@@ -900,21 +923,23 @@ static struct native_epoll {
 	int			fds[16];
 	unsigned int		nr;
 	wait_queue_head_t	added;
-} *epolls[64];
+} *epolls[FILES];
 
 static struct native_epoll *native_epoll(int fd)
 {
-	return fd >= FIRST_EPOLL && fd < FIRST_EPOLL + 64 ? READ_ONCE(epolls[fd - FIRST_EPOLL]) :
-							    NULL;
+	return fd >= FIRST_EPOLL && fd < FIRST_EPOLL + FILES ?
+	       READ_ONCE(epolls[fd - FIRST_EPOLL]) : NULL;
 }
 
 int native_epoll_create1(int flags)
 {
-	struct native_epoll *e = native_alloc(sizeof(*e)), *none;
+	struct native_epoll *e, *none;
 	unsigned int i;
 
+	arrive();
+	e = native_alloc(sizeof(*e));
 	init_waitqueue_head(&e->added);
-	for (i = 0; i < 64; i++) {
+	for (i = 0; i < FILES; i++) {
 		none = NULL;
 		if (try_cmpxchg(&epolls[i], &none, e))
 			return FIRST_EPOLL + i;
@@ -926,6 +951,7 @@ int native_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
 	struct native_epoll *e = native_epoll(epfd);
 
+	arrive();
 	e->events[e->nr] = *event;
 	e->fds[e->nr] = fd;
 	smp_store_release(&e->nr, e->nr + 1);
@@ -940,6 +966,7 @@ int native_epoll_wait(int epfd, struct epoll_event *events, int max, int timeout
 	poll_table none = { .queued = true };
 	int n = 0;
 
+	arrive();
 	for (i = 0; i < nr && n < max; i++) {
 		events[n] = e->events[i];
 		events[n].events = device->fops->poll(native_file(e->fds[i]), &none);
@@ -982,15 +1009,16 @@ static int poll_epoll(struct native_epoll *e, struct pollfd *p, u64 until)
 
 int native_close(int fd)
 {
+	arrive();
 	if (native_epoll(fd)) {
 		kfree(xchg(&epolls[fd - FIRST_EPOLL], NULL));
 		return 0;
 	}
 	if (!native_file(fd))
 		return close(fd);
-	WRITE_ONCE(mapped[(unsigned int)(fd - FIRST_FD) % 64], NULL);
+	WRITE_ONCE(mapped[fd - FIRST_FD], NULL);
 	device->fops->release(NULL, native_file(fd));
-	__atomic_fetch_and(&files_taken, ~BIT_ULL(fd - FIRST_FD), __ATOMIC_SEQ_CST);
+	__atomic_store_n(&file_taken[fd - FIRST_FD], false, __ATOMIC_SEQ_CST);
 	return 0;
 }
 
@@ -1003,6 +1031,7 @@ int native_ioctl(int fd, unsigned long command, ...)
 	va_list args;
 	long ret;
 
+	arrive();
 	if (command == HWTIMER_IOC_ENTER)
 		__atomic_add_fetch(&native_enters, 1, __ATOMIC_RELAXED);
 	va_start(args, command);
@@ -1022,6 +1051,7 @@ void *native_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offs
 	struct vm_area_struct vma = { .vm_flags = VM_SHARED };
 	int ret;
 
+	arrive();
 	if (!native_file(fd))
 		return mmap(at, size, prot, flags, fd, offset);
 	ret = device->fops->mmap(native_file(fd), &vma);
@@ -1038,7 +1068,7 @@ int native_munmap(void *at, size_t size)
 {
 	unsigned int i;
 
-	for (i = 0; i < 64; i++)
+	for (i = 0; i < FILES; i++)
 		if (READ_ONCE(mapped[i]) == at)
 			return 0;
 	return munmap(at, size);
@@ -1057,6 +1087,7 @@ int native_ppoll(struct pollfd *fds, unsigned long n, const struct timespec *ts,
 	u64 until = ktime_get_ns() + ts->tv_sec * 1000000000ULL + ts->tv_nsec;
 	poll_table wait = { };
 
+	arrive();
 	if (native_epoll(fds->fd))
 		return poll_epoll(native_epoll(fds->fd), fds, until);
 	for (;;) {
@@ -1090,8 +1121,10 @@ ssize_t native_read(int fd, void *to, size_t n)
 {
 	struct kiocb iocb = { .ki_filp = native_file(fd) };
 	struct iov_iter iter = { to, n };
-	ssize_t ret = device->fops->read_iter(&iocb, &iter);
+	ssize_t ret;
 
+	arrive();
+	ret = device->fops->read_iter(&iocb, &iter);
 	if (ret >= 0)
 		return ret;
 	errno = -ret;
@@ -1207,6 +1240,7 @@ void native_begin(void)
 	/* inherited by all threads that this one creates */
 	prctl(PR_SET_TIMERSLACK, 1);
 	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+	pthread_key_create(&arrived, depart);
 	native_enter();
 	pthread_create(&thread, NULL, ksoftirqd, NULL);
 	pthread_detach(thread);

@@ -3,10 +3,13 @@
 """Test hwtimer.EventLoop in a guest with the module loaded. Prints TAP. No test depends on how long
 anything takes."""
 import asyncio
+import ctypes
+import fcntl
 import gc
 import math
 import os
 import random
+import struct
 import sys
 import threading
 import time
@@ -64,20 +67,85 @@ async def on_the_wheel():
 
 
 async def never_early():
-    """No callback is called before its when(), in the order of when() within a tick."""
-    loop, future = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
-    draw, called = random.Random(1), []
+    """Whatever a time was given to, nothing is called before it."""
+    loop, timers = asyncio.get_running_loop(), hwtimer.Timers()
+    seed = int(os.environ.get("SEED", time.time_ns()))
+    print(f"# seed {seed}")
+    draw, early, waited = random.Random(seed), [], []
 
-    def call(i):
-        assert loop.time() >= handles[i].when(), loop.time() - handles[i].when()
-        called.append(i)
-        if len(called) == len(handles):
+    def check(kind, when, future=None):
+        if loop.time() < when:
+            early.append((kind, when - loop.time()))
+        if future:
             future.set_result(None)
 
-    start = loop.time()
-    handles = [loop.call_at(start + draw.random() / 20, call, i) for i in range(2000)]
-    await future
-    assert sorted(called) == list(range(2000)) and pending(loop) == 0
+    async def sleeps(kind, sleep, delay):
+        when = loop.time() + delay
+        await sleep(delay)
+        check(kind, when)
+
+    async def times_out(kind, timeout, delay):
+        when = loop.time() + delay
+        try:
+            async with timeout(delay):
+                await loop.create_future()
+        except TimeoutError:
+            check(kind, when)
+
+    for _ in range(400):
+        delay = draw.random() * 2
+        when = loop.time() + delay
+        futures = [loop.create_future() for _ in range(4)]
+        loop.call_later(delay, check, "call_later", when, futures[0])
+        loop.call_at(when, check, "call_at", when, futures[1])
+        loop.call_later(draw.random() * 2, check, "touch", when, futures[2]).touch(delay)
+        timers.call_later(delay, check, "Timers.call_later", when, futures[3])
+        waited += futures
+        waited += [sleeps("sleep", asyncio.sleep, delay),
+                   sleeps("Timers.sleep", timers.sleep, delay),
+                   times_out("timeout", asyncio.timeout, delay),
+                   times_out("Timers.timeout", timers.timeout, delay)]
+    await asyncio.gather(*waited)
+    timers.close()
+    assert not early, f"{len(early)} of {len(waited)}, such as {early[:5]}"
+    assert pending(loop) == 0
+
+
+def deadlines(timers):
+    """The deadlines of pending timers, in ns, as the kernel has them (HWTIMER_IOC_LIST)."""
+    command, size, number = 0xc020be0a, 64, 1000
+    timers.shrink()     # makes the kernel take all submissions
+    queries = ctypes.create_string_buffer(size * number)
+    arg = struct.pack("=IIQIIQ", 0, size, ctypes.addressof(queries), number, 0, 0)
+    found = fcntl.ioctl(timers.fileno(), command, bytearray(arg))
+    return sorted(struct.unpack_from("=Q", queries, size * i + 24)[0] for i in range(found))
+
+
+async def exact():
+    """Of all deadlines that are not before the time that was asked for, the kernel gets the first.
+    This takes no time to pass, so it finds what a late machine hides from never_early()."""
+    loop, timers = asyncio.get_running_loop(), hwtimer.Timers()
+    draw, before = random.Random(1), time.monotonic()
+
+    def check(kind, have, times):
+        for ns, when in zip(have, sorted(times), strict=True):
+            assert ns / 1e9 >= when, f"{kind} is {when - ns / 1e9} s early"
+            assert (ns - 1) / 1e9 < when, f"{kind} is {ns / 1e9 - when} s late"
+
+    handles = [loop.call_at(before + draw.uniform(1000, 2000), print) for _ in range(300)]
+    handles += [loop.call_later(draw.uniform(1000, 2000), print) for _ in range(300)]
+    handles += [loop.call_later(3000, print) for _ in range(300)]
+    for handle in handles[600:]:
+        assert handle.touch(draw.uniform(1000, 2000))
+    check("loop", deadlines(loop._timers), [handle.when() for handle in handles])
+    for handle in handles:
+        handle.cancel()
+    delays = [draw.uniform(1000, 2000) for _ in range(300)]
+    for delay in delays:
+        timers.call_later(delay, print)
+    for have, delay in zip(deadlines(timers._timers), sorted(delays), strict=True):
+        assert before + delay <= have / 1e9 <= time.monotonic() + delay
+    timers.close()
 
 
 def order():
@@ -339,8 +407,8 @@ def policy():
     asyncio.set_event_loop_policy(None)
 
 
-TESTS = [on_the_wheel, never_early, order, at_once, never, touch, limit, threads, closes, most,
-         garbage, missing, forks, child_closes, handles, policy]
+TESTS = [on_the_wheel, never_early, exact, order, at_once, never, touch, limit, threads, closes,
+         most, garbage, missing, forks, child_closes, handles, policy]
 
 
 def main():
