@@ -66,7 +66,7 @@ def wheel(cur, pending, fired):
 WHEELS = {"rest": (417, [417, 419, 423, 500], []), "turns": (420, [423, 500], [417, 419]),
           "cascades": (500, [500], [423])}
 
-ROW, LANE = 34, 250
+ROW, LANE = 34, 300
 
 
 def order(lanes, steps, sees):

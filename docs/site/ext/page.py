@@ -60,7 +60,20 @@ def mark_code(_app, _what, _name, _object, _options, lines):
             lines[i - 1:i] = ["", "::", ""]
 
 
+def label_cells(_app, doctree):
+    """In tables of the class "compare", whose rows a narrow screen shows as lists, name the column
+    in each cell. The style sheet hides that on wide screens."""
+    for table in doctree.findall(nodes.table):
+        if "compare" not in table["classes"]:
+            continue
+        heads, *rows = table.findall(nodes.row)
+        for row in rows:
+            for head, cell in [*zip(heads, row)][1:-1]:
+                cell[0].insert(0, nodes.inline("", head.astext() + ": ", classes=["label"]))
+
+
 def setup(app):
+    app.connect("doctree-read", label_cells)
     app.add_directive("picture", Picture)
     app.connect("html-page-context", add_breaks)
     app.connect("autodoc-process-docstring", mark_code)

@@ -32,7 +32,7 @@ INLINE = re.compile(
     r"SECURITY)\b|\b(?:lib)?hwtimer(?:ctl)?\([134]\))|"
     r"(?P<url>https?://[^\s,)]+\w)|"
     rf'"(?P<command>(?:{COMMANDS})(?:[ /][^"]*)?)"|'
-    rf"(?P<code>(?<![\w/.~])(?:{PLACES})/[\w./*<>\[\]-]*[\w/*\]]|"
+    rf"(?P<code>(?<![\w/.~])(?:{PLACES})/(?:[\w./*<>-]|\[\w+\])*(?:[\w/*>]|\[\w+\])|"
     r"(?<!\w)-E[A-Z0-9]{3,}\b|"
     r"\b[\w/-]+\.(?:cpp|hpp|py|java|ko|json|yml|conf|pml|map|jar|so(?:\.\d)*|\[?[ch]\]?)(?!\w)|"
     r"(?<![\w-])[\w.]*\w\(\)|"
@@ -76,7 +76,7 @@ def definitions(lines):
     found = []
     for row in rows:
         if row[0][0] == base:
-            if found and not found[-1][1]:
+            if found and (not found[-1][1] or found[-1][0].endswith(",")):
                 found[-1] = (found[-1][0] + "\n" + row[0][1], found[-1][1])
                 found[-1][1].extend(text for _, text in row[1:])
                 continue
@@ -280,9 +280,10 @@ class Parser(Base):
 
     def terms(self, found):
         out = nodes.definition_list()
+        names = any("_" in term for term, _ in found)
         for term, said in found:
             item = nodes.definition_list_item("", *[
-                nodes.term("", "", *self.inline(part, True)) for part in term.split("\n")])
+                nodes.term("", "", *self.inline(part, True, names)) for part in term.split("\n")])
             item += nodes.definition("", self.paragraph(said))
             out += item
         return out
@@ -310,9 +311,14 @@ class Parser(Base):
         group += nodes.tbody("", *[row_of([(text, 1) for text in row]) for row in rows])
         return nodes.table("", group, classes=["figures"])
 
-    def inline(self, text, term=False):
-        """The nodes of a text. A term that is one word, or a command, is code."""
-        if term and re.match(rf"[\w./*<>@=+-]+$|\$|({COMMANDS})[ /]", text) and \
+    def inline(self, text, term=False, names=False):
+        """The nodes of a text. A term that is a command or a path is code; where terms are names,
+        so is each of their words."""
+        if names and re.match(r"[\w.*-]+(,? [\w.*-]+)*,?$", text):
+            parts = re.split(r"(,? |,$)", text)
+            return [nodes.Text(part) if i % 2 else nodes.literal(part, part)
+                    for i, part in enumerate(parts) if part]
+        if term and re.match(rf"[\w*<>@=+-]*[./_][\w./*<>@=+-]*$|({COMMANDS})[ /]", text) and \
                 not re.match(r"docs/[a-z-]+$", text):
             return [nodes.literal(text, text)]
         out, at = [], 0
