@@ -11,17 +11,7 @@ import math
 import sys
 from html import escape
 
-HEAD = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" width="{w}" height="{h}">
-<style>
-text {{ font: 13px sans-serif; fill: #222 }}
-.m {{ text-anchor: middle }} .small {{ font-size: 11px; fill: #666 }} .b {{ font-weight: bold }}
-.slot {{ fill: #f4f4f4; stroke: #bbb }} .now {{ fill: #fde9b8; stroke: #bbb }}
-.t {{ fill: #1f5fa8 }} .fired {{ fill: #c0392b }} .white {{ fill: #fff; font-size: 11px }}
-.box {{ fill: #f4f4f4; stroke: #bbb }} .barrier {{ fill: #fde9b8; stroke: #bbb }}
-.line {{ stroke: #888; fill: none }} .sees {{ stroke: #1f5fa8; stroke-dasharray: 4 3; fill: none }}
-</style>
-<rect width="100%" height="100%" fill="#fff"/>
-"""
+HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" width="{w}" height="{h}">\n'
 
 SLOTS, LEVELS = 10, 3
 INNER, BAND = 50, 60
@@ -47,50 +37,36 @@ def sector(level, slot, kind):
     inner, outer = INNER + level * BAND, INNER + (level + 1) * BAND - 4
     (ax, ay), (bx, by) = polar(outer, slot - 0.5), polar(outer, slot + 0.5)
     (cx, cy), (dx, dy) = polar(inner, slot + 0.5), polar(inner, slot - 0.5)
-    lx, ly = polar(inner + 9, slot)
+    lx, ly = polar(inner + 10, slot)
     return (f'<path class="{kind}" d="M{ax:.1f} {ay:.1f} '
             f'A{outer} {outer} 0 0 1 {bx:.1f} {by:.1f} '
             f'L{cx:.1f} {cy:.1f} A{inner} {inner} 0 0 0 {dx:.1f} {dy:.1f} Z"/>\n'
             f'<text class="m small" x="{lx:.1f}" y="{ly + 4:.1f}">{slot}</text>\n')
 
 
-def wheel(cur, pending, fired, words):
+def wheel(cur, pending, fired):
     """The wheel when the first tick that has not begun is cur."""
-    size = 2 * (INNER + LEVELS * BAND) + 60
-    out = HEAD.format(w=size, h=size + 22 * len(words) + 12)
+    size = 2 * (INNER + LEVELS * BAND) + 4
+    out = HEAD.format(w=size, h=size)
     out += f'<g transform="translate({size / 2} {size / 2})">\n'
     for level in range(LEVELS):
         for slot in range(SLOTS):
             out += sector(level, slot, "now" if slot == digit(cur, level) else "slot")
     for tick in pending + fired:
         level, slot = place(cur, tick) if tick in pending else (0, digit(tick, 0))
-        x, y = polar(INNER + level * BAND + 36, slot)
+        x, y = polar(INNER + level * BAND + 37, slot)
         kind = "t" if tick in pending else "fired"
-        out += (f'<rect class="{kind}" x="{x - 15:.1f}" y="{y - 9:.1f}" width="30" height="18" '
+        out += (f'<rect class="{kind}" x="{x - 18:.1f}" y="{y - 11:.1f}" width="36" height="22" '
                 'rx="4"/>'
-                f'<text class="m white" x="{x:.1f}" y="{y + 4:.1f}">{tick}</text>\n')
-    out += f'<text class="m b" y="-2">cur</text><text class="m b" y="14">{cur}</text>\n</g>\n'
-    for i, line in enumerate(words):
-        out += f'<text class="m" x="{size / 2}" y="{size + 22 * i + 12}">{escape(line)}</text>\n'
+                f'<text class="m white" x="{x:.1f}" y="{y + 5:.1f}">{tick}</text>\n')
+    out += f'<text class="m b" y="-4">now</text><text class="m b" y="17">{cur}</text>\n</g>\n'
     return out + "</svg>\n"
 
 
-WHEELS = {
-    "rest": (417, [417, 419, 423, 500], [], [
-        "At rest. Ticks that differ from cur in the last digit only are in level 0,",
-        "in the middle digit in level 1, in the first digit in level 2.",
-        "The worker sleeps until tick 417."]),
-    "turns": (420, [423, 500], [417, 419], [
-        "417 and 419 have expired. cur has come to 420, and entered slot 2 of",
-        "level 1, so its timeouts cascaded: 423 was filed again, in level 0.",
-        "The worker ran at 417 and at 419, and sleeps until 423."]),
-    "cascades": (500, [500], [423], [
-        "cur has come to 500, and entered slot 5 of level 2. 500 cascaded to level 0",
-        "and expires now: the worker visited it once in level 2 and once in level 0.",
-        "Empty slots were skipped."]),
-}
+WHEELS = {"rest": (417, [417, 419, 423, 500], []), "turns": (420, [423, 500], [417, 419]),
+          "cascades": (500, [500], [423])}
 
-ROW, LANE = 34, 250
+ROW, LANE = 34, 300
 
 
 def order(lanes, steps, sees):
@@ -98,7 +74,7 @@ def order(lanes, steps, sees):
     rows = max(step[1] for step in steps) + 1
     out = HEAD.format(w=LANE * len(lanes) + 20, h=ROW * rows + 60)
     out += ('<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
-            'markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" fill="#1f5fa8"/></marker>'
+            'markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" /></marker>'
             '</defs>\n')
     for i, lane in enumerate(lanes):
         x = LANE * i + LANE / 2 + 10
