@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * jobs: a scheduler of jobs in a database, with libhwtimer and SQLite. It is modelled on XXL-JOB,
- * which uses threads and a wheel of 60 seconds. Each due time of a job gets a row with its result
- * in the database. However the scheduler ends, the next one continues: each due time has a row,
- * and none is started twice.
+ * jobs: a scheduler of jobs in a database, with libhwtimer and SQLite or PostgreSQL. It is modelled
+ * on XXL-JOB, which uses threads and a wheel of 60 seconds. Each due time of a job gets a row with
+ * its result in the database. However the scheduler ends, the next one continues: each due time has
+ * a row, and none is started twice. Any number of schedulers, on any machines, can share a database
+ * in PostgreSQL.
  *
  *	cron.[ch]	cron expressions
  *	times.[ch]	schedules, durations, clocks
- *	store.[ch]	the database
+ *	store.[ch]	the database; store_db.h: what differs between store_sqlite.c, and
+ *			store_pg.c with schema_pg.h
  *	lanes.[ch]	running commands: lanes, and block strategies
  *	sched.[ch]	the main loop: timeouts, misfires, the clock
  *	jobs.c		the command line
@@ -34,7 +36,9 @@ static const char usage[] =
 	"       jobs DB trim TIME\n"
 	"       jobs DB run [OPTION]...\n"
 	"\n"
-	"DB is the file of a SQLite database; add makes it. A TIME is as 1.5s; ms, s, m, h, d.\n"
+	"DB is the file of a SQLite database, which add makes; or a database in PostgreSQL, which\n"
+	"several schedulers may share, as postgresql://HOST/NAME or 'host=HOST dbname=NAME'; add\n"
+	"makes the tables. A TIME is as 1.5s; ms, s, m, h, d.\n"
 	"\n"
 	"add:\n"
 	"  --cron EXPRESSION  [seconds] minutes hours day-of-month month day-of-week\n"
@@ -51,7 +55,8 @@ static const char usage[] =
 	"trim: forget what became of due times longer ago than TIME\n"
 	"\n"
 	"run: until SIGTERM or SIGINT, and until what runs then has ended\n"
-	"  --window TIME      how far ahead jobs are read from the database [5s]\n"
+	"  --window TIME      how far ahead jobs are read from the database [5s]. In PostgreSQL,\n"
+	"                     others take over after three fifths of it\n"
 	"  --fast N           how many may run at a time [16]\n"
 	"  --slow N           how many of the slow ones may, beside these [4]\n"
 	"  --slow-time TIME, --slow-runs N, --slow-within TIME\n"
@@ -106,10 +111,8 @@ static int word(const char *option, const char *text, const char *const *words, 
 
 /* Returns the first due time; @first is the argument of --first, or NULL. */
 static __s64 first_time(const struct job_row *row, const struct schedule *schedule,
-			const char *first)
+			const char *first, __s64 from)
 {
-	__s64 from = wall_now();
-
 	if (first && *first == '-')
 		from -= duration("--first", first + 1, 0);
 	else if (first)
@@ -168,10 +171,10 @@ static void add(const char *path, int argc, char **argv)
 	if (optind == argc)
 		misuse("there is no COMMAND for job '%s'", row.name);
 
-	row.next = first_time(&row, &schedule, first);
-	if (row.next == NEVER)
+	if (first_time(&row, &schedule, first, wall_now()) == NEVER)
 		misuse("--cron '%s' is never due", row.cron);
 	store_open(path, true);
+	row.next = first_time(&row, &schedule, first, store_now());
 	store_add(&row, argv + optind);
 	store_commit();
 }
@@ -186,10 +189,10 @@ static void remove_job(const char *path, const char *name)
 
 static void trim(const char *path, const char *age)
 {
-	__s64 before = wall_now() - duration("trim", age, 0);
+	__s64 ns = duration("trim", age, 0);
 
 	store_open(path, false);
-	store_trim(before);
+	store_trim(store_now() - ns);
 	store_commit();
 }
 
@@ -289,7 +292,7 @@ static void run(const char *path, int argc, char **argv)
 	if (optind < argc)
 		misuse("run takes no '%s'", argv[optind]);
 	store_open(path, false);
-	store_lock(path);
+	store_lock(path, sched.window / 5 * 3);
 	sched_run(&sched);
 }
 

@@ -62,7 +62,7 @@ static void queue(struct job *job)
 
 	if (job->lane || !job->waiting.first)
 		return;
-	slow = store_slow_runs(job->id, wall_now() - options.slow_within, options.slow_time) >
+	slow = store_slow_runs(job->id, store_now() - options.slow_within, options.slow_time) >
 		options.slow_runs;
 	job->lane = &lanes[slow ? SLOW : FAST];
 	job->next = NULL;
@@ -192,6 +192,8 @@ int lanes_launch(void)
 	int failed = 0;
 
 	while ((job = to_launch)) {
+		if (!store_owned())
+			return -1;
 		to_launch = job->next;
 		if (launch(job))
 			continue;
@@ -200,6 +202,33 @@ int lanes_launch(void)
 		failed++;
 	}
 	return failed;
+}
+
+static void forget_queue(struct lane *lane)
+{
+	for (; lane->first; lane->first = lane->first->next)
+		lane->first->lane = NULL;
+}
+
+void lanes_forget(void)
+{
+	struct job *job;
+
+	forget_queue(&lanes[FAST]);
+	forget_queue(&lanes[SLOW]);
+	while ((job = to_launch)) {
+		to_launch = job->next;
+		free(job->running);
+		job->running = NULL;
+		job->lane->busy--;
+		job->lane = NULL;
+	}
+}
+
+void lanes_kill(struct job *job)
+{
+	if (job->running)
+		kill(-job->pid, SIGKILL);
 }
 
 void lanes_reap(struct job *job)

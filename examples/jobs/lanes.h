@@ -68,10 +68,16 @@ void lanes_due(struct job *job, struct run *run);
 
 /*
  * lanes_fill() chooses runs for free places and writes to the database that they are started. When
- * that is committed, lanes_launch() starts them. It returns how many could not be started.
+ * that is committed, lanes_launch() starts them. It returns how many could not be started; -1: the
+ * scheduler's lease ended before all were started.
  */
 void lanes_fill(void);
 int lanes_launch(void);
+
+/* Forget all runs except those whose commands were started. */
+void lanes_forget(void);
+/* End the command of @job, if it has one: another scheduler took over. */
+void lanes_kill(struct job *job);
 
 /* The child of @job ended. */
 void lanes_reap(struct job *job);

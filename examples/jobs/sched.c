@@ -18,11 +18,17 @@
  *
  * So no due time is lost without a row that says so, and none is started twice.
  *
- * Due times are on the wall clock, timeouts on CLOCK_MONOTONIC. If the wall clock is set, or the
- * machine was suspended, a timerfd(2) becomes readable and all timeouts are touched. No run starts
- * before the wall clock shows its due time. If the clock is set forward, the due times that it
- * skips are late. If it is set back, due times that have rows are not repeated: jobs wait until
- * the clock is there again.
+ * In PostgreSQL the next scheduler is any other one, as soon as the lease of this one has ended.
+ * The window is longer than the lease and the time between two readings together, so that what is
+ * due meanwhile is late, but no misfire. If this one loses the database, it forgets all runs except
+ * those whose commands were started, and reads them again when it has found the database again. If
+ * it finds that another scheduler took over, it kills these commands.
+ *
+ * Due times are on the wall clock, or on PostgreSQL's, timeouts on CLOCK_MONOTONIC. If the wall
+ * clock is set, or the machine was suspended, a timerfd(2) becomes readable; PostgreSQL's clock is
+ * compared in each transaction. Then all timeouts are touched. No run starts before the clock shows
+ * its due time. If the clock is set forward, the due times that it skips are late. If it is set
+ * back, due times that have rows are not repeated: jobs wait until the clock is there again.
  */
 #include <err.h>
 #include <errno.h>
@@ -41,12 +47,17 @@
 
 #define EVENTS		64
 #define SCAN_MAX	NS_PER_S
+/* Due times planned in one transaction, which must be shorter than a lease. */
+#define PLAN_MAX	256
+/* The measured difference of two clocks varies by less, unless one of them was set. */
+#define CLOCK_NOISE	(10 * NS_PER_MS)
 
 static __s64 window;
 static struct hwtimer *timers;
 static int epoll_fd, clock_fd, signal_fd;
 static bool stopping;
-static __s64 clock_offset;	/* wall clock minus CLOCK_MONOTONIC */
+static bool lost;		/* the database, or the lease of this scheduler */
+static __s64 clock_offset;	/* clock of due times minus CLOCK_MONOTONIC */
 
 /* Jobs that have runs, by id: a tree of tsearch(3). */
 static void *jobs;
@@ -81,6 +92,7 @@ void job_put(struct job *job)
 {
 	if (job->planned.first || job->waiting.first || job->running || job->timeout)
 		return;
+	store_release(job->id);
 	tdelete(job, &jobs, compare_jobs);
 	free_job(job);
 }
@@ -133,7 +145,7 @@ static void job_plan(struct job *job, __s64 id, __s64 due)
 /* Start the runs that are due, and schedule a timeout for the others. */
 static void job_go_on(struct job *job)
 {
-	__s64 now = wall_now();
+	__s64 now = store_now();
 
 	while (job->planned.first && job->planned.first->due <= now)
 		lanes_due(job, runs_take(&job->planned));
@@ -170,33 +182,68 @@ static void plan(const struct job_row *row, __s64 now)
 	job_go_on(job);
 }
 
-static void scan(void)
+static void touch_job(const void *node, VISIT visit, int depth __attribute__((unused)))
 {
-	__s64 now = wall_now();
-	struct job_row row;
+	const struct job *job = *(struct job *const *)node;
+	__s64 now = store_now(), due;
 
-	while (store_first_due(now + window, &row))
-		plan(&row, now);
+	/* A job with a timeout but no planned run gets its event soon. */
+	if ((visit != postorder && visit != leaf) || !job->timeout || !job->planned.first)
+		return;
+	due = job->planned.first->due;
+	must(hwtimer_touch(timers, job->timeout, due > now ? due - now : 0), "hwtimer_touch");
 }
 
-static void scan_later(void)
+/* Adjust all timeouts if the clock of due times was set. */
+static void follow_clock(void)
 {
-	__s64 delay = window / 5;
+	__s64 offset = store_now() - clock_ns(CLOCK_MONOTONIC), change = offset - clock_offset;
 
-	if (delay > SCAN_MAX)
-		delay = SCAN_MAX;
-	must(hwtimer_schedule(timers, delay, 0, NULL), "hwtimer_schedule");
+	if (change > -CLOCK_NOISE && change < CLOCK_NOISE)
+		return;
+	clock_offset = offset;
+	if (change <= -NS_PER_S || change >= NS_PER_S)
+		warnx("the clock was set, by %+.3f s", (double)change / NS_PER_S);
+	twalk(jobs, touch_job);
 }
 
-/* Continue what the previous scheduler left. */
-static void recover(void)
+static void forget_job(const void *node, VISIT visit, void *all)
 {
-	int interrupted = store_recover(wall_now() - window), planned = 0;
+	struct job *job = *(struct job *const *)node;
+	struct run *run;
+
+	if (visit != postorder && visit != leaf)
+		return;
+	while ((run = runs_take(&job->planned)) || (run = runs_take(&job->waiting)))
+		free(run);
+	/* This is not for its lane any more. */
+	job->next = *(struct job **)all;
+	*(struct job **)all = job;
+}
+
+/* Forget all runs except those whose commands were started. The database has them. */
+static void lose(void)
+{
+	struct job *all = NULL, *job;
+
+	lost = true;
+	lanes_forget();
+	twalk_r(jobs, forget_job, &all);
+	while ((job = all)) {
+		all = job->next;
+		job_put(job);	/* keeps it if it has a timeout, until this expires */
+	}
+}
+
+/* Schedule what other schedulers left. @first: and what this one had left itself. */
+static void recover(bool first)
+{
+	int interrupted = store_take_over(first, store_now() - window), planned = 0;
 	__s64 run, id, due;
 	struct job_row row;
 	struct job *job;
 
-	while (store_each_planned(&run, &id, &due)) {
+	while (store_each_planned(first, &run, &id, &due)) {
 		job = job_find(id);
 		if (!job && store_job(id, &row))
 			job = job_make(&row);
@@ -204,31 +251,117 @@ static void recover(void)
 			continue;
 		job_plan(job, run, due);
 		planned++;
-		if (!job->timeout)
+		if (job->timeout)
+			must(hwtimer_touch(timers, job->timeout, 0), "hwtimer_touch");
+		else
 			must(hwtimer_schedule(timers, 0, (uintptr_t)job, &job->timeout),
 			     "hwtimer_schedule");
 	}
-	store_commit();
-	printf("running; found %d planned, %d interrupted\n", planned, interrupted);
+	if (!first && !planned && !interrupted)
+		return;
+	if (!store_commit()) {
+		lose();
+		return;
+	}
+	printf("%s; found %d planned, %d interrupted\n",
+	       first ? "running" : "another scheduler ended", planned, interrupted);
 	fflush(stdout);
+}
+
+/* Returns false if there may be more to plan. */
+static bool scan(void)
+{
+	__s64 now;
+	struct job_row row;
+	int n;
+
+	store_renew();
+	follow_clock();
+	if (stopping)
+		return true;
+	recover(false);
+	now = store_now();
+	for (n = 0; n < PLAN_MAX; n++) {
+		if (!store_first_due(now + window, &row))
+			return true;
+		plan(&row, now);
+	}
+	return false;
+}
+
+static void scan_later(bool now)
+{
+	__s64 delay = now ? 0 : window / 5;
+
+	if (delay > SCAN_MAX)
+		delay = SCAN_MAX;
+	must(hwtimer_schedule(timers, delay, 0, NULL), "hwtimer_schedule");
+}
+
+static void print_running(const void *node, VISIT visit, void *to)
+{
+	const struct job *job = *(struct job *const *)node;
+
+	if ((visit == postorder || visit == leaf) && job->running)
+		fprintf(to, "%s%lld", ftell(to) > 1 ? "," : "", job->id);
+}
+
+static void kill_running(const void *node, VISIT visit, int depth __attribute__((unused)))
+{
+	if (visit == postorder || visit == leaf)
+		lanes_kill(*(struct job *const *)node);
+}
+
+/* Try to find the database, and what was forgotten. */
+static void try_again(void)
+{
+	enum resumed resumed;
+	char *running;
+	size_t size;
+	FILE *to = open_memstream(&running, &size);
+
+	if (!to)
+		err(1, "open_memstream");
+	fputc('{', to);
+	twalk_r(jobs, print_running, to);
+	fputc('}', to);
+	fclose(to);
+	resumed = store_resume(running);
+	free(running);
+	if (resumed == NOT_YET)
+		return;
+	lost = false;
+	if (resumed == TAKEN_OVER)
+		twalk(jobs, kill_running);
+	if (!stopping)
+		recover(true);
 }
 
 static void timers_readable(void)
 {
 	struct hwtimer_event events[EVENTS];
 	int i, n = must(hwtimer_wait(timers, events, EVENTS, 0), "hwtimer_wait");
+	bool scan_due = false;
 
 	for (i = 0; i < n; i++) {
 		struct job *job = (struct job *)(uintptr_t)events[i].user_data;
 
 		if (!job) {
-			scan();
-			scan_later();
+			scan_due = true;
 			continue;
 		}
 		job->timeout = 0;
-		job_go_on(job);
+		if (!lost && !stopping)
+			job_go_on(job);
+		else
+			job_put(job);
 	}
+	if (!scan_due)
+		return;
+	/* Now that no event refers to a timeout, all of them may be touched. */
+	if (lost)
+		try_again();
+	scan_later(!lost && !scan());
 }
 
 /* Make clock_fd readable when the clock is set. */
@@ -241,33 +374,18 @@ static void watch_clock(void)
 	if (timerfd_settime(clock_fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &far, NULL) &&
 	    errno != ECANCELED)
 		err(1, "timerfd_settime");
-	clock_offset = wall_now() - clock_ns(CLOCK_MONOTONIC);
-}
-
-static void touch_job(const void *node, VISIT visit, int depth __attribute__((unused)))
-{
-	const struct job *job = *(struct job *const *)node;
-	__s64 now = wall_now(), due;
-
-	/* A job with a timeout but no planned run gets its event soon. */
-	if ((visit != postorder && visit != leaf) || !job->timeout || !job->planned.first)
-		return;
-	due = job->planned.first->due;
-	must(hwtimer_touch(timers, job->timeout, due > now ? due - now : 0), "hwtimer_touch");
 }
 
 static void clock_readable(void)
 {
-	__s64 old = clock_offset;
 	__u64 expirations;
 
 	/* epoll reports only that it is readable; ECANCELED says that the clock was set. */
 	if (read(clock_fd, &expirations, sizeof(expirations)) < 0 && errno != ECANCELED)
 		return;
 	watch_clock();
-	warnx("the wall clock was set, by %+.3f s", (double)(clock_offset - old) / NS_PER_S);
-	twalk(jobs, touch_job);
-	scan();
+	if (!lost)
+		scan();
 }
 
 static void signal_readable(void)
@@ -278,11 +396,8 @@ static void signal_readable(void)
 		return;
 	if (stopping)
 		errx(1, "ended before what was running");
-	stopping = true;
 	/* Planned runs are left for the next scheduler. */
-	if (epoll_ctl(epoll_fd, EPOLL_CTL_DEL, hwtimer_fd(timers), NULL) ||
-	    epoll_ctl(epoll_fd, EPOLL_CTL_DEL, clock_fd, NULL))
-		err(1, "epoll_ctl");
+	stopping = true;
 }
 
 static void watch(int fd, void *data)
@@ -323,17 +438,22 @@ static void open_all(const struct sched_options *options)
 	watch(signal_fd, &signal_fd);
 	watch(clock_fd, &clock_fd);
 	watch_clock();
+	clock_offset = store_now() - clock_ns(CLOCK_MONOTONIC);
 	lanes_setup(&options->lanes, epoll_fd);
 }
 
 /* Commit the results of the events, and start the runs that may start now. */
 static void carry_out(void)
 {
-	do {
+	int again = 1;
+
+	while (again > 0 && !lost) {
 		if (!stopping)
 			lanes_fill();
-		store_commit();
-	} while (lanes_launch());
+		again = store_commit() ? lanes_launch() : -1;
+	}
+	if (again < 0)
+		lose();
 }
 
 void sched_run(const struct sched_options *options)
@@ -342,11 +462,11 @@ void sched_run(const struct sched_options *options)
 	int i, n;
 
 	open_all(options);
-	recover();
-	scan();
-	scan_later();
+	recover(true);
+	scan_later(!scan());
 	carry_out();
-	while (!stopping || lanes_running()) {
+	/* When stopping, try to record the results of all commands. */
+	while (!stopping || lanes_running() || lost) {
 		n = epoll_wait(epoll_fd, events, EVENTS, -1);
 		if (n < 0 && errno != EINTR)
 			err(1, "epoll_wait");

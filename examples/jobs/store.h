@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
- * store: the jobs, and the result of each of their due times, in a SQLite database.
+ * store: the jobs, and the result of each of their due times, in a database: SQLite, for one
+ * scheduler, or PostgreSQL, for any number.
  *
  * Writes are collected in a transaction, which begins with the first write and is on the disk when
- * store_commit() returns. An error of the database ends the program, because it must not do
- * anything that it cannot record.
+ * store_commit() returns true. An error of the database ends the program, because it must not do
+ * anything that it cannot record. There is one exception: if a scheduler loses its connection to
+ * PostgreSQL, all functions do nothing, find nothing and return 0, until store_resume() succeeds.
  */
 #ifndef STORE_H
 #define STORE_H
@@ -29,14 +31,39 @@ struct job_row {
 	__s64		next;		/* next due time to be planned, or NEVER */
 };
 
-/* Open @path; with @create, create it if it does not exist. */
-void store_open(const char *path, bool create);
+/* Open the database; with @create, create it if it does not exist. */
+void store_open(const char *name, bool create);
 void store_close(void);
 
-/* Lock out other schedulers of this database until the process ends. */
-void store_lock(const char *path);
+/*
+ * Become a scheduler. SQLite: lock out others until the process ends. PostgreSQL: others take over
+ * the jobs of this one if it begins no transaction for @lease.
+ */
+void store_lock(const char *name, __s64 lease);
 
-void store_commit(void);
+/* The time, by the clock that decides about what is due: the wall clock, or PostgreSQL's. */
+__s64 store_now(void);
+
+/* Returns false if the transaction may not have been committed: see store_resume(). */
+bool store_commit(void);
+
+/*
+ * May runs be started whose start is committed? False if this scheduler's lease may have ended, so
+ * that others may have taken over its jobs.
+ */
+bool store_owned(void);
+
+/*
+ * After store_commit() or store_owned() returned false, forget all runs except those whose commands
+ * were started, and call this now and then until it does not return NOT_YET. Then read what is
+ * planned. @running has the ids of the jobs whose commands run, as "{1,2}". TAKEN_OVER: another
+ * scheduler took over all jobs; the runs are interrupted, and their results are not recorded.
+ */
+enum resumed { NOT_YET, RESUMED, TAKEN_OVER };
+enum resumed store_resume(const char *running);
+
+/* Begin a transaction, so that the lease is renewed and store_now() is exact. */
+void store_renew(void);
 
 void store_add(const struct job_row *row, char *const *argv);
 /* Returns false if there is no such job. */
@@ -73,6 +100,8 @@ char **store_argv(__s64 job);
 __s64 store_plan(__s64 job, __s64 due, __s64 until, const char *cause);
 void store_missed(__s64 job, __s64 due, __s64 until);
 void store_next(__s64 job, __s64 next);
+/* This scheduler has no runs of the job any more, so that others may have it. */
+void store_release(__s64 job);
 /* Returns false if the row is gone because the job was removed. */
 bool store_started(__s64 run, const char *lane);
 /* @took and @status are NEVER if it did not run. */
@@ -82,14 +111,17 @@ void store_ended(__s64 run, const char *state, __s64 took, __s64 status);
 __s64 store_slow_runs(__s64 job, __s64 since, __s64 took);
 
 /*
- * Update the rows that the previous scheduler left: started rows become interrupted, and planned
- * rows before @too_late become missed. If the job's misfire policy is once, its oldest planned row
- * stays planned, unless the job's next due time is before @too_late, too. Returns how many were
- * interrupted.
+ * Update the rows of schedulers that have ended: started rows become interrupted, and planned rows
+ * before @too_late become missed. If the job's misfire policy is once, its oldest planned row stays
+ * planned, unless the job's next due time is before @too_late, too. @first: this scheduler has not
+ * planned anything. Returns how many were interrupted.
  */
-int store_recover(__s64 too_late);
-/* Reads the planned rows by due time, one per call, until it returns false. */
-bool store_each_planned(__s64 *run, __s64 *job, __s64 *due);
+int store_take_over(bool first, __s64 too_late);
+/*
+ * Reads planned rows by due time, one per call, until it returns false: those of jobs that no
+ * scheduler has, which are this scheduler's from now on; with @all, also those of its other jobs.
+ */
+bool store_each_planned(bool all, __s64 *run, __s64 *job, __s64 *due);
 
 struct run_row {
 	const char	*job, *cause, *state, *lane;

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
+/*
+ * store_db: what store.c needs of a database. The queries of both databases have the same
+ * parameters and columns. $1 and so on appear in this order in each of them, because SQLite numbers
+ * them as they appear.
+ */
+#ifndef STORE_DB_H
+#define STORE_DB_H
+
+#include "store.h"
+
+enum query {
+	ADD, ADD_ARGUMENT, REMOVE, TRIM, HAS, FIRST_DUE, JOB, EACH_JOB, ARGV,
+	PLAN, MISSED, NEXT, STARTED, ENDED, SLOW_RUNS, TAKE_OVER, INTERRUPT, TOO_LATE, BURY,
+	RELEASE, EACH_PLANNED, EACH_ORPHAN, EACH_RUN, QUERIES
+};
+
+/* A parameter: a string; or a number, if the string is NULL; or NULL, if that is NEVER, too. */
+struct value {
+	const char	*string;
+	__s64		number;
+};
+
+#define PARAMETERS_MAX	6
+
+struct db {
+	/* A query that is NULL is not needed: it has neither effect nor rows. */
+	const char	*const *queries;
+	void		(*open)(const char *name, bool create);
+	void		(*close)(void);
+	void		(*lock)(const char *name, __s64 lease);
+	__s64		(*now)(void);
+	/* Called before a write, and before reads that decide about one. */
+	void		(*begin)(void);
+	bool		(*commit)(void);
+	bool		(*owned)(void);
+	enum resumed	(*resume)(const char *running);
+	/* Begin a query. It is executed now, or by row(). */
+	void		(*bind)(enum query q, const struct value *values, int n);
+	/* Go to the next row. If there is none, return false: the query is over. */
+	bool		(*row)(enum query q);
+	/* Did row() return true when it was last called? */
+	bool		(*going_on)(enum query q);
+	/* End the query. */
+	void		(*reset)(enum query q);
+	/* Number of rows that the query, which is over, has changed. */
+	int		(*changes)(enum query q);
+	/* A column of the row. */
+	const char	*(*text)(enum query q, int column);
+	__s64		(*number)(enum query q, int column);
+};
+
+extern const struct db db_sqlite, db_pg;
+
+#endif /* STORE_DB_H */

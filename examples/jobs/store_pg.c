@@ -1,0 +1,546 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
+/*
+ * PostgreSQL: any number of schedulers, on any machines, share a database.
+ *
+ * A scheduler is a row of the table "scheduler", with a lease. It claims a job before it plans runs
+ * of it (FIRST_DUE), or to go on with those of a scheduler that has ended (EACH_ORPHAN), and
+ * releases it when all of its runs have ended. SKIP LOCKED: what another one is claiming is left to
+ * it, without waiting.
+ *
+ * Each transaction of a scheduler begins with a renewal of its lease, in begin(). This is one
+ * statement that checks that its row still exists, and locks the row until the transaction ends. To
+ * take over its jobs, another scheduler locks the row, if the lease has ended, and deletes it. So
+ * whatever a transaction writes, the jobs are still its scheduler's when that is committed; and a
+ * scheduler whose row is gone writes nothing any more. A scheduler that hangs in a transaction
+ * cannot lock the row forever, because PostgreSQL ends its session
+ * (idle_in_transaction_session_timeout).
+ *
+ * A start is committed before the command is started, and only rows that are planned can be
+ * started. So each due time is started at most once. Between the commit and the start the lease may
+ * end. owned() prevents that by a clock of this machine, read before the renewal was sent: it says
+ * that the lease has ended no later than PostgreSQL does. Only a process that is stopped between
+ * owned() and execve(2) starts a command after its lease; its row is interrupted by then, and
+ * nobody else starts it.
+ *
+ * If the connection fails, or the answer takes too long, it is not known whether the transaction
+ * was committed. resume() connects again. The old session may still be alive, but as long as its
+ * transaction is not over, it has the lock of the scheduler's row, and begin() waits for it. Then
+ * the results of commands are written, once more if need be (struct result), and runs whose start
+ * was committed, although their commands were not started, are planned again.
+ *
+ * Times are by PostgreSQL's clock. Each transaction reads it. Since then it has advanced at least
+ * by as much as CLOCK_MONOTONIC has since the answer came, so now() is never ahead of it.
+ *
+ * Deadlocks: a scheduler waits for no lock of another one. Other processes lock the rows of all
+ * schedulers first, and so exclude all their transactions.
+ */
+#include <err.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <postgresql/libpq-fe.h>
+
+#include "schema_pg.h"
+#include "store_db.h"
+
+/* "jobs" in ASCII: excludes processes that create the tables at the same time. */
+#define CREATE_LOCK	"1785684595"
+/* The id of this scheduler, or an error if this is none. */
+#define ME		"CAST(current_setting('jobs.scheduler') AS bigint)"
+#define LEASE_MIN	(600 * NS_PER_MS)
+#define JOB_COLUMNS	"job.id, name, cron, every, misfire, block, next"
+#define PLANNED_RUNS	"(SELECT FROM run WHERE job = job.id AND state = 'planned')"
+
+/* Claim the jobs with planned runs that meet a condition, and return the runs. */
+#define CLAIM_PLANNED(condition)						\
+	"WITH mine AS (UPDATE job SET owner = " ME " WHERE id IN"		\
+	"	(SELECT id FROM job WHERE (" condition ") AND EXISTS " PLANNED_RUNS	\
+	"		FOR UPDATE SKIP LOCKED) RETURNING id)"			\
+	" SELECT run.id, run.job, due FROM run JOIN mine ON mine.id = run.job"	\
+	" WHERE state = 'planned' ORDER BY due"
+
+static const char *const queries[QUERIES] = {
+	[ADD] = "INSERT INTO job (name, cron, every, misfire, block, next)"
+		" VALUES ($1, $2, $3, $4, $5, $6) RETURNING id",
+	[ADD_ARGUMENT] = "INSERT INTO argument VALUES ($1, $2, $3)",
+	[REMOVE] = "DELETE FROM job WHERE name = $1",
+	[TRIM] = "DELETE FROM run WHERE due < $1 AND state NOT IN ('planned', 'started')",
+	[HAS] = "SELECT 1 FROM job WHERE name = $1",
+	/* Jobs with planned runs that nobody has are left to EACH_ORPHAN. */
+	[FIRST_DUE] = "WITH due AS MATERIALIZED (SELECT id FROM job WHERE next <= $1 AND (owner = "
+		ME " OR owner IS NULL AND NOT EXISTS " PLANNED_RUNS ")"
+		"	ORDER BY next LIMIT 64 FOR UPDATE SKIP LOCKED)"
+		" UPDATE job SET owner = " ME " FROM due WHERE job.id = due.id"
+		" RETURNING " JOB_COLUMNS,
+	[JOB] = "SELECT " JOB_COLUMNS " FROM job WHERE id = $1",
+	[EACH_JOB] = "SELECT " JOB_COLUMNS " FROM job ORDER BY name",
+	[ARGV] = "SELECT value FROM argument WHERE job = $1 ORDER BY position",
+	[PLAN] = "INSERT INTO run (job, due, until, cause, state)"
+		" VALUES ($1, $2, $3, $4, 'planned') RETURNING id",
+	[MISSED] = "INSERT INTO run (job, due, until, cause, state)"
+		" VALUES ($1, $2, $3, 'misfire', 'missed')",
+	[NEXT] = "UPDATE job SET next = $1 WHERE id = $2",
+	[STARTED] = "UPDATE run SET state = 'started', lane = $1, started = now_ns(), scheduler ="
+		" (SELECT name FROM scheduler WHERE id = " ME ")"
+		" WHERE id = $2 AND state = 'planned'",
+	/* The row is interrupted if another scheduler took over the job while the command ran. */
+	[ENDED] = "UPDATE run SET state = $1, ended = now_ns(), took = $2, status = $3"
+		" WHERE id = $4 AND state IN ('planned', 'started')",
+	[SLOW_RUNS] = "SELECT count(*) FROM run WHERE job = $1 AND ended > $2 AND took > $3",
+	/* Mark those whose leases have ended, until BURY. */
+	[TAKE_OVER] = "UPDATE scheduler SET lease = 0 WHERE id IN"
+		" (SELECT id FROM scheduler WHERE lease <= now_ns() FOR UPDATE SKIP LOCKED)",
+	[INTERRUPT] = "UPDATE run SET state = 'interrupted', ended = now_ns()"
+		" WHERE state = 'started' AND job IN (SELECT job.id FROM job"
+		" JOIN scheduler ON owner = scheduler.id WHERE lease = 0)",
+	[BURY] = "DELETE FROM scheduler WHERE lease = 0",	/* sets owner to NULL */
+	[TOO_LATE] = "UPDATE run SET state = 'missed' WHERE state = 'planned' AND due < $1"
+		" AND EXISTS (SELECT FROM job WHERE id = run.job AND owner IS NULL AND NOT"
+		"	(misfire = 'once' AND (next IS NULL OR next >= $1) AND run.due ="
+		"		(SELECT min(due) FROM run AS r"
+		"			WHERE r.job = job.id AND state = 'planned')))",
+	[RELEASE] = "UPDATE job SET owner = NULL WHERE id = $1 AND owner = " ME,
+	[EACH_PLANNED] = CLAIM_PLANNED("owner IS NULL OR owner = " ME),
+	[EACH_ORPHAN] = CLAIM_PLANNED("owner IS NULL"),
+	[EACH_RUN] = "SELECT name, due, until, cause, state, lane, started, took, status"
+		" FROM run JOIN job ON job.id = run.job"
+		" WHERE CAST($1 AS text) IS NULL OR name = $1 ORDER BY due, run.id",
+};
+
+static const char *database;
+static PGconn *conn;		/* NULL: the connection was lost */
+static bool writing;
+static __s64 clock_offset;	/* PostgreSQL's clock minus CLOCK_MONOTONIC, or less */
+
+static __s64 me;		/* 0: this is no scheduler */
+static char name[128];		/* of this scheduler, for people */
+static __s64 lease;
+static __s64 lease_end;		/* CLOCK_BOOTTIME, which goes on while the machine is suspended */
+static bool told;		/* that the connection was lost */
+static bool taken_over;		/* begin() found that the row of this scheduler is gone */
+
+/* A query's rows. */
+static struct answer {
+	PGresult	*rows;		/* NULL: it is over */
+	int		at;
+	int		changes;
+	bool		prepared;	/* in this session */
+} answers[QUERIES];
+
+/* What ENDED has written in the current transaction, or since the connection was lost. */
+static struct result {
+	struct result	*next;
+	struct value	values[4];
+} *results;
+
+static void forget_results(void)
+{
+	struct result *result;
+
+	while ((result = results)) {
+		results = result->next;
+		free(result);
+	}
+}
+
+static void reset(enum query q)
+{
+	PQclear(answers[q].rows);
+	answers[q].rows = NULL;
+}
+
+/* The connection cannot be used any more. This ends the program unless it is a scheduler. */
+static void lost(const char *why)
+{
+	enum query q;
+
+	if (!me)
+		errx(1, "PostgreSQL: %.*s", (int)strcspn(why, "\n"), why);
+	if (!told)
+		warnx("PostgreSQL: %.*s; trying again", (int)strcspn(why, "\n"), why);
+	told = true;
+	for (q = 0; q < QUERIES; q++) {
+		reset(q);
+		answers[q].prepared = false;
+	}
+	PQfinish(conn);
+	conn = NULL;
+	writing = false;
+}
+
+/* When to give up waiting: another scheduler should not take over because this one waited. */
+static __s64 patience_end(void)
+{
+	return me ? clock_ns(CLOCK_BOOTTIME) + lease / 2 : INT64_MAX;
+}
+
+/* Wait for the socket. Returns false after @end. */
+static bool await(short events, __s64 end)
+{
+	struct pollfd fd = { .fd = PQsocket(conn), .events = events };
+	__s64 left = (end - clock_ns(CLOCK_BOOTTIME)) / NS_PER_MS;
+
+	if (left < 0)
+		return false;
+	poll(&fd, 1, left < 1000 ? left + 1 : 1000);
+	return true;
+}
+
+/* Returns the last result of what was sent, or the first error; NULL: the connection was lost. */
+static PGresult *receive(void)
+{
+	PGresult *last = NULL, *result;
+	__s64 end = patience_end();
+	int flush;
+
+	do {
+		while ((flush = PQflush(conn)) || PQisBusy(conn)) {
+			if (!await(POLLIN | (flush ? POLLOUT : 0), end)) {
+				PQclear(last);
+				lost("no answer");
+				return NULL;
+			}
+			if (flush < 0 || !PQconsumeInput(conn))
+				break;	/* PQgetResult() returns the error */
+		}
+		result = PQgetResult(conn);
+		if (result && (!last || PQresultStatus(last) != PGRES_FATAL_ERROR)) {
+			PQclear(last);
+			last = result;
+		} else {
+			PQclear(result);
+		}
+	} while (result && PQstatus(conn) == CONNECTION_OK);
+	return last;
+}
+
+/* May it work later? Otherwise the program is wrong, or the database is not as it should be. */
+static bool is_temporary(const char *code)
+{
+	static const char classes[] = "08 25 40 53 55 57 58";
+	char class[3] = "";
+
+	if (!code || PQstatus(conn) != CONNECTION_OK)
+		return true;
+	memcpy(class, code, 2);
+	return strstr(classes, class);
+}
+
+/* Receive an answer. Returns NULL if it was an error. */
+static PGresult *check(int sent)
+{
+	PGresult *result = sent ? receive() : NULL;
+
+	if (!conn)
+		return NULL;
+	switch (PQresultStatus(result)) {
+	case PGRES_COMMAND_OK:
+	case PGRES_TUPLES_OK:
+		return result;
+	default:
+		if (!is_temporary(PQresultErrorField(result, PG_DIAG_SQLSTATE)))
+			errx(1, "PostgreSQL: %s", PQerrorMessage(conn));
+		PQclear(result);
+		lost(PQerrorMessage(conn));
+		return NULL;
+	}
+}
+
+/* Execute statements without parameters. Returns the result of the last one. */
+static PGresult *execute(const char *sql)
+{
+	return conn ? check(PQsendQuery(conn, sql)) : NULL;
+}
+
+/* The same, for those that return one number. Returns @otherwise if there is none. */
+static __s64 ask(const char *sql, __s64 otherwise)
+{
+	PGresult *result = execute(sql);
+	__s64 value = PQntuples(result) ? atoll(PQgetvalue(result, 0, 0)) : otherwise;
+
+	PQclear(result);
+	return value;
+}
+
+/* The same, with one parameter. */
+static void execute_with(const char *sql, const char *value)
+{
+	if (conn)
+		PQclear(check(PQsendQueryParams(conn, sql, 1, NULL, &value, NULL, NULL, 0)));
+}
+
+static void run_query(enum query q, const struct value *values, int n)
+{
+	struct answer *a = &answers[q];
+	const char *texts[PARAMETERS_MAX];
+	char numbers[PARAMETERS_MAX][24], id[16];
+	int i;
+
+	reset(q);
+	a->changes = 0;
+	snprintf(id, sizeof(id), "q%d", q);
+	for (i = 0; i < n; i++) {
+		snprintf(numbers[i], sizeof(numbers[i]), "%lld", values[i].number);
+		texts[i] = values[i].string ?: values[i].number == NEVER ? NULL : numbers[i];
+	}
+	if (conn && !a->prepared) {
+		PQclear(check(PQsendPrepare(conn, id, queries[q], n, NULL)));
+		a->prepared = conn;
+	}
+	if (!conn)
+		return;
+	a->rows = check(PQsendQueryPrepared(conn, id, n, texts, NULL, NULL, 0));
+	a->changes = a->rows ? atoi(PQcmdTuples(a->rows)) : 0;
+	a->at = -1;
+}
+
+static void bind(enum query q, const struct value *values, int n)
+{
+	struct result *result;
+
+	if (q == ENDED && me) {
+		result = malloc(sizeof(*result));
+		if (!result)
+			err(1, "result");
+		memcpy(result->values, values, sizeof(result->values));
+		result->next = results;
+		results = result;
+	}
+	run_query(q, values, n);
+}
+
+static bool row(enum query q)
+{
+	if (++answers[q].at < PQntuples(answers[q].rows))
+		return true;
+	reset(q);
+	return false;
+}
+
+static bool going_on(enum query q)
+{
+	return answers[q].rows;
+}
+
+static int changes(enum query q)
+{
+	return answers[q].changes;
+}
+
+static const char *text(enum query q, int column)
+{
+	struct answer *a = &answers[q];
+
+	return PQgetisnull(a->rows, a->at, column) ? NULL : PQgetvalue(a->rows, a->at, column);
+}
+
+static __s64 number(enum query q, int column)
+{
+	const char *value = text(q, column);
+
+	return value ? atoll(value) : NEVER;
+}
+
+static __s64 now(void)
+{
+	return clock_offset + clock_ns(CLOCK_MONOTONIC);
+}
+
+/* Begin a transaction: see the top. */
+static void begin(void)
+{
+	__s64 sent = clock_ns(CLOCK_BOOTTIME), time;
+	char sql[160];
+
+	if (writing || !conn)
+		return;
+	snprintf(sql, sizeof(sql), "BEGIN; UPDATE scheduler SET lease = now_ns() + %lld"
+		 " WHERE id = %lld RETURNING now_ns()", lease, me);
+	time = ask(me ? sql : "BEGIN; SELECT now_ns() FROM scheduler ORDER BY id FOR UPDATE",
+		   NEVER);
+	writing = conn;
+	if (!conn || !me)
+		return;
+	if (time == NEVER) {
+		taken_over = true;
+		lost("another scheduler took over");
+		return;
+	}
+	clock_offset = time - clock_ns(CLOCK_MONOTONIC);
+	lease_end = sent + lease;
+}
+
+static bool commit(void)
+{
+	PGresult *result;
+	enum query q;
+
+	for (q = 0; q < QUERIES; q++)
+		reset(q);
+	if (writing && conn) {
+		result = execute("COMMIT");
+		/* A transaction that cannot be committed is rolled back without an error. */
+		if (result && strcmp(PQcmdStatus(result), "COMMIT"))
+			lost("the transaction was rolled back");
+		PQclear(result);
+	}
+	writing = false;
+	if (conn)
+		forget_results();
+	return conn;
+}
+
+static bool owned(void)
+{
+	return conn && clock_ns(CLOCK_BOOTTIME) < lease_end;
+}
+
+/* Connect, without reading anything. Returns false if that failed, except at the first time. */
+static bool dial(void)
+{
+	const char *const keywords[] = { "dbname", "fallback_application_name", NULL };
+	const char *const values[] = { database, "jobs", NULL };
+	PostgresPollingStatusType status = PGRES_POLLING_WRITING;
+	__s64 end = patience_end();
+
+	conn = PQconnectStartParams(keywords, values, true);
+	if (!conn)
+		err(1, "PQconnectStart");
+	while (PQstatus(conn) != CONNECTION_BAD && status != PGRES_POLLING_OK &&
+	       status != PGRES_POLLING_FAILED) {
+		if (!await(status == PGRES_POLLING_READING ? POLLIN : POLLOUT, end)) {
+			lost("no connection");
+			return false;
+		}
+		status = PQconnectPoll(conn);
+	}
+	if (PQstatus(conn) != CONNECTION_OK) {
+		lost(PQerrorMessage(conn));
+		return false;
+	}
+	PQsetnonblocking(conn, true);
+	return true;
+}
+
+/* Set up the session of a scheduler: its id, and when PostgreSQL gives it up. */
+static void set_session(void)
+{
+	char sql[160];
+
+	snprintf(sql, sizeof(sql), "SET jobs.scheduler = %lld;"
+		 "SET idle_in_transaction_session_timeout = %lld; SET statement_timeout = %lld",
+		 me, lease / 3 / NS_PER_MS, lease / NS_PER_MS);
+	PQclear(execute(sql));
+}
+
+/* Become a new scheduler. */
+static void enroll(void)
+{
+	const char *value = name;
+	PGresult *result;
+	char sql[128];
+
+	snprintf(sql, sizeof(sql), "INSERT INTO scheduler (name, lease)"
+		 " VALUES ($1, now_ns() + %lld) RETURNING id", lease);
+	if (!conn)
+		return;
+	result = check(PQsendQueryParams(conn, sql, 1, NULL, &value, NULL, NULL, 0));
+	if (result)
+		me = atoll(PQgetvalue(result, 0, 0));
+	PQclear(result);
+	set_session();
+}
+
+static void lock(const char *path __attribute__((unused)), __s64 wanted)
+{
+	char host[100] = "";
+
+	if (wanted < LEASE_MIN)
+		errx(1, "with PostgreSQL, --window must be at least 1s");
+	gethostname(host, sizeof(host) - 1);
+	snprintf(name, sizeof(name), "%s:%d", host, getpid());
+	lease = wanted;
+	enroll();
+}
+
+static enum resumed resume(const char *running)
+{
+	struct result *result;
+
+	if (conn)
+		lost("the lease has ended");
+	if (!dial())
+		return NOT_YET;
+	if (taken_over) {
+		forget_results();
+		enroll();
+		begin();
+		if (!conn)
+			return NOT_YET;
+		warnx("PostgreSQL: connected again, but another scheduler took over");
+		taken_over = false;
+		told = false;
+		return TAKEN_OVER;
+	}
+	set_session();
+	begin();
+	for (result = results; result; result = result->next) {
+		run_query(ENDED, result->values, 4);
+		reset(ENDED);
+	}
+	/* A job has one command at a time. If it runs, then none waits to be started. */
+	execute_with("UPDATE run SET state = 'planned', lane = NULL, started = NULL,"
+		     " scheduler = NULL WHERE state = 'started' AND job IN (SELECT id FROM job"
+		     " WHERE owner = " ME " AND id <> ALL (CAST($1 AS bigint[])))", running);
+	execute_with("UPDATE job SET owner = NULL WHERE owner = " ME
+		     " AND id <> ALL (CAST($1 AS bigint[]))", running);
+	if (!conn)
+		return NOT_YET;
+	warnx("PostgreSQL: connected again");
+	told = false;
+	return RESUMED;
+}
+
+static void open_database(const char *conninfo, bool create)
+{
+	static const char known[] = "SELECT CAST(to_regclass('scheduler') IS NOT NULL AND"
+		" to_regclass('run') IS NOT NULL AND to_regproc('now_ns') IS NOT NULL AS int)";
+
+	database = conninfo;
+	dial();
+	if (!ask(known, 0)) {
+		if (!create)
+			errx(1, "%s: this is no database of jobs", PQdb(conn));
+		PQclear(execute("BEGIN; SELECT pg_advisory_xact_lock(" CREATE_LOCK ")"));
+		if (!ask(known, 0))
+			PQclear(execute(schema));
+		PQclear(execute("COMMIT"));
+	}
+	clock_offset = ask("SELECT now_ns()", 0) - clock_ns(CLOCK_MONOTONIC);
+}
+
+static void close_database(void)
+{
+	char sql[64];
+
+	/* Leave the jobs to others at once. */
+	if (me && conn) {
+		begin();
+		snprintf(sql, sizeof(sql), "DELETE FROM scheduler WHERE id = %lld", me);
+		PQclear(execute(sql));
+		commit();
+	}
+	forget_results();
+	PQfinish(conn);
+}
+
+const struct db db_pg = {
+	.queries = queries, .open = open_database, .close = close_database, .lock = lock,
+	.now = now, .begin = begin, .commit = commit, .owned = owned, .resume = resume,
+	.bind = bind, .row = row, .going_on = going_on, .reset = reset, .changes = changes,
+	.text = text, .number = number,
+};

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <sqlite3.h>
+
+#include "store_db.h"
+
+/* "jobs" in ASCII */
+#define APPLICATION_ID	"1785684595"
+/* No process locks the database for longer. */
+#define BUSY_MS		60000
+
+/*
+ * Times are ns since 1970, by the wall clock. AUTOINCREMENT, so that ids are not used again: the
+ * scheduler may still have a job that another process removed.
+ */
+static const char schema[] =
+	"BEGIN EXCLUSIVE;"
+	"CREATE TABLE job ("
+	"	id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	"	name TEXT NOT NULL UNIQUE,"
+	"	cron TEXT,"
+	"	every INTEGER,"
+	"	misfire TEXT NOT NULL CHECK (misfire IN ('nothing', 'once')),"
+	"	block TEXT NOT NULL CHECK (block IN ('serial', 'discard', 'cover')),"
+	"	next INTEGER,"
+	"	CHECK ((cron IS NULL) <> (every IS NULL)),"
+	"	CHECK (every > 0)"
+	") STRICT;"
+	"CREATE INDEX job_next ON job (next);"
+	"CREATE TABLE argument ("
+	"	job INTEGER NOT NULL REFERENCES job ON DELETE CASCADE,"
+	"	position INTEGER NOT NULL,"
+	"	value TEXT NOT NULL,"
+	"	PRIMARY KEY (job, position)"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE TABLE run ("
+	"	id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	"	job INTEGER NOT NULL REFERENCES job ON DELETE CASCADE,"
+	"	due INTEGER NOT NULL,"
+	"	until INTEGER,"
+	"	cause TEXT NOT NULL CHECK (cause IN ('due', 'late', 'misfire')),"
+	"	state TEXT NOT NULL CHECK (state IN ('planned', 'started', 'done', 'covered',"
+	"		'discarded', 'missed', 'interrupted')),"
+	"	lane TEXT CHECK (lane IN ('fast', 'slow')),"
+	"	started INTEGER,"
+	"	ended INTEGER,"
+	"	took INTEGER,"
+	"	status INTEGER,"
+	"	UNIQUE (job, due)"
+	") STRICT;"
+	"CREATE INDEX run_ended ON run (job, ended);"
+	"CREATE INDEX run_open ON run (due) WHERE state IN ('planned', 'started');"
+	"PRAGMA application_id = " APPLICATION_ID ";"
+	"COMMIT;";
+
+#define JOB_COLUMNS	"id, name, cron, every, misfire, block, next"
+
+static const char *const queries[QUERIES] = {
+	[ADD] = "INSERT INTO job (name, cron, every, misfire, block, next)"
+		" VALUES ($1, $2, $3, $4, $5, $6) RETURNING id",
+	[ADD_ARGUMENT] = "INSERT INTO argument VALUES ($1, $2, $3)",
+	[REMOVE] = "DELETE FROM job WHERE name = $1",
+	[TRIM] = "DELETE FROM run WHERE due < $1 AND state NOT IN ('planned', 'started')",
+	[HAS] = "SELECT 1 FROM job WHERE name = $1",
+	[FIRST_DUE] = "SELECT " JOB_COLUMNS " FROM job WHERE next <= $1 ORDER BY next LIMIT 1",
+	[JOB] = "SELECT " JOB_COLUMNS " FROM job WHERE id = $1",
+	[EACH_JOB] = "SELECT " JOB_COLUMNS " FROM job ORDER BY name",
+	[ARGV] = "SELECT value FROM argument WHERE job = $1 ORDER BY position",
+	[PLAN] = "INSERT INTO run (job, due, until, cause, state)"
+		" VALUES ($1, $2, $3, $4, 'planned') RETURNING id",
+	[MISSED] = "INSERT INTO run (job, due, until, cause, state)"
+		" VALUES ($1, $2, $3, 'misfire', 'missed')",
+	[NEXT] = "UPDATE job SET next = $1 WHERE id = $2",
+	[STARTED] = "UPDATE run SET state = 'started', lane = $1, started = now_ns()"
+		" WHERE id = $2 AND state = 'planned'",
+	[ENDED] = "UPDATE run SET state = $1, ended = now_ns(), took = $2, status = $3"
+		" WHERE id = $4",
+	[SLOW_RUNS] = "SELECT count(*) FROM run WHERE job = $1 AND ended > $2 AND took > $3",
+	[INTERRUPT] = "UPDATE run SET state = 'interrupted', ended = now_ns()"
+		" WHERE state = 'started'",
+	[TOO_LATE] = "UPDATE run SET state = 'missed' WHERE state = 'planned' AND due < $1 AND NOT"
+		" EXISTS (SELECT 1 FROM job WHERE id = run.job AND misfire = 'once'"
+		"	AND (next IS NULL OR next >= $1)"
+		"	AND run.due = (SELECT min(due) FROM run"
+		"		WHERE job = job.id AND state = 'planned'))",
+	[EACH_PLANNED] = "SELECT id, job, due FROM run WHERE state = 'planned' ORDER BY due",
+	[EACH_RUN] = "SELECT name, due, until, cause, state, lane, started, took, status"
+		" FROM run JOIN job ON job.id = run.job WHERE $1 IS NULL OR name = $1"
+		" ORDER BY due, run.id",
+};
+
+static const char *database;
+static sqlite3 *db;
+static sqlite3_stmt *prepared[QUERIES];
+static bool writing;
+
+static void __attribute__((noreturn)) failed(void)
+{
+	errx(1, "%s: %s", database, sqlite3_errmsg(db));
+}
+
+static void execute(const char *sql)
+{
+	if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+		failed();
+}
+
+/* Returns the number that @sql selects. */
+static __s64 ask(const char *sql)
+{
+	sqlite3_stmt *s;
+	__s64 value;
+
+	if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK || sqlite3_step(s) != SQLITE_ROW)
+		failed();
+	value = sqlite3_column_int64(s, 0);
+	sqlite3_finalize(s);
+	return value;
+}
+
+static void bind(enum query q, const struct value *values, int n)
+{
+	int i, ret = SQLITE_OK;
+
+	if (!prepared[q] && sqlite3_prepare_v3(db, queries[q], -1, SQLITE_PREPARE_PERSISTENT,
+					       &prepared[q], NULL) != SQLITE_OK)
+		failed();
+	sqlite3_reset(prepared[q]);
+	for (i = 0; i < n && ret == SQLITE_OK; i++) {
+		if (values[i].string)
+			ret = sqlite3_bind_text(prepared[q], i + 1, values[i].string, -1,
+						SQLITE_TRANSIENT);
+		else if (values[i].number == NEVER)
+			ret = sqlite3_bind_null(prepared[q], i + 1);
+		else
+			ret = sqlite3_bind_int64(prepared[q], i + 1, values[i].number);
+	}
+	if (ret != SQLITE_OK)
+		failed();
+}
+
+static bool row(enum query q)
+{
+	switch (sqlite3_step(prepared[q])) {
+	case SQLITE_ROW:
+		return true;
+	case SQLITE_DONE:
+		sqlite3_reset(prepared[q]);
+		return false;
+	default:
+		failed();
+	}
+}
+
+static bool going_on(enum query q)
+{
+	return prepared[q] && sqlite3_stmt_busy(prepared[q]);
+}
+
+static void reset(enum query q)
+{
+	sqlite3_reset(prepared[q]);
+}
+
+static int changes(enum query q __attribute__((unused)))
+{
+	return sqlite3_changes(db);
+}
+
+static const char *text(enum query q, int column)
+{
+	return (const char *)sqlite3_column_text(prepared[q], column);
+}
+
+static __s64 number(enum query q, int column)
+{
+	return sqlite3_column_type(prepared[q], column) == SQLITE_NULL ? NEVER :
+		sqlite3_column_int64(prepared[q], column);
+}
+
+static void begin(void)
+{
+	if (!writing)
+		execute("BEGIN IMMEDIATE");
+	writing = true;
+}
+
+static bool commit(void)
+{
+	size_t i;
+
+	/* An unfinished query would make the next transaction see the old data. */
+	for (i = 0; i < ARRAY_SIZE(prepared); i++)
+		sqlite3_reset(prepared[i]);
+	if (writing)
+		execute("COMMIT");
+	writing = false;
+	return true;
+}
+
+/* Nobody else can have the jobs while this process has the lock. */
+static bool owned(void)
+{
+	return true;
+}
+
+static enum resumed resume(const char *running __attribute__((unused)))
+{
+	return RESUMED;
+}
+
+static void sql_now(sqlite3_context *context, int n __attribute__((unused)),
+		    struct sqlite3_value **values __attribute__((unused)))
+{
+	sqlite3_result_int64(context, wall_now());
+}
+
+/* Wait here, because SQLite does not wait if another process does the same. */
+static void go_to_wal(void)
+{
+	int ret, waited = 0;
+
+	do
+		ret = sqlite3_exec(db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
+	while (ret == SQLITE_BUSY && waited++ < BUSY_MS && sqlite3_sleep(1));
+	if (ret != SQLITE_OK)
+		failed();
+}
+
+static void open_file(const char *path, bool create)
+{
+	int flags = SQLITE_OPEN_READWRITE | (create ? SQLITE_OPEN_CREATE : 0);
+	struct stat st;
+
+	database = path;
+	/* For a better error message than SQLite's. */
+	if (!create && stat(path, &st))
+		err(1, "%s", path);
+	if (sqlite3_open_v2(path, &db, flags, NULL) != SQLITE_OK) {
+		if (db && sqlite3_system_errno(db))
+			errx(1, "%s: %s: %s", path, sqlite3_errmsg(db),
+			     strerror(sqlite3_system_errno(db)));
+		failed();
+	}
+	if (sqlite3_db_readonly(db, "main"))
+		errx(1, "%s: no right to write to it", path);
+	sqlite3_busy_timeout(db, BUSY_MS);
+	if (sqlite3_create_function(db, "now_ns", 0, SQLITE_UTF8, NULL, sql_now, NULL, NULL))
+		failed();
+	if (ask("PRAGMA application_id") != atoi(APPLICATION_ID)) {
+		/* Another process may be creating the same database: check the id again. */
+		if (!create || (ask("SELECT count(*) FROM sqlite_schema") &&
+				ask("PRAGMA application_id") != atoi(APPLICATION_ID)))
+			errx(1, "%s: this is no database of jobs", path);
+		go_to_wal();
+		/* Another process may have created the tables. */
+		if (sqlite3_exec(db, schema, NULL, NULL, NULL) != SQLITE_OK) {
+			if (ask("PRAGMA application_id") != atoi(APPLICATION_ID))
+				failed();
+			execute("ROLLBACK");
+		}
+	}
+	execute("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON");
+}
+
+static void close_file(void)
+{
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(prepared); i++)
+		sqlite3_finalize(prepared[i]);
+	if (sqlite3_close(db) != SQLITE_OK)
+		failed();
+}
+
+/* The lock belongs to the process: children do not inherit it, and it ends with the process. */
+static void lock_file(const char *path, __s64 lease __attribute__((unused)))
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	static int fd;		/* stays open */
+	char *name;
+
+	/* The real path, in case the database was opened through a link. */
+	if (asprintf(&name, "%s-lock", sqlite3_db_filename(db, "main")) < 0)
+		err(1, "lock");
+	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+	if (fd < 0)
+		err(1, "%s", name);
+	if (fcntl(fd, F_SETLK, &lock)) {
+		if (errno != EACCES && errno != EAGAIN)
+			err(1, "%s", name);
+		if (fcntl(fd, F_GETLK, &lock) || lock.l_type == F_UNLCK)
+			errx(1, "%s: another scheduler has it", path);
+		errx(1, "%s: another scheduler has it, process %d", path, lock.l_pid);
+	}
+	free(name);
+}
+
+const struct db db_sqlite = {
+	.queries = queries, .open = open_file, .close = close_file, .lock = lock_file,
+	.now = wall_now, .begin = begin, .commit = commit, .owned = owned, .resume = resume,
+	.bind = bind, .row = row, .going_on = going_on, .reset = reset, .changes = changes,
+	.text = text, .number = number,
+};
