@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# hwtimer for Nix: the library, hwtimerctl and the files for udev and systemd or, if a kernel is given,
-# the module. module.nix adds both to NixOS. Not tested with Nixpkgs: scripts/checks/packaging only
+# hwtimer for Nix: the library, hwtimerctl and the files for udev and systemd or, for a kernel, the
+# module. module.nix adds both to NixOS. Not tested with Nixpkgs: scripts/checks/packaging only
 # parses it.
 {
   pkgs ? import <nixpkgs> { },

@@ -8,8 +8,8 @@
  *
  * A timer is in nginx's red-black tree if there is no handle, because the process has just started
  * or the device cannot be opened; if there is no memory for a timeout; or if the event is
- * cancelable, because a worker that shuts down asks whether any other timers are left. So no timeout
- * belongs to a cancelable event: nginx sets that flag when it creates an event.
+ * cancelable, because a worker that shuts down asks whether any other timers are left. No timeout
+ * belongs to a cancelable event, because nginx sets that flag when it creates the event.
  *
  * The descriptor is in the epoll set, level triggered. When it is readable, expire() is posted
  * behind the events of this round, so that a message that came in time is handled before the

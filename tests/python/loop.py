@@ -67,7 +67,7 @@ async def on_the_wheel():
 
 
 async def never_early():
-    """Whatever a time was given to, nothing is called before it."""
+    """No function that takes a time calls anything before that time."""
     loop, timers = asyncio.get_running_loop(), hwtimer.Timers()
     seed = int(os.environ.get("SEED", time.time_ns()))
     print(f"# seed {seed}")
