@@ -122,8 +122,8 @@ def deadlines(timers):
 
 
 async def exact():
-    """Of all deadlines that are not before the time that was asked for, the kernel gets the first.
-    This takes no time to pass, so it finds what a late machine hides from never_early()."""
+    """The kernel gets the first deadline that is not before the time that was asked for. This test
+    waits for nothing, so it finds errors that delays of the machine hide from never_early()."""
     loop, timers = asyncio.get_running_loop(), hwtimer.Timers()
     draw, before = random.Random(1), time.monotonic()
 
