@@ -166,7 +166,7 @@ man:
 	@$(if $(makes_man),KERNEL_DOC=$(KERNEL_DOC) XDG_CACHE_HOME=$(CURDIR)/out/cache \
 		scripts/docs man,echo '$(no_man)' >&2; exit 1)
 
-# The site as well, for debian/rules; what it needs has to be installed.
+# Man pages and the site, for debian/rules; the packages needed for it have to be installed.
 html:
 	@KERNEL_DOC=$(KERNEL_DOC) XDG_CACHE_HOME=$(CURDIR)/out/cache scripts/docs
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# hwtimer for Nix: the library, hwtimerctl and the files for udev and systemd; with a kernel, the
+# hwtimer for Nix: the library, hwtimerctl and the files for udev and systemd or, for a kernel, the
 # module. module.nix adds both to NixOS. Not tested with Nixpkgs: scripts/checks/packaging only
 # parses it.
 {
@@ -26,7 +26,7 @@ if kernel == null then
     buildFlags = [ "lib" "tools" ];
     installFlags = [ "PREFIX=$(out)" ];
     installTargets = [ "install-lib" "install-tools" "install-conf" ];
-    # The group is NixOS's to create.
+    # NixOS creates the group: see module.nix.
     makeFlags = [ "SYSUSERS=true" ];
     meta = meta // {
       license = with lib.licenses; [ gpl2Only lgpl21Plus mit ];

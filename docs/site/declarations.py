@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """usage: docs/site/declarations.py FILE >PAGE
 
-Print what a C++ header or a Java class offers to others, as reStructuredText: the comment at its
-top, and each public class and function with the comment above it.
+Print the public API of a C++ header or a Java class, as reStructuredText: the comment at its top,
+and each public class and function with the comment above it.
 """
 
 import re

@@ -2,9 +2,9 @@
 /*
  * jobs: a scheduler of jobs in a database, with libhwtimer and SQLite or PostgreSQL. It is modelled
  * on XXL-JOB, which uses threads and a wheel of 60 seconds. Each due time of a job gets a row with
- * its result in the database. However the scheduler ends, the next one continues: each due time has
- * a row, and none is started twice. Any number of schedulers, on any machines, can share a database
- * in PostgreSQL.
+ * its result in the database. Even if the scheduler is killed, the next one continues from there:
+ * each due time has a row, and none is started twice. Any number of schedulers, on any machines,
+ * can share a database in PostgreSQL.
  *
  *	cron.[ch]	cron expressions
  *	times.[ch]	schedules, durations, clocks
@@ -37,7 +37,7 @@ static const char usage[] =
 	"       jobs DB run [OPTION]...\n"
 	"\n"
 	"DB is the file of a SQLite database, which add makes; or a database in PostgreSQL, which\n"
-	"several schedulers may share, as postgresql://HOST/NAME or 'host=HOST dbname=NAME'; add\n"
+	"several schedulers can share, as postgresql://HOST/NAME or 'host=HOST dbname=NAME'; add\n"
 	"makes the tables. A TIME is as 1.5s; ms, s, m, h, d.\n"
 	"\n"
 	"add:\n"
@@ -56,7 +56,7 @@ static const char usage[] =
 	"\n"
 	"run: until SIGTERM or SIGINT, and until what runs then has ended\n"
 	"  --window TIME      how far ahead jobs are read from the database [5s]. In PostgreSQL,\n"
-	"                     others take over after three fifths of it\n"
+	"                     the lease is three fifths of it: then others take over\n"
 	"  --fast N           how many may run at a time [16]\n"
 	"  --slow N           how many of the slow ones may, beside these [4]\n"
 	"  --slow-time TIME, --slow-runs N, --slow-within TIME\n"

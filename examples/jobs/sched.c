@@ -28,7 +28,7 @@
  * clock is set, or the machine was suspended, a timerfd(2) becomes readable; PostgreSQL's clock is
  * compared in each transaction. Then all timeouts are touched. No run starts before the clock shows
  * its due time. If the clock is set forward, the due times that it skips are late. If it is set
- * back, due times that have rows are not repeated: jobs wait until the clock is there again.
+ * back, due times that have rows are not repeated: jobs wait until the clock has caught up.
  */
 #include <err.h>
 #include <errno.h>
@@ -235,7 +235,7 @@ static void lose(void)
 	}
 }
 
-/* Schedule what other schedulers left. @first: and what this one had left itself. */
+/* Schedule what other schedulers left. @first: also what this one had forgotten. */
 static void recover(bool first)
 {
 	int interrupted = store_take_over(first, store_now() - window), planned = 0;
@@ -312,7 +312,7 @@ static void kill_running(const void *node, VISIT visit, int depth __attribute__(
 		lanes_kill(*(struct job *const *)node);
 }
 
-/* Try to find the database, and what was forgotten. */
+/* Try to connect to the database again, and schedule what was forgotten. */
 static void try_again(void)
 {
 	enum resumed resumed;

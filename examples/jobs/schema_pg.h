@@ -4,8 +4,8 @@
  *
  *	scheduler	one row for each scheduler that may have jobs. Its lease is the time until
  *			which nobody else may take over its jobs. To take over is to delete the row
- *	job.owner	the scheduler that has the job: it has planned or started runs of it in its
- *			memory, and only it may write rows of this job. NULL: nobody has
+ *	job.owner	the scheduler that owns the job: it has planned or started runs of it in its
+ *			memory, and only it may write rows of this job. NULL: no scheduler owns it
  *	run.scheduler	the name of the scheduler that started the command
  *
  * Times are ns since 1970, by the clock of the database's machine, which now_ns() returns.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
- * store_db: what store.c needs of a database. The queries of both databases have the same
- * parameters and columns. $1 and so on appear in this order in each of them, because SQLite numbers
- * them as they appear.
+ * store_db: the operations that store.c needs of a database. The queries of both databases have the
+ * same parameters and columns. In each query $1, $2 and so on first appear in this order, because
+ * SQLite numbers parameters by their first appearance.
  */
 #ifndef STORE_DB_H
 #define STORE_DB_H

@@ -2,37 +2,36 @@
 /*
  * PostgreSQL: any number of schedulers, on any machines, share a database.
  *
- * A scheduler is a row of the table "scheduler", with a lease. It claims a job before it plans runs
- * of it (FIRST_DUE), or to go on with those of a scheduler that has ended (EACH_ORPHAN), and
- * releases it when all of its runs have ended. SKIP LOCKED: what another one is claiming is left to
- * it, without waiting.
+ * Each scheduler has a row with a lease in the table "scheduler". It claims a job before it plans
+ * runs of it (FIRST_DUE), or to take over the runs of a scheduler that has ended (EACH_ORPHAN). It
+ * releases the job when all of these runs have ended. SKIP LOCKED makes it skip jobs that another
+ * scheduler is claiming, instead of waiting.
  *
- * Each transaction of a scheduler begins with a renewal of its lease, in begin(). This is one
- * statement that checks that its row still exists, and locks the row until the transaction ends. To
+ * Each transaction of a scheduler begins with a renewal of its lease, in begin(). One statement
+ * checks that the scheduler's row still exists, and locks the row until the transaction ends. To
  * take over its jobs, another scheduler locks the row, if the lease has ended, and deletes it. So
- * whatever a transaction writes, the jobs are still its scheduler's when that is committed; and a
- * scheduler whose row is gone writes nothing any more. A scheduler that hangs in a transaction
- * cannot lock the row forever, because PostgreSQL ends its session
- * (idle_in_transaction_session_timeout).
+ * the jobs still belong to the scheduler when it commits what it wrote, and a scheduler whose row
+ * is gone writes nothing any more. A scheduler that hangs in a transaction cannot lock the row
+ * forever, because PostgreSQL ends its session (idle_in_transaction_session_timeout).
  *
- * A start is committed before the command is started, and only rows that are planned can be
- * started. So each due time is started at most once. Between the commit and the start the lease may
- * end. owned() prevents that by a clock of this machine, read before the renewal was sent: it says
- * that the lease has ended no later than PostgreSQL does. Only a process that is stopped between
- * owned() and execve(2) starts a command after its lease; its row is interrupted by then, and
- * nobody else starts it.
+ * A start is committed before the command is started, and only planned rows can be started. So
+ * each due time is started at most once. Between the commit and the start the lease may end, so
+ * owned() compares it with a clock of this machine that was read before the renewal was sent: by
+ * that clock the lease ends no later than by PostgreSQL's. Only a process that is stopped between
+ * owned() and execve(2) starts a command after its lease; another scheduler marks its row as
+ * interrupted when it takes over, and nobody else starts that run.
  *
  * If the connection fails, or the answer takes too long, it is not known whether the transaction
- * was committed. resume() connects again. The old session may still be alive, but as long as its
- * transaction is not over, it has the lock of the scheduler's row, and begin() waits for it. Then
- * the results of commands are written, once more if need be (struct result), and runs whose start
- * was committed, although their commands were not started, are planned again.
+ * was committed. resume() connects again. The old session may still be alive, but until its
+ * transaction ends it holds the lock on the scheduler's row, and begin() waits for that. Then the
+ * results of commands are written, again if necessary (struct result). Runs whose start was
+ * committed, but whose commands were not started, become planned again.
  *
- * Times are by PostgreSQL's clock. Each transaction reads it. Since then it has advanced at least
- * by as much as CLOCK_MONOTONIC has since the answer came, so now() is never ahead of it.
+ * Times are by PostgreSQL's clock, which each transaction reads. Since then that clock has advanced
+ * at least as much as CLOCK_MONOTONIC has since the answer came, so now() is never ahead of it.
  *
- * Deadlocks: a scheduler waits for no lock of another one. Other processes lock the rows of all
- * schedulers first, and so exclude all their transactions.
+ * Deadlocks: a scheduler waits for no lock of another scheduler. Other processes lock the rows of
+ * all schedulers first, and so exclude all their transactions.
  */
 #include <err.h>
 #include <poll.h>
@@ -218,7 +217,7 @@ static PGresult *receive(void)
 	return last;
 }
 
-/* May it work later? Otherwise the program is wrong, or the database is not as it should be. */
+/* May a retry succeed? Otherwise the program is wrong, or the database is not as it should be. */
 static bool is_temporary(const char *code)
 {
 	static const char classes[] = "08 25 40 53 55 57 58";

@@ -2,20 +2,20 @@
 /*
  * nginx's timers, by libhwtimer. The script "edit" inserts the calls.
  *
- * Each process of nginx that has an event loop opens a handle of its own, after the fork. It has
- * one thread that uses timers. The address of an event is the user data of its timeout. The end of
- * the process closes the handle, because nginx may delete timers until then.
+ * Each process of nginx that has an event loop opens a handle of its own, after the fork. Only one
+ * of its threads uses timers. The user data of a timeout is the address of nginx's event. The
+ * handle is open until the process ends, because nginx may delete timers until then.
  *
- * A timer is in the tree as before if there is no handle, because the process has just begun or the
- * device cannot be opened; if there is no memory for a timeout; or if the event is cancelable,
- * because at the end nginx asks whether any others are left. So what has a timeout is not
- * cancelable: nginx sets the flag when it creates an event.
+ * A timer is in nginx's red-black tree if there is no handle, because the process has just started
+ * or the device cannot be opened; if there is no memory for a timeout; or if the event is
+ * cancelable, because a worker that shuts down asks whether any other timers are left. No timeout
+ * belongs to a cancelable event, because nginx sets that flag when it creates the event.
  *
  * The descriptor is in the epoll set, level triggered. When it is readable, expire() is posted
- * behind what has been read in this round, so that a message that came in time is seen before the
- * timeout. expire() takes one event at a time: the handler of an expired timer may delete others,
- * and free their events. An event that hwtimer_wait() has not returned is gone after
- * hwtimer_cancel(). After MOST events it is the turn of the loop; while there are more, the
+ * behind the events of this round, so that a message that came in time is handled before the
+ * timeout. expire() takes one event at a time, because the handler of an expired timer may delete
+ * other timers, and free their events; after hwtimer_cancel(), hwtimer_wait() does not return the
+ * event of that timeout. After MOST events expire() returns to the loop; while there are more, the
  * descriptor stays readable.
  */
 #include <ngx_config.h>
@@ -27,7 +27,7 @@
 #define MOST		512
 #define NS_PER_MS	1000000ULL
 
-static struct hwtimer *timers;	/* NULL: they are in the tree */
+static struct hwtimer *timers;	/* NULL: all timers are in the tree */
 static ngx_uint_t pending;
 static ngx_connection_t connection;
 static ngx_event_t readable, writable, due;

@@ -9,7 +9,7 @@ ngx_uint_t ngx_hwtimer_add(ngx_event_t *ev, ngx_msec_t timer);
 /* Cancel the timeout of @ev. False: it has none, and may be in the tree. */
 ngx_uint_t ngx_hwtimer_del(ngx_event_t *ev);
 
-/* How many timeouts this process has. */
+/* The number of pending timeouts of this process. */
 ngx_uint_t ngx_hwtimer_pending(void);
 
 #endif /* NGX_HWTIMER_H */

@@ -267,8 +267,8 @@ public class HwTimer implements Timer {
 			return Collections.emptySet();
 		}
 		/*
-		 * A newTimeout() that is running schedules before this, and the thread gets the timeout
-		 * back, or is refused. The thread ends when it has got back all.
+		 * A concurrent newTimeout() either schedules before this, and the thread gets the
+		 * timeout back, or is refused. The thread ends when it has got all of them back.
 		 */
 		shutdown(handle);
 		boolean interrupted = false;
@@ -391,10 +391,10 @@ public class HwTimer implements Timer {
 		private final HwTimer timer;
 		private final TimerTask task;
 		/*
-		 * Set before newTimeout() returns; the timer's thread does not need them. The id is set
-		 * with release and read with acquire, after and before the slot: a thread that got the
-		 * timeout by a data race may see no id yet, which the kernel does not know, but never
-		 * another timeout's slot.
+		 * Set before newTimeout() returns; the timer's thread does not need them. The id is
+		 * set with release after the slot, and read with acquire before it. So a thread
+		 * that got the timeout by a data race may see no id yet, which the kernel rejects,
+		 * but never another timeout's slot.
 		 */
 		private int slot;
 		private long id;

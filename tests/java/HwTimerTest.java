@@ -142,7 +142,7 @@ public class HwTimerTest {
 		assertThrows(IllegalStateException.class, timer::start);
 	}
 
-	/* A thread that could not be started is no reason for stop() to wait; start() may try again. */
+	/* stop() does not wait for a thread that could not be started; start() may try again. */
 	@Test(timeout = 60000)
 	public void threadThatDoesNotStart() throws Exception {
 		AtomicInteger failures = new AtomicInteger(2);

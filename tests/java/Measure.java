@@ -10,8 +10,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
 /*
- * Measure HwTimer and Netty's HashedWheelTimer. Times are medians of the rounds, after one that
- * does not count, with the least and the most. CPU time is that of all threads: those of the caller,
+ * Measure HwTimer and Netty's HashedWheelTimer. Times are medians of the rounds, without the first,
+ * with the least and the most. CPU time is that of all threads: those of the caller,
  * the timer, the wheel, the garbage collector and the compilers.
  *
  *	Measure calls PENDING ROUNDS	CPU time of calls with so many timeouts pending, in ns

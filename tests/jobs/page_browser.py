@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """usage: page_browser.py JOBS_WEB JOBS SCREENS DIR
 
-Test what Chromium shows of jobs_web: by SCREENS, which is scripts/checks/screens and leaves its
-screenshots in DIR, and by more. The database is one of page.py. Prints TAP.
+Test how Chromium shows the pages of jobs_web: by SCREENS (scripts/checks/screens), which leaves its
+screenshots in DIR, and by tests of our own. The database is one of page.py. Prints TAP.
 """
 import contextlib
 import functools
@@ -74,7 +74,7 @@ def dark_is_dark(browser, web, _):
 
 
 def needs_no_script(browser, web, _):
-    """By the keyboard: to the filter, a name, and Enter. No part of the page is refused or asks."""
+    """The keyboard reaches the filter; a name and Enter filter. The browser refuses no part."""
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     browser.get(web.url + "runs")
     for _ in range(20):

@@ -67,7 +67,7 @@ async def on_the_wheel():
 
 
 async def never_early():
-    """Whatever a time was given to, nothing is called before it."""
+    """No function that takes a time calls anything before that time."""
     loop, timers = asyncio.get_running_loop(), hwtimer.Timers()
     seed = int(os.environ.get("SEED", time.time_ns()))
     print(f"# seed {seed}")
@@ -122,8 +122,8 @@ def deadlines(timers):
 
 
 async def exact():
-    """Of all deadlines that are not before the time that was asked for, the kernel gets the first.
-    This takes no time to pass, so it finds what a late machine hides from never_early()."""
+    """The kernel gets the first deadline that is not before the time that was asked for. This test
+    waits for nothing, so it finds errors that delays of the machine hide from never_early()."""
     loop, timers = asyncio.get_running_loop(), hwtimer.Timers()
     draw, before = random.Random(1), time.monotonic()
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Sphinx uses this for pages that can be read on a narrow screen, and in the dark.
+"""An extension of Sphinx, for pages that can be read on narrow screens and in dark mode.
 
-".. picture:: FILE" includes a picture, SVG, into the page, so that the style sheet colours it. It
-is as wide as the page, or scrolls where its text would be smaller than 10 pixels. Long words get
-places where a browser may break them. In docstrings, indented lines are code.
+".. picture:: FILE" includes an SVG picture in the page, so that the style sheet colours it. It is
+as wide as the page, or scrolls where its text would be smaller than 10 pixels. A browser may break
+long words at the places that this adds. In docstrings, indented lines are code.
 """
 
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Sphinx reads README and the texts in docs by this: plain text, whose layout says what is what.
+"""A parser for Sphinx, for README and the texts in docs: plain text, parsed by its layout.
 
  - An underlined line is a heading.
  - Lines indented by a tab are code, a list of terms and what they mean, or a table; so are lines in
@@ -20,7 +20,7 @@ HEAD = re.compile(r"(=+|-+)$")
 ITEM = re.compile(r"( ?- | {0,2}\d+\. )(?=\S)")
 GAP = re.compile(r" *\1[ \1]*| {2,}".replace(r"\1", "\x01"))
 
-# What other pages are called in the texts, beside docs/NAME.
+# The names that the texts use for pages other than docs/NAME.
 PAGES = {"README": "readme", "CONTRIBUTING": "contributing", "CHANGELOG": "changelog",
          "SECURITY": "security", "hwtimer(4)": "device", "libhwtimer(3)": "libhwtimer",
          "hwtimerctl(1)": "hwtimerctl"}
