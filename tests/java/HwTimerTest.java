@@ -168,6 +168,27 @@ public class HwTimerTest {
 		assertEquals(0, other.stop().size());
 	}
 
+	/* stop() waits while another thread starts the timer: afterwards it is stopped. */
+	@Test(timeout = 60000)
+	public void stopDuringStart() throws Exception {
+		AtomicReference<Thread> stopper = new AtomicReference<>();
+		HwTimer timer = new HwTimer(r -> new Thread(r) {
+			@Override
+			public void start() {
+				stopper.get().start();
+				while (stopper.get().getState() == State.NEW ||
+				       stopper.get().getState() == State.RUNNABLE) {
+					Thread.onSpinWait();
+				}
+				super.start();
+			}
+		}, 1, MS);
+		stopper.set(new Thread(timer::stop));
+		timer.start();
+		stopper.get().join();
+		assertThrows(IllegalStateException.class, timer::start);
+	}
+
 	/* A timeout that stop() handed back can be cancelled, once, and is not counted twice. */
 	@Test(timeout = 60000)
 	public void cancelAfterStop() {

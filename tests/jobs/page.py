@@ -170,6 +170,7 @@ class Sqlite:
         self.add_runs(EVIL, 7)
         self.add_run("nightly", START + 999 * S, "started", START + 999 * S)
         self.add_run("nightly", START + 1000 * S, "planned")
+        self.add_run("nightly", START + 1001 * S, "planned")
 
     def add(self, name, *options):
         subprocess.run([JOBS_PROGRAM, self.name, "add", name, *options, "--", "true"], check=True)
@@ -338,6 +339,13 @@ def pages_are_stable(store):
             if not number:
                 store.sql("DELETE FROM run WHERE due = %s", START + 129 * S)
     assert len(seen) == len(before) and all(map(is_close, seen, (due for _, due in before))), seen
+
+
+def equal_due_times(store):
+    """A page may end between runs that are due at the same time."""
+    for name in JOBS:
+        store.add_run(name, START - S, "missed")
+    log_is_shown(store)
 
 
 def job_is_shown(store):
@@ -568,7 +576,7 @@ def starts(store):
 
 TESTS = [jobs_are_shown, due_next_is_shown, log_is_shown, filters, job_is_shown, names_are_escaped,
          bad_parameters, only_reads, headers_protect, structure, database_is_away, long_queries_end,
-         zones, pages_are_stable]
+         zones, pages_are_stable, equal_due_times]
 POSTGRES_TESTS = [owners_are_shown, no_postgres]
 SQLITE_TESTS = [no_database_of_jobs, starts, names_in_other_bytes]
 

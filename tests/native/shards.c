@@ -197,6 +197,25 @@ static __u64 one_is_locked(void)
 	return 3;
 }
 
+/* hwtimer_wait() stores no more events than fit, of however many shards. */
+static __u64 fits(void)
+{
+	struct request two = { .n = 2 };
+	struct hwtimer_event e[4] = { [3].user_data = NEVER };
+	int i;
+
+	must_open(0);
+	for (i = 0; i < 2; i++) {
+		two.ret = 0;
+		must(in_thread(&two) == 2, "not scheduled");
+	}
+	wait_expired(4);
+	must(hwtimer_wait(h, e, 3, -1) == 3 && e[3].user_data == NEVER, "more than fit");
+	must(hwtimer_wait(h, e, 3, 0) == 1, "not the last one");
+	end();
+	return 4;
+}
+
 /* If no other shard has events, hwtimer_wait() waits for the locked one, also with timeout 0. */
 static __u64 only_locked(void)
 {
@@ -464,7 +483,7 @@ static __u64 passes(void)
 
 int main(int argc, char **argv)
 {
-	static const struct test tests[9] = {
+	static const struct test tests[10] = {
 		{ "open_fails", open_fails },
 		{ "one_is_locked", one_is_locked },
 		{ "half_stopped", half_stopped },
@@ -474,7 +493,8 @@ int main(int argc, char **argv)
 		{ "only_locked", only_locked },
 		{ "place_in_use", place_in_use },
 		{ "shrinks_in_steps", shrinks_in_steps },
+		{ "fits", fits },
 	};
 
-	return native_main(argc, argv, tests, 9);
+	return native_main(argc, argv, tests, 10);
 }

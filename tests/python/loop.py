@@ -140,6 +140,12 @@ async def exact():
     check("loop", deadlines(loop._timers), [handle.when() for handle in handles])
     for handle in handles:
         handle.cancel()
+    # A float has no room for the ns of so many years: some deadlines are not exact, but none is early.
+    handles = [loop.call_at(before + draw.uniform(1e8, 1e9), print) for _ in range(300)]
+    for ns, when in zip(deadlines(loop._timers), sorted(handle.when() for handle in handles)):
+        assert ns / 1e9 >= when, f"{when} s: {when - ns / 1e9} s early"
+    for handle in handles:
+        handle.cancel()
     delays = [draw.uniform(1000, 2000) for _ in range(300)]
     for delay in delays:
         timers.call_later(delay, print)
