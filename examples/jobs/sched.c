@@ -47,7 +47,7 @@
 
 #define EVENTS		64
 #define SCAN_MAX	NS_PER_S
-/* Due times planned in one transaction, which must be shorter than a lease. */
+/* Due times planned, or jobs claimed, in one transaction, which must be shorter than a lease. */
 #define PLAN_MAX	256
 /* The measured difference of two clocks varies by less, unless one of them was set. */
 #define CLOCK_NOISE	(10 * NS_PER_MS)
@@ -235,8 +235,11 @@ static void lose(void)
 	}
 }
 
-/* Schedule what other schedulers left. @first: also what this one had forgotten. */
-static void recover(bool first)
+/*
+ * Schedule what other schedulers left. @first: also what this one had forgotten. Returns true if
+ * there may be more.
+ */
+static bool recover(bool first)
 {
 	int interrupted = store_take_over(first, store_now() - window), planned = 0;
 	__s64 run, id, due;
@@ -258,14 +261,15 @@ static void recover(bool first)
 			     "hwtimer_schedule");
 	}
 	if (!first && !planned && !interrupted)
-		return;
+		return false;
 	if (!store_commit()) {
 		lose();
-		return;
+		return false;
 	}
 	printf("%s; found %d planned, %d interrupted\n",
 	       first ? "running" : "another scheduler ended", planned, interrupted);
 	fflush(stdout);
+	return planned >= PLAN_MAX;
 }
 
 /* Returns false if there may be more to plan. */
@@ -273,17 +277,18 @@ static bool scan(void)
 {
 	__s64 now;
 	struct job_row row;
+	bool more;
 	int n;
 
 	store_renew();
 	follow_clock();
 	if (stopping)
 		return true;
-	recover(false);
+	more = recover(false);
 	now = store_now();
 	for (n = 0; n < PLAN_MAX; n++) {
 		if (!store_first_due(now + window, &row))
-			return true;
+			return !more;
 		plan(&row, now);
 	}
 	return false;

@@ -54,11 +54,14 @@
 #define JOB_COLUMNS	"job.id, name, cron, every, misfire, block, next"
 #define PLANNED_RUNS	"(SELECT FROM run WHERE job = job.id AND state = 'planned')"
 
-/* Claim the jobs with planned runs that meet a condition, and return the runs. */
+/*
+ * Claim jobs with planned runs that meet a condition, and return the runs. They are few enough for
+ * one lease. The scheduler's own jobs, whose commands run, come first.
+ */
 #define CLAIM_PLANNED(condition)						\
 	"WITH mine AS (UPDATE job SET owner = " ME " WHERE id IN"		\
 	"	(SELECT id FROM job WHERE (" condition ") AND EXISTS " PLANNED_RUNS	\
-	"		FOR UPDATE SKIP LOCKED) RETURNING id)"			\
+	"		ORDER BY owner, id LIMIT 256 FOR UPDATE SKIP LOCKED) RETURNING id)" \
 	" SELECT run.id, run.job, due FROM run JOIN mine ON mine.id = run.job"	\
 	" WHERE state = 'planned' ORDER BY due"
 
