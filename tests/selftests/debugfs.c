@@ -468,16 +468,6 @@ TEST_F(wheel, outlived)
 }
 
 /* Reads of a few bytes, as a script may do. */
-/* Remove the only line that changes while nothing happens. */
-static void remove_now(char *text)
-{
-	char *line = strstr(text, "\nnow_ns "), *end = line ? strchr(line + 1, '\n') : NULL;
-
-	if (!end)
-		die("no now_ns in '%s'", text);
-	memmove(line, end, strlen(end) + 1);
-}
-
 TEST_F(wheel, small_reads)
 {
 	char path[PATH_MAX], *whole, pieces[8192];

@@ -568,6 +568,16 @@ static inline __u64 must_number(const char *path, const char *name)
 	return value;
 }
 
+/* Remove the only line of a wheel's stats in debugfs that changes while nothing happens. */
+static inline void remove_now(char *stats)
+{
+	char *line = strstr(stats, "\nnow_ns "), *end = line ? strchr(line + 1, '\n') : NULL;
+
+	if (!end)
+		die("no now_ns in '%s'", stats);
+	memmove(line, end, strlen(end) + 1);
+}
+
 /* A value of the wheel's stats in debugfs. */
 static inline __u64 must_wheel_value(const char *wheel, const char *name)
 {

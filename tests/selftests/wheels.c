@@ -153,6 +153,8 @@ TEST(as_debugfs)
 		before = must_slurp(path);
 		must_see(fd, 7);
 		text = must_slurp(path);
+		remove_now(before);
+		remove_now(text);
 	} while (strcmp(before, text));
 	s = find(name);
 	ASSERT_NE(NULL, s);
