@@ -222,17 +222,24 @@ static void forget_job(const void *node, VISIT visit, void *all)
 }
 
 /* Forget all runs except those whose commands were started. The database has them. */
-static void lose(void)
+static void forget_runs(void)
 {
 	struct job *all = NULL, *job;
 
-	lost = true;
 	lanes_forget();
 	twalk_r(jobs, forget_job, &all);
 	while ((job = all)) {
 		all = job->next;
+		if (stopping && !job->running)
+			store_release(job->id);
 		job_put(job);	/* keeps it if it has a timeout, until this expires */
 	}
+}
+
+static void lose(void)
+{
+	lost = true;
+	forget_runs();
 }
 
 /* Schedule what other schedulers left. @first: and what this one had left itself. */
@@ -396,8 +403,10 @@ static void signal_readable(void)
 		return;
 	if (stopping)
 		errx(1, "ended before what was running");
-	/* Planned runs are left for the next scheduler. */
 	stopping = true;
+	/* Planned runs are left for other schedulers, which may have them before this one ends. */
+	if (!lost)
+		forget_runs();
 }
 
 static void watch(int fd, void *data)
