@@ -97,7 +97,7 @@ void job_put(struct job *job)
 	free_job(job);
 }
 
-/* Returns NULL if the row is invalid. */
+/* Returns NULL if the row is invalid, or the connection was lost. */
 static struct job *job_make(const struct job_row *row)
 {
 	struct job *job = calloc(1, sizeof(*job));
@@ -119,8 +119,15 @@ static struct job *job_make(const struct job_row *row)
 	}
 	job->name = strdup(row->name);
 	job->argv = store_argv(row->id);
-	if (!job->name || !tsearch(job, &jobs, compare_jobs))
-		err(1, "job '%s'", row->name);
+	if (!job->name)
+		err(1, "job %lld", job->id);
+	/* All jobs have commands, but this one could not be read. */
+	if (!job->argv[0]) {
+		free_job(job);
+		return NULL;
+	}
+	if (!tsearch(job, &jobs, compare_jobs))
+		err(1, "job '%s'", job->name);
 	return job;
 }
 
