@@ -182,11 +182,14 @@ static __s64 patience_end(void)
 static bool await(short events, __s64 end)
 {
 	struct pollfd fd = { .fd = PQsocket(conn), .events = events };
-	__s64 left = (end - clock_ns(CLOCK_BOOTTIME)) / NS_PER_MS;
+	__s64 left;
 
-	if (left < 0)
-		return false;
-	poll(&fd, 1, left < 1000 ? left + 1 : 1000);
+	/* Not ready before: libpq would wait for ever for a connection that is not made. */
+	do {
+		left = (end - clock_ns(CLOCK_BOOTTIME)) / NS_PER_MS;
+		if (left < 0)
+			return false;
+	} while (!poll(&fd, 1, left < 1000 ? left + 1 : 1000));
 	return true;
 }
 
