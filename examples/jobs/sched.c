@@ -97,7 +97,7 @@ void job_put(struct job *job)
 	free_job(job);
 }
 
-/* Returns NULL if the row is invalid. */
+/* Returns NULL if the row is invalid, or the connection was lost. */
 static struct job *job_make(const struct job_row *row)
 {
 	struct job *job = calloc(1, sizeof(*job));
@@ -119,8 +119,15 @@ static struct job *job_make(const struct job_row *row)
 	}
 	job->name = strdup(row->name);
 	job->argv = store_argv(row->id);
-	if (!job->name || !tsearch(job, &jobs, compare_jobs))
-		err(1, "job '%s'", row->name);
+	if (!job->name)
+		err(1, "job %lld", job->id);
+	/* All jobs have commands, but this one could not be read. */
+	if (!job->argv[0]) {
+		free_job(job);
+		return NULL;
+	}
+	if (!tsearch(job, &jobs, compare_jobs))
+		err(1, "job '%s'", job->name);
 	return job;
 }
 
@@ -222,17 +229,24 @@ static void forget_job(const void *node, VISIT visit, void *all)
 }
 
 /* Forget all runs except those whose commands were started. The database has them. */
-static void lose(void)
+static void forget_runs(void)
 {
 	struct job *all = NULL, *job;
 
-	lost = true;
 	lanes_forget();
 	twalk_r(jobs, forget_job, &all);
 	while ((job = all)) {
 		all = job->next;
+		if (stopping && !job->running)
+			store_release(job->id);
 		job_put(job);	/* keeps it if it has a timeout, until this expires */
 	}
+}
+
+static void lose(void)
+{
+	lost = true;
+	forget_runs();
 }
 
 /*
@@ -401,8 +415,10 @@ static void signal_readable(void)
 		return;
 	if (stopping)
 		errx(1, "ended before what was running");
-	/* Planned runs are left for the next scheduler. */
 	stopping = true;
+	/* Planned runs are left for other schedulers, which may have them before this one ends. */
+	if (!lost)
+		forget_runs();
 }
 
 static void watch(int fd, void *data)

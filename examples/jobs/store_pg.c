@@ -51,6 +51,8 @@
 /* The id of this scheduler, or an error if this is none. */
 #define ME		"CAST(current_setting('jobs.scheduler') AS bigint)"
 #define LEASE_MIN	(600 * NS_PER_MS)
+/* How long a program that is no scheduler may leave a transaction open. */
+#define IDLE_MS		"5000"
 #define JOB_COLUMNS	"job.id, name, cron, every, misfire, block, next"
 #define PLANNED_RUNS	"(SELECT FROM run WHERE job = job.id AND state = 'planned')"
 
@@ -184,11 +186,14 @@ static __s64 patience_end(void)
 static bool await(short events, __s64 end)
 {
 	struct pollfd fd = { .fd = PQsocket(conn), .events = events };
-	__s64 left = (end - clock_ns(CLOCK_BOOTTIME)) / NS_PER_MS;
+	__s64 left;
 
-	if (left < 0)
-		return false;
-	poll(&fd, 1, left < 1000 ? left + 1 : 1000);
+	/* Not ready before: libpq would wait for ever for a connection that is not made. */
+	do {
+		left = (end - clock_ns(CLOCK_BOOTTIME)) / NS_PER_MS;
+		if (left < 0)
+			return false;
+	} while (!poll(&fd, 1, left < 1000 ? left + 1 : 1000));
 	return true;
 }
 
@@ -514,6 +519,8 @@ static void open_database(const char *conninfo, bool create)
 
 	database = conninfo;
 	dial();
+	/* All schedulers wait for the locks of a program that was stopped, or cut off. */
+	PQclear(execute("SET idle_in_transaction_session_timeout = " IDLE_MS));
 	if (!ask(known, 0)) {
 		if (!create)
 			errx(1, "%s: this is no database of jobs", PQdb(conn));
