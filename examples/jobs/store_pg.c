@@ -100,11 +100,14 @@ static const char *const queries[QUERIES] = {
 		" WHERE state = 'started' AND job IN (SELECT job.id FROM job"
 		" JOIN scheduler ON owner = scheduler.id WHERE lease = 0)",
 	[BURY] = "DELETE FROM scheduler WHERE lease = 0",	/* sets owner to NULL */
-	[TOO_LATE] = "UPDATE run SET state = 'missed' WHERE state = 'planned' AND due < $1"
-		" AND EXISTS (SELECT FROM job WHERE id = run.job AND owner IS NULL AND NOT"
-		"	(misfire = 'once' AND (next IS NULL OR next >= $1) AND run.due ="
+	/* Locks the jobs: nobody claims a run and finds that it is missed. */
+	[TOO_LATE] = "UPDATE run SET state = 'missed' WHERE id IN"
+		" (SELECT run.id FROM run JOIN job ON job.id = run.job"
+		"	WHERE state = 'planned' AND due < $1 AND owner IS NULL AND NOT"
+		"	(misfire = 'once' AND (next IS NULL OR next >= $1) AND due ="
 		"		(SELECT min(due) FROM run AS r"
-		"			WHERE r.job = job.id AND state = 'planned')))",
+		"			WHERE r.job = job.id AND state = 'planned'))"
+		"	FOR UPDATE SKIP LOCKED)",
 	[RELEASE] = "UPDATE job SET owner = NULL WHERE id = $1 AND owner = " ME,
 	[EACH_PLANNED] = CLAIM_PLANNED("owner IS NULL OR owner = " ME),
 	[EACH_ORPHAN] = CLAIM_PLANNED("owner IS NULL"),
