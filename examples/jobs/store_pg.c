@@ -50,6 +50,8 @@
 #define CREATE_LOCK	"1785684595"
 /* The id of this scheduler, or an error if this is none. */
 #define ME		"CAST(current_setting('jobs.scheduler') AS bigint)"
+/* Each statement sees what others have committed, whatever the database's default is. */
+#define BEGIN		"BEGIN ISOLATION LEVEL READ COMMITTED; "
 #define LEASE_MIN	(600 * NS_PER_MS)
 #define JOB_COLUMNS	"job.id, name, cron, every, misfire, block, next"
 #define PLANNED_RUNS	"(SELECT FROM run WHERE job = job.id AND state = 'planned')"
@@ -359,13 +361,13 @@ static __s64 now(void)
 static void begin(void)
 {
 	__s64 sent = clock_ns(CLOCK_BOOTTIME), time;
-	char sql[160];
+	char sql[192];
 
 	if (writing || !conn)
 		return;
-	snprintf(sql, sizeof(sql), "BEGIN; UPDATE scheduler SET lease = now_ns() + %lld"
+	snprintf(sql, sizeof(sql), BEGIN "UPDATE scheduler SET lease = now_ns() + %lld"
 		 " WHERE id = %lld RETURNING now_ns()", lease, me);
-	time = ask(me ? sql : "BEGIN; SELECT now_ns() FROM scheduler ORDER BY id FOR UPDATE",
+	time = ask(me ? sql : BEGIN "SELECT now_ns() FROM scheduler ORDER BY id FOR UPDATE",
 		   NEVER);
 	writing = conn;
 	if (!conn || !me)
