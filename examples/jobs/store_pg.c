@@ -50,6 +50,8 @@
 #define CREATE_LOCK	"1785684595"
 /* The id of this scheduler, or an error if this is none. */
 #define ME		"CAST(current_setting('jobs.scheduler') AS bigint)"
+/* Each statement sees what others have committed, whatever the database's default is. */
+#define BEGIN		"BEGIN ISOLATION LEVEL READ COMMITTED; "
 #define LEASE_MIN	(600 * NS_PER_MS)
 /* How long a program that is no scheduler may leave a transaction open. */
 #define IDLE_MS		"5000"
@@ -102,11 +104,14 @@ static const char *const queries[QUERIES] = {
 		" WHERE state = 'started' AND job IN (SELECT job.id FROM job"
 		" JOIN scheduler ON owner = scheduler.id WHERE lease = 0)",
 	[BURY] = "DELETE FROM scheduler WHERE lease = 0",	/* sets owner to NULL */
-	[TOO_LATE] = "UPDATE run SET state = 'missed' WHERE state = 'planned' AND due < $1"
-		" AND EXISTS (SELECT FROM job WHERE id = run.job AND owner IS NULL AND NOT"
-		"	(misfire = 'once' AND (next IS NULL OR next >= $1) AND run.due ="
+	/* Locks the jobs: nobody claims a run and finds that it is missed. */
+	[TOO_LATE] = "UPDATE run SET state = 'missed' WHERE id IN"
+		" (SELECT run.id FROM run JOIN job ON job.id = run.job"
+		"	WHERE state = 'planned' AND due < $1 AND owner IS NULL AND NOT"
+		"	(misfire = 'once' AND (next IS NULL OR next >= $1) AND due ="
 		"		(SELECT min(due) FROM run AS r"
-		"			WHERE r.job = job.id AND state = 'planned')))",
+		"			WHERE r.job = job.id AND state = 'planned'))"
+		"	FOR UPDATE SKIP LOCKED)",
 	[RELEASE] = "UPDATE job SET owner = NULL WHERE id = $1 AND owner = " ME,
 	[EACH_PLANNED] = CLAIM_PLANNED("owner IS NULL OR owner = " ME),
 	[EACH_ORPHAN] = CLAIM_PLANNED("owner IS NULL"),
@@ -361,13 +366,13 @@ static __s64 now(void)
 static void begin(void)
 {
 	__s64 sent = clock_ns(CLOCK_BOOTTIME), time;
-	char sql[160];
+	char sql[192];
 
 	if (writing || !conn)
 		return;
-	snprintf(sql, sizeof(sql), "BEGIN; UPDATE scheduler SET lease = now_ns() + %lld"
+	snprintf(sql, sizeof(sql), BEGIN "UPDATE scheduler SET lease = now_ns() + %lld"
 		 " WHERE id = %lld RETURNING now_ns()", lease, me);
-	time = ask(me ? sql : "BEGIN; SELECT now_ns() FROM scheduler ORDER BY id FOR UPDATE",
+	time = ask(me ? sql : BEGIN "SELECT now_ns() FROM scheduler ORDER BY id FOR UPDATE",
 		   NEVER);
 	writing = conn;
 	if (!conn || !me)
