@@ -7,6 +7,7 @@ directory, and on the PostgreSQL database CONNINFO, with the same jobs and the t
 SCHEMA. Prints TAP.
 """
 import base64
+import concurrent.futures
 import contextlib
 import datetime
 import hashlib
@@ -508,6 +509,21 @@ def zones(store):
         assert "in UTC unless they say otherwise" in web.page("/").text
 
 
+def few_sessions(store):
+    """However many pages are read at a time, the database has sessions for others."""
+    sessions = ("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'jobs_web' "
+                "AND wait_event_type = 'Lock'")
+    with Web(store.name) as web, store.locked():
+        with concurrent.futures.ThreadPoolExecutor(3 * MODULE.READERS) as pool:
+            pages = [pool.submit(web.ask, "/runs") for _ in range(3 * MODULE.READERS)]
+            peak = 0
+            while not all(page.done() for page in pages):
+                peak = max(peak, store.sql(sessions)[0][0])
+                time.sleep(0.02)
+        assert {page.result()[0] for page in pages} == {503}
+        assert 0 < peak <= MODULE.READERS, peak
+
+
 def owners_are_shown(store):
     now = time.time_ns()
     for name, lease in (("here:1", now + 1000 * S), ("there:<2>", START)):
@@ -577,7 +593,7 @@ def starts(store):
 TESTS = [jobs_are_shown, due_next_is_shown, log_is_shown, filters, job_is_shown, names_are_escaped,
          bad_parameters, only_reads, headers_protect, structure, database_is_away, long_queries_end,
          zones, pages_are_stable, equal_due_times]
-POSTGRES_TESTS = [owners_are_shown, no_postgres]
+POSTGRES_TESTS = [owners_are_shown, no_postgres, few_sessions]
 SQLITE_TESTS = [no_database_of_jobs, starts, names_in_other_bytes]
 
 def run(tests):
