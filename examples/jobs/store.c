@@ -11,6 +11,30 @@ const char *const blocks[] = { "serial", "discard", "cover" };
 
 static const struct db *db = &db_sqlite;
 
+/* The queries that are the same for both databases. */
+static const char *const common[QUERIES] = {
+	[ADD] = "INSERT INTO job (name, cron, every, misfire, block, next)"
+		" VALUES ($1, $2, $3, $4, $5, $6) RETURNING id",
+	[ADD_ARGUMENT] = "INSERT INTO argument VALUES ($1, $2, $3)",
+	[REMOVE] = "DELETE FROM job WHERE name = $1",
+	[TRIM] = "DELETE FROM run WHERE due < $1 AND state NOT IN ('planned', 'started')",
+	[HAS] = "SELECT 1 FROM job WHERE name = $1",
+	[JOB] = "SELECT " JOB_COLUMNS " FROM job WHERE id = $1",
+	[EACH_JOB] = "SELECT " JOB_COLUMNS " FROM job ORDER BY name",
+	[ARGV] = "SELECT value FROM argument WHERE job = $1 ORDER BY position",
+	[PLAN] = "INSERT INTO run (job, due, until, cause, state)"
+		" VALUES ($1, $2, $3, $4, 'planned') RETURNING id",
+	[MISSED] = "INSERT INTO run (job, due, until, cause, state)"
+		" VALUES ($1, $2, $3, 'misfire', 'missed')",
+	[NEXT] = "UPDATE job SET next = $1 WHERE id = $2",
+	[SLOW_RUNS] = "SELECT count(*) FROM run WHERE job = $1 AND ended > $2 AND took > $3",
+};
+
+const char *query_text(enum query q)
+{
+	return db->queries[q] ?: common[q];
+}
+
 /*
  * Prepare a query. @kinds has a letter for each parameter: n: a number; t: a time or NEVER, which
  * becomes NULL; s: a string or NULL.
@@ -30,14 +54,14 @@ static enum query query(enum query q, const char *kinds, ...)
 			values[n].number = va_arg(list, __s64);
 	}
 	va_end(list);
-	if (db->queries[q])
+	if (query_text(q))
 		db->bind(q, values, n);
 	return q;
 }
 
 static bool row(enum query q)
 {
-	return db->queries[q] && db->row(q);
+	return query_text(q) && db->row(q);
 }
 
 /* Execute a query that writes. Returns how many rows it changed. */
@@ -45,7 +69,7 @@ static int write_row(enum query q)
 {
 	while (row(q))
 		;
-	return db->queries[q] ? db->changes(q) : 0;
+	return query_text(q) ? db->changes(q) : 0;
 }
 
 /* Execute a query that returns one number. */
@@ -220,7 +244,7 @@ void store_next(__s64 job, __s64 next)
 
 void store_release(__s64 job)
 {
-	if (!db->queries[RELEASE])
+	if (!query_text(RELEASE))
 		return;
 	db->begin();
 	write_row(query(RELEASE, "n", job));
@@ -248,11 +272,11 @@ int store_take_over(bool first, __s64 too_late)
 	int interrupted = 0;
 
 	/* Nobody has a scheduler's jobs in SQLite until it ends. */
-	if (!db->queries[TAKE_OVER] && !first)
+	if (!query_text(TAKE_OVER) && !first)
 		return 0;
 	db->begin();
 	/* These are several queries: each sees what was committed while the one before waited. */
-	if (!db->queries[TAKE_OVER] || write_row(query(TAKE_OVER, ""))) {
+	if (!query_text(TAKE_OVER) || write_row(query(TAKE_OVER, ""))) {
 		interrupted = write_row(query(INTERRUPT, ""));
 		write_row(query(BURY, ""));
 	}
@@ -265,7 +289,7 @@ bool store_each_planned(bool all, __s64 *run, __s64 *job, __s64 *due)
 	enum query q = all ? EACH_PLANNED : EACH_ORPHAN;
 
 	db->begin();
-	if (!db->queries[q] || !each(q))
+	if (!query_text(q) || !each(q))
 		return false;
 	*run = db->number(q, 0);
 	*job = db->number(q, 1);

@@ -23,8 +23,10 @@ struct value {
 
 #define PARAMETERS_MAX	6
 
+#define JOB_COLUMNS	"job.id, name, cron, every, misfire, block, next"
+
 struct db {
-	/* A query that is NULL is not needed: it has neither effect nor rows. */
+	/* Those that are not the same for both databases. */
 	const char	*const *queries;
 	void		(*open)(const char *name, bool create);
 	void		(*close)(void);
@@ -51,5 +53,8 @@ struct db {
 };
 
 extern const struct db db_sqlite, db_pg;
+
+/* Returns NULL if the database does not need this query: it has neither effect nor rows. */
+const char *query_text(enum query q);
 
 #endif /* STORE_DB_H */

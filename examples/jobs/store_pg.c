@@ -55,7 +55,6 @@
 #define LEASE_MIN	(600 * NS_PER_MS)
 /* How long a program that is no scheduler may leave a transaction open. */
 #define IDLE_MS		"5000"
-#define JOB_COLUMNS	"job.id, name, cron, every, misfire, block, next"
 #define PLANNED_RUNS	"(SELECT FROM run WHERE job = job.id AND state = 'planned')"
 
 /*
@@ -70,33 +69,18 @@
 	" WHERE state = 'planned' ORDER BY due"
 
 static const char *const queries[QUERIES] = {
-	[ADD] = "INSERT INTO job (name, cron, every, misfire, block, next)"
-		" VALUES ($1, $2, $3, $4, $5, $6) RETURNING id",
-	[ADD_ARGUMENT] = "INSERT INTO argument VALUES ($1, $2, $3)",
-	[REMOVE] = "DELETE FROM job WHERE name = $1",
-	[TRIM] = "DELETE FROM run WHERE due < $1 AND state NOT IN ('planned', 'started')",
-	[HAS] = "SELECT 1 FROM job WHERE name = $1",
 	/* Jobs with planned runs that nobody has are left to EACH_ORPHAN. */
 	[FIRST_DUE] = "WITH due AS MATERIALIZED (SELECT id FROM job WHERE next <= $1 AND (owner = "
 		ME " OR owner IS NULL AND NOT EXISTS " PLANNED_RUNS ")"
 		"	ORDER BY next LIMIT 64 FOR UPDATE SKIP LOCKED)"
 		" UPDATE job SET owner = " ME " FROM due WHERE job.id = due.id"
 		" RETURNING " JOB_COLUMNS,
-	[JOB] = "SELECT " JOB_COLUMNS " FROM job WHERE id = $1",
-	[EACH_JOB] = "SELECT " JOB_COLUMNS " FROM job ORDER BY name",
-	[ARGV] = "SELECT value FROM argument WHERE job = $1 ORDER BY position",
-	[PLAN] = "INSERT INTO run (job, due, until, cause, state)"
-		" VALUES ($1, $2, $3, $4, 'planned') RETURNING id",
-	[MISSED] = "INSERT INTO run (job, due, until, cause, state)"
-		" VALUES ($1, $2, $3, 'misfire', 'missed')",
-	[NEXT] = "UPDATE job SET next = $1 WHERE id = $2",
 	[STARTED] = "UPDATE run SET state = 'started', lane = $1, started = now_ns(), scheduler ="
 		" (SELECT name FROM scheduler WHERE id = " ME ")"
 		" WHERE id = $2 AND state = 'planned'",
 	/* The row is interrupted if another scheduler took over the job while the command ran. */
 	[ENDED] = "UPDATE run SET state = $1, ended = now_ns(), took = $2, status = $3"
 		" WHERE id = $4 AND state IN ('planned', 'started')",
-	[SLOW_RUNS] = "SELECT count(*) FROM run WHERE job = $1 AND ended > $2 AND took > $3",
 	/* Mark those whose leases have ended, until BURY. */
 	[TAKE_OVER] = "UPDATE scheduler SET lease = 0 WHERE id IN"
 		" (SELECT id FROM scheduler WHERE lease <= now_ns() FOR UPDATE SKIP LOCKED)",
@@ -300,7 +284,7 @@ static void run_query(enum query q, const struct value *values, int n)
 		texts[i] = values[i].string ?: values[i].number == NEVER ? NULL : numbers[i];
 	}
 	if (conn && !a->prepared) {
-		PQclear(check(PQsendPrepare(conn, id, queries[q], n, NULL)));
+		PQclear(check(PQsendPrepare(conn, id, query_text(q), n, NULL)));
 		a->prepared = conn;
 	}
 	if (!conn)

@@ -61,29 +61,12 @@ static const char schema[] =
 	"PRAGMA application_id = " APPLICATION_ID ";"
 	"COMMIT;";
 
-#define JOB_COLUMNS	"id, name, cron, every, misfire, block, next"
-
 static const char *const queries[QUERIES] = {
-	[ADD] = "INSERT INTO job (name, cron, every, misfire, block, next)"
-		" VALUES ($1, $2, $3, $4, $5, $6) RETURNING id",
-	[ADD_ARGUMENT] = "INSERT INTO argument VALUES ($1, $2, $3)",
-	[REMOVE] = "DELETE FROM job WHERE name = $1",
-	[TRIM] = "DELETE FROM run WHERE due < $1 AND state NOT IN ('planned', 'started')",
-	[HAS] = "SELECT 1 FROM job WHERE name = $1",
 	[FIRST_DUE] = "SELECT " JOB_COLUMNS " FROM job WHERE next <= $1 ORDER BY next LIMIT 1",
-	[JOB] = "SELECT " JOB_COLUMNS " FROM job WHERE id = $1",
-	[EACH_JOB] = "SELECT " JOB_COLUMNS " FROM job ORDER BY name",
-	[ARGV] = "SELECT value FROM argument WHERE job = $1 ORDER BY position",
-	[PLAN] = "INSERT INTO run (job, due, until, cause, state)"
-		" VALUES ($1, $2, $3, $4, 'planned') RETURNING id",
-	[MISSED] = "INSERT INTO run (job, due, until, cause, state)"
-		" VALUES ($1, $2, $3, 'misfire', 'missed')",
-	[NEXT] = "UPDATE job SET next = $1 WHERE id = $2",
 	[STARTED] = "UPDATE run SET state = 'started', lane = $1, started = now_ns()"
 		" WHERE id = $2 AND state = 'planned'",
 	[ENDED] = "UPDATE run SET state = $1, ended = now_ns(), took = $2, status = $3"
 		" WHERE id = $4",
-	[SLOW_RUNS] = "SELECT count(*) FROM run WHERE job = $1 AND ended > $2 AND took > $3",
 	[INTERRUPT] = "UPDATE run SET state = 'interrupted', ended = now_ns()"
 		" WHERE state = 'started'",
 	[TOO_LATE] = "UPDATE run SET state = 'missed' WHERE state = 'planned' AND due < $1 AND NOT"
@@ -130,7 +113,7 @@ static void bind(enum query q, const struct value *values, int n)
 {
 	int i, ret = SQLITE_OK;
 
-	if (!prepared[q] && sqlite3_prepare_v3(db, queries[q], -1, SQLITE_PREPARE_PERSISTENT,
+	if (!prepared[q] && sqlite3_prepare_v3(db, query_text(q), -1, SQLITE_PREPARE_PERSISTENT,
 					       &prepared[q], NULL) != SQLITE_OK)
 		failed();
 	sqlite3_reset(prepared[q]);
