@@ -5,6 +5,7 @@
  * Lock order: see dev/file.c.
  */
 #include <linux/capability.h>
+#include <linux/context_tracking_state.h>
 #include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/mm.h>
@@ -672,6 +673,13 @@ static bool rings_supported(void)
 	return !IS_ENABLED(CONFIG_GENERIC_ATOMIC64) && !cpu_dcache_is_aliasing();
 }
 
+/* Grace periods do not wait for a CPU in user mode if that is tracked; see dev/rings.c. */
+static u32 rings_flags(void)
+{
+	return HWTIMER_RINGS_EVENTFD |
+	       (context_tracking_enabled() ? 0 : HWTIMER_RINGS_NO_BARRIERS);
+}
+
 static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 {
 	struct hwtimer_info arg;
@@ -689,7 +697,7 @@ static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size
 		.setup_flags = HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
 		.schedule_flags = SCHEDULE_FLAGS,
 		.touch_flags = TOUCH_FLAGS,
-		.rings_flags = HWTIMER_RINGS_EVENTFD,
+		.rings_flags = rings_flags(),
 		.sqe_flags = HWTIMER_SQE_QUIET,
 		.clocks = CLOCKS,
 		.batch_ops = COMMON_OPS | BIT(HWTIMER_OP_QUERY),
@@ -731,7 +739,7 @@ static long dev_resize(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 
 static bool rings_valid(const struct hwtimer_rings *arg)
 {
-	return !(arg->flags & ~HWTIMER_RINGS_EVENTFD) && !arg->pad &&
+	return !(arg->flags & ~(HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_NO_BARRIERS)) && !arg->pad &&
 	       element_valid(sizeof(struct hwtimer_sqe), arg->sqe_size, HWTIMER_ENTRY_MAX) &&
 	       element_valid(sizeof(struct hwtimer_record), arg->record_size,
 			     HWTIMER_ENTRY_MAX) &&
@@ -786,6 +794,8 @@ static long dev_rings(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 		return ret;
 	if (!rings_valid(&arg))
 		return -EINVAL;
+	if (arg.flags & ~rings_flags())
+		return -EOPNOTSUPP;
 	ret = choose_wheel(ctx);
 	if (ret)
 		return ret;

@@ -22,17 +22,50 @@
  * kernel sees the entry, and polls again at the next tick. That is before the old sleep_until,
  * which is three ticks after the poll that is running now was due.
  *
+ * HWTIMER_RINGS_NO_BARRIERS
+ * -------------------------
+ *
+ * The program has two barriers between a store and a load: sq_tail and sleep_until, and an entry's
+ * NOP and sq_claimed. With this flag it has none, and the kernel pays instead, by RCU grace periods
+ * that it polls for. A grace period acts as a full barrier on each CPU, at some time between its
+ * start and its end. (With nohz_full not on a CPU in user mode, so the flag is refused then.) So
+ * if the program's load has missed what the kernel wrote before the grace period, the kernel sees
+ * the program's store, which comes before that load, after the grace period.
+ *
+ *	an entry is taken	It is executed at once. If the program has taken it back, and the
+ *	back			kernel has missed the NOP, the program does not know that a timeout
+ *				is pending. So entries are confirmed after a grace period: the
+ *				kernel reads them once more, and cancels the timeout of a NOP. Until
+ *				then the program may not reuse their places, so the sq_head that it
+ *				sees is "confirmed". If it schedules a timeout with the same index
+ *				before that, it has written the NOP before, so the kernel finds the
+ *				NOP in the entry that the pending timeout came from
+ *	a deadline needs	The program compares it with relaxed_until, more than a second after
+ *	no kick			sleep_until. If that was an old value, and the kernel has missed the
+ *				new sq_tail, then one of the next polls finds it. Before the last
+ *				poll, sleep_until and relaxed_until are HWTIMER_RING_IDLE for a
+ *				grace period. (If that takes longer than a second, an entry that it
+ *				finds may be late.)
+ *
+ * The ioctls need no grace period: what calls them is ordered with what submits.
+ *
+ * Records
+ * -------
+ *
  * All records go through the list of done timeouts, as for read(2), and from there to the ring when
  * there is room, so there is one order of records. A program that finds CQ_FULL set after it made
  * room kicks. Barriers between cq_head and flags on both sides ensure that the program sees
  * CQ_FULL or the kernel sees the room. A failed submission has no timeout that could be listed: the
  * entry stays at the head of the submission ring until its failure has been reported.
  */
+#include <linux/bitmap.h>
 #include <linux/err.h>
 #include <linux/errno.h>
 #include <linux/eventfd.h>
 #include <linux/minmax.h>
+#include <linux/overflow.h>
 #include <linux/poll.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
@@ -53,6 +86,12 @@
 /* After this many polls that found no entry, the worker stops polling until it is kicked. */
 #define IDLE_POLLS	4
 /*
+ * How far relaxed_until is after sleep_until: longer than the interval between polls, several of
+ * which may miss a store that is on its way.
+ */
+#define RELAXED_NS	NSEC_PER_SEC
+#define RELAXED_TICKS	8
+/*
  * How far sleep_until is after the next poll, in ticks. A poll runs less than two ticks late, and
  * an entry that it finds is on time only if it is due at a later tick.
  */
@@ -66,6 +105,7 @@ void hwtimer_rings_free(struct ctx_rings *r)
 	if (r->eventfd)
 		eventfd_ctx_put(r->eventfd);
 	hwtimer_user_uncharge(r->ctx->user, HWTIMER_LIMIT_RING_KIB, r->kib);
+	bitmap_free(r->armed);
 	kfree(r);
 }
 
@@ -171,6 +211,33 @@ static bool report_failure(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sq
 	return true;
 }
 
+/*
+ * If a timeout with the index in @id is pending because of an entry that is not confirmed, and the
+ * program has taken this entry back, cancel the timeout. Return true if so.
+ */
+static bool cancel_taken_back(struct hwtimer_ctx *ctx, u64 id)
+{
+	struct ctx_timeout *ct = hwtimer_table_find(&ctx->table, HWTIMER_ID_INDEX(id));
+	const struct ctx_rings *r = ctx->rings;
+
+	lockdep_assert_held(&ctx->lock);
+	if (!ct || ct->state != TIMEOUT_PENDING ||
+	    (u16)(ct->entry - r->confirmed) >= r->pair.sq_head - r->confirmed)
+		return false;
+	return hwtimer_shm_taken_back(&r->pair, ct->entry, &id) && id == hwtimer_id_of(ct) &&
+	       !hwtimer_ctx_cancel(ctx, id);
+}
+
+/* Reserve a timeout for an entry. */
+static struct ctx_timeout *reserve(struct hwtimer_ctx *ctx, u64 id)
+{
+	struct ctx_timeout *ct = hwtimer_ctx_reserve_index(ctx, id);
+
+	if (ctx->rings->relaxed && ct == ERR_PTR(-EEXIST) && cancel_taken_back(ctx, id))
+		ct = hwtimer_ctx_reserve_index(ctx, id);
+	return ct;
+}
+
 /* @known: the entry has no unknown fields. */
 static int do_entry(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sqe, bool known)
 {
@@ -187,9 +254,10 @@ static int do_entry(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sqe, bool
 		return -EINVAL;
 	switch (sqe->op) {
 	case HWTIMER_OP_SCHEDULE:
-		ct = hwtimer_ctx_reserve_index(ctx, sqe->id);
+		ct = reserve(ctx, sqe->id);
 		if (IS_ERR(ct))
 			return PTR_ERR(ct);
+		ct->entry = r->pair.sq_head;
 		ret = hwtimer_ctx_arm(ctx, ct, 0, hwtimer_ctx_deadline(ctx, 0, sqe->time),
 				      sqe->user_data, NULL);
 		deadline = hwtimer_deadline(&ct->timeout);
@@ -256,6 +324,9 @@ static bool take_entry(struct hwtimer_ctx *ctx)
 			hwtimer_ctx_prefetch(ctx, hwtimer_shm_ahead(&r->pair, AHEAD));
 		known = hwtimer_shm_get(&r->pair, &sqe);
 		ret = do_entry(ctx, &sqe, known);
+		if (r->relaxed)
+			__assign_bit(r->pair.sq_head & r->pair.sq_mask, r->armed,
+				     !ret && sqe.op == HWTIMER_OP_SCHEDULE);
 	}
 	if (ret && !(sqe.flags & HWTIMER_SQE_QUIET) && !report_failure(ctx, &sqe, ret)) {
 		WRITE_ONCE(r->stuck, true);
@@ -269,11 +340,56 @@ static bool take_entry(struct hwtimer_ctx *ctx)
 	return true;
 }
 
+/* Return how many of the entries before @end, which were taken, are not confirmed. */
+static u32 unconfirmed(const struct ctx_rings *r, u32 end)
+{
+	/* Another task may have confirmed more. */
+	return max((s32)(end - r->confirmed), 0);
+}
+
+/* The entries before @end are over: the program may reuse their places. */
+static void set_confirmed(struct ctx_rings *r, u32 end)
+{
+	r->confirmed = end;
+	/* An old one must not seem to be ahead when indexes wrap. */
+	if (!unconfirmed(r, r->grace_end))
+		r->grace_end = end;
+	hwtimer_shm_taken(&r->pair, end);
+}
+
+/*
+ * Confirm the entries before @end: they were taken, and whatever the program did to them before
+ * that is visible. The lock is dropped now and then. As the worker takes few entries per tick, it
+ * has few to confirm.
+ */
+static void confirm(struct hwtimer_ctx *ctx, u32 end) __must_hold(&ctx->lock)
+{
+	struct ctx_rings *r = ctx->rings;
+	u32 n, i, next;
+	u64 id;
+
+	lockdep_assert_held(&ctx->lock);
+	while (unconfirmed(r, end)) {
+		/* Do not go beyond the end of the bitmap. */
+		i = r->confirmed & r->pair.sq_mask;
+		n = min3(unconfirmed(r, end), CHUNK, r->pair.sq_mask + 1 - i);
+		next = i + n;
+		for_each_set_bit_from(i, r->armed, next)
+			if (hwtimer_shm_taken_back(&r->pair, i, &id))
+				cancel_taken_back(ctx, id);
+		set_confirmed(r, r->confirmed + n);
+		hwtimer_ctx_unlock(ctx);
+		cond_resched();
+		hwtimer_ctx_lock(ctx);
+	}
+}
+
 /*
  * Take up to @max entries of the submission ring, and return how many. Called without the lock.
- * Other tasks may take entries at the same time; all are taken in order.
+ * Other tasks may take entries at the same time; all are taken in order. @final: all before are
+ * confirmed, and the program does not change any meanwhile.
  */
-static unsigned int take_entries(struct hwtimer_ctx *ctx, unsigned int max)
+static unsigned int take_entries(struct hwtimer_ctx *ctx, unsigned int max, bool final)
 {
 	struct ctx_rings *r = ctx->rings;
 	unsigned int n = 0, end;
@@ -284,7 +400,8 @@ static unsigned int take_entries(struct hwtimer_ctx *ctx, unsigned int max)
 		hwtimer_ctx_lock(ctx);
 		while (n < end && (more = take_entry(ctx)))
 			n++;
-		hwtimer_shm_taken(&r->pair);
+		if (final)
+			set_confirmed(r, r->pair.sq_head);
 		hwtimer_ctx_unlock(ctx);
 		cond_resched();
 	}
@@ -298,30 +415,22 @@ static unsigned int take_entries(struct hwtimer_ctx *ctx, unsigned int max)
  * those found by reading it now, and one more call of submitted(), which updates @seen. The limit
  * ends the loop even if the program keeps submitting.
  */
-unsigned int hwtimer_rings_take_all(struct hwtimer_ctx *ctx)
+static unsigned int take_all(struct hwtimer_ctx *ctx, bool final)
 {
-	return take_entries(ctx, 2 * (ctx->rings->pair.sq_mask + 1) + 1);
+	return take_entries(ctx, 2 * (ctx->rings->pair.sq_mask + 1) + 1, final);
 }
 
-/*
- * Take submissions in the worker. On a shared wheel, take at most the context's budget per tick,
- * so that other contexts of the wheel are served.
- */
-void hwtimer_rings_take_in_worker(struct hwtimer_ctx *ctx)
+/* The same for the program, which with @relaxed neither submits nor takes back meanwhile. */
+unsigned int hwtimer_rings_take_all(struct hwtimer_ctx *ctx)
 {
 	struct ctx_rings *r = ctx->rings;
-	u64 now = hwtimer_wheel_now(ctx->wheel);
 
-	if (ctx->own_wheel) {
-		hwtimer_rings_take_all(ctx);
-		return;
+	if (r->relaxed) {
+		hwtimer_ctx_lock(ctx);
+		confirm(ctx, r->pair.sq_head);
+		hwtimer_ctx_unlock(ctx);
 	}
-	if (now >= r->refill) {
-		/* Half a tick: the worker may run a little earlier within the next tick. */
-		r->refill = now + hwtimer_wheel_tick_ns(ctx->wheel) / 2;
-		r->budget = TAKE_BUDGET;
-	}
-	r->budget -= take_entries(ctx, r->budget);
+	return take_all(ctx, true);
 }
 
 /* Return true if something submitted before @deadline may not have been taken yet. */
@@ -340,17 +449,23 @@ bool hwtimer_rings_await(const struct ctx_rings *r, u64 deadline)
 /* Arm the next poll for @at, or none for HWTIMER_RING_IDLE, and publish sleep_until. */
 static void set_next_poll(struct hwtimer_ctx *ctx, u64 at)
 {
+	u64 tick = hwtimer_wheel_tick_ns(ctx->wheel), until = at, relaxed;
 	struct ctx_rings *r = ctx->rings;
-	u64 until = at;
 
 	lockdep_assert_held(&ctx->lock);
 	/* hwtimer_schedule_at() fails only while the context is being closed. */
 	if (at != HWTIMER_RING_IDLE) {
 		hwtimer_schedule_at(&r->poll, at);
-		until += SLEEP_MARGIN * hwtimer_wheel_tick_ns(ctx->wheel);
+		until += SLEEP_MARGIN * tick;
 	}
 	r->poll_at = at;
-	hwtimer_shm_set_sleep(&r->pair, hwtimer_ctx_to_program(ctx, until));
+	r->resting = false;
+	until = hwtimer_ctx_to_program(ctx, until);
+	/* If CLOCK_REALTIME is set, old times are worth nothing. */
+	if (!r->relaxed || ctx->clock ||
+	    check_add_overflow(until, RELAXED_NS + RELAXED_TICKS * tick, &relaxed))
+		relaxed = HWTIMER_RING_IDLE;
+	hwtimer_shm_set_sleep(&r->pair, until, relaxed);
 }
 
 /*
@@ -386,6 +501,73 @@ void hwtimer_rings_clock_set(struct hwtimer_ctx *ctx)
 		poll_again_at(ctx, r->poll_at);
 }
 
+/*
+ * Have the program kick for any deadline. If its barriers are ours, poll once more after a grace
+ * period.
+ */
+static void rest(struct hwtimer_ctx *ctx)
+{
+	struct ctx_rings *r = ctx->rings;
+	bool resting = r->resting;
+
+	poll_again_at(ctx, HWTIMER_RING_IDLE);
+	if (!r->relaxed || r->stuck || r->poll_at != HWTIMER_RING_IDLE)
+		return;
+	if (!resting) {
+		r->grace = start_poll_synchronize_rcu();
+		r->grace_end = r->pair.sq_head;
+	} else if (r->confirmed == r->pair.sq_head && poll_state_synchronize_rcu(r->grace)) {
+		return;
+	}
+	r->resting = true;
+	r->poll_at = hwtimer_wheel_now(ctx->wheel) + r->interval;
+	hwtimer_schedule_at(&r->poll, r->poll_at);
+}
+
+/*
+ * In the worker: confirm entries if the grace period is over, and begin the next one for those that
+ * were taken meanwhile.
+ */
+static void confirm_in_worker(struct hwtimer_ctx *ctx)
+{
+	struct ctx_rings *r = ctx->rings;
+
+	hwtimer_ctx_lock(ctx);
+	if (unconfirmed(r, r->grace_end) && poll_state_synchronize_rcu(r->grace))
+		confirm(ctx, r->grace_end);
+	if (r->confirmed != r->pair.sq_head && !unconfirmed(r, r->grace_end)) {
+		r->grace = start_poll_synchronize_rcu();
+		r->grace_end = r->pair.sq_head;
+	}
+	/* An expiry has taken these entries. */
+	if (r->confirmed != r->pair.sq_head && r->poll_at == HWTIMER_RING_IDLE)
+		rest(ctx);
+	hwtimer_ctx_unlock(ctx);
+}
+
+/*
+ * Take submissions in the worker. On a shared wheel, take at most the context's budget per tick,
+ * so that other contexts of the wheel are served.
+ */
+void hwtimer_rings_take_in_worker(struct hwtimer_ctx *ctx)
+{
+	struct ctx_rings *r = ctx->rings;
+	u64 now = hwtimer_wheel_now(ctx->wheel);
+
+	if (ctx->own_wheel) {
+		take_all(ctx, !r->relaxed);
+	} else {
+		if (now >= r->refill) {
+			/* Half a tick: the worker may run a little earlier within the next tick. */
+			r->refill = now + hwtimer_wheel_tick_ns(ctx->wheel) / 2;
+			r->budget = TAKE_BUDGET;
+		}
+		r->budget -= take_entries(ctx, r->budget, !r->relaxed);
+	}
+	if (r->relaxed)
+		confirm_in_worker(ctx);
+}
+
 /* Poll the submission ring, and choose the time of the next poll. The callback of r->poll. */
 static void poll(struct hwtimer_timeout *t)
 {
@@ -402,7 +584,7 @@ static void poll(struct hwtimer_timeout *t)
 	r->interval = max(r->interval, tick);
 	r->soonest = U64_MAX;
 	if (r->stuck || r->idle_polls >= IDLE_POLLS)
-		poll_again_at(ctx, HWTIMER_RING_IDLE);
+		rest(ctx);
 	else
 		poll_again_at(ctx, hwtimer_wheel_now(ctx->wheel) + r->interval);
 	hwtimer_ctx_unlock(ctx);
@@ -433,7 +615,7 @@ int hwtimer_rings_enter(struct hwtimer_ctx *ctx, u32 *taken)
 	r->interval = max(min(r->interval, r->soonest / 2), tick);
 	r->idle_polls = 0;
 	at = hwtimer_wheel_now(ctx->wheel) + r->interval;
-	if (!r->stuck && r->poll_at > at)
+	if (!r->stuck && (r->poll_at > at || r->resting))
 		poll_again_at(ctx, at);
 	hwtimer_ctx_unlock(ctx);
 	return bad ? -EBADFD : 0;
@@ -449,6 +631,7 @@ struct ctx_rings *hwtimer_rings_create(struct hwtimer_ctx *ctx, const struct hwt
 	if (!r)
 		return ERR_PTR(-ENOMEM);
 	r->ctx = ctx;
+	r->relaxed = arg->flags & HWTIMER_RINGS_NO_BARRIERS;
 	r->poll_at = HWTIMER_RING_IDLE;
 	r->soonest = U64_MAX;
 	r->interval = MAX_INTERVAL_NS;
@@ -468,7 +651,9 @@ struct ctx_rings *hwtimer_rings_create(struct hwtimer_ctx *ctx, const struct hwt
 		goto err;
 	r->kib = kib;
 	ret = -ENOMEM;
-	if (hwtimer_shm_create(&r->pair, arg, GFP_TABLE))
+	if (r->relaxed)
+		r->armed = bitmap_zalloc(r->pair.sq_mask + 1, GFP_TABLE);
+	if ((r->relaxed && !r->armed) || hwtimer_shm_create(&r->pair, arg, GFP_TABLE))
 		goto err;
 	return r;
 

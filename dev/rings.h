@@ -15,12 +15,19 @@ struct eventfd_ctx;
  * @ctx: the context. Constant
  * @eventfd: signalled when records were put into the ring; or NULL. Constant
  * @kib: memory that is charged to the user, in KiB. Constant
+ * @relaxed: HWTIMER_RINGS_NO_BARRIERS. Constant
  * @poll: the timeout by which the worker polls the submission ring
  * @pair: the rings. This and all members up to @interval are protected by ctx->lock
  * @poll_at: when @poll is due, in ns; HWTIMER_RING_IDLE: it is not armed
  * @mark: the program's sq_tail as last read: entries before it are in the ring
  * @mark_ns: when sq_tail was last read, on the wheel's clock
  * @claimed: the program knows that entries before this one may have been read
+ * @confirmed: entries before this one are over, and the program may reuse their places
+ * @armed: with @relaxed, like all up to @resting: bitmap of the taken entries that have scheduled a
+ *	timeout, by index modulo the size of the ring
+ * @grace: a grace period, as start_poll_synchronize_rcu() returned it
+ * @grace_end: entries before this one were taken when @grace began
+ * @resting: sleep_until is HWTIMER_RING_IDLE, but @poll is still armed
  * @seen: everything submitted before this time was taken, in ns. May be read without the lock
  * @unreported: error of the entry at the head, while there is no room to report it; or 0
  * @failed: a copy of that entry; later changes by the program have no effect
@@ -37,12 +44,18 @@ struct ctx_rings {
 	struct hwtimer_ctx	*ctx;
 	struct eventfd_ctx	*eventfd;
 	unsigned long		kib;
+	bool			relaxed;
 	struct hwtimer_timeout	poll;
 
 	struct hwtimer_shm	pair;
 	u64			poll_at;
 	u32			mark;
 	u32			claimed;
+	u32			confirmed;
+	unsigned long		*armed;
+	unsigned long		grace;
+	u32			grace_end;
+	bool			resting;
 	u64			mark_ns;
 	u64			seen;
 	int			unreported;

@@ -31,6 +31,8 @@
  *				caller), and reads sq_tail or cq_head; the program writes its index,
  *				executes a full barrier, and reads the other. So at least one side
  *				sees what the other wrote
+ *
+ * With HWTIMER_RINGS_NO_BARRIERS, the last two have no barrier in the program; see dev/rings.c.
  */
 #include <linux/atomic.h>
 #include <linux/err.h>
@@ -53,6 +55,7 @@ static_assert(offsetof(struct hwtimer_ring, cq_head) == 64);
 static_assert(offsetof(struct hwtimer_ring, sq_head) == 128);
 static_assert(offsetof(struct hwtimer_ring, sleep_until) == 144);
 static_assert(offsetof(struct hwtimer_ring, sq_claimed) == 152);
+static_assert(offsetof(struct hwtimer_ring, relaxed_until) == 160);
 
 /* Layout of the mapping: the header, the submission ring, the completion ring. */
 u32 hwtimer_shm_sq_offset(const struct hwtimer_shm *pair)
@@ -121,7 +124,7 @@ int hwtimer_shm_create(struct hwtimer_shm *pair, const struct hwtimer_rings *arg
 		goto err;
 	pair->sqes = (void *)pair->shared + hwtimer_shm_sq_offset(pair);
 	pair->cqes = (void *)pair->shared + hwtimer_shm_cq_offset(pair);
-	hwtimer_shm_set_sleep(pair, HWTIMER_RING_IDLE);
+	hwtimer_shm_set_sleep(pair, HWTIMER_RING_IDLE, HWTIMER_RING_IDLE);
 	return 0;
 
 err:
@@ -229,13 +232,32 @@ u64 hwtimer_shm_ahead(const struct hwtimer_shm *pair, u32 n)
 }
 
 /**
+ * hwtimer_shm_taken_back - has the program turned an entry into a NOP?
+ * @pair: the rings
+ * @index: the entry, below pair->sq_head, whose place has not been reused
+ * @id: out, if so: its id
+ *
+ * Return: true if it is a NOP now.
+ */
+bool hwtimer_shm_taken_back(const struct hwtimer_shm *pair, u32 index, u64 *id)
+{
+	const struct hwtimer_sqe *sqe = hwtimer_shm_sqe(pair, index);
+
+	if (READ_ONCE(sqe->op) != HWTIMER_OP_NOP)
+		return false;
+	*id = READ_ONCE(sqe->id);
+	return true;
+}
+
+/**
  * hwtimer_shm_taken - publish sq_head: the program may reuse the entries before it
  * @pair: the rings
+ * @head: sq_head
  */
-void hwtimer_shm_taken(struct hwtimer_shm *pair)
+void hwtimer_shm_taken(const struct hwtimer_shm *pair, u32 head)
 {
 	/* Pairs with the program's acquire, before it writes entries. */
-	smp_store_release(&pair->shared->sq_head, pair->sq_head);
+	smp_store_release(&pair->shared->sq_head, head);
 }
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_taken);
 
@@ -305,26 +327,33 @@ bool hwtimer_shm_set_flag(struct hwtimer_shm *pair, u32 flag, bool on)
 }
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_set_flag);
 
+/*
+ * A single 64-bit store, as the program reads it by a single load. A value torn between an old and
+ * a new time may be too early, and the program would not kick the worker.
+ */
+static void store_time(u64 *to, u64 time)
+{
+#ifdef CONFIG_64BIT
+	WRITE_ONCE(*to, time);
+#else
+	s64 old = atomic64_read((atomic64_t *)to);
+	int tries = 3;
+
+	/* Give up after three tries: a program that keeps writing here harms only itself. */
+	while (!atomic64_try_cmpxchg((atomic64_t *)to, &old, time) && --tries)
+		;
+#endif
+}
+
 /**
  * hwtimer_shm_set_sleep - set sleep_until: deadlines before it need a kick
  * @pair: the rings
  * @until: ns, or HWTIMER_RING_IDLE
- *
- * This is a single 64-bit store, as the program reads it by a single load. A value torn between an
- * old and a new time may be too early, and the program would not kick the worker.
+ * @relaxed: relaxed_until, likewise: deadlines from then on need no barrier to know that
  */
-void hwtimer_shm_set_sleep(struct hwtimer_shm *pair, u64 until)
+void hwtimer_shm_set_sleep(struct hwtimer_shm *pair, u64 until, u64 relaxed)
 {
-#ifdef CONFIG_64BIT
-	WRITE_ONCE(pair->shared->sleep_until, until);
-#else
-	atomic64_t *sleep_until = (atomic64_t *)&pair->shared->sleep_until;
-	s64 old = atomic64_read(sleep_until);
-	int tries = 3;
-
-	/* Give up after three tries: a program that keeps writing here harms only itself. */
-	while (!atomic64_try_cmpxchg(sleep_until, &old, until) && --tries)
-		;
-#endif
+	store_time(&pair->shared->sleep_until, until);
+	store_time(&pair->shared->relaxed_until, relaxed);
 }
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_set_sleep);

@@ -75,11 +75,12 @@ bool hwtimer_shm_submitted(const struct hwtimer_shm *pair, u32 *tail);
 void hwtimer_shm_claim(const struct hwtimer_shm *pair, u32 claim);
 bool hwtimer_shm_get(const struct hwtimer_shm *pair, struct hwtimer_sqe *sqe);
 u64 hwtimer_shm_ahead(const struct hwtimer_shm *pair, u32 n);
-void hwtimer_shm_taken(struct hwtimer_shm *pair);
+bool hwtimer_shm_taken_back(const struct hwtimer_shm *pair, u32 index, u64 *id);
+void hwtimer_shm_taken(const struct hwtimer_shm *pair, u32 head);
 bool hwtimer_shm_room(const struct hwtimer_shm *pair, bool *bad);
 void hwtimer_shm_put(struct hwtimer_shm *pair, const struct hwtimer_record *rec);
 bool hwtimer_shm_unread(const struct hwtimer_shm *pair);
 bool hwtimer_shm_set_flag(struct hwtimer_shm *pair, u32 flag, bool on);
-void hwtimer_shm_set_sleep(struct hwtimer_shm *pair, u64 until);
+void hwtimer_shm_set_sleep(struct hwtimer_shm *pair, u64 until, u64 relaxed);
 
 #endif /* DEV_SHM_H */

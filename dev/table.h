@@ -74,6 +74,8 @@ struct ctx_done {
  * @state: enum ctx_timeout_state
  * @kind: kind of the record; valid in TIMEOUT_DONE
  * @periodic: the timeout is periodic; false unless TIMEOUT_PENDING or TIMEOUT_DONE
+ * @entry: with rings, valid in TIMEOUT_PENDING: the lowest bits of the index of the entry that
+ *	armed it, unless an ioctl did
  *
  * All is protected by ctx->lock.
  */
@@ -92,9 +94,10 @@ struct ctx_timeout {
 		struct ctx_period	*period;
 	};
 	u64				tag : 40;
-	u8				state;
+	u8				state : 3;
 	u8				kind : 4;
 	u8				periodic : 1;
+	u16				entry;
 } __aligned(64);
 
 static_assert(sizeof(struct ctx_timeout) == 64);

@@ -91,9 +91,11 @@
  *				writes others
  *	full barrier between	pairs with the kernel's between sleep_until and its last read of
  *	sq_tail, sleep_until	sq_tail: the kernel sees the entry, or we see until when it
- *				sleeps
+ *				sleeps. With HWTIMER_RINGS_NO_BARRIERS only if the deadline is
+ *				before relaxed_until
  *	full barrier between	pairs with the kernel's between sq_claimed and entries: the
- *	op, sq_claimed		kernel sees the NOP, or we see that the entry is claimed
+ *	op, sq_claimed		kernel sees the NOP, or we see that the entry is claimed. With
+ *				HWTIMER_RINGS_NO_BARRIERS there is none: the kernel looks again
  *	full barrier between	pairs with the kernel's between flags and its last read of
  *	cq_head, flags		cq_head: the kernel sees the room, or we see CQ_FULL
  *
@@ -245,6 +247,7 @@ static uint32_t nr_threads;
  * @id_base: this and a tag of the bits in @id_mask is in each id
  * @id_mask: the bits of an id that the tag may use, and the index
  * @resizable: the kernel knows HWTIMER_IOC_RESIZE
+ * @relaxed: HWTIMER_RINGS_NO_BARRIERS
  * @ring: the mapping, or NULL: no rings
  * @map_size: size of the mapping
  * @sqes: the submission ring
@@ -275,6 +278,7 @@ struct hwtimer {
 	uint64_t			id_base;
 	uint64_t			id_mask;
 	bool				resizable;
+	bool				relaxed;
 	struct hwtimer_ring		*ring;
 	size_t				map_size;
 	struct hwtimer_sqe		*sqes;
@@ -768,9 +772,12 @@ static void kick_kernel(struct hwtimer *h)
 	if (soonest == HWTIMER_NEVER)
 		return;
 	h->soonest = HWTIMER_NEVER;
+	/* Single accesses, also in 32-bit programs. The first comes after the store to sq_tail. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (h->relaxed && soonest >= __atomic_load_n(&h->ring->relaxed_until, __ATOMIC_RELAXED))
+		return;
 	/* Pairs with the kernel's between sleep_until and its last read of sq_tail. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	/* A single access, also in 32-bit programs. */
 	if (soonest < __atomic_load_n(&h->ring->sleep_until, __ATOMIC_RELAXED))
 		drain(h, 0);
 }
@@ -803,8 +810,10 @@ static bool take_back(struct hwtimer *h, const struct timeout *timeout)
 	if ((int32_t)(timeout->entry - claimed) < 0)
 		return false;
 	__atomic_store_n(&sqe->op, HWTIMER_OP_NOP, __ATOMIC_RELAXED);
-	/* Pairs with the kernel's between sq_claimed and entries. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	/* Pairs with the kernel's between sq_claimed and entries, or with a grace period. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (!h->relaxed)
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	claimed = __atomic_load_n(&h->ring->sq_claimed, __ATOMIC_RELAXED);
 	return (int32_t)(timeout->entry - claimed) >= 0;
 }
@@ -1046,8 +1055,10 @@ static int set_up(struct hwtimer *h, const struct hwtimer_options *options)
 	ret = device(h, HWTIMER_IOC_SETUP, &arg);
 	if (ret)
 		return ret;
-	h->resizable = !device(h, HWTIMER_IOC_INFO, &info) &&
-		       info.features & HWTIMER_FEATURE_RESIZE;
+	/* Old kernels do not have INFO. */
+	device(h, HWTIMER_IOC_INFO, &info);
+	h->resizable = info.features & HWTIMER_FEATURE_RESIZE;
+	h->relaxed = info.rings_flags & HWTIMER_RINGS_NO_BARRIERS;
 	h->clock = arg.clockid;
 	h->tick_ns = arg.tick_ns;
 	return 0;
@@ -1072,6 +1083,7 @@ static uint32_t first_timeouts(const struct hwtimer *h, uint32_t most)
 static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
 {
 	struct hwtimer_rings arg = {
+		.flags = h->relaxed ? HWTIMER_RINGS_NO_BARRIERS : 0,
 		.sq_entries = options->sq_entries,
 		.cq_entries = options->cq_entries,
 		.timeouts = first_timeouts(h, options->timeouts),

@@ -23,7 +23,7 @@ static const struct command commands[IOCTLS] = {
 	[DO_STOP] = { HWTIMER_IOC_STOP, 0, true, { 0 } },
 	[DO_STATS] = { HWTIMER_IOC_STATS, 0, true, { 0 } },
 	[DO_BATCH] = { HWTIMER_IOC_BATCH, 0, false, { EINTR } },
-	[DO_RINGS] = { HWTIMER_IOC_RINGS, HWTIMER_RINGS_EVENTFD,
+	[DO_RINGS] = { HWTIMER_IOC_RINGS, HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_NO_BARRIERS,
 		false, { EBADF, EBUSY, EDQUOT, ESHUTDOWN, ENOMEM } },
 	[DO_ENTER] = { HWTIMER_IOC_ENTER, 0, true, { ENXIO, EBADFD } },
 	[DO_LIST] = { HWTIMER_IOC_LIST, 0, false, { 0 } },
@@ -324,7 +324,7 @@ static enum verdict judge_rings(const struct hwtimer_rings *r)
 	    r->sqe_size < sizeof(struct hwtimer_sqe) || r->record_size < RECORD_SIZE ||
 	    (r->sqe_size | r->record_size) % 8 || r->sqe_size > 256 || r->record_size > 256)
 		return INVALID;
-	return r->flags ? UNSURE : VALID;
+	return r->flags & HWTIMER_RINGS_EVENTFD ? UNSURE : VALID;
 }
 
 /* The argument as the kernel sees it when it reads @size bytes. */

@@ -49,10 +49,12 @@ void make_rings(struct thread *t, struct context *c)
 	r->sq_entries = ONE_OF(&t->random, entries);
 	r->cq_entries = one_in(&t->random, 2) ? 0 : ONE_OF(&t->random, entries);
 	r->timeouts = 1 + below(&t->random, one_in(&t->random, 3) ? 300 : 30);
+	if (one_in(&t->random, 2))
+		r->flags = HWTIMER_RINGS_NO_BARRIERS;
 	if (one_in(&t->random, 3)) {
 		ret = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (ret >= 0) {
-			r->flags = HWTIMER_RINGS_EVENTFD;
+			r->flags |= HWTIMER_RINGS_EVENTFD;
 			r->eventfd = ret;
 		}
 	}

@@ -55,15 +55,27 @@ static struct program {
 	bool			silent;
 } program;
 
-static const struct wheel_param {
+struct wheel_param {
 	const char		*desc;
 	bool			own;
-} wheel_params[] = {
+	u32			flags;
+};
+
+static const struct wheel_param wheel_params[] = {
 	{ "shared wheel" },
 	{ "own wheel", .own = true },
+	{ "shared wheel, no barriers", .flags = HWTIMER_RINGS_NO_BARRIERS },
+	{ "own wheel, no barriers", .own = true, .flags = HWTIMER_RINGS_NO_BARRIERS },
 };
 
 KUNIT_ARRAY_PARAM_DESC(wheel, wheel_params, desc);
+
+static const struct wheel_param relaxed_params[] = {
+	{ "shared wheel", .flags = HWTIMER_RINGS_NO_BARRIERS },
+	{ "own wheel", .own = true, .flags = HWTIMER_RINGS_NO_BARRIERS },
+};
+
+KUNIT_ARRAY_PARAM_DESC(relaxed, relaxed_params, desc);
 
 /* Arguments of ioctls are in memory of the task that loads this module. */
 static struct mm_struct *mm;
@@ -137,7 +149,7 @@ static struct program *begin(struct kunit *test)
 		.tick_ns = 10 * MS, .slots = 64,
 	};
 	struct hwtimer_rings rings = {
-		.sq_entries = SLOTS, .timeouts = SLOTS,
+		.flags = param->flags, .sq_entries = SLOTS, .timeouts = SLOTS,
 		.sqe_size = sizeof(struct hwtimer_sqe),
 		.record_size = sizeof(struct hwtimer_record),
 	};
@@ -158,6 +170,7 @@ static struct program *begin(struct kunit *test)
 	p->tick = hwtimer_wheel_tick_ns(ctx->wheel);
 	/* no poll is scheduled yet */
 	KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, p->shared->sleep_until);
+	KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, p->shared->relaxed_until);
 	return p;
 }
 
@@ -169,14 +182,14 @@ static void end(struct program *p)
 }
 
 /* Submit without ringing the doorbell. */
-static void put(struct program *p, u32 op, u32 slot, u64 time)
+static void put_id(struct program *p, u32 op, u64 id, u64 time)
 {
-	u32 tail = p->shared->sq_tail;
+	u32 tail = p->shared->sq_tail, slot = HWTIMER_ID_INDEX(id);
 
 	/* Pairs with hwtimer_shm_taken(). */
 	KUNIT_EXPECT_LT(p->test, tail - smp_load_acquire(&p->shared->sq_head), SLOTS);
 	*hwtimer_shm_sqe(&p->rings->pair, tail) = (struct hwtimer_sqe){
-		.op = op, .id = HWTIMER_ID(slot, 1), .time = time,
+		.op = op, .id = id, .time = time,
 	};
 	if (op == HWTIMER_OP_SCHEDULE) {
 		p->since[slot] = now(p);
@@ -186,9 +199,16 @@ static void put(struct program *p, u32 op, u32 slot, u64 time)
 	smp_store_release(&p->shared->sq_tail, tail + 1);
 }
 
+static void put(struct program *p, u32 op, u32 slot, u64 time)
+{
+	put_id(p, op, HWTIMER_ID(slot, 1), time);
+}
+
 /* Does a submission with this time need the doorbell? */
 static bool kick_due(const struct program *p, u64 time)
 {
+	if (p->rings->relaxed && time >= READ_ONCE(p->shared->relaxed_until))
+		return false;
 	/* Pairs with the barrier in poll_again_at(), between sq_tail and sleep_until. */
 	smp_mb();
 	return time < READ_ONCE(p->shared->sleep_until);
@@ -351,12 +371,198 @@ static void during_poll(struct kunit *test)
 }
 #endif
 
+/* Turn entry @index into a NOP, as if an earlier store had become visible only now. */
+static void take_back(struct program *p, u32 index)
+{
+	WRITE_ONCE(hwtimer_shm_sqe(&p->rings->pair, index)->op, HWTIMER_OP_NOP);
+}
+
+static struct hwtimer_stats stats(struct program *p)
+{
+	struct hwtimer_stats arg = { };
+
+	KUNIT_EXPECT_EQ(p->test, 0L, command(p, HWTIMER_IOC_STATS, &arg));
+	return arg;
+}
+
+/* Wait until the worker has taken all entries. It has not confirmed the last one yet. */
+static void await_taken(struct program *p)
+{
+	u32 tail = p->shared->sq_tail;
+	unsigned int n = 0;
+
+	while (READ_ONCE(p->rings->pair.sq_head) != tail && n++ < 100)
+		nap(10 * MS);
+	KUNIT_EXPECT_EQ(p->test, tail, p->rings->pair.sq_head);
+	KUNIT_EXPECT_NE(p->test, tail, p->shared->sq_head);
+}
+
+/* Start the polls, with an entry in slot 0 that stays pending. */
+static struct program *begin_polled(struct kunit *test)
+{
+	struct program *p = begin(test);
+
+	submit(p, 0, now(p) + 1000 * SEC);
+	KUNIT_EXPECT_EQ(test, 1, p->kicks);
+	KUNIT_EXPECT_EQ(test, p->shared->sleep_until + SEC + 8 * p->tick, p->shared->relaxed_until);
+	return p;
+}
+
+/* The worker executes an entry that was taken back, and undoes it after a grace period. */
+static void executed_and_taken_back(struct kunit *test)
+{
+	struct program *p = begin_polled(test);
+	u64 far = now(p) + 1000 * SEC;
+	struct hwtimer_stats s;
+	u32 i;
+
+	for (i = 1; i <= 3; i++)
+		submit(p, i, far);
+	KUNIT_EXPECT_EQ(test, 1, p->kicks);
+	await_taken(p);
+	KUNIT_EXPECT_EQ(test, 1U, p->shared->sq_head);
+	KUNIT_EXPECT_EQ(test, 4ULL, stats(p).pending);
+	take_back(p, 2);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 4U, p->shared->sq_head);
+	s = stats(p);
+	KUNIT_EXPECT_EQ(test, 3ULL, s.pending);
+	KUNIT_EXPECT_EQ(test, 4ULL, s.scheduled);
+	KUNIT_EXPECT_EQ(test, 1ULL, s.cancelled);
+	end(p);
+}
+
+/* Entries that are confirmed or were NOPs from the beginning, and those of ioctls, end nothing. */
+static void not_taken_back(struct kunit *test)
+{
+	struct program *p = begin_polled(test);
+	u64 far = now(p) + 1000 * SEC;
+	struct hwtimer_schedule arg = { .time = far, .id = HWTIMER_ID(3, 1) };
+
+	take_back(p, 0);
+	KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_SCHEDULE, &arg));
+	submit(p, 1, far);
+	put(p, HWTIMER_OP_NOP, 0, 0);
+	put(p, HWTIMER_OP_NOP, 1, 0);
+	put(p, HWTIMER_OP_NOP, 3, 0);
+	put_id(p, HWTIMER_OP_SCHEDULE, HWTIMER_ID(0, 2), far);
+	await_taken(p);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 6U, p->shared->sq_head);
+	KUNIT_EXPECT_EQ(test, 3ULL, stats(p).pending);
+	KUNIT_EXPECT_EQ(test, 0ULL, stats(p).cancelled);
+	KUNIT_EXPECT_EQ(test, -EEXIST, hwtimer_shm_record(&p->rings->pair, 0)->error);
+	end(p);
+}
+
+/* The program uses the index again before the worker has undone the entry that was taken back. */
+static void index_used_again(struct kunit *test)
+{
+	struct program *p = begin_polled(test);
+	struct hwtimer_query arg = { .id = HWTIMER_ID(1, 2) };
+	u64 far = now(p) + 1000 * SEC;
+	u32 head;
+
+	submit(p, 1, far);
+	await_taken(p);
+	head = p->rings->pair.sq_head;
+	take_back(p, head - 1);
+	put_id(p, HWTIMER_OP_SCHEDULE, HWTIMER_ID(1, 2), far + SEC);
+	/* Not by an ioctl, which would undo it first: the next poll takes the entry. */
+	nap(POLL_NS + MARGIN * p->tick);
+	KUNIT_EXPECT_EQ(test, head + 1, p->rings->pair.sq_head);
+	KUNIT_EXPECT_EQ(test, 0U, p->shared->cq_tail);
+	KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_QUERY, &arg));
+	KUNIT_EXPECT_EQ(test, far + SEC, arg.deadline);
+	KUNIT_EXPECT_EQ(test, 2ULL, stats(p).pending);
+	/* An index whose timeout was not taken back is in use. */
+	put_id(p, HWTIMER_OP_SCHEDULE, HWTIMER_ID(1, 3), far);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 1U, p->shared->cq_tail);
+	KUNIT_EXPECT_EQ(test, -EEXIST, hwtimer_shm_record(&p->rings->pair, 0)->error);
+	KUNIT_EXPECT_EQ(test, 2ULL, stats(p).pending);
+	end(p);
+}
+
+/* The doorbell confirms all entries at once. */
+static void doorbell_confirms(struct kunit *test)
+{
+	struct program *p = begin_polled(test);
+	u64 far = now(p) + 1000 * SEC;
+
+	submit(p, 1, far);
+	submit(p, 2, far);
+	await_taken(p);
+	submit(p, 3, far);
+	take_back(p, 1);
+	doorbell(p);
+	KUNIT_EXPECT_EQ(test, 4U, p->shared->sq_head);
+	KUNIT_EXPECT_EQ(test, 3ULL, stats(p).pending);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats(p).cancelled);
+	end(p);
+}
+
+/*
+ * A submission that needed no kick becomes visible when the worker has stopped polling, as far as
+ * the program can tell. The last poll finds it.
+ */
+static void after_last_poll_but_one(struct kunit *test)
+{
+	struct program *p = begin_polled(test);
+	u64 until = 0, next;
+	unsigned int n = 0;
+
+	while ((next = READ_ONCE(p->shared->relaxed_until)) != HWTIMER_RING_IDLE && n++ < 1000) {
+		until = next;
+		nap(10 * MS);
+	}
+	KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, next);
+	put(p, HWTIMER_OP_SCHEDULE, 1, until);
+	nap(until - now(p) + 2 * p->tick);
+	reap(p);
+	KUNIT_EXPECT_EQ(test, 1, p->expired);
+	/* Then polls end. */
+	nap(10 * SEC);
+	KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, p->rings->poll_at);
+	KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, p->shared->relaxed_until);
+	end(p);
+}
+
+/* Entries that an expiry takes while there are no polls are confirmed, too. */
+static void confirmed_when_idle(struct kunit *test)
+{
+	struct program *p = begin_polled(test);
+	u64 at = now(p) + 20 * SEC;
+
+	submit(p, 1, at);
+	submit(p, 2, at + 100 * SEC);
+	nap(10 * SEC);
+	KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, p->rings->poll_at);
+	put(p, HWTIMER_OP_CANCEL, 2, 0);
+	nap(at - now(p) + 2 * p->tick);
+	reap(p);
+	KUNIT_EXPECT_EQ(test, 1, p->expired);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats(p).pending);
+	KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, p->shared->sleep_until);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, p->rings->pair.sq_head, p->shared->sq_head);
+	nap(10 * SEC);
+	KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, p->rings->poll_at);
+	end(p);
+}
+
 static struct kunit_case rings_cases[] = {
 	KUNIT_CASE_PARAM(doorbell_brings_poll, wheel_gen_params),
 	KUNIT_CASE_PARAM(on_time, wheel_gen_params),
 #ifdef CONFIG_UML
 	KUNIT_CASE_PARAM(during_poll, wheel_gen_params),
 #endif
+	KUNIT_CASE_PARAM(executed_and_taken_back, relaxed_gen_params),
+	KUNIT_CASE_PARAM(not_taken_back, relaxed_gen_params),
+	KUNIT_CASE_PARAM(index_used_again, relaxed_gen_params),
+	KUNIT_CASE_PARAM(doorbell_confirms, relaxed_gen_params),
+	KUNIT_CASE_PARAM(after_last_poll_but_one, relaxed_gen_params),
+	KUNIT_CASE_PARAM(confirmed_when_idle, relaxed_gen_params),
 	{}
 };
 

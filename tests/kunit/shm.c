@@ -143,7 +143,7 @@ static void wraps(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, (u64)at << 32, sqe.user_data);
 			pair.sq_head++;
 			KUNIT_EXPECT_EQ(test, at, pair.shared->sq_head);
-			hwtimer_shm_taken(&pair);
+			hwtimer_shm_taken(&pair, pair.sq_head);
 			KUNIT_EXPECT_EQ(test, at + 1, pair.shared->sq_head);
 
 			KUNIT_EXPECT_FALSE(test, hwtimer_shm_unread(&pair));
@@ -253,7 +253,7 @@ static void nothing_trusted(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, (u32)i + 1, tail);
 		KUNIT_ASSERT_TRUE(test, hwtimer_shm_room(&pair, &bad));
 		pair.sq_head++;
-		hwtimer_shm_taken(&pair);
+		hwtimer_shm_taken(&pair, pair.sq_head);
 		KUNIT_ASSERT_EQ(test, (u32)i + 1, pair.shared->sq_head);
 		hwtimer_shm_put(&pair, &rec);
 		KUNIT_ASSERT_EQ(test, (u32)i + 1, pair.shared->cq_tail);
@@ -275,8 +275,9 @@ static void flags(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, HWTIMER_RING_BAD | HWTIMER_RING_CQ_FULL, pair.shared->flags);
 	KUNIT_EXPECT_TRUE(test, hwtimer_shm_set_flag(&pair, HWTIMER_RING_BAD, false));
 	KUNIT_EXPECT_EQ(test, HWTIMER_RING_CQ_FULL, pair.shared->flags);
-	hwtimer_shm_set_sleep(&pair, 12345678901234ULL);
+	hwtimer_shm_set_sleep(&pair, 12345678901234ULL, 2 * 12345678901234ULL);
 	KUNIT_EXPECT_EQ(test, 12345678901234ULL, pair.shared->sleep_until);
+	KUNIT_EXPECT_EQ(test, 2 * 12345678901234ULL, pair.shared->relaxed_until);
 	KUNIT_EXPECT_EQ(test, 0U, pair.shared->sq_claimed);
 	hwtimer_shm_claim(&pair, 0xfffffffeU);
 	KUNIT_EXPECT_EQ(test, 0xfffffffeU, pair.shared->sq_claimed);

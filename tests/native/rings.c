@@ -433,6 +433,17 @@ static __u64 kicks(void)
 	return n;
 }
 
+/* The same with a kernel that does not make up for the library's barriers. */
+static __u64 kicks_with_barriers(void)
+{
+	__u64 n;
+
+	native_nohz_full = true;
+	n = kicks();
+	native_nohz_full = false;
+	return n;
+}
+
 /*
  * The completion ring is full, and more records wait in the kernel. Reading all of them one at a
  * time takes one kick for each ring full of records, not one for each record.
@@ -471,15 +482,57 @@ static __u64 backlog(void)
 	return N;
 }
 
+/*
+ * A timeout is cancelled as soon as it is scheduled, while the worker takes submissions at each
+ * tick, because of a periodic timeout. It may take what the library takes back, and notices later.
+ */
+static __u64 taken_back(void)
+{
+	struct hwtimer_options o = {
+		.size = sizeof(o), .flags = HWTIMER_OPEN_RINGS | HWTIMER_OPEN_OWN_WHEEL,
+		.timeouts = ENTRIES, .sq_entries = 1024, .tick_ns = 2000, .slots = 512,
+	};
+	struct hwtimer_repeat repeat = { .period_ns = o.tick_ns };
+	struct hwtimer_stats stats;
+	hwtimer_id id, periodic;
+	struct hwtimer_event e;
+	struct hwtimer *h;
+	__u64 n = 0, far;
+
+	if (hwtimer_open(&h, &o)) {
+		native_fail("open failed");
+		return 0;
+	}
+	if (hwtimer_schedule_repeat(h, &repeat, 0, &periodic))
+		native_fail("schedule failed");
+	far = hwtimer_now(h) + 1000000000000ULL;
+	for (; go_on(n); n++) {
+		if (hwtimer_schedule_at(h, far, n, &id) || hwtimer_cancel(h, id))
+			native_fail("schedule or cancel failed");
+		while (n % 256 == 0 && hwtimer_wait(h, &e, 1, 0) > 0)
+			if (e.id != periodic)
+				native_fail("an event of a timeout that was cancelled");
+	}
+	hwtimer_flush(h);
+	hwtimer_stats(h, &stats, sizeof(stats));
+	native_log("the worker scheduled %llu of %llu", stats.scheduled - stats.expired - 1, n);
+	if (stats.pending != 1)
+		native_fail("%llu are pending that were cancelled", stats.pending - 1);
+	hwtimer_close(h);
+	return n;
+}
+
 int main(int argc, char **argv)
 {
-	static const struct test tests[5] = {
+	static const struct test tests[7] = {
 		{ "rings", with_rings },
 		{ "ioctls", by_ioctl },
 		{ "bell", kicks },
+		{ "barriers", kicks_with_barriers },
 		{ "backlog", backlog },
+		{ "taken_back", taken_back },
 		{ "threads", with_threads },
 	};
 
-	return native_main(argc, argv, tests, 5);
+	return native_main(argc, argv, tests, 7);
 }

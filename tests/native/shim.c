@@ -199,6 +199,30 @@ void synchronize_rcu(void)
 	membarrier_all();
 }
 
+/*
+ * Polled grace periods, for programs that have no read-side critical sections. Each lasts for two
+ * milliseconds; it has its barrier at the end.
+ */
+unsigned long start_poll_synchronize_rcu(void)
+{
+	return ktime_get_ns() + 2 * NSEC_PER_MSEC;
+}
+
+bool poll_state_synchronize_rcu(unsigned long grace)
+{
+	if (ktime_get_ns() < grace)
+		return false;
+	membarrier_all();
+	return true;
+}
+
+bool native_nohz_full;
+
+bool context_tracking_enabled(void)
+{
+	return native_nohz_full;
+}
+
 /* Interrupts. */
 
 void (*native_irq_handler)(void);

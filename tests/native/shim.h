@@ -37,6 +37,9 @@ ssize_t native_read(int fd, void *to, size_t n);
 /* how the steps of the protocol are delayed; see step.c */
 extern int native_rough;
 
+/* Whether context_tracking_enabled() is true. */
+extern bool native_nohz_full;
+
 /**
  * struct options - options of a test program
  * @seconds: duration, unless @operations is given

@@ -273,7 +273,8 @@ TEST(info_answers)
 	EXPECT_EQ(HWTIMER_RELATIVE, info.touch_flags);
 	EXPECT_EQ(1U << HWTIMER_EXPIRED | 1U << HWTIMER_HANDED_BACK | 1U << HWTIMER_FAILED |
 		  1U << HWTIMER_CLOCK_SET, info.kinds);
-	EXPECT_EQ(HWTIMER_RINGS_EVENTFD, info.rings_flags);
+	EXPECT_EQ(HWTIMER_RINGS_EVENTFD | (nohz_full() ? 0 : HWTIMER_RINGS_NO_BARRIERS),
+		  info.rings_flags);
 	EXPECT_EQ(HWTIMER_SQE_QUIET, info.sqe_flags);
 	EXPECT_EQ(1 << 24, info.max_timeouts);
 	EXPECT_EQ(65536, info.max_entries);

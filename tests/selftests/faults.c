@@ -890,7 +890,7 @@ static int try_rings(struct world *w, __u32 flags, int eventfd)
 
 static int make_rings(struct world *w)
 {
-	return try_rings(w, 0, 0);
+	return try_rings(w, HWTIMER_RINGS_NO_BARRIERS, 0);
 }
 
 static int make_rings_with_eventfd(struct world *w)

@@ -492,6 +492,17 @@ static inline void stay_on(int cpu)
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
+/* Are there CPUs that run programs without ticks? */
+static inline bool nohz_full(void)
+{
+	FILE *f = fopen("/sys/devices/system/cpu/nohz_full", "r");
+	int c = f ? fgetc(f) : EOF;
+
+	if (f)
+		fclose(f);
+	return c >= '0' && c <= '9';
+}
+
 static inline int online_cpus(void)
 {
 	return sysconf(_SC_NPROCESSORS_ONLN);

@@ -172,7 +172,7 @@ TEST(refused)
 	refuses_frame(_metadata, fd, HWTIMER_IOC_RINGS, &good);
 	refuses_bits(_metadata, fd, HWTIMER_IOC_RINGS, &good,
 		     offsetof(struct hwtimer_rings, flags),
-		     HWTIMER_RINGS_EVENTFD);
+		     HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_NO_BARRIERS);
 	refuses_bits(_metadata, fd, HWTIMER_IOC_RINGS, &good,
 		     offsetof(struct hwtimer_rings, eventfd), 0);
 	refuses_bits(_metadata, fd, HWTIMER_IOC_RINGS, &good,
@@ -318,9 +318,10 @@ TEST(begins_with)
 	EXPECT_EQ(HWTIMER_RING_IDLE, ring_sleep_until(r));
 	/* No other content of kernel memory. */
 	for (i = 0; i < r->params.size; i++) {
-		size_t at = offsetof(struct hwtimer_ring, sleep_until);
+		bool time = i / 8 == offsetof(struct hwtimer_ring, sleep_until) / 8 ||
+			    i / 8 == offsetof(struct hwtimer_ring, relaxed_until) / 8;
 
-		ASSERT_EQ(i >= at && i < at + 8 ? 0xff : 0, ((unsigned char *)r->shared)[i]);
+		ASSERT_EQ(time ? 0xff : 0, ((unsigned char *)r->shared)[i]);
 	}
 	EXPECT_EQ(0, ring_enter(r, &taken));
 	EXPECT_EQ(0, taken);
@@ -1413,6 +1414,42 @@ TEST(rings_of_1_and_64)
 static void must_idle(struct ring *r)
 {
 	eventually(ring_sleep_until(r) == HWTIMER_RING_IDLE);
+}
+
+/* Without barriers in the program, the kernel keeps entries until a grace period is over. */
+TEST(no_barriers)
+{
+	struct hwtimer_rings params = {
+		.flags = HWTIMER_RINGS_NO_BARRIERS, .sq_entries = 64, .timeouts = SLOTS,
+	};
+	int fd = must_open(O_NONBLOCK);
+	__u64 far = now_ns() + FAR, margin = NSEC_PER_SEC + 8 * must_fdinfo(fd, "tick_ns");
+	struct ring *r;
+	__u32 i;
+
+	if (nohz_full()) {
+		EXPECT_EQ(-EOPNOTSUPP, hwt_rings(fd, &params));
+		close(fd);
+		return;
+	}
+	r = must_ring_params(fd, &params);
+	EXPECT_EQ(HWTIMER_RING_IDLE, load_acquire(&r->shared->relaxed_until));
+	must_arm(r, ID(0), far, 0);
+	EXPECT_EQ(0, ring_untaken(r));
+	EXPECT_LE(load_acquire(&r->shared->relaxed_until), now_ns() + FAR + margin);
+	for (i = 1; i < 4; i++)
+		must_put(r, HWTIMER_OP_SCHEDULE, 0, ID(i), far, i);
+	/* A timeout that was taken back gives no record, and its index can be used at once. */
+	if (!ring_take_back(r, 2))
+		must_put(r, HWTIMER_OP_CANCEL, HWTIMER_SQE_QUIET, ID(2), 0, 0);
+	must_put(r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(2, 9), far, 2);
+	eventually(seen_pending(r) == 4 && !ring_untaken(r));
+	EXPECT_EQ(-ENOENT, hwt_query(fd, ID(2), NULL, NULL));
+	EXPECT_EQ(0, hwt_query(fd, HWTIMER_ID(2, 9), NULL, NULL));
+	eventually(load_acquire(&r->shared->relaxed_until) == HWTIMER_RING_IDLE);
+	EXPECT_EQ(HWTIMER_RING_IDLE, ring_sleep_until(r));
+	EXPECT_EQ(0, ring_unread(r));
+	ring_close(r);
 }
 
 TEST_F(rings, idles)

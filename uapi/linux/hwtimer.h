@@ -176,6 +176,21 @@
  * entry claimed, it cannot know whether the kernel saw the operation or the NOP: it then submits
  * HWTIMER_OP_CANCEL, which is right in both cases.
  *
+ * With HWTIMER_RINGS_NO_BARRIERS, the kernel makes up for two of the program's full barriers, which
+ * are most of what an operation costs:
+ *
+ *  - between the op of an entry and sq_claimed, no barrier is needed. The kernel may execute an
+ *    operation although the program has taken it back. It notices that a moment later, and cancels
+ *    the timeout; if the program uses its index for another one, before that. A timeout that was
+ *    taken back may count against the cap meanwhile, or give a record, which the program ignores.
+ *    The NOP keeps the id of the operation; any other NOP has id 0
+ *  - between sq_tail and sleep_until, none is needed if the deadline is not before relaxed_until,
+ *    which the program reads first. Such a deadline needs no kick
+ *
+ * In return, ioctls that take submissions must not be called while another thread submits or takes
+ * back. Entries keep their places until the kernel is sure that they were not taken back, so
+ * sq_head moves on later.
+ *
  * An operation that fails becomes a record of kind HWTIMER_FAILED with the error, unless it had
  * HWTIMER_SQE_QUIET. While there is no room for that record, this entry and those behind it wait.
  * Records of expiries wait in the kernel, too, in their order, and none is lost.
@@ -789,10 +804,11 @@ struct hwtimer_batch {
 
 /* hwtimer_rings.flags */
 #define HWTIMER_RINGS_EVENTFD	0x00000001U	/* signal an eventfd when records come */
+#define HWTIMER_RINGS_NO_BARRIERS 0x00000002U	/* fewer barriers in the program */
 
 /**
  * struct hwtimer_rings - create the rings of a context
- * @flags: HWTIMER_RINGS_EVENTFD, or 0
+ * @flags: HWTIMER_RINGS_EVENTFD, HWTIMER_RINGS_NO_BARRIERS, both, or 0
  * @eventfd: with HWTIMER_RINGS_EVENTFD: an eventfd(2), to which the kernel adds 1 whenever it has
  *	put records into the completion ring. Otherwise 0
  * @sq_entries: entries of the submission ring, 1 to 65536, rounded up to a power of two.
@@ -820,7 +836,8 @@ struct hwtimer_batch {
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory, or the cgroup has reached its limit; or the shared wheel cannot be
  *		created, for any reason
- * -EOPNOTSUPP	the processor lacks atomic 64-bit stores, or its caches have aliases
+ * -EOPNOTSUPP	the processor lacks atomic 64-bit stores, or its caches have aliases; or
+ *		HWTIMER_RINGS_NO_BARRIERS, and the machine runs programs without ticks (nohz_full)
  */
 struct hwtimer_rings {
 	__u32 flags;
@@ -849,13 +866,16 @@ struct hwtimer_rings {
  * @pad0: so that @sq_tail has a cache line of its own
  * @cq_head: written by the program: index of the next record that it reads
  * @pad1: so that @cq_head has a cache line of its own
- * @sq_head: written by the kernel, like all that follow: index of the next entry it takes
+ * @sq_head: written by the kernel, like all that follow: the program may reuse entries before this
+ *	index: they were taken, and with HWTIMER_RINGS_NO_BARRIERS also confirmed
  * @cq_tail: index of the next record that the kernel puts
  * @flags: HWTIMER_RING_*
  * @pad2: 0
  * @sleep_until: the kernel polls before this time, in ns on the context's clock; see above
  * @sq_claimed: the kernel has not read entries from this index on
  * @pad3: 0
+ * @relaxed_until: with HWTIMER_RINGS_NO_BARRIERS: deadlines from this time on need no kick, and no
+ *	barrier to know that; see above. In ns on the context's clock
  * @pad4: fills the cache line; later versions may use it for new fields
  */
 struct hwtimer_ring {
@@ -870,7 +890,8 @@ struct hwtimer_ring {
 	__aligned_u64 sleep_until;
 	__u32 sq_claimed;
 	__u32 pad3;
-	__u64 pad4[4];
+	__aligned_u64 relaxed_until;
+	__u64 pad4[3];
 };
 
 /* hwtimer_sqe.flags */

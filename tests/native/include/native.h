@@ -309,7 +309,12 @@ typedef local_t local64_t;
 #include <linux/llist.h>
 #include <linux/log2.h>
 
-/* Bitmaps, used by the worker only. */
+/* Bitmaps, used by one thread at a time. */
+static inline void __assign_bit(unsigned int n, unsigned long *map, bool on)
+{
+	map[n / 64] = (map[n / 64] & ~BIT(n % 64)) | (unsigned long)on << n % 64;
+}
+
 static inline void __clear_bit(unsigned int n, unsigned long *map)
 {
 	map[n / 64] &= ~BIT(n % 64);
@@ -350,7 +355,12 @@ static inline unsigned long find_next_bit(const unsigned long *map, unsigned lon
 	return size;
 }
 
+#define for_each_set_bit_from(n, map, size)	\
+	for (; (n) = find_next_bit(map, size, n), (n) < (size); (n)++)
+
 #define bitmap_zero(map, size)	memset(map, 0, BITS_TO_LONGS(size) * sizeof(long))
+#define bitmap_zalloc(size, gfp)	native_alloc(BITS_TO_LONGS(size) * sizeof(long))
+#define bitmap_free	kfree
 
 /* CPUs and what interrupts them. */
 
@@ -487,6 +497,9 @@ static inline void local_bh_enable(void)
 #define rcu_read_lock	preempt_disable
 #define rcu_read_unlock	preempt_enable
 void synchronize_rcu(void);
+unsigned long start_poll_synchronize_rcu(void);
+bool poll_state_synchronize_rcu(unsigned long grace);
+bool context_tracking_enabled(void);
 void cpu_relax(void);
 static inline int cond_resched(void) { return 0; }
 #define might_sleep()	native_assert_sleep(__func__)
