@@ -509,6 +509,8 @@ static void rest(struct hwtimer_ctx *ctx)
 {
 	struct ctx_rings *r = ctx->rings;
 	bool resting = r->resting;
+	/* Before sq_tail is read for the last time. */
+	bool over = resting && poll_state_synchronize_rcu(r->grace);
 
 	poll_again_at(ctx, HWTIMER_RING_IDLE);
 	if (!r->relaxed || r->stuck || r->poll_at != HWTIMER_RING_IDLE)
@@ -516,7 +518,7 @@ static void rest(struct hwtimer_ctx *ctx)
 	if (!resting) {
 		r->grace = start_poll_synchronize_rcu();
 		r->grace_end = r->pair.sq_head;
-	} else if (r->confirmed == r->pair.sq_head && poll_state_synchronize_rcu(r->grace)) {
+	} else if (over && r->confirmed == r->pair.sq_head) {
 		return;
 	}
 	r->resting = true;

@@ -81,7 +81,9 @@ static void sizes(struct kunit *test)
 					    pair.cqes);
 			/* The program sees zeroes, and no data of others. */
 			KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, pair.shared->sleep_until);
+			KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, pair.shared->relaxed_until);
 			pair.shared->sleep_until = 0;
+			pair.shared->relaxed_until = 0;
 			KUNIT_EXPECT_NULL(test, memchr_inv(pair.shared, 0,
 							   hwtimer_shm_size(&pair)));
 			hwtimer_shm_destroy(&pair);

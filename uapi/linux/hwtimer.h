@@ -183,7 +183,7 @@
  *    operation although the program has taken it back. It notices that a moment later, and cancels
  *    the timeout; if the program uses its index for another one, before that. A timeout that was
  *    taken back may count against the cap meanwhile, or give a record, which the program ignores.
- *    The NOP keeps the id of the operation; any other NOP has id 0
+ *    Only HWTIMER_OP_SCHEDULE can be taken back. The NOP keeps its id, and no other NOP has this id
  *  - between sq_tail and sleep_until, none is needed if the deadline is not before relaxed_until,
  *    which the program reads first. Such a deadline needs no kick
  *
