@@ -71,6 +71,7 @@ MODULE_PARM_DESC(max_user_slots,
 #define CLOCKS	(BIT(CLOCK_REALTIME) | BIT(CLOCK_MONOTONIC) | BIT(CLOCK_BOOTTIME))
 #define SCHEDULE_FLAGS	(HWTIMER_RELATIVE | HWTIMER_CANCEL_ON_SET)
 #define TOUCH_FLAGS	HWTIMER_RELATIVE
+#define RINGS_FLAGS	(HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_NO_BARRIERS)
 /* The operations that both batches and rings have. */
 #define COMMON_OPS	(BIT(HWTIMER_OP_SCHEDULE) | BIT(HWTIMER_OP_TOUCH) | BIT(HWTIMER_OP_CANCEL))
 
@@ -676,8 +677,7 @@ static bool rings_supported(void)
 /* Grace periods do not wait for a CPU in user mode if that is tracked; see dev/rings.c. */
 static u32 rings_flags(void)
 {
-	return HWTIMER_RINGS_EVENTFD |
-	       (context_tracking_enabled() ? 0 : HWTIMER_RINGS_NO_BARRIERS);
+	return RINGS_FLAGS & ~(context_tracking_enabled() ? HWTIMER_RINGS_NO_BARRIERS : 0);
 }
 
 static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
@@ -739,7 +739,7 @@ static long dev_resize(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 
 static bool rings_valid(const struct hwtimer_rings *arg)
 {
-	return !(arg->flags & ~(HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_NO_BARRIERS)) && !arg->pad &&
+	return !(arg->flags & ~RINGS_FLAGS) && !arg->pad &&
 	       element_valid(sizeof(struct hwtimer_sqe), arg->sqe_size, HWTIMER_ENTRY_MAX) &&
 	       element_valid(sizeof(struct hwtimer_record), arg->record_size,
 			     HWTIMER_ENTRY_MAX) &&

@@ -25,12 +25,13 @@
  * HWTIMER_RINGS_NO_BARRIERS
  * -------------------------
  *
- * The program has two barriers between a store and a load: sq_tail and sleep_until, and an entry's
- * NOP and sq_claimed. With this flag it has none, and the kernel pays instead, by RCU grace periods
- * that it polls for. A grace period acts as a full barrier on each CPU, at some time between its
- * start and its end. (With nohz_full not on a CPU in user mode, so the flag is refused then.) So
- * if the program's load has missed what the kernel wrote before the grace period, the kernel sees
- * the program's store, which comes before that load, after the grace period.
+ * Without this flag the program executes a full barrier between sq_tail and sleep_until, and one
+ * between an entry's NOP and sq_claimed. With it the second one is not needed, and the first one
+ * only for deadlines before relaxed_until. Instead, the kernel waits for RCU grace periods, by
+ * polling. A grace period acts as a full barrier on each CPU, at some time between its start and
+ * its end. (With nohz_full it does not on a CPU in user mode, so the flag is refused then.) So if
+ * the program's load misses what the kernel wrote before a grace period, then the kernel sees the
+ * program's store, which is before that load, after the grace period.
  *
  *	an entry is taken	It is executed at once. If the program has taken it back, and the
  *	back			kernel has missed the NOP, the program does not know that a timeout
@@ -446,6 +447,13 @@ bool hwtimer_rings_await(const struct ctx_rings *r, u64 deadline)
 	return !r->stuck && hwtimer_rings_unseen(r, deadline);
 }
 
+/* Begin a grace period, after which the entries taken so far can be confirmed. */
+static void begin_grace(struct ctx_rings *r)
+{
+	r->grace = start_poll_synchronize_rcu();
+	r->grace_end = r->pair.sq_head;
+}
+
 /* Arm the next poll for @at, or none for HWTIMER_RING_IDLE, and publish sleep_until. */
 static void set_next_poll(struct hwtimer_ctx *ctx, u64 at)
 {
@@ -515,12 +523,10 @@ static void rest(struct hwtimer_ctx *ctx)
 	poll_again_at(ctx, HWTIMER_RING_IDLE);
 	if (!r->relaxed || r->stuck || r->poll_at != HWTIMER_RING_IDLE)
 		return;
-	if (!resting) {
-		r->grace = start_poll_synchronize_rcu();
-		r->grace_end = r->pair.sq_head;
-	} else if (over && r->confirmed == r->pair.sq_head) {
+	if (over && r->confirmed == r->pair.sq_head)
 		return;
-	}
+	if (!resting)
+		begin_grace(r);
 	r->resting = true;
 	r->poll_at = hwtimer_wheel_now(ctx->wheel) + r->interval;
 	hwtimer_schedule_at(&r->poll, r->poll_at);
@@ -537,10 +543,8 @@ static void confirm_in_worker(struct hwtimer_ctx *ctx)
 	hwtimer_ctx_lock(ctx);
 	if (unconfirmed(r, r->grace_end) && poll_state_synchronize_rcu(r->grace))
 		confirm(ctx, r->grace_end);
-	if (r->confirmed != r->pair.sq_head && !unconfirmed(r, r->grace_end)) {
-		r->grace = start_poll_synchronize_rcu();
-		r->grace_end = r->pair.sq_head;
-	}
+	if (r->confirmed != r->pair.sq_head && !unconfirmed(r, r->grace_end))
+		begin_grace(r);
 	/* An expiry has taken these entries. */
 	if (r->confirmed != r->pair.sq_head && r->poll_at == HWTIMER_RING_IDLE)
 		rest(ctx);

@@ -32,7 +32,8 @@
  *				executes a full barrier, and reads the other. So at least one side
  *				sees what the other wrote
  *
- * With HWTIMER_RINGS_NO_BARRIERS, the last two have no barrier in the program; see dev/rings.c.
+ * With HWTIMER_RINGS_NO_BARRIERS, the program has no barrier between an entry and sq_claimed, and
+ * often none between sq_tail and sleep_until; see dev/rings.c.
  */
 #include <linux/atomic.h>
 #include <linux/err.h>

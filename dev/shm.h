@@ -28,7 +28,7 @@ struct vm_area_struct;
  * @record_size: likewise, of struct hwtimer_record
  * @sq_mask: number of entries of @sqes - 1
  * @cq_mask: number of entries of @cqes - 1
- * @sq_head: the next entry to take; @shared has a copy for the program
+ * @sq_head: the next entry to take; hwtimer_shm_taken() tells the program, at once or later
  * @cq_tail: where the next record goes; @shared has a copy for the program
  * @flags: HWTIMER_RING_*; @shared has a copy for the program
  * @pages: the pages of the header and both rings

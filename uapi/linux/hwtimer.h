@@ -176,14 +176,14 @@
  * entry claimed, it cannot know whether the kernel saw the operation or the NOP: it then submits
  * HWTIMER_OP_CANCEL, which is right in both cases.
  *
- * With HWTIMER_RINGS_NO_BARRIERS, the kernel makes up for two of the program's full barriers, which
- * are most of what an operation costs:
+ * With HWTIMER_RINGS_NO_BARRIERS, the program needs fewer full barriers, because the kernel waits
+ * for RCU grace periods:
  *
  *  - between the op of an entry and sq_claimed, no barrier is needed. The kernel may execute an
- *    operation although the program has taken it back. It notices that a moment later, and cancels
- *    the timeout; if the program uses its index for another one, before that. A timeout that was
- *    taken back may count against the cap meanwhile, or give a record, which the program ignores.
- *    Only HWTIMER_OP_SCHEDULE can be taken back. The NOP keeps its id, and no other NOP has this id
+ *    operation although the program has taken it back. It notices that a moment later, or when the
+ *    program uses the index again, and cancels the timeout. Until then the timeout may count
+ *    against the cap, or give a record, which the program ignores. Only HWTIMER_OP_SCHEDULE can be
+ *    taken back. The NOP keeps its id, and no other NOP has this id
  *  - between sq_tail and sleep_until, none is needed if the deadline is not before relaxed_until,
  *    which the program reads first. Such a deadline needs no kick
  *
