@@ -223,7 +223,8 @@ static bool cancel_taken_back(struct hwtimer_ctx *ctx, u64 id)
 
 	lockdep_assert_held(&ctx->lock);
 	if (!ct || ct->state != TIMEOUT_PENDING ||
-	    (u16)(ct->entry - r->confirmed) >= r->pair.sq_head - r->confirmed)
+	    (u16)(ct->entry - r->confirmed) >= r->pair.sq_head - r->confirmed ||
+	    !test_bit(ct->entry & r->pair.sq_mask, r->armed))
 		return false;
 	return hwtimer_shm_taken_back(&r->pair, ct->entry, &id) && id == hwtimer_id_of(ct) &&
 	       !hwtimer_ctx_cancel(ctx, id);

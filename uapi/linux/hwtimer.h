@@ -183,7 +183,7 @@
  *    operation although the program has taken it back. It notices that a moment later, or when the
  *    program uses the index again, and cancels the timeout. Until then the timeout may count
  *    against the cap, or give a record, which the program ignores. Only HWTIMER_OP_SCHEDULE can be
- *    taken back. The NOP keeps its id, and no other NOP has this id
+ *    taken back, and the NOP keeps its id
  *  - between sq_tail and sleep_until, none is needed if the deadline is not before relaxed_until,
  *    which the program reads first. Such a deadline needs no kick
  *
