@@ -53,6 +53,8 @@
 /* Each statement sees what others have committed, whatever the database's default is. */
 #define BEGIN		"BEGIN ISOLATION LEVEL READ COMMITTED; "
 #define LEASE_MIN	(600 * NS_PER_MS)
+/* PostgreSQL's timeouts have 31 bits, for ms. */
+#define LEASE_MAX	(18 * 86400 * NS_PER_S)
 /* How long a program that is no scheduler may leave a transaction open. */
 #define IDLE_MS		"5000"
 #define PLANNED_RUNS	"(SELECT FROM run WHERE job = job.id AND state = 'planned')"
@@ -455,8 +457,8 @@ static void lock(const char *path __attribute__((unused)), __s64 wanted)
 {
 	char host[100] = "";
 
-	if (wanted < LEASE_MIN)
-		errx(1, "with PostgreSQL, --window must be at least 1s");
+	if (wanted < LEASE_MIN || wanted > LEASE_MAX)
+		errx(1, "with PostgreSQL, --window must be from 1s to 30d");
 	gethostname(host, sizeof(host) - 1);
 	snprintf(name, sizeof(name), "%s:%d", host, getpid());
 	lease = wanted;
