@@ -49,7 +49,7 @@
 /* "jobs" in ASCII: excludes processes that create the tables at the same time. */
 #define CREATE_LOCK	"1785684595"
 /* The id of this scheduler, or an error if this is none. */
-#define ME		"CAST(current_setting('jobs.scheduler') AS bigint)"
+#define ME		"CAST(current_setting('jobs.scheduler') AS uuid)"
 /* Each statement sees what others have committed, whatever the database's default is. */
 #define BEGIN		"BEGIN ISOLATION LEVEL READ COMMITTED; "
 #define LEASE_MIN	(600 * NS_PER_MS)
@@ -111,7 +111,7 @@ static PGconn *conn;		/* NULL: the connection was lost */
 static bool writing;
 static __s64 clock_offset;	/* PostgreSQL's clock minus CLOCK_MONOTONIC, or less */
 
-static __s64 me;		/* 0: this is no scheduler */
+static char me[40];		/* the id; "": this is no scheduler */
 static char name[128];		/* of this scheduler, for people */
 static __s64 lease;
 static __s64 lease_end;		/* CLOCK_BOOTTIME, which goes on while the machine is suspended */
@@ -153,7 +153,7 @@ static void lost(const char *why)
 {
 	enum query q;
 
-	if (!me)
+	if (!*me)
 		errx(1, "PostgreSQL: %.*s", (int)strcspn(why, "\n"), why);
 	if (!told)
 		warnx("PostgreSQL: %.*s; trying again", (int)strcspn(why, "\n"), why);
@@ -170,7 +170,7 @@ static void lost(const char *why)
 /* When to give up waiting: another scheduler should not take over because this one waited. */
 static __s64 patience_end(void)
 {
-	return me ? clock_ns(CLOCK_BOOTTIME) + lease / 2 : INT64_MAX;
+	return *me ? clock_ns(CLOCK_BOOTTIME) + lease / 2 : INT64_MAX;
 }
 
 /* Wait for the socket. Returns false after @end. */
@@ -300,7 +300,7 @@ static void bind(enum query q, const struct value *values, int n)
 {
 	struct result *result;
 
-	if (q == ENDED && me) {
+	if (q == ENDED && *me) {
 		result = malloc(sizeof(*result));
 		if (!result)
 			err(1, "result");
@@ -352,16 +352,16 @@ static __s64 now(void)
 static void begin(void)
 {
 	__s64 sent = clock_ns(CLOCK_BOOTTIME), time;
-	char sql[192];
+	char sql[224];
 
 	if (writing || !conn)
 		return;
 	snprintf(sql, sizeof(sql), BEGIN "UPDATE scheduler SET lease = now_ns() + %lld"
-		 " WHERE id = %lld RETURNING now_ns()", lease, me);
-	time = ask(me ? sql : BEGIN "SELECT now_ns() FROM scheduler ORDER BY id FOR UPDATE",
+		 " WHERE id = '%s' RETURNING now_ns()", lease, me);
+	time = ask(*me ? sql : BEGIN "SELECT now_ns() FROM scheduler ORDER BY id FOR UPDATE",
 		   NEVER);
 	writing = conn;
-	if (!conn || !me)
+	if (!conn || !*me)
 		return;
 	if (time == NEVER) {
 		taken_over = true;
@@ -427,9 +427,9 @@ static bool dial(void)
 /* Set up the session of a scheduler: its id, and when PostgreSQL gives it up. */
 static void set_session(void)
 {
-	char sql[160];
+	char sql[192];
 
-	snprintf(sql, sizeof(sql), "SET jobs.scheduler = %lld;"
+	snprintf(sql, sizeof(sql), "SET jobs.scheduler = '%s';"
 		 "SET idle_in_transaction_session_timeout = %lld; SET statement_timeout = %lld",
 		 me, lease / 3 / NS_PER_MS, lease / NS_PER_MS);
 	PQclear(execute(sql));
@@ -448,7 +448,7 @@ static void enroll(void)
 		return;
 	result = check(PQsendQueryParams(conn, sql, 1, NULL, &value, NULL, NULL, 0));
 	if (result)
-		me = atoll(PQgetvalue(result, 0, 0));
+		snprintf(me, sizeof(me), "%s", PQgetvalue(result, 0, 0));
 	PQclear(result);
 	set_session();
 }
@@ -465,6 +465,23 @@ static void lock(const char *path __attribute__((unused)), __s64 wanted)
 	enroll();
 }
 
+/* Are these the tables of this program, and those that it has used since it was started? */
+static void check_tables(void)
+{
+	static char used[40];
+	PGresult *row = execute("SELECT version, id FROM jobs_database");
+
+	if (!row)
+		return;
+	if (!PQntuples(row) || strcmp(PQgetvalue(row, 0, 0), SCHEMA_VERSION))
+		errx(1, OTHER_VERSION, PQdb(conn));
+	/* The ids of jobs and runs mean others there. */
+	if (*used && strcmp(PQgetvalue(row, 0, 1), used))
+		errx(1, "%s: this is another database than before", PQdb(conn));
+	snprintf(used, sizeof(used), "%s", PQgetvalue(row, 0, 1));
+	PQclear(row);
+}
+
 static enum resumed resume(const char *running)
 {
 	struct result *result;
@@ -473,6 +490,7 @@ static enum resumed resume(const char *running)
 		lost("the lease has ended");
 	if (!dial())
 		return NOT_YET;
+	check_tables();
 	if (taken_over) {
 		forget_results();
 		enroll();
@@ -503,35 +521,41 @@ static enum resumed resume(const char *running)
 	return RESUMED;
 }
 
+static bool has_table(const char *table)
+{
+	char sql[80];
+
+	snprintf(sql, sizeof(sql), "SELECT CAST(to_regclass('%s') IS NOT NULL AS int)", table);
+	return ask(sql, 0);
+}
+
 static void open_database(const char *conninfo, bool create)
 {
-	static const char known[] = "SELECT CAST(to_regclass('scheduler') IS NOT NULL AND"
-		" to_regclass('run') IS NOT NULL AND to_regproc('now_ns') IS NOT NULL AS int)";
 
 	database = conninfo;
 	dial();
 	/* All schedulers wait for the locks of a program that was stopped, or cut off. */
 	PQclear(execute("SET idle_in_transaction_session_timeout = " IDLE_MS));
-	if (!ask(known, 0)) {
+	if (!has_table("run")) {
 		if (!create)
 			errx(1, "%s: this is no database of jobs", PQdb(conn));
 		PQclear(execute("BEGIN; SELECT pg_advisory_xact_lock(" CREATE_LOCK ")"));
-		if (!ask(known, 0))
+		if (!has_table("run"))
 			PQclear(execute(schema));
 		PQclear(execute("COMMIT"));
 	}
+	if (!has_table("jobs_database"))
+		errx(1, OTHER_VERSION, PQdb(conn));
+	check_tables();
 	clock_offset = ask("SELECT now_ns()", 0) - clock_ns(CLOCK_MONOTONIC);
 }
 
 static void close_database(void)
 {
-	char sql[64];
-
 	/* Leave the jobs to others at once. */
-	if (me && conn) {
+	if (*me && conn) {
 		begin();
-		snprintf(sql, sizeof(sql), "DELETE FROM scheduler WHERE id = %lld", me);
-		PQclear(execute(sql));
+		PQclear(execute("DELETE FROM scheduler WHERE id = " ME));
 		commit();
 	}
 	forget_results();

@@ -730,6 +730,10 @@ TEST_F(jobs, says_what_is_wrong)
 	FAIL(1, "there is a job 'a' already", "db", "add", "a", "--every", "1s", "--", "true");
 	FAIL(1, "there is no job 'b'", "db", "remove", "b");
 	FAIL(1, "there is no job 'b'", "db", "log", "b");
+	sql("PRAGMA user_version = 2");
+	FAIL(1, "db: these tables were made by another version", "db", "list");
+	FAIL(1, "another version", "db", "add", "c", "--every", "1s", "--", "true");
+	sql("PRAGMA user_version = 1");
 	FAIL(1, "is the module loaded?", "db", "run", "--device", "/dev/none");
 	/* A database that another user may read, but not write. */
 	if (chmod(".", 0755))
