@@ -52,6 +52,8 @@
 #define ME		"CAST(current_setting('jobs.scheduler') AS uuid)"
 /* Each statement sees what others have committed, whatever the database's default is. */
 #define BEGIN		"BEGIN ISOLATION LEVEL READ COMMITTED; "
+/* What was committed outlives a crash of the server, whatever the database's default is. */
+#define DURABLE		"SET synchronous_commit = on; "
 #define LEASE_MIN	(600 * NS_PER_MS)
 /* PostgreSQL's timeouts have 31 bits, for ms. */
 #define LEASE_MAX	(18 * 86400 * NS_PER_S)
@@ -427,9 +429,9 @@ static bool dial(void)
 /* Set up the session of a scheduler: its id, and when PostgreSQL gives it up. */
 static void set_session(void)
 {
-	char sql[192];
+	char sql[224];
 
-	snprintf(sql, sizeof(sql), "SET jobs.scheduler = '%s';"
+	snprintf(sql, sizeof(sql), DURABLE "SET jobs.scheduler = '%s';"
 		 "SET idle_in_transaction_session_timeout = %lld; SET statement_timeout = %lld",
 		 me, lease / 3 / NS_PER_MS, lease / NS_PER_MS);
 	PQclear(execute(sql));
@@ -531,11 +533,10 @@ static bool has_table(const char *table)
 
 static void open_database(const char *conninfo, bool create)
 {
-
 	database = conninfo;
 	dial();
 	/* All schedulers wait for the locks of a program that was stopped, or cut off. */
-	PQclear(execute("SET idle_in_transaction_session_timeout = " IDLE_MS));
+	PQclear(execute(DURABLE "SET idle_in_transaction_session_timeout = " IDLE_MS));
 	if (!has_table("run")) {
 		if (!create)
 			errx(1, "%s: this is no database of jobs", PQdb(conn));
