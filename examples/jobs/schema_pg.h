@@ -4,8 +4,8 @@
  *
  *	jobs_database	one row: the version of these tables, and an id of this database
  *	scheduler	one row for each scheduler that may have jobs. Its lease is the time until
- *			which nobody else may take over its jobs. To take over is to delete the row. Its
- *			id is random: a scheduler never takes another one's row for its own,
+ *			which nobody else may take over its jobs. To take over is to delete the row.
+ *			Its id is random, so a scheduler never takes another one's row for its own,
  *			even if the database was made again, or restored
  *	job.owner	the scheduler that owns the job: it has planned or started runs of it in its
  *			memory, and only it may write rows of this job. NULL: no scheduler owns it
