@@ -177,15 +177,15 @@
  * HWTIMER_OP_CANCEL, which is right in both cases.
  *
  * With HWTIMER_RINGS_NO_BARRIERS, the program needs fewer full barriers, because the kernel waits
- * for RCU grace periods:
+ * for RCU grace periods. Only the compiler has to keep the order of these accesses:
  *
- *  - between the op of an entry and sq_claimed, no barrier is needed. The kernel may execute an
- *    operation although the program has taken it back. It notices that a moment later, or when the
- *    program uses the index again, and cancels the timeout. Until then the timeout may count
- *    against the cap, or give a record, which the program ignores. Only HWTIMER_OP_SCHEDULE can be
- *    taken back, and the NOP keeps its id
- *  - between sq_tail and sleep_until, none is needed if the deadline is not before relaxed_until,
- *    which the program reads first. Such a deadline needs no kick
+ *  - When it takes an entry back, the program reads sq_claimed without a barrier. So the kernel may
+ *    execute an operation that was taken back. It notices that a moment later, or when the program
+ *    uses the index again, and cancels the timeout. Until then the timeout may count against the
+ *    cap, or give a record, which the program ignores. Only HWTIMER_OP_SCHEDULE can be taken back,
+ *    and only op changes: the NOP keeps the id
+ *  - When it has submitted, the program reads relaxed_until without a barrier. If its deadline is
+ *    not before that, it needs no kick. Otherwise it goes on as above, with the barrier
  *
  * In return, ioctls that take submissions must not be called while another thread submits or takes
  * back. Entries keep their places until the kernel is sure that they were not taken back, so
