@@ -475,6 +475,25 @@ static void nop_with_an_id(struct kunit *test)
 	end(p);
 }
 
+/* An entry that failed is turned into a NOP. It ends nothing, either. */
+static void failed_and_taken_back(struct kunit *test)
+{
+	struct program *p = begin(test);
+	struct hwtimer_schedule arg = { .time = now(p) + 1000 * SEC, .id = HWTIMER_ID(3, 1) };
+	struct hwtimer_schedule soon = { .time = now(p) + 100 * MS, .id = HWTIMER_ID(4, 1) };
+
+	KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_SCHEDULE, &arg));
+	KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_SCHEDULE, &soon));
+	put_id(p, HWTIMER_OP_SCHEDULE, arg.id, arg.time);
+	await_taken(p);
+	take_back(p, 0);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, -EEXIST, hwtimer_shm_record(&p->rings->pair, 0)->error);
+	KUNIT_EXPECT_EQ(test, 1U, p->shared->sq_head);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats(p).pending);
+	end(p);
+}
+
 /* The program uses the index again before the worker has undone the entry that was taken back. */
 static void index_used_again(struct kunit *test)
 {
@@ -580,6 +599,7 @@ static struct kunit_case rings_cases[] = {
 	KUNIT_CASE_PARAM(executed_and_taken_back, relaxed_gen_params),
 	KUNIT_CASE_PARAM(not_taken_back, relaxed_gen_params),
 	KUNIT_CASE_PARAM(nop_with_an_id, relaxed_gen_params),
+	KUNIT_CASE_PARAM(failed_and_taken_back, relaxed_gen_params),
 	KUNIT_CASE_PARAM(index_used_again, relaxed_gen_params),
 	KUNIT_CASE_PARAM(doorbell_confirms, relaxed_gen_params),
 	KUNIT_CASE_PARAM(after_last_poll_but_one, relaxed_gen_params),

@@ -40,6 +40,8 @@
  *	-DTAILEARLY	the last poll reads the tail before it asks for the grace period
  *	-DRESTEARLY	the grace period for the last poll begins before the kernel says that it does
  *			not poll
+ *	-DUNCONFIRMED	the kernel stops polling although entries are not confirmed, as the grace
+ *			period ended after it had looked for such entries
  *	-DRESTART	each poll begins another grace period for the last poll
  *	-DIDLEEARLY	the program reads whether the kernel polls before it submits
  */
@@ -334,7 +336,11 @@ inline rest()
 		:: polling
 		:: else ->
 			if
+#ifdef UNCONFIRMED
+			:: was_over
+#else
 			:: was_over && confirmed == head
+#endif
 			:: else ->
 #ifndef RESTEARLY
 				if
