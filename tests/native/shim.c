@@ -209,7 +209,7 @@ static unsigned int polls_left;
 
 unsigned long start_poll_synchronize_rcu(void)
 {
-	polls_left = native_grace_polls;
+	__atomic_store_n(&polls_left, native_grace_polls, __ATOMIC_RELAXED);
 	return native_grace_polls ? 0 : ktime_get_ns() + 2 * NSEC_PER_MSEC;
 }
 
@@ -217,8 +217,8 @@ bool poll_state_synchronize_rcu(unsigned long grace)
 {
 	if (ktime_get_ns() < grace)
 		return false;
-	if (polls_left) {
-		polls_left--;
+	if (__atomic_load_n(&polls_left, __ATOMIC_RELAXED)) {
+		__atomic_sub_fetch(&polls_left, 1, __ATOMIC_RELAXED);
 		return false;
 	}
 	__atomic_add_fetch(&native_graces, 1, __ATOMIC_RELAXED);

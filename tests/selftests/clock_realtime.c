@@ -508,7 +508,8 @@ TEST_F(clock, close)
 TEST_F(clock, ring)
 {
 	struct hwtimer_rings params = {
-		.flags = nohz_full() ? 0 : HWTIMER_RINGS_NO_BARRIERS, .sq_entries = 64, .timeouts = 64,
+		.flags = nohz_full() ? 0 : HWTIMER_RINGS_NO_BARRIERS,
+		.sq_entries = 64, .timeouts = 64,
 	};
 	struct ring *r = must_ring_params(self->fd, &params);
 	struct hwtimer_record rec;
