@@ -802,8 +802,7 @@ static bool take_back(struct hwtimer *h, const struct timeout *timeout)
 	struct hwtimer_sqe *sqe = &h->sqes[timeout->entry & (h->sq_entries - 1)];
 	uint32_t claimed;
 
-	if (h->sq_tail - timeout->entry > h->sq_entries ||
-	    sqe->op != HWTIMER_OP_SCHEDULE || sqe->id != timeout->id)
+	if (sqe->op != HWTIMER_OP_SCHEDULE || sqe->id != timeout->id)
 		return false;
 	/* Check before the barrier, to save its cost. */
 	claimed = __atomic_load_n(&h->ring->sq_claimed, __ATOMIC_RELAXED);

@@ -516,8 +516,8 @@ static void failed_and_taken_back(struct kunit *test)
 }
 
 /*
- * An entry is taken back, and its id used again. The timeout of an ioctl notes the same place: 0, as
- * no entry has armed it. To use its index fails, and ends nothing.
+ * An entry is taken back, and its id used again. The timeout of an ioctl notes the same place: 0,
+ * as no entry has armed it. To use its index fails, and ends nothing.
  */
 static void another_taken_back(struct kunit *test)
 {
