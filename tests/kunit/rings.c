@@ -369,6 +369,55 @@ static void during_poll(struct kunit *test)
 	kunit_info(test, "%u steps, %u without a doorbell\n", n, silent);
 	KUNIT_EXPECT_GT(test, silent, 3);
 }
+
+/* The step hook: touch timeout 1 while its callback is about to run, or has just run. */
+static void touch_in_expiry(void)
+{
+	struct program *p = &program;
+	struct hwtimer_touch arg = { .id = HWTIMER_ID(1, 1), .time = p->deadline[1] };
+	const struct hwtimer_timeout *running = READ_ONCE(p->driven->wheel.running);
+
+	if (current == p->driven->task && running && running != &p->rings->poll &&
+	    ++p->step == p->n)
+		p->silent = !command(p, HWTIMER_IOC_TOUCH, &arg);
+}
+
+/*
+ * Before the callback, a touch postpones the expiry, even if the worker has claimed the timeout.
+ * After it, a touch fails and changes nothing. (The callback itself, with the context's lock held,
+ * has no steps here, as the submission ring is empty.)
+ */
+static void before_callback(struct kunit *test)
+{
+	struct hwtimer_schedule arg = { .id = HWTIMER_ID(1, 1) };
+	struct hwtimer_query query = { .id = arg.id };
+	unsigned int n = 0, touched = 0;
+	struct program *p;
+
+	do {
+		p = begin(test);
+		p->n = ++n;
+		p->deadline[1] = now(p) + 1000 * SEC;
+		arg.time = now(p) + 100 * MS;
+		KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_SCHEDULE, &arg));
+		WRITE_ONCE(hwtimer_step_hook, touch_in_expiry);
+		nap(SEC);
+		WRITE_ONCE(hwtimer_step_hook, NULL);
+		KUNIT_EXPECT_EQ_MSG(test, !p->silent, p->shared->cq_tail, "step %u", n);
+		if (p->silent) {
+			KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_QUERY, &query));
+			KUNIT_EXPECT_EQ(test, p->deadline[1], query.deadline);
+		} else {
+			KUNIT_EXPECT_EQ(test, arg.time,
+					hwtimer_shm_record(&p->rings->pair, 0)->deadline);
+		}
+		touched += p->silent;
+		end(p);
+	} while (p->step >= n && n < 100);
+	kunit_info(test, "%u steps, touched at %u\n", n, touched);
+	/* One before the claim, one after it. */
+	KUNIT_EXPECT_GE(test, touched, 2U);
+}
 #endif
 
 /* Turn entry @index into a NOP, as if an earlier store had become visible only now. */
@@ -643,6 +692,7 @@ static struct kunit_case rings_cases[] = {
 	KUNIT_CASE_PARAM(on_time, wheel_gen_params),
 #ifdef CONFIG_UML
 	KUNIT_CASE_PARAM(during_poll, wheel_gen_params),
+	KUNIT_CASE_PARAM(before_callback, wheel_gen_params),
 #endif
 	KUNIT_CASE_PARAM(executed_and_taken_back, relaxed_gen_params),
 	KUNIT_CASE_PARAM(beyond_the_end, relaxed_gen_params),
