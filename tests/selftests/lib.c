@@ -581,6 +581,8 @@ TEST_F(lib, query)
 	EXPECT_EQ(2, state.user_data);
 	EXPECT_EQ(before + FAR, state.deadline_ns);
 	EXPECT_EQ(FAR, state.period_ns);
+	EXPECT_EQ(FAR, state.misfire_ns);
+	EXPECT_EQ(HWTIMER_MISFIRE_SKIP, state.policy);
 	ASSERT_EQ(0, hwtimer_stop(self->h));
 	EXPECT_EQ(-ESHUTDOWN, hwtimer_query(self->h, periodic, &state));
 }
