@@ -967,6 +967,28 @@ TEST_F(lib, system_calls)
 	EXPECT_GE(1 + (now_ns() - began) / (NSEC_PER_SEC / 100), rest);
 }
 
+/* How many mappings the rings of all handles have. */
+static unsigned int mappings(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	unsigned int found = 0;
+	char line[512];
+
+	while (fgets(line, sizeof(line), maps))
+		found += !!strstr(line, "/dev/hwtimer");
+	fclose(maps);
+	return found;
+}
+
+/* A mapping would keep the file open, and with it the timeouts. */
+TEST_F(lib, close_unmaps)
+{
+	EXPECT_EQ(hwtimer_has_rings(self->h), !!mappings());
+	hwtimer_close(self->h);
+	self->h = NULL;
+	EXPECT_EQ(0, mappings());
+}
+
 TEST_F(lib, fork)
 {
 	struct hwtimer_event e[2];
