@@ -589,7 +589,7 @@ TEST_F(lib, query)
 
 TEST_F(lib, cancel)
 {
-	struct hwtimer_stats stats;
+	struct hwtimer_stats stats, kernel;
 	struct hwtimer_event e;
 	hwtimer_id id, other;
 
@@ -619,6 +619,10 @@ TEST_F(lib, cancel)
 	EXPECT_EQ(0, stats.pending);
 	EXPECT_EQ(2, stats.expired);
 	EXPECT_EQ(stats.scheduled, stats.cancelled + 2);
+	/* One thread uses one context. */
+	kernel = must_stats(context_fd(self->h));
+	kernel.now = stats.now;
+	EXPECT_EQ(0, memcmp(&stats, &kernel, sizeof(stats)));
 }
 
 TEST_F(lib, no_such_timeout)
