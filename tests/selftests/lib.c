@@ -2265,7 +2265,7 @@ TEST(options_of_a_later_library)
 {
 	struct {
 		struct hwtimer_options o;
-		uint64_t more[2];
+		__u64 more[2];
 	} later = { .o = options(0) };
 	struct hwtimer *h;
 
