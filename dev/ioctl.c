@@ -449,8 +449,8 @@ static long dev_query(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	return ret ?: do_query(ctx, &arg, ANSWER(uarg, arg));
 }
 
-/* Return true if what follows the operation's member of the union is 0: it may grow there. */
-static bool rest_is_zero(const struct hwtimer_op *op)
+/* Return true if the operation's member of the union has fields that this version does not know. */
+static bool has_unknown(const struct hwtimer_op *op)
 {
 	size_t size = sizeof(op->schedule);
 
@@ -458,7 +458,7 @@ static bool rest_is_zero(const struct hwtimer_op *op)
 		size = sizeof(op->touch);
 	else if (op->op == HWTIMER_OP_CANCEL)
 		size = sizeof(op->cancel);
-	return !memchr_inv((const char *)&op->schedule + size, 0, sizeof(op->schedule) - size);
+	return memchr_inv((const char *)&op->schedule + size, 0, sizeof(op->schedule) - size);
 }
 
 /*
@@ -475,15 +475,15 @@ static int do_op(struct hwtimer_ctx *ctx, void __user *to, size_t size)
 	if (ret)
 		return ret;
 	op.result = 0;
-	switch (rest_is_zero(&op) ? op.op : 0) {
+	switch (op.op) {
 	case HWTIMER_OP_SCHEDULE:
 		ret = do_schedule(ctx, &op.schedule, answer);
 		break;
 	case HWTIMER_OP_TOUCH:
-		ret = do_touch(ctx, &op.touch, answer);
+		ret = has_unknown(&op) ? -E2BIG : do_touch(ctx, &op.touch, answer);
 		break;
 	case HWTIMER_OP_CANCEL:
-		ret = do_cancel(ctx, &op.cancel, answer);
+		ret = has_unknown(&op) ? -E2BIG : do_cancel(ctx, &op.cancel, answer);
 		break;
 	case HWTIMER_OP_QUERY:
 		ret = do_query(ctx, &op.query, answer);

@@ -752,7 +752,8 @@ struct hwtimer_record {
  * @cancel: HWTIMER_OP_CANCEL
  * @query: HWTIMER_OP_QUERY
  *
- * What follows the operation's member of the union must be 0; otherwise its result is -EINVAL.
+ * What follows the operation's member of the union must be 0: later versions may have fields there.
+ * Otherwise the result is -E2BIG.
  */
 struct hwtimer_op {
 	__u32 op;
