@@ -991,7 +991,7 @@ static int copy_options(struct hwtimer_options *to, const struct hwtimer_options
 	const char *bytes = (const char *)from;
 	size_t i;
 
-	if (from->size < sizeof(*to) || from->size % sizeof(from->size))
+	if (from->size < sizeof(*to) || from->size % 8)
 		return -EINVAL;
 	for (i = sizeof(*to); i < from->size; i++)
 		if (bytes[i])
@@ -1498,7 +1498,7 @@ int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repe
 	};
 
 	/* With a period of 0 the kernel would schedule it to expire once. */
-	if (!repeat->period_ns)
+	if (!repeat->period_ns || repeat->flags)
 		return -EINVAL;
 	return schedule(h, repeat->first_ns, &arg, user_data, id);
 }

@@ -85,6 +85,7 @@ typedef uint64_t hwtimer_id;
  * struct hwtimer_options - options of hwtimer_open(); 0 selects the default
  * @size: sizeof(struct hwtimer_options). The structure may grow; members that a library does not
  *	know must be 0
+ * @device: path; NULL: /dev/hwtimer
  * @flags: HWTIMER_OPEN_*
  * @timeouts: the most timeouts that there may be at once, up to 2^24; 0: 2^24. If the kernel lacks
  *	HWTIMER_FEATURE_RESIZE, 0 is 65536, and each context takes memory for its share at once
@@ -93,10 +94,10 @@ typedef uint64_t hwtimer_id;
  * @tick_ns: own wheel: its tick
  * @slots: own wheel: slots per level
  * @levels: own wheel: levels
- * @device: path; NULL: /dev/hwtimer
  */
 struct hwtimer_options {
 	size_t		size;
+	const char	*device;
 	unsigned int	flags;
 	uint32_t	timeouts;
 	uint32_t	sq_entries;
@@ -104,7 +105,6 @@ struct hwtimer_options {
 	uint64_t	tick_ns;
 	uint32_t	slots;
 	uint32_t	levels;
-	const char	*device;
 };
 
 /**
@@ -117,6 +117,7 @@ struct hwtimer_options {
  *	rings, if the completion ring is full because nobody waits for events, several expiries
  *	become one event, whatever the policy
  * @kind: HWTIMER_EXPIRED, HWTIMER_HANDED_BACK or HWTIMER_CLOCK_SET
+ * @pad: 0
  */
 struct hwtimer_event {
 	hwtimer_id	id;
@@ -124,7 +125,8 @@ struct hwtimer_event {
 	uint64_t	deadline_ns;
 	uint64_t	fired_ns;
 	uint64_t	overruns;
-	unsigned int	kind;
+	uint32_t	kind;
+	uint32_t	pad;
 };
 
 /**
@@ -133,12 +135,14 @@ struct hwtimer_event {
  * @period_ns: from one deadline to the next
  * @misfire_ns: an expiry that is later than this is a misfire; 0: one period
  * @policy: HWTIMER_MISFIRE_ONCE, HWTIMER_MISFIRE_SKIP or HWTIMER_MISFIRE_MAKE_UP
+ * @flags: 0
  */
 struct hwtimer_repeat {
 	uint64_t	first_ns;
 	uint64_t	period_ns;
 	uint64_t	misfire_ns;
 	uint32_t	policy;
+	uint32_t	flags;
 };
 
 /**
@@ -201,7 +205,7 @@ int hwtimer_schedule_at(struct hwtimer *h, uint64_t deadline_ns, uint64_t user_d
 
 /*
  * Schedule a periodic timeout, by ioctl. Errors as above, and those of HWTIMER_IOC_SCHEDULE; also
- * -EINVAL if the period is 0.
+ * -EINVAL if the period is 0, or flags are not.
  */
 int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repeat,
 			    uint64_t user_data, hwtimer_id *id);

@@ -841,6 +841,9 @@ TEST_F(lib, periodic_and_its_errors)
 	r.misfire_ns = 0;
 	r.policy = HWTIMER_MISFIRE_MAKE_UP + 1;
 	EXPECT_EQ(-EINVAL, hwtimer_schedule_repeat(self->h, &r, 0, NULL));
+	r.policy = HWTIMER_MISFIRE_ONCE;
+	r.flags = HWTIMER_RELATIVE;
+	EXPECT_EQ(-EINVAL, hwtimer_schedule_repeat(self->h, &r, 0, NULL));
 	/* The failed calls took no slot. */
 	EXPECT_EQ(0, must_stats(context_fd(self->h)).pending);
 }
@@ -2233,7 +2236,7 @@ TEST(options_of_a_later_library)
 {
 	struct {
 		struct hwtimer_options o;
-		size_t more[2];
+		uint64_t more[2];
 	} later = { .o = options(0) };
 	struct hwtimer *h;
 
@@ -2247,9 +2250,9 @@ TEST(options_of_a_later_library)
 	later.o.size = sizeof(later) - sizeof(later.more[1]);
 	ASSERT_EQ(0, hwtimer_open(&h, &later.o));
 	hwtimer_close(h);
-	later.more[0] = (size_t)1 << (8 * sizeof(size_t) - 1);
+	later.more[0] = 1ULL << 63;
 	EXPECT_EQ(-E2BIG, hwtimer_open(&h, &later.o));
-	later.o.size = sizeof(later) - 1;
+	later.o.size = sizeof(later) - 4;
 	EXPECT_EQ(-EINVAL, hwtimer_open(&h, &later.o));
 }
 
