@@ -802,8 +802,7 @@ static bool take_back(struct hwtimer *h, const struct timeout *timeout)
 	struct hwtimer_sqe *sqe = &h->sqes[timeout->entry & (h->sq_entries - 1)];
 	uint32_t claimed;
 
-	if (h->sq_tail - timeout->entry > h->sq_entries ||
-	    sqe->op != HWTIMER_OP_SCHEDULE || sqe->id != timeout->id)
+	if (sqe->op != HWTIMER_OP_SCHEDULE || sqe->id != timeout->id)
 		return false;
 	/* Check before the barrier, to save its cost. */
 	claimed = __atomic_load_n(&h->ring->sq_claimed, __ATOMIC_RELAXED);
@@ -1557,7 +1556,7 @@ int hwtimer_touch(struct hwtimer *h, hwtimer_id id, uint64_t delay_ns)
 	return hwtimer_touch_at(h, id, deadline_in(h, delay_ns));
 }
 
-/* The kernel knows the deadline and the period. */
+/* The kernel knows the deadline, and how the timeout repeats. */
 static int query_periodic(struct hwtimer *h, const struct timeout *timeout,
 			  struct hwtimer_state *state)
 {
@@ -1566,6 +1565,8 @@ static int query_periodic(struct hwtimer *h, const struct timeout *timeout,
 
 	state->deadline_ns = arg.deadline;
 	state->period_ns = arg.period;
+	state->misfire_ns = arg.misfire;
+	state->policy = arg.policy;
 	return ret;
 }
 

@@ -151,12 +151,18 @@ struct hwtimer_repeat {
  * @deadline_ns: its deadline, on the handle's clock, or HWTIMER_NEVER. Periodic: the next one
  * @remaining_ns: the time from now to the deadline; 0 if that is past; HWTIMER_NEVER: never
  * @period_ns: 0: not periodic
+ * @misfire_ns: periodic: as scheduled, or the period if 0 was given
+ * @policy: periodic: as scheduled
+ * @pad: 0
  */
 struct hwtimer_state {
 	uint64_t	user_data;
 	uint64_t	deadline_ns;
 	uint64_t	remaining_ns;
 	uint64_t	period_ns;
+	uint64_t	misfire_ns;
+	uint32_t	policy;
+	uint32_t	pad;
 };
 
 /*

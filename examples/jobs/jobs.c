@@ -14,6 +14,7 @@
  *	sched.[ch]	the main loop: timeouts, misfires, the clock
  *	jobs.c		the command line
  */
+#include <ctype.h>
 #include <err.h>
 #include <errno.h>
 #include <getopt.h>
@@ -193,7 +194,20 @@ static void trim(const char *path, const char *age)
 
 	store_open(path, false);
 	store_trim(store_now() - ns);
-	store_commit();
+}
+
+/* Print @text from the database. Control characters, which terminals obey, become "?", as in ls. */
+static void show_text(int width, const char *text)
+{
+	char *copy = strdup(text), *c;
+
+	if (!copy)
+		err(1, "strdup");
+	for (c = copy; *c; c++)
+		if (iscntrl((unsigned char)*c))
+			*c = '?';
+	printf("%-*s ", width, copy);
+	free(copy);
 }
 
 static void list(const char *path)
@@ -203,10 +217,12 @@ static void list(const char *path)
 
 	store_open(path, false);
 	printf("%-16s %-20s %-8s %-8s %s\n", "JOB", "SCHEDULE", "MISFIRE", "BLOCK", "NEXT");
-	while (store_each_job(&row))
-		printf("%-16s %-20s %-8s %-8s %s\n", row.name,
-		       row.cron ?: show_duration(row.every, every), misfires[row.misfire],
-		       blocks[row.block], show_time(row.next, next));
+	while (store_each_job(&row)) {
+		show_text(16, row.name);
+		show_text(20, row.cron ?: show_duration(row.every, every));
+		printf("%-8s %-8s %s\n", misfires[row.misfire], blocks[row.block],
+		       show_time(row.next, next));
+	}
 }
 
 static void show_ms(__s64 ns)
@@ -228,8 +244,9 @@ static void show_log(const char *path, const char *name)
 	printf("%-23s %-12s %-7s %-11s %-4s %10s %10s  %s\n", "DUE", "JOB", "CAUSE", "STATE",
 	       "LANE", "LATE/ms", "TOOK/ms", "STATUS");
 	while (store_each_run(name, &row)) {
-		printf("%-23s %-12s %-7s %-11s %-4s", show_time(row.due, due), row.job, row.cause,
-		       row.state, row.lane ?: "-");
+		printf("%-23s ", show_time(row.due, due));
+		show_text(12, row.job);
+		printf("%-7s %-11s %-4s", row.cause, row.state, row.lane ?: "-");
 		show_ms(row.started == NEVER ? NEVER : row.started - row.due);
 		show_ms(row.took);
 		if (row.status != NEVER)

@@ -2,8 +2,11 @@
 /*
  * The tables in PostgreSQL. They are those of SQLite (store_sqlite.c), and in addition:
  *
+ *	jobs_database	one row: the version of these tables, and an id of this database
  *	scheduler	one row for each scheduler that may have jobs. Its lease is the time until
- *			which nobody else may take over its jobs. To take over is to delete the row
+ *			which nobody else may take over its jobs. To take over is to delete the row.
+ *			Its id is random, so a scheduler never takes another one's row for its own,
+ *			even if the database was made again, or restored
  *	job.owner	the scheduler that owns the job: it has planned or started runs of it in its
  *			memory, and only it may write rows of this job. NULL: no scheduler owns it
  *	run.scheduler	the name of the scheduler that started the command
@@ -13,12 +16,19 @@
 #ifndef SCHEMA_PG_H
 #define SCHEMA_PG_H
 
+#include "store_db.h"
+
 static const char schema[] =
+	"CREATE TABLE jobs_database ("
+	"	version int NOT NULL,"
+	"	id uuid NOT NULL DEFAULT gen_random_uuid()"
+	");"
+	"INSERT INTO jobs_database VALUES (" SCHEMA_VERSION ");"
 	"CREATE FUNCTION now_ns() RETURNS bigint LANGUAGE sql VOLATILE AS $$"
 	"	SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint) * 1000"
 	"$$;"
 	"CREATE TABLE scheduler ("
-	"	id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+	"	id uuid PRIMARY KEY DEFAULT gen_random_uuid(),"
 	"	name text NOT NULL,"
 	"	lease bigint NOT NULL"
 	");"
@@ -30,7 +40,7 @@ static const char schema[] =
 	"	misfire text NOT NULL CHECK (misfire IN ('nothing', 'once')),"
 	"	block text NOT NULL CHECK (block IN ('serial', 'discard', 'cover')),"
 	"	next bigint,"
-	"	owner bigint REFERENCES scheduler ON DELETE SET NULL,"
+	"	owner uuid REFERENCES scheduler ON DELETE SET NULL,"
 	"	CHECK ((cron IS NULL) <> (every IS NULL)),"
 	"	CHECK (every > 0)"
 	");"

@@ -6,6 +6,9 @@
 
 #include "store_db.h"
 
+/* How many rows are deleted in a transaction, for which schedulers wait. */
+#define TRIM_MAX	((__s64)4096)
+
 const char *const misfires[] = { "nothing", "once" };
 const char *const blocks[] = { "serial", "discard", "cover" };
 
@@ -17,7 +20,8 @@ static const char *const common[QUERIES] = {
 		" VALUES ($1, $2, $3, $4, $5, $6) RETURNING id",
 	[ADD_ARGUMENT] = "INSERT INTO argument VALUES ($1, $2, $3)",
 	[REMOVE] = "DELETE FROM job WHERE name = $1",
-	[TRIM] = "DELETE FROM run WHERE due < $1 AND state NOT IN ('planned', 'started')",
+	[TRIM] = "DELETE FROM run WHERE id IN (SELECT id FROM run WHERE due < $1"
+		" AND state NOT IN ('planned', 'started') ORDER BY id LIMIT $2)",
 	[HAS] = "SELECT 1 FROM job WHERE name = $1",
 	[JOB] = "SELECT " JOB_COLUMNS " FROM job WHERE id = $1",
 	[EACH_JOB] = "SELECT " JOB_COLUMNS " FROM job ORDER BY name",
@@ -157,8 +161,12 @@ bool store_remove(const char *name)
 
 void store_trim(__s64 before)
 {
-	db->begin();
-	write_row(query(TRIM, "n", before));
+	int deleted;
+
+	do {
+		db->begin();
+		deleted = write_row(query(TRIM, "nn", before, TRIM_MAX));
+	} while (store_commit() && deleted == TRIM_MAX);
 }
 
 bool store_has(const char *name)

@@ -68,7 +68,7 @@ void store_renew(void);
 void store_add(const struct job_row *row, char *const *argv);
 /* Returns false if there is no such job. */
 bool store_remove(const char *name);
-/* Delete the rows of due times before @before, unless they are planned or started. */
+/* Delete the rows of due times before @before, unless they are planned or started, and commit. */
 void store_trim(__s64 before);
 bool store_has(const char *name);
 

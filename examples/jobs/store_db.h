@@ -23,6 +23,9 @@ struct value {
 
 #define PARAMETERS_MAX	6
 
+/* Whoever changes the tables of either database changes this, and VERSION in jobs_web. */
+#define SCHEMA_VERSION	"1"
+#define OTHER_VERSION	"%s: these tables were made by another version of this program"
 #define JOB_COLUMNS	"job.id, name, cron, every, misfire, block, next"
 
 struct db {

@@ -49,10 +49,14 @@
 /* "jobs" in ASCII: excludes processes that create the tables at the same time. */
 #define CREATE_LOCK	"1785684595"
 /* The id of this scheduler, or an error if this is none. */
-#define ME		"CAST(current_setting('jobs.scheduler') AS bigint)"
+#define ME		"CAST(current_setting('jobs.scheduler') AS uuid)"
 /* Each statement sees what others have committed, whatever the database's default is. */
 #define BEGIN		"BEGIN ISOLATION LEVEL READ COMMITTED; "
+/* What was committed outlives a crash of the server, whatever the database's default is. */
+#define DURABLE		"SET synchronous_commit = on; "
 #define LEASE_MIN	(600 * NS_PER_MS)
+/* PostgreSQL's timeouts have 31 bits, for ms. */
+#define LEASE_MAX	(18 * 86400 * NS_PER_S)
 /* How long a program that is no scheduler may leave a transaction open. */
 #define IDLE_MS		"5000"
 #define PLANNED_RUNS	"(SELECT FROM run WHERE job = job.id AND state = 'planned')"
@@ -109,7 +113,7 @@ static PGconn *conn;		/* NULL: the connection was lost */
 static bool writing;
 static __s64 clock_offset;	/* PostgreSQL's clock minus CLOCK_MONOTONIC, or less */
 
-static __s64 me;		/* 0: this is no scheduler */
+static char me[40];		/* the id; "": this is no scheduler */
 static char name[128];		/* of this scheduler, for people */
 static __s64 lease;
 static __s64 lease_end;		/* CLOCK_BOOTTIME, which goes on while the machine is suspended */
@@ -151,7 +155,7 @@ static void lost(const char *why)
 {
 	enum query q;
 
-	if (!me)
+	if (!*me)
 		errx(1, "PostgreSQL: %.*s", (int)strcspn(why, "\n"), why);
 	if (!told)
 		warnx("PostgreSQL: %.*s; trying again", (int)strcspn(why, "\n"), why);
@@ -168,7 +172,7 @@ static void lost(const char *why)
 /* When to give up waiting: another scheduler should not take over because this one waited. */
 static __s64 patience_end(void)
 {
-	return me ? clock_ns(CLOCK_BOOTTIME) + lease / 2 : INT64_MAX;
+	return *me ? clock_ns(CLOCK_BOOTTIME) + lease / 2 : INT64_MAX;
 }
 
 /* Wait for the socket. Returns false after @end. */
@@ -298,7 +302,7 @@ static void bind(enum query q, const struct value *values, int n)
 {
 	struct result *result;
 
-	if (q == ENDED && me) {
+	if (q == ENDED && *me) {
 		result = malloc(sizeof(*result));
 		if (!result)
 			err(1, "result");
@@ -350,16 +354,16 @@ static __s64 now(void)
 static void begin(void)
 {
 	__s64 sent = clock_ns(CLOCK_BOOTTIME), time;
-	char sql[192];
+	char sql[224];
 
 	if (writing || !conn)
 		return;
 	snprintf(sql, sizeof(sql), BEGIN "UPDATE scheduler SET lease = now_ns() + %lld"
-		 " WHERE id = %lld RETURNING now_ns()", lease, me);
-	time = ask(me ? sql : BEGIN "SELECT now_ns() FROM scheduler ORDER BY id FOR UPDATE",
+		 " WHERE id = '%s' RETURNING now_ns()", lease, me);
+	time = ask(*me ? sql : BEGIN "SELECT now_ns() FROM scheduler ORDER BY id FOR UPDATE",
 		   NEVER);
 	writing = conn;
-	if (!conn || !me)
+	if (!conn || !*me)
 		return;
 	if (time == NEVER) {
 		taken_over = true;
@@ -425,9 +429,9 @@ static bool dial(void)
 /* Set up the session of a scheduler: its id, and when PostgreSQL gives it up. */
 static void set_session(void)
 {
-	char sql[160];
+	char sql[224];
 
-	snprintf(sql, sizeof(sql), "SET jobs.scheduler = %lld;"
+	snprintf(sql, sizeof(sql), DURABLE "SET jobs.scheduler = '%s';"
 		 "SET idle_in_transaction_session_timeout = %lld; SET statement_timeout = %lld",
 		 me, lease / 3 / NS_PER_MS, lease / NS_PER_MS);
 	PQclear(execute(sql));
@@ -446,7 +450,7 @@ static void enroll(void)
 		return;
 	result = check(PQsendQueryParams(conn, sql, 1, NULL, &value, NULL, NULL, 0));
 	if (result)
-		me = atoll(PQgetvalue(result, 0, 0));
+		snprintf(me, sizeof(me), "%s", PQgetvalue(result, 0, 0));
 	PQclear(result);
 	set_session();
 }
@@ -455,12 +459,29 @@ static void lock(const char *path __attribute__((unused)), __s64 wanted)
 {
 	char host[100] = "";
 
-	if (wanted < LEASE_MIN)
-		errx(1, "with PostgreSQL, --window must be at least 1s");
+	if (wanted < LEASE_MIN || wanted > LEASE_MAX)
+		errx(1, "with PostgreSQL, --window must be from 1s to 30d");
 	gethostname(host, sizeof(host) - 1);
 	snprintf(name, sizeof(name), "%s:%d", host, getpid());
 	lease = wanted;
 	enroll();
+}
+
+/* Are these the tables of this program, and those that it has used since it was started? */
+static void check_tables(void)
+{
+	static char used[40];
+	PGresult *row = execute("SELECT version, id FROM jobs_database");
+
+	if (!row)
+		return;
+	if (!PQntuples(row) || strcmp(PQgetvalue(row, 0, 0), SCHEMA_VERSION))
+		errx(1, OTHER_VERSION, PQdb(conn));
+	/* The ids of jobs and runs mean others there. */
+	if (*used && strcmp(PQgetvalue(row, 0, 1), used))
+		errx(1, "%s: this is another database than before", PQdb(conn));
+	snprintf(used, sizeof(used), "%s", PQgetvalue(row, 0, 1));
+	PQclear(row);
 }
 
 static enum resumed resume(const char *running)
@@ -471,6 +492,7 @@ static enum resumed resume(const char *running)
 		lost("the lease has ended");
 	if (!dial())
 		return NOT_YET;
+	check_tables();
 	if (taken_over) {
 		forget_results();
 		enroll();
@@ -501,35 +523,40 @@ static enum resumed resume(const char *running)
 	return RESUMED;
 }
 
+static bool has_table(const char *table)
+{
+	char sql[80];
+
+	snprintf(sql, sizeof(sql), "SELECT CAST(to_regclass('%s') IS NOT NULL AS int)", table);
+	return ask(sql, 0);
+}
+
 static void open_database(const char *conninfo, bool create)
 {
-	static const char known[] = "SELECT CAST(to_regclass('scheduler') IS NOT NULL AND"
-		" to_regclass('run') IS NOT NULL AND to_regproc('now_ns') IS NOT NULL AS int)";
-
 	database = conninfo;
 	dial();
 	/* All schedulers wait for the locks of a program that was stopped, or cut off. */
-	PQclear(execute("SET idle_in_transaction_session_timeout = " IDLE_MS));
-	if (!ask(known, 0)) {
+	PQclear(execute(DURABLE "SET idle_in_transaction_session_timeout = " IDLE_MS));
+	if (!has_table("run")) {
 		if (!create)
 			errx(1, "%s: this is no database of jobs", PQdb(conn));
 		PQclear(execute("BEGIN; SELECT pg_advisory_xact_lock(" CREATE_LOCK ")"));
-		if (!ask(known, 0))
+		if (!has_table("run"))
 			PQclear(execute(schema));
 		PQclear(execute("COMMIT"));
 	}
+	if (!has_table("jobs_database"))
+		errx(1, OTHER_VERSION, PQdb(conn));
+	check_tables();
 	clock_offset = ask("SELECT now_ns()", 0) - clock_ns(CLOCK_MONOTONIC);
 }
 
 static void close_database(void)
 {
-	char sql[64];
-
 	/* Leave the jobs to others at once. */
-	if (me && conn) {
+	if (*me && conn) {
 		begin();
-		snprintf(sql, sizeof(sql), "DELETE FROM scheduler WHERE id = %lld", me);
-		PQclear(execute(sql));
+		PQclear(execute("DELETE FROM scheduler WHERE id = " ME));
 		commit();
 	}
 	forget_results();

@@ -59,6 +59,7 @@ static const char schema[] =
 	"CREATE INDEX run_ended ON run (job, ended);"
 	"CREATE INDEX run_open ON run (due) WHERE state IN ('planned', 'started');"
 	"PRAGMA application_id = " APPLICATION_ID ";"
+	"PRAGMA user_version = " SCHEMA_VERSION ";"
 	"COMMIT;";
 
 static const char *const queries[QUERIES] = {
@@ -251,6 +252,8 @@ static void open_file(const char *path, bool create)
 			execute("ROLLBACK");
 		}
 	}
+	if (ask("PRAGMA user_version") != atoi(SCHEMA_VERSION))
+		errx(1, OTHER_VERSION, path);
 	execute("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON");
 }
 

@@ -196,6 +196,9 @@ class Sqlite:
                         "FROM run JOIN job ON job.id = run.job "
                         f"WHERE {where} ORDER BY due DESC, run.id DESC")
 
+    def set_version(self, version):
+        self.sql(f"PRAGMA user_version = {version}")
+
     @contextlib.contextmanager
     def locked(self):
         with self.connect() as db:
@@ -231,6 +234,9 @@ class Postgres(Sqlite):
             cursor = db.cursor()
             cursor.execute(text, values)
             return cursor.fetchall() if cursor.description else None
+
+    def set_version(self, version):
+        self.sql("UPDATE jobs_database SET version = %s", version)
 
     @contextlib.contextmanager
     def locked(self):
@@ -481,6 +487,14 @@ def no_database_of_jobs(_):
     assert not os.path.exists("missing")
 
 
+def other_version(store):
+    with Web(store.name) as web:
+        store.set_version(2)
+        assert "Another version" in web.page("/", 503).text
+        store.set_version(1)
+        web.page("/")
+
+
 def long_queries_end(store):
     MODULE.QUERY_S = 1
     try:
@@ -592,7 +606,7 @@ def starts(store):
 
 TESTS = [jobs_are_shown, due_next_is_shown, log_is_shown, filters, job_is_shown, names_are_escaped,
          bad_parameters, only_reads, headers_protect, structure, database_is_away, long_queries_end,
-         zones, pages_are_stable, equal_due_times]
+         zones, pages_are_stable, equal_due_times, other_version]
 POSTGRES_TESTS = [owners_are_shown, no_postgres, few_sessions]
 SQLITE_TESTS = [no_database_of_jobs, starts, names_in_other_bytes]
 

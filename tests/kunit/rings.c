@@ -369,6 +369,55 @@ static void during_poll(struct kunit *test)
 	kunit_info(test, "%u steps, %u without a doorbell\n", n, silent);
 	KUNIT_EXPECT_GT(test, silent, 3);
 }
+
+/* The step hook: touch timeout 1 while its callback is about to run, or has just run. */
+static void touch_in_expiry(void)
+{
+	struct program *p = &program;
+	struct hwtimer_touch arg = { .id = HWTIMER_ID(1, 1), .time = p->deadline[1] };
+	const struct hwtimer_timeout *running = READ_ONCE(p->driven->wheel.running);
+
+	if (current == p->driven->task && running && running != &p->rings->poll &&
+	    ++p->step == p->n)
+		p->silent = !command(p, HWTIMER_IOC_TOUCH, &arg);
+}
+
+/*
+ * Before the callback, a touch postpones the expiry, even if the worker has claimed the timeout.
+ * After it, a touch fails and changes nothing. (The callback itself, with the context's lock held,
+ * has no steps here, as the submission ring is empty.)
+ */
+static void before_callback(struct kunit *test)
+{
+	struct hwtimer_schedule arg = { .id = HWTIMER_ID(1, 1) };
+	struct hwtimer_query query = { .id = arg.id };
+	unsigned int n = 0, touched = 0;
+	struct program *p;
+
+	do {
+		p = begin(test);
+		p->n = ++n;
+		p->deadline[1] = now(p) + 1000 * SEC;
+		arg.time = now(p) + 100 * MS;
+		KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_SCHEDULE, &arg));
+		WRITE_ONCE(hwtimer_step_hook, touch_in_expiry);
+		nap(SEC);
+		WRITE_ONCE(hwtimer_step_hook, NULL);
+		KUNIT_EXPECT_EQ_MSG(test, !p->silent, p->shared->cq_tail, "step %u", n);
+		if (p->silent) {
+			KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_QUERY, &query));
+			KUNIT_EXPECT_EQ(test, p->deadline[1], query.deadline);
+		} else {
+			KUNIT_EXPECT_EQ(test, arg.time,
+					hwtimer_shm_record(&p->rings->pair, 0)->deadline);
+		}
+		touched += p->silent;
+		end(p);
+	} while (p->step >= n && n < 100);
+	kunit_info(test, "%u steps, touched at %u\n", n, touched);
+	/* One before the claim, one after it. */
+	KUNIT_EXPECT_GE(test, touched, 2U);
+}
 #endif
 
 /* Turn entry @index into a NOP, as if an earlier store had become visible only now. */
@@ -432,6 +481,27 @@ static void executed_and_taken_back(struct kunit *test)
 	end(p);
 }
 
+/* The unconfirmed entries go beyond the end of the ring. */
+static void beyond_the_end(struct kunit *test)
+{
+	struct program *p = begin_polled(test);
+	u64 far = now(p) + 1000 * SEC;
+	u32 i;
+
+	while (p->shared->sq_tail < SLOTS - 2)
+		put(p, HWTIMER_OP_NOP, 0, 0);
+	doorbell(p);
+	for (i = 1; i <= 4; i++)
+		submit(p, i, far);
+	await_taken(p);
+	take_back(p, SLOTS + 1);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, SLOTS + 2U, p->shared->sq_head);
+	KUNIT_EXPECT_EQ(test, 4ULL, stats(p).pending);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats(p).cancelled);
+	end(p);
+}
+
 /* Entries that are confirmed or were NOPs from the beginning, and those of ioctls, end nothing. */
 static void not_taken_back(struct kunit *test)
 {
@@ -475,6 +545,50 @@ static void nop_with_an_id(struct kunit *test)
 	end(p);
 }
 
+/* An entry that failed is turned into a NOP. It ends nothing, either. */
+static void failed_and_taken_back(struct kunit *test)
+{
+	struct program *p = begin(test);
+	struct hwtimer_schedule arg = { .time = now(p) + 1000 * SEC, .id = HWTIMER_ID(3, 1) };
+	struct hwtimer_schedule soon = { .time = now(p) + 100 * MS, .id = HWTIMER_ID(4, 1) };
+
+	KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_SCHEDULE, &arg));
+	KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_SCHEDULE, &soon));
+	put_id(p, HWTIMER_OP_SCHEDULE, arg.id, arg.time);
+	await_taken(p);
+	take_back(p, 0);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, -EEXIST, hwtimer_shm_record(&p->rings->pair, 0)->error);
+	KUNIT_EXPECT_EQ(test, 1U, p->shared->sq_head);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats(p).pending);
+	end(p);
+}
+
+/*
+ * An entry is taken back, and its id used again. The timeout of an ioctl notes the same place: 0,
+ * as no entry has armed it. To use its index fails, and ends nothing.
+ */
+static void another_taken_back(struct kunit *test)
+{
+	struct program *p = begin(test);
+	struct hwtimer_schedule arg = { .time = now(p) + 1000 * SEC, .id = HWTIMER_ID(3, 1) };
+	struct hwtimer_schedule soon = { .time = now(p) + 100 * MS, .id = HWTIMER_ID(4, 1) };
+
+	KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_SCHEDULE, &arg));
+	KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_SCHEDULE, &soon));
+	put_id(p, HWTIMER_OP_SCHEDULE, HWTIMER_ID(5, 1), arg.time);
+	await_taken(p);
+	take_back(p, 0);
+	put_id(p, HWTIMER_OP_SCHEDULE, HWTIMER_ID(5, 1), arg.time);
+	put_id(p, HWTIMER_OP_SCHEDULE, HWTIMER_ID(3, 2), arg.time);
+	await_taken(p);
+	KUNIT_EXPECT_EQ(test, -EEXIST, hwtimer_shm_record(&p->rings->pair, 1)->error);
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, 2ULL, stats(p).pending);
+	KUNIT_EXPECT_EQ(test, 1ULL, stats(p).cancelled);
+	end(p);
+}
+
 /* The program uses the index again before the worker has undone the entry that was taken back. */
 static void index_used_again(struct kunit *test)
 {
@@ -491,6 +605,8 @@ static void index_used_again(struct kunit *test)
 	/* Not by an ioctl, which would undo it first: the next poll takes the entry. */
 	nap(POLL_NS + MARGIN * p->tick);
 	KUNIT_EXPECT_EQ(test, head + 1, p->rings->pair.sq_head);
+	/* The last one was taken after the beginning of the grace period. */
+	KUNIT_EXPECT_EQ(test, head, p->shared->sq_head);
 	KUNIT_EXPECT_EQ(test, 0U, p->shared->cq_tail);
 	KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_QUERY, &arg));
 	KUNIT_EXPECT_EQ(test, far + SEC, arg.deadline);
@@ -576,10 +692,14 @@ static struct kunit_case rings_cases[] = {
 	KUNIT_CASE_PARAM(on_time, wheel_gen_params),
 #ifdef CONFIG_UML
 	KUNIT_CASE_PARAM(during_poll, wheel_gen_params),
+	KUNIT_CASE_PARAM(before_callback, wheel_gen_params),
 #endif
 	KUNIT_CASE_PARAM(executed_and_taken_back, relaxed_gen_params),
+	KUNIT_CASE_PARAM(beyond_the_end, relaxed_gen_params),
 	KUNIT_CASE_PARAM(not_taken_back, relaxed_gen_params),
 	KUNIT_CASE_PARAM(nop_with_an_id, relaxed_gen_params),
+	KUNIT_CASE_PARAM(failed_and_taken_back, relaxed_gen_params),
+	KUNIT_CASE_PARAM(another_taken_back, relaxed_gen_params),
 	KUNIT_CASE_PARAM(index_used_again, relaxed_gen_params),
 	KUNIT_CASE_PARAM(doorbell_confirms, relaxed_gen_params),
 	KUNIT_CASE_PARAM(after_last_poll_but_one, relaxed_gen_params),

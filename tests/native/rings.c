@@ -13,6 +13,7 @@
 
 #define THREADS	16
 #define ENTRIES	64
+#define PATIENCE_NS	10000000000ULL
 #define EVENTS	32
 
 struct entry {
@@ -522,17 +523,76 @@ static __u64 taken_back(void)
 	return n;
 }
 
+/*
+ * The worker takes an entry at each tick, and grace periods last for several ticks. It confirms
+ * entries nevertheless, so the submission ring never becomes full: only then does a cancel kick.
+ */
+static __u64 confirmed(void)
+{
+	enum { N = 1000 };
+	struct hwtimer_options o = {
+		.size = sizeof(o), .flags = HWTIMER_OPEN_RINGS | HWTIMER_OPEN_OWN_WHEEL,
+		.timeouts = N + 1, .sq_entries = N / 4, .cq_entries = 65536, .tick_ns = 20000,
+		.slots = 512,
+	};
+	struct hwtimer_repeat repeat = { .period_ns = o.tick_ns };
+	struct hwtimer_stats stats;
+	struct hwtimer_event e;
+	unsigned long before;
+	hwtimer_id ids[N + 1];
+	unsigned int graces;
+	__u64 give_up;
+	struct hwtimer *h;
+	int i;
+
+	native_grace_polls = 4;
+	if (hwtimer_open(&h, &o) || hwtimer_schedule_repeat(h, &repeat, 0, &ids[N])) {
+		native_fail("open or schedule failed");
+		return 0;
+	}
+	for (i = 0; i < N; i++)
+		if (hwtimer_schedule(h, 1000000000000ULL, i, &ids[i]))
+			native_fail("schedule failed");
+	hwtimer_flush(h);
+	before = __atomic_load_n(&native_enters, __ATOMIC_RELAXED);
+	for (i = 0; i < N; i++) {
+		if (hwtimer_cancel(h, ids[i]))
+			native_fail("cancel failed");
+		do {
+			hwtimer_wait(h, &e, 1, 0);
+			hwtimer_stats(h, &stats, sizeof(stats));
+		} while (stats.cancelled <= (__u64)i);
+	}
+	before = __atomic_load_n(&native_enters, __ATOMIC_RELAXED) - before;
+	if (before)
+		native_fail("%lu kicks", before);
+	/* Polls end, because they do not begin the grace period anew that they wait for. */
+	hwtimer_cancel(h, ids[N]);
+	graces = __atomic_load_n(&native_graces, __ATOMIC_RELAXED);
+	hwtimer_schedule(h, 0, 0, &ids[N]);
+	for (give_up = hwtimer_now(h) + PATIENCE_NS;
+	     __atomic_load_n(&native_graces, __ATOMIC_RELAXED) == graces;)
+		if (hwtimer_now(h) > give_up) {
+			native_fail("polls do not end");
+			break;
+		}
+	hwtimer_close(h);
+	native_grace_polls = 0;
+	return N;
+}
+
 int main(int argc, char **argv)
 {
-	static const struct test tests[7] = {
+	static const struct test tests[8] = {
 		{ "rings", with_rings },
 		{ "ioctls", by_ioctl },
 		{ "bell", kicks },
 		{ "barriers", kicks_with_barriers },
 		{ "backlog", backlog },
 		{ "taken_back", taken_back },
+		{ "confirmed", confirmed },
 		{ "threads", with_threads },
 	};
 
-	return native_main(argc, argv, tests, 7);
+	return native_main(argc, argv, tests, 8);
 }

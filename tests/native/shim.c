@@ -201,17 +201,27 @@ void synchronize_rcu(void)
 
 /*
  * Polled grace periods, for programs that have no read-side critical sections. Each lasts for two
- * milliseconds; it has its barrier at the end.
+ * milliseconds; or, with native_grace_polls, until it was polled that often, if there is one at a
+ * time. It has its barrier at the end. native_graces counts how many were found to be over.
  */
+unsigned int native_grace_polls, native_graces;
+static unsigned int polls_left;
+
 unsigned long start_poll_synchronize_rcu(void)
 {
-	return ktime_get_ns() + 2 * NSEC_PER_MSEC;
+	__atomic_store_n(&polls_left, native_grace_polls, __ATOMIC_RELAXED);
+	return native_grace_polls ? 0 : ktime_get_ns() + 2 * NSEC_PER_MSEC;
 }
 
 bool poll_state_synchronize_rcu(unsigned long grace)
 {
 	if (ktime_get_ns() < grace)
 		return false;
+	if (__atomic_load_n(&polls_left, __ATOMIC_RELAXED)) {
+		__atomic_sub_fetch(&polls_left, 1, __ATOMIC_RELAXED);
+		return false;
+	}
+	__atomic_add_fetch(&native_graces, 1, __ATOMIC_RELAXED);
 	membarrier_all();
 	return true;
 }

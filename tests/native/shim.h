@@ -39,6 +39,7 @@ extern int native_rough;
 
 /* Whether context_tracking_enabled() is true. */
 extern bool native_nohz_full;
+extern unsigned int native_grace_polls, native_graces;
 
 /**
  * struct options - options of a test program

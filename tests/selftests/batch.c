@@ -303,7 +303,7 @@ TEST_F(context, refused)
 	EXPECT_EQ(0, must_stats(self->fd).scheduled);
 }
 
-/* Each operation can get more fields behind those that it has in the union; see larger_with_more. */
+/* Each operation can get more fields in the union, behind its own; see larger_with_more. */
 TEST_F(context, rest_of_the_union)
 {
 	static const __u32 ops[] = { HWTIMER_OP_TOUCH, HWTIMER_OP_CANCEL };

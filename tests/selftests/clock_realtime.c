@@ -507,7 +507,11 @@ TEST_F(clock, close)
 
 TEST_F(clock, ring)
 {
-	struct ring *r = must_ring(self->fd, 64, 64, 64);
+	struct hwtimer_rings params = {
+		.flags = nohz_full() ? 0 : HWTIMER_RINGS_NO_BARRIERS,
+		.sq_entries = 64, .timeouts = 64,
+	};
+	struct ring *r = must_ring_params(self->fd, &params);
 	struct hwtimer_record rec;
 	__u64 at = real_ns() + HOUR, until;
 	unsigned int i;
@@ -517,6 +521,8 @@ TEST_F(clock, ring)
 	for (i = 0; i < 4; i++)
 		must_arm(r, HWTIMER_ID(i, 1), at + i * HOUR, i);
 	must_enter(r);
+	/* A program could not rely on a later one if the clock is set. */
+	EXPECT_EQ(params.flags ? HWTIMER_RING_IDLE : 0, load_acquire(&r->shared->relaxed_until));
 	must_step(HOUR / 2);
 	ASSERT_EQ(1, ring_collect(r, &rec, 1));
 	EXPECT_RECORD(&rec, HWTIMER_CLOCK_SET, 9, HWTIMER_NEVER);

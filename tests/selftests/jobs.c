@@ -291,6 +291,9 @@ TEST_F(jobs, runs_at_a_fixed_rate)
 	RUN(0, "db", "log", "a");
 	EXPECT_NE(NULL, strstr(read_file("out"), "done"));
 	first = COUNT("state = 'planned'");
+	/* More than are deleted at a time. */
+	sql("WITH RECURSIVE old(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM old LIMIT 10000)"
+	    " INSERT INTO run (job, due, cause, state) SELECT id, n, 'due', 'done' FROM job, old");
 	RUN(0, "db", "trim", "0s");
 	EXPECT_EQ(first, COUNT("1"));
 	EXPECT_EQ(first, COUNT("state = 'planned'"));
@@ -730,6 +733,14 @@ TEST_F(jobs, says_what_is_wrong)
 	FAIL(1, "there is a job 'a' already", "db", "add", "a", "--every", "1s", "--", "true");
 	FAIL(1, "there is no job 'b'", "db", "remove", "b");
 	FAIL(1, "there is no job 'b'", "db", "log", "b");
+	ADD("c\33]0;", "--every", "1s", "--", "true");
+	RUN(0, "db", "list");
+	EXPECT_NE(NULL, strstr(read_file("out"), "\nc?]0; "));
+	RUN(0, "db", "remove", "c\33]0;");
+	sql("PRAGMA user_version = 2");
+	FAIL(1, "db: these tables were made by another version", "db", "list");
+	FAIL(1, "another version", "db", "add", "c", "--every", "1s", "--", "true");
+	sql("PRAGMA user_version = 1");
 	FAIL(1, "is the module loaded?", "db", "run", "--device", "/dev/none");
 	/* A database that another user may read, but not write. */
 	if (chmod(".", 0755))

@@ -399,7 +399,8 @@ TEST_F(lib, schedule_at)
 /* A worker that no longer polls the rings is kicked by a schedule, a touch, and a re-arm. */
 TEST_F(lib, after_a_rest)
 {
-	const __u64 rest = 3 * NSEC_PER_SEC / 2;
+	/* Polls are at most 250 ms apart, and six of them find nothing. */
+	const __u64 rest = 3 * NSEC_PER_SEC;
 	struct hwtimer_event e;
 	__u64 deadline;
 	hwtimer_id id;
@@ -580,13 +581,15 @@ TEST_F(lib, query)
 	EXPECT_EQ(2, state.user_data);
 	EXPECT_EQ(before + FAR, state.deadline_ns);
 	EXPECT_EQ(FAR, state.period_ns);
+	EXPECT_EQ(FAR, state.misfire_ns);
+	EXPECT_EQ(HWTIMER_MISFIRE_SKIP, state.policy);
 	ASSERT_EQ(0, hwtimer_stop(self->h));
 	EXPECT_EQ(-ESHUTDOWN, hwtimer_query(self->h, periodic, &state));
 }
 
 TEST_F(lib, cancel)
 {
-	struct hwtimer_stats stats;
+	struct hwtimer_stats stats, kernel;
 	struct hwtimer_event e;
 	hwtimer_id id, other;
 
@@ -616,6 +619,10 @@ TEST_F(lib, cancel)
 	EXPECT_EQ(0, stats.pending);
 	EXPECT_EQ(2, stats.expired);
 	EXPECT_EQ(stats.scheduled, stats.cancelled + 2);
+	/* One thread uses one context. */
+	kernel = must_stats(context_fd(self->h));
+	kernel.now = stats.now;
+	EXPECT_EQ(0, memcmp(&stats, &kernel, sizeof(stats)));
 }
 
 TEST_F(lib, no_such_timeout)
@@ -962,6 +969,28 @@ TEST_F(lib, system_calls)
 	}
 	/* hwtimer_wait() looks for a stop 100 times per second. */
 	EXPECT_GE(1 + (now_ns() - began) / (NSEC_PER_SEC / 100), rest);
+}
+
+/* How many mappings the rings of all handles have. */
+static unsigned int mappings(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	unsigned int found = 0;
+	char line[512];
+
+	while (fgets(line, sizeof(line), maps))
+		found += !!strstr(line, "/dev/hwtimer");
+	fclose(maps);
+	return found;
+}
+
+/* A mapping would keep the file open, and with it the timeouts. */
+TEST_F(lib, close_unmaps)
+{
+	EXPECT_EQ(hwtimer_has_rings(self->h), !!mappings());
+	hwtimer_close(self->h);
+	self->h = NULL;
+	EXPECT_EQ(0, mappings());
 }
 
 TEST_F(lib, fork)
@@ -2236,7 +2265,7 @@ TEST(options_of_a_later_library)
 {
 	struct {
 		struct hwtimer_options o;
-		uint64_t more[2];
+		__u64 more[2];
 	} later = { .o = options(0) };
 	struct hwtimer *h;
 

@@ -398,6 +398,16 @@ TEST_F(uring, close_during_read)
 	EXPECT_EQ(id, rec.id);
 }
 
+/* Does a worker of io_uring sleep? It has begun its work then. */
+static bool worker_sleeps(void)
+{
+	char command[80];
+
+	snprintf(command, sizeof(command), "grep -qs '(iou-wrk-[0-9]*) S' /proc/%d/task/*/stat",
+		 getpid());
+	return !system(command);
+}
+
 /* A read that is cancelled takes no record. */
 TEST_F(uring, cancel_read)
 {
@@ -413,6 +423,8 @@ TEST_F(uring, cancel_read)
 	__u64 id;
 
 	submit(&self->ring, &sqe);
+	if (variant->flags & IOSQE_ASYNC)
+		eventually(worker_sleeps());
 	/* A worker that is just executing the read may miss the first cancel. */
 	while (reading || cancelling) {
 		if (!cancelling)

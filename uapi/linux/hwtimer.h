@@ -134,7 +134,8 @@
  *
  * sq_head, sq_tail, cq_head and cq_tail start at 0 and wrap at 2^32; entry i is at i modulo the
  * number of entries. sq_tail - sq_head entries wait for the kernel to take them, and cq_tail -
- * cq_head records for the program to read them.
+ * cq_head records for the program to read them. Acquire and release are those of C11, and a full
+ * barrier is atomic_thread_fence(memory_order_seq_cst).
  *
  *	the program					the kernel
  *
@@ -172,20 +173,21 @@
  *	taken back if i - sq_claimed, as		copies entries below c
  *	a signed number, is not negative
  *
- * Because of the barriers, at least one side sees what the other did. If the program finds the
- * entry claimed, it cannot know whether the kernel saw the operation or the NOP: it then submits
- * HWTIMER_OP_CANCEL, which is right in both cases.
+ * The program first makes sure that the place still holds entry i, and no later one, for
+ * example by its id. Because of the barriers, at least one side sees what the other did. If the
+ * program finds the entry claimed, it cannot know whether the kernel saw the operation or the NOP:
+ * it then submits HWTIMER_OP_CANCEL, which is right in both cases.
  *
  * With HWTIMER_RINGS_NO_BARRIERS, the program needs fewer full barriers, because the kernel waits
- * for RCU grace periods:
+ * for RCU grace periods. Only the compiler has to keep the order of these accesses:
  *
- *  - between the op of an entry and sq_claimed, no barrier is needed. The kernel may execute an
- *    operation although the program has taken it back. It notices that a moment later, or when the
- *    program uses the index again, and cancels the timeout. Until then the timeout may count
- *    against the cap, or give a record, which the program ignores. Only HWTIMER_OP_SCHEDULE can be
- *    taken back, and the NOP keeps its id
- *  - between sq_tail and sleep_until, none is needed if the deadline is not before relaxed_until,
- *    which the program reads first. Such a deadline needs no kick
+ *  - When it takes an entry back, the program reads sq_claimed without a barrier. So the kernel may
+ *    execute an operation that was taken back. It notices that a moment later, or when the program
+ *    uses the index again, and cancels the timeout. Until then the timeout may count against the
+ *    cap, or give a record, which the program ignores. Only HWTIMER_OP_SCHEDULE can be taken back,
+ *    and only op changes: the NOP keeps the id
+ *  - When it has submitted, the program reads relaxed_until without a barrier. If its deadline is
+ *    not before that, it needs no kick. Otherwise it goes on as above, with the barrier
  *
  * In return, ioctls that take submissions must not be called while another thread submits or takes
  * back. Entries keep their places until the kernel is sure that they were not taken back, so
@@ -205,10 +207,13 @@
  * STATS, LIST, INFO and WHEELS do not, so a debugger disturbs nothing. read(2) returns -EOPNOTSUPP.
  * poll(2) reports POLLIN | POLLRDNORM while there are records, in the ring or waiting, and POLLERR
  * while HWTIMER_RING_BAD is set. Only one thread at a time may submit, and only one may read
- * records; the program has to ensure that. A mapping is inherited by fork(2), like any shared
- * memory, and cannot be enlarged by mremap(2). Rings need atomic 64-bit stores, which all 64-bit
- * architectures have and, of the 32-bit ones, x86 and ARMv7; and caches without aliases, which some
- * MIPS, ARM, SPARC and PA-RISC processors lack.
+ * records; the program has to ensure that.
+ *
+ * A mapping is inherited by fork(2), like any shared memory, and cannot be enlarged by mremap(2).
+ * mmap(2) returns -ENXIO without rings and beyond their size, and -EINVAL without MAP_SHARED.
+ *
+ * Rings need atomic 64-bit stores, which all 64-bit architectures have and, of the 32-bit ones, x86
+ * and ARMv7; and caches without aliases, which some MIPS, ARM, SPARC and PA-RISC processors lack.
  *
  * Nothing that a program writes to this memory harms others. If sq_tail - sq_head exceeds the
  * number of entries, the kernel stops taking entries; if cq_tail - cq_head does, it stops putting
@@ -256,7 +261,8 @@
  * @clockid: CLOCK_MONOTONIC (1), or for an own wheel CLOCK_BOOTTIME (7) or CLOCK_REALTIME (0), see
  *	above
  * @tick_ns: own wheel: ns per tick; shared wheel: 0. Out: the wheel's tick
- * @slots: own wheel: slots per level; shared wheel: 0. Out: the wheel's slots per level
+ * @slots: own wheel: slots per level, rounded up to a power of two; shared wheel: 0. Out: the
+ *	wheel's slots per level
  * @levels: own wheel: how many levels, up to 16; 0 means 1. Each slot of a level is as wide as the
  *	level below it. With HWTIMER_SETUP_GROW: how many to begin with. Shared wheel, which grows:
  *	0 or 1, which mean the same. Out: how many the wheel has now
@@ -271,9 +277,9 @@
  *
  * -EINVAL	unknown flag; unknown clockid; cap is above 2^24; shared wheel: tick_ns or slots is
  *		not 0, levels is above 1, HWTIMER_SETUP_GROW, or not CLOCK_MONOTONIC; own wheel:
- *		tick_ns is 0, slots is 0 or above 2^30, or their product is above 2^60 - 1; so many
- *		levels that a slot of the topmost is above 2^60 - 1 ns; 1 slot with levels above 1
- *		or HWTIMER_SETUP_GROW
+ *		tick_ns is 0, slots is 0 or above 2^30, or tick_ns times the rounded slots is above
+ *		2^60 - 1; levels is above 16, or so many that a slot of the topmost is above
+ *		2^60 - 1 ns; 1 slot with levels above 1 or HWTIMER_SETUP_GROW
  * -EPERM	tick_ns is below, or slots is above, what the module's parameters allow without
  *		CAP_SYS_RESOURCE
  * -EDQUOT	the user has reached the limit of own wheels
@@ -876,7 +882,8 @@ struct hwtimer_rings {
  * @sq_claimed: the kernel has not read entries from this index on
  * @pad3: 0
  * @relaxed_until: with HWTIMER_RINGS_NO_BARRIERS: deadlines from this time on need no kick, and no
- *	barrier to know that; see above. In ns on the context's clock
+ *	barrier to know that; see above. In ns on the context's clock. Like @sleep_until, to be read
+ *	by one 64-bit access
  * @pad4: fills the cache line; later versions may use it for new fields
  */
 struct hwtimer_ring {
@@ -892,7 +899,7 @@ struct hwtimer_ring {
 	__u32 sq_claimed;
 	__u32 pad3;
 	__aligned_u64 relaxed_until;
-	__u64 pad4[3];
+	__aligned_u64 pad4[3];
 };
 
 /* hwtimer_sqe.flags */
