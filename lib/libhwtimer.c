@@ -545,6 +545,7 @@ static void note_expiry(struct timeout *timeout, const struct hwtimer_record *re
 		timeout->wanted = record->deadline;
 		r->overruns = record->overruns +
 			      (timeout->reports & REPORTS_EXPIRY ? r->overruns + 1 : 0);
+		r->last = record->last;
 		r->fired = record->fired;
 	} else {
 		timeout->fired = record->fired;
@@ -616,17 +617,20 @@ static int report_one(struct hwtimer *h, struct timeout *timeout, struct hwtimer
 		.id = timeout->id,
 		.user_data = timeout->user_data,
 		.deadline_ns = timeout->wanted,
+		.last_ns = timeout->wanted,
 		.fired_ns = timeout->fired,
 		.kind = HWTIMER_EXPIRED,
 	};
 	if (!(timeout->reports & REPORTS_EXPIRY)) {
 		event->deadline_ns = r ? r->deadline : timeout->wanted;
+		event->last_ns = event->deadline_ns;
 		event->fired_ns = r ? r->ended : timeout->ended;
 		event->kind = timeout->reports & REPORTS_SET ? HWTIMER_CLOCK_SET :
 							       HWTIMER_HANDED_BACK;
 	} else if (r) {
 		event->fired_ns = r->fired;
 		event->overruns = r->overruns;
+		event->last_ns = r->last;
 		timeout->reports &= ~REPORTS_EXPIRY;
 		return 1;
 	} else if (!timeout->fired || timeout->wanted > timeout->fired ||

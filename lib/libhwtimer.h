@@ -116,6 +116,7 @@ struct hwtimer_options {
  * @overruns: periodic: how many more expiries and missed deadlines this event stands for. With
  *	rings, if the completion ring is full because nobody waits for events, several expiries
  *	become one event, whatever the policy
+ * @last_ns: periodic: the last of these 1 + overruns deadlines. Otherwise as @deadline_ns
  * @kind: HWTIMER_EXPIRED, HWTIMER_HANDED_BACK or HWTIMER_CLOCK_SET
  * @pad: 0
  */
@@ -125,6 +126,7 @@ struct hwtimer_event {
 	uint64_t	deadline_ns;
 	uint64_t	fired_ns;
 	uint64_t	overruns;
+	uint64_t	last_ns;
 	uint32_t	kind;
 	uint32_t	pad;
 };

@@ -54,12 +54,14 @@
  * struct repeat - the rare fields of a periodic timeout
  * @fired: valid with REPORTS_EXPIRY: when it expired
  * @overruns: valid with REPORTS_EXPIRY: overruns of the next event
+ * @last: valid with REPORTS_EXPIRY: the last deadline that the next event stands for
  * @ended: valid with REPORTS_END: when it was handed back
  * @deadline: valid with REPORTS_END: the kernel's deadline at that time
  */
 struct repeat {
 	uint64_t	fired;
 	uint64_t	overruns;
+	uint64_t	last;
 	uint64_t	ended;
 	uint64_t	deadline;
 };

@@ -197,7 +197,8 @@ static int collect(struct hwtimer *h, struct hwtimer_event *events, int n)
 static bool valid_event(const struct hwtimer_event *e, unsigned int kind)
 {
 	return e->id && e->kind == kind && e->fired_ns && e->fired_ns <= now_ns() &&
-	       (kind != HWTIMER_EXPIRED || e->fired_ns >= e->deadline_ns);
+	       (kind != HWTIMER_EXPIRED || e->fired_ns >= e->deadline_ns) &&
+	       (e->overruns ? e->last_ns >= e->deadline_ns : e->last_ns == e->deadline_ns);
 }
 
 /* The descriptor of @h, or if it has several contexts, of the first context of the test. */
@@ -835,6 +836,22 @@ TEST_F(lib, periodic)
 	EXPECT_EQ(0, hwtimer_wait(self->h, &e, 1, 30 * NSEC_PER_MSEC));
 }
 
+/* An expiry that comes two and a half periods late stands for the two deadlines after it, too. */
+TEST_F(lib, periodic_missed)
+{
+	struct hwtimer_repeat r = { .period_ns = NSEC_PER_SEC / 2 };
+	struct hwtimer_event e;
+	hwtimer_id id;
+
+	r.first_ns = now_ns() - r.period_ns * 5 / 2;
+	ASSERT_EQ(0, hwtimer_schedule_repeat(self->h, &r, 7, &id));
+	ASSERT_EQ(1, collect(self->h, &e, 1));
+	ASSERT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+	EXPECT_LE(2, e.overruns);
+	EXPECT_EQ(r.first_ns + e.overruns * r.period_ns, e.last_ns);
+	ASSERT_EQ(0, hwtimer_cancel(self->h, id));
+}
+
 TEST_F(lib, periodic_and_its_errors)
 {
 	struct hwtimer_repeat r = { .period_ns = 0 };
@@ -1267,7 +1284,8 @@ static void periodic_events(struct __test_metadata *_metadata, struct periodic *
 			 * With ONCE, overruns include deadlines that were missed after the
 			 * reported one.
 			 */
-			EXPECT_GE(its->first + (its->reported - 1) * period, e->deadline_ns);
+			EXPECT_EQ(its->first + (its->reported - 1) * period, e->last_ns);
+			EXPECT_GE(e->last_ns, e->deadline_ns);
 			continue;
 		}
 		its->over = true;
