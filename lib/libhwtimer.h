@@ -31,8 +31,9 @@
  * hwtimer_wait() gives memory back if few timeouts were used for seconds. Functions that return int
  * return 0 (or more, where noted) or -errno. One thread at a time may use a handle, unless it was
  * opened with HWTIMER_OPEN_THREADS. A thread that is cancelled by pthread_cancel(3) in one of these
- * functions ends only in hwtimer_wait(), while there are no events. After fork() the child may only
- * call hwtimer_close(), which does not affect the parent's timeouts.
+ * functions ends only in hwtimer_wait(), while there are no events. A signal handler may call none
+ * of them. After fork() the child may only call hwtimer_close(), which does not affect the parent's
+ * timeouts.
  *
  * With HWTIMER_OPEN_THREADS any thread may do anything with any timeout, and several may wait; each
  * event is returned once. A handle then has up to one context of the kernel for each processor
@@ -170,7 +171,8 @@ struct hwtimer_state {
 /*
  * Open the device and create a handle. Errors are those of open(2), HWTIMER_IOC_SETUP and
  * HWTIMER_IOC_RINGS; also -EINVAL for invalid options, -E2BIG for members of @options that this
- * library does not know and that are not 0, and -ENOMEM. *h is NULL after an error.
+ * library does not know and that are not 0, and -ENOMEM. *h is NULL after an error. @options, and
+ * the string device in it, are not used after the call.
  */
 int hwtimer_open(struct hwtimer **h, const struct hwtimer_options *options);
 
@@ -183,7 +185,8 @@ void hwtimer_close(struct hwtimer *h);
 /*
  * A descriptor for poll(2), epoll(7) and the like. It is readable when hwtimer_wait() may have
  * events. There may be none, because some records are for the library only. With
- * HWTIMER_OPEN_THREADS it may be an epoll descriptor for all contexts.
+ * HWTIMER_OPEN_THREADS it may be an epoll descriptor for all contexts. It belongs to the handle:
+ * only hwtimer_close() may close it. exec(2) closes it.
  */
 int hwtimer_fd(const struct hwtimer *h);
 
@@ -200,11 +203,11 @@ uint64_t hwtimer_tick_ns(const struct hwtimer *h);
 uint64_t hwtimer_now(const struct hwtimer *h);
 
 /*
- * Schedule a timeout: @delay_ns from now, or for @deadline_ns. @id may be NULL. -EAGAIN: there are
- * as many timeouts as hwtimer_options.timeouts, or fewer if the kernel lacks HWTIMER_FEATURE_RESIZE
- * and a context cannot be opened; -ENOMEM, -EDQUOT: it would take more memory than there is, or
- * than the system allows the user; -ESHUTDOWN: the handle was stopped. Without rings also the
- * errors of HWTIMER_IOC_SCHEDULE.
+ * Schedule a timeout: @delay_ns from now, or for @deadline_ns. @id may be NULL; after an error, *id
+ * has not changed. -EAGAIN: there are as many timeouts as hwtimer_options.timeouts, or fewer if the
+ * kernel lacks HWTIMER_FEATURE_RESIZE and a context cannot be opened; -ENOMEM, -EDQUOT: it would
+ * take more memory than there is, or than the system allows the user; -ESHUTDOWN: the handle was
+ * stopped. Without rings also the errors of HWTIMER_IOC_SCHEDULE.
  */
 int hwtimer_schedule(struct hwtimer *h, uint64_t delay_ns, uint64_t user_data,
 		     hwtimer_id *id);
@@ -246,10 +249,11 @@ int hwtimer_query(struct hwtimer *h, hwtimer_id id, struct hwtimer_state *state)
 int hwtimer_cancel(struct hwtimer *h, hwtimer_id id);
 
 /*
- * Wait for events, at most @timeout_ns; negative: for ever, 0: do not wait. Returns how many events
- * were stored, up to @max; 0: none came in time. -EINTR: a signal came first. -ESHUTDOWN: the
- * handle was stopped, and all events were returned. -EINVAL: @max is below 1. -EBADFD: the program
- * damaged the rings, or closed the descriptor.
+ * Wait for events, at most @timeout_ns on CLOCK_MONOTONIC, whatever the handle's clock is;
+ * negative: for ever, 0: do not wait. Returns how many events were stored, up to @max; 0: none came
+ * in time. -EINTR: a signal came first. -ESHUTDOWN: the handle was stopped, and all events were
+ * returned. -EINVAL: @max is below 1. -EBADFD: the program damaged the rings, or closed the
+ * descriptor.
  */
 int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
 		 int64_t timeout_ns);

@@ -787,7 +787,7 @@ struct hwtimer_op {
  * -EINVAL	unknown flag; pad is not 0; size is not valid, see "Versions";
  *		count is above 2^31 - 1
  * -EFAULT	the first element is not readable or not writable
- * -EINTR	a signal came before the first operation, and its handler ran
+ * -EINTR	a signal came before the first operation, and its handler has no SA_RESTART
  *
  * or -E2BIG if the first element has a field that this version does not know and that is not 0.
  */
