@@ -377,6 +377,8 @@ TEST_F(rings, mmap_refused)
 	EXPECT_EQ(-ENXIO, try_mmap(page, MAP_SHARED, self->fd, most));
 	/* 32-bit kernels: -EOVERFLOW */
 	EXPECT_GT(0, try_mmap(page, MAP_SHARED, self->fd, 1LL << 43));
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE,
+				   self->fd, 0));
 	EXPECT_EQ(-EINVAL, try_mmap(size, MAP_PRIVATE, self->fd, 0));
 	EXPECT_EQ(0, try_mmap(size, MAP_SHARED, self->fd, 0));
 	must_be_quiet(self->r);
