@@ -15,8 +15,8 @@
 #include <linux/atomic.h>
 #include <linux/capability.h>
 #include <linux/cred.h>
-#include <linux/hashtable.h>
 #include <linux/moduleparam.h>
+#include <linux/rbtree.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
@@ -75,7 +75,7 @@ static const struct {
  * @uses: the wheels that the user's contexts use, one struct hwtimer_use per context, by id
  */
 struct hwtimer_user {
-	struct hlist_node	node;
+	struct rb_node		node;
 	kuid_t			uid;
 	struct hwtimer_user	*parent;
 	unsigned long		refs;
@@ -87,28 +87,28 @@ struct hwtimer_user {
 	struct rb_root		uses;
 };
 
-static DEFINE_HASHTABLE(users, 6);
+/*
+ * By uid and parent. A tree, because the lock is everyone's, and a user with subordinate uids and
+ * nested namespaces can be here many times.
+ */
+static struct rb_root users = RB_ROOT;
 static DEFINE_SPINLOCK(users_lock);
 
-/* Find the user and take a reference; or NULL. */
-static struct hwtimer_user *find(kuid_t uid, const struct hwtimer_user *parent)
+static int order(struct rb_node *a, const struct rb_node *b)
 {
-	struct hwtimer_user *user;
+	const struct hwtimer_user *x = rb_entry(a, struct hwtimer_user, node);
+	const struct hwtimer_user *y = rb_entry(b, struct hwtimer_user, node);
 
-	lockdep_assert_held(&users_lock);
-	hash_for_each_possible(users, user, node, __kuid_val(uid)) {
-		if (uid_eq(user->uid, uid) && user->parent == parent) {
-			user->refs++;
-			return user;
-		}
-	}
-	return NULL;
+	if (!uid_eq(x->uid, y->uid))
+		return uid_lt(x->uid, y->uid) ? -1 : 1;
+	return x->parent < y->parent ? -1 : x->parent > y->parent;
 }
 
 /* Find or make a user, and its parents. Recurses at most 32 levels, as deep as namespaces nest. */
 static struct hwtimer_user *get(const struct user_namespace *ns, kuid_t uid)
 {
-	struct hwtimer_user *parent = NULL, *user, *made;
+	struct hwtimer_user *parent = NULL, *user;
+	struct rb_node *found;
 
 	if (ns->parent) {
 		parent = get(ns->parent, ns->owner);
@@ -116,26 +116,28 @@ static struct hwtimer_user *get(const struct user_namespace *ns, kuid_t uid)
 			return NULL;
 	}
 	/* Not under the lock: this may wait for a cgroup at its limit. */
-	made = kzalloc(sizeof(*made), GFP_KERNEL_ACCOUNT);
+	user = kzalloc(sizeof(*user), GFP_KERNEL_ACCOUNT);
+	if (!user) {
+		hwtimer_user_put(parent);
+		return NULL;
+	}
+	user->uid = uid;
+	user->parent = parent;
+	user->refs = 1;
+	init_waitqueue_head(&user->wait);
+	spin_lock_init(&user->uses_lock);
+	user->uses = RB_ROOT;
 
 	spin_lock(&users_lock);
-	user = find(uid, parent);
-	if (!user && made) {
-		user = made;
-		made = NULL;
-		user->uid = uid;
-		user->parent = parent;
-		parent = NULL;
-		user->refs = 1;
-		init_waitqueue_head(&user->wait);
-		spin_lock_init(&user->uses_lock);
-		user->uses = RB_ROOT;
-		hash_add(users, &user->node, __kuid_val(uid));
-	}
+	found = rb_find_add(&user->node, &users, order);
+	if (found)
+		rb_entry(found, struct hwtimer_user, node)->refs++;
 	spin_unlock(&users_lock);
-	kfree(made);
+	if (!found)
+		return user;
+	kfree(user);
 	hwtimer_user_put(parent);
-	return user;
+	return rb_entry(found, struct hwtimer_user, node);
 }
 
 /**
@@ -179,7 +181,7 @@ void hwtimer_user_put(struct hwtimer_user *user)
 	spin_lock(&users_lock);
 	while (user && !--user->refs) {
 		parent = user->parent;
-		hash_del(&user->node);
+		rb_erase(&user->node, &users);
 		kfree(user);
 		user = parent;
 	}

@@ -1814,6 +1814,9 @@ static int collect_all(struct hwtimer *h, struct hwtimer_event *events, int max,
 static void note_stopped(struct hwtimer *h)
 {
 	lock(h);
+	/* What was submitted since the stop fails now. A poll would not wait for that. */
+	if (!h->stopped)
+		h->backend->flush(h);
 	h->stopped = true;
 	unlock(h);
 }

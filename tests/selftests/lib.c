@@ -782,6 +782,23 @@ TEST_F(lib, stopped_behind_its_back)
 	EXPECT_EQ(-ESHUTDOWN, hwtimer_schedule(self->h, 0, 0, NULL));
 }
 
+/* What the library submits after such a stop fails at once: it does not poll until that happens. */
+TEST_F(lib, submitted_after_a_stop)
+{
+	bool rings = variant->flags & HWTIMER_OPEN_RINGS;
+	struct hwtimer_event e[2];
+	unsigned long calls;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, NULL));
+	ASSERT_EQ(0, hwt_stop(context_fd(self->h), NULL));
+	/* The kernel polls now and then, so there is no kick. */
+	ASSERT_EQ(rings ? 0 : -ESHUTDOWN, hwtimer_schedule(self->h, FAR, 1, NULL));
+	calls = system_calls();
+	ASSERT_EQ(1 + rings, collect(self->h, e, 1 + rings));
+	EXPECT_EQ(-ESHUTDOWN, hwtimer_wait(self->h, e, 1, -1));
+	EXPECT_GE(20, system_calls() - calls);
+}
+
 /* There is nothing to return, and nobody sleeps in hwtimer_wait(). */
 TEST_F(lib, stopped_while_empty)
 {
