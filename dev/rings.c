@@ -157,8 +157,9 @@ bool hwtimer_rings_check(struct hwtimer_ctx *ctx)
 
 /*
  * Move records into the completion ring while there is room, up to @max of them. Return true if
- * there may be more to move. Records that find no room wait for the next ENTER, poll or expiry;
- * CQ_FULL is set then.
+ * there may be more to move. Those that are left wait for the next ENTER, poll or expiry; CQ_FULL is
+ * set then. Where @max is the reason, it is set before the last record is published, so a program
+ * that has read all of them sees it.
  */
 bool hwtimer_rings_report_some(struct hwtimer_ctx *ctx, unsigned int max)
 {
@@ -169,6 +170,8 @@ bool hwtimer_rings_report_some(struct hwtimer_ctx *ctx, unsigned int max)
 	lockdep_assert_held(&ctx->lock);
 	while (n < max && hwtimer_ctx_has_records(ctx) && room_or_full(ctx)) {
 		hwtimer_ctx_peek(ctx, &rec, 1);
+		if (n + 1 == max)
+			hwtimer_shm_set_flag(&r->pair, HWTIMER_RING_CQ_FULL, true);
 		hwtimer_shm_put(&r->pair, &rec);
 		hwtimer_ctx_take(ctx, &rec, 1);
 		n++;
@@ -200,12 +203,8 @@ static bool report_failure(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sq
 	};
 
 	hwtimer_rings_report(ctx);
-	if (hwtimer_ctx_has_records(ctx)) {
-		/* No room, or more records than are moved at once: the program has to kick. */
-		hwtimer_shm_set_flag(&ctx->rings->pair, HWTIMER_RING_CQ_FULL, true);
-		return false;
-	}
-	if (!room_or_full(ctx))
+	/* If records are left, CQ_FULL is set: the program has to kick. */
+	if (hwtimer_ctx_has_records(ctx) || !room_or_full(ctx))
 		return false;
 	hwtimer_shm_put(&ctx->rings->pair, &rec);
 	ctx->news |= EPOLLIN | EPOLLRDNORM;

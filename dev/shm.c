@@ -46,6 +46,7 @@
 
 #include <kunit/visibility.h>
 
+#include "../hwtimer_step.h"
 #include "shm.h"
 
 static_assert(sizeof(atomic64_t) == sizeof(u64));
@@ -293,6 +294,7 @@ void hwtimer_shm_put(struct hwtimer_shm *pair, const struct hwtimer_record *rec)
 	WRITE_ONCE(pair->cq_tail, pair->cq_tail + 1);
 	/* Pairs with the program's acquire, before it reads records. */
 	smp_store_release(&pair->shared->cq_tail, pair->cq_tail);
+	hwtimer_step();
 }
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_put);
 

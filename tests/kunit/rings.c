@@ -149,7 +149,7 @@ static struct program *begin(struct kunit *test)
 		.tick_ns = 10 * MS, .slots = 64,
 	};
 	struct hwtimer_rings rings = {
-		.flags = param->flags, .sq_entries = SLOTS, .timeouts = SLOTS,
+		.flags = param->flags, .sq_entries = SLOTS, .timeouts = 2 * SLOTS,
 		.sqe_size = sizeof(struct hwtimer_sqe),
 		.record_size = sizeof(struct hwtimer_record),
 	};
@@ -417,6 +417,48 @@ static void before_callback(struct kunit *test)
 	kunit_info(test, "%u steps, touched at %u\n", n, touched);
 	/* One before the claim, one after it. */
 	KUNIT_EXPECT_GE(test, touched, 2U);
+}
+
+/* The step hook: which flags does a program see that has just read all records? */
+static void note_flags(void)
+{
+	struct program *p = &program;
+
+	if (p->shared->cq_tail - p->shared->cq_head == SLOTS && !p->step++)
+		p->n = READ_ONCE(p->shared->flags);
+}
+
+/*
+ * Records wait while CQ_FULL is clear, as after a set clock, and more than are moved at once. The
+ * flag is set before the last one of these is published.
+ */
+static void full_before_last_record(struct kunit *test)
+{
+	struct program *p = begin(test);
+	struct hwtimer_schedule arg = { };
+	unsigned int i;
+
+	for (i = 0; i < 2 * SLOTS + 1; i++) {
+		arg.id = i < SLOTS ? HWTIMER_ID(i, 1) : HWTIMER_ID(i - SLOTS, 2);
+		arg.time = now(p);
+		KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_SCHEDULE, &arg));
+		nap(3 * p->tick);
+	}
+	KUNIT_EXPECT_EQ(test, (u32)SLOTS, p->shared->cq_tail);
+	KUNIT_EXPECT_EQ(test, (u32)HWTIMER_RING_CQ_FULL, p->shared->flags);
+	/* Pairs with hwtimer_shm_room(). */
+	smp_store_release(&p->shared->cq_head, SLOTS);
+	spin_lock(&p->rings->ctx->lock);
+	hwtimer_shm_set_flag(&p->rings->pair, HWTIMER_RING_CQ_FULL, false);
+	spin_unlock(&p->rings->ctx->lock);
+
+	put(p, HWTIMER_OP_CANCEL, 0, 0);
+	WRITE_ONCE(hwtimer_step_hook, note_flags);
+	doorbell(p);
+	WRITE_ONCE(hwtimer_step_hook, NULL);
+	KUNIT_EXPECT_EQ(test, 2U * SLOTS, p->shared->cq_tail);
+	KUNIT_EXPECT_EQ(test, (u32)HWTIMER_RING_CQ_FULL, p->n);
+	end(p);
 }
 #endif
 
@@ -693,6 +735,7 @@ static struct kunit_case rings_cases[] = {
 #ifdef CONFIG_UML
 	KUNIT_CASE_PARAM(during_poll, wheel_gen_params),
 	KUNIT_CASE_PARAM(before_callback, wheel_gen_params),
+	KUNIT_CASE_PARAM(full_before_last_record, wheel_gen_params),
 #endif
 	KUNIT_CASE_PARAM(executed_and_taken_back, relaxed_gen_params),
 	KUNIT_CASE_PARAM(beyond_the_end, relaxed_gen_params),
