@@ -790,14 +790,17 @@ struct ctx_period *hwtimer_ctx_make_period(struct hwtimer_ctx *ctx,
 		.policy = arg->policy,
 	};
 	struct ctx_period *p;
+	bool valid;
 
 	if (!arg->period)
 		return NULL;
 	/* The check depends on the wheel's tick, so the wheel must not change any more. */
 	hwtimer_ctx_lock(ctx);
-	WRITE_ONCE(ctx->used, true);
+	valid = !hwtimer_period_check(&period, hwtimer_wheel_tick_ns(ctx->wheel));
+	if (valid)
+		WRITE_ONCE(ctx->used, true);
 	hwtimer_ctx_unlock(ctx);
-	if (hwtimer_period_check(&period, hwtimer_wheel_tick_ns(ctx->wheel)))
+	if (!valid)
 		return ERR_PTR(-EINVAL);
 
 	p = kzalloc(sizeof(*p), GFP_TABLE);

@@ -394,6 +394,7 @@ TEST_F(context, refused_then_granted)
 /* SETUP works once, and before the first SCHEDULE. */
 TEST_F(context, busy)
 {
+	struct hwtimer_schedule bad = { .time = FAR, .period = NSEC_PER_SEC, .policy = ~0U };
 	struct hwtimer_setup setup = shared;
 	int fd;
 
@@ -416,8 +417,9 @@ TEST_F(context, busy)
 	EXPECT_EQ(-EBUSY, hwt_setup(fd, &setup));
 	close(fd);
 
-	/* Calls that need no wheel do not settle it. */
+	/* Calls that need no wheel do not settle it, and a SCHEDULE that is not valid does not. */
 	fd = must_open(0);
+	EXPECT_EQ(-EINVAL, hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, &bad));
 	must_stats(fd);
 	EXPECT_EQ(-ENOENT, hwt_query(fd, 1, NULL, NULL));
 	EXPECT_EQ(-ENOENT, hwt_cancel(fd, 1));
