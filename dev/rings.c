@@ -110,6 +110,15 @@ void hwtimer_rings_free(struct ctx_rings *r)
 	kfree(r);
 }
 
+/*
+ * Read sq_tail. Return false if it is out of range: the program may reuse the places before
+ * r->confirmed only, which is the sq_head that it sees.
+ */
+static bool read_tail(const struct ctx_rings *r, u32 *tail)
+{
+	return hwtimer_shm_submitted(&r->pair, tail) && *tail - r->confirmed <= r->pair.sq_mask + 1;
+}
+
 /* Return true if there is room for a record. */
 static bool room(struct hwtimer_ctx *ctx)
 {
@@ -146,8 +155,7 @@ bool hwtimer_rings_check(struct hwtimer_ctx *ctx)
 
 	lockdep_assert_held(&ctx->lock);
 	/* sq_tail is not read again before the entries up to r->mark have been taken. */
-	sq_bad = r->pair.sq_head == r->mark &&
-		 !hwtimer_shm_submitted(&r->pair, &tail);
+	sq_bad = r->pair.sq_head == r->mark && !read_tail(r, &tail);
 	hwtimer_shm_room(&r->pair, &cq_bad);
 	if (hwtimer_shm_set_flag(&r->pair, HWTIMER_RING_BAD, sq_bad || cq_bad) &&
 	    (sq_bad || cq_bad))
@@ -287,7 +295,7 @@ static bool submitted(struct hwtimer_ctx *ctx)
 	r->mark_ns = hwtimer_wheel_now(ctx->wheel);
 	/* Read sq_tail after the clock: it then includes everything submitted before mark_ns. */
 	smp_rmb();
-	if (!hwtimer_shm_submitted(&r->pair, &r->mark)) {
+	if (!read_tail(r, &r->mark)) {
 		r->mark = r->pair.sq_head;
 		WRITE_ONCE(r->stuck, true);
 		hwtimer_rings_check(ctx);
@@ -490,8 +498,7 @@ static void poll_again_at(struct hwtimer_ctx *ctx, u64 at)
 	set_next_poll(ctx, at);
 	/* Pairs with the program's full barrier between sq_tail and sleep_until. */
 	smp_mb();
-	if (!r->stuck && hwtimer_shm_submitted(&r->pair, &tail) &&
-	    tail != r->pair.sq_head)
+	if (!r->stuck && read_tail(r, &tail) && tail != r->pair.sq_head)
 		set_next_poll(ctx, hwtimer_wheel_now(ctx->wheel));
 }
 
