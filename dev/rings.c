@@ -28,10 +28,13 @@
  * Without this flag the program executes a full barrier between sq_tail and sleep_until, and one
  * between an entry's NOP and sq_claimed. With it the second one is not needed, and the first one
  * only for deadlines before relaxed_until. Instead, the kernel waits for RCU grace periods, by
- * polling. A grace period acts as a full barrier on each CPU, at some time between its start and
- * its end. (With nohz_full it does not on a CPU in user mode, so the flag is refused then.) So if
- * the program's load misses what the kernel wrote before a grace period, then the kernel sees the
- * program's store, which is before that load, after the grace period.
+ * polling. Like MEMBARRIER_CMD_GLOBAL of membarrier(2), this relies on a grace period to act as a
+ * full barrier on each CPU, at some time between its start and its end: it interrupts a CPU in user
+ * mode or in a guest, and to become idle, or to switch tasks, is a full barrier anyway. This holds
+ * for all programs that have mapped the rings. (If context tracking tells RCU that a CPU is in user
+ * mode, as with nohz_full, it is not interrupted, so the flag is refused then.) So if the program's
+ * load misses what the kernel wrote before a grace period, then the kernel sees the program's
+ * store, which is before that load, after the grace period.
  *
  *	an entry is taken	It is executed at once. If the program has taken it back, and the
  *	back			kernel has missed the NOP, the program does not know that a timeout
@@ -48,7 +51,8 @@
  *				grace period. (If that takes longer than a second, an entry that it
  *				finds may be late.)
  *
- * The ioctls need no grace period: what calls them is ordered with what submits.
+ * The ioctls need no grace period: what calls them is ordered with what submits. This need not be
+ * so for STOP, after which no timeout is pending, whether it was taken back or not.
  *
  * Records
  * -------

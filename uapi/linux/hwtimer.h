@@ -193,10 +193,10 @@
  *    not before that, it needs no kick. Otherwise it goes on as above, with the barrier. Without
  *    the barrier, the entry may count as submitted a moment later
  *
- * In return, ENTER and the ioctls that take submissions must not be called while another thread, of
- * whatever process, submits or takes back. Entries keep their places until the kernel is sure that
- * they were not taken back, so sq_head moves on some time after they were taken, or with the next
- * of these ioctls.
+ * In return, ENTER and the ioctls that take submissions, but for STOP, must not be called while
+ * another thread, of whatever process, submits or takes back. Entries keep their places until the
+ * kernel is sure that they were not taken back, so sq_head moves on some time after they were
+ * taken, or with the next of these ioctls.
  *
  * An operation that fails becomes a record of kind HWTIMER_FAILED with the error, unless it had
  * HWTIMER_SQE_QUIET. While there is no room for that record, this entry and those behind it wait.
