@@ -28,10 +28,13 @@
  * Without this flag the program executes a full barrier between sq_tail and sleep_until, and one
  * between an entry's NOP and sq_claimed. With it the second one is not needed, and the first one
  * only for deadlines before relaxed_until. Instead, the kernel waits for RCU grace periods, by
- * polling. A grace period acts as a full barrier on each CPU, at some time between its start and
- * its end. (With nohz_full it does not on a CPU in user mode, so the flag is refused then.) So if
- * the program's load misses what the kernel wrote before a grace period, then the kernel sees the
- * program's store, which is before that load, after the grace period.
+ * polling. Like MEMBARRIER_CMD_GLOBAL of membarrier(2), this relies on a grace period to act as a
+ * full barrier on each CPU, at some time between its start and its end: it interrupts a CPU in user
+ * mode or in a guest, and to become idle, or to switch tasks, is a full barrier anyway. This holds
+ * for all programs that have mapped the rings. (If context tracking tells RCU that a CPU is in user
+ * mode, as with nohz_full, it is not interrupted, so the flag is refused then.) So if the program's
+ * load misses what the kernel wrote before a grace period, then the kernel sees the program's
+ * store, which is before that load, after the grace period.
  *
  *	an entry is taken	It is executed at once. If the program has taken it back, and the
  *	back			kernel has missed the NOP, the program does not know that a timeout
@@ -48,7 +51,8 @@
  *				grace period. (If that takes longer than a second, an entry that it
  *				finds may be late.)
  *
- * The ioctls need no grace period: what calls them is ordered with what submits.
+ * The ioctls need no grace period: what calls them is ordered with what submits. This need not be
+ * so for STOP, after which no timeout is pending, whether it was taken back or not.
  *
  * Records
  * -------
@@ -110,6 +114,15 @@ void hwtimer_rings_free(struct ctx_rings *r)
 	kfree(r);
 }
 
+/*
+ * Read sq_tail. Return false if it is out of range: the program may reuse the places before
+ * r->confirmed only, which is the sq_head that it sees.
+ */
+static bool read_tail(const struct ctx_rings *r, u32 *tail)
+{
+	return hwtimer_shm_submitted(&r->pair, tail) && *tail - r->confirmed <= r->pair.sq_mask + 1;
+}
+
 /* Return true if there is room for a record. */
 static bool room(struct hwtimer_ctx *ctx)
 {
@@ -146,8 +159,7 @@ bool hwtimer_rings_check(struct hwtimer_ctx *ctx)
 
 	lockdep_assert_held(&ctx->lock);
 	/* sq_tail is not read again before the entries up to r->mark have been taken. */
-	sq_bad = r->pair.sq_head == r->mark &&
-		 !hwtimer_shm_submitted(&r->pair, &tail);
+	sq_bad = r->pair.sq_head == r->mark && !read_tail(r, &tail);
 	hwtimer_shm_room(&r->pair, &cq_bad);
 	if (hwtimer_shm_set_flag(&r->pair, HWTIMER_RING_BAD, sq_bad || cq_bad) &&
 	    (sq_bad || cq_bad))
@@ -286,7 +298,7 @@ static bool submitted(struct hwtimer_ctx *ctx)
 	r->mark_ns = hwtimer_wheel_now(ctx->wheel);
 	/* Read sq_tail after the clock: it then includes everything submitted before mark_ns. */
 	smp_rmb();
-	if (!hwtimer_shm_submitted(&r->pair, &r->mark)) {
+	if (!read_tail(r, &r->mark)) {
 		r->mark = r->pair.sq_head;
 		WRITE_ONCE(r->stuck, true);
 		hwtimer_rings_check(ctx);
@@ -489,8 +501,7 @@ static void poll_again_at(struct hwtimer_ctx *ctx, u64 at)
 	set_next_poll(ctx, at);
 	/* Pairs with the program's full barrier between sq_tail and sleep_until. */
 	smp_mb();
-	if (!r->stuck && hwtimer_shm_submitted(&r->pair, &tail) &&
-	    tail != r->pair.sq_head)
+	if (!r->stuck && read_tail(r, &tail) && tail != r->pair.sq_head)
 		set_next_poll(ctx, hwtimer_wheel_now(ctx->wheel));
 }
 

@@ -662,6 +662,34 @@ static void index_used_again(struct kunit *test)
 	end(p);
 }
 
+/* The program reuses a place before it may: its entry waits until the place is confirmed. */
+static void place_used_again(struct kunit *test)
+{
+	struct program *p = begin_polled(test);
+	u64 far = now(p) + 1000 * SEC;
+	u32 head, tail;
+
+	submit(p, 1, far);
+	await_taken(p);
+	head = p->shared->sq_head;
+	while (p->shared->sq_tail - head < SLOTS)
+		put(p, HWTIMER_OP_NOP, 0, 0);
+	*hwtimer_shm_sqe(&p->rings->pair, head) = (struct hwtimer_sqe){
+		.op = HWTIMER_OP_SCHEDULE, .id = HWTIMER_ID(2, 1), .time = far,
+	};
+	tail = head + SLOTS + 1;
+	/* Pairs with hwtimer_shm_submitted(). */
+	smp_store_release(&p->shared->sq_tail, tail);
+	nap(POLL_NS + MARGIN * p->tick);
+	KUNIT_EXPECT_EQ(test, HWTIMER_RING_BAD, p->shared->flags);
+	KUNIT_EXPECT_EQ(test, head + 1, p->rings->pair.sq_head);
+	doorbell(p);
+	KUNIT_EXPECT_EQ(test, 0U, p->shared->flags);
+	KUNIT_EXPECT_EQ(test, tail, p->shared->sq_head);
+	KUNIT_EXPECT_EQ(test, 3ULL, stats(p).pending);
+	end(p);
+}
+
 /* The doorbell confirms all entries at once. */
 static void doorbell_confirms(struct kunit *test)
 {
@@ -744,6 +772,7 @@ static struct kunit_case rings_cases[] = {
 	KUNIT_CASE_PARAM(failed_and_taken_back, relaxed_gen_params),
 	KUNIT_CASE_PARAM(another_taken_back, relaxed_gen_params),
 	KUNIT_CASE_PARAM(index_used_again, relaxed_gen_params),
+	KUNIT_CASE_PARAM(place_used_again, relaxed_gen_params),
 	KUNIT_CASE_PARAM(doorbell_confirms, relaxed_gen_params),
 	KUNIT_CASE_PARAM(after_last_poll_but_one, relaxed_gen_params),
 	KUNIT_CASE_PARAM(confirmed_when_idle, relaxed_gen_params),

@@ -4,10 +4,11 @@
  * dev/rings.c keeps it, for Spin: the program takes back and submits without full barriers, and the
  * kernel waits for RCU grace periods. scripts/model runs it.
  *
- * Memory: the program's stores become visible later, in order, so loads pass them, as on x86.
- * tests/litmus has the other reorderings. A grace period is over at some time when the program's
- * buffer is empty. The kernel has full barriers where it needs them, so its stores are visible at
- * once. There is no time: a poll, an expiry, or the end of a grace period comes whenever it may.
+ * Memory: the program's stores become visible later, in any order: loads pass them, and they pass
+ * each other, as on arm64. Only a store to sq_tail, which is a release, becomes visible after all
+ * earlier ones. A grace period is over at some time when the program's buffer is empty. The kernel
+ * has full barriers where it needs them, so its stores are visible at once. There is no time: a
+ * poll, an expiry, or the end of a grace period comes whenever it may.
  *
  * A ring of two entries; two indexes; a program; the worker. The program schedules a timeout with a
  * free index, or ends one: it takes the entry back or, if it finds that claimed, submits a CANCEL.
@@ -44,6 +45,9 @@
  *			period ended after it had looked for such entries
  *	-DRESTART	each poll begins another grace period for the last poll
  *	-DIDLEEARLY	the program reads whether the kernel polls before it submits
+ *	-DCLAIMEDEARLY	it reads what the kernel has claimed before it takes an entry back
+ *	-DNORELEASE	the store to sq_tail is no release
+ *	-DOTHER		another thread kicks while the program submits and takes back
  */
 #ifndef OPS
 #define OPS 4
@@ -109,22 +113,36 @@ inline store(p, v)
 	}
 }
 
+/* Store k of the buffer becomes visible. */
+inline flush(k)
+{
+	mem[place[k]] = value[k];
+	i = k;
+	buffered--;
+	do
+	:: i < buffered -> place[i] = place[i + 1]; value[i] = value[i + 1]; i++
+	:: else -> break
+	od;
+	place[buffered] = 0; value[buffered] = 0; i = 0
+}
+
+#ifdef NORELEASE
+#define MAY(k) buffered > k
+#else
+#define MAY(k) buffered > k && place[k] != TAIL
+#endif
+#define NOT(k, l) && place[k] != place[l]
+
 proctype memory()
 {
 	byte i;
 
 end_memory:
 	do
-	:: d_step {
-		buffered ->
-		mem[place[0]] = value[0];
-		buffered--;
-		do
-		:: i < buffered -> place[i] = place[i + 1]; value[i] = value[i + 1]; i++
-		:: else -> break
-		od;
-		place[buffered] = 0; value[buffered] = 0; i = 0
-	}
+	:: d_step { buffered -> flush(0) }
+	:: d_step { MAY(1) NOT(1, 0) -> flush(1) }
+	:: d_step { MAY(2) NOT(2, 0) NOT(2, 1) -> flush(2) }
+	:: d_step { MAY(3) NOT(3, 0) NOT(3, 1) NOT(3, 2) -> flush(3) }
 	:: atomic { grace == STARTED && !buffered -> grace = OVER }
 	od
 }
@@ -195,14 +213,14 @@ inline confirm_one()
 }
 
 /*
- * What an ioctl of the program does first: hwtimer_rings_take_all(). To take the lock is a full
- * barrier.
+ * What an ioctl does first: hwtimer_rings_take_all(). To take the lock is a full barrier of the
+ * program (mine), but not if another thread calls the ioctl.
  */
-inline take_all()
+inline take_all(mine)
 {
 	waiting = 1;
 	atomic {
-		!buffered && !locked;
+		(!mine || !buffered) && !locked;
 		waiting = 0;
 		do
 		:: confirmed < head -> confirm_one()
@@ -219,7 +237,7 @@ inline take_all()
 /* hwtimer_rings_enter() */
 inline enter()
 {
-	take_all();
+	take_all(1);
 	waiting = 1;
 	atomic { !locked; waiting = 0; idle = 0; resting = 0; polling = 1 }
 }
@@ -266,8 +284,13 @@ proctype program()
 			if
 			/* Its place was not reused. */
 			:: tail - where[id] <= ENTRIES ->
+#ifdef CLAIMEDEARLY
+				c = sq_claimed;
+#endif
 				store(SLOT(where[id]), ENTRY(NOP, id));
+#ifndef CLAIMEDEARLY
 				c = sq_claimed
+#endif
 			:: else -> c = 255
 			fi;
 			if
@@ -280,7 +303,7 @@ proctype program()
 #endif
 #ifdef MORE
 		:: !id ->
-			take_all();
+			take_all(1);
 			atomic {
 				new_timeout(i);
 				where[ids] = 255;
@@ -300,6 +323,15 @@ proctype program()
 	od;
 	atomic { n = 0; program_over = 1 }
 }
+
+#ifdef OTHER
+proctype other()
+{
+	byte e, x;
+
+	take_all(0)
+}
+#endif
 
 /* poll_again_at(): say when the next poll comes, and read the tail once more. */
 inline stop_polling()
@@ -448,6 +480,9 @@ init
 		:: skip
 		:: idle = 0; polling = 1
 		fi;
+#ifdef OTHER
+		run other();
+#endif
 		run memory(); run worker(); run program()
 	}
 	/* When no process can take a step. */

@@ -135,7 +135,8 @@
  * sq_head, sq_tail, cq_head and cq_tail start at 0 and wrap at 2^32; entry i is at i modulo the
  * number of entries. sq_tail - sq_head entries wait for the kernel to take them, and cq_tail -
  * cq_head records for the program to read them. Acquire and release are those of C11, and a full
- * barrier is atomic_thread_fence(memory_order_seq_cst).
+ * barrier is atomic_thread_fence(memory_order_seq_cst). The program's other accesses to struct
+ * hwtimer_ring, and the one by which it takes an entry back, are atomic as well, but relaxed.
  *
  *	the program					the kernel
  *
@@ -179,19 +180,23 @@
  * it then submits HWTIMER_OP_CANCEL, which is right in both cases.
  *
  * With HWTIMER_RINGS_NO_BARRIERS, the program needs fewer full barriers, because the kernel waits
- * for RCU grace periods. Only the compiler has to keep the order of these accesses:
+ * for RCU grace periods. In two places atomic_signal_fence(memory_order_seq_cst) is enough, so that
+ * the compiler keeps the order:
  *
  *  - When it takes an entry back, the program reads sq_claimed without a barrier. So the kernel may
  *    execute an operation that was taken back. It notices that a moment later, or when the program
- *    uses the index again, and cancels the timeout. Until then the timeout may count against the
- *    cap, or give a record, which the program ignores. Only HWTIMER_OP_SCHEDULE can be taken back,
- *    and only op changes: the NOP keeps the id
+ *    uses the index again, and cancels the timeout. Until then the timeout counts against the cap.
+ *    If it expires before, the program ignores its record; a SCHEDULE that uses its index again may
+ *    fail with -EEXIST or -EBUSY, as after a CANCEL that came too late. Only HWTIMER_OP_SCHEDULE
+ *    can be taken back, and only op changes: the NOP keeps the id
  *  - When it has submitted, the program reads relaxed_until without a barrier. If its deadline is
- *    not before that, it needs no kick. Otherwise it goes on as above, with the barrier
+ *    not before that, it needs no kick. Otherwise it goes on as above, with the barrier. Without
+ *    the barrier, the entry may count as submitted a moment later
  *
- * In return, ioctls that take submissions must not be called while another thread submits or takes
- * back. Entries keep their places until the kernel is sure that they were not taken back, so
- * sq_head moves on later.
+ * In return, ENTER and the ioctls that take submissions, but for STOP, must not be called while
+ * another thread, of whatever process, submits or takes back. Entries keep their places until the
+ * kernel is sure that they were not taken back, so sq_head moves on some time after they were
+ * taken, or with the next of these ioctls.
  *
  * An operation that fails becomes a record of kind HWTIMER_FAILED with the error, unless it had
  * HWTIMER_SQE_QUIET. While there is no room for that record, this entry and those behind it wait.
@@ -206,8 +211,8 @@
  * SCHEDULE, TOUCH, CANCEL, QUERY, BATCH, STOP and RESIZE first take what was submitted before them.
  * STATS, LIST, INFO and WHEELS do not, so a debugger disturbs nothing. read(2) returns -EOPNOTSUPP.
  * poll(2) reports POLLIN | POLLRDNORM while there are records, in the ring or waiting, and POLLERR
- * while HWTIMER_RING_BAD is set. Only one thread at a time may submit, and only one may read
- * records; the program has to ensure that.
+ * while HWTIMER_RING_BAD is set. Only one thread at a time may submit or take back, and only one
+ * may read records. A signal handler counts as a thread. The program has to ensure that.
  *
  * A mapping is inherited by fork(2), like any shared memory, and cannot be enlarged by mremap(2).
  * mmap(2) returns -ENXIO without rings and beyond their size, and -EINVAL without MAP_SHARED.
@@ -232,7 +237,9 @@
  * if hwtimer_info.features has HWTIMER_FEATURE_URING: cmd_op is HWTIMER_IOC_*, cmd is a struct
  * hwtimer_uring_cmd. They do what the ioctl does, and the result of the completion is what the
  * ioctl returns, or -errno. This includes -EAGAIN of a SCHEDULE at the cap: io_uring does not
- * repeat it. The ioctl's structure has to stay in place until the completion. Further errors:
+ * repeat it. The ioctl's structure has to stay in place until the completion; with
+ * HWTIMER_RINGS_NO_BARRIERS, nobody may submit to the rings, or take back, until then, either.
+ * Further errors:
  *
  * -EOPNOTSUPP	a command that only the ioctl has; or, on most kernels, the io_uring has
  *		IORING_SETUP_IOPOLL
