@@ -757,6 +757,39 @@ static void confirmed_when_idle(struct kunit *test)
 	end(p);
 }
 
+/* As if @n entries had come and gone. */
+static void skip_entries(struct program *p, u32 n)
+{
+	struct ctx_rings *r = p->rings;
+
+	r->pair.sq_head += n;
+	r->mark += n;
+	r->claimed += n;
+	r->confirmed += n;
+	p->shared->sq_tail += n;
+	p->shared->sq_head += n;
+}
+
+/* When indexes wrap, the end of an old grace period does not seem to be ahead. */
+static void grace_before_wrap(struct kunit *test)
+{
+	struct program *p = begin_polled(test);
+	u64 far = now(p) + 1000 * SEC;
+	u32 i;
+
+	/* The polls end with a grace period. */
+	nap(10 * SEC);
+	for (i = 1; i <= 4; i++) {
+		skip_entries(p, (1U << 30) - SLOTS);
+		put(p, HWTIMER_OP_SCHEDULE, i, far);
+		doorbell(p);
+	}
+	nap(SEC);
+	KUNIT_EXPECT_EQ(test, p->shared->sq_tail, p->shared->sq_head);
+	KUNIT_EXPECT_EQ(test, 5ULL, stats(p).pending);
+	end(p);
+}
+
 static struct kunit_case rings_cases[] = {
 	KUNIT_CASE_PARAM(doorbell_brings_poll, wheel_gen_params),
 	KUNIT_CASE_PARAM(on_time, wheel_gen_params),
@@ -776,6 +809,7 @@ static struct kunit_case rings_cases[] = {
 	KUNIT_CASE_PARAM(doorbell_confirms, relaxed_gen_params),
 	KUNIT_CASE_PARAM(after_last_poll_but_one, relaxed_gen_params),
 	KUNIT_CASE_PARAM(confirmed_when_idle, relaxed_gen_params),
+	KUNIT_CASE_PARAM(grace_before_wrap, relaxed_gen_params),
 	{}
 };
 

@@ -438,6 +438,54 @@ static __u64 at_the_limit(void)
 	return sum;
 }
 
+/* The kernel refuses larger tables. */
+static int refuse_growth(int fd, unsigned long command, const void *arg)
+{
+	return command == HWTIMER_IOC_RESIZE &&
+	       ((const struct hwtimer_resize *)arg)->timeouts > 300 ? EDQUOT : 0;
+}
+
+/* What one shard does not get from the kernel, or has given back, another can have. */
+static __u64 given_back(void)
+{
+	struct request first = { .deadline = NEVER, .n = LIMIT + 1 }, second = first;
+	unsigned int i;
+
+	must_open(LIMIT);
+	native_before = refuse_growth;
+	in_thread(&first);
+	must(first.ret > 256 && first.ret <= 300, "not as many as the kernel allows");
+	native_before = NULL;
+	must(in_thread(&second) == LIMIT - first.ret, "what the kernel refused is lost");
+	end();
+
+	must_open(LIMIT);
+	for (i = 0; i < LIMIT; i++)
+		must(!hwtimer_schedule_at(h, NEVER, 0, &ids[i]), "schedule failed");
+	for (i = 0; i < LIMIT; i++)
+		must(!hwtimer_cancel(h, ids[i]), "cancel failed");
+	must(!hwtimer_shrink(h), "shrink failed");
+	first.ret = 0;
+	must(in_thread(&first) == LIMIT, "what was given back is lost");
+	end();
+	return 3 * LIMIT;
+}
+
+/* After a stop, a thread that has no shard yet cannot schedule, either. */
+static __u64 stopped(void)
+{
+	struct hwtimer_event e;
+
+	must_open(0);
+	must(schedule_at(NEVER) == 0, "not in the first shard");
+	must(!hwtimer_stop(h), "stop failed");
+	must(schedule_at(NEVER) == -ESHUTDOWN, "scheduled after the stop");
+	must(hwtimer_wait(h, &e, 1, -1) == 1 && e.id >> 60 == 0, "not handed back");
+	must(hwtimer_wait(h, &e, 1, -1) == -ESHUTDOWN, "not the end");
+	end();
+	return 1;
+}
+
 #define PASSES	200
 
 static __u32 word;
@@ -484,7 +532,7 @@ static __u64 passes(void)
 
 int main(int argc, char **argv)
 {
-	static const struct test tests[10] = {
+	static const struct test tests[12] = {
 		{ "open_fails", open_fails },
 		{ "one_is_locked", one_is_locked },
 		{ "half_stopped", half_stopped },
@@ -495,7 +543,9 @@ int main(int argc, char **argv)
 		{ "place_in_use", place_in_use },
 		{ "shrinks_in_steps", shrinks_in_steps },
 		{ "fits", fits },
+		{ "given_back", given_back },
+		{ "stopped", stopped },
 	};
 
-	return native_main(argc, argv, tests, 10);
+	return native_main(argc, argv, tests, 12);
 }
