@@ -1813,10 +1813,7 @@ static int collect_all(struct hwtimer *h, struct hwtimer_event *events, int max,
 static void note_stopped(struct hwtimer *h)
 {
 	lock(h);
-	/*
-	 * Let what was submitted since the stop fail now, not at the kernel's next poll: POLLHUP
-	 * stays set, so we could not sleep until then.
-	 */
+	/* Submissions since the stop fail now. Until then, POLLHUP would keep us from sleeping. */
 	if (!h->stopped)
 		h->backend->flush(h);
 	h->stopped = true;
