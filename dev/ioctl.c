@@ -33,7 +33,7 @@
 #include "shm.h"
 #include "user.h"
 
-/* The largest element of a batch or list: each is copied at once, without a reschedule. */
+/* The largest element of an array: each is copied at once, without a reschedule. */
 #define MAX_OP_SIZE	4096
 
 static_assert(sizeof(struct hwtimer_setup) == 32);
@@ -75,7 +75,7 @@ MODULE_PARM_DESC(max_user_slots,
 /* The operations that both batches and rings have. */
 #define COMMON_OPS	(BIT(HWTIMER_OP_SCHEDULE) | BIT(HWTIMER_OP_TOUCH) | BIT(HWTIMER_OP_CANCEL))
 
-/* May a structure that has @size here have @user_size in a program? Sizes are multiples of 8. */
+/* May a structure of @size bytes have @user_size in a program? Sizes are multiples of 8. */
 static bool size_valid(size_t size, size_t user_size)
 {
 	return user_size >= size && !(user_size % 8);
@@ -279,7 +279,7 @@ static int choose_wheel(struct hwtimer_ctx *ctx)
 
 	shared = hwtimer_shared_get(ctx->user);
 	ret = PTR_ERR_OR_ZERO(shared);
-	/* Not -EAGAIN, for one, which would mean that the context is at its cap. */
+	/* No other error, above all not -EAGAIN: it would mean that the context is at its cap. */
 	if (ret)
 		return ret == -EINTR || ret == -EDQUOT ? ret : -ENOMEM;
 	hwtimer_ctx_lock(ctx);
@@ -616,8 +616,8 @@ static long dev_list(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 }
 
 /*
- * The statistics of wheels, without any submission being taken. No lock is held while a wheel is
- * read or copied. A wheel that ends meanwhile is skipped.
+ * The statistics of wheels. No lock is held while a wheel is read or copied. A wheel that ends
+ * meanwhile is skipped.
  */
 static long dev_wheels(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 {
@@ -636,8 +636,8 @@ static long dev_wheels(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 		return -EINVAL;
 
 	/*
-	 * Others' wheels are not for a container, nor are names, which have ids of the host. This
-	 * is perfmon_capable(), but to lack the capability is no offence, so it is not logged.
+	 * A container must not see the wheels of others, nor any names, which contain ids of the
+	 * host. This is like perfmon_capable(), but audits nothing: to lack it is no offence.
 	 */
 	all = ns_capable_noaudit(&init_user_ns, CAP_PERFMON) ||
 	      ns_capable_noaudit(&init_user_ns, CAP_SYS_ADMIN);
@@ -666,15 +666,15 @@ static long dev_wheels(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 }
 
 /*
- * hwtimer_shm_set_sleep() needs an atomic64_t that is not emulated with locks. The kernel and the
- * program have different mappings of the rings.
+ * hwtimer_shm_set_sleep() needs an atomic64_t that is not emulated with locks. Caches must not have
+ * aliases, because the kernel and the program have different mappings of the rings.
  */
 static bool rings_supported(void)
 {
 	return !IS_ENABLED(CONFIG_GENERIC_ATOMIC64) && !cpu_dcache_is_aliasing();
 }
 
-/* Grace periods do not wait for a CPU in user mode if that is tracked; see dev/rings.c. */
+/* With context tracking, grace periods do not wait for CPUs in user mode; see dev/rings.c. */
 static u32 rings_flags(void)
 {
 	return RINGS_FLAGS & ~(context_tracking_enabled() ? HWTIMER_RINGS_NO_BARRIERS : 0);
@@ -870,7 +870,8 @@ static long dev_enter(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
  * @cmd: the command, without the size of its argument
  * @run: executes it
  * @writes: it changes the context, so the file must be open for writing
- * @takes: it first takes submissions, so that operations take effect in the program's order
+ * @takes: submissions are taken before it runs, so that operations take effect in the program's
+ *	order
  * @uring: io_uring may execute it while it submits, because it is short; see dev/uring.c
  */
 struct command {

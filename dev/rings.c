@@ -2,14 +2,15 @@
 /*
  * hwtimer: how a context of /dev/hwtimer with rings takes submissions and reports through rings.
  *
- * Submissions are taken under ctx->lock, in their order: by HWTIMER_IOC_ENTER (the doorbell) and
- * all other ioctls in the context of the program, and by the wheel's worker in two callbacks:
+ * Submissions are taken under ctx->lock, in their order: by HWTIMER_IOC_ENTER, with which a program
+ * kicks, and by other ioctls, in the context of the program; and by the wheel's worker in two
+ * callbacks:
  *
- *	poll		a timeout of the rings themselves, armed as long as the program submits
- *			now and then. sleep_until, three ticks after the next poll is due, tells
- *			the program that deadlines from then on need no kick
- *	an expiry	of any timeout of the context. Operations that were submitted before its
- *			deadline must take effect first. Everything submitted before the time
+ *	poll		of a timeout of the rings themselves, which is armed as long as the program
+ *			submits now and then. Deadlines from sleep_until on, which is three ticks
+ *			after the next poll is due, need no kick
+ *	dev_expired	of any other timeout of the context. Operations that were submitted before
+ *			its deadline must take effect first. Everything submitted before the time
  *			"seen" has been taken; if "seen" is before the deadline, the callback takes
  *			submissions first. The worker's budget per tick may make the expiry wait
  *			for the next tick. A program that keeps submitting cannot delay it for
@@ -17,51 +18,53 @@
  *			taken
  *
  * A program that submits a deadline before sleep_until calls ENTER. It writes sq_tail, then reads
- * sleep_until; the kernel writes sleep_until, then reads sq_tail; both have a full barrier in
+ * sleep_until; the kernel writes sleep_until, then reads sq_tail; both execute a full barrier in
  * between. So either the program sees the new sleep_until, and calls ENTER if necessary, or the
- * kernel sees the entry, and polls again at the next tick. That is before the old sleep_until,
- * which is three ticks after the poll that is running now was due.
+ * kernel sees the entry, and polls again at the next tick. That tick is before the old sleep_until,
+ * because the current poll was due three ticks before it, and runs less than two ticks late.
  *
  * HWTIMER_RINGS_NO_BARRIERS
  * -------------------------
  *
  * Without this flag the program executes a full barrier between sq_tail and sleep_until, and one
- * between an entry's NOP and sq_claimed. With it the second one is not needed, and the first one
- * only for deadlines before relaxed_until. Instead, the kernel waits for RCU grace periods, by
- * polling. Like MEMBARRIER_CMD_GLOBAL of membarrier(2), this relies on a grace period to act as a
+ * between an entry's NOP and sq_claimed. With it, the program leaves out the second one, and the
+ * first one for deadlines from relaxed_until on. Instead, the kernel waits for RCU grace periods,
+ * by polling. Like MEMBARRIER_CMD_GLOBAL of membarrier(2), this relies on a grace period to act as a
  * full barrier on each CPU, at some time between its start and its end: it interrupts a CPU in user
  * mode or in a guest, and to become idle, or to switch tasks, is a full barrier anyway. This holds
  * for all programs that have mapped the rings. (If context tracking tells RCU that a CPU is in user
- * mode, as with nohz_full, it is not interrupted, so the flag is refused then.) So if the program's
- * load misses what the kernel wrote before a grace period, then the kernel sees the program's
- * store, which is before that load, after the grace period.
+ * mode, as with nohz_full, it is not interrupted, so the flag is refused then.) So if a load of the
+ * program misses what the kernel wrote before a grace period, then after it the kernel sees the
+ * program's stores before that load.
  *
- *	an entry is taken	It is executed at once. If the program has taken it back, and the
- *	back			kernel has missed the NOP, the program does not know that a timeout
- *				is pending. So entries are confirmed after a grace period: the
- *				kernel reads them once more, and cancels the timeout of a NOP. Until
- *				then the program may not reuse their places, so the sq_head that it
- *				sees is "confirmed". If it schedules a timeout with the same index
- *				before that, it has written the NOP before, so the kernel finds the
- *				NOP in the entry that the pending timeout came from
- *	a deadline needs	The program compares it with relaxed_until, more than a second after
- *	no kick			sleep_until. If that was an old value, and the kernel has missed the
- *				new sq_tail, then one of the next polls finds it. Before the last
- *				poll, sleep_until and relaxed_until are HWTIMER_RING_IDLE for a
- *				grace period. (If that takes longer than a second, an entry that it
- *				finds may be late.)
+ *	an entry is taken	The kernel executes an entry at once. If the program has taken it
+ *	back			back, and the kernel has missed the NOP, a timeout is pending that
+ *				the program does not know of. So entries are confirmed after a grace
+ *				period: the kernel reads them once more, and cancels the timeout of
+ *				a NOP. Until then the program may not reuse their places, so the
+ *				sq_head that it sees is "confirmed". If it schedules a timeout with
+ *				the same index before that, it has written the NOP before, so the
+ *				kernel finds the NOP in the entry that the pending timeout came from
+ *	a deadline needs	The program compares it with relaxed_until, which is more than a
+ *	no kick			second after sleep_until. If it read an old value, and the kernel
+ *				has missed the new sq_tail, then one of the next polls finds the
+ *				entry in time. Before the polls end, sleep_until and relaxed_until
+ *				are HWTIMER_RING_IDLE for a grace period, and one more poll follows.
+ *				(If the grace period takes longer than a second, an entry that this
+ *				poll finds may be late.)
  *
- * The ioctls need no grace period: what calls them is ordered with what submits. This need not be
- * so for STOP, after which no timeout is pending, whether it was taken back or not.
+ * The ioctls need no grace period, because the program orders its calls with its submissions. It
+ * need not do so for STOP, after which no timeout is pending, whether it was taken back or not.
  *
  * Records
  * -------
  *
  * All records go through the list of done timeouts, as for read(2), and from there to the ring when
- * there is room, so there is one order of records. A program that finds CQ_FULL set after it made
- * room kicks. Barriers between cq_head and flags on both sides ensure that the program sees
- * CQ_FULL or the kernel sees the room. A failed submission has no timeout that could be listed: the
- * entry stays at the head of the submission ring until its failure has been reported.
+ * there is room, so there is one order of records. A program that finds HWTIMER_RING_CQ_FULL set
+ * after it made room kicks. Full barriers between cq_head and flags on both sides ensure that the
+ * program sees this flag or the kernel sees the room. A failed submission has no timeout that could
+ * be listed: the entry stays at the head of the submission ring until its failure has been
+ * reported.
  */
 #include <linux/bitmap.h>
 #include <linux/err.h>
@@ -88,11 +91,11 @@
 #define TAKE_BUDGET	1024
 /* The longest interval between polls of a submission ring that is in use. */
 #define MAX_INTERVAL_NS		(250 * NSEC_PER_MSEC)
-/* After this many polls that found no entry, the worker stops polling until it is kicked. */
+/* After this many polls in a row that found no entry, the worker stops polling until a kick. */
 #define IDLE_POLLS	4
 /*
- * How far relaxed_until is after sleep_until: longer than the interval between polls, several of
- * which may miss a store that is on its way.
+ * How far relaxed_until is after sleep_until: several times the longest interval between polls,
+ * because more than one of them may miss a store that is on its way.
  */
 #define RELAXED_NS	NSEC_PER_SEC
 #define RELAXED_TICKS	8
@@ -137,8 +140,8 @@ static bool room(struct hwtimer_ctx *ctx)
 }
 
 /*
- * Like room(), but if there is none, set CQ_FULL, so that the program kicks after it has made room.
- * Then check again, as it may have made room without seeing the flag.
+ * Like room(), but if there is none, set HWTIMER_RING_CQ_FULL, so that the program kicks after it
+ * has made room. Then check again, as it may have made room without seeing the flag.
  */
 static bool room_or_full(struct hwtimer_ctx *ctx)
 {
@@ -169,9 +172,9 @@ bool hwtimer_rings_check(struct hwtimer_ctx *ctx)
 
 /*
  * Move records into the completion ring while there is room, up to @max of them. Return true if
- * there may be more to move. Those that are left wait for the next ENTER, poll or expiry; CQ_FULL is
- * set then. Where @max is the reason, it is set before the last record is published, so a program
- * that has read all of them sees it.
+ * there may be more to move. Those that are left wait for the next ENTER, poll or expiry;
+ * HWTIMER_RING_CQ_FULL is set then. Where @max is the reason, it is set before the last record is
+ * published, so a program that has read all of them sees it.
  */
 bool hwtimer_rings_report_some(struct hwtimer_ctx *ctx, unsigned int max)
 {
@@ -200,7 +203,7 @@ bool hwtimer_rings_report(struct hwtimer_ctx *ctx)
 	return hwtimer_rings_report_some(ctx, CHUNK);
 }
 
-/* Report a failed entry. Return false if there is no room, or other records wait for room. */
+/* Report a failed entry. Return false if there is no room, or records before it wait for room. */
 static bool report_failure(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sqe, int error)
 {
 	struct hwtimer_record rec = {
@@ -225,7 +228,7 @@ static bool report_failure(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sq
 
 /*
  * If a timeout with the index in @id is pending because of an entry that is not confirmed, and the
- * program has taken this entry back, cancel the timeout. Return true if so.
+ * program has taken this entry back, cancel the timeout and return true.
  */
 static bool cancel_taken_back(struct hwtimer_ctx *ctx, u64 id)
 {
@@ -251,7 +254,7 @@ static struct ctx_timeout *reserve(struct hwtimer_ctx *ctx, u64 id)
 	return ct;
 }
 
-/* @known: the entry has no unknown fields. */
+/* Execute an entry. @known: it has no unknown field that is not 0. Return 0 or an error. */
 static int do_entry(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sqe, bool known)
 {
 	struct ctx_rings *r = ctx->rings;
@@ -360,7 +363,7 @@ static u32 unconfirmed(const struct ctx_rings *r, u32 end)
 	return max((s32)(end - r->confirmed), 0);
 }
 
-/* The entries before @end are over: the program may reuse their places. */
+/* The entries before @end are confirmed: the program may reuse their places. */
 static void set_confirmed(struct ctx_rings *r, u32 end)
 {
 	r->confirmed = end;
@@ -371,7 +374,7 @@ static void set_confirmed(struct ctx_rings *r, u32 end)
 }
 
 /*
- * Confirm the entries before @end: they were taken, and whatever the program did to them before
+ * Confirm the entries before @end. They were taken, and whatever the program did to them before
  * that is visible. The lock is dropped now and then. As the worker takes few entries per tick, it
  * has few to confirm.
  */
@@ -399,8 +402,8 @@ static void confirm(struct hwtimer_ctx *ctx, u32 end) __must_hold(&ctx->lock)
 
 /*
  * Take up to @max entries of the submission ring, and return how many. Called without the lock.
- * Other tasks may take entries at the same time; all are taken in order. @final: all before are
- * confirmed, and the program does not change any meanwhile.
+ * Other tasks may take entries at the same time; all are taken in order. @final: confirm them, too:
+ * all earlier ones are confirmed, and the program changes none meanwhile.
  */
 static unsigned int take_entries(struct hwtimer_ctx *ctx, unsigned int max, bool final)
 {
@@ -433,7 +436,10 @@ static unsigned int take_all(struct hwtimer_ctx *ctx, bool final)
 	return take_entries(ctx, 2 * (ctx->rings->pair.sq_mask + 1) + 1, final);
 }
 
-/* The same for the program, which with @relaxed neither submits nor takes back meanwhile. */
+/*
+ * The same in an ioctl. With HWTIMER_RINGS_NO_BARRIERS, the program neither submits nor takes back
+ * meanwhile, so that all entries can be confirmed at once.
+ */
 unsigned int hwtimer_rings_take_all(struct hwtimer_ctx *ctx)
 {
 	struct ctx_rings *r = ctx->rings;
@@ -489,9 +495,9 @@ static void set_next_poll(struct hwtimer_ctx *ctx, u64 at)
 }
 
 /*
- * Leave the submission ring alone until @at, unless something was submitted meanwhile: the program
- * may have relied on the old sleep_until. Then poll again at the next tick. That is before the old
- * sleep_until, which is three ticks after the old poll_at: a poll runs less than two ticks late.
+ * Poll the submission ring again at @at. But if something was submitted meanwhile, the program may
+ * have relied on the old sleep_until: then poll at the next tick. That is before the old
+ * sleep_until, which is three ticks after the old poll_at, as a poll runs less than two ticks late.
  */
 static void poll_again_at(struct hwtimer_ctx *ctx, u64 at)
 {
@@ -506,10 +512,10 @@ static void poll_again_at(struct hwtimer_ctx *ctx, u64 at)
 }
 
 /*
- * CLOCK_REALTIME was set, so sleep_until is another time. A program that read the old one may have
- * kicked in vain, or not kicked for a deadline that is near on the new clock. In the latter case
- * this finds its entry, which is late by the ticks until the context follows the clock. An old
- * HWTIMER_RING_IDLE is still right.
+ * CLOCK_REALTIME was set, so sleep_until has to be another time of day. A program that read the old
+ * one may have kicked in vain, or not kicked for a deadline that is near on the clock as it is now.
+ * In the latter case this finds the entry, which is late by the ticks until the context follows the
+ * clock. An old HWTIMER_RING_IDLE is still right.
  */
 void hwtimer_rings_clock_set(struct hwtimer_ctx *ctx)
 {
@@ -521,14 +527,15 @@ void hwtimer_rings_clock_set(struct hwtimer_ctx *ctx)
 }
 
 /*
- * Have the program kick for any deadline. If its barriers are ours, poll once more after a grace
- * period.
+ * Stop polling: from now on, the program has to kick for any deadline. With
+ * HWTIMER_RINGS_NO_BARRIERS it may not know that yet, so go on polling until a poll comes after a
+ * grace period.
  */
 static void rest(struct hwtimer_ctx *ctx)
 {
 	struct ctx_rings *r = ctx->rings;
 	bool resting = r->resting;
-	/* Before sq_tail is read for the last time. */
+	/* Look at this before sq_tail is read for the last time. */
 	bool over = resting && poll_state_synchronize_rcu(r->grace);
 
 	poll_again_at(ctx, HWTIMER_RING_IDLE);
@@ -544,8 +551,8 @@ static void rest(struct hwtimer_ctx *ctx)
 }
 
 /*
- * In the worker: confirm entries if the grace period is over, and begin the next one for those that
- * were taken meanwhile.
+ * In the worker: confirm the entries whose grace period is over, and begin another one for those
+ * that were taken meanwhile.
  */
 static void confirm_in_worker(struct hwtimer_ctx *ctx)
 {
@@ -556,7 +563,7 @@ static void confirm_in_worker(struct hwtimer_ctx *ctx)
 		confirm(ctx, r->grace_end);
 	if (r->confirmed != r->pair.sq_head && !unconfirmed(r, r->grace_end))
 		begin_grace(r);
-	/* An expiry has taken these entries. */
+	/* Taken by an expiry while the rings are not polled: poll until they are confirmed. */
 	if (r->confirmed != r->pair.sq_head && r->poll_at == HWTIMER_RING_IDLE)
 		rest(ctx);
 	hwtimer_ctx_unlock(ctx);
@@ -613,7 +620,7 @@ bool hwtimer_rings_unread(const struct ctx_rings *r)
 	return READ_ONCE(r->unreported) || hwtimer_shm_unread(&r->pair);
 }
 
-/* HWTIMER_IOC_ENTER, the doorbell. Called without the lock. */
+/* HWTIMER_IOC_ENTER: the program kicks. Called without the lock. */
 int hwtimer_rings_enter(struct hwtimer_ctx *ctx, u32 *taken)
 {
 	struct ctx_rings *r = ctx->rings;
@@ -622,7 +629,7 @@ int hwtimer_rings_enter(struct hwtimer_ctx *ctx, u32 *taken)
 
 	*taken = hwtimer_rings_take_all(ctx);
 	hwtimer_ctx_lock(ctx);
-	/* If the program reads at the same time, this may move very many records. */
+	/* The program may read and make room meanwhile, so this may move very many records. */
 	while (hwtimer_rings_report(ctx) && !fatal_signal_pending(current)) {
 		hwtimer_ctx_unlock(ctx);
 		cond_resched();

@@ -22,14 +22,15 @@ struct eventfd_ctx;
  * @mark: the program's sq_tail as last read: entries before it are in the ring
  * @mark_ns: when sq_tail was last read, on the wheel's clock
  * @claimed: the program knows that entries before this one may have been read
- * @confirmed: entries before this one are over, and the program may reuse their places
- * @armed: with @relaxed, like all up to @resting: bitmap of the taken entries that have scheduled a
- *	timeout, by index modulo the size of the ring
+ * @confirmed: entries before this one cannot be taken back any more: the program may reuse their
+ *	places
+ * @armed: bitmap of the taken entries that have scheduled a timeout, by index modulo the size of
+ *	the ring. This and all up to @resting are used with @relaxed only
  * @grace: a grace period, as start_poll_synchronize_rcu() returned it
  * @grace_end: entries before this one were taken when @grace began
  * @resting: sleep_until is HWTIMER_RING_IDLE, but @poll is still armed
  * @seen: everything submitted before this time was taken, in ns. May be read without the lock
- * @unreported: error of the entry at the head, while there is no room to report it; or 0
+ * @unreported: error of the entry at the head, if its record waits for room; or 0
  * @failed: a copy of that entry; later changes by the program have no effect
  * @stuck: no entry can be taken, because of @unreported or a bad sq_tail
  * @took: an entry was taken since @poll last ran
@@ -93,7 +94,7 @@ bool hwtimer_rings_report(struct hwtimer_ctx *ctx);
 bool hwtimer_rings_check(struct hwtimer_ctx *ctx);
 void hwtimer_rings_clock_set(struct hwtimer_ctx *ctx);
 
-/* To be called after timeouts may have become done: fill the completion ring, if there is one. */
+/* Call this after timeouts may have become done: it fills the completion ring, if there is one. */
 static inline void hwtimer_report(struct hwtimer_ctx *ctx)
 {
 	lockdep_assert_held(&ctx->lock);

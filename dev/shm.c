@@ -3,17 +3,18 @@
  * hwtimer: the rings that /dev/hwtimer shares with a program.
  *
  * The program may write anything to this memory, at any time and from many threads. So the kernel
- * keeps its own copies of sq_head, sq_claimed, cq_tail and flags, and only publishes these and
- * sleep_until. It reads sq_tail, cq_head and the entries once per use, and checks the copy. An
- * index is checked by its distance from the kernel's index, which must not exceed the number of
- * entries; this is right even if indexes have wrapped. The caller checks the entries.
+ * keeps its own copies of sq_head, sq_claimed, cq_tail and flags; it writes these, sleep_until and
+ * relaxed_until here, but does not rely on what it finds there. It reads sq_tail, cq_head and the
+ * entries once per use, and checks the copy. An index is checked by its distance from the kernel's
+ * index, which must not exceed the number of entries; this is right even if indexes have wrapped.
+ * The caller checks the entries.
  *
  * Memory ordering:
  *
  *	the program writes	smp_load_acquire() of sq_tail in hwtimer_shm_submitted() pairs with
- *	an entry, the kernel	the program's release: the kernel sees the whole entry. If the
- *	reads it		program breaks this rule, the entry may be torn, but each field is
- *				checked like that of any other entry
+ *	an entry, the kernel	the program's release: the kernel sees the whole entry. Without that
+ *	reads it		release, the entry may be torn, but its fields are checked like
+ *				those of any other entry
  *	the kernel has read	smp_store_release() of sq_head in hwtimer_shm_taken() comes after
  *	an entry, the program	the copy; it pairs with the program's acquire
  *	reuses it
@@ -83,7 +84,7 @@ EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_size);
 /**
  * hwtimer_shm_plan - set the numbers and sizes of entries, for hwtimer_shm_size()
  * @pair: out
- * @arg: what the program asks for, checked
+ * @arg: what the program asks for; it has been checked
  */
 void hwtimer_shm_plan(struct hwtimer_shm *pair, const struct hwtimer_rings *arg)
 {
@@ -137,7 +138,7 @@ EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_create);
 
 /**
  * hwtimer_shm_destroy - free the rings
- * @pair: the rings, which no program has mapped any more; or zeros. Zeros after the call
+ * @pair: the rings, which no program has mapped any more, or zeros. It is zeros after the call
  *
  * Context: Process context, may sleep.
  */
@@ -332,7 +333,7 @@ EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_set_flag);
 
 /*
  * A single 64-bit store, as the program reads it by a single load. A value torn between an old and
- * a new time may be too early, and the program would not kick the worker.
+ * a new time may be too early, so that the program would not kick.
  */
 static void store_time(u64 *to, u64 time)
 {

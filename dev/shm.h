@@ -51,13 +51,13 @@ struct hwtimer_shm {
 	unsigned long		nr_pages;
 };
 
-/* Entry @index of the submission ring, which may be beyond its end. */
+/* The place of entry @index of the submission ring. Indexes wrap, so any is valid. */
 static inline struct hwtimer_sqe *hwtimer_shm_sqe(const struct hwtimer_shm *pair, u32 index)
 {
 	return pair->sqes + (size_t)(index & pair->sq_mask) * pair->sqe_size;
 }
 
-/* Record @index of the completion ring, likewise. */
+/* The place of record @index of the completion ring, likewise. */
 static inline struct hwtimer_record *hwtimer_shm_record(const struct hwtimer_shm *pair, u32 index)
 {
 	return pair->cqes + (size_t)(index & pair->cq_mask) * pair->record_size;

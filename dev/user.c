@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: the quotas of a user of /dev/hwtimer, over all contexts.
+ * hwtimer: the limits of a user of /dev/hwtimer, over all contexts.
  *
  * A charge to a user in a user namespace is also a charge to the user who created the namespace,
  * and so on up to the initial namespace, as with ucounts. Otherwise a user with subordinate uids
@@ -8,9 +8,10 @@
  *
  * Memory is charged until it is freed. A page of timeouts that is given back, and a closed context,
  * are freed when the wheel has released their timeouts. So a charge that fails waits until as many
- * are freed as the user had given back or closed before it, and tries again: a user who closes a
- * context has room for the next one. (But not for another shared wheel, since these linger.) It
- * does not wait for those of other users, nor for those closed later.
+ * are freed as the user had given back or closed before the charge, then tries again: a user who
+ * closes a context has room for the next one. (But not for another shared wheel, which stays for a
+ * moment after its last context.) It does not wait for those of other users, nor for those closed
+ * later.
  */
 #include <linux/atomic.h>
 #include <linux/capability.h>
@@ -64,15 +65,17 @@ static const struct {
 /**
  * struct hwtimer_user - a user in a user namespace
  * @node: in users
- * @uid: the uid. The user has opened the device, or is a @parent
+ * @uid: the uid of a user who has opened the device, or who is a @parent
  * @parent: the user who created the user namespace of this one; NULL in the initial namespace
- * @refs: number of references: by contexts, shared wheels, and users; protected by users_lock
+ * @refs: number of references: of contexts, shared wheels, and users whose @parent it is. Protected
+ *	by users_lock
  * @count: what is charged, by enum hwtimer_limit
  * @closing: how many contexts and pages the user has closed or given back so far; may wrap
  * @closed: how many of these are freed; may wrap
  * @wait: charges that wait for @closed
  * @uses_lock: protects @uses. Only tasks of the user, and those with its descriptors, take it
- * @uses: the wheels that the user's contexts use, one struct hwtimer_use per context, by id
+ * @uses: the wheels that the user's contexts use: one struct hwtimer_use per context, ordered by
+ *	the wheel's id
  */
 struct hwtimer_user {
 	struct rb_node		node;
@@ -88,8 +91,8 @@ struct hwtimer_user {
 };
 
 /*
- * By uid and parent. A tree, because the lock is everyone's, and a user with subordinate uids and
- * nested namespaces can be here many times.
+ * Ordered by uid and parent. A tree, because all users share the lock, and one user can be here
+ * many times, by subordinate uids and nested namespaces.
  */
 static struct rb_root users = RB_ROOT;
 static DEFINE_SPINLOCK(users_lock);
@@ -104,7 +107,7 @@ static int order(struct rb_node *a, const struct rb_node *b)
 	return x->parent < y->parent ? -1 : x->parent > y->parent;
 }
 
-/* Find or make a user, and its parents. Recurses at most 32 levels, as deep as namespaces nest. */
+/* Find or make a user, and its parents. Recurses at most 33 times, as deep as namespaces nest. */
 static struct hwtimer_user *get(const struct user_namespace *ns, kuid_t uid)
 {
 	struct hwtimer_user *parent = NULL, *user;
@@ -170,7 +173,7 @@ struct hwtimer_user *hwtimer_user_hold(struct hwtimer_user *user)
 
 /**
  * hwtimer_user_put - drop a reference
- * @user: the user, or NULL. What the holder of the reference had charged must be uncharged
+ * @user: the user, or NULL. The holder of the reference has uncharged what it had charged
  *
  * Context: Process context, may sleep.
  */
@@ -204,7 +207,7 @@ kuid_t hwtimer_user_uid(const struct hwtimer_user *user)
 	return user->uid;
 }
 
-/* Are @n more within the limit of a user that has @has? */
+/* Return true if a user that has @has may have @n more. */
 static bool fits(enum hwtimer_limit limit, unsigned long has, unsigned long n)
 {
 	unsigned long max = READ_ONCE(*limits[limit].max);
@@ -244,7 +247,7 @@ static bool charge(struct hwtimer_user *user, enum hwtimer_limit limit, unsigned
 	return true;
 }
 
-/* Have as many been freed as were closed when @closing was read? The counts may wrap. */
+/* Have as many been freed as were counted in @closing? The counts may wrap. */
 static bool caught_up(const struct hwtimer_user *user, int closing)
 {
 	/* Pairs with hwtimer_user_closed(): sees the uncharges of those counted in @closed. */
@@ -257,14 +260,14 @@ static bool caught_up(const struct hwtimer_user *user, int closing)
  * @limit: the limit that counts
  * @n: how many
  *
- * The limit does not hold if the caller has CAP_SYS_RESOURCE. If there is no room, but @n alone is
+ * The limit does not apply to a caller with CAP_SYS_RESOURCE. If there is no room, but @n alone is
  * within the limit, waits until as much is freed as the user had closed or given back before the
  * call, and tries again.
  *
  * Context: Process context, may sleep.
  *
- * Return: true, or false if the limit would be exceeded or the caller was killed; nothing is
- * charged then.
+ * Return: true, or false if the limit would be exceeded or the caller was killed. Then nothing is
+ * charged.
  */
 bool hwtimer_user_charge(struct hwtimer_user *user, enum hwtimer_limit limit,
 			 unsigned long n)
@@ -305,7 +308,7 @@ void hwtimer_user_closing(struct hwtimer_user *user)
 }
 
 /**
- * hwtimer_user_closed - count what was counted as closing and is uncharged; wake waiting charges
+ * hwtimer_user_closed - count as closed what has been uncharged; wake waiting charges
  * @user: the user who opened the context
  *
  * Context: Any context.
@@ -347,7 +350,7 @@ void hwtimer_user_uses(struct hwtimer_user *user, struct hwtimer_use *use, u64 w
  * @user: the user
  * @from: an id, of a wheel or not
  *
- * Context: Process context. Takes as long as a search among the user's own contexts.
+ * Context: Process context. The time grows with the logarithm of the number of the user's contexts.
  *
  * Return: the lowest id of such a wheel that is not below @from, or 0.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: the quotas of a user of /dev/hwtimer, over all contexts.
+ * hwtimer: the limits of a user of /dev/hwtimer, over all contexts.
  */
 #ifndef DEV_USER_H
 #define DEV_USER_H
@@ -13,13 +13,14 @@ struct hwtimer_user;
 struct seq_file;
 
 /**
- * enum hwtimer_limit - what is limited per user who lacks CAP_SYS_RESOURCE
+ * enum hwtimer_limit - what is limited per user without CAP_SYS_RESOURCE
  * @HWTIMER_LIMIT_TIMEOUTS: timeouts in the tables of its contexts
  * @HWTIMER_LIMIT_WHEELS: own wheels
  * @HWTIMER_LIMIT_RATE: the most expiries per second of its periodic timeouts, rounded up for each.
- *	A limit of their number is not enough, as they expire without any system call
+ *	To limit their number is not enough, as they expire without any system call
  * @HWTIMER_LIMIT_RING_KIB: memory of the rings of its contexts, in KiB
- * @HWTIMER_LIMIT_SHARED_WHEELS: wheels that its contexts share, until they are destroyed
+ * @HWTIMER_LIMIT_SHARED_WHEELS: shared wheels that its contexts use, and unused ones until they are
+ *	destroyed
  * @HWTIMER_LIMITS: number of limits
  */
 enum hwtimer_limit {

@@ -12,9 +12,9 @@
  * kernel chooses ids of its own, and gets our id as user_data.
  *
  * The table grows when all timeouts are used, and shrinks when asked, or if few were used for some
- * time. With rings the kernel's table has to be at least as large, so it grows before ours.
- * Records and submissions of timeouts whose chunk was unmapped are not found
- * or fail, like those of any timeout that has ended.
+ * time. With rings the kernel's table has to be at least as large, so it grows before ours. A
+ * record of a timeout whose chunk was unmapped is dropped, and a submission for it fails, as for
+ * any timeout that has ended.
  *
  * A timeout has two deadlines: "wanted" is the program's, "known" is the one that the kernel was
  * given last. Known is never after wanted:
@@ -26,26 +26,26 @@
  *				2. wanted has passed meanwhile: the event, fired now
  *				3. wanted is in the future: arm again, known = wanted
  *
- * Each time that a timeout is armed, it gets one record (expired, failed or handed back), unless
- * it is cancelled before. Until then it is ARMED. With the record it has something to report,
- * and is on a list until hwtimer_wait() comes to it. Only then is it compared with wanted.
+ * Each time that a timeout is armed, it gets one record (expired, failed or handed back), unless it
+ * is cancelled before. Until then it is ARMED. With the record it has something to report, and is
+ * on a list until hwtimer_wait() comes to it. Only then is the record compared with wanted.
  *
  * Periodic timeouts are scheduled and touched by ioctl, which returns errors at once. The kernel
  * keeps their deadlines, and struct repeat adds up what their records report. A timeout that
  * watches the clock is like a periodic one that never expires.
  *
- * If CLOCK_REALTIME is the clock of the handle, known is a time of day for the kernel, whoever sets
- * the clock, and wanted is one, too. So the table above still holds: known is never after wanted.
- * In cases 2 and 3 wanted is compared with the clock as it is now. Case 1, where the clock showed
- * fired, is not for timeouts that were touched: the clock may have been set back before the touch.
+ * On CLOCK_REALTIME, known and wanted are times of day, and the kernel keeps to known however the
+ * clock is set. So the table above still holds. In cases 2 and 3 wanted is compared with the clock
+ * as it is now. Case 1 compares it with what the clock showed at the expiry, so it is not for
+ * timeouts that were touched: the clock may have been set back before the touch.
  *
  * The rings
  * ---------
  *
- * Everything else is a write to the submission ring; linux/hwtimer.h has the protocol. The
- * library kicks the kernel for a deadline that is before the kernel's next poll (schedule, or
- * touch to before known), when the ring is full, and when there is room again for records that
- * wait in the kernel.
+ * All other operations are writes to the submission ring; linux/hwtimer.h has the protocol. The
+ * library kicks the kernel for a deadline that is before the kernel's next poll (schedule, or touch
+ * to before known), when the ring is full, and when there is room again for records that wait in
+ * the kernel.
  *
  * If the kernel has not claimed the entry that scheduled a timeout, a cancel turns this entry
  * into a NOP and submits nothing: timeouts that are cancelled soon, like those of most requests,
@@ -69,13 +69,12 @@
  * The kernel takes entries in order. So when a timeout is armed again, all entries of its
  * earlier arming have been, or will be, taken before.
  *
- * If the submission ring is full, a kick makes room, unless the entry at its head failed and
- * there is no room for its record in the completion ring. Then the library reads records
- * from the completion ring into their struct timeout. This needs no memory: there is room for
- * the record of one arming, and the records of a periodic timeout are added up. The newest
- * record stays in the ring so that hwtimer_fd() stays readable until hwtimer_wait() is called:
- * while the list is not empty there is a record in the ring, because hwtimer_wait() reads the
- * ring only when the list is empty. So schedule and cancel never wait for the program to call
+ * If the submission ring is full, a kick makes room, unless the entry at its head failed and there
+ * is no room for its record in the completion ring. Then the library reads records from the
+ * completion ring into their struct timeout. This needs no memory: there is room for the record of
+ * one arming, and the records of a periodic timeout are added up. The newest record stays in the
+ * ring, and hwtimer_wait() reads the ring only when the list is empty: so while the list is not
+ * empty, hwtimer_fd() is readable. Thus schedule and cancel never wait for the program to call
  * hwtimer_wait().
  *
  * Ordering
@@ -179,8 +178,8 @@
 
 /* timeout.reports */
 #define REPORTS_EXPIRY	0x01	/* an event, unless wanted is in the future */
-#define REPORTS_END	0x02	/* it was handed back */
-#define REPORTS_SET	0x04	/* with REPORTS_END: no, the clock was set */
+#define REPORTS_END	0x02	/* it ended: it was handed back, unless REPORTS_SET */
+#define REPORTS_SET	0x04	/* with REPORTS_END: it ended because the clock was set */
 
 /* From so many timeouts on, one that is taken soon is fetched from memory. */
 #define PREFETCH_FROM	8192
@@ -243,9 +242,9 @@ static uint32_t nr_threads;
  * @threads: several threads use the handle: take @lock
  * @tick_ns: the wheel's tick
  * @shards: all shards of the handle; NULL: it is the only one
- * @looked_in: the last LOOK_NS of CLOCK_MONOTONIC in which look_now() was true
- * @id_base: this and a tag of the bits in @id_mask is in each id
- * @id_mask: the bits of an id that the tag may use, and the index
+ * @looked_in: when look_now() was last true, in units of LOOK_NS on CLOCK_MONOTONIC_COARSE
+ * @id_base: the part that all ids have in common: the number of the shard
+ * @id_mask: the bits of an id that are left for the tag and the index
  * @resizable: the kernel knows HWTIMER_IOC_RESIZE
  * @relaxed: HWTIMER_RINGS_NO_BARRIERS
  * @ring: the mapping, or NULL: no rings
@@ -317,7 +316,7 @@ static void unlock(struct hwtimer *h)
 		lock_release(&h->lock);
 }
 
-/* A thread that is cancelled with a lock, or half of an open, would leave it so. */
+/* A thread must not be cancelled while it has a lock, or has opened half of a handle. */
 static int no_cancel(void)
 {
 	int before;
@@ -415,8 +414,8 @@ static int grow(struct hwtimer *h)
 
 /*
  * Do a step of shrinking to about @size timeouts, or to as many as are in use. First have the
- * kernel take all submissions, because timeouts that were cancelled there may still be pending in
- * the kernel. Sets *@more if there are steps to do. Returns 0 or -errno.
+ * kernel take all submissions: a timeout may be pending there whose CANCEL it has not taken. Sets
+ * *@more if more steps are needed. Returns 0 or -errno.
  */
 static int shrink(struct hwtimer *h, uint32_t size, bool *more)
 {
@@ -440,8 +439,8 @@ static int shrink(struct hwtimer *h, uint32_t size, bool *more)
 
 /*
  * Called when there are no events. If less than a quarter of the table was used for some time,
- * make it so small that half was used: it then takes twice as many timeouts to grow, and half as
- * many to shrink again. Returns true if this takes more steps.
+ * shrink it to twice what was used. So it does not grow again until twice as many are used, nor
+ * shrink until half as many are. Returns true if this takes more steps.
  */
 static bool shrink_if_idle(struct hwtimer *h)
 {
@@ -565,8 +564,8 @@ static void note_end(struct timeout *timeout, const struct hwtimer_record *recor
 }
 
 /*
- * Only schedules fail with a record, which periodic timeouts do not use; other entries are
- * HWTIMER_SQE_QUIET.
+ * Only SCHEDULE entries fail with a record, as all others have HWTIMER_SQE_QUIET. Periodic timeouts
+ * are not scheduled by an entry.
  */
 static void note_failure(struct timeout *timeout, const struct hwtimer_record *record)
 {
@@ -1067,7 +1066,7 @@ static int set_up(struct hwtimer *h, const struct hwtimer_options *options)
 	return 0;
 }
 
-/* The size of a table that cannot be resized: the shard's share of all timeouts. */
+/* The size of a kernel's table that cannot be resized: the shard's share of all timeouts. */
 static uint32_t fixed_timeouts(const struct hwtimer *h, uint32_t most)
 {
 	uint32_t shards = h->shards ? h->shards->most : 1;
@@ -1289,7 +1288,7 @@ int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *from)
 	ret = get_options(&options, from);
 	if (ret)
 		return ret;
-	/* One for each processor, rounded up. Each would have an own wheel. */
+	/* One for each processor, rounded up; but only one if each would have an own wheel. */
 	if (options.flags & HWTIMER_OPEN_THREADS && !(options.flags & HWTIMER_OPEN_OWN_WHEEL))
 		while ((long)most < processors && most < MAX_SHARDS)
 			most *= 2;
@@ -1814,14 +1813,14 @@ static int collect_all(struct hwtimer *h, struct hwtimer_event *events, int max,
 static void note_stopped(struct hwtimer *h)
 {
 	lock(h);
-	/* What was submitted since the stop fails now. A poll would not wait for that. */
+	/* Submissions since the stop fail now. Until then, POLLHUP would keep us from sleeping. */
 	if (!h->stopped)
 		h->backend->flush(h);
 	h->stopped = true;
 	unlock(h);
 }
 
-/* A descriptor is readable: was it stopped, or damaged? */
+/* @revents of a context's descriptor: was the context stopped or damaged? Returns 0 or -EBADFD. */
 static int look_at(struct hwtimer *h, short revents)
 {
 	/* The program closed the descriptor, or damaged the rings. */
@@ -1880,7 +1879,7 @@ static int sleep_until(struct hwtimer *h, uint64_t end_ns, bool more)
 	return p.revents & POLLNVAL ? -EBADFD : look_at_shards(h);
 }
 
-/* Is it time to look whether somebody else has stopped the handle? Rings do not tell. */
+/* Is it time to look whether somebody else has stopped the handle? The rings do not show it. */
 static bool look_now(struct hwtimer *h)
 {
 	uint32_t now = read_clock(CLOCK_MONOTONIC_COARSE) / LOOK_NS;

@@ -25,28 +25,29 @@
  *	when hwtimer_stop() or a setting of the clock (hwtimer_watch_clock()) ends it
  *	no event is early: it comes at the first tick at or after the deadline
  *
- * After a touch, a periodic timeout still gives the events of its earlier expiries.
+ * Only a periodic timeout still gives, after a touch, the events of its earlier expiries.
  *
  * A handle begins small, and takes memory as timeouts are scheduled; a touch or cancel needs none.
- * hwtimer_wait() gives memory back if few timeouts were used for seconds. Functions that return int
- * return 0 (or more, where noted) or -errno. One thread at a time may use a handle, unless it was
- * opened with HWTIMER_OPEN_THREADS. A thread that is cancelled by pthread_cancel(3) in one of these
- * functions ends only in hwtimer_wait(), while there are no events. A signal handler may call none
- * of them. After fork() the child may only call hwtimer_close(), which does not affect the parent's
+ * hwtimer_wait() gives memory back if less than a quarter of it was used for some seconds.
+ * Functions that return int return 0 (or more, where noted) or -errno, which is -EBADFD if the
+ * program has damaged the rings. One thread at a time may use a handle, unless it was opened with
+ * HWTIMER_OPEN_THREADS. A thread that is cancelled by pthread_cancel(3) in one of these functions
+ * ends only in hwtimer_wait(), while there are no events. A signal handler may call none of them.
+ * After fork() the child may only call hwtimer_close(), which does not affect the parent's
  * timeouts.
  *
  * With HWTIMER_OPEN_THREADS any thread may do anything with any timeout, and several may wait; each
- * event is returned once. A handle then has up to one context of the kernel for each processor
- * (rounded up to a power of two, at most 16), each with rings of its own. A context is opened when
- * a thread that has none schedules; if that fails, threads share the existing ones. Threads that
- * mostly touch and cancel what they have scheduled do not disturb each other. Events come in the
- * order of their ticks only if their timeouts are in the same context. A handle with an own wheel
- * has one context, with a lock.
+ * event is returned once. A handle then has up to one context (an open file of the device) for each
+ * processor, rounded up to a power of two, at most 16, each with rings of its own. A context is
+ * opened when a thread that has none schedules; if that fails, threads share the existing ones.
+ * Threads that mostly touch and cancel what they have scheduled do not disturb each other. Events
+ * come in the order of their ticks only if their timeouts are in the same context. A handle with an
+ * own wheel has one context, with a lock.
  *
- * Each context takes a descriptor, and opens the device again by its path: by hwtimer_open(), which
- * takes one more for hwtimer_fd(), and later, possibly in any call that schedules. A program that
- * gives up rights, or changes its root directory, or has few descriptors, gets no more contexts
- * from then on.
+ * Each context takes a descriptor. hwtimer_open() opens the first one, and takes one more
+ * descriptor for hwtimer_fd() if there may be several contexts. The others are opened later, by the
+ * path of the device, possibly in any call that schedules. So a program that gives up rights,
+ * changes its root directory, or runs out of descriptors, gets no more contexts from then on.
  */
 #ifndef LIBHWTIMER_H
 #define LIBHWTIMER_H
@@ -67,9 +68,9 @@ extern "C" {
 struct hwtimer;
 
 /*
- * Identifies a timeout until its last event was returned or it was cancelled. Never 0. An id is not
- * used again before its index was used 2^40 times, or 2^36 with HWTIMER_OPEN_THREADS. If one index
- * is used a million times per second, that takes 12 days, or 19 hours.
+ * Identifies a timeout until its last event was returned or it was cancelled. Never 0. An id comes
+ * back only after its index was used 2^40 times, or 2^36 with HWTIMER_OPEN_THREADS. At a million
+ * uses per second, that takes 12 days, or 19 hours.
  */
 typedef uint64_t hwtimer_id;
 
@@ -89,12 +90,13 @@ typedef uint64_t hwtimer_id;
  * @device: path; NULL: /dev/hwtimer
  * @flags: HWTIMER_OPEN_*
  * @timeouts: the most timeouts that there may be at once, up to 2^24; 0: 2^24. If the kernel lacks
- *	HWTIMER_FEATURE_RESIZE, 0 is 65536, and each context takes memory for its share at once
- * @sq_entries: entries of the submission ring; 0: 4096
- * @cq_entries: entries of the completion ring, at least 2; 0: as many as @sq_entries
- * @tick_ns: own wheel: its tick
- * @slots: own wheel: slots per level
- * @levels: own wheel: levels
+ *	HWTIMER_FEATURE_RESIZE, 0 means 65536, and each context allocates its share when it is
+ *	opened
+ * @sq_entries: entries of the submission ring, up to 65536, rounded up to a power of two; 0: 4096
+ * @cq_entries: entries of the completion ring, likewise, but at least 2; 0: as many as @sq_entries
+ * @tick_ns: the tick of an own wheel, which has no default; otherwise 0
+ * @slots: slots per level of an own wheel, likewise
+ * @levels: levels of an own wheel; 0: 1
  */
 struct hwtimer_options {
 	size_t		size;
@@ -115,8 +117,8 @@ struct hwtimer_options {
  * @deadline_ns: its deadline, on the handle's clock
  * @fired_ns: when it expired in the kernel or, after a touch, perhaps in the library
  * @overruns: periodic: how many more expiries and missed deadlines this event stands for. With
- *	rings, if the completion ring is full because nobody waits for events, several expiries
- *	become one event, whatever the policy
+ *	rings, if the completion ring is full because nobody waits for events, one event stands for
+ *	several expiries, whatever the policy
  * @last_ns: periodic: the last of these 1 + overruns deadlines. Otherwise as @deadline_ns
  * @kind: HWTIMER_EXPIRED, HWTIMER_HANDED_BACK or HWTIMER_CLOCK_SET
  * @pad: 0
@@ -197,14 +199,14 @@ bool hwtimer_has_rings(const struct hwtimer *h);
 uint64_t hwtimer_tick_ns(const struct hwtimer *h);
 
 /*
- * The current time on the handle's clock, in ns: that of clock_gettime(2). Use a handle only in the
- * time namespace in which it was opened.
+ * The current time on the handle's clock, in ns, as clock_gettime(2) tells it. Use a handle only in
+ * the time namespace in which it was opened.
  */
 uint64_t hwtimer_now(const struct hwtimer *h);
 
 /*
- * Schedule a timeout: @delay_ns from now, or for @deadline_ns. @id may be NULL; after an error, *id
- * has not changed. -EAGAIN: there are as many timeouts as hwtimer_options.timeouts, or fewer if the
+ * Schedule a timeout: @delay_ns from now, or for @deadline_ns. @id may be NULL; an error leaves *id
+ * as it was. -EAGAIN: there are as many timeouts as hwtimer_options.timeouts, or fewer if the
  * kernel lacks HWTIMER_FEATURE_RESIZE and a context cannot be opened; -ENOMEM, -EDQUOT: it would
  * take more memory than there is, or than the system allows the user; -ESHUTDOWN: the handle was
  * stopped. Without rings also the errors of HWTIMER_IOC_SCHEDULE.
@@ -224,10 +226,10 @@ int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repe
 /*
  * Schedule a timeout that gives one event, of kind HWTIMER_CLOCK_SET, when somebody sets
  * CLOCK_REALTIME. The handle needs HWTIMER_OPEN_REALTIME, otherwise -EINVAL; other errors are as
- * above. All deadlines of such a handle are times of day, and follow the clock. That includes those
- * of hwtimer_schedule() and hwtimer_touch(), which are the time of the call plus the delay. To miss
- * no setting, a program first calls this, then reads the clock and computes its deadlines, and does
- * all of this again after the event. hwtimer_touch() returns -EINVAL for this timeout.
+ * above. All deadlines of such a handle are times of day, and follow the clock. Those of
+ * hwtimer_schedule() and hwtimer_touch() do, too: they are the time of the call plus the delay. To
+ * miss no setting, a program first calls this, then reads the clock and computes its deadlines, and
+ * does all of this again after the event. hwtimer_touch() returns -EINVAL for this timeout.
  */
 int hwtimer_watch_clock(struct hwtimer *h, uint64_t user_data, hwtimer_id *id);
 
@@ -253,21 +255,21 @@ int hwtimer_cancel(struct hwtimer *h, hwtimer_id id);
  * negative: for ever, 0: do not wait. Returns how many events were stored, up to @max; 0: none came
  * in time. -EINTR: a signal came first. -ESHUTDOWN: the handle was stopped, and all events were
  * returned. -EINVAL: @max is below 1. -EBADFD: the program damaged the rings, or closed the
- * descriptor.
+ * descriptor (without rings -EBADF).
  */
 int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
 		 int64_t timeout_ns);
 
 /*
- * Make the kernel take all submissions now. None of the functions above needs this. A touch to a
- * later time stays in the library until the old deadline, even so.
+ * Make the kernel take all submissions now. None of the functions above needs this. Even so, a
+ * touch to a later time stays in the library until the old deadline.
  */
 int hwtimer_flush(struct hwtimer *h);
 
 /*
  * Give back memory that is not in use, the library's and the kernel's. Timeouts are not moved, so
- * what remains depends on the highest index in use; low indexes are used first. The errors are
- * those of HWTIMER_IOC_RESIZE; the library's own memory was given back even then.
+ * what remains depends on the highest index in use; low indexes are used first. Errors are those of
+ * HWTIMER_IOC_ENTER and HWTIMER_IOC_RESIZE; the library's own memory was given back even then.
  */
 int hwtimer_shrink(struct hwtimer *h);
 

@@ -4,19 +4,21 @@
  *
  * An open file description is a context with timeouts of its own. A program schedules timeouts with
  * HWTIMER_IOC_SCHEDULE, pushes them back with HWTIMER_IOC_TOUCH, and reads a struct hwtimer_record
- * for each one that expired. The last close ends all of them.
+ * for each one that expired. The last close ends all of them. Below, SCHEDULE stands for
+ * HWTIMER_IOC_SCHEDULE, and so on.
  *
  * Times are ns on the context's clock, which is CLOCK_MONOTONIC unless SETUP says otherwise. A
  * timeout expires at the first tick of its wheel at or after its deadline: never early, and late by
- * at most a tick plus the time the machine takes. While the machine is suspended, CLOCK_MONOTONIC
- * stands still, and so do its timeouts. CLOCK_BOOTTIME goes on, and timeouts that become due
- * meanwhile expire after the resume. Neither of them wakes the machine. On these two clocks,
+ * at most a tick plus the time the machine takes to run the wheel's thread. While the machine is
+ * suspended, CLOCK_MONOTONIC stands still, and so do its timeouts. CLOCK_BOOTTIME goes on, and
+ * timeouts that become due meanwhile expire after the resume. Neither clock wakes the machine. On
+ * these two clocks,
  *
- *  - absolute times, given or reported, are those of the time namespace of the task that called
- *    HWTIMER_IOC_SETUP or, without SETUP, opened the file, whoever uses the file
- *  - a deadline before the creation of the context's wheel counts, and is reported, as the time of
- *    the creation; it has passed in either case. The first deadline of a periodic timeout may be
- *    earlier than that, but not before the boot of the machine
+ *  - absolute times, given or reported, are those of one time namespace: that of the task that
+ *    called SETUP or, without SETUP, opened the file. Who uses the file later makes no difference
+ *  - a deadline before the creation of the context's wheel is taken and reported as the time of the
+ *    creation; it has passed either way. Only the first deadline of a periodic timeout may be
+ *    earlier, back to the boot of the machine
  *
  * CLOCK_REALTIME is described below.
  *
@@ -25,61 +27,63 @@
  * that the structure has had in any version, and takes the missing fields as 0. It accepts larger
  * sizes if the fields that it does not know are 0, and otherwise returns -E2BIG. Any other size is
  * -EINVAL. Flags that this version does not know, and pads, must be 0 (-EINVAL). The same holds for
- * elements of arrays and rings, whose size is a field: up to 4096, or 256 for entries and records
- * of rings; a larger one is -EINVAL. So -E2BIG always means that the caller asks for something that
- * this version does not know. An ioctl that fails has changed nothing, with the exceptions below,
- * and its output fields are undefined.
+ * elements of arrays, and for entries and records of rings, whose size is a field of a structure.
+ * Elements may have up to 4096 bytes, entries and records up to 256; more is -EINVAL. So -E2BIG
+ * always means that the caller asks for something that this version does not know.
  *
  * Every ioctl may return -EFAULT (the structure is not readable or not writable), -ENOTTY (no such
  * command), -EBADF (the file is not open for writing, which all but QUERY, STATS, LIST, INFO and
- * WHEELS need), and -E2BIG and -EINVAL as above. Those that wait for a lock or for the creation of
- * a shared wheel end with -EINTR if the caller is killed, so no program sees that; a signal that is
- * handled interrupts only BATCH and read(2). These change something although they fail: STOP, ENTER
- * and RESIZE that fail with -EFAULT, and ENTER that fails with -EBADFD, have done their work; a
- * valid SCHEDULE counts as the first one; and ioctls that take submissions have taken them.
+ * WHEELS need), and -E2BIG and -EINVAL as above. Its output fields are undefined then. A caller
+ * that is killed while it waits for a lock, or for a shared wheel to be made, gets -EINTR, so no
+ * program sees that. A signal that is handled interrupts only BATCH and read(2). An ioctl that
+ * fails has changed nothing, except that
+ *
+ *  - STOP, ENTER and RESIZE that return -EFAULT, and ENTER that returns -EBADFD, have done their
+ *    work
+ *  - a valid SCHEDULE counts as the context's first one
+ *  - ioctls that take submissions have taken them
  *
  * read(2) returns as many whole records as fit, oldest first. It blocks until there is a record;
  * with O_NONBLOCK it returns -EAGAIN. A signal that comes while it blocks restarts it, or makes it
- * return -EINTR; see SA_RESTART in sigaction(2). It returns 0 once HWTIMER_IOC_STOP was called and
- * all records were read, -EINVAL if the buffer is shorter than a record, and -EFAULT if the first
- * record could not be copied. A record that could not be copied stays unread. Everywhere below, a
- * record is unread as long as the kernel holds it: until read(2) has returned it or, with rings,
- * until it is in the completion ring.
+ * return -EINTR; see SA_RESTART in sigaction(2). It returns 0 once STOP was called and all records
+ * were read, -EINVAL if the buffer is shorter than a record, and -EFAULT if the first record could
+ * not be copied. A record that could not be copied stays unread. Below, a record is unread until
+ * read(2) has returned it or, with rings, until it is in the completion ring.
  *
  * poll(2) and epoll(7) report POLLIN | POLLRDNORM while there are records to read, and POLLHUP once
  * the context is stopped. With EPOLLET, each expiry is an edge, whether earlier records have been
  * read or not, as with a pipe.
  *
- * Records come in the order of the ticks at which the timeouts expired, and in no particular
- * order within a tick. All unread records of one periodic timeout are read together, in order, at
- * the place of the oldest: so they may come before older records of other timeouts. Records of
- * timeouts that ended without expiring may come after those of later expiries.
+ * Records come in the order of the ticks at which the timeouts expired, and in no particular order
+ * within a tick. All unread records of one periodic timeout are read together, in order, at the
+ * place of the oldest: so they may come before older records of other timeouts. Records of timeouts
+ * that ended without expiring are not in this order.
  *
  * A periodic timeout expires at its first deadline and at those that are a whole number of periods
- * later. These do not depend on when it expired or when its records were read. It stays pending,
- * with the same id, until it is cancelled, handed back, or ended by HWTIMER_CANCEL_ON_SET. None of
- * its expiries is lost or reported twice: once everything is read, the sum of 1 + overruns over all
- * its records of kind HWTIMER_EXPIRED is the number of its expiries, as expired in
- * HWTIMER_IOC_STATS counts them. A program that reads late finds
+ * later. The deadlines do not depend on when it expired or when its records were read. It stays
+ * pending, with the same id, until it is cancelled, handed back, or ended by HWTIMER_CANCEL_ON_SET.
+ * None of its expiries is lost or reported twice: once everything is read, the sum of 1 + overruns
+ * over its records of kind HWTIMER_EXPIRED is the number of its expiries, as STATS counts them in
+ * expired. A program that reads late finds
  *
- *	HWTIMER_MISFIRE_ONCE, HWTIMER_MISFIRE_SKIP: one record, updated at each expiry: its
- *	deadline and fired are those of the last expiry, and its overruns count all other
- *	expiries since the last read, and the missed deadlines
+ *	HWTIMER_MISFIRE_ONCE, HWTIMER_MISFIRE_SKIP: one record. Its deadline and fired are those
+ *	of the last expiry; its overruns count the other unread expiries and the missed
+ *	deadlines
  *	HWTIMER_MISFIRE_MAKE_UP: one record per expiry, the oldest first, with deadlines that
- *	are one period apart; fired is that of the last expiry in all of them. If the timeout
- *	was touched meanwhile, the expiries before the new deadline are overruns of the first
- *	record after it
+ *	are one period apart. In all of them, fired is that of the last expiry. If the timeout
+ *	was touched meanwhile, the expiries before that are overruns of the first record after
+ *	it
  *
  * An expiry is a misfire if it is later than the field misfire of struct hwtimer_schedule allows:
  * because the machine was busy, or because the first deadline, or that of a touch, had already
- * passed. If only the program reads late, that is no misfire.
+ * passed. An expiry that is only read late is no misfire.
  *
- * Unless SETUP asks for an own wheel, a context uses a wheel that its user's contexts share. A user
- * has one for each set of cgroups: those of the task that schedules a context's first timeout, or
- * creates its rings. The wheel's thread is in these cgroups and is charged to them. If it needs
- * more CPU time than they allow, its expiries are late. "late" in /proc/PID/fdinfo/FD counts
- * expiries more than two ticks after their deadlines, including deadlines that were past when they
- * were scheduled.
+ * Unless SETUP asks for an own wheel, a context shares a wheel with other contexts of its user. A
+ * user has one such wheel for each set of cgroups; a context uses the one for the cgroups of the
+ * task that schedules its first timeout or creates its rings. The wheel's thread is in these
+ * cgroups and is charged to them. If it needs more CPU time than they allow, its expiries are late.
+ * "late" in /proc/PID/fdinfo/FD counts expiries more than two ticks after their deadlines,
+ * including deadlines that were past when they were scheduled.
  *
  * At the last close(2), pending timeouts end without a record, and operations left in a submission
  * ring have no effect. A mapping of the rings keeps the file open, as a descriptor does.
@@ -96,21 +100,21 @@
  *    tick. No timeout expires before the clock shows its deadline.
  *  - A delay (HWTIMER_RELATIVE) keeps its length, so its deadline moves on the clock.
  *  - A timeout with HWTIMER_CANCEL_ON_SET ends with a record of kind HWTIMER_CLOCK_SET.
- *  - The deadlines of a periodic timeout remain a whole number of periods after the first one: on
- *    the clock if that was absolute, otherwise in elapsed time; records then show that the
- *    deadlines moved, as after a touch. If the clock is set forward, the absolute deadlines that it
- *    skips are missed, and the policy says what becomes of them. If it is set back, the next
- *    deadline remains what it was: no deadline comes twice.
+ *  - The deadlines of a periodic timeout remain a whole number of periods after the first one. If
+ *    that was absolute, they do so on the clock: those that a clock set forward skips are missed,
+ *    and the policy says what becomes of them; a clock set back leaves the next deadline as it was,
+ *    so none comes twice. If the first one was a delay, they do so in elapsed time, and records
+ *    show that the deadlines moved on the clock, as after a touch.
  *  - Records that were unread when the clock was set keep their times.
  *
  * A SCHEDULE, TOUCH, CANCEL, QUERY, LIST or STOP after the setting finds all this done. Records and
- * STATS show it when the worker has come to the timeout, and it begins at the next tick; a record
- * of kind HWTIMER_CLOCK_SET may come before older records. With rings, sleep_until is out of date
- * until that tick: an operation that needs no kick according to it may be a tick late.
+ * STATS show it once the wheel's thread, which begins at the next tick, has come to the timeout.
+ * With rings, sleep_until is out of date until that tick: an operation that needs no kick according
+ * to it may be a tick late.
  *
- * Slewing the clock (adjtime(3), NTP) is not setting it, nor is a suspend: the clock goes on, and
- * what becomes due meanwhile expires after the resume. This differs from timerfd(2), where a resume
- * counts as setting. CLOCK_REALTIME is the same in all time namespaces.
+ * Slewing the clock (adjtime(3), NTP) is not setting it. Nor is a suspend: the clock goes on, and
+ * what becomes due meanwhile expires after the resume. (With timerfd_create(2), a resume counts as
+ * setting.) CLOCK_REALTIME is the same in all time namespaces.
  *
  * A program that computes times of day from a calendar keeps one timeout with HWTIMER_CANCEL_ON_SET
  * at HWTIMER_NEVER. It schedules this timeout, then reads the clock and computes; at each
@@ -122,15 +126,14 @@
  *
  * A context with rings (HWTIMER_IOC_RINGS, then mmap(2)) takes operations from memory that is
  * shared with the program, and puts records there; neither needs a system call. The program chooses
- * the ids of its timeouts, so it need not wait for an answer: HWTIMER_ID(index, tag). The index is
- * below hwtimer_rings.timeouts, or below the number that HWTIMER_IOC_RESIZE has set since. The tag
- * is any number below 2^40; it distinguishes the timeouts that use one index in turn.
+ * the ids, HWTIMER_ID(index, tag), so it need not wait for an answer. The index is below
+ * hwtimer_rings.timeouts, or below the number that RESIZE has set since. The tag is any number
+ * below 2^40; it distinguishes the timeouts that use one index in turn.
  *
- * The mapping begins with struct hwtimer_ring. At sq_offset is the submission ring, an
- * array of struct hwtimer_sqe; at cq_offset is the completion ring, an array of struct
- * hwtimer_record. The program says how large it knows these structures to be, and the rules above
- * ("Versions") hold for them: an entry with an unknown field that is not 0 fails with -E2BIG, and
- * fields of a record that the kernel does not know are 0.
+ * The mapping begins with struct hwtimer_ring. At sq_offset is the submission ring, an array of
+ * struct hwtimer_sqe; at cq_offset is the completion ring, an array of struct hwtimer_record. The
+ * program gives the sizes of both, by the rules above ("Versions"): an entry with an unknown field
+ * that is not 0 fails with -E2BIG, and fields of a record that the kernel does not know are 0.
  *
  * sq_head, sq_tail, cq_head and cq_tail start at 0 and wrap at 2^32; entry i is at i modulo the
  * number of entries. sq_tail - sq_head entries wait for the kernel to take them, and cq_tail -
@@ -140,8 +143,8 @@
  *
  *	the program					the kernel
  *
- *	if sq_tail - sq_head (acquire) is below		t = sq_tail (acquire)
- *	the entries: writes entry sq_tail		copies entries sq_head .. t - 1,
+ *	if sq_tail - sq_head (acquire) <		t = sq_tail (acquire)
+ *	sq_entries: writes entry sq_tail		copies entries sq_head .. t - 1,
  *	sq_tail += 1 (release)				each once, and executes them
  *	full barrier					sq_head = t (release)
  *	kicks if its deadline is before			writes sleep_until, flags
@@ -149,87 +152,88 @@
  *							reads sq_tail once more
  *
  *	reads records cq_head .. cq_tail		if cq_tail - cq_head (acquire)
- *	(acquire) - 1					is below the entries: writes
- *	cq_head = cq_tail (release)			record cq_tail
- *	full barrier					cq_tail += 1 (release)
- *	kicks if HWTIMER_RING_CQ_FULL			else sets HWTIMER_RING_CQ_FULL
- *	is in flags					full barrier
- *							reads cq_head once more; may wait
+ *	(acquire) - 1					< cq_entries: writes record cq_tail
+ *	cq_head = cq_tail (release)			cq_tail += 1 (release)
+ *	full barrier					else sets HWTIMER_RING_CQ_FULL
+ *	kicks if HWTIMER_RING_CQ_FULL			full barrier
+ *	is in flags					reads cq_head once more; may wait
  *
- * To kick is to call HWTIMER_IOC_ENTER, the doorbell. The kernel polls the submission ring by
- * itself before sleep_until, and before any timeout of the context expires: an operation that was
- * submitted before a timeout's deadline takes effect before the timeout expires. So CANCEL, and
- * TOUCH to a later time, need no kick. SCHEDULE, and TOUCH to an earlier time, need one if the new
- * deadline is before sleep_until; without the kick the timeout may be late. A full submission ring
- * always needs a kick. If nothing is submitted for some time, the kernel stops polling: sleep_until
- * is then HWTIMER_RING_IDLE, which is after any deadline but HWTIMER_NEVER.
+ * To kick is to call ENTER. The kernel polls the submission ring by itself before sleep_until, and
+ * before any timeout of the context expires: an operation that was submitted before a timeout's
+ * deadline takes effect before the timeout expires. So CANCEL, and TOUCH to a later time, need no
+ * kick. SCHEDULE, and TOUCH to an earlier time, need one if the new deadline is before sleep_until;
+ * without the kick the timeout may be late. A full submission ring always needs a kick. If nothing
+ * is submitted for some time, the kernel stops polling: sleep_until is then HWTIMER_RING_IDLE,
+ * which is after any deadline but HWTIMER_NEVER.
  *
- * The program can take submissions back: if it arms and cancels a timeout between two polls, the
+ * The program can take a submission back: if it arms and cancels a timeout between two polls, the
  * kernel sees neither.
  *
  *	the program					the kernel
  *
  *	op of entry i = HWTIMER_OP_NOP			sq_claimed = c
  *	full barrier					full barrier
- *	taken back if i - sq_claimed, as		copies entries below c
- *	a signed number, is not negative
+ *	taken back if					copies entries below c
+ *	(__s32)(i - sq_claimed) >= 0
  *
- * The program first makes sure that the place still holds entry i, and no later one, for
- * example by its id. Because of the barriers, at least one side sees what the other did. If the
- * program finds the entry claimed, it cannot know whether the kernel saw the operation or the NOP:
- * it then submits HWTIMER_OP_CANCEL, which is right in both cases.
+ * The program first makes sure, for example by the id, that the place still holds entry i and no
+ * later one. Because of the barriers, at least one side sees what the other did. If the program
+ * finds the entry claimed, it cannot know whether the kernel saw the operation or the NOP: it then
+ * submits HWTIMER_OP_CANCEL, which is right in both cases.
  *
  * With HWTIMER_RINGS_NO_BARRIERS, the program needs fewer full barriers, because the kernel waits
- * for RCU grace periods. In two places atomic_signal_fence(memory_order_seq_cst) is enough, so that
- * the compiler keeps the order:
+ * for RCU grace periods. These accesses then need only a compiler barrier, such as
+ * atomic_signal_fence(memory_order_seq_cst), to stay in order:
  *
- *  - When it takes an entry back, the program reads sq_claimed without a barrier. So the kernel may
- *    execute an operation that was taken back. It notices that a moment later, or when the program
- *    uses the index again, and cancels the timeout. Until then the timeout counts against the cap.
- *    If it expires before, the program ignores its record; a SCHEDULE that uses its index again may
- *    fail with -EEXIST or -EBUSY, as after a CANCEL that came too late. Only HWTIMER_OP_SCHEDULE
- *    can be taken back, and only op changes: the NOP keeps the id
- *  - When it has submitted, the program reads relaxed_until without a barrier. If its deadline is
- *    not before that, it needs no kick. Otherwise it goes on as above, with the barrier. Without
- *    the barrier, the entry may count as submitted a moment later
+ *  - The program takes an entry back, then reads sq_claimed. The kernel may execute an operation
+ *    that was taken back. It notices that a moment later, or when the program uses the index again,
+ *    and cancels the timeout. Until then the timeout counts against the cap. If it expires before,
+ *    the program ignores its record; a SCHEDULE that uses its index again may fail with -EEXIST or
+ *    -EBUSY, as after a CANCEL that came too late. Only HWTIMER_OP_SCHEDULE can be taken back, and
+ *    only op changes: the NOP keeps the id
+ *  - The program submits, then reads relaxed_until. A deadline from then on needs no kick, but the
+ *    entry may count as submitted a moment later. For an earlier one the program goes on as above,
+ *    with the full barrier
  *
- * In return, ENTER and the ioctls that take submissions, but for STOP, must not be called while
- * another thread, of whatever process, submits or takes back. Entries keep their places until the
- * kernel is sure that they were not taken back, so sq_head moves on some time after they were
- * taken, or with the next of these ioctls.
+ * In return, no thread, of whatever process, may call ENTER or another ioctl that takes submissions,
+ * but for STOP, while another one submits or takes back. Entries keep their places until the kernel
+ * is sure that they were not taken back, so sq_head moves on some time after they were taken, or
+ * with the next of these ioctls.
  *
  * An operation that fails becomes a record of kind HWTIMER_FAILED with the error, unless it had
  * HWTIMER_SQE_QUIET. While there is no room for that record, this entry and those behind it wait.
  * Records of expiries wait in the kernel, too, in their order, and none is lost.
  *
- * Two limits: while a failed entry waits, or sq_tail is out of range (HWTIMER_RING_BAD), the kernel
- * takes no entry, and timeouts expire as if nothing more had been submitted. And on a shared wheel,
- * unless the program kicks, the kernel takes about 1024 entries of a context per tick; an expiry
- * that waits for the remaining entries is late by the ticks that they take.
+ * While a failed entry waits, or sq_tail is out of range (HWTIMER_RING_BAD), the kernel takes no
+ * entry, and timeouts expire as if nothing more had been submitted. On a shared wheel, unless the
+ * program kicks, the kernel takes about 1024 entries of a context per tick; an expiry that has to
+ * wait for the other entries is late.
  *
  * All ioctls work beside the rings, with the same ids; SCHEDULE takes the id from the structure.
  * SCHEDULE, TOUCH, CANCEL, QUERY, BATCH, STOP and RESIZE first take what was submitted before them.
  * STATS, LIST, INFO and WHEELS do not, so a debugger disturbs nothing. read(2) returns -EOPNOTSUPP.
  * poll(2) reports POLLIN | POLLRDNORM while there are records, in the ring or waiting, and POLLERR
- * while HWTIMER_RING_BAD is set. Only one thread at a time may submit or take back, and only one
- * may read records. A signal handler counts as a thread. The program has to ensure that.
+ * while HWTIMER_RING_BAD is set. The program has to ensure that only one thread at a time submits or
+ * takes back, and only one reads records. A signal handler counts as a thread.
  *
- * A mapping is inherited by fork(2), like any shared memory, and cannot be enlarged by mremap(2).
- * mmap(2) returns -ENXIO without rings and beyond their size, and -EINVAL without MAP_SHARED.
+ * mmap(2) returns -ENXIO without rings and beyond their size, -EINVAL without MAP_SHARED, and
+ * -EACCES unless the file is open for reading and writing. A mapping is inherited by fork(2), like
+ * any shared memory, and cannot be enlarged by mremap(2).
  *
- * Rings need atomic 64-bit stores, which all 64-bit architectures have and, of the 32-bit ones, x86
- * and ARMv7; and caches without aliases, which some MIPS, ARM, SPARC and PA-RISC processors lack.
+ * Rings need atomic 64-bit stores: all 64-bit architectures have them and, of the 32-bit ones, x86
+ * and ARMv7. They also need caches without aliases, which some MIPS, ARM, SPARC and PA-RISC
+ * processors do not have.
  *
  * Nothing that a program writes to this memory harms others. If sq_tail - sq_head exceeds the
  * number of entries, the kernel stops taking entries; if cq_tail - cq_head does, it stops putting
- * records. (It uses its own copies of sq_head and cq_tail.) In both cases it sets HWTIMER_RING_BAD,
+ * records. (It uses its own copies of sq_head and cq_tail.) Either way it sets HWTIMER_RING_BAD,
  * and goes on when the index is right again. It reads sq_tail again only when it has taken all
  * entries that it saw before.
  *
  * io_uring
  * --------
  *
- * IORING_OP_READ reads like read(2), as IORING_OP_READ_MULTISHOT does (from Linux 6.7 on), and
+ * IORING_OP_READ and, from Linux 6.7 on, IORING_OP_READ_MULTISHOT read like read(2).
  * IORING_OP_POLL_ADD polls like poll(2); with IORING_POLL_ADD_MULTI each expiry is an edge. With
  * rings, only polls work: a read waits for an expiry, and then fails with -EOPNOTSUPP.
  *
@@ -271,8 +275,8 @@
  * @slots: own wheel: slots per level, rounded up to a power of two; shared wheel: 0. Out: the
  *	wheel's slots per level
  * @levels: own wheel: how many levels, up to 16; 0 means 1. Each slot of a level is as wide as the
- *	level below it. With HWTIMER_SETUP_GROW: how many to begin with. Shared wheel, which grows:
- *	0 or 1, which mean the same. Out: how many the wheel has now
+ *	level below it. With HWTIMER_SETUP_GROW: how many to begin with. Shared wheel, which adds
+ *	levels when needed: 0 or 1. Out: how many the wheel has now
  * @cap: how many timeouts may be live (pending, or with unread records) at once, up to 2^24;
  *	0 means 2^24. Out: the cap that applies
  *
@@ -322,7 +326,8 @@ struct hwtimer_setup {
  * @flags: HWTIMER_RELATIVE, or on CLOCK_REALTIME HWTIMER_CANCEL_ON_SET, or 0
  * @pad: 0
  * @time: deadline in ns, or with HWTIMER_RELATIVE the delay in ns. With a deadline in the past, or
- *	a delay of 0, it expires at the next tick; with one beyond the range of the wheel, never
+ *	a delay of 0, it expires at the next tick; with one that is out of the range of the wheel,
+ *	about 36 years from its creation, never
  * @user_data: is copied to the record
  * @id: identifies the timeout until it ends. Without rings: out: never 0, and never used again in
  *	this context. With rings: in: HWTIMER_ID() with a free index
@@ -349,13 +354,12 @@ struct hwtimer_setup {
  *		below the wheel's tick, and not 0; misfire or policy is not 0 although
  *		period is
  * -EAGAIN	the context has reached its cap
- * -EDQUOT	the user has reached the limit of timeouts, and this context has no free one: a
- *		context keeps the memory of timeouts that ended until HWTIMER_IOC_RESIZE gives it
- *		back, or the context is closed. Or the user's periodic timeouts would expire more
- *		often per second than allowed; with HWTIMER_MISFIRE_MAKE_UP, or misfire above the
- *		period, a timeout counts as if it expired at each tick. Or, for the first timeout,
- *		the user has reached the limit of shared wheels, one for each set of cgroups; a
- *		wheel counts until 0.2 s after its last context was freed
+ * -EDQUOT	the user has reached the limit of timeouts, and this context has no free one.
+ *		Timeouts that ended count until RESIZE gives their memory back, or the context is
+ *		closed. Or the user would exceed the limit of periodic expiries per second; with
+ *		HWTIMER_MISFIRE_MAKE_UP, or misfire above the period, a timeout counts as if it
+ *		expired at each tick. Or, for the first timeout, the user has reached the limit of
+ *		shared wheels; a wheel counts until 0.2 s after its last context was freed
  * -ESHUTDOWN	the context was stopped
  * -ENOMEM	no memory, or the cgroup has reached its limit; or, for the first timeout, the
  *		shared wheel cannot be created, for any reason
@@ -413,7 +417,7 @@ struct hwtimer_touch {
  * Unread records of a periodic timeout can still be read, and count as live until then.
  *
  * -EINVAL	unknown flag; pad is not 0
- * -ENOENT	no such timeout is pending. If it expired, its record is unread or has been read
+ * -ENOENT	no such timeout is pending. If it expired, there is, or was, a record to read
  */
 struct hwtimer_cancel {
 	__u32 flags;
@@ -610,7 +614,7 @@ struct hwtimer_info {
  * @flags: HWTIMER_WHEEL_F_SHARED, HWTIMER_WHEEL_F_OWN, or 0
  * @clockid: CLOCK_MONOTONIC (1) or CLOCK_BOOTTIME (7); the latter also if the context's clock is
  *	CLOCK_REALTIME
- * @driver: HWTIMER_WHEEL_DRIVER_KTHREAD or _HRTIMER
+ * @driver: what the worker is, which runs the callbacks: HWTIMER_WHEEL_DRIVER_KTHREAD or _HRTIMER
  * @state: HWTIMER_WHEEL_STATE_INIT, _STARTED or _SHUTDOWN
  * @slots: slots per level
  * @levels: levels in use
@@ -788,15 +792,16 @@ struct hwtimer_op {
  * @pad: 0
  *
  * Returns how many operations, counted from the first, were executed and have a result, 0 or an
- * error. The others had no effect. If the number is below count, a signal came, or the next
- * element is not readable or not writable; a call with the remaining elements tells which.
+ * error. The others had no effect. If the number is below count, a signal came, or the next element
+ * is not readable, not writable, or has a field that is not 0 and that this version does not know.
+ * A call with the remaining elements tells which.
  *
  * -EINVAL	unknown flag; pad is not 0; size is not valid, see "Versions";
  *		count is above 2^31 - 1
  * -EFAULT	the first element is not readable or not writable
  * -EINTR	a signal came before the first operation, and its handler has no SA_RESTART
  *
- * or -E2BIG if the first element has a field that this version does not know and that is not 0.
+ * or -E2BIG if it is the first element that has such a field.
  */
 struct hwtimer_batch {
 	__u32 flags;
@@ -877,20 +882,20 @@ struct hwtimer_rings {
 /**
  * struct hwtimer_ring - the beginning of a mapping of the rings
  * @sq_tail: written by the program: index of the next entry that it submits
- * @pad0: so that @sq_tail has a cache line of its own
+ * @pad0: fills a cache line of 64 bytes, so that @sq_tail shares it with nothing
  * @cq_head: written by the program: index of the next record that it reads
- * @pad1: so that @cq_head has a cache line of its own
- * @sq_head: written by the kernel, like all that follow: the program may reuse entries before this
- *	index: they were taken, and with HWTIMER_RINGS_NO_BARRIERS also confirmed
+ * @pad1: likewise for @cq_head
+ * @sq_head: written by the kernel, like all that follow: the program may reuse the places of the
+ *	entries before this index. The kernel has taken them, and they cannot be taken back any more
  * @cq_tail: index of the next record that the kernel puts
  * @flags: HWTIMER_RING_*
  * @pad2: 0
- * @sleep_until: the kernel polls before this time, in ns on the context's clock; see above
+ * @sleep_until: the kernel polls before this time, in ns on the context's clock; see above. To be
+ *	read by one 64-bit access
  * @sq_claimed: the kernel has not read entries from this index on
  * @pad3: 0
- * @relaxed_until: with HWTIMER_RINGS_NO_BARRIERS: deadlines from this time on need no kick, and no
- *	barrier to know that; see above. In ns on the context's clock. Like @sleep_until, to be read
- *	by one 64-bit access
+ * @relaxed_until: with HWTIMER_RINGS_NO_BARRIERS: a time, like @sleep_until. Deadlines from then on
+ *	need no kick, and no full barrier to know that; see above
  * @pad4: fills the cache line; later versions may use it for new fields
  */
 struct hwtimer_ring {
@@ -919,8 +924,8 @@ struct hwtimer_ring {
  * @flags: HWTIMER_SQE_QUIET, or 0
  * @id: the timeout, HWTIMER_ID()
  * @time: deadline in ns on the context's clock; HWTIMER_OP_CANCEL: 0
- * @user_data: HWTIMER_OP_SCHEDULE: is copied to the records of the timeout. All: is copied to
- *	the record of a failure
+ * @user_data: is copied to the record of a failure; HWTIMER_OP_SCHEDULE: to all records of the
+ *	timeout
  *
  * Errors are those of the ioctls; also -EINVAL: unknown op; unknown flag; time of a
  * HWTIMER_OP_CANCEL is not 0; -E2BIG: a field that this version does not know is not 0.
@@ -977,11 +982,11 @@ struct hwtimer_uring_cmd {
  * shrinks only to just above the last of these.
  *
  * A context without rings gets timeouts as it needs them, so this only gives back memory that is
- * not in use, and keeps at least this many timeouts. Memory consists of pages of 63 timeouts. A
- * timeout in use keeps its page, so more may remain. 32-bit kernels give nothing back here.
+ * not in use, and keeps at least this many timeouts. Memory is given back in pages of 63 timeouts.
+ * A timeout in use keeps its page, so more may remain. 32-bit kernels give nothing back here.
  *
- * The wheel may still hold cancelled timeouts in that memory. So it is freed, and the user is
- * uncharged, a moment later; a call that would exceed the user's limit waits for that.
+ * The memory is freed, and the user uncharged, a moment later, because the wheel may still hold
+ * cancelled timeouts in it. A call that would exceed the user's limit waits for that.
  *
  * -EINVAL	unknown flag; timeouts is above 2^24
  * -EDQUOT	the user would exceed the limit of timeouts
