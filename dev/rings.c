@@ -29,13 +29,13 @@
  * Without this flag the program executes a full barrier between sq_tail and sleep_until, and one
  * between an entry's NOP and sq_claimed. With it, the program leaves out the second one, and the
  * first one for deadlines from relaxed_until on. Instead, the kernel waits for RCU grace periods,
- * by polling. Like MEMBARRIER_CMD_GLOBAL of membarrier(2), this relies on a grace period to act as a
- * full barrier on each CPU, at some time between its start and its end: it interrupts a CPU in user
- * mode or in a guest, and to become idle, or to switch tasks, is a full barrier anyway. This holds
- * for all programs that have mapped the rings. (If context tracking tells RCU that a CPU is in user
- * mode, as with nohz_full, it is not interrupted, so the flag is refused then.) So if a load of the
- * program misses what the kernel wrote before a grace period, then after it the kernel sees the
- * program's stores before that load.
+ * by polling. Like MEMBARRIER_CMD_GLOBAL of membarrier(2), this relies on a grace period to act as
+ * a full barrier on each CPU, at some time between its start and its end: it interrupts a CPU in
+ * user mode or in a guest, and to become idle, or to switch tasks, is a full barrier anyway. This
+ * holds for all programs that have mapped the rings. (If context tracking tells RCU that a CPU is
+ * in user mode, as with nohz_full, it is not interrupted, so the flag is refused then.) So if a
+ * load of the program misses what the kernel wrote before a grace period, then after it the kernel
+ * sees the program's stores before that load.
  *
  *	an entry is taken	The kernel executes an entry at once. If the program has taken it
  *	back			back, and the kernel has missed the NOP, a timeout is pending that

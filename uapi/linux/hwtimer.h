@@ -195,10 +195,10 @@
  *    entry may count as submitted a moment later. For an earlier one the program goes on as above,
  *    with the full barrier
  *
- * In return, no thread, of whatever process, may call ENTER or another ioctl that takes submissions,
- * but for STOP, while another one submits or takes back. Entries keep their places until the kernel
- * is sure that they were not taken back, so sq_head moves on some time after they were taken, or
- * with the next of these ioctls.
+ * In return, no thread, of whatever process, may call ENTER or another ioctl that takes
+ * submissions, but for STOP, while another one submits or takes back. Entries keep their places
+ * until the kernel is sure that they were not taken back, so sq_head moves on some time after they
+ * were taken, or with the next of these ioctls.
  *
  * An operation that fails becomes a record of kind HWTIMER_FAILED with the error, unless it had
  * HWTIMER_SQE_QUIET. While there is no room for that record, this entry and those behind it wait.
@@ -213,8 +213,8 @@
  * SCHEDULE, TOUCH, CANCEL, QUERY, BATCH, STOP and RESIZE first take what was submitted before them.
  * STATS, LIST, INFO and WHEELS do not, so a debugger disturbs nothing. read(2) returns -EOPNOTSUPP.
  * poll(2) reports POLLIN | POLLRDNORM while there are records, in the ring or waiting, and POLLERR
- * while HWTIMER_RING_BAD is set. The program has to ensure that only one thread at a time submits or
- * takes back, and only one reads records. A signal handler counts as a thread.
+ * while HWTIMER_RING_BAD is set. The program has to ensure that only one thread at a time submits
+ * or takes back, and only one reads records. A signal handler counts as a thread.
  *
  * mmap(2) returns -ENXIO without rings and beyond their size, -EINVAL without MAP_SHARED, and
  * -EACCES unless the file is open for reading and writing. A mapping is inherited by fork(2), like
