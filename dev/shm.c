@@ -179,6 +179,7 @@ bool hwtimer_shm_submitted(const struct hwtimer_shm *pair, u32 *tail)
 {
 	/* Pairs with the program's release, after it wrote entries. */
 	*tail = smp_load_acquire(&pair->shared->sq_tail);
+	hwtimer_step();
 	return *tail - pair->sq_head <= pair->sq_mask + 1;
 }
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_submitted);

@@ -2530,7 +2530,11 @@ TEST(many_threads)
 
 	ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &limit));
 	for (round = 0; round < 2; round++) {
-		h = MUST_OPEN(HWTIMER_OPEN_THREADS);
+		char device[] = HWT_DEVICE;
+
+		h = MUST_OPEN(HWTIMER_OPEN_THREADS, .device = device);
+		/* The library has a copy. */
+		device[0] = 0;
 		files = open_files();
 		low = (struct rlimit){ dup(0) + (round ? 0 : 100), limit.rlim_max };
 		close(low.rlim_cur - (round ? 0 : 100));
