@@ -44,6 +44,7 @@ static struct program {
 	struct hwtimer_ring	*shared;
 	struct hwtimer_driven	*driven;
 	u64			tick;
+	u32			first;
 	unsigned int		kicks;
 	/* by slot: time of submission, or 0 if the slot is free */
 	u64			since[SLOTS];
@@ -60,6 +61,7 @@ struct wheel_param {
 	const char		*desc;
 	bool			own;
 	u32			flags;
+	u32			first;	/* the first index of the submission ring */
 };
 
 static const struct wheel_param wheel_params[] = {
@@ -74,6 +76,7 @@ KUNIT_ARRAY_PARAM_DESC(wheel, wheel_params, desc);
 static const struct wheel_param relaxed_params[] = {
 	{ "shared wheel", .flags = HWTIMER_RINGS_NO_BARRIERS },
 	{ "own wheel", .own = true, .flags = HWTIMER_RINGS_NO_BARRIERS },
+	{ "indexes wrap", .flags = HWTIMER_RINGS_NO_BARRIERS, .first = -2U },
 };
 
 KUNIT_ARRAY_PARAM_DESC(relaxed, relaxed_params, desc);
@@ -142,6 +145,21 @@ static u64 now(const struct program *p)
 	return hwtimer_wheel_now(&p->driven->wheel);
 }
 
+/* Let the indexes of the submission ring begin at p->first. Nobody uses them yet. */
+static void set_first(struct program *p)
+{
+	struct ctx_rings *r = p->rings;
+
+	r->mark = p->first;
+	r->claimed = p->first;
+	r->confirmed = p->first;
+	r->grace_end = p->first;
+	r->pair.sq_head = p->first;
+	p->shared->sq_claimed = p->first;
+	p->shared->sq_head = p->first;
+	p->shared->sq_tail = p->first;
+}
+
 static struct program *begin(struct kunit *test)
 {
 	const struct wheel_param *param = test->param_value;
@@ -169,6 +187,8 @@ static struct program *begin(struct kunit *test)
 	p->shared = p->rings->pair.shared;
 	p->driven = to_driven(ctx->wheel);
 	p->tick = hwtimer_wheel_tick_ns(ctx->wheel);
+	p->first = param->first;
+	set_first(p);
 	/* no poll is scheduled yet */
 	KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, p->shared->sleep_until);
 	KUNIT_EXPECT_EQ(test, HWTIMER_RING_IDLE, p->shared->relaxed_until);
@@ -550,11 +570,11 @@ static void executed_and_taken_back(struct kunit *test)
 		submit(p, i, far);
 	KUNIT_EXPECT_EQ(test, 1, p->kicks);
 	await_taken(p);
-	KUNIT_EXPECT_EQ(test, 1U, p->shared->sq_head);
+	KUNIT_EXPECT_EQ(test, p->first + 1, p->shared->sq_head);
 	KUNIT_EXPECT_EQ(test, 4ULL, stats(p).pending);
-	take_back(p, 2);
+	take_back(p, p->first + 2);
 	nap(SEC);
-	KUNIT_EXPECT_EQ(test, 4U, p->shared->sq_head);
+	KUNIT_EXPECT_EQ(test, p->first + 4, p->shared->sq_head);
 	s = stats(p);
 	KUNIT_EXPECT_EQ(test, 3ULL, s.pending);
 	KUNIT_EXPECT_EQ(test, 4ULL, s.scheduled);
@@ -567,17 +587,17 @@ static void beyond_the_end(struct kunit *test)
 {
 	struct program *p = begin_polled(test);
 	u64 far = now(p) + 1000 * SEC;
-	u32 i;
+	u32 tail, i;
 
-	while (p->shared->sq_tail < SLOTS - 2)
+	while ((tail = p->shared->sq_tail) % SLOTS != SLOTS - 2)
 		put(p, HWTIMER_OP_NOP, 0, 0);
 	doorbell(p);
 	for (i = 1; i <= 4; i++)
 		submit(p, i, far);
 	await_taken(p);
-	take_back(p, SLOTS + 1);
+	take_back(p, tail + 3);
 	nap(SEC);
-	KUNIT_EXPECT_EQ(test, SLOTS + 2U, p->shared->sq_head);
+	KUNIT_EXPECT_EQ(test, tail + 4, p->shared->sq_head);
 	KUNIT_EXPECT_EQ(test, 4ULL, stats(p).pending);
 	KUNIT_EXPECT_EQ(test, 1ULL, stats(p).cancelled);
 	end(p);
@@ -590,7 +610,7 @@ static void not_taken_back(struct kunit *test)
 	u64 far = now(p) + 1000 * SEC;
 	struct hwtimer_schedule arg = { .time = far, .id = HWTIMER_ID(3, 1) };
 
-	take_back(p, 0);
+	take_back(p, p->first);
 	KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_SCHEDULE, &arg));
 	submit(p, 1, far);
 	put(p, HWTIMER_OP_NOP, 0, 0);
@@ -599,7 +619,7 @@ static void not_taken_back(struct kunit *test)
 	put_id(p, HWTIMER_OP_SCHEDULE, HWTIMER_ID(0, 2), far);
 	await_taken(p);
 	nap(SEC);
-	KUNIT_EXPECT_EQ(test, 6U, p->shared->sq_head);
+	KUNIT_EXPECT_EQ(test, p->first + 6, p->shared->sq_head);
 	KUNIT_EXPECT_EQ(test, 3ULL, stats(p).pending);
 	KUNIT_EXPECT_EQ(test, 0ULL, stats(p).cancelled);
 	KUNIT_EXPECT_EQ(test, -EEXIST, hwtimer_shm_record(&p->rings->pair, 0)->error);
@@ -619,7 +639,7 @@ static void nop_with_an_id(struct kunit *test)
 	put_id(p, HWTIMER_OP_SCHEDULE, HWTIMER_ID(3, 2), arg.time);
 	/* The expiry takes both entries. */
 	nap(SEC);
-	KUNIT_EXPECT_EQ(test, 2U, p->rings->pair.sq_head);
+	KUNIT_EXPECT_EQ(test, p->first + 2, p->rings->pair.sq_head);
 	KUNIT_EXPECT_EQ(test, -EEXIST, hwtimer_shm_record(&p->rings->pair, 0)->error);
 	KUNIT_EXPECT_EQ(test, 1ULL, stats(p).pending);
 	KUNIT_EXPECT_EQ(test, 0ULL, stats(p).cancelled);
@@ -637,10 +657,10 @@ static void failed_and_taken_back(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_SCHEDULE, &soon));
 	put_id(p, HWTIMER_OP_SCHEDULE, arg.id, arg.time);
 	await_taken(p);
-	take_back(p, 0);
+	take_back(p, p->first);
 	nap(SEC);
 	KUNIT_EXPECT_EQ(test, -EEXIST, hwtimer_shm_record(&p->rings->pair, 0)->error);
-	KUNIT_EXPECT_EQ(test, 1U, p->shared->sq_head);
+	KUNIT_EXPECT_EQ(test, p->first + 1, p->shared->sq_head);
 	KUNIT_EXPECT_EQ(test, 1ULL, stats(p).pending);
 	end(p);
 }
@@ -659,7 +679,7 @@ static void another_taken_back(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_SCHEDULE, &soon));
 	put_id(p, HWTIMER_OP_SCHEDULE, HWTIMER_ID(5, 1), arg.time);
 	await_taken(p);
-	take_back(p, 0);
+	take_back(p, p->first);
 	put_id(p, HWTIMER_OP_SCHEDULE, HWTIMER_ID(5, 1), arg.time);
 	put_id(p, HWTIMER_OP_SCHEDULE, HWTIMER_ID(3, 2), arg.time);
 	await_taken(p);
@@ -739,9 +759,9 @@ static void doorbell_confirms(struct kunit *test)
 	submit(p, 2, far);
 	await_taken(p);
 	submit(p, 3, far);
-	take_back(p, 1);
+	take_back(p, p->first + 1);
 	doorbell(p);
-	KUNIT_EXPECT_EQ(test, 4U, p->shared->sq_head);
+	KUNIT_EXPECT_EQ(test, p->first + 4, p->shared->sq_head);
 	KUNIT_EXPECT_EQ(test, 3ULL, stats(p).pending);
 	KUNIT_EXPECT_EQ(test, 1ULL, stats(p).cancelled);
 	end(p);
