@@ -114,7 +114,7 @@ struct hwtimer_options {
  * struct hwtimer_event - a timeout expired, or hwtimer_stop() or a setting of the clock ended it
  * @id: the timeout; a periodic one goes on
  * @user_data: as scheduled
- * @deadline_ns: its deadline, on the handle's clock
+ * @deadline_ns: its deadline, on the handle's clock; periodic: that of the last expiry
  * @fired_ns: when it expired in the kernel or, after a touch, perhaps in the library
  * @overruns: periodic: how many more expiries and missed deadlines this event stands for. With
  *	rings, if the completion ring is full because nobody waits for events, one event stands for
