@@ -29,7 +29,7 @@
  *
  * A handle begins small, and takes memory as timeouts are scheduled; a touch or cancel needs none.
  * hwtimer_wait() gives memory back if less than a quarter of it was used for some seconds.
- * Functions that return int return 0 (or more, where noted) or -errno, which is -EBADFD if the
+ * Functions that return int return 0 (or more, where noted) or -errno; -EBADFD means that the
  * program has damaged the rings. One thread at a time may use a handle, unless it was opened with
  * HWTIMER_OPEN_THREADS. A thread that is cancelled by pthread_cancel(3) in one of these functions
  * ends only in hwtimer_wait(), while there are no events. A signal handler may call none of them.
