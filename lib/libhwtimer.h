@@ -29,7 +29,7 @@
  *
  * A handle begins small, and takes memory as timeouts are scheduled; a touch or cancel needs none.
  * hwtimer_wait() gives memory back if less than a quarter of it was used for some seconds.
- * Functions that return int return 0 (or more, where noted) or -errno, which is -EBADFD if the
+ * Functions that return int return 0 (or more, where noted) or -errno; -EBADFD means that the
  * program has damaged the rings. One thread at a time may use a handle, unless it was opened with
  * HWTIMER_OPEN_THREADS. A thread that is cancelled by pthread_cancel(3) in one of these functions
  * ends only in hwtimer_wait(), while there are no events. A signal handler may call none of them.
@@ -114,7 +114,7 @@ struct hwtimer_options {
  * struct hwtimer_event - a timeout expired, or hwtimer_stop() or a setting of the clock ended it
  * @id: the timeout; a periodic one goes on
  * @user_data: as scheduled
- * @deadline_ns: its deadline, on the handle's clock
+ * @deadline_ns: its deadline, on the handle's clock; periodic: that of the last expiry
  * @fired_ns: when it expired in the kernel or, after a touch, perhaps in the library
  * @overruns: periodic: how many more expiries and missed deadlines this event stands for. With
  *	rings, if the completion ring is full because nobody waits for events, one event stands for

@@ -25,7 +25,7 @@
  * it finds that another scheduler took over, it kills these commands.
  *
  * Due times are on the wall clock, or on PostgreSQL's, timeouts on CLOCK_MONOTONIC. If the wall
- * clock is set, or the machine was suspended, a timerfd(2) becomes readable; PostgreSQL's clock is
+ * clock is set, or the machine was suspended, a timerfd becomes readable; PostgreSQL's clock is
  * compared in each transaction. Then all timeouts are touched. No run starts before the clock shows
  * its due time. If the clock is set forward, the due times that it skips are late. If it is set
  * back, due times that have rows are not repeated: jobs wait until the clock has caught up.

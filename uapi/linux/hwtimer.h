@@ -8,11 +8,12 @@
  * HWTIMER_IOC_SCHEDULE, and so on.
  *
  * Times are ns on the context's clock, which is CLOCK_MONOTONIC unless SETUP says otherwise. A
- * timeout expires at the first tick of its wheel at or after its deadline: never early, and late by
- * at most a tick plus the time the machine takes to run the wheel's thread. While the machine is
- * suspended, CLOCK_MONOTONIC stands still, and so do its timeouts. CLOCK_BOOTTIME goes on, and
- * timeouts that become due meanwhile expire after the resume. Neither clock wakes the machine. On
- * these two clocks,
+ * context uses a timing wheel, whose thread expires timeouts at ticks, 1 ms apart by default. A
+ * timeout expires at the first tick at or after its deadline: never early, and late by at most a
+ * tick plus the time the machine takes to run the thread. While the machine is suspended,
+ * CLOCK_MONOTONIC stands still, and so do its timeouts. CLOCK_BOOTTIME goes on, and timeouts that
+ * become due meanwhile expire after the resume. Neither clock wakes the machine. On these two
+ * clocks,
  *
  *  - absolute times, given or reported, are those of one time namespace: that of the task that
  *    called SETUP or, without SETUP, opened the file. Who uses the file later makes no difference
@@ -351,8 +352,7 @@ struct hwtimer_setup {
  *
  * -EINVAL	unknown flag; HWTIMER_CANCEL_ON_SET with HWTIMER_RELATIVE, or not on
  *		CLOCK_REALTIME; pad or pad2 is not 0; unknown policy; period or misfire is
- *		below the wheel's tick, and not 0; misfire or policy is not 0 although
- *		period is
+ *		below the wheel's tick, and not 0; period is 0, but misfire or policy is not
  * -EAGAIN	the context has reached its cap
  * -EDQUOT	the user has reached the limit of timeouts, and this context has no free one.
  *		Timeouts that ended count until RESIZE gives their memory back, or the context is
@@ -475,7 +475,7 @@ struct hwtimer_stop {
  * struct hwtimer_stats - the counters of a context
  * @flags: 0
  * @pad: 0
- * @now: the context's clock, in ns
+ * @now: the time on the context's clock, in ns
  * @scheduled: timeouts scheduled; a periodic timeout counts again at each expiry
  * @touched: deadlines changed
  * @cancelled: timeouts cancelled
@@ -536,7 +536,7 @@ struct hwtimer_list {
 };
 
 /* hwtimer_info.features */
-#define HWTIMER_FEATURE_RINGS	0x00000001U	/* HWTIMER_IOC_RINGS does not return -EOPNOTSUPP */
+#define HWTIMER_FEATURE_RINGS	0x00000001U	/* HWTIMER_IOC_RINGS, with rings_flags */
 #define HWTIMER_FEATURE_URING	0x00000002U	/* ioctls by IORING_OP_URING_CMD */
 #define HWTIMER_FEATURE_WHEELS	0x00000004U	/* HWTIMER_IOC_WHEELS exists */
 #define HWTIMER_FEATURE_RESIZE	0x00000008U	/* HWTIMER_IOC_RESIZE exists */
