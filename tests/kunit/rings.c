@@ -402,7 +402,7 @@ static void cancel_in_poll(void)
 	put(p, HWTIMER_OP_CANCEL, 1, 0);
 	p->silent = true;
 	while (now(p) <= p->deadline[1])
-		udelay(100);
+		udelay(9);
 }
 
 /* A cancel that is submitted before the deadline comes before the expiry, also during a poll. */
@@ -416,7 +416,8 @@ static void cancelled_during_poll(struct kunit *test)
 		p = begin(test);
 		p->n = ++n;
 		submit(p, 0, now(p) + 1000 * SEC);
-		p->deadline[1] = arg.time = p->rings->poll_at + 2 * p->tick;
+		arg.time = p->rings->poll_at + 2 * p->tick;
+		p->deadline[1] = arg.time;
 		KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_SCHEDULE, &arg));
 		WRITE_ONCE(hwtimer_step_hook, cancel_in_poll);
 		nap(POLL_NS + 2 * p->tick);
