@@ -765,6 +765,20 @@ static int submit(struct hwtimer *h, uint32_t op, uint32_t flags, const struct t
 }
 
 /*
+ * Read one of the kernel's times by a single access: half of a new value, and half of an old one,
+ * may be too early. A 32-bit program whose processor has no such access kicks for any deadline.
+ */
+static uint64_t load_time(const __u64 *time)
+{
+#if __GCC_ATOMIC_LLONG_LOCK_FREE == 2
+	return __atomic_load_n(time, __ATOMIC_RELAXED);
+#else
+	(void)time;
+	return HWTIMER_RING_IDLE;
+#endif
+}
+
+/*
  * Kick the kernel if its next poll is too late for an entry that was submitted. Errors are not
  * returned: the entries are in the ring, and the kernel will take them later.
  */
@@ -775,13 +789,13 @@ static void kick_kernel(struct hwtimer *h)
 	if (soonest == HWTIMER_NEVER)
 		return;
 	h->soonest = HWTIMER_NEVER;
-	/* Single accesses, also in 32-bit programs. The first comes after the store to sq_tail. */
+	/* The first access comes after the store to sq_tail. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	if (h->relaxed && soonest >= __atomic_load_n(&h->ring->relaxed_until, __ATOMIC_RELAXED))
+	if (h->relaxed && soonest >= load_time(&h->ring->relaxed_until))
 		return;
 	/* Pairs with the kernel's between sleep_until and its last read of sq_tail. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (soonest < __atomic_load_n(&h->ring->sleep_until, __ATOMIC_RELAXED))
+	if (soonest < load_time(&h->ring->sleep_until))
 		drain(h, 0);
 }
 

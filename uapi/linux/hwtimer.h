@@ -223,7 +223,8 @@
  *
  * Rings need atomic 64-bit stores: all 64-bit architectures have them and, of the 32-bit ones, x86
  * and ARMv7. They also need caches without aliases, which some MIPS, ARM, SPARC and PA-RISC
- * processors do not have.
+ * processors do not have. A 32-bit program that cannot read 64 bits by one access takes sleep_until
+ * and relaxed_until for HWTIMER_RING_IDLE.
  *
  * Nothing that a program writes to this memory harms others. If sq_tail - sq_head exceeds the
  * number of entries, the kernel stops taking entries; if cq_tail - cq_head does, it stops putting
