@@ -8,6 +8,7 @@
  * runs, so lateness counts from the boundary of a tick.
  */
 #include <kunit/test.h>
+#include <linux/delay.h>
 #include <linux/err.h>
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -370,6 +371,45 @@ static void during_poll(struct kunit *test)
 	KUNIT_EXPECT_GT(test, silent, 3);
 }
 
+/* The step hook: cancel timeout 1 during a poll, which then goes on until its deadline. */
+static void cancel_in_poll(void)
+{
+	struct program *p = &program;
+
+	if (current != p->driven->task ||
+	    READ_ONCE(p->driven->wheel.running) != &p->rings->poll || ++p->step != p->n)
+		return;
+	put(p, HWTIMER_OP_CANCEL, 1, 0);
+	p->silent = true;
+	while (now(p) <= p->deadline[1])
+		mdelay(1);
+}
+
+/* A cancel that is submitted before the deadline comes before the expiry, also during a poll. */
+static void cancelled_during_poll(struct kunit *test)
+{
+	struct hwtimer_schedule arg = { .id = HWTIMER_ID(1, 1) };
+	unsigned int n = 0;
+	struct program *p;
+
+	do {
+		p = begin(test);
+		p->n = ++n;
+		submit(p, 0, now(p) + 1000 * SEC);
+		arg.time = p->rings->poll_at + 2 * p->tick;
+		p->deadline[1] = arg.time;
+		KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_SCHEDULE, &arg));
+		WRITE_ONCE(hwtimer_step_hook, cancel_in_poll);
+		nap(POLL_NS + 2 * p->tick);
+		WRITE_ONCE(hwtimer_step_hook, NULL);
+		nap(SEC);
+		KUNIT_EXPECT_EQ_MSG(test, !p->silent, p->shared->cq_tail, "step %u", n);
+		end(p);
+	} while (p->step >= n && n < 100);
+	kunit_info(test, "%u steps\n", n);
+	KUNIT_EXPECT_GT(test, n, 3);
+}
+
 /* The step hook: touch timeout 1 while its callback is about to run, or has just run. */
 static void touch_in_expiry(void)
 {
@@ -726,6 +766,7 @@ static struct kunit_case rings_cases[] = {
 #ifdef CONFIG_UML
 	KUNIT_CASE_PARAM(during_poll, wheel_gen_params),
 	KUNIT_CASE_PARAM(before_callback, wheel_gen_params),
+	KUNIT_CASE_PARAM(cancelled_during_poll, wheel_gen_params),
 #endif
 	KUNIT_CASE_PARAM(executed_and_taken_back, relaxed_gen_params),
 	KUNIT_CASE_PARAM(beyond_the_end, relaxed_gen_params),
