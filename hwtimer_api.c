@@ -451,6 +451,7 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_pending);
  */
 u64 hwtimer_wheel_now(const struct hwtimer_wheel *wheel)
 {
+	hwtimer_step();
 	return hwtimer_clock_ns(to_driven(wheel));
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_now);

@@ -390,4 +390,5 @@ void hwtimer_dev_exit(void)
 	hwtimer_clock_exit();
 	/* This frees all closed contexts that are left. */
 	hwtimer_shared_exit();
+	hwtimer_user_exit();
 }

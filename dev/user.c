@@ -107,6 +107,16 @@ static int order(struct rb_node *a, const struct rb_node *b)
 	return x->parent < y->parent ? -1 : x->parent > y->parent;
 }
 
+/**
+ * hwtimer_user_exit - check that each reference to a user was dropped
+ *
+ * No file is open, and no shared wheel is left.
+ */
+void hwtimer_user_exit(void)
+{
+	WARN_ON(!RB_EMPTY_ROOT(&users));
+}
+
 /* Find or make a user, and its parents. Recurses at most 33 times, as deep as namespaces nest. */
 static struct hwtimer_user *get(const struct user_namespace *ns, kuid_t uid)
 {

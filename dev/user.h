@@ -55,5 +55,6 @@ void hwtimer_user_closed(struct hwtimer_user *user);
 void hwtimer_user_uses(struct hwtimer_user *user, struct hwtimer_use *use, u64 wheel);
 u64 hwtimer_user_next_wheel(struct hwtimer_user *user, u64 from);
 void hwtimer_user_show(struct seq_file *m, const struct hwtimer_user *user);
+void hwtimer_user_exit(void);
 
 #endif /* DEV_USER_H */

@@ -402,7 +402,7 @@ static void cancel_in_poll(void)
 	put(p, HWTIMER_OP_CANCEL, 1, 0);
 	p->silent = true;
 	while (now(p) <= p->deadline[1])
-		udelay(9);
+		mdelay(1);
 }
 
 /* A cancel that is submitted before the deadline comes before the expiry, also during a poll. */
@@ -428,6 +428,29 @@ static void cancelled_during_poll(struct kunit *test)
 	} while (p->step >= n && n < 100);
 	kunit_info(test, "%u steps\n", n);
 	KUNIT_EXPECT_GT(test, n, 3);
+}
+
+/* The step hook: submit whenever there is room, even while the worker takes entries. */
+static void keep_submitting(void)
+{
+	struct program *p = &program;
+
+	if (current == p->driven->task && p->shared->sq_tail - p->shared->sq_head < SLOTS)
+		put(p, HWTIMER_OP_NOP, 0, 0);
+}
+
+/* A program that keeps submitting does not keep its timeouts from expiring. */
+static void while_submitting(struct kunit *test)
+{
+	struct program *p = begin(test);
+
+	submit(p, 1, now(p) + 100 * MS);
+	WRITE_ONCE(hwtimer_step_hook, keep_submitting);
+	nap(SEC);
+	WRITE_ONCE(hwtimer_step_hook, NULL);
+	KUNIT_EXPECT_LT(test, 2U * SLOTS, p->rings->pair.sq_head);
+	KUNIT_EXPECT_EQ(test, 1U, p->shared->cq_tail);
+	end(p);
 }
 
 /* The step hook: touch timeout 1 while its callback is about to run, or has just run. */
@@ -855,6 +878,7 @@ static struct kunit_case rings_cases[] = {
 	KUNIT_CASE_PARAM(on_time, wheel_gen_params),
 #ifdef CONFIG_UML
 	KUNIT_CASE_PARAM(during_poll, wheel_gen_params),
+	KUNIT_CASE_PARAM(while_submitting, wheel_gen_params),
 	KUNIT_CASE_PARAM(before_callback, wheel_gen_params),
 	KUNIT_CASE_PARAM(full_before_last_record, wheel_gen_params),
 	KUNIT_CASE_PARAM(cancelled_during_poll, wheel_gen_params),
