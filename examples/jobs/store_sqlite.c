@@ -234,6 +234,9 @@ static void open_file(const char *path, bool create)
 			     strerror(sqlite3_system_errno(db)));
 		failed();
 	}
+	/* Such a database, as by "" or ":memory:", would be gone when this process ends. */
+	if (!*(sqlite3_db_filename(db, "main") ?: ""))
+		errx(1, "'%s' is not the name of a file", path);
 	if (sqlite3_db_readonly(db, "main"))
 		errx(1, "%s: no right to write to it", path);
 	sqlite3_busy_timeout(db, BUSY_MS);

@@ -724,6 +724,9 @@ TEST_F(jobs, says_what_is_wrong)
 	FAIL(1, "db: No such file", "db", "list");
 	FAIL(1, "db: No such file", "db", "run");
 	FAIL(1, "No such file", "no/such/db", "add", "a", "--every", "1s", "--", "true");
+	FAIL(1, "'' is not the name of a file", "", "add", "a", "--every", "1s", "--", "true");
+	FAIL(1, "not the name of a file", ":memory:", "add", "a", "--every", "1s", "--", "true");
+	FAIL(1, "not the name", "file:a?mode=memory", "add", "a", "--every", "1s", "--", "true");
 	FAIL(1, "directory", ".", "add", "a", "--every", "1s", "--", "true");
 	if (system("echo what >text"))
 		die("echo: %s", strerror(errno));
