@@ -17,11 +17,13 @@
 #include <ctype.h>
 #include <err.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sched.h"
 
@@ -313,10 +315,27 @@ static void run(const char *path, int argc, char **argv)
 	sched_run(&sched);
 }
 
+/*
+ * If the standard descriptors are closed, no file or socket may get their numbers, and our output.
+ * Writes to them still fail.
+ */
+static void occupy_standard(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDONLY);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd < 0)
+		err(1, "/dev/null");
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	const char *path, *command;
 
+	occupy_standard();
 	if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
 		fputs(usage, stdout);
 		return EXIT_SUCCESS;
