@@ -542,6 +542,23 @@ def few_sessions(store):
         assert 0 < peak <= MODULE.READERS, peak
 
 
+def slow_clients(store):
+    """Many clients that send a byte now and then only delay others."""
+    with Web(store.name) as web, contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(web.address.split(":")))
+                for _ in range(MODULE.CLIENTS + 8)]
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            page, threads = pool.submit(web.ask, "/"), 0
+            while not page.done():
+                for client in slow:
+                    with contextlib.suppress(ConnectionError):
+                        client.send(b"G")
+                threads = max(threads, len(os.listdir(f"/proc/{web.process.pid}/task")))
+                time.sleep(0.1)
+        assert page.result()[0] == 200
+        assert MODULE.CLIENTS < threads <= MODULE.CLIENTS + 1, threads
+
+
 def owners_are_shown(store):
     now = time.time_ns()
     for name, lease in (("here:1", now + 1000 * S), ("there:<2>", START)):
@@ -612,7 +629,7 @@ TESTS = [jobs_are_shown, due_next_is_shown, log_is_shown, filters, job_is_shown,
          bad_parameters, only_reads, headers_protect, structure, database_is_away, long_queries_end,
          zones, pages_are_stable, equal_due_times, other_version]
 POSTGRES_TESTS = [owners_are_shown, no_postgres, few_sessions]
-SQLITE_TESTS = [no_database_of_jobs, starts, names_in_other_bytes]
+SQLITE_TESTS = [no_database_of_jobs, starts, names_in_other_bytes, slow_clients]
 
 def run(tests):
     """Run (name, function, store) of each test."""
