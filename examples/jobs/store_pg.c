@@ -73,6 +73,9 @@
 	" WHERE state = 'planned' ORDER BY due"
 
 static const char *const queries[QUERIES] = {
+	/* An array: with IN, the planner may choose to read the whole table. */
+	[TRIM] = "DELETE FROM run WHERE id = ANY (ARRAY(SELECT id FROM run WHERE job = $1"
+		" AND due < $2 AND state NOT IN ('planned', 'started') ORDER BY due LIMIT $3))",
 	/* Jobs with planned runs that nobody has are left to EACH_ORPHAN. */
 	[FIRST_DUE] = "WITH due AS MATERIALIZED (SELECT id FROM job WHERE next <= $1 AND (owner = "
 		ME " OR owner IS NULL AND NOT EXISTS " PLANNED_RUNS ")"
