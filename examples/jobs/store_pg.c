@@ -88,9 +88,13 @@ static const char *const queries[QUERIES] = {
 	/* The row is interrupted if another scheduler took over the job while the command ran. */
 	[ENDED] = "UPDATE run SET state = $1, ended = now_ns(), took = $2, status = $3"
 		" WHERE id = $4 AND state IN ('planned', 'started')",
-	/* Mark those whose leases have ended, until BURY. */
+	/*
+	 * Mark those whose leases have ended, until BURY. The clock may have been set since this
+	 * scheduler renewed its own.
+	 */
 	[TAKE_OVER] = "UPDATE scheduler SET lease = 0 WHERE id IN"
-		" (SELECT id FROM scheduler WHERE lease <= now_ns() FOR UPDATE SKIP LOCKED)",
+		" (SELECT id FROM scheduler WHERE lease <= now_ns() AND id <> " ME
+		"	FOR UPDATE SKIP LOCKED)",
 	[INTERRUPT] = "UPDATE run SET state = 'interrupted', ended = now_ns()"
 		" WHERE state = 'started' AND job IN (SELECT job.id FROM job"
 		" JOIN scheduler ON owner = scheduler.id WHERE lease = 0)",
