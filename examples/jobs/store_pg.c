@@ -57,6 +57,7 @@
 #define LEASE_MIN	(600 * NS_PER_MS)
 /* PostgreSQL's timeouts have 31 bits, for ms. */
 #define LEASE_MAX	(18 * 86400 * NS_PER_S)
+#define CONNECT_S	"5"
 /* How long a program that is no scheduler may leave a transaction open. */
 #define IDLE_MS		"5000"
 #define PLANNED_RUNS	"(SELECT FROM run WHERE job = job.id AND state = 'planned')"
@@ -182,13 +183,13 @@ static __s64 patience_end(void)
 	return *me ? clock_ns(CLOCK_BOOTTIME) + lease / 2 : INT64_MAX;
 }
 
-/* Wait for the socket. Returns false after @end. */
+/* Wait for the socket. Returns false after @end, by CLOCK_BOOTTIME. */
 static bool await(short events, __s64 end)
 {
 	struct pollfd fd = { .fd = PQsocket(conn), .events = events };
 	__s64 left;
 
-	/* Not ready before: libpq would wait for ever for a connection that is not made. */
+	/* In steps: while the machine is suspended, the time of poll(2) stands still. */
 	do {
 		left = (end - clock_ns(CLOCK_BOOTTIME)) / NS_PER_MS;
 		if (left < 0)
@@ -406,25 +407,25 @@ static bool owned(void)
 	return conn && clock_ns(CLOCK_BOOTTIME) < lease_end;
 }
 
-/* Connect, without reading anything. Returns false if that failed, except at the first time. */
+/*
+ * Connect, without reading anything. Returns false if that failed, except at the first time. Each
+ * host and each of its addresses has CONNECT_S, and so has a peer that vanishes later.
+ */
 static bool dial(void)
 {
-	const char *const keywords[] = { "dbname", "fallback_application_name", NULL };
-	const char *const values[] = { database, "jobs", NULL };
-	PostgresPollingStatusType status = PGRES_POLLING_WRITING;
-	__s64 end = patience_end();
+	/* What the conninfo says comes later, and wins. */
+	const char *const keywords[] = {
+		"connect_timeout", "tcp_user_timeout", "keepalives_idle", "keepalives_interval",
+		"keepalives_count", "dbname", "fallback_application_name", NULL
+	};
+	const char *const values[] = {
+		getenv("PGCONNECT_TIMEOUT") ?: CONNECT_S, CONNECT_S "000", CONNECT_S, "1",
+		CONNECT_S, database, "jobs", NULL
+	};
 
-	conn = PQconnectStartParams(keywords, values, true);
+	conn = PQconnectdbParams(keywords, values, true);
 	if (!conn)
-		err(1, "PQconnectStart");
-	while (PQstatus(conn) != CONNECTION_BAD && status != PGRES_POLLING_OK &&
-	       status != PGRES_POLLING_FAILED) {
-		if (!await(status == PGRES_POLLING_READING ? POLLIN : POLLOUT, end)) {
-			lost("no connection");
-			return false;
-		}
-		status = PQconnectPoll(conn);
-	}
+		err(1, "PQconnectdb");
 	if (PQstatus(conn) != CONNECTION_OK) {
 		lost(PQerrorMessage(conn));
 		return false;
