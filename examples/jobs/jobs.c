@@ -198,7 +198,10 @@ static void trim(const char *path, const char *age)
 	store_trim(store_now() - ns);
 }
 
-/* Print @text from the database. Control characters, which terminals obey, become "?", as in ls. */
+/*
+ * Print @text from the database. Control characters, which terminals obey, become "?", as in ls;
+ * those above 0x7f are known by their UTF-8.
+ */
 static void show_text(int width, const char *text)
 {
 	char *copy = strdup(text), *c;
@@ -208,6 +211,8 @@ static void show_text(int width, const char *text)
 	for (c = copy; *c; c++)
 		if (iscntrl((unsigned char)*c))
 			*c = '?';
+		else if (*c == '\302' && (c[1] & 0xe0) == 0x80)
+			*c = c[1] = '?';
 	printf("%-*s ", width, copy);
 	free(copy);
 }

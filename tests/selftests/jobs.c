@@ -766,6 +766,11 @@ TEST_F(jobs, says_what_is_wrong)
 	RUN(0, "db", "list");
 	EXPECT_NE(NULL, strstr(read_file("out"), "\nc?]0; "));
 	RUN(0, "db", "remove", "c\33]0;");
+	/* The same as one character, and others that begin and end alike. */
+	ADD("c\302\2350;\302\240\303\235", "--every", "1s", "--", "true");
+	RUN(0, "db", "list");
+	EXPECT_NE(NULL, strstr(read_file("out"), "\nc??0;\302\240\303\235 "));
+	RUN(0, "db", "remove", "c\302\2350;\302\240\303\235");
 	sql("PRAGMA user_version = 2");
 	FAIL(1, "db: these tables were made by another version", "db", "list");
 	FAIL(1, "another version", "db", "add", "c", "--every", "1s", "--", "true");
