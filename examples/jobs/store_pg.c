@@ -362,12 +362,13 @@ static __s64 now(void)
 static void begin(void)
 {
 	__s64 sent = clock_ns(CLOCK_BOOTTIME), time;
-	char sql[224];
+	char sql[320];
 
 	if (writing || !conn)
 		return;
 	snprintf(sql, sizeof(sql), BEGIN "UPDATE scheduler SET lease = now_ns() + %lld"
-		 " WHERE id = '%s' RETURNING now_ns()", lease, me);
+		 " WHERE id = '%s' RETURNING CASE current_setting('jobs.scheduler', true)"
+		 " WHEN '%s' THEN now_ns() ELSE 0 END", lease, me, me);
 	time = ask(*me ? sql : BEGIN "SELECT now_ns() FROM scheduler ORDER BY id FOR UPDATE",
 		   NEVER);
 	writing = conn;
@@ -378,6 +379,9 @@ static void begin(void)
 		lost("another scheduler took over");
 		return;
 	}
+	/* Its queries would take another scheduler's jobs for its own. */
+	if (!time)
+		errx(1, "PostgreSQL: this session has others' settings: a pooler must pool sessions");
 	clock_offset = time - clock_ns(CLOCK_MONOTONIC);
 	lease_end = sent + lease;
 }
