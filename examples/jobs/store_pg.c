@@ -64,12 +64,12 @@
 
 /*
  * Claim jobs with planned runs that meet a condition, and return the runs. They are few enough for
- * one lease. The scheduler's own jobs, whose commands run, come first.
+ * one lease. The scheduler's own jobs, whose commands run, come first; there are at most 800.
  */
-#define CLAIM_PLANNED(condition)						\
+#define CLAIM_PLANNED(condition, most)						\
 	"WITH mine AS (UPDATE job SET owner = " ME " WHERE id IN"		\
 	"	(SELECT id FROM job WHERE (" condition ") AND EXISTS " PLANNED_RUNS	\
-	"		ORDER BY owner, id LIMIT 256 FOR UPDATE SKIP LOCKED) RETURNING id)" \
+	"		ORDER BY owner, id LIMIT " most " FOR UPDATE SKIP LOCKED) RETURNING id)" \
 	" SELECT run.id, run.job, due FROM run JOIN mine ON mine.id = run.job"	\
 	" WHERE state = 'planned' ORDER BY due"
 
@@ -109,8 +109,8 @@ static const char *const queries[QUERIES] = {
 		"			WHERE r.job = job.id AND state = 'planned'))"
 		"	FOR UPDATE SKIP LOCKED)",
 	[RELEASE] = "UPDATE job SET owner = NULL WHERE id = $1 AND owner = " ME,
-	[EACH_PLANNED] = CLAIM_PLANNED("owner IS NULL OR owner = " ME),
-	[EACH_ORPHAN] = CLAIM_PLANNED("owner IS NULL"),
+	[EACH_PLANNED] = CLAIM_PLANNED("owner IS NULL OR owner = " ME, "1024"),
+	[EACH_ORPHAN] = CLAIM_PLANNED("owner IS NULL", "256"),
 	[EACH_RUN] = "SELECT name, due, until, cause, state, lane, started, took, status"
 		" FROM run JOIN job ON job.id = run.job"
 		" WHERE CAST($1 AS text) IS NULL OR name = $1 ORDER BY due, run.id",
