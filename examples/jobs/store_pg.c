@@ -381,7 +381,7 @@ static void begin(void)
 	}
 	/* Its queries would take another scheduler's jobs for its own. */
 	if (!time)
-		errx(1, "PostgreSQL: this session has others' settings: a pooler must pool sessions");
+		errx(1, "PostgreSQL: another session's settings: a pooler must pool sessions");
 	clock_offset = time - clock_ns(CLOCK_MONOTONIC);
 	lease_end = sent + lease;
 }
