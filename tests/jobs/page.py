@@ -628,6 +628,8 @@ def no_postgres(store):
         with Web(f"{store.name} {change}") as web:
             text = web.page("/", 503).text
             assert words in text, text
+    with Web(store.name, PGOPTIONS="-c search_path=none") as web:
+        assert "no database of jobs" in web.page("/", 503).text
     done = subprocess.run([PROGRAM, "host=x y=z"], capture_output=True, text=True, timeout=30)
     assert done.returncode == 1 and 'invalid connection option "y"' in done.stderr, done.stderr
     done = subprocess.run([PROGRAM, "postgresql://me:secret@host/jobs?x=y"], capture_output=True,
