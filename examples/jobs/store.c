@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "store_db.h"
 
@@ -158,12 +159,14 @@ void store_add(const struct job_row *job, char *const *argv)
 
 static void trim_job(__s64 job, __s64 before)
 {
-	int deleted;
-
-	do {
+	for (;;) {
 		db->begin();
-		deleted = write_row(query(TRIM, "nnn", job, before, TRIM_MAX));
-	} while (store_commit() && deleted == TRIM_MAX);
+		if (write_row(query(TRIM, "nnn", job, before, TRIM_MAX)) < TRIM_MAX)
+			break;
+		store_commit();
+		usleep(LET_OTHERS_MS * 1000);
+	}
+	store_commit();
 }
 
 bool store_remove(const char *name)

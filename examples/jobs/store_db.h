@@ -21,6 +21,12 @@ struct value {
 	__s64		number;
 };
 
+/*
+ * How long a program that writes again and again leaves the database to others: SQLite has no queue
+ * for its lock, so they poll.
+ */
+#define LET_OTHERS_MS	20
+
 #define PARAMETERS_MAX	6
 
 /* Whoever changes the tables of either database changes this, and VERSION in jobs_web. */
