@@ -17,11 +17,13 @@
 #include <ctype.h>
 #include <err.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sched.h"
 
@@ -196,7 +198,10 @@ static void trim(const char *path, const char *age)
 	store_trim(store_now() - ns);
 }
 
-/* Print @text from the database. Control characters, which terminals obey, become "?", as in ls. */
+/*
+ * Print @text from the database. Control characters, which terminals obey, become "?", as in ls;
+ * those above 0x7f are known by their UTF-8.
+ */
 static void show_text(int width, const char *text)
 {
 	char *copy = strdup(text), *c;
@@ -206,6 +211,8 @@ static void show_text(int width, const char *text)
 	for (c = copy; *c; c++)
 		if (iscntrl((unsigned char)*c))
 			*c = '?';
+		else if (*c == '\302' && (c[1] & 0xe0) == 0x80)
+			*c = c[1] = '?';
 	printf("%-*s ", width, copy);
 	free(copy);
 }
@@ -313,10 +320,27 @@ static void run(const char *path, int argc, char **argv)
 	sched_run(&sched);
 }
 
+/*
+ * If the standard descriptors are closed, no file or socket may get their numbers, and our output.
+ * Writes to them still fail.
+ */
+static void occupy_standard(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDONLY);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd < 0)
+		err(1, "/dev/null");
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	const char *path, *command;
 
+	occupy_standard();
 	if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
 		fputs(usage, stdout);
 		return EXIT_SUCCESS;

@@ -156,9 +156,12 @@ static void __attribute__((noreturn)) be_child(const struct job *job, pid_t sche
 	setpgid(0, 0);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
 	close(STDIN_FILENO);
 	open("/dev/null", O_RDONLY);
 	snprintf(due, sizeof(due), "%lld", job->running->due);
+	/* The scheduler's, not the command's. */
+	unsetenv("PGPASSWORD");
 	setenv("JOBS_NAME", job->name, 1);
 	setenv("JOBS_DUE", due, 1);
 	execvp(job->argv[0], job->argv);

@@ -448,6 +448,8 @@ static void open_all(const struct sched_options *options)
 	open_timers(options->device);
 	/* If SIGCHLD were ignored, there would be no children to wait for. */
 	signal(SIGCHLD, SIG_DFL);
+	/* Messages that nobody reads must not end the scheduler. */
+	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);

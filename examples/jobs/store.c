@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 #include <err.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "store_db.h"
 
@@ -19,10 +21,12 @@ static const char *const common[QUERIES] = {
 	[ADD] = "INSERT INTO job (name, cron, every, misfire, block, next)"
 		" VALUES ($1, $2, $3, $4, $5, $6) RETURNING id",
 	[ADD_ARGUMENT] = "INSERT INTO argument VALUES ($1, $2, $3)",
-	[REMOVE] = "DELETE FROM job WHERE name = $1",
-	[TRIM] = "DELETE FROM run WHERE id IN (SELECT id FROM run WHERE due < $1"
-		" AND state NOT IN ('planned', 'started') ORDER BY id LIMIT $2)",
-	[HAS] = "SELECT 1 FROM job WHERE name = $1",
+	[REMOVE] = "DELETE FROM job WHERE id = $1",
+	/* By an index: reads no rows that stay, except the open ones. */
+	[TRIM] = "DELETE FROM run WHERE id IN (SELECT id FROM run WHERE job = $1 AND due < $2"
+		" AND state NOT IN ('planned', 'started') ORDER BY due LIMIT $3)",
+	[HAS] = "SELECT id FROM job WHERE name = $1",
+	[NEXT_ID] = "SELECT min(id) FROM job WHERE id > $1",
 	[JOB] = "SELECT " JOB_COLUMNS " FROM job WHERE id = $1",
 	[EACH_JOB] = "SELECT " JOB_COLUMNS " FROM job ORDER BY name",
 	[ARGV] = "SELECT value FROM argument WHERE job = $1 ORDER BY position",
@@ -153,20 +157,36 @@ void store_add(const struct job_row *job, char *const *argv)
 		write_row(query(ADD_ARGUMENT, "nns", id, i, argv[i]));
 }
 
+static void trim_job(__s64 job, __s64 before)
+{
+	for (;;) {
+		db->begin();
+		if (write_row(query(TRIM, "nnn", job, before, TRIM_MAX)) < TRIM_MAX)
+			break;
+		store_commit();
+		usleep(LET_OTHERS_MS * 1000);
+	}
+	store_commit();
+}
+
 bool store_remove(const char *name)
 {
+	__s64 job = one_number(query(HAS, "s", name));
+
+	if (!job)
+		return false;
+	/* Few rows are left for the last transaction. */
+	trim_job(job, INT64_MAX);
 	db->begin();
-	return write_row(query(REMOVE, "s", name));
+	return write_row(query(REMOVE, "n", job));
 }
 
 void store_trim(__s64 before)
 {
-	int deleted;
+	__s64 job = 0;
 
-	do {
-		db->begin();
-		deleted = write_row(query(TRIM, "nn", before, TRIM_MAX));
-	} while (store_commit() && deleted == TRIM_MAX);
+	while ((job = one_number(query(NEXT_ID, "n", job))) != NEVER)
+		trim_job(job, before);
 }
 
 bool store_has(const char *name)

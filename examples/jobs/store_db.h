@@ -10,7 +10,7 @@
 #include "store.h"
 
 enum query {
-	ADD, ADD_ARGUMENT, REMOVE, TRIM, HAS, FIRST_DUE, JOB, EACH_JOB, ARGV,
+	ADD, ADD_ARGUMENT, REMOVE, TRIM, HAS, NEXT_ID, FIRST_DUE, JOB, EACH_JOB, ARGV,
 	PLAN, MISSED, NEXT, STARTED, ENDED, SLOW_RUNS, TAKE_OVER, INTERRUPT, TOO_LATE, BURY,
 	RELEASE, EACH_PLANNED, EACH_ORPHAN, EACH_RUN, QUERIES
 };
@@ -20,6 +20,12 @@ struct value {
 	const char	*string;
 	__s64		number;
 };
+
+/*
+ * How long a program that writes again and again leaves the database to others: SQLite has no queue
+ * for its lock, so they poll.
+ */
+#define LET_OTHERS_MS	20
 
 #define PARAMETERS_MAX	6
 

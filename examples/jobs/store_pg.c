@@ -57,22 +57,26 @@
 #define LEASE_MIN	(600 * NS_PER_MS)
 /* PostgreSQL's timeouts have 31 bits, for ms. */
 #define LEASE_MAX	(18 * 86400 * NS_PER_S)
+#define CONNECT_S	"5"
 /* How long a program that is no scheduler may leave a transaction open. */
 #define IDLE_MS		"5000"
 #define PLANNED_RUNS	"(SELECT FROM run WHERE job = job.id AND state = 'planned')"
 
 /*
  * Claim jobs with planned runs that meet a condition, and return the runs. They are few enough for
- * one lease. The scheduler's own jobs, whose commands run, come first.
+ * one lease. The scheduler's own jobs, whose commands run, come first; there are at most 800.
  */
-#define CLAIM_PLANNED(condition)						\
+#define CLAIM_PLANNED(condition, most)						\
 	"WITH mine AS (UPDATE job SET owner = " ME " WHERE id IN"		\
 	"	(SELECT id FROM job WHERE (" condition ") AND EXISTS " PLANNED_RUNS	\
-	"		ORDER BY owner, id LIMIT 256 FOR UPDATE SKIP LOCKED) RETURNING id)" \
+	"		ORDER BY owner, id LIMIT " most " FOR UPDATE SKIP LOCKED) RETURNING id)" \
 	" SELECT run.id, run.job, due FROM run JOIN mine ON mine.id = run.job"	\
 	" WHERE state = 'planned' ORDER BY due"
 
 static const char *const queries[QUERIES] = {
+	/* An array: with IN, the planner may choose to read the whole table. */
+	[TRIM] = "DELETE FROM run WHERE id = ANY (ARRAY(SELECT id FROM run WHERE job = $1"
+		" AND due < $2 AND state NOT IN ('planned', 'started') ORDER BY due LIMIT $3))",
 	/* Jobs with planned runs that nobody has are left to EACH_ORPHAN. */
 	[FIRST_DUE] = "WITH due AS MATERIALIZED (SELECT id FROM job WHERE next <= $1 AND (owner = "
 		ME " OR owner IS NULL AND NOT EXISTS " PLANNED_RUNS ")"
@@ -85,9 +89,13 @@ static const char *const queries[QUERIES] = {
 	/* The row is interrupted if another scheduler took over the job while the command ran. */
 	[ENDED] = "UPDATE run SET state = $1, ended = now_ns(), took = $2, status = $3"
 		" WHERE id = $4 AND state IN ('planned', 'started')",
-	/* Mark those whose leases have ended, until BURY. */
+	/*
+	 * Mark those whose leases have ended, until BURY. The clock may have been set since this
+	 * scheduler renewed its own.
+	 */
 	[TAKE_OVER] = "UPDATE scheduler SET lease = 0 WHERE id IN"
-		" (SELECT id FROM scheduler WHERE lease <= now_ns() FOR UPDATE SKIP LOCKED)",
+		" (SELECT id FROM scheduler WHERE lease <= now_ns() AND id <> " ME
+		"	FOR UPDATE SKIP LOCKED)",
 	[INTERRUPT] = "UPDATE run SET state = 'interrupted', ended = now_ns()"
 		" WHERE state = 'started' AND job IN (SELECT job.id FROM job"
 		" JOIN scheduler ON owner = scheduler.id WHERE lease = 0)",
@@ -101,8 +109,8 @@ static const char *const queries[QUERIES] = {
 		"			WHERE r.job = job.id AND state = 'planned'))"
 		"	FOR UPDATE SKIP LOCKED)",
 	[RELEASE] = "UPDATE job SET owner = NULL WHERE id = $1 AND owner = " ME,
-	[EACH_PLANNED] = CLAIM_PLANNED("owner IS NULL OR owner = " ME),
-	[EACH_ORPHAN] = CLAIM_PLANNED("owner IS NULL"),
+	[EACH_PLANNED] = CLAIM_PLANNED("owner IS NULL OR owner = " ME, "1024"),
+	[EACH_ORPHAN] = CLAIM_PLANNED("owner IS NULL", "256"),
 	[EACH_RUN] = "SELECT name, due, until, cause, state, lane, started, took, status"
 		" FROM run JOIN job ON job.id = run.job"
 		" WHERE CAST($1 AS text) IS NULL OR name = $1 ORDER BY due, run.id",
@@ -175,13 +183,13 @@ static __s64 patience_end(void)
 	return *me ? clock_ns(CLOCK_BOOTTIME) + lease / 2 : INT64_MAX;
 }
 
-/* Wait for the socket. Returns false after @end. */
+/* Wait for the socket. Returns false after @end, by CLOCK_BOOTTIME. */
 static bool await(short events, __s64 end)
 {
 	struct pollfd fd = { .fd = PQsocket(conn), .events = events };
 	__s64 left;
 
-	/* Not ready before: libpq would wait for ever for a connection that is not made. */
+	/* In steps: while the machine is suspended, the time of poll(2) stands still. */
 	do {
 		left = (end - clock_ns(CLOCK_BOOTTIME)) / NS_PER_MS;
 		if (left < 0)
@@ -354,12 +362,13 @@ static __s64 now(void)
 static void begin(void)
 {
 	__s64 sent = clock_ns(CLOCK_BOOTTIME), time;
-	char sql[224];
+	char sql[320];
 
 	if (writing || !conn)
 		return;
 	snprintf(sql, sizeof(sql), BEGIN "UPDATE scheduler SET lease = now_ns() + %lld"
-		 " WHERE id = '%s' RETURNING now_ns()", lease, me);
+		 " WHERE id = '%s' RETURNING CASE current_setting('jobs.scheduler', true)"
+		 " WHEN '%s' THEN now_ns() ELSE 0 END", lease, me, me);
 	time = ask(*me ? sql : BEGIN "SELECT now_ns() FROM scheduler ORDER BY id FOR UPDATE",
 		   NEVER);
 	writing = conn;
@@ -370,6 +379,9 @@ static void begin(void)
 		lost("another scheduler took over");
 		return;
 	}
+	/* Its queries would take another scheduler's jobs for its own. */
+	if (!time)
+		errx(1, "PostgreSQL: another session's settings: a pooler must pool sessions");
 	clock_offset = time - clock_ns(CLOCK_MONOTONIC);
 	lease_end = sent + lease;
 }
@@ -399,25 +411,25 @@ static bool owned(void)
 	return conn && clock_ns(CLOCK_BOOTTIME) < lease_end;
 }
 
-/* Connect, without reading anything. Returns false if that failed, except at the first time. */
+/*
+ * Connect, without reading anything. Returns false if that failed, except at the first time. Each
+ * host and each of its addresses has CONNECT_S, and so has a peer that vanishes later.
+ */
 static bool dial(void)
 {
-	const char *const keywords[] = { "dbname", "fallback_application_name", NULL };
-	const char *const values[] = { database, "jobs", NULL };
-	PostgresPollingStatusType status = PGRES_POLLING_WRITING;
-	__s64 end = patience_end();
+	/* What the conninfo says comes later, and wins. */
+	const char *const keywords[] = {
+		"connect_timeout", "tcp_user_timeout", "keepalives_idle", "keepalives_interval",
+		"keepalives_count", "dbname", "fallback_application_name", NULL
+	};
+	const char *const values[] = {
+		getenv("PGCONNECT_TIMEOUT") ?: CONNECT_S, CONNECT_S "000", CONNECT_S, "1",
+		CONNECT_S, database, "jobs", NULL
+	};
 
-	conn = PQconnectStartParams(keywords, values, true);
+	conn = PQconnectdbParams(keywords, values, true);
 	if (!conn)
-		err(1, "PQconnectStart");
-	while (PQstatus(conn) != CONNECTION_BAD && status != PGRES_POLLING_OK &&
-	       status != PGRES_POLLING_FAILED) {
-		if (!await(status == PGRES_POLLING_READING ? POLLIN : POLLOUT, end)) {
-			lost("no connection");
-			return false;
-		}
-		status = PQconnectPoll(conn);
-	}
+		err(1, "PQconnectdb");
 	if (PQstatus(conn) != CONNECTION_OK) {
 		lost(PQerrorMessage(conn));
 		return false;

@@ -16,6 +16,7 @@
 #define APPLICATION_ID	"1785684595"
 /* No process locks the database for longer. */
 #define BUSY_MS		60000
+#define POLL_MS		(LET_OTHERS_MS / 4)
 
 /*
  * Times are ns since 1970, by the wall clock. AUTOINCREMENT, so that ids are not used again: the
@@ -207,6 +208,13 @@ static void sql_now(sqlite3_context *context, int n __attribute__((unused)),
 	sqlite3_result_int64(context, wall_now());
 }
 
+/* More often than SQLite does by itself: see LET_OTHERS_MS. */
+static int poll_lock(void *none __attribute__((unused)), int polls)
+{
+	sqlite3_sleep(POLL_MS);
+	return polls < BUSY_MS / POLL_MS;
+}
+
 /* Wait here, because SQLite does not wait if another process does the same. */
 static void go_to_wal(void)
 {
@@ -234,9 +242,12 @@ static void open_file(const char *path, bool create)
 			     strerror(sqlite3_system_errno(db)));
 		failed();
 	}
+	/* Such a database, as by "" or ":memory:", would be gone when this process ends. */
+	if (!*(sqlite3_db_filename(db, "main") ?: ""))
+		errx(1, "'%s' is not the name of a file", path);
 	if (sqlite3_db_readonly(db, "main"))
 		errx(1, "%s: no right to write to it", path);
-	sqlite3_busy_timeout(db, BUSY_MS);
+	sqlite3_busy_handler(db, poll_lock, NULL);
 	if (sqlite3_create_function(db, "now_ns", 0, SQLITE_UTF8, NULL, sql_now, NULL, NULL))
 		failed();
 	if (ask("PRAGMA application_id") != atoi(APPLICATION_ID)) {

@@ -542,6 +542,55 @@ def few_sessions(store):
         assert 0 < peak <= MODULE.READERS, peak
 
 
+def pages_read_few_rows(store):
+    """However many runs are planned."""
+    def count(sql, *values):
+        rows = db(sql, *values)
+        counts.append(len(rows))
+        return rows
+
+    store.sql("INSERT INTO run (job, due, until, cause, state) WITH RECURSIVE n (i) AS "
+              "(SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) "
+              "SELECT job.id, i, i + 1, 'due', 'planned' FROM job, n WHERE name = 'many00'")
+    counts, reader = [], MODULE.store_of(store.name)
+    with reader.open() as db:
+        page = Page(MODULE.jobs_page(reader, count, ""))
+    store.sql("DELETE FROM run WHERE due <= 5000")
+    assert page.rows_of("Due next")[0]["Job"] == "many00" and max(counts) <= 100, counts
+
+
+def slow_pages_end(store):
+    """Each of their queries may be quick."""
+    MODULE.QUERY_S = 1
+    try:
+        with MODULE.store_of(store.name).open() as db:
+            for _ in range(10):
+                db("SELECT pg_sleep(0.3)")
+    except MODULE.Problem as problem:
+        assert problem.status == 503 and "takes longer than" in str(problem), problem
+        return
+    finally:
+        MODULE.QUERY_S = 5
+    raise AssertionError("the page was not ended")
+
+
+def slow_clients(store):
+    """Many clients that send a byte now and then only delay others."""
+    with Web(store.name) as web, contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(web.address.split(":")))
+                for _ in range(MODULE.CLIENTS + 8)]
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            page, threads = pool.submit(web.ask, "/"), 0
+            while not page.done():
+                for client in slow:
+                    with contextlib.suppress(ConnectionError):
+                        client.send(b"G")
+                threads = max(threads, len(os.listdir(f"/proc/{web.process.pid}/task")))
+                time.sleep(0.1)
+        assert page.result()[0] == 200
+        assert MODULE.CLIENTS < threads <= MODULE.CLIENTS + 1, threads
+
+
 def owners_are_shown(store):
     now = time.time_ns()
     for name, lease in (("here:1", now + 1000 * S), ("there:<2>", START)):
@@ -579,8 +628,13 @@ def no_postgres(store):
         with Web(f"{store.name} {change}") as web:
             text = web.page("/", 503).text
             assert words in text, text
+    with Web(store.name, PGOPTIONS="-c search_path=none") as web:
+        assert "no database of jobs" in web.page("/", 503).text
     done = subprocess.run([PROGRAM, "host=x y=z"], capture_output=True, text=True, timeout=30)
     assert done.returncode == 1 and 'invalid connection option "y"' in done.stderr, done.stderr
+    done = subprocess.run([PROGRAM, "postgresql://me:secret@host/jobs?x=y"], capture_output=True,
+                          text=True, timeout=30)
+    assert done.returncode == 1 and '"x"' in done.stderr and "secret" not in done.stderr, done.stderr
 
 
 def names_in_other_bytes(store):
@@ -610,9 +664,9 @@ def starts(store):
 
 TESTS = [jobs_are_shown, due_next_is_shown, log_is_shown, filters, job_is_shown, names_are_escaped,
          bad_parameters, only_reads, headers_protect, structure, database_is_away, long_queries_end,
-         zones, pages_are_stable, equal_due_times, other_version]
-POSTGRES_TESTS = [owners_are_shown, no_postgres, few_sessions]
-SQLITE_TESTS = [no_database_of_jobs, starts, names_in_other_bytes]
+         zones, pages_read_few_rows, pages_are_stable, equal_due_times, other_version]
+POSTGRES_TESTS = [owners_are_shown, no_postgres, few_sessions, slow_pages_end]
+SQLITE_TESTS = [no_database_of_jobs, starts, names_in_other_bytes, slow_clients]
 
 def run(tests):
     """Run (name, function, store) of each test."""

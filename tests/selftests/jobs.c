@@ -316,14 +316,17 @@ TEST_F(jobs, tells_how_commands_end)
 	ADD("three", "--every", "1h", "--first", "0s", SHELL("exit 3"));
 	ADD("killed", "--every", "1h", "--first", "0s", SHELL("kill -USR1 $$"));
 	ADD("none", "--every", "1h", "--first", "0s", "--", "/no/such/command");
+	ADD("secret", "--every", "1h", "--first", "0s", SHELL("exit ${PGPASSWORD:-4}"));
 	ADD("words", "--every", "1h", "--first", "0s", "--", "sh", "-c",
 	    "[ \"$1\" = \"two  words\" ] && [ -z \"$2\" ] && exit 7", "sh", "two  words", "");
+	setenv("PGPASSWORD", "5", 1);
 	START();
-	await(COUNT("state = 'done'") == 4);
+	await(COUNT("state = 'done'") == 5);
 	EXPECT_EQ(3, sql("SELECT status FROM run JOIN job ON job.id = job WHERE name = 'three'"));
 	EXPECT_EQ(128 + SIGUSR1,
 		  sql("SELECT status FROM run JOIN job ON job.id = job WHERE name = 'killed'"));
 	EXPECT_EQ(127, sql("SELECT status FROM run JOIN job ON job.id = job WHERE name = 'none'"));
+	EXPECT_EQ(4, sql("SELECT status FROM run JOIN job ON job.id = job WHERE name = 'secret'"));
 	EXPECT_EQ(7, sql("SELECT status FROM run JOIN job ON job.id = job WHERE name = 'words'"));
 	EXPECT_NE(NULL, strstr(read_file("scheduler.err"), "/no/such/command"));
 	STOP();
@@ -341,6 +344,29 @@ TEST_F(jobs, who_ignored_children)
 			       ARGS("db", "run"));
 	await(COUNT("state = 'done'") >= 2);
 	STOP();
+}
+
+static void lose_reader(void)
+{
+	int ends[2];
+
+	if (pipe(ends) || dup2(ends[1], STDOUT_FILENO) < 0)
+		_exit(97);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+TEST_F(jobs, whose_output_nobody_reads)
+{
+	ADD("a", "--every", "100ms", SHELL("kill -PIPE $$"));
+	scheduler = start_jobs(lose_reader, "scheduler.out", "scheduler.err",
+			       ARGS("db", "run"));
+	await(COUNT("state = 'done'") >= 2);
+	EXPECT_EQ(1, end_scheduler(SIGTERM));
+	EXPECT_NE(NULL, strstr(read_file("scheduler.err"), "standard output"));
+	check_books(_metadata);
+	/* Commands do not ignore the signal. */
+	EXPECT_EQ(0, COUNT("state = 'done' AND status <> %d", 128 + SIGPIPE));
 }
 
 static void be_traced(void)
@@ -724,6 +750,9 @@ TEST_F(jobs, says_what_is_wrong)
 	FAIL(1, "db: No such file", "db", "list");
 	FAIL(1, "db: No such file", "db", "run");
 	FAIL(1, "No such file", "no/such/db", "add", "a", "--every", "1s", "--", "true");
+	FAIL(1, "'' is not the name of a file", "", "add", "a", "--every", "1s", "--", "true");
+	FAIL(1, "not the name of a file", ":memory:", "add", "a", "--every", "1s", "--", "true");
+	FAIL(1, "not the name", "file:a?mode=memory", "add", "a", "--every", "1s", "--", "true");
 	FAIL(1, "directory", ".", "add", "a", "--every", "1s", "--", "true");
 	if (system("echo what >text"))
 		die("echo: %s", strerror(errno));
@@ -737,6 +766,11 @@ TEST_F(jobs, says_what_is_wrong)
 	RUN(0, "db", "list");
 	EXPECT_NE(NULL, strstr(read_file("out"), "\nc?]0; "));
 	RUN(0, "db", "remove", "c\33]0;");
+	/* The same as one character, and others that begin and end alike. */
+	ADD("c\302\2350;\302\240\303\235", "--every", "1s", "--", "true");
+	RUN(0, "db", "list");
+	EXPECT_NE(NULL, strstr(read_file("out"), "\nc??0;\302\240\303\235 "));
+	RUN(0, "db", "remove", "c\302\2350;\302\240\303\235");
 	sql("PRAGMA user_version = 2");
 	FAIL(1, "db: these tables were made by another version", "db", "list");
 	FAIL(1, "another version", "db", "add", "c", "--every", "1s", "--", "true");
