@@ -885,6 +885,7 @@ static pid_t subordinate(int answer, int *go)
 {
 	pid_t pid = must_fork();
 	int fd, i;
+	bool refused;
 	char c;
 
 	if (pid)
@@ -899,6 +900,11 @@ static pid_t subordinate(int answer, int *go)
 		must_schedule(fd, FAR, i);
 	expect(5, must_fdinfo(fd, "user_timeouts"));
 	expect(1, write(answer, "t", 1));
+	/* What the owner of the namespace has no room for is not charged here, either. */
+	expect(1, read(go[0], &c, 1));
+	refused = hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL) == -EDQUOT &&
+		  must_fdinfo(fd, "user_timeouts") == 5;
+	expect(1, write(answer, refused ? "r" : "n", 1));
 	pause();
 	_exit(1);
 }
@@ -933,6 +939,9 @@ TEST_F(context, user_namespaces)
 		for (i = 0; i < 5; i++)
 			must_schedule(fd, FAR, i);
 		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+		expect(1, write(go[1], "g", 1));
+		expect(1, read(answer[0], &c, 1));
+		expect('r', c);
 	}
 	/* The same uid outside the namespace is another user. */
 	in_child(fork_as(USER_B)) {
