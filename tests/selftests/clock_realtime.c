@@ -232,6 +232,25 @@ TEST_F(clock, sentinel)
 	EXPECT_EQ(HWTIMER_EXPIRED, rec.kind);
 }
 
+/* Each context is told, also when there are more than are told at a time. */
+TEST_F(clock, many_contexts)
+{
+	struct hwtimer_record rec;
+	unsigned int i;
+	int fds[70];
+
+	for (i = 0; i < ARRAY_SIZE(fds); i++) {
+		fds[i] = open_clock();
+		must_arm_at(fds[i], HWTIMER_CANCEL_ON_SET, HWTIMER_NEVER, i);
+	}
+	must_step(HOUR);
+	for (i = 0; i < ARRAY_SIZE(fds); i++) {
+		ASSERT_EQ(1, hwt_collect(fds[i], &rec, 1));
+		EXPECT_RECORD(&rec, HWTIMER_CLOCK_SET, i, HWTIMER_NEVER);
+		close(fds[i]);
+	}
+}
+
 /* As soon as the clock has been set, CANCEL and TOUCH fail, and a new sentinel stays. */
 TEST_F(clock, sentinel_at_once)
 {

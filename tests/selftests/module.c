@@ -101,6 +101,7 @@ TEST_F(module, loads_again)
 TEST_F(module, parameters)
 {
 	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC };
+	struct hwtimer_record rec;
 	int fd;
 
 	must_unload(MODULE);
@@ -109,6 +110,14 @@ TEST_F(module, parameters)
 	ASSERT_EQ(0, hwt_setup(fd, &setup));
 	EXPECT_EQ(5000000, setup.tick_ns);
 	EXPECT_EQ(128, setup.slots);
+	close(fd);
+	must_unload(MODULE);
+
+	/* Wheels with one slot cannot grow. */
+	ASSERT_EQ(0, load(MODULE, "slots=1"));
+	fd = must_open(0);
+	must_schedule(fd, 20 * NSEC_PER_MSEC, 1);
+	EXPECT_EQ(1, hwt_read(fd, &rec, 1));
 	close(fd);
 	must_unload(MODULE);
 

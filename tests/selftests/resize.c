@@ -348,9 +348,11 @@ TEST(realtime_memory)
 		};
 		struct ring *r;
 		unsigned int i;
+		__u64 before;
 		int fd;
 
 		enter_group(GROUP);
+		must_have_pages();
 		for (i = 0; i < TIMES; i++) {
 			fd = must_open(0);
 			expect(0, hwt_setup(fd, &setup));
@@ -358,6 +360,12 @@ TEST(realtime_memory)
 			expect(PART, hwt_resize(fd, PART));
 			expect(1, hwt_resize(fd, 1));
 			eventually(must_fdinfo(r->fd, "user_timeouts") == i + 1);
+			if (i)
+				continue;
+			/* What it got before it failed, too. */
+			before = group_memory(GROUP);
+			expect(-ENOMEM, hwt_resize(fd, 1 << 24));
+			eventually(group_memory(GROUP) < before + (1 << 20));
 		}
 	}
 	remove_group(GROUP);

@@ -887,6 +887,7 @@ static pid_t subordinate(int answer, int *go)
 {
 	pid_t pid = must_fork();
 	int fd, i;
+	bool refused;
 	char c;
 
 	if (pid)
@@ -897,10 +898,17 @@ static pid_t subordinate(int answer, int *go)
 		die("unshare: %s", strerror(errno));
 	become(1);
 	fd = open_node();
+	/* Another one, for which the user is there already. */
+	close(open_node());
 	for (i = 0; i < 5; i++)
 		must_schedule(fd, FAR, i);
 	expect(5, must_fdinfo(fd, "user_timeouts"));
 	expect(1, write(answer, "t", 1));
+	/* What the owner of the namespace has no room for is not charged here, either. */
+	expect(1, read(go[0], &c, 1));
+	refused = hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL) == -EDQUOT &&
+		  must_fdinfo(fd, "user_timeouts") == 5;
+	expect(1, write(answer, refused ? "r" : "n", 1));
 	pause();
 	_exit(1);
 }
@@ -935,6 +943,9 @@ TEST_F(context, user_namespaces)
 		for (i = 0; i < 5; i++)
 			must_schedule(fd, FAR, i);
 		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+		expect(1, write(go[1], "g", 1));
+		expect(1, read(answer[0], &c, 1));
+		expect('r', c);
 	}
 	/* The same uid outside the namespace is another user. */
 	in_child(fork_as(USER_B)) {
@@ -953,7 +964,8 @@ TEST_F(context, user_namespaces)
 		eventually(!must_fdinfo(fd, "user_timeouts"));
 		_exit(0);
 	}
-	ASSERT_EQ(1, read(answer[0], &c, 1));
+	/* Nothing comes if the child finds something wrong. */
+	ASSERT_EQ(1, poll(&(struct pollfd){ answer[0], POLLIN, 0 }, 1, PATIENCE / NSEC_PER_MSEC));
 	must_kill(other);
 	EXPECT_EQ(0, reap(child));
 }
