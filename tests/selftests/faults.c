@@ -504,22 +504,33 @@ FAULTS(schedule, one_pending, make_schedule, NULL, scheduled, { EFAULT, ENOMEM }
 /* The first timeout of a user in a set of cgroups creates a shared wheel. */
 static bool shared_wheel_there(void)
 {
-	char path[PATH_MAX];
+	static struct hwtimer_wheel_stats all[16];
+	struct hwtimer_wheels arg = {
+		.size = sizeof(all[0]), .wheels = (uintptr_t)all, .count = ARRAY_SIZE(all),
+	};
+	int n = ioctl(beside, HWTIMER_IOC_WHEELS, &arg);
+	bool there = false;
+	char name[64];
 
-	snprintf(path, sizeof(path), HWT_DEBUGFS "/uid-%d", SOMEBODY);
-	return !access(path, F_OK);
+	check(n > 0);
+	snprintf(name, sizeof(name), "uid-%d", SOMEBODY);
+	while (n--)
+		there |= !strcmp(all[n].name, name);
+	return there;
 }
 
 static void no_shared_wheel(struct world *w)
 {
-	eventually(!shared_wheel_there());
+	/* It is uncharged last. */
+	eventually(!must_fdinfo(beside, "user_shared_wheels"));
 	nothing_pending(w);
 }
 
-static void none_made(struct world *w)
+/* If the SCHEDULE failed after it had made the wheel, this remains. Otherwise none is charged. */
+static void wheel_or_none(struct world *w)
 {
 	check_undone(w);
-	check(!shared_wheel_there());
+	check(must_fdinfo(w->fd, "user_shared_wheels") == shared_wheel_there());
 }
 
 static void first_scheduled(struct world *w)
@@ -528,7 +539,7 @@ static void first_scheduled(struct world *w)
 	check(!hwt_cancel(w->fd, w->id));
 }
 
-FAULTS(first_schedule, no_shared_wheel, make_schedule, none_made, first_scheduled,
+FAULTS(first_schedule, no_shared_wheel, make_schedule, wheel_or_none, first_scheduled,
 	{ EFAULT, ENOMEM }, 5)
 
 /* Fill a node of the table, so that the next timeout needs another level. */
@@ -1251,7 +1262,8 @@ static void not_loaded(struct world *w)
 	(void)w;
 	check(!is_loaded());
 	check(hwt_open(0) == -ENOENT);
-	check(access(HWT_DEBUGFS, F_OK));
+	/* access(2) would ask whether SOMEBODY may see it. */
+	check(faccessat(AT_FDCWD, HWT_DEBUGFS, F_OK, AT_EACCESS));
 	check(access("/sys/class/misc/" MODULE, F_OK));
 }
 
