@@ -23,7 +23,6 @@
 #include "hwtimer_compat.h"
 #include "hwtimer_driver.h"
 #include "hwtimer_period.h"
-#include "hwtimer_step.h"
 #include "uapi/linux/hwtimer.h"
 
 static_assert(HWTIMER_HORIZON == WHEEL_HORIZON);
@@ -451,7 +450,6 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_pending);
  */
 u64 hwtimer_wheel_now(const struct hwtimer_wheel *wheel)
 {
-	hwtimer_step();
 	return hwtimer_clock_ns(to_driven(wheel));
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_now);

@@ -3,19 +3,26 @@
  * hwtimer: hooks for tests. hwtimer_step() is called between the steps of the lock-free protocols,
  * where another CPU may come in between. The torture test delays there (tests/torture/delays.c);
  * KUnit calls a function of the test (tests/kunit/step.c). In other builds it is empty. See Kbuild.
+ *
+ * hwtimer_step_locked() is for places where ctx->lock of the device is held.
  */
 #ifndef HWTIMER_STEP_H
 #define HWTIMER_STEP_H
 
 #include <linux/compiler.h>
 
-/* The function that hwtimer_step() calls, in whatever context that runs; NULL: none. */
+/* What hwtimer_step() and hwtimer_step_locked() call, in whatever context they run; NULL: nothing. */
 typedef void (*hwtimer_step_hook_t)(void);
-extern hwtimer_step_hook_t hwtimer_step_hook;
+extern hwtimer_step_hook_t hwtimer_step_hook, hwtimer_step_locked_hook;
 
 #if defined(HWTIMER_TORTURE)
 void hwtimer_step(void);
 void hwtimer_step_stall(void);
+
+static inline void hwtimer_step_locked(void)
+{
+	hwtimer_step();
+}
 #elif defined(HWTIMER_STEP_HOOK)
 static inline void hwtimer_step(void)
 {
@@ -29,9 +36,18 @@ static inline void hwtimer_step_stall(void)
 {
 	hwtimer_step();
 }
+
+static inline void hwtimer_step_locked(void)
+{
+	hwtimer_step_hook_t hook = READ_ONCE(hwtimer_step_locked_hook);
+
+	if (unlikely(hook))
+		hook();
+}
 #else
 static inline void hwtimer_step(void) { }
 static inline void hwtimer_step_stall(void) { }
+static inline void hwtimer_step_locked(void) { }
 #endif
 
 #endif /* HWTIMER_STEP_H */

@@ -81,6 +81,7 @@
 
 #include "../debug/trace.h"
 #include "../hwtimer_compat.h"
+#include "../hwtimer_step.h"
 #include "rings.h"
 
 /* How many entries are taken, or records put, before the lock is dropped. */
@@ -298,6 +299,7 @@ static bool submitted(struct hwtimer_ctx *ctx)
 	if (r->pair.sq_head != r->mark)
 		return true;
 	WRITE_ONCE(r->seen, r->mark_ns);
+	hwtimer_step_locked();
 	r->mark_ns = hwtimer_wheel_now(ctx->wheel);
 	/* Read sq_tail after the clock: it then includes everything submitted before mark_ns. */
 	smp_rmb();

@@ -179,7 +179,7 @@ bool hwtimer_shm_submitted(const struct hwtimer_shm *pair, u32 *tail)
 {
 	/* Pairs with the program's release, after it wrote entries. */
 	*tail = smp_load_acquire(&pair->shared->sq_tail);
-	hwtimer_step();
+	hwtimer_step_locked();
 	return *tail - pair->sq_head <= pair->sq_mask + 1;
 }
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_submitted);
@@ -296,7 +296,7 @@ void hwtimer_shm_put(struct hwtimer_shm *pair, const struct hwtimer_record *rec)
 	WRITE_ONCE(pair->cq_tail, pair->cq_tail + 1);
 	/* Pairs with the program's acquire, before it reads records. */
 	smp_store_release(&pair->shared->cq_tail, pair->cq_tail);
-	hwtimer_step();
+	hwtimer_step_locked();
 }
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_put);
 

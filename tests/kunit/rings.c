@@ -419,9 +419,9 @@ static void cancelled_during_poll(struct kunit *test)
 		arg.time = p->rings->poll_at + 2 * p->tick;
 		p->deadline[1] = arg.time;
 		KUNIT_EXPECT_EQ(test, 0L, command(p, HWTIMER_IOC_SCHEDULE, &arg));
-		WRITE_ONCE(hwtimer_step_hook, cancel_in_poll);
+		WRITE_ONCE(hwtimer_step_locked_hook, cancel_in_poll);
 		nap(POLL_NS + 2 * p->tick);
-		WRITE_ONCE(hwtimer_step_hook, NULL);
+		WRITE_ONCE(hwtimer_step_locked_hook, NULL);
 		nap(SEC);
 		KUNIT_EXPECT_EQ_MSG(test, !p->silent, p->shared->cq_tail, "step %u", n);
 		end(p);
@@ -445,9 +445,9 @@ static void while_submitting(struct kunit *test)
 	struct program *p = begin(test);
 
 	submit(p, 1, now(p) + 100 * MS);
-	WRITE_ONCE(hwtimer_step_hook, keep_submitting);
+	WRITE_ONCE(hwtimer_step_locked_hook, keep_submitting);
 	nap(SEC);
-	WRITE_ONCE(hwtimer_step_hook, NULL);
+	WRITE_ONCE(hwtimer_step_locked_hook, NULL);
 	KUNIT_EXPECT_LT(test, 2U * SLOTS, p->rings->pair.sq_head);
 	KUNIT_EXPECT_EQ(test, 1U, p->shared->cq_tail);
 	end(p);
@@ -536,9 +536,9 @@ static void full_before_last_record(struct kunit *test)
 	spin_unlock(&p->rings->ctx->lock);
 
 	put(p, HWTIMER_OP_CANCEL, 0, 0);
-	WRITE_ONCE(hwtimer_step_hook, note_flags);
+	WRITE_ONCE(hwtimer_step_locked_hook, note_flags);
 	doorbell(p);
-	WRITE_ONCE(hwtimer_step_hook, NULL);
+	WRITE_ONCE(hwtimer_step_locked_hook, NULL);
 	KUNIT_EXPECT_EQ(test, 2U * SLOTS, p->shared->cq_tail);
 	KUNIT_EXPECT_EQ(test, (u32)HWTIMER_RING_CQ_FULL, p->n);
 	end(p);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: the hook between the steps of the protocol, for KUnit only: hwtimer_step.h.
+ * hwtimer: the hooks between the steps of the protocol, for KUnit only: hwtimer_step.h.
  */
 #include <linux/export.h>
 #include <kunit/visibility.h>
 
 #include "../../hwtimer_step.h"
 
-hwtimer_step_hook_t hwtimer_step_hook;
+hwtimer_step_hook_t hwtimer_step_hook, hwtimer_step_locked_hook;
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_step_hook);
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_step_locked_hook);
