@@ -328,12 +328,9 @@ static void occupy_standard(void)
 {
 	int fd;
 
-	do
-		fd = open("/dev/null", O_RDONLY);
-	while (fd >= 0 && fd <= STDERR_FILENO);
-	if (fd < 0)
-		err(1, "/dev/null");
-	close(fd);
+	for (fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd)
+			err(1, "/dev/null");
 }
 
 int main(int argc, char **argv)
