@@ -11,9 +11,10 @@
 
 #include <linux/compiler.h>
 
-/* What hwtimer_step() and hwtimer_step_locked() call, in whatever context they run; NULL: nothing. */
+/* What hwtimer_step() and hwtimer_step_locked() call, in whatever context they run; NULL: none. */
 typedef void (*hwtimer_step_hook_t)(void);
-extern hwtimer_step_hook_t hwtimer_step_hook, hwtimer_step_locked_hook;
+extern hwtimer_step_hook_t hwtimer_step_hook;
+extern hwtimer_step_hook_t hwtimer_step_locked_hook;
 
 #if defined(HWTIMER_TORTURE)
 void hwtimer_step(void);

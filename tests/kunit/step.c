@@ -7,6 +7,7 @@
 
 #include "../../hwtimer_step.h"
 
-hwtimer_step_hook_t hwtimer_step_hook, hwtimer_step_locked_hook;
+hwtimer_step_hook_t hwtimer_step_hook;
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_step_hook);
+hwtimer_step_hook_t hwtimer_step_locked_hook;
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_step_locked_hook);
