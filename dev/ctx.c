@@ -7,17 +7,18 @@
  *
  * Only timeouts that are NEW or FREE are taken out of the table before the file is closed
  * (dev/resize.c), under the lock. So a struct ctx_timeout stays valid while the lock is held, while
- * the timeout is in any other state, and during its callback, which the release function follows.
+ * the timeout is in any other state, and during its callback, because its release function runs
+ * after that.
  *
- * An id consists of the timeout's index in the table (the low bits) and a generation, which is
- * incremented at each use. A timeout whose generations are used up is not used again, so an id is
- * never reused.
+ * An id consists of the timeout's index in the table (the low bits) and a tag (the bits above it).
+ * With rings the program chooses both. Otherwise the tag is incremented at each use, and a timeout
+ * whose tags are used up is not used again, so an id is never reused.
  *
  *	NEW
  *	  |
  *	FREE ---reserve---> RESERVED ---arm---> PENDING ---callback---> DONE
  *	  ^                     |                 |  |                   ^ |
- *	  |<-----unreserve------+                 |  +-------stop--------+ |
+ *	  |<-----unreserve------+                 |  +--stop, clock set--+ |
  *	  |<------------------cancel--------------+                        |
  *	  |<---------------------------read--------------------------------+
  *
@@ -33,29 +34,27 @@
  * The first record of the run reports all earlier unread expiries as its overruns. read(2) peeks
  * at records, copies them, and takes them afterwards; the timeout may expire in between. So taking
  * a record subtracts 1 + overruns, as the record had them, from unread, and limits run to unread.
- * A periodic timeout is on the done list while unread is not 0, in any state. A cancelled or
- * stopped one becomes DONE; when its expiries have been read, it is freed (if it was stopped,
- * after the record that hands it back).
+ * A periodic timeout is on the done list while unread is not 0, in any state. A cancelled one is
+ * DONE until its expiries have been read. One that a stop or a setting of the clock ends is DONE,
+ * and on the list, until the record that says so has been read, too. That is its last one.
  *
  * The callback takes the lock before it changes the state from PENDING. To programs, a timeout is
  * still pending between its expiry and that point. A cancel, touch or stop in this window wins:
  * the callback finds the timeout not PENDING, or armed again, and does nothing. (It cannot have
  * expired a second time, because the worker runs one callback at a time.)
  *
- * With rings the program chooses the ids: an index below the size of the table, and a tag in the
- * bits above it.
- *
  * A timeout has one cache line. So its deadline is only in struct hwtimer_timeout, which keeps it
  * until the timeout is armed again. What an expiry adds overlays the list node, which the wheel
  * does not use from then on (struct ctx_done). But a timeout that was cancelled may still be in a
  * bucket. So those that a stop hands back, or a setting of the clock ends, are not on the done
- * list: a bitmap in the header of their page (ended) has them, and the page is on ctx->ended_pages.
- * Their records come after those of the done list. Their time is that of the stop or, on
- * CLOCK_REALTIME, in struct ctx_date.
+ * list, unless they are periodic: a bitmap in the header of their page (ended) has them, and the
+ * page is on ctx->ended_pages. Their records come before those of the done list, but after them
+ * once the context is stopped. Their time is that of the stop or, on CLOCK_REALTIME, in struct
+ * ctx_date.
  *
- * ctx->lock protects the states, the free and done lists, and the counts. It is held from the
- * lookup of an id until the timeout has been armed, touched or cancelled, so that the timeout
- * cannot be reused in between.
+ * ctx->lock protects the states, the lists, and the counts. It is held from the lookup of an id
+ * until the timeout has been armed, touched or cancelled, so that the timeout cannot be reused in
+ * between.
  */
 #include <linux/bits.h>
 #include <linux/err.h>
@@ -164,7 +163,7 @@ void hwtimer_ctx_make_free(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 	ct->periodic = false;
 	ct->state = TIMEOUT_FREE;
 	ctx->live--;
-	/* With rings the program chooses the timeout to use. Otherwise: generations used up. */
+	/* With rings the program chooses the timeout to use. Otherwise: are its tags used up? */
 	if (!ctx->rings && ct->tag != ID_LAST_GEN)
 		add_spare(ctx, ct);
 }

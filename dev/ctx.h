@@ -93,7 +93,7 @@ struct hwtimer_shared;
  * @charged: how many timeouts in @table are charged; @table.nr counts those of holes, too
  * @done: timeouts with records to read, oldest first
  * @done_tail: where the next timeout is linked to @done
- * @ended_pages: pages with further records to read, after those of @done: struct ctx_page's ended
+ * @ended_pages: pages with further records to read: struct ctx_page's ended
  * @cap: how many timeouts may be live
  * @live: timeouts that are not TIMEOUT_FREE
  * @stats: what STATS reports

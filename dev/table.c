@@ -9,8 +9,8 @@
  *
  * With rings, pages are added and removed at the end. Without rings, the kernel chooses the ids,
  * and any page may be given back. It leaves a hole, which the next new page fills. An id must not
- * be used again, so the hole stores the highest generation of the old page's timeouts, and the
- * generations of the new ones begin there.
+ * be used again, so the hole stores the highest tag of the old page's timeouts, and the tags of the
+ * new ones begin there.
  *
  * Giving back: the wheel may still hold timeouts of a page, as cancelled timeouts stay in their
  * buckets. So the page is taken out of the table, under the lock, and its timeouts are released.
@@ -35,8 +35,8 @@
 static_assert(TABLE_NUMBERS + TABLE_FIRST <= TABLE_FIRST << TABLE_SEGMENTS);
 
 /*
- * A hole, in place of the page's address: bit 0 is set; above it are the highest generation, and
- * the number of the next hole plus 1 (or 0). An address of 32 bits has no room for them.
+ * A hole, in place of the page's address: bit 0 is set; above it are the highest tag, and the
+ * number of the next hole plus 1 (or 0). An address of 32 bits has no room for them.
  */
 #define HOLE_GEN_SHIFT	1
 #define HOLE_NEXT_SHIFT	(HOLE_GEN_SHIFT + 64 - ID_INDEX_BITS)
