@@ -6,10 +6,10 @@
  * kicks, and by other ioctls, in the context of the program; and by the wheel's worker in two
  * callbacks:
  *
- *	poll		of a timeout of the rings themselves, which is armed as long as the program
+ *	poll		of a timeout that belongs to the rings, and is armed as long as the program
  *			submits now and then. Deadlines from sleep_until on, which is three ticks
  *			after the next poll is due, need no kick
- *	dev_expired	of any other timeout of the context. Operations that were submitted before
+ *	dev_expired	of each timeout of the program. Operations that were submitted before
  *			its deadline must take effect first. Everything submitted before the time
  *			"seen" has been taken; if "seen" is before the deadline, the callback takes
  *			submissions first. The worker's budget per tick may make the expiry wait
@@ -34,17 +34,18 @@
  * user mode or in a guest, and to become idle, or to switch tasks, is a full barrier anyway. This
  * holds for all programs that have mapped the rings. (If context tracking tells RCU that a CPU is
  * in user mode, as with nohz_full, it is not interrupted, so the flag is refused then.) So if a
- * load of the program misses what the kernel wrote before a grace period, then after it the kernel
- * sees the program's stores before that load.
+ * load of the program misses what the kernel wrote before a grace period, then after the grace
+ * period the kernel sees all stores that the program made before that load.
  *
  *	an entry is taken	The kernel executes an entry at once. If the program has taken it
  *	back			back, and the kernel has missed the NOP, a timeout is pending that
  *				the program does not know of. So entries are confirmed after a grace
  *				period: the kernel reads them once more, and cancels the timeout of
  *				a NOP. Until then the program may not reuse their places, so the
- *				sq_head that it sees is "confirmed". If it schedules a timeout with
- *				the same index before that, it has written the NOP before, so the
- *				kernel finds the NOP in the entry that the pending timeout came from
+ *				sq_head that it sees is "confirmed". If the program schedules a
+ *				timeout with the same index meanwhile, it has written the NOP before
+ *				that, so the kernel finds the NOP in the entry that the pending
+ *				timeout came from
  *	a deadline needs	The program compares it with relaxed_until, which is more than a
  *	no kick			second after sleep_until. If it read an old value, and the kernel
  *				has missed the new sq_tail, then one of the next polls finds the
