@@ -17,9 +17,9 @@
  *
  *  - absolute times, given or reported, are those of one time namespace: that of the task that
  *    called SETUP or, without SETUP, opened the file. Who uses the file later makes no difference
- *  - a deadline before the creation of the context's wheel is taken and reported as the time of the
- *    creation; it has passed either way. Only the first deadline of a periodic timeout may be
- *    earlier, back to the boot of the machine
+ *  - a deadline before the creation of the context's wheel is replaced by the time of the creation,
+ *    also where it is reported; it has passed either way. Only the first deadline of a periodic
+ *    timeout is kept, because all others depend on it, unless it is before the boot of the machine
  *
  * CLOCK_REALTIME is described below.
  *
@@ -34,15 +34,15 @@
  *
  * Every ioctl may return -EFAULT (the structure is not readable or not writable), -ENOTTY (no such
  * command), -EBADF (the file is not open for writing, which all but QUERY, STATS, LIST, INFO and
- * WHEELS need), and -E2BIG and -EINVAL as above. Its output fields are undefined then. A caller
- * that is killed while it waits for a lock, or for a shared wheel to be made, gets -EINTR, so no
- * program sees that. A signal that is handled interrupts only BATCH and read(2). An ioctl that
- * fails has changed nothing, except that
+ * WHEELS need), and -E2BIG and -EINVAL as above. Output fields are undefined after an error. A
+ * signal with a handler interrupts no ioctl but BATCH. (Others return -EINTR when the caller is
+ * being killed, so no program sees that.) An ioctl that fails has changed nothing, except that
  *
  *  - STOP, ENTER and RESIZE that return -EFAULT, and ENTER that returns -EBADFD, have done their
  *    work
- *  - a valid SCHEDULE counts as the context's first one
- *  - ioctls that take submissions have taken them
+ *  - after a SCHEDULE with valid arguments, SETUP and RINGS may return -EBUSY, as after one that
+ *    succeeds
+ *  - ioctls that take submissions (see "Rings") have taken them
  *
  * read(2) returns as many whole records as fit, oldest first. It blocks until there is a record;
  * with O_NONBLOCK it returns -EAGAIN. A signal that comes while it blocks restarts it, or makes it
@@ -63,17 +63,18 @@
  * A periodic timeout expires at its first deadline and at those that are a whole number of periods
  * later. The deadlines do not depend on when it expired or when its records were read. It stays
  * pending, with the same id, until it is cancelled, handed back, or ended by HWTIMER_CANCEL_ON_SET.
- * None of its expiries is lost or reported twice: once everything is read, the sum of 1 + overruns
- * over its records of kind HWTIMER_EXPIRED is the number of its expiries, as STATS counts them in
- * expired. A program that reads late finds
+ * A record can stand for several expiries and missed deadlines; all but one of them are its
+ * overruns. None is lost or reported twice: once everything is read, the sum of 1 + overruns over
+ * the records of kind HWTIMER_EXPIRED is what STATS counts in expired. A program that reads late
+ * finds
  *
  *	HWTIMER_MISFIRE_ONCE, HWTIMER_MISFIRE_SKIP: one record. Its deadline and fired are those
  *	of the last expiry; its overruns count the other unread expiries and the missed
  *	deadlines
  *	HWTIMER_MISFIRE_MAKE_UP: one record per expiry, the oldest first, with deadlines that
- *	are one period apart. In all of them, fired is that of the last expiry. If the timeout
- *	was touched meanwhile, the expiries before that are overruns of the first record after
- *	it
+ *	are one period apart. In all of them, fired is that of the last expiry. Once a timeout
+ *	that was touched expires again, its unread expiries from before the touch are overruns
+ *	of the first record from after it
  *
  * An expiry is a misfire if it is later than the field misfire of struct hwtimer_schedule allows:
  * because the machine was busy, or because the first deadline, or that of a touch, had already
@@ -101,11 +102,11 @@
  *    tick. No timeout expires before the clock shows its deadline.
  *  - A delay (HWTIMER_RELATIVE) keeps its length, so its deadline moves on the clock.
  *  - A timeout with HWTIMER_CANCEL_ON_SET ends with a record of kind HWTIMER_CLOCK_SET.
- *  - The deadlines of a periodic timeout remain a whole number of periods after the first one. If
- *    that was absolute, they do so on the clock: those that a clock set forward skips are missed,
- *    and the policy says what becomes of them; a clock set back leaves the next deadline as it was,
- *    so none comes twice. If the first one was a delay, they do so in elapsed time, and records
- *    show that the deadlines moved on the clock, as after a touch.
+ *  - The deadlines of a periodic timeout remain a whole number of periods after the first one: on
+ *    the clock if that was absolute, in elapsed time if it was a delay. If it was absolute, a clock
+ *    that is set forward skips deadlines, which are missed, and the policy says what becomes of
+ *    them; a clock that is set back leaves the next deadline as it was, so none comes twice. If it
+ *    was a delay, all later deadlines move on the clock, as by a touch.
  *  - Records that were unread when the clock was set keep their times.
  *
  * A SCHEDULE, TOUCH, CANCEL, QUERY, LIST or STOP after the setting finds all this done. Records and
@@ -117,10 +118,10 @@
  * what becomes due meanwhile expires after the resume. (With timerfd_create(2), a resume counts as
  * setting.) CLOCK_REALTIME is the same in all time namespaces.
  *
- * A program that computes times of day from a calendar keeps one timeout with HWTIMER_CANCEL_ON_SET
- * at HWTIMER_NEVER. It schedules this timeout, then reads the clock and computes; at each
- * HWTIMER_CLOCK_SET it does all of this again. So it misses no setting, unless another one undoes
- * it, to the nanosecond, within a tick.
+ * A program that computes deadlines from a calendar keeps one timeout with HWTIMER_CANCEL_ON_SET
+ * at HWTIMER_NEVER. It schedules this timeout, then reads the clock and computes; at each record of
+ * kind HWTIMER_CLOCK_SET it does all of this again. So it misses no setting, except one that
+ * another setting undoes exactly within a tick.
  *
  * Rings
  * -----
@@ -128,13 +129,15 @@
  * A context with rings (HWTIMER_IOC_RINGS, then mmap(2)) takes operations from memory that is
  * shared with the program, and puts records there; neither needs a system call. The program chooses
  * the ids, HWTIMER_ID(index, tag), so it need not wait for an answer. The index is below
- * hwtimer_rings.timeouts, or below the number that RESIZE has set since. The tag is any number
- * below 2^40; it distinguishes the timeouts that use one index in turn.
+ * hwtimer_rings.timeouts, or below the number that RESIZE has set since. It is free again when its
+ * timeout has ended and all records of the timeout are in the completion ring. The tag is any
+ * number below 2^40; it distinguishes the timeouts that use one index in turn.
  *
  * The mapping begins with struct hwtimer_ring. At sq_offset is the submission ring, an array of
  * struct hwtimer_sqe; at cq_offset is the completion ring, an array of struct hwtimer_record. The
- * program gives the sizes of both, by the rules above ("Versions"): an entry with an unknown field
- * that is not 0 fails with -E2BIG, and fields of a record that the kernel does not know are 0.
+ * program gives the size of an entry and that of a record, by the rules above ("Versions"): an
+ * entry with an unknown field that is not 0 fails with -E2BIG, and fields of a record that the
+ * kernel does not know are 0.
  *
  * sq_head, sq_tail, cq_head and cq_tail start at 0 and wrap at 2^32; entry i is at i modulo the
  * number of entries. sq_tail - sq_head entries wait for the kernel to take them, and cq_tail -
@@ -144,28 +147,33 @@
  *
  *	the program					the kernel
  *
- *	if sq_tail - sq_head (acquire) <		t = sq_tail (acquire)
- *	sq_entries: writes entry sq_tail		copies entries sq_head .. t - 1,
- *	sq_tail += 1 (release)				each once, and executes them
- *	full barrier					sq_head = t (release)
- *	kicks if its deadline is before			writes sleep_until, flags
- *	sleep_until (one 64-bit access)			full barrier
- *							reads sq_tail once more
+ *	submits entries:				takes entries:
+ *	  while sq_tail - sq_head (acquire)		  t = sq_tail (acquire)
+ *	    is sq_entries: kicks, reads records		  copies entries sq_head to t - 1,
+ *	  writes entry sq_tail				    each once, and executes them
+ *	  sq_tail += 1 (release)			  sq_head = t (release)
+ *	  full barrier					  writes sleep_until, flags
+ *	  kicks if a deadline is before			  full barrier
+ *	    sleep_until (one 64-bit access)		  reads sq_tail once more
  *
- *	reads records cq_head .. cq_tail		if cq_tail - cq_head (acquire)
- *	(acquire) - 1					< cq_entries: writes record cq_tail
- *	cq_head = cq_tail (release)			cq_tail += 1 (release)
- *	full barrier					else sets HWTIMER_RING_CQ_FULL
- *	kicks if HWTIMER_RING_CQ_FULL			full barrier
- *	is in flags					reads cq_head once more; may wait
+ *	reads records:					puts a record:
+ *	  t = cq_tail (acquire)				  if cq_tail - cq_head (acquire)
+ *	  reads records cq_head to t - 1		    is below cq_entries:
+ *	  cq_head = t (release)				    writes record cq_tail
+ *	  full barrier					    cq_tail += 1 (release)
+ *	  kicks if HWTIMER_RING_CQ_FULL			  otherwise:
+ *	    is in flags					    sets HWTIMER_RING_CQ_FULL
+ *							    full barrier
+ *							    reads cq_head once more; may wait
  *
- * To kick is to call ENTER. The kernel polls the submission ring by itself before sleep_until, and
- * before any timeout of the context expires: an operation that was submitted before a timeout's
- * deadline takes effect before the timeout expires. So CANCEL, and TOUCH to a later time, need no
- * kick. SCHEDULE, and TOUCH to an earlier time, need one if the new deadline is before sleep_until;
- * without the kick the timeout may be late. A full submission ring always needs a kick. If nothing
- * is submitted for some time, the kernel stops polling: sleep_until is then HWTIMER_RING_IDLE,
- * which is after any deadline but HWTIMER_NEVER.
+ * To kick is to call ENTER, which does not wait for expiries; poll(2) or an eventfd(2) does. The
+ * kernel polls the submission ring by itself before sleep_until, and before any timeout of the
+ * context expires: an operation that was submitted before a timeout's deadline takes effect before
+ * the timeout expires. So CANCEL, and TOUCH to a later time, need no kick. SCHEDULE, and TOUCH to
+ * an earlier time, need one if the new deadline is before sleep_until; without the kick the timeout
+ * may be late. A full submission ring always needs a kick. At first, and if nothing is submitted
+ * for some time, the kernel does not poll: sleep_until is then HWTIMER_RING_IDLE, which is after
+ * any deadline but HWTIMER_NEVER.
  *
  * The program can take a submission back: if it arms and cancels a timeout between two polls, the
  * kernel sees neither.
@@ -179,8 +187,9 @@
  *
  * The program first makes sure, for example by the id, that the place still holds entry i and no
  * later one. Because of the barriers, at least one side sees what the other did. If the program
- * finds the entry claimed, it cannot know whether the kernel saw the operation or the NOP: it then
- * submits HWTIMER_OP_CANCEL, which is right in both cases.
+ * finds the entry claimed, it cannot know whether the kernel saw the operation or the NOP: after a
+ * HWTIMER_OP_SCHEDULE it then submits HWTIMER_OP_CANCEL, which is right in both cases but fails in
+ * one of them, so with HWTIMER_SQE_QUIET.
  *
  * With HWTIMER_RINGS_NO_BARRIERS, the program needs fewer full barriers, because the kernel waits
  * for RCU grace periods. These accesses then need only a compiler barrier, such as
@@ -188,22 +197,22 @@
  *
  *  - The program takes an entry back, then reads sq_claimed. The kernel may execute an operation
  *    that was taken back. It notices that a moment later, or when the program uses the index again,
- *    and cancels the timeout. Until then the timeout counts against the cap. If it expires before,
- *    the program ignores its record; a SCHEDULE that uses its index again may fail with -EEXIST or
- *    -EBUSY, as after a CANCEL that came too late. Only HWTIMER_OP_SCHEDULE can be taken back, and
- *    only op changes: the NOP keeps the id
- *  - The program submits, then reads relaxed_until. A deadline from then on needs no kick, but the
- *    entry may count as submitted a moment later. For an earlier one the program goes on as above,
- *    with the full barrier
+ *    and cancels the timeout. Until then the timeout counts against the cap. If it expires before
+ *    that, the program ignores its record; a SCHEDULE that uses its index again may fail with
+ *    -EEXIST or -EBUSY, as after a CANCEL that came too late. Only HWTIMER_OP_SCHEDULE can be taken
+ *    back, and only op changes: the NOP keeps the id
+ *  - The program submits, then reads relaxed_until. If the deadline is not before that, it needs no
+ *    kick, but the entry may count as submitted a moment later. Otherwise the program goes on as
+ *    above, with the full barrier and sleep_until
  *
  * In return, no thread, of whatever process, may call ENTER or another ioctl that takes
- * submissions, but for STOP, while another one submits or takes back. Entries keep their places
+ * submissions, except STOP, while another one submits or takes back. Entries keep their places
  * until the kernel is sure that they were not taken back, so sq_head moves on some time after they
  * were taken, or with the next of these ioctls.
  *
  * An operation that fails becomes a record of kind HWTIMER_FAILED with the error, unless it had
  * HWTIMER_SQE_QUIET. While there is no room for that record, this entry and those behind it wait.
- * Records of expiries wait in the kernel, too, in their order, and none is lost.
+ * All other records wait in the kernel for room, in their order, and none is lost.
  *
  * While a failed entry waits, or sq_tail is out of range (HWTIMER_RING_BAD), the kernel takes no
  * entry, and timeouts expire as if nothing more had been submitted. On a shared wheel, unless the
@@ -213,13 +222,13 @@
  * All ioctls work beside the rings, with the same ids; SCHEDULE takes the id from the structure.
  * SCHEDULE, TOUCH, CANCEL, QUERY, BATCH, STOP and RESIZE first take what was submitted before them.
  * STATS, LIST, INFO and WHEELS do not, so a debugger disturbs nothing. read(2) returns -EOPNOTSUPP.
- * poll(2) reports POLLIN | POLLRDNORM while there are records, in the ring or waiting, and POLLERR
- * while HWTIMER_RING_BAD is set. The program has to ensure that only one thread at a time submits
- * or takes back, and only one reads records. A signal handler counts as a thread.
+ * poll(2) reports POLLIN | POLLRDNORM while there are records in the ring, or waiting for room, and
+ * POLLERR while HWTIMER_RING_BAD is set. The program has to ensure that only one thread at a time
+ * submits or takes back, and only one reads records. A signal handler counts as a thread.
  *
- * mmap(2) returns -ENXIO without rings and beyond their size, -EINVAL without MAP_SHARED, and
- * -EACCES unless the file is open for reading and writing. A mapping is inherited by fork(2), like
- * any shared memory, and cannot be enlarged by mremap(2).
+ * mmap(2) returns -ENXIO if there are no rings, or if offset + length is beyond their size, -EINVAL
+ * without MAP_SHARED, and -EACCES unless the file is open for reading and writing. A mapping is
+ * inherited by fork(2), like any shared memory, and cannot be enlarged by mremap(2).
  *
  * Rings need atomic 64-bit stores: all 64-bit architectures have them and, of the 32-bit ones, x86
  * and ARMv7. They also need caches without aliases, which some MIPS, ARM, SPARC and PA-RISC
@@ -229,8 +238,8 @@
  * Nothing that a program writes to this memory harms others. If sq_tail - sq_head exceeds the
  * number of entries, the kernel stops taking entries; if cq_tail - cq_head does, it stops putting
  * records. (It uses its own copies of sq_head and cq_tail.) Either way it sets HWTIMER_RING_BAD,
- * and goes on when the index is right again. It reads sq_tail again only when it has taken all
- * entries that it saw before.
+ * and goes on when it finds the index right again, at the latest at a kick. It reads sq_tail again
+ * only when it has taken all entries that it saw before.
  *
  * io_uring
  * --------
@@ -247,7 +256,7 @@
  * HWTIMER_RINGS_NO_BARRIERS, nobody may submit to the rings, or take back, until then, either.
  * Further errors:
  *
- * -EOPNOTSUPP	a command that only the ioctl has; or, on most kernels, the io_uring has
+ * -EOPNOTSUPP	cmd_op is the number of another ioctl; or, on most kernels, the io_uring has
  *		IORING_SETUP_IOPOLL
  * -EINVAL	pad, or a flag of uring_cmd_flags, is not 0
  *
@@ -261,8 +270,8 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-/* The deadline of a timeout that was scheduled too far ahead ever to expire. */
-#define HWTIMER_NEVER		(~0ULL)
+/* a deadline */
+#define HWTIMER_NEVER		(~0ULL)		/* too far ahead ever to come */
 
 /* hwtimer_setup.flags */
 #define HWTIMER_SETUP_OWN_WHEEL	0x00000001U	/* not a shared wheel */
@@ -293,8 +302,8 @@
  *		tick_ns is 0, slots is 0 or above 2^30, or tick_ns times the rounded slots is above
  *		2^60 - 1; levels is above 16, or so many that a slot of the topmost is above
  *		2^60 - 1 ns; 1 slot with levels above 1 or HWTIMER_SETUP_GROW
- * -EPERM	tick_ns is below, or slots is above, what the module's parameters allow without
- *		CAP_SYS_RESOURCE
+ * -EPERM	tick_ns is below, or slots is above, what struct hwtimer_info says is possible
+ *		without CAP_SYS_RESOURCE
  * -EDQUOT	the user has reached the limit of own wheels
  * -EBUSY	the context was set up before, or has rings, or a valid SCHEDULE came first,
  *		even one that failed
@@ -319,9 +328,9 @@ struct hwtimer_setup {
 #define HWTIMER_CANCEL_ON_SET	0x00000002U	/* end if CLOCK_REALTIME is set */
 
 /* hwtimer_schedule.policy: what to do about a misfire */
-#define HWTIMER_MISFIRE_ONCE	0	/* expire once for all that were missed */
+#define HWTIMER_MISFIRE_ONCE	0	/* expire once for all missed deadlines */
 #define HWTIMER_MISFIRE_SKIP	1	/* do not expire until the next deadline */
-#define HWTIMER_MISFIRE_MAKE_UP	2	/* expire for each one, one per tick */
+#define HWTIMER_MISFIRE_MAKE_UP	2	/* expire for each missed deadline, one per tick */
 
 /**
  * struct hwtimer_schedule - arm a new timeout
@@ -341,13 +350,13 @@ struct hwtimer_setup {
  * @pad2: 0
  *
  * An expiry of a periodic timeout that is late by at most misfire adds no overruns, and the next
- * deadline is one period later, even if that is past, too. After a misfire:
+ * deadline is one period later, even if that is past, too. In a misfire:
  *
  *	HWTIMER_MISFIRE_ONCE: it expires, its overruns are the deadlines missed since, and
- *	the next deadline is the first that is not past
- *	HWTIMER_MISFIRE_SKIP: it does not expire, the next deadline is the first that is not
- *	past, and this deadline and those missed since are overruns of the next expiry. If it
- *	is cancelled or handed back before that, they are not reported
+ *	the next deadline is the first in the future
+ *	HWTIMER_MISFIRE_SKIP: it does not expire, the next deadline is the first in the future,
+ *	and this deadline and those missed since are overruns of the next expiry. If it ends
+ *	before that, they are not reported
  *	HWTIMER_MISFIRE_MAKE_UP: it expires without overruns, and the next deadline is one
  *	period later. If the period is as short as the tick, it never catches up
  *
@@ -415,7 +424,7 @@ struct hwtimer_touch {
  * @pad: 0
  * @id: the timeout
  *
- * Unread records of a periodic timeout can still be read, and count as live until then.
+ * Unread records of a periodic timeout can still be read; until then it counts against the cap.
  *
  * -EINVAL	unknown flag; pad is not 0
  * -ENOENT	no such timeout is pending. If it expired, there is, or was, a record to read
@@ -599,7 +608,7 @@ struct hwtimer_info {
 
 /* hwtimer_wheel_stats.state */
 #define HWTIMER_WHEEL_STATE_INIT	1	/* no timeout was armed yet */
-#define HWTIMER_WHEEL_STATE_STARTED	2
+#define HWTIMER_WHEEL_STATE_STARTED	2	/* a timeout was armed */
 #define HWTIMER_WHEEL_STATE_SHUTDOWN	3	/* no timeout can be armed any more */
 
 /* hwtimer_wheel_stats.sched; 0: there is no thread */
@@ -615,7 +624,7 @@ struct hwtimer_info {
  * @flags: HWTIMER_WHEEL_F_SHARED, HWTIMER_WHEEL_F_OWN, or 0
  * @clockid: CLOCK_MONOTONIC (1) or CLOCK_BOOTTIME (7); the latter also if the context's clock is
  *	CLOCK_REALTIME
- * @driver: what the worker is, which runs the callbacks: HWTIMER_WHEEL_DRIVER_KTHREAD or _HRTIMER
+ * @driver: what runs the callbacks: HWTIMER_WHEEL_DRIVER_KTHREAD or _HRTIMER
  * @state: HWTIMER_WHEEL_STATE_INIT, _STARTED or _SHUTDOWN
  * @slots: slots per level
  * @levels: levels in use
@@ -717,10 +726,10 @@ struct hwtimer_wheels {
 };
 
 /* hwtimer_record.kind */
-#define HWTIMER_EXPIRED		1
-#define HWTIMER_HANDED_BACK	2	/* pending when the context was stopped */
+#define HWTIMER_EXPIRED		1	/* the timeout expired */
+#define HWTIMER_HANDED_BACK	2	/* it was pending when the context was stopped */
 #define HWTIMER_FAILED		3	/* an entry of the submission ring failed */
-#define HWTIMER_CLOCK_SET	4	/* CLOCK_REALTIME was set: HWTIMER_CANCEL_ON_SET */
+#define HWTIMER_CLOCK_SET	4	/* HWTIMER_CANCEL_ON_SET, and CLOCK_REALTIME was set */
 
 /**
  * struct hwtimer_record - what read(2) returns for a timeout that expired or ended
@@ -755,10 +764,10 @@ struct hwtimer_record {
 };
 
 /* hwtimer_op.op, hwtimer_sqe.op */
-#define HWTIMER_OP_SCHEDULE	1
-#define HWTIMER_OP_TOUCH	2
-#define HWTIMER_OP_CANCEL	3
-#define HWTIMER_OP_QUERY	4	/* not in a ring */
+#define HWTIMER_OP_SCHEDULE	1	/* as HWTIMER_IOC_SCHEDULE */
+#define HWTIMER_OP_TOUCH	2	/* as HWTIMER_IOC_TOUCH */
+#define HWTIMER_OP_CANCEL	3	/* as HWTIMER_IOC_CANCEL */
+#define HWTIMER_OP_QUERY	4	/* as HWTIMER_IOC_QUERY; not in a ring */
 #define HWTIMER_OP_NOP		5	/* in a ring only: does nothing */
 
 /**
@@ -799,10 +808,9 @@ struct hwtimer_op {
  *
  * -EINVAL	unknown flag; pad is not 0; size is not valid, see "Versions";
  *		count is above 2^31 - 1
+ * -E2BIG	the first element has a field that is not 0 and that this version does not know
  * -EFAULT	the first element is not readable or not writable
  * -EINTR	a signal came before the first operation, and its handler has no SA_RESTART
- *
- * or -E2BIG if it is the first element that has such a field.
  */
 struct hwtimer_batch {
 	__u32 flags;
@@ -877,8 +885,8 @@ struct hwtimer_rings {
 #define HWTIMER_RING_CQ_FULL	0x00000001U	/* records wait for room: read all, then kick */
 #define HWTIMER_RING_BAD	0x00000002U	/* sq_tail or cq_head is out of range */
 
-/* hwtimer_ring.sleep_until: the kernel does not poll until a kick or an expiry */
-#define HWTIMER_RING_IDLE	(~0ULL)
+/* hwtimer_ring.sleep_until */
+#define HWTIMER_RING_IDLE	(~0ULL)		/* no polls until a kick or an expiry */
 
 /**
  * struct hwtimer_ring - the beginning of a mapping of the rings
@@ -895,8 +903,8 @@ struct hwtimer_rings {
  *	read by one 64-bit access
  * @sq_claimed: the kernel has not read entries from this index on
  * @pad3: 0
- * @relaxed_until: with HWTIMER_RINGS_NO_BARRIERS: a time, like @sleep_until. Deadlines from then on
- *	need no kick, and no full barrier to know that; see above
+ * @relaxed_until: with HWTIMER_RINGS_NO_BARRIERS: a time, like @sleep_until. Deadlines not before
+ *	it need neither a kick nor a full barrier; see above
  * @pad4: fills the cache line; later versions may use it for new fields
  */
 struct hwtimer_ring {
@@ -962,7 +970,7 @@ struct hwtimer_enter {
 };
 
 /**
- * struct hwtimer_uring_cmd - a command by io_uring: cmd of struct io_uring_sqe
+ * struct hwtimer_uring_cmd - the cmd of struct io_uring_sqe, for a command by io_uring
  * @arg: address of the structure of the ioctl
  * @pad: 0
  *
@@ -984,7 +992,8 @@ struct hwtimer_uring_cmd {
  *
  * A context without rings gets timeouts as it needs them, so this only gives back memory that is
  * not in use, and keeps at least this many timeouts. Memory is given back in pages of 63 timeouts.
- * A timeout in use keeps its page, so more may remain. 32-bit kernels give nothing back here.
+ * A timeout in use keeps its page, so more may remain. 32-bit kernels give back nothing of such a
+ * context.
  *
  * The memory is freed, and the user uncharged, a moment later, because the wheel may still hold
  * cancelled timeouts in it. A call that would exceed the user's limit waits for that.
