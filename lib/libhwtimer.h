@@ -8,16 +8,16 @@
  *	int n;
  *
  *	hwtimer_open(&h, NULL);
- *	hwtimer_schedule(h, 30000000000, 7, &id);	// 30 s; the event will have the 7
+ *	hwtimer_schedule(h, 30000000000, 7, &id);	// 30 s; the event has user_data 7
  *	hwtimer_touch(h, id, 30000000000);		// on every message
  *	hwtimer_cancel(h, id);				// on close
  *	n = hwtimer_wait(h, events, 64, -1);		// or when hwtimer_fd(h) is readable
  *
  * Where the kernel has rings (see linux/hwtimer.h), schedule, touch and cancel are a few writes to
  * memory that is shared with the kernel; a system call is needed only if the kernel would poll too
- * late, or a ring is full. Elsewhere, or on request, each is an ioctl. Pushing a timeout back
- * writes only to the library's own memory: the kernel learns of it when the old deadline has come.
- * With and without rings, the promises are the same:
+ * late, or a ring is full. Elsewhere, or on request, each is an ioctl. In both cases, a touch to a
+ * later time writes only to the library's own memory: the kernel learns of it when the old deadline
+ * has come. With and without rings, the promises are the same:
  *
  *	after a successful cancel, a timeout gives no event
  *	after a successful touch, it gives no event before its new deadline
@@ -25,24 +25,24 @@
  *	when hwtimer_stop() or a setting of the clock (hwtimer_watch_clock()) ends it
  *	no event is early: it comes at the first tick at or after the deadline
  *
- * Only a periodic timeout still gives, after a touch, the events of its earlier expiries.
+ * The exception is a periodic timeout: after a touch, it still gives the events of expiries from
+ * before the touch.
  *
  * A handle begins small, and takes memory as timeouts are scheduled; a touch or cancel needs none.
  * hwtimer_wait() gives memory back if less than a quarter of it was used for some seconds.
  * Functions that return int return 0 (or more, where noted) or -errno; -EBADFD means that the
  * program has damaged the rings. One thread at a time may use a handle, unless it was opened with
- * HWTIMER_OPEN_THREADS. A thread that is cancelled by pthread_cancel(3) in one of these functions
- * ends only in hwtimer_wait(), while there are no events. A signal handler may call none of them.
- * After fork() the child may only call hwtimer_close(), which does not affect the parent's
- * timeouts.
+ * HWTIMER_OPEN_THREADS. Only hwtimer_wait() is a cancellation point (see pthread_cancel(3)), and it
+ * loses no event then. A signal handler may call none of these functions. After fork() the child
+ * may only call hwtimer_close(), which does not affect the parent's timeouts.
  *
  * With HWTIMER_OPEN_THREADS any thread may do anything with any timeout, and several may wait; each
- * event is returned once. A handle then has up to one context (an open file of the device) for each
- * processor, rounded up to a power of two, at most 16, each with rings of its own. A context is
- * opened when a thread that has none schedules; if that fails, threads share the existing ones.
- * Threads that mostly touch and cancel what they have scheduled do not disturb each other. Events
- * come in the order of their ticks only if their timeouts are in the same context. A handle with an
- * own wheel has one context, with a lock.
+ * event is returned once. A handle then has several contexts (open files of the device), each with
+ * rings of its own. There are at most as many as processors, rounded up to a power of two, and at
+ * most 16. A context is opened when a thread that has none schedules; if that fails, threads share
+ * the existing ones. Threads that mostly touch and cancel what they have scheduled do not disturb
+ * each other. Events come in the order of their ticks only if their timeouts are in the same
+ * context. A handle with an own wheel has one context, with a lock.
  *
  * Each context takes a descriptor. hwtimer_open() opens the first one, and takes one more
  * descriptor for hwtimer_fd() if there may be several contexts. The others are opened later, by the
@@ -69,8 +69,8 @@ struct hwtimer;
 
 /*
  * Identifies a timeout until its last event was returned or it was cancelled. Never 0. An id comes
- * back only after its index was used 2^40 times, or 2^36 with HWTIMER_OPEN_THREADS. At a million
- * uses per second, that takes 12 days, or 19 hours.
+ * back only after 2^40 others with the same index (its lower 24 bits), or 2^36 with
+ * HWTIMER_OPEN_THREADS. At a million uses of an index per second, that takes 12 days, or 19 hours.
  */
 typedef uint64_t hwtimer_id;
 
@@ -94,9 +94,9 @@ typedef uint64_t hwtimer_id;
  *	opened
  * @sq_entries: entries of the submission ring, up to 65536, rounded up to a power of two; 0: 4096
  * @cq_entries: entries of the completion ring, likewise, but at least 2; 0: as many as @sq_entries
- * @tick_ns: the tick of an own wheel, which has no default; otherwise 0
- * @slots: slots per level of an own wheel, likewise
- * @levels: levels of an own wheel; 0: 1
+ * @tick_ns: own wheel: its tick, which has no default; otherwise 0
+ * @slots: own wheel: its slots per level, likewise
+ * @levels: own wheel: its levels; 0: 1
  */
 struct hwtimer_options {
 	size_t		size;
@@ -115,7 +115,8 @@ struct hwtimer_options {
  * @id: the timeout; a periodic one goes on
  * @user_data: as scheduled
  * @deadline_ns: its deadline, on the handle's clock; periodic: that of the last expiry
- * @fired_ns: when it expired in the kernel or, after a touch, perhaps in the library
+ * @fired_ns: when it expired or ended. A timeout that was touched may expire in the library, when
+ *	hwtimer_wait() finds that its new deadline has passed, too
  * @overruns: periodic: how many more expiries and missed deadlines this event stands for. With
  *	rings, if the completion ring is full because nobody waits for events, one event stands for
  *	several expiries, whatever the policy
@@ -186,7 +187,8 @@ void hwtimer_close(struct hwtimer *h);
 
 /*
  * A descriptor for poll(2), epoll(7) and the like. It is readable when hwtimer_wait() may have
- * events. There may be none, because some records are for the library only. With
+ * events. There may be none, because some records are for the library only. Do not use it with
+ * EPOLLET: while hwtimer_wait() leaves something to do, the descriptor just stays readable. With
  * HWTIMER_OPEN_THREADS it may be an epoll descriptor for all contexts. It belongs to the handle:
  * only hwtimer_close() may close it. exec(2) closes it.
  */
@@ -205,8 +207,9 @@ uint64_t hwtimer_tick_ns(const struct hwtimer *h);
 uint64_t hwtimer_now(const struct hwtimer *h);
 
 /*
- * Schedule a timeout: @delay_ns from now, or for @deadline_ns. @id may be NULL; an error leaves *id
- * as it was. -EAGAIN: there are as many timeouts as hwtimer_options.timeouts, or fewer if the
+ * Schedule a timeout: @delay_ns from now, or for @deadline_ns on the handle's clock. If that is now
+ * or past, it expires at the next tick; with HWTIMER_NEVER, never. @id may be NULL; an error leaves
+ * *id as it was. -EAGAIN: there are as many timeouts as hwtimer_options.timeouts, or fewer if the
  * kernel lacks HWTIMER_FEATURE_RESIZE and a context cannot be opened; -ENOMEM, -EDQUOT: it would
  * take more memory than there is, or than the system allows the user; -ESHUTDOWN: the handle was
  * stopped. Without rings also the errors of HWTIMER_IOC_SCHEDULE.
@@ -234,9 +237,10 @@ int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repe
 int hwtimer_watch_clock(struct hwtimer *h, uint64_t user_data, hwtimer_id *id);
 
 /*
- * Give a timeout another deadline, earlier or later. -ENOENT: its event was returned, it was
- * cancelled, or it never existed; -ESHUTDOWN: the handle was stopped, and the event is still to be
- * returned. For a periodic timeout this is an ioctl.
+ * Give a timeout another deadline, earlier or later, even if it has expired already but the event
+ * was not returned yet. -ENOENT: its event was returned, it was cancelled, or it never existed;
+ * -ESHUTDOWN: the handle was stopped, and the event is still to be returned. For a periodic timeout
+ * this is an ioctl.
  */
 int hwtimer_touch(struct hwtimer *h, hwtimer_id id, uint64_t delay_ns);
 int hwtimer_touch_at(struct hwtimer *h, hwtimer_id id, uint64_t deadline_ns);
@@ -261,8 +265,8 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
 		 int64_t timeout_ns);
 
 /*
- * Make the kernel take all submissions now. None of the functions above needs this. Even so, a
- * touch to a later time stays in the library until the old deadline.
+ * Make the kernel take all submissions now. None of the functions above needs this. A touch to a
+ * later time is no submission: it stays in the library until the old deadline.
  */
 int hwtimer_flush(struct hwtimer *h);
 
@@ -280,8 +284,8 @@ int hwtimer_shrink(struct hwtimer *h);
 int hwtimer_stop(struct hwtimer *h);
 
 /*
- * The kernel's counters, summed over all contexts of the handle. They do not include what the
- * library does by itself, nor submissions that the kernel has not taken; see hwtimer_flush(). @size
+ * The kernel's counters, summed over all contexts of the handle. They include neither what the
+ * library does by itself nor submissions that the kernel has not taken; see hwtimer_flush(). @size
  * is sizeof(struct hwtimer_stats). The structure may grow; members that the library or the kernel
  * does not know become 0. -EINVAL: @size is not valid.
  */
