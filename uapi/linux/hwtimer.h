@@ -131,7 +131,8 @@
  * the ids, HWTIMER_ID(index, tag), so it need not wait for an answer. The index is below
  * hwtimer_rings.timeouts, or below the number that RESIZE has set since. It is free again when its
  * timeout has ended and all records of the timeout are in the completion ring. The tag is any
- * number below 2^40; it distinguishes the timeouts that use one index in turn.
+ * number below 2^40; it distinguishes the timeouts that use one index in turn. HWTIMER_ID_INDEX(id)
+ * and HWTIMER_ID_TAG(id) are the parts of an id.
  *
  * The mapping begins with struct hwtimer_ring. At sq_offset is the submission ring, an array of
  * struct hwtimer_sqe; at cq_offset is the completion ring, an array of struct hwtimer_record. The
@@ -166,8 +167,8 @@
  *							    full barrier
  *							    reads cq_head once more; may wait
  *
- * To kick is to call ENTER, which does not wait for expiries; poll(2) or an eventfd(2) does. The
- * kernel polls the submission ring by itself before sleep_until, and before any timeout of the
+ * To kick is to call ENTER. (It does not wait for records: for that, use poll(2) or an eventfd(2).)
+ * The kernel polls the submission ring by itself before sleep_until, and before any timeout of the
  * context expires: an operation that was submitted before a timeout's deadline takes effect before
  * the timeout expires. So CANCEL, and TOUCH to a later time, need no kick. SCHEDULE, and TOUCH to
  * an earlier time, need one if the new deadline is before sleep_until; without the kick the timeout
@@ -271,7 +272,7 @@
 #include <linux/types.h>
 
 /* a deadline */
-#define HWTIMER_NEVER		(~0ULL)		/* too far ahead ever to come */
+#define HWTIMER_NEVER		(~0ULL)		/* a time that never comes */
 
 /* hwtimer_setup.flags */
 #define HWTIMER_SETUP_OWN_WHEEL	0x00000001U	/* not a shared wheel */
@@ -546,7 +547,7 @@ struct hwtimer_list {
 };
 
 /* hwtimer_info.features */
-#define HWTIMER_FEATURE_RINGS	0x00000001U	/* HWTIMER_IOC_RINGS, with rings_flags */
+#define HWTIMER_FEATURE_RINGS	0x00000001U	/* HWTIMER_IOC_RINGS works; see rings_flags */
 #define HWTIMER_FEATURE_URING	0x00000002U	/* ioctls by IORING_OP_URING_CMD */
 #define HWTIMER_FEATURE_WHEELS	0x00000004U	/* HWTIMER_IOC_WHEELS exists */
 #define HWTIMER_FEATURE_RESIZE	0x00000008U	/* HWTIMER_IOC_RESIZE exists */
@@ -832,7 +833,7 @@ struct hwtimer_batch {
 
 /* hwtimer_rings.flags */
 #define HWTIMER_RINGS_EVENTFD	0x00000001U	/* signal an eventfd when records come */
-#define HWTIMER_RINGS_NO_BARRIERS 0x00000002U	/* fewer barriers in the program */
+#define HWTIMER_RINGS_NO_BARRIERS 0x00000002U	/* the program needs fewer barriers */
 
 /**
  * struct hwtimer_rings - create the rings of a context
