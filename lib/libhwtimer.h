@@ -220,19 +220,20 @@ int hwtimer_schedule_at(struct hwtimer *h, uint64_t deadline_ns, uint64_t user_d
 			hwtimer_id *id);
 
 /*
- * Schedule a periodic timeout, by ioctl. Errors as above, and those of HWTIMER_IOC_SCHEDULE; also
- * -EINVAL if the period is 0, or flags are not.
+ * Schedule a periodic timeout, by ioctl. Errors are those of hwtimer_schedule() and of
+ * HWTIMER_IOC_SCHEDULE; also -EINVAL if the period is 0, or flags are not.
  */
 int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repeat,
 			    uint64_t user_data, hwtimer_id *id);
 
 /*
  * Schedule a timeout that gives one event, of kind HWTIMER_CLOCK_SET, when somebody sets
- * CLOCK_REALTIME. The handle needs HWTIMER_OPEN_REALTIME, otherwise -EINVAL; other errors are as
- * above. All deadlines of such a handle are times of day, and follow the clock. Those of
- * hwtimer_schedule() and hwtimer_touch() do, too: they are the time of the call plus the delay. To
- * miss no setting, a program first calls this, then reads the clock and computes its deadlines, and
- * does all of this again after the event. hwtimer_touch() returns -EINVAL for this timeout.
+ * CLOCK_REALTIME. The handle needs HWTIMER_OPEN_REALTIME, otherwise -EINVAL; other errors are those
+ * of hwtimer_schedule_repeat(). All deadlines of such a handle are times of day, and follow the
+ * clock. Those of hwtimer_schedule() and hwtimer_touch() do, too: they are the time of the call
+ * plus the delay. To miss no setting, a program first calls this, then reads the clock and computes
+ * its deadlines, and does all of this again after the event. hwtimer_touch() returns -EINVAL for
+ * this timeout.
  */
 int hwtimer_watch_clock(struct hwtimer *h, uint64_t user_data, hwtimer_id *id);
 
@@ -251,7 +252,10 @@ int hwtimer_touch_at(struct hwtimer *h, hwtimer_id id, uint64_t deadline_ns);
  */
 int hwtimer_query(struct hwtimer *h, hwtimer_id id, struct hwtimer_state *state);
 
-/* Cancel a timeout. -ENOENT as above. */
+/*
+ * Cancel a timeout: it gives no event any more, even if it has expired already. -ENOENT: its event
+ * was returned, it was cancelled, or it never existed.
+ */
 int hwtimer_cancel(struct hwtimer *h, hwtimer_id id);
 
 /*
