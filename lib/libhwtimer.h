@@ -289,9 +289,10 @@ int hwtimer_stop(struct hwtimer *h);
 
 /*
  * The kernel's counters, summed over all contexts of the handle. They include neither what the
- * library does by itself nor submissions that the kernel has not taken; see hwtimer_flush(). @size
- * is sizeof(struct hwtimer_stats). The structure may grow; members that the library or the kernel
- * does not know become 0. -EINVAL: @size is not valid.
+ * library does by itself nor submissions that the kernel has not taken; see hwtimer_flush(). A
+ * timeout that was touched may expire in the kernel several times before its event. @size is
+ * sizeof(struct hwtimer_stats). The structure may grow; members that the library or the kernel does
+ * not know become 0. -EINVAL: @size is not valid.
  */
 int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats, size_t size);
 
