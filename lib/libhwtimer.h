@@ -233,7 +233,8 @@ int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repe
  * clock. Those of hwtimer_schedule() and hwtimer_touch() do, too: they are the time of the call
  * plus the delay. To miss no setting, a program first calls this, then reads the clock and computes
  * its deadlines, and does all of this again after the event. hwtimer_touch() returns -EINVAL for
- * this timeout.
+ * this timeout. Once the clock was set, it and hwtimer_query() may return -ENOENT before the event
+ * was returned.
  */
 int hwtimer_watch_clock(struct hwtimer *h, uint64_t user_data, hwtimer_id *id);
 
