@@ -198,10 +198,10 @@
  *
  *  - The program takes an entry back, then reads sq_claimed. The kernel may execute an operation
  *    that was taken back. It notices that a moment later, or when the program uses the index again,
- *    and cancels the timeout. Until then the timeout counts against the cap. If it expires before
- *    that, the program ignores its record; a SCHEDULE that uses its index again may fail with
- *    -EEXIST or -EBUSY, as after a CANCEL that came too late. Only HWTIMER_OP_SCHEDULE can be taken
- *    back, and only op changes: the NOP keeps the id
+ *    and cancels the timeout. Until then the timeout counts against the cap. If it expires or is
+ *    handed back before that, the program ignores its record; a SCHEDULE that uses its index again
+ *    may fail with -EEXIST or -EBUSY, as after a CANCEL that came too late. Only
+ *    HWTIMER_OP_SCHEDULE can be taken back, and only op changes: the NOP keeps the id
  *  - The program submits, then reads relaxed_until. If the deadline is not before that, it needs no
  *    kick, but the entry may count as submitted a moment later. Otherwise the program goes on as
  *    above, with the full barrier and sleep_until
