@@ -164,7 +164,7 @@ void hwtimer_ctx_make_free(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 	ct->state = TIMEOUT_FREE;
 	ctx->live--;
 	/* With rings the program chooses the timeout to use. Otherwise: are its tags used up? */
-	if (!ctx->rings && ct->tag != ID_LAST_GEN)
+	if (!ctx->rings && ct->tag != ID_LAST_TAG)
 		add_spare(ctx, ct);
 }
 
@@ -330,7 +330,7 @@ static void end_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *ct, u8 kin
 	struct ctx_period *p = ct->period;
 
 	make_done(ctx, ct, kind);
-	if (kind != HWTIMER_EXPIRED) {
+	if (kind != HWTIMER_KIND_EXPIRED) {
 		note_end(ctx, ct, hwtimer_ctx_now(ctx));
 		ctx->stats.unread++;
 		if (!p->unread)
@@ -411,7 +411,7 @@ static void expire_periodic(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 	/* Fails only while the context is being closed, so nobody sees the result. */
 	if (hwtimer_schedule_at(&ct->timeout, p->next)) {
 		ctx->stats.scheduled--;
-		end_periodic(ctx, ct, HWTIMER_EXPIRED);
+		end_periodic(ctx, ct, HWTIMER_KIND_EXPIRED);
 	}
 }
 
@@ -429,7 +429,7 @@ void hwtimer_ctx_expire(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 	}
 	ctx->stats.expired++;
 	ctx->stats.unread++;
-	make_done(ctx, ct, HWTIMER_EXPIRED);
+	make_done(ctx, ct, HWTIMER_KIND_EXPIRED);
 	/* The wheel does not hold it: it is PENDING, so the arming that expired was the last. */
 	now = hwtimer_wheel_now(ctx->wheel);
 	ct->done.fired = hwtimer_ctx_to_program(ctx, now);
@@ -467,7 +467,7 @@ void hwtimer_ctx_hand_back(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 {
 	lockdep_assert_held(&ctx->lock);
 	ctx->stats.handed_back++;
-	end(ctx, ct, HWTIMER_HANDED_BACK);
+	end(ctx, ct, HWTIMER_KIND_HANDED_BACK);
 }
 
 /*
@@ -490,7 +490,7 @@ void hwtimer_ctx_settle(struct hwtimer_ctx *ctx, struct ctx_timeout *ct)
 	date->set = ctx->clock->set;
 	if (date->flags & HWTIMER_CANCEL_ON_SET) {
 		ctx->stats.clock_set++;
-		end(ctx, ct, HWTIMER_CLOCK_SET);
+		end(ctx, ct, HWTIMER_KIND_CLOCK_SET);
 		hwtimer_ctx_end_if_over(ctx);
 	} else if (!(date->flags & HWTIMER_RELATIVE)) {
 		deadline = to_deadline(ctx, date->deadline);
@@ -712,7 +712,7 @@ int hwtimer_ctx_cancel(struct hwtimer_ctx *ctx, u64 id)
 	hwtimer_cancel(&ct->timeout);
 	ctx->stats.cancelled++;
 	if (ct->periodic) {
-		end_periodic(ctx, ct, HWTIMER_EXPIRED);
+		end_periodic(ctx, ct, HWTIMER_KIND_EXPIRED);
 	} else {
 		ctx->stats.pending--;
 		hwtimer_ctx_make_free(ctx, ct);
@@ -832,7 +832,7 @@ static bool fill_record(const struct hwtimer_ctx *ctx, const struct ctx_timeout 
 	};
 	if (!p || !p->unread) {
 		/* A periodic one was ended; otherwise it would not be on the done list. */
-		if (ct->kind == HWTIMER_EXPIRED)
+		if (ct->kind == HWTIMER_KIND_EXPIRED)
 			rec->fired = ct->done.fired;
 		else if (ctx->clock)
 			rec->fired = date_of(ctx, ct)->fired;
@@ -842,7 +842,7 @@ static bool fill_record(const struct hwtimer_ctx *ctx, const struct ctx_timeout 
 	}
 	if (seen == p->run)
 		return false;
-	rec->kind = HWTIMER_EXPIRED;
+	rec->kind = HWTIMER_KIND_EXPIRED;
 	rec->deadline = p->deadline - (p->run - 1 - seen) * p->period.period_ns;
 	rec->last = seen == p->run - 1 ? p->last : rec->deadline;
 	rec->fired = p->fired;
@@ -919,7 +919,7 @@ void hwtimer_ctx_take(struct hwtimer_ctx *ctx, const struct hwtimer_record *reco
 
 	lockdep_assert_held(&ctx->lock);
 	while (i < n) {
-		if (records[i].kind != HWTIMER_EXPIRED && take_ended(ctx, &records[i])) {
+		if (records[i].kind != HWTIMER_KIND_EXPIRED && take_ended(ctx, &records[i])) {
 			i++;
 			continue;
 		}
@@ -940,7 +940,7 @@ void hwtimer_ctx_take(struct hwtimer_ctx *ctx, const struct hwtimer_record *reco
 		if (!ctx->done)
 			ctx->done_tail = &ctx->done;
 		if (more && (p->unread || (ct->state == TIMEOUT_DONE &&
-					   ct->kind != HWTIMER_EXPIRED)))
+					   ct->kind != HWTIMER_KIND_EXPIRED)))
 			add_done(ctx, ct);	/* newer records go to the end */
 		else if (ct->state == TIMEOUT_DONE)
 			hwtimer_ctx_make_free(ctx, ct);

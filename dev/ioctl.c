@@ -71,7 +71,7 @@ MODULE_PARM_DESC(max_user_slots,
 #define CLOCKS	(BIT(CLOCK_REALTIME) | BIT(CLOCK_MONOTONIC) | BIT(CLOCK_BOOTTIME))
 #define SCHEDULE_FLAGS	(HWTIMER_RELATIVE | HWTIMER_CANCEL_ON_SET)
 #define TOUCH_FLAGS	HWTIMER_RELATIVE
-#define RINGS_FLAGS	(HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_NO_BARRIERS)
+#define RINGS_FLAGS	(HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_RELAXED)
 /* The operations that both batches and rings have. */
 #define COMMON_OPS	(BIT(HWTIMER_OP_SCHEDULE) | BIT(HWTIMER_OP_TOUCH) | BIT(HWTIMER_OP_CANCEL))
 
@@ -677,7 +677,7 @@ static bool rings_supported(void)
 /* With context tracking, grace periods do not wait for CPUs in user mode; see dev/rings.c. */
 static u32 rings_flags(void)
 {
-	return RINGS_FLAGS & ~(context_tracking_enabled() ? HWTIMER_RINGS_NO_BARRIERS : 0);
+	return RINGS_FLAGS & ~(context_tracking_enabled() ? HWTIMER_RINGS_RELAXED : 0);
 }
 
 static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
@@ -704,8 +704,8 @@ static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size
 		.sqe_ops = COMMON_OPS | BIT(HWTIMER_OP_NOP),
 		.policies = BIT(HWTIMER_MISFIRE_ONCE) | BIT(HWTIMER_MISFIRE_SKIP) |
 			    BIT(HWTIMER_MISFIRE_MAKE_UP),
-		.kinds = BIT(HWTIMER_EXPIRED) | BIT(HWTIMER_HANDED_BACK) | BIT(HWTIMER_FAILED) |
-			 BIT(HWTIMER_CLOCK_SET),
+		.kinds = BIT(HWTIMER_KIND_EXPIRED) | BIT(HWTIMER_KIND_HANDED_BACK) |
+			 BIT(HWTIMER_KIND_FAILED) | BIT(HWTIMER_KIND_CLOCK_SET),
 		.max_timeouts = MAX_CAP,
 		.max_entries = HWTIMER_RING_MAX,
 		.max_slots = min(READ_ONCE(max_user_slots), (unsigned int)HWTIMER_MAX_SLOTS),

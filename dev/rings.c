@@ -23,8 +23,8 @@
  * kernel sees the entry, and polls again at the next tick. That tick is before the old sleep_until,
  * because the current poll was due three ticks before it, and runs less than two ticks late.
  *
- * HWTIMER_RINGS_NO_BARRIERS
- * -------------------------
+ * HWTIMER_RINGS_RELAXED
+ * ---------------------
  *
  * Without this flag the program executes a full barrier between sq_tail and sleep_until, and one
  * between an entry's NOP and sq_claimed. With it, the program leaves out the second one, and the
@@ -214,7 +214,7 @@ static bool report_failure(struct hwtimer_ctx *ctx, const struct hwtimer_sqe *sq
 		.deadline = sqe->time,
 		.last = sqe->time,
 		.fired = hwtimer_ctx_now(ctx),
-		.kind = HWTIMER_FAILED,
+		.kind = HWTIMER_KIND_FAILED,
 		.op = sqe->op,
 		.error = error,
 	};
@@ -440,7 +440,7 @@ static unsigned int take_all(struct hwtimer_ctx *ctx, bool final)
 }
 
 /*
- * The same in an ioctl. With HWTIMER_RINGS_NO_BARRIERS, the program neither submits nor takes back
+ * The same in an ioctl. With HWTIMER_RINGS_RELAXED, the program neither submits nor takes back
  * meanwhile, so that all entries can be confirmed at once.
  */
 unsigned int hwtimer_rings_take_all(struct hwtimer_ctx *ctx)
@@ -531,7 +531,7 @@ void hwtimer_rings_clock_set(struct hwtimer_ctx *ctx)
 
 /*
  * Stop polling: from now on, the program has to kick for any deadline. With
- * HWTIMER_RINGS_NO_BARRIERS it may not know that yet, so go on polling until a poll comes after a
+ * HWTIMER_RINGS_RELAXED it may not know that yet, so go on polling until a poll comes after a
  * grace period.
  */
 static void rest(struct hwtimer_ctx *ctx)
@@ -658,7 +658,7 @@ struct ctx_rings *hwtimer_rings_create(struct hwtimer_ctx *ctx, const struct hwt
 	if (!r)
 		return ERR_PTR(-ENOMEM);
 	r->ctx = ctx;
-	r->relaxed = arg->flags & HWTIMER_RINGS_NO_BARRIERS;
+	r->relaxed = arg->flags & HWTIMER_RINGS_RELAXED;
 	r->poll_at = HWTIMER_RING_IDLE;
 	r->soonest = U64_MAX;
 	r->interval = MAX_INTERVAL_NS;

@@ -15,7 +15,7 @@ struct eventfd_ctx;
  * @ctx: the context. Constant
  * @eventfd: signalled when records were put into the ring; or NULL. Constant
  * @kib: memory that is charged to the user, in KiB. Constant
- * @relaxed: HWTIMER_RINGS_NO_BARRIERS. Constant
+ * @relaxed: HWTIMER_RINGS_RELAXED. Constant
  * @poll: the timeout by which the worker polls the submission ring
  * @pair: the rings. This and all members up to @interval are protected by ctx->lock
  * @poll_at: when @poll is due, in ns; HWTIMER_RING_IDLE: it is not armed

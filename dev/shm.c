@@ -33,7 +33,7 @@
  *				executes a full barrier, and reads the other. So at least one side
  *				sees what the other wrote
  *
- * With HWTIMER_RINGS_NO_BARRIERS, the program has no barrier between an entry and sq_claimed, and
+ * With HWTIMER_RINGS_RELAXED, the program has no barrier between an entry and sq_claimed, and
  * often none between sq_tail and sleep_until; see dev/rings.c.
  */
 #include <linux/atomic.h>

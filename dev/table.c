@@ -38,8 +38,8 @@ static_assert(TABLE_NUMBERS + TABLE_FIRST <= TABLE_FIRST << TABLE_SEGMENTS);
  * A hole, in place of the page's address: bit 0 is set; above it are the highest tag, and the
  * number of the next hole plus 1 (or 0). An address of 32 bits has no room for them.
  */
-#define HOLE_GEN_SHIFT	1
-#define HOLE_NEXT_SHIFT	(HOLE_GEN_SHIFT + 64 - ID_INDEX_BITS)
+#define HOLE_TAG_SHIFT	1
+#define HOLE_NEXT_SHIFT	(HOLE_TAG_SHIFT + 64 - ID_INDEX_BITS)
 
 static_assert(TABLE_NUMBERS < 1ULL << (64 - HOLE_NEXT_SHIFT));
 
@@ -108,7 +108,7 @@ void hwtimer_table_insert(struct ctx_table *table, struct ctx_page *page)
 	if (hole) {
 		table->hole = hole >> HOLE_NEXT_SHIFT;
 		for (i = 0; i < PAGE_TIMEOUTS; i++)
-			page->timeouts[i].tag = hole >> HOLE_GEN_SHIFT;
+			page->timeouts[i].tag = hole >> HOLE_TAG_SHIFT;
 	}
 	page->first = number * PAGE_TIMEOUTS;
 	*slot = page;
@@ -126,14 +126,14 @@ bool hwtimer_table_hole(struct ctx_table *table, const struct ctx_page *page)
 {
 	u32 number = page->first / PAGE_TIMEOUTS;
 	unsigned int i;
-	u64 gen = 0;
+	u64 tag = 0;
 
 	if (!IS_ENABLED(CONFIG_64BIT))
 		return false;
 	for (i = 0; i < PAGE_TIMEOUTS; i++)
-		gen = max_t(u64, gen, page->timeouts[i].tag);
+		tag = max_t(u64, tag, page->timeouts[i].tag);
 	*hwtimer_table_slot(table, number) =
-		(void *)(unsigned long)(1 | gen << HOLE_GEN_SHIFT |
+		(void *)(unsigned long)(1 | tag << HOLE_TAG_SHIFT |
 					(u64)table->hole << HOLE_NEXT_SHIFT);
 	table->hole = number + 1;
 	return true;

@@ -23,7 +23,7 @@ struct hwtimer_user;
 
 #define ID_INDEX_BITS	24
 #define ID_INDEX_MASK	GENMASK_ULL(ID_INDEX_BITS - 1, 0)
-#define ID_LAST_GEN	(U64_MAX >> ID_INDEX_BITS)
+#define ID_LAST_TAG	(U64_MAX >> ID_INDEX_BITS)
 #define MAX_CAP		BIT_ULL(ID_INDEX_BITS)
 
 /* A program at its cgroup's limit gets -ENOMEM, not the OOM killer. */

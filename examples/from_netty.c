@@ -41,7 +41,7 @@ static void *work(void *arg)
 		for (i = 0; i < n; i++) {
 			struct task *task = (struct task *)(uintptr_t)events[i].user_data;
 
-			if (events[i].kind == HWTIMER_EXPIRED)
+			if (events[i].kind == HWTIMER_KIND_EXPIRED)
 				task->run(task);
 			else
 				handed_back++;	/* what Netty's stop() returns */

@@ -263,7 +263,7 @@ static void timeout_ended(const struct hwtimer_event *e)
 	c->timeout = 0;
 	if (e->deadline_ns != c->deadline || e->overruns)
 		counts.wrong++;
-	if (e->kind == HWTIMER_HANDED_BACK) {
+	if (e->kind == HWTIMER_KIND_HANDED_BACK) {
 		counts.handed_back++;
 		return;
 	}

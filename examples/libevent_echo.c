@@ -132,7 +132,7 @@ static void timers_readable(evutil_socket_t fd, short what, void *arg)
 			continue;
 		}
 		c->timeout = 0;
-		if (events[i].kind != HWTIMER_EXPIRED || events[i].overruns)
+		if (events[i].kind != HWTIMER_KIND_EXPIRED || events[i].overruns)
 			counts.wrong++;
 		if (events[i].fired_ns < events[i].deadline_ns || now_ns() < c->heard + idle_ns)
 			counts.early++;

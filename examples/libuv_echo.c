@@ -143,7 +143,7 @@ static void timers_readable(uv_poll_t *poll, int status, int what)
 	n = must(hwtimer_wait(timers, events, EVENTS, 0), "hwtimer_wait");
 	for (i = 0; i < n; i++) {
 		c = (struct conn *)(uintptr_t)events[i].user_data;
-		if (events[i].kind != HWTIMER_EXPIRED || c->timeout != events[i].id)
+		if (events[i].kind != HWTIMER_KIND_EXPIRED || c->timeout != events[i].id)
 			counts.wrong++;
 		if (now_ns() < c->heard + idle_ns)
 			counts.early++;

@@ -89,7 +89,7 @@ JNIEXPORT jint JNICALL Java_hwtimer_HwTimer_await(JNIEnv *env, jclass class, jlo
 	} while (n == -EINTR);
 	for (int i = 0; i < n; i++)
 		found[i] = (jlong)events[i].user_data |
-			   (events[i].kind == HWTIMER_HANDED_BACK ? HANDED_BACK : 0);
+			   (events[i].kind == HWTIMER_KIND_HANDED_BACK ? HANDED_BACK : 0);
 	if (n > 0)
 		(*env)->SetLongArrayRegion(env, cookies, 0, n, found);
 	return n;

@@ -90,11 +90,11 @@
  *				writes others
  *	full barrier between	pairs with the kernel's between sleep_until and its last read of
  *	sq_tail, sleep_until	sq_tail: the kernel sees the entry, or we see until when it
- *				sleeps. With HWTIMER_RINGS_NO_BARRIERS only if the deadline is
+ *				sleeps. With HWTIMER_RINGS_RELAXED only if the deadline is
  *				before relaxed_until
  *	full barrier between	pairs with the kernel's between sq_claimed and entries: the
  *	op, sq_claimed		kernel sees the NOP, or we see that the entry is claimed. With
- *				HWTIMER_RINGS_NO_BARRIERS there is none: the kernel looks again
+ *				HWTIMER_RINGS_RELAXED there is none: the kernel looks again
  *	full barrier between	pairs with the kernel's between flags and its last read of
  *	cq_head, flags		cq_head: the kernel sees the room, or we see CQ_FULL
  *
@@ -246,7 +246,7 @@ static uint32_t nr_threads;
  * @id_base: the part that all ids have in common: the number of the shard
  * @id_mask: the bits of an id that are left for the tag and the index
  * @resizable: the kernel knows HWTIMER_IOC_RESIZE
- * @relaxed: HWTIMER_RINGS_NO_BARRIERS
+ * @relaxed: HWTIMER_RINGS_RELAXED
  * @ring: the mapping, or NULL: no rings
  * @map_size: size of the mapping
  * @sqes: the submission ring
@@ -587,16 +587,16 @@ static void note(struct hwtimer *h, hwtimer_id id, const struct hwtimer_record *
 	if (!timeout)
 		return;
 	switch (record->kind) {
-	case HWTIMER_EXPIRED:
+	case HWTIMER_KIND_EXPIRED:
 		note_expiry(timeout, record);
 		break;
-	case HWTIMER_CLOCK_SET:
-	case HWTIMER_HANDED_BACK:
-		if (record->kind == HWTIMER_CLOCK_SET)
+	case HWTIMER_KIND_CLOCK_SET:
+	case HWTIMER_KIND_HANDED_BACK:
+		if (record->kind == HWTIMER_KIND_CLOCK_SET)
 			timeout->reports |= REPORTS_SET;
 		note_end(timeout, record);
 		break;
-	case HWTIMER_FAILED:
+	case HWTIMER_KIND_FAILED:
 		note_failure(timeout, record);
 		break;
 	}
@@ -618,14 +618,14 @@ static int report_one(struct hwtimer *h, struct timeout *timeout, struct hwtimer
 		.deadline_ns = timeout->wanted,
 		.last_ns = timeout->wanted,
 		.fired_ns = timeout->fired,
-		.kind = HWTIMER_EXPIRED,
+		.kind = HWTIMER_KIND_EXPIRED,
 	};
 	if (!(timeout->reports & REPORTS_EXPIRY)) {
 		event->deadline_ns = r ? r->deadline : timeout->wanted;
 		event->last_ns = event->deadline_ns;
 		event->fired_ns = r ? r->ended : timeout->ended;
-		event->kind = timeout->reports & REPORTS_SET ? HWTIMER_CLOCK_SET :
-							       HWTIMER_HANDED_BACK;
+		event->kind = timeout->reports & REPORTS_SET ? HWTIMER_KIND_CLOCK_SET :
+							       HWTIMER_KIND_HANDED_BACK;
 	} else if (r) {
 		event->fired_ns = r->fired;
 		event->overruns = r->overruns;
@@ -643,7 +643,7 @@ static int report_one(struct hwtimer *h, struct timeout *timeout, struct hwtimer
 			}
 			if (ret != -ESHUTDOWN)
 				return ret;
-			event->kind = HWTIMER_HANDED_BACK;
+			event->kind = HWTIMER_KIND_HANDED_BACK;
 		}
 	}
 	free_timeout(h, timeout);
@@ -1074,7 +1074,7 @@ static int set_up(struct hwtimer *h, const struct hwtimer_options *options)
 	/* Old kernels do not have INFO. */
 	device(h, HWTIMER_IOC_INFO, &info);
 	h->resizable = info.features & HWTIMER_FEATURE_RESIZE;
-	h->relaxed = info.rings_flags & HWTIMER_RINGS_NO_BARRIERS;
+	h->relaxed = info.rings_flags & HWTIMER_RINGS_RELAXED;
 	h->clock = arg.clockid;
 	h->tick_ns = arg.tick_ns;
 	return 0;
@@ -1099,7 +1099,7 @@ static uint32_t first_timeouts(const struct hwtimer *h, uint32_t most)
 static int map_rings(struct hwtimer *h, const struct hwtimer_options *options)
 {
 	struct hwtimer_rings arg = {
-		.flags = h->relaxed ? HWTIMER_RINGS_NO_BARRIERS : 0,
+		.flags = h->relaxed ? HWTIMER_RINGS_RELAXED : 0,
 		.sq_entries = options->sq_entries,
 		.cq_entries = options->cq_entries,
 		.timeouts = first_timeouts(h, options->timeouts),
@@ -1692,7 +1692,7 @@ int hwtimer_flush(struct hwtimer *h)
 	return in_all_shards(h, flush_shard);
 }
 
-/* Entries that fail because of the stop become events of kind HWTIMER_HANDED_BACK. */
+/* Entries that fail because of the stop become events of kind HWTIMER_KIND_HANDED_BACK. */
 static int stop_shard(struct hwtimer *h)
 {
 	struct hwtimer_stop arg = { 0 };

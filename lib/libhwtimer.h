@@ -121,7 +121,7 @@ struct hwtimer_options {
  *	rings, if the completion ring is full because nobody waits for events, one event stands for
  *	several expiries, whatever the policy
  * @last_ns: periodic: the last of these 1 + overruns deadlines. Otherwise as @deadline_ns
- * @kind: HWTIMER_EXPIRED, HWTIMER_HANDED_BACK or HWTIMER_CLOCK_SET
+ * @kind: HWTIMER_KIND_EXPIRED, HWTIMER_KIND_HANDED_BACK or HWTIMER_KIND_CLOCK_SET
  * @pad: 0
  */
 struct hwtimer_event {
@@ -227,7 +227,7 @@ int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repe
 			    uint64_t user_data, hwtimer_id *id);
 
 /*
- * Schedule a timeout that gives one event, of kind HWTIMER_CLOCK_SET, when somebody sets
+ * Schedule a timeout that gives one event, of kind HWTIMER_KIND_CLOCK_SET, when somebody sets
  * CLOCK_REALTIME. The handle needs HWTIMER_OPEN_REALTIME, otherwise -EINVAL; other errors are those
  * of hwtimer_schedule_repeat(). All deadlines of such a handle are times of day, and follow the
  * clock. Those of hwtimer_schedule() and hwtimer_touch() do, too: they are the time of the call
@@ -283,8 +283,8 @@ int hwtimer_flush(struct hwtimer *h);
 int hwtimer_shrink(struct hwtimer *h);
 
 /*
- * End all timeouts. Each one that did not expire before gives an event of kind HWTIMER_HANDED_BACK,
- * which hwtimer_wait() returns. A second call does nothing.
+ * End all timeouts. Each one that did not expire before gives an event of kind
+ * HWTIMER_KIND_HANDED_BACK, which hwtimer_wait() returns. A second call does nothing.
  */
 int hwtimer_stop(struct hwtimer *h);
 

@@ -50,7 +50,7 @@ void make_rings(struct thread *t, struct context *c)
 	r->cq_entries = one_in(&t->random, 2) ? 0 : ONE_OF(&t->random, entries);
 	r->timeouts = 1 + below(&t->random, one_in(&t->random, 3) ? 300 : 30);
 	if (one_in(&t->random, 2))
-		r->flags = HWTIMER_RINGS_NO_BARRIERS;
+		r->flags = HWTIMER_RINGS_RELAXED;
 	if (one_in(&t->random, 3)) {
 		ret = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (ret >= 0) {
@@ -267,7 +267,7 @@ void read_ring(struct thread *t, struct context *c)
 	some = one_in(&t->random, 4) ? below(&t->random, n + 1) : n;
 	for (; some; some--, head++) {
 		r = c->ring.cq[head & (c->ring.cq_entries - 1)];
-		if (r.kind == HWTIMER_FAILED)
+		if (r.kind == HWTIMER_KIND_FAILED)
 			check_failure(c, &r);
 		else
 			check_record(c, &r);

@@ -131,14 +131,14 @@ void check_record(struct context *c, const struct hwtimer_record *r)
 	__u64 number = r->user_data;
 	struct book *b;
 
-	if (r->kind != HWTIMER_EXPIRED && r->kind != HWTIMER_HANDED_BACK)
+	if (r->kind != HWTIMER_KIND_EXPIRED && r->kind != HWTIMER_KIND_HANDED_BACK)
 		fail("a record of kind %u", r->kind);
 	if (!r->id || r->error || !r->fired || (c->clean && r->fired > context_now(c)))
 		fail("a record of %llx: error %d, fired %llu", r->id, r->error, r->fired);
-	if (r->kind == HWTIMER_EXPIRED && (r->fired < r->deadline ||
-					   r->deadline == HWTIMER_NEVER))
+	if (r->kind == HWTIMER_KIND_EXPIRED &&
+	    (r->fired < r->deadline || r->deadline == HWTIMER_NEVER))
 		fail("%llx expired early, at %llu and not %llu", r->id, r->fired, r->deadline);
-	if (r->kind == HWTIMER_HANDED_BACK && !atomic_load(&c->stopped) &&
+	if (r->kind == HWTIMER_KIND_HANDED_BACK && !atomic_load(&c->stopped) &&
 	    !atomic_load(&c->foreign))
 		fail("%llx was handed back without a STOP", r->id);
 	if (!c->clean)
@@ -156,12 +156,12 @@ void check_record(struct context *c, const struct hwtimer_record *r)
 	/* The thread that schedules it may not know the id yet. */
 	if (atomic_load(&b->id) && r->id != atomic_load(&b->id))
 		fail("a record of %llx has the id %llx", atomic_load(&b->id), r->id);
-	if (r->overruns && (!b->periodic || r->kind != HWTIMER_EXPIRED))
+	if (r->overruns && (!b->periodic || r->kind != HWTIMER_KIND_EXPIRED))
 		fail("%llx has %llu overruns", r->id, r->overruns);
-	if (b->periodic && r->kind == HWTIMER_EXPIRED ? r->last < r->deadline :
+	if (b->periodic && r->kind == HWTIMER_KIND_EXPIRED ? r->last < r->deadline :
 							r->last != r->deadline)
 		fail("%llx: deadline %llu, last %llu", r->id, r->deadline, r->last);
-	if (r->kind == HWTIMER_HANDED_BACK) {
+	if (r->kind == HWTIMER_KIND_HANDED_BACK) {
 		atomic_fetch_add(&c->handed_back, 1);
 		if (atomic_fetch_add(&b->handed_back, 1))
 			fail("%llx was handed back twice", r->id);

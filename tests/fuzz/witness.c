@@ -158,12 +158,12 @@ static void check_record(struct witness *w, const struct hwtimer_record *r)
 
 	if (r->user_data >= TIMEOUTS)
 		fail("a record of %llu", r->user_data);
-	if (r->kind == HWTIMER_FAILED) {
+	if (r->kind == HWTIMER_KIND_FAILED) {
 		undo(w, r);
 		return;
 	}
 	a = &w->armings[r->user_data];
-	if (!valid_record(r, HWTIMER_EXPIRED))
+	if (!valid_record(r, HWTIMER_KIND_EXPIRED))
 		fail("a record of %llx: kind %u error %d deadline %llu fired %llu now %llu", r->id,
 		     r->kind, r->error, r->deadline, r->fired, now_ns());
 	if (!(a->live || a->open) || r->id != a->id)

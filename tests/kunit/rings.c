@@ -67,16 +67,16 @@ struct wheel_param {
 static const struct wheel_param wheel_params[] = {
 	{ "shared wheel" },
 	{ "own wheel", .own = true },
-	{ "shared wheel, no barriers", .flags = HWTIMER_RINGS_NO_BARRIERS },
-	{ "own wheel, no barriers", .own = true, .flags = HWTIMER_RINGS_NO_BARRIERS },
+	{ "shared wheel, no barriers", .flags = HWTIMER_RINGS_RELAXED },
+	{ "own wheel, no barriers", .own = true, .flags = HWTIMER_RINGS_RELAXED },
 };
 
 KUNIT_ARRAY_PARAM_DESC(wheel, wheel_params, desc);
 
 static const struct wheel_param relaxed_params[] = {
-	{ "shared wheel", .flags = HWTIMER_RINGS_NO_BARRIERS },
-	{ "own wheel", .own = true, .flags = HWTIMER_RINGS_NO_BARRIERS },
-	{ "indexes wrap", .flags = HWTIMER_RINGS_NO_BARRIERS, .first = -2U },
+	{ "shared wheel", .flags = HWTIMER_RINGS_RELAXED },
+	{ "own wheel", .own = true, .flags = HWTIMER_RINGS_RELAXED },
+	{ "indexes wrap", .flags = HWTIMER_RINGS_RELAXED, .first = -2U },
 };
 
 KUNIT_ARRAY_PARAM_DESC(relaxed, relaxed_params, desc);
@@ -262,7 +262,7 @@ static void reap(struct program *p)
 	for (; head != tail; head++) {
 		rec = hwtimer_shm_record(&p->rings->pair, head);
 		slot = HWTIMER_ID_INDEX(rec->id);
-		KUNIT_EXPECT_EQ(p->test, HWTIMER_EXPIRED, rec->kind);
+		KUNIT_EXPECT_EQ(p->test, HWTIMER_KIND_EXPIRED, rec->kind);
 		if (slot >= SLOTS || !p->since[slot]) {
 			KUNIT_FAIL(p->test, "a record of nothing, slot %u", slot);
 			continue;

@@ -142,7 +142,7 @@ static void holes(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(made); i++) {
 		/* Any timeout may have the highest tag. */
 		pages[made[i]]->timeouts[0].tag = 1;
-		pages[made[i]]->timeouts[made[i] * 7 % PAGE_TIMEOUTS].tag = ID_LAST_GEN - made[i];
+		pages[made[i]]->timeouts[made[i] * 7 % PAGE_TIMEOUTS].tag = ID_LAST_TAG - made[i];
 		KUNIT_ASSERT_TRUE(test, hwtimer_table_hole(&table, pages[made[i]]));
 		kfree(pages[made[i]]);
 		pages[made[i]] = NULL;
@@ -157,7 +157,7 @@ static void holes(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, made[i] * PAGE_TIMEOUTS, page->first);
 		KUNIT_EXPECT_PTR_EQ(test, page, hwtimer_table_page(&table, made[i]));
 		for (j = 0; j < PAGE_TIMEOUTS; j++) {
-			KUNIT_ASSERT_EQ(test, ID_LAST_GEN - made[i], (u64)page->timeouts[j].tag);
+			KUNIT_ASSERT_EQ(test, ID_LAST_TAG - made[i], (u64)page->timeouts[j].tag);
 			page->timeouts[j].tag = 0;
 		}
 	}

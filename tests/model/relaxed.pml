@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The submission ring with HWTIMER_RINGS_NO_BARRIERS ("Rings" in uapi/linux/hwtimer.h) as
+ * The submission ring with HWTIMER_RINGS_RELAXED ("Rings" in uapi/linux/hwtimer.h) as
  * dev/rings.c keeps it, for Spin: the program takes back and submits without full barriers, and the
  * kernel waits for RCU grace periods. scripts/model runs it.
  *

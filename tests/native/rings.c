@@ -94,7 +94,7 @@ static bool collect(struct program *p, __s64 timeout_ns)
 			native_fail("an event of a timeout that has ended");
 			continue;
 		}
-		if (events[i].kind == HWTIMER_EXPIRED) {
+		if (events[i].kind == HWTIMER_KIND_EXPIRED) {
 			if (events[i].fired_ns < e->wanted || events[i].deadline_ns != e->wanted)
 				native_fail("early: wanted at %llu, fired at %llu",
 					    (unsigned long long)e->wanted,

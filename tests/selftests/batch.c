@@ -103,7 +103,7 @@ TEST_F(context, expires)
 	must_batch(self->fd, op, 16);
 	ASSERT_EQ(16, hwt_collect(self->fd, rec, 16));
 	for (i = 0; i < 16; i++) {
-		ASSERT_TRUE(valid_record(&rec[i], HWTIMER_EXPIRED));
+		ASSERT_TRUE(valid_record(&rec[i], HWTIMER_KIND_EXPIRED));
 		ASSERT_GT(16, rec[i].user_data);
 		EXPECT_EQ(op[rec[i].user_data].schedule.id, rec[i].id);
 		EXPECT_EQ(op[rec[i].user_data].schedule.deadline, rec[i].deadline);
@@ -448,7 +448,7 @@ static void check_done(struct __test_metadata *_metadata, int fd, unsigned int *
 	EXPECT_EQ(*expired, must_stats(fd).scheduled);
 	ASSERT_EQ(done, hwt_collect(fd, rec, done));
 	for (i = 0; i < done; i++) {
-		ASSERT_TRUE(valid_record(&rec[i], HWTIMER_EXPIRED));
+		ASSERT_TRUE(valid_record(&rec[i], HWTIMER_KIND_EXPIRED));
 		ASSERT_GT(done, rec[i].user_data);
 		ASSERT_EQ(0, seen[rec[i].user_data]++);
 		memcpy(&op, at(ops, OP_SIZE, rec[i].user_data), sizeof(op));

@@ -81,7 +81,7 @@ FIXTURE_TEARDOWN(clock)
 	EXPECT_EQ(_user_data, (rec)->user_data);				\
 	EXPECT_EQ(_deadline, (rec)->deadline);					\
 	EXPECT_LE((rec)->fired, real_ns());					\
-	if ((rec)->kind == HWTIMER_EXPIRED) {					\
+	if ((rec)->kind == HWTIMER_KIND_EXPIRED) {					\
 		EXPECT_GE((rec)->fired, (rec)->deadline);			\
 	}									\
 } while (0)
@@ -115,13 +115,13 @@ TEST_F(clock, expires)
 	must_arm_at(self->fd, 0, later, 2);
 	must_arm_at(self->fd, 0, at, 1);
 	ASSERT_EQ(1, hwt_collect(self->fd, &rec, 1));
-	EXPECT_RECORD(&rec, HWTIMER_EXPIRED, 1, at);
+	EXPECT_RECORD(&rec, HWTIMER_KIND_EXPIRED, 1, at);
 	ASSERT_EQ(1, hwt_collect(self->fd, &rec, 1));
-	EXPECT_RECORD(&rec, HWTIMER_EXPIRED, 2, later);
+	EXPECT_RECORD(&rec, HWTIMER_KIND_EXPIRED, 2, later);
 	/* The past, even before the machine started. */
 	must_arm_at(self->fd, 0, 5, 3);
 	ASSERT_EQ(1, hwt_collect(self->fd, &rec, 1));
-	EXPECT_RECORD(&rec, HWTIMER_EXPIRED, 3, 5);
+	EXPECT_RECORD(&rec, HWTIMER_KIND_EXPIRED, 3, 5);
 }
 
 TEST_F(clock, forward)
@@ -132,7 +132,7 @@ TEST_F(clock, forward)
 	must_arm_at(self->fd, 0, at, 7);
 	must_step(HOUR);
 	ASSERT_EQ(1, hwt_collect(self->fd, &rec, 1));
-	EXPECT_RECORD(&rec, HWTIMER_EXPIRED, 7, at);
+	EXPECT_RECORD(&rec, HWTIMER_KIND_EXPIRED, 7, at);
 }
 
 /* The clock goes back just before the deadlines, so that expiries are under way. */
@@ -171,7 +171,8 @@ TEST_F(clock, back)
 	must_step(4 * HOUR);
 	ASSERT_EQ(N - early, hwt_collect(self->fd, rec, N - early));
 	for (i = 0; i < N - early; i++)
-		EXPECT_RECORD(&rec[i], HWTIMER_EXPIRED, rec[i].user_data, due[rec[i].user_data]);
+		EXPECT_RECORD(&rec[i], HWTIMER_KIND_EXPIRED, rec[i].user_data,
+			      due[rec[i].user_data]);
 }
 
 /* Delays do not change, forward or back. */
@@ -190,14 +191,14 @@ TEST_F(clock, relative)
 	EXPECT_LE(after - before, 5 * HOUR);
 	must_step(-7LL * (__s64)HOUR);
 	ASSERT_EQ(1, hwt_collect(self->fd, &rec, 1));
-	EXPECT_RECORD(&rec, HWTIMER_EXPIRED, 2, rec.deadline);
+	EXPECT_RECORD(&rec, HWTIMER_KIND_EXPIRED, 2, rec.deadline);
 	EXPECT_GE(now_ns() - begun, 200 * NSEC_PER_MSEC);
 	EXPECT_STATS(self->fd, .scheduled = 2, .expired = 1, .pending = 1);
 	/* Touched by a delay, an absolute one is relative, and the other way round. */
 	EXPECT_EQ(0, hwt_touch(self->fd, 0, id, real_ns() + HOUR, NULL));
 	must_step(HOUR);
 	ASSERT_EQ(1, hwt_collect(self->fd, &rec, 1));
-	EXPECT_RECORD(&rec, HWTIMER_EXPIRED, 1, rec.deadline);
+	EXPECT_RECORD(&rec, HWTIMER_KIND_EXPIRED, 1, rec.deadline);
 	id = must_arm_at(self->fd, 0, real_ns() + HOUR, 3);
 	EXPECT_EQ(0, hwt_touch(self->fd, HWTIMER_RELATIVE, id, 2 * HOUR, NULL));
 	must_step(9 * HOUR);
@@ -221,7 +222,7 @@ TEST_F(clock, sentinel)
 		must_step(i % 2 ? HOUR : -HOUR);
 		ASSERT_EQ(1, poll(&pfd, 1, 60000));
 		ASSERT_EQ(1, hwt_read(self->fd, &rec, 1));
-		EXPECT_RECORD(&rec, HWTIMER_CLOCK_SET, i, HWTIMER_NEVER);
+		EXPECT_RECORD(&rec, HWTIMER_KIND_CLOCK_SET, i, HWTIMER_NEVER);
 		EXPECT_EQ(HWTIMER_NEVER, rec.last);
 		EXPECT_LE(real_ns() - rec.fired, PATIENCE);
 	}
@@ -229,7 +230,7 @@ TEST_F(clock, sentinel)
 	/* It expires if the clock is not set. */
 	must_arm_at(self->fd, HWTIMER_CANCEL_ON_SET, real_ns() + TICK, i);
 	ASSERT_EQ(1, hwt_collect(self->fd, &rec, 1));
-	EXPECT_EQ(HWTIMER_EXPIRED, rec.kind);
+	EXPECT_EQ(HWTIMER_KIND_EXPIRED, rec.kind);
 }
 
 /* Each context is told, also when there are more than are told at a time. */
@@ -246,7 +247,7 @@ TEST_F(clock, many_contexts)
 	must_step(HOUR);
 	for (i = 0; i < ARRAY_SIZE(fds); i++) {
 		ASSERT_EQ(1, hwt_collect(fds[i], &rec, 1));
-		EXPECT_RECORD(&rec, HWTIMER_CLOCK_SET, i, HWTIMER_NEVER);
+		EXPECT_RECORD(&rec, HWTIMER_KIND_CLOCK_SET, i, HWTIMER_NEVER);
 		close(fds[i]);
 	}
 }
@@ -264,8 +265,8 @@ TEST_F(clock, sentinel_at_once)
 	EXPECT_EQ(-ENOENT, hwt_touch(self->fd, 0, b, HWTIMER_NEVER, NULL));
 	EXPECT_EQ(-ENOENT, hwt_cancel(self->fd, a));
 	ASSERT_EQ(2, hwt_collect(self->fd, rec, 2));
-	EXPECT_EQ(HWTIMER_CLOCK_SET, rec[0].kind);
-	EXPECT_EQ(HWTIMER_CLOCK_SET, rec[1].kind);
+	EXPECT_EQ(HWTIMER_KIND_CLOCK_SET, rec[0].kind);
+	EXPECT_EQ(HWTIMER_KIND_CLOCK_SET, rec[1].kind);
 	EXPECT_EQ(3, rec[0].user_data + rec[1].user_data);
 	EXPECT_EQ(1, must_stats(self->fd).pending);
 	must_step(HOUR);
@@ -297,7 +298,7 @@ TEST_F(clock, stepped)
 	must_arm_at(self->fd, HWTIMER_CANCEL_ON_SET, HWTIMER_NEVER, 1);
 	ASSERT_LE(0, adjtimex(&tx));
 	ASSERT_EQ(1, hwt_collect(self->fd, &rec, 1));
-	EXPECT_EQ(HWTIMER_CLOCK_SET, rec.kind);
+	EXPECT_EQ(HWTIMER_KIND_CLOCK_SET, rec.kind);
 }
 
 /* Far away, neither the start of the machine nor the horizon of the wheel limits deadlines. */
@@ -315,12 +316,12 @@ TEST_F(clock, the_seventies)
 	day = must_arm_at(self->fd, 0, at + HOUR, 2);
 	must_set_clock(at - 100 * NSEC_PER_MSEC);
 	ASSERT_EQ(1, hwt_collect(self->fd, &rec, 1));
-	EXPECT_RECORD(&rec, HWTIMER_EXPIRED, 1, at);
+	EXPECT_RECORD(&rec, HWTIMER_KIND_EXPIRED, 1, at);
 	ASSERT_EQ(0, hwt_query(self->fd, day, NULL, &deadline));
 	EXPECT_EQ(at + HOUR, deadline);
 	must_step(HOUR);
 	ASSERT_EQ(1, hwt_collect(self->fd, &rec, 1));
-	EXPECT_RECORD(&rec, HWTIMER_EXPIRED, 2, at + HOUR);
+	EXPECT_RECORD(&rec, HWTIMER_KIND_EXPIRED, 2, at + HOUR);
 }
 
 /* Records that wait show what the clock showed. */
@@ -365,7 +366,7 @@ TEST_F(clock, periodic)
 	/* The deadlines skipped are missed. */
 	must_set_clock(first + 5 * HOUR / 2);
 	ASSERT_EQ(1, hwt_collect(self->fd, &rec, 1));
-	EXPECT_RECORD(&rec, HWTIMER_EXPIRED, 1, first);
+	EXPECT_RECORD(&rec, HWTIMER_KIND_EXPIRED, 1, first);
 	EXPECT_EQ(2, rec.overruns);
 	EXPECT_EQ(first + 2 * HOUR, rec.last);
 	ASSERT_EQ(0, hwt_query(self->fd, id, NULL, &deadline));
@@ -377,7 +378,7 @@ TEST_F(clock, periodic)
 	must_set_clock(first + HOUR);
 	must_set_clock(first + 3 * HOUR);
 	ASSERT_EQ(1, hwt_collect(self->fd, &rec, 1));
-	EXPECT_RECORD(&rec, HWTIMER_EXPIRED, 1, first + 3 * HOUR);
+	EXPECT_RECORD(&rec, HWTIMER_KIND_EXPIRED, 1, first + 3 * HOUR);
 	EXPECT_EQ(0, rec.overruns);
 	EXPECT_EQ(0, hwt_cancel(self->fd, id));
 	/* By delays it does not notice. */
@@ -399,8 +400,8 @@ TEST_F(clock, periodic_sentinel)
 	must_step(HOUR);
 	eventually(must_stats(self->fd).clock_set);
 	ASSERT_EQ(2, hwt_collect(self->fd, rec, 2));
-	EXPECT_EQ(HWTIMER_EXPIRED, rec[0].kind);
-	EXPECT_RECORD(&rec[1], HWTIMER_CLOCK_SET, 1, rec[1].deadline);
+	EXPECT_EQ(HWTIMER_KIND_EXPIRED, rec[0].kind);
+	EXPECT_RECORD(&rec[1], HWTIMER_KIND_CLOCK_SET, 1, rec[1].deadline);
 	EXPECT_EQ(must_stats(self->fd).expired, 1 + rec[0].overruns);
 	EXPECT_EQ(0, must_stats(self->fd).pending);
 }
@@ -420,7 +421,7 @@ TEST_F(clock, twice)
 	must_step(3 * HOUR);
 	ASSERT_EQ(N / 2, hwt_collect(self->fd, rec, N / 2));
 	for (i = 0; i < N / 2; i++)
-		EXPECT_RECORD(&rec[i], HWTIMER_CLOCK_SET, rec[i].user_data | 1,
+		EXPECT_RECORD(&rec[i], HWTIMER_KIND_CLOCK_SET, rec[i].user_data | 1,
 			      base + rec[i].user_data);
 	for (i = 0; i < N; i += 2) {
 		ASSERT_EQ(0, hwt_query(self->fd, ids[i], NULL, &deadline));
@@ -469,7 +470,7 @@ TEST_F(clock, busy)
 		/* Only the clock can end a timeout before its time. */
 		while ((got = hwt_read(self->fd, rec, ARRAY_SIZE(rec))) > 0) {
 			for (j = 0; j < got; j++) {
-				EXPECT_EQ(HWTIMER_CLOCK_SET, rec[j].kind);
+				EXPECT_EQ(HWTIMER_KIND_CLOCK_SET, rec[j].kind);
 				EXPECT_EQ(base + rec[j].user_data, rec[j].deadline);
 			}
 		}
@@ -498,8 +499,8 @@ TEST_F(clock, stop)
 	ASSERT_EQ(0, hwt_stop(self->fd, &handed_back));
 	while (hwt_collect(self->fd, &rec, 1) == 1) {
 		EXPECT_EQ(base + rec.user_data, rec.deadline);
-		set += rec.kind == HWTIMER_CLOCK_SET;
-		back += rec.kind == HWTIMER_HANDED_BACK;
+		set += rec.kind == HWTIMER_KIND_CLOCK_SET;
+		back += rec.kind == HWTIMER_KIND_HANDED_BACK;
 	}
 	EXPECT_EQ(n, set + back);
 	EXPECT_EQ(handed_back, back);
@@ -527,7 +528,7 @@ TEST_F(clock, close)
 TEST_F(clock, ring)
 {
 	struct hwtimer_rings params = {
-		.flags = nohz_full() ? 0 : HWTIMER_RINGS_NO_BARRIERS,
+		.flags = nohz_full() ? 0 : HWTIMER_RINGS_RELAXED,
 		.sq_entries = 64, .timeouts = 64,
 	};
 	struct ring *r = must_ring_params(self->fd, &params);
@@ -544,7 +545,7 @@ TEST_F(clock, ring)
 	EXPECT_EQ(params.flags ? HWTIMER_RING_IDLE : 0, load_acquire(&r->shared->relaxed_until));
 	must_step(HOUR / 2);
 	ASSERT_EQ(1, ring_collect(r, &rec, 1));
-	EXPECT_RECORD(&rec, HWTIMER_CLOCK_SET, 9, HWTIMER_NEVER);
+	EXPECT_RECORD(&rec, HWTIMER_KIND_CLOCK_SET, 9, HWTIMER_NEVER);
 	/* sleep_until is on the new clock. */
 	until = ring_sleep_until(r);
 	if (until != HWTIMER_RING_IDLE) {
@@ -554,15 +555,15 @@ TEST_F(clock, ring)
 	must_put(r, HWTIMER_OP_CANCEL, 0, HWTIMER_ID(1, 1), 0, 0);
 	must_step(5 * HOUR / 2);
 	ASSERT_EQ(1, ring_collect(r, &rec, 1));
-	EXPECT_RECORD(&rec, HWTIMER_EXPIRED, 0, at);
+	EXPECT_RECORD(&rec, HWTIMER_KIND_EXPIRED, 0, at);
 	ASSERT_EQ(1, ring_collect(r, &rec, 1));
-	EXPECT_RECORD(&rec, HWTIMER_EXPIRED, 2, at + 2 * HOUR);
+	EXPECT_RECORD(&rec, HWTIMER_KIND_EXPIRED, 2, at + 2 * HOUR);
 	EXPECT_EQ(1, must_stats(self->fd).cancelled);
 	/* Soon, on the new clock. */
 	at = real_ns() + 20 * NSEC_PER_MSEC;
 	must_arm(r, HWTIMER_ID(1, 2), at, 1);
 	ASSERT_EQ(1, ring_collect(r, &rec, 1));
-	EXPECT_RECORD(&rec, HWTIMER_EXPIRED, 1, at);
+	EXPECT_RECORD(&rec, HWTIMER_KIND_EXPIRED, 1, at);
 	ring_unmap(r);
 }
 
@@ -615,7 +616,7 @@ TEST_F(clock, ring_failure_behind_many)
 	must_put(r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(201, 1), HWTIMER_NEVER, 778);
 	must_enter(r);
 	eventually((n += ring_reap(r, &rec, 1)) == 101);
-	EXPECT_EQ(HWTIMER_FAILED, rec.kind);
+	EXPECT_EQ(HWTIMER_KIND_FAILED, rec.kind);
 	eventually(!ring_untaken(r));
 	ring_close(r);
 }
@@ -635,11 +636,11 @@ TEST_F(clock, sentinel_first)
 	while (must_stats(self->fd).clock_set < 1)
 		usleep(1000);
 	ASSERT_EQ(1, hwt_read(self->fd, &rec, 1));
-	EXPECT_EQ(HWTIMER_CLOCK_SET, rec.kind);
+	EXPECT_EQ(HWTIMER_KIND_CLOCK_SET, rec.kind);
 	EXPECT_EQ(999, rec.user_data);
 	for (i = 0; i < 5; i++) {
 		ASSERT_EQ(1, hwt_read(self->fd, &rec, 1));
-		EXPECT_EQ(HWTIMER_EXPIRED, rec.kind);
+		EXPECT_EQ(HWTIMER_KIND_EXPIRED, rec.kind);
 	}
 }
 

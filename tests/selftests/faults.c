@@ -759,7 +759,7 @@ static void stopped(struct world *w)
 
 	check(w->id <= 1);
 	check(hwt_collect(w->fd, &rec, 1) == 1);
-	check(rec.id == w->kept && rec.kind == HWTIMER_HANDED_BACK);
+	check(rec.id == w->kept && rec.kind == HWTIMER_KIND_HANDED_BACK);
 	check(!hwt_read(w->fd, &rec, 1));
 }
 
@@ -839,7 +839,7 @@ static void all_read(struct world *w)
 	for (i = 0; i < BACKLOG; i++) {
 		const struct hwtimer_record *r = &w->records[i];
 
-		check(valid_record(r, HWTIMER_EXPIRED));
+		check(valid_record(r, HWTIMER_KIND_EXPIRED));
 		check(r->user_data < BACKLOG && !seen[r->user_data]);
 		seen[r->user_data] = true;
 	}
@@ -901,7 +901,7 @@ static int try_rings(struct world *w, __u32 flags, int eventfd)
 
 static int make_rings(struct world *w)
 {
-	return try_rings(w, HWTIMER_RINGS_NO_BARRIERS, 0);
+	return try_rings(w, HWTIMER_RINGS_RELAXED, 0);
 }
 
 static int make_rings_with_eventfd(struct world *w)

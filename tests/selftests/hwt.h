@@ -436,7 +436,7 @@ static inline bool valid_record(const struct hwtimer_record *r, __u32 kind)
 	return r->id && r->kind == kind && !r->op && !r->error && !r->overruns && !r->pad &&
 	       r->last == r->deadline &&
 	       r->fired <= now_ns() && r->fired &&
-	       (kind != HWTIMER_EXPIRED ||
+	       (kind != HWTIMER_KIND_EXPIRED ||
 		(r->fired >= r->deadline && r->deadline != HWTIMER_NEVER));
 }
 

@@ -197,7 +197,7 @@ static int collect(struct hwtimer *h, struct hwtimer_event *events, int n)
 static bool valid_event(const struct hwtimer_event *e, unsigned int kind)
 {
 	return e->id && e->kind == kind && e->fired_ns && e->fired_ns <= now_ns() &&
-	       (kind != HWTIMER_EXPIRED || e->fired_ns >= e->deadline_ns) &&
+	       (kind != HWTIMER_KIND_EXPIRED || e->fired_ns >= e->deadline_ns) &&
 	       (e->overruns ? e->last_ns >= e->deadline_ns : e->last_ns == e->deadline_ns);
 }
 
@@ -358,7 +358,7 @@ TEST_F(lib, expires)
 		ASSERT_NE(POISON, id);
 		ASSERT_NE(0, id);
 		ASSERT_EQ(1, collect(self->h, &e, 1));
-		EXPECT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+		EXPECT_TRUE(valid_event(&e, HWTIMER_KIND_EXPIRED));
 		EXPECT_EQ(id, e.id);
 		EXPECT_EQ(i, e.user_data);
 		EXPECT_EQ(0, e.overruns);
@@ -391,7 +391,7 @@ TEST_F(lib, schedule_at)
 	EXPECT_EQ(0, past->deadline_ns);
 	EXPECT_EQ(id, near->id);
 	EXPECT_EQ(deadline, near->deadline_ns);
-	EXPECT_TRUE(valid_event(near, HWTIMER_EXPIRED));
+	EXPECT_TRUE(valid_event(near, HWTIMER_KIND_EXPIRED));
 	ASSERT_EQ(0, hwtimer_stop(self->h));
 	ASSERT_EQ(3, collect(self->h, e, 3));
 	EXPECT_EQ(12, e[0].user_data + e[1].user_data + e[2].user_data);
@@ -445,7 +445,7 @@ TEST_F(lib, many_and_few_at_a_time)
 		ASSERT_LE(0, n);
 		ASSERT_GE(7, n);
 		for (i = 0; i < n; i++) {
-			ASSERT_TRUE(valid_event(&e[i], HWTIMER_EXPIRED));
+			ASSERT_TRUE(valid_event(&e[i], HWTIMER_KIND_EXPIRED));
 			ASSERT_GT(N, e[i].user_data);
 			ASSERT_EQ(1, ++seen[e[i].user_data]);
 		}
@@ -470,7 +470,7 @@ TEST_F(lib, touch_to_later)
 	}
 	EXPECT_EQ(calls, system_calls());
 	ASSERT_EQ(1, collect(self->h, &e, 1));
-	EXPECT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+	EXPECT_TRUE(valid_event(&e, HWTIMER_KIND_EXPIRED));
 	EXPECT_EQ(id, e.id);
 	EXPECT_EQ(deadline, e.deadline_ns);
 	EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, id, 0));
@@ -488,7 +488,7 @@ TEST_F(lib, touch_to_sooner)
 	deadline = now_ns() + 10 * NSEC_PER_MSEC;
 	ASSERT_EQ(0, hwtimer_touch_at(self->h, id, deadline));
 	ASSERT_EQ(1, collect(self->h, &e, 1));
-	EXPECT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+	EXPECT_TRUE(valid_event(&e, HWTIMER_KIND_EXPIRED));
 	EXPECT_EQ(deadline, e.deadline_ns);
 }
 
@@ -510,7 +510,7 @@ TEST_F(lib, touch_what_has_expired)
 	deadline = now_ns();
 	ASSERT_EQ(0, hwtimer_touch_at(self->h, id, deadline));
 	ASSERT_EQ(1, hwtimer_wait(self->h, &e, 1, 0));
-	EXPECT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+	EXPECT_TRUE(valid_event(&e, HWTIMER_KIND_EXPIRED));
 	EXPECT_EQ(deadline, e.deadline_ns);
 	EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, id, 0));
 }
@@ -748,8 +748,8 @@ TEST_F(lib, stop)
 	EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, ids[2], 0));
 	ASSERT_EQ(5, collect(self->h, e, 5));
 	for (i = 0; i < 5; i++) {
-		EXPECT_TRUE(valid_event(&e[i], e[i].user_data == 5 ? HWTIMER_EXPIRED :
-								     HWTIMER_HANDED_BACK));
+		EXPECT_TRUE(valid_event(&e[i], e[i].user_data == 5 ? HWTIMER_KIND_EXPIRED :
+								     HWTIMER_KIND_HANDED_BACK));
 		ASSERT_GT(6, e[i].user_data);
 		EXPECT_EQ(ids[e[i].user_data], e[i].id);
 		seen |= 1 << e[i].user_data;
@@ -778,7 +778,7 @@ TEST_F(lib, stopped_behind_its_back)
 	ASSERT_EQ(0, hwt_stop(context_fd(self->h), NULL));
 	ASSERT_EQ(3, collect(self->h, e, 3));
 	for (i = 0; i < 3; i++) {
-		EXPECT_TRUE(valid_event(&e[i], HWTIMER_HANDED_BACK));
+		EXPECT_TRUE(valid_event(&e[i], HWTIMER_KIND_HANDED_BACK));
 	}
 	/* By now the library knows. */
 	EXPECT_EQ(-ESHUTDOWN, hwtimer_wait(self->h, e, 1, -1));
@@ -829,7 +829,7 @@ TEST_F(lib, periodic)
 	ASSERT_EQ(0, hwtimer_schedule_repeat(self->h, &r, 7, &id));
 	while (reported < PERIODS) {
 		ASSERT_EQ(1, collect(self->h, &e, 1));
-		ASSERT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+		ASSERT_TRUE(valid_event(&e, HWTIMER_KIND_EXPIRED));
 		EXPECT_EQ(id, e.id);
 		EXPECT_EQ(7, e.user_data);
 		reported += 1 + e.overruns;
@@ -866,7 +866,7 @@ TEST_F(lib, periodic_missed)
 	r.first_ns = now_ns() - r.period_ns * 5 / 2;
 	ASSERT_EQ(0, hwtimer_schedule_repeat(self->h, &r, 7, &id));
 	ASSERT_EQ(1, collect(self->h, &e, 1));
-	ASSERT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+	ASSERT_TRUE(valid_event(&e, HWTIMER_KIND_EXPIRED));
 	EXPECT_LE(2, e.overruns);
 	EXPECT_EQ(r.first_ns + e.overruns * r.period_ns, e.last_ns);
 	ASSERT_EQ(0, hwtimer_cancel(self->h, id));
@@ -909,13 +909,13 @@ TEST_F(lib, periodic_stopped)
 	for (;;) {
 		ASSERT_EQ(1, collect(self->h, &e, 1));
 		EXPECT_EQ(id, e.id);
-		if (e.kind != HWTIMER_EXPIRED)
+		if (e.kind != HWTIMER_KIND_EXPIRED)
 			break;
-		ASSERT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+		ASSERT_TRUE(valid_event(&e, HWTIMER_KIND_EXPIRED));
 		reported += 1 + e.overruns;
 		last = e.deadline_ns;
 	}
-	ASSERT_TRUE(valid_event(&e, HWTIMER_HANDED_BACK));
+	ASSERT_TRUE(valid_event(&e, HWTIMER_KIND_HANDED_BACK));
 	EXPECT_EQ(must_stats(context_fd(self->h)).expired, reported);
 	/* The deadline after the last one reported, or later if deadlines were missed. */
 	EXPECT_LT(last, e.deadline_ns);
@@ -1249,7 +1249,7 @@ static void nobody_waits(struct __test_metadata *_metadata, unsigned int flags,
 		n = hwtimer_wait(h, e, ARRAY_SIZE(e), 0);
 		ASSERT_LE(0, n);
 		while (n--) {
-			ASSERT_TRUE(valid_event(&e[n], HWTIMER_EXPIRED));
+			ASSERT_TRUE(valid_event(&e[n], HWTIMER_KIND_EXPIRED));
 			ASSERT_EQ(ids[e[n].user_data], e[n].id);
 			ASSERT_EQ(1, ++ends[e[n].user_data])
 				TH_LOG("timeout %llu", (unsigned long long)e[n].user_data);
@@ -1259,7 +1259,7 @@ static void nobody_waits(struct __test_metadata *_metadata, unsigned int flags,
 	ASSERT_EQ(0, hwtimer_stop(h));
 	while ((n = hwtimer_wait(h, e, ARRAY_SIZE(e), PATIENCE)) > 0) {
 		while (n--) {
-			ASSERT_TRUE(valid_event(&e[n], HWTIMER_HANDED_BACK));
+			ASSERT_TRUE(valid_event(&e[n], HWTIMER_KIND_HANDED_BACK));
 			ASSERT_EQ(1, ++ends[e[n].user_data]);
 			reported++;
 		}
@@ -1298,7 +1298,7 @@ static void periodic_events(struct __test_metadata *_metadata, struct periodic *
 		ASSERT_EQ(its->id, e->id);
 		ASSERT_FALSE(its->over);
 		ASSERT_TRUE(valid_event(e, e->kind));
-		if (e->kind == HWTIMER_EXPIRED) {
+		if (e->kind == HWTIMER_KIND_EXPIRED) {
 			its->reported += 1 + e->overruns;
 			/*
 			 * With ONCE, overruns include deadlines that were missed after the
@@ -1416,8 +1416,8 @@ static void model_events(struct __test_metadata *_metadata, struct modelled *c,
 			TH_LOG("event %llx of a timeout that is over", (unsigned long long)e[i].id);
 		ASSERT_EQ(m->serial, e[i].user_data);
 		ASSERT_EQ(m->deadline, e[i].deadline_ns);
-		ASSERT_TRUE(valid_event(&e[i], stopped && e[i].kind != HWTIMER_EXPIRED ?
-					       HWTIMER_HANDED_BACK : HWTIMER_EXPIRED))
+		ASSERT_TRUE(valid_event(&e[i], stopped && e[i].kind != HWTIMER_KIND_EXPIRED ?
+					       HWTIMER_KIND_HANDED_BACK : HWTIMER_KIND_EXPIRED))
 			TH_LOG("kind %u deadline %llu fired %llu", e[i].kind,
 			       (unsigned long long)e[i].deadline_ns,
 			       (unsigned long long)e[i].fired_ns);
@@ -1651,7 +1651,7 @@ static void *stress_wait(void *arg)
 			struct book *b = &s->books[e[i].user_data];
 
 			if (!valid_event(&e[i], e[i].kind) ||
-			    (e[i].kind != HWTIMER_EXPIRED && !atomic_load(&s->stopping)))
+			    (e[i].kind != HWTIMER_KIND_EXPIRED && !atomic_load(&s->stopping)))
 				complain(s, __LINE__, e[i].user_data);
 			if (e[i].deadline_ns < atomic_load(&b->floor))
 				complain(s, __LINE__, e[i].user_data);
@@ -1888,12 +1888,12 @@ TEST_F(lib, realtime)
 	step_clock(2 * hour);
 	ASSERT_EQ(1, collect(h, &e, 1));
 	/* In any order, and no event of the first one. */
-	EXPECT_EQ(e.user_data == 3 ? HWTIMER_EXPIRED : HWTIMER_CLOCK_SET, e.kind);
+	EXPECT_EQ(e.user_data == 3 ? HWTIMER_KIND_EXPIRED : HWTIMER_KIND_CLOCK_SET, e.kind);
 	EXPECT_EQ(e.user_data == 3 ? late : watch, e.id);
 	now = e.user_data;
 	ASSERT_EQ(1, collect(h, &e, 1));
 	EXPECT_EQ(3 + 4 - now, e.user_data);
-	EXPECT_EQ(e.user_data == 3 ? HWTIMER_EXPIRED : HWTIMER_CLOCK_SET, e.kind);
+	EXPECT_EQ(e.user_data == 3 ? HWTIMER_KIND_EXPIRED : HWTIMER_KIND_CLOCK_SET, e.kind);
 	EXPECT_EQ(-ENOENT, hwtimer_touch(h, watch, 5));
 	EXPECT_EQ(-ENOENT, hwtimer_query(h, watch, &state));
 	EXPECT_EQ(-ENOENT, hwtimer_cancel(h, watch));
@@ -1926,7 +1926,7 @@ TEST_F(lib, realtime)
 	ASSERT_EQ(0, hwtimer_stop(h));
 	ASSERT_EQ(1, collect(h, &e, 1));
 	EXPECT_EQ(6, e.user_data);
-	EXPECT_EQ(HWTIMER_HANDED_BACK, e.kind);
+	EXPECT_EQ(HWTIMER_KIND_HANDED_BACK, e.kind);
 	hwtimer_close(h);
 	step_clock(-2 * hour - hour / 3);
 }
@@ -2057,9 +2057,9 @@ static hwtimer_id must_fail(struct seen_rings *s, __u64 user_data, int error)
 	if (hwtimer_schedule(s->h, 0, user_data, &id))
 		die("schedule");
 	wait_expired(s->h, n + 1);
-	if (r->id != id || r->kind != HWTIMER_EXPIRED)
+	if (r->id != id || r->kind != HWTIMER_KIND_EXPIRED)
 		die("this is not its record");
-	r->kind = HWTIMER_FAILED;
+	r->kind = HWTIMER_KIND_FAILED;
 	r->error = error;
 	r->op = HWTIMER_OP_SCHEDULE;
 	return id;
@@ -2082,7 +2082,7 @@ TEST(failed_in_the_ring)
 		/* Its deadline is past. */
 		id = must_fail(&s, 1, again[i]);
 		ASSERT_EQ(1, hwtimer_wait(s.h, &e, 1, 0));
-		EXPECT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+		EXPECT_TRUE(valid_event(&e, HWTIMER_KIND_EXPIRED));
 		EXPECT_EQ(id, e.id);
 		/* Its deadline is in the future: it is armed again. */
 		id = must_fail(&s, 2, again[i]);
@@ -2092,7 +2092,7 @@ TEST(failed_in_the_ring)
 		EXPECT_EQ(1, must_stats(context_fd(s.h)).pending);
 		ASSERT_EQ(0, hwtimer_touch(s.h, id, 10 * NSEC_PER_MSEC));
 		ASSERT_EQ(1, collect(s.h, &e, 1));
-		EXPECT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+		EXPECT_TRUE(valid_event(&e, HWTIMER_KIND_EXPIRED));
 		EXPECT_EQ(2, e.user_data);
 		/* It has been cancelled. */
 		id = must_fail(&s, 3, again[i]);
@@ -2103,7 +2103,7 @@ TEST(failed_in_the_ring)
 	for (i = 0; i < ARRAY_SIZE(ends); i++) {
 		id = must_fail(&s, 4, ends[i]);
 		ASSERT_EQ(1, hwtimer_wait(s.h, &e, 1, 0));
-		EXPECT_TRUE(valid_event(&e, HWTIMER_HANDED_BACK));
+		EXPECT_TRUE(valid_event(&e, HWTIMER_KIND_HANDED_BACK));
 		EXPECT_EQ(id, e.id);
 		EXPECT_EQ(-ENOENT, hwtimer_cancel(s.h, id));
 	}
@@ -2138,7 +2138,7 @@ TEST(readable_when_room_was_made)
 	for (i = 0; i < 4; i++) {
 		ASSERT_TRUE(readable(s.h, 60000));
 		ASSERT_EQ(1, hwtimer_wait(s.h, &e, 1, 0));
-		ASSERT_TRUE(valid_event(&e, HWTIMER_EXPIRED));
+		ASSERT_TRUE(valid_event(&e, HWTIMER_KIND_EXPIRED));
 		seen |= 1 << e.user_data;
 	}
 	EXPECT_EQ(0xf, seen);

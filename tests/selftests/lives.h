@@ -59,8 +59,8 @@ static void check_lives(struct __test_metadata *_metadata, const struct reader *
 		cancelled += l->cancelled;
 	}
 	for (i = 0; i < n; i++) {
-		expired += readers[i].kinds[HWTIMER_EXPIRED];
-		handed_back += readers[i].kinds[HWTIMER_HANDED_BACK];
+		expired += readers[i].kinds[HWTIMER_KIND_EXPIRED];
+		handed_back += readers[i].kinds[HWTIMER_KIND_HANDED_BACK];
 	}
 	EXPECT_EQ(armed, s.scheduled);
 	EXPECT_EQ(cancelled, s.cancelled);

@@ -394,7 +394,7 @@ static void victim(void)
 		must_schedule(fd, DELAY, n);
 		must_read(fd, &rec, 1);
 		now = now_ns();
-		expect(1, valid_record(&rec, HWTIMER_EXPIRED) && rec.user_data == n);
+		expect(1, valid_record(&rec, HWTIMER_KIND_EXPIRED) && rec.user_data == n);
 		shared->late[n++] = now - rec.deadline;
 	}
 	shared->n = n;

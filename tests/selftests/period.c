@@ -71,8 +71,8 @@ static struct hwtimer_record must_read(int fd)
 	if (hwt_collect(fd, &rec, 1) != 1)
 		die("no record");
 	if (rec.error || !rec.id || rec.fired > now_ns() ||
-	    (rec.kind == HWTIMER_EXPIRED && rec.fired < rec.deadline) ||
-	    (rec.kind == HWTIMER_HANDED_BACK && rec.overruns) || rec.op || rec.pad ||
+	    (rec.kind == HWTIMER_KIND_EXPIRED && rec.fired < rec.deadline) ||
+	    (rec.kind == HWTIMER_KIND_HANDED_BACK && rec.overruns) || rec.op || rec.pad ||
 	    rec.last < rec.deadline || (!rec.overruns && rec.last != rec.deadline))
 		die("record: id %llx deadline %llu last %llu fired %llu overruns %llu kind %u "
 		    "error %d", rec.id, rec.deadline, rec.last, rec.fired, rec.overruns, rec.kind,
@@ -207,7 +207,7 @@ TEST_F(context, in_step)
 
 				ASSERT_EQ(s.id, rec.id);
 				ASSERT_EQ(7, rec.user_data);
-				ASSERT_EQ(HWTIMER_EXPIRED, rec.kind);
+				ASSERT_EQ(HWTIMER_KIND_EXPIRED, rec.kind);
 				ASSERT_EQ(0, (rec.deadline - s.deadline) % PERIOD);
 				k = (rec.deadline - s.deadline) / PERIOD;
 				if (policy == MAKE_UP) {
@@ -380,7 +380,7 @@ TEST_F(context, unread_is_each)
 		ASSERT_EQ(rec[i].deadline, rec[i].last);
 		ASSERT_EQ(0, rec[i].overruns);
 		ASSERT_LE(rec[i].deadline, rec[i].fired);
-		ASSERT_EQ(HWTIMER_EXPIRED, rec[i].kind);
+		ASSERT_EQ(HWTIMER_KIND_EXPIRED, rec[i].kind);
 	}
 	EXPECT_TRUE(quiet(self->fd));
 	EXPECT_EQ(0, must_stats(self->fd).unread);
@@ -512,7 +512,7 @@ TEST_F(context, cancel_with_unread)
 			EXPECT_EQ(-EAGAIN, schedule(self->fd, 0, 0, FAR, 0, FIRE_ONCE, NULL));
 			rec = must_read(self->fd);
 			EXPECT_EQ(s.id, rec.id);
-			EXPECT_EQ(HWTIMER_EXPIRED, rec.kind);
+			EXPECT_EQ(HWTIMER_KIND_EXPIRED, rec.kind);
 		}
 		EXPECT_EQ(st.expired - expired, sum);
 		EXPECT_TRUE(quiet(self->fd));
@@ -562,7 +562,7 @@ TEST_F(context, stop_with_unread)
 		ASSERT_EQ(0, ret);
 		EXPECT_EQ(st.unread, n);
 		for (k = 0; k < n; k++) {
-			if (rec[k].kind == HWTIMER_HANDED_BACK) {
+			if (rec[k].kind == HWTIMER_KIND_HANDED_BACK) {
 				handed_back = true;
 				EXPECT_EQ(0, rec[k].overruns);
 			} else {
@@ -572,7 +572,7 @@ TEST_F(context, stop_with_unread)
 				;
 			if (i == 4) {
 				one_shots++;
-			} else if (rec[k].kind == HWTIMER_EXPIRED) {
+			} else if (rec[k].kind == HWTIMER_KIND_EXPIRED) {
 				sums[i] += 1 + rec[k].overruns;
 			} else {
 				EXPECT_EQ(s[i].deadline + sums[i] * PERIOD, rec[k].deadline);
@@ -919,11 +919,11 @@ static void *read_all(void *arg)
 	while ((ret = hwt_read(w->b->fd, rec, 1 + rnd(&w->random) % 40)) > 0) {
 		for (i = 0; i < ret; i++) {
 			atomic_fetch_add(&w->b->records, 1);
-			if (rec[i].kind == HWTIMER_HANDED_BACK)
+			if (rec[i].kind == HWTIMER_KIND_HANDED_BACK)
 				atomic_fetch_add(&w->b->backs, 1);
 			else
 				atomic_fetch_add(&w->b->reported, 1 + rec[i].overruns);
-			if (rec[i].kind == HWTIMER_EXPIRED && rec[i].fired < rec[i].deadline)
+			if (rec[i].kind == HWTIMER_KIND_EXPIRED && rec[i].fired < rec[i].deadline)
 				w->error = -ETIME;
 		}
 		if (!(rnd(&w->random) % 8))

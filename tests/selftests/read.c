@@ -139,7 +139,7 @@ TEST_F(context, many_and_few)
 		got = hwt_read(self->fd, rec, want);
 		ASSERT_EQ(want < 1000 - n ? want : 1000 - n, got);
 		for (i = 0; i < got; i++, n++) {
-			ASSERT_TRUE(valid_record(&rec[i], HWTIMER_EXPIRED));
+			ASSERT_TRUE(valid_record(&rec[i], HWTIMER_KIND_EXPIRED));
 			ASSERT_EQ(n, rec[i].user_data);
 			ASSERT_EQ(ids[n], rec[i].id);
 		}
@@ -175,7 +175,7 @@ TEST_F(context, blocks_and_wakes)
 	ASSERT_EQ(1, r.ret);
 	EXPECT_EQ(id, r.rec[0].id);
 	EXPECT_EQ(5, r.rec[0].user_data);
-	EXPECT_TRUE(valid_record(&r.rec[0], HWTIMER_EXPIRED));
+	EXPECT_TRUE(valid_record(&r.rec[0], HWTIMER_KIND_EXPIRED));
 }
 
 /* Neither a pending timeout nor a cancelled one wakes a reader. */
@@ -216,7 +216,7 @@ TEST_F(context, stop_wakes_reader_with_records)
 	pthread_join(r.thread, NULL);
 	EXPECT_EQ(1, r.ret);
 	EXPECT_EQ(id, r.rec[0].id);
-	EXPECT_TRUE(valid_record(&r.rec[0], HWTIMER_HANDED_BACK));
+	EXPECT_TRUE(valid_record(&r.rec[0], HWTIMER_KIND_HANDED_BACK));
 	EXPECT_EQ(0, hwt_read(self->fd, r.rec, 1));
 }
 
@@ -311,7 +311,7 @@ TEST_F(context, fault_in_the_first)
 	}
 	EXPECT_EQ(2, must_stats(self->fd).unread);
 	ASSERT_EQ(1, hwt_read(self->fd, &rec, 1));
-	EXPECT_TRUE(valid_record(&rec, HWTIMER_EXPIRED));
+	EXPECT_TRUE(valid_record(&rec, HWTIMER_KIND_EXPIRED));
 }
 
 TEST_F(context, fault_in_the_second)
@@ -328,12 +328,12 @@ TEST_F(context, fault_in_the_second)
 		ASSERT_EQ(RECORD_SIZE, read_bytes(self->fd, buf, 3 * RECORD_SIZE));
 		memcpy(&rec[0], buf, RECORD_SIZE);
 		EXPECT_EQ(0, rec[0].user_data);
-		EXPECT_TRUE(valid_record(&rec[0], HWTIMER_EXPIRED));
+		EXPECT_TRUE(valid_record(&rec[0], HWTIMER_KIND_EXPIRED));
 		ASSERT_EQ(2, must_stats(self->fd).unread);
 		ASSERT_EQ(2, hwt_read(self->fd, rec + 1, 2));
 		for (k = 1; k < 3; k++) {
 			EXPECT_EQ(k, rec[k].user_data);
-			EXPECT_TRUE(valid_record(&rec[k], HWTIMER_EXPIRED));
+			EXPECT_TRUE(valid_record(&rec[k], HWTIMER_KIND_EXPIRED));
 			EXPECT_NE(rec[0].id, rec[k].id);
 		}
 	}
@@ -376,14 +376,14 @@ TEST_F(context, readv)
 	ASSERT_EQ(3 * RECORD_SIZE, readv(self->fd, whole, ARRAY_SIZE(whole)));
 	for (i = 0; i < 3; i++) {
 		EXPECT_EQ(i, rec[i].user_data);
-		EXPECT_TRUE(valid_record(&rec[i], HWTIMER_EXPIRED));
+		EXPECT_TRUE(valid_record(&rec[i], HWTIMER_KIND_EXPIRED));
 	}
 	ready(self->fd, 3);
 	memset(rec, 0xa5, sizeof(rec));
 	ASSERT_EQ(2 * RECORD_SIZE, readv(self->fd, torn, ARRAY_SIZE(torn)));
 	for (i = 0; i < 2; i++) {
 		EXPECT_EQ(i, rec[i].user_data);
-		EXPECT_TRUE(valid_record(&rec[i], HWTIMER_EXPIRED));
+		EXPECT_TRUE(valid_record(&rec[i], HWTIMER_KIND_EXPIRED));
 	}
 	EXPECT_EQ(0xa5a5a5a5a5a5a5a5, rec[2].id);
 	EXPECT_EQ(1, must_stats(self->fd).unread);
@@ -739,7 +739,7 @@ TEST_F(context, io_uring)
 		ASSERT_EQ(RECORD_SIZE, cqe.res);
 		ASSERT_EQ(id, rec[0].id);
 		ASSERT_EQ(i, rec[0].user_data);
-		ASSERT_TRUE(valid_record(&rec[0], HWTIMER_EXPIRED));
+		ASSERT_TRUE(valid_record(&rec[0], HWTIMER_KIND_EXPIRED));
 	}
 
 	submit(&ring, &poll_sqe);
@@ -786,11 +786,11 @@ TEST_F(context, io_uring_abandoned)
 	must_schedule(self->fd, FAR, 0);
 	ASSERT_EQ(0, hwt_stop(self->fd, NULL));
 	if (hwt_collect(self->fd, &ours, 1) == 1) {
-		EXPECT_TRUE(valid_record(&ours, HWTIMER_HANDED_BACK));
+		EXPECT_TRUE(valid_record(&ours, HWTIMER_KIND_HANDED_BACK));
 		EXPECT_EQ(0, theirs->kind);
 	} else {
 		eventually(__atomic_load_n(&theirs->kind, __ATOMIC_ACQUIRE));
-		EXPECT_TRUE(valid_record(theirs, HWTIMER_HANDED_BACK));
+		EXPECT_TRUE(valid_record(theirs, HWTIMER_KIND_HANDED_BACK));
 	}
 }
 

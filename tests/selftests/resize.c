@@ -186,8 +186,8 @@ TEST(unread_without_rings)
 		ASSERT_LT(0, (int)i);
 	}
 	for (i = 0; i < MANY; i++) {
-		ASSERT_TRUE(valid_record(&rec[i], i < MANY / 2 ? HWTIMER_EXPIRED :
-								 HWTIMER_HANDED_BACK));
+		ASSERT_TRUE(valid_record(&rec[i], i < MANY / 2 ? HWTIMER_KIND_EXPIRED :
+								 HWTIMER_KIND_HANDED_BACK));
 		ASSERT_EQ(i < MANY / 2, rec[i].user_data % 2);
 	}
 	EXPECT_EQ(0, hwt_read(fd, rec, 1));

@@ -172,7 +172,7 @@ TEST(refused)
 	refuses_frame(_metadata, fd, HWTIMER_IOC_RINGS, &good);
 	refuses_bits(_metadata, fd, HWTIMER_IOC_RINGS, &good,
 		     offsetof(struct hwtimer_rings, flags),
-		     HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_NO_BARRIERS);
+		     HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_RELAXED);
 	refuses_bits(_metadata, fd, HWTIMER_IOC_RINGS, &good,
 		     offsetof(struct hwtimer_rings, eventfd), 0);
 	refuses_bits(_metadata, fd, HWTIMER_IOC_RINGS, &good,
@@ -551,7 +551,7 @@ TEST(mapping_outlives_descriptor)
 	eventually(ring_unread(r) == 1);
 	EXPECT_EQ(1, ring_reap(r, &rec, 1));
 	EXPECT_EQ(ID(0), rec.id);
-	EXPECT_EQ(HWTIMER_EXPIRED, rec.kind);
+	EXPECT_EQ(HWTIMER_KIND_EXPIRED, rec.kind);
 	EXPECT_LE(rec.deadline, rec.fired);
 	EXPECT_EQ(references, module_references());
 	ring_unmap(r);
@@ -888,7 +888,7 @@ TEST(larger_entries)
 		must_enter(r);
 		eventually(ring_unread(r) == 1);
 		EXPECT_EQ(i, rec->user_data);
-		EXPECT_EQ(i % 2 ? HWTIMER_FAILED : HWTIMER_EXPIRED, rec->kind);
+		EXPECT_EQ(i % 2 ? HWTIMER_KIND_FAILED : HWTIMER_KIND_EXPIRED, rec->kind);
 		EXPECT_EQ(i % 2 ? -E2BIG : 0, rec->error);
 		for (k = 0; k < 256 - sizeof(*rec); k++) {
 			ASSERT_EQ(0, unknown[k]);
@@ -1063,7 +1063,7 @@ TEST(failed_and_changed)
 	EXPECT_EQ(7, rec.user_data);
 	/* ring_reap() rings the doorbell. */
 	ASSERT_EQ(1, ring_reap(r, &rec, 1));
-	EXPECT_EQ(HWTIMER_FAILED, rec.kind);
+	EXPECT_EQ(HWTIMER_KIND_FAILED, rec.kind);
 	EXPECT_EQ(-ENOENT, rec.error);
 	EXPECT_EQ(HWTIMER_OP_CANCEL, rec.op);
 	EXPECT_EQ(HWTIMER_ID(1, 1), rec.id);
@@ -1213,7 +1213,7 @@ TEST_F(rings, ioctls_beside)
 	EXPECT_EQ(3, back);
 	ASSERT_EQ(3, ring_reap(self->r, rec, 4));
 	for (i = 0; i < 3; i++) {
-		EXPECT_TRUE(valid_record(&rec[i], HWTIMER_HANDED_BACK));
+		EXPECT_TRUE(valid_record(&rec[i], HWTIMER_KIND_HANDED_BACK));
 		EXPECT_EQ(ID(rec[i].user_data - 10), rec[i].id);
 	}
 }
@@ -1239,7 +1239,7 @@ TEST_F(rings, stopped)
 	EXPECT_EQ(2, back);
 	ASSERT_EQ(2, ring_collect(self->r, rec, 2));
 	for (i = 0; i < 2; i++) {
-		EXPECT_EQ(HWTIMER_HANDED_BACK, rec[i].kind);
+		EXPECT_EQ(HWTIMER_KIND_HANDED_BACK, rec[i].kind);
 		EXPECT_LE(since, rec[i].fired);
 	}
 	EXPECT_EQ(1, poll(&pfd, 1, 0));
@@ -1307,7 +1307,7 @@ TEST_F(rings, periodic)
 	/* There may be many of the first timeout before one of the second. */
 	while (records < 60 || !reported[0] || !reported[1] || !reported[2]) {
 		ASSERT_EQ(1, ring_collect(self->r, &rec, 1));
-		ASSERT_EQ(HWTIMER_EXPIRED, rec.kind);
+		ASSERT_EQ(HWTIMER_KIND_EXPIRED, rec.kind);
 		ASSERT_GT(3, rec.user_data);
 		EXPECT_EQ(ID(rec.user_data), rec.id);
 		EXPECT_LE(rec.deadline, rec.fired);
@@ -1370,7 +1370,7 @@ static void go_round(struct __test_metadata *_metadata, __u32 sq, __u32 cq)
 			must_put(r, HWTIMER_OP_CANCEL, 0, id, 0, i);
 			must_enter(r);
 			ASSERT_EQ(1, ring_collect(r, &rec, 1));
-			ASSERT_EQ(HWTIMER_FAILED, rec.kind);
+			ASSERT_EQ(HWTIMER_KIND_FAILED, rec.kind);
 			ASSERT_EQ(-ENOENT, rec.error);
 			ASSERT_EQ(i, rec.user_data);
 			failed++;
@@ -1423,7 +1423,7 @@ static void must_idle(struct ring *r)
 TEST(no_barriers)
 {
 	struct hwtimer_rings params = {
-		.flags = HWTIMER_RINGS_NO_BARRIERS, .sq_entries = 64, .timeouts = SLOTS,
+		.flags = HWTIMER_RINGS_RELAXED, .sq_entries = 64, .timeouts = SLOTS,
 	};
 	int fd = must_open(O_NONBLOCK);
 	__u64 far = now_ns() + FAR, margin = NSEC_PER_SEC + 8 * must_fdinfo(fd, "tick_ns"), until;
@@ -1573,7 +1573,7 @@ TEST_F(rings, many_deadlines)
 			__u64 n = rec[i].user_data;
 
 			ASSERT_GT(SLOTS, n);
-			ASSERT_EQ(HWTIMER_EXPIRED, rec[i].kind);
+			ASSERT_EQ(HWTIMER_KIND_EXPIRED, rec[i].kind);
 			ASSERT_EQ(HWTIMER_ID(n, round), rec[i].id);
 			ASSERT_EQ(deadlines[n], rec[i].deadline);
 			ASSERT_LE(deadlines[n], rec[i].fired);
@@ -1636,13 +1636,13 @@ static void beat_the_deadline(struct __test_metadata *_metadata, struct ring *r,
 		must_enter(r);
 		n = ring_reap(r, rec, 3);
 		while (n--) {
-			if (rec[n].kind == HWTIMER_FAILED) {
+			if (rec[n].kind == HWTIMER_KIND_FAILED) {
 				ASSERT_TRUE(reports_failure(&rec[n], &sqe, -ENOENT, deadline));
 				ASSERT_FALSE(failed);
 				failed = true;
 				continue;
 			}
-			ASSERT_EQ(HWTIMER_EXPIRED, rec[n].kind);
+			ASSERT_EQ(HWTIMER_KIND_EXPIRED, rec[n].kind);
 			ASSERT_EQ(sqe.id, rec[n].id);
 			ASSERT_FALSE(expired);
 			expired = true;
@@ -1709,8 +1709,8 @@ TEST_F(rings, cancel_many_before_the_deadline)
 		must_enter(self->r);
 		while ((got = ring_reap(self->r, rec, 256))) {
 			for (i = 0; i < got; i++) {
-				failed += rec[i].kind == HWTIMER_FAILED;
-				expired += rec[i].kind == HWTIMER_EXPIRED;
+				failed += rec[i].kind == HWTIMER_KIND_FAILED;
+				expired += rec[i].kind == HWTIMER_KIND_EXPIRED;
 			}
 		}
 		ASSERT_EQ(failed, expired);
@@ -1956,10 +1956,10 @@ TEST(failure_behind_expiries)
 	must_put(r, HWTIMER_OP_CANCEL, 0, HWTIMER_ID(511, 1), 0, 7);
 	ASSERT_EQ(WAIT + 1, ring_collect(r, rec, WAIT + 1));
 	for (i = 0; i < WAIT; i++) {
-		ASSERT_EQ(HWTIMER_EXPIRED, rec[i].kind)
+		ASSERT_EQ(HWTIMER_KIND_EXPIRED, rec[i].kind)
 			TH_LOG("record %u", i);
 	}
-	EXPECT_EQ(HWTIMER_FAILED, rec[WAIT].kind);
+	EXPECT_EQ(HWTIMER_KIND_FAILED, rec[WAIT].kind);
 	ring_close(r);
 }
 

@@ -276,7 +276,7 @@ static inline struct hwtimer_record must_ring_expire(struct ring *r)
 		die("no record");
 	if (now_ns() < rec.deadline || rec.fired < rec.deadline)
 		die("early: deadline %llu fired %llu", rec.deadline, rec.fired);
-	if (rec.kind != HWTIMER_EXPIRED || rec.error || rec.overruns || rec.fired > now_ns())
+	if (rec.kind != HWTIMER_KIND_EXPIRED || rec.error || rec.overruns || rec.fired > now_ns())
 		die("record: id %llx deadline %llu fired %llu overruns %llu kind %u error %d",
 		    rec.id, rec.deadline, rec.fired, rec.overruns, rec.kind, rec.error);
 	return rec;
@@ -286,7 +286,7 @@ static inline struct hwtimer_record must_ring_expire(struct ring *r)
 static inline bool reports_failure(const struct hwtimer_record *rec, const struct hwtimer_sqe *sqe,
 				   int error, __u64 since)
 {
-	if (rec->kind == HWTIMER_FAILED && rec->error == error && rec->id == sqe->id &&
+	if (rec->kind == HWTIMER_KIND_FAILED && rec->error == error && rec->id == sqe->id &&
 	    rec->user_data == sqe->user_data && rec->deadline == sqe->time &&
 	    rec->last == sqe->time && rec->op == sqe->op && !rec->overruns && !rec->pad &&
 	    rec->fired >= since && rec->fired <= now_ns())

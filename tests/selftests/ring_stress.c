@@ -118,7 +118,7 @@ TEST_F(overflow, one_shots)
 
 		ASSERT_GT(SLOTS, which);
 		ASSERT_EQ(0, seen[which]++);
-		ASSERT_EQ(HWTIMER_EXPIRED, rec.kind);
+		ASSERT_EQ(HWTIMER_KIND_EXPIRED, rec.kind);
 		ASSERT_EQ(HWTIMER_ID(which, which), rec.id);
 		ASSERT_EQ(deadlines[which], rec.deadline);
 		ASSERT_LE(rec.deadline, rec.fired);
@@ -157,10 +157,11 @@ TEST_F(overflow, stop)
 	while (ring_reap(self->r, &rec, 1)) {
 		ASSERT_GT(SLOTS, rec.user_data);
 		ASSERT_EQ(0, seen[rec.user_data]++);
-		ASSERT_TRUE(rec.kind == HWTIMER_EXPIRED || rec.kind == HWTIMER_HANDED_BACK);
-		ASSERT_EQ(rec.user_data % 2 ? HWTIMER_HANDED_BACK : HWTIMER_EXPIRED, rec.kind);
+		ASSERT_EQ(rec.user_data % 2 ? HWTIMER_KIND_HANDED_BACK : HWTIMER_KIND_EXPIRED,
+			  rec.kind);
 		/* Records of expiries come before those of the stop. */
-		ASSERT_TRUE(rec.kind == HWTIMER_HANDED_BACK || !kinds[HWTIMER_HANDED_BACK]);
+		ASSERT_TRUE(rec.kind == HWTIMER_KIND_HANDED_BACK ||
+			    !kinds[HWTIMER_KIND_HANDED_BACK]);
 		kinds[rec.kind]++;
 		reported++;
 	}
@@ -215,7 +216,7 @@ TEST_F(overflow, periodic)
 			i = rec.user_data;
 			ASSERT_GT(PERIODIC, i);
 			ASSERT_EQ(HWTIMER_ID(i, 1), rec.id);
-			ASSERT_EQ(HWTIMER_EXPIRED, rec.kind);
+			ASSERT_EQ(HWTIMER_KIND_EXPIRED, rec.kind);
 			ASSERT_LE(rec.deadline, rec.fired);
 			reported[i] += 1 + rec.overruns;
 			if (last[i] && i % 2 == 0 && POLICY(i) == HWTIMER_MISFIRE_ONCE) {
@@ -286,12 +287,12 @@ TEST(failures_wait)
 	/* Make room for one record. */
 	EXPECT_EQ(1, ring_unread(r) - 1);
 	ASSERT_EQ(1, ring_reap(r, &rec, 1));
-	EXPECT_EQ(HWTIMER_EXPIRED, rec.kind);
+	EXPECT_EQ(HWTIMER_KIND_EXPIRED, rec.kind);
 	EXPECT_EQ(head + 4, load_acquire(&r->shared->sq_head));
 	EXPECT_EQ(2, seen_pending(r));
 	check_full(_metadata, r);
 	ASSERT_EQ(1, ring_reap(r, &rec, 1));
-	EXPECT_EQ(HWTIMER_EXPIRED, rec.kind);
+	EXPECT_EQ(HWTIMER_KIND_EXPIRED, rec.kind);
 	EXPECT_EQ(head + 6, load_acquire(&r->shared->sq_head));
 	EXPECT_EQ(3, seen_pending(r));
 	EXPECT_EQ(0, ring_flags(r));
@@ -334,8 +335,8 @@ TEST(expires_while_failures_wait)
 	 * 0 to 8 expired; of the failures, one timeout never existed, and one cancel came too
 	 * late.
 	 */
-	EXPECT_EQ(9, kinds[HWTIMER_EXPIRED]);
-	EXPECT_EQ(2, kinds[HWTIMER_FAILED]);
+	EXPECT_EQ(9, kinds[HWTIMER_KIND_EXPIRED]);
+	EXPECT_EQ(2, kinds[HWTIMER_KIND_FAILED]);
 	EXPECT_EQ(0, ring_flags(r));
 	ring_close(r);
 }
@@ -367,13 +368,13 @@ TEST(busy_slot)
 	for (i = 0; ring_reap(r, &rec, 1); i++) {
 		ASSERT_GT(4, rec.kind);
 		kinds[rec.kind]++;
-		if (rec.kind == HWTIMER_FAILED) {
+		if (rec.kind == HWTIMER_KIND_FAILED) {
 			EXPECT_EQ(-EBUSY, rec.error);
 		}
 	}
-	EXPECT_EQ(2, kinds[HWTIMER_EXPIRED]);
-	EXPECT_EQ(0, kinds[HWTIMER_HANDED_BACK]);
-	EXPECT_EQ(2, kinds[HWTIMER_FAILED] + must_stats(r->fd).pending);
+	EXPECT_EQ(2, kinds[HWTIMER_KIND_EXPIRED]);
+	EXPECT_EQ(0, kinds[HWTIMER_KIND_HANDED_BACK]);
+	EXPECT_EQ(2, kinds[HWTIMER_KIND_FAILED] + must_stats(r->fd).pending);
 	ring_close(r);
 }
 
@@ -446,7 +447,7 @@ TEST_F(overflow, against_a_producer)
 
 			ASSERT_GT(SLOTS, slot);
 			ASSERT_EQ(slot, rec[i].user_data);
-			if (rec[i].kind == HWTIMER_EXPIRED) {
+			if (rec[i].kind == HWTIMER_KIND_EXPIRED) {
 				/*
 				 * Each is reported once, in the order in which they used the slot.
 				 */
@@ -456,7 +457,7 @@ TEST_F(overflow, against_a_producer)
 				expired++;
 				continue;
 			}
-			ASSERT_EQ(HWTIMER_FAILED, rec[i].kind);
+			ASSERT_EQ(HWTIMER_KIND_FAILED, rec[i].kind);
 			if (rec[i].op == HWTIMER_OP_CANCEL) {
 				/* It has expired before, or its schedule had failed. */
 				ASSERT_EQ(-ENOENT, rec[i].error);
@@ -675,7 +676,7 @@ TEST_F(hostile, almost)
 	ASSERT_EQ(8, ring_unread(self->r));
 	EXPECT_EQ(8, ring_reap(self->r, rec, 8));
 	for (i = 0; i < 8; i++) {
-		EXPECT_EQ(HWTIMER_FAILED, rec[i].kind);
+		EXPECT_EQ(HWTIMER_KIND_FAILED, rec[i].kind);
 		EXPECT_EQ(-EINVAL, rec[i].error);
 		EXPECT_EQ(~0U, rec[i].op);
 		EXPECT_EQ(~0ULL, rec[i].id);
@@ -760,11 +761,11 @@ TEST_F(hostile, garbage)
 		ASSERT_EQ(0, ring_untaken(r));
 		while ((n = ring_reap(r, rec, 64))) {
 			for (i = 0; i < n; i++) {
-				if (rec[i].kind == HWTIMER_FAILED) {
+				if (rec[i].kind == HWTIMER_KIND_FAILED) {
 					ASSERT_GT(0, rec[i].error);
 					failed++;
 				} else {
-					ASSERT_EQ(HWTIMER_EXPIRED, rec[i].kind);
+					ASSERT_EQ(HWTIMER_KIND_EXPIRED, rec[i].kind);
 					ASSERT_LE(rec[i].deadline, rec[i].fired);
 					expired++;
 				}
@@ -821,7 +822,7 @@ static __u64 wait_for_one(struct witness *w, int fd, struct ring *r)
 		if (hwt_schedule(fd, 0, deadline, n, &id, NULL) ||
 		    hwt_collect(fd, &rec, 1) != 1)
 			die("witness");
-		if (!valid_record(&rec, HWTIMER_EXPIRED))
+		if (!valid_record(&rec, HWTIMER_KIND_EXPIRED))
 			die("witness: kind %u", rec.kind);
 	}
 	if (rec.id != id || rec.user_data != n || rec.deadline != deadline)
@@ -1166,7 +1167,7 @@ static void reap_own(struct __test_metadata *_metadata, struct spinner *s)
 	unsigned int n = ring_reap(s->r, s->rec, 1024), i;
 
 	for (i = 0; i < n; i++) {
-		ASSERT_EQ(HWTIMER_EXPIRED, s->rec[i].kind);
+		ASSERT_EQ(HWTIMER_KIND_EXPIRED, s->rec[i].kind);
 		ASSERT_EQ(HWTIMER_ID(0, s->expiries), s->rec[i].id);
 		ASSERT_EQ(s->due, s->rec[i].deadline);
 		ASSERT_LE(s->due, s->rec[i].fired);

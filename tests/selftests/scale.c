@@ -28,7 +28,7 @@ static unsigned int settle(int fd, struct book *books, struct hwtimer_record *re
 
 			if (rec[i].user_data >= MANY)
 				die("user_data %llu", rec[i].user_data);
-			if (!valid_record(&rec[i], HWTIMER_EXPIRED))
+			if (!valid_record(&rec[i], HWTIMER_KIND_EXPIRED))
 				die("record %llu: deadline %llu fired %llu kind %u",
 				    rec[i].user_data, rec[i].deadline, rec[i].fired,
 				    rec[i].kind);

@@ -18,7 +18,7 @@ static struct hwtimer_record must_expire(int fd)
 		die("no record");
 	if (now_ns() < rec.deadline || rec.fired < rec.deadline)
 		die("early: deadline %llu fired %llu", rec.deadline, rec.fired);
-	if (!valid_record(&rec, HWTIMER_EXPIRED))
+	if (!valid_record(&rec, HWTIMER_KIND_EXPIRED))
 		die("record: id %llx deadline %llu fired %llu overruns %llu kind %u error %d",
 		    rec.id, rec.deadline, rec.fired, rec.overruns, rec.kind, rec.error);
 	return rec;
@@ -414,7 +414,7 @@ TEST_F(context, recycled_by_expiry)
 			ids[i * each + k] = must_schedule(self->fd, 0, k);
 		ASSERT_EQ(each, hwt_collect(self->fd, rec, each));
 		for (k = 0; k < each; k++) {
-			ASSERT_TRUE(valid_record(&rec[k], HWTIMER_EXPIRED));
+			ASSERT_TRUE(valid_record(&rec[k], HWTIMER_KIND_EXPIRED));
 			ASSERT_GT(each, rec[k].user_data);
 			ASSERT_EQ(ids[i * each + rec[k].user_data], rec[k].id);
 		}
@@ -523,7 +523,7 @@ TEST_F(context, cancel_meets_expiry)
 		met += left && left < EACH;
 		ASSERT_EQ(left, hwt_collect(self->fd, rec, left));
 		for (k = 0; k < left; k++) {
-			ASSERT_TRUE(valid_record(&rec[k], HWTIMER_EXPIRED));
+			ASSERT_TRUE(valid_record(&rec[k], HWTIMER_KIND_EXPIRED));
 			ASSERT_GT(EACH, rec[k].user_data);
 			ASSERT_EQ(ids[rec[k].user_data], rec[k].id);
 			ends[rec[k].user_data]++;
@@ -606,7 +606,7 @@ static void expire_in_order(struct __test_metadata *_metadata, int fd, __u64 tic
 	}
 	ASSERT_EQ(IN_ORDER, hwt_collect(fd, rec, IN_ORDER));
 	for (i = 0; i < IN_ORDER; i++) {
-		ASSERT_TRUE(valid_record(&rec[i], HWTIMER_EXPIRED));
+		ASSERT_TRUE(valid_record(&rec[i], HWTIMER_KIND_EXPIRED));
 		/* No earlier record was for a deadline more than a tick later. */
 		ASSERT_GT(rec[i].deadline + tick_ns, latest)
 			TH_LOG("record %d", i);

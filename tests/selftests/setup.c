@@ -185,7 +185,7 @@ static void expect_own_times(int fd, clockid_t clock)
 	before = clock_ns(clock);
 	expect(0, hwt_stop(fd, NULL));
 	expect(1, hwt_collect(fd, &rec, 1));
-	expect(1, rec.kind == HWTIMER_HANDED_BACK && rec.deadline == HWTIMER_NEVER);
+	expect(1, rec.kind == HWTIMER_KIND_HANDED_BACK && rec.deadline == HWTIMER_NEVER);
 	expect(1, between(before, rec.fired, clock_ns(clock)));
 	close(fd);
 }
@@ -206,7 +206,7 @@ static void expect_own_ring_times(void)
 	must_put(r, HWTIMER_OP_TOUCH, 0, HWTIMER_ID(1, 1), 7, 2);
 	must_enter(r);
 	expect(1, ring_collect(r, &rec, 1));
-	expect(1, rec.kind == HWTIMER_FAILED && rec.deadline == 7);
+	expect(1, rec.kind == HWTIMER_KIND_FAILED && rec.deadline == 7);
 	expect(1, between(before, rec.fired, now_ns()));
 	must_put(r, HWTIMER_OP_SCHEDULE, 0, HWTIMER_ID(1, 1), before + FAR, 3);
 	must_put(r, HWTIMER_OP_TOUCH, 0, HWTIMER_ID(1, 1), before + 2 * FAR, 0);

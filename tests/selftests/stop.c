@@ -43,7 +43,7 @@ TEST_F(context, hands_back)
 		ASSERT_EQ(n, hwt_collect(fd, rec, n + 1));
 		memset(seen, 0, n);
 		for (k = 0; k < n; k++) {
-			ASSERT_TRUE(valid_record(&rec[k], HWTIMER_HANDED_BACK));
+			ASSERT_TRUE(valid_record(&rec[k], HWTIMER_KIND_HANDED_BACK));
 			ASSERT_GT(n, rec[k].user_data);
 			ASSERT_EQ(0, seen[rec[k].user_data]++);
 			ASSERT_EQ(ids[rec[k].user_data], rec[k].id);
@@ -73,10 +73,10 @@ TEST_F(context, after_the_expiries)
 	EXPECT_EQ(100, handed_back);
 	ASSERT_EQ(200, hwt_collect(self->fd, rec, 201));
 	for (i = 0; i < 200; i++) {
-		__u32 kind = i < 100 ? HWTIMER_EXPIRED : HWTIMER_HANDED_BACK;
+		__u32 kind = i < 100 ? HWTIMER_KIND_EXPIRED : HWTIMER_KIND_HANDED_BACK;
 
 		ASSERT_TRUE(valid_record(&rec[i], kind));
-		ASSERT_EQ(kind == HWTIMER_EXPIRED, rec[i].user_data < 100);
+		ASSERT_EQ(kind == HWTIMER_KIND_EXPIRED, rec[i].user_data < 100);
 	}
 }
 
@@ -102,8 +102,8 @@ TEST(amid_the_expiries)
 			;
 		ASSERT_LE(0, hwt_stop(r->fd, NULL));
 		for (i = back = after = 0; ring_reap(r, &rec, 1); i++) {
-			back += rec.kind == HWTIMER_HANDED_BACK;
-			after += back && rec.kind == HWTIMER_EXPIRED;
+			back += rec.kind == HWTIMER_KIND_HANDED_BACK;
+			after += back && rec.kind == HWTIMER_KIND_EXPIRED;
 		}
 		EXPECT_EQ(TIMEOUTS, i);
 		EXPECT_EQ(0, after);

@@ -186,7 +186,7 @@ static void witness_read(struct witness *w)
 	while ((n = hwt_read(w->fd, rec, ARRAY_SIZE(rec))) > 0) {
 		w->reported += n;
 		while (n--) {
-			if (!valid_record(&rec[n], HWTIMER_EXPIRED))
+			if (!valid_record(&rec[n], HWTIMER_KIND_EXPIRED))
 				die("record: deadline %llu fired %llu kind %u",
 				    rec[n].deadline, rec[n].fired, rec[n].kind);
 			if (rec[n].user_data >= w->scheduled || w->seen[rec[n].user_data])
@@ -661,7 +661,7 @@ static void read_all(struct hoard *h)
 			n += ring_reap(h->ring, rec + 1, 63);
 		reported += n;
 		while (n--) {
-			expect(1, valid_record(&rec[n], HWTIMER_EXPIRED));
+			expect(1, valid_record(&rec[n], HWTIMER_KIND_EXPIRED));
 			expect(1, rec[n].user_data < h->size && !h->seen[rec[n].user_data]);
 			h->seen[rec[n].user_data] = true;
 		}

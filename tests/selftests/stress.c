@@ -195,7 +195,7 @@ static void *read_to_the_end(void *arg)
 				complain(c, __LINE__, n);
 				continue;
 			}
-			if (rec[i].kind == HWTIMER_EXPIRED)
+			if (rec[i].kind == HWTIMER_KIND_EXPIRED)
 				c->expired++;
 			else
 				c->handed_back++;

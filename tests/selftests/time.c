@@ -96,7 +96,7 @@ static void take(struct context *c)
 		for (i = 0; i < n; i++) {
 			struct hwtimer_record *r = &rec[i];
 
-			if (r->kind != HWTIMER_EXPIRED || r->overruns || r->error ||
+			if (r->kind != HWTIMER_KIND_EXPIRED || r->overruns || r->error ||
 			    r->user_data >= c->n || r->id != c->ids[r->user_data] ||
 			    r->deadline != c->deadlines[r->user_data])
 				die("record: id %llx user_data %llu deadline %llu", r->id,
@@ -526,7 +526,7 @@ TEST(million)
 			for (i = 0; i < n; i++) {
 				if (rec[i].user_data >= MANY || seen[rec[i].user_data]++)
 					die("number %llu: reported twice", rec[i].user_data);
-				if (!valid_record(&rec[i], HWTIMER_EXPIRED) ||
+				if (!valid_record(&rec[i], HWTIMER_KIND_EXPIRED) ||
 				    rec[i].deadline != deadline || rec[i].fired < began + tick_ns)
 					die("number %llu: deadline %llu, fired %llu",
 					    rec[i].user_data, rec[i].deadline, rec[i].fired);

@@ -65,8 +65,8 @@
  * pending, with the same id, until it is cancelled, handed back, or ended by HWTIMER_CANCEL_ON_SET.
  * A record can stand for several expiries and missed deadlines; all but one of them are its
  * overruns. None is lost or reported twice: once everything is read, the sum of 1 + overruns over
- * the records of kind HWTIMER_EXPIRED is what STATS counts in expired. A program that reads late
- * finds
+ * the records of kind HWTIMER_KIND_EXPIRED is what STATS counts in expired. A program that reads
+ * late finds
  *
  *	HWTIMER_MISFIRE_ONCE, HWTIMER_MISFIRE_SKIP: one record. Its deadline and fired are those
  *	of the last expiry; its overruns count the other unread expiries and the missed
@@ -101,7 +101,7 @@
  *    is out of the range of the wheel. If the clock has passed it, the timeout expires at the next
  *    tick. No timeout expires before the clock shows its deadline.
  *  - A delay (HWTIMER_RELATIVE) keeps its length, so its deadline moves on the clock.
- *  - A timeout with HWTIMER_CANCEL_ON_SET ends with a record of kind HWTIMER_CLOCK_SET.
+ *  - A timeout with HWTIMER_CANCEL_ON_SET ends with a record of kind HWTIMER_KIND_CLOCK_SET.
  *  - The deadlines of a periodic timeout remain a whole number of periods after the first one: on
  *    the clock if that was absolute, in elapsed time if it was a delay. If it was absolute, a clock
  *    that is set forward skips deadlines, which are missed, and the policy says what becomes of
@@ -120,7 +120,7 @@
  *
  * A program that computes deadlines from a calendar keeps one timeout with HWTIMER_CANCEL_ON_SET
  * at HWTIMER_NEVER. It schedules this timeout, then reads the clock and computes; at each record of
- * kind HWTIMER_CLOCK_SET it does all of this again. So it misses no setting, except one that
+ * kind HWTIMER_KIND_CLOCK_SET it does all of this again. So it misses no setting, except one that
  * another setting undoes exactly within a tick.
  *
  * Rings
@@ -192,7 +192,7 @@
  * HWTIMER_OP_SCHEDULE it then submits HWTIMER_OP_CANCEL, which is right in both cases but fails in
  * one of them, so with HWTIMER_SQE_QUIET.
  *
- * With HWTIMER_RINGS_NO_BARRIERS, the program needs fewer full barriers, because the kernel waits
+ * With HWTIMER_RINGS_RELAXED, the program needs fewer full barriers, because the kernel waits
  * for RCU grace periods. These accesses then need only a compiler barrier, such as
  * atomic_signal_fence(memory_order_seq_cst), to stay in order:
  *
@@ -211,9 +211,9 @@
  * until the kernel is sure that they were not taken back, so sq_head moves on some time after they
  * were taken, or with the next of these ioctls.
  *
- * An operation that fails becomes a record of kind HWTIMER_FAILED with the error, unless it had
- * HWTIMER_SQE_QUIET. While there is no room for that record, this entry and those behind it wait.
- * All other records wait in the kernel for room, in their order, and none is lost.
+ * An operation that fails becomes a record of kind HWTIMER_KIND_FAILED with the error, unless it
+ * had HWTIMER_SQE_QUIET. While there is no room for that record, this entry and those behind it
+ * wait. All other records wait in the kernel for room, in their order, and none is lost.
  *
  * While a failed entry waits, or sq_tail is out of range (HWTIMER_RING_BAD), the kernel takes no
  * entry, and timeouts expire as if nothing more had been submitted. On a shared wheel, unless the
@@ -254,7 +254,7 @@
  * hwtimer_uring_cmd. They do what the ioctl does, and the result of the completion is what the
  * ioctl returns, or -errno. This includes -EAGAIN of a SCHEDULE at the cap: io_uring does not
  * repeat it. The ioctl's structure has to stay in place until the completion; with
- * HWTIMER_RINGS_NO_BARRIERS, nobody may submit to the rings, or take back, until then, either.
+ * HWTIMER_RINGS_RELAXED, nobody may submit to the rings, or take back, until then, either.
  * Further errors:
  *
  * -EOPNOTSUPP	cmd_op is the number of another ioctl; or, on most kernels, the io_uring has
@@ -471,8 +471,8 @@ struct hwtimer_query {
  * @pad: 0
  * @handed_back: out: how many timeouts were pending, and are handed back
  *
- * Each timeout that was pending becomes a record of kind HWTIMER_HANDED_BACK, after the records of
- * all expiries. No timeout can be armed any more. A second stop hands back 0.
+ * Each timeout that was pending becomes a record of kind HWTIMER_KIND_HANDED_BACK, after the
+ * records of all expiries. No timeout can be armed any more. A second stop hands back 0.
  *
  * -EINVAL	unknown flag; pad is not 0
  */
@@ -566,7 +566,7 @@ struct hwtimer_list {
  * @batch_ops: out: bit n: a batch can have operation n, of HWTIMER_OP_*
  * @sqe_ops: out: bit n: a submission ring can have operation n
  * @policies: out: bit n: it knows policy n, of HWTIMER_MISFIRE_*
- * @kinds: out: bit n: it has records of kind n, HWTIMER_EXPIRED and so on
+ * @kinds: out: bit n: it has records of kind n, HWTIMER_KIND_EXPIRED and so on
  * @max_timeouts: out: the most timeouts of a context
  * @max_entries: out: the most entries of a ring
  * @max_slots: out: the most slots per level of an own wheel, without CAP_SYS_RESOURCE
@@ -727,28 +727,28 @@ struct hwtimer_wheels {
 };
 
 /* hwtimer_record.kind */
-#define HWTIMER_EXPIRED		1	/* the timeout expired */
-#define HWTIMER_HANDED_BACK	2	/* it was pending when the context was stopped */
-#define HWTIMER_FAILED		3	/* an entry of the submission ring failed */
-#define HWTIMER_CLOCK_SET	4	/* HWTIMER_CANCEL_ON_SET, and CLOCK_REALTIME was set */
+#define HWTIMER_KIND_EXPIRED		1	/* the timeout expired */
+#define HWTIMER_KIND_HANDED_BACK	2	/* it was pending when the context was stopped */
+#define HWTIMER_KIND_FAILED		3	/* an entry of the submission ring failed */
+#define HWTIMER_KIND_CLOCK_SET		4	/* HWTIMER_CANCEL_ON_SET; CLOCK_REALTIME was set */
 
 /**
  * struct hwtimer_record - what read(2) returns for a timeout that expired or ended
  * @id: the timeout; no longer valid, unless it is periodic and still pending
  * @user_data: as scheduled
  * @deadline: in ns, or HWTIMER_NEVER
- * @fired: when it expired (not before the deadline) or ended, in ns. HWTIMER_CLOCK_SET: by the
+ * @fired: when it expired (not before the deadline) or ended, in ns. HWTIMER_KIND_CLOCK_SET: by the
  *	clock after it was set
- * @overruns: HWTIMER_EXPIRED, periodic: how many more expiries and missed deadlines this
+ * @overruns: HWTIMER_KIND_EXPIRED, periodic: how many more expiries and missed deadlines this
  *	record stands for. Otherwise 0
- * @last: HWTIMER_EXPIRED, periodic: the last of these 1 + overruns deadlines. They are one period
- *	apart, unless the timeout was touched in between. Otherwise as deadline
- * @kind: HWTIMER_EXPIRED, HWTIMER_HANDED_BACK, HWTIMER_FAILED or HWTIMER_CLOCK_SET
- * @op: HWTIMER_FAILED: the entry's op. Otherwise 0
- * @error: HWTIMER_FAILED: -errno, the error of the ioctl for this operation. Otherwise 0
+ * @last: HWTIMER_KIND_EXPIRED, periodic: the last of these 1 + overruns deadlines. They are one
+ *	period apart, unless the timeout was touched in between. Otherwise as deadline
+ * @kind: HWTIMER_KIND_EXPIRED, _HANDED_BACK, _FAILED or _CLOCK_SET
+ * @op: HWTIMER_KIND_FAILED: the entry's op. Otherwise 0
+ * @error: HWTIMER_KIND_FAILED: -errno, the error of the ioctl for this operation. Otherwise 0
  * @pad: 0
  *
- * HWTIMER_FAILED: id, user_data and deadline are the entry's id, user_data and time; fired is
+ * HWTIMER_KIND_FAILED: id, user_data and deadline are the entry's id, user_data and time; fired is
  * when the kernel took the entry.
  */
 struct hwtimer_record {
@@ -833,11 +833,11 @@ struct hwtimer_batch {
 
 /* hwtimer_rings.flags */
 #define HWTIMER_RINGS_EVENTFD	0x00000001U	/* signal an eventfd when records come */
-#define HWTIMER_RINGS_NO_BARRIERS 0x00000002U	/* the program needs fewer barriers */
+#define HWTIMER_RINGS_RELAXED	0x00000002U	/* the program needs fewer barriers */
 
 /**
  * struct hwtimer_rings - create the rings of a context
- * @flags: HWTIMER_RINGS_EVENTFD, HWTIMER_RINGS_NO_BARRIERS, both, or 0
+ * @flags: HWTIMER_RINGS_EVENTFD, HWTIMER_RINGS_RELAXED, both, or 0
  * @eventfd: with HWTIMER_RINGS_EVENTFD: an eventfd(2), to which the kernel adds 1 whenever it has
  *	put records into the completion ring. Otherwise 0
  * @sq_entries: entries of the submission ring, 1 to 65536, rounded up to a power of two.
@@ -866,7 +866,7 @@ struct hwtimer_batch {
  * -ENOMEM	no memory, or the cgroup has reached its limit; or the shared wheel cannot be
  *		created, for any reason
  * -EOPNOTSUPP	the processor lacks atomic 64-bit stores, or its caches have aliases; or
- *		HWTIMER_RINGS_NO_BARRIERS, and the machine runs programs without ticks (nohz_full)
+ *		HWTIMER_RINGS_RELAXED, and the machine runs programs without ticks (nohz_full)
  */
 struct hwtimer_rings {
 	__u32 flags;
@@ -904,7 +904,7 @@ struct hwtimer_rings {
  *	read by one 64-bit access
  * @sq_claimed: the kernel has not read entries from this index on
  * @pad3: 0
- * @relaxed_until: with HWTIMER_RINGS_NO_BARRIERS: a time, like @sleep_until. Deadlines not before
+ * @relaxed_until: with HWTIMER_RINGS_RELAXED: a time, like @sleep_until. Deadlines not before
  *	it need neither a kick nor a full barrier; see above
  * @pad4: fills the cache line; later versions may use it for new fields
  */
