@@ -73,7 +73,8 @@ private:
 class timer {
 public:
 	timer(context &where, std::function<void()> callback)
-		: h(where.get()), function(std::move(callback)) { }
+		: h(where.get()),
+		  function(std::make_shared<const std::function<void()>>(std::move(callback))) { }
 	~timer() { cancel(); }
 	timer(const timer &) = delete;
 	timer &operator=(const timer &) = delete;
@@ -116,7 +117,8 @@ private:
 	friend class context;
 	hwtimer *h;
 	hwtimer_id id = 0;
-	std::function<void()> function;
+	/* Shared with dispatch(), because the callback may destroy the timer. */
+	std::shared_ptr<const std::function<void()>> function;
 };
 
 inline int context::dispatch(int most)
@@ -131,11 +133,10 @@ inline int context::dispatch(int most)
 	 */
 	while (n < most && check(hwtimer_wait(get(), &event, 1, 0), "hwtimer_wait")) {
 		timer *t = reinterpret_cast<timer *>(static_cast<std::uintptr_t>(event.user_data));
-		/* A copy, because the callback may destroy the timer. */
 		const auto function = t->function;
 
 		t->id = 0;
-		function();
+		(*function)();
 		n++;
 	}
 	return n;

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer.hpp: what the functions of timers may do.
+ */
+#include <string>
+#include <unistd.h>
+
+#include "hwtimer.hpp"
+extern "C" {
+#include "shim.h"
+}
+
+using namespace std::chrono_literals;
+
+static void must(bool good, const char *what)
+{
+	if (!good)
+		native_fail("%s", what);
+}
+
+/* Dispatch until so many functions were called, or threw. */
+static void dispatch(hwt::context &context, int wanted)
+{
+	int n = 0, ms;
+
+	for (ms = 0; n < wanted && ms < 20000; ms++) {
+		try {
+			n += context.dispatch();
+		} catch (const std::string &) {
+			n++;
+		}
+		usleep(1000);
+	}
+	must(n >= wanted, "not called");
+}
+
+/* A function keeps what it changes in itself, and may destroy its timer. */
+static __u64 has_state()
+{
+	hwt::context context;
+	std::unique_ptr<hwt::timer> timer;
+	int seen = 0;
+
+	timer = std::make_unique<hwt::timer>(context, [&, n = 0, text = std::string(99, 'x')]() mutable {
+		text += 'y';
+		seen = ++n;
+		if (n < 3)
+			timer->start(0ms);
+		else
+			timer.reset();
+		must(text.size() == 99U + n, "another state");
+	});
+	timer->start(1ms);
+	dispatch(context, 3);
+	must(seen == 3 && !timer, "the function has lost its state");
+	return 3;
+}
+
+/* What cannot be copied any more, as if there were no memory. */
+struct fragile {
+	fragile() = default;
+	fragile(const fragile &)
+	{
+		if (broken)
+			throw std::bad_alloc();
+	}
+	void operator()() const { calls++; }
+
+	static bool broken;
+	static int calls;
+};
+
+bool fragile::broken;
+int fragile::calls;
+
+/* An expiry takes no memory that there may not be. */
+static __u64 is_not_copied()
+{
+	hwt::context context;
+	hwt::timer timer(context, fragile());
+
+	fragile::broken = true;
+	timer.start(0ms);
+	dispatch(context, 1);
+	must(fragile::calls == 1 && !timer.pending(), "lost");
+	timer.start(0ms);
+	dispatch(context, 1);
+	must(fragile::calls == 2, "lost");
+	return 2;
+}
+
+/* What a function throws reaches the caller. Its timer, and others, can be used on. */
+static __u64 throws()
+{
+	hwt::context context;
+	int others = 0;
+	hwt::timer first(context, [] { throw std::string("meant"); });
+	hwt::timer second(context, [&] { others++; });
+
+	first.start(0ms);
+	second.start(0ms);
+	dispatch(context, 2);
+	must(others == 1 && !first.pending(), "an expiry is lost");
+	first.start(0ms);
+	dispatch(context, 1);
+	return 3;
+}
+
+template <__u64 (*test)()> static __u64 run()
+try {
+	return test();
+} catch (const std::exception &e) {
+	native_fail("%s", e.what());
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test tests[] = {
+		{ "has_state", run<has_state> },
+		{ "is_not_copied", run<is_not_copied> },
+		{ "throws", run<throws> },
+	};
+
+	return native_main(argc, argv, tests, sizeof(tests) / sizeof(*tests));
+}
