@@ -60,7 +60,10 @@ public:
 	/* Give back memory that is not in use. */
 	void shrink() { check(hwtimer_shrink(get()), "hwtimer_shrink"); }
 
-	/* Call the functions of up to @most expired timers. Does not wait; returns how many. */
+	/*
+	 * Call the functions of up to @most expired timers. Does not wait; returns how many. Timers
+	 * that become due meanwhile may remain for the next call.
+	 */
 	int dispatch(int most = std::numeric_limits<int>::max());
 
 private:
@@ -123,6 +126,7 @@ private:
 
 inline int context::dispatch(int most)
 {
+	const std::uint64_t began = hwtimer_now(get());
 	hwtimer_event event;
 	int n = 0;
 
@@ -138,6 +142,9 @@ inline int context::dispatch(int most)
 		t->id = 0;
 		(*function)();
 		n++;
+		/* Timers that callbacks start again and again do not keep us here. */
+		if (event.deadline_ns > began)
+			break;
 	}
 	return n;
 }

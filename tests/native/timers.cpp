@@ -106,6 +106,24 @@ static __u64 throws()
 	return 3;
 }
 
+/* A timer that is always due again does not keep dispatch() from returning. */
+static __u64 returns()
+{
+	hwt::context context;
+	int calls = 0;
+	hwt::timer timer(context, [&] {
+		timer.start(0ms);
+		native_usleep(5000);
+		must(++calls < 100, "it does not return");
+		if (calls >= 100)
+			timer.cancel();
+	});
+
+	timer.start(0ms);
+	dispatch(context, 3);
+	return calls;
+}
+
 template <__u64 (*test)()> static __u64 run()
 try {
 	return test();
@@ -120,6 +138,7 @@ int main(int argc, char **argv)
 		{ "has_state", run<has_state> },
 		{ "is_not_copied", run<is_not_copied> },
 		{ "throws", run<throws> },
+		{ "returns", run<returns> },
 	};
 
 	return native_main(argc, argv, tests, sizeof(tests) / sizeof(*tests));
