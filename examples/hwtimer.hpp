@@ -21,6 +21,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -104,7 +105,7 @@ public:
 	bool pending() const noexcept { return id; }
 
 private:
-	/* Delays of more than 63 bits, such as hours::max(), never end. */
+	/* Delays of more than 63 bits, such as hours::max(), never end, nor does NaN. */
 	template <class Rep, class Period>
 	static std::uint64_t ns_of(std::chrono::duration<Rep, Period> delay)
 	{
@@ -112,9 +113,13 @@ private:
 
 		if (about.count() <= 0)
 			return 0;
-		if (about.count() >= 9.2e18)
+		if (!(about.count() < 9.2e18))
 			return std::uint64_t(1) << 63;
-		return std::chrono::ceil<std::chrono::nanoseconds>(delay).count();
+		/* Not in float, which is rounded, perhaps to less. */
+		if constexpr (std::chrono::treat_as_floating_point_v<Rep>)
+			return static_cast<std::uint64_t>(std::ceil(about.count()));
+		else
+			return std::chrono::ceil<std::chrono::nanoseconds>(delay).count();
 	}
 
 	friend class context;

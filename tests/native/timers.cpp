@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer.hpp: what the functions of timers may do.
+ * hwtimer.hpp: what the functions of timers may do, and how long delays are.
  */
+#include <cmath>
+#include <linux/hwtimer.h>
 #include <string>
 #include <unistd.h>
 
@@ -11,6 +13,8 @@ extern "C" {
 }
 
 using namespace std::chrono_literals;
+using seconds_in_float = std::chrono::duration<float>;
+using seconds_in_double = std::chrono::duration<double>;
 
 static void must(bool good, const char *what)
 {
@@ -124,6 +128,49 @@ static __u64 returns()
 	return calls;
 }
 
+static __u64 scheduled;
+
+static int note_time(int fd, unsigned long command, const void *arg)
+{
+	(void)fd;
+	if (command == HWTIMER_IOC_SCHEDULE)
+		scheduled = static_cast<const struct hwtimer_schedule *>(arg)->time;
+	return 0;
+}
+
+template <class Delay> static void delays(hwt::context &context, Delay delay, long double ns)
+{
+	hwt::timer timer(context, [] { });
+	const __u64 before = hwtimer_now(context.get());
+
+	timer.start(delay);
+	if (ns < 9e18L ? scheduled < before + ns : scheduled < 1ULL << 63)
+		native_fail("a delay of %.0Lf ns is shorter by %.0Lf ns", ns, ns + before - scheduled);
+	if (ns < 9e18L && scheduled > hwtimer_now(context.get()) + ns + 1)
+		native_fail("a delay of %.0Lf ns is longer by %.0Lf ns", ns, scheduled - ns - before);
+}
+
+/* No delay is shorter than what was asked for, in whatever unit; what is no number never ends. */
+static __u64 rounds_up()
+{
+	hwt::context context(0, HWTIMER_OPEN_NO_RINGS);
+	int i;
+
+	native_before = note_time;
+	for (i = 1; i <= 100; i++) {
+		delays(context, seconds_in_float(1e5f * i), 1e5f * i * 1e9L);
+		delays(context, seconds_in_double(1e4 / i), 1e4 / i * 1e9L);
+		delays(context, std::chrono::duration<long long, std::pico>(1000 * i - 1), i);
+	}
+	delays(context, -1s, 0);
+	delays(context, std::chrono::hours::max(), 1e19L);
+	delays(context, std::chrono::nanoseconds::max(), 1e19L);
+	delays(context, seconds_in_double(1e300), 1e19L);
+	delays(context, seconds_in_float(NAN), 1e19L);
+	native_before = nullptr;
+	return 5 + 300;
+}
+
 template <__u64 (*test)()> static __u64 run()
 try {
 	return test();
@@ -139,6 +186,7 @@ int main(int argc, char **argv)
 		{ "is_not_copied", run<is_not_copied> },
 		{ "throws", run<throws> },
 		{ "returns", run<returns> },
+		{ "rounds_up", run<rounds_up> },
 	};
 
 	return native_main(argc, argv, tests, sizeof(tests) / sizeof(*tests));
