@@ -145,6 +145,9 @@ inline int context::dispatch(int most)
 		const auto function = t->function;
 
 		t->id = 0;
+		/* hwtimer_stop() ended it. */
+		if (event.kind != HWTIMER_KIND_EXPIRED)
+			continue;
 		(*function)();
 		n++;
 		/* Timers that callbacks start again and again do not keep us here. */

@@ -171,6 +171,25 @@ static __u64 rounds_up()
 	return 5 + 300;
 }
 
+/* A timer that hwtimer_stop() has ended is not pending, and its function is not called. */
+static __u64 stopped()
+{
+	hwt::context context;
+	bool called = false;
+	hwt::timer timer(context, [&] { called = true; });
+
+	timer.start(1h);
+	must(!hwtimer_stop(context.get()), "no stop");
+	try {
+		context.dispatch();
+		must(false, "not stopped");
+	} catch (const std::system_error &e) {
+		must(e.code().value() == ESHUTDOWN, "another error");
+	}
+	must(!called && !timer.pending(), "called before its time");
+	return 1;
+}
+
 template <__u64 (*test)()> static __u64 run()
 try {
 	return test();
@@ -187,6 +206,7 @@ int main(int argc, char **argv)
 		{ "throws", run<throws> },
 		{ "returns", run<returns> },
 		{ "rounds_up", run<rounds_up> },
+		{ "stopped", run<stopped> },
 	};
 
 	return native_main(argc, argv, tests, sizeof(tests) / sizeof(*tests));
