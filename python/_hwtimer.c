@@ -206,7 +206,7 @@ static PyObject *timers_expired(struct timers *timers, PyObject *const *args, Py
 	PyObject *list;
 	int n, i;
 
-	if (PyErr_Occurred() || !usable(timers))
+	if (PyErr_Occurred())
 		return NULL;
 	if (most < 1 || most > BATCH)
 		most = BATCH;
@@ -214,6 +214,11 @@ static PyObject *timers_expired(struct timers *timers, PyObject *const *args, Py
 	list = PyList_New(most);
 	if (!list)
 		return NULL;
+	/* Only now: the garbage collector may have run what closes them. */
+	if (!usable(timers)) {
+		Py_DECREF(list);
+		return NULL;
+	}
 	n = hwtimer_wait(timers->h, events, most, 0);
 	for (i = 0; i < n; i++)
 		PyList_SET_ITEM(list, i, end((struct timer *)(uintptr_t)events[i].user_data));

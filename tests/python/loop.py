@@ -316,6 +316,24 @@ def garbage():
     assert timers.pending == 7
     del timers
     assert sys.getrefcount(obj) == count
+    class Closer:
+        def __del__(self):
+            self.timers.close()
+
+    # The collector may run in any function that makes an object.
+    timers, kept, threshold = _hwtimer.Timers(), [], gc.get_threshold()
+    cycle = Closer()
+    cycle.timers, cycle.cycle = timers, cycle
+    del cycle
+    gc.set_threshold(1)
+    try:
+        while timers.usable:
+            kept.append(timers.expired())
+    except RuntimeError:
+        pass
+    finally:
+        gc.set_threshold(*threshold)
+    assert not timers.usable
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         loop = hwtimer.EventLoop()
