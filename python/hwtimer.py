@@ -66,6 +66,8 @@ class TimerHandle(asyncio.TimerHandle):
         if self._scheduled is True:
             if self._cancelled:
                 return False
+            if when != when:
+                raise ValueError("the time is not a number")
             self._when = when
             heapq.heapify(loop._scheduled)
             return True
@@ -104,14 +106,15 @@ class EventLoop(asyncio.SelectorEventLoop):
     def call_later(self, delay, callback, *args, context=None):
         if delay is None:
             raise TypeError("delay must not be None")
-        return self._call_at(self.time() + delay, delay > 0, callback, args, context)
+        return self._call_at(self.time() + delay, not delay <= 0, callback, args, context)
 
     def call_at(self, when, callback, *args, context=None):
         if when is None:
             raise TypeError("when cannot be None")
-        return self._call_at(when, when > self.time(), callback, args, context)
+        return self._call_at(when, not when <= self.time(), callback, args, context)
 
     def _call_at(self, when, future, callback, args, context):
+        # NaN counts as future: the extension refuses it.
         if self._closed:
             self._check_closed()
         if self._debug:

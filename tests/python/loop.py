@@ -200,6 +200,9 @@ async def never():
     for handle in handles:
         handle.cancel()
     raises(ValueError, loop._timers.schedule, math.nan, None)
+    raises(ValueError, loop.call_later, math.nan, print)
+    raises(ValueError, loop.call_at, math.nan, print)
+    await asyncio.sleep(0)
     raises(TypeError, loop.call_later, None, print)
     raises(TypeError, loop.call_at, None, print)
     raises(TypeError, loop.call_later, "1", print)
@@ -230,6 +233,7 @@ def limit():
     for n, heap in (1, 0), (2, 0), (3, 0), (4, 1), (5, 2):
         handles.append(loop.call_later(1000, called.append, n))
         assert len(loop._scheduled) == heap and pending(loop) == n - heap
+    raises(ValueError, handles[4].touch, math.nan)
     assert handles[3].touch(0.02) and handles[4].touch(0.01)
     handles[0].cancel()
     assert pending(loop) == 2
