@@ -306,11 +306,16 @@ static PyObject *timers_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 	static char *names[] = { "timeouts", "device", NULL };
 	struct hwtimer_options options = { .size = sizeof(options) };
 	struct timers *timers;
+	long long timeouts = 0;
 	int ret;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|Iz", names, &options.timeouts,
-					 &options.device))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|Lz", names, &timeouts, &options.device))
 		return NULL;
+	options.timeouts = timeouts;
+	if (options.timeouts != timeouts) {
+		PyErr_SetString(PyExc_OverflowError, "timeouts: below 0, or too many");
+		return NULL;
+	}
 	timers = (struct timers *)type->tp_alloc(type, 0);
 	if (!timers)
 		return NULL;

@@ -282,6 +282,16 @@ def closes():
     raises(RuntimeError, timers.schedule, 1, None)
 
 
+def number():
+    """Not more timeouts than an unsigned int can be wanted, nor fewer than 0."""
+    for timeouts in -1, 2 ** 32, 2 ** 32 + 1, 2 ** 64:
+        raises(OverflowError, _hwtimer.Timers, timeouts)
+    for timeouts in 2 ** 24 + 1, 2 ** 32 - 1:
+        raises(OSError, _hwtimer.Timers, timeouts)
+    for timeouts in 0, 2 ** 24:
+        _hwtimer.Timers(timeouts).close()
+
+
 def most():
     """expired(most) returns no more than that, and the others later."""
     timers, found = _hwtimer.Timers(), []
@@ -436,7 +446,7 @@ def policy():
 
 
 TESTS = [on_the_wheel, never_early, exact, order, at_once, never, touch, limit, threads, closes,
-         most, garbage, missing, forks, child_closes, handles, policy]
+         number, most, garbage, missing, forks, child_closes, handles, policy]
 
 
 def main():
