@@ -258,8 +258,10 @@ class Timers:
 
     def _readable(self):
         # One at a time, so that we hold no timer that a callback cancels. Not call_soon(): until
-        # then the timer could not be cancelled.
-        while self._timers.usable and (timers := self._timers.expired(1)):
+        # then the timer could not be cancelled. Not all: callbacks may schedule others for ever.
+        for _ in range(64):
+            if not (self._timers.usable and (timers := self._timers.expired(1))):
+                break
             timers[0]._callback(*timers[0]._args)
 
 

@@ -292,6 +292,24 @@ def number():
         _hwtimer.Timers(timeouts).close()
 
 
+async def turns():
+    """Callbacks of Timers that schedule others, and take longer than a tick, leave the loop its
+    turns."""
+    timers, called = hwtimer.Timers(), 0
+
+    def again():
+        nonlocal called
+        called += 1
+        if called < 1000:
+            timers.call_later(0, again)
+        time.sleep(0.005)
+
+    timers.call_later(0, again)
+    await asyncio.sleep(0.02)
+    timers.close()
+    assert called < 1000
+
+
 def most():
     """expired(most) returns no more than that, and the others later."""
     timers, found = _hwtimer.Timers(), []
@@ -446,7 +464,7 @@ def policy():
 
 
 TESTS = [on_the_wheel, never_early, exact, order, at_once, never, touch, limit, threads, closes,
-         number, most, garbage, missing, forks, child_closes, handles, policy]
+         number, turns, most, garbage, missing, forks, child_closes, handles, policy]
 
 
 def main():
