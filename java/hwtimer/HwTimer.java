@@ -316,8 +316,11 @@ public class HwTimer implements Timer {
 		if (delayNs <= 0) {
 			return now;
 		}
+		if (delayNs > Long.MAX_VALUE - tickNs - now) {
+			return Long.MAX_VALUE;
+		}
 		long end = now + delayNs + tickNs - 1;
-		return end < 0 ? Long.MAX_VALUE : end - end % tickNs;
+		return end - end % tickNs;
 	}
 
 	private void work() {

@@ -101,6 +101,11 @@ public class HwTimerTest {
 		}
 		assertEquals(Long.MAX_VALUE, deadline.invoke(timer, Long.MAX_VALUE));
 		timer.stop();
+		timer = new HwTimer(Long.MAX_VALUE - 1, TimeUnit.NANOSECONDS, 1);
+		for (long delay : new long[] { 1, 1L << 62, Long.MAX_VALUE - 1, Long.MAX_VALUE }) {
+			assertEquals(Long.MAX_VALUE, deadline.invoke(timer, delay));
+		}
+		timer.stop();
 	}
 
 	@Test(timeout = 60000)
