@@ -30,6 +30,7 @@ called, loop.time() is at least what was asked for. As a program, this file is a
 import argparse
 import asyncio
 import contextlib
+import contextvars
 import errno
 import heapq
 import operator
@@ -183,6 +184,7 @@ class Timer:
 
     def __init__(self, callback, args):
         self._callback, self._args = callback, args
+        self._context = contextvars.copy_context()
 
     def touch(self, delay):
         """Call after delay from now instead. False if the timer is not pending."""
@@ -262,7 +264,7 @@ class Timers:
         for _ in range(64):
             if not (self._timers.usable and (timers := self._timers.expired(1))):
                 break
-            timers[0]._callback(*timers[0]._args)
+            timers[0]._context.run(timers[0]._callback, *timers[0]._args)
 
 
 # The demonstration: each message to a session pushes the session's timeout back. A session ends

@@ -3,6 +3,7 @@
 """Test hwtimer.EventLoop in a guest with the module loaded. Prints TAP. No test depends on how long
 anything takes."""
 import asyncio
+import contextvars
 import ctypes
 import fcntl
 import gc
@@ -292,6 +293,25 @@ def number():
         _hwtimer.Timers(timeouts).close()
 
 
+async def contexts():
+    """A callback of Timers has the context of call_later(), as one of the loop, and changes no
+    other's."""
+    timers, variable, seen = hwtimer.Timers(), contextvars.ContextVar("variable", default=0), []
+
+    def callback():
+        seen.append(variable.get())
+        variable.set(9)
+
+    for value in 1, 2:
+        variable.set(value)
+        timers.call_later(0, callback)
+    variable.set(3)
+    while len(seen) < 2:
+        await asyncio.sleep(0.001)
+    assert sorted(seen) == [1, 2] and variable.get() == 3, seen
+    timers.close()
+
+
 async def turns():
     """Callbacks of Timers that schedule others, and take longer than a tick, leave the loop its
     turns."""
@@ -464,7 +484,7 @@ def policy():
 
 
 TESTS = [on_the_wheel, never_early, exact, order, at_once, never, touch, limit, threads, closes,
-         number, turns, most, garbage, missing, forks, child_closes, handles, policy]
+         number, contexts, turns, most, garbage, missing, forks, child_closes, handles, policy]
 
 
 def main():
