@@ -13,9 +13,9 @@
  *
  * A timer that was destroyed or cancelled does not call its function. A timer may be destroyed,
  * started or cancelled in callbacks, including its own. It cannot be moved; keep it as a member
- * or in a std::unique_ptr. The context must outlive it. One thread at a time may use a context and
- * its timers. A child of fork(2) may not even destroy those of its parent: it ends by _exit(2) or
- * execve(2).
+ * or in a std::unique_ptr. The context must outlive it, and the call of dispatch(). One thread at a
+ * time may use a context and its timers. A child of fork(2) may not even destroy those of its
+ * parent: it ends by _exit(2) or execve(2).
  */
 #ifndef HWTIMER_HPP
 #define HWTIMER_HPP
