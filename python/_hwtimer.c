@@ -129,7 +129,8 @@ static PyObject *timer_cancel(struct timer *t, PyObject *unused)
 	(void)unused;
 	if (!t->object)
 		Py_RETURN_FALSE;
-	ret = t->timers->forks == forks ? hwtimer_cancel(t->timers->h, t->id) : 0;
+	/* There is no handle while clear() frees objects, of which one may call this. */
+	ret = t->timers->h && t->timers->forks == forks ? hwtimer_cancel(t->timers->h, t->id) : 0;
 	if (ret)
 		return failure(ret);
 	Py_DECREF(end(t));

@@ -283,6 +283,22 @@ def closes():
     raises(RuntimeError, timers.schedule, 1, None)
 
 
+def cancels_while_closing():
+    """An object that is freed by close() may cancel other timers."""
+    class Last:
+        def __del__(self):
+            results.append(self.other.cancel())
+
+    results, timers = [], _hwtimer.Timers()
+    for _ in range(2):
+        last = Last()
+        last.other = timers.schedule(1e9, None)
+        timers.schedule(1e9, last)
+        del last
+    timers.close()
+    assert results == [True, True] and timers.pending == 0, results
+
+
 def number():
     """Not more timeouts than an unsigned int can be wanted, nor fewer than 0."""
     for timeouts in -1, 2 ** 32, 2 ** 32 + 1, 2 ** 64:
@@ -484,7 +500,8 @@ def policy():
 
 
 TESTS = [on_the_wheel, never_early, exact, order, at_once, never, touch, limit, threads, closes,
-         number, contexts, turns, most, garbage, missing, forks, child_closes, handles, policy]
+         cancels_while_closing, number, contexts, turns, most, garbage, missing, forks,
+         child_closes, handles, policy]
 
 
 def main():
