@@ -102,6 +102,7 @@ class EventLoop(asyncio.SelectorEventLoop):
             self._remove_reader(self._timers.fileno())
         if self._timers:
             self._timers.close()
+        self._expiry = None     # refers to this loop
         super().close()
 
     def call_later(self, delay, callback, *args, context=None):
@@ -192,7 +193,9 @@ class Timer:
 
     def cancel(self):
         """Do not call. False if the timer is not pending."""
-        return self._timer.cancel()
+        cancelled = self._timer.cancel()
+        self._callback = self._args = self._context = None     # may refer to this timer
+        return cancelled
 
 
 class Timeout:

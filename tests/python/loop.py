@@ -411,6 +411,36 @@ def garbage():
     assert [w.category for w in caught].count(ResourceWarning) >= 1
 
 
+def no_garbage():
+    """What has ended is in no cycle, which only the collector would find, as with asyncio's own."""
+    async def times_out(timeout, delay):
+        async with timeout(delay) as t:
+            references.append(weakref.ref(t))
+            await asyncio.sleep(0.01)
+
+    async def all_of_them():
+        timers = hwtimer.Timers()
+        await times_out(asyncio.timeout, 1000)
+        await times_out(timers.timeout, 1000)
+        for timeout in asyncio.timeout, timers.timeout:
+            try:
+                await times_out(timeout, 0)
+            except TimeoutError:
+                pass
+        timers.close()
+
+    references, loop = [], hwtimer.EventLoop()
+    references.append(weakref.ref(loop))
+    gc.disable()
+    try:
+        loop.run_until_complete(all_of_them())
+        loop.close()
+        del loop
+        assert not any(reference() for reference in references), references
+    finally:
+        gc.enable()
+
+
 def missing():
     """Without the device the error says so; new_event_loop() warns and goes on without."""
     before = os.listdir("/proc/self/fd")
@@ -500,8 +530,8 @@ def policy():
 
 
 TESTS = [on_the_wheel, never_early, exact, order, at_once, never, touch, limit, threads, closes,
-         cancels_while_closing, number, contexts, turns, most, garbage, missing, forks,
-         child_closes, handles, policy]
+         cancels_while_closing, number, contexts, turns, most, garbage, no_garbage,
+         missing, forks, child_closes, handles, policy]
 
 
 def main():
