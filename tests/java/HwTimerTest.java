@@ -3,6 +3,7 @@ import static org.junit.Assert.*;
 
 import hwtimer.HwTimer;
 import io.netty.util.Timeout;
+import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.util.*;
 import java.util.concurrent.*;
@@ -70,6 +71,23 @@ public class HwTimerTest {
 		timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
 		assertEquals(2, timer.stop().size());
 		assertEquals(0, timer.pendingTimeouts());
+	}
+
+	/* A timeout for which there is no memory takes no place. */
+	@Test(timeout = 60000)
+	public void noMemory() throws Exception {
+		HwTimer timer = timer(1);
+		Field slots = HwTimer.class.getDeclaredField("slots");
+		slots.setAccessible(true);
+		Field chunks = slots.getType().getDeclaredField("chunks");
+		chunks.setAccessible(true);
+		/* Instead of an OutOfMemoryError. */
+		chunks.set(slots.get(timer), null);
+		assertThrows(NullPointerException.class, () -> timer.newTimeout(t -> { }, 1, MS));
+		assertEquals(0, timer.pendingTimeouts());
+		chunks.set(slots.get(timer), new AtomicReferenceArray<>(2));
+		timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
+		assertEquals(1, timer.stop().size());
 	}
 
 	@Test
