@@ -13,14 +13,16 @@
  *
  * A timer that was destroyed or cancelled does not call its function. A timer may be destroyed,
  * started or cancelled in callbacks, including its own. It cannot be moved; keep it as a member
- * or in a std::unique_ptr. The context must outlive it. One thread at a time may use a context and
- * its timers.
+ * or in a std::unique_ptr. The context must outlive it, and the call of dispatch(). One thread at a
+ * time may use a context and its timers. A child of fork(2) may not even destroy those of its
+ * parent: it ends by _exit(2) or execve(2).
  */
 #ifndef HWTIMER_HPP
 #define HWTIMER_HPP
 
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -60,7 +62,10 @@ public:
 	/* Give back memory that is not in use. */
 	void shrink() { check(hwtimer_shrink(get()), "hwtimer_shrink"); }
 
-	/* Call the functions of up to @most expired timers. Does not wait; returns how many. */
+	/*
+	 * Call the functions of up to @most expired timers. Does not wait; returns how many. Timers
+	 * that become due meanwhile may remain for the next call.
+	 */
 	int dispatch(int most = std::numeric_limits<int>::max());
 
 private:
@@ -73,7 +78,8 @@ private:
 class timer {
 public:
 	timer(context &where, std::function<void()> callback)
-		: h(where.get()), function(std::move(callback)) { }
+		: h(where.get()),
+		  function(std::make_shared<const std::function<void()>>(std::move(callback))) { }
 	~timer() { cancel(); }
 	timer(const timer &) = delete;
 	timer &operator=(const timer &) = delete;
@@ -100,7 +106,7 @@ public:
 	bool pending() const noexcept { return id; }
 
 private:
-	/* Delays of more than 63 bits, such as hours::max(), never end. */
+	/* Delays of more than 63 bits, such as hours::max(), never end, nor does NaN. */
 	template <class Rep, class Period>
 	static std::uint64_t ns_of(std::chrono::duration<Rep, Period> delay)
 	{
@@ -108,19 +114,25 @@ private:
 
 		if (about.count() <= 0)
 			return 0;
-		if (about.count() >= 9.2e18)
+		if (!(about.count() < 9.2e18))
 			return std::uint64_t(1) << 63;
-		return std::chrono::ceil<std::chrono::nanoseconds>(delay).count();
+		/* Not in float, which is rounded, perhaps to less. */
+		if constexpr (std::chrono::treat_as_floating_point_v<Rep>)
+			return static_cast<std::uint64_t>(std::ceil(about.count()));
+		else
+			return std::chrono::ceil<std::chrono::nanoseconds>(delay).count();
 	}
 
 	friend class context;
 	hwtimer *h;
 	hwtimer_id id = 0;
-	std::function<void()> function;
+	/* Shared with dispatch(), because the callback may destroy the timer. */
+	std::shared_ptr<const std::function<void()>> function;
 };
 
 inline int context::dispatch(int most)
 {
+	const std::uint64_t began = hwtimer_now(get());
 	hwtimer_event event;
 	int n = 0;
 
@@ -131,12 +143,17 @@ inline int context::dispatch(int most)
 	 */
 	while (n < most && check(hwtimer_wait(get(), &event, 1, 0), "hwtimer_wait")) {
 		timer *t = reinterpret_cast<timer *>(static_cast<std::uintptr_t>(event.user_data));
-		/* A copy, because the callback may destroy the timer. */
 		const auto function = t->function;
 
 		t->id = 0;
-		function();
+		/* hwtimer_stop() ended it. */
+		if (event.kind != HWTIMER_KIND_EXPIRED)
+			continue;
+		(*function)();
 		n++;
+		/* Timers that callbacks start again and again do not keep us here. */
+		if (event.deadline_ns > began)
+			break;
 	}
 	return n;
 }

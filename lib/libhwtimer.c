@@ -841,7 +841,8 @@ static bool take_back(struct hwtimer *h, const struct timeout *timeout)
 static int rings_arm_repeat(struct hwtimer *h, struct timeout *timeout,
 			    struct hwtimer_schedule *arg)
 {
-	struct timespec tick = { h->tick_ns / NSEC_PER_SEC, h->tick_ns % NSEC_PER_SEC };
+	/* Not a tick: that of an own wheel may be hours. */
+	const struct timespec nap = { .tv_nsec = 1000000 };
 	int ret, state;
 
 	for (;;) {
@@ -852,7 +853,7 @@ static int rings_arm_repeat(struct hwtimer *h, struct timeout *timeout,
 			/* Nobody else knows the id, so the timeout remains. */
 			unlock(h);
 			state = no_cancel();
-			nanosleep(&tick, NULL);
+			nanosleep(&nap, NULL);
 			pthread_setcancelstate(state, NULL);
 			lock(h);
 		} else if (ret != -EBUSY) {

@@ -129,7 +129,8 @@ static PyObject *timer_cancel(struct timer *t, PyObject *unused)
 	(void)unused;
 	if (!t->object)
 		Py_RETURN_FALSE;
-	ret = t->timers->forks == forks ? hwtimer_cancel(t->timers->h, t->id) : 0;
+	/* There is no handle while clear() frees objects, of which one may call this. */
+	ret = t->timers->h && t->timers->forks == forks ? hwtimer_cancel(t->timers->h, t->id) : 0;
 	if (ret)
 		return failure(ret);
 	Py_DECREF(end(t));
@@ -206,7 +207,7 @@ static PyObject *timers_expired(struct timers *timers, PyObject *const *args, Py
 	PyObject *list;
 	int n, i;
 
-	if (PyErr_Occurred() || !usable(timers))
+	if (PyErr_Occurred())
 		return NULL;
 	if (most < 1 || most > BATCH)
 		most = BATCH;
@@ -214,6 +215,11 @@ static PyObject *timers_expired(struct timers *timers, PyObject *const *args, Py
 	list = PyList_New(most);
 	if (!list)
 		return NULL;
+	/* Only now: the garbage collector may have run what closes them. */
+	if (!usable(timers)) {
+		Py_DECREF(list);
+		return NULL;
+	}
 	n = hwtimer_wait(timers->h, events, most, 0);
 	for (i = 0; i < n; i++)
 		PyList_SET_ITEM(list, i, end((struct timer *)(uintptr_t)events[i].user_data));
@@ -301,11 +307,16 @@ static PyObject *timers_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 	static char *names[] = { "timeouts", "device", NULL };
 	struct hwtimer_options options = { .size = sizeof(options) };
 	struct timers *timers;
+	long long timeouts = 0;
 	int ret;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|Iz", names, &options.timeouts,
-					 &options.device))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|Lz", names, &timeouts, &options.device))
 		return NULL;
+	options.timeouts = timeouts;
+	if (options.timeouts != timeouts) {
+		PyErr_SetString(PyExc_OverflowError, "timeouts: below 0, or too many");
+		return NULL;
+	}
 	timers = (struct timers *)type->tp_alloc(type, 0);
 	if (!timers)
 		return NULL;

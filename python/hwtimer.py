@@ -30,6 +30,7 @@ called, loop.time() is at least what was asked for. As a program, this file is a
 import argparse
 import asyncio
 import contextlib
+import contextvars
 import errno
 import heapq
 import operator
@@ -66,6 +67,8 @@ class TimerHandle(asyncio.TimerHandle):
         if self._scheduled is True:
             if self._cancelled:
                 return False
+            if when != when:
+                raise ValueError("the time is not a number")
             self._when = when
             heapq.heapify(loop._scheduled)
             return True
@@ -99,19 +102,21 @@ class EventLoop(asyncio.SelectorEventLoop):
             self._remove_reader(self._timers.fileno())
         if self._timers:
             self._timers.close()
+        self._expiry = None     # refers to this loop
         super().close()
 
     def call_later(self, delay, callback, *args, context=None):
         if delay is None:
             raise TypeError("delay must not be None")
-        return self._call_at(self.time() + delay, delay > 0, callback, args, context)
+        return self._call_at(self.time() + delay, not delay <= 0, callback, args, context)
 
     def call_at(self, when, callback, *args, context=None):
         if when is None:
             raise TypeError("when cannot be None")
-        return self._call_at(when, when > self.time(), callback, args, context)
+        return self._call_at(when, not when <= self.time(), callback, args, context)
 
     def _call_at(self, when, future, callback, args, context):
+        # NaN counts as future: the extension refuses it.
         if self._closed:
             self._check_closed()
         if self._debug:
@@ -180,6 +185,7 @@ class Timer:
 
     def __init__(self, callback, args):
         self._callback, self._args = callback, args
+        self._context = contextvars.copy_context()
 
     def touch(self, delay):
         """Call after delay from now instead. False if the timer is not pending."""
@@ -187,7 +193,9 @@ class Timer:
 
     def cancel(self):
         """Do not call. False if the timer is not pending."""
-        return self._timer.cancel()
+        cancelled = self._timer.cancel()
+        self._callback = self._args = self._context = None     # may refer to this timer
+        return cancelled
 
 
 class Timeout:
@@ -255,9 +263,11 @@ class Timers:
 
     def _readable(self):
         # One at a time, so that we hold no timer that a callback cancels. Not call_soon(): until
-        # then the timer could not be cancelled.
-        while self._timers.usable and (timers := self._timers.expired(1)):
-            timers[0]._callback(*timers[0]._args)
+        # then the timer could not be cancelled. Not all: callbacks may schedule others for ever.
+        for _ in range(64):
+            if not (self._timers.usable and (timers := self._timers.expired(1))):
+                break
+            timers[0]._context.run(timers[0]._callback, *timers[0]._args)
 
 
 # The demonstration: each message to a session pushes the session's timeout back. A session ends

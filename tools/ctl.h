@@ -101,6 +101,7 @@ const char *ctl_wall_time(char *text, size_t size);
 uint64_t ctl_clock(int clockid);
 
 /* ctl_json.c: the key is empty or NULL in an array and for a value that stands alone */
+unsigned int ctl_utf8_length(const unsigned char *s);
 void ctl_json_open(const char *key, char bracket);
 void ctl_json_close(char bracket);
 void ctl_json_end(void);

@@ -12,7 +12,7 @@ static bool first = true;	/* the object or array is still empty */
  * The length of the UTF-8 character that begins here, or 0 if it is invalid. The ranges are those
  * of the Unicode standard: no overlong forms, no surrogates.
  */
-static unsigned int utf8_length(const unsigned char *s)
+unsigned int ctl_utf8_length(const unsigned char *s)
 {
 	unsigned int length, i;
 	unsigned char low = 0x80, high = 0xbf;
@@ -51,7 +51,7 @@ static void put_string(const char *text)
 
 	putchar('"');
 	for (; *s; s += length ?: 1) {
-		length = utf8_length(s);
+		length = ctl_utf8_length(s);
 		if (!length)
 			fputs("\\ufffd", stdout);
 		else if (*s == '"' || *s == '\\')

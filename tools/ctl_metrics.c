@@ -14,13 +14,25 @@
 
 #define PREFIX	"hwtimer_wheel_"
 
-/* A label's value may be any text, with these characters escaped. */
+/*
+ * A label's value may be any text, with these characters escaped. Prometheus refuses all metrics if
+ * there is a byte that is not UTF-8.
+ */
 static void print_label(FILE *to, const char *text)
 {
-	for (; *text; text++) {
-		if (*text == '"' || *text == '\\' || *text == '\n')
+	const unsigned char *s = (const unsigned char *)text;
+	unsigned int length;
+
+	for (; *s; s += length ?: 1) {
+		length = ctl_utf8_length(s);
+		if (*s == '"' || *s == '\\' || *s == '\n')
 			fputc('\\', to);
-		fputc(*text == '\n' ? 'n' : *text, to);
+		if (!length)
+			fputs("\ufffd", to);
+		else if (*s == '\n')
+			fputc('n', to);
+		else
+			fwrite(s, 1, length, to);
 	}
 }
 

@@ -226,8 +226,16 @@ public class HwTimer implements Timer {
 			start();
 		}
 		add(1);
-		HwTimeout timeout = new HwTimeout(this, task);
-		int slot = slots.put(timeout);
+		HwTimeout timeout;
+		int slot;
+		try {
+			timeout = new HwTimeout(this, task);
+			slot = slots.put(timeout);
+		} catch (Throwable e) {
+			/* There is no memory for it, so it does not count. */
+			add(-1);
+			throw e;
+		}
 		timeout.slot = slot;
 		long id = slot < 0 ? 0 : schedule(handle, deadline(unit.toNanos(delay)), slot);
 		Reference.reachabilityFence(this);
@@ -316,8 +324,11 @@ public class HwTimer implements Timer {
 		if (delayNs <= 0) {
 			return now;
 		}
+		if (delayNs > Long.MAX_VALUE - tickNs - now) {
+			return Long.MAX_VALUE;
+		}
 		long end = now + delayNs + tickNs - 1;
-		return end < 0 ? Long.MAX_VALUE : end - end % tickNs;
+		return end - end % tickNs;
 	}
 
 	private void work() {

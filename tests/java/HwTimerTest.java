@@ -3,6 +3,7 @@ import static org.junit.Assert.*;
 
 import hwtimer.HwTimer;
 import io.netty.util.Timeout;
+import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.util.*;
 import java.util.concurrent.*;
@@ -72,6 +73,23 @@ public class HwTimerTest {
 		assertEquals(0, timer.pendingTimeouts());
 	}
 
+	/* A timeout for which there is no memory takes no place. */
+	@Test(timeout = 60000)
+	public void noMemory() throws Exception {
+		HwTimer timer = timer(1);
+		Field slots = HwTimer.class.getDeclaredField("slots");
+		slots.setAccessible(true);
+		Field chunks = slots.getType().getDeclaredField("chunks");
+		chunks.setAccessible(true);
+		/* Instead of an OutOfMemoryError. */
+		chunks.set(slots.get(timer), null);
+		assertThrows(NullPointerException.class, () -> timer.newTimeout(t -> { }, 1, MS));
+		assertEquals(0, timer.pendingTimeouts());
+		chunks.set(slots.get(timer), new AtomicReferenceArray<>(2));
+		timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
+		assertEquals(1, timer.stop().size());
+	}
+
 	@Test
 	public void arguments() {
 		ThreadFactory threads = Executors.defaultThreadFactory();
@@ -100,6 +118,11 @@ public class HwTimerTest {
 			assertTrue(at < System.nanoTime() + delay + 100000000);
 		}
 		assertEquals(Long.MAX_VALUE, deadline.invoke(timer, Long.MAX_VALUE));
+		timer.stop();
+		timer = new HwTimer(Long.MAX_VALUE - 1, TimeUnit.NANOSECONDS, 1);
+		for (long delay : new long[] { 1, 1L << 62, Long.MAX_VALUE - 1, Long.MAX_VALUE }) {
+			assertEquals(Long.MAX_VALUE, deadline.invoke(timer, delay));
+		}
 		timer.stop();
 	}
 

@@ -274,6 +274,32 @@ static __u64 place_in_use(void)
 	return tries;
 }
 
+/* Refuse it once. */
+static int refuse_once(int fd, unsigned long command, const void *arg)
+{
+	return command == HWTIMER_IOC_SCHEDULE && !tries++ ? EEXIST : 0;
+}
+
+/* That takes no longer if the ticks are long. */
+static __u64 long_tick(void)
+{
+	struct hwtimer_options o = {
+		.size = sizeof(o), .flags = HWTIMER_OPEN_RINGS | HWTIMER_OPEN_OWN_WHEEL,
+		.tick_ns = 20000000000, .slots = 64,
+	};
+	struct hwtimer_repeat repeat = { .first_ns = NEVER, .period_ns = 1000000000000000 };
+	__u64 before;
+
+	tries = 0;
+	native_before = refuse_once;
+	must(!hwtimer_open(&h, &o), "open failed");
+	before = hwtimer_now(h);
+	must(!hwtimer_schedule_repeat(h, &repeat, 0, NULL) && tries == 2, "schedule failed");
+	must(hwtimer_now(h) - before < 10000000000, "it waits for a tick");
+	end();
+	return 2;
+}
+
 static bool answered;
 
 /* At the first step, another thread begins to wait for the lock. Has it had it at a later one? */
@@ -532,7 +558,7 @@ static __u64 passes(void)
 
 int main(int argc, char **argv)
 {
-	static const struct test tests[12] = {
+	static const struct test tests[13] = {
 		{ "open_fails", open_fails },
 		{ "one_is_locked", one_is_locked },
 		{ "half_stopped", half_stopped },
@@ -545,7 +571,8 @@ int main(int argc, char **argv)
 		{ "fits", fits },
 		{ "given_back", given_back },
 		{ "stopped", stopped },
+		{ "long_tick", long_tick },
 	};
 
-	return native_main(argc, argv, tests, 12);
+	return native_main(argc, argv, tests, 13);
 }

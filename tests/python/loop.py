@@ -3,6 +3,7 @@
 """Test hwtimer.EventLoop in a guest with the module loaded. Prints TAP. No test depends on how long
 anything takes."""
 import asyncio
+import contextvars
 import ctypes
 import fcntl
 import gc
@@ -200,6 +201,9 @@ async def never():
     for handle in handles:
         handle.cancel()
     raises(ValueError, loop._timers.schedule, math.nan, None)
+    raises(ValueError, loop.call_later, math.nan, print)
+    raises(ValueError, loop.call_at, math.nan, print)
+    await asyncio.sleep(0)
     raises(TypeError, loop.call_later, None, print)
     raises(TypeError, loop.call_at, None, print)
     raises(TypeError, loop.call_later, "1", print)
@@ -230,6 +234,7 @@ def limit():
     for n, heap in (1, 0), (2, 0), (3, 0), (4, 1), (5, 2):
         handles.append(loop.call_later(1000, called.append, n))
         assert len(loop._scheduled) == heap and pending(loop) == n - heap
+    raises(ValueError, handles[4].touch, math.nan)
     assert handles[3].touch(0.02) and handles[4].touch(0.01)
     handles[0].cancel()
     assert pending(loop) == 2
@@ -278,6 +283,69 @@ def closes():
     raises(RuntimeError, timers.schedule, 1, None)
 
 
+def cancels_while_closing():
+    """An object that is freed by close() may cancel other timers."""
+    class Last:
+        def __del__(self):
+            results.append(self.other.cancel())
+
+    results, timers = [], _hwtimer.Timers()
+    for _ in range(2):
+        last = Last()
+        last.other = timers.schedule(1e9, None)
+        timers.schedule(1e9, last)
+        del last
+    timers.close()
+    assert results == [True, True] and timers.pending == 0, results
+
+
+def number():
+    """Not more timeouts than an unsigned int can be wanted, nor fewer than 0."""
+    for timeouts in -1, 2 ** 32, 2 ** 32 + 1, 2 ** 64:
+        raises(OverflowError, _hwtimer.Timers, timeouts)
+    for timeouts in 2 ** 24 + 1, 2 ** 32 - 1:
+        raises(OSError, _hwtimer.Timers, timeouts)
+    for timeouts in 0, 2 ** 24:
+        _hwtimer.Timers(timeouts).close()
+
+
+async def contexts():
+    """A callback of Timers has the context of call_later(), as one of the loop, and changes no
+    other's."""
+    timers, variable, seen = hwtimer.Timers(), contextvars.ContextVar("variable", default=0), []
+
+    def callback():
+        seen.append(variable.get())
+        variable.set(9)
+
+    for value in 1, 2:
+        variable.set(value)
+        timers.call_later(0, callback)
+    variable.set(3)
+    while len(seen) < 2:
+        await asyncio.sleep(0.001)
+    assert sorted(seen) == [1, 2] and variable.get() == 3, seen
+    timers.close()
+
+
+async def turns():
+    """Callbacks of Timers that schedule others, and take longer than a tick, leave the loop its
+    turns."""
+    timers, called = hwtimer.Timers(), 0
+
+    def again():
+        nonlocal called
+        called += 1
+        if called < 1000:
+            timers.call_later(0, again)
+        time.sleep(0.005)
+
+    timers.call_later(0, again)
+    await asyncio.sleep(0.02)
+    timers.close()
+    assert called < 1000
+
+
 def most():
     """expired(most) returns no more than that, and the others later."""
     timers, found = _hwtimer.Timers(), []
@@ -316,6 +384,24 @@ def garbage():
     assert timers.pending == 7
     del timers
     assert sys.getrefcount(obj) == count
+    class Closer:
+        def __del__(self):
+            self.timers.close()
+
+    # The collector may run in any function that makes an object.
+    timers, kept, threshold = _hwtimer.Timers(), [], gc.get_threshold()
+    cycle = Closer()
+    cycle.timers, cycle.cycle = timers, cycle
+    del cycle
+    gc.set_threshold(1)
+    try:
+        while timers.usable:
+            kept.append(timers.expired())
+    except RuntimeError:
+        pass
+    finally:
+        gc.set_threshold(*threshold)
+    assert not timers.usable
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         loop = hwtimer.EventLoop()
@@ -323,6 +409,36 @@ def garbage():
         del loop
         gc.collect()
     assert [w.category for w in caught].count(ResourceWarning) >= 1
+
+
+def no_garbage():
+    """What has ended is in no cycle, which only the collector would find, as with asyncio's own."""
+    async def times_out(timeout, delay):
+        async with timeout(delay) as t:
+            references.append(weakref.ref(t))
+            await asyncio.sleep(0.01)
+
+    async def all_of_them():
+        timers = hwtimer.Timers()
+        await times_out(asyncio.timeout, 1000)
+        await times_out(timers.timeout, 1000)
+        for timeout in asyncio.timeout, timers.timeout:
+            try:
+                await times_out(timeout, 0)
+            except TimeoutError:
+                pass
+        timers.close()
+
+    references, loop = [], hwtimer.EventLoop()
+    references.append(weakref.ref(loop))
+    gc.disable()
+    try:
+        loop.run_until_complete(all_of_them())
+        loop.close()
+        del loop
+        assert not any(reference() for reference in references), references
+    finally:
+        gc.enable()
 
 
 def missing():
@@ -414,7 +530,8 @@ def policy():
 
 
 TESTS = [on_the_wheel, never_early, exact, order, at_once, never, touch, limit, threads, closes,
-         most, garbage, missing, forks, child_closes, handles, policy]
+         cancels_while_closing, number, contexts, turns, most, garbage, no_garbage,
+         missing, forks, child_closes, handles, policy]
 
 
 def main():
