@@ -4,7 +4,7 @@
 
     hwtimer.run(main())                   # like asyncio.run()
     asyncio.Runner(loop_factory=hwtimer.EventLoop)
-    asyncio.set_event_loop_policy(hwtimer.EventLoopPolicy())
+    asyncio.set_event_loop_policy(hwtimer.EventLoopPolicy())    # before Python 3.14
 
 With this loop the timeouts of asyncio and of all that uses it, such as sleep(), timeout(),
 wait_for() and aiohttp, are on the wheel of /dev/hwtimer. It is otherwise asyncio.SelectorEventLoop.
@@ -159,10 +159,12 @@ class EventLoop(asyncio.SelectorEventLoop):
         self._ready.extend(handles)
 
 
-class EventLoopPolicy(asyncio.DefaultEventLoopPolicy):
-    """Makes EventLoop the loop of asyncio.run() and asyncio.new_event_loop()."""
+# Python 3.16 will have no policies, and 3.14 warns of them.
+if sys.version_info < (3, 14):
+    class EventLoopPolicy(asyncio.DefaultEventLoopPolicy):
+        """Makes EventLoop the loop of asyncio.run() and asyncio.new_event_loop()."""
 
-    _loop_factory = EventLoop
+        _loop_factory = EventLoop
 
 
 def new_event_loop():

@@ -11,6 +11,7 @@ import math
 import os
 import random
 import struct
+import subprocess
 import sys
 import threading
 import time
@@ -529,9 +530,17 @@ def policy():
     asyncio.set_event_loop_policy(None)
 
 
+def newer():
+    """It can be imported where asyncio has no policies, as in Python 3.16."""
+    subprocess.run([sys.executable, "-c",
+                    "import asyncio, sys; del asyncio.DefaultEventLoopPolicy;"
+                    "sys.version_info = (3, 16);"
+                    "import hwtimer; assert not hasattr(hwtimer, 'EventLoopPolicy')"], check=True)
+
+
 TESTS = [on_the_wheel, never_early, exact, order, at_once, never, touch, limit, threads, closes,
          cancels_while_closing, number, contexts, turns, most, garbage, no_garbage,
-         missing, forks, child_closes, handles, policy]
+         missing, forks, child_closes, handles, policy, newer]
 
 
 def main():
