@@ -14,8 +14,8 @@
  * A timer that was destroyed or cancelled does not call its function. A timer may be destroyed,
  * started or cancelled in callbacks, including its own. It cannot be moved; keep it as a member
  * or in a std::unique_ptr. The context must outlive it, and the call of dispatch(). One thread at a
- * time may use a context and its timers. A child of fork(2) may not even destroy those of its
- * parent: it ends by _exit(2) or execve(2).
+ * time may use a context and its timers. A child of fork(2) can only destroy those of its parent,
+ * which does not affect the parent.
  */
 #ifndef HWTIMER_HPP
 #define HWTIMER_HPP

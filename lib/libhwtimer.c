@@ -240,6 +240,7 @@ static uint32_t nr_threads;
  * @fd: the open device
  * @clock: the clock of all times
  * @threads: several threads use the handle: take @lock
+ * @forks: the value of forks when it was opened
  * @tick_ns: the wheel's tick
  * @shards: all shards of the handle; NULL: it is the only one
  * @looked_in: when look_now() was last true, in units of LOOK_NS on CLOCK_MONOTONIC_COARSE
@@ -271,6 +272,7 @@ struct hwtimer {
 	int				fd;
 	clockid_t			clock;
 	bool				threads;
+	unsigned int			forks;
 	uint64_t			tick_ns;
 	struct shards			*shards;
 	uint32_t			looked_in;
@@ -298,6 +300,26 @@ struct hwtimer {
 	uint32_t			cq_head;
 	uint64_t			soonest;
 };
+
+/* How many times fork() has made this process or an ancestor. */
+static unsigned int forks;
+
+static void count_fork(void)
+{
+	forks++;
+}
+
+__attribute__((constructor)) static void count_forks(void)
+{
+	/* Without memory for it, children can damage the timeouts of their parents. */
+	pthread_atfork(NULL, NULL, count_fork);
+}
+
+/* Was the handle opened before this process was forked? Its timeouts are the parent's. */
+static bool inherited(const struct hwtimer *h)
+{
+	return __builtin_expect(h->forks != forks, false);
+}
 
 static int device(const struct hwtimer *h, unsigned long command, void *arg)
 {
@@ -1162,6 +1184,7 @@ static int open_shard(struct hwtimer **to, const struct hwtimer_options *options
 		return -ENOMEM;
 	h->backend = &ioctls;
 	h->threads = options->flags & HWTIMER_OPEN_THREADS;
+	h->forks = forks;
 	h->shards = shards;
 	h->id_mask = ~0ULL;
 	if (shards) {
@@ -1367,6 +1390,8 @@ int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats, size_t size)
 	uint32_t i;
 	int ret;
 
+	if (inherited(h))
+		return -EPERM;
 	if (size < FIRST_STATS || size % 8)
 		return -EINVAL;
 	for (i = 0; (each = shard(h, i)); i++) {
@@ -1477,10 +1502,13 @@ static int schedule_in_any(struct shards *s, uint64_t deadline_ns, struct hwtime
 static int schedule(struct hwtimer *h, uint64_t deadline_ns, struct hwtimer_schedule *arg,
 		    uint64_t user_data, hwtimer_id *id)
 {
-	struct hwtimer *own = own_shard(h), *other;
+	struct hwtimer *own, *other;
 	uint32_t i;
 	int ret;
 
+	if (inherited(h))
+		return -EPERM;
+	own = own_shard(h);
 	/* *id is written last; without this, the next barrier would wait for a cache miss. */
 	__builtin_prefetch(id, 1);
 	ret = schedule_in(own, deadline_ns, arg, user_data, id);
@@ -1557,6 +1585,8 @@ int hwtimer_touch_at(struct hwtimer *h, hwtimer_id id, uint64_t deadline_ns)
 	struct timeout *timeout;
 	int ret = -ENOENT;
 
+	if (inherited(h))
+		return -EPERM;
 	h = shard_of(h, id);
 	if (!h)
 		return ret;
@@ -1595,6 +1625,8 @@ int hwtimer_query(struct hwtimer *h, hwtimer_id id, struct hwtimer_state *state)
 	int ret = 0;
 
 	*state = (struct hwtimer_state){ 0 };
+	if (inherited(h))
+		return -EPERM;
 	h = shard_of(h, id);
 	if (!h)
 		return -ENOENT;
@@ -1631,6 +1663,8 @@ int hwtimer_cancel(struct hwtimer *h, hwtimer_id id)
 {
 	struct timeout *timeout;
 
+	if (inherited(h))
+		return -EPERM;
 	h = shard_of(h, id);
 	if (!h)
 		return -ENOENT;
@@ -1652,6 +1686,8 @@ static int in_all_shards(struct hwtimer *h, int (*fn)(struct hwtimer *h))
 	int ret = 0, failed;
 	uint32_t i;
 
+	if (inherited(h))
+		return -EPERM;
 	for (i = 0; (each = shard(h, i)); i++) {
 		lock(each);
 		failed = fn(each);
@@ -1709,6 +1745,8 @@ int hwtimer_stop(struct hwtimer *h)
 	struct shards *s = h->shards;
 	int ret;
 
+	if (inherited(h))
+		return -EPERM;
 	if (!s)
 		return in_all_shards(h, stop_shard);
 	lock_take(&s->lock);
@@ -1918,6 +1956,8 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *events, int max,
 	bool more;
 	int ret;
 
+	if (inherited(h))
+		return -EPERM;
 	if (max < 1)
 		return -EINVAL;
 	if (timeout_ns > 0)

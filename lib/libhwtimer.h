@@ -33,8 +33,12 @@
  * Functions that return int return 0 (or more, where noted) or -errno; -EBADFD means that the
  * program has damaged the rings. One thread at a time may use a handle, unless it was opened with
  * HWTIMER_OPEN_THREADS. Only hwtimer_wait() is a cancellation point (see pthread_cancel(3)), and it
- * loses no event then. A signal handler may call none of these functions. After fork() the child
- * may only call hwtimer_close(), which does not affect the parent's timeouts.
+ * loses no event then. A signal handler may call none of these functions.
+ *
+ * A child made by fork() can only close the handles of its parent, which does not affect the
+ * parent's timeouts; functions that schedule, touch, query, cancel, wait and so on return -EPERM.
+ * (A child made by vfork(), or by clone(2) without the C library, is not noticed, and may call none
+ * of these functions.)
  *
  * With HWTIMER_OPEN_THREADS any thread may do anything with any timeout, and several may wait; each
  * event is returned once. A handle then has several contexts (open files of the device), each with

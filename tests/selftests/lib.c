@@ -1032,12 +1032,25 @@ TEST_F(lib, close_unmaps)
 
 TEST_F(lib, fork)
 {
+	struct hwtimer_repeat repeat = { .period_ns = FAR };
 	struct hwtimer_event e[2];
+	struct hwtimer_state state;
+	struct hwtimer_stats stats;
 	hwtimer_id id;
 
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 200 * NSEC_PER_MSEC, 1, &id));
 	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 2, NULL));
 	in_child(must_fork()) {
+		expect(-EPERM, hwtimer_schedule(self->h, 0, 3, NULL));
+		expect(-EPERM, hwtimer_schedule_repeat(self->h, &repeat, 3, NULL));
+		expect(-EPERM, hwtimer_touch(self->h, id, FAR));
+		expect(-EPERM, hwtimer_query(self->h, id, &state));
+		expect(-EPERM, hwtimer_cancel(self->h, id));
+		expect(-EPERM, hwtimer_wait(self->h, e, 2, -1));
+		expect(-EPERM, hwtimer_flush(self->h));
+		expect(-EPERM, hwtimer_shrink(self->h));
+		expect(-EPERM, hwtimer_stop(self->h));
+		expect(-EPERM, hwtimer_stats(self->h, &stats, sizeof(stats)));
 		hwtimer_close(self->h);
 	}
 	EXPECT_LE(1, must_stats(context_fd(self->h)).pending);
