@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * HWTIMER_IOC_RINGS, mmap(), HWTIMER_IOC_ENTER, and what the rings promise to a program that keeps
- * the rules. ring_stress.c tests programs that break the rules or read too slowly.
+ * the rules.
  *
  * Indexes wrap around the number of entries many times here. That they also wrap at 2^32 is not
  * tested: they begin at 0, and getting there would take too long.
