@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The ABI: for each command the arguments that are refused. For each refusal everything else is
- * valid, and the context and the caller's structure stay as they were. scripts/checks/abi compares
- * the numbers and, on x86-64, the layouts with tests/abi.
+ * valid, and the context and the caller's structure stay as they were.
  */
 #include "ring.h"
 
@@ -143,7 +142,6 @@ static bool untouched(const struct command *c, const struct context *ctx)
 	return !hwt_cancel(ctx->fd, must_schedule(ctx->fd, FAR, 0));
 }
 
-/* The other numbers are in tests/abi/constants. */
 TEST(ids)
 {
 	EXPECT_EQ(0xfedcba9876123456ULL, HWTIMER_ID(0x123456, 0xfedcba9876ULL));
