@@ -22,7 +22,6 @@ static const struct command commands[IOCTLS] = {
 	[DO_QUERY] = { HWTIMER_IOC_QUERY, 0, true, { ENOENT } },
 	[DO_STOP] = { HWTIMER_IOC_STOP, 0, true, { 0 } },
 	[DO_STATS] = { HWTIMER_IOC_STATS, 0, true, { 0 } },
-	[DO_BATCH] = { HWTIMER_IOC_BATCH, 0, false, { EINTR } },
 	[DO_RINGS] = { HWTIMER_IOC_RINGS, HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_RELAXED,
 		false, { EBADF, EBUSY, EDQUOT, ESHUTDOWN, ENOMEM } },
 	[DO_ENTER] = { HWTIMER_IOC_ENTER, 0, true, { ENXIO, EBADFD } },
@@ -33,7 +32,7 @@ static const struct command commands[IOCTLS] = {
 
 static const enum action op_actions[] = {
 	[HWTIMER_OP_SCHEDULE] = DO_SCHEDULE, [HWTIMER_OP_TOUCH] = DO_TOUCH,
-	[HWTIMER_OP_CANCEL] = DO_CANCEL, [HWTIMER_OP_QUERY] = DO_QUERY,
+	[HWTIMER_OP_CANCEL] = DO_CANCEL,
 };
 
 static bool documented(enum action action, int ret)
@@ -355,12 +354,6 @@ static enum verdict judge(const struct context *c, enum action action,
 		return judge_schedule(c, &arg.schedule);
 	case DO_QUERY:
 		return arg.query.pad2 ? INVALID : VALID;
-	case DO_BATCH:
-		if (arg.batch.pad || arg.batch.size % 8 ||
-		    arg.batch.size < sizeof(struct hwtimer_op) || arg.batch.size > 4096 ||
-		    arg.batch.count > 0x7fffffff)
-			return INVALID;
-		return UNSURE;
 	case DO_RINGS:
 		return judge_rings(&arg.rings);
 	case DO_RESIZE:
@@ -424,7 +417,7 @@ static void open_op(struct thread *t, struct context *c, struct pending_op *op,
 	}
 	op->over = !op->book || is_over(op->book);
 	/* Make the id larger than any: another thread might create this one meanwhile. */
-	if (!op->book && (t->plan->threads > 1 || t->batch))
+	if (!op->book && t->plan->threads > 1)
 		arg->words[1] |= 1ULL << 63;
 	if (op->book && action == DO_TOUCH)
 		lower(&op->book->earliest, op->earliest);
@@ -607,7 +600,7 @@ static void check_effect(const struct context *c, enum action action, int ret,
 static bool may_observe(const struct thread *t, const struct context *c, enum action action)
 {
 	return t->plan->threads == 1 && !t->child && !c->rings && !atomic_load(&c->foreign) &&
-	       action != DO_SETUP && action != DO_RINGS && action != DO_BATCH;
+	       action != DO_SETUP && action != DO_RINGS;
 }
 
 /* Read the stats, without a step; false: the descriptor is not of our device. */
@@ -794,197 +787,6 @@ int call_valid(struct thread *t, struct context *c, enum action action, union ar
 	return ret;
 }
 
-/* Batches. */
-
-static void fill_op(struct thread *t, struct context *c, struct hwtimer_op *op,
-		    struct pending_op *pending)
-{
-	static const __u32 ops[] = {
-		HWTIMER_OP_SCHEDULE, HWTIMER_OP_SCHEDULE, HWTIMER_OP_SCHEDULE,
-		HWTIMER_OP_TOUCH, HWTIMER_OP_TOUCH, HWTIMER_OP_CANCEL, HWTIMER_OP_QUERY,
-	};
-	union argument arg = { 0 };
-	enum action action;
-	size_t size;
-
-	memset(op, 0, sizeof(*op));
-	op->op = ONE_OF(&t->random, ops);
-	op->result = 1;
-	action = op_actions[op->op];
-	size = _IOC_SIZE(commands[action].cmd);
-	fill(t, c, action, &arg);
-	if (one_in(&t->random, 6))
-		mutate(t, &arg, size);
-	restrain(t, action, &arg);
-	open_op(t, c, pending, action, &arg, size);
-	memcpy(&op->schedule, &arg, size);
-	if ((action == DO_SCHEDULE && c->clean && !pending->book) || one_in(&t->random, 24)) {
-		static const __u32 none[] = { 0, 5, 6, ~0U, 1U << 31 };
-
-		op->op = ONE_OF(&t->random, none);
-		pending->verdict = INVALID;
-		pending->book = NULL;
-	}
-}
-
-/* Check the results of the first @n operations. */
-static void close_ops(struct context *c, const struct hwtimer_op *op, size_t stride,
-		      const struct pending_op *pending, int n)
-{
-	union argument answer = { 0 };
-
-	for (; n; n--, pending++, op = (const void *)((const char *)op + stride)) {
-		if (op->result > 0 || (op->result && !documented(pending->action, op->result)))
-			fail("in a batch, %s: %d", action_names[pending->action], op->result);
-		if (op->op > HWTIMER_OP_QUERY || !op->op) {
-			count(IN_BATCH, op->result);
-			if (op->result != -EINVAL)
-				fail("in a batch, op %u: %d", op->op, op->result);
-			continue;
-		}
-		count(IN_BATCH + op->op, op->result);
-		memcpy(&answer, &op->schedule, sizeof(op->schedule));
-		close_op(c, pending, &answer, op->result);
-		check_refusal(c, pending->action, HERE, 0, pending->verdict, op->result);
-	}
-}
-
-/* Operations that were not done are unchanged. */
-static void check_not_done(const struct hwtimer_op *op, size_t stride, int n)
-{
-	for (; n; n--, op = (const void *)((const char *)op + stride))
-		if (op->result != 1)
-			fail("a batch did not do this op, but its result is %d", op->result);
-}
-
-/* The operations of a batch. */
-struct ops {
-	enum place place;
-	char *at;
-	unsigned int stride;	/* bytes from one to the next */
-	unsigned int count;	/* number of operations */
-	size_t cut;		/* bytes of them that were placed */
-	unsigned int there;	/* number of readable operations within the batch's count */
-};
-
-static void make_ops(struct thread *t, struct context *c, struct ops *ops,
-		     struct pending_op *pending, unsigned int max)
-{
-	unsigned int i;
-
-	ops->stride = sizeof(struct hwtimer_op);
-	ops->count = below(&t->random, one_in(&t->random, 8) ? max : 12);
-	if (one_in(&t->random, 12) && ops->count < 100)
-		ops->stride += 8 * below(&t->random, 8);
-	ops->at = t->here + AREA;	/* after the argument itself */
-	memset(ops->at, 0, AREA);
-	t->batch = true;
-	for (i = 0; i < ops->count; i++)
-		fill_op(t, c, (void *)(ops->at + i * ops->stride), &pending[i]);
-	t->batch = false;
-}
-
-/* Copy them to their place; at the fence, maybe only a part. */
-static void place_ops(struct thread *t, struct context *c, struct ops *ops)
-{
-	ops->cut = (size_t)ops->count * ops->stride;
-	switch (ops->place) {
-	case AT_FENCE:
-	case BEYOND_FENCE:
-		if (ops->place == BEYOND_FENCE)
-			ops->cut = below(&t->random, ops->cut + 1);
-		ops->at = memcpy(t->fence - ops->cut, ops->at, ops->cut);
-		ops->there = ops->cut / ops->stride;
-		break;
-	case HERE:
-		ops->there = ops->count;
-		break;
-	default:
-		ops->at = put_at(t, c, ops->place, ops->at, ops->cut);
-		ops->there = 0;
-	}
-}
-
-/* Make the batch of these operations, or of others; returns its verdict. */
-static enum verdict make_batch(struct thread *t, struct context *c, struct ops *ops,
-			       union argument *arg)
-{
-	struct hwtimer_batch *b = &arg->batch;
-	enum verdict verdict;
-
-	b->size = ops->stride;
-	b->ops = (uintptr_t)ops->at;
-	b->count = ops->count;
-	if (one_in(&t->random, 12)) {
-		mutate(t, b, sizeof(*b));
-		/* With more operations than are known: none of those. */
-		b->ops = (uintptr_t)ops->at;
-	}
-	verdict = judge(c, DO_BATCH, arg, sizeof(*b));
-	if (b->count > ops->count || b->size != ops->stride) {
-		b->ops = (uintptr_t)nowhere(t);
-		ops->there = 0;
-	} else if (ops->there > b->count) {
-		ops->there = b->count;
-	}
-	return verdict;
-}
-
-static void check_batch(const struct thread *t, const struct hwtimer_batch *b,
-			enum verdict verdict, enum place place, int there, int ret)
-{
-	if (ret >= 0 && verdict == INVALID)
-		fail("BATCH accepted an invalid argument");
-	if (ret > there)
-		fail("BATCH did %d of %u, of which %d are readable", ret, b->count, there);
-	if (verdict != INVALID && (place <= AT_FENCE || place == READ_ONLY) &&
-	    !t->interrupted && !t->failing && ret != (there || !b->count ? there : -EFAULT) &&
-	    !(ret == -E2BIG && !there && b->size > sizeof(struct hwtimer_op)))
-		fail("BATCH: %d of %u, of which %d are readable", ret, b->count, there);
-}
-
-/**
- * do_batch - a batch of operations, nearly valid
- * @t: the thread
- * @c: the context
- */
-void do_batch(struct thread *t, struct context *c)
-{
-	enum place place = pick_place(t, c);
-	struct ops ops = { .place = pick_place(t, c) };
-	union argument arg = { 0 }, answer;
-	struct pending_op pending[200];
-	enum verdict verdict;
-	int done, ret;
-
-	begin_step(t, c, DO_BATCH);
-	make_ops(t, c, &ops, pending, ARRAY_SIZE(pending));
-	place_ops(t, c, &ops);
-	/* A changed address of the operations could overwrite our own memory. */
-	if (place > NOWHERE)
-		place = HERE;
-	/* Not where the operations are. */
-	if ((ops.place == AT_FENCE || ops.place == BEYOND_FENCE) &&
-	    (place == AT_FENCE || place == BEYOND_FENCE))
-		place = HERE;
-	verdict = make_batch(t, c, &ops, &arg);
-	ret = call_at(t, c, DO_BATCH, place, sizeof(arg.batch), &arg, &answer);
-	/* Rejections whose results could not be written are counted. */
-	if (ops.place == READ_ONLY || t->failing)
-		atomic_fetch_add(&c->unreported, 1);
-	if (ops.place > NOWHERE || place > NOWHERE || ret == -EBADF || ret == -ENOTTY)
-		return;
-	check_batch(t, &arg.batch, verdict, place, ops.there, ret);
-	done = ret < 0 ? 0 : ret;
-	close_ops(c, (void *)ops.at, ops.stride, pending, done);
-	/* The next operation may have results although the copy of its result code failed. */
-	if (t->failing && done < (int)(ops.cut / ops.stride))
-		done++;
-	if (ops.place <= BEYOND_FENCE)
-		check_not_done((void *)(ops.at + (size_t)done * ops.stride), ops.stride,
-			       ops.cut / ops.stride - done);
-}
-
 /* Check a listed timeout of a clean context. */
 static void check_listed(const struct context *c, const struct hwtimer_query *q)
 {
@@ -1103,8 +905,6 @@ void do_garbage(struct thread *t, struct context *c)
 	for (i = 0; i < size; i++)
 		t->here[i] = one_in(&t->random, 2) ? 0 : rnd(&t->random) >> 40;
 	/* These could write anywhere, also to our own memory. */
-	if (nr == _IOC_NR(HWTIMER_IOC_BATCH))
-		memset(t->here + offsetof(struct hwtimer_batch, ops), 0xff, 8);
 	if (nr == _IOC_NR(HWTIMER_IOC_LIST))
 		memset(t->here + offsetof(struct hwtimer_list, queries), 0xff, 8);
 	if (nr == _IOC_NR(HWTIMER_IOC_WHEELS))

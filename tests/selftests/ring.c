@@ -932,7 +932,7 @@ struct failure {
 
 static unsigned int failures(struct failure *f, __u64 far)
 {
-	static const __u32 unknown[] = { 0, HWTIMER_OP_QUERY, 6, 0x101, 0x80000001, ~0U };
+	static const __u32 unknown[] = { 0, 4, 6, 0x101, 0x80000001, ~0U };
 	/* ID(0) is pending, ID(1) never was, ID(2) was cancelled. */
 	__u64 old = HWTIMER_ID(0, 1);
 	unsigned int n = 0, i;

@@ -163,7 +163,7 @@ TEST_F(uring, errors)
 		{ HWTIMER_IOC_ENTER, larger },
 	};
 	static const __u32 by_ioctl_only[] = {
-		HWTIMER_IOC_SETUP, HWTIMER_IOC_STOP, HWTIMER_IOC_BATCH, HWTIMER_IOC_RINGS,
+		HWTIMER_IOC_SETUP, HWTIMER_IOC_STOP, HWTIMER_IOC_RINGS,
 		HWTIMER_IOC_LIST, HWTIMER_IOC_WHEELS, HWTIMER_IOC_RESIZE,
 	};
 	struct iovec buffer = { larger, sizeof(larger) };
