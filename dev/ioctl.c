@@ -48,7 +48,6 @@ static_assert(sizeof(struct hwtimer_rings) == 48);
 static_assert(sizeof(struct hwtimer_enter) == 16);
 static_assert(sizeof(struct hwtimer_list) == 32);
 static_assert(sizeof(struct hwtimer_info) == 72);
-static_assert(sizeof(struct hwtimer_uring_cmd) == 16);
 static_assert(sizeof(struct hwtimer_wheels) == 32);
 static_assert(sizeof(struct hwtimer_wheel_stats) == 488);
 static_assert(offsetof(struct hwtimer_wheel_stats, tick_ns) == 128);
@@ -578,8 +577,7 @@ static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size
 		return -EINVAL;
 	arg = (struct hwtimer_info){
 		.features = HWTIMER_FEATURE_WHEELS | HWTIMER_FEATURE_RESIZE |
-			    (rings_supported() ? HWTIMER_FEATURE_RINGS : 0) |
-			    (IS_ENABLED(CONFIG_IO_URING) ? HWTIMER_FEATURE_URING : 0),
+			    (rings_supported() ? HWTIMER_FEATURE_RINGS : 0),
 		.setup_flags = HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
 		.schedule_flags = SCHEDULE_FLAGS,
 		.touch_flags = TOUCH_FLAGS,
@@ -758,46 +756,36 @@ static long dev_enter(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
  * @writes: it changes the context, so the file must be open for writing
  * @takes: submissions are taken before it runs, so that operations take effect in the program's
  *	order
- * @uring: io_uring may execute it while it submits, because it is short; see dev/uring.c
  */
 struct command {
 	unsigned int	cmd;
 	long		(*run)(struct hwtimer_ctx *ctx, void __user *uarg, size_t size);
 	bool		writes;
 	bool		takes;
-	bool		uring;
 };
 
 #define IS(name)	.cmd = COMMAND(HWTIMER_IOC_##name)
 
 static const struct command commands[] = {
 	{ IS(SETUP),	.run = dev_setup,	.writes = true },
-	{ IS(SCHEDULE),	.run = dev_schedule,	.writes = true, .takes = true, .uring = true },
-	{ IS(TOUCH),	.run = dev_touch,	.writes = true, .takes = true, .uring = true },
-	{ IS(CANCEL),	.run = dev_cancel,	.writes = true, .takes = true, .uring = true },
-	{ IS(QUERY),	.run = dev_query,	.takes = true, .uring = true },
+	{ IS(SCHEDULE),	.run = dev_schedule,	.writes = true, .takes = true },
+	{ IS(TOUCH),	.run = dev_touch,	.writes = true, .takes = true },
+	{ IS(CANCEL),	.run = dev_cancel,	.writes = true, .takes = true },
+	{ IS(QUERY),	.run = dev_query,	.takes = true },
 	{ IS(STOP),	.run = dev_stop,	.writes = true, .takes = true },
-	{ IS(STATS),	.run = dev_stats,	.uring = true },
+	{ IS(STATS),	.run = dev_stats },
 	{ },	/* no command has this number */
 	{ IS(RINGS),	.run = dev_rings,	.writes = true },
 	/* It takes submissions itself, and says how many. */
-	{ IS(ENTER),	.run = dev_enter,	.writes = true, .uring = true },
+	{ IS(ENTER),	.run = dev_enter,	.writes = true },
 	{ IS(LIST),	.run = dev_list },
-	{ IS(INFO),	.run = dev_get_info, .uring = true },
+	{ IS(INFO),	.run = dev_get_info },
 	{ IS(WHEELS),	.run = dev_wheels },
 	{ IS(RESIZE),	.run = dev_resize,	.writes = true, .takes = true },
 };
 
-/**
- * hwtimer_dev_command - execute a command, by ioctl or io_uring
- * @file: the open file
- * @cmd: HWTIMER_IOC_*, with the size of the argument as the program knows it
- * @uarg: the argument
- * @uring: the caller is io_uring
- *
- * Return: see uapi/linux/hwtimer.h.
- */
-long hwtimer_dev_command(struct file *file, unsigned int cmd, void __user *uarg, bool uring)
+/* The ioctls of an open /dev/hwtimer. */
+long hwtimer_dev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	unsigned int nr = array_index_nospec(_IOC_NR(cmd), ARRAY_SIZE(commands));
 	struct hwtimer_ctx *ctx = file->private_data;
@@ -807,15 +795,7 @@ long hwtimer_dev_command(struct file *file, unsigned int cmd, void __user *uarg,
 		return -ENOTTY;
 	if (c->writes && !(file->f_mode & FMODE_WRITE))
 		return -EBADF;
-	if (uring && !c->uring)
-		return -EOPNOTSUPP;
 	if (c->takes && hwtimer_rings_of(ctx))
 		hwtimer_rings_take_all(ctx);
-	return c->run(ctx, uarg, _IOC_SIZE(cmd));
-}
-
-/* The ioctls of an open /dev/hwtimer. */
-long hwtimer_dev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
-{
-	return hwtimer_dev_command(file, cmd, (void __user *)arg, false);
+	return c->run(ctx, (void __user *)arg, _IOC_SIZE(cmd));
 }

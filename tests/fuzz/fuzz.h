@@ -26,7 +26,6 @@ enum action {
 	DO_PERIODIC = IOCTLS,	/* SCHEDULE with a period */
 	IN_RING,		/* submissions to clean rings, by HWTIMER_OP_*; 0: unknown ones */
 	DO_GARBAGE = IN_RING + 6,
-	DO_URING,		/* commands by io_uring */
 	DO_OPEN, DO_CLOSE, DO_DUP, DO_READ, DO_READV, DO_POLL, DO_EPOLL, DO_FDINFO,
 	DO_MMAP, DO_MUNMAP, DO_MPROTECT, DO_MREMAP, DO_MADVISE,
 	DO_SCRIBBLE,		/* write to the rings at random */

@@ -58,8 +58,7 @@ const char *const action_names[ACTIONS] = {
 	[IN_RING + HWTIMER_OP_CANCEL] = "in a ring: CANCEL",
 	[IN_RING + NO_OP] = "in a ring: op 4",
 	[IN_RING + HWTIMER_OP_NOP] = "in a ring: NOP",
-	[DO_GARBAGE] = "garbage", [DO_URING] = "by io_uring",
-	[DO_OPEN] = "open", [DO_CLOSE] = "close",
+	[DO_GARBAGE] = "garbage", [DO_OPEN] = "open", [DO_CLOSE] = "close",
 	[DO_DUP] = "dup", [DO_READ] = "read", [DO_READV] = "readv", [DO_POLL] = "poll",
 	[DO_EPOLL] = "epoll", [DO_FDINFO] = "fdinfo", [DO_MMAP] = "mmap",
 	[DO_MUNMAP] = "munmap", [DO_MPROTECT] = "mprotect", [DO_MREMAP] = "mremap",
@@ -72,7 +71,7 @@ const char *const action_names[ACTIONS] = {
 static bool cannot(enum action action)
 {
 	return action == IN_RING || action == IN_RING + NO_OP || action == DO_GARBAGE ||
-	       action == DO_MADVISE || action == DO_URING;	/* not in each kernel */
+	       action == DO_MADVISE;	/* not in each kernel */
 }
 
 char who_i_am[32] = "the fuzzer";

@@ -537,7 +537,6 @@ static const struct {
 	{ DO_EXEC, 1, 1, true },
 	{ DO_CLOSE, 2, 3, true },
 	{ DO_GARBAGE, 10, 10, true },
-	{ DO_URING, 6, 6, true },
 	{ DO_SCRIBBLE, 0, 60, true },
 	{ DO_MUNMAP, 0, 2, true },
 	{ DO_MPROTECT, 0, 4, true },
@@ -596,9 +595,6 @@ static void do_step(struct thread *t, unsigned int n)
 		break;
 	case DO_GARBAGE:
 		do_garbage(t, c);
-		break;
-	case DO_URING:
-		do_uring(t, c);
 		break;
 	case DO_READ:
 	case DO_READV:

@@ -136,7 +136,6 @@ void do_ioctl(struct thread *t, struct context *c, enum action action);
 void do_list(struct thread *t, struct context *c);
 void do_wheels(struct thread *t, struct context *c);
 void do_garbage(struct thread *t, struct context *c);
-void do_uring(struct thread *t, struct context *c);
 
 /* rings.c */
 void make_rings(struct thread *t, struct context *c);

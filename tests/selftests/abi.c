@@ -20,7 +20,6 @@ static_assert(sizeof(struct hwtimer_sqe) == 32, "hwtimer_sqe");
 static_assert(sizeof(struct hwtimer_enter) == 16, "hwtimer_enter");
 static_assert(sizeof(struct hwtimer_list) == 32, "hwtimer_list");
 static_assert(sizeof(struct hwtimer_info) == 72, "hwtimer_info");
-static_assert(sizeof(struct hwtimer_uring_cmd) == 16, "hwtimer_uring_cmd");
 static_assert(sizeof(struct hwtimer_wheels) == 32, "hwtimer_wheels");
 static_assert(sizeof(struct hwtimer_wheel_stats) == 488, "hwtimer_wheel_stats");
 static_assert(sizeof(struct hwtimer_resize) == 8, "hwtimer_resize");
@@ -279,7 +278,7 @@ TEST(info_answers)
 	EXPECT_EQ(2 * min_tick, info.min_tick_ns);
 	EXPECT_EQ(!(info.features & HWTIMER_FEATURE_RINGS), hwt_rings(fd, &rings) == -EOPNOTSUPP);
 	EXPECT_EQ(HWTIMER_FEATURE_WHEELS | HWTIMER_FEATURE_RESIZE,
-		  info.features & ~(__u64)(HWTIMER_FEATURE_RINGS | HWTIMER_FEATURE_URING));
+		  info.features & ~(__u64)HWTIMER_FEATURE_RINGS);
 	close(fd);
 	for (i = 0; i < 32; i++) {
 		fd = must_open(0);

@@ -248,22 +248,6 @@
  * IORING_OP_READ and, from Linux 6.7 on, IORING_OP_READ_MULTISHOT read like read(2).
  * IORING_OP_POLL_ADD polls like poll(2); with IORING_POLL_ADD_MULTI each expiry is an edge. With
  * rings, only polls work: a read waits for an expiry, and then fails with -EOPNOTSUPP.
- *
- * SCHEDULE, TOUCH, CANCEL, QUERY, STATS, ENTER and INFO can be submitted with IORING_OP_URING_CMD,
- * if hwtimer_info.features has HWTIMER_FEATURE_URING: cmd_op is HWTIMER_IOC_*, cmd is a struct
- * hwtimer_uring_cmd. They do what the ioctl does, and the result of the completion is what the
- * ioctl returns, or -errno. This includes -EAGAIN of a SCHEDULE at the cap: io_uring does not
- * repeat it. The ioctl's structure has to stay in place until the completion; with
- * HWTIMER_RINGS_RELAXED, nobody may submit to the rings, or take back, until then, either.
- * Further errors:
- *
- * -EOPNOTSUPP	cmd_op is the number of another ioctl; or, on most kernels, the io_uring has
- *		IORING_SETUP_IOPOLL
- * -EINVAL	pad, or a flag of uring_cmd_flags, is not 0
- *
- * SCHEDULE, TOUCH, CANCEL and QUERY complete while they are submitted, unless the entry has
- * IOSQE_ASYNC, or waits for others (IOSQE_IO_LINK, IOSQE_IO_DRAIN). From Linux 6.8 to 6.13, such a
- * waiting entry without IOSQE_ASYNC must not be overwritten before it has completed.
  */
 #ifndef _UAPI_LINUX_HWTIMER_H
 #define _UAPI_LINUX_HWTIMER_H
@@ -548,7 +532,6 @@ struct hwtimer_list {
 
 /* hwtimer_info.features */
 #define HWTIMER_FEATURE_RINGS	0x00000001U	/* HWTIMER_IOC_RINGS works; see rings_flags */
-#define HWTIMER_FEATURE_URING	0x00000002U	/* ioctls by IORING_OP_URING_CMD */
 #define HWTIMER_FEATURE_WHEELS	0x00000004U	/* HWTIMER_IOC_WHEELS exists */
 #define HWTIMER_FEATURE_RESIZE	0x00000008U	/* HWTIMER_IOC_RESIZE exists */
 
@@ -913,18 +896,6 @@ struct hwtimer_enter {
 	__u32 pad;
 	__u32 taken;
 	__u32 pad2;
-};
-
-/**
- * struct hwtimer_uring_cmd - the cmd of struct io_uring_sqe, for a command by io_uring
- * @arg: address of the structure of the ioctl
- * @pad: 0
- *
- * With IORING_SETUP_SQE128, the rest of the entry is ignored.
- */
-struct hwtimer_uring_cmd {
-	__aligned_u64 arg;
-	__aligned_u64 pad;
 };
 
 /**
