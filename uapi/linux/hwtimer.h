@@ -35,8 +35,8 @@
  * Every ioctl may return -EFAULT (the structure is not readable or not writable), -ENOTTY (no such
  * command), -EBADF (the file is not open for writing, which all but QUERY, STATS, LIST, INFO and
  * WHEELS need), and -E2BIG and -EINVAL as above. Output fields are undefined after an error. A
- * signal with a handler interrupts no ioctl. (Some return -EINTR when the caller is being killed, so
- * no program sees that.) An ioctl that fails has changed nothing, except that
+ * signal with a handler interrupts no ioctl. (Some return -EINTR when the caller is being killed,
+ * so no program sees that.) An ioctl that fails has changed nothing, except that
  *
  *  - STOP, ENTER and RESIZE that return -EFAULT, and ENTER that returns -EBADFD, have done their
  *    work
