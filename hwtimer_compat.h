@@ -68,29 +68,4 @@ static inline void vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
 #define system_dfl_wq	system_unbound_wq
 #endif
 
-#ifdef CONFIG_IO_URING
-/* struct io_uring_cmd moved in 6.8. In 6.5 its pointer to the payload became one to the entry. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
-#include <linux/io_uring.h>
-#else
-#include <linux/io_uring/cmd.h>
-#endif
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 5, 0)
-#define hwtimer_uring_payload(ioucmd)	((ioucmd)->cmd)
-#else
-#define hwtimer_uring_payload(ioucmd)	((const void *)(ioucmd)->sqe->cmd)
-#endif
-
-/* All flags that a program can give a command. Until 6.6 there was only one. */
-#ifndef IORING_URING_CMD_MASK
-#define IORING_URING_CMD_MASK	IORING_URING_CMD_FIXED
-#endif
-
-/* Before 6.18, io_uring_cmd_done() took a second result. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 18, 0)
-#define io_uring_cmd_done(ioucmd, ret, issue_flags)					\
-	io_uring_cmd_done(ioucmd, ret, 0, issue_flags)
-#endif
-#endif /* CONFIG_IO_URING */
-
 #endif /* HWTIMER_COMPAT_H */

@@ -34,7 +34,6 @@
 #include "rings.h"
 #include "shared.h"
 #include "shm.h"
-#include "uring.h"
 #include "user.h"
 
 /* How many records are copied to a reader at a time, by way of the stack. */
@@ -352,7 +351,6 @@ static const struct file_operations dev_fops = {
 	.mmap		= dev_mmap,
 	.unlocked_ioctl	= hwtimer_dev_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
-	.uring_cmd	= hwtimer_dev_uring_cmd,
 	.show_fdinfo	= dev_show_fdinfo,
 };
 

@@ -34,7 +34,7 @@
 #include "user.h"
 
 /* The largest element of an array: each is copied at once, without a reschedule. */
-#define MAX_OP_SIZE	4096
+#define MAX_ELEMENT	4096
 
 static_assert(sizeof(struct hwtimer_setup) == 32);
 static_assert(sizeof(struct hwtimer_schedule) == 64);
@@ -44,13 +44,10 @@ static_assert(sizeof(struct hwtimer_query) == 64);
 static_assert(sizeof(struct hwtimer_stop) == 16);
 static_assert(sizeof(struct hwtimer_stats) == 96);
 static_assert(sizeof(struct hwtimer_record) == 64);
-static_assert(sizeof(struct hwtimer_op) == 72);
-static_assert(sizeof(struct hwtimer_batch) == 24);
 static_assert(sizeof(struct hwtimer_rings) == 48);
 static_assert(sizeof(struct hwtimer_enter) == 16);
 static_assert(sizeof(struct hwtimer_list) == 32);
-static_assert(sizeof(struct hwtimer_info) == 80);
-static_assert(sizeof(struct hwtimer_uring_cmd) == 16);
+static_assert(sizeof(struct hwtimer_info) == 72);
 static_assert(sizeof(struct hwtimer_wheels) == 32);
 static_assert(sizeof(struct hwtimer_wheel_stats) == 488);
 static_assert(offsetof(struct hwtimer_wheel_stats, tick_ns) == 128);
@@ -72,8 +69,6 @@ MODULE_PARM_DESC(max_user_slots,
 #define SCHEDULE_FLAGS	(HWTIMER_RELATIVE | HWTIMER_CANCEL_ON_SET)
 #define TOUCH_FLAGS	HWTIMER_RELATIVE
 #define RINGS_FLAGS	(HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_RELAXED)
-/* The operations that both batches and rings have. */
-#define COMMON_OPS	(BIT(HWTIMER_OP_SCHEDULE) | BIT(HWTIMER_OP_TOUCH) | BIT(HWTIMER_OP_CANCEL))
 
 /* May a structure of @size bytes have @user_size in a program? Sizes are multiples of 8. */
 static bool size_valid(size_t size, size_t user_size)
@@ -112,21 +107,6 @@ static int put_longer(void __user *to, size_t user_size, const void *arg, size_t
 
 #define GET_ARG(arg, from, user_size)	get_arg(&(arg), sizeof(arg), from, user_size)
 #define PUT_ARG(to, arg)		put_arg(to, &(arg), sizeof(arg))
-
-/*
- * The output of an operation. It is copied to the program before the operation takes effect, as if
- * the operation had succeeded: after a fault, nothing must have happened.
- */
-struct answer {
-	void __user	*to;
-	const void	*from;
-	size_t		size;
-};
-
-static int put_answer(const struct answer *answer)
-{
-	return put_arg(answer->to, answer->from, answer->size);
-}
 
 static struct hwtimer_wheel *create_own_wheel(struct hwtimer_ctx *ctx,
 					      const struct hwtimer_setup *arg)
@@ -295,85 +275,95 @@ static int choose_wheel(struct hwtimer_ctx *ctx)
 	return 0;
 }
 
-/* Operations by ioctl, alone or in a batch. */
+/*
+ * The operations. Each copies its output to the program before it takes effect, as if it had
+ * succeeded: after a fault, nothing must have happened.
+ */
 
-static int do_schedule(struct hwtimer_ctx *ctx, struct hwtimer_schedule *arg,
-		       const struct answer *answer)
+static long dev_schedule(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 {
+	struct hwtimer_schedule arg;
 	struct ctx_period *period;
 	struct ctx_timeout *ct;
 	u64 deadline;
 	int ret;
 
-	if (arg->flags & ~SCHEDULE_FLAGS || arg->pad || arg->pad2 ||
-	    (!arg->period && (arg->misfire || arg->policy)))
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags & ~SCHEDULE_FLAGS || arg.pad || arg.pad2 ||
+	    (!arg.period && (arg.misfire || arg.policy)))
 		return -EINVAL;
-	if (arg->flags & HWTIMER_CANCEL_ON_SET &&
-	    (arg->flags & HWTIMER_RELATIVE || !READ_ONCE(ctx->clock)))
+	if (arg.flags & HWTIMER_CANCEL_ON_SET &&
+	    (arg.flags & HWTIMER_RELATIVE || !READ_ONCE(ctx->clock)))
 		return -EINVAL;
 	ret = choose_wheel(ctx);
 	if (ret)
 		return ret;
-	period = hwtimer_ctx_make_period(ctx, arg);
+	period = hwtimer_ctx_make_period(ctx, &arg);
 	if (IS_ERR(period))
 		return PTR_ERR(period);
 
-	ct = hwtimer_ctx_reserve(ctx, arg->id);
+	ct = hwtimer_ctx_reserve(ctx, arg.id);
 	if (IS_ERR(ct)) {
 		hwtimer_ctx_free_period(ctx, period);
 		return PTR_ERR(ct);
 	}
-	arg->id = hwtimer_id_of(ct);
-	deadline = period ? hwtimer_ctx_first_deadline(ctx, arg->flags, arg->time) :
-			    hwtimer_ctx_deadline(ctx, arg->flags, arg->time);
-	arg->deadline = hwtimer_ctx_answer(ctx, arg->flags, deadline);
+	arg.id = hwtimer_id_of(ct);
+	deadline = period ? hwtimer_ctx_first_deadline(ctx, arg.flags, arg.time) :
+			    hwtimer_ctx_deadline(ctx, arg.flags, arg.time);
+	arg.deadline = hwtimer_ctx_answer(ctx, arg.flags, deadline);
 	/* Before arming, which could not be undone: the timeout may expire at once. */
-	ret = put_answer(answer);
+	ret = PUT_ARG(uarg, arg);
 
 	hwtimer_ctx_lock(ctx);
 	if (ret)
 		hwtimer_ctx_make_free(ctx, ct);
 	else
-		ret = hwtimer_ctx_arm(ctx, ct, arg->flags, deadline, arg->user_data, period);
+		ret = hwtimer_ctx_arm(ctx, ct, arg.flags, deadline, arg.user_data, period);
 	hwtimer_ctx_unlock(ctx);
 	if (ret)
 		hwtimer_ctx_free_period(ctx, period);
 	return ret;
 }
 
-static int do_touch(struct hwtimer_ctx *ctx, struct hwtimer_touch *arg,
-		    const struct answer *answer)
+static long dev_touch(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 {
+	struct hwtimer_touch arg;
 	u64 deadline;
 	int ret;
 
-	if (arg->flags & ~TOUCH_FLAGS || arg->pad)
+	ret = GET_ARG(arg, uarg, size);
+	if (ret)
+		return ret;
+	if (arg.flags & ~TOUCH_FLAGS || arg.pad)
 		return -EINVAL;
-	deadline = hwtimer_ctx_deadline(ctx, arg->flags, arg->time);
-	arg->deadline = hwtimer_ctx_answer(ctx, arg->flags, deadline);
-	ret = put_answer(answer);
+	deadline = hwtimer_ctx_deadline(ctx, arg.flags, arg.time);
+	arg.deadline = hwtimer_ctx_answer(ctx, arg.flags, deadline);
+	ret = PUT_ARG(uarg, arg);
 	if (ret)
 		return ret;
 
 	hwtimer_ctx_lock(ctx);
-	ret = hwtimer_ctx_touch(ctx, arg->id, arg->flags, deadline);
+	ret = hwtimer_ctx_touch(ctx, arg.id, arg.flags, deadline);
 	hwtimer_ctx_unlock(ctx);
 	return ret;
 }
 
-static int do_cancel(struct hwtimer_ctx *ctx, const struct hwtimer_cancel *arg,
-		     const struct answer *answer)
+/* It has no output. */
+static long dev_cancel(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 {
+	struct hwtimer_cancel arg;
 	int ret;
 
-	if (arg->flags || arg->pad)
-		return -EINVAL;
-	ret = put_answer(answer);
+	ret = GET_ARG(arg, uarg, size);
 	if (ret)
 		return ret;
+	if (arg.flags || arg.pad)
+		return -EINVAL;
 
 	hwtimer_ctx_lock(ctx);
-	ret = hwtimer_ctx_cancel(ctx, arg->id);
+	ret = hwtimer_ctx_cancel(ctx, arg.id);
 	hwtimer_ctx_unlock(ctx);
 	return ret;
 }
@@ -399,128 +389,23 @@ static void describe(const struct hwtimer_ctx *ctx, const struct ctx_timeout *ct
 	}
 }
 
-static int do_query(struct hwtimer_ctx *ctx, struct hwtimer_query *arg,
-		    const struct answer *answer)
-{
-	struct ctx_timeout *ct;
-
-	if (arg->flags || arg->pad || arg->pad2)
-		return -EINVAL;
-	hwtimer_ctx_lock(ctx);
-	ct = hwtimer_ctx_find_pending(ctx, arg->id);
-	if (ct)
-		describe(ctx, ct, arg);
-	hwtimer_ctx_unlock(ctx);
-	return ct ? put_answer(answer) : -ENOENT;
-}
-
-#define ANSWER(to, arg)	(&(struct answer){ to, &(arg), sizeof(arg) })
-
-static long dev_schedule(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
-{
-	struct hwtimer_schedule arg;
-	int ret = GET_ARG(arg, uarg, size);
-
-	return ret ?: do_schedule(ctx, &arg, ANSWER(uarg, arg));
-}
-
-static long dev_touch(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
-{
-	struct hwtimer_touch arg;
-	int ret = GET_ARG(arg, uarg, size);
-
-	return ret ?: do_touch(ctx, &arg, ANSWER(uarg, arg));
-}
-
-static long dev_cancel(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
-{
-	struct hwtimer_cancel arg;
-	int ret = GET_ARG(arg, uarg, size);
-
-	/* No output. */
-	return ret ?: do_cancel(ctx, &arg, &(struct answer){ });
-}
-
 static long dev_query(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 {
 	struct hwtimer_query arg;
-	int ret = GET_ARG(arg, uarg, size);
-
-	return ret ?: do_query(ctx, &arg, ANSWER(uarg, arg));
-}
-
-/* Return true if the operation's member of the union has fields that this version does not know. */
-static bool has_unknown(const struct hwtimer_op *op)
-{
-	size_t size = sizeof(op->schedule);
-
-	if (op->op == HWTIMER_OP_TOUCH)
-		size = sizeof(op->touch);
-	else if (op->op == HWTIMER_OP_CANCEL)
-		size = sizeof(op->cancel);
-	return memchr_inv((const char *)&op->schedule + size, 0, sizeof(op->schedule) - size);
-}
-
-/*
- * Do one operation of a batch. Return 0 if its result, be it an error, was written. Otherwise it
- * had no effect: the output of a success is written before the effect, and a failure has no effect.
- */
-static int do_op(struct hwtimer_ctx *ctx, void __user *to, size_t size)
-{
-	struct hwtimer_op op;
-	const struct answer *answer = ANSWER(to, op);
-	int ret;
-
-	ret = GET_ARG(op, to, size);
-	if (ret)
-		return ret;
-	op.result = 0;
-	switch (op.op) {
-	case HWTIMER_OP_SCHEDULE:
-		ret = do_schedule(ctx, &op.schedule, answer);
-		break;
-	case HWTIMER_OP_TOUCH:
-		ret = has_unknown(&op) ? -E2BIG : do_touch(ctx, &op.touch, answer);
-		break;
-	case HWTIMER_OP_CANCEL:
-		ret = has_unknown(&op) ? -E2BIG : do_cancel(ctx, &op.cancel, answer);
-		break;
-	case HWTIMER_OP_QUERY:
-		ret = do_query(ctx, &op.query, answer);
-		break;
-	default:
-		ret = -EINVAL;
-	}
-	if (!ret || ret == -EFAULT)
-		return ret;
-	op.result = ret;
-	return put_answer(answer);
-}
-
-static long dev_batch(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
-{
-	struct hwtimer_batch arg;
-	void __user *ops;
-	u32 i;
+	struct ctx_timeout *ct;
 	int ret;
 
 	ret = GET_ARG(arg, uarg, size);
 	if (ret)
 		return ret;
-	if (arg.flags || arg.pad || arg.count > INT_MAX ||
-	    !element_valid(sizeof(struct hwtimer_op), arg.size, MAX_OP_SIZE))
+	if (arg.flags || arg.pad || arg.pad2)
 		return -EINVAL;
-
-	ops = u64_to_user_ptr(arg.ops);
-	for (i = 0; i < arg.count; i++) {
-		/* Not signal_pending(): an io_uring's work for this task can wait. */
-		ret = task_sigpending(current) ? -ERESTARTSYS :
-						 do_op(ctx, ops + (size_t)i * arg.size, arg.size);
-		if (ret)
-			return i ? i : (long)ret;
-		cond_resched();
-	}
-	return i;
+	hwtimer_ctx_lock(ctx);
+	ct = hwtimer_ctx_find_pending(ctx, arg.id);
+	if (ct)
+		describe(ctx, ct, &arg);
+	hwtimer_ctx_unlock(ctx);
+	return ct ? PUT_ARG(uarg, arg) : -ENOENT;
 }
 
 static long dev_stop(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
@@ -587,7 +472,7 @@ static long dev_list(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	if (ret)
 		return ret;
 	if (arg.flags || arg.pad || !arg.count ||
-	    !element_valid(sizeof(query), arg.size, MAX_OP_SIZE))
+	    !element_valid(sizeof(query), arg.size, MAX_ELEMENT))
 		return -EINVAL;
 
 	most = min_t(u32, arg.count, INT_MAX);
@@ -632,7 +517,7 @@ static long dev_wheels(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
 	if (ret)
 		return ret;
 	if (arg.flags || arg.pad || !arg.count ||
-	    !element_valid(sizeof(stats), arg.size, MAX_OP_SIZE))
+	    !element_valid(sizeof(stats), arg.size, MAX_ELEMENT))
 		return -EINVAL;
 
 	/*
@@ -688,20 +573,19 @@ static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size
 	ret = GET_ARG(arg, uarg, size);
 	if (ret)
 		return ret;
-	if (arg.flags || arg.pad)
+	if (arg.flags)
 		return -EINVAL;
 	arg = (struct hwtimer_info){
 		.features = HWTIMER_FEATURE_WHEELS | HWTIMER_FEATURE_RESIZE |
-			    (rings_supported() ? HWTIMER_FEATURE_RINGS : 0) |
-			    (IS_ENABLED(CONFIG_IO_URING) ? HWTIMER_FEATURE_URING : 0),
+			    (rings_supported() ? HWTIMER_FEATURE_RINGS : 0),
 		.setup_flags = HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
 		.schedule_flags = SCHEDULE_FLAGS,
 		.touch_flags = TOUCH_FLAGS,
 		.rings_flags = rings_flags(),
 		.sqe_flags = HWTIMER_SQE_QUIET,
 		.clocks = CLOCKS,
-		.batch_ops = COMMON_OPS | BIT(HWTIMER_OP_QUERY),
-		.sqe_ops = COMMON_OPS | BIT(HWTIMER_OP_NOP),
+		.sqe_ops = BIT(HWTIMER_OP_SCHEDULE) | BIT(HWTIMER_OP_TOUCH) |
+			   BIT(HWTIMER_OP_CANCEL) | BIT(HWTIMER_OP_NOP),
 		.policies = BIT(HWTIMER_MISFIRE_ONCE) | BIT(HWTIMER_MISFIRE_SKIP) |
 			    BIT(HWTIMER_MISFIRE_MAKE_UP),
 		.kinds = BIT(HWTIMER_KIND_EXPIRED) | BIT(HWTIMER_KIND_HANDED_BACK) |
@@ -872,46 +756,36 @@ static long dev_enter(struct hwtimer_ctx *ctx, void __user *uarg, size_t size)
  * @writes: it changes the context, so the file must be open for writing
  * @takes: submissions are taken before it runs, so that operations take effect in the program's
  *	order
- * @uring: io_uring may execute it while it submits, because it is short; see dev/uring.c
  */
 struct command {
 	unsigned int	cmd;
 	long		(*run)(struct hwtimer_ctx *ctx, void __user *uarg, size_t size);
 	bool		writes;
 	bool		takes;
-	bool		uring;
 };
 
 #define IS(name)	.cmd = COMMAND(HWTIMER_IOC_##name)
 
 static const struct command commands[] = {
 	{ IS(SETUP),	.run = dev_setup,	.writes = true },
-	{ IS(SCHEDULE),	.run = dev_schedule,	.writes = true, .takes = true, .uring = true },
-	{ IS(TOUCH),	.run = dev_touch,	.writes = true, .takes = true, .uring = true },
-	{ IS(CANCEL),	.run = dev_cancel,	.writes = true, .takes = true, .uring = true },
-	{ IS(QUERY),	.run = dev_query,	.takes = true, .uring = true },
+	{ IS(SCHEDULE),	.run = dev_schedule,	.writes = true, .takes = true },
+	{ IS(TOUCH),	.run = dev_touch,	.writes = true, .takes = true },
+	{ IS(CANCEL),	.run = dev_cancel,	.writes = true, .takes = true },
+	{ IS(QUERY),	.run = dev_query,	.takes = true },
 	{ IS(STOP),	.run = dev_stop,	.writes = true, .takes = true },
-	{ IS(STATS),	.run = dev_stats,	.uring = true },
-	{ IS(BATCH),	.run = dev_batch,	.writes = true, .takes = true },
+	{ IS(STATS),	.run = dev_stats },
+	{ },	/* no command has this number */
 	{ IS(RINGS),	.run = dev_rings,	.writes = true },
 	/* It takes submissions itself, and says how many. */
-	{ IS(ENTER),	.run = dev_enter,	.writes = true, .uring = true },
+	{ IS(ENTER),	.run = dev_enter,	.writes = true },
 	{ IS(LIST),	.run = dev_list },
-	{ IS(INFO),	.run = dev_get_info, .uring = true },
+	{ IS(INFO),	.run = dev_get_info },
 	{ IS(WHEELS),	.run = dev_wheels },
 	{ IS(RESIZE),	.run = dev_resize,	.writes = true, .takes = true },
 };
 
-/**
- * hwtimer_dev_command - execute a command, by ioctl or io_uring
- * @file: the open file
- * @cmd: HWTIMER_IOC_*, with the size of the argument as the program knows it
- * @uarg: the argument
- * @uring: the caller is io_uring
- *
- * Return: see uapi/linux/hwtimer.h.
- */
-long hwtimer_dev_command(struct file *file, unsigned int cmd, void __user *uarg, bool uring)
+/* The ioctls of an open /dev/hwtimer. */
+long hwtimer_dev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	unsigned int nr = array_index_nospec(_IOC_NR(cmd), ARRAY_SIZE(commands));
 	struct hwtimer_ctx *ctx = file->private_data;
@@ -921,15 +795,7 @@ long hwtimer_dev_command(struct file *file, unsigned int cmd, void __user *uarg,
 		return -ENOTTY;
 	if (c->writes && !(file->f_mode & FMODE_WRITE))
 		return -EBADF;
-	if (uring && !c->uring)
-		return -EOPNOTSUPP;
 	if (c->takes && hwtimer_rings_of(ctx))
 		hwtimer_rings_take_all(ctx);
-	return c->run(ctx, uarg, _IOC_SIZE(cmd));
-}
-
-/* The ioctls of an open /dev/hwtimer. */
-long hwtimer_dev_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
-{
-	return hwtimer_dev_command(file, cmd, (void __user *)arg, false);
+	return c->run(ctx, (void __user *)arg, _IOC_SIZE(cmd));
 }

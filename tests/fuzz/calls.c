@@ -3,7 +3,6 @@
  * The ioctls: nearly valid arguments, where they are placed, and the checks of the results.
  */
 #include "round.h"
-#include "uring.h"
 
 struct command {
 	unsigned long cmd;
@@ -22,7 +21,6 @@ static const struct command commands[IOCTLS] = {
 	[DO_QUERY] = { HWTIMER_IOC_QUERY, 0, true, { ENOENT } },
 	[DO_STOP] = { HWTIMER_IOC_STOP, 0, true, { 0 } },
 	[DO_STATS] = { HWTIMER_IOC_STATS, 0, true, { 0 } },
-	[DO_BATCH] = { HWTIMER_IOC_BATCH, 0, false, { EINTR } },
 	[DO_RINGS] = { HWTIMER_IOC_RINGS, HWTIMER_RINGS_EVENTFD | HWTIMER_RINGS_RELAXED,
 		false, { EBADF, EBUSY, EDQUOT, ESHUTDOWN, ENOMEM } },
 	[DO_ENTER] = { HWTIMER_IOC_ENTER, 0, true, { ENXIO, EBADFD } },
@@ -33,7 +31,7 @@ static const struct command commands[IOCTLS] = {
 
 static const enum action op_actions[] = {
 	[HWTIMER_OP_SCHEDULE] = DO_SCHEDULE, [HWTIMER_OP_TOUCH] = DO_TOUCH,
-	[HWTIMER_OP_CANCEL] = DO_CANCEL, [HWTIMER_OP_QUERY] = DO_QUERY,
+	[HWTIMER_OP_CANCEL] = DO_CANCEL,
 };
 
 static bool documented(enum action action, int ret)
@@ -355,12 +353,6 @@ static enum verdict judge(const struct context *c, enum action action,
 		return judge_schedule(c, &arg.schedule);
 	case DO_QUERY:
 		return arg.query.pad2 ? INVALID : VALID;
-	case DO_BATCH:
-		if (arg.batch.pad || arg.batch.size % 8 ||
-		    arg.batch.size < sizeof(struct hwtimer_op) || arg.batch.size > 4096 ||
-		    arg.batch.count > 0x7fffffff)
-			return INVALID;
-		return UNSURE;
 	case DO_RINGS:
 		return judge_rings(&arg.rings);
 	case DO_RESIZE:
@@ -424,7 +416,7 @@ static void open_op(struct thread *t, struct context *c, struct pending_op *op,
 	}
 	op->over = !op->book || is_over(op->book);
 	/* Make the id larger than any: another thread might create this one meanwhile. */
-	if (!op->book && (t->plan->threads > 1 || t->batch))
+	if (!op->book && t->plan->threads > 1)
 		arg->words[1] |= 1ULL << 63;
 	if (op->book && action == DO_TOUCH)
 		lower(&op->book->earliest, op->earliest);
@@ -607,7 +599,7 @@ static void check_effect(const struct context *c, enum action action, int ret,
 static bool may_observe(const struct thread *t, const struct context *c, enum action action)
 {
 	return t->plan->threads == 1 && !t->child && !c->rings && !atomic_load(&c->foreign) &&
-	       action != DO_SETUP && action != DO_RINGS && action != DO_BATCH;
+	       action != DO_SETUP && action != DO_RINGS;
 }
 
 /* Read the stats, without a step; false: the descriptor is not of our device. */
@@ -794,197 +786,6 @@ int call_valid(struct thread *t, struct context *c, enum action action, union ar
 	return ret;
 }
 
-/* Batches. */
-
-static void fill_op(struct thread *t, struct context *c, struct hwtimer_op *op,
-		    struct pending_op *pending)
-{
-	static const __u32 ops[] = {
-		HWTIMER_OP_SCHEDULE, HWTIMER_OP_SCHEDULE, HWTIMER_OP_SCHEDULE,
-		HWTIMER_OP_TOUCH, HWTIMER_OP_TOUCH, HWTIMER_OP_CANCEL, HWTIMER_OP_QUERY,
-	};
-	union argument arg = { 0 };
-	enum action action;
-	size_t size;
-
-	memset(op, 0, sizeof(*op));
-	op->op = ONE_OF(&t->random, ops);
-	op->result = 1;
-	action = op_actions[op->op];
-	size = _IOC_SIZE(commands[action].cmd);
-	fill(t, c, action, &arg);
-	if (one_in(&t->random, 6))
-		mutate(t, &arg, size);
-	restrain(t, action, &arg);
-	open_op(t, c, pending, action, &arg, size);
-	memcpy(&op->schedule, &arg, size);
-	if ((action == DO_SCHEDULE && c->clean && !pending->book) || one_in(&t->random, 24)) {
-		static const __u32 none[] = { 0, 5, 6, ~0U, 1U << 31 };
-
-		op->op = ONE_OF(&t->random, none);
-		pending->verdict = INVALID;
-		pending->book = NULL;
-	}
-}
-
-/* Check the results of the first @n operations. */
-static void close_ops(struct context *c, const struct hwtimer_op *op, size_t stride,
-		      const struct pending_op *pending, int n)
-{
-	union argument answer = { 0 };
-
-	for (; n; n--, pending++, op = (const void *)((const char *)op + stride)) {
-		if (op->result > 0 || (op->result && !documented(pending->action, op->result)))
-			fail("in a batch, %s: %d", action_names[pending->action], op->result);
-		if (op->op > HWTIMER_OP_QUERY || !op->op) {
-			count(IN_BATCH, op->result);
-			if (op->result != -EINVAL)
-				fail("in a batch, op %u: %d", op->op, op->result);
-			continue;
-		}
-		count(IN_BATCH + op->op, op->result);
-		memcpy(&answer, &op->schedule, sizeof(op->schedule));
-		close_op(c, pending, &answer, op->result);
-		check_refusal(c, pending->action, HERE, 0, pending->verdict, op->result);
-	}
-}
-
-/* Operations that were not done are unchanged. */
-static void check_not_done(const struct hwtimer_op *op, size_t stride, int n)
-{
-	for (; n; n--, op = (const void *)((const char *)op + stride))
-		if (op->result != 1)
-			fail("a batch did not do this op, but its result is %d", op->result);
-}
-
-/* The operations of a batch. */
-struct ops {
-	enum place place;
-	char *at;
-	unsigned int stride;	/* bytes from one to the next */
-	unsigned int count;	/* number of operations */
-	size_t cut;		/* bytes of them that were placed */
-	unsigned int there;	/* number of readable operations within the batch's count */
-};
-
-static void make_ops(struct thread *t, struct context *c, struct ops *ops,
-		     struct pending_op *pending, unsigned int max)
-{
-	unsigned int i;
-
-	ops->stride = sizeof(struct hwtimer_op);
-	ops->count = below(&t->random, one_in(&t->random, 8) ? max : 12);
-	if (one_in(&t->random, 12) && ops->count < 100)
-		ops->stride += 8 * below(&t->random, 8);
-	ops->at = t->here + AREA;	/* after the argument itself */
-	memset(ops->at, 0, AREA);
-	t->batch = true;
-	for (i = 0; i < ops->count; i++)
-		fill_op(t, c, (void *)(ops->at + i * ops->stride), &pending[i]);
-	t->batch = false;
-}
-
-/* Copy them to their place; at the fence, maybe only a part. */
-static void place_ops(struct thread *t, struct context *c, struct ops *ops)
-{
-	ops->cut = (size_t)ops->count * ops->stride;
-	switch (ops->place) {
-	case AT_FENCE:
-	case BEYOND_FENCE:
-		if (ops->place == BEYOND_FENCE)
-			ops->cut = below(&t->random, ops->cut + 1);
-		ops->at = memcpy(t->fence - ops->cut, ops->at, ops->cut);
-		ops->there = ops->cut / ops->stride;
-		break;
-	case HERE:
-		ops->there = ops->count;
-		break;
-	default:
-		ops->at = put_at(t, c, ops->place, ops->at, ops->cut);
-		ops->there = 0;
-	}
-}
-
-/* Make the batch of these operations, or of others; returns its verdict. */
-static enum verdict make_batch(struct thread *t, struct context *c, struct ops *ops,
-			       union argument *arg)
-{
-	struct hwtimer_batch *b = &arg->batch;
-	enum verdict verdict;
-
-	b->size = ops->stride;
-	b->ops = (uintptr_t)ops->at;
-	b->count = ops->count;
-	if (one_in(&t->random, 12)) {
-		mutate(t, b, sizeof(*b));
-		/* With more operations than are known: none of those. */
-		b->ops = (uintptr_t)ops->at;
-	}
-	verdict = judge(c, DO_BATCH, arg, sizeof(*b));
-	if (b->count > ops->count || b->size != ops->stride) {
-		b->ops = (uintptr_t)nowhere(t);
-		ops->there = 0;
-	} else if (ops->there > b->count) {
-		ops->there = b->count;
-	}
-	return verdict;
-}
-
-static void check_batch(const struct thread *t, const struct hwtimer_batch *b,
-			enum verdict verdict, enum place place, int there, int ret)
-{
-	if (ret >= 0 && verdict == INVALID)
-		fail("BATCH accepted an invalid argument");
-	if (ret > there)
-		fail("BATCH did %d of %u, of which %d are readable", ret, b->count, there);
-	if (verdict != INVALID && (place <= AT_FENCE || place == READ_ONLY) &&
-	    !t->interrupted && !t->failing && ret != (there || !b->count ? there : -EFAULT) &&
-	    !(ret == -E2BIG && !there && b->size > sizeof(struct hwtimer_op)))
-		fail("BATCH: %d of %u, of which %d are readable", ret, b->count, there);
-}
-
-/**
- * do_batch - a batch of operations, nearly valid
- * @t: the thread
- * @c: the context
- */
-void do_batch(struct thread *t, struct context *c)
-{
-	enum place place = pick_place(t, c);
-	struct ops ops = { .place = pick_place(t, c) };
-	union argument arg = { 0 }, answer;
-	struct pending_op pending[200];
-	enum verdict verdict;
-	int done, ret;
-
-	begin_step(t, c, DO_BATCH);
-	make_ops(t, c, &ops, pending, ARRAY_SIZE(pending));
-	place_ops(t, c, &ops);
-	/* A changed address of the operations could overwrite our own memory. */
-	if (place > NOWHERE)
-		place = HERE;
-	/* Not where the operations are. */
-	if ((ops.place == AT_FENCE || ops.place == BEYOND_FENCE) &&
-	    (place == AT_FENCE || place == BEYOND_FENCE))
-		place = HERE;
-	verdict = make_batch(t, c, &ops, &arg);
-	ret = call_at(t, c, DO_BATCH, place, sizeof(arg.batch), &arg, &answer);
-	/* Rejections whose results could not be written are counted. */
-	if (ops.place == READ_ONLY || t->failing)
-		atomic_fetch_add(&c->unreported, 1);
-	if (ops.place > NOWHERE || place > NOWHERE || ret == -EBADF || ret == -ENOTTY)
-		return;
-	check_batch(t, &arg.batch, verdict, place, ops.there, ret);
-	done = ret < 0 ? 0 : ret;
-	close_ops(c, (void *)ops.at, ops.stride, pending, done);
-	/* The next operation may have results although the copy of its result code failed. */
-	if (t->failing && done < (int)(ops.cut / ops.stride))
-		done++;
-	if (ops.place <= BEYOND_FENCE)
-		check_not_done((void *)(ops.at + (size_t)done * ops.stride), ops.stride,
-			       ops.cut / ops.stride - done);
-}
-
 /* Check a listed timeout of a clean context. */
 static void check_listed(const struct context *c, const struct hwtimer_query *q)
 {
@@ -1103,8 +904,6 @@ void do_garbage(struct thread *t, struct context *c)
 	for (i = 0; i < size; i++)
 		t->here[i] = one_in(&t->random, 2) ? 0 : rnd(&t->random) >> 40;
 	/* These could write anywhere, also to our own memory. */
-	if (nr == _IOC_NR(HWTIMER_IOC_BATCH))
-		memset(t->here + offsetof(struct hwtimer_batch, ops), 0xff, 8);
 	if (nr == _IOC_NR(HWTIMER_IOC_LIST))
 		memset(t->here + offsetof(struct hwtimer_list, queries), 0xff, 8);
 	if (nr == _IOC_NR(HWTIMER_IOC_WHEELS))
@@ -1114,129 +913,4 @@ void do_garbage(struct thread *t, struct context *c)
 	t->step->size = cmd;
 	ret = hwt_ioctl(atomic_load(&c->fd), cmd, p);
 	end_step(t, DO_GARBAGE, ret);
-}
-
-/*
- * A command of io_uring, nearly valid; returns whether it must be refused. Not with IOSQE_IO_DRAIN:
- * in 6.12, such an entry waits for ever if the one behind it is refused before it is submitted,
- * because req_need_defer() compares numbers of completions for equality.
- */
-static bool fill_uring_cmd(struct thread *t, struct context *c, struct io_uring_sqe *sqe, char *at)
-{
-	enum action action = below(&t->random, one_in(&t->random, 4) ? IOCTLS : DO_STATS + 1);
-	struct hwtimer_uring_cmd payload = { .arg = (uintptr_t)at };
-	size_t size = _IOC_SIZE(commands[action].cmd);
-	bool refused = false;
-	union argument arg;
-
-	fill(t, c, action, &arg);
-	if (one_in(&t->random, 3))
-		mutate(t, &arg, size);
-	restrain(t, action, &arg);
-	memcpy(at, &arg, sizeof(arg));
-	*sqe = (struct io_uring_sqe){
-		.opcode = IORING_OP_URING_CMD, .fd = atomic_load(&c->fd),
-		.off = commands[action].cmd,
-		.flags = (one_in(&t->random, 3) ? IOSQE_ASYNC : 0) |
-			 (one_in(&t->random, 3) ? IOSQE_IO_LINK : 0) |
-			 (one_in(&t->random, 8) ? IOSQE_IO_HARDLINK : 0),
-	};
-	if (one_in(&t->random, 4))
-		payload.arg = (uintptr_t)nowhere(t);
-	switch (below(&t->random, 16)) {
-	case 0:
-		sqe->off ^= 1ULL << below(&t->random, 64);
-		break;
-	case 1:
-		payload.pad = rnd(&t->random) >> below(&t->random, 64) | 1;
-		refused = true;
-		break;
-	case 2:
-		sqe->rw_flags = 1U << below(&t->random, 32);
-		refused = true;
-		break;
-	case 3:
-		sqe->fd = -1;
-		refused = true;
-		break;
-	}
-	memcpy((char *)sqe + 48, &payload, sizeof(payload));
-	return refused;
-}
-
-/* Submit some commands, of which some are linked; returns the last result. */
-static int submit_commands(struct thread *t, struct context *c)
-{
-	unsigned int n = 1 + below(&t->random, 4), i;
-	struct io_uring_sqe sqes[4];
-	struct io_uring_cqe cqe;
-	struct uring ring;
-	bool refused[4];
-	int ret;
-
-	/* An invalid entry does not keep the kernel from taking those behind it. */
-	ret = open_ring(&ring, IORING_SETUP_SUBMIT_ALL |
-			(one_in(&t->random, 4) ? IORING_SETUP_SQPOLL : 0));
-	if (ret)
-		return ret;
-	for (i = 0; i < n; i++) {
-		refused[i] = fill_uring_cmd(t, c, &sqes[i], t->here + 256 * i);
-		sqes[i].user_data = i;
-		if (i == n - 1)
-			sqes[i].flags &= ~(IOSQE_IO_LINK | IOSQE_IO_HARDLINK);
-		t->step->words[2 * i] = sqes[i].off;
-		t->step->words[2 * i + 1] = (__u64)sqes[i].flags << 32 | sqes[i].rw_flags;
-	}
-	t->step->size = n;
-	queue(&ring, sqes, n);
-	submit_queued(&ring, n);
-	for (i = 0; i < n; i++) {
-		eventually(completed(&ring, &cqe));
-		/* -ERESTARTSYS and the like are the kernel's own. */
-		if (cqe.user_data >= n || cqe.res < -511 ||
-		    (refused[cqe.user_data] && cqe.res >= 0))
-			fail("command %llu of io_uring: %d", cqe.user_data, cqe.res);
-		ret = cqe.res;
-		if (i < n - 1)
-			count(DO_URING, ret);
-	}
-	close_ring(&ring);
-	return ret;
-}
-
-struct uring_thread {
-	struct thread *t;
-	struct context *c;
-	int ret;
-};
-
-static void *use_uring(void *arg)
-{
-	struct uring_thread *u = arg;
-
-	u->ret = submit_commands(u->t, u->c);
-	return NULL;
-}
-
-/**
- * do_uring - submit some commands to an io_uring
- * @t: the thread
- * @c: a context that is not clean
- *
- * Another thread does it: io_uring interrupts the system calls of a thread like a signal, even
- * after it was closed.
- */
-void do_uring(struct thread *t, struct context *c)
-{
-	struct uring_thread u = { .t = t, .c = c };
-	pthread_t thread;
-	int ret;
-
-	begin_step(t, c, DO_URING);
-	ret = -pthread_create(&thread, NULL, use_uring, &u);
-	if (!ret) {
-		pthread_join(thread, NULL);
-		ret = u.ret;
-	}
-	end_step(t, DO_URING, ret);
 }

@@ -20,14 +20,12 @@
 
 /* The actions, which are counted. The ioctls come first. */
 enum action {
-	DO_SETUP, DO_SCHEDULE, DO_TOUCH, DO_CANCEL, DO_QUERY, DO_STOP, DO_STATS, DO_BATCH,
+	DO_SETUP, DO_SCHEDULE, DO_TOUCH, DO_CANCEL, DO_QUERY, DO_STOP, DO_STATS,
 	DO_RINGS, DO_ENTER, DO_LIST, DO_WHEELS, DO_RESIZE,
 	IOCTLS,
 	DO_PERIODIC = IOCTLS,	/* SCHEDULE with a period */
-	IN_BATCH,		/* operations of batches, by HWTIMER_OP_*; 0: unknown ones */
-	IN_RING = IN_BATCH + 5,	/* submissions to clean rings, likewise */
+	IN_RING,		/* submissions to clean rings, by HWTIMER_OP_*; 0: unknown ones */
 	DO_GARBAGE = IN_RING + 6,
-	DO_URING,		/* commands by io_uring */
 	DO_OPEN, DO_CLOSE, DO_DUP, DO_READ, DO_READV, DO_POLL, DO_EPOLL, DO_FDINFO,
 	DO_MMAP, DO_MUNMAP, DO_MPROTECT, DO_MREMAP, DO_MADVISE,
 	DO_SCRIBBLE,		/* write to the rings at random */
@@ -36,6 +34,9 @@ enum action {
 	DO_FORK, DO_EXEC, DO_KILL,
 	ACTIONS
 };
+
+/* Between the numbers of operations, but none itself. */
+#define NO_OP	4
 
 extern const char *const action_names[ACTIONS];
 

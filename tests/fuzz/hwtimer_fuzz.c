@@ -48,23 +48,17 @@ struct run run;
 const char *const action_names[ACTIONS] = {
 	[DO_SETUP] = "SETUP", [DO_SCHEDULE] = "SCHEDULE", [DO_TOUCH] = "TOUCH",
 	[DO_CANCEL] = "CANCEL", [DO_QUERY] = "QUERY", [DO_STOP] = "STOP",
-	[DO_STATS] = "STATS", [DO_BATCH] = "BATCH", [DO_RINGS] = "RINGS",
+	[DO_STATS] = "STATS", [DO_RINGS] = "RINGS",
 	[DO_ENTER] = "ENTER", [DO_LIST] = "LIST", [DO_WHEELS] = "WHEELS",
 	[DO_RESIZE] = "RESIZE",
 	[DO_PERIODIC] = "SCHEDULE, periodic",
-	[IN_BATCH] = "in a batch: no op",
-	[IN_BATCH + HWTIMER_OP_SCHEDULE] = "in a batch: SCHEDULE",
-	[IN_BATCH + HWTIMER_OP_TOUCH] = "in a batch: TOUCH",
-	[IN_BATCH + HWTIMER_OP_CANCEL] = "in a batch: CANCEL",
-	[IN_BATCH + HWTIMER_OP_QUERY] = "in a batch: QUERY",
 	[IN_RING] = "in a ring: no op",
 	[IN_RING + HWTIMER_OP_SCHEDULE] = "in a ring: SCHEDULE",
 	[IN_RING + HWTIMER_OP_TOUCH] = "in a ring: TOUCH",
 	[IN_RING + HWTIMER_OP_CANCEL] = "in a ring: CANCEL",
-	[IN_RING + HWTIMER_OP_QUERY] = "in a ring: QUERY",
+	[IN_RING + NO_OP] = "in a ring: op 4",
 	[IN_RING + HWTIMER_OP_NOP] = "in a ring: NOP",
-	[DO_GARBAGE] = "garbage", [DO_URING] = "by io_uring",
-	[DO_OPEN] = "open", [DO_CLOSE] = "close",
+	[DO_GARBAGE] = "garbage", [DO_OPEN] = "open", [DO_CLOSE] = "close",
 	[DO_DUP] = "dup", [DO_READ] = "read", [DO_READV] = "readv", [DO_POLL] = "poll",
 	[DO_EPOLL] = "epoll", [DO_FDINFO] = "fdinfo", [DO_MMAP] = "mmap",
 	[DO_MUNMAP] = "munmap", [DO_MPROTECT] = "mprotect", [DO_MREMAP] = "mremap",
@@ -76,9 +70,8 @@ const char *const action_names[ACTIONS] = {
 /* Actions that cannot succeed, or hardly ever. */
 static bool cannot(enum action action)
 {
-	return action == IN_BATCH || action == IN_RING ||
-	       action == IN_RING + HWTIMER_OP_QUERY || action == DO_GARBAGE ||
-	       action == DO_MADVISE || action == DO_URING;	/* not in each kernel */
+	return action == IN_RING || action == IN_RING + NO_OP || action == DO_GARBAGE ||
+	       action == DO_MADVISE;	/* not in each kernel */
 }
 
 char who_i_am[32] = "the fuzzer";

@@ -148,7 +148,7 @@ static void fill_sqe(struct thread *t, struct context *c, struct submission *s)
 	if (sqe->op == HWTIMER_OP_SCHEDULE) {
 		s->book = new_book(c);
 		if (!s->book) {
-			sqe->op = HWTIMER_OP_QUERY;	/* not allowed in a ring */
+			sqe->op = NO_OP;
 		} else {
 			sqe->id = HWTIMER_ID(below(&t->random, c->ring.timeouts),
 					     s->book - c->books + 1);

@@ -58,7 +58,6 @@ struct context {
 	struct submission *submissions;
 	atomic_uint n_submissions;
 	_Atomic __u64 ids[64];	/* not clean: some ids */
-	atomic_ulong unreported;	/* may have been rejected without a report */
 	atomic_ulong touched, rejected, expired, expired_again, handed_back;
 };
 
@@ -80,7 +79,6 @@ struct thread {
 	bool can_block;		/* a timer can interrupt it */
 	bool interrupted;	/* signals come in this step */
 	bool failing;		/* an allocation or a copy may have failed in this step */
-	bool batch;		/* the argument belongs to a batch */
 	bool child;		/* in a child of the round */
 };
 
@@ -92,7 +90,6 @@ union argument {
 	struct hwtimer_query query;
 	struct hwtimer_stop stop;
 	struct hwtimer_stats stats;
-	struct hwtimer_batch batch;
 	struct hwtimer_rings rings;
 	struct hwtimer_enter enter;
 	struct hwtimer_list list;
@@ -103,7 +100,7 @@ union argument {
 
 enum verdict { INVALID, UNSURE, VALID };
 
-/* An operation on a timeout, alone or in a batch: what its result is checked against. */
+/* An operation on a timeout: what its result is checked against. */
 struct pending_op {
 	enum action action;
 	enum verdict verdict;
@@ -136,11 +133,9 @@ int call(struct thread *t, struct context *c, enum action action,
 int call_valid(struct thread *t, struct context *c, enum action action,
 	       union argument *arg);
 void do_ioctl(struct thread *t, struct context *c, enum action action);
-void do_batch(struct thread *t, struct context *c);
 void do_list(struct thread *t, struct context *c);
 void do_wheels(struct thread *t, struct context *c);
 void do_garbage(struct thread *t, struct context *c);
-void do_uring(struct thread *t, struct context *c);
 
 /* rings.c */
 void make_rings(struct thread *t, struct context *c);

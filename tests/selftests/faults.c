@@ -39,7 +39,6 @@
  * @params: parameters of the rings that the call creates
  * @id: the timeout on which the call operates
  * @mapping: the mapping that the call created
- * @ops: operations of a batch
  * @records: records that the call read
  * @ret: what the call that succeeded returned
  */
@@ -51,7 +50,6 @@ struct world {
 	struct hwtimer_rings params;
 	__u64 id;
 	struct hwtimer_ring *mapping;
-	struct hwtimer_op ops[5];
 	struct hwtimer_record records[BACKLOG];
 	int ret;
 };
@@ -764,51 +762,6 @@ static void stopped(struct world *w)
 }
 
 FAULTS(stop, one_pending, make_stop, stopped_or_not, stopped, { EFAULT }, 2)
-
-/* BATCH: the operations before one that cannot be read or written take effect, no others. */
-static void batch_to_do(struct world *w)
-{
-	one_pending(w);
-	w->id = must_schedule(w->fd, FAR, 2);
-	w->before = must_stats(w->fd);
-	w->ops[0] = op_schedule(HWTIMER_RELATIVE, FAR, 10);
-	w->ops[1] = op_touch(HWTIMER_RELATIVE, w->kept, FAR);
-	w->ops[2] = op_schedule(HWTIMER_RELATIVE, FAR, 11);
-	w->ops[3] = op_cancel(w->id);
-	w->ops[4] = op_query(w->kept);
-}
-
-static int make_batch(struct world *w)
-{
-	return hwt_batch(w->fd, w->ops, sizeof(w->ops[0]), ARRAY_SIZE(w->ops));
-}
-
-static void batch_done(struct world *w)
-{
-	static const struct {
-		unsigned int scheduled, touched, cancelled;
-	} after[] = { { 0, 0, 0 }, { 1, 0, 0 }, { 1, 1, 0 }, { 2, 1, 0 }, { 2, 1, 1 },
-		      { 2, 1, 1 } };
-	struct hwtimer_stats s = must_stats(w->fd);
-	unsigned int n = w->ret, unarmed = 0, i;
-
-	for (i = 0; i < n; i++) {
-		if (w->ops[i].op == HWTIMER_OP_SCHEDULE && w->ops[i].result == -ENOMEM)
-			unarmed++;
-		else
-			check(!w->ops[i].result);
-	}
-	check(s.scheduled == w->before.scheduled + after[n].scheduled - unarmed);
-	check(s.touched == after[n].touched && s.cancelled == after[n].cancelled);
-	/* The remaining operations had no effect. */
-	must_batch(w->fd, w->ops + n, ARRAY_SIZE(w->ops) - n);
-	for (i = n; i < ARRAY_SIZE(w->ops); i++)
-		check(!w->ops[i].result);
-	check(must_stats(w->fd).pending == 3 - unarmed);
-	expire_kept(w);
-}
-
-FAULTS(batch, batch_to_do, make_batch, NULL, batch_done, { EFAULT }, 2)
 
 /* read() */
 static void backlog(struct world *w)

@@ -140,16 +140,10 @@ static void count_round(void)
 
 static void arm_many(int fd, __u32 flags, __u64 time, unsigned int n)
 {
-	static struct hwtimer_op ops[1000];
-	unsigned int done, i;
+	unsigned int i;
 
-	for (done = 0; done < n && !stopped(); done += ARRAY_SIZE(ops)) {
-		for (i = 0; i < ARRAY_SIZE(ops); i++)
-			ops[i] = op_schedule(flags, time, i);
-		must_batch(fd, ops, ARRAY_SIZE(ops));
-		for (i = 0; i < ARRAY_SIZE(ops); i++)
-			expect(0, ops[i].result);
-	}
+	for (i = 0; i < n && !stopped(); i++)
+		expect(0, hwt_schedule(fd, flags, time, i, NULL, NULL));
 }
 
 static void must_repeat(int fd, __u64 id, __u64 period)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * HWTIMER_IOC_RINGS, mmap(), HWTIMER_IOC_ENTER, and what the rings promise to a program that keeps
- * the rules. ring_stress.c tests programs that break the rules or read too slowly.
+ * the rules.
  *
  * Indexes wrap around the number of entries many times here. That they also wrap at 2^32 is not
  * tested: they begin at 0, and getting there would take too long.
@@ -932,7 +932,7 @@ struct failure {
 
 static unsigned int failures(struct failure *f, __u64 far)
 {
-	static const __u32 unknown[] = { 0, HWTIMER_OP_QUERY, 6, 0x101, 0x80000001, ~0U };
+	static const __u32 unknown[] = { 0, 4, 6, 0x101, 0x80000001, ~0U };
 	/* ID(0) is pending, ID(1) never was, ID(2) was cancelled. */
 	__u64 old = HWTIMER_ID(0, 1);
 	unsigned int n = 0, i;

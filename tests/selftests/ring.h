@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Batches and rings, used by the rules of linux/hwtimer.h. A test that breaks a rule on purpose
+ * Rings, used by the rules of linux/hwtimer.h. A test that breaks a rule on purpose
  * writes to the mapping in struct ring itself.
  */
 #ifndef RING_H
@@ -9,7 +9,6 @@
 #include "hwt.h"
 
 #define POISON32	0xa5a5a5a5U
-#define NO_RESULT	((__s32)POISON32)
 
 /* Each access to shared memory is a single access to the whole field. */
 #define load_acquire(p)		__atomic_load_n(p, __ATOMIC_ACQUIRE)
@@ -400,61 +399,6 @@ static inline void refuses_bits(struct __test_metadata *_metadata, int fd, unsig
 		ASSERT_EQ(0, memcmp(buf, copy, size));
 	}
 	EXPECT_TRUE(unchanged(fd, &before));
-}
-
-/* Operations of a batch, with poisoned output fields. */
-static inline struct hwtimer_op op_schedule(__u32 flags, __u64 time, __u64 user_data)
-{
-	return (struct hwtimer_op){
-		.op = HWTIMER_OP_SCHEDULE, .result = NO_RESULT,
-		.schedule = { .flags = flags, .time = time, .user_data = user_data,
-			      .id = POISON, .deadline = POISON },
-	};
-}
-
-static inline struct hwtimer_op op_touch(__u32 flags, __u64 id, __u64 time)
-{
-	return (struct hwtimer_op){
-		.op = HWTIMER_OP_TOUCH, .result = NO_RESULT,
-		.touch = { .flags = flags, .id = id, .time = time, .deadline = POISON },
-	};
-}
-
-static inline struct hwtimer_op op_cancel(__u64 id)
-{
-	return (struct hwtimer_op){
-		.op = HWTIMER_OP_CANCEL, .result = NO_RESULT,
-		.cancel = { .id = id },
-	};
-}
-
-static inline struct hwtimer_op op_query(__u64 id)
-{
-	return (struct hwtimer_op){
-		.op = HWTIMER_OP_QUERY, .result = NO_RESULT,
-		.query = { .id = id, .user_data = POISON, .deadline = POISON,
-			   .period = POISON, .misfire = POISON, .unread = POISON,
-			   .policy = POISON32 },
-	};
-}
-
-static inline int hwt_batch(int fd, void *ops, __u32 size, __u32 count)
-{
-	struct hwtimer_batch b = { .size = size, .ops = (uintptr_t)ops, .count = count };
-	int ret = hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b);
-
-	if (b.flags || b.pad || b.size != size || b.count != count ||
-	    b.ops != (uintptr_t)ops)
-		return DIRTY;
-	return ret;
-}
-
-static inline void must_batch(int fd, struct hwtimer_op *ops, __u32 count)
-{
-	int ret = hwt_batch(fd, ops, sizeof(*ops), count);
-
-	if (ret != (int)count)
-		die("batch of %u: %d", count, ret);
 }
 
 #endif /* RING_H */

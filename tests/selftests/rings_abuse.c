@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Hostile use of rings and batches: memory runs out, threads interfere, pages are kept after the
- * close.
+ * Hostile use of rings: memory runs out, threads interfere, pages are kept after the close.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -240,64 +239,6 @@ TEST(after_close)
 		close(pipes[1]);
 	}
 	EXPECT_EQ(0, found);
-}
-
-/* The operation is copied at once, so its size is limited. */
-TEST(batch_size)
-{
-	char *memory = must_fence(4096) - 4096;
-	struct hwtimer_op *op = (void *)memory;
-	struct hwtimer_batch b = { .ops = (uintptr_t)memory, .count = 1 };
-	int fd = must_open(0);
-
-	op->op = HWTIMER_OP_CANCEL;
-	op->cancel.id = 1;
-	op->result = DIRTY;
-	b.size = 4104;
-	EXPECT_EQ(-EINVAL, hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b));
-	b.size = UINT32_MAX & ~7;
-	EXPECT_EQ(-EINVAL, hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b));
-	EXPECT_EQ(DIRTY, op->result);
-	b.size = 4096;
-	EXPECT_EQ(1, hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b));
-	EXPECT_EQ(-ENOENT, op->result);
-	/* The last byte of it is checked. */
-	memory[4095] = 1;
-	EXPECT_EQ(-E2BIG, hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b));
-	close(fd);
-}
-
-/* Without a signal handler to run, a batch is not interrupted. */
-TEST(batch_without_signal)
-{
-	struct hwtimer_op op = { .op = HWTIMER_OP_CANCEL, .cancel.id = 1 };
-	struct hwtimer_batch b = {
-		.size = sizeof(op), .ops = (uintptr_t)&op, .count = 1,
-	};
-	pid_t child = must_fork();
-	int stops = quick_or(1000, 20000), status, i;
-
-	if (!child) {
-		int fd = must_open(0), ret;
-
-		for (;;) {
-			ret = hwt_ioctl(fd, HWTIMER_IOC_BATCH, &b);
-			if (ret != 1)
-				_exit(ret == -EINTR ? 42 : 43);
-		}
-	}
-	for (i = 0; i < stops; i++) {
-		/* Stop and continue it: no handler runs. */
-		kill(child, SIGSTOP);
-		if (waitpid(child, &status, WUNTRACED) < 0 || !WIFSTOPPED(status))
-			break;
-		kill(child, SIGCONT);
-	}
-	printf("# %d stops: %s\n", i, i == stops ? "nothing" :
-	       WIFEXITED(status) && WEXITSTATUS(status) == 42 ? "EINTR" : "?");
-	EXPECT_EQ(stops, i);
-	kill(child, SIGKILL);
-	reap(child);
 }
 
 /* A submission that waits to be reported as failed counts as rejected once. */

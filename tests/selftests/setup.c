@@ -970,6 +970,19 @@ TEST_F(context, user_namespaces)
 	EXPECT_EQ(0, reap(child));
 }
 
+/* CAP_SYS_RESOURCE in a user namespace of the program, if the kernel has them, does not count. */
+TEST_F(context, capable_in_user_namespace)
+{
+	ASSERT_EQ(0, set_parameter("max_user_timeouts", 1));
+	in_child(fork_as(USER_A)) {
+		int fd = open_node();
+
+		unshare(CLONE_NEWUSER);
+		must_schedule(fd, FAR, 0);
+		expect(-EDQUOT, hwt_schedule(fd, HWTIMER_RELATIVE, FAR, 0, NULL, NULL));
+	}
+}
+
 TEST_F(context, user_wheels)
 {
 

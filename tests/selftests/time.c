@@ -441,7 +441,6 @@ TEST(burst)
 /* Very many on the device. */
 
 #define MANY		quick_or(200000, 1000000)
-#define BATCH		1000U
 
 static atomic_bool over;
 
@@ -469,23 +468,19 @@ static void *stand_by(void *arg)
 	return NULL;
 }
 
-/* Arm @n, a multiple of BATCH, for @due. Returns how many were armed before @tick. */
-static unsigned int arm_batches(int fd, unsigned int n, __u64 due, __u64 tick)
+/* Arm @n for @due. Returns how many were armed before @tick. */
+static unsigned int arm_many(int fd, unsigned int n, __u64 due, __u64 tick)
 {
-	struct hwtimer_op *ops = must_alloc(BATCH, sizeof(*ops));
-	unsigned int i, k, in_time = 0;
+	unsigned int i, in_time = 0;
+	int ret;
 
-	for (i = 0; i < n; i += BATCH) {
-		for (k = 0; k < BATCH; k++)
-			ops[k] = op_schedule(0, due, i + k);
-		must_batch(fd, ops, BATCH);
-		for (k = 0; k < BATCH; k++)
-			if (ops[k].result)
-				die("number %u: %d", i + k, ops[k].result);
+	for (i = 0; i < n; i++) {
+		ret = hwt_schedule(fd, 0, due, i, NULL, NULL);
+		if (ret)
+			die("number %u: %d", i, ret);
 		if (now_ns() < tick)
-			in_time = i + BATCH;
+			in_time = i + 1;
 	}
-	free(ops);
 	return in_time;
 }
 
@@ -504,7 +499,7 @@ TEST(million)
 	/* Measure how long arming takes. */
 	fd = must_open(0);
 	began = now_ns();
-	arm_batches(fd, MANY / 40, began + FAR, 0);
+	arm_many(fd, MANY / 40, began + FAR, 0);
 	took = now_ns() - began;
 	close(fd);
 	tick_ns = 80 * took < 20 * NSEC_PER_SEC ? 80 * took : 20 * NSEC_PER_SEC;
@@ -515,7 +510,7 @@ TEST(million)
 	ASSERT_EQ(0, hwt_own_wheel(fd, tick_ns, 64, 0));
 	/* In the first tick; the wheel knows no deadline before its own beginning. */
 	deadline = now_ns();
-	in_time = arm_batches(fd, MANY, deadline, began + tick_ns);
+	in_time = arm_many(fd, MANY, deadline, began + tick_ns);
 	/* The rest expires a tick later; but enough must be due at once. */
 	EXPECT_LT(MANY / 40, in_time);
 	start(&thread, stand_by, &bystander);

@@ -11,8 +11,9 @@
 
 struct uring {
 	int fd;
-	void *rings, *sqes;
-	size_t size, sqe_size, cqe_size, sqes_size;
+	void *rings;
+	struct io_uring_sqe *sqes;
+	size_t size, sqes_size;
 	struct io_uring_params params;
 };
 
@@ -32,11 +33,9 @@ static inline int open_ring(struct uring *ring, __u32 flags)
 	if (!(p->features & IORING_FEAT_SINGLE_MMAP))
 		die("io_uring: two maps");
 	ring->size = p->sq_off.array + p->sq_entries * sizeof(__u32);
-	ring->sqe_size = sizeof(struct io_uring_sqe) << !!(flags & IORING_SETUP_SQE128);
-	ring->cqe_size = sizeof(struct io_uring_cqe) << !!(flags & IORING_SETUP_CQE32);
-	if (ring->size < p->cq_off.cqes + p->cq_entries * ring->cqe_size)
-		ring->size = p->cq_off.cqes + p->cq_entries * ring->cqe_size;
-	ring->sqes_size = p->sq_entries * ring->sqe_size;
+	if (ring->size < p->cq_off.cqes + p->cq_entries * sizeof(struct io_uring_cqe))
+		ring->size = p->cq_off.cqes + p->cq_entries * sizeof(struct io_uring_cqe);
+	ring->sqes_size = p->sq_entries * sizeof(struct io_uring_sqe);
 	ring->rings = mmap(NULL, ring->size, PROT_READ | PROT_WRITE,
 			   MAP_SHARED | MAP_POPULATE, ring->fd, IORING_OFF_SQ_RING);
 	ring->sqes = mmap(NULL, ring->sqes_size, PROT_READ | PROT_WRITE,
@@ -55,52 +54,32 @@ static inline void close_ring(struct uring *ring)
 
 #define RING(ring, type, offset)	((_Atomic type *)((char *)(ring)->rings + (offset)))
 
-/*
- * Put entries into the ring, all at once: the thread of IORING_SETUP_SQPOLL may see them now, and
- * does not link those that it sees to later ones.
- */
-static inline void queue(struct uring *ring, const struct io_uring_sqe *sqes, unsigned int n)
-{
-	const struct io_sqring_offsets *off = &ring->params.sq_off;
-	__u32 tail = atomic_load(RING(ring, __u32, off->tail)), index;
-	unsigned int i;
-
-	for (i = 0; i < n; i++) {
-		index = (tail + i) & atomic_load(RING(ring, __u32, off->ring_mask));
-		*(struct io_uring_sqe *)((char *)ring->sqes + index * ring->sqe_size) = sqes[i];
-		atomic_store(RING(ring, __u32, off->array) + index, index);
-	}
-	atomic_store(RING(ring, __u32, off->tail), tail + n);
-}
-
-/* Submit what is queued. */
-static inline void submit_queued(struct uring *ring, int n)
-{
-	bool thread = ring->params.flags & IORING_SETUP_SQPOLL;
-
-	if (syscall(__NR_io_uring_enter, ring->fd, n, 0, thread ? IORING_ENTER_SQ_WAKEUP : 0,
-		    NULL, 0) != n)
-		die("io_uring_enter: %s", strerror(errno));
-}
-
 static inline void submit(struct uring *ring, const struct io_uring_sqe *sqe)
 {
-	queue(ring, sqe, 1);
-	submit_queued(ring, 1);
+	const struct io_sqring_offsets *off = &ring->params.sq_off;
+	bool thread = ring->params.flags & IORING_SETUP_SQPOLL;
+	__u32 tail = atomic_load(RING(ring, __u32, off->tail)), index;
+
+	index = tail & atomic_load(RING(ring, __u32, off->ring_mask));
+	ring->sqes[index] = *sqe;
+	atomic_store(RING(ring, __u32, off->array) + index, index);
+	atomic_store(RING(ring, __u32, off->tail), tail + 1);
+	if (syscall(__NR_io_uring_enter, ring->fd, 1, 0, thread ? IORING_ENTER_SQ_WAKEUP : 0,
+		    NULL, 0) != 1)
+		die("io_uring_enter: %s", strerror(errno));
 }
 
 static inline bool completed(struct uring *ring, struct io_uring_cqe *cqe)
 {
 	const struct io_cqring_offsets *off = &ring->params.cq_off;
 	__u32 head = atomic_load(RING(ring, __u32, off->head));
-	char *cqes = (char *)ring->rings + off->cqes;
+	struct io_uring_cqe *cqes = (void *)((char *)ring->rings + off->cqes);
 
 	/* This also runs deferred work of the request in this task. */
 	syscall(__NR_io_uring_enter, ring->fd, 0, 0, IORING_ENTER_GETEVENTS, NULL, 0);
 	if (head == atomic_load(RING(ring, __u32, off->tail)))
 		return false;
-	memcpy(cqe, cqes + (head & atomic_load(RING(ring, __u32, off->ring_mask))) * ring->cqe_size,
-	       sizeof(*cqe));
+	*cqe = cqes[head & atomic_load(RING(ring, __u32, off->ring_mask))];
 	atomic_store(RING(ring, __u32, off->head), head + 1);
 	return true;
 }

@@ -35,8 +35,8 @@
  * Every ioctl may return -EFAULT (the structure is not readable or not writable), -ENOTTY (no such
  * command), -EBADF (the file is not open for writing, which all but QUERY, STATS, LIST, INFO and
  * WHEELS need), and -E2BIG and -EINVAL as above. Output fields are undefined after an error. A
- * signal with a handler interrupts no ioctl but BATCH. (Others return -EINTR when the caller is
- * being killed, so no program sees that.) An ioctl that fails has changed nothing, except that
+ * signal with a handler interrupts no ioctl. (Some return -EINTR when the caller is being killed,
+ * so no program sees that.) An ioctl that fails has changed nothing, except that
  *
  *  - STOP, ENTER and RESIZE that return -EFAULT, and ENTER that returns -EBADFD, have done their
  *    work
@@ -221,7 +221,7 @@
  * wait for the other entries is late.
  *
  * All ioctls work beside the rings, with the same ids; SCHEDULE takes the id from the structure.
- * SCHEDULE, TOUCH, CANCEL, QUERY, BATCH, STOP and RESIZE first take what was submitted before them.
+ * SCHEDULE, TOUCH, CANCEL, QUERY, STOP and RESIZE first take what was submitted before them.
  * STATS, LIST, INFO and WHEELS do not, so a debugger disturbs nothing. read(2) returns -EOPNOTSUPP.
  * poll(2) reports POLLIN | POLLRDNORM while there are records in the ring, or waiting for room, and
  * POLLERR while HWTIMER_RING_BAD is set. The program has to ensure that only one thread at a time
@@ -248,22 +248,6 @@
  * IORING_OP_READ and, from Linux 6.7 on, IORING_OP_READ_MULTISHOT read like read(2).
  * IORING_OP_POLL_ADD polls like poll(2); with IORING_POLL_ADD_MULTI each expiry is an edge. With
  * rings, only polls work: a read waits for an expiry, and then fails with -EOPNOTSUPP.
- *
- * SCHEDULE, TOUCH, CANCEL, QUERY, STATS, ENTER and INFO can be submitted with IORING_OP_URING_CMD,
- * if hwtimer_info.features has HWTIMER_FEATURE_URING: cmd_op is HWTIMER_IOC_*, cmd is a struct
- * hwtimer_uring_cmd. They do what the ioctl does, and the result of the completion is what the
- * ioctl returns, or -errno. This includes -EAGAIN of a SCHEDULE at the cap: io_uring does not
- * repeat it. The ioctl's structure has to stay in place until the completion; with
- * HWTIMER_RINGS_RELAXED, nobody may submit to the rings, or take back, until then, either.
- * Further errors:
- *
- * -EOPNOTSUPP	cmd_op is the number of another ioctl; or, on most kernels, the io_uring has
- *		IORING_SETUP_IOPOLL
- * -EINVAL	pad, or a flag of uring_cmd_flags, is not 0
- *
- * SCHEDULE, TOUCH, CANCEL and QUERY complete while they are submitted, unless the entry has
- * IOSQE_ASYNC, or waits for others (IOSQE_IO_LINK, IOSQE_IO_DRAIN). From Linux 6.8 to 6.13, such a
- * waiting entry without IOSQE_ASYNC must not be overwritten before it has completed.
  */
 #ifndef _UAPI_LINUX_HWTIMER_H
 #define _UAPI_LINUX_HWTIMER_H
@@ -548,23 +532,20 @@ struct hwtimer_list {
 
 /* hwtimer_info.features */
 #define HWTIMER_FEATURE_RINGS	0x00000001U	/* HWTIMER_IOC_RINGS works; see rings_flags */
-#define HWTIMER_FEATURE_URING	0x00000002U	/* ioctls by IORING_OP_URING_CMD */
 #define HWTIMER_FEATURE_WHEELS	0x00000004U	/* HWTIMER_IOC_WHEELS exists */
 #define HWTIMER_FEATURE_RESIZE	0x00000008U	/* HWTIMER_IOC_RESIZE exists */
 
 /**
  * struct hwtimer_info - what this version of the module can do
  * @flags: 0
- * @pad: 0
+ * @clocks: out: bit n: an own wheel can have clock n
  * @features: out: HWTIMER_FEATURE_*
  * @setup_flags: out: the HWTIMER_SETUP_* that it knows
  * @schedule_flags: out: the flags of SCHEDULE that it knows
  * @touch_flags: out: the flags of TOUCH that it knows
  * @rings_flags: out: the HWTIMER_RINGS_* that it knows
  * @sqe_flags: out: the HWTIMER_SQE_* that it knows
- * @clocks: out: bit n: an own wheel can have clock n
- * @batch_ops: out: bit n: a batch can have operation n, of HWTIMER_OP_*
- * @sqe_ops: out: bit n: a submission ring can have operation n
+ * @sqe_ops: out: bit n: a submission ring can have operation n, of HWTIMER_OP_*
  * @policies: out: bit n: it knows policy n, of HWTIMER_MISFIRE_*
  * @kinds: out: bit n: it has records of kind n, HWTIMER_KIND_EXPIRED and so on
  * @max_timeouts: out: the most timeouts of a context
@@ -576,19 +557,17 @@ struct hwtimer_list {
  * An ioctl whose flags are not here has none; if it gets one, this structure gets a field.
  * The limits of users are in /proc/PID/fdinfo/FD.
  *
- * -EINVAL	unknown flag; pad is not 0
+ * -EINVAL	unknown flag
  */
 struct hwtimer_info {
 	__u32 flags;
-	__u32 pad;
+	__u32 clocks;
 	__aligned_u64 features;
 	__u32 setup_flags;
 	__u32 schedule_flags;
 	__u32 touch_flags;
 	__u32 rings_flags;
 	__u32 sqe_flags;
-	__u32 clocks;
-	__u32 batch_ops;
 	__u32 sqe_ops;
 	__u32 policies;
 	__u32 kinds;
@@ -764,62 +743,11 @@ struct hwtimer_record {
 	__u32 pad;
 };
 
-/* hwtimer_op.op, hwtimer_sqe.op */
+/* hwtimer_sqe.op */
 #define HWTIMER_OP_SCHEDULE	1	/* as HWTIMER_IOC_SCHEDULE */
 #define HWTIMER_OP_TOUCH	2	/* as HWTIMER_IOC_TOUCH */
 #define HWTIMER_OP_CANCEL	3	/* as HWTIMER_IOC_CANCEL */
-#define HWTIMER_OP_QUERY	4	/* as HWTIMER_IOC_QUERY; not in a ring */
-#define HWTIMER_OP_NOP		5	/* in a ring only: does nothing */
-
-/**
- * struct hwtimer_op - one operation of a batch
- * @op: HWTIMER_OP_*
- * @result: out: 0 or -errno, the result of the ioctl for this operation; -EINVAL: unknown op
- * @schedule: HWTIMER_OP_SCHEDULE: in and out as with the ioctl
- * @touch: HWTIMER_OP_TOUCH
- * @cancel: HWTIMER_OP_CANCEL
- * @query: HWTIMER_OP_QUERY
- *
- * What follows the operation's member of the union must be 0: later versions may have fields there.
- * Otherwise the result is -E2BIG.
- */
-struct hwtimer_op {
-	__u32 op;
-	__s32 result;
-	union {
-		struct hwtimer_schedule schedule;
-		struct hwtimer_touch touch;
-		struct hwtimer_cancel cancel;
-		struct hwtimer_query query;
-	};
-};
-
-/**
- * struct hwtimer_batch - execute operations one after the other
- * @flags: 0
- * @size: sizeof(struct hwtimer_op), the size of an array element
- * @ops: address of an array of struct hwtimer_op
- * @count: length of the array
- * @pad: 0
- *
- * Returns how many operations, counted from the first, were executed and have a result, 0 or an
- * error. The others had no effect. If the number is below count, a signal came, or the next element
- * is not readable, not writable, or has a field that is not 0 and that this version does not know.
- * A call with the remaining elements tells which.
- *
- * -EINVAL	unknown flag; pad is not 0; size is not valid, see "Versions";
- *		count is above 2^31 - 1
- * -E2BIG	the first element has a field that is not 0 and that this version does not know
- * -EFAULT	the first element is not readable or not writable
- * -EINTR	a signal came before the first operation, and its handler has no SA_RESTART
- */
-struct hwtimer_batch {
-	__u32 flags;
-	__u32 size;
-	__aligned_u64 ops;
-	__u32 count;
-	__u32 pad;
-};
+#define HWTIMER_OP_NOP		5	/* does nothing */
 
 /*
  * The id of a timeout in a context with rings: @index below 2^24, @tag below 2^40. 2^24 timeouts
@@ -971,18 +899,6 @@ struct hwtimer_enter {
 };
 
 /**
- * struct hwtimer_uring_cmd - the cmd of struct io_uring_sqe, for a command by io_uring
- * @arg: address of the structure of the ioctl
- * @pad: 0
- *
- * With IORING_SETUP_SQE128, the rest of the entry is ignored.
- */
-struct hwtimer_uring_cmd {
-	__aligned_u64 arg;
-	__aligned_u64 pad;
-};
-
-/**
  * struct hwtimer_resize - change how many timeouts a context has
  * @flags: 0
  * @timeouts: the wanted number, up to 2^24. Out: how many it has now
@@ -1016,7 +932,6 @@ struct hwtimer_resize {
 #define HWTIMER_IOC_QUERY	_IOWR(HWTIMER_IOC_MAGIC, 0x04, struct hwtimer_query)
 #define HWTIMER_IOC_STOP	_IOWR(HWTIMER_IOC_MAGIC, 0x05, struct hwtimer_stop)
 #define HWTIMER_IOC_STATS	_IOWR(HWTIMER_IOC_MAGIC, 0x06, struct hwtimer_stats)
-#define HWTIMER_IOC_BATCH	_IOW(HWTIMER_IOC_MAGIC, 0x07, struct hwtimer_batch)
 #define HWTIMER_IOC_RINGS	_IOWR(HWTIMER_IOC_MAGIC, 0x08, struct hwtimer_rings)
 #define HWTIMER_IOC_ENTER	_IOWR(HWTIMER_IOC_MAGIC, 0x09, struct hwtimer_enter)
 #define HWTIMER_IOC_LIST	_IOWR(HWTIMER_IOC_MAGIC, 0x0a, struct hwtimer_list)

@@ -86,7 +86,7 @@ struct subject {
 	void		(*wait)(void);
 };
 
-extern const struct subject hwtimer_ioctl, hwtimer_batch, hwtimer_ring, hwtimer_ring_at;
+extern const struct subject hwtimer_ioctl, hwtimer_ring, hwtimer_ring_at;
 extern const struct subject timerfd, posix_timer, io_uring_timeout;
 extern const struct subject system_call, clock_look;
 extern const struct subject libevent_heap, libevent_common, libuv_timer;

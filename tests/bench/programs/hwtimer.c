@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: an ioctl for each operation, batches, and libhwtimer with rings.
+ * hwtimer: an ioctl for each operation, and libhwtimer with rings.
  *
  * The deferred work of the wheel's worker counts as well. So settle() waits until the worker is
  * done, and returns the CPU time of that: with one CPU, what is missing in a loop that reads the
@@ -25,7 +25,6 @@
 #define DEVICE	"/dev/hwtimer"
 #define DEBUGFS	"/sys/kernel/debug/hwtimer"
 #define EVENTS	256
-#define GROUP	64
 
 int __real_ioctl(int fd, unsigned long command, ...);
 int __wrap_ioctl(int fd, unsigned long command, ...);
@@ -257,86 +256,6 @@ const struct subject hwtimer_ioctl = {
 	.dear	= true,
 	.begin	= device_begin,
 	.run	= ioctl_run,
-	.settle	= kick_kernel,
-	.wait	= device_wait,
-};
-
-/* The same operations, in batches. */
-
-static struct hwtimer_op batch[GROUP];
-static unsigned int batched;
-
-static inline struct hwtimer_op *batch_op(__u32 op)
-{
-	struct hwtimer_op *o = &batch[batched++];
-
-	*o = (struct hwtimer_op){ .op = op };
-	return o;
-}
-
-static inline void batch_schedule(struct conn *c, __u32 flags, __u64 time)
-{
-	batch_op(HWTIMER_OP_SCHEDULE)->schedule = (struct hwtimer_schedule){
-		.flags = flags, .time = time, .user_data = (uintptr_t)c,
-	};
-}
-
-static inline void batch_arm(struct conn *c, __u64 delay)
-{
-	batch_schedule(c, HWTIMER_RELATIVE, delay);
-}
-
-static inline void batch_arm_at(struct conn *c)
-{
-	batch_schedule(c, 0, c->due);
-}
-
-static inline void batch_cancel(struct conn *c)
-{
-	batch_op(HWTIMER_OP_CANCEL)->cancel.id = *handle_of(__u64, c);
-}
-
-static inline void batch_touch(struct conn *c, __u64 delay)
-{
-	batch_op(HWTIMER_OP_TOUCH)->touch = (struct hwtimer_touch){
-		.flags = HWTIMER_RELATIVE, .id = *handle_of(__u64, c), .time = delay,
-	};
-}
-
-static void batch_flush(void)
-{
-	struct hwtimer_batch arg = {
-		.size = sizeof(batch[0]), .ops = (uintptr_t)batch, .count = batched,
-	};
-	unsigned int i;
-
-	if (!batched)
-		return;
-	if (ioctl(device_fd, HWTIMER_IOC_BATCH, &arg) != (int)batched)
-		err(1, "a batch");
-	for (i = 0; i < batched; i++) {
-		const struct hwtimer_op *o = &batch[i];
-
-		if (o->result)
-			errx(1, "a batch: %d", o->result);
-		if (o->op == HWTIMER_OP_SCHEDULE)
-			*handle_of(__u64, (struct conn *)(uintptr_t)o->schedule.user_data) =
-				o->schedule.id;
-	}
-	batched = 0;
-}
-
-static __u64 batch_run(enum op op, struct range *r)
-{
-	return RUN_RANGE(op, r, GROUP, batch_arm, batch_arm_at, batch_cancel, batch_touch,
-			 batch_flush);
-}
-
-const struct subject hwtimer_batch = {
-	.name	= "hwtimer_batch",
-	.handle	= sizeof(__u64),
-	.begin	= device_begin,
-	.run	= batch_run,
 	.settle	= kick_kernel,
 	.wait	= device_wait,
 };

@@ -370,7 +370,7 @@ static const struct {
 };
 
 static const struct subject *const subjects[] = {
-	&hwtimer_ring, &timerfd, &hwtimer_batch, &libevent_heap, &hwtimer_ring_at,
+	&hwtimer_ring, &timerfd, &libevent_heap, &hwtimer_ring_at,
 	&posix_timer, &hwtimer_ioctl, &libuv_timer, &io_uring_timeout, &libevent_common,
 	&system_call, &clock_look,
 };

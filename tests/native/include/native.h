@@ -61,7 +61,6 @@ struct rb_node { };
 #define CONFIG_64BIT	1
 #define IS_ENABLED(x)	native_enabled_##x
 #define native_enabled_CONFIG_64BIT	1
-#define native_enabled_CONFIG_IO_URING	0
 #define native_enabled_CONFIG_GENERIC_ATOMIC64	0
 #define IS_ERR_OR_NULL(p)	(!(p) || IS_ERR(p))
 #define U32_MAX		(~0U)
@@ -745,7 +744,6 @@ struct xarray { void *unused; };
 #define IOCSIZE_MASK	(_IOC_SIZEMASK << _IOC_SIZESHIFT)
 #define MISC_DYNAMIC_MINOR	255
 struct inode;
-struct io_uring_cmd;
 struct seq_file;
 struct module;
 struct file { void *private_data; unsigned int f_flags; fmode_t f_mode; };
@@ -761,7 +759,6 @@ struct file_operations {
 	int		(*mmap)(struct file *file, struct vm_area_struct *vma);
 	long		(*unlocked_ioctl)(struct file *file, unsigned int cmd, unsigned long arg);
 	long		(*compat_ioctl)(struct file *file, unsigned int cmd, unsigned long arg);
-	int		(*uring_cmd)(struct io_uring_cmd *cmd, unsigned int issue_flags);
 	void		(*show_fdinfo)(struct seq_file *m, struct file *file);
 };
 
