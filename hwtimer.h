@@ -157,7 +157,6 @@ enum hwtimer_clock {
  *
  * Charges the memory of the wheel and, with HWTIMER_DRIVER_KTHREAD, the CPU time of its thread. The
  * thread joins these cgroups (cgroup_attach_task_all()) and stays there if the creator is moved.
- * The CPU time of the lanes of HWTIMER_WHEEL_WORK is not charged, because they are workqueues.
  */
 #define HWTIMER_WHEEL_ACCOUNT	BIT(0)
 /**
@@ -167,12 +166,10 @@ enum hwtimer_clock {
  * may fail; create such a wheel with all levels.
  */
 #define HWTIMER_WHEEL_GROW	BIT(1)
-/** define HWTIMER_WHEEL_WORK - create the two lanes, the workqueues of hwtimer_work.h */
-#define HWTIMER_WHEEL_WORK	BIT(2)
 /** define HWTIMER_WHEEL_SHARED - for /dev/hwtimer: statistics say that contexts share the wheel */
-#define HWTIMER_WHEEL_SHARED	BIT(3)
+#define HWTIMER_WHEEL_SHARED	BIT(2)
 /** define HWTIMER_WHEEL_OWN - for /dev/hwtimer: statistics say that it is the wheel of a context */
-#define HWTIMER_WHEEL_OWN	BIT(4)
+#define HWTIMER_WHEEL_OWN	BIT(3)
 
 /** define HWTIMER_MAX_LEVELS - the most levels that a wheel can have */
 #define HWTIMER_MAX_LEVELS	16
@@ -189,7 +186,7 @@ enum hwtimer_clock {
  *	as the whole level below it. The worker visits a timeout at most once per level. While a
  *	timeout is more than a round of the top level ahead, the worker also visits it once per
  *	round
- * @flags: HWTIMER_WHEEL_ACCOUNT, HWTIMER_WHEEL_GROW, HWTIMER_WHEEL_WORK, or 0
+ * @flags: HWTIMER_WHEEL_ACCOUNT, HWTIMER_WHEEL_GROW, or 0
  * @driver: the driver, which provides the worker
  * @clock: the clock of the wheel
  * @cap: how many timeouts may be pending at once; 0: any number. While two CPUs arm the same
@@ -198,14 +195,8 @@ enum hwtimer_clock {
  *	elsewhere, and stays there
  * @sched: the thread's scheduling class
  * @nice: nice value with HWTIMER_SCHED_NORMAL, -20 to 19; else 0
- * @slow_ms: a run of a struct hwtimer_work that takes longer is slow; 0: 500
- * @slow_runs: an item with more slow runs than this in the current minute is dispatched to the slow
- *	lane; 0: 10
- * @max_queued: how many dispatched runs that have not begun there may be on the lanes; 0: any
- *	number
  *
- * Without HWTIMER_DRIVER_KTHREAD, @cpus must be NULL, and @sched and @nice must be 0. Without
- * HWTIMER_WHEEL_WORK, @slow_ms, @slow_runs and @max_queued must be 0.
+ * Without HWTIMER_DRIVER_KTHREAD, @cpus must be NULL, and @sched and @nice must be 0.
  */
 struct hwtimer_wheel_params {
 	const char		*name;
@@ -219,9 +210,6 @@ struct hwtimer_wheel_params {
 	const struct cpumask	*cpus;
 	enum hwtimer_sched	sched;
 	int			nice;
-	unsigned int		slow_ms;
-	unsigned int		slow_runs;
-	unsigned long		max_queued;
 };
 
 struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *params);

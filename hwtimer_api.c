@@ -234,8 +234,7 @@ static void wheel_unregister(struct hwtimer_driven *driven)
  *   one round (@tick_ns times the rounded @slots) longer than HWTIMER_HORIZON; so many @levels that
  *   a slot of the top level is longer than HWTIMER_HORIZON; more than one level, or
  *   HWTIMER_WHEEL_GROW, with 1 slot; an unknown flag, driver, clock or scheduling class; @nice out
- *   of range; no CPU of @cpus is online; @cpus, @sched or @nice for a driver without a thread;
- *   @slow_ms, @slow_runs or @max_queued without HWTIMER_WHEEL_WORK
+ *   of range; no CPU of @cpus is online; @cpus, @sched or @nice for a driver without a thread
  * * -ENOMEM - no memory; on 64-bit always for more than 2^26 slots
  * * -EAGAIN - the limit on threads was reached
  * * -EINTR - the caller was killed meanwhile
@@ -256,10 +255,9 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 	struct hwtimer_driven *driven;
 	int ret;
 
-	if (!name_valid(params->name) || !driver || !hwtimer_lanes_check(params) ||
+	if (!name_valid(params->name) || !driver ||
 	    params->flags & ~(HWTIMER_WHEEL_ACCOUNT | HWTIMER_WHEEL_GROW |
-			      HWTIMER_WHEEL_WORK | HWTIMER_WHEEL_SHARED |
-			      HWTIMER_WHEEL_OWN) ||
+			      HWTIMER_WHEEL_SHARED | HWTIMER_WHEEL_OWN) ||
 	    (unsigned int)params->clock > HWTIMER_CLOCK_BOOTTIME)
 		return ERR_PTR(-EINVAL);
 
@@ -280,20 +278,15 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 	if (driven->account)
 		driven->memcg = get_mem_cgroup_from_mm(current->mm);
 	wheel_register(driven, params->name);
-	ret = hwtimer_lanes_init(driven, params);
-	if (ret)
-		goto unregister;
 	ret = driver->create(driven, params);
 	if (ret)
-		goto end_works;
+		goto unregister;
 	hwtimer_debugfs_add(driven);
 	hwtimer_stats_add(driven);
 	trace_hwtimer_wheel_create(&driven->wheel, driven->name, params->tick_ns,
 				   driven->wheel.slots, shape.levels ?: 1);
 	return &driven->wheel;
 
-end_works:
-	hwtimer_lanes_end(driven);
 unregister:
 	wheel_unregister(driven);
 	mem_cgroup_put(driven->memcg);
@@ -399,10 +392,9 @@ static void complain(const struct hwtimer_driven *driven, struct list_head *pend
  * this stops it, ends the timeouts that are pending, and warns about them, with the functions of
  * some of their owners.
  *
- * Waits for runs of work items (hwtimer_work.h) that have been dispatched. These may still use the
- * wheel and release their items.
+ * Waits for no run of a work item (hwtimer_work.h).
  *
- * Context: Process context, may sleep; not from a callback of this wheel or a run of its items.
+ * Context: Process context, may sleep; not from a callback of this wheel.
  */
 void hwtimer_wheel_destroy(struct hwtimer_wheel *wheel)
 {
@@ -417,7 +409,6 @@ void hwtimer_wheel_destroy(struct hwtimer_wheel *wheel)
 	complain(driven, &pending);
 	hwtimer_debugfs_remove(driven);
 	hwtimer_stats_remove(driven);
-	hwtimer_lanes_end(driven);
 	wheel_unregister(driven);
 	hwtimer_stats_put(driven);
 }

@@ -6,7 +6,6 @@
 #ifndef HWTIMER_DRIVER_H
 #define HWTIMER_DRIVER_H
 
-#include <linux/atomic.h>
 #include <linux/hrtimer.h>
 #include <linux/init.h>
 #include <linux/kallsyms.h>
@@ -27,7 +26,6 @@ struct dentry;
 struct hwtimer_driven;
 struct hwtimer_wheel_stats;
 struct mem_cgroup;
-struct workqueue_struct;
 
 /* Bins of the lateness histogram: below 1, 2, 4, ... us; the last bin counts all others. */
 #define HWTIMER_LATE_BINS	25
@@ -92,45 +90,9 @@ extern const struct hwtimer_driver_ops hwtimer_driver_kthread;
 extern const struct hwtimer_driver_ops hwtimer_driver_hrtimer;
 
 /**
- * struct hwtimer_lanes - the lanes of a wheel, and the counts of its work items
- * @fast: the lane of most items; NULL without HWTIMER_WHEEL_WORK
- * @slow: the lane of items that ran too long too often; NULL without HWTIMER_WHEEL_WORK
- * @slow_ns: a run that takes longer is slow. Constant
- * @slow_runs: an item with more slow runs than this in a minute goes to @slow. Constant
- * @max_queued: the highest value of @queued; 0: no limit. Constant
- * @dispatched: expiries that were not refused; written by the wheel's worker only, like
- *	@to_slow, @replaced and @refused
- * @to_slow: dispatched runs that went to @slow
- * @replaced: runs that a later run replaced before they began
- * @refused: expiries that were refused
- * @runs: runs that began; dispatched = runs + replaced + cancelled + runs that are due
- * @cancelled: runs that were cancelled before they began
- * @queued: runs that are due on the lanes; counted only if @max_queued is not 0
- * @active: items that are queued or running, on any workqueue
- *
- * See hwtimer_work.c and hwtimer_lanes.c.
- */
-struct hwtimer_lanes {
-	struct workqueue_struct	*fast;
-	struct workqueue_struct	*slow;
-	u64			slow_ns;
-	unsigned int		slow_runs;
-	unsigned long		max_queued;
-	unsigned long		dispatched;
-	unsigned long		to_slow;
-	unsigned long		replaced;
-	unsigned long		refused;
-	atomic_long_t		runs;
-	atomic_long_t		cancelled;
-	atomic_long_t		queued;
-	atomic_long_t		active;
-};
-
-/**
- * struct hwtimer_driven - a driven wheel: a wheel, its worker and its lanes
+ * struct hwtimer_driven - a driven wheel: a wheel and its worker
  * @wheel: the wheel
  * @monitor: measurements of the worker
- * @lanes: the lanes
  * @driver: the driver. Constant
  * @clock: as in the parameters. Constant
  * @account: HWTIMER_WHEEL_ACCOUNT was given. Constant
@@ -156,7 +118,6 @@ struct hwtimer_lanes {
 struct hwtimer_driven {
 	struct hwtimer_wheel	wheel;
 	struct hwtimer_monitor	monitor;
-	struct hwtimer_lanes	lanes;
 	const struct hwtimer_driver_ops *driver;
 	enum hwtimer_clock	clock;
 	bool			account;
@@ -240,12 +201,6 @@ void hwtimer_fixup_init(void);
 #else
 static inline void hwtimer_fixup_init(void) { }
 #endif
-
-/* hwtimer_lanes.c */
-bool hwtimer_lanes_check(const struct hwtimer_wheel_params *params);
-int hwtimer_lanes_init(struct hwtimer_driven *driven,
-		       const struct hwtimer_wheel_params *params);
-void hwtimer_lanes_end(struct hwtimer_driven *driven);
 
 /* hwtimer_stats.c */
 void hwtimer_stats_add(struct hwtimer_driven *driven);

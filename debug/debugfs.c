@@ -35,7 +35,6 @@ static int stats_show(struct seq_file *m, void *unused)
 	static const char *const scheds[] = { "", "normal", "fifo_low", "fifo" };
 	struct hwtimer_driven *driven = m->private;
 	struct hwtimer_monitor *monitor = &driven->monitor;
-	struct hwtimer_lanes *lanes = &driven->lanes;
 	struct hwtimer_wheel_stats s;
 	struct wheel_counts c;
 	unsigned int i;
@@ -75,12 +74,6 @@ static int stats_show(struct seq_file *m, void *unused)
 	seq_printf(m, "cascaded %lu\n", c.cascaded);
 	seq_printf(m, "refiled %lu\n", c.refiled);
 	seq_printf(m, "grow_failures %lu\n", c.grow_failures);
-	seq_printf(m, "work_dispatched %lu\n", READ_ONCE(lanes->dispatched));
-	seq_printf(m, "work_slow %lu\n", READ_ONCE(lanes->to_slow));
-	seq_printf(m, "work_runs %lu\n", atomic_long_read(&lanes->runs));
-	seq_printf(m, "work_replaced %lu\n", READ_ONCE(lanes->replaced));
-	seq_printf(m, "work_cancelled %lu\n", atomic_long_read(&lanes->cancelled));
-	seq_printf(m, "work_refused %lu\n", READ_ONCE(lanes->refused));
 	seq_printf(m, "long_callbacks %llu\n", s.long_callbacks);
 	seq_printf(m, "longest_callback_ns %llu\n", s.longest_callback_ns);
 	spin_lock_bh(&monitor->lock);

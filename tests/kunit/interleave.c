@@ -26,7 +26,11 @@
 #include "../../hwtimer_driver.h"
 #include "../../hwtimer_step.h"
 #include "hwtimer_kunit.h"
-#include "interleave.h"
+
+#define TICK	((u64)NSEC_PER_MSEC)
+
+/* Deadlines, in ticks from the beginning of the scene. */
+enum { NOW = 0, SOON = 2, NEXT = 4, LATER = 8, HELD_UP = 12, LATEST = 20, NEVER = -1 };
 
 /* The distance of scenes on a wheel driven by hand: whole rounds, so all use the same slots. */
 #define SCENE	(4096 * TICK)
@@ -35,6 +39,11 @@
 enum who { SUBJECT, OTHER, NEIGHBOUR, THINGS, NOBODY = THINGS };
 
 struct rig;
+
+static void unstage(void)
+{
+	WRITE_ONCE(hwtimer_step_hook, NULL);
+}
 
 /* A timeout and its books. */
 struct thing {
@@ -857,8 +866,6 @@ static void barrier_in_pass(struct kunit *test)
 	wheel_free(rig->wheel);
 }
 
-KUNIT_ARRAY_PARAM_DESC(work_victim, work_victims, name);
-
 /* From here on the wheel has a driver, and its worker is the victim. */
 
 static const struct play kicks[] = {
@@ -1027,7 +1034,6 @@ static struct kunit_case interleave_cases[] = {
 	KUNIT_CASE_PARAM(by_hand, victim_gen_params),
 	KUNIT_CASE(counts),
 	KUNIT_CASE(barrier_in_pass),
-	KUNIT_CASE_PARAM(work_item, work_victim_gen_params),
 	KUNIT_CASE_PARAM(by_driver, driver_gen_params),
 	KUNIT_CASE_PARAM(stop_waits, driver_gen_params),
 	{}

@@ -532,9 +532,7 @@ static void no_run(struct hwtimer_work *work)
 /* Reports name the owner's function, not the callback that all periodic timeouts or items share. */
 static void owners_of_others(struct kunit *test)
 {
-	struct hwtimer_wheel_params params = {
-		.name = "misuse", .tick_ns = TICK, .slots = 64, .flags = HWTIMER_WHEEL_WORK,
-	};
+	struct hwtimer_wheel_params params = { .name = "misuse", .tick_ns = TICK, .slots = 64 };
 	static const hwtimer_periodic_fn_t fns[] = { dawdle_beat, dawdle_pulse };
 	const struct hwtimer_period period = { .period_ns = SEC };
 	struct hwtimer_wheel *wheel = hwtimer_wheel_create(&params);
@@ -555,7 +553,7 @@ static void owners_of_others(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, 1U, lines_with("wheel misuse: dawdle_beat"));
 	KUNIT_EXPECT_EQ(test, 1U, lines_with("wheel misuse: dawdle_pulse"));
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_work_init(work, wheel, no_run, NULL));
+	hwtimer_work_init(work, wheel, NULL, no_run);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_work_schedule(work, 10 * SEC));
 	expect_report("wheel misuse destroyed, timeouts pending: 3");
 	hwtimer_wheel_destroy(wheel);

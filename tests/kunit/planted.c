@@ -39,9 +39,9 @@ static int wheel_and_back(unsigned int kind)
 	const struct hwtimer_wheel_params params[] = {
 		{ .name = "misuse", .tick_ns = TICK, .slots = 64 },
 		{ .name = "misuse", .tick_ns = TICK, .slots = 64, .levels = 4,
-		  .flags = HWTIMER_WHEEL_GROW | HWTIMER_WHEEL_WORK },
+		  .flags = HWTIMER_WHEEL_GROW },
 		{ .name = "misuse", .tick_ns = TICK, .slots = 64, .levels = 4,
-		  .flags = HWTIMER_WHEEL_GROW | HWTIMER_WHEEL_WORK,
+		  .flags = HWTIMER_WHEEL_GROW,
 		  .driver = HWTIMER_DRIVER_HRTIMER },
 	};
 	struct hwtimer_wheel *wheel = hwtimer_wheel_create(&params[kind]);
@@ -110,7 +110,7 @@ static void no_memory(struct kunit *test)
 {
 #ifdef CONFIG_FAILSLAB
 	fail_each(test, wheel_and_back, 0, 3);
-	/* with workqueues, and more levels */
+	/* with more levels */
 	fail_each(test, wheel_and_back, 1, 8);
 	fail_each(test, wheel_and_back, 2, 8);
 	fail_each(test, rings_and_back, 0, 2);

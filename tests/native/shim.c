@@ -625,19 +625,17 @@ int kthread_stop(struct task_struct *task)
 
 /* Waiting. */
 
-wait_queue_head_t native_vars = { .list = LIST_HEAD_INIT(native_vars.list) };
-
 void init_waitqueue_head(wait_queue_head_t *wq)
 {
 	*wq = (wait_queue_head_t){ };
 	INIT_LIST_HEAD(&wq->list);
 }
 
-void native_wait_add(wait_queue_head_t *wq, struct native_wait *wait, const void *var)
+void native_wait_add(wait_queue_head_t *wq, struct native_wait *wait)
 {
 	unsigned long flags;
 
-	*wait = (struct native_wait){ .task = current, .queue = wq, .var = var };
+	*wait = (struct native_wait){ .task = current, .queue = wq };
 	spin_lock_irqsave(&wq->lock, flags);
 	list_add_tail(&wait->list, &wq->list);
 	WRITE_ONCE(wq->sleepers, wq->sleepers + 1);
@@ -655,15 +653,14 @@ void native_wait_end(struct native_wait *wait)
 	spin_unlock_irqrestore(&wq->lock, flags);
 }
 
-void native_wake(wait_queue_head_t *wq, const void *var)
+void native_wake(wait_queue_head_t *wq)
 {
 	struct native_wait *wait;
 	unsigned long flags;
 
 	spin_lock_irqsave(&wq->lock, flags);
 	list_for_each_entry(wait, &wq->list, list)
-		if (wait->var == var)
-			wake_up_process(wait->task);
+		wake_up_process(wait->task);
 	spin_unlock_irqrestore(&wq->lock, flags);
 }
 
@@ -800,7 +797,7 @@ static void *run_works(void *data)
 		work->fn(work);
 		running = NULL;
 		/* the other workers could not take items queued during the run */
-		native_wake(&wq->more, NULL);
+		native_wake(&wq->more);
 	}
 	native_leave();
 	return NULL;
@@ -836,7 +833,7 @@ void destroy_workqueue(struct workqueue_struct *wq)
 		spin_unlock(&wq->lock);
 	} while (busy);
 	WRITE_ONCE(wq->stop, true);
-	native_wake(&wq->more, NULL);
+	native_wake(&wq->more);
 	for (i = 0; i < wq->workers; i++)
 		pthread_join(wq->threads[i], NULL);
 	kfree(wq);
@@ -851,12 +848,12 @@ bool queue_work(struct workqueue_struct *wq, struct work_struct *work)
 	spin_lock_irqsave(&wq->lock, flags);
 	WRITE_ONCE(work->wq, wq);
 	list_add_tail(&work->list, &wq->list);
-	native_wake(&wq->more, NULL);
+	native_wake(&wq->more);
 	spin_unlock_irqrestore(&wq->lock, flags);
 	return true;
 }
 
-bool cancel_work(struct work_struct *work)
+static bool cancel_work(struct work_struct *work)
 {
 	struct workqueue_struct *wq = READ_ONCE(work->wq);
 	unsigned long flags;
@@ -989,7 +986,7 @@ int native_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	e->events[e->nr] = *event;
 	e->fds[e->nr] = fd;
 	smp_store_release(&e->nr, e->nr + 1);
-	native_wake(&e->added, NULL);
+	native_wake(&e->added);
 	return 0;
 }
 

@@ -10,8 +10,7 @@ static const char *const numbers[] = {
 	"start_ns", "now_ns", "pending", "filed", "armed", "touched", "cancelled", "expired",
 	"handed_back", "rejected", "drained", "coalesced", "kicks", "wakeups",
 	"ticks", "visits", "cascaded", "refiled", "grow_failures",
-	"work_dispatched", "work_slow", "work_runs", "work_replaced", "work_cancelled",
-	"work_refused", "long_callbacks", "longest_callback_ns", "lateness_sum_ns",
+	"long_callbacks", "longest_callback_ns", "lateness_sum_ns",
 	"late_below_1us", "late_below_2us", "late_below_1024us",
 	"late_below_1048576us", "late_above",
 };

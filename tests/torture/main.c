@@ -124,7 +124,7 @@ static const struct {
 	[QUERY]		= { "query", ANY, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
 	[RELEASE]	= { "release", ANY, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
 	[CANCEL_SYNC]	= { "cancel_sync", SLEEPS, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
-	[SHUTDOWN_SYNC]	= { "shutdown_sync", SLEEPS, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
+	[SHUTDOWN_SYNC]	= { "shutdown_sync", SLEEPS, BIT(PLAIN) | BIT(PERIODIC) },
 	[FORGET]	= { "forget", ALLOCATES },
 	[PRIVATE]	= { "private", BIT(PROCESS), BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
 	[BARRIER]	= { "barrier", BIT(PROCESS) },

@@ -10,9 +10,9 @@
  *
  * @open counts the armings of a plain timeout that have not ended, and is 0 when it is freed. It
  * may be negative meanwhile, as an arming is counted after it has succeeded. For periodic timeouts
- * it is not used. An arming of a work item ends by a run, a refusal or a stop. Armings of an item
- * that are still open when it is freed must have been cancelled: at least one for each call that
- * reported a cancel, and none without such a call.
+ * it is not used. An arming of a work item ends by a run or a stop. Armings of an item that are
+ * still open when it is freed must have been cancelled: at least one for each call that reported a
+ * cancel, and none without such a call.
  *
  * No operation arms a thing for a deadline before its @floor, so no callback may run before. A
  * @once thing is armed and touched by its maker only, which moves @earliest with the deadline.
@@ -127,16 +127,6 @@ static void dawdle(enum torture_context context, struct rnd_state *random)
 		udelay(us / 2);
 }
 
-/*
- * May expiries of the thing be dropped without a report? They may if a later run replaced an
- * earlier one, or if the release came between an expiry and its dispatch.
- */
-static bool drops_unseen(const struct thing *thing)
-{
-	return thing->kind == WORK &&
-	       (thing->released || thing->work.policy == HWTIMER_WORK_REPLACE);
-}
-
 /* Free a thing that no other task can reach any more. */
 static void bury(struct thing *thing)
 {
@@ -153,8 +143,10 @@ static void bury(struct thing *thing)
 		}
 		this_cpu_add(torture_counts.cancelled, left);
 	}
-	if (thing->kind != PERIODIC &&
-	    (left < unsure || (left && !unsure && !drops_unseen(thing))))
+	/* Nobody has noted what the release of a private item returned. */
+	if (thing->kind == WORK && thing->private && thing->released)
+		unsure = min(unsure + 1, left);
+	if (thing->kind != PERIODIC && (left < unsure || (left && !unsure)))
 		accuse(thing, "%d armings have not ended, %d calls reported a cancel", left,
 		       unsure);
 	memset(thing, POISON_FREE, sizeof(*thing));
@@ -268,19 +260,8 @@ static void work_runs(struct hwtimer_work *work)
 	tally(runs);
 	atomic_long_inc(&thing->bench->runs);
 	atomic_dec(&thing->open);
-	if (!hwtimer_work_cancelled(work))
-		in_callback(thing, RUN, &thing->random);
+	in_callback(thing, RUN, &thing->random);
 	leave(thing);
-}
-
-static void work_refused(struct hwtimer_work *work, enum hwtimer_refused reason)
-{
-	struct thing *thing = thing_of(&work->timeout);
-
-	if (READ_ONCE(thing->ended))
-		accuse(thing, "refused after its end");
-	atomic_long_inc(&thing->bench->refused);
-	atomic_dec(&thing->open);
 }
 
 /* Callback of a thing that frees itself; its deadline is @floor. */
@@ -335,21 +316,6 @@ static void work_released(struct hwtimer_work *work)
 
 /* Operations on a thing. */
 
-static void init_work(struct thing *thing, struct rnd_state *random)
-{
-	bool lanes = thing->bench->wheel && to_driven(thing->bench->wheel)->lanes.fast;
-	struct hwtimer_work_params params = {
-		.wq = lanes && below(random, 4) ? NULL : torture_wq,
-		.policy = below(random, HWTIMER_WORK_REPLACE + 1),
-		.refused = work_refused,
-	};
-
-	prandom_seed_state(&thing->random, prandom_u32_state(random));
-	if (hwtimer_work_init(&thing->work, thing->bench->wheel, work_runs, &params) ||
-	    hwtimer_work_of(&thing->t) != &thing->work)
-		accuse(thing, "not initialised");
-}
-
 static void init_periodic(struct thing *thing, struct rnd_state *random)
 {
 	struct bench *b = thing->bench;
@@ -359,8 +325,6 @@ static void init_periodic(struct thing *thing, struct rnd_state *random)
 		.policy = below(random, HWTIMER_PERIOD_MAKE_UP + 1),
 	};
 
-	if (period.policy == HWTIMER_PERIOD_SKIP)
-		WRITE_ONCE(b->skips, true);
 	if (hwtimer_periodic_init(&thing->periodic, b->wheel, &period, periodic_expired))
 		accuse(thing, "not initialised");
 }
@@ -381,7 +345,8 @@ static struct thing *make(struct bench *b, struct rnd_state *random, enum tortur
 	atomic_inc(&b->alive);
 	switch (kind) {
 	case WORK:
-		init_work(thing, random);
+		prandom_seed_state(&thing->random, prandom_u32_state(random));
+		hwtimer_work_init(&thing->work, b->wheel, torture_wq, work_runs);
 		break;
 	case PERIODIC:
 		init_periodic(thing, random);
@@ -486,8 +451,6 @@ static void query(const struct thing *thing)
 
 	hwtimer_deadline(&thing->t);
 	hwtimer_is_pending(&thing->t);
-	if (thing->kind == WORK)
-		hwtimer_work_is_pending(&thing->work);
 	hwtimer_wheel_pending(wheel);
 	hwtimer_wheel_clock(wheel);
 	if (!hwtimer_wheel_levels(wheel) || !hwtimer_wheel_slots(wheel) ||
@@ -595,8 +558,7 @@ static int end_sync(struct thing *thing, enum torture_op op)
 	if (op == SHUTDOWN_SYNC)
 		WRITE_ONCE(thing->gone, true);
 	if (thing->kind == WORK)
-		ret = op == SHUTDOWN_SYNC ? hwtimer_work_shutdown_sync(&thing->work) :
-					    hwtimer_work_cancel_sync(&thing->work);
+		ret = hwtimer_work_cancel_sync(&thing->work);
 	else if (op == SHUTDOWN_SYNC)
 		ret = hwtimer_shutdown_sync(&thing->t);
 	else if (thing->kind == PERIODIC)
@@ -634,6 +596,12 @@ static void wait_for_end(struct thing *thing, enum torture_op op)
 		if (!cmpxchg(&b->table[thing->i], NULL, RCU_INITIALIZER(thing)))
 			return;
 		/* another thing has its entry */
+		if (thing->kind == WORK) {
+			rcu_read_lock();
+			release(thing);
+			rcu_read_unlock();
+			return;
+		}
 		ret = end_sync(thing, SHUTDOWN_SYNC);
 	}
 	if (ret)
@@ -715,6 +683,8 @@ static bool live(struct bench *b, struct rnd_state *random)
 	if (!thing)
 		return false;
 	kind = thing->kind;
+	if (kind == WORK && end == SHUTDOWN_SYNC)
+		end = CANCEL_SYNC;
 	thing->private = true;
 	thing->once = kind == PLAIN && below(random, 2);
 	tally(kinds[kind][PRIVATE]);
@@ -795,9 +765,11 @@ static void release_and_wait(struct bench *b, struct rnd_state *random)
 	}
 }
 
-/* Work items must not wait for each other in a cycle. */
-static bool may_wait(const struct thing *thing, enum torture_context context)
+/* Work items must not wait for each other in a cycle, and cannot be shut down. */
+static bool may_wait(const struct thing *thing, enum torture_op op, enum torture_context context)
 {
+	if (thing->kind == WORK && op == SHUTDOWN_SYNC)
+		return false;
 	return context == PROCESS || thing->kind == PLAIN;
 }
 
@@ -809,7 +781,7 @@ static bool wait_for_entry(struct bench *b, enum torture_op op, enum torture_con
 
 	rcu_read_lock();
 	thing = rcu_dereference(b->table[i]);
-	taken = thing && thing != self && may_wait(thing, context) && take(thing);
+	taken = thing && thing != self && may_wait(thing, op, context) && take(thing);
 	if (taken)
 		tally(kinds[thing->kind][op]);
 	rcu_read_unlock();
@@ -958,7 +930,7 @@ void torture_take_back(struct bench *b)
  *
  * Ends periodic ones. Wakes no worker.
  *
- * Return: true if some will expire soon.
+ * Return: true if some will expire, or run, soon.
  */
 bool torture_scan(struct bench *b, unsigned long *pending)
 {
@@ -975,6 +947,8 @@ bool torture_scan(struct bench *b, unsigned long *pending)
 			continue;
 		if (thing->kind == PERIODIC)
 			hwtimer_periodic_cancel(&thing->periodic);
+		if (thing->kind == WORK && atomic64_read(&thing->work.state))
+			near = true;
 		if (!hwtimer_is_pending(&thing->t))
 			continue;
 		deadline = hwtimer_deadline(&thing->t);

@@ -104,7 +104,6 @@ struct thing;
  * @things: number of entries of @table in use
  * @table: the timeouts that all producers share. Only the task that takes one out may end it
  * @periodics: periodic timeouts are allowed
- * @skips: some of them had a policy that skips callbacks
  * @quiet: callbacks only count
  * @stopping: the wheel is being stopped. From then on only the keeper frees things, as they may
  *	be on the list of the stop
@@ -115,7 +114,6 @@ struct thing;
  * @forgotten: number of things that will free themselves
  * @expired: callbacks of plain timeouts of this wheel
  * @runs: runs of work items of this wheel
- * @refused: expiries of work items that got no run
  * @periods: callbacks of periodic timeouts
  * @handed_back: timeouts that the stop handed back
  * @random: random numbers of the callbacks, which run one at a time
@@ -144,7 +142,6 @@ struct bench {
 	unsigned int		things;
 	struct thing __rcu	*table[MAX_THINGS];
 	bool			periodics;
-	bool			skips;
 	bool			quiet;
 	bool			stopping;
 	bool			stopped;
@@ -154,7 +151,6 @@ struct bench {
 	atomic_t		forgotten;
 	atomic_long_t		expired;
 	atomic_long_t		runs;
-	atomic_long_t		refused;
 	atomic_long_t		periods;
 	atomic_long_t		handed_back;
 	struct rnd_state	random;

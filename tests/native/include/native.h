@@ -615,31 +615,29 @@ typedef struct {
 struct native_wait {
 	struct task_struct	*task;
 	wait_queue_head_t	*queue;
-	const void		*var;
 	struct list_head	list;
 };
 
 void init_waitqueue_head(wait_queue_head_t *wq);
-void native_wait_add(wait_queue_head_t *wq, struct native_wait *wait, const void *var);
+void native_wait_add(wait_queue_head_t *wq, struct native_wait *wait);
 void native_wait_end(struct native_wait *wait);
-void native_wake(wait_queue_head_t *wq, const void *var);
-extern wait_queue_head_t native_vars;
+void native_wake(wait_queue_head_t *wq);
 static inline bool wq_has_sleeper(wait_queue_head_t *wq)
 {
 	smp_mb();
 	return READ_ONCE(wq->sleepers);
 }
 
-#define wake_up_all(wq)	native_wake(wq, NULL)
-#define wake_up_poll(wq, events)	native_wake(wq, NULL)
-#define native_wait_on(wq, var, cond)				\
+#define wake_up_all(wq)	native_wake(wq)
+#define wake_up_poll(wq, events)	native_wake(wq)
+#define wait_event(wq, cond)					\
 	do {							\
 		struct native_wait wait_;			\
 								\
 		might_sleep();					\
 		if (cond)					\
 			break;					\
-		native_wait_add(wq, &wait_, var);		\
+		native_wait_add(&(wq), &wait_);			\
 		for (;;) {					\
 			set_current_state(TASK_UNINTERRUPTIBLE);	\
 			if (cond)				\
@@ -649,12 +647,7 @@ static inline bool wq_has_sleeper(wait_queue_head_t *wq)
 		__set_current_state(TASK_RUNNING);		\
 		native_wait_end(&wait_);			\
 	} while (0)
-#define wait_event(wq, cond)	native_wait_on(&(wq), NULL, cond)
 #define wait_event_interruptible(wq, cond)	({ wait_event(wq, cond); 0; })
-#define wait_var_event(var, cond)	native_wait_on(&native_vars, var, cond)
-/* The caller must have had a full barrier, as in the kernel. */
-#define wake_up_var(var)	\
-	do { if (READ_ONCE(native_vars.sleepers)) native_wake(&native_vars, var); } while (0)
 
 struct completion { int done; wait_queue_head_t wait; };
 void init_completion(struct completion *c);
@@ -717,9 +710,7 @@ struct work_struct {
 
 #define INIT_WORK(w, f)	\
 	do { *(w) = (struct work_struct){ .fn = (f) }; INIT_LIST_HEAD(&(w)->list); } while (0)
-#define WQ_UNBOUND	0
 struct workqueue_struct *native_workqueue(unsigned int workers);
-#define alloc_workqueue(name, flags, max, ...)	native_workqueue(2)
 #define alloc_ordered_workqueue(name, flags)	native_workqueue(1)
 #define __must_hold(lock)
 #define __acquires(lock)
@@ -728,9 +719,10 @@ struct workqueue_struct *native_workqueue(unsigned int workers);
 #define destroy_work_on_stack(work)	((void)(work))
 void destroy_workqueue(struct workqueue_struct *wq);
 bool queue_work(struct workqueue_struct *wq, struct work_struct *work);
-bool cancel_work(struct work_struct *work);
 bool cancel_work_sync(struct work_struct *work);
 struct work_struct *current_work(void);
+/* No program uses work items. */
+static struct workqueue_struct *const system_unbound_wq, *const system_dfl_wq;
 
 /* Only in structures: shim.c has the functions of dev/dates.c. */
 struct xarray { void *unused; };
