@@ -31,7 +31,7 @@ kbuild = $(MAKE) -C $(KDIR) M=$(CURDIR)
 	from-nothing demo demo-here \
 	fuzz torture bench bench-full coverage mutants kdir lib install-lib tools install-tools \
 	install-conf install-dkms install-all uninstall modules_uninstall uninstall-lib \
-	uninstall-tools uninstall-conf uninstall-dkms uninstall-all deb dist docs man html install-man \
+	uninstall-tools uninstall-conf uninstall-dkms uninstall-all deb docs man html install-man \
 	uninstall-man python
 
 all: modules
@@ -145,14 +145,6 @@ uninstall-dkms:
 deb:
 	@scripts/package -o out/deb
 
-# The source archive that the files in dist/rpm and dist/arch name, in OUT.
-dist: OUT ?= out
-dist:
-	rsync -rlp --exclude=/.git --filter=':- .gitignore' ./ $(OUT)/hwtimer-$(version)
-	tar -c -z -C $(OUT) --sort=name --owner=0 --group=0 --numeric-owner \
-		-f $(OUT)/hwtimer-$(version).tar.gz hwtimer-$(version)
-	$(RM) -r $(OUT)/hwtimer-$(version)
-
 docs:
 	@scripts/docs
 
@@ -225,7 +217,6 @@ help:
 	@echo '  install-dkms, uninstall-dkms'
 	@echo '                   install or remove its source in /usr/src, for DKMS'
 	@echo '  deb              build Debian packages of all of this, in out/deb'
-	@echo '  dist             make a source archive, in out; see dist/rpm, dist/arch and dist/nix'
 	@echo '  check            warnings, sparse, checkpatch, coccinelle, cppcheck, kernel-doc,'
 	@echo '                   shellcheck, codespell'
 	@echo '  test             run the tests; T="PART..." runs some of them, scripts/test -l lists them'

@@ -337,11 +337,11 @@ packages=(abigail-tools bc binutils bison bpftrace coccinelle codespell cpio cpp
 	dh-dkms dh-python dpkg-dev flex furo g++ gcc gcc-12 gcc-multilib gnuplot-nox graphviz
 	junit4 lcov libc6-dev libelf-dev libevent-dev libgssapi-krb5-2 libhamcrest-java libicu72
 	libldap-2.5-0 liblz4-1 libnetty-java libpython3-dev libsqlite3-dev liburing-dev libuv1-dev
-	libxml2 libzstd1 lintian linux-libc-dev make makepkg mandoc mmdebstrap nix-bin
-	node-normalize.css openjdk-17-jdk-headless openssl pacman-package-manager pahole patch
+	libxml2 libzstd1 lintian linux-libc-dev make mandoc mmdebstrap
+	node-normalize.css openjdk-17-jdk-headless openssl pahole patch
 	perl pkg-config python3 python3-aiohttp python3-prometheus-client python3-psycopg2
-	python3-sphinx python3-yaml qemu-system-arm qemu-system-misc qemu-system-x86 reuse rpm
-	rpmlint rsync shellcheck sparse spin systemd trace-cmd util-linux xz-utils)
+	python3-sphinx python3-yaml qemu-system-arm qemu-system-misc qemu-system-x86 reuse
+	rsync shellcheck sparse spin systemd trace-cmd util-linux xz-utils)
 
 # need PACKAGE...: install these packages if they are missing; without root, print the command that
 # does
