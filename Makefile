@@ -29,7 +29,7 @@ kbuild = $(MAKE) -C $(KDIR) M=$(CURDIR)
 
 .PHONY: all modules install modules_install modules_sign clean help check test test-all \
 	from-nothing demo demo-here \
-	fuzz torture bench bench-full coverage mutants kdir lib install-lib tools install-tools \
+	fuzz torture bench bench-full mutants kdir lib install-lib tools install-tools \
 	install-conf install-dkms install-all uninstall modules_uninstall uninstall-lib \
 	uninstall-tools uninstall-conf uninstall-dkms uninstall-all deb docs man html install-man \
 	uninstall-man python
@@ -93,9 +93,6 @@ test-all:
 
 from-nothing:
 	@scripts/tests/from-nothing
-
-coverage:
-	@scripts/coverage
 
 demo:
 	@scripts/demo
@@ -223,7 +220,6 @@ help:
 	@echo '  test-all         the same with more rounds, on more kernels; long torture and native'
 	@echo '                   runs; and the mutants: several hours'
 	@echo '  from-nothing     run demo and test in a clean minimal Debian, and time them'
-	@echo '  coverage         measure the coverage of the tests, as HTML in out/coverage'
 	@echo '  fuzz             fuzz /dev/hwtimer in a guest; SECONDS=600, SEED=, KERNEL=6.12,'
 	@echo '                   6.1, rt or 6.12-debug'
 	@echo '  torture          stress all of the API for modules from all contexts, in guests;'
@@ -246,6 +242,6 @@ help:
 	@echo '  KERNEL_DOC=FILE  what makes man pages [that of the headers of a kernel]'
 	@echo '  W=1, C=1, V=1    more warnings, sparse, the commands: as in the kernel'
 	@echo ''
-	@echo 'check, test, test-all, from-nothing, demo, fuzz, torture, bench, coverage and'
-	@echo 'mutants need no more than Debian 12: they install packages when run by root, or'
-	@echo 'say which are missing, and keep kernels in ~/.cache/hwtimer.'
+	@echo 'check, test, test-all, from-nothing, demo, fuzz, torture, bench and mutants'
+	@echo 'need no more than Debian 12: they install packages when run by root, or say'
+	@echo 'which are missing, and keep kernels in ~/.cache/hwtimer.'

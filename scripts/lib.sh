@@ -335,7 +335,7 @@ suite_update()
 # once to a user who is not root. Some other parts of scripts/test need more: a browser takes 290 MB.
 packages=(abigail-tools bc binutils bison bpftrace coccinelle codespell cpio cppcheck debhelper
 	dh-dkms dh-python dpkg-dev flex furo g++ gcc gcc-12 gcc-multilib gnuplot-nox graphviz
-	junit4 lcov libc6-dev libelf-dev libevent-dev libgssapi-krb5-2 libhamcrest-java libicu72
+	junit4 libc6-dev libelf-dev libevent-dev libgssapi-krb5-2 libhamcrest-java libicu72
 	libldap-2.5-0 liblz4-1 libnetty-java libpython3-dev libsqlite3-dev liburing-dev libuv1-dev
 	libxml2 libzstd1 lintian linux-libc-dev make mandoc mmdebstrap
 	node-normalize.css openjdk-17-jdk-headless openssl pahole patch
