@@ -29,9 +29,9 @@ kbuild = $(MAKE) -C $(KDIR) M=$(CURDIR)
 
 .PHONY: all modules install modules_install modules_sign clean help check test test-all \
 	from-nothing demo demo-here \
-	fuzz torture bench bench-full coverage mutants kdir lib install-lib tools install-tools \
+	fuzz torture bench bench-full mutants kdir lib install-lib tools install-tools \
 	install-conf install-dkms install-all uninstall modules_uninstall uninstall-lib \
-	uninstall-tools uninstall-conf uninstall-dkms uninstall-all deb dist docs man html install-man \
+	uninstall-tools uninstall-conf uninstall-dkms uninstall-all deb docs man html install-man \
 	uninstall-man python
 
 all: modules
@@ -94,9 +94,6 @@ test-all:
 from-nothing:
 	@scripts/tests/from-nothing
 
-coverage:
-	@scripts/coverage
-
 demo:
 	@scripts/demo
 
@@ -144,14 +141,6 @@ uninstall-dkms:
 
 deb:
 	@scripts/package -o out/deb
-
-# The source archive that the files in dist/rpm and dist/arch name, in OUT.
-dist: OUT ?= out
-dist:
-	rsync -rlp --exclude=/.git --filter=':- .gitignore' ./ $(OUT)/hwtimer-$(version)
-	tar -c -z -C $(OUT) --sort=name --owner=0 --group=0 --numeric-owner \
-		-f $(OUT)/hwtimer-$(version).tar.gz hwtimer-$(version)
-	$(RM) -r $(OUT)/hwtimer-$(version)
 
 docs:
 	@scripts/docs
@@ -225,14 +214,12 @@ help:
 	@echo '  install-dkms, uninstall-dkms'
 	@echo '                   install or remove its source in /usr/src, for DKMS'
 	@echo '  deb              build Debian packages of all of this, in out/deb'
-	@echo '  dist             make a source archive, in out; see dist/rpm, dist/arch and dist/nix'
 	@echo '  check            warnings, sparse, checkpatch, coccinelle, cppcheck, kernel-doc,'
 	@echo '                   shellcheck, codespell'
 	@echo '  test             run the tests; T="PART..." runs some of them, scripts/test -l lists them'
 	@echo '  test-all         the same with more rounds, on more kernels; long torture and native'
 	@echo '                   runs; and the mutants: several hours'
 	@echo '  from-nothing     run demo and test in a clean minimal Debian, and time them'
-	@echo '  coverage         measure the coverage of the tests, as HTML in out/coverage'
 	@echo '  fuzz             fuzz /dev/hwtimer in a guest; SECONDS=600, SEED=, KERNEL=6.12,'
 	@echo '                   6.1, rt or 6.12-debug'
 	@echo '  torture          stress all of the API for modules from all contexts, in guests;'
@@ -255,6 +242,6 @@ help:
 	@echo '  KERNEL_DOC=FILE  what makes man pages [that of the headers of a kernel]'
 	@echo '  W=1, C=1, V=1    more warnings, sparse, the commands: as in the kernel'
 	@echo ''
-	@echo 'check, test, test-all, from-nothing, demo, fuzz, torture, bench, coverage and'
-	@echo 'mutants need no more than Debian 12: they install packages when run by root, or'
-	@echo 'say which are missing, and keep kernels in ~/.cache/hwtimer.'
+	@echo 'check, test, test-all, from-nothing, demo, fuzz, torture, bench and mutants'
+	@echo 'need no more than Debian 12: they install packages when run by root, or say'
+	@echo 'which are missing, and keep kernels in ~/.cache/hwtimer.'

@@ -1,15 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""usage: page_browser.py JOBS_WEB JOBS SCREENS DIR
+"""usage: page_browser.py JOBS_WEB JOBS
 
-Test how Chromium shows the pages of jobs_web: by SCREENS (scripts/checks/screens), which leaves its
-screenshots in DIR, and by tests of our own. The database is one of page.py. Prints TAP.
+Test how Chromium shows the pages of jobs_web. The database is one of page.py. Prints TAP.
 """
 import contextlib
 import functools
 import re
-import subprocess
-import sys
 import time
 
 from selenium import webdriver
@@ -38,16 +35,6 @@ def colours(browser, scheme):
 def width(browser, pixels):
     emulate(browser, "setDeviceMetricsOverride", {
         "width": pixels, "height": 900, "deviceScaleFactor": 1, "mobile": pixels < 600})
-
-
-def shows_well(path):
-    def test(_browser, web, _store):
-        name = re.sub(r"\W+", "-", path).strip("-") or "jobs"
-        done = subprocess.run([SCREENS, "-o", f"{DIRECTORY}/{name}", web.url.rstrip("/") + path],
-                              capture_output=True, text=True, timeout=200)
-        assert done.returncode == 0, done.stdout + done.stderr
-    test.__name__ = f"shows_well {path}"
-    return test
 
 
 def fits(browser, web, _):
@@ -143,8 +130,7 @@ def wait(condition):
 
 
 # The long name comes last: only "fits" looks at it.
-TESTS = [*map(shows_well, ("/", "/runs", "/runs?job=tick", "/runs?cause=misfire")),
-                 dark_is_dark, needs_no_script, focus_is_seen, is_a_table, reloads, fits]
+TESTS = [dark_is_dark, needs_no_script, focus_is_seen, is_a_table, reloads, fits]
 
 
 def main():
@@ -163,6 +149,5 @@ def main():
         browser.quit()
 
 
-SCREENS, DIRECTORY = sys.argv[3:]
 STORE = page.Sqlite("db", {name: job for name, job in page.JOBS.items() if name != page.LONG})
 main()
