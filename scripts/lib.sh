@@ -174,9 +174,8 @@ landed()
 	return "$status"
 }
 
-# Kernels for QEMU: Debian's, those for other architectures, and our own, which have checkers or a
-# tracer.
-own_flavours=(kasan kcsan rt-debug irqsoff)
+# Kernels for QEMU: Debian's, those for other architectures, and our own, which have checkers.
+own_flavours=(kasan kcsan rt-debug)
 flavours=(amd64 cloud-amd64 rt-amd64 cloud-arm64 686-pae s390x "${own_flavours[@]}")
 # Debian 12's, and the newest of other suites.
 series_of_debian=(6.1 6.12 backports sid)
@@ -334,7 +333,7 @@ suite_update()
 # All packages that "make test" and "make demo" need on Debian 12, so that need() can name them at
 # once to a user who is not root. Some other parts of scripts/test need more: a browser takes 290 MB.
 packages=(abigail-tools bc binutils bison bpftrace coccinelle codespell cpio cppcheck debhelper
-	dh-dkms dh-python dpkg-dev flex furo g++ gcc gcc-12 gcc-multilib gnuplot-nox graphviz
+	dh-dkms dh-python dpkg-dev flex furo g++ gcc gcc-12 gcc-multilib graphviz
 	junit4 lcov libc6-dev libelf-dev libevent-dev libgssapi-krb5-2 libhamcrest-java libicu72
 	libldap-2.5-0 liblz4-1 libnetty-java libpython3-dev libsqlite3-dev liburing-dev libuv1-dev
 	libxml2 libzstd1 lintian linux-libc-dev make makepkg mandoc mmdebstrap nix-bin
