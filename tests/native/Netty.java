@@ -29,7 +29,6 @@ final class Netty {
 	static Timeout[] timeouts;
 	static int[] order;
 	static int pending, idle, round;
-	static long rest;	// the CPU time of settle() by itself
 	static final long[] delays = new long[DELAYS];
 
 	interface Work {
@@ -110,7 +109,7 @@ final class Netty {
 		for (int i = 0; i < portions.length; i++)
 			portions[i] = portion(work, first + i * PORTION);
 		settle();
-		return new double[] { median(portions), (double) (cpu() - cpu - rest) / ops };
+		return new double[] { median(portions), (double) (cpu() - cpu) / ops };
 	}
 
 	// With few timeouts, one measurement would be too short, and the total is below the noise.
@@ -131,22 +130,15 @@ final class Netty {
 
 	static void oneRound() throws Exception {
 		Figures arm = new Figures(), cancel = new Figures(), touch = new Figures();
-		long[] rests = new long[PARTS];
 
 		timer = new HashedWheelTimer(TICK_MS, TimeUnit.MILLISECONDS);
 		arm(0, pending);
 		settle();
-		for (int i = 0; i < PARTS; i++) {
-			long cpu = cpu();
-
-			settle();
-			rests[i] = cpu() - cpu;
-		}
-		rest = Arrays.stream(rests).min().getAsLong();
 		double[] both = measure(OPS, 0, Netty::armCancel);
 
 		report("arm_cancel", "netty_caller", both[0]);
 		report("arm_cancel", "netty_total", both[1]);
+		report("arm_cancel_caller", "netty_caller", both[0]);
 		for (int i = 0; i < PARTS; i++) {
 			arm.add(i, measure(idle, pending, Netty::arm));
 			cancel.add(i, measure(idle, pending, Netty::cancel));

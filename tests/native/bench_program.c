@@ -298,17 +298,20 @@ static void measure_bytes(const struct subject *s)
 
 static void begin(void)
 {
-	if (ids)
-		return;
-	ids = large_pages((pending + idle) * sizeof(*ids));
-	measure_bytes(&subjects[0]);
-	measure_bytes(&subjects[1]);
+	if (!ids)
+		ids = large_pages((pending + idle) * sizeof(*ids));
 }
 
 void program(unsigned int round)
 {
 	unsigned int i;
 
+	/* With few, a page of memory is too much. */
+	if (!ids && pending >= IDLE) {
+		begin();
+		measure_bytes(&subjects[0]);
+		measure_bytes(&subjects[1]);
+	}
 	begin();
 	for (i = 0; i < SUBJECTS; i++)
 		round_of(&subjects[turn_of(i, SUBJECTS, round)], round);
