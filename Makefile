@@ -29,7 +29,7 @@ kbuild = $(MAKE) -C $(KDIR) M=$(CURDIR)
 
 .PHONY: all modules install modules_install modules_sign clean help check test test-all \
 	from-nothing demo demo-here \
-	fuzz torture bench bench-full mutants kdir lib install-lib tools install-tools \
+	fuzz torture bench mutants kdir lib install-lib tools install-tools \
 	install-conf install-dkms install-all uninstall modules_uninstall uninstall-lib \
 	uninstall-tools uninstall-conf uninstall-dkms uninstall-all deb docs man html install-man \
 	uninstall-man python
@@ -178,10 +178,7 @@ torture:
 	@scripts/torture -m $(or $(MINUTES),10) $(if $(SEED),-s $(SEED)) $(KERNEL)
 
 bench:
-	@scripts/bench -o $(or $(OUT),out/bench) $(if $(ROUNDS),-r $(ROUNDS))
-
-bench-full:
-	@scripts/bench -f -o $(or $(OUT),out/bench) $(if $(ROUNDS),-r $(ROUNDS))
+	@scripts/bench $(if $(ROUNDS),-r $(ROUNDS)) $(GROUND)
 
 mutants:
 	@scripts/mutants $(M)
@@ -224,9 +221,8 @@ help:
 	@echo '                   6.1, rt or 6.12-debug'
 	@echo '  torture          stress all of the API for modules from all contexts, in guests;'
 	@echo '                   MINUTES=10, SEED=, KERNEL="6.12 6.1 backports rt kasan kcsan rt-debug"'
-	@echo '  bench            compare it with timer_list, hrtimer and delayed_work, in guests:'
-	@echo '                   tables, CSV and plots in out/bench; OUT=DIR, ROUNDS=5'
-	@echo '  bench-full       the same with up to 10 million timeouts, and more rounds'
+	@echo '  bench            compare it with timer_list, libevent, timerfd and a wheel in the'
+	@echo '                   program: GROUND="native icount mix netty", ROUNDS=5'
 	@echo '  mutants          break the module in over 150 ways; tests have to catch each;'
 	@echo '                   M="NAME..." only those'
 	@echo '  demo             watch a stock kernel close idle connections, in a guest'

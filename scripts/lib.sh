@@ -174,9 +174,8 @@ landed()
 	return "$status"
 }
 
-# Kernels for QEMU: Debian's, those for other architectures, and our own, which have checkers or a
-# tracer.
-own_flavours=(kasan kcsan rt-debug irqsoff)
+# Kernels for QEMU: Debian's, those for other architectures, and our own, which have checkers.
+own_flavours=(kasan kcsan rt-debug)
 flavours=(amd64 cloud-amd64 rt-amd64 cloud-arm64 686-pae s390x "${own_flavours[@]}")
 # Debian 12's, and the newest of other suites.
 series_of_debian=(6.1 6.12 backports sid)

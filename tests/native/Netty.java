@@ -11,46 +11,37 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.Random;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.CyclicBarrier;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The part of the native benchmark that measures Netty's HashedWheelTimer, see bench_netty.c.
+ * The part of the native benchmark that measures Netty's HashedWheelTimer, see bench_program.c.
  *
- *	java Netty PENDING
- *
- * Reads the numbers of rounds from standard input. For each it measures a round, and prints rows of
- * CSV, none for round 0, and an empty line. Before that, two rounds warm up.
+ * Reads from standard input how many timeouts are to be pending, then the numbers of rounds. For each
+ * it measures a round, and prints lines of figures, none for round 0, and an empty line. Before that,
+ * two rounds warm up.
  */
 final class Netty {
 	static final TimerTask NOTHING = timeout -> { };
 	static final int TICK_MS = 10, IDLE = 100_000, OPS = 1_000_000, PORTION = 1000,
 		DELAYS = 256, PARTS = 3;
 
-	// They live as long as the program: the CPU time of a thread that has ended would be lost.
-	static final ExecutorService others = Executors.newFixedThreadPool(3);
-
 	static HashedWheelTimer timer;
 	static Timeout[] timeouts;
 	static int[] order;
 	static int pending, idle, round;
-	static long rest;	// the CPU time of settle() by itself
 	static final long[] delays = new long[DELAYS];
 
 	interface Work {
 		void run(int first, int end);
 	}
 
-	static void report(String operation, int threads, double ns) {
+	static void report(String operation, String subject, double ns) {
 		if (round != 0)
-			System.out.printf("native,6.12,%d,netty,%s,%d,%d,%.3f,ns%n", threads, operation, pending,
-					round, ns);
+			System.out.printf("%s,%d %s %.3f%n", operation, pending, subject, ns);
 	}
 
 	// The CPU time of all threads. The kernel updates that of a thread when it sleeps. All have
-	// begun to sleep just before, in settle() or when they had no work left.
+	// begun to sleep just before, in settle().
 	static long cpu() throws IOException {
 		long ns = 0;
 
@@ -107,98 +98,55 @@ final class Netty {
 	}
 
 	/*
-	 * Each thread does its share of the idle timeouts, or of the pending ones if first is 0.
-	 * Returns ns per operation: the caller's part, and "+worker". The caller's part is the time
-	 * from the first operation of any thread to the last, divided by all operations; with one
-	 * thread that of the median portion, which no garbage collection or other program disturbs.
-	 * "+worker" is the CPU time of the whole program: the callers, the timer's worker, and the
-	 * garbage collector.
+	 * Returns ns per operation: of the caller, the median portion, which no garbage collection or
+	 * other program disturbs; and the CPU time of the whole program, with the timer's worker and
+	 * the garbage collector.
 	 */
-	static double[] measure(int threads, int ops, int first, Work work) throws Exception {
+	static double[] measure(int ops, int first, Work work) throws Exception {
+		double[] portions = new double[ops / PORTION];
 		long cpu = cpu();
-		long[] began = new long[threads], ended = new long[threads];
-		CyclicBarrier barrier = new CyclicBarrier(threads);
-		CountDownLatch working = new CountDownLatch(threads);
-		double[] portions = new double[threads > 1 ? 0 : ops / PORTION];
-		int each = ops / threads;
 
-		for (int i = threads - 1; i >= 0; i--) {
-			int n = i;
-			Runnable share = () -> {
-				try {
-					barrier.await();
-					began[n] = System.nanoTime();
-					if (threads > 1)
-						work.run(first + n * each, first + (n + 1) * each);
-					for (int k = 0; k < portions.length; k++)
-						portions[k] = portion(work, first + k * PORTION);
-					ended[n] = System.nanoTime();
-					working.countDown();
-				} catch (Exception e) {
-					throw new AssertionError(e);
-				}
-			};
-
-			if (n == 0)
-				share.run();
-			else
-				others.execute(share);
-		}
-		working.await();
+		for (int i = 0; i < portions.length; i++)
+			portions[i] = portion(work, first + i * PORTION);
 		settle();
-		cpu = cpu() - cpu - rest;
-		long ns = Arrays.stream(ended).max().getAsLong() - Arrays.stream(began).min().getAsLong();
-		return new double[] { threads > 1 ? (double) ns / ops : median(portions), (double) cpu / ops };
+		return new double[] { median(portions), (double) (cpu() - cpu) / ops };
 	}
 
-	// With few timeouts, one measurement would be too short.
+	// With few timeouts, one measurement would be too short, and the total is below the noise.
 	static final class Figures {
-		final double[] own = new double[PARTS], all = new double[PARTS];
-
-		void report(String operation, int threads, boolean total) {
-			Netty.report(operation, threads, median(own));
-			// With few timeouts, the total is below the noise.
-			if (total)
-				Netty.report(operation + "+worker", threads, median(all));
-		}
+		final double[] caller = new double[PARTS], total = new double[PARTS];
 
 		void add(int part, double[] figure) {
-			own[part] = figure[0];
-			all[part] = figure[1];
+			caller[part] = figure[0];
+			total[part] = figure[1];
+		}
+
+		void report(String operation) {
+			Netty.report(operation, "netty_caller", median(caller));
+			if (idle == IDLE)
+				Netty.report(operation, "netty_total", median(total));
 		}
 	}
 
 	static void oneRound() throws Exception {
-		long[] rests = new long[PARTS];
+		Figures arm = new Figures(), cancel = new Figures(), touch = new Figures();
 
 		timer = new HashedWheelTimer(TICK_MS, TimeUnit.MILLISECONDS);
 		arm(0, pending);
 		settle();
+		double[] both = measure(OPS, 0, Netty::armCancel);
+
+		report("arm_cancel", "netty_caller", both[0]);
+		report("arm_cancel", "netty_total", both[1]);
+		report("arm_cancel_caller", "netty_caller", both[0]);
 		for (int i = 0; i < PARTS; i++) {
-			long cpu = cpu();
-
-			settle();
-			rests[i] = cpu() - cpu;
+			arm.add(i, measure(idle, pending, Netty::arm));
+			cancel.add(i, measure(idle, pending, Netty::cancel));
+			touch.add(i, measure(idle, 0, Netty::rearm));
 		}
-		rest = Arrays.stream(rests).min().getAsLong();
-		for (int threads = 1; threads <= 4; threads *= 2) {
-			Figures arm = new Figures(), cancel = new Figures(), touch = new Figures();
-			double[] both = measure(threads, OPS, 0, Netty::armCancel);
-
-			report("arm_cancel", threads, both[0]);
-			report("arm_cancel+worker", threads, both[1]);
-			// With so few timeouts, the threads would not run at the same time.
-			if (idle < IDLE && threads > 1)
-				continue;
-			for (int i = 0; i < PARTS; i++) {
-				arm.add(i, measure(threads, idle, pending, Netty::arm));
-				cancel.add(i, measure(threads, idle, pending, Netty::cancel));
-				touch.add(i, measure(threads, idle, 0, Netty::rearm));
-			}
-			arm.report("arm", threads, idle == IDLE);
-			cancel.report("cancel", threads, idle == IDLE);
-			touch.report("touch_later", threads, idle == IDLE);
-		}
+		arm.report("arm");
+		cancel.report("cancel");
+		touch.report("touch_later");
 		timer.stop();
 		Arrays.fill(timeouts, null);
 	}
@@ -214,7 +162,7 @@ final class Netty {
 
 	public static void main(String[] args) {
 		try {
-			serve(Integer.parseInt(args[0]));
+			serve();
 			System.exit(0);
 		} catch (Exception e) {
 			e.printStackTrace();
@@ -222,11 +170,11 @@ final class Netty {
 		}
 	}
 
-	static void serve(int n) throws Exception {
+	static void serve() throws Exception {
 		BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
 		Random random = new Random(1);
 
-		pending = n;
+		pending = Integer.parseInt(in.readLine());
 		idle = Math.min(pending, IDLE);
 		timeouts = new Timeout[pending + idle];
 		order = new int[pending + idle];
@@ -235,8 +183,6 @@ final class Netty {
 		Arrays.setAll(order, i -> i);
 		shuffle(random, 0, pending);
 		shuffle(random, pending, pending + idle);
-		for (int i = 0; i < 3; i++)
-			others.submit(() -> { });
 		oneRound();
 		oneRound();
 		for (String line = in.readLine(); line != null; line = in.readLine()) {

@@ -6,14 +6,14 @@
  *
  *	bench CASE PENDING ROUNDS
  *
- * prints a line for each figure:
+ * prints a line for each figure, in ns:
  *
- *	native,kernel,threads,subject,operation,pending,round,value,unit
+ *	operation,pending subject value
  *
  * Each round measures all subjects, every other round in reverse order. Round 0 warms up the caches
- * and is not printed; a million timeouts do not fit into them anyway. The operations are those of
- * tests/bench, see docs/performance: timeouts are embedded in structures of 256 bytes, and are used
- * in a random order, the same for all subjects. There are POSSIBLE possible CPUs.
+ * and is not printed; a million timeouts do not fit into them anyway. docs/performance describes
+ * the operations: timeouts are embedded in structures of 256 bytes, and are used in a random order,
+ * the same for all subjects. There are POSSIBLE possible CPUs.
  *
  * About as expensive as in the kernel are atomic operations and spinlocks; preempt_disable(), which
  * counts in a variable of the thread; per-CPU data, which take one more load here; and the clock,
@@ -25,7 +25,7 @@
  *			in WHEEL_DEPTH requests, so hwtimer gains the cost of a wake-up divided by
  *			WHEEL_DEPTH.
  *	the worker	Where this program calls it, there is no wake-up and no context switch.
- *			hwtimer gains. "conns" and "mix" print the number of wake-ups.
+ *			hwtimer gains.
  *	softirq		It is a function call. timer_list gains when timers expire.
  *	mitigations	Neither side calls functions through retpolines.
  */
@@ -40,8 +40,6 @@
 #define SPREAD_MS	40000
 /* The number of CPUs. Each thread is one, including those that the shims create. */
 #define POSSIBLE	16
-/* Writing to so much memory evicts everything else from the caches of most machines. */
-#define FLUSH		(64UL << 20)
 
 struct options options = { .seed = 1 };
 
@@ -62,18 +60,36 @@ u64 clock_ns(clockid_t clock)
 	return ts.tv_sec * SEC + ts.tv_nsec;
 }
 
-/* The machine's clock, which goes on while the clock of the wheels stands still. */
-u64 now_ns(void)
+/* The CPU time of this thread: what others do on the same core does not count. */
+u64 cpu_ns(void)
 {
-	return clock_ns(CLOCK_MONOTONIC);
+	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-void result(const char *subject, const char *op, unsigned int threads, unsigned int round,
-	    double value, const char *unit)
+static u64 no_time = U64_MAX;	/* what since() would return if nothing was done */
+
+u64 since(u64 start)
+{
+	u64 ns = cpu_ns() - start;
+
+	return ns - min(ns, no_time);
+}
+
+static void find_no_time(void)
+{
+	unsigned int i;
+	u64 start;
+
+	for (i = 0; i < PORTION; i++) {
+		start = cpu_ns();
+		no_time = min(no_time, cpu_ns() - start);
+	}
+}
+
+void result(const char *subject, const char *op, unsigned int round, double value)
 {
 	if (round)
-		printf("native,6.12,%u,%s,%s,%lu,%u,%.3f,%s\n", threads, subject, op, pending,
-		       round, value, unit);
+		printf("%s,%lu %s %.3f\n", op, pending, subject, value);
 }
 
 /* If there are more threads than cores, threads share a core. */
@@ -122,17 +138,6 @@ void *large_pages(size_t size)
 	return memset(p, 0, size);
 }
 
-void flush_caches(void)
-{
-	static char *p;
-	unsigned long i;
-
-	if (!p)
-		p = large_pages(FLUSH);
-	for (i = 0; i < FLUSH; i += 64)
-		WRITE_ONCE(p[i], p[i] + 1);
-}
-
 void sample(struct samples *s, u64 ns, unsigned long n)
 {
 	if (s->n < SAMPLES)
@@ -159,13 +164,6 @@ unsigned int turn_of(unsigned int i, unsigned int n, unsigned int round)
 	return round % 2 ? n - 1 - i : i;
 }
 
-/* libhwtimer, and other timers that programs use */
-static void goals(unsigned int round)
-{
-	ring(round);
-	shared(round);
-}
-
 static const struct {
 	const char	*name;
 	void		(*round)(unsigned int round);
@@ -173,16 +171,9 @@ static const struct {
 	{ "steady", steady },
 	{ "life", life },
 	{ "producers", producers },
-	{ "ring", ring },
-	{ "shared", shared },
-	{ "goals", goals },
 	{ "conns", connections },
-	{ "mix", mix },
-	{ "cross", cross },
-	{ "late", lateness },
-	{ "rate", saturation },
-	{ "cpus", many_cpus },
-	{ "memory", wheel_memory },
+	{ "program", program },
+	{ "netty", netty },
 };
 
 static void prepare(bool in_order)
@@ -244,13 +235,13 @@ int main(int argc, char **argv)
 	rounds = parse(argv[3], 99);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	find_cores();
+	find_no_time();
 	nr_cpu_ids = POSSIBLE;
 	native_shared_driver = HWTIMER_DRIVER_HRTIMER;
 	native_begin();
 	timer_list_begin();
 	prepare(fn == producers);
 	pin(0);
-	result("machine", "cores", cores, 1, cores, "");
 	for (round = pending > IDLE; round <= rounds; round++)
 		fn(round);
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: what the files of the native benchmark share. bench_ring.c, which is a program's side,
- * includes it without native.h.
+ * hwtimer: what the files of the native benchmark share. bench_program.c, which is a program's
+ * side, includes it without native.h.
  */
 #ifndef NATIVE_BENCH_H
 #define NATIVE_BENCH_H
@@ -27,31 +27,23 @@ extern unsigned long pending, idle;
 extern __u32 *order;		/* in which conns are used */
 extern __u64 delays_ns[DELAYS];
 
-__u64 now_ns(void);
+__u64 cpu_ns(void);
+__u64 since(__u64 start);
 void sample(struct samples *s, __u64 ns, unsigned long n);
 double median(struct samples *s);
-void result(const char *subject, const char *op, unsigned int threads, unsigned int round,
-	    double value, const char *unit);
+void result(const char *subject, const char *op, unsigned int round, double value);
 unsigned int turn_of(unsigned int i, unsigned int n, unsigned int round);
 void *large_pages(size_t size);
-__u64 settle_shared(void);
-void pin(unsigned int thread);
+void settle_shared(void);
 void unpin(void);
-void netty(unsigned int round);
 
 /* cases */
 void steady(unsigned int round);
-void ring(unsigned int round);
-void shared(unsigned int round);
 void life(unsigned int round);
 void producers(unsigned int round);
 void connections(unsigned int round);
-void mix(unsigned int round);
-void cross(unsigned int round);
-void lateness(unsigned int round);
-void saturation(unsigned int round);
-void many_cpus(unsigned int round);
-void wheel_memory(unsigned int round);
+void program(unsigned int round);
+void netty(unsigned int round);
 
 #ifdef NATIVE_H
 #include "hwtimer.h"
@@ -65,7 +57,7 @@ void wheel_memory(unsigned int round);
 /**
  * struct conn - an object with a timeout; all subjects use the same memory
  * @timer: the timeout
- * @deadline: for TOUCH_LAZY, in jiffies or ns
+ * @deadline: for those that only store it, in jiffies or ns
  */
 struct conn {
 	union {
@@ -87,7 +79,6 @@ enum op {
 	ARM_CANCEL,	/* arm each, and cancel it at once */
 	TOUCH_LATER,	/* by seconds: timer_list uses another bucket */
 	TOUCH_NEAR,	/* by ms: timer_list mostly uses the same bucket */
-	TOUCH_LAZY,	/* as TOUCH_LATER, but only store the deadline, as TCP does */
 	OPS
 };
 
@@ -106,12 +97,12 @@ struct range {
 
 /**
  * struct subject - what is measured
- * @name: as in tests/bench
+ * @name: its name in the results
  * @begin: prepare
  * @init: prepare a conn
  * @run: operate
- * @settle: let the worker do all it can; returns the ns that this took. NULL: there is no worker
- * @expire: let everything that is due expire; returns the ns that this took
+ * @settle: let the worker do all it can. NULL: there is no worker
+ * @expire: let everything that is due expire
  * @end: undo @begin
  */
 struct subject {
@@ -119,8 +110,8 @@ struct subject {
 	void		(*begin)(void);
 	void		(*init)(struct conn *c);
 	void		(*run)(enum op op, const struct range *r);
-	u64		(*settle)(void);
-	u64		(*expire)(void);
+	void		(*settle)(void);
+	void		(*expire)(void);
 	void		(*end)(void);
 };
 
@@ -128,17 +119,15 @@ extern struct conn *conns;
 extern unsigned long delays_jiffies[DELAYS], fired;
 extern unsigned int cores;
 extern struct hwtimer_wheel *wheel;
-extern const struct subject hwtimer, hwtimer_at, hwtimer_remote, timer_list;
+extern const struct subject hwtimer, hwtimer_at, timer_list;
 
 u64 clock_ns(clockid_t clock);
-void flush_caches(void);
+void pin(unsigned int thread);
 struct hwtimer_wheel *make_wheel(enum hwtimer_driver driver);
 u64 run_worker(struct hwtimer_wheel *w);
-void begin_on_other_core(u64 (*fn)(void));
-u64 end_on_other_core(void);
 void init_conns(const struct subject *s, unsigned long n);
 void check_fired(const struct subject *s, unsigned long n);
-void arm_all(const struct subject *s, enum op op, struct range *r, u64 *arm, u64 *file);
+void arm_all(const struct subject *s, enum op op, struct range *r);
 #endif /* NATIVE_H */
 
 #endif /* NATIVE_BENCH_H */

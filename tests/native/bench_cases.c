@@ -7,12 +7,12 @@
 #include "bench.h"
 
 static const char *const op_names[] = {
-	"arm", "arm_at", "cancel", "arm_cancel", "touch_later", "touch_near", "touch_later",
+	"arm", "arm_at", "cancel", "arm_cancel", "touch_later", "touch_near",
 };
 
-/* For each operation, the time of the caller, of the worker, and of both together. */
+/* For each operation, the time of the caller, and with that of the worker. */
 struct figures {
-	struct samples	op[OPS], worker[OPS], both[OPS];
+	struct samples	caller[OPS], all[OPS];
 };
 
 static void measure(const struct subject *s, enum op op, unsigned long first, unsigned long n,
@@ -20,33 +20,28 @@ static void measure(const struct subject *s, enum op op, unsigned long first, un
 {
 	struct range r = { .shift = { shift_ms * MSEC, shift_ms } };
 	unsigned long end = first + min(n, IDLE);
-	u64 start, ns, worker;
+	u64 start;
 
 	for (r.first = first; r.first < end; r.first += r.n) {
 		r.n = min(end - r.first, PORTION);
-		start = now_ns();
+		start = cpu_ns();
 		s->run(op, &r);
-		ns = now_ns() - start;
 		if (f)
-			sample(&f->op[op], ns, r.n);
-		if (!s->settle)
-			continue;
-		worker = s->settle();
-		if (!f)
-			continue;
-		sample(&f->worker[op], worker, r.n);
-		sample(&f->both[op], ns + worker, r.n);
+			sample(&f->caller[op], since(start), r.n);
+		if (s->settle)
+			s->settle();
+		if (f)
+			sample(&f->all[op], since(start), r.n);
 	}
 }
 
 static void steady_turn(const struct subject *s, struct figures *f)
 {
 	struct range all = { };
-	u64 ns;
 
 	s->begin();
 	init_conns(s, pending + idle);
-	arm_all(s, ARM, &all, &ns, &ns);
+	arm_all(s, ARM, &all);
 	/* The first of two passes warms up the caches, and is not recorded. */
 	measure(s, ARM_CANCEL, pending, idle, 0, NULL);
 	measure(s, ARM_CANCEL, pending, idle, 0, f);
@@ -54,160 +49,87 @@ static void steady_turn(const struct subject *s, struct figures *f)
 	measure(s, CANCEL, pending, idle, 0, f);
 	measure(s, TOUCH_NEAR, 0, pending, 10, f);
 	measure(s, TOUCH_LATER, 0, pending, 4000, f);
-	if (s == &timer_list || s == &hwtimer_at)
-		measure(s, TOUCH_LAZY, 0, pending, 8000, f);
 	check_fired(s, 0);
 	s->end();
-}
-
-static void clock_turn(unsigned int round)
-{
-	static struct samples s;
-	unsigned int i, j;
-	u64 start;
-
-	for (s.n = j = 0; j < 100; j++) {
-		start = now_ns();
-		for (i = 0; i < PORTION; i++)
-			ktime_get_ns();
-		sample(&s, now_ns() - start, PORTION);
-	}
-	result("clock", "ktime_get_ns", 1, round, median(&s), "ns");
 }
 
 /* Single operations while many timeouts are pending, and none expires. */
 void steady(unsigned int round)
 {
-	static const struct subject *const all[] = {
-		&hwtimer_at, &timer_list, &hwtimer, &hwtimer_remote,
-	};
+	static const struct subject *const all[] = { &hwtimer_at, &timer_list, &hwtimer };
 	static struct figures figures[ARRAY_SIZE(all)];
-	unsigned int n = ARRAY_SIZE(all) - (cores < 2), turns = max(IDLE / pending / 5, 1UL);
+	unsigned int n = ARRAY_SIZE(all), turns = max(IDLE / pending / 5, 1UL);
 	unsigned int i, j;
-	const char *subject;
 	struct figures *f;
-	char name[32];
 
-	clock_turn(round);
 	memset(figures, 0, sizeof(figures));
 	for (j = 0; j < turns; j++)
 		for (i = 0; i < n; i++)
 			steady_turn(all[turn_of(i, n, round + j)],
 				    &figures[turn_of(i, n, round + j)]);
-	for (i = 0; i < n; i++)
-		for (j = 0; j < OPS; j++) {
+	for (j = 0; j < OPS; j++)
+		for (i = 0; i < n; i++) {
 			f = &figures[i];
-			if (!f->op[j].n)
-				continue;
-			subject = all[i]->name;
-			if (j == TOUCH_LAZY)
-				subject = all[i] == &timer_list ? "timer_list_lazy" :
-								  "hwtimer_lazy";
-			result(subject, op_names[j], 1, round, median(&f->op[j]), "ns");
-			if (!f->worker[j].n || (j != ARM && j != ARM_CANCEL))
-				continue;
-			snprintf(name, sizeof(name), "%s+worker", op_names[j]);
-			result(all[i]->name, name, 1, round, median(&f->both[j]), "ns");
-			snprintf(name, sizeof(name), "worker_%s", op_names[j]);
-			result(all[i]->name, name, 1, round, median(&f->worker[j]), "ns");
+			if (f->all[j].n)
+				result(all[i]->name, op_names[j], round, median(&f->all[j]));
+			if (j == ARM_CANCEL)
+				result(all[i]->name, "arm_cancel_caller", round,
+				       median(&f->caller[j]));
 		}
 }
 
-struct life {
-	struct samples	arm, file, expire, all;
-};
-
 /* The clock stands still while all timeouts are armed, then moves beyond their deadline. */
-static void life_turn(const struct subject *s, bool cold, struct life *life)
+static void life_turn(const struct subject *s, struct samples *all)
 {
 	/* In the lowest level of hwtimer's wheel. timer_list may add an eighth of the delay. */
-	u64 arm, file, expire, ms = pending > IDLE ? 2000 : 400;
+	u64 ns, ms = 400;
 	struct range r = { };
 
-	native_frozen = now_ns();
+	native_frozen = ktime_get_ns();
 	s->begin();
 	init_conns(s, pending);
 	r.deadline.ns = ktime_get_ns() + ms * MSEC;
 	r.deadline.jiffies = jiffies_64 + ms;
-	if (cold)
-		flush_caches();
-	arm_all(s, ARM_AT, &r, &arm, &file);
-	if (cold)
-		flush_caches();
+	ns = cpu_ns();
+	arm_all(s, ARM_AT, &r);
 	jiffies_64 = r.deadline.jiffies + ms / 4 + 2;
 	native_frozen = r.deadline.ns + 2 * MSEC;
-	expire = s->expire();
+	s->expire();
+	sample(all, cpu_ns() - ns, pending);
 	check_fired(s, pending);
-	sample(&life->arm, arm, pending);
-	sample(&life->file, file, pending);
-	sample(&life->expire, expire, pending);
-	sample(&life->all, arm + file + expire, pending);
 	s->end();
 	native_frozen = 0;
 }
 
 /* From arming to the callback, all due in the same tick. */
-static void lives(unsigned int round, bool cold)
+void life(unsigned int round)
 {
 	static const struct subject *const all[] = { &hwtimer_at, &timer_list };
-	struct life life[ARRAY_SIZE(all)] = { };
-	unsigned int turns = max(IDLE / pending / (cold ? 20 : 5), 1UL), i, j, k;
-	char name[32];
+	static struct samples samples[ARRAY_SIZE(all)];
+	unsigned int turns = max(IDLE / pending / 5, 1UL), i, j, k;
 
+	memset(samples, 0, sizeof(samples));
 	for (j = 0; j < turns; j++)
 		for (i = 0; i < ARRAY_SIZE(all); i++) {
 			k = turn_of(i, ARRAY_SIZE(all), round + j);
-			life_turn(all[k], cold, &life[k]);
+			life_turn(all[k], &samples[k]);
 		}
-	for (i = 0; i < ARRAY_SIZE(all); i++) {
-		struct { const char *name; struct samples *s; } parts[] = {
-			{ "_arm", &life[i].arm }, { "_file", &life[i].file },
-			{ "_expire", &life[i].expire }, { "", &life[i].all },
-		};
-
-		for (j = 0; j < ARRAY_SIZE(parts); j++) {
-			snprintf(name, sizeof(name), "life%s%s", cold ? "_cold" : "",
-				 parts[j].name);
-			result(all[i]->name, name, 1, round, median(parts[j].s), "ns");
-		}
-	}
+	for (i = 0; i < ARRAY_SIZE(all); i++)
+		result(all[i]->name, "life", round, median(&samples[i]));
 }
 
-void life(unsigned int round)
-{
-	lives(round, false);
-	/* More do not fit into the caches, so they are always cold. */
-	if (pending <= IDLE)
-		lives(round, true);
-}
+/*
+ * Several threads arm and cancel conns of their own at the same time, on one wheel, whose worker is
+ * a thread: the CPU time of all.
+ */
 
-/* Several threads arm and cancel conns of their own at the same time. Workers are threads. */
-
-enum way { ONE_WHEEL, OWN_WHEELS, TIMER_LIST };
-
-static struct hwtimer_wheel *wheels[THREADS];
 static unsigned int nr_threads;
-static enum way way;
+static bool use_list;
 static atomic_t unready;
 
 static void not_fired(struct hwtimer_timeout *t)
 {
 	fired++;
-}
-
-static u64 produce(unsigned int self)
-{
-	struct range r = { .first = self * idle, .n = idle };
-	unsigned int i, passes = max(2 * IDLE / idle, 1UL);
-	u64 start = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-
-	for (i = 0; i < passes; i++) {
-		if (way == TIMER_LIST)
-			timer_list.run(ARM_CANCEL, &r);
-		else
-			hwtimer_at.run(ARM_CANCEL, &r);
-	}
-	return clock_ns(CLOCK_THREAD_CPUTIME_ID) - start;
 }
 
 struct producer {
@@ -218,58 +140,51 @@ struct producer {
 
 static void *producer(void *arg)
 {
+	const struct subject *s = use_list ? &timer_list : &hwtimer_at;
 	struct producer *p = arg;
+	struct range r = { .first = p->self * idle, .n = idle };
 	unsigned long i;
 	struct conn *c;
 
 	native_enter();
 	pin(p->self);
-	for (i = p->self * idle; i < (p->self + 1) * idle; i++) {
+	for (i = r.first; i < r.first + r.n; i++) {
 		c = &conns[order[i]];
 		memset(&c->timer, 0, sizeof(c->timer));
-		if (way == TIMER_LIST)
-			timer_list.init(c);
+		if (use_list)
+			s->init(c);
 		else
-			hwtimer_init(&c->timer.hwtimer, wheels[p->self], not_fired);
+			hwtimer_init(&c->timer.hwtimer, wheel, not_fired);
 	}
 	atomic_dec(&unready);
 	while (atomic_read(&unready) > 0)
 		cpu_relax();
-	p->ns = produce(p->self);
+	p->ns = cpu_ns();
+	s->run(ARM_CANCEL, &r);
+	s->run(ARM_CANCEL, &r);
+	p->ns = cpu_ns() - p->ns;
 	native_leave();
 	return NULL;
 }
 
-static u64 workers_ns(unsigned int n)
+static u64 worker_ns(void)
 {
 	clockid_t clock;
-	u64 sum = 0;
 
-	while (n--) {
-		pthread_getcpuclockid(to_driven(wheels[n])->task->thread, &clock);
-		sum += clock_ns(clock);
-	}
-	return sum;
+	pthread_getcpuclockid(to_driven(wheel)->task->thread, &clock);
+	return clock_ns(clock);
 }
 
-static void producers_turn(struct samples *all, struct samples *worker)
+static void producers_turn(struct samples *all)
 {
-	unsigned int i, n = way == TIMER_LIST ? 0 : way == OWN_WHEELS ? nr_threads : 1;
-	unsigned long ops = nr_threads * idle * max(2 * IDLE / idle, 1UL);
 	struct producer p[THREADS];
-	u64 ns = 0, before;
+	unsigned int i;
+	u64 ns;
 
-	for (i = 0; i < nr_threads; i++) {
-		/* A worker inherits the CPUs of the thread that creates it. */
-		if (way == OWN_WHEELS)
-			pin(i);
-		else
-			unpin();
-		wheels[i] = i < n ? make_wheel(HWTIMER_DRIVER_KTHREAD) : wheels[0];
-	}
-	wheel = wheels[0];
+	/* Its thread may use any core, like this one. */
 	unpin();
-	before = workers_ns(n);
+	wheel = make_wheel(HWTIMER_DRIVER_KTHREAD);
+	ns = -worker_ns();
 	atomic_set(&unready, nr_threads);
 	for (i = 0; i < nr_threads; i++) {
 		p[i].self = i;
@@ -279,36 +194,237 @@ static void producers_turn(struct samples *all, struct samples *worker)
 		pthread_join(p[i].thread, NULL);
 		ns += p[i].ns;
 	}
-	for (i = 0; i < n; i++)
-		hwtimer_wheel_barrier(wheels[i]);
-	before = workers_ns(n) - before;
-	for (i = 0; i < n; i++) {
-		hwtimer_wheel_stop(wheels[i], NULL);
-		hwtimer_wheel_destroy(wheels[i]);
-	}
-	sample(all, ns + before, ops);
-	sample(worker, before, ops);
+	hwtimer_wheel_barrier(wheel);
+	ns += worker_ns();
+	hwtimer_wheel_stop(wheel, NULL);
+	hwtimer_wheel_destroy(wheel);
+	sample(all, ns, 2 * nr_threads * idle);
 }
 
 void producers(unsigned int round)
 {
-	static const char *const names[] = { "hwtimer_at", "hwtimer_own", "timer_list" };
-	struct samples all[3], worker[3];
+	static struct samples all[2];
 	unsigned int i, j;
+	char name[32];
 
 	for (nr_threads = 1; nr_threads <= THREADS; nr_threads *= 2) {
 		memset(all, 0, sizeof(all));
-		memset(worker, 0, sizeof(worker));
 		for (j = 0; j < 3; j++)
-			for (i = 0; i < 3; i++) {
-				way = turn_of(i, 3, round + j);
-				producers_turn(&all[way], &worker[way]);
+			for (i = 0; i < 2; i++) {
+				use_list = turn_of(i, 2, round + j);
+				producers_turn(&all[use_list]);
 			}
-		for (i = 0; i < 3; i++) {
-			result(names[i], "producers", nr_threads, round, median(&all[i]), "ns");
-			if (i < TIMER_LIST)
-				result(names[i], "producers_worker", nr_threads, round,
-				       median(&worker[i]), "ns");
+		snprintf(name, sizeof(name), "producers_%u", nr_threads);
+		result("hwtimer_at", name, round, median(&all[0]));
+		result("timer_list", name, round, median(&all[1]));
+	}
+}
+
+/* How a load uses a subject. */
+struct way {
+	const struct subject *subject;
+	void		(*init)(struct conn *c);
+	void		(*arm)(struct conn *c, unsigned long ms);	/* from now on */
+	void		(*touch)(struct conn *c, unsigned long ms);
+};
+
+static const struct way *way;
+static void take_place(struct conn *c);
+static u64 until;
+
+static void hw_fired(struct hwtimer_timeout *t)
+{
+	fired++;
+	take_place(container_of(t, struct conn, timer.hwtimer));
+}
+
+static void hw_init(struct conn *c)
+{
+	hwtimer_init(&c->timer.hwtimer, wheel, hw_fired);
+}
+
+static void hw_arm(struct conn *c, unsigned long ms)
+{
+	hwtimer_schedule_at(&c->timer.hwtimer, native_frozen + ms * MSEC);
+}
+
+static void hw_touch(struct conn *c, unsigned long ms)
+{
+	hwtimer_touch_at(&c->timer.hwtimer, native_frozen + ms * MSEC);
+}
+
+/* The owner only stores the deadline. */
+static void hw_lazy_fired(struct hwtimer_timeout *t)
+{
+	struct conn *c = container_of(t, struct conn, timer.hwtimer);
+
+	if (hwtimer_schedule_unless_due(t, READ_ONCE(c->deadline)) == -ETIME)
+		hw_fired(t);
+}
+
+static void hw_lazy_init(struct conn *c)
+{
+	hwtimer_init(&c->timer.hwtimer, wheel, hw_lazy_fired);
+}
+
+static void hw_lazy_touch(struct conn *c, unsigned long ms)
+{
+	WRITE_ONCE(c->deadline, native_frozen + ms * MSEC);
+}
+
+static void hw_lazy_arm(struct conn *c, unsigned long ms)
+{
+	hw_lazy_touch(c, ms);
+	hw_arm(c, ms);
+}
+
+static void list_fired(struct timer_list *t)
+{
+	fired++;
+	take_place(container_of(t, struct conn, timer.list));
+}
+
+static void list_init(struct conn *c)
+{
+	timer_setup(&c->timer.list, list_fired, 0);
+}
+
+static void list_arm(struct conn *c, unsigned long ms)
+{
+	mod_timer(&c->timer.list, jiffies_64 + ms);
+}
+
+/* As TCP does: if the deadline has moved meanwhile, start the timer again. */
+static void lazy_fired(struct timer_list *t)
+{
+	struct conn *c = container_of(t, struct conn, timer.list);
+
+	if ((long)(READ_ONCE(c->deadline) - jiffies_64) > 0)
+		mod_timer(t, c->deadline);
+	else
+		list_fired(t);
+}
+
+static void lazy_init(struct conn *c)
+{
+	timer_setup(&c->timer.list, lazy_fired, 0);
+}
+
+static void lazy_arm(struct conn *c, unsigned long ms)
+{
+	WRITE_ONCE(c->deadline, jiffies_64 + ms);
+	mod_timer(&c->timer.list, jiffies_64 + ms);
+}
+
+static void lazy_touch(struct conn *c, unsigned long ms)
+{
+	WRITE_ONCE(c->deadline, jiffies_64 + ms);
+}
+
+static const struct way ways[] = {
+	{ &hwtimer_at, hw_init, hw_arm, hw_touch },
+	{ &timer_list, list_init, list_arm, list_arm },
+	{ &hwtimer_at, hw_lazy_init, hw_lazy_arm, hw_lazy_touch },
+	{ &timer_list, lazy_init, lazy_arm, lazy_touch },
+};
+
+static void begin(const struct way *w, unsigned long n)
+{
+	unsigned long i;
+
+	native_frozen = ktime_get_ns();
+	fired = 0;
+	way = w;
+	w->subject->begin();
+	for (i = 0; i < n; i++) {
+		memset(&conns[i].timer, 0, sizeof(conns[i].timer));
+		w->init(&conns[i]);
+	}
+	until = 0;
+}
+
+static void end(unsigned long n)
+{
+	unsigned long i;
+
+	if (way->subject == &timer_list)
+		for (i = 0; i < n; i++)
+			timer_delete(&conns[i].timer.list);
+	else
+		way->subject->end();
+	native_frozen = 0;
+}
+
+/* Move the clock to the next tick, and let the worker, or the timers, run. */
+static void tick(void)
+{
+	native_frozen += MSEC;
+	jiffies_64++;
+	if (way->subject == &timer_list) {
+		timer_list_run();
+	} else if (to_driven(wheel)->kicked || hwtimer_driven_now(to_driven(wheel)) >= until) {
+		to_driven(wheel)->kicked = 0;
+		until = run_worker(wheel);
+	}
+}
+
+/*
+ * Connections, as on a server. The clock moves in ticks of 1 ms, as fast as the program can move
+ * it; at each tick the worker runs if it was kicked or its sleep is over. There are @pending with a
+ * timeout of a minute. Each gets a message once a second, which pushes the timeout back. One in a
+ * hundred gets none, and is replaced when it expires.
+ */
+#define CONNS_MS	5000
+#define TIMEOUT_MS	60000
+
+static bool silent(u32 n)
+{
+	return !(n % 100);
+}
+
+static void take_place(struct conn *c)
+{
+	way->arm(c, TIMEOUT_MS);
+}
+
+static double conns_turn(const struct way *w)
+{
+	unsigned long i, at = 0, each = pending / 1000;
+	u64 random = seeded(1), ns;
+	unsigned int ms;
+
+	begin(w, pending);
+	/* As after a minute: timeouts are in all buckets, and most have been touched since. */
+	for (i = 0; i < pending; i++) {
+		way->arm(&conns[i], 1 + below(&random, TIMEOUT_MS));
+		if (i % PORTION == PORTION - 1 && w->subject->settle)
+			w->subject->settle();
+	}
+	tick();
+	for (i = 0; i < pending; i++)
+		if (!silent(i))
+			way->touch(&conns[i], TIMEOUT_MS);
+	ns = cpu_ns();
+	for (ms = 0; ms < CONNS_MS; ms++) {
+		for (i = 0; i < each; i++) {
+			if (!silent(order[at]))
+				way->touch(&conns[order[at]], TIMEOUT_MS);
+			at = at + 1 < pending ? at + 1 : 0;
 		}
+		tick();
+	}
+	ns = cpu_ns() - ns;
+	end(pending);
+	return (double)ns / (CONNS_MS * each);
+}
+
+void connections(unsigned int round)
+{
+	unsigned int i, k;
+
+	for (i = 0; i < ARRAY_SIZE(ways); i++) {
+		k = turn_of(i, ARRAY_SIZE(ways), round);
+		result(ways[k].subject->name, k < 2 ? "conns" : "conns_lazy", round,
+		       conns_turn(&ways[k]));
 	}
 }

@@ -170,11 +170,6 @@ static void wheel_run(enum op op, const struct range *r)
 		wheel_touch_after);
 }
 
-static void wheel_touch_lazy(struct conn *c, const struct when *when)
-{
-	WRITE_ONCE(c->deadline, when->ns);
-}
-
 /* Read the clock once for all operations. */
 static void wheel_run_at(enum op op, const struct range *range)
 {
@@ -187,91 +182,29 @@ static void wheel_run_at(enum op op, const struct range *range)
 		return;
 	}
 	r.shift.ns += hwtimer_wheel_now(wheel);
-	if (op == TOUCH_LAZY)
-		each(&r, wheel_touch_lazy);
-	else
-		run_ops(op, &r, wheel_arm_at, wheel_cancel_conn, wheel_arm_cancel_at,
-			wheel_touch_at);
+	run_ops(op, &r, wheel_arm_at, wheel_cancel_conn, wheel_arm_cancel_at, wheel_touch_at);
 }
 
-static u64 settle_here(void)
+static void settle(void)
 {
-	u64 start = now_ns();
-
 	run_worker(wheel);
-	return now_ns() - start;
 }
 
 /* Run the worker of the device's shared wheel, for the library. */
-u64 settle_shared(void)
+void settle_shared(void)
 {
-	u64 start = now_ns();
-
 	run_worker(hwtimer_shared_wheel(NULL));
-	return now_ns() - start;
-}
-
-/* A thread on the second core runs the function that @errand is set to. */
-static u64 (*errand)(void);
-static u64 errand_ns;
-
-static void *other_thread(void *arg)
-{
-	u64 (*fn)(void);
-
-	native_enter();
-	pin(1);
-	for (;;) {
-		while (!(fn = smp_load_acquire(&errand)))
-			__builtin_ia32_pause();
-		errand_ns = fn();
-		smp_store_release(&errand, NULL);
-	}
-	return NULL;
-}
-
-void begin_on_other_core(u64 (*fn)(void))
-{
-	static bool started;
-	pthread_t thread;
-
-	if (!started) {
-		pthread_create(&thread, NULL, other_thread, NULL);
-		started = true;
-	}
-	smp_store_release(&errand, fn);
-}
-
-u64 end_on_other_core(void)
-{
-	while (smp_load_acquire(&errand))
-		__builtin_ia32_pause();
-	return errand_ns;
-}
-
-static u64 settle_there(void)
-{
-	begin_on_other_core(settle_here);
-	return end_on_other_core();
 }
 
 const struct subject hwtimer = {
-	"hwtimer", wheel_begin, wheel_init_conn, wheel_run, settle_here, settle_here,
-	wheel_end,
+	"hwtimer", wheel_begin, wheel_init_conn, wheel_run, settle, settle, wheel_end,
 };
 
 const struct subject hwtimer_at = {
-	"hwtimer_at", wheel_begin, wheel_init_conn, wheel_run_at, settle_here,
-	settle_here, wheel_end,
+	"hwtimer_at", wheel_begin, wheel_init_conn, wheel_run_at, settle, settle, wheel_end,
 };
 
-/* The worker is on another core. */
-const struct subject hwtimer_remote = {
-	"hwtimer_remote", wheel_begin, wheel_init_conn, wheel_run_at, settle_there,
-	settle_there, wheel_end,
-};
-
-/* timer_list. TOUCH_LAZY only stores the deadline; TCP's timers check it when they expire. */
+/* timer_list */
 
 static void list_begin(void)
 {
@@ -305,11 +238,6 @@ static void list_arm_cancel(struct conn *c, const struct when *when)
 	timer_delete(&c->timer.list);
 }
 
-static void list_touch_lazy(struct conn *c, const struct when *when)
-{
-	WRITE_ONCE(c->deadline, when->jiffies);
-}
-
 static void list_run(enum op op, const struct range *range)
 {
 	struct range r = *range;
@@ -321,18 +249,7 @@ static void list_run(enum op op, const struct range *range)
 		return;
 	}
 	r.shift.jiffies += READ_ONCE(jiffies_64);
-	if (op == TOUCH_LAZY)
-		each(&r, list_touch_lazy);
-	else
-		run_ops(op, &r, list_arm, list_cancel, list_arm_cancel, list_arm);
-}
-
-static u64 list_expire(void)
-{
-	u64 start = now_ns();
-
-	timer_list_run();
-	return now_ns() - start;
+	run_ops(op, &r, list_arm, list_cancel, list_arm_cancel, list_arm);
 }
 
 static void list_end(void)
@@ -344,7 +261,7 @@ static void list_end(void)
 }
 
 const struct subject timer_list = {
-	"timer_list", list_begin, list_init_conn, list_run, NULL, list_expire, list_end,
+	"timer_list", list_begin, list_init_conn, list_run, NULL, timer_list_run, list_end,
 };
 
 void init_conns(const struct subject *s, unsigned long n)
@@ -371,17 +288,12 @@ void check_fired(const struct subject *s, unsigned long n)
  * Arm all conns that are to be pending. The worker runs after each portion, as it would be kicked
  * about as often, after each WHEEL_DEPTH requests.
  */
-void arm_all(const struct subject *s, enum op op, struct range *r, u64 *arm,
-	     u64 *file)
+void arm_all(const struct subject *s, enum op op, struct range *r)
 {
-	u64 start;
-
-	for (*arm = *file = r->first = 0; r->first < pending; r->first += r->n) {
+	for (r->first = 0; r->first < pending; r->first += r->n) {
 		r->n = min(pending - r->first, PORTION);
-		start = now_ns();
 		s->run(op, r);
-		*arm += now_ns() - start;
 		if (s->settle)
-			*file += s->settle();
+			s->settle();
 	}
 }

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: the case of the native benchmark that measures libhwtimer with rings: the library, the
+ * hwtimer: the cases of the native benchmark that measure libhwtimer with rings: the library, the
  * kernel's part that takes submissions, and the wheel's worker, all on one core. System calls are
- * function calls here. It is compared with libevent, in a callback of its loop, where it knows the
- * time; one timerfd, with real system calls; and Netty (bench_netty.c).
+ * function calls here. "program" compares it with libevent, in a callback of its loop, where it
+ * knows the time, and one timerfd, with real system calls; "netty" with HashedWheelTimer: the
+ * command in the environment variable NETTY starts a Java program (Netty.java), which is stopped
+ * while others are measured.
  */
 #include <errno.h>
 #include <event2/event.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -34,7 +40,6 @@ struct subject {
 	void		(*begin)(void);
 	void		(*run)(enum op op, unsigned long i, unsigned long end);
 	void		(*end)(void);
-	bool		in_order;	/* in the order of memory, not at random */
 };
 
 static const struct subject *subject;
@@ -63,7 +68,7 @@ static void library_run(enum op op, unsigned long i, unsigned long end)
 	__u32 n;
 
 	for (; i < end; i++) {
-		n = op == FILL || subject->in_order ? i : order[i];
+		n = op == FILL ? i : order[i];
 		if (op == FILL || op == ARM || op == ARM_CANCEL)
 			ret |= hwtimer_schedule_at(h, now + delays_ns[n % DELAYS], n, &ids[n]);
 		if (op == CANCEL || op == ARM_CANCEL)
@@ -105,7 +110,7 @@ static void libevent_run(enum op op, unsigned long i, unsigned long end)
 		delays[n] = (struct timeval){ ns / 1000000000, ns / 1000 % 1000000 };
 	}
 	for (; i < end; i++) {
-		n = op == FILL || subject->in_order ? i : order[i];
+		n = op == FILL ? i : order[i];
 		/* Like libhwtimer, which takes the same slot each time. */
 		e = (struct event *)(events + (op == ARM_CANCEL ? pending : n) * size);
 		if (op == FILL)
@@ -151,12 +156,9 @@ static void timerfd_end(void)
 }
 
 static const struct subject subjects[] = {
-	{ "library", library_begin, library_run, library_end },
-	{ "library_in_order", library_begin, library_run, library_end, true },
+	{ "libhwtimer", library_begin, library_run, library_end },
 	{ "libevent", libevent_begin, libevent_run, libevent_end },
-	{ "libevent_in_order", libevent_begin, libevent_run, libevent_end, true },
 	{ "timerfd", timerfd_begin, timerfd_run, timerfd_end },
-	{ "netty" },
 };
 
 #define SUBJECTS	(sizeof(subjects) / sizeof(*subjects))
@@ -169,23 +171,21 @@ struct figures {
 static void measure(enum op op, unsigned long first, unsigned long n, struct figures *f)
 {
 	unsigned long i, end = first + n, portion;
-	__u64 start, ns;
+	__u64 start;
 
 	for (i = first; i < end; i += portion) {
 		portion = end - i < PORTION ? end - i : PORTION;
-		start = now_ns();
+		start = cpu_ns();
 		subject->run(op, i, i + portion);
-		ns = now_ns() - start;
 		if (f)
-			sample(&f->own[op], ns, portion);
-		if (subject->run != library_run)
-			continue;
-		/* The kernel takes what was submitted. */
-		start = now_ns();
-		check(hwtimer_flush(h));
-		ns += now_ns() - start + settle_shared();
+			sample(&f->own[op], since(start), portion);
+		if (subject->run == library_run) {
+			/* The kernel takes what was submitted. */
+			check(hwtimer_flush(h));
+			settle_shared();
+		}
 		if (f)
-			sample(&f->all[op], ns, portion);
+			sample(&f->all[op], since(start), portion);
 	}
 }
 
@@ -202,17 +202,13 @@ static long resident(void)
 }
 
 static struct figures figures;
-static double bytes;	/* of a timeout, in the library and the kernel together */
 
 /* Like steady_turn(). ARM_CANCEL takes the same slot each time. */
 static void operate(evutil_socket_t fd, short what, void *arg)
 {
 	struct figures *f = &figures;
-	long before = resident();
 
 	measure(FILL, 0, pending + idle, NULL);
-	if (!bytes)
-		bytes = (double)(resident() - before) / (pending + idle);
 	measure(CANCEL, pending, idle, f);
 	measure(ARM, pending, idle, f);
 	measure(TOUCH_LATER, 0, idle, f);
@@ -239,14 +235,13 @@ static void turn(const struct subject *s)
 }
 
 /*
- * Timeouts that were touched come due in the kernel at their old deadlines: the library arms them
- * again. "due_again" is the library's part. "due_again+worker" includes those of the worker, which
- * expires them, and of the kernel, which takes the submissions.
+ * Timeouts that were touched come due in the kernel at their old deadlines: the worker expires
+ * them, the library arms them again, and the kernel takes the submissions.
  */
-static void due_again(unsigned int round)
+static double due_again(void)
 {
-	__u64 start, due, ns, all;
 	struct hwtimer_event event;
+	__u64 start, due, ns;
 	unsigned long i;
 
 	library_begin();
@@ -259,45 +254,113 @@ static void due_again(unsigned int round)
 	settle_shared();
 	while (hwtimer_now(h) < due + 2000000)
 		;
-	all = settle_shared();
-	start = now_ns();
+	start = cpu_ns();
+	settle_shared();
 	check(hwtimer_wait(h, &event, 1, 0));
-	ns = now_ns() - start;
-	start = now_ns();
 	check(hwtimer_flush(h));
-	all += ns + now_ns() - start + settle_shared();
+	settle_shared();
+	ns = since(start);
 	library_end();
-	result("library", "due_again", 1, round, (double)ns / PORTION, "ns");
-	result("library", "due_again+worker", 1, round, (double)all / PORTION, "ns");
+	return (double)ns / PORTION;
 }
 
-void ring(unsigned int round)
+/* A round of a subject. */
+static void round_of(const struct subject *s, unsigned int round)
 {
-	const struct subject *s;
-	unsigned int i, k;
-	char name[32];
+	unsigned int i;
 
-	if (!ids) {
+	memset(&figures, 0, sizeof(figures));
+	for (i = 0; i < (IDLE / pending / 5 ?: 1); i++)
+		turn(s);
+	for (i = ARM; i < OPS; i++)
+		result(s->name, names[i], round, median(&figures.all[i]));
+	result(s->name, "arm_cancel_caller", round, median(&figures.own[ARM_CANCEL]));
+}
+
+/*
+ * The bytes of a timeout, in the program and the kernel together. In a process of its own: later,
+ * memory may be used that was freed.
+ */
+static void measure_bytes(const struct subject *s)
+{
+	long before;
+
+	if (!fork()) {
+		subject = s;
+		s->begin();
+		before = resident();
+		measure(FILL, 0, pending + idle, NULL);
+		result(s->name, "bytes", 1, (double)(resident() - before) / (pending + idle));
+		_exit(0);
+	}
+	wait(NULL);
+}
+
+static void begin(void)
+{
+	if (!ids)
 		ids = large_pages((pending + idle) * sizeof(*ids));
-		/* Only the first turn of the program can measure the memory. */
-		turn(&subjects[0]);
+}
+
+void program(unsigned int round)
+{
+	unsigned int i;
+
+	/* With few, a page of memory is too much. */
+	if (!ids && pending >= IDLE) {
+		begin();
+		measure_bytes(&subjects[0]);
+		measure_bytes(&subjects[1]);
 	}
-	result("library", "size", 1, round, bytes, "bytes");
-	due_again(round);
-	for (k = 0; k < SUBJECTS; k++) {
-		s = &subjects[turn_of(k, SUBJECTS, round)];
-		if (!s->run) {
-			netty(round);
-			continue;
-		}
-		memset(&figures, 0, sizeof(figures));
-		for (i = 0; i < (IDLE / pending / 5 ?: 1); i++)
-			turn(s);
-		for (i = ARM; i < OPS; i++) {
-			result(s->name, names[i], 1, round, median(&figures.own[i]), "ns");
-			snprintf(name, sizeof(name), "%s+worker", names[i]);
-			if (s->run == library_run)
-				result(s->name, name, 1, round, median(&figures.all[i]), "ns");
-		}
+	begin();
+	for (i = 0; i < SUBJECTS; i++)
+		round_of(&subjects[turn_of(i, SUBJECTS, round)], round);
+	result("libhwtimer", "due_again", round, due_again());
+}
+
+static pid_t java;
+static int to;
+static FILE *from;
+
+static void start_java(void)
+{
+	const char *command = getenv("NETTY");
+	int ends[2];
+
+	check(command ? 0 : -EINVAL);
+	java = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) ? -1 : fork();
+	check(java < 0 ? -errno : 0);
+	if (!java) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		unpin();
+		if (dup2(ends[1], 0) == 0 && dup2(ends[1], 1) == 1)
+			execl("/bin/sh", "sh", "-c", command, NULL);
+		_exit(127);
 	}
+	close(ends[1]);
+	to = ends[0];
+	from = fdopen(to, "r");
+	dprintf(to, "%lu\n", pending);
+}
+
+/* Have the Java program measure one round, and print its lines up to an empty one. */
+void netty(unsigned int round)
+{
+	char line[128];
+
+	begin();
+	round_of(&subjects[0], round);
+	if (!from)
+		start_java();
+	kill(java, SIGCONT);
+	dprintf(to, "%u\n", round);
+	while (fgets(line, sizeof(line), from)) {
+		if (*line == '\n') {
+			kill(java, SIGSTOP);
+			return;
+		}
+		fputs(line, stdout);
+	}
+	fprintf(stderr, "bench: Netty's program has ended\n");
+	exit(1);
 }
