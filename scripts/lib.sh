@@ -174,6 +174,41 @@ landed()
 	return "$status"
 }
 
+# cpu_of GROUP: print how many seconds of CPU time the processes of a process group have used so far,
+# with the children that they have waited for
+cpu_of()
+{
+	cat /proc/[0-9]*/stat 2>/dev/null | awk -v group="$1" -v hz="$(getconf CLK_TCK)" '
+		{ sub(/.*\) /, "") }
+		$3 == group { ticks += $12 + $13 + $14 + $15 }
+		END { print int(ticks / hz) }'
+}
+
+# limited CPU_SECONDS COMMAND...: run it, but end it, with status 124, once it has used so much CPU
+# time, or if it hangs: for ten minutes it has used less than a second, and not written to its
+# output, if that is a file. On a busy machine it may take any time.
+limited()
+{
+	local limit=$1 pid=$BASHPID polls=0 quiet=0 cpu state before=''
+	shift
+	launch "$@"
+	while kill -0 "$launched" 2>/dev/null; do
+		sleep 0.1
+		((++polls % 10 == 0)) || continue
+		cpu=$(cpu_of "$launched")
+		state="$cpu $(stat -L -c %s "/proc/$pid/fd/1")"
+		# Polls, not seconds: the machine may have been suspended.
+		[[ $state == "$before" ]] || quiet=0
+		before=$state
+		((cpu >= limit || ++quiet > 600)) || continue
+		say "ended, after $cpu s of CPU time: $*"
+		kill -KILL -- "-$launched" 2>/dev/null || true
+		landed "$launched" 2>/dev/null || true
+		return 124
+	done
+	landed "$launched"
+}
+
 # Kernels for QEMU: Debian's, those for other architectures, and our own, which have checkers or a
 # tracer.
 own_flavours=(kasan kcsan rt-debug irqsoff)
