@@ -589,10 +589,10 @@ tap_guest()
 	} >>"$dir/output.log"
 }
 
-# to_run OVERLAY CASE [ARGUMENT]...: let the guest of OVERLAY run this case of scripts/guest/run
+# to_run OVERLAY CASE [ARGUMENT]...: let the guest of OVERLAY run this case of scripts/guest/run-case
 to_run()
 {
-	cp "$scripts/guest/run" "$1"
-	printf '#!/bin/busybox sh\nexec /run%s\n' "$(printf " '%s'" "${@:2}")" >"$1/run-tests"
+	cp "$scripts/guest/run-case" "$1"
+	printf '#!/bin/busybox sh\nexec /run-case%s\n' "$(printf " '%s'" "${@:2}")" >"$1/run-tests"
 	chmod +x "$1/run-tests"
 }
