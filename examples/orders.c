@@ -13,7 +13,7 @@
  * payment and behind it. hwtimer_touch() works likewise. So each order is either paid or expired.
  *
  * For demonstrations, --expiry-ms shortens the 15 minutes, and makes customers faster.
- * scripts/tests/examples instead runs this in User-Mode Linux with time-travel=inf-cpu, where
+ * "scripts/tests/guest examples" instead runs this in User-Mode Linux with time-travel=inf-cpu, where
  * the clock skips idle time.
  */
 

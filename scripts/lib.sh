@@ -174,6 +174,46 @@ landed()
 	return "$status"
 }
 
+# measure GROUP: set $used to the CPU time of these processes, in seconds, and $wanted to that and how
+# long they have been waiting for a CPU
+measure()
+{
+	local pids pid
+
+	read -r used pids < <(cat /proc/[0-9]*/stat 2>/dev/null | awk -v group="$1" '
+		{ pid = $1; sub(/.*\) /, "") }
+		$3 == group { ticks += $12 + $13 + $14 + $15; pids = pids " " pid }
+		END { print int(ticks / 100) pids }')
+	wanted=$(for pid in $pids; do cat "/proc/$pid"/task/*/schedstat; done 2>/dev/null |
+		awk -v used="$used" '{ ns += $2 } END { print used + int(ns / 1e9) }')
+}
+
+# limited CPU_SECONDS COMMAND...: run it, but end it, with status 124, once it has used so much CPU
+# time, or if it hangs: for ten minutes it has not written to its output, if that is a file, and has
+# needed a CPU for less than 30 s. On a busy machine it may take any time.
+limited()
+{
+	local limit=$1 pid=$BASHPID polls=0 quiet=0 used wanted before=0 size old_size=''
+	shift
+	launch "$@"
+	while kill -0 "$launched" 2>/dev/null; do
+		sleep 0.1
+		((++polls % 10 == 0)) || continue
+		measure "$launched"
+		size=$(stat -L -c %s "/proc/$pid/fd/1")
+		if [[ $size != "$old_size" ]] || ((wanted < before || wanted >= before + 30)); then
+			old_size=$size before=$wanted quiet=0
+		fi
+		# Polls, not seconds: the machine may have been suspended.
+		((used >= limit || ++quiet > 600)) || continue
+		say "ended, after $used s of CPU time: $*"
+		kill -KILL -- "-$launched" 2>/dev/null || true
+		landed "$launched" 2>/dev/null || true
+		return 124
+	done
+	landed "$launched"
+}
+
 # Kernels for QEMU: Debian's, those for other architectures, and our own, which have checkers.
 own_flavours=(kasan kcsan rt-debug)
 flavours=(amd64 cloud-amd64 rt-amd64 cloud-arm64 686-pae s390x "${own_flavours[@]}")
@@ -534,4 +574,12 @@ tap_guest()
 			tr '#' '%' | paste -s -d '|' | cut -c-1000 | sed 's/^/not ok 1 /'
 		echo "# END guest 0"
 	} >>"$dir/output.log"
+}
+
+# to_run OVERLAY CASE [ARGUMENT]...: let the guest of OVERLAY run this case of scripts/guest/run-case
+to_run()
+{
+	cp "$scripts/guest/run-case" "$1"
+	printf '#!/bin/busybox sh\nexec /run-case%s\n' "$(printf " '%s'" "${@:2}")" >"$1/run-tests"
+	chmod +x "$1/run-tests"
 }

@@ -10,7 +10,10 @@ import java.util.concurrent.*;
 import java.util.concurrent.atomic.*;
 import org.junit.Test;
 
-/* What HwTimer promises beyond what Netty's own HashedWheelTimerTest tests. */
+/*
+ * What HwTimer promises beyond what Netty's own HashedWheelTimerTest tests. No test depends on how long
+ * anything takes; one that hangs is ended from outside.
+ */
 public class HwTimerTest {
 	private static final TimeUnit MS = TimeUnit.MILLISECONDS;
 
@@ -22,22 +25,29 @@ public class HwTimerTest {
 		return (System.nanoTime() - since) / 1000000;
 	}
 
-	@Test(timeout = 60000)
+	@Test
 	public void touchLater() throws Exception {
 		HwTimer timer = timer(0);
-		CountDownLatch ran = new CountDownLatch(1);
-		long start = System.nanoTime();
-		HwTimer.HwTimeout timeout = timer.newTimeout(t -> ran.countDown(), 300, MS);
-		assertTrue(timeout.touch(1500, MS));
-		ran.await();
-		assertTrue(ms(start) >= 1500);
+		AtomicReference<CountDownLatch> ran = new AtomicReference<>();
+		HwTimer.HwTimeout timeout;
+		long start, touched;
+		do {
+			CountDownLatch latch = new CountDownLatch(1);
+			ran.set(latch);
+			start = System.nanoTime();
+			timeout = timer.newTimeout(t -> latch.countDown(), 300, MS);
+			touched = System.nanoTime();
+			/* On a busy machine it may be too late. */
+		} while (!timeout.touch(1500, MS) && ms(start) >= 300);
+		ran.get().await();
+		assertTrue(ms(touched) >= 1500);
 		assertFalse(timeout.touch(1, MS));
 		assertFalse(timeout.cancel());
 		assertTrue(timeout.isExpired());
 		assertEquals(0, timer.stop().size());
 	}
 
-	@Test(timeout = 60000)
+	@Test
 	public void touchEarlier() throws Exception {
 		HwTimer timer = timer(0);
 		CountDownLatch ran = new CountDownLatch(1);
@@ -47,7 +57,7 @@ public class HwTimerTest {
 		timer.stop();
 	}
 
-	@Test(timeout = 60000)
+	@Test
 	public void touchAfterCancel() {
 		HwTimer timer = timer(0);
 		HwTimer.HwTimeout timeout = timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
@@ -59,7 +69,7 @@ public class HwTimerTest {
 	}
 
 	/* At n - 1, n and n + 1; a cancel frees the place at once. */
-	@Test(timeout = 60000)
+	@Test
 	public void maximum() {
 		HwTimer timer = timer(2);
 		timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
@@ -74,7 +84,7 @@ public class HwTimerTest {
 	}
 
 	/* A timeout for which there is no memory takes no place. */
-	@Test(timeout = 60000)
+	@Test
 	public void noMemory() throws Exception {
 		HwTimer timer = timer(1);
 		Field slots = HwTimer.class.getDeclaredField("slots");
@@ -126,7 +136,7 @@ public class HwTimerTest {
 		timer.stop();
 	}
 
-	@Test(timeout = 60000)
+	@Test
 	public void taskThatThrows() throws Exception {
 		HwTimer timer = timer(0);
 		CountDownLatch ran = new CountDownLatch(1);
@@ -136,7 +146,7 @@ public class HwTimerTest {
 		timer.stop();
 	}
 
-	@Test(timeout = 60000)
+	@Test
 	public void executor() throws Exception {
 		ExecutorService pool = Executors.newSingleThreadExecutor(r -> new Thread(r, "pool"));
 		HwTimer timer = new HwTimer(Executors.defaultThreadFactory(), 1, MS, 512, true, -1,
@@ -148,7 +158,7 @@ public class HwTimerTest {
 		pool.shutdown();
 	}
 
-	@Test(timeout = 60000)
+	@Test
 	public void stopFromTask() throws Exception {
 		HwTimer timer = timer(0);
 		BlockingQueue<Boolean> thrown = new LinkedBlockingQueue<>();
@@ -166,7 +176,7 @@ public class HwTimerTest {
 	}
 
 	/* stop() does not wait for a thread that could not be started; start() may try again. */
-	@Test(timeout = 60000)
+	@Test
 	public void threadThatDoesNotStart() throws Exception {
 		AtomicInteger failures = new AtomicInteger(2);
 		ThreadFactory threads = r -> new Thread(r) {
@@ -192,7 +202,7 @@ public class HwTimerTest {
 	}
 
 	/* stop() waits while another thread starts the timer: afterwards it is stopped. */
-	@Test(timeout = 60000)
+	@Test
 	public void stopDuringStart() throws Exception {
 		AtomicReference<Thread> stopper = new AtomicReference<>();
 		HwTimer timer = new HwTimer(r -> new Thread(r) {
@@ -213,7 +223,7 @@ public class HwTimerTest {
 	}
 
 	/* A timeout that stop() handed back can be cancelled, once, and is not counted twice. */
-	@Test(timeout = 60000)
+	@Test
 	public void cancelAfterStop() {
 		HwTimer timer = timer(10);
 		Timeout timeout = timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
@@ -228,7 +238,7 @@ public class HwTimerTest {
 	 * Threads schedule while another one stops the timer, often before it has started: each
 	 * newTimeout() either throws, or its task runs once, or stop() returns it. Afterwards all throw.
 	 */
-	@Test(timeout = 300000)
+	@Test
 	public void stopRaces() throws Exception {
 		int rounds = Integer.getInteger("rounds", 20), left = 0, ran = 0, none = 0;
 		for (int round = 0; round < rounds; round++) {
@@ -258,6 +268,9 @@ public class HwTimerTest {
 			begin.await();
 			if (round % 4 > 0) {
 				Thread.sleep(round % 4 * 2);
+			}
+			while (round % 4 == 3 && made.values().stream().noneMatch(n -> n.get() > 0)) {
+				Thread.sleep(1);
 			}
 			Set<Timeout> unprocessed = timer.stop();
 			for (Thread thread : threads) {
@@ -289,7 +302,7 @@ public class HwTimerTest {
 	 * Threads schedule, touch and cancel at random until another one stops the timer: each
 	 * timeout ends in exactly one way, and none is early.
 	 */
-	@Test(timeout = 300000)
+	@Test
 	public void eachEndsOnce() throws Exception {
 		long seed = Long.getLong("seed", System.nanoTime());
 		System.out.println("# seed " + seed);
@@ -342,15 +355,16 @@ public class HwTimerTest {
 			thread.start();
 			threads.add(thread);
 		}
-		Thread.sleep(5000);
+		do {
+			Thread.sleep(5000);
+		} while (made.sum() <= 1000 || ran.sum() <= 100 || cancelled.sum() <= 100);
 		Set<Timeout> left = timer.stop();
 		for (Thread thread : threads) {
 			thread.join();
 		}
 		System.out.printf("# %d made, %d touched, %d ran, %d cancelled, %d handed back%n",
 			made.sum(), touched.sum(), ran.sum(), cancelled.sum(), left.size());
-		assertTrue(made.sum() > 1000 && ran.sum() > 100 && cancelled.sum() > 100 &&
-			   left.size() > 0);
+		assertTrue(left.size() > 0);
 		/* Some that were handed back have been cancelled since. */
 		long both = left.stream().filter(Timeout::isCancelled).count();
 		assertEquals(made.sum(), ran.sum() + cancelled.sum() + left.size() - both);

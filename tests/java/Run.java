@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 import org.junit.runner.Description;
 import org.junit.runner.JUnitCore;
+import org.junit.runner.Request;
 import org.junit.runner.notification.Failure;
 import org.junit.runner.notification.RunListener;
 
-/* Run NAME CLASS: run tests of JUnit, and print a line for each: "NAME CASE ok|failed MS [WHY]". */
+/* Run CLASS: run tests of JUnit, and print TAP. */
 public class Run {
 	public static void main(String[] args) throws Exception {
-		Class<?> tests = Class.forName(args[1]);
+		Class<?> tests = Class.forName(args[0]);
 		JUnitCore core = new JUnitCore();
 		core.addListener(new RunListener() {
 			private String why;
-			private long start;
+			private int number;
 
 			@Override
 			public void testStarted(Description test) {
 				why = null;
-				start = System.nanoTime();
+				System.out.println("# " + test.getMethodName());
 			}
 
 			@Override
@@ -26,12 +27,14 @@ public class Run {
 
 			@Override
 			public void testFinished(Description test) {
-				System.out.printf("%s %s %s %d%s%n", args[0], test.getMethodName(),
-					why == null ? "ok" : "failed",
-					(System.nanoTime() - start) / 1000000,
-					why == null ? "" : " " + why);
+				if (why != null) {
+					System.out.println("# " + why);
+				}
+				System.out.printf("%sok %d %s%n", why == null ? "" : "not ", ++number,
+					test.getMethodName());
 			}
 		});
+		System.out.println("1.." + Request.aClass(tests).getRunner().testCount());
 		core.run(tests);
 		System.exit(0);
 	}

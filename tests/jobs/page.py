@@ -119,7 +119,7 @@ class Web:
 
     def ask(self, path, method="GET", **headers):
         """The answer's status, headers and body."""
-        connection = http.client.HTTPConnection(self.address, timeout=30)
+        connection = http.client.HTTPConnection(self.address)
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
         body = answer.read().decode()
@@ -128,7 +128,7 @@ class Web:
 
     def raw(self, request):
         """The whole answer to what may be no request."""
-        with socket.create_connection(self.address.split(":"), timeout=30) as connection:
+        with socket.create_connection(self.address.split(":")) as connection:
             connection.sendall(request.encode())
             return b"".join(iter(lambda: connection.recv(65536), b""))
 
@@ -630,10 +630,10 @@ def no_postgres(store):
             assert words in text, text
     with Web(store.name, PGOPTIONS="-c search_path=none") as web:
         assert "no database of jobs" in web.page("/", 503).text
-    done = subprocess.run([PROGRAM, "host=x y=z"], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([PROGRAM, "host=x y=z"], capture_output=True, text=True)
     assert done.returncode == 1 and 'invalid connection option "y"' in done.stderr, done.stderr
     done = subprocess.run([PROGRAM, "postgresql://me:secret@host/jobs?x=y"], capture_output=True,
-                          text=True, timeout=30)
+                          text=True)
     assert done.returncode == 1 and '"x"' in done.stderr, done.stderr
     assert "secret" not in done.stderr, done.stderr
 
@@ -648,7 +648,7 @@ def names_in_other_bytes(store):
 
 def starts(store):
     def run(*arguments):
-        done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=30)
+        done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True)
         return done.returncode, done.stdout + done.stderr
 
     with Web(store.name) as web:

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <linux/hwtimer.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -231,10 +232,13 @@ static __u64 only_locked(void)
 	return 2;
 }
 
+static pid_t asker;
+
 /* When @held is 1, go to @step 1, then ask, which takes the lock, and go to @step 2. */
 static void *ask_when_held(void *arg)
 {
 	wait_for(&held, 1, "not locked");
+	asker = syscall(SYS_gettid);
 	set(&step, 1);
 	ask(arg);
 	set(&step, 2);
@@ -288,19 +292,39 @@ static __u64 long_tick(void)
 		.tick_ns = 20000000000, .slots = 64,
 	};
 	struct hwtimer_repeat repeat = { .first_ns = NEVER, .period_ns = 1000000000000000 };
-	__u64 before;
 
 	tries = 0;
+	native_longest_nap = 0;
 	native_before = refuse_once;
 	must(!hwtimer_open(&h, &o), "open failed");
-	before = hwtimer_now(h);
 	must(!hwtimer_schedule_repeat(h, &repeat, 0, NULL) && tries == 2, "schedule failed");
-	must(hwtimer_now(h) - before < 10000000000, "it waits for a tick");
+	must(native_longest_nap && native_longest_nap < o.tick_ns / 2, "it waits for a tick");
 	end();
 	return 2;
 }
 
 static bool answered;
+
+/* Wait until the asker waits for the lock: it sleeps whenever we look. */
+static void wait_asleep(void)
+{
+	unsigned int looks, asleep = 0;
+	char path[64], state;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", asker);
+	for (looks = 0; asleep < 50 && looks < 20000; looks++) {
+		file = fopen(path, "r");
+		state = 0;
+		if (file) {
+			must(fscanf(file, "%*d (%*[^)]) %c", &state) == 1, "no state");
+			fclose(file);
+		}
+		asleep = state == 'S' ? asleep + 1 : 0;
+		usleep(1000);
+	}
+	must(asleep == 50, "nobody waits for the lock");
+}
 
 /* At the first step, another thread begins to wait for the lock. Has it had it at a later one? */
 static int note_steps(int fd, unsigned long command, const void *arg)
@@ -310,7 +334,7 @@ static int note_steps(int fd, unsigned long command, const void *arg)
 	if (!get(&held)) {
 		set(&held, 1);
 		wait_for(&step, 1, "nobody asks");
-		usleep(50000);
+		wait_asleep();
 	}
 	answered |= get(&step) == 2;
 	return 0;

@@ -19,6 +19,7 @@ void native_begin(void);
 void native_end(void);
 void native_enter(void);
 extern unsigned long native_enters;	/* calls of HWTIMER_IOC_ENTER */
+extern __u64 native_longest_nap;	/* in ns, of those that the library asked for */
 /* Called before each ioctl, and before each open with command 0. Returns 0, or an error to give. */
 extern int (*native_before)(int fd, unsigned long command, const void *arg);
 void native_leave(void);

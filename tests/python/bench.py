@@ -3,8 +3,8 @@
 """usage: bench.py [ROUNDS]
 
 What timers cost in asyncio's own loop and in hwtimer.EventLoop, in ns for each operation: the
-median of the ROUNDS (3). With the library that scripts/tests/python -b builds, the kernel's part
-runs in this process; all CPU time of the process counts, so that of the wheel's worker, too.
+median of the ROUNDS (3). With the library that "scripts/tests/guest -b python" builds, the kernel's
+part runs in this process; all CPU time of the process counts, so that of the wheel's worker, too.
 
   call_later+cancel  at so many other pending timers
   push back          timers in random order: handle.cancel() and call_later(), or handle.touch()

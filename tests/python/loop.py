@@ -214,7 +214,12 @@ async def touch():
     """touch() moves a timeout to later and to earlier, and says when it is too late."""
     loop, called = asyncio.get_running_loop(), []
     handle = loop.call_later(0.02, called.append, 1)
-    assert handle.touch(1000) and handle.when() > loop.time() + 900
+    while not handle.touch(1000):
+        # This machine is busy: it was due before that.
+        assert loop.time() >= handle.when()
+        handle.cancel()
+        handle = loop.call_later(0.02, called.append, 1)
+    assert handle.when() > loop.time() + 900
     await asyncio.sleep(0.05)
     assert not called and handle.touch(0.01)
     while not called:
@@ -236,7 +241,7 @@ def limit():
         handles.append(loop.call_later(1000, called.append, n))
         assert len(loop._scheduled) == heap and pending(loop) == n - heap
     raises(ValueError, handles[4].touch, math.nan)
-    assert handles[3].touch(0.02) and handles[4].touch(0.01)
+    assert handles[4].touch(0.01) and handles[3].touch(0.02)
     handles[0].cancel()
     assert pending(loop) == 2
     loop.call_later(0.03, loop.stop)    # on the wheel again
