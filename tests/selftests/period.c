@@ -607,7 +607,7 @@ TEST_F(context, wakes)
 		EXPECT_TRUE(silent);
 		EXPECT_EQ(0, unread);
 	}
-	ASSERT_EQ(1, poll(&pfd, 1, 60000));
+	ASSERT_EQ(1, poll(&pfd, 1, PATIENCE / NSEC_PER_MSEC));
 	EXPECT_EQ(POLLIN, pfd.revents);
 	ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_ADD, self->fd, &event));
 	/* Edge-triggered: an edge for each expiry, though nothing is read. */

@@ -492,7 +492,7 @@ static void drain(struct crowd *c)
 
 static void resize_in_use(struct __test_metadata *_metadata, struct crowd *c)
 {
-	__u64 random = seed(), end = now_ns() + quick_or(2, 20) * NSEC_PER_SEC;
+	__u64 random = seed(), end = now_ns() + quick_or(1, 20) * NSEC_PER_SEC;
 	pthread_t threads[3];
 	struct hwtimer_stats s;
 	unsigned int i, n = 0;

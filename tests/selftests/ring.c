@@ -566,13 +566,13 @@ TEST(descriptor_outlives_mapping)
 	int fd = r->fd;
 
 	must_arm(r, ID(0), now_ns() + 20 * NSEC_PER_MSEC, 1);
-	/* Submitted without the doorbell, it reaches the kernel nevertheless. */
+	/* Submitted without the doorbell, it reaches the kernel nevertheless, with the next expiry. */
 	must_put(r, HWTIMER_OP_SCHEDULE, 0, ID(1), now_ns() + FAR, 2);
 	ring_unmap(r);
 	eventually(must_stats(fd).expired == 1);
-	EXPECT_EQ(1, must_stats(fd).pending);
 	EXPECT_EQ(0, hwt_schedule_id(fd, HWTIMER_RELATIVE, ID(2), 0, 3));
 	eventually(must_stats(fd).expired == 2);
+	EXPECT_EQ(1, must_stats(fd).pending);
 	/* A new mapping has all records. */
 	r = must_alloc(1, sizeof(*r));
 	r->fd = fd;
@@ -627,8 +627,9 @@ TEST(two_writers)
 	for (i = 0; i < 2; i++) {
 		children[i] = must_fork();
 		if (!children[i]) {
-			__u64 random = i + 1, end = now_ns() + 2 * NSEC_PER_SEC;
+			__u64 random = i + 1, end = now_ns();
 
+			end += quick_or(400, 2000) * NSEC_PER_MSEC;
 			while (now_ns() < end) {
 				struct hwtimer_sqe sqe = {
 					.op = rnd(&random) % 3 + 1, .id = ID(rnd(&random) % 16),
