@@ -66,10 +66,10 @@ modules_sign: modules
 sign_hash = $(shell sed -n 's/^CONFIG_MODULE_SIG_HASH=//p' $(KDIR)/include/config/auto.conf)
 
 install-all: install install-lib install-tools install-conf
-	@$(if $(makes_man),$(MAKE) install-man,echo '$(no_man)')
+	@$(if $(makes_man),$(MAKE) install-man,$(info $(no_man)))
 
 uninstall-all: uninstall uninstall-lib uninstall-tools uninstall-conf
-	@$(if $(makes_man),$(MAKE) uninstall-man,echo '$(no_man)')
+	@$(if $(makes_man),$(MAKE) uninstall-man,$(info $(no_man)))
 
 clean: kdir
 	$(kbuild) clean
@@ -164,7 +164,7 @@ no_man = The man pages of sections 3, 4 and 9 are left out: they need perl, pyth
 
 man:
 	@$(if $(makes_man),KERNEL_DOC=$(KERNEL_DOC) XDG_CACHE_HOME=$(CURDIR)/out/cache \
-		scripts/docs man,echo '$(no_man)' >&2; exit 1)
+		scripts/docs man,$(error $(no_man)))
 
 # Man pages and the site, for debian/rules; the packages needed for it have to be installed.
 html:
