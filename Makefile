@@ -92,7 +92,7 @@ test-all:
 	@scripts/test -a
 
 from-nothing:
-	@scripts/tests/from-nothing
+	@scripts/tests/from-nothing $(if $(SUITE),-s $(SUITE))
 
 coverage:
 	@scripts/coverage
@@ -231,7 +231,8 @@ help:
 	@echo '  test             run the tests; T="PART..." runs some of them, scripts/test -l lists them'
 	@echo '  test-all         the same with more rounds, on more kernels; long torture and native'
 	@echo '                   runs; and the mutants: several hours'
-	@echo '  from-nothing     run demo and test in a clean minimal Debian, and time them'
+	@echo '  from-nothing     run demo and test in a clean minimal Debian, and time them;'
+	@echo '                   SUITE=trixie or bookworm'
 	@echo '  coverage         measure the coverage of the tests, as HTML in out/coverage'
 	@echo '  fuzz             fuzz /dev/hwtimer in a guest; SECONDS=600, SEED=, KERNEL=6.12,'
 	@echo '                   6.1, rt or 6.12-debug'
@@ -256,5 +257,5 @@ help:
 	@echo '  W=1, C=1, V=1    more warnings, sparse, the commands: as in the kernel'
 	@echo ''
 	@echo 'check, test, test-all, from-nothing, demo, fuzz, torture, bench, coverage and'
-	@echo 'mutants need no more than Debian 12: they install packages when run by root, or'
+	@echo 'mutants need no more than Debian 12 or 13: they install packages when run by root, or'
 	@echo 'say which are missing, and keep kernels in ~/.cache/hwtimer.'
