@@ -66,10 +66,10 @@ modules_sign: modules
 sign_hash = $(shell sed -n 's/^CONFIG_MODULE_SIG_HASH=//p' $(KDIR)/include/config/auto.conf)
 
 install-all: install install-lib install-tools install-conf
-	@$(if $(makes_man),$(MAKE) install-man,echo '$(no_man)')
+	@$(if $(makes_man),$(MAKE) install-man,$(info $(no_man)))
 
 uninstall-all: uninstall uninstall-lib uninstall-tools uninstall-conf
-	@$(if $(makes_man),$(MAKE) uninstall-man,echo '$(no_man)')
+	@$(if $(makes_man),$(MAKE) uninstall-man,$(info $(no_man)))
 
 clean: kdir
 	$(kbuild) clean
@@ -92,7 +92,7 @@ test-all:
 	@scripts/test -a
 
 from-nothing:
-	@scripts/tests/from-nothing
+	@scripts/tests/from-nothing $(if $(SUITE),-s $(SUITE))
 
 demo:
 	@scripts/demo
@@ -153,7 +153,7 @@ no_man = The man pages of sections 3, 4 and 9 are left out: they need perl, pyth
 
 man:
 	@$(if $(makes_man),KERNEL_DOC=$(KERNEL_DOC) XDG_CACHE_HOME=$(CURDIR)/out/cache \
-		scripts/docs man,echo '$(no_man)' >&2; exit 1)
+		scripts/docs man,$(error $(no_man)))
 
 # Man pages and the site, for debian/rules; the packages needed for it have to be installed.
 html:
@@ -216,7 +216,8 @@ help:
 	@echo '  test             run the tests; T="PART..." runs some of them, scripts/test -l lists them'
 	@echo '  test-all         the same with more rounds, on more kernels; long torture and native'
 	@echo '                   runs; and the mutants: several hours'
-	@echo '  from-nothing     run demo and test in a clean minimal Debian, and time them'
+	@echo '  from-nothing     run demo and test in a clean minimal Debian, and time them;'
+	@echo '                   SUITE=trixie or bookworm'
 	@echo '  fuzz             fuzz /dev/hwtimer in a guest; SECONDS=600, SEED=, KERNEL=6.12,'
 	@echo '                   6.1, rt or 6.12-debug'
 	@echo '  torture          stress all of the API for modules from all contexts, in guests;'
@@ -239,5 +240,5 @@ help:
 	@echo '  W=1, C=1, V=1    more warnings, sparse, the commands: as in the kernel'
 	@echo ''
 	@echo 'check, test, test-all, from-nothing, demo, fuzz, torture, bench and mutants'
-	@echo 'need no more than Debian 12: they install packages when run by root, or say'
+	@echo 'need no more than Debian 12 or 13: they install packages when run by root, or say'
 	@echo 'which are missing, and keep kernels in ~/.cache/hwtimer.'

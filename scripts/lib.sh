@@ -217,7 +217,7 @@ limited()
 # Kernels for QEMU: Debian's, those for other architectures, and our own, which have checkers.
 own_flavours=(kasan kcsan rt-debug)
 flavours=(amd64 cloud-amd64 rt-amd64 cloud-arm64 686-pae s390x "${own_flavours[@]}")
-# Debian 12's, and the newest of other suites.
+# Debian's, and the newest of other suites.
 series_of_debian=(6.1 6.12 backports sid)
 
 # arch_of FLAVOUR: the architecture, as Debian calls it, that a flavour is for.
@@ -298,6 +298,12 @@ apt_lists()
 		-exec test -s {} \; -print -quit 2>/dev/null) &&
 	   -n $(find /var/lib/apt/lists /var/lib/apt/lists/partial -maxdepth 0 \
 		-mtime -2 2>/dev/null) ]] || apt_update
+}
+
+# codename: print the name of the Debian release that runs here, as in bookworm
+codename()
+{
+	sed -n 's/^VERSION_CODENAME=//p' /etc/os-release
 }
 
 # suite_apt SUITE ARCH apt-get|apt-cache ARGUMENT...: run apt-get or apt-cache for another suite or
@@ -490,6 +496,29 @@ stale_lists()
 	fi
 }
 
+# postgresql DIR [CLIENT]: unpack PostgreSQL's programs to DIR, because their packages would start a
+# server; set $bin to where they are, and install the libraries that they need
+postgresql()
+{
+	local major package version dir needed=()
+
+	apt_lists
+	version=$(package_version postgresql) || die "apt knows no postgresql"
+	major=${version%%+*}
+	for package in "postgresql-$major" ${2:+"postgresql-client-$major"}; do
+		# libllvm is for the compiler of queries.
+		mapfile -t -O "${#needed[@]}" needed < <(asked host '' depends "$package" |
+			awk '$1 == "Depends:" && $2 ~ /^lib/ && $2 !~ /^libllvm/ { print $2 }')
+		dir=$(unpacked "$package" "$(package_version "$package")" \
+			"usr/lib/postgresql/$major" "usr/share/postgresql/$major") || return
+		mkdir -p "$1"
+		(cd "$dir" && find usr -name bitcode -prune -o ! -name 'llvmjit*' ! -type d -print0 |
+			cpio -0 -p -d --quiet "$1") || return
+	done
+	need "${needed[@]}"
+	bin=$1/usr/lib/postgresql/$major/bin
+}
+
 # toolchain ARCH: set $arguments for the kernel's make, and $cc for programs, to build for ARCH. W=1
 # is always set for other architectures, so that scripts/tests/machine and scripts/selftest share
 # one build. The cross compilers and the libraries of their binutils are unpacked, not installed,
@@ -509,35 +538,37 @@ toolchain()
 	*) die "no compiler for $arch" ;;
 	esac
 	dir=$(cross "$arch" "$gnu")
-	cc=$gnu-gcc-12
+	cc=$gnu-gcc-$(gcc -dumpversion)
 	arguments=(ARCH="$linux" CROSS_COMPILE="$gnu-" CC="$cc" W=1)
 	export PATH=$dir/usr/bin:$PATH
 	export LD_LIBRARY_PATH=$dir/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 }
 
-# cross ARCH GNU: print the directory in the cache that has the compiler for ARCH, called GNU-gcc-12
+# cross ARCH GNU: print the directory in the cache that has the compiler for ARCH, called GNU-gcc-N,
+# of the same version N as this machine's gcc
 cross()
 {
-	local arch=$1 gnu=$2 version dir
+	local arch=$1 gnu=$2 gcc version dir
 
-	need gcc-12
+	need gcc
 	apt_lists
-	version=$(package_version "gcc-12-$gnu") || die "apt knows no gcc-12-$gnu"
+	gcc=gcc-$(gcc -dumpversion)
+	version=$(package_version "$gcc-$gnu") || die "apt knows no $gcc-$gnu"
 	dir=$cache/cross/${arch}_$version
-	[[ -d $dir ]] || locked "cross-$arch" unpack_cross "$arch" "$gnu" "$dir" || return
+	[[ -d $dir ]] || locked "cross-$arch" unpack_cross "$arch" "$gnu" "$dir" "${gcc#gcc-}" || return
 	echo "$dir"
 }
 
-# unpack_cross ARCH GNU DIR: unpack this compiler to DIR, unless it is there
+# unpack_cross ARCH GNU DIR N: unpack this compiler to DIR, unless it is there
 unpack_cross()
 {
-	local arch=$1 gnu=$2 dir=$3 temp=$3.tmp.$$ deb
+	local arch=$1 gnu=$2 dir=$3 n=$4 temp=$3.tmp.$$ deb
 
 	[[ ! -d $dir ]] || return 0
 	rm -rf "$dir".tmp.*
 	mkdir -p "$temp"
-	step "fetching gcc for $arch" download "$temp" host '' "gcc-12-$gnu" "cpp-12-$gnu" \
-		"binutils-$gnu" "libgcc-12-dev-$arch-cross" "libgcc-s1-$arch-cross" \
+	step "fetching gcc for $arch" download "$temp" host '' "gcc-$n-$gnu" "cpp-$n-$gnu" \
+		"binutils-$gnu" "libgcc-$n-dev-$arch-cross" "libgcc-s1-$arch-cross" \
 		"libc6-$arch-cross" "libc6-dev-$arch-cross" "linux-libc-dev-$arch-cross" || {
 		stale_lists host
 		die "cannot download gcc for $arch; if the archive has a newer one by now, run this again"
