@@ -9,7 +9,7 @@
  * runs, or neither, and waiters are woken); the lanes and minutes (the two workers share one queue
  * and may both take the item, unlike workers of a workqueue that an item stays on, so the lanes
  * are covered); the second call of drop(), which is not needed (see
- * tests/mutants/equivalent/second-drop.patch); what cancel_sync returns; counts of 2^24 and more.
+ * second-drop in tests/mutants/equivalent); what cancel_sync returns; counts of 2^24 and more.
  *
  *	-DPOLICY=n	0: SERIAL, 1: DISCARD, 2: REPLACE (0)
  *	-DMAXQ=n	the limit of due runs; 0: none (0)
