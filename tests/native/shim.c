@@ -1022,7 +1022,7 @@ static int poll_epoll(struct native_epoll *e, struct pollfd *p, u64 until)
 	struct native_wait added;
 	unsigned int i;
 
-	native_wait_add(&e->added, &added, NULL);
+	native_wait_add(&e->added, &added);
 	for (;;) {
 		set_current_state(TASK_INTERRUPTIBLE);
 		p->revents = any_ready(e, waits) ? POLLIN : 0;
@@ -1122,7 +1122,7 @@ void poll_wait(struct file *file, wait_queue_head_t *wq, poll_table *wait)
 {
 	if (wait->queued)
 		return;
-	native_wait_add(wq, &wait->wait, NULL);
+	native_wait_add(wq, &wait->wait);
 	wait->queued = true;
 }
 
