@@ -460,9 +460,10 @@ int main(void)
 		close(ends[1]);
 		if (!i)
 			none = r;
-		printf("instructions_M/s %s %.2f\n", subject->name,
+		printf("%sinstructions_M/s %s %.2f\n", i ? "" : "bare_", subject->name,
 		       r.instructions - (i ? none.instructions : 0));
-		printf("switches/s %s %.0f\n", subject->name, r.switches - (i ? none.switches : 0));
+		printf("%sswitches/s %s %ld\n", i ? "" : "bare_", subject->name,
+		       (long)(r.switches - (i ? none.switches : 0)));
 		if (i)
 			printf("late_99%%_ms %s %.2f\n", subject->name, r.late);
 		fflush(stdout);
