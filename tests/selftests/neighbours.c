@@ -363,7 +363,7 @@ static void burst(void)
 
 static void victim(void)
 {
-	__u64 end, now, patience;
+	__u64 end, now, give_up;
 	struct hwtimer_record rec;
 	struct hwtimer_stats s;
 	int fd = open_checked();
@@ -372,10 +372,10 @@ static void victim(void)
 	get_ready();
 	now = now_ns();
 	end = now + MEASURE;
-	patience = end + PATIENCE;
+	give_up = end + PATIENCE;
 	while (n < ARRAY_SIZE(shared->late) &&
 	       (now < end || atomic_load(&shared->rounds) < measured->rounds)) {
-		if (now > patience)
+		if (now > give_up)
 			die("the attacker does too few rounds");
 		must_schedule(fd, DELAY, n);
 		must_read(fd, &rec, 1);
