@@ -515,7 +515,7 @@ postgresql()
 		(cd "$dir" && find usr -name bitcode -prune -o ! -name 'llvmjit*' ! -type d -print0 |
 			cpio -0 -p -d --quiet "$1") || return
 	done
-	need "${needed[@]}"
+	HWTIMER_PACKAGES='' need "${needed[@]}"	# depends on the release of Debian
 	bin=$1/usr/lib/postgresql/$major/bin
 }
 
