@@ -246,6 +246,7 @@ public class HwTimerTest {
 			CyclicBarrier begin = new CyclicBarrier(3);
 			Map<Timeout, AtomicInteger> made = new ConcurrentHashMap<>();
 			AtomicReference<Throwable> unexpected = new AtomicReference<>();
+			CountDownLatch first = new CountDownLatch(1);
 			List<Thread> threads = new ArrayList<>();
 			for (int i = 0; i < 2; i++) {
 				Thread thread = new Thread(() -> {
@@ -253,8 +254,10 @@ public class HwTimerTest {
 						begin.await();
 						for (int n = 0;; n++) {
 							AtomicInteger runs = new AtomicInteger();
-							made.put(timer.newTimeout(t -> runs.incrementAndGet(),
-								n % 3 == 0 ? 1000000 : n % 3, MS), runs);
+							made.put(timer.newTimeout(t -> {
+								runs.incrementAndGet();
+								first.countDown();
+							}, n % 3 == 0 ? 1000000 : n % 3, MS), runs);
 						}
 					} catch (IllegalStateException e) {
 						/* It was stopped. */
@@ -269,8 +272,8 @@ public class HwTimerTest {
 			if (round % 4 > 0) {
 				Thread.sleep(round % 4 * 2);
 			}
-			while (round % 4 == 3 && made.values().stream().noneMatch(n -> n.get() > 0)) {
-				Thread.sleep(1);
+			if (round % 4 == 3) {
+				first.await();
 			}
 			Set<Timeout> unprocessed = timer.stop();
 			for (Thread thread : threads) {
