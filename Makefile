@@ -83,7 +83,7 @@ install-lib uninstall-lib:
 	$(MAKE) -C lib $(@:-lib=)
 
 check:
-	@scripts/test check
+	@scripts/test docs
 
 test:
 	@scripts/test $(T)
