@@ -752,6 +752,11 @@ static void trial_step(void)
 		c->cancelled = hwtimer_work_cancel(&c->i->w);
 	/* Meanwhile the item expires, and runs if it can. */
 	nap(2 * MS);
+	if (c->end != end_by_release || c->i->released)
+		return;
+	/* Once more, so that two runs may be due when it is released. */
+	arm(c->i);
+	nap(2 * MS);
 }
 
 static void arm_once(struct item *i)
