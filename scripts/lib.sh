@@ -37,6 +37,16 @@ misuse()
 	exit 2
 }
 
+# common_option: handle what getopts has found and a script does not: -h, and mistakes
+common_option()
+{
+	case $option in
+	h) usage; exit 0 ;;
+	:) misuse "-$OPTARG takes a value" ;;
+	*) misuse "no such option: -$OPTARG" ;;
+	esac
+}
+
 # die TEXT...: report an error, and exit with status 1
 die()
 {
@@ -517,6 +527,16 @@ postgresql()
 	done
 	HWTIMER_PACKAGES='' need "${needed[@]}"	# depends on the release of Debian
 	bin=$1/usr/lib/postgresql/$major/bin
+}
+
+# as_nobody COMMAND...: PostgreSQL refuses to run as root
+as_nobody()
+{
+	if ((EUID)); then
+		"$@"
+	else
+		setpriv --reuid=nobody --clear-groups "$@"
+	fi
 }
 
 # toolchain ARCH: set $arguments for the kernel's make, and $cc for programs, to build for ARCH. W=1

@@ -24,7 +24,7 @@
  *	ends		the barrier returns, and the release function is called, whatever others
  *			release
  *
- * Broken variants, each of which must fail by the property that scripts/model names:
+ * Broken variants, each of which must fail by the property that "checks" names:
  *
  *	-DRESTART	the worker returns to the first CPU whenever its list is empty
  *	-DEMPTY		the worker completes a barrier only when nothing is released

@@ -42,7 +42,7 @@
  *
  *	ends		a waiter returns, and a release is reported
  *
- * Broken variants, each of which must fail by the property that scripts/model names:
+ * Broken variants, each of which must fail by the property that "checks" names:
  *
  *	-DNOFLIGHT	there is no in_flight
  *	-DFLIGHTLATE	the worker reads in_flight after the queue
