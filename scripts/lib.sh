@@ -79,7 +79,7 @@ mark_of()
 	echo "$cache/passed/${digest%% *}"
 }
 
-passed=0 failed=0 pattern='*' depends=()
+passed=0 failed=0 pattern='*' depends=() tried=()
 
 # try NAME COMMAND...: run a check, which passes if the command prints nothing and exits with status
 # 0. A check whose name does not match the glob $pattern is left out. If the array $depends has
@@ -90,6 +90,7 @@ try()
 	shift
 	# shellcheck disable=SC2053 # it is a pattern
 	[[ $name == $pattern ]] || return 0
+	tried+=("$name")
 	((!${#depends[@]})) || mark=$(mark_of "${depends[@]}")
 	if [[ $mark && -e $mark ]]; then
 		touch "$mark"
