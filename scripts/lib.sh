@@ -8,7 +8,7 @@
 scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 self=$(realpath "$0")
 root=$(dirname "$scripts")
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/hwtimer
+cache=${XDG_CACHE_HOME:-~/.cache}/hwtimer	# ~ needs no $HOME
 jobs=$(nproc)
 export HWTIMER_STARTED=${HWTIMER_STARTED:-$EPOCHSECONDS}
 export LC_ALL=C
@@ -54,9 +54,9 @@ die()
 	exit 1
 }
 
-# These characters are special to make, apt or QEMU.
-[[ $root$cache != *[[:space:]:,]* ]] ||
-	die "the paths '$root' and '$cache' must not have spaces, colons or commas"
+# Other characters are special to make, apt, QEMU, sed or the shell.
+[[ $root$cache =~ ^[A-Za-z0-9/._+~@=$'\x80'-$'\xff'-]*$ && $cache == /* ]] ||
+	die "the paths '$root' and '$cache' must be absolute, of letters, digits and /._+~@=- only"
 
 # say TEXT...: show the progress, on stderr, since stdout has the results
 say()
@@ -89,7 +89,7 @@ mark_of()
 	echo "$cache/passed/${digest%% *}"
 }
 
-passed=0 failed=0 pattern='*' depends=()
+passed=0 failed=0 pattern='*' depends=() tried=()
 
 # try NAME COMMAND...: run a check, which passes if the command prints nothing and exits with status
 # 0. A check whose name does not match the glob $pattern is left out. If the array $depends has
@@ -100,6 +100,7 @@ try()
 	shift
 	# shellcheck disable=SC2053 # it is a pattern
 	[[ $name == $pattern ]] || return 0
+	tried+=("$name")
 	((!${#depends[@]})) || mark=$(mark_of "${depends[@]}")
 	if [[ $mark && -e $mark ]]; then
 		touch "$mark"
@@ -194,7 +195,8 @@ measure()
 		{ pid = $1; sub(/.*\) /, "") }
 		$3 == group { ticks += $12 + $13 + $14 + $15; pids = pids " " pid }
 		END { print int(ticks / 100) pids }')
-	wanted=$(for pid in $pids; do cat "/proc/$pid"/task/*/schedstat; done 2>/dev/null |
+	# Processes and threads may end meanwhile.
+	wanted=$({ for pid in $pids; do cat "/proc/$pid"/task/*/schedstat; done 2>/dev/null || true; } |
 		awk -v used="$used" '{ ns += $2 } END { print used + int(ns / 1e9) }')
 }
 
@@ -620,7 +622,7 @@ tap_guest()
 
 	shift
 	"$scripts/guest/boot" -o "$dir" "$@" || {
-		printf '%s\n' "# BEGIN guest" "1..1"
+		printf '%s\n' '' "# BEGIN guest" "1..1"	# the last line may lack its end
 		{ cat "$dir/complaints" || echo "it did not run"; } 2>/dev/null |
 			tr '#' '%' | paste -s -d '|' | cut -c-1000 | sed 's/^/not ok 1 /'
 		echo "# END guest 0"
