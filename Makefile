@@ -83,7 +83,7 @@ install-lib uninstall-lib:
 	$(MAKE) -C lib $(@:-lib=)
 
 check:
-	@scripts/test check
+	@scripts/test docs
 
 test:
 	@scripts/test $(T)
@@ -213,9 +213,9 @@ help:
 	@echo '  deb              build Debian packages of all of this, in out/deb'
 	@echo '  check            warnings, sparse, checkpatch, coccinelle, cppcheck, kernel-doc,'
 	@echo '                   shellcheck, codespell'
-	@echo '  test             run the tests; T="PART..." runs some of them, scripts/test -l lists them'
-	@echo '  test-all         the same with more rounds, on more kernels; long torture and native'
-	@echo '                   runs; and the mutants: several hours'
+	@echo '  test             run the tests; T="PART..." runs other parts, scripts/test -l lists them'
+	@echo '  test-all         run all parts: other kernels and machines, checkers in the kernel,'
+	@echo '                   what is built on the module, and the mutants: several hours'
 	@echo '  from-nothing     run demo and test in a clean minimal Debian, and time them;'
 	@echo '                   SUITE=trixie or bookworm'
 	@echo '  fuzz             fuzz /dev/hwtimer in a guest; SECONDS=600, SEED=, KERNEL=6.12,'
@@ -224,8 +224,8 @@ help:
 	@echo '                   MINUTES=10, SEED=, KERNEL="6.12 6.1 backports rt kasan kcsan rt-debug"'
 	@echo '  bench            compare it with timer_list, libevent, timerfd and a wheel in the'
 	@echo '                   program: GROUND="native icount mix netty", ROUNDS=5'
-	@echo '  mutants          break the module in over 150 ways; tests have to catch each;'
-	@echo '                   M="NAME..." only those'
+	@echo '  mutants          break the module in the ways that tests/mutants lists; tests have to'
+	@echo '                   catch each; M="NAME..." only those'
 	@echo '  demo             watch a stock kernel close idle connections, in a guest'
 	@echo '  demo-here        the same on this machine; loads the module'
 	@echo ''

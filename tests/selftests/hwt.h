@@ -145,8 +145,8 @@ static inline __u64 seed(void)
 }
 
 /*
- * A number of rounds, or a duration: @quick, as in "make test" on 6.12; a quarter of it with
- * $BRIEF, as in "make test" on other kernels; or @thorough with $THOROUGH, as in "make test-all".
+ * A number of rounds, or a duration: @quick; a quarter of it with $BRIEF, as in scripts/test on
+ * other kernels; or @thorough with $THOROUGH, which only people set (scripts/selftest -e).
  */
 static inline unsigned int quick_or(unsigned int quick, unsigned int thorough)
 {
