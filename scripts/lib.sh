@@ -200,30 +200,44 @@ measure()
 		awk -v used="$used" '{ ns += $2 } END { print used + int(ns / 1e9) }')
 }
 
-# limited CPU_SECONDS COMMAND...: run it, but end it, with status 124, once it has used so much CPU
-# time, or if it hangs: for ten minutes it has not written to its output, if that is a file, and has
-# needed a CPU for less than 30 s. On a busy machine it may take any time.
-limited()
+# watch PID CPU_SECONDS SHOW FILE...: wait for the end of a process that launch started, and call SHOW
+# now and then. Kill it once it has used so much CPU time, or if it hangs: for ten minutes it has
+# written nothing to the FILEs and has needed a CPU for less than 30 s. On a busy machine it may take
+# any time. Sets $overdue to the reason, or to nothing, and $used to its CPU time.
+watch()
 {
-	local limit=$1 pid=$BASHPID polls=0 quiet=0 used wanted before=0 size old_size=''
-	shift
-	launch "$@"
-	while kill -0 "$launched" 2>/dev/null; do
+	local pid=$1 limit=$2 show=$3 polls=0 quiet=0 wanted before=0 size old_size=''
+	shift 3
+	overdue='' used=0
+	while kill -0 "$pid" 2>/dev/null; do
 		sleep 0.1
-		((++polls % 10 == 0)) || continue
-		measure "$launched"
-		size=$(stat -L -c %s "/proc/$pid/fd/1")
+		((++polls % 100 == 0)) || continue
+		measure "$pid"
+		size=$(stat -L -c %s "$@")
 		if [[ $size != "$old_size" ]] || ((wanted < before || wanted >= before + 30)); then
 			old_size=$size before=$wanted quiet=0
 		fi
+		"$show"
 		# Polls, not seconds: the machine may have been suspended.
-		((used >= limit || ++quiet > 600)) || continue
-		say "ended, after $used s of CPU time: $*"
-		kill -KILL -- "-$launched" 2>/dev/null || true
-		landed "$launched" 2>/dev/null || true
-		return 124
+		((used < limit)) || overdue="$limit s of CPU time were not enough"
+		((++quiet <= 60)) || overdue="no output for ten minutes, and nothing to run"
+		[[ ! $overdue ]] || kill -KILL -- "-$pid" 2>/dev/null || true
 	done
-	landed "$launched"
+}
+
+# limited CPU_SECONDS COMMAND...: run it, but end it, with status 124, if watch does. Its output is a
+# file.
+limited()
+{
+	local limit=$1 out=/proc/$BASHPID/fd/1 pid status=0 overdue used
+	shift
+	launch "$@"
+	pid=$launched
+	watch "$pid" "$limit" true "$out"
+	landed "$pid" 2>/dev/null || status=$?
+	[[ $overdue ]] || return "$status"
+	say "ended: $overdue: $*"
+	return 124
 }
 
 # Kernels for QEMU: Debian's, those for other architectures, and our own, which have checkers.

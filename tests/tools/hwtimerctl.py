@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""usage: scripts/checks/ctl
+"""usage: tests/tools/hwtimerctl.py
 
 Build hwtimerctl, install it below a temporary directory, and check what needs no module: help,
 wrong arguments, a missing device, the output for wheels that a replaced ioctl() returns, pictures
