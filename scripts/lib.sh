@@ -40,6 +40,7 @@ misuse()
 # common_option: handle what getopts has found and a script does not: -h, and mistakes
 common_option()
 {
+	# shellcheck disable=SC2154 # getopts sets it
 	case $option in
 	h) usage; exit 0 ;;
 	:) misuse "-$OPTARG takes a value" ;;
