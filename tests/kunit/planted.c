@@ -111,8 +111,8 @@ static void no_memory(struct kunit *test)
 #ifdef CONFIG_FAILSLAB
 	fail_each(test, wheel_and_back, 0, 3);
 	/* with more levels */
-	fail_each(test, wheel_and_back, 1, 8);
-	fail_each(test, wheel_and_back, 2, 8);
+	fail_each(test, wheel_and_back, 1, 6);
+	fail_each(test, wheel_and_back, 2, 4);
 	fail_each(test, rings_and_back, 0, 2);
 #else
 	need(test, false, "CONFIG_FAILSLAB");
