@@ -197,6 +197,8 @@ static void blocks_nobody(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, i[0].ended);
 	KUNIT_EXPECT_EQ(test, 5, i[1].ended);
 	KUNIT_EXPECT_EQ(test, 0UL, to_driven(wheel)->monitor.long_callbacks);
+	nap(2 * SEC);
+	KUNIT_EXPECT_EQ(test, 1, i[0].ended);
 }
 
 /* Each expiry gets a run; the runs follow one another, in the order of the workqueue. */
@@ -740,7 +742,8 @@ static void trial_step(void)
 {
 	struct trial *c = trial;
 
-	if (!in_task() || !is_victim(&c->i->w.timeout) || ++c->step != c->n)
+	/* Some steps of arming are in a section that is not preemptible, where nobody can sleep. */
+	if (preempt_count() || !is_victim(&c->i->w.timeout) || ++c->step != c->n)
 		return;
 	if (c->victim <= RUNS) {
 		queue_work(system_dfl_wq, &c->work);
