@@ -438,8 +438,9 @@ static void cancel_sync_other(struct kunit *test)
 	struct item *q = items(test, wheel, single(test), 1);
 	struct item *r = items(test, wheel, NULL, 1);
 
-	/* Initialised here to have a lockdep class of its own. */
+	/* Initialised here to have lockdep classes of their own: the function of @i waits, too. */
 	hwtimer_work_init(&q->w, wheel, single(test), item_run);
+	hwtimer_work_init(&r->w, wheel, NULL, item_run);
 	i->nap = SEC;
 	i->then = then_cancel_sync;
 	i->other = q;
