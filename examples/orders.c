@@ -13,8 +13,8 @@
  * payment and behind it. hwtimer_touch() works likewise. So each order is either paid or expired.
  *
  * For demonstrations, --expiry-ms shortens the 15 minutes, and makes customers faster.
- * "scripts/tests/guest examples" instead runs this in User-Mode Linux with time-travel=inf-cpu, where
- * the clock skips idle time.
+ * "scripts/tests/guest examples" runs this in User-Mode Linux with time-travel=inf-cpu instead,
+ * whose clock skips idle time.
  */
 
 #include "lib_common.h"

@@ -566,7 +566,7 @@ TEST(descriptor_outlives_mapping)
 	int fd = r->fd;
 
 	must_arm(r, ID(0), now_ns() + 20 * NSEC_PER_MSEC, 1);
-	/* Submitted without the doorbell, it reaches the kernel nevertheless, with the next expiry. */
+	/* Submitted without the doorbell, it reaches the kernel with the next expiry. */
 	must_put(r, HWTIMER_OP_SCHEDULE, 0, ID(1), now_ns() + FAR, 2);
 	ring_unmap(r);
 	eventually(must_stats(fd).expired == 1);
