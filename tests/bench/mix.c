@@ -452,7 +452,7 @@ int main(void)
 			err(1, "pipe");
 		if (!fork()) {
 			r = serve();
-			_exit(write(ends[1], &r, sizeof(r)) != sizeof(r));
+			_exit(write(ends[1], &r, sizeof(r)) == sizeof(r) ? 0 : 1);
 		}
 		if (wait(&status) < 0 || status || read(ends[0], &r, sizeof(r)) != sizeof(r))
 			errx(1, "%s: failed", subject->name);
