@@ -242,8 +242,8 @@ limited()
 }
 
 # Kernels for QEMU: Debian's, those for other architectures, and our own, which have checkers.
-own_flavours=(kasan kcsan rt-debug)
-flavours=(amd64 cloud-amd64 rt-amd64 cloud-arm64 686-pae s390x "${own_flavours[@]}")
+own_flavours=(kasan kcsan)
+flavours=(amd64 cloud-amd64 rt-amd64 cloud-arm64 686-pae "${own_flavours[@]}")
 # Debian's, and the newest of other suites.
 series_of_debian=(6.1 6.12 backports sid)
 
@@ -253,7 +253,6 @@ arch_of()
 	case $1 in
 	*-arm64) echo arm64 ;;
 	686-pae) echo i386 ;;
-	s390x) echo s390x ;;
 	*) echo amd64 ;;
 	esac
 }
@@ -571,7 +570,6 @@ toolchain()
 		arguments=(ARCH=i386 W=1) cc="gcc -m32"
 		return ;;
 	arm64) gnu=aarch64-linux-gnu linux=arm64 ;;
-	s390x) gnu=s390x-linux-gnu linux=s390 ;;
 	*) die "no compiler for $arch" ;;
 	esac
 	dir=$(cross "$arch" "$gnu")
