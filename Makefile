@@ -221,7 +221,7 @@ help:
 	@echo '  fuzz             fuzz /dev/hwtimer in a guest; SECONDS=600, SEED=, KERNEL=6.12,'
 	@echo '                   6.1, rt or 6.12-debug'
 	@echo '  torture          stress all of the API for modules from all contexts, in guests;'
-	@echo '                   MINUTES=10, SEED=, KERNEL="6.12 6.1 backports rt kasan kcsan"'
+	@echo '                   MINUTES=10, SEED=, KERNEL="6.12 6.1 backports rt kasan"'
 	@echo '  bench            compare it with timer_list, libevent, timerfd and a wheel in the'
 	@echo '                   program: GROUND="native icount mix netty", ROUNDS=5'
 	@echo '  mutants          break the module in the ways that tests/mutants lists; tests have to'

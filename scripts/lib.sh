@@ -242,7 +242,7 @@ limited()
 }
 
 # Kernels for QEMU: Debian's, those for other architectures, and our own, which have checkers.
-own_flavours=(kasan kcsan)
+own_flavours=(kasan)
 flavours=(amd64 cloud-amd64 rt-amd64 cloud-arm64 686-pae "${own_flavours[@]}")
 # Debian's, and the newest of other suites.
 series_of_debian=(6.1 6.12 backports sid)

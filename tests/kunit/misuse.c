@@ -20,13 +20,13 @@
 /* The number of the last mark in the kernel log; lines_with() counts the lines after it. */
 static unsigned int mark;
 
-void mark_log(void)
+static void mark_log(void)
 {
 	pr_info("misuse: mark %u\n", ++mark);
 }
 
 /* How many lines of the log since mark_log() have @text in them? */
-unsigned int lines_with(const char *text)
+static unsigned int lines_with(const char *text)
 {
 	struct kmsg_dump_iter iter;
 	unsigned int n = 0, seen = 0;

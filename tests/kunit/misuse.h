@@ -26,9 +26,6 @@ struct job {
 	unsigned int		released;
 };
 
-void mark_log(void);
-unsigned int lines_with(const char *text);
-
 static inline void expect_report(const char *regex)
 {
 	pr_info("klog-expect: %s\n", regex);

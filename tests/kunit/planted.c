@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * hwtimer: KUnit suite hwtimer_planted: harmless faults, to prove that each checker of a kernel
- * with CONFIG_DEBUG_OBJECTS or CONFIG_KCSAN would report one. The suite comes last, because some
- * checkers stop after their first reports: lockdep after one of its own or of KASAN's,
- * debugobjects after five.
+ * with CONFIG_DEBUG_OBJECTS would report one. The suite comes last, because some checkers stop
+ * after their first reports: lockdep after one of its own or of KASAN's, debugobjects after five.
  */
 #include <kunit/test.h>
 #include <linux/completion.h>
 #include <linux/err.h>
-#include <linux/hrtimer.h>
 #include <linux/mutex.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
@@ -337,54 +335,6 @@ static void shifted(struct kunit *test)
 	in_a_work(&d, shift_too_far);
 }
 
-#ifdef CONFIG_KCSAN
-struct race {
-	struct hrtimer	timer;
-	unsigned long	plain;
-};
-
-static enum hrtimer_restart race_in_irq(struct hrtimer *timer)
-{
-	struct race *r = container_of(timer, struct race, timer);
-
-	r->plain++;
-	hrtimer_forward_now(timer, ns_to_ktime(50 * NSEC_PER_USEC));
-	return HRTIMER_RESTART;
-}
-
-static noinline void race_in_task(struct race *r)
-{
-	unsigned int i;
-
-	for (i = 0; i < 10000; i++) {
-		r->plain++;
-		barrier();
-	}
-}
-
-/* A thread and an interrupt write a plain variable without a lock, until KCSAN reports it. */
-static void raced(struct kunit *test)
-{
-	struct race r = { };
-	unsigned int i;
-
-	mark_log();
-	expect_report("BUG: KCSAN: data-race in race_in");
-	hrtimer_setup(&r.timer, race_in_irq, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
-	hrtimer_start(&r.timer, 0, HRTIMER_MODE_REL_HARD);
-	for (i = 0; i < 1000 && !lines_with("BUG: KCSAN: data-race in race_in"); i++) {
-		race_in_task(&r);
-		cond_resched();
-	}
-	hrtimer_cancel(&r.timer);
-}
-#else
-static void raced(struct kunit *test)
-{
-	need(test, false, "CONFIG_KCSAN");
-}
-#endif
-
 /* Clears about 6 KB of stack below the caller's frame, with pointers that earlier calls left. */
 static noinline void wipe_stack(unsigned int depth)
 {
@@ -424,7 +374,6 @@ static struct kunit_case planted_cases[] = {
 	KUNIT_CASE(deadlock),
 	KUNIT_CASE(used_after_free),
 	KUNIT_CASE(shifted),
-	KUNIT_CASE(raced),
 	KUNIT_CASE(leaked),
 	{}
 };

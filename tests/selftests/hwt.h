@@ -718,7 +718,6 @@ static inline void *must_read_only(const void *content, size_t size)
 static inline bool with_checkers(void)
 {
 	return !access("/sys/kernel/debug/kmemleak", F_OK) ||
-	       !access("/sys/kernel/debug/kcsan", F_OK) ||
 	       !access("/proc/lockdep_stats", F_OK);
 }
 
