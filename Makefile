@@ -83,7 +83,7 @@ install-lib uninstall-lib:
 	$(MAKE) -C lib $(@:-lib=)
 
 check:
-	@scripts/test docs
+	@scripts/test check
 
 test:
 	@scripts/test $(T)

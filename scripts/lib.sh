@@ -18,11 +18,6 @@ owner=${HWTIMER_LOGS:+no}
 export HWTIMER_LOGS=${HWTIMER_LOGS:-$cache/log/$(date +%Y%m%d-%H%M%S).$$}
 # Cached answers of apt in this run.
 export HWTIMER_ASKED=${HWTIMER_ASKED:-$HWTIMER_LOGS/asked}
-mkdir -p "$HWTIMER_LOGS" "$HWTIMER_ASKED" "$cache"/{lock,log,passed}
-# Ignore errors: another script may be deleting the same files.
-find "$cache/log" -mindepth 1 -maxdepth 1 -mtime +2 -exec rm -rf {} + 2>/dev/null || true
-find "$cache/passed" -type f -mtime +30 -delete 2>/dev/null || true
-
 # usage: print the help of the script
 usage()
 {
@@ -58,6 +53,10 @@ die()
 # Other characters are special to make, apt, QEMU, sed or the shell.
 [[ $root$cache =~ ^[A-Za-z0-9/._+~@=$'\x80'-$'\xff'-]*$ && $cache == /* ]] ||
 	die "the paths '$root' and '$cache' must be absolute, of letters, digits and /._+~@=- only"
+mkdir -p "$HWTIMER_LOGS" "$HWTIMER_ASKED" "$cache"/{lock,log,passed} || die "no directory for the cache: $cache"
+# Ignore errors: another script may be deleting the same files.
+find "$cache/log" -mindepth 1 -maxdepth 1 -mtime +2 -exec rm -rf {} + 2>/dev/null || true
+find "$cache/passed" -type f -mtime +30 -delete 2>/dev/null || true
 
 # say TEXT...: show the progress, on stderr, since stdout has the results
 say()
@@ -90,11 +89,12 @@ mark_of()
 	echo "$cache/passed/${digest%% *}"
 }
 
-passed=0 failed=0 pattern='*' depends=() tried=()
+passed=0 failed=0 pattern='*' depends=() tried=() again=''
 
 # try NAME COMMAND...: run a check, which passes if the command prints nothing and exits with status
 # 0. A check whose name does not match the glob $pattern is left out. If the array $depends has
-# arguments for mark_of(), a check that passed is not repeated until they change.
+# arguments for mark_of(), a check that passed is not repeated until they change. $again is the
+# command that takes NAME as an argument, to repeat the check, if there is one.
 try()
 {
 	local name=$1 output mark='' status=0
@@ -115,7 +115,7 @@ try()
 		echo "ok      $name"
 		passed=$((passed + 1))
 	else
-		echo "FAILED  $name, status $status"
+		echo "FAILED  $name, status $status${again:+; again: $again '$name'}"
 		printf '%s\n' "$output" | sed 's/^/        /'
 		failed=$((failed + 1))
 	fi
@@ -633,6 +633,7 @@ tap_guest()
 {
 	local dir=$1
 
+	need perl	# for tap-count
 	shift
 	"$scripts/guest/boot" -o "$dir" "$@" || {
 		printf '%s\n' '' "# BEGIN guest" "1..1"	# the last line may lack its end
