@@ -115,7 +115,8 @@ try()
 		echo "ok      $name"
 		passed=$((passed + 1))
 	else
-		echo "FAILED  $name, status $status${again:+; again: $again '$name'}"
+		echo "FAILED  $name, status $status"
+		[[ ! $again ]] || echo "        again: $again '$name'"
 		printf '%s\n' "$output" | sed 's/^/        /'
 		failed=$((failed + 1))
 	fi
