@@ -37,6 +37,9 @@
 #include <linux/types.h>
 #include <linux/ioctl.h>
 
+/* tests/native/Makefile defines LINUX_VERSION_CODE. */
+#define KERNEL_VERSION(a, b, c)	(((a) << 16) + ((b) << 8) + (c))
+
 /* Compiler and types. */
 
 typedef __u8 u8;
@@ -686,6 +689,10 @@ static inline struct mem_cgroup *set_active_memcg(struct mem_cgroup *m) { return
 /* Pages shared with the program, which gets the kernel's addresses. */
 struct page { void *at; };
 struct vm_area_struct { unsigned long vm_flags; void *at; };
+static inline void vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
+{
+	vma->vm_flags |= flags;
+}
 #define VM_SHARED	1
 #define VM_DONTEXPAND	2
 #define VM_MAP		0
@@ -782,7 +789,7 @@ static inline void seq_printf(struct seq_file *m, const char *fmt, ...) { }
 struct eventfd_ctx;
 #define eventfd_ctx_fdget(fd)	((struct eventfd_ctx *)ERR_PTR(-EBADF))
 #define eventfd_ctx_put(e)	((void)(e))
-static inline void eventfd_signal(struct eventfd_ctx *e, u64 n) { }
+static inline void eventfd_signal(struct eventfd_ctx *e) { }
 struct dentry;
 
 /* Tracepoints: none. */
