@@ -689,10 +689,12 @@ static inline struct mem_cgroup *set_active_memcg(struct mem_cgroup *m) { return
 /* Pages shared with the program, which gets the kernel's addresses. */
 struct page { void *at; };
 struct vm_area_struct { unsigned long vm_flags; void *at; };
+
 static inline void vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
 {
 	vma->vm_flags |= flags;
 }
+
 #define VM_SHARED	1
 #define VM_DONTEXPAND	2
 #define VM_MAP		0
