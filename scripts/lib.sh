@@ -272,7 +272,7 @@ step()
 	log=$HWTIMER_LOGS/${log:0:100}.$$.log
 
 	say "$name"
-	launch "$@" >"$log" 2>&1
+	launch "$@" >"$log" 2>&1 || return
 	next=$((began + 10))
 	while kill -0 "$launched" 2>/dev/null; do
 		sleep 0.1
