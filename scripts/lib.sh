@@ -5,6 +5,9 @@
 # Functions that the scripts share. Source this after `set -euo pipefail`. The lines of a script
 # that begin with "#:" are its help.
 
+# What would change the tree that is tested, files in guests, or what a sanitizer reports.
+unset CDPATH GIT_DIR GIT_INDEX_FILE GIT_WORK_TREE ASAN_OPTIONS LSAN_OPTIONS TSAN_OPTIONS UBSAN_OPTIONS
+umask 022
 scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 self=$(realpath "$0")
 root=$(dirname "$scripts")
@@ -269,7 +272,7 @@ step()
 	log=$HWTIMER_LOGS/${log:0:100}.$$.log
 
 	say "$name"
-	launch "$@" >"$log" 2>&1
+	launch "$@" >"$log" 2>&1 || return
 	next=$((began + 10))
 	while kill -0 "$launched" 2>/dev/null; do
 		sleep 0.1
