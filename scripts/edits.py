@@ -189,7 +189,8 @@ CODE = "static int one(int a)\n{\n\tif (a)\n\t\treturn 1;\n\treturn 2;\n}\n\n" \
        "int two(int a,\n\tint b)\n{\n\tone(2);\n\tone(2);\n\tfor (;;) {\n\t\treturn 2;\n\t}\n}\n"
 HEAD = "= m\nBreaks it.\nTest: kunit s.c\n"
 TESTS = [    # a table, and what is wrong with it
-    (HEAD + "@ f two\n-int two(int a,\n+int two(long a,\n@ f one\n if (a)\n-return 1;", None),
+    (HEAD + "@ f two\n-int two(int a,\n+int two(long a,\n@ f one\n if (a)\n-return 1;\n"
+     "+\treturn 3;", None),
     (HEAD + "@ f one\n-return 4;", "'return 4;' is not in one() of f"),
     (HEAD + "@ f two\n-return 1;", "'return 1;' is not in two() of f"),
     (HEAD + "@ f two\n-one(2);", "'one(2);' is 2 times in two() of f"),
@@ -206,8 +207,7 @@ TESTS = [    # a table, and what is wrong with it
 
 
 def self_check():
-    """Print what is not found in the TESTS; return whether there is any. What edits do, each mutant
-    shows that is caught."""
+    """Print what is not found in the TESTS, or not made of the first; return whether there is any."""
     failed = False
     for table, expected in TESTS:
         entries, got = {}, None
@@ -220,6 +220,13 @@ def self_check():
         if got != expected:
             failed = True
             print(f"scripts/edits.py says '{got}' and not '{expected}' of:\n{table}")
+    entries, text = {}, CODE
+    parse(TESTS[0][0], "t", entries)
+    for edit in entries["m"].edits:
+        text = change(text, edit)
+    if text != CODE.replace("two(int", "two(long").replace("return 1", "return 3"):
+        failed = True
+        print(f"scripts/edits.py makes this of the first test's code:\n{text}")
     return failed
 
 
