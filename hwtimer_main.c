@@ -6,7 +6,7 @@
 
 #include "debug/odebug.h"
 #include "dev/file.h"
-#include "hwtimer_driver.h"
+#include "core/hwtimer_driver.h"
 
 static int __init hwtimer_module_init(void)
 {

@@ -19,7 +19,7 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
-#include "../../hwtimer_driver.h"
+#include "../../core/hwtimer_driver.h"
 #include "../../hwtimer_period.h"
 #include "hwtimer_kunit.h"
 

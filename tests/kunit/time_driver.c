@@ -15,7 +15,7 @@
 #include <linux/minmax.h>
 #include <linux/string.h>
 
-#include "../../hwtimer_driver.h"
+#include "../../core/hwtimer_driver.h"
 #include "../../hwtimer_period.h"
 #include "hwtimer_kunit.h"
 #include "modes.h"

@@ -16,7 +16,7 @@
 #include <linux/rcupdate.h>
 #include <linux/wait.h>
 
-#include "../../hwtimer_driver.h"
+#include "../../core/hwtimer_driver.h"
 #include "../../hwtimer_period.h"
 #include "../../hwtimer_work.h"
 

@@ -38,10 +38,10 @@
 #include <linux/spinlock.h>
 #include <linux/string.h>
 
-#include "debug/trace.h"
+#include "../debug/trace.h"
 #include "hwtimer_driver.h"
-#include "hwtimer_period.h"
-#include "hwtimer_work.h"
+#include "../hwtimer_period.h"
+#include "../hwtimer_work.h"
 
 /* At most this many functions are named in warnings about long callbacks. */
 #define LONG_FNS	32

@@ -19,8 +19,8 @@
 #include <asm/local.h>
 #include <asm/local64.h>
 
-#include "hwtimer.h"
-#include "hwtimer_wheel.h"
+#include "../hwtimer.h"
+#include "../hwtimer_wheel.h"
 
 struct dentry;
 struct hwtimer_driven;

@@ -18,12 +18,12 @@
 #include <linux/spinlock.h>
 #include <linux/string.h>
 
-#include "debug/odebug.h"
-#include "debug/trace.h"
+#include "../debug/odebug.h"
+#include "../debug/trace.h"
 #include "hwtimer_compat.h"
 #include "hwtimer_driver.h"
-#include "hwtimer_period.h"
-#include "uapi/linux/hwtimer.h"
+#include "../hwtimer_period.h"
+#include "../uapi/linux/hwtimer.h"
 
 static_assert(HWTIMER_HORIZON == WHEEL_HORIZON);
 static_assert(HWTIMER_MAX_SLOTS == WHEEL_MAX_SLOTS);

@@ -8,7 +8,7 @@
 #include <linux/math64.h>
 #include <linux/overflow.h>
 
-#include "hwtimer_period.h"
+#include "../hwtimer_period.h"
 
 /**
  * hwtimer_period_check - check whether a period is valid for a wheel

@@ -22,9 +22,9 @@
 #include <linux/export.h>
 #include <linux/spinlock.h>
 
-#include "hwtimer.h"
+#include "../hwtimer.h"
 #include "hwtimer_driver.h"
-#include "hwtimer_period.h"
+#include "../hwtimer_period.h"
 #include "hwtimer_step.h"
 
 /**
