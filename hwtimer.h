@@ -20,8 +20,7 @@
  *	hwtimer_touch(&c->idle, 30LL * NSEC_PER_SEC);	// on every message
  *	hwtimer_release(&c->idle, conn_free);		// on close
  *
- * docs/promises lists what a wheel promises. hwtimer_period.h has periodic timeouts,
- * hwtimer_work.h timeouts that run on a workqueue.
+ * docs/promises lists what a wheel promises. hwtimer_work.h has timeouts that run on a workqueue.
  *
  * Calls
  * -----
@@ -94,6 +93,7 @@
 #include <linux/ktime.h>
 #include <linux/list.h>
 
+#include "hwtimer_period.h"
 #include "hwtimer_types.h"
 
 /** define HWTIMER_NAME_LEN - the size of a wheel's name, including its final 0 */
@@ -247,8 +247,9 @@ static inline void hwtimer_destroy_on_stack(struct hwtimer_timeout *timeout) { }
 #endif
 int hwtimer_schedule(struct hwtimer_timeout *timeout, s64 delay_ns);
 int hwtimer_schedule_at(struct hwtimer_timeout *timeout, u64 deadline_ns);
-int hwtimer_schedule_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 period_ns,
-			     u64 *overruns);
+int hwtimer_schedule_forward(struct hwtimer_timeout *timeout, u64 now_ns,
+			     const struct hwtimer_period *period,
+			     struct hwtimer_decision *decision);
 int hwtimer_schedule_unless_due(struct hwtimer_timeout *timeout, u64 deadline_ns);
 int hwtimer_touch(struct hwtimer_timeout *timeout, s64 delay_ns);
 int hwtimer_touch_at(struct hwtimer_timeout *timeout, u64 deadline_ns);

@@ -91,14 +91,8 @@ static noinline bool cancel_traced(struct hwtimer_timeout *t)
 	return ret;
 }
 
-/**
- * hwtimer_after - turn a delay into a deadline
- * @timeout: a timeout
- * @delay_ns: from now; less than 0 counts as 0
- *
- * Return: the deadline in ns on the clock of the timeout's wheel.
- */
-u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns)
+/* The time @delay_ns from now, in ns on the clock of the timeout's wheel; less than 0 counts as 0. */
+static u64 deadline_after(struct hwtimer_timeout *timeout, s64 delay_ns)
 {
 	const struct hwtimer_driven *driven;
 	u64 now;
@@ -604,8 +598,8 @@ int hwtimer_schedule(struct hwtimer_timeout *timeout, s64 delay_ns)
 	u64 deadline;
 
 	if (trace_hwtimer_arm_enabled())
-		return arm_traced(timeout, hwtimer_after(timeout, delay_ns));
-	deadline = hwtimer_after(timeout, delay_ns);
+		return arm_traced(timeout, deadline_after(timeout, delay_ns));
+	deadline = deadline_after(timeout, delay_ns);
 	return wheel_arm(timeout, wheel_time(timeout_wheel(timeout), deadline));
 }
 EXPORT_SYMBOL_GPL(hwtimer_schedule);
@@ -640,41 +634,53 @@ int hwtimer_schedule_at(struct hwtimer_timeout *timeout, u64 deadline_ns)
 EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
 
 /**
- * hwtimer_schedule_forward - arm a timeout again, a whole number of periods later
+ * hwtimer_schedule_forward - arm a periodic timeout for its next deadline
  * @timeout: the timeout; not armed. Usually its own callback calls this
  * @now_ns: the current time, from hwtimer_wheel_now()
- * @period_ns: the period
- * @overruns: out: how many deadlines were missed and are skipped; may be NULL
+ * @period: its period; a misfire_ns shorter than the wheel's tick takes many deadlines for missed
+ * @decision: out: whether the deadline that was reached counts, and how many were missed; may be
+ *	NULL
  *
- * The new deadline is the last deadline plus the smallest number of periods, at least 1, that makes
- * it later than @now_ns. So a timeout that its callback re-arms does not drift, however late the
- * callback runs. Modelled on hrtimer_forward(), which counts 1 more and does not arm. A last
+ * The next deadline is a whole number of periods after the last one, which hwtimer_deadline()
+ * returns; hwtimer_period_decide() says how many. So the timeout does not drift, however late its
+ * callback runs. Modelled on hrtimer_forward(), which does not arm and knows no policies. A last
  * deadline before the creation of the wheel counts as the time of its creation.
+ *
+ *	static void beat(struct hwtimer_timeout *t)
+ *	{
+ *		static const struct hwtimer_period period = {
+ *			.period_ns = NSEC_PER_SEC, .policy = HWTIMER_PERIOD_SKIP };
+ *		struct hwtimer_decision d;
+ *
+ *		hwtimer_schedule_forward(t, hwtimer_wheel_now(t->wheel), &period, &d);
+ *		if (d.fire)
+ *			peer_send(container_of(t, struct peer, heartbeat), d.overruns);
+ *	}
  *
  * Context: Any context but NMI. Lock-free; does not allocate.
  *
  * Return: as hwtimer_schedule_at(), and
  *
- * * -EINVAL - @period_ns is 0
- * * -EBUSY - it is pending
+ * * -EINVAL - the length of the period is 0; @decision is undefined
+ * * -EBUSY - it is pending; @decision is undefined
  *
- * On error nothing has changed, and @overruns is undefined.
+ * On error nothing has changed.
  */
-int hwtimer_schedule_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 period_ns,
-			     u64 *overruns)
+int hwtimer_schedule_forward(struct hwtimer_timeout *timeout, u64 now_ns,
+			     const struct hwtimer_period *period,
+			     struct hwtimer_decision *decision)
 {
-	u64 next, missed;
+	struct hwtimer_decision d;
 
-	if (!period_ns)
+	if (!period->period_ns)
 		return -EINVAL;
 	if (hwtimer_is_pending(timeout))
 		return -EBUSY;
-	missed = hwtimer_period_forward(hwtimer_deadline(timeout), now_ns, period_ns,
-					&next);
-	/* Before arming, after which the callback may free the memory of *@overruns. */
-	if (overruns)
-		*overruns = missed;
-	return hwtimer_schedule_at(timeout, next);
+	d = hwtimer_period_decide(period, hwtimer_deadline(timeout), now_ns);
+	/* Before arming, after which the callback may free the memory of *@decision. */
+	if (decision)
+		*decision = d;
+	return hwtimer_schedule_at(timeout, d.next_ns);
 }
 EXPORT_SYMBOL_GPL(hwtimer_schedule_forward);
 
@@ -729,8 +735,8 @@ int hwtimer_touch(struct hwtimer_timeout *timeout, s64 delay_ns)
 	u64 deadline;
 
 	if (trace_hwtimer_touch_enabled())
-		return touch_traced(timeout, hwtimer_after(timeout, delay_ns));
-	deadline = hwtimer_after(timeout, delay_ns);
+		return touch_traced(timeout, deadline_after(timeout, delay_ns));
+	deadline = deadline_after(timeout, delay_ns);
 	return wheel_touch(timeout, wheel_time(timeout_wheel(timeout), deadline));
 }
 EXPORT_SYMBOL_GPL(hwtimer_touch);

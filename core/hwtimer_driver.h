@@ -174,7 +174,7 @@ static inline ktime_t hwtimer_driven_ktime(const struct hwtimer_driven *driven, 
 }
 
 /* hwtimer_worker.c */
-void hwtimer_worker_init(hwtimer_fn_t periodic, hwtimer_fn_t work);
+void hwtimer_worker_init(hwtimer_fn_t work);
 const void *hwtimer_owner_fn(struct hwtimer_timeout *t, hwtimer_fn_t fn);
 void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *t,
 			 hwtimer_fn_t fn, u64 deadline);
@@ -185,12 +185,6 @@ void hwtimer_worker_woke(struct hwtimer_driven *driven);
 /* hwtimer_kthread.c */
 int hwtimer_kthread_init(void);
 void hwtimer_kthread_exit(void);
-
-/* hwtimer_api.c */
-u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns);
-
-/* hwtimer_periodic.c */
-void hwtimer_periodic_expired(struct hwtimer_timeout *t);
 
 /* hwtimer_work.c */
 void hwtimer_work_dispatch(struct hwtimer_timeout *timeout);
