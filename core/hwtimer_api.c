@@ -10,6 +10,7 @@
 #include <linux/kstrtox.h>
 #include <linux/memcontrol.h>
 #include <linux/minmax.h>
+#include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/prefetch.h>
 #include <linux/printk.h>
@@ -91,7 +92,7 @@ static noinline bool cancel_traced(struct hwtimer_timeout *t)
 	return ret;
 }
 
-/* The time @delay_ns from now, in ns on the clock of the timeout's wheel; less than 0 counts as 0. */
+/* The time @delay_ns from now, in ns on the clock of the timeout's wheel; below 0 counts as 0. */
 static u64 deadline_after(struct hwtimer_timeout *timeout, s64 delay_ns)
 {
 	const struct hwtimer_driven *driven;
@@ -215,26 +216,14 @@ static void wheel_unregister(struct hwtimer_driven *driven)
 }
 
 /**
- * hwtimer_wheel_create - create a wheel and its worker
- * @params: its parameters; not needed after the call
+ * __hwtimer_wheel_create - see hwtimer_wheel_create()
+ * @params: the parameters
+ * @owner: the module of the caller; NULL: it is built in
  *
- * The worker sleeps until the first timeout is armed.
- *
- * Context: Process context, may sleep.
- *
- * Return: the wheel, to be destroyed by hwtimer_wheel_destroy(), or an ERR_PTR():
- *
- * * -EINVAL - no name, or an invalid one; @tick_ns or @slots is 0; @slots above HWTIMER_MAX_SLOTS;
- *   one round (@tick_ns times the rounded @slots) longer than HWTIMER_HORIZON; so many @levels that
- *   a slot of the top level is longer than HWTIMER_HORIZON; more than one level, or
- *   HWTIMER_WHEEL_GROW, with 1 slot; an unknown flag, driver, clock or scheduling class; @nice out
- *   of range; no CPU of @cpus is online; @cpus, @sched or @nice for a driver without a thread
- * * -ENOMEM - no memory; on 64-bit always for more than 2^26 slots
- * * -EAGAIN - the limit on threads was reached
- * * -EINTR - the caller was killed meanwhile
- * * any error of cgroup_attach_task_all(), with HWTIMER_WHEEL_ACCOUNT
+ * Return: as hwtimer_wheel_create().
  */
-struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *params)
+struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *params,
+					     struct module *owner)
 {
 	gfp_t gfp = params->flags & HWTIMER_WHEEL_ACCOUNT ? GFP_KERNEL_ACCOUNT :
 							    GFP_KERNEL;
@@ -259,6 +248,7 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 	if (!driven)
 		return ERR_PTR(-ENOMEM);
 	spin_lock_init(&driven->monitor.lock);
+	driven->owner = owner;
 	driven->driver = driver;
 	driven->clock = params->clock;
 	driven->start_ns = hwtimer_clock_ns(driven);
@@ -289,7 +279,7 @@ free:
 	kfree(driven);
 	return ERR_PTR(ret);
 }
-EXPORT_SYMBOL_GPL(hwtimer_wheel_create);
+EXPORT_SYMBOL_GPL(__hwtimer_wheel_create);
 
 /**
  * hwtimer_wheel_start - start a wheel
@@ -407,6 +397,37 @@ void hwtimer_wheel_destroy(struct hwtimer_wheel *wheel)
 	hwtimer_stats_put(driven);
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_destroy);
+
+static struct hwtimer_driven *wheel_of(const struct module *owner)
+{
+	struct hwtimer_driven *driven, *found = NULL;
+
+	spin_lock(&wheels_lock);
+	list_for_each_entry(driven, &wheels, list)
+		if (driven->owner == owner)
+			found = driven;
+	spin_unlock(&wheels_lock);
+	return found;
+}
+
+/**
+ * hwtimer_wheels_forgotten - destroy the wheels that a module has left behind
+ * @owner: the module; its exit function has returned, but its code is still there
+ *
+ * Names each of them, as a leak detector does. Their workers would soon call functions that are no
+ * longer there. Context: Process context, may sleep.
+ */
+void hwtimer_wheels_forgotten(const struct module *owner)
+{
+	struct hwtimer_driven *driven;
+
+	while ((driven = wheel_of(owner))) {
+		pr_err("module %s is gone without destroying its wheel %s; timeouts pending: %lu\n",
+		       module_name(owner), driven->name, hwtimer_wheel_pending(&driven->wheel));
+		hwtimer_wheel_stop(&driven->wheel, NULL);
+		hwtimer_wheel_destroy(&driven->wheel);
+	}
+}
 
 /**
  * hwtimer_wheel_pending - the number of pending timeouts

@@ -93,6 +93,7 @@ extern const struct hwtimer_driver_ops hwtimer_driver_hrtimer;
  * struct hwtimer_driven - a driven wheel: a wheel and its worker
  * @wheel: the wheel
  * @monitor: measurements of the worker
+ * @owner: the module that created it, or NULL. Constant
  * @driver: the driver. Constant
  * @clock: as in the parameters. Constant
  * @account: HWTIMER_WHEEL_ACCOUNT was given. Constant
@@ -118,6 +119,7 @@ extern const struct hwtimer_driver_ops hwtimer_driver_hrtimer;
 struct hwtimer_driven {
 	struct hwtimer_wheel	wheel;
 	struct hwtimer_monitor	monitor;
+	const struct module	*owner;
 	const struct hwtimer_driver_ops *driver;
 	enum hwtimer_clock	clock;
 	bool			account;
@@ -185,6 +187,9 @@ void hwtimer_worker_woke(struct hwtimer_driven *driven);
 /* hwtimer_kthread.c */
 int hwtimer_kthread_init(void);
 void hwtimer_kthread_exit(void);
+
+/* hwtimer_api.c */
+void hwtimer_wheels_forgotten(const struct module *owner);
 
 /* hwtimer_work.c */
 void hwtimer_work_dispatch(struct hwtimer_timeout *timeout);
