@@ -129,9 +129,10 @@ uninstall-conf:
 # The source for dkms(8), as hwtimer/$(version), without the tests.
 dkms_dir = $(DESTDIR)/usr/src/hwtimer-$(version)
 install-dkms:
-	$(INSTALL) -d $(addprefix $(dkms_dir)/,dev debug uapi/linux dist)
+	$(INSTALL) -d $(addprefix $(dkms_dir)/,core dev debug uapi/linux dist)
 	$(INSTALL) -m 644 Kbuild dkms.conf $(wildcard hwtimer*.[ch]) $(dkms_dir)
 	$(INSTALL) -m 644 $(wildcard dev/*.[ch]) $(dkms_dir)/dev
+	$(INSTALL) -m 644 $(wildcard core/*.[ch]) $(dkms_dir)/core
 	$(INSTALL) -m 644 $(wildcard debug/*.[ch]) $(dkms_dir)/debug
 	$(INSTALL) -m 644 uapi/linux/hwtimer.h $(dkms_dir)/uapi/linux
 	$(INSTALL) -m 755 dist/dkms-post-build $(dkms_dir)/dist

@@ -20,8 +20,7 @@
  *	hwtimer_touch(&c->idle, 30LL * NSEC_PER_SEC);	// on every message
  *	hwtimer_release(&c->idle, conn_free);		// on close
  *
- * docs/promises lists what a wheel promises. hwtimer_period.h has periodic timeouts,
- * hwtimer_work.h timeouts that run on a workqueue.
+ * docs/promises lists what a wheel promises. hwtimer_work.h has timeouts that run on a workqueue.
  *
  * Calls
  * -----
@@ -93,7 +92,9 @@
 #include <linux/cpumask.h>
 #include <linux/ktime.h>
 #include <linux/list.h>
+#include <linux/module.h>
 
+#include "hwtimer_period.h"
 #include "hwtimer_types.h"
 
 /** define HWTIMER_NAME_LEN - the size of a wheel's name, including its final 0 */
@@ -212,7 +213,37 @@ struct hwtimer_wheel_params {
 	int			nice;
 };
 
-struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *params);
+struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *params,
+					     struct module *owner);
+
+/**
+ * hwtimer_wheel_create - create a wheel and its worker
+ * @params: its parameters; not needed after the call
+ *
+ * The worker sleeps until the first timeout is armed. The wheel belongs to the module that calls
+ * this: if that goes away without destroying the wheel, this is logged, and the wheel is destroyed
+ * before its callbacks would be called where no code is any more. (Netty's leak detector reports a
+ * timer that was not stopped.)
+ *
+ * Context: Process context, may sleep.
+ *
+ * Return: the wheel, to be destroyed by hwtimer_wheel_destroy(), or an ERR_PTR():
+ *
+ * * -EINVAL - no name, or an invalid one; @tick_ns or @slots is 0; @slots above HWTIMER_MAX_SLOTS;
+ *   one round (@tick_ns times the rounded @slots) longer than HWTIMER_HORIZON; so many @levels that
+ *   a slot of the top level is longer than HWTIMER_HORIZON; more than one level, or
+ *   HWTIMER_WHEEL_GROW, with 1 slot; an unknown flag, driver, clock or scheduling class; @nice out
+ *   of range; no CPU of @cpus is online; @cpus, @sched or @nice for a driver without a thread
+ * * -ENOMEM - no memory; on 64-bit always for more than 2^26 slots
+ * * -EAGAIN - the limit on threads was reached
+ * * -EINTR - the caller was killed meanwhile
+ * * any error of cgroup_attach_task_all(), with HWTIMER_WHEEL_ACCOUNT
+ */
+static inline struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *params)
+{
+	return __hwtimer_wheel_create(params, THIS_MODULE);
+}
+
 int hwtimer_wheel_start(struct hwtimer_wheel *wheel);
 int hwtimer_wheel_stop(struct hwtimer_wheel *wheel, struct list_head *pending);
 void hwtimer_wheel_destroy(struct hwtimer_wheel *wheel);
@@ -247,8 +278,9 @@ static inline void hwtimer_destroy_on_stack(struct hwtimer_timeout *timeout) { }
 #endif
 int hwtimer_schedule(struct hwtimer_timeout *timeout, s64 delay_ns);
 int hwtimer_schedule_at(struct hwtimer_timeout *timeout, u64 deadline_ns);
-int hwtimer_schedule_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 period_ns,
-			     u64 *overruns);
+int hwtimer_schedule_forward(struct hwtimer_timeout *timeout, u64 now_ns,
+			     const struct hwtimer_period *period,
+			     struct hwtimer_decision *decision);
 int hwtimer_schedule_unless_due(struct hwtimer_timeout *timeout, u64 deadline_ns);
 int hwtimer_touch(struct hwtimer_timeout *timeout, s64 delay_ns);
 int hwtimer_touch_at(struct hwtimer_timeout *timeout, u64 deadline_ns);

@@ -3,25 +3,41 @@
  * hwtimer: initialisation and exit of the module.
  */
 #include <linux/module.h>
+#include <linux/notifier.h>
 
 #include "debug/odebug.h"
 #include "dev/file.h"
-#include "hwtimer_driver.h"
+#include "core/hwtimer_driver.h"
+
+static int module_changed(struct notifier_block *nb, unsigned long state, void *module)
+{
+	/* After its exit function, or after its init function has failed. */
+	if (state == MODULE_STATE_GOING)
+		hwtimer_wheels_forgotten(module);
+	return NOTIFY_OK;
+}
+
+static struct notifier_block module_notifier = { .notifier_call = module_changed };
 
 static int __init hwtimer_module_init(void)
 {
 	int ret;
 
 	wheel_module_init();
-	hwtimer_worker_init(hwtimer_periodic_expired, hwtimer_work_dispatch);
+	hwtimer_worker_init(hwtimer_work_dispatch);
 	hwtimer_fixup_init();
 	ret = hwtimer_kthread_init();
 	if (ret)
 		return ret;
 	hwtimer_debugfs_init();
+	ret = register_module_notifier(&module_notifier);
+	if (ret)
+		goto exit;
 	ret = hwtimer_dev_init();
 	if (!ret)
 		return 0;
+	unregister_module_notifier(&module_notifier);
+exit:
 	hwtimer_debugfs_exit();
 	hwtimer_kthread_exit();
 	return ret;
@@ -31,6 +47,7 @@ module_init(hwtimer_module_init);
 static void __exit hwtimer_module_exit(void)
 {
 	hwtimer_dev_exit();
+	unregister_module_notifier(&module_notifier);
 	hwtimer_debugfs_exit();
 	hwtimer_kthread_exit();
 }

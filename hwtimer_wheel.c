@@ -231,7 +231,7 @@
 
 #include "debug/odebug.h"
 #include "debug/trace.h"
-#include "hwtimer_step.h"
+#include "core/hwtimer_step.h"
 #include "hwtimer_wheel.h"
 
 /*

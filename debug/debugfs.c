@@ -19,7 +19,7 @@
 #include <linux/seq_file.h>
 #include <linux/spinlock.h>
 
-#include "../hwtimer_driver.h"
+#include "../core/hwtimer_driver.h"
 #include "../uapi/linux/hwtimer.h"
 
 /* How many buckets the worker surveys at a time. */

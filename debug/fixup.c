@@ -11,7 +11,7 @@
 #include <linux/rcupdate.h>
 
 #include "../hwtimer.h"
-#include "../hwtimer_driver.h"
+#include "../core/hwtimer_driver.h"
 #include "../hwtimer_wheel.h"
 #include "odebug.h"
 

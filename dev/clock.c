@@ -34,7 +34,7 @@
 #include <linux/workqueue.h>
 
 #include "../debug/trace.h"
-#include "../hwtimer_compat.h"
+#include "../core/hwtimer_compat.h"
 #include "clock.h"
 #include "rings.h"
 

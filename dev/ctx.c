@@ -68,7 +68,7 @@
 #include <linux/time_namespace.h>
 
 #include "../debug/trace.h"
-#include "../hwtimer_compat.h"
+#include "../core/hwtimer_compat.h"
 #include "ctx.h"
 
 /* In tables of at least so many timeouts, those of the next entries are prefetched. */

@@ -24,7 +24,7 @@
 
 #include "../debug/trace.h"
 #include "../hwtimer.h"
-#include "../hwtimer_compat.h"
+#include "../core/hwtimer_compat.h"
 #include "../uapi/linux/hwtimer.h"
 #include "clock.h"
 #include "ctx.h"

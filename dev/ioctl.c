@@ -21,8 +21,8 @@
 
 #include "../debug/trace.h"
 #include "../hwtimer.h"
-#include "../hwtimer_compat.h"
-#include "../hwtimer_stats.h"
+#include "../core/hwtimer_compat.h"
+#include "../core/hwtimer_stats.h"
 #include "../uapi/linux/hwtimer.h"
 #include "clock.h"
 #include "ctx.h"

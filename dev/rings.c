@@ -81,8 +81,8 @@
 #include <linux/time.h>
 
 #include "../debug/trace.h"
-#include "../hwtimer_compat.h"
-#include "../hwtimer_step.h"
+#include "../core/hwtimer_compat.h"
+#include "../core/hwtimer_step.h"
 #include "rings.h"
 
 /* How many entries are taken, or records put, before the lock is dropped. */

@@ -47,7 +47,7 @@
 
 #include <kunit/visibility.h>
 
-#include "../hwtimer_step.h"
+#include "../core/hwtimer_step.h"
 #include "shm.h"
 
 static_assert(sizeof(atomic64_t) == sizeof(u64));

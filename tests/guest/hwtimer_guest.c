@@ -30,7 +30,7 @@
 #include <linux/vmalloc.h>
 
 #include <hwtimer.h>
-#include <hwtimer_compat.h>
+#include <core/hwtimer_compat.h>
 
 #define MS		((u64)NSEC_PER_MSEC)
 #define SEC		((u64)NSEC_PER_SEC)

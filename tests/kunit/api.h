@@ -11,7 +11,7 @@
 #include <linux/list.h>
 #include <linux/sched.h>
 
-#include "../../hwtimer_driver.h"
+#include "../../core/hwtimer_driver.h"
 #include "kunit_wheels.h"
 
 #define MS	NSEC_PER_MSEC

@@ -10,7 +10,7 @@
 #include <linux/sched.h>
 #include <linux/timer.h>
 
-#include "../../hwtimer_compat.h"
+#include "../../core/hwtimer_compat.h"
 #include "hwtimer_kunit.h"
 #include "api.h"
 

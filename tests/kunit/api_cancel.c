@@ -7,7 +7,7 @@
 #include <linux/sched.h>
 #include <linux/string.h>
 
-#include "../../hwtimer_step.h"
+#include "../../core/hwtimer_step.h"
 #include "hwtimer_kunit.h"
 #include "api.h"
 

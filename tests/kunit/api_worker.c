@@ -17,7 +17,7 @@
 #include <linux/string.h>
 #include <linux/timer.h>
 
-#include "../../hwtimer_compat.h"
+#include "../../core/hwtimer_compat.h"
 #include "hwtimer_kunit.h"
 #include "api.h"
 

@@ -23,8 +23,8 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
-#include "../../hwtimer_driver.h"
-#include "../../hwtimer_step.h"
+#include "../../core/hwtimer_driver.h"
+#include "../../core/hwtimer_step.h"
 #include "hwtimer_kunit.h"
 
 #define TICK	((u64)NSEC_PER_MSEC)

@@ -5,7 +5,7 @@
 #include <linux/module.h>
 #include <linux/random.h>
 
-#include "../../hwtimer_compat.h"
+#include "../../core/hwtimer_compat.h"
 #include "hwtimer_kunit.h"
 
 static ulong seed;

@@ -11,7 +11,7 @@
 
 #include <kunit/test.h>
 
-#include "../../hwtimer_driver.h"
+#include "../../core/hwtimer_driver.h"
 
 #define MS	NSEC_PER_MSEC
 #define SEC	NSEC_PER_SEC

@@ -13,9 +13,9 @@
 #include <linux/sched.h>
 #include <linux/string.h>
 
-#include "../../hwtimer_compat.h"
-#include "../../hwtimer_driver.h"
-#include "../../hwtimer_step.h"
+#include "../../core/hwtimer_compat.h"
+#include "../../core/hwtimer_driver.h"
+#include "../../core/hwtimer_step.h"
 #include "hwtimer_kunit.h"
 
 #define SEC		NSEC_PER_SEC

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite hwtimer_period: hwtimer_schedule_forward() and struct hwtimer_periodic with
- * the kthread driver.
+ * hwtimer: KUnit suite hwtimer_period: hwtimer_schedule_forward(), with the kthread driver.
  *
  * Made for User-Mode Linux with time-travel=inf-cpu, where the clock almost stands still while
  * anything runs: each read takes some 100 ns, as loops that wait for a time would not end
@@ -15,11 +14,9 @@
 #include <linux/jiffies.h>
 #include <linux/kthread.h>
 #include <linux/prandom.h>
-#include <linux/preempt.h>
 #include <linux/sched.h>
-#include <linux/slab.h>
 
-#include "../../hwtimer_driver.h"
+#include "../../core/hwtimer_driver.h"
 #include "../../hwtimer_period.h"
 #include "hwtimer_kunit.h"
 
@@ -84,7 +81,9 @@ struct self {
 static void self_fired(struct hwtimer_timeout *t)
 {
 	struct self *s = container_of(t, struct self, t);
-	u64 overruns = U64_MAX, now;
+	const struct hwtimer_period period = { s->period, .misfire_ns = 1 };
+	struct hwtimer_decision d = { };
+	u64 now;
 
 	s->fired++;
 	s->wrong += hwtimer_deadline(t) != s->due;
@@ -93,10 +92,11 @@ static void self_fired(struct hwtimer_timeout *t)
 	if (s->rnd.s1 && !(prandom_u32_state(&s->rnd) % 64))
 		nap(prandom_u32_state(&s->rnd) % (5 * s->period));
 	now = hwtimer_wheel_now(t->wheel);
-	s->wrong += hwtimer_schedule_forward(t, now, s->period, &overruns) != 0;
-	s->n += 1 + overruns;
-	s->due += (1 + overruns) * s->period;
-	s->wrong += hwtimer_deadline(t) != s->due;
+	s->wrong += hwtimer_schedule_forward(t, now, &period, &d) != 0;
+	s->wrong += !d.fire;
+	s->n += 1 + d.overruns;
+	s->due += (1 + d.overruns) * s->period;
+	s->wrong += hwtimer_deadline(t) != s->due || d.next_ns != s->due;
 	s->wrong += s->due <= now || s->due - s->period > now;
 	if (s->n >= s->until) {
 		hwtimer_cancel(t);
@@ -148,43 +148,44 @@ static void no_fn(struct hwtimer_timeout *t)
 
 static void forward_refuses(struct kunit *test)
 {
+	static const struct hwtimer_period none = { 0 }, second = { SEC };
 	struct hwtimer_wheel *wheel = make(test, 1);
+	u64 now = hwtimer_wheel_now(wheel);
 	struct hwtimer_timeout t, other;
-	u64 now = hwtimer_wheel_now(wheel), overruns = 1;
+	struct hwtimer_decision d;
 
 	hwtimer_init_on_stack(&t, wheel, no_fn);
 	hwtimer_init_on_stack(&other, wheel, no_fn);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&t, now + SEC));
-	KUNIT_EXPECT_EQ(test, -EINVAL, hwtimer_schedule_forward(&t, now, 0, &overruns));
-	KUNIT_EXPECT_EQ(test, -EBUSY,
-			hwtimer_schedule_forward(&t, now + 5 * SEC, PERIOD, &overruns));
+	KUNIT_EXPECT_EQ(test, -EINVAL, hwtimer_schedule_forward(&t, now, &none, &d));
+	KUNIT_EXPECT_EQ(test, -EBUSY, hwtimer_schedule_forward(&t, now + 5 * SEC, &second, &d));
 	KUNIT_EXPECT_TRUE(test, hwtimer_is_pending(&t));
 	KUNIT_EXPECT_EQ(test, now + SEC, hwtimer_deadline(&t));
 	hwtimer_cancel(&t);
-	KUNIT_EXPECT_EQ(test, -EINVAL, hwtimer_schedule_forward(&t, now, 0, NULL));
+	KUNIT_EXPECT_EQ(test, -EINVAL, hwtimer_schedule_forward(&t, now, &none, NULL));
 	KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&t));
 
-	/* @now before, at and after the deadline */
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_forward(&t, now, SEC, &overruns));
-	KUNIT_EXPECT_EQ(test, 0ULL, overruns);
+	/* @now before the deadline, late by a period, and by more */
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_forward(&t, now, &second, &d));
+	KUNIT_EXPECT_EQ(test, 0ULL, d.overruns);
 	KUNIT_EXPECT_EQ(test, now + 2 * SEC, hwtimer_deadline(&t));
 	hwtimer_cancel(&t);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_forward(&t, now + 3 * SEC - 1, SEC, &overruns));
-	KUNIT_EXPECT_EQ(test, 0ULL, overruns);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_forward(&t, now + 3 * SEC, &second, &d));
+	KUNIT_EXPECT_EQ(test, 0ULL, d.overruns);
 	KUNIT_EXPECT_EQ(test, now + 3 * SEC, hwtimer_deadline(&t));
 	hwtimer_cancel(&t);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_forward(&t, now + 4 * SEC, SEC, &overruns));
-	KUNIT_EXPECT_EQ(test, 1ULL, overruns);
+	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_forward(&t, now + 4 * SEC + 1, &second, &d));
+	KUNIT_EXPECT_EQ(test, 1ULL, d.overruns);
 	KUNIT_EXPECT_EQ(test, now + 5 * SEC, hwtimer_deadline(&t));
 	hwtimer_cancel(&t);
 
 	/* with the cap reached, and on a stopped wheel */
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&other, SEC));
-	KUNIT_EXPECT_EQ(test, -EAGAIN, hwtimer_schedule_forward(&t, now, SEC, &overruns));
+	KUNIT_EXPECT_EQ(test, -EAGAIN, hwtimer_schedule_forward(&t, now, &second, &d));
 	KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&t));
 	hwtimer_cancel(&other);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
-	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_schedule_forward(&t, now, SEC, &overruns));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_schedule_forward(&t, now, &second, &d));
 	unmake(test);
 	hwtimer_destroy_on_stack(&t);
 	hwtimer_destroy_on_stack(&other);
@@ -193,111 +194,80 @@ static void forward_refuses(struct kunit *test)
 /* A deadline beyond the range is never, and remains so. */
 static void forward_never(struct kunit *test)
 {
+	static const u64 periods[] = { 29, 1, 1, U64_MAX };
 	struct hwtimer_wheel *wheel = make(test, 0);
-	u64 horizon = hwtimer_wheel_horizon(wheel), overruns;
+	u64 horizon = hwtimer_wheel_horizon(wheel);
 	struct hwtimer_timeout t;
+	unsigned int i;
 
 	hwtimer_init_on_stack(&t, wheel, no_fn);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&t, horizon - 30));
-	hwtimer_cancel(&t);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_forward(&t, 0, 29, &overruns));
-	KUNIT_EXPECT_EQ(test, horizon - 1, hwtimer_deadline(&t));
-	hwtimer_cancel(&t);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_forward(&t, 0, 1, &overruns));
-	KUNIT_EXPECT_EQ(test, U64_MAX, hwtimer_deadline(&t));
-	hwtimer_cancel(&t);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_forward(&t, 0, 1, &overruns));
-	KUNIT_EXPECT_EQ(test, U64_MAX, hwtimer_deadline(&t));
-	KUNIT_EXPECT_EQ(test, 0ULL, overruns);
-	hwtimer_cancel(&t);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&t, SEC));
-	hwtimer_cancel(&t);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_forward(&t, 0, U64_MAX, &overruns));
-	KUNIT_EXPECT_EQ(test, U64_MAX, hwtimer_deadline(&t));
+	for (i = 0; i < ARRAY_SIZE(periods); i++) {
+		const struct hwtimer_period period = { periods[i] };
+		struct hwtimer_decision d;
+
+		if (periods[i] == U64_MAX)
+			KUNIT_EXPECT_EQ(test, 1, hwtimer_schedule(&t, SEC));
+		hwtimer_cancel(&t);
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_forward(&t, 0, &period, &d));
+		KUNIT_EXPECT_EQ(test, 0ULL, d.overruns);
+		KUNIT_EXPECT_EQ(test, i ? U64_MAX : horizon - 1, hwtimer_deadline(&t));
+	}
 	nap(SEC);
 	KUNIT_EXPECT_TRUE(test, hwtimer_is_pending(&t));
 	unmake(test);
 	hwtimer_destroy_on_stack(&t);
 }
 
-/* A periodic timeout that records its callbacks. */
+/* A periodic timeout that records what its deadlines come to. */
 
 #define NOTES	16
 
 struct beat {
-	struct hwtimer_periodic	p;
-	struct completion	began;
+	struct hwtimer_timeout	t;
+	struct hwtimer_period	period;
+	u64			skipped;	/* deadlines since the last one that counted */
 	unsigned int		fired;
-	unsigned int		released;
-	bool			over;	/* a callback has returned */
-	bool			pending;	/* in the last callback */
 	struct {
 		u64		at;
 		u64		overruns;
 		u64		next;
 	} notes[NOTES];
-	/* action for the callback @number, and its argument */
-	unsigned int		number;
-	void			(*then)(struct beat *b);
-	u64			until;
-	int			ret;
+	u64			until;	/* the first callback returns then */
 };
 
-static void beat_fired(struct hwtimer_periodic *p, u64 overruns)
+static void beat_fired(struct hwtimer_timeout *t)
 {
-	struct beat *b = container_of(p, struct beat, p);
-	unsigned int n = b->fired++;
+	struct beat *b = container_of(t, struct beat, t);
+	u64 now = hwtimer_wheel_now(t->wheel);
+	struct hwtimer_decision d;
+	unsigned int n;
 
+	if (hwtimer_schedule_forward(t, now, &b->period, &d))
+		return;
+	b->skipped += d.overruns;
+	if (!d.fire)
+		return;
+	n = b->fired++;
 	if (n < NOTES) {
-		b->notes[n].at = hwtimer_wheel_now(p->timeout.wheel);
-		b->notes[n].overruns = overruns;
-		b->notes[n].next = p->deadline;
+		b->notes[n].at = now;
+		b->notes[n].overruns = b->skipped;
+		b->notes[n].next = d.next_ns;
 	}
-	b->pending = hwtimer_is_pending(&p->timeout);
-	if (b->then && n == b->number)
-		b->then(b);
-}
-
-static void beat_released(struct hwtimer_timeout *t)
-{
-	container_of(t, struct beat, p.timeout)->released++;
+	b->skipped = 0;
+	if (!n && b->until)
+		nap_until(b->until);
 }
 
 static struct beat *a_beat(struct kunit *test, struct hwtimer_wheel *wheel, u64 misfire,
 			   enum hwtimer_policy policy)
 {
-	struct hwtimer_period period = { PERIOD, misfire, policy };
 	struct beat *b = kunit_kzalloc(test, sizeof(*b), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, b);
-	init_completion(&b->began);
-	KUNIT_ASSERT_EQ(test, 0, hwtimer_periodic_init(&b->p, wheel, &period, beat_fired));
-	KUNIT_EXPECT_EQ(test, misfire ?: PERIOD, b->p.period.misfire_ns);
+	b->period = (struct hwtimer_period){ PERIOD, misfire, policy };
+	hwtimer_init(&b->t, wheel, beat_fired);
 	return b;
-}
-
-static void init_refuses(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = make(test, 0);
-	static const struct hwtimer_period bad[] = {
-		{ 0, 0, HWTIMER_PERIOD_ONCE }, { TICK - 1, 0, HWTIMER_PERIOD_ONCE },
-		{ PERIOD, 1, HWTIMER_PERIOD_SKIP }, { PERIOD, TICK - 1, HWTIMER_PERIOD_SKIP },
-		{ PERIOD, 0, HWTIMER_PERIOD_MAKE_UP + 1 },
-	}, good[] = {
-		{ TICK, 0, HWTIMER_PERIOD_ONCE }, { PERIOD, TICK, HWTIMER_PERIOD_SKIP },
-		{ U64_MAX, U64_MAX, HWTIMER_PERIOD_MAKE_UP },
-	};
-	struct hwtimer_periodic *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
-	unsigned int i;
-
-	KUNIT_ASSERT_NOT_NULL(test, p);
-	for (i = 0; i < ARRAY_SIZE(bad); i++)
-		KUNIT_EXPECT_EQ(test, -EINVAL,
-				hwtimer_periodic_init(p, wheel, &bad[i], beat_fired));
-	for (i = 0; i < ARRAY_SIZE(good); i++)
-		KUNIT_EXPECT_EQ(test, 0,
-				hwtimer_periodic_init(p, wheel, &good[i], beat_fired));
-	unmake(test);
 }
 
 /* Without lateness, all policies fire in step. */
@@ -312,14 +282,13 @@ static void steady(struct kunit *test)
 
 		/* not on a boundary */
 		now = hwtimer_wheel_now(wheel);
-		KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_start(&b->p, 77 * MS + 1));
-		first = hwtimer_deadline(&b->p.timeout);
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&b->t, 77 * MS + 1));
+		first = hwtimer_deadline(&b->t);
 		KUNIT_EXPECT_GE(test, first, now + 77 * MS + 1);
 		KUNIT_EXPECT_LT(test, first, now + 77 * MS + 1 + SLACK);
 		nap_until(first + 500 * PERIOD - MS);
 		KUNIT_EXPECT_EQ(test, 500, b->fired);
-		KUNIT_EXPECT_EQ(test, first + 500 * PERIOD,
-				hwtimer_deadline(&b->p.timeout));
+		KUNIT_EXPECT_EQ(test, first + 500 * PERIOD, hwtimer_deadline(&b->t));
 		for (k = 0; k < NOTES; k++) {
 			KUNIT_EXPECT_EQ(test, 0ULL, b->notes[k].overruns);
 			KUNIT_EXPECT_GE(test, b->notes[k].at, first + k * PERIOD);
@@ -327,18 +296,12 @@ static void steady(struct kunit *test)
 					first + k * PERIOD + TICK + SLACK);
 		}
 		KUNIT_EXPECT_EQ(test, 1UL, hwtimer_wheel_pending(wheel));
-		KUNIT_EXPECT_TRUE(test, hwtimer_periodic_cancel(&b->p));
-		KUNIT_EXPECT_FALSE(test, hwtimer_periodic_cancel(&b->p));
+		KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&b->t));
 		KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
 		nap(10 * PERIOD);
 		KUNIT_EXPECT_EQ(test, 500, b->fired);
 		unmake(test);
 	}
-}
-
-static void block(struct beat *b)
-{
-	nap_until(b->until);
 }
 
 /*
@@ -402,11 +365,10 @@ static void late(struct kunit *test)
 	u64 first = boundary(wheel, 5), fires = 0, tick = 0;
 	unsigned int i;
 
-	b->then = block;
 	b->until = first + late->until;
-	KUNIT_ASSERT_EQ(test, 0, hwtimer_periodic_start_at(&b->p, first));
+	KUNIT_ASSERT_EQ(test, 0, hwtimer_schedule_at(&b->t, first));
 	nap_until(first + 20 * PERIOD);
-	KUNIT_EXPECT_TRUE(test, hwtimer_periodic_cancel(&b->p));
+	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&b->t));
 	KUNIT_ASSERT_GT(test, b->fired, late->n);
 	KUNIT_EXPECT_GE(test, b->notes[0].at, first);
 	KUNIT_EXPECT_LT(test, b->notes[0].at, first + SLACK);
@@ -437,18 +399,19 @@ static void late(struct kunit *test)
 	unmake(test);
 }
 
-/* Periods count from a first deadline in the past, even one before the wheel was created. */
+/* Periods count from a first deadline in the past. */
 static void first_in_the_past(struct kunit *test)
 {
 	unsigned int i;
 
-	nap(10 * SEC);
 	for (i = 0; i < ARRAY_SIZE(policies); i++) {
 		struct hwtimer_wheel *wheel = make(test, 0);
 		struct beat *b = a_beat(test, wheel, 0, policies[i]);
-		u64 first = boundary(wheel, 0) - 5 * PERIOD - PERIOD / 2;
+		u64 first;
 
-		KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_start_at(&b->p, first));
+		nap(SEC);
+		first = boundary(wheel, 0) - 5 * PERIOD - PERIOD / 2;
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&b->t, first));
 		nap(PERIOD);
 		KUNIT_ASSERT_GE(test, b->fired, 1);
 		switch (policies[i]) {
@@ -470,312 +433,6 @@ static void first_in_the_past(struct kunit *test)
 	}
 }
 
-static void cancel_self(struct beat *b)
-{
-	b->ret = hwtimer_periodic_cancel(&b->p);
-	b->pending = hwtimer_is_pending(&b->p.timeout);
-}
-
-static void cancel_in_callback(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = make(test, 0);
-	struct beat *b = a_beat(test, wheel, 0, HWTIMER_PERIOD_ONCE);
-	u64 now;
-
-	b->then = cancel_self;
-	b->number = 2;
-	hwtimer_periodic_start(&b->p, 0);
-	nap(20 * PERIOD);
-	KUNIT_EXPECT_EQ(test, 3, b->fired);
-	KUNIT_EXPECT_EQ(test, 1, b->ret);
-	KUNIT_EXPECT_FALSE(test, b->pending);
-	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
-	/* It can be started again, and restarted with another phase. */
-	now = hwtimer_wheel_now(wheel);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_start_at(&b->p, now + PERIOD));
-	KUNIT_EXPECT_EQ(test, 1, hwtimer_periodic_start_at(&b->p, now + 17 * MS));
-	nap_until(now + 17 * MS + 2 * PERIOD - 1);
-	KUNIT_EXPECT_EQ(test, 5, b->fired);
-	KUNIT_EXPECT_EQ(test, now + 17 * MS + 2 * PERIOD, b->notes[4].next);
-	KUNIT_EXPECT_EQ(test, 1, hwtimer_periodic_cancel_sync(&b->p));
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_cancel_sync(&b->p));
-	unmake(test);
-}
-
-static void start_self(struct beat *b)
-{
-	b->ret = hwtimer_periodic_start(&b->p, 3 * PERIOD);
-}
-
-static void start_in_callback(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = make(test, 0);
-	struct beat *b = a_beat(test, wheel, 0, HWTIMER_PERIOD_ONCE);
-	u64 first = boundary(wheel, 1);
-
-	b->then = start_self;
-	hwtimer_periodic_start_at(&b->p, first);
-	nap_until(first + 3 * PERIOD - 1);
-	KUNIT_EXPECT_EQ(test, 1, b->fired);
-	KUNIT_EXPECT_EQ(test, 1, b->ret);
-	nap_until(first + 4 * PERIOD + 2 * TICK);
-	KUNIT_EXPECT_EQ(test, 3, b->fired);
-	KUNIT_EXPECT_GE(test, b->notes[1].next, first + 4 * PERIOD);
-	KUNIT_EXPECT_LT(test, b->notes[1].next, first + 4 * PERIOD + SLACK);
-	hwtimer_periodic_cancel_sync(&b->p);
-	unmake(test);
-}
-
-static void release_self(struct beat *b)
-{
-	/* not released while the callback runs */
-	b->ret = hwtimer_periodic_release(&b->p, beat_released);
-	nap(3 * PERIOD);
-	b->over = !b->released;
-}
-
-static void release_in_callback(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = make(test, 0);
-	struct beat *b = a_beat(test, wheel, 0, HWTIMER_PERIOD_MAKE_UP);
-
-	b->then = release_self;
-	b->number = 1;
-	hwtimer_periodic_start(&b->p, 0);
-	nap(20 * PERIOD);
-	KUNIT_EXPECT_EQ(test, 2, b->fired);
-	KUNIT_EXPECT_EQ(test, 1, b->ret);
-	KUNIT_EXPECT_TRUE(test, b->over);
-	KUNIT_EXPECT_EQ(test, 1, b->released);
-	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_periodic_start(&b->p, 0));
-	unmake(test);
-}
-
-/* Freed in the released callback, after a release by its own callback; the memory is reused. */
-static struct beat *freed;
-
-static void free_beat(struct hwtimer_timeout *t)
-{
-	struct beat *b = container_of(t, struct beat, p.timeout);
-
-	memset(b, 0x6b, sizeof(*b));
-	kfree(b);
-	freed = b;
-}
-
-static void release_and_free(struct hwtimer_periodic *p, u64 overruns)
-{
-	hwtimer_periodic_release(p, free_beat);
-}
-
-static void frees_itself(struct kunit *test)
-{
-	struct hwtimer_period period = { TICK, 0, HWTIMER_PERIOD_ONCE };
-	struct hwtimer_wheel *wheel = make(test, 0);
-	struct beat *b;
-	unsigned int i;
-
-	for (i = 0; i < 100; i++) {
-		b = kzalloc(sizeof(*b), GFP_KERNEL);
-		KUNIT_ASSERT_NOT_NULL(test, b);
-		freed = NULL;
-		hwtimer_periodic_init(&b->p, wheel, &period, release_and_free);
-		hwtimer_periodic_start(&b->p, i % 3 * TICK);
-		nap(5 * TICK);
-		KUNIT_ASSERT_PTR_EQ(test, b, freed);
-	}
-	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
-	unmake(test);
-}
-
-static void block_long(struct beat *b)
-{
-	complete(&b->began);
-	nap(3 * PERIOD + 5 * MS);
-	b->over = true;
-}
-
-/* Cancelling synchronously waits for the callback, and cancels what was armed before it. */
-static void cancel_sync_waits(struct kunit *test)
-{
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(policies); i++) {
-		struct hwtimer_wheel *wheel = make(test, 0);
-		struct beat *b = a_beat(test, wheel, 0, policies[i]);
-
-		b->then = block_long;
-		b->number = 1;
-		hwtimer_periodic_start(&b->p, 0);
-		KUNIT_ASSERT_NE(test, 0UL, wait_for_completion_timeout(&b->began, 20 * HZ));
-		KUNIT_EXPECT_FALSE(test, b->over);
-		KUNIT_EXPECT_EQ(test, 1, hwtimer_periodic_cancel_sync(&b->p));
-		KUNIT_EXPECT_TRUE(test, b->over);
-		KUNIT_EXPECT_EQ(test, 2, b->fired);
-		/* The owner may free or reuse the memory. */
-		memset(&b->p, 0x6b, sizeof(b->p));
-		nap(10 * PERIOD);
-		KUNIT_EXPECT_EQ(test, 2, b->fired);
-		unmake(test);
-	}
-}
-
-static void cancel_sync_self(struct beat *b)
-{
-	b->ret = hwtimer_periodic_cancel_sync(&b->p);
-}
-
-static void cancel_sync_in_callback(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = make(test, 0);
-	struct beat *b = a_beat(test, wheel, 0, HWTIMER_PERIOD_ONCE);
-
-	b->then = cancel_sync_self;
-	hwtimer_periodic_start(&b->p, 0);
-	nap(10 * PERIOD);
-	KUNIT_EXPECT_EQ(test, -EDEADLK, b->ret);
-	KUNIT_EXPECT_EQ(test, 1, b->fired);
-	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
-	unmake(test);
-}
-
-/* A stop hands back periodic timeouts, idle or with a callback that runs. */
-static void stop(struct kunit *test)
-{
-	unsigned int running;
-
-	for (running = 0; running < 2; running++) {
-		struct hwtimer_wheel *wheel = make(test, 0);
-		struct beat *b = a_beat(test, wheel, 0, HWTIMER_PERIOD_SKIP);
-		LIST_HEAD(pending);
-
-		if (running) {
-			b->then = block_long;
-			hwtimer_periodic_start(&b->p, 0);
-			KUNIT_ASSERT_NE(test, 0UL,
-					wait_for_completion_timeout(&b->began, 20 * HZ));
-		} else {
-			hwtimer_periodic_start(&b->p, SEC);
-		}
-		KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, &pending));
-		KUNIT_EXPECT_EQ(test, running, b->fired);
-		KUNIT_EXPECT_EQ(test, !!running, b->over);
-		KUNIT_ASSERT_TRUE(test, list_is_singular(&pending));
-		KUNIT_EXPECT_PTR_EQ(test, b, container_of(pending.next, struct beat,
-							  p.timeout.node));
-		KUNIT_EXPECT_EQ(test, -ESHUTDOWN, hwtimer_periodic_start(&b->p, 0));
-		KUNIT_EXPECT_FALSE(test, hwtimer_periodic_cancel(&b->p));
-		unmake(test);
-	}
-}
-
-/*
- * A case cannot hit the time between the expiry and the check under the lock. It plays the worker
- * instead, with a timeout that is not pending.
- */
-static void expire_by_hand(struct beat *b)
-{
-	b->p.timeout.fn(&b->p.timeout);
-}
-
-/* Start, and take it from the worker, which must not run in between; there is one CPU. */
-static int start_by_hand(struct beat *b, u64 first)
-{
-	int ret;
-
-	preempt_disable();
-	ret = hwtimer_periodic_start_at(&b->p, first);
-	hwtimer_cancel(&b->p.timeout);
-	preempt_enable();
-	return ret;
-}
-
-static void window(struct kunit *test)
-{
-	unsigned int i;
-	u64 now;
-
-	for (i = 0; i < ARRAY_SIZE(policies); i++) {
-		struct hwtimer_wheel *wheel = make(test, 1);
-		struct beat *b = a_beat(test, wheel, 0, policies[i]);
-		struct beat *other = a_beat(test, wheel, 0, HWTIMER_PERIOD_ONCE);
-
-		/* so that the past deadlines are within the age of the wheel */
-		nap(4 * PERIOD);
-		/* without interference, it continues */
-		now = hwtimer_wheel_now(wheel);
-		start_by_hand(b, now);
-		expire_by_hand(b);
-		KUNIT_EXPECT_EQ(test, 1, b->fired);
-		KUNIT_EXPECT_TRUE(test, b->pending);
-		KUNIT_EXPECT_EQ(test, now + PERIOD, hwtimer_deadline(&b->p.timeout));
-
-		/* cancelled meanwhile: called once, as documented, and no more */
-		hwtimer_cancel(&b->p.timeout);
-		KUNIT_EXPECT_FALSE(test, hwtimer_periodic_cancel(&b->p));
-		expire_by_hand(b);
-		KUNIT_EXPECT_EQ(test, 2, b->fired);
-		KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&b->p.timeout));
-
-		/* restarted meanwhile: called for the old deadline, and the new one remains */
-		KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_start_at(&b->p, now + SEC));
-		expire_by_hand(b);
-		KUNIT_EXPECT_EQ(test, 3, b->fired);
-		KUNIT_EXPECT_EQ(test, 0ULL, b->notes[2].overruns);
-		KUNIT_EXPECT_EQ(test, now + SEC, hwtimer_deadline(&b->p.timeout));
-		KUNIT_EXPECT_EQ(test, now + SEC, b->p.deadline);
-
-		/* the cap is reached meanwhile: called whatever the policy, and over */
-		start_by_hand(b, now - 3 * PERIOD);
-		KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_start(&other->p, SEC));
-		expire_by_hand(b);
-		KUNIT_EXPECT_EQ(test, 4, b->fired);
-		KUNIT_EXPECT_FALSE(test, b->pending);
-		KUNIT_EXPECT_EQ(test, policies[i] == HWTIMER_PERIOD_MAKE_UP ? 0ULL : 3ULL,
-				b->notes[3].overruns);
-		KUNIT_EXPECT_EQ(test, -EAGAIN, hwtimer_periodic_start(&b->p, 0));
-		KUNIT_EXPECT_TRUE(test, hwtimer_periodic_cancel(&other->p));
-		nap(20 * PERIOD);
-		KUNIT_EXPECT_EQ(test, 4, b->fired);
-		KUNIT_EXPECT_EQ(test, 0, other->fired);
-
-		/* the wheel is stopped meanwhile: called, and over */
-		start_by_hand(b, now);
-		KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
-		expire_by_hand(b);
-		KUNIT_EXPECT_EQ(test, 5, b->fired);
-		KUNIT_EXPECT_FALSE(test, b->pending);
-		unmake(test);
-	}
-}
-
-/* Skipped periods are reported once, and not after a restart. */
-static void start_forgets(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = make(test, 0);
-	struct beat *b = a_beat(test, wheel, 0, HWTIMER_PERIOD_SKIP);
-	unsigned int i;
-	u64 now;
-
-	/* as in window() */
-	nap(4 * PERIOD);
-	now = hwtimer_wheel_now(wheel);
-	for (i = 0; i < 2; i++) {
-		start_by_hand(b, now - 3 * PERIOD);
-		expire_by_hand(b);
-		KUNIT_EXPECT_EQ(test, i, b->fired);
-		KUNIT_EXPECT_EQ(test, 4ULL, b->p.skipped);
-		if (i)
-			hwtimer_periodic_cancel(&b->p);
-		KUNIT_EXPECT_EQ(test, !i, start_by_hand(b, now));
-		expire_by_hand(b);
-		KUNIT_EXPECT_EQ(test, i + 1, b->fired);
-		KUNIT_EXPECT_EQ(test, 0ULL, b->notes[i].overruns);
-		hwtimer_periodic_cancel(&b->p);
-	}
-	unmake(test);
-}
-
 static int period_init(struct kunit *test)
 {
 	test->priv = NULL;
@@ -786,19 +443,9 @@ static struct kunit_case period_cases[] = {
 	KUNIT_CASE_PARAM(forward_drift, drift_gen_params),
 	KUNIT_CASE(forward_refuses),
 	KUNIT_CASE(forward_never),
-	KUNIT_CASE(init_refuses),
 	KUNIT_CASE(steady),
 	KUNIT_CASE_PARAM(late, late_gen_params),
 	KUNIT_CASE(first_in_the_past),
-	KUNIT_CASE(cancel_in_callback),
-	KUNIT_CASE(start_in_callback),
-	KUNIT_CASE(release_in_callback),
-	KUNIT_CASE(frees_itself),
-	KUNIT_CASE(cancel_sync_waits),
-	KUNIT_CASE(cancel_sync_in_callback),
-	KUNIT_CASE(stop),
-	KUNIT_CASE(window),
-	KUNIT_CASE(start_forgets),
 	{}
 };
 

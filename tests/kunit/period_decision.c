@@ -37,7 +37,7 @@ static void forward_model(struct kunit *test)
 /* The policies as documented: walks from one deadline to the next. */
 static struct hwtimer_decision model(const struct hwtimer_period *p, u64 deadline, u64 now)
 {
-	bool misfire = now > deadline && now - deadline > p->misfire_ns;
+	bool misfire = now > deadline && now - deadline > (p->misfire_ns ?: p->period_ns);
 	struct hwtimer_decision d = { .next_ns = deadline + p->period_ns };
 
 	d.fire = !misfire || p->policy != HWTIMER_PERIOD_SKIP;
@@ -108,7 +108,7 @@ static void edges(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, cases[i].missed, missed, "case %u", i);
 		KUNIT_EXPECT_EQ_MSG(test, cases[i].next, next, "case %u", i);
 		for (k = 0; k < ARRAY_SIZE(policies); k++) {
-			struct hwtimer_period p = { cases[i].period, 0, policies[k] };
+			struct hwtimer_period p = { cases[i].period, 1, policies[k] };
 			struct hwtimer_decision d;
 
 			d = hwtimer_period_decide(&p, cases[i].deadline, cases[i].now);
@@ -166,10 +166,8 @@ static void check(struct kunit *test)
 		for (k = 0; k < ARRAY_SIZE(policies); k++) {
 			p = (struct hwtimer_period){ around[i], 0, policies[k] };
 			KUNIT_EXPECT_EQ(test, i ? 0 : -EINVAL, hwtimer_period_check(&p, TICK));
-			KUNIT_EXPECT_EQ(test, i ? around[i] : 0, p.misfire_ns);
 			p = (struct hwtimer_period){ PERIOD, around[i], policies[k] };
 			KUNIT_EXPECT_EQ(test, i ? 0 : -EINVAL, hwtimer_period_check(&p, TICK));
-			KUNIT_EXPECT_EQ(test, around[i], p.misfire_ns);
 		}
 	}
 	p = (struct hwtimer_period){ 0, 0, HWTIMER_PERIOD_ONCE };

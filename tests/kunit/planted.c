@@ -14,7 +14,7 @@
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
-#include "../../hwtimer_compat.h"
+#include "../../core/hwtimer_compat.h"
 #include "../../dev/shm.h"
 #include "hwtimer_kunit.h"
 #include "misuse.h"

@@ -23,10 +23,10 @@
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
-#include "../../hwtimer_compat.h"
-#include "../../hwtimer_driver.h"
+#include "../../core/hwtimer_compat.h"
+#include "../../core/hwtimer_driver.h"
 #include "../../dev/rings.h"
-#include "../../hwtimer_step.h"
+#include "../../core/hwtimer_step.h"
 #include "hwtimer_kunit.h"
 
 #define MS	NSEC_PER_MSEC

@@ -5,7 +5,7 @@
 #include <linux/export.h>
 #include <kunit/visibility.h>
 
-#include "../../hwtimer_step.h"
+#include "../../core/hwtimer_step.h"
 
 hwtimer_step_hook_t hwtimer_step_hook;
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_step_hook);

@@ -15,8 +15,7 @@
 #include <linux/minmax.h>
 #include <linux/string.h>
 
-#include "../../hwtimer_driver.h"
-#include "../../hwtimer_period.h"
+#include "../../core/hwtimer_driver.h"
 #include "hwtimer_kunit.h"
 #include "modes.h"
 
@@ -50,7 +49,8 @@ struct job {
 
 /* A periodic timeout. */
 struct beat {
-	struct hwtimer_periodic	p;
+	struct hwtimer_timeout	t;
+	struct hwtimer_period	period;
 	struct kunit		*test;
 	u64			first;
 	u64			reached;
@@ -254,22 +254,23 @@ static void hold_off(struct bench *bench, u64 ns, u64 *until)
 	local_bh_enable();
 }
 
-static void beat_fired(struct hwtimer_periodic *p, u64 overruns)
-{
-	struct beat *b = container_of(p, struct beat, p);
-
-	b->fired++;
-	b->reached += 1 + overruns;
-	/* In phase, whatever was missed. */
-	KUNIT_EXPECT_EQ(b->test, b->first + b->reached * p->period.period_ns,
-			hwtimer_deadline(&p->timeout));
-	KUNIT_EXPECT_GE(b->test, hwtimer_wheel_now(p->timeout.wheel),
-			b->first + (b->reached - 1) * p->period.period_ns);
-}
-
 #define HELD_TICK	(10 * MS)
 #define HELD_SLOTS	8
 #define HELD_PERIOD	(25 * MS)
+
+static void beat_fired(struct hwtimer_timeout *t)
+{
+	struct beat *b = container_of(t, struct beat, t);
+	u64 now = hwtimer_wheel_now(t->wheel);
+	struct hwtimer_decision d = { };
+
+	KUNIT_EXPECT_EQ(b->test, 0, hwtimer_schedule_forward(t, now, &b->period, &d));
+	b->fired += d.fire;
+	b->reached += d.fire + d.overruns;
+	/* In phase, whatever was missed. */
+	KUNIT_EXPECT_EQ(b->test, b->first + b->reached * HELD_PERIOD, hwtimer_deadline(t));
+	KUNIT_EXPECT_GE(b->test, now, b->first + (b->reached - 1) * HELD_PERIOD);
+}
 
 /* Timeouts half a tick apart, and a periodic one of each policy. */
 static void held_begin(struct kunit *test, struct bench_wheel *b)
@@ -279,16 +280,13 @@ static void held_begin(struct kunit *test, struct bench_wheel *b)
 	for (j = 0; j < JOBS; j++)
 		arm_job(test, b, j, 2 * HELD_TICK + j * HELD_TICK / 2);
 	for (j = 0; j < ARRAY_SIZE(b->beats); j++) {
-		const struct hwtimer_period period = {
-			.period_ns = HELD_PERIOD, .policy = j,
-		};
 		struct beat *beat = &b->beats[j];
 
 		beat->test = test;
+		beat->period = (struct hwtimer_period){ .period_ns = HELD_PERIOD, .policy = j };
 		beat->first = hwtimer_wheel_now(b->wheel) + HELD_PERIOD;
-		KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_init(&beat->p, b->wheel, &period,
-							       beat_fired));
-		KUNIT_EXPECT_EQ(test, 0, hwtimer_periodic_start_at(&beat->p, beat->first));
+		hwtimer_init(&beat->t, b->wheel, beat_fired);
+		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&beat->t, beat->first));
 	}
 }
 
@@ -323,7 +321,7 @@ static void held_beats(struct kunit *test, struct bench_wheel *b, u64 now, bool 
 			KUNIT_EXPECT_EQ(test, beat->reached, (u64)beat->fired);
 		else
 			KUNIT_EXPECT_LT(test, beat->fired, beat->reached);
-		KUNIT_EXPECT_TRUE(test, hwtimer_periodic_cancel(&beat->p));
+		KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&beat->t));
 	}
 }
 

@@ -16,9 +16,9 @@
 #include <linux/string.h>
 #include <linux/workqueue.h>
 
-#include "../../hwtimer_compat.h"
-#include "../../hwtimer_driver.h"
-#include "../../hwtimer_step.h"
+#include "../../core/hwtimer_compat.h"
+#include "../../core/hwtimer_driver.h"
+#include "../../core/hwtimer_step.h"
 #include "../../hwtimer_work.h"
 #include "hwtimer_kunit.h"
 #include "kunit_wheels.h"

@@ -47,7 +47,7 @@ void netty(unsigned int round);
 
 #ifdef NATIVE_H
 #include "hwtimer.h"
-#include "hwtimer_driver.h"
+#include "core/hwtimer_driver.h"
 #include "timer_list.h"
 
 #define SEC		((u64)NSEC_PER_SEC)

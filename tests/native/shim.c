@@ -12,7 +12,7 @@
 
 #include <native.h>
 
-#include "hwtimer_driver.h"
+#include "core/hwtimer_driver.h"
 #include "dev/clock.h"
 #include "dev/rings.h"
 #include "dev/shared.h"

@@ -7,7 +7,7 @@
 
 #include <native.h>
 
-#include "hwtimer_step.h"
+#include "core/hwtimer_step.h"
 #include "shim.h"
 
 /* 0: none; 1: delays of up to 2 us, and interrupts; 2: also delays of up to 640 us, and yields */

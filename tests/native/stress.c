@@ -13,7 +13,7 @@
 #include <native.h>
 
 #include "hwtimer.h"
-#include "hwtimer_driver.h"
+#include "core/hwtimer_driver.h"
 #include "shim.h"
 
 #define THREADS	16

@@ -8,6 +8,7 @@
 
 #define MODULE		"hwtimer"
 #define EXAMPLE		"hwtimer_example"
+#define FORGET		"hwtimer_forget"
 
 static bool loaded(const char *name)
 {
@@ -96,6 +97,47 @@ TEST_F(module, loads_again)
 		close(fd);
 	}
 	EXPECT_EQ(-EEXIST, load(MODULE, ""));
+}
+
+static bool logged(int kmsg, const char *text)
+{
+	char record[8192];
+	bool found = false;
+	ssize_t len;
+
+	while ((len = read(kmsg, record, sizeof(record) - 1)) > 0 || errno == EPIPE) {
+		record[len > 0 ? len : 0] = 0;
+		found |= !!strstr(record, text);
+	}
+	return found;
+}
+
+/*
+ * A module that goes away, or fails to load, with a wheel that it has not destroyed: the wheel is
+ * named, and goes with it. Its timeout comes again each ms, so the worker would call what is no
+ * longer there.
+ */
+TEST_F(module, forgotten_wheel)
+{
+	int kmsg = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC), fails;
+
+	ASSERT_LE(0, kmsg);
+	ASSERT_LE(0, lseek(kmsg, 0, SEEK_END));
+	for (fails = 0; fails < 2; fails++) {
+		ASSERT_EQ(fails ? -EINVAL : 0, load(FORGET, fails ? "fails=1" : ""));
+		if (!fails) {
+			EXPECT_EQ(0, access(HWT_DEBUGFS "/" FORGET, F_OK));
+			eventually(must_wheel_value(FORGET, "expired") > 10);
+			EXPECT_FALSE(logged(kmsg, FORGET));
+			must_unload(FORGET);
+		}
+		EXPECT_EQ(-1, access(HWT_DEBUGFS "/" FORGET, F_OK));
+		EXPECT_TRUE(logged(kmsg, "module " FORGET " is gone without destroying its wheel "
+				   FORGET "; timeouts pending: "));
+	}
+	close(kmsg);
+	wait_until(now_ns() + 100 * NSEC_PER_MSEC);
+	EXPECT_EQ(0, unload(MODULE));
 }
 
 TEST_F(module, parameters)

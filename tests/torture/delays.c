@@ -9,7 +9,7 @@
 #include <linux/jiffies.h>
 #include <linux/percpu.h>
 
-#include "../../hwtimer_step.h"
+#include "../../core/hwtimer_step.h"
 
 /* A Weyl sequence for each CPU: a step is one instruction, in any context. */
 static DEFINE_PER_CPU(u32, weyl);

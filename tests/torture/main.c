@@ -115,18 +115,18 @@ static const struct {
 	unsigned int	contexts;
 	unsigned int	kinds;
 } ops[OPS] = {
-	[SCHEDULE]	= { "schedule", ANY, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
-	[SCHEDULE_AT]	= { "schedule_at", ANY, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
+	[SCHEDULE]	= { "schedule", ANY, BIT(PLAIN) | BIT(WORK) },
+	[SCHEDULE_AT]	= { "schedule_at", ANY, BIT(PLAIN) | BIT(WORK) },
 	[TOUCH]		= { "touch", ANY, BIT(PLAIN) | BIT(WORK) },
 	[TOUCH_AT]	= { "touch_at", ANY, BIT(PLAIN) | BIT(WORK) },
 	[FORWARD]	= { "forward", ANY, BIT(PLAIN) },
-	[CANCEL]	= { "cancel", ANY, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
-	[QUERY]		= { "query", ANY, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
-	[RELEASE]	= { "release", ANY, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
-	[CANCEL_SYNC]	= { "cancel_sync", SLEEPS, BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
-	[SHUTDOWN_SYNC]	= { "shutdown_sync", SLEEPS, BIT(PLAIN) | BIT(PERIODIC) },
+	[CANCEL]	= { "cancel", ANY, BIT(PLAIN) | BIT(WORK) },
+	[QUERY]		= { "query", ANY, BIT(PLAIN) | BIT(WORK) },
+	[RELEASE]	= { "release", ANY, BIT(PLAIN) | BIT(WORK) },
+	[CANCEL_SYNC]	= { "cancel_sync", SLEEPS, BIT(PLAIN) | BIT(WORK) },
+	[SHUTDOWN_SYNC]	= { "shutdown_sync", SLEEPS, BIT(PLAIN) },
 	[FORGET]	= { "forget", ALLOCATES },
-	[PRIVATE]	= { "private", BIT(PROCESS), BIT(PLAIN) | BIT(WORK) | BIT(PERIODIC) },
+	[PRIVATE]	= { "private", BIT(PROCESS), BIT(PLAIN) | BIT(WORK) },
 	[BARRIER]	= { "barrier", BIT(PROCESS) },
 	[CREATE]	= { "create", BIT(PROCESS) },
 	[STOP]		= { "stop", BIT(PROCESS) },
@@ -137,7 +137,7 @@ static const char *const contexts[] = {
 	"process", "softirq", "hardirq", "callback", "callback_softirq", "run",
 };
 
-static const char *const kinds[] = { "timeout", "work", "periodic" };
+static const char *const kinds[] = { "timeout", "work" };
 
 /**
  * torture_fail - report a failure
@@ -269,7 +269,6 @@ static void add_counts(void)
 		sum.rejected += READ_ONCE(c->rejected);
 		sum.released += c->released;
 		sum.runs += c->runs;
-		sum.periods += c->periods;
 		sum.late_ns = max(sum.late_ns, c->late_ns);
 	}
 }
@@ -377,8 +376,8 @@ static void report(u64 ns)
 		torture_fail("the books do not balance");
 	for (op = 0; op < OPS; op++)
 		report_op(op);
-	pr_info("bursts=%lu runs=%lu periods=%lu rejected=%lu late_max=%llu us\n", bursts, sum.runs,
-		sum.periods, sum.rejected, div_u64(sum.late_ns, NSEC_PER_USEC));
+	pr_info("bursts=%lu runs=%lu rejected=%lu late_max=%llu us\n", bursts, sum.runs,
+		sum.rejected, div_u64(sum.late_ns, NSEC_PER_USEC));
 	pr_info("%s seed=%u armings=%lu expired=%lu cancelled=%lu rearmed=%lu handed_back=%lu released=%lu wheels=%lu offline=%lu failures=%d operations=%lu seconds=%llu operations/s=%lu armings/s=%lu\n",
 		torture_failed() ? "FAILURE" : "SUCCESS", seed, sum.armed, sum.expired,
 		sum.cancelled, sum.rearmed, sum.handed_back, sum.released,

@@ -9,10 +9,9 @@
  * poison, which KASAN reports.
  *
  * @open counts the armings of a plain timeout that have not ended, and is 0 when it is freed. It
- * may be negative meanwhile, as an arming is counted after it has succeeded. For periodic timeouts
- * it is not used. An arming of a work item ends by a run or a stop. Armings of an item that are
- * still open when it is freed must have been cancelled: at least one for each call that reported a
- * cancel, and none without such a call.
+ * may be negative meanwhile, as an arming is counted after it has succeeded. An arming of a work
+ * item ends by a run or a stop. Armings of an item that are still open when it is freed must have
+ * been cancelled: at least one for each call that reported a cancel, and none without such a call.
  *
  * No operation arms a thing for a deadline before its @floor, so no callback may run before. A
  * @once thing is armed and touched by its maker only, which moves @earliest with the deadline.
@@ -41,7 +40,6 @@ DEFINE_PER_CPU(struct counts, torture_counts);
  * struct thing - a timeout
  * @t: of any kind, as it is the first member of the others
  * @work: WORK
- * @periodic: PERIODIC
  * @bench: its bench
  * @magic: MAGIC until it is freed
  * @kind: its kind. Constant
@@ -58,7 +56,6 @@ DEFINE_PER_CPU(struct counts, torture_counts);
  * @open: armings that have not ended
  * @unsure: calls that reported ending one or more armings
  * @lost: its lateness has been reported
- * @deadlines: PERIODIC: deadlines reported to its callbacks
  * @random: random numbers of its runs, if it is a work item
  * @grave: entry of the bench's @graves
  * @rcu: frees it
@@ -67,7 +64,6 @@ struct thing {
 	union {
 		struct hwtimer_timeout	t;
 		struct hwtimer_work	work;
-		struct hwtimer_periodic	periodic;
 	};
 	struct bench		*bench;
 	u32			magic;
@@ -85,13 +81,12 @@ struct thing {
 	atomic_t		open;
 	atomic_t		unsure;
 	bool			lost;
-	u64			deadlines;
 	struct rnd_state	random;
 	struct llist_node	grave;
 	struct rcu_head		rcu;
 };
 
-static const char *const kinds[] = { "timeout", "work", "periodic" };
+static const char *const kinds[] = { "timeout", "work" };
 
 static struct thing *thing_of(struct hwtimer_timeout *t)
 {
@@ -146,7 +141,7 @@ static void bury(struct thing *thing)
 	/* Nobody has noted what the release of a private item returned. */
 	if (thing->kind == WORK && thing->private && thing->released)
 		unsure = min(unsure + 1, left);
-	if (thing->kind != PERIODIC && (left < unsure || (left && !unsure)))
+	if (left < unsure || (left && !unsure))
 		accuse(thing, "%d armings have not ended, %d calls reported a cancel", left,
 		       unsure);
 	memset(thing, POISON_FREE, sizeof(*thing));
@@ -238,19 +233,6 @@ static void plain_expired(struct hwtimer_timeout *t)
 	leave(thing);
 }
 
-static void periodic_expired(struct hwtimer_periodic *periodic, u64 overruns)
-{
-	struct thing *thing = thing_of(&periodic->timeout);
-
-	if (!enter(thing))
-		return;
-	tally(periods);
-	atomic_long_inc(&thing->bench->periods);
-	thing->deadlines += 1 + overruns;
-	in_callback(thing, callback_context(thing->bench), &thing->bench->random);
-	leave(thing);
-}
-
 static void work_runs(struct hwtimer_work *work)
 {
 	struct thing *thing = thing_of(&work->timeout);
@@ -316,19 +298,6 @@ static void work_released(struct hwtimer_work *work)
 
 /* Operations on a thing. */
 
-static void init_periodic(struct thing *thing, struct rnd_state *random)
-{
-	struct bench *b = thing->bench;
-	u64 tick = hwtimer_wheel_tick_ns(b->wheel);
-	struct hwtimer_period period = {
-		.period_ns = tick + below(random, 2 * MS),
-		.policy = below(random, HWTIMER_PERIOD_MAKE_UP + 1),
-	};
-
-	if (hwtimer_periodic_init(&thing->periodic, b->wheel, &period, periodic_expired))
-		accuse(thing, "not initialised");
-}
-
 /* Allocate a thing, with @gfp suitable for the context. */
 static struct thing *make(struct bench *b, struct rnd_state *random, enum torture_kind kind,
 			  gfp_t gfp)
@@ -343,35 +312,23 @@ static struct thing *make(struct bench *b, struct rnd_state *random, enum tortur
 	thing->floor = now(b) + (below(random, 4) ? below(random, 2 * b->near_ns) : 0);
 	atomic64_set(&thing->earliest, thing->floor);
 	atomic_inc(&b->alive);
-	switch (kind) {
-	case WORK:
+	if (kind == WORK) {
 		prandom_seed_state(&thing->random, prandom_u32_state(random));
 		hwtimer_work_init(&thing->work, b->wheel, torture_wq, work_runs);
-		break;
-	case PERIODIC:
-		init_periodic(thing, random);
-		break;
-	default:
+	} else {
 		hwtimer_init(&thing->t, b->wheel, plain_expired);
 	}
 	return thing;
 }
 
-static enum torture_kind choose_kind(const struct bench *b, struct rnd_state *random)
+static enum torture_kind choose_kind(struct rnd_state *random)
 {
-	switch (below(random, 4)) {
-	case 0:
-		return WORK;
-	case 1:
-		return b->periodics ? PERIODIC : PLAIN;
-	default:
-		return PLAIN;
-	}
+	return below(random, 4) ? PLAIN : WORK;
 }
 
 static void fill(struct bench *b, struct rnd_state *random, unsigned int i)
 {
-	struct thing *thing = make(b, random, choose_kind(b, random), GFP_KERNEL);
+	struct thing *thing = make(b, random, choose_kind(random), GFP_KERNEL);
 
 	if (!thing)
 		return;
@@ -463,8 +420,11 @@ static void query(const struct thing *thing)
 static void forward(struct thing *thing, struct rnd_state *random)
 {
 	u64 t = max(now(thing->bench), thing->floor);
-	u64 period = 1 + below(random, thing->bench->near_ns);
-	int ret = hwtimer_schedule_forward(&thing->t, t, period, NULL);
+	struct hwtimer_period period = {
+		.period_ns = 1 + below(random, thing->bench->near_ns),
+		.policy = below(random, HWTIMER_PERIOD_MAKE_UP + 1),
+	};
+	int ret = hwtimer_schedule_forward(&thing->t, t, &period, NULL);
 
 	if (ret != -EBUSY)
 		armed(thing, ret, false);
@@ -476,7 +436,7 @@ static void was_cancelled(struct thing *thing)
 	if (thing->kind == PLAIN) {
 		tally(cancelled);
 		atomic_dec(&thing->open);
-	} else if (thing->kind == WORK) {
+	} else {
 		atomic_inc(&thing->unsure);
 	}
 }
@@ -484,38 +444,27 @@ static void was_cancelled(struct thing *thing)
 /* Returns false if @op does not apply to this kind. */
 static bool operate(struct thing *thing, enum torture_op op, struct rnd_state *random)
 {
-	bool periodic = thing->kind == PERIODIC, ended;
+	bool ended;
 
 	switch (op) {
 	case SCHEDULE:
-		armed(thing, periodic ?
-		      hwtimer_periodic_start(&thing->periodic, choose_delay(thing, random)) :
-		      hwtimer_schedule(&thing->t, choose_delay(thing, random)), false);
+		armed(thing, hwtimer_schedule(&thing->t, choose_delay(thing, random)), false);
 		return true;
 	case SCHEDULE_AT:
-		armed(thing, periodic ?
-		      hwtimer_periodic_start_at(&thing->periodic, choose_deadline(thing, random)) :
-		      hwtimer_schedule_at(&thing->t, choose_deadline(thing, random)), false);
+		armed(thing, hwtimer_schedule_at(&thing->t, choose_deadline(thing, random)), false);
 		return true;
 	case TOUCH:
-		if (!periodic)
-			armed(thing, hwtimer_touch(&thing->t, choose_delay(thing, random)), true);
-		return !periodic;
+		armed(thing, hwtimer_touch(&thing->t, choose_delay(thing, random)), true);
+		return true;
 	case TOUCH_AT:
-		if (!periodic)
-			armed(thing, hwtimer_touch_at(&thing->t, choose_deadline(thing, random)),
-			      true);
-		return !periodic;
+		armed(thing, hwtimer_touch_at(&thing->t, choose_deadline(thing, random)), true);
+		return true;
 	case FORWARD:
 		if (thing->kind != PLAIN)
 			return false;
 		forward(thing, random);
 		return true;
 	case CANCEL:
-		if (periodic) {
-			hwtimer_periodic_cancel(&thing->periodic);
-			return true;
-		}
 		ended = thing->kind == WORK ? hwtimer_work_cancel(&thing->work) :
 					      hwtimer_cancel(&thing->t);
 		if (ended)
@@ -533,16 +482,8 @@ static void release(struct thing *thing)
 	bool private = thing->private, plain = thing->kind == PLAIN, ended;
 
 	WRITE_ONCE(thing->gone, true);
-	switch (thing->kind) {
-	case WORK:
-		ended = hwtimer_work_release(&thing->work, work_released);
-		break;
-	case PERIODIC:
-		hwtimer_periodic_release(&thing->periodic, timeout_released);
-		return;
-	default:
-		ended = hwtimer_release(&thing->t, timeout_released);
-	}
+	ended = plain ? hwtimer_release(&thing->t, timeout_released) :
+			hwtimer_work_release(&thing->work, work_released);
 	if (!ended)
 		return;
 	if (!private)
@@ -561,8 +502,6 @@ static int end_sync(struct thing *thing, enum torture_op op)
 		ret = hwtimer_work_cancel_sync(&thing->work);
 	else if (op == SHUTDOWN_SYNC)
 		ret = hwtimer_shutdown_sync(&thing->t);
-	else if (thing->kind == PERIODIC)
-		ret = hwtimer_periodic_cancel_sync(&thing->periodic);
 	else
 		ret = hwtimer_cancel_sync(&thing->t);
 	if (ret < 0)
@@ -633,16 +572,6 @@ static bool forget(struct bench *b, struct rnd_state *random)
 	return true;
 }
 
-/* The deadlines reported plus those skipped must account for the whole time. */
-static void check_schedule(struct thing *thing, u64 first)
-{
-	struct hwtimer_periodic *p = &thing->periodic;
-
-	if (p->deadline - first != (thing->deadlines + p->skipped) * p->period.period_ns)
-		accuse(thing, "%llu deadlines reported and %llu skipped, in %llu ns of %llu each",
-		       thing->deadlines, p->skipped, p->deadline - first, p->period.period_ns);
-}
-
 /*
  * The thing must not expire before the deadline of the last touch that found it pending. During a
  * touch it may still expire at the previous deadline.
@@ -674,10 +603,9 @@ static bool live(struct bench *b, struct rnd_state *random)
 {
 	static const enum torture_op ends[] = { CANCEL_SYNC, SHUTDOWN_SYNC, RELEASE };
 	enum torture_op end = ends[below(random, ARRAY_SIZE(ends))];
-	struct thing *thing = make(b, random, choose_kind(b, random), GFP_KERNEL);
+	struct thing *thing = make(b, random, choose_kind(random), GFP_KERNEL);
 	unsigned int n = 1 + below(random, 6), i;
 	enum torture_kind kind;
-	u64 first;
 	int ret;
 
 	if (!thing)
@@ -691,10 +619,6 @@ static bool live(struct bench *b, struct rnd_state *random)
 	if (thing->once) {
 		touch_along(thing, random, n);
 		n = 0;
-	} else if (kind == PERIODIC) {
-		n = 0;
-		first = thing->floor;
-		armed(thing, hwtimer_periodic_start_at(&thing->periodic, first), false);
 	}
 	for (i = 0; i < n; i++) {
 		operate(thing, below(random, QUERY), random);
@@ -715,13 +639,9 @@ static bool live(struct bench *b, struct rnd_state *random)
 	ret = end_sync(thing, end);
 	note_end(thing);
 	/* armings that a stop hands back are not counted yet */
-	if (!READ_ONCE(b->stopping)) {
-		if (kind == PLAIN && !ret != !atomic_read(&thing->open))
-			accuse(thing, "its end returned %d, armings that had not ended: %d", ret,
-			       atomic_read(&thing->open));
-		if (kind == PERIODIC && thing->periodic.deadline)
-			check_schedule(thing, first);
-	}
+	if (!READ_ONCE(b->stopping) && kind == PLAIN && !ret != !atomic_read(&thing->open))
+		accuse(thing, "its end returned %d, armings that had not ended: %d", ret,
+		       atomic_read(&thing->open));
 	if (ret)
 		atomic_inc(&thing->unsure);
 	lay_down(thing);
@@ -873,9 +793,8 @@ void torture_step(struct bench *b, enum torture_context context, struct rnd_stat
 		break;
 	default:
 		if (own && self->private)
-			/* its maker ends it, and checks the deadlines of periodic ones */
-			done = self->kind != PERIODIC && !self->once && op != RELEASE &&
-			       operate(self, op, random);
+			/* its maker ends it */
+			done = !self->once && op != RELEASE && operate(self, op, random);
 		else
 			done = operate_entry(b, op, context, random, own ? self->i : i);
 	}
@@ -928,7 +847,7 @@ void torture_take_back(struct bench *b)
  * @b: the bench
  * @pending: out: number of timeouts that are pending and far
  *
- * Ends periodic ones. Wakes no worker.
+ * Wakes no worker.
  *
  * Return: true if some will expire, or run, soon.
  */
@@ -945,8 +864,6 @@ bool torture_scan(struct bench *b, unsigned long *pending)
 		thing = rcu_dereference(b->table[i]);
 		if (!thing)
 			continue;
-		if (thing->kind == PERIODIC)
-			hwtimer_periodic_cancel(&thing->periodic);
 		if (thing->kind == WORK && atomic64_read(&thing->work.state))
 			near = true;
 		if (!hwtimer_is_pending(&thing->t))

@@ -16,8 +16,7 @@
 #include <linux/rcupdate.h>
 #include <linux/wait.h>
 
-#include "../../hwtimer_driver.h"
-#include "../../hwtimer_period.h"
+#include "../../core/hwtimer_driver.h"
 #include "../../hwtimer_work.h"
 
 #define MS		((u64)NSEC_PER_MSEC)
@@ -39,7 +38,7 @@ enum torture_context {
 	CONTEXTS
 };
 
-enum torture_kind { PLAIN, WORK, PERIODIC, KINDS };
+enum torture_kind { PLAIN, WORK, KINDS };
 
 enum torture_op {
 	SCHEDULE,
@@ -77,7 +76,6 @@ enum torture_op {
  * @ended: armings of private timeouts that their releases ended, computed from @open
  * @released: released callbacks
  * @runs: runs of work items
- * @periods: callbacks of periodic timeouts
  * @late_ns: the largest lateness
  */
 struct counts {
@@ -85,7 +83,7 @@ struct counts {
 	unsigned long kinds[KINDS][OPS];
 	unsigned long armed, expired, cancelled, handed_back;
 	unsigned long reported, ended;
-	unsigned long rearmed, rejected, released, runs, periods;
+	unsigned long rearmed, rejected, released, runs;
 	u64 late_ns;
 };
 
@@ -103,7 +101,6 @@ struct thing;
  * @near_ns: near deadlines are at most so far ahead
  * @things: number of entries of @table in use
  * @table: the timeouts that all producers share. Only the task that takes one out may end it
- * @periodics: periodic timeouts are allowed
  * @quiet: callbacks only count
  * @stopping: the wheel is being stopped. From then on only the keeper frees things, as they may
  *	be on the list of the stop
@@ -114,7 +111,6 @@ struct thing;
  * @forgotten: number of things that will free themselves
  * @expired: callbacks of plain timeouts of this wheel
  * @runs: runs of work items of this wheel
- * @periods: callbacks of periodic timeouts
  * @handed_back: timeouts that the stop handed back
  * @random: random numbers of the callbacks, which run one at a time
  * @burst: number of the burst; producers begin when it changes
@@ -141,7 +137,6 @@ struct bench {
 	u64			near_ns;
 	unsigned int		things;
 	struct thing __rcu	*table[MAX_THINGS];
-	bool			periodics;
 	bool			quiet;
 	bool			stopping;
 	bool			stopped;
@@ -151,7 +146,6 @@ struct bench {
 	atomic_t		forgotten;
 	atomic_long_t		expired;
 	atomic_long_t		runs;
-	atomic_long_t		periods;
 	atomic_long_t		handed_back;
 	struct rnd_state	random;
 

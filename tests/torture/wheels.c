@@ -20,7 +20,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
-#include "../../hwtimer_compat.h"
+#include "../../core/hwtimer_compat.h"
 #include "torture.h"
 
 /**
@@ -251,13 +251,12 @@ static void compare(const struct bench *b, const char *what, unsigned long ours,
 }
 
 /*
- * With nothing in flight, each callback counted must be an expiry of the wheel. Of expiries that
- * skip their callback, and of items that were cancelled before they ran, the wheel knows more.
+ * With nothing in flight, each callback counted must be an expiry of the wheel. Of items that were
+ * cancelled before they ran, the wheel knows more.
  */
 static void compare_calls(const struct bench *b)
 {
-	unsigned long called = atomic_long_read(&b->expired) + atomic_long_read(&b->runs) +
-			       atomic_long_read(&b->periods);
+	unsigned long called = atomic_long_read(&b->expired) + atomic_long_read(&b->runs);
 
 	if (called > b->wheel->expired)
 		compare(b, "expired", called, b->wheel->expired);
@@ -324,12 +323,10 @@ static bool make_wheel(struct bench *b)
 	}
 	b->cap = params.cap;
 	b->near_ns = MS + 4 * params.tick_ns;
-	b->periodics = below(random, 2);
 	b->stopping = false;
 	b->stopped = false;
 	atomic_long_set(&b->expired, 0);
 	atomic_long_set(&b->runs, 0);
-	atomic_long_set(&b->periods, 0);
 	atomic_long_set(&b->handed_back, 0);
 
 	for (i = 0; i < 2; i++) {

@@ -109,7 +109,15 @@ struct rb_node { };
 #define MODULE_AUTHOR(x)
 #define module_init(fn)	int native_module_init(void) { return fn(); }
 #define module_exit(fn)	void native_module_exit(void) { fn(); }
-#define THIS_MODULE	NULL
+#define THIS_MODULE	((struct module *)NULL)
+#define module_name(m)	"native"
+#define MODULE_STATE_GOING	2
+#define NOTIFY_OK	1
+struct notifier_block {
+	int	(*notifier_call)(struct notifier_block *nb, unsigned long event, void *data);
+};
+#define register_module_notifier(nb)	((void)(nb), 0)
+#define unregister_module_notifier(nb)	((void)(nb))
 #define KSYM_NAME_LEN	64
 int native_module_init(void);
 void native_module_exit(void);

@@ -56,7 +56,7 @@
 #include "hwtimer_compat.h"
 #include "hwtimer_driver.h"
 #include "hwtimer_step.h"
-#include "hwtimer_work.h"
+#include "../hwtimer_work.h"
 
 #define DUE_ONE		BIT_ULL(0)
 #define DUE_MASK	GENMASK_ULL(39, 0)

@@ -10,6 +10,7 @@
 #include <linux/kstrtox.h>
 #include <linux/memcontrol.h>
 #include <linux/minmax.h>
+#include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/prefetch.h>
 #include <linux/printk.h>
@@ -18,12 +19,12 @@
 #include <linux/spinlock.h>
 #include <linux/string.h>
 
-#include "debug/odebug.h"
-#include "debug/trace.h"
+#include "../debug/odebug.h"
+#include "../debug/trace.h"
 #include "hwtimer_compat.h"
 #include "hwtimer_driver.h"
-#include "hwtimer_period.h"
-#include "uapi/linux/hwtimer.h"
+#include "../hwtimer_period.h"
+#include "../uapi/linux/hwtimer.h"
 
 static_assert(HWTIMER_HORIZON == WHEEL_HORIZON);
 static_assert(HWTIMER_MAX_SLOTS == WHEEL_MAX_SLOTS);
@@ -91,14 +92,8 @@ static noinline bool cancel_traced(struct hwtimer_timeout *t)
 	return ret;
 }
 
-/**
- * hwtimer_after - turn a delay into a deadline
- * @timeout: a timeout
- * @delay_ns: from now; less than 0 counts as 0
- *
- * Return: the deadline in ns on the clock of the timeout's wheel.
- */
-u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns)
+/* The time @delay_ns from now, in ns on the clock of the timeout's wheel; below 0 counts as 0. */
+static u64 deadline_after(struct hwtimer_timeout *timeout, s64 delay_ns)
 {
 	const struct hwtimer_driven *driven;
 	u64 now;
@@ -221,26 +216,14 @@ static void wheel_unregister(struct hwtimer_driven *driven)
 }
 
 /**
- * hwtimer_wheel_create - create a wheel and its worker
- * @params: its parameters; not needed after the call
+ * __hwtimer_wheel_create - see hwtimer_wheel_create()
+ * @params: the parameters
+ * @owner: the module of the caller; NULL: it is built in
  *
- * The worker sleeps until the first timeout is armed.
- *
- * Context: Process context, may sleep.
- *
- * Return: the wheel, to be destroyed by hwtimer_wheel_destroy(), or an ERR_PTR():
- *
- * * -EINVAL - no name, or an invalid one; @tick_ns or @slots is 0; @slots above HWTIMER_MAX_SLOTS;
- *   one round (@tick_ns times the rounded @slots) longer than HWTIMER_HORIZON; so many @levels that
- *   a slot of the top level is longer than HWTIMER_HORIZON; more than one level, or
- *   HWTIMER_WHEEL_GROW, with 1 slot; an unknown flag, driver, clock or scheduling class; @nice out
- *   of range; no CPU of @cpus is online; @cpus, @sched or @nice for a driver without a thread
- * * -ENOMEM - no memory; on 64-bit always for more than 2^26 slots
- * * -EAGAIN - the limit on threads was reached
- * * -EINTR - the caller was killed meanwhile
- * * any error of cgroup_attach_task_all(), with HWTIMER_WHEEL_ACCOUNT
+ * Return: as hwtimer_wheel_create().
  */
-struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *params)
+struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *params,
+					     struct module *owner)
 {
 	gfp_t gfp = params->flags & HWTIMER_WHEEL_ACCOUNT ? GFP_KERNEL_ACCOUNT :
 							    GFP_KERNEL;
@@ -265,6 +248,7 @@ struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *pa
 	if (!driven)
 		return ERR_PTR(-ENOMEM);
 	spin_lock_init(&driven->monitor.lock);
+	driven->owner = owner;
 	driven->driver = driver;
 	driven->clock = params->clock;
 	driven->start_ns = hwtimer_clock_ns(driven);
@@ -295,7 +279,7 @@ free:
 	kfree(driven);
 	return ERR_PTR(ret);
 }
-EXPORT_SYMBOL_GPL(hwtimer_wheel_create);
+EXPORT_SYMBOL_GPL(__hwtimer_wheel_create);
 
 /**
  * hwtimer_wheel_start - start a wheel
@@ -413,6 +397,37 @@ void hwtimer_wheel_destroy(struct hwtimer_wheel *wheel)
 	hwtimer_stats_put(driven);
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_destroy);
+
+static struct hwtimer_driven *wheel_of(const struct module *owner)
+{
+	struct hwtimer_driven *driven, *found = NULL;
+
+	spin_lock(&wheels_lock);
+	list_for_each_entry(driven, &wheels, list)
+		if (driven->owner == owner)
+			found = driven;
+	spin_unlock(&wheels_lock);
+	return found;
+}
+
+/**
+ * hwtimer_wheels_forgotten - destroy the wheels that a module has left behind
+ * @owner: the module; its exit function has returned, but its code is still there
+ *
+ * Names each of them, as a leak detector does. Their workers would soon call functions that are no
+ * longer there. Context: Process context, may sleep.
+ */
+void hwtimer_wheels_forgotten(const struct module *owner)
+{
+	struct hwtimer_driven *driven;
+
+	while ((driven = wheel_of(owner))) {
+		pr_err("module %s is gone without destroying its wheel %s; timeouts pending: %lu\n",
+		       module_name(owner), driven->name, hwtimer_wheel_pending(&driven->wheel));
+		hwtimer_wheel_stop(&driven->wheel, NULL);
+		hwtimer_wheel_destroy(&driven->wheel);
+	}
+}
 
 /**
  * hwtimer_wheel_pending - the number of pending timeouts
@@ -604,8 +619,8 @@ int hwtimer_schedule(struct hwtimer_timeout *timeout, s64 delay_ns)
 	u64 deadline;
 
 	if (trace_hwtimer_arm_enabled())
-		return arm_traced(timeout, hwtimer_after(timeout, delay_ns));
-	deadline = hwtimer_after(timeout, delay_ns);
+		return arm_traced(timeout, deadline_after(timeout, delay_ns));
+	deadline = deadline_after(timeout, delay_ns);
 	return wheel_arm(timeout, wheel_time(timeout_wheel(timeout), deadline));
 }
 EXPORT_SYMBOL_GPL(hwtimer_schedule);
@@ -640,41 +655,53 @@ int hwtimer_schedule_at(struct hwtimer_timeout *timeout, u64 deadline_ns)
 EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
 
 /**
- * hwtimer_schedule_forward - arm a timeout again, a whole number of periods later
+ * hwtimer_schedule_forward - arm a periodic timeout for its next deadline
  * @timeout: the timeout; not armed. Usually its own callback calls this
  * @now_ns: the current time, from hwtimer_wheel_now()
- * @period_ns: the period
- * @overruns: out: how many deadlines were missed and are skipped; may be NULL
+ * @period: its period; a misfire_ns shorter than the wheel's tick takes many deadlines for missed
+ * @decision: out: whether the deadline that was reached counts, and how many were missed; may be
+ *	NULL
  *
- * The new deadline is the last deadline plus the smallest number of periods, at least 1, that makes
- * it later than @now_ns. So a timeout that its callback re-arms does not drift, however late the
- * callback runs. Modelled on hrtimer_forward(), which counts 1 more and does not arm. A last
+ * The next deadline is a whole number of periods after the last one, which hwtimer_deadline()
+ * returns; hwtimer_period_decide() says how many. So the timeout does not drift, however late its
+ * callback runs. Modelled on hrtimer_forward(), which does not arm and knows no policies. A last
  * deadline before the creation of the wheel counts as the time of its creation.
+ *
+ *	static void beat(struct hwtimer_timeout *t)
+ *	{
+ *		static const struct hwtimer_period period = {
+ *			.period_ns = NSEC_PER_SEC, .policy = HWTIMER_PERIOD_SKIP };
+ *		struct hwtimer_decision d;
+ *
+ *		hwtimer_schedule_forward(t, hwtimer_wheel_now(t->wheel), &period, &d);
+ *		if (d.fire)
+ *			peer_send(container_of(t, struct peer, heartbeat), d.overruns);
+ *	}
  *
  * Context: Any context but NMI. Lock-free; does not allocate.
  *
  * Return: as hwtimer_schedule_at(), and
  *
- * * -EINVAL - @period_ns is 0
- * * -EBUSY - it is pending
+ * * -EINVAL - the length of the period is 0; @decision is undefined
+ * * -EBUSY - it is pending; @decision is undefined
  *
- * On error nothing has changed, and @overruns is undefined.
+ * On error nothing has changed.
  */
-int hwtimer_schedule_forward(struct hwtimer_timeout *timeout, u64 now_ns, u64 period_ns,
-			     u64 *overruns)
+int hwtimer_schedule_forward(struct hwtimer_timeout *timeout, u64 now_ns,
+			     const struct hwtimer_period *period,
+			     struct hwtimer_decision *decision)
 {
-	u64 next, missed;
+	struct hwtimer_decision d;
 
-	if (!period_ns)
+	if (!period->period_ns)
 		return -EINVAL;
 	if (hwtimer_is_pending(timeout))
 		return -EBUSY;
-	missed = hwtimer_period_forward(hwtimer_deadline(timeout), now_ns, period_ns,
-					&next);
-	/* Before arming, after which the callback may free the memory of *@overruns. */
-	if (overruns)
-		*overruns = missed;
-	return hwtimer_schedule_at(timeout, next);
+	d = hwtimer_period_decide(period, hwtimer_deadline(timeout), now_ns);
+	/* Before arming, after which the callback may free the memory of *@decision. */
+	if (decision)
+		*decision = d;
+	return hwtimer_schedule_at(timeout, d.next_ns);
 }
 EXPORT_SYMBOL_GPL(hwtimer_schedule_forward);
 
@@ -729,8 +756,8 @@ int hwtimer_touch(struct hwtimer_timeout *timeout, s64 delay_ns)
 	u64 deadline;
 
 	if (trace_hwtimer_touch_enabled())
-		return touch_traced(timeout, hwtimer_after(timeout, delay_ns));
-	deadline = hwtimer_after(timeout, delay_ns);
+		return touch_traced(timeout, deadline_after(timeout, delay_ns));
+	deadline = deadline_after(timeout, delay_ns);
 	return wheel_touch(timeout, wheel_time(timeout_wheel(timeout), deadline));
 }
 EXPORT_SYMBOL_GPL(hwtimer_touch);

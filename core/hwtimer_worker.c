@@ -38,10 +38,9 @@
 #include <linux/spinlock.h>
 #include <linux/string.h>
 
-#include "debug/trace.h"
+#include "../debug/trace.h"
 #include "hwtimer_driver.h"
-#include "hwtimer_period.h"
-#include "hwtimer_work.h"
+#include "../hwtimer_work.h"
 
 /* At most this many functions are named in warnings about long callbacks. */
 #define LONG_FNS	32
@@ -51,18 +50,15 @@ module_param(callback_limit_us, uint, 0644);
 MODULE_PARM_DESC(callback_limit_us,
 		 "longest time that a callback may take, in us; longer ones are counted and named in debugfs, and logged once per function; 0: no limit (default 10000)");
 
-/* The common callback of all periodic timeouts, and that of all work items. */
-static hwtimer_fn_t periodic_fn __ro_after_init;
+/* The common callback of all work items */
 static hwtimer_fn_t work_fn __ro_after_init;
 
 /**
- * hwtimer_worker_init - set the callbacks that periodic timeouts and work items share
- * @periodic: the common callback of struct hwtimer_periodic
+ * hwtimer_worker_init - set the callback that work items share
  * @work: the common callback of struct hwtimer_work
  */
-void __init hwtimer_worker_init(hwtimer_fn_t periodic, hwtimer_fn_t work)
+void __init hwtimer_worker_init(hwtimer_fn_t work)
 {
-	periodic_fn = periodic;
 	work_fn = work;
 }
 
@@ -71,15 +67,13 @@ void __init hwtimer_worker_init(hwtimer_fn_t periodic, hwtimer_fn_t work)
  * @t: the timeout, which must not be freed meanwhile
  * @fn: its callback
  *
- * All periodic timeouts have the same callback, and so have all work items. These callbacks do not
- * identify an owner, but the functions that they call do.
+ * All work items have the same callback, which does not identify an owner, but the function that it
+ * calls does.
  *
  * Return: the owner's function.
  */
 const void *hwtimer_owner_fn(struct hwtimer_timeout *t, hwtimer_fn_t fn)
 {
-	if (fn == periodic_fn)
-		return container_of(t, struct hwtimer_periodic, timeout)->fn;
 	if (fn == work_fn)
 		return container_of(t, struct hwtimer_work, timeout)->fn;
 	return fn;

@@ -8,11 +8,11 @@
 #include <linux/math64.h>
 #include <linux/overflow.h>
 
-#include "hwtimer_period.h"
+#include "../hwtimer_period.h"
 
 /**
  * hwtimer_period_check - check whether a period is valid for a wheel
- * @period: the period; a misfire_ns of 0 is set to period_ns
+ * @period: the period
  * @tick_ns: the length of the wheel's tick
  *
  * Context: Any context.
@@ -20,7 +20,7 @@
  * Return: 0, or -EINVAL if period_ns is less than the tick, misfire_ns is not 0 but less than the
  * tick, or the policy is unknown.
  */
-int hwtimer_period_check(struct hwtimer_period *period, u64 tick_ns)
+int hwtimer_period_check(const struct hwtimer_period *period, u64 tick_ns)
 {
 	if (period->period_ns < tick_ns ||
 	    (period->misfire_ns && period->misfire_ns < tick_ns))
@@ -29,13 +29,9 @@ int hwtimer_period_check(struct hwtimer_period *period, u64 tick_ns)
 	case HWTIMER_PERIOD_ONCE:
 	case HWTIMER_PERIOD_SKIP:
 	case HWTIMER_PERIOD_MAKE_UP:
-		break;
-	default:
-		return -EINVAL;
+		return 0;
 	}
-	if (!period->misfire_ns)
-		period->misfire_ns = period->period_ns;
-	return 0;
+	return -EINVAL;
 }
 EXPORT_SYMBOL_GPL(hwtimer_period_check);
 
@@ -65,7 +61,7 @@ EXPORT_SYMBOL_GPL(hwtimer_period_forward);
 
 /**
  * hwtimer_period_decide - decide whether a deadline fires, and which one is next
- * @period: a period that passed hwtimer_period_check()
+ * @period: the period; period_ns is not 0
  * @deadline_ns: the deadline that was reached
  * @now_ns: the current time
  *
@@ -77,8 +73,6 @@ EXPORT_SYMBOL_GPL(hwtimer_period_forward);
  *	HWTIMER_PERIOD_SKIP      no     this one and those missed after   first after now
  *	HWTIMER_PERIOD_MAKE_UP   yes    0                                 one period later
  *
- * For code that keeps its own deadlines. Timeouts of struct hwtimer_periodic call this themselves.
- *
  * Context: Any context.
  *
  * Return: the decision.
@@ -87,9 +81,10 @@ struct hwtimer_decision hwtimer_period_decide(const struct hwtimer_period *perio
 					      u64 deadline_ns, u64 now_ns)
 {
 	u64 late = now_ns > deadline_ns ? now_ns - deadline_ns : 0;
+	u64 misfire = period->misfire_ns ?: period->period_ns;
 	struct hwtimer_decision d = { .fire = true };
 
-	if (late <= period->misfire_ns || period->policy == HWTIMER_PERIOD_MAKE_UP) {
+	if (late <= misfire || period->policy == HWTIMER_PERIOD_MAKE_UP) {
 		if (check_add_overflow(deadline_ns, period->period_ns, &d.next_ns))
 			d.next_ns = U64_MAX;
 		return d;

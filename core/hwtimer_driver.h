@@ -19,8 +19,8 @@
 #include <asm/local.h>
 #include <asm/local64.h>
 
-#include "hwtimer.h"
-#include "hwtimer_wheel.h"
+#include "../hwtimer.h"
+#include "../hwtimer_wheel.h"
 
 struct dentry;
 struct hwtimer_driven;
@@ -93,6 +93,7 @@ extern const struct hwtimer_driver_ops hwtimer_driver_hrtimer;
  * struct hwtimer_driven - a driven wheel: a wheel and its worker
  * @wheel: the wheel
  * @monitor: measurements of the worker
+ * @owner: the module that created it, or NULL. Constant
  * @driver: the driver. Constant
  * @clock: as in the parameters. Constant
  * @account: HWTIMER_WHEEL_ACCOUNT was given. Constant
@@ -118,6 +119,7 @@ extern const struct hwtimer_driver_ops hwtimer_driver_hrtimer;
 struct hwtimer_driven {
 	struct hwtimer_wheel	wheel;
 	struct hwtimer_monitor	monitor;
+	const struct module	*owner;
 	const struct hwtimer_driver_ops *driver;
 	enum hwtimer_clock	clock;
 	bool			account;
@@ -174,7 +176,7 @@ static inline ktime_t hwtimer_driven_ktime(const struct hwtimer_driven *driven, 
 }
 
 /* hwtimer_worker.c */
-void hwtimer_worker_init(hwtimer_fn_t periodic, hwtimer_fn_t work);
+void hwtimer_worker_init(hwtimer_fn_t work);
 const void *hwtimer_owner_fn(struct hwtimer_timeout *t, hwtimer_fn_t fn);
 void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *t,
 			 hwtimer_fn_t fn, u64 deadline);
@@ -187,10 +189,7 @@ int hwtimer_kthread_init(void);
 void hwtimer_kthread_exit(void);
 
 /* hwtimer_api.c */
-u64 hwtimer_after(struct hwtimer_timeout *timeout, s64 delay_ns);
-
-/* hwtimer_periodic.c */
-void hwtimer_periodic_expired(struct hwtimer_timeout *t);
+void hwtimer_wheels_forgotten(const struct module *owner);
 
 /* hwtimer_work.c */
 void hwtimer_work_dispatch(struct hwtimer_timeout *timeout);

@@ -19,7 +19,7 @@
 
 #include "hwtimer_driver.h"
 #include "hwtimer_stats.h"
-#include "uapi/linux/hwtimer.h"
+#include "../uapi/linux/hwtimer.h"
 
 static_assert(sizeof_field(struct hwtimer_driven, name) <=
 	      sizeof_field(struct hwtimer_wheel_stats, name));

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer_forget: a module that goes away without destroying its wheel. A timeout is pending then
+ * whose callback is no longer there. tests/selftests/module.c loads and unloads it.
+ *
+ *	insmod hwtimer_forget.ko [fails=1]
+ */
+#include <linux/err.h>
+#include <linux/module.h>
+
+#include <hwtimer.h>
+
+static bool fails;
+module_param(fails, bool, 0444);
+MODULE_PARM_DESC(fails, "fail to load, after creating the wheel");
+
+static struct hwtimer_timeout timeout;
+
+static void timeout_fired(struct hwtimer_timeout *t)
+{
+	hwtimer_schedule(t, NSEC_PER_MSEC);
+}
+
+static int __init forget_init(void)
+{
+	struct hwtimer_wheel *wheel;
+
+	wheel = hwtimer_wheel_create(&(struct hwtimer_wheel_params){
+			.name = KBUILD_MODNAME, .tick_ns = NSEC_PER_MSEC, .slots = 64 });
+	if (IS_ERR(wheel))
+		return PTR_ERR(wheel);
+	hwtimer_init(&timeout, wheel, timeout_fired);
+	hwtimer_schedule(&timeout, 0);
+	return fails ? -EINVAL : 0;
+}
+module_init(forget_init);
+
+static void __exit forget_exit(void)
+{
+}
+module_exit(forget_exit);
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("hwtimer: a module that forgets its wheel");
