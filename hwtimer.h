@@ -140,7 +140,8 @@ enum hwtimer_clock {
 /**
  * define HWTIMER_WHEEL_ACCOUNT - charge the wheel to the cgroups of its creator
  *
- * Charges the memory of the wheel and the CPU time of its thread. The thread joins these cgroups (cgroup_attach_task_all()) and stays there if the creator is moved.
+ * Charges the memory of the wheel and the CPU time of its thread. The thread joins these cgroups
+ * (cgroup_attach_task_all()) and stays there if the creator is moved.
  */
 #define HWTIMER_WHEEL_ACCOUNT	BIT(0)
 /** define HWTIMER_WHEEL_GROW - the worker adds levels when a timeout needs them */

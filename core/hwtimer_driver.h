@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: driven wheels: a wheel and its worker, a thread (hwtimer_kthread.c), which calls callbacks
- * and measures them (hwtimer_worker.c).
+ * hwtimer: driven wheels: a wheel and its worker, a thread (hwtimer_kthread.c), which calls
+ * callbacks and measures them (hwtimer_worker.c).
  */
 #ifndef HWTIMER_DRIVER_H
 #define HWTIMER_DRIVER_H

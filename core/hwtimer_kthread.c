@@ -247,7 +247,8 @@ int hwtimer_kthread_create(struct hwtimer_driven *driven,
  * hwtimer_kthread_end - end the thread of a wheel that is shut down
  * @driven: the driven wheel
  *
- * When this returns, the thread does not run and never will again. Kicks may still come. Called once.
+ * When this returns, the thread does not run and never will again. Kicks may still come. Called
+ * once.
  */
 void hwtimer_kthread_end(struct hwtimer_driven *driven)
 {

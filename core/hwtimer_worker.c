@@ -13,10 +13,10 @@
  * CPUs that a kthread is bound to go offline, the scheduler lets it run on others
  * (select_fallback_rq()), and does not restore its CPU mask later.
  *
- * Suspend: like timers, the worker is not frozen. It runs while tasks are frozen, until the clocks stop. A callback whose work must not be done then queues it on a
- * freezable workqueue. CLOCK_MONOTONIC stands still during suspend. CLOCK_BOOTTIME has advanced at
- * resume, when the kernel reprograms all hrtimers, so the worker wakes at once and catches up like
- * any late worker.
+ * Suspend: like timers, the worker is not frozen. It runs while tasks are frozen, until the clocks
+ * stop. A callback whose work must not be done then queues it on a freezable workqueue.
+ * CLOCK_MONOTONIC stands still during suspend. CLOCK_BOOTTIME has advanced at resume, when the
+ * kernel reprograms all hrtimers, so the worker wakes at once and catches up like any late worker.
  */
 #define pr_fmt(fmt) "hwtimer: " fmt
 

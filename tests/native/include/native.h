@@ -113,9 +113,11 @@ struct rb_node { };
 #define module_name(m)	"native"
 #define MODULE_STATE_GOING	2
 #define NOTIFY_OK	1
+
 struct notifier_block {
 	int	(*notifier_call)(struct notifier_block *nb, unsigned long event, void *data);
 };
+
 #define register_module_notifier(nb)	((void)(nb), 0)
 #define unregister_module_notifier(nb)	((void)(nb))
 #define KSYM_NAME_LEN	64
