@@ -3,8 +3,7 @@
  * hwtimer: a hashed timing wheel for approximate timeouts, the in-kernel API.
  *
  * For timeouts that are often armed, pushed back and cancelled but rarely expire: idle connections,
- * heartbeats, request deadlines, leases. Callbacks run in process context or, with
- * HWTIMER_DRIVER_HRTIMER, in softirq.
+ * heartbeats, request deadlines, leases. Callbacks run in process context.
  *
  *	struct conn {
  *		struct hwtimer_timeout	idle;
@@ -44,8 +43,8 @@
  * "Any" is process, softirq and hardirq context, with interrupts on or off, also inside callbacks;
  * but not NMI, and not where waking a task is forbidden (under the scheduler's own locks).
  * Functions that may be called in any context do not sleep, allocate, or take a lock of the wheel.
- * A callback in process context may call hwtimer_cancel_sync() and hwtimer_shutdown_sync() for
- * other timeouts of its wheel. A callback in softirq must not; it uses hwtimer_release() instead.
+ * A callback may call hwtimer_cancel_sync() and hwtimer_shutdown_sync() for other timeouts of its
+ * wheel.
  *
  * If two calls for the same timeout race, they take effect one after the other, in the order in
  * which they change its word. Each arming ends exactly once.
@@ -122,21 +121,6 @@ enum hwtimer_sched {
 };
 
 /**
- * enum hwtimer_driver - the kind of worker that a wheel has, and so where callbacks run
- * @HWTIMER_DRIVER_KTHREAD: a thread for this wheel; callbacks run in process context and may sleep
- *	for a short time
- * @HWTIMER_DRIVER_HRTIMER: an hrtimer; callbacks run in softirq (on PREEMPT_RT in a softirq thread)
- *	on any CPU, one at a time, and must not sleep. hwtimer_wheel_stop() calls release
- *	functions with softirqs disabled, too. A burst expires in slices, and other softirqs run
- *	in between. Not for wheels with very many slots, because the time for some steps is
- *	proportional to the number of slots
- */
-enum hwtimer_driver {
-	HWTIMER_DRIVER_KTHREAD,
-	HWTIMER_DRIVER_HRTIMER,
-};
-
-/**
  * enum hwtimer_clock - the clock of a wheel
  * @HWTIMER_CLOCK_MONOTONIC: CLOCK_MONOTONIC: stands still while the machine is suspended, so
  *	timeouts do not become due meanwhile
@@ -156,16 +140,11 @@ enum hwtimer_clock {
 /**
  * define HWTIMER_WHEEL_ACCOUNT - charge the wheel to the cgroups of its creator
  *
- * Charges the memory of the wheel and, with HWTIMER_DRIVER_KTHREAD, the CPU time of its thread. The
- * thread joins these cgroups (cgroup_attach_task_all()) and stays there if the creator is moved.
+ * Charges the memory of the wheel and the CPU time of its thread. The thread joins these cgroups
+ * (cgroup_attach_task_all()) and stays there if the creator is moved.
  */
 #define HWTIMER_WHEEL_ACCOUNT	BIT(0)
-/**
- * define HWTIMER_WHEEL_GROW - add levels when a timeout needs them
- *
- * The worker adds them. In softirq (HWTIMER_DRIVER_HRTIMER) the allocation of a level of many slots
- * may fail; create such a wheel with all levels.
- */
+/** define HWTIMER_WHEEL_GROW - the worker adds levels when a timeout needs them */
 #define HWTIMER_WHEEL_GROW	BIT(1)
 /** define HWTIMER_WHEEL_SHARED - for /dev/hwtimer: statistics say that contexts share the wheel */
 #define HWTIMER_WHEEL_SHARED	BIT(2)
@@ -188,7 +167,6 @@ enum hwtimer_clock {
  *	timeout is more than a round of the top level ahead, the worker also visits it once per
  *	round
  * @flags: HWTIMER_WHEEL_ACCOUNT, HWTIMER_WHEEL_GROW, or 0
- * @driver: the driver, which provides the worker
  * @clock: the clock of the wheel
  * @cap: how many timeouts may be pending at once; 0: any number. While two CPUs arm the same
  *	timeout, it counts twice
@@ -196,8 +174,6 @@ enum hwtimer_clock {
  *	elsewhere, and stays there
  * @sched: the thread's scheduling class
  * @nice: nice value with HWTIMER_SCHED_NORMAL, -20 to 19; else 0
- *
- * Without HWTIMER_DRIVER_KTHREAD, @cpus must be NULL, and @sched and @nice must be 0.
  */
 struct hwtimer_wheel_params {
 	const char		*name;
@@ -205,7 +181,6 @@ struct hwtimer_wheel_params {
 	unsigned int		slots;
 	unsigned int		levels;
 	unsigned int		flags;
-	enum hwtimer_driver	driver;
 	enum hwtimer_clock	clock;
 	unsigned long		cap;
 	const struct cpumask	*cpus;
@@ -232,8 +207,8 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
  * * -EINVAL - no name, or an invalid one; @tick_ns or @slots is 0; @slots above HWTIMER_MAX_SLOTS;
  *   one round (@tick_ns times the rounded @slots) longer than HWTIMER_HORIZON; so many @levels that
  *   a slot of the top level is longer than HWTIMER_HORIZON; more than one level, or
- *   HWTIMER_WHEEL_GROW, with 1 slot; an unknown flag, driver, clock or scheduling class; @nice out
- *   of range; no CPU of @cpus is online; @cpus, @sched or @nice for a driver without a thread
+ *   HWTIMER_WHEEL_GROW, with 1 slot; an unknown flag, clock or scheduling class; @nice out of
+ *   range; no CPU of @cpus is online
  * * -ENOMEM - no memory; on 64-bit always for more than 2^26 slots
  * * -EAGAIN - the limit on threads was reached
  * * -EINTR - the caller was killed meanwhile

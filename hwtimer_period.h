@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: the arithmetic of periods, for hwtimer_schedule_forward() and for whoever keeps deadlines
- * of their own. Pure functions.
+ * hwtimer: the arithmetic of periods, for hwtimer_schedule_forward() and for whoever keeps
+ * deadlines of their own. Pure functions.
  *
  * The deadlines of a period are the first one and those that are a whole number of periods later.
  * They do not depend on when callbacks run, so they do not drift. A policy decides what happens if

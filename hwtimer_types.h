@@ -20,11 +20,10 @@ struct hwtimer_wheel;
  * typedef hwtimer_fn_t - the callback of a timeout
  * @timeout: the timeout that expired
  *
- * Runs in the wheel's worker: in process context, or in softirq if the wheel's driver is
- * HWTIMER_DRIVER_HRTIMER. Interrupts are on, and no lock is held. It may arm, touch and cancel any
- * timeout, including its own, and it may free the memory of @timeout, which the wheel does not
- * access again. In process context it may sleep for a short time, but all other timeouts of the
- * wheel wait until it returns.
+ * Runs in the wheel's worker, in process context. Interrupts are on, and no lock is held. It may
+ * arm, touch and cancel any timeout, including its own, and it may free the memory of @timeout,
+ * which the wheel does not access again. It may sleep for a short time, but all other timeouts of
+ * the wheel wait until it returns.
  */
 typedef void (*hwtimer_fn_t)(struct hwtimer_timeout *timeout);
 

@@ -208,7 +208,6 @@
  */
 #include <linux/bitmap.h>
 #include <linux/bitops.h>
-#include <linux/bottom_half.h>
 #include <linux/completion.h>
 #include <linux/cpumask.h>
 #include <linux/errno.h>
@@ -1044,13 +1043,9 @@ static void call_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	/* Before reading waiters; see wake_waiters(). */
 	smp_mb__after_atomic();
 	wake_waiters(w, t);
-	if (w->ops->softirq)
-		local_bh_disable();
 	lock_map_acquire(&w->callback_map);
 	released(t);
 	lock_map_release(&w->callback_map);
-	if (w->ops->softirq)
-		local_bh_enable();
 }
 
 /* A release cycle is over. Complete a barrier requested before the pass in which it began. */

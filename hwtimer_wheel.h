@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * hwtimer: the wheel as a data structure. It has no clock and no thread: a driver
- * (hwtimer_kthread.c, hwtimer_hrtimer.c) calls the worker's functions and passes the time. Times
+ * (core/hwtimer_kthread.c) calls the worker's functions and passes the time. Times
  * are in ns since the wheel was created.
  */
 #ifndef HWTIMER_WHEEL_H
@@ -89,15 +89,12 @@ enum wheel_state {
  * @alloc: allocate memory, to be freed by kvfree(); NULL on failure. Called by the worker, for
  *	levels and, without @wait, for @recent of struct wheel_cpu. Only with @wait may it wait for
  *	memory to be reclaimed
- * @softirq: callbacks run in softirq, so they must not sleep. Release functions that wheel_sweep()
- *	calls in process context run with softirqs disabled
  */
 struct wheel_ops {
 	void (*kick)(struct hwtimer_wheel *w);
 	void (*call)(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		     hwtimer_fn_t fn, u64 deadline);
 	void *(*alloc)(struct hwtimer_wheel *w, size_t size, bool wait);
-	bool softirq;
 };
 
 /**

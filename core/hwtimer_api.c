@@ -6,7 +6,6 @@
 
 #include <linux/err.h>
 #include <linux/export.h>
-#include <linux/irqflags.h>
 #include <linux/kstrtox.h>
 #include <linux/memcontrol.h>
 #include <linux/minmax.h>
@@ -114,46 +113,19 @@ static u64 deadline_after(struct hwtimer_timeout *timeout, s64 delay_ns)
 }
 
 /*
- * Is the caller inside a callback or a release function of this wheel? For functions that sleep.
- * Callbacks in softirq must not call them, but are recognised if they do. While a slice runs,
- * @actor is the task that the softirq interrupted. That task does not run before the slice is over
- * and @actor is cleared, so it is not mistaken for a callback. On PREEMPT_RT a slice may be
- * preempted, but then current is another task. An interrupt during a slice would be taken for a
- * callback, but must not call functions that sleep.
+ * Is the caller inside a callback or a release function of this wheel? For functions that sleep; an
+ * interrupt of the worker would be taken for a callback, but must not call them.
  */
 static bool is_worker(const struct hwtimer_driven *driven)
 {
 	return READ_ONCE(driven->actor) == current;
 }
 
-/*
- * Let lockdep check that no callback needs a lock that the caller holds. Interrupts are off, as in
- * timer_delete_sync(): otherwise lockdep, which has seen callbacks in softirq, would assume that
- * one can interrupt this code.
- */
+/* Let lockdep check that no callback needs a lock that the caller holds. */
 static void might_wait_for_callbacks(struct hwtimer_wheel *wheel)
 {
-	unsigned long flags;
-
-	local_irq_save(flags);
 	lock_map_acquire(&wheel->callback_map);
 	lock_map_release(&wheel->callback_map);
-	local_irq_restore(flags);
-}
-
-static const struct hwtimer_driver_ops *const drivers[] = {
-	[HWTIMER_DRIVER_KTHREAD]	= &hwtimer_driver_kthread,
-	[HWTIMER_DRIVER_HRTIMER]	= &hwtimer_driver_hrtimer,
-};
-
-/* The driver in these parameters; NULL if it is unknown or refuses other parameters. */
-static const struct hwtimer_driver_ops *find_driver(const struct hwtimer_wheel_params *params)
-{
-	unsigned int i = params->driver;
-
-	if (i >= ARRAY_SIZE(drivers) || !drivers[i]->valid(params))
-		return NULL;
-	return drivers[i];
 }
 
 /*
@@ -227,7 +199,6 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 {
 	gfp_t gfp = params->flags & HWTIMER_WHEEL_ACCOUNT ? GFP_KERNEL_ACCOUNT :
 							    GFP_KERNEL;
-	const struct hwtimer_driver_ops *driver = find_driver(params);
 	const struct wheel_shape shape = {
 		.tick_ns = params->tick_ns,
 		.slots = params->slots,
@@ -238,7 +209,7 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 	struct hwtimer_driven *driven;
 	int ret;
 
-	if (!name_valid(params->name) || !driver ||
+	if (!name_valid(params->name) || !hwtimer_kthread_valid(params) ||
 	    params->flags & ~(HWTIMER_WHEEL_ACCOUNT | HWTIMER_WHEEL_GROW |
 			      HWTIMER_WHEEL_SHARED | HWTIMER_WHEEL_OWN) ||
 	    (unsigned int)params->clock > HWTIMER_CLOCK_BOOTTIME)
@@ -249,20 +220,19 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 		return ERR_PTR(-ENOMEM);
 	spin_lock_init(&driven->monitor.lock);
 	driven->owner = owner;
-	driven->driver = driver;
 	driven->clock = params->clock;
 	driven->start_ns = hwtimer_clock_ns(driven);
 	driven->account = params->flags & HWTIMER_WHEEL_ACCOUNT;
 	driven->kind = (params->flags & HWTIMER_WHEEL_SHARED ? HWTIMER_WHEEL_F_SHARED : 0) |
 		       (params->flags & HWTIMER_WHEEL_OWN ? HWTIMER_WHEEL_F_OWN : 0);
 
-	ret = wheel_init(&driven->wheel, &shape, &driver->ops, gfp);
+	ret = wheel_init(&driven->wheel, &shape, &hwtimer_kthread_ops, gfp);
 	if (ret)
 		goto free;
 	if (driven->account)
 		driven->memcg = get_mem_cgroup_from_mm(current->mm);
 	wheel_register(driven, params->name);
-	ret = driver->create(driven, params);
+	ret = hwtimer_kthread_create(driven, params);
 	if (ret)
 		goto unregister;
 	hwtimer_debugfs_add(driven);
@@ -333,7 +303,7 @@ int hwtimer_wheel_stop(struct hwtimer_wheel *wheel, struct list_head *pending)
 	might_wait_for_callbacks(wheel);
 	mutex_lock(&wheel->worker_lock);
 	if (wheel_shutdown(wheel)) {
-		driven->driver->end(driven);
+		hwtimer_kthread_end(driven);
 		WRITE_ONCE(driven->actor, current);
 		wheel_sweep(wheel, pending);
 		WRITE_ONCE(driven->actor, NULL);
@@ -417,7 +387,7 @@ static struct hwtimer_driven *wheel_of(const struct module *owner)
  * Names each of them, as a leak detector does. Their workers would soon call functions that are no
  * longer there. Context: Process context, may sleep.
  */
-void hwtimer_wheels_forgotten(const struct module *owner)
+void hwtimer_wheels_forgotten(struct module *owner)
 {
 	struct hwtimer_driven *driven;
 
@@ -824,13 +794,6 @@ static int end_and_wait(struct hwtimer_timeout *t, wheel_end_fn end)
 				   driven->name, t->fn);
 		return -EDEADLK;
 	}
-	/* A softirq may have interrupted a producer, and must not wait for it. */
-	if (driven->driver->ops.softirq) {
-		end(t);
-		pr_err_ratelimited("wheel %s: a callback that must not sleep waits for %ps\n",
-				   driven->name, t->fn);
-		return -EDEADLK;
-	}
 	might_sleep();
 	return wheel_end_in_callback(t, end);
 }
@@ -856,15 +819,13 @@ static int end_sync(struct hwtimer_timeout *t, wheel_end_fn end)
  * "Deadlock" at the top of hwtimer.h. If a callback calls this for a timeout that was released, it
  * does not wait: the release function runs later.
  *
- * Context: Process context, may sleep. A callback may call this for another timeout of its wheel,
- * but not with HWTIMER_DRIVER_HRTIMER, where it uses hwtimer_release() instead.
+ * Context: Process context, may sleep. A callback may call this for another timeout of its wheel.
  *
  * Return:
  * * 1 - it was pending at least once; the callbacks of the cancelled armings will never run
  * * 0 - it was not pending
- * * -EDEADLK - called by its own callback, or by any callback of its wheel with
- *   HWTIMER_DRIVER_HRTIMER: a bug, which is logged. The timeout is not pending, but the wheel may
- *   hold it, and its callback may run
+ * * -EDEADLK - called by its own callback: a bug, which is logged. The timeout is not pending, but
+ *   the wheel may hold it, and its callback runs
  */
 int hwtimer_cancel_sync(struct hwtimer_timeout *timeout)
 {

@@ -26,13 +26,13 @@
 
 /* hrtimer_setup() is new in 6.13; it replaces hrtimer_init(), which 6.15 removed. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
-static inline void hrtimer_setup(struct hrtimer *timer,
-				 enum hrtimer_restart (*function)(struct hrtimer *),
-				 clockid_t clock_id, enum hrtimer_mode mode)
-{
-	hrtimer_init(timer, clock_id, mode);
-	timer->function = function;
-}
+#define hrtimer_setup(timer, fn, clock_id, mode)				\
+do {										\
+	struct hrtimer *timer_ = timer;						\
+										\
+	hrtimer_init(timer_, clock_id, mode);					\
+	timer_->function = fn;							\
+} while (0)
 #endif
 
 /* vm_flags_set() is new in 6.3. */

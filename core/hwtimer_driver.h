@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: driven wheels. A driver (hwtimer_kthread.c, hwtimer_hrtimer.c) provides the worker of a
- * wheel; hwtimer_worker.c has the code that drivers share.
+ * hwtimer: driven wheels: a wheel and its worker, a thread (hwtimer_kthread.c), which calls
+ * callbacks and measures them (hwtimer_worker.c).
  */
 #ifndef HWTIMER_DRIVER_H
 #define HWTIMER_DRIVER_H
 
-#include <linux/hrtimer.h>
 #include <linux/init.h>
 #include <linux/kallsyms.h>
 #include <linux/list.h>
@@ -42,8 +41,7 @@ struct mem_cgroup;
  * @unmeasured: number of callbacks in a row since @ended_ns
  * @quick: the last callbacks in this row were so quick that not each one's end needs to be
  *	measured
- * @lock: protects the members below. Taken with softirqs disabled, because callbacks of some
- *	wheels run in softirq
+ * @lock: protects the members below
  * @long_callbacks: number of callbacks that took longer than callback_limit_us
  * @long_fn: name of the last of these callbacks
  * @longest_ns: duration of the longest callback so far
@@ -65,51 +63,20 @@ struct hwtimer_monitor {
 };
 
 /**
- * struct hwtimer_driver_ops - the operations of a driver
- * @ops: the operations that the wheel calls
- * @valid: check the parameters that are for drivers; true if the driver accepts them
- * @create: create the worker of @driven, which sleeps until the first kick; 0 or -errno. Process
- *	context, like @end and @destroy
- * @end: end the worker: when this returns, it does not run and never will again. Kicks may still
- *	come. Called once, with the wheel shut down
- * @destroy: free what @create allocated; no more kicks come
- *
- * A driver never runs wheel_advance(), wheel_prepare_sleep() and wheel_awake() concurrently for
- * one wheel, and sets hwtimer_driven.actor to the task that calls them.
- */
-struct hwtimer_driver_ops {
-	struct wheel_ops ops;
-	bool		(*valid)(const struct hwtimer_wheel_params *params);
-	int		(*create)(struct hwtimer_driven *driven,
-				  const struct hwtimer_wheel_params *params);
-	void		(*end)(struct hwtimer_driven *driven);
-	void		(*destroy)(struct hwtimer_driven *driven);
-};
-
-extern const struct hwtimer_driver_ops hwtimer_driver_kthread;
-extern const struct hwtimer_driver_ops hwtimer_driver_hrtimer;
-
-/**
  * struct hwtimer_driven - a driven wheel: a wheel and its worker
  * @wheel: the wheel
  * @monitor: measurements of the worker
  * @owner: the module that created it, or NULL. Constant
- * @driver: the driver. Constant
  * @clock: as in the parameters. Constant
  * @account: HWTIMER_WHEEL_ACCOUNT was given. Constant
  * @kind: whose wheel it is: HWTIMER_WHEEL_F_* of the UAPI header. Constant
  * @memcg: the memory cgroup that added levels are charged to; NULL: they are not charged
  * @start_ns: when the wheel was created, on its clock. Constant
  * @name: unique among the live wheels
- * @actor: the task that acts as the worker: the thread; the task that a slice runs in or
- *	interrupted, until the slice ends; or the task that stops the wheel
- * @sched: kthread driver: as in the parameters
- * @nice: kthread driver: as in the parameters
- * @task: kthread driver: the thread, with a reference
- * @timer: hrtimer driver: runs the slices
- * @kicked: hrtimer driver: a kick came since the last slice began
- * @ended: hrtimer driver: @timer must not be started any more
- * @asleep: hrtimer driver: the last slice put the worker to sleep. Used by slices only
+ * @actor: the task that acts as the worker: the thread, or the task that stops the wheel
+ * @sched: as in the parameters
+ * @nice: as in the parameters
+ * @task: the thread, with a reference
  * @debugfs: the wheel's directory, or an error pointer
  * @list: on the list of live wheels
  * @id: never given to another wheel. Constant; this and the next two members are hwtimer_stats.c's
@@ -120,7 +87,6 @@ struct hwtimer_driven {
 	struct hwtimer_wheel	wheel;
 	struct hwtimer_monitor	monitor;
 	const struct module	*owner;
-	const struct hwtimer_driver_ops *driver;
 	enum hwtimer_clock	clock;
 	bool			account;
 	u32			kind;
@@ -132,11 +98,6 @@ struct hwtimer_driven {
 	enum hwtimer_sched	sched;
 	int			nice;
 	struct task_struct	*task;
-
-	struct hrtimer		timer;
-	int			kicked;
-	bool			ended;
-	bool			asleep;
 
 	struct dentry		*debugfs;
 	struct list_head	list;
@@ -185,11 +146,17 @@ void hwtimer_worker_sleeps(struct hwtimer_driven *driven, u64 until);
 void hwtimer_worker_woke(struct hwtimer_driven *driven);
 
 /* hwtimer_kthread.c */
+extern const struct wheel_ops hwtimer_kthread_ops;
+bool hwtimer_kthread_valid(const struct hwtimer_wheel_params *params);
+int hwtimer_kthread_create(struct hwtimer_driven *driven,
+			   const struct hwtimer_wheel_params *params);
+void hwtimer_kthread_end(struct hwtimer_driven *driven);
+void hwtimer_kthread_destroy(struct hwtimer_driven *driven);
 int hwtimer_kthread_init(void);
 void hwtimer_kthread_exit(void);
 
 /* hwtimer_api.c */
-void hwtimer_wheels_forgotten(const struct module *owner);
+void hwtimer_wheels_forgotten(struct module *owner);
 
 /* hwtimer_work.c */
 void hwtimer_work_dispatch(struct hwtimer_timeout *timeout);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: the kthread driver: each wheel has a thread. Callbacks run in process context.
+ * hwtimer: the worker of a wheel is a thread. Callbacks run in process context.
  *
  * The thread is not freezable: like timers, timeouts expire while tasks are frozen.
  */
@@ -49,7 +49,13 @@ static void *worker_alloc(struct hwtimer_wheel *wheel, size_t size, bool wait)
 	return memory;
 }
 
-static bool worker_valid(const struct hwtimer_wheel_params *params)
+/**
+ * hwtimer_kthread_valid - check the parameters that are for the thread
+ * @params: the parameters of a wheel
+ *
+ * Return: true if they are valid.
+ */
+bool hwtimer_kthread_valid(const struct hwtimer_wheel_params *params)
 {
 	if (params->sched < HWTIMER_SCHED_NORMAL || params->sched > HWTIMER_SCHED_FIFO)
 		return false;
@@ -199,9 +205,20 @@ static int join_cgroups(struct task_struct *from, struct task_struct *task)
 	return join.ret;
 }
 
-/* Create the thread, in the cgroups that it is charged to. It sleeps until the first arm. */
-static int worker_create(struct hwtimer_driven *driven,
-			 const struct hwtimer_wheel_params *params)
+/**
+ * hwtimer_kthread_create - create the thread of a wheel
+ * @driven: the driven wheel
+ * @params: its parameters
+ *
+ * The thread is in the cgroups that it is charged to. It sleeps until the first kick. It sets
+ * hwtimer_driven.actor, and alone calls the wheel's functions for the worker.
+ *
+ * Context: Process context, like the two functions below.
+ *
+ * Return: 0 or -errno.
+ */
+int hwtimer_kthread_create(struct hwtimer_driven *driven,
+			   const struct hwtimer_wheel_params *params)
 {
 	struct worker_start start = { .driven = driven, .cpus = params->cpus };
 	struct task_struct *task;
@@ -226,7 +243,14 @@ static int worker_create(struct hwtimer_driven *driven,
 	return start.ret;
 }
 
-static void worker_end(struct hwtimer_driven *driven)
+/**
+ * hwtimer_kthread_end - end the thread of a wheel that is shut down
+ * @driven: the driven wheel
+ *
+ * When this returns, the thread does not run and never will again. Kicks may still come. Called
+ * once.
+ */
+void hwtimer_kthread_end(struct hwtimer_driven *driven)
 {
 	/*
 	 * Move the thread to the root cgroups first, so that the caller, such as close(2), need not
@@ -238,19 +262,17 @@ static void worker_end(struct hwtimer_driven *driven)
 	kthread_stop(driven->task);
 }
 
-static void worker_destroy(struct hwtimer_driven *driven)
+/**
+ * hwtimer_kthread_destroy - give back the thread of a wheel, when no more kicks come
+ * @driven: the driven wheel
+ */
+void hwtimer_kthread_destroy(struct hwtimer_driven *driven)
 {
 	put_task_struct(driven->task);
 }
 
-const struct hwtimer_driver_ops hwtimer_driver_kthread = {
-	.ops		= {
-		.kick	= worker_kick,
-		.call	= worker_call,
-		.alloc	= worker_alloc,
-	},
-	.valid		= worker_valid,
-	.create		= worker_create,
-	.end		= worker_end,
-	.destroy	= worker_destroy,
+const struct wheel_ops hwtimer_kthread_ops = {
+	.kick	= worker_kick,
+	.call	= worker_call,
+	.alloc	= worker_alloc,
 };

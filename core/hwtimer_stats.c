@@ -92,7 +92,7 @@ void hwtimer_stats_put(struct hwtimer_driven *driven)
 {
 	if (!refcount_dec_and_test(&driven->refs))
 		return;
-	driven->driver->destroy(driven);
+	hwtimer_kthread_destroy(driven);
 	mem_cgroup_put(driven->memcg);
 	wheel_free(&driven->wheel);
 	kfree(driven);
@@ -129,8 +129,6 @@ void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_s
 		.id = driven->id,
 		.flags = driven->kind,
 		.clockid = hwtimer_clockid(driven),
-		.driver = driven->task ? HWTIMER_WHEEL_DRIVER_KTHREAD :
-					 HWTIMER_WHEEL_DRIVER_HRTIMER,
 		.state = states[READ_ONCE(wheel->state)],
 		.slots = wheel->slots,
 		.levels = READ_ONCE(wheel->levels),
@@ -148,17 +146,15 @@ void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_s
 		.rejected = c->rejected,
 		.wakeups = READ_ONCE(monitor->wakeups),
 		.lateness_sum_ns = local64_read(&monitor->lateness_ns),
+		.worker_pid = task_pid_vnr(driven->task),
+		.worker_nice = driven->nice,
+		.sched = scheds[driven->sched],
 	};
 	strscpy(s->name, driven->name, sizeof(s->name));
-	if (driven->task) {
-		s->worker_pid = task_pid_vnr(driven->task);
-		s->worker_nice = driven->nice;
-		s->sched = scheds[driven->sched];
-	}
-	spin_lock_bh(&monitor->lock);
+	spin_lock(&monitor->lock);
 	s->long_callbacks = monitor->long_callbacks;
 	s->longest_callback_ns = monitor->longest_ns;
-	spin_unlock_bh(&monitor->lock);
+	spin_unlock(&monitor->lock);
 	for (i = 0; i < HWTIMER_LATE_BINS; i++)
 		s->late[i] = local_read(&monitor->late[i]);
 }

@@ -178,7 +178,7 @@ EXPORT_SYMBOL_GPL(hwtimer_work_cancel);
  * function, or any callback of the wheel, needs.
  *
  * Context: Process context, may sleep. Functions of other items may call it, even on the same
- * workqueue, and so may callbacks of the wheel, but not with HWTIMER_DRIVER_HRTIMER.
+ * workqueue, and so may callbacks of the wheel.
  *
  * Return:
  * * 1 - the item was pending or runs were due; they will never begin

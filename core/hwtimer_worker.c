@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: the code that the workers of all drivers share: it calls callbacks and measures them.
+ * hwtimer: what a worker does beside driving its wheel: it calls callbacks and measures them.
  *
  * The worker of a wheel sleeps on an absolute hrtimer on the wheel's clock until the next tick at
  * which a timeout is due; while timeouts are being armed, for at most WHEEL_DRAIN_NS; and while
@@ -13,11 +13,10 @@
  * CPUs that a kthread is bound to go offline, the scheduler lets it run on others
  * (select_fallback_rq()), and does not restore its CPU mask later.
  *
- * Suspend: like timers, the worker is not frozen. The kthread and softirqs run while tasks are
- * frozen, until the clocks stop. A callback whose work must not be done then queues it on a
- * freezable workqueue. CLOCK_MONOTONIC stands still during suspend. CLOCK_BOOTTIME has advanced at
- * resume, when the kernel reprograms all hrtimers, so the worker wakes at once and catches up like
- * any late worker.
+ * Suspend: like timers, the worker is not frozen. It runs while tasks are frozen, until the clocks
+ * stop. A callback whose work must not be done then queues it on a freezable workqueue.
+ * CLOCK_MONOTONIC stands still during suspend. CLOCK_BOOTTIME has advanced at resume, when the
+ * kernel reprograms all hrtimers, so the worker wakes at once and catches up like any late worker.
  */
 #define pr_fmt(fmt) "hwtimer: " fmt
 
@@ -101,9 +100,6 @@ static bool may_skip(void)
 {
 	unsigned int limit = READ_ONCE(callback_limit_us);
 
-	/* A softirq that interrupts the idle task: without a tick, jiffies may stand still. */
-	if (is_idle_task(current))
-		return false;
 	return !limit || (u64)limit * NSEC_PER_USEC >= 2 * TICK_NSEC;
 }
 
@@ -147,7 +143,7 @@ static void note_name(char name[KSYM_NAME_LEN], const void *fn)
 static noinline void note_duration(struct hwtimer_monitor *m, const void *fn, u64 ns)
 {
 	/* Store the name, not the address: the module may be unloaded before debugfs is read. */
-	spin_lock_bh(&m->lock);
+	spin_lock(&m->lock);
 	if (ns > m->longest_ns) {
 		m->longest_ns = ns;
 		note_name(m->longest_fn, fn);
@@ -156,7 +152,7 @@ static noinline void note_duration(struct hwtimer_monitor *m, const void *fn, u6
 		m->long_callbacks++;
 		note_name(m->long_fn, fn);
 	}
-	spin_unlock_bh(&m->lock);
+	spin_unlock(&m->lock);
 }
 
 /**
@@ -166,7 +162,7 @@ static noinline void note_duration(struct hwtimer_monitor *m, const void *fn, u6
  * @fn: its callback
  * @deadline: its deadline, in ns since the wheel was created
  *
- * Drivers call this from their wheel_ops.call.
+ * From wheel_ops.call.
  */
 void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *t,
 			 hwtimer_fn_t fn, u64 deadline)
@@ -227,7 +223,7 @@ void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *
  * @size: in bytes
  * @gfp: GFP_KERNEL | __GFP_RETRY_MAYFAIL, or GFP_NOWAIT
  *
- * Drivers call this from their wheel_ops.alloc. It charges the memory to hwtimer_driven.memcg, if
+ * From wheel_ops.alloc. Charges the memory to hwtimer_driven.memcg, if
  * that is set.
  *
  * Return: the memory, to be freed by kvfree(), or NULL.
@@ -250,8 +246,6 @@ void *hwtimer_worker_alloc(struct hwtimer_driven *driven, size_t size, gfp_t gfp
  * hwtimer_worker_sleeps - note that the worker is about to sleep
  * @driven: the driven wheel
  * @until: what wheel_prepare_sleep() returned
- *
- * Called by drivers.
  */
 void hwtimer_worker_sleeps(struct hwtimer_driven *driven, u64 until)
 {
@@ -263,7 +257,7 @@ void hwtimer_worker_sleeps(struct hwtimer_driven *driven, u64 until)
  * hwtimer_worker_woke - note that the worker has slept and runs again
  * @driven: the driven wheel
  *
- * Drivers call this before they call wheel_advance() again.
+ * Called before wheel_advance() is called again.
  */
 void hwtimer_worker_woke(struct hwtimer_driven *driven)
 {

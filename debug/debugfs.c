@@ -42,13 +42,9 @@ static int stats_show(struct seq_file *m, void *unused)
 	hwtimer_stats_collect(driven, &s, &c);
 	seq_printf(m, "name %s\n", s.name);
 	seq_printf(m, "clock %s\n", s.clockid == CLOCK_BOOTTIME ? "boottime" : "monotonic");
-	seq_printf(m, "driver %s\n",
-		   s.driver == HWTIMER_WHEEL_DRIVER_KTHREAD ? "kthread" : "hrtimer");
-	if (s.sched) {
-		seq_printf(m, "worker_pid %d\n", s.worker_pid);
-		seq_printf(m, "worker_sched %s\n", scheds[s.sched]);
-		seq_printf(m, "worker_nice %d\n", s.worker_nice);
-	}
+	seq_printf(m, "worker_pid %d\n", s.worker_pid);
+	seq_printf(m, "worker_sched %s\n", scheds[s.sched]);
+	seq_printf(m, "worker_nice %d\n", s.worker_nice);
 	seq_printf(m, "tick_ns %llu\n", s.tick_ns);
 	seq_printf(m, "slots %u\n", s.slots);
 	seq_printf(m, "levels %u\n", s.levels);
@@ -76,10 +72,10 @@ static int stats_show(struct seq_file *m, void *unused)
 	seq_printf(m, "grow_failures %lu\n", c.grow_failures);
 	seq_printf(m, "long_callbacks %llu\n", s.long_callbacks);
 	seq_printf(m, "longest_callback_ns %llu\n", s.longest_callback_ns);
-	spin_lock_bh(&monitor->lock);
+	spin_lock(&monitor->lock);
 	seq_printf(m, "long_callback %s\n", *monitor->long_fn ? monitor->long_fn : "-");
 	seq_printf(m, "longest_callback %s\n", *monitor->longest_fn ? monitor->longest_fn : "-");
-	spin_unlock_bh(&monitor->lock);
+	spin_unlock(&monitor->lock);
 	seq_printf(m, "lateness_sum_ns %llu\n", s.lateness_sum_ns);
 	for (i = 0; i < s.late_bins - 1; i++)
 		seq_printf(m, "late_below_%lluus %llu\n",

@@ -19,7 +19,6 @@
 static struct lock_class_key nowhere_key __maybe_unused;
 static struct hwtimer_driven nowhere = {
 	.name			= "nowhere",
-	.driver			= &hwtimer_driver_kthread,
 	.wheel.tick_ns		= 1,
 	.wheel.state		= WHEEL_STOPPED,
 #ifdef CONFIG_LOCKDEP

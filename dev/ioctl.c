@@ -49,9 +49,9 @@ static_assert(sizeof(struct hwtimer_enter) == 16);
 static_assert(sizeof(struct hwtimer_list) == 32);
 static_assert(sizeof(struct hwtimer_info) == 72);
 static_assert(sizeof(struct hwtimer_wheels) == 32);
-static_assert(sizeof(struct hwtimer_wheel_stats) == 488);
-static_assert(offsetof(struct hwtimer_wheel_stats, tick_ns) == 128);
-static_assert(offsetof(struct hwtimer_wheel_stats, late) == 232);
+static_assert(sizeof(struct hwtimer_wheel_stats) == 480);
+static_assert(offsetof(struct hwtimer_wheel_stats, tick_ns) == 120);
+static_assert(offsetof(struct hwtimer_wheel_stats, late) == 224);
 static_assert(sizeof(struct hwtimer_resize) == 8);
 
 static unsigned long long min_tick_ns = NSEC_PER_MSEC;

@@ -133,7 +133,6 @@ struct ctl_field {
 	const char *name;
 	enum ctl_field_kind kind;
 	size_t offset;
-	bool of_thread;		/* wheels without a thread do not have it */
 	const char *words[8];
 	const char *help;	/* what it says as a metric; NULL: it is none */
 	const char *metric;	/* its name as a metric, if that is another */

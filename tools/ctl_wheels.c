@@ -30,15 +30,12 @@ const struct ctl_field ctl_fields[] = {
 	FIELD(name, CTL_NAME),
 	FIELD_AS("clock", clockid, CTL_WORD, .words = {
 		[CLOCK_MONOTONIC] = "monotonic", [CLOCK_BOOTTIME] = "boottime" }),
-	FIELD(driver, CTL_WORD, .words = {
-		[HWTIMER_WHEEL_DRIVER_KTHREAD] = "kthread",
-		[HWTIMER_WHEEL_DRIVER_HRTIMER] = "hrtimer" }),
-	FIELD(worker_pid, CTL_SIGNED_32, .of_thread = true),
-	FIELD_AS("worker_sched", sched, CTL_WORD, .of_thread = true, .words = {
+	FIELD(worker_pid, CTL_SIGNED_32),
+	FIELD_AS("worker_sched", sched, CTL_WORD, .words = {
 		[HWTIMER_WHEEL_SCHED_NORMAL] = "normal",
 		[HWTIMER_WHEEL_SCHED_FIFO_LOW] = "fifo_low",
 		[HWTIMER_WHEEL_SCHED_FIFO] = "fifo" }),
-	FIELD(worker_nice, CTL_SIGNED_32, .of_thread = true),
+	FIELD(worker_nice, CTL_SIGNED_32),
 	FIELD(tick_ns, CTL_GAUGE, .help = "Length of a tick, the usual lateness at most"),
 	FIELD(slots, CTL_GAUGE_32, .help = "Slots per level"),
 	FIELD(levels, CTL_GAUGE_32, .help = "Levels in use"),
@@ -101,11 +98,6 @@ static bool is_number(const char *text)
 	errno = 0;
 	strtoull(text, NULL, 10);
 	return *text && !text[strspn(text, "0123456789")] && !errno;
-}
-
-static bool has_field(const struct hwtimer_wheel_stats *wheel, const struct ctl_field *field)
-{
-	return wheel->sched || !field->of_thread;
 }
 
 /* As text; "-" if there is none. */
@@ -331,8 +323,6 @@ static unsigned int make_lines(const struct hwtimer_wheel_stats *wheel, struct c
 	unsigned int i, n = 0;
 
 	for (i = 0; i < ctl_n_fields; i++) {
-		if (!has_field(wheel, &ctl_fields[i]))
-			continue;
 		ctl_format_field(wheel, &ctl_fields[i], texts[n], sizeof(texts[n]));
 		lines[n] = (struct ctl_line){ ctl_fields[i].name, texts[n] };
 		n++;

@@ -3,7 +3,7 @@
  * hwtimer_guest: tests that need a real machine with several CPUs: bursts, workers that are held
  * off, and suspend. The module under test is the one that is shipped, used by way of hwtimer.h.
  *
- *	insmod hwtimer_guest.ko case=held [driver=hrtimer] [clock=boottime]
+ *	insmod hwtimer_guest.ko case=held [clock=boottime]
  *
  * runs a case. It fails with -EBADE if the case found an error, which is in the log, and with
  * -EAGAIN if the machine was too slow for the case to prove anything. A timeout must not be early,
@@ -42,10 +42,6 @@ static char *case_name = "";
 module_param_named(case, case_name, charp, 0444);
 MODULE_PARM_DESC(case, "what to test: burst, held, irqs_off or suspend");
 
-static char *driver = "kthread";
-module_param(driver, charp, 0444);
-MODULE_PARM_DESC(driver, "driver of the wheel: kthread (default) or hrtimer");
-
 static char *clock = "monotonic";
 module_param(clock, charp, 0444);
 MODULE_PARM_DESC(clock, "clock of the wheel: monotonic (default) or boottime");
@@ -71,7 +67,7 @@ static __printf(1, 2) void fail(const char *fmt, ...)
 	WRITE_ONCE(failed, true);
 	va_start(args, fmt);
 	vaf.va = &args;
-	pr_err_ratelimited("%s, %s, %s: %pV\n", case_name, driver, clock, &vaf);
+	pr_err_ratelimited("%s, %s: %pV\n", case_name, clock, &vaf);
 	va_end(args);
 }
 
@@ -96,8 +92,6 @@ static struct hwtimer_wheel *make_wheel(unsigned int slots)
 {
 	struct hwtimer_wheel_params params = {
 		.name = KBUILD_MODNAME, .tick_ns = TICK, .slots = slots,
-		.driver = strcmp(driver, "hrtimer") ? HWTIMER_DRIVER_KTHREAD :
-						      HWTIMER_DRIVER_HRTIMER,
 		.clock = strcmp(clock, "boottime") ? HWTIMER_CLOCK_MONOTONIC :
 						     HWTIMER_CLOCK_BOOTTIME,
 	};
@@ -309,14 +303,13 @@ static void held_fired(struct hwtimer_timeout *t)
 	smp_store_release(&held->fired, held->fired + 1);
 }
 
-/* A callback that sleeps in the worker's thread, or keeps this CPU in softirq. */
+/* A callback that sleeps in the worker's thread. */
 static void hold_worker(struct hwtimer_timeout *t)
 {
 	struct held *held = container_of(t, struct held, holder);
 
 	held->from = hwtimer_wheel_now(t->wheel);
-	if (!strcmp(driver, "kthread"))
-		msleep(HOLD / NSEC_PER_MSEC);
+	msleep(HOLD / NSEC_PER_MSEC);
 	while (hwtimer_wheel_now(t->wheel) < held->from + HOLD)
 		cpu_relax();
 	held->until = hwtimer_wheel_now(t->wheel);
@@ -393,8 +386,8 @@ static bool hold_off(struct held *held, unsigned int n, bool irqs)
 			if (s->at < h->until)
 				fail("number %u was not held off", k);
 		}
-		pr_info("%s, %s: %u of %u held off for up to %llu ms\n", case_name, driver, late,
-			HELD, div_u64(h->until - h->from, MS));
+		pr_info("%s: %u of %u held off for up to %llu ms\n", case_name, late, HELD,
+			div_u64(h->until - h->from, MS));
 		/* few timeouts are late if the machine itself was held off */
 		tested &= late > 100;
 		check(!hwtimer_wheel_pending(h->wheel));
@@ -483,7 +476,7 @@ static void run_suspend(void)
 	pending = hwtimer_is_pending(&t[0]);
 	mono = ktime_get_ns() - start;
 	boot = ktime_get_boottime_ns() - boot;
-	pr_info("suspend, %s, %s: awake for %llu ms, suspended for %llu ms\n", driver, clock,
+	pr_info("suspend, %s: awake for %llu ms, suspended for %llu ms\n", clock,
 		div_u64(mono, MS), div_u64(boot - mono, MS));
 	if (boot - mono < sleep || mono >= sleep)
 		too_slow = true;
@@ -518,10 +511,10 @@ static int __init hwtimer_guest_init(void)
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		if (strcmp(cases[i].name, case_name))
 			continue;
-		pr_info("case=%s driver=%s clock=%s\n", case_name, driver, clock);
+		pr_info("case=%s clock=%s\n", case_name, clock);
 		cases[i].run();
 		if (too_slow)
-			pr_info("%s, %s, %s: too slow to decide\n", case_name, driver, clock);
+			pr_info("%s, %s: too slow to decide\n", case_name, clock);
 		return failed ? -EBADE : too_slow ? -EAGAIN : 0;
 	}
 	pr_err("no such case: %s\n", case_name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite hwtimer_api: the API for other modules, with both drivers and both clocks.
+ * hwtimer: KUnit suite hwtimer_api: the API for other modules, with both clocks.
  *
  * Made for User-Mode Linux with time-travel=inf-cpu, where the clock stands still while code runs,
  * and sleeping takes no real time.
@@ -15,17 +15,13 @@
 #include "api.h"
 #include "modes.h"
 
-/* For cases about the worker's thread, and for callbacks that sleep. */
-KUNIT_ARRAY_PARAM_DESC(thread_mode, MODES_OF(HWTIMER_DRIVER_KTHREAD), desc);
-KUNIT_ARRAY_PARAM_DESC(softirq_mode, MODES_OF(HWTIMER_DRIVER_HRTIMER), desc);
-
 struct hwtimer_wheel *make(struct kunit *test, u64 tick_ns, unsigned int slots,
 			   unsigned long cap)
 {
 	const struct mode *mode = test->param_value;
 	struct hwtimer_wheel_params params = {
 		.name = "kunit", .tick_ns = tick_ns, .slots = slots, .cap = cap,
-		.driver = mode->driver, .clock = mode->clock,
+		.clock = mode->clock,
 	};
 
 	return keep(test, hwtimer_wheel_create(&params));
@@ -55,7 +51,6 @@ void job_fired(struct hwtimer_timeout *t)
 	struct job *j = container_of(t, struct job, t);
 
 	j->at = hwtimer_wheel_now(t->wheel);
-	KUNIT_EXPECT_EQ(j->test, to_driven(t->wheel)->driver->ops.softirq, !!in_softirq());
 	j->fired++;
 	if (j->then)
 		j->then(j);
@@ -90,15 +85,6 @@ void then_nap_rearm(struct job *j)
 {
 	then_nap(j);
 	then_rearm(j);
-}
-
-void released_wait(struct hwtimer_timeout *t)
-{
-	struct job *j = container_of(t, struct job, t);
-
-	KUNIT_EXPECT_TRUE(j->test, in_softirq());
-	j->ret = hwtimer_cancel_sync(&j->other->t);
-	j->released++;
 }
 
 /* It has fired @n times, the last time at the first boundary at or after @deadline. */
@@ -167,18 +153,6 @@ static const struct create_param {
 	{ "unknown class", { GOOD, .sched = HWTIMER_SCHED_FIFO + 1 }, -EINVAL },
 	{ "negative class", { GOOD, .sched = -1 }, -EINVAL },
 	{ "boottime", { GOOD, .clock = HWTIMER_CLOCK_BOOTTIME } },
-	{ "hrtimer", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER } },
-	{ "hrtimer, boottime", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER,
-				 .clock = HWTIMER_CLOCK_BOOTTIME } },
-	{ "hrtimer and nice", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER, .nice = 1 }, -EINVAL },
-	{ "hrtimer and FIFO", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER,
-				.sched = HWTIMER_SCHED_FIFO }, -EINVAL },
-	{ "hrtimer and unknown class", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER,
-					 .sched = -1 }, -EINVAL },
-	{ "hrtimer and CPUs", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER,
-				.cpus = cpu_possible_mask }, -EINVAL },
-	{ "unknown driver", { GOOD, .driver = HWTIMER_DRIVER_HRTIMER + 1 }, -EINVAL },
-	{ "negative driver", { GOOD, .driver = -1 }, -EINVAL },
 	{ "unknown clock", { GOOD, .clock = HWTIMER_CLOCK_BOOTTIME + 1 }, -EINVAL },
 	{ "negative clock", { GOOD, .clock = -1 }, -EINVAL },
 	{ "all CPUs", { GOOD, .cpus = cpu_possible_mask } },
@@ -290,63 +264,59 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE_PARAM(touch, mode_gen_params),
 	KUNIT_CASE_PARAM(cancel, mode_gen_params),
 	KUNIT_CASE_PARAM(cancel_sync, mode_gen_params),
-	KUNIT_CASE_PARAM(cancel_sync_waits, thread_mode_gen_params),
-	KUNIT_CASE_PARAM(cancel_sync_in_row, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(cancel_sync_waits, mode_gen_params),
+	KUNIT_CASE_PARAM(cancel_sync_in_row, mode_gen_params),
 #ifdef CONFIG_UML
-	KUNIT_CASE_PARAM(holds_rearming, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(holds_rearming, mode_gen_params),
 #endif
 	KUNIT_CASE_PARAM(cancel_sync_self, mode_gen_params),
 	KUNIT_CASE_PARAM(cancel_sync_self_rearmed, mode_gen_params),
-	KUNIT_CASE_PARAM(cancel_sync_other, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(cancel_sync_other, mode_gen_params),
 	KUNIT_CASE_PARAM(shutdown_sync, mode_gen_params),
 	KUNIT_CASE_PARAM(rearming, mode_gen_params),
-	KUNIT_CASE_PARAM(rearming_running, thread_mode_gen_params),
-	KUNIT_CASE_PARAM(rearming_twice, thread_mode_gen_params),
-	KUNIT_CASE_PARAM(rearming_past, thread_mode_gen_params),
-	KUNIT_CASE_PARAM(waits_for_one, thread_mode_gen_params),
-	KUNIT_CASE_PARAM(waits_while_released, thread_mode_gen_params),
-	KUNIT_CASE_PARAM(waits_while_armed, thread_mode_gen_params),
-	KUNIT_CASE_PARAM(waits_release_self, thread_mode_gen_params),
-	KUNIT_CASE_PARAM(cancel_sync_released, thread_mode_gen_params),
-	KUNIT_CASE_PARAM(init_self, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(rearming_running, mode_gen_params),
+	KUNIT_CASE_PARAM(rearming_twice, mode_gen_params),
+	KUNIT_CASE_PARAM(rearming_past, mode_gen_params),
+	KUNIT_CASE_PARAM(waits_for_one, mode_gen_params),
+	KUNIT_CASE_PARAM(waits_while_released, mode_gen_params),
+	KUNIT_CASE_PARAM(waits_while_armed, mode_gen_params),
+	KUNIT_CASE_PARAM(waits_release_self, mode_gen_params),
+	KUNIT_CASE_PARAM(cancel_sync_released, mode_gen_params),
+	KUNIT_CASE_PARAM(init_self, mode_gen_params),
 	KUNIT_CASE_PARAM(no_kick_in_callback, mode_gen_params),
 	KUNIT_CASE_PARAM(release, mode_gen_params),
-	KUNIT_CASE_PARAM(release_running, thread_mode_gen_params),
-	KUNIT_CASE_PARAM(release_self, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(release_running, mode_gen_params),
+	KUNIT_CASE_PARAM(release_self, mode_gen_params),
 	KUNIT_CASE_PARAM(frees_itself, mode_gen_params),
 	KUNIT_CASE_PARAM(stop, mode_gen_params),
 	KUNIT_CASE_PARAM(stop_asleep, mode_gen_params),
 	KUNIT_CASE_PARAM(stop_from_callback, mode_gen_params),
-	KUNIT_CASE_PARAM(stop_other_from_callback, thread_mode_gen_params),
-	KUNIT_CASE_PARAM(stop_twice, thread_mode_gen_params),
-	KUNIT_CASE_PARAM(stop_releases, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(stop_other_from_callback, mode_gen_params),
+	KUNIT_CASE_PARAM(stop_twice, mode_gen_params),
+	KUNIT_CASE_PARAM(stop_releases, mode_gen_params),
 	KUNIT_CASE_PARAM(books, mode_gen_params),
 	KUNIT_CASE_PARAM(create, create_gen_params),
 	KUNIT_CASE_PARAM(slots_round_up, mode_gen_params),
-	KUNIT_CASE_PARAM(same_name, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(same_name, mode_gen_params),
 	KUNIT_CASE_PARAM(many_wheels, mode_gen_params),
 	KUNIT_CASE(destroy_nothing),
-	KUNIT_CASE_PARAM(scheduling, thread_mode_gen_params),
-	KUNIT_CASE_PARAM(surveys, thread_mode_gen_params),
-	KUNIT_CASE_PARAM(slow_callback, thread_mode_gen_params),
-	KUNIT_CASE_PARAM(callbacks_in_row, thread_mode_gen_params),
-	KUNIT_CASE_PARAM(shows_counters, thread_mode_gen_params),
-	KUNIT_CASE_PARAM(catch_up, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(scheduling, mode_gen_params),
+	KUNIT_CASE_PARAM(surveys, mode_gen_params),
+	KUNIT_CASE_PARAM(slow_callback, mode_gen_params),
+	KUNIT_CASE_PARAM(callbacks_in_row, mode_gen_params),
+	KUNIT_CASE_PARAM(shows_counters, mode_gen_params),
+	KUNIT_CASE_PARAM(catch_up, mode_gen_params),
 	KUNIT_CASE_PARAM(cap, mode_gen_params),
 	KUNIT_CASE_PARAM(far_wakeups, mode_gen_params),
 	KUNIT_CASE_PARAM(far_rounds_wakeups, mode_gen_params),
 	KUNIT_CASE_PARAM(contexts, mode_gen_params),
 	KUNIT_CASE_PARAM(burst, mode_gen_params),
 	KUNIT_CASE_PARAM(waits_for_released, mode_gen_params),
-	KUNIT_CASE_PARAM(waits_for_callback, thread_mode_gen_params),
+	KUNIT_CASE_PARAM(waits_for_callback, mode_gen_params),
 	KUNIT_CASE_PARAM(barrier_from_callback, mode_gen_params),
 	KUNIT_CASE_PARAM(barriers, mode_gen_params),
 	KUNIT_CASE_PARAM(barrier_in_stream, mode_gen_params),
-	KUNIT_CASE_PARAM(refused, softirq_mode_gen_params),
-	KUNIT_CASE_PARAM(stop_softirqs_off, softirq_mode_gen_params),
-	KUNIT_CASE_PARAM(kick_in_slice, softirq_mode_gen_params),
 	KUNIT_CASE_PARAM(kick_storm, mode_gen_params),
-	KUNIT_CASE_PARAM(slices, softirq_mode_gen_params),
 	KUNIT_CASE_PARAM(unless_due, mode_gen_params),
 	KUNIT_CASE_PARAM(jump, mode_gen_params),
 	{}

@@ -61,7 +61,6 @@ void job_fired(struct hwtimer_timeout *t);
 void then_nap(struct job *j);
 void then_rearm(struct job *j);
 void then_nap_rearm(struct job *j);
-void released_wait(struct hwtimer_timeout *t);
 void expect_on_time(struct job *j, unsigned int n, u64 deadline);
 void help(struct kunit *test, struct helper *h, void (*run)(struct helper *h));
 
@@ -109,9 +108,9 @@ api_case release, release_running, release_self, frees_itself, waits_for_release
 	waits_for_callback, barrier_from_callback, barriers, barrier_in_stream;
 /* api_stop.c */
 api_case stop, stop_asleep, stop_from_callback, stop_other_from_callback, stop_twice,
-	stop_releases, books, stop_softirqs_off;
+	stop_releases, books;
 /* api_worker.c */
-api_case scheduling, surveys, slow_callback, callbacks_in_row, refused, kick_in_slice,
-	kick_storm, slices, shows_counters;
+api_case scheduling, surveys, slow_callback, callbacks_in_row, kick_storm,
+	shows_counters;
 
 #endif /* API_H */

@@ -19,10 +19,9 @@
 /* The seed of randomised suites: the module's parameter, or a new one each time. */
 u64 hwtimer_kunit_seed(void);
 
-/* The driver and the clock of a case's wheels. */
+/* The clock of a case's wheels */
 struct mode {
 	const char		*desc;
-	enum hwtimer_driver	driver;
 	enum hwtimer_clock	clock;
 };
 

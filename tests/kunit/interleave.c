@@ -7,7 +7,7 @@
  * arming has ended once, none was early or late, and the wheel touches no timeout that it has
  * released. Memory accesses have the order of one CPU here; tests/litmus checks weaker orders.
  *
- * The wheel is driven by hand, as the kthread driver does it. Races with a driver need a real
+ * The wheel is driven by hand, as its thread does it. Races with a thread need a real
  * one, with the intruder in the context of its worker. Those cases are made for User-Mode Linux
  * with time-travel=inf-cpu, where any expiry after the boundary of its tick is late.
  */
@@ -106,7 +106,7 @@ struct rig {
 	bool			contended;
 	unsigned long		touched;
 	unsigned long		rejected;
-	/* the intruder, and @then, come in at step @n of @task, or of softirqs if that is NULL */
+	/* the intruder, and @then, come in at step @n of @task */
 	struct task_struct	*task;
 	const struct play	*intruder;
 	const struct play	*then;
@@ -378,8 +378,7 @@ static void step_in(void)
 {
 	struct rig *rig = staged;
 
-	if (rig->inside || !!in_serving_softirq() != !rig->task ||
-	    (rig->task && rig->task != current) || ++rig->step != rig->n)
+	if (rig->inside || rig->task != current || ++rig->step != rig->n)
 		return;
 	rig->inside = true;
 	rig->at = _RET_IP_;
@@ -455,7 +454,7 @@ static bool check_sleep(struct rig *rig)
 	return more;
 }
 
-/* Be the kthread driver until no timeout is left to expire. */
+/* Be the thread until no timeout is left to expire. */
 static void drive(struct rig *rig)
 {
 	unsigned int rounds;
@@ -866,7 +865,7 @@ static void barrier_in_pass(struct kunit *test)
 	wheel_free(rig->wheel);
 }
 
-/* From here on the wheel has a driver, and its worker is the victim. */
+/* From here on the wheel has a worker, which is the victim. */
 
 static const struct play kicks[] = {
 	{ "another one is armed", {{ do_arm, OTHER, SOON }} },
@@ -887,10 +886,10 @@ static const struct act first_acts[] = {
 
 static const struct act next_acts[] = { { do_cancel, SUBJECT }, {} };
 
-static struct hwtimer_wheel *driven_wheel(struct kunit *test, enum hwtimer_driver driver)
+static struct hwtimer_wheel *driven_wheel(struct kunit *test)
 {
 	const struct hwtimer_wheel_params params = {
-		.name = "interleave", .tick_ns = TICK, .slots = 64, .driver = driver,
+		.name = "interleave", .tick_ns = TICK, .slots = 64,
 	};
 	struct hwtimer_wheel *wheel = hwtimer_wheel_create(&params);
 
@@ -899,14 +898,13 @@ static struct hwtimer_wheel *driven_wheel(struct kunit *test, enum hwtimer_drive
 }
 
 /* False when the worker has no n-th step. */
-static bool kick_worker(struct rig *rig, enum hwtimer_driver driver)
+static bool kick_worker(struct rig *rig)
 {
 	u64 begin = ktime_get_ns();
 	struct thing *th;
 
-	rig->wheel = driven_wheel(rig->test, driver);
+	rig->wheel = driven_wheel(rig->test);
 	things_init(rig);
-	/* A slice may begin during an arm. */
 	rig->contended = true;
 	rig->base = time_of(rig);
 	stage(rig, to_driven(rig->wheel)->task);
@@ -930,26 +928,15 @@ static bool kick_worker(struct rig *rig, enum hwtimer_driver driver)
 	return !rig->wrong && rig->step >= rig->n;
 }
 
-static const struct driver {
-	const char		*name;
-	enum hwtimer_driver	driver;
-} drivers[] = {
-	{ "kthread", HWTIMER_DRIVER_KTHREAD },
-	{ "hrtimer", HWTIMER_DRIVER_HRTIMER },
-};
-
-KUNIT_ARRAY_PARAM_DESC(driver, drivers, name);
-
 /* Promise 4. */
-static void by_driver(struct kunit *test)
+static void by_worker(struct kunit *test)
 {
-	const struct driver *driver = test->param_value;
 	struct rig *rig = test->priv;
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(kicks); i++) {
 		rig->intruder = &kicks[i];
-		for (rig->n = 1; kick_worker(rig, driver->driver); rig->n++)
+		for (rig->n = 1; kick_worker(rig); rig->n++)
 			rig->interleavings++;
 		if (rig->wrong) {
 			KUNIT_FAIL(test, "%s at step %u, %pS: %s", rig->intruder->name, rig->n,
@@ -972,35 +959,29 @@ static struct {
 	/* at the last step */
 	unsigned long		cookie;
 	int			state;
-	bool			ended;
 	bool			needed;
 	unsigned int		missing;
 } grace;
 
 static void grace_step(void)
 {
-	bool ended;
 	int state;
 
-	if (in_serving_softirq() || current != grace.task)
+	if (current != grace.task)
 		return;
 	state = READ_ONCE(grace.wheel->state);
-	ended = READ_ONCE(to_driven(grace.wheel)->ended);
 	/* A producer that did not see WHEEL_STOPPED may be pushing: wait before the last drain. */
 	grace.needed |= state == WHEEL_STOPPED && grace.state != state;
 	grace.missing += grace.needed && !poll_state_synchronize_rcu(grace.cookie);
-	/* One that did not see WHEEL_SHUTDOWN or @ended may be arming or kicking: wait at once. */
-	grace.needed = (state == WHEEL_SHUTDOWN && grace.state != state) ||
-		       ended != grace.ended;
+	/* One that did not see WHEEL_SHUTDOWN may be arming: wait at once. */
+	grace.needed = state == WHEEL_SHUTDOWN && grace.state != state;
 	grace.state = state;
-	grace.ended = ended;
 	grace.cookie = get_state_synchronize_rcu();
 }
 
 static void stop_waits(struct kunit *test)
 {
-	const struct driver *driver = test->param_value;
-	struct hwtimer_wheel *wheel = driven_wheel(test, driver->driver);
+	struct hwtimer_wheel *wheel = driven_wheel(test);
 
 	memset(&grace, 0, sizeof(grace));
 	grace.wheel = wheel;
@@ -1009,7 +990,6 @@ static void stop_waits(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
 	unstage();
 	KUNIT_EXPECT_EQ(test, (int)WHEEL_STOPPED, grace.state);
-	KUNIT_EXPECT_EQ(test, driver->driver == HWTIMER_DRIVER_HRTIMER, grace.ended);
 	KUNIT_EXPECT_EQ(test, 0, grace.missing);
 	hwtimer_wheel_destroy(wheel);
 }
@@ -1034,8 +1014,8 @@ static struct kunit_case interleave_cases[] = {
 	KUNIT_CASE_PARAM(by_hand, victim_gen_params),
 	KUNIT_CASE(counts),
 	KUNIT_CASE(barrier_in_pass),
-	KUNIT_CASE_PARAM(by_driver, driver_gen_params),
-	KUNIT_CASE_PARAM(stop_waits, driver_gen_params),
+	KUNIT_CASE(by_worker),
+	KUNIT_CASE(stop_waits),
 	{}
 };
 

@@ -445,52 +445,41 @@ static void many_at_once(struct kunit *test, struct hwtimer_wheel *wheel, struct
 
 /*
  * After many quick callbacks, a long one is found that comes alone, or as one of a few; also if
- * the limit became lower meanwhile, and if jiffies stand still: a softirq interrupts the idle task,
- * whose tick is stopped.
+ * the limit became lower meanwhile.
  */
 static void long_after_quick(struct kunit *test)
 {
-	struct hwtimer_wheel_params params = {
-		.name = "misuse", .tick_ns = TICK, .slots = 64,
-	};
-	struct hwtimer_monitor *m;
-	struct hwtimer_wheel *wheel;
-	unsigned int driver, i;
-	struct job *j;
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct hwtimer_monitor *m = &to_driven(wheel)->monitor;
+	struct job *j = jobs(test, wheel, 1001);
+	unsigned int i;
 
 	need_files(test);
-	for (driver = HWTIMER_DRIVER_KTHREAD; driver <= HWTIMER_DRIVER_HRTIMER; driver++) {
-		params.driver = driver;
-		wheel = hwtimer_wheel_create(&params);
-		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, wheel);
-		m = &to_driven(wheel)->monitor;
-		m->longest_ns = 100 * NSEC_PER_USEC;
-		j = jobs(test, wheel, 1001);
-		for (i = 0; i < 1000; i++)
-			hwtimer_init(&j[i].t, wheel, quick_fired);
-		hwtimer_init(&j[1000].t, wheel, delays);
+	m->longest_ns = 100 * NSEC_PER_USEC;
+	for (i = 0; i < 1000; i++)
+		hwtimer_init(&j[i].t, wheel, quick_fired);
+	hwtimer_init(&j[1000].t, wheel, delays);
 
-		set_limit(test, "30000");
-		delay_ms = 40;
+	set_limit(test, "30000");
+	delay_ms = 40;
+	many_at_once(test, wheel, j, 1000);
+	many_at_once(test, wheel, &j[1000], 1);
+	KUNIT_EXPECT_EQ(test, 1UL, m->long_callbacks);
+	for (i = 2; i <= 6; i++) {
 		many_at_once(test, wheel, j, 1000);
-		many_at_once(test, wheel, &j[1000], 1);
-		KUNIT_EXPECT_EQ(test, 1UL, m->long_callbacks);
-		for (i = 2; i <= 6; i++) {
-			many_at_once(test, wheel, j, 1000);
-			many_at_once(test, wheel, &j[993], 8);
-			KUNIT_EXPECT_EQ(test, i, m->long_callbacks);
-		}
-		KUNIT_EXPECT_STREQ(test, "delays", m->long_fn);
-
-		many_at_once(test, wheel, j, 1000);
-		set_limit(test, "2000");
-		delay_ms = 3;
-		for (i = 0; i < 10; i++)
-			many_at_once(test, wheel, &j[1000], 1);
-		KUNIT_EXPECT_EQ(test, 16UL, m->long_callbacks);
-		set_limit(test, "10000");
-		hwtimer_wheel_destroy(wheel);
+		many_at_once(test, wheel, &j[993], 8);
+		KUNIT_EXPECT_EQ(test, i, m->long_callbacks);
 	}
+	KUNIT_EXPECT_STREQ(test, "delays", m->long_fn);
+
+	many_at_once(test, wheel, j, 1000);
+	set_limit(test, "2000");
+	delay_ms = 3;
+	for (i = 0; i < 10; i++)
+		many_at_once(test, wheel, &j[1000], 1);
+	KUNIT_EXPECT_EQ(test, 16UL, m->long_callbacks);
+	set_limit(test, "10000");
+	hwtimer_wheel_destroy(wheel);
 }
 
 /* A full table of functions is reported once; long callbacks are still counted. */
@@ -541,7 +530,6 @@ static void many_wheels(struct kunit *test)
 {
 	struct hwtimer_wheel_params params = {
 		.name = "misuse", .tick_ns = TICK, .slots = 1,
-		.driver = HWTIMER_DRIVER_HRTIMER,
 	};
 	struct hwtimer_wheel *wheels[70];
 	unsigned int i;

@@ -21,10 +21,10 @@
 #define SEC		NSEC_PER_SEC
 #define MS		NSEC_PER_MSEC
 
-static struct hwtimer_wheel *make(struct kunit *test, enum hwtimer_driver driver)
+static struct hwtimer_wheel *make(struct kunit *test)
 {
 	const struct hwtimer_wheel_params params = {
-		.name = "moments", .tick_ns = MS, .slots = 64, .driver = driver,
+		.name = "moments", .tick_ns = MS, .slots = 64,
 	};
 	struct hwtimer_wheel *wheel = hwtimer_wheel_create(&params);
 
@@ -37,25 +37,6 @@ static struct task_struct *interrupted;
 static void note_current(struct hwtimer_timeout *t)
 {
 	WRITE_ONCE(interrupted, current);
-}
-
-/* The task that a slice interrupted counts as the worker only during that slice. */
-static void interrupted_task(struct kunit *test)
-{
-	struct hwtimer_wheel *wheel = make(test, HWTIMER_DRIVER_HRTIMER);
-	u64 end = ktime_get_ns() + SEC;
-	struct hwtimer_timeout t;
-
-	interrupted = NULL;
-	hwtimer_init_on_stack(&t, wheel, note_current);
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&t, 5 * MS));
-	/* Reading the clock lets time pass and the slice come. */
-	while (!READ_ONCE(interrupted) && ktime_get_ns() < end)
-		cpu_relax();
-	KUNIT_EXPECT_PTR_EQ(test, current, READ_ONCE(interrupted));
-	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
-	hwtimer_destroy_on_stack(&t);
-	hwtimer_wheel_destroy(wheel);
 }
 
 static struct task_struct *held;
@@ -77,7 +58,7 @@ static void hold_worker(void)
 /* A stop between the worker's last check and its sleep does not wait for the next expiry. */
 static void stop_about_to_sleep(struct kunit *test)
 {
-	struct hwtimer_wheel *wheel = make(test, HWTIMER_DRIVER_KTHREAD);
+	struct hwtimer_wheel *wheel = make(test);
 	struct hwtimer_timeout t;
 	u64 began;
 
@@ -230,7 +211,7 @@ static void check_list(void)
 /* A stop hands back a timeout, and @hook runs at each step of the stop. */
 static void hand_back(struct kunit *test, void (*hook)(void))
 {
-	struct hwtimer_wheel *wheel = make(test, HWTIMER_DRIVER_KTHREAD);
+	struct hwtimer_wheel *wheel = make(test);
 	struct hwtimer_timeout t;
 
 	memset(&handed, 0, sizeof(handed));
@@ -400,7 +381,6 @@ static void kick_uninterrupted(struct kunit *test)
 }
 
 static struct kunit_case moments_cases[] = {
-	KUNIT_CASE(interrupted_task),
 	KUNIT_CASE(stop_about_to_sleep),
 	KUNIT_CASE(never_too_few),
 	KUNIT_CASE(handed_back_linked),

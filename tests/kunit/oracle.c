@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * hwtimer: KUnit suite that compares real wheels with a naive model, for every combination of
- * levels, driver and clock. Like hwtimer_wheel_random, but through the API, with real drivers, on
+ * levels and clock. Like hwtimer_wheel_random, but through the API, with real workers, on
  * the machine's clocks.
  *
  * Made for User-Mode Linux with time-travel=inf-cpu, where the clock stands still while anything
@@ -64,33 +64,14 @@ static const struct combination {
 	const char		*desc;
 	unsigned int		levels;
 	unsigned int		flags;
-	enum hwtimer_driver	driver;
 	enum hwtimer_clock	clock;
 } combinations[] = {
-	{ "1 level, kthread, monotonic", 1, 0,
-	  HWTIMER_DRIVER_KTHREAD, HWTIMER_CLOCK_MONOTONIC },
-	{ "4 levels, kthread, monotonic", 4, 0,
-	  HWTIMER_DRIVER_KTHREAD, HWTIMER_CLOCK_MONOTONIC },
-	{ "growing, kthread, monotonic", 1, HWTIMER_WHEEL_GROW,
-	  HWTIMER_DRIVER_KTHREAD, HWTIMER_CLOCK_MONOTONIC },
-	{ "1 level, kthread, boottime", 1, 0,
-	  HWTIMER_DRIVER_KTHREAD, HWTIMER_CLOCK_BOOTTIME },
-	{ "4 levels, kthread, boottime", 4, 0,
-	  HWTIMER_DRIVER_KTHREAD, HWTIMER_CLOCK_BOOTTIME },
-	{ "growing, kthread, boottime", 1, HWTIMER_WHEEL_GROW,
-	  HWTIMER_DRIVER_KTHREAD, HWTIMER_CLOCK_BOOTTIME },
-	{ "1 level, hrtimer, monotonic", 1, 0,
-	  HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_MONOTONIC },
-	{ "4 levels, hrtimer, monotonic", 4, 0,
-	  HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_MONOTONIC },
-	{ "growing, hrtimer, monotonic", 1, HWTIMER_WHEEL_GROW,
-	  HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_MONOTONIC },
-	{ "1 level, hrtimer, boottime", 1, 0,
-	  HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_BOOTTIME },
-	{ "4 levels, hrtimer, boottime", 4, 0,
-	  HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_BOOTTIME },
-	{ "growing, hrtimer, boottime", 1, HWTIMER_WHEEL_GROW,
-	  HWTIMER_DRIVER_HRTIMER, HWTIMER_CLOCK_BOOTTIME },
+	{ "1 level, monotonic", 1, 0, HWTIMER_CLOCK_MONOTONIC },
+	{ "4 levels, monotonic", 4, 0, HWTIMER_CLOCK_MONOTONIC },
+	{ "growing, monotonic", 1, HWTIMER_WHEEL_GROW, HWTIMER_CLOCK_MONOTONIC },
+	{ "1 level, boottime", 1, 0, HWTIMER_CLOCK_BOOTTIME },
+	{ "4 levels, boottime", 4, 0, HWTIMER_CLOCK_BOOTTIME },
+	{ "growing, boottime", 1, HWTIMER_WHEEL_GROW, HWTIMER_CLOCK_BOOTTIME },
 };
 
 KUNIT_ARRAY_PARAM_DESC(combination, combinations, desc);
@@ -121,7 +102,7 @@ static void entry_fired(struct hwtimer_timeout *t)
 	struct oracle *o = e->o;
 	u64 now = hwtimer_wheel_now(o->wheel);
 
-	spin_lock_bh(&o->lock);
+	spin_lock(&o->lock);
 	o->expired++;
 	if (e->claimed) {
 		e->claimed--;
@@ -132,7 +113,7 @@ static void entry_fired(struct hwtimer_timeout *t)
 		agree(o, !overdue(o, e->deadline), "late", e);
 		e->armed = false;
 	}
-	spin_unlock_bh(&o->lock);
+	spin_unlock(&o->lock);
 }
 
 /* The wheel reports that the timeout is not pending, while the model has it as armed. */
@@ -162,7 +143,7 @@ static void operate(struct oracle *o)
 	u64 deadline = some_deadline(o);
 	int ret;
 
-	spin_lock_bh(&o->lock);
+	spin_lock(&o->lock);
 	o->operations++;
 	switch (below(o, 8)) {
 	case 0 ... 3:
@@ -196,7 +177,7 @@ static void operate(struct oracle *o)
 		agree(o, e->armed || !hwtimer_is_pending(&e->t), "is pending", e);
 		agree(o, !e->armed || hwtimer_deadline(&e->t) == e->deadline, "deadline", e);
 	}
-	spin_unlock_bh(&o->lock);
+	spin_unlock(&o->lock);
 }
 
 /* Check that no timeout is overdue. */
@@ -204,13 +185,13 @@ static void check_overdue(struct oracle *o)
 {
 	struct entry *e;
 
-	spin_lock_bh(&o->lock);
+	spin_lock(&o->lock);
 	for (e = o->entries; e < o->entries + ENTRIES; e++) {
 		agree(o, !e->claimed, "claimed, and never called", e);
 		agree(o, !e->armed || !overdue(o, e->deadline), "has not fired", e);
 		agree(o, hwtimer_is_pending(&e->t) == e->armed, "pending", e);
 	}
-	spin_unlock_bh(&o->lock);
+	spin_unlock(&o->lock);
 }
 
 /* Promises 1 and 2. */
@@ -219,7 +200,7 @@ static void model(struct kunit *test)
 	const struct combination *c = test->param_value;
 	const struct hwtimer_wheel_params params = {
 		.name = "oracle", .tick_ns = TICK, .slots = SLOTS, .levels = c->levels,
-		.flags = c->flags, .driver = c->driver, .clock = c->clock,
+		.flags = c->flags, .clock = c->clock,
 	};
 	struct oracle *o = kunit_kzalloc(test, sizeof(*o), GFP_KERNEL);
 	unsigned long left = 0, pending;

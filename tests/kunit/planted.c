@@ -38,9 +38,6 @@ static int wheel_and_back(unsigned int kind)
 		{ .name = "misuse", .tick_ns = TICK, .slots = 64 },
 		{ .name = "misuse", .tick_ns = TICK, .slots = 64, .levels = 4,
 		  .flags = HWTIMER_WHEEL_GROW },
-		{ .name = "misuse", .tick_ns = TICK, .slots = 64, .levels = 4,
-		  .flags = HWTIMER_WHEEL_GROW,
-		  .driver = HWTIMER_DRIVER_HRTIMER },
 	};
 	struct hwtimer_wheel *wheel = hwtimer_wheel_create(&params[kind]);
 	unsigned int left = current->fail_nth;

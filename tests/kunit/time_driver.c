@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * hwtimer: KUnit suite hwtimer_time_driver: a worker that is held off, clocks that jump, and the
- * end of the range, with the drivers and the machine's clocks.
+ * end of the range, with real workers and the machine's clocks.
  *
  * Made for User-Mode Linux with time-travel=inf-cpu, where sleeping takes no real time and any
  * expiry after the boundary of its tick, plus a slack, is late.
@@ -101,7 +101,7 @@ static struct bench *make(struct kunit *test, u64 tick_ns, unsigned int slots)
 		struct hwtimer_wheel_params params = {
 			.name = "time", .tick_ns = tick_ns, .slots = slots,
 			.levels = kinds[k].levels, .flags = kinds[k].flags,
-			.driver = mode->driver, .clock = mode->clock,
+			.clock = mode->clock,
 		};
 
 		bench->w[k].wheel = hwtimer_wheel_create(&params);
@@ -236,22 +236,19 @@ static void long_ticks(struct kunit *test)
 	}
 }
 
-/*
- * Keep threads and softirqs, and so the workers, from running for @ns. Sets @until to the time of
- * each wheel at the end.
- */
+/* Keep the workers from running for @ns. Sets @until to the time of each wheel at the end. */
 static void hold_off(struct bench *bench, u64 ns, u64 *until)
 {
 	u64 end = ktime_get_ns() + ns;
 	unsigned int k;
 
-	local_bh_disable();
+	preempt_disable();
 	/* In User-Mode Linux mdelay() makes time go on. */
 	while (ktime_get_ns() < end)
 		mdelay(1);
 	for (k = 0; k < KINDS; k++)
 		until[k] = worker_now(&bench->w[k]);
-	local_bh_enable();
+	preempt_enable();
 }
 
 #define HELD_TICK	(10 * MS)

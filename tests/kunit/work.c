@@ -47,11 +47,10 @@ struct item {
 	u64			at;
 };
 
-static struct hwtimer_wheel *driven_wheel(struct kunit *test, u64 tick,
-					  enum hwtimer_driver driver)
+static struct hwtimer_wheel *driven_wheel(struct kunit *test, u64 tick)
 {
 	struct hwtimer_wheel_params params = {
-		.name = "kunit-work", .tick_ns = tick, .slots = 64, .driver = driver,
+		.name = "kunit-work", .tick_ns = tick, .slots = 64,
 	};
 
 	return keep(test, hwtimer_wheel_create(&params));
@@ -59,7 +58,7 @@ static struct hwtimer_wheel *driven_wheel(struct kunit *test, u64 tick,
 
 static struct hwtimer_wheel *a_wheel(struct kunit *test)
 {
-	return driven_wheel(test, TICK, HWTIMER_DRIVER_KTHREAD);
+	return driven_wheel(test, TICK);
 }
 
 /* A workqueue that runs one item at a time. */
@@ -397,7 +396,7 @@ static void then_arm_cancel_sync(struct item *i)
 	KUNIT_EXPECT_FALSE(i->test, hwtimer_is_pending(&i->w.timeout));
 }
 
-/* A function that would wait for itself; a softirq that would sleep. The item keeps working. */
+/* A function that would wait for itself. The item keeps working. */
 static void deadlocks(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
@@ -411,19 +410,6 @@ static void deadlocks(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, i->ended);
 	i->then = NULL;
 	expire(i, 1);
-	KUNIT_EXPECT_EQ(test, 2, i->ended);
-
-	wheel = driven_wheel(test, TICK, HWTIMER_DRIVER_HRTIMER);
-	i = items(test, wheel, NULL, 1);
-	i->nap = SEC;
-	expire(i, 2);
-	call_after(test, wheel, i, then_cancel_sync, 0);
-	nap(SOON);
-	KUNIT_EXPECT_EQ(test, -EDEADLK, i->ret);
-	nap(5 * SEC);
-	KUNIT_EXPECT_EQ(test, 1, i->ended);
-	expire(i, 1);
-	nap(5 * SEC);
 	KUNIT_EXPECT_EQ(test, 2, i->ended);
 }
 
@@ -817,7 +803,7 @@ static void each_step(struct kunit *test)
 	static bool (*const ends[])(struct item *i) = {
 		end_by_cancel, end_by_cancel_sync, end_by_release,
 	};
-	struct hwtimer_wheel *wheel = driven_wheel(test, MS, HWTIMER_DRIVER_KTHREAD);
+	struct hwtimer_wheel *wheel = driven_wheel(test, MS);
 	unsigned int k, steps = 0;
 
 	trial = kunit_kzalloc(test, sizeof(*trial), GFP_KERNEL);

@@ -237,8 +237,8 @@ int main(int argc, char **argv)
 	find_cores();
 	find_no_time();
 	nr_cpu_ids = POSSIBLE;
-	native_shared_driver = HWTIMER_DRIVER_HRTIMER;
 	native_begin();
+	take_over_shared();
 	timer_list_begin();
 	prepare(fn == producers);
 	pin(0);

@@ -34,6 +34,7 @@ double median(struct samples *s);
 void result(const char *subject, const char *op, unsigned int round, double value);
 unsigned int turn_of(unsigned int i, unsigned int n, unsigned int round);
 void *large_pages(size_t size);
+void take_over_shared(void);
 void settle_shared(void);
 void unpin(void);
 
@@ -123,7 +124,7 @@ extern const struct subject hwtimer, hwtimer_at, timer_list;
 
 u64 clock_ns(clockid_t clock);
 void pin(unsigned int thread);
-struct hwtimer_wheel *make_wheel(enum hwtimer_driver driver);
+struct hwtimer_wheel *make_wheel(void);
 u64 run_worker(struct hwtimer_wheel *w);
 void init_conns(const struct subject *s, unsigned long n);
 void check_fired(const struct subject *s, unsigned long n);

@@ -183,7 +183,7 @@ static void producers_turn(struct samples *all)
 
 	/* Its thread may use any core, like this one. */
 	unpin();
-	wheel = make_wheel(HWTIMER_DRIVER_KTHREAD);
+	wheel = make_wheel();
 	ns = -worker_ns();
 	atomic_set(&unready, nr_threads);
 	for (i = 0; i < nr_threads; i++) {

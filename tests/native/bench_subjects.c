@@ -49,9 +49,11 @@ static __always_inline void run_ops(enum op op, const struct range *r, op_fn arm
 
 /* hwtimer. The worker runs when the program calls it. */
 
-static void kicked(struct hwtimer_wheel *w)
+static bool kicked;
+
+static void kick(struct hwtimer_wheel *w)
 {
-	WRITE_ONCE(to_driven(w)->kicked, 1);
+	WRITE_ONCE(kicked, true);
 }
 
 static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t, hwtimer_fn_t fn,
@@ -62,18 +64,22 @@ static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t, hwtimer_f
 
 static void *alloc(struct hwtimer_wheel *w, size_t size, bool wait)
 {
-	return hwtimer_worker_alloc(to_driven(w), size, GFP_KERNEL);
+	return kvmalloc(size, GFP_KERNEL);
 }
 
-static bool valid(const struct hwtimer_wheel_params *params) { return true; }
-static int create(struct hwtimer_driven *d, const struct hwtimer_wheel_params *p) { return 0; }
-static void nothing(struct hwtimer_driven *driven) { }
+/* Take the place of the wheel's thread, which ends. */
+static void take_over(struct hwtimer_wheel *w)
+{
+	static const struct wheel_ops ops = { .kick = kick, .call = expire, .alloc = alloc };
+	struct task_struct *task = to_driven(w)->task;
 
-/* Takes the place of the hrtimer driver, which is not built here. */
-const struct hwtimer_driver_ops hwtimer_driver_hrtimer = {
-	.ops = { .kick = kicked, .call = expire, .alloc = alloc },
-	.valid = valid, .create = create, .end = nothing, .destroy = nothing,
-};
+	WRITE_ONCE(task->stop, 1);
+	wake_up_process(task);
+	/* One reference is that of the wheel, the other one that of kthread_stop(). */
+	while (atomic_read(&task->usage) > 2)
+		cpu_relax();
+	w->ops = &ops;
+}
 
 /* As worker_fn() in hwtimer_kthread.c. Returns the time until which it would sleep. */
 u64 run_worker(struct hwtimer_wheel *w)
@@ -91,11 +97,10 @@ u64 run_worker(struct hwtimer_wheel *w)
 	return until;
 }
 
-struct hwtimer_wheel *make_wheel(enum hwtimer_driver driver)
+struct hwtimer_wheel *make_wheel(void)
 {
 	const struct hwtimer_wheel_params params = {
 		.name = "bench", .tick_ns = NSEC_PER_SEC / HZ, .slots = 4096, .levels = 2,
-		.driver = driver,
 	};
 	struct hwtimer_wheel *w = hwtimer_wheel_create(&params);
 
@@ -108,7 +113,8 @@ struct hwtimer_wheel *make_wheel(enum hwtimer_driver driver)
 
 static void wheel_begin(void)
 {
-	wheel = make_wheel(HWTIMER_DRIVER_HRTIMER);
+	wheel = make_wheel();
+	take_over(wheel);
 }
 
 static void wheel_end(void)
@@ -190,7 +196,12 @@ static void settle(void)
 	run_worker(wheel);
 }
 
-/* Run the worker of the device's shared wheel, for the library. */
+/* The worker of the device's shared wheel, for the library. */
+void take_over_shared(void)
+{
+	take_over(hwtimer_shared_wheel(NULL));
+}
+
 void settle_shared(void)
 {
 	run_worker(hwtimer_shared_wheel(NULL));

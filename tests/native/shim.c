@@ -148,7 +148,7 @@ void native_assert_sleep(const char *where)
 {
 	const struct task_struct *task = current;
 
-	if (unlikely(task->preempt || task->softirq || task->hardirq || task->irqs_off))
+	if (unlikely(task->preempt || task->hardirq || task->irqs_off))
 		native_fail("%s may sleep, and must not", where);
 }
 
@@ -263,18 +263,10 @@ void native_irq(void)
 		native_irq_handler();
 	barrier();
 	task->hardirq = false;
-	/* like the kernel at the end of an interrupt */
-	if (!task->softirq)
-		run_timers();
 	task->preempt--;
 	if (!inside)
 		native_section_step();
 	errno = saved;
-}
-
-void native_softirq(void)
-{
-	run_timers();
 }
 
 static void on_signal(int signal)
@@ -361,125 +353,6 @@ static void futex_wake(int *word)
 	syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT_MAX, NULL, NULL, 0);
 }
 
-/*
- * Timers that run in softirq: on top of an interrupted thread, or in a thread like ksoftirqd. There
- * is one base, so one timer runs at a time.
- */
-static spinlock_t timers_lock;
-static LIST_HEAD(timers);
-static struct hrtimer *timer_running;
-static bool timers_busy;
-static int timers_changed;
-static u64 timers_next = U64_MAX;
-
-static void note_next(void)
-{
-	struct hrtimer *timer;
-	u64 next = U64_MAX, before = timers_next;
-
-	list_for_each_entry(timer, &timers, list)
-		next = min(next, timer->expires);
-	WRITE_ONCE(timers_next, next);
-	if (next < before) {
-		__atomic_fetch_add(&timers_changed, 1, __ATOMIC_RELEASE);
-		futex_wake(&timers_changed);
-	}
-}
-
-static struct hrtimer *due(u64 now)
-{
-	struct hrtimer *timer;
-
-	list_for_each_entry(timer, &timers, list)
-		if (timer->expires <= now)
-			return timer;
-	return NULL;
-}
-
-static void run_timers(void)
-{
-	u64 now = READ_ONCE(timers_next);
-	struct hrtimer *timer;
-	unsigned long flags;
-
-	if (now == U64_MAX)
-		return;
-	now = ktime_get_ns();
-	if (now < READ_ONCE(timers_next))
-		return;
-	spin_lock_irqsave(&timers_lock, flags);
-	if (timers_busy) {
-		spin_unlock_irqrestore(&timers_lock, flags);
-		return;
-	}
-	WRITE_ONCE(timers_busy, true);
-	while ((timer = due(now))) {
-		list_del_init(&timer->list);
-		WRITE_ONCE(timer_running, timer);
-		current->softirq++;
-		spin_unlock_irqrestore(&timers_lock, flags);
-		if (timer->function(timer) != HRTIMER_NORESTART)
-			native_fail("a timer function asks for a restart");
-		spin_lock_irqsave(&timers_lock, flags);
-		current->softirq--;
-		WRITE_ONCE(timer_running, NULL);
-	}
-	WRITE_ONCE(timers_busy, false);
-	/* make sleepers compute the next expiry again */
-	WRITE_ONCE(timers_next, U64_MAX);
-	note_next();
-	spin_unlock_irqrestore(&timers_lock, flags);
-}
-
-static void *ksoftirqd(void *arg)
-{
-	int seen;
-	u64 next;
-
-	native_enter();
-	for (;;) {
-		seen = smp_load_acquire(&timers_changed);
-		run_timers();
-		/* a thread that runs the timers wakes this one when it is done */
-		next = READ_ONCE(timers_busy) ? U64_MAX : READ_ONCE(timers_next);
-		futex_wait(&timers_changed, seen, next);
-	}
-	return NULL;
-}
-
-void hrtimer_init(struct hrtimer *timer, clockid_t clock, enum hrtimer_mode mode)
-{
-	INIT_LIST_HEAD(&timer->list);
-}
-
-void hrtimer_start(struct hrtimer *timer, ktime_t at, enum hrtimer_mode mode)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&timers_lock, flags);
-	list_del_init(&timer->list);
-	timer->expires = at;
-	list_add_tail(&timer->list, &timers);
-	note_next();
-	spin_unlock_irqrestore(&timers_lock, flags);
-}
-
-int hrtimer_cancel(struct hrtimer *timer)
-{
-	unsigned long flags;
-	bool running;
-
-	do {
-		cpu_relax();
-		spin_lock_irqsave(&timers_lock, flags);
-		running = timer_running == timer;
-		if (!running)
-			list_del_init(&timer->list);
-		spin_unlock_irqrestore(&timers_lock, flags);
-	} while (running);
-	return 0;
-}
-
 /* Tasks. */
 
 int wake_up_process(struct task_struct *task)
@@ -521,22 +394,11 @@ void native_sleep(u64 until)
 static bool asleep(struct hwtimer_driven *driven, u64 *until, u64 *which)
 {
 	struct task_struct *task = driven->task;
-	unsigned long flags;
-	bool ret;
 
-	if (driven->driver == &hwtimer_driver_kthread) {
-		*which = READ_ONCE(task->sleeps);
-		*until = smp_load_acquire(&task->until);
-		return *until && smp_load_acquire(&task->state) != TASK_RUNNING &&
-		       READ_ONCE(task->sleeps) == *which;
-	}
-	spin_lock_irqsave(&timers_lock, flags);
-	*which = READ_ONCE(driven->monitor.wakeups);
-	*until = list_empty(&driven->timer.list) ? U64_MAX : driven->timer.expires;
-	/* between two slices of a pass the worker is not asleep */
-	ret = timer_running != &driven->timer && driven->asleep && *until > ktime_get_ns();
-	spin_unlock_irqrestore(&timers_lock, flags);
-	return ret;
+	*which = READ_ONCE(task->sleeps);
+	*until = smp_load_acquire(&task->until);
+	return *until && smp_load_acquire(&task->state) != TASK_RUNNING &&
+	       READ_ONCE(task->sleeps) == *which;
 }
 
 /* Does the worker sleep beyond the tick of this timeout? @which: the number of the sleep. */
@@ -1232,14 +1094,13 @@ void hwtimer_user_show(struct seq_file *m, const struct hwtimer_user *user) { }
 void hwtimer_user_uses(struct hwtimer_user *user, struct hwtimer_use *use, u64 wheel) { }
 u64 hwtimer_user_next_wheel(struct hwtimer_user *user, u64 from) { return 0; }
 void hwtimer_user_exit(void) { }
-int native_shared_driver;
 static struct hwtimer_wheel *shared_wheel;
 
 int hwtimer_shared_init(void)
 {
 	const struct hwtimer_wheel_params params = {
 		.name = "dev", .tick_ns = NSEC_PER_MSEC, .slots = 4096,
-		.flags = HWTIMER_WHEEL_GROW, .driver = native_shared_driver,
+		.flags = HWTIMER_WHEEL_GROW,
 	};
 
 	shared_wheel = hwtimer_wheel_create(&params);
@@ -1272,7 +1133,7 @@ bool hwtimer_stats_get(u64 id, struct hwtimer_wheel_stats *stats) { return false
 
 void hwtimer_stats_put(struct hwtimer_driven *driven)
 {
-	driven->driver->destroy(driven);
+	put_task_struct(driven->task);
 	wheel_free(&driven->wheel);
 	kfree(driven);
 }
@@ -1280,15 +1141,11 @@ void hwtimer_stats_put(struct hwtimer_driven *driven)
 /* Start everything, with this thread as the first CPU. */
 void native_begin(void)
 {
-	pthread_t thread;
-
 	/* inherited by all threads that this one creates */
 	prctl(PR_SET_TIMERSLACK, 1);
 	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 	pthread_key_create(&arrived, depart);
 	native_enter();
-	pthread_create(&thread, NULL, ksoftirqd, NULL);
-	pthread_detach(thread);
 	if (native_module_init()) {
 		fprintf(stderr, "the module does not start\n");
 		abort();

@@ -13,8 +13,6 @@
 #include <sys/types.h>
 
 extern int native_failures;
-/* enum hwtimer_driver, of the device's wheel */
-extern int native_shared_driver;
 void native_begin(void);
 void native_end(void);
 void native_enter(void);

@@ -529,7 +529,6 @@ static __u64 turn(__u64 *random)
 		.slots = 2 << below(random, 10),
 		.levels = 1 + below(random, 3),
 		.flags = below(random, 2) ? HWTIMER_WHEEL_GROW : 0,
-		.driver = below(random, 2),
 		.cap = below(random, 3) ? 0 : 8 + below(random, 32),
 	};
 	pthread_t threads[THREADS];

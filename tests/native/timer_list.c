@@ -21,7 +21,5 @@ void timer_list_begin(void)
 /* Let the timers of this CPU expire. */
 void timer_list_run(void)
 {
-	local_bh_disable();
 	native_timer_softirq();
-	local_bh_enable();
 }

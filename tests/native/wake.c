@@ -113,10 +113,10 @@ static void *thread(void *arg)
 	return NULL;
 }
 
-static __u64 run(enum hwtimer_driver driver)
+static __u64 run(void)
 {
 	struct hwtimer_wheel_params params = {
-		.name = "wake", .tick_ns = 1000, .slots = 4096, .levels = 3, .driver = driver,
+		.name = "wake", .tick_ns = 1000, .slots = 4096, .levels = 3,
 	};
 	struct timeout *all[] = { own, shared }, *timeout;
 	pthread_t threads[THREADS];
@@ -150,47 +150,29 @@ static __u64 run(enum hwtimer_driver driver)
 	return sum;
 }
 
-static __u64 kthread(void)
+static __u64 plain(void)
 {
 	nr_threads = options.threads;
-	return run(HWTIMER_DRIVER_KTHREAD);
-}
-
-static __u64 hrtimer(void)
-{
-	nr_threads = options.threads;
-	return run(HWTIMER_DRIVER_HRTIMER);
+	return run();
 }
 
 /* Some races need three threads and a fourth one at the right moment. */
-static __u64 with_delays(enum hwtimer_driver driver)
+static __u64 delays(void)
 {
 	__u64 n;
 
 	nr_threads = max(options.threads, 4U);
 	WRITE_ONCE(native_rough, 2);
-	n = run(driver);
+	n = run();
 	WRITE_ONCE(native_rough, 0);
 	return n;
-}
-
-static __u64 kthread_delays(void)
-{
-	return with_delays(HWTIMER_DRIVER_KTHREAD);
-}
-
-static __u64 hrtimer_delays(void)
-{
-	return with_delays(HWTIMER_DRIVER_HRTIMER);
 }
 
 int main(int argc, char **argv)
 {
 	static const struct test tests[] = {
-		{ "wake_kthread", kthread },
-		{ "wake_hrtimer", hrtimer },
-		{ "wake_kthread_delays", kthread_delays },
-		{ "wake_hrtimer_delays", hrtimer_delays },
+		{ "wake", plain },
+		{ "wake_delays", delays },
 	};
 
 	return native_main(argc, argv, tests, ARRAY_SIZE(tests));

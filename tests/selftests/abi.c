@@ -21,7 +21,7 @@ static_assert(sizeof(struct hwtimer_enter) == 16, "hwtimer_enter");
 static_assert(sizeof(struct hwtimer_list) == 32, "hwtimer_list");
 static_assert(sizeof(struct hwtimer_info) == 72, "hwtimer_info");
 static_assert(sizeof(struct hwtimer_wheels) == 32, "hwtimer_wheels");
-static_assert(sizeof(struct hwtimer_wheel_stats) == 488, "hwtimer_wheel_stats");
+static_assert(sizeof(struct hwtimer_wheel_stats) == 480, "hwtimer_wheel_stats");
 static_assert(sizeof(struct hwtimer_resize) == 8, "hwtimer_resize");
 
 #define BOTH	(_IOC_READ | _IOC_WRITE)

@@ -16,7 +16,7 @@ static const char *const numbers[] = {
 };
 
 static const char *const words[] = {
-	"name", "clock", "driver", "worker_sched", "state", "longest_callback",
+	"name", "clock", "worker_sched", "state", "longest_callback",
 };
 
 #define MAX_LINES	200
@@ -195,7 +195,6 @@ TEST_F(wheel, lines)
 		word(&s, words[i]);
 	EXPECT_STREQ(self->name, word(&s, "name"));
 	EXPECT_STREQ("monotonic", word(&s, "clock"));
-	EXPECT_STREQ("kthread", word(&s, "driver"));
 	EXPECT_STREQ("INIT", word(&s, "state"));
 	EXPECT_STREQ("-", word(&s, "longest_callback"));
 	EXPECT_EQ(NSEC_PER_MSEC, number(&s, "tick_ns"));

@@ -29,15 +29,14 @@ static inline void show_guest(int kmsg)
 }
 
 /* Returns 0, or the error of insmod. @more has parameters of the case. */
-static inline int run_guest_with(const char *name, const char *driver, const char *clock,
-				 const char *more)
+static inline int run_guest(const char *name, const char *clock, const char *more)
 {
 	int kmsg = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC), ret, left;
 	char line[256];
 
 	if (kmsg < 0 || lseek(kmsg, 0, SEEK_END) < 0)
 		die("/dev/kmsg: %s", strerror(errno));
-	snprintf(line, sizeof(line), "case=%s driver=%s clock=%s %s", name, driver, clock, more);
+	snprintf(line, sizeof(line), "case=%s clock=%s %s", name, clock, more);
 	ret = load(GUEST, line);
 	show_guest(kmsg);
 	close(kmsg);
@@ -47,35 +46,6 @@ static inline int run_guest_with(const char *name, const char *driver, const cha
 	if (left)
 		die("cannot unload " GUEST ": %s", strerror(-left));
 	return 0;
-}
-
-static inline int run_guest(const char *name, const char *driver, const char *clock)
-{
-	return run_guest_with(name, driver, clock, "");
-}
-
-/* Cases for both drivers. */
-FIXTURE(worker)
-{
-};
-
-FIXTURE_VARIANT(worker)
-{
-	const char *driver;
-};
-
-FIXTURE_VARIANT_ADD(worker, kthread)
-{
-	.driver = "kthread",
-};
-
-FIXTURE_VARIANT_ADD(worker, hrtimer)
-{
-	.driver = "hrtimer",
-};
-
-FIXTURE_TEARDOWN(worker)
-{
 }
 
 #endif /* HWT_GUEST_H */

@@ -413,29 +413,24 @@ TEST_F(guest, machine_stopped)
 
 /* The worker is held off, from inside the kernel. */
 
-FIXTURE_SETUP(worker)
-{
-}
-
 /* A callback takes seconds. */
-TEST_F(worker, held)
+TEST(held)
 {
-	EXPECT_EQ(0, run_guest("held", variant->driver, "monotonic"));
+	EXPECT_EQ(0, run_guest("held", "monotonic", ""));
 }
 
 /* Interrupts are disabled for a second, on all CPUs. */
-TEST_F(worker, irqs_off)
+TEST(irqs_off)
 {
-	EXPECT_EQ(0, run_guest("irqs_off", variant->driver, "monotonic"));
+	EXPECT_EQ(0, run_guest("irqs_off", "monotonic", ""));
 }
 
-/* Very many callbacks; other threads still run. One case for both drivers, for scripts/test. */
+/* Very many callbacks; other threads still run. */
 TEST(burst)
 {
 	const char *timeouts = getenv("THOROUGH") ? "timeouts=1000000" : "timeouts=100000";
 
-	EXPECT_EQ(0, run_guest_with("burst", "kthread", "monotonic", timeouts));
-	EXPECT_EQ(0, run_guest_with("burst", "hrtimer", "monotonic", timeouts));
+	EXPECT_EQ(0, run_guest("burst", "monotonic", timeouts));
 }
 
 /* Very many on the device. */

@@ -35,7 +35,7 @@ int ioctl(int fd, unsigned long cmd, ...)
 {
 	static const char *const names[] = { "o\"dd\xe4", "7", "dev", "w<&>\"" };
 	struct hwtimer_wheel_stats s = {
-		.clockid = 1, .driver = HWTIMER_WHEEL_DRIVER_KTHREAD, .state = 77, .sched = 1,
+		.clockid = 1, .state = 77, .sched = 1,
 		.worker_nice = -5, .slots = atoi(getenv("SLOTS") ?: "1024"), .levels = 2,
 		.tick_ns = 1000000, .cap = ~0ULL, .pending = 7, .armed = 100,
 		.late_bins = 4, .late_first_ns = 1000, .late = { 3, 0, 90, 1 },

@@ -83,10 +83,6 @@ static unsigned int onoff = 500;
 module_param(onoff, uint, 0444);
 MODULE_PARM_DESC(onoff, "longest time in ms that a CPU stays offline, and between two of them; 0: no CPU hotplug (default 500)");
 
-static char *drivers = "both";
-module_param(drivers, charp, 0444);
-MODULE_PARM_DESC(drivers, "drivers of the wheels: kthread, hrtimer or both (default)");
-
 unsigned int torture_mix[DRAWN] = {
 	[SCHEDULE] = 50, [SCHEDULE_AT] = 50, [TOUCH] = 40, [TOUCH_AT] = 40, [FORWARD] = 30,
 	[CANCEL] = 50, [QUERY] = 15, [RELEASE] = 30, [CANCEL_SYNC] = 20, [SHUTDOWN_SYNC] = 15,
@@ -104,7 +100,7 @@ static atomic_t failures;
 static struct rnd_state seeds;
 
 #define ANY	(BIT(CONTEXTS) - 1)
-#define SLEEPS	(BIT(PROCESS) | BIT(CALLBACK_THREAD) | BIT(RUN))
+#define SLEEPS	(BIT(PROCESS) | BIT(CALLBACK) | BIT(RUN))
 /* PREEMPT_RT allocates no memory in hard interrupts, which lockdep may check without it, too. */
 #define HARDIRQ_ALLOCATES	(!IS_ENABLED(CONFIG_PREEMPT_RT) && \
 				 !IS_ENABLED(CONFIG_PROVE_RAW_LOCK_NESTING))
@@ -134,7 +130,7 @@ static const struct {
 };
 
 static const char *const contexts[] = {
-	"process", "softirq", "hardirq", "callback", "callback_softirq", "run",
+	"process", "softirq", "hardirq", "callback", "run",
 };
 
 static const char *const kinds[] = { "timeout", "work" };
@@ -219,24 +215,6 @@ static int onoff_fn(void *data)
 	return 0;
 }
 
-static bool driver_asked(enum hwtimer_driver driver)
-{
-	return strcmp(drivers, driver == HWTIMER_DRIVER_KTHREAD ? "hrtimer" : "kthread");
-}
-
-/* Can this context occur with the given module parameters? */
-static bool context_asked(enum torture_context context)
-{
-	switch (context) {
-	case CALLBACK_THREAD:
-		return driver_asked(HWTIMER_DRIVER_KTHREAD);
-	case CALLBACK_SOFTIRQ:
-		return driver_asked(HWTIMER_DRIVER_HRTIMER);
-	default:
-		return true;
-	}
-}
-
 /* over all CPUs, and over all benches */
 static struct counts sum;
 static unsigned long sum_ops;
@@ -296,7 +274,7 @@ static bool op_missing(enum torture_op op, bool end)
 	if (op < DRAWN && !torture_mix[op])
 		return false;
 	for (i = 0; i < CONTEXTS; i++)
-		if (torture_allowed(op, i) && context_asked(i) && !sum.ops[i][op])
+		if (torture_allowed(op, i) && !sum.ops[i][op])
 			ret = missing(end, "%s was never done: %s", ops[op].name, contexts[i]);
 	for (i = 0; i < KINDS; i++)
 		if (ops[op].kinds & BIT(i) && !sum.kinds[i][op])
@@ -304,7 +282,7 @@ static bool op_missing(enum torture_op op, bool end)
 	return ret;
 }
 
-static bool shape_missing(enum hwtimer_driver driver, bool end)
+static bool shape_missing(bool end)
 {
 	static const char *const levels[] = { "one level", "fixed levels", "growing" };
 	static const char *const caps[] = { "no cap", "a cap" };
@@ -313,9 +291,9 @@ static bool shape_missing(enum hwtimer_driver driver, bool end)
 
 	for (i = 0; i < ARRAY_SIZE(levels); i++)
 		for (j = 0; j < ARRAY_SIZE(caps); j++)
-			if (!atomic_read(&torture_shapes[driver][i][j]))
-				ret = missing(end, "there was no wheel with %s, %s, %s",
-					      driver ? "hrtimer" : "kthread", levels[i], caps[j]);
+			if (!atomic_read(&torture_shapes[i][j]))
+				ret = missing(end, "there was no wheel with %s, %s", levels[i],
+					      caps[j]);
 	return ret;
 }
 
@@ -328,8 +306,7 @@ static bool incomplete(bool end)
 	add_counts();
 	for (i = 0; i < OPS; i++)
 		ret |= op_missing(i, end);
-	for (i = 0; i < 2; i++)
-		ret |= driver_asked(i) && shape_missing(i, end);
+	ret |= shape_missing(end);
 	if (onoff && num_possible_cpus() > 1 && !READ_ONCE(offline))
 		ret = missing(end, "no CPU went offline");
 	if (!sum.rejected)
@@ -395,18 +372,7 @@ static bool parameters_valid(void)
 		torture_mix_sum += torture_mix[i];
 	}
 	return duration && torture_threads && benches && timeouts && timeouts <= MAX_THINGS &&
-	       torture_mix_sum && (!strcmp(drivers, "both") || !strcmp(drivers, "kthread") ||
-				   !strcmp(drivers, "hrtimer"));
-}
-
-/* Benches alternate between the drivers. */
-static enum hwtimer_driver driver_of(unsigned int i)
-{
-	if (!driver_asked(HWTIMER_DRIVER_HRTIMER))
-		return HWTIMER_DRIVER_KTHREAD;
-	if (!driver_asked(HWTIMER_DRIVER_KTHREAD))
-		return HWTIMER_DRIVER_HRTIMER;
-	return i % 2 ? HWTIMER_DRIVER_HRTIMER : HWTIMER_DRIVER_KTHREAD;
+	       torture_mix_sum;
 }
 
 static int torture(struct bench *all)
@@ -420,7 +386,6 @@ static int torture(struct bench *all)
 	for (i = 0; i < benches && !ret; i++) {
 		snprintf(all[i].name, sizeof(all[i].name), "bench%u", i);
 		all[i].things = timeouts;
-		all[i].driver = driver_of(i);
 		ret = torture_bench_start(&all[i]);
 	}
 	if (!ret && onoff) {

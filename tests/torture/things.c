@@ -116,7 +116,7 @@ static void dawdle(enum torture_context context, struct rnd_state *random)
 {
 	u32 us = below(random, 200);
 
-	if (context == CALLBACK_THREAD || context == RUN || context == PROCESS)
+	if (context == CALLBACK || context == RUN || context == PROCESS)
 		usleep_range(us, us + 50);
 	else
 		udelay(us / 2);
@@ -215,11 +215,6 @@ static void in_callback(struct thing *self, enum torture_context context, struct
 	}
 }
 
-static enum torture_context callback_context(const struct bench *b)
-{
-	return b->driver == HWTIMER_DRIVER_KTHREAD ? CALLBACK_THREAD : CALLBACK_SOFTIRQ;
-}
-
 static void plain_expired(struct hwtimer_timeout *t)
 {
 	struct thing *thing = thing_of(t);
@@ -229,7 +224,7 @@ static void plain_expired(struct hwtimer_timeout *t)
 	tally(expired);
 	atomic_long_inc(&thing->bench->expired);
 	atomic_dec(&thing->open);
-	in_callback(thing, callback_context(thing->bench), &thing->bench->random);
+	in_callback(thing, CALLBACK, &thing->bench->random);
 	leave(thing);
 }
 

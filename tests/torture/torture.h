@@ -32,9 +32,8 @@ enum torture_context {
 	PROCESS,
 	SOFTIRQ,
 	HARDIRQ,
-	CALLBACK_THREAD,	/* a callback of a wheel with the kthread driver */
-	CALLBACK_SOFTIRQ,	/* a callback of a wheel with the hrtimer driver */
-	RUN,			/* the function of a struct hwtimer_work */
+	CALLBACK,
+	RUN,		/* the function of a struct hwtimer_work */
 	CONTEXTS
 };
 
@@ -96,7 +95,6 @@ struct thing;
  * struct bench - a wheel, its producers and its keeper
  * @name: name of the wheel
  * @wheel: the current wheel
- * @driver: driver of all wheels of this bench
  * @cap: cap of the current wheel
  * @near_ns: near deadlines are at most so far ahead
  * @things: number of entries of @table in use
@@ -132,7 +130,6 @@ struct thing;
 struct bench {
 	char			name[24];
 	struct hwtimer_wheel	*wheel;
-	enum hwtimer_driver	driver;
 	unsigned long		cap;
 	u64			near_ns;
 	unsigned int		things;
@@ -184,7 +181,7 @@ static inline u32 below(struct rnd_state *random, u32 n)
 }
 
 /* wheels.c */
-extern atomic_t torture_shapes[2][3][2];
+extern atomic_t torture_shapes[3][2];
 int torture_bench_start(struct bench *b);
 bool torture_bench_end(struct bench *b, unsigned long patience);
 

@@ -62,8 +62,8 @@ struct producer {
 #define RARE		16			/* in long bursts, one in so many waits is done */
 #define LIFE		(2 * NSEC_PER_SEC)	/* a wheel is stopped after so many ns at most */
 
-/* Wheels created, by driver, by levels (one, fixed, growing), and by whether there is a cap. */
-atomic_t torture_shapes[2][3][2];
+/* Wheels created, by levels (one, fixed, growing), and by whether there is a cap. */
+atomic_t torture_shapes[3][2];
 
 static unsigned int producers_of(const struct bench *b)
 {
@@ -303,7 +303,6 @@ static bool make_wheel(struct bench *b)
 		/* reading the buckets wakes the worker, so not all wheels are read */
 		.name = watched(b) ? "watched" : b->name,
 		.tick_ns = (64 << below(random, 6)) * NSEC_PER_USEC,
-		.driver = b->driver,
 		.clock = below(random, 4) ? HWTIMER_CLOCK_MONOTONIC : HWTIMER_CLOCK_BOOTTIME,
 	};
 	bool capped = b->wheels / 3 % 2;
@@ -315,12 +314,10 @@ static bool make_wheel(struct bench *b)
 		params.flags |= HWTIMER_WHEEL_GROW;
 	if (capped)
 		params.cap = 1 + below(random, b->things);
-	if (b->driver == HWTIMER_DRIVER_KTHREAD) {
-		if (!below(random, 4))
-			params.cpus = cpumask_of(below(random, nr_cpu_ids));
-		if (!below(random, 8))
-			params.sched = HWTIMER_SCHED_FIFO_LOW;
-	}
+	if (!below(random, 4))
+		params.cpus = cpumask_of(below(random, nr_cpu_ids));
+	if (!below(random, 8))
+		params.sched = HWTIMER_SCHED_FIFO_LOW;
 	b->cap = params.cap;
 	b->near_ns = MS + 4 * params.tick_ns;
 	b->stopping = false;
@@ -341,7 +338,7 @@ static bool make_wheel(struct bench *b)
 		return false;
 	}
 	this_cpu_inc(torture_counts.ops[PROCESS][CREATE]);
-	atomic_inc(&torture_shapes[b->driver][levels][capped]);
+	atomic_inc(&torture_shapes[levels][capped]);
 	WRITE_ONCE(b->wheels, b->wheels + 1);
 	return true;
 }
@@ -437,7 +434,7 @@ static void irqs_init(struct irqs *irqs, struct bench *b, enum torture_context c
 
 /**
  * torture_bench_start - start a bench
- * @b: zeroed, but for @driver, @things and @name
+ * @b: zeroed, but for @things and @name
  *
  * Return: 0, or an error, after which torture_bench_end() frees whatever was allocated.
  */

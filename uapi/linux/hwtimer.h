@@ -582,16 +582,12 @@ struct hwtimer_info {
 #define HWTIMER_WHEEL_F_SHARED		0x00000001U	/* contexts share it */
 #define HWTIMER_WHEEL_F_OWN		0x00000002U	/* the own wheel of a context */
 
-/* hwtimer_wheel_stats.driver */
-#define HWTIMER_WHEEL_DRIVER_KTHREAD	1	/* callbacks run in a thread */
-#define HWTIMER_WHEEL_DRIVER_HRTIMER	2	/* callbacks run in softirq */
-
 /* hwtimer_wheel_stats.state */
 #define HWTIMER_WHEEL_STATE_INIT	1	/* no timeout was armed yet */
 #define HWTIMER_WHEEL_STATE_STARTED	2	/* a timeout was armed */
 #define HWTIMER_WHEEL_STATE_SHUTDOWN	3	/* no timeout can be armed any more */
 
-/* hwtimer_wheel_stats.sched; 0: there is no thread */
+/* hwtimer_wheel_stats.sched */
 #define HWTIMER_WHEEL_SCHED_NORMAL	1	/* SCHED_NORMAL */
 #define HWTIMER_WHEEL_SCHED_FIFO_LOW	2	/* SCHED_FIFO, the lowest priority */
 #define HWTIMER_WHEEL_SCHED_FIFO	3	/* SCHED_FIFO */
@@ -604,7 +600,6 @@ struct hwtimer_info {
  * @flags: HWTIMER_WHEEL_F_SHARED, HWTIMER_WHEEL_F_OWN, or 0
  * @clockid: CLOCK_MONOTONIC (1) or CLOCK_BOOTTIME (7); the latter also if the context's clock is
  *	CLOCK_REALTIME
- * @driver: what runs the callbacks: HWTIMER_WHEEL_DRIVER_KTHREAD or _HRTIMER
  * @state: HWTIMER_WHEEL_STATE_INIT, _STARTED or _SHUTDOWN
  * @slots: slots per level
  * @levels: levels in use
@@ -613,7 +608,6 @@ struct hwtimer_info {
  * @worker_pid: the wheel's thread, in the PID namespace of the caller; 0: none is visible there
  * @worker_nice: the nice value of the thread, with HWTIMER_WHEEL_SCHED_NORMAL
  * @late_bins: how many elements of @late are used
- * @pad: 0
  * @late_first_ns: the bound of the first element of @late
  * @tick_ns: ns per tick
  * @cap: how many timeouts may be pending at once; 0: no limit
@@ -638,7 +632,7 @@ struct hwtimer_info {
  * of functions, are in debugfs only.
  *
  * What may change: later versions add fields at the end, which older kernels set to 0. Flags, and
- * values of driver, state and sched, may be added. late_bins (at most 32) and late_first_ns may
+ * values of state and sched, may be added. late_bins (at most 32) and late_first_ns may
  * differ: compute the bounds from them.
  */
 struct hwtimer_wheel_stats {
@@ -646,7 +640,6 @@ struct hwtimer_wheel_stats {
 	char name[64];
 	__u32 flags;
 	__u32 clockid;
-	__u32 driver;
 	__u32 state;
 	__u32 slots;
 	__u32 levels;
@@ -655,7 +648,6 @@ struct hwtimer_wheel_stats {
 	__s32 worker_pid;
 	__s32 worker_nice;
 	__u32 late_bins;
-	__u32 pad;
 	__aligned_u64 late_first_ns;
 	__aligned_u64 tick_ns;
 	__aligned_u64 cap;

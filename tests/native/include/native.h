@@ -113,9 +113,11 @@ struct rb_node { };
 #define module_name(m)	"native"
 #define MODULE_STATE_GOING	2
 #define NOTIFY_OK	1
+
 struct notifier_block {
 	int	(*notifier_call)(struct notifier_block *nb, unsigned long event, void *data);
 };
+
 #define register_module_notifier(nb)	((void)(nb), 0)
 #define unregister_module_notifier(nb)	((void)(nb))
 #define KSYM_NAME_LEN	64
@@ -397,7 +399,6 @@ struct cpumask;
  * @state: TASK_*; a sleeping thread waits for it to change
  * @cpu: the CPU that it is
  * @preempt: preempt_disable() depth
- * @softirq: local_bh_disable() depth, softirqs themselves included
  * @hardirq: in an interrupt
  * @irqs_off: interrupts are off
  * @irq_missed: an interrupt arrived while they were off
@@ -414,7 +415,6 @@ struct task_struct {
 	int		state;
 	unsigned int	cpu;
 	int		preempt;
-	int		softirq;
 	bool		hardirq;
 	bool		irqs_off;
 	bool		irq_missed;
@@ -437,13 +437,11 @@ extern __thread struct task_struct *native_current;
 extern struct native_section native_sections[NATIVE_CPUS];
 extern int native_grace;
 #define current	native_current
-#define is_idle_task(task)	false	/* here no softirq interrupts one */
 
 void native_enter(void);
 void native_leave(void);
 void native_assert_sleep(const char *where);
 void native_irq(void);
-void native_softirq(void);
 extern void (*native_irq_handler)(void);
 
 static inline void native_section_step(void)
@@ -496,14 +494,6 @@ static inline void native_irq_restore(bool off)
 		native_irq();
 }
 
-static inline void local_bh_disable(void) { current->softirq++; barrier(); }
-static inline void local_bh_enable(void)
-{
-	barrier();
-	if (!--current->softirq && !current->hardirq && !current->irqs_off)
-		native_softirq();
-}
-
 #define rcu_read_lock	preempt_disable
 #define rcu_read_unlock	preempt_enable
 void synchronize_rcu(void);
@@ -534,8 +524,6 @@ typedef spinlock_t raw_spinlock_t;
 #define __RAW_SPIN_LOCK_UNLOCKED(name)	{ 0 }
 void spin_lock(spinlock_t *lock);
 void spin_unlock(spinlock_t *lock);
-#define spin_lock_bh(l)	do { local_bh_disable(); spin_lock(l); } while (0)
-#define spin_unlock_bh(l)	do { spin_unlock(l); local_bh_enable(); } while (0)
 #define spin_lock_irqsave(l, f)	do { local_irq_save(f); spin_lock(l); } while (0)
 #define spin_unlock_irqrestore(l, f)	do { spin_unlock(l); local_irq_restore(f); } while (0)
 #define raw_spin_lock_irqsave	spin_lock_irqsave
@@ -566,17 +554,6 @@ extern volatile unsigned long jiffies
 #define TICK_NSEC	(NSEC_PER_SEC / HZ)
 #define time_after(a, b)	((long)((b) - (a)) < 0)
 #define ns_to_ktime(ns)	((ktime_t)(ns))
-enum hrtimer_mode { HRTIMER_MODE_ABS, HRTIMER_MODE_ABS_SOFT };
-enum hrtimer_restart { HRTIMER_NORESTART, HRTIMER_RESTART };
-struct hrtimer {
-	enum hrtimer_restart	(*function)(struct hrtimer *timer);
-	struct list_head	list;	/* empty: not started */
-	u64			expires;
-};
-
-void hrtimer_init(struct hrtimer *timer, clockid_t clock, enum hrtimer_mode mode);
-void hrtimer_start(struct hrtimer *timer, ktime_t at, enum hrtimer_mode mode);
-int hrtimer_cancel(struct hrtimer *timer);
 
 /* Tasks. */
 
