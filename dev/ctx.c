@@ -785,7 +785,7 @@ struct ctx_period *hwtimer_ctx_make_period(struct hwtimer_ctx *ctx,
 {
 	struct hwtimer_period period = {
 		.period_ns = arg->period,
-		.misfire_ns = arg->misfire,
+		.misfire_ns = arg->misfire ?: arg->period,
 		.policy = arg->policy,
 	};
 	struct ctx_period *p;
