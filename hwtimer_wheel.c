@@ -2168,7 +2168,7 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_barrier);
  * wheel_init - initialise a wheel
  * @w: the wheel
  * @shape: its ticks, slots, levels and cap
- * @ops: operations of the driver
+ * @ops: what who drives the wheel provides
  * @gfp: GFP_KERNEL or GFP_KERNEL_ACCOUNT
  *
  * Return: 0, -EINVAL, -ENOMEM. On error nothing has to be freed.

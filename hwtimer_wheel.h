@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: the wheel as a data structure. It has no clock and no thread: a driver
- * (core/hwtimer_kthread.c) calls the worker's functions and passes the time. Times
- * are in ns since the wheel was created.
+ * hwtimer: the wheel as a data structure. It has no clock and no thread: core/hwtimer_kthread.c
+ * calls the worker's functions and passes the time. Times are in ns since the wheel was created.
  */
 #ifndef HWTIMER_WHEEL_H
 #define HWTIMER_WHEEL_H
@@ -81,7 +80,7 @@ enum wheel_state {
 };
 
 /**
- * struct wheel_ops - what a driver provides
+ * struct wheel_ops - what who drives the wheel provides
  * @kick: make the worker call wheel_advance() soon. Any context. Also called while the worker
  *	runs
  * @call: run a callback: call @fn with @t, and do not access @t afterwards. Called by
@@ -217,7 +216,7 @@ typedef void (*wheel_survey_fn)(void *arg, unsigned int i, struct hwtimer_timeou
  * struct hwtimer_wheel - the wheel
  * @tick_ns: length of a tick. Constant
  * @cap: maximum number of pending timeouts; 0: no limit. Constant
- * @ops: operations of the driver. Constant
+ * @ops: what who drives the wheel provides. Constant
  * @cpus: request queues and counts of each CPU
  * @slots: slots per level, a power of two. Constant
  * @slot_bits: ilog2(@slots). Constant

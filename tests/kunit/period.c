@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite hwtimer_period: hwtimer_schedule_forward(), with the kthread driver.
+ * hwtimer: KUnit suite hwtimer_period: hwtimer_schedule_forward() on real wheels.
  *
  * Made for User-Mode Linux with time-travel=inf-cpu, where the clock almost stands still while
  * anything runs: each read takes some 100 ns, as loops that wait for a time would not end

@@ -107,7 +107,6 @@ static void no_memory(struct kunit *test)
 	fail_each(test, wheel_and_back, 0, 3);
 	/* with more levels */
 	fail_each(test, wheel_and_back, 1, 6);
-	fail_each(test, wheel_and_back, 2, 4);
 	fail_each(test, rings_and_back, 0, 2);
 #else
 	need(test, false, "CONFIG_FAILSLAB");

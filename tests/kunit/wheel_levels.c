@@ -835,7 +835,7 @@ static void soak_operate(struct soak *s)
 }
 
 /*
- * Years of a wheel, driven as by the kthread driver. In the end, each arming by the test must have
+ * Years of a wheel, driven as by its thread. In the end, each arming by the test must have
  * ended once, and the wheel's counts must agree.
  */
 static void soak(struct kunit *test)
