@@ -415,9 +415,10 @@ static void query(const struct thing *thing)
 static void forward(struct thing *thing, struct rnd_state *random)
 {
 	u64 t = max(now(thing->bench), thing->floor);
+	/* With these, the next deadline is not before @t. */
 	struct hwtimer_period period = {
 		.period_ns = 1 + below(random, thing->bench->near_ns),
-		.policy = below(random, HWTIMER_PERIOD_MAKE_UP + 1),
+		.misfire_ns = 1, .policy = below(random, HWTIMER_PERIOD_MAKE_UP),
 	};
 	int ret = hwtimer_schedule_forward(&thing->t, t, &period, NULL);
 
