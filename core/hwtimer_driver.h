@@ -141,7 +141,6 @@ void hwtimer_worker_init(hwtimer_fn_t work);
 const void *hwtimer_owner_fn(struct hwtimer_timeout *t, hwtimer_fn_t fn);
 void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *t,
 			 hwtimer_fn_t fn, u64 deadline);
-void *hwtimer_worker_alloc(struct hwtimer_driven *driven, size_t size, gfp_t gfp);
 void hwtimer_worker_sleeps(struct hwtimer_driven *driven, u64 until);
 void hwtimer_worker_woke(struct hwtimer_driven *driven);
 

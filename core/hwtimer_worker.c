@@ -26,14 +26,10 @@
 #include <linux/kallsyms.h>
 #include <linux/log2.h>
 #include <linux/math64.h>
-#include <linux/memcontrol.h>
 #include <linux/minmax.h>
-#include <linux/mm.h>
 #include <linux/moduleparam.h>
 #include <linux/printk.h>
 #include <linux/sched.h>
-#include <linux/sched/mm.h>
-#include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
 
@@ -215,31 +211,6 @@ void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *
 			warn_long(driven, owner, ns);
 	}
 	m->unmeasured = 0;
-}
-
-/**
- * hwtimer_worker_alloc - allocate memory for a wheel
- * @driven: the driven wheel
- * @size: in bytes
- * @gfp: GFP_KERNEL | __GFP_RETRY_MAYFAIL, or GFP_NOWAIT
- *
- * From wheel_ops.alloc. Charges the memory to hwtimer_driven.memcg, if
- * that is set.
- *
- * Return: the memory, to be freed by kvfree(), or NULL.
- */
-void *hwtimer_worker_alloc(struct hwtimer_driven *driven, size_t size, gfp_t gfp)
-{
-	struct mem_cgroup *old;
-	void *memory;
-
-	gfp |= __GFP_NOWARN;
-	if (!driven->memcg)
-		return kvmalloc(size, gfp);
-	old = set_active_memcg(driven->memcg);
-	memory = kvmalloc(size, gfp | __GFP_ACCOUNT);
-	set_active_memcg(old);
-	return memory;
 }
 
 /**
