@@ -588,6 +588,7 @@ int hwtimer_schedule(struct hwtimer_timeout *timeout, s64 delay_ns)
 {
 	u64 deadline;
 
+	/* To call hwtimer_schedule_at() here would take six instructions more; so in touch. */
 	if (trace_hwtimer_arm_enabled())
 		return arm_traced(timeout, deadline_after(timeout, delay_ns));
 	deadline = deadline_after(timeout, delay_ns);
