@@ -99,7 +99,7 @@
 /** define HWTIMER_NAME_LEN - the size of a wheel's name, including its final 0 */
 #define HWTIMER_NAME_LEN	32
 /** define HWTIMER_MAX_SLOTS - the most slots that a wheel can have */
-#define HWTIMER_MAX_SLOTS	BIT(30)
+#define HWTIMER_MAX_SLOTS	BIT(16)
 /**
  * define HWTIMER_HORIZON - the deadline that never comes
  *
@@ -144,12 +144,10 @@ enum hwtimer_clock {
  * (cgroup_attach_task_all()) and stays there if the creator is moved.
  */
 #define HWTIMER_WHEEL_ACCOUNT	BIT(0)
-/** define HWTIMER_WHEEL_GROW - the worker adds levels when a timeout needs them */
-#define HWTIMER_WHEEL_GROW	BIT(1)
 /** define HWTIMER_WHEEL_SHARED - for /dev/hwtimer: statistics say that contexts share the wheel */
-#define HWTIMER_WHEEL_SHARED	BIT(2)
+#define HWTIMER_WHEEL_SHARED	BIT(1)
 /** define HWTIMER_WHEEL_OWN - for /dev/hwtimer: statistics say that it is the wheel of a context */
-#define HWTIMER_WHEEL_OWN	BIT(3)
+#define HWTIMER_WHEEL_OWN	BIT(2)
 
 /** define HWTIMER_MAX_LEVELS - the most levels that a wheel can have */
 #define HWTIMER_MAX_LEVELS	16
@@ -161,12 +159,12 @@ enum hwtimer_clock {
  *	a number above those in use
  * @tick_ns: the length of a tick, and so how late a timeout may normally expire
  * @slots: slots per level, 1 to HWTIMER_MAX_SLOTS, rounded up to a power of two; with more than one
- *	level, or HWTIMER_WHEEL_GROW, at least 2
- * @levels: initial number of levels, 1 to HWTIMER_MAX_LEVELS; 0: 1. Each slot of a level is as wide
- *	as the whole level below it. The worker visits a timeout at most once per level. While a
- *	timeout is more than a round of the top level ahead, the worker also visits it once per
- *	round
- * @flags: HWTIMER_WHEEL_ACCOUNT, HWTIMER_WHEEL_GROW, or 0
+ *	level, at least 2
+ * @levels: how many levels, 1 to HWTIMER_MAX_LEVELS; 0: as many as reach HWTIMER_HORIZON, at most
+ *	HWTIMER_MAX_LEVELS. Each slot of a level is as wide as the whole level below it. The worker
+ *	visits a timeout at most once per level. While a timeout is more than a round of the top
+ *	level ahead, the worker also visits it once per round
+ * @flags: HWTIMER_WHEEL_ACCOUNT or 0
  * @clock: the clock of the wheel
  * @cap: how many timeouts may be pending at once; 0: any number. While two CPUs arm the same
  *	timeout, it counts twice
@@ -206,10 +204,9 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
  *
  * * -EINVAL - no name, or an invalid one; @tick_ns or @slots is 0; @slots above HWTIMER_MAX_SLOTS;
  *   one round (@tick_ns times the rounded @slots) longer than HWTIMER_HORIZON; so many @levels that
- *   a slot of the top level is longer than HWTIMER_HORIZON; more than one level, or
- *   HWTIMER_WHEEL_GROW, with 1 slot; an unknown flag, clock or scheduling class; @nice out of
- *   range; no CPU of @cpus is online
- * * -ENOMEM - no memory; on 64-bit always for more than 2^26 slots
+ *   a slot of the top level is longer than HWTIMER_HORIZON; more than one level with 1 slot; an
+ *   unknown flag, clock or scheduling class; @nice out of range; no CPU of @cpus is online
+ * * -ENOMEM - no memory
  * * -EAGAIN - the limit on threads was reached
  * * -EINTR - the caller was killed meanwhile
  * * any error of cgroup_attach_task_all(), with HWTIMER_WHEEL_ACCOUNT

@@ -6,8 +6,7 @@
  * "Hashed and hierarchical timing wheels" (1987). As in Netty's HashedWheelTimer, one worker
  * owns the buckets, and producers send requests to it through lock-free queues. (A producer is
  * any code that arms, touches, cancels or releases a timeout.) As with the timers of TCP, a
- * pending timeout can get a later deadline while it stays in its old bucket. As in Kafka, levels
- * are added when they are needed.
+ * pending timeout can get a later deadline while it stays in its old bucket.
  *
  * Workload: many timeouts are pending, and all CPUs arm, push back and cancel them, but few
  * expire. So arm, touch and cancel have to be cheap: all cancels and most touches are a single
@@ -51,12 +50,6 @@
  * in the levels above it. So the first set bit in the first bitmap that is not empty leads to the
  * next event. The worker sleeps until then, without waking for the ticks and slots in between:
  * @cur moves only while the worker runs.
- *
- * Growing: in a wheel that grows, a timeout more than a round of the top level ahead waits on
- * @far, in order of arrival, until no bucket is being visited. Then the worker adds as many levels
- * as are needed, and all timeouts of the old top level cascade, followed by those on @far; this
- * keeps the order. If there is no memory, the timeouts on @far are filed in the top level, and the
- * next pass that finds such a timeout tries again.
  *
  * A timeout with the deadline WHEEL_HORIZON is on the list @never and in no bucket. If it is
  * cancelled, it stays there until it is armed again or detached, as its tick never comes.
@@ -827,14 +820,6 @@ static unsigned int slot_of(const struct hwtimer_wheel *w, u64 number)
 	return number & (w->slots - 1);
 }
 
-/* Is @tick, which is not before cur, more than a round of the top level ahead? */
-static bool beyond(const struct hwtimer_wheel *w, u64 tick)
-{
-	unsigned int shift = level_shift(w, w->levels - 1);
-
-	return (tick >> shift) - (w->cur >> shift) >= w->slots;
-}
-
 /* The highest digit in which @tick and cur differ; the top level, if the digit has no level. */
 static unsigned int level_of(const struct hwtimer_wheel *w, u64 tick)
 {
@@ -881,11 +866,6 @@ static void file(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 deadlin
 	}
 	/* A timeout that was due before cur is filed for cur. */
 	tick = max(deadline_tick(w, deadline), w->cur);
-	if (unlikely(w->may_grow && beyond(w, tick))) {
-		w->far_tick = max(w->far_tick, tick);
-		list_add_tail(&t->node, &w->far);
-		return;
-	}
 	add_to_bucket(w, t, tick);
 }
 
@@ -1116,7 +1096,7 @@ static bool release_some(struct hwtimer_wheel *w, unsigned int *budget)
 noinline void wheel_add_recent(struct hwtimer_wheel *w, struct wheel_cpu *pcpu)
 {
 	const size_t size = WHEEL_RECENT * sizeof(*pcpu->recent);
-	struct llist_node **recent = w->ops->alloc(w, size, false);
+	struct llist_node **recent = w->ops->alloc(w, size);
 
 	if (recent)
 		/* Producers write to it once they see it. */
@@ -1516,53 +1496,8 @@ static bool add_level(struct hwtimer_wheel *w, void *memory)
 	l->buckets = memory;
 	l->occupied = memory + w->slots * sizeof(struct wheel_bucket);
 	bitmap_zero(l->occupied, w->slots);
-	hwtimer_step();
-	WRITE_ONCE(w->levels, w->levels + 1);
+	w->levels++;
 	return true;
-}
-
-/*
- * One step of growing. The first steps add one level each, until @far_tick is within a round of the
- * top level. Each further step moves a bucket of the old top level to @cascading, or skips empty
- * buckets. The last step appends @far to @cascading. Nothing cascades before the last step:
- * otherwise a timeout that is pushed back all the time could be filed in a later bucket of the old
- * top level, and cascade from each bucket in turn. Timeouts of later rounds of the old top level
- * go to the new levels; the others return to their buckets.
- */
-static void grow(struct hwtimer_wheel *w)
-{
-	unsigned int i, stop;
-	struct wheel_level *l;
-
-	if (w->may_grow && beyond(w, w->far_tick)) {
-		if (!add_level(w, w->ops->alloc(w, level_size(w), true))) {
-			count(&w->grow_failures);
-			w->may_grow = false;
-			return;
-		}
-		w->may_grow = w->levels < w->max_levels;
-		if (!w->growing) {
-			w->growing = true;
-			w->old_top = w->levels - 2;
-			w->old_slot = 0;
-		}
-		return;
-	}
-	if (w->growing) {
-		l = &w->level[w->old_top];
-		stop = min(w->slots, w->old_slot + WHEEL_LOOKAHEAD);
-		i = find_next_bit(l->occupied, stop, w->old_slot);
-		w->old_slot = stop;
-		if (i < stop) {
-			splice_bucket(w, l, i, &w->cascading);
-			w->old_slot = i + 1;
-		}
-		if (w->old_slot < w->slots)
-			return;
-		w->growing = false;
-	}
-	w->far_tick = 0;
-	list_splice_tail_init(&w->far, &w->cascading);
 }
 
 /*
@@ -1648,10 +1583,9 @@ static void visit(struct hwtimer_wheel *w, unsigned int *budget)
  * @last if there is none up to @last. Searches the rest of the current round of each level below
  * the top, and each bucket of the top level at most once, up to about @last.
  *
- * Each occupied bucket that is skipped, and each run of up to WHEEL_LOOKAHEAD empty ones, costs
- * one of @probes. When they are used up, this returns the first tick that was not searched. The
- * last run in a lower level is free: otherwise a budget smaller than the number of levels would
- * never reach the top level.
+ * In the top level, each occupied bucket that is skipped, and each run of empty ones, costs one of
+ * @probes. When they are used up, this returns the first tick that was not searched. The lower
+ * levels are free: otherwise a budget smaller than the number of levels would never reach the top.
  */
 static u64 next_tick(const struct hwtimer_wheel *w, u64 last, unsigned int *probes)
 {
@@ -1663,17 +1597,11 @@ static u64 next_tick(const struct hwtimer_wheel *w, u64 last, unsigned int *prob
 		l = &w->level[level];
 		shift = level_shift(w, level);
 		number = w->cur >> shift;
-		i = slot_of(w, number);
-		for (number -= i; i < w->slots; i = stop) {
-			if (number + i > last >> shift)
-				return first;
-			stop = min(w->slots, i + WHEEL_LOOKAHEAD);
-			bit = find_next_bit(l->occupied, stop, i);
-			if (bit < stop)
-				return l->buckets[bit].next;
-			if (stop < w->slots && !--*probes)
-				return (number + stop) << shift;
-		}
+		if (number > last >> shift)
+			return first;
+		bit = find_next_bit(l->occupied, w->slots, slot_of(w, number));
+		if (bit < w->slots)
+			return l->buckets[bit].next;
 	}
 
 	l = &w->level[level];
@@ -1682,7 +1610,7 @@ static u64 next_tick(const struct hwtimer_wheel *w, u64 last, unsigned int *prob
 	end = min((last >> shift) + 1, number + w->slots);
 	while (number < end) {
 		i = slot_of(w, number);
-		stop = min_t(u64, w->slots, i + min_t(u64, end - number, WHEEL_LOOKAHEAD));
+		stop = min_t(u64, w->slots, i + end - number);
 		bit = find_next_bit(l->occupied, stop, i);
 		number += bit - i;
 		if (bit < stop) {
@@ -1705,7 +1633,7 @@ static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
 	u64 tick;
 
 	for (;;) {
-		if (!w->growing && !cascade(w, budget))
+		if (!cascade(w, budget))
 			return false;
 		if (!list_empty(&w->due)) {
 			if (!*budget)
@@ -1721,13 +1649,6 @@ static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
 			if (!*budget)
 				return false;
 			visit(w, budget);
-			continue;
-		}
-		if (!list_empty(&w->far)) {
-			if (!*budget)
-				return false;
-			--*budget;
-			grow(w);
 			continue;
 		}
 		if (w->target < w->cur)
@@ -1852,7 +1773,6 @@ bool wheel_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 		 * was pushed after @now.
 		 */
 		w->target = tick;
-		w->may_grow = w->levels < w->max_levels;
 		/* Before the drain. Pairs with smp_store_release() in wheel_barrier(). */
 		w->pass_barrier = smp_load_acquire(&w->barrier);
 		hwtimer_step();
@@ -1905,19 +1825,6 @@ static bool requested(const struct hwtimer_wheel *w)
 	return false;
 }
 
-/* The last tick that nothing_until() searches if no timeouts are being armed. */
-static u64 lookahead(const struct hwtimer_wheel *w)
-{
-	unsigned int shift = level_shift(w, w->levels - 1);
-	/* The product with tick_ns must not overflow. */
-	u64 last = div64_u64(WHEEL_HORIZON, w->tick_ns);
-	u64 number = (w->cur >> shift) + WHEEL_LOOKAHEAD;
-
-	if (w->slots <= WHEEL_LOOKAHEAD || number >= last >> shift)
-		return last;
-	return number << shift;
-}
-
 /* The time until which nothing is due, or an earlier one. @busy: timeouts are being armed. */
 static u64 nothing_until(const struct hwtimer_wheel *w, u64 now, bool busy, bool pending)
 {
@@ -1937,7 +1844,7 @@ static u64 nothing_until(const struct hwtimer_wheel *w, u64 now, bool busy, bool
 	if (!pending)
 		return WHEEL_IDLE;
 	/* Sleep until something is due. The next arm kicks the worker. */
-	return next_tick(w, lookahead(w), &probes) * w->tick_ns;
+	return next_tick(w, div64_u64(WHEEL_HORIZON, w->tick_ns), &probes) * w->tick_ns;
 }
 
 /**
@@ -1986,10 +1893,9 @@ u64 wheel_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 
 	/*
 	 * A release function may have called wheel_drain_all(), which may have added timeouts to
-	 * @far and @aside. @aside may also have timeouts that came during an older release cycle.
+	 * @aside. It may also have timeouts that came during an older release cycle.
 	 */
-	if (requested(w) || READ_ONCE(w->survey) || READ_ONCE(w->barrier) ||
-	    !list_empty(&w->far) || w->aside)
+	if (requested(w) || READ_ONCE(w->survey) || READ_ONCE(w->barrier) || w->aside)
 		until = 0;
 	if (until == WHEEL_IDLE) {
 		hwtimer_step();
@@ -2032,7 +1938,6 @@ void wheel_count(const struct hwtimer_wheel *w, struct wheel_counts *c)
 	c->drained = READ_ONCE(w->drained);
 	c->visits = READ_ONCE(w->visits);
 	c->cascaded = READ_ONCE(w->cascaded);
-	c->grow_failures = READ_ONCE(w->grow_failures);
 	c->refiled = READ_ONCE(w->refiled);
 	c->ticks = READ_ONCE(w->ticks);
 	for_each_possible_cpu(cpu) {
@@ -2176,7 +2081,7 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_barrier);
 int wheel_init(struct hwtimer_wheel *w, const struct wheel_shape *shape,
 	       const struct wheel_ops *ops, gfp_t gfp)
 {
-	unsigned int levels = shape->levels ?: 1;
+	unsigned int levels;
 
 	memset(w, 0, sizeof(*w));
 	if (!shape->tick_ns || !shape->slots || shape->slots > WHEEL_MAX_SLOTS)
@@ -2186,11 +2091,9 @@ int wheel_init(struct hwtimer_wheel *w, const struct wheel_shape *shape,
 	w->tick_ns = shape->tick_ns;
 	if (w->tick_ns > div_u64(WHEEL_HORIZON, w->slots))
 		return -EINVAL;
-	w->max_levels = most_levels(w);
-	if (levels > w->max_levels || (shape->grow && w->slots < 2))
+	levels = shape->levels ?: most_levels(w);
+	if (levels > most_levels(w))
 		return -EINVAL;
-	if (!shape->grow)
-		w->max_levels = levels;
 
 	w->cap = shape->cap;
 	w->ops = ops;
@@ -2209,7 +2112,6 @@ int wheel_init(struct hwtimer_wheel *w, const struct wheel_shape *shape,
 	mutex_init(&w->survey_lock);
 	INIT_LIST_HEAD(&w->never);
 	INIT_LIST_HEAD(&w->cascading);
-	INIT_LIST_HEAD(&w->far);
 	INIT_LIST_HEAD(&w->due);
 	INIT_LIST_HEAD(&w->cursor);
 	INIT_LIST_HEAD(&w->survey_cursor);
@@ -2239,7 +2141,7 @@ void wheel_free(struct hwtimer_wheel *w)
 	lockdep_unregister_key(&w->callback_key);
 	if (w->cpus)
 		for_each_possible_cpu(cpu)
-			kvfree(per_cpu_ptr(w->cpus, cpu)->recent);
+			kfree(per_cpu_ptr(w->cpus, cpu)->recent);
 	while (w->levels)
 		kvfree(w->level[--w->levels].buckets);
 	free_percpu(w->cpus);
@@ -2361,7 +2263,6 @@ void wheel_sweep(struct hwtimer_wheel *w, struct list_head *pending)
 		bitmap_zero(l->occupied, w->slots);
 	}
 	sweep_list(w, &w->cascading, pending);
-	sweep_list(w, &w->far, pending);
 	sweep_list(w, &w->never, pending);
 	w->stage = STAGE_REST;
 	hwtimer_step();

@@ -20,7 +20,7 @@
 
 #include "hwtimer_types.h"
 
-#define WHEEL_MAX_SLOTS		BIT(30)
+#define WHEEL_MAX_SLOTS		BIT(16)
 #define WHEEL_MAX_LEVELS	16
 /* The latest deadline. It means "never". */
 #define WHEEL_HORIZON		((1ULL << 60) - 1)
@@ -39,15 +39,11 @@
  */
 #define WHEEL_DEPTH		1024
 /*
- * How many buckets of the top level the worker searches for the next event before it sleeps; also
- * the longest run of empty buckets that it skips in one step.
- */
-#define WHEEL_LOOKAHEAD		65536
-/*
- * Minimum of @probes: how many buckets that hold only timeouts of later rounds, and how many runs
- * of empty buckets, the worker skips in the search before it sleeps.
+ * Minimum and maximum of @probes: how many buckets that hold only timeouts of later rounds, and how
+ * many runs of empty buckets, the worker skips in the search before it sleeps.
  */
 #define WHEEL_PROBES		256
+#define WHEEL_LOOKAHEAD		65536
 /*
  * How many of the requests that a CPU pushed last the worker can fetch from memory ahead of their
  * turn, see fetch_ahead(), and how far ahead it fetches them.
@@ -85,30 +81,27 @@ enum wheel_state {
  *	runs
  * @call: run a callback: call @fn with @t, and do not access @t afterwards. Called by
  *	wheel_advance() for each expiry. @deadline is the deadline that was reached
- * @alloc: allocate memory, to be freed by kvfree(); NULL on failure. Called by the worker, for
- *	levels and, without @wait, for @recent of struct wheel_cpu. Only with @wait may it wait for
- *	memory to be reclaimed
+ * @alloc: allocate memory for @recent of struct wheel_cpu without waiting, to be freed by kfree();
+ *	NULL on failure. Called by the worker
  */
 struct wheel_ops {
 	void (*kick)(struct hwtimer_wheel *w);
 	void (*call)(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		     hwtimer_fn_t fn, u64 deadline);
-	void *(*alloc)(struct hwtimer_wheel *w, size_t size, bool wait);
+	void *(*alloc)(struct hwtimer_wheel *w, size_t size);
 };
 
 /**
  * struct wheel_shape - how a wheel is built; see struct hwtimer_wheel_params
  * @tick_ns: ns per tick
  * @slots: slots per level; rounded up to a power of two
- * @levels: initial number of levels; 0: 1
- * @grow: add levels when a timeout needs them
+ * @levels: how many levels; 0: as many as reach WHEEL_HORIZON
  * @cap: maximum number of pending timeouts; 0: no limit
  */
 struct wheel_shape {
 	u64		tick_ns;
 	unsigned int	slots;
 	unsigned int	levels;
-	bool		grow;
 	unsigned long	cap;
 };
 
@@ -185,17 +178,16 @@ struct wheel_level {
  * @drained: requests that the worker handled; a timeout that was QUEUED already when it was
  *	released counts twice
  * @visits: visits of timeouts in buckets by the worker
- * @cascaded: timeouts filed again because their slot came up, or because the wheel grew
+ * @cascaded: timeouts filed again because their slot came up
  * @refiled: timeouts filed again at a tick, because they had been touched
  * @ticks: ticks at which the worker visited a bucket
- * @grow_failures: levels that could not be added for lack of memory
  * @pending: armed - cancelled - expired - handed_back. Exact if no operation is in progress,
  *	otherwise never too low
  */
 struct wheel_counts {
 	unsigned long armed, touched, cancelled, expired, handed_back;
 	unsigned long rejected, coalesced, kicks;
-	unsigned long drained, visits, cascaded, refiled, ticks, grow_failures;
+	unsigned long drained, visits, cascaded, refiled, ticks;
 	unsigned long pending;
 };
 
@@ -220,7 +212,6 @@ typedef void (*wheel_survey_fn)(void *arg, unsigned int i, struct hwtimer_timeou
  * @cpus: request queues and counts of each CPU
  * @slots: slots per level, a power of two. Constant
  * @slot_bits: ilog2(@slots). Constant
- * @max_levels: maximum of @levels, larger than @levels only in a wheel that grows. Constant
  * @state: enum wheel_state; never decreases
  * @charged: number of pending timeouts, if there is a cap
  * @kick_below: arming a timeout for a deadline below this kicks the worker. Set by
@@ -237,15 +228,9 @@ typedef void (*wheel_survey_fn)(void *arg, unsigned int i, struct hwtimer_timeou
  * @callback_map: tells lockdep which locks callbacks take, and which locks are held while waiting
  *	for callbacks
  * @level: the levels. This and all following fields belong to the worker
- * @levels: number of levels in use; other tasks may read it
+ * @levels: number of levels. Constant
  * @never: filed timeouts whose deadline is WHEEL_HORIZON
  * @cascading: filed timeouts of a slot that came up, to be filed again
- * @far: filed timeouts that wait for the wheel to grow
- * @far_tick: the latest tick of the timeouts on @far
- * @may_grow: the wheel can add a level, and no allocation has failed in this pass
- * @growing: levels were added, and the buckets of the old top level are being moved to @cascading
- * @old_top: the old top level, while @growing
- * @old_slot: the first slot of @old_top that has not been moved
  * @due: filed timeouts from the bucket of @now_tick that wait for settle()
  * @cursor: with one level: where visit() continues in the bucket of @now_tick; on no list while
  *	no visit is in progress
@@ -286,7 +271,6 @@ typedef void (*wheel_survey_fn)(void *arg, unsigned int i, struct hwtimer_timeou
  * @cascaded: count for wheel_count()
  * @refiled: count for wheel_count()
  * @ticks: count for wheel_count()
- * @grow_failures: count for wheel_count()
  */
 struct hwtimer_wheel {
 	/* read by producers */
@@ -296,7 +280,6 @@ struct hwtimer_wheel {
 	struct wheel_cpu __percpu *cpus;
 	unsigned int		slots;
 	unsigned int		slot_bits;
-	unsigned int		max_levels;
 	int			state;
 
 	/* written by producers and by the worker */
@@ -320,12 +303,6 @@ struct hwtimer_wheel {
 	unsigned int		levels;
 	struct list_head	never;
 	struct list_head	cascading;
-	struct list_head	far;
-	u64			far_tick;
-	bool			may_grow;
-	bool			growing;
-	unsigned int		old_top;
-	unsigned int		old_slot;
 	struct list_head	due;
 	struct list_head	cursor;
 	struct wheel_survey	*surveying;
@@ -361,7 +338,6 @@ struct hwtimer_wheel {
 	unsigned long		cascaded;
 	unsigned long		refiled;
 	unsigned long		ticks;
-	unsigned long		grow_failures;
 };
 
 /* Creating and stopping wheels; process context. */

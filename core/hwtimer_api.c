@@ -7,7 +7,6 @@
 #include <linux/err.h>
 #include <linux/export.h>
 #include <linux/kstrtox.h>
-#include <linux/memcontrol.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -203,15 +202,13 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 		.tick_ns = params->tick_ns,
 		.slots = params->slots,
 		.levels = params->levels,
-		.grow = params->flags & HWTIMER_WHEEL_GROW,
 		.cap = params->cap,
 	};
 	struct hwtimer_driven *driven;
 	int ret;
 
 	if (!name_valid(params->name) || !hwtimer_kthread_valid(params) ||
-	    params->flags & ~(HWTIMER_WHEEL_ACCOUNT | HWTIMER_WHEEL_GROW |
-			      HWTIMER_WHEEL_SHARED | HWTIMER_WHEEL_OWN) ||
+	    params->flags & ~(HWTIMER_WHEEL_ACCOUNT | HWTIMER_WHEEL_SHARED | HWTIMER_WHEEL_OWN) ||
 	    (unsigned int)params->clock > HWTIMER_CLOCK_BOOTTIME)
 		return ERR_PTR(-EINVAL);
 
@@ -229,8 +226,6 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 	ret = wheel_init(&driven->wheel, &shape, &hwtimer_kthread_ops, gfp);
 	if (ret)
 		goto free;
-	if (driven->account)
-		driven->memcg = get_mem_cgroup_from_mm(current->mm);
 	wheel_register(driven, params->name);
 	ret = hwtimer_kthread_create(driven, params);
 	if (ret)
@@ -238,12 +233,11 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 	hwtimer_debugfs_add(driven);
 	hwtimer_stats_add(driven);
 	trace_hwtimer_wheel_create(&driven->wheel, driven->name, params->tick_ns,
-				   driven->wheel.slots, shape.levels ?: 1);
+				   driven->wheel.slots, driven->wheel.levels);
 	return &driven->wheel;
 
 unregister:
 	wheel_unregister(driven);
-	mem_cgroup_put(driven->memcg);
 	wheel_free(&driven->wheel);
 free:
 	kfree(driven);
@@ -478,11 +472,11 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_slots);
  *
  * Context: Any context.
  *
- * Return: the number; with HWTIMER_WHEEL_GROW it may have grown since.
+ * Return: the number.
  */
 unsigned int hwtimer_wheel_levels(const struct hwtimer_wheel *wheel)
 {
-	return READ_ONCE(wheel->levels);
+	return wheel->levels;
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_levels);
 

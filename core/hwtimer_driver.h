@@ -24,7 +24,6 @@
 struct dentry;
 struct hwtimer_driven;
 struct hwtimer_wheel_stats;
-struct mem_cgroup;
 
 /* Bins of the lateness histogram: below 1, 2, 4, ... us; the last bin counts all others. */
 #define HWTIMER_LATE_BINS	25
@@ -70,7 +69,6 @@ struct hwtimer_monitor {
  * @clock: as in the parameters. Constant
  * @account: HWTIMER_WHEEL_ACCOUNT was given. Constant
  * @kind: whose wheel it is: HWTIMER_WHEEL_F_* of the UAPI header. Constant
- * @memcg: the memory cgroup that added levels are charged to; NULL: they are not charged
  * @start_ns: when the wheel was created, on its clock. Constant
  * @name: unique among the live wheels
  * @actor: the task that acts as the worker: the thread, or the task that stops the wheel
@@ -90,7 +88,6 @@ struct hwtimer_driven {
 	enum hwtimer_clock	clock;
 	bool			account;
 	u32			kind;
-	struct mem_cgroup	*memcg;
 	u64			start_ns;
 	char			name[HWTIMER_NAME_LEN + 12];
 	struct task_struct	*actor;

@@ -11,12 +11,10 @@
 #include <linux/gfp.h>
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
-#include <linux/memcontrol.h>
-#include <linux/mm.h>
 #include <linux/sched.h>
-#include <linux/sched/mm.h>
 #include <linux/sched/prio.h>
 #include <linux/sched/task.h>
+#include <linux/slab.h>
 #include <linux/workqueue.h>
 
 #include "hwtimer_driver.h"
@@ -36,28 +34,9 @@ static void worker_call(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t,
 		wheel->in_row = false;
 }
 
-/*
- * Charges the memory to hwtimer_driven.memcg, if that is set. If this waits: no I/O, because a
- * timeout of the I/O may be on this wheel, which waits for this allocation. No OOM killer
- * (__GFP_RETRY_MAYFAIL), not even in the cgroup that is charged: the wheel works without another
- * level.
- */
-static void *worker_alloc(struct hwtimer_wheel *wheel, size_t size, bool wait)
+static void *worker_alloc(struct hwtimer_wheel *wheel, size_t size)
 {
-	gfp_t gfp = (wait ? GFP_KERNEL | __GFP_RETRY_MAYFAIL : GFP_NOWAIT) | __GFP_NOWARN;
-	struct mem_cgroup *memcg = to_driven(wheel)->memcg, *old;
-	unsigned int noio = memalloc_noio_save();
-	void *memory;
-
-	if (memcg) {
-		old = set_active_memcg(memcg);
-		memory = kvmalloc(size, gfp | __GFP_ACCOUNT);
-		set_active_memcg(old);
-	} else {
-		memory = kvmalloc(size, gfp);
-	}
-	memalloc_noio_restore(noio);
-	return memory;
+	return kmalloc(size, GFP_NOWAIT | __GFP_NOWARN);
 }
 
 /**

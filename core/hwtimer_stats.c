@@ -9,7 +9,6 @@
  * The lock is held for one search or one change of a tree, whose time grows with the logarithm of
  * the number of wheels. No wheel is read or freed under the lock.
  */
-#include <linux/memcontrol.h>
 #include <linux/pid.h>
 #include <linux/rbtree.h>
 #include <linux/sched.h>
@@ -93,7 +92,6 @@ void hwtimer_stats_put(struct hwtimer_driven *driven)
 	if (!refcount_dec_and_test(&driven->refs))
 		return;
 	hwtimer_kthread_destroy(driven);
-	mem_cgroup_put(driven->memcg);
 	wheel_free(&driven->wheel);
 	kfree(driven);
 }
@@ -131,8 +129,7 @@ void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_s
 		.clockid = hwtimer_clockid(driven),
 		.state = states[READ_ONCE(wheel->state)],
 		.slots = wheel->slots,
-		.levels = READ_ONCE(wheel->levels),
-		.max_levels = wheel->max_levels,
+		.levels = wheel->levels,
 		.late_bins = HWTIMER_LATE_BINS,
 		.late_first_ns = NSEC_PER_USEC,
 		.tick_ns = wheel->tick_ns,

@@ -48,7 +48,6 @@ static int stats_show(struct seq_file *m, void *unused)
 	seq_printf(m, "tick_ns %llu\n", s.tick_ns);
 	seq_printf(m, "slots %u\n", s.slots);
 	seq_printf(m, "levels %u\n", s.levels);
-	seq_printf(m, "max_levels %u\n", s.max_levels);
 	seq_printf(m, "cap %llu\n", s.cap);
 	seq_printf(m, "state %s\n", states[s.state]);
 	seq_printf(m, "start_ns %llu\n", driven->start_ns);
@@ -69,7 +68,6 @@ static int stats_show(struct seq_file *m, void *unused)
 	seq_printf(m, "visits %lu\n", c.visits);
 	seq_printf(m, "cascaded %lu\n", c.cascaded);
 	seq_printf(m, "refiled %lu\n", c.refiled);
-	seq_printf(m, "grow_failures %lu\n", c.grow_failures);
 	seq_printf(m, "long_callbacks %llu\n", s.long_callbacks);
 	seq_printf(m, "longest_callback_ns %llu\n", s.longest_callback_ns);
 	spin_lock(&monitor->lock);
@@ -95,7 +93,7 @@ static void *buckets_at(struct seq_file *m, loff_t pos)
 {
 	struct hwtimer_driven *driven = m->private;
 	const struct hwtimer_wheel *wheel = &driven->wheel;
-	u64 records = (u64)records_per_level(wheel) * READ_ONCE(wheel->levels);
+	u64 records = (u64)records_per_level(wheel) * wheel->levels;
 
 	return pos < records ? (void *)(uintptr_t)(pos + 1) : NULL;
 }

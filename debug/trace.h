@@ -28,7 +28,7 @@
  * @name: its name in debugfs
  * @tick_ns: its tick
  * @slots: slots per level
- * @levels: initial number of levels
+ * @levels: number of levels
  */
 TRACE_EVENT(hwtimer_wheel_create,
 

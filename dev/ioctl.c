@@ -115,8 +115,7 @@ static struct hwtimer_wheel *create_own_wheel(struct hwtimer_ctx *ctx,
 		.tick_ns = arg->tick_ns,
 		.slots = arg->slots,
 		.levels = arg->levels,
-		.flags = HWTIMER_WHEEL_ACCOUNT | HWTIMER_WHEEL_OWN |
-			 (arg->flags & HWTIMER_SETUP_GROW ? HWTIMER_WHEEL_GROW : 0),
+		.flags = HWTIMER_WHEEL_ACCOUNT | HWTIMER_WHEEL_OWN,
 		/* CLOCK_REALTIME may be set, and a wheel's clock must not go back. */
 		.clock = arg->clockid == CLOCK_MONOTONIC ? HWTIMER_CLOCK_MONOTONIC :
 							   HWTIMER_CLOCK_BOOTTIME,
@@ -154,13 +153,11 @@ void hwtimer_free_own_wheel(struct hwtimer_ctx *ctx, struct hwtimer_wheel *wheel
 /* Tick, slots and levels of an own wheel are checked when it is created. */
 static bool setup_valid(const struct hwtimer_setup *arg)
 {
-	if (arg->flags & ~(HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW) ||
-	    arg->cap > MAX_CAP)
+	if (arg->flags & ~HWTIMER_SETUP_OWN_WHEEL || arg->cap > MAX_CAP)
 		return false;
 	if (arg->flags & HWTIMER_SETUP_OWN_WHEEL)
 		return arg->clockid < 32 && CLOCKS & BIT(arg->clockid);
-	return arg->clockid == CLOCK_MONOTONIC && !(arg->flags & HWTIMER_SETUP_GROW) &&
-	       !arg->tick_ns && !arg->slots && arg->levels <= 1;
+	return arg->clockid == CLOCK_MONOTONIC && !arg->tick_ns && !arg->slots && !arg->levels;
 }
 
 static void use_wheel(struct hwtimer_ctx *ctx, struct hwtimer_wheel *wheel)
@@ -578,7 +575,7 @@ static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size
 	arg = (struct hwtimer_info){
 		.features = HWTIMER_FEATURE_WHEELS | HWTIMER_FEATURE_RESIZE |
 			    (rings_supported() ? HWTIMER_FEATURE_RINGS : 0),
-		.setup_flags = HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
+		.setup_flags = HWTIMER_SETUP_OWN_WHEEL,
 		.schedule_flags = SCHEDULE_FLAGS,
 		.touch_flags = TOUCH_FLAGS,
 		.rings_flags = rings_flags(),
@@ -593,7 +590,6 @@ static long dev_get_info(struct hwtimer_ctx *ctx, void __user *uarg, size_t size
 		.max_timeouts = MAX_CAP,
 		.max_entries = HWTIMER_RING_MAX,
 		.max_slots = min(READ_ONCE(max_user_slots), (unsigned int)HWTIMER_MAX_SLOTS),
-		.max_levels = HWTIMER_MAX_LEVELS,
 		.min_tick_ns = READ_ONCE(min_tick_ns),
 	};
 	return PUT_ARG(uarg, arg);

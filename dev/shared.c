@@ -79,9 +79,9 @@ static unsigned long long tick_ns = NSEC_PER_MSEC;
 module_param(tick_ns, ullong, 0444);
 MODULE_PARM_DESC(tick_ns, "tick of the shared wheels of /dev/hwtimer in ns (default 1000000)");
 
-static unsigned int slots = 4096;
+static unsigned int slots = 64;
 module_param(slots, uint, 0444);
-MODULE_PARM_DESC(slots, "slots per level of the shared wheels, which add levels when needed (default 4096)");
+MODULE_PARM_DESC(slots, "slots per level of the shared wheels (default 64)");
 
 /**
  * struct hwtimer_shared - a shared wheel
@@ -186,13 +186,11 @@ static struct hwtimer_shared *find_or_add(kuid_t uid, struct hwtimer_shared *mad
 	return s;
 }
 
-/* A wheel with 1 slot cannot grow: hwtimer_wheel_create() would return -EINVAL. */
 #define PARAMS(_name, _flags)	{						\
 	.name = (_name),							\
 	.tick_ns = tick_ns,							\
 	.slots = slots,								\
-	.flags = (_flags) | HWTIMER_WHEEL_SHARED |				\
-		 (slots > 1 ? HWTIMER_WHEEL_GROW : 0),				\
+	.flags = (_flags) | HWTIMER_WHEEL_SHARED,				\
 }
 
 /**

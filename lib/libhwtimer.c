@@ -1045,8 +1045,7 @@ static int get_options(struct hwtimer_options *to, const struct hwtimer_options 
 
 	const unsigned int known = HWTIMER_OPEN_THREADS | HWTIMER_OPEN_RINGS |
 				   HWTIMER_OPEN_NO_RINGS | HWTIMER_OPEN_OWN_WHEEL |
-				   HWTIMER_OPEN_GROW | HWTIMER_OPEN_BOOTTIME |
-				   HWTIMER_OPEN_REALTIME;
+				   HWTIMER_OPEN_BOOTTIME | HWTIMER_OPEN_REALTIME;
 	const unsigned int either = HWTIMER_OPEN_RINGS | HWTIMER_OPEN_NO_RINGS;
 	const unsigned int clock = HWTIMER_OPEN_BOOTTIME | HWTIMER_OPEN_REALTIME;
 
@@ -1085,8 +1084,6 @@ static int set_up(struct hwtimer *h, const struct hwtimer_options *options)
 
 	if (options->flags & HWTIMER_OPEN_OWN_WHEEL)
 		arg.flags |= HWTIMER_SETUP_OWN_WHEEL;
-	if (options->flags & HWTIMER_OPEN_GROW)
-		arg.flags |= HWTIMER_SETUP_GROW;
 	if (options->flags & HWTIMER_OPEN_BOOTTIME)
 		arg.clockid = CLOCK_BOOTTIME;
 	if (options->flags & HWTIMER_OPEN_REALTIME)

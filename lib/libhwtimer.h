@@ -83,9 +83,8 @@ typedef uint64_t hwtimer_id;
 #define HWTIMER_OPEN_RINGS	0x02U	/* fail (-EOPNOTSUPP) where there are no rings */
 #define HWTIMER_OPEN_NO_RINGS	0x04U	/* use ioctls even where there are rings */
 #define HWTIMER_OPEN_OWN_WHEEL	0x08U	/* the handle has its own wheel */
-#define HWTIMER_OPEN_GROW	0x10U	/* own wheel: add levels when needed */
-#define HWTIMER_OPEN_BOOTTIME	0x20U	/* own wheel: on CLOCK_BOOTTIME */
-#define HWTIMER_OPEN_REALTIME	0x40U	/* own wheel: on CLOCK_REALTIME; hwtimer_watch_clock() */
+#define HWTIMER_OPEN_BOOTTIME	0x10U	/* own wheel: on CLOCK_BOOTTIME */
+#define HWTIMER_OPEN_REALTIME	0x20U	/* own wheel: on CLOCK_REALTIME; hwtimer_watch_clock() */
 
 /**
  * struct hwtimer_options - options of hwtimer_open(); 0 selects the default
@@ -100,7 +99,7 @@ typedef uint64_t hwtimer_id;
  * @cq_entries: entries of the completion ring, likewise, but at least 2; 0: as many as @sq_entries
  * @tick_ns: own wheel: its tick, which has no default; otherwise 0
  * @slots: own wheel: its slots per level, likewise
- * @levels: own wheel: its levels; 0: 1
+ * @levels: own wheel: its levels; 0: as many as reach any deadline, up to 16
  */
 struct hwtimer_options {
 	size_t		size;

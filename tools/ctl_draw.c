@@ -14,7 +14,7 @@
 
 #include "ctl.h"
 
-#define MAX_LEVELS	64
+#define MAX_LEVELS	16
 /* More marks on a ring could not be told apart. */
 #define MAX_SECTORS	512
 
@@ -59,12 +59,9 @@ static void take_bucket(struct picture *p, const char *path, const char *line)
 	char more;
 
 	if (sscanf(line, "bucket %" SCNu64 " %" SCNu64 " %" SCNu64 "%c", &level, &slot, &n,
-		   &more) != 4 || more != '\n' || level >= MAX_LEVELS || slot >= p->slots)
+		   &more) != 4 || more != '\n' || level >= p->levels || slot >= p->slots)
 		ctl_die(CTL_FAILED, "%s: not a bucket of this wheel: '%.*s'", path,
 			(int)strcspn(line, "\n"), line);
-	/* The wheel may have grown since its stats were read. */
-	if (level >= p->levels)
-		p->levels = level + 1;
 	filed = &p->filed[level][slot / (p->slots / p->sectors)];
 	*filed += n;
 	p->in_level[level] += n;

@@ -33,9 +33,8 @@ static void must_schedule(struct hwtimer *h, uint64_t delay_ns, hwtimer_id *id)
 static void wait_wall(const char *device, uint64_t wall_ns, struct hwtimer_event *event)
 {
 	struct hwtimer_options options = {
-		.size = sizeof(options), .timeouts = 1, .tick_ns = NSEC_PER_MSEC, .slots = 4096,
-		.flags = HWTIMER_OPEN_NO_RINGS | HWTIMER_OPEN_OWN_WHEEL | HWTIMER_OPEN_GROW |
-			 HWTIMER_OPEN_REALTIME,
+		.size = sizeof(options), .timeouts = 1, .tick_ns = NSEC_PER_MSEC, .slots = 64,
+		.flags = HWTIMER_OPEN_NO_RINGS | HWTIMER_OPEN_OWN_WHEEL | HWTIMER_OPEN_REALTIME,
 		.device = device,
 	};
 	struct hwtimer *h = ctl_open(&options);

@@ -38,8 +38,7 @@ const struct ctl_field ctl_fields[] = {
 	FIELD(worker_nice, CTL_SIGNED_32),
 	FIELD(tick_ns, CTL_GAUGE, .help = "Length of a tick, the usual lateness at most"),
 	FIELD(slots, CTL_GAUGE_32, .help = "Slots per level"),
-	FIELD(levels, CTL_GAUGE_32, .help = "Levels in use"),
-	FIELD(max_levels, CTL_GAUGE_32, .help = "How many levels there may be"),
+	FIELD(levels, CTL_GAUGE_32, .help = "How many levels there are"),
 	FIELD(cap, CTL_GAUGE, .metric = "pending_limit",
 	      .help = "How many timeouts may be pending at once, 0 for no limit"),
 	FIELD(state, CTL_WORD, .words = {

@@ -12,8 +12,8 @@ struct command {
 };
 
 static const struct command commands[IOCTLS] = {
-	[DO_SETUP] = { HWTIMER_IOC_SETUP, HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
-		false, { EPERM, EDQUOT, EBUSY, ESHUTDOWN, ENOMEM } },
+	[DO_SETUP] = { HWTIMER_IOC_SETUP, HWTIMER_SETUP_OWN_WHEEL, false,
+		{ EPERM, EDQUOT, EBUSY, ESHUTDOWN, ENOMEM } },
 	[DO_SCHEDULE] = { HWTIMER_IOC_SCHEDULE, HWTIMER_RELATIVE | HWTIMER_CANCEL_ON_SET, true,
 		{ EAGAIN, EDQUOT, ESHUTDOWN, ENOMEM, EEXIST, EBUSY } },
 	[DO_TOUCH] = { HWTIMER_IOC_TOUCH, HWTIMER_RELATIVE, true, { ENOENT, ESHUTDOWN } },
@@ -127,8 +127,6 @@ static void fill_setup(struct thread *t, struct hwtimer_setup *s)
 	s->tick_ns = ONE_OF(&t->random, ticks);
 	s->slots = ONE_OF(&t->random, slots);
 	s->levels = one_in(&t->random, 2) ? 0 : below(&t->random, 6);
-	if (one_in(&t->random, 3))
-		s->flags |= HWTIMER_SETUP_GROW;
 	if (one_in(&t->random, 2))
 		s->clockid = one_in(&t->random, 2) ? CLOCK_BOOTTIME : CLOCK_REALTIME;
 }
@@ -261,8 +259,8 @@ static void restrain(const struct thread *t, enum action action, union argument 
 	if (!t->plan->privileged)
 		return;
 	if (action == DO_SETUP) {
-		if (arg->setup.slots <= 1 << 30)
-			arg->setup.slots &= 0xffff;
+		if (arg->setup.slots <= 1 << 16)
+			arg->setup.slots &= 0x3fff;
 		if (arg->setup.tick_ns && arg->setup.tick_ns < 50 * NSEC_PER_USEC)
 			arg->setup.tick_ns += 50 * NSEC_PER_USEC;
 	} else if (action == DO_RINGS && arg->rings.timeouts <= 1 << 24) {
@@ -286,13 +284,12 @@ static enum verdict judge_setup(const struct hwtimer_setup *s)
 	if (s->flags & HWTIMER_SETUP_OWN_WHEEL) {
 		if ((s->clockid != CLOCK_MONOTONIC && s->clockid != CLOCK_BOOTTIME &&
 		     s->clockid != CLOCK_REALTIME) ||
-		    !s->tick_ns || !s->slots || s->slots > 1 << 30 ||
+		    !s->tick_ns || !s->slots || s->slots > 65536 ||
 		    s->tick_ns > ((1ULL << 60) - 1) / s->slots || s->levels > 16)
 			return INVALID;
 		return UNSURE;
 	}
-	if (s->flags || s->clockid != CLOCK_MONOTONIC || s->tick_ns || s->slots ||
-	    s->levels > 1)
+	if (s->flags || s->clockid != CLOCK_MONOTONIC || s->tick_ns || s->slots || s->levels)
 		return INVALID;
 	return VALID;
 }

@@ -212,8 +212,6 @@ void begin_context(struct thread *t, struct context *c)
 			arg.setup.tick_ns = ONE_OF(&t->random, ticks) * NSEC_PER_MSEC;
 			arg.setup.slots = ONE_OF(&t->random, slots);
 			arg.setup.levels = below(&t->random, 4);
-			if (one_in(&t->random, 3))
-				arg.setup.flags |= HWTIMER_SETUP_GROW;
 			if (one_in(&t->random, 2))
 				arg.setup.clockid = one_in(&t->random, 2) ? CLOCK_BOOTTIME :
 									    CLOCK_REALTIME;

@@ -91,7 +91,7 @@ static __printf(1, 2) void fail(const char *fmt, ...)
 static struct hwtimer_wheel *make_wheel(unsigned int slots)
 {
 	struct hwtimer_wheel_params params = {
-		.name = KBUILD_MODNAME, .tick_ns = TICK, .slots = slots,
+		.name = KBUILD_MODNAME, .tick_ns = TICK, .slots = slots, .levels = 1,
 		.clock = strcmp(clock, "boottime") ? HWTIMER_CLOCK_MONOTONIC :
 						     HWTIMER_CLOCK_BOOTTIME,
 	};

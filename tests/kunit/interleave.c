@@ -360,7 +360,7 @@ static void rig_call(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 	fn(t);
 }
 
-static void *rig_alloc(struct hwtimer_wheel *w, size_t size, bool wait)
+static void *rig_alloc(struct hwtimer_wheel *w, size_t size)
 {
 	return NULL;
 }
@@ -504,8 +504,8 @@ static const struct ground {
 	struct wheel_shape	shape;
 	struct act		neighbour[2];
 } grounds[] = {
-	{ "alone, with one place", { .tick_ns = TICK, .slots = 8, .cap = 1 } },
-	{ "with one due soon", { .tick_ns = TICK, .slots = 64, .cap = 3 },
+	{ "alone, with one place", { .tick_ns = TICK, .slots = 8, .levels = 1, .cap = 1 } },
+	{ "with one due soon", { .tick_ns = TICK, .slots = 64, .levels = 1, .cap = 3 },
 	  {{ do_arm, NEIGHBOUR, NEXT }} },
 	{ "with one due, on four levels", { .tick_ns = TICK, .slots = 4, .levels = 4 },
 	  {{ do_arm, NEIGHBOUR, NOW }} },

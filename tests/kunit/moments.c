@@ -98,7 +98,7 @@ static void hand_call(struct hwtimer_wheel *w, struct hwtimer_timeout *t, hwtime
 	fn(t);
 }
 
-static void *hand_alloc(struct hwtimer_wheel *w, size_t size, bool wait)
+static void *hand_alloc(struct hwtimer_wheel *w, size_t size)
 {
 	return NULL;
 }

@@ -63,15 +63,14 @@ static u64 used_seed;
 static const struct combination {
 	const char		*desc;
 	unsigned int		levels;
-	unsigned int		flags;
 	enum hwtimer_clock	clock;
 } combinations[] = {
-	{ "1 level, monotonic", 1, 0, HWTIMER_CLOCK_MONOTONIC },
-	{ "4 levels, monotonic", 4, 0, HWTIMER_CLOCK_MONOTONIC },
-	{ "growing, monotonic", 1, HWTIMER_WHEEL_GROW, HWTIMER_CLOCK_MONOTONIC },
-	{ "1 level, boottime", 1, 0, HWTIMER_CLOCK_BOOTTIME },
-	{ "4 levels, boottime", 4, 0, HWTIMER_CLOCK_BOOTTIME },
-	{ "growing, boottime", 1, HWTIMER_WHEEL_GROW, HWTIMER_CLOCK_BOOTTIME },
+	{ "1 level, monotonic", 1, HWTIMER_CLOCK_MONOTONIC },
+	{ "4 levels, monotonic", 4, HWTIMER_CLOCK_MONOTONIC },
+	{ "all levels, monotonic", 0, HWTIMER_CLOCK_MONOTONIC },
+	{ "1 level, boottime", 1, HWTIMER_CLOCK_BOOTTIME },
+	{ "4 levels, boottime", 4, HWTIMER_CLOCK_BOOTTIME },
+	{ "all levels, boottime", 0, HWTIMER_CLOCK_BOOTTIME },
 };
 
 KUNIT_ARRAY_PARAM_DESC(combination, combinations, desc);
@@ -200,7 +199,7 @@ static void model(struct kunit *test)
 	const struct combination *c = test->param_value;
 	const struct hwtimer_wheel_params params = {
 		.name = "oracle", .tick_ns = TICK, .slots = SLOTS, .levels = c->levels,
-		.flags = c->flags, .clock = c->clock,
+		.clock = c->clock,
 	};
 	struct oracle *o = kunit_kzalloc(test, sizeof(*o), GFP_KERNEL);
 	unsigned long left = 0, pending;
@@ -239,8 +238,8 @@ static void model(struct kunit *test)
 	KUNIT_EXPECT_GE(test, pending, left);
 	KUNIT_EXPECT_EQ(test, o->armed, o->cancelled + o->expired + left);
 	KUNIT_EXPECT_GT(test, o->expired, 1000UL);
-	if (c->flags & HWTIMER_WHEEL_GROW)
-		KUNIT_EXPECT_GT(test, levels, 2);
+	if (!c->levels)
+		KUNIT_EXPECT_GT(test, levels, 4);
 	else
 		KUNIT_EXPECT_EQ(test, levels, c->levels);
 	hwtimer_wheel_destroy(o->wheel);

@@ -35,9 +35,8 @@ static void need(struct kunit *test, bool enabled, const char *config)
 static int wheel_and_back(unsigned int kind)
 {
 	const struct hwtimer_wheel_params params[] = {
-		{ .name = "misuse", .tick_ns = TICK, .slots = 64 },
-		{ .name = "misuse", .tick_ns = TICK, .slots = 64, .levels = 4,
-		  .flags = HWTIMER_WHEEL_GROW },
+		{ .name = "misuse", .tick_ns = TICK, .slots = 64, .levels = 1 },
+		{ .name = "misuse", .tick_ns = TICK, .slots = 64, .levels = 4 },
 	};
 	struct hwtimer_wheel *wheel = hwtimer_wheel_create(&params[kind]);
 	unsigned int left = current->fail_nth;

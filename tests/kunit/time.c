@@ -16,7 +16,6 @@ static const struct shape {
 	u64		tick_ns;
 	unsigned int	slots;
 	unsigned int	levels;
-	bool		grow;
 } time_shapes[] = {
 	{ "1 ns, 8 slots", 1, 8, 1 },
 	{ "7 us, 4 slots", 7 * NSEC_PER_USEC, 4, 1 },
@@ -27,16 +26,16 @@ static const struct shape {
 	{ "999983 ns, 2 levels of 4", 999983, 4, 2 },
 	{ "1 min, 4 levels of 2", 60ULL * NSEC_PER_SEC, 2, 4 },
 	{ "1 h, 2 levels of 8", HOUR, 8, 2 },
-	{ "3 ns, growing, 2 slots", 3, 2, 1, true },
-	{ "1 ms, growing, 4 slots", NSEC_PER_MSEC, 4, 1, true },
-	{ "1 h, growing from 2, 4 slots", HOUR, 4, 2, true },
+	{ "3 ns, all levels of 2", 3, 2, 0 },
+	{ "1 ms, all levels of 4", NSEC_PER_MSEC, 4, 0 },
+	{ "1 h, all levels of 4", HOUR, 4, 0 },
 };
 
 KUNIT_ARRAY_PARAM_DESC(shape, time_shapes, desc);
 
 static struct probe *make(struct rig *rig, const struct shape *s, unsigned int n)
 {
-	return probes(shape_of(rig, s->tick_ns, s->slots, s->levels, s->grow), n);
+	return probes(shape_of(rig, s->tick_ns, s->slots, s->levels), n);
 }
 
 /* With a budget smaller than a worker's. */
@@ -83,7 +82,7 @@ static u64 round_of(const struct hwtimer_wheel *w)
  */
 static void held_off_by(struct rig *rig, const struct shape *s, u64 start, u64 by)
 {
-	unsigned int n = 3 * int_pow(s->slots, s->levels) + 2, seen = 0, wrong = 0, i;
+	unsigned int n = 3 * int_pow(s->slots, s->levels ?: 1) + 2, seen = 0, wrong = 0, i;
 	u64 tick_ns = s->tick_ns, target = start + by, last = start + n + (tick_ns > 1);
 	u64 round, tick, ticks, visits, passed = 0;
 	struct wheel_counts before, after;
@@ -121,7 +120,7 @@ static void held_off_by(struct rig *rig, const struct shape *s, u64 start, u64 b
 	if (ordered)
 		KUNIT_EXPECT_EQ(rig->test, min_t(u64, by, last - start), ticks);
 	/* Each bucket and timeout is visited once, or once per level that it cascades through. */
-	if (rig->wheel.max_levels == 1) {
+	if (has_rounds(rig)) {
 		KUNIT_EXPECT_EQ(rig->test, min(by, round), ticks);
 		KUNIT_EXPECT_EQ(rig->test, passed, visits);
 	} else {
@@ -143,7 +142,7 @@ static void held_off_by(struct rig *rig, const struct shape *s, u64 start, u64 b
 static void held_off(struct kunit *test)
 {
 	const struct shape *s = test->param_value;
-	u64 slots = s->slots, round = int_pow(s->slots, s->levels);
+	u64 slots = s->slots, round = int_pow(s->slots, s->levels ?: 1);
 	const u64 starts[] = { 0, slots - 1, round - 1, 2 * round + slots / 2 };
 	const u64 bys[] = {
 		1, 2, slots - 1, slots, slots + 1, round - 1, round, round + 1,

@@ -29,12 +29,7 @@
 #define KINDS		3
 
 /* Levels of the wheels, which run side by side. */
-static const struct kind {
-	unsigned int	levels;
-	unsigned int	flags;
-} kinds[KINDS] = {
-	{ 1, 0 }, { 3, 0 }, { 1, HWTIMER_WHEEL_GROW },
-};
+static const unsigned int levels[KINDS] = { 1, 3, 0 };
 
 #define JOBS		200
 
@@ -100,8 +95,7 @@ static struct bench *make(struct kunit *test, u64 tick_ns, unsigned int slots)
 	for (k = 0; k < KINDS; k++) {
 		struct hwtimer_wheel_params params = {
 			.name = "time", .tick_ns = tick_ns, .slots = slots,
-			.levels = kinds[k].levels, .flags = kinds[k].flags,
-			.clock = mode->clock,
+			.levels = levels[k], .clock = mode->clock,
 		};
 
 		bench->w[k].wheel = hwtimer_wheel_create(&params);
@@ -345,8 +339,7 @@ static void worker_held_off(struct kunit *test)
 
 		for (k = 0; k < KINDS; k++) {
 			held_jobs(test, &bench->w[k], began[k], held[k],
-				  kinds[k].levels > 1 || kinds[k].flags ||
-				  holds[i] <= HELD_SLOTS);
+				  levels[k] != 1 || holds[i] <= HELD_SLOTS);
 			held_beats(test, &bench->w[k], now, holds[i] > 1);
 		}
 	}

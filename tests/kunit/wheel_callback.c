@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suites hwtimer_wheel_callback, _callback_4 and _callback_grow: what callbacks may
+ * hwtimer: KUnit suites hwtimer_wheel_callback and _callback_4: what callbacks may
  * do.
  */
 #include <kunit/test.h>

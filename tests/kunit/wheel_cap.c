@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suites hwtimer_wheel_cap, _cap_4 and _cap_grow: the cap is exact.
+ * hwtimer: KUnit suites hwtimer_wheel_cap and _cap_4: the cap is exact.
  */
 #include <kunit/test.h>
 #include <linux/list.h>

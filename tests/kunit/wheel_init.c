@@ -3,7 +3,6 @@
  * hwtimer: KUnit suite hwtimer_wheel_init: parameters.
  */
 #include <kunit/test.h>
-#include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/string.h>
 
@@ -16,63 +15,56 @@ static const struct init_param {
 	int		ret;
 	unsigned int	rounded;
 	unsigned int	levels;
-	bool		grow;
-	unsigned int	most;
+	unsigned int	made;	/* with levels 0 */
 } init_params[] = {
-	{ "1 slot", TICK, 1, 0, 1 },
-	{ "2 slots", TICK, 2, 0, 2 },
-	{ "3 slots", TICK, 3, 0, 4 },
-	{ "4 slots", TICK, 4, 0, 4 },
-	{ "5 slots", TICK, 5, 0, 8 },
-	{ "1000 slots", TICK, 1000, 0, 1024 },
-	{ "65537 slots", TICK, 65537, 0, 131072 },
-	{ "tick 1 ns", 1, 8, 0, 8 },
-	{ "tick 1 h", HOUR, 8, 0, 8 },
+	{ "1 slot", TICK, 1, 0, 1, 1 },
+	{ "2 slots", TICK, 2, 0, 2, 1 },
+	{ "3 slots", TICK, 3, 0, 4, 1 },
+	{ "4 slots", TICK, 4, 0, 4, 1 },
+	{ "5 slots", TICK, 5, 0, 8, 1 },
+	{ "1000 slots", TICK, 1000, 0, 1024, 1 },
+	{ "tick 1 ns", 1, 8, 0, 8, 1 },
+	{ "tick 1 h", HOUR, 8, 0, 8, 1 },
 	{ "tick 0", 0, 8, -EINVAL },
 	{ "slots 0", TICK, 0, -EINVAL },
 	{ "tick 0, slots 0", 0, 0, -EINVAL },
 	{ "too many slots", TICK, WHEEL_MAX_SLOTS + 1, -EINVAL },
 	{ "most slots one can ask for", TICK, UINT_MAX, -EINVAL },
-	/* 24 GiB: kvcalloc() fails without trying */
-	{ "most slots", 1, WHEEL_MAX_SLOTS, -ENOMEM },
-	{ "most slots, rounded up", 1, WHEEL_MAX_SLOTS - 1, -ENOMEM },
+	{ "most slots", 1, WHEEL_MAX_SLOTS, 0, 65536, 1 },
+	{ "most slots, rounded up", 1, WHEEL_MAX_SLOTS - 1, 0, 65536, 1 },
 	/* a round is at most WHEEL_HORIZON, which is odd */
-	{ "round n-1, 1 slot", WHEEL_HORIZON - 1, 1, 0, 1 },
-	{ "round n, 1 slot", WHEEL_HORIZON, 1, 0, 1 },
+	{ "round n-1, 1 slot", WHEEL_HORIZON - 1, 1, 0, 1, 1 },
+	{ "round n, 1 slot", WHEEL_HORIZON, 1, 0, 1, 1 },
 	{ "round n+1, 1 slot", WHEEL_HORIZON + 1, 1, -EINVAL },
-	{ "round n-1, 8 slots", WHEEL_HORIZON / 8 - 1, 8, 0, 8 },
-	{ "round n, 8 slots", WHEEL_HORIZON / 8, 8, 0, 8 },
+	{ "round n-1, 8 slots", WHEEL_HORIZON / 8 - 1, 8, 0, 8, 1 },
+	{ "round n, 8 slots", WHEEL_HORIZON / 8, 8, 0, 8, 1 },
 	{ "round n+1, 8 slots", WHEEL_HORIZON / 8 + 1, 8, -EINVAL },
-	{ "round n, 5 slots", WHEEL_HORIZON / 8, 5, 0, 8 },
+	{ "round n, 5 slots", WHEEL_HORIZON / 8, 5, 0, 8, 1 },
 	{ "round n+1, 5 slots are 8", WHEEL_HORIZON / 8 + 1, 5, -EINVAL },
 	{ "tick 2^60, 16 slots", 1ULL << 60, 16, -EINVAL },
 	{ "longest tick one can ask for", U64_MAX, 1, -EINVAL },
 	{ "all too much", U64_MAX, UINT_MAX, -EINVAL },
-	{ "levels 0 are 1", TICK, 8, 0, 8, 0, false, 1 },
-	{ "1 level", TICK, 8, 0, 8, 1, false, 1 },
-	{ "2 levels", TICK, 8, 0, 8, 2, false, 2 },
-	{ "16 levels", TICK, 2, 0, 2, 16, false, 16 },
+	{ "1 level", TICK, 8, 0, 8, 1 },
+	{ "2 levels", TICK, 8, 0, 8, 2 },
+	{ "16 levels", TICK, 2, 0, 2, 16 },
 	{ "17 levels", TICK, 2, -EINVAL, 0, 17 },
 	{ "most levels one can ask for", TICK, 2, -EINVAL, 0, UINT_MAX },
 	{ "2 levels of 1 slot", TICK, 1, -EINVAL, 0, 2 },
-	{ "growing, 1 slot", TICK, 1, -EINVAL, 0, 1, true },
-	{ "growing, 2 slots", TICK, 2, 0, 2, 1, true, 16 },
-	{ "growing, 3 slots are 4", 1, 3, 0, 4, 1, true, 16 },
+	{ "all levels of 1 slot", TICK, 1, 0, 1, 0, 1 },
+	{ "all levels of 2", TICK, 2, 0, 2, 0, 16 },
 	/* 1 << 60 is beyond WHEEL_HORIZON; a slot of the 15th level is 1 << 56 */
-	{ "15 levels of 16 at 1 ns", 1, 16, 0, 16, 15, false, 15 },
+	{ "15 levels of 16 at 1 ns", 1, 16, 0, 16, 15 },
 	{ "16 levels of 16 at 1 ns", 1, 16, -EINVAL, 0, 16 },
-	{ "growing, 16 slots at 1 ns", 1, 16, 0, 16, 0, true, 15 },
-	{ "growing from 15 levels", 1, 16, 0, 16, 15, true, 15 },
-	{ "growing, no room to grow", WHEEL_HORIZON, 2, -EINVAL, 0, 0, true },
-	{ "growing, little room", WHEEL_HORIZON / 8, 8, 0, 8, 0, true, 2 },
+	{ "all levels of 16 at 1 ns", 1, 16, 0, 16, 0, 15 },
 	/* 8 ticks are WHEEL_HORIZON less 7 ns */
-	{ "2 levels, where a slot is FOREVER", WHEEL_HORIZON / 8, 8, 0, 8, 2, false, 2 },
+	{ "2 levels, where a slot is FOREVER", WHEEL_HORIZON / 8, 8, 0, 8, 2 },
 	{ "3 levels, where a slot is more", WHEEL_HORIZON / 8, 8, -EINVAL, 0, 3 },
+	{ "all levels, where a slot is FOREVER", WHEEL_HORIZON / 8, 8, 0, 8, 0, 2 },
 	/* a slot of one more level would be 1 << 64 ticks or more */
-	{ "8 levels of 256 at 1 ns", 1, 256, 0, 256, 8, false, 8 },
+	{ "8 levels of 256 at 1 ns", 1, 256, 0, 256, 8 },
 	{ "9 levels of 256 at 1 ns", 1, 256, -EINVAL, 0, 9 },
-	{ "growing, 256 slots at 1 ns", 1, 256, 0, 256, 0, true, 8 },
-	{ "growing, 65536 slots at 1 us", 1000, 65536, 0, 65536, 0, true, 4 },
+	{ "all levels of 256 at 1 ns", 1, 256, 0, 256, 0, 8 },
+	{ "all levels of 65536 at 1 us", 1000, 65536, 0, 65536, 0, 4 },
 	{ "16 levels of 65536 at 1 us", 1000, 65536, -EINVAL, 0, 16 },
 };
 
@@ -83,8 +75,7 @@ static void init(struct kunit *test)
 {
 	const struct init_param *param = test->param_value;
 	struct wheel_shape shape = {
-		.tick_ns = param->tick_ns, .slots = param->slots,
-		.levels = param->levels, .grow = param->grow,
+		.tick_ns = param->tick_ns, .slots = param->slots, .levels = param->levels,
 	};
 	struct rig *rig = test->priv;
 	struct probe *p;
@@ -100,8 +91,7 @@ static void init(struct kunit *test)
 	rig->made = true;
 	rig->stopped = false;
 	KUNIT_EXPECT_EQ(test, param->rounded, rig->wheel.slots);
-	KUNIT_EXPECT_EQ(test, max(param->levels, 1U), rig->wheel.levels);
-	KUNIT_EXPECT_EQ(test, max(param->most, 1U), rig->wheel.max_levels);
+	KUNIT_EXPECT_EQ(test, param->levels ?: param->made, rig->wheel.levels);
 	KUNIT_EXPECT_EQ(test, param->tick_ns, rig->wheel.tick_ns);
 	/* the wheel works */
 	p = probes(rig, 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suites hwtimer_wheel_late, _late_4 and _late_grow: the worker is late, or has much
+ * hwtimer: KUnit suites hwtimer_wheel_late and _late_4: the worker is late, or has much
  * to do at once.
  */
 #include <kunit/test.h>
@@ -91,9 +91,8 @@ static void jump(struct kunit *test)
 	}
 	if (!has_rounds(rig)) {
 		expect_in_order(rig, p, 400);
-		/* one visit per level, and one more for the growing of the wheel */
-		KUNIT_EXPECT_LE(test, counts(rig).visits,
-				400UL * (rig->wheel.levels + 1));
+		/* one visit per level */
+		KUNIT_EXPECT_LE(test, counts(rig).visits, 400UL * rig->wheel.levels);
 	}
 	KUNIT_EXPECT_EQ(test, 400, rig->fired);
 	KUNIT_EXPECT_EQ(test, 0UL, rig->wheel.filed);
@@ -257,15 +256,6 @@ static void pause_cancel(struct rig *rig)
 	wheel_drain_all(&rig->wheel);
 }
 
-/* In a wheel that grows, a timeout beyond the top level makes those in the bucket cascade. */
-static void pause_grow(struct rig *rig)
-{
-	if (seen.pauses == 1)
-		arm_tick(seen.last, HOUR / TICK);
-	pause_noted(rig);
-	to_tick(rig, 2);
-}
-
 /* Refile all timeouts after the place at which the survey continues. */
 static void pause_refile(struct rig *rig)
 {
@@ -288,7 +278,7 @@ static void pause_stop(struct rig *rig)
 static void survey_in_parts(struct kunit *test)
 {
 	static void (*const meanwhile[])(struct rig *rig) = {
-		pause_noted, pause_expire, pause_cancel, pause_grow, pause_refile, pause_stop,
+		pause_noted, pause_expire, pause_cancel, pause_refile, pause_stop,
 	};
 	struct rig *rig = test->priv;
 	unsigned int i, k, slots_used;
@@ -324,7 +314,7 @@ static void survey_in_parts(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, WHEEL_SURVEY, seen.n);
 		/* Empty buckets are marked as empty. */
 		slots_used = bitmap_weight(rig->wheel.level[0].occupied, SLOTS);
-		if (meanwhile[k] != pause_grow && meanwhile[k] != pause_refile)
+		if (meanwhile[k] != pause_refile)
 			KUNIT_EXPECT_EQ(test, seen.n == TO_SURVEY ? 2 : seen.n % 2, slots_used);
 		drive(rig, NULL, 20 * TICK);
 		KUNIT_EXPECT_EQ(test, meanwhile[k] == pause_cancel ? 0 : TO_SURVEY, rig->fired);

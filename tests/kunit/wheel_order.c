@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suites hwtimer_wheel_order, _order_4 and _order_grow: timeouts of a tick expire in
+ * hwtimer: KUnit suites hwtimer_wheel_order and _order_4: timeouts of a tick expire in
  * the order of arming.
  */
 #include <kunit/test.h>

@@ -103,20 +103,17 @@ static const struct geometry {
 	unsigned long	cap;
 	bool		old;
 	unsigned int	levels;
-	bool		grow;
-	/* if not 0, one of so many attempts to add a level finds memory */
-	unsigned int	no_memory;
 } geometries[] = {
-	{ "1 ms, 64 slots", NSEC_PER_MSEC, 64, 0, false },
-	{ "1 ms, 64 slots, cap 20", NSEC_PER_MSEC, 64, 20, false },
-	{ "1 ms, 1 slot", NSEC_PER_MSEC, 1, 0, false },
-	{ "1 ms, 2 slots, cap 1", NSEC_PER_MSEC, 2, 1, false },
-	{ "1 ns, 8 slots", 1, 8, 0, false },
-	{ "3 ns, 256 slots", 3, 256, 0, false },
-	{ "999983 ns, 16 slots, cap 60", 999983, 16, 60, false },
-	{ "300 ms, 512 slots", 300 * NSEC_PER_MSEC, 512, 0, false },
-	{ "1 h, 4 slots", HOUR, 4, 0, false },
-	{ "1000 ns, 32 slots, near its end", 1000, 32, 70, true },
+	{ "1 ms, 64 slots", NSEC_PER_MSEC, 64, 0, false, 1 },
+	{ "1 ms, 64 slots, cap 20", NSEC_PER_MSEC, 64, 20, false, 1 },
+	{ "1 ms, 1 slot", NSEC_PER_MSEC, 1, 0, false, 1 },
+	{ "1 ms, 2 slots, cap 1", NSEC_PER_MSEC, 2, 1, false, 1 },
+	{ "1 ns, 8 slots", 1, 8, 0, false, 1 },
+	{ "3 ns, 256 slots", 3, 256, 0, false, 1 },
+	{ "999983 ns, 16 slots, cap 60", 999983, 16, 60, false, 1 },
+	{ "300 ms, 512 slots", 300 * NSEC_PER_MSEC, 512, 0, false, 1 },
+	{ "1 h, 4 slots", HOUR, 4, 0, false, 1 },
+	{ "1000 ns, 32 slots, near its end", 1000, 32, 70, true, 1 },
 	{ "1 ms, 2 levels of 8", NSEC_PER_MSEC, 8, 0, false, 2 },
 	{ "1 ms, 3 levels of 4, cap 20", NSEC_PER_MSEC, 4, 20, false, 3 },
 	{ "1 ms, 4 levels of 64", NSEC_PER_MSEC, 64, 0, false, 4 },
@@ -124,13 +121,10 @@ static const struct geometry {
 	{ "3 ns, 7 levels of 256", 3, 256, 0, false, 7 },
 	{ "1000 ns, 4 levels of 32, near its end", 1000, 32, 70, true, 4 },
 	{ "1 h, 3 levels of 4", HOUR, 4, 0, false, 3 },
-	{ "1 ms, growing, 64 slots", NSEC_PER_MSEC, 64, 0, false, 1, true },
-	{ "1 ms, growing, 2 slots", NSEC_PER_MSEC, 2, 30, false, 1, true },
-	{ "1 ns, growing, 8 slots", 1, 8, 0, false, 1, true },
-	{ "999983 ns, growing from 3, 16 slots", 999983, 16, 60, false, 3, true },
-	{ "1 ms, growing if there is memory, 4 slots", NSEC_PER_MSEC, 4, 0, false, 1, true, 50 },
-	{ "1 ns, growing if there is memory, 64 slots", 1, 64, 0, false, 1, true, 30 },
-	{ "1000 ns, growing near its end", 1000, 32, 0, true, 1, true },
+	{ "1 ms, all levels of 64", NSEC_PER_MSEC, 64, 0, false, 0 },
+	{ "1 ms, all levels of 2, cap 30", NSEC_PER_MSEC, 2, 30, false, 0 },
+	{ "1 ns, all levels of 8", 1, 8, 0, false, 0 },
+	{ "1000 ns, all levels of 32, near its end", 1000, 32, 0, true, 0 },
 };
 
 static void agree(struct chaos *c, bool holds, const char *what)
@@ -547,7 +541,7 @@ static void chaos_check_buckets(struct chaos *c)
 	struct list_head *pos;
 
 	agree(c, list_empty(&w->due) && list_empty(&w->cursor) && !w->taken && !w->nr_pushed &&
-	      list_empty(&w->cascading) && list_empty(&w->far), "at rest");
+	      list_empty(&w->cascading), "at rest");
 	for (level = 0; level < w->levels; level++)
 		for (i = 0; i < c->slots; i++)
 			filed += chaos_check_bucket(c, level, i);
@@ -556,7 +550,7 @@ static void chaos_check_buckets(struct chaos *c)
 	agree(c, w->filed == filed, "count of filed");
 }
 
-/* A round of the top level, in ticks. This may change during a pass, when the wheel grows. */
+/* A round of the top level, in ticks. */
 static u64 round_of(const struct rig *rig)
 {
 	unsigned int i;
@@ -598,7 +592,7 @@ static void chaos_advance(struct chaos *c, u64 now)
 	c->cur = max(c->cur, c->target + 1);
 	chaos_check(c);
 	c->passing = false;
-	if (!c->requests && !c->leaving && list_empty(&rig->wheel.far) && below(c, 16) == 0)
+	if (!c->requests && !c->leaving && below(c, 16) == 0)
 		chaos_check_buckets(c);
 }
 
@@ -612,8 +606,7 @@ static void chaos_sleep(struct chaos *c)
 	until = sleep_until(c->rig);
 	c->armed_seen = c->armed;
 	if (!until) {
-		agree(c, c->requests || c->leaving || !list_empty(&c->rig->wheel.far),
-		      "does not sleep");
+		agree(c, c->requests || c->leaving, "does not sleep");
 		return;
 	}
 	agree(c, (!c->requests || c->extra) && !c->leaving, "sleeps over requests");
@@ -700,14 +693,13 @@ static void chaos(struct kunit *test)
 	struct chaos *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
 	const struct wheel_shape shape = {
 		.tick_ns = g->tick_ns, .slots = g->slots, .levels = g->levels,
-		.grow = g->grow, .cap = g->cap,
+		.cap = g->cap,
 	};
 	unsigned int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, c);
 	rig_end(rig);
 	rig_set_up(rig, &shape);
-	rig->one_in = g->no_memory;
 	c->rig = rig;
 	c->tick_ns = g->tick_ns;
 	c->slots = g->slots;

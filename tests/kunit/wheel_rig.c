@@ -9,32 +9,23 @@
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/percpu.h>
+#include <linux/slab.h>
 #include <linux/string.h>
 
 #include "wheel_rig.h"
 
 /* levels of the wheels of the current suite */
 static unsigned int levels = 1;
-static bool grows;
 
 int one_level(struct kunit_suite *suite)
 {
 	levels = 1;
-	grows = false;
 	return 0;
 }
 
 int four_levels(struct kunit_suite *suite)
 {
 	levels = 4;
-	grows = false;
-	return 0;
-}
-
-int growing(struct kunit_suite *suite)
-{
-	levels = 1;
-	grows = true;
 	return 0;
 }
 
@@ -73,16 +64,15 @@ static void rig_call(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 	fn(t);
 }
 
-static void *rig_alloc(struct hwtimer_wheel *w, size_t size, bool wait)
+static void *rig_alloc(struct hwtimer_wheel *w, size_t size)
 {
 	struct rig *rig = container_of(w, struct rig, wheel);
 	void *memory;
 
 	rig->allocs++;
-	rig->alloc_waits = wait;
-	if (rig->no_memory || (rig->one_in && rig->allocs % rig->one_in))
+	if (rig->no_memory)
 		return NULL;
-	memory = kvmalloc(size, GFP_KERNEL);
+	memory = kmalloc(size, GFP_KERNEL);
 	return memory ? memset(memory, 0xa5, size) : NULL;
 }
 
@@ -105,7 +95,6 @@ void rig_set_up(struct rig *rig, const struct wheel_shape *shape)
 	rig->answers = false;
 	rig->budget = 0;
 	rig->meanwhile = NULL;
-	rig->one_in = 0;
 }
 
 /* Make a wheel with the levels of the suite, or with as many as fit into the range. */
@@ -114,7 +103,7 @@ static void rig_make(struct rig *rig, u64 tick_ns, unsigned int slots,
 {
 	struct wheel_shape shape = {
 		.tick_ns = tick_ns, .slots = slots, .cap = cap,
-		.levels = slots > 1 ? levels : 1, .grow = slots > 1 && grows,
+		.levels = slots > 1 ? levels : 1,
 	};
 	u64 width = tick_ns;
 	unsigned int n;
@@ -171,10 +160,10 @@ struct rig *rig_remake(struct rig *rig, u64 tick_ns, unsigned int slots, unsigne
 }
 
 /* Replace the wheel by one with the given levels. */
-struct rig *shape_of(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned int n, bool grow)
+struct rig *shape_of(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned int n)
 {
 	const struct wheel_shape shape = {
-		.tick_ns = tick_ns, .slots = slots, .levels = n, .grow = grow,
+		.tick_ns = tick_ns, .slots = slots, .levels = n,
 	};
 
 	rig_end(rig);

@@ -28,15 +28,12 @@ struct rig {
 	unsigned int		fired;
 	unsigned int		kicks;
 	unsigned int		allocs;
-	bool			alloc_waits;
 	bool			no_memory;
 	/* a kick makes the worker complete a survey at once */
 	bool			answers;
 	unsigned int		budget;	/* of the step that begins an answer */
 	/* called whenever a survey pauses */
 	void			(*meanwhile)(struct rig *rig);
-	/* if not 0, one of so many allocations succeeds */
-	unsigned int		one_in;
 	void			*bulk;
 };
 
@@ -60,7 +57,6 @@ struct probe {
 
 int one_level(struct kunit_suite *suite);
 int four_levels(struct kunit_suite *suite);
-int growing(struct kunit_suite *suite);
 int rig_init(struct kunit *test);
 void rig_exit(struct kunit *test);
 
@@ -69,11 +65,10 @@ void rig_exit(struct kunit *test);
 	static struct kunit_case suite##_cases[] = { __VA_ARGS__, {} };	\
 	SUITE(suite, "wheel_" title, .suite_init = with, .init = rig_init, .exit = rig_exit)
 
-/* Three suites of the same cases. */
+/* Two suites of the same cases. */
 #define WHEEL_SUITES(suite, ...)						\
 	WHEEL_SUITE(suite, one_level, #suite, __VA_ARGS__);			\
-	WHEEL_SUITE(suite##_4, four_levels, #suite "_4", __VA_ARGS__);		\
-	WHEEL_SUITE(suite##_grow, growing, #suite "_grow", __VA_ARGS__)
+	WHEEL_SUITE(suite##_4, four_levels, #suite "_4", __VA_ARGS__)
 
 /* Extreme ticks and numbers of slots. */
 struct rig_shape {
@@ -87,7 +82,7 @@ extern const struct rig_shape shapes[SHAPES];
 extern const struct wheel_ops rig_ops;
 void rig_set_up(struct rig *rig, const struct wheel_shape *shape);
 struct rig *rig_remake(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned long cap);
-struct rig *shape_of(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned int n, bool grow);
+struct rig *shape_of(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned int n);
 unsigned int rig_stop(struct rig *rig, struct list_head *pending);
 void rig_end(struct rig *rig);
 
@@ -115,7 +110,7 @@ static inline struct wheel_counts counts(struct rig *rig)
 /* With one level, timeouts of later rounds share the buckets. */
 static inline bool has_rounds(const struct rig *rig)
 {
-	return rig->wheel.max_levels == 1;
+	return rig->wheel.levels == 1;
 }
 
 static inline void to_tick(struct rig *rig, u64 tick)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suites hwtimer_wheel_sleep, _sleep_4 and _sleep_grow: when the worker sleeps, and
+ * hwtimer: KUnit suites hwtimer_wheel_sleep and _sleep_4: when the worker sleeps, and
  * what wakes it.
  */
 #include <kunit/test.h>

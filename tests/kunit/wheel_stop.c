@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suites hwtimer_wheel_stop, _stop_4 and _stop_grow: which timeouts a stop hands
+ * hwtimer: KUnit suites hwtimer_wheel_stop and _stop_4: which timeouts a stop hands
  * back.
  */
 #include <kunit/test.h>

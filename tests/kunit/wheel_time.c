@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suites hwtimer_wheel_time, _time_4 and _time_grow: expiries are never early and
+ * hwtimer: KUnit suites hwtimer_wheel_time and _time_4: expiries are never early and
  * less than a tick late, for any tick, number of rounds and age of the wheel.
  */
 #include <kunit/test.h>

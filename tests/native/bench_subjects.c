@@ -62,9 +62,9 @@ static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t, hwtimer_f
 	hwtimer_worker_call(to_driven(w), t, fn, deadline);
 }
 
-static void *alloc(struct hwtimer_wheel *w, size_t size, bool wait)
+static void *alloc(struct hwtimer_wheel *w, size_t size)
 {
-	return kvmalloc(size, GFP_KERNEL);
+	return kmalloc(size, GFP_KERNEL);
 }
 
 /* Take the place of the wheel's thread, which ends. */

@@ -28,9 +28,9 @@ static unsigned long pending;
 
 static void kick(struct hwtimer_wheel *wheel) { }
 
-static void *alloc(struct hwtimer_wheel *wheel, size_t size, bool wait)
+static void *alloc(struct hwtimer_wheel *wheel, size_t size)
 {
-	return kvmalloc(size, GFP_KERNEL);
+	return kmalloc(size, GFP_KERNEL);
 }
 
 static u64 tick_of(u64 deadline)
@@ -165,8 +165,7 @@ static void turn(__u64 *random)
 	struct wheel_shape shape = {
 		.tick_ns = 1 + below(random, 2) * below(random, 1000000),
 		.slots = 2 << below(random, 8),
-		.levels = 1 + below(random, 3),
-		.grow = below(random, 2),
+		.levels = below(random, 4),
 	};
 	/* How many operations between two passes, and on one CPU, on average. */
 	unsigned int calm = 2 << below(random, 11), stay = 8 << 2 * below(random, 5);

@@ -1099,8 +1099,7 @@ static struct hwtimer_wheel *shared_wheel;
 int hwtimer_shared_init(void)
 {
 	const struct hwtimer_wheel_params params = {
-		.name = "dev", .tick_ns = NSEC_PER_MSEC, .slots = 4096,
-		.flags = HWTIMER_WHEEL_GROW,
+		.name = "dev", .tick_ns = NSEC_PER_MSEC, .slots = 64,
 	};
 
 	shared_wheel = hwtimer_wheel_create(&params);

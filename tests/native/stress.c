@@ -527,8 +527,7 @@ static __u64 turn(__u64 *random)
 		.name = "stress",
 		.tick_ns = 1000 << below(random, 8),
 		.slots = 2 << below(random, 10),
-		.levels = 1 + below(random, 3),
-		.flags = below(random, 2) ? HWTIMER_WHEEL_GROW : 0,
+		.levels = below(random, 4),
 		.cap = below(random, 3) ? 0 : 8 + below(random, 32),
 	};
 	pthread_t threads[THREADS];

@@ -33,7 +33,7 @@ static void must_step(__s64 by)
 static int open_clock(void)
 {
 	struct hwtimer_setup setup = {
-		.flags = HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
+		.flags = HWTIMER_SETUP_OWN_WHEEL,
 		.clockid = CLOCK_REALTIME, .tick_ns = TICK, .slots = 512,
 	};
 	int fd = must_open(O_NONBLOCK), ret = hwt_setup(fd, &setup);
@@ -596,7 +596,7 @@ TEST_F(clock, ring_sentinel_at_once)
 TEST_F(clock, ring_failure_behind_many)
 {
 	const struct hwtimer_setup setup = {
-		.flags = HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW,
+		.flags = HWTIMER_SETUP_OWN_WHEEL,
 		.clockid = CLOCK_REALTIME, .tick_ns = 3 * NSEC_PER_SEC, .slots = 512,
 	};
 	int fd = must_open(O_NONBLOCK), i, n = 0;

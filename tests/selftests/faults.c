@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Fault injection: each allocation, and each copy from and to the program, fails once, in every
- * call of /dev/hwtimer, in the worker of a growing wheel, and while the module is loaded
- * (tests/kunit does it for the API of other modules). The nth of a call fails, from the first
- * until a call completes without a failure (/proc/PID/fail-nth); then again with all later
- * allocations failing, too (/proc/PID/make-it-fail).
+ * call of /dev/hwtimer, and while the module is loaded (tests/kunit does it for the API of other
+ * modules). The nth of a call fails, from the first until a call completes without a failure
+ * (/proc/PID/fail-nth); then again with all later allocations failing, too
+ * (/proc/PID/make-it-fail).
  *
  * A call that failed has returned a documented error, has left everything as it was, and works
  * when repeated. Kernels without fault injection skip all of it.
@@ -418,8 +418,6 @@ static void opened(struct world *w)
 FAULTS(open, nobody_else, make_open, not_opened, opened, { ENOMEM, EFAULT }, 4)
 
 /* SETUP */
-#define GROWING		(HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW)
-
 static int set_up(struct world *w, __u32 flags, __u32 clockid, __u32 levels)
 {
 	struct hwtimer_setup setup = {
@@ -448,11 +446,6 @@ static int make_levels(struct world *w)
 	return set_up(w, HWTIMER_SETUP_OWN_WHEEL, CLOCK_BOOTTIME, 4);
 }
 
-static int make_growing(struct world *w)
-{
-	return set_up(w, GROWING, CLOCK_MONOTONIC, 1);
-}
-
 /* No wheel in debugfs, and none charged. */
 static void not_set_up(struct world *w)
 {
@@ -476,8 +469,6 @@ FAULTS(setup_own, nothing_pending, make_own, not_set_up, is_set_up, { EFAULT, EN
 
 /* Three more levels. */
 FAULTS(setup_levels, nothing_pending, make_levels, not_set_up, is_set_up, { EFAULT, ENOMEM }, 8)
-
-FAULTS(setup_growing, nothing_pending, make_growing, not_set_up, is_set_up, { EFAULT, ENOMEM }, 5)
 
 /* SCHEDULE */
 static int make_schedule(struct world *w)
@@ -1053,7 +1044,7 @@ FAULTS(close, backlog, make_close, NULL, closed, { 0 }, 0)
 static void own_and_periodic(struct world *w)
 {
 	w->fd = must_open(O_NONBLOCK);
-	check(!make_growing(w));
+	check(!make_own(w));
 	must_schedule(w->fd, FAR, KEPT);
 	check(!make_periodic(w));
 }
@@ -1086,51 +1077,6 @@ static void still_mapped(struct world *w)
 }
 
 FAULTS(munmap, rings_closed, make_munmap, still_mapped, closed, { ENOMEM }, 0)
-
-/* The worker of a growing wheel goes on if there is no memory for a level. */
-#define SPAN		(2 * FAR)
-#define LEVELS		4	/* of 64 slots of 1 ms, for SPAN */
-
-static __u64 levels_of(const char *wheel)
-{
-	return must_wheel_value(wheel, "levels");
-}
-
-TEST_F(faults, growing)
-{
-	unsigned int without = 0;
-	bool failed = true;
-	char wheel[NAME_MAX + 1];
-
-	for (nth = 1; failed; nth++) {
-		struct world w = { .fd = must_open(O_NONBLOCK) };
-		struct victim worker;
-
-		check(nth <= MOST && !make_growing(&w) && find_own_wheel(wheel));
-		worker = must_open_victim(must_wheel_value(wheel, "worker_pid"));
-		fail_from_now(&worker);
-		w.kept = must_schedule(w.fd, SPAN, KEPT);
-		eventually(levels_of(wheel) == LEVELS ||
-			   must_wheel_value(wheel, "grow_failures"));
-		failed = has_failed(&worker);
-		close_victim(&worker);
-		without += must_wheel_value(wheel, "grow_failures") > 0;
-		/* The worker may have retried. */
-		if (levels_of(wheel) < LEVELS) {
-			check(failed);
-			/* Nothing is lost, and the next timeout that needs the level retries. */
-			check_kept(&w);
-			w.id = must_schedule(w.fd, SPAN, 1);
-			eventually(levels_of(wheel) == LEVELS);
-			check(!hwt_cancel(w.fd, w.id));
-		}
-		expire_kept(&w);
-		close_world(&w);
-	}
-	printf("# %u failures, %u times without a level\n", nth - 2, without);
-	/* Checkers allocate in between, and not always as often. */
-	EXPECT_LE(with_checkers() ? 1U : LEVELS - 1U, without);
-}
 
 /* Loading and unloading, with one failure each. */
 FIXTURE(modules)

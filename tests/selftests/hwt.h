@@ -202,6 +202,7 @@ static inline int hwt_own_wheel(int fd, __u64 tick_ns, __u32 slots, __u64 cap)
 		.clockid = CLOCK_MONOTONIC,
 		.tick_ns = tick_ns,
 		.slots = slots,
+		.levels = 1,
 		.cap = cap,
 	};
 

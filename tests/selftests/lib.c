@@ -1539,7 +1539,7 @@ TEST_F(lib, model)
 		model(_metadata, o, rnd(&random) | 1, quick_or(2500, 8000));
 	}
 	/* An own wheel, with another tick. */
-	o.flags |= HWTIMER_OPEN_OWN_WHEEL | HWTIMER_OPEN_GROW;
+	o.flags |= HWTIMER_OPEN_OWN_WHEEL;
 	o.tick_ns = 300 * NSEC_PER_USEC;
 	o.slots = 64;
 	model(_metadata, o, rnd(&random) | 1, quick_or(2500, 8000));
@@ -1837,7 +1837,7 @@ TEST_F(lib, time_namespace)
 
 TEST_F(lib, own_wheel)
 {
-	const unsigned int own = HWTIMER_OPEN_OWN_WHEEL | HWTIMER_OPEN_BOOTTIME | HWTIMER_OPEN_GROW;
+	const unsigned int own = HWTIMER_OPEN_OWN_WHEEL | HWTIMER_OPEN_BOOTTIME;
 	struct hwtimer_event e;
 	struct timespec ts;
 	struct hwtimer *h;
@@ -2297,7 +2297,6 @@ TEST(every_option)
 		EXPECT_EQ(-EINVAL, open_with(f, tick_ns, NSEC_PER_MSEC));
 		EXPECT_EQ(-EINVAL, open_with(f, slots, 64));
 		EXPECT_EQ(-EINVAL, open_with(f, levels, 2));
-		EXPECT_EQ(-EINVAL, try_open(options(f | HWTIMER_OPEN_GROW)));
 		EXPECT_EQ(-EINVAL, try_open(options(f | HWTIMER_OPEN_BOOTTIME)));
 		EXPECT_EQ(-EINVAL, try_open(options(f | HWTIMER_OPEN_REALTIME)));
 		EXPECT_EQ(-EINVAL, try_open(options(f | HWTIMER_OPEN_BOOTTIME |

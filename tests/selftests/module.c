@@ -155,7 +155,7 @@ TEST_F(module, parameters)
 	close(fd);
 	must_unload(MODULE);
 
-	/* Wheels with one slot cannot grow. */
+	/* Wheels with one slot have one level. */
 	ASSERT_EQ(0, load(MODULE, "slots=1"));
 	fd = must_open(0);
 	must_schedule(fd, 20 * NSEC_PER_MSEC, 1);

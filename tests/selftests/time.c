@@ -61,7 +61,7 @@ static void open_context(struct context *c, clockid_t clock, __u32 slots, __u32 
 		die("setup: clock %d, %u slots", clock, slots);
 	c->tick_ns = setup.tick_ns;
 	/* All timeouts here are due within 16 s. */
-	c->ordered = setup.tick_ns * setup.slots > 16 * NSEC_PER_SEC || levels > 1;
+	c->ordered = setup.tick_ns * setup.slots > 16 * NSEC_PER_SEC || levels != 1;
 }
 
 /* Arm @n timeouts, the first due in @from ns, and then one every @every ns. */

@@ -101,7 +101,7 @@ static const struct {
 	size_t offset, size;
 } fields[] = {
 	FIELD(worker_pid), FIELD(worker_nice), FIELD(tick_ns), FIELD(slots), FIELD(levels),
-	FIELD(max_levels), FIELD(cap), FIELD(pending), FIELD(armed), FIELD(touched),
+	FIELD(cap), FIELD(pending), FIELD(armed), FIELD(touched),
 	FIELD(cancelled), FIELD(expired), FIELD(handed_back), FIELD(rejected), FIELD(wakeups),
 	FIELD(long_callbacks), FIELD(longest_callback_ns), FIELD(lateness_sum_ns),
 };
@@ -128,7 +128,7 @@ static void expect_number(const char *text, const char *name, long long number)
 TEST(as_debugfs)
 {
 	struct hwtimer_setup setup = {
-		.flags = HWTIMER_SETUP_OWN_WHEEL | HWTIMER_SETUP_GROW, .clockid = CLOCK_BOOTTIME,
+		.flags = HWTIMER_SETUP_OWN_WHEEL, .clockid = CLOCK_BOOTTIME,
 		.tick_ns = NSEC_PER_MSEC, .slots = 8, .levels = 2,
 	};
 	int fd = must_open(0);

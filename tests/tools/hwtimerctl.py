@@ -96,13 +96,13 @@ DUE = [f"timeout 0 300 {3828000000 + (i * 1000000 or -5000000)} f 0\n" for i in 
 DRAWN = [
     (None, None, None, "dev/stats"),
     ("tick_ns 1000000\n", None, None, "dev/buckets"),	# an older module
-    # Two slots to a mark; a level that was added meanwhile.
+    # Two slots to a mark.
     ("tick_ns 1000000\n", "bucket 0 1 1\nbucket 0 2 4\nbucket 0 3 5\nbucket 1 1023 1\n"
-     "bucket 2 0 4294967295\n", None,
+     "bucket 1 0 4294967295\n", None,
      ["dev|3|3|level 0, slots 0 to 1: 1 timeout level 0, slots 2 to 3: 9 timeouts "
-      "level 1, slots 1022 to 1023: 1 timeout level 2, slots 0 to 1: 4294967295 timeouts"]),
+      "level 1, slots 0 to 1: 4294967295 timeouts level 1, slots 1022 to 1023: 1 timeout"]),
     *(("tick_ns 1000000\n", f"{line}\n", None, f"'{line}'") for line in (
-        "bucket 0 1024 1", "bucket 64 0 1", "bucket 0 1", "bucket 0 0 1 1", "slot")),
+        "bucket 0 1024 1", "bucket 2 0 1", "bucket 0 1", "bucket 0 0 1 1", "slot")),
     (TURNS, "bucket 0 300 100\n", None, "dev/pending"),
     # 100 timeouts, the first one overdue, the others 1 to 99 ms from now; one that was touched to
     # never; and 7 that are not listed.

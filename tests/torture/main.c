@@ -284,7 +284,7 @@ static bool op_missing(enum torture_op op, bool end)
 
 static bool shape_missing(bool end)
 {
-	static const char *const levels[] = { "one level", "fixed levels", "growing" };
+	static const char *const levels[] = { "one level", "some levels", "all levels" };
 	static const char *const caps[] = { "no cap", "a cap" };
 	bool ret = false;
 	unsigned int i, j;

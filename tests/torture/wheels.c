@@ -62,7 +62,7 @@ struct producer {
 #define RARE		16			/* in long bursts, one in so many waits is done */
 #define LIFE		(2 * NSEC_PER_SEC)	/* a wheel is stopped after so many ns at most */
 
-/* Wheels created, by levels (one, fixed, growing), and by whether there is a cap. */
+/* Wheels created, by levels (one, some, all), and by whether there is a cap. */
 atomic_t torture_shapes[3][2];
 
 static unsigned int producers_of(const struct bench *b)
@@ -308,10 +308,8 @@ static bool make_wheel(struct bench *b)
 	bool capped = b->wheels / 3 % 2;
 
 	params.slots = slots[below(random, ARRAY_SIZE(slots) - !!levels) + !!levels];
-	if (levels == 1)
-		params.levels = 2 + below(random, 2);
-	if (levels == 2)
-		params.flags |= HWTIMER_WHEEL_GROW;
+	if (levels < 2)
+		params.levels = levels ? 2 + below(random, 2) : 1;
 	if (capped)
 		params.cap = 1 + below(random, b->things);
 	if (!below(random, 4))

@@ -260,19 +260,17 @@
 
 /* hwtimer_setup.flags */
 #define HWTIMER_SETUP_OWN_WHEEL	0x00000001U	/* not a shared wheel */
-#define HWTIMER_SETUP_GROW	0x00000002U	/* own wheel: add levels when needed */
 
 /**
  * struct hwtimer_setup - choose the wheel and the cap of a context
- * @flags: HWTIMER_SETUP_OWN_WHEEL, with or without HWTIMER_SETUP_GROW, or 0 for a shared wheel
+ * @flags: HWTIMER_SETUP_OWN_WHEEL, or 0 for a shared wheel
  * @clockid: CLOCK_MONOTONIC (1), or for an own wheel CLOCK_BOOTTIME (7) or CLOCK_REALTIME (0), see
  *	above
  * @tick_ns: own wheel: ns per tick; shared wheel: 0. Out: the wheel's tick
  * @slots: own wheel: slots per level, rounded up to a power of two; shared wheel: 0. Out: the
  *	wheel's slots per level
- * @levels: own wheel: how many levels, up to 16; 0 means 1. Each slot of a level is as wide as the
- *	level below it. With HWTIMER_SETUP_GROW: how many to begin with. Shared wheel, which adds
- *	levels when needed: 0 or 1. Out: how many the wheel has now
+ * @levels: own wheel: how many levels, up to 16; 0: as many as reach 2^60 - 1 ns, up to 16. Each
+ *	slot of a level is as wide as the level below it. Shared wheel: 0. Out: the wheel's levels
  * @cap: how many timeouts may be live (pending, or with unread records) at once, up to 2^24;
  *	0 means 2^24. Out: the cap that applies
  *
@@ -283,10 +281,10 @@
  * ask for them here.
  *
  * -EINVAL	unknown flag; unknown clockid; cap is above 2^24; shared wheel: tick_ns or slots is
- *		not 0, levels is above 1, HWTIMER_SETUP_GROW, or not CLOCK_MONOTONIC; own wheel:
- *		tick_ns is 0, slots is 0 or above 2^30, or tick_ns times the rounded slots is above
- *		2^60 - 1; levels is above 16, or so many that a slot of the topmost is above
- *		2^60 - 1 ns; 1 slot with levels above 1 or HWTIMER_SETUP_GROW
+ *		not 0, levels is not 0, or not CLOCK_MONOTONIC; own wheel: tick_ns is 0, slots is 0
+ *		or above 65536, or tick_ns times the rounded slots is above 2^60 - 1; levels is
+ *		above 16, or so many that a slot of the topmost is above 2^60 - 1 ns; 1 slot with
+ *		levels above 1
  * -EPERM	tick_ns is below, or slots is above, what struct hwtimer_info says is possible
  *		without CAP_SYS_RESOURCE
  * -EDQUOT	the user has reached the limit of own wheels
@@ -551,7 +549,7 @@ struct hwtimer_list {
  * @max_timeouts: out: the most timeouts of a context
  * @max_entries: out: the most entries of a ring
  * @max_slots: out: the most slots per level of an own wheel, without CAP_SYS_RESOURCE
- * @max_levels: out: the most levels of an own wheel
+ * @pad: out: 0
  * @min_tick_ns: out: the shortest tick of an own wheel, without CAP_SYS_RESOURCE
  *
  * An ioctl whose flags are not here has none; if it gets one, this structure gets a field.
@@ -574,7 +572,7 @@ struct hwtimer_info {
 	__u32 max_timeouts;
 	__u32 max_entries;
 	__u32 max_slots;
-	__u32 max_levels;
+	__u32 pad;
 	__aligned_u64 min_tick_ns;
 };
 
@@ -602,12 +600,12 @@ struct hwtimer_info {
  *	CLOCK_REALTIME
  * @state: HWTIMER_WHEEL_STATE_INIT, _STARTED or _SHUTDOWN
  * @slots: slots per level
- * @levels: levels in use
- * @max_levels: how many levels there may be
+ * @levels: how many levels there are
  * @sched: how the wheel's thread is scheduled: HWTIMER_WHEEL_SCHED_NORMAL, _FIFO_LOW or _FIFO
  * @worker_pid: the wheel's thread, in the PID namespace of the caller; 0: none is visible there
  * @worker_nice: the nice value of the thread, with HWTIMER_WHEEL_SCHED_NORMAL
  * @late_bins: how many elements of @late are used
+ * @pad: 0
  * @late_first_ns: the bound of the first element of @late
  * @tick_ns: ns per tick
  * @cap: how many timeouts may be pending at once; 0: no limit
@@ -643,11 +641,11 @@ struct hwtimer_wheel_stats {
 	__u32 state;
 	__u32 slots;
 	__u32 levels;
-	__u32 max_levels;
 	__u32 sched;
 	__s32 worker_pid;
 	__s32 worker_nice;
 	__u32 late_bins;
+	__u32 pad;
 	__aligned_u64 late_first_ns;
 	__aligned_u64 tick_ns;
 	__aligned_u64 cap;

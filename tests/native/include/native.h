@@ -661,15 +661,10 @@ void wait_for_completion(struct completion *c);
 void *native_alloc(size_t size);
 void kfree(const void *p);
 #define kzalloc(n, gfp)	native_alloc(n)
+#define kmalloc(n, gfp)	((void)(gfp), native_alloc(n))
 #define kvmalloc(n, gfp)	((void)(gfp), memset(native_alloc(n), 0xa5, n))
 #define kvcalloc(n, size, gfp)	native_alloc((size_t)(n) * (size))
 #define kvfree	kfree
-struct mem_cgroup;
-#define get_mem_cgroup_from_mm(mm)	NULL
-static inline struct mem_cgroup *set_active_memcg(struct mem_cgroup *m) { return m; }
-#define mem_cgroup_put(m)	((void)(m))
-#define memalloc_noio_save()	0
-#define memalloc_noio_restore(n)	((void)(n))
 
 /* Pages shared with the program, which gets the kernel's addresses. */
 struct page { void *at; };
