@@ -470,17 +470,17 @@ TEST(container)
 		inside = open_node();
 		must_see(inside, 7);
 		expect(0, n_seen);
-		close(must_own(open_node, 64));
+		close(must_own(open_node, 32));
 		must_see(inside, 7);
 		expect(0, n_seen);
-		must_own(open_node, 64);
+		must_own(open_node, 32);
 		must_see(inside, 7);
 		expect(1, n_seen);
-		expect(1, with_slots(64));
+		expect(1, with_slots(32));
 		/* A descriptor from outside shows what its opener's contexts use. */
 		must_see(of_root, 7);
 		expect(1, with_slots(512));
-		expect(0, with_slots(64));
+		expect(0, with_slots(32));
 	}
 	remove_node();
 	close(fd);
