@@ -171,7 +171,8 @@ static void visits_per_life(struct kunit *test)
 	unsigned long v;
 
 	kunit_info(test, "visits in the life of a timeout, tick 1 ms, 512 slots\n");
-	kunit_info(test, "%-8s %10s %10s %10s\n", "span", kinds[0].name, kinds[1].name, kinds[2].name);
+	kunit_info(test, "%-8s %10s %10s %10s\n", "span", kinds[0].name, kinds[1].name,
+		   kinds[2].name);
 	for (i = 0; i < ARRAY_SIZE(spans); i++) {
 		for (k = 0; k < ARRAY_SIZE(kinds); k++) {
 			strscpy(n[k], "-", sizeof(n[k]));

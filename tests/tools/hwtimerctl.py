@@ -99,7 +99,7 @@ DRAWN = [
     # Two slots to a mark.
     ("tick_ns 1000000\n", "bucket 0 1 1\nbucket 0 2 4\nbucket 0 3 5\nbucket 1 1023 1\n"
      "bucket 1 0 4294967295\n", None,
-     ["dev|3|3|level 0, slots 0 to 1: 1 timeout level 0, slots 2 to 3: 9 timeouts "
+     ["dev|2|3|level 0, slots 0 to 1: 1 timeout level 0, slots 2 to 3: 9 timeouts "
       "level 1, slots 0 to 1: 4294967295 timeouts level 1, slots 1022 to 1023: 1 timeout"]),
     *(("tick_ns 1000000\n", f"{line}\n", None, f"'{line}'") for line in (
         "bucket 0 1024 1", "bucket 2 0 1", "bucket 0 1", "bucket 0 0 1 1", "slot")),
