@@ -630,7 +630,7 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
  * The next deadline is a whole number of periods after the last one, which hwtimer_deadline()
  * returns; hwtimer_period_decide() says how many. So the timeout does not drift, however late its
  * callback runs. Modelled on hrtimer_forward(), which does not arm and knows no policies. A last
- * deadline before the creation of the wheel counts as the time of its creation.
+ * deadline before the creation of the wheel counts as the time of its creation::
  *
  *	static void beat(struct hwtimer_timeout *t)
  *	{

@@ -66,7 +66,7 @@ EXPORT_SYMBOL_GPL(hwtimer_period_forward);
  * @now_ns: the current time
  *
  * An expiry that is late by misfire_ns or less is on time: it fires without overruns, and the next
- * deadline is one period later, even if that is in the past, too. A later expiry is a misfire:
+ * deadline is one period later, even if that is in the past, too. A later expiry is a misfire::
  *
  *	                         fires  overruns                          next deadline
  *	HWTIMER_PERIOD_ONCE      yes    deadlines missed after this one   first after now
