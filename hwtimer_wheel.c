@@ -2081,7 +2081,7 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_barrier);
 int wheel_init(struct hwtimer_wheel *w, const struct wheel_shape *shape,
 	       const struct wheel_ops *ops, gfp_t gfp)
 {
-	unsigned int levels;
+	unsigned int levels, most;
 
 	memset(w, 0, sizeof(*w));
 	if (!shape->tick_ns || !shape->slots || shape->slots > WHEEL_MAX_SLOTS)
@@ -2091,8 +2091,9 @@ int wheel_init(struct hwtimer_wheel *w, const struct wheel_shape *shape,
 	w->tick_ns = shape->tick_ns;
 	if (w->tick_ns > div_u64(WHEEL_HORIZON, w->slots))
 		return -EINVAL;
-	levels = shape->levels ?: most_levels(w);
-	if (levels > most_levels(w))
+	most = most_levels(w);
+	levels = shape->levels ?: most;
+	if (levels > most)
 		return -EINVAL;
 
 	w->cap = shape->cap;

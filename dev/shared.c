@@ -37,13 +37,13 @@
  *  - Wheel "dev" is the shared wheel of root in the root cgroup. It exists as long as the module is
  *    loaded. Its worker joins no cgroup, and so stays in the one in which kthreads start.
  *
- * The price is a wheel and its thread, about 100 KiB, for each set of cgroups from which a user
- * schedules timeouts. A wheel is made for the first timeout, or rings, not in open(2): misc_open()
- * holds a lock that all misc devices share, and making a wheel may wait for memory and cgroup
- * locks. Without CAP_SYS_RESOURCE, a user has at most max_user_shared_wheels. A wheel is destroyed
- * LINGER after its last context was freed. Not at once, because joining cgroups stalls all forks
- * for a moment, and a program that opens and closes in a loop must not cause that each time. Not
- * much later, because the worker keeps its cgroup from being removed.
+ * The price is a wheel and its thread for each set of cgroups from which a user schedules timeouts.
+ * A wheel is made for the first timeout, or rings, not in open(2): misc_open() holds a lock that
+ * all misc devices share, and making a wheel may wait for memory and cgroup locks. Without
+ * CAP_SYS_RESOURCE, a user has at most max_user_shared_wheels. A wheel is destroyed LINGER after
+ * its last context was freed. Not at once, because joining cgroups stalls all forks for a moment,
+ * and a program that opens and closes in a loop must not cause that each time. Not much later,
+ * because the worker keeps its cgroup from being removed.
  *
  * Limitations: from Linux 6.18 on, cpu.max does not throttle kernel threads. A worker is still
  * charged to its cgroups, and has their weight, but no limit. pids.current counts the workers, but
