@@ -183,13 +183,12 @@ EXPORT_SYMBOL_GPL(hwtimer_work_cancel);
  * Return:
  * * 1 - the item was pending or runs were due; they will never begin
  * * 0 - it was not
- * * -EDEADLK - called by its own function, or by a callback that must not sleep: a bug, which is
- *   logged. The item is not pending and no run is due, but one may be in progress
+ * * -EDEADLK - called by its own function: a bug, which is logged. The item is not pending and no
+ *   run is due, but one is in progress
  */
 int hwtimer_work_cancel_sync(struct hwtimer_work *work)
 {
 	bool ended;
-	int ret;
 
 	if (current_work() == &work->work) {
 		pr_err_ratelimited("wheel %s: work %ps waits for itself\n",
@@ -200,12 +199,8 @@ int hwtimer_work_cancel_sync(struct hwtimer_work *work)
 
 	ended = drop(work, ENDING_ONE, 0);
 	hwtimer_step();
-	ret = hwtimer_cancel_sync(&work->timeout);
-	if (ret < 0) {
-		drop(work, -ENDING_ONE, 0);
-		return ret;
-	}
-	ended |= ret;
+	/* Never -EDEADLK: the callback of the timeout is ours. */
+	ended |= hwtimer_cancel_sync(&work->timeout);
 	hwtimer_step();
 	cancel_work_sync(&work->work);
 	hwtimer_step();
