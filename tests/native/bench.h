@@ -125,6 +125,9 @@ extern const struct subject hwtimer, hwtimer_at, timer_list;
 u64 clock_ns(clockid_t clock);
 void pin(unsigned int thread);
 struct hwtimer_wheel *make_wheel(void);
+/* The worker was kicked. */
+extern bool kicked;
+
 u64 run_worker(struct hwtimer_wheel *w);
 void init_conns(const struct subject *s, unsigned long n);
 void check_fired(const struct subject *s, unsigned long n);

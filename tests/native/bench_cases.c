@@ -362,8 +362,8 @@ static void tick(void)
 	jiffies_64++;
 	if (way->subject == &timer_list) {
 		timer_list_run();
-	} else if (to_driven(wheel)->kicked || hwtimer_driven_now(to_driven(wheel)) >= until) {
-		to_driven(wheel)->kicked = 0;
+	} else if (READ_ONCE(kicked) || hwtimer_driven_now(to_driven(wheel)) >= until) {
+		WRITE_ONCE(kicked, false);
 		until = run_worker(wheel);
 	}
 }

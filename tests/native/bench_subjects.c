@@ -49,7 +49,7 @@ static __always_inline void run_ops(enum op op, const struct range *r, op_fn arm
 
 /* hwtimer. The worker runs when the program calls it. */
 
-static bool kicked;
+bool kicked;
 
 static void kick(struct hwtimer_wheel *w)
 {
