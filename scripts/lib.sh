@@ -151,15 +151,18 @@ temporary()
 # at_exit: end what was started, and remove temporary files
 at_exit()
 {
+	trap '' INT TERM
 	end_groups
 	rm -rf "${temporary[@]}"
 	[[ $owner ]] || rm -rf "$HWTIMER_ASKED"
 	[[ $owner ]] || rmdir "$HWTIMER_LOGS" 2>/dev/null || true
 }
 
+# A signal may come twice, as make passes it on, and the second one ends what the first one runs: so
+# each ends the groups itself.
 trap at_exit EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+trap 'end_groups; exit 130' INT
+trap 'end_groups; exit 143' TERM
 
 # launch COMMAND...: start it in a process group of its own, as $launched.
 launch()
