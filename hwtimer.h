@@ -159,11 +159,14 @@ enum hwtimer_clock {
  *	a number above those in use
  * @tick_ns: the length of a tick, and so how late a timeout may normally expire
  * @slots: slots per level, 1 to HWTIMER_MAX_SLOTS, rounded up to a power of two; with more than one
- *	level, at least 2
+ *	level, at least 4
  * @levels: how many levels, 1 to HWTIMER_MAX_LEVELS; 0: as many as reach HWTIMER_HORIZON, at most
- *	HWTIMER_MAX_LEVELS. Each slot of a level is as wide as the whole level below it. The worker
- *	visits a timeout at most once per level. While a timeout is more than a round of the top
- *	level ahead, the worker also visits it once per round
+ *	HWTIMER_MAX_LEVELS. A slot of a level is half as wide as the level below reaches. The worker
+ *	visits a timeout that nobody touches at most once per level. While a timeout is further
+ *	ahead than the top level reaches, the worker may also visit it once per round of that level
+ * @bits: instead of @slots and @levels, which are 0 then: the base-2 logarithm of the slots of each
+ *	level, up to the first 0; each from 1 to 16, and at least 2 with another level above. { 9 }:
+ *	one level of 512 slots, as in Netty; { 6, 6, 5 }: as the hands of a clock
  * @flags: HWTIMER_WHEEL_ACCOUNT or 0
  * @clock: the clock of the wheel
  * @cap: how many timeouts may be pending at once; 0: any number. While two CPUs arm the same
@@ -178,6 +181,7 @@ struct hwtimer_wheel_params {
 	u64			tick_ns;
 	unsigned int		slots;
 	unsigned int		levels;
+	unsigned char		bits[HWTIMER_MAX_LEVELS];
 	unsigned int		flags;
 	enum hwtimer_clock	clock;
 	unsigned long		cap;
@@ -202,10 +206,11 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
  *
  * Return: the wheel, to be destroyed by hwtimer_wheel_destroy(), or an ERR_PTR():
  *
- * * -EINVAL - no name, or an invalid one; @tick_ns or @slots is 0; @slots above HWTIMER_MAX_SLOTS;
- *   one round (@tick_ns times the rounded @slots) longer than HWTIMER_HORIZON; so many @levels that
- *   a slot of the top level is longer than HWTIMER_HORIZON; more than one level with 1 slot; an
- *   unknown flag, clock or scheduling class; @nice out of range; no CPU of @cpus is online
+ * * -EINVAL - no name, or an invalid one; @tick_ns is 0; @slots and @bits are 0, or neither is;
+ *   @slots above HWTIMER_MAX_SLOTS; one round (@tick_ns times the rounded @slots) longer than
+ *   HWTIMER_HORIZON; a level above one that reaches HWTIMER_HORIZON, or above one of fewer than 4
+ *   slots; an unknown flag, clock or scheduling class; @nice out of range; no CPU of @cpus is
+ *   online
  * * -ENOMEM - no memory
  * * -EAGAIN - the limit on threads was reached
  * * -EINTR - the caller was killed meanwhile

@@ -23,7 +23,7 @@ static int __init hwtimer_module_init(void)
 {
 	int ret;
 
-	wheel_module_init();
+	queue_module_init();
 	hwtimer_worker_init(hwtimer_work_dispatch);
 	hwtimer_fixup_init();
 	ret = hwtimer_kthread_init();

@@ -2,7 +2,7 @@
 /*
  * hwtimer: struct hwtimer_timeout, which owners embed in their structures.
  *
- * Not in hwtimer.h, because hwtimer_wheel.c needs the structure but not the API, which is a layer
+ * Not in hwtimer.h, because hwtimer_queue.c needs the structure but not the API, which is a layer
  * above it.
  */
 #ifndef HWTIMER_TYPES_H
@@ -45,8 +45,8 @@ typedef void (*hwtimer_released_fn_t)(struct hwtimer_timeout *timeout);
  *	the owner from the start of the callback until the timeout is armed again, even if it is
  *	cancelled or released meanwhile; the wheel does not access it then. On a list that
  *	hwtimer_wheel_stop() handed back, it belongs to the caller of the stop
- * @request: links the timeout into a CPU's request queue; private to hwtimer_wheel.c
- * @word: the deadline and the state; private to hwtimer_wheel.c
+ * @request: links the timeout into a CPU's request queue; private to hwtimer_queue.c
+ * @word: the deadline and the state; private to hwtimer_queue.c
  * @fn: the callback. Set by hwtimer_init(), constant until a release
  * @wheel: the wheel on which the timeout is armed. Set by hwtimer_init(), constant
  *

@@ -24,8 +24,8 @@
 #include "../hwtimer_period.h"
 #include "../uapi/linux/hwtimer.h"
 
-static_assert(HWTIMER_HORIZON == WHEEL_HORIZON);
-static_assert(HWTIMER_MAX_SLOTS == WHEEL_MAX_SLOTS);
+static_assert(HWTIMER_HORIZON == QUEUE_HORIZON);
+static_assert(BIT(WHEEL_MAX_BITS) == HWTIMER_MAX_SLOTS);
 static_assert(HWTIMER_MAX_LEVELS == WHEEL_MAX_LEVELS);
 static_assert(sizeof_field(struct hwtimer_driven, name) <= HWTIMER_TRACE_NAME_LEN);
 
@@ -64,7 +64,7 @@ static noinline int arm_traced(struct hwtimer_timeout *t, u64 deadline_ns)
 {
 	struct hwtimer_wheel *wheel = timeout_wheel(t);
 	const void *fn = traced_fn(t);
-	int ret = wheel_arm(t, wheel_time(wheel, deadline_ns));
+	int ret = queue_arm(t, wheel_time(wheel, deadline_ns));
 
 	trace_hwtimer_arm(t, wheel, fn, deadline_ns, ret);
 	return ret;
@@ -74,7 +74,7 @@ static noinline int touch_traced(struct hwtimer_timeout *t, u64 deadline_ns)
 {
 	struct hwtimer_wheel *wheel = timeout_wheel(t);
 	const void *fn = traced_fn(t);
-	int ret = wheel_touch(t, wheel_time(wheel, deadline_ns));
+	int ret = queue_touch(t, wheel_time(wheel, deadline_ns));
 
 	trace_hwtimer_touch(t, wheel, fn, deadline_ns, ret);
 	return ret;
@@ -84,7 +84,7 @@ static noinline bool cancel_traced(struct hwtimer_timeout *t)
 {
 	struct hwtimer_wheel *wheel = timeout_wheel(t);
 	const void *fn = traced_fn(t);
-	bool ret = wheel_cancel(t);
+	bool ret = queue_cancel(t);
 
 	trace_hwtimer_cancel(t, wheel, fn, ret);
 	return ret;
@@ -198,7 +198,7 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 {
 	gfp_t gfp = params->flags & HWTIMER_WHEEL_ACCOUNT ? GFP_KERNEL_ACCOUNT :
 							    GFP_KERNEL;
-	const struct wheel_shape shape = {
+	struct queue_shape shape = {
 		.tick_ns = params->tick_ns,
 		.slots = params->slots,
 		.levels = params->levels,
@@ -212,6 +212,7 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 	    (unsigned int)params->clock > HWTIMER_CLOCK_BOOTTIME)
 		return ERR_PTR(-EINVAL);
 
+	memcpy(shape.bits, params->bits, sizeof(shape.bits));
 	driven = kzalloc(sizeof(*driven), gfp);
 	if (!driven)
 		return ERR_PTR(-ENOMEM);
@@ -223,7 +224,7 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 	driven->kind = (params->flags & HWTIMER_WHEEL_SHARED ? HWTIMER_WHEEL_F_SHARED : 0) |
 		       (params->flags & HWTIMER_WHEEL_OWN ? HWTIMER_WHEEL_F_OWN : 0);
 
-	ret = wheel_init(&driven->wheel, &shape, &hwtimer_kthread_ops, gfp);
+	ret = queue_init(&driven->wheel, &shape, &hwtimer_kthread_ops, gfp);
 	if (ret)
 		goto free;
 	wheel_register(driven, params->name);
@@ -233,12 +234,12 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 	hwtimer_debugfs_add(driven);
 	hwtimer_stats_add(driven);
 	trace_hwtimer_wheel_create(&driven->wheel, driven->name, params->tick_ns,
-				   driven->wheel.slots, driven->wheel.levels);
+				   queue_slots(&driven->wheel), driven->wheel.wheel.levels);
 	return &driven->wheel;
 
 unregister:
 	wheel_unregister(driven);
-	wheel_free(&driven->wheel);
+	queue_free(&driven->wheel);
 free:
 	kfree(driven);
 	return ERR_PTR(ret);
@@ -257,7 +258,7 @@ EXPORT_SYMBOL_GPL(__hwtimer_wheel_create);
  */
 int hwtimer_wheel_start(struct hwtimer_wheel *wheel)
 {
-	return wheel_start(wheel);
+	return queue_start(wheel);
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_start);
 
@@ -296,10 +297,10 @@ int hwtimer_wheel_stop(struct hwtimer_wheel *wheel, struct list_head *pending)
 
 	might_wait_for_callbacks(wheel);
 	mutex_lock(&wheel->worker_lock);
-	if (wheel_shutdown(wheel)) {
+	if (queue_shutdown(wheel)) {
 		hwtimer_kthread_end(driven);
 		WRITE_ONCE(driven->actor, current);
-		wheel_sweep(wheel, pending);
+		queue_sweep(wheel, pending);
 		WRITE_ONCE(driven->actor, NULL);
 		trace_hwtimer_wheel_stop(wheel, wheel->handed_back);
 	}
@@ -403,9 +404,9 @@ void hwtimer_wheels_forgotten(struct module *owner)
  */
 unsigned long hwtimer_wheel_pending(const struct hwtimer_wheel *wheel)
 {
-	struct wheel_counts counts;
+	struct queue_counts counts;
 
-	wheel_count(wheel, &counts);
+	queue_count(wheel, &counts);
 	return counts.pending;
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_pending);
@@ -453,7 +454,7 @@ u64 hwtimer_wheel_tick_ns(const struct hwtimer_wheel *wheel)
 EXPORT_SYMBOL_GPL(hwtimer_wheel_tick_ns);
 
 /**
- * hwtimer_wheel_slots - the number of slots of a level
+ * hwtimer_wheel_slots - the number of slots of the largest level
  * @wheel: the wheel
  *
  * Context: Any context.
@@ -462,7 +463,7 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_tick_ns);
  */
 unsigned int hwtimer_wheel_slots(const struct hwtimer_wheel *wheel)
 {
-	return wheel->slots;
+	return queue_slots(wheel);
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_slots);
 
@@ -476,7 +477,7 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_slots);
  */
 unsigned int hwtimer_wheel_levels(const struct hwtimer_wheel *wheel)
 {
-	return wheel->levels;
+	return wheel->wheel.levels;
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_levels);
 
@@ -541,7 +542,7 @@ void hwtimer_wheel_barrier(struct hwtimer_wheel *wheel)
 	}
 	might_sleep();
 	might_wait_for_callbacks(wheel);
-	wheel_barrier(wheel);
+	queue_barrier(wheel);
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_barrier);
 
@@ -562,7 +563,7 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_barrier);
 void hwtimer_init(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,
 		  hwtimer_fn_t fn)
 {
-	wheel_timeout_init(timeout, wheel, fn);
+	queue_timeout_init(timeout, wheel, fn);
 	trace_hwtimer_init(timeout, wheel, fn);
 }
 EXPORT_SYMBOL_GPL(hwtimer_init);
@@ -586,7 +587,7 @@ int hwtimer_schedule(struct hwtimer_timeout *timeout, s64 delay_ns)
 	if (trace_hwtimer_arm_enabled())
 		return arm_traced(timeout, deadline_after(timeout, delay_ns));
 	deadline = deadline_after(timeout, delay_ns);
-	return wheel_arm(timeout, wheel_time(timeout_wheel(timeout), deadline));
+	return queue_arm(timeout, wheel_time(timeout_wheel(timeout), deadline));
 }
 EXPORT_SYMBOL_GPL(hwtimer_schedule);
 
@@ -615,7 +616,7 @@ int hwtimer_schedule_at(struct hwtimer_timeout *timeout, u64 deadline_ns)
 {
 	if (trace_hwtimer_arm_enabled())
 		return arm_traced(timeout, deadline_ns);
-	return wheel_arm(timeout, wheel_time(timeout_wheel(timeout), deadline_ns));
+	return queue_arm(timeout, wheel_time(timeout_wheel(timeout), deadline_ns));
 }
 EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
 
@@ -723,7 +724,7 @@ int hwtimer_touch(struct hwtimer_timeout *timeout, s64 delay_ns)
 	if (trace_hwtimer_touch_enabled())
 		return touch_traced(timeout, deadline_after(timeout, delay_ns));
 	deadline = deadline_after(timeout, delay_ns);
-	return wheel_touch(timeout, wheel_time(timeout_wheel(timeout), deadline));
+	return queue_touch(timeout, wheel_time(timeout_wheel(timeout), deadline));
 }
 EXPORT_SYMBOL_GPL(hwtimer_touch);
 
@@ -747,7 +748,7 @@ int hwtimer_touch_at(struct hwtimer_timeout *timeout, u64 deadline_ns)
 {
 	if (trace_hwtimer_touch_enabled())
 		return touch_traced(timeout, deadline_ns);
-	return wheel_touch(timeout, wheel_time(timeout_wheel(timeout), deadline_ns));
+	return queue_touch(timeout, wheel_time(timeout_wheel(timeout), deadline_ns));
 }
 EXPORT_SYMBOL_GPL(hwtimer_touch_at);
 
@@ -767,11 +768,11 @@ bool hwtimer_cancel(struct hwtimer_timeout *timeout)
 {
 	if (trace_hwtimer_cancel_enabled())
 		return cancel_traced(timeout);
-	return wheel_cancel(timeout);
+	return queue_cancel(timeout);
 }
 EXPORT_SYMBOL_GPL(hwtimer_cancel);
 
-static int end_and_wait(struct hwtimer_timeout *t, wheel_end_fn end)
+static int end_and_wait(struct hwtimer_timeout *t, queue_end_fn end)
 {
 	struct hwtimer_wheel *wheel = timeout_wheel(t);
 	struct hwtimer_driven *driven = to_driven(wheel);
@@ -779,7 +780,7 @@ static int end_and_wait(struct hwtimer_timeout *t, wheel_end_fn end)
 	if (!is_worker(driven)) {
 		might_sleep();
 		might_wait_for_callbacks(wheel);
-		return wheel_end_sync(t, end, MAX_SCHEDULE_TIMEOUT);
+		return queue_end_sync(t, end, MAX_SCHEDULE_TIMEOUT);
 	}
 
 	/* The callback of @t would wait for itself. */
@@ -790,10 +791,10 @@ static int end_and_wait(struct hwtimer_timeout *t, wheel_end_fn end)
 		return -EDEADLK;
 	}
 	might_sleep();
-	return wheel_end_in_callback(t, end);
+	return queue_end_in_callback(t, end);
 }
 
-static int end_sync(struct hwtimer_timeout *t, wheel_end_fn end)
+static int end_sync(struct hwtimer_timeout *t, queue_end_fn end)
 {
 	int ret = end_and_wait(t, end);
 
@@ -824,7 +825,7 @@ static int end_sync(struct hwtimer_timeout *t, wheel_end_fn end)
  */
 int hwtimer_cancel_sync(struct hwtimer_timeout *timeout)
 {
-	return end_sync(timeout, wheel_cancel);
+	return end_sync(timeout, queue_cancel);
 }
 EXPORT_SYMBOL_GPL(hwtimer_cancel_sync);
 
@@ -842,7 +843,7 @@ EXPORT_SYMBOL_GPL(hwtimer_cancel_sync);
  */
 int hwtimer_shutdown_sync(struct hwtimer_timeout *timeout)
 {
-	return end_sync(timeout, wheel_timeout_shutdown);
+	return end_sync(timeout, queue_timeout_shutdown);
 }
 EXPORT_SYMBOL_GPL(hwtimer_shutdown_sync);
 
@@ -868,7 +869,7 @@ bool hwtimer_release(struct hwtimer_timeout *timeout, hwtimer_released_fn_t rele
 
 	if (trace_hwtimer_cancel_enabled())
 		fn = traced_fn(timeout);
-	ret = wheel_release(timeout, released);
+	ret = queue_release(timeout, released);
 	trace_hwtimer_cancel(timeout, wheel, fn, ret);
 	return ret;
 }
@@ -884,7 +885,7 @@ EXPORT_SYMBOL_GPL(hwtimer_release);
  */
 bool hwtimer_is_pending(const struct hwtimer_timeout *timeout)
 {
-	return wheel_pending(timeout);
+	return queue_pending(timeout);
 }
 EXPORT_SYMBOL_GPL(hwtimer_is_pending);
 
@@ -899,9 +900,9 @@ EXPORT_SYMBOL_GPL(hwtimer_is_pending);
  */
 u64 hwtimer_deadline(const struct hwtimer_timeout *timeout)
 {
-	u64 deadline = wheel_deadline(timeout);
+	u64 deadline = queue_deadline(timeout);
 
-	if (deadline == WHEEL_HORIZON)
+	if (deadline == QUEUE_HORIZON)
 		return U64_MAX;
 	return deadline + to_driven(timeout->wheel)->start_ns;
 }

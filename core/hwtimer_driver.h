@@ -19,7 +19,7 @@
 #include <asm/local64.h>
 
 #include "../hwtimer.h"
-#include "../hwtimer_wheel.h"
+#include "hwtimer_queue.h"
 
 struct dentry;
 struct hwtimer_driven;
@@ -121,7 +121,7 @@ static inline u64 hwtimer_clock_ns(const struct hwtimer_driven *driven)
 							 ktime_get_ns();
 }
 
-/* The current time in ns since the wheel was created, as hwtimer_wheel.c counts. */
+/* The current time in ns since the wheel was created, as hwtimer_queue.c counts. */
 static inline u64 hwtimer_driven_now(const struct hwtimer_driven *driven)
 {
 	return hwtimer_clock_ns(driven) - driven->start_ns;
@@ -142,7 +142,7 @@ void hwtimer_worker_sleeps(struct hwtimer_driven *driven, u64 until);
 void hwtimer_worker_woke(struct hwtimer_driven *driven);
 
 /* hwtimer_kthread.c */
-extern const struct wheel_ops hwtimer_kthread_ops;
+extern const struct queue_ops hwtimer_kthread_ops;
 bool hwtimer_kthread_valid(const struct hwtimer_wheel_params *params);
 int hwtimer_kthread_create(struct hwtimer_driven *driven,
 			   const struct hwtimer_wheel_params *params);
@@ -169,7 +169,7 @@ void hwtimer_stats_add(struct hwtimer_driven *driven);
 void hwtimer_stats_remove(struct hwtimer_driven *driven);
 void hwtimer_stats_put(struct hwtimer_driven *driven);
 void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_stats *s,
-			   struct wheel_counts *c);
+			   struct queue_counts *c);
 
 /* debug/debugfs.c */
 void hwtimer_debugfs_init(void);

@@ -11,10 +11,10 @@
 #include <linux/gfp.h>
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
+#include <linux/mm.h>
 #include <linux/sched.h>
 #include <linux/sched/prio.h>
 #include <linux/sched/task.h>
-#include <linux/slab.h>
 #include <linux/workqueue.h>
 
 #include "hwtimer_driver.h"
@@ -29,11 +29,12 @@ static void worker_call(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t,
 			hwtimer_fn_t fn, u64 deadline)
 {
 	hwtimer_worker_call(to_driven(wheel), t, fn, deadline);
-	/* Yield here, too, because one wheel_advance() may run many callbacks. */
+	/* Yield here, too, because one queue_advance() may run many callbacks. */
 	if (cond_resched())
-		wheel->in_row = false;
+		wheel->pass.in_row = false;
 }
 
+/* Does not wait: timeouts that are due would wait, too. */
 static void *worker_alloc(struct hwtimer_wheel *wheel, size_t size)
 {
 	return kmalloc(size, GFP_NOWAIT | __GFP_NOWARN);
@@ -101,14 +102,14 @@ static int worker_fn(void *data)
 
 	while (!kthread_should_stop()) {
 		now = hwtimer_driven_now(driven);
-		if (wheel_advance(wheel, now, WHEEL_BUDGET)) {
+		if (queue_advance(wheel, now, QUEUE_BUDGET)) {
 			cond_resched();
 			continue;
 		}
 
 		/* TASK_IDLE: counts neither for the load average nor as a hung task. */
 		set_current_state(TASK_IDLE);
-		ns = wheel_prepare_sleep(wheel, now);
+		ns = queue_prepare_sleep(wheel, now);
 		hwtimer_step();
 		if (!ns || kthread_should_stop()) {
 			__set_current_state(TASK_RUNNING);
@@ -116,7 +117,7 @@ static int worker_fn(void *data)
 			continue;
 		}
 		hwtimer_worker_sleeps(driven, ns);
-		if (ns == WHEEL_IDLE) {
+		if (ns == QUEUE_IDLE) {
 			schedule();
 		} else {
 			until = hwtimer_driven_ktime(driven, ns);
@@ -261,7 +262,7 @@ void hwtimer_kthread_destroy(struct hwtimer_driven *driven)
 	put_task_struct(driven->task);
 }
 
-const struct wheel_ops hwtimer_kthread_ops = {
+const struct queue_ops hwtimer_kthread_ops = {
 	.kick	= worker_kick,
 	.call	= worker_call,
 	.alloc	= worker_alloc,

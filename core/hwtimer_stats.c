@@ -92,7 +92,7 @@ void hwtimer_stats_put(struct hwtimer_driven *driven)
 	if (!refcount_dec_and_test(&driven->refs))
 		return;
 	hwtimer_kthread_destroy(driven);
-	wheel_free(&driven->wheel);
+	queue_free(&driven->wheel);
 	kfree(driven);
 }
 
@@ -105,13 +105,13 @@ void hwtimer_stats_put(struct hwtimer_driven *driven)
  * The counters may change meanwhile.
  */
 void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_stats *s,
-			   struct wheel_counts *c)
+			   struct queue_counts *c)
 {
 	static const u32 states[] = {
-		[WHEEL_INIT] = HWTIMER_WHEEL_STATE_INIT,
-		[WHEEL_STARTED] = HWTIMER_WHEEL_STATE_STARTED,
-		[WHEEL_SHUTDOWN] = HWTIMER_WHEEL_STATE_SHUTDOWN,
-		[WHEEL_STOPPED] = HWTIMER_WHEEL_STATE_SHUTDOWN,
+		[QUEUE_INIT] = HWTIMER_WHEEL_STATE_INIT,
+		[QUEUE_STARTED] = HWTIMER_WHEEL_STATE_STARTED,
+		[QUEUE_SHUTDOWN] = HWTIMER_WHEEL_STATE_SHUTDOWN,
+		[QUEUE_STOPPED] = HWTIMER_WHEEL_STATE_SHUTDOWN,
 	};
 	static const u32 scheds[] = {
 		[HWTIMER_SCHED_NORMAL] = HWTIMER_WHEEL_SCHED_NORMAL,
@@ -122,14 +122,14 @@ void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_s
 	struct hwtimer_monitor *monitor = &driven->monitor;
 	int i;
 
-	wheel_count(wheel, c);
+	queue_count(wheel, c);
 	*s = (struct hwtimer_wheel_stats){
 		.id = driven->id,
 		.flags = driven->kind,
 		.clockid = hwtimer_clockid(driven),
 		.state = states[READ_ONCE(wheel->state)],
-		.slots = wheel->slots,
-		.levels = wheel->levels,
+		.slots = queue_slots(wheel),
+		.levels = wheel->wheel.levels,
 		.late_bins = HWTIMER_LATE_BINS,
 		.late_first_ns = NSEC_PER_USEC,
 		.tick_ns = wheel->tick_ns,
@@ -201,7 +201,7 @@ u64 hwtimer_stats_next(u64 from)
 bool hwtimer_stats_get(u64 id, struct hwtimer_wheel_stats *stats)
 {
 	struct hwtimer_driven *driven;
-	struct wheel_counts counts;
+	struct queue_counts counts;
 
 	spin_lock(&stats_lock);
 	driven = first_from(id);

@@ -3,7 +3,7 @@
  * hwtimer: what a worker does beside driving its wheel: it calls callbacks and measures them.
  *
  * The worker of a wheel sleeps on an absolute hrtimer on the wheel's clock until the next tick at
- * which a timeout is due; while timeouts are being armed, for at most WHEEL_DRAIN_NS; and while
+ * which a timeout is due; while timeouts are being armed, for at most QUEUE_DRAIN_NS; and while
  * no timeout is pending, until it is kicked.
  *
  * CPU hotplug needs no code here. Producers push with preemption disabled, so a CPU that goes
@@ -174,7 +174,7 @@ void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *
 	 * preempted in between, that time counts as part of this callback and not as lateness, as
 	 * if the callback had been preempted.
 	 */
-	if (!driven->wheel.in_row) {
+	if (!driven->wheel.pass.in_row) {
 		m->jiffies = jiffies;
 		m->ended_ns = ktime_get_ns();
 		m->unmeasured = 0;
@@ -196,7 +196,7 @@ void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *
 	m->unmeasured++;
 	if (m->quick && m->unmeasured < QUICK_ROW && !time_after(jiffies, m->jiffies) &&
 	    !trace_hwtimer_expire_entry_enabled()) {
-		driven->wheel.in_row = true;
+		driven->wheel.pass.in_row = true;
 		return;
 	}
 	/* CLOCK_MONOTONIC: time in suspend does not count as the callback's. */
@@ -204,8 +204,8 @@ void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *
 	ns = m->ended_ns - start;
 	m->quick = may_skip() && ns < QUICK_NS * m->unmeasured && ns <= m->longest_ns;
 	m->jiffies = jiffies;
-	driven->wheel.in_row = likely(ns <= m->longest_ns && !too_long(ns));
-	if (!driven->wheel.in_row && (m->unmeasured == 1 || too_long(ns))) {
+	driven->wheel.pass.in_row = likely(ns <= m->longest_ns && !too_long(ns));
+	if (!driven->wheel.pass.in_row && (m->unmeasured == 1 || too_long(ns))) {
 		note_duration(m, owner, ns);
 		if (too_long(ns))
 			warn_long(driven, owner, ns);
@@ -216,11 +216,11 @@ void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *
 /**
  * hwtimer_worker_sleeps - note that the worker is about to sleep
  * @driven: the driven wheel
- * @until: what wheel_prepare_sleep() returned
+ * @until: what queue_prepare_sleep() returned
  */
 void hwtimer_worker_sleeps(struct hwtimer_driven *driven, u64 until)
 {
-	trace_hwtimer_worker_sleep(&driven->wheel, until == WHEEL_IDLE ? U64_MAX :
+	trace_hwtimer_worker_sleep(&driven->wheel, until == QUEUE_IDLE ? U64_MAX :
 				   until + driven->start_ns);
 }
 
@@ -228,13 +228,13 @@ void hwtimer_worker_sleeps(struct hwtimer_driven *driven, u64 until)
  * hwtimer_worker_woke - note that the worker has slept and runs again
  * @driven: the driven wheel
  *
- * Called before wheel_advance() is called again.
+ * Called before queue_advance() is called again.
  */
 void hwtimer_worker_woke(struct hwtimer_driven *driven)
 {
 	struct hwtimer_monitor *m = &driven->monitor;
 
-	wheel_awake(&driven->wheel);
+	queue_awake(&driven->wheel);
 	trace_hwtimer_worker_wake(&driven->wheel);
 	WRITE_ONCE(m->wakeups, m->wakeups + 1);
 }

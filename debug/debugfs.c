@@ -4,13 +4,15 @@
  *
  *	stats	configuration, state, counters and the histogram of lateness,
  *		one "name value" per line
- *	buckets	"bucket <level> <slot> <timeouts filed>" for each bucket that is not empty
+ *	buckets	"bucket <level> <slot> <timeouts filed>" for each bucket that is not empty;
+ *		QUEUE_SHOWN stands for so many or more
  *	pending	"timeout <level> <slot> <deadline> <function> <timeout>" for each pending
- *		timeout; after SHOWN_AT_ONCE of them, "more <level> <first slot> <last slot>
- *		<timeouts>" with the number of the others
+ *		timeout; "more <level> <slot>" if a bucket may hold more than QUEUE_SHOWN, which are
+ *		not shown
  *
- * Nothing here changes a wheel. Counters are read while they change. The worker reads the
- * buckets for us, some of them at a time (wheel_survey()). Errors of debugfs are ignored.
+ * Level and slot of timeouts that never expire are "never" and 0. Nothing here changes a wheel.
+ * Counters are read while they change. The worker looks at the timeouts for us, one bucket at a
+ * time (queue_look()). Errors of debugfs are ignored.
  */
 #include <linux/debugfs.h>
 #include <linux/math64.h>
@@ -22,11 +24,6 @@
 #include "../core/hwtimer_driver.h"
 #include "../uapi/linux/hwtimer.h"
 
-/* How many buckets the worker surveys at a time. */
-#define BUCKETS_AT_ONCE	64
-/* How many timeouts of these buckets are shown. */
-#define SHOWN_AT_ONCE	4096
-
 static struct dentry *root;
 
 static int stats_show(struct seq_file *m, void *unused)
@@ -36,7 +33,7 @@ static int stats_show(struct seq_file *m, void *unused)
 	struct hwtimer_driven *driven = m->private;
 	struct hwtimer_monitor *monitor = &driven->monitor;
 	struct hwtimer_wheel_stats s;
-	struct wheel_counts c;
+	struct queue_counts c;
 	unsigned int i;
 
 	hwtimer_stats_collect(driven, &s, &c);
@@ -48,12 +45,16 @@ static int stats_show(struct seq_file *m, void *unused)
 	seq_printf(m, "tick_ns %llu\n", s.tick_ns);
 	seq_printf(m, "slots %u\n", s.slots);
 	seq_printf(m, "levels %u\n", s.levels);
+	seq_puts(m, "bits");
+	for (i = 0; i < s.levels; i++)
+		seq_printf(m, " %u", driven->wheel.wheel.level[i].bits);
+	seq_putc(m, '\n');
 	seq_printf(m, "cap %llu\n", s.cap);
 	seq_printf(m, "state %s\n", states[s.state]);
 	seq_printf(m, "start_ns %llu\n", driven->start_ns);
 	seq_printf(m, "now_ns %llu\n", hwtimer_clock_ns(driven));
 	seq_printf(m, "pending %llu\n", s.pending);
-	seq_printf(m, "filed %lu\n", READ_ONCE(driven->wheel.filed));
+	seq_printf(m, "filed %lu\n", READ_ONCE(driven->wheel.wheel.filed));
 	seq_printf(m, "armed %llu\n", s.armed);
 	seq_printf(m, "touched %llu\n", s.touched);
 	seq_printf(m, "cancelled %llu\n", s.cancelled);
@@ -83,69 +84,74 @@ static int stats_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(stats);
 
-/* A record of the seq_file is BUCKETS_AT_ONCE buckets of a level. */
-static unsigned int records_per_level(const struct hwtimer_wheel *wheel)
+/* The first bucket from @bucket on that holds timeouts, as a record of the seq_file. */
+static void *record_from(const struct wheel *wheel, u32 bucket, loff_t *pos)
 {
-	return DIV_ROUND_UP(wheel->slots, BUCKETS_AT_ONCE);
+	unsigned int level = WHEEL_LEVEL_OF(bucket), slot = WHEEL_SLOT_OF(bucket);
+
+	for (; level <= wheel->levels; level++, slot = 0) {
+		for (; slot < BIT(wheel->level[level].bits); slot++) {
+			*pos = WHEEL_BUCKET(level, slot);
+			if (wheel_occupied(wheel, *pos))
+				return pos;
+		}
+	}
+	*pos = WHEEL_BUCKET(level, 0);
+	return NULL;
 }
 
-static void *buckets_at(struct seq_file *m, loff_t pos)
+static void show_nothing(struct queue_look *look, struct hwtimer_timeout *t, u64 deadline)
 {
-	struct hwtimer_driven *driven = m->private;
-	const struct hwtimer_wheel *wheel = &driven->wheel;
-	u64 records = (u64)records_per_level(wheel) * wheel->levels;
+}
 
-	return pos < records ? (void *)(uintptr_t)(pos + 1) : NULL;
+static const struct wheel *wheel_shown(const struct seq_file *m)
+{
+	const struct hwtimer_driven *driven = m->private;
+
+	return &driven->wheel.wheel;
 }
 
 static void *buckets_start(struct seq_file *m, loff_t *pos)
 {
-	return buckets_at(m, *pos);
+	return record_from(wheel_shown(m), *pos, pos);
 }
 
 static void *buckets_next(struct seq_file *m, void *v, loff_t *pos)
 {
-	return buckets_at(m, ++*pos);
+	return record_from(wheel_shown(m), *pos + 1, pos);
 }
 
 static void buckets_stop(struct seq_file *m, void *v)
 {
 }
 
-static void count_filed(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed,
-			u64 deadline)
+/* "never" for the level of timeouts that never expire. */
+static void show_bucket(struct seq_file *m, const char *what, u32 bucket)
 {
-	unsigned int *filed = arg;
-
-	filed[i]++;
-}
-
-/* The buckets of record @v: their level, the first one, and (returned) how many. */
-static unsigned int buckets_of(const struct hwtimer_wheel *wheel, const void *v,
-			       unsigned int *level, unsigned int *first)
-{
-	unsigned int record = (uintptr_t)v - 1;
-
-	*level = record / records_per_level(wheel);
-	*first = record % records_per_level(wheel) * BUCKETS_AT_ONCE;
-	return min(wheel->slots - *first, BUCKETS_AT_ONCE);
+	if (WHEEL_LEVEL_OF(bucket) == wheel_shown(m)->levels)
+		seq_printf(m, "%s never 0", what);
+	else
+		seq_printf(m, "%s %u %u", what, WHEEL_LEVEL_OF(bucket), WHEEL_SLOT_OF(bucket));
 }
 
 static int buckets_show(struct seq_file *m, void *v)
 {
 	struct hwtimer_driven *driven = m->private;
-	struct hwtimer_wheel *wheel = &driven->wheel;
-	unsigned int level, first, n = buckets_of(wheel, v, &level, &first), i;
-	unsigned int filed[BUCKETS_AT_ONCE] = { };
+	struct queue_look *look;
 	int ret;
 
-	ret = wheel_survey(wheel, level, first, n, count_filed, filed);
-	if (ret)
-		return ret;
-	for (i = 0; i < n; i++)
-		if (filed[i])
-			seq_printf(m, "bucket %u %u %u\n", level, first + i, filed[i]);
-	return 0;
+	look = kvmalloc(sizeof(*look), GFP_KERNEL | __GFP_NOWARN);
+	if (!look)
+		return -ENOMEM;
+	look->bucket = *(loff_t *)v;
+	look->show = show_nothing;
+	ret = queue_look(&driven->wheel, look);
+	if (!ret && look->n) {
+		show_bucket(m, "bucket", look->bucket);
+		seq_printf(m, " %u\n", look->n);
+	}
+	kvfree(look);
+	return ret;
 }
 
 static const struct seq_operations buckets_sops = {
@@ -154,40 +160,66 @@ static const struct seq_operations buckets_sops = {
 	.stop	= buckets_stop,
 	.show	= buckets_show,
 };
-DEFINE_SEQ_ATTRIBUTE(buckets);
+
+/* Open one of both files. What was armed before has been filed then. */
+static int open_filed(struct inode *inode, struct file *file, const struct seq_operations *ops)
+{
+	struct hwtimer_driven *driven = inode->i_private;
+	struct queue_look *look;
+	int ret;
+
+	look = kvmalloc(sizeof(*look), GFP_KERNEL | __GFP_NOWARN);
+	if (!look)
+		return -ENOMEM;
+	look->bucket = 0;
+	look->show = show_nothing;
+	ret = queue_look(&driven->wheel, look);
+	kvfree(look);
+	if (ret)
+		return ret;
+	ret = seq_open(file, ops);
+	if (!ret)
+		((struct seq_file *)file->private_data)->private = driven;
+	return ret;
+}
+
+static int buckets_open(struct inode *inode, struct file *file)
+{
+	return open_filed(inode, file, &buckets_sops);
+}
+
+static const struct file_operations buckets_fops = {
+	.owner		= THIS_MODULE,
+	.open		= buckets_open,
+	.read		= seq_read,
+	.llseek		= seq_lseek,
+	.release	= seq_release,
+};
 
 /**
- * struct shown - pending timeouts of some buckets
+ * struct shown - pending timeouts of a bucket
+ * @look: for the worker
  * @n: length of @each
- * @all: how many are pending, including those that do not fit into @each
  * @start_ns: when the wheel started
  * @each: the timeouts. A timeout may be freed by now, so its address is printed but not
- *	dereferenced. deadline U64_MAX: it was touched to never, but is still in its old bucket
+ *	dereferenced. deadline U64_MAX: it never expires
  */
 struct shown {
-	unsigned int	n;
-	unsigned int	all;
-	u64		start_ns;
+	struct queue_look	look;
+	unsigned int		n;
+	u64			start_ns;
 	struct {
-		unsigned int	bucket;
 		u64		deadline;
 		const void	*fn;
 		const void	*timeout;
-	} each[SHOWN_AT_ONCE];
+	} each[QUEUE_SHOWN];
 };
 
-static void note_pending(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed,
-			 u64 deadline)
+static void note_pending(struct queue_look *look, struct hwtimer_timeout *t, u64 deadline)
 {
-	struct shown *s = arg;
+	struct shown *s = container_of(look, struct shown, look);
 
-	if (!armed)
-		return;
-	s->all++;
-	if (s->n == SHOWN_AT_ONCE)
-		return;
-	s->each[s->n].bucket = i;
-	s->each[s->n].deadline = deadline == WHEEL_HORIZON ? U64_MAX : deadline + s->start_ns;
+	s->each[s->n].deadline = deadline == QUEUE_HORIZON ? U64_MAX : deadline + s->start_ns;
 	s->each[s->n].fn = hwtimer_owner_fn(t, READ_ONCE(t->fn));
 	s->each[s->n++].timeout = t;
 }
@@ -195,23 +227,28 @@ static void note_pending(void *arg, unsigned int i, struct hwtimer_timeout *t, b
 static int pending_show(struct seq_file *m, void *v)
 {
 	struct hwtimer_driven *driven = m->private;
-	struct hwtimer_wheel *wheel = &driven->wheel;
-	unsigned int level, first, n = buckets_of(wheel, v, &level, &first), i;
+	u32 bucket = *(loff_t *)v;
 	struct shown *s;
+	unsigned int i;
 	int ret;
 
-	s = kvmalloc(sizeof(*s), GFP_KERNEL);
+	s = kvmalloc(sizeof(*s), GFP_KERNEL | __GFP_NOWARN);
 	if (!s)
 		return -ENOMEM;
+	s->look.bucket = bucket;
+	s->look.show = note_pending;
 	s->n = 0;
-	s->all = 0;
 	s->start_ns = driven->start_ns;
-	ret = wheel_survey(wheel, level, first, n, note_pending, s);
-	for (i = 0; !ret && i < s->n; i++)
-		seq_printf(m, "timeout %u %u %llu %ps %p\n", level, first + s->each[i].bucket,
-			   s->each[i].deadline, s->each[i].fn, s->each[i].timeout);
-	if (!ret && s->all > s->n)
-		seq_printf(m, "more %u %u %u %u\n", level, first, first + n - 1, s->all - s->n);
+	ret = queue_look(&driven->wheel, &s->look);
+	for (i = 0; !ret && i < s->n; i++) {
+		show_bucket(m, "timeout", bucket);
+		seq_printf(m, " %llu %ps %p\n", s->each[i].deadline, s->each[i].fn,
+			   s->each[i].timeout);
+	}
+	if (!ret && s->look.more) {
+		show_bucket(m, "more", bucket);
+		seq_putc(m, '\n');
+	}
 	kvfree(s);
 	return ret;
 }
@@ -222,7 +259,19 @@ static const struct seq_operations pending_sops = {
 	.stop	= buckets_stop,
 	.show	= pending_show,
 };
-DEFINE_SEQ_ATTRIBUTE(pending);
+
+static int pending_open(struct inode *inode, struct file *file)
+{
+	return open_filed(inode, file, &pending_sops);
+}
+
+static const struct file_operations pending_fops = {
+	.owner		= THIS_MODULE,
+	.open		= pending_open,
+	.read		= seq_read,
+	.llseek		= seq_lseek,
+	.release	= seq_release,
+};
 
 /**
  * hwtimer_debugfs_add - create the files of a wheel

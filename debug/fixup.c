@@ -12,7 +12,7 @@
 
 #include "../hwtimer.h"
 #include "../core/hwtimer_driver.h"
-#include "../hwtimer_wheel.h"
+#include "../core/hwtimer_queue.h"
 #include "odebug.h"
 
 /* A stopped wheel, for timeouts that were never initialised. */
@@ -20,7 +20,7 @@ static struct lock_class_key nowhere_key __maybe_unused;
 static struct hwtimer_driven nowhere = {
 	.name			= "nowhere",
 	.wheel.tick_ns		= 1,
-	.wheel.state		= WHEEL_STOPPED,
+	.wheel.state		= QUEUE_STOPPED,
 #ifdef CONFIG_LOCKDEP
 	.wheel.callback_map	= STATIC_LOCKDEP_MAP_INIT("hwtimer_nowhere", &nowhere_key),
 #endif
@@ -34,16 +34,16 @@ static struct hwtimer_driven nowhere = {
 static void end(struct hwtimer_timeout *timeout)
 {
 	if (preemptible() && !rcu_preempt_depth()) {
-		wheel_end_sync(timeout, wheel_timeout_shutdown, HZ);
+		queue_end_sync(timeout, queue_timeout_shutdown, HZ);
 	} else {
-		wheel_timeout_shutdown(timeout);
-		wheel_detach(timeout);
+		queue_timeout_shutdown(timeout);
+		queue_detach(timeout);
 	}
 }
 
 static void adopt(struct hwtimer_timeout *timeout)
 {
-	wheel_timeout_init(timeout, &nowhere.wheel, NULL);
+	queue_timeout_init(timeout, &nowhere.wheel, NULL);
 }
 
 /**

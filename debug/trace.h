@@ -198,7 +198,7 @@ TRACE_EVENT(hwtimer_worker_wake,
 /**
  * hwtimer_drain - the worker took requests from the queues
  * @wheel: the wheel
- * @requests: how many, in this call of wheel_advance()
+ * @requests: how many, in this call of queue_advance()
  */
 TRACE_EVENT(hwtimer_drain,
 

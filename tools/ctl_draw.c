@@ -15,6 +15,7 @@
 #include "ctl.h"
 
 #define MAX_LEVELS	16
+#define MAX_BITS	16
 /* More marks on a ring could not be told apart. */
 #define MAX_SECTORS	512
 
@@ -34,22 +35,48 @@
 struct picture {
 	const struct hwtimer_wheel_stats *wheel;
 	uint64_t tick_ns;
-	uint64_t slots, sectors;
 	uint64_t levels;
+	unsigned int bits[MAX_LEVELS], n_bits;	/* of each level: it has 1 << bits slots */
 	uint64_t filed[MAX_LEVELS][MAX_SECTORS];
 	uint64_t in_level[MAX_LEVELS], used[MAX_LEVELS];	/* timeouts; slots that hold some */
 	uint64_t most;		/* in a sector */
 	/* By the wheel's clock, from debugfs. now_ns is 0 if the module does not show it. */
 	uint64_t now_ns, start_ns;
 	uint64_t *left, n_left, room;	/* how long until the listed timeouts expire, sorted */
-	uint64_t unlisted, never;	/* how many are not listed, or never expire */
+	uint64_t cut, never;	/* buckets that are not listed whole; timeouts that never expire */
 };
+
+static uint64_t level_slots(const struct picture *p, unsigned int level)
+{
+	return (uint64_t)1 << p->bits[level];
+}
+
+static uint64_t level_sectors(const struct picture *p, unsigned int level)
+{
+	return level_slots(p, level) < MAX_SECTORS ? level_slots(p, level) : MAX_SECTORS;
+}
+
+/* "bits 6 6 5" */
+static void take_bits(struct picture *p, const char *path, const char *line)
+{
+	const char *at;
+	int len;
+
+	for (at = line + strlen("bits"); p->n_bits < MAX_LEVELS; at += len)
+		if (sscanf(at, "%u%n", &p->bits[p->n_bits], &len) != 1 ||
+		    p->bits[p->n_bits++] > MAX_BITS)
+			break;
+	if (p->n_bits != p->levels || *at != '\n')
+		ctl_die(CTL_FAILED, "%s: not the levels of this wheel: '%.*s'", path,
+			(int)strcspn(line, "\n"), line);
+}
 
 static void take_stat(struct picture *p, const char *path, const char *line)
 {
-	(void)path;
 	/* Each line matches one of them at most. */
-	if (sscanf(line, "now_ns %" SCNu64, &p->now_ns) != 1)
+	if (!strncmp(line, "bits ", 5))
+		take_bits(p, path, line);
+	else if (sscanf(line, "now_ns %" SCNu64, &p->now_ns) != 1)
 		sscanf(line, "start_ns %" SCNu64, &p->start_ns);
 }
 
@@ -58,11 +85,14 @@ static void take_bucket(struct picture *p, const char *path, const char *line)
 	uint64_t level, slot, n, *filed;
 	char more;
 
+	if (sscanf(line, "bucket never 0 %" SCNu64 "%c", &n, &more) == 2 && more == '\n')
+		return;
 	if (sscanf(line, "bucket %" SCNu64 " %" SCNu64 " %" SCNu64 "%c", &level, &slot, &n,
-		   &more) != 4 || more != '\n' || level >= p->levels || slot >= p->slots)
+		   &more) != 4 || more != '\n' || level >= p->levels ||
+	    slot >= level_slots(p, level))
 		ctl_die(CTL_FAILED, "%s: not a bucket of this wheel: '%.*s'", path,
 			(int)strcspn(line, "\n"), line);
-	filed = &p->filed[level][slot / (p->slots / p->sectors)];
+	filed = &p->filed[level][slot * level_sectors(p, level) / level_slots(p, level)];
 	*filed += n;
 	p->in_level[level] += n;
 	p->used[level]++;
@@ -72,13 +102,13 @@ static void take_bucket(struct picture *p, const char *path, const char *line)
 
 static void take_pending(struct picture *p, const char *path, const char *line)
 {
-	uint64_t deadline, n;
+	uint64_t deadline;
 
-	if (sscanf(line, "more %*u %*u %*u %" SCNu64, &n) == 1) {
-		p->unlisted += n;
+	if (!strncmp(line, "more ", 5)) {
+		p->cut++;
 		return;
 	}
-	if (sscanf(line, "timeout %*u %*u %" SCNu64, &deadline) != 1)
+	if (sscanf(line, "timeout %*s %*u %" SCNu64, &deadline) != 1)
 		ctl_die(CTL_FAILED, "%s: not a pending timeout: '%.*s'", path,
 			(int)strcspn(line, "\n"), line);
 	if (deadline == UINT64_MAX) {
@@ -174,15 +204,17 @@ static const char *plural(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
-/* The width of a slot of @level in ns. */
-static uint64_t slot_ns(const struct picture *p, unsigned int level)
+/* The width of @n slots of @level in ns. A slot is half as wide as the level below it reaches. */
+static uint64_t slots_ns(const struct picture *p, unsigned int level, uint64_t n)
 {
-	uint64_t ns = p->tick_ns;
+	unsigned int shift = 0, i;
 
-	while (level--)
-		if (__builtin_mul_overflow(ns, p->slots, &ns))
-			return UINT64_MAX;
-	return ns;
+	for (i = 0; i < level; i++)
+		shift += p->bits[i] - 1;
+	if (shift > 63 || __builtin_mul_overflow(n, (uint64_t)1 << shift, &n) ||
+	    __builtin_mul_overflow(n, p->tick_ns, &n))
+		return UINT64_MAX;
+	return n;
 }
 
 /*
@@ -218,13 +250,14 @@ static void draw_turn(uint64_t turn, double degrees)
 static void draw_level(const struct picture *p, unsigned int level)
 {
 	double band = (OUTER - INNER) / p->levels, r = INNER + level * band, degrees;
-	double width = 2 * 3.14159265 * r / p->sectors, length;
-	uint64_t each = p->slots / p->sectors, n, ns = slot_ns(p, level), turn;
+	uint64_t sectors = level_sectors(p, level), each = level_slots(p, level) / sectors;
+	double width = 2 * 3.14159265 * r / sectors, length;
+	uint64_t n, now, turn;
 	unsigned int i;
 
 	printf("<circle class=\"ring\" r=\"%.2f\" stroke-width=\"%.2f\"/>\n", r + band * 0.45,
 	       band * 0.9);
-	for (i = 0; i < p->sectors; i++) {
+	for (i = 0; i < sectors; i++) {
 		n = p->filed[level][i];
 		if (!n)
 			continue;
@@ -232,7 +265,7 @@ static void draw_level(const struct picture *p, unsigned int level)
 		printf("<rect class=\"mark\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\"",
 		       -width * 0.45, -r - length, width * 0.9, length);
 		printf(" transform=\"rotate(%.4f)\"><title>level %u, slot",
-		       360.0 * i / p->sectors, level);
+		       360.0 * i / sectors, level);
 		if (each > 1)
 			printf("s %" PRIu64 " to %" PRIu64, i * each, (i + 1) * each - 1);
 		else
@@ -242,12 +275,12 @@ static void draw_level(const struct picture *p, unsigned int level)
 	if (!p->now_ns)
 		return;
 	/* A level whose turn is longer than 2^64 ns has not got far. */
-	if (__builtin_mul_overflow(ns, p->slots, &turn))
-		turn = UINT64_MAX;
-	degrees = 360.0 * ((p->now_ns - p->start_ns) % turn) / turn;
+	turn = slots_ns(p, level, level_slots(p, level));
+	now = (p->now_ns - p->start_ns) % turn;
+	degrees = 360.0 * now / turn;
 	printf("<g class=\"hand\" transform=\"rotate(%.4f)\"><title>level %u: now is slot %" PRIu64
 	       "</title>\n<path class=\"hand\" d=\"M0 %.2f V%.2f\"/></g>\n", degrees, level,
-	       (p->now_ns - p->start_ns) % turn / ns, -r + 4, -r - band * 0.9 - 4);
+	       now / slots_ns(p, level, 1), -r + 4, -r - band * 0.9 - 4);
 	if (level + 1 == p->levels)
 		draw_turn(turn, degrees);
 }
@@ -291,7 +324,7 @@ static unsigned int draw_late(const struct hwtimer_wheel_stats *wheel, unsigned 
 
 static unsigned int draw_legend(const struct picture *p, unsigned int y)
 {
-	uint64_t each = p->slots / p->sectors;
+	bool grouped = false;
 	unsigned int i;
 
 	printf("<text class=\"head\" x=\"%u\" y=\"%u\">", COLUMN, y);
@@ -300,17 +333,16 @@ static unsigned int draw_legend(const struct picture *p, unsigned int y)
 		y += ROW;
 		printf("<text x=\"%u\" y=\"%u\">level %u: %" PRIu64 " in %" PRIu64 " slot%s of ",
 		       COLUMN, y, i, p->in_level[i], p->used[i], plural(p->used[i]));
-		put_span(slot_ns(p, i));
+		put_span(slots_ns(p, i, 1));
 		fputs("; a turn: ", stdout);
-		put_span(slot_ns(p, i + 1));
+		put_span(slots_ns(p, i, level_slots(p, i)));
 		puts("</text>");
+		grouped |= level_slots(p, i) > MAX_SECTORS;
 	}
 	y += ROW + ROW / 2;
 	printf("<text class=\"note\" x=\"%u\" y=\"%u\">A mark: ", COLUMN, y);
-	if (each > 1)
-		printf("%" PRIu64 " slots, not all of them empty</text>\n", each);
-	else
-		puts("a slot that is not empty</text>");
+	puts(grouped ? "a group of slots, not all of them empty</text>" :
+	     "a slot that is not empty</text>");
 	y += ROW;
 	printf("<text class=\"note\" x=\"%u\" y=\"%u\">Its length: the ", COLUMN, y);
 	printf("logarithm of the number; the longest: %" PRIu64 "</text>\n", p->most);
@@ -393,10 +425,10 @@ static void draw_due(const struct picture *p, unsigned int y)
 	printf("<text class=\"head\" x=\"%u\" y=\"%u\">Time from now to the deadlines of ",
 	       AXIS_LEFT, y);
 	printf("%" PRIu64 " timeout%s</text>\n", p->n_left, plural(p->n_left));
-	if (p->unlisted || p->never)
-		printf("<text class=\"note count\" x=\"%u\" y=\"%u\">not counted: %" PRIu64
-		       " that debugfs does not list, %" PRIu64 " that never expire</text>\n",
-		       AXIS_RIGHT, y, p->unlisted, p->never);
+	if (p->cut || p->never)
+		printf("<text class=\"note count\" x=\"%u\" y=\"%u\">not counted: the rest of %"
+		       PRIu64 " long bucket%s, %" PRIu64 " that never expire</text>\n",
+		       AXIS_RIGHT, y, p->cut, plural(p->cut), p->never);
 	if (!p->n_left)
 		return;
 	bins = axis_bin(p, time_left(p, 100)) + 1;
@@ -458,7 +490,7 @@ static void draw(const struct picture *p)
 	put_text(wheel->name);
 	fputs("</text>\n<text class=\"note\" x=\"20\" y=\"50\">tick ", stdout);
 	put_span(p->tick_ns);
-	printf(", %" PRIu64 " slots a level, ", p->slots);
+	fputs(", ", stdout);
 	put_text(state);
 	printf(", %" PRIu64 " pending</text>\n", (uint64_t)wheel->pending);
 
@@ -496,14 +528,12 @@ static int run_draw(struct ctl_args *args)
 	if (!p->wheel)
 		ctl_no_wheel(name);
 	p->tick_ns = p->wheel->tick_ns;
-	p->slots = p->wheel->slots;
 	p->levels = p->wheel->levels;
-	/* A power of two, so that sectors have equal numbers of slots. */
-	if (!p->slots || p->slots & (p->slots - 1) || !p->levels || p->levels > MAX_LEVELS)
-		ctl_die(CTL_FAILED, "%s: impossible: slots %" PRIu64 ", levels %" PRIu64, name,
-			p->slots, p->levels);
-	p->sectors = p->slots < MAX_SECTORS ? p->slots : MAX_SECTORS;
+	if (p->levels > MAX_LEVELS)
+		ctl_die(CTL_FAILED, "%s: impossible: levels %" PRIu64, name, p->levels);
 	read_lines(p, debugfs, "stats", take_stat);
+	if (!p->n_bits)
+		ctl_die(CTL_FAILED, "%s: debugfs does not show its levels", name);
 	if (p->now_ns < p->start_ns)
 		ctl_die(CTL_FAILED, "%s: impossible: now_ns %" PRIu64 ", start_ns %" PRIu64, name,
 			p->now_ns, p->start_ns);

@@ -119,42 +119,43 @@ static void list_process(uint64_t pid)
 	free(numbers);
 }
 
-/* "timeout LEVEL SLOT DEADLINE FUNCTION TIMEOUT", or "more LEVEL FIRST LAST N". */
+/*
+ * "timeout LEVEL SLOT DEADLINE FUNCTION TIMEOUT", or "more LEVEL SLOT": there are more in this
+ * bucket. LEVEL is "never" for what never expires.
+ */
 static void show_line(char *line, uint64_t now)
 {
-	unsigned int level, slot, last;
-	uint64_t deadline, n;
-	char function[256];
+	char level[16], function[256];
+	uint64_t deadline;
+	unsigned int slot;
+	bool more = false;
 
-	if (sscanf(line, "more %u %u %u %" SCNu64, &level, &slot, &last, &n) == 4) {
-		if (json) {
-			ctl_json_open(NULL, '{');
-			ctl_json_number("level", level);
-			ctl_json_number("first_slot", slot);
-			ctl_json_number("last_slot", last);
-			ctl_json_number("more", n);
-			ctl_json_close('}');
-			ctl_json_end();
-		} else {
-			printf("%5u  %5u  and %" PRIu64 " more up to slot %u\n", level, slot, n,
-			       last);
-		}
-		return;
-	}
-	if (sscanf(line, "timeout %u %u %" SCNu64 " %255s", &level, &slot, &deadline,
-		   function) != 4)
+	if (sscanf(line, "more %15s %u", level, &slot) == 2)
+		more = true;
+	else if (sscanf(line, "timeout %15s %u %" SCNu64 " %255s", level, &slot, &deadline,
+			function) != 4)
 		ctl_die(CTL_FAILED, "debugfs: unexpected line: '%s'", line);
 	if (json) {
 		ctl_json_open(NULL, '{');
-		ctl_json_number("level", level);
-		ctl_json_number("slot", slot);
-		json_due(deadline, now);
-		ctl_json_text("function", function);
+		if (strcmp(level, "never")) {
+			ctl_json_number("level", strtoul(level, NULL, 10));
+			ctl_json_number("slot", slot);
+		}
+		if (more) {
+			ctl_json_number("more", 1);
+		} else {
+			json_due(deadline, now);
+			ctl_json_text("function", function);
+		}
 		ctl_json_close('}');
 		ctl_json_end();
 		return;
 	}
-	printf("%5u  %5u  ", level, slot);
+	printf("%5s  %5u  ", level, slot);
+	if (more) {
+		puts("and more");
+		return;
+	}
 	ctl_print_word(stdout, function, 32);
 	fputs("  ", stdout);
 	show_due(deadline, now);

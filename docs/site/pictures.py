@@ -13,18 +13,19 @@ from html import escape
 
 HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" width="{w}" height="{h}">\n'
 
-SLOTS, LEVELS = 10, 3
+SLOTS, LEVELS = 8, 3
 INNER, BAND = 50, 60
 
 
-def digit(tick, level):
-    return tick // SLOTS ** level % SLOTS
+def slot_of(tick, level):
+    """The slot of a tick, counted from tick 0: it is half as wide as the level below reaches."""
+    return tick // (SLOTS // 2) ** level
 
 
 def place(cur, tick):
-    """The level and the slot of a tick: by the highest digit in which it and cur differ."""
-    level = max([n for n in range(LEVELS) if digit(tick, n) != digit(cur, n)], default=0)
-    return level, digit(tick, level)
+    """The lowest level in which a tick is less than a round ahead of cur, and its slot there."""
+    level = min(n for n in range(LEVELS) if slot_of(tick, n) - slot_of(cur, n) < SLOTS)
+    return level, slot_of(tick, level) % SLOTS
 
 
 def polar(radius, slot):
@@ -51,9 +52,9 @@ def wheel(cur, pending, fired):
     out += f'<g transform="translate({size / 2} {size / 2})">\n'
     for level in range(LEVELS):
         for slot in range(SLOTS):
-            out += sector(level, slot, "now" if slot == digit(cur, level) else "slot")
+            out += sector(level, slot, "now" if slot == slot_of(cur, level) % SLOTS else "slot")
     for tick in pending + fired:
-        level, slot = place(cur, tick) if tick in pending else (0, digit(tick, 0))
+        level, slot = place(cur, tick) if tick in pending else (0, tick % SLOTS)
         x, y = polar(INNER + level * BAND + 37, slot)
         kind = "t" if tick in pending else "fired"
         out += (f'<rect class="{kind}" x="{x - 18:.1f}" y="{y - 11:.1f}" width="36" height="22" '
@@ -63,8 +64,8 @@ def wheel(cur, pending, fired):
     return out + "</svg>\n"
 
 
-WHEELS = {"rest": (417, [417, 419, 423, 500], []), "turns": (420, [423, 500], [417, 419]),
-          "cascades": (500, [500], [423])}
+WHEELS = {"rest": (41, [43, 46, 57, 101], []), "turns": (47, [57, 101], [43, 46]),
+          "cascades": (57, [57, 101], [])}
 
 ROW, LANE = 34, 300
 

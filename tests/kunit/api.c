@@ -301,7 +301,7 @@ static struct kunit_case api_cases[] = {
 	KUNIT_CASE_PARAM(many_wheels, mode_gen_params),
 	KUNIT_CASE(destroy_nothing),
 	KUNIT_CASE_PARAM(scheduling, mode_gen_params),
-	KUNIT_CASE_PARAM(surveys, mode_gen_params),
+	KUNIT_CASE_PARAM(looks, mode_gen_params),
 	KUNIT_CASE_PARAM(slow_callback, mode_gen_params),
 	KUNIT_CASE_PARAM(callbacks_in_row, mode_gen_params),
 	KUNIT_CASE_PARAM(shows_counters, mode_gen_params),

@@ -74,11 +74,11 @@ static inline void job_released(struct hwtimer_timeout *t)
 	container_of(t, struct job, t)->released++;
 }
 
-static inline struct wheel_counts counts(struct hwtimer_wheel *wheel)
+static inline struct queue_counts counts(struct hwtimer_wheel *wheel)
 {
-	struct wheel_counts c;
+	struct queue_counts c;
 
-	wheel_count(wheel, &c);
+	queue_count(wheel, &c);
 	return c;
 }
 
@@ -110,7 +110,7 @@ api_case release, release_running, release_self, frees_itself, waits_for_release
 api_case stop, stop_asleep, stop_from_callback, stop_other_from_callback, stop_twice,
 	stop_releases, books;
 /* api_worker.c */
-api_case scheduling, surveys, slow_callback, callbacks_in_row, kick_storm,
+api_case scheduling, looks, slow_callback, callbacks_in_row, kick_storm,
 	shows_counters;
 
 #endif /* API_H */

@@ -27,12 +27,12 @@ void cancel_sync(struct kunit *test)
 	for (i = 0; i < 5; i++) {
 		KUNIT_EXPECT_EQ_MSG(test, i == 1 || i == 2, hwtimer_cancel_sync(&j[i].t),
 				    "%u", i);
-		KUNIT_EXPECT_FALSE(test, wheel_holds(&j[i].t));
+		KUNIT_EXPECT_FALSE(test, queue_holds(&j[i].t));
 		KUNIT_EXPECT_EQ(test, i == 4, j[i].fired);
 		memset(&j[i], 0x6b, sizeof(j[i]));
 	}
 	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
-	KUNIT_EXPECT_EQ(test, 0UL, wheel->filed);
+	KUNIT_EXPECT_EQ(test, 0UL, wheel->wheel.filed);
 	nap(100 * SEC);
 }
 
@@ -54,7 +54,7 @@ void cancel_sync_waits(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, j[0].over);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_cancel_sync(&j[0].t));
 	KUNIT_EXPECT_TRUE(test, j[0].over);
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&j[0].t));
+	KUNIT_EXPECT_FALSE(test, queue_holds(&j[0].t));
 	nap(100 * MS);
 	KUNIT_EXPECT_EQ(test, 1, j[1].fired);
 }
@@ -84,7 +84,7 @@ void cancel_sync_in_row(struct kunit *test)
 
 #ifdef CONFIG_UML	/* where the module has a hook between its steps */
 /*
- * A task calls wheel_holds(). At step @begins of that, or before if it is 0, the callback begins;
+ * A task calls queue_holds(). At step @begins of that, or before if it is 0, the callback begins;
  * at step @ends the callback arms its timeout again and returns.
  */
 static struct {
@@ -135,12 +135,12 @@ static void read_while_rearming(struct kunit *test, unsigned int begins, unsigne
 
 	reader.task = current;
 	WRITE_ONCE(hwtimer_step_hook, reader_step);
-	KUNIT_EXPECT_TRUE_MSG(test, wheel_holds(&j->t), "%u to %u", begins, ends);
+	KUNIT_EXPECT_TRUE_MSG(test, queue_holds(&j->t), "%u to %u", begins, ends);
 	WRITE_ONCE(hwtimer_step_hook, NULL);
 
 	WRITE_ONCE(reader.go, true);
 	hwtimer_cancel_sync(&j->t);
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&j->t));
+	KUNIT_EXPECT_FALSE(test, queue_holds(&j->t));
 }
 
 void holds_rearming(struct kunit *test)
@@ -159,7 +159,7 @@ static void then_cancel_sync(struct job *j)
 
 	j->ret = hwtimer_cancel_sync(&whom->t);
 	if (whom != j)
-		KUNIT_EXPECT_FALSE(j->test, wheel_holds(&whom->t));
+		KUNIT_EXPECT_FALSE(j->test, queue_holds(&whom->t));
 }
 
 void cancel_sync_self(struct kunit *test)
@@ -230,7 +230,7 @@ void cancel_sync_other(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, i != 0, j[i].ret, "%u", i);
 		KUNIT_EXPECT_EQ(test, 0, j[4 + i].fired);
 	}
-	KUNIT_EXPECT_EQ(test, 0UL, wheel->filed);
+	KUNIT_EXPECT_EQ(test, 0UL, wheel->wheel.filed);
 }
 
 void shutdown_sync(struct kunit *test)
@@ -319,7 +319,7 @@ void rearming_twice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, hwtimer_cancel_sync(&j->t));
 	KUNIT_EXPECT_EQ(test, 0, j->ret);
 	KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&j->t));
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&j->t));
+	KUNIT_EXPECT_FALSE(test, queue_holds(&j->t));
 	KUNIT_EXPECT_EQ(test, 2UL, counts(wheel).cancelled);
 	nap(3 * SEC);
 	KUNIT_EXPECT_EQ(test, 1, j->fired);
@@ -412,7 +412,7 @@ static void wait_meanwhile(struct kunit *test, void (*meanwhile)(struct job *j),
 	KUNIT_EXPECT_LT(test, hwtimer_wheel_now(j->t.wheel) - began, SEC);
 	KUNIT_EXPECT_EQ(test, ended, h.ret);
 	KUNIT_EXPECT_EQ(test, 0, j[1].fired);
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&j[1].t));
+	KUNIT_EXPECT_FALSE(test, queue_holds(&j[1].t));
 }
 
 static void release_job(struct job *j)
@@ -460,7 +460,7 @@ void waits_release_self(struct kunit *test)
 	help(test, &h, count_sleeps);
 	KUNIT_ASSERT_TRUE(test, helped(&h));
 	KUNIT_EXPECT_EQ(test, 1, j->fired);
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&j->t));
+	KUNIT_EXPECT_FALSE(test, queue_holds(&j->t));
 	hwtimer_wheel_barrier(j->t.wheel);
 	KUNIT_EXPECT_EQ(test, 1, j->released);
 }
@@ -516,7 +516,7 @@ void init_self(struct kunit *test)
 		KUNIT_EXPECT_FALSE(test, j[i].over);
 		KUNIT_EXPECT_EQ(test, 0, hwtimer_cancel_sync(&j[i].t));
 		KUNIT_EXPECT_TRUE(test, j[i].over);
-		KUNIT_EXPECT_FALSE(test, wheel_holds(&j[i].t));
+		KUNIT_EXPECT_FALSE(test, queue_holds(&j[i].t));
 	}
 	KUNIT_EXPECT_EQ(test, 1, j[0].ret);
 	KUNIT_EXPECT_EQ(test, 0, j[1].ret);

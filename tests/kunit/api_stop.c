@@ -89,7 +89,7 @@ void stop_from_callback(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
 	KUNIT_EXPECT_EQ(test, -EDEADLK, j[0].ret);
 	/* the wheel still works */
-	KUNIT_EXPECT_EQ(test, (int)WHEEL_STARTED, wheel->state);
+	KUNIT_EXPECT_EQ(test, (int)QUEUE_STARTED, wheel->state);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[0].t, 10 * SEC));
 	nap(SEC);
 	KUNIT_EXPECT_EQ(test, 1, j[1].fired);
@@ -186,7 +186,7 @@ static void stop_by_helper(struct kunit *test, struct helper *h)
 	KUNIT_EXPECT_FALSE_MSG(test, hangs, "stop waits for itself");
 	if (hangs) {
 		/* Drain in place of the stop, so that it ends. */
-		wheel_drain_all(h->wheel);
+		queue_drain_all(h->wheel);
 		KUNIT_ASSERT_TRUE(test, helped(h));
 	}
 }
@@ -198,7 +198,7 @@ static void stop_by_helper(struct kunit *test, struct helper *h)
  */
 void stop_releases(struct kunit *test)
 {
-	enum { PLENTY = WHEEL_BUDGET + 1, N = PLENTY + 2 };
+	enum { PLENTY = QUEUE_BUDGET + 1, N = PLENTY + 2 };
 	struct hwtimer_wheel *wheel = a_wheel(test);
 	struct job *j = jobs(test, wheel, N);
 	struct helper h = { .wheel = wheel, .jobs = j };

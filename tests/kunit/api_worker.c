@@ -107,48 +107,37 @@ void shows_counters(struct kunit *test)
 		KUNIT_EXPECT_TRUE_MSG(test, shown(test, wheel, lines[i]), "%s", lines[i]);
 }
 
-struct surveyed {
-	unsigned int		filed;
-	unsigned int		armed;
-	struct hwtimer_timeout	*last;
-};
-
-static void survey_one(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed,
-		    u64 deadline)
+static void look_count(struct queue_look *look, struct hwtimer_timeout *t, u64 deadline)
 {
-	struct surveyed *l = arg;
-
-	l->filed++;
-	l->armed += armed;
-	l->last = t;
 }
 
-/* More than the worker surveys in one go. */
-#define SURVEYED	(2 * WHEEL_SURVEY + 1)
-
-/* wheel_survey() visits what is filed, cancelled or not; a missing level is empty. */
-void surveys(struct kunit *test)
+/* A look makes the worker drain, and sees what is filed, cancelled or not. */
+void looks(struct kunit *test)
 {
+	struct queue_look *look = kunit_kzalloc(test, sizeof(*look), GFP_KERNEL);
 	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct job *j = jobs(test, wheel, SURVEYED);
-	unsigned int level, i;
-	struct surveyed l;
+	struct job *j = jobs(test, wheel, 20);
+	unsigned int i, slot, n = 0;
 
-	KUNIT_EXPECT_EQ(test, 0, wheel_survey(wheel, 0, 0, SLOTS, survey_one, &l));
-	for (i = 0; i < SURVEYED; i++)
+	KUNIT_ASSERT_NOT_NULL(test, look);
+	look->show = look_count;
+	for (i = 0; i < 20; i++)
 		KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j[i].t, SEC));
-	for (level = 0; level < 2; level++) {
-		l = (struct surveyed){ };
-		KUNIT_EXPECT_EQ(test, 0, wheel_survey(wheel, level, 0, SLOTS, survey_one, &l));
-		KUNIT_EXPECT_EQ(test, level ? 0U : SURVEYED, l.filed);
-		KUNIT_EXPECT_EQ(test, level ? 0U : SURVEYED, l.armed);
-	}
 	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[0].t));
-	l = (struct surveyed){ };
-	KUNIT_EXPECT_EQ(test, 0, wheel_survey(wheel, 0, 0, SLOTS, survey_one, &l));
-	KUNIT_EXPECT_EQ(test, SURVEYED, l.filed);
-	KUNIT_EXPECT_EQ(test, SURVEYED - 1, l.armed);
-	KUNIT_EXPECT_PTR_EQ(test, &j[SURVEYED - 1].t, l.last);
+	for (slot = 0; slot < SLOTS; slot++) {
+		look->bucket = WHEEL_BUCKET(0, slot);
+		KUNIT_EXPECT_EQ(test, 0, queue_look(wheel, look));
+		n += look->n;
+	}
+	/* One that was cancelled before it was filed is dropped. */
+	KUNIT_EXPECT_EQ(test, 19U, n);
+	KUNIT_EXPECT_TRUE(test, hwtimer_cancel(&j[1].t));
+	for (n = 0, slot = 0; slot < SLOTS; slot++) {
+		look->bucket = WHEEL_BUCKET(0, slot);
+		KUNIT_EXPECT_EQ(test, 0, queue_look(wheel, look));
+		n += look->n;
+	}
+	KUNIT_EXPECT_EQ(test, 19U, n);
 }
 
 static noinline void slow_fired(struct hwtimer_timeout *t)

@@ -52,7 +52,7 @@ struct thing {
 	struct hwtimer_timeout	grave;
 	struct rig		*rig;
 	bool			freed;
-	/* wheel_detach() was called */
+	/* queue_detach() was called */
 	bool			detached;
 	bool			released;
 	/* its callback arms it again */
@@ -91,7 +91,7 @@ struct rig {
 	/* the scene's beginning: ticks count from here */
 	u64			base;
 	/* when the scene began */
-	struct wheel_counts	counts;
+	struct queue_counts	counts;
 	/* of the timeout whose callback runs */
 	u64			deadline;
 	bool			asleep;
@@ -174,22 +174,22 @@ static void check_asked(struct rig *rig, struct thing *th, u64 deadline)
 static bool place_taken(struct rig *rig, const struct thing *th)
 {
 	const struct thing *other;
-	struct wheel_counts c;
+	struct queue_counts c;
 
-	if (wheel_pending(&th->t))
+	if (queue_pending(&th->t))
 		return false;
 	for (other = rig->things; other < rig->things + THINGS; other++)
-		if (wheel_pending(&other->t))
+		if (queue_pending(&other->t))
 			return true;
 	if (!rig->inside)
 		return false;
-	wheel_count(rig->wheel, &c);
+	queue_count(rig->wheel, &c);
 	return c.pending;
 }
 
 static void do_arm(struct rig *rig, struct thing *th, u64 deadline)
 {
-	int ret = wheel_arm(&th->t, deadline);
+	int ret = queue_arm(&th->t, deadline);
 
 	th->since = time_of(rig);
 	if (!ret)
@@ -208,7 +208,7 @@ static void do_arm(struct rig *rig, struct thing *th, u64 deadline)
 
 static void do_touch(struct rig *rig, struct thing *th, u64 deadline)
 {
-	int ret = wheel_touch(&th->t, deadline);
+	int ret = queue_touch(&th->t, deadline);
 
 	th->since = time_of(rig);
 	if (!ret) {
@@ -221,19 +221,19 @@ static void do_touch(struct rig *rig, struct thing *th, u64 deadline)
 
 static void do_cancel(struct rig *rig, struct thing *th, u64 deadline)
 {
-	th->cancelled += wheel_cancel(&th->t);
+	th->cancelled += queue_cancel(&th->t);
 }
 
 static void do_detach(struct rig *rig, struct thing *th, u64 deadline)
 {
-	wheel_detach(&th->t);
+	queue_detach(&th->t);
 	th->detached = true;
 }
 
 /* For timeouts that were cancelled and that no operation arms. */
 static void do_free(struct rig *rig, struct thing *th, u64 deadline)
 {
-	if (!wheel_holds(&th->t))
+	if (!queue_holds(&th->t))
 		bury(th);
 }
 
@@ -251,19 +251,19 @@ static void thing_released(struct hwtimer_timeout *t)
 static void do_release(struct rig *rig, struct thing *th, u64 deadline)
 {
 	th->released = true;
-	th->cancelled += wheel_release(&th->t, thing_released);
+	th->cancelled += queue_release(&th->t, thing_released);
 }
 
 /* One pass of the worker, after which it goes to sleep if it may. */
 static void pass(struct rig *rig)
 {
 	rig->asleep = false;
-	wheel_awake(rig->wheel);
-	while (wheel_advance(rig->wheel, rig->now, WHEEL_BUDGET))
+	queue_awake(rig->wheel);
+	while (queue_advance(rig->wheel, rig->now, QUEUE_BUDGET))
 		;
 	/* A kick from here on keeps the worker from sleeping. */
 	rig->kicked = false;
-	rig->until = wheel_prepare_sleep(rig->wheel, rig->now);
+	rig->until = queue_prepare_sleep(rig->wheel, rig->now);
 	rig->asleep = rig->until;
 }
 
@@ -293,7 +293,7 @@ static void perform(struct rig *rig, const struct act *acts)
 	for (act = acts; act->op; act++) {
 		th = &rig->things[act->who];
 		if (!th->freed)
-			act->op(rig, th, act->ticks == NEVER ? WHEEL_HORIZON :
+			act->op(rig, th, act->ticks == NEVER ? QUEUE_HORIZON :
 							       rig->base + act->ticks * TICK);
 	}
 }
@@ -326,9 +326,9 @@ static void thing_fired(struct hwtimer_timeout *t)
 		return;
 	}
 	/* It may have been armed or released since the worker claimed it. */
-	untouched = !wheel_pending(t) && !th->released;
+	untouched = !queue_pending(t) && !th->released;
 	if (!driven_by_hand(rig))
-		rig->deadline = untouched ? wheel_deadline(t) : time_of(rig);
+		rig->deadline = untouched ? queue_deadline(t) : time_of(rig);
 	if (untouched)
 		check_asked(rig, th, rig->deadline);
 	if (time_of(rig) < rig->deadline)
@@ -354,7 +354,7 @@ static void rig_call(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 {
 	struct rig *rig = container_of(w, struct rig, own);
 
-	if (deadline > w->now_tick * TICK)
+	if (deadline > (w->wheel.cur - 1) * TICK)
 		wrong(rig, "early");
 	rig->deadline = deadline;
 	fn(t);
@@ -365,7 +365,7 @@ static void *rig_alloc(struct hwtimer_wheel *w, size_t size)
 	return NULL;
 }
 
-static const struct wheel_ops rig_ops = {
+static const struct queue_ops rig_ops = {
 	.kick	= rig_kick,
 	.call	= rig_call,
 	.alloc	= rig_alloc,
@@ -402,11 +402,11 @@ static void things_init(struct rig *rig)
 {
 	enum who who;
 
-	wheel_count(rig->wheel, &rig->counts);
+	queue_count(rig->wheel, &rig->counts);
 	memset(rig->things, 0, sizeof(rig->things));
 	for (who = 0; who < THINGS; who++) {
 		rig->things[who].rig = rig;
-		wheel_timeout_init(&rig->things[who].t, rig->wheel, thing_fired);
+		queue_timeout_init(&rig->things[who].t, rig->wheel, thing_fired);
 	}
 	rig->flux = NULL;
 	rig->needed = NULL;
@@ -425,7 +425,7 @@ static void things_init(struct rig *rig)
 static bool check_sleep(struct rig *rig)
 {
 	unsigned long pending = 0;
-	struct wheel_counts c;
+	struct queue_counts c;
 	struct thing *th;
 	bool more = false;
 	u64 deadline;
@@ -435,20 +435,20 @@ static bool check_sleep(struct rig *rig)
 			wrong(rig, "sleeps over a release");
 		if (th->freed)
 			continue;
-		if (th->detached && wheel_holds(&th->t))
+		if (th->detached && queue_holds(&th->t))
 			wrong(rig, "sleeps over a detach");
-		if (!wheel_pending(&th->t))
+		if (!queue_pending(&th->t))
 			continue;
 		pending++;
-		deadline = wheel_deadline(&th->t);
+		deadline = queue_deadline(&th->t);
 		check_asked(rig, th, deadline);
-		if (deadline == WHEEL_HORIZON)
+		if (deadline == QUEUE_HORIZON)
 			continue;
 		more = true;
 		if (boundary(th, deadline) < rig->until)
 			wrong(rig, "sleeps too long");
 	}
-	wheel_count(rig->wheel, &c);
+	queue_count(rig->wheel, &c);
 	if (c.pending != pending)
 		wrong(rig, "has a wrong count of pending timeouts");
 	return more;
@@ -473,7 +473,7 @@ static void drive(struct rig *rig)
 static void check_books(struct rig *rig)
 {
 	unsigned long armed = 0, expired = 0, cancelled = 0;
-	struct wheel_counts c;
+	struct queue_counts c;
 	struct thing *th;
 
 	for (th = rig->things; th < rig->things + THINGS; th++) {
@@ -487,21 +487,21 @@ static void check_books(struct rig *rig)
 		expired += th->expired;
 		cancelled += th->cancelled;
 	}
-	wheel_count(rig->wheel, &c);
+	queue_count(rig->wheel, &c);
 	if (c.pending || c.armed - rig->counts.armed != armed ||
 	    c.expired - rig->counts.expired != expired ||
 	    c.cancelled - rig->counts.cancelled != cancelled ||
 	    c.touched - rig->counts.touched != rig->touched ||
 	    c.rejected - rig->counts.rejected != rig->rejected)
 		wrong(rig, "counts differ from what happened");
-	if (rig->wheel->filed || atomic_long_read(&rig->wheel->charged))
+	if (rig->wheel->wheel.filed || atomic_long_read(&rig->wheel->charged))
 		wrong(rig, "a timeout is still filed or charged");
 }
 
 /* Shapes of the wheel, some with another timeout beside the subject. */
 static const struct ground {
 	const char		*name;
-	struct wheel_shape	shape;
+	struct queue_shape	shape;
 	struct act		neighbour[2];
 } grounds[] = {
 	{ "alone, with one place", { .tick_ns = TICK, .slots = 8, .levels = 1, .cap = 1 } },
@@ -615,7 +615,7 @@ static void set_scene(struct rig *rig, const struct ground *g, const struct scen
 	perform(rig, s->since);
 	if (mood == AWAKE) {
 		rig->asleep = false;
-		wheel_awake(rig->wheel);
+		queue_awake(rig->wheel);
 	}
 }
 
@@ -634,7 +634,7 @@ static bool interleave(struct rig *rig, const struct ground *g, const struct sce
 		 * An arm of a timeout that is not pending does not use it after its push, so the
 		 * callback may free it, unless the intruder arms or releases it as well.
 		 */
-		if (victim->acts[0].op != do_arm || wheel_pending(&subject->t) ||
+		if (victim->acts[0].op != do_arm || queue_pending(&subject->t) ||
 		    does(rig->intruder, do_arm) || does(rig->intruder, do_release))
 			rig->needed = subject;
 	}
@@ -700,12 +700,12 @@ static bool each_scene(struct rig *rig, const struct ground *g, const struct pla
 	return true;
 }
 
-static const struct wheel_shape shape_64 = { .tick_ns = TICK, .slots = 64 };
+static const struct queue_shape shape_64 = { .tick_ns = TICK, .slots = 64 };
 
-static void own_wheel(struct rig *rig, const struct wheel_shape *shape)
+static void own_wheel(struct rig *rig, const struct queue_shape *shape)
 {
 	rig->wheel = &rig->own;
-	KUNIT_ASSERT_EQ(rig->test, 0, wheel_init(rig->wheel, shape, &rig_ops, GFP_KERNEL));
+	KUNIT_ASSERT_EQ(rig->test, 0, queue_init(rig->wheel, shape, &rig_ops, GFP_KERNEL));
 }
 
 /* Promise 2. */
@@ -721,7 +721,7 @@ static void by_hand(struct kunit *test)
 		/* After a failure the wheel cannot be freed safely. */
 		if (!each_scene(rig, g, victim))
 			return;
-		wheel_free(rig->wheel);
+		queue_free(rig->wheel);
 		cond_resched();
 	}
 	kunit_info(test, "%lu interleavings\n", rig->interleavings);
@@ -729,17 +729,17 @@ static void by_hand(struct kunit *test)
 
 KUNIT_ARRAY_PARAM_DESC(victim, victims, name);
 
-/* What interrupts wheel_count(). */
+/* What interrupts queue_count(). */
 static const struct play counted[] = {
 	{ "armed and cancelled", {{ do_arm, OTHER, SOON }, { do_cancel, OTHER }} },
 	{ "armed and expired", {{ do_arm, OTHER, NOW }, { do_pass, NOBODY }} },
 };
 
-/* wheel_count() may count too many, but not fewer than were pending all the time. */
+/* queue_count() may count too many, but not fewer than were pending all the time. */
 static void counts(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct wheel_counts c;
+	struct queue_counts c;
 	unsigned int i;
 
 	own_wheel(rig, &shape_64);
@@ -752,7 +752,7 @@ static void counts(struct kunit *test)
 			do_arm(rig, &rig->things[NEIGHBOUR], rig->base + LATER * TICK);
 			pass(rig);
 			stage(rig, current);
-			wheel_count(rig->wheel, &c);
+			queue_count(rig->wheel, &c);
 			unstage();
 			KUNIT_EXPECT_GE_MSG(test, (long)c.pending, 1L, "%s at step %u",
 					    rig->intruder->name, rig->n);
@@ -767,21 +767,21 @@ static void counts(struct kunit *test)
 		KUNIT_EXPECT_GT(test, rig->n, 1);
 		KUNIT_EXPECT_STREQ(test, "", rig->wrong ?: "");
 	}
-	wheel_free(rig->wheel);
+	queue_free(rig->wheel);
 }
 
-/* A task that calls wheel_barrier() in the middle of a pass, after the release of a timeout. */
+/* A task that calls queue_barrier() in the middle of a pass, after the release of a timeout. */
 static struct asker {
 	struct rig		*rig;
 	struct completion	done;
 	bool			asked;
-	/* when wheel_barrier() returned, the release had been reported */
+	/* when queue_barrier() returned, the release had been reported */
 	bool			reported;
 } asker;
 
 static int ask(void *unused)
 {
-	wheel_barrier(asker.rig->wheel);
+	queue_barrier(asker.rig->wheel);
 	asker.reported = asker.rig->things[OTHER].reported;
 	kthread_complete_and_exit(&asker.done, 0);
 }
@@ -823,14 +823,14 @@ static bool ask_in_pass(struct rig *rig, bool round)
 	asker.asked = false;
 	init_completion(&asker.done);
 	stage(rig, current);
-	while (wheel_advance(rig->wheel, rig->now, 1))
+	while (queue_advance(rig->wheel, rig->now, 1))
 		;
 	unstage();
 	if (!asker.asked) {
 		drive(rig);
 		return false;
 	}
-	/* The asker checks as soon as wheel_barrier() returns, so the worker must not go on. */
+	/* The asker checks as soon as queue_barrier() returns, so the worker must not go on. */
 	for (rounds = 0; rounds < 10; rounds++) {
 		nap(NSEC_PER_USEC);
 		if (completion_done(&asker.done))
@@ -862,7 +862,7 @@ static void barrier_in_pass(struct kunit *test)
 		}
 		KUNIT_EXPECT_GT(test, rig->n, 5);
 	}
-	wheel_free(rig->wheel);
+	queue_free(rig->wheel);
 }
 
 /* From here on the wheel has a worker, which is the victim. */
@@ -917,7 +917,7 @@ static bool kick_worker(struct rig *rig)
 	for (th = rig->things; th < rig->things + THINGS; th++) {
 		if (th->freed)
 			continue;
-		if (wheel_pending(&th->t))
+		if (queue_pending(&th->t))
 			wrong(rig, "never called");
 		if (th->released)
 			wrong(rig, "never reports the release");
@@ -970,11 +970,11 @@ static void grace_step(void)
 	if (current != grace.task)
 		return;
 	state = READ_ONCE(grace.wheel->state);
-	/* A producer that did not see WHEEL_STOPPED may be pushing: wait before the last drain. */
-	grace.needed |= state == WHEEL_STOPPED && grace.state != state;
+	/* A producer that did not see QUEUE_STOPPED may be pushing: wait before the last drain. */
+	grace.needed |= state == QUEUE_STOPPED && grace.state != state;
 	grace.missing += grace.needed && !poll_state_synchronize_rcu(grace.cookie);
-	/* One that did not see WHEEL_SHUTDOWN may be arming: wait at once. */
-	grace.needed = state == WHEEL_SHUTDOWN && grace.state != state;
+	/* One that did not see QUEUE_SHUTDOWN may be arming: wait at once. */
+	grace.needed = state == QUEUE_SHUTDOWN && grace.state != state;
 	grace.state = state;
 	grace.cookie = get_state_synchronize_rcu();
 }
@@ -989,7 +989,7 @@ static void stop_waits(struct kunit *test)
 	WRITE_ONCE(hwtimer_step_hook, grace_step);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(wheel, NULL));
 	unstage();
-	KUNIT_EXPECT_EQ(test, (int)WHEEL_STOPPED, grace.state);
+	KUNIT_EXPECT_EQ(test, (int)QUEUE_STOPPED, grace.state);
 	KUNIT_EXPECT_EQ(test, 0, grace.missing);
 	hwtimer_wheel_destroy(wheel);
 }

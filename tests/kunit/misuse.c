@@ -375,10 +375,12 @@ static void long_among_quick(struct kunit *test)
 	hwtimer_wheel_destroy(wheel);
 }
 
-static unsigned int short_ns;
+static unsigned int short_ns, short_quick;
+static struct hwtimer_monitor *short_monitor;
 
 static noinline void short_fired(struct hwtimer_timeout *t)
 {
+	short_quick += short_monitor->quick;
 	ndelay(short_ns);
 }
 
@@ -402,6 +404,7 @@ static void quick_in_row(struct kunit *test)
 	need_files(test);
 	wheel = a_wheel(test);
 	m = &to_driven(wheel)->monitor;
+	short_monitor = m;
 	j = jobs(test, wheel, 1000);
 	for (k = 0; k < ARRAY_SIZE(rounds); k++) {
 		set_limit(test, rounds[k].limit);
@@ -409,6 +412,7 @@ static void quick_in_row(struct kunit *test)
 		/* when a tick begins */
 		deadline = to_driven(wheel)->start_ns + (k + 1) * 5000 * TICK;
 		m->longest_ns = 0;
+		short_quick = 0;
 		for (i = 0; i < 1000; i++) {
 			hwtimer_init(&j[i].t, wheel, short_fired);
 			KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule_at(&j[i].t, deadline));
@@ -416,7 +420,9 @@ static void quick_in_row(struct kunit *test)
 		nap_until(deadline + SEC);
 		KUNIT_EXPECT_GE(test, m->longest_ns, short_ns);
 		KUNIT_EXPECT_LT(test, m->longest_ns, 2 * short_ns);
-		KUNIT_EXPECT_EQ(test, rounds[k].quick, m->quick);
+		/* All but the first one of each row of 17, and more if jiffies moved. */
+		KUNIT_EXPECT_EQ(test, rounds[k].quick, short_quick > 900);
+		KUNIT_EXPECT_EQ(test, rounds[k].quick, short_quick > 0);
 		/* Those in the middle were more than 256 us late. */
 		KUNIT_EXPECT_GE(test, local_read(&m->late[9]) + local_read(&m->late[10]),
 				(k + 1) * 350L);

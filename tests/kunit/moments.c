@@ -85,7 +85,7 @@ static struct {
 	u64			now;
 	unsigned int		step;
 	unsigned int		n;
-	struct wheel_counts	counts;
+	struct queue_counts	counts;
 } overtaken;
 
 static void hand_kick(struct hwtimer_wheel *w)
@@ -103,20 +103,20 @@ static void *hand_alloc(struct hwtimer_wheel *w, size_t size)
 	return NULL;
 }
 
-static const struct wheel_ops hand_ops = {
+static const struct queue_ops hand_ops = {
 	.kick	= hand_kick,
 	.call	= hand_call,
 	.alloc	= hand_alloc,
 };
 
-static struct hwtimer_wheel *hand_wheel(struct kunit *test, const struct wheel_ops *ops,
+static struct hwtimer_wheel *hand_wheel(struct kunit *test, const struct queue_ops *ops,
 					unsigned long cap)
 {
-	const struct wheel_shape shape = { .tick_ns = MS, .slots = 64, .cap = cap };
+	const struct queue_shape shape = { .tick_ns = MS, .slots = 64, .cap = cap };
 	struct hwtimer_wheel *wheel = kunit_kzalloc(test, sizeof(*wheel), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, wheel);
-	KUNIT_ASSERT_EQ(test, 0, wheel_init(wheel, &shape, ops, GFP_KERNEL));
+	KUNIT_ASSERT_EQ(test, 0, queue_init(wheel, &shape, ops, GFP_KERNEL));
 	return wheel;
 }
 
@@ -128,21 +128,21 @@ static struct hwtimer_timeout *hand_timeouts(struct kunit *test, struct hwtimer_
 
 	KUNIT_ASSERT_NOT_NULL(test, t);
 	for (i = 0; i < n; i++)
-		wheel_timeout_init(&t[i], wheel, note_current);
+		queue_timeout_init(&t[i], wheel, note_current);
 	return t;
 }
 
 static void advance(struct hwtimer_wheel *wheel, u64 now)
 {
-	while (wheel_advance(wheel, now, WHEEL_BUDGET))
+	while (queue_advance(wheel, now, QUEUE_BUDGET))
 		;
 }
 
 static void free_hand_wheel(struct kunit *test, struct hwtimer_wheel *wheel)
 {
-	KUNIT_EXPECT_TRUE(test, wheel_shutdown(wheel));
-	wheel_sweep(wheel, NULL);
-	wheel_free(wheel);
+	KUNIT_EXPECT_TRUE(test, queue_shutdown(wheel));
+	queue_sweep(wheel, NULL);
+	queue_free(wheel);
 }
 
 static void overtake(void)
@@ -151,7 +151,7 @@ static void overtake(void)
 		return;
 	overtaken.now += MS;
 	advance(overtaken.wheel, overtaken.now);
-	wheel_count(overtaken.wheel, &overtaken.counts);
+	queue_count(overtaken.wheel, &overtaken.counts);
 }
 
 /* An arming is counted before it can end, so the pending count never drops below zero. */
@@ -165,23 +165,23 @@ static void never_too_few(struct kunit *test)
 	overtaken.wheel = hand_wheel(test, &hand_ops, 0);
 	t = hand_timeouts(test, overtaken.wheel, 1);
 	for (n = 1, reached = true; reached; n++) {
-		wheel_timeout_init(t, overtaken.wheel, note_current);
+		queue_timeout_init(t, overtaken.wheel, note_current);
 		overtaken.n = n;
 		overtaken.step = 0;
 		memset(&overtaken.counts, 0, sizeof(overtaken.counts));
 		WRITE_ONCE(hwtimer_step_hook, overtake);
-		KUNIT_EXPECT_EQ(test, 0, wheel_arm(t, 0));
+		KUNIT_EXPECT_EQ(test, 0, queue_arm(t, 0));
 		WRITE_ONCE(hwtimer_step_hook, NULL);
 		reached = overtaken.step >= n;
 		KUNIT_EXPECT_LE_MSG(test, overtaken.counts.pending, 1UL, "at step %u", n);
 		/* Should it not have expired by now. */
 		overtaken.now += 2 * MS;
 		advance(overtaken.wheel, overtaken.now);
-		KUNIT_EXPECT_FALSE(test, wheel_holds(t));
+		KUNIT_EXPECT_FALSE(test, queue_holds(t));
 	}
 	/* The read of the word, the count of producers in flight, the push, the kick. */
 	KUNIT_EXPECT_GT(test, n, 4);
-	wheel_count(overtaken.wheel, &overtaken.counts);
+	queue_count(overtaken.wheel, &overtaken.counts);
 	KUNIT_EXPECT_EQ(test, (unsigned long)n - 1, overtaken.counts.expired);
 	free_hand_wheel(test, overtaken.wheel);
 }
@@ -198,12 +198,12 @@ static struct {
 
 static void check_list(void)
 {
-	/* wheel_holds() has steps of its own. */
+	/* queue_holds() has steps of its own. */
 	if (handed.inside)
 		return;
 	handed.inside = true;
 	handed.steps++;
-	if (!wheel_holds(handed.t) && list_empty(&handed.pending))
+	if (!queue_holds(handed.t) && list_empty(&handed.pending))
 		handed.unlinked = true;
 	handed.inside = false;
 }
@@ -248,7 +248,7 @@ static int ender_fn(void *data)
 {
 	struct ender *e = data;
 
-	e->ended = wheel_end_sync(e->t, wheel_cancel, MAX_SCHEDULE_TIMEOUT);
+	e->ended = queue_end_sync(e->t, queue_cancel, MAX_SCHEDULE_TIMEOUT);
 	kthread_complete_and_exit(&e->done, 0);
 }
 
@@ -257,7 +257,7 @@ static unsigned int end_rearmed(struct kunit *test, struct hwtimer_timeout *t, u
 {
 	unsigned int i, tries, ended = 0;
 
-	KUNIT_EXPECT_EQ(test, 0, wheel_arm(t, 5 * MS));
+	KUNIT_EXPECT_EQ(test, 0, queue_arm(t, 5 * MS));
 	advance(t->wheel, 0);
 	for (i = 0; i < n; i++) {
 		enders[i].t = t;
@@ -266,7 +266,7 @@ static unsigned int end_rearmed(struct kunit *test, struct hwtimer_timeout *t, u
 		nap(MS);
 	}
 	/* A callback that had begun by then could do the same. */
-	KUNIT_EXPECT_EQ(test, 0, wheel_arm(t, 5 * MS));
+	KUNIT_EXPECT_EQ(test, 0, queue_arm(t, 5 * MS));
 	advance(t->wheel, 5 * MS);
 	for (i = 0; i < n; i++) {
 		/* A waiter that was woken during a pass may have detached @t again: advance. */
@@ -285,15 +285,15 @@ static void cancelled_for_three(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = hand_wheel(test, &hand_ops, 1);
 	struct hwtimer_timeout *t = hand_timeouts(test, wheel, 1);
-	struct wheel_counts c;
+	struct queue_counts c;
 	unsigned int ended;
 
 	ended = end_rearmed(test, t, 3);
 	/* Both armings may have been ended by, or for, the same waiter. */
 	KUNIT_EXPECT_LE(test, 1U, ended);
 	KUNIT_EXPECT_LE(test, ended, 2U);
-	KUNIT_EXPECT_FALSE(test, wheel_holds(t));
-	wheel_count(wheel, &c);
+	KUNIT_EXPECT_FALSE(test, queue_holds(t));
+	queue_count(wheel, &c);
 	KUNIT_EXPECT_EQ(test, 0UL, c.expired);
 	KUNIT_EXPECT_EQ(test, 2UL, c.cancelled);
 	KUNIT_EXPECT_EQ(test, 0UL, c.pending);
@@ -307,13 +307,13 @@ static void cancelled_for_no_other(struct kunit *test)
 	struct hwtimer_wheel *wheel = hand_wheel(test, &hand_ops, 0);
 	const unsigned int n = 1000;
 	struct hwtimer_timeout *t = hand_timeouts(test, wheel, n + 1);
-	struct wheel_counts c;
+	struct queue_counts c;
 	unsigned int i;
 
 	for (i = 0; i < n; i++)
-		KUNIT_EXPECT_EQ(test, 0, wheel_arm(&t[i], 5 * MS));
+		KUNIT_EXPECT_EQ(test, 0, queue_arm(&t[i], 5 * MS));
 	KUNIT_EXPECT_EQ(test, 1U, end_rearmed(test, &t[n], 1));
-	wheel_count(wheel, &c);
+	queue_count(wheel, &c);
 	KUNIT_EXPECT_EQ(test, (unsigned long)n, c.expired);
 	KUNIT_EXPECT_EQ(test, 2UL, c.cancelled);
 	KUNIT_EXPECT_EQ(test, 0UL, c.pending);
@@ -357,7 +357,7 @@ static void kick_noted(struct hwtimer_wheel *w)
 	kick.kicked = true;
 }
 
-static const struct wheel_ops kick_ops = {
+static const struct queue_ops kick_ops = {
 	.kick	= kick_noted,
 	.call	= hand_call,
 	.alloc	= hand_alloc,
@@ -371,12 +371,12 @@ static void kick_uninterrupted(struct kunit *test)
 	kick.wheel = hand_wheel(test, &kick_ops, 0);
 	t = hand_timeouts(test, kick.wheel, 1);
 	WRITE_ONCE(hwtimer_step_hook, check_irqs);
-	KUNIT_EXPECT_EQ(test, 0, wheel_arm(t, 5 * MS));
+	KUNIT_EXPECT_EQ(test, 0, queue_arm(t, 5 * MS));
 	WRITE_ONCE(hwtimer_step_hook, NULL);
 	KUNIT_EXPECT_TRUE(test, kick.kicked);
 	KUNIT_EXPECT_FALSE(test, kick.open);
 	KUNIT_EXPECT_FALSE(test, irqs_disabled());
-	KUNIT_EXPECT_TRUE(test, wheel_cancel(t));
+	KUNIT_EXPECT_TRUE(test, queue_cancel(t));
 	free_hand_wheel(test, kick.wheel);
 }
 

@@ -16,23 +16,23 @@ static void arm_returns(struct kunit *test)
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 1);
 
-	KUNIT_EXPECT_FALSE(test, wheel_pending(&p->t));
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&p->t));
+	KUNIT_EXPECT_FALSE(test, queue_pending(&p->t));
+	KUNIT_EXPECT_FALSE(test, queue_holds(&p->t));
 	KUNIT_EXPECT_EQ(test, 0, arm(p, 4242));
-	KUNIT_EXPECT_TRUE(test, wheel_pending(&p->t));
-	KUNIT_EXPECT_TRUE(test, wheel_holds(&p->t));
-	KUNIT_EXPECT_EQ(test, 4242ULL, wheel_deadline(&p->t));
+	KUNIT_EXPECT_TRUE(test, queue_pending(&p->t));
+	KUNIT_EXPECT_TRUE(test, queue_holds(&p->t));
+	KUNIT_EXPECT_EQ(test, 4242ULL, queue_deadline(&p->t));
 	KUNIT_EXPECT_EQ(test, 1, arm(p, 4243));
 	to_tick(rig, 1);
 	KUNIT_EXPECT_EQ(test, 1, arm(p, 4000));
-	KUNIT_EXPECT_EQ(test, 4000ULL, wheel_deadline(&p->t));
+	KUNIT_EXPECT_EQ(test, 4000ULL, queue_deadline(&p->t));
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).pending);
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).armed);
 	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).touched);
 	to_tick(rig, 4);
 	expect_fired(p, 1, 4);
-	KUNIT_EXPECT_FALSE(test, wheel_pending(&p->t));
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&p->t));
+	KUNIT_EXPECT_FALSE(test, queue_pending(&p->t));
+	KUNIT_EXPECT_FALSE(test, queue_holds(&p->t));
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).expired);
 	/* it fires only once */
@@ -50,34 +50,34 @@ static void cancel_returns(struct kunit *test)
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 3);
 
-	KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[0].t));
+	KUNIT_EXPECT_FALSE(test, queue_cancel(&p[0].t));
 	arm_tick(&p[0], 3);
 	arm_tick(&p[1], 3);
 	arm_tick(&p[2], 3);
 	/* before it is filed */
-	KUNIT_EXPECT_TRUE(test, wheel_cancel(&p[0].t));
-	KUNIT_EXPECT_FALSE(test, wheel_pending(&p[0].t));
-	KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[0].t));
+	KUNIT_EXPECT_TRUE(test, queue_cancel(&p[0].t));
+	KUNIT_EXPECT_FALSE(test, queue_pending(&p[0].t));
+	KUNIT_EXPECT_FALSE(test, queue_cancel(&p[0].t));
 	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).pending);
 	to_tick(rig, 2);
 	/* it was never filed */
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[0].t));
-	KUNIT_EXPECT_EQ(test, 2UL, rig->wheel.filed);
+	KUNIT_EXPECT_FALSE(test, queue_holds(&p[0].t));
+	KUNIT_EXPECT_EQ(test, 2UL, rig->wheel.wheel.filed);
 	/* after it was filed */
-	KUNIT_EXPECT_TRUE(test, wheel_cancel(&p[1].t));
-	KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[1].t));
-	KUNIT_EXPECT_TRUE(test, wheel_holds(&p[1].t));
+	KUNIT_EXPECT_TRUE(test, queue_cancel(&p[1].t));
+	KUNIT_EXPECT_FALSE(test, queue_cancel(&p[1].t));
+	KUNIT_EXPECT_TRUE(test, queue_holds(&p[1].t));
 	to_tick(rig, 3);
 	expect_fired(&p[0], 0, 0);
 	expect_fired(&p[1], 0, 0);
 	expect_fired(&p[2], 1, 3);
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[1].t));
+	KUNIT_EXPECT_FALSE(test, queue_holds(&p[1].t));
 	/* after it has fired */
-	KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[2].t));
+	KUNIT_EXPECT_FALSE(test, queue_cancel(&p[2].t));
 	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).cancelled);
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).expired);
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
-	KUNIT_EXPECT_EQ(test, 0UL, rig->wheel.filed);
+	KUNIT_EXPECT_EQ(test, 0UL, rig->wheel.wheel.filed);
 }
 
 /* Cancel, then arm again for an earlier, the same and a later tick. */
@@ -96,10 +96,10 @@ static void cancel_rearm(struct kunit *test)
 				arm_tick(p, 5);
 				if (filed)
 					to_tick(rig, 2);
-				KUNIT_EXPECT_TRUE(test, wheel_cancel(&p->t));
+				KUNIT_EXPECT_TRUE(test, queue_cancel(&p->t));
 				if (twice) {
 					KUNIT_EXPECT_EQ(test, 0, arm_tick(p, 12));
-					KUNIT_EXPECT_TRUE(test, wheel_cancel(&p->t));
+					KUNIT_EXPECT_TRUE(test, queue_cancel(&p->t));
 				}
 				KUNIT_EXPECT_EQ(test, 0, arm_tick(p, again[i]));
 				step_to_tick(rig, 100);
@@ -118,9 +118,9 @@ static void cancel_pass_rearm(struct kunit *test)
 
 	arm_tick(p, 5);
 	to_tick(rig, 1);
-	wheel_cancel(&p->t);
+	queue_cancel(&p->t);
 	to_tick(rig, 7);
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&p->t));
+	KUNIT_EXPECT_FALSE(test, queue_holds(&p->t));
 	KUNIT_EXPECT_EQ(test, 0, arm_tick(p, 9));
 	to_tick(rig, 8);
 	expect_fired(p, 0, 0);
@@ -149,8 +149,8 @@ static void touch(struct kunit *test)
 					KUNIT_EXPECT_EQ(test, 0,
 							touch_tick(p, again == 1 ? 30 : 2));
 				KUNIT_EXPECT_EQ(test, 0, touch_tick(p, to[i]));
-				KUNIT_EXPECT_TRUE(test, wheel_pending(&p->t));
-				KUNIT_EXPECT_EQ(test, to[i] * TICK, wheel_deadline(&p->t));
+				KUNIT_EXPECT_TRUE(test, queue_pending(&p->t));
+				KUNIT_EXPECT_EQ(test, to[i] * TICK, queue_deadline(&p->t));
 				KUNIT_EXPECT_EQ(test, 1UL, counts(rig).pending);
 				due = max(to[i], filed ? 4ULL : 1ULL);
 				step_to_tick(rig, due - 1);
@@ -173,10 +173,10 @@ static void touch_boundary(struct kunit *test)
 	for (i = 0; i < 4; i++)
 		arm(&p[i], 5 * TICK - 10);
 	to_tick(rig, 1);
-	wheel_touch(&p[0].t, 5 * TICK);
-	wheel_touch(&p[1].t, 5 * TICK + 1);
-	wheel_touch(&p[2].t, 4 * TICK + 1);
-	wheel_touch(&p[3].t, 4 * TICK);
+	queue_touch(&p[0].t, 5 * TICK);
+	queue_touch(&p[1].t, 5 * TICK + 1);
+	queue_touch(&p[2].t, 4 * TICK + 1);
+	queue_touch(&p[3].t, 4 * TICK);
 	step_to_tick(rig, 20);
 	expect_fired(&p[0], 1, 5);
 	expect_fired(&p[1], 1, 6);
@@ -212,13 +212,13 @@ static void touch_not_pending(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, -ENOENT, touch_tick(p, 3));
 	arm_tick(p, 3);
-	wheel_cancel(&p->t);
+	queue_cancel(&p->t);
 	KUNIT_EXPECT_EQ(test, -ENOENT, touch_tick(p, 4));
 	to_tick(rig, 1);
 	KUNIT_EXPECT_EQ(test, -ENOENT, touch_tick(p, 4));
 	arm_tick(p, 3);
 	to_tick(rig, 2);
-	wheel_cancel(&p->t);
+	queue_cancel(&p->t);
 	KUNIT_EXPECT_EQ(test, -ENOENT, touch_tick(p, 4));
 	arm_tick(p, 3);
 	to_tick(rig, 3);
@@ -229,7 +229,7 @@ static void touch_not_pending(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).touched);
 	KUNIT_EXPECT_EQ(test, 3UL, counts(rig).armed);
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
-	wheel_timeout_shutdown(&p->t);
+	queue_timeout_shutdown(&p->t);
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, touch_tick(p, 40));
 }
 
@@ -243,7 +243,7 @@ static void requests(struct kunit *test)
 	/* arm, cancel, arm again, touch within the tick: one request */
 	arm_tick(&p[0], 5);
 	for (i = 0; i < 10; i++) {
-		wheel_cancel(&p[0].t);
+		queue_cancel(&p[0].t);
 		arm_tick(&p[0], 5);
 	}
 	touch_tick(&p[0], 4);
@@ -256,9 +256,9 @@ static void requests(struct kunit *test)
 	for (i = 7; i < 12; i++)
 		touch_tick(&p[0], i);
 	/* cancelled and armed for the same or a later tick: no request */
-	wheel_cancel(&p[0].t);
+	queue_cancel(&p[0].t);
 	arm_tick(&p[0], 11);
-	wheel_cancel(&p[0].t);
+	queue_cancel(&p[0].t);
 	arm_tick(&p[0], 12);
 	to_tick(rig, 6);
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).drained);
@@ -272,10 +272,10 @@ static void requests(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).drained);
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).refiled);
 
-	/* touched to a later round of its bucket: with one level it is not filed again */
+	/* touched to a later round of its bucket */
 	touch_tick(&p[0], 10 + SLOTS);
 	step_to_tick(rig, 9 + SLOTS);
-	KUNIT_EXPECT_EQ(test, rig->wheel.levels == 1 ? 1UL : 2UL, counts(rig).refiled);
+	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).refiled);
 	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).drained);
 	expect_fired(&p[0], 0, 0);
 	to_tick(rig, 10 + SLOTS);
@@ -283,10 +283,10 @@ static void requests(struct kunit *test)
 
 	/* armed and cancelled: one request, which has no effect */
 	arm_tick(&p[1], 40);
-	wheel_cancel(&p[1].t);
+	queue_cancel(&p[1].t);
 	to_tick(rig, 30);
 	KUNIT_EXPECT_EQ(test, 3UL, counts(rig).drained);
-	KUNIT_EXPECT_EQ(test, 0UL, rig->wheel.filed);
+	KUNIT_EXPECT_EQ(test, 0UL, rig->wheel.wheel.filed);
 }
 
 static void detach(struct kunit *test)
@@ -295,40 +295,40 @@ static void detach(struct kunit *test)
 	struct probe *p = probes(rig, 3);
 
 	/* the wheel does not hold it, so nothing happens */
-	wheel_detach(&p[0].t);
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[0].t));
+	queue_detach(&p[0].t);
+	KUNIT_EXPECT_FALSE(test, queue_holds(&p[0].t));
 	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
 
 	arm_tick(&p[0], 50);
 	arm_tick(&p[1], 50);
 	to_tick(rig, 1);
 	arm_tick(&p[2], 50);
-	wheel_cancel(&p[0].t);
-	wheel_cancel(&p[2].t);
-	wheel_detach(&p[0].t);
-	wheel_detach(&p[0].t);
-	wheel_detach(&p[2].t);
-	KUNIT_EXPECT_TRUE(test, wheel_holds(&p[0].t));
-	KUNIT_EXPECT_TRUE(test, wheel_holds(&p[2].t));
-	KUNIT_EXPECT_EQ(test, 2UL, rig->wheel.filed);
+	queue_cancel(&p[0].t);
+	queue_cancel(&p[2].t);
+	queue_detach(&p[0].t);
+	queue_detach(&p[0].t);
+	queue_detach(&p[2].t);
+	KUNIT_EXPECT_TRUE(test, queue_holds(&p[0].t));
+	KUNIT_EXPECT_TRUE(test, queue_holds(&p[2].t));
+	KUNIT_EXPECT_EQ(test, 2UL, rig->wheel.wheel.filed);
 	/* both are removed before the next tick */
 	to_tick(rig, 1);
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[0].t));
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[2].t));
-	KUNIT_EXPECT_EQ(test, 1UL, rig->wheel.filed);
+	KUNIT_EXPECT_FALSE(test, queue_holds(&p[0].t));
+	KUNIT_EXPECT_FALSE(test, queue_holds(&p[2].t));
+	KUNIT_EXPECT_EQ(test, 1UL, rig->wheel.wheel.filed);
 	KUNIT_EXPECT_EQ(test, 4UL, counts(rig).drained);
 
 	/* armed again before the worker drains the request: it stays */
-	wheel_cancel(&p[1].t);
-	wheel_detach(&p[1].t);
+	queue_cancel(&p[1].t);
+	queue_detach(&p[1].t);
 	KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[1], 60));
 	to_tick(rig, 2);
-	KUNIT_EXPECT_TRUE(test, wheel_holds(&p[1].t));
+	KUNIT_EXPECT_TRUE(test, queue_holds(&p[1].t));
 	step_to_tick(rig, 59);
 	expect_fired(&p[1], 0, 0);
 	to_tick(rig, 60);
 	expect_fired(&p[1], 1, 60);
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[1].t));
+	KUNIT_EXPECT_FALSE(test, queue_holds(&p[1].t));
 	KUNIT_EXPECT_EQ(test, 1, rig->fired);
 }
 
@@ -340,11 +340,11 @@ static void detach_last(struct kunit *test)
 
 	arm_tick(&p[0], 5);
 	to_tick(rig, 1);
-	KUNIT_EXPECT_TRUE(test, test_bit(5, rig->wheel.level[0].occupied));
-	wheel_cancel(&p[0].t);
-	wheel_detach(&p[0].t);
+	KUNIT_EXPECT_TRUE(test, test_bit(5, rig->wheel.wheel.level[0].occupied));
+	queue_cancel(&p[0].t);
+	queue_detach(&p[0].t);
 	to_tick(rig, 2);
-	KUNIT_EXPECT_FALSE(test, test_bit(5, rig->wheel.level[0].occupied));
+	KUNIT_EXPECT_FALSE(test, test_bit(5, rig->wheel.wheel.level[0].occupied));
 	arm_tick(&p[1], 5 + 3 * SLOTS);
 	step_to_tick(rig, 4 + 3 * SLOTS);
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).ticks);
@@ -357,17 +357,17 @@ static void shut_down(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 3);
-	struct wheel_counts before, after;
+	struct queue_counts before, after;
 
 	to_tick(rig, 1);
-	KUNIT_EXPECT_FALSE(test, wheel_timeout_shutdown(&p[0].t));
+	KUNIT_EXPECT_FALSE(test, queue_timeout_shutdown(&p[0].t));
 	arm_tick(&p[1], 5);
-	KUNIT_EXPECT_TRUE(test, wheel_timeout_shutdown(&p[1].t));
+	KUNIT_EXPECT_TRUE(test, queue_timeout_shutdown(&p[1].t));
 	arm_tick(&p[2], 5);
 	to_tick(rig, 2);
-	KUNIT_EXPECT_TRUE(test, wheel_timeout_shutdown(&p[2].t));
-	KUNIT_EXPECT_FALSE(test, wheel_timeout_shutdown(&p[2].t));
-	KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[2].t));
+	KUNIT_EXPECT_TRUE(test, queue_timeout_shutdown(&p[2].t));
+	KUNIT_EXPECT_FALSE(test, queue_timeout_shutdown(&p[2].t));
+	KUNIT_EXPECT_FALSE(test, queue_cancel(&p[2].t));
 	before = counts(rig);
 	KUNIT_EXPECT_EQ(test, 0UL, before.pending);
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, arm_tick(&p[0], 9));
@@ -377,9 +377,9 @@ static void shut_down(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, memcmp(&before, &after, sizeof(before)));
 	step_to_tick(rig, 20);
 	KUNIT_EXPECT_EQ(test, 0, rig->fired);
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[2].t));
+	KUNIT_EXPECT_FALSE(test, queue_holds(&p[2].t));
 	/* it can be initialised again */
-	wheel_timeout_init(&p[2].t, &rig->wheel, probe_fired);
+	queue_timeout_init(&p[2].t, &rig->wheel, probe_fired);
 	KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[2], 25));
 	to_tick(rig, 25);
 	expect_fired(&p[2], 1, 25);
@@ -400,30 +400,30 @@ static void release(struct kunit *test)
 	to_tick(rig, 1);
 	arm_tick(&p[QUEUED], 50);
 	arm_tick(&p[CANCELLED_QUEUED], 50);
-	wheel_cancel(&p[CANCELLED_QUEUED].t);
-	wheel_cancel(&p[CANCELLED_FILED].t);
+	queue_cancel(&p[CANCELLED_QUEUED].t);
+	queue_cancel(&p[CANCELLED_FILED].t);
 	touch_tick(&p[TOUCHED_EARLIER], 20);
-	wheel_timeout_shutdown(&p[KILLED_FILED].t);
-	wheel_cancel(&p[DETACHED].t);
-	wheel_detach(&p[DETACHED].t);
+	queue_timeout_shutdown(&p[KILLED_FILED].t);
+	queue_cancel(&p[DETACHED].t);
+	queue_detach(&p[DETACHED].t);
 
 	for (i = 0; i < N_BEFORE; i++) {
 		bool pending = i == QUEUED || i == FILED || i == TOUCHED_EARLIER;
 
-		KUNIT_EXPECT_EQ_MSG(test, pending, wheel_release(&p[i].t, probe_released),
+		KUNIT_EXPECT_EQ_MSG(test, pending, queue_release(&p[i].t, probe_released),
 				    "%u", i);
-		KUNIT_EXPECT_FALSE(test, wheel_pending(&p[i].t));
+		KUNIT_EXPECT_FALSE(test, queue_pending(&p[i].t));
 		KUNIT_EXPECT_EQ(test, -ESHUTDOWN, arm_tick(&p[i], 60));
-		KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[i].t));
+		KUNIT_EXPECT_FALSE(test, queue_cancel(&p[i].t));
 		KUNIT_EXPECT_EQ(test, 0, p[i].released);
 	}
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
 	to_tick(rig, 1);
 	for (i = 0; i < N_BEFORE; i++) {
 		KUNIT_EXPECT_EQ_MSG(test, 1, p[i].released, "%u", i);
-		KUNIT_EXPECT_FALSE(test, wheel_holds(&p[i].t));
+		KUNIT_EXPECT_FALSE(test, queue_holds(&p[i].t));
 	}
-	KUNIT_EXPECT_EQ(test, 0UL, rig->wheel.filed);
+	KUNIT_EXPECT_EQ(test, 0UL, rig->wheel.wheel.filed);
 	step_to_tick(rig, 100);
 	for (i = 0; i < N_BEFORE; i++)
 		KUNIT_EXPECT_EQ(test, 1, p[i].released);
@@ -434,8 +434,8 @@ static void reuse(struct hwtimer_timeout *t)
 {
 	struct probe *p = container_of(t, struct probe, t);
 
-	KUNIT_EXPECT_FALSE(p->rig->test, wheel_holds(t));
-	wheel_timeout_init(t, t->wheel, probe_fired);
+	KUNIT_EXPECT_FALSE(p->rig->test, queue_holds(t));
+	queue_timeout_init(t, t->wheel, probe_fired);
 	p->released++;
 	p->ret = arm_tick(p, 5);
 }
@@ -450,8 +450,8 @@ static void release_reuse(struct kunit *test)
 	arm_tick(&p[0], 50);
 	to_tick(rig, 1);
 	arm_tick(&p[1], 50);
-	wheel_release(&p[0].t, reuse);
-	wheel_release(&p[1].t, reuse);
+	queue_release(&p[0].t, reuse);
+	queue_release(&p[1].t, reuse);
 	to_tick(rig, 1);
 	KUNIT_EXPECT_EQ(test, 1, p[0].released);
 	KUNIT_EXPECT_EQ(test, 1, p[1].released);
@@ -473,24 +473,24 @@ static void release_stopped(struct kunit *test)
 	to_tick(rig, 1);
 	arm_tick(&p[2], 5);
 	/* released before the stop, which calls back and does not hand them back */
-	KUNIT_EXPECT_TRUE(test, wheel_release(&p[1].t, probe_released));
-	KUNIT_EXPECT_TRUE(test, wheel_release(&p[2].t, probe_released));
-	KUNIT_EXPECT_FALSE(test, wheel_release(&p[3].t, probe_released));
+	KUNIT_EXPECT_TRUE(test, queue_release(&p[1].t, probe_released));
+	KUNIT_EXPECT_TRUE(test, queue_release(&p[2].t, probe_released));
+	KUNIT_EXPECT_FALSE(test, queue_release(&p[3].t, probe_released));
 	KUNIT_EXPECT_EQ(test, 1, rig_stop(rig, &pending));
 	KUNIT_EXPECT_PTR_EQ(test, pending.next, &p[0].t.node);
 	KUNIT_EXPECT_EQ(test, 1, p[1].released);
 	KUNIT_EXPECT_EQ(test, 1, p[2].released);
 	KUNIT_EXPECT_EQ(test, 1, p[3].released);
-	/* released after the stop: called back within wheel_release() */
-	KUNIT_EXPECT_FALSE(test, wheel_release(&p[0].t, probe_released));
+	/* released after the stop: called back within queue_release() */
+	KUNIT_EXPECT_FALSE(test, queue_release(&p[0].t, probe_released));
 	KUNIT_EXPECT_EQ(test, 1, p[0].released);
-	KUNIT_EXPECT_FALSE(test, wheel_release(&p[4].t, probe_released));
+	KUNIT_EXPECT_FALSE(test, queue_release(&p[4].t, probe_released));
 	KUNIT_EXPECT_EQ(test, 1, p[4].released);
 	KUNIT_EXPECT_EQ(test, 0, rig->fired);
 }
 
 /* Push @n requests at once, and return the CPU. */
-static struct wheel_cpu *push(struct rig *rig, struct probe *p, unsigned int n)
+static struct queue_cpu *push(struct rig *rig, struct probe *p, unsigned int n)
 {
 	unsigned int i;
 
@@ -504,9 +504,9 @@ static void requests_ahead(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct hwtimer_wheel *w = &rig->wheel;
-	const unsigned int many = WHEEL_RECENT + 100;
-	struct probe *p = probes(rig, 2 * many + 2 * WHEEL_AHEAD + 1);
-	struct wheel_cpu *pcpu;
+	const unsigned int many = QUEUE_RECENT + 100;
+	struct probe *p = probes(rig, 2 * many + 2 * QUEUE_AHEAD + 1);
+	struct queue_cpu *pcpu;
 	unsigned int n;
 
 	migrate_disable();
@@ -515,26 +515,26 @@ static void requests_ahead(struct kunit *test)
 	advance_to(rig, 0);
 	KUNIT_EXPECT_EQ(test, 0U, rig->allocs);
 	rig->no_memory = true;
-	wheel_add_recent(w, pcpu);
+	queue_add_recent(w, pcpu);
 	KUNIT_EXPECT_NULL(test, pcpu->recent);
 	rig->no_memory = false;
-	wheel_add_recent(w, pcpu);
+	queue_add_recent(w, pcpu);
 	KUNIT_ASSERT_NOT_NULL(test, pcpu->recent);
 
-	for (n = WHEEL_AHEAD; n <= WHEEL_AHEAD + 1; n++) {
+	for (n = QUEUE_AHEAD; n <= QUEUE_AHEAD + 1; n++) {
 		push(rig, p, n);
 		p += n;
-		wheel_advance(w, 0, 1);
-		KUNIT_EXPECT_EQ(test, 0UL, w->recent_left);
+		queue_advance(w, 0, 1);
+		KUNIT_EXPECT_EQ(test, 0UL, w->drain.recent_left);
 		advance_to(rig, 0);
 	}
 	push(rig, p, many);
-	wheel_advance(w, 0, 3);
-	KUNIT_EXPECT_EQ(test, WHEEL_RECENT - WHEEL_AHEAD - 3, w->recent_left);
-	KUNIT_EXPECT_PTR_EQ(test, w->recent[w->recent_next % WHEEL_RECENT],
-			    &p[many - 1 - WHEEL_AHEAD - 3].t.request);
+	queue_advance(w, 0, 3);
+	KUNIT_EXPECT_EQ(test, QUEUE_RECENT - QUEUE_AHEAD - 3, w->drain.recent_left);
+	KUNIT_EXPECT_PTR_EQ(test, w->drain.recent[w->drain.recent_next % QUEUE_RECENT],
+			    &p[many - 1 - QUEUE_AHEAD - 3].t.request);
 	advance_to(rig, 0);
-	KUNIT_EXPECT_EQ(test, 0UL, w->recent_left);
+	KUNIT_EXPECT_EQ(test, 0UL, w->drain.recent_left);
 	KUNIT_EXPECT_EQ(test, 2U, rig->allocs);
 	to_tick(rig, 3);
 	KUNIT_EXPECT_EQ(test, rig->fired, counts(rig).expired);

@@ -25,7 +25,7 @@ static void rearm_at_once(struct kunit *test)
 		advance_to(rig, tick * TICK + TICK / 2);
 		expect_fired(p, tick, tick);
 	}
-	/* late by less and by more than a round: once for each call of wheel_advance() */
+	/* late by less and by more than a round: once for each call of queue_advance() */
 	to_tick(rig, 45);
 	expect_fired(p, 41, 41);
 	to_tick(rig, 46);
@@ -42,7 +42,7 @@ static void then_rearm_and_drain(struct probe *p)
 	/* Bounded, in case the wheel calls it again and again within a tick. */
 	if (p->fired < 100)
 		arm(p, 0);
-	wheel_drain_all(&p->rig->wheel);
+	queue_drain_all(&p->rig->wheel);
 }
 
 /* A timeout that is re-armed and filed within its callback fires at the next tick, not this one. */
@@ -66,7 +66,7 @@ static void rearm_and_drain(struct kunit *test)
 
 static void then_rearm_later(struct probe *p)
 {
-	arm(p, wheel_deadline(&p->t) + p->deadline);
+	arm(p, queue_deadline(&p->t) + p->deadline);
 }
 
 static void rearm_later(struct kunit *test)
@@ -87,7 +87,7 @@ static void rearm_later(struct kunit *test)
 
 static void then_cancel_other(struct probe *p)
 {
-	p->ret = wheel_cancel(&p->other->t);
+	p->ret = queue_cancel(&p->other->t);
 }
 
 /* Two timeouts are due at a tick: the first can cancel the second, but not vice versa. */
@@ -104,7 +104,7 @@ static void cancel_other(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, p[0].ret);
 	expect_fired(&p[0], 1, 5);
 	expect_fired(&p[1], 0, 0);
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[1].t));
+	KUNIT_EXPECT_FALSE(test, queue_holds(&p[1].t));
 
 	arm_tick(&p[1], 45);
 	arm_tick(&p[0], 45);
@@ -118,13 +118,13 @@ static void cancel_other(struct kunit *test)
 
 static void then_cancel_arm_other(struct probe *p)
 {
-	KUNIT_EXPECT_TRUE(p->rig->test, wheel_cancel(&p->other->t));
+	KUNIT_EXPECT_TRUE(p->rig->test, queue_cancel(&p->other->t));
 	KUNIT_EXPECT_EQ(p->rig->test, 0, arm(p->other, p->deadline));
 }
 
 static void then_touch_other(struct probe *p)
 {
-	KUNIT_EXPECT_EQ(p->rig->test, 0, wheel_touch(&p->other->t, p->deadline));
+	KUNIT_EXPECT_EQ(p->rig->test, 0, queue_touch(&p->other->t, p->deadline));
 }
 
 /*
@@ -213,7 +213,7 @@ static struct mortal *mortal(struct rig *rig, unsigned int *freed)
 
 	KUNIT_ASSERT_NOT_NULL(rig->test, m);
 	m->freed = freed;
-	wheel_timeout_init(&m->t, &rig->wheel, mortal_fired);
+	queue_timeout_init(&m->t, &rig->wheel, mortal_fired);
 	return m;
 }
 
@@ -225,14 +225,14 @@ static void frees_itself(struct kunit *test)
 	for (i = 0; i < 50; i++) {
 		struct mortal *m = mortal(rig, &freed);
 
-		wheel_arm(&m->t, (5 + i % 3) * TICK);
+		queue_arm(&m->t, (5 + i % 3) * TICK);
 		if (i % 2)
-			wheel_touch(&m->t, 8 * TICK);
+			queue_touch(&m->t, 8 * TICK);
 	}
 	step_to_tick(rig, 10);
 	KUNIT_EXPECT_EQ(test, 50, freed);
 	for (i = 0; i < 50; i++)
-		wheel_release(&mortal(rig, &freed)->t, mortal_fired);
+		queue_release(&mortal(rig, &freed)->t, mortal_fired);
 	to_tick(rig, 10);
 	KUNIT_EXPECT_EQ(test, 100, freed);
 }
@@ -244,7 +244,7 @@ static void then_touch_mortals(struct probe *p)
 
 	/* The first and the last one are not touched. */
 	for (i = 1; i < 4; i++)
-		KUNIT_EXPECT_EQ(p->rig->test, 0, wheel_touch(&m[i]->t, i));
+		KUNIT_EXPECT_EQ(p->rig->test, 0, queue_touch(&m[i]->t, i));
 }
 
 /* A due timeout with a request queued is left to the drain, and freed only once. */
@@ -260,7 +260,7 @@ static void frees_itself_queued(struct kunit *test)
 	arm_tick(p, 5);
 	for (i = 0; i < 5; i++) {
 		m[i] = mortal(rig, &freed);
-		wheel_arm(&m[i]->t, 5 * TICK);
+		queue_arm(&m[i]->t, 5 * TICK);
 	}
 	to_tick(rig, 5);
 	KUNIT_EXPECT_EQ(test, 2, freed);
@@ -278,15 +278,15 @@ static void then_release(struct probe *p)
 {
 	struct probe *whom = p->other ?: p;
 
-	p->ret = wheel_release(&whom->t, probe_released);
+	p->ret = queue_release(&whom->t, probe_released);
 	KUNIT_EXPECT_EQ(p->rig->test, 0, whom->released);
 	KUNIT_EXPECT_EQ(p->rig->test, -ESHUTDOWN, arm(whom, 0));
 }
 
 static void then_release_self_and_drain(struct probe *p)
 {
-	wheel_release(&p->t, probe_released);
-	wheel_drain_all(&p->rig->wheel);
+	queue_release(&p->t, probe_released);
+	queue_drain_all(&p->rig->wheel);
 	/* Draining within a callback does not end the callback: nothing is released yet. */
 	p->ret = p->released;
 }
@@ -309,7 +309,7 @@ static void release_self(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 0, p->ret);
 		to_tick(rig, 5);
 		KUNIT_EXPECT_EQ(test, 1, p->released);
-		KUNIT_EXPECT_FALSE(test, wheel_holds(&p->t));
+		KUNIT_EXPECT_FALSE(test, queue_holds(&p->t));
 		step_to_tick(rig, 50);
 		KUNIT_EXPECT_EQ(test, 1, p->released);
 		expect_fired(p, 1, 5);
@@ -349,11 +349,11 @@ static void then_drop_others(struct probe *p)
 
 	/* What hwtimer_cancel_sync() does when called by a callback. */
 	for (i = 0; i < 4; i++) {
-		KUNIT_EXPECT_TRUE(rig->test, wheel_cancel(&p->other[i].t));
-		wheel_detach(&p->other[i].t);
-		KUNIT_EXPECT_TRUE(rig->test, wheel_holds(&p->other[i].t));
-		wheel_drain_all(&rig->wheel);
-		KUNIT_EXPECT_FALSE(rig->test, wheel_holds(&p->other[i].t));
+		KUNIT_EXPECT_TRUE(rig->test, queue_cancel(&p->other[i].t));
+		queue_detach(&p->other[i].t);
+		KUNIT_EXPECT_TRUE(rig->test, queue_holds(&p->other[i].t));
+		queue_drain_all(&rig->wheel);
+		KUNIT_EXPECT_FALSE(rig->test, queue_holds(&p->other[i].t));
 		probe_setup(rig, &p->other[i]);
 	}
 }
@@ -381,10 +381,10 @@ static void drop_others(struct kunit *test)
 		to_tick(rig, 1);
 		arm_tick(&p[5], 6);
 		rig->now = 5 * TICK;
-		while (wheel_advance(&rig->wheel, rig->now, budget))
+		while (queue_advance(&rig->wheel, rig->now, budget))
 			;
 		expect_in_order(rig, p, 2);
-		KUNIT_EXPECT_EQ(test, 1UL, rig->wheel.filed);
+		KUNIT_EXPECT_EQ(test, 1UL, rig->wheel.wheel.filed);
 		step_to_tick(rig, 100);
 		KUNIT_EXPECT_EQ(test, 3, rig->fired);
 		expect_fired(&p[6], 1, 5 + 2 * SLOTS);
@@ -418,12 +418,12 @@ static void node_of_owner(struct kunit *test)
 		step_to_tick(rig, 40 * round);
 		expect_fired(&p[1], round, 40 * round);
 		node_is_ours(&p[1]);
-		KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[1].t));
-		wheel_detach(&p[1].t);
+		KUNIT_EXPECT_FALSE(test, queue_cancel(&p[1].t));
+		queue_detach(&p[1].t);
 		step_to_tick(rig, 40 * round + 2 * SLOTS);
 		node_is_ours(&p[1]);
 	}
-	wheel_release(&p[1].t, probe_released);
+	queue_release(&p[1].t, probe_released);
 	to_tick(rig, 200);
 	KUNIT_EXPECT_EQ(test, 1, p[1].released);
 	node_is_ours(&p[1]);

@@ -12,7 +12,7 @@
 static void cap(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct wheel_counts before, after;
+	struct queue_counts before, after;
 	unsigned int n, i;
 	struct probe *p;
 
@@ -23,8 +23,8 @@ static void cap(struct kunit *test)
 		before = counts(rig);
 		KUNIT_EXPECT_EQ(test, -EAGAIN, arm_tick(&p[n], 5));
 		KUNIT_EXPECT_EQ(test, -EAGAIN, arm_tick(&p[n], 5));
-		KUNIT_EXPECT_FALSE(test, wheel_pending(&p[n].t));
-		KUNIT_EXPECT_FALSE(test, wheel_holds(&p[n].t));
+		KUNIT_EXPECT_FALSE(test, queue_pending(&p[n].t));
+		KUNIT_EXPECT_FALSE(test, queue_holds(&p[n].t));
 		after = counts(rig);
 		KUNIT_EXPECT_EQ(test, 2UL, after.rejected);
 		after.rejected = 0;
@@ -34,18 +34,18 @@ static void cap(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 1, arm_tick(&p[0], 4));
 		KUNIT_EXPECT_EQ(test, 1, arm_tick(&p[0], 5));
 		/* a cancel makes room, at once and for one timeout */
-		KUNIT_EXPECT_TRUE(test, wheel_cancel(&p[0].t));
-		KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[0].t));
+		KUNIT_EXPECT_TRUE(test, queue_cancel(&p[0].t));
+		KUNIT_EXPECT_FALSE(test, queue_cancel(&p[0].t));
 		KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[n], 5));
 		KUNIT_EXPECT_EQ(test, -EAGAIN, arm_tick(&p[0], 5));
 		to_tick(rig, 1);
 		/* the same limits apply once the timeouts are filed */
 		KUNIT_EXPECT_EQ(test, -EAGAIN, arm_tick(&p[0], 5));
-		KUNIT_EXPECT_TRUE(test, wheel_cancel(&p[n].t));
+		KUNIT_EXPECT_TRUE(test, queue_cancel(&p[n].t));
 		KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[0], 5));
 		KUNIT_EXPECT_EQ(test, -EAGAIN, arm_tick(&p[n], 5));
-		KUNIT_EXPECT_TRUE(test, wheel_timeout_shutdown(&p[0].t));
-		KUNIT_EXPECT_FALSE(test, wheel_timeout_shutdown(&p[0].t));
+		KUNIT_EXPECT_TRUE(test, queue_timeout_shutdown(&p[0].t));
+		KUNIT_EXPECT_FALSE(test, queue_timeout_shutdown(&p[0].t));
 		KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[n], 5));
 		KUNIT_EXPECT_EQ(test, -ESHUTDOWN, arm_tick(&p[0], 5));
 		KUNIT_EXPECT_EQ(test, 5UL, counts(rig).rejected);
@@ -63,7 +63,7 @@ static void cap_release(struct kunit *test)
 	struct probe *p = probes(rig_remake(rig, TICK, SLOTS, 1), 2);
 
 	arm_tick(&p[0], 5);
-	KUNIT_EXPECT_TRUE(test, wheel_release(&p[0].t, probe_released));
+	KUNIT_EXPECT_TRUE(test, queue_release(&p[0].t, probe_released));
 	KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[1], 5));
 	to_tick(rig, 1);
 	KUNIT_EXPECT_EQ(test, 1L, atomic_long_read(&rig->wheel.charged));

@@ -28,42 +28,46 @@ static const struct init_param {
 	{ "tick 0", 0, 8, -EINVAL },
 	{ "slots 0", TICK, 0, -EINVAL },
 	{ "tick 0, slots 0", 0, 0, -EINVAL },
-	{ "too many slots", TICK, WHEEL_MAX_SLOTS + 1, -EINVAL },
+	{ "too many slots", TICK, HWTIMER_MAX_SLOTS + 1, -EINVAL },
 	{ "most slots one can ask for", TICK, UINT_MAX, -EINVAL },
-	{ "most slots", 1, WHEEL_MAX_SLOTS, 0, 65536, 1 },
-	{ "most slots, rounded up", 1, WHEEL_MAX_SLOTS - 1, 0, 65536, 1 },
-	/* a round is at most WHEEL_HORIZON, which is odd */
-	{ "round n-1, 1 slot", WHEEL_HORIZON - 1, 1, 0, 1, 1 },
-	{ "round n, 1 slot", WHEEL_HORIZON, 1, 0, 1, 1 },
-	{ "round n+1, 1 slot", WHEEL_HORIZON + 1, 1, -EINVAL },
-	{ "round n-1, 8 slots", WHEEL_HORIZON / 8 - 1, 8, 0, 8, 1 },
-	{ "round n, 8 slots", WHEEL_HORIZON / 8, 8, 0, 8, 1 },
-	{ "round n+1, 8 slots", WHEEL_HORIZON / 8 + 1, 8, -EINVAL },
-	{ "round n, 5 slots", WHEEL_HORIZON / 8, 5, 0, 8, 1 },
-	{ "round n+1, 5 slots are 8", WHEEL_HORIZON / 8 + 1, 5, -EINVAL },
+	{ "most slots", 1, HWTIMER_MAX_SLOTS, 0, 65536, 1 },
+	{ "most slots, rounded up", 1, HWTIMER_MAX_SLOTS - 1, 0, 65536, 1 },
+	/* a round is at most QUEUE_HORIZON, which is odd */
+	{ "round n-1, 1 slot", QUEUE_HORIZON - 1, 1, 0, 1, 1 },
+	{ "round n, 1 slot", QUEUE_HORIZON, 1, 0, 1, 1 },
+	{ "round n+1, 1 slot", QUEUE_HORIZON + 1, 1, -EINVAL },
+	{ "round n-1, 8 slots", QUEUE_HORIZON / 8 - 1, 8, 0, 8, 1 },
+	{ "round n, 8 slots", QUEUE_HORIZON / 8, 8, 0, 8, 1 },
+	{ "round n+1, 8 slots", QUEUE_HORIZON / 8 + 1, 8, -EINVAL },
+	{ "round n, 5 slots", QUEUE_HORIZON / 8, 5, 0, 8, 1 },
+	{ "round n+1, 5 slots are 8", QUEUE_HORIZON / 8 + 1, 5, -EINVAL },
 	{ "tick 2^60, 16 slots", 1ULL << 60, 16, -EINVAL },
 	{ "longest tick one can ask for", U64_MAX, 1, -EINVAL },
 	{ "all too much", U64_MAX, UINT_MAX, -EINVAL },
 	{ "1 level", TICK, 8, 0, 8, 1 },
 	{ "2 levels", TICK, 8, 0, 8, 2 },
-	{ "16 levels", TICK, 2, 0, 2, 16 },
-	{ "17 levels", TICK, 2, -EINVAL, 0, 17 },
-	{ "most levels one can ask for", TICK, 2, -EINVAL, 0, UINT_MAX },
+	{ "16 levels", TICK, 4, 0, 4, 16 },
+	{ "17 levels", TICK, 4, -EINVAL, 0, 17 },
+	{ "most levels one can ask for", TICK, 4, -EINVAL, 0, UINT_MAX },
 	{ "2 levels of 1 slot", TICK, 1, -EINVAL, 0, 2 },
 	{ "all levels of 1 slot", TICK, 1, 0, 1, 0, 1 },
-	{ "all levels of 2", TICK, 2, 0, 2, 0, 16 },
-	/* 1 << 60 is beyond WHEEL_HORIZON; a slot of the 15th level is 1 << 56 */
-	{ "15 levels of 16 at 1 ns", 1, 16, 0, 16, 15 },
-	{ "16 levels of 16 at 1 ns", 1, 16, -EINVAL, 0, 16 },
-	{ "all levels of 16 at 1 ns", 1, 16, 0, 16, 0, 15 },
-	/* 8 ticks are WHEEL_HORIZON less 7 ns */
-	{ "2 levels, where a slot is FOREVER", WHEEL_HORIZON / 8, 8, 0, 8, 2 },
-	{ "3 levels, where a slot is more", WHEEL_HORIZON / 8, 8, -EINVAL, 0, 3 },
-	{ "all levels, where a slot is FOREVER", WHEEL_HORIZON / 8, 8, 0, 8, 0, 2 },
-	/* a slot of one more level would be 1 << 64 ticks or more */
-	{ "8 levels of 256 at 1 ns", 1, 256, 0, 256, 8 },
-	{ "9 levels of 256 at 1 ns", 1, 256, -EINVAL, 0, 9 },
-	{ "all levels of 256 at 1 ns", 1, 256, 0, 256, 0, 8 },
+	{ "2 levels of 2", TICK, 2, -EINVAL, 0, 2 },
+	{ "all levels of 2", TICK, 2, 0, 2, 0, 1 },
+	{ "all levels of 4", TICK, 4, 0, 4, 0, 16 },
+	/* 1 << 60 is beyond QUEUE_HORIZON; level n reaches 1 << (5 + 4 * n) */
+	{ "14 levels of 32 at 1 ns", 1, 32, 0, 32, 14 },
+	{ "15 levels of 32 at 1 ns", 1, 32, 0, 32, 15 },
+	{ "16 levels of 32 at 1 ns", 1, 32, -EINVAL, 0, 16 },
+	{ "all levels of 32 at 1 ns", 1, 32, 0, 32, 0, 15 },
+	{ "all levels of 16 at 1 ns", 1, 16, 0, 16, 0, 16 },
+	/* 8 ticks are QUEUE_HORIZON less 7 ns */
+	{ "2 levels, where a slot is FOREVER", QUEUE_HORIZON / 8, 8, 0, 8, 2 },
+	{ "3 levels, where a slot is more", QUEUE_HORIZON / 8, 8, -EINVAL, 0, 3 },
+	{ "all levels, where a slot is FOREVER", QUEUE_HORIZON / 8, 8, 0, 8, 0, 2 },
+	/* the ninth level reaches 1 << 64 */
+	{ "9 levels of 256 at 1 ns", 1, 256, 0, 256, 9 },
+	{ "10 levels of 256 at 1 ns", 1, 256, -EINVAL, 0, 10 },
+	{ "all levels of 256 at 1 ns", 1, 256, 0, 256, 0, 9 },
 	{ "all levels of 65536 at 1 us", 1000, 65536, 0, 65536, 0, 4 },
 	{ "16 levels of 65536 at 1 us", 1000, 65536, -EINVAL, 0, 16 },
 };
@@ -74,7 +78,7 @@ KUNIT_ARRAY_PARAM_DESC(init, init_params, desc);
 static void init(struct kunit *test)
 {
 	const struct init_param *param = test->param_value;
-	struct wheel_shape shape = {
+	struct queue_shape shape = {
 		.tick_ns = param->tick_ns, .slots = param->slots, .levels = param->levels,
 	};
 	struct rig *rig = test->priv;
@@ -82,16 +86,16 @@ static void init(struct kunit *test)
 	int ret;
 
 	rig_end(rig);
-	/* wheel_init() must not rely on the previous contents. */
+	/* queue_init() must not rely on the previous contents. */
 	memset(&rig->wheel, 0xa5, sizeof(rig->wheel));
-	ret = wheel_init(&rig->wheel, &shape, &rig_ops, GFP_KERNEL);
+	ret = queue_init(&rig->wheel, &shape, &rig_ops, GFP_KERNEL);
 	KUNIT_EXPECT_EQ(test, param->ret, ret);
 	if (ret)
 		return;
 	rig->made = true;
 	rig->stopped = false;
-	KUNIT_EXPECT_EQ(test, param->rounded, rig->wheel.slots);
-	KUNIT_EXPECT_EQ(test, param->levels ?: param->made, rig->wheel.levels);
+	KUNIT_EXPECT_EQ(test, param->rounded, rig_slots(rig));
+	KUNIT_EXPECT_EQ(test, param->levels ?: param->made, rig->wheel.wheel.levels);
 	KUNIT_EXPECT_EQ(test, param->tick_ns, rig->wheel.tick_ns);
 	/* the wheel works */
 	p = probes(rig, 2);
@@ -99,7 +103,7 @@ static void init(struct kunit *test)
 	arm(&p[1], param->tick_ns + 1);
 	to_tick(rig, 0);
 	KUNIT_EXPECT_EQ(test, 0, rig->fired);
-	if (param->tick_ns < WHEEL_HORIZON) {
+	if (param->tick_ns < QUEUE_HORIZON) {
 		to_tick(rig, 1);
 		expect_fired(&p[0], 1, 1);
 	}

@@ -36,7 +36,7 @@ static void catch_up(struct kunit *test)
 static void catch_up_round(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	u64 from, by, ticks;
+	u64 from, by;
 	struct probe *p;
 	unsigned int i;
 
@@ -50,11 +50,8 @@ static void catch_up_round(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, (unsigned int)by, rig->fired);
 			for (i = 0; i < by; i++)
 				KUNIT_EXPECT_EQ(test, 1, p[i].fired);
-			if (by <= SLOTS || !has_rounds(rig))
-				expect_in_order(rig, p, by);
-			/* each bucket is visited once; with more levels, each tick */
-			ticks = has_rounds(rig) ? min_t(u64, by, SLOTS) : by;
-			KUNIT_EXPECT_EQ(test, ticks, (u64)counts(rig).ticks);
+			expect_in_order(rig, p, by);
+			KUNIT_EXPECT_EQ(test, by, (u64)counts(rig).ticks);
 			step_to_tick(rig, from + 3 * SLOTS - 1);
 			KUNIT_EXPECT_EQ(test, 3U * SLOTS - 1, rig->fired);
 		}
@@ -69,7 +66,7 @@ static void jump(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 400);
-	struct wheel_counts before, after;
+	struct queue_counts before, after;
 	unsigned int i;
 	u64 target;
 
@@ -83,19 +80,15 @@ static void jump(struct kunit *test)
 		after = counts(rig);
 		for (i = 0; i < 400; i++)
 			KUNIT_EXPECT_EQ(test, 4 + 3 * i <= target, p[i].fired);
-		if (has_rounds(rig)) {
-			KUNIT_EXPECT_LE(test, after.ticks - before.ticks, (unsigned long)SLOTS);
-			/* each timeout is visited at most once */
-			KUNIT_EXPECT_LE(test, after.visits - before.visits, before.pending);
-		}
+		/* only ticks at which something is due */
+		KUNIT_EXPECT_EQ(test, after.ticks - before.ticks, after.expired - before.expired);
 	}
-	if (!has_rounds(rig)) {
-		expect_in_order(rig, p, 400);
-		/* one visit per level */
-		KUNIT_EXPECT_LE(test, counts(rig).visits, 400UL * rig->wheel.levels);
-	}
+	expect_in_order(rig, p, 400);
+	/* one visit per level */
+	if (!has_rounds(rig))
+		KUNIT_EXPECT_LE(test, counts(rig).visits, 400UL * rig->wheel.wheel.levels);
 	KUNIT_EXPECT_EQ(test, 400, rig->fired);
-	KUNIT_EXPECT_EQ(test, 0UL, rig->wheel.filed);
+	KUNIT_EXPECT_EQ(test, 0UL, rig->wheel.wheel.filed);
 }
 
 /* A late worker with touched and cancelled timeouts, and with one due at the last tick. */
@@ -114,14 +107,14 @@ static void jump_touched(struct kunit *test)
 	touch_tick(&p[0], 900);
 	touch_tick(&p[1], 1000);
 	touch_tick(&p[2], 1001);
-	wheel_cancel(&p[5].t);
+	queue_cancel(&p[5].t);
 	to_tick(rig, 1000);
 	KUNIT_EXPECT_EQ(test, 1, p[0].fired);
 	KUNIT_EXPECT_EQ(test, 1, p[1].fired);
 	KUNIT_EXPECT_EQ(test, 0, p[2].fired);
 	KUNIT_EXPECT_EQ(test, 1, p[3].fired);
 	KUNIT_EXPECT_EQ(test, 0, p[4].fired);
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[5].t));
+	KUNIT_EXPECT_FALSE(test, queue_holds(&p[5].t));
 	to_tick(rig, 1001);
 	KUNIT_EXPECT_EQ(test, 5, rig->fired);
 }
@@ -139,10 +132,10 @@ static void burst(struct kunit *test)
 		arm_tick(&p[i], 2 * SLOTS + 5);
 	/* requests are drained in slices, too */
 	rig->now = TICK;
-	while (wheel_advance(&rig->wheel, TICK, 64))
+	while (queue_advance(&rig->wheel, TICK, 64))
 		slices++;
 	KUNIT_EXPECT_GE(test, slices, BURST / 64 - 1);
-	KUNIT_EXPECT_EQ(test, (unsigned long)BURST, rig->wheel.filed);
+	KUNIT_EXPECT_EQ(test, (unsigned long)BURST, rig->wheel.wheel.filed);
 	to_tick(rig, 2 * SLOTS + 4);
 	KUNIT_EXPECT_EQ(test, 0, rig->fired);
 
@@ -151,7 +144,7 @@ static void burst(struct kunit *test)
 		bool more;
 
 		fired = rig->fired;
-		more = wheel_advance(&rig->wheel, rig->now, 64);
+		more = queue_advance(&rig->wheel, rig->now, 64);
 		if (rig->fired - fired > 64)
 			wrong++;
 		if (!more)
@@ -181,20 +174,20 @@ static void burst_changed(struct kunit *test)
 		arm_tick(&p[i], 5);
 	to_tick(rig, 1);
 	rig->now = 5 * TICK;
-	while (wheel_advance(&rig->wheel, rig->now, 1)) {
+	while (queue_advance(&rig->wheel, rig->now, 1)) {
 		i = (n++ * 37) % 300;
 		if (p[i].fired)
 			continue;
 		switch (n % 4) {
 		case 0:
-			cancelled += wheel_cancel(&p[i].t);
+			cancelled += queue_cancel(&p[i].t);
 			break;
 		case 1:
 			touched += !touch_tick(&p[i], 8);
 			break;
 		case 2:
 			/* pushed back to 8 or cancelled before: unchanged */
-			again += wheel_touch(&p[i].t, 5 * TICK) == 0;
+			again += queue_touch(&p[i].t, 5 * TICK) == 0;
 			break;
 		}
 	}
@@ -209,134 +202,126 @@ static void burst_changed(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 300UL - cancelled, counts(rig).expired);
 }
 
-/* A survey while the worker visits a bucket passes nothing but timeouts to its callback. */
-static void survey_midway(struct kunit *test)
+/* Looks at a bucket, and counts what is shown. */
+struct view {
+	struct queue_look	look;
+	unsigned int		shown;
+	u64			last;
+};
+
+static void view_show(struct queue_look *look, struct hwtimer_timeout *t, u64 deadline)
+{
+	struct view *v = container_of(look, struct view, look);
+
+	v->shown++;
+	v->last = deadline;
+}
+
+static struct view *view_of(struct rig *rig, u32 bucket, unsigned int budget)
+{
+	struct view *v = kunit_kzalloc(rig->test, sizeof(*v), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(rig->test, v);
+	v->look.bucket = bucket;
+	v->look.show = view_show;
+	rig->answers = budget;
+	KUNIT_EXPECT_EQ(rig->test, 0, queue_look(&rig->wheel, &v->look));
+	rig->answers = 0;
+	return v;
+}
+
+/* A look while the worker visits the bucket sees what it still holds, in order. */
+static void look_midway(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 10);
-	struct seen l = { .first = p, .last = &p[9] };
-	unsigned int i, surveys = 0;
+	struct view *v;
+	unsigned int i;
 
 	for (i = 0; i < 10; i++)
 		arm_tick(&p[i], 3 + i * SLOTS);
 	to_tick(rig, 1);
 	rig->now = 3 * TICK;
-	rig->answers = true;
-	while (wheel_advance(&rig->wheel, rig->now, 1)) {
-		if (list_empty(&rig->wheel.cursor))
-			continue;
-		l.n = 0;
-		KUNIT_EXPECT_EQ(test, 0, wheel_survey(&rig->wheel, 0, 0, SLOTS, count_visit, &l));
-		KUNIT_EXPECT_EQ(test, 0, l.strangers);
-		/* The one that is due is in no bucket after its visit. */
-		KUNIT_EXPECT_GE(test, l.n, 9);
-		KUNIT_EXPECT_LE(test, l.n, 10);
-		surveys++;
-	}
-	rig->answers = false;
-	KUNIT_EXPECT_EQ(test, has_rounds(rig) ? 10 : 0, surveys);
+	/* The worker has taken the one that is due, and with one level has the others to visit. */
+	v = view_of(rig, WHEEL_BUCKET(0, 3), 1);
+	KUNIT_EXPECT_EQ(test, 1, rig->fired);
+	if (has_rounds(rig))
+		KUNIT_EXPECT_EQ(test, WHEEL_BUCKET(0, 3), rig->wheel.wheel.visited);
+	KUNIT_EXPECT_EQ(test, has_rounds(rig) ? 9U : 0U, v->shown);
+	KUNIT_EXPECT_FALSE(test, v->look.more);
+	drive(rig, NULL, 3 * TICK);
 	KUNIT_EXPECT_EQ(test, 1, rig->fired);
 }
 
-static void pause_expire(struct rig *rig)
-{
-	pause_noted(rig);
-	to_tick(rig, 5);
-}
-
-static void pause_cancel(struct rig *rig)
-{
-	unsigned int i;
-
-	for (i = 0; seen.pauses == 0 && i < TO_SURVEY; i++) {
-		wheel_cancel(&seen.first[i].t);
-		wheel_detach(&seen.first[i].t);
-	}
-	pause_noted(rig);
-	wheel_drain_all(&rig->wheel);
-}
-
-/* Refile all timeouts after the place at which the survey continues. */
-static void pause_refile(struct rig *rig)
-{
-	unsigned int i;
-
-	pause_noted(rig);
-	for (i = 0; i < TO_SURVEY; i++)
-		wheel_arm(&seen.first[i].t, wheel_deadline(&seen.first[i].t) - 1);
-	wheel_drain_all(&rig->wheel);
-}
-
-static void pause_stop(struct rig *rig)
-{
-	struct list_head pending;
-
-	KUNIT_EXPECT_EQ(rig->test, TO_SURVEY, rig_stop(rig, &pending));
-}
-
-/* A survey pauses after WHEEL_SURVEY timeouts and continues, whatever happened to the bucket. */
-static void survey_in_parts(struct kunit *test)
-{
-	static void (*const meanwhile[])(struct rig *rig) = {
-		pause_noted, pause_expire, pause_cancel, pause_refile, pause_stop,
-	};
-	struct rig *rig = test->priv;
-	unsigned int i, k, slots_used;
-	struct probe *p;
-
-	for (k = 0; k < ARRAY_SIZE(meanwhile); k++) {
-		p = probes(rig_remake(rig, TICK, SLOTS, 0), TO_SURVEY + 1);
-		/* the last one is alone in its bucket */
-		for (i = 0; i < TO_SURVEY; i++)
-			arm_tick(&p[i], i < TO_SURVEY - 1 ? 5 : 9);
-		to_tick(rig, 1);
-		seen = (struct seen) { .first = p, .last = &p[TO_SURVEY] };
-		rig->meanwhile = meanwhile[k];
-		rig->answers = true;
-		KUNIT_EXPECT_EQ(test, 0,
-				wheel_survey(&rig->wheel, 0, 0, SLOTS, count_visit, &seen));
-		rig->answers = false;
-		KUNIT_EXPECT_EQ(test, 0, seen.strangers);
-		KUNIT_EXPECT_TRUE(test, list_empty(&rig->wheel.survey_cursor));
-		/* The survey ends, and visits the timeouts that have not moved. */
-		KUNIT_EXPECT_LE(test, seen.n, TO_SURVEY + (meanwhile[k] == pause_refile));
-		if (meanwhile[k] == pause_stop)
-			continue;
-		if (meanwhile[k] == pause_noted || meanwhile[k] == pause_refile)
-			KUNIT_EXPECT_EQ(test, 1, seen.alone);
-		if (meanwhile[k] == pause_noted) {
-			KUNIT_EXPECT_EQ(test, TO_SURVEY, seen.n);
-			KUNIT_EXPECT_EQ(test, WHEEL_SURVEY, seen.at_once);
-		}
-		if (meanwhile[k] == pause_expire)
-			KUNIT_EXPECT_EQ(test, WHEEL_SURVEY + 1, seen.n);
-		if (meanwhile[k] == pause_cancel)
-			KUNIT_EXPECT_EQ(test, WHEEL_SURVEY, seen.n);
-		/* Empty buckets are marked as empty. */
-		slots_used = bitmap_weight(rig->wheel.level[0].occupied, SLOTS);
-		if (meanwhile[k] != pause_refile)
-			KUNIT_EXPECT_EQ(test, seen.n == TO_SURVEY ? 2 : seen.n % 2, slots_used);
-		drive(rig, NULL, 20 * TICK);
-		KUNIT_EXPECT_EQ(test, meanwhile[k] == pause_cancel ? 0 : TO_SURVEY, rig->fired);
-	}
-}
-
-/* A survey drains all requests first, also with a budget that is too small for them. */
-static void survey_after_drain(struct kunit *test)
+/* What was armed before a look is seen, although the worker had drained already. */
+static void look_in_pass(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 21);
+	struct probe *p = probes(rig, 3);
+
+	arm_tick(&p[0], 2);
+	arm_tick(&p[1], 2);
+	to_tick(rig, 1);
+	rig->now = 2 * TICK;
+	KUNIT_ASSERT_TRUE(test, queue_advance(&rig->wheel, rig->now, 1));
+	KUNIT_ASSERT_EQ(test, 1, rig->fired);
+	arm_tick(&p[2], 5);
+	KUNIT_EXPECT_EQ(test, 1U, view_of(rig, WHEEL_BUCKET(0, 5), 1)->shown);
+	KUNIT_EXPECT_EQ(test, 2, rig->fired);
+}
+
+/* A look shows what is pending, QUEUE_SHOWN at most, and nothing of a bucket that is empty. */
+static void look_at_most(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, QUEUE_SHOWN + 1);
+	struct view *v;
 	unsigned int i;
 
 	to_tick(rig, 1);
-	for (i = 0; i < 20; i++)
+	for (i = 0; i < QUEUE_SHOWN - 1; i++)
 		arm_tick(&p[i], 5);
-	seen = (struct seen) { .first = p, .last = &p[20] };
-	rig->answers = true;
-	rig->budget = 1;
-	KUNIT_EXPECT_EQ(test, 0,
-				wheel_survey(&rig->wheel, 0, 0, SLOTS, count_visit, &seen));
-	KUNIT_EXPECT_EQ(test, 20, seen.n);
+	/* The worker drains first, also with a budget that is too small for all. */
+	v = view_of(rig, WHEEL_BUCKET(0, 5), 100);
+	KUNIT_EXPECT_EQ(test, QUEUE_SHOWN - 1U, v->shown);
+	KUNIT_EXPECT_EQ(test, 5ULL * TICK, v->last);
+	KUNIT_EXPECT_FALSE(test, v->look.more);
+	arm_tick(&p[i], 5);
+	arm_tick(&p[i + 1], 5);
+	queue_cancel(&p[0].t);
+	v = view_of(rig, WHEEL_BUCKET(0, 5), 100);
+	KUNIT_EXPECT_EQ(test, QUEUE_SHOWN - 1U, v->shown);
+	KUNIT_EXPECT_EQ(test, (unsigned int)QUEUE_SHOWN, v->look.n);
+	KUNIT_EXPECT_TRUE(test, v->look.more);
+	v = view_of(rig, WHEEL_BUCKET(0, 6), 100);
+	KUNIT_EXPECT_EQ(test, 0U, v->look.n);
+	KUNIT_EXPECT_FALSE(test, v->look.more);
+}
+
+/* What never expires has a bucket of its own, after the last level. */
+static void look_at_never(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+	struct view *v;
+
+	arm(&p[0], QUEUE_HORIZON);
+	arm_tick(&p[1], 5);
+	v = view_of(rig, WHEEL_BUCKET(rig->wheel.wheel.levels, 0), 100);
+	KUNIT_EXPECT_EQ(test, 1U, v->shown);
+	KUNIT_EXPECT_EQ(test, QUEUE_HORIZON, v->last);
+}
+
+/* Before the first arming, and after a stop, there is nothing to see. */
+static void look_at_nothing(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct list_head pending;
+
+	KUNIT_EXPECT_EQ(test, 0U, view_of(rig, 0, 100)->look.n);
+	arm_tick(probes(rig, 1), 5);
+	rig_stop(rig, &pending);
+	KUNIT_EXPECT_EQ(test, 0U, view_of(rig, 5, 100)->look.n);
 }
 
 /* All budgets give the same result. Promise 13. */
@@ -352,8 +337,8 @@ static void budgets(struct kunit *test)
 			arm_tick(&p[i], 2 + i / 3);
 		rig->now = 9 * TICK;
 		/* Those who wait for a callback are woken before the next slice. */
-		while (wheel_advance(&rig->wheel, rig->now, budget))
-			KUNIT_ASSERT_NULL(test, rig->wheel.ended);
+		while (queue_advance(&rig->wheel, rig->now, budget))
+			KUNIT_ASSERT_NULL(test, rig->wheel.pass.ended);
 		expect_in_order(rig, p, 24);
 		for (i = 0; i < 24; i++)
 			expect_fired(&p[i], 1, 2 + i / 3);
@@ -378,16 +363,16 @@ static void due_meanwhile(struct kunit *test)
 	/* The first pass drains requests as well; the second only expires. */
 	for (tick = 1; tick <= 5; tick += 4) {
 		rig->now = tick * TICK;
-		KUNIT_EXPECT_TRUE(test, wheel_advance(&rig->wheel, rig->now, 1));
+		KUNIT_EXPECT_TRUE(test, queue_advance(&rig->wheel, rig->now, 1));
 		rig->now += TICK;
-		while (wheel_advance(&rig->wheel, rig->now, 1))
+		while (queue_advance(&rig->wheel, rig->now, 1))
 			;
 		KUNIT_EXPECT_EQ(test, tick == 1 ? 4 : 9, rig->fired);
 		KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
 		to_tick(rig, tick + 1);
 		KUNIT_EXPECT_EQ(test, tick == 1 ? 5 : 10, rig->fired);
 		KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
-		wheel_awake(&rig->wheel);
+		queue_awake(&rig->wheel);
 	}
 }
 
@@ -402,14 +387,14 @@ static void drain_over_ticks(struct kunit *test)
 	unsigned int i, calls = 0;
 	u64 begun[2] = { };
 
-	rig->wheel.drain_share = 0;
+	rig->wheel.drain.share = 1;
 	arm_tick(&p[0], 3);
 	arm_tick(&p[1], 9);
 	to_tick(rig, 1);
 	/* The drain reverses the list, then handles it: 2 calls for each request. */
 	for (i = 2; i < 100; i++)
 		arm_tick(&p[i], 4 + i % 8);
-	while (wheel_advance(&rig->wheel, rig->now, 1)) {
+	while (queue_advance(&rig->wheel, rig->now, 1)) {
 		for (i = 0; i < 2; i++)
 			if (p[i].fired && !begun[i])
 				begun[i] = rig->now;
@@ -442,12 +427,12 @@ static void drain_into_tick(struct kunit *test)
 	/* The pass begins in the tick before, or one earlier, so that it is interrupted. */
 	for (begun = 2; begun; begun--) {
 		p = probes(rig_remake(rig, TICK, SLOTS, 0), 10);
-		rig->wheel.drain_share = 0;
+		rig->wheel.drain.share = 1;
 		for (i = 0; i < 10; i++)
 			arm_tick(&p[i], 3);
-		KUNIT_EXPECT_TRUE(test, wheel_advance(&rig->wheel, begun * TICK, 1));
+		KUNIT_EXPECT_TRUE(test, queue_advance(&rig->wheel, begun * TICK, 1));
 		rig->now = 3 * TICK - 100;
-		while (wheel_advance(&rig->wheel, rig->now, 1))
+		while (queue_advance(&rig->wheel, rig->now, 1))
 			rig->now += 20;
 		KUNIT_EXPECT_GT(test, rig->now, 3ULL * TICK);
 		advance_to(rig, rig->now);
@@ -462,17 +447,22 @@ static void drain_while_late(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 20);
-	unsigned int i, calls = 0;
+	unsigned int i, calls = 0, cuts = 0;
+	u64 target = 1;
 
-	rig->wheel.drain_share = 0;
+	rig->wheel.drain.share = 10;
 	to_tick(rig, 1);
 	for (i = 0; i < 20; i++)
 		arm_tick(&p[i], 2);
-	while (wheel_advance(&rig->wheel, rig->now, 1) && calls < 500) {
+	while (queue_advance(&rig->wheel, rig->now, 1) && calls < 500) {
 		rig->now += TICK;
 		calls++;
+		cuts += rig->wheel.pass.target != target;
+		target = rig->wheel.pass.target;
 	}
 	KUNIT_EXPECT_LT(test, calls, 500U);
+	/* Each request is reversed, and handled. */
+	KUNIT_EXPECT_LE(test, cuts, 2 * 20U / 10);
 	to_tick(rig, div_u64(rig->now, TICK) + 1);
 	expect_in_order(rig, p, 20);
 }
@@ -489,37 +479,40 @@ static void drain_held_off(struct kunit *test)
 	for (i = 0; i < 19; i++)
 		arm_tick(&p[i], 3 + i / 4);
 	for (i = 0; i < 25; i++)
-		wheel_advance(&rig->wheel, rig->now, 1);
+		queue_advance(&rig->wheel, rig->now, 1);
 	rig->now = 12 * TICK;
-	while (wheel_advance(&rig->wheel, rig->now, 1))
+	while (queue_advance(&rig->wheel, rig->now, 1))
 		;
 	to_tick(rig, 13);
 	expect_in_order(rig, p, 20);
 }
 
-/* A survey waits until such a drain is over, too. */
-static void survey_after_overdue(struct kunit *test)
+/* A look waits until such a drain is over, too. */
+static void look_in_overdue(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 41);
+	struct probe *p = probes(rig, 40);
+	struct view *v = kunit_kzalloc(test, sizeof(*v), GFP_KERNEL);
 	unsigned int i;
 
-	rig->wheel.drain_share = 0;
+	KUNIT_ASSERT_NOT_NULL(test, v);
+	rig->wheel.drain.share = 1;
 	for (i = 20; i < 40; i++)
 		arm_tick(&p[i], 2);
 	to_tick(rig, 1);
 	for (i = 0; i < 20; i++)
-		arm_tick(&p[i], 40);
-	while (rig->wheel.drained < 30) {
-		KUNIT_ASSERT_TRUE(test, wheel_advance(&rig->wheel, rig->now, 1));
+		arm_tick(&p[i], 12);
+	/* As queue_look() does, but time goes on. */
+	v->look.bucket = WHEEL_BUCKET(0, 12);
+	v->look.show = view_show;
+	init_completion(&v->look.done);
+	rig->wheel.look = &v->look;
+	while (!completion_done(&v->look.done)) {
+		queue_advance(&rig->wheel, rig->now, 1);
 		rig->now += TICK / 8;
 	}
-	seen = (struct seen) { .first = p, .last = &p[40] };
-	rig->answers = true;
-	rig->budget = 1;
-	KUNIT_EXPECT_EQ(test, 0,
-			wheel_survey(&rig->wheel, 0, 0, SLOTS, count_visit, &seen));
-	KUNIT_EXPECT_EQ(test, has_rounds(rig) ? 20 : 0, seen.n);
+	KUNIT_EXPECT_LT(test, 0, rig->fired);
+	KUNIT_EXPECT_EQ(test, 20U, v->shown);
 }
 
 WHEEL_SUITES(late,
@@ -528,14 +521,16 @@ WHEEL_SUITES(late,
 	KUNIT_CASE(drain_into_tick),
 	KUNIT_CASE(drain_held_off),
 	KUNIT_CASE(drain_while_late),
-	KUNIT_CASE(survey_after_overdue),
+	KUNIT_CASE(look_in_overdue),
+	KUNIT_CASE(look_midway),
+	KUNIT_CASE(look_in_pass),
+	KUNIT_CASE(look_at_most),
+	KUNIT_CASE(look_at_never),
+	KUNIT_CASE(look_at_nothing),
 	KUNIT_CASE(catch_up),
 	KUNIT_CASE(catch_up_round),
 	KUNIT_CASE(jump),
 	KUNIT_CASE(jump_touched),
 	KUNIT_CASE(burst),
 	KUNIT_CASE(burst_changed),
-	KUNIT_CASE(survey_midway),
-	KUNIT_CASE(survey_in_parts),
-	KUNIT_CASE(survey_after_drain),
 	KUNIT_CASE(budgets));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suites hwtimer_wheel_order and _order_4: timeouts of a tick expire in
- * the order of arming.
+ * hwtimer: KUnit suite hwtimer_wheel_order: with one level, timeouts of a tick expire in the order
+ * of arming.
  */
 #include <kunit/test.h>
 #include <linux/math64.h>
@@ -27,7 +27,7 @@ static void expect_order(struct rig *rig, u64 span, bool filed)
 		arm_tick(&others[5 * i + 3], due);
 		arm(&mine[i], due * TICK - 10 * i);
 		arm_tick(&others[5 * i + 4], due - 1);
-		wheel_cancel(&others[5 * i + 3].t);
+		queue_cancel(&others[5 * i + 3].t);
 		if (filed)
 			advance_to(rig, now * TICK + i);
 	}
@@ -99,8 +99,8 @@ static void order_of_rearmed(struct kunit *test)
 	arm_tick(&p[2], 5);
 	arm_tick(&p[0], 5);
 	to_tick(rig, 1);
-	wheel_cancel(&p[2].t);
-	wheel_detach(&p[2].t);
+	queue_cancel(&p[2].t);
+	queue_detach(&p[2].t);
 	to_tick(rig, 1);
 	arm_tick(&p[1], 5);
 	arm_tick(&p[2], 5);
@@ -108,7 +108,7 @@ static void order_of_rearmed(struct kunit *test)
 	expect_in_order(rig, p, 3);
 }
 
-WHEEL_SUITES(order,
+WHEEL_SUITE(order, one_level, "order",
 	KUNIT_CASE(order_at_each_span),
 	KUNIT_CASE(order_across_rounds),
 	KUNIT_CASE(order_of_touched),

@@ -57,8 +57,6 @@ struct chaos {
 
 	u64			tick_ns;
 	unsigned int		slots;
-	/* a round of the top level at the start of the pass, in ticks */
-	u64			round;
 	unsigned long		cap;
 	unsigned long		pending;
 	unsigned long		armed;
@@ -117,7 +115,7 @@ static const struct geometry {
 	{ "1 ms, 2 levels of 8", NSEC_PER_MSEC, 8, 0, false, 2 },
 	{ "1 ms, 3 levels of 4, cap 20", NSEC_PER_MSEC, 4, 20, false, 3 },
 	{ "1 ms, 4 levels of 64", NSEC_PER_MSEC, 64, 0, false, 4 },
-	{ "1 ns, 16 levels of 2", 1, 2, 0, false, 16 },
+	{ "1 ns, 16 levels of 4", 1, 4, 0, false, 16 },
 	{ "3 ns, 7 levels of 256", 3, 256, 0, false, 7 },
 	{ "1000 ns, 4 levels of 32, near its end", 1000, 32, 70, true, 4 },
 	{ "1 h, 3 levels of 4", HOUR, 4, 0, false, 3 },
@@ -179,7 +177,7 @@ static u64 some_deadline(struct chaos *c)
 	case 1:
 		return now - min(now, below64(c, 3 * c->tick_ns));
 	case 2:
-		return below(c, 2) ? U64_MAX : WHEEL_HORIZON - below64(c, 2 * c->tick_ns);
+		return below(c, 2) ? U64_MAX : QUEUE_HORIZON - below64(c, 2 * c->tick_ns);
 	case 3:
 	case 4:
 		/* near a boundary */
@@ -210,10 +208,10 @@ static void ask(struct chaos *c, struct entry *e)
 
 static void chaos_arm(struct chaos *c, struct entry *e, u64 deadline, bool touch)
 {
-	bool held = e->deadline != U64_MAX && wheel_holds(&e->t), asks;
+	bool held = e->deadline != U64_MAX && queue_holds(&e->t), asks;
 	int want, ret;
 
-	ret = touch ? wheel_touch(&e->t, deadline) : wheel_arm(&e->t, deadline);
+	ret = touch ? queue_touch(&e->t, deadline) : queue_arm(&e->t, deadline);
 
 	if (e->armed)
 		want = touch ? 0 : 1;
@@ -231,7 +229,7 @@ static void chaos_arm(struct chaos *c, struct entry *e, u64 deadline, bool touch
 	if (want < 0)
 		return;
 
-	deadline = min(deadline, WHEEL_HORIZON);
+	deadline = min(deadline, QUEUE_HORIZON);
 	asks = deadline < e->deadline || (!e->armed && !held);
 	if (asks)
 		ask(c, e);
@@ -248,12 +246,12 @@ static void chaos_arm(struct chaos *c, struct entry *e, u64 deadline, bool touch
 	e->armed = true;
 	e->detached = false;
 	e->deadline = deadline;
-	agree(c, wheel_deadline(&e->t) == deadline, "deadline");
+	agree(c, queue_deadline(&e->t) == deadline, "deadline");
 }
 
 static void chaos_end(struct chaos *c, struct entry *e, bool kill)
 {
-	bool ret = kill ? wheel_timeout_shutdown(&e->t) : wheel_cancel(&e->t);
+	bool ret = kill ? queue_timeout_shutdown(&e->t) : queue_cancel(&e->t);
 
 	agree(c, ret == e->armed, kill ? "kill returns" : "cancel returns");
 	if (e->armed) {
@@ -268,13 +266,13 @@ static void chaos_detach(struct chaos *c, struct entry *e)
 {
 	if (e->armed || e == c->running)
 		return;
-	if (wheel_holds(&e->t)) {
+	if (queue_holds(&e->t)) {
 		if (!e->leaving)
 			ask(c, e);
 		expect_kick(c, 0);
 		e->detached = true;
 	}
-	wheel_detach(&e->t);
+	queue_detach(&e->t);
 }
 
 static void chaos_fired(struct hwtimer_timeout *t);
@@ -291,7 +289,7 @@ static struct entry *new_entry(struct chaos *c, unsigned int i)
 	e->c = c;
 	e->index = i;
 	e->deadline = U64_MAX;
-	wheel_timeout_init(&e->t, &c->rig->wheel, chaos_fired);
+	queue_timeout_init(&e->t, &c->rig->wheel, chaos_fired);
 	return e;
 }
 
@@ -321,7 +319,7 @@ static void chaos_release(struct chaos *c, struct entry *e)
 
 	if (e->leaving)
 		return;
-	ret = wheel_release(&e->t, chaos_released);
+	ret = queue_release(&e->t, chaos_released);
 	agree(c, ret == e->armed, "release returns");
 	if (e->armed) {
 		c->cancelled++;
@@ -339,10 +337,10 @@ static void chaos_release(struct chaos *c, struct entry *e)
 
 static void chaos_reinit(struct chaos *c, struct entry *e)
 {
-	if (e->armed || e->leaving || e == c->running || wheel_holds(&e->t))
+	if (e->armed || e->leaving || e == c->running || queue_holds(&e->t))
 		return;
 	memset(&e->t, 0x6b, sizeof(e->t));
-	wheel_timeout_init(&e->t, &c->rig->wheel, chaos_fired);
+	queue_timeout_init(&e->t, &c->rig->wheel, chaos_fired);
 	e->dead = false;
 	e->deadline = U64_MAX;
 }
@@ -350,7 +348,7 @@ static void chaos_reinit(struct chaos *c, struct entry *e)
 /* One operation of a producer on @e, or if it is NULL on any timeout. */
 static void chaos_produce(struct chaos *c, struct entry *e)
 {
-	unsigned long batches = pushed(c->rig) / WHEEL_DEPTH;
+	unsigned long batches = pushed(c->rig) / QUEUE_DEPTH;
 
 	c->done++;
 	e = e ?: some_entry(c);
@@ -381,7 +379,7 @@ static void chaos_produce(struct chaos *c, struct entry *e)
 			chaos_release(c, e);
 		break;
 	}
-	if (pushed(c->rig) / WHEEL_DEPTH != batches)
+	if (pushed(c->rig) / QUEUE_DEPTH != batches)
 		expect_kick(c, 0);
 	agree(c, c->rig->kicks == c->kicks, "kicks");
 }
@@ -406,7 +404,7 @@ static void chaos_drain(struct chaos *c)
 	unsigned int i;
 
 	c->done++;
-	wheel_drain_all(&c->rig->wheel);
+	queue_drain_all(&c->rig->wheel);
 	c->requests = false;
 	for (i = 0; i < ENTRIES; i++) {
 		e = c->entries[i];
@@ -414,7 +412,7 @@ static void chaos_drain(struct chaos *c)
 			continue;
 		e->asked = 0;
 		/* if due, it was filed for the next tick */
-		e->from = c->rig->wheel.cur;
+		e->from = c->rig->wheel.wheel.cur;
 	}
 }
 
@@ -426,15 +424,14 @@ static void chaos_fired(struct hwtimer_timeout *t)
 	unsigned int n;
 
 	agree(c, c->passing && due(c, e), "fired");
-	agree(c, !wheel_pending(t), "pending in its callback");
-	agree(c, wheel_deadline(t) == e->deadline, "deadline in its callback");
-	/* In the order of ticks, unless the worker is late by more than a round. */
-	if (c->target - c->from < c->round)
-		agree(c, tick >= c->last_tick, "order of ticks");
+	agree(c, !queue_pending(t), "pending in its callback");
+	agree(c, queue_deadline(t) == e->deadline, "deadline in its callback");
+	agree(c, tick >= c->last_tick, "order of ticks");
 	if (tick != c->last_tick)
 		c->last_order = 0;
 	c->last_tick = tick;
-	if (e->order) {
+	/* With more levels, timeouts for one tick may come down from several of them. */
+	if (e->order && c->rig->wheel.wheel.levels == 1) {
 		agree(c, e->order > c->last_order, "order of arming");
 		c->last_order = e->order;
 	}
@@ -472,7 +469,7 @@ static u64 some_step(struct chaos *c)
 	case 14:
 		return below64(c, 3 * round);
 	default:
-		if (c->rig->now > WHEEL_HORIZON / 2 || below(c, 8))
+		if (c->rig->now > QUEUE_HORIZON / 2 || below(c, 8))
 			return c->tick_ns;
 		return below64(c, 40 * round);
 	}
@@ -480,7 +477,7 @@ static u64 some_step(struct chaos *c)
 
 static void chaos_check(struct chaos *c)
 {
-	struct wheel_counts now = counts(c->rig);
+	struct queue_counts now = counts(c->rig);
 	struct entry *e;
 	unsigned int i;
 
@@ -494,11 +491,11 @@ static void chaos_check(struct chaos *c)
 	for (i = 0; i < ENTRIES; i++) {
 		e = c->entries[i];
 		agree(c, !due(c, e), "lost: has not fired");
-		agree(c, wheel_pending(&e->t) == e->armed, "pending");
+		agree(c, queue_pending(&e->t) == e->armed, "pending");
 		if (e->asked == c->pass)
 			continue;
 		agree(c, !e->leaving, "its release was not reported");
-		agree(c, !e->detached || !wheel_holds(&e->t), "is held after detach");
+		agree(c, !e->detached || !queue_holds(&e->t), "is held after detach");
 		e->detached = false;
 	}
 }
@@ -506,29 +503,26 @@ static void chaos_check(struct chaos *c)
 /* Check the data of a bucket, and that its timeouts belong there. */
 static unsigned int chaos_check_bucket(struct chaos *c, unsigned int level, unsigned int i)
 {
-	struct hwtimer_wheel *w = &c->rig->wheel;
-	struct wheel_bucket *b = &w->level[level].buckets[i];
-	unsigned int shift = level * ilog2(w->slots), n = 0;
-	bool top = level == w->levels - 1;
-	u64 slot = (c->cur >> shift) - (c->cur >> shift) % c->slots + i;
+	struct wheel *w = &c->rig->wheel.wheel;
+	struct wheel_level *l = &w->level[level];
+	u64 now = c->cur >> l->shift, slot = now + ((i - now) & ((1ULL << l->bits) - 1));
+	struct wheel_bucket *b = &l->buckets[i];
 	struct hwtimer_timeout *t;
+	unsigned int n = 0;
 	u64 tick;
 
-	if (!test_bit(i, w->level[level].occupied))
-		return 0;
-	agree(c, !list_empty(&b->timeouts), "bitmap");
-	list_for_each_entry(t, &b->timeouts, node) {
+	agree(c, test_bit(i, l->occupied) == !list_empty(&b->nodes), "bitmap");
+	list_for_each_entry(t, &b->nodes, node) {
 		n++;
-		/*
-		 * Below the top level, slots are of this turn; above the lowest, not the current
-		 * one.
-		 */
-		agree(c, top || slot >= c->cur >> shift, "turn of a slot");
-		agree(c, top || !level || slot > c->cur >> shift, "slot of cur");
-		tick = max(tick_of(c, wheel_deadline(t)), c->cur);
-		agree(c, top || tick >> shift >= slot || !wheel_pending(t), "slot of a tick");
-		agree(c, b->next <= tick || !wheel_pending(t), "first tick of a bucket");
+		if (!queue_pending(t))
+			continue;
+		tick = max(tick_of(c, queue_deadline(t)), c->cur);
+		/* It may have been pushed back since, or be for a later round of the top level. */
+		agree(c, tick >> l->shift >= slot || level == w->levels - 1, "slot of a tick");
+		agree(c, b->next <= tick && b->next >= c->cur, "first tick of a bucket");
 	}
+	agree(c, !n || b->next >= l->next || (w->scanning && level == w->levels - 1),
+	      "first tick of a level");
 	return n;
 }
 
@@ -536,43 +530,32 @@ static unsigned int chaos_check_bucket(struct chaos *c, unsigned int level, unsi
 static void chaos_check_buckets(struct chaos *c)
 {
 	struct hwtimer_wheel *w = &c->rig->wheel;
-	unsigned int level, i;
 	unsigned long filed = 0;
+	unsigned int level, i;
 	struct list_head *pos;
 
-	agree(c, list_empty(&w->due) && list_empty(&w->cursor) && !w->taken && !w->nr_pushed &&
-	      list_empty(&w->cascading), "at rest");
-	for (level = 0; level < w->levels; level++)
+	agree(c, w->wheel.visited == WHEEL_NO_BUCKET && !w->drain.taken && !w->drain.nr_pushed,
+	      "at rest");
+	for (level = 0; level < w->wheel.levels; level++)
 		for (i = 0; i < c->slots; i++)
 			filed += chaos_check_bucket(c, level, i);
-	list_for_each(pos, &w->never)
+	list_for_each(pos, &w->wheel.level[level].buckets->nodes)
 		filed++;
-	agree(c, w->filed == filed, "count of filed");
-}
-
-/* A round of the top level, in ticks. */
-static u64 round_of(const struct rig *rig)
-{
-	unsigned int i;
-	u64 round = 1;
-
-	for (i = 0; i < rig->wheel.levels && round < WHEEL_HORIZON; i++)
-		round *= rig->wheel.slots;
-	return round;
+	agree(c, w->wheel.filed == filed, "count of filed");
 }
 
 static void chaos_advance(struct chaos *c, u64 now)
 {
 	struct rig *rig = c->rig;
-	unsigned int budget = below(c, 4) ? WHEEL_BUDGET : 1 + below(c, 8), n;
+	unsigned int budget = below(c, 4) ? QUEUE_BUDGET : 1 + below(c, 8), n;
 
 	c->done++;
 	c->sum += c->pending;
 	if (c->asleep)
-		wheel_awake(&rig->wheel);
+		queue_awake(&rig->wheel);
 	c->asleep = false;
 	/* The wheel's range ends after the last tick. */
-	now = min(now, WHEEL_HORIZON - 1);
+	now = min(now, QUEUE_HORIZON - 1);
 	rig->now = now;
 	c->pass++;
 	c->passing = true;
@@ -580,11 +563,10 @@ static void chaos_advance(struct chaos *c, u64 now)
 	c->extra = false;
 	c->sliced = false;
 	c->from = c->cur;
-	c->round = round_of(rig);
-	c->target = div64_u64(min(now, WHEEL_HORIZON - 1), c->tick_ns);
+	c->target = div64_u64(min(now, QUEUE_HORIZON - 1), c->tick_ns);
 	c->last_tick = 0;
 	c->last_order = 0;
-	while (!c->failed && wheel_advance(&rig->wheel, now, budget)) {
+	while (!c->failed && queue_advance(&rig->wheel, now, budget)) {
 		c->sliced = true;
 		for (n = below(c, 3); n; n--)
 			chaos_meddle(c);
@@ -611,13 +593,13 @@ static void chaos_sleep(struct chaos *c)
 	}
 	agree(c, (!c->requests || c->extra) && !c->leaving, "sleeps over requests");
 	c->kick_below = atomic64_read(&c->rig->wheel.kick_below);
-	agree(c, (until == WHEEL_IDLE) == was_idle, "idle");
+	agree(c, (until == QUEUE_IDLE) == was_idle, "idle");
 	c->asleep = true;
 	c->until = until;
 	/* The limit of the sleep, unless each arming kicks the worker. */
 	agree(c, c->kick_below == U64_MAX ||
-	      until <= min(now, WHEEL_HORIZON) + WHEEL_DRAIN_NS + c->tick_ns, "sleeps too long");
-	if (until == WHEEL_IDLE)
+	      until <= min(now, QUEUE_HORIZON) + QUEUE_DRAIN_NS + c->tick_ns, "sleeps too long");
+	if (until == QUEUE_IDLE)
 		return;
 	agree(c, until > now, "sleeps into the past");
 	/* An arming due at a boundary before the worker wakes must kick the worker. */
@@ -629,7 +611,7 @@ static void chaos_sleep(struct chaos *c)
 		if (!e->armed)
 			continue;
 		boundary = max(tick_of(c, e->deadline), c->cur) * c->tick_ns;
-		if (e->deadline == WHEEL_HORIZON)
+		if (e->deadline == QUEUE_HORIZON)
 			continue;
 		agree(c, boundary >= until, "sleeps too late");
 	}
@@ -652,7 +634,7 @@ static void chaos_stop(struct chaos *c)
 	}
 	for (n = 0; n < ENTRIES; n++) {
 		e = c->entries[n];
-		agree(c, !e->armed && !wheel_holds(&e->t) && !e->leaving, "left behind");
+		agree(c, !e->armed && !queue_holds(&e->t) && !e->leaving, "left behind");
 		kfree(e);
 	}
 }
@@ -670,7 +652,7 @@ static void chaos_step(struct chaos *c)
 		break;
 	case 2:
 		/* sleep like the kthread, but not to the end of time */
-		if (c->asleep && c->until - now < (WHEEL_HORIZON - now) / 4)
+		if (c->asleep && c->until - now < (QUEUE_HORIZON - now) / 4)
 			chaos_advance(c, max(c->until, now));
 		else
 			chaos_advance(c, now);
@@ -691,7 +673,7 @@ static void chaos(struct kunit *test)
 	const struct geometry *g = test->param_value;
 	struct rig *rig = test->priv;
 	struct chaos *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
-	const struct wheel_shape shape = {
+	const struct queue_shape shape = {
 		.tick_ns = g->tick_ns, .slots = g->slots, .levels = g->levels,
 		.cap = g->cap,
 	};
@@ -708,7 +690,7 @@ static void chaos(struct kunit *test)
 	/* The worker of a new wheel sleeps, and the first arming kicks it. */
 	c->asleep = true;
 	c->kick_below = U64_MAX;
-	c->until = WHEEL_IDLE;
+	c->until = QUEUE_IDLE;
 	/* A seed gives the same run for each geometry, whichever are run. */
 	prandom_seed_state(&c->rnd, seed + (g - geometries));
 	for (i = 0; i < ENTRIES; i++) {
@@ -716,7 +698,7 @@ static void chaos(struct kunit *test)
 		KUNIT_ASSERT_NOT_NULL(test, c->entries[i]);
 	}
 	if (g->old)
-		chaos_advance(c, WHEEL_HORIZON - 3000 * g->tick_ns * g->slots);
+		chaos_advance(c, QUEUE_HORIZON - 3000 * g->tick_ns * g->slots);
 
 	while (c->done < OPERATIONS && !c->failed) {
 		chaos_step(c);

@@ -37,26 +37,18 @@ const struct rig_shape shapes[] = {
 static void rig_kick(struct hwtimer_wheel *w)
 {
 	struct rig *rig = container_of(w, struct rig, wheel);
-	unsigned int i;
 
 	rig->kicks++;
-	if (!rig->answers)
-		return;
-	for (i = 0; w->survey && i < 1000; i++)
-		wheel_advance(w, rig->now, rig->budget);
-	KUNIT_EXPECT_PTR_EQ(rig->test, NULL, w->survey);
-	while (w->surveying) {
-		if (rig->meanwhile)
-			rig->meanwhile(rig);
-		wheel_advance(w, rig->now, 0);
-	}
+	/* not within a step of the worker */
+	while (rig->answers && (w->look || w->pass.look))
+		queue_advance(w, rig->now, rig->answers);
 }
 
 static void rig_call(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		     hwtimer_fn_t fn, u64 deadline)
 {
 	struct rig *rig = container_of(w, struct rig, wheel);
-	u64 end = w->now_tick * w->tick_ns;
+	u64 end = rig_tick(rig) * w->tick_ns;
 
 	if (deadline > end || end > rig->now)
 		KUNIT_FAIL(rig->test, "early: deadline %llu, tick ends at %llu, now %llu",
@@ -76,15 +68,15 @@ static void *rig_alloc(struct hwtimer_wheel *w, size_t size)
 	return memory ? memset(memory, 0xa5, size) : NULL;
 }
 
-const struct wheel_ops rig_ops = {
+const struct queue_ops rig_ops = {
 	.kick	= rig_kick,
 	.call	= rig_call,
 	.alloc	= rig_alloc,
 };
 
-void rig_set_up(struct rig *rig, const struct wheel_shape *shape)
+void rig_set_up(struct rig *rig, const struct queue_shape *shape)
 {
-	KUNIT_ASSERT_EQ(rig->test, 0, wheel_init(&rig->wheel, shape, &rig_ops, GFP_KERNEL));
+	KUNIT_ASSERT_EQ(rig->test, 0, queue_init(&rig->wheel, shape, &rig_ops, GFP_KERNEL));
 	rig->made = true;
 	rig->stopped = false;
 	rig->now = 0;
@@ -92,27 +84,30 @@ void rig_set_up(struct rig *rig, const struct wheel_shape *shape)
 	rig->kicks = 0;
 	rig->allocs = 0;
 	rig->no_memory = false;
-	rig->answers = false;
-	rig->budget = 0;
-	rig->meanwhile = NULL;
+	rig->answers = 0;
+}
+
+/* How many levels make sense. */
+static unsigned int rig_levels(u64 tick_ns, unsigned int slots)
+{
+	unsigned char bits[WHEEL_MAX_LEVELS];
+
+	if (slots < 3)
+		return 1;
+	memset(bits, order_base_2(slots), sizeof(bits));
+	return wheel_levels(bits, WHEEL_MAX_LEVELS, div64_u64(QUEUE_HORIZON, tick_ns));
 }
 
 /* Make a wheel with the levels of the suite, or with as many as fit into the range. */
 static void rig_make(struct rig *rig, u64 tick_ns, unsigned int slots,
 		     unsigned long cap)
 {
-	struct wheel_shape shape = {
+	struct queue_shape shape = {
 		.tick_ns = tick_ns, .slots = slots, .cap = cap,
 		.levels = slots > 1 ? levels : 1,
 	};
-	u64 width = tick_ns;
-	unsigned int n;
 
-	for (n = 1; n < shape.levels; n++) {
-		width *= roundup_pow_of_two(slots);
-		if (width > div64_u64(WHEEL_HORIZON, roundup_pow_of_two(slots)))
-			shape.levels = n;
-	}
+	shape.levels = min(shape.levels, rig_levels(tick_ns, slots));
 	rig_set_up(rig, &shape);
 }
 
@@ -123,8 +118,8 @@ unsigned int rig_stop(struct rig *rig, struct list_head *pending)
 	unsigned int n = 0;
 
 	INIT_LIST_HEAD(pending);
-	KUNIT_EXPECT_TRUE(rig->test, wheel_shutdown(&rig->wheel));
-	wheel_sweep(&rig->wheel, pending);
+	KUNIT_EXPECT_TRUE(rig->test, queue_shutdown(&rig->wheel));
+	queue_sweep(&rig->wheel, pending);
 	rig->stopped = true;
 	list_for_each(pos, pending)
 		n++;
@@ -134,7 +129,7 @@ unsigned int rig_stop(struct rig *rig, struct list_head *pending)
 /* Stop and free the wheel, which must hold nothing then. */
 void rig_end(struct rig *rig)
 {
-	struct wheel_counts c;
+	struct queue_counts c;
 	struct list_head pending;
 
 	if (!rig->made)
@@ -142,11 +137,11 @@ void rig_end(struct rig *rig)
 	rig->made = false;
 	if (!rig->stopped)
 		rig_stop(rig, &pending);
-	wheel_count(&rig->wheel, &c);
+	queue_count(&rig->wheel, &c);
 	KUNIT_EXPECT_EQ(rig->test, 0UL, c.pending);
-	KUNIT_EXPECT_EQ(rig->test, 0UL, rig->wheel.filed);
+	KUNIT_EXPECT_EQ(rig->test, 0UL, rig->wheel.wheel.filed);
 	KUNIT_EXPECT_EQ(rig->test, 0L, atomic_long_read(&rig->wheel.charged));
-	wheel_free(&rig->wheel);
+	queue_free(&rig->wheel);
 	kvfree(rig->bulk);
 	rig->bulk = NULL;
 }
@@ -162,7 +157,7 @@ struct rig *rig_remake(struct rig *rig, u64 tick_ns, unsigned int slots, unsigne
 /* Replace the wheel by one with the given levels. */
 struct rig *shape_of(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned int n)
 {
-	const struct wheel_shape shape = {
+	const struct queue_shape shape = {
 		.tick_ns = tick_ns, .slots = slots, .levels = n,
 	};
 
@@ -193,7 +188,7 @@ void rig_exit(struct kunit *test)
 void advance_to(struct rig *rig, u64 now)
 {
 	rig->now = now;
-	while (wheel_advance(&rig->wheel, now, WHEEL_BUDGET))
+	while (queue_advance(&rig->wheel, now, QUEUE_BUDGET))
 		;
 }
 
@@ -223,10 +218,10 @@ unsigned int drive(struct rig *rig, struct probe *p, u64 limit)
 			continue;
 		if (until > limit) {
 			rig->now = limit;
-			wheel_awake(&rig->wheel);
+			queue_awake(&rig->wheel);
 			return wakes;
 		}
-		wheel_awake(&rig->wheel);
+		queue_awake(&rig->wheel);
 		rig->now = until;
 		wakes++;
 	}
@@ -238,7 +233,7 @@ void probe_fired(struct hwtimer_timeout *t)
 
 	p->fired++;
 	p->rank = ++p->rig->fired;
-	p->tick = p->rig->wheel.now_tick;
+	p->tick = rig_tick(p->rig);
 	if (p->then)
 		p->then(p);
 }
@@ -246,11 +241,11 @@ void probe_fired(struct hwtimer_timeout *t)
 /* a callback for @then of a probe */
 void probe_rearm(struct probe *p)
 {
-	KUNIT_EXPECT_FALSE(p->rig->test, wheel_pending(&p->t));
+	KUNIT_EXPECT_FALSE(p->rig->test, queue_pending(&p->t));
 	/* held, as its callback runs */
-	KUNIT_EXPECT_TRUE(p->rig->test, wheel_holds(&p->t));
+	KUNIT_EXPECT_TRUE(p->rig->test, queue_holds(&p->t));
 	KUNIT_EXPECT_EQ(p->rig->test, 0, arm(p, p->deadline));
-	KUNIT_EXPECT_TRUE(p->rig->test, wheel_pending(&p->t));
+	KUNIT_EXPECT_TRUE(p->rig->test, queue_pending(&p->t));
 }
 
 void probe_released(struct hwtimer_timeout *t)
@@ -262,7 +257,7 @@ void probe_setup(struct rig *rig, struct probe *p)
 {
 	memset(p, 0, sizeof(*p));
 	p->rig = rig;
-	wheel_timeout_init(&p->t, &rig->wheel, probe_fired);
+	queue_timeout_init(&p->t, &rig->wheel, probe_fired);
 }
 
 /* Probes that live as long as the wheel. */
@@ -305,24 +300,4 @@ void expect_in_order(struct rig *rig, struct probe *p, unsigned int n)
 	KUNIT_EXPECT_EQ(rig->test, n, rig->fired);
 	for (i = 0; i < n; i++)
 		KUNIT_EXPECT_EQ_MSG(rig->test, i + 1, p[i].rank, "probe %u", i);
-}
-
-struct seen seen;
-
-void count_visit(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed,
-		      u64 deadline)
-{
-	struct seen *l = arg;
-
-	l->n++;
-	l->alone += t == &(l->last - 1)->t;
-	if (t < &l->first->t || t > &l->last->t)
-		l->strangers++;
-}
-
-void pause_noted(struct rig *rig)
-{
-	seen.pauses++;
-	seen.at_once = max(seen.at_once, seen.n - seen.then);
-	seen.then = seen.n;
 }

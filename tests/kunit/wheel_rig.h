@@ -9,7 +9,7 @@
 #include <kunit/test.h>
 #include <linux/time64.h>
 
-#include "../../hwtimer_wheel.h"
+#include "../../core/hwtimer_queue.h"
 #include "hwtimer_kunit.h"
 
 #define HOUR		(3600ULL * NSEC_PER_SEC)
@@ -29,11 +29,8 @@ struct rig {
 	unsigned int		kicks;
 	unsigned int		allocs;
 	bool			no_memory;
-	/* a kick makes the worker complete a survey at once */
-	bool			answers;
-	unsigned int		budget;	/* of the step that begins an answer */
-	/* called whenever a survey pauses */
-	void			(*meanwhile)(struct rig *rig);
+	/* a kick makes the worker answer a look, with this budget for each step */
+	unsigned int		answers;
 	void			*bulk;
 };
 
@@ -79,8 +76,8 @@ struct rig_shape {
 #define SHAPES		7
 extern const struct rig_shape shapes[SHAPES];
 
-extern const struct wheel_ops rig_ops;
-void rig_set_up(struct rig *rig, const struct wheel_shape *shape);
+extern const struct queue_ops rig_ops;
+void rig_set_up(struct rig *rig, const struct queue_shape *shape);
 struct rig *rig_remake(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned long cap);
 struct rig *shape_of(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned int n);
 unsigned int rig_stop(struct rig *rig, struct list_head *pending);
@@ -99,18 +96,30 @@ struct probe *probes(struct rig *rig, unsigned int n);
 void expect_fired(struct probe *p, unsigned int n, u64 at);
 void expect_in_order(struct rig *rig, struct probe *p, unsigned int n);
 
-static inline struct wheel_counts counts(struct rig *rig)
+static inline struct queue_counts counts(struct rig *rig)
 {
-	struct wheel_counts c;
+	struct queue_counts c;
 
-	wheel_count(&rig->wheel, &c);
+	queue_count(&rig->wheel, &c);
 	return c;
+}
+
+/* the slots of the lowest level */
+static inline unsigned int rig_slots(const struct rig *rig)
+{
+	return 1U << rig->wheel.wheel.level[0].bits;
+}
+
+/* the tick that is being settled */
+static inline u64 rig_tick(const struct rig *rig)
+{
+	return rig->wheel.wheel.cur - 1;
 }
 
 /* With one level, timeouts of later rounds share the buckets. */
 static inline bool has_rounds(const struct rig *rig)
 {
-	return rig->wheel.levels == 1;
+	return rig->wheel.wheel.levels == 1;
 }
 
 static inline void to_tick(struct rig *rig, u64 tick)
@@ -120,42 +129,22 @@ static inline void to_tick(struct rig *rig, u64 tick)
 
 static inline u64 sleep_until(struct rig *rig)
 {
-	return wheel_prepare_sleep(&rig->wheel, rig->now);
+	return queue_prepare_sleep(&rig->wheel, rig->now);
 }
 
 static inline int arm(struct probe *p, u64 deadline)
 {
-	return wheel_arm(&p->t, deadline);
+	return queue_arm(&p->t, deadline);
 }
 
 static inline int arm_tick(struct probe *p, u64 tick)
 {
-	return wheel_arm(&p->t, tick * p->rig->wheel.tick_ns);
+	return queue_arm(&p->t, tick * p->rig->wheel.tick_ns);
 }
 
 static inline int touch_tick(struct probe *p, u64 tick)
 {
-	return wheel_touch(&p->t, tick * p->rig->wheel.tick_ns);
+	return queue_touch(&p->t, tick * p->rig->wheel.tick_ns);
 }
-
-/* What surveys of a bucket visit, and where the worker pauses. */
-struct seen {
-	struct probe	*first, *last;
-	unsigned int	n;
-	/* visits of the timeout before @last, which has a bucket of its own */
-	unsigned int	alone;
-	unsigned int	strangers;
-	/* @n at the last pause */
-	unsigned int	then;
-	unsigned int	pauses;
-	unsigned int	at_once;
-};
-
-/* so many timeouts that a survey pauses */
-#define TO_SURVEY	(8 * WHEEL_SURVEY)
-
-extern struct seen seen;
-void count_visit(void *arg, unsigned int i, struct hwtimer_timeout *t, bool armed, u64 deadline);
-void pause_noted(struct rig *rig);
 
 #endif /* WHEEL_RIG_H */

@@ -18,16 +18,16 @@ static void first_arm_kicks(struct kunit *test)
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 3);
 
-	KUNIT_EXPECT_EQ(test, (int)WHEEL_INIT, rig->wheel.state);
-	KUNIT_EXPECT_EQ(test, WHEEL_IDLE, sleep_until(rig));
-	KUNIT_EXPECT_EQ(test, (int)WHEEL_INIT, rig->wheel.state);
+	KUNIT_EXPECT_EQ(test, (int)QUEUE_INIT, rig->wheel.state);
+	KUNIT_EXPECT_EQ(test, QUEUE_IDLE, sleep_until(rig));
+	KUNIT_EXPECT_EQ(test, (int)QUEUE_INIT, rig->wheel.state);
 	/* only arming starts the wheel */
 	KUNIT_EXPECT_EQ(test, -ENOENT, touch_tick(&p[0], 3));
-	KUNIT_EXPECT_FALSE(test, wheel_cancel(&p[0].t));
-	KUNIT_EXPECT_EQ(test, (int)WHEEL_INIT, rig->wheel.state);
+	KUNIT_EXPECT_FALSE(test, queue_cancel(&p[0].t));
+	KUNIT_EXPECT_EQ(test, (int)QUEUE_INIT, rig->wheel.state);
 	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
 	arm(&p[0], U64_MAX);
-	KUNIT_EXPECT_EQ(test, (int)WHEEL_STARTED, rig->wheel.state);
+	KUNIT_EXPECT_EQ(test, (int)QUEUE_STARTED, rig->wheel.state);
 	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
 	arm(&p[1], 0);
 	arm(&p[2], 0);
@@ -50,18 +50,18 @@ static void states(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 2);
-	struct wheel_counts before, after;
+	struct queue_counts before, after;
 	struct list_head pending;
 
-	KUNIT_EXPECT_EQ(test, 0, wheel_start(&rig->wheel));
-	KUNIT_EXPECT_EQ(test, (int)WHEEL_STARTED, rig->wheel.state);
-	KUNIT_EXPECT_EQ(test, 0, wheel_start(&rig->wheel));
+	KUNIT_EXPECT_EQ(test, 0, queue_start(&rig->wheel));
+	KUNIT_EXPECT_EQ(test, (int)QUEUE_STARTED, rig->wheel.state);
+	KUNIT_EXPECT_EQ(test, 0, queue_start(&rig->wheel));
 	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
 	arm_tick(&p[0], 5);
 
 	INIT_LIST_HEAD(&pending);
-	KUNIT_EXPECT_TRUE(test, wheel_shutdown(&rig->wheel));
-	KUNIT_EXPECT_EQ(test, (int)WHEEL_SHUTDOWN, rig->wheel.state);
+	KUNIT_EXPECT_TRUE(test, queue_shutdown(&rig->wheel));
+	KUNIT_EXPECT_EQ(test, (int)QUEUE_SHUTDOWN, rig->wheel.state);
 	before = counts(rig);
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, arm_tick(&p[1], 5));
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, arm_tick(&p[0], 6));
@@ -69,20 +69,20 @@ static void states(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, touch_tick(&p[1], 6));
 	after = counts(rig);
 	KUNIT_EXPECT_EQ(test, 0, memcmp(&before, &after, sizeof(before)));
-	KUNIT_EXPECT_FALSE(test, wheel_pending(&p[1].t));
-	KUNIT_EXPECT_EQ(test, 5ULL * TICK, wheel_deadline(&p[0].t));
-	KUNIT_EXPECT_FALSE(test, wheel_shutdown(&rig->wheel));
-	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, wheel_start(&rig->wheel));
+	KUNIT_EXPECT_FALSE(test, queue_pending(&p[1].t));
+	KUNIT_EXPECT_EQ(test, 5ULL * TICK, queue_deadline(&p[0].t));
+	KUNIT_EXPECT_FALSE(test, queue_shutdown(&rig->wheel));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, queue_start(&rig->wheel));
 
-	wheel_sweep(&rig->wheel, &pending);
+	queue_sweep(&rig->wheel, &pending);
 	rig->stopped = true;
-	KUNIT_EXPECT_EQ(test, (int)WHEEL_STOPPED, rig->wheel.state);
+	KUNIT_EXPECT_EQ(test, (int)QUEUE_STOPPED, rig->wheel.state);
 	before = counts(rig);
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, arm_tick(&p[0], 5));
 	after = counts(rig);
 	KUNIT_EXPECT_EQ(test, 0, memcmp(&before, &after, sizeof(before)));
-	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, wheel_start(&rig->wheel));
-	KUNIT_EXPECT_FALSE(test, wheel_shutdown(&rig->wheel));
+	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, queue_start(&rig->wheel));
+	KUNIT_EXPECT_FALSE(test, queue_shutdown(&rig->wheel));
 }
 
 /* A sleeping worker is kicked by armings due before it wakes, and only by those. */
@@ -112,27 +112,27 @@ static void kick(struct kunit *test)
 		/* the second arming relies on the kick of the first */
 		arm(&p[3], arms[i].deadline);
 		KUNIT_EXPECT_EQ(test, arms[i].kicks, rig->kicks);
-		wheel_awake(&rig->wheel);
+		queue_awake(&rig->wheel);
 
 		/* the same by touching */
 		to_tick(rig, 2);
 		rig->kicks = 0;
-		wheel_cancel(&p[1].t);
-		wheel_cancel(&p[3].t);
-		wheel_detach(&p[1].t);
-		wheel_detach(&p[3].t);
+		queue_cancel(&p[1].t);
+		queue_cancel(&p[3].t);
+		queue_detach(&p[1].t);
+		queue_detach(&p[3].t);
 		to_tick(rig, 2);
 		KUNIT_EXPECT_EQ(test, 8ULL * TICK, sleep_until(rig));
-		wheel_touch(&p[2].t, arms[i].deadline);
+		queue_touch(&p[2].t, arms[i].deadline);
 		KUNIT_EXPECT_EQ_MSG(test, arms[i].kicks, rig->kicks, "touch %llu",
 				    arms[i].deadline);
 	}
 }
 
-/* Every WHEEL_DEPTH-th request kicks, however late the timeouts are due. */
+/* Every QUEUE_DEPTH-th request kicks, however late the timeouts are due. */
 static void kick_deep(struct kunit *test)
 {
-	const unsigned int n = 2 * WHEEL_DEPTH;
+	const unsigned int n = 2 * QUEUE_DEPTH;
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, n + 1);
 	unsigned int i;
@@ -144,9 +144,9 @@ static void kick_deep(struct kunit *test)
 	for (i = 0; i < n; i++) {
 		arm(&p[i], U64_MAX);
 		/* a request that is queued already is not counted again */
-		wheel_cancel(&p[i].t);
+		queue_cancel(&p[i].t);
 		arm(&p[i], U64_MAX);
-		KUNIT_EXPECT_EQ(test, pushed(rig) % WHEEL_DEPTH == 0, rig->kicks);
+		KUNIT_EXPECT_EQ(test, pushed(rig) % QUEUE_DEPTH == 0, rig->kicks);
 		KUNIT_EXPECT_EQ(test, i + 2UL, pushed(rig));
 		if (rig->kicks) {
 			to_tick(rig, 1);
@@ -154,7 +154,7 @@ static void kick_deep(struct kunit *test)
 			KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
 		}
 	}
-	KUNIT_EXPECT_EQ(test, 2UL * WHEEL_DEPTH, counts(rig).drained);
+	KUNIT_EXPECT_EQ(test, 2UL * QUEUE_DEPTH, counts(rig).drained);
 }
 
 /* While the worker is awake, nothing kicks it. */
@@ -167,12 +167,12 @@ static void no_kick_awake(struct kunit *test)
 	to_tick(rig, 1);
 	rig->kicks = 0;
 	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
-	wheel_awake(&rig->wheel);
+	queue_awake(&rig->wheel);
 	arm(&p[1], 0);
 	touch_tick(&p[0], 3);
-	wheel_cancel(&p[0].t);
-	wheel_detach(&p[0].t);
-	wheel_release(&p[2].t, probe_released);
+	queue_cancel(&p[0].t);
+	queue_detach(&p[0].t);
+	queue_release(&p[2].t, probe_released);
 	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
 	/* It must not go to sleep then, nor be kicked for requests that it will see. */
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
@@ -193,23 +193,23 @@ static void kick_otherwise(struct kunit *test)
 	rig->kicks = 0;
 	sleep_until(rig);
 	touch_tick(&p[0], 60);
-	wheel_cancel(&p[1].t);
+	queue_cancel(&p[1].t);
 	arm_tick(&p[1], 50);
-	wheel_cancel(&p[1].t);
-	wheel_timeout_shutdown(&p[2].t);
+	queue_cancel(&p[1].t);
+	queue_timeout_shutdown(&p[2].t);
 	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
-	wheel_detach(&p[1].t);
+	queue_detach(&p[1].t);
 	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
-	wheel_awake(&rig->wheel);
+	queue_awake(&rig->wheel);
 	to_tick(rig, 1);
 	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
-	wheel_release(&p[3].t, probe_released);
+	queue_release(&p[3].t, probe_released);
 	KUNIT_EXPECT_EQ(test, 2, rig->kicks);
-	wheel_awake(&rig->wheel);
+	queue_awake(&rig->wheel);
 	to_tick(rig, 1);
 	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
 	/* not held, so nothing to do */
-	wheel_detach(&p[1].t);
+	queue_detach(&p[1].t);
 	KUNIT_EXPECT_EQ(test, 2, rig->kicks);
 }
 
@@ -223,23 +223,23 @@ static void idle(struct kunit *test)
 	arm_tick(&p[0], 5);
 	to_tick(rig, 0);
 	KUNIT_EXPECT_EQ(test, 5ULL * TICK, sleep_until(rig));
-	wheel_awake(&rig->wheel);
+	queue_awake(&rig->wheel);
 	to_tick(rig, 5);
 	KUNIT_EXPECT_EQ(test, 1, rig->fired);
-	/* At most one more wakeup, and not before WHEEL_DRAIN_NS. */
+	/* At most one more wakeup, and not before QUEUE_DRAIN_NS. */
 	until = sleep_until(rig);
-	if (until != WHEEL_IDLE) {
-		KUNIT_EXPECT_GE(test, until, rig->now + WHEEL_DRAIN_NS);
-		wheel_awake(&rig->wheel);
+	if (until != QUEUE_IDLE) {
+		KUNIT_EXPECT_GE(test, until, rig->now + QUEUE_DRAIN_NS);
+		queue_awake(&rig->wheel);
 		advance_to(rig, until);
 		until = sleep_until(rig);
 	}
-	KUNIT_EXPECT_EQ(test, WHEEL_IDLE, until);
+	KUNIT_EXPECT_EQ(test, QUEUE_IDLE, until);
 
 	/* idle for as long as nothing is armed */
-	wheel_awake(&rig->wheel);
+	queue_awake(&rig->wheel);
 	advance_to(rig, rig->now + HOUR);
-	KUNIT_EXPECT_EQ(test, WHEEL_IDLE, sleep_until(rig));
+	KUNIT_EXPECT_EQ(test, QUEUE_IDLE, sleep_until(rig));
 	rig->kicks = 0;
 	arm(&p[1], U64_MAX);
 	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
@@ -255,17 +255,17 @@ static void idle_cancelled(struct kunit *test)
 	/* beyond the next wakeup */
 	arm(p, HOUR);
 	to_tick(rig, 1);
-	wheel_cancel(&p->t);
+	queue_cancel(&p->t);
 	drive(rig, NULL, HOUR / 4);
-	KUNIT_EXPECT_EQ(test, WHEEL_IDLE, sleep_until(rig));
-	KUNIT_EXPECT_TRUE(test, wheel_holds(&p->t));
+	KUNIT_EXPECT_EQ(test, QUEUE_IDLE, sleep_until(rig));
+	KUNIT_EXPECT_TRUE(test, queue_holds(&p->t));
 	/* armed without a request: the worker must know the deadline nevertheless */
 	rig->kicks = 0;
 	later = 2 * HOUR + 1;
 	KUNIT_EXPECT_EQ(test, 0, arm(p, later));
 	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
 	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).drained);
-	wheel_awake(&rig->wheel);
+	queue_awake(&rig->wheel);
 	drive(rig, p, 3 * HOUR);
 	expect_fired(p, 1, div_u64(later, TICK) + 1);
 	KUNIT_EXPECT_EQ(test, 2 * HOUR + TICK, rig->now);
@@ -285,7 +285,7 @@ static void next_event(struct kunit *test)
 			p = probes(rig_remake(rig, shapes[i].tick, slots, 0), 3);
 			/* distant timeouts, so that the wheel is not idle */
 			arm(&p[1], U64_MAX);
-			arm(&p[2], WHEEL_HORIZON - shapes[i].tick);
+			arm(&p[2], QUEUE_HORIZON - shapes[i].tick);
 			for (j = 0; j < ARRAY_SIZE(ahead); j++) {
 				due = div64_u64(rig->now, shapes[i].tick) + ahead[j];
 				arm_tick(p, due);
@@ -297,7 +297,7 @@ static void next_event(struct kunit *test)
 				/* with few wakeups before */
 				KUNIT_EXPECT_LE(test, wakes,
 						2 + div_u64(ahead[j] * shapes[i].tick,
-							    WHEEL_DRAIN_NS));
+							    QUEUE_DRAIN_NS));
 				if (p->fired != j + 1)
 					return;
 			}
@@ -314,10 +314,10 @@ static void busy_long_tick(struct kunit *test)
 	advance_to(rig, HOUR / 2);
 	arm_tick(&p[0], 7);
 	advance_to(rig, HOUR / 2);
-	KUNIT_EXPECT_EQ(test, HOUR / 2 + WHEEL_DRAIN_NS, sleep_until(rig));
-	wheel_awake(&rig->wheel);
+	KUNIT_EXPECT_EQ(test, HOUR / 2 + QUEUE_DRAIN_NS, sleep_until(rig));
+	queue_awake(&rig->wheel);
 	/* no request since the last drain */
-	advance_to(rig, HOUR / 2 + WHEEL_DRAIN_NS);
+	advance_to(rig, HOUR / 2 + QUEUE_DRAIN_NS);
 	KUNIT_EXPECT_EQ(test, 7 * HOUR, sleep_until(rig));
 }
 
@@ -333,20 +333,20 @@ static void detach_wakes(struct kunit *test)
 	rig->kicks = 0;
 	arm_tick(&p[1], 60);
 	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
-	wheel_cancel(&p[1].t);
-	wheel_detach(&p[1].t);
+	queue_cancel(&p[1].t);
+	queue_detach(&p[1].t);
 	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
-	KUNIT_EXPECT_TRUE(test, wheel_holds(&p[1].t));
+	KUNIT_EXPECT_TRUE(test, queue_holds(&p[1].t));
 	to_tick(rig, 1);
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[1].t));
+	KUNIT_EXPECT_FALSE(test, queue_holds(&p[1].t));
 
 	sleep_until(rig);
-	wheel_cancel(&p[0].t);
+	queue_cancel(&p[0].t);
 	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
-	wheel_detach(&p[0].t);
+	queue_detach(&p[0].t);
 	KUNIT_EXPECT_EQ(test, 2, rig->kicks);
 	to_tick(rig, 1);
-	KUNIT_EXPECT_FALSE(test, wheel_holds(&p[0].t));
+	KUNIT_EXPECT_FALSE(test, queue_holds(&p[0].t));
 }
 
 static void next_of_many(struct kunit *test)
@@ -362,7 +362,7 @@ static void next_of_many(struct kunit *test)
 	advance_to(rig, 0);
 	for (i = 0; i < ARRAY_SIZE(ticks); i++) {
 		KUNIT_EXPECT_EQ(test, sorted[i] * TICK, sleep_until(rig));
-		wheel_awake(&rig->wheel);
+		queue_awake(&rig->wheel);
 		to_tick(rig, sorted[i]);
 		KUNIT_EXPECT_EQ(test, i + 1, rig->fired);
 	}
@@ -407,14 +407,14 @@ static void request_in_time(struct kunit *test)
 }
 
 /*
- * A producer is delayed between setting QUEUED and the push: see "Sleeping" in hwtimer_wheel.c, and
+ * A producer is delayed between setting QUEUED and the push: see "Sleeping" in hwtimer_queue.c, and
  * A and B there. The case removes the request from the queue and puts it back later.
  */
 static void held_up_before_push(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 2);
-	struct wheel_cpu *pcpu = NULL;
+	struct queue_cpu *pcpu = NULL;
 	struct llist_node *request;
 	int cpu;
 
@@ -454,7 +454,7 @@ static void held_up_before_push(struct kunit *test)
 static void held_up_idle(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct wheel_cpu *pcpu = per_cpu_ptr(rig->wheel.cpus,
+	struct queue_cpu *pcpu = per_cpu_ptr(rig->wheel.cpus,
 					    cpumask_first(cpu_possible_mask));
 
 	local_inc(&pcpu->in_flight);
@@ -465,7 +465,7 @@ static void held_up_idle(struct kunit *test)
 	local_dec(&pcpu->in_flight);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
 	local_dec(&pcpu->in_flight);
-	KUNIT_EXPECT_EQ(test, WHEEL_IDLE, sleep_until(rig));
+	KUNIT_EXPECT_EQ(test, QUEUE_IDLE, sleep_until(rig));
 }
 
 WHEEL_SUITES(sleep,

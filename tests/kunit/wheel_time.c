@@ -30,15 +30,27 @@ static void expect_boundaries(struct rig *rig, u64 k, bool steps)
 		advance_to(rig, due * tick_ns - 1);
 		KUNIT_EXPECT_EQ_MSG(rig->test, 0, p->fired, "tick %llu, %llu%+d",
 				    tick_ns, k, off);
-		KUNIT_EXPECT_TRUE(rig->test, wheel_pending(&p->t));
+		KUNIT_EXPECT_TRUE(rig->test, queue_pending(&p->t));
 		advance_to(rig, due * tick_ns);
 		KUNIT_EXPECT_EQ_MSG(rig->test, 1, p->fired, "tick %llu, %llu%+d",
 				    tick_ns, k, off);
 		KUNIT_EXPECT_EQ(rig->test, due, p->tick);
-		KUNIT_EXPECT_FALSE(rig->test, wheel_pending(&p->t));
+		KUNIT_EXPECT_FALSE(rig->test, queue_pending(&p->t));
 	}
 	kvfree(rig->bulk);
 	rig->bulk = NULL;
+}
+
+/* A timeout is filed for the end of the tick that it is due in, so that one visit suffices. */
+static void visited_once(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 1);
+
+	arm(p, 5 * TICK - 1);
+	step_to_tick(rig, 5);
+	expect_fired(p, 1, 5);
+	KUNIT_EXPECT_EQ(test, 1UL, counts(rig).visits);
 }
 
 /* Promise 1. */
@@ -105,16 +117,16 @@ static void at_once(struct kunit *test)
 /* Promise 1. */
 static void forever(struct kunit *test)
 {
-	static const u64 deadlines[] = { WHEEL_HORIZON, WHEEL_HORIZON + 1, 1ULL << 63,
+	static const u64 deadlines[] = { QUEUE_HORIZON, QUEUE_HORIZON + 1, 1ULL << 63,
 					 U64_MAX };
 	struct rig *rig = test->priv;
 	struct probe *p;
 	unsigned int i, j;
 
 	for (i = 0; i < ARRAY_SIZE(shapes); i++) {
-		u64 nows[] = { 0, WHEEL_HORIZON >> 1, WHEEL_HORIZON - 2 * shapes[i].tick,
-			       WHEEL_HORIZON - 2, WHEEL_HORIZON - 1, WHEEL_HORIZON,
-			       WHEEL_HORIZON + 1, U64_MAX };
+		u64 nows[] = { 0, QUEUE_HORIZON >> 1, QUEUE_HORIZON - 2 * shapes[i].tick,
+			       QUEUE_HORIZON - 2, QUEUE_HORIZON - 1, QUEUE_HORIZON,
+			       QUEUE_HORIZON + 1, U64_MAX };
 
 		rig_remake(rig, shapes[i].tick, shapes[i].slots, 0);
 		p = probes(rig, ARRAY_SIZE(deadlines));
@@ -124,19 +136,19 @@ static void forever(struct kunit *test)
 			advance_to(rig, nows[j]);
 		KUNIT_EXPECT_EQ(test, 0, rig->fired);
 		/* They do not keep the worker awake, whatever the age of the wheel. */
-		rig->now = WHEEL_HORIZON + 10 * shapes[i].tick;
+		rig->now = QUEUE_HORIZON + 10 * shapes[i].tick;
 		for (j = 0; j < 3; j++) {
 			KUNIT_EXPECT_GT(test, sleep_until(rig), rig->now);
-			wheel_awake(&rig->wheel);
+			queue_awake(&rig->wheel);
 		}
 		for (j = 0; j < ARRAY_SIZE(deadlines); j++) {
-			KUNIT_EXPECT_EQ(test, WHEEL_HORIZON, wheel_deadline(&p[j].t));
-			KUNIT_EXPECT_TRUE(test, wheel_cancel(&p[j].t));
+			KUNIT_EXPECT_EQ(test, QUEUE_HORIZON, queue_deadline(&p[j].t));
+			KUNIT_EXPECT_TRUE(test, queue_cancel(&p[j].t));
 		}
 	}
 }
 
-/* Touched from WHEEL_HORIZON to the present, and vice versa. */
+/* Touched from QUEUE_HORIZON to the present, and vice versa. */
 static void forever_touched(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -146,12 +158,12 @@ static void forever_touched(struct kunit *test)
 	arm_tick(&p[1], 5);
 	to_tick(rig, 2);
 	KUNIT_EXPECT_EQ(test, 0, touch_tick(&p[0], 5));
-	KUNIT_EXPECT_EQ(test, 0, wheel_touch(&p[1].t, U64_MAX));
-	KUNIT_EXPECT_EQ(test, WHEEL_HORIZON, wheel_deadline(&p[1].t));
+	KUNIT_EXPECT_EQ(test, 0, queue_touch(&p[1].t, U64_MAX));
+	KUNIT_EXPECT_EQ(test, QUEUE_HORIZON, queue_deadline(&p[1].t));
 	step_to_tick(rig, 1000);
 	expect_fired(&p[0], 1, 5);
 	expect_fired(&p[1], 0, 0);
-	KUNIT_EXPECT_TRUE(test, wheel_pending(&p[1].t));
+	KUNIT_EXPECT_TRUE(test, queue_pending(&p[1].t));
 }
 
 /* The last ticks in the range of a wheel. */
@@ -164,7 +176,7 @@ static void old_age(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(shapes); i++) {
 		p = probes(rig_remake(rig, shapes[i].tick, shapes[i].slots, 0), 22);
-		last = div64_u64(WHEEL_HORIZON - 1, shapes[i].tick);
+		last = div64_u64(QUEUE_HORIZON - 1, shapes[i].tick);
 		to_tick(rig, last - 20);
 		/* the last one is beyond the range */
 		for (j = 0; j <= 21; j++)
@@ -175,32 +187,32 @@ static void old_age(struct kunit *test)
 			expect_fired(&p[j], 1, last - 20 + j);
 			until = sleep_until(rig);
 			KUNIT_EXPECT_GT(test, until, rig->now);
-			wheel_awake(&rig->wheel);
+			queue_awake(&rig->wheel);
 		}
 		expect_fired(&p[0], 1, last - 19);
-		KUNIT_EXPECT_TRUE(test, wheel_pending(&p[21].t));
+		KUNIT_EXPECT_TRUE(test, queue_pending(&p[21].t));
 		advance_to(rig, U64_MAX);
 		expect_fired(&p[21], 0, 0);
 	}
 }
 
-/* WHEEL_HORIZON is later than the last tick at which a wheel expires timeouts. */
+/* QUEUE_HORIZON is later than the last tick at which a wheel expires timeouts. */
 static void end_touched(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p;
 
-	/* With ticks of 3 ns, one ends at WHEEL_HORIZON. */
-	KUNIT_ASSERT_EQ(test, 0ULL, WHEEL_HORIZON % 3);
+	/* With ticks of 3 ns, one ends at QUEUE_HORIZON. */
+	KUNIT_ASSERT_EQ(test, 0ULL, QUEUE_HORIZON % 3);
 	p = probes(rig_remake(rig, 3, SLOTS, 0), 1);
-	advance_to(rig, WHEEL_HORIZON - 100);
-	KUNIT_EXPECT_EQ(test, 0, arm(&p[0], WHEEL_HORIZON - 1));
-	advance_to(rig, WHEEL_HORIZON - 90);
-	KUNIT_EXPECT_EQ(test, 0, wheel_touch(&p[0].t, WHEEL_HORIZON));
-	advance_to(rig, WHEEL_HORIZON);
+	advance_to(rig, QUEUE_HORIZON - 100);
+	KUNIT_EXPECT_EQ(test, 0, arm(&p[0], QUEUE_HORIZON - 1));
+	advance_to(rig, QUEUE_HORIZON - 90);
+	KUNIT_EXPECT_EQ(test, 0, queue_touch(&p[0].t, QUEUE_HORIZON));
+	advance_to(rig, QUEUE_HORIZON);
 	advance_to(rig, U64_MAX);
 	expect_fired(&p[0], 0, 0);
-	KUNIT_EXPECT_TRUE(test, wheel_pending(&p[0].t));
+	KUNIT_EXPECT_TRUE(test, queue_pending(&p[0].t));
 }
 
 static void rounds(struct kunit *test)
@@ -228,7 +240,7 @@ static void crowded_bucket(struct kunit *test)
 {
 	static const u64 ticks[] = { 402, 6, 14, 2, 10, 6, 402, 22 };
 	struct rig *rig = test->priv;
-	struct wheel_counts c;
+	struct queue_counts c;
 	unsigned int i, due;
 	struct probe *p = probes(rig_remake(rig, TICK, 4, 0), ARRAY_SIZE(ticks));
 	u64 tick;
@@ -249,8 +261,9 @@ static void crowded_bucket(struct kunit *test)
 	if (has_rounds(rig))
 		KUNIT_EXPECT_EQ(test, 8UL + 7 + 5 + 4 + 3 + 2, c.visits);
 	else
-		KUNIT_EXPECT_LE(test, c.visits, 8UL * rig->wheel.levels);
-	KUNIT_EXPECT_EQ(test, 0UL, c.refiled);
+		KUNIT_EXPECT_LE(test, c.visits, 8UL * rig->wheel.wheel.levels);
+	/* Those of later rounds are filed again. */
+	KUNIT_EXPECT_EQ(test, has_rounds(rig) ? 7UL + 5 + 4 + 3 + 2 : 0UL, c.refiled);
 }
 
 static void clock_backwards(struct kunit *test)
@@ -259,9 +272,9 @@ static void clock_backwards(struct kunit *test)
 	struct probe *p = probes(rig, 1);
 
 	to_tick(rig, 10);
-	wheel_advance(&rig->wheel, 5 * TICK, WHEEL_BUDGET);
+	queue_advance(&rig->wheel, 5 * TICK, QUEUE_BUDGET);
 	arm_tick(p, 7);
-	wheel_advance(&rig->wheel, 7 * TICK, WHEEL_BUDGET);
+	queue_advance(&rig->wheel, 7 * TICK, QUEUE_BUDGET);
 	to_tick(rig, 10);
 	expect_fired(p, 0, 0);
 	to_tick(rig, 11);
@@ -270,6 +283,7 @@ static void clock_backwards(struct kunit *test)
 
 WHEEL_SUITES(time,
 	KUNIT_CASE(boundaries),
+	KUNIT_CASE(visited_once),
 	KUNIT_CASE(past),
 	KUNIT_CASE(at_once),
 	KUNIT_CASE(forever),

@@ -141,7 +141,7 @@ static struct item *block(struct kunit *test, struct hwtimer_wheel *wheel, s64 n
 /* Neither the wheel nor a workqueue uses the item. */
 static void expect_nobody(struct item *i)
 {
-	KUNIT_EXPECT_FALSE(i->test, wheel_holds(&i->w.timeout));
+	KUNIT_EXPECT_FALSE(i->test, queue_holds(&i->w.timeout));
 	KUNIT_EXPECT_FALSE(i->test, hwtimer_is_pending(&i->w.timeout));
 	KUNIT_EXPECT_EQ(i->test, 0, work_busy(&i->w.work));
 	KUNIT_EXPECT_EQ(i->test, i->runs, i->ended);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Calling the release functions of timeouts (release_some() in hwtimer_wheel.c) and waiting for
- * them (wheel_barrier()), for Spin: two CPUs with a queue of releases each, the worker, programs
+ * Calling the release functions of timeouts (release_some() in hwtimer_queue.c) and waiting for
+ * them (queue_barrier()), for Spin: two CPUs with a queue of releases each, the worker, programs
  * that release timeouts for ever, and a releaser that releases one timeout, waits with a barrier,
  * and checks that its release function was called. scripts/model runs this model.
  *

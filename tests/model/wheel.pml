@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The protocol of hwtimer_wheel.c, for Spin: one timeout and its word, two producers with a
+ * The protocol of core/hwtimer_queue.c, for Spin: one timeout and its word, two producers with a
  * request queue each, the worker, a clock that moves by ticks, and a stopper. Each access to a
  * shared variable is a step of its own; accesses to the worker's own variables are part of the
  * step before. Memory is sequentially consistent here; tests/litmus checks the memory ordering.
@@ -296,14 +296,14 @@ inline detach(c)
 	insec[c] = 0
 }
 
-/* One iteration of the loop in wheel_end_sync(). */
+/* One iteration of the loop in queue_end_sync(). */
 inline end_and_check(c)
 {
 	disarm((END == 1 -> D : 0));
 #ifndef NODETACH
 	detach(c);
 #endif
-	/* wheel_holds() */
+	/* queue_holds() */
 	do
 	:: true ->
 #ifndef NOAGAIN
@@ -696,12 +696,12 @@ proctype worker()
 	do
 	:: wstop -> break
 	:: atomic { else -> target = now }
-		/* wheel_advance() */
+		/* queue_advance() */
 		drain();
 		settle_ticks();
 		call_released();
 
-		/* wheel_prepare_sleep() */
+		/* queue_prepare_sleep() */
 		kicked = 0;	/* set_current_state(TASK_IDLE) */
 		count_ended();
 		count_armed();
@@ -771,12 +771,12 @@ proctype stopper()
 	byte old, new;
 	bit ok, filed;
 
-	/* wheel_shutdown() */
+	/* queue_shutdown() */
 	state = SHUTDOWN;
 	GRACE_PERIOD;
 	wstop = 1;
 	wgone;
-	/* wheel_sweep() */
+	/* queue_sweep() */
 #ifdef STOPPEDEARLY
 	state = STOPPED;
 #endif

@@ -22,8 +22,8 @@
  *	interrupts	Disabling them is a store. Each operation of timer_list does it, hwtimer
  *			only when it kicks the worker. timer_list gains some ns.
  *	kicks		Where this program calls the worker, a kick stores a flag. There is one kick
- *			in WHEEL_DEPTH requests, so hwtimer gains the cost of a wake-up divided by
- *			WHEEL_DEPTH.
+ *			in QUEUE_DEPTH requests, so hwtimer gains the cost of a wake-up divided by
+ *			QUEUE_DEPTH.
  *	the worker	Where this program calls it, there is no wake-up and no context switch.
  *			hwtimer gains.
  *	softirq		It is a function call. timer_list gains when timers expire.

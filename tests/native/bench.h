@@ -10,7 +10,7 @@
 
 #include "shim.h"
 
-/* So many operations are measured together; then the worker runs. Less than WHEEL_DEPTH. */
+/* So many operations are measured together; then the worker runs. Less than QUEUE_DEPTH. */
 #define PORTION		1000UL
 /* The largest number of conns that are not pending, and of operations in a measurement. */
 #define IDLE		100000UL

@@ -70,7 +70,7 @@ static void *alloc(struct hwtimer_wheel *w, size_t size)
 /* Take the place of the wheel's thread, which ends. */
 static void take_over(struct hwtimer_wheel *w)
 {
-	static const struct wheel_ops ops = { .kick = kick, .call = expire, .alloc = alloc };
+	static const struct queue_ops ops = { .kick = kick, .call = expire, .alloc = alloc };
 	struct task_struct *task = to_driven(w)->task;
 
 	WRITE_ONCE(task->stop, 1);
@@ -87,12 +87,12 @@ u64 run_worker(struct hwtimer_wheel *w)
 	struct hwtimer_driven *driven = to_driven(w);
 	u64 now, until;
 
-	wheel_awake(w);
+	queue_awake(w);
 	do {
 		do {
 			now = hwtimer_driven_now(driven);
-		} while (wheel_advance(w, now, WHEEL_BUDGET));
-		until = wheel_prepare_sleep(w, now);
+		} while (queue_advance(w, now, QUEUE_BUDGET));
+		until = queue_prepare_sleep(w, now);
 	} while (!until);
 	return until;
 }
@@ -297,7 +297,7 @@ void check_fired(const struct subject *s, unsigned long n)
 
 /*
  * Arm all conns that are to be pending. The worker runs after each portion, as it would be kicked
- * about as often, after each WHEEL_DEPTH requests.
+ * about as often, after each QUEUE_DEPTH requests.
  */
 void arm_all(const struct subject *s, enum op op, struct range *r)
 {

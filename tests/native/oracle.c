@@ -6,7 +6,7 @@
  */
 #include <native.h>
 
-#include "hwtimer_wheel.h"
+#include "core/hwtimer_queue.h"
 #include "shim.h"
 
 #define TIMEOUTS	512
@@ -51,7 +51,8 @@ static void expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t, hwtim
 	if (tick != last_tick)
 		memset(last_order, 0, sizeof(last_order));
 	last_tick = tick;
-	if (one->order) {
+	/* With more levels, timeouts for one tick may come down from several of them. */
+	if (one->order && w.wheel.levels == 1) {
 		if (one->order < last_order[one->cpu])
 			native_fail("expired before what was armed before it");
 		last_order[one->cpu] = one->order;
@@ -62,13 +63,13 @@ static void expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t, hwtim
 
 static void nothing(struct hwtimer_timeout *t) { }
 
-static const struct wheel_ops ops = { .kick = kick, .call = expire, .alloc = alloc };
+static const struct queue_ops ops = { .kick = kick, .call = expire, .alloc = alloc };
 
 static u64 choose(__u64 *random)
 {
 	switch (below(random, 16)) {
 	case 0:
-		return WHEEL_HORIZON + below(random, 2);
+		return QUEUE_HORIZON + below(random, 2);
 	case 1:
 		return now - min(now, (u64)below(random, 10) * tick_ns);
 	case 2:
@@ -88,27 +89,27 @@ static void operate(struct one *one, __u64 *random)
 	int ret;
 
 	if (dice < 4) {
-		bool held = wheel_holds(&one->t);
+		bool held = queue_holds(&one->t);
 
-		ret = wheel_arm(&one->t, deadline);
+		ret = queue_arm(&one->t, deadline);
 		if (ret != one->pending)
 			native_fail("arming returned %d, pending %d", ret, one->pending);
 		pending += !one->pending;
 		one->pending = true;
-		one->deadline = min(deadline, WHEEL_HORIZON);
+		one->deadline = min(deadline, QUEUE_HORIZON);
 		/* a deadline in the past fires at the next tick, so no order is promised for it */
 		one->order = held || deadline <= now ? 0 : ++orders;
 		one->cpu = current->cpu;
 	} else if (dice < 6) {
-		ret = wheel_touch(&one->t, deadline);
+		ret = queue_touch(&one->t, deadline);
 		if (ret != (one->pending ? 0 : -ENOENT))
 			native_fail("touching returned %d, pending %d", ret, one->pending);
 		if (one->pending) {
-			one->deadline = min(deadline, WHEEL_HORIZON);
+			one->deadline = min(deadline, QUEUE_HORIZON);
 			one->order = 0;
 		}
 	} else {
-		if (wheel_cancel(&one->t) != one->pending)
+		if (queue_cancel(&one->t) != one->pending)
 			native_fail("cancelling returned the wrong value");
 		pending -= one->pending;
 		one->pending = false;
@@ -121,7 +122,7 @@ static void operate(struct one *one, __u64 *random)
  */
 static void advance(__u64 *random)
 {
-	u32 budget = 1 + below(random, WHEEL_BUDGET);
+	u32 budget = 1 + below(random, QUEUE_BUDGET);
 	u64 until, step, from, begun, nearest = U64_MAX;
 	bool moves = !below(random, 4);
 	unsigned int i;
@@ -136,10 +137,10 @@ static void advance(__u64 *random)
 	default:
 		step = below(random, 40) * tick_ns / 4;
 	}
-	now = min(now + step, WHEEL_HORIZON / 2);
-	from = w.cur;
+	now = min(now + step, QUEUE_HORIZON / 2);
+	from = w.wheel.cur;
 	begun = now / tick_ns;
-	while (wheel_advance(&w, now, budget))
+	while (queue_advance(&w, now, budget))
 		if (moves)
 			now += below(random, 2 * tick_ns);
 	for (i = 0; i < TIMEOUTS; i++) {
@@ -148,23 +149,23 @@ static void advance(__u64 *random)
 		if (!one->pending)
 			continue;
 		/* due at a tick that this pass has handled */
-		if (w.target == begun && tick_of(one->deadline) <= begun &&
+		if (w.pass.target == begun && tick_of(one->deadline) <= begun &&
 		    tick_of(one->deadline) >= from)
 			native_fail("due at %llu, not expired at %llu", one->deadline, now);
-		if (one->deadline < WHEEL_HORIZON)
-			nearest = min(nearest, max(tick_of(one->deadline), w.cur) * tick_ns);
+		if (one->deadline < QUEUE_HORIZON)
+			nearest = min(nearest, max(tick_of(one->deadline), w.wheel.cur) * tick_ns);
 	}
-	until = wheel_prepare_sleep(&w, now);
+	until = queue_prepare_sleep(&w, now);
 	if (until && until > nearest)
 		native_fail("sleeps until %llu, the nearest is %llu", until, nearest);
-	wheel_awake(&w);
+	queue_awake(&w);
 }
 
 static void turn(__u64 *random)
 {
-	struct wheel_shape shape = {
+	struct queue_shape shape = {
 		.tick_ns = 1 + below(random, 2) * below(random, 1000000),
-		.slots = 2 << below(random, 8),
+		.slots = 4 << below(random, 7),
 		.levels = below(random, 4),
 	};
 	/* How many operations between two passes, and on one CPU, on average. */
@@ -172,7 +173,7 @@ static void turn(__u64 *random)
 	unsigned int own = current->cpu, cpu = 0;
 	LIST_HEAD(list);
 	struct list_head *pos;
-	struct wheel_counts c;
+	struct queue_counts c;
 	unsigned int i, handed_back = 0;
 
 	now = 0;
@@ -181,17 +182,17 @@ static void turn(__u64 *random)
 	last_tick = 0;
 	tick_ns = shape.tick_ns;
 	memset(ones, 0, sizeof(ones));
-	if (wheel_init(&w, &shape, &ops, GFP_KERNEL)) {
+	if (queue_init(&w, &shape, &ops, GFP_KERNEL)) {
 		native_fail("no wheel");
 		return;
 	}
 	if (below(random, 2))
-		w.drain_share = below(random, 200);
+		w.drain.share = 1 + below(random, 200);
 	for (i = 0; i < TIMEOUTS; i++)
-		wheel_timeout_init(&ones[i].t, &w, nothing);
+		queue_timeout_init(&ones[i].t, &w, nothing);
 	for (i = 0; i < PLAYED; i++)
 		if (below(random, 2))
-			wheel_add_recent(&w, per_cpu_ptr(w.cpus, i));
+			queue_add_recent(&w, per_cpu_ptr(w.cpus, i));
 	for (i = 0; i < 20000 && go_on(0); i++) {
 		if (!below(random, stay))
 			cpu = below(random, PLAYED);
@@ -202,17 +203,17 @@ static void turn(__u64 *random)
 			advance(random);
 	}
 	/* The stop may find a pass in progress, with requests taken from several queues. */
-	wheel_advance(&w, now, 1 + below(random, 2 * calm));
-	wheel_count(&w, &c);
+	queue_advance(&w, now, 1 + below(random, 2 * calm));
+	queue_count(&w, &c);
 	if (c.pending != pending)
 		native_fail("%lu are pending, the wheel counts %lu", pending, c.pending);
-	wheel_shutdown(&w);
-	wheel_sweep(&w, &list);
+	queue_shutdown(&w);
+	queue_sweep(&w, &list);
 	list_for_each(pos, &list)
 		handed_back++;
 	if (handed_back != pending)
 		native_fail("%lu were pending, %u were handed back", pending, handed_back);
-	wheel_free(&w);
+	queue_free(&w);
 }
 
 static __u64 oracle(void)

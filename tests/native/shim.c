@@ -413,7 +413,7 @@ static bool overslept(struct hwtimer_timeout *t, u64 *which)
 	/* it may have run in between, and @t expired */
 	if (!asleep(driven, &until, &again) || again != *which)
 		return false;
-	if (deadline == U64_MAX || READ_ONCE(t->wheel->state) >= WHEEL_SHUTDOWN)
+	if (deadline == U64_MAX || READ_ONCE(t->wheel->state) >= QUEUE_SHUTDOWN)
 		return false;
 	deadline = DIV_ROUND_UP(deadline - driven->start_ns, tick) * tick;
 	/* a timeout that was due when it was armed expires at the next tick */
@@ -1133,7 +1133,7 @@ bool hwtimer_stats_get(u64 id, struct hwtimer_wheel_stats *stats) { return false
 void hwtimer_stats_put(struct hwtimer_driven *driven)
 {
 	put_task_struct(driven->task);
-	wheel_free(&driven->wheel);
+	queue_free(&driven->wheel);
 	kfree(driven);
 }
 

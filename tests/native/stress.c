@@ -73,7 +73,7 @@ static struct bench {
 } b;
 
 /* of all wheels */
-static struct wheel_counts total;
+static struct queue_counts total;
 
 #define tally(what)	local_inc(&b.counts[current->cpu].what)
 
@@ -462,7 +462,7 @@ static void *producer(void *arg)
 static void settle(struct list_head *pending)
 {
 	struct thing *thing, *next;
-	struct wheel_counts c;
+	struct queue_counts c;
 	struct counts sum = { };
 	long handed_back = 0;
 	unsigned int i;
@@ -483,7 +483,7 @@ static void settle(struct list_head *pending)
 		defer_free(thing);
 	}
 	free_deferred();
-	wheel_count(b.wheel, &c);
+	queue_count(b.wheel, &c);
 	for (i = 0; i < NATIVE_CPUS; i++) {
 		const struct counts *one = &b.counts[i];
 
@@ -526,7 +526,7 @@ static __u64 turn(__u64 *random)
 	struct hwtimer_wheel_params params = {
 		.name = "stress",
 		.tick_ns = 1000 << below(random, 8),
-		.slots = 2 << below(random, 10),
+		.slots = 4 << below(random, 9),
 		.levels = below(random, 4),
 		.cap = below(random, 3) ? 0 : 8 + below(random, 32),
 	};

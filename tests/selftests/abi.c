@@ -173,8 +173,8 @@ TEST(setup_answers)
 	EXPECT_EQ(CLOCK_MONOTONIC, setup.clockid);
 	EXPECT_EQ(must_get_parameter("tick_ns"), setup.tick_ns);
 	EXPECT_EQ(must_get_parameter("slots"), setup.slots);
-	/* 64 slots of 1 ms: a slot of an eighth level would be longer than 2^60 ns. */
-	EXPECT_EQ(7, setup.levels);
+	/* 64 slots of 1 ms: as many levels as reach 2^60 ns. */
+	EXPECT_EQ(8, setup.levels);
 	EXPECT_EQ(1ULL << 24, setup.cap);
 	EXPECT_EQ(1ULL << 24, must_stats(fd).cap);
 }

@@ -326,8 +326,8 @@ TEST_F(wheel, one_bucket)
 	free(text);
 }
 
-/* A reader may be killed while the worker surveys the wheel for it, on the reader's stack. */
-TEST_F(wheel, killed_during_survey)
+/* A reader may be killed while the worker looks at the wheel for it. */
+TEST_F(wheel, killed_during_look)
 {
 	__u64 random = seed();
 	pid_t child;
@@ -353,7 +353,7 @@ TEST(buckets_of_levels)
 		.flags = HWTIMER_SETUP_OWN_WHEEL, .clockid = CLOCK_MONOTONIC,
 		.tick_ns = 100 * NSEC_PER_MSEC, .slots = 64, .levels = 3,
 	};
-	/* the levels span 6.4 s, 6.8 min and 7.3 h */
+	/* the levels reach 6.4 s, 3.4 min and 1.8 h */
 	static const __u64 delays[] = { 60, 3600, 7200, 14400 };
 	unsigned int level, slot, filed, at[3] = { 0 }, i;
 	char wheel[32], path[PATH_MAX], *text, *line;
@@ -372,10 +372,9 @@ TEST(buckets_of_levels)
 		at[level] += filed;
 	}
 	free(text);
-	/* the first timeout may be in either of the higher levels */
 	EXPECT_EQ(0, at[0]);
-	EXPECT_EQ(ARRAY_SIZE(delays), at[1] + at[2]);
-	EXPECT_LE(3, at[2]);
+	EXPECT_EQ(1, at[1]);
+	EXPECT_EQ(3, at[2]);
 	close(fd);
 }
 
@@ -721,17 +720,16 @@ TEST(pending)
 	ASSERT_EQ(0, hwt_cancel(fd, id));
 	text = must_slurp(path);
 	for (line = text; *line; line = end + 1) {
-		unsigned int level, slot, last, rest;
+		unsigned int level, slot;
 		unsigned long long at;
 		char function[64];
 
 		end = strchr(line, '\n');
 		ASSERT_NE(NULL, end);
 		*end = 0;
-		if (sscanf(line, "more %u %u %u %u", &level, &slot, &last, &rest) == 4) {
+		if (sscanf(line, "more %u %u", &level, &slot) == 2) {
 			EXPECT_EQ(0, level);
-			EXPECT_EQ(63, last - slot);
-			more += rest;
+			more++;
 			continue;
 		}
 		ASSERT_EQ(4, sscanf(line, "timeout %u %u %llu %63s", &level, &slot, &at, function))
@@ -743,8 +741,8 @@ TEST(pending)
 			TH_LOG("%s", function);
 		reported++;
 	}
-	EXPECT_EQ(4096, reported);
-	EXPECT_EQ(n, reported + more);
+	EXPECT_EQ(1024, reported);
+	EXPECT_EQ(1, more);
 	free(text);
 	close(fd);
 }

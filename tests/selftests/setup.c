@@ -94,8 +94,8 @@ TEST_F(context, own_wheel_answers)
 	EXPECT_EQ(CLOCK_MONOTONIC, setup.clockid);
 	EXPECT_EQ(1234567, setup.tick_ns);
 	EXPECT_EQ(8, setup.slots);
-	/* a slot of a 15th level would be 1234567 << 42 ns */
-	EXPECT_EQ(14, setup.levels);
+	/* They reach 122 days; there are no more. */
+	EXPECT_EQ(16, setup.levels);
 	EXPECT_EQ(77, setup.cap);
 	EXPECT_EQ(77, must_stats(self->fd).cap);
 	snprintf(path, sizeof(path), "pid-%d", getpid());
@@ -266,14 +266,14 @@ TEST_F(context, levels)
 	EXPECT_EQ(0, setup_with(own, levels, 0));
 	EXPECT_EQ(0, setup_with(own, levels, 1));
 	EXPECT_EQ(0, setup_with(own, levels, 2));
-	/* 64 slots of 1 ms: a slot of the 8th level is 139 years */
-	EXPECT_EQ(0, setup_with(own, levels, 7));
-	EXPECT_EQ(-EINVAL, setup_with(own, levels, 8));
-	setup.slots = 2;
+	/* 64 slots of 1 ms: 8 levels reach 69 years, and 2^60 ns are 36 */
+	EXPECT_EQ(0, setup_with(own, levels, 8));
+	EXPECT_EQ(-EINVAL, setup_with(own, levels, 9));
+	setup.slots = 4;
 	EXPECT_EQ(0, setup_with(setup, levels, 16));
 	EXPECT_EQ(-EINVAL, setup_with(setup, levels, 17));
 	EXPECT_EQ(-EINVAL, setup_with(setup, levels, ~0U));
-	setup.slots = 1;
+	setup.slots = 2;
 	EXPECT_EQ(0, setup_with(setup, levels, 1));
 	EXPECT_EQ(-EINVAL, setup_with(setup, levels, 2));
 

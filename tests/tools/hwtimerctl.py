@@ -36,7 +36,7 @@ int ioctl(int fd, unsigned long cmd, ...)
 	static const char *const names[] = { "o\"dd\xe4", "7", "dev", "w<&>\"" };
 	struct hwtimer_wheel_stats s = {
 		.clockid = 1, .state = 77, .sched = 1,
-		.worker_nice = -5, .slots = atoi(getenv("SLOTS") ?: "1024"), .levels = 2,
+		.worker_nice = -5, .slots = 1024, .levels = 2,
 		.tick_ns = 1000000, .cap = ~0ULL, .pending = 7, .armed = 100,
 		.late_bins = 4, .late_first_ns = 1000, .late = { 3, 0, 90, 1 },
 		.lateness_sum_ns = 5000000321,
@@ -89,33 +89,39 @@ HTTP = [("GET /metrics HTTP/1.1", 200), ("GET /metrics HTTP/1.0", 200), ("GET / 
         # 8191 bytes are read at most.
         (f"GET /metrics HTTP/1.1\r\nX: {'x' * 8161}", 200),
         (f"GET /metrics HTTP/1.1\r\nX: {'x' * 8162}", None)]
-TURNS = "start_ns 500000000\nnow_ns 3828000000\n"	# 3 turns and a quarter after the start
+TURNS = "bits 10 10\nstart_ns 500000000\nnow_ns 3828000000\n"	# 3 turns and a quarter after the start
 NEVER = 18446744073709551615
 # Pictures: the files stats, buckets and pending of debugfs, and the picture, or what is wrong.
 DUE = [f"timeout 0 300 {3828000000 + (i * 1000000 or -5000000)} f 0\n" for i in range(99, -1, -1)]
 DRAWN = [
     (None, None, None, "dev/stats"),
-    ("tick_ns 1000000\n", None, None, "dev/buckets"),	# an older module
+    ("tick_ns 1000000\n", None, None, "does not show its levels"),
+    ("bits 10 10\n", None, None, "dev/buckets"),
+    *((f"{line}\n", None, None, f"'{line}'") for line in (
+        "bits 10", "bits 10 17", "bits 10 -1", "bits 10 10 10", "bits 10 10 x")),
+    # Levels of their own width; what never expires has no place on a ring.
+    ("bits 2 3\n", "bucket 0 3 1\nbucket 1 7 1\nbucket never 0 5\n", None,
+     ["dev|2|3|level 0, slot 3: 1 timeout level 1, slot 7: 1 timeout"]),
     # Two slots to a mark.
-    ("tick_ns 1000000\n", "bucket 0 1 1\nbucket 0 2 4\nbucket 0 3 5\nbucket 1 1023 1\n"
+    ("bits 10 10\n", "bucket 0 1 1\nbucket 0 2 4\nbucket 0 3 5\nbucket 1 1023 1\n"
      "bucket 1 0 4294967295\n", None,
      ["dev|2|3|level 0, slots 0 to 1: 1 timeout level 0, slots 2 to 3: 9 timeouts "
       "level 1, slots 0 to 1: 4294967295 timeouts level 1, slots 1022 to 1023: 1 timeout"]),
-    *(("tick_ns 1000000\n", f"{line}\n", None, f"'{line}'") for line in (
-        "bucket 0 1024 1", "bucket 2 0 1", "bucket 0 1", "bucket 0 0 1 1", "slot")),
+    *(("bits 10 10\n", f"{line}\n", None, f"'{line}'") for line in (
+        "bucket 0 1024 1", "bucket 2 0 1", "bucket 0 1", "bucket 0 0 1 1", "bucket never 1 1", "slot")),
     (TURNS, "bucket 0 300 100\n", None, "dev/pending"),
     # 100 timeouts, the first one overdue, the others 1 to 99 ms from now; one that was touched to
-    # never; and 7 that are not listed.
-    (TURNS, "bucket 0 300 100\n", "".join(DUE) + f"timeout 0 300 {NEVER} f 0\nmore 0 256 319 7\n",
+    # never; and a bucket with more.
+    (TURNS, "bucket 0 300 100\n", "".join(DUE) + f"timeout never 0 {NEVER} f 0\nmore 0 256\n",
      ["dev|2|3|level 0, slots 300 to 301: 100 timeouts",
-      "level 0: now is slot 256, rotate(90.0000)", "level 1: now is slot 3, rotate(1.1426)",
+      "level 0: now is slot 256, rotate(90.0000)", "level 1: now is slot 6, rotate(2.2852)",
       "2 timeouts within 1 ms", "1 timeout within 2 ms", "2 timeouts within 4 ms",
       "4 timeouts within 8 ms", "8 timeouts within 16 ms", "16 timeouts within 32 ms",
       "32 timeouts within 64 ms", "35 timeouts within 128 ms", "100 % within 99 ms",
       "99 % within 98 ms", "90 % within 89 ms", "50 % within 49 ms",
-      "not counted: 7 that debugfs does not list, 1 that never expire"]),
+      "not counted: the rest of 1 long bucket, 1 that never expire"]),
     (TURNS, "bucket 0 300 100\n", "timeout 0 300\n", "'timeout 0 300'"),
-    ("start_ns 2\nnow_ns 1\n", "bucket 0 300 100\n", "", "now_ns 1, start_ns 2"),
+    ("bits 10 10\nstart_ns 2\nnow_ns 1\n", "bucket 0 300 100\n", "", "now_ns 1, start_ns 2"),
 ]
 # The words of a command line, and what bash proposes for the last one.
 COMPLETED = [("s", "sleep stat"), ("every --misfire = sk", "skip"),
@@ -238,13 +244,11 @@ def main():
         http(faked)
         for row in DRAWN:
             draw(*row, faked)
-        draw("tick_ns 1000000\n", "", None, ["w<&>\"|2|3|"], faked, 'w<&>"')
+        draw("bits 10 10\n", "", None, ["w<&>\"|2|3|"], faked, 'w<&>"')
         # Of three timeouts, the second is the first by which at least 50 % have expired.
         for pending, said in ((DUE[98] + DUE[97] + DUE[96], ">50 % within 2 ms<"),
                               ("", ">Time from now to the deadlines of 0 timeouts<")):
             check(said in draw(TURNS, "", pending, None, faked), "draw: no", said)
-        for slots in "0", "3":
-            draw("tick_ns 1\n", "", "", f"slots {slots}", {**faked, "SLOTS": slots})
         for words, wanted in COMPLETED:
             env = {**os.environ, "PATH": "bin:" + os.environ["PATH"]}
             done = subprocess.run(["bash", "-c", """

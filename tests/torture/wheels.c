@@ -307,9 +307,11 @@ static bool make_wheel(struct bench *b)
 	};
 	bool capped = b->wheels / 3 % 2;
 
-	params.slots = slots[below(random, ARRAY_SIZE(slots) - !!levels) + !!levels];
+	params.slots = slots[below(random, ARRAY_SIZE(slots))];
 	if (levels < 2)
 		params.levels = levels ? 2 + below(random, 2) : 1;
+	if (params.levels > 1)
+		params.slots = max(params.slots, 4U);
 	if (capped)
 		params.cap = 1 + below(random, b->things);
 	if (!below(random, 4))

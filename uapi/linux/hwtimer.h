@@ -269,8 +269,9 @@
  * @tick_ns: own wheel: ns per tick; shared wheel: 0. Out: the wheel's tick
  * @slots: own wheel: slots per level, rounded up to a power of two; shared wheel: 0. Out: the
  *	wheel's slots per level
- * @levels: own wheel: how many levels, up to 16; 0: as many as reach 2^60 - 1 ns, up to 16. Each
- *	slot of a level is as wide as the level below it. Shared wheel: 0. Out: the wheel's levels
+ * @levels: own wheel: how many levels, up to 16; 0: as many as reach 2^60 - 1 ns, up to 16. A slot
+ *	of a level is half as wide as the level below reaches. Shared wheel: 0. Out: the wheel's
+ *	levels
  * @cap: how many timeouts may be live (pending, or with unread records) at once, up to 2^24;
  *	0 means 2^24. Out: the cap that applies
  *
@@ -283,8 +284,8 @@
  * -EINVAL	unknown flag; unknown clockid; cap is above 2^24; shared wheel: tick_ns or slots is
  *		not 0, levels is not 0, or not CLOCK_MONOTONIC; own wheel: tick_ns is 0, slots is 0
  *		or above 65536, or tick_ns times the rounded slots is above 2^60 - 1; levels is
- *		above 16, or so many that a slot of the topmost is above 2^60 - 1 ns; 1 slot with
- *		levels above 1
+ *		above 16; a level is above one that reaches 2^60 - 1 ns, or above one of fewer
+ *		than 4 slots
  * -EPERM	tick_ns is below, or slots is above, what struct hwtimer_info says is possible
  *		without CAP_SYS_RESOURCE
  * -EDQUOT	the user has reached the limit of own wheels

@@ -327,6 +327,11 @@ static inline void __assign_bit(unsigned int n, unsigned long *map, bool on)
 	map[n / 64] = (map[n / 64] & ~BIT(n % 64)) | (unsigned long)on << n % 64;
 }
 
+static inline void __set_bit(unsigned int n, unsigned long *map)
+{
+	map[n / 64] |= BIT(n % 64);
+}
+
 static inline void __clear_bit(unsigned int n, unsigned long *map)
 {
 	map[n / 64] &= ~BIT(n % 64);
@@ -342,14 +347,6 @@ static inline bool __test_and_clear_bit(unsigned int n, unsigned long *map)
 	bool was = test_bit(n, map);
 
 	__clear_bit(n, map);
-	return was;
-}
-
-static inline bool __test_and_set_bit(unsigned int n, unsigned long *map)
-{
-	bool was = test_bit(n, map);
-
-	map[n / 64] |= BIT(n % 64);
 	return was;
 }
 

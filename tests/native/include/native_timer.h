@@ -41,7 +41,6 @@ static long native_percpu_offset[NATIVE_CPUS];
 #define __sched
 #define asmlinkage
 #define DECLARE_BITMAP(name, n)	unsigned long name[BITS_TO_LONGS(n)]
-#define __set_bit(n, map)	((void)__test_and_set_bit(n, map))
 #define raw_spin_lock	spin_lock
 #define raw_spin_unlock	spin_unlock
 #define raw_spin_lock_irq(l)	\

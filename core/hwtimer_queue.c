@@ -1,0 +1,1900 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: the queue: how any context reaches a wheel.
+ *
+ * As in Netty's HashedWheelTimer, one worker owns the buckets (hwtimer_wheel.c), and producers send
+ * requests to it through lock-free queues. (A producer is any code that arms, touches, cancels or
+ * releases a timeout.) As with the timers of TCP, a pending timeout can get a later deadline while
+ * it stays in its old bucket.
+ *
+ * Workload: many timeouts are pending, and all CPUs arm, push back and cancel them, but few
+ * expire. So arm, touch and cancel have to be cheap: all cancels and most touches are a single
+ * cmpxchg on the timeout's own word.
+ *
+ * Time: tick k begins at k * tick_ns. A timeout expires when tick DIV_ROUND_UP(deadline, tick_ns)
+ * begins, which is the first one that begins at or after the deadline. So it expires less than a
+ * tick late and never early. There is no other rounding, however far away the deadline is. A
+ * timeout with the deadline QUEUE_HORIZON never expires; if it is cancelled, it stays in its bucket
+ * until it is armed again or detached.
+ *
+ *
+ * The word of a timeout
+ * ---------------------
+ *
+ * The word of a timeout holds its deadline and four flags:
+ *
+ *	ARMED	the timeout is pending: the callback will run at the deadline
+ *	QUEUED	it is on a request queue, or a producer is about to push it
+ *	FILED	it is in a bucket, or on one of the worker's lists
+ *	DEAD	it was shut down or released, and cannot be armed again. A dead timeout needs no
+ *		deadline; the lowest bit of the deadline is the flag RELEASE instead
+ *
+ * A request does not name an operation. It asks the worker to read the word again. The producer
+ * that sets QUEUED pushes the timeout; the worker takes it from the queue and acts on the word as
+ * it is then. So any number of operations between two drains cost one push, and one llist_node
+ * per timeout is enough.
+ *
+ * These invariants hold whenever the worker is not in the middle of a step:
+ *
+ *  (a) ARMED implies QUEUED or FILED: the worker will visit the timeout.
+ *  (b) FILED without QUEUED and without DEAD implies that the timeout is filed for the tick of the
+ *      word's deadline or an earlier one, ARMED or not; a timeout that was overdue when it was
+ *      filed, for the tick that was next then. So the worker visits the timeout in time, and a
+ *      deadline can be made later without a request; making it earlier takes a request.
+ *  (c) Only the worker clears QUEUED, sets or clears FILED, and accesses the buckets. While
+ *      either flag is set, only the worker accesses timeout->node.
+ *  (d) The worker runs the callback only if its cmpxchg clears ARMED and FILED together, from a
+ *      word with ARMED and without QUEUED.
+ *  (e) After the cmpxchg that leaves neither QUEUED nor FILED set, the worker uses a timeout only
+ *      to begin its callback, and only while @running is that timeout. The owner may free the
+ *      timeout when both flags are clear and @running is not this timeout.
+ *
+ * All races are decided by a cmpxchg on the word:
+ *
+ *  - cancel and expire: both clear ARMED, see (d). Only one of them succeeds.
+ *  - touch and expire: the worker reads the word, decides, and acts by a cmpxchg from exactly
+ *    the word that it read. If a touch came in between, the cmpxchg fails and the worker decides
+ *    again.
+ *  - arm and file: one cmpxchg clears QUEUED, sets FILED, and yields the deadline by which the
+ *    worker files the timeout. If the deadline is made later after this cmpxchg, (b) holds. If
+ *    it is made earlier, QUEUED is clear, so the producer pushes another request.
+ *  - expire and a request that has not been drained: a timeout with QUEUED does not expire, see
+ *    (d), so no callback can free it. The worker drops it from the bucket, and the drain files it
+ *    as if it were newly armed. If the pass has drained everything pushed before it, the push came
+ *    after the worker had read the time, so the deadline was in the past at the time of the push,
+ *    and the next tick is the right one. If the worker cannot keep up, and so settles ticks before
+ *    the drain is over, see queue_advance(), the timeout is late by what is queued before it.
+ *  - a producer after its push: the worker may have run the callback already, and the callback
+ *    may have freed the timeout. So a producer does not access a timeout that it has armed.
+ *    (Before the push it may: by (e), a timeout with QUEUED is not freed.)
+ *
+ *
+ * Sleeping
+ * --------
+ *
+ * The worker stores in @kick_below which deadlines it has to be woken for, then checks the queues
+ * once more. A producer pushes, then reads @kick_below. Both have a full barrier in between, so
+ * that at least one of them sees what the other one wrote:
+ *
+ *	producer                           worker (queue_prepare_sleep)
+ *	  word: ARMED, QUEUED                kick_below = ...
+ *	  push                               smp_mb()
+ *	  (cmpxchg of the push: smp_mb())    queues empty?
+ *	  deadline < kick_below?             sleep
+ *
+ * This is not enough if a deadline changes before the push. Producer A sets QUEUED for tick 7 and
+ * is interrupted before its push. Producer B moves the timeout to tick 3, and does not push, as
+ * QUEUED is set. The worker, whether B kicks it or not, finds no request and sleeps until tick 5.
+ * A pushes, compares its 7 with 5, and does not kick the worker, so the timeout expires two ticks
+ * late. A cannot read the word again, as the timeout may have been freed after the push. Therefore
+ * each CPU counts its producers between setting QUEUED and having pushed, in @in_flight, and the
+ * worker does not sleep while there is one:
+ *
+ *	A                    B                        worker
+ *	  in_flight = 1
+ *	  word: QUEUED, 7
+ *	                       word: 3 (cmpxchg)
+ *	                       3 < kick_below? ...
+ *	                                                kick_below = 5
+ *	                                                smp_mb()
+ *	                                                in_flight? yes: do not sleep
+ *	  push
+ *	  in_flight = 0
+ *
+ * If B reads @kick_below after the worker has stored 5, B kicks the worker. If B reads it before,
+ * the worker sees A's store to @in_flight: A's store is ordered before A's cmpxchg, which B's
+ * cmpxchg sees, B's read of @kick_below is behind a full barrier, and so is the worker's read of
+ * @in_flight. The worker reads @in_flight before the queue, so if it reads 0 it sees the push. The
+ * section is a few instructions long and not preemptible.
+ *
+ * A producer that kicks the worker first sets @kick_below to 0 by xchg. So only one producer
+ * kicks, and the others see that the worker is awake or has been kicked.
+ *
+ * Arming a timeout that was cancelled but is still FILED, for a later deadline, takes no request,
+ * but kicks the worker by the same rule. Before the worker sleeps without an end because nothing
+ * is pending, it sums up the counts of pending timeouts once more, behind the same smp_mb(). A
+ * producer counts a timeout as armed before the cmpxchg that sets ARMED.
+ *
+ * How long the worker sleeps: if timeouts were armed since it last went to sleep, at most
+ * QUEUE_DRAIN_NS, and of the arms only one for an earlier deadline than the end of this sleep
+ * kicks it. Otherwise until something may be due, see wheel_next(), or without an end if nothing is
+ * pending, and any arm kicks it. Releases, detaches, barriers and looks always kick it.
+ *
+ * How many requests may wait: every QUEUE_DEPTH-th request of a CPU kicks the worker. Timeouts
+ * that were armed a moment ago are still in the caches. After 100,000 others they are not, and the
+ * worker would miss the cache twice per timeout, as the queue is a linked list. This also limits
+ * how many requests the worker has to drain before it can expire what is due.
+ *
+ *
+ * Releasing
+ * ---------
+ *
+ * Released timeouts need not be handled in order, and there may be a million at once. So each CPU
+ * has a separate queue for them, and the worker serves these queues in turn, with the budget that
+ * is left after drain and expiry. If a timeout has QUEUED set when it is released, it comes by the
+ * request queue instead, and the worker puts it aside until the release functions are called.
+ * QUEUED stays set until then. So release functions never run inside a callback.
+ *
+ *
+ * Waiting
+ * -------
+ *
+ * queue_end_sync() adds itself to a table of waiters, hashed by the address of the timeout, then
+ * reads the word. After the worker has handled a request, and after each callback, it checks
+ * whether there are waiters. Both have a full barrier in between, so that at least one of them
+ * sees what the other one wrote. After a callback, this barrier is the cmpxchg that claims or drops
+ * the next timeout, so the worker checks before it calls the next callback. If no timeout follows,
+ * it is an smp_mb().
+ *
+ * The worker also checks for waiters before it claims a timeout. If there is one for this timeout,
+ * the worker cancels the timeout on behalf of the waiter. Otherwise a callback that arms its own
+ * timeout for the past, and runs for longer than a tick, could keep the waiter waiting forever.
+ * After a waiter has added itself, at most one more callback of the timeout begins: one that the
+ * worker was just about to claim.
+ *
+ *
+ * Stop
+ * ----
+ *
+ * Arming checks @state and pushes within one non-preemptible section. queue_shutdown() sets
+ * SHUTDOWN and waits for a grace period (synchronize_rcu() waits for such sections, too); after
+ * that, nothing is armed. Requests to detach or release a timeout are still pushed until
+ * queue_sweep() has emptied the wheel and set STOPPED. A second grace period and a last drain
+ * follow.
+ */
+#include <linux/completion.h>
+#include <linux/cpumask.h>
+#include <linux/errno.h>
+#include <linux/hash.h>
+#include <linux/irqflags.h>
+#include <linux/log2.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
+#include <linux/overflow.h>
+#include <linux/prefetch.h>
+#include <linux/preempt.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/smp.h>
+#include <linux/spinlock.h>
+#include <linux/string.h>
+#include <kunit/visibility.h>
+
+#include "../debug/odebug.h"
+#include "../debug/trace.h"
+#include "hwtimer_queue.h"
+#include "hwtimer_step.h"
+
+/*
+ * The cmpxchg of a word has to be a full barrier. On processors without a 64-bit cmpxchg,
+ * lib/atomic64.c takes a spinlock instead. This is not a full barrier: a store before it and a
+ * load after it may be reordered.
+ */
+#if defined(CONFIG_SMP) && defined(CONFIG_GENERIC_ATOMIC64)
+#error "hwtimer needs a processor with a 64-bit cmpxchg"
+#endif
+
+#define WORD_ARMED	BIT_ULL(0)
+#define WORD_QUEUED	BIT_ULL(1)
+#define WORD_FILED	BIT_ULL(2)
+#define WORD_DEAD	BIT_ULL(3)
+#define WORD_SHIFT	4
+#define WORD_RELEASE	BIT_ULL(WORD_SHIFT)	/* with WORD_DEAD */
+
+#define WORD_HELD	(WORD_QUEUED | WORD_FILED)
+
+static_assert(U64_MAX >> WORD_SHIFT == QUEUE_HORIZON);
+
+/* The stages of a pass of queue_advance(), see there. */
+enum queue_stage {
+	STAGE_REST,	/* no pass is in progress */
+	STAGE_DRAIN,	/* request queues are being drained */
+	STAGE_OVERDUE,	/* the drain takes long: ticks up to @target are settled before the rest */
+	STAGE_SETTLE,	/* ticks up to @target are being settled */
+};
+
+/**
+ * struct queue_waiter - a task that waits until the wheel no longer holds a timeout
+ * @node: links the waiter into waiters_table
+ * @t: the timeout
+ * @ended: the worker cancelled @t on behalf of this task
+ * @woken: completed when the worker has dropped or filed @t, or the callback of @t has returned
+ */
+struct queue_waiter {
+	struct hlist_node	node;
+	struct hwtimer_timeout	*t;
+	bool			ended;
+	struct completion	woken;
+};
+
+#define WAITER_BITS	8
+
+/*
+ * The waiters of all wheels, hashed by the address of the timeout like the table in wait_bit.c,
+ * so that the worker need not check the waiters of all timeouts. A lock is held for a walk of one
+ * hash chain. The locks are raw, so that the worker does not sleep on them on PREEMPT_RT.
+ */
+static struct queue_waiters {
+	raw_spinlock_t		lock;
+	struct hlist_head	list;
+} waiters_table[BIT(WAITER_BITS)];
+
+/**
+ * queue_module_init - initialise the table of waiters, which all wheels share
+ */
+void __init queue_module_init(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(waiters_table); i++)
+		raw_spin_lock_init(&waiters_table[i].lock);
+}
+
+static struct queue_waiters *waiters_of(const struct hwtimer_timeout *t)
+{
+	return &waiters_table[hash_ptr(t, WAITER_BITS)];
+}
+
+static bool releasing(u64 word)
+{
+	return (word & (WORD_DEAD | WORD_RELEASE)) == (WORD_DEAD | WORD_RELEASE);
+}
+
+static u64 word_deadline(u64 word)
+{
+	return word >> WORD_SHIFT;
+}
+
+/* The tick at which a timeout with this deadline expires. Rounds up: never early. */
+static u64 deadline_tick(const struct hwtimer_wheel *w, u64 deadline)
+{
+	return div64_u64(deadline + w->tick_ns - 1, w->tick_ns);
+}
+
+/* The worker's counts: only the worker writes them; queue_count() reads them at any time. */
+static void count(unsigned long *counter)
+{
+	WRITE_ONCE(*counter, *counter + 1);
+}
+
+static bool charge(struct hwtimer_wheel *w)
+{
+	/* charged never exceeds cap, so "unless equal" means "if below". */
+	return !w->cap || atomic_long_add_unless(&w->charged, 1, w->cap);
+}
+
+static void uncharge(struct hwtimer_wheel *w)
+{
+	if (w->cap)
+		atomic_long_dec(&w->charged);
+}
+
+/*
+ * Kick the worker if it sleeps beyond @deadline. The caller has pushed a request or armed a timeout
+ * by a cmpxchg, a full barrier, which pairs with the smp_mb() in queue_prepare_sleep().
+ */
+static void kick_worker(struct hwtimer_wheel *w, struct queue_cpu *pcpu, u64 deadline)
+{
+	unsigned long flags;
+
+	hwtimer_step();
+	if (deadline >= (u64)atomic64_read(&w->kick_below))
+		return;
+	/*
+	 * After the xchg, other producers see 0 and rely on this kick, so interrupts are off until
+	 * it is done. If a hypervisor preempts the CPU in between, expiries are late, as with a
+	 * preempted holder of a spinlock.
+	 */
+	local_irq_save(flags);
+	if (atomic64_xchg(&w->kick_below, 0)) {
+		hwtimer_step();
+		local_inc(&pcpu->kicks);
+		w->ops->kick(w);
+	}
+	local_irq_restore(flags);
+}
+
+/*
+ * llist_add() as an inline function, as in io_req_local_work_add() of io_uring: arm() then needs
+ * fewer instructions and registers, and more of its cache misses overlap.
+ */
+static __always_inline void push_request(struct hwtimer_timeout *t, struct llist_head *queue)
+{
+	struct llist_node *first = READ_ONCE(queue->first);
+
+	do {
+		t->request.next = first;
+	} while (!try_cmpxchg(&queue->first, &first, &t->request));
+}
+
+/*
+ * Change the word of @t from *@old to @new, and push @t to a queue of @pcpu, this CPU, if this sets
+ * QUEUED. If the word is no longer *@old, update *@old and return false. After success @t may have
+ * been freed. The caller has disabled preemption.
+ */
+static __always_inline bool
+change_and_push(struct hwtimer_wheel *w, struct queue_cpu *pcpu, struct hwtimer_timeout *t,
+		u64 *old, u64 new)
+{
+	bool push = new & ~*old & WORD_QUEUED, release = releasing(new);
+	struct llist_node **recent;
+	unsigned long pushed;
+	bool changed;
+
+	if (!push)
+		return atomic64_try_cmpxchg(&t->word, (s64 *)old, new);
+
+	/* Before the cmpxchg, a full barrier: a CPU that sees QUEUED also sees in_flight. */
+	local_inc(&pcpu->in_flight);
+	hwtimer_step();
+	changed = atomic64_try_cmpxchg(&t->word, (s64 *)old, new);
+	if (changed) {
+		if (!(*old & WORD_HELD))
+			hwtimer_odebug_activate(t);
+		hwtimer_step_stall();
+		push_request(t, release ? &pcpu->released : &pcpu->requests);
+		hwtimer_step();
+	}
+	/*
+	 * After the push, whose cmpxchg is a full barrier: if the worker reads the decremented
+	 * count, it sees the request. Pairs with smp_rmb() in requested().
+	 */
+	local_dec(&pcpu->in_flight);
+	if (!changed)
+		return false;
+	/* Each release kicks the worker anyway. */
+	if (release)
+		return true;
+	pushed = local_inc_return(&pcpu->pushed);
+	/* Pairs with queue_add_recent(). */
+	recent = smp_load_acquire(&pcpu->recent);
+	if (recent)
+		WRITE_ONCE(recent[pushed % QUEUE_RECENT], &t->request);
+	if (!(pushed % QUEUE_DEPTH))
+		kick_worker(w, pcpu, 0);
+	return true;
+}
+
+/* Charge a timeout to the cap and count it as armed. False: the cap is reached. */
+static bool book(struct hwtimer_wheel *w, struct queue_cpu *pcpu)
+{
+	hwtimer_step();
+	if (!charge(w))
+		return false;
+	local_inc(&pcpu->armed);
+	return true;
+}
+
+/* The return value of arm() for a timeout whose word is @old. If it is 0, @t is booked. */
+static __always_inline int
+admit(struct hwtimer_wheel *w, struct queue_cpu *pcpu, u64 old, bool pending_only, bool *booked)
+{
+	if (old & WORD_ARMED)
+		return 1;
+	if (old & WORD_DEAD)
+		return -ESHUTDOWN;
+	if (pending_only)
+		return -ENOENT;
+	/* Count the timeout before it is armed, so that pending is never too low. */
+	if (!*booked && !book(w, pcpu))
+		return -EAGAIN;
+	*booked = true;
+	return 0;
+}
+
+static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pending_only)
+{
+	struct hwtimer_wheel *w = timeout_wheel(t);
+	bool booked = false, need_request;
+	struct queue_cpu *pcpu;
+	u64 old, new;
+	int ret = -ESHUTDOWN;
+
+	deadline = min(deadline, QUEUE_HORIZON);
+	/* Not preemptible from reading the state to the push; see "Stop". */
+	preempt_disable();
+	if (unlikely(READ_ONCE(w->state) >= QUEUE_SHUTDOWN))
+		goto out;
+
+	pcpu = this_cpu_ptr(w->cpus);
+	hwtimer_step_stall();
+	old = atomic64_read(&t->word);
+	for (;;) {
+		ret = admit(w, pcpu, old, pending_only, &booked);
+		if (unlikely(ret == -EAGAIN)) {
+			new = atomic64_read(&t->word);
+			if (new == old) {
+				local_inc(&pcpu->rejected);
+				goto out;
+			}
+			/* Another CPU may have reached the cap by arming this timeout. */
+			old = new;
+			continue;
+		}
+		if (unlikely(ret < 0))
+			goto undo;
+		need_request = (!ret && !(old & WORD_FILED)) || deadline < word_deadline(old);
+		new = deadline << WORD_SHIFT | (old & WORD_HELD) | WORD_ARMED;
+		if (need_request)
+			new |= WORD_QUEUED;
+		hwtimer_step();
+		if (change_and_push(w, pcpu, t, &old, new))
+			break;
+	}
+
+	/* @t may have expired and been freed by now. */
+	if (need_request && (old & WORD_QUEUED))
+		local_inc(&pcpu->coalesced);
+	if (ret)
+		local_inc(&pcpu->touched);
+	else if (unlikely(READ_ONCE(w->state) == QUEUE_INIT))
+		cmpxchg(&w->state, QUEUE_INIT, QUEUE_STARTED);
+	if (need_request || !ret)
+		kick_worker(w, pcpu, deadline);
+	if (!ret)
+		goto out;
+undo:
+	/* Another CPU armed, shut down or released @t meanwhile. */
+	if (booked) {
+		local_dec(&pcpu->armed);
+		uncharge(w);
+	}
+out:
+	preempt_enable();
+	return ret;
+}
+
+/* The value of @running if @t was initialised while its callback runs. */
+static struct hwtimer_timeout *renewed(const struct hwtimer_timeout *t)
+{
+	return (void *)((uintptr_t)t | 1);
+}
+
+static struct hwtimer_timeout *whose(struct hwtimer_timeout *running)
+{
+	return (void *)((uintptr_t)running & ~1UL);
+}
+
+/*
+ * Does @w hold a timeout in the memory at @t? This memory may be uninitialised. But it contains
+ * the address of this wheel and QUEUED or FILED only if the wheel holds a timeout there, if a
+ * timeout was copied while the wheel held it, or if a timeout was freed while the wheel held it.
+ * All of these are bugs. A timeout that was ended correctly has neither flag set, so a stale one
+ * on the stack or in a slab is no problem.
+ */
+static bool __no_kmsan_checks seems_held(const struct hwtimer_timeout *t,
+					 const struct hwtimer_wheel *w)
+{
+	return READ_ONCE(t->wheel) == w && atomic64_read(&t->word) & WORD_HELD;
+}
+
+/**
+ * queue_timeout_init - prepare a timeout
+ * @t: the timeout. If the wheel still holds it, this warns and leaves it unchanged
+ * @w: the wheel on which it will be armed
+ * @fn: its callback
+ */
+void queue_timeout_init(struct hwtimer_timeout *t, struct hwtimer_wheel *w,
+			hwtimer_fn_t fn)
+{
+	if (!hwtimer_odebug_init(t))
+		return;
+	if (seems_held(t, w)) {
+		WARN_ONCE(1, "hwtimer: initialised while the wheel holds it: %ps\n", t->fn);
+		return;
+	}
+	/*
+	 * Either the timeout's own callback initialises it, or a callback that still runs has freed
+	 * its timeout and @t is a new one at the same address. Other tasks that wait for @t have
+	 * to wait for this callback; the callback itself must not.
+	 */
+	if (unlikely(READ_ONCE(w->running) == t))
+		cmpxchg(&w->running, t, renewed(t));
+	INIT_LIST_HEAD(&t->node);
+	atomic64_set(&t->word, 0);
+	t->fn = fn;
+	t->wheel = w;
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_timeout_init);
+
+/**
+ * queue_arm - make a timeout pending, or give a pending one another deadline
+ * @t: the timeout
+ * @deadline: in ns since the wheel was created; QUEUE_HORIZON and later: never
+ *
+ * Return: 0 if @t was not pending, 1 if it was, -EAGAIN if the cap is reached, -ESHUTDOWN if the
+ * wheel was shut down, or @t was shut down or released.
+ */
+int queue_arm(struct hwtimer_timeout *t, u64 deadline)
+{
+	return arm(t, deadline, false);
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_arm);
+
+/**
+ * queue_touch - give a pending timeout another deadline
+ * @t: the timeout
+ * @deadline: as for queue_arm()
+ *
+ * Return: 0, -ENOENT if @t is not pending, -ESHUTDOWN as for queue_arm().
+ */
+int queue_touch(struct hwtimer_timeout *t, u64 deadline)
+{
+	int ret = arm(t, deadline, true);
+
+	return min(ret, 0);
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_touch);
+
+/*
+ * Clear ARMED and set @also. The timeout stays in its bucket until the worker visits and drops it,
+ * unless it is armed again before.
+ */
+static bool disarm(struct hwtimer_timeout *t, u64 also)
+{
+	struct hwtimer_wheel *w = timeout_wheel(t);
+	u64 old, new;
+
+	/* Not preemptible, so that the wheel is not freed before the cancel is counted. */
+	preempt_disable();
+	old = atomic64_read_acquire(&t->word);
+	do {
+		hwtimer_step();
+		if (old & WORD_DEAD || !(old & WORD_ARMED || also))
+			break;
+		new = old & ~WORD_ARMED;
+		if (also)
+			new = (old & WORD_HELD) | also;
+	} while (!atomic64_try_cmpxchg(&t->word, (s64 *)&old, new));
+	if (old & WORD_ARMED) {
+		hwtimer_step();
+		local_inc(&this_cpu_ptr(w->cpus)->cancelled);
+		uncharge(w);
+	}
+	preempt_enable();
+	return old & WORD_ARMED;
+}
+
+/**
+ * queue_cancel - cancel a timeout
+ * @t: the timeout
+ *
+ * Return: true if @t was pending; the callback of that arming will never run.
+ */
+bool queue_cancel(struct hwtimer_timeout *t)
+{
+	return disarm(t, 0);
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_cancel);
+
+/**
+ * queue_timeout_shutdown - cancel a timeout, and make it impossible to arm it again
+ * @t: the timeout
+ *
+ * Return: as queue_cancel().
+ */
+bool queue_timeout_shutdown(struct hwtimer_timeout *t)
+{
+	return disarm(t, WORD_DEAD);
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_timeout_shutdown);
+
+/**
+ * queue_detach - ask the worker to drop a timeout that is not armed
+ * @t: the timeout
+ *
+ * When the worker has dropped @t, queue_holds() is false and waiters in queue_end_sync() are woken.
+ */
+void queue_detach(struct hwtimer_timeout *t)
+{
+	struct hwtimer_wheel *w = t->wheel;
+	struct queue_cpu *pcpu;
+	u64 old;
+
+	preempt_disable();
+	if (READ_ONCE(w->state) < QUEUE_STOPPED) {
+		pcpu = this_cpu_ptr(w->cpus);
+		hwtimer_step_stall();
+		old = atomic64_read(&t->word);
+		/* With QUEUED, the worker will read the word. With neither, it has dropped @t. */
+		while ((old & WORD_HELD) == WORD_FILED &&
+		       !change_and_push(w, pcpu, t, &old, old | WORD_QUEUED))
+			;
+		if (old & WORD_HELD)
+			kick_worker(w, pcpu, 0);
+	}
+	preempt_enable();
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_detach);
+
+/**
+ * queue_release - cancel a timeout for good, and have a function called when it may be freed
+ * @t: the timeout, not released before
+ * @released: release function, called once with @t when the wheel does not hold @t and the
+ *	callback of @t does not run: by the worker or, if the wheel is stopped, by this function
+ *
+ * Return: as queue_cancel().
+ */
+bool queue_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
+{
+	struct hwtimer_wheel *w = timeout_wheel(t);
+	bool cancelled = queue_timeout_shutdown(t);
+	struct queue_cpu *pcpu;
+	bool stopped;
+	u64 old;
+
+	/*
+	 * @t cannot be armed any more, so fn may be replaced. The worker reads fn before its
+	 * cmpxchg that claims an armed timeout, which fails from now on, and after it has seen
+	 * RELEASE.
+	 */
+	WRITE_ONCE(t->fn, released);
+
+	preempt_disable();
+	/* Pairs with queue_sweep(): all that callbacks have written is visible. */
+	stopped = smp_load_acquire(&w->state) >= QUEUE_STOPPED;
+	if (!stopped) {
+		pcpu = this_cpu_ptr(w->cpus);
+		hwtimer_step_stall();
+		old = atomic64_read(&t->word);
+		while (!change_and_push(w, pcpu, t, &old,
+					old | WORD_RELEASE | WORD_QUEUED))
+			;
+		kick_worker(w, pcpu, 0);
+		WARN_ONCE(old & WORD_RELEASE, "hwtimer: %ps released twice\n",
+			  released);
+	}
+	preempt_enable();
+
+	if (stopped)
+		released(t);
+	return cancelled;
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_release);
+
+/**
+ * queue_pending - is this timeout pending?
+ * @t: the timeout
+ *
+ * Return: true if it is. It may expire or be cancelled before the caller uses the result.
+ */
+bool queue_pending(const struct hwtimer_timeout *t)
+{
+	return atomic64_read(&t->word) & WORD_ARMED;
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_pending);
+
+/**
+ * queue_deadline - the deadline of a timeout
+ * @t: a pending timeout
+ *
+ * Return: the deadline in ns since the wheel was created.
+ */
+u64 queue_deadline(const struct hwtimer_timeout *t)
+{
+	return word_deadline(atomic64_read(&t->word));
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_deadline);
+
+/**
+ * queue_holds - may the worker still access this timeout?
+ * @t: the timeout; meanwhile only its callback may arm it
+ *
+ * Return: false if @t is on no queue and in no bucket, and its callback does not run; all that
+ * the callback has written is visible then.
+ */
+bool queue_holds(const struct hwtimer_timeout *t)
+{
+	const struct hwtimer_wheel *w = t->wheel;
+	unsigned long expired;
+
+	do {
+		/*
+		 * The worker increments expired after it has set running and before it calls the
+		 * callback. If a callback runs during these checks and returns, it may have armed
+		 * @t. Then expired has changed, and the checks are repeated.
+		 */
+		expired = smp_load_acquire(&w->expired);
+		/*
+		 * Finds a callback that began before expired was read. This check has to be before
+		 * the word is read, otherwise the callback could arm @t and return in between.
+		 */
+		if (whose(smp_load_acquire(&w->running)) == t)
+			return true;
+		hwtimer_step();
+		/*
+		 * The worker sets running before the cmpxchg that clears the flags, so if this
+		 * acquire reads them as clear, the next read sees running.
+		 */
+		if (atomic64_read_acquire(&t->word) & WORD_HELD)
+			return true;
+		hwtimer_step();
+		/* Pairs with smp_store_release() after the callback, in expire() or settle(). */
+		if (whose(smp_load_acquire(&w->running)) == t)
+			return true;
+	} while (READ_ONCE(w->expired) != expired);
+	return false;
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_holds);
+
+/* From here on: functions of the worker, and functions that wait for it. */
+
+/* Out of line, so that file() saves no registers for it while tracing is off. */
+static noinline void trace_filed(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 tick)
+{
+	trace_hwtimer_file(t, w, max(tick, w->wheel.cur),
+			   WHEEL_LEVEL_OF(wheel_bucket(&w->wheel, tick)));
+}
+
+/* The tick for which a timeout is filed. */
+static u64 filing_tick(const struct hwtimer_wheel *w, u64 deadline)
+{
+	return unlikely(deadline == QUEUE_HORIZON) ? WHEEL_NEVER : deadline_tick(w, deadline);
+}
+
+static void file(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 deadline)
+{
+	u64 tick = filing_tick(w, deadline);
+
+	wheel_file(&w->wheel, &t->node, tick);
+	if (trace_hwtimer_file_enabled())
+		trace_filed(w, t, tick);
+}
+
+/* File the timeout that was taken last. */
+static void file_again(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 deadline)
+{
+	u64 tick = filing_tick(w, deadline);
+
+	wheel_file_again(&w->wheel, &t->node, tick);
+	if (trace_hwtimer_file_enabled())
+		trace_filed(w, t, tick);
+}
+
+static void unfile(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
+{
+	wheel_unfile(&w->wheel, &t->node);
+}
+
+static noinline void wake_each(const struct hwtimer_timeout *t)
+{
+	struct queue_waiters *waiters = waiters_of(t);
+	struct queue_waiter *waiter;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&waiters->lock, flags);
+	hlist_for_each_entry(waiter, &waiters->list, node)
+		if (waiter->t == t)
+			complete(&waiter->woken);
+	raw_spin_unlock_irqrestore(&waiters->lock, flags);
+}
+
+/*
+ * Wake the waiters for @t. Uses only the address of @t, which may have been freed. The caller has a
+ * full barrier between the change that the waiters wait for and this call; it pairs with the one
+ * in queue_end_sync().
+ */
+static __always_inline void wake_waiters(struct hwtimer_wheel *w, const struct hwtimer_timeout *t)
+{
+	hwtimer_step();
+	if (unlikely(atomic_read(&w->waiters)))
+		wake_each(t);
+}
+
+/*
+ * For the worker: change the word of @t from *@old to @new. If the word is no longer *@old, update
+ * *@old and return false. If @new has neither QUEUED nor FILED, @t may have been freed after
+ * success, so debugobjects is informed before.
+ */
+static bool change(struct hwtimer_timeout *t, u64 *old, u64 new)
+{
+	hwtimer_step();
+	if (!(new & WORD_HELD))
+		hwtimer_odebug_deactivate(t);
+	if (atomic64_try_cmpxchg(&t->word, (s64 *)old, new))
+		return true;
+	if (!(new & WORD_HELD))
+		hwtimer_odebug_activate(t);
+	return false;
+}
+
+/*
+ * @t, whose word was *@old, is due. If a task waits for its end, cancel it on behalf of the waiter.
+ * Otherwise the callback could arm @t again and again, and the task would wait forever. True if
+ * there is a waiter: *@old has been updated, and the caller has to decide again.
+ */
+static noinline bool cancel_for_waiter(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 *old)
+{
+	struct queue_waiters *waiters = waiters_of(t);
+	struct queue_waiter *waiter;
+	bool changed = false, found = false;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&waiters->lock, flags);
+	hlist_for_each_entry(waiter, &waiters->list, node) {
+		if (waiter->t != t)
+			continue;
+		found = true;
+		while (!changed && (*old & (WORD_ARMED | WORD_QUEUED)) == WORD_ARMED)
+			changed = atomic64_try_cmpxchg(&t->word, (s64 *)old, *old & ~WORD_ARMED);
+		/* The waiter does not return while the lock is held. */
+		waiter->ended |= changed;
+		break;
+	}
+	raw_spin_unlock_irqrestore(&waiters->lock, flags);
+	if (changed) {
+		*old &= ~WORD_ARMED;
+		preempt_disable();
+		local_inc(&this_cpu_ptr(w->cpus)->cancelled);
+		preempt_enable();
+		uncharge(w);
+	}
+	return found;
+}
+
+/* Handle a request: file @t if it is armed, put it aside if it was released, else drop it. */
+static void handle_request(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
+{
+	u64 old = atomic64_read(&t->word), new;
+	bool filed = old & WORD_FILED;
+
+	do {
+		if (old & WORD_ARMED) {
+			new = (old & ~WORD_QUEUED) | WORD_FILED;
+		} else {
+			/* Unfile @t first: after the cmpxchg it belongs to its owner. */
+			if (filed)
+				unfile(w, t);
+			filed = false;
+			new = old & ~WORD_HELD;
+			if (releasing(old))
+				new |= WORD_QUEUED;
+		}
+	} while (!change(t, &old, new));
+
+	hwtimer_step();
+	count(&w->drained);
+	if (new & WORD_FILED) {
+		/* FILED is set, so @t belongs to the worker; see (b) for later deadlines. */
+		if (filed)
+			unfile(w, t);
+		file(w, t, word_deadline(new));
+	} else if (new & WORD_QUEUED) {
+		/* Do not call the release function now: a callback may be running. */
+		t->request.next = w->releases.aside;
+		w->releases.aside = &t->request;
+		return;
+	}
+	/* Also if @t was armed meanwhile: a waiter then cancels it again. */
+	wake_waiters(w, t);
+}
+
+/* Drop the released timeout @t, and call its release function. */
+static void call_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
+{
+	u64 old = atomic64_read(&t->word);
+	hwtimer_released_fn_t released = READ_ONCE(t->fn);
+
+	count(&w->drained);
+	/* The timeout has DEAD and QUEUED set, so only the worker changes the word. */
+	if (old & WORD_FILED)
+		unfile(w, t);
+	hwtimer_odebug_deactivate(t);
+	hwtimer_step();
+	atomic64_andnot(WORD_HELD, &t->word);
+	/* Before reading waiters; see wake_waiters(). */
+	smp_mb__after_atomic();
+	wake_waiters(w, t);
+	lock_map_acquire(&w->callback_map);
+	released(t);
+	lock_map_release(&w->callback_map);
+}
+
+/* A release cycle is over. Complete a barrier requested before the pass in which it began. */
+static void answer_barrier(struct hwtimer_wheel *w)
+{
+	struct completion *barrier = w->releases.cycle_barrier;
+
+	if (likely(!barrier))
+		return;
+	w->releases.cycle_barrier = NULL;
+	w->releases.pass_barrier = NULL;
+	WRITE_ONCE(w->barrier, NULL);
+	complete(barrier);
+}
+
+/*
+ * Call release functions, after all other work and within the budget that is left, so that an owner
+ * who releases a million timeouts does not delay the expiries of others. Never inside a callback.
+ *
+ * A release cycle handles the timeouts that were put aside, then the queue of released timeouts of
+ * each CPU in turn. Timeouts that a CPU releases after its turn wait for the next cycle, so each
+ * cycle ends. The end of a cycle completes queue_barrier() if the barrier was requested before the
+ * pass in which the cycle began. False if the budget ran out; the next call continues the cycle.
+ */
+static bool release_some(struct hwtimer_wheel *w, unsigned int *budget)
+{
+	unsigned int cpu = w->releases.cpu;
+	struct llist_node *node;
+	struct queue_cpu *pcpu;
+
+	if (cpu >= nr_cpu_ids && !w->releases.next) {
+		cpu = cpumask_first(cpu_possible_mask);
+		w->releases.next = w->releases.aside;
+		w->releases.aside = NULL;
+		w->releases.cycle_barrier = w->releases.pass_barrier;
+	}
+	for (;;) {
+		while (w->releases.next) {
+			if (!*budget) {
+				w->releases.cpu = cpu;
+				return false;
+			}
+			--*budget;
+			node = w->releases.next;
+			w->releases.next = node->next;
+			call_released(w, llist_entry(node, struct hwtimer_timeout, request));
+		}
+		if (cpu >= nr_cpu_ids)
+			break;
+		pcpu = per_cpu_ptr(w->cpus, cpu);
+		cpu = cpumask_next(cpu, cpu_possible_mask);
+		if (!llist_empty(&pcpu->released))
+			w->releases.next = llist_del_all(&pcpu->released);
+	}
+	w->releases.cpu = cpu;
+	answer_barrier(w);
+	return true;
+}
+
+/**
+ * queue_add_recent - from the next batch on, have hints for a CPU
+ * @w: the wheel
+ * @pcpu: the part of the wheel of that CPU, which has none yet
+ *
+ * For the worker only. Timeouts that are due must not wait for this memory. Without it this does
+ * nothing, and a later batch tries again.
+ */
+noinline void queue_add_recent(struct hwtimer_wheel *w, struct queue_cpu *pcpu)
+{
+	const size_t size = QUEUE_RECENT * sizeof(*pcpu->recent);
+	struct llist_node **recent = w->ops->alloc(w, size);
+
+	if (recent)
+		/* Producers write to it once they see it. */
+		smp_store_release(&pcpu->recent, memset(recent, 0, size));
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_add_recent);
+
+/*
+ * Take all requests of a CPU at once, so that producers cannot prolong the drain forever, and
+ * likewise those of up to QUEUE_ABREAST - 1 further CPUs.
+ *
+ * The queue is a linked list, so the worker would wait for each request to come from memory, or
+ * from the cache of the CPU that pushed it, before it knows the next one. With the lists of several
+ * CPUs it waits for the next request of all of them at once: drain() walks the lists side by side.
+ * A timeout has at most one request, and timeouts of different CPUs have no order, so that of their
+ * requests has no meaning.
+ *
+ * For a CPU that has pushed many, producers also note the addresses of their last requests in an
+ * array, see change_and_push(), by which fetch_ahead() fetches several at a time. These addresses
+ * are hints: requests that are pushed in the meantime shift or overwrite them, and a timeout may
+ * have been freed since. The worker never uses the memory behind them otherwise.
+ *
+ * A long list is walked alone, so that most of its requests are still in the worker's cache when it
+ * handles them. Hints are for a list that is walked alone.
+ *
+ * The hints cost the producers a few ns per request. They gain nothing if the worker runs on the
+ * same CPU and so has the requests in its caches, or if it finds few requests at a time.
+ */
+static void take_requests(struct hwtimer_wheel *w)
+{
+	struct queue_cpu *pcpu;
+	unsigned long pushed, n;
+	bool alone = false;
+
+	w->drain.recent_left = 0;
+	for (; w->drain.cpu < nr_cpu_ids && w->drain.nr_pushed < QUEUE_ABREAST && !alone;
+	     w->drain.cpu = cpumask_next(w->drain.cpu, cpu_possible_mask)) {
+		pcpu = per_cpu_ptr(w->cpus, w->drain.cpu);
+		if (llist_empty(&pcpu->requests))
+			continue;
+		pushed = local_read(&pcpu->pushed);
+		n = pushed - pcpu->taken;
+		alone = n >= QUEUE_LONG;
+		if (alone && w->drain.nr_pushed)
+			break;
+		w->drain.pushed[w->drain.nr_pushed++] = llist_del_all(&pcpu->requests);
+		pcpu->taken = pushed;
+		if (pcpu->recent && n > QUEUE_AHEAD) {
+			w->drain.recent = pcpu->recent;
+			w->drain.recent_next = pushed - QUEUE_AHEAD;
+			w->drain.recent_left = min(n, QUEUE_RECENT) - QUEUE_AHEAD;
+		} else if (unlikely(!pcpu->recent && n >= QUEUE_LONG &&
+				    w->drain.cpu != raw_smp_processor_id())) {
+			queue_add_recent(w, pcpu);
+		}
+	}
+	if (w->drain.nr_pushed > 1)
+		w->drain.recent_left = 0;
+}
+
+/* Before a request is taken from @pushed: fetch the one that is QUEUE_AHEAD behind it. */
+static void fetch_ahead(struct hwtimer_wheel *w)
+{
+	if (w->drain.recent_left) {
+		w->drain.recent_left--;
+		prefetchw(READ_ONCE(w->drain.recent[w->drain.recent_next-- % QUEUE_RECENT]));
+	}
+}
+
+/*
+ * Move all requests from @pushed, whose lists have the newest request first, to @taken: one of each
+ * list in turn. False if the budget ran out.
+ */
+static __always_inline bool reverse_requests(struct hwtimer_wheel *w, unsigned int *budget)
+{
+	struct llist_node *node;
+	unsigned int i = 0;
+
+	while (w->drain.nr_pushed) {
+		if (!*budget)
+			return false;
+		--*budget;
+		fetch_ahead(w);
+		i = (i ?: w->drain.nr_pushed) - 1;
+		node = w->drain.pushed[i];
+		w->drain.pushed[i] = node->next;
+		if (node->next)
+			prefetchw(node->next);
+		else
+			w->drain.pushed[i] = w->drain.pushed[--w->drain.nr_pushed];
+		node->next = w->drain.taken;
+		w->drain.taken = node;
+	}
+	return true;
+}
+
+/* Handle the requests on the queues of all CPUs. False if the budget ran out. */
+static bool drain(struct hwtimer_wheel *w, unsigned int *budget)
+{
+	struct llist_node *node;
+
+	for (;;) {
+		if (!reverse_requests(w, budget))
+			return false;
+		while (w->drain.taken) {
+			if (!*budget)
+				return false;
+			--*budget;
+			node = w->drain.taken;
+			w->drain.taken = node->next;
+			handle_request(w, llist_entry(node, struct hwtimer_timeout,
+						      request));
+		}
+		if (w->drain.cpu >= nr_cpu_ids)
+			return true;
+		take_requests(w);
+	}
+}
+
+static void drain_restart(struct hwtimer_wheel *w)
+{
+	w->drain.cpu = cpumask_first(cpu_possible_mask);
+}
+
+/**
+ * queue_drain_all - handle all requests
+ * @w: the wheel
+ *
+ * For the worker only, also inside a callback. May sleep.
+ */
+void queue_drain_all(struct hwtimer_wheel *w)
+{
+	unsigned int budget;
+
+	drain_restart(w);
+	do {
+		budget = QUEUE_BUDGET;
+		cond_resched();
+	} while (!drain(w, &budget));
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_drain_all);
+
+/* End @t, and ask the worker to drop it. */
+static bool end_and_detach(struct hwtimer_timeout *t, queue_end_fn end)
+{
+	bool ended = end(t);
+
+	hwtimer_step();
+	queue_detach(t);
+	return ended;
+}
+
+/**
+ * queue_end_sync - end a timeout and wait until the wheel no longer holds it
+ * @t: the timeout
+ * @end: queue_cancel() or queue_timeout_shutdown()
+ * @patience: timeout of the wait in jiffies, or MAX_SCHEDULE_TIMEOUT
+ *
+ * If the callback arms @t again meanwhile, this function or the worker cancels @t again. If other
+ * tasks arm @t meanwhile, it may be cancelled or not. After the wait has begun, at most one more
+ * callback of @t begins: one that the worker was just about to claim. Process context, may sleep;
+ * callbacks of the wheel use queue_end_in_callback() instead.
+ *
+ * Return: true if @t was pending at least once.
+ */
+bool queue_end_sync(struct hwtimer_timeout *t, queue_end_fn end, unsigned long patience)
+{
+	struct queue_waiters *waiters = waiters_of(t);
+	struct hwtimer_wheel *w = timeout_wheel(t);
+	struct queue_waiter self = { .t = t };
+	unsigned long flags;
+	bool ended = false;
+
+	init_completion(&self.woken);
+	raw_spin_lock_irqsave(&waiters->lock, flags);
+	hlist_add_head(&self.node, &waiters->list);
+	raw_spin_unlock_irqrestore(&waiters->lock, flags);
+	atomic_inc(&w->waiters);
+	/*
+	 * The worker reads @waiters after it has handled a request, before each claim, and between
+	 * the end of a callback and the next callback, with a full barrier in between. Either it
+	 * sees this waiter, or this waiter sees what it did.
+	 */
+	smp_mb__after_atomic();
+
+	do {
+		ended |= end_and_detach(t, end);
+	} while (queue_holds(t) &&
+		 (patience = wait_for_completion_timeout(&self.woken, patience)));
+
+	atomic_dec(&w->waiters);
+	raw_spin_lock_irqsave(&waiters->lock, flags);
+	hlist_del(&self.node);
+	raw_spin_unlock_irqrestore(&waiters->lock, flags);
+	return ended || self.ended;
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_end_sync);
+
+/**
+ * queue_end_in_callback - queue_end_sync() for callbacks of the same wheel
+ * @t: another timeout, or the callback's own one if it was initialised again
+ * @end: queue_cancel() or queue_timeout_shutdown()
+ *
+ * A callback runs in the worker, so it cannot wait for the worker: it drains the queues itself.
+ * If @t was released, this returns at once, and the release function is called after the callback
+ * has returned. Process context, may sleep.
+ *
+ * Return: as queue_end_sync().
+ */
+bool queue_end_in_callback(struct hwtimer_timeout *t, queue_end_fn end)
+{
+	struct hwtimer_wheel *w = timeout_wheel(t);
+	bool ended = end_and_detach(t, end);
+	u64 word;
+
+	/* This is the worker, so only this loop can drop @t. */
+	while ((word = atomic64_read(&t->word)) & WORD_HELD && !releasing(word)) {
+		/* A producer on another CPU may be about to push @t; it is not preemptible. */
+		cpu_relax();
+		queue_drain_all(w);
+		ended |= end_and_detach(t, end);
+	}
+	return ended;
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_end_in_callback);
+
+static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
+		   hwtimer_fn_t fn, u64 deadline)
+{
+	hwtimer_step();
+	/* Before the callback, so that it can arm another timeout under the cap. */
+	count(&w->expired);
+	uncharge(w);
+	lock_map_acquire(&w->callback_map);
+	w->ops->call(w, t, fn, deadline);
+	lock_map_release(&w->callback_map);
+	hwtimer_step();
+	/* Pairs with queue_holds(). */
+	smp_store_release(&w->running, NULL);
+	w->pass.ended = t;
+}
+
+/*
+ * Wake the waiters for the timeout whose callback ended last. A full barrier precedes this: the
+ * cmpxchg that claims or drops the next timeout, so that not every expiry needs one of its own.
+ */
+static __always_inline void wake_after_barrier(struct hwtimer_wheel *w)
+{
+	if (w->pass.ended) {
+		wake_waiters(w, w->pass.ended);
+		w->pass.ended = NULL;
+	}
+}
+
+/* As wake_after_barrier(), if no other timeout follows. */
+static void wake_after_row(struct hwtimer_wheel *w)
+{
+	if (w->pass.ended) {
+		/* Before reading waiters; see wake_waiters(). */
+		smp_mb();
+		wake_after_barrier(w);
+	}
+}
+
+/* Note what is due, and count the visit, and the tick if a bucket of level 0 is visited. */
+static void begin_settling(struct hwtimer_wheel *w)
+{
+	count(&w->visits);
+	if (w->pass.cur == w->wheel.cur)
+		return;
+	w->pass.cur = w->wheel.cur;
+	/* The last tick that has begun. A bucket that cascades does so before its tick. */
+	w->pass.due_by = (w->wheel.cur - 1) * w->tick_ns;
+	if (!WHEEL_LEVEL_OF(w->wheel.visited))
+		count(&w->ticks);
+}
+
+/* Expire, drop or file again a timeout that was taken from the wheel. */
+static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
+{
+	u64 old = atomic64_read(&t->word), new;
+	hwtimer_fn_t fn;
+
+	/* Fetch the next timeout while the callback runs and the clock is read. */
+	prefetchw(w->wheel.visit.next);
+	begin_settling(w);
+	for (;;) {
+		fn = NULL;
+		if (old & WORD_ARMED && word_deadline(old) > w->pass.due_by) {
+			/* FILED stays set, so it still belongs to the worker. */
+			count(WHEEL_LEVEL_OF(w->wheel.visited) ? &w->cascaded : &w->refiled);
+			file_again(w, t, word_deadline(old));
+			break;
+		}
+		/* If it is not armed, drop it. If it is armed and queued, the drain files it. */
+		new = old & ~WORD_FILED;
+		if ((old & (WORD_ARMED | WORD_QUEUED)) == WORD_ARMED) {
+			/* If its callback armed it, the barrier was that of handle_request(). */
+			if (unlikely(atomic_read(&w->waiters)) && cancel_for_waiter(w, t, &old))
+				continue;
+			fn = READ_ONCE(t->fn);
+			/*
+			 * Both before the cmpxchg, for queue_release() and queue_holds(). Release:
+			 * whoever sees @t here, and not the NULL of expire(), sees what the last
+			 * callback has written.
+			 */
+			smp_store_release(&w->running, t);
+			new &= ~WORD_ARMED;
+		}
+		if (change(t, &old, new)) {
+			wake_after_barrier(w);
+			break;
+		}
+	}
+
+	if (fn) {
+		expire(w, t, fn, word_deadline(old));
+		return;
+	}
+	w->pass.in_row = false;
+	if (READ_ONCE(w->running)) {
+		/* The word changed before the claim. Pairs with queue_holds(). */
+		smp_store_release(&w->running, NULL);
+		/* Before reading waiters; see wake_waiters(). */
+		smp_mb();
+	} else if (old & WORD_ARMED) {
+		/* It was filed again, or the drain will file it. */
+		return;
+	}
+	wake_waiters(w, t);
+}
+
+/* Settle the ticks up to @target. False if the budget ran out. */
+static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
+{
+	struct list_head *node;
+
+	while ((node = wheel_take(&w->wheel, w->pass.target, budget)))
+		settle(w, list_entry(node, struct hwtimer_timeout, node));
+	w->pass.in_row = false;
+	wake_after_row(w);
+	return wheel_took_all(&w->wheel, w->pass.target);
+}
+
+/* Before a pass drains: take the look that it will answer. */
+static void take_look(struct hwtimer_wheel *w)
+{
+	/* Pairs with queue_look(). */
+	if (unlikely(READ_ONCE(w->look)))
+		w->pass.look = xchg(&w->look, NULL);
+}
+
+/* Answer a look once the buckets have all requests that came before it. */
+static void answer_look(struct hwtimer_wheel *w)
+{
+	struct queue_look *look = w->pass.look;
+	struct hwtimer_timeout *t;
+	unsigned int n, i;
+	u64 word;
+
+	if (likely(!look) || w->pass.stage == STAGE_DRAIN || w->pass.stage == STAGE_OVERDUE)
+		return;
+	w->pass.look = NULL;
+	n = wheel_list(&w->wheel, look->bucket, look->nodes, QUEUE_SHOWN);
+	for (i = 0; i < n; i++) {
+		t = list_entry(look->nodes[i], struct hwtimer_timeout, node);
+		word = atomic64_read(&t->word);
+		if (word & WORD_ARMED)
+			look->show(look, t, word_deadline(word));
+	}
+	look->more = n == QUEUE_SHOWN;
+	look->n = n;
+	complete(&look->done);
+}
+
+/**
+ * queue_advance - advance the wheel to @now
+ * @w: the wheel
+ * @now: ns since the wheel was created; if it is earlier than before, time stands still
+ * @budget: maximum number of timeouts and requests to handle and of buckets to skip
+ *
+ * A pass drains all requests pushed before it, then settles the ticks up to @now in order: it calls
+ * the callbacks of all timeouts that are due, then release functions. For the worker only.
+ *
+ * If producers push faster than the worker drains, each pass takes longer than the one before. So
+ * that this delays only the timeouts whose requests wait, a drain that takes more than a tick, and
+ * has drained QUEUE_DRAIN_SHARE requests, is interrupted: the worker settles the ticks that are
+ * over, then drains the rest. A timeout of such a tick whose request still waits expires at the
+ * next tick after it is drained, behind timeouts due later. So it is late by the time that it
+ * waits, which is more than a tick already, and by less than another tick. A worker that was held
+ * off, but has fewer requests to drain, catches up in the order of ticks.
+ *
+ * Return: true if the budget ran out before the end of the pass. Then call again, with the time as
+ * of that call, and let other tasks run in between.
+ */
+bool queue_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
+{
+	u64 tick = div64_u64(min(now, QUEUE_HORIZON - 1), w->tick_ns);
+	unsigned long drained;
+	unsigned int before;
+	bool over = false;
+
+	w->pass.in_row = false;
+	if (w->pass.stage == STAGE_OVERDUE) {
+		if (settle_ticks(w, &budget)) {
+			w->pass.stage = STAGE_DRAIN;
+			/* The drain gets its share, too, before it is interrupted again. */
+			w->drain.used = 0;
+		}
+	}
+	if (w->pass.stage == STAGE_REST) {
+		/*
+		 * The caller read the time before the drain: a request that this pass does not see
+		 * was pushed after @now.
+		 */
+		w->pass.target = tick;
+		/* Before the drain. Pairs with smp_store_release() in queue_barrier(). */
+		w->releases.pass_barrier = smp_load_acquire(&w->barrier);
+		take_look(w);
+		hwtimer_step();
+		drain_restart(w);
+		w->drain.used = 0;
+		w->pass.stage = STAGE_DRAIN;
+	}
+	if (w->pass.stage == STAGE_DRAIN) {
+		drained = w->drained;
+		before = budget;
+		if (drain(w, &budget))
+			w->pass.stage = STAGE_SETTLE;
+		w->drain.used += before - budget;
+		if (w->pass.stage == STAGE_DRAIN && tick > w->pass.target + 1 &&
+		    w->drain.used >= w->drain.share) {
+			w->pass.target = tick - 1;
+			w->pass.stage = STAGE_OVERDUE;
+		}
+		if (w->drained != drained)
+			trace_hwtimer_drain(w, w->drained - drained);
+	}
+	if (w->pass.stage == STAGE_SETTLE)
+		over = settle_ticks(w, &budget);
+	if (over) {
+		w->pass.stage = STAGE_REST;
+		over = release_some(w, &budget);
+	}
+	answer_look(w);
+	return !over;
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_advance);
+
+/* Is there a request on a queue, or a producer that is about to push one? */
+static bool requested(const struct hwtimer_wheel *w)
+{
+	const struct queue_cpu *pcpu;
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		pcpu = per_cpu_ptr(w->cpus, cpu);
+		if (local_read(&pcpu->in_flight))
+			return true;
+		/* In this order; pairs with change_and_push(). */
+		smp_rmb();
+		if (!llist_empty(&pcpu->requests) || !llist_empty(&pcpu->released))
+			return true;
+	}
+	return false;
+}
+
+/* The time until which nothing is due, or an earlier one. @busy: timeouts are being armed. */
+static u64 nothing_until(struct hwtimer_wheel *w, u64 now, bool busy, bool pending)
+{
+	u64 tick, until;
+
+	if (!busy && !pending)
+		return QUEUE_IDLE;
+	/* The product must not overflow. */
+	tick = min(wheel_next(&w->wheel, w->probes), div64_u64(QUEUE_HORIZON, w->tick_ns) + 1);
+	until = tick * w->tick_ns;
+	/* Not busy: sleep until something is due. The next arm kicks the worker. */
+	if (!busy)
+		return until;
+	/*
+	 * A kick for each arm would be too expensive. Producers kick only if a deadline is before
+	 * the end of this sleep. Other requests wait in the queue, QUEUE_DRAIN_NS at most.
+	 */
+	return min(until, min(now, QUEUE_HORIZON) + QUEUE_DRAIN_NS);
+}
+
+/**
+ * queue_prepare_sleep - until when may the worker sleep?
+ * @w: the wheel, after queue_advance() has returned false
+ * @now: the time passed to queue_advance()
+ *
+ * For the worker only. From before this call on, a kick must keep the worker from sleeping, as
+ * after set_current_state(). When the worker runs again, it calls queue_awake().
+ *
+ * Return: when to call queue_advance() again, in ns since the wheel was created; 0: at once;
+ * QUEUE_IDLE: nothing is pending, so not before the next kick.
+ */
+u64 queue_prepare_sleep(struct hwtimer_wheel *w, u64 now)
+{
+	u64 until, kick_below = U64_MAX;
+	struct queue_counts c;
+	bool busy;
+
+	queue_count(w, &c);
+	hwtimer_step();
+	busy = c.armed != w->armed_seen;
+	if (requested(w)) {
+		/* The worker does not sleep, so it need not search what comes next. */
+		w->armed_seen = c.armed;
+		queue_awake(w);
+		return 0;
+	}
+	until = nothing_until(w, now, busy, c.pending);
+	if (until <= now) {
+		/* The pass began before @now, and something became due since. */
+		if (now < QUEUE_HORIZON)
+			return 0;
+		/* From QUEUE_HORIZON on, only timeouts that never expire are left. */
+		until = now + QUEUE_DRAIN_NS;
+	}
+	/* Kick if DIV_ROUND_UP(deadline, tick_ns) * tick_ns < until. */
+	if (busy)
+		kick_below = div64_u64(until - 1, w->tick_ns) * w->tick_ns + 1;
+	hwtimer_step();
+	atomic64_set(&w->kick_below, kick_below);
+	w->armed_seen = c.armed;
+
+	/*
+	 * Pairs with the full barrier between a producer's push and its read of kick_below; see
+	 * "Sleeping" above.
+	 */
+	smp_mb();
+	hwtimer_step();
+
+	/*
+	 * A release function may have called queue_drain_all(), which may have put timeouts aside,
+	 * as may requests that came during an older release cycle.
+	 */
+	if (requested(w) || READ_ONCE(w->look) || READ_ONCE(w->barrier) || w->releases.aside)
+		until = 0;
+	if (until == QUEUE_IDLE) {
+		hwtimer_step();
+		/* A cancelled timeout that is still filed can be armed without a request. */
+		queue_count(w, &c);
+		if (c.pending)
+			until = 0;
+	}
+	if (!until)
+		queue_awake(w);
+	return until;
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_prepare_sleep);
+
+/**
+ * queue_awake - note that the worker runs, so that producers do not kick it
+ * @w: the wheel
+ */
+void queue_awake(struct hwtimer_wheel *w)
+{
+	atomic64_set(&w->kick_below, 0);
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_awake);
+
+/**
+ * queue_count - sum up the counts of a wheel
+ * @w: the wheel
+ * @c: filled in
+ *
+ * Any context. See struct queue_counts.
+ */
+void queue_count(const struct hwtimer_wheel *w, struct queue_counts *c)
+{
+	const struct queue_cpu *pcpu;
+	int cpu;
+
+	memset(c, 0, sizeof(*c));
+	c->expired = READ_ONCE(w->expired);
+	c->handed_back = READ_ONCE(w->handed_back);
+	c->drained = READ_ONCE(w->drained);
+	c->visits = READ_ONCE(w->visits);
+	c->cascaded = READ_ONCE(w->cascaded);
+	c->refiled = READ_ONCE(w->refiled);
+	c->ticks = READ_ONCE(w->ticks);
+	for_each_possible_cpu(cpu) {
+		pcpu = per_cpu_ptr(w->cpus, cpu);
+		c->cancelled += local_read(&pcpu->cancelled);
+		c->touched += local_read(&pcpu->touched);
+		c->rejected += local_read(&pcpu->rejected);
+		c->coalesced += local_read(&pcpu->coalesced);
+		c->kicks += local_read(&pcpu->kicks);
+	}
+	/*
+	 * A timeout is counted as armed before it is armed, and as expired, cancelled or handed
+	 * back afterwards, with full barriers (cmpxchg of the word) in between. The counts of arms
+	 * are read last: they include the arming of each timeout whose end was read above, so
+	 * pending is never too low.
+	 */
+	smp_rmb();
+	hwtimer_step();
+	for_each_possible_cpu(cpu)
+		c->armed += local_read(&per_cpu_ptr(w->cpus, cpu)->armed);
+	c->pending = c->armed - c->cancelled - c->expired - c->handed_back;
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_count);
+
+/**
+ * queue_slots - the number of slots of the largest level
+ * @w: the wheel
+ *
+ * Return: the number, a power of two.
+ */
+unsigned int queue_slots(const struct hwtimer_wheel *w)
+{
+	unsigned int bits = 0, i;
+
+	for (i = 0; i < w->wheel.levels; i++)
+		bits = max_t(unsigned int, bits, w->wheel.level[i].bits);
+	return BIT(bits);
+}
+
+/**
+ * queue_look - have the worker look at the timeouts of a bucket
+ * @w: the wheel
+ * @look: which bucket, and what to do with its timeouts. Filled in
+ *
+ * The worker does this in one step, after it has filed what was armed before. It looks at
+ * QUEUE_SHOWN timeouts at most. On a wheel that is not started, or is being stopped, there is
+ * nothing to see. Process context, may sleep; waits for a callback that runs.
+ *
+ * Return: 0, or -EINTR after a fatal signal.
+ */
+int queue_look(struct hwtimer_wheel *w, struct queue_look *look)
+{
+	bool started;
+	int ret;
+
+	look->n = 0;
+	look->more = false;
+	init_completion(&look->done);
+	ret = mutex_lock_killable(&w->look_lock);
+	if (ret)
+		return ret;
+	/* Do not wait for worker_lock during a stop, which holds it until its end. */
+	if (READ_ONCE(w->state) >= QUEUE_SHUTDOWN)
+		goto out;
+	/* Either a stop has begun before, or it comes later and ends this look. */
+	ret = mutex_lock_killable(&w->worker_lock);
+	if (ret)
+		goto out;
+	started = READ_ONCE(w->state) == QUEUE_STARTED;
+	if (started) {
+		/*
+		 * Release: a worker that is awake sees *look filled in; pairs with answer_look().
+		 * If the worker is about to sleep, the kick orders this store before its last
+		 * check.
+		 */
+		smp_store_release(&w->look, look);
+		w->ops->kick(w);
+	}
+	mutex_unlock(&w->worker_lock);
+	if (started) {
+		ret = wait_for_completion_killable(&look->done);
+		/* Withdraw the look. If the worker has begun, it is about to end it. */
+		if (ret && cmpxchg(&w->look, look, NULL) != look)
+			wait_for_completion(&look->done);
+	}
+out:
+	mutex_unlock(&w->look_lock);
+	return ret ? -EINTR : 0;
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_look);
+
+/**
+ * queue_barrier - wait for release functions and running callbacks
+ * @w: the wheel
+ *
+ * Waits until the release functions of all timeouts that were released before this call have
+ * returned, and all callbacks that had begun before it. Process context, may sleep.
+ */
+void queue_barrier(struct hwtimer_wheel *w)
+{
+	DECLARE_COMPLETION_ONSTACK(done);
+
+	/*
+	 * A released timeout has QUEUED set, but another producer may still be about to push it, in
+	 * a section that is not preemptible. After the grace period it has been pushed.
+	 */
+	synchronize_rcu();
+
+	mutex_lock(&w->worker_lock);
+	/* The lock excludes a stop; queue_sweep() calls the release functions. */
+	if (READ_ONCE(w->state) < QUEUE_STOPPED) {
+		/*
+		 * The next pass that begins reads this, then drains all requests. The release cycle
+		 * that begins after that calls the release functions and completes done.
+		 */
+		smp_store_release(&w->barrier, &done);
+		w->ops->kick(w);
+		wait_for_completion(&done);
+	}
+	mutex_unlock(&w->worker_lock);
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_barrier);
+
+/*
+ * The levels of @shape, as the base-2 logarithm of the slots of each. Returns their number, or 0 if
+ * @shape is invalid. A level above one that reaches QUEUE_HORIZON is of no use.
+ */
+static unsigned int shape_levels(const struct queue_shape *shape, unsigned char *bits)
+{
+	unsigned int levels = shape->levels, most = WHEEL_MAX_LEVELS, reach;
+	u64 last;
+
+	if (!shape->tick_ns)
+		return 0;
+	memcpy(bits, shape->bits, WHEEL_MAX_LEVELS);
+	if (!bits[0]) {
+		if (!shape->slots || shape->slots > BIT(WHEEL_MAX_BITS) || levels > most)
+			return 0;
+		memset(bits, ilog2(roundup_pow_of_two(shape->slots)), most);
+		/* Each further level reaches no further than one of 2 slots. */
+		if (bits[0] < 2)
+			most = 1;
+	} else {
+		if (shape->slots || levels)
+			return 0;
+		for (most = 1; most < WHEEL_MAX_LEVELS && bits[most]; most++)
+			;
+		levels = most;
+	}
+	if (bits[0] > WHEEL_MAX_BITS || shape->tick_ns > QUEUE_HORIZON >> bits[0])
+		return 0;
+	last = div64_u64(QUEUE_HORIZON, shape->tick_ns);
+	reach = wheel_levels(bits, most, last);
+	return levels > reach ? 0 : levels ?: reach;
+}
+
+/**
+ * queue_init - initialise a wheel
+ * @w: the wheel
+ * @shape: its ticks, slots, levels and cap
+ * @ops: what who drives the wheel provides
+ * @gfp: GFP_KERNEL or GFP_KERNEL_ACCOUNT
+ *
+ * Return: 0, -EINVAL, -ENOMEM. On error nothing has to be freed.
+ */
+int queue_init(struct hwtimer_wheel *w, const struct queue_shape *shape,
+	       const struct queue_ops *ops, gfp_t gfp)
+{
+	unsigned char bits[WHEEL_MAX_LEVELS];
+	unsigned int levels = shape_levels(shape, bits);
+
+	memset(w, 0, sizeof(*w));
+	if (!levels)
+		return -EINVAL;
+	w->tick_ns = shape->tick_ns;
+	w->cap = shape->cap;
+	w->ops = ops;
+	/* Each request is reversed, and handled. */
+	w->drain.share = 2 * QUEUE_DRAIN_SHARE;
+	/* Not fewer, or the worker would wake often for nothing if all timeouts are far away. */
+	w->probes = clamp_t(u64, div64_u64(QUEUE_DRAIN_NS, w->tick_ns), QUEUE_PROBES,
+			    QUEUE_MAX_PROBES);
+	w->releases.cpu = nr_cpu_ids;
+	/* The first arm kicks the worker, whatever its deadline is. */
+	atomic64_set(&w->kick_below, U64_MAX);
+	lockdep_register_key(&w->callback_key);
+	lockdep_init_map(&w->callback_map, "hwtimer_callback", &w->callback_key, 0);
+	mutex_init(&w->worker_lock);
+	mutex_init(&w->look_lock);
+
+	w->cpus = alloc_percpu_gfp(struct queue_cpu, gfp);
+	w->buckets = kvmalloc(wheel_size(bits, levels), gfp | __GFP_NOWARN);
+	if (!w->cpus || !w->buckets) {
+		queue_free(w);
+		return -ENOMEM;
+	}
+	wheel_init(&w->wheel, bits, levels, w->buckets);
+	return 0;
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_init);
+
+/**
+ * queue_free - free the memory of a wheel
+ * @w: a wheel that holds nothing
+ */
+void queue_free(struct hwtimer_wheel *w)
+{
+	int cpu;
+
+	lockdep_unregister_key(&w->callback_key);
+	if (w->cpus)
+		for_each_possible_cpu(cpu)
+			kvfree(per_cpu_ptr(w->cpus, cpu)->recent);
+	kvfree(w->buckets);
+	free_percpu(w->cpus);
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_free);
+
+/**
+ * queue_start - set the state of a wheel to QUEUE_STARTED
+ * @w: the wheel
+ *
+ * Return: 0, -ESHUTDOWN if the wheel was shut down.
+ */
+int queue_start(struct hwtimer_wheel *w)
+{
+	int old = cmpxchg(&w->state, QUEUE_INIT, QUEUE_STARTED);
+
+	return old >= QUEUE_SHUTDOWN ? -ESHUTDOWN : 0;
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_start);
+
+/**
+ * queue_shutdown - make arming fail; after this returns, no timeout is armed any more
+ * @w: the wheel
+ *
+ * May sleep. The caller then ends the worker and calls queue_sweep().
+ *
+ * Return: false if the wheel was already shut down, or another caller is about to.
+ */
+bool queue_shutdown(struct hwtimer_wheel *w)
+{
+	int old = READ_ONCE(w->state);
+
+	do {
+		if (old >= QUEUE_SHUTDOWN)
+			return false;
+	} while (!try_cmpxchg(&w->state, &old, QUEUE_SHUTDOWN));
+	hwtimer_step();
+	/* Producers that read an earlier state have pushed when this returns. */
+	synchronize_rcu();
+	return true;
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_shutdown);
+
+/* Hand back, or drop, a timeout that was taken from the wheel. */
+static void sweep_one(struct hwtimer_wheel *w, struct hwtimer_timeout *t, struct list_head *pending)
+{
+	u64 old = atomic64_read(&t->word);
+	bool linked = pending && old & WORD_ARMED;
+
+	/* Before the cmpxchg: after it @t belongs to our caller or to its owner. */
+	if (linked)
+		list_add_tail(&t->node, pending);
+	while (!change(t, &old, old & ~(WORD_ARMED | WORD_FILED))) {
+		/* Arming fails, so ARMED may be cleared meanwhile, but not set again. */
+		if (linked && !(old & WORD_ARMED)) {
+			list_del(&t->node);
+			linked = false;
+		}
+	}
+	wake_waiters(w, t);
+	if (old & WORD_ARMED) {
+		count(&w->handed_back);
+		uncharge(w);
+	}
+}
+
+static void empty_wheel(struct hwtimer_wheel *w, struct list_head *pending)
+{
+	struct list_head *node;
+	unsigned int budget;
+
+	do {
+		budget = QUEUE_BUDGET;
+		while ((node = wheel_take(&w->wheel, WHEEL_NEVER, &budget)))
+			sweep_one(w, list_entry(node, struct hwtimer_timeout, node), pending);
+		cond_resched();
+	} while (!budget);
+}
+
+static void empty_queues(struct hwtimer_wheel *w)
+{
+	unsigned int budget, rounds = 0;
+
+	queue_drain_all(w);
+	/* The rest of a release cycle that has begun, and another cycle. */
+	while (rounds < 2) {
+		budget = QUEUE_BUDGET;
+		cond_resched();
+		rounds += release_some(w, &budget);
+	}
+}
+
+/**
+ * queue_sweep - empty a wheel after queue_shutdown()
+ * @w: the wheel. Its worker has ended; the caller acts as the worker
+ * @pending: list that gets the pending timeouts, linked by node, roughly in the order of ticks; or
+ *	NULL
+ *
+ * May sleep. Calls release functions.
+ */
+void queue_sweep(struct hwtimer_wheel *w, struct list_head *pending)
+{
+	might_sleep();
+	take_look(w);
+	if (w->pass.look)
+		complete(&w->pass.look->done);
+	w->pass.look = NULL;
+	/* Files armed timeouts, drops the others, and calls release functions. */
+	empty_queues(w);
+	empty_wheel(w, pending);
+	w->pass.stage = STAGE_REST;
+	hwtimer_step();
+
+	/*
+	 * Since the sweep, only releases have been pushed, of timeouts that are not filed. A
+	 * producer that sees STOPPED does not push.
+	 */
+	smp_store_release(&w->state, QUEUE_STOPPED);	/* pairs with queue_release() */
+	synchronize_rcu();
+	hwtimer_step();
+	empty_queues(w);
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_sweep);
