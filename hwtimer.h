@@ -161,9 +161,10 @@ enum hwtimer_clock {
  * @slots: slots per level, 1 to HWTIMER_MAX_SLOTS, rounded up to a power of two; with more than one
  *	level, at least 4
  * @levels: how many levels, 1 to HWTIMER_MAX_LEVELS; 0: as many as reach HWTIMER_HORIZON, at most
- *	HWTIMER_MAX_LEVELS. A slot of a level is half as wide as the level below reaches. The worker
- *	visits a timeout that nobody touches at most once per level. While a timeout is further
- *	ahead than the top level reaches, the worker may also visit it once per round of that level
+ *	HWTIMER_MAX_LEVELS, but one if there are 1 or 2 slots. A slot of a level is half as wide as
+ *	the level below reaches. The worker visits a timeout that nobody touches at most once per
+ *	level. While a timeout is further ahead than the top level reaches, the worker may also
+ *	visit it once per round of that level
  * @bits: instead of @slots and @levels, which are 0 then: the base-2 logarithm of the slots of each
  *	level, up to the first 0; each from 1 to 16, and at least 2 with another level above. { 9 }:
  *	one level of 512 slots, as in Netty; { 6, 6, 5 }: as the hands of a clock

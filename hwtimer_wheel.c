@@ -2,7 +2,8 @@
 /*
  * hwtimer: the wheel, a hashed and hierarchical timing wheel after schemes 6 and 7 of G. Varghese
  * and A. Lauck, "Hashed and hierarchical timing wheels" (1987). With one level it is Netty's
- * HashedWheelTimer; its levels are those of the kernel's own timer wheel, but exact.
+ * HashedWheelTimer; its levels are those of the kernel's own timer wheel, but no node is taken late
+ * because its slot is wide.
  *
  * The owner files nodes for ticks, and takes those whose tick has come. The wheel does not know
  * whether a node that it hands over is really due: most timeouts are pushed back or cancelled
@@ -16,28 +17,30 @@
  *	level 1  64 slots of   32 ticks  a round:  2048 ticks
  *	level 2  64 slots of 1024 ticks  a round: 65536 ticks, and so on
  *
- * With ticks of 1 ms, 8 levels of 64 slots reach 69 years and take 13 KiB.
+ * With ticks of 1 ms, 8 levels of 64 slots reach 69 years and take 12 KiB.
  *
- * A node is filed by distance, in the lowest level in which the slot of its tick is certainly less
- * than a round ahead of the slot of @cur. So the slots of a level hold ticks of one round, in
- * order, and the first occupied one from the slot of @cur on is due first. Only the top level also
- * holds what lies beyond its reach: in the slot of its tick, for a later round.
+ * A node is filed by distance, in the lowest level that reaches its tick. Level 0 reaches a round
+ * ahead of @cur; each further level a round less a slot, as the slot of @cur has begun. So the
+ * slots of a level hold ticks of one round, in order, and the first occupied one from the slot of
+ * @cur on is due first. Only the top level also holds what is more than a round ahead: in the slot
+ * of its tick, for a later round.
  *
  * Each bucket stores a tick before which none of its nodes is due, and each level a tick before
  * which none of its buckets has to be visited, so what comes next is a minimum over the levels. At
  * its tick a bucket is visited, and not when its slot begins: a bucket whose only node is due late
  * in its slot is visited once. The owner gets all nodes of a visited bucket. Those of level 0 are
- * due, or for a later round; those of a higher level cascade: the owner files them again, in lower
- * levels. (So the owner sees a node that is pushed back again and again once per slot of a high
- * level, not at each of its former ticks.) Of what is due at the same tick, the highest level
- * cascades first, and level 0 comes last. @cur is moved from one such tick to the next and skips
- * what is between them.
+ * due or, if it is the top level, for a later round; those of a higher level cascade: the owner
+ * files them again, in lower levels. (So the owner sees a node that is pushed back again and again
+ * once per slot of a high level, not at each of its former ticks.) Of what is due at the same tick,
+ * the highest level cascades first, and level 0 comes last. @cur is moved from one such tick to the
+ * next and skips what is between them.
  *
- * While level 0 is visited, @cur is already the next tick, so that nothing is filed for a tick that
- * is being taken; otherwise it might never end. Nodes that the owner files again in the visited
+ * While level 0 is visited, @cur is already the next tick, so nothing is filed for the tick that is
+ * being taken; otherwise that tick might never end. Nodes that the owner files again in the visited
  * bucket, those of later rounds, keep their place before what is newly filed there. So on a wheel
- * of one level, what is filed for a tick is taken in the order in which it was filed. With more
- * levels no order within a tick is kept: nodes for one tick may come down from several levels.
+ * of one level, what is filed for a tick is taken in the order of filing; a node that was pushed
+ * back counts from when the owner filed it again. With more levels no order within a tick is kept:
+ * nodes for one tick may come down from several levels.
  */
 #ifndef HWTIMER_WHEEL_SHIM
 #include <linux/bitmap.h>
@@ -81,20 +84,20 @@ static struct wheel_level *never_level(struct wheel *w)
  * @n: how many levels there are at most; up to WHEEL_MAX_LEVELS
  * @last: the last tick that is to be within reach
  *
- * Return: the number of levels that reach @last, or else @n; 0 if a level of more than
- * WHEEL_MAX_BITS bits, or one with another level above it of less than 2 bits, is among them: the
- * level above would reach no further.
+ * Return: the number of levels whose rounds reach @last, or @n if none does. 0 if a level has more
+ * than WHEEL_MAX_BITS bits, or if a level of fewer than 2 bits has a level above it, which would
+ * reach no further.
  */
 unsigned int wheel_levels(const unsigned char *bits, unsigned int n, u64 last)
 {
-	unsigned int level, reach = 0;
+	unsigned int level, round = 0;
 
 	for (level = 0; level < n; level++) {
 		if (bits[level] > WHEEL_MAX_BITS || (level && bits[level - 1] < 2))
 			return 0;
 		/* A slot is half as wide as the level below reaches. */
-		reach += bits[level] - !!level;
-		if (reach >= 64 || !(last >> reach))
+		round += bits[level] - !!level;
+		if (round >= 64 || !(last >> round))
 			return level + 1;
 	}
 	return n;
@@ -136,11 +139,12 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_size);
 void wheel_init(struct wheel *w, const unsigned char *bits, unsigned int levels, void *memory)
 {
 	struct wheel_bucket *b = memory;
-	unsigned int level, reach = 0;
+	unsigned int level, round = 0;
 	struct wheel_level *l;
 	unsigned long *words;
 
 	memset(w, 0, sizeof(*w));
+	/* Not 0: the distance of WHEEL_NEVER has to be below the last reach. */
 	w->cur = 1;
 	w->levels = levels;
 	w->visited = WHEEL_NO_BUCKET;
@@ -154,10 +158,10 @@ void wheel_init(struct wheel *w, const unsigned char *bits, unsigned int levels,
 		if (level < levels) {
 			l->bits = bits[level];
 			l->mask = (1U << l->bits) - 1;
-			l->shift = level ? reach - 1 : 0;
+			l->shift = level ? round - 1 : 0;
 			/* The slot of @cur has begun, so all but one are ahead as a whole. */
 			l->reach = level ? (u64)l->mask << l->shift : l->mask + 1ULL;
-			reach = l->shift + l->bits;
+			round = l->shift + l->bits;
 		}
 		for (; b < l->buckets + level_slots(l); b++)
 			INIT_LIST_HEAD(&b->nodes);
@@ -225,8 +229,8 @@ static __always_inline void node_add(struct wheel *w, struct wheel_level *l,
  * wheel_file - file a node
  * @w: the wheel
  * @node: the node, which is not filed
- * @tick: the tick for which to file it, below 2^63; if that has begun, the next one. WHEEL_NEVER:
- *	it is not taken before @last of wheel_take() is WHEEL_NEVER, too
+ * @tick: the tick for which to file it, below 2^63; one before @cur counts as @cur. WHEEL_NEVER:
+ *	only wheel_take() with WHEEL_NEVER takes the node
  */
 void wheel_file(struct wheel *w, struct list_head *node, u64 tick)
 {
@@ -298,7 +302,7 @@ void wheel_unfile(struct wheel *w, struct list_head *node)
 	w->filed--;
 	if (!last)
 		return;
-	/* It was the last one of a bucket, or of a visit. */
+	/* The list is empty now. If @head is a bucket, and not @visit or @kept, clear its bit. */
 	for (l = w->level; l <= never_level(w); l++) {
 		offset = (char *)head - (char *)l->buckets;
 		if (offset < level_slots(l) * sizeof(struct wheel_bucket)) {
@@ -309,7 +313,7 @@ void wheel_unfile(struct wheel *w, struct list_head *node)
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_unfile);
 
-/* The first occupied slot from @number on, counted from tick 0, or @end. */
+/* The first occupied slot from @number on, counted from tick 0, or @end, at most a round later. */
 static u64 occupied_slot(const struct wheel_level *l, u64 number, u64 end)
 {
 	unsigned int slots = level_slots(l), i = slot_index(l, number), found;
@@ -329,18 +333,30 @@ static u64 unsearched(const struct wheel *w)
 }
 
 /*
- * Search a level for the first bucket that has to be visited. Below the top level that is the first
- * occupied one. In the top level, those that are due in a later round are searched on the way, each
- * one costs one of @probes, and the search stays open, with @scanning, if there are too few of
- * them, or beyond @last; then the next call goes on. False if there were too few.
+ * Is the bucket @first of a level due at @next, or has no bucket been found? If neither, the first
+ * bucket was visited or emptied since, and the level has to be searched.
+ */
+static bool level_searched(const struct wheel_level *l)
+{
+	const struct wheel_bucket *b = &l->buckets[l->first];
+
+	return l->next == WHEEL_NEVER || (!list_empty(&b->nodes) && b->next == l->next);
+}
+
+/*
+ * Search a level for the bucket to visit first, and set @next and @first. Below the top level that
+ * is the first occupied one. In the top level, each bucket that is due in a later round takes one
+ * of @probes. The search of the top level stays open, with @scanning, when @probes run out or when
+ * it gets beyond @last; the next call goes on. False if @probes ran out.
  *
  * While a search is open, @next is the first of what was searched, or filed since: bucket_add()
- * sees to that. If that bucket is visited or emptied, @next is before what was not searched, so
- * the next call ends this search, and the one after that begins anew.
+ * sees to that. If the bucket @first was visited or emptied, the search goes on all the same, or
+ * emptying buckets again and again would keep it from getting on. It ends before the slot of @next,
+ * and the next one begins anew.
  */
 static bool level_search(struct wheel *w, struct wheel_level *l, u64 last, unsigned int *probes)
 {
-	struct wheel_scan below = { 0 }, *scan = l == top_level(w) ? &w->scan : &below;
+	struct wheel_scan local = { 0 }, *scan = l == top_level(w) ? &w->scan : &local;
 	const struct wheel_bucket *b;
 
 	if (l != top_level(w) || !w->scanning) {
@@ -375,17 +391,6 @@ static bool level_search(struct wheel *w, struct wheel_level *l, u64 last, unsig
 	return true;
 }
 
-/*
- * Is the bucket @first of a level due at @next, or is the level empty? If neither, the first bucket
- * was visited, or its nodes were removed, and the level has to be searched.
- */
-static bool level_searched(const struct wheel_level *l)
-{
-	const struct wheel_bucket *b = &l->buckets[l->first];
-
-	return l->next == WHEEL_NEVER || (!list_empty(&b->nodes) && b->next == l->next);
-}
-
 /* The level to visit first; at equal ticks the highest one. */
 static struct wheel_level *first_level(struct wheel *w)
 {
@@ -400,7 +405,7 @@ static struct wheel_level *first_level(struct wheel *w)
 static void visit_begin(struct wheel *w, struct wheel_level *l, struct wheel_bucket *b)
 {
 	/* Now the bucket is empty, so the level will have to be searched. */
-	w->visited = WHEEL_BUCKET(l->number, b - l->buckets);
+	WRITE_ONCE(w->visited, WHEEL_BUCKET(l->number, b - l->buckets));
 	w->visiting = b;
 	list_splice_init(&b->nodes, &w->visit);
 	bucket_emptied(l, b);
@@ -416,7 +421,7 @@ static void visit_end(struct wheel *w)
 		bucket_add(l, b, w->kept_next);
 		list_splice_init(&w->kept, &b->nodes);
 	}
-	w->visited = WHEEL_NO_BUCKET;
+	WRITE_ONCE(w->visited, WHEEL_NO_BUCKET);
 	w->visiting = NULL;
 }
 
@@ -451,7 +456,10 @@ static bool visit_any(struct wheel *w)
 	return false;
 }
 
-/* Begin the next visit. False if there is none, or the budget ran out. */
+/*
+ * End the visit in progress, move @cur, and begin the next visit. False if nothing is left up to
+ * @last, and @cur is after it, or if the budget ran out.
+ */
 static noinline bool visit_next(struct wheel *w, u64 last, unsigned int *budget)
 {
 	struct wheel_level *l;
@@ -485,12 +493,13 @@ static noinline bool visit_next(struct wheel *w, u64 last, unsigned int *budget)
  * @w: the wheel
  * @last: the last tick that may be visited, below 2^63. WHEEL_NEVER empties the wheel, in no
  *	particular order; nothing may be filed after that
- * @budget: how many nodes to take and buckets to search; decreased
+ * @budget: how many nodes to take, and buckets of later rounds to skip; decreased. Each visit also
+ *	takes a look at each level, and at most one at the bitmap of each
  *
- * The owner files the node again, by wheel_file_again(), if its tick is not before @cur: it comes
- * from a bucket that cascades, is for a later round, or was pushed back. Otherwise its tick has
- * come. The owner may call any function of the wheel before it takes the next node. Ticks come in
- * order.
+ * If the tick of the node is @cur or later, it cascades, is for a later round, or was pushed back:
+ * the owner files it by wheel_file_again() before it takes another one. Otherwise the node is due.
+ * The owner may call any function of the wheel in between. Level 0 is visited in the order of
+ * ticks.
  *
  * Return: the node; NULL if *@budget is 0, or if there is nothing more to take.
  */
@@ -513,13 +522,14 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_take);
 /**
  * wheel_next - until when is there nothing to take?
  * @w: the wheel
- * @probes: how many buckets that are due in a later round to search, at least 1. If they do not
+ * @last: the last tick that matters: the search goes no further
+ * @probes: how many buckets of later rounds to skip; with 0 there is no progress. If they do not
  *	suffice, the result is the first tick that was not searched, and the next call goes on
  *
- * Return: a tick before which wheel_take() returns no node, and at which it may return one;
- * WHEEL_NEVER: there is nothing to take at any tick.
+ * Return: a tick before which wheel_take() returns no node. If it is not after @last, it may return
+ * one then. WHEEL_NEVER: there is nothing to take at any tick.
  */
-u64 wheel_next(struct wheel *w, unsigned int probes)
+u64 wheel_next(struct wheel *w, u64 last, unsigned int probes)
 {
 	struct wheel_level *l;
 	u64 first = WHEEL_NEVER;
@@ -531,10 +541,11 @@ u64 wheel_next(struct wheel *w, unsigned int probes)
 			level_search(w, l, WHEEL_NEVER, &probes);
 		first = min(first, l->next);
 	}
-	while (w->scanning || !level_searched(l)) {
-		if (!level_search(w, l, WHEEL_NEVER, &probes))
-			return min3(first, l->next, max(w->cur, unsearched(w)));
-	}
+	while ((l->next <= last && !level_searched(l)) || (w->scanning && unsearched(w) <= last))
+		if (!level_search(w, l, last, &probes))
+			break;
+	if (w->scanning)
+		first = min(first, max(w->cur, unsearched(w)));
 	return min(first, l->next);
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_next);

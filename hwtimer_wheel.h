@@ -2,10 +2,11 @@
 /*
  * hwtimer: the wheel: buckets of nodes by tick. See hwtimer_wheel.c.
  *
- * A wheel has one owner, who calls its functions one at a time. It knows no clock, no lock and no
- * timeout: ticks are numbers that the owner passes, and a node is a struct list_head in whatever
- * the owner files. A program defines HWTIMER_WHEEL_SHIM as the name of a header that has what is
- * used of the kernel here, such as core/hwtimer_wheel_shim.h.
+ * A wheel has one owner, who calls its functions one at a time; wheel_occupied() alone may be
+ * called by others. It knows no clock, no lock and no timeout: ticks are numbers that the owner
+ * passes, and a node is a struct list_head in whatever the owner files. A program defines
+ * HWTIMER_WHEEL_SHIM as the name of a header that has what is used of the kernel here, such as
+ * core/hwtimer_wheel_shim.h.
  */
 #ifndef HWTIMER_WHEEL_H
 #define HWTIMER_WHEEL_H
@@ -34,7 +35,7 @@
 
 /**
  * struct wheel_bucket - the nodes of one slot
- * @nodes: the nodes, in the order of filing
+ * @nodes: the nodes, in the order of filing, but those that a visit has kept come first
  * @next: a tick before which none of the nodes is due; undefined if there are none
  */
 struct wheel_bucket {
@@ -47,11 +48,11 @@ struct wheel_bucket {
  * @buckets: its buckets, 1 << @bits of them
  * @occupied: bitmap: a bit is set if @nodes of the bucket is not empty
  * @in_use: how many bits are set there
- * @reach: a tick that is nearer than this is in a slot that is less than a round ahead. That of the
- *	top level is 2^63, beyond which there is WHEEL_NEVER only
+ * @reach: a tick that is less than this far from @cur is filed in this level, or below. That of the
+ *	top level is 2^63: it takes every tick but WHEEL_NEVER
  * @next: a tick before which no bucket of this level has to be visited; but see @scanning
- * @first: the slot that has to be visited at @next. If its bucket is empty, or not due by then, the
- *	level has to be searched
+ * @first: the slot whose bucket has this @next. If that bucket is empty, or has another @next, the
+ *	level has to be searched. Undefined if @next is WHEEL_NEVER
  * @mask: the number of slots, less 1
  * @number: of this level; the lowest one is 0
  * @bits: the base-2 logarithm of the number of slots
@@ -82,19 +83,21 @@ struct wheel_scan {
 
 /**
  * struct wheel - a wheel. It must not be moved: it has list heads
- * @cur: the first tick that has not begun. Nothing is filed before it
+ * @cur: the first tick for which level 0 has not been visited; at first 1. Nothing is filed before
+ *	it
  * @filed: how many nodes the wheel holds
  * @levels: number of levels. Constant
  * @scan: where the search of the top level has to go on; valid while @scanning
  * @scanning: that search is open: @next of the top level does not count the buckets that it has not
  *	reached, none of which has to be visited before the slot @scan.number begins
- * @visited: the bucket that is being visited; WHEEL_NO_BUCKET: none
- * @visiting: the bucket @visited
- * @visit: the nodes of @visited that have not been handed to the owner yet. The owner may look at
- *	this, @cur and @visited
+ * @visited: the number of the bucket that is being visited, or WHEEL_NO_BUCKET
+ * @visiting: the same bucket, or NULL
+ * @visit: the nodes of @visited that have not been handed to the owner yet
  * @kept: the nodes of this visit that were filed again in @visited, which get them back at its end
  * @kept_next: as @next of a bucket, for @kept
  * @level: the levels, followed by one that has the bucket for WHEEL_NEVER
+ *
+ * The owner may read @cur, @filed, @levels, @visited, @visit, and the @bits of each level.
  */
 struct wheel {
 	u64			cur;
@@ -120,7 +123,7 @@ void wheel_unfile(struct wheel *w, struct list_head *node);
 u32 wheel_bucket(struct wheel *w, u64 tick);
 struct list_head *wheel_take(struct wheel *w, u64 last, unsigned int *budget);
 bool wheel_took_all(const struct wheel *w, u64 last);
-u64 wheel_next(struct wheel *w, unsigned int probes);
+u64 wheel_next(struct wheel *w, u64 last, unsigned int probes);
 unsigned int wheel_list(const struct wheel *w, u32 bucket, struct list_head **nodes,
 			unsigned int max);
 bool wheel_occupied(const struct wheel *w, u32 bucket);

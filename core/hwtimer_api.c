@@ -639,7 +639,8 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
  *			.period_ns = NSEC_PER_SEC, .policy = HWTIMER_PERIOD_SKIP };
  *		struct hwtimer_decision d;
  *
- *		hwtimer_schedule_forward(t, hwtimer_wheel_now(t->wheel), &period, &d);
+ *		if (hwtimer_schedule_forward(t, hwtimer_wheel_now(t->wheel), &period, &d))
+ *			return;
  *		if (d.fire)
  *			peer_send(container_of(t, struct peer, heartbeat), d.overruns);
  *	}
@@ -651,7 +652,8 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
  * * -EINVAL - the length of the period is 0; @decision is undefined
  * * -EBUSY - it is pending; @decision is undefined
  *
- * On error nothing has changed.
+ * On error nothing has changed. After -ESHUTDOWN @decision is undefined if the timeout was shut
+ * down or released; on a stopped wheel it is valid, and so it is after -EAGAIN.
  */
 int hwtimer_schedule_forward(struct hwtimer_timeout *timeout, u64 now_ns,
 			     const struct hwtimer_period *period,
@@ -677,7 +679,8 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule_forward);
  * @deadline_ns: the deadline that its owner has stored, in ns on the wheel's clock
  *
  * For the cheapest way to push a timeout back, as TCP does with its timers: the owner keeps the
- * deadline in a variable of its own, and only stores a later one there. The callback begins with
+ * deadline in a variable of its own (on 32-bit machines an atomic64_t, or under a lock), and only
+ * stores a later one there. The callback begins with
  *
  *	if (hwtimer_schedule_unless_due(timeout, READ_ONCE(conn->deadline)) != -ETIME)
  *		return;

@@ -22,6 +22,7 @@
 
 static void worker_kick(struct hwtimer_wheel *wheel)
 {
+	/* [wake_up_process: sleep-broken-kick] */
 	wake_up_process(to_driven(wheel)->task);
 }
 
@@ -107,7 +108,10 @@ static int worker_fn(void *data)
 			continue;
 		}
 
-		/* TASK_IDLE: counts neither for the load average nor as a hung task. */
+		/*
+		 * TASK_IDLE: counts neither for the load average nor as a hung task.
+		 * [set_current_state: sleep-broken-worker; before queue_prepare_sleep]
+		 */
 		set_current_state(TASK_IDLE);
 		ns = queue_prepare_sleep(wheel, now);
 		hwtimer_step();
@@ -223,6 +227,7 @@ int hwtimer_kthread_create(struct hwtimer_driven *driven,
 	/* Take a reference: kicks come until the wheel is STOPPED, and the thread exits before. */
 	driven->task = get_task_struct(task);
 	driven->actor = task;
+	/* [wake_up_process: as only the new thread reads this] */
 	wake_up_process(task);
 	wait_for_completion(&start.done);
 	if (!start.ret && params->flags & HWTIMER_WHEEL_ACCOUNT)

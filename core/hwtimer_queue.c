@@ -37,17 +37,20 @@
  * These invariants hold whenever the worker is not in the middle of a step:
  *
  *  (a) ARMED implies QUEUED or FILED: the worker will visit the timeout.
- *  (b) FILED without QUEUED and without DEAD implies that the timeout is filed for the tick of the
- *      word's deadline or an earlier one, ARMED or not; a timeout that was overdue when it was
- *      filed, for the tick that was next then. So the worker visits the timeout in time, and a
- *      deadline can be made later without a request; making it earlier takes a request.
+ *  (b) If FILED is set, and neither QUEUED nor DEAD, the timeout is filed for the tick of the
+ *      word's deadline or an earlier one, ARMED or not; one that was overdue when it was filed, for
+ *      the tick that was next then. So the worker visits the timeout in time, and a deadline can be
+ *      made later without a request; making it earlier takes a request.
  *  (c) Only the worker clears QUEUED, sets or clears FILED, and accesses the buckets. While
- *      either flag is set, only the worker accesses timeout->node.
+ *      either flag is set, only the worker accesses timeout->node. From setting QUEUED to the
+ *      push, only that producer accesses timeout->request; then only the worker, until it clears
+ *      QUEUED.
  *  (d) The worker runs the callback only if its cmpxchg clears ARMED and FILED together, from a
  *      word with ARMED and without QUEUED.
- *  (e) After the cmpxchg that leaves neither QUEUED nor FILED set, the worker uses a timeout only
- *      to begin its callback, and only while @running is that timeout. The owner may free the
- *      timeout when both flags are clear and @running is not this timeout.
+ *  (e) After the cmpxchg that leaves neither QUEUED nor FILED set, the worker accesses a timeout
+ *      only to begin its callback, while @running is that timeout, or to pass it to its release
+ *      function. To wake waiters it uses the address alone. The owner may free the timeout when
+ *      both flags are clear and @running is not this timeout.
  *
  * All races are decided by a cmpxchg on the word:
  *
@@ -60,10 +63,11 @@
  *    it is made earlier, QUEUED is clear, so the producer pushes another request.
  *  - expire and a request that has not been drained: a timeout with QUEUED does not expire, see
  *    (d), so no callback can free it. The worker drops it from the bucket, and the drain files it
- *    as if it were newly armed. If the pass has drained everything pushed before it, the push came
- *    after the worker had read the time, so the deadline was in the past at the time of the push,
- *    and the next tick is the right one. If the worker cannot keep up, and so settles ticks before
- *    the drain is over, see queue_advance(), the timeout is late by what is queued before it.
+ *    as if it were newly armed. The bucket is visited because the deadline is not after @now. If
+ *    the pass has drained everything pushed before it, the push came after the worker had read the
+ *    time, so the deadline was in the past at the time of the push, and the next tick is the right
+ *    one. If the worker cannot keep up, and so settles ticks before the drain is over, see
+ *    queue_advance(), the timeout is late by what is queued before it.
  *  - a producer after its push: the worker may have run the callback already, and the callback
  *    may have freed the timeout. So a producer does not access a timeout that it has armed.
  *    (Before the push it may: by (e), a timeout with QUEUED is not freed.)
@@ -115,10 +119,10 @@
  * is pending, it sums up the counts of pending timeouts once more, behind the same smp_mb(). A
  * producer counts a timeout as armed before the cmpxchg that sets ARMED.
  *
- * How long the worker sleeps: if timeouts were armed since it last went to sleep, at most
- * QUEUE_DRAIN_NS, and of the arms only one for an earlier deadline than the end of this sleep
- * kicks it. Otherwise until something may be due, see wheel_next(), or without an end if nothing is
- * pending, and any arm kicks it. Releases, detaches, barriers and looks always kick it.
+ * How long the worker sleeps: if timeouts were armed since it last decided how long, at most
+ * QUEUE_DRAIN_NS, and an arm kicks it only if its deadline is before the end of the sleep.
+ * Otherwise until something may be due, see wheel_next(), or without an end if nothing is pending,
+ * and any arm kicks it. Releases, detaches, barriers and looks always kick it.
  *
  * How many requests may wait: every QUEUE_DEPTH-th request of a CPU kicks the worker. Timeouts
  * that were armed a moment ago are still in the caches. After 100,000 others they are not, and the
@@ -133,7 +137,7 @@
  * has a separate queue for them, and the worker serves these queues in turn, with the budget that
  * is left after drain and expiry. If a timeout has QUEUED set when it is released, it comes by the
  * request queue instead, and the worker puts it aside until the release functions are called.
- * QUEUED stays set until then. So release functions never run inside a callback.
+ * QUEUED stays set until then. So release functions never run inside a callback of the wheel.
  *
  *
  * Waiting
@@ -161,6 +165,14 @@
  * that, nothing is armed. Requests to detach or release a timeout are still pushed until
  * queue_sweep() has emptied the wheel and set STOPPED. A second grace period and a last drain
  * follow.
+ *
+ *
+ * Tags
+ * ----
+ *
+ * A tag in a comment, such as "smp_mb: wait-broken-waker" in brackets, says what shows that this
+ * barrier is needed: tests/litmus/wait.litmus, which fails without it, as the variant
+ * wait-broken-waker in tests/litmus/broken. See scripts/checks/orderings -h.
  */
 #include <linux/completion.h>
 #include <linux/cpumask.h>
@@ -234,7 +246,8 @@ struct queue_waiter {
 /*
  * The waiters of all wheels, hashed by the address of the timeout like the table in wait_bit.c,
  * so that the worker need not check the waiters of all timeouts. A lock is held for a walk of one
- * hash chain. The locks are raw, so that the worker does not sleep on them on PREEMPT_RT.
+ * hash chain, which has an entry for each waiting task. The locks are raw, so that the worker does
+ * not sleep on them on PREEMPT_RT; no interrupt handler takes them.
  */
 static struct queue_waiters {
 	raw_spinlock_t		lock;
@@ -281,7 +294,10 @@ static void count(unsigned long *counter)
 
 static bool charge(struct hwtimer_wheel *w)
 {
-	/* charged never exceeds cap, so "unless equal" means "if below". */
+	/*
+	 * charged never exceeds cap, so "unless equal" means "if below".
+	 * [atomic_long_add_unless: place-broken-store]
+	 */
 	return !w->cap || atomic_long_add_unless(&w->charged, 1, w->cap);
 }
 
@@ -306,8 +322,10 @@ static void kick_worker(struct hwtimer_wheel *w, struct queue_cpu *pcpu, u64 dea
 	 * After the xchg, other producers see 0 and rely on this kick, so interrupts are off until
 	 * it is done. If a hypervisor preempts the CPU in between, expiries are late, as with a
 	 * preempted holder of a spinlock.
+	 * [local_irq_save: as it only bounds how late the kick comes]
 	 */
 	local_irq_save(flags);
+	/* [atomic64_xchg: as the cmpxchg before orders the request, and one kick is enough] */
 	if (atomic64_xchg(&w->kick_below, 0)) {
 		hwtimer_step();
 		local_inc(&pcpu->kicks);
@@ -326,6 +344,7 @@ static __always_inline void push_request(struct hwtimer_timeout *t, struct llist
 
 	do {
 		t->request.next = first;
+		/* [try_cmpxchg: push-broken-add wakeup-broken-push wakeup-in-flight-broken-push] */
 	} while (!try_cmpxchg(&queue->first, &first, &t->request));
 }
 
@@ -343,12 +362,17 @@ change_and_push(struct hwtimer_wheel *w, struct queue_cpu *pcpu, struct hwtimer_
 	unsigned long pushed;
 	bool changed;
 
+	/* [atomic64_try_cmpxchg: wakeup-in-flight-broken-touch publish-broken-arm] */
 	if (!push)
 		return atomic64_try_cmpxchg(&t->word, (s64 *)old, new);
 
-	/* Before the cmpxchg, a full barrier: a CPU that sees QUEUED also sees in_flight. */
+	/*
+	 * Before the cmpxchg, a full barrier: a CPU that sees QUEUED also sees in_flight.
+	 * [local_inc: wakeup-in-flight-broken-late wakeup-in-flight-broken-no-count]
+	 */
 	local_inc(&pcpu->in_flight);
 	hwtimer_step();
+	/* [atomic64_try_cmpxchg: wakeup-in-flight-broken-queued; after local_inc] */
 	changed = atomic64_try_cmpxchg(&t->word, (s64 *)old, new);
 	if (changed) {
 		if (!(*old & WORD_HELD))
@@ -360,6 +384,7 @@ change_and_push(struct hwtimer_wheel *w, struct queue_cpu *pcpu, struct hwtimer_
 	/*
 	 * After the push, whose cmpxchg is a full barrier: if the worker reads the decremented
 	 * count, it sees the request. Pairs with smp_rmb() in requested().
+	 * [local_dec: wakeup-in-flight-broken-count-down-early; after push_request]
 	 */
 	local_dec(&pcpu->in_flight);
 	if (!changed)
@@ -368,7 +393,10 @@ change_and_push(struct hwtimer_wheel *w, struct queue_cpu *pcpu, struct hwtimer_
 	if (release)
 		return true;
 	pushed = local_inc_return(&pcpu->pushed);
-	/* Pairs with queue_add_recent(). */
+	/*
+	 * Pairs with queue_add_recent().
+	 * [smp_load_acquire: as the worker only prefetches what a hint points to]
+	 */
 	recent = smp_load_acquire(&pcpu->recent);
 	if (recent)
 		WRITE_ONCE(recent[pushed % QUEUE_RECENT], &t->request);
@@ -383,6 +411,7 @@ static bool book(struct hwtimer_wheel *w, struct queue_cpu *pcpu)
 	hwtimer_step();
 	if (!charge(w))
 		return false;
+	/* [local_inc: count-broken-late wakeup-count-broken-late] */
 	local_inc(&pcpu->armed);
 	return true;
 }
@@ -413,8 +442,12 @@ static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pen
 	int ret = -ESHUTDOWN;
 
 	deadline = min(deadline, QUEUE_HORIZON);
-	/* Not preemptible from reading the state to the push; see "Stop". */
+	/*
+	 * Not preemptible from reading the state to the push; see "Stop".
+	 * [preempt_disable: stop-broken-section]
+	 */
 	preempt_disable();
+	/* [READ_ONCE: stop-broken-check; after preempt_disable] */
 	if (unlikely(READ_ONCE(w->state) >= QUEUE_SHUTDOWN))
 		goto out;
 
@@ -440,6 +473,10 @@ static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pen
 		if (need_request)
 			new |= WORD_QUEUED;
 		hwtimer_step();
+		/*
+		 * [change_and_push: publish-broken-arm count-broken-arm
+		 * touch-file-broken-no-request wakeup-count-broken-arm; before kick_worker]
+		 */
 		if (change_and_push(w, pcpu, t, &old, new))
 			break;
 	}
@@ -450,6 +487,7 @@ static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pen
 	if (ret)
 		local_inc(&pcpu->touched);
 	else if (unlikely(READ_ONCE(w->state) == QUEUE_INIT))
+		/* [cmpxchg: state-broken-arm] */
 		cmpxchg(&w->state, QUEUE_INIT, QUEUE_STARTED);
 	if (need_request || !ret)
 		kick_worker(w, pcpu, deadline);
@@ -462,6 +500,7 @@ undo:
 		uncharge(w);
 	}
 out:
+	/* [preempt_enable: stop-broken-section; after change_and_push] */
 	preempt_enable();
 	return ret;
 }
@@ -507,8 +546,8 @@ void queue_timeout_init(struct hwtimer_timeout *t, struct hwtimer_wheel *w,
 	}
 	/*
 	 * Either the timeout's own callback initialises it, or a callback that still runs has freed
-	 * its timeout and @t is a new one at the same address. Other tasks that wait for @t have
-	 * to wait for this callback; the callback itself must not.
+	 * its timeout and @t is a new one at the same address. Other tasks that wait for @t have to
+	 * wait for this callback; the callback itself must not. [cmpxchg: reinit-broken-store]
 	 */
 	if (unlikely(READ_ONCE(w->running) == t))
 		cmpxchg(&w->running, t, renewed(t));
@@ -557,8 +596,12 @@ static bool disarm(struct hwtimer_timeout *t, u64 also)
 	struct hwtimer_wheel *w = timeout_wheel(t);
 	u64 old, new;
 
-	/* Not preemptible, so that the wheel is not freed before the cancel is counted. */
+	/*
+	 * Not preemptible, so that the wheel is not freed before the cancel is counted.
+	 * [preempt_disable: cancel-free-broken-section]
+	 */
 	preempt_disable();
+	/* [atomic64_read_acquire: release-dead-broken-acquire] */
 	old = atomic64_read_acquire(&t->word);
 	do {
 		hwtimer_step();
@@ -567,12 +610,14 @@ static bool disarm(struct hwtimer_timeout *t, u64 also)
 		new = old & ~WORD_ARMED;
 		if (also)
 			new = (old & WORD_HELD) | also;
+		/* [atomic64_try_cmpxchg: cancel-expire-broken-cmpxchg] */
 	} while (!atomic64_try_cmpxchg(&t->word, (s64 *)&old, new));
 	if (old & WORD_ARMED) {
 		hwtimer_step();
 		local_inc(&this_cpu_ptr(w->cpus)->cancelled);
 		uncharge(w);
 	}
+	/* [preempt_enable: cancel-free-broken-section; after local_inc] */
 	preempt_enable();
 	return old & WORD_ARMED;
 }
@@ -613,18 +658,24 @@ void queue_detach(struct hwtimer_timeout *t)
 	struct queue_cpu *pcpu;
 	u64 old;
 
+	/* [preempt_disable: sweep-broken-section] */
 	preempt_disable();
+	/* [READ_ONCE: sweep-broken-section; after preempt_disable] */
 	if (READ_ONCE(w->state) < QUEUE_STOPPED) {
 		pcpu = this_cpu_ptr(w->cpus);
 		hwtimer_step_stall();
 		old = atomic64_read(&t->word);
-		/* With QUEUED, the worker will read the word. With neither, it has dropped @t. */
+		/*
+		 * With QUEUED, the worker will read the word. With neither, it has dropped @t.
+		 * [change_and_push: model cancel-sync-without-detach]
+		 */
 		while ((old & WORD_HELD) == WORD_FILED &&
 		       !change_and_push(w, pcpu, t, &old, old | WORD_QUEUED))
 			;
 		if (old & WORD_HELD)
 			kick_worker(w, pcpu, 0);
 	}
+	/* [preempt_enable: sweep-broken-section; after change_and_push] */
 	preempt_enable();
 }
 EXPORT_SYMBOL_IF_KUNIT(queue_detach);
@@ -646,19 +697,25 @@ bool queue_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
 	u64 old;
 
 	/*
-	 * @t cannot be armed any more, so fn may be replaced. The worker reads fn before its
-	 * cmpxchg that claims an armed timeout, which fails from now on, and after it has seen
-	 * RELEASE.
+	 * @t cannot be armed any more, so fn may be replaced. The worker reads it as a callback
+	 * before its cmpxchg that claims an armed timeout, which fails from now on; and as a
+	 * release function after it has seen RELEASE, which is set below. [WRITE_ONCE:
+	 * release-fn-broken-early; after queue_timeout_shutdown]
 	 */
 	WRITE_ONCE(t->fn, released);
 
+	/* [preempt_disable: sweep-broken-section] */
 	preempt_disable();
-	/* Pairs with queue_sweep(): all that callbacks have written is visible. */
+	/*
+	 * Pairs with queue_sweep(): all that callbacks have written is visible.
+	 * [smp_load_acquire: stopped-broken-acquire]
+	 */
 	stopped = smp_load_acquire(&w->state) >= QUEUE_STOPPED;
 	if (!stopped) {
 		pcpu = this_cpu_ptr(w->cpus);
 		hwtimer_step_stall();
 		old = atomic64_read(&t->word);
+		/* [change_and_push: as the order is that of arm()] */
 		while (!change_and_push(w, pcpu, t, &old,
 					old | WORD_RELEASE | WORD_QUEUED))
 			;
@@ -666,6 +723,7 @@ bool queue_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
 		WARN_ONCE(old & WORD_RELEASE, "hwtimer: %ps released twice\n",
 			  released);
 	}
+	/* [preempt_enable: sweep-broken-section barrier-broken-section; after change_and_push] */
 	preempt_enable();
 
 	if (stopped)
@@ -714,12 +772,15 @@ bool queue_holds(const struct hwtimer_timeout *t)
 		/*
 		 * The worker increments expired after it has set running and before it calls the
 		 * callback. If a callback runs during these checks and returns, it may have armed
-		 * @t. Then expired has changed, and the checks are repeated.
+		 * @t. Then expired has changed, and the checks are repeated. [smp_load_acquire:
+		 * cancel-sync-rearm-broken-acquire; before atomic64_read_acquire]
 		 */
 		expired = smp_load_acquire(&w->expired);
 		/*
 		 * Finds a callback that began before expired was read. This check has to be before
 		 * the word is read, otherwise the callback could arm @t and return in between.
+		 * [smp_load_acquire: cancel-sync-rearm-broken-first-check
+		 * cancel-sync-rearm-broken-check; before atomic64_read_acquire]
 		 */
 		if (whose(smp_load_acquire(&w->running)) == t)
 			return true;
@@ -727,13 +788,20 @@ bool queue_holds(const struct hwtimer_timeout *t)
 		/*
 		 * The worker sets running before the cmpxchg that clears the flags, so if this
 		 * acquire reads them as clear, the next read sees running.
+		 * [atomic64_read_acquire: cancel-sync-rearm-broken-word
+		 * cancel-sync-broken-word-acquire let-go-broken-acquire; after smp_load_acquire]
 		 */
 		if (atomic64_read_acquire(&t->word) & WORD_HELD)
 			return true;
 		hwtimer_step();
-		/* Pairs with smp_store_release() after the callback, in expire() or settle(). */
+		/*
+		 * Pairs with smp_store_release() after the callback, in expire() or settle().
+		 * [smp_load_acquire: cancel-sync-rearm-broken-last-check
+		 * cancel-sync-broken-acquire cancel-sync-broken-check; after atomic64_read_acquire]
+		 */
 		if (whose(smp_load_acquire(&w->running)) == t)
 			return true;
+		/* [READ_ONCE: cancel-sync-rearm-broken-count] */
 	} while (READ_ONCE(w->expired) != expired);
 	return false;
 }
@@ -782,13 +850,12 @@ static noinline void wake_each(const struct hwtimer_timeout *t)
 {
 	struct queue_waiters *waiters = waiters_of(t);
 	struct queue_waiter *waiter;
-	unsigned long flags;
 
-	raw_spin_lock_irqsave(&waiters->lock, flags);
+	raw_spin_lock(&waiters->lock);
 	hlist_for_each_entry(waiter, &waiters->list, node)
 		if (waiter->t == t)
 			complete(&waiter->woken);
-	raw_spin_unlock_irqrestore(&waiters->lock, flags);
+	raw_spin_unlock(&waiters->lock);
 }
 
 /*
@@ -813,6 +880,9 @@ static bool change(struct hwtimer_timeout *t, u64 *old, u64 new)
 	hwtimer_step();
 	if (!(new & WORD_HELD))
 		hwtimer_odebug_deactivate(t);
+	/*
+	 * [atomic64_try_cmpxchg: publish-broken-claim release-fn-broken-claim let-go-broken-change]
+	 */
 	if (atomic64_try_cmpxchg(&t->word, (s64 *)old, new))
 		return true;
 	if (!(new & WORD_HELD))
@@ -830,22 +900,23 @@ static noinline bool cancel_for_waiter(struct hwtimer_wheel *w, struct hwtimer_t
 	struct queue_waiters *waiters = waiters_of(t);
 	struct queue_waiter *waiter;
 	bool changed = false, found = false;
-	unsigned long flags;
 
-	raw_spin_lock_irqsave(&waiters->lock, flags);
+	raw_spin_lock(&waiters->lock);
 	hlist_for_each_entry(waiter, &waiters->list, node) {
 		if (waiter->t != t)
 			continue;
 		found = true;
+		/* [atomic64_try_cmpxchg: cancel-expire-broken-cmpxchg] */
 		while (!changed && (*old & (WORD_ARMED | WORD_QUEUED)) == WORD_ARMED)
 			changed = atomic64_try_cmpxchg(&t->word, (s64 *)old, *old & ~WORD_ARMED);
 		/* The waiter does not return while the lock is held. */
 		waiter->ended |= changed;
 		break;
 	}
-	raw_spin_unlock_irqrestore(&waiters->lock, flags);
+	raw_spin_unlock(&waiters->lock);
 	if (changed) {
 		*old &= ~WORD_ARMED;
+		/* [preempt_disable: as it only keeps the count on one CPU] */
 		preempt_disable();
 		local_inc(&this_cpu_ptr(w->cpus)->cancelled);
 		preempt_enable();
@@ -872,6 +943,7 @@ static void handle_request(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 			if (releasing(old))
 				new |= WORD_QUEUED;
 		}
+		/* [change: touch-file-broken-store let-go-broken-change] */
 	} while (!change(t, &old, new));
 
 	hwtimer_step();
@@ -903,8 +975,12 @@ static void call_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		unfile(w, t);
 	hwtimer_odebug_deactivate(t);
 	hwtimer_step();
+	/* [atomic64_andnot: as only the worker changes the word of a dead timeout] */
 	atomic64_andnot(WORD_HELD, &t->word);
-	/* Before reading waiters; see wake_waiters(). */
+	/*
+	 * Before reading waiters; see wake_waiters().
+	 * [smp_mb__after_atomic: wait-broken-waker; after atomic64_andnot; before wake_waiters]
+	 */
 	smp_mb__after_atomic();
 	wake_waiters(w, t);
 	lock_map_acquire(&w->callback_map);
@@ -961,6 +1037,7 @@ static bool release_some(struct hwtimer_wheel *w, unsigned int *budget)
 			break;
 		pcpu = per_cpu_ptr(w->cpus, cpu);
 		cpu = cpumask_next(cpu, cpu_possible_mask);
+		/* [llist_del_all: push-broken-take] */
 		if (!llist_empty(&pcpu->released))
 			w->releases.next = llist_del_all(&pcpu->released);
 	}
@@ -982,6 +1059,7 @@ noinline void queue_add_recent(struct hwtimer_wheel *w, struct queue_cpu *pcpu)
 	const size_t size = QUEUE_RECENT * sizeof(*pcpu->recent);
 	struct llist_node **recent = w->ops->alloc(w, size);
 
+	/* [smp_store_release: as the worker only prefetches what a hint points to] */
 	if (recent)
 		/* Producers write to it once they see it. */
 		smp_store_release(&pcpu->recent, memset(recent, 0, size));
@@ -1026,6 +1104,7 @@ static void take_requests(struct hwtimer_wheel *w)
 		alone = n >= QUEUE_LONG;
 		if (alone && w->drain.nr_pushed)
 			break;
+		/* [llist_del_all: push-broken-take] */
 		w->drain.pushed[w->drain.nr_pushed++] = llist_del_all(&pcpu->requests);
 		pcpu->taken = pushed;
 		if (pcpu->recent && n > QUEUE_AHEAD) {
@@ -1141,8 +1220,9 @@ static bool end_and_detach(struct hwtimer_timeout *t, queue_end_fn end)
  *
  * If the callback arms @t again meanwhile, this function or the worker cancels @t again. If other
  * tasks arm @t meanwhile, it may be cancelled or not. After the wait has begun, at most one more
- * callback of @t begins: one that the worker was just about to claim. Process context, may sleep;
- * callbacks of the wheel use queue_end_in_callback() instead.
+ * callback of @t begins: one that the worker was just about to claim. If @patience ends, the wheel
+ * may still hold @t. Process context, may sleep; callbacks of the wheel use queue_end_in_callback()
+ * instead.
  *
  * Return: true if @t was pending at least once.
  */
@@ -1151,18 +1231,18 @@ bool queue_end_sync(struct hwtimer_timeout *t, queue_end_fn end, unsigned long p
 	struct queue_waiters *waiters = waiters_of(t);
 	struct hwtimer_wheel *w = timeout_wheel(t);
 	struct queue_waiter self = { .t = t };
-	unsigned long flags;
 	bool ended = false;
 
 	init_completion(&self.woken);
-	raw_spin_lock_irqsave(&waiters->lock, flags);
+	raw_spin_lock(&waiters->lock);
 	hlist_add_head(&self.node, &waiters->list);
-	raw_spin_unlock_irqrestore(&waiters->lock, flags);
+	raw_spin_unlock(&waiters->lock);
 	atomic_inc(&w->waiters);
 	/*
 	 * The worker reads @waiters after it has handled a request, before each claim, and between
 	 * the end of a callback and the next callback, with a full barrier in between. Either it
 	 * sees this waiter, or this waiter sees what it did.
+	 * [smp_mb__after_atomic: wait-broken-waiter; after atomic_inc; before end_and_detach]
 	 */
 	smp_mb__after_atomic();
 
@@ -1172,9 +1252,9 @@ bool queue_end_sync(struct hwtimer_timeout *t, queue_end_fn end, unsigned long p
 		 (patience = wait_for_completion_timeout(&self.woken, patience)));
 
 	atomic_dec(&w->waiters);
-	raw_spin_lock_irqsave(&waiters->lock, flags);
+	raw_spin_lock(&waiters->lock);
 	hlist_del(&self.node);
-	raw_spin_unlock_irqrestore(&waiters->lock, flags);
+	raw_spin_unlock(&waiters->lock);
 	return ended || self.ended;
 }
 EXPORT_SYMBOL_IF_KUNIT(queue_end_sync);
@@ -1211,14 +1291,17 @@ static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		   hwtimer_fn_t fn, u64 deadline)
 {
 	hwtimer_step();
-	/* Before the callback, so that it can arm another timeout under the cap. */
+	/*
+	 * Before the callback, so that it can arm another timeout under the cap.
+	 * [count: cancel-sync-rearm-broken-count; before call]
+	 */
 	count(&w->expired);
 	uncharge(w);
 	lock_map_acquire(&w->callback_map);
 	w->ops->call(w, t, fn, deadline);
 	lock_map_release(&w->callback_map);
 	hwtimer_step();
-	/* Pairs with queue_holds(). */
+	/* Pairs with queue_holds(). [smp_store_release: cancel-sync-broken-release; after call] */
 	smp_store_release(&w->running, NULL);
 	w->pass.ended = t;
 }
@@ -1239,7 +1322,10 @@ static __always_inline void wake_after_barrier(struct hwtimer_wheel *w)
 static void wake_after_row(struct hwtimer_wheel *w)
 {
 	if (w->pass.ended) {
-		/* Before reading waiters; see wake_waiters(). */
+		/*
+		 * Before reading waiters; see wake_waiters().
+		 * [smp_mb: wait-broken-waker; before wake_after_barrier]
+		 */
 		smp_mb();
 		wake_after_barrier(w);
 	}
@@ -1252,6 +1338,8 @@ static void begin_settling(struct hwtimer_wheel *w)
 	if (w->pass.cur == w->wheel.cur)
 		return;
 	w->pass.cur = w->wheel.cur;
+	/* The search for this tick belongs to no callback. */
+	w->pass.in_row = false;
 	/* The last tick that has begun. A bucket that cascades does so before its tick. */
 	w->pass.due_by = (w->wheel.cur - 1) * w->tick_ns;
 	if (!WHEEL_LEVEL_OF(w->wheel.visited))
@@ -1278,18 +1366,28 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		/* If it is not armed, drop it. If it is armed and queued, the drain files it. */
 		new = old & ~WORD_FILED;
 		if ((old & (WORD_ARMED | WORD_QUEUED)) == WORD_ARMED) {
-			/* If its callback armed it, the barrier was that of handle_request(). */
+			/*
+			 * No barrier: if its callback armed it, the cmpxchg of handle_request()
+			 * came in between.
+			 */
 			if (unlikely(atomic_read(&w->waiters)) && cancel_for_waiter(w, t, &old))
 				continue;
+			/* [READ_ONCE: release-fn-broken-late] */
 			fn = READ_ONCE(t->fn);
 			/*
 			 * Both before the cmpxchg, for queue_release() and queue_holds(). Release:
 			 * whoever sees @t here, and not the NULL of expire(), sees what the last
-			 * callback has written.
+			 * callback has written. [smp_store_release: cancel-sync-row-broken-next
+			 * cancel-sync-broken-running-late; after READ_ONCE]
 			 */
 			smp_store_release(&w->running, t);
 			new &= ~WORD_ARMED;
 		}
+		/*
+		 * [change: publish-broken-claim cancel-expire-broken-expire
+		 * cancel-sync-broken-claim release-fn-broken-claim wait-row-broken-claim
+		 * release-dead-broken-claim; after smp_store_release; before wake_after_barrier]
+		 */
 		if (change(t, &old, new)) {
 			wake_after_barrier(w);
 			break;
@@ -1302,9 +1400,16 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	}
 	w->pass.in_row = false;
 	if (READ_ONCE(w->running)) {
-		/* The word changed before the claim. Pairs with queue_holds(). */
+		/*
+		 * The claim failed. Release: a waiter for the callback before this may read this
+		 * NULL, and not that of expire(). Pairs with queue_holds().
+		 * [smp_store_release: cancel-sync-row-broken-back]
+		 */
 		smp_store_release(&w->running, NULL);
-		/* Before reading waiters; see wake_waiters(). */
+		/*
+		 * Before reading waiters; see wake_waiters().
+		 * [smp_mb: wait-broken-waker; after smp_store_release; before wake_waiters]
+		 */
 		smp_mb();
 	} else if (old & WORD_ARMED) {
 		/* It was filed again, or the drain will file it. */
@@ -1328,7 +1433,7 @@ static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
 /* Before a pass drains: take the look that it will answer. */
 static void take_look(struct hwtimer_wheel *w)
 {
-	/* Pairs with queue_look(). */
+	/* Pairs with queue_look(). [xchg: look-broken-take look-back-broken-xchg] */
 	if (unlikely(READ_ONCE(w->look)))
 		w->pass.look = xchg(&w->look, NULL);
 }
@@ -1360,7 +1465,8 @@ static void answer_look(struct hwtimer_wheel *w)
  * queue_advance - advance the wheel to @now
  * @w: the wheel
  * @now: ns since the wheel was created; if it is earlier than before, time stands still
- * @budget: maximum number of timeouts and requests to handle and of buckets to skip
+ * @budget: maximum number of timeouts to handle and of buckets to skip; a request counts twice, as
+ *	it is reversed, too
  *
  * A pass drains all requests pushed before it, then settles the ticks up to @now in order: it calls
  * the callbacks of all timeouts that are due, then release functions. For the worker only.
@@ -1397,7 +1503,10 @@ bool queue_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 		 * was pushed after @now.
 		 */
 		w->pass.target = tick;
-		/* Before the drain. Pairs with smp_store_release() in queue_barrier(). */
+		/*
+		 * Before the drain. Pairs with smp_store_release() in queue_barrier().
+		 * [smp_load_acquire: barrier-broken-acquire; before drain_restart]
+		 */
 		w->releases.pass_barrier = smp_load_acquire(&w->barrier);
 		take_look(w);
 		hwtimer_step();
@@ -1438,10 +1547,15 @@ static bool requested(const struct hwtimer_wheel *w)
 
 	for_each_possible_cpu(cpu) {
 		pcpu = per_cpu_ptr(w->cpus, cpu);
+		/* [local_read: wakeup-in-flight-broken-order] */
 		if (local_read(&pcpu->in_flight))
 			return true;
-		/* In this order; pairs with change_and_push(). */
+		/*
+		 * In this order; pairs with change_and_push().
+		 * [smp_rmb: wakeup-in-flight-broken-rmb; after local_read]
+		 */
 		smp_rmb();
+		/* [llist_empty: model without-last-check-of-queues; after smp_rmb] */
 		if (!llist_empty(&pcpu->requests) || !llist_empty(&pcpu->released))
 			return true;
 	}
@@ -1451,21 +1565,21 @@ static bool requested(const struct hwtimer_wheel *w)
 /* The time until which nothing is due, or an earlier one. @busy: timeouts are being armed. */
 static u64 nothing_until(struct hwtimer_wheel *w, u64 now, bool busy, bool pending)
 {
-	u64 tick, until;
+	u64 end = QUEUE_HORIZON, last;
 
 	if (!busy && !pending)
 		return QUEUE_IDLE;
-	/* The product must not overflow. */
-	tick = min(wheel_next(&w->wheel, w->probes), div64_u64(QUEUE_HORIZON, w->tick_ns) + 1);
-	until = tick * w->tick_ns;
-	/* Not busy: sleep until something is due. The next arm kicks the worker. */
-	if (!busy)
-		return until;
 	/*
-	 * A kick for each arm would be too expensive. Producers kick only if a deadline is before
-	 * the end of this sleep. Other requests wait in the queue, QUEUE_DRAIN_NS at most.
+	 * Not busy: sleep until something is due; the next arm kicks the worker. Busy: a kick for
+	 * each arm would be too expensive. Producers kick only if a deadline is before the end of
+	 * this sleep. Other requests wait in the queue, QUEUE_DRAIN_NS at most.
 	 */
-	return min(until, min(now, QUEUE_HORIZON) + QUEUE_DRAIN_NS);
+	if (busy)
+		end = min(now, QUEUE_HORIZON) + QUEUE_DRAIN_NS;
+	last = div64_u64(end, w->tick_ns);
+	/* The product must not overflow. */
+	last = min(wheel_next(&w->wheel, last, w->probes), last + 1);
+	return busy ? min(last * w->tick_ns, end) : last * w->tick_ns;
 }
 
 /**
@@ -1506,25 +1620,30 @@ u64 queue_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	if (busy)
 		kick_below = div64_u64(until - 1, w->tick_ns) * w->tick_ns + 1;
 	hwtimer_step();
+	/* [atomic64_set: wakeup-broken-check] */
 	atomic64_set(&w->kick_below, kick_below);
 	w->armed_seen = c.armed;
 
 	/*
 	 * Pairs with the full barrier between a producer's push and its read of kick_below; see
-	 * "Sleeping" above.
+	 * "Sleeping" above. [smp_mb: wakeup-broken-worker wakeup-count-broken-worker
+	 * wakeup-in-flight-broken-worker; after atomic64_set; before requested; before queue_count]
 	 */
 	smp_mb();
 	hwtimer_step();
 
 	/*
-	 * A release function may have called queue_drain_all(), which may have put timeouts aside,
-	 * as may requests that came during an older release cycle.
+	 * All that a kick before this could have announced. As for @aside, a release function may
+	 * have called queue_drain_all(), and requests may have come during an older release cycle.
 	 */
 	if (requested(w) || READ_ONCE(w->look) || READ_ONCE(w->barrier) || w->releases.aside)
 		until = 0;
 	if (until == QUEUE_IDLE) {
 		hwtimer_step();
-		/* A cancelled timeout that is still filed can be armed without a request. */
+		/*
+		 * A cancelled timeout that is still filed can be armed without a request.
+		 * [queue_count: wakeup-count-broken-last-check; after smp_mb]
+		 */
 		queue_count(w, &c);
 		if (c.pending)
 			until = 0;
@@ -1577,7 +1696,8 @@ void queue_count(const struct hwtimer_wheel *w, struct queue_counts *c)
 	 * A timeout is counted as armed before it is armed, and as expired, cancelled or handed
 	 * back afterwards, with full barriers (cmpxchg of the word) in between. The counts of arms
 	 * are read last: they include the arming of each timeout whose end was read above, so
-	 * pending is never too low.
+	 * pending is never too low. [smp_rmb: count-broken-rmb count-broken-order; after
+	 * for_each_possible_cpu; before for_each_possible_cpu]
 	 */
 	smp_rmb();
 	hwtimer_step();
@@ -1608,10 +1728,11 @@ unsigned int queue_slots(const struct hwtimer_wheel *w)
  * @look: which bucket, and what to do with its timeouts. Filled in
  *
  * The worker does this in one step, after it has filed what was armed before. It looks at
- * QUEUE_SHOWN timeouts at most. On a wheel that is not started, or is being stopped, there is
- * nothing to see. Process context, may sleep; waits for a callback that runs.
+ * QUEUE_SHOWN timeouts at most, pending or not. On a wheel that is not started, or is being
+ * stopped, there is nothing to see. Process context, may sleep; waits for the pass in progress and
+ * for the drain of the next one.
  *
- * Return: 0, or -EINTR after a fatal signal.
+ * Return: 0, or -EINTR after a fatal signal, which does not end the wait for that drain.
  */
 int queue_look(struct hwtimer_wheel *w, struct queue_look *look)
 {
@@ -1634,9 +1755,9 @@ int queue_look(struct hwtimer_wheel *w, struct queue_look *look)
 	started = READ_ONCE(w->state) == QUEUE_STARTED;
 	if (started) {
 		/*
-		 * Release: a worker that is awake sees *look filled in; pairs with answer_look().
-		 * If the worker is about to sleep, the kick orders this store before its last
-		 * check.
+		 * Release: a worker that is awake sees *look filled in; pairs with take_look(). If
+		 * the worker is about to sleep, the kick orders this store before its last check.
+		 * [smp_store_release: look-broken-release; before kick]
 		 */
 		smp_store_release(&w->look, look);
 		w->ops->kick(w);
@@ -1644,7 +1765,10 @@ int queue_look(struct hwtimer_wheel *w, struct queue_look *look)
 	mutex_unlock(&w->worker_lock);
 	if (started) {
 		ret = wait_for_completion_killable(&look->done);
-		/* Withdraw the look. If the worker has begun, it is about to end it. */
+		/*
+		 * Withdraw the look. If a pass has taken it, wait for the end of its drain.
+		 * [cmpxchg: look-back-broken-cmpxchg]
+		 */
 		if (ret && cmpxchg(&w->look, look, NULL) != look)
 			wait_for_completion(&look->done);
 	}
@@ -1668,6 +1792,7 @@ void queue_barrier(struct hwtimer_wheel *w)
 	/*
 	 * A released timeout has QUEUED set, but another producer may still be about to push it, in
 	 * a section that is not preemptible. After the grace period it has been pushed.
+	 * [synchronize_rcu: barrier-broken-grace]
 	 */
 	synchronize_rcu();
 
@@ -1677,6 +1802,8 @@ void queue_barrier(struct hwtimer_wheel *w)
 		/*
 		 * The next pass that begins reads this, then drains all requests. The release cycle
 		 * that begins after that calls the release functions and completes done.
+		 * [smp_store_release: as the grace period is enough; after synchronize_rcu; before
+		 * kick]
 		 */
 		smp_store_release(&w->barrier, &done);
 		w->ops->kick(w);
@@ -1702,7 +1829,7 @@ static unsigned int shape_levels(const struct queue_shape *shape, unsigned char 
 		if (!shape->slots || shape->slots > BIT(WHEEL_MAX_BITS) || levels > most)
 			return 0;
 		memset(bits, ilog2(roundup_pow_of_two(shape->slots)), most);
-		/* Each further level reaches no further than one of 2 slots. */
+		/* A level above one of 1 or 2 slots would reach no further. */
 		if (bits[0] < 2)
 			most = 1;
 	} else {
@@ -1789,6 +1916,7 @@ EXPORT_SYMBOL_IF_KUNIT(queue_free);
  */
 int queue_start(struct hwtimer_wheel *w)
 {
+	/* [cmpxchg: state-broken-arm] */
 	int old = cmpxchg(&w->state, QUEUE_INIT, QUEUE_STARTED);
 
 	return old >= QUEUE_SHUTDOWN ? -ESHUTDOWN : 0;
@@ -1810,9 +1938,13 @@ bool queue_shutdown(struct hwtimer_wheel *w)
 	do {
 		if (old >= QUEUE_SHUTDOWN)
 			return false;
+		/* [try_cmpxchg: state-broken-shutdown stop-broken-shutdown] */
 	} while (!try_cmpxchg(&w->state, &old, QUEUE_SHUTDOWN));
 	hwtimer_step();
-	/* Producers that read an earlier state have pushed when this returns. */
+	/*
+	 * Producers that read an earlier state have pushed when this returns.
+	 * [synchronize_rcu: stop-broken-grace cancel-free-broken-grace; after try_cmpxchg]
+	 */
 	synchronize_rcu();
 	return true;
 }
@@ -1827,6 +1959,7 @@ static void sweep_one(struct hwtimer_wheel *w, struct hwtimer_timeout *t, struct
 	/* Before the cmpxchg: after it @t belongs to our caller or to its owner. */
 	if (linked)
 		list_add_tail(&t->node, pending);
+	/* [change: let-go-broken-change] */
 	while (!change(t, &old, old & ~(WORD_ARMED | WORD_FILED))) {
 		/* Arming fails, so ARMED may be cleared meanwhile, but not set again. */
 		if (linked && !(old & WORD_ARMED)) {
@@ -1870,8 +2003,7 @@ static void empty_queues(struct hwtimer_wheel *w)
 /**
  * queue_sweep - empty a wheel after queue_shutdown()
  * @w: the wheel. Its worker has ended; the caller acts as the worker
- * @pending: list that gets the pending timeouts, linked by node, roughly in the order of ticks; or
- *	NULL
+ * @pending: list that gets the pending timeouts, linked by node, in no particular order; or NULL
  *
  * May sleep. Calls release functions.
  */
@@ -1890,9 +2022,11 @@ void queue_sweep(struct hwtimer_wheel *w, struct list_head *pending)
 
 	/*
 	 * Since the sweep, only releases have been pushed, of timeouts that are not filed. A
-	 * producer that sees STOPPED does not push.
+	 * producer that sees STOPPED does not push. [smp_store_release: stopped-broken-release;
+	 * after empty_wheel]
 	 */
 	smp_store_release(&w->state, QUEUE_STOPPED);	/* pairs with queue_release() */
+	/* [synchronize_rcu: sweep-broken-grace; after smp_store_release; before empty_queues] */
 	synchronize_rcu();
 	hwtimer_step();
 	empty_queues(w);

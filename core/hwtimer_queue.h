@@ -34,8 +34,8 @@
 #define QUEUE_DRAIN_NS		(250 * 1000 * 1000ULL)
 #endif
 /*
- * Every so many requests, a CPU kicks the worker, whatever their deadlines are. So few requests
- * are still in the caches, and do not delay timeouts that are due.
+ * Every so many requests, a CPU kicks the worker, whatever their deadlines are. That many are still
+ * in the caches, and handling them does not delay timeouts that are due.
  */
 #define QUEUE_DEPTH		1024
 /*
@@ -43,7 +43,7 @@
  * in its search before it sleeps.
  */
 #define QUEUE_PROBES		256
-#define QUEUE_MAX_PROBES	65536
+#define QUEUE_MAX_PROBES	8192
 /*
  * How many of the requests that a CPU pushed last the worker can fetch from memory ahead of their
  * turn, see fetch_ahead(), and how far ahead it fetches them.
@@ -54,7 +54,7 @@
 #define QUEUE_LONG		256
 /* From how many CPUs the worker takes requests side by side. */
 #define QUEUE_ABREAST		8
-/* The budget of one queue_advance(), in timeouts and requests handled and buckets skipped. */
+/* The budget of one queue_advance(), see there. */
 #define QUEUE_BUDGET		1024
 /* A drain of more than a tick is interrupted to settle ticks, each time after so many requests. */
 #define QUEUE_DRAIN_SHARE	8192
@@ -198,7 +198,7 @@ struct queue_look {
  * @share: the least @used at which the drain may be interrupted. Constant
  * @pushed: requests taken from several CPUs' queues, each a list, newest first
  * @nr_pushed: number of lists in @pushed, none of which is empty
- * @taken: requests from @pushed, those of each CPU in reverse order, oldest first
+ * @taken: requests from @pushed; those of each CPU are oldest first
  * @recent: @recent of the CPU whose requests are in @pushed, if @recent_left is not 0
  * @recent_next: counter value of the next hint to use of @recent
  * @recent_left: number of hints left
@@ -241,8 +241,8 @@ struct queue_releases {
  * @look: the look that this pass answers, or NULL
  * @ended: the timeout whose callback ended last, if its waiters have not been woken since. It may
  *	have been freed
- * @in_row: since the last callback the worker has done nothing but claim the next timeout. Set by
- *	@ops->call, cleared by the queue
+ * @in_row: since the last callback the worker has done nothing but claim the next timeout. Set or
+ *	cleared by @ops->call after each callback, cleared by the queue
  */
 struct queue_pass {
 	int			stage;
@@ -262,7 +262,8 @@ struct queue_pass {
  * @cpus: request queues and counts of each CPU
  * @buckets: memory of @wheel. Constant
  * @probes: how far queue_prepare_sleep() searches, see wheel_next(). Constant
- * @state: enum queue_state; never decreases
+ * @state: enum queue_state; never decreases. Set by the first arm, queue_start(), queue_shutdown()
+ *	and queue_sweep()
  * @charged: number of pending timeouts, if there is a cap
  * @kick_below: arming a timeout for a deadline below this kicks the worker. Set by
  *	queue_prepare_sleep(); 0 while the worker runs or has been kicked
@@ -281,7 +282,7 @@ struct queue_pass {
  * @pass: where the worker is in its pass
  * @drain: how far it has come with the requests
  * @releases: how far it has come with what was released
- * @armed_seen: the sum of armed timeouts as of the last queue_prepare_sleep()
+ * @armed_seen: the sum of armed timeouts as of when the worker last decided how long to sleep
  * @expired: count for queue_count(); queue_holds() reads it, too
  * @handed_back: count for queue_count()
  * @drained: count for queue_count()
@@ -306,7 +307,7 @@ struct hwtimer_wheel {
 	/* written by the worker and, rarely, by others; read by producers */
 	atomic64_t		kick_below ____cacheline_aligned;
 
-	/* written by the worker for each callback; read by waiters */
+	/* @running is written for each callback; the others rarely, by those who wait */
 	struct hwtimer_timeout	*running ____cacheline_aligned;
 	atomic_t		waiters;
 	struct queue_look	*look;

@@ -89,6 +89,7 @@ void hwtimer_stats_remove(struct hwtimer_driven *driven)
  */
 void hwtimer_stats_put(struct hwtimer_driven *driven)
 {
+	/* [refcount_dec_and_test: as a decrement releases, the last one acquires] */
 	if (!refcount_dec_and_test(&driven->refs))
 		return;
 	hwtimer_kthread_destroy(driven);

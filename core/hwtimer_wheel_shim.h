@@ -27,6 +27,7 @@ typedef uint64_t u64;
 #define max(a, b)			((a) > (b) ? (a) : (b))
 #define noinline			__attribute__((__noinline__))
 #define READ_ONCE(x)			(*(const volatile __typeof__(x) *)&(x))
+#define WRITE_ONCE(x, value)		(*(volatile __typeof__(x) *)&(x) = (value))
 #define EXPORT_SYMBOL_IF_KUNIT(symbol)	_Static_assert(1, #symbol)
 
 struct list_head {

@@ -78,6 +78,7 @@ static void work_run(struct work_struct *ws)
 		if (!more)
 			new &= ~QUEUED;
 		hwtimer_step();
+		/* [atomic64_try_cmpxchg: as an item has one word, the workqueue orders the rest] */
 	} while (!atomic64_try_cmpxchg(&work->state, &old, new));
 	hwtimer_step();
 	if (more)
@@ -103,6 +104,7 @@ void hwtimer_work_dispatch(struct hwtimer_timeout *timeout)
 		if (!(old & ENDING_MASK))
 			new |= QUEUED;
 		hwtimer_step();
+		/* [atomic64_try_cmpxchg: as an item has one word, the workqueue orders the rest] */
 	} while (!atomic64_try_cmpxchg(&work->state, &old, new));
 	hwtimer_step();
 	if (!(old & (ENDING_MASK | QUEUED)))
@@ -141,6 +143,7 @@ static bool drop(struct hwtimer_work *work, s64 ending, u64 bits)
 
 	do {
 		hwtimer_step();
+		/* [atomic64_try_cmpxchg: as an item has one word, the workqueue orders the rest] */
 	} while (!atomic64_try_cmpxchg(&work->state, &old,
 				       (old & ~(DUE_MASK | bits)) + ending));
 	return old & DUE_MASK;
@@ -217,6 +220,7 @@ static void work_gone(struct hwtimer_timeout *timeout)
 	struct hwtimer_work *work = container_of(timeout, struct hwtimer_work, timeout);
 
 	hwtimer_step();
+	/* [atomic64_fetch_or: as an item has one word, the workqueue orders the rest] */
 	if (!(atomic64_fetch_or(GONE | QUEUED, &work->state) & QUEUED))
 		queue_work(work->wq, &work->work);
 }

@@ -111,6 +111,7 @@ static void warn_long(const struct hwtimer_driven *driven, const void *fn, u64 n
 	unsigned int i;
 
 	for (i = 0; i < LONG_FNS; i++) {
+		/* [cmpxchg: as it only decides which caller is the first] */
 		other = READ_ONCE(warned[i]) ?: cmpxchg(&warned[i], NULL, fn);
 		if (other == fn)
 			return;

@@ -35,6 +35,7 @@ static struct hwtimer_timeout *refused;
 
 static bool accepted(struct hwtimer_timeout *timeout)
 {
+	/* [cmpxchg: as it only decides which caller is the first] */
 	return likely(READ_ONCE(refused) != timeout) ||
 	       cmpxchg(&refused, timeout, NULL) != timeout;
 }

@@ -81,7 +81,10 @@ static_assert(HWTIMER_MISFIRE_MAKE_UP == HWTIMER_PERIOD_MAKE_UP);
 /* Wake waiters for the poll events @news. EPOLLIN means new records, so signal the eventfd, too. */
 void hwtimer_ctx_wake(struct hwtimer_ctx *ctx, __poll_t news)
 {
-	/* Pairs with the waiter's barrier between queueing itself and checking its condition. */
+	/*
+	 * Pairs with the waiter's barrier between queueing itself and checking its condition.
+	 * [wq_has_sleeper: wait-broken-waker]
+	 */
 	if (wq_has_sleeper(&ctx->wait))
 		wake_up_poll(&ctx->wait, news);
 	if (ctx->eventfd && news & EPOLLIN)
@@ -90,7 +93,10 @@ void hwtimer_ctx_wake(struct hwtimer_ctx *ctx, __poll_t news)
 
 bool hwtimer_ctx_ended(struct hwtimer_ctx *ctx)
 {
-	/* Pairs with hwtimer_ctx_end_if_over(): a caller that sees the end sees all records. */
+	/*
+	 * Pairs with hwtimer_ctx_end_if_over(): a caller that sees the end sees all records.
+	 * [smp_load_acquire: dev-publish-broken-acquire]
+	 */
 	return smp_load_acquire(&ctx->ended);
 }
 
@@ -100,7 +106,7 @@ void hwtimer_ctx_end_if_over(struct hwtimer_ctx *ctx)
 	/* Nothing becomes pending after a stop. */
 	if (!ctx->stopped || ctx->stats.pending)
 		return;
-	/* Pairs with hwtimer_ctx_ended(). */
+	/* Pairs with hwtimer_ctx_ended(). [smp_store_release: dev-publish-broken-release] */
 	smp_store_release(&ctx->ended, true);
 	ctx->news |= EPOLLHUP;
 }
@@ -743,7 +749,10 @@ s64 hwtimer_ctx_time_offset(clockid_t clockid)
  */
 u64 hwtimer_ctx_first_deadline(const struct hwtimer_ctx *ctx, u32 flags, u64 time)
 {
-	/* SETUP may be choosing the wheel, but then there are no timeouts yet. */
+	/*
+	 * SETUP may be choosing the wheel, but then there are no timeouts yet.
+	 * [READ_ONCE: as it is constant once a timeout is armed, and an earlier reader finds none]
+	 */
 	const struct hwtimer_wheel *wheel = READ_ONCE(ctx->wheel);
 	u64 deadline;
 
@@ -758,6 +767,9 @@ u64 hwtimer_ctx_first_deadline(const struct hwtimer_ctx *ctx, u32 flags, u64 tim
 /* The same, but not before the wheel was created: such times are not in the word of a timeout. */
 u64 hwtimer_ctx_deadline(const struct hwtimer_ctx *ctx, u32 flags, u64 time)
 {
+	/*
+	 * [READ_ONCE: as it is constant once a timeout is armed, and an earlier reader finds none]
+	 */
 	u64 created = hwtimer_wheel_horizon(READ_ONCE(ctx->wheel)) - HWTIMER_HORIZON;
 
 	if (READ_ONCE(ctx->clock))

@@ -158,7 +158,10 @@ static __poll_t dev_poll(struct file *file, poll_table *wait)
 	__poll_t events = 0;
 
 	poll_wait(file, &ctx->wait, wait);
-	/* Pairs with hwtimer_ctx_wake(): either it sees us wait, or we see the events. */
+	/*
+	 * Pairs with hwtimer_ctx_wake(): either it sees us wait, or we see the events.
+	 * [smp_mb: wait-broken-waiter; after poll_wait]
+	 */
 	smp_mb();
 	if (hwtimer_rings_of(ctx)) {
 		hwtimer_ctx_lock(ctx);
@@ -238,6 +241,7 @@ static void dev_show_fdinfo(struct seq_file *m, struct file *file)
  */
 static void put_ctx(struct hwtimer_ctx *ctx)
 {
+	/* [refcount_dec_and_test: as a decrement releases, the last one acquires] */
 	if (!refcount_dec_and_test(&ctx->held))
 		return;
 	hwtimer_table_trim(&ctx->table);

@@ -163,6 +163,9 @@ static bool setup_valid(const struct hwtimer_setup *arg)
 static void use_wheel(struct hwtimer_ctx *ctx, struct hwtimer_wheel *wheel)
 {
 	lockdep_assert_held(&ctx->lock);
+	/*
+	 * [WRITE_ONCE: as it is constant once a timeout is armed, and an earlier reader finds none]
+	 */
 	WRITE_ONCE(ctx->wheel, wheel);
 	hwtimer_user_uses(ctx->user, &ctx->use, hwtimer_wheel_id(wheel));
 }
@@ -650,7 +653,7 @@ static int rings_publish(struct hwtimer_ctx *ctx, struct ctx_rings *r,
 		WRITE_ONCE(ctx->used, true);
 		ctx->table = *table;
 		ctx->charged = table->nr;
-		/* Pairs with hwtimer_rings_of(). */
+		/* Pairs with hwtimer_rings_of(). [smp_store_release: dev-publish-broken-release] */
 		smp_store_release(&ctx->rings, r);
 		ctx->eventfd = r->eventfd;
 		/* Wake readers, so that read() returns. No EPOLLIN, since there is no record. */

@@ -30,7 +30,10 @@ static void give_back(struct hwtimer_ctx *ctx, struct ctx_page *page)
 	refcount_inc(&ctx->held);
 	hwtimer_user_closing(ctx->user);
 	hwtimer_page_release(page, ctx->released);
-	/* Our caller has another reference to the context. */
+	/*
+	 * Our caller has another reference to the context.
+	 * [refcount_dec: as a decrement releases, the last one acquires]
+	 */
 	if (hwtimer_page_put(page, ctx->user))
 		refcount_dec(&ctx->held);
 }

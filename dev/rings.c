@@ -150,7 +150,10 @@ static bool room_or_full(struct hwtimer_ctx *ctx)
 	if (room(ctx))
 		return true;
 	hwtimer_shm_set_flag(&ctx->rings->pair, HWTIMER_RING_CQ_FULL, true);
-	/* Pairs with the program's full barrier between cq_head and flags. */
+	/*
+	 * Pairs with the program's full barrier between cq_head and flags.
+	 * [smp_mb: ring-full-broken-kernel; after hwtimer_shm_set_flag]
+	 */
 	smp_mb();
 	return room(ctx);
 }
@@ -299,10 +302,14 @@ static bool submitted(struct hwtimer_ctx *ctx)
 
 	if (r->pair.sq_head != r->mark)
 		return true;
+	/* [WRITE_ONCE: model ring-submit-seen-late] */
 	WRITE_ONCE(r->seen, r->mark_ns);
 	hwtimer_step_locked();
 	r->mark_ns = hwtimer_wheel_now(ctx->wheel);
-	/* Read sq_tail after the clock: it then includes everything submitted before mark_ns. */
+	/*
+	 * Read sq_tail after the clock: it then includes everything submitted before mark_ns.
+	 * [smp_rmb: ring-mark-broken-rmb; after WRITE_ONCE]
+	 */
 	smp_rmb();
 	if (!read_tail(r, &r->mark)) {
 		r->mark = r->pair.sq_head;
@@ -326,6 +333,7 @@ static bool take_entry(struct hwtimer_ctx *ctx)
 	bool known;
 	int ret;
 
+	/* [lockdep_assert_held: claim-doorbell-broken-lock] */
 	lockdep_assert_held(&ctx->lock);
 	WRITE_ONCE(r->stuck, false);
 	if (!submitted(ctx))
@@ -341,6 +349,7 @@ static bool take_entry(struct hwtimer_ctx *ctx)
 	} else {
 		if (r->claimed - r->pair.sq_head > AHEAD)
 			hwtimer_ctx_prefetch(ctx, hwtimer_shm_ahead(&r->pair, AHEAD));
+		/* [hwtimer_shm_get: claim-broken-late; after hwtimer_shm_claim] */
 		known = hwtimer_shm_get(&r->pair, &sqe);
 		ret = do_entry(ctx, &sqe, known);
 		if (r->relaxed)
@@ -458,6 +467,7 @@ unsigned int hwtimer_rings_take_all(struct hwtimer_ctx *ctx)
 /* Return true if something submitted before @deadline may not have been taken yet. */
 bool hwtimer_rings_unseen(const struct ctx_rings *r, u64 deadline)
 {
+	/* [READ_ONCE: model ring-submit-without-check-at-expiry] */
 	return deadline > READ_ONCE(r->seen);
 }
 
@@ -471,6 +481,7 @@ bool hwtimer_rings_await(const struct ctx_rings *r, u64 deadline)
 /* Begin a grace period, after which the entries taken so far can be confirmed. */
 static void begin_grace(struct ctx_rings *r)
 {
+	/* [start_poll_synchronize_rcu: claim-grace-broken-early ring-rest-broken-early] */
 	r->grace = start_poll_synchronize_rcu();
 	r->grace_end = r->pair.sq_head;
 }
@@ -508,7 +519,10 @@ static void poll_again_at(struct hwtimer_ctx *ctx, u64 at)
 	u32 tail;
 
 	set_next_poll(ctx, at);
-	/* Pairs with the program's full barrier between sq_tail and sleep_until. */
+	/*
+	 * Pairs with the program's full barrier between sq_tail and sleep_until.
+	 * [smp_mb: ring-bell-broken-kernel; after set_next_poll]
+	 */
 	smp_mb();
 	if (!r->stuck && read_tail(r, &tail) && tail != r->pair.sq_head)
 		set_next_poll(ctx, hwtimer_wheel_now(ctx->wheel));
@@ -538,7 +552,10 @@ static void rest(struct hwtimer_ctx *ctx)
 {
 	struct ctx_rings *r = ctx->rings;
 	bool resting = r->resting;
-	/* Look at this before sq_tail is read for the last time. */
+	/*
+	 * Look at this before sq_tail is read for the last time.
+	 * [poll_state_synchronize_rcu: ring-rest-broken-early]
+	 */
 	bool over = resting && poll_state_synchronize_rcu(r->grace);
 
 	poll_again_at(ctx, HWTIMER_RING_IDLE);
@@ -562,6 +579,7 @@ static void confirm_in_worker(struct hwtimer_ctx *ctx)
 	struct ctx_rings *r = ctx->rings;
 
 	hwtimer_ctx_lock(ctx);
+	/* [poll_state_synchronize_rcu: claim-grace-broken-early] */
 	if (unconfirmed(r, r->grace_end) && poll_state_synchronize_rcu(r->grace))
 		confirm(ctx, r->grace_end);
 	if (r->confirmed != r->pair.sq_head && !unconfirmed(r, r->grace_end))

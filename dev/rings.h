@@ -74,7 +74,7 @@ struct ctx_rings {
 /* The rings, or NULL. Lockless. */
 static inline struct ctx_rings *hwtimer_rings_of(const struct hwtimer_ctx *ctx)
 {
-	/* Pairs with rings_publish(). */
+	/* Pairs with rings_publish(). [smp_load_acquire: dev-publish-broken-acquire] */
 	return smp_load_acquire(&ctx->rings);
 }
 

@@ -177,7 +177,10 @@ int hwtimer_shm_map(const struct hwtimer_shm *pair, struct vm_area_struct *vma)
  */
 bool hwtimer_shm_submitted(const struct hwtimer_shm *pair, u32 *tail)
 {
-	/* Pairs with the program's release, after it wrote entries. */
+	/*
+	 * Pairs with the program's release, after it wrote entries.
+	 * [smp_load_acquire: ring-fill-broken-acquire claim-reuse-broken-acquire]
+	 */
 	*tail = smp_load_acquire(&pair->shared->sq_tail);
 	hwtimer_step_locked();
 	return *tail - pair->sq_head <= pair->sq_mask + 1;
@@ -191,8 +194,12 @@ EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_submitted);
  */
 void hwtimer_shm_claim(const struct hwtimer_shm *pair, u32 claim)
 {
+	/* [WRITE_ONCE: claim-broken-late] */
 	WRITE_ONCE(pair->shared->sq_claimed, claim);
-	/* Pairs with the program's full barrier between the op of an entry and sq_claimed. */
+	/*
+	 * Pairs with the program's full barrier between the op of an entry and sq_claimed.
+	 * [smp_mb: claim-broken-kernel; after WRITE_ONCE]
+	 */
 	smp_mb();
 }
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_claim);
@@ -211,6 +218,7 @@ bool hwtimer_shm_get(const struct hwtimer_shm *pair, struct hwtimer_sqe *sqe)
 	u64 bits = 0;
 	size_t left;
 
+	/* [READ_ONCE: claim-broken-late] */
 	sqe->op = READ_ONCE(from->op);
 	sqe->flags = READ_ONCE(from->flags);
 	sqe->id = READ_ONCE(from->id);
@@ -260,7 +268,10 @@ bool hwtimer_shm_taken_back(const struct hwtimer_shm *pair, u32 index, u64 *id)
  */
 void hwtimer_shm_taken(const struct hwtimer_shm *pair, u32 head)
 {
-	/* Pairs with the program's acquire, before it writes entries. */
+	/*
+	 * Pairs with the program's acquire, before it writes entries.
+	 * [smp_store_release: ring-place-broken-release]
+	 */
 	smp_store_release(&pair->shared->sq_head, head);
 }
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_taken);
@@ -274,7 +285,10 @@ EXPORT_SYMBOL_IF_KUNIT(hwtimer_shm_taken);
  */
 bool hwtimer_shm_room(const struct hwtimer_shm *pair, bool *bad)
 {
-	/* Pairs with the program's release, after it read records. */
+	/*
+	 * Pairs with the program's release, after it read records.
+	 * [smp_load_acquire: ring-place-broken-acquire]
+	 */
 	u32 used = pair->cq_tail - smp_load_acquire(&pair->shared->cq_head);
 
 	*bad = used > pair->cq_mask + 1;
@@ -294,7 +308,10 @@ void hwtimer_shm_put(struct hwtimer_shm *pair, const struct hwtimer_record *rec)
 	*to = *rec;
 	memset(to + 1, 0, pair->record_size - sizeof(*to));
 	WRITE_ONCE(pair->cq_tail, pair->cq_tail + 1);
-	/* Pairs with the program's acquire, before it reads records. */
+	/*
+	 * Pairs with the program's acquire, before it reads records.
+	 * [smp_store_release: ring-fill-broken-release]
+	 */
 	smp_store_release(&pair->shared->cq_tail, pair->cq_tail);
 	hwtimer_step_locked();
 }
@@ -344,7 +361,10 @@ static void store_time(u64 *to, u64 time)
 	s64 old = atomic64_read((atomic64_t *)to);
 	int tries = 3;
 
-	/* Give up after three tries: a program that keeps writing here harms only itself. */
+	/*
+	 * Give up after three tries: a program that keeps writing here harms only itself.
+	 * [atomic64_try_cmpxchg: as it only stores 64 bits at once]
+	 */
 	while (!atomic64_try_cmpxchg((atomic64_t *)to, &old, time) && --tries)
 		;
 #endif

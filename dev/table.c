@@ -234,6 +234,7 @@ void hwtimer_page_release(struct ctx_page *page, hwtimer_released_fn_t released)
  */
 bool hwtimer_page_put(struct ctx_page *page, struct hwtimer_user *user)
 {
+	/* [refcount_dec_and_test: as a decrement releases, the last one acquires] */
 	if (!refcount_dec_and_test(&page->held))
 		return false;
 	hwtimer_user_uncharge(user, HWTIMER_LIMIT_TIMEOUTS, page->nr);

@@ -238,6 +238,7 @@ static bool charge_one(struct hwtimer_user *user, enum hwtimer_limit limit, unsi
 			atomic_long_add(n, count);
 			return true;
 		}
+		/* [atomic_long_try_cmpxchg: place-broken-store] */
 	} while (!atomic_long_try_cmpxchg(count, (long *)&old, old + n));
 	return true;
 }
@@ -260,7 +261,10 @@ static bool charge(struct hwtimer_user *user, enum hwtimer_limit limit, unsigned
 /* Have as many been freed as were counted in @closing? The counts may wrap. */
 static bool caught_up(const struct hwtimer_user *user, int closing)
 {
-	/* Pairs with hwtimer_user_closed(): sees the uncharges of those counted in @closed. */
+	/*
+	 * Pairs with hwtimer_user_closed(): sees the uncharges of those counted in @closed.
+	 * [atomic_read_acquire: user-closed-broken-acquire]
+	 */
 	return atomic_read_acquire(&user->closed) - closing >= 0;
 }
 
@@ -325,7 +329,10 @@ void hwtimer_user_closing(struct hwtimer_user *user)
  */
 void hwtimer_user_closed(struct hwtimer_user *user)
 {
-	/* Release, so that it comes after the uncharges. Pairs with caught_up(). */
+	/*
+	 * Release, so that it comes after the uncharges. Pairs with caught_up().
+	 * [atomic_inc_return_release: user-closed-broken-release]
+	 */
 	atomic_inc_return_release(&user->closed);
 	wake_up_all(&user->wait);
 }

@@ -528,7 +528,10 @@ static void free_timeout(struct hwtimer *h, struct timeout *timeout)
 	timeout->used = false;
 	timeout->periodic = false;
 	timeout->reports = 0;
-	/* Another thread may be calling fork(), and the child frees what is periodic. */
+	/*
+	 * Another thread may be calling fork(), and the child frees what is periodic.
+	 * [__atomic_signal_fence: as a child of fork() has the memory of one moment]
+	 */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	free(repeat);
 	put_free(t, index_of(timeout));
@@ -709,7 +712,10 @@ static bool records_wait(const struct hwtimer *h)
 /* Returns how many records are in the ring. */
 static uint32_t nr_records(const struct hwtimer *h)
 {
-	/* Pairs with the kernel's release after it wrote records. */
+	/*
+	 * Pairs with the kernel's release after it wrote records.
+	 * [__atomic_load_n: ring-fill-broken-acquire]
+	 */
 	return __atomic_load_n(&h->ring->cq_tail, __ATOMIC_ACQUIRE) - h->cq_head;
 }
 
@@ -721,7 +727,10 @@ static void note_records(struct hwtimer *h, uint32_t n)
 
 		note(h, record->id, record);
 	}
-	/* Pairs with the kernel's acquire before it writes records. */
+	/*
+	 * Pairs with the kernel's acquire before it writes records.
+	 * [__atomic_store_n: ring-place-broken-release]
+	 */
 	__atomic_store_n(&h->ring->cq_head, h->cq_head, __ATOMIC_RELEASE);
 }
 
@@ -748,7 +757,10 @@ static int drain(struct hwtimer *h, uint32_t left)
 	int ret;
 
 	for (;;) {
-		/* Pairs with the kernel's release after it has read entries. */
+		/*
+		 * Pairs with the kernel's release after it has read entries.
+		 * [__atomic_load_n: ring-place-broken-acquire]
+		 */
 		h->sq_head = __atomic_load_n(&h->ring->sq_head, __ATOMIC_ACQUIRE);
 		if (nr_submitted(h) <= left)
 			return 0;
@@ -779,7 +791,10 @@ static int submit(struct hwtimer *h, uint32_t op, uint32_t flags, const struct t
 		.time = op == HWTIMER_OP_CANCEL ? 0 : timeout->wanted,
 		.user_data = timeout->user_data,
 	};
-	/* Pairs with the kernel's acquire before it reads the entry. */
+	/*
+	 * Pairs with the kernel's acquire before it reads the entry.
+	 * [__atomic_store_n: ring-fill-broken-release claim-reuse-broken-release]
+	 */
 	__atomic_store_n(&h->ring->sq_tail, ++h->sq_tail, __ATOMIC_RELEASE);
 	if (op != HWTIMER_OP_CANCEL && timeout->wanted < h->soonest)
 		h->soonest = timeout->wanted;
@@ -811,11 +826,18 @@ static void kick_kernel(struct hwtimer *h)
 	if (soonest == HWTIMER_NEVER)
 		return;
 	h->soonest = HWTIMER_NEVER;
-	/* The first access comes after the store to sq_tail. */
+	/*
+	 * The first access comes after the store to sq_tail.
+	 * [__atomic_signal_fence: as it keeps the order of the program, and the grace period of
+	 * claim-grace does the rest]
+	 */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (h->relaxed && soonest >= load_time(&h->ring->relaxed_until))
 		return;
-	/* Pairs with the kernel's between sleep_until and its last read of sq_tail. */
+	/*
+	 * Pairs with the kernel's between sleep_until and its last read of sq_tail.
+	 * [__atomic_thread_fence: ring-bell-broken-program]
+	 */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (soonest < load_time(&h->ring->sleep_until))
 		drain(h, 0);
@@ -847,9 +869,15 @@ static bool take_back(struct hwtimer *h, const struct timeout *timeout)
 	claimed = __atomic_load_n(&h->ring->sq_claimed, __ATOMIC_RELAXED);
 	if ((int32_t)(timeout->entry - claimed) < 0)
 		return false;
+	/* [__atomic_store_n: claim-grace-broken-order] */
 	__atomic_store_n(&sqe->op, HWTIMER_OP_NOP, __ATOMIC_RELAXED);
-	/* Pairs with the kernel's between sq_claimed and entries, or with a grace period. */
+	/*
+	 * Pairs with the kernel's between sq_claimed and entries, or with a grace period.
+	 * [__atomic_signal_fence: as it keeps the order of the program, and the grace period of
+	 * claim-grace does the rest]
+	 */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	/* [__atomic_thread_fence: claim-broken-program; after __atomic_store_n] */
 	if (!h->relaxed)
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	claimed = __atomic_load_n(&h->ring->sq_claimed, __ATOMIC_RELAXED);
@@ -908,7 +936,10 @@ static int rings_take(struct hwtimer *h, int max)
 		n = max;
 	if (n) {
 		note_records(h, n);
-		/* Pairs with the kernel's between flags and its last read of cq_head. */
+		/*
+		 * Pairs with the kernel's between flags and its last read of cq_head.
+		 * [__atomic_thread_fence: ring-full-broken-program; after note_records]
+		 */
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 		/*
 		 * Kick only when all records in the ring have been read: those that wait come
@@ -1220,14 +1251,22 @@ static int add_shard(struct shards *s)
 		return ret;
 	}
 	s->all[s->nr] = h;
-	/* Pairs with the acquire in nr_shards(). */
+	/*
+	 * Pairs with the acquire in nr_shards().
+	 * [__atomic_store_n: as a shard is complete before, and constant but for what its lock
+	 * protects]
+	 */
 	__atomic_store_n(&s->nr, s->nr + 1, __ATOMIC_RELEASE);
 	return 0;
 }
 
 static uint32_t nr_shards(const struct shards *s)
 {
-	/* Pairs with the release in add_shard(). */
+	/*
+	 * Pairs with the release in add_shard().
+	 * [__atomic_load_n: as a shard is complete before, and constant but for what its lock
+	 * protects]
+	 */
 	return __atomic_load_n(&s->nr, __ATOMIC_ACQUIRE);
 }
 
@@ -1247,7 +1286,10 @@ static struct hwtimer *choose_shard(struct shards *s, uint32_t bits)
 			h = s->all[s->nr - 1];
 		else
 			h = s->all[chosen % s->nr];
-		/* Pairs with the acquire in own_shard(). */
+		/*
+		 * Pairs with the acquire in own_shard(). [__atomic_store_n: as a shard is complete
+		 * before, and constant but for what its lock protects]
+		 */
 		__atomic_store_n(&s->of_thread[bits], h, __ATOMIC_RELEASE);
 	}
 	lock_release(&s->lock);
@@ -1266,7 +1308,11 @@ static struct hwtimer *own_shard(struct hwtimer *h)
 	if (!thread_number)
 		thread_number = __atomic_add_fetch(&nr_threads, 1, __ATOMIC_RELAXED);
 	bits = thread_number & (s->most - 1);
-	/* Pairs with the release in choose_shard(). */
+	/*
+	 * Pairs with the release in choose_shard().
+	 * [__atomic_load_n: as a shard is complete before, and constant but for what its lock
+	 * protects]
+	 */
 	h = __atomic_load_n(&s->of_thread[bits], __ATOMIC_ACQUIRE);
 	return h ? h : choose_shard(s, bits);
 }
@@ -1747,7 +1793,11 @@ int hwtimer_stop(struct hwtimer *h)
 	if (!s)
 		return in_all_shards(h, stop_shard);
 	lock_take(&s->lock);
-	/* Pairs with the acquire in all_stopped(). */
+	/*
+	 * Pairs with the acquire in all_stopped().
+	 * [__atomic_store_n: as a shard is complete before, and constant but for what its lock
+	 * protects]
+	 */
 	__atomic_store_n(&s->stopped, true, __ATOMIC_RELEASE);
 	ret = in_all_shards(h, stop_shard);
 	lock_release(&s->lock);
@@ -1797,7 +1847,11 @@ static int collect(struct hwtimer *h, struct hwtimer_event *events, int max, boo
  */
 static bool all_stopped(const struct hwtimer *h, uint32_t nr)
 {
-	/* Pairs with the release in hwtimer_stop(), before which all shards were published. */
+	/*
+	 * Pairs with the release in hwtimer_stop(), before which all shards were published.
+	 * [__atomic_load_n: as a shard is complete before, and constant but for what its lock
+	 * protects]
+	 */
 	return !h->shards || (__atomic_load_n(&h->shards->stopped, __ATOMIC_ACQUIRE) &&
 			      nr == nr_shards(h->shards));
 }

@@ -36,6 +36,7 @@ static bool lock_try(uint32_t *word)
 {
 	uint32_t free = FREE;
 
+	/* [__atomic_compare_exchange_n: as this is a lock, and futex(2) compares the word again] */
 	return __atomic_compare_exchange_n(word, &free, TAKEN, false, __ATOMIC_ACQUIRE,
 					   __ATOMIC_RELAXED);
 }
@@ -43,6 +44,7 @@ static bool lock_try(uint32_t *word)
 /* Take the lock after having slept. */
 static void lock_sleep(uint32_t *word)
 {
+	/* [__atomic_exchange_n: as this is a lock, and futex(2) compares the word again] */
 	while (__atomic_exchange_n(word, WAITED_FOR, __ATOMIC_ACQUIRE) != FREE)
 		syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, WAITED_FOR, NULL);
 }
@@ -65,6 +67,7 @@ static inline void lock_take(uint32_t *word)
 
 static inline void lock_release(uint32_t *word)
 {
+	/* [__atomic_exchange_n: claim-doorbell-broken-release] */
 	if (__atomic_exchange_n(word, FREE, __ATOMIC_RELEASE) == WAITED_FOR)
 		syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1);
 }

@@ -23,8 +23,9 @@ def slot_of(tick, level):
 
 
 def place(cur, tick):
-    """The lowest level in which a tick is less than a round ahead of cur, and its slot there."""
-    level = min(n for n in range(LEVELS) if slot_of(tick, n) - slot_of(cur, n) < SLOTS)
+    """The lowest level that reaches a tick, and its slot there. The present slot has begun."""
+    reach = [SLOTS] + [(SLOTS - 1) * (SLOTS // 2) ** n for n in range(1, LEVELS)]
+    level = min(n for n in range(LEVELS) if tick - cur < reach[n])
     return level, slot_of(tick, level) % SLOTS
 
 

@@ -189,7 +189,8 @@ static void agrees_with_model(struct kunit *test)
 			for (filed = 0, n = 0; n < ITEMS; n++)
 				filed += rig->items[n].filed;
 			KUNIT_ASSERT_EQ(test, (unsigned long)filed, rig->wheel.filed);
-			next = wheel_next(&rig->wheel, 1 + below(rig, 100));
+			next = below(rig, 2) ? any_tick(rig) : WHEEL_NEVER;
+			next = wheel_next(&rig->wheel, next, 1 + below(rig, 100));
 			KUNIT_ASSERT_GE(test, next, rig->wheel.cur);
 			KUNIT_ASSERT_LE(test, next, first_tick(rig));
 			next = below(rig, 8) ? rig->wheel.cur + below(rig, 30) : any_tick(rig);
@@ -212,7 +213,7 @@ static void visits_are_few(struct kunit *test)
 		item_file(rig, &rig->items[0], cur + ticks[i]);
 		for (visits = 1;; visits++) {
 			/* Nothing wakes the owner earlier. */
-			next = wheel_next(&rig->wheel, 1);
+			next = wheel_next(&rig->wheel, WHEEL_NEVER, 1);
 			KUNIT_ASSERT_EQ(test, cur + ticks[i], next);
 			budget = 10;
 			node = wheel_take(&rig->wheel, next, &budget);
@@ -307,7 +308,7 @@ static void never_comes_last(struct kunit *test)
 	struct list_head *node;
 
 	item_file(rig, &rig->items[0], WHEEL_NEVER);
-	KUNIT_EXPECT_EQ(test, (u64)WHEEL_NEVER, wheel_next(w, 1));
+	KUNIT_EXPECT_EQ(test, (u64)WHEEL_NEVER, wheel_next(w, WHEEL_NEVER, 1));
 	for (i = 1; i < 4; i++)
 		item_file(rig, &rig->items[i], 1000 * (4 - i));
 	KUNIT_EXPECT_EQ(test, 2U, take_until(rig, 2000, 1, false));
@@ -331,8 +332,8 @@ static void later_rounds_are_skipped(struct kunit *test)
 	/* It was the first one. */
 	wheel_file(w, &rig->items[15].node, 15);
 	wheel_unfile(w, &rig->items[15].node);
-	KUNIT_EXPECT_EQ(test, wheel_next(w, 5), w->cur + 5);
-	/* Filed and gone again while the search goes on, which then has to be made again. */
+	KUNIT_EXPECT_EQ(test, wheel_next(w, WHEEL_NEVER, 5), w->cur + 5);
+	/* Filed and gone again while the search is open, which then has to be made again. */
 	wheel_file(w, &rig->items[15].node, 1599);
 	wheel_unfile(w, &rig->items[15].node);
 	for (calls = 0; !wheel_took_all(w, 1599) && calls < 20; calls++) {
@@ -341,7 +342,7 @@ static void later_rounds_are_skipped(struct kunit *test)
 	}
 	/* The rest of 10 buckets, and 15. */
 	KUNIT_EXPECT_EQ(test, calls, 9U);
-	KUNIT_EXPECT_EQ(test, 1600ULL, wheel_next(w, 0));
+	KUNIT_EXPECT_EQ(test, 1600ULL, wheel_next(w, WHEEL_NEVER, 0));
 	KUNIT_EXPECT_EQ(test, 15U, take_until(rig, 1615, 3, false));
 }
 
@@ -371,6 +372,10 @@ static void searches_what_is_due(struct kunit *test)
 
 	for (i = 0; i < 200; i++)
 		item_file(rig, &rig->items[i], 4096 * 10 + i + 20);
+	/* This one is gone, so the level has to be searched: up to the tick that matters. */
+	wheel_file(w, &rig->items[200].node, 5);
+	wheel_unfile(w, &rig->items[200].node);
+	KUNIT_EXPECT_EQ(test, 25ULL, wheel_next(w, 24, 1000));
 	item_file(rig, &rig->items[200], 10);
 	KUNIT_EXPECT_PTR_EQ(test, wheel_take(w, 30, &budget), &rig->items[200].node);
 	rig->items[200].filed = false;
@@ -385,6 +390,35 @@ static void searches_what_is_due(struct kunit *test)
 	rig->items[202].filed = false;
 	KUNIT_EXPECT_EQ(test, 1U, take_until(rig, 40, 100, false));
 	KUNIT_EXPECT_EQ(test, 200U, take_until(rig, 50000, 3, false));
+}
+
+/* A search gets on although the bucket that is the first one is emptied each time. */
+static void searches_get_on(struct kunit *test)
+{
+	static const struct shape shape = { large, 1 };
+	struct rig *rig = rig_of(test, &shape);
+	struct wheel *w = &rig->wheel;
+	unsigned int i, budget, calls;
+	struct list_head *first;
+
+	for (i = 0; i < 200; i++)
+		item_file(rig, &rig->items[i], 4096 * 10 + i + 20);
+	item_file(rig, &rig->items[200], 300);
+	wheel_file(w, &rig->items[201].node, 10);
+	wheel_unfile(w, &rig->items[201].node);
+	for (calls = 0; rig->items[200].filed && calls < 100; calls++) {
+		budget = 10;
+		if (wheel_take(w, 300, &budget))
+			rig->items[200].filed = false;
+		first = w->level[0].buckets[w->level[0].first].nodes.next;
+		for (i = 0; i < 200; i++) {
+			if (first != &rig->items[i].node)
+				continue;
+			wheel_unfile(w, first);
+			item_file(rig, &rig->items[i], rig->items[i].tick + 4096);
+		}
+	}
+	KUNIT_EXPECT_LT(test, calls, 50U);
 }
 
 /* A bucket lists its nodes in order, those of a visit first. */
@@ -460,6 +494,7 @@ static struct kunit_case wheel_cases[] = {
 	KUNIT_CASE(later_rounds_are_skipped),
 	KUNIT_CASE(nothing_due_costs_nothing),
 	KUNIT_CASE(searches_what_is_due),
+	KUNIT_CASE(searches_get_on),
 	KUNIT_CASE(lists_a_bucket),
 	KUNIT_CASE(levels_that_reach),
 	{}

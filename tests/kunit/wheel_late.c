@@ -59,8 +59,8 @@ static void catch_up_round(struct kunit *test)
 }
 
 /*
- * Late by many rounds: each bucket is visited once, and exactly the due timeouts fire. With more
- * levels there are no rounds: each tick is handled in order. Promise 10.
+ * Late by many rounds: exactly the due timeouts fire, in the order of ticks, and ticks at which
+ * nothing is due are skipped. Promise 10.
  */
 static void jump(struct kunit *test)
 {
@@ -117,6 +117,21 @@ static void jump_touched(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, queue_holds(&p[5].t));
 	to_tick(rig, 1001);
 	KUNIT_EXPECT_EQ(test, 5, rig->fired);
+}
+
+/* A row of callbacks, which share readings of the clock, ends with its tick. */
+static void rows_of_callbacks(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 5);
+	unsigned int i;
+
+	for (i = 0; i < 5; i++)
+		arm_tick(&p[i], i < 3 ? 3 : 2 * SLOTS);
+	to_tick(rig, 1);
+	to_tick(rig, 2 * SLOTS);
+	KUNIT_EXPECT_EQ(test, 5, rig->fired);
+	KUNIT_EXPECT_EQ(test, 2U + 1, rig->in_row);
 }
 
 #define BURST	120000
@@ -527,6 +542,7 @@ WHEEL_SUITES(late,
 	KUNIT_CASE(look_at_most),
 	KUNIT_CASE(look_at_never),
 	KUNIT_CASE(look_at_nothing),
+	KUNIT_CASE(rows_of_callbacks),
 	KUNIT_CASE(catch_up),
 	KUNIT_CASE(catch_up_round),
 	KUNIT_CASE(jump),

@@ -53,7 +53,9 @@ static void rig_call(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 	if (deadline > end || end > rig->now)
 		KUNIT_FAIL(rig->test, "early: deadline %llu, tick ends at %llu, now %llu",
 			   deadline, end, rig->now);
+	rig->in_row += w->pass.in_row;
 	fn(t);
+	w->pass.in_row = true;
 }
 
 static void *rig_alloc(struct hwtimer_wheel *w, size_t size)
@@ -82,6 +84,7 @@ void rig_set_up(struct rig *rig, const struct queue_shape *shape)
 	rig->now = 0;
 	rig->fired = 0;
 	rig->kicks = 0;
+	rig->in_row = 0;
 	rig->allocs = 0;
 	rig->no_memory = false;
 	rig->answers = 0;

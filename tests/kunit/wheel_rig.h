@@ -27,6 +27,8 @@ struct rig {
 	u64			now;
 	unsigned int		fired;
 	unsigned int		kicks;
+	/* callbacks right behind another one */
+	unsigned int		in_row;
 	unsigned int		allocs;
 	bool			no_memory;
 	/* a kick makes the worker answer a look, with this budget for each step */

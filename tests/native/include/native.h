@@ -525,6 +525,8 @@ void spin_unlock(spinlock_t *lock);
 #define spin_unlock_irqrestore(l, f)	do { spin_unlock(l); local_irq_restore(f); } while (0)
 #define raw_spin_lock_irqsave	spin_lock_irqsave
 #define raw_spin_unlock_irqrestore	spin_unlock_irqrestore
+#define raw_spin_lock		spin_lock
+#define raw_spin_unlock		spin_unlock
 
 struct mutex { pthread_mutex_t m; };
 #define DEFINE_MUTEX(name)	struct mutex name = { PTHREAD_MUTEX_INITIALIZER }
