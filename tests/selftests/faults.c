@@ -418,32 +418,21 @@ static void opened(struct world *w)
 FAULTS(open, nobody_else, make_open, not_opened, opened, { ENOMEM, EFAULT }, 4)
 
 /* SETUP */
-static int set_up(struct world *w, __u32 flags, __u32 clockid, __u32 levels)
-{
-	struct hwtimer_setup setup = {
-		.flags = flags, .clockid = clockid, .levels = levels, .cap = 10,
-	};
-
-	if (flags) {
-		setup.tick_ns = NSEC_PER_MSEC;
-		setup.slots = 64;
-	}
-	return hwt_setup(w->fd, &setup);
-}
-
 static int make_shared(struct world *w)
 {
-	return set_up(w, 0, CLOCK_MONOTONIC, 0);
+	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .cap = 10 };
+
+	return hwt_setup(w->fd, &setup);
 }
 
 static int make_own(struct world *w)
 {
-	return set_up(w, HWTIMER_SETUP_OWN_WHEEL, CLOCK_MONOTONIC, 1);
-}
+	struct hwtimer_setup setup = {
+		.flags = HWTIMER_SETUP_OWN_WHEEL, .clockid = CLOCK_BOOTTIME, .cap = 10,
+		.tick_ns = NSEC_PER_MSEC, .slots = 64, .levels = 4,
+	};
 
-static int make_levels(struct world *w)
-{
-	return set_up(w, HWTIMER_SETUP_OWN_WHEEL, CLOCK_BOOTTIME, 4);
+	return hwt_setup(w->fd, &setup);
 }
 
 /* No wheel in debugfs, and none charged. */
@@ -466,9 +455,6 @@ FAULTS(setup_shared, nothing_pending, make_shared, not_set_up, is_set_up, { EFAU
 
 /* At least two copies, the wheel, its buckets and its thread. */
 FAULTS(setup_own, nothing_pending, make_own, not_set_up, is_set_up, { EFAULT, ENOMEM }, 5)
-
-/* Three more levels. */
-FAULTS(setup_levels, nothing_pending, make_levels, not_set_up, is_set_up, { EFAULT, ENOMEM }, 8)
 
 /* SCHEDULE */
 static int make_schedule(struct world *w)
