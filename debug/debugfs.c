@@ -134,24 +134,33 @@ static void show_bucket(struct seq_file *m, const char *what, u32 bucket)
 		seq_printf(m, "%s %u %u", what, WHEEL_LEVEL_OF(bucket), WHEEL_SLOT_OF(bucket));
 }
 
-static int buckets_show(struct seq_file *m, void *v)
+/* How many timeouts are in a bucket, as of a look of the worker; or -errno. */
+static int bucket_count(struct hwtimer_driven *driven, u32 bucket)
 {
-	struct hwtimer_driven *driven = m->private;
-	struct queue_look *look;
+	struct queue_look *look = kvmalloc(sizeof(*look), GFP_KERNEL | __GFP_NOWARN);
 	int ret;
 
-	look = kvmalloc(sizeof(*look), GFP_KERNEL | __GFP_NOWARN);
 	if (!look)
 		return -ENOMEM;
-	look->bucket = *(loff_t *)v;
+	look->bucket = bucket;
 	look->show = show_nothing;
 	ret = queue_look(&driven->wheel, look);
-	if (!ret && look->n) {
-		show_bucket(m, "bucket", look->bucket);
-		seq_printf(m, " %u\n", look->n);
-	}
+	if (!ret)
+		ret = look->n;
 	kvfree(look);
 	return ret;
+}
+
+static int buckets_show(struct seq_file *m, void *v)
+{
+	u32 bucket = *(loff_t *)v;
+	int n = bucket_count(m->private, bucket);
+
+	if (n > 0) {
+		show_bucket(m, "bucket", bucket);
+		seq_printf(m, " %d\n", n);
+	}
+	return min(n, 0);
 }
 
 static const struct seq_operations buckets_sops = {
@@ -165,17 +174,10 @@ static const struct seq_operations buckets_sops = {
 static int open_filed(struct inode *inode, struct file *file, const struct seq_operations *ops)
 {
 	struct hwtimer_driven *driven = inode->i_private;
-	struct queue_look *look;
 	int ret;
 
-	look = kvmalloc(sizeof(*look), GFP_KERNEL | __GFP_NOWARN);
-	if (!look)
-		return -ENOMEM;
-	look->bucket = 0;
-	look->show = show_nothing;
-	ret = queue_look(&driven->wheel, look);
-	kvfree(look);
-	if (ret)
+	ret = bucket_count(driven, 0);
+	if (ret < 0)
 		return ret;
 	ret = seq_open(file, ops);
 	if (!ret)
