@@ -158,11 +158,16 @@ at_exit()
 	[[ $owner ]] || rmdir "$HWTIMER_LOGS" 2>/dev/null || true
 }
 
-# A signal may come twice, as make passes it on, and the second one ends what the first one runs: so
-# each ends the groups itself.
+# end_on_signals: a signal may come twice, as make passes it on, and the second one ends what the
+# first one runs: so each ends the groups itself
+end_on_signals()
+{
+	trap 'end_groups; exit 130' INT
+	trap 'end_groups; exit 143' TERM
+}
+
 trap at_exit EXIT
-trap 'end_groups; exit 130' INT
-trap 'end_groups; exit 143' TERM
+end_on_signals
 
 # launch COMMAND...: start it in a process group of its own, as $launched.
 launch()
@@ -170,8 +175,7 @@ launch()
 	# A subshell does not inherit traps, and must end only the groups that it starts itself.
 	if ((BASHPID != $$ && BASHPID != trapped)); then
 		trapped=$BASHPID groups=()
-		trap 'end_groups; exit 130' INT
-		trap 'end_groups; exit 143' TERM
+		end_on_signals
 	fi
 	set -m
 	"$@" </dev/null &
