@@ -1565,7 +1565,7 @@ static bool requested(const struct hwtimer_wheel *w)
 /* The time until which nothing is due, or an earlier one. @busy: timeouts are being armed. */
 static u64 nothing_until(struct hwtimer_wheel *w, u64 now, bool busy, bool pending)
 {
-	u64 end = QUEUE_HORIZON, last;
+	u64 end = QUEUE_HORIZON, last, next;
 
 	if (!busy && !pending)
 		return QUEUE_IDLE;
@@ -1578,8 +1578,8 @@ static u64 nothing_until(struct hwtimer_wheel *w, u64 now, bool busy, bool pendi
 		end = min(now, QUEUE_HORIZON) + QUEUE_DRAIN_NS;
 	last = div64_u64(end, w->tick_ns);
 	/* The product must not overflow. */
-	last = min(wheel_next(&w->wheel, last, w->probes), last + 1);
-	return busy ? min(last * w->tick_ns, end) : last * w->tick_ns;
+	next = min(wheel_next(&w->wheel, last, w->probes), last + 1);
+	return busy ? min(next * w->tick_ns, end) : next * w->tick_ns;
 }
 
 /**
