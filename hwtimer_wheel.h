@@ -4,14 +4,13 @@
  *
  * A wheel has one owner, who calls its functions one at a time; wheel_occupied() alone may be
  * called by others. It knows no clock, no lock and no timeout: ticks are numbers that the owner
- * passes, and a node is a struct list_head in whatever the owner files. A program defines
- * HWTIMER_WHEEL_SHIM as the name of a header that has what is used of the kernel here, such as
- * core/hwtimer_wheel_shim.h.
+ * passes, and a node is a struct list_head in whatever the owner files.
  */
 #ifndef HWTIMER_WHEEL_H
 #define HWTIMER_WHEEL_H
 
 #ifdef HWTIMER_WHEEL_SHIM
+/* For programs: a header with what is used of the kernel here, such as core/hwtimer_wheel_shim.h */
 #include HWTIMER_WHEEL_SHIM
 #else
 #include <linux/list.h>
