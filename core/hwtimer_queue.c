@@ -134,10 +134,11 @@
  * ---------
  *
  * Released timeouts need not be handled in order, and there may be a million at once. So each CPU
- * has a separate queue for them, and the worker serves these queues in turn, with the budget that
- * is left after drain and expiry. If a timeout has QUEUED set when it is released, it comes by the
- * request queue instead, and the worker puts it aside until the release functions are called.
- * QUEUED stays set until then. So release functions never run inside a callback of the wheel.
+ * has a separate queue for them, and the worker serves these queues in turn, with a share of each
+ * call of queue_advance() and what drain and expiry have left of the rest. If a timeout has QUEUED
+ * set when it is released, it comes by the request queue instead, and the worker puts it aside
+ * until the release functions are called. QUEUED stays set until then. So release functions never
+ * run inside a callback of the wheel.
  *
  *
  * Waiting
@@ -149,6 +150,11 @@
  * sees what the other one wrote. After a callback, this barrier is the cmpxchg that claims or drops
  * the next timeout, so the worker checks before it calls the next callback. If no timeout follows,
  * it is an smp_mb().
+ *
+ * The request of a waiter must not wait for all callbacks that are due. So a waiter that has pushed
+ * its request increments @awaited. As long as there are waiters, the worker reads it after each
+ * callback and before each release function, and if it has changed, drains the queues; see
+ * look_around().
  *
  * The worker also checks for waiters before it claims a timeout. If there is one for this timeout,
  * the worker cancels the timeout on behalf of the waiter. Otherwise a callback that arms its own
@@ -162,9 +168,9 @@
  *
  * Arming checks @state and pushes within one non-preemptible section. queue_shutdown() sets
  * SHUTDOWN and waits for a grace period (synchronize_rcu() waits for such sections, too); after
- * that, nothing is armed. Requests to detach or release a timeout are still pushed until
- * queue_sweep() has emptied the wheel and set STOPPED. A second grace period and a last drain
- * follow.
+ * that, nothing is armed. The worker begins at most one more callback. Requests to detach or
+ * release a timeout are still pushed until queue_sweep() has emptied the wheel and set STOPPED. A
+ * second grace period and a last drain follow.
  *
  *
  * Tags
@@ -988,7 +994,7 @@ static void call_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	lock_map_release(&w->callback_map);
 }
 
-/* A release cycle is over. Complete a barrier requested before the pass in which it began. */
+/* A release cycle is over. Complete the barrier whose releases were in it, or in earlier ones. */
 static void answer_barrier(struct hwtimer_wheel *w)
 {
 	struct completion *barrier = w->releases.cycle_barrier;
@@ -996,54 +1002,10 @@ static void answer_barrier(struct hwtimer_wheel *w)
 	if (likely(!barrier))
 		return;
 	w->releases.cycle_barrier = NULL;
+	w->releases.drained_barrier = NULL;
 	w->releases.pass_barrier = NULL;
 	WRITE_ONCE(w->barrier, NULL);
 	complete(barrier);
-}
-
-/*
- * Call release functions, after all other work and within the budget that is left, so that an owner
- * who releases a million timeouts does not delay the expiries of others. Never inside a callback.
- *
- * A release cycle handles the timeouts that were put aside, then the queue of released timeouts of
- * each CPU in turn. Timeouts that a CPU releases after its turn wait for the next cycle, so each
- * cycle ends. The end of a cycle completes queue_barrier() if the barrier was requested before the
- * pass in which the cycle began. False if the budget ran out; the next call continues the cycle.
- */
-static bool release_some(struct hwtimer_wheel *w, unsigned int *budget)
-{
-	unsigned int cpu = w->releases.cpu;
-	struct llist_node *node;
-	struct queue_cpu *pcpu;
-
-	if (cpu >= nr_cpu_ids && !w->releases.next) {
-		cpu = cpumask_first(cpu_possible_mask);
-		w->releases.next = w->releases.aside;
-		w->releases.aside = NULL;
-		w->releases.cycle_barrier = w->releases.pass_barrier;
-	}
-	for (;;) {
-		while (w->releases.next) {
-			if (!*budget) {
-				w->releases.cpu = cpu;
-				return false;
-			}
-			--*budget;
-			node = w->releases.next;
-			w->releases.next = node->next;
-			call_released(w, llist_entry(node, struct hwtimer_timeout, request));
-		}
-		if (cpu >= nr_cpu_ids)
-			break;
-		pcpu = per_cpu_ptr(w->cpus, cpu);
-		cpu = cpumask_next(cpu, cpu_possible_mask);
-		/* [llist_del_all: push-broken-take] */
-		if (!llist_empty(&pcpu->released))
-			w->releases.next = llist_del_all(&pcpu->released);
-	}
-	w->releases.cpu = cpu;
-	answer_barrier(w);
-	return true;
 }
 
 /**
@@ -1179,6 +1141,12 @@ static bool drain(struct hwtimer_wheel *w, unsigned int *budget)
 	}
 }
 
+/* Are there requests that were taken from the queues, and not handled? */
+static bool drain_left(const struct hwtimer_wheel *w)
+{
+	return w->drain.nr_pushed || w->drain.taken;
+}
+
 static void drain_restart(struct hwtimer_wheel *w)
 {
 	w->drain.cpu = cpumask_first(cpu_possible_mask);
@@ -1246,10 +1214,19 @@ bool queue_end_sync(struct hwtimer_timeout *t, queue_end_fn end, unsigned long p
 	 */
 	smp_mb__after_atomic();
 
-	do {
+	for (;;) {
 		ended |= end_and_detach(t, end);
-	} while (queue_holds(t) &&
-		 (patience = wait_for_completion_timeout(&self.woken, patience)));
+		if (!queue_holds(t))
+			break;
+		/*
+		 * Pairs with look_around(): after the request. [atomic_inc_return: as a miss only
+		 * makes the wait longer; after end_and_detach]
+		 */
+		atomic_inc_return(&w->awaited);
+		patience = wait_for_completion_timeout(&self.woken, patience);
+		if (!patience)
+			break;
+	}
 
 	atomic_dec(&w->waiters);
 	raw_spin_lock(&waiters->lock);
@@ -1287,25 +1264,6 @@ bool queue_end_in_callback(struct hwtimer_timeout *t, queue_end_fn end)
 }
 EXPORT_SYMBOL_IF_KUNIT(queue_end_in_callback);
 
-static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
-		   hwtimer_fn_t fn, u64 deadline)
-{
-	hwtimer_step();
-	/*
-	 * Before the callback, so that it can arm another timeout under the cap.
-	 * [count: cancel-sync-rearm-broken-count; before call]
-	 */
-	count(&w->expired);
-	uncharge(w);
-	lock_map_acquire(&w->callback_map);
-	w->ops->call(w, t, fn, deadline);
-	lock_map_release(&w->callback_map);
-	hwtimer_step();
-	/* Pairs with queue_holds(). [smp_store_release: cancel-sync-broken-release; after call] */
-	smp_store_release(&w->running, NULL);
-	w->pass.ended = t;
-}
-
 /*
  * Wake the waiters for the timeout whose callback ended last. A full barrier precedes this: the
  * cmpxchg that claims or drops the next timeout, so that not every expiry needs one of its own.
@@ -1331,6 +1289,69 @@ static void wake_after_row(struct hwtimer_wheel *w)
 	}
 }
 
+/*
+ * Between two callbacks, if somebody waits or has stopped the wheel. If it is stopped, no more
+ * callbacks are to be called: the budget is used up. Else, if somebody has begun to wait since the
+ * last time, drain the queues, so that the wait does not take as long as all callbacks that are
+ * due. If producers push faster than the worker drains, this ends after a share for each call, or
+ * nothing would expire as long as tasks wait again and again.
+ *
+ * Not before the pass has drained what it has to: to begin anew with the first CPU would keep that
+ * from its end.
+ */
+static noinline void look_around(struct hwtimer_wheel *w, unsigned int *budget)
+{
+	/*
+	 * Before the queues. Pairs with queue_end_sync().
+	 * [atomic_read_acquire: as a miss only makes the wait longer; before drain]
+	 */
+	int awaited = atomic_read_acquire(&w->awaited);
+	unsigned int slice;
+	bool over = false;
+
+	if (READ_ONCE(w->state) >= QUEUE_SHUTDOWN) {
+		*budget = 0;
+		return;
+	}
+	if (w->pass.awaited == awaited ||
+	    (w->pass.stage != STAGE_SETTLE && w->pass.stage != STAGE_REST))
+		return;
+	w->pass.in_row = false;
+	drain_restart(w);
+	while (!over && w->pass.spare) {
+		slice = min(w->pass.spare, QUEUE_BUDGET);
+		w->pass.spare -= slice;
+		over = drain(w, &slice);
+		w->pass.spare += slice;
+		cond_resched();
+	}
+	/* To look at the queues of many CPUs takes time, too. */
+	w->pass.spare -= min(w->pass.spare, DIV_ROUND_UP(nr_cpu_ids, 8));
+	if (over)
+		w->pass.awaited = awaited;
+}
+
+static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
+		   hwtimer_fn_t fn, u64 deadline, unsigned int *budget)
+{
+	hwtimer_step();
+	/*
+	 * Before the callback, so that it can arm another timeout under the cap.
+	 * [count: cancel-sync-rearm-broken-count; before call]
+	 */
+	count(&w->expired);
+	uncharge(w);
+	lock_map_acquire(&w->callback_map);
+	w->ops->call(w, t, fn, deadline);
+	lock_map_release(&w->callback_map);
+	hwtimer_step();
+	/* Pairs with queue_holds(). [smp_store_release: cancel-sync-broken-release; after call] */
+	smp_store_release(&w->running, NULL);
+	w->pass.ended = t;
+	if (unlikely(atomic_read(&w->waiters)))
+		look_around(w, budget);
+}
+
 /* Note what is due, and count the visit, and the tick if a bucket of level 0 is visited. */
 static void begin_settling(struct hwtimer_wheel *w)
 {
@@ -1347,7 +1368,7 @@ static void begin_settling(struct hwtimer_wheel *w)
 }
 
 /* Expire, drop or file again a timeout that was taken from the wheel. */
-static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
+static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t, unsigned int *budget)
 {
 	u64 old = atomic64_read(&t->word), new;
 	hwtimer_fn_t fn;
@@ -1395,7 +1416,7 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	}
 
 	if (fn) {
-		expire(w, t, fn, word_deadline(old));
+		expire(w, t, fn, word_deadline(old), budget);
 		return;
 	}
 	w->pass.in_row = false;
@@ -1418,16 +1439,69 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	wake_waiters(w, t);
 }
 
-/* Settle the ticks up to @target. False if the budget ran out. */
+/*
+ * Settle the ticks up to @target. False if the budget ran out. Once the wheel is shut down, nothing
+ * more is settled: a stop hands back what has not expired.
+ */
 static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
 {
 	struct list_head *node;
 
+	if (unlikely(atomic_read(&w->waiters)))
+		look_around(w, budget);
 	while ((node = wheel_take(&w->wheel, w->pass.target, budget)))
-		settle(w, list_entry(node, struct hwtimer_timeout, node));
+		settle(w, list_entry(node, struct hwtimer_timeout, node), budget);
 	w->pass.in_row = false;
 	wake_after_row(w);
-	return wheel_took_all(&w->wheel, w->pass.target);
+	return wheel_took_all(&w->wheel, w->pass.target) ||
+	       READ_ONCE(w->state) >= QUEUE_SHUTDOWN;
+}
+
+/*
+ * Call release functions, up to the budget. Never inside a callback.
+ *
+ * A release cycle handles the timeouts that were put aside, then the queue of released timeouts of
+ * each CPU in turn. Timeouts that a CPU releases after its turn wait for the next cycle, so each
+ * cycle ends. The end of a cycle completes queue_barrier() if the barrier was requested before a
+ * pass whose drain was over when the cycle began: what that pass put aside is in the cycle, or was
+ * in one before it. False if the budget ran out; the next call continues the cycle.
+ */
+static bool release_some(struct hwtimer_wheel *w, unsigned int *budget)
+{
+	unsigned int cpu = w->releases.cpu, ignored;
+	struct llist_node *node;
+	struct queue_cpu *pcpu;
+
+	if (cpu >= nr_cpu_ids && !w->releases.next) {
+		cpu = cpumask_first(cpu_possible_mask);
+		w->releases.next = w->releases.aside;
+		w->releases.aside = NULL;
+		w->releases.cycle_barrier = w->releases.drained_barrier;
+	}
+	for (;;) {
+		while (w->releases.next) {
+			if (!*budget) {
+				w->releases.cpu = cpu;
+				return false;
+			}
+			--*budget;
+			if (unlikely(atomic_read(&w->waiters)))
+				look_around(w, &ignored);
+			node = w->releases.next;
+			w->releases.next = node->next;
+			call_released(w, llist_entry(node, struct hwtimer_timeout, request));
+		}
+		if (cpu >= nr_cpu_ids)
+			break;
+		pcpu = per_cpu_ptr(w->cpus, cpu);
+		cpu = cpumask_next(cpu, cpu_possible_mask);
+		/* [llist_del_all: push-broken-take] */
+		if (!llist_empty(&pcpu->released))
+			w->releases.next = llist_del_all(&pcpu->released);
+	}
+	w->releases.cpu = cpu;
+	answer_barrier(w);
+	return true;
 }
 
 /* Before a pass drains: take the look that it will answer. */
@@ -1466,10 +1540,15 @@ static void answer_look(struct hwtimer_wheel *w)
  * @w: the wheel
  * @now: ns since the wheel was created; if it is earlier than before, time stands still
  * @budget: maximum number of timeouts to handle and of buckets to skip; a request counts twice, as
- *	it is reversed, too
+ *	it is reversed, too. What somebody waits for, and release functions, may come on top
  *
  * A pass drains all requests pushed before it, then settles the ticks up to @now in order: it calls
- * the callbacks of all timeouts that are due, then release functions. For the worker only.
+ * the callbacks of all timeouts that are due. It may take several calls. For the worker only.
+ *
+ * At the end of each call, release functions are called: as many as the budget has left, and at
+ * least half of @budget, or an eighth while something is due. So an owner who releases a million
+ * timeouts hardly delays the expiries of others, and others who arm timeouts without a pause do not
+ * keep it from getting its memory back.
  *
  * If producers push faster than the worker drains, each pass takes longer than the one before. So
  * that this delays only the timeouts whose requests wait, a drain that takes more than a tick, and
@@ -1479,17 +1558,18 @@ static void answer_look(struct hwtimer_wheel *w)
  * waits, which is more than a tick already, and by less than another tick. A worker that was held
  * off, but has fewer requests to drain, catches up in the order of ticks.
  *
- * Return: true if the budget ran out before the end of the pass. Then call again, with the time as
- * of that call, and let other tasks run in between.
+ * Return: true if there is more to do. Then call again, with the time as of that call, and let
+ * other tasks run in between.
  */
 bool queue_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 {
 	u64 tick = div64_u64(min(now, QUEUE_HORIZON - 1), w->tick_ns);
+	unsigned int before, whole = budget;
 	unsigned long drained;
-	unsigned int before;
-	bool over = false;
+	bool over = false, late;
 
 	w->pass.in_row = false;
+	w->pass.spare = w->drain.share;
 	if (w->pass.stage == STAGE_OVERDUE) {
 		if (settle_ticks(w, &budget)) {
 			w->pass.stage = STAGE_DRAIN;
@@ -1517,8 +1597,10 @@ bool queue_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 	if (w->pass.stage == STAGE_DRAIN) {
 		drained = w->drained;
 		before = budget;
-		if (drain(w, &budget))
+		if (drain(w, &budget)) {
+			w->releases.drained_barrier = w->releases.pass_barrier;
 			w->pass.stage = STAGE_SETTLE;
+		}
 		w->drain.used += before - budget;
 		if (w->pass.stage == STAGE_DRAIN && tick > w->pass.target + 1 &&
 		    w->drain.used >= w->drain.share) {
@@ -1530,10 +1612,17 @@ bool queue_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 	}
 	if (w->pass.stage == STAGE_SETTLE)
 		over = settle_ticks(w, &budget);
-	if (over) {
+	if (over)
 		w->pass.stage = STAGE_REST;
-		over = release_some(w, &budget);
-	}
+	/* Release functions must not make what is due much later. */
+	late = !over && (w->pass.stage != STAGE_DRAIN || tick > w->pass.target + 1);
+	budget = max(budget, DIV_ROUND_UP(whole, late ? 8 : 2));
+	before = budget;
+	/* What was put aside since the release cycle began is left for the next one. */
+	if (!release_some(w, &budget) || w->releases.aside || drain_left(w))
+		over = false;
+	if (w->pass.stage == STAGE_DRAIN)
+		w->drain.used += before - budget;
 	answer_look(w);
 	return !over;
 }
@@ -1595,20 +1684,21 @@ static u64 nothing_until(struct hwtimer_wheel *w, u64 now, bool busy, bool pendi
  */
 u64 queue_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 {
+	/* What is left then is handed back or dropped, so the worker sleeps until it is ended. */
+	bool busy, stops = READ_ONCE(w->state) >= QUEUE_SHUTDOWN;
 	u64 until, kick_below = U64_MAX;
 	struct queue_counts c;
-	bool busy;
 
 	queue_count(w, &c);
 	hwtimer_step();
-	busy = c.armed != w->armed_seen;
+	busy = !stops && c.armed != w->armed_seen;
 	if (requested(w)) {
 		/* The worker does not sleep, so it need not search what comes next. */
 		w->armed_seen = c.armed;
 		queue_awake(w);
 		return 0;
 	}
-	until = nothing_until(w, now, busy, c.pending);
+	until = nothing_until(w, now, busy, !stops && c.pending);
 	if (until <= now) {
 		/* The pass began before @now, and something became due since. */
 		if (now < QUEUE_HORIZON)
@@ -1632,13 +1722,10 @@ u64 queue_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	smp_mb();
 	hwtimer_step();
 
-	/*
-	 * All that a kick before this could have announced. As for @aside, a release function may
-	 * have called queue_drain_all(), and requests may have come during an older release cycle.
-	 */
-	if (requested(w) || READ_ONCE(w->look) || READ_ONCE(w->barrier) || w->releases.aside)
+	/* All that a kick before this could have announced. */
+	if (requested(w) || READ_ONCE(w->look) || READ_ONCE(w->barrier))
 		until = 0;
-	if (until == QUEUE_IDLE) {
+	if (until == QUEUE_IDLE && !stops) {
 		hwtimer_step();
 		/*
 		 * A cancelled timeout that is still filed can be armed without a request.
@@ -1940,6 +2027,8 @@ bool queue_shutdown(struct hwtimer_wheel *w)
 			return false;
 		/* [try_cmpxchg: state-broken-shutdown stop-broken-shutdown] */
 	} while (!try_cmpxchg(&w->state, &old, QUEUE_SHUTDOWN));
+	/* From now on, the worker looks at the state after each callback. */
+	atomic_inc(&w->waiters);
 	hwtimer_step();
 	/*
 	 * Producers that read an earlier state have pushed when this returns.
@@ -2010,6 +2099,8 @@ static void empty_queues(struct hwtimer_wheel *w)
 void queue_sweep(struct hwtimer_wheel *w, struct list_head *pending)
 {
 	might_sleep();
+	/* That of queue_shutdown(), for the worker, which has ended. */
+	atomic_dec(&w->waiters);
 	take_look(w);
 	if (w->pass.look)
 		complete(&w->pass.look->done);

@@ -222,13 +222,15 @@ struct queue_drain {
  * @next: released timeouts whose release functions are called next
  * @aside: released timeouts that came by a request queue, for the next release cycle
  * @pass_barrier: @barrier of the wheel as of the start of this pass
- * @cycle_barrier: @pass_barrier as of the start of this release cycle
+ * @drained_barrier: @pass_barrier of the last pass whose drain is over
+ * @cycle_barrier: @drained_barrier as of the start of this release cycle
  */
 struct queue_releases {
 	unsigned int		cpu;
 	struct llist_node	*next;
 	struct llist_node	*aside;
 	struct completion	*pass_barrier;
+	struct completion	*drained_barrier;
 	struct completion	*cycle_barrier;
 };
 
@@ -241,6 +243,8 @@ struct queue_releases {
  * @look: the look that this pass answers, or NULL
  * @ended: the timeout whose callback ended last, if its waiters have not been woken since. It may
  *	have been freed
+ * @awaited: @awaited of the wheel as of the last drain by look_around()
+ * @spare: how much more this call may drain there, in units of its budget
  * @in_row: since the last callback the worker has done nothing but claim the next timeout. Set or
  *	cleared by @ops->call after each callback, cleared by the queue
  */
@@ -251,6 +255,8 @@ struct queue_pass {
 	u64			due_by;
 	struct queue_look	*look;
 	const struct hwtimer_timeout *ended;
+	int			awaited;
+	unsigned int		spare;
 	bool			in_row;
 };
 
@@ -269,7 +275,8 @@ struct queue_pass {
  *	queue_prepare_sleep(); 0 while the worker runs or has been kicked
  * @running: the timeout whose callback runs, or that is being claimed; else NULL. Set and cleared
  *	by the worker; queue_timeout_init() sets bit 0 if the timeout is initialised meanwhile
- * @waiters: number of waiters in queue_end_sync()
+ * @waiters: number of waiters in queue_end_sync(); one more from queue_shutdown() to queue_sweep()
+ * @awaited: how often one of them has begun to wait
  * @look: the look that queue_look() requests and the worker has not begun, or NULL
  * @barrier: completion on which queue_barrier() waits, or NULL
  * @worker_lock: held while waiting in queue_barrier(), while requesting a look, and while ending
@@ -310,6 +317,7 @@ struct hwtimer_wheel {
 	/* @running is written for each callback; the others rarely, by those who wait */
 	struct hwtimer_timeout	*running ____cacheline_aligned;
 	atomic_t		waiters;
+	atomic_t		awaited;
 	struct queue_look	*look;
 	struct completion	*barrier;
 	struct mutex		worker_lock;	/* see above */

@@ -364,14 +364,18 @@ static void count_sleeps(struct helper *h)
 	h->n = current->nvcsw - before;
 }
 
-/* A task that waits for a timeout is not woken for the callbacks of others. */
+/*
+ * A task that waits for a timeout is not woken for the callbacks of others, of which there are some
+ * meanwhile if it waits behind too many requests for the worker to handle between two callbacks.
+ */
 void waits_for_one(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct job *j = jobs(test, wheel, 41);
+	struct job *j = jobs(test, wheel, 41 + QUEUE_BUDGET);
 	struct helper h = { .jobs = &j[40] };
 	unsigned int i;
 
+	wheel->drain.share = QUEUE_BUDGET / 2;
 	hwtimer_schedule(&j[40].t, 50 * SEC);
 	nap(SEC);
 	for (i = 0; i < 40; i++) {
@@ -381,6 +385,8 @@ void waits_for_one(struct kunit *test)
 	}
 	while (!READ_ONCE(j[0].fired))
 		nap(MS / 10);
+	for (i = 0; i < QUEUE_BUDGET; i++)
+		hwtimer_schedule(&j[41 + i].t, 50 * SEC);
 	help(test, &h, count_sleeps);
 	KUNIT_ASSERT_TRUE(test, helped(&h));
 	KUNIT_EXPECT_EQ(test, 1, h.ret);

@@ -5,6 +5,7 @@
  */
 #include <kunit/test.h>
 #include <linux/bitops.h>
+#include <linux/kthread.h>
 #include <linux/list.h>
 
 #include "wheel_rig.h"
@@ -224,6 +225,86 @@ static void barrier_in_pieces(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, 1, p[i].released, "%u", i);
 }
 
+static struct task_struct *waiting[2];
+static unsigned int nr_waiting;
+
+static int cancel_other(void *data)
+{
+	struct probe *p = data;
+
+	KUNIT_EXPECT_TRUE(p->rig->test, queue_end_sync(&p->other->t, queue_cancel,
+						       MAX_SCHEDULE_TIMEOUT));
+	return 0;
+}
+
+/* Have another task cancel the other one, and go on when it waits. */
+static void begin_wait(struct probe *p)
+{
+	int before = atomic_read(&p->rig->wheel.awaited);
+	struct task_struct *task = kthread_create(cancel_other, p, "hwtimer_kunit");
+
+	if (IS_ERR(task)) {
+		KUNIT_FAIL(p->rig->test, "no thread");
+		return;
+	}
+	waiting[nr_waiting++] = get_task_struct(task);
+	wake_up_process(task);
+	while (atomic_read(&p->rig->wheel.awaited) == before)
+		nap(NSEC_PER_MSEC);
+}
+
+/* All tasks that wait have to go on. */
+static void end_waits(void)
+{
+	while (nr_waiting) {
+		kthread_stop(waiting[--nr_waiting]);
+		put_task_struct(waiting[nr_waiting]);
+	}
+}
+
+static void arm_some(struct probe *p, unsigned int n)
+{
+	while (n--)
+		arm_tick(p++, 1000);
+}
+
+/*
+ * A barrier is completed once, by a release cycle that began after it was requested, while the
+ * drain of another pass goes on.
+ */
+static void barrier_amid_drain(struct kunit *test)
+{
+	DECLARE_COMPLETION_ONSTACK(done);
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 23);
+	unsigned int i;
+
+	to_tick(rig, 1);
+	for (i = 0; i < 10; i++)
+		queue_release(&p[i].t, probe_released);
+	queue_advance(&rig->wheel, rig->now, 1);
+	KUNIT_EXPECT_EQ(test, 1, p[0].released + p[9].released);
+	/* The cycle that has begun is past this CPU's list. The next one begins with requests. */
+	arm_some(&p[10], 3);
+	for (i = 10; i < 14; i++)
+		queue_release(&p[i].t, probe_released);
+	/* like queue_barrier() */
+	smp_store_release(&rig->wheel.barrier, &done);
+	for (i = 0; i < 30 && !completion_done(&done); i++) {
+		if (i == 3)
+			arm_some(&p[14], 9);
+		queue_advance(&rig->wheel, rig->now, 1);
+	}
+	KUNIT_EXPECT_TRUE(test, completion_done(&done));
+	for (i = 0; i < 14; i++)
+		KUNIT_EXPECT_EQ_MSG(test, 1, p[i].released, "%u", i);
+	KUNIT_EXPECT_LT(test, counts(rig).drained, 14UL + 3UL + 9UL);
+	reinit_completion(&done);
+	drive(rig, NULL, rig->now);
+	KUNIT_EXPECT_EQ(test, 14UL + 3UL + 9UL, counts(rig).drained);
+	KUNIT_EXPECT_FALSE(test, completion_done(&done));
+}
+
 /* The caller of queue_barrier() may be gone once the barrier is complete. */
 static void barrier_then_stop(struct kunit *test)
 {
@@ -263,12 +344,261 @@ static void release_while_stopping(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, 1, p[i].released, "%u", i);
 }
 
+/* Are @p[0..@n) released by so many calls, if @load timeouts are armed before each of them? */
+static bool are_released(struct rig *rig, struct probe *p, unsigned int n, unsigned int calls,
+			 struct probe *others, unsigned int load)
+{
+	unsigned int done = 0;
+
+	while (done < n && calls--) {
+		arm_some(others, load);
+		others += load;
+		queue_advance(&rig->wheel, rig->now, QUEUE_BUDGET);
+		while (done < n && p[done].released)
+			done++;
+	}
+	return done == n;
+}
+
+/*
+ * However many timeouts are released at once, each call gives back half as many as its budget,
+ * although others arm as many as it can file. Those that come by the request queue, which is
+ * reversed first, take twice as many calls. Promise 13.
+ */
+static void release_has_a_share(struct kunit *test)
+{
+	static const unsigned int many[] = { 1, 341, 512, 513, 1024, 10 * QUEUE_BUDGET };
+	const unsigned int share = QUEUE_BUDGET / 2;
+	struct rig *rig = test->priv;
+	unsigned int n, i, calls;
+	struct probe *p, *others;
+
+	for (n = 0; n < ARRAY_SIZE(many); n++) {
+		calls = DIV_ROUND_UP(many[n], share);
+		rig = rig_remake(rig, TICK, SLOTS, 0);
+		p = probes(rig, 2 * many[n] + share * (calls + 1));
+		others = &p[2 * many[n]];
+		to_tick(rig, 1);
+		for (i = 0; i < many[n]; i++)
+			queue_release(&p[i].t, probe_released);
+		KUNIT_EXPECT_TRUE_MSG(test, are_released(rig, p, many[n], calls + 1, others, share),
+				      "%u", many[n]);
+		drive(rig, NULL, rig->now);
+		p += many[n];
+		for (i = 0; i < many[n]; i++) {
+			arm_tick(&p[i], 1000);
+			queue_release(&p[i].t, probe_released);
+		}
+		KUNIT_EXPECT_TRUE_MSG(test, are_released(rig, p, many[n], 2 * calls + 1, NULL, 0),
+				      "%u", many[n]);
+	}
+}
+
+/* Beside as many expiries as a call can handle, release functions have a smaller share. */
+static void release_beside_expiries(struct kunit *test)
+{
+	const unsigned int calls = 4, due = (calls + 1) * QUEUE_BUDGET, share = QUEUE_BUDGET / 8;
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, due + 2 * calls * share), *others = &p[due];
+	unsigned int i, done = 0;
+
+	for (i = 0; i < due; i++)
+		arm_tick(&p[i], 2);
+	to_tick(rig, 1);
+	for (i = 0; i < 2 * calls * share; i++)
+		queue_release(&others[i].t, probe_released);
+	rig->now = 2 * TICK;
+	for (i = 0; i < calls; i++)
+		KUNIT_EXPECT_TRUE(test, queue_advance(&rig->wheel, rig->now, QUEUE_BUDGET));
+	for (i = 0; i < 2 * calls * share; i++)
+		done += others[i].released;
+	KUNIT_EXPECT_EQ(test, calls * share, done);
+	KUNIT_EXPECT_LE(test, (calls - 1) * QUEUE_BUDGET, rig->fired);
+}
+
+static void released_while_waiting(struct hwtimer_timeout *t)
+{
+	probe_released(t);
+	begin_wait(container_of(t, struct probe, t));
+}
+
+/* A pass ends, although somebody waits, and more is armed than the worker drains. */
+static void pass_ends(struct kunit *test)
+{
+	DECLARE_COMPLETION_ONSTACK(done);
+	struct rig *rig = test->priv;
+	const unsigned int calls = 100;
+	struct probe *p = probes(rig, 12 + 5 * calls), *next = &p[12];
+	unsigned int i;
+
+	rig->wheel.drain.share = 1;
+	p[0].other = &p[1];
+	arm_tick(&p[1], 1000);
+	to_tick(rig, 1);
+	arm_some(&p[2], 10);
+	queue_release(&p[0].t, released_while_waiting);
+	/* like queue_barrier() */
+	smp_store_release(&rig->wheel.barrier, &done);
+	for (i = 0; i < calls && !completion_done(&done); i++, next += 5) {
+		queue_advance(&rig->wheel, rig->now, 2);
+		arm_some(next, 4);
+		queue_release(&next[4].t, probe_released);
+	}
+	KUNIT_EXPECT_TRUE(test, completion_done(&done));
+	drive(rig, NULL, rig->now);
+	end_waits();
+}
+
+/*
+ * Beside timeouts that are armed and released without a pause, and those that are due, a barrier
+ * waits only for what was released before it. Promise 13.
+ */
+static void barrier_amid_load(struct kunit *test)
+{
+	const unsigned int calls = 40, load = QUEUE_BUDGET / 4, begin = 10;
+	DECLARE_COMPLETION_ONSTACK(done);
+	struct rig *rig = test->priv;
+	unsigned int call, i, before;
+	struct probe *p;
+
+	p = probes(rig, 2 * load * calls);
+	to_tick(rig, 1);
+	for (call = 0; call < calls && !completion_done(&done); call++) {
+		for (i = 0; i < load; i++, p += 2) {
+			arm_tick(&p[0], i % 8 ? 1000 : call);
+			queue_release(&p[1].t, probe_released);
+			if (i % 2)
+				queue_release(&p[0].t, probe_released);
+		}
+		if (call == begin)
+			/* like queue_barrier() */
+			smp_store_release(&rig->wheel.barrier, &done);
+		rig->now += TICK;
+		queue_advance(&rig->wheel, rig->now, QUEUE_BUDGET);
+	}
+	KUNIT_EXPECT_TRUE(test, completion_done(&done));
+	KUNIT_EXPECT_LE(test, call, begin + 10);
+	p -= 2 * load * call;
+	for (before = 0; before < load * (begin + 1); before++) {
+		KUNIT_EXPECT_EQ_MSG(test, 1, p[2 * before + 1].released, "%u", before);
+		if (before % load % 2)
+			KUNIT_EXPECT_EQ_MSG(test, 1, p[2 * before].released, "%u", before);
+	}
+}
+
+static void shut_down(struct probe *p)
+{
+	KUNIT_EXPECT_TRUE(p->rig->test, queue_shutdown(&p->rig->wheel));
+}
+
+/* A stop waits for the callback that runs, and not for those that are due. Promise 13. */
+static void stop_in_row(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 5);
+	struct list_head pending;
+	unsigned int i;
+
+	for (i = 0; i < 5; i++)
+		arm_tick(&p[i], 3);
+	p[0].then = shut_down;
+	to_tick(rig, 1);
+	rig->now = 3 * TICK;
+	/* The worker may sleep: a thread that waits to end it may have a lower priority. */
+	KUNIT_EXPECT_FALSE(test, queue_advance(&rig->wheel, rig->now, 100));
+	KUNIT_EXPECT_EQ(test, 1U, rig->fired);
+	KUNIT_EXPECT_EQ(test, QUEUE_IDLE, sleep_until(rig));
+	/* Somebody who waits wakes it. */
+	rig->kicks = 0;
+	queue_cancel(&p[4].t);
+	queue_detach(&p[4].t);
+	KUNIT_EXPECT_EQ(test, 1U, rig->kicks);
+	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
+	KUNIT_EXPECT_FALSE(test, queue_advance(&rig->wheel, rig->now, 100));
+	KUNIT_EXPECT_FALSE(test, queue_holds(&p[4].t));
+	INIT_LIST_HEAD(&pending);
+	queue_sweep(&rig->wheel, &pending);
+	rig->stopped = true;
+	KUNIT_EXPECT_EQ(test, 3UL, counts(rig).handed_back);
+}
+
+static void wait_is_over(struct probe *p)
+{
+	KUNIT_EXPECT_FALSE(p->rig->test, queue_holds(&p->other->t));
+}
+
+/*
+ * Somebody who waits for the end of a timeout waits for the callback that runs, and not for those
+ * that are due. Promise 13.
+ */
+static void wait_in_row(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 8);
+	unsigned int i;
+
+	for (i = 0; i < 4; i++) {
+		arm_tick(&p[i], 3);
+		p[i].other = &p[4 + i / 2];
+		p[i].then = i % 2 ? wait_is_over : begin_wait;
+	}
+	/* One is filed, one is on the queue, and one will be behind it. */
+	arm_tick(&p[4], 1000);
+	to_tick(rig, 1);
+	arm_tick(&p[5], 1000);
+	rig->now = 3 * TICK;
+	KUNIT_EXPECT_FALSE(test, queue_advance(&rig->wheel, rig->now, 100));
+	KUNIT_EXPECT_EQ(test, 4U, rig->fired);
+	KUNIT_EXPECT_FALSE(test, queue_holds(&p[5].t));
+	end_waits();
+}
+
+static void arm_and_wait(struct probe *p)
+{
+	unsigned int i;
+
+	for (i = 2; i < 12; i++)
+		arm_tick(&p[i], 4);
+	begin_wait(p);
+}
+
+/* What is drained for somebody who waits, and does not fit into its share, is not left behind. */
+static void nothing_is_left(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 12);
+
+	rig->wheel.drain.share = 4;
+	arm_tick(&p[0], 3);
+	p[0].other = &p[1];
+	p[0].then = arm_and_wait;
+	arm_tick(&p[1], 1000);
+	to_tick(rig, 1);
+	rig->now = 3 * TICK;
+	while (queue_advance(&rig->wheel, rig->now, 8))
+		;
+	KUNIT_EXPECT_EQ(test, 1U, rig->fired);
+	KUNIT_EXPECT_EQ(test, 4ULL * TICK, sleep_until(rig));
+	queue_awake(&rig->wheel);
+	drive(rig, NULL, 4 * TICK);
+	KUNIT_EXPECT_EQ(test, 11U, rig->fired);
+	end_waits();
+}
+
 WHEEL_SUITES(stop,
+	KUNIT_CASE(wait_in_row),
+	KUNIT_CASE(nothing_is_left),
+	KUNIT_CASE(release_has_a_share),
+	KUNIT_CASE(release_beside_expiries),
+	KUNIT_CASE(pass_ends),
+	KUNIT_CASE(barrier_amid_load),
+	KUNIT_CASE(stop_in_row),
 	KUNIT_CASE(hands_back),
 	KUNIT_CASE(hands_back_midway),
 	KUNIT_CASE(hands_back_nothing),
 	KUNIT_CASE(detach_while_stopping),
 	KUNIT_CASE(release_in_cycle),
 	KUNIT_CASE(barrier_in_pieces),
+	KUNIT_CASE(barrier_amid_drain),
 	KUNIT_CASE(barrier_then_stop),
 	KUNIT_CASE(release_while_stopping));

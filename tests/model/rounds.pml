@@ -7,7 +7,7 @@
  *
  * Not modelled: all other work of the worker; sleeping (the worker loops; wheel.pml checks that
  * kicks arrive); more than MANY releases of other timeouts on a queue; their order, on which
- * nobody relies; passes in which expiries use up the whole budget.
+ * nobody relies; passes of more than three calls.
  *
  *	-DBUSY=n	number of programs that release for ever: on CPU 0, and on CPU 1 (2)
  *	-DCHAIN		each release function releases another timeout, on CPU 0
@@ -29,6 +29,8 @@
  *	-DRESTART	the worker returns to the first CPU whenever its list is empty
  *	-DEMPTY		the worker completes a barrier only when nothing is released
  *	-DASKEDLATE	the worker reads barrier when a release cycle begins, not when the pass does
+ *	-DUNDRAINED	a release cycle that begins before the drain of the pass is over completes
+ *			the barrier that the pass has read
  *	-DANSWERNEXT	the worker completes a barrier at the end of a release cycle that began
  *			before it
  *	-DNOGRACE	the barrier does not wait for a grace period
@@ -95,22 +97,38 @@ inline call(mine)
 
 proctype worker()
 {
-	byte cpu = NC, list, budget;
-	bit mine, asked, answers, over;
+	byte cpu = NC, list, budget, drains, settles;
+	bit mine, asked, drained, answers, over, rest = 1;
 
 	do
-	:: asked = barrier;
-		atomic { if :: requests -> requests = 0; aside = 1 :: else fi }
+	:: if
+		:: rest -> rest = 0;
+			asked = barrier;
+			/* For how many more calls the drain, and then what is due, use up the budget. */
+			if :: drains = 0 :: drains = 1 fi;
+			if :: settles = 0 :: settles = 1 fi
+		:: !rest && drains -> drains--
+		:: !rest && !drains && settles -> settles--
+		:: else
+		fi;
+		if
+		:: !drains -> atomic { if :: requests -> requests = 0; aside = 1 :: else fi };
+			drained = asked
+		:: else
+		fi;
 		/* release_some() */
 		if
 		:: atomic {
 			cpu >= NC && !list && !mine ->
 			cpu = 0; mine = aside; aside = 0
 		   }
+			answers = drained;
 #ifdef ASKEDLATE
-			asked = barrier;
+			answers = barrier;
 #endif
-			answers = asked
+#ifdef UNDRAINED
+			answers = asked;
+#endif
 		:: else
 		fi;
 		if :: budget = 1 :: budget = 2 fi;
@@ -127,15 +145,17 @@ proctype worker()
 		:: else -> over = 1; break
 		od;
 #ifdef ANSWERNEXT
-		answers = asked;
+		answers = drained;
 #endif
 #ifdef EMPTY
 		over = over && !others[0] && !others[1];
 #endif
 		if
-		:: over && answers -> atomic { answers = 0; asked = 0; barrier = 0; done = 1 }
+		:: over && answers ->
+			atomic { answers = 0; asked = 0; drained = 0; barrier = 0; done = 1 }
 		:: else
 		fi;
+		rest = !drains && !settles;
 		atomic { over = 0; budget = 0 }
 	od
 }

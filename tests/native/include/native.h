@@ -258,6 +258,7 @@ typedef atomic_t refcount_t;
 #define refcount_read	atomic_read
 #define refcount_dec_and_test	atomic_dec_and_test
 #define atomic_long_read	atomic_read
+#define atomic_read_acquire(a)	smp_load_acquire(&(a)->counter)
 #define atomic_long_read_acquire(a)	smp_load_acquire(&(a)->counter)
 #define atomic_long_inc	atomic_inc
 #define atomic_long_dec	atomic_dec
