@@ -22,12 +22,14 @@
 
 #include <linux/cache.h>
 #include <linux/init.h>
+#include <linux/irqflags.h>
 #include <linux/jiffies.h>
 #include <linux/kallsyms.h>
 #include <linux/log2.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/moduleparam.h>
+#include <linux/preempt.h>
 #include <linux/printk.h>
 #include <linux/sched.h>
 #include <linux/spinlock.h>
@@ -152,6 +154,23 @@ static noinline void note_duration(struct hwtimer_monitor *m, const void *fn, u6
 	spin_unlock(&m->lock);
 }
 
+/*
+ * A callback has returned with preemption disabled or interrupts off: like the kernel's timers, say
+ * which one, and repair it. Lockdep reports a lock that it still holds. @rest: how many callbacks
+ * before it may have done it instead.
+ */
+static noinline void callback_leaked(const struct hwtimer_driven *driven, const void *fn,
+				     unsigned int rest)
+{
+	pr_err("wheel %s: %ps%s returned with preempt_count %d and interrupts %s\n", driven->name,
+	       fn, rest ? " or a callback before it" : "", preempt_count(),
+	       irqs_disabled() ? "off" : "on");
+	/* A worker calls callbacks with both enabled. */
+	preempt_count_set(0);
+	if (irqs_disabled())
+		local_irq_enable();
+}
+
 /**
  * hwtimer_worker_call - run a callback, and measure it
  * @driven: the driven wheel
@@ -192,6 +211,8 @@ void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *
 	local64_add(ns, &m->lateness_ns);
 
 	fn(t);
+	if (unlikely(preempt_count()))
+		callback_leaked(driven, owner, 0);
 	trace_hwtimer_expire_exit(t, &driven->wheel);
 
 	m->unmeasured++;
@@ -200,6 +221,9 @@ void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *
 		driven->wheel.pass.in_row = true;
 		return;
 	}
+	/* To ask for this after each callback would be too expensive. */
+	if (unlikely(irqs_disabled()))
+		callback_leaked(driven, owner, m->unmeasured - 1);
 	/* CLOCK_MONOTONIC: time in suspend does not count as the callback's. */
 	m->ended_ns = ktime_get_ns();
 	ns = m->ended_ns - start;

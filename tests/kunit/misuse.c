@@ -8,7 +8,9 @@
 #include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/kmsg_dump.h>
+#include <linux/irqflags.h>
 #include <linux/list.h>
+#include <linux/preempt.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
@@ -552,7 +554,55 @@ static void many_wheels(struct kunit *test)
 		hwtimer_wheel_destroy(wheels[i]);
 }
 
+static noinline void leaks_interrupts(struct hwtimer_timeout *t)
+{
+	local_irq_disable();
+}
+
+static noinline void leaks_preemption(struct hwtimer_timeout *t)
+{
+	preempt_disable();
+}
+
+/* The callback after it */
+static void expect_repaired(struct hwtimer_timeout *t)
+{
+	job_fired(t);
+	container_of(t, struct job, t)->released = irqs_disabled() || preempt_count();
+}
+
+/*
+ * A callback that returns with preemption disabled or interrupts off is named, and the next one is
+ * called with both enabled.
+ */
+static void leaky_callbacks(struct kunit *test)
+{
+	static const struct {
+		hwtimer_fn_t	fn;
+		const char	*line;
+	} leaks[] = {
+		{ leaks_interrupts, "wheel misuse: leaks_interrupts" },
+		{ leaks_preemption, "wheel misuse: leaks_preemption" },
+	};
+	struct hwtimer_wheel *wheel = a_wheel(test);
+	struct job *j = jobs(test, wheel, 2);
+	unsigned int i;
+
+	/* The kernel may not count how often preemption is disabled. */
+	for (i = 0; i < (IS_ENABLED(CONFIG_PREEMPT_COUNT) ? 2 : 1); i++) {
+		mark_log();
+		hwtimer_init(&j[0].t, wheel, leaks[i].fn);
+		hwtimer_init(&j[1].t, wheel, expect_repaired);
+		many_at_once(test, wheel, j, 2);
+		KUNIT_EXPECT_EQ(test, i + 1, j[1].fired);
+		KUNIT_EXPECT_EQ(test, 0U, j[1].released);
+		KUNIT_EXPECT_EQ(test, 1U, lines_with(leaks[i].line));
+	}
+	hwtimer_wheel_destroy(wheel);
+}
+
 static struct kunit_case misuse_cases[] = {
+	KUNIT_CASE(leaky_callbacks),
 	KUNIT_CASE(init_anew),
 	KUNIT_CASE(init_pending),
 	KUNIT_CASE(on_stack),

@@ -471,6 +471,11 @@ static inline void preempt_enable(void)
 	current->preempt--;
 }
 
+#define preempt_count()		(current->preempt)
+#define preempt_count_set(n)	(current->preempt = (n))
+#define irqs_disabled()		false
+#define local_irq_enable()	((void)0)
+
 static inline unsigned int native_cpu_id(void)
 {
 #ifndef NATIVE_BENCH

@@ -56,8 +56,6 @@ static long native_percpu_offset[NATIVE_CPUS];
 #undef lock_map_release
 #define lock_map_release(m)	((void)0)
 #define in_hardirq()	(current->hardirq)
-#define preempt_count()	(current->preempt)
-#define preempt_count_set(n)	(current->preempt = (n))
 #define printk	native_log
 #define KERN_ERR
 #define dump_stack()	((void)0)
