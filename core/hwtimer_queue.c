@@ -1317,9 +1317,13 @@ static noinline void look_around(struct hwtimer_wheel *w, unsigned int *budget)
 	    (w->pass.stage != STAGE_SETTLE && w->pass.stage != STAGE_REST))
 		return;
 	w->pass.in_row = false;
-	drain_restart(w);
+	/* If the share ran out before, go on with the CPUs that were not reached. */
+	if (w->drain.cpu >= nr_cpu_ids && !drain_left(w)) {
+		drain_restart(w);
+		w->pass.looking = awaited;
+	}
 	while (!over && w->pass.spare) {
-		slice = min(w->pass.spare, QUEUE_BUDGET);
+		slice = min_t(unsigned int, w->pass.spare, QUEUE_BUDGET);
 		w->pass.spare -= slice;
 		over = drain(w, &slice);
 		w->pass.spare += slice;
@@ -1328,7 +1332,7 @@ static noinline void look_around(struct hwtimer_wheel *w, unsigned int *budget)
 	/* To look at the queues of many CPUs takes time, too. */
 	w->pass.spare -= min(w->pass.spare, DIV_ROUND_UP(nr_cpu_ids, 8));
 	if (over)
-		w->pass.awaited = awaited;
+		w->pass.awaited = w->pass.looking;
 }
 
 static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
@@ -1615,14 +1619,11 @@ bool queue_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 	if (over)
 		w->pass.stage = STAGE_REST;
 	/* Release functions must not make what is due much later. */
-	late = !over && (w->pass.stage != STAGE_DRAIN || tick > w->pass.target + 1);
+	late = !over && (w->pass.stage != STAGE_DRAIN || wheel_next(&w->wheel, tick, 0) <= tick);
 	budget = max(budget, DIV_ROUND_UP(whole, late ? 8 : 2));
-	before = budget;
 	/* What was put aside since the release cycle began is left for the next one. */
 	if (!release_some(w, &budget) || w->releases.aside || drain_left(w))
 		over = false;
-	if (w->pass.stage == STAGE_DRAIN)
-		w->drain.used += before - budget;
 	answer_look(w);
 	return !over;
 }

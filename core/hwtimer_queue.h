@@ -243,7 +243,8 @@ struct queue_releases {
  * @look: the look that this pass answers, or NULL
  * @ended: the timeout whose callback ended last, if its waiters have not been woken since. It may
  *	have been freed
- * @awaited: @awaited of the wheel as of the last drain by look_around()
+ * @awaited: @awaited of the wheel as of the last drain that look_around() has begun and completed
+ * @looking: the same, as of the last one that it has begun
  * @spare: how much more this call may drain there, in units of its budget
  * @in_row: since the last callback the worker has done nothing but claim the next timeout. Set or
  *	cleared by @ops->call after each callback, cleared by the queue
@@ -256,6 +257,7 @@ struct queue_pass {
 	struct queue_look	*look;
 	const struct hwtimer_timeout *ended;
 	int			awaited;
+	int			looking;
 	unsigned int		spare;
 	bool			in_row;
 };

@@ -20,6 +20,7 @@
  */
 #define pr_fmt(fmt) "hwtimer: " fmt
 
+#include <linux/bottom_half.h>
 #include <linux/cache.h>
 #include <linux/init.h>
 #include <linux/irqflags.h>
@@ -155,20 +156,27 @@ static noinline void note_duration(struct hwtimer_monitor *m, const void *fn, u6
 }
 
 /*
- * A callback has returned with preemption disabled or interrupts off: like the kernel's timers, say
- * which one, and repair it. Lockdep reports a lock that it still holds. @rest: how many callbacks
- * before it may have done it instead.
+ * A callback has returned with preemption or bottom halves disabled: like the kernel's timers, say
+ * which one, and repair it. @count: the preempt_count with which it was called. Lockdep reports a
+ * lock that is still held.
  */
-static noinline void callback_leaked(const struct hwtimer_driven *driven, const void *fn,
-				     unsigned int rest)
+static noinline void callback_leaked(const struct hwtimer_driven *driven, const void *fn, int count)
 {
-	pr_err("wheel %s: %ps%s returned with preempt_count %d and interrupts %s\n", driven->name,
-	       fn, rest ? " or a callback before it" : "", preempt_count(),
-	       irqs_disabled() ? "off" : "on");
-	/* A worker calls callbacks with both enabled. */
-	preempt_count_set(0);
+	pr_err_ratelimited("wheel %s: %ps returned with preempt_count %x, was called with %x\n",
+			   driven->name, fn, preempt_count(), count);
 	if (irqs_disabled())
 		local_irq_enable();
+	while (softirq_count())
+		local_bh_enable();
+	preempt_count_set(count);
+}
+
+/* To look at them after each callback would be too expensive, so it may have been another one. */
+static noinline void interrupts_leaked(const struct hwtimer_driven *driven, const void *fn)
+{
+	pr_err_ratelimited("wheel %s: interrupts are off after %ps, or after a callback before it\n",
+			   driven->name, fn);
+	local_irq_enable();
 }
 
 /**
@@ -185,6 +193,7 @@ void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *
 {
 	struct hwtimer_monitor *m = &driven->monitor;
 	const void *owner = hwtimer_owner_fn(t, fn);	/* before fn() may free @t */
+	int count = preempt_count();
 	u64 start, ns;
 	unsigned int bin;
 
@@ -211,8 +220,8 @@ void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *
 	local64_add(ns, &m->lateness_ns);
 
 	fn(t);
-	if (unlikely(preempt_count()))
-		callback_leaked(driven, owner, 0);
+	if (unlikely(preempt_count() != count))
+		callback_leaked(driven, owner, count);
 	trace_hwtimer_expire_exit(t, &driven->wheel);
 
 	m->unmeasured++;
@@ -221,9 +230,8 @@ void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *
 		driven->wheel.pass.in_row = true;
 		return;
 	}
-	/* To ask for this after each callback would be too expensive. */
 	if (unlikely(irqs_disabled()))
-		callback_leaked(driven, owner, m->unmeasured - 1);
+		interrupts_leaked(driven, owner);
 	/* CLOCK_MONOTONIC: time in suspend does not count as the callback's. */
 	m->ended_ns = ktime_get_ns();
 	ns = m->ended_ns - start;

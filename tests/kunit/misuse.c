@@ -4,6 +4,7 @@
  * It runs on any kernel.
  */
 #include <kunit/test.h>
+#include <linux/bottom_half.h>
 #include <linux/delay.h>
 #include <linux/err.h>
 #include <linux/fs.h>
@@ -564,6 +565,11 @@ static noinline void leaks_preemption(struct hwtimer_timeout *t)
 	preempt_disable();
 }
 
+static noinline void leaks_bottom_halves(struct hwtimer_timeout *t)
+{
+	local_bh_disable();
+}
+
 /* The callback after it */
 static void expect_repaired(struct hwtimer_timeout *t)
 {
@@ -572,8 +578,8 @@ static void expect_repaired(struct hwtimer_timeout *t)
 }
 
 /*
- * A callback that returns with preemption disabled or interrupts off is named, and the next one is
- * called with both enabled.
+ * A callback that returns with preemption, bottom halves or interrupts disabled is named, also
+ * among many quick ones, and another one is called with all of them enabled.
  */
 static void leaky_callbacks(struct kunit *test)
 {
@@ -581,23 +587,40 @@ static void leaky_callbacks(struct kunit *test)
 		hwtimer_fn_t	fn;
 		const char	*line;
 	} leaks[] = {
-		{ leaks_interrupts, "wheel misuse: leaks_interrupts" },
-		{ leaks_preemption, "wheel misuse: leaks_preemption" },
+		{ leaks_interrupts, "misuse: interrupts are off after leaks_interrupts" },
+		{ leaks_bottom_halves, "misuse: leaks_bottom_halves" },
+		{ leaks_preemption, "misuse: leaks_preemption" },
 	};
-	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct job *j = jobs(test, wheel, 2);
-	unsigned int i;
+	struct hwtimer_wheel *wheel;
+	struct job *j, *last;
+	unsigned int i, k, n = 0;
 
+	need_files(test);
+	set_limit(test, "30000");
+	wheel = a_wheel(test);
+	to_driven(wheel)->monitor.longest_ns = 100 * NSEC_PER_USEC;
+	j = jobs(test, wheel, 102);
+	last = &j[101];
+	for (i = 0; i < 99; i++)
+		hwtimer_init(&j[i].t, wheel, quick_fired);
+	hwtimer_init(&last->t, wheel, expect_repaired);
 	/* The kernel may not count how often preemption is disabled. */
-	for (i = 0; i < (IS_ENABLED(CONFIG_PREEMPT_COUNT) ? 2 : 1); i++) {
-		mark_log();
-		hwtimer_init(&j[0].t, wheel, leaks[i].fn);
-		hwtimer_init(&j[1].t, wheel, expect_repaired);
-		many_at_once(test, wheel, j, 2);
-		KUNIT_EXPECT_EQ(test, i + 1, j[1].fired);
-		KUNIT_EXPECT_EQ(test, 0U, j[1].released);
-		KUNIT_EXPECT_EQ(test, 1U, lines_with(leaks[i].line));
+	for (i = 0; i < (IS_ENABLED(CONFIG_PREEMPT_COUNT) ? 3 : 2); i++) {
+		/* Alone with the other one; two among many, of which one at most is measured. */
+		hwtimer_init(&j[99].t, wheel, leaks[i].fn);
+		hwtimer_init(&j[100].t, wheel, leaks[i].fn);
+		for (k = 0; k < 2; k++) {
+			/* Interrupts: only if the clock is read after this one. */
+			if (k && !i)
+				continue;
+			mark_log();
+			many_at_once(test, wheel, k ? j : &j[100], k ? 102 : 2);
+			KUNIT_EXPECT_EQ(test, ++n, last->fired);
+			KUNIT_EXPECT_EQ(test, 0U, last->released);
+			KUNIT_EXPECT_EQ(test, k + 1, lines_with(leaks[i].line));
+		}
 	}
+	set_limit(test, "10000");
 	hwtimer_wheel_destroy(wheel);
 }
 

@@ -416,6 +416,28 @@ static void release_beside_expiries(struct kunit *test)
 	KUNIT_EXPECT_LE(test, (calls - 1) * QUEUE_BUDGET, rig->fired);
 }
 
+/* While requests are drained, too, if something is due that was filed before. */
+static void release_before_due(struct kunit *test)
+{
+	const unsigned int share = QUEUE_BUDGET / 2;
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 1 + 2 * share + share), *others = &p[1 + 2 * share];
+	unsigned int i, done = 0;
+
+	arm_tick(&p[0], 2);
+	to_tick(rig, 1);
+	arm_some(&p[1], 2 * share);
+	for (i = 0; i < share; i++)
+		queue_release(&others[i].t, probe_released);
+	rig->now = 2 * TICK;
+	KUNIT_EXPECT_TRUE(test, queue_advance(&rig->wheel, rig->now, QUEUE_BUDGET));
+	for (i = 0; i < share; i++)
+		done += others[i].released;
+	KUNIT_EXPECT_EQ(test, QUEUE_BUDGET / 8, done);
+	drive(rig, NULL, rig->now);
+	KUNIT_EXPECT_EQ(test, 1U, p[0].fired);
+}
+
 static void released_while_waiting(struct hwtimer_timeout *t)
 {
 	probe_released(t);
@@ -520,6 +542,7 @@ static void stop_in_row(struct kunit *test)
 	queue_sweep(&rig->wheel, &pending);
 	rig->stopped = true;
 	KUNIT_EXPECT_EQ(test, 3UL, counts(rig).handed_back);
+	KUNIT_EXPECT_EQ(test, 0, atomic_read(&rig->wheel.waiters));
 }
 
 static void wait_is_over(struct probe *p)
@@ -542,7 +565,7 @@ static void wait_in_row(struct kunit *test)
 		p[i].other = &p[4 + i / 2];
 		p[i].then = i % 2 ? wait_is_over : begin_wait;
 	}
-	/* One is filed, one is on the queue, and one will be behind it. */
+	/* One has been filed, the other one will be by the same pass. */
 	arm_tick(&p[4], 1000);
 	to_tick(rig, 1);
 	arm_tick(&p[5], 1000);
@@ -585,11 +608,67 @@ static void nothing_is_left(struct kunit *test)
 	end_waits();
 }
 
+static void wait_or_expect_end(struct hwtimer_timeout *t)
+{
+	struct probe *p = container_of(t, struct probe, t);
+
+	probe_released(t);
+	if (nr_waiting)
+		wait_is_over(p);
+	else
+		begin_wait(p);
+}
+
+/* Nor for the release functions that follow. */
+static void wait_among_releases(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 3);
+	unsigned int i;
+
+	arm_tick(&p[2], 1000);
+	to_tick(rig, 1);
+	for (i = 0; i < 2; i++) {
+		p[i].other = &p[2];
+		queue_release(&p[i].t, wait_or_expect_end);
+	}
+	KUNIT_EXPECT_FALSE(test, queue_advance(&rig->wheel, rig->now, 100));
+	KUNIT_EXPECT_EQ(test, 2U, p[0].released + p[1].released);
+	end_waits();
+}
+
+/* If it takes more than one share to reach its request, the next calls go on with that. */
+static void wait_for_shares(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 12 + 100);
+	unsigned int i;
+
+	rig->wheel.drain.share = 8;
+	p[0].other = &p[1];
+	p[0].then = arm_and_wait;
+	arm_tick(&p[1], 1000);
+	arm_tick(&p[0], 3);
+	for (i = 12; i < 112; i++)
+		arm_tick(&p[i], 3);
+	p[111].other = &p[1];
+	p[111].then = wait_is_over;
+	to_tick(rig, 1);
+	rig->now = 3 * TICK;
+	while (queue_advance(&rig->wheel, rig->now, 10))
+		;
+	KUNIT_EXPECT_EQ(test, 101U, rig->fired);
+	end_waits();
+}
+
 WHEEL_SUITES(stop,
 	KUNIT_CASE(wait_in_row),
 	KUNIT_CASE(nothing_is_left),
+	KUNIT_CASE(wait_among_releases),
+	KUNIT_CASE(wait_for_shares),
 	KUNIT_CASE(release_has_a_share),
 	KUNIT_CASE(release_beside_expiries),
+	KUNIT_CASE(release_before_due),
 	KUNIT_CASE(pass_ends),
 	KUNIT_CASE(barrier_amid_load),
 	KUNIT_CASE(stop_in_row),

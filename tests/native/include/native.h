@@ -474,6 +474,8 @@ static inline void preempt_enable(void)
 #define preempt_count()		(current->preempt)
 #define preempt_count_set(n)	(current->preempt = (n))
 #define irqs_disabled()		false
+#define softirq_count()		0
+#define local_bh_enable()	((void)0)
 #define local_irq_enable()	((void)0)
 
 static inline unsigned int native_cpu_id(void)
