@@ -8,8 +8,8 @@
 #include <linux/delay.h>
 #include <linux/err.h>
 #include <linux/fs.h>
-#include <linux/kmsg_dump.h>
 #include <linux/irqflags.h>
+#include <linux/kmsg_dump.h>
 #include <linux/list.h>
 #include <linux/preempt.h>
 #include <linux/slab.h>

@@ -268,6 +268,21 @@ static void arm_some(struct probe *p, unsigned int n)
 		arm_tick(p++, 1000);
 }
 
+static void release_each(struct probe *p, unsigned int n)
+{
+	for (; n--; p++)
+		queue_release(&p->t, probe_released);
+}
+
+static unsigned int nr_released(const struct probe *p, unsigned int n)
+{
+	unsigned int sum = 0;
+
+	while (n--)
+		sum += p++->released;
+	return sum;
+}
+
 /*
  * A barrier is completed once, by a release cycle that began after it was requested, while the
  * drain of another pass goes on.
@@ -280,14 +295,12 @@ static void barrier_amid_drain(struct kunit *test)
 	unsigned int i;
 
 	to_tick(rig, 1);
-	for (i = 0; i < 10; i++)
-		queue_release(&p[i].t, probe_released);
+	release_each(p, 10);
 	queue_advance(&rig->wheel, rig->now, 1);
 	KUNIT_EXPECT_EQ(test, 1, p[0].released + p[9].released);
 	/* The cycle that has begun is past this CPU's list. The next one begins with requests. */
 	arm_some(&p[10], 3);
-	for (i = 10; i < 14; i++)
-		queue_release(&p[i].t, probe_released);
+	release_each(&p[10], 4);
 	/* like queue_barrier() */
 	smp_store_release(&rig->wheel.barrier, &done);
 	for (i = 0; i < 30 && !completion_done(&done); i++) {
@@ -370,7 +383,7 @@ static void release_has_a_share(struct kunit *test)
 	static const unsigned int many[] = { 1, 341, 512, 513, 1024, 10 * QUEUE_BUDGET };
 	const unsigned int share = QUEUE_BUDGET / 2;
 	struct rig *rig = test->priv;
-	unsigned int n, i, calls;
+	unsigned int n, calls;
 	struct probe *p, *others;
 
 	for (n = 0; n < ARRAY_SIZE(many); n++) {
@@ -379,16 +392,13 @@ static void release_has_a_share(struct kunit *test)
 		p = probes(rig, 2 * many[n] + share * (calls + 1));
 		others = &p[2 * many[n]];
 		to_tick(rig, 1);
-		for (i = 0; i < many[n]; i++)
-			queue_release(&p[i].t, probe_released);
+		release_each(p, many[n]);
 		KUNIT_EXPECT_TRUE_MSG(test, are_released(rig, p, many[n], calls + 1, others, share),
 				      "%u", many[n]);
 		drive(rig, NULL, rig->now);
 		p += many[n];
-		for (i = 0; i < many[n]; i++) {
-			arm_tick(&p[i], 1000);
-			queue_release(&p[i].t, probe_released);
-		}
+		arm_some(p, many[n]);
+		release_each(p, many[n]);
 		KUNIT_EXPECT_TRUE_MSG(test, are_released(rig, p, many[n], 2 * calls + 1, NULL, 0),
 				      "%u", many[n]);
 	}
@@ -400,19 +410,16 @@ static void release_beside_expiries(struct kunit *test)
 	const unsigned int calls = 4, due = (calls + 1) * QUEUE_BUDGET, share = QUEUE_BUDGET / 8;
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, due + 2 * calls * share), *others = &p[due];
-	unsigned int i, done = 0;
+	unsigned int i;
 
 	for (i = 0; i < due; i++)
 		arm_tick(&p[i], 2);
 	to_tick(rig, 1);
-	for (i = 0; i < 2 * calls * share; i++)
-		queue_release(&others[i].t, probe_released);
+	release_each(others, 2 * calls * share);
 	rig->now = 2 * TICK;
 	for (i = 0; i < calls; i++)
 		KUNIT_EXPECT_TRUE(test, queue_advance(&rig->wheel, rig->now, QUEUE_BUDGET));
-	for (i = 0; i < 2 * calls * share; i++)
-		done += others[i].released;
-	KUNIT_EXPECT_EQ(test, calls * share, done);
+	KUNIT_EXPECT_EQ(test, calls * share, nr_released(others, 2 * calls * share));
 	KUNIT_EXPECT_LE(test, (calls - 1) * QUEUE_BUDGET, rig->fired);
 }
 
@@ -422,18 +429,14 @@ static void release_before_due(struct kunit *test)
 	const unsigned int share = QUEUE_BUDGET / 2;
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 1 + 2 * share + share), *others = &p[1 + 2 * share];
-	unsigned int i, done = 0;
 
 	arm_tick(&p[0], 2);
 	to_tick(rig, 1);
 	arm_some(&p[1], 2 * share);
-	for (i = 0; i < share; i++)
-		queue_release(&others[i].t, probe_released);
+	release_each(others, share);
 	rig->now = 2 * TICK;
 	KUNIT_EXPECT_TRUE(test, queue_advance(&rig->wheel, rig->now, QUEUE_BUDGET));
-	for (i = 0; i < share; i++)
-		done += others[i].released;
-	KUNIT_EXPECT_EQ(test, QUEUE_BUDGET / 8, done);
+	KUNIT_EXPECT_EQ(test, QUEUE_BUDGET / 8, nr_released(others, share));
 	drive(rig, NULL, rig->now);
 	KUNIT_EXPECT_EQ(test, 1U, p[0].fired);
 }
