@@ -234,6 +234,7 @@ unsigned int hwtimer_wheel_levels(const struct hwtimer_wheel *wheel);
 enum hwtimer_clock hwtimer_wheel_clock(const struct hwtimer_wheel *wheel);
 bool hwtimer_wheel_in_my_cgroups(const struct hwtimer_wheel *wheel);
 void hwtimer_wheel_barrier(struct hwtimer_wheel *wheel);
+void hwtimer_wheel_hurry(struct hwtimer_wheel *wheel);
 
 void hwtimer_init(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,
 		  hwtimer_fn_t fn);

@@ -519,6 +519,21 @@ bool hwtimer_wheel_in_my_cgroups(const struct hwtimer_wheel *wheel)
 EXPORT_SYMBOL_GPL(hwtimer_wheel_in_my_cgroups);
 
 /**
+ * hwtimer_wheel_hurry - have release functions called soon
+ * @wheel: the wheel
+ *
+ * For those that were released before the call, and that somebody waits for otherwise than by
+ * hwtimer_wheel_barrier(). Wakes the worker, so call it once for all of them. Not exported; for
+ * /dev/hwtimer.
+ *
+ * Context: Any context but NMI.
+ */
+void hwtimer_wheel_hurry(struct hwtimer_wheel *wheel)
+{
+	queue_hurry(wheel);
+}
+
+/**
  * hwtimer_wheel_barrier - wait for release functions and callbacks
  * @wheel: the wheel
  *
@@ -856,7 +871,8 @@ EXPORT_SYMBOL_GPL(hwtimer_shutdown_sync);
  * @released: called once with @timeout when the wheel does not hold it and its callback does not
  *	run. The worker calls it, like a callback; on a stopped wheel this function calls it
  *
- * The counterpart of hwtimer_shutdown_sync() for callers that must not sleep. A callback may
+ * The counterpart of hwtimer_shutdown_sync() for callers that must not sleep. @released is called
+ * within 250 ms, or at once if there are many or hwtimer_wheel_barrier() waits. A callback may
  * release its own timeout. If the timeout is on a list that hwtimer_wheel_stop() hands back,
  * @released must not free it as long as the list is in use: see hwtimer_wheel_stop().
  *

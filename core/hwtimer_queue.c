@@ -26,8 +26,8 @@
  *	ARMED	the timeout is pending: the callback will run at the deadline
  *	QUEUED	it is on a request queue, or a producer is about to push it
  *	FILED	it is in a bucket, or on one of the worker's lists
- *	DEAD	it was shut down or released, and cannot be armed again. A dead timeout needs no
- *		deadline; the lowest bit of the deadline is the flag RELEASE instead
+ *	DEAD	it was shut down or released, and cannot be armed again. The lowest bit of its
+ *		deadline is the flag RELEASE then
  *
  * A request does not name an operation. It asks the worker to read the word again. The producer
  * that sets QUEUED pushes the timeout; the worker takes it from the queue and acts on the word as
@@ -76,14 +76,17 @@
  * Sleeping
  * --------
  *
- * The worker stores in @kick_below which deadlines it has to be woken for, then checks the queues
- * once more. A producer pushes, then reads @kick_below. Both have a full barrier in between, so
- * that at least one of them sees what the other one wrote:
+ * The worker decides how long it will sleep, and stores in @kick_below which deadlines it has to be
+ * woken for. A producer pushes, then compares its deadline with @kick_below. So what is pushed
+ * after that store may stay in the queue for as long as the worker sleeps. What was pushed before,
+ * while the worker was awake, was compared with nothing: the worker takes the queues once more, and
+ * makes the sleep shorter if that brings an earlier deadline. Both have a full barrier in between,
+ * so that at least one of them sees what the other one wrote:
  *
  *	producer                           worker (queue_prepare_sleep)
  *	  word: ARMED, QUEUED                kick_below = ...
  *	  push                               smp_mb()
- *	  (cmpxchg of the push: smp_mb())    queues empty?
+ *	  (cmpxchg of the push: smp_mb())    take the queues
  *	  deadline < kick_below?             sleep
  *
  * This is not enough if a deadline changes before the push. Producer A sets QUEUED for tick 7 and
@@ -92,7 +95,7 @@
  * A pushes, compares its 7 with 5, and does not kick the worker, so the timeout expires two ticks
  * late. A cannot read the word again, as the timeout may have been freed after the push. Therefore
  * each CPU counts its producers between setting QUEUED and having pushed, in @in_flight, and the
- * worker does not sleep while there is one:
+ * worker waits until there is none, or does not sleep:
  *
  *	A                    B                        worker
  *	  in_flight = 1
@@ -101,9 +104,10 @@
  *	                       3 < kick_below? ...
  *	                                                kick_below = 5
  *	                                                smp_mb()
- *	                                                in_flight? yes: do not sleep
+ *	                                                in_flight? yes: wait
  *	  push
  *	  in_flight = 0
+ *	                                                in_flight? no: take the queues
  *
  * If B reads @kick_below after the worker has stored 5, B kicks the worker. If B reads it before,
  * the worker sees A's store to @in_flight: A's store is ordered before A's cmpxchg, which B's
@@ -119,26 +123,33 @@
  * is pending, it sums up the counts of pending timeouts once more, behind the same smp_mb(). A
  * producer counts a timeout as armed before the cmpxchg that sets ARMED.
  *
- * How long the worker sleeps: if timeouts were armed since it last decided how long, at most
- * QUEUE_DRAIN_NS, and an arm kicks it only if its deadline is before the end of the sleep.
- * Otherwise until something may be due, see wheel_next(), or without an end if nothing is pending,
- * and any arm kicks it. Releases, detaches, barriers and looks always kick it.
+ * How long the worker sleeps: if nothing was armed, moved to an earlier deadline or released since
+ * its last sleep, until something may be due, see wheel_next(), or without an end if nothing is
+ * pending. Then any arm or release kicks it. (So it is if nothing is pending after a long sleep,
+ * see slept_long().) Otherwise it sleeps for QUEUE_DRAIN_NS at most, and not beyond the soonest
+ * deadline that it has drained or released since the last sleep, be that timeout cancelled by now:
+ * who arms timeouts of one kind arms the next one for a later deadline, and need not kick the
+ * worker; nor do releases. A kick for a timeout that is not due at once makes the next sleeps
+ * shorter, see sleep_limit(), so that deadlines that come ever earlier do not kick each time.
+ * Detaches, barriers and looks, for which somebody waits, always kick the worker.
  *
- * How many requests may wait: every QUEUE_DEPTH-th request of a CPU kicks the worker. Timeouts
- * that were armed a moment ago are still in the caches. After 100,000 others they are not, and the
- * worker would miss the cache twice per timeout, as the queue is a linked list. This also limits
- * how many requests the worker has to drain before it can expire what is due.
+ * How many requests may wait: every QUEUE_DEPTH-th request or release of a CPU kicks the worker.
+ * Timeouts that were armed a moment ago are still in the caches. After 100,000 others they are not,
+ * and the worker would miss the cache twice per timeout, as the queue is a linked list. This also
+ * limits how many requests the worker has to drain before it can expire what is due.
  *
  *
  * Releasing
  * ---------
  *
- * Released timeouts need not be handled in order, and there may be a million at once. So each CPU
- * has a separate queue for them, and the worker serves these queues in turn, with a share of each
- * call of queue_advance() and what drain and expiry have left of the rest. If a timeout has QUEUED
- * set when it is released, it comes by the request queue instead, and the worker puts it aside
- * until the release functions are called. QUEUED stays set until then. So release functions never
- * run inside a callback of the wheel.
+ * Released timeouts need not be handled in order, nor at once, and there may be a million of them.
+ * So each CPU has a separate queue for them, in which they wait for QUEUE_DRAIN_NS at most, or
+ * until there are QUEUE_DEPTH of a CPU (twice as many, if those came while the worker was awake),
+ * or until somebody waits in queue_barrier() or calls queue_hurry(). The worker
+ * serves these queues in turn, with a share of each call of queue_advance() and what drain and
+ * expiry have left of the rest. If a timeout has QUEUED set when it is released, it comes by the
+ * request queue instead, and the worker puts it aside until the release functions are called.
+ * QUEUED stays set until then. So release functions never run inside a callback of the wheel.
  *
  *
  * Waiting
@@ -395,16 +406,13 @@ change_and_push(struct hwtimer_wheel *w, struct queue_cpu *pcpu, struct hwtimer_
 	local_dec(&pcpu->in_flight);
 	if (!changed)
 		return false;
-	/* Each release kicks the worker anyway. */
-	if (release)
-		return true;
-	pushed = local_inc_return(&pcpu->pushed);
+	pushed = local_inc_return(release ? &pcpu->gone : &pcpu->pushed);
 	/*
 	 * Pairs with queue_add_recent().
 	 * [smp_load_acquire: as the worker only prefetches what a hint points to]
 	 */
 	recent = smp_load_acquire(&pcpu->recent);
-	if (recent)
+	if (recent && !release)
 		WRITE_ONCE(recent[pushed % QUEUE_RECENT], &t->request);
 	if (!(pushed % QUEUE_DEPTH))
 		kick_worker(w, pcpu, 0);
@@ -614,8 +622,9 @@ static bool disarm(struct hwtimer_timeout *t, u64 also)
 		if (old & WORD_DEAD || !(old & WORD_ARMED || also))
 			break;
 		new = old & ~WORD_ARMED;
+		/* The deadline stays, but for the bit that is RELEASE from now on. */
 		if (also)
-			new = (old & WORD_HELD) | also;
+			new = (new & ~WORD_RELEASE) | also;
 		/* [atomic64_try_cmpxchg: cancel-expire-broken-cmpxchg] */
 	} while (!atomic64_try_cmpxchg(&t->word, (s64 *)&old, new));
 	if (old & WORD_ARMED) {
@@ -725,7 +734,8 @@ bool queue_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
 		while (!change_and_push(w, pcpu, t, &old,
 					old | WORD_RELEASE | WORD_QUEUED))
 			;
-		kick_worker(w, pcpu, 0);
+		/* Only a worker that might sleep for long. */
+		kick_worker(w, pcpu, QUEUE_HORIZON);
 		WARN_ONCE(old & WORD_RELEASE, "hwtimer: %ps released twice\n",
 			  released);
 	}
@@ -737,6 +747,21 @@ bool queue_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
 	return cancelled;
 }
 EXPORT_SYMBOL_IF_KUNIT(queue_release);
+
+/**
+ * queue_hurry - have the release functions called soon of what was released before
+ * @w: the wheel
+ */
+void queue_hurry(struct hwtimer_wheel *w)
+{
+	/*
+	 * After the releases, whose pushes are full barriers. If the worker is about to sleep, the
+	 * kick orders this store before its last check.
+	 */
+	WRITE_ONCE(w->hurry, true);
+	w->ops->kick(w);
+}
+EXPORT_SYMBOL_IF_KUNIT(queue_hurry);
 
 /**
  * queue_pending - is this timeout pending?
@@ -847,6 +872,26 @@ static void file_again(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 d
 		trace_filed(w, t, tick);
 }
 
+/*
+ * Whatever has become of a timeout that the worker drains or releases, its next sleep ends at the
+ * deadline of that timeout: the next one of the same kind is armed for a later one, and need not
+ * kick the worker.
+ */
+static __always_inline void note_deadline(struct hwtimer_wheel *w, u64 word)
+{
+	struct queue_sleep *s = &w->sleep;
+	u64 deadline = word_deadline(word);
+
+	if (likely(deadline >= s->soonest))
+		return;
+	if (word & WORD_DEAD)
+		deadline = word_deadline(word & ~WORD_RELEASE);
+	if (deadline > s->now)
+		s->soonest = deadline;
+	else
+		s->over = true;
+}
+
 static void unfile(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 {
 	wheel_unfile(&w->wheel, &t->node);
@@ -954,6 +999,7 @@ static void handle_request(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 
 	hwtimer_step();
 	count(&w->drained);
+	note_deadline(w, new);
 	if (new & WORD_FILED) {
 		/* FILED is set, so @t belongs to the worker; see (b) for later deadlines. */
 		if (filed)
@@ -976,6 +1022,7 @@ static void call_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	hwtimer_released_fn_t released = READ_ONCE(t->fn);
 
 	count(&w->drained);
+	note_deadline(w, old);
 	/* The timeout has DEAD and QUEUED set, so only the worker changes the word. */
 	if (old & WORD_FILED)
 		unfile(w, t);
@@ -1574,6 +1621,10 @@ bool queue_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 
 	w->pass.in_row = false;
 	w->pass.spare = w->drain.share;
+	w->sleep.now = now;
+	/* What is over bounds no sleep. */
+	if (w->sleep.soonest <= now)
+		w->sleep.soonest = QUEUE_HORIZON;
 	if (w->pass.stage == STAGE_OVERDUE) {
 		if (settle_ticks(w, &budget)) {
 			w->pass.stage = STAGE_DRAIN;
@@ -1592,6 +1643,12 @@ bool queue_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 		 * [smp_load_acquire: barrier-broken-acquire; before drain_restart]
 		 */
 		w->releases.pass_barrier = smp_load_acquire(&w->barrier);
+		/*
+		 * Before the queues; pairs with queue_hurry().
+		 * [xchg: as a miss only makes a release wait; before drain_restart]
+		 */
+		if (unlikely(READ_ONCE(w->hurry)))
+			xchg(&w->hurry, false);
 		take_look(w);
 		hwtimer_step();
 		drain_restart(w);
@@ -1629,7 +1686,7 @@ bool queue_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 }
 EXPORT_SYMBOL_IF_KUNIT(queue_advance);
 
-/* Is there a request on a queue, or a producer that is about to push one? */
+/* Is a request on a queue? */
 static bool requested(const struct hwtimer_wheel *w)
 {
 	const struct queue_cpu *pcpu;
@@ -1637,39 +1694,130 @@ static bool requested(const struct hwtimer_wheel *w)
 
 	for_each_possible_cpu(cpu) {
 		pcpu = per_cpu_ptr(w->cpus, cpu);
-		/* [local_read: wakeup-in-flight-broken-order] */
-		if (local_read(&pcpu->in_flight))
-			return true;
-		/*
-		 * In this order; pairs with change_and_push().
-		 * [smp_rmb: wakeup-in-flight-broken-rmb; after local_read]
-		 */
-		smp_rmb();
-		/* [llist_empty: model without-last-check-of-queues; after smp_rmb] */
 		if (!llist_empty(&pcpu->requests) || !llist_empty(&pcpu->released))
 			return true;
 	}
 	return false;
 }
 
-/* The time until which nothing is due, or an earlier one. @busy: timeouts are being armed. */
-static u64 nothing_until(struct hwtimer_wheel *w, u64 now, bool busy, bool pending)
+/*
+ * Has each producer that has set QUEUED pushed its request? That takes it a few instructions,
+ * unless an interrupt came, or a hypervisor has preempted its CPU. Then this may give up.
+ */
+static bool all_pushed(const struct hwtimer_wheel *w)
 {
-	u64 end = QUEUE_HORIZON, last, next;
+	unsigned int polls = QUEUE_POLLS;
+	const struct queue_cpu *pcpu;
+	int cpu;
 
-	if (!busy && !pending)
-		return QUEUE_IDLE;
+	for_each_possible_cpu(cpu) {
+		pcpu = per_cpu_ptr(w->cpus, cpu);
+		/* [local_read: wakeup-in-flight-broken-order] */
+		while (local_read(&pcpu->in_flight)) {
+			if (!polls--)
+				return false;
+			cpu_relax();
+		}
+	}
+	return true;
+}
+
+/*
+ * Take the requests that were pushed before @kick_below was published, when their producers had
+ * nothing to compare their deadlines with. False if the worker has to go on instead of sleeping.
+ * @busy: the sleep has an end.
+ */
+static bool take_last(struct hwtimer_wheel *w, bool busy)
+{
+	unsigned int budget = QUEUE_BUDGET;
+	unsigned long drained = w->drained;
+	bool over;
+
+	if (!all_pushed(w))
+		return false;
 	/*
-	 * Not busy: sleep until something is due; the next arm kicks the worker. Busy: a kick for
-	 * each arm would be too expensive. Producers kick only if a deadline is before the end of
-	 * this sleep. Other requests wait in the queue, QUEUE_DRAIN_NS at most.
+	 * Before the queues are read; pairs with change_and_push().
+	 * [smp_rmb: wakeup-in-flight-broken-rmb; after all_pushed; before requested; before drain]
 	 */
-	if (busy)
-		end = min(now, QUEUE_HORIZON) + QUEUE_DRAIN_NS;
-	last = div64_u64(end, w->tick_ns);
+	smp_rmb();
+	hwtimer_step();
+	if (!busy)
+		return !requested(w);
+	drain_restart(w);
+	over = drain(w, &budget);
+	if (w->drained != drained)
+		trace_hwtimer_drain(w, w->drained - drained);
+	return over;
+}
+
+/* When the tick begins at which a timeout with this deadline expires, ns. */
+static u64 expiry(const struct hwtimer_wheel *w, u64 deadline)
+{
+	return deadline_tick(w, deadline) * w->tick_ns;
+}
+
+/*
+ * By when the next timeouts may expire if they are like those that the worker has seen. If these
+ * are all over, the next ones may be due at once, too.
+ */
+static u64 expiry_of_seen(const struct hwtimer_wheel *w)
+{
+	const struct queue_sleep *s = &w->sleep;
+
+	return expiry(w, s->soonest == QUEUE_HORIZON && s->over ? s->now + 1 : s->soonest);
+}
+
+/*
+ * Timeouts with deadlines below this may expire before @until. None expires before the next tick,
+ * so if @until is that, a deadline in the past need not kick the worker; 1, as only 0 says that it
+ * is awake.
+ */
+static u64 expiring_before(const struct hwtimer_wheel *w, u64 until)
+{
+	u64 tick = div64_u64(until - 1, w->tick_ns);
+
+	return tick < w->wheel.cur ? 1 : tick * w->tick_ns + 1;
+}
+
+/*
+ * How long may the worker sleep while timeouts are being armed, ns? If the last sleep was ended by
+ * a kick for a timeout that is not due at once, half of what was left of it, or of what its limit
+ * was, if that is less; if it lasted until its end, a quarter longer than its limit.
+ */
+static u64 sleep_limit(const struct hwtimer_wheel *w, u64 now)
+{
+	const struct queue_sleep *s = &w->sleep;
+	u64 limit = s->limit, least;
+
+	if (!s->until)
+		return QUEUE_DRAIN_NS;
+	if (now >= s->until)
+		limit += limit / 4;
+	else if (expiry(w, s->soonest) < s->until)
+		limit = min(limit, s->until - now) / 2;
+	least = max_t(u64, w->tick_ns, QUEUE_NAP_NS);
+	return min(max(limit, least), QUEUE_DRAIN_NS);
+}
+
+/*
+ * Has the worker slept for long, until the end that it had planned? If nothing is pending then, the
+ * next arm may kick it: that costs a kick per QUEUE_SPELL_NS, and saves a wake-up for nothing.
+ */
+static bool slept_long(const struct hwtimer_wheel *w, u64 now)
+{
+	const struct queue_sleep *s = &w->sleep;
+
+	return s->until && now >= s->until && s->until - s->since >= QUEUE_SPELL_NS;
+}
+
+/* The time until which nothing filed is due, or an earlier one, up to @until. */
+static u64 nothing_until(struct hwtimer_wheel *w, u64 until)
+{
+	u64 last = div64_u64(min(until, QUEUE_HORIZON), w->tick_ns), next;
+
 	/* The product must not overflow. */
 	next = min(wheel_next(&w->wheel, last, w->probes), last + 1);
-	return busy ? min(next * w->tick_ns, end) : next * w->tick_ns;
+	return min(next * w->tick_ns, until);
 }
 
 /**
@@ -1677,8 +1825,9 @@ static u64 nothing_until(struct hwtimer_wheel *w, u64 now, bool busy, bool pendi
  * @w: the wheel, after queue_advance() has returned false
  * @now: the time passed to queue_advance()
  *
- * For the worker only. From before this call on, a kick must keep the worker from sleeping, as
- * after set_current_state(). When the worker runs again, it calls queue_awake().
+ * For the worker only; does not sleep, but may handle requests. From before this call on, a kick
+ * must keep the worker from sleeping, as after set_current_state(). When the worker runs again, it
+ * calls queue_awake().
  *
  * Return: when to call queue_advance() again, in ns since the wheel was created; 0: at once;
  * QUEUE_IDLE: nothing is pending, so not before the next kick.
@@ -1687,46 +1836,55 @@ u64 queue_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 {
 	/* What is left then is handed back or dropped, so the worker sleeps until it is ended. */
 	bool busy, stops = READ_ONCE(w->state) >= QUEUE_SHUTDOWN;
-	u64 until, kick_below = U64_MAX;
+	u64 until = QUEUE_IDLE, limit;
+	s64 published = U64_MAX;
 	struct queue_counts c;
 
 	queue_count(w, &c);
 	hwtimer_step();
-	busy = !stops && c.armed != w->armed_seen;
-	if (requested(w)) {
-		/* The worker does not sleep, so it need not search what comes next. */
-		w->armed_seen = c.armed;
-		queue_awake(w);
-		return 0;
+	busy = !stops && (c.armed != w->sleep.armed || w->drained != w->sleep.drained) &&
+	       (c.pending || !slept_long(w, now));
+	limit = sleep_limit(w, now);
+	/* Nor need an arm kick the worker if it wakes soon anyway. */
+	if (!busy && !stops && c.pending)
+		busy = nothing_until(w, QUEUE_IDLE) <= min(now, QUEUE_HORIZON) + limit;
+	if (busy) {
+		until = min(min(now, QUEUE_HORIZON) + limit, expiry_of_seen(w));
+		published = expiring_before(w, until);
 	}
-	until = nothing_until(w, now, busy, !stops && c.pending);
-	if (until <= now) {
-		/* The pass began before @now, and something became due since. */
-		if (now < QUEUE_HORIZON)
-			return 0;
-		/* From QUEUE_HORIZON on, only timeouts that never expire are left. */
-		until = now + QUEUE_DRAIN_NS;
-	}
-	/* Kick if DIV_ROUND_UP(deadline, tick_ns) * tick_ns < until. */
-	if (busy)
-		kick_below = div64_u64(until - 1, w->tick_ns) * w->tick_ns + 1;
 	hwtimer_step();
 	/* [atomic64_set: wakeup-broken-check] */
-	atomic64_set(&w->kick_below, kick_below);
-	w->armed_seen = c.armed;
-
+	atomic64_set(&w->kick_below, published);
 	/*
 	 * Pairs with the full barrier between a producer's push and its read of kick_below; see
 	 * "Sleeping" above. [smp_mb: wakeup-broken-worker wakeup-count-broken-worker
-	 * wakeup-in-flight-broken-worker; after atomic64_set; before requested; before queue_count]
+	 * wakeup-in-flight-broken-worker; after atomic64_set; before take_last; before queue_count]
 	 */
 	smp_mb();
 	hwtimer_step();
+	/*
+	 * All that a kick before this could have announced.
+	 * [take_last: model without-last-take; after smp_mb]
+	 */
+	if (!take_last(w, busy) || READ_ONCE(w->look) || READ_ONCE(w->barrier) ||
+	    READ_ONCE(w->hurry))
+		goto awake;
+	/* Somebody may wait for the end of a timeout that was released. */
+	if (unlikely(atomic_read(&w->waiters)) && (w->releases.aside || requested(w)))
+		goto awake;
 
-	/* All that a kick before this could have announced. */
-	if (requested(w) || READ_ONCE(w->look) || READ_ONCE(w->barrier))
-		until = 0;
-	if (until == QUEUE_IDLE && !stops) {
+	/* [expiry_of_seen: model end-not-lowered; after take_last] */
+	if (busy)
+		until = min(until, expiry_of_seen(w));
+	if (busy || (!stops && c.pending)) {
+		until = nothing_until(w, until);
+		/* The pass began before @now, and something became due since. */
+		if (until <= now && now < QUEUE_HORIZON)
+			goto awake;
+		/* From QUEUE_HORIZON on, only timeouts that never expire are left. */
+		if (until <= now)
+			until = now + QUEUE_DRAIN_NS;
+	} else if (!stops) {
 		hwtimer_step();
 		/*
 		 * A cancelled timeout that is still filed can be armed without a request.
@@ -1734,11 +1892,23 @@ u64 queue_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 		 */
 		queue_count(w, &c);
 		if (c.pending)
-			until = 0;
+			goto awake;
 	}
-	if (!until)
-		queue_awake(w);
+	/* Fails after a kick. [atomic64_try_cmpxchg: as a kick ends the sleep at once] */
+	if (busy && !atomic64_try_cmpxchg(&w->kick_below, &published, expiring_before(w, until)))
+		goto awake;
+
+	w->sleep.armed = c.armed;
+	w->sleep.drained = w->drained;
+	w->sleep.soonest = QUEUE_HORIZON;
+	w->sleep.over = false;
+	w->sleep.since = now;
+	w->sleep.until = busy ? until : 0;
+	w->sleep.limit = limit;
 	return until;
+awake:
+	queue_awake(w);
+	return 0;
 }
 EXPORT_SYMBOL_IF_KUNIT(queue_prepare_sleep);
 
@@ -1963,6 +2133,7 @@ int queue_init(struct hwtimer_wheel *w, const struct queue_shape *shape,
 	w->releases.cpu = nr_cpu_ids;
 	/* The first arm kicks the worker, whatever its deadline is. */
 	atomic64_set(&w->kick_below, U64_MAX);
+	w->sleep.soonest = QUEUE_HORIZON;
 	lockdep_register_key(&w->callback_key);
 	lockdep_init_map(&w->callback_map, "hwtimer_callback", &w->callback_key, 0);
 	mutex_init(&w->worker_lock);

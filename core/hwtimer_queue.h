@@ -27,12 +27,18 @@
 /* Returned by queue_prepare_sleep(): sleep until the next kick. */
 #define QUEUE_IDLE		U64_MAX
 /*
- * How long the worker sleeps at most while timeouts are being armed. Very long in the torture
- * test, so that a lost wakeup is not hidden by the next drain.
+ * How long the worker sleeps at most while timeouts are being armed or released. Very long in the
+ * torture test, so that a lost wakeup is not hidden by the next drain. Kicks can make that as short
+ * as QUEUE_NAP_NS, or a tick if that is longer.
  */
 #ifndef QUEUE_DRAIN_NS
 #define QUEUE_DRAIN_NS		(250 * 1000 * 1000ULL)
 #endif
+#define QUEUE_NAP_NS		(1000 * 1000ULL)
+/* After a sleep of so long, an arm may kick the worker if nothing else is pending. */
+#define QUEUE_SPELL_NS		(100 * 1000 * 1000ULL)
+/* How often the worker looks whether a producer has pushed a request before it does not sleep. */
+#define QUEUE_POLLS		1000
 /*
  * Every so many requests, a CPU kicks the worker, whatever their deadlines are. That many are still
  * in the caches, and handling them does not delay timeouts that are due.
@@ -117,6 +123,7 @@ struct queue_shape {
  * @in_flight: producers on this CPU between setting QUEUED and having pushed; above 1 if an
  *	interrupt handler arms a timeout in between. Written by this CPU only
  * @pushed: number of pushes to @requests
+ * @gone: number of pushes to @released
  * @armed: timeouts that became pending
  * @touched: pending timeouts that got another deadline
  * @cancelled: pending timeouts that were cancelled or released
@@ -136,6 +143,7 @@ struct queue_cpu {
 	struct llist_node	**recent;
 	local_t			in_flight;
 	local_t			pushed;
+	local_t			gone;
 	local_t			armed;
 	local_t			touched;
 	local_t			cancelled;
@@ -263,6 +271,29 @@ struct queue_pass {
 };
 
 /**
+ * struct queue_sleep - how long the worker may sleep
+ * @now: the time of the last call of queue_advance(), ns
+ * @soonest: the earliest deadline after @now that the worker has seen since its last sleep; else
+ *	QUEUE_HORIZON
+ * @over: it has seen one that was not after @now then
+ * @since: when the last sleep began, ns
+ * @until: its end, if an arm for a later deadline could not end it; else 0
+ * @limit: how long that sleep could last at most, ns
+ * @armed: the sum of armed timeouts as of the last sleep
+ * @drained: @drained of the wheel as of the last sleep
+ */
+struct queue_sleep {
+	u64			now;
+	u64			soonest;
+	bool			over;
+	u64			since;
+	u64			until;
+	u64			limit;
+	unsigned long		armed;
+	unsigned long		drained;
+};
+
+/**
  * struct hwtimer_wheel - a wheel, and how it is reached
  * @tick_ns: length of a tick. Constant
  * @cap: maximum number of pending timeouts; 0: no limit. Constant
@@ -279,6 +310,7 @@ struct queue_pass {
  *	by the worker; queue_timeout_init() sets bit 0 if the timeout is initialised meanwhile
  * @waiters: number of waiters in queue_end_sync(); one more from queue_shutdown() to queue_sweep()
  * @awaited: how often one of them has begun to wait
+ * @hurry: queue_hurry() was called, and no pass has begun since
  * @look: the look that queue_look() requests and the worker has not begun, or NULL
  * @barrier: completion on which queue_barrier() waits, or NULL
  * @worker_lock: held while waiting in queue_barrier(), while requesting a look, and while ending
@@ -289,9 +321,9 @@ struct queue_pass {
  *	for callbacks
  * @wheel: the buckets. This and all following fields belong to the worker
  * @pass: where the worker is in its pass
+ * @sleep: how long it may sleep
  * @drain: how far it has come with the requests
  * @releases: how far it has come with what was released
- * @armed_seen: the sum of armed timeouts as of when the worker last decided how long to sleep
  * @expired: count for queue_count(); queue_holds() reads it, too
  * @handed_back: count for queue_count()
  * @drained: count for queue_count()
@@ -320,6 +352,7 @@ struct hwtimer_wheel {
 	struct hwtimer_timeout	*running ____cacheline_aligned;
 	atomic_t		waiters;
 	atomic_t		awaited;
+	bool			hurry;
 	struct queue_look	*look;
 	struct completion	*barrier;
 	struct mutex		worker_lock;	/* see above */
@@ -330,9 +363,9 @@ struct hwtimer_wheel {
 	/* belongs to the worker */
 	struct wheel		wheel ____cacheline_aligned;
 	struct queue_pass	pass;
+	struct queue_sleep	sleep;
 	struct queue_drain	drain;
 	struct queue_releases	releases;
-	unsigned long		armed_seen;
 	unsigned long		expired;
 	unsigned long		handed_back;
 	unsigned long		drained;
@@ -362,6 +395,7 @@ int queue_touch(struct hwtimer_timeout *t, u64 deadline);
 bool queue_cancel(struct hwtimer_timeout *t);
 bool queue_timeout_shutdown(struct hwtimer_timeout *t);
 void queue_detach(struct hwtimer_timeout *t);
+void queue_hurry(struct hwtimer_wheel *w);
 bool queue_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released);
 bool queue_pending(const struct hwtimer_timeout *t);
 bool queue_holds(const struct hwtimer_timeout *t);

@@ -3,8 +3,8 @@
  * hwtimer: what a worker does beside driving its wheel: it calls callbacks and measures them.
  *
  * The worker of a wheel sleeps on an absolute hrtimer on the wheel's clock until the next tick at
- * which a timeout is due; while timeouts are being armed, for at most QUEUE_DRAIN_NS; and while
- * no timeout is pending, until it is kicked.
+ * which a timeout is due; while timeouts are being armed or released, for at most QUEUE_DRAIN_NS;
+ * and while no timeout is pending, until it is kicked.
  *
  * CPU hotplug needs no code here. Producers push with preemption disabled, so a CPU that goes
  * offline has finished its pushes; its request queue and counts remain, and the worker visits

@@ -340,8 +340,11 @@ static int dev_release(struct inode *inode, struct file *file)
 		hwtimer_release(&ctx->clock->follow, follow_released);
 	}
 	hwtimer_ctx_give_back_all(ctx);
+	/* The user's next context may wait for what this one was charged for. */
 	if (ctx->own_wheel)
 		hwtimer_free_own_wheel(ctx, ctx->wheel);
+	else if (ctx->wheel)
+		hwtimer_wheel_hurry(ctx->wheel);
 	put_ctx(ctx);
 	return 0;
 }

@@ -149,6 +149,8 @@ int hwtimer_ctx_resize(struct hwtimer_ctx *ctx, u32 timeouts)
 	}
 	if (rings)
 		hwtimer_table_trim(&ctx->table);
+	/* Somebody may wait for what was given back. */
+	hwtimer_wheel_hurry(ctx->wheel);
 	return 0;
 }
 

@@ -102,14 +102,14 @@ ORDERS = {
         (0, 0, "word: ARMED, QUEUED", False), (0, 1, "push (llist_add)", False),
         (0, 2, "full barrier: its cmpxchg", True), (0, 3, "deadline < kick_below? kick", False),
         (1, 0, "the pass is over", False), (1, 1, "kick_below = until when", False),
-        (1, 2, "smp_mb()", True), (1, 3, "a request? repeat, else sleep", False)],
+        (1, 2, "smp_mb()", True), (1, 3, "take the queues, then sleep", False)],
         [((0, 1), (1, 3)), ((1, 1), (0, 3))]),
     "in-flight": (["A, held up", "B", "worker"], [
         (0, 0, "in_flight = 1", False), (0, 1, "word: QUEUED, tick 7", True),
         (0, 7, "push", False), (0, 8, "in_flight = 0", False),
         (1, 2, "word: tick 3 (cmpxchg)", True), (1, 3, "QUEUED is on: nothing to push", False),
         (1, 4, "3 < kick_below? kick", False), (2, 3, "kick_below = tick 5", False),
-        (2, 4, "smp_mb()", True), (2, 5, "in_flight? repeat", False),
+        (2, 4, "smp_mb()", True), (2, 5, "in_flight? wait", False),
         (2, 6, "smp_rmb(), then the queues", True)],
         [((0, 0), (2, 5)), ((2, 3), (1, 4))]),
     "cancel-sync": (["worker", "hwtimer_cancel_sync()"], [

@@ -434,57 +434,39 @@ static u64 refile(unsigned int n)
 	return marks[1] - marks[0];
 }
 
-/* Requests that the callback of @asking makes, for the pass that follows. */
-static struct {
-	struct hwtimer_timeout	asking;
-	struct hwtimer_timeout	last;
-	unsigned int		n;
-	bool			cancel;
-} request;
-
 /*
- * Makes @n requests, and one to release a timeout. That one was armed before, so it is not on the
- * queue of released timeouts, which this pass has drained already.
+ * A wake-up of the worker, which has a real-time priority, for @n requests and one more: from the
+ * kick until it sleeps again. The first arm kicks the worker, and keeps others from doing so.
  */
-static void ask(struct hwtimer_timeout *t)
+static u64 wake(unsigned int n, bool cancel)
 {
-	u64 deadline = hwtimer_wheel_now(wheel) + 60 * SEC;
-	struct hwtimer_timeout *each;
+	u64 deadline = hwtimer_wheel_now(wheel) + 60 * SEC, count;
 	unsigned int i;
 
-	for (i = 0; i < request.n; i++) {
-		each = &conns[i].hwtimer;
-		hwtimer_schedule_at(each, deadline);
-		if (request.cancel)
-			hwtimer_cancel(each);
+	init_conns(hwtimer, n + 2);
+	hwtimer_schedule_at(&conns[n].hwtimer, deadline);
+	for (i = 0; i < n; i++) {
+		hwtimer_schedule_at(&conns[i].hwtimer, deadline);
+		if (cancel)
+			hwtimer_cancel(&conns[i].hwtimer);
 	}
-	hwtimer_schedule_at(&request.last, deadline);
-	hwtimer_release(&request.last, mark_timeout);
-	mark();
-}
-
-/* From the end of the callback that makes the requests to the call that reports the release. */
-static u64 pass(unsigned int n, bool cancel)
-{
-	init_conns(hwtimer, n);
-	request.n = n;
-	request.cancel = cancel;
-	await(2);
-	hwtimer_init(&request.asking, wheel, ask);
-	hwtimer_init(&request.last, wheel, mark_timeout);
-	hwtimer_schedule(&request.asking, TICK_NSEC);
-	wait_for_completion(&all_marked);
-	return marks[1] - marks[0];
+	count = get_cycles();
+	hwtimer_schedule_at(&conns[n + 1].hwtimer, 0);
+	cond_resched();
+	count = get_cycles() - count;
+	hwtimer_cancel_sync(&conns[n].hwtimer);
+	hwtimer_cancel_sync(&conns[n + 1].hwtimer);
+	return count;
 }
 
 static u64 file(unsigned int n)
 {
-	return pass(n, false);
+	return wake(n, false);
 }
 
 static u64 drop(unsigned int n)
 {
-	return pass(n, true);
+	return wake(n, true);
 }
 
 /*
@@ -528,7 +510,7 @@ static int worker_turn(void)
 
 	if (ret)
 		return ret;
-	report("worker_pass", hwtimer, alone);
+	report("worker_wake", hwtimer, alone);
 	return each_turn("worker_file", file) ?: each_turn("worker_drop", drop) ?:
 	       each_turn("worker_refile", refile);
 }

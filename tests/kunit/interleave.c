@@ -420,7 +420,7 @@ static void things_init(struct rig *rig)
 
 /*
  * The worker sleeps and was not kicked: has it missed anything? Returns whether any timeout is
- * still to expire.
+ * still to expire or to be given back.
  */
 static bool check_sleep(struct rig *rig)
 {
@@ -431,11 +431,14 @@ static bool check_sleep(struct rig *rig)
 	u64 deadline;
 
 	for (th = rig->things; th < rig->things + THINGS; th++) {
-		if (th->released && !th->reported)
-			wrong(rig, "sleeps over a release");
+		if (th->released && !th->reported) {
+			more = true;
+			if (rig->until > rig->now + QUEUE_DRAIN_NS)
+				wrong(rig, "sleeps long over a release");
+		}
 		if (th->freed)
 			continue;
-		if (th->detached && queue_holds(&th->t))
+		if (th->detached && !th->released && queue_holds(&th->t))
 			wrong(rig, "sleeps over a detach");
 		if (!queue_pending(&th->t))
 			continue;
@@ -605,10 +608,10 @@ static void set_scene(struct rig *rig, const struct ground *g, const struct scen
 	rig->now = rig->base - 10 * TICK;
 	perform(rig, g->neighbour);
 	perform(rig, s->filed);
-	rig->wheel->armed_seen--;
+	rig->wheel->sleep.armed--;
 	pass(rig);
 	if (mood == LIGHTLY)
-		rig->wheel->armed_seen--;
+		rig->wheel->sleep.armed--;
 	else
 		pass(rig);
 	rig->now = rig->base;

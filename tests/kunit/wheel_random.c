@@ -78,7 +78,12 @@ struct chaos {
 	 * handled requests that were made since the pass began.
 	 */
 	bool			extra;
+	/* as of the last sleep */
 	unsigned long		armed_seen;
+	unsigned long		drained_seen;
+	/* its end, if arms for later deadlines did not end it, and how long it was to last */
+	u64			planned;
+	u64			length;
 	bool			asleep;
 	u64			until;
 	u64			kick_below;
@@ -332,7 +337,7 @@ static void chaos_release(struct chaos *c, struct entry *e)
 	/* Reported in the next pass, or at the end of this one. */
 	if (c->passing)
 		e->asked = c->pass;
-	expect_kick(c, 0);
+	expect_kick(c, QUEUE_HORIZON);
 }
 
 static void chaos_reinit(struct chaos *c, struct entry *e)
@@ -348,7 +353,7 @@ static void chaos_reinit(struct chaos *c, struct entry *e)
 /* One operation of a producer on @e, or if it is NULL on any timeout. */
 static void chaos_produce(struct chaos *c, struct entry *e)
 {
-	unsigned long batches = pushed(c->rig) / QUEUE_DEPTH;
+	unsigned long batches = pushed(c->rig) / QUEUE_DEPTH + gone(c->rig) / QUEUE_DEPTH;
 
 	c->done++;
 	e = e ?: some_entry(c);
@@ -379,8 +384,9 @@ static void chaos_produce(struct chaos *c, struct entry *e)
 			chaos_release(c, e);
 		break;
 	}
-	if (pushed(c->rig) / QUEUE_DEPTH != batches)
+	if (pushed(c->rig) / QUEUE_DEPTH + gone(c->rig) / QUEUE_DEPTH != batches)
 		expect_kick(c, 0);
+
 	agree(c, c->rig->kicks == c->kicks, "kicks");
 }
 
@@ -397,14 +403,12 @@ static void chaos_meddle(struct chaos *c)
 		chaos_arm(c, e, deadline, true);
 }
 
-/* Drain, like waiting inside a callback does: all requests so far have been handled then. */
-static void chaos_drain(struct chaos *c)
+/* All requests so far have been handled. */
+static void chaos_drained(struct chaos *c)
 {
 	struct entry *e;
 	unsigned int i;
 
-	c->done++;
-	queue_drain_all(&c->rig->wheel);
 	c->requests = false;
 	for (i = 0; i < ENTRIES; i++) {
 		e = c->entries[i];
@@ -414,6 +418,14 @@ static void chaos_drain(struct chaos *c)
 		/* if due, it was filed for the next tick */
 		e->from = c->rig->wheel.wheel.cur;
 	}
+}
+
+/* Like waiting inside a callback does. */
+static void chaos_drain(struct chaos *c)
+{
+	c->done++;
+	queue_drain_all(&c->rig->wheel);
+	chaos_drained(c);
 }
 
 static void chaos_fired(struct hwtimer_timeout *t)
@@ -581,21 +593,30 @@ static void chaos_advance(struct chaos *c, u64 now)
 static void chaos_sleep(struct chaos *c)
 {
 	u64 now = c->rig->now, until, boundary;
-	bool was_idle = !c->pending && c->armed == c->armed_seen;
+	bool busy = c->armed != c->armed_seen || counts(c->rig).drained != c->drained_seen;
 	unsigned int i;
 
+	if (!c->pending && c->planned && now >= c->planned && c->length >= QUEUE_SPELL_NS)
+		busy = false;
 	c->done++;
 	until = sleep_until(c->rig);
-	c->armed_seen = c->armed;
 	if (!until) {
-		agree(c, c->requests || c->leaving, "does not sleep");
+		agree(c, !busy && (c->requests || c->leaving), "does not sleep");
 		return;
 	}
-	agree(c, (!c->requests || c->extra) && !c->leaving, "sleeps over requests");
+	/* Also if something filed is due soon. */
+	busy |= atomic64_read(&c->rig->wheel.kick_below) != U64_MAX;
+	agree(c, busy || ((!c->requests || c->extra) && !c->leaving), "sleeps over requests");
+	if (busy)
+		chaos_drained(c);
+	c->armed_seen = c->armed;
+	c->drained_seen = counts(c->rig).drained;
 	c->kick_below = atomic64_read(&c->rig->wheel.kick_below);
-	agree(c, (until == QUEUE_IDLE) == was_idle, "idle");
+	agree(c, (until == QUEUE_IDLE) == (!busy && !c->pending), "idle");
 	c->asleep = true;
 	c->until = until;
+	c->planned = busy ? until : 0;
+	c->length = until - now;
 	/* The limit of the sleep, unless each arming kicks the worker. */
 	agree(c, c->kick_below == U64_MAX ||
 	      until <= min(now, QUEUE_HORIZON) + QUEUE_DRAIN_NS + c->tick_ns, "sleeps too long");
@@ -603,7 +624,8 @@ static void chaos_sleep(struct chaos *c)
 		return;
 	agree(c, until > now, "sleeps into the past");
 	/* An arming due at a boundary before the worker wakes must kick the worker. */
-	agree(c, c->kick_below > div64_u64(until - 1, c->tick_ns) * c->tick_ns,
+	boundary = div64_u64(until - 1, c->tick_ns);
+	agree(c, c->kick_below > boundary * c->tick_ns || boundary < c->cur,
 	      "is not to be kicked in time");
 	for (i = 0; i < ENTRIES; i++) {
 		struct entry *e = c->entries[i];

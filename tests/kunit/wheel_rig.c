@@ -288,6 +288,17 @@ unsigned long pushed(const struct rig *rig)
 	return sum;
 }
 
+/* How many releases were not pushed as requests. */
+unsigned long gone(const struct rig *rig)
+{
+	unsigned long sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += local_read(&per_cpu_ptr(rig->wheel.cpus, cpu)->gone);
+	return sum;
+}
+
 /* Expect that @p has fired @n times, the last time at tick @at. */
 void expect_fired(struct probe *p, unsigned int n, u64 at)
 {

@@ -27,6 +27,8 @@ struct rig {
 	u64			now;
 	unsigned int		fired;
 	unsigned int		kicks;
+	/* callbacks that were early, or late by more than a tick */
+	unsigned int		late;
 	/* callbacks right behind another one */
 	unsigned int		in_row;
 	unsigned int		allocs;
@@ -89,6 +91,7 @@ void advance_to(struct rig *rig, u64 now);
 void step_to_tick(struct rig *rig, u64 tick);
 unsigned int drive(struct rig *rig, struct probe *p, u64 limit);
 unsigned long pushed(const struct rig *rig);
+unsigned long gone(const struct rig *rig);
 
 void probe_rearm(struct probe *p);
 void probe_fired(struct hwtimer_timeout *t);

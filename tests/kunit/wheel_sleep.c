@@ -7,7 +7,9 @@
 #include <linux/list.h>
 #include <linux/llist.h>
 #include <linux/math64.h>
+#include <linux/minmax.h>
 #include <linux/percpu.h>
+#include <linux/prandom.h>
 #include <linux/string.h>
 
 #include "wheel_rig.h"
@@ -112,16 +114,13 @@ static void kick(struct kunit *test)
 		/* the second arming relies on the kick of the first */
 		arm(&p[3], arms[i].deadline);
 		KUNIT_EXPECT_EQ(test, arms[i].kicks, rig->kicks);
-		queue_awake(&rig->wheel);
 
 		/* the same by touching */
+		p = probes(rig_remake(rig, TICK, SLOTS, 0), 4);
+		arm_tick(&p[0], 8);
+		arm_tick(&p[2], 9);
 		to_tick(rig, 2);
 		rig->kicks = 0;
-		queue_cancel(&p[1].t);
-		queue_cancel(&p[3].t);
-		queue_detach(&p[1].t);
-		queue_detach(&p[3].t);
-		to_tick(rig, 2);
 		KUNIT_EXPECT_EQ(test, 8ULL * TICK, sleep_until(rig));
 		queue_touch(&p[2].t, arms[i].deadline);
 		KUNIT_EXPECT_EQ_MSG(test, arms[i].kicks, rig->kicks, "touch %llu",
@@ -174,13 +173,20 @@ static void no_kick_awake(struct kunit *test)
 	queue_detach(&p[0].t);
 	queue_release(&p[2].t, probe_released);
 	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
-	/* It must not go to sleep then, nor be kicked for requests that it will see. */
-	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
-	arm(&p[1], 0);
+	/* So before it sleeps, it takes their requests, and sees when they are due. */
+	KUNIT_EXPECT_EQ(test, 2ULL * TICK, sleep_until(rig));
+	KUNIT_EXPECT_FALSE(test, queue_holds(&p[0].t));
+	queue_awake(&rig->wheel);
+	to_tick(rig, 2);
+	expect_fired(&p[1], 1, 2);
+	KUNIT_EXPECT_EQ(test, 1, p[2].released);
 	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
 }
 
-/* Detaching kicks the worker; cancelling, killing and touching to a later time do not. */
+/*
+ * Detaching kicks the worker; cancelling, killing and touching to a later time do not. A release
+ * does if the worker would sleep for long.
+ */
 static void kick_otherwise(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -188,13 +194,13 @@ static void kick_otherwise(struct kunit *test)
 	unsigned int i;
 
 	for (i = 0; i < 5; i++)
-		arm_tick(&p[i], 50);
+		arm(&p[i], HOUR);
 	to_tick(rig, 1);
 	rig->kicks = 0;
 	sleep_until(rig);
-	touch_tick(&p[0], 60);
+	queue_touch(&p[0].t, 2 * HOUR);
 	queue_cancel(&p[1].t);
-	arm_tick(&p[1], 50);
+	arm(&p[1], HOUR);
 	queue_cancel(&p[1].t);
 	queue_timeout_shutdown(&p[2].t);
 	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
@@ -204,12 +210,19 @@ static void kick_otherwise(struct kunit *test)
 	to_tick(rig, 1);
 	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
 	queue_release(&p[3].t, probe_released);
-	KUNIT_EXPECT_EQ(test, 2, rig->kicks);
+	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
 	queue_awake(&rig->wheel);
 	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 1, p[3].released);
 	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
 	/* not held, so nothing to do */
 	queue_detach(&p[1].t);
+	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
+	queue_awake(&rig->wheel);
+	to_tick(rig, 1);
+	/* nothing new, so it sleeps for long */
+	KUNIT_EXPECT_LT(test, TICK + QUEUE_DRAIN_NS, sleep_until(rig));
+	queue_release(&p[4].t, probe_released);
 	KUNIT_EXPECT_EQ(test, 2, rig->kicks);
 }
 
@@ -392,7 +405,7 @@ static void far_wakes(struct kunit *test)
 	}
 }
 
-/* A request that the pass did not drain keeps the worker awake. */
+/* A request that the pass did not drain makes the sleep shorter. */
 static void request_in_time(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -401,9 +414,132 @@ static void request_in_time(struct kunit *test)
 	arm_tick(&p[0], 50);
 	to_tick(rig, 1);
 	arm_tick(&p[1], 3);
-	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
-	to_tick(rig, 1);
 	KUNIT_EXPECT_EQ(test, 3ULL * TICK, sleep_until(rig));
+	KUNIT_EXPECT_EQ(test, 2 * TICK + 1LL, atomic64_read(&rig->wheel.kick_below));
+	KUNIT_EXPECT_EQ(test, 2UL, counts(rig).drained);
+}
+
+/* So does one whose timeout was cancelled meanwhile: the next one of its kind need not kick. */
+static void last_taken(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 4);
+
+	arm_tick(&p[0], 100);
+	to_tick(rig, 1);
+	rig->kicks = 0;
+	arm_tick(&p[1], 20);
+	queue_cancel(&p[1].t);
+	KUNIT_EXPECT_EQ(test, 20ULL * TICK, sleep_until(rig));
+	KUNIT_EXPECT_FALSE(test, queue_holds(&p[1].t));
+	arm_tick(&p[2], 20);
+	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
+	arm_tick(&p[3], 19);
+	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
+}
+
+/* So does a release, by the deadline that its timeout had. */
+static void released_covers(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+
+	arm_tick(&p[0], 100);
+	arm_tick(&p[1], 30);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 30ULL * TICK, sleep_until(rig));
+	queue_awake(&rig->wheel);
+	KUNIT_EXPECT_TRUE(test, queue_release(&p[1].t, probe_released));
+	to_tick(rig, 2);
+	KUNIT_EXPECT_EQ(test, 1, p[1].released);
+	KUNIT_EXPECT_EQ(test, 30ULL * TICK, sleep_until(rig));
+}
+
+/* Releases wait until the worker wakes, QUEUE_DEPTH of them at most. */
+static void release_deep(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, QUEUE_DEPTH + 1);
+	unsigned int i;
+
+	for (i = 0; i <= QUEUE_DEPTH; i++)
+		arm(&p[i], HOUR);
+	to_tick(rig, 1);
+	rig->kicks = 0;
+	KUNIT_EXPECT_EQ(test, TICK + QUEUE_DRAIN_NS, sleep_until(rig));
+	for (i = 0; i < QUEUE_DEPTH; i++) {
+		KUNIT_EXPECT_EQ(test, 0, rig->kicks);
+		queue_release(&p[i].t, probe_released);
+	}
+	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
+	KUNIT_EXPECT_EQ(test, 0, p[0].released);
+	queue_awake(&rig->wheel);
+	to_tick(rig, 2);
+	for (i = 0; i < QUEUE_DEPTH; i++)
+		KUNIT_EXPECT_EQ(test, 1, p[i].released);
+}
+
+/*
+ * After a short sleep, what was cancelled ends the next one even if nothing is pending, or short
+ * timeouts would kick the worker once a tick.
+ */
+static void short_cover(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+
+	arm_tick(&p[0], 5);
+	queue_cancel(&p[0].t);
+	to_tick(rig, 1);
+	rig->kicks = 0;
+	KUNIT_EXPECT_EQ(test, 5ULL * TICK, sleep_until(rig));
+	arm_tick(&p[1], 9);
+	queue_cancel(&p[1].t);
+	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
+	queue_awake(&rig->wheel);
+	to_tick(rig, 5);
+	KUNIT_EXPECT_EQ(test, 9ULL * TICK, sleep_until(rig));
+	queue_awake(&rig->wheel);
+	to_tick(rig, 9);
+	KUNIT_EXPECT_EQ(test, QUEUE_IDLE, sleep_until(rig));
+}
+
+/* The length of the next sleep if only something far away is armed. */
+static u64 far_sleep(struct rig *rig, struct probe *p)
+{
+	queue_awake(&rig->wheel);
+	queue_cancel(&p->t);
+	arm(p, U64_MAX);
+	advance_to(rig, rig->now);
+	return sleep_until(rig) - rig->now;
+}
+
+/* Sleeps that kicks have made short become long again, step by step. */
+static void limit_recovers(struct kunit *test)
+{
+	struct rig *rig = rig_remake(test->priv, NSEC_PER_MSEC, 64, 0);
+	struct probe *p = probes(rig, 2);
+	u64 length = far_sleep(rig, &p[0]), before;
+	unsigned int n = 0;
+
+	KUNIT_EXPECT_EQ(test, QUEUE_DRAIN_NS, length);
+	while (length > 2 * NSEC_PER_MSEC) {
+		rig->kicks = 0;
+		arm(&p[1], rig->now + length - NSEC_PER_MSEC);
+		KUNIT_ASSERT_EQ(test, 1, rig->kicks);
+		queue_cancel(&p[1].t);
+		before = length;
+		length = far_sleep(rig, &p[0]);
+		KUNIT_ASSERT_EQ(test, before / 2, length);
+	}
+	while (length < QUEUE_DRAIN_NS && n < 100) {
+		rig->now += length;
+		before = length;
+		length = far_sleep(rig, &p[0]);
+		KUNIT_EXPECT_EQ(test, min(before + before / 4, QUEUE_DRAIN_NS), length);
+		n++;
+	}
+	KUNIT_EXPECT_LE(test, n, 30);
 }
 
 /*
@@ -443,9 +579,8 @@ static void held_up_before_push(struct kunit *test)
 	llist_add(request, &pcpu->requests);
 	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
 	local_dec(&pcpu->in_flight);
-	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
-	to_tick(rig, 1);
 	KUNIT_EXPECT_EQ(test, 3ULL * TICK, sleep_until(rig));
+	queue_awake(&rig->wheel);
 	to_tick(rig, 3);
 	expect_fired(&p[1], 1, 3);
 }
@@ -468,6 +603,252 @@ static void held_up_idle(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, QUEUE_IDLE, sleep_until(rig));
 }
 
+/* Who waits for release functions has them called soon, whatever the worker does meanwhile. */
+static void hurried(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 3);
+
+	arm(&p[0], HOUR);
+	arm(&p[1], HOUR);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
+	queue_awake(&rig->wheel);
+	rig->kicks = 0;
+	arm(&p[2], HOUR);
+	queue_release(&p[0].t, probe_released);
+	queue_hurry(&rig->wheel);
+	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
+	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 1, p[0].released);
+	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
+}
+
+/* So has who waits for the end of a timeout that another task releases. */
+static void waits_for_release(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 3);
+
+	arm(&p[0], HOUR);
+	to_tick(rig, 1);
+	/* as in queue_end_sync() */
+	atomic_inc(&rig->wheel.waiters);
+	/* one by each queue */
+	arm(&p[1], HOUR);
+	queue_release(&p[1].t, probe_released);
+	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 1, p[1].released);
+	queue_release(&p[0].t, probe_released);
+	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 1, p[0].released);
+	atomic_dec(&rig->wheel.waiters);
+}
+
+/*
+ * A pattern of operations: in each step one of a few timeouts is armed, and maybe ended again.
+ * @deadline: of step @i at time @now, when the worker will wake at @until
+ */
+struct pattern {
+	const char	*name;
+	u64		(*deadline)(struct rnd_state *rnd, unsigned int i, u64 now, u64 until);
+	bool		(*end)(struct hwtimer_timeout *t);
+	bool		release;
+	/* so many timeouts in turn, pending already; 0: another one in each step */
+	unsigned int	pending;
+};
+
+#define MS		((u64)NSEC_PER_MSEC)
+#define STEPS		20000
+
+static u64 after_100_ms(struct rnd_state *rnd, unsigned int i, u64 now, u64 until)
+{
+	return now + 100 * MS;
+}
+
+static u64 after_10_s(struct rnd_state *rnd, unsigned int i, u64 now, u64 until)
+{
+	return now + 10000 * MS;
+}
+
+static u64 at_once(struct rnd_state *rnd, unsigned int i, u64 now, u64 until)
+{
+	return now;
+}
+
+/* ever earlier, the sooner the faster, and again from the start */
+static u64 falling(struct rnd_state *rnd, unsigned int i, u64 now, u64 until)
+{
+	return now + max(2 * MS, 250 * MS - i % 250 * MS);
+}
+
+static u64 falling_slowly(struct rnd_state *rnd, unsigned int i, u64 now, u64 until)
+{
+	return max(now + 2 * MS, 2000 * MS - i * (u64)NSEC_PER_USEC);
+}
+
+/* far away, but always earlier than before */
+static u64 falling_far(struct rnd_state *rnd, unsigned int i, u64 now, u64 until)
+{
+	return HOUR - i * (u64)NSEC_PER_USEC;
+}
+
+static u64 alternating(struct rnd_state *rnd, unsigned int i, u64 now, u64 until)
+{
+	return now + (i % 2 ? 240 * MS : 5 * MS);
+}
+
+static u64 rarely_soon(struct rnd_state *rnd, unsigned int i, u64 now, u64 until)
+{
+	return now + (i % 100 ? 240 * MS : 5 * MS);
+}
+
+static u64 anywhere(struct rnd_state *rnd, unsigned int i, u64 now, u64 until)
+{
+	return now + MS + prandom_u32_state(rnd) % (250 * NSEC_PER_MSEC);
+}
+
+static u64 any_magnitude(struct rnd_state *rnd, unsigned int i, u64 now, u64 until)
+{
+	u32 r = prandom_u32_state(rnd);
+
+	return now + MS + (r >> 8) % (NSEC_PER_MSEC << r % 9);
+}
+
+/* just before the worker wakes, as if the owner knew when */
+static u64 spiteful(struct rnd_state *rnd, unsigned int i, u64 now, u64 until)
+{
+	return until < now + 2 * MS || until > now + 250 * MS ? now + 250 * MS : until - MS - 1;
+}
+
+static const struct pattern patterns[] = {
+	{ "arm and cancel, 100 ms", after_100_ms, queue_cancel },
+	{ "arm and cancel, 10 s", after_10_s, queue_cancel },
+	{ "arm and release, 100 ms", after_100_ms, NULL, true },
+	{ "arm and release, 10 s", after_10_s, NULL, true },
+	{ "re-arm earlier", falling_far, NULL, false, 100 },
+	{ "arm earlier", falling_slowly },
+	{ "arm earlier and cancel", falling_slowly, queue_cancel },
+	{ "falling", falling, queue_cancel },
+	{ "falling, released", falling, NULL, true },
+	{ "arm and cancel, due at once", at_once, queue_cancel },
+	{ "alternating", alternating, queue_cancel },
+	{ "alternating, shut down", alternating, queue_timeout_shutdown },
+	{ "rarely soon", rarely_soon, queue_cancel },
+	{ "anywhere", anywhere, queue_cancel },
+	{ "anywhere, kept", anywhere },
+	{ "any magnitude", any_magnitude, queue_cancel },
+	{ "any magnitude, released", any_magnitude, NULL, true },
+	{ "spiteful", spiteful, queue_cancel },
+	{ "spiteful, released", spiteful, NULL, true },
+};
+
+static void pattern_desc(const struct pattern *pattern, char *desc)
+{
+	strscpy(desc, pattern->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(pattern, patterns, pattern_desc);
+
+/* The callback of a probe that was armed for @due. */
+static void in_time(struct probe *p)
+{
+	struct rig *rig = p->rig;
+
+	if (rig->now < p->due || rig->now - p->due > MS)
+		rig->late++;
+}
+
+/* Let the worker run until @now, as a kthread would: when it was kicked, and when it wakes. */
+static u64 run_until(struct rig *rig, u64 until, u64 now, unsigned int *kicks, unsigned int *wakes)
+{
+	bool kicked = rig->kicks != *kicks;
+
+	*kicks = rig->kicks;
+	while (kicked || until <= now) {
+		queue_awake(&rig->wheel);
+		++*wakes;
+		if (!kicked)
+			rig->now = until;
+		kicked = false;
+		do {
+			advance_to(rig, rig->now);
+			until = sleep_until(rig);
+		} while (!until);
+	}
+	rig->now = now;
+	return until;
+}
+
+/*
+ * No pattern kicks the worker for each operation, and nothing is late by more than a tick. After
+ * the last operation, one wake-up may come for what was cancelled, or two within QUEUE_SPELL_NS.
+ */
+static void kicks_of_patterns(struct kunit *test)
+{
+	const struct pattern *pattern = test->param_value;
+	struct rig *rig = rig_remake(test->priv, MS, 64, 0);
+	unsigned int i, kicks = 0, wakes = 0;
+	struct probe *all, *p;
+	struct rnd_state rnd;
+	u64 until = QUEUE_IDLE;
+	bool soon;
+
+	all = probes(rig, STEPS);
+	prandom_seed_state(&rnd, hwtimer_kunit_seed());
+	for (i = 0; i < pattern->pending; i++)
+		arm(&all[i], HOUR);
+	for (i = 0; i < STEPS; i++) {
+		until = run_until(rig, until, rig->now + NSEC_PER_SEC / 10000, &kicks, &wakes);
+		p = &all[i % (pattern->pending ?: STEPS)];
+		p->then = in_time;
+		p->due = pattern->deadline(&rnd, i, rig->now, until);
+		arm(p, p->due);
+		if (pattern->end)
+			pattern->end(&p->t);
+		if (pattern->release)
+			queue_release(&p->t, probe_released);
+	}
+	kunit_info(test, "%u kicks, %u wake-ups\n", kicks, wakes);
+	KUNIT_EXPECT_LE(test, kicks, STEPS / 50 + 50 * (STEPS / 10000));
+	KUNIT_EXPECT_EQ(test, 0, rig->late);
+	if (!pattern->end && !pattern->release)
+		return;
+	KUNIT_EXPECT_EQ(test, 0, rig->fired);
+	run_until(rig, until, rig->now, &kicks, &wakes);
+	wakes = 0;
+	soon = until < rig->now + QUEUE_SPELL_NS;
+	until = run_until(rig, until, rig->now + HOUR, &kicks, &wakes);
+	KUNIT_EXPECT_EQ(test, QUEUE_IDLE, until);
+	KUNIT_EXPECT_LE(test, wakes, soon ? 2 : 1);
+	for (i = 0; pattern->release && i < STEPS; i++)
+		KUNIT_EXPECT_EQ(test, 1, all[i].released);
+}
+
+/* A worker that wakes at each tick need not be kicked for what is far away. */
+static void kicks_beside_others(struct kunit *test)
+{
+	struct rig *rig = rig_remake(test->priv, MS, 64, 0);
+	struct probe *p = probes(rig, 4000);
+	unsigned int i, kicks = 0, wakes = 0;
+	u64 until = QUEUE_IDLE;
+
+	for (i = 0; i < 2000; i++)
+		arm(&p[i], (i + 1) * MS);
+	for (i = 2000; i < 4000; i += 2) {
+		until = run_until(rig, until, rig->now + 2 * MS, &kicks, &wakes);
+		arm(&p[i], HOUR);
+		queue_cancel(&p[i].t);
+		arm(&p[i + 1], HOUR);
+		queue_release(&p[i + 1].t, probe_released);
+	}
+	KUNIT_EXPECT_LE(test, kicks, 2000U / 50 + 2 * 50);
+	KUNIT_EXPECT_GE(test, rig->fired, 1990);
+}
+
 WHEEL_SUITES(sleep,
 	KUNIT_CASE(first_arm_kicks),
 	KUNIT_CASE(first_arm_kicks_early),
@@ -484,5 +865,14 @@ WHEEL_SUITES(sleep,
 	KUNIT_CASE(detach_wakes),
 	KUNIT_CASE(far_wakes),
 	KUNIT_CASE(request_in_time),
+	KUNIT_CASE(last_taken),
+	KUNIT_CASE(released_covers),
+	KUNIT_CASE(release_deep),
+	KUNIT_CASE(short_cover),
+	KUNIT_CASE(limit_recovers),
 	KUNIT_CASE(held_up_before_push),
-	KUNIT_CASE(held_up_idle));
+	KUNIT_CASE(held_up_idle),
+	KUNIT_CASE(hurried),
+	KUNIT_CASE(waits_for_release),
+	KUNIT_CASE(kicks_beside_others),
+	KUNIT_CASE_PARAM(kicks_of_patterns, pattern_gen_params));

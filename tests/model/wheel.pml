@@ -27,7 +27,8 @@
  *
  *	once		an armed timeout ends once: it is cancelled, expires, or is handed back
  *	early		a timeout does not expire before its deadline
- *	in_time		the worker does not sleep beyond a deadline
+ *	in_time		the worker does not sleep beyond a deadline, nor without an end over a
+ *			release
  *	one_queue	a timeout that is on a queue is not pushed
  *	counted_	the count of pending timeouts is never too low
  *	memory		nobody accesses a freed timeout, not even an arm() that is still in
@@ -47,7 +48,9 @@
  *	-DNOFLIGHT	there is no in_flight
  *	-DFLIGHTLATE	the worker reads in_flight after the queue
  *	-DNOLAST	the worker sleeps without a timer, and does not count pending timeouts again
- *	-DNOCHECK	the worker does not check the queues again before it sleeps
+ *	-DNOCHECK	the worker does not take the queues again before it sleeps
+ *	-DNOLOWER	it does not make the sleep shorter by what that brought
+ *	-DNORELKICK	a release does not kick a worker that sleeps without an end
  *	-DNOREARMKICK	an arm that needs no request does not kick the worker
  *	-DTOUCHONLY	an earlier deadline is written without a request
  *	-DNORECHECK	the worker claims a timeout even if its word has changed since it was read
@@ -133,6 +136,8 @@ bit aside;			/* the timeout was released, and put aside */
 byte until_;
 bit asleep;
 byte armed_seen;
+byte soonest = NEVER;		/* the earliest deadline ahead that it has seen since its last sleep */
+bit drained;			/* it has handled a request or a release since then */
 byte rearmed;			/* by the callback */
 
 /* For the properties. */
@@ -150,8 +155,12 @@ bit attended = 1, over = 1;
 #define CHECK(property, is) property = (is); assert(property)
 
 #define TOUCH CHECK(memory, !freed)
-#define CHECK_SLEEP CHECK(in_time, !(busy == 0 && asleep && !kicked && live && !wstop && \
-				     until_ > DL(word) && until_ > cur))
+/* Nothing expires before the next tick. */
+#define KICK(until) ((until) <= cur -> 1 : (until))
+
+#define CHECK_SLEEP CHECK(in_time, !(busy == 0 && asleep && !kicked && !wstop && \
+				     ((live && until_ > DL(word) && until_ > cur) || \
+				      (until_ >= NEVER && (onrel || aside)))))
 #define ARMED CHECK(once, !live); live = 1
 #define ENDED CHECK(once, live); live = 0
 
@@ -268,7 +277,7 @@ inline disarm(also)
 	:: (old & D) || (!(old & A) && also == 0) -> break
 	:: else ->
 		atomic {
-			new = (also -> (old & (Q | F)) | also : old & ~A);
+			new = (also -> (old & ~(A | REL)) | also : old & ~A);
 			CMPXCHG;
 			if :: ok && (old & A) -> ENDED; cancelled = 1; ret = 1 :: else fi
 		}
@@ -393,12 +402,14 @@ proctype producer(byte me)
 		waiting = 0;
 		atomic { CHECK(memory, !(word & (A | Q | F)) && !freed); freed = 1; ended = 1 }
 #else
+		busy++;
 		disarm(D);
 		atomic { insec[me] = 1; down = state >= STOPPED }
 		if
 		:: down ->
 			atomic {
 				insec[me] = 0;
+				busy--;
 				CHECK(memory, !freed && !running && !(word & (Q | F)));
 				freed = 1
 			}
@@ -409,8 +420,10 @@ proctype producer(byte me)
 				change_and_push(me);
 				if :: ok -> break :: else fi
 			od;
-			kick_worker(0);
-			insec[me] = 0
+#ifndef NORELKICK
+			kick_worker(NEVER);
+#endif
+			atomic { insec[me] = 0; busy--; CHECK_SLEEP }
 		fi;
 		ended = 1
 #endif
@@ -442,6 +455,16 @@ inline unfile()
 	inb = 0
 }
 
+/* Part of the caller's step. The worker has handled a request, whose word is w. */
+inline note(w)
+{
+	drained = 1;
+	if
+	:: DL(w) > now && DL(w) < soonest -> soonest = DL(w)
+	:: else
+	fi
+}
+
 /* The request has been taken from its queue, and old is the word. */
 inline handle_request()
 {
@@ -456,6 +479,7 @@ inline handle_request()
 			if :: RELEASING(old) -> new = new | Q :: else fi
 		fi;
 		CMPXCHG;
+		if :: ok -> note(new) :: else fi;
 		if
 		:: ok && (new & F) ->
 			if :: filed -> unfile() :: else fi;
@@ -476,7 +500,7 @@ inline call_released()
 {
 	if
 	:: atomic { onrel || aside -> onrel = 0; aside = 0; TOUCH; old = word }
-		atomic { if :: old & F -> unfile() :: else fi }
+		atomic { note(old & ~REL); if :: old & F -> unfile() :: else fi }
 		atomic { TOUCH; word = word & ~(Q | F) }
 		atomic { CHECK(memory, !freed && !running && !inb); freed = 1; old = 0 }
 	:: else
@@ -667,35 +691,52 @@ inline count_armed()
 	}
 }
 
-#ifdef FLIGHTLATE
-#define REQUESTED(i) \
-	if :: onq[i] -> req = 1 :: else fi; \
-	if :: inflight[i] -> req = 1 :: else fi
-#else
-#define REQUESTED(i) \
-	if :: inflight[i] -> req = 1 :: else fi; \
-	if :: onq[i] -> req = 1 :: else fi
-#endif
+/* The worker waits for a short time, then gives up. It may have waited before this step. */
+inline all_pushed()
+{
+	if :: inflight[0] -> req = 1 :: else fi;
+	if :: inflight[1] -> req = 1 :: else fi
+}
 
-inline requested()
+inline take_queues()
+{
+	if
+	:: until_ != IDLE ->
+		take(0);
+		take(1);
+#if CB == 1
+		take(2)
+#endif
+	:: else ->
+		if :: onq[0] -> req = 1 :: else fi;
+		if :: onq[1] -> req = 1 :: else fi;
+		if :: onq[2] || onrel -> req = 1 :: else fi
+	fi
+}
+
+inline take_last()
 {
 #ifdef NOCHECK
 	skip
 #else
-	REQUESTED(0);
-	REQUESTED(1);
-	if :: onq[2] || onrel -> req = 1 :: else fi
+#ifdef FLIGHTLATE
+	take_queues();
+	all_pushed()
+#else
+	all_pushed();
+	if :: !req -> take_queues() :: else fi
+#endif
 #endif
 }
 
 proctype worker()
 {
-	byte old, new, r, ret, d, target, seen, ended_;
-	bit ok, counted, sooner, down, filed, claim, req;
+	byte old, new, r, ret, d, target, seen, ended_, arms;
+	bit ok, counted, sooner, down, filed, claim, req, pending;
 
 	do
 	:: wstop -> break
-	:: atomic { else -> target = now }
+	:: atomic { else -> target = now; if :: soonest <= now -> soonest = NEVER :: else fi }
 		/* queue_advance() */
 		drain();
 		settle_ticks();
@@ -706,31 +747,47 @@ proctype worker()
 		count_ended();
 		count_armed();
 		atomic {
+			pending = seen != ended_;
 			if
-			:: seen == ended_ && seen == armed_seen -> until_ = IDLE; kick_below = IDLE
-			:: seen != ended_ && seen == armed_seen ->
-				until_ = (inb -> ftick : NEVER);
-				kick_below = IDLE
-			:: else ->
-				until_ = (inb && ftick < target + 2 -> ftick : target + 2);
-				kick_below = until_
+			:: seen != armed_seen || drained ->
+				until_ = (soonest < target + 2 -> soonest : target + 2)
+			:: (seen == armed_seen && !drained) || !pending -> until_ = IDLE
 			fi;
-			armed_seen = seen; target = 0; seen = 0; ended_ = 0
+			kick_below = KICK(until_);
+			arms = seen; target = 0; seen = 0; ended_ = 0
 		}
-		requested();
-#ifndef NOLAST
+		take_last();
 		if
-		:: until_ == IDLE && !req ->
+		:: until_ != IDLE && !req ->
+			atomic {
+				d = until_;
+#ifndef NOLOWER
+				if :: soonest < until_ -> until_ = soonest :: else fi;
+				if :: inb && ftick < until_ -> until_ = ftick :: else fi;
+#endif
+				/* The cmpxchg */
+				if
+				:: kick_below == KICK(d) -> kick_below = KICK(until_)
+				:: else -> req = 1
+				fi;
+				d = 0
+			}
+		:: until_ == IDLE && pending && !req -> until_ = (inb -> ftick : NEVER)
+#ifndef NOLAST
+		:: until_ == IDLE && !pending && !req ->
 			count_ended();
 			count_armed();
 			atomic { req = seen != ended_; seen = 0; ended_ = 0 }
+#endif
 		:: else
 		fi;
-#endif
 		if
-		:: req || wstop -> atomic { req = 0; until_ = 0; kick_below = 0 }
+		:: req || wstop ->
+			atomic { req = 0; until_ = 0; kick_below = 0; arms = 0; pending = 0 }
 		:: else ->
 			atomic {
+				armed_seen = arms; arms = 0; pending = 0;
+				soonest = NEVER; drained = 0;
 				asleep = !kicked;
 				CHECK_SLEEP;
 				CHECK(attended, !(asleep && sleeping && !woken && busy == 0 &&
@@ -755,7 +812,8 @@ end_clock:
 	do
 	:: atomic {
 		(now < MAXT + 1 && (!asleep || kicked || until_ > now)) ||
-		(pdone == NP && live && asleep && until_ > now && until_ < NEVER) -> now++
+		(pdone == NP && (live || onrel || aside) && asleep && until_ > now &&
+		 until_ < NEVER) -> now++
 	   }
 	od
 }
