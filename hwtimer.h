@@ -158,6 +158,10 @@ enum hwtimer_clock {
  *	characters, no '/', not "." or "..". If another wheel has that name, ".2" is appended, or
  *	a number above those in use
  * @tick_ns: the length of a tick, and so how late a timeout may normally expire
+ * @slack_ns: by how much later it may expire, so that one wake-up of the worker serves many
+ *	timeouts: they expire only at each nth tick, where n is the largest power of two for which
+ *	this makes none later. Up to HWTIMER_HORIZON; 0: at each tick. As the precision of
+ *	FreeBSD's callout_reset_sbt()
  * @slots: slots per level, 1 to HWTIMER_MAX_SLOTS, rounded up to a power of two; with more than one
  *	level, at least 4
  * @levels: how many levels, 1 to HWTIMER_MAX_LEVELS; 0: as many as reach HWTIMER_HORIZON, at most
@@ -180,6 +184,7 @@ enum hwtimer_clock {
 struct hwtimer_wheel_params {
 	const char		*name;
 	u64			tick_ns;
+	u64			slack_ns;
 	unsigned int		slots;
 	unsigned int		levels;
 	unsigned char		bits[HWTIMER_MAX_LEVELS];
@@ -207,7 +212,8 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
  *
  * Return: the wheel, to be destroyed by hwtimer_wheel_destroy(), or an ERR_PTR():
  *
- * * -EINVAL - no name, or an invalid one; @tick_ns is 0; @slots and @bits are 0, or neither is;
+ * * -EINVAL - no name, or an invalid one; @tick_ns is 0; @slack_ns is above HWTIMER_HORIZON;
+ *   @slots and @bits are 0, or neither is;
  *   @slots above HWTIMER_MAX_SLOTS; one round (@tick_ns times the rounded @slots) longer than
  *   HWTIMER_HORIZON; a level above one that reaches HWTIMER_HORIZON, or above one of fewer than 4
  *   slots; an unknown flag, clock or scheduling class; @nice out of range; no CPU of @cpus is

@@ -200,6 +200,7 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 							    GFP_KERNEL;
 	struct queue_shape shape = {
 		.tick_ns = params->tick_ns,
+		.slack_ns = params->slack_ns,
 		.slots = params->slots,
 		.levels = params->levels,
 		.cap = params->cap,

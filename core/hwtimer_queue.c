@@ -13,7 +13,8 @@
  *
  * Time: tick k begins at k * tick_ns. A timeout expires when tick DIV_ROUND_UP(deadline, tick_ns)
  * begins, which is the first one that begins at or after the deadline. So it expires less than a
- * tick late and never early. There is no other rounding, however far away the deadline is. A
+ * tick late and never early. There is no other rounding, however far away the deadline is, unless
+ * the wheel has slack: then it is the first such tick in which the bits of @slack are 0. A
  * timeout with the deadline QUEUE_HORIZON never expires; if it is cancelled, it stays in its bucket
  * until it is armed again or detached.
  *
@@ -300,7 +301,9 @@ static u64 word_deadline(u64 word)
 /* The tick at which a timeout with this deadline expires. Rounds up: never early. */
 static u64 deadline_tick(const struct hwtimer_wheel *w, u64 deadline)
 {
-	return div64_u64(deadline + w->tick_ns - 1, w->tick_ns);
+	u64 tick = div64_u64(deadline + w->tick_ns - 1, w->tick_ns);
+
+	return (tick + w->slack) & ~w->slack;
 }
 
 /* The worker's counts: only the worker writes them; queue_count() reads them at any time. */
@@ -1774,7 +1777,7 @@ static u64 expiry_of_seen(const struct hwtimer_wheel *w)
  */
 static u64 expiring_before(const struct hwtimer_wheel *w, u64 until)
 {
-	u64 tick = div64_u64(until - 1, w->tick_ns);
+	u64 tick = div64_u64(until - 1, w->tick_ns) & ~w->slack;
 
 	return tick < w->wheel.cur ? 1 : tick * w->tick_ns + 1;
 }
@@ -1795,7 +1798,7 @@ static u64 sleep_limit(const struct hwtimer_wheel *w, u64 now)
 		limit += limit / 4;
 	else if (expiry(w, s->soonest) < s->until)
 		limit = min(limit, s->until - now) / 2;
-	least = max_t(u64, w->tick_ns, QUEUE_NAP_NS);
+	least = max_t(u64, (w->slack + 1) * w->tick_ns, QUEUE_NAP_NS);
 	return min(max(limit, least), QUEUE_DRAIN_NS);
 }
 
@@ -2120,9 +2123,10 @@ int queue_init(struct hwtimer_wheel *w, const struct queue_shape *shape,
 	unsigned int levels = shape_levels(shape, bits);
 
 	memset(w, 0, sizeof(*w));
-	if (!levels)
+	if (!levels || shape->slack_ns > QUEUE_HORIZON)
 		return -EINVAL;
 	w->tick_ns = shape->tick_ns;
+	w->slack = (1ULL << ilog2(div64_u64(shape->slack_ns, w->tick_ns) + 1)) - 1;
 	w->cap = shape->cap;
 	w->ops = ops;
 	/* Each request is reversed, and handled. */

@@ -100,6 +100,7 @@ struct queue_ops {
 /**
  * struct queue_shape - how a wheel is built; see struct hwtimer_wheel_params
  * @tick_ns: ns per tick
+ * @slack_ns: by how many ns more a timeout may be late
  * @slots: slots per level; rounded up to a power of two
  * @levels: number of levels; 0: as many as reach QUEUE_HORIZON
  * @bits: if the first one is not 0, instead of @slots and @levels: the base-2 logarithm of the
@@ -108,6 +109,7 @@ struct queue_ops {
  */
 struct queue_shape {
 	u64		tick_ns;
+	u64		slack_ns;
 	unsigned int	slots;
 	unsigned int	levels;
 	unsigned char	bits[WHEEL_MAX_LEVELS];
@@ -296,6 +298,7 @@ struct queue_sleep {
 /**
  * struct hwtimer_wheel - a wheel, and how it is reached
  * @tick_ns: length of a tick. Constant
+ * @slack: timeouts are filed for ticks in which these bits are 0. Constant
  * @cap: maximum number of pending timeouts; 0: no limit. Constant
  * @ops: what who drives the wheel provides. Constant
  * @cpus: request queues and counts of each CPU
@@ -335,6 +338,7 @@ struct queue_sleep {
 struct hwtimer_wheel {
 	/* read by producers */
 	u64			tick_ns;
+	u64			slack;
 	unsigned long		cap;
 	const struct queue_ops	*ops;
 	struct queue_cpu __percpu *cpus;

@@ -336,6 +336,31 @@ static void soft_fn(struct timer_list *timer)
 	KUNIT_EXPECT_TRUE(j->test, hwtimer_release(&j[3].t, job_released));
 }
 
+/* With slack, 20 ticks have 3 or 4 at which timeouts expire. */
+void slack(struct kunit *test)
+{
+	const struct hwtimer_wheel_params params = {
+		.name = "slack", .tick_ns = TICK, .slots = SLOTS, .slack_ns = 7 * TICK,
+	};
+	struct hwtimer_wheel *wheel = keep(test, hwtimer_wheel_create(&params));
+	struct job *j = jobs(test, wheel, 20);
+	u64 now = hwtimer_wheel_now(wheel), due, last = 0;
+	unsigned int i, times = 0;
+
+	for (i = 0; i < 20; i++)
+		hwtimer_schedule_at(&j[i].t, now + i * TICK);
+	nap(40 * TICK);
+	for (i = 0; i < 20; i++) {
+		due = now + i * TICK;
+		KUNIT_EXPECT_EQ(test, 1, j[i].fired);
+		KUNIT_EXPECT_GE(test, j[i].at, due);
+		KUNIT_EXPECT_LE(test, j[i].at, due + 8 * TICK + SLACK);
+		times += j[i].at > last + TICK / 2;
+		last = j[i].at;
+	}
+	KUNIT_EXPECT_LE(test, times, 4);
+}
+
 /* All buckets are occupied by later rounds: the worker does not wake for each of them. */
 void far_rounds_wakeups(struct kunit *test)
 {

@@ -29,6 +29,7 @@ struct rig {
 	unsigned int		kicks;
 	/* callbacks that were early, or late by more than a tick */
 	unsigned int		late;
+	u64			slack;
 	/* callbacks right behind another one */
 	unsigned int		in_row;
 	unsigned int		allocs;

@@ -648,6 +648,44 @@ static void waits_for_release(struct kunit *test)
 	atomic_dec(&rig->wheel.waiters);
 }
 
+/* With slack, timeouts expire at each 8th tick, and those for one that is to come kick nobody. */
+static void slack(struct kunit *test)
+{
+	static const struct {
+		u64	slack;
+		u64	tick;
+	} slacks[] = {
+		{ 0, 3 }, { TICK - 1, 3 }, { TICK, 4 }, { 3 * TICK - 1, 4 }, { 3 * TICK, 4 },
+		{ 7 * TICK - 1, 4 }, { 7 * TICK, 8 }, { 14 * TICK, 8 }, { 15 * TICK, 16 },
+	};
+	struct queue_shape shape = { .tick_ns = TICK, .slots = SLOTS, .levels = 2 };
+	struct rig *rig = test->priv;
+	struct probe *p;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(slacks); i++) {
+		rig_end(rig);
+		shape.slack_ns = slacks[i].slack;
+		rig_set_up(rig, &shape);
+		p = probes(rig, 4);
+		arm(&p[0], 2 * TICK + 1);
+		arm(&p[1], 17 * TICK);
+		to_tick(rig, 1);
+		rig->kicks = 0;
+		KUNIT_EXPECT_EQ(test, slacks[i].tick * TICK, sleep_until(rig));
+		arm_tick(&p[2], slacks[i].tick);
+		arm(&p[3], 2 * TICK + 2);
+		KUNIT_EXPECT_EQ(test, 0, rig->kicks);
+		drive(rig, &p[0], HOUR);
+		expect_fired(&p[0], 1, slacks[i].tick);
+		expect_fired(&p[2], 1, slacks[i].tick);
+		expect_fired(&p[3], 1, slacks[i].tick);
+	}
+	shape.slack_ns = QUEUE_HORIZON + 1;
+	rig_end(rig);
+	KUNIT_EXPECT_EQ(test, -EINVAL, queue_init(&rig->wheel, &shape, &rig_ops, GFP_KERNEL));
+}
+
 /*
  * A pattern of operations: in each step one of a few timeouts is armed, and maybe ended again.
  * @deadline: of step @i at time @now, when the worker will wake at @until
@@ -758,7 +796,7 @@ static void in_time(struct probe *p)
 {
 	struct rig *rig = p->rig;
 
-	if (rig->now < p->due || rig->now - p->due > MS)
+	if (rig->now < p->due || rig->now - p->due > MS + rig->slack)
 		rig->late++;
 }
 
@@ -787,16 +825,19 @@ static u64 run_until(struct rig *rig, u64 until, u64 now, unsigned int *kicks, u
  * No pattern kicks the worker for each operation, and nothing is late by more than a tick. After
  * the last operation, one wake-up may come for what was cancelled, or two within QUEUE_SPELL_NS.
  */
-static void kicks_of_patterns(struct kunit *test)
+static void run_pattern(struct kunit *test, const struct pattern *pattern, u64 slack)
 {
-	const struct pattern *pattern = test->param_value;
-	struct rig *rig = rig_remake(test->priv, MS, 64, 0);
+	const struct queue_shape shape = { .tick_ns = MS, .slots = 64, .slack_ns = slack };
+	struct rig *rig = test->priv;
 	unsigned int i, kicks = 0, wakes = 0;
 	struct probe *all, *p;
 	struct rnd_state rnd;
 	u64 until = QUEUE_IDLE;
 	bool soon;
 
+	rig_end(rig);
+	rig_set_up(rig, &shape);
+	rig->slack = slack;
 	all = probes(rig, STEPS);
 	prandom_seed_state(&rnd, hwtimer_kunit_seed());
 	for (i = 0; i < pattern->pending; i++)
@@ -812,8 +853,10 @@ static void kicks_of_patterns(struct kunit *test)
 		if (pattern->release)
 			queue_release(&p->t, probe_released);
 	}
-	kunit_info(test, "%u kicks, %u wake-ups\n", kicks, wakes);
+	kunit_info(test, "slack %llu: %u kicks, %u wake-ups\n", slack, kicks, wakes);
 	KUNIT_EXPECT_LE(test, kicks, STEPS / 50 + 50 * (STEPS / 10000));
+	if (slack)
+		KUNIT_EXPECT_LE(test, wakes, 50 * (STEPS / 10000));
 	KUNIT_EXPECT_EQ(test, 0, rig->late);
 	if (!pattern->end && !pattern->release)
 		return;
@@ -826,6 +869,15 @@ static void kicks_of_patterns(struct kunit *test)
 	KUNIT_EXPECT_LE(test, wakes, soon ? 2 : 1);
 	for (i = 0; pattern->release && i < STEPS; i++)
 		KUNIT_EXPECT_EQ(test, 1, all[i].released);
+}
+
+/* With slack, few wake-ups serve all. */
+static void kicks_of_patterns(struct kunit *test)
+{
+	const struct pattern *pattern = test->param_value;
+
+	run_pattern(test, pattern, 0);
+	run_pattern(test, pattern, 64 * MS);
 }
 
 /* A worker that wakes at each tick need not be kicked for what is far away. */
@@ -875,4 +927,5 @@ WHEEL_SUITES(sleep,
 	KUNIT_CASE(hurried),
 	KUNIT_CASE(waits_for_release),
 	KUNIT_CASE(kicks_beside_others),
+	KUNIT_CASE(slack),
 	KUNIT_CASE_PARAM(kicks_of_patterns, pattern_gen_params));
