@@ -912,7 +912,7 @@ EXPORT_SYMBOL_GPL(hwtimer_is_pending);
 /**
  * hwtimer_deadline - the deadline of a timeout
  * @timeout: a timeout that is pending, or whose callback runs; neither shut down nor released,
- *	because that discards the deadline
+ *	because that takes the lowest bit of the deadline
  *
  * Context: Any context.
  *

@@ -124,15 +124,16 @@
  * is pending, it sums up the counts of pending timeouts once more, behind the same smp_mb(). A
  * producer counts a timeout as armed before the cmpxchg that sets ARMED.
  *
- * How long the worker sleeps: if nothing was armed, moved to an earlier deadline or released since
- * its last sleep, until something may be due, see wheel_next(), or without an end if nothing is
- * pending. Then any arm or release kicks it. (So it is if nothing is pending after a long sleep,
- * see slept_long().) Otherwise it sleeps for QUEUE_DRAIN_NS at most, and not beyond the soonest
- * deadline that it has drained or released since the last sleep, be that timeout cancelled by now:
- * who arms timeouts of one kind arms the next one for a later deadline, and need not kick the
- * worker; nor do releases. A kick for a timeout that is not due at once makes the next sleeps
- * shorter, see sleep_limit(), so that deadlines that come ever earlier do not kick each time.
- * Detaches, barriers and looks, for which somebody waits, always kick the worker.
+ * How long the worker sleeps: if it has handled no request or release since its last sleep, nothing
+ * was armed, and nothing is filed for the near future, until something may be due, see
+ * wheel_next(), or without an end if nothing is pending. Then any arm or release kicks it. (So it
+ * is if nothing is pending after a long sleep, see slept_long().) Otherwise it sleeps for
+ * QUEUE_DRAIN_NS at most, and not beyond the soonest deadline that it has drained or released since
+ * the last sleep, be that timeout cancelled by now: who arms timeouts of one kind arms the next one
+ * for a later deadline, and need not kick the worker; nor do releases. A kick for a timeout that is
+ * not due at once makes the next sleeps shorter, see sleep_limit(), so that deadlines that come
+ * ever earlier do not kick each time. Detaches, barriers and looks, for which somebody waits,
+ * always kick the worker.
  *
  * How many requests may wait: every QUEUE_DEPTH-th request or release of a CPU kicks the worker.
  * Timeouts that were armed a moment ago are still in the caches. After 100,000 others they are not,
@@ -403,7 +404,7 @@ change_and_push(struct hwtimer_wheel *w, struct queue_cpu *pcpu, struct hwtimer_
 	}
 	/*
 	 * After the push, whose cmpxchg is a full barrier: if the worker reads the decremented
-	 * count, it sees the request. Pairs with smp_rmb() in requested().
+	 * count, it sees the request. Pairs with smp_rmb() in take_last().
 	 * [local_dec: wakeup-in-flight-broken-count-down-early; after push_request]
 	 */
 	local_dec(&pcpu->in_flight);
@@ -737,7 +738,7 @@ bool queue_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
 		while (!change_and_push(w, pcpu, t, &old,
 					old | WORD_RELEASE | WORD_QUEUED))
 			;
-		/* Only a worker that might sleep for long. */
+		/* Only if any arm would kick it, too, as it may sleep for long. */
 		kick_worker(w, pcpu, QUEUE_HORIZON);
 		WARN_ONCE(old & WORD_RELEASE, "hwtimer: %ps released twice\n",
 			  released);
@@ -761,7 +762,7 @@ void queue_hurry(struct hwtimer_wheel *w)
 	 * After the releases, whose pushes are full barriers. If the worker is about to sleep, the
 	 * kick orders this store before its last check.
 	 */
-	WRITE_ONCE(w->hurry, true);
+	WRITE_ONCE(w->hurry, 1);
 	w->ops->kick(w);
 }
 EXPORT_SYMBOL_IF_KUNIT(queue_hurry);
@@ -1025,7 +1026,9 @@ static void call_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	hwtimer_released_fn_t released = READ_ONCE(t->fn);
 
 	count(&w->drained);
-	note_deadline(w, old);
+	/* A timeout that was never armed, or is over, says nothing about the next one. */
+	if (word_deadline(old) > w->sleep.now)
+		note_deadline(w, old);
 	/* The timeout has DEAD and QUEUED set, so only the worker changes the word. */
 	if (old & WORD_FILED)
 		unfile(w, t);
@@ -1549,9 +1552,11 @@ static bool release_some(struct hwtimer_wheel *w, unsigned int *budget)
 			break;
 		pcpu = per_cpu_ptr(w->cpus, cpu);
 		cpu = cpumask_next(cpu, cpu_possible_mask);
+		if (llist_empty(&pcpu->released))
+			continue;
+		pcpu->given_back = local_read(&pcpu->gone);
 		/* [llist_del_all: push-broken-take] */
-		if (!llist_empty(&pcpu->released))
-			w->releases.next = llist_del_all(&pcpu->released);
+		w->releases.next = llist_del_all(&pcpu->released);
 	}
 	w->releases.cpu = cpu;
 	answer_barrier(w);
@@ -1646,12 +1651,6 @@ bool queue_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 		 * [smp_load_acquire: barrier-broken-acquire; before drain_restart]
 		 */
 		w->releases.pass_barrier = smp_load_acquire(&w->barrier);
-		/*
-		 * Before the queues; pairs with queue_hurry().
-		 * [xchg: as a miss only makes a release wait; before drain_restart]
-		 */
-		if (unlikely(READ_ONCE(w->hurry)))
-			xchg(&w->hurry, false);
 		take_look(w);
 		hwtimer_step();
 		drain_restart(w);
@@ -1704,6 +1703,24 @@ static bool requested(const struct hwtimer_wheel *w)
 }
 
 /*
+ * Has a CPU released many timeouts since the worker took its released ones last? It may have done
+ * so while the worker was awake, which was not kicked then.
+ */
+static bool released_many(const struct hwtimer_wheel *w)
+{
+	const struct queue_cpu *pcpu;
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		pcpu = per_cpu_ptr(w->cpus, cpu);
+		if (local_read(&pcpu->gone) - pcpu->given_back >= QUEUE_DEPTH &&
+		    !llist_empty(&pcpu->released))
+			return true;
+	}
+	return false;
+}
+
+/*
  * Has each producer that has set QUEUED pushed its request? That takes it a few instructions,
  * unless an interrupt came, or a hypervisor has preempted its CPU. Then this may give up.
  */
@@ -1727,8 +1744,8 @@ static bool all_pushed(const struct hwtimer_wheel *w)
 
 /*
  * Take the requests that were pushed before @kick_below was published, when their producers had
- * nothing to compare their deadlines with. False if the worker has to go on instead of sleeping.
- * @busy: the sleep has an end.
+ * nothing to compare their deadlines with; unless @busy, there must be none. False if the worker
+ * has to go on instead of sleeping.
  */
 static bool take_last(struct hwtimer_wheel *w, bool busy)
 {
@@ -1750,7 +1767,7 @@ static bool take_last(struct hwtimer_wheel *w, bool busy)
 	over = drain(w, &budget);
 	if (w->drained != drained)
 		trace_hwtimer_drain(w, w->drained - drained);
-	return over;
+	return over && !released_many(w);
 }
 
 /* When the tick begins at which a timeout with this deadline expires, ns. */
@@ -1771,9 +1788,9 @@ static u64 expiry_of_seen(const struct hwtimer_wheel *w)
 }
 
 /*
- * Timeouts with deadlines below this may expire before @until. None expires before the next tick,
- * so if @until is that, a deadline in the past need not kick the worker; 1, as only 0 says that it
- * is awake.
+ * Timeouts with deadlines below this have to expire before @until. If @until is the next tick, or
+ * with slack the next one for which anything is filed, none has, whatever its deadline is; 1, as 0
+ * says that the worker is awake.
  */
 static u64 expiring_before(const struct hwtimer_wheel *w, u64 until)
 {
@@ -1848,7 +1865,7 @@ u64 queue_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	busy = !stops && (c.armed != w->sleep.armed || w->drained != w->sleep.drained) &&
 	       (c.pending || !slept_long(w, now));
 	limit = sleep_limit(w, now);
-	/* Nor need an arm kick the worker if it wakes soon anyway. */
+	/* If the worker wakes soon anyway, arms for later deadlines need not kick it. */
 	if (!busy && !stops && c.pending)
 		busy = nothing_until(w, QUEUE_IDLE) <= min(now, QUEUE_HORIZON) + limit;
 	if (busy) {
@@ -1869,8 +1886,13 @@ u64 queue_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	 * All that a kick before this could have announced.
 	 * [take_last: model without-last-take; after smp_mb]
 	 */
-	if (!take_last(w, busy) || READ_ONCE(w->look) || READ_ONCE(w->barrier) ||
-	    READ_ONCE(w->hurry))
+	if (!take_last(w, busy) || READ_ONCE(w->look) || READ_ONCE(w->barrier))
+		goto awake;
+	/*
+	 * No release cycle is in progress, so the next one has all that was released before.
+	 * Pairs with queue_hurry(). [xchg: as a miss only makes a release wait]
+	 */
+	if (unlikely(READ_ONCE(w->hurry)) && xchg(&w->hurry, 0))
 		goto awake;
 	/* Somebody may wait for the end of a timeout that was released. */
 	if (unlikely(atomic_read(&w->waiters)) && (w->releases.aside || requested(w)))

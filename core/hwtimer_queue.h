@@ -29,7 +29,7 @@
 /*
  * How long the worker sleeps at most while timeouts are being armed or released. Very long in the
  * torture test, so that a lost wakeup is not hidden by the next drain. Kicks can make that as short
- * as QUEUE_NAP_NS, or a tick if that is longer.
+ * as QUEUE_NAP_NS, or a tick and the slack if that is longer.
  */
 #ifndef QUEUE_DRAIN_NS
 #define QUEUE_DRAIN_NS		(250 * 1000 * 1000ULL)
@@ -133,6 +133,7 @@ struct queue_shape {
  * @coalesced: requests that needed no push, because QUEUED was set
  * @kicks: kicks of the worker
  * @taken: @pushed as of when the worker last emptied @requests. Used by the worker only
+ * @given_back: @gone as of when it last emptied @released
  *
  * A count has what was done on this CPU, so a timeout armed here may be counted as cancelled on
  * another CPU; only the sums over all CPUs are meaningful. Counts wrap on 32-bit machines. They
@@ -153,6 +154,7 @@ struct queue_cpu {
 	local_t			coalesced;
 	local_t			kicks;
 	unsigned long		taken;
+	unsigned long		given_back;
 } ____cacheline_aligned;
 
 /**
@@ -277,7 +279,7 @@ struct queue_pass {
  * @now: the time of the last call of queue_advance(), ns
  * @soonest: the earliest deadline after @now that the worker has seen since its last sleep; else
  *	QUEUE_HORIZON
- * @over: it has seen one that was not after @now then
+ * @over: it has seen one that was due at once
  * @since: when the last sleep began, ns
  * @until: its end, if an arm for a later deadline could not end it; else 0
  * @limit: how long that sleep could last at most, ns
@@ -313,7 +315,7 @@ struct queue_sleep {
  *	by the worker; queue_timeout_init() sets bit 0 if the timeout is initialised meanwhile
  * @waiters: number of waiters in queue_end_sync(); one more from queue_shutdown() to queue_sweep()
  * @awaited: how often one of them has begun to wait
- * @hurry: queue_hurry() was called, and no pass has begun since
+ * @hurry: queue_hurry() was called since the worker last decided whether to sleep
  * @look: the look that queue_look() requests and the worker has not begun, or NULL
  * @barrier: completion on which queue_barrier() waits, or NULL
  * @worker_lock: held while waiting in queue_barrier(), while requesting a look, and while ending
@@ -356,7 +358,7 @@ struct hwtimer_wheel {
 	struct hwtimer_timeout	*running ____cacheline_aligned;
 	atomic_t		waiters;
 	atomic_t		awaited;
-	bool			hurry;
+	int			hurry;
 	struct queue_look	*look;
 	struct completion	*barrier;
 	struct mutex		worker_lock;	/* see above */

@@ -343,7 +343,7 @@ static int dev_release(struct inode *inode, struct file *file)
 	/* The user's next context may wait for what this one was charged for. */
 	if (ctx->own_wheel)
 		hwtimer_free_own_wheel(ctx, ctx->wheel);
-	else if (ctx->wheel)
+	else if (ctx->shared)
 		hwtimer_wheel_hurry(ctx->wheel);
 	put_ctx(ctx);
 	return 0;

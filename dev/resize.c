@@ -132,7 +132,7 @@ static bool shrink_free(struct hwtimer_ctx *ctx, u32 timeouts)
  */
 int hwtimer_ctx_resize(struct hwtimer_ctx *ctx, u32 timeouts)
 {
-	bool rings, more = true;
+	bool rings, more = true, given = false;
 
 	lockdep_assert_held(&ctx->size_lock);
 	hwtimer_ctx_lock(ctx);
@@ -142,6 +142,7 @@ int hwtimer_ctx_resize(struct hwtimer_ctx *ctx, u32 timeouts)
 		return grow(ctx, timeouts);
 	while (more && !fatal_signal_pending(current)) {
 		more = rings ? shrink_rings(ctx, timeouts) : shrink_free(ctx, timeouts);
+		given |= more;
 		/* A SCHEDULE may wait to get a page. */
 		mutex_unlock(&ctx->size_lock);
 		cond_resched();
@@ -150,7 +151,8 @@ int hwtimer_ctx_resize(struct hwtimer_ctx *ctx, u32 timeouts)
 	if (rings)
 		hwtimer_table_trim(&ctx->table);
 	/* Somebody may wait for what was given back. */
-	hwtimer_wheel_hurry(ctx->wheel);
+	if (given)
+		hwtimer_wheel_hurry(ctx->wheel);
 	return 0;
 }
 

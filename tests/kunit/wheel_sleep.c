@@ -322,15 +322,20 @@ static void next_event(struct kunit *test)
 static void busy_long_tick(struct kunit *test)
 {
 	struct rig *rig = test->priv;
-	struct probe *p = probes(rig_remake(rig, HOUR, SLOTS, 0), 1);
+	struct probe *p = probes(rig_remake(rig, HOUR, SLOTS, 0), 2);
 
 	advance_to(rig, HOUR / 2);
 	arm_tick(&p[0], 7);
 	advance_to(rig, HOUR / 2);
 	KUNIT_EXPECT_EQ(test, HOUR / 2 + QUEUE_DRAIN_NS, sleep_until(rig));
 	queue_awake(&rig->wheel);
-	/* no request since the last drain */
+	/* nor does the sleep become longer than that */
+	arm_tick(&p[1], 8);
 	advance_to(rig, HOUR / 2 + QUEUE_DRAIN_NS);
+	KUNIT_EXPECT_EQ(test, HOUR / 2 + 2 * QUEUE_DRAIN_NS, sleep_until(rig));
+	queue_awake(&rig->wheel);
+	/* no request since the last drain */
+	advance_to(rig, HOUR / 2 + 2 * QUEUE_DRAIN_NS);
 	KUNIT_EXPECT_EQ(test, 7 * HOUR, sleep_until(rig));
 }
 
@@ -542,6 +547,90 @@ static void limit_recovers(struct kunit *test)
 	KUNIT_EXPECT_LE(test, n, 30);
 }
 
+/* However short a tick is, kicks make no sleep much shorter than QUEUE_NAP_NS. */
+static void naps(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+	u64 length = far_sleep(rig, &p[0]);
+	unsigned int n;
+
+	for (n = 0; n < 30; n++) {
+		arm(&p[1], rig->now + length - TICK);
+		queue_cancel(&p[1].t);
+		length = far_sleep(rig, &p[0]);
+	}
+	rig->now += length;
+	KUNIT_EXPECT_LE(test, QUEUE_NAP_NS, far_sleep(rig, &p[0]));
+}
+
+/* A kick for somebody who waits makes no sleep shorter. */
+static void detach_keeps_limit(struct kunit *test)
+{
+	struct rig *rig = rig_remake(test->priv, NSEC_PER_MSEC, 64, 0);
+	struct probe *p = probes(rig, 2);
+
+	KUNIT_EXPECT_EQ(test, QUEUE_DRAIN_NS, far_sleep(rig, &p[0]));
+	rig->kicks = 0;
+	arm(&p[1], HOUR);
+	queue_cancel(&p[1].t);
+	queue_detach(&p[1].t);
+	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
+	KUNIT_EXPECT_EQ(test, QUEUE_DRAIN_NS, far_sleep(rig, &p[0]));
+}
+
+/* What was due at once ends one sleep at the next tick, not all that follow. */
+static void over_once(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+
+	arm_tick(&p[1], 50);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 50ULL * TICK, sleep_until(rig));
+	queue_awake(&rig->wheel);
+	arm(&p[0], 0);
+	queue_cancel(&p[0].t);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 2ULL * TICK, sleep_until(rig));
+	queue_awake(&rig->wheel);
+	to_tick(rig, 2);
+	KUNIT_EXPECT_EQ(test, 50ULL * TICK, sleep_until(rig));
+}
+
+/* Timeouts that are cancelled where they are filed do not wake the worker at their ticks. */
+static void cancelled_where_filed(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 10);
+	unsigned int i;
+
+	for (i = 0; i < 10; i++)
+		arm_tick(&p[i], 2 + i);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 2ULL * TICK, sleep_until(rig));
+	for (i = 0; i < 10; i++)
+		queue_cancel(&p[i].t);
+	queue_awake(&rig->wheel);
+	to_tick(rig, 2);
+	KUNIT_EXPECT_EQ(test, QUEUE_IDLE, sleep_until(rig));
+}
+
+/* A look that is requested while the worker is about to sleep keeps it awake. */
+static void look_meanwhile(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct queue_look *look = kunit_kzalloc(test, sizeof(*look), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, look);
+	to_tick(rig, 1);
+	/* as in queue_look() */
+	rig->wheel.look = look;
+	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
+	rig->wheel.look = NULL;
+	KUNIT_EXPECT_EQ(test, QUEUE_IDLE, sleep_until(rig));
+}
+
 /*
  * A producer is delayed between setting QUEUED and the push: see "Sleeping" in hwtimer_queue.c, and
  * A and B there. The case removes the request from the queue and puts it back later.
@@ -625,6 +714,64 @@ static void hurried(struct kunit *test)
 	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
 }
 
+/* Also if the worker is in the middle of a release cycle, past the queue of that CPU. */
+static void hurried_in_cycle(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 100);
+	unsigned int i;
+
+	for (i = 0; i < 100; i++)
+		arm(&p[i], HOUR);
+	to_tick(rig, 1);
+	for (i = 0; i < 98; i++)
+		queue_release(&p[i].t, probe_released);
+	KUNIT_EXPECT_TRUE(test, queue_advance(&rig->wheel, rig->now, 10));
+	KUNIT_EXPECT_EQ(test, 1, p[0].released + p[97].released);
+	queue_release(&p[98].t, probe_released);
+	queue_hurry(&rig->wheel);
+	to_tick(rig, 1);
+	arm(&p[99], 2 * HOUR);
+	while (!sleep_until(rig))
+		to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 1, p[98].released);
+}
+
+/* Those that came while the worker was awake count, too. */
+static void release_deep_awake(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, QUEUE_DEPTH + 1);
+	unsigned int i;
+
+	for (i = 0; i < QUEUE_DEPTH; i++)
+		arm(&p[i], HOUR);
+	to_tick(rig, 1);
+	arm(&p[QUEUE_DEPTH], HOUR);
+	for (i = 0; i < QUEUE_DEPTH; i++)
+		queue_release(&p[i].t, probe_released);
+	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 1, p[0].released);
+	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
+}
+
+/* Timeouts that were never armed do not wake the worker at each tick when they are released. */
+static void release_unarmed(struct kunit *test)
+{
+	struct rig *rig = test->priv;
+	struct probe *p = probes(rig, 2);
+
+	arm(&p[0], HOUR);
+	advance_to(rig, 100 * TICK);
+	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
+	queue_release(&p[1].t, probe_released);
+	queue_awake(&rig->wheel);
+	advance_to(rig, 100 * TICK);
+	KUNIT_EXPECT_EQ(test, 1, p[1].released);
+	KUNIT_EXPECT_EQ(test, 100 * TICK + QUEUE_DRAIN_NS, sleep_until(rig));
+}
+
 /* So has who waits for the end of a timeout that another task releases. */
 static void waits_for_release(struct kunit *test)
 {
@@ -681,6 +828,19 @@ static void slack(struct kunit *test)
 		expect_fired(&p[2], 1, slacks[i].tick);
 		expect_fired(&p[3], 1, slacks[i].tick);
 	}
+	/* One for a tick before that does. */
+	rig_end(rig);
+	shape.slack_ns = 7 * TICK;
+	rig_set_up(rig, &shape);
+	p = probes(rig, 2);
+	arm_tick(&p[0], 16);
+	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 16ULL * TICK, sleep_until(rig));
+	rig->kicks = 0;
+	arm(&p[1], 8 * TICK + 1);
+	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
+	arm_tick(&p[1], 8);
+	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
 	shape.slack_ns = QUEUE_HORIZON + 1;
 	rig_end(rig);
 	KUNIT_EXPECT_EQ(test, -EINVAL, queue_init(&rig->wheel, &shape, &rig_ops, GFP_KERNEL));
@@ -822,7 +982,7 @@ static u64 run_until(struct rig *rig, u64 until, u64 now, unsigned int *kicks, u
 }
 
 /*
- * No pattern kicks the worker for each operation, and nothing is late by more than a tick. After
+ * No pattern kicks the worker for each operation, nothing is later than a tick and the slack. After
  * the last operation, one wake-up may come for what was cancelled, or two within QUEUE_SPELL_NS.
  */
 static void run_pattern(struct kunit *test, const struct pattern *pattern, u64 slack)
@@ -922,9 +1082,17 @@ WHEEL_SUITES(sleep,
 	KUNIT_CASE(release_deep),
 	KUNIT_CASE(short_cover),
 	KUNIT_CASE(limit_recovers),
+	KUNIT_CASE(naps),
+	KUNIT_CASE(detach_keeps_limit),
+	KUNIT_CASE(over_once),
+	KUNIT_CASE(cancelled_where_filed),
+	KUNIT_CASE(look_meanwhile),
 	KUNIT_CASE(held_up_before_push),
 	KUNIT_CASE(held_up_idle),
 	KUNIT_CASE(hurried),
+	KUNIT_CASE(hurried_in_cycle),
+	KUNIT_CASE(release_deep_awake),
+	KUNIT_CASE(release_unarmed),
 	KUNIT_CASE(waits_for_release),
 	KUNIT_CASE(kicks_beside_others),
 	KUNIT_CASE(slack),
