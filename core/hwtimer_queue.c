@@ -147,11 +147,11 @@
  * Released timeouts need not be handled in order, nor at once, and there may be a million of them.
  * So each CPU has a separate queue for them, in which they wait for QUEUE_DRAIN_NS at most, or
  * until there are QUEUE_DEPTH of a CPU (twice as many, if those came while the worker was awake),
- * or until somebody waits in queue_barrier() or calls queue_hurry(). The worker
- * serves these queues in turn, with a share of each call of queue_advance() and what drain and
- * expiry have left of the rest. If a timeout has QUEUED set when it is released, it comes by the
- * request queue instead, and the worker puts it aside until the release functions are called.
- * QUEUED stays set until then. So release functions never run inside a callback of the wheel.
+ * or until somebody waits in queue_barrier() or calls queue_hurry(). The worker serves these queues
+ * in turn, with a share of each call of queue_advance() and what drain and expiry have left of the
+ * rest. If a timeout has QUEUED set when it is released, it comes by the request queue instead, and
+ * the worker puts it aside until the release functions are called. QUEUED stays set until then. So
+ * release functions never run inside a callback of the wheel.
  *
  *
  * Waiting

@@ -435,8 +435,8 @@ static u64 refile(unsigned int n)
 }
 
 /*
- * A wake-up of the worker, which has a real-time priority, for @n requests and one more: from the
- * kick until it sleeps again. The first arm kicks the worker, and keeps others from doing so.
+ * A wake-up of the worker, which has a real-time priority, for @n requests and two more: from the
+ * kick until it sleeps again. Only the last one, which is due at once, is to kick it.
  */
 static u64 wake(unsigned int n, bool cancel)
 {

@@ -386,7 +386,6 @@ static void chaos_produce(struct chaos *c, struct entry *e)
 	}
 	if (pushed(c->rig) / QUEUE_DEPTH + gone(c->rig) / QUEUE_DEPTH != batches)
 		expect_kick(c, 0);
-
 	agree(c, c->rig->kicks == c->kicks, "kicks");
 }
 

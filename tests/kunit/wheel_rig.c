@@ -277,26 +277,30 @@ struct probe *probes(struct rig *rig, unsigned int n)
 	return p;
 }
 
+/* The sum over all CPUs of a count in struct queue_cpu. */
+static unsigned long sum_of(const struct rig *rig, size_t offset)
+{
+	unsigned long sum = 0;
+	const local_t *count;
+	int cpu;
+
+	for_each_possible_cpu(cpu) {
+		count = (void *)per_cpu_ptr(rig->wheel.cpus, cpu) + offset;
+		sum += local_read(count);
+	}
+	return sum;
+}
+
 /* the number of requests so far */
 unsigned long pushed(const struct rig *rig)
 {
-	unsigned long sum = 0;
-	int cpu;
-
-	for_each_possible_cpu(cpu)
-		sum += local_read(&per_cpu_ptr(rig->wheel.cpus, cpu)->pushed);
-	return sum;
+	return sum_of(rig, offsetof(struct queue_cpu, pushed));
 }
 
 /* How many releases were not pushed as requests. */
 unsigned long gone(const struct rig *rig)
 {
-	unsigned long sum = 0;
-	int cpu;
-
-	for_each_possible_cpu(cpu)
-		sum += local_read(&per_cpu_ptr(rig->wheel.cpus, cpu)->gone);
-	return sum;
+	return sum_of(rig, offsetof(struct queue_cpu, gone));
 }
 
 /* Expect that @p has fired @n times, the last time at tick @at. */
