@@ -837,8 +837,8 @@ static int end_sync(struct hwtimer_timeout *t, queue_end_fn end)
  * Context: Process context, may sleep. A callback may call this for another timeout of its wheel.
  *
  * Return:
- * * 1 - it was pending at least once; the callbacks of the cancelled armings will never run
- * * 0 - it was not pending
+ * * the number of armings that this has cancelled, whose callbacks will never run: 0 if it was
+ *   never pending; more than 1 if it was armed again meanwhile
  * * -EDEADLK - called by its own callback: a bug, which is logged. The timeout is not pending, but
  *   the wheel may hold it, and its callback runs
  */

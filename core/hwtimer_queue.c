@@ -250,13 +250,13 @@ enum queue_stage {
  * struct queue_waiter - a task that waits until the wheel no longer holds a timeout
  * @node: links the waiter into waiters_table
  * @t: the timeout
- * @ended: the worker cancelled @t on behalf of this task
+ * @ended: how often the worker cancelled @t on behalf of this task
  * @woken: completed when the worker has dropped or filed @t, or the callback of @t has returned
  */
 struct queue_waiter {
 	struct hlist_node	node;
 	struct hwtimer_timeout	*t;
-	bool			ended;
+	unsigned int		ended;
 	struct completion	woken;
 };
 
@@ -965,7 +965,7 @@ static noinline bool cancel_for_waiter(struct hwtimer_wheel *w, struct hwtimer_t
 		while (!changed && (*old & (WORD_ARMED | WORD_QUEUED)) == WORD_ARMED)
 			changed = atomic64_try_cmpxchg(&t->word, (s64 *)old, *old & ~WORD_ARMED);
 		/* The waiter does not return while the lock is held. */
-		waiter->ended |= changed;
+		waiter->ended += changed;
 		break;
 	}
 	raw_spin_unlock(&waiters->lock);
@@ -1245,14 +1245,14 @@ static bool end_and_detach(struct hwtimer_timeout *t, queue_end_fn end)
  * may still hold @t. Process context, may sleep; callbacks of the wheel use queue_end_in_callback()
  * instead.
  *
- * Return: true if @t was pending at least once.
+ * Return: how many armings of @t this has cancelled.
  */
-bool queue_end_sync(struct hwtimer_timeout *t, queue_end_fn end, unsigned long patience)
+unsigned int queue_end_sync(struct hwtimer_timeout *t, queue_end_fn end, unsigned long patience)
 {
 	struct queue_waiters *waiters = waiters_of(t);
 	struct hwtimer_wheel *w = timeout_wheel(t);
 	struct queue_waiter self = { .t = t };
-	bool ended = false;
+	unsigned int ended = 0;
 
 	init_completion(&self.woken);
 	raw_spin_lock(&waiters->lock);
@@ -1268,7 +1268,7 @@ bool queue_end_sync(struct hwtimer_timeout *t, queue_end_fn end, unsigned long p
 	smp_mb__after_atomic();
 
 	for (;;) {
-		ended |= end_and_detach(t, end);
+		ended += end_and_detach(t, end);
 		if (!queue_holds(t))
 			break;
 		/*
@@ -1285,7 +1285,7 @@ bool queue_end_sync(struct hwtimer_timeout *t, queue_end_fn end, unsigned long p
 	raw_spin_lock(&waiters->lock);
 	hlist_del(&self.node);
 	raw_spin_unlock(&waiters->lock);
-	return ended || self.ended;
+	return ended + self.ended;
 }
 EXPORT_SYMBOL_IF_KUNIT(queue_end_sync);
 
@@ -1300,10 +1300,10 @@ EXPORT_SYMBOL_IF_KUNIT(queue_end_sync);
  *
  * Return: as queue_end_sync().
  */
-bool queue_end_in_callback(struct hwtimer_timeout *t, queue_end_fn end)
+unsigned int queue_end_in_callback(struct hwtimer_timeout *t, queue_end_fn end)
 {
 	struct hwtimer_wheel *w = timeout_wheel(t);
-	bool ended = end_and_detach(t, end);
+	unsigned int ended = end_and_detach(t, end);
 	u64 word;
 
 	/* This is the worker, so only this loop can drop @t. */
@@ -1311,7 +1311,7 @@ bool queue_end_in_callback(struct hwtimer_timeout *t, queue_end_fn end)
 		/* A producer on another CPU may be about to push @t; it is not preemptible. */
 		cpu_relax();
 		queue_drain_all(w);
-		ended |= end_and_detach(t, end);
+		ended += end_and_detach(t, end);
 	}
 	return ended;
 }

@@ -408,8 +408,8 @@ bool queue_holds(const struct hwtimer_timeout *t);
 u64 queue_deadline(const struct hwtimer_timeout *t);
 
 /* End a timeout for good: wait for the worker; or in one of its callbacks, without waiting. */
-bool queue_end_sync(struct hwtimer_timeout *t, queue_end_fn end, unsigned long patience);
-bool queue_end_in_callback(struct hwtimer_timeout *t, queue_end_fn end);
+unsigned int queue_end_sync(struct hwtimer_timeout *t, queue_end_fn end, unsigned long patience);
+unsigned int queue_end_in_callback(struct hwtimer_timeout *t, queue_end_fn end);
 
 /* Called by the worker. */
 bool queue_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget);

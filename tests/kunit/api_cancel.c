@@ -316,7 +316,7 @@ void rearming_twice(struct kunit *test)
 	hwtimer_schedule(&j->t, 0);
 	nap(100 * MS);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_schedule(&j->t, SEC));
-	KUNIT_EXPECT_EQ(test, 1, hwtimer_cancel_sync(&j->t));
+	KUNIT_EXPECT_EQ(test, 2, hwtimer_cancel_sync(&j->t));
 	KUNIT_EXPECT_EQ(test, 0, j->ret);
 	KUNIT_EXPECT_FALSE(test, hwtimer_is_pending(&j->t));
 	KUNIT_EXPECT_FALSE(test, queue_holds(&j->t));
@@ -443,8 +443,8 @@ static void arm_job_for_ever(struct job *j)
 
 void waits_while_armed(struct kunit *test)
 {
-	wait_meanwhile(test, arm_job, 1);
-	wait_meanwhile(test, arm_job_for_ever, 1);
+	wait_meanwhile(test, arm_job, 2);
+	wait_meanwhile(test, arm_job_for_ever, 2);
 }
 
 static void then_nap_release(struct job *j)

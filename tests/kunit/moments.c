@@ -241,7 +241,7 @@ static void handed_back_linked(struct kunit *test)
 static struct ender {
 	struct hwtimer_timeout	*t;
 	struct completion	done;
-	bool			ended;
+	unsigned int		ended;
 } enders[3];
 
 static int ender_fn(void *data)
@@ -252,8 +252,9 @@ static int ender_fn(void *data)
 	kthread_complete_and_exit(&e->done, 0);
 }
 
-/* @n tasks end @t, which is armed again meanwhile. Returns how many of them ended an arming. */
-static unsigned int end_rearmed(struct kunit *test, struct hwtimer_timeout *t, unsigned int n)
+/* @n tasks end @t, which is armed @times more meanwhile. Returns how many armings they ended. */
+static unsigned int end_rearmed(struct kunit *test, struct hwtimer_timeout *t, unsigned int n,
+				unsigned int times)
 {
 	unsigned int i, tries, ended = 0;
 
@@ -266,8 +267,10 @@ static unsigned int end_rearmed(struct kunit *test, struct hwtimer_timeout *t, u
 		nap(MS);
 	}
 	/* A callback that had begun by then could do the same. */
-	KUNIT_EXPECT_EQ(test, 0, queue_arm(t, 5 * MS));
-	advance(t->wheel, 5 * MS);
+	for (i = 0; i < times; i++) {
+		KUNIT_EXPECT_EQ(test, 0, queue_arm(t, 5 * MS));
+		advance(t->wheel, (5 + i) * MS);
+	}
 	for (i = 0; i < n; i++) {
 		/* A waiter that was woken during a pass may have detached @t again: advance. */
 		for (tries = 0; tries < 1000 && !completion_done(&enders[i].done); tries++) {
@@ -286,18 +289,30 @@ static void cancelled_for_three(struct kunit *test)
 	struct hwtimer_wheel *wheel = hand_wheel(test, &hand_ops, 1);
 	struct hwtimer_timeout *t = hand_timeouts(test, wheel, 1);
 	struct queue_counts c;
-	unsigned int ended;
 
-	ended = end_rearmed(test, t, 3);
-	/* Both armings may have been ended by, or for, the same waiter. */
-	KUNIT_EXPECT_LE(test, 1U, ended);
-	KUNIT_EXPECT_LE(test, ended, 2U);
+	KUNIT_EXPECT_EQ(test, 2U, end_rearmed(test, t, 3, 1));
 	KUNIT_EXPECT_FALSE(test, queue_holds(t));
 	queue_count(wheel, &c);
 	KUNIT_EXPECT_EQ(test, 0UL, c.expired);
 	KUNIT_EXPECT_EQ(test, 2UL, c.cancelled);
 	KUNIT_EXPECT_EQ(test, 0UL, c.pending);
 	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel->charged));
+	free_hand_wheel(test, wheel);
+}
+
+/* The worker cancels again for a waiter that has not run since. */
+static void cancelled_twice_for_one(struct kunit *test)
+{
+	struct hwtimer_wheel *wheel = hand_wheel(test, &hand_ops, 1);
+	struct hwtimer_timeout *t = hand_timeouts(test, wheel, 1);
+	struct queue_counts c;
+	unsigned int ended;
+
+	ended = end_rearmed(test, t, 1, 2);
+	queue_count(wheel, &c);
+	/* On a preemptible kernel it may have run, and have left before the last arming. */
+	KUNIT_EXPECT_EQ(test, (unsigned long)ended, c.cancelled);
+	KUNIT_EXPECT_EQ(test, 3UL, c.cancelled + c.expired);
 	free_hand_wheel(test, wheel);
 }
 
@@ -312,7 +327,7 @@ static void cancelled_for_no_other(struct kunit *test)
 
 	for (i = 0; i < n; i++)
 		KUNIT_EXPECT_EQ(test, 0, queue_arm(&t[i], 5 * MS));
-	KUNIT_EXPECT_EQ(test, 1U, end_rearmed(test, &t[n], 1));
+	KUNIT_EXPECT_EQ(test, 2U, end_rearmed(test, &t[n], 1, 1));
 	queue_count(wheel, &c);
 	KUNIT_EXPECT_EQ(test, (unsigned long)n, c.expired);
 	KUNIT_EXPECT_EQ(test, 2UL, c.cancelled);
@@ -388,6 +403,7 @@ static struct kunit_case moments_cases[] = {
 	KUNIT_CASE(handed_back_cancelled),
 	KUNIT_CASE(cancelled_for_no_other),
 	KUNIT_CASE(cancelled_for_three),
+	KUNIT_CASE(cancelled_twice_for_one),
 	{}
 };
 

@@ -232,8 +232,8 @@ static int cancel_other(void *data)
 {
 	struct probe *p = data;
 
-	KUNIT_EXPECT_TRUE(p->rig->test, queue_end_sync(&p->other->t, queue_cancel,
-						       MAX_SCHEDULE_TIMEOUT));
+	KUNIT_EXPECT_EQ(p->rig->test, 1U, queue_end_sync(&p->other->t, queue_cancel,
+							 MAX_SCHEDULE_TIMEOUT));
 	return 0;
 }
 

@@ -75,7 +75,8 @@ static struct bench {
 /* of all wheels */
 static struct queue_counts total;
 
-#define tally(what)	local_inc(&b.counts[current->cpu].what)
+#define tally(what)	tally_many(what, 1)
+#define tally_many(what, n)	local_add(n, &b.counts[current->cpu].what)
 
 static void expired(struct hwtimer_timeout *t);
 
@@ -330,8 +331,8 @@ static void end_known(u32 i)
 	if (ret < 0)
 		native_fail("shutdown_sync() returned %d", ret);
 	if (ret > 0) {
-		tally(cancelled);
-		atomic_dec(&thing->open);
+		tally_many(cancelled, ret);
+		atomic_sub(ret, &thing->open);
 	}
 	if (hwtimer_is_pending(&thing->t))
 		native_fail("pending after its end");
@@ -366,8 +367,8 @@ static void end_private(struct thing *thing, __u64 *random)
 	if (ret < 0)
 		native_fail("waiting for its end returned %d", ret);
 	if (ret > 0) {
-		tally(cancelled);
-		atomic_dec(&thing->open);
+		tally_many(cancelled, ret);
+		atomic_sub(ret, &thing->open);
 	}
 	if (hwtimer_is_pending(&thing->t))
 		native_fail("pending after its end: private");

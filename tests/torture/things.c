@@ -54,7 +54,7 @@ DEFINE_PER_CPU(struct counts, torture_counts);
  * @released: its released callback was called
  * @running: its callback runs
  * @open: armings that have not ended
- * @unsure: calls that reported ending one or more armings
+ * @unsure: calls that reported ending one or more armings of an item
  * @lost: its lateness has been reported
  * @random: random numbers of its runs, if it is a work item
  * @grave: entry of the bench's @graves
@@ -130,17 +130,16 @@ static void bury(struct thing *thing)
 
 	if (thing->running)
 		accuse(thing, "freed while its callback runs");
-	/* A cancel_sync() may have ended several armings, this release at most one. */
-	if (thing->kind == PLAIN) {
-		if (thing->private && thing->released) {
+	/* Nobody has noted what the release of a private thing returned. */
+	if (thing->private && thing->released) {
+		if (thing->kind == PLAIN) {
 			this_cpu_add(torture_counts.ended, left);
+			this_cpu_add(torture_counts.cancelled, left);
 			unsure = left == 1;
+		} else {
+			unsure = min(unsure + 1, left);
 		}
-		this_cpu_add(torture_counts.cancelled, left);
 	}
-	/* Nobody has noted what the release of a private item returned. */
-	if (thing->kind == WORK && thing->private && thing->released)
-		unsure = min(unsure + 1, left);
 	if (left < unsure || (left && !unsure))
 		accuse(thing, "%d armings have not ended, %d calls reported a cancel", left,
 		       unsure);
@@ -426,13 +425,13 @@ static void forward(struct thing *thing, struct rnd_state *random)
 		armed(thing, ret, false);
 }
 
-/* Count a call that ended one arming of a plain timeout, or one or more of an item. */
-static void was_cancelled(struct thing *thing)
+/* Count a call that ended @n armings of a plain timeout, or one or more of an item. */
+static void was_cancelled(struct thing *thing, int n)
 {
 	if (thing->kind == PLAIN) {
-		tally(cancelled);
-		atomic_dec(&thing->open);
-	} else {
+		this_cpu_add(torture_counts.cancelled, n);
+		atomic_sub(n, &thing->open);
+	} else if (n) {
 		atomic_inc(&thing->unsure);
 	}
 }
@@ -463,8 +462,7 @@ static bool operate(struct thing *thing, enum torture_op op, struct rnd_state *r
 	case CANCEL:
 		ended = thing->kind == WORK ? hwtimer_work_cancel(&thing->work) :
 					      hwtimer_cancel(&thing->t);
-		if (ended)
-			was_cancelled(thing);
+		was_cancelled(thing, ended);
 		return true;
 	default:
 		query(thing);
@@ -483,12 +481,12 @@ static void release(struct thing *thing)
 	if (!ended)
 		return;
 	if (!private)
-		was_cancelled(thing);
+		was_cancelled(thing, 1);
 	else if (plain)
 		tally(reported);
 }
 
-static int end_sync(struct thing *thing, enum torture_op op)
+static void end_sync(struct thing *thing, enum torture_op op)
 {
 	int ret;
 
@@ -502,7 +500,8 @@ static int end_sync(struct thing *thing, enum torture_op op)
 		ret = hwtimer_cancel_sync(&thing->t);
 	if (ret < 0)
 		accuse(thing, "waiting for its end returned %d", ret);
-	return ret;
+	else
+		was_cancelled(thing, ret);
 }
 
 /* Check a thing that was waited for and cannot be armed. */
@@ -519,15 +518,10 @@ static void note_end(struct thing *thing)
 static void wait_for_end(struct thing *thing, enum torture_op op)
 {
 	struct bench *b = thing->bench;
-	int ret = end_sync(thing, op);
 
-	/*
-	 * SHUTDOWN_SYNC ends at most one arming. After CANCEL_SYNC, others may have armed the
-	 * thing.
-	 */
+	end_sync(thing, op);
+	/* After CANCEL_SYNC, others may have armed the thing. */
 	if (op == CANCEL_SYNC) {
-		if (ret)
-			atomic_inc(&thing->unsure);
 		if (!cmpxchg(&b->table[thing->i], NULL, RCU_INITIALIZER(thing)))
 			return;
 		/* another thing has its entry */
@@ -537,10 +531,8 @@ static void wait_for_end(struct thing *thing, enum torture_op op)
 			rcu_read_unlock();
 			return;
 		}
-		ret = end_sync(thing, SHUTDOWN_SYNC);
+		end_sync(thing, SHUTDOWN_SYNC);
 	}
-	if (ret)
-		was_cancelled(thing);
 	note_end(thing);
 	call_rcu(&thing->rcu, lay_down_rcu);
 }
@@ -602,7 +594,6 @@ static bool live(struct bench *b, struct rnd_state *random)
 	struct thing *thing = make(b, random, choose_kind(random), GFP_KERNEL);
 	unsigned int n = 1 + below(random, 6), i;
 	enum torture_kind kind;
-	int ret;
 
 	if (!thing)
 		return false;
@@ -632,14 +623,12 @@ static bool live(struct bench *b, struct rnd_state *random)
 		release(thing);
 		return true;
 	}
-	ret = end_sync(thing, end);
+	end_sync(thing, end);
 	note_end(thing);
 	/* armings that a stop hands back are not counted yet */
-	if (!READ_ONCE(b->stopping) && kind == PLAIN && !ret != !atomic_read(&thing->open))
-		accuse(thing, "its end returned %d, armings that had not ended: %d", ret,
+	if (!READ_ONCE(b->stopping) && kind == PLAIN && atomic_read(&thing->open))
+		accuse(thing, "after its end, %d armings have not ended",
 		       atomic_read(&thing->open));
-	if (ret)
-		atomic_inc(&thing->unsure);
 	lay_down(thing);
 	return true;
 }
