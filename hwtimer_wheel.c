@@ -17,7 +17,7 @@
  *	level 1  64 slots of   32 ticks  a round:  2048 ticks
  *	level 2  64 slots of 1024 ticks  a round: 65536 ticks, and so on
  *
- * With ticks of 1 ms, 8 levels of 64 slots reach 69 years and take 12 KiB.
+ * With ticks of 1 ms, 8 levels of 64 slots reach 69 years and take 19 KiB.
  *
  * A node is filed by distance, in the lowest level that reaches its tick. Level 0 reaches a round
  * ahead of @cur; each further level a round less a slot, as the slot of @cur has begun. So the
@@ -26,21 +26,29 @@
  * of its tick, for a later round.
  *
  * Each bucket stores a tick before which none of its nodes is due, and each level a tick before
- * which none of its buckets has to be visited, so what comes next is a minimum over the levels. At
- * its tick a bucket is visited, and not when its slot begins: a bucket whose only node is due late
- * in its slot is visited once. The owner gets all nodes of a visited bucket. Those of level 0 are
- * due or, if it is the top level, for a later round; those of a higher level cascade: the owner
- * files them again, in lower levels. (So the owner sees a node that is pushed back again and again
- * once per slot of a high level, not at each of its former ticks.) Of what is due at the same tick,
- * the highest level cascades first, and level 0 comes last. @cur is moved from one such tick to the
- * next and skips what is between them.
+ * which none of its buckets has to be visited, so what comes next is a minimum over the levels.
+ * At its tick a bucket is visited, not when its slot begins (but see below): one whose only node
+ * is due late in its slot is visited once. The owner gets the nodes of a visited bucket. Those
+ * of level 0 are due or, if it is the top level, for a later round; those of a higher level
+ * cascade: the owner files them again, in lower levels. (So the owner sees a node that is pushed
+ * back again and again once per slot of a high level, not at each of its former ticks.) Of what
+ * is due at the same tick, the highest level cascades first, and level 0 comes last. @cur is
+ * moved from one such tick to the next and skips what is between them.
  *
- * While level 0 is visited, @cur is already the next tick, so nothing is filed for the tick that is
- * being taken; otherwise that tick might never end. Nodes that the owner files again in the visited
- * bucket, those of later rounds, keep their place before what is newly filed there. So on a wheel
- * of one level, what is filed for a tick is taken in the order of filing; a node that was pushed
- * back counts from when the owner filed it again. With more levels no order within a tick is kept:
- * nodes for one tick may come down from several levels.
+ * To cascade many nodes at the tick of their bucket would make what is due then late. So a
+ * bucket with more than 1024 nodes is full: it is visited earlier, by a tick for each 1024
+ * nodes, and the owner gets 1024 at each tick, which is a step. The first step does not come
+ * before the level below reaches the end of the slot, so each node cascades once. (So there are
+ * no more steps than a slot has ticks. What exceeds 1024 nodes for each of them cascades with
+ * the first one.) A full bucket of the top level has a second list, for nodes of later rounds,
+ * which take no part in this. It becomes the list of the bucket when that is empty.
+ *
+ * While level 0 is visited, @cur is already the next tick, so nothing is filed for the tick that
+ * is being taken; otherwise that tick might never end. On level 0, nodes that the owner files
+ * again in the visited bucket, those of later rounds, keep their place before what is newly
+ * filed there. So on a wheel of one level, what is filed for a tick is taken in the order of
+ * filing; a node that was pushed back counts from when the owner filed it again. With more
+ * levels no order within a tick is kept: nodes for one tick may come down from several levels.
  */
 #ifndef HWTIMER_WHEEL_SHIM
 #include <linux/bitmap.h>
@@ -118,14 +126,18 @@ static size_t level_words(unsigned char bits)
  */
 size_t wheel_size(const unsigned char *bits, unsigned int levels)
 {
-	size_t buckets = 1, words = 1;
+	size_t buckets = 1, later = 0, words = 1;
 	unsigned int level;
 
 	for (level = 0; level < levels; level++) {
 		buckets += 1U << bits[level];
 		words += level_words(bits[level]);
 	}
-	return buckets * sizeof(struct wheel_bucket) + words * sizeof(long);
+	/* Level 0 needs no lists for later rounds. */
+	if (levels > 1)
+		later = 1U << bits[levels - 1];
+	return buckets * sizeof(struct wheel_bucket) + later * sizeof(struct wheel_later) +
+	       words * sizeof(long);
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_size);
 
@@ -140,6 +152,7 @@ void wheel_init(struct wheel *w, const unsigned char *bits, unsigned int levels,
 {
 	struct wheel_bucket *b = memory;
 	unsigned int level, round = 0;
+	struct wheel_later *later;
 	struct wheel_level *l;
 	unsigned long *words;
 
@@ -147,6 +160,7 @@ void wheel_init(struct wheel *w, const unsigned char *bits, unsigned int levels,
 	/* Not 0: the distance of WHEEL_NEVER has to be below the last reach. */
 	w->cur = 1;
 	w->levels = levels;
+	w->step = WHEEL_STEP;
 	w->visited = WHEEL_NO_BUCKET;
 	INIT_LIST_HEAD(&w->visit);
 	INIT_LIST_HEAD(&w->kept);
@@ -161,14 +175,23 @@ void wheel_init(struct wheel *w, const unsigned char *bits, unsigned int levels,
 			l->shift = level ? round - 1 : 0;
 			/* The slot of @cur has begun, so all but one are ahead as a whole. */
 			l->reach = level ? (u64)l->mask << l->shift : l->mask + 1ULL;
+			/* The end of the slot has to be within reach of the level below. */
+			l->lead = level ? l[-1].reach - (1ULL << l->shift) : 0;
 			round = l->shift + l->bits;
 		}
-		for (; b < l->buckets + level_slots(l); b++)
+		for (; b < l->buckets + level_slots(l); b++) {
 			INIT_LIST_HEAD(&b->nodes);
+			b->count = 0;
+		}
 	}
 	top_level(w)->reach = 1ULL << 63;
 	never_level(w)->reach = WHEEL_NEVER;
-	words = (void *)b;
+	w->later = (void *)b;
+	later = w->later;
+	if (levels > 1)
+		for (; later < w->later + level_slots(top_level(w)); later++)
+			INIT_LIST_HEAD(&later->nodes);
+	words = (void *)later;
 	for (level = 0; level <= levels; level++) {
 		l = &w->level[level];
 		l->occupied = words;
@@ -189,10 +212,32 @@ static __always_inline struct wheel_level *level_for(struct wheel *w, u64 tick)
 	return l;
 }
 
-static __always_inline void bucket_add(struct wheel_level *l, struct wheel_bucket *b, u64 tick)
+/* Does the bucket cascade in steps? (Those of level 0 do not.) */
+static __always_inline bool bucket_full(const struct wheel *w, const struct wheel_bucket *b)
+{
+	return b->count > w->step;
+}
+
+/* The tick at which to visit a bucket that is not empty. It may be over. */
+static u64 bucket_tick(const struct wheel *w, const struct wheel_level *l,
+		       const struct wheel_bucket *b)
+{
+	u64 steps;
+
+	if (likely(!bucket_full(w, b)))
+		return b->next;
+	/* Those before @next. */
+	steps = (b->count - 1) / w->step;
+	return max(b->next - l->lead, (b->next - min(steps, l->lead)) & ~w->align);
+}
+
+/* @n nodes will be added to the list, the first one of them for @tick. */
+static __always_inline void bucket_add(struct wheel_level *l, struct wheel_bucket *b, u64 tick,
+				       unsigned int n)
 {
 	unsigned int slot = b - l->buckets;
 
+	b->count += n;
 	if (list_empty(&b->nodes)) {
 		b->next = tick;
 		__set_bit(slot, l->occupied);
@@ -206,10 +251,52 @@ static __always_inline void bucket_add(struct wheel_level *l, struct wheel_bucke
 	}
 }
 
+/* Nodes were added: a bucket that is full now may be the first one of its level to be visited. */
+static void bucket_added(const struct wheel *w, struct wheel_level *l, const struct wheel_bucket *b)
+{
+	u64 tick = bucket_tick(w, l, b);
+
+	if (tick < l->next) {
+		l->next = tick;
+		l->first = b - l->buckets;
+	}
+}
+
 static void bucket_emptied(struct wheel_level *l, struct wheel_bucket *b)
 {
 	__clear_bit(b - l->buckets, l->occupied);
 	l->in_use--;
+	b->count = 0;
+}
+
+/* Where a bucket of the top level has its nodes of later rounds; NULL for those of other levels. */
+static struct wheel_later *later_of(const struct wheel *w, const struct wheel_level *l,
+				    const struct wheel_bucket *b)
+{
+	return l->lead && l == &w->level[w->levels - 1] ? &w->later[b - l->buckets] : NULL;
+}
+
+/* @n nodes will be added to the list, the first one of them for @tick. */
+static void later_add(struct wheel_later *later, u64 tick, unsigned int n)
+{
+	if (list_empty(&later->nodes)) {
+		later->next = tick;
+		later->count = 0;
+	}
+	later->next = min(later->next, tick);
+	later->count += n;
+}
+
+/* The bucket is empty, so its nodes of later rounds take their place. */
+static void later_begin(struct wheel *w, struct wheel_level *l, struct wheel_bucket *b)
+{
+	struct wheel_later *later = later_of(w, l, b);
+
+	if (!later || list_empty(&later->nodes))
+		return;
+	bucket_add(l, b, later->next, later->count);
+	list_splice_init(&later->nodes, &b->nodes);
+	bucket_added(w, l, b);
 }
 
 static __always_inline struct wheel_bucket *bucket_for(const struct wheel_level *l, u64 tick)
@@ -217,12 +304,32 @@ static __always_inline struct wheel_bucket *bucket_for(const struct wheel_level 
 	return &l->buckets[slot_index(l, slot_number(l, tick))];
 }
 
+/* Add a node to a full bucket. */
+static noinline void node_add_to_full(struct wheel *w, struct wheel_level *l,
+				      struct wheel_bucket *b, struct list_head *node, u64 tick)
+{
+	struct wheel_later *later = later_of(w, l, b);
+
+	if (later && slot_number(l, tick) > slot_number(l, b->next)) {
+		later_add(later, tick, 1);
+		list_add_tail(node, &later->nodes);
+		return;
+	}
+	bucket_add(l, b, tick, 1);
+	list_add_tail(node, &b->nodes);
+	bucket_added(w, l, b);
+}
+
 static __always_inline void node_add(struct wheel *w, struct wheel_level *l,
 				     struct wheel_bucket *b, struct list_head *node, u64 tick)
 {
-	bucket_add(l, b, tick);
-	list_add_tail(node, &b->nodes);
 	w->filed++;
+	if (unlikely(b->count >= w->step && l->lead)) {
+		node_add_to_full(w, l, b, node, tick);
+		return;
+	}
+	bucket_add(l, b, tick, 1);
+	list_add_tail(node, &b->nodes);
 }
 
 /**
@@ -248,8 +355,8 @@ EXPORT_SYMBOL_IF_KUNIT(wheel_file);
  * @node: what wheel_take() returned last
  * @tick: as for wheel_file()
  *
- * If @node belongs to the bucket from which it was taken, it stays before what was filed there
- * since.
+ * If @node belongs to the bucket from which it was taken, it stays there; on level 0, before
+ * what was filed there since.
  */
 void wheel_file_again(struct wheel *w, struct list_head *node, u64 tick)
 {
@@ -263,8 +370,13 @@ void wheel_file_again(struct wheel *w, struct list_head *node, u64 tick)
 		node_add(w, l, b, node, tick);
 		return;
 	}
-	list_add_tail(node, &w->kept);
+	if (list_empty(&w->kept)) {
+		w->kept_next = tick;
+		w->nr_kept = 0;
+	}
 	w->kept_next = min(w->kept_next, tick);
+	w->nr_kept++;
+	list_add_tail(node, &w->kept);
 	w->filed++;
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_file_again);
@@ -295,6 +407,7 @@ void wheel_unfile(struct wheel *w, struct list_head *node)
 {
 	struct list_head *head = node->next;
 	bool last = head == node->prev;
+	struct wheel_bucket *b;
 	struct wheel_level *l;
 	size_t offset;
 
@@ -302,11 +415,13 @@ void wheel_unfile(struct wheel *w, struct list_head *node)
 	w->filed--;
 	if (!last)
 		return;
-	/* The list is empty now. If @head is a bucket, and not @visit or @kept, clear its bit. */
+	/* The list is empty now. Is @head a bucket, and not another list? */
 	for (l = w->level; l <= never_level(w); l++) {
 		offset = (char *)head - (char *)l->buckets;
 		if (offset < level_slots(l) * sizeof(struct wheel_bucket)) {
-			bucket_emptied(l, &l->buckets[offset / sizeof(struct wheel_bucket)]);
+			b = &l->buckets[offset / sizeof(struct wheel_bucket)];
+			bucket_emptied(l, b);
+			later_begin(w, l, b);
 			return;
 		}
 	}
@@ -326,28 +441,38 @@ static u64 occupied_slot(const struct wheel_level *l, u64 number, u64 end)
 	return min(number, end);
 }
 
-/* A tick before which no bucket has to be visited of those that an open search has not reached. */
+/* The bucket of a slot, counted from tick 0, need not be visited before this tick. */
+static u64 slot_tick(const struct wheel_level *l, u64 number)
+{
+	u64 start = number << l->shift;
+
+	return start - min(start, l->lead);
+}
+
+/* No bucket that an open search has not reached need be visited before this tick. */
 static u64 unsearched(const struct wheel *w)
 {
-	return w->scan.number << w->level[w->levels - 1].shift;
+	return slot_tick(&w->level[w->levels - 1], w->scan.number);
 }
 
 /*
- * Is the bucket @first of a level due at @next, or has no bucket been found? If neither, the first
- * bucket was visited or emptied since, and the level has to be searched.
+ * Does the bucket @first of a level have to be visited at @next, or has no bucket been found? If
+ * neither, that bucket was visited or changed since, and the level has to be searched.
  */
-static bool level_searched(const struct wheel_level *l)
+static bool level_searched(const struct wheel *w, const struct wheel_level *l)
 {
 	const struct wheel_bucket *b = &l->buckets[l->first];
 
-	return l->next == WHEEL_NEVER || (!list_empty(&b->nodes) && b->next == l->next);
+	return l->next == WHEEL_NEVER ||
+	       (!list_empty(&b->nodes) && bucket_tick(w, l, b) == l->next);
 }
 
 /*
- * Search a level for the bucket to visit first, and set @next and @first. Below the top level that
- * is the first occupied one. In the top level, each bucket that is due in a later round takes one
- * of @probes. The search of the top level stays open, with @scanning, when @probes run out or when
- * it gets beyond @last; the next call goes on. False if @probes ran out.
+ * Search a level for the bucket to visit first, and set @next and @first. Below the top level
+ * that is the first occupied one, or the next one if that begins to cascade earlier. In the top
+ * level, each bucket that is due in a later round takes one of @probes. The search of the top
+ * level stays open, with @scanning, when @probes run out or when it gets beyond @last; the next
+ * call goes on. False if @probes ran out.
  *
  * While a search is open, @next is the first of what was searched, or filed since: bucket_add()
  * sees to that. If the bucket @first was visited or emptied, the search goes on all the same, or
@@ -358,21 +483,25 @@ static bool level_search(struct wheel *w, struct wheel_level *l, u64 last, unsig
 {
 	struct wheel_scan local = { 0 }, *scan = l == top_level(w) ? &w->scan : &local;
 	const struct wheel_bucket *b;
+	u64 end, tick;
 
 	if (l != top_level(w) || !w->scanning) {
 		scan->number = slot_number(l, w->cur);
 		scan->end = scan->number + level_slots(l);
 		l->next = WHEEL_NEVER;
 	}
-	/* What comes after the slot of @next is due after it. */
-	while (l->in_use && scan->number < scan->end && scan->number <= slot_number(l, l->next)) {
+	while (l->in_use && scan->number < scan->end && slot_tick(l, scan->number) <= l->next) {
 		if (l == top_level(w)) {
 			w->scanning = true;
 			if (unsearched(w) > last)
 				return true;
 		}
-		scan->number = occupied_slot(l, scan->number, scan->end);
-		if (scan->number == scan->end)
+		end = scan->end;
+		/* What comes after these slots is visited after @next. */
+		if (l->next != WHEEL_NEVER)
+			end = min(end, slot_number(l, l->next + l->lead) + 1);
+		scan->number = occupied_slot(l, scan->number, end);
+		if (scan->number == end)
 			break;
 		b = &l->buckets[slot_index(l, scan->number)];
 		if (slot_number(l, b->next) > scan->number) {
@@ -380,8 +509,9 @@ static bool level_search(struct wheel *w, struct wheel_level *l, u64 last, unsig
 				return false;
 			--*probes;
 		}
-		if (b->next < l->next) {
-			l->next = b->next;
+		tick = bucket_tick(w, l, b);
+		if (tick < l->next) {
+			l->next = tick;
 			l->first = slot_index(l, scan->number);
 		}
 		scan->number++;
@@ -402,14 +532,38 @@ static struct wheel_level *first_level(struct wheel *w)
 	return first;
 }
 
-static void visit_begin(struct wheel *w, struct wheel_level *l, struct wheel_bucket *b)
+/* Begin a visit that hands out @n nodes at most. If that may not be all, it is a step. */
+static void visit_begin(struct wheel *w, struct wheel_level *l, struct wheel_bucket *b,
+			unsigned int n)
 {
+	w->left = n;
+	w->rest = b->count - n;
+	w->due = b->next;
 	/* Now the bucket is empty, so the level will have to be searched. */
 	WRITE_ONCE(w->visited, WHEEL_BUCKET(l->number, b - l->buckets));
 	w->visiting = b;
 	list_splice_init(&b->nodes, &w->visit);
 	bucket_emptied(l, b);
-	w->kept_next = WHEEL_NEVER;
+}
+
+/* End a step. */
+static noinline void visit_leave(struct wheel *w, struct wheel_level *l, struct wheel_bucket *b)
+{
+	struct wheel_later *later = later_of(w, l, b);
+
+	/* What was filed here since, and what was kept, is for later rounds. */
+	if (!list_empty(&b->nodes)) {
+		later_add(later, b->next, b->count);
+		list_splice_init(&b->nodes, &later->nodes);
+		bucket_emptied(l, b);
+	}
+	if (!list_empty(&w->kept)) {
+		later_add(later, w->kept_next, w->nr_kept);
+		list_splice_init(&w->kept, &later->nodes);
+	}
+	bucket_add(l, b, w->due, w->rest);
+	list_splice_init(&w->visit, &b->nodes);
+	bucket_added(w, l, b);
 }
 
 static void visit_end(struct wheel *w)
@@ -417,9 +571,15 @@ static void visit_end(struct wheel *w)
 	struct wheel_level *l = &w->level[WHEEL_LEVEL_OF(w->visited)];
 	struct wheel_bucket *b = w->visiting;
 
-	if (!list_empty(&w->kept)) {
-		bucket_add(l, b, w->kept_next);
-		list_splice_init(&w->kept, &b->nodes);
+	if (!list_empty(&w->visit)) {
+		visit_leave(w, l, b);
+	} else {
+		if (!list_empty(&w->kept)) {
+			bucket_add(l, b, w->kept_next, w->nr_kept);
+			list_splice_init(&w->kept, &b->nodes);
+			bucket_added(w, l, b);
+		}
+		later_begin(w, l, b);
 	}
 	WRITE_ONCE(w->visited, WHEEL_NO_BUCKET);
 	w->visiting = NULL;
@@ -450,7 +610,7 @@ static bool visit_any(struct wheel *w)
 			continue;
 		number = slot_number(l, w->cur);
 		number = occupied_slot(l, number, number + level_slots(l));
-		visit_begin(w, l, &l->buckets[slot_index(l, number)]);
+		visit_begin(w, l, &l->buckets[slot_index(l, number)], UINT_MAX);
 		return true;
 	}
 	return false;
@@ -462,6 +622,7 @@ static bool visit_any(struct wheel *w)
  */
 static noinline bool visit_next(struct wheel *w, u64 last, unsigned int *budget)
 {
+	struct wheel_bucket *b;
 	struct wheel_level *l;
 
 	if (w->visited != WHEEL_NO_BUCKET)
@@ -477,10 +638,11 @@ static noinline bool visit_next(struct wheel *w, u64 last, unsigned int *budget)
 			w->cur = max(w->cur, last + 1);
 			break;
 		}
-		if (level_searched(l)) {
+		if (level_searched(w, l)) {
 			/* While level 0 is visited, its tick has begun. */
-			w->cur = l == w->level ? l->next + 1 : l->next;
-			visit_begin(w, l, &l->buckets[l->first]);
+			w->cur = max(w->cur, l == w->level ? l->next + 1 : l->next);
+			b = &l->buckets[l->first];
+			visit_begin(w, l, b, w->cur < b->next ? w->step : UINT_MAX);
 			return true;
 		}
 		level_search(w, l, last, budget);
@@ -494,7 +656,7 @@ static noinline bool visit_next(struct wheel *w, u64 last, unsigned int *budget)
  * @last: the last tick that may be visited, below 2^63. WHEEL_NEVER empties the wheel, in no
  *	particular order; nothing may be filed after that
  * @budget: how many nodes to take, and buckets of later rounds to skip; decreased. Each visit also
- *	takes a look at each level, and at most one at the bitmap of each
+ *	takes a look at each level, and a few at the bitmap of each
  *
  * If the tick of the node is @cur or later, it cascades, is for a later round, or was pushed back:
  * the owner files it by wheel_file_again() before it takes another one. Otherwise the node is due.
@@ -507,11 +669,12 @@ struct list_head *wheel_take(struct wheel *w, u64 last, unsigned int *budget)
 {
 	struct list_head *node;
 
-	if (list_empty(&w->visit) && !visit_next(w, last, budget))
+	if ((list_empty(&w->visit) || !w->left) && !visit_next(w, last, budget))
 		return NULL;
 	if (!*budget)
 		return NULL;
 	--*budget;
+	--w->left;
 	node = w->visit.next;
 	__list_del_entry(node);
 	w->filed--;
@@ -537,16 +700,17 @@ u64 wheel_next(struct wheel *w, u64 last, unsigned int probes)
 	if (w->visited != WHEEL_NO_BUCKET)
 		return w->cur;
 	for (l = w->level; l < top_level(w); l++) {
-		if (!level_searched(l))
+		if (!level_searched(w, l))
 			level_search(w, l, WHEEL_NEVER, &probes);
 		first = min(first, l->next);
 	}
-	while ((l->next <= last && !level_searched(l)) || (w->scanning && unsearched(w) <= last))
+	while ((l->next <= last && !level_searched(w, l)) || (w->scanning && unsearched(w) <= last))
 		if (!level_search(w, l, last, &probes))
 			break;
 	if (w->scanning)
-		first = min(first, max(w->cur, unsearched(w)));
-	return min(first, l->next);
+		first = min(first, unsearched(w));
+	/* The slot where the search goes on may have begun. */
+	return max(w->cur, min(first, l->next));
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_next);
 
@@ -573,13 +737,16 @@ unsigned int wheel_list(const struct wheel *w, u32 bucket, struct list_head **no
 			unsigned int max)
 {
 	const struct wheel_level *l = &w->level[WHEEL_LEVEL_OF(bucket)];
+	const struct wheel_bucket *b = &l->buckets[WHEEL_SLOT_OF(bucket)];
+	const struct wheel_later *later = later_of(w, l, b);
 	unsigned int n = 0;
 
 	if (bucket == w->visited) {
 		n = copy_nodes(&w->visit, nodes, n, max);
 		n = copy_nodes(&w->kept, nodes, n, max);
 	}
-	return copy_nodes(&l->buckets[WHEEL_SLOT_OF(bucket)].nodes, nodes, n, max);
+	n = copy_nodes(&b->nodes, nodes, n, max);
+	return later ? copy_nodes(&later->nodes, nodes, n, max) : n;
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_list);
 

@@ -20,6 +20,8 @@
 /* The most levels of a wheel, and the most bits of a level. */
 #define WHEEL_MAX_LEVELS	16
 #define WHEEL_MAX_BITS		16
+/* So many nodes of a bucket cascade at a tick. */
+#define WHEEL_STEP		1024
 /* The tick that never comes. */
 #define WHEEL_NEVER		U64_MAX
 
@@ -36,10 +38,24 @@
  * struct wheel_bucket - the nodes of one slot
  * @nodes: the nodes, in the order of filing, but those that a visit has kept come first
  * @next: a tick before which none of the nodes is due; undefined if there are none
+ * @count: at least the number of nodes (what is removed counts until there are none); modulo 2^32
  */
 struct wheel_bucket {
 	struct list_head	nodes;
 	u64			next;
+	u32			count;
+};
+
+/**
+ * struct wheel_later - the nodes of a full bucket of the top level that are for later rounds
+ * @nodes: the nodes. There are none if the bucket has none
+ * @next: as that of a bucket
+ * @count: likewise
+ */
+struct wheel_later {
+	struct list_head	nodes;
+	u64			next;
+	u32			count;
 };
 
 /**
@@ -49,9 +65,10 @@ struct wheel_bucket {
  * @in_use: how many bits are set there
  * @reach: a tick that is less than this far from @cur is filed in this level, or below. That of the
  *	top level is 2^63: it takes every tick but WHEEL_NEVER
+ * @lead: by how many ticks a bucket may begin to cascade before its tick
  * @next: a tick before which no bucket of this level has to be visited; but see @scanning
- * @first: the slot whose bucket has this @next. If that bucket is empty, or has another @next, the
- *	level has to be searched. Undefined if @next is WHEEL_NEVER
+ * @first: the slot whose bucket has to be visited at @next. If that bucket is empty, or has to be
+ *	visited at another tick, the level has to be searched. Undefined if @next is WHEEL_NEVER
  * @mask: the number of slots, less 1
  * @number: of this level; the lowest one is 0
  * @bits: the base-2 logarithm of the number of slots
@@ -61,6 +78,7 @@ struct wheel_level {
 	struct wheel_bucket	*buckets;
 	unsigned long		*occupied;
 	u64			reach;
+	u64			lead;
 	u64			next;
 	unsigned int		in_use;
 	u16			first;
@@ -92,8 +110,17 @@ struct wheel_scan {
  * @visited: the number of the bucket that is being visited, or WHEEL_NO_BUCKET
  * @visiting: the same bucket, or NULL
  * @visit: the nodes of @visited that have not been handed to the owner yet
+ * @left: how many of them this visit hands out, at most. If it is a step, what is left then goes
+ *	back to the bucket
+ * @rest: in a step: at least how many nodes go back
+ * @due: in a step: @next of the bucket when the visit began
  * @kept: the nodes of this visit that were filed again in @visited, which get them back at its end
  * @kept_next: as @next of a bucket, for @kept
+ * @nr_kept: as @count of a bucket, for @kept
+ * @later: for each bucket of the top level, unless that is level 0, its nodes of later rounds
+ * @step: WHEEL_STEP, or what the owner sets after wheel_init()
+ * @align: a power of two, less 1: steps come at multiples of that power, or as early as they may if
+ *	that is later. 0, or what the owner sets after wheel_init()
  * @level: the levels, followed by one that has the bucket for WHEEL_NEVER
  *
  * The owner may read @cur, @filed, @levels, @visited, @visit, and the @bits of each level.
@@ -107,8 +134,15 @@ struct wheel {
 	u32			visited;
 	struct wheel_bucket	*visiting;
 	struct list_head	visit;
+	unsigned int		left;
+	unsigned int		rest;
+	u64			due;
 	struct list_head	kept;
 	u64			kept_next;
+	unsigned int		nr_kept;
+	struct wheel_later	*later;
+	u64			align;
+	unsigned int		step;
 	struct wheel_level	level[WHEEL_MAX_LEVELS + 1];
 };
 

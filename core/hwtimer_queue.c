@@ -1418,7 +1418,7 @@ static void begin_settling(struct hwtimer_wheel *w)
 	w->pass.cur = w->wheel.cur;
 	/* The search for this tick belongs to no callback. */
 	w->pass.in_row = false;
-	/* The last tick that has begun. A bucket that cascades does so before its tick. */
+	/* Of level 0 this tick has begun; other levels cascade before @cur begins. */
 	w->pass.due_by = (w->wheel.cur - 1) * w->tick_ns;
 	if (!WHEEL_LEVEL_OF(w->wheel.visited))
 		count(&w->ticks);
@@ -2172,6 +2172,8 @@ int queue_init(struct hwtimer_wheel *w, const struct queue_shape *shape,
 		return -ENOMEM;
 	}
 	wheel_init(&w->wheel, bits, levels, w->buckets);
+	/* One wake-up serves the steps of many ticks. */
+	w->wheel.align = w->slack;
 	return 0;
 }
 EXPORT_SYMBOL_IF_KUNIT(queue_init);

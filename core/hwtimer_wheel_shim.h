@@ -5,6 +5,7 @@
 #ifndef HWTIMER_WHEEL_SHIM_H
 #define HWTIMER_WHEEL_SHIM_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

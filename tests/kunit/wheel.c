@@ -16,6 +16,7 @@
 
 static const unsigned char one_bit[] = { 0 }, netty[] = { 4 }, textbook[] = { 6, 6, 5 };
 static const unsigned char two[] = { 2, 2 }, three[] = { 3, 2, 4 }, large[] = { 12 };
+static const unsigned char top_of_one[] = { 2, 0 }, top_of_two[] = { 2, 1 };
 static const unsigned char eight[] = { 6, 6, 6, 6, 6, 6, 6, 6 };
 
 static const struct shape {
@@ -23,7 +24,7 @@ static const struct shape {
 	unsigned int		levels;
 } shapes[] = {
 	{ one_bit, 1 }, { netty, 1 }, { textbook, 3 }, { two, 2 }, { three, 3 }, { eight, 8 },
-	{ eight, 2 }, { large, 1 },
+	{ eight, 2 }, { large, 1 }, { top_of_one, 2 }, { top_of_two, 2 },
 };
 
 /* A node, and what the model knows of it. */
@@ -31,6 +32,7 @@ struct item {
 	struct list_head	node;
 	u64			tick;
 	unsigned int		order;	/* of filing; 0: it was pushed back since */
+	unsigned int		handed;	/* how often it was handed out since */
 	bool			filed;
 };
 
@@ -42,6 +44,8 @@ struct rig {
 	u64		random;
 	unsigned int	order;
 	unsigned int	levels;
+	unsigned int	most;		/* nodes of a level that cascaded at one tick, at most */
+	u64		begun;		/* the tick of the first cascade since @most was 0 */
 	struct item	items[ITEMS];
 };
 
@@ -61,10 +65,12 @@ static unsigned int below(struct rig *rig, unsigned int n)
 static struct rig *rig_of(struct kunit *test, const struct shape *shape)
 {
 	struct rig *rig = kunit_kzalloc(test, sizeof(*rig), GFP_KERNEL);
-	void *memory = kunit_kzalloc(test, wheel_size(shape->bits, shape->levels), GFP_KERNEL);
+	size_t size = wheel_size(shape->bits, shape->levels);
+	void *memory = kunit_kzalloc(test, size, GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, rig);
 	KUNIT_ASSERT_NOT_NULL(test, memory);
+	memset(memory, 0xff, size);
 	rig->test = test;
 	rig->random = 88172645463325252ULL;
 	rig->levels = shape->levels;
@@ -83,6 +89,7 @@ static void item_file(struct rig *rig, struct item *item, u64 tick)
 {
 	item->tick = tick < rig->wheel.cur ? rig->wheel.cur : tick;
 	item->order = ++rig->order;
+	item->handed = 0;
 	item->filed = true;
 	wheel_file(&rig->wheel, &item->node, tick);
 }
@@ -107,7 +114,7 @@ static unsigned int take_until(struct rig *rig, u64 last, unsigned int most, boo
 {
 	struct wheel *w = &rig->wheel;
 	unsigned int budget, taken = 0, order = 0;
-	u64 before = 0, cur = 0, due;
+	u64 before = 0, cur = w->cur, due;
 	struct list_head *node;
 	struct item *item;
 
@@ -150,6 +157,38 @@ static unsigned int take_until(struct rig *rig, u64 last, unsigned int most, boo
 	return taken;
 }
 
+/* Take all up to @last, tick by tick, and note how much cascades at a tick. */
+static void watch_until(struct rig *rig, u64 last)
+{
+	unsigned int budget, level, handed[WHEEL_MAX_LEVELS];
+	struct wheel *w = &rig->wheel;
+	struct list_head *node;
+	struct item *item;
+	u64 tick;
+
+	for (tick = w->cur; tick <= last; tick++) {
+		memset(handed, 0, sizeof(handed));
+		budget = 10 * ITEMS;
+		while ((node = wheel_take(w, tick, &budget))) {
+			item = item_of(node);
+			item->handed++;
+			level = WHEEL_LEVEL_OF(w->visited);
+			if (!level) {
+				KUNIT_ASSERT_EQ(rig->test, item->tick, tick);
+				item->filed = false;
+				continue;
+			}
+			if (!rig->most)
+				rig->begun = tick;
+			if (rig->most < ++handed[level])
+				rig->most = handed[level];
+			wheel_file_again(w, node, item->tick);
+		}
+		KUNIT_ASSERT_GT(rig->test, budget, 0U);
+	}
+	KUNIT_ASSERT_GT(rig->test, first_tick(rig), last);
+}
+
 /* A tick up to a few rounds ahead, near or far. */
 static u64 any_tick(struct rig *rig)
 {
@@ -169,8 +208,13 @@ static void agrees_with_model(struct kunit *test)
 	struct rig *rig;
 	u64 next;
 
-	for (i = 0; i < ARRAY_SIZE(shapes); i++) {
-		rig = rig_of(test, &shapes[i]);
+	for (i = 0; i < 4 * ARRAY_SIZE(shapes); i++) {
+		rig = rig_of(test, &shapes[i / 4]);
+		/* Full buckets cascade in steps. */
+		if (i % 4) {
+			rig->wheel.step = 1 << (i % 4 - 1);
+			rig->wheel.align = (1 << below(rig, 4)) - 1;
+		}
 		for (round = 0; round < 400; round++) {
 			for (n = below(rig, 20); n; n--) {
 				item = &rig->items[below(rig, ITEMS)];
@@ -277,6 +321,323 @@ static void cascades_leave_the_bucket(struct kunit *test)
 			wheel_file(w, &rig->items[0].node, tick);
 			KUNIT_EXPECT_EQ(test, 0U, WHEEL_LEVEL_OF(bucket));
 		}
+	}
+}
+
+/* File @n items, each @every-th one from @from on, in turn for the @width ticks from @tick on. */
+static void file_row(struct rig *rig, unsigned int from, unsigned int n, unsigned int every,
+		     u64 tick, unsigned int width)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		item_file(rig, &rig->items[from + i * every], tick + i % width);
+}
+
+/* How often was the one of these items handed out that was handed out most often? */
+static unsigned int handed_most(const struct rig *rig, unsigned int from, unsigned int n)
+{
+	unsigned int i, most = 0;
+
+	for (i = from; i < from + n; i++)
+		if (rig->items[i].handed > most)
+			most = rig->items[i].handed;
+	return most;
+}
+
+/* A full bucket cascades ahead of its tick, so many at a tick, and each of its nodes once. */
+static void cascades_in_steps(struct kunit *test)
+{
+	struct rig *rig = rig_of(test, &shapes[5]);
+	const u64 slot = 100 * 32;
+
+	rig->wheel.step = 4;
+	take_until(rig, slot - 200, 1000, false);
+	/* A slot of level 1 has 32 ticks, and may begin as many ticks before. */
+	file_row(rig, 0, 4 * 25 + 1, 1, slot + 3, 29);
+	watch_until(rig, slot + 32);
+	KUNIT_EXPECT_EQ(test, 4U, rig->most);
+	KUNIT_EXPECT_EQ(test, slot + 3 - 25, rig->begun);
+	KUNIT_EXPECT_EQ(test, 2U, handed_most(rig, 0, 101));
+	/* One pass suffices: at its tick, and not before. */
+	rig->most = 0;
+	take_until(rig, 2 * slot - 200, 1000, false);
+	file_row(rig, 0, 4, 1, 2 * slot + 3, 29);
+	watch_until(rig, 2 * slot + 32);
+	KUNIT_EXPECT_EQ(test, 4U, rig->most);
+	KUNIT_EXPECT_EQ(test, 2 * slot + 3, rig->begun);
+	/* What is too much for that begins no earlier than the level below reaches. */
+	rig->most = 0;
+	take_until(rig, 3 * slot - 200, 1000, false);
+	file_row(rig, 0, ITEMS, 1, 3 * slot, 32);
+	watch_until(rig, 3 * slot + 32);
+	KUNIT_EXPECT_EQ(test, ITEMS - 32 * 4U, rig->most);
+	KUNIT_EXPECT_EQ(test, 3 * slot - 32, rig->begun);
+	KUNIT_EXPECT_EQ(test, 2U, handed_most(rig, 0, ITEMS));
+}
+
+/* From the top of many levels, too, and each level in steps of its own. */
+static void cascades_down_in_steps(struct kunit *test)
+{
+	struct rig *rig = rig_of(test, &shapes[5]);
+
+	rig->wheel.step = 2;
+	/* In level 3. Those of a tick are as many as a step has. */
+	file_row(rig, 0, ITEMS, 1, 100000, 150);
+	watch_until(rig, 100150);
+	KUNIT_EXPECT_EQ(test, 2U, rig->most);
+	KUNIT_EXPECT_LE(test, handed_most(rig, 0, ITEMS), 4U);
+}
+
+/* A full bucket whose slot comes later may begin before the one of the slot before it. */
+static void next_slot_begins_first(struct kunit *test)
+{
+	struct rig *rig = rig_of(test, &shapes[5]);
+	const u64 slot = 100 * 32;
+
+	rig->wheel.step = 2;
+	take_until(rig, slot - 200, 1000, false);
+	item_file(rig, &rig->items[0], slot + 30);
+	file_row(rig, 1, 64, 1, slot + 32, 1);
+	KUNIT_EXPECT_EQ(test, slot + 1, wheel_next(&rig->wheel, WHEEL_NEVER, 0));
+	watch_until(rig, slot + 100);
+	/* A step, and the only node of the slot before. */
+	KUNIT_EXPECT_EQ(test, 3U, rig->most);
+	KUNIT_EXPECT_EQ(test, slot + 1, rig->begun);
+	/* Both are full. */
+	rig->most = 0;
+	take_until(rig, 2 * slot - 200, 1000, false);
+	file_row(rig, 0, 64, 1, 2 * slot + 31, 1);
+	file_row(rig, 64, 64, 1, 2 * slot + 32, 1);
+	watch_until(rig, 2 * slot + 100);
+	KUNIT_EXPECT_EQ(test, 4U, rig->most);
+	KUNIT_EXPECT_EQ(test, 2U, handed_most(rig, 0, 128));
+}
+
+/* What a full bucket has for later rounds is handed out in its round, or the one before. */
+static void later_rounds_stay(struct kunit *test)
+{
+	struct rig *rig = rig_of(test, &shapes[6]);
+	const u64 slot = 50 * 32, round = 64 * 32;
+	unsigned int i;
+
+	rig->wheel.step = 4;
+	/* Every other node is for two rounds later. */
+	for (i = 0; i < 100; i++)
+		item_file(rig, &rig->items[i], slot + 20 + i % 2 * 2 * round);
+	/* In the middle of the cascade, others are filed in its bucket. */
+	watch_until(rig, slot + 14);
+	file_row(rig, 100, 9, 1, slot + round + 20, 1);
+	file_row(rig, 109, 9, 1, slot + 2 * round + 5, 1);
+	watch_until(rig, slot + 32);
+	/* Two were filed before the bucket was full, and so are handed out with the others. */
+	KUNIT_EXPECT_EQ(test, slot + 20 - 12, rig->begun);
+	for (i = 0; i < 100; i++)
+		KUNIT_EXPECT_EQ(test, i % 2 ? i < 4 : 2U, rig->items[i].handed);
+	KUNIT_EXPECT_EQ(test, 0U, handed_most(rig, 100, 18));
+	watch_until(rig, slot + round + 32);
+	for (i = 1; i < 100; i += 2)
+		KUNIT_EXPECT_EQ(test, 1U + (i < 4), rig->items[i].handed);
+	KUNIT_EXPECT_EQ(test, 2U, handed_most(rig, 100, 9));
+	KUNIT_EXPECT_EQ(test, 1U, handed_most(rig, 109, 9));
+	watch_until(rig, slot + 2 * round + 32);
+	KUNIT_EXPECT_EQ(test, 4U, rig->most);
+	for (i = 1; i < 100; i += 2)
+		KUNIT_EXPECT_EQ(test, 3U + (i < 4), rig->items[i].handed);
+	KUNIT_EXPECT_EQ(test, 0UL, rig->wheel.filed);
+}
+
+/*
+ * A full bucket hands out once what it keeps for later rounds, and again when the first of it is
+ * due, however many others are filed and removed.
+ */
+static void kept_once(struct kunit *test)
+{
+	struct rig *rig = rig_of(test, &shapes[6]);
+	const u64 slot = 50 * 32, round = 64 * 32;
+	struct wheel *w = &rig->wheel;
+	unsigned int i, k;
+
+	w->step = 4;
+	/* The first ones get into the bucket before there are any for this round. */
+	file_row(rig, 0, 40, 1, slot + 20 + 9 * round, 1);
+	file_row(rig, 40, 12, 1, slot + 20, 1);
+	for (i = 0; i < 9; i++) {
+		for (k = 0; k < 200; k++) {
+			wheel_file(w, &rig->items[100].node, slot + 20 + (i + 12) * round);
+			wheel_unfile(w, &rig->items[100].node);
+		}
+		watch_until(rig, slot + i * round + 32);
+		KUNIT_EXPECT_EQ(test, 1U, handed_most(rig, 0, 40));
+		KUNIT_EXPECT_EQ(test, 2U, handed_most(rig, 40, 12));
+	}
+	watch_until(rig, slot + 9 * round + 32);
+	KUNIT_EXPECT_EQ(test, 3U, handed_most(rig, 0, 40));
+	KUNIT_EXPECT_EQ(test, 0UL, w->filed);
+}
+
+/* If all of this round are removed, those of later rounds are what the bucket has. */
+static void later_rounds_take_over(struct kunit *test)
+{
+	struct rig *rig = rig_of(test, &shapes[6]);
+	const u64 slot = 50 * 32, round = 64 * 32;
+	struct list_head *nodes[30];
+	struct wheel *w = &rig->wheel;
+	unsigned int i;
+
+	w->step = 4;
+	file_row(rig, 0, 5, 1, slot, 32);
+	file_row(rig, 5, 20, 1, slot + round, 32);
+	KUNIT_EXPECT_EQ(test, 25U, wheel_list(w, WHEEL_BUCKET(1, 50), nodes, 30));
+	for (i = 0; i < 5; i++) {
+		wheel_unfile(w, &rig->items[i].node);
+		rig->items[i].filed = false;
+	}
+	KUNIT_EXPECT_EQ(test, 20U, wheel_list(w, WHEEL_BUCKET(1, 50), nodes, 30));
+	KUNIT_EXPECT_EQ(test, slot + round - 4, wheel_next(w, WHEEL_NEVER, 10));
+	watch_until(rig, slot + round + 32);
+	KUNIT_EXPECT_EQ(test, 0UL, w->filed);
+}
+
+/* What is filed in the bucket during a step, for later rounds, comes after the rest of it. */
+static void filed_in_a_step(struct kunit *test)
+{
+	struct rig *rig = rig_of(test, &shapes[6]);
+	const u64 slot = 50 * 32, round = 64 * 32;
+	struct wheel *w = &rig->wheel;
+	unsigned int budget = 1;
+	struct list_head *node;
+
+	w->step = 2;
+	file_row(rig, 0, 20, 1, slot + 20, 1);
+	node = wheel_take(w, slot + 11, &budget);
+	KUNIT_ASSERT_NOT_NULL(test, node);
+	wheel_file_again(w, node, slot + 20);
+	KUNIT_EXPECT_EQ(test, slot + 11, w->cur);
+	file_row(rig, 20, 20, 1, slot + round + 20, 1);
+	file_row(rig, 40, 20, 1, slot + 2 * round, 32);
+	watch_until(rig, slot + 2 * round + 32);
+	KUNIT_EXPECT_EQ(test, 2U, rig->most);
+	KUNIT_EXPECT_EQ(test, 0UL, w->filed);
+}
+
+/* Nodes that were removed may make a cascade begin early. Without nodes, a bucket begins anew. */
+static void removed_begin_early(struct kunit *test)
+{
+	struct rig *rig = rig_of(test, &shapes[5]);
+	const u64 slot = 100 * 32;
+	struct list_head *node;
+	unsigned int i, budget;
+	u64 next;
+
+	rig->wheel.step = 1;
+	take_until(rig, slot - 200, 1000, false);
+	file_row(rig, 0, 100, 1, slot + 20, 1);
+	for (i = 1; i < 100; i++) {
+		wheel_unfile(&rig->wheel, &rig->items[i].node);
+		rig->items[i].filed = false;
+	}
+	watch_until(rig, slot + 32);
+	KUNIT_EXPECT_EQ(test, 2U, rig->items[0].handed);
+	/* All of them: the bucket begins anew. */
+	take_until(rig, 2 * slot - 200, 1000, false);
+	file_row(rig, 0, 100, 1, 2 * slot + 20, 1);
+	for (i = 0; i < 100; i++) {
+		wheel_unfile(&rig->wheel, &rig->items[i].node);
+		rig->items[i].filed = false;
+	}
+	item_file(rig, &rig->items[0], 2 * slot + 20);
+	KUNIT_EXPECT_EQ(test, 2 * slot + 20, wheel_next(&rig->wheel, WHEEL_NEVER, 0));
+	/* And what is kept. */
+	rig = rig_of(test, &shapes[6]);
+	rig->wheel.step = 2;
+	for (i = 0; i < 60; i++) {
+		budget = 1;
+		item_file(rig, &rig->items[0], rig->wheel.cur + 100);
+		node = wheel_take(&rig->wheel, rig->wheel.cur + 100, &budget);
+		KUNIT_ASSERT_PTR_EQ(test, &rig->items[0].node, node);
+		wheel_file_again(&rig->wheel, node, rig->wheel.cur + 64 * 32);
+		wheel_unfile(&rig->wheel, node);
+		rig->items[0].filed = false;
+	}
+	item_file(rig, &rig->items[0], rig->wheel.cur + 100);
+	budget = 1;
+	node = wheel_take(&rig->wheel, rig->wheel.cur + 100, &budget);
+	next = rig->wheel.cur + 64 * 32;
+	wheel_file_again(&rig->wheel, node, next);
+	KUNIT_EXPECT_NULL(test, wheel_take(&rig->wheel, rig->wheel.cur, &budget));
+	KUNIT_EXPECT_EQ(test, next, wheel_next(&rig->wheel, WHEEL_NEVER, 10));
+}
+
+/* A cascade that would begin before the wheel did. */
+static void steps_of_a_young_wheel(struct kunit *test)
+{
+	struct rig *rig = rig_of(test, &shapes[5]);
+
+	rig->wheel.step = 1;
+	file_row(rig, 0, 100, 1, 70, 1);
+	KUNIT_EXPECT_EQ(test, 70ULL - 32, wheel_next(&rig->wheel, WHEEL_NEVER, 0));
+	watch_until(rig, 70);
+}
+
+/* With an alignment, one wake-up serves the steps of several ticks. */
+static void steps_are_aligned(struct kunit *test)
+{
+	struct rig *rig = rig_of(test, &shapes[5]);
+	const u64 slot = 100 * 32;
+	struct wheel *w = &rig->wheel;
+	unsigned int budget, wakes = 0;
+	struct list_head *node;
+	u64 next;
+
+	w->step = 2;
+	w->align = 7;
+	take_until(rig, slot - 200, 1000, false);
+	file_row(rig, 0, 41, 1, slot + 31, 1);
+	do {
+		next = wheel_next(w, WHEEL_NEVER, 0);
+		KUNIT_EXPECT_TRUE(test, next % 8 == 0 || next == slot + 31);
+		budget = 10 * ITEMS;
+		while ((node = wheel_take(w, next, &budget)))
+			if (WHEEL_LEVEL_OF(w->visited))
+				wheel_file_again(w, node, slot + 31);
+		wakes++;
+	} while (w->filed);
+	/* From 20 ticks before, at three multiples of 8, and at its tick. */
+	KUNIT_EXPECT_EQ(test, 4U, wakes);
+	/* As many as a step has need none. */
+	rig = rig_of(test, &shapes[5]);
+	w = &rig->wheel;
+	w->step = 2;
+	take_until(rig, 2 * slot - 200, 1000, false);
+	file_row(rig, 50, 2, 1, 2 * slot + 31, 1);
+	KUNIT_EXPECT_EQ(test, 2 * slot + 31, wheel_next(w, WHEEL_NEVER, 0));
+}
+
+/* A sweep in the middle of a step takes everything. */
+static void emptied_in_a_step(struct kunit *test)
+{
+	const u64 slot = 50 * 32, round = 64 * 32;
+	unsigned int i, budget, taken;
+	struct list_head *node;
+	struct rig *rig;
+
+	for (i = 1; i < 10; i++) {
+		rig = rig_of(test, &shapes[6]);
+		rig->wheel.step = 4;
+		/* Those of a later round come first, and are kept. */
+		file_row(rig, 0, 50, 2, slot + 2 * round + 20, 1);
+		file_row(rig, 1, 50, 2, slot + 20, 1);
+		take_until(rig, slot - 5, 1000, false);
+		budget = i;
+		while ((node = wheel_take(&rig->wheel, rig->wheel.cur, &budget)))
+			wheel_file_again(&rig->wheel, node, item_of(node)->tick);
+		KUNIT_EXPECT_EQ(test, i < 4 ? 0U : i - 4, budget);
+		budget = 1000;
+		for (taken = 0; wheel_take(&rig->wheel, WHEEL_NEVER, &budget); taken++)
+			;
+		KUNIT_EXPECT_EQ(test, 100U, taken);
+		KUNIT_EXPECT_EQ(test, 0UL, rig->wheel.filed);
 	}
 }
 
@@ -421,6 +782,23 @@ static void searches_get_on(struct kunit *test)
 	KUNIT_EXPECT_LT(test, calls, 50U);
 }
 
+/* A search that ends at a tick ends after the buckets that begin to cascade by then. */
+static void searches_what_cascades(struct kunit *test)
+{
+	struct rig *rig = rig_of(test, &shapes[6]);
+	struct wheel *w = &rig->wheel;
+	const u64 slot = 50 * 32;
+
+	w->step = 2;
+	file_row(rig, 0, 100, 1, slot, 1);
+	/* In the slot before it, for a later round. */
+	item_file(rig, &rig->items[100], slot - 32 + 64 * 32);
+	/* This one is gone, so the level has to be searched. */
+	wheel_file(w, &rig->items[101].node, 100);
+	wheel_unfile(w, &rig->items[101].node);
+	KUNIT_EXPECT_EQ(test, slot - 32, wheel_next(w, slot - 31, 1));
+}
+
 /* A bucket lists its nodes in order, those of a visit first. */
 static void lists_a_bucket(struct kunit *test)
 {
@@ -481,7 +859,7 @@ static void levels_that_reach(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, rig->wheel.level[0].shift);
 	KUNIT_EXPECT_EQ(test, 5, rig->wheel.level[1].shift);
 	KUNIT_EXPECT_EQ(test, 10, rig->wheel.level[2].shift);
-	KUNIT_EXPECT_LE(test, wheel_size(eight, 8), (size_t)13 * 1024);
+	KUNIT_EXPECT_LE(test, wheel_size(eight, 8), (size_t)19 * 1024);
 }
 
 static struct kunit_case wheel_cases[] = {
@@ -489,12 +867,24 @@ static struct kunit_case wheel_cases[] = {
 	KUNIT_CASE(visits_are_few),
 	KUNIT_CASE(filed_by_distance),
 	KUNIT_CASE(cascades_leave_the_bucket),
+	KUNIT_CASE(cascades_in_steps),
+	KUNIT_CASE(cascades_down_in_steps),
+	KUNIT_CASE(next_slot_begins_first),
+	KUNIT_CASE(later_rounds_stay),
+	KUNIT_CASE(kept_once),
+	KUNIT_CASE(later_rounds_take_over),
+	KUNIT_CASE(filed_in_a_step),
+	KUNIT_CASE(removed_begin_early),
+	KUNIT_CASE(steps_of_a_young_wheel),
+	KUNIT_CASE(steps_are_aligned),
+	KUNIT_CASE(emptied_in_a_step),
 	KUNIT_CASE(higher_level_first),
 	KUNIT_CASE(never_comes_last),
 	KUNIT_CASE(later_rounds_are_skipped),
 	KUNIT_CASE(nothing_due_costs_nothing),
 	KUNIT_CASE(searches_what_is_due),
 	KUNIT_CASE(searches_get_on),
+	KUNIT_CASE(searches_what_cascades),
 	KUNIT_CASE(lists_a_bucket),
 	KUNIT_CASE(levels_that_reach),
 	{}

@@ -520,7 +520,7 @@ static unsigned int chaos_check_bucket(struct chaos *c, unsigned int level, unsi
 	struct wheel_bucket *b = &l->buckets[i];
 	struct hwtimer_timeout *t;
 	unsigned int n = 0;
-	u64 tick;
+	u64 tick, first;
 
 	agree(c, test_bit(i, l->occupied) == !list_empty(&b->nodes), "bitmap");
 	list_for_each_entry(t, &b->nodes, node) {
@@ -532,8 +532,22 @@ static unsigned int chaos_check_bucket(struct chaos *c, unsigned int level, unsi
 		agree(c, tick >> l->shift >= slot || level == w->levels - 1, "slot of a tick");
 		agree(c, b->next <= tick && b->next >= c->cur, "first tick of a bucket");
 	}
-	agree(c, !n || b->next >= l->next || (w->scanning && level == w->levels - 1),
+	agree(c, n <= b->count && !n == !b->count, "count of a bucket");
+	/* A full bucket cascades in steps. */
+	first = b->next - (n ? min_t(u64, (b->count - 1) / w->step, l->lead) : 0);
+	agree(c, !n || first >= l->next || (w->scanning && level == w->levels - 1),
 	      "first tick of a level");
+	if (!l->lead || level != w->levels - 1)
+		return n;
+	agree(c, n || list_empty(&w->later[i].nodes), "later rounds of an empty bucket");
+	list_for_each_entry(t, &w->later[i].nodes, node) {
+		n++;
+		if (!queue_pending(t))
+			continue;
+		tick = tick_of(c, queue_deadline(t));
+		agree(c, w->later[i].next <= tick, "first tick of later rounds");
+		agree(c, tick >> l->shift > b->next >> l->shift, "later rounds");
+	}
 	return n;
 }
 
@@ -703,6 +717,8 @@ static void chaos(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, c);
 	rig_end(rig);
 	rig_set_up(rig, &shape);
+	/* The larger wheels cascade in steps, too. */
+	rig->wheel.wheel.step = 1 << (g - geometries) % 3;
 	c->rig = rig;
 	c->tick_ns = g->tick_ns;
 	c->slots = g->slots;
