@@ -227,37 +227,45 @@ static void far_million(struct kunit *test)
 	}
 }
 
+#define CROWD		500000U
+
+/* Arm a crowd of timeouts that are due within half a second, from second 100 on. */
+static void arm_crowd(struct rig *rig)
+{
+	struct hwtimer_timeout *t = kvcalloc(CROWD, sizeof(*t), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(rig->test, t);
+	rig->bulk = t;
+	for (i = 0; i < CROWD; i++) {
+		queue_timeout_init(&t[i], &rig->wheel, no_fn);
+		queue_arm(&t[i], 100 * NSEC_PER_SEC + i * 1000ULL);
+	}
+}
+
 /*
  * However many timeouts are due within a second, a few of them cascade at each tick, so that they
  * do not make others late. Promise 13.
  */
 static void crowd_cascades_in_steps(struct kunit *test)
 {
-	const unsigned int step = WHEEL_STEP, crowd = 500000;
 	struct rig *rig = test->priv;
 	unsigned long before, most;
-	struct hwtimer_timeout *t;
 	unsigned int i, k;
 
 	for (k = 1; k < ARRAY_SIZE(kinds); k++) {
 		shape_of(rig, NSEC_PER_MSEC, 512, kinds[k].levels);
-		t = kvcalloc(crowd, sizeof(*t), GFP_KERNEL);
-		KUNIT_ASSERT_NOT_NULL(test, t);
-		rig->bulk = t;
-		for (i = 0; i < crowd; i++) {
-			queue_timeout_init(&t[i], &rig->wheel, no_fn);
-			queue_arm(&t[i], 100 * NSEC_PER_SEC + i * 1000ULL);
-		}
+		arm_crowd(rig);
 		for (i = 0, most = 0; i <= 100500; i++) {
 			before = rig->wheel.cascaded;
 			to_tick(rig, i);
 			most = max(most, rig->wheel.cascaded - before);
 		}
-		KUNIT_EXPECT_EQ(test, (unsigned long)crowd, counts(rig).expired);
+		KUNIT_EXPECT_EQ(test, (unsigned long)CROWD, counts(rig).expired);
 		/* All are in level 1. The buckets of two slots may cascade at the same tick. */
 		kunit_info(test, "%s: at most %lu cascade at a tick\n", kinds[k].name, most);
-		KUNIT_EXPECT_LE(test, most, 2UL * step);
-		KUNIT_EXPECT_EQ(test, (unsigned long)crowd, rig->wheel.cascaded);
+		KUNIT_EXPECT_LE(test, most, 2UL * WHEEL_STEP);
+		KUNIT_EXPECT_EQ(test, (unsigned long)CROWD, rig->wheel.cascaded);
 	}
 }
 
@@ -267,21 +275,13 @@ static void crowd_wakes_seldom(struct kunit *test)
 	const struct queue_shape shape = {
 		.tick_ns = NSEC_PER_MSEC, .slots = 64, .levels = 4, .slack_ns = 64 * NSEC_PER_MSEC,
 	};
-	const unsigned int crowd = 500000;
 	struct rig *rig = test->priv;
-	struct hwtimer_timeout *t;
-	unsigned int i, wakes;
+	unsigned int wakes;
 	u64 until;
 
 	rig_end(rig);
 	rig_set_up(rig, &shape);
-	t = kvcalloc(crowd, sizeof(*t), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, t);
-	rig->bulk = t;
-	for (i = 0; i < crowd; i++) {
-		queue_timeout_init(&t[i], &rig->wheel, no_fn);
-		queue_arm(&t[i], 100 * NSEC_PER_SEC + i * 1000ULL);
-	}
+	arm_crowd(rig);
 	for (wakes = 0; counts(rig).pending; wakes++) {
 		advance_to(rig, rig->now);
 		until = sleep_until(rig);
