@@ -35,12 +35,6 @@ static void worker_call(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t,
 		wheel->pass.in_row = false;
 }
 
-/* Does not wait: timeouts that are due would wait, too. */
-static void *worker_alloc(struct hwtimer_wheel *wheel, size_t size)
-{
-	return kmalloc(size, GFP_NOWAIT | __GFP_NOWARN);
-}
-
 /**
  * hwtimer_kthread_valid - check the parameters that are for the thread
  * @params: the parameters of a wheel
@@ -270,5 +264,4 @@ void hwtimer_kthread_destroy(struct hwtimer_driven *driven)
 const struct queue_ops hwtimer_kthread_ops = {
 	.kick	= worker_kick,
 	.call	= worker_call,
-	.alloc	= worker_alloc,
 };

@@ -379,7 +379,6 @@ change_and_push(struct hwtimer_wheel *w, struct queue_cpu *pcpu, struct hwtimer_
 		u64 *old, u64 new)
 {
 	bool push = new & ~*old & WORD_QUEUED, release = releasing(new);
-	struct llist_node **recent;
 	unsigned long pushed;
 	bool changed;
 
@@ -411,13 +410,6 @@ change_and_push(struct hwtimer_wheel *w, struct queue_cpu *pcpu, struct hwtimer_
 	if (!changed)
 		return false;
 	pushed = local_inc_return(release ? &pcpu->gone : &pcpu->pushed);
-	/*
-	 * Pairs with queue_add_recent().
-	 * [smp_load_acquire: as the worker only prefetches what a hint points to]
-	 */
-	recent = smp_load_acquire(&pcpu->recent);
-	if (recent && !release)
-		WRITE_ONCE(recent[pushed % QUEUE_RECENT], &t->request);
 	if (!(pushed % QUEUE_DEPTH))
 		kick_worker(w, pcpu, 0);
 	return true;
@@ -1061,26 +1053,6 @@ static void answer_barrier(struct hwtimer_wheel *w)
 	complete(barrier);
 }
 
-/**
- * queue_add_recent - from the next batch on, have hints for a CPU
- * @w: the wheel
- * @pcpu: the part of the wheel of that CPU, which has none yet
- *
- * For the worker only. Timeouts that are due must not wait for this memory. Without it this does
- * nothing, and a later batch tries again.
- */
-noinline void queue_add_recent(struct hwtimer_wheel *w, struct queue_cpu *pcpu)
-{
-	const size_t size = QUEUE_RECENT * sizeof(*pcpu->recent);
-	struct llist_node **recent = w->ops->alloc(w, size);
-
-	/* [smp_store_release: as the worker only prefetches what a hint points to] */
-	if (recent)
-		/* Producers write to it once they see it. */
-		smp_store_release(&pcpu->recent, memset(recent, 0, size));
-}
-EXPORT_SYMBOL_IF_KUNIT(queue_add_recent);
-
 /*
  * Take all requests of a CPU at once, so that producers cannot prolong the drain forever, and
  * likewise those of up to QUEUE_ABREAST - 1 further CPUs.
@@ -1091,16 +1063,8 @@ EXPORT_SYMBOL_IF_KUNIT(queue_add_recent);
  * A timeout has at most one request, and timeouts of different CPUs have no order, so that of their
  * requests has no meaning.
  *
- * For a CPU that has pushed many, producers also note the addresses of their last requests in an
- * array, see change_and_push(), by which fetch_ahead() fetches several at a time. These addresses
- * are hints: requests that are pushed in the meantime shift or overwrite them, and a timeout may
- * have been freed since. The worker never uses the memory behind them otherwise.
- *
  * A long list is walked alone, so that most of its requests are still in the worker's cache when it
- * handles them. Hints are for a list that is walked alone.
- *
- * The hints cost the producers a few ns per request. They gain nothing if the worker runs on the
- * same CPU and so has the requests in its caches, or if it finds few requests at a time.
+ * handles them.
  */
 static void take_requests(struct hwtimer_wheel *w)
 {
@@ -1108,7 +1072,6 @@ static void take_requests(struct hwtimer_wheel *w)
 	unsigned long pushed, n;
 	bool alone = false;
 
-	w->drain.recent_left = 0;
 	for (; w->drain.cpu < nr_cpu_ids && w->drain.nr_pushed < QUEUE_ABREAST && !alone;
 	     w->drain.cpu = cpumask_next(w->drain.cpu, cpu_possible_mask)) {
 		pcpu = per_cpu_ptr(w->cpus, w->drain.cpu);
@@ -1122,25 +1085,6 @@ static void take_requests(struct hwtimer_wheel *w)
 		/* [llist_del_all: push-broken-take] */
 		w->drain.pushed[w->drain.nr_pushed++] = llist_del_all(&pcpu->requests);
 		pcpu->taken = pushed;
-		if (pcpu->recent && n > QUEUE_AHEAD) {
-			w->drain.recent = pcpu->recent;
-			w->drain.recent_next = pushed - QUEUE_AHEAD;
-			w->drain.recent_left = min(n, QUEUE_RECENT) - QUEUE_AHEAD;
-		} else if (unlikely(!pcpu->recent && n >= QUEUE_LONG &&
-				    w->drain.cpu != raw_smp_processor_id())) {
-			queue_add_recent(w, pcpu);
-		}
-	}
-	if (w->drain.nr_pushed > 1)
-		w->drain.recent_left = 0;
-}
-
-/* Before a request is taken from @pushed: fetch the one that is QUEUE_AHEAD behind it. */
-static void fetch_ahead(struct hwtimer_wheel *w)
-{
-	if (w->drain.recent_left) {
-		w->drain.recent_left--;
-		prefetchw(READ_ONCE(w->drain.recent[w->drain.recent_next-- % QUEUE_RECENT]));
 	}
 }
 
@@ -1157,7 +1101,6 @@ static __always_inline bool reverse_requests(struct hwtimer_wheel *w, unsigned i
 		if (!*budget)
 			return false;
 		--*budget;
-		fetch_ahead(w);
 		i = (i ?: w->drain.nr_pushed) - 1;
 		node = w->drain.pushed[i];
 		w->drain.pushed[i] = node->next;
@@ -2184,12 +2127,7 @@ EXPORT_SYMBOL_IF_KUNIT(queue_init);
  */
 void queue_free(struct hwtimer_wheel *w)
 {
-	int cpu;
-
 	lockdep_unregister_key(&w->callback_key);
-	if (w->cpus)
-		for_each_possible_cpu(cpu)
-			kvfree(per_cpu_ptr(w->cpus, cpu)->recent);
 	kvfree(w->buckets);
 	free_percpu(w->cpus);
 }

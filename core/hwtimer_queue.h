@@ -50,13 +50,7 @@
  */
 #define QUEUE_PROBES		256
 #define QUEUE_MAX_PROBES	8192
-/*
- * How many of the requests that a CPU pushed last the worker can fetch from memory ahead of their
- * turn, see fetch_ahead(), and how far ahead it fetches them.
- */
-#define QUEUE_RECENT		1024UL
-#define QUEUE_AHEAD		8
-/* From so many requests on, a list is walked alone, and its CPU gets hints for later lists. */
+/* From so many requests on, a list is walked alone. */
 #define QUEUE_LONG		256
 /* From how many CPUs the worker takes requests side by side. */
 #define QUEUE_ABREAST		8
@@ -87,14 +81,11 @@ enum queue_state {
  *	runs
  * @call: run a callback: call @fn with @t, and do not access @t afterwards. Called by
  *	queue_advance() for each expiry. @deadline is the deadline that was reached
- * @alloc: allocate memory for @recent of struct queue_cpu, to be freed by kvfree(), without
- *	waiting; NULL on failure. Called by the worker
  */
 struct queue_ops {
 	void (*kick)(struct hwtimer_wheel *w);
 	void (*call)(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		     hwtimer_fn_t fn, u64 deadline);
-	void *(*alloc)(struct hwtimer_wheel *w, size_t size);
 };
 
 /**
@@ -120,8 +111,6 @@ struct queue_shape {
  * struct queue_cpu - the request queues and counts of one CPU
  * @requests: request queue: producers on this CPU push, the worker empties it
  * @released: request queue of released timeouts, pushed and emptied likewise
- * @recent: hints for fetch_ahead(): the requests pushed last, QUEUE_RECENT of them. NULL until a
- *	worker on another CPU has found many requests at once
  * @in_flight: producers on this CPU between setting QUEUED and having pushed; above 1 if an
  *	interrupt handler arms a timeout in between. Written by this CPU only
  * @pushed: number of pushes to @requests
@@ -143,7 +132,6 @@ struct queue_shape {
 struct queue_cpu {
 	struct llist_head	requests;
 	struct llist_head	released;
-	struct llist_node	**recent;
 	local_t			in_flight;
 	local_t			pushed;
 	local_t			gone;
@@ -211,9 +199,6 @@ struct queue_look {
  * @pushed: requests taken from several CPUs' queues, each a list, newest first
  * @nr_pushed: number of lists in @pushed, none of which is empty
  * @taken: requests from @pushed; those of each CPU are oldest first
- * @recent: @recent of the CPU whose requests are in @pushed, if @recent_left is not 0
- * @recent_next: counter value of the next hint to use of @recent
- * @recent_left: number of hints left
  */
 struct queue_drain {
 	unsigned int		cpu;
@@ -222,9 +207,6 @@ struct queue_drain {
 	struct llist_node	*pushed[QUEUE_ABREAST];
 	unsigned int		nr_pushed;
 	struct llist_node	*taken;
-	struct llist_node	**recent;
-	unsigned long		recent_next;
-	unsigned long		recent_left;
 };
 
 /**
@@ -415,7 +397,6 @@ unsigned int queue_end_in_callback(struct hwtimer_timeout *t, queue_end_fn end);
 bool queue_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget);
 u64 queue_prepare_sleep(struct hwtimer_wheel *w, u64 now);
 void queue_awake(struct hwtimer_wheel *w);
-void queue_add_recent(struct hwtimer_wheel *w, struct queue_cpu *pcpu);
 void queue_drain_all(struct hwtimer_wheel *w);
 
 /* Statistics, looks and barriers; process context, queue_count() in any context. */

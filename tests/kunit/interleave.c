@@ -360,15 +360,9 @@ static void rig_call(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 	fn(t);
 }
 
-static void *rig_alloc(struct hwtimer_wheel *w, size_t size)
-{
-	return NULL;
-}
-
 static const struct queue_ops rig_ops = {
 	.kick	= rig_kick,
 	.call	= rig_call,
-	.alloc	= rig_alloc,
 };
 
 /* The rig whose victim is running: step_in() has no argument. */

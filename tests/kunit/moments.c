@@ -98,15 +98,9 @@ static void hand_call(struct hwtimer_wheel *w, struct hwtimer_timeout *t, hwtime
 	fn(t);
 }
 
-static void *hand_alloc(struct hwtimer_wheel *w, size_t size)
-{
-	return NULL;
-}
-
 static const struct queue_ops hand_ops = {
 	.kick	= hand_kick,
 	.call	= hand_call,
-	.alloc	= hand_alloc,
 };
 
 static struct hwtimer_wheel *hand_wheel(struct kunit *test, const struct queue_ops *ops,
@@ -375,7 +369,6 @@ static void kick_noted(struct hwtimer_wheel *w)
 static const struct queue_ops kick_ops = {
 	.kick	= kick_noted,
 	.call	= hand_call,
-	.alloc	= hand_alloc,
 };
 
 static void kick_uninterrupted(struct kunit *test)

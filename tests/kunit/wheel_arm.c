@@ -489,59 +489,6 @@ static void release_stopped(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, rig->fired);
 }
 
-/* Push @n requests at once, and return the CPU. */
-static struct queue_cpu *push(struct rig *rig, struct probe *p, unsigned int n)
-{
-	unsigned int i;
-
-	for (i = 0; i < n; i++)
-		arm_tick(&p[i], 3);
-	return this_cpu_ptr(rig->wheel.cpus);
-}
-
-/* A worker on another CPU uses the hints of the requests that it handles next. */
-static void requests_ahead(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct hwtimer_wheel *w = &rig->wheel;
-	const unsigned int many = QUEUE_RECENT + 100;
-	struct probe *p = probes(rig, 2 * many + 2 * QUEUE_AHEAD + 1);
-	struct queue_cpu *pcpu;
-	unsigned int n;
-
-	migrate_disable();
-	pcpu = push(rig, p, many);
-	p += many;
-	advance_to(rig, 0);
-	KUNIT_EXPECT_EQ(test, 0U, rig->allocs);
-	rig->no_memory = true;
-	queue_add_recent(w, pcpu);
-	KUNIT_EXPECT_NULL(test, pcpu->recent);
-	rig->no_memory = false;
-	queue_add_recent(w, pcpu);
-	KUNIT_ASSERT_NOT_NULL(test, pcpu->recent);
-
-	for (n = QUEUE_AHEAD; n <= QUEUE_AHEAD + 1; n++) {
-		push(rig, p, n);
-		p += n;
-		queue_advance(w, 0, 1);
-		KUNIT_EXPECT_EQ(test, 0UL, w->drain.recent_left);
-		advance_to(rig, 0);
-	}
-	push(rig, p, many);
-	queue_advance(w, 0, 3);
-	KUNIT_EXPECT_EQ(test, QUEUE_RECENT - QUEUE_AHEAD - 3, w->drain.recent_left);
-	KUNIT_EXPECT_PTR_EQ(test, w->drain.recent[w->drain.recent_next % QUEUE_RECENT],
-			    &p[many - 1 - QUEUE_AHEAD - 3].t.request);
-	advance_to(rig, 0);
-	KUNIT_EXPECT_EQ(test, 0UL, w->drain.recent_left);
-	KUNIT_EXPECT_EQ(test, 2U, rig->allocs);
-	to_tick(rig, 3);
-	KUNIT_EXPECT_EQ(test, rig->fired, counts(rig).expired);
-	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
-	migrate_enable();
-}
-
 WHEEL_SUITES(arm,
 	KUNIT_CASE(arm_returns),
 	KUNIT_CASE(cancel_returns),
@@ -552,7 +499,6 @@ WHEEL_SUITES(arm,
 	KUNIT_CASE(touch_on_and_on),
 	KUNIT_CASE(touch_not_pending),
 	KUNIT_CASE(requests),
-	KUNIT_CASE(requests_ahead),
 	KUNIT_CASE(detach),
 	KUNIT_CASE(detach_last),
 	KUNIT_CASE(shut_down),

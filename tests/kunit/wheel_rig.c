@@ -58,22 +58,9 @@ static void rig_call(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 	w->pass.in_row = true;
 }
 
-static void *rig_alloc(struct hwtimer_wheel *w, size_t size)
-{
-	struct rig *rig = container_of(w, struct rig, wheel);
-	void *memory;
-
-	rig->allocs++;
-	if (rig->no_memory)
-		return NULL;
-	memory = kmalloc(size, GFP_KERNEL);
-	return memory ? memset(memory, 0xa5, size) : NULL;
-}
-
 const struct queue_ops rig_ops = {
 	.kick	= rig_kick,
 	.call	= rig_call,
-	.alloc	= rig_alloc,
 };
 
 void rig_set_up(struct rig *rig, const struct queue_shape *shape)
@@ -85,8 +72,6 @@ void rig_set_up(struct rig *rig, const struct queue_shape *shape)
 	rig->fired = 0;
 	rig->kicks = 0;
 	rig->in_row = 0;
-	rig->allocs = 0;
-	rig->no_memory = false;
 	rig->answers = 0;
 }
 

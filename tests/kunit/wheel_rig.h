@@ -32,8 +32,6 @@ struct rig {
 	u64			slack;
 	/* callbacks right behind another one */
 	unsigned int		in_row;
-	unsigned int		allocs;
-	bool			no_memory;
 	/* a kick makes the worker answer a look, with this budget for each step */
 	unsigned int		answers;
 	void			*bulk;

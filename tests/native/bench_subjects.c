@@ -62,15 +62,10 @@ static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t, hwtimer_f
 	hwtimer_worker_call(to_driven(w), t, fn, deadline);
 }
 
-static void *alloc(struct hwtimer_wheel *w, size_t size)
-{
-	return kmalloc(size, GFP_KERNEL);
-}
-
 /* Take the place of the wheel's thread, which ends. */
 static void take_over(struct hwtimer_wheel *w)
 {
-	static const struct queue_ops ops = { .kick = kick, .call = expire, .alloc = alloc };
+	static const struct queue_ops ops = { .kick = kick, .call = expire };
 	struct task_struct *task = to_driven(w)->task;
 
 	WRITE_ONCE(task->stop, 1);

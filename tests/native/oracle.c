@@ -28,11 +28,6 @@ static unsigned long pending;
 
 static void kick(struct hwtimer_wheel *wheel) { }
 
-static void *alloc(struct hwtimer_wheel *wheel, size_t size)
-{
-	return kmalloc(size, GFP_KERNEL);
-}
-
 static u64 tick_of(u64 deadline)
 {
 	return deadline / tick_ns + !!(deadline % tick_ns);
@@ -63,7 +58,7 @@ static void expire(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t, hwtim
 
 static void nothing(struct hwtimer_timeout *t) { }
 
-static const struct queue_ops ops = { .kick = kick, .call = expire, .alloc = alloc };
+static const struct queue_ops ops = { .kick = kick, .call = expire };
 
 static u64 choose(__u64 *random)
 {
@@ -190,9 +185,6 @@ static void turn(__u64 *random)
 		w.drain.share = 1 + below(random, 200);
 	for (i = 0; i < TIMEOUTS; i++)
 		queue_timeout_init(&ones[i].t, &w, nothing);
-	for (i = 0; i < PLAYED; i++)
-		if (below(random, 2))
-			queue_add_recent(&w, per_cpu_ptr(w.cpus, i));
 	for (i = 0; i < 20000 && go_on(0); i++) {
 		if (!below(random, stay))
 			cpu = below(random, PLAYED);
