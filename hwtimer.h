@@ -175,7 +175,8 @@ enum hwtimer_clock {
  * @flags: HWTIMER_WHEEL_ACCOUNT or 0
  * @clock: the clock of the wheel
  * @cap: how many timeouts may be pending at once; 0: any number. While two CPUs arm the same
- *	timeout, it counts twice
+ *	timeout, it counts twice. With a cap, arming takes a spinlock once in many calls, and may
+ *	take a step per possible CPU when few places are left
  * @cpus: CPUs that the thread may run on; NULL: any. If all of them go offline, the thread runs
  *	elsewhere, and stays there
  * @sched: the thread's scheduling class

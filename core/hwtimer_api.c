@@ -618,7 +618,8 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule);
  * free it. Timeouts that one CPU arms for the same tick expire in the order of arming, if the wheel
  * did not hold them before.
  *
- * Context: Any context but NMI. Lock-free; does not allocate.
+ * Context: Any context but NMI. Does not allocate. Lock-free, but see @cap of struct
+ * hwtimer_wheel_params.
  *
  * Return:
  * * 0 - armed

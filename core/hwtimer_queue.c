@@ -315,17 +315,13 @@ static void count(unsigned long *counter)
 
 static bool charge(struct hwtimer_wheel *w)
 {
-	/*
-	 * charged never exceeds cap, so "unless equal" means "if below".
-	 * [atomic_long_add_unless: place-broken-store]
-	 */
-	return !w->cap || atomic_long_add_unless(&w->charged, 1, w->cap);
+	return likely(!w->places) || places_take(w->places);
 }
 
 static void uncharge(struct hwtimer_wheel *w)
 {
-	if (w->cap)
-		atomic_long_dec(&w->charged);
+	if (unlikely(w->places))
+		places_give(w->places);
 }
 
 /*
@@ -597,6 +593,15 @@ int queue_touch(struct hwtimer_timeout *t, u64 deadline)
 }
 EXPORT_SYMBOL_IF_KUNIT(queue_touch);
 
+/* The end of disarm() on a wheel with a cap. Out of line, so that disarm() saves no registers. */
+static noinline bool disarm_capped(struct hwtimer_wheel *w)
+{
+	places_give(w->places);
+	/* [preempt_enable: as it ends the section of disarm(); after places_give] */
+	preempt_enable();
+	return true;
+}
+
 /*
  * Clear ARMED and set @also. The timeout stays in its bucket until the worker visits and drops it,
  * unless it is armed again before.
@@ -626,7 +631,8 @@ static bool disarm(struct hwtimer_timeout *t, u64 also)
 	if (old & WORD_ARMED) {
 		hwtimer_step();
 		local_inc(&this_cpu_ptr(w->cpus)->cancelled);
-		uncharge(w);
+		if (unlikely(w->places))
+			return disarm_capped(w);
 	}
 	/* [preempt_enable: cancel-free-broken-section; after local_inc] */
 	preempt_enable();
@@ -2092,7 +2098,6 @@ int queue_init(struct hwtimer_wheel *w, const struct queue_shape *shape,
 		return -EINVAL;
 	w->tick_ns = shape->tick_ns;
 	w->slack = (1ULL << ilog2(div64_u64(shape->slack_ns, w->tick_ns) + 1)) - 1;
-	w->cap = shape->cap;
 	w->ops = ops;
 	/* Each request is reversed, and handled. */
 	w->drain.share = 2 * QUEUE_DRAIN_SHARE;
@@ -2110,7 +2115,9 @@ int queue_init(struct hwtimer_wheel *w, const struct queue_shape *shape,
 
 	w->cpus = alloc_percpu_gfp(struct queue_cpu, gfp);
 	w->buckets = kvmalloc(wheel_size(bits, levels), gfp | __GFP_NOWARN);
-	if (!w->cpus || !w->buckets) {
+	if (shape->cap)
+		w->places = places_create(shape->cap, gfp);
+	if (!w->cpus || !w->buckets || (shape->cap && !w->places)) {
 		queue_free(w);
 		return -ENOMEM;
 	}
@@ -2128,6 +2135,7 @@ EXPORT_SYMBOL_IF_KUNIT(queue_init);
 void queue_free(struct hwtimer_wheel *w)
 {
 	lockdep_unregister_key(&w->callback_key);
+	places_free(w->places);
 	kvfree(w->buckets);
 	free_percpu(w->cpus);
 }

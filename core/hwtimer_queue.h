@@ -21,6 +21,7 @@
 
 #include "../hwtimer_types.h"
 #include "../hwtimer_wheel.h"
+#include "hwtimer_places.h"
 
 /* The latest deadline. It means "never". */
 #define QUEUE_HORIZON		((1ULL << 60) - 1)
@@ -283,14 +284,13 @@ struct queue_sleep {
  * struct hwtimer_wheel - a wheel, and how it is reached
  * @tick_ns: length of a tick. Constant
  * @slack: timeouts are filed for ticks in which these bits are 0. Constant
- * @cap: maximum number of pending timeouts; 0: no limit. Constant
+ * @places: one of which each pending timeout takes; NULL: there is no cap. Constant
  * @ops: what who drives the wheel provides. Constant
  * @cpus: request queues and counts of each CPU
  * @buckets: memory of @wheel. Constant
  * @probes: how far queue_prepare_sleep() searches, see wheel_next(). Constant
  * @state: enum queue_state; never decreases. Set by the first arm, queue_start(), queue_shutdown()
  *	and queue_sweep()
- * @charged: number of pending timeouts, if there is a cap
  * @kick_below: arming a timeout for a deadline below this kicks the worker. Set by
  *	queue_prepare_sleep(); 0 while the worker runs or has been kicked
  * @running: the timeout whose callback runs, or that is being claimed; else NULL. Set and cleared
@@ -323,15 +323,12 @@ struct hwtimer_wheel {
 	/* read by producers */
 	u64			tick_ns;
 	u64			slack;
-	unsigned long		cap;
+	struct places		*places;
 	const struct queue_ops	*ops;
 	struct queue_cpu __percpu *cpus;
 	void			*buckets;
 	unsigned int		probes;
 	int			state;
-
-	/* written by producers and by the worker */
-	atomic_long_t		charged ____cacheline_aligned;
 
 	/* written by the worker and, rarely, by others; read by producers */
 	atomic64_t		kick_below ____cacheline_aligned;

@@ -134,7 +134,7 @@ void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_s
 		.late_bins = HWTIMER_LATE_BINS,
 		.late_first_ns = NSEC_PER_USEC,
 		.tick_ns = wheel->tick_ns,
-		.cap = wheel->cap,
+		.cap = places_number(wheel->places),
 		.pending = c->pending,
 		.armed = c->armed,
 		.touched = c->touched,

@@ -4,7 +4,7 @@
  * where another CPU may come in between. The torture test delays there (tests/torture/delays.c);
  * KUnit calls a function of the test (tests/kunit/step.c). In other builds it is empty. See Kbuild.
  *
- * hwtimer_step_locked() is for places where ctx->lock of the device is held.
+ * hwtimer_step_locked() is for places where a lock is held.
  */
 #ifndef HWTIMER_STEP_H
 #define HWTIMER_STEP_H

@@ -196,7 +196,7 @@ static void do_arm(struct rig *rig, struct thing *th, u64 deadline)
 		th->armed++;
 	else if (ret == 1)
 		rig->touched++;
-	else if (ret == -EAGAIN && rig->wheel->cap == 1 && place_taken(rig, th))
+	else if (ret == -EAGAIN && places_number(rig->wheel->places) == 1 && place_taken(rig, th))
 		rig->rejected++;
 	else if (ret != -ESHUTDOWN || !th->released)
 		wrong(rig, "arm fails");
@@ -491,7 +491,7 @@ static void check_books(struct rig *rig)
 	    c.touched - rig->counts.touched != rig->touched ||
 	    c.rejected - rig->counts.rejected != rig->rejected)
 		wrong(rig, "counts differ from what happened");
-	if (rig->wheel->wheel.filed || atomic_long_read(&rig->wheel->charged))
+	if (rig->wheel->wheel.filed || places_taken(rig->wheel->places))
 		wrong(rig, "a timeout is still filed or charged");
 }
 

@@ -290,7 +290,7 @@ static void cancelled_for_three(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0UL, c.expired);
 	KUNIT_EXPECT_EQ(test, 2UL, c.cancelled);
 	KUNIT_EXPECT_EQ(test, 0UL, c.pending);
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&wheel->charged));
+	KUNIT_EXPECT_EQ(test, 0UL, places_taken(wheel->places));
 	free_hand_wheel(test, wheel);
 }
 
@@ -388,11 +388,34 @@ static void kick_uninterrupted(struct kunit *test)
 	free_hand_wheel(test, kick.wheel);
 }
 
+static struct places *stepped;
+
+static void take_another(void)
+{
+	WRITE_ONCE(hwtimer_step_hook, NULL);
+	places_take(stepped);
+}
+
+/* An interrupt opens the CPU while places_take() is about to do so: it gets one credit, not two. */
+static void opened_by_interrupt(struct kunit *test)
+{
+	stepped = places_create(4 * 16 * num_possible_cpus(), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, stepped);
+	WRITE_ONCE(hwtimer_step_hook, take_another);
+	KUNIT_EXPECT_TRUE(test, places_take(stepped));
+	KUNIT_EXPECT_PTR_EQ(test, NULL, READ_ONCE(hwtimer_step_hook));
+	KUNIT_EXPECT_EQ(test, 16 - 1, atomic_read(raw_cpu_ptr(stepped->credit)));
+	KUNIT_EXPECT_EQ(test, 4L * 16 * num_possible_cpus() - 16 - 1,
+			atomic_long_read(&stepped->free));
+	places_free(stepped);
+}
+
 static struct kunit_case moments_cases[] = {
 	KUNIT_CASE(stop_about_to_sleep),
 	KUNIT_CASE(never_too_few),
 	KUNIT_CASE(handed_back_linked),
 	KUNIT_CASE(kick_uninterrupted),
+	KUNIT_CASE(opened_by_interrupt),
 	KUNIT_CASE(handed_back_cancelled),
 	KUNIT_CASE(cancelled_for_no_other),
 	KUNIT_CASE(cancelled_for_three),

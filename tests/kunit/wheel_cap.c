@@ -3,7 +3,9 @@
  * hwtimer: KUnit suites hwtimer_wheel_cap and _cap_4: the cap is exact.
  */
 #include <kunit/test.h>
+#include <linux/cpumask.h>
 #include <linux/list.h>
+#include <linux/prandom.h>
 #include <linux/string.h>
 
 #include "wheel_rig.h"
@@ -53,7 +55,7 @@ static void cap(struct kunit *test)
 		to_tick(rig, 5);
 		KUNIT_EXPECT_EQ(test, n, rig->fired);
 		KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
-		KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&rig->wheel.charged));
+		KUNIT_EXPECT_EQ(test, 0UL, places_taken(rig->wheel.places));
 	}
 }
 
@@ -66,7 +68,7 @@ static void cap_release(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, queue_release(&p[0].t, probe_released));
 	KUNIT_EXPECT_EQ(test, 0, arm_tick(&p[1], 5));
 	to_tick(rig, 1);
-	KUNIT_EXPECT_EQ(test, 1L, atomic_long_read(&rig->wheel.charged));
+	KUNIT_EXPECT_EQ(test, 1UL, places_taken(rig->wheel.places));
 }
 
 static void then_arm_at_cap(struct probe *p)
@@ -105,6 +107,41 @@ static void cap_in_callback(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 49UL, counts(rig).rejected);
 }
 
+/* Places are taken and given back at random: a take fails only if all are taken. */
+static void cap_credit(struct kunit *test)
+{
+	static const unsigned long places[] = { 1, 2, 31, 32, 33, 64, 255, 256, 257, 1000 };
+	struct rnd_state random;
+	unsigned int i, step;
+	unsigned long taken;
+	struct places *cap;
+	bool fill, credit;
+
+	for (i = 0; i < ARRAY_SIZE(places); i++) {
+		cap = places_create(places[i], GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, cap);
+		prandom_seed_state(&random, places[i]);
+		taken = 0;
+		fill = true;
+		credit = false;
+		for (step = 0; step < 10000; step++) {
+			if (taken == (fill ? places[i] : 0))
+				fill = !fill;
+			if (prandom_u32_state(&random) % 4 ? fill : !fill) {
+				KUNIT_ASSERT_EQ(test, taken < places[i], places_take(cap));
+				taken += taken < places[i];
+			} else if (taken) {
+				places_give(cap);
+				taken--;
+			}
+			KUNIT_ASSERT_EQ(test, taken, places_taken(cap));
+			credit |= atomic_read(raw_cpu_ptr(cap->credit)) > 0;
+		}
+		KUNIT_EXPECT_EQ(test, places[i] >= 32 * num_possible_cpus(), credit);
+		places_free(cap);
+	}
+}
+
 static void cap_stop(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -114,7 +151,7 @@ static void cap_stop(struct kunit *test)
 	arm_tick(&p[0], 5);
 	arm_tick(&p[1], 5);
 	KUNIT_EXPECT_EQ(test, 2, rig_stop(rig, &pending));
-	KUNIT_EXPECT_EQ(test, 0L, atomic_long_read(&rig->wheel.charged));
+	KUNIT_EXPECT_EQ(test, 0UL, places_taken(rig->wheel.places));
 	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, arm_tick(&p[2], 5));
 	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).rejected);
 }
@@ -123,4 +160,5 @@ WHEEL_SUITES(cap,
 	KUNIT_CASE(cap),
 	KUNIT_CASE(cap_release),
 	KUNIT_CASE(cap_in_callback),
+	KUNIT_CASE(cap_credit),
 	KUNIT_CASE(cap_stop));

@@ -498,7 +498,7 @@ static void chaos_check(struct chaos *c)
 	agree(c, now.cancelled == c->cancelled, "count of cancelled");
 	agree(c, now.expired == c->expired, "count of expired");
 	agree(c, now.rejected == c->rejected, "count of rejected");
-	agree(c, !c->cap || atomic_long_read(&c->rig->wheel.charged) == c->pending, "places");
+	agree(c, !c->cap || places_taken(c->rig->wheel.places) == c->pending, "places");
 	for (i = 0; i < ENTRIES; i++) {
 		e = c->entries[i];
 		agree(c, !due(c, e), "lost: has not fired");

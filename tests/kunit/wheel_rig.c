@@ -128,7 +128,7 @@ void rig_end(struct rig *rig)
 	queue_count(&rig->wheel, &c);
 	KUNIT_EXPECT_EQ(rig->test, 0UL, c.pending);
 	KUNIT_EXPECT_EQ(rig->test, 0UL, rig->wheel.wheel.filed);
-	KUNIT_EXPECT_EQ(rig->test, 0L, atomic_long_read(&rig->wheel.charged));
+	KUNIT_EXPECT_EQ(rig->test, 0UL, places_taken(rig->wheel.places));
 	queue_free(&rig->wheel);
 	kvfree(rig->bulk);
 	rig->bulk = NULL;

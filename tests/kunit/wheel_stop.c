@@ -588,18 +588,25 @@ static void arm_and_wait(struct probe *p)
 	begin_wait(p);
 }
 
-/* What is drained for somebody who waits, and does not fit into its share, is not left behind. */
+/*
+ * What is drained for somebody who waits, and does not fit into its share, is not left behind. That
+ * nothing has been armed or drained since the last sleep is no reason to sleep.
+ */
 static void nothing_is_left(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p = probes(rig, 12);
+	unsigned int i;
 
 	rig->wheel.drain.share = 4;
 	arm_tick(&p[0], 3);
 	p[0].other = &p[1];
 	p[0].then = arm_and_wait;
-	arm_tick(&p[1], 1000);
+	for (i = 1; i < 12; i++)
+		arm(&p[i], U64_MAX);
 	to_tick(rig, 1);
+	KUNIT_EXPECT_EQ(test, 3ULL * TICK, sleep_until(rig));
+	queue_awake(&rig->wheel);
 	rig->now = 3 * TICK;
 	while (queue_advance(&rig->wheel, rig->now, 8))
 		;

@@ -124,7 +124,7 @@ extern const struct subject hwtimer, hwtimer_at, timer_list;
 
 u64 clock_ns(clockid_t clock);
 void pin(unsigned int thread);
-struct hwtimer_wheel *make_wheel(void);
+struct hwtimer_wheel *make_wheel(unsigned long cap);
 /* The worker was kicked. */
 extern bool kicked;
 

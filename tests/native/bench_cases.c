@@ -124,7 +124,7 @@ void life(unsigned int round)
  */
 
 static unsigned int nr_threads;
-static bool use_list;
+static enum { WHEEL, CAPPED, LIST, WAYS } produce_for;
 static atomic_t unready;
 
 static void not_fired(struct hwtimer_timeout *t)
@@ -140,7 +140,7 @@ struct producer {
 
 static void *producer(void *arg)
 {
-	const struct subject *s = use_list ? &timer_list : &hwtimer_at;
+	const struct subject *s = produce_for == LIST ? &timer_list : &hwtimer_at;
 	struct producer *p = arg;
 	struct range r = { .first = p->self * idle, .n = idle };
 	unsigned long i;
@@ -151,7 +151,7 @@ static void *producer(void *arg)
 	for (i = r.first; i < r.first + r.n; i++) {
 		c = &conns[order[i]];
 		memset(&c->timer, 0, sizeof(c->timer));
-		if (use_list)
+		if (produce_for == LIST)
 			s->init(c);
 		else
 			hwtimer_init(&c->timer.hwtimer, wheel, not_fired);
@@ -183,7 +183,7 @@ static void producers_turn(struct samples *all)
 
 	/* Its thread may use any core, like this one. */
 	unpin();
-	wheel = make_wheel();
+	wheel = make_wheel(produce_for == CAPPED ? 1000000 : 0);
 	ns = -worker_ns();
 	atomic_set(&unready, nr_threads);
 	for (i = 0; i < nr_threads; i++) {
@@ -203,20 +203,21 @@ static void producers_turn(struct samples *all)
 
 void producers(unsigned int round)
 {
-	static struct samples all[2];
+	static const char *const names[] = { "hwtimer_at", "hwtimer_cap", "timer_list" };
+	static struct samples all[WAYS];
 	unsigned int i, j;
 	char name[32];
 
 	for (nr_threads = 1; nr_threads <= THREADS; nr_threads *= 2) {
 		memset(all, 0, sizeof(all));
 		for (j = 0; j < 3; j++)
-			for (i = 0; i < 2; i++) {
-				use_list = turn_of(i, 2, round + j);
-				producers_turn(&all[use_list]);
+			for (i = 0; i < WAYS; i++) {
+				produce_for = turn_of(i, WAYS, round + j);
+				producers_turn(&all[produce_for]);
 			}
 		snprintf(name, sizeof(name), "producers_%u", nr_threads);
-		result("hwtimer_at", name, round, median(&all[0]));
-		result("timer_list", name, round, median(&all[1]));
+		for (i = 0; i < WAYS; i++)
+			result(names[i], name, round, median(&all[i]));
 	}
 }
 

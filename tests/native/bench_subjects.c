@@ -92,10 +92,11 @@ u64 run_worker(struct hwtimer_wheel *w)
 	return until;
 }
 
-struct hwtimer_wheel *make_wheel(void)
+struct hwtimer_wheel *make_wheel(unsigned long cap)
 {
 	const struct hwtimer_wheel_params params = {
 		.name = "bench", .tick_ns = NSEC_PER_SEC / HZ, .slots = 4096, .levels = 2,
+		.cap = cap,
 	};
 	struct hwtimer_wheel *w = hwtimer_wheel_create(&params);
 
@@ -108,7 +109,7 @@ struct hwtimer_wheel *make_wheel(void)
 
 static void wheel_begin(void)
 {
-	wheel = make_wheel();
+	wheel = make_wheel(0);
 	take_over(wheel);
 }
 

@@ -277,7 +277,7 @@ static bool recount(struct bench *b)
 	} while (torture_scan(b, &pending) || atomic_read(&b->forgotten));
 
 	says = hwtimer_wheel_pending(wheel);
-	charged = wheel->cap ? atomic_long_read(&wheel->charged) : says;
+	charged = wheel->places ? places_taken(wheel->places) : says;
 	if (says != pending || charged != pending)
 		torture_fail("%s, wheel %u: %lu are pending, it counts %lu, charged to the cap %lu",
 			     b->name, b->wheels, pending, says, charged);
@@ -347,7 +347,7 @@ static bool make_wheel(struct bench *b)
 static void balance(struct bench *b)
 {
 	compare(b, "pending at the end", 0, hwtimer_wheel_pending(b->wheel));
-	compare(b, "charged at the end", 0, atomic_long_read(&b->wheel->charged));
+	compare(b, "charged at the end", 0, places_taken(b->wheel->places));
 	compare(b, "handed back", atomic_long_read(&b->handed_back), b->wheel->handed_back);
 	compare_calls(b);
 }

@@ -260,11 +260,15 @@ typedef atomic_t refcount_t;
 #define atomic_long_read	atomic_read
 #define atomic_read_acquire(a)	smp_load_acquire(&(a)->counter)
 #define atomic_long_read_acquire(a)	smp_load_acquire(&(a)->counter)
+#define atomic_long_set	atomic_set
 #define atomic_long_inc	atomic_inc
 #define atomic_long_dec	atomic_dec
 #define atomic_long_add	atomic_add
 #define atomic_long_sub	atomic_sub
 #define atomic_long_dec_and_test	atomic_dec_and_test
+#define atomic_try_cmpxchg(a, old, new)	try_cmpxchg(&(a)->counter, old, new)
+#define atomic_long_try_cmpxchg	atomic_try_cmpxchg
+#define atomic_xchg(a, new)	xchg(&(a)->counter, new)
 #define atomic64_read	atomic_read
 #define atomic64_set	atomic_set
 #define atomic64_read_acquire(a)	smp_load_acquire(&(a)->counter)
@@ -275,15 +279,13 @@ typedef atomic_t refcount_t;
 #define atomic64_fetch_andnot(v, a)	native_rmw(__atomic_fetch_and, &(a)->counter, ~(s64)(v))
 #define atomic64_fetch_or(v, a)	native_rmw(__atomic_fetch_or, &(a)->counter, (s64)(v))
 
-static inline bool atomic_long_add_unless(atomic_long_t *a, long n, long unless)
+static inline int atomic_dec_if_positive(atomic_t *a)
 {
-	long old = atomic_read(a);
+	int was = atomic_read(a);
 
-	do {
-		if (old == unless)
-			return false;
-	} while (!try_cmpxchg(&a->counter, &old, old + n));
-	return true;
+	while (was > 0 && !atomic_try_cmpxchg(a, &was, was - 1))
+		;
+	return was - 1;
 }
 
 /*
@@ -381,10 +383,19 @@ struct cpumask;
 #define cpumask_first(m)	0U
 #define cpumask_next(n, m)	((unsigned int)(n) + 1)
 #define for_each_possible_cpu(cpu)	for ((cpu) = 0; (unsigned int)(cpu) < nr_cpu_ids; (cpu)++)
-#define per_cpu_ptr(p, cpu)	((p) + (cpu))
+/* As in the kernel, what is allocated for two CPUs shares no cache line. */
+#define NATIVE_PERCPU	256
+#define per_cpu_ptr(p, cpu)	((typeof(p))((char *)(p) + (size_t)NATIVE_PERCPU * (cpu)))
 #define raw_smp_processor_id()	(current->cpu)
-#define this_cpu_ptr(p)	((p) + native_cpu_id())
-#define alloc_percpu_gfp(t, gfp)	((t *)native_alloc(sizeof(t) * nr_cpu_ids))
+#define this_cpu_ptr(p)	per_cpu_ptr(p, native_cpu_id())
+#define raw_cpu_ptr(p)	per_cpu_ptr(p, current->cpu)
+#define num_possible_cpus()	nr_cpu_ids
+#define for_each_cpu_wrap(cpu, mask, start)	\
+	for (unsigned int i_ = ((cpu) = (start), 0); i_ < nr_cpu_ids;	\
+	     i_++, (cpu) = ((cpu) + 1) % (int)nr_cpu_ids)
+#define CONFIG_NR_CPUS	NATIVE_CPUS
+#define alloc_percpu_gfp(t, gfp)	({ _Static_assert(sizeof(t) <= NATIVE_PERCPU, #t);	\
+	(t *)native_alloc(NATIVE_PERCPU * nr_cpu_ids); })
 #define free_percpu(p)	kfree(p)
 
 #define TASK_RUNNING	0
