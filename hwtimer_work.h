@@ -124,7 +124,7 @@ do {										\
  * @work: the item
  * @delay_ns: as for hwtimer_schedule()
  *
- * Context: Any context but NMI. Lock-free; does not allocate.
+ * Context: As hwtimer_schedule_at().
  *
  * Return: as hwtimer_schedule_at().
  */

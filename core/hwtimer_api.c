@@ -662,7 +662,7 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
  *			peer_send(container_of(t, struct peer, heartbeat), d.overruns);
  *	}
  *
- * Context: Any context but NMI. Lock-free; does not allocate.
+ * Context: As hwtimer_schedule_at().
  *
  * Return: as hwtimer_schedule_at(), and
  *
@@ -710,7 +710,7 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule_forward);
  * again for what it has read. So for these two, owner and callback hold a lock of theirs.
  * hwtimer_cancel_sync(), hwtimer_shutdown_sync() and hwtimer_release() need no lock.
  *
- * Context: Any context but NMI. Lock-free; does not allocate.
+ * Context: As hwtimer_schedule_at().
  *
  * Return: as hwtimer_schedule_at(), and
  *
