@@ -162,6 +162,14 @@ void cpu_relax(void)
 	barrier();
 }
 
+void udelay(unsigned int us)
+{
+	u64 end = ktime_get_ns() + us * NSEC_PER_USEC;
+
+	while (ktime_get_ns() < end)
+		cpu_relax();
+}
+
 void native_usleep(unsigned int us)
 {
 	struct timespec ts = { .tv_nsec = us * 1000L };
@@ -243,6 +251,7 @@ void native_irq(void)
 {
 	struct task_struct *task = current;
 	int saved = errno;
+	void (*handler)(void);
 	bool inside;
 
 	if (!task || task->hardirq)
@@ -259,8 +268,9 @@ void native_irq(void)
 		native_section_step();
 	task->preempt++;
 	barrier();
-	if (native_irq_handler)
-		native_irq_handler();
+	handler = smp_load_acquire(&native_irq_handler);
+	if (handler)
+		handler();
 	barrier();
 	task->hardirq = false;
 	task->preempt--;
@@ -681,19 +691,29 @@ struct workqueue_struct *native_workqueue(unsigned int workers)
 	return wq;
 }
 
-void destroy_workqueue(struct workqueue_struct *wq)
+/* Unlike the kernel's, it also waits for what is queued meanwhile. */
+void flush_workqueue(struct workqueue_struct *wq)
 {
 	unsigned int i;
 	bool busy;
 
-	do {
-		native_usleep(100);
+	for (;;) {
 		spin_lock(&wq->lock);
 		busy = !list_empty(&wq->list);
 		for (i = 0; i < wq->workers; i++)
 			busy |= !!wq->running[i];
 		spin_unlock(&wq->lock);
-	} while (busy);
+		if (!busy)
+			return;
+		native_usleep(100);
+	}
+}
+
+void destroy_workqueue(struct workqueue_struct *wq)
+{
+	unsigned int i;
+
+	flush_workqueue(wq);
 	WRITE_ONCE(wq->stop, true);
 	native_wake(&wq->more);
 	for (i = 0; i < wq->workers; i++)

@@ -12,6 +12,8 @@
 #include <linux/types.h>
 #include <sys/types.h>
 
+#include "../torture/random.h"
+
 extern int native_failures;
 void native_begin(void);
 void native_end(void);
@@ -66,20 +68,6 @@ int native_main(int argc, char **argv, const struct test *tests, unsigned int n)
 
 /* Should the test go on? Not after a failure. @done: operations by this thread. */
 bool go_on(__u64 done);
-
-/* xorshift64* */
-static inline __u32 draw(__u64 *random)
-{
-	*random ^= *random >> 12;
-	*random ^= *random << 25;
-	*random ^= *random >> 27;
-	return *random * 0x2545f4914f6cdd1dULL >> 32;
-}
-
-static inline __u32 below(__u64 *random, __u32 n)
-{
-	return (__u64)draw(random) * n >> 32;
-}
 
 /* A random seed for stream @number, derived from options.seed. */
 static inline __u64 seeded(__u64 number)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer_torture: all operations of hwtimer's API for modules, from all contexts, on all
- * CPUs, with CPU hotplug; and counts that must add up.
+ * hwtimer_torture: all operations of hwtimer's API for modules, from all contexts, on all CPUs,
+ * with CPU hotplug; and counts that must add up.
  *
  *	insmod hwtimer_torture.ko [duration=60] [operations=N] [seed=N] ...
  *
@@ -42,14 +42,13 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
+#include "../../core/hwtimer_compat.h"
 #include "torture.h"
 
-/* further failures are counted, not logged */
-#define LOGGED		20
 /* the default of @limit, as a multiple of @duration */
 #define PATIENCE	5
-/* after that the wheels must end within so many jiffies */
-#define END		(120 * HZ)
+/* longest run of one interrupt, in ns */
+#define SLICE		(200 * NSEC_PER_USEC)
 
 static unsigned int duration = 60;
 module_param(duration, uint, 0444);
@@ -67,8 +66,8 @@ static unsigned int seed;
 module_param(seed, uint, 0444);
 MODULE_PARM_DESC(seed, "seed of all random numbers; 0 (default): a random one, which is logged");
 
-unsigned int torture_threads = 1;
-module_param_named(threads, torture_threads, uint, 0444);
+static unsigned int threads = 1;
+module_param(threads, uint, 0444);
 MODULE_PARM_DESC(threads, "producers per CPU and wheel, each a thread, a soft and a hard hrtimer (default 1)");
 
 static unsigned int benches = 4;
@@ -83,106 +82,94 @@ static unsigned int onoff = 500;
 module_param(onoff, uint, 0444);
 MODULE_PARM_DESC(onoff, "longest time in ms that a CPU stays offline, and between two of them; 0: no CPU hotplug (default 500)");
 
-unsigned int torture_mix[DRAWN] = {
-	[SCHEDULE] = 50, [SCHEDULE_AT] = 50, [TOUCH] = 40, [TOUCH_AT] = 40, [FORWARD] = 30,
-	[CANCEL] = 50, [QUERY] = 15, [RELEASE] = 30, [CANCEL_SYNC] = 20, [SHUTDOWN_SYNC] = 15,
-	[FORGET] = 30, [PRIVATE] = 15, [BARRIER] = 1,
-};
-module_param_array_named(mix, torture_mix, uint, NULL, 0444);
-MODULE_PARM_DESC(mix, "weights (0 to 1000) of the operations schedule, schedule_at, touch, touch_at, forward, cancel, query, release, cancel_sync, shutdown_sync, forget, private, barrier; 0: never done");
-
-unsigned int torture_mix_sum;
-struct workqueue_struct *torture_wq;
-/* keepers end when this is set */
-bool torture_over;
-
-static atomic_t failures;
-static struct rnd_state seeds;
-
-#define ANY	(BIT(CONTEXTS) - 1)
-#define SLEEPS	(BIT(PROCESS) | BIT(CALLBACK) | BIT(RUN))
-/* PREEMPT_RT allocates no memory in hard interrupts, which lockdep may check without it, too. */
-#define HARDIRQ_ALLOCATES	(!IS_ENABLED(CONFIG_PREEMPT_RT) && \
-				 !IS_ENABLED(CONFIG_PROVE_RAW_LOCK_NESTING))
-#define ALLOCATES		(HARDIRQ_ALLOCATES ? ANY : ANY & ~BIT(HARDIRQ))
-
-static const struct {
-	const char	*name;
-	unsigned int	contexts;
-	unsigned int	kinds;
-} ops[OPS] = {
-	[SCHEDULE]	= { "schedule", ANY, BIT(PLAIN) | BIT(WORK) },
-	[SCHEDULE_AT]	= { "schedule_at", ANY, BIT(PLAIN) | BIT(WORK) },
-	[TOUCH]		= { "touch", ANY, BIT(PLAIN) | BIT(WORK) },
-	[TOUCH_AT]	= { "touch_at", ANY, BIT(PLAIN) | BIT(WORK) },
-	[FORWARD]	= { "forward", ANY, BIT(PLAIN) },
-	[CANCEL]	= { "cancel", ANY, BIT(PLAIN) | BIT(WORK) },
-	[QUERY]		= { "query", ANY, BIT(PLAIN) | BIT(WORK) },
-	[RELEASE]	= { "release", ANY, BIT(PLAIN) | BIT(WORK) },
-	[CANCEL_SYNC]	= { "cancel_sync", SLEEPS, BIT(PLAIN) | BIT(WORK) },
-	[SHUTDOWN_SYNC]	= { "shutdown_sync", SLEEPS, BIT(PLAIN) },
-	[FORGET]	= { "forget", ALLOCATES },
-	[PRIVATE]	= { "private", BIT(PROCESS), BIT(PLAIN) | BIT(WORK) },
-	[BARRIER]	= { "barrier", BIT(PROCESS) },
-	[CREATE]	= { "create", BIT(PROCESS) },
-	[STOP]		= { "stop", BIT(PROCESS) },
-	[DESTROY]	= { "destroy", BIT(PROCESS) },
-};
-
 static const char *const contexts[] = {
 	"process", "softirq", "hardirq", "callback", "run",
 };
 
-static const char *const kinds[] = { "timeout", "work" };
+const unsigned int torture_speed = 1, torture_burst_ns = 100 * NSEC_PER_MSEC;
+const unsigned int torture_burst_ops = UINT_MAX / 2;
 
-/**
- * torture_fail - report a failure
- * @fmt: the message, without a newline
- */
-void torture_fail(const char *fmt, ...)
+bool torture_lost(struct hwtimer_timeout *t, u64 late_ns)
 {
-	struct va_format vaf = { .fmt = fmt };
-	va_list args;
+	return late_ns > LOST;
+}
 
-	if (atomic_inc_return(&failures) > LOGGED)
+/* Producers in interrupts. */
+
+static enum hrtimer_restart interrupt(struct hrtimer *timer)
+{
+	struct irqs *irqs = container_of(timer, struct irqs, timer);
+	const struct bench *b = irqs->bench;
+	unsigned int n = 1 + below(&irqs->random, b->rare > 1 ? 64 : 4);
+	u64 begun = ktime_get_ns(), t = begun, pause;
+
+	if (irqs->context == HARDIRQ && !in_hardirq())
+		torture_fail("an hrtimer that is not called in hardirq");
+	for (; n && irqs->left && t < begun + SLICE; n--, irqs->left--) {
+		torture_step(irqs->bench, irqs->context, &irqs->random, NULL);
+		t = ktime_get_ns();
+	}
+	if (!irqs->left || t >= READ_ONCE(b->end_ns)) {
+		complete(&irqs->done);
+		return HRTIMER_NORESTART;
+	}
+	/* leave time for others, however slow the machine is */
+	pause = min(4 * (t - begun), 2 * MS) + below(&irqs->random, 20000);
+	hrtimer_set_expires(timer, ktime_add_ns(ktime_get(), pause));
+	return HRTIMER_RESTART;
+}
+
+static const enum hrtimer_mode modes[] = {
+	HRTIMER_MODE_ABS_PINNED_SOFT, HRTIMER_MODE_ABS_PINNED_HARD,
+};
+
+void torture_irqs_init(struct producer *p)
+{
+	struct irqs *irqs;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(p->irqs); i++) {
+		irqs = &p->irqs[i];
+		irqs->bench = p->bench;
+		irqs->context = SOFTIRQ + i;
+		irqs->random = torture_seed();
+		init_completion(&irqs->done);
+		hrtimer_setup(&irqs->timer, interrupt, CLOCK_MONOTONIC, modes[i]);
+	}
+}
+
+/*
+ * Move to the producer's own CPU if it is online. During CPU hotplug, do not wait but try again at
+ * the next burst. Without the lock, 6.12 completes the migration to a CPU that is going away
+ * without moving the task, and its next migrate_enable() warns.
+ */
+static void go_home(const struct producer *p)
+{
+	if (raw_smp_processor_id() == p->cpu || !cpus_read_trylock())
 		return;
-	va_start(args, fmt);
-	vaf.va = &args;
-	pr_err("%pV\n", &vaf);
-	va_end(args);
+	if (cpu_online(p->cpu))
+		set_cpus_allowed_ptr(current, cpumask_of(p->cpu));
+	cpus_read_unlock();
 }
 
-/**
- * torture_failed - has a failure been reported?
- *
- * Return: true if torture_fail() was called.
- */
-bool torture_failed(void)
+void torture_irqs_start(struct producer *p)
 {
-	return atomic_read(&failures);
+	unsigned int i;
+
+	go_home(p);
+	for (i = 0; i < ARRAY_SIZE(p->irqs); i++) {
+		p->irqs[i].left = 1 + p->bench->ops / 4;
+		reinit_completion(&p->irqs[i].done);
+		hrtimer_start(&p->irqs[i].timer, p->bench->start, modes[i]);
+	}
 }
 
-/**
- * torture_seed - seed one more generator of random numbers
- * @random: filled in
- *
- * Called in the same order in each run, so that the same seed gives the same numbers.
- */
-void torture_seed(struct rnd_state *random)
+void torture_irqs_end(struct producer *p)
 {
-	prandom_seed_state(random, prandom_u32_state(&seeds));
-}
+	unsigned int i;
 
-/**
- * torture_allowed - is an operation allowed in a context?
- * @op: the operation
- * @context: the context
- *
- * Return: true if it is.
- */
-bool torture_allowed(enum torture_op op, enum torture_context context)
-{
-	return ops[op].contexts & BIT(context);
+	for (i = 0; i < ARRAY_SIZE(p->irqs); i++)
+		wait_for_completion(&p->irqs[i].done);
 }
 
 /* Take a CPU offline and online again, then another one. */
@@ -190,11 +177,11 @@ static unsigned long offline;
 
 static int onoff_fn(void *data)
 {
-	struct rnd_state *random = data;
+	u64 *random = data;
 	unsigned int cpu, tries;
 
 	while (!kthread_should_stop()) {
-		if (READ_ONCE(torture_over)) {
+		if (torture_failed()) {
 			schedule_timeout_idle(1);
 			continue;
 		}
@@ -215,122 +202,47 @@ static int onoff_fn(void *data)
 	return 0;
 }
 
+static struct bench *all;
 /* over all CPUs, and over all benches */
 static struct counts sum;
-static unsigned long sum_ops;
-static unsigned long bursts;
+static u64 sum_ops;
+
+#define summed(what)	((unsigned long)local_read(&sum.what))
 
 static void add_counts(void)
 {
-	const struct counts *c;
-	unsigned int i, j, cpu;
-
-	memset(&sum, 0, sizeof(sum));
-	sum_ops = 0;
-	for_each_possible_cpu(cpu) {
-		c = per_cpu_ptr(&torture_counts, cpu);
-		for (i = 0; i < OPS; i++) {
-			for (j = 0; j < CONTEXTS; j++) {
-				sum.ops[j][i] += READ_ONCE(c->ops[j][i]);
-				sum_ops += READ_ONCE(c->ops[j][i]);
-			}
-			for (j = 0; j < KINDS; j++)
-				sum.kinds[j][i] += READ_ONCE(c->kinds[j][i]);
-		}
-		sum.armed += c->armed;
-		sum.expired += c->expired;
-		sum.cancelled += c->cancelled;
-		sum.handed_back += c->handed_back;
-		sum.reported += c->reported;
-		sum.ended += c->ended;
-		sum.rearmed += c->rearmed;
-		sum.rejected += READ_ONCE(c->rejected);
-		sum.released += c->released;
-		sum.runs += c->runs;
-		sum.late_ns = max(sum.late_ns, c->late_ns);
-	}
-}
-
-/* Report something that was never done, which is a failure at the end. */
-static __printf(2, 3) bool missing(bool end, const char *fmt, ...)
-{
-	struct va_format vaf = { .fmt = fmt };
-	va_list args;
-
-	if (end) {
-		va_start(args, fmt);
-		vaf.va = &args;
-		torture_fail("%pV", &vaf);
-		va_end(args);
-	}
-	return true;
-}
-
-static bool op_missing(enum torture_op op, bool end)
-{
-	bool ret = false;
 	unsigned int i;
 
-	if (op < DRAWN && !torture_mix[op])
-		return false;
-	for (i = 0; i < CONTEXTS; i++)
-		if (torture_allowed(op, i) && !sum.ops[i][op])
-			ret = missing(end, "%s was never done: %s", ops[op].name, contexts[i]);
-	for (i = 0; i < KINDS; i++)
-		if (ops[op].kinds & BIT(i) && !sum.kinds[i][op])
-			ret = missing(end, "%s was never done: %s", ops[op].name, kinds[i]);
-	return ret;
+	memset(&sum, 0, sizeof(sum));
+	for (i = 0, sum_ops = 0; i < benches; i++)
+		if (all[i].counts)
+			sum_ops += torture_count(&all[i], &sum);
 }
 
-static bool shape_missing(bool end)
-{
-	static const char *const levels[] = { "one level", "some levels", "all levels" };
-	static const char *const caps[] = { "no cap", "a cap" };
-	bool ret = false;
-	unsigned int i, j;
-
-	for (i = 0; i < ARRAY_SIZE(levels); i++)
-		for (j = 0; j < ARRAY_SIZE(caps); j++)
-			if (!atomic_read(&torture_shapes[i][j]))
-				ret = missing(end, "there was no wheel with %s, %s", levels[i],
-					      caps[j]);
-	return ret;
-}
+/* Something was never done, which is a failure at the end. */
+#define missing(end, ...)	({ if (end) torture_fail(__VA_ARGS__); true; })
 
 /* Returns true if something was never done. */
 static bool incomplete(bool end)
 {
 	bool ret = false;
-	unsigned int i;
+	unsigned int i, op;
 
 	add_counts();
-	for (i = 0; i < OPS; i++)
-		ret |= op_missing(i, end);
-	ret |= shape_missing(end);
+	for (op = 0; op < OPS; op++)
+		for (i = 0; i < CONTEXTS; i++)
+			if (torture_ops[op].contexts & BIT(i) && !summed(ops[i][op]))
+				ret = missing(end, "%s was never done: %s", torture_ops[op].name,
+					      contexts[i]);
+	if (all[0].wheels < SHAPES)
+		ret = missing(end, "there were wheels of %u shapes only", all[0].wheels);
 	if (onoff && num_possible_cpus() > 1 && !READ_ONCE(offline))
 		ret = missing(end, "no CPU went offline");
-	if (!sum.rejected)
+	if (!summed(rejected))
 		ret = missing(end, "no arming was refused for a cap");
 	if (sum_ops < operations)
-		ret = missing(end, "%lu operations were done, of %lu", sum_ops, operations);
+		ret = missing(end, "%llu operations were done, of %lu", sum_ops, operations);
 	return ret;
-}
-
-static void report_op(enum torture_op op)
-{
-	unsigned int i;
-	char line[200];
-	int len = 0;
-
-	for (i = 0; i < CONTEXTS; i++)
-		if (torture_allowed(op, i))
-			len += scnprintf(line + len, sizeof(line) - len, " %s %lu", contexts[i],
-					 sum.ops[i][op]);
-	for (i = 0; i < KINDS; i++)
-		if (ops[op].kinds & BIT(i))
-			len += scnprintf(line + len, sizeof(line) - len, "%s %s %lu",
-					 i ? "" : ";", kinds[i], sum.kinds[i][op]);
-	pr_info("%-13s%s\n", ops[op].name, line);
 }
 
 static unsigned long rate(unsigned long n, u64 ns)
@@ -342,52 +254,62 @@ static unsigned long rate(unsigned long n, u64 ns)
 static void report(u64 ns)
 {
 	bool broken = torture_failed();
-	unsigned int op;
+	unsigned int bursts = 0, wheels = 0, i;
+	u64 late_ns = 0;
 
 	/* If the run was cut short by a failure, missing operations are not reported. */
 	incomplete(!broken);
-	if (!broken && sum.reported != sum.ended)
-		torture_fail("releases ended %lu private armings, and reported %lu", sum.ended,
-			     sum.reported);
-	if (!broken && sum.armed != sum.expired + sum.cancelled + sum.handed_back)
-		torture_fail("the books do not balance");
-	for (op = 0; op < OPS; op++)
-		report_op(op);
-	pr_info("bursts=%lu runs=%lu rejected=%lu late_max=%llu us\n", bursts, sum.runs,
-		sum.rejected, div_u64(sum.late_ns, NSEC_PER_USEC));
-	pr_info("%s seed=%u armings=%lu expired=%lu cancelled=%lu rearmed=%lu handed_back=%lu released=%lu wheels=%lu offline=%lu failures=%d operations=%lu seconds=%llu operations/s=%lu armings/s=%lu\n",
-		torture_failed() ? "FAILURE" : "SUCCESS", seed, sum.armed, sum.expired,
-		sum.cancelled, sum.rearmed, sum.handed_back, sum.released,
-		sum.ops[PROCESS][DESTROY], offline, atomic_read(&failures), sum_ops,
-		div_u64(ns, NSEC_PER_SEC), rate(sum_ops, ns), rate(sum.armed, ns));
-}
-
-static bool parameters_valid(void)
-{
-	unsigned int i;
-
-	for (i = 0; i < DRAWN; i++) {
-		if (torture_mix[i] > 1000)
-			return false;
-		torture_mix_sum += torture_mix[i];
+	for (i = 0; i < benches; i++) {
+		bursts += all[i].burst;
+		wheels += all[i].wheels;
+		late_ns = max(late_ns, all[i].late_ns);
 	}
-	return duration && torture_threads && benches && timeouts && timeouts <= MAX_THINGS &&
-	       torture_mix_sum;
+	pr_info("bursts=%u runs=%lu rejected=%lu late_max=%llu us\n", bursts,
+		summed(expired[WORK]), summed(rejected), div_u64(late_ns, NSEC_PER_USEC));
+	pr_info("%s seed=%u armings=%lu expired=%lu cancelled=%lu rearmed=%lu handed_back=%lu released=%lu wheels=%u offline=%lu failures=%d operations=%llu seconds=%llu operations/s=%lu armings/s=%lu\n",
+		torture_failed() ? "FAILURE" : "SUCCESS", seed, summed(armed[PLAIN]),
+		summed(expired[PLAIN]), summed(cancelled[PLAIN]), summed(rearmed),
+		summed(handed_back[PLAIN]), summed(released), wheels, offline,
+		atomic_read(&torture_failures), sum_ops, div_u64(ns, NSEC_PER_SEC),
+		rate(sum_ops, ns), rate(summed(armed[PLAIN]), ns));
 }
 
-static int torture(struct bench *all)
+static int keeper_fn(void *data)
+{
+	struct bench *b = data;
+
+	while (!kthread_should_stop() && torture_wheel(b))
+		hwtimer_wheel_destroy(b->wheel);
+	/* for kthread_stop() */
+	while (!kthread_should_stop())
+		schedule_timeout_idle(1);
+	return 0;
+}
+
+static int start_bench(struct bench *b, unsigned int i)
+{
+	int ret;
+
+	snprintf(b->name, sizeof(b->name), "bench%u", i);
+	b->things = timeouts;
+	b->nr_producers = nr_cpu_ids * threads;
+	ret = torture_bench_init(b);
+	if (ret)
+		return ret;
+	b->keeper = kthread_run(keeper_fn, b, "%s", b->name);
+	return PTR_ERR_OR_ZERO(b->keeper);
+}
+
+static int torture(void)
 {
 	struct task_struct *onoff_task = NULL;
-	static struct rnd_state onoff_random;
+	static u64 onoff_random;
 	unsigned int i;
 	int ret = 0;
 
-	torture_seed(&onoff_random);
-	for (i = 0; i < benches && !ret; i++) {
-		snprintf(all[i].name, sizeof(all[i].name), "bench%u", i);
-		all[i].things = timeouts;
-		ret = torture_bench_start(&all[i]);
-	}
+	onoff_random = torture_seed();
+	for (i = 0; i < benches && !ret; i++)
+		ret = start_bench(&all[i], i);
 	if (!ret && onoff) {
 		onoff_task = kthread_run(onoff_fn, &onoff_random, "torture_onoff");
 		ret = PTR_ERR_OR_ZERO(onoff_task);
@@ -396,52 +318,46 @@ static int torture(struct bench *all)
 		if (i >= duration && !incomplete(false))
 			break;
 		if (i && i % 60 == 0)
-			pr_info("%lu operations in %u s\n", sum_ops, i);
+			pr_info("%llu operations in %u s\n", sum_ops, i);
 		if (msleep_interruptible(MSEC_PER_SEC))
 			ret = -EINTR;
 	}
-	WRITE_ONCE(torture_over, true);
 	if (torture_failed())
 		return ret;
 	if (!IS_ERR_OR_NULL(onoff_task))
 		kthread_stop(onoff_task);
-	for (i = 0; i < benches; i++) {
-		if (!torture_bench_end(&all[i], END)) {
-			torture_fail("%s, wheel %u: does not end", all[i].name, all[i].wheels);
-			return ret;
-		}
-		bursts += all[i].burst;
-	}
-	rcu_barrier();
+	for (i = 0; i < benches && !IS_ERR_OR_NULL(all[i].keeper); i++)
+		kthread_stop(all[i].keeper);
 	return ret;
 }
 
 static int __init torture_init(void)
 {
-	struct bench *all;
+	unsigned int i;
 	u64 begun;
 	int ret;
 
-	if (!parameters_valid())
+	if (!duration || !threads || !benches || !timeouts || timeouts > MAX_THINGS)
 		return -EINVAL;
 	if (!seed)
 		seed = get_random_u32() ?: 1;
 	limit = limit ?: duration * PATIENCE;
-	prandom_seed_state(&seeds, seed);
+	torture_seeds = seed;
 	pr_info("%u seconds, %lu operations, seed=%u\n", duration, operations, seed);
 
 	all = kvcalloc(benches, sizeof(*all), GFP_KERNEL);
 	torture_wq = alloc_workqueue("torture", WQ_UNBOUND, 0);
 	begun = ktime_get_ns();
-	ret = all && torture_wq ? torture(all) : -ENOMEM;
+	ret = all && torture_wq ? torture() : -ENOMEM;
+	if (!ret || torture_failed())
+		report(ktime_get_ns() - begun);
 	if (torture_failed()) {
 		/* A broken wheel might crash when it is stopped: leave everything in place. */
 		__module_get(THIS_MODULE);
-		report(ktime_get_ns() - begun);
 		return 0;
 	}
-	if (!ret)
-		report(ktime_get_ns() - begun);
+	for (i = 0; all && i < benches; i++)
+		torture_bench_end(&all[i]);
 	if (torture_wq)
 		destroy_workqueue(torture_wq);
 	kvfree(all);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer_torture: a thing is a timeout (things.c); a bench is a wheel with its producers and a
- * keeper (wheels.c); main.c starts and ends the benches, and gives the verdict.
+ * hwtimer_torture: a bench is a wheel with its producers and a keeper. engine.c is compiled twice:
+ * with main.c as the module hwtimer_torture, and with tests/native/stress.c as a program whose
+ * threads stand for CPUs.
  */
 #ifndef HWTIMER_TORTURE_TEST_H
 #define HWTIMER_TORTURE_TEST_H
@@ -11,21 +12,24 @@
 #include <linux/completion.h>
 #include <linux/hrtimer.h>
 #include <linux/llist.h>
-#include <linux/percpu.h>
-#include <linux/prandom.h>
-#include <linux/rcupdate.h>
+#include <linux/mutex.h>
+#include <linux/printk.h>
+#include <linux/smp.h>
 #include <linux/wait.h>
+#include <asm/local.h>
 
 #include "../../core/hwtimer_driver.h"
 #include "../../hwtimer_work.h"
+#include "random.h"
 
 #define MS		((u64)NSEC_PER_MSEC)
 #define SEC		((u64)NSEC_PER_SEC)
 /* a timeout that is later than this is lost */
 #define LOST		(30 * SEC)
-/* deadlines beyond this are far, all others are near */
-#define FAR		(10 * 60 * SEC)
 #define MAX_THINGS	1024
+/* so many wheels have all numbers of levels, with and without a cap */
+#define SHAPES		6
+#define LOGGED		20	/* further failures are counted, not logged */
 
 /* The context of an operation. */
 enum torture_context {
@@ -53,63 +57,120 @@ enum torture_op {
 	FORGET,		/* a timeout that frees itself */
 	PRIVATE,	/* the life of a private timeout */
 	BARRIER,	/* after a batch of releases */
-	/* done by keepers only */
-	CREATE,
-	STOP,
-	DESTROY,
-	OPS,
-	DRAWN = CREATE	/* producers choose among those before it */
+	OPS
 };
+
+/**
+ * struct torture_op_info - an operation
+ * @name: its name
+ * @weight: how often producers choose it
+ * @contexts: where it is allowed, a bit for each
+ * @kinds: the kinds of timeouts that have it
+ */
+struct torture_op_info {
+	const char	*name;
+	unsigned int	weight;
+	unsigned int	contexts;
+	unsigned int	kinds;
+};
+
+extern const struct torture_op_info torture_ops[OPS];
 
 /**
  * struct counts - events on one CPU; only the sums over all CPUs are meaningful
  * @ops: operations by context
- * @kinds: operations by kind of timeout
- * @armed: plain timeouts that became pending; each ended in one of the next three ways
- * @expired: their callbacks
- * @cancelled: armings ended by a call that reported it
+ * @armed: timeouts that became pending, by kind. Each plain one ended in one of the next three ways
+ * @expired: their callbacks; runs of work items
+ * @cancelled: armings ended by a call that reported it; calls that reported that of work items
  * @handed_back: armings that a stop handed back
- * @rearmed: armings of any kind that replaced a pending one
+ * @rearmed: armings that replaced a pending one
  * @rejected: armings rejected because of the cap
- * @reported: armings of private timeouts that their releases reported to have ended
- * @ended: armings of private timeouts that their releases ended, computed from @open
  * @released: released callbacks
- * @runs: runs of work items
- * @late_ns: the largest lateness
+ *
+ * All are local_t: interrupts count, too, and a locked instruction would order what it must not.
  */
 struct counts {
-	unsigned long ops[CONTEXTS][OPS];
-	unsigned long kinds[KINDS][OPS];
-	unsigned long armed, expired, cancelled, handed_back;
-	unsigned long reported, ended;
-	unsigned long rearmed, rejected, released, runs;
-	u64 late_ns;
-};
+	local_t ops[CONTEXTS][OPS];
+	local_t armed[KINDS], expired[KINDS], cancelled[KINDS], handed_back[KINDS];
+	local_t rearmed, rejected, released;
+} ____cacheline_aligned;
 
-DECLARE_PER_CPU(struct counts, torture_counts);
-#define tally(what)	this_cpu_inc(torture_counts.what)
+#define COUNTS	(offsetofend(struct counts, released) / sizeof(local_t))
+
+#define tally_many(b, what, n)					\
+	do {							\
+		local_add(n, &(b)->counts[get_cpu()].what);	\
+		put_cpu();					\
+	} while (0)
+#define tally(b, what)	tally_many(b, what, 1)
+
+#define torture_fail(fmt, ...)							\
+	do {									\
+		if (atomic_inc_return(&torture_failures) <= LOGGED)		\
+			pr_err(fmt "\n", ##__VA_ARGS__);			\
+	} while (0)
 
 struct thing;
 
 /**
+ * struct irqs - a producer in interrupts, soft or hard, if these are hrtimers
+ * @bench: its bench
+ * @context: SOFTIRQ or HARDIRQ
+ * @timer: runs it
+ * @random: its random numbers
+ * @left: operations left in this burst
+ * @done: completed at the end of the burst
+ */
+struct irqs {
+	struct bench		*bench;
+	enum torture_context	context;
+	struct hrtimer		timer;
+	u64			random;
+	unsigned int		left;
+	struct completion	done;
+};
+
+/**
+ * struct producer - a producer in process context, with those in interrupts
+ * @bench: its bench
+ * @cpu: its CPU while that is online
+ * @task: the thread
+ * @random: its random numbers
+ * @irqs: its producers in softirq and in hardirq
+ */
+struct producer {
+	struct bench		*bench;
+	unsigned int		cpu;
+	struct task_struct	*task;
+	u64			random;
+	struct irqs		irqs[2];
+};
+
+/**
  * struct bench - a wheel, its producers and its keeper
  * @name: name of the wheel
+ * @things: number of entries of @table in use
+ * @nr_producers: number of @producers
  * @wheel: the current wheel
+ * @wheels: number of wheels created
  * @cap: cap of the current wheel
  * @near_ns: near deadlines are at most so far ahead
- * @things: number of entries of @table in use
+ * @works: some of its timeouts are work items
+ * @list: its stop hands back a list
  * @table: the timeouts that all producers share. Only the task that takes one out may end it
  * @quiet: callbacks only count
  * @stopping: the wheel is being stopped. From then on only the keeper frees things, as they may
  *	be on the list of the stop
  * @stopped: a stop has returned
  * @calling: a callback runs
- * @graves: things that the keeper will free
+ * @graves: things that no longer are in the table, to be freed
+ * @freeing: held while @stopping is set, and while @graves is emptied
  * @alive: number of things
  * @forgotten: number of things that will free themselves
- * @expired: callbacks of plain timeouts of this wheel
- * @runs: runs of work items of this wheel
- * @handed_back: timeouts that the stop handed back
+ * @counts: by CPU
+ * @begun: their sums when this wheel was created
+ * @sum: their sums, when they were compared
+ * @late_ns: the largest lateness
  * @random: random numbers of the callbacks, which run one at a time
  * @burst: number of the burst; producers begin when it changes
  * @start: when the burst starts
@@ -123,28 +184,33 @@ struct thing;
  * @wait: the keeper and the producers wait for each other
  * @keeper_random: random numbers of the keeper
  * @keeper: the thread that creates and destroys wheels
- * @ended: the keeper has ended the last wheel
- * @wheels: number of wheels created
  * @producers: the producers
  */
 struct bench {
 	char			name[24];
+	unsigned int		things;
+	unsigned int		nr_producers;
+
 	struct hwtimer_wheel	*wheel;
+	unsigned int		wheels;
 	unsigned long		cap;
 	u64			near_ns;
-	unsigned int		things;
-	struct thing __rcu	*table[MAX_THINGS];
+	bool			works;
+	bool			list;
+	struct thing		*table[MAX_THINGS];
 	bool			quiet;
 	bool			stopping;
 	bool			stopped;
 	int			calling;
 	struct llist_head	graves;
+	struct mutex		freeing;	/* see above */
 	atomic_t		alive;
 	atomic_t		forgotten;
-	atomic_long_t		expired;
-	atomic_long_t		runs;
-	atomic_long_t		handed_back;
-	struct rnd_state	random;
+	struct counts		*counts;
+	struct counts		begun;
+	struct counts		sum;
+	u64			late_ns;
+	u64			random;
 
 	unsigned int		burst;
 	ktime_t			start;
@@ -157,41 +223,36 @@ struct bench {
 	atomic_t		busy;
 	wait_queue_head_t	wait;
 
-	struct rnd_state	keeper_random;
+	u64			keeper_random;
 	struct task_struct	*keeper;
-	struct completion	ended;
-	unsigned int		wheels;
 	struct producer		*producers;
 };
 
-/* main.c */
-extern unsigned int torture_mix[DRAWN];
-extern unsigned int torture_mix_sum;
-extern unsigned int torture_threads;
+/* What main.c and tests/native/stress.c do in different ways. */
+
+/* All times are shorter by the first of these; long bursts end after so many ns or operations. */
+extern const unsigned int torture_speed, torture_burst_ns, torture_burst_ops;
+/* Called by @p at the begin and at the end of a burst. It also moves to its CPU. */
+void torture_irqs_start(struct producer *p);
+void torture_irqs_end(struct producer *p);
+void torture_irqs_init(struct producer *p);
+/* Is a timeout lost that is pending, and should have expired @late_ns ago? */
+bool torture_lost(struct hwtimer_timeout *t, u64 late_ns);
+
+/* engine.c */
+extern atomic_t torture_failures;
 extern struct workqueue_struct *torture_wq;
-extern bool torture_over;
-bool torture_failed(void);
-__printf(1, 2) void torture_fail(const char *fmt, ...);
-void torture_seed(struct rnd_state *random);
-bool torture_allowed(enum torture_op op, enum torture_context context);
+extern u64 torture_seeds;
+u64 torture_seed(void);
+u64 torture_count(const struct bench *b, struct counts *sum);
+int torture_bench_init(struct bench *b);
+void torture_bench_end(struct bench *b);
+bool torture_wheel(struct bench *b);
+void torture_step(struct bench *b, enum torture_context context, u64 *random, struct thing *self);
 
-static inline u32 below(struct rnd_state *random, u32 n)
+static inline bool torture_failed(void)
 {
-	return prandom_u32_state(random) % n;
+	return atomic_read(&torture_failures);
 }
-
-/* wheels.c */
-extern atomic_t torture_shapes[3][2];
-int torture_bench_start(struct bench *b);
-bool torture_bench_end(struct bench *b, unsigned long patience);
-
-/* things.c */
-void torture_step(struct bench *b, enum torture_context context, struct rnd_state *random,
-		  struct thing *self);
-void torture_take_back(struct bench *b);
-bool torture_scan(struct bench *b, unsigned long *pending);
-void torture_renew(struct bench *b, enum torture_op op);
-void torture_fill(struct bench *b);
-void torture_clear(struct bench *b);
 
 #endif /* HWTIMER_TORTURE_TEST_H */

@@ -59,12 +59,15 @@ struct list_head { struct list_head *next, *prev; };
 struct hlist_head { struct hlist_node *first; };
 struct hlist_node { struct hlist_node *next, **pprev; };
 struct rb_node { };
+struct hrtimer { };
 #define hash_ptr(p, bits)	((unsigned int)((uintptr_t)(p) / 64 % (1U << (bits))))
 
 #define CONFIG_64BIT	1
 #define IS_ENABLED(x)	native_enabled_##x
 #define native_enabled_CONFIG_64BIT	1
 #define native_enabled_CONFIG_GENERIC_ATOMIC64	0
+#define native_enabled_CONFIG_PREEMPT_RT	0
+#define native_enabled_CONFIG_PROVE_RAW_LOCK_NESTING	0
 #define IS_ERR_OR_NULL(p)	(!(p) || IS_ERR(p))
 #define U32_MAX		(~0U)
 #define U64_MAX		(~0ULL)
@@ -387,6 +390,11 @@ struct cpumask;
 #define NATIVE_PERCPU	256
 #define per_cpu_ptr(p, cpu)	((typeof(p))((char *)(p) + (size_t)NATIVE_PERCPU * (cpu)))
 #define raw_smp_processor_id()	(current->cpu)
+#define get_cpu()	({ preempt_disable(); current->cpu; })
+#define put_cpu()	preempt_enable()
+#define cpumask_of(cpu)	((void)(cpu), NULL)
+/* It runs nothing elsewhere, as if each CPU was offline. */
+#define smp_call_function_single(cpu, fn, arg, wait)	((void)(cpu), -ENXIO)
 #define this_cpu_ptr(p)	per_cpu_ptr(p, native_cpu_id())
 #define raw_cpu_ptr(p)	per_cpu_ptr(p, current->cpu)
 #define num_possible_cpus()	nr_cpu_ids
@@ -572,6 +580,10 @@ extern volatile unsigned long jiffies
 #define TICK_NSEC	(NSEC_PER_SEC / HZ)
 #define time_after(a, b)	((long)((b) - (a)) < 0)
 #define ns_to_ktime(ns)	((ktime_t)(ns))
+#define ktime_get()	((ktime_t)ktime_get_ns())
+#define ktime_add_ns(t, ns)	((t) + (ktime_t)(ns))
+void udelay(unsigned int us);
+#define usleep_range(min_us, max_us)	native_usleep(min_us)
 
 /* Tasks. */
 
@@ -580,8 +592,11 @@ extern volatile unsigned long jiffies
 int wake_up_process(struct task_struct *task);
 void native_sleep(u64 until);
 #define schedule()	native_sleep(U64_MAX)
+#define schedule_hrtimeout(t, mode)	native_sleep(*(t))
 #define schedule_hrtimeout_range_clock(t, slack, mode, clock)	native_sleep(*(t))
 struct task_struct *kthread_create(int (*fn)(void *data), void *data, const char *name, ...);
+#define kthread_run(...)	\
+	({ struct task_struct *new_ = kthread_create(__VA_ARGS__); wake_up_process(new_); new_; })
 int kthread_stop(struct task_struct *task);
 #define kthread_should_stop()	READ_ONCE(current->stop)
 struct task_struct *get_task_struct(struct task_struct *task);
@@ -653,6 +668,7 @@ static inline bool wq_has_sleeper(wait_queue_head_t *wq)
 		__set_current_state(TASK_RUNNING);		\
 		native_wait_end(&wait_);			\
 	} while (0)
+#define wait_event_idle	wait_event
 #define wait_event_interruptible(wq, cond)	({ wait_event(wq, cond); 0; })
 
 struct completion { int done; wait_queue_head_t wait; };
@@ -724,6 +740,7 @@ struct workqueue_struct *native_workqueue(unsigned int workers);
 #define __releases(lock)
 #define INIT_WORK_ONSTACK(work, fn)	INIT_WORK(work, fn)
 #define destroy_work_on_stack(work)	((void)(work))
+void flush_workqueue(struct workqueue_struct *wq);
 void destroy_workqueue(struct workqueue_struct *wq);
 bool queue_work(struct workqueue_struct *wq, struct work_struct *work);
 bool cancel_work_sync(struct work_struct *work);
