@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What all tests for guests share.
+ *
+ * Only two properties of time are asserted: nothing fires early, and what must happen happens
+ * within PATIENCE, which is far more than the slowest emulated machine needs. No test sleeps and
+ * hopes that something has happened.
+ *
+ * ASSERT_EQ() and the like are two statements each, and need braces as the body of an if or a
+ * loop.
+ */
+#ifndef HWT_COMMON_H
+#define HWT_COMMON_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef HWT_NO_HARNESS
+/* For programs that are not tests themselves. */
+#define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
+#else
+#include "kselftest_harness.h"
+
+/* For each case; far more than PATIENCE, and no verdict on how fast the machine is. */
+#undef TEST_TIMEOUT_DEFAULT
+#define TEST_TIMEOUT_DEFAULT	3600
+#endif
+
+#define NSEC_PER_USEC	1000ULL
+#define NSEC_PER_MSEC	1000000ULL
+#define NSEC_PER_SEC	1000000000ULL
+
+/* How long to wait for an event that must happen: $PATIENCE seconds, or 60. */
+#define PATIENCE	(patience() * NSEC_PER_SEC)
+/* After the end of any test. */
+#define FAR		(3600 * NSEC_PER_SEC)
+
+/* Content of output fields before a call. */
+#define POISON		0xa5a5a5a5a5a5a5a5ULL
+/* A call changed its input fields, or succeeded without filling in an output field. */
+#define DIRTY		(-9999)
+
+/* Fail if a test cannot continue; works in threads, too. */
+#define die(fmt, ...) do {							\
+	fprintf(stderr, "# %s:%d: " fmt "\n", __FILE__, __LINE__, ##__VA_ARGS__); \
+	abort();								\
+} while (0)
+
+static inline __u64 patience(void)
+{
+	const char *given = getenv("PATIENCE");
+
+	return given ? strtoull(given, NULL, 0) : 60;
+}
+
+static inline __u64 clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+static inline __u64 now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+/* Wait until @condition holds, and die if it does not. */
+#define eventually(condition) do {						\
+	__u64 eventually_end = now_ns() + PATIENCE;				\
+										\
+	while (!(condition)) {							\
+		if (now_ns() > eventually_end)					\
+			die("timed out waiting for: %s", #condition);		\
+		usleep(1000);							\
+	}									\
+} while (0)
+
+static inline void wait_until(__u64 ns)
+{
+	struct timespec ts = { ns / NSEC_PER_SEC, ns % NSEC_PER_SEC };
+
+	while (now_ns() < ns)
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+}
+
+/* Random numbers from a seed: xorshift64*. */
+static inline __u64 rnd(__u64 *state)
+{
+	*state ^= *state >> 12;
+	*state ^= *state << 25;
+	*state ^= *state >> 27;
+	return *state * 0x2545f4914f6cdd1dULL;
+}
+
+/* The seed: $SEED, or one from the clock. Printed, so that a run can be repeated. */
+static inline __u64 seed(void)
+{
+	const char *given = getenv("SEED");
+	__u64 value = given ? strtoull(given, NULL, 0) : now_ns() ^ getpid();
+
+	value = value ?: 1;
+	printf("# SEED=%llu\n", (unsigned long long)value);
+	fflush(stdout);
+	return value;
+}
+
+/*
+ * A number of rounds, or a duration: @quick; a quarter of it with $BRIEF, as in scripts/test on
+ * other kernels; or @thorough with $THOROUGH, which only people set (scripts/selftest -e).
+ */
+static inline unsigned int quick_or(unsigned int quick, unsigned int thorough)
+{
+	if (getenv("THOROUGH"))
+		return thorough;
+	return getenv("BRIEF") ? (quick + 3) / 4 : quick;
+}
+
+#endif /* HWT_COMMON_H */
