@@ -6,6 +6,7 @@
 #include <linux/notifier.h>
 
 #include "debug/odebug.h"
+#include "dev/device.h"
 #include "dev/file.h"
 #include "core/hwtimer_driver.h"
 
@@ -34,8 +35,13 @@ static int __init hwtimer_module_init(void)
 	if (ret)
 		goto exit;
 	ret = hwtimer_dev_init();
+	if (ret)
+		goto notifier;
+	ret = hwtimer_device_init();
 	if (!ret)
 		return 0;
+	hwtimer_dev_exit();
+notifier:
 	unregister_module_notifier(&module_notifier);
 exit:
 	hwtimer_debugfs_exit();
@@ -46,6 +52,7 @@ module_init(hwtimer_module_init);
 
 static void __exit hwtimer_module_exit(void)
 {
+	hwtimer_device_exit();
 	hwtimer_dev_exit();
 	unregister_module_notifier(&module_notifier);
 	hwtimer_debugfs_exit();

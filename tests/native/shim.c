@@ -1099,6 +1099,9 @@ void hwtimer_clock_publish(struct hwtimer_ctx *ctx, struct ctx_clock *clock) { }
 void hwtimer_clock_add(struct hwtimer_ctx *ctx) { }
 void hwtimer_clock_remove(struct hwtimer_ctx *ctx) { }
 void hwtimer_clock_exit(void) { }
+/* /dev/hwtimer-table has no part in these programs. */
+int hwtimer_device_init(void) { return 0; }
+void hwtimer_device_exit(void) { }
 
 struct hwtimer_user *hwtimer_user_get(void) { return (struct hwtimer_user *)&device; }
 void hwtimer_user_put(struct hwtimer_user *user) { }

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer: a context of /dev/hwtimer-table: a wheel that has no thread.
+ *
+ * Whoever calls does what is to be done: a slice in poll(2), as many as it takes in read(2) and
+ * ENTER. So it is charged to the task that calls, and limited, prioritised and killed with it. A
+ * slice looks at CONTEXT_SLICE timeouts at most, with the lock of the context held; poll(2) may be
+ * called with a mutex of epoll held that many contexts share. If that was not all, the timer is
+ * started for now, so that the waiters poll again. (To wake oneself in poll(2) would be a loop.)
+ *
+ * All that the kernel does by itself is this timer. Its function takes no lock; it sets @fired and
+ * wakes all waiters without a key: with a key, io_uring and aio would complete without asking poll.
+ *
+ * Who sleeps does not miss a record:
+ *
+ *	a slice in another task			a waiter
+ *	  makes a record			  adds itself to the queue
+ *	  sets @next and the timer		  full barrier
+ *	  clears @fired, was it set?		  runs a slice if @fired, or if @next has come
+ *	  if not: wakes the waiters		  looks for a record
+ *
+ * If @fired was set, the timer has woken the waiters already, or is about to: it sets @fired first.
+ * They poll, and each one looks for records itself. The slice clears @fired only after its records
+ * can be seen. Did it clear it before, a waiter that polls in between would find neither. The timer
+ * may go off before the slice that has set it clears @fired; so a waiter also looks at the clock.
+ */
+#include <linux/capability.h>
+#include <linux/log2.h>
+#include <linux/nsproxy.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/time_namespace.h>
+
+#include "../core/hwtimer_compat.h"
+#include "../core/hwtimer_step.h"
+#include "context.h"
+#include "memory.h"
+
+/* The levels of the wheel have 32 slots, so a wheel of 11 levels takes 12 KiB. */
+#define LEVEL_BITS	5
+/* How many buckets of later rounds a slice looks at to find out when there is more to do. */
+#define PROBES		CONTEXT_SLICE
+
+static unsigned int wheel_shape(u64 tick_ns, unsigned char *bits)
+{
+	memset(bits, LEVEL_BITS, WHEEL_MAX_LEVELS);
+	return wheel_levels(bits, WHEEL_MAX_LEVELS, div64_u64(S64_MAX, tick_ns));
+}
+
+/**
+ * hwtimer_context_offset - the time namespace of the calling task
+ * @clockid: CLOCK_MONOTONIC or CLOCK_BOOTTIME
+ *
+ * Return: from the kernel's clock to the task's, in ns.
+ */
+s64 hwtimer_context_offset(clockid_t clockid)
+{
+	struct timespec64 offset = { };
+
+	if (clockid == CLOCK_BOOTTIME)
+		timens_add_boottime(&offset);
+	else
+		timens_add_monotonic(&offset);
+	return timespec64_to_ns(&offset);
+}
+
+/**
+ * hwtimer_context_now - the time on the clock of a context
+ * @c: the context, after SETUP
+ *
+ * Return: ns.
+ */
+u64 hwtimer_context_now(const struct context *c)
+{
+	ktime_t now = c->clockid == CLOCK_BOOTTIME ? ktime_get_boottime() : ktime_get();
+
+	return max_t(s64, ktime_to_ns(now) + c->offset_ns, 0);
+}
+
+/**
+ * hwtimer_context_tick - for which tick is a timeout filed?
+ * @c: the context, after SETUP
+ * @deadline_ns: its deadline; from 2^63 on it never comes
+ *
+ * Return: the first tick at or after the deadline that the slack allows, or WHEEL_NEVER.
+ */
+u64 hwtimer_context_tick(const struct context *c, u64 deadline_ns)
+{
+	if (deadline_ns > S64_MAX)
+		return WHEEL_NEVER;
+	return (div64_u64(deadline_ns + c->tick_ns - 1, c->tick_ns) + c->slack) & ~c->slack;
+}
+
+static enum hrtimer_restart context_timer(struct hrtimer *timer)
+{
+	struct context *c = container_of(timer, struct context, timer);
+
+	c->timers++;
+	WRITE_ONCE(c->fired, 1);
+	/* An exclusive waiter may be one who does not ask for input, and runs nothing. */
+	wake_up_all(&c->wait);
+	return HRTIMER_NORESTART;
+}
+
+/* A tick on the kernel's clock. To an hrtimer, a negative time is one at the end of all times. */
+static ktime_t context_ktime(const struct context *c, u64 tick)
+{
+	s64 ns = min_t(u64, tick * c->tick_ns, S64_MAX);
+
+	if (check_sub_overflow(ns, c->offset_ns, &ns))
+		return KTIME_MAX;
+	return ns_to_ktime(max_t(s64, ns, 0));
+}
+
+/* Set the timer for a tick; 0: now. */
+static void context_timer_set(struct context *c, u64 next)
+{
+	WRITE_ONCE(c->next, next);
+	if (next == c->timer_tick && (next == WHEEL_NEVER || hrtimer_is_queued(&c->timer)))
+		return;
+	c->timer_tick = next;
+	if (next == WHEEL_NEVER)
+		hrtimer_try_to_cancel(&c->timer);
+	else
+		hrtimer_start(&c->timer, context_ktime(c, next), HRTIMER_MODE_ABS);
+}
+
+/**
+ * hwtimer_context_hurry - a timeout was filed for a tick
+ * @c: the context, whose lock is held
+ * @tick: the tick; WHEEL_NEVER
+ */
+void hwtimer_context_hurry(struct context *c, u64 tick)
+{
+	if (tick < c->next)
+		context_timer_set(c, tick);
+}
+
+/* Take what was pushed, and what is due, as far as the budgets go. True if that was all. */
+static bool slice_work(struct context *c, unsigned int *takes, unsigned int *looks)
+{
+	bool all = true;
+	struct list_head *node;
+	u64 last;
+
+	c->now_ns = hwtimer_context_now(c);
+	last = div64_u64(c->now_ns, c->tick_ns);
+	if (c->kind->pushed) {
+		*looks += *takes;
+		all = !c->kind->pushed(c, takes);
+		*looks -= *takes;
+	}
+	while ((node = wheel_take(&c->wheel, last, looks))) {
+		c->stats.looks++;
+		c->kind->look(c, node);
+	}
+	return all && wheel_took_all(&c->wheel, last);
+}
+
+/**
+ * hwtimer_context_late - how late is a timeout that is found due?
+ * @c: the context, in a slice
+ * @deadline_ns: its deadline. If that had passed when it was filed, its tick counts
+ *
+ * Return: ns.
+ */
+u64 hwtimer_context_late(const struct context *c, u64 deadline_ns)
+{
+	u64 due = max(deadline_ns, (c->wheel.cur - 1) * c->tick_ns);
+
+	return c->now_ns - min(due, c->now_ns);
+}
+
+/* The end of a slice: when is the next one? 0: now. */
+static void slice_plan(struct context *c, u64 next, bool goes_on)
+{
+	if (!next && goes_on)
+		WRITE_ONCE(c->next, 0);
+	else
+		context_timer_set(c, next);
+}
+
+/**
+ * hwtimer_context_run - do a slice of what is to be done
+ * @c: the context, after SETUP
+ * @goes_on: if more is left, the caller runs the next slice, or calls hwtimer_context_leave();
+ *	otherwise the timer is set for it
+ *
+ * Context: Any task; takes the lock, and wakes those who wait.
+ *
+ * Return: true if more is left.
+ */
+bool hwtimer_context_run(struct context *c, bool goes_on)
+{
+	/* What is pushed does not keep the rest from what is due; and the other way round. */
+	unsigned int takes = CONTEXT_SLICE / 2, looks = CONTEXT_SLICE / 2;
+	bool all, pushed, wake;
+	u64 next;
+
+	spin_lock(&c->lock);
+	c->stats.runs++;
+	c->made = 0;
+	do {
+		all = slice_work(c, &takes, &looks);
+		next = all ? wheel_next(&c->wheel, WHEEL_NEVER, PROBES) : 0;
+		slice_plan(c, next, goes_on);
+		/* What is pushed from here on is compared with @next by who pushes it. */
+		pushed = c->kind->publish && c->kind->publish(c, next);
+	} while (all && pushed && takes && looks);
+	if (all && pushed) {
+		all = false;
+		slice_plan(c, 0, goes_on);
+		c->kind->publish(c, 0);
+	}
+	/*
+	 * After the records are published; see above.
+	 * [xchg: table-fired-broken-xchg table-fired-broken-early table-poll-broken-run]
+	 */
+	wake = !xchg(&c->fired, 0) && c->made;
+	spin_unlock(&c->lock);
+	if (wake)
+		wake_up_poll(&c->wait, EPOLLIN | EPOLLRDNORM);
+	return !all;
+}
+
+/**
+ * hwtimer_context_leave - leave it to others to run the next slice
+ * @c: the context, of which hwtimer_context_run() has left something
+ */
+void hwtimer_context_leave(struct context *c)
+{
+	spin_lock(&c->lock);
+	if (!c->next)
+		context_timer_set(c, 0);
+	spin_unlock(&c->lock);
+}
+
+/**
+ * hwtimer_context_enter - do all that is to be done
+ * @c: the context, after SETUP
+ *
+ * The number of slices is limited: a program can push for ever.
+ *
+ * Context: A task that may sleep.
+ *
+ * Return: 0, or -EINTR: it is being killed.
+ */
+int hwtimer_context_enter(struct context *c)
+{
+	u32 slices = 4 + READ_ONCE(c->slots) / (CONTEXT_SLICE / 4);
+
+	while (hwtimer_context_run(c, true)) {
+		if (!slices-- || fatal_signal_pending(current)) {
+			hwtimer_context_leave(c);
+			return fatal_signal_pending(current) ? -EINTR : 0;
+		}
+		cond_resched();
+	}
+	return 0;
+}
+
+/* Is there anything to do before one can say whether there is something to take? */
+static bool context_overdue(const struct context *c)
+{
+	/*
+	 * Before @next: who clears @fired has set @next before.
+	 * [smp_load_acquire: table-fired-broken-acquire]
+	 */
+	return smp_load_acquire(&c->fired) ||
+	       div64_u64(hwtimer_context_now(c), c->tick_ns) >= READ_ONCE(c->next);
+}
+
+/**
+ * hwtimer_context_readable - is there something to take, after a slice if one is due?
+ * @c: the context, after SETUP
+ *
+ * Return: true if there is. It may be gone by now.
+ */
+bool hwtimer_context_readable(struct context *c)
+{
+	if (context_overdue(c))
+		hwtimer_context_run(c, false);
+	return c->kind->unread(c);
+}
+
+/**
+ * hwtimer_context_poll - the poll file operation
+ * @c: the context
+ * @file: for poll_wait()
+ * @wait: likewise
+ *
+ * A kernel thread that polls for aio runs nothing: it is not charged to the program. Neither does
+ * one who does not ask for EPOLLIN, such as a stranger who waits for the end.
+ *
+ * Return: EPOLLIN | EPOLLRDNORM and EPOLLHUP, as they apply.
+ */
+__poll_t hwtimer_context_poll(struct context *c, struct file *file, poll_table *wait)
+{
+	const struct context_kind *kind;
+	__poll_t events = 0;
+	bool readable;
+
+	poll_wait(file, &c->wait, wait);
+	/*
+	 * Either who makes a record sees us wait, or we see the record.
+	 * [smp_mb: table-poll-broken-poll; after poll_wait]
+	 */
+	smp_mb();
+	kind = context_kind(c);
+	if (!kind)
+		return 0;
+	if (poll_requested_events(wait) & (EPOLLIN | EPOLLRDNORM)) {
+		if (current->flags & PF_KTHREAD)
+			readable = context_overdue(c) || kind->unread(c);
+		else
+			readable = hwtimer_context_readable(c);
+		if (readable)
+			events |= EPOLLIN | EPOLLRDNORM;
+	}
+	/* [smp_load_acquire: as who sees the end finds all that was pending] */
+	if (smp_load_acquire(&c->ended))
+		events |= EPOLLHUP;
+	return events;
+}
+
+/**
+ * hwtimer_context_stop - let nothing expire any more
+ * @c: the context, after SETUP
+ *
+ * Context: A task that may sleep.
+ *
+ * Return: 0, also if it was stopped before; -EINTR: the task is being killed.
+ */
+int hwtimer_context_stop(struct context *c)
+{
+	int ret = mutex_lock_killable(&c->control);
+
+	if (ret)
+		return ret;
+	spin_lock(&c->lock);
+	c->stopped = true;
+	spin_unlock(&c->lock);
+	ret = c->kind->stop(c);
+	if (!ret)
+		/* [smp_store_release: as hwtimer_context_poll() acquires] */
+		smp_store_release(&c->ended, true);
+	wake_up_all(&c->wait);
+	mutex_unlock(&c->control);
+	return ret;
+}
+
+/**
+ * hwtimer_context_create - a context before SETUP
+ *
+ * Return: the context; NULL: no memory.
+ */
+struct context *hwtimer_context_create(void)
+{
+	struct context *c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
+
+	if (!c)
+		return NULL;
+	c->user = hwtimer_memory_user_get();
+	if (!c->user) {
+		kfree(c);
+		return NULL;
+	}
+	mutex_init(&c->control);
+	mutex_init(&c->read_lock);
+	spin_lock_init(&c->lock);
+	init_waitqueue_head(&c->wait);
+	return c;
+}
+
+/**
+ * hwtimer_context_shape - prepare a SETUP: check and round what it asks for
+ * @c: a context before SETUP, whose @control is held
+ * @s: what SETUP asks for; out: what it gets
+ *
+ * Sets all that the functions of a kind need to prepare @data. hwtimer_context_begin() or
+ * hwtimer_context_unshape() has to follow.
+ *
+ * Return: 0, -EINVAL, -EPERM or -ENOMEM.
+ */
+int hwtimer_context_shape(struct context *c, struct hwtimer_setup *s)
+{
+	const u64 unit = 1ULL << HWTIMER_UNIT_SHIFT;
+	unsigned char bits[WHEEL_MAX_LEVELS];
+	unsigned int levels;
+	u64 tick_ns = s->tick_ns ?: NSEC_PER_MSEC;
+	size_t size;
+
+	if ((s->clockid != CLOCK_MONOTONIC && s->clockid != CLOCK_BOOTTIME) || s->pad ||
+	    s->flags & ~HWTIMER_SETUP_TABLE || s->slots > HWTIMER_MAX_SLOTS ||
+	    tick_ns < 2 * unit || tick_ns > 10ULL * NSEC_PER_SEC || s->slack_ns > 1ULL << 40)
+		return -EINVAL;
+	if (s->slots > HWTIMER_FREE_SLOTS && !capable(CAP_SYS_RESOURCE))
+		return -EPERM;
+
+	tick_ns = round_up(tick_ns, unit);
+	levels = wheel_shape(tick_ns, bits);
+	size = wheel_size(bits, levels);
+	if (hwtimer_memory_charge(c->user, size))
+		return -ENOMEM;
+	c->buckets = kvmalloc(size, GFP_KERNEL_ACCOUNT);
+	if (!c->buckets) {
+		hwtimer_memory_uncharge(c->user, size);
+		return -ENOMEM;
+	}
+	wheel_init(&c->wheel, bits, levels, c->buckets);
+	c->tick_ns = tick_ns;
+	c->slack = (1ULL << ilog2(div64_u64(s->slack_ns, tick_ns) + 1)) - 1;
+	c->wheel.align = c->slack;
+	c->clockid = s->clockid;
+	c->offset_ns = hwtimer_context_offset(s->clockid);
+	c->next = WHEEL_NEVER;
+	c->timer_tick = WHEEL_NEVER;
+	hrtimer_setup(&c->timer, context_timer, c->clockid, HRTIMER_MODE_ABS);
+	s->tick_ns = tick_ns;
+	s->slack_ns = c->slack * tick_ns;
+	return 0;
+}
+
+static void context_buckets_free(struct context *c)
+{
+	unsigned char bits[WHEEL_MAX_LEVELS];
+	unsigned int levels;
+
+	levels = wheel_shape(c->tick_ns, bits);
+	hwtimer_memory_uncharge(c->user, wheel_size(bits, levels));
+	kvfree(c->buckets);
+	c->buckets = NULL;
+}
+
+/**
+ * hwtimer_context_unshape - a SETUP has failed after hwtimer_context_shape()
+ * @c: the context
+ */
+void hwtimer_context_unshape(struct context *c)
+{
+	context_buckets_free(c);
+}
+
+/**
+ * hwtimer_context_begin - the end of a SETUP: from now on the context is used
+ * @c: the context
+ * @kind: its kind, whose @data is complete
+ */
+void hwtimer_context_begin(struct context *c, const struct context_kind *kind)
+{
+	unsigned int none = 1;
+
+	/* The wheel begins now: nothing is filed in the past. */
+	wheel_take(&c->wheel, div64_u64(hwtimer_context_now(c), c->tick_ns), &none);
+	/* [smp_store_release: as context_kind() acquires] */
+	smp_store_release(&c->kind, kind);
+}
+
+/**
+ * hwtimer_context_free - the last close
+ * @c: the context, which nobody else uses any more
+ *
+ * Context: A task that may sleep.
+ */
+void hwtimer_context_free(struct context *c)
+{
+	if (c->kind) {
+		hrtimer_cancel(&c->timer);
+		c->kind->free(c);
+		context_buckets_free(c);
+	}
+	hwtimer_memory_user_put(c->user);
+	kfree(c);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * hwtimer: a context of /dev/hwtimer-table: a wheel that is served by the calls of programs.
+ */
+#ifndef HWTIMER_DEV_CONTEXT_H
+#define HWTIMER_DEV_CONTEXT_H
+
+#include <linux/hrtimer.h>
+#include <linux/mutex.h>
+#include <linux/poll.h>
+#include <linux/spinlock.h>
+#include <linux/wait.h>
+
+#include "../hwtimer_wheel.h"
+#include "../uapi/linux/hwtimer_table.h"
+
+/* So many timeouts are looked at in a slice, half of them because they were pushed. */
+#define CONTEXT_SLICE		64
+
+struct context;
+struct memory_user;
+
+/**
+ * struct context_kind - what differs between contexts by calls and contexts by a table. Unless said
+ *	otherwise, functions are called under the lock of the context
+ * @pushed: take pushed timeouts, and file them; decreases *@budget. NULL: nothing is ever pushed.
+ *	Returns true if some are left
+ * @look: the wheel has handed over this node
+ * @unread: is there something to take? Called with or without the lock
+ * @publish: the slice ends: tell the program that the timer goes off at tick @next; 0: now,
+ *	WHEEL_NEVER: never. NULL: nobody has to know. Returns true if something was pushed meanwhile
+ * @pending: how many timeouts are armed. Called without the lock
+ * @stop: after @stopped was set, called without the lock, but with @control: 0 or -EINTR
+ * @free: free what @data refers to. Called without the lock
+ */
+struct context_kind {
+	bool	(*pushed)(struct context *c, unsigned int *budget);
+	void	(*look)(struct context *c, struct list_head *node);
+	bool	(*unread)(const struct context *c);
+	bool	(*publish)(struct context *c, u64 next);
+	u64	(*pending)(struct context *c);
+	int	(*stop)(struct context *c);
+	void	(*free)(struct context *c);
+};
+
+/**
+ * struct context - an open file description
+ * @control: held by SETUP, GROW, STOP, STATS and mmap(2), which may sleep; only taken killably
+ * @read_lock: held by read(2), which copies to a program's memory; only taken interruptibly, and
+ *	never together with @control, which mmap(2) takes
+ * @lock: protects what follows, unless said otherwise. Never taken in an interrupt
+ * @kind: NULL until SETUP; then constant, and so are @data to @slots
+ * @data: of that kind
+ * @user: who is charged
+ * @offset_ns: from the kernel's clock to that of the context: its time namespace
+ * @clockid: CLOCK_MONOTONIC or CLOCK_BOOTTIME
+ * @tick_ns: length of a tick, a multiple of 2^16 ns
+ * @slack: in ticks, 2^n - 1: a timeout is filed for a tick in which these bits are 0
+ * @slots: how many timeouts there may be. Those of a table grow. Also read without the lock
+ * @wheel: the timeouts, as far as the kernel has been told of them
+ * @buckets: the memory of @wheel
+ * @now_ns: the time of the slice in progress
+ * @next: the tick at which a slice has to run; 0: at once; WHEEL_NEVER. Also read without the lock
+ * @timer_tick: the tick for which @timer is set: @next, unless somebody is about to run a slice
+ * @made: how many records the slice in progress has made
+ * @stopped: nothing expires any more
+ * @ended: STOP is complete: all that was pending can be taken. Written without the lock
+ * @timer: wakes those who wait, and does nothing else
+ * @fired: @timer has gone off since the last slice. Written by the timer without the lock
+ * @wait: programs that wait in read(2) or poll(2)
+ * @stats: counts; those that are left 0 here are found out by STATS
+ * @timers: how often @timer went off; written by the timer alone
+ */
+struct context {
+	struct mutex			control;	/* see above */
+	struct mutex			read_lock;	/* see above */
+	spinlock_t			lock;		/* see above */
+	const struct context_kind	*kind;
+	void				*data;
+	struct memory_user		*user;
+	s64				offset_ns;
+	clockid_t			clockid;
+	u64				tick_ns;
+	u64				slack;
+	u32				slots;
+	struct wheel			wheel;
+	void				*buckets;
+	u64				now_ns;
+	u64				next;
+	u64				timer_tick;
+	unsigned int			made;
+	bool				stopped;
+	bool				ended;
+	struct hrtimer			timer;
+	int				fired;
+	wait_queue_head_t		wait;
+	struct hwtimer_stats		stats;
+	u64				timers;
+};
+
+extern const struct context_kind calls_kind;
+extern const struct context_kind table_kind;
+
+struct context *hwtimer_context_create(void);
+void hwtimer_context_free(struct context *c);
+int hwtimer_context_shape(struct context *c, struct hwtimer_setup *s);
+void hwtimer_context_unshape(struct context *c);
+void hwtimer_context_begin(struct context *c, const struct context_kind *kind);
+
+s64 hwtimer_context_offset(clockid_t clockid);
+u64 hwtimer_context_now(const struct context *c);
+u64 hwtimer_context_tick(const struct context *c, u64 deadline_ns);
+void hwtimer_context_hurry(struct context *c, u64 tick);
+u64 hwtimer_context_late(const struct context *c, u64 deadline_ns);
+bool hwtimer_context_run(struct context *c, bool goes_on);
+void hwtimer_context_leave(struct context *c);
+int hwtimer_context_enter(struct context *c);
+int hwtimer_context_stop(struct context *c);
+__poll_t hwtimer_context_poll(struct context *c, struct file *file, poll_table *wait);
+bool hwtimer_context_readable(struct context *c);
+
+/* The kind of a context, or NULL before SETUP. */
+static inline const struct context_kind *context_kind(const struct context *c)
+{
+	/* [smp_load_acquire: as hwtimer_context_begin() releases] */
+	return smp_load_acquire(&c->kind);
+}
+
+#endif /* HWTIMER_DEV_CONTEXT_H */

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef HWTIMER_DEV_MEMORY_H
+#define HWTIMER_DEV_MEMORY_H
+
+#include <linux/types.h>
+
+struct memory_user;
+
+struct memory_user *hwtimer_memory_user_get(void);
+void hwtimer_memory_user_put(struct memory_user *user);
+int hwtimer_memory_charge(struct memory_user *user, unsigned long bytes);
+void hwtimer_memory_uncharge(struct memory_user *user, unsigned long bytes);
+
+#endif /* HWTIMER_DEV_MEMORY_H */

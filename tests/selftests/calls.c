@@ -1,0 +1,589 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /dev/hwtimer-table, contexts by calls: SCHEDULE, TOUCH, CANCEL, QUERY, and read(2).
+ */
+#include "common.h"
+
+#include <linux/hwtimer_table.h>
+#include <linux/userfaultfd.h>
+
+FIXTURE(calls)
+{
+	int fd;
+};
+
+FIXTURE_SETUP(calls)
+{
+	self->fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, self->fd);
+}
+
+FIXTURE_TEARDOWN(calls)
+{
+	close(self->fd);
+}
+
+static int call(int fd, unsigned long cmd, void *arg)
+{
+	return ioctl(fd, cmd, arg) ? -errno : 0;
+}
+
+static __u64 schedule(int fd, __u64 delay, __u64 user_data)
+{
+	struct hwtimer_schedule s = {
+		.time = delay, .flags = HWTIMER_RELATIVE, .user_data = user_data,
+	};
+	int ret = call(fd, HWTIMER_IOC_SCHEDULE, &s);
+
+	if (ret)
+		die("SCHEDULE: %d", ret);
+	return s.id;
+}
+
+static int touch(int fd, __u64 id, __u64 delay)
+{
+	struct hwtimer_touch t = { .id = id, .time = delay, .flags = HWTIMER_RELATIVE };
+
+	return call(fd, HWTIMER_IOC_TOUCH, &t);
+}
+
+static int cancel(int fd, __u64 id)
+{
+	struct hwtimer_cancel c = { .id = id };
+
+	return call(fd, HWTIMER_IOC_CANCEL, &c);
+}
+
+/* Read up to @n records: how many, or -errno. */
+static int take(int fd, struct hwtimer_record *r, int n)
+{
+	ssize_t ret = read(fd, r, n * sizeof(*r));
+
+	return ret < 0 ? -errno : ret / (ssize_t)sizeof(*r);
+}
+
+static struct hwtimer_stats stats(int fd)
+{
+	struct hwtimer_stats s;
+
+	if (ioctl(fd, HWTIMER_IOC_STATS, &s))
+		die("STATS");
+	return s;
+}
+
+static short polled(int fd, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	if (poll(&p, 1, ms) < 0)
+		die("poll");
+	return p.revents;
+}
+
+static void nonblock(int fd)
+{
+	if (fcntl(fd, F_SETFL, O_NONBLOCK))
+		die("fcntl");
+}
+
+TEST_F(calls, expires_once)
+{
+	__u64 begin = now_ns(), id = schedule(self->fd, 20 * NSEC_PER_MSEC, 7);
+	struct hwtimer_record r[2];
+
+	ASSERT_EQ(1, take(self->fd, r, 2));
+	ASSERT_EQ(id, r[0].id);
+	ASSERT_EQ(7, r[0].user_data);
+	ASSERT_EQ(HWTIMER_KIND_EXPIRED, r[0].kind);
+	ASSERT_EQ(0, r[0].overruns);
+	ASSERT_LE(begin + 20 * NSEC_PER_MSEC, r[0].deadline_ns);
+	ASSERT_LE(r[0].deadline_ns, r[0].taken_ns);
+	ASSERT_LE(r[0].taken_ns, now_ns());
+	nonblock(self->fd);
+	ASSERT_EQ(-EAGAIN, take(self->fd, r, 2));
+	ASSERT_EQ(-ENOENT, cancel(self->fd, id));
+	ASSERT_EQ(-ENOENT, touch(self->fd, id, 0));
+	ASSERT_EQ(0, stats(self->fd).pending);
+	ASSERT_EQ(1, stats(self->fd).records);
+}
+
+TEST_F(calls, order_of_ticks)
+{
+	struct hwtimer_record r[300];
+	int i, n = 0, got;
+	__u64 last = 0;
+
+	/* Some are past, and two ticks apart from each other. */
+	for (i = 0; i < 300; i++)
+		schedule(self->fd, (i * 37) % 300 * 3 * NSEC_PER_MSEC, i);
+	for (; n < 300; n += got) {
+		got = take(self->fd, r, 300);
+		ASSERT_LT(0, got);
+		for (i = 0; i < got; i++) {
+			ASSERT_LE(last, r[i].deadline_ns + 2 * NSEC_PER_MSEC);
+			last = r[i].deadline_ns;
+		}
+	}
+	ASSERT_EQ(0, stats(self->fd).pending);
+}
+
+TEST_F(calls, cancelled_and_moved)
+{
+	__u64 early = schedule(self->fd, 10 * NSEC_PER_MSEC, 1);
+	__u64 moved = schedule(self->fd, 20 * NSEC_PER_MSEC, 2);
+	__u64 far = schedule(self->fd, FAR, 3);
+	struct hwtimer_query q = { .id = far };
+	struct hwtimer_record r[4];
+
+	ASSERT_EQ(0, cancel(self->fd, early));
+	ASSERT_EQ(-ENOENT, cancel(self->fd, early));
+	ASSERT_EQ(0, touch(self->fd, moved, FAR));
+	ASSERT_EQ(0, call(self->fd, HWTIMER_IOC_QUERY, &q));
+	ASSERT_EQ(3, q.user_data);
+	ASSERT_EQ(0, q.period_ns);
+	ASSERT_LT(now_ns(), q.deadline_ns);
+	ASSERT_EQ(0, touch(self->fd, far, 50 * NSEC_PER_MSEC));
+	ASSERT_EQ(1, take(self->fd, r, 4));
+	ASSERT_EQ(far, r[0].id);
+	q.id = early;
+	ASSERT_EQ(-ENOENT, call(self->fd, HWTIMER_IOC_QUERY, &q));
+	ASSERT_EQ(1, stats(self->fd).pending);
+}
+
+/* What is due and was not read can still be cancelled and moved. */
+TEST_F(calls, due_and_not_taken)
+{
+	__u64 a = schedule(self->fd, 0, 1), b = schedule(self->fd, 0, 2);
+	__u64 c = schedule(self->fd, 0, 3);
+	struct hwtimer_record r[4];
+
+	ASSERT_EQ(POLLIN, polled(self->fd, -1));
+	wait_until(now_ns() + 3 * NSEC_PER_MSEC);
+	ASSERT_EQ(POLLIN, polled(self->fd, -1));
+	ASSERT_EQ(3, stats(self->fd).pending);
+	ASSERT_EQ(0, cancel(self->fd, a));
+	ASSERT_EQ(0, touch(self->fd, b, FAR));
+	ASSERT_EQ(1, take(self->fd, r, 4));
+	ASSERT_EQ(c, r[0].id);
+	ASSERT_EQ(0, polled(self->fd, 0));
+	ASSERT_EQ(0, cancel(self->fd, b));
+}
+
+/* Nobody is woken for what was cancelled or moved, and nothing is left to wake for. */
+TEST_F(calls, wakes_for_nothing)
+{
+	__u64 ids[100], timers;
+	struct hwtimer_record r;
+	int i, ep = epoll_create1(EPOLL_CLOEXEC);
+	struct epoll_event event = { .events = EPOLLIN }, got;
+
+	ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_ADD, self->fd, &event));
+	for (i = 0; i < 100; i++)
+		ids[i] = schedule(self->fd, 20 * NSEC_PER_MSEC, i);
+	for (i = 0; i < 100; i += 2)
+		ASSERT_EQ(0, cancel(self->fd, ids[i]));
+	for (; i > 0; i -= 2)
+		ASSERT_EQ(0, touch(self->fd, ids[i - 1], FAR));
+	schedule(self->fd, 60 * NSEC_PER_MSEC, 100);
+	ASSERT_EQ(1, epoll_wait(ep, &got, 1, -1));
+	ASSERT_EQ(1, take(self->fd, &r, 1));
+	ASSERT_EQ(100, r.user_data);
+	timers = stats(self->fd).timers;
+	ASSERT_LE(1, timers);
+	ASSERT_GE(10, timers);
+	close(ep);
+}
+
+TEST_F(calls, edge_triggered)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET }, got;
+	int i, inner = epoll_create1(EPOLL_CLOEXEC), outer = epoll_create1(EPOLL_CLOEXEC);
+	struct hwtimer_record r[8];
+
+	ASSERT_EQ(0, epoll_ctl(inner, EPOLL_CTL_ADD, self->fd, &event));
+	ASSERT_EQ(0, epoll_ctl(outer, EPOLL_CTL_ADD, inner, &event));
+	/* Nothing is read: each expiry is an edge all the same, through both sets. */
+	for (i = 0; i < 5; i++) {
+		schedule(self->fd, 3 * NSEC_PER_MSEC, i);
+		ASSERT_EQ(1, epoll_wait(outer, &got, 1, -1));
+		ASSERT_EQ(1, epoll_wait(inner, &got, 1, -1));
+	}
+	ASSERT_EQ(5, take(self->fd, r, 8));
+	close(inner);
+	close(outer);
+}
+
+/* Whoever polls without asking for input does no work for others. */
+TEST_F(calls, stranger)
+{
+	struct pollfd p = { .fd = self->fd, .events = POLLERR };
+	__u64 before;
+
+	schedule(self->fd, 0, 1);
+	wait_until(now_ns() + 5 * NSEC_PER_MSEC);
+	before = stats(self->fd).runs;
+	ASSERT_EQ(0, poll(&p, 1, 0));
+	ASSERT_EQ(before, stats(self->fd).runs);
+	ASSERT_EQ(POLLIN, polled(self->fd, -1));
+	ASSERT_LT(before, stats(self->fd).runs);
+}
+
+static int periodic(int fd, __u64 period_ms, __u64 misfire_ms, __u32 policy, __u64 *id)
+{
+	struct hwtimer_schedule s = {
+		.time = now_ns(),
+		.period_ns = period_ms * NSEC_PER_MSEC,
+		.misfire_ns = misfire_ms * NSEC_PER_MSEC,
+		.policy = policy,
+	};
+	int ret = call(fd, HWTIMER_IOC_SCHEDULE, &s);
+
+	*id = s.id;
+	return ret;
+}
+
+TEST_F(calls, period)
+{
+	struct hwtimer_record r;
+	__u64 id, last = 0;
+	int i;
+
+	ASSERT_EQ(0, periodic(self->fd, 5, 0, HWTIMER_MISFIRE_MAKE_UP, &id));
+	for (i = 0; i < 10; i++) {
+		ASSERT_EQ(1, take(self->fd, &r, 1));
+		ASSERT_EQ(id, r.id);
+		ASSERT_EQ(0, r.overruns);
+		if (last) {
+			ASSERT_EQ(last + 5 * NSEC_PER_MSEC, r.deadline_ns);
+		}
+		last = r.deadline_ns;
+	}
+	ASSERT_EQ(0, cancel(self->fd, id));
+	nonblock(self->fd);
+	ASSERT_EQ(-EAGAIN, take(self->fd, &r, 1));
+}
+
+/* Each missed deadline counts once, whatever the policy is. */
+TEST_F(calls, misfires)
+{
+	__u32 policy;
+
+	for (policy = HWTIMER_MISFIRE_ONCE; policy <= HWTIMER_MISFIRE_SKIP; policy++) {
+		struct hwtimer_record first, next;
+		__u64 id, begin = now_ns();
+
+		ASSERT_EQ(0, periodic(self->fd, 10, 2, policy, &id));
+		wait_until(begin + 45 * NSEC_PER_MSEC);
+		ASSERT_EQ(1, take(self->fd, &first, 1));
+		ASSERT_EQ(1, take(self->fd, &next, 1));
+		if (policy == HWTIMER_MISFIRE_ONCE) {
+			ASSERT_LE(4, first.overruns);
+		} else {
+			ASSERT_LE(5, first.overruns);
+		}
+		ASSERT_EQ(0, (next.deadline_ns - first.deadline_ns) % (10 * NSEC_PER_MSEC));
+		ASSERT_EQ(0, cancel(self->fd, id));
+	}
+}
+
+/* How many events MAKE_UP has does not depend on how many a reader asks for. */
+TEST_F(calls, make_up)
+{
+	struct hwtimer_record r[64];
+	__u64 id, begin = now_ns(), last = 0;
+	int i, n, all = 0;
+
+	ASSERT_EQ(0, periodic(self->fd, 2, 2, HWTIMER_MISFIRE_MAKE_UP, &id));
+	wait_until(begin + 40 * NSEC_PER_MSEC);
+	while (all < 20) {
+		n = take(self->fd, r, 64);
+		ASSERT_LT(0, n);
+		for (i = 0; i < n; i++, all++) {
+			ASSERT_EQ(0, r[i].overruns);
+			if (last) {
+				ASSERT_EQ(last + 2 * NSEC_PER_MSEC, r[i].deadline_ns);
+			}
+			last = r[i].deadline_ns;
+		}
+	}
+}
+
+/* A record that cannot be copied is not lost, and the timeout keeps its id. */
+TEST_F(calls, fault)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	char *p = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct hwtimer_record *r = (void *)(p + page - sizeof(*r)), again[4];
+	__u64 a = schedule(self->fd, 0, 1);
+	__u64 b;
+
+	ASSERT_EQ(0, munmap(p + page, page));
+	ASSERT_EQ(-EFAULT, take(self->fd, (void *)(p + page), 1));
+	b = schedule(self->fd, 4 * NSEC_PER_MSEC, 2);
+	wait_until(now_ns() + 10 * NSEC_PER_MSEC);
+	ASSERT_EQ(POLLIN, polled(self->fd, -1));
+	ASSERT_EQ(1, take(self->fd, r, 2));
+	ASSERT_EQ(a, r->id);
+	ASSERT_EQ(1, take(self->fd, again, 4));
+	ASSERT_EQ(b, again[0].id);
+	munmap(p, page);
+}
+
+/* A read(2) whose memory is not there yet. */
+struct slow {
+	int fd, ret;
+	struct hwtimer_record *to;
+};
+
+static void *read_slowly(void *arg)
+{
+	struct slow *s = arg;
+
+	s->ret = take(s->fd, s->to, 2);
+	return NULL;
+}
+
+/* While a record of a periodic timeout is being copied, the timeout goes on, and can be ended. */
+TEST_F(calls, cancelled_during_read)
+{
+	const size_t page = sysconf(_SC_PAGESIZE);
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register range = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_zeropage zero = { };
+	struct slow s = { .fd = self->fd };
+	struct hwtimer_record r;
+	struct uffd_msg fault;
+	__u64 ended, moved;
+	pthread_t thread;
+	int uffd;
+
+	uffd = syscall(__NR_userfaultfd, O_CLOEXEC);
+	if (uffd < 0 || ioctl(uffd, UFFDIO_API, &api))
+		SKIP(return, "no userfaultfd");
+	s.to = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	range.range.start = (unsigned long)s.to;
+	range.range.len = page;
+	ASSERT_EQ(0, ioctl(uffd, UFFDIO_REGISTER, &range));
+
+	ASSERT_EQ(0, periodic(self->fd, 5, 0, HWTIMER_MISFIRE_ONCE, &ended));
+	ASSERT_EQ(0, periodic(self->fd, 5, 0, HWTIMER_MISFIRE_ONCE, &moved));
+	wait_until(now_ns() + 3 * NSEC_PER_MSEC);
+	ASSERT_EQ(POLLIN, polled(self->fd, -1));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, read_slowly, &s));
+	ASSERT_EQ(sizeof(fault), read(uffd, &fault, sizeof(fault)));
+	ASSERT_EQ(0, cancel(self->fd, ended));
+	ASSERT_EQ(-ENOENT, cancel(self->fd, ended));
+	ASSERT_EQ(0, touch(self->fd, moved, FAR));
+	zero.range = range.range;
+	ASSERT_EQ(0, ioctl(uffd, UFFDIO_ZEROPAGE, &zero));
+	pthread_join(thread, NULL);
+	ASSERT_EQ(2, s.ret);
+	nonblock(self->fd);
+	wait_until(now_ns() + 20 * NSEC_PER_MSEC);
+	ASSERT_EQ(-EAGAIN, take(self->fd, &r, 1));
+	ASSERT_EQ(1, stats(self->fd).pending);
+	ASSERT_EQ(0, cancel(self->fd, moved));
+	close(uffd);
+	munmap(s.to, page);
+}
+
+TEST_F(calls, stop)
+{
+	struct hwtimer_record r[8];
+	int i, n, all = 0, seen = 0;
+	__u64 id;
+
+	for (i = 0; i < 100; i++)
+		schedule(self->fd, i % 2 ? FAR : 0, i);
+	ASSERT_EQ(0, periodic(self->fd, 50, 0, HWTIMER_MISFIRE_ONCE, &id));
+	ASSERT_EQ(POLLIN, polled(self->fd, -1));
+	ASSERT_EQ(0, ioctl(self->fd, HWTIMER_IOC_STOP));
+	ASSERT_EQ(0, ioctl(self->fd, HWTIMER_IOC_STOP));
+	ASSERT_EQ(POLLIN | POLLHUP, polled(self->fd, -1));
+	while ((n = take(self->fd, r, 8)) > 0)
+		for (i = 0; i < n; i++, all++) {
+			ASSERT_EQ(HWTIMER_KIND_HANDED_BACK, r[i].kind);
+			seen += r[i].id == id;
+		}
+	ASSERT_EQ(0, n);
+	ASSERT_EQ(101, all);
+	ASSERT_EQ(1, seen);
+	ASSERT_EQ(POLLHUP, polled(self->fd, -1));
+	ASSERT_EQ(0, stats(self->fd).pending);
+	ASSERT_EQ(-ESHUTDOWN, call(self->fd, HWTIMER_IOC_SCHEDULE, &(struct hwtimer_schedule){ }));
+}
+
+static void *stop_soon(void *arg)
+{
+	int fd = *(int *)arg;
+
+	wait_until(now_ns() + 10 * NSEC_PER_MSEC);
+	if (ioctl(fd, HWTIMER_IOC_STOP))
+		die("STOP");
+	return NULL;
+}
+
+TEST_F(calls, stop_ends_read)
+{
+	struct hwtimer_record r;
+	pthread_t thread;
+	__u64 id = schedule(self->fd, FAR, 0);
+
+	ASSERT_EQ(0, pthread_create(&thread, NULL, stop_soon, &self->fd));
+	ASSERT_EQ(1, take(self->fd, &r, 1));
+	ASSERT_EQ(id, r.id);
+	ASSERT_EQ(0, take(self->fd, &r, 1));
+	pthread_join(thread, NULL);
+}
+
+TEST_F(calls, cap)
+{
+	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .slots = 100 };
+	struct hwtimer_schedule s = { .time = FAR, .flags = HWTIMER_RELATIVE };
+	int i;
+
+	ASSERT_EQ(0, call(self->fd, HWTIMER_IOC_SETUP, &setup));
+	ASSERT_EQ(-EBUSY, call(self->fd, HWTIMER_IOC_SETUP, &setup));
+	for (i = 0; i < 100; i++)
+		ASSERT_EQ(0, call(self->fd, HWTIMER_IOC_SCHEDULE, &s));
+	ASSERT_EQ(-ENOSPC, call(self->fd, HWTIMER_IOC_SCHEDULE, &s));
+	ASSERT_EQ(0, cancel(self->fd, s.id));
+	ASSERT_EQ(0, call(self->fd, HWTIMER_IOC_SCHEDULE, &s));
+}
+
+/* Many pages of entries; ids are never the same. */
+TEST_F(calls, many)
+{
+	const int n = quick_or(20000, 1000000);
+	__u64 *ids = calloc(n, sizeof(*ids));
+	int i;
+
+	for (i = 0; i < n; i++)
+		ids[i] = schedule(self->fd, FAR + i, i);
+	ASSERT_EQ(n, stats(self->fd).pending);
+	for (i = 0; i < n; i += 2) {
+		ASSERT_EQ(0, cancel(self->fd, ids[i]));
+		ASSERT_NE(ids[i], schedule(self->fd, FAR, i));
+		ASSERT_EQ(-ENOENT, cancel(self->fd, ids[i]));
+	}
+	for (i = 1; i < n; i += 2)
+		ASSERT_EQ(0, touch(self->fd, ids[i], FAR * 2));
+	free(ids);
+}
+
+TEST_F(calls, sets_up)
+{
+	struct hwtimer_setup setup = {
+		.clockid = CLOCK_BOOTTIME, .tick_ns = 1000000, .slack_ns = 64000000,
+	};
+	struct hwtimer_record r;
+	struct hwtimer_info info;
+
+	ASSERT_EQ(-ENXIO, call(self->fd, HWTIMER_IOC_INFO, &info));
+	ASSERT_EQ(-ENXIO, take(self->fd, &r, 1));
+	ASSERT_EQ(0, polled(self->fd, 0));
+	ASSERT_EQ(0, call(self->fd, HWTIMER_IOC_SETUP, &setup));
+	/* A tick is a multiple of 65,536 ns, the slack a number of 2^n - 1 ticks. */
+	ASSERT_EQ(16 * 65536, setup.tick_ns);
+	ASSERT_EQ(31 * setup.tick_ns, setup.slack_ns);
+	ASSERT_EQ(1 << 20, setup.slots);
+	ASSERT_EQ(0, call(self->fd, HWTIMER_IOC_INFO, &info));
+	ASSERT_EQ(setup.tick_ns, info.tick_ns);
+	ASSERT_EQ(setup.slack_ns, info.slack_ns);
+	ASSERT_EQ(CLOCK_BOOTTIME, info.clockid);
+	ASSERT_EQ(0, info.flags);
+	ASSERT_EQ(0, info.offset_ns);
+	ASSERT_EQ(1 << 20, info.slots);
+}
+
+/* With slack, one wake-up serves many ticks, and nothing is later than tick and slack allow. */
+TEST_F(calls, slack)
+{
+	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .slack_ns = 70000000 };
+	struct hwtimer_record r[100];
+	int i, n = 0, got;
+
+	ASSERT_EQ(0, call(self->fd, HWTIMER_IOC_SETUP, &setup));
+	for (i = 0; i < 100; i++)
+		schedule(self->fd, i * NSEC_PER_MSEC, i);
+	for (; n < 100; n += got) {
+		got = take(self->fd, &r[n], 100 - n);
+		ASSERT_LT(0, got);
+	}
+	/* 100 ms are 95 ticks, which are at most four periods of 64 ticks or parts of these. */
+	ASSERT_GE(8, stats(self->fd).timers);
+}
+
+/* Arguments that are wrong, and those of other versions. */
+TEST_F(calls, misuse)
+{
+	struct hwtimer_setup bad[] = {
+		{ .clockid = CLOCK_REALTIME },
+		{ .clockid = CLOCK_MONOTONIC, .flags = 2 },
+		{ .clockid = CLOCK_MONOTONIC, .pad = 1 },
+		{ .clockid = CLOCK_MONOTONIC, .tick_ns = 131071 },
+		{ .clockid = CLOCK_MONOTONIC, .tick_ns = 10000000001 },
+		{ .clockid = CLOCK_MONOTONIC, .slack_ns = (1ULL << 40) + 1 },
+		{ .clockid = CLOCK_MONOTONIC, .slots = HWTIMER_MAX_SLOTS + 1 },
+	};
+	struct hwtimer_schedule wrong[] = {
+		{ .flags = 2 },
+		{ .period_ns = 10000000, .policy = 3 },
+		{ .policy = HWTIMER_MISFIRE_SKIP },
+		{ .misfire_ns = 1000000 },
+		{ .period_ns = 1000 },
+		{ .period_ns = 10000000, .misfire_ns = 1000 },
+	};
+	struct hwtimer_touch bits = { .flags = 2 }, pad = { .pad = 2 };
+	struct { struct hwtimer_cancel c; __u64 more; } longer = { { 1 }, 0 };
+	unsigned int i;
+	char byte;
+	int ro;
+
+	for (i = 0; i < ARRAY_SIZE(bad); i++)
+		ASSERT_EQ(-EINVAL, call(self->fd, HWTIMER_IOC_SETUP, &bad[i]));
+	for (i = 0; i < ARRAY_SIZE(wrong); i++)
+		ASSERT_EQ(-EINVAL, call(self->fd, HWTIMER_IOC_SCHEDULE, &wrong[i]));
+	ASSERT_EQ(-EINVAL, call(self->fd, HWTIMER_IOC_TOUCH, &bits));
+	ASSERT_EQ(-EINVAL, call(self->fd, HWTIMER_IOC_TOUCH, &pad));
+	ASSERT_EQ(-EFAULT, call(self->fd, HWTIMER_IOC_CANCEL, NULL));
+	ASSERT_EQ(-ENOTTY, call(self->fd, _IO(HWTIMER_IOC_MAGIC, 0x7f), NULL));
+	ASSERT_EQ(-EINVAL, read(self->fd, &byte, 1) < 0 ? -errno : 0);
+	ASSERT_EQ(-EOPNOTSUPP, call(self->fd, HWTIMER_IOC_ENTER, NULL));
+	ASSERT_EQ(-EOPNOTSUPP, call(self->fd, HWTIMER_IOC_GROW, &(struct hwtimer_grow){ }));
+	ASSERT_EQ(-ENOENT, cancel(self->fd, 0));
+	ASSERT_EQ(-ENOENT, cancel(self->fd, ~0ULL));
+	ASSERT_EQ(MAP_FAILED, mmap(NULL, 4096, PROT_READ, MAP_SHARED, self->fd, 0));
+
+	/* A newer program has a longer structure: what is not known here has to be 0. */
+	ASSERT_EQ(-ENOENT, call(self->fd, _IOW(HWTIMER_IOC_MAGIC, 0x13, longer), &longer));
+	longer.more = 1;
+	ASSERT_EQ(-E2BIG, call(self->fd, _IOW(HWTIMER_IOC_MAGIC, 0x13, longer), &longer));
+	ASSERT_EQ(-EINVAL, call(self->fd, _IOW(HWTIMER_IOC_MAGIC, 0x13, __u32), &longer));
+
+	ro = open("/dev/hwtimer-table", O_RDONLY | O_CLOEXEC);
+	ASSERT_EQ(-EBADF, call(ro, HWTIMER_IOC_SCHEDULE, &wrong[0]));
+	close(ro);
+}
+
+/* Deadlines that are extreme. */
+TEST_F(calls, extremes)
+{
+	static const __u64 times[] = { HWTIMER_NEVER, 1ULL << 63, (1ULL << 63) - 1, 1ULL << 62 };
+	struct hwtimer_schedule s = { };
+	struct hwtimer_record r;
+	unsigned int i, flags;
+
+	for (flags = 0; flags <= HWTIMER_RELATIVE; flags++)
+		for (i = 0; i < ARRAY_SIZE(times); i++) {
+			s = (struct hwtimer_schedule){ .time = times[i], .flags = flags };
+			ASSERT_EQ(0, call(self->fd, HWTIMER_IOC_SCHEDULE, &s));
+		}
+	s = (struct hwtimer_schedule){ .user_data = 1 };
+	ASSERT_EQ(0, call(self->fd, HWTIMER_IOC_SCHEDULE, &s));
+	ASSERT_EQ(1, take(self->fd, &r, 1));
+	ASSERT_EQ(1, r.user_data);
+	ASSERT_EQ(2 * ARRAY_SIZE(times), stats(self->fd).pending);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,606 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * /dev/hwtimer-table, contexts by a table: the protocol, as lib/table.h has it.
+ */
+#include "common.h"
+
+#include "../../lib/table.h"
+
+/* Older C libraries do not have it. */
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME	0x80
+#endif
+
+FIXTURE(table)
+{
+	struct table t;
+};
+
+static int call(int fd, unsigned long cmd, void *arg)
+{
+	return ioctl(fd, cmd, arg) ? -errno : 0;
+}
+
+static int table_open(struct table *t, __u32 slots, __u64 slack_ns)
+{
+	struct hwtimer_setup setup = {
+		.clockid = CLOCK_MONOTONIC,
+		.flags = HWTIMER_SETUP_TABLE,
+		.slack_ns = slack_ns,
+		.slots = slots,
+	};
+	int ret;
+
+	*t = (struct table){ .fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC),
+			     .page = sysconf(_SC_PAGESIZE) };
+	if (t->fd < 0)
+		return -errno;
+	ret = call(t->fd, HWTIMER_IOC_SETUP, &setup);
+	return ret ?: table_map(t);
+}
+
+static void table_end(struct table *t)
+{
+	table_close(t);
+	close(t->fd);
+}
+
+FIXTURE_SETUP(table)
+{
+	ASSERT_EQ(0, table_open(&self->t, 256, 0));
+}
+
+FIXTURE_TEARDOWN(table)
+{
+	table_end(&self->t);
+}
+
+static int arm(struct table *t, __u32 i, __u64 delay, __u32 arming)
+{
+	return table_arm(t, i, table_word(now_ns() + delay, arming));
+}
+
+static int touch(struct table *t, __u32 i, __u64 delay, __u32 arming)
+{
+	return table_touch(t, i, table_word(now_ns() + delay, arming));
+}
+
+/* Take what is due without waiting: the word, and the slot; 0: nothing. */
+static __u64 take_now(struct table *t, __u32 *index)
+{
+	__u32 g, head;
+	__u64 word;
+
+	while (table_peek(t, index, &g, &head)) {
+		if (*index >= t->slots)
+			die("record of slot %u", *index);
+		word = table_look(t, *index, now_ns(), NULL);
+		table_took(t, g, head);
+		if (word)
+			return word;
+	}
+	return 0;
+}
+
+static short polled(int fd, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	if (poll(&p, 1, ms) < 0)
+		die("poll");
+	return p.revents;
+}
+
+static __u64 take(struct table *t, __u32 *index)
+{
+	__u64 word;
+
+	while (!(word = take_now(t, index)))
+		if (polled(t->fd, -1) != POLLIN)
+			die("not readable");
+	if (table_deadline(word) > now_ns())
+		die("early");
+	return word;
+}
+
+static struct hwtimer_stats stats(struct table *t)
+{
+	struct hwtimer_stats s;
+
+	if (ioctl(t->fd, HWTIMER_IOC_STATS, &s))
+		die("STATS");
+	return s;
+}
+
+TEST_F(table, expires_once)
+{
+	__u32 i;
+
+	ASSERT_EQ(0, polled(self->t.fd, 0));
+	ASSERT_EQ(0, arm(&self->t, 5, 10 * NSEC_PER_MSEC, 77));
+	ASSERT_EQ(1, stats(&self->t).pending);
+	ASSERT_EQ(77, take(&self->t, &i) & TABLE_ARMING);
+	ASSERT_EQ(5, i);
+	ASSERT_EQ(0, take_now(&self->t, &i));
+	ASSERT_EQ(0, polled(self->t.fd, 0));
+	ASSERT_EQ(-ENOENT, table_cancel(&self->t, 5, 77));
+	ASSERT_EQ(0, stats(&self->t).pending);
+	/* Now the kernel expects nothing, and has to be told. */
+	ASSERT_EQ(0, arm(&self->t, 5, 10 * NSEC_PER_MSEC, 78));
+	ASSERT_EQ(78, take(&self->t, &i) & TABLE_ARMING);
+}
+
+TEST_F(table, cancelled_and_moved)
+{
+	struct table *t = &self->t;
+	__u32 i;
+
+	ASSERT_EQ(0, arm(t, 0, 10 * NSEC_PER_MSEC, 1));
+	ASSERT_EQ(0, arm(t, 1, 20 * NSEC_PER_MSEC, 1));
+	ASSERT_EQ(0, arm(t, 2, FAR, 1));
+	ASSERT_EQ(0, arm(t, 3, 50 * NSEC_PER_MSEC, 1));
+	ASSERT_EQ(0, table_cancel(t, 0, 1));
+	ASSERT_EQ(-ENOENT, table_cancel(t, 0, 1));
+	ASSERT_EQ(-ENOENT, table_cancel(t, 1, 2));
+	ASSERT_EQ(-ENOENT, touch(t, 1, 0, 2));
+	ASSERT_EQ(0, touch(t, 1, 100 * NSEC_PER_MSEC, 1));
+	take(t, &i);
+	ASSERT_EQ(3, i);
+	/* Earlier than the kernel would look: it is told. */
+	ASSERT_EQ(0, touch(t, 2, 0, 1));
+	take(t, &i);
+	ASSERT_EQ(2, i);
+	take(t, &i);
+	ASSERT_EQ(1, i);
+}
+
+/* Moved to an earlier deadline while they are filed in one bucket, which is visited later. */
+TEST_F(table, moved_while_filed)
+{
+	struct table *t = &self->t;
+	__u32 i, n;
+
+	for (i = 0; i < 10; i++)
+		ASSERT_EQ(0, arm(t, i, 300 * NSEC_PER_MSEC, 1));
+	ASSERT_EQ(0, arm(t, 10, 600 * NSEC_PER_MSEC, 1));
+	ASSERT_EQ(0, table_enter(t));
+	for (i = 0; i < 10; i++)
+		ASSERT_EQ(0, touch(t, i, 0, 1));
+	for (n = 0; n <= 10; n++) {
+		take(t, &i);
+		ASSERT_TRUE(n == 10 ? i == 10 : i < 10);
+	}
+}
+
+/* A timeout that the kernel holds is armed, moved and cancelled by stores alone. */
+TEST_F(table, needs_no_kernel)
+{
+	struct table *t = &self->t;
+	struct hwtimer_stats before;
+	__u32 i;
+
+	ASSERT_EQ(0, arm(t, 0, FAR, 1));
+	ASSERT_EQ(0, table_enter(t));
+	before = stats(t);
+	for (i = 2; i < 10000; i++) {
+		ASSERT_EQ(0, table_cancel(t, 0, i - 1));
+		ASSERT_EQ(0, arm(t, 0, FAR + i * NSEC_PER_MSEC, i));
+		ASSERT_EQ(0, touch(t, 0, FAR + 2 * i * NSEC_PER_MSEC, i));
+	}
+	ASSERT_EQ(before.runs, stats(t).runs);
+	ASSERT_EQ(before.looks, stats(t).looks);
+	ASSERT_EQ(HWTIMER_LINK_END, t->head->pushed);
+}
+
+/* What is moved wakes no program. */
+TEST_F(table, wakes_for_nothing)
+{
+	struct epoll_event event = { .events = EPOLLIN }, got;
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+	struct table *t = &self->t;
+	__u32 i;
+
+	ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_ADD, t->fd, &event));
+	for (i = 0; i < 200; i++)
+		ASSERT_EQ(0, arm(t, i, 20 * NSEC_PER_MSEC, 1));
+	for (i = 0; i < 200; i++)
+		ASSERT_EQ(0, touch(t, i, FAR, 1));
+	ASSERT_EQ(0, arm(t, 200, 60 * NSEC_PER_MSEC, 1));
+	ASSERT_EQ(1, epoll_wait(ep, &got, 1, -1));
+	ASSERT_NE(0, take_now(t, &i));
+	ASSERT_EQ(200, i);
+	/* Some timers went off, for slices; the program saw none of that. */
+	ASSERT_GE(20, stats(t).timers);
+	ASSERT_EQ(1, stats(t).records);
+	close(ep);
+}
+
+/* Its clock is ahead by more than the machine is up: what is to be done now is done now. */
+TEST(time_namespace)
+{
+	static const char offset[] = "monotonic 1000000 0";
+	int status, fd = open("/proc/self/timens_offsets", O_WRONLY);
+	__u64 before = now_ns();
+	struct table t;
+	pid_t pid;
+	__u32 i;
+
+	if (unshare(CLONE_NEWTIME))
+		SKIP(return, "no time namespaces");
+	ASSERT_EQ(sizeof(offset) - 1, write(fd, offset, sizeof(offset) - 1));
+	close(fd);
+	pid = fork();
+	if (!pid) {
+		if (now_ns() < before + 1000000 * NSEC_PER_SEC || table_open(&t, 256, 0))
+			_exit(1);
+		for (i = 0; i < 200; i++)
+			arm(&t, i, 20 * NSEC_PER_MSEC, 1);
+		for (i = 0; i < 200; i++)
+			touch(&t, i, FAR, 1);
+		arm(&t, 200, 60 * NSEC_PER_MSEC, 1);
+		take(&t, &i);
+		_exit(i != 200);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+}
+
+/* Many at once: all come, each once, in slices. */
+TEST_F(table, crowd)
+{
+	const __u32 n = quick_or(20000, 1000000);
+	char *seen = calloc(n, 1);
+	struct hwtimer_grow grow = { .slots = n };
+	struct table *t = &self->t;
+	__u64 due = now_ns() + 50 * NSEC_PER_MSEC;
+	__u32 i, k;
+
+	ASSERT_EQ(0, arm(t, 0, 0, 1));
+	ASSERT_EQ(POLLIN, polled(t->fd, -1));
+	/* The record is in the first ring, the others will be in another one. */
+	ASSERT_EQ(0, call(t->fd, HWTIMER_IOC_GROW, &grow));
+	ASSERT_LE(n, grow.slots);
+	ASSERT_LT(0, grow.ring);
+	ASSERT_EQ(0, table_map(t));
+	ASSERT_EQ(grow.slots, t->slots);
+	for (i = 1; i < n; i++)
+		ASSERT_EQ(0, table_arm(t, i, table_word(due, 1)));
+	ASSERT_EQ(n, stats(t).pending);
+	for (k = 0; k < n; k++) {
+		take(t, &i);
+		ASSERT_EQ(0, seen[i]);
+		seen[i] = 1;
+		ASSERT_TRUE(k || !i);
+	}
+	ASSERT_EQ(0, stats(t).pending);
+	ASSERT_EQ(0, polled(t->fd, 0));
+	free(seen);
+}
+
+/*
+ * Armed and cancelled again and again, when it is due already: without a reader the ring gets full,
+ * and whoever reads it has to look at all slots.
+ */
+TEST_F(table, full_ring)
+{
+	struct table *t = &self->t;
+	__u32 i, walked, walk, seen = 0;
+
+	for (i = 1; t->head->walk == 0 && i < TABLE_ARMING; i++) {
+		ASSERT_EQ(0, arm(t, i % 200, 0, i));
+		while (t->head->cq_tail[0] < i && t->head->walk == 0)
+			ASSERT_EQ(0, table_enter(t));
+		if (i > 1) {
+			ASSERT_EQ(0, table_cancel(t, (i - 1) % 200, i - 1));
+		}
+	}
+	ASSERT_EQ(t->page / 8, t->head->cq_tail[0]);
+	ASSERT_EQ(POLLIN, polled(t->fd, -1));
+	while (take_now(t, &i))
+		seen++;
+	ASSERT_TRUE(table_walk(t, &walked, &walk));
+	ASSERT_EQ(POLLIN, polled(t->fd, -1));
+	for (i = 0; i < t->slots; i++)
+		seen += !!table_look(t, i, now_ns(), NULL);
+	table_walked(t, walked, walk);
+	ASSERT_FALSE(table_walk(t, &walked, &walk));
+	ASSERT_EQ(1, seen);
+	ASSERT_EQ(0, polled(t->fd, 0));
+}
+
+static __u64 next_word(struct table *t, __u32 index, __u64 word)
+{
+	(void)t;
+	(void)index;
+	return word + (16ULL * 5 << HWTIMER_ARMING_BITS);
+}
+
+/* The reader arms the next deadline of a period. */
+TEST_F(table, period)
+{
+	struct table *t = &self->t;
+	__u64 word, last = 0;
+	__u32 i, g, head, n = 0;
+
+	ASSERT_EQ(0, arm(t, 9, 0, 1));
+	while (n < 20) {
+		ASSERT_EQ(POLLIN, polled(t->fd, -1));
+		ASSERT_TRUE(table_peek(t, &i, &g, &head));
+		word = table_look(t, i, now_ns(), next_word);
+		table_took(t, g, head);
+		if (!word)
+			continue;
+		if (last) {
+			ASSERT_EQ(next_word(t, 9, last), word);
+		}
+		last = word;
+		n++;
+	}
+	ASSERT_EQ(0, table_cancel(t, 9, 1));
+}
+
+TEST_F(table, stop)
+{
+	struct table *t = &self->t;
+	struct hwtimer_grow grow = { .slots = 5000 };
+	__u32 i, back = 0;
+
+	for (i = 0; i < 200; i++)
+		ASSERT_EQ(0, arm(t, i, i % 2 ? FAR : 0, 1));
+	ASSERT_EQ(POLLIN, polled(t->fd, -1));
+	ASSERT_EQ(0, ioctl(t->fd, HWTIMER_IOC_STOP));
+	ASSERT_EQ(POLLHUP, polled(t->fd, -1) & POLLHUP);
+	for (i = 0; i < t->slots; i++)
+		back += !!__atomic_exchange_n(&t->slot[i].word, 0, __ATOMIC_SEQ_CST);
+	ASSERT_EQ(200, back);
+	ASSERT_EQ(-ESHUTDOWN, arm(t, 3, 2 * FAR, 1));
+	ASSERT_EQ(-ESHUTDOWN, arm(t, 3, 0, 1));
+	ASSERT_EQ(0, t->slot[3].word);
+	ASSERT_EQ(-ESHUTDOWN, call(t->fd, HWTIMER_IOC_GROW, &grow));
+}
+
+static void not_mapped(int sig)
+{
+	_exit(sig);
+}
+
+/* A child does not have the table, and its calls harm nobody. */
+TEST_F(table, fork)
+{
+	struct table *t = &self->t;
+	int status;
+	pid_t pid;
+	__u32 i;
+
+	ASSERT_EQ(0, arm(t, 1, 30 * NSEC_PER_MSEC, 1));
+	pid = fork();
+	if (!pid) {
+		signal(SIGSEGV, not_mapped);
+		polled(t->fd, 100);
+		_exit(!t->head->slots);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(SIGSEGV << 8, status);
+	take(t, &i);
+	ASSERT_EQ(1, i);
+}
+
+/* Another process arms, this one waits: by descriptor alone, through the table. */
+TEST_F(table, shared)
+{
+	struct table *t = &self->t, other;
+	int status;
+	pid_t pid;
+	__u32 i;
+
+	pid = fork();
+	if (!pid) {
+		other = (struct table){ .fd = t->fd, .page = t->page };
+		_exit(table_map(&other) || arm(&other, 42, 20 * NSEC_PER_MSEC, 1));
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	take(t, &i);
+	ASSERT_EQ(42, i);
+}
+
+/* Whatever a program writes: the kernel goes on, and so does another context. */
+TEST_F(table, garbage)
+{
+	const unsigned int rounds = quick_or(2000, 100000);
+	struct table *t = &self->t, good;
+	__u64 random = seed();
+	unsigned int round;
+	__u32 i;
+
+	ASSERT_EQ(0, table_open(&good, 256, 0));
+	for (round = 0; round < rounds; round++) {
+		__u64 r = rnd(&random);
+		__u32 at = rnd(&random) % t->slots;
+
+		switch (r % 8) {
+		case 0:
+			table_store(&t->slot[at].word, rnd(&random));
+			break;
+		case 1:
+			table_store(&t->slot[at].visit, rnd(&random) & (r & 8 ? ~0ULL : 0));
+			break;
+		case 2:
+			table_store(&t->slot[at].next, rnd(&random) % (r & 8 ? 300 : ~0U));
+			break;
+		case 3:
+			table_store(&t->head->pushed, rnd(&random) % (r & 8 ? 300 : ~0U));
+			break;
+		case 4:
+			table_store(&t->head->cq_head[rnd(&random) % 32], rnd(&random));
+			break;
+		case 5:
+			table_store(&t->head->walked, rnd(&random));
+			table_store(&t->head->ring, rnd(&random));
+			table_store(&t->head->cq_tail[0], rnd(&random));
+			break;
+		case 6:
+			table_store(&t->slot[at].word, table_word(now_ns() + r % (1 << 28), 1));
+			table_push(t, at);
+			break;
+		case 7:
+			ASSERT_EQ(0, r & 8 ? table_enter(t) : 0);
+			polled(t->fd, 0);
+			break;
+		}
+		if (round % 100 == 0) {
+			ASSERT_EQ(0, arm(&good, 3, 0, round + 1));
+			take(&good, &i);
+			ASSERT_EQ(3, i);
+		}
+	}
+	table_end(&good);
+}
+
+TEST_F(table, misuse)
+{
+	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .flags = HWTIMER_SETUP_TABLE };
+	struct table *t = &self->t;
+	size_t page = t->page;
+
+	ASSERT_EQ(-EBUSY, call(t->fd, HWTIMER_IOC_SETUP, &setup));
+	ASSERT_EQ(-EOPNOTSUPP, call(t->fd, HWTIMER_IOC_SCHEDULE, &(struct hwtimer_schedule){ }));
+	ASSERT_EQ(-EOPNOTSUPP, read(t->fd, &setup, sizeof(setup)) < 0 ? -errno : 0);
+	ASSERT_EQ(-EINVAL, call(t->fd, HWTIMER_IOC_GROW,
+				&(struct hwtimer_grow){ .slots = HWTIMER_MAX_SLOTS + 1 }));
+	/* Beyond what there is; private; a ring that was never made. */
+	ASSERT_EQ(MAP_FAILED, mmap(NULL, 2 * page, PROT_READ, MAP_SHARED, t->fd, 0));
+	ASSERT_EQ(ENXIO, errno);
+	ASSERT_EQ(MAP_FAILED, mmap(NULL, page, PROT_READ, MAP_PRIVATE, t->fd, 0));
+	ASSERT_EQ(EINVAL, errno);
+	ASSERT_EQ(MAP_FAILED, mmap(NULL, page, PROT_READ, MAP_SHARED, t->fd,
+				   HWTIMER_OFFSET_SLOTS + t->slots * 32));
+	ASSERT_EQ(ENXIO, errno);
+	/* Fewer slots than there are: nothing changes. */
+	ASSERT_EQ(0, call(t->fd, HWTIMER_IOC_GROW, &(struct hwtimer_grow){ .slots = 1 }));
+	ASSERT_EQ(256, t->head->slots);
+}
+
+/* What a user may have: memory is bounded, and what was not allocated leaves nothing behind. */
+TEST_F(table, memory)
+{
+	struct hwtimer_grow grow = { .slots = HWTIMER_FREE_SLOTS };
+	struct table *t = &self->t, other;
+	FILE *f = fopen("/sys/module/hwtimer/parameters/max_memory", "w");
+	__u32 i;
+
+	ASSERT_NE(NULL, f);
+	/* In KiB: enough for some, not for a million. */
+	ASSERT_LT(0, fprintf(f, "4096"));
+	ASSERT_EQ(0, fflush(f));
+	ASSERT_EQ(-ENOMEM, call(t->fd, HWTIMER_IOC_GROW, &grow));
+	ASSERT_EQ(0, table_map(t));
+	ASSERT_EQ(0, arm(t, t->slots - 1, 0, 1));
+	take(t, &i);
+	/* Nothing is lost by the failure, or by closing. */
+	for (i = 0; i < 200; i++) {
+		ASSERT_EQ(0, table_open(&other, 256, 0));
+		table_end(&other);
+	}
+	rewind(f);
+	ASSERT_LT(0, fprintf(f, "0"));
+	ASSERT_EQ(0, fclose(f));
+}
+
+/**
+ * struct books - what threads have done to a table
+ * @t: the table
+ * @end: they are to end
+ * @armed: how often a slot was armed; each of these ended in one of the others
+ * @cancelled: by a cancel
+ * @expired: taken by a reader
+ */
+struct books {
+	struct table	t;
+	atomic_bool	end;
+	atomic_ulong	armed, cancelled, expired;
+	atomic_ulong	tag;
+};
+
+#define SHARED_SLOTS	64
+
+static void *player(void *arg)
+{
+	struct books *b = arg;
+	__u64 random = now_ns() | 1;
+	int n = quick_or(2000, 1000000);
+
+	while (n-- > 0 || atomic_load(&b->expired) < 100) {
+		__u64 r = rnd(&random), delay = r % (NSEC_PER_SEC / (r >> 40 & 3 ? 300 : 1));
+		__u32 i = r >> 8 & (SHARED_SLOTS - 1);
+		__u32 arming = table_load(&b->t.slot[i].word) & TABLE_ARMING;
+
+		switch (r >> 50 & 3) {
+		case 0:
+			/* Only one thread may arm a free slot: who has got it out of user_data. */
+			if (!table_swap(&b->t.slot[i].user_data, 0, 1))
+				break;
+			atomic_fetch_add(&b->armed, 1);
+			arming = atomic_fetch_add(&b->tag, 1) % (TABLE_ARMING - 1) + 1;
+			if (arm(&b->t, i, delay, arming))
+				die("arm");
+			break;
+		case 1:
+			if (arming && !table_cancel(&b->t, i, arming)) {
+				atomic_fetch_add(&b->cancelled, 1);
+				__atomic_store_n(&b->t.slot[i].user_data, 0, __ATOMIC_SEQ_CST);
+			}
+			break;
+		default:
+			if (arming)
+				touch(&b->t, i, delay, arming);
+		}
+	}
+	return NULL;
+}
+
+static void *reader(void *arg)
+{
+	struct books *b = arg;
+	__u64 word;
+	__u32 i;
+
+	while (!atomic_load(&b->end)) {
+		while ((word = take_now(&b->t, &i))) {
+			if (table_deadline(word) > now_ns())
+				die("early");
+			atomic_fetch_add(&b->expired, 1);
+			__atomic_store_n(&b->t.slot[i].user_data, 0, __ATOMIC_SEQ_CST);
+		}
+		polled(b->t.fd, -1);
+	}
+	return NULL;
+}
+
+/* Threads arm, move, cancel and take the same timeouts: each ends once, and none is left behind. */
+TEST(race)
+{
+	pthread_t players[3], readers[2];
+	static struct books b;
+	unsigned int i;
+
+	ASSERT_EQ(0, table_open(&b.t, SHARED_SLOTS, 0));
+	for (i = 0; i < ARRAY_SIZE(players); i++)
+		ASSERT_EQ(0, pthread_create(&players[i], NULL, player, &b));
+	for (i = 0; i < ARRAY_SIZE(readers); i++)
+		ASSERT_EQ(0, pthread_create(&readers[i], NULL, reader, &b));
+	for (i = 0; i < ARRAY_SIZE(players); i++)
+		pthread_join(players[i], NULL);
+	/* All that is left is due within a second, and comes. */
+	eventually(atomic_load(&b.armed) == atomic_load(&b.cancelled) + atomic_load(&b.expired));
+	ASSERT_EQ(0, stats(&b.t).pending);
+	atomic_store(&b.end, true);
+	/* Wakes the readers, which are in poll(). */
+	ASSERT_EQ(0, ioctl(b.t.fd, HWTIMER_IOC_STOP));
+	for (i = 0; i < ARRAY_SIZE(readers); i++)
+		pthread_join(readers[i], NULL);
+	ASSERT_LE(100, atomic_load(&b.expired));
+	table_end(&b.t);
+}
+
+TEST_HARNESS_MAIN
