@@ -145,13 +145,15 @@ static void entry_end(struct context *c, struct entry *e)
 static void calls_look(struct context *c, struct list_head *node)
 {
 	struct entry *e = list_entry(node, struct entry, node);
+	u64 tick = hwtimer_context_tick(c, e->deadline_ns);
 	struct calls *t = c->data;
 
 	/* STOP is emptying the wheel, and nothing is to be filed. */
 	if (c->stopped)
 		goto ready;
-	if (e->deadline_ns > c->now_ns) {
-		wheel_file_again(&c->wheel, node, hwtimer_context_tick(c, e->deadline_ns));
+	/* It cascades. It may be due by the clock, but those of earlier ticks come first. */
+	if (tick >= c->wheel.cur) {
+		wheel_file_again(&c->wheel, node, tick);
 		return;
 	}
 	c->stats.late_ns = max(c->stats.late_ns, hwtimer_context_late(c, e->deadline_ns));

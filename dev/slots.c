@@ -77,6 +77,12 @@ static u64 word_tick(const struct context *c, u64 word)
 	return hwtimer_context_tick(c, word_units(word) << HWTIMER_UNIT_SHIFT);
 }
 
+/* Has the tick of a word been visited? A word may be due before, but earlier ticks come first. */
+static bool word_visited(const struct context *c, u64 word)
+{
+	return word_tick(c, word) < c->wheel.cur;
+}
+
 /* A number of units as a word. */
 static u64 units_word(u64 units)
 {
@@ -121,7 +127,7 @@ static void slot_settle(struct context *c, u32 index, struct list_head *node, bo
 	struct area *a = c->data;
 	struct hwtimer_slot *slot = area_slot(a, index);
 	u64 word = word_read(&slot->word), visit = ~0ULL, tick = WHEEL_NEVER, moved;
-	bool due = word && word_due(c, word);
+	bool due = word && word_visited(c, word);
 
 	if (word && !due && !c->stopped) {
 		tick = word_tick(c, word);
@@ -137,7 +143,7 @@ static void slot_settle(struct context *c, u32 index, struct list_head *node, bo
 	moved = word_read(&slot->word);
 	if (c->stopped)
 		return;
-	if (due && moved && word_due(c, moved)) {
+	if (due && moved && word_visited(c, moved)) {
 		u64 deadline_ns = word_units(moved) << HWTIMER_UNIT_SHIFT;
 
 		c->stats.late_ns = max(c->stats.late_ns, hwtimer_context_late(c, deadline_ns));

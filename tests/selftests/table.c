@@ -154,6 +154,24 @@ TEST_F(table, cancelled_and_moved)
 	ASSERT_EQ(1, i);
 }
 
+/* A reader who is late gets what is due in the order of ticks all the same. */
+TEST_F(table, order_of_ticks)
+{
+	struct table *t = &self->t;
+	__u64 word, last = 0;
+	__u32 i, n;
+
+	for (i = 0; i < 200; i++)
+		ASSERT_EQ(0, arm(t, i, i * 37 % 200 * 3 * NSEC_PER_MSEC, 1));
+	ASSERT_EQ(0, table_enter(t));
+	wait_until(now_ns() + NSEC_PER_SEC);
+	for (n = 0; n < 200; n++) {
+		word = take(t, &i);
+		ASSERT_LE(last, table_deadline(word) + 2 * NSEC_PER_MSEC);
+		last = table_deadline(word);
+	}
+}
+
 /* Moved to an earlier deadline while they are filed in one bucket, which is visited later. */
 TEST_F(table, moved_while_filed)
 {
@@ -353,7 +371,8 @@ TEST_F(table, stop)
 	for (i = 0; i < t->slots; i++)
 		back += !!__atomic_exchange_n(&t->slot[i].word, 0, __ATOMIC_SEQ_CST);
 	ASSERT_EQ(200, back);
-	ASSERT_EQ(-ESHUTDOWN, arm(t, 3, 2 * FAR, 1));
+	/* This one was pushed last, so the kernel has filed it. */
+	ASSERT_EQ(-ESHUTDOWN, arm(t, 199, 2 * FAR, 1));
 	ASSERT_EQ(-ESHUTDOWN, arm(t, 3, 0, 1));
 	ASSERT_EQ(0, t->slot[3].word);
 	ASSERT_EQ(-ESHUTDOWN, call(t->fd, HWTIMER_IOC_GROW, &grow));
@@ -478,7 +497,7 @@ TEST_F(table, misuse)
 	ASSERT_EQ(ENXIO, errno);
 	/* Fewer slots than there are: nothing changes. */
 	ASSERT_EQ(0, call(t->fd, HWTIMER_IOC_GROW, &(struct hwtimer_grow){ .slots = 1 }));
-	ASSERT_EQ(256, t->head->slots);
+	ASSERT_EQ(t->slots, t->head->slots);
 }
 
 /* What a user may have: memory is bounded, and what was not allocated leaves nothing behind. */
