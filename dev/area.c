@@ -33,31 +33,10 @@ static_assert(offsetof(struct hwtimer_table, cq_tail) == 256);
 static_assert(sizeof(struct hwtimer_table) == 416);
 static_assert(HWTIMER_MAX_RINGS <= 32);
 
-static void *area_page(struct memory_user *user)
-{
-	void *page;
-
-	if (hwtimer_memory_charge(user, PAGE_SIZE))
-		return NULL;
-	page = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
-	if (!page)
-		hwtimer_memory_uncharge(user, PAGE_SIZE);
-	return page;
-}
-
-static void area_page_free(void *page, struct memory_user *user)
-{
-	if (!page)
-		return;
-	/* Others may still hold a reference, such as process_vm_readv(). */
-	put_page(virt_to_page(page));
-	hwtimer_memory_uncharge(user, PAGE_SIZE);
-}
-
 static void area_ring_free(struct area_ring *r, struct memory_user *user)
 {
 	while (r->nr_pages)
-		area_page_free(r->pages[--r->nr_pages], user);
+		hwtimer_memory_page_free(r->pages[--r->nr_pages], user);
 	kvfree(r->pages);
 }
 
@@ -79,7 +58,7 @@ struct area *hwtimer_area_create(struct memory_user *user)
 
 	if (!a)
 		return NULL;
-	a->table = area_page(user);
+	a->table = hwtimer_memory_page(user);
 	if (!a->table) {
 		kfree(a);
 		return NULL;
@@ -103,16 +82,16 @@ void hwtimer_area_free(struct area *a, struct memory_user *user)
 	u32 i;
 
 	for (i = 0; i < a->nr / PAGE_SLOTS; i++) {
-		area_page_free(a->slots[i], user);
+		hwtimer_memory_page_free(a->slots[i], user);
 		cond_resched();
 	}
 	for (i = 0; i < a->nr / PAGE_NODES; i++) {
-		area_page_free(a->nodes[i], user);
+		hwtimer_memory_page_free(a->nodes[i], user);
 		cond_resched();
 	}
 	for (i = 1; i <= a->last; i++)
 		area_ring_free(&a->ring[i], user);
-	area_page_free(a->table, user);
+	hwtimer_memory_page_free(a->table, user);
 	kvfree(a->slots);
 	kvfree(a->nodes);
 	kfree(a);
@@ -135,7 +114,7 @@ static int area_ring_add(struct context *c, u32 slots)
 	if (!new.pages)
 		return -ENOMEM;
 	while (new.nr_pages < i) {
-		u32 *page = fatal_signal_pending(current) ? NULL : area_page(c->user);
+		u32 *page = fatal_signal_pending(current) ? NULL : hwtimer_memory_page(c->user);
 
 		if (!page) {
 			area_ring_free(&new, c->user);
@@ -195,9 +174,9 @@ static int area_step(struct context *c)
 	struct list_head *nodes;
 	u32 i, j;
 
-	nodes = area_page(c->user);
+	nodes = hwtimer_memory_page(c->user);
 	for (i = 0; i < ARRAY_SIZE(slots); i++) {
-		slots[i] = area_page(c->user);
+		slots[i] = hwtimer_memory_page(c->user);
 		if (!nodes || !slots[i])
 			goto err;
 		for (j = 0; j < PAGE_SLOTS; j++)
@@ -219,9 +198,9 @@ static int area_step(struct context *c)
 	return 0;
 
 err:
-	area_page_free(nodes, c->user);
+	hwtimer_memory_page_free(nodes, c->user);
 	for (i = 0; i < ARRAY_SIZE(slots); i++)
-		area_page_free(slots[i], c->user);
+		hwtimer_memory_page_free(slots[i], c->user);
 	return -ENOMEM;
 }
 

@@ -29,6 +29,7 @@
 
 #define DEFAULT_SLOTS	HWTIMER_FREE_SLOTS
 #define PAGE_ENTRIES	(PAGE_SIZE / sizeof(struct entry))
+#define MAX_PAGES	(HWTIMER_MAX_SLOTS / PAGE_ENTRIES)
 /* How many records read(2) copies at a time, by way of the stack. */
 #define BATCH		8
 
@@ -156,7 +157,7 @@ static void calls_look(struct context *c, struct list_head *node)
 		wheel_file_again(&c->wheel, node, tick);
 		return;
 	}
-	c->stats.late_ns = max(c->stats.late_ns, hwtimer_context_late(c, e->deadline_ns));
+	hwtimer_context_note_late(c, e->deadline_ns);
 ready:
 	e->state = ENTRY_READY;
 	list_add_tail(node, &t->ready);
@@ -209,15 +210,14 @@ static void calls_free(struct context *c)
 	struct calls *t = c->data;
 
 	while (t->nr_pages) {
-		free_page((unsigned long)t->pages[--t->nr_pages]);
-		hwtimer_memory_uncharge(c->user, PAGE_SIZE);
+		hwtimer_memory_page_free(t->pages[--t->nr_pages], c->user);
 		cond_resched();
 	}
 	kvfree(t->pages);
 	kfree(t);
 }
 
-const struct context_kind calls_kind = {
+const struct context_kind hwtimer_calls_kind = {
 	.look		= calls_look,
 	.unread		= calls_unread,
 	.pending	= calls_pending,
@@ -250,29 +250,26 @@ int hwtimer_calls_setup(struct context *c, struct hwtimer_setup *s)
 	s->slots = s->slots ?: DEFAULT_SLOTS;
 	c->slots = s->slots;
 	c->data = t;
-	hwtimer_context_begin(c, &calls_kind);
+	hwtimer_context_begin(c, &hwtimer_calls_kind);
 	return 0;
 }
 
-/* Add a page of entries to @free; also if others have done so since. */
+/* Add a page of entries to @free, unless others have been faster: then the caller looks again. */
 static int calls_grow(struct context *c)
 {
 	struct calls *t = c->data;
-	struct entry **pages = NULL;
-	struct entry *page;
-	u32 max_pages, i;
-	int ret;
+	u32 nr = READ_ONCE(t->nr_pages), max_pages = max(16U, 2 * nr), i;
+	struct entry **pages = NULL, *page;
+	int ret = -ENOMEM;
 
-	ret = hwtimer_memory_charge(c->user, PAGE_SIZE);
-	if (ret)
-		return ret;
-	page = (struct entry *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
-	/* Others may be here as well, so look again under the lock. */
-	max_pages = max(16U, 2 * READ_ONCE(t->nr_pages));
-	if (page && READ_ONCE(t->nr_pages) >= READ_ONCE(t->max_pages))
-		pages = kvcalloc(max_pages, sizeof(*pages), GFP_KERNEL_ACCOUNT);
+	page = hwtimer_memory_page(c->user);
 	if (!page)
-		goto undo;
+		return ret;
+	if (nr >= READ_ONCE(t->max_pages)) {
+		pages = kvcalloc(max_pages, sizeof(*pages), GFP_KERNEL_ACCOUNT);
+		if (!pages)
+			goto free;
+	}
 
 	spin_lock(&c->lock);
 	if (pages && t->max_pages < max_pages) {
@@ -280,7 +277,9 @@ static int calls_grow(struct context *c)
 		swap(pages, t->pages);
 		WRITE_ONCE(t->max_pages, max_pages);
 	}
-	if (t->nr_pages < t->max_pages && t->nr_pages < HWTIMER_MAX_SLOTS / PAGE_ENTRIES) {
+	if (t->nr_pages < MAX_PAGES || !list_empty(&t->free))
+		ret = 0;
+	if (t->nr_pages < min_t(u32, t->max_pages, MAX_PAGES)) {
 		set_page_private(virt_to_page(page), t->nr_pages);
 		for (i = 0; i < PAGE_ENTRIES; i++) {
 			page[i].tag = 1;
@@ -290,27 +289,24 @@ static int calls_grow(struct context *c)
 		WRITE_ONCE(t->nr_pages, t->nr_pages + 1);
 		page = NULL;
 	}
-	/* Did others add pages? Then there are free entries. */
-	ret = list_empty(&t->free) ? -ENOMEM : 0;
 	spin_unlock(&c->lock);
 	kvfree(pages);
-	if (!page)
-		return ret;
-undo:
-	free_page((unsigned long)page);
-	hwtimer_memory_uncharge(c->user, PAGE_SIZE);
-	return page ? ret : -ENOMEM;
+free:
+	hwtimer_memory_page_free(page, c->user);
+	return ret;
 }
 
 /* @time as a program gives it, as a deadline in ns. */
 static u64 calls_deadline(struct context *c, u64 time, u32 flags)
 {
-	u64 now = hwtimer_context_now(c), deadline;
+	u64 deadline;
 
 	if (!(flags & HWTIMER_RELATIVE) || time == HWTIMER_NEVER)
 		return time;
 	/* A delay that is too long is never over. */
-	return check_add_overflow(now, time, &deadline) ? HWTIMER_NEVER : deadline;
+	if (check_add_overflow(hwtimer_context_now(c), time, &deadline))
+		return HWTIMER_NEVER;
+	return deadline;
 }
 
 /**

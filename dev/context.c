@@ -158,17 +158,16 @@ static bool slice_work(struct context *c, unsigned int *takes, unsigned int *loo
 }
 
 /**
- * hwtimer_context_late - how late is a timeout that is found due?
+ * hwtimer_context_note_late - note how late a timeout is that is found due
  * @c: the context, in a slice
  * @deadline_ns: its deadline. If that had passed when it was filed, its tick counts
- *
- * Return: ns.
  */
-u64 hwtimer_context_late(const struct context *c, u64 deadline_ns)
+void hwtimer_context_note_late(struct context *c, u64 deadline_ns)
 {
 	u64 due = max(deadline_ns, (c->wheel.cur - 1) * c->tick_ns);
 
-	return c->now_ns - min(due, c->now_ns);
+	if (c->now_ns > due)
+		c->stats.late_ns = max(c->stats.late_ns, c->now_ns - due);
 }
 
 /* The end of a slice: when is the next one? 0: now. */
@@ -373,6 +372,19 @@ struct context *hwtimer_context_create(void)
 }
 
 /**
+ * hwtimer_context_allows - may the calling task have so many slots?
+ * @slots: how many
+ *
+ * Return: 0; -EINVAL: nobody may; -EPERM.
+ */
+int hwtimer_context_allows(u32 slots)
+{
+	if (slots > HWTIMER_MAX_SLOTS)
+		return -EINVAL;
+	return slots > HWTIMER_FREE_SLOTS && !capable(CAP_SYS_RESOURCE) ? -EPERM : 0;
+}
+
+/**
  * hwtimer_context_shape - prepare a SETUP: check and round what it asks for
  * @c: a context before SETUP, whose @control is held
  * @s: what SETUP asks for; out: what it gets
@@ -389,13 +401,15 @@ int hwtimer_context_shape(struct context *c, struct hwtimer_setup *s)
 	unsigned int levels;
 	u64 tick_ns = s->tick_ns ?: NSEC_PER_MSEC;
 	size_t size;
+	int ret;
 
 	if ((s->clockid != CLOCK_MONOTONIC && s->clockid != CLOCK_BOOTTIME) || s->pad ||
-	    s->flags & ~HWTIMER_SETUP_TABLE || s->slots > HWTIMER_MAX_SLOTS ||
-	    tick_ns < 2 * unit || tick_ns > 10ULL * NSEC_PER_SEC || s->slack_ns > 1ULL << 40)
+	    s->flags & ~HWTIMER_SETUP_TABLE || tick_ns < 2 * unit ||
+	    tick_ns > 10ULL * NSEC_PER_SEC || s->slack_ns > 1ULL << 40)
 		return -EINVAL;
-	if (s->slots > HWTIMER_FREE_SLOTS && !capable(CAP_SYS_RESOURCE))
-		return -EPERM;
+	ret = hwtimer_context_allows(s->slots);
+	if (ret)
+		return ret;
 
 	tick_ns = round_up(tick_ns, unit);
 	levels = wheel_shape(tick_ns, bits);
@@ -421,7 +435,11 @@ int hwtimer_context_shape(struct context *c, struct hwtimer_setup *s)
 	return 0;
 }
 
-static void context_buckets_free(struct context *c)
+/**
+ * hwtimer_context_unshape - undo hwtimer_context_shape()
+ * @c: the context
+ */
+void hwtimer_context_unshape(struct context *c)
 {
 	unsigned char bits[WHEEL_MAX_LEVELS];
 	unsigned int levels;
@@ -430,15 +448,6 @@ static void context_buckets_free(struct context *c)
 	hwtimer_memory_uncharge(c->user, wheel_size(bits, levels));
 	kvfree(c->buckets);
 	c->buckets = NULL;
-}
-
-/**
- * hwtimer_context_unshape - a SETUP has failed after hwtimer_context_shape()
- * @c: the context
- */
-void hwtimer_context_unshape(struct context *c)
-{
-	context_buckets_free(c);
 }
 
 /**
@@ -467,7 +476,7 @@ void hwtimer_context_free(struct context *c)
 	if (c->kind) {
 		hrtimer_cancel(&c->timer);
 		c->kind->free(c);
-		context_buckets_free(c);
+		hwtimer_context_unshape(c);
 	}
 	hwtimer_memory_user_put(c->user);
 	kfree(c);

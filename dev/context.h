@@ -98,11 +98,12 @@ struct context {
 	u64				timers;
 };
 
-extern const struct context_kind calls_kind;
-extern const struct context_kind table_kind;
+extern const struct context_kind hwtimer_calls_kind;
+extern const struct context_kind hwtimer_table_kind;
 
 struct context *hwtimer_context_create(void);
 void hwtimer_context_free(struct context *c);
+int hwtimer_context_allows(u32 slots);
 int hwtimer_context_shape(struct context *c, struct hwtimer_setup *s);
 void hwtimer_context_unshape(struct context *c);
 void hwtimer_context_begin(struct context *c, const struct context_kind *kind);
@@ -111,7 +112,7 @@ s64 hwtimer_context_offset(clockid_t clockid);
 u64 hwtimer_context_now(const struct context *c);
 u64 hwtimer_context_tick(const struct context *c, u64 deadline_ns);
 void hwtimer_context_hurry(struct context *c, u64 tick);
-u64 hwtimer_context_late(const struct context *c, u64 deadline_ns);
+void hwtimer_context_note_late(struct context *c, u64 deadline_ns);
 bool hwtimer_context_run(struct context *c, bool goes_on);
 void hwtimer_context_leave(struct context *c);
 int hwtimer_context_enter(struct context *c);

@@ -4,7 +4,6 @@
  * uapi/linux/hwtimer_table.h, what a context is in dev/context.c.
  */
 #include <linux/bits.h>
-#include <linux/capability.h>
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
@@ -84,10 +83,9 @@ static int device_grow(struct context *c, union device_arg *arg)
 	struct hwtimer_grow *grow = &arg->grow;
 	int ret;
 
-	if (grow->slots > HWTIMER_MAX_SLOTS)
-		return -EINVAL;
-	if (grow->slots > HWTIMER_FREE_SLOTS && !capable(CAP_SYS_RESOURCE))
-		return -EPERM;
+	ret = hwtimer_context_allows(grow->slots);
+	if (ret)
+		return ret;
 	ret = mutex_lock_killable(&c->control);
 	if (ret)
 		return ret;
@@ -99,9 +97,9 @@ static int device_grow(struct context *c, union device_arg *arg)
 
 static int device_info(struct context *c, union device_arg *arg)
 {
-	bool table = c->kind == &table_kind;
+	bool table = c->kind == &hwtimer_table_kind;
 
-	/* What may change meanwhile, GROW changes. */
+	/* GROW may add slots and rings meanwhile. */
 	arg->info = (struct hwtimer_info){
 		.tick_ns = c->tick_ns,
 		.slack_ns = c->slack * c->tick_ns,
@@ -184,6 +182,7 @@ static const struct device_call *device_call_find(unsigned int cmd)
 static int device_ready(struct context *c, const struct device_call *call)
 {
 	union device_arg defaults = { .setup.clockid = CLOCK_MONOTONIC };
+	unsigned int kind;
 	int ret;
 
 	if (!(call->flags & EITHER))
@@ -196,7 +195,8 @@ static int device_ready(struct context *c, const struct device_call *call)
 		if (ret && ret != -EBUSY)
 			return ret;
 	}
-	return call->flags & (context_kind(c) == &table_kind ? TABLE : CALLS) ? 0 : -EOPNOTSUPP;
+	kind = context_kind(c) == &hwtimer_table_kind ? TABLE : CALLS;
+	return call->flags & kind ? 0 : -EOPNOTSUPP;
 }
 
 static long device_ioctl(struct file *file, unsigned int cmd, unsigned long argument)
@@ -236,7 +236,7 @@ static ssize_t device_read(struct kiocb *iocb, struct iov_iter *to)
 
 	if (!context_kind(c))
 		return -ENXIO;
-	if (context_kind(c) != &calls_kind)
+	if (context_kind(c) != &hwtimer_calls_kind)
 		return -EOPNOTSUPP;
 	return hwtimer_calls_read(c, to, !nowait && !(iocb->ki_filp->f_flags & O_NONBLOCK), nowait);
 }
@@ -251,9 +251,9 @@ static int device_mmap(struct file *file, struct vm_area_struct *vma)
 	struct context *c = file->private_data;
 	int ret;
 
-	if (context_kind(c) != &table_kind)
+	if (context_kind(c) != &hwtimer_table_kind)
 		return -ENXIO;
-	/* The lock of the memory map is held: who has @control must not need it. */
+	/* mmap_lock is held, so nobody touches a program's memory with @control held. */
 	ret = mutex_lock_killable(&c->control);
 	if (ret)
 		return ret;
@@ -277,14 +277,14 @@ static void device_show_fdinfo(struct seq_file *m, struct file *file)
 	slots = c->slots;
 	stopped = c->stopped;
 	spin_unlock(&c->lock);
-	seq_printf(m, "kind: %s\n", kind == &table_kind ? "table" : "calls");
+	seq_printf(m, "kind: %s\n", kind == &hwtimer_table_kind ? "table" : "calls");
 	seq_printf(m, "clockid: %d\n", c->clockid);
 	seq_printf(m, "tick_ns: %llu\n", c->tick_ns);
 	seq_printf(m, "slack_ns: %llu\n", c->slack * c->tick_ns);
 	seq_printf(m, "slots: %u\n", slots);
 	seq_printf(m, "stopped: %d\n", stopped);
 	/* Those of a table are not counted by the kernel, only looked at by STATS. */
-	if (kind == &calls_kind)
+	if (kind == &hwtimer_calls_kind)
 		seq_printf(m, "pending: %llu\n", stats.pending);
 	seq_printf(m, "looks: %llu\n", stats.looks);
 	seq_printf(m, "records: %llu\n", stats.records);

@@ -9,6 +9,7 @@
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
+#include <linux/gfp.h>
 #include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/moduleparam.h>
@@ -156,4 +157,38 @@ void hwtimer_memory_uncharge(struct memory_user *user, unsigned long bytes)
 	user->bytes -= bytes;
 	all_bytes -= bytes;
 	spin_unlock(&users_lock);
+}
+
+/**
+ * hwtimer_memory_page - allocate a page of zeros
+ * @user: who is charged
+ *
+ * Context: A task that may sleep.
+ *
+ * Return: the page, or NULL.
+ */
+void *hwtimer_memory_page(struct memory_user *user)
+{
+	void *page;
+
+	if (hwtimer_memory_charge(user, PAGE_SIZE))
+		return NULL;
+	page = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	if (!page)
+		hwtimer_memory_uncharge(user, PAGE_SIZE);
+	return page;
+}
+
+/**
+ * hwtimer_memory_page_free - free a page
+ * @page: what hwtimer_memory_page() returned, or NULL. Others may still hold a reference, such as
+ *	process_vm_readv()
+ * @user: who was charged
+ */
+void hwtimer_memory_page_free(void *page, struct memory_user *user)
+{
+	if (!page)
+		return;
+	put_page(virt_to_page(page));
+	hwtimer_memory_uncharge(user, PAGE_SIZE);
 }

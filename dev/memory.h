@@ -10,5 +10,7 @@ struct memory_user *hwtimer_memory_user_get(void);
 void hwtimer_memory_user_put(struct memory_user *user);
 int hwtimer_memory_charge(struct memory_user *user, unsigned long bytes);
 void hwtimer_memory_uncharge(struct memory_user *user, unsigned long bytes);
+void *hwtimer_memory_page(struct memory_user *user);
+void hwtimer_memory_page_free(void *page, struct memory_user *user);
 
 #endif /* HWTIMER_DEV_MEMORY_H */

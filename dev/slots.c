@@ -67,11 +67,6 @@ static u64 tick_units(const struct context *c)
 	return c->tick_ns >> HWTIMER_UNIT_SHIFT;
 }
 
-static bool word_due(const struct context *c, u64 word)
-{
-	return word_units(word) <= c->now_ns >> HWTIMER_UNIT_SHIFT;
-}
-
 static u64 word_tick(const struct context *c, u64 word)
 {
 	return hwtimer_context_tick(c, word_units(word) << HWTIMER_UNIT_SHIFT);
@@ -144,16 +139,14 @@ static void slot_settle(struct context *c, u32 index, struct list_head *node, bo
 	if (c->stopped)
 		return;
 	if (due && moved && word_visited(c, moved)) {
-		u64 deadline_ns = word_units(moved) << HWTIMER_UNIT_SHIFT;
-
-		c->stats.late_ns = max(c->stats.late_ns, hwtimer_context_late(c, deadline_ns));
+		hwtimer_context_note_late(c, word_units(moved) << HWTIMER_UNIT_SHIFT);
 		record_put(c, index);
 		return;
 	}
 	if (moved && moved < visit) {
 		word_write(&slot->visit, 0);
 		tick = c->wheel.cur;
-	} else if (tick == WHEEL_NEVER && (!word || due)) {
+	} else if (tick == WHEEL_NEVER) {
 		return;
 	}
 	if (again)
@@ -175,13 +168,13 @@ static void slot_take(struct context *c, u32 index)
 		wheel_unfile(&c->wheel, node);
 		INIT_LIST_HEAD(node);
 	}
-	if (!word || !word_due(c, word) || c->stopped) {
+	if (!word || !word_visited(c, word) || c->stopped) {
 		slot_settle(c, index, node, false);
 		return;
 	}
 	/* Who pushed it has written 0, but others may have written since. */
 	word_write(&slot->visit, 0);
-	wheel_file(&c->wheel, node, word_tick(c, word));
+	wheel_file(&c->wheel, node, c->wheel.cur);
 }
 
 static bool slots_pushed(struct context *c, unsigned int *budget)
@@ -295,7 +288,7 @@ static void slots_free(struct context *c)
 	hwtimer_area_free(c->data, c->user);
 }
 
-const struct context_kind table_kind = {
+const struct context_kind hwtimer_table_kind = {
 	.pushed		= slots_pushed,
 	.look		= slots_look,
 	.unread		= slots_unread,
@@ -337,6 +330,6 @@ int hwtimer_slots_setup(struct context *c, struct hwtimer_setup *s)
 		return ret;
 	}
 	s->slots = a->nr;
-	hwtimer_context_begin(c, &table_kind);
+	hwtimer_context_begin(c, &hwtimer_table_kind);
 	return 0;
 }

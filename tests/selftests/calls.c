@@ -23,17 +23,12 @@ FIXTURE_TEARDOWN(calls)
 	close(self->fd);
 }
 
-static int call(int fd, unsigned long cmd, void *arg)
-{
-	return ioctl(fd, cmd, arg) ? -errno : 0;
-}
-
 static __u64 schedule(int fd, __u64 delay, __u64 user_data)
 {
 	struct hwtimer_schedule s = {
 		.time = delay, .flags = HWTIMER_RELATIVE, .user_data = user_data,
 	};
-	int ret = call(fd, HWTIMER_IOC_SCHEDULE, &s);
+	int ret = hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, &s);
 
 	if (ret)
 		die("SCHEDULE: %d", ret);
@@ -44,14 +39,14 @@ static int touch(int fd, __u64 id, __u64 delay)
 {
 	struct hwtimer_touch t = { .id = id, .time = delay, .flags = HWTIMER_RELATIVE };
 
-	return call(fd, HWTIMER_IOC_TOUCH, &t);
+	return hwt_ioctl(fd, HWTIMER_IOC_TOUCH, &t);
 }
 
 static int cancel(int fd, __u64 id)
 {
 	struct hwtimer_cancel c = { .id = id };
 
-	return call(fd, HWTIMER_IOC_CANCEL, &c);
+	return hwt_ioctl(fd, HWTIMER_IOC_CANCEL, &c);
 }
 
 /* Read up to @n records: how many, or -errno. */
@@ -69,15 +64,6 @@ static struct hwtimer_stats stats(int fd)
 	if (ioctl(fd, HWTIMER_IOC_STATS, &s))
 		die("STATS");
 	return s;
-}
-
-static short polled(int fd, int ms)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-
-	if (poll(&p, 1, ms) < 0)
-		die("poll");
-	return p.revents;
 }
 
 static void nonblock(int fd)
@@ -139,7 +125,7 @@ TEST_F(calls, cancelled_and_moved)
 	ASSERT_EQ(0, cancel(self->fd, early));
 	ASSERT_EQ(-ENOENT, cancel(self->fd, early));
 	ASSERT_EQ(0, touch(self->fd, moved, FAR));
-	ASSERT_EQ(0, call(self->fd, HWTIMER_IOC_QUERY, &q));
+	ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_QUERY, &q));
 	ASSERT_EQ(3, q.user_data);
 	ASSERT_EQ(0, q.period_ns);
 	ASSERT_LT(now_ns(), q.deadline_ns);
@@ -147,7 +133,7 @@ TEST_F(calls, cancelled_and_moved)
 	ASSERT_EQ(1, take(self->fd, r, 4));
 	ASSERT_EQ(far, r[0].id);
 	q.id = early;
-	ASSERT_EQ(-ENOENT, call(self->fd, HWTIMER_IOC_QUERY, &q));
+	ASSERT_EQ(-ENOENT, hwt_ioctl(self->fd, HWTIMER_IOC_QUERY, &q));
 	ASSERT_EQ(1, stats(self->fd).pending);
 }
 
@@ -158,15 +144,15 @@ TEST_F(calls, due_and_not_taken)
 	__u64 c = schedule(self->fd, 0, 3);
 	struct hwtimer_record r[4];
 
-	ASSERT_EQ(POLLIN, polled(self->fd, -1));
+	ASSERT_EQ(POLLIN, poll_in(self->fd, -1));
 	wait_until(now_ns() + 3 * NSEC_PER_MSEC);
-	ASSERT_EQ(POLLIN, polled(self->fd, -1));
+	ASSERT_EQ(POLLIN, poll_in(self->fd, -1));
 	ASSERT_EQ(3, stats(self->fd).pending);
 	ASSERT_EQ(0, cancel(self->fd, a));
 	ASSERT_EQ(0, touch(self->fd, b, FAR));
 	ASSERT_EQ(1, take(self->fd, r, 4));
 	ASSERT_EQ(c, r[0].id);
-	ASSERT_EQ(0, polled(self->fd, 0));
+	ASSERT_EQ(0, poll_in(self->fd, 0));
 	ASSERT_EQ(0, cancel(self->fd, b));
 }
 
@@ -225,7 +211,7 @@ TEST_F(calls, stranger)
 	before = stats(self->fd).runs;
 	ASSERT_EQ(0, poll(&p, 1, 0));
 	ASSERT_EQ(before, stats(self->fd).runs);
-	ASSERT_EQ(POLLIN, polled(self->fd, -1));
+	ASSERT_EQ(POLLIN, poll_in(self->fd, -1));
 	ASSERT_LT(before, stats(self->fd).runs);
 }
 
@@ -237,7 +223,7 @@ static int periodic(int fd, __u64 period_ms, __u64 misfire_ms, __u32 policy, __u
 		.misfire_ns = misfire_ms * NSEC_PER_MSEC,
 		.policy = policy,
 	};
-	int ret = call(fd, HWTIMER_IOC_SCHEDULE, &s);
+	int ret = hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, &s);
 
 	*id = s.id;
 	return ret;
@@ -322,7 +308,7 @@ TEST_F(calls, fault)
 	ASSERT_EQ(-EFAULT, take(self->fd, (void *)(p + page), 1));
 	b = schedule(self->fd, 4 * NSEC_PER_MSEC, 2);
 	wait_until(now_ns() + 10 * NSEC_PER_MSEC);
-	ASSERT_EQ(POLLIN, polled(self->fd, -1));
+	ASSERT_EQ(POLLIN, poll_in(self->fd, -1));
 	ASSERT_EQ(1, take(self->fd, r, 2));
 	ASSERT_EQ(a, r->id);
 	ASSERT_EQ(1, take(self->fd, again, 4));
@@ -369,7 +355,7 @@ TEST_F(calls, cancelled_during_read)
 	ASSERT_EQ(0, periodic(self->fd, 5, 0, HWTIMER_MISFIRE_ONCE, &ended));
 	ASSERT_EQ(0, periodic(self->fd, 5, 0, HWTIMER_MISFIRE_ONCE, &moved));
 	wait_until(now_ns() + 3 * NSEC_PER_MSEC);
-	ASSERT_EQ(POLLIN, polled(self->fd, -1));
+	ASSERT_EQ(POLLIN, poll_in(self->fd, -1));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, read_slowly, &s));
 	ASSERT_EQ(sizeof(fault), read(uffd, &fault, sizeof(fault)));
 	ASSERT_EQ(0, cancel(self->fd, ended));
@@ -390,6 +376,7 @@ TEST_F(calls, cancelled_during_read)
 
 TEST_F(calls, stop)
 {
+	struct hwtimer_schedule refused = { };
 	struct hwtimer_record r[8];
 	int i, n, all = 0, seen = 0;
 	__u64 id;
@@ -397,10 +384,10 @@ TEST_F(calls, stop)
 	for (i = 0; i < 100; i++)
 		schedule(self->fd, i % 2 ? FAR : 0, i);
 	ASSERT_EQ(0, periodic(self->fd, 50, 0, HWTIMER_MISFIRE_ONCE, &id));
-	ASSERT_EQ(POLLIN, polled(self->fd, -1));
+	ASSERT_EQ(POLLIN, poll_in(self->fd, -1));
 	ASSERT_EQ(0, ioctl(self->fd, HWTIMER_IOC_STOP));
 	ASSERT_EQ(0, ioctl(self->fd, HWTIMER_IOC_STOP));
-	ASSERT_EQ(POLLIN | POLLHUP, polled(self->fd, -1));
+	ASSERT_EQ(POLLIN | POLLHUP, poll_in(self->fd, -1));
 	while ((n = take(self->fd, r, 8)) > 0)
 		for (i = 0; i < n; i++, all++) {
 			ASSERT_EQ(HWTIMER_KIND_HANDED_BACK, r[i].kind);
@@ -409,9 +396,9 @@ TEST_F(calls, stop)
 	ASSERT_EQ(0, n);
 	ASSERT_EQ(101, all);
 	ASSERT_EQ(1, seen);
-	ASSERT_EQ(POLLHUP, polled(self->fd, -1));
+	ASSERT_EQ(POLLHUP, poll_in(self->fd, -1));
 	ASSERT_EQ(0, stats(self->fd).pending);
-	ASSERT_EQ(-ESHUTDOWN, call(self->fd, HWTIMER_IOC_SCHEDULE, &(struct hwtimer_schedule){ }));
+	ASSERT_EQ(-ESHUTDOWN, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &refused));
 }
 
 static void *stop_soon(void *arg)
@@ -443,13 +430,13 @@ TEST_F(calls, cap)
 	struct hwtimer_schedule s = { .time = FAR, .flags = HWTIMER_RELATIVE };
 	int i;
 
-	ASSERT_EQ(0, call(self->fd, HWTIMER_IOC_SETUP, &setup));
-	ASSERT_EQ(-EBUSY, call(self->fd, HWTIMER_IOC_SETUP, &setup));
+	ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SETUP, &setup));
+	ASSERT_EQ(-EBUSY, hwt_ioctl(self->fd, HWTIMER_IOC_SETUP, &setup));
 	for (i = 0; i < 100; i++)
-		ASSERT_EQ(0, call(self->fd, HWTIMER_IOC_SCHEDULE, &s));
-	ASSERT_EQ(-ENOSPC, call(self->fd, HWTIMER_IOC_SCHEDULE, &s));
+		ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &s));
+	ASSERT_EQ(-ENOSPC, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &s));
 	ASSERT_EQ(0, cancel(self->fd, s.id));
-	ASSERT_EQ(0, call(self->fd, HWTIMER_IOC_SCHEDULE, &s));
+	ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &s));
 }
 
 /* Many pages of entries; ids are never the same. */
@@ -480,15 +467,15 @@ TEST_F(calls, sets_up)
 	struct hwtimer_record r;
 	struct hwtimer_info info;
 
-	ASSERT_EQ(-ENXIO, call(self->fd, HWTIMER_IOC_INFO, &info));
+	ASSERT_EQ(-ENXIO, hwt_ioctl(self->fd, HWTIMER_IOC_INFO, &info));
 	ASSERT_EQ(-ENXIO, take(self->fd, &r, 1));
-	ASSERT_EQ(0, polled(self->fd, 0));
-	ASSERT_EQ(0, call(self->fd, HWTIMER_IOC_SETUP, &setup));
+	ASSERT_EQ(0, poll_in(self->fd, 0));
+	ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SETUP, &setup));
 	/* A tick is a multiple of 65,536 ns, the slack a number of 2^n - 1 ticks. */
 	ASSERT_EQ(16 * 65536, setup.tick_ns);
 	ASSERT_EQ(31 * setup.tick_ns, setup.slack_ns);
 	ASSERT_EQ(1 << 20, setup.slots);
-	ASSERT_EQ(0, call(self->fd, HWTIMER_IOC_INFO, &info));
+	ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_INFO, &info));
 	ASSERT_EQ(setup.tick_ns, info.tick_ns);
 	ASSERT_EQ(setup.slack_ns, info.slack_ns);
 	ASSERT_EQ(CLOCK_BOOTTIME, info.clockid);
@@ -504,7 +491,7 @@ TEST_F(calls, slack)
 	struct hwtimer_record r[100];
 	int i, n = 0, got;
 
-	ASSERT_EQ(0, call(self->fd, HWTIMER_IOC_SETUP, &setup));
+	ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SETUP, &setup));
 	for (i = 0; i < 100; i++)
 		schedule(self->fd, i * NSEC_PER_MSEC, i);
 	for (; n < 100; n += got) {
@@ -542,28 +529,28 @@ TEST_F(calls, misuse)
 	int ro;
 
 	for (i = 0; i < ARRAY_SIZE(bad); i++)
-		ASSERT_EQ(-EINVAL, call(self->fd, HWTIMER_IOC_SETUP, &bad[i]));
+		ASSERT_EQ(-EINVAL, hwt_ioctl(self->fd, HWTIMER_IOC_SETUP, &bad[i]));
 	for (i = 0; i < ARRAY_SIZE(wrong); i++)
-		ASSERT_EQ(-EINVAL, call(self->fd, HWTIMER_IOC_SCHEDULE, &wrong[i]));
-	ASSERT_EQ(-EINVAL, call(self->fd, HWTIMER_IOC_TOUCH, &bits));
-	ASSERT_EQ(-EINVAL, call(self->fd, HWTIMER_IOC_TOUCH, &pad));
-	ASSERT_EQ(-EFAULT, call(self->fd, HWTIMER_IOC_CANCEL, NULL));
-	ASSERT_EQ(-ENOTTY, call(self->fd, _IO(HWTIMER_IOC_MAGIC, 0x7f), NULL));
+		ASSERT_EQ(-EINVAL, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &wrong[i]));
+	ASSERT_EQ(-EINVAL, hwt_ioctl(self->fd, HWTIMER_IOC_TOUCH, &bits));
+	ASSERT_EQ(-EINVAL, hwt_ioctl(self->fd, HWTIMER_IOC_TOUCH, &pad));
+	ASSERT_EQ(-EFAULT, hwt_ioctl(self->fd, HWTIMER_IOC_CANCEL, NULL));
+	ASSERT_EQ(-ENOTTY, hwt_ioctl(self->fd, _IO(HWTIMER_IOC_MAGIC, 0x7f), NULL));
 	ASSERT_EQ(-EINVAL, read(self->fd, &byte, 1) < 0 ? -errno : 0);
-	ASSERT_EQ(-EOPNOTSUPP, call(self->fd, HWTIMER_IOC_ENTER, NULL));
-	ASSERT_EQ(-EOPNOTSUPP, call(self->fd, HWTIMER_IOC_GROW, &(struct hwtimer_grow){ }));
+	ASSERT_EQ(-EOPNOTSUPP, hwt_ioctl(self->fd, HWTIMER_IOC_ENTER, NULL));
+	ASSERT_EQ(-EOPNOTSUPP, hwt_ioctl(self->fd, HWTIMER_IOC_GROW, &(struct hwtimer_grow){ }));
 	ASSERT_EQ(-ENOENT, cancel(self->fd, 0));
 	ASSERT_EQ(-ENOENT, cancel(self->fd, ~0ULL));
 	ASSERT_EQ(MAP_FAILED, mmap(NULL, 4096, PROT_READ, MAP_SHARED, self->fd, 0));
 
 	/* A newer program has a longer structure: what is not known here has to be 0. */
-	ASSERT_EQ(-ENOENT, call(self->fd, _IOW(HWTIMER_IOC_MAGIC, 0x13, longer), &longer));
+	ASSERT_EQ(-ENOENT, hwt_ioctl(self->fd, _IOW(HWTIMER_IOC_MAGIC, 0x13, longer), &longer));
 	longer.more = 1;
-	ASSERT_EQ(-E2BIG, call(self->fd, _IOW(HWTIMER_IOC_MAGIC, 0x13, longer), &longer));
-	ASSERT_EQ(-EINVAL, call(self->fd, _IOW(HWTIMER_IOC_MAGIC, 0x13, __u32), &longer));
+	ASSERT_EQ(-E2BIG, hwt_ioctl(self->fd, _IOW(HWTIMER_IOC_MAGIC, 0x13, longer), &longer));
+	ASSERT_EQ(-EINVAL, hwt_ioctl(self->fd, _IOW(HWTIMER_IOC_MAGIC, 0x13, __u32), &longer));
 
 	ro = open("/dev/hwtimer-table", O_RDONLY | O_CLOEXEC);
-	ASSERT_EQ(-EBADF, call(ro, HWTIMER_IOC_SCHEDULE, &wrong[0]));
+	ASSERT_EQ(-EBADF, hwt_ioctl(ro, HWTIMER_IOC_SCHEDULE, &wrong[0]));
 	close(ro);
 }
 
@@ -578,10 +565,10 @@ TEST_F(calls, extremes)
 	for (flags = 0; flags <= HWTIMER_RELATIVE; flags++)
 		for (i = 0; i < ARRAY_SIZE(times); i++) {
 			s = (struct hwtimer_schedule){ .time = times[i], .flags = flags };
-			ASSERT_EQ(0, call(self->fd, HWTIMER_IOC_SCHEDULE, &s));
+			ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &s));
 		}
 	s = (struct hwtimer_schedule){ .user_data = 1 };
-	ASSERT_EQ(0, call(self->fd, HWTIMER_IOC_SCHEDULE, &s));
+	ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &s));
 	ASSERT_EQ(1, take(self->fd, &r, 1));
 	ASSERT_EQ(1, r.user_data);
 	ASSERT_EQ(2 * ARRAY_SIZE(times), stats(self->fd).pending);

@@ -143,4 +143,21 @@ static inline unsigned int quick_or(unsigned int quick, unsigned int thorough)
 	return getenv("BRIEF") ? (quick + 3) / 4 : quick;
 }
 
+static inline int hwt_ioctl(int fd, unsigned long cmd, void *arg)
+{
+	int ret = ioctl(fd, cmd, arg);
+
+	return ret < 0 ? -errno : ret;
+}
+
+/* What poll(2) says of POLLIN within @ms; -1: without a limit. */
+static inline short poll_in(int fd, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	if (poll(&p, 1, ms) < 0)
+		die("poll");
+	return p.revents;
+}
+
 #endif /* HWT_COMMON_H */

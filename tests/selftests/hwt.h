@@ -35,13 +35,6 @@ static inline int must_open(int flags)
 	return fd;
 }
 
-static inline int hwt_ioctl(int fd, unsigned long cmd, void *arg)
-{
-	int ret = ioctl(fd, cmd, arg);
-
-	return ret < 0 ? -errno : ret;
-}
-
 /* The command as a program with another version of the header would have compiled it. */
 static inline unsigned long with_size(unsigned long cmd, unsigned int size)
 {

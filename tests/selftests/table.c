@@ -16,11 +16,6 @@ FIXTURE(table)
 	struct table t;
 };
 
-static int call(int fd, unsigned long cmd, void *arg)
-{
-	return ioctl(fd, cmd, arg) ? -errno : 0;
-}
-
 static int table_open(struct table *t, __u32 slots, __u64 slack_ns)
 {
 	struct hwtimer_setup setup = {
@@ -35,7 +30,7 @@ static int table_open(struct table *t, __u32 slots, __u64 slack_ns)
 			     .page = sysconf(_SC_PAGESIZE) };
 	if (t->fd < 0)
 		return -errno;
-	ret = call(t->fd, HWTIMER_IOC_SETUP, &setup);
+	ret = hwt_ioctl(t->fd, HWTIMER_IOC_SETUP, &setup);
 	return ret ?: table_map(t);
 }
 
@@ -82,21 +77,12 @@ static __u64 take_now(struct table *t, __u32 *index)
 	return 0;
 }
 
-static short polled(int fd, int ms)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-
-	if (poll(&p, 1, ms) < 0)
-		die("poll");
-	return p.revents;
-}
-
 static __u64 take(struct table *t, __u32 *index)
 {
 	__u64 word;
 
 	while (!(word = take_now(t, index)))
-		if (polled(t->fd, -1) != POLLIN)
+		if (poll_in(t->fd, -1) != POLLIN)
 			die("not readable");
 	if (table_deadline(word) > now_ns())
 		die("early");
@@ -116,13 +102,13 @@ TEST_F(table, expires_once)
 {
 	__u32 i;
 
-	ASSERT_EQ(0, polled(self->t.fd, 0));
+	ASSERT_EQ(0, poll_in(self->t.fd, 0));
 	ASSERT_EQ(0, arm(&self->t, 5, 10 * NSEC_PER_MSEC, 77));
 	ASSERT_EQ(1, stats(&self->t).pending);
 	ASSERT_EQ(77, take(&self->t, &i) & TABLE_ARMING);
 	ASSERT_EQ(5, i);
 	ASSERT_EQ(0, take_now(&self->t, &i));
-	ASSERT_EQ(0, polled(self->t.fd, 0));
+	ASSERT_EQ(0, poll_in(self->t.fd, 0));
 	ASSERT_EQ(-ENOENT, table_cancel(&self->t, 5, 77));
 	ASSERT_EQ(0, stats(&self->t).pending);
 	/* Now the kernel expects nothing, and has to be told. */
@@ -274,9 +260,9 @@ TEST_F(table, crowd)
 	__u32 i, k;
 
 	ASSERT_EQ(0, arm(t, 0, 0, 1));
-	ASSERT_EQ(POLLIN, polled(t->fd, -1));
+	ASSERT_EQ(POLLIN, poll_in(t->fd, -1));
 	/* The record is in the first ring, the others will be in another one. */
-	ASSERT_EQ(0, call(t->fd, HWTIMER_IOC_GROW, &grow));
+	ASSERT_EQ(0, hwt_ioctl(t->fd, HWTIMER_IOC_GROW, &grow));
 	ASSERT_LE(n, grow.slots);
 	ASSERT_LT(0, grow.ring);
 	ASSERT_EQ(0, table_map(t));
@@ -291,7 +277,7 @@ TEST_F(table, crowd)
 		ASSERT_TRUE(k || !i);
 	}
 	ASSERT_EQ(0, stats(t).pending);
-	ASSERT_EQ(0, polled(t->fd, 0));
+	ASSERT_EQ(0, poll_in(t->fd, 0));
 	free(seen);
 }
 
@@ -313,17 +299,17 @@ TEST_F(table, full_ring)
 		}
 	}
 	ASSERT_EQ(t->page / 8, t->head->cq_tail[0]);
-	ASSERT_EQ(POLLIN, polled(t->fd, -1));
+	ASSERT_EQ(POLLIN, poll_in(t->fd, -1));
 	while (take_now(t, &i))
 		seen++;
 	ASSERT_TRUE(table_walk(t, &walked, &walk));
-	ASSERT_EQ(POLLIN, polled(t->fd, -1));
+	ASSERT_EQ(POLLIN, poll_in(t->fd, -1));
 	for (i = 0; i < t->slots; i++)
 		seen += !!table_look(t, i, now_ns(), NULL);
 	table_walked(t, walked, walk);
 	ASSERT_FALSE(table_walk(t, &walked, &walk));
 	ASSERT_EQ(1, seen);
-	ASSERT_EQ(0, polled(t->fd, 0));
+	ASSERT_EQ(0, poll_in(t->fd, 0));
 }
 
 static __u64 next_word(struct table *t, __u32 index, __u64 word)
@@ -342,7 +328,7 @@ TEST_F(table, period)
 
 	ASSERT_EQ(0, arm(t, 9, 0, 1));
 	while (n < 20) {
-		ASSERT_EQ(POLLIN, polled(t->fd, -1));
+		ASSERT_EQ(POLLIN, poll_in(t->fd, -1));
 		ASSERT_TRUE(table_peek(t, &i, &g, &head));
 		word = table_look(t, i, now_ns(), next_word);
 		table_took(t, g, head);
@@ -365,9 +351,9 @@ TEST_F(table, stop)
 
 	for (i = 0; i < 200; i++)
 		ASSERT_EQ(0, arm(t, i, i % 2 ? FAR : 0, 1));
-	ASSERT_EQ(POLLIN, polled(t->fd, -1));
+	ASSERT_EQ(POLLIN, poll_in(t->fd, -1));
 	ASSERT_EQ(0, ioctl(t->fd, HWTIMER_IOC_STOP));
-	ASSERT_EQ(POLLHUP, polled(t->fd, -1) & POLLHUP);
+	ASSERT_EQ(POLLHUP, poll_in(t->fd, -1) & POLLHUP);
 	for (i = 0; i < t->slots; i++)
 		back += !!__atomic_exchange_n(&t->slot[i].word, 0, __ATOMIC_SEQ_CST);
 	ASSERT_EQ(200, back);
@@ -375,7 +361,7 @@ TEST_F(table, stop)
 	ASSERT_EQ(-ESHUTDOWN, arm(t, 199, 2 * FAR, 1));
 	ASSERT_EQ(-ESHUTDOWN, arm(t, 3, 0, 1));
 	ASSERT_EQ(0, t->slot[3].word);
-	ASSERT_EQ(-ESHUTDOWN, call(t->fd, HWTIMER_IOC_GROW, &grow));
+	ASSERT_EQ(-ESHUTDOWN, hwt_ioctl(t->fd, HWTIMER_IOC_GROW, &grow));
 }
 
 static void not_mapped(int sig)
@@ -395,7 +381,7 @@ TEST_F(table, fork)
 	pid = fork();
 	if (!pid) {
 		signal(SIGSEGV, not_mapped);
-		polled(t->fd, 100);
+		poll_in(t->fd, 100);
 		_exit(!t->head->slots);
 	}
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
@@ -464,7 +450,7 @@ TEST_F(table, garbage)
 			break;
 		case 7:
 			ASSERT_EQ(0, r & 8 ? table_enter(t) : 0);
-			polled(t->fd, 0);
+			poll_in(t->fd, 0);
 			break;
 		}
 		if (round % 100 == 0) {
@@ -479,13 +465,14 @@ TEST_F(table, garbage)
 TEST_F(table, misuse)
 {
 	struct hwtimer_setup setup = { .clockid = CLOCK_MONOTONIC, .flags = HWTIMER_SETUP_TABLE };
+	struct hwtimer_schedule schedule = { };
 	struct table *t = &self->t;
 	size_t page = t->page;
 
-	ASSERT_EQ(-EBUSY, call(t->fd, HWTIMER_IOC_SETUP, &setup));
-	ASSERT_EQ(-EOPNOTSUPP, call(t->fd, HWTIMER_IOC_SCHEDULE, &(struct hwtimer_schedule){ }));
+	ASSERT_EQ(-EBUSY, hwt_ioctl(t->fd, HWTIMER_IOC_SETUP, &setup));
+	ASSERT_EQ(-EOPNOTSUPP, hwt_ioctl(t->fd, HWTIMER_IOC_SCHEDULE, &schedule));
 	ASSERT_EQ(-EOPNOTSUPP, read(t->fd, &setup, sizeof(setup)) < 0 ? -errno : 0);
-	ASSERT_EQ(-EINVAL, call(t->fd, HWTIMER_IOC_GROW,
+	ASSERT_EQ(-EINVAL, hwt_ioctl(t->fd, HWTIMER_IOC_GROW,
 				&(struct hwtimer_grow){ .slots = HWTIMER_MAX_SLOTS + 1 }));
 	/* Beyond what there is; private; a ring that was never made. */
 	ASSERT_EQ(MAP_FAILED, mmap(NULL, 2 * page, PROT_READ, MAP_SHARED, t->fd, 0));
@@ -496,7 +483,7 @@ TEST_F(table, misuse)
 				   HWTIMER_OFFSET_SLOTS + t->slots * 32));
 	ASSERT_EQ(ENXIO, errno);
 	/* Fewer slots than there are: nothing changes. */
-	ASSERT_EQ(0, call(t->fd, HWTIMER_IOC_GROW, &(struct hwtimer_grow){ .slots = 1 }));
+	ASSERT_EQ(0, hwt_ioctl(t->fd, HWTIMER_IOC_GROW, &(struct hwtimer_grow){ .slots = 1 }));
 	ASSERT_EQ(t->slots, t->head->slots);
 }
 
@@ -512,7 +499,7 @@ TEST_F(table, memory)
 	/* In KiB: enough for some, not for a million. */
 	ASSERT_LT(0, fprintf(f, "4096"));
 	ASSERT_EQ(0, fflush(f));
-	ASSERT_EQ(-ENOMEM, call(t->fd, HWTIMER_IOC_GROW, &grow));
+	ASSERT_EQ(-ENOMEM, hwt_ioctl(t->fd, HWTIMER_IOC_GROW, &grow));
 	ASSERT_EQ(0, table_map(t));
 	ASSERT_EQ(0, arm(t, t->slots - 1, 0, 1));
 	take(t, &i);
@@ -591,7 +578,7 @@ static void *reader(void *arg)
 			atomic_fetch_add(&b->expired, 1);
 			__atomic_store_n(&b->t.slot[i].user_data, 0, __ATOMIC_SEQ_CST);
 		}
-		polled(b->t.fd, -1);
+		poll_in(b->t.fd, -1);
 	}
 	return NULL;
 }
