@@ -22,7 +22,7 @@
 static unsigned long max_memory;
 module_param(max_memory, ulong, 0644);
 MODULE_PARM_DESC(max_memory,
-		 "most memory of all timeouts of programs, in KiB; a user may have half of what others leave (default 0: an eighth of the machine's)");
+		 "most memory of all contexts of /dev/hwtimer-table, in KiB, of which a user may have half of what the others leave; 0: an eighth of the machine's (default 0)");
 
 /**
  * struct memory_user - what the contexts of one user take
