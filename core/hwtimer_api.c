@@ -219,6 +219,7 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 		return ERR_PTR(-ENOMEM);
 	spin_lock_init(&driven->monitor.lock);
 	driven->owner = owner;
+	strscpy(driven->module, module_name(owner), sizeof(driven->module));
 	driven->clock = params->clock;
 	driven->start_ns = hwtimer_clock_ns(driven);
 	driven->account = params->flags & HWTIMER_WHEEL_ACCOUNT;

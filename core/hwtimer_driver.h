@@ -9,6 +9,7 @@
 #include <linux/init.h>
 #include <linux/kallsyms.h>
 #include <linux/list.h>
+#include <linux/module.h>
 #include <linux/rbtree.h>
 #include <linux/refcount.h>
 #include <linux/spinlock.h>
@@ -71,6 +72,7 @@ struct hwtimer_monitor {
  * @kind: whose wheel it is: HWTIMER_WHEEL_F_* of the UAPI header. Constant
  * @start_ns: when the wheel was created, on its clock. Constant
  * @name: unique among the live wheels
+ * @module: the name of @owner, which may be gone while readers have references
  * @actor: the task that acts as the worker: the thread, or the task that stops the wheel
  * @sched: as in the parameters
  * @nice: as in the parameters
@@ -90,6 +92,7 @@ struct hwtimer_driven {
 	u32			kind;
 	u64			start_ns;
 	char			name[HWTIMER_NAME_LEN + 12];
+	char			module[MODULE_NAME_LEN];
 	struct task_struct	*actor;
 
 	enum hwtimer_sched	sched;
@@ -167,6 +170,7 @@ static inline void hwtimer_fixup_init(void) { }
 /* hwtimer_stats.c */
 void hwtimer_stats_add(struct hwtimer_driven *driven);
 void hwtimer_stats_remove(struct hwtimer_driven *driven);
+struct hwtimer_driven *hwtimer_stats_find(u64 id);
 void hwtimer_stats_put(struct hwtimer_driven *driven);
 void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_stats *s,
 			   struct queue_counts *c);

@@ -2,7 +2,7 @@
 /*
  * hwtimer: the statistics of the live wheels.
  *
- * hwtimer_stats_collect() reads them for debugfs and for HWTIMER_IOC_WHEELS. A reader of debugfs
+ * hwtimer_stats_collect() reads them for debugfs and for /dev/hwtimer. A reader of debugfs
  * delays the end of the wheel. The ioctl must not, as the wheel may be another user's: it takes a
  * reference. The last reference frees the wheel, and what the statistics need of it.
  *
@@ -191,6 +191,28 @@ u64 hwtimer_stats_next(u64 from)
 }
 
 /**
+ * hwtimer_stats_find - find a wheel
+ * @id: its id
+ *
+ * Context: Process context.
+ *
+ * Return: the wheel, with a reference; NULL: there is no such wheel (any more).
+ */
+struct hwtimer_driven *hwtimer_stats_find(u64 id)
+{
+	struct hwtimer_driven *driven;
+
+	spin_lock(&stats_lock);
+	driven = first_from(id);
+	if (driven && driven->id == id)
+		refcount_inc(&driven->refs);
+	else
+		driven = NULL;
+	spin_unlock(&stats_lock);
+	return driven;
+}
+
+/**
  * hwtimer_stats_get - read the statistics of a wheel
  * @id: its id
  * @stats: filled in
@@ -201,16 +223,9 @@ u64 hwtimer_stats_next(u64 from)
  */
 bool hwtimer_stats_get(u64 id, struct hwtimer_wheel_stats *stats)
 {
-	struct hwtimer_driven *driven;
+	struct hwtimer_driven *driven = hwtimer_stats_find(id);
 	struct queue_counts counts;
 
-	spin_lock(&stats_lock);
-	driven = first_from(id);
-	if (driven && driven->id == id)
-		refcount_inc(&driven->refs);
-	else
-		driven = NULL;
-	spin_unlock(&stats_lock);
 	if (!driven)
 		return false;
 	hwtimer_stats_collect(driven, stats, &counts);

@@ -23,6 +23,7 @@
 
 #include "../core/hwtimer_driver.h"
 #include "../uapi/linux/hwtimer.h"
+#include "contexts.h"
 
 static struct dentry *root;
 
@@ -297,11 +298,12 @@ void hwtimer_debugfs_remove(struct hwtimer_driven *driven)
 }
 
 /**
- * hwtimer_debugfs_init - create the directory of all wheels
+ * hwtimer_debugfs_init - create the directory of all wheels, with the file of all contexts
  */
 void __init hwtimer_debugfs_init(void)
 {
 	root = debugfs_create_dir("hwtimer", NULL);
+	debugfs_create_file("contexts", 0400, root, NULL, &hwtimer_contexts_fops);
 }
 
 /**

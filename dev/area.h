@@ -6,7 +6,7 @@
 #define HWTIMER_DEV_AREA_H
 
 #include <linux/list.h>
-#include <linux/mm_types.h>
+#include <linux/mm.h>
 
 #include "context.h"
 

@@ -94,6 +94,17 @@ static u64 entry_id(const struct entry *e)
 	return (u64)e->tag << INDEX_BITS | entry_index(e);
 }
 
+/* For others than a read(2) that takes it. */
+static bool entry_pending(const struct entry *e)
+{
+	return e->state != ENTRY_FREE && e->state != ENTRY_ENDING && e->state != ENTRY_DROPPED;
+}
+
+static void entry_describe(const struct entry *e, struct hwtimer_query *q)
+{
+	*q = (struct hwtimer_query){ entry_id(e), e->deadline_ns, e->period_ns, e->user_data };
+}
+
 /* The entry of a pending timeout, or an error. */
 static struct entry *entry_find(struct calls *t, u64 id)
 {
@@ -103,10 +114,7 @@ static struct entry *entry_find(struct calls *t, u64 id)
 	if (page >= t->nr_pages)
 		return ERR_PTR(-ENOENT);
 	e = &t->pages[array_index_nospec(page, t->nr_pages)][index % PAGE_ENTRIES];
-	if (e->tag != id >> INDEX_BITS || e->state == ENTRY_FREE || e->state == ENTRY_ENDING ||
-	    e->state == ENTRY_DROPPED)
-		return ERR_PTR(-ENOENT);
-	return e;
+	return e->tag == id >> INDEX_BITS && entry_pending(e) ? e : ERR_PTR(-ENOENT);
 }
 
 static void entry_file(struct context *c, struct entry *e)
@@ -155,7 +163,7 @@ static void calls_look(struct context *c, struct list_head *node)
 	/* It cascades. It may be due by the clock, but those of earlier ticks come first. */
 	if (tick >= c->wheel.cur) {
 		wheel_file_again(&c->wheel, node, tick);
-		return;
+			return;
 	}
 	hwtimer_context_note_late(c, e->deadline_ns);
 ready:
@@ -180,6 +188,19 @@ static u64 calls_pending(struct context *c)
 	pending = c->stats.pending;
 	spin_unlock(&c->lock);
 	return pending;
+}
+
+static int calls_describe(struct context *c, u32 index, struct hwtimer_query *q)
+{
+	u32 page = index / PAGE_ENTRIES;
+	struct calls *t = c->data;
+	const struct entry *e;
+
+	if (page >= t->nr_pages)
+		return -ENOENT;
+	e = &t->pages[array_index_nospec(page, t->nr_pages)][index % PAGE_ENTRIES];
+	entry_describe(e, q);
+	return entry_pending(e);
 }
 
 /* Hand back all: move it to @ready. */
@@ -218,9 +239,11 @@ static void calls_free(struct context *c)
 }
 
 const struct context_kind hwtimer_calls_kind = {
+	.name		= "calls",
 	.look		= calls_look,
 	.unread		= calls_unread,
 	.pending	= calls_pending,
+	.describe	= calls_describe,
 	.stop		= calls_stop,
 	.free		= calls_free,
 };
@@ -436,13 +459,10 @@ int hwtimer_calls_query(struct context *c, struct hwtimer_query *q)
 
 	spin_lock(&c->lock);
 	e = entry_find(c->data, q->id);
-	if (IS_ERR(e)) {
+	if (IS_ERR(e))
 		ret = PTR_ERR(e);
-	} else {
-		q->deadline_ns = e->deadline_ns;
-		q->period_ns = e->period_ns;
-		q->user_data = e->user_data;
-	}
+	else
+		entry_describe(e, q);
 	spin_unlock(&c->lock);
 	return ret;
 }

@@ -25,9 +25,11 @@
  * may go off before the slice that has set it clears @fired; so a waiter also looks at the clock.
  */
 #include <linux/capability.h>
+#include <linux/cred.h>
 #include <linux/log2.h>
 #include <linux/nsproxy.h>
 #include <linux/sched/signal.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/time_namespace.h>
 
@@ -40,6 +42,11 @@
 #define LEVEL_BITS	5
 /* How many buckets of later rounds a slice looks at to find out when there is more to do. */
 #define PROBES		CONTEXT_SLICE
+
+/* Protects the list, and its elements from being freed. */
+DEFINE_MUTEX(hwtimer_contexts_lock);
+LIST_HEAD(hwtimer_contexts);
+static u64 last_id;
 
 static unsigned int wheel_shape(u64 tick_ns, unsigned char *bits)
 {
@@ -165,9 +172,10 @@ static bool slice_work(struct context *c, unsigned int *takes, unsigned int *loo
 void hwtimer_context_note_late(struct context *c, u64 deadline_ns)
 {
 	u64 due = max(deadline_ns, (c->wheel.cur - 1) * c->tick_ns);
+	u64 late = c->now_ns - min(due, c->now_ns);
 
-	if (c->now_ns > due)
-		c->stats.late_ns = max(c->stats.late_ns, c->now_ns - due);
+	c->stats.late_ns = max(c->stats.late_ns, late);
+	c->late[min(fls64(div_u64(late, NSEC_PER_USEC)), CONTEXT_LATE_BINS - 1)]++;
 }
 
 /* The end of a slice: when is the next one? 0: now. */
@@ -349,6 +357,62 @@ int hwtimer_context_stop(struct context *c)
 }
 
 /**
+ * hwtimer_context_list - look for armed timeouts in up to CONTEXT_SLICE slots
+ * @c: the context, after SETUP
+ * @index: the first slot; out: where to go on
+ * @q: the timeouts
+ * @max: how many @q has room for
+ * @end: out: there are no slots from *@index on
+ *
+ * Return: how many were found.
+ */
+unsigned int hwtimer_context_list(struct context *c, u32 *index, struct hwtimer_query *q,
+				  unsigned int max, bool *end)
+{
+	unsigned int looks = CONTEXT_SLICE, n = 0;
+	int armed = 0;
+
+	spin_lock(&c->lock);
+	while (n < max && looks-- && (armed = c->kind->describe(c, *index, &q[n])) >= 0) {
+		n += armed;
+		++*index;
+	}
+	spin_unlock(&c->lock);
+	*end = armed < 0;
+	return n;
+}
+
+/**
+ * hwtimer_context_show - print what the kernel knows of a context without counting
+ * @m: where to
+ * @c: the context, after SETUP
+ */
+void hwtimer_context_show(struct seq_file *m, struct context *c)
+{
+	struct hwtimer_stats stats;
+	bool stopped;
+	u32 slots;
+
+	spin_lock(&c->lock);
+	stats = c->stats;
+	slots = c->slots;
+	stopped = c->stopped;
+	spin_unlock(&c->lock);
+	seq_printf(m, "context: %llu\n", c->id);
+	seq_printf(m, "kind: %s\n", c->kind->name);
+	seq_printf(m, "clockid: %d\n", c->clockid);
+	seq_printf(m, "tick_ns: %llu\n", c->tick_ns);
+	seq_printf(m, "slack_ns: %llu\n", c->slack * c->tick_ns);
+	seq_printf(m, "slots: %u\n", slots);
+	seq_printf(m, "stopped: %d\n", stopped);
+	seq_printf(m, "looks: %llu\n", stats.looks);
+	seq_printf(m, "records: %llu\n", stats.records);
+	seq_printf(m, "runs: %llu\n", stats.runs);
+	seq_printf(m, "timers: %llu\n", READ_ONCE(c->timers));
+	seq_printf(m, "late_ns: %llu\n", stats.late_ns);
+}
+
+/**
  * hwtimer_context_create - a context before SETUP
  *
  * Return: the context; NULL: no memory.
@@ -461,8 +525,15 @@ void hwtimer_context_begin(struct context *c, const struct context_kind *kind)
 
 	/* The wheel begins now: nothing is filed in the past. */
 	wheel_take(&c->wheel, div64_u64(hwtimer_context_now(c), c->tick_ns), &none);
+	c->pid = task_tgid_nr(current);
+	get_task_comm(c->comm, current);
+	c->uid = current_euid();
+	mutex_lock(&hwtimer_contexts_lock);
+	c->id = ++last_id;
+	list_add_tail(&c->node, &hwtimer_contexts);
 	/* [smp_store_release: as context_kind() acquires] */
 	smp_store_release(&c->kind, kind);
+	mutex_unlock(&hwtimer_contexts_lock);
 }
 
 /**
@@ -474,8 +545,11 @@ void hwtimer_context_begin(struct context *c, const struct context_kind *kind)
 void hwtimer_context_free(struct context *c)
 {
 	if (c->kind) {
+		mutex_lock(&hwtimer_contexts_lock);
+		list_del(&c->node);
+		mutex_unlock(&hwtimer_contexts_lock);
 		hrtimer_cancel(&c->timer);
-		c->kind->free(c);
+			c->kind->free(c);
 		hwtimer_context_unshape(c);
 	}
 	hwtimer_memory_user_put(c->user);

@@ -8,7 +8,9 @@
 #include <linux/hrtimer.h>
 #include <linux/mutex.h>
 #include <linux/poll.h>
+#include <linux/sched.h>
 #include <linux/spinlock.h>
+#include <linux/uidgid.h>
 #include <linux/wait.h>
 
 #include "../hwtimer_wheel.h"
@@ -16,13 +18,17 @@
 
 /* So many timeouts are looked at in a slice, half of them because they were pushed. */
 #define CONTEXT_SLICE		64
+/* Bins of the histogram of lateness, as those of struct hwtimer_wheel_info. */
+#define CONTEXT_LATE_BINS	HWTIMER_LATE
 
 struct context;
 struct memory_user;
+struct seq_file;
 
 /**
  * struct context_kind - what differs between contexts by calls and contexts by a table. Unless said
  *	otherwise, functions are called under the lock of the context
+ * @name: "calls" or "table"
  * @pushed: take pushed timeouts, and file them; decreases *@budget. NULL: nothing is ever pushed.
  *	Returns true if some are left
  * @look: the wheel has handed over this node
@@ -30,15 +36,19 @@ struct memory_user;
  * @publish: the slice ends: tell the program that the timer goes off at tick @next; 0: now,
  *	WHEEL_NEVER: never. NULL: nobody has to know. Returns true if something was pushed meanwhile
  * @pending: how many timeouts are armed. Called without the lock
+ * @describe: describe the timeout of a slot: returns 1; 0: it is not armed; -ENOENT: there is no
+ *	such slot
  * @stop: after @stopped was set, called without the lock, but with @control: 0 or -EINTR
  * @free: free what @data refers to. Called without the lock
  */
 struct context_kind {
+	const char *name;
 	bool	(*pushed)(struct context *c, unsigned int *budget);
 	void	(*look)(struct context *c, struct list_head *node);
 	bool	(*unread)(const struct context *c);
 	bool	(*publish)(struct context *c, u64 next);
 	u64	(*pending)(struct context *c);
+	int	(*describe)(struct context *c, u32 index, struct hwtimer_query *q);
 	int	(*stop)(struct context *c);
 	void	(*free)(struct context *c);
 };
@@ -69,7 +79,13 @@ struct context_kind {
  * @fired: @timer has gone off since the last slice. Written by the timer without the lock
  * @wait: programs that wait in read(2) or poll(2)
  * @stats: counts; those that are left 0 here are found out by STATS
+ * @late: how many timeouts were found due late by less than 1, 2, 4, ... us; last: all others
  * @timers: how often @timer went off; written by the timer alone
+ * @id: names the context for root; this and the rest are constant as of SETUP
+ * @node: on hwtimer_contexts
+ * @pid: the process that did SETUP, in the initial PID namespace; it may have ended
+ * @comm: its name then; a program may have written anything
+ * @uid: its user
  */
 struct context {
 	struct mutex			control;	/* see above */
@@ -95,8 +111,18 @@ struct context {
 	int				fired;
 	wait_queue_head_t		wait;
 	struct hwtimer_stats		stats;
+	u64				late[CONTEXT_LATE_BINS];
 	u64				timers;
+	u64				id;
+	struct list_head		node;
+	pid_t				pid;
+	char				comm[TASK_COMM_LEN];
+	kuid_t				uid;
 };
+
+/* All contexts after SETUP, by their ids. */
+extern struct mutex hwtimer_contexts_lock;
+extern struct list_head hwtimer_contexts;
 
 extern const struct context_kind hwtimer_calls_kind;
 extern const struct context_kind hwtimer_table_kind;
@@ -117,6 +143,9 @@ bool hwtimer_context_run(struct context *c, bool goes_on);
 void hwtimer_context_leave(struct context *c);
 int hwtimer_context_enter(struct context *c);
 int hwtimer_context_stop(struct context *c);
+unsigned int hwtimer_context_list(struct context *c, u32 *index, struct hwtimer_query *q,
+				  unsigned int max, bool *end);
+void hwtimer_context_show(struct seq_file *m, struct context *c);
 __poll_t hwtimer_context_poll(struct context *c, struct file *file, poll_table *wait);
 bool hwtimer_context_readable(struct context *c);
 

@@ -4,16 +4,19 @@
  * uapi/linux/hwtimer_table.h, what a context is in dev/context.c.
  */
 #include <linux/bits.h>
+#include <linux/capability.h>
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/sched/signal.h>
 #include <linux/seq_file.h>
 #include <linux/uaccess.h>
 #include <linux/uio.h>
 
 #include "../core/hwtimer_compat.h"
+#include "../core/hwtimer_stats.h"
 #include "area.h"
 #include "calls.h"
 #include "context.h"
@@ -29,6 +32,12 @@ static_assert(sizeof(struct hwtimer_record) == 48);
 static_assert(sizeof(struct hwtimer_grow) == 8);
 static_assert(sizeof(struct hwtimer_info) == 40);
 static_assert(sizeof(struct hwtimer_stats) == 48);
+static_assert(sizeof(struct hwtimer_list) == 24);
+static_assert(sizeof(struct hwtimer_wheel_info) == 384);
+
+/* How many entries LIST copies at a time, by way of the stack, and how long they may be. */
+#define LIST_BATCH	16
+#define LONGEST_ENTRY	4096
 
 /* What an ioctl works on: the argument of any of them. */
 union device_arg {
@@ -40,6 +49,7 @@ union device_arg {
 	struct hwtimer_grow	grow;
 	struct hwtimer_info	info;
 	struct hwtimer_stats	stats;
+	struct hwtimer_list	list;
 };
 
 static int device_setup(struct context *c, union device_arg *arg)
@@ -127,6 +137,68 @@ static int device_stats(struct context *c, union device_arg *arg)
 	return 0;
 }
 
+/* May the array of a program have entries of this size? */
+static int list_check(const struct hwtimer_list *l, size_t size)
+{
+	if (l->size < size || l->size % 8 || !l->count)
+		return -EINVAL;
+	return l->size > LONGEST_ENTRY ? -E2BIG : 0;
+}
+
+/* Copy entry @n to the array. */
+static int list_put(const struct hwtimer_list *l, u32 n, const void *entry, size_t size)
+{
+	char __user *to = u64_to_user_ptr(l->entries + (u64)n * l->size);
+
+	if (copy_to_user(to, entry, size) || clear_user(to + size, l->size - size))
+		return -EFAULT;
+	cond_resched();
+	return fatal_signal_pending(current) ? -EINTR : 0;
+}
+
+static int device_list(struct context *c, union device_arg *arg)
+{
+	struct hwtimer_list *l = &arg->list;
+	u32 index = min_t(u64, l->cursor, U32_MAX), done = 0, n, i;
+	struct hwtimer_query q[LIST_BATCH];
+	bool end = false;
+	int ret;
+
+	ret = list_check(l, sizeof(q[0]));
+	while (!ret && !end && done < l->count) {
+		n = min_t(u32, l->count - done, LIST_BATCH);
+		n = hwtimer_context_list(c, &index, q, n, &end);
+		for (i = 0; i < n && !ret; i++)
+			ret = list_put(l, done++, &q[i], sizeof(q[0]));
+		cond_resched();
+		if (fatal_signal_pending(current))
+			ret = -EINTR;
+	}
+	l->cursor = index;
+	l->count = done;
+	return ret;
+}
+
+static int device_wheels(struct context *c, union device_arg *arg)
+{
+	struct hwtimer_list *l = &arg->list;
+	struct hwtimer_wheel_info info;
+	u32 done = 0;
+	u64 id;
+	int ret;
+
+	if (!perfmon_capable())
+		return -EPERM;
+	ret = list_check(l, sizeof(info));
+	while (!ret && done < l->count && (id = hwtimer_stats_next(l->cursor))) {
+		if (hwtimer_wheels_get(id, &info))
+			ret = list_put(l, done++, &info, sizeof(info));
+		l->cursor = id + 1;
+	}
+	l->count = done;
+	return ret;
+}
+
 static int device_enter(struct context *c, union device_arg *arg)
 {
 	return hwtimer_context_enter(c);
@@ -165,6 +237,8 @@ static const struct device_call device_calls[] = {
 	{ HWTIMER_IOC_STATS,	EITHER | READS,	device_stats },
 	{ HWTIMER_IOC_ENTER,	TABLE,		device_enter },
 	{ HWTIMER_IOC_STOP,	EITHER,		device_stop },
+	{ HWTIMER_IOC_LIST,	EITHER | READS,	device_list },
+	{ HWTIMER_IOC_WHEELS,	READS,		device_wheels },
 };
 
 /* The ioctl of a command, which may have another size; or NULL. */
@@ -266,31 +340,13 @@ static void device_show_fdinfo(struct seq_file *m, struct file *file)
 {
 	struct context *c = file->private_data;
 	const struct context_kind *kind = context_kind(c);
-	struct hwtimer_stats stats;
-	bool stopped;
-	u32 slots;
 
 	if (!kind)
 		return;
-	spin_lock(&c->lock);
-	stats = c->stats;
-	slots = c->slots;
-	stopped = c->stopped;
-	spin_unlock(&c->lock);
-	seq_printf(m, "kind: %s\n", kind == &hwtimer_table_kind ? "table" : "calls");
-	seq_printf(m, "clockid: %d\n", c->clockid);
-	seq_printf(m, "tick_ns: %llu\n", c->tick_ns);
-	seq_printf(m, "slack_ns: %llu\n", c->slack * c->tick_ns);
-	seq_printf(m, "slots: %u\n", slots);
-	seq_printf(m, "stopped: %d\n", stopped);
+	hwtimer_context_show(m, c);
 	/* Those of a table are not counted by the kernel, only looked at by STATS. */
 	if (kind == &hwtimer_calls_kind)
-		seq_printf(m, "pending: %llu\n", stats.pending);
-	seq_printf(m, "looks: %llu\n", stats.looks);
-	seq_printf(m, "records: %llu\n", stats.records);
-	seq_printf(m, "runs: %llu\n", stats.runs);
-	seq_printf(m, "timers: %llu\n", READ_ONCE(c->timers));
-	seq_printf(m, "late_ns: %llu\n", stats.late_ns);
+		seq_printf(m, "pending: %llu\n", kind->pending(c));
 }
 
 static int device_open(struct inode *inode, struct file *file)

@@ -62,6 +62,11 @@ static u64 word_units(u64 word)
 	return word >> HWTIMER_ARMING_BITS;
 }
 
+static u64 word_ns(u64 word)
+{
+	return word_units(word) << HWTIMER_UNIT_SHIFT;
+}
+
 static u64 tick_units(const struct context *c)
 {
 	return c->tick_ns >> HWTIMER_UNIT_SHIFT;
@@ -69,7 +74,7 @@ static u64 tick_units(const struct context *c)
 
 static u64 word_tick(const struct context *c, u64 word)
 {
-	return hwtimer_context_tick(c, word_units(word) << HWTIMER_UNIT_SHIFT);
+	return hwtimer_context_tick(c, word_ns(word));
 }
 
 /* Has the tick of a word been visited? A word may be due before, but earlier ticks come first. */
@@ -139,7 +144,7 @@ static void slot_settle(struct context *c, u32 index, struct list_head *node, bo
 	if (c->stopped)
 		return;
 	if (due && moved && word_visited(c, moved)) {
-		hwtimer_context_note_late(c, word_units(moved) << HWTIMER_UNIT_SHIFT);
+			hwtimer_context_note_late(c, word_ns(moved));
 		record_put(c, index);
 		return;
 	}
@@ -147,7 +152,7 @@ static void slot_settle(struct context *c, u32 index, struct list_head *node, bo
 		word_write(&slot->visit, 0);
 		tick = c->wheel.cur;
 	} else if (tick == WHEEL_NEVER) {
-		return;
+			return;
 	}
 	if (again)
 		wheel_file_again(&c->wheel, node, tick);
@@ -261,6 +266,27 @@ static u64 slots_pending(struct context *c)
 	return pending;
 }
 
+static int slots_describe(struct context *c, u32 index, struct hwtimer_query *q)
+{
+	struct area *a = c->data;
+	struct hwtimer_slot *slot;
+	u64 before, word;
+
+	if (index >= a->nr)
+		return -ENOENT;
+	slot = area_slot(a, array_index_nospec(index, a->nr));
+	before = word_read(&slot->word);
+	/* [smp_rmb: as user_data is written before the word that arms] */
+	smp_rmb();
+	*q = (struct hwtimer_query){ .id = index, .user_data = word_read(&slot->user_data) };
+	/* [smp_rmb: as user_data of the next use is written after the word that ends this one] */
+	smp_rmb();
+	word = word_read(&slot->word);
+	q->deadline_ns = word_ns(word);
+	/* It may have been moved, but the user data has to be that of the same arming. */
+	return before && word && !((before ^ word) & ((1U << HWTIMER_ARMING_BITS) - 1));
+}
+
 static int slots_stop(struct context *c)
 {
 	struct area *a = c->data;
@@ -289,11 +315,13 @@ static void slots_free(struct context *c)
 }
 
 const struct context_kind hwtimer_table_kind = {
+	.name		= "table",
 	.pushed		= slots_pushed,
 	.look		= slots_look,
 	.unread		= slots_unread,
 	.publish	= slots_publish,
 	.pending	= slots_pending,
+	.describe	= slots_describe,
 	.stop		= slots_stop,
 	.free		= slots_free,
 };

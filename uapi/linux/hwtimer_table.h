@@ -33,7 +33,8 @@
  * Flags that it does not know and pads have to be 0 (-EINVAL).
  *
  * Any ioctl may return -EFAULT, -ENOTTY (no such command), -EBADF (the file is not open for
- * writing, which all but QUERY, STATS and INFO need), and -EINVAL and -E2BIG as above.
+ * writing, which all but QUERY, STATS, LIST, INFO and WHEELS need), and -EINVAL and -E2BIG as
+ * above.
  */
 #ifndef _UAPI_LINUX_HWTIMER_TABLE_H
 #define _UAPI_LINUX_HWTIMER_TABLE_H
@@ -232,6 +233,62 @@ struct hwtimer_stats {
 	__u64	late_ns;
 };
 
+/**
+ * struct hwtimer_list - HWTIMER_IOC_LIST: the armed timeouts; HWTIMER_IOC_WHEELS: the wheels of
+ *	kernel modules
+ * @cursor: in: 0, or where the last call has ended. Out: where this one has
+ * @entries: address of an array: of struct hwtimer_query, as QUERY fills it, or of struct
+ *	hwtimer_wheel_info
+ * @size: the size of an entry, at most 4096; what a longer one has at its end is set to 0
+ * @count: in: how many entries fit, at least 1. Out: how many were filled; if fewer: that was all
+ *
+ * LIST: in a table, the id is the index of the slot, and the period is 0. A timeout that is armed
+ * from the first call to the last is listed once; one that is armed or ends meanwhile may be
+ * listed or not. WHEELS needs no SETUP, and the same holds for wheels.
+ *
+ * After an error, nothing is known of the entries, and the call may be repeated. Errors: -EFAULT,
+ * also for an entry; -EINTR: killed; -EPERM: WHEELS without CAP_PERFMON, as the figures may tell
+ * what others do.
+ */
+struct hwtimer_list {
+	__u64	cursor;
+	__u64	entries;
+	__u32	size;
+	__u32	count;
+};
+
+/* How many elements @late of struct hwtimer_wheel_info has. */
+#define HWTIMER_LATE		25
+
+/**
+ * struct hwtimer_wheel_info - a wheel of a kernel module
+ * @tick_ns: length of a tick
+ * @pending: how many timeouts are pending
+ * @armed: how many were armed, ...
+ * @touched: ... moved, ...
+ * @cancelled: ... cancelled, ...
+ * @expired: ... have expired, ...
+ * @handed_back: ... or were pending when the wheel was stopped
+ * @late: how many have expired late by less than 1 us, of the others by less than 2 us, 4 us, ...;
+ *	last: all others
+ * @name: of the wheel; ends with a 0
+ * @module: of the module; ends with a 0
+ *
+ * Figures are read while they change. On 32-bit kernels, they wrap at 2^32.
+ */
+struct hwtimer_wheel_info {
+	__u64	tick_ns;
+	__u64	pending;
+	__u64	armed;
+	__u64	touched;
+	__u64	cancelled;
+	__u64	expired;
+	__u64	handed_back;
+	__u64	late[HWTIMER_LATE];
+	char	name[64];
+	char	module[64];
+};
+
 #define HWTIMER_IOC_MAGIC	0xBE
 #define HWTIMER_IOC_SETUP	_IOWR(HWTIMER_IOC_MAGIC, 0x10, struct hwtimer_setup)
 #define HWTIMER_IOC_SCHEDULE	_IOWR(HWTIMER_IOC_MAGIC, 0x11, struct hwtimer_schedule)
@@ -248,6 +305,8 @@ struct hwtimer_stats {
  * program that wants to have them exchanges their words with 0. A second STOP does nothing.
  */
 #define HWTIMER_IOC_STOP	_IO(HWTIMER_IOC_MAGIC, 0x19)
+#define HWTIMER_IOC_LIST	_IOWR(HWTIMER_IOC_MAGIC, 0x1a, struct hwtimer_list)
+#define HWTIMER_IOC_WHEELS	_IOWR(HWTIMER_IOC_MAGIC, 0x1b, struct hwtimer_list)
 
 /*
  * The table

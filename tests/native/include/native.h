@@ -124,6 +124,7 @@ struct notifier_block {
 #define register_module_notifier(nb)	((void)(nb), 0)
 #define unregister_module_notifier(nb)	((void)(nb))
 #define KSYM_NAME_LEN	64
+#define MODULE_NAME_LEN	56
 int native_module_init(void);
 void native_module_exit(void);
 
