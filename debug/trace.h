@@ -22,6 +22,11 @@
 
 #define HWTIMER_TRACE_NAME_LEN	48
 
+/* What was found in a look at a timeout of /dev/hwtimer-table: not armed; for later; due. */
+#define HWTIMER_LOOK_NOTHING	0
+#define HWTIMER_LOOK_FILED	1
+#define HWTIMER_LOOK_DUE	2
+
 /**
  * hwtimer_wheel_create - a wheel was created
  * @wheel: the wheel, as in other events
@@ -470,6 +475,145 @@ DEFINE_EVENT(hwtimer_dev, hwtimer_dev_stop,
 DEFINE_EVENT(hwtimer_dev, hwtimer_dev_close,
 	TP_PROTO(const void *ctx, unsigned long n),
 	TP_ARGS(ctx, n)
+);
+
+/**
+ * hwtimer_context_setup - a program did SETUP on /dev/hwtimer-table
+ * @ctx: the context, as in debugfs and fdinfo
+ * @kind: "calls" or "table"
+ * @tick_ns: its tick
+ * @slots: how many timeouts there may be
+ */
+TRACE_EVENT(hwtimer_context_setup,
+
+	TP_PROTO(u64 ctx, const char *kind, u64 tick_ns, u32 slots),
+
+	TP_ARGS(ctx, kind, tick_ns, slots),
+
+	TP_STRUCT__entry(
+		__field(u64, ctx)
+		__array(char, kind, 8)
+		__field(u64, tick_ns)
+		__field(u32, slots)
+	),
+
+	TP_fast_assign(
+		__entry->ctx = ctx;
+		strscpy(__entry->kind, kind, 8);
+		__entry->tick_ns = tick_ns;
+		__entry->slots = slots;
+	),
+
+	TP_printk("ctx=%llu kind=%s tick_ns=%llu slots=%u", __entry->ctx, __entry->kind,
+		  __entry->tick_ns, __entry->slots)
+);
+
+/**
+ * hwtimer_context_look - the kernel looked at a timeout of a context
+ * @ctx: the context
+ * @id: its id; in a table, the index of its slot
+ * @deadline: its deadline on the clock of the context
+ * @found: HWTIMER_LOOK_*
+ */
+TRACE_EVENT(hwtimer_context_look,
+
+	TP_PROTO(u64 ctx, u64 id, u64 deadline, int found),
+
+	TP_ARGS(ctx, id, deadline, found),
+
+	TP_STRUCT__entry(
+		__field(u64, ctx)
+		__field(u64, id)
+		__field(u64, deadline)
+		__field(int, found)
+	),
+
+	TP_fast_assign(
+		__entry->ctx = ctx;
+		__entry->id = id;
+		__entry->deadline = deadline;
+		__entry->found = found;
+	),
+
+	TP_printk("ctx=%llu id=%#llx deadline=%llu found=%s", __entry->ctx, __entry->id,
+		  __entry->deadline,
+		  __print_symbolic(__entry->found, { HWTIMER_LOOK_NOTHING, "nothing" },
+				   { HWTIMER_LOOK_FILED, "filed" }, { HWTIMER_LOOK_DUE, "due" }))
+);
+
+/**
+ * hwtimer_context_slice - a slice of the work for a context is done
+ * @ctx: the context
+ * @looks: at how many timeouts it looked
+ * @records: how many of them were due
+ * @next: the tick at which the next slice has to run; 0: at once; U64_MAX: none
+ */
+TRACE_EVENT(hwtimer_context_slice,
+
+	TP_PROTO(u64 ctx, unsigned int looks, unsigned int records, u64 next),
+
+	TP_ARGS(ctx, looks, records, next),
+
+	TP_STRUCT__entry(
+		__field(u64, ctx)
+		__field(unsigned int, looks)
+		__field(unsigned int, records)
+		__field(u64, next)
+	),
+
+	TP_fast_assign(
+		__entry->ctx = ctx;
+		__entry->looks = looks;
+		__entry->records = records;
+		__entry->next = next;
+	),
+
+	TP_printk("ctx=%llu looks=%u records=%u next=%llu", __entry->ctx, __entry->looks,
+		  __entry->records, __entry->next)
+);
+
+DECLARE_EVENT_CLASS(hwtimer_context,
+
+	TP_PROTO(u64 ctx),
+
+	TP_ARGS(ctx),
+
+	TP_STRUCT__entry(
+		__field(u64, ctx)
+	),
+
+	TP_fast_assign(
+		__entry->ctx = ctx;
+	),
+
+	TP_printk("ctx=%llu", __entry->ctx)
+);
+
+/**
+ * hwtimer_context_timer - the timer of a context went off, and wakes those who wait for it
+ * @ctx: the context
+ */
+DEFINE_EVENT(hwtimer_context, hwtimer_context_timer,
+	TP_PROTO(u64 ctx),
+	TP_ARGS(ctx)
+);
+
+/**
+ * hwtimer_context_stop - a program stopped a context
+ * @ctx: the context
+ */
+DEFINE_EVENT(hwtimer_context, hwtimer_context_stop,
+	TP_PROTO(u64 ctx),
+	TP_ARGS(ctx)
+);
+
+/**
+ * hwtimer_context_close - the last descriptor of a context was closed
+ * @ctx: the context
+ */
+DEFINE_EVENT(hwtimer_context, hwtimer_context_close,
+	TP_PROTO(u64 ctx),
+	TP_ARGS(ctx)
 );
 
 #endif /* HWTIMER_TRACE_H */

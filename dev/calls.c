@@ -19,6 +19,7 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
+#include "../debug/trace.h"
 #include "../hwtimer_period.h"
 #include "calls.h"
 #include "memory.h"
@@ -163,9 +164,11 @@ static void calls_look(struct context *c, struct list_head *node)
 	/* It cascades. It may be due by the clock, but those of earlier ticks come first. */
 	if (tick >= c->wheel.cur) {
 		wheel_file_again(&c->wheel, node, tick);
-			return;
+		trace_hwtimer_context_look(c->id, entry_id(e), e->deadline_ns, HWTIMER_LOOK_FILED);
+		return;
 	}
 	hwtimer_context_note_late(c, e->deadline_ns);
+	trace_hwtimer_context_look(c->id, entry_id(e), e->deadline_ns, HWTIMER_LOOK_DUE);
 ready:
 	e->state = ENTRY_READY;
 	list_add_tail(node, &t->ready);

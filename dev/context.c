@@ -35,6 +35,7 @@
 
 #include "../core/hwtimer_compat.h"
 #include "../core/hwtimer_step.h"
+#include "../debug/trace.h"
 #include "context.h"
 #include "memory.h"
 
@@ -103,6 +104,7 @@ static enum hrtimer_restart context_timer(struct hrtimer *timer)
 	struct context *c = container_of(timer, struct context, timer);
 
 	c->timers++;
+	trace_hwtimer_context_timer(c->id);
 	WRITE_ONCE(c->fired, 1);
 	/* An exclusive waiter may be one who does not ask for input, and runs nothing. */
 	wake_up_all(&c->wait);
@@ -202,9 +204,10 @@ bool hwtimer_context_run(struct context *c, bool goes_on)
 	/* What is pushed does not keep the rest from what is due; and the other way round. */
 	unsigned int takes = CONTEXT_SLICE / 2, looks = CONTEXT_SLICE / 2;
 	bool all, pushed, wake;
-	u64 next;
+	u64 next, before;
 
 	spin_lock(&c->lock);
+	before = c->stats.looks;
 	c->stats.runs++;
 	c->made = 0;
 	do {
@@ -224,6 +227,7 @@ bool hwtimer_context_run(struct context *c, bool goes_on)
 	 * [xchg: table-fired-broken-xchg table-fired-broken-early table-poll-broken-run]
 	 */
 	wake = !xchg(&c->fired, 0) && c->made;
+	trace_hwtimer_context_slice(c->id, c->stats.looks - before, c->made, c->next);
 	spin_unlock(&c->lock);
 	if (wake)
 		wake_up_poll(&c->wait, EPOLLIN | EPOLLRDNORM);
@@ -351,6 +355,7 @@ int hwtimer_context_stop(struct context *c)
 	if (!ret)
 		/* [smp_store_release: as hwtimer_context_poll() acquires] */
 		smp_store_release(&c->ended, true);
+	trace_hwtimer_context_stop(c->id);
 	wake_up_all(&c->wait);
 	mutex_unlock(&c->control);
 	return ret;
@@ -534,6 +539,7 @@ void hwtimer_context_begin(struct context *c, const struct context_kind *kind)
 	/* [smp_store_release: as context_kind() acquires] */
 	smp_store_release(&c->kind, kind);
 	mutex_unlock(&hwtimer_contexts_lock);
+	trace_hwtimer_context_setup(c->id, kind->name, c->tick_ns, c->slots);
 }
 
 /**
@@ -549,7 +555,8 @@ void hwtimer_context_free(struct context *c)
 		list_del(&c->node);
 		mutex_unlock(&hwtimer_contexts_lock);
 		hrtimer_cancel(&c->timer);
-			c->kind->free(c);
+		trace_hwtimer_context_close(c->id);
+		c->kind->free(c);
 		hwtimer_context_unshape(c);
 	}
 	hwtimer_memory_user_put(c->user);

@@ -40,6 +40,7 @@
 
 #include "../core/hwtimer_compat.h"
 #include "../core/hwtimer_step.h"
+#include "../debug/trace.h"
 #include "area.h"
 #include "slots.h"
 
@@ -144,7 +145,8 @@ static void slot_settle(struct context *c, u32 index, struct list_head *node, bo
 	if (c->stopped)
 		return;
 	if (due && moved && word_visited(c, moved)) {
-			hwtimer_context_note_late(c, word_ns(moved));
+		trace_hwtimer_context_look(c->id, index, word_ns(moved), HWTIMER_LOOK_DUE);
+		hwtimer_context_note_late(c, word_ns(moved));
 		record_put(c, index);
 		return;
 	}
@@ -152,8 +154,10 @@ static void slot_settle(struct context *c, u32 index, struct list_head *node, bo
 		word_write(&slot->visit, 0);
 		tick = c->wheel.cur;
 	} else if (tick == WHEEL_NEVER) {
-			return;
+		trace_hwtimer_context_look(c->id, index, word_ns(moved), HWTIMER_LOOK_NOTHING);
+		return;
 	}
+	trace_hwtimer_context_look(c->id, index, word_ns(moved), HWTIMER_LOOK_FILED);
 	if (again)
 		wheel_file_again(&c->wheel, node, tick);
 	else
@@ -180,6 +184,7 @@ static void slot_take(struct context *c, u32 index)
 	/* Who pushed it has written 0, but others may have written since. */
 	word_write(&slot->visit, 0);
 	wheel_file(&c->wheel, node, c->wheel.cur);
+	trace_hwtimer_context_look(c->id, index, word_ns(word), HWTIMER_LOOK_FILED);
 }
 
 static bool slots_pushed(struct context *c, unsigned int *budget)

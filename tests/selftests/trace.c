@@ -15,6 +15,8 @@ static const char *const events[] = {
 	"hwtimer_expire_exit", "hwtimer_drain", "hwtimer_worker_sleep", "hwtimer_worker_wake",
 	"hwtimer_dev_open", "hwtimer_dev_close", "hwtimer_dev_stop", "hwtimer_dev_take",
 	"hwtimer_dev_schedule", "hwtimer_dev_expire",
+	"hwtimer_context_setup", "hwtimer_context_look", "hwtimer_context_slice",
+	"hwtimer_context_timer", "hwtimer_context_stop", "hwtimer_context_close",
 };
 
 static void write_to(const char *path, const char *text)
