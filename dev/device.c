@@ -152,8 +152,7 @@ static int list_put(const struct hwtimer_list *l, u32 n, const void *entry, size
 
 	if (copy_to_user(to, entry, size) || clear_user(to + size, l->size - size))
 		return -EFAULT;
-	cond_resched();
-	return fatal_signal_pending(current) ? -EINTR : 0;
+	return 0;
 }
 
 static int device_list(struct context *c, union device_arg *arg)
@@ -194,6 +193,9 @@ static int device_wheels(struct context *c, union device_arg *arg)
 		if (hwtimer_wheels_get(id, &info))
 			ret = list_put(l, done++, &info, sizeof(info));
 		l->cursor = id + 1;
+		cond_resched();
+		if (fatal_signal_pending(current))
+			ret = -EINTR;
 	}
 	l->count = done;
 	return ret;
