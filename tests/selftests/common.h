@@ -150,6 +150,19 @@ static inline int hwt_ioctl(int fd, unsigned long cmd, void *arg)
 	return ret < 0 ? -errno : ret;
 }
 
+/* 0 or -errno. */
+static inline int write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		ret = errno ? -errno : -EIO;
+	close(fd);
+	return ret;
+}
+
 /* What poll(2) says of POLLIN within @ms; -1: without a limit. */
 static inline short poll_in(int fd, int ms)
 {

@@ -399,18 +399,6 @@ static inline char *must_slurp(const char *path)
 	return text;
 }
 
-static inline int write_file(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
-		ret = errno ? -errno : -EIO;
-	close(fd);
-	return ret;
-}
-
 /* Find the value of @name in lines of "name value" or "name: value". */
 static inline bool find_value(const char *text, const char *name, __u64 *value)
 {

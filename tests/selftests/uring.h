@@ -7,7 +7,7 @@
 
 #include <linux/io_uring.h>
 
-#include "hwt.h"
+#include "common.h"
 
 struct uring {
 	int fd;

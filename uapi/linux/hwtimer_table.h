@@ -25,7 +25,8 @@
  * Until then it can be moved and cancelled, and is not reported then.
  *
  * poll(2) and epoll(7) report POLLIN | POLLRDNORM while something may be taken, and POLLHUP once
- * the context is stopped. A timeout that is moved or cancelled before it is due wakes no program.
+ * the context is stopped. A timeout that is moved or cancelled before it is due wakes no program,
+ * except one that polls by IOCB_CMD_POLL.
  *
  * Versions: a structure may get new fields at its end; its size remains a multiple of 8 and is part
  * of the ioctl command. The kernel accepts each size that the structure has had, takes missing
