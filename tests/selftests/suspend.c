@@ -5,32 +5,7 @@
  * it suspends the machine.
  */
 #include "hwt_guest.h"
-
-#define STATE	"/sys/power/state"
-#define ALARM	"/sys/class/rtc/rtc0/wakealarm"
-
-static bool can_suspend(void)
-{
-	char *states;
-	bool can;
-
-	if (access(STATE, R_OK) || access(ALARM, W_OK))
-		return false;
-	states = must_slurp(STATE);
-	can = strstr(states, "mem");
-	free(states);
-	return can;
-}
-
-static void alarm_after(unsigned int seconds)
-{
-	FILE *file = fopen(ALARM, "w");
-
-	/* An alarm that is set has to be cleared first. */
-	if (!file || fputs("0", file) < 0 || fflush(file) ||
-	    fprintf(file, "+%u", seconds) < 0 || fclose(file))
-		die("%s: %s", ALARM, strerror(errno));
-}
+#include "suspend.h"
 
 /* Sleep for longer on a machine that is too slow to tell. */
 static int try_suspend(const char *clock)
