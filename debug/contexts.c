@@ -15,11 +15,11 @@
  */
 #include <linux/cred.h>
 #include <linux/fs.h>
-#include <linux/list.h>
 #include <linux/module.h>
 #include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/string_helpers.h>
+#include <linux/xarray.h>
 
 #include "../dev/area.h"
 #include "contexts.h"
@@ -72,24 +72,28 @@ static int contexts_show(struct seq_file *m, void *v)
 	return 0;
 }
 
-/* The position is the id of the next context, so it does not matter which are closed meanwhile. */
+/* The next context with a SETUP. The position is its id, whichever are closed meanwhile. */
+static struct context *context_from(loff_t *pos)
+{
+	unsigned long id = *pos;
+	struct context *c = xa_find(&hwtimer_contexts, &id, ULONG_MAX, XA_PRESENT);
+
+	while (c && !context_kind(c))
+		c = xa_find_after(&hwtimer_contexts, &id, ULONG_MAX, XA_PRESENT);
+	*pos = id;
+	return c;
+}
+
 static void *contexts_start(struct seq_file *m, loff_t *pos)
 {
-	struct context *c;
-
 	mutex_lock(&hwtimer_contexts_lock);
-	list_for_each_entry(c, &hwtimer_contexts, node)
-		if (c->id >= *pos)
-			return c;
-	return NULL;
+	return context_from(pos);
 }
 
 static void *contexts_next(struct seq_file *m, void *v, loff_t *pos)
 {
-	struct context *c = v;
-
-	*pos = c->id + 1;
-	return list_is_last(&c->node, &hwtimer_contexts) ? NULL : list_next_entry(c, node);
+	++*pos;
+	return context_from(pos);
 }
 
 static void contexts_stop(struct seq_file *m, void *v)

@@ -124,8 +124,11 @@ static int area_ring_add(struct context *c, u32 slots)
 		cond_resched();
 	}
 	spin_lock(&c->lock);
-	a->ring[g] = new;
-	a->last = g;
+	/* slots_unread() may read @last, and then @tail, without the lock. It was always 0. */
+	a->ring[g].pages = new.pages;
+	a->ring[g].nr_pages = new.nr_pages;
+	a->ring[g].mask = new.mask;
+	WRITE_ONCE(a->last, g);
 	/*
 	 * A program that finds the new ring in use finds all of the old one.
 	 * [smp_store_release: table-ring-broken-release]

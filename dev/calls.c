@@ -179,8 +179,8 @@ static bool calls_unread(const struct context *c)
 {
 	const struct calls *t = c->data;
 
-	/* [list_empty_careful: as a waiter looks without the lock; who adds wakes it afterwards] */
-	return !list_empty_careful(&t->ready);
+	/* A waiter looks without the lock; who adds an entry wakes it afterwards. */
+	return !list_empty(&t->ready);
 }
 
 static u64 calls_pending(struct context *c)
@@ -299,7 +299,8 @@ static int calls_grow(struct context *c)
 
 	spin_lock(&c->lock);
 	if (pages && t->max_pages < max_pages) {
-		memcpy(pages, t->pages, t->nr_pages * sizeof(*pages));
+		if (t->nr_pages)
+			memcpy(pages, t->pages, t->nr_pages * sizeof(*pages));
 		swap(pages, t->pages);
 		WRITE_ONCE(t->max_pages, max_pages);
 	}

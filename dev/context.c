@@ -32,6 +32,7 @@
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/time_namespace.h>
+#include <linux/xarray.h>
 
 #include "../core/hwtimer_compat.h"
 #include "../core/hwtimer_step.h"
@@ -39,19 +40,24 @@
 #include "context.h"
 #include "memory.h"
 
-/* The levels of the wheel have 32 slots, so a wheel of 11 levels takes 12 KiB. */
-#define LEVEL_BITS	5
+/*
+ * The lowest levels of the wheel have 64 slots, so that a timeout of a minute cascades twice if the
+ * tick is 1 ms. With 16 slots for the others, a wheel of 12 levels takes 12 KiB.
+ */
+#define LOW_LEVELS	3
+#define LOW_BITS	6
+#define HIGH_BITS	4
 /* How many buckets of later rounds a slice looks at to find out when there is more to do. */
 #define PROBES		CONTEXT_SLICE
 
-/* Protects the list, and its elements from being freed. */
+/* Who holds the lock keeps contexts from being freed. */
 DEFINE_MUTEX(hwtimer_contexts_lock);
-LIST_HEAD(hwtimer_contexts);
-static u64 last_id;
+DEFINE_XARRAY_ALLOC1(hwtimer_contexts);
 
 static unsigned int wheel_shape(u64 tick_ns, unsigned char *bits)
 {
-	memset(bits, LEVEL_BITS, WHEEL_MAX_LEVELS);
+	memset(bits, HIGH_BITS, WHEEL_MAX_LEVELS);
+	memset(bits, LOW_BITS, LOW_LEVELS);
 	return wheel_levels(bits, WHEEL_MAX_LEVELS, div64_u64(S64_MAX, tick_ns));
 }
 
@@ -103,7 +109,7 @@ static enum hrtimer_restart context_timer(struct hrtimer *timer)
 {
 	struct context *c = container_of(timer, struct context, timer);
 
-	c->timers++;
+	WRITE_ONCE(c->timers, c->timers + 1);
 	trace_hwtimer_context_timer(c->id);
 	WRITE_ONCE(c->fired, 1);
 	/* An exclusive waiter may be one who does not ask for input, and runs nothing. */
@@ -145,9 +151,13 @@ void hwtimer_context_hurry(struct context *c, u64 tick)
 		context_timer_set(c, tick);
 }
 
-/* Take what was pushed, and what is due, as far as the budgets go. True if that was all. */
-static bool slice_work(struct context *c, unsigned int *takes, unsigned int *looks)
+/*
+ * Take what was pushed, and what is due, as far as the budget goes. True if that was all. What is
+ * pushed does not keep the rest from what is due: it gets half of the budget.
+ */
+static bool slice_work(struct context *c, unsigned int *budget)
 {
+	unsigned int takes = (*budget + 1) / 2;
 	bool all = true;
 	struct list_head *node;
 	u64 last;
@@ -155,11 +165,11 @@ static bool slice_work(struct context *c, unsigned int *takes, unsigned int *loo
 	c->now_ns = hwtimer_context_now(c);
 	last = div64_u64(c->now_ns, c->tick_ns);
 	if (c->kind->pushed) {
-		*looks += *takes;
-		all = !c->kind->pushed(c, takes);
-		*looks -= *takes;
+		*budget -= takes;
+		all = !c->kind->pushed(c, &takes);
+		*budget += takes;
 	}
-	while ((node = wheel_take(&c->wheel, last, looks))) {
+	while ((node = wheel_take(&c->wheel, last, budget))) {
 		c->stats.looks++;
 		c->kind->look(c, node);
 	}
@@ -201,8 +211,7 @@ static void slice_plan(struct context *c, u64 next, bool goes_on)
  */
 bool hwtimer_context_run(struct context *c, bool goes_on)
 {
-	/* What is pushed does not keep the rest from what is due; and the other way round. */
-	unsigned int takes = CONTEXT_SLICE / 2, looks = CONTEXT_SLICE / 2;
+	unsigned int budget = CONTEXT_SLICE;
 	bool all, pushed, wake;
 	u64 next, before;
 
@@ -211,12 +220,12 @@ bool hwtimer_context_run(struct context *c, bool goes_on)
 	c->stats.runs++;
 	c->made = 0;
 	do {
-		all = slice_work(c, &takes, &looks);
+		all = slice_work(c, &budget);
 		next = all ? wheel_next(&c->wheel, WHEEL_NEVER, PROBES) : 0;
 		slice_plan(c, next, goes_on);
 		/* What is pushed from here on is compared with @next by who pushes it. */
 		pushed = c->kind->publish && c->kind->publish(c, next);
-	} while (all && pushed && takes && looks);
+	} while (all && pushed && budget);
 	if (all && pushed) {
 		all = false;
 		slice_plan(c, 0, goes_on);
@@ -258,7 +267,7 @@ void hwtimer_context_leave(struct context *c)
  */
 int hwtimer_context_enter(struct context *c)
 {
-	u32 slices = 4 + READ_ONCE(c->slots) / (CONTEXT_SLICE / 4);
+	u32 slices = 4 + READ_ONCE(c->slots);
 
 	while (hwtimer_context_run(c, true)) {
 		if (!slices-- || fatal_signal_pending(current)) {
@@ -403,7 +412,7 @@ void hwtimer_context_show(struct seq_file *m, struct context *c)
 	slots = c->slots;
 	stopped = c->stopped;
 	spin_unlock(&c->lock);
-	seq_printf(m, "context: %llu\n", c->id);
+	seq_printf(m, "context: %u\n", c->id);
 	seq_printf(m, "kind: %s\n", c->kind->name);
 	seq_printf(m, "clockid: %d\n", c->clockid);
 	seq_printf(m, "tick_ns: %llu\n", c->tick_ns);
@@ -425,19 +434,27 @@ void hwtimer_context_show(struct seq_file *m, struct context *c)
 struct context *hwtimer_context_create(void)
 {
 	struct context *c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
+	static u32 next_id;
 
 	if (!c)
 		return NULL;
 	c->user = hwtimer_memory_user_get();
-	if (!c->user) {
-		kfree(c);
-		return NULL;
-	}
+	if (!c->user)
+		goto err;
+	if (xa_alloc_cyclic(&hwtimer_contexts, &c->id, c, xa_limit_31b, &next_id,
+			    GFP_KERNEL_ACCOUNT) < 0)
+		goto err_user;
 	mutex_init(&c->control);
 	mutex_init(&c->read_lock);
 	spin_lock_init(&c->lock);
 	init_waitqueue_head(&c->wait);
 	return c;
+
+err_user:
+	hwtimer_memory_user_put(c->user);
+err:
+	kfree(c);
+	return NULL;
 }
 
 /**
@@ -533,12 +550,8 @@ void hwtimer_context_begin(struct context *c, const struct context_kind *kind)
 	c->pid = task_tgid_nr(current);
 	get_task_comm(c->comm, current);
 	c->uid = current_euid();
-	mutex_lock(&hwtimer_contexts_lock);
-	c->id = ++last_id;
-	list_add_tail(&c->node, &hwtimer_contexts);
 	/* [smp_store_release: as context_kind() acquires] */
 	smp_store_release(&c->kind, kind);
-	mutex_unlock(&hwtimer_contexts_lock);
 	trace_hwtimer_context_setup(c->id, kind->name, c->tick_ns, c->slots);
 }
 
@@ -550,10 +563,10 @@ void hwtimer_context_begin(struct context *c, const struct context_kind *kind)
  */
 void hwtimer_context_free(struct context *c)
 {
+	mutex_lock(&hwtimer_contexts_lock);
+	xa_erase(&hwtimer_contexts, c->id);
+	mutex_unlock(&hwtimer_contexts_lock);
 	if (c->kind) {
-		mutex_lock(&hwtimer_contexts_lock);
-		list_del(&c->node);
-		mutex_unlock(&hwtimer_contexts_lock);
 		hrtimer_cancel(&c->timer);
 		trace_hwtimer_context_close(c->id);
 		c->kind->free(c);

@@ -81,9 +81,9 @@ struct context_kind {
  * @stats: counts; those that are left 0 here are found out by STATS
  * @late: how many timeouts were found due late by less than 1, 2, 4, ... us; last: all others
  * @timers: how often @timer went off; written by the timer alone
- * @id: names the context for root; this and the rest are constant as of SETUP
- * @node: on hwtimer_contexts
- * @pid: the process that did SETUP, in the initial PID namespace; it may have ended
+ * @id: names the context for root; constant
+ * @pid: the process that did SETUP, in the initial PID namespace; it may have ended. As the rest,
+ *	constant as of SETUP
  * @comm: its name then; a program may have written anything
  * @uid: its user
  */
@@ -113,16 +113,15 @@ struct context {
 	struct hwtimer_stats		stats;
 	u64				late[CONTEXT_LATE_BINS];
 	u64				timers;
-	u64				id;
-	struct list_head		node;
+	u32				id;
 	pid_t				pid;
 	char				comm[TASK_COMM_LEN];
 	kuid_t				uid;
 };
 
-/* All contexts after SETUP, by their ids. */
+/* All contexts, by their ids. */
 extern struct mutex hwtimer_contexts_lock;
-extern struct list_head hwtimer_contexts;
+extern struct xarray hwtimer_contexts;
 
 extern const struct context_kind hwtimer_calls_kind;
 extern const struct context_kind hwtimer_table_kind;

@@ -233,13 +233,13 @@ static const struct device_call device_calls[] = {
 	{ HWTIMER_IOC_SCHEDULE,	CALLS,		device_schedule },
 	{ HWTIMER_IOC_TOUCH,	CALLS,		device_touch },
 	{ HWTIMER_IOC_CANCEL,	CALLS,		device_cancel },
-	{ HWTIMER_IOC_QUERY,	CALLS | READS,	device_query },
+	{ HWTIMER_IOC_QUERY,	CALLS,		device_query },
 	{ HWTIMER_IOC_GROW,	TABLE,		device_grow },
-	{ HWTIMER_IOC_INFO,	EITHER | READS,	device_info },
-	{ HWTIMER_IOC_STATS,	EITHER | READS,	device_stats },
+	{ HWTIMER_IOC_INFO,	EITHER,		device_info },
+	{ HWTIMER_IOC_STATS,	EITHER,		device_stats },
 	{ HWTIMER_IOC_ENTER,	TABLE,		device_enter },
 	{ HWTIMER_IOC_STOP,	EITHER,		device_stop },
-	{ HWTIMER_IOC_LIST,	EITHER | READS,	device_list },
+	{ HWTIMER_IOC_LIST,	EITHER,		device_list },
 	{ HWTIMER_IOC_WHEELS,	READS,		device_wheels },
 };
 

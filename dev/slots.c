@@ -110,30 +110,35 @@ static void record_put(struct context *c, u32 index)
 	c->stats.records++;
 	/* [READ_ONCE: table-room-broken-check] */
 	if (r->tail - READ_ONCE(a->table->cq_head[a->last]) > r->mask) {
+		WRITE_ONCE(a->walk, a->walk + 1);
 		/*
 		 * The program sees all that we have seen in the slot.
 		 * [smp_store_release: table-walk-broken-release]
 		 */
-		smp_store_release(&a->table->walk, ++a->walk);
+		smp_store_release(&a->table->walk, a->walk);
 		return;
 	}
 	/* Published by the release of cq_tail in slots_publish(). */
 	WRITE_ONCE(*area_record(r, r->tail), index);
-	r->tail++;
+	WRITE_ONCE(r->tail, r->tail + 1);
 }
 
-/* The node is not filed: look at its slot. @again: the wheel has just handed it over. */
-static void slot_settle(struct context *c, u32 index, struct list_head *node, bool again)
+/*
+ * The node is not filed: look at its slot. @handed: the wheel has just handed it over. Only then is
+ * a record made, so that records come in the order of ticks.
+ */
+static void slot_settle(struct context *c, u32 index, struct list_head *node, bool handed)
 {
 	struct area *a = c->data;
 	struct hwtimer_slot *slot = area_slot(a, index);
-	u64 word = word_read(&slot->word), visit = ~0ULL, tick = WHEEL_NEVER, moved;
-	bool due = word && word_visited(c, word);
+	u64 word = word_read(&slot->word), visit, moved;
+	u64 tick = word && !c->stopped ? word_tick(c, word) : WHEEL_NEVER;
+	bool due = tick < c->wheel.cur;
 
-	if (word && !due && !c->stopped) {
-		tick = word_tick(c, word);
-		visit = tick_serves(c, tick);
-	}
+	if (due)
+		tick = handed ? WHEEL_NEVER : c->wheel.cur;
+	/* A program that has pushed it has written 0, but others may have written since. */
+	visit = due && !handed ? 0 : tick_serves(c, tick);
 	hwtimer_step_locked();
 	word_write(&slot->visit, visit);
 	/*
@@ -144,7 +149,7 @@ static void slot_settle(struct context *c, u32 index, struct list_head *node, bo
 	moved = word_read(&slot->word);
 	if (c->stopped)
 		return;
-	if (due && moved && word_visited(c, moved)) {
+	if (due && handed && moved && (moved == word || word_visited(c, moved))) {
 		trace_hwtimer_context_look(c->id, index, word_ns(moved), HWTIMER_LOOK_DUE);
 		hwtimer_context_note_late(c, word_ns(moved));
 		record_put(c, index);
@@ -158,33 +163,22 @@ static void slot_settle(struct context *c, u32 index, struct list_head *node, bo
 		return;
 	}
 	trace_hwtimer_context_look(c->id, index, word_ns(moved), HWTIMER_LOOK_FILED);
-	if (again)
+	if (handed)
 		wheel_file_again(&c->wheel, node, tick);
 	else
 		wheel_file(&c->wheel, node, tick);
 }
 
-/* A pushed slot. Only the wheel makes records, so that they come in the order of ticks. */
 static void slot_take(struct context *c, u32 index)
 {
-	struct area *a = c->data;
-	struct list_head *node = area_node(a, index);
-	struct hwtimer_slot *slot = area_slot(a, index);
-	u64 word = word_read(&slot->word);
+	struct list_head *node = area_node(c->data, index);
 
 	c->stats.looks++;
 	if (!list_empty(node)) {
 		wheel_unfile(&c->wheel, node);
 		INIT_LIST_HEAD(node);
 	}
-	if (!word || !word_visited(c, word) || c->stopped) {
-		slot_settle(c, index, node, false);
-		return;
-	}
-	/* Who pushed it has written 0, but others may have written since. */
-	word_write(&slot->visit, 0);
-	wheel_file(&c->wheel, node, c->wheel.cur);
-	trace_hwtimer_context_look(c->id, index, word_ns(word), HWTIMER_LOOK_FILED);
+	slot_settle(c, index, node, false);
 }
 
 static bool slots_pushed(struct context *c, unsigned int *budget)
@@ -287,7 +281,7 @@ static int slots_describe(struct context *c, u32 index, struct hwtimer_query *q)
 	/* [smp_rmb: as user_data of the next use is written after the word that ends this one] */
 	smp_rmb();
 	word = word_read(&slot->word);
-	q->deadline_ns = word_ns(word);
+	q->deadline_ns = word_units(word) < LAST_UNIT - 1 ? word_ns(word) : HWTIMER_NEVER;
 	/* It may have been moved, but the user data has to be that of the same arming. */
 	return before && word && !((before ^ word) & ((1U << HWTIMER_ARMING_BITS) - 1));
 }
@@ -336,8 +330,8 @@ const struct context_kind hwtimer_table_kind = {
  * @c: the context, before SETUP, with @control held
  * @s: what SETUP asks for; out: what it gets
  *
- * Return: 0, -EINVAL, -EPERM, -ENOMEM, or -EOPNOTSUPP: this machine cannot access 64 bits at once,
- * or the kernel and programs see different caches.
+ * Return: 0, -EINVAL, -EPERM, -ENOMEM, -EOVERFLOW, or -EOPNOTSUPP: this machine cannot access 64
+ * bits at once, or the kernel and programs see different caches.
  */
 int hwtimer_slots_setup(struct context *c, struct hwtimer_setup *s)
 {
@@ -349,6 +343,11 @@ int hwtimer_slots_setup(struct context *c, struct hwtimer_setup *s)
 	ret = hwtimer_context_shape(c, s);
 	if (ret)
 		return ret;
+	/* Words have to reach further than any program will run. */
+	if (hwtimer_context_now(c) >> HWTIMER_UNIT_SHIFT > LAST_UNIT / 2) {
+		hwtimer_context_unshape(c);
+		return -EOVERFLOW;
+	}
 	a = hwtimer_area_create(c->user);
 	if (!a) {
 		hwtimer_context_unshape(c);

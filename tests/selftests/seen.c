@@ -379,8 +379,7 @@ TEST_F(seen, list_misuse)
 		ASSERT_EQ(0, list_some(fd, q, 4, (cursor = end, &cursor)));
 	cursor = ~0ULL;
 	ASSERT_EQ(0, list_some(fd, q, 4, &cursor));
-	/* Not -EBADF. */
-	ASSERT_EQ(-ENXIO, list_some(ro, q, 4, &cursor));
+	ASSERT_EQ(-EBADF, list_some(ro, q, 4, &cursor));
 	close(ro);
 }
 

@@ -34,8 +34,7 @@
  * Flags that it does not know and pads have to be 0 (-EINVAL).
  *
  * Any ioctl may return -EFAULT, -ENOTTY (no such command), -EBADF (the file is not open for
- * writing, which all but QUERY, STATS, LIST, INFO and WHEELS need), and -EINVAL and -E2BIG as
- * above.
+ * writing, which all but WHEELS need), and -EINVAL and -E2BIG as above.
  */
 #ifndef _UAPI_LINUX_HWTIMER_TABLE_H
 #define _UAPI_LINUX_HWTIMER_TABLE_H
@@ -66,7 +65,8 @@
  * @pad: 0
  *
  * Errors: -EBUSY: there was a SETUP or a SCHEDULE before; -ENOMEM: no memory, or one of the limits
- * of the module's parameters; -EPERM: more than HWTIMER_FREE_SLOTS without CAP_SYS_RESOURCE.
+ * of the module's parameters; -EPERM: more than HWTIMER_FREE_SLOTS without CAP_SYS_RESOURCE;
+ * -EOVERFLOW: a table on a clock that is past 2^59 ns, as it may be in a time namespace.
  */
 struct hwtimer_setup {
 	__u64	tick_ns;
@@ -332,13 +332,14 @@ struct hwtimer_wheel_info {
  * MB is a full barrier, atomic_thread_fence(memory_order_seq_cst) in C11. A compare-and-swap (CAS)
  * is a release if it succeeds, and need order nothing if it fails.
  *
- *  - arm (the slot is free: its word is 0): word = w; MB; check w
+ *  - arm (the slot is free: its word is 0): word = w; MB; check w. If it is stopped: while the word
+ *    has this arming: CAS(word, it, 0): won: the arming was refused. (If the word has it no more,
+ *    somebody has handed it back.)
  *  - touch: CAS(word, old, w), or it has ended; if w is before old: MB; check w
  *  - cancel: CAS(word, old, 0), or it has ended
  *  - check w: v = visit; if v is not 0 and w >= v: done. If v is not 0: visit = 0; MB; push the
- *    slot. Then MB; if STOPPED is in flags: while the word has this arming: CAS(word, it, 0): won:
- *    the arming was refused. (If the word has it no more, somebody has handed it back.) Otherwise
- *    read the word again: if it is armed and before kick_before: ENTER
+ *    slot. Then MB; if STOPPED is in flags: it is stopped, done. Otherwise read the word again: if
+ *    it is armed and before kick_before: ENTER
  *  - push: if CAS(next, 0, 1) fails: done, it is pushed already. Otherwise do h = pushed, next = h;
  *    until CAS(pushed, h, index + 2) succeeds
  *  - take: d = walked, then t = walk (acquire); if they differ: read slots (acquire), look at all
