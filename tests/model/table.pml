@@ -54,7 +54,6 @@
  *	-DNOSTOPFLAG	arm does not read STOP's flag
  *	-DOWNSTOP	an arm that finds the flag takes back only the word that it has stored, not
  *			any word of its arming
- *	-DPERIODNOFLAG	with -DOWNSTOP: a reader that has stored a period does not read the flag
  *
  * Of the kernel:
  *
@@ -435,9 +434,6 @@ look:
 				w = w + 1;
 #ifdef PERIODNOCHECK
 				goto looked;
-#endif
-#ifndef PERIODNOFLAG
-				mine = 1;
 #endif
 				BARRIER(t);
 				goto check

@@ -8,7 +8,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 
-#include "../../lib/table.h"
+#include "../../lib/next/table.h"
 
 #define CONTEXTS	"/sys/kernel/debug/hwtimer/contexts"
 #define TRACING		"/sys/kernel/tracing"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/hwtimer-table, contexts by a table: the protocol, as lib/table.h has it.
+ * /dev/hwtimer-table, contexts by a table: the protocol, as lib/next/table.h has it.
  */
 #include "common.h"
 
-#include "../../lib/table.h"
+#include "../../lib/next/table.h"
 
 /* Older C libraries do not have it. */
 #ifndef CLONE_NEWTIME
@@ -66,10 +66,10 @@ static __u64 take_now(struct table *t, __u32 *index)
 	__u32 g, head;
 	__u64 word;
 
-	while (table_peek(t, index, &g, &head)) {
+	while (table_peek(t, index, &g, &head) > 0) {
 		if (*index >= t->slots)
 			die("record of slot %u", *index);
-		word = table_look(t, *index, now_ns(), NULL);
+		word = table_look(t, *index, now_ns(), NULL, NULL);
 		table_took(t, g, head);
 		if (word)
 			return word;
@@ -305,16 +305,44 @@ TEST_F(table, full_ring)
 	ASSERT_TRUE(table_walk(t, &walked, &walk));
 	ASSERT_EQ(POLLIN, poll_in(t->fd, -1));
 	for (i = 0; i < t->slots; i++)
-		seen += !!table_look(t, i, now_ns(), NULL);
+		seen += !!table_look(t, i, now_ns(), NULL, NULL);
 	table_walked(t, walked, walk);
 	ASSERT_FALSE(table_walk(t, &walked, &walk));
 	ASSERT_EQ(1, seen);
 	ASSERT_EQ(0, poll_in(t->fd, 0));
 }
 
-static __u64 next_word(struct table *t, __u32 index, __u64 word)
+/* What a slice looks at is bounded, and it is not less without need. */
+TEST_F(table, slices)
 {
-	(void)t;
+	struct hwtimer_grow grow = { .slots = 4096 };
+	struct hwtimer_stats before, after;
+	struct table *t = &self->t;
+	__u32 i;
+
+	ASSERT_EQ(0, hwt_ioctl(t->fd, HWTIMER_IOC_GROW, &grow));
+	ASSERT_EQ(0, table_map(t));
+	before = stats(t);
+	/* One is due before all others are armed: later ones make no call. */
+	for (i = 0; i < 4096; i++)
+		ASSERT_EQ(0, arm(t, i, i ? 2 * NSEC_PER_SEC : NSEC_PER_SEC, 1));
+	ASSERT_EQ(0, table_enter(t));
+	after = stats(t);
+	ASSERT_LE(4096, after.looks - before.looks);
+	ASSERT_GE(64 * (after.runs - before.runs), after.looks - before.looks);
+	wait_until(now_ns() + 3 * NSEC_PER_SEC);
+	before = stats(t);
+	ASSERT_EQ(0, table_enter(t));
+	after = stats(t);
+	ASSERT_LE(4096, after.looks - before.looks);
+	ASSERT_GE(64 * (after.runs - before.runs), after.looks - before.looks);
+	/* A step of a full bucket may be the end of a slice, and so is the end. */
+	ASSERT_LE(32 * (after.runs - before.runs), after.looks - before.looks + 64);
+}
+
+static __u64 next_word(void *data, __u32 index, __u64 word)
+{
+	(void)data;
 	(void)index;
 	return word + (16ULL * 5 << HWTIMER_ARMING_BITS);
 }
@@ -329,8 +357,8 @@ TEST_F(table, period)
 	ASSERT_EQ(0, arm(t, 9, 0, 1));
 	while (n < 20) {
 		ASSERT_EQ(POLLIN, poll_in(t->fd, -1));
-		ASSERT_TRUE(table_peek(t, &i, &g, &head));
-		word = table_look(t, i, now_ns(), next_word);
+		ASSERT_EQ(1, table_peek(t, &i, &g, &head));
+		word = table_look(t, i, now_ns(), next_word, NULL);
 		table_took(t, g, head);
 		if (!word)
 			continue;

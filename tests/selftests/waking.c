@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "../../lib/table.h"
+#include "../../lib/next/table.h"
 
 /* Older C libraries do not have it. */
 #ifndef CLONE_NEWTIME
@@ -180,8 +180,8 @@ static int take(struct context *c)
 			die("read: %s", strerror(errno));
 		return size > 0 ? record_taken(c, &r) : NONE;
 	}
-	while (table_peek(&c->t, &i, &g, &head)) {
-		word = table_look(&c->t, i, context_now(c), NULL);
+	while (table_peek(&c->t, &i, &g, &head) > 0) {
+		word = table_look(&c->t, i, context_now(c), NULL, NULL);
 		table_took(&c->t, g, head);
 		if (!word)
 			continue;
@@ -680,8 +680,12 @@ TEST_F(waiting, moved_and_cancelled)
 	struct context *c = &self->c;
 	struct waiter *w = &self->w;
 	struct hwtimer_stats before, after;
-	/* The kernel's thread that polls for aio looks at nothing, and so reports them, too. */
-	const bool reports = variant->way->end == aio_end;
+	/*
+	 * The kernel's thread that polls for aio looks at nothing, and so reports them, too. Where
+	 * edges are reported, the timer makes one more while a record is unread.
+	 */
+	const bool reports = variant->way->end == aio_end || variant->way->events & EPOLLET ||
+			     variant->way->wait == uring_poll_multi;
 	unsigned int done, wakes, tries = 0;
 	bool late;
 	__u64 delay;

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
+/*
+ * libhwtimer: handles as a whole.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+
+#include "handle.h"
+
+static void *memory_map(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static int options_copy(struct hwtimer_options *to, const struct hwtimer_options *from)
+{
+	size_t i;
+
+	memset(to, 0, sizeof(*to));
+	if (from) {
+		if (from->size < sizeof(from->size))
+			return -EINVAL;
+		for (i = sizeof(*to); i < from->size; i++)
+			if (((const char *)from)[i])
+				return -E2BIG;
+		memcpy(to, from, from->size < sizeof(*to) ? from->size : sizeof(*to));
+	}
+	to->device = to->device ?: "/dev/hwtimer-table";
+	to->timeouts = to->timeouts ?: HWTIMER_FREE_SLOTS;
+	if (to->flags & ~(HWTIMER_OPEN_THREADS | HWTIMER_OPEN_BOOTTIME) ||
+	    to->timeouts >= HWTIMER_MAX_SLOTS)
+		return -EINVAL;
+	return 0;
+}
+
+/* One for each processor, but a power of two. */
+static uint32_t shards_number(void)
+{
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	uint32_t n = 1;
+
+	while (n < SHARDS && (long)n < processors)
+		n *= 2;
+	return n;
+}
+
+static int handle_memory(struct hwtimer *h)
+{
+	h->own = memory_map(sizeof(*h->own));
+	if (!h->own)
+		return -ENOMEM;
+	h->own->alive = 1;
+	h->link = memory_map(h->max * sizeof(*h->link));
+	if (!h->link || madvise(h->own, sizeof(*h->own), MADV_WIPEONFORK))
+		return -ENOMEM;
+	return 0;
+}
+
+static int handle_epoll(struct hwtimer *h)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	h->epfd = epoll_create1(EPOLL_CLOEXEC);
+	if (h->epfd < 0 || epoll_ctl(h->epfd, EPOLL_CTL_ADD, h->t.fd, &event))
+		return -errno;
+	return 0;
+}
+
+static int handle_setup(struct hwtimer *h, const struct hwtimer_options *o)
+{
+	struct hwtimer_setup setup = {
+		.tick_ns = o->tick_ns,
+		.slack_ns = o->slack_ns,
+		.clockid = h->clockid,
+		.flags = HWTIMER_SETUP_TABLE,
+	};
+	int ret;
+
+	h->t.fd = open(o->device, O_RDWR | O_CLOEXEC);
+	if (h->t.fd < 0 || ioctl(h->t.fd, HWTIMER_IOC_SETUP, &setup))
+		return -errno;
+	h->tick_ns = setup.tick_ns;
+	ret = table_map(&h->t);
+	if (!ret)
+		ret = handle_memory(h);
+	if (!ret && h->threads)
+		ret = handle_epoll(h);
+	return ret;
+}
+
+int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *options)
+{
+	struct hwtimer_options o;
+	struct hwtimer *h;
+	size_t page = sysconf(_SC_PAGESIZE);
+	int ret, state;
+
+	*to = NULL;
+	ret = options_copy(&o, options);
+	if (ret)
+		return ret;
+	h = calloc(1, sizeof(*h));
+	if (!h)
+		return -ENOMEM;
+	h->threads = o.flags & HWTIMER_OPEN_THREADS;
+	h->clockid = o.flags & HWTIMER_OPEN_BOOTTIME ? CLOCK_BOOTTIME : CLOCK_MONOTONIC;
+	h->max = o.timeouts;
+	h->shard_mask = h->threads ? shards_number() - 1 : 0;
+	h->repeat_free = NONE;
+	h->epfd = -1;
+	h->t.fd = -1;
+	h->t.page = page;
+	/* GROW adds as many slots as fill a page of nodes of two pointers each, in the kernel. */
+	h->t.max = (o.timeouts + page / 8 - 1) / (page / 8) * (page / 8);
+	pthread_mutex_init(&h->lock, NULL);
+	pthread_mutex_init(&h->repeat_lock, NULL);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	ret = handle_setup(h, &o);
+	if (ret)
+		hwtimer_close(h);
+	else
+		*to = h;
+	pthread_setcancelstate(state, NULL);
+	return ret;
+}
+
+/*
+ * A child does not have the table; at its place there may be something else. It has what was never
+ * replaced by slots of the table.
+ */
+static void handle_disown(struct hwtimer *h)
+{
+	munmap(h->t.slot + h->t.claimed, (h->t.max - h->t.claimed) * sizeof(*h->t.slot));
+}
+
+void hwtimer_close(struct hwtimer *h)
+{
+	int state;
+
+	if (!h)
+		return;
+	/* close(2) must not be the end of a thread that is to be cancelled. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	if (h->own && !handle_alive(h))
+		handle_disown(h);
+	else
+		table_close(&h->t);
+	if (h->epfd >= 0)
+		close(h->epfd);
+	if (h->t.fd >= 0)
+		close(h->t.fd);
+	if (h->link)
+		munmap(h->link, h->max * sizeof(*h->link));
+	if (h->own)
+		munmap(h->own, sizeof(*h->own));
+	pthread_mutex_destroy(&h->repeat_lock);
+	pthread_mutex_destroy(&h->lock);
+	free(h->repeat);
+	free(h);
+	pthread_setcancelstate(state, NULL);
+}
+
+int hwtimer_fd(const struct hwtimer *h)
+{
+	return h->t.fd;
+}
+
+uint64_t hwtimer_tick_ns(const struct hwtimer *h)
+{
+	return h->tick_ns;
+}
+
+uint64_t hwtimer_now(const struct hwtimer *h)
+{
+	struct timespec ts;
+
+	clock_gettime(h->clockid, &ts);
+	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+}
+
+/* Stop the handle if it was not known to be, with @lock held. */
+int hwtimer_ended(struct hwtimer *h)
+{
+	if (h->ended)
+		return 0;
+	if (ioctl(h->t.fd, HWTIMER_IOC_STOP))
+		return -errno;
+	h->ended = true;
+	table_store(&h->own->slots, 0);
+	return 0;
+}
+
+int hwtimer_stop(struct hwtimer *h)
+{
+	int ret;
+
+	if (!handle_alive(h))
+		return -EPERM;
+	pthread_mutex_lock(&h->lock);
+	ret = hwtimer_ended(h);
+	pthread_mutex_unlock(&h->lock);
+	return ret;
+}
+
+int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats, size_t size)
+{
+	if (!handle_alive(h))
+		return -EPERM;
+	if (size > _IOC_SIZEMASK)
+		return -E2BIG;
+	memset(stats, 0, size);
+	return ioctl(h->t.fd, _IOC(_IOC_READ, HWTIMER_IOC_MAGIC, _IOC_NR(HWTIMER_IOC_STATS), size),
+		     stats) ? -errno : 0;
+}

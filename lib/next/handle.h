@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
+/*
+ * libhwtimer: a handle, private to the library.
+ *
+ * A handle is a context by a table of which it alone decides which slot is whose. An id is the
+ * index of a slot in its lower 24 bits, and the generation of its use above, 40 bits that do not
+ * come back for long. The lower 20 bits of a generation are the arming in the word, so that one
+ * compare-and-swap decides between those who move, cancel and take; the upper 32 are the tag of the
+ * slot, which keeps an old id from being taken for a new one.
+ *
+ * Who gets a word to 0 has the slot for himself, and frees it. Free slots are in a list for each of
+ * several threads, linked by @link; those that were never used are beyond @fresh. Nothing of this
+ * is in memory that is shared with the kernel, so nobody else can make the library write to memory
+ * that is not the table's.
+ */
+#ifndef HANDLE_H
+#define HANDLE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "libhwtimer.h"
+#include "table.h"
+
+#define INDEX_BITS	24
+#define INDEX_MASK	((1U << INDEX_BITS) - 1)
+#define GENERATION_MASK	((1ULL << 40) - 1)
+/* In generations and armings: the timeout is periodic. */
+#define PERIODIC	1U
+/* No struct repeat; no index is as large. */
+#define NONE		INDEX_MASK
+#ifndef SHARDS
+#define SHARDS		16
+#endif
+
+/* Probes for tracers, if the library is compiled with -DHWTIMER_USDT. */
+#ifdef HWTIMER_USDT
+#include <sys/sdt.h>
+#define PROBE(name, h, id, ns)	DTRACE_PROBE3(hwtimer, name, h, id, ns)
+#else
+#define PROBE(name, h, id, ns)	((void)(id), (void)(ns))
+#endif
+
+/**
+ * struct shard - what one of several threads keeps
+ * @free: in the lower half, the index of the first free slot, plus 1; 0: there is none. The upper
+ *	half counts removals: who has read the link of a slot that was removed and came back
+ *	meanwhile notices
+ * @armed: how many timeouts its threads have armed, ...
+ * @touched: ... moved ...
+ * @cancelled: ... cancelled ...
+ * @expired: ... and taken
+ */
+struct shard {
+	uint64_t	free;
+	uint64_t	armed;
+	uint64_t	touched;
+	uint64_t	cancelled;
+	uint64_t	expired;
+} __attribute__((aligned(64)));
+
+/**
+ * struct own - memory that fork() does not copy: a child finds zeros
+ * @alive: not 0
+ * @slots: how many slots may be used; 0 also after a stop, so that nothing takes the usual way
+ * @shard: of each thread; the first one of all unless HWTIMER_OPEN_THREADS
+ */
+struct own {
+	uint32_t	alive;
+	uint32_t	slots;
+	struct shard	shard[SHARDS];
+};
+
+/**
+ * struct repeat - a periodic timeout; protected by @repeat_lock
+ * @first_ns: its deadlines are this, and all that are a whole number of periods later
+ * @period_ns: as given to hwtimer_schedule_repeat()
+ * @misfire_ns: as given
+ * @skipped: how many deadlines were missed since the last event
+ * @policy: as given
+ * @next_free: index of the next one that is not in use, or NONE
+ */
+struct repeat {
+	uint64_t	first_ns;
+	uint64_t	period_ns;
+	uint64_t	misfire_ns;
+	uint64_t	skipped;
+	uint32_t	policy;
+	uint32_t	next_free;
+};
+
+/**
+ * struct hwtimer - a handle
+ * @t: the table
+ * @own: see above
+ * @link: for each slot: in the lower 24 bits the next free slot, plus 1, or the index of its struct
+ *	repeat; above, the lower 8 bits of the generation
+ * @fresh: slots from here on were never used
+ * @shard_mask: how many struct shard are in use, 2^n, minus 1
+ * @threads: HWTIMER_OPEN_THREADS
+ * @epfd: what several threads wait for, so that an event wakes one or two of them, not all; or -1
+ * @clockid: CLOCK_MONOTONIC or CLOCK_BOOTTIME
+ * @tick_ns: the tick
+ * @max: the most slots
+ * @published_ns: when the counts of the shards were last written to the table
+ * @lock: held to change what is mapped, and protects what follows up to @repeat_lock
+ * @walk: the last @walk of the table of which slots were looked at ...
+ * @walk_at: ... up to here
+ * @ended: the stop is complete ...
+ * @back_at: ... and slots up to here were handed back
+ * @repeat_lock: protects what follows; may be taken with @lock held
+ * @repeat: periodic timeouts
+ * @repeats: for how many there is room
+ * @repeat_free: the first one that is not in use, or NONE
+ */
+struct hwtimer {
+	struct table	t;
+	struct own	*own;
+	uint32_t	*link;
+	uint32_t	fresh;
+	uint32_t	shard_mask;
+	bool		threads;
+	int		epfd;
+	clockid_t	clockid;
+	uint64_t	tick_ns;
+	uint32_t	max;
+	uint64_t	published_ns;
+	pthread_mutex_t	lock;
+	uint32_t	walk;
+	uint32_t	walk_at;
+	bool		ended;
+	uint32_t	back_at;
+	pthread_mutex_t	repeat_lock;
+	struct repeat	*repeat;
+	uint32_t	repeats;
+	uint32_t	repeat_free;
+};
+
+/* Is this the process that has opened the handle? */
+static inline bool handle_alive(const struct hwtimer *h)
+{
+	return table_load(&h->own->alive);
+}
+
+static inline bool handle_stopped(struct hwtimer *h)
+{
+	return table_load(&h->t.head->flags) & HWTIMER_TABLE_STOPPED;
+}
+
+/* How many slots may be used; 0 in a child. */
+static inline uint32_t handle_slots(const struct hwtimer *h)
+{
+	/* [__atomic_load_n: as hwtimer_map() releases] */
+	return __atomic_load_n(&h->own->slots, __ATOMIC_ACQUIRE);
+}
+
+/* A number of the calling thread, or 0. */
+extern __thread uint32_t hwtimer_thread __attribute__((visibility("hidden")));
+
+static inline struct shard *handle_shard(const struct hwtimer *h)
+{
+	return &h->own->shard[hwtimer_thread & h->shard_mask];
+}
+
+static inline uint64_t slot_generation(struct hwtimer *h, uint32_t index)
+{
+	return (uint64_t)table_load(&h->t.slot[index].tag) << 8 |
+	       table_load(&h->link[index]) >> INDEX_BITS;
+}
+
+static inline hwtimer_id slot_id(struct hwtimer *h, uint32_t index)
+{
+	return slot_generation(h, index) << INDEX_BITS | index;
+}
+
+int hwtimer_map(struct hwtimer *h);
+int hwtimer_ended(struct hwtimer *h);
+void hwtimer_slot_free(struct hwtimer *h, uint32_t index);
+struct repeat *hwtimer_slot_repeat(struct hwtimer *h, uint32_t index);
+uint64_t hwtimer_repeat_deadline(const struct repeat *r, uint64_t word);
+void hwtimer_repeat_free(struct hwtimer *h, uint32_t index);
+
+#endif /* HANDLE_H */

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
+/*
+ * libhwtimer: timeouts on /dev/hwtimer-table, for programs.
+ *
+ *	struct hwtimer *h;
+ *	struct hwtimer_event event;
+ *	hwtimer_id id;
+ *
+ *	hwtimer_open(&h, NULL);
+ *	hwtimer_schedule(h, 30000000000, 7, &id);	// 30 s; the event has user_data 7
+ *	hwtimer_touch(h, id, 30000000000);		// on every message
+ *	hwtimer_cancel(h, id);				// on close
+ *	while (hwtimer_wait(h, &event, 0) > 0)		// when hwtimer_fd(h) is readable
+ *		...
+ *
+ * Schedule, touch and cancel are a few accesses to memory that is shared with the kernel. They make
+ * a system call only if the kernel would look at the timeout too late otherwise, and when there
+ * have to be more slots than ever before.
+ *
+ *	after a successful cancel, a timeout gives no event, even if it has expired already
+ *	after a successful touch, it gives no event before its new deadline
+ *	otherwise each timeout gives one event (a periodic one any number): when it expires, or when
+ *	hwtimer_stop() ends it
+ *	no event is early: it comes at the first tick at or after the deadline, or up to the slack
+ *	later
+ *
+ * The exception is a periodic timeout of several threads: another thread's hwtimer_wait() that has
+ * begun before may still return an event of it after a cancel or touch.
+ *
+ * hwtimer_wait() returns one event at a time. So what the program does about an event, such as to
+ * cancel other timeouts and to free what belongs to them, holds for the next one.
+ *
+ * Times are ns on the clock of the handle. Deadlines are rounded up to a multiple of 2^16 ns. Use a
+ * handle only in the time namespace in which it was opened.
+ * Functions that return int return 0 (or more, where noted) or -errno. One thread at a time may use
+ * a handle, unless it was opened with HWTIMER_OPEN_THREADS: then any thread may do anything with
+ * any timeout, several may wait, and schedule, touch and cancel take no lock, unless the timeout is
+ * periodic or there have to be more slots. An event wakes one or two of the threads that wait. Only
+ * hwtimer_wait() is a cancellation point (see
+ * pthread_cancel(3)), and it loses no event then. A signal handler may call none of the functions.
+ *
+ * A child made by fork() can only close the handles of its parent, which does not affect the
+ * parent's timeouts; functions that return int return -EPERM. A child made by vfork() may call none
+ * of them.
+ *
+ * Whoever else has got the descriptor and writes to its memory can make timeouts of this handle
+ * expire at any time, with any user_data, or never, and can make calls take longer; that is all.
+ */
+#ifndef LIBHWTIMER_H
+#define LIBHWTIMER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <linux/hwtimer_table.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct hwtimer;
+
+/*
+ * Identifies a timeout until its last event was returned or it was cancelled. Never 0. An id comes
+ * back only after 2^39 others with the same index (its lower 24 bits). At a million uses of an
+ * index per second, that takes 6 days.
+ */
+typedef uint64_t hwtimer_id;
+
+/* hwtimer_options.flags */
+#define HWTIMER_OPEN_THREADS	0x1U	/* several threads use the handle */
+#define HWTIMER_OPEN_BOOTTIME	0x2U	/* on CLOCK_BOOTTIME, not CLOCK_MONOTONIC */
+
+/**
+ * struct hwtimer_options - options of hwtimer_open(); 0 selects the default
+ * @size: sizeof(struct hwtimer_options). The structure may grow; members that a library does not
+ *	know must be 0
+ * @device: path; NULL: /dev/hwtimer-table
+ * @flags: HWTIMER_OPEN_*
+ * @timeouts: the most timeouts that there may be at once, up to HWTIMER_MAX_SLOTS - 1; 0:
+ *	HWTIMER_FREE_SLOTS. Each takes 36 bytes of address space, but memory only once it is needed
+ * @tick_ns: the tick; 0: 1 ms; see struct hwtimer_setup
+ * @slack_ns: how much later than that an event may come, so that one wake-up serves many
+ */
+struct hwtimer_options {
+	size_t		size;
+	const char	*device;
+	unsigned int	flags;
+	uint32_t	timeouts;
+	uint64_t	tick_ns;
+	uint64_t	slack_ns;
+};
+
+/**
+ * struct hwtimer_event - a timeout expired, or hwtimer_stop() ended it
+ * @id: the timeout; a periodic one goes on
+ * @user_data: as scheduled
+ * @deadline_ns: its deadline; of a periodic one the one that was reached, exactly, otherwise
+ *	rounded up
+ * @taken_ns: when hwtimer_wait() took it
+ * @overruns: periodic: how many deadlines were missed besides
+ * @kind: HWTIMER_KIND_EXPIRED or HWTIMER_KIND_HANDED_BACK
+ * @pad: 0
+ */
+struct hwtimer_event {
+	hwtimer_id	id;
+	uint64_t	user_data;
+	uint64_t	deadline_ns;
+	uint64_t	taken_ns;
+	uint64_t	overruns;
+	uint32_t	kind;
+	uint32_t	pad;
+};
+
+/**
+ * struct hwtimer_repeat - a periodic timeout
+ * @first_ns: the first deadline
+ * @period_ns: from one deadline to the next; at least the tick
+ * @misfire_ns: an event that is later than this is a misfire; at least the tick; 0: one period
+ * @policy: what becomes of misfires: HWTIMER_MISFIRE_ONCE, HWTIMER_MISFIRE_SKIP or
+ *	HWTIMER_MISFIRE_MAKE_UP
+ * @flags: 0
+ */
+struct hwtimer_repeat {
+	uint64_t	first_ns;
+	uint64_t	period_ns;
+	uint64_t	misfire_ns;
+	uint32_t	policy;
+	uint32_t	flags;
+};
+
+/**
+ * struct hwtimer_state - what hwtimer_query() tells about a timeout
+ * @user_data: as scheduled
+ * @deadline_ns: its deadline as in the event, or HWTIMER_NEVER
+ * @period_ns: 0: not periodic
+ * @misfire_ns: periodic: as scheduled
+ * @policy: periodic: as scheduled
+ * @pad: 0
+ */
+struct hwtimer_state {
+	uint64_t	user_data;
+	uint64_t	deadline_ns;
+	uint64_t	period_ns;
+	uint64_t	misfire_ns;
+	uint32_t	policy;
+	uint32_t	pad;
+};
+
+/*
+ * Open the device and create a handle. Errors are those of open(2) and HWTIMER_IOC_SETUP; also
+ * -EINVAL for invalid options, -E2BIG for members of @options that this library does not know and
+ * that are not 0, and -ENOMEM. *h is NULL after an error. @options, and the string device in it,
+ * are not used after the call.
+ */
+int hwtimer_open(struct hwtimer **h, const struct hwtimer_options *options);
+
+/*
+ * Close a handle. Pending timeouts end without events. No other thread may use @h any more. @h may
+ * be NULL.
+ */
+void hwtimer_close(struct hwtimer *h);
+
+/*
+ * A descriptor for poll(2), epoll(7) and the like. It is readable while hwtimer_wait() may have an
+ * event. With EPOLLET, call hwtimer_wait() until it returns 0. It belongs to the handle: only
+ * hwtimer_close() may close it. exec(2) closes it.
+ */
+int hwtimer_fd(const struct hwtimer *h);
+
+/* The tick of the handle, in ns. */
+uint64_t hwtimer_tick_ns(const struct hwtimer *h);
+
+/* The current time on the handle's clock, in ns. */
+uint64_t hwtimer_now(const struct hwtimer *h);
+
+/*
+ * Schedule a timeout: @delay_ns from now, or for @deadline_ns. If that is now or past, it expires
+ * at the next tick; with HWTIMER_NEVER, never. @id may be NULL; after an error, *id is 0.
+ * -ENOSPC: there are as many timeouts as hwtimer_options.timeouts, or another thread is just ending
+ * one; -EPERM: more than
+ * HWTIMER_FREE_SLOTS without CAP_SYS_RESOURCE; -ENOMEM; -ESHUTDOWN: the handle was stopped.
+ */
+int hwtimer_schedule(struct hwtimer *h, uint64_t delay_ns, uint64_t user_data, hwtimer_id *id);
+int hwtimer_schedule_at(struct hwtimer *h, uint64_t deadline_ns, uint64_t user_data,
+			hwtimer_id *id);
+
+/*
+ * Schedule a periodic timeout. Errors are those of hwtimer_schedule(); also -EINVAL if @repeat is
+ * not valid. If hwtimer_wait() is called too late:
+ *
+ *	HWTIMER_MISFIRE_ONCE	one event stands for all missed deadlines; it has the last of them
+ *	HWTIMER_MISFIRE_SKIP	no event; the next one counts them as overruns
+ *	HWTIMER_MISFIRE_MAKE_UP	one event for each missed deadline
+ */
+int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repeat,
+			    uint64_t user_data, hwtimer_id *id);
+
+/*
+ * Give a timeout another deadline, earlier or later, even if it has expired already but the event
+ * was not returned yet. The later deadlines of a periodic timeout count from it. -ENOENT: its last
+ * event was returned, it was cancelled, or it never existed; -ESHUTDOWN: the handle was stopped.
+ */
+int hwtimer_touch(struct hwtimer *h, hwtimer_id id, uint64_t delay_ns);
+int hwtimer_touch_at(struct hwtimer *h, hwtimer_id id, uint64_t deadline_ns);
+
+/* The state of a timeout. -ENOENT as for hwtimer_touch(). */
+int hwtimer_query(struct hwtimer *h, hwtimer_id id, struct hwtimer_state *state);
+
+/* Cancel a timeout: it gives no event any more. -ENOENT as for hwtimer_touch(). */
+int hwtimer_cancel(struct hwtimer *h, hwtimer_id id);
+
+/*
+ * Wait for an event, at most @timeout_ns on CLOCK_MONOTONIC, whatever the handle's clock is;
+ * negative: for ever, 0: do not wait. Returns 1: here is one; 0: none came in time. -EINTR: a
+ * signal came first. -ESHUTDOWN: the handle was stopped, and all events were returned. -ENOMEM,
+ * -E2BIG: somebody else has grown the table, and what is new cannot be mapped.
+ */
+int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout_ns);
+
+/*
+ * End all timeouts. Each one that did not expire before gives an event of kind
+ * HWTIMER_KIND_HANDED_BACK, which hwtimer_wait() returns. A second call does nothing. -EINTR: the
+ * program is being killed.
+ */
+int hwtimer_stop(struct hwtimer *h);
+
+/*
+ * The kernel's counts; see HWTIMER_IOC_STATS. @size is sizeof(struct hwtimer_stats). The structure
+ * may grow; members that the kernel does not know become 0. -EINVAL, -E2BIG: @size is not valid.
+ */
+int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* LIBHWTIMER_H */

@@ -1,0 +1,1349 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * libhwtimer on /dev/hwtimer-table: every function and every error; that no event is early, lost or
+ * reported twice, in any order of calls and from any thread; and what others can do to it.
+ *
+ * SEED=N repeats a run's random operations.
+ */
+#include "common.h"
+
+#include <sys/resource.h>
+
+#include <libhwtimer.h>
+#include "../../lib/next/table.h"
+
+/* Older C libraries do not have it. */
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME	0x80
+#endif
+
+/* Deadlines are multiples of this. */
+#define UNIT	65536ULL
+
+#define ROUND_UP(ns)	(((ns) + UNIT - 1) / UNIT * UNIT)
+
+FIXTURE(handle)
+{
+	struct hwtimer *h;
+};
+
+FIXTURE_VARIANT(handle)
+{
+	unsigned int flags;
+};
+
+FIXTURE_VARIANT_ADD(handle, one)
+{
+	.flags = 0,
+};
+
+FIXTURE_VARIANT_ADD(handle, threads)
+{
+	.flags = HWTIMER_OPEN_THREADS,
+};
+
+static struct hwtimer *must_open(struct hwtimer_options o)
+{
+	struct hwtimer *h;
+	int ret;
+
+	o.size = sizeof(o);
+	ret = hwtimer_open(&h, &o);
+	if (ret)
+		die("hwtimer_open: %s", strerror(-ret));
+	return h;
+}
+
+#define MUST_OPEN(...)	must_open((struct hwtimer_options){ .flags = __VA_ARGS__ })
+
+FIXTURE_SETUP(handle)
+{
+	self->h = MUST_OPEN(variant->flags);
+}
+
+FIXTURE_TEARDOWN(handle)
+{
+	hwtimer_close(self->h);
+}
+
+static struct hwtimer_stats stats(struct hwtimer *h)
+{
+	struct hwtimer_stats s;
+
+	if (hwtimer_stats(h, &s, sizeof(s)))
+		die("hwtimer_stats");
+	return s;
+}
+
+/* Another mapping of the first page of a handle's table. */
+static struct hwtimer_table *must_map(struct hwtimer *h)
+{
+	void *p = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_SHARED,
+		       hwtimer_fd(h), 0);
+
+	if (p == MAP_FAILED)
+		die("mmap");
+	return p;
+}
+
+/* The next event, which has to come. */
+static struct hwtimer_event must_wait(struct hwtimer *h)
+{
+	struct hwtimer_event e;
+	int ret = hwtimer_wait(h, &e, -1);
+
+	if (ret != 1)
+		die("hwtimer_wait: %d", ret);
+	if (e.pad || (e.kind == HWTIMER_KIND_EXPIRED && e.taken_ns < e.deadline_ns))
+		die("early");
+	return e;
+}
+
+TEST_F(handle, what_it_says)
+{
+	__u64 before = now_ns(), now = hwtimer_now(self->h);
+
+	EXPECT_LE(before, now);
+	EXPECT_GE(now_ns(), now);
+	EXPECT_LE(NSEC_PER_MSEC, hwtimer_tick_ns(self->h));
+	EXPECT_GE(NSEC_PER_MSEC + UNIT, hwtimer_tick_ns(self->h));
+	EXPECT_EQ(FD_CLOEXEC, fcntl(hwtimer_fd(self->h), F_GETFD));
+	EXPECT_EQ(0, poll_in(hwtimer_fd(self->h), 0));
+}
+
+TEST(options)
+{
+	struct {
+		struct hwtimer_options o;
+		__u64 more;
+	} later = { .o = { .size = sizeof(later) } };
+	struct hwtimer_options o = { .size = sizeof(o) };
+	struct hwtimer *h = (void *)1;
+
+	o.device = "/dev/null";
+	EXPECT_EQ(-ENOTTY, hwtimer_open(&h, &o));
+	EXPECT_EQ(NULL, h);
+	o.device = "/dev/none";
+	EXPECT_EQ(-ENOENT, hwtimer_open(&h, &o));
+	o.device = NULL;
+	o.flags = 4;
+	EXPECT_EQ(-EINVAL, hwtimer_open(&h, &o));
+	o.flags = 0;
+	o.timeouts = HWTIMER_MAX_SLOTS;
+	EXPECT_EQ(-EINVAL, hwtimer_open(&h, &o));
+	o.timeouts = HWTIMER_MAX_SLOTS - 1;
+	EXPECT_EQ(0, hwtimer_open(&h, &o));
+	hwtimer_close(h);
+	o.timeouts = 0;
+	o.tick_ns = 1;
+	EXPECT_EQ(-EINVAL, hwtimer_open(&h, &o));
+	o.size = sizeof(size_t) - 1;
+	EXPECT_EQ(-EINVAL, hwtimer_open(&h, &o));
+	/* All but the size is left out. */
+	o.size = sizeof(size_t);
+	EXPECT_EQ(0, hwtimer_open(&h, &o));
+	hwtimer_close(h);
+	later.o.tick_ns = 10 * NSEC_PER_MSEC;
+	later.o.flags = HWTIMER_OPEN_BOOTTIME;
+	ASSERT_EQ(0, hwtimer_open(&h, &later.o));
+	EXPECT_LE(10 * NSEC_PER_MSEC, hwtimer_tick_ns(h));
+	EXPECT_LE(now_ns(), hwtimer_now(h) + 1);
+	hwtimer_close(h);
+	later.more = 1;
+	EXPECT_EQ(-E2BIG, hwtimer_open(&h, &later.o));
+	EXPECT_EQ(NULL, h);
+	hwtimer_close(NULL);
+}
+
+TEST_F(handle, expires)
+{
+	struct hwtimer_event e;
+	hwtimer_id id = 0;
+	__u64 deadline = hwtimer_now(self->h) + 5 * NSEC_PER_MSEC;
+
+	ASSERT_EQ(0, hwtimer_wait(self->h, &e, 0));
+	ASSERT_EQ(0, hwtimer_schedule_at(self->h, deadline, 1234, &id));
+	ASSERT_NE(0, id);
+	ASSERT_EQ(1, stats(self->h).pending);
+	e = must_wait(self->h);
+	EXPECT_EQ(id, e.id);
+	EXPECT_EQ(1234, e.user_data);
+	EXPECT_EQ(ROUND_UP(deadline), e.deadline_ns);
+	EXPECT_EQ(0, e.overruns);
+	EXPECT_EQ(HWTIMER_KIND_EXPIRED, e.kind);
+	EXPECT_EQ(0, hwtimer_wait(self->h, &e, NSEC_PER_MSEC));
+	EXPECT_EQ(-ENOENT, hwtimer_cancel(self->h, id));
+	EXPECT_EQ(0, stats(self->h).pending);
+	/* Now and past, never, and without an id. */
+	ASSERT_EQ(0, hwtimer_schedule_at(self->h, HWTIMER_NEVER, 2, NULL));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, HWTIMER_NEVER - 1, 2, NULL));
+	ASSERT_EQ(0, hwtimer_schedule_at(self->h, 0, 3, NULL));
+	EXPECT_EQ(3, must_wait(self->h).user_data);
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 4, NULL));
+	EXPECT_EQ(4, must_wait(self->h).user_data);
+	EXPECT_EQ(0, poll_in(hwtimer_fd(self->h), 0));
+	EXPECT_EQ(2, stats(self->h).pending);
+}
+
+/* By a program that never sleeps, and never polls. */
+TEST_F(handle, without_waiting)
+{
+	struct hwtimer_event e;
+	unsigned int i;
+
+	for (i = 0; i < 3; i++)
+		ASSERT_EQ(0, hwtimer_schedule(self->h, i * 3 * NSEC_PER_MSEC, i, NULL));
+	for (i = 0; i < 3; i++) {
+		while (hwtimer_wait(self->h, &e, 0) == 0)
+			;
+		ASSERT_EQ(i, e.user_data);
+	}
+}
+
+TEST_F(handle, touch)
+{
+	struct hwtimer_event e;
+	hwtimer_id later, sooner, due;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 1, &later));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 2, &sooner));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 3, &due));
+	ASSERT_EQ(0, hwtimer_touch(self->h, later, 30 * NSEC_PER_MSEC));
+	/* This one has expired, as far as the kernel is concerned. */
+	ASSERT_EQ(POLLIN, poll_in(hwtimer_fd(self->h), -1));
+	ASSERT_EQ(0, hwtimer_touch(self->h, due, FAR));
+	ASSERT_EQ(0, hwtimer_wait(self->h, &e, 0));
+	ASSERT_EQ(0, hwtimer_touch(self->h, sooner, 0));
+	EXPECT_EQ(2, must_wait(self->h).user_data);
+	EXPECT_EQ(1, must_wait(self->h).user_data);
+	EXPECT_EQ(-ENOENT, hwtimer_touch(self->h, sooner, 0));
+	EXPECT_EQ(-ENOENT, hwtimer_touch_at(self->h, later, 0));
+	ASSERT_EQ(0, hwtimer_touch_at(self->h, due, 0));
+	EXPECT_EQ(3, must_wait(self->h).user_data);
+}
+
+TEST_F(handle, cancel)
+{
+	struct hwtimer_event e;
+	hwtimer_id id[3], again;
+	int i;
+
+	for (i = 0; i < 3; i++)
+		ASSERT_EQ(0, hwtimer_schedule(self->h, i == 1 ? FAR : 0, i, &id[i]));
+	ASSERT_EQ(POLLIN, poll_in(hwtimer_fd(self->h), -1));
+	for (i = 0; i < 3; i++) {
+		ASSERT_EQ(0, hwtimer_cancel(self->h, id[i]));
+		ASSERT_EQ(-ENOENT, hwtimer_cancel(self->h, id[i]));
+	}
+	ASSERT_EQ(0, hwtimer_wait(self->h, &e, 0));
+	ASSERT_EQ(0, poll_in(hwtimer_fd(self->h), 0));
+	/* The same slot, but another timeout. */
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 9, &again));
+	for (i = 0; i < 3; i++) {
+		ASSERT_NE(id[i], again);
+		ASSERT_EQ(-ENOENT, hwtimer_cancel(self->h, id[i]));
+		ASSERT_EQ(-ENOENT, hwtimer_touch(self->h, id[i], 0));
+	}
+	ASSERT_EQ(0, hwtimer_cancel(self->h, again));
+}
+
+/* What is done about an event holds for the next one: of two that are due, one ends the other. */
+TEST_F(handle, one_event_at_a_time)
+{
+	struct hwtimer_event e;
+	hwtimer_id id[2];
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 0, &id[0]));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 1, &id[1]));
+	wait_until(now_ns() + 3 * NSEC_PER_MSEC);
+	e = must_wait(self->h);
+	ASSERT_EQ(0, hwtimer_cancel(self->h, id[!e.user_data]));
+	ASSERT_EQ(0, hwtimer_wait(self->h, &e, 0));
+}
+
+TEST_F(handle, no_such_timeout)
+{
+	struct hwtimer_state s;
+	hwtimer_id id, none;
+	unsigned int i;
+
+	EXPECT_EQ(-ENOENT, hwtimer_cancel(self->h, 0));
+	EXPECT_EQ(-ENOENT, hwtimer_cancel(self->h, ~0ULL));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &id));
+	for (i = 0; i < 64; i++) {
+		none = id ^ 1ULL << i;
+		ASSERT_EQ(-ENOENT, hwtimer_cancel(self->h, none));
+		ASSERT_EQ(-ENOENT, hwtimer_touch(self->h, none, 0));
+		ASSERT_EQ(-ENOENT, hwtimer_query(self->h, none, &s));
+	}
+	ASSERT_EQ(0, hwtimer_cancel(self->h, id));
+}
+
+/* A slot is used again and again: no id comes back, nor does the arming get to 0. */
+TEST_F(handle, generations)
+{
+	const unsigned int n = quick_or(3U << 18, 3U << 20);
+	hwtimer_id id, first, last = 0;
+	unsigned int i;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &first));
+	ASSERT_EQ(0, hwtimer_cancel(self->h, first));
+	for (i = 0; i < n; i++) {
+		ASSERT_EQ(0, hwtimer_schedule_at(self->h, i % 2 ? HWTIMER_NEVER : FAR, i, &id));
+		ASSERT_LT(last, id);
+		ASSERT_EQ((id ^ first) & 0xffffff, 0);
+		if (i % (1 << 16) == 0) {
+			ASSERT_EQ(-ENOENT, hwtimer_cancel(self->h, first));
+		}
+		ASSERT_EQ(0, hwtimer_cancel(self->h, id));
+		last = id;
+	}
+}
+
+TEST_F(handle, query)
+{
+	struct hwtimer_repeat r = {
+		.first_ns = now_ns() + FAR,
+		.period_ns = 3 * NSEC_PER_SEC,
+		.misfire_ns = NSEC_PER_SEC,
+		.policy = HWTIMER_MISFIRE_SKIP,
+	};
+	struct hwtimer_state s;
+	hwtimer_id id, never, periodic;
+	__u64 deadline = FAR / UNIT * UNIT;
+
+	ASSERT_EQ(0, hwtimer_schedule_at(self->h, deadline, 5, &id));
+	ASSERT_EQ(0, hwtimer_schedule_at(self->h, HWTIMER_NEVER, 6, &never));
+	ASSERT_EQ(0, hwtimer_schedule_repeat(self->h, &r, 7, &periodic));
+	ASSERT_EQ(0, hwtimer_query(self->h, id, &s));
+	EXPECT_EQ(5, s.user_data);
+	EXPECT_EQ(deadline, s.deadline_ns);
+	EXPECT_EQ(0, s.period_ns);
+	ASSERT_EQ(0, hwtimer_touch_at(self->h, id, deadline + 1));
+	ASSERT_EQ(0, hwtimer_query(self->h, id, &s));
+	EXPECT_EQ(deadline + UNIT, s.deadline_ns);
+	ASSERT_EQ(0, hwtimer_query(self->h, never, &s));
+	EXPECT_EQ(HWTIMER_NEVER, s.deadline_ns);
+	ASSERT_EQ(0, hwtimer_query(self->h, periodic, &s));
+	EXPECT_EQ(7, s.user_data);
+	EXPECT_EQ(r.first_ns, s.deadline_ns);
+	EXPECT_EQ(r.period_ns, s.period_ns);
+	EXPECT_EQ(r.misfire_ns, s.misfire_ns);
+	EXPECT_EQ(r.policy, s.policy);
+	ASSERT_EQ(0, hwtimer_touch_at(self->h, periodic, r.first_ns - 12345));
+	ASSERT_EQ(0, hwtimer_query(self->h, periodic, &s));
+	EXPECT_EQ(r.first_ns - 12345, s.deadline_ns);
+	ASSERT_EQ(0, hwtimer_cancel(self->h, id));
+	EXPECT_EQ(-ENOENT, hwtimer_query(self->h, id, &s));
+}
+
+static void nothing(int sig)
+{
+	(void)sig;
+}
+
+struct signaller {
+	pthread_t	to;
+	atomic_bool	end;
+};
+
+static void *signaller(void *arg)
+{
+	struct signaller *s = arg;
+
+	while (!atomic_load(&s->end)) {
+		pthread_kill(s->to, SIGUSR1);
+		usleep(1000);
+	}
+	return NULL;
+}
+
+TEST_F(handle, wait)
+{
+	struct sigaction action = { .sa_handler = nothing };
+	struct signaller s = { .to = pthread_self() };
+	struct hwtimer_event e;
+	pthread_t thread;
+	__u64 before = now_ns();
+	int ret;
+
+	/* For so long, and no longer than needed. */
+	ASSERT_EQ(0, hwtimer_wait(self->h, &e, 30 * NSEC_PER_MSEC));
+	ASSERT_LE(before + 30 * NSEC_PER_MSEC, now_ns());
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 1, NULL));
+	ASSERT_EQ(1, hwtimer_wait(self->h, &e, FAR));
+	/* Signals, one of which comes while it sleeps, lose nothing. */
+	sigaction(SIGUSR1, &action, NULL);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, signaller, &s));
+	ASSERT_EQ(-EINTR, hwtimer_wait(self->h, &e, -1));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 20 * NSEC_PER_MSEC, 2, NULL));
+	while ((ret = hwtimer_wait(self->h, &e, -1)) == -EINTR)
+		;
+	ASSERT_EQ(1, ret);
+	ASSERT_EQ(2, e.user_data);
+	atomic_store(&s.end, true);
+	pthread_join(thread, NULL);
+}
+
+#define EVENTS	20
+
+TEST_F(handle, stop)
+{
+	struct hwtimer_repeat r = { .first_ns = now_ns() + FAR, .period_ns = NSEC_PER_SEC };
+	unsigned int i, back = 0;
+	char seen[EVENTS + 1] = { };
+	struct hwtimer_event e;
+	struct hwtimer_state s;
+	hwtimer_id id, other;
+	int ret;
+
+	for (i = 0; i < EVENTS; i++)
+		ASSERT_EQ(0, hwtimer_schedule(self->h, i % 2 ? FAR : 0, i, &id));
+	ASSERT_EQ(0, hwtimer_schedule_repeat(self->h, &r, EVENTS, NULL));
+	ASSERT_EQ(POLLIN, poll_in(hwtimer_fd(self->h), -1));
+	ASSERT_EQ(0, hwtimer_stop(self->h));
+	ASSERT_EQ(0, hwtimer_stop(self->h));
+	ASSERT_EQ(POLLHUP, poll_in(hwtimer_fd(self->h), -1) & POLLHUP);
+	other = POISON;
+	ASSERT_EQ(-ESHUTDOWN, hwtimer_schedule(self->h, 0, 0, &other));
+	ASSERT_EQ(0, other);
+	other = POISON;
+	ASSERT_EQ(-ESHUTDOWN, hwtimer_schedule_repeat(self->h, &r, 0, &other));
+	ASSERT_EQ(0, other);
+	ASSERT_EQ(-ESHUTDOWN, hwtimer_touch(self->h, id, 0));
+	ASSERT_EQ(-ENOENT, hwtimer_touch(self->h, 0, 0));
+	ASSERT_EQ(0, hwtimer_query(self->h, id, &s));
+	ASSERT_EQ(0, hwtimer_cancel(self->h, id));
+	ASSERT_EQ(-ENOENT, hwtimer_touch(self->h, id, 0));
+	while ((ret = hwtimer_wait(self->h, &e, -1)) == 1) {
+		ASSERT_GE(EVENTS, e.user_data);
+		ASSERT_EQ(0, seen[e.user_data]++);
+		if (e.user_data == EVENTS) {
+			ASSERT_EQ(r.first_ns, e.deadline_ns);
+		}
+		ASSERT_EQ(HWTIMER_KIND_HANDED_BACK, e.kind);
+		back++;
+	}
+	ASSERT_EQ(-ESHUTDOWN, ret);
+	/* All but the one that was cancelled. */
+	ASSERT_EQ(EVENTS, back);
+	ASSERT_EQ(-ESHUTDOWN, hwtimer_wait(self->h, &e, 0));
+	ASSERT_EQ(0, stats(self->h).pending);
+}
+
+/* The id of what is handed back next, or 0. */
+static hwtimer_id back(struct hwtimer *h)
+{
+	struct hwtimer_event e;
+	int ret = hwtimer_wait(h, &e, -1);
+
+	if (ret == -ESHUTDOWN)
+		return 0;
+	if (ret != 1 || e.kind != HWTIMER_KIND_HANDED_BACK)
+		die("hwtimer_wait: %d", ret);
+	return e.id;
+}
+
+/* Records of timeouts that were due, or of slots in use again, do not get in the way of a stop. */
+TEST_F(handle, stop_with_records)
+{
+	struct hwtimer_repeat r = { .period_ns = NSEC_PER_SEC };
+	hwtimer_id id, again, periodic;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 0, &id));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 0, &again));
+	ASSERT_EQ(POLLIN, poll_in(hwtimer_fd(self->h), -1));
+	ASSERT_EQ(0, hwtimer_touch(self->h, id, FAR));
+	ASSERT_EQ(0, hwtimer_cancel(self->h, again));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &again));
+	ASSERT_EQ(0, hwtimer_stop(self->h));
+	ASSERT_EQ(id ^ again, back(self->h) ^ back(self->h));
+	ASSERT_EQ(0, back(self->h));
+
+	for (r.policy = 0; r.policy < 3; r.policy++) {
+		struct hwtimer *h = MUST_OPEN(variant->flags);
+
+		r.first_ns = now_ns();
+		ASSERT_EQ(0, hwtimer_schedule_repeat(h, &r, 0, &periodic));
+		ASSERT_EQ(POLLIN, poll_in(hwtimer_fd(h), -1));
+		wait_until(r.first_ns + 2 * r.period_ns);
+		ASSERT_EQ(0, hwtimer_stop(h));
+		ASSERT_EQ(periodic, back(h));
+		ASSERT_EQ(0, back(h));
+		hwtimer_close(h);
+	}
+}
+
+/* Nor does a touch while somebody else stops it, before the library knows. */
+TEST_F(handle, touch_beside_stop)
+{
+	struct hwtimer_repeat r = { .first_ns = now_ns() + FAR, .period_ns = NSEC_PER_SEC };
+	hwtimer_id id, periodic;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &id));
+	ASSERT_EQ(0, hwtimer_schedule_repeat(self->h, &r, 0, &periodic));
+	ASSERT_EQ(0, ioctl(hwtimer_fd(self->h), HWTIMER_IOC_STOP));
+	ASSERT_EQ(-ESHUTDOWN, hwtimer_touch(self->h, id, 0));
+	ASSERT_EQ(-ESHUTDOWN, hwtimer_touch(self->h, periodic, 0));
+	ASSERT_EQ(id ^ periodic, back(self->h) ^ back(self->h));
+	ASSERT_EQ(0, back(self->h));
+}
+
+static void *wait_for_stop(void *arg)
+{
+	struct hwtimer_event e;
+	long back = 0;
+	int ret;
+
+	while ((ret = hwtimer_wait(arg, &e, -1)) == 1)
+		back++;
+	return (void *)(ret == -ESHUTDOWN ? back : -1);
+}
+
+/* By somebody else who has got the descriptor, while this one sleeps. */
+TEST_F(handle, stopped_behind_its_back)
+{
+	pthread_t thread;
+	void *back;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, NULL));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, HWTIMER_NEVER, 0, NULL));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, wait_for_stop, self->h));
+	ASSERT_EQ(0, ioctl(hwtimer_fd(self->h), HWTIMER_IOC_STOP));
+	pthread_join(thread, &back);
+	ASSERT_EQ(2, (long)back);
+}
+
+TEST_F(handle, periodic)
+{
+	struct hwtimer_repeat r = {
+		.first_ns = now_ns() + 3456789,
+		.period_ns = 5 * NSEC_PER_MSEC + 1,
+		/* So that none is left out, however late we are. */
+		.policy = HWTIMER_MISFIRE_MAKE_UP,
+	};
+	struct hwtimer_event e;
+	hwtimer_id id;
+	unsigned int i;
+
+	ASSERT_EQ(0, hwtimer_schedule_repeat(self->h, &r, 8, &id));
+	for (i = 0; i < 30; i++) {
+		e = must_wait(self->h);
+		ASSERT_EQ(id, e.id);
+		ASSERT_EQ(8, e.user_data);
+		ASSERT_EQ(0, e.overruns);
+		ASSERT_EQ(r.first_ns + i * r.period_ns, e.deadline_ns);
+	}
+	/* From another deadline on. */
+	r.first_ns = now_ns() + 7654321;
+	ASSERT_EQ(0, hwtimer_touch_at(self->h, id, r.first_ns));
+	for (i = 0; i < 3; i++) {
+		e = must_wait(self->h);
+		ASSERT_EQ(r.first_ns + i * r.period_ns, e.deadline_ns);
+	}
+	ASSERT_EQ(0, hwtimer_cancel(self->h, id));
+	ASSERT_EQ(-ENOENT, hwtimer_cancel(self->h, id));
+	ASSERT_EQ(0, hwtimer_wait(self->h, &e, 0));
+	ASSERT_EQ(0, stats(self->h).pending);
+}
+
+/* Nobody waited for five periods, or more: policies differ, and nothing else. */
+TEST_F(handle, periodic_missed)
+{
+	struct hwtimer_repeat r = { .period_ns = 50 * NSEC_PER_MSEC };
+	__u64 seen[3] = { }, events[3] = { }, last[3] = { };
+	struct hwtimer_event e;
+	hwtimer_id id[3];
+
+	r.first_ns = now_ns();
+	for (r.policy = 0; r.policy < 3; r.policy++)
+		ASSERT_EQ(0, hwtimer_schedule_repeat(self->h, &r, r.policy, &id[r.policy]));
+	wait_until(r.first_ns + 6 * r.period_ns + r.period_ns / 2);
+	while (events[0] < 3 || events[1] < 2 || events[2] < 8) {
+		e = must_wait(self->h);
+		ASSERT_EQ(0, (e.deadline_ns - r.first_ns) % r.period_ns);
+		ASSERT_LE(last[e.user_data], e.deadline_ns);
+		last[e.user_data] = e.deadline_ns;
+		if (!events[e.user_data]++ && e.user_data != HWTIMER_MISFIRE_MAKE_UP) {
+			ASSERT_LE(6, e.overruns);
+		}
+		if (e.user_data == HWTIMER_MISFIRE_MAKE_UP) {
+			ASSERT_EQ(0, e.overruns);
+		}
+		seen[e.user_data] += 1 + e.overruns;
+		/* Each deadline up to this one was accounted for, once. */
+		ASSERT_EQ((e.deadline_ns - r.first_ns) / r.period_ns + 1, seen[e.user_data]);
+	}
+}
+
+TEST_F(handle, periodic_errors)
+{
+	struct hwtimer_repeat r = { .period_ns = NSEC_PER_SEC };
+	hwtimer_id id;
+
+	r.flags = 1;
+	EXPECT_EQ(-EINVAL, hwtimer_schedule_repeat(self->h, &r, 0, &id));
+	r.flags = 0;
+	r.policy = 3;
+	EXPECT_EQ(-EINVAL, hwtimer_schedule_repeat(self->h, &r, 0, &id));
+	r.policy = 0;
+	r.misfire_ns = 1;
+	EXPECT_EQ(-EINVAL, hwtimer_schedule_repeat(self->h, &r, 0, &id));
+	r.misfire_ns = 0;
+	r.period_ns = hwtimer_tick_ns(self->h) - 1;
+	EXPECT_EQ(-EINVAL, hwtimer_schedule_repeat(self->h, &r, 0, &id));
+	/* One that comes once, and then never. */
+	r.period_ns = HWTIMER_NEVER;
+	ASSERT_EQ(0, hwtimer_schedule_repeat(self->h, &r, 4, &id));
+	EXPECT_EQ(4, must_wait(self->h).user_data);
+	EXPECT_EQ(0, hwtimer_cancel(self->h, id));
+	EXPECT_EQ(0, stats(self->h).pending);
+}
+
+/* What the kernel holds already needs no system call. */
+TEST_F(handle, needs_no_kernel)
+{
+	struct hwtimer_stats before;
+	hwtimer_id id;
+	unsigned int i;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &id));
+	ASSERT_EQ(0, ioctl(hwtimer_fd(self->h), HWTIMER_IOC_ENTER));
+	before = stats(self->h);
+	for (i = 0; i < 1000; i++) {
+		ASSERT_EQ(0, hwtimer_touch(self->h, id, FAR + i));
+		ASSERT_EQ(0, hwtimer_cancel(self->h, id));
+		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR + i, i, &id));
+	}
+	ASSERT_EQ(before.runs, stats(self->h).runs);
+	ASSERT_EQ(before.looks, stats(self->h).looks);
+}
+
+TEST_F(handle, up_to_the_limit)
+{
+	struct hwtimer *h = MUST_OPEN(variant->flags, .timeouts = 1000);
+	struct hwtimer_event e;
+	hwtimer_id id[1000], other;
+	unsigned int i, round;
+
+	for (round = 0; round < 3; round++) {
+		for (i = 0; i < 1000; i++)
+			ASSERT_EQ(0, hwtimer_schedule(h, round == 1 ? 0 : FAR, i, &id[i]));
+		other = POISON;
+		ASSERT_EQ(-ENOSPC, hwtimer_schedule(h, 0, 0, &other));
+		ASSERT_EQ(0, other);
+		if (round == 1) {
+			for (i = 0; i < 1000; i++)
+				must_wait(h);
+			continue;
+		}
+		ASSERT_EQ(0, hwtimer_cancel(h, id[500]));
+		ASSERT_EQ(0, hwtimer_schedule(h, 0, 0, &id[500]));
+		ASSERT_EQ(-ENOSPC, hwtimer_schedule(h, 0, 0, &other));
+		for (i = 0; i < 1000; i++)
+			ASSERT_EQ(0, hwtimer_cancel(h, id[i]));
+	}
+	ASSERT_EQ(0, hwtimer_wait(h, &e, 0));
+	hwtimer_close(h);
+}
+
+/* More and more, some of which are due meanwhile, so that their records are in several rings. */
+TEST_F(handle, grows)
+{
+	const unsigned int n = quick_or(20000, 1000000);
+	char *seen = calloc(n, 1);
+	struct hwtimer_event e;
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(self->h, i % 3 * 20 * NSEC_PER_MSEC, i, NULL));
+		if (i % 1000 == 0)
+			poll_in(hwtimer_fd(self->h), 0);
+	}
+	for (i = 0; i < n; i++) {
+		e = must_wait(self->h);
+		ASSERT_EQ(0, seen[e.user_data]++);
+	}
+	ASSERT_EQ(0, hwtimer_wait(self->h, &e, 0));
+	free(seen);
+}
+
+/* Somebody else who shares the table makes it larger: records are in a ring that is not mapped. */
+TEST_F(handle, grown_by_others)
+{
+	struct hwtimer_grow grow = { .slots = 10000 };
+	unsigned int i, seen = 0;
+
+	for (i = 0; i < 5; i++)
+		ASSERT_EQ(0, hwtimer_schedule(self->h, 0, i, NULL));
+	ASSERT_EQ(POLLIN, poll_in(hwtimer_fd(self->h), -1));
+	ASSERT_EQ(0, hwt_ioctl(hwtimer_fd(self->h), HWTIMER_IOC_GROW, &grow));
+	for (; i < 2000; i++)
+		ASSERT_EQ(0, hwtimer_schedule(self->h, 0, i, NULL));
+	for (i = 0; i < 2000; i++)
+		seen += must_wait(self->h).user_data;
+	ASSERT_EQ(1999 * 1000, seen);
+}
+
+/* Armed and cancelled when due, again and again, so that the ring gets full. */
+TEST_F(handle, full_ring)
+{
+	struct hwtimer_table *head = must_map(self->h);
+	struct hwtimer_event e;
+	hwtimer_id id, keep;
+	__u32 records = 0;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 1, &keep));
+	while (!table_load(&head->walk)) {
+		ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 2, &id));
+		records++;
+		while (table_load(&head->cq_tail[0]) < records && !table_load(&head->walk))
+			ASSERT_EQ(0, ioctl(hwtimer_fd(self->h), HWTIMER_IOC_ENTER));
+		ASSERT_EQ(0, hwtimer_cancel(self->h, id));
+	}
+	ASSERT_EQ(0, hwtimer_touch(self->h, keep, 0));
+	ASSERT_EQ(1, must_wait(self->h).user_data);
+	while (hwtimer_wait(self->h, &e, 0))
+		ASSERT_EQ(2, e.user_data);
+	ASSERT_EQ(0, poll_in(hwtimer_fd(self->h), 0));
+	ASSERT_EQ(table_load(&head->walk), table_load(&head->walked));
+	/* If all slots have to be looked at, and the table is stopped. */
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 1, &keep));
+	table_store(&head->walked, table_load(&head->walk) - 1);
+	ASSERT_EQ(0, hwtimer_stop(self->h));
+	ASSERT_EQ(keep, back(self->h));
+	ASSERT_EQ(0, back(self->h));
+}
+
+/* The program's own counts, for whoever looks at the context. */
+TEST_F(handle, counts)
+{
+	struct hwtimer_table *head = must_map(self->h);
+	struct hwtimer_event e;
+	hwtimer_id id;
+	int i;
+
+	for (i = 0; i < 5; i++)
+		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &id));
+	ASSERT_EQ(0, hwtimer_touch(self->h, id, 0));
+	must_wait(self->h);
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &id));
+	ASSERT_EQ(0, hwtimer_cancel(self->h, id));
+	/* They may be some ms old. */
+	do {
+		ASSERT_EQ(0, hwtimer_wait(self->h, &e, NSEC_PER_MSEC));
+	} while (table_load(&head->cancelled) != 1);
+	EXPECT_EQ(6, table_load(&head->armed));
+	EXPECT_EQ(1, table_load(&head->touched));
+	EXPECT_EQ(1, table_load(&head->cancelled));
+	EXPECT_EQ(1, table_load(&head->expired));
+}
+
+TEST_F(handle, stats)
+{
+	struct hwtimer_stats s;
+	char longer[sizeof(s) + 64];
+
+	memset(longer, 1, sizeof(longer));
+	EXPECT_EQ(-EINVAL, hwtimer_stats(self->h, &s, sizeof(s) - 8));
+	EXPECT_EQ(-E2BIG, hwtimer_stats(self->h, &s, 1 << 16));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, NULL));
+	ASSERT_EQ(0, hwtimer_stats(self->h, (void *)longer, sizeof(longer)));
+	memcpy(&s, longer, sizeof(s));
+	EXPECT_EQ(1, s.pending);
+	EXPECT_EQ(0, longer[sizeof(s)]);
+	EXPECT_EQ(0, longer[sizeof(longer) - 1]);
+}
+
+/* How many mappings of the first page of a table there are. */
+static unsigned int maps(void)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	unsigned int n = 0;
+	char line[256];
+
+	while (fgets(line, sizeof(line), f))
+		n += strstr(line, " 00000000 ") && strstr(line, "hwtimer-table");
+	fclose(f);
+	return n;
+}
+
+/* Memory runs out: an error, and what there is works. */
+TEST_F(handle, out_of_memory)
+{
+	FILE *f = fopen("/sys/module/hwtimer/parameters/max_memory", "w");
+	struct rlimit limit, none;
+	unsigned int i, before;
+	struct hwtimer *h;
+	int ret;
+
+	/* Wherever it fails, nothing of the table stays mapped. */
+	ASSERT_EQ(0, getrlimit(RLIMIT_AS, &limit));
+	none = limit;
+	before = maps();
+	for (none.rlim_cur = 1 << 20, ret = -ENOMEM; ret; none.rlim_cur += 1 << 20) {
+		ASSERT_EQ(0, setrlimit(RLIMIT_AS, &none));
+		ret = hwtimer_open(&h, NULL);
+		ASSERT_TRUE(!ret || ret == -ENOMEM);
+		ASSERT_EQ(0, setrlimit(RLIMIT_AS, &limit));
+		ASSERT_EQ(before + !ret, maps());
+	}
+	/* What a handle may need has been reserved. */
+	none.rlim_cur -= 1 << 20;
+	ASSERT_EQ(0, setrlimit(RLIMIT_AS, &none));
+	for (i = 0; i < 5000; i++)
+		ASSERT_EQ(0, hwtimer_schedule(h, 0, 0, NULL));
+	while (i--)
+		must_wait(h);
+	ASSERT_EQ(0, setrlimit(RLIMIT_AS, &limit));
+	hwtimer_close(h);
+	ASSERT_EQ(before, maps());
+	ASSERT_NE(NULL, f);
+	/* In KiB. */
+	ASSERT_LT(0, fprintf(f, "4096"));
+	ASSERT_EQ(0, fflush(f));
+	for (i = 0, ret = 0; !ret; i++)
+		ret = hwtimer_schedule(self->h, 0, 0, NULL);
+	ASSERT_EQ(-ENOMEM, ret);
+	ASSERT_LT(1000, i);
+	while (--i)
+		must_wait(self->h);
+	rewind(f);
+	ASSERT_LT(0, fprintf(f, "0"));
+	ASSERT_EQ(0, fclose(f));
+}
+
+/* A child can close the handle, and nothing else, and so harms neither itself nor its parent. */
+TEST_F(handle, fork)
+{
+	struct hwtimer_repeat r = { .period_ns = NSEC_PER_SEC };
+	const size_t size = sysconf(_SC_PAGESIZE);
+	struct hwtimer_event e;
+	struct hwtimer_state s;
+	struct hwtimer_stats st;
+	int status, i, bad = 0;
+	char *p[256];
+	hwtimer_id id;
+	pid_t pid;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 20 * NSEC_PER_MSEC, 1, &id));
+	pid = fork();
+	if (!pid) {
+		/* Some of these are where the table was. */
+		for (i = 0; i < 256; i++) {
+			p[i] = mmap(NULL, size, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			*p[i] = 1;
+		}
+		if (hwtimer_schedule(self->h, 0, 0, NULL) != -EPERM ||
+		    hwtimer_schedule_repeat(self->h, &r, 0, NULL) != -EPERM ||
+		    hwtimer_touch(self->h, id, 0) != -EPERM ||
+		    hwtimer_cancel(self->h, id) != -EPERM ||
+		    hwtimer_query(self->h, id, &s) != -EPERM ||
+		    hwtimer_wait(self->h, &e, -1) != -EPERM ||
+		    hwtimer_stats(self->h, &st, sizeof(st)) != -EPERM ||
+		    hwtimer_stop(self->h) != -EPERM)
+			_exit(1);
+		hwtimer_close(self->h);
+		/* A handle of its own. */
+		if (hwtimer_open(&self->h, NULL) || hwtimer_schedule(self->h, 0, 2, NULL) ||
+		    must_wait(self->h).user_data != 2)
+			_exit(2);
+		hwtimer_close(self->h);
+		for (i = 0; i < 256; i++)
+			bad += *p[i] != 1;
+		_exit(bad);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(id, must_wait(self->h).id);
+}
+
+/* Words do not reach as far as a namespace may be ahead. */
+TEST(time_namespace_too_far)
+{
+	static const char offset[] = "monotonic 1000000000 0";
+	int status, fd = open("/proc/self/timens_offsets", O_WRONLY);
+	struct hwtimer *h;
+	pid_t pid;
+
+	if (unshare(CLONE_NEWTIME))
+		SKIP(return, "no time namespaces");
+	ASSERT_EQ(sizeof(offset) - 1, write(fd, offset, sizeof(offset) - 1));
+	close(fd);
+	pid = fork();
+	if (!pid)
+		_exit(hwtimer_open(&h, NULL) != -EOVERFLOW);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+}
+
+TEST(time_namespace)
+{
+	static const char offset[] = "monotonic 1000000 0";
+	int status, fd = open("/proc/self/timens_offsets", O_WRONLY);
+	struct hwtimer *h;
+	pid_t pid;
+
+	if (unshare(CLONE_NEWTIME))
+		SKIP(return, "no time namespaces");
+	ASSERT_EQ(sizeof(offset) - 1, write(fd, offset, sizeof(offset) - 1));
+	close(fd);
+	pid = fork();
+	if (!pid) {
+		if (hwtimer_open(&h, NULL) || hwtimer_schedule(h, 10 * NSEC_PER_MSEC, 1, NULL))
+			_exit(1);
+		_exit(must_wait(h).user_data != 1);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+}
+
+/* Random operations, checked against a naive model. With one thread, each result is known. */
+#define MODEL	64	/* timeouts */
+
+struct model {
+	hwtimer_id	id;
+	__u64		serial, deadline;
+	bool		live;
+};
+
+struct modelled {
+	struct hwtimer	*h;
+	struct model	m[MODEL];
+	unsigned int	live;
+	__u64		random, serial, began;
+};
+
+static __u64 model_deadline(struct modelled *c)
+{
+	__u64 r = rnd(&c->random);
+
+	switch (r % 8) {
+	case 0:
+		return 0;
+	case 1:
+		return HWTIMER_NEVER;
+	case 2:
+	case 3:
+		return now_ns() + FAR + r % FAR;
+	default:
+		return now_ns() + r / 8 % (8 * NSEC_PER_MSEC);
+	}
+}
+
+static void model_event(struct modelled *c, const struct hwtimer_event *e, bool stopped)
+{
+	struct model *m = NULL;
+	unsigned int k;
+
+	for (k = 0; k < MODEL; k++)
+		if (c->m[k].live && c->m[k].id == e->id)
+			m = &c->m[k];
+	if (!m)
+		die("event %llx of a timeout that is over", (unsigned long long)e->id);
+	if (m->serial != e->user_data)
+		die("of another timeout");
+	if (m->deadline != HWTIMER_NEVER && ROUND_UP(m->deadline) != e->deadline_ns)
+		die("another deadline");
+	if (e->kind == HWTIMER_KIND_EXPIRED ? e->taken_ns < m->deadline : !stopped)
+		die("early");
+	m->live = false;
+	c->live--;
+}
+
+static void model_step(struct __test_metadata *_metadata, struct modelled *c, unsigned int limit)
+{
+	struct model *m = &c->m[rnd(&c->random) % MODEL];
+	__u64 deadline = model_deadline(c);
+	struct hwtimer_event e;
+	int ret;
+
+	switch (rnd(&c->random) % 16) {
+	case 0 ... 5:
+		if (m->live)
+			break;
+		m->serial = ++c->serial;
+		m->deadline = deadline;
+		ret = hwtimer_schedule_at(c->h, deadline, m->serial, &m->id);
+		ASSERT_EQ(c->live < limit ? 0 : -ENOSPC, ret);
+		m->live = !ret;
+		c->live += !ret;
+		break;
+	case 6 ... 10:
+		ret = hwtimer_touch_at(c->h, m->id, deadline);
+		ASSERT_EQ(m->live ? 0 : -ENOENT, ret);
+		if (m->live)
+			m->deadline = deadline;
+		break;
+	case 11 ... 12:
+		ASSERT_EQ(m->live ? 0 : -ENOENT, hwtimer_cancel(c->h, m->id));
+		c->live -= m->live;
+		m->live = false;
+		break;
+	case 13:
+		wait_until(now_ns() + rnd(&c->random) % NSEC_PER_MSEC);
+		break;
+	default:
+		/* Only now and then, so that events pile up. */
+		if (rnd(&c->random) % 4)
+			break;
+		ret = hwtimer_wait(c->h, &e, rnd(&c->random) % 2 * NSEC_PER_MSEC);
+		ASSERT_LE(0, ret);
+		if (ret)
+			model_event(c, &e, false);
+	}
+}
+
+static unsigned int model_due(struct modelled *c)
+{
+	unsigned int i, due = 0;
+
+	for (i = 0; i < MODEL; i++)
+		due += c->m[i].live && c->m[i].deadline < c->began + FAR;
+	return due;
+}
+
+TEST_F(handle, model)
+{
+	static const __u32 limits[] = { 1, 5, 40, 64 };
+	const unsigned int steps = quick_or(20000, 1000000);
+	__u64 random = seed();
+	struct hwtimer_event e;
+	unsigned int i, k;
+	int ret;
+
+	for (k = 0; k < ARRAY_SIZE(limits); k++) {
+		struct modelled c = { .random = rnd(&random), .began = now_ns() };
+
+		c.h = MUST_OPEN(variant->flags, .timeouts = limits[k],
+				.slack_ns = k % 2 * 5 * NSEC_PER_MSEC);
+		for (i = 0; i < steps; i++)
+			model_step(_metadata, &c, limits[k]);
+		/* All that is due is reported. */
+		while (model_due(&c)) {
+			ASSERT_EQ(1, hwtimer_wait(c.h, &e, -1));
+			model_event(&c, &e, false);
+		}
+		ASSERT_EQ(0, hwtimer_stop(c.h));
+		while ((ret = hwtimer_wait(c.h, &e, -1)) > 0)
+			model_event(&c, &e, true);
+		ASSERT_EQ(-ESHUTDOWN, ret);
+		ASSERT_EQ(0, c.live);
+		ASSERT_EQ(0, stats(c.h).pending);
+		hwtimer_close(c.h);
+	}
+}
+
+/**
+ * struct books - what threads have done to one handle
+ * @h: the handle
+ * @id: the timeouts, which any thread moves and cancels
+ * @armed: how many were scheduled; each of these ended in one of the others
+ * @cancelled: by a cancel
+ * @taken: by an event, of whatever kind
+ * @ends: how often the timeout of each serial number has ended
+ * @playing: players that have not ended
+ */
+struct books {
+	struct hwtimer	*h;
+	hwtimer_id	id[64];
+	atomic_ulong	armed, cancelled, taken;
+	atomic_uchar	*ends;
+	atomic_int	playing;
+	unsigned long	most;
+};
+
+static void book_end(struct books *b, __u64 serial)
+{
+	if (serial >= b->most || atomic_fetch_add(&b->ends[serial], 1))
+		die("timeout %llu has ended twice", (unsigned long long)serial);
+}
+
+static void *player(void *arg)
+{
+	struct books *b = arg;
+	__u64 random = (now_ns() ^ (uintptr_t)&random) | 1;
+	struct hwtimer_state s;
+	hwtimer_id id;
+
+	for (;;) {
+		__u64 r = rnd(&random), delay = r % (NSEC_PER_SEC / (r >> 40 & 3 ? 300 : 1));
+		hwtimer_id *at = &b->id[r >> 32 & 63];
+		unsigned long serial;
+
+		id = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+		switch (r >> 50 & 3) {
+		case 0:
+			serial = atomic_fetch_add(&b->armed, 1);
+			if (serial >= b->most) {
+				atomic_fetch_sub(&b->armed, 1);
+				atomic_fetch_sub(&b->playing, 1);
+				return NULL;
+			}
+			if (hwtimer_schedule(b->h, delay, serial, &id))
+				die("schedule");
+			__atomic_store_n(at, id, __ATOMIC_RELEASE);
+			break;
+		case 1:
+			if (!hwtimer_query(b->h, id, &s) && !hwtimer_cancel(b->h, id)) {
+				/* Who may cancel it has read what belongs to it. */
+				book_end(b, s.user_data);
+				atomic_fetch_add(&b->cancelled, 1);
+			}
+			break;
+		default:
+			hwtimer_touch(b->h, id, delay);
+		}
+	}
+}
+
+static void *taker(void *arg)
+{
+	struct books *b = arg;
+	struct hwtimer_event e;
+	int ret;
+
+	while ((ret = hwtimer_wait(b->h, &e, -1)) == 1) {
+		if (e.kind == HWTIMER_KIND_EXPIRED && e.taken_ns < e.deadline_ns)
+			die("early");
+		book_end(b, e.user_data);
+		atomic_fetch_add(&b->taken, 1);
+	}
+	if (ret != -ESHUTDOWN)
+		die("wait: %d", ret);
+	return NULL;
+}
+
+/* Any thread does anything with any timeout; the handle is stopped meanwhile, or at the end. */
+static void race(struct __test_metadata *_metadata, unsigned int takers, bool early_stop)
+{
+	struct books b = { .h = MUST_OPEN(HWTIMER_OPEN_THREADS), .playing = 3 };
+	pthread_t players[3], t[3];
+	unsigned int i;
+
+	b.most = quick_or(5000, 1000000);
+	b.ends = calloc(b.most, 1);
+	for (i = 0; i < ARRAY_SIZE(players); i++)
+		ASSERT_EQ(0, pthread_create(&players[i], NULL, player, &b));
+	for (i = 0; i < takers; i++)
+		ASSERT_EQ(0, pthread_create(&t[i], NULL, taker, &b));
+	for (i = 0; i < ARRAY_SIZE(players); i++)
+		pthread_join(players[i], NULL);
+	/* All that is left is due within a second, and comes. */
+	if (!early_stop)
+		eventually(b.armed == b.cancelled + b.taken);
+	ASSERT_EQ(0, hwtimer_stop(b.h));
+	for (i = 0; i < takers; i++)
+		pthread_join(t[i], NULL);
+	ASSERT_EQ(b.armed, b.cancelled + b.taken);
+	ASSERT_EQ(0, stats(b.h).pending);
+	free(b.ends);
+	hwtimer_close(b.h);
+}
+
+TEST(race_of_one_taker)
+{
+	race(_metadata, 1, false);
+}
+
+TEST(race_of_takers)
+{
+	race(_metadata, 3, false);
+}
+
+TEST(race_with_stop)
+{
+	race(_metadata, 2, true);
+}
+
+static void *scheduler(void *arg)
+{
+	struct books *b = arg;
+	unsigned long serial;
+	int ret;
+
+	do {
+		serial = atomic_fetch_add(&b->armed, 1);
+		ret = serial < b->most ? hwtimer_schedule(b->h, FAR, serial, NULL) : -ENOSPC;
+		if (ret)
+			atomic_fetch_sub(&b->armed, 1);
+	} while (!ret);
+	if (ret != -ESHUTDOWN)
+		die("schedule: %d", ret);
+	return NULL;
+}
+
+/* What was scheduled while somebody stopped the handle is handed back, or was refused. */
+TEST(stop_while_scheduled)
+{
+	unsigned int i, round;
+	pthread_t t[3], w;
+
+	for (round = 0; round < quick_or(20, 1000); round++) {
+		struct books b = { .h = MUST_OPEN(HWTIMER_OPEN_THREADS), .most = 1 << 20 };
+
+		b.ends = calloc(b.most, 1);
+		for (i = 0; i < ARRAY_SIZE(t); i++)
+			ASSERT_EQ(0, pthread_create(&t[i], NULL, scheduler, &b));
+		ASSERT_EQ(0, pthread_create(&w, NULL, taker, &b));
+		eventually(b.armed > 100);
+		ASSERT_EQ(0, hwtimer_stop(b.h));
+		for (i = 0; i < ARRAY_SIZE(t); i++)
+			pthread_join(t[i], NULL);
+		pthread_join(w, NULL);
+		ASSERT_EQ(b.armed, b.taken);
+		free(b.ends);
+		hwtimer_close(b.h);
+	}
+}
+
+/* A thread that is cancelled while it waits takes nothing with it. */
+TEST(cancelled_thread)
+{
+	struct books b = { .h = MUST_OPEN(HWTIMER_OPEN_THREADS), .most = 1 };
+	pthread_t thread;
+	void *result;
+
+	b.ends = calloc(b.most, 1);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, taker, &b));
+	ASSERT_EQ(0, pthread_cancel(thread));
+	pthread_join(thread, &result);
+	ASSERT_EQ(PTHREAD_CANCELED, result);
+	ASSERT_EQ(0, hwtimer_schedule(b.h, 0, 0, NULL));
+	ASSERT_EQ(0, must_wait(b.h).user_data);
+	free(b.ends);
+	hwtimer_close(b.h);
+}
+
+/* To close a handle is no cancellation point: a thread that is to be cancelled closes all of it. */
+static void *closer(void *arg)
+{
+	struct hwtimer *h;
+
+	(void)arg;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	pthread_cancel(pthread_self());
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+	h = MUST_OPEN(HWTIMER_OPEN_THREADS);
+	hwtimer_close(h);
+	return NULL;
+}
+
+TEST(closed_by_cancelled_thread)
+{
+	unsigned int before = maps();
+	pthread_t thread;
+	void *result;
+
+	ASSERT_EQ(0, pthread_create(&thread, NULL, closer, NULL));
+	pthread_join(thread, &result);
+	ASSERT_EQ(NULL, result);
+	ASSERT_EQ(before, maps());
+}
+
+struct vandal {
+	struct hwtimer	*h;
+	__u32		slots;
+	struct table	t;
+	atomic_bool	end;
+};
+
+/* Writes anything, and to the indexes of rings and the lists above all. */
+static void *vandal(void *arg)
+{
+	struct vandal *v = arg;
+	__u64 random = now_ns() | 1;
+
+	while (!atomic_load(&v->end)) {
+		__u64 r = rnd(&random);
+		struct hwtimer_slot *slot = &v->t.slot[r % v->t.slots];
+
+		switch (r >> 60) {
+		case 0:
+			table_store(&v->t.head->cq_tail[r >> 32 & 3], r);
+			break;
+		case 1:
+			table_store(&v->t.head->cq_head[r >> 32 & 3], r);
+			break;
+		case 2:
+			table_store(&v->t.head->ring, r >> 32 & 31);
+			break;
+		case 3:
+			table_store(&v->t.head->walk, r);
+			break;
+		case 4:
+			table_store(&v->t.head->wake_at, r & 1 ? r : 0);
+			table_store(&v->t.head->kick_before, r);
+			break;
+		case 5:
+			table_store(&v->t.head->flags, r >> 32 & 15 ? 0 : HWTIMER_TABLE_STOPPED);
+			break;
+		case 6:
+			table_store(&table_ring(&v->t, 0)[r % 512], r >> 32);
+			break;
+		case 7:
+			table_store(&slot->next, r);
+			break;
+		case 8:
+			table_store(&slot->tag, r);
+			break;
+		case 9:
+			table_store(&v->t.head->pushed, r % (v->t.slots + 2));
+			break;
+		default:
+			table_store(&slot->word, table_word(now_ns() + r % (1 << 22), r >> 30));
+		}
+	}
+	return NULL;
+}
+
+/* Somebody else writes to the table: each call ends, and nothing but timeouts is harmed. */
+TEST_F(handle, vandalism)
+{
+	struct hwtimer_repeat repeat = { .period_ns = 2 * NSEC_PER_MSEC };
+	struct vandal v = { .h = self->h, .t.page = sysconf(_SC_PAGESIZE) };
+	const unsigned int rounds = quick_or(3000, 1000000);
+	__u64 random = seed();
+	struct hwtimer_event e;
+	struct hwtimer_state s;
+	hwtimer_id id[64] = { };
+	pthread_t thread;
+	unsigned int i;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &id[0]));
+	v.t.fd = hwtimer_fd(self->h);
+	ASSERT_EQ(0, table_map(&v.t));
+	ASSERT_EQ(0, pthread_create(&thread, NULL, vandal, &v));
+	for (i = 0; i < rounds; i++) {
+		__u64 r = rnd(&random);
+		hwtimer_id *at = &id[r >> 32 & 63];
+
+		repeat.first_ns = now_ns();
+		repeat.policy = r >> 40 & 1;
+		switch (r >> 60) {
+		case 0 ... 4:
+			hwtimer_schedule(self->h, r % (1 << 22), 0, at);
+			break;
+		case 5:
+			hwtimer_schedule_repeat(self->h, &repeat, 0, at);
+			break;
+		case 6:
+			hwtimer_query(self->h, *at, &s);
+			break;
+		case 7 ... 8:
+			hwtimer_touch(self->h, *at, r % (1 << 22));
+			break;
+		case 9 ... 10:
+			hwtimer_cancel(self->h, *at);
+			break;
+		default:
+			hwtimer_wait(self->h, &e, r >> 50 & 7 ? 0 : 100000);
+		}
+	}
+	atomic_store(&v.end, true);
+	pthread_join(thread, NULL);
+	table_close(&v.t);
+}
+
+TEST_HARNESS_MAIN
