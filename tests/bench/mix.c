@@ -16,28 +16,24 @@
  * Instructions are those that the only CPU was not idle for, so this needs a guest whose clock
  * counts instructions, 1 ns for each (scripts/guest/boot -i).
  */
-#include <err.h>
 #include <event2/event.h>
 #include <event2/event_struct.h>
+#include <fcntl.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "../../lib/next/table.h"
+#include "counted.h"
 #include "libhwtimer.h"
 
 #define CONNS		100000U
 #define RATE		100000U
 #define SECONDS		10
 #define WARM_UP		2
-#define MS		1000000ULL
-#define SEC		1000000000ULL
 #define SLOTS		65536U		/* of the wheel in the program, of 1 ms */
 #define NONE		UINT32_MAX
 #define LATES		4096
@@ -55,20 +51,14 @@ struct subject {
 	void		(*arm)(struct conn *c);
 	void		(*touch)(struct conn *c);	/* NULL: storing the deadline is enough */
 	void		(*look)(void);			/* after each portion of messages */
+	void		(*due)(void);			/* its descriptor is readable */
+	unsigned int	slack_ms;
 };
 
 static const struct subject *subject;
 static uint64_t now, lates[LATES];
 static unsigned int nr_lates;
 static int epfd, net = -1, timer = -1;
-
-static uint64_t clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * SEC + t.tv_nsec;
-}
 
 static uint32_t random_below(uint32_t n)
 {
@@ -243,17 +233,17 @@ static void event_arm(struct conn *c)
 	event_add(&c->event, &delay);
 }
 
-/* libhwtimer, by rings */
+/* libhwtimer */
 static struct hwtimer *h;
 
 static void hwtimer_begin(void)
 {
 	struct hwtimer_options options = {
-		.size = sizeof(options), .flags = HWTIMER_OPEN_RINGS, .timeouts = CONNS,
+		.size = sizeof(options), .slack_ns = subject->slack_ms * MS,
 	};
 
 	if (hwtimer_open(&h, &options))
-		errx(1, "no /dev/hwtimer");
+		errx(1, "no /dev/hwtimer-table");
 	timer = hwtimer_fd(h);
 }
 
@@ -269,25 +259,73 @@ static void hwtimer_push_back(struct conn *c)
 		errx(1, "hwtimer_touch_at");
 }
 
+static void hwtimer_arm_again(struct conn *c)
+{
+	if (hwtimer_cancel(h, c->id))
+		errx(1, "hwtimer_cancel");
+	hwtimer_arm(c);
+}
+
 static void hwtimer_due(void)
 {
-	struct hwtimer_event events[256];
-	int i, n;
+	struct hwtimer_event event;
 
-	do {
-		n = hwtimer_wait(h, events, 256, 0);
-		for (i = 0; i < n; i++)
-			visit(&conns[events[i].user_data]);
-	} while (n == 256);
+	while (hwtimer_wait(h, &event, 0) > 0)
+		visit(&conns[event.user_data]);
+}
+
+/* The protocol of the table without libhwtimer: the slot of each connection is its own. */
+static struct table table;
+
+static void slot_begin(void)
+{
+	struct hwtimer_setup setup = {
+		.slack_ns = subject->slack_ms * MS, .clockid = CLOCK_MONOTONIC,
+		.flags = HWTIMER_SETUP_TABLE, .slots = CONNS,
+	};
+
+	table.page = sysconf(_SC_PAGESIZE);
+	timer = open("/dev/hwtimer-table", O_RDWR);
+	table.fd = timer;
+	if (timer < 0 || ioctl(timer, HWTIMER_IOC_SETUP, &setup) || table_map(&table))
+		errx(1, "no /dev/hwtimer-table");
+}
+
+static void slot_arm(struct conn *c)
+{
+	if (table_arm(&table, c - conns, table_word(c->deadline, 1)))
+		errx(1, "table_arm");
+}
+
+/* Always to later, and no other thread: a plain store. */
+static void slot_push_back(struct conn *c)
+{
+	table_store(&table.slot[c - conns].word, table_word(c->deadline, 1));
+}
+
+static void slot_due(void)
+{
+	uint32_t index, ring, head;
+
+	while (table_peek(&table, &index, &ring, &head) > 0) {
+		if (table_look(&table, index, now, NULL, NULL))
+			visit(&conns[index]);
+		table_took(&table, ring, head);
+	}
 }
 
 static const struct subject subjects[] = {
 	{ "none", nothing, store, NULL, nothing },	/* subtracted from all others */
-	{ "hwtimer", hwtimer_begin, hwtimer_arm, hwtimer_push_back, nothing },
-	{ "hwtimer_lazy", hwtimer_begin, hwtimer_arm, NULL, nothing },
+	{ "hwtimer", hwtimer_begin, hwtimer_arm, hwtimer_push_back, nothing, hwtimer_due },
+	{ "hwtimer_8ms", hwtimer_begin, hwtimer_arm, hwtimer_push_back, nothing, hwtimer_due, 8 },
+	{ "hwtimer_100ms", hwtimer_begin, hwtimer_arm, hwtimer_push_back, nothing, hwtimer_due,
+	  100 },
+	{ "hwtimer_again", hwtimer_begin, hwtimer_arm, hwtimer_arm_again, nothing, hwtimer_due },
+	{ "hwtimer_lazy", hwtimer_begin, hwtimer_arm, NULL, nothing, hwtimer_due },
+	{ "slots_8ms", slot_begin, slot_arm, slot_push_back, nothing, slot_due, 8 },
 	{ "wheel_in_program", wheel_begin, wheel_arm, NULL, wheel_look },
 	{ "scan", nothing, store, NULL, scan },
-	{ "timerfd_and_heap", heap_begin, heap_arm, NULL, nothing },
+	{ "timerfd_and_heap", heap_begin, heap_arm, NULL, nothing, heap_due },
 	{ "libevent_lazy", event_begin, event_arm, NULL, nothing },
 };
 
@@ -297,32 +335,14 @@ struct result {
 	double	instructions, switches, late;	/* million per s; per s; ms, the 99th percentile */
 };
 
-/* The number after @what in @path. */
-static uint64_t number(const char *path, const char *what)
-{
-	unsigned long long n;
-	char line[512];
-	FILE *file = fopen(path, "r");
-
-	while (file && fgets(line, sizeof(line), file)) {
-		char *at = strstr(line, what);
-
-		if (!at || sscanf(at + strlen(what), "%*[ :]%llu", &n) != 1)
-			continue;
-		fclose(file);
-		return n;
-	}
-	errx(1, "no '%s' in %s", what, path);
-}
-
 static struct {
 	uint64_t	time, idle, switches;
 } mark;
 
 static void set_mark(void)
 {
-	mark.idle = number("/proc/timer_list", ".idle_sleeptime");
-	mark.switches = number("/proc/stat", "ctxt");
+	mark.idle = idle_ns();
+	mark.switches = number_in("/proc/stat", "ctxt");
 	mark.time = clock_ns();
 	nr_lates = 0;
 }
@@ -387,10 +407,7 @@ static void loop(void)
 				continue;
 			}
 			now = clock_ns();
-			if (h)
-				hwtimer_due();
-			else
-				heap_due();
+			subject->due();
 		}
 	}
 }
@@ -428,10 +445,9 @@ static struct result serve(void)
 	timerfd_settime(net, TFD_TIMER_ABSTIME, &each, NULL);
 	loop();
 	seconds = (double)(clock_ns() - mark.time) / SEC;
-	r.instructions = seconds * 1000 -
-		(double)(number("/proc/timer_list", ".idle_sleeptime") - mark.idle) / 1e6;
+	r.instructions = seconds * 1000 - (double)(idle_ns() - mark.idle) / 1e6;
 	r.instructions /= seconds;
-	r.switches = (number("/proc/stat", "ctxt") - mark.switches) / seconds;
+	r.switches = (number_in("/proc/stat", "ctxt") - mark.switches) / seconds;
 	qsort(lates, nr_lates, sizeof(*lates), compare);
 	r.late = nr_lates ? lates[nr_lates * 99 / 100] / 1e6 : 0;
 	/* About 22 connections expire in a second. */
