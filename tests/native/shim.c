@@ -44,6 +44,16 @@ const char *__tsan_default_options(void)
 }
 #endif
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+
+#define page_forbid	__asan_poison_memory_region
+#define page_allow	__asan_unpoison_memory_region
+#else
+#define page_forbid(at, size)	((void)(at))
+#define page_allow(at, size)	((void)(at))
+#endif
+
 static void log_line(const char *what, const char *fmt, va_list args)
 {
 	char line[300];
@@ -495,6 +505,91 @@ int kthread_stop(struct task_struct *task)
 	return 0;
 }
 
+/* Timers. One thread plays their interrupts. */
+
+static DEFINE_SPINLOCK(timers_lock);
+static LIST_HEAD(timers);
+static struct task_struct *timers_task;
+static struct hrtimer *timer_runs;
+static u64 timers_until;	/* when the thread looks again */
+
+/* Under the lock: the one that is due first. */
+static struct hrtimer *timer_first(void)
+{
+	struct hrtimer *timer, *first = NULL;
+
+	list_for_each_entry(timer, &timers, node)
+		if (!first || timer->expires < first->expires)
+			first = timer;
+	return first;
+}
+
+static void timers_expire(void)
+{
+	struct hrtimer *timer;
+
+	spin_lock(&timers_lock);
+	while ((timer = timer_first()) && timer->expires <= ktime_get_ns()) {
+		list_del(&timer->node);
+		WRITE_ONCE(timer->queued, false);
+		timer_runs = timer;
+		spin_unlock(&timers_lock);
+		current->hardirq = true;
+		timer->function(timer);
+		current->hardirq = false;
+		spin_lock(&timers_lock);
+		timer_runs = NULL;
+	}
+	timers_until = timer ? timer->expires : U64_MAX;
+	spin_unlock(&timers_lock);
+}
+
+static int timers_run(void *unused)
+{
+	for (;;) {
+		set_current_state(TASK_IDLE);
+		if (kthread_should_stop())
+			return 0;
+		timers_expire();
+		native_sleep(timers_until);
+	}
+}
+
+void native_hrtimer_start(struct hrtimer *timer, u64 expires)
+{
+	spin_lock(&timers_lock);
+	if (timer->queued)
+		list_del(&timer->node);
+	timer->expires = expires;
+	list_add(&timer->node, &timers);
+	WRITE_ONCE(timer->queued, true);
+	if (expires < timers_until)
+		wake_up_process(timers_task);
+	spin_unlock(&timers_lock);
+}
+
+int hrtimer_try_to_cancel(struct hrtimer *timer)
+{
+	int ret = 0;
+
+	spin_lock(&timers_lock);
+	if (timer->queued) {
+		list_del(&timer->node);
+		WRITE_ONCE(timer->queued, false);
+		ret = 1;
+	}
+	if (timer_runs == timer)
+		ret = -1;
+	spin_unlock(&timers_lock);
+	return ret;
+}
+
+void hrtimer_cancel(struct hrtimer *timer)
+{
+	while (hrtimer_try_to_cancel(timer) < 0)
+		cpu_relax();
+}
+
 /* Waiting. */
 
 void init_waitqueue_head(wait_queue_head_t *wq)
@@ -507,7 +602,8 @@ void native_wait_add(wait_queue_head_t *wq, struct native_wait *wait)
 {
 	unsigned long flags;
 
-	*wait = (struct native_wait){ .task = current, .queue = wq };
+	wait->task = current;
+	wait->queue = wq;
 	spin_lock_irqsave(&wq->lock, flags);
 	list_add_tail(&wait->list, &wq->list);
 	WRITE_ONCE(wq->sleepers, wq->sleepers + 1);
@@ -525,14 +621,20 @@ void native_wait_end(struct native_wait *wait)
 	spin_unlock_irqrestore(&wq->lock, flags);
 }
 
+static void epoll_ready(struct native_epoll *e);
+
 void native_wake(wait_queue_head_t *wq)
 {
 	struct native_wait *wait;
 	unsigned long flags;
 
 	spin_lock_irqsave(&wq->lock, flags);
-	list_for_each_entry(wait, &wq->list, list)
-		wake_up_process(wait->task);
+	list_for_each_entry(wait, &wq->list, list) {
+		if (wait->epoll)
+			epoll_ready(wait->epoll);
+		else
+			wake_up_process(wait->task);
+	}
 	spin_unlock_irqrestore(&wq->lock, flags);
 }
 
@@ -606,6 +708,68 @@ void *native_vmap(struct page **pages, unsigned long n)
 
 	pages[0]->at = p;
 	return p;
+}
+
+/* One file with the pages. It is mapped as a whole here, and its pages in programs. */
+struct page native_pages[NATIVE_PAGES];
+char *native_memory;
+static DEFINE_SPINLOCK(pages_lock);
+static struct page *pages_free;
+static unsigned long pages_used;
+static int pages_fd;
+
+static void pages_begin(void)
+{
+	const size_t size = NATIVE_PAGES * PAGE_SIZE;
+
+	pages_fd = memfd_create("pages", MFD_CLOEXEC);
+	native_memory = ftruncate(pages_fd, size) ? MAP_FAILED :
+			mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, pages_fd, 0);
+	if (native_memory == MAP_FAILED) {
+		perror("memfd");
+		abort();
+	}
+	page_forbid(native_memory, size);
+}
+
+unsigned long get_zeroed_page(gfp_t gfp)
+{
+	struct page *page;
+	char *at;
+
+	might_sleep();
+	spin_lock(&pages_lock);
+	page = pages_free;
+	if (page)
+		pages_free = page->next;
+	else if (pages_used < NATIVE_PAGES)
+		page = &native_pages[pages_used++];
+	spin_unlock(&pages_lock);
+	if (!page)
+		return 0;
+	at = native_memory + (page - native_pages) * PAGE_SIZE;
+	page_allow(at, PAGE_SIZE);
+	return (unsigned long)memset(at, 0, PAGE_SIZE);
+}
+
+void put_page(struct page *page)
+{
+	if (page < native_pages || page >= native_pages + NATIVE_PAGES) {
+		kfree(page);
+		return;
+	}
+	page_forbid(native_memory + (page - native_pages) * PAGE_SIZE, PAGE_SIZE);
+	spin_lock(&pages_lock);
+	page->next = pages_free;
+	pages_free = page;
+	spin_unlock(&pages_lock);
+}
+
+/* To ThreadSanitizer, this is other memory than what the kernel accesses. */
+int vm_insert_page(struct vm_area_struct *vma, unsigned long at, struct page *page)
+{
+	return mmap((void *)at, PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, pages_fd,
+		    (page - native_pages) * PAGE_SIZE) == MAP_FAILED ? -ENOMEM : 0;
 }
 
 /* Workqueues. A queued item waits while a run of it goes on. */
@@ -779,7 +943,7 @@ struct work_struct *current_work(void)
 
 /* The file, and the functions that a program calls. */
 
-static const struct miscdevice *device;
+static const struct miscdevice *devices[2];
 #define FILES	900	/* and as many sets for epoll */
 
 static struct file files[FILES];
@@ -788,13 +952,13 @@ static bool file_taken[FILES];
 
 int misc_register(struct miscdevice *misc)
 {
-	device = misc;
+	devices[!!devices[0]] = misc;
 	return 0;
 }
 
 void misc_deregister(struct miscdevice *misc)
 {
-	device = NULL;
+	devices[devices[0] != misc] = NULL;
 }
 
 /* file descriptors that do not collide with real ones */
@@ -809,6 +973,7 @@ int (*native_before)(int fd, unsigned long command, const void *arg);
 
 int native_open(const char *path, int flags, ...)
 {
+	const struct miscdevice *device = devices[!strcmp(path, "/dev/hwtimer-table")];
 	unsigned int i = 0;
 	int ret;
 
@@ -820,7 +985,9 @@ int native_open(const char *path, int flags, ...)
 		i++;
 	if (i == FILES)
 		abort();
-	files[i] = (struct file){ .f_flags = flags, .f_mode = FMODE_WRITE };
+	files[i] = (struct file){
+		.f_op = device->fops, .f_flags = flags, .f_mode = FMODE_WRITE,
+	};
 	ret = device->fops->open(NULL, &files[i]);
 	if (!ret)
 		return FIRST_FD + i;
@@ -836,7 +1003,16 @@ static struct native_epoll {
 	int			fds[16];
 	unsigned int		nr;
 	wait_queue_head_t	added;
+	struct mutex		lock;		/* held by one who looks whether it is ready */
+	wait_queue_head_t	waiters;	/* its lock protects @ready */
+	poll_table		on;
+	bool			ready;
 } *epolls[FILES];
+
+static u64 poll_until(const struct timespec *ts)
+{
+	return ts ? ktime_get_ns() + ts->tv_sec * NSEC_PER_SEC + ts->tv_nsec : U64_MAX;
+}
 
 static struct native_epoll *native_epoll(int fd)
 {
@@ -852,6 +1028,8 @@ int native_epoll_create1(int flags)
 	arrive();
 	e = native_alloc(sizeof(*e));
 	init_waitqueue_head(&e->added);
+	init_waitqueue_head(&e->waiters);
+	mutex_init(&e->lock);
 	for (i = 0; i < FILES; i++) {
 		none = NULL;
 		if (try_cmpxchg(&epolls[i], &none, e))
@@ -867,9 +1045,83 @@ int native_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	arrive();
 	e->events[e->nr] = *event;
 	e->fds[e->nr] = fd;
+	/* The first file wakes one of those in epoll_pwait2(). */
+	e->ready = true;
+	e->on.wait.epoll = e;
+	if (!e->nr)
+		native_file(fd)->f_op->poll(native_file(fd), &e->on);
 	smp_store_release(&e->nr, e->nr + 1);
 	native_wake(&e->added);
 	return 0;
+}
+
+/* As in the kernel, the first waiter looks at the files, and leaves the queue for that. */
+static void epoll_ready(struct native_epoll *e)
+{
+	struct native_wait *wait;
+	unsigned long flags;
+
+	spin_lock_irqsave(&e->waiters.lock, flags);
+	e->ready = true;
+	if (!list_empty(&e->waiters.list)) {
+		wait = list_first_entry(&e->waiters.list, struct native_wait, list);
+		list_del_init(&wait->list);
+		wake_up_process(wait->task);
+	}
+	spin_unlock_irqrestore(&e->waiters.lock, flags);
+}
+
+static bool epoll_take(struct native_epoll *e, bool take)
+{
+	unsigned long flags;
+	bool ready;
+
+	spin_lock_irqsave(&e->waiters.lock, flags);
+	ready = e->ready;
+	e->ready = ready && !take;
+	spin_unlock_irqrestore(&e->waiters.lock, flags);
+	return ready;
+}
+
+static bool epoll_look(struct native_epoll *e, struct epoll_event *event)
+{
+	struct file *file = native_file(e->fds[0]);
+	poll_table none = { .queued = true };
+
+	*event = e->events[0];
+	event->events = 0;
+	mutex_lock(&e->lock);
+	if (epoll_take(e, true))
+		event->events = file->f_op->poll(file, &none);
+	/* It is ready as long as it is. */
+	if (event->events)
+		epoll_ready(e);
+	mutex_unlock(&e->lock);
+	return event->events;
+}
+
+/* For a set with one file. */
+int native_epoll_pwait2(int epfd, struct epoll_event *event, int max, const struct timespec *ts,
+			const void *mask)
+{
+	struct native_epoll *e = native_epoll(epfd);
+	struct native_wait wait = { };
+	u64 until;
+
+	arrive();
+	until = poll_until(ts);
+	while (!epoll_look(e, event)) {
+		if (ktime_get_ns() >= until)
+			return 0;
+		/* Who is woken leaves the queue, and must not sleep after that. */
+		set_current_state(TASK_INTERRUPTIBLE);
+		native_wait_add(&e->waiters, &wait);
+		if (!epoll_take(e, false))
+			native_sleep(until);
+		__set_current_state(TASK_RUNNING);
+		native_wait_end(&wait);
+	}
+	return 1;
 }
 
 int native_epoll_wait(int epfd, struct epoll_event *events, int max, int timeout)
@@ -882,7 +1134,8 @@ int native_epoll_wait(int epfd, struct epoll_event *events, int max, int timeout
 	arrive();
 	for (i = 0; i < nr && n < max; i++) {
 		events[n] = e->events[i];
-		events[n].events = device->fops->poll(native_file(e->fds[i]), &none);
+		events[n].events = native_file(e->fds[i])->f_op->poll(native_file(e->fds[i]),
+								      &none);
 		n += !!events[n].events;
 	}
 	return n;
@@ -894,14 +1147,14 @@ static bool any_ready(struct native_epoll *e, poll_table *waits)
 	bool ready = false;
 
 	for (i = 0; i < nr; i++)
-		ready |= !!device->fops->poll(native_file(e->fds[i]), &waits[i]);
+		ready |= !!native_file(e->fds[i])->f_op->poll(native_file(e->fds[i]), &waits[i]);
 	return ready;
 }
 
 static int poll_epoll(struct native_epoll *e, struct pollfd *p, u64 until)
 {
 	poll_table waits[16] = { };
-	struct native_wait added;
+	struct native_wait added = { };
 	unsigned int i;
 
 	native_wait_add(&e->added, &added);
@@ -922,15 +1175,19 @@ static int poll_epoll(struct native_epoll *e, struct pollfd *p, u64 until)
 
 int native_close(int fd)
 {
+	struct native_epoll *e = native_epoll(fd);
+
 	arrive();
-	if (native_epoll(fd)) {
+	if (e) {
+		if (e->on.queued)
+			native_wait_end(&e->on.wait);
 		kfree(xchg(&epolls[fd - FIRST_EPOLL], NULL));
 		return 0;
 	}
 	if (!native_file(fd))
 		return close(fd);
 	WRITE_ONCE(mapped[fd - FIRST_FD], NULL);
-	device->fops->release(NULL, native_file(fd));
+	native_file(fd)->f_op->release(NULL, native_file(fd));
 	__atomic_store_n(&file_taken[fd - FIRST_FD], false, __ATOMIC_SEQ_CST);
 	return 0;
 }
@@ -952,7 +1209,7 @@ int native_ioctl(int fd, unsigned long command, ...)
 	va_end(args);
 	ret = native_before ? -native_before(fd, command, (void *)arg) : 0;
 	if (!ret)
-		ret = device->fops->unlocked_ioctl(native_file(fd), command, arg);
+		ret = native_file(fd)->f_op->unlocked_ioctl(native_file(fd), command, arg);
 	if (ret >= 0)
 		return ret;
 	errno = -ret;
@@ -974,13 +1231,22 @@ int native_nanosleep(const struct timespec *nap, struct timespec *left)
 
 void *native_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
 {
-	struct vm_area_struct vma = { .vm_flags = VM_SHARED };
+	struct vm_area_struct vma = { .vm_flags = VM_SHARED, .vm_pgoff = offset / PAGE_SIZE };
+	void *place = at;
 	int ret;
 
 	arrive();
 	if (!native_file(fd))
 		return mmap(at, size, prot, flags, fd, offset);
-	ret = device->fops->mmap(native_file(fd), &vma);
+	if (!at)
+		place = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	vma.vm_start = (unsigned long)place;
+	vma.vm_end = vma.vm_start + PAGE_ALIGN(size);
+	ret = native_file(fd)->f_op->mmap(native_file(fd), &vma);
+	if (!ret && !vma.at)
+		return place;
+	if (!at)
+		munmap(place, size);
 	if (!ret) {
 		WRITE_ONCE(mapped[fd - FIRST_FD], vma.at);
 		return vma.at;
@@ -1010,15 +1276,16 @@ void poll_wait(struct file *file, wait_queue_head_t *wq, poll_table *wait)
 
 int native_ppoll(struct pollfd *fds, unsigned long n, const struct timespec *ts, const void *mask)
 {
-	u64 until = ktime_get_ns() + ts->tv_sec * 1000000000ULL + ts->tv_nsec;
 	poll_table wait = { };
+	u64 until;
 
 	arrive();
+	until = poll_until(ts);
 	if (native_epoll(fds->fd))
 		return poll_epoll(native_epoll(fds->fd), fds, until);
 	for (;;) {
 		set_current_state(TASK_INTERRUPTIBLE);
-		fds->revents = device->fops->poll(native_file(fds->fd), &wait);
+		fds->revents = native_file(fds->fd)->f_op->poll(native_file(fds->fd), &wait);
 		if (fds->revents || ktime_get_ns() >= until)
 			break;
 		native_sleep(until);
@@ -1050,7 +1317,7 @@ ssize_t native_read(int fd, void *to, size_t n)
 	ssize_t ret;
 
 	arrive();
-	ret = device->fops->read_iter(&iocb, &iter);
+	ret = iocb.ki_filp->f_op->read_iter(&iocb, &iter);
 	if (ret >= 0)
 		return ret;
 	errno = -ret;
@@ -1095,15 +1362,15 @@ int hwtimer_dates_reserve_all(struct ctx_clock *clock, u32 timeouts, gfp_t gfp) 
 struct ctx_date *hwtimer_dates_find(struct ctx_clock *clock, u32 index) { return NULL; }
 s64 hwtimer_dates_offset(void) { return 0; }
 void hwtimer_dates_notice(struct ctx_clock *clock, s64 *offset_ns) { }
+/* WHEELS of /dev/hwtimer-table: there is none. */
+struct hwtimer_wheel_info;
+bool hwtimer_wheels_get(u64 id, struct hwtimer_wheel_info *info) { return false; }
 void hwtimer_clock_publish(struct hwtimer_ctx *ctx, struct ctx_clock *clock) { }
 void hwtimer_clock_add(struct hwtimer_ctx *ctx) { }
 void hwtimer_clock_remove(struct hwtimer_ctx *ctx) { }
 void hwtimer_clock_exit(void) { }
-/* /dev/hwtimer-table has no part in these programs. */
-int hwtimer_device_init(void) { return 0; }
-void hwtimer_device_exit(void) { }
 
-struct hwtimer_user *hwtimer_user_get(void) { return (struct hwtimer_user *)&device; }
+struct hwtimer_user *hwtimer_user_get(void) { return (struct hwtimer_user *)&devices; }
 void hwtimer_user_put(struct hwtimer_user *user) { }
 bool hwtimer_user_charge(struct hwtimer_user *user, enum hwtimer_limit limit, unsigned long n)
 {
@@ -1168,6 +1435,8 @@ void native_begin(void)
 	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 	pthread_key_create(&arrived, depart);
 	native_enter();
+	pages_begin();
+	timers_task = kthread_run(timers_run, NULL, "timers");
 	if (native_module_init()) {
 		fprintf(stderr, "the module does not start\n");
 		abort();
@@ -1177,4 +1446,5 @@ void native_begin(void)
 void native_end(void)
 {
 	native_module_exit();
+	kthread_stop(timers_task);
 }

@@ -59,7 +59,6 @@ struct list_head { struct list_head *next, *prev; };
 struct hlist_head { struct hlist_node *first; };
 struct hlist_node { struct hlist_node *next, **pprev; };
 struct rb_node { };
-struct hrtimer { };
 #define hash_ptr(p, bits)	((unsigned int)((uintptr_t)(p) / 64 % (1U << (bits))))
 
 #define CONFIG_64BIT	1
@@ -142,10 +141,13 @@ void native_module_exit(void);
 #define swap(a, b)	do { typeof(a) t_ = (a); (a) = (b); (b) = t_; } while (0)
 #define DIV_ROUND_UP(a, b)	(((a) + (b) - 1) / (b))
 #define roundup(a, b)	(DIV_ROUND_UP(a, b) * (b))
+#define round_up	roundup
 #define PAGE_SHIFT	12
 #define PAGE_SIZE	4096UL
 #define PAGE_ALIGN(n)	(((n) + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1))
+#define offset_in_page(p)	((uintptr_t)(p) % PAGE_SIZE)
 #define check_add_overflow(a, b, r)	__builtin_add_overflow(a, b, r)
+#define check_sub_overflow(a, b, r)	__builtin_sub_overflow(a, b, r)
 #define size_add(a, b)	((size_t)(a) + (b))
 #define array_size(a, b)	((size_t)(a) * (b))
 #define array_index_nospec(i, n)	(i)
@@ -428,6 +430,7 @@ struct cpumask;
  * @fn: function of a kthread
  * @data: argument of @fn
  * @thread: joined by kthread_stop()
+ * @flags: no PF_KTHREAD
  */
 struct task_struct {
 	int		state;
@@ -444,7 +447,10 @@ struct task_struct {
 	int		(*fn)(void *data);
 	void		*data;
 	pthread_t	thread;
+	unsigned int	flags;
 };
+
+#define PF_KTHREAD	1
 
 /* Odd while the CPU is inside a read-side critical section. */
 struct native_section {
@@ -582,8 +588,29 @@ extern volatile unsigned long jiffies
 #define time_after(a, b)	((long)((b) - (a)) < 0)
 #define ns_to_ktime(ns)	((ktime_t)(ns))
 #define ktime_get()	((ktime_t)ktime_get_ns())
+#define ktime_get_boottime	ktime_get
+#define ktime_to_ns(t)	((s64)(t))
+#define KTIME_MAX	S64_MAX
 #define ktime_add_ns(t, ns)	((t) + (ktime_t)(ns))
 void udelay(unsigned int us);
+
+/* A thread of its own plays the interrupts. */
+enum hrtimer_restart { HRTIMER_NORESTART };
+struct hrtimer {
+	enum hrtimer_restart	(*function)(struct hrtimer *timer);
+	struct list_head	node;
+	u64			expires;
+	bool			queued;
+};
+
+#define HRTIMER_MODE_ABS	0
+#define hrtimer_init(timer, clock, mode)	(*(timer) = (struct hrtimer){ })
+#define hrtimer_start(timer, time, mode)	native_hrtimer_start(timer, time)
+#define hrtimer_is_queued(timer)	READ_ONCE((timer)->queued)
+void native_hrtimer_start(struct hrtimer *timer, u64 expires);
+int hrtimer_try_to_cancel(struct hrtimer *timer);
+void hrtimer_cancel(struct hrtimer *timer);
+
 #define usleep_range(min_us, max_us)	native_usleep(min_us)
 
 /* Tasks. */
@@ -618,11 +645,14 @@ void put_task_struct(struct task_struct *task);
 #define CAP_SYS_RESOURCE	0
 #define CAP_PERFMON		38
 #define CAP_SYS_ADMIN		21
-struct user_namespace { int dummy; };
+struct user_namespace { struct user_namespace *parent; kuid_t owner; };
 struct pid_namespace { int dummy; };
 static struct user_namespace init_user_ns __maybe_unused;
 static struct pid_namespace init_pid_ns __maybe_unused;
 #define ns_capable_noaudit(ns, c)	((void)(ns), (void)(c), false)
+#define current_user_ns()	(&init_user_ns)
+#define current_euid()	((kuid_t)0)
+#define uid_eq(a, b)	((a) == (b))
 #define task_active_pid_ns(task)	((void)(task), &init_pid_ns)
 void native_usleep(unsigned int us);
 
@@ -634,8 +664,10 @@ typedef struct {
 	struct list_head	list;
 } wait_queue_head_t;
 
+struct native_epoll;
 struct native_wait {
 	struct task_struct	*task;
+	struct native_epoll	*epoll;		/* that gets ready, or NULL: @task is woken */
 	wait_queue_head_t	*queue;
 	struct list_head	list;
 };
@@ -654,7 +686,7 @@ static inline bool wq_has_sleeper(wait_queue_head_t *wq)
 #define wake_up_poll(wq, events)	native_wake(wq)
 #define wait_event(wq, cond)					\
 	do {							\
-		struct native_wait wait_;			\
+		struct native_wait wait_ = { };			\
 								\
 		might_sleep();					\
 		if (cond)					\
@@ -701,9 +733,15 @@ void kfree(const void *p);
 #define kvcalloc(n, size, gfp)	native_alloc((size_t)(n) * (size))
 #define kvfree	kfree
 
-/* Pages shared with the program, which gets the kernel's addresses. */
-struct page { void *at; };
-struct vm_area_struct { unsigned long vm_flags; void *at; };
+/*
+ * Pages shared with the program, which gets the kernel's addresses; or, by vm_insert_page(), a
+ * second mapping of those of get_zeroed_page(), which are pages of a file.
+ */
+struct page { void *at; unsigned long private; struct page *next; };
+struct vm_area_struct {
+	unsigned long	vm_flags, vm_start, vm_end, vm_pgoff;
+	void		*at;
+};
 
 static inline void vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
 {
@@ -712,10 +750,20 @@ static inline void vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
 
 #define VM_SHARED	1
 #define VM_DONTEXPAND	2
+#define VM_DONTCOPY	4
 #define VM_MAP		0
 #define PAGE_KERNEL	0
 #define alloc_page(gfp)	((struct page *)native_alloc(sizeof(struct page)))
-#define put_page(p)	kfree(p)
+void put_page(struct page *page);
+#define NATIVE_PAGES	8192UL
+extern struct page native_pages[NATIVE_PAGES];
+extern char *native_memory;
+unsigned long get_zeroed_page(gfp_t gfp);
+int vm_insert_page(struct vm_area_struct *vma, unsigned long at, struct page *page);
+#define virt_to_page(p)	(&native_pages[((char *)(p) - native_memory) / PAGE_SIZE])
+#define set_page_private(p, n)	((void)((p)->private = (n)))
+#define page_private(p)	((p)->private)
+#define totalram_pages()	(8 * NATIVE_PAGES)
 void *native_vmap(struct page **pages, unsigned long n);
 #define vmap(pages, n, flags, prot)	native_vmap(pages, n)
 #define vunmap(p)	kfree(p)
@@ -749,8 +797,15 @@ struct work_struct *current_work(void);
 /* No program uses work items. */
 static struct workqueue_struct *const system_unbound_wq, *const system_dfl_wq;
 
-/* Only in structures: shim.c has the functions of dev/dates.c. */
+/* For debugfs alone, and shim.c has the functions of dev/dates.c: nothing is ever looked up. */
 struct xarray { void *unused; };
+#define DEFINE_XARRAY_ALLOC1(name)	struct xarray name
+#define xa_limit_31b	0
+#define xa_alloc_cyclic(xa, id, entry, limit, next, gfp)	((void)(entry), *(id) = ++*(next), 0)
+#define xa_erase(xa, id)	((void)(id))
+#define TASK_COMM_LEN	16
+#define get_task_comm(buf, task)	strscpy(buf, "native", TASK_COMM_LEN)
+#define perfmon_capable()	true
 
 /* Files. */
 
@@ -763,7 +818,14 @@ struct xarray { void *unused; };
 struct inode;
 struct seq_file;
 struct module;
-struct file { void *private_data; unsigned int f_flags; fmode_t f_mode; };
+struct file_operations;
+struct file {
+	void				*private_data;
+	const struct file_operations	*f_op;
+	unsigned int			f_flags;
+	fmode_t				f_mode;
+};
+
 struct kiocb { struct file *ki_filp; int ki_flags; };
 struct iov_iter { char *at; size_t left; };
 typedef struct native_poll { struct native_wait wait; bool queued; } poll_table;
@@ -791,6 +853,7 @@ struct miscdevice {
 int misc_register(struct miscdevice *misc);
 void misc_deregister(struct miscdevice *misc);
 void poll_wait(struct file *file, wait_queue_head_t *wq, poll_table *wait);
+#define poll_requested_events(wait)	((void)(wait), EPOLLIN | EPOLLRDNORM)
 #define iov_iter_count(i)	((i)->left)
 size_t copy_to_iter(const void *from, size_t n, struct iov_iter *to);
 static inline unsigned long copy_to_user(void *to, const void *from, size_t n)
