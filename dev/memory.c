@@ -70,8 +70,9 @@ static struct memory_user *memory_user_find(kuid_t uid)
  */
 struct memory_user *hwtimer_memory_user_get(void)
 {
-	struct memory_user *new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT), *user;
+	struct memory_user *new, *user;
 
+	new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
 	if (!new)
 		return NULL;
 	new->uid = memory_uid();

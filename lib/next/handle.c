@@ -16,7 +16,9 @@ static void *memory_map(size_t bytes)
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	return p == MAP_FAILED ? NULL : p;
+	if (p == MAP_FAILED)
+		p = NULL;
+	return p;
 }
 
 static int options_copy(struct hwtimer_options *to, const struct hwtimer_options *from)

@@ -350,9 +350,9 @@ static inline void *table_reserve(size_t size)
 
 static inline int table_mmap(struct table *t, void *to, size_t size, off_t at)
 {
-	void *p = mmap(to, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, t->fd, at);
+	const int flags = MAP_SHARED | MAP_FIXED;
 
-	return p == MAP_FAILED ? -errno : 0;
+	return mmap(to, size, PROT_READ | PROT_WRITE, flags, t->fd, at) == to ? 0 : -errno;
 }
 
 /* Unmap a table; the descriptor stays open. */

@@ -801,7 +801,8 @@ static struct workqueue_struct *const system_unbound_wq, *const system_dfl_wq;
 struct xarray { void *unused; };
 #define DEFINE_XARRAY_ALLOC1(name)	struct xarray name
 #define xa_limit_31b	0
-#define xa_alloc_cyclic(xa, id, entry, limit, next, gfp)	((void)(entry), *(id) = ++*(next), 0)
+#define xa_alloc_cyclic(xa, id, entry, limit, next, gfp) \
+	((void)(entry), *(id) = ++*(next), 0)
 #define xa_erase(xa, id)	((void)(id))
 #define TASK_COMM_LEN	16
 #define get_task_comm(buf, task)	strscpy(buf, "native", TASK_COMM_LEN)
