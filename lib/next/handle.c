@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <time.h>
 
 #include "handle.h"
 
@@ -181,10 +180,7 @@ uint64_t hwtimer_tick_ns(const struct hwtimer *h)
 
 uint64_t hwtimer_now(const struct hwtimer *h)
 {
-	struct timespec ts;
-
-	clock_gettime(h->clockid, &ts);
-	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+	return clock_ns(h->clockid);
 }
 
 /* Stop the handle if it was not known to be, with @lock held. */

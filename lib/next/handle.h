@@ -18,6 +18,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <time.h>
 
 #include "libhwtimer.h"
 #include "table.h"
@@ -136,6 +137,14 @@ struct hwtimer {
 	uint32_t	repeat_free;
 };
 
+static inline uint64_t clock_ns(clockid_t clockid)
+{
+	struct timespec ts;
+
+	clock_gettime(clockid, &ts);
+	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+}
+
 /* Is this the process that has opened the handle? */
 static inline bool handle_alive(const struct hwtimer *h)
 {
@@ -160,6 +169,12 @@ extern __thread uint32_t hwtimer_thread __attribute__((visibility("hidden")));
 static inline struct shard *handle_shard(const struct hwtimer *h)
 {
 	return &h->own->shard[hwtimer_thread & h->shard_mask];
+}
+
+/* Threads may share a shard; then a count may be a little too low. */
+static inline void shard_count(uint64_t *counter)
+{
+	table_store(counter, table_load(counter) + 1);
 }
 
 static inline uint64_t slot_generation(struct hwtimer *h, uint32_t index)

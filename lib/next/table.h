@@ -96,26 +96,24 @@ static inline void table_push(struct table *t, __u32 index)
 	} while (!table_swap_link(&t->head->pushed, head, HWTIMER_LINK(index)));
 }
 
-/*
- * The table is stopped: take back what has just been armed, unless somebody has got it. For a
- * timeout that was armed before there is no need: who hands back will find it.
- */
-static inline int table_refuse(struct table *t, __u32 index, __u64 word)
+/* End a timeout. -ENOENT: it has ended already; otherwise nobody will take it. */
+static inline int table_cancel(struct table *t, __u32 index, __u32 arming)
 {
-	__u64 *at = &t->slot[index].word, now = table_load(at);
+	__u64 *at = &t->slot[index].word, old = table_load(at);
 
-	while (now && !((now ^ word) & TABLE_ARMING)) {
-		if (table_swap(at, now, 0))
-			return -ESHUTDOWN;
-		now = table_load(at);
+	while (old && !((old ^ arming) & TABLE_ARMING)) {
+		if (table_swap(at, old, 0))
+			return 0;
+		old = table_load(at);
 	}
-	return 0;
+	return -ENOENT;
 }
 
 /* The rare part of table_check(). */
-static TABLE_COLD int table_ask(struct table *t, __u32 index, __u64 word)
+static TABLE_COLD int table_ask(struct table *t, __u32 index)
 {
 	struct hwtimer_slot *slot = &t->slot[index];
+	__u64 word;
 
 	if (table_load(&slot->visit)) {
 		table_store(&slot->visit, 0);
@@ -146,7 +144,7 @@ static inline bool table_holds(struct table *t, __u32 index, __u64 word)
 /* See that it does. -ESHUTDOWN: there is no need, the table is stopped. */
 static inline int table_check(struct table *t, __u32 index, __u64 word)
 {
-	return table_holds(t, index, word) ? 0 : table_ask(t, index, word);
+	return table_holds(t, index, word) ? 0 : table_ask(t, index);
 }
 
 /* Arm a free slot: @word is not 0. table_check() has to follow. */
@@ -164,13 +162,17 @@ static inline void table_put(struct table *t, __u32 index, __u64 word)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
+/*
+ * If the table is stopped, what has just been armed is taken back, unless somebody has got it. What
+ * was armed before need not be: who hands back will find it.
+ */
 static inline int table_arm(struct table *t, __u32 index, __u64 word)
 {
 	int ret;
 
 	table_put(t, index, word);
 	ret = table_check(t, index, word);
-	return ret == -ESHUTDOWN ? table_refuse(t, index, word) : ret;
+	return ret == -ESHUTDOWN && table_cancel(t, index, word) ? 0 : ret;
 }
 
 /*
@@ -201,19 +203,6 @@ static inline int table_touch(struct table *t, __u32 index, __u64 word)
 	int ret = table_move(t, index, word);
 
 	return ret > 0 ? table_moved(t, index, word) : ret;
-}
-
-/* End a timeout. -ENOENT: it has ended already; otherwise nobody will take it. */
-static inline int table_cancel(struct table *t, __u32 index, __u32 arming)
-{
-	__u64 *at = &t->slot[index].word, old = table_load(at);
-
-	while (old && !((old ^ arming) & TABLE_ARMING)) {
-		if (table_swap(at, old, 0))
-			return 0;
-		old = table_load(at);
-	}
-	return -ENOENT;
 }
 
 /* How many slots are mapped. */

@@ -30,12 +30,6 @@ static struct shard *thread_shard(struct hwtimer *h)
 	return handle_shard(h);
 }
 
-/* Threads may share a shard; then a count may be a little too low. */
-static void count(uint64_t *counter)
-{
-	table_store(counter, table_load(counter) + 1);
-}
-
 static bool shard_swap(struct shard *s, uint64_t old, uint64_t new)
 {
 	/* [__atomic_compare_exchange_n: as who takes a slot is after who has freed it] */
@@ -200,13 +194,14 @@ static uint64_t generation_next(uint64_t generation, uint32_t periodic)
 /* Free a slot that nobody else uses, and what belongs to it. */
 static void slot_end(struct hwtimer *h, uint32_t index, bool periodic)
 {
-	if (periodic)
-		pthread_mutex_lock(&h->repeat_lock);
-	if (periodic)
-		hwtimer_repeat_free(h, index);
+	if (!periodic) {
+		hwtimer_slot_free(h, index);
+		return;
+	}
+	pthread_mutex_lock(&h->repeat_lock);
+	hwtimer_repeat_free(h, index);
 	hwtimer_slot_free(h, index);
-	if (periodic)
-		pthread_mutex_unlock(&h->repeat_lock);
+	pthread_mutex_unlock(&h->repeat_lock);
 }
 
 /* The arming of a slot cannot be left to the kernel as it is. */
@@ -215,7 +210,7 @@ static COLD int slot_ask(struct hwtimer *h, uint32_t index, uint64_t word, hwtim
 	int ret = table_check(&h->t, index, word);
 
 	/* If another thread has taken it meanwhile, it was armed. */
-	if (!ret || !table_refuse(&h->t, index, word))
+	if (!ret || table_cancel(&h->t, index, word))
 		return 0;
 	slot_end(h, index, word & PERIODIC);
 	return id_none(id, ret);
@@ -240,7 +235,7 @@ int slot_arm(struct hwtimer *h, struct shard *s, uint32_t index, uint64_t deadli
 	/* Before somebody else can take it. */
 	if (id)
 		*id = generation << INDEX_BITS | index;
-	count(&s->armed);
+	shard_count(&s->armed);
 	PROBE(arm, h, generation << INDEX_BITS | index, deadline_ns);
 	table_put(&h->t, index, word);
 	return table_holds(&h->t, index, word) ? 0 : slot_ask(h, index, word, id);
@@ -324,12 +319,6 @@ static int repeat_get(struct hwtimer *h, const struct hwtimer_repeat *from, uint
 	return ret;
 }
 
-static void repeat_put(struct hwtimer *h, uint32_t repeat)
-{
-	h->repeat[repeat].next_free = h->repeat_free;
-	h->repeat_free = repeat;
-}
-
 /* With @repeat_lock held. NULL: the slot is not, or no more, in use by a periodic timeout. */
 struct repeat *hwtimer_slot_repeat(struct hwtimer *h, uint32_t index)
 {
@@ -341,10 +330,12 @@ struct repeat *hwtimer_slot_repeat(struct hwtimer *h, uint32_t index)
 /* With @repeat_lock held, by who has taken the last of a periodic timeout. */
 void hwtimer_repeat_free(struct hwtimer *h, uint32_t index)
 {
-	uint32_t repeat = table_load(&h->link[index]) & INDEX_MASK;
+	struct repeat *r = hwtimer_slot_repeat(h, index);
 
-	if (repeat < h->repeats)
-		repeat_put(h, repeat);
+	if (r) {
+		r->next_free = h->repeat_free;
+		h->repeat_free = r - h->repeat;
+	}
 }
 
 /*
@@ -386,13 +377,18 @@ int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repe
 			id);
 }
 
-/* Is there a slot with the tag of this id? Its timeout may have ended. */
-static inline bool id_known(struct hwtimer *h, hwtimer_id id)
+/* Is there a slot with the tag of this id among so many? Its timeout may have ended. */
+static inline bool id_among(struct hwtimer *h, hwtimer_id id, uint32_t slots)
 {
 	uint32_t index = id & INDEX_MASK;
 
-	return index < handle_slots(h) &&
-	       table_load(&h->t.slot[index].tag) == id >> (INDEX_BITS + 8);
+	return index < slots && table_load(&h->t.slot[index].tag) == id >> (INDEX_BITS + 8);
+}
+
+/* In a handle that is alive, and not stopped. */
+static inline bool id_known(struct hwtimer *h, hwtimer_id id)
+{
+	return id_among(h, id, handle_slots(h));
 }
 
 static bool word_is(uint64_t word, hwtimer_id id)
@@ -403,11 +399,8 @@ static bool word_is(uint64_t word, hwtimer_id id)
 /* Also after a stop; the handle is alive. */
 static bool slot_armed(struct hwtimer *h, hwtimer_id id)
 {
-	uint32_t index = id & INDEX_MASK;
-
-	return index < table_slots(&h->t) &&
-	       table_load(&h->t.slot[index].tag) == id >> (INDEX_BITS + 8) &&
-	       word_is(table_load(&h->t.slot[index].word), id);
+	return id_among(h, id, table_slots(&h->t)) &&
+	       word_is(table_load(&h->t.slot[id & INDEX_MASK].word), id);
 }
 
 static int periodic_touch(struct hwtimer *h, uint32_t index, uint64_t word, uint64_t deadline_ns)
@@ -445,7 +438,7 @@ static COLD int touch_other(struct hwtimer *h, hwtimer_id id, uint64_t word, uin
 		ret = periodic_touch(h, index, word, deadline_ns);
 	if (ret)
 		return ret;
-	count(&handle_shard(h)->touched);
+	shard_count(&handle_shard(h)->touched);
 	PROBE(touch, h, id, deadline_ns);
 	return 0;
 }
@@ -453,14 +446,13 @@ static COLD int touch_other(struct hwtimer *h, hwtimer_id id, uint64_t word, uin
 int hwtimer_touch_at(struct hwtimer *h, hwtimer_id id, uint64_t deadline_ns)
 {
 	uint64_t word = table_word(deadline_ns, id >> INDEX_BITS);
-	struct own *own = h->own;
 	int moved = -ENOENT;
 
 	if (id_known(h, id) && !(word & PERIODIC))
 		moved = table_move(&h->t, id & INDEX_MASK, word);
 	if (moved)
 		return touch_other(h, id, word, deadline_ns, moved);
-	count(h->threads ? &handle_shard(h)->touched : &own->shard[0].touched);
+	shard_count(h->threads ? &handle_shard(h)->touched : &h->own->shard[0].touched);
 	PROBE(touch, h, id, deadline_ns);
 	return 0;
 }
@@ -473,7 +465,7 @@ int hwtimer_touch(struct hwtimer *h, hwtimer_id id, uint64_t delay_ns)
 static COLD int cancel_end(struct hwtimer *h, uint32_t index, uint64_t generation)
 {
 	slot_end(h, index, generation & PERIODIC);
-	count(&handle_shard(h)->cancelled);
+	shard_count(&handle_shard(h)->cancelled);
 	return 0;
 }
 
@@ -502,7 +494,7 @@ int hwtimer_cancel(struct hwtimer *h, hwtimer_id id)
 		return cancel_end(h, index, generation);
 	s = &h->own->shard[0];
 	slot_put(h, s, index);
-	count(&s->cancelled);
+	shard_count(&s->cancelled);
 	return 0;
 }
 

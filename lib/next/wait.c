@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/epoll.h>
-#include <time.h>
 
 #include "handle.h"
 
@@ -185,7 +184,7 @@ static int slot_hand_back(struct hwtimer *h, uint32_t index, struct hwtimer_even
 
 static int back_take(struct hwtimer *h, struct hwtimer_event *event)
 {
-	int ret = 0;
+	int ret;
 
 	pthread_mutex_lock(&h->lock);
 	/* Whoever stops it may not have come to the end. Until then, a slot may still be armed. */
@@ -198,14 +197,13 @@ static int back_take(struct hwtimer *h, struct hwtimer_event *event)
 
 static int event_take(struct hwtimer *h, struct hwtimer_event *event)
 {
-	struct shard *s = handle_shard(h);
 	int ret;
 
 	if (handle_stopped(h))
 		return back_take(h, event);
 	ret = records_take(h, event) ?: walk_take(h, event);
 	if (ret > 0) {
-		table_store(&s->expired, table_load(&s->expired) + 1);
+		shard_count(&handle_shard(h)->expired);
 		PROBE(event, h, event->id, event->deadline_ns);
 	}
 	return ret;
@@ -240,14 +238,6 @@ static bool handle_overdue(struct hwtimer *h, uint64_t now_ns)
 	uint64_t wake_at = table_load(&h->t.head->wake_at);
 
 	return wake_at != ~0ULL && table_deadline(wake_at) <= now_ns;
-}
-
-static uint64_t monotonic_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
 }
 
 /* Sleep until there may be something to take. Returns 1; 0: the time is over; -errno. */
@@ -293,7 +283,7 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout
 	if (!timeout_ns)
 		return 0;
 	if (timeout_ns > 0)
-		end = monotonic_ns() + timeout_ns;
+		end = clock_ns(CLOCK_MONOTONIC) + timeout_ns;
 	do {
 		ret = handle_sleep(h, left);
 		if (ret > 0)
@@ -301,7 +291,7 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout
 		if (ret)
 			return ret;
 		if (timeout_ns > 0) {
-			now = monotonic_ns();
+			now = clock_ns(CLOCK_MONOTONIC);
 			left = now < end ? end - now : 0;
 		}
 	} while (left);

@@ -164,6 +164,20 @@ static inline int write_file(const char *path, const char *text)
 }
 
 /* What poll(2) says of POLLIN within @ms; -1: without a limit. */
+/*
+ * Children get a time namespace with these offsets, as time_namespaces(7) has them; false: this
+ * kernel has none.
+ */
+static inline bool unshare_time(const char *offsets)
+{
+	/* CLONE_NEWTIME, which older C libraries do not have */
+	if (unshare(0x80))
+		return false;
+	if (write_file("/proc/self/timens_offsets", offsets))
+		die("timens_offsets");
+	return true;
+}
+
 static inline short poll_in(int fd, int ms)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };

@@ -12,11 +12,6 @@
 #include <libhwtimer.h>
 #include "../../lib/next/table.h"
 
-/* Older C libraries do not have it. */
-#ifndef CLONE_NEWTIME
-#define CLONE_NEWTIME	0x80
-#endif
-
 /* Deadlines are multiples of this. */
 #define UNIT	65536ULL
 
@@ -862,15 +857,12 @@ TEST_F(handle, fork)
 /* Words do not reach as far as a namespace may be ahead. */
 TEST(time_namespace_too_far)
 {
-	static const char offset[] = "monotonic 1000000000 0";
-	int status, fd = open("/proc/self/timens_offsets", O_WRONLY);
+	int status;
 	struct hwtimer *h;
 	pid_t pid;
 
-	if (unshare(CLONE_NEWTIME))
+	if (!unshare_time("monotonic 1000000000 0"))
 		SKIP(return, "no time namespaces");
-	ASSERT_EQ(sizeof(offset) - 1, write(fd, offset, sizeof(offset) - 1));
-	close(fd);
 	pid = fork();
 	if (!pid)
 		_exit(hwtimer_open(&h, NULL) != -EOVERFLOW);
@@ -880,15 +872,12 @@ TEST(time_namespace_too_far)
 
 TEST(time_namespace)
 {
-	static const char offset[] = "monotonic 1000000 0";
-	int status, fd = open("/proc/self/timens_offsets", O_WRONLY);
+	int status;
 	struct hwtimer *h;
 	pid_t pid;
 
-	if (unshare(CLONE_NEWTIME))
+	if (!unshare_time("monotonic 1000000 0"))
 		SKIP(return, "no time namespaces");
-	ASSERT_EQ(sizeof(offset) - 1, write(fd, offset, sizeof(offset) - 1));
-	close(fd);
 	pid = fork();
 	if (!pid) {
 		if (hwtimer_open(&h, NULL) || hwtimer_schedule(h, 10 * NSEC_PER_MSEC, 1, NULL))

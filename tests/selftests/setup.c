@@ -235,9 +235,8 @@ TEST_F(context, time_namespaces)
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		inherited = must_open(0);
 		/* For the children from now on. */
-		if (unshare(0x00000080 /* CLONE_NEWTIME */))
+		if (!unshare_time(cases[i].offsets))
 			SKIP(return, "no time namespaces");
-		ASSERT_EQ(0, write_file("/proc/self/timens_offsets", cases[i].offsets));
 		in_child(must_fork()) {
 			int fd = must_open(0);
 			__u64 before = now_ns() - cases[i].monotonic, now;

@@ -17,11 +17,6 @@
 
 #include "../../lib/next/table.h"
 
-/* Older C libraries do not have it. */
-#ifndef CLONE_NEWTIME
-#define CLONE_NEWTIME	0x80
-#endif
-
 /* The descriptor that a program which is executed inherits. */
 #define INHERITED	"WAKING_INHERITED"
 /* Nothing to take. */
@@ -1269,15 +1264,12 @@ static int other_clock(int from)
 
 TEST_F(context, other_time_namespace)
 {
-	static const char offset[] = "monotonic 1000000 0";
-	int fd = open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC), status, sockets[2];
+	int status, sockets[2];
 	struct context c;
 	pid_t pid;
 
-	if (unshare(CLONE_NEWTIME))
+	if (!unshare_time("monotonic 1000000 0"))
 		SKIP(return, "no time namespaces");
-	ASSERT_EQ(sizeof(offset) - 1, write(fd, offset, sizeof(offset) - 1));
-	close(fd);
 	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sockets));
 	pid = fork();
 	if (!pid)
