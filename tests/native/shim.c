@@ -1046,10 +1046,12 @@ int native_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	e->events[e->nr] = *event;
 	e->fds[e->nr] = fd;
 	/* The first file wakes one of those in epoll_pwait2(). */
-	e->ready = true;
-	e->on.wait.epoll = e;
-	if (!e->nr)
+	if (!e->nr) {
+		e->ready = true;
+		e->on.wait.epoll = e;
 		native_file(fd)->f_op->poll(native_file(fd), &e->on);
+		native_file(fd)->epoll = e;
+	}
 	smp_store_release(&e->nr, e->nr + 1);
 	native_wake(&e->added);
 	return 0;
@@ -1173,6 +1175,14 @@ static int poll_epoll(struct native_epoll *e, struct pollfd *p, u64 until)
 	return !!p->revents;
 }
 
+/* A file leaves the set when either is closed. */
+static void epoll_leave(struct file *file)
+{
+	native_wait_end(&file->epoll->on.wait);
+	file->epoll->on.queued = false;
+	file->epoll = NULL;
+}
+
 int native_close(int fd)
 {
 	struct native_epoll *e = native_epoll(fd);
@@ -1180,12 +1190,14 @@ int native_close(int fd)
 	arrive();
 	if (e) {
 		if (e->on.queued)
-			native_wait_end(&e->on.wait);
+			epoll_leave(native_file(e->fds[0]));
 		kfree(xchg(&epolls[fd - FIRST_EPOLL], NULL));
 		return 0;
 	}
 	if (!native_file(fd))
 		return close(fd);
+	if (native_file(fd)->epoll)
+		epoll_leave(native_file(fd));
 	WRITE_ONCE(mapped[fd - FIRST_FD], NULL);
 	native_file(fd)->f_op->release(NULL, native_file(fd));
 	__atomic_store_n(&file_taken[fd - FIRST_FD], false, __ATOMIC_SEQ_CST);
