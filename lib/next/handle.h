@@ -163,8 +163,9 @@ static inline uint32_t handle_slots(const struct hwtimer *h)
 	return __atomic_load_n(&h->own->slots, __ATOMIC_ACQUIRE);
 }
 
-/* A number of the calling thread, or 0. */
-extern __thread uint32_t hwtimer_thread __attribute__((visibility("hidden")));
+/* A number of the calling thread, or 0. It is read without a call, in a shared library, too. */
+extern __thread uint32_t hwtimer_thread
+	__attribute__((visibility("hidden"), tls_model("initial-exec")));
 
 static inline struct shard *handle_shard(const struct hwtimer *h)
 {

@@ -34,6 +34,7 @@
  * @slots: how many of them are mapped
  * @claimed: likewise, but set before they are mapped, for a child of fork(2)
  * @rings: a bit for each ring that is mapped
+ * @first: rings before this one are empty for good
  * @page: the size of a page
  */
 struct table {
@@ -44,6 +45,7 @@ struct table {
 	__u32			slots;
 	__u32			claimed;
 	__u32			rings;
+	__u32			first;
 	size_t			page;
 };
 
@@ -280,12 +282,16 @@ static inline int table_peek(struct table *t, __u32 *index, __u32 *g, __u32 *hea
 	 */
 	__u32 last = __atomic_load_n(&t->head->ring, __ATOMIC_ACQUIRE), tail, records, rings;
 
-	for (*g = 0; *g <= last && *g < HWTIMER_MAX_RINGS; ++*g) {
+	for (*g = table_load(&t->first); *g <= last && *g < HWTIMER_MAX_RINGS; ++*g) {
 		*head = table_load(&t->head->cq_head[*g]);
 		/* [__atomic_load_n: table-record-broken-acquire] */
 		tail = __atomic_load_n(&t->head->cq_tail[*g], __ATOMIC_ACQUIRE);
-		if (*head == tail)
+		if (*head == tail) {
+			/* Others may set it back: an older value only costs time. */
+			if (*g < last && *g == table_load(&t->first))
+				table_store(&t->first, *g + 1);
 			continue;
+		}
 		/* [__atomic_load_n: as table_map_rings() releases] */
 		rings = __atomic_load_n(&t->rings, __ATOMIC_ACQUIRE);
 		if (!(rings & 1U << *g))
