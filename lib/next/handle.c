@@ -8,9 +8,12 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "handle.h"
+#include "process.h"
 
-static void *memory_map(size_t bytes)
+/* hwtimer_options.flags that exclude each other. */
+#define WHERE	(HWTIMER_OPEN_DEVICE | HWTIMER_OPEN_PROCESS)
+
+void *hwtimer_memory_map(size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -33,10 +36,9 @@ static int options_copy(struct hwtimer_options *to, const struct hwtimer_options
 				return -E2BIG;
 		memcpy(to, from, from->size < sizeof(*to) ? from->size : sizeof(*to));
 	}
-	to->device = to->device ?: "/dev/hwtimer-table";
 	to->timeouts = to->timeouts ?: HWTIMER_FREE_SLOTS;
-	if (to->flags & ~(HWTIMER_OPEN_THREADS | HWTIMER_OPEN_BOOTTIME) ||
-	    to->timeouts >= HWTIMER_MAX_SLOTS)
+	if (to->flags & ~(HWTIMER_OPEN_THREADS | HWTIMER_OPEN_BOOTTIME | WHERE) ||
+	    (to->flags & WHERE) == WHERE || to->timeouts >= HWTIMER_MAX_SLOTS)
 		return -EINVAL;
 	return 0;
 }
@@ -54,11 +56,11 @@ static uint32_t shards_number(void)
 
 static int handle_memory(struct hwtimer *h)
 {
-	h->own = memory_map(sizeof(*h->own));
+	h->own = hwtimer_memory_map(sizeof(*h->own));
 	if (!h->own)
 		return -ENOMEM;
 	h->own->alive = 1;
-	h->link = memory_map(h->max * sizeof(*h->link));
+	h->link = hwtimer_memory_map(h->max * sizeof(*h->link));
 	if (!h->link || madvise(h->own, sizeof(*h->own), MADV_WIPEONFORK))
 		return -ENOMEM;
 	return 0;
@@ -74,7 +76,7 @@ static int handle_epoll(struct hwtimer *h)
 	return 0;
 }
 
-static int handle_setup(struct hwtimer *h, const struct hwtimer_options *o)
+static int device_open(struct hwtimer *h, const struct hwtimer_options *o)
 {
 	struct hwtimer_setup setup = {
 		.tick_ns = o->tick_ns,
@@ -82,13 +84,33 @@ static int handle_setup(struct hwtimer *h, const struct hwtimer_options *o)
 		.clockid = h->clockid,
 		.flags = HWTIMER_SETUP_TABLE,
 	};
-	int ret;
 
-	h->t.fd = open(o->device, O_RDWR | O_CLOEXEC);
+	h->t.fd = open(o->device ?: "/dev/hwtimer-table", O_RDWR | O_CLOEXEC);
 	if (h->t.fd < 0 || ioctl(h->t.fd, HWTIMER_IOC_SETUP, &setup))
 		return -errno;
 	h->tick_ns = setup.tick_ns;
-	ret = table_map(&h->t);
+	return table_map(&h->t);
+}
+
+/* Is there no device for this program, as opposed to one that does not do what was asked for? */
+static bool device_missing(int error)
+{
+	return error == -ENOENT || error == -ENXIO || error == -ENODEV || error == -EACCES ||
+	       error == -EPERM || error == -EOPNOTSUPP;
+}
+
+static int handle_setup(struct hwtimer *h, const struct hwtimer_options *o)
+{
+	bool device = o->device || o->flags & HWTIMER_OPEN_DEVICE;
+	int ret = -ENOENT;
+
+	if (!(o->flags & HWTIMER_OPEN_PROCESS))
+		ret = device_open(h, o);
+	if (!device && device_missing(ret)) {
+		if (h->t.fd >= 0)
+			close(h->t.fd);
+		ret = hwtimer_process_open(h, o);
+	}
 	if (!ret)
 		ret = handle_memory(h);
 	if (!ret && h->threads)
@@ -149,7 +171,7 @@ void hwtimer_close(struct hwtimer *h)
 		return;
 	/* close(2) must not be the end of a thread that is to be cancelled. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	if (h->own && !handle_alive(h))
+	if (h->own && !handle_alive(h) && !h->process)
 		handle_disown(h);
 	else
 		table_close(&h->t);
@@ -163,6 +185,7 @@ void hwtimer_close(struct hwtimer *h)
 		munmap(h->own, sizeof(*h->own));
 	pthread_mutex_destroy(&h->repeat_lock);
 	pthread_mutex_destroy(&h->lock);
+	hwtimer_process_free(h);
 	free(h->repeat);
 	free(h);
 	pthread_setcancelstate(state, NULL);
@@ -171,6 +194,11 @@ void hwtimer_close(struct hwtimer *h)
 int hwtimer_fd(const struct hwtimer *h)
 {
 	return h->t.fd;
+}
+
+bool hwtimer_in_process(const struct hwtimer *h)
+{
+	return h->process;
 }
 
 uint64_t hwtimer_tick_ns(const struct hwtimer *h)
@@ -186,10 +214,16 @@ uint64_t hwtimer_now(const struct hwtimer *h)
 /* Stop the handle if it was not known to be, with @lock held. */
 int hwtimer_ended(struct hwtimer *h)
 {
+	int ret;
+
 	if (h->ended)
 		return 0;
-	if (ioctl(h->t.fd, HWTIMER_IOC_STOP))
-		return -errno;
+	if (h->process)
+		ret = hwtimer_process_stop(h);
+	else
+		ret = ioctl(h->t.fd, HWTIMER_IOC_STOP) ? -errno : 0;
+	if (ret)
+		return ret;
 	h->ended = true;
 	table_store(&h->own->slots, 0);
 	return 0;
@@ -213,7 +247,13 @@ int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats, size_t size)
 		return -EPERM;
 	if (size > _IOC_SIZEMASK)
 		return -E2BIG;
+	if (h->process && size < sizeof(*stats))
+		return -EINVAL;
 	memset(stats, 0, size);
+	if (h->process) {
+		hwtimer_process_stats(h, stats);
+		return 0;
+	}
 	return ioctl(h->t.fd, _IOC(_IOC_READ, HWTIMER_IOC_MAGIC, _IOC_NR(HWTIMER_IOC_STATS), size),
 		     stats) ? -errno : 0;
 }

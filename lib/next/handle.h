@@ -93,6 +93,7 @@ struct repeat {
 /**
  * struct hwtimer - a handle
  * @t: the table
+ * @process: what does the kernel's part; NULL: the kernel
  * @own: see above
  * @link: for each slot: in the lower 24 bits the next free slot, plus 1, or the index of its struct
  *	repeat; above, the lower 8 bits of the generation
@@ -116,6 +117,7 @@ struct repeat {
  */
 struct hwtimer {
 	struct table	t;
+	struct process	*process;
 	struct own	*own;
 	uint32_t	*link;
 	uint32_t	fresh;
@@ -189,6 +191,7 @@ static inline hwtimer_id slot_id(struct hwtimer *h, uint32_t index)
 	return slot_generation(h, index) << INDEX_BITS | index;
 }
 
+void *hwtimer_memory_map(size_t bytes);
 int hwtimer_map(struct hwtimer *h);
 int hwtimer_ended(struct hwtimer *h);
 void hwtimer_slot_free(struct hwtimer *h, uint32_t index);

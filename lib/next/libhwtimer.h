@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
- * libhwtimer: timeouts on /dev/hwtimer-table, for programs.
+ * libhwtimer: timeouts for programs, on /dev/hwtimer-table or, without it, in the process.
  *
  *	struct hwtimer *h;
  *	struct hwtimer_event event;
@@ -43,12 +43,19 @@
  * parent's timeouts; functions that return int return -EPERM. A child made by vfork() may call none
  * of them.
  *
- * Whoever else has got the descriptor and writes to its memory can make timeouts of this handle
+ * If there is no device, or the program may not open it, a handle is in the process: it has a wheel
+ * of its own and one timerfd. All functions do the same. What the device alone gives: timeouts that
+ * were pushed back do not wake the program, other processes that get the descriptor can use it,
+ * hwtimerctl and debugfs show the handle, and after a stop hwtimer_fd() has POLLHUP (in the process,
+ * POLLIN).
+ *
+ * Whoever else has got the descriptor of a handle on the device and writes to its memory can make timeouts of this handle
  * expire at any time, with any user_data, or never, and can make calls take longer; that is all.
  */
 #ifndef LIBHWTIMER_H
 #define LIBHWTIMER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -70,12 +77,15 @@ typedef uint64_t hwtimer_id;
 /* hwtimer_options.flags */
 #define HWTIMER_OPEN_THREADS	0x1U	/* several threads use the handle */
 #define HWTIMER_OPEN_BOOTTIME	0x2U	/* on CLOCK_BOOTTIME, not CLOCK_MONOTONIC */
+#define HWTIMER_OPEN_DEVICE	0x4U	/* fail if there is no device */
+#define HWTIMER_OPEN_PROCESS	0x8U	/* in the process, even if there is a device */
 
 /**
  * struct hwtimer_options - options of hwtimer_open(); 0 selects the default
  * @size: sizeof(struct hwtimer_options). The structure may grow; members that a library does not
  *	know must be 0
- * @device: path; NULL: /dev/hwtimer-table
+ * @device: path of the device, without which hwtimer_open() fails; NULL: /dev/hwtimer-table, or in
+ *	the process
  * @flags: HWTIMER_OPEN_*
  * @timeouts: the most timeouts that there may be at once, up to HWTIMER_MAX_SLOTS - 1; 0:
  *	HWTIMER_FREE_SLOTS. Each takes 36 bytes of address space, but memory only once it is needed
@@ -148,7 +158,8 @@ struct hwtimer_state {
 };
 
 /*
- * Open the device and create a handle. Errors are those of open(2) and HWTIMER_IOC_SETUP; also
+ * Create a handle: on the device or, if the program cannot open it, in the process (see above).
+ * Errors are those of open(2), timerfd_create(2) and HWTIMER_IOC_SETUP; also
  * -EINVAL for invalid options, -E2BIG for members of @options that this library does not know and
  * that are not 0, and -ENOMEM. *h is NULL after an error. @options, and the string device in it,
  * are not used after the call.
@@ -167,6 +178,9 @@ void hwtimer_close(struct hwtimer *h);
  * hwtimer_close() may close it. exec(2) closes it.
  */
 int hwtimer_fd(const struct hwtimer *h);
+
+/* Is the handle in the process? */
+bool hwtimer_in_process(const struct hwtimer *h);
 
 /* The tick of the handle, in ns. */
 uint64_t hwtimer_tick_ns(const struct hwtimer *h);
@@ -226,8 +240,8 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout
 int hwtimer_stop(struct hwtimer *h);
 
 /*
- * The kernel's counts; see HWTIMER_IOC_STATS. @size is sizeof(struct hwtimer_stats). The structure
- * may grow; members that the kernel does not know become 0. -EINVAL, -E2BIG: @size is not valid.
+ * The kernel's counts, or those of the process, but for timers; see HWTIMER_IOC_STATS. @size is
+ * sizeof(struct hwtimer_stats). The structure may grow; members that are not known become 0. -EINVAL, -E2BIG: @size is not valid.
  */
 int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats, size_t size);
 

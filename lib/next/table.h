@@ -23,7 +23,7 @@
 /* How often a word that others keep changing is read again. */
 #define TABLE_TRIES	8
 #define TABLE_ARMING	((1U << HWTIMER_ARMING_BITS) - 1)
-#define TABLE_COLD	__attribute__((noinline, cold, unused))
+#define TABLE_COLD	__attribute__((__noinline__, cold, unused))
 
 /**
  * struct table - a table that is mapped
@@ -36,6 +36,7 @@
  * @rings: a bit for each ring that is mapped
  * @first: rings before this one are empty for good
  * @page: the size of a page
+ * @enter: what ENTER would do, for a table that is not the kernel's; or NULL
  */
 struct table {
 	int			fd;
@@ -47,6 +48,7 @@ struct table {
 	__u32			rings;
 	__u32			first;
 	size_t			page;
+	int			(*enter)(struct table *t);
 };
 
 #define table_load(at)		__atomic_load_n(at, __ATOMIC_RELAXED)
@@ -83,6 +85,8 @@ static inline __u64 table_deadline(__u64 word)
 
 static inline int table_enter(struct table *t)
 {
+	if (t->enter)
+		return t->enter(t);
 	return ioctl(t->fd, HWTIMER_IOC_ENTER) ? -errno : 0;
 }
 

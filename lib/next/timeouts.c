@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "handle.h"
+#include "process.h"
 
 /* What keeps the usual way short by being out of it. */
-#define COLD	__attribute__((noinline, cold))
+#define COLD	__attribute__((__noinline__, cold))
 
 __thread uint32_t hwtimer_thread;
 
@@ -99,7 +99,7 @@ static uint32_t fresh_take(struct hwtimer *h)
 /* Map what there is, with @lock held. */
 int hwtimer_map(struct hwtimer *h)
 {
-	int ret = table_map(&h->t);
+	int ret = h->process ? 0 : table_map(&h->t);
 
 	/*
 	 * GROW may have made more than asked for.
@@ -125,7 +125,9 @@ static int handle_grow(struct hwtimer *h)
 			ret = -ENOSPC;
 		grow.slots = slots < h->max / 2 ? 2 * slots : h->max;
 		grow.slots = slots ? grow.slots : 1;
-		if (!ret && ioctl(h->t.fd, HWTIMER_IOC_GROW, &grow))
+		if (!ret && h->process)
+			ret = hwtimer_process_grow(h, grow.slots);
+		else if (!ret && ioctl(h->t.fd, HWTIMER_IOC_GROW, &grow))
 			ret = -errno;
 		/* Even so there may be more slots than before. */
 		if (!ret || ret == -ENOMEM)

@@ -13,7 +13,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 
-#include "handle.h"
+#include "process.h"
 
 /* How old the counts in the table may be. */
 #define PUBLISH_NS	100000000
@@ -195,13 +195,26 @@ static int back_take(struct hwtimer *h, struct hwtimer_event *event)
 	return ret ?: -ESHUTDOWN;
 }
 
+static int due_take(struct hwtimer *h, struct hwtimer_event *event)
+{
+	uint32_t index;
+	int ret = 0;
+
+	while (!ret && hwtimer_process_take(h, &index))
+		ret = slot_look(h, index, event);
+	return ret;
+}
+
 static int event_take(struct hwtimer *h, struct hwtimer_event *event)
 {
 	int ret;
 
 	if (handle_stopped(h))
 		return back_take(h, event);
-	ret = records_take(h, event) ?: walk_take(h, event);
+	if (h->process)
+		ret = due_take(h, event);
+	else
+		ret = records_take(h, event) ?: walk_take(h, event);
 	if (ret > 0) {
 		shard_count(&handle_shard(h)->expired);
 		PROBE(event, h, event->id, event->deadline_ns);
@@ -210,14 +223,18 @@ static int event_take(struct hwtimer *h, struct hwtimer_event *event)
 }
 
 /* For whoever looks at contexts. The lines of other threads are not read more often than needed. */
-static void counts_publish(struct hwtimer *h, uint64_t now_ns)
+static void counts_publish(struct hwtimer *h)
 {
 	struct shard sum = { };
+	uint64_t now;
 	uint32_t i;
 
-	if (h->threads && now_ns - table_load(&h->published_ns) < PUBLISH_NS)
-		return;
-	table_store(&h->published_ns, now_ns);
+	if (h->threads) {
+		now = hwtimer_now(h);
+		if (now - table_load(&h->published_ns) < PUBLISH_NS)
+			return;
+		table_store(&h->published_ns, now);
+	}
 	for (i = 0; i <= h->shard_mask; i++) {
 		const struct shard *s = &h->own->shard[i];
 
@@ -238,6 +255,16 @@ static bool handle_overdue(struct hwtimer *h, uint64_t now_ns)
 	uint64_t wake_at = table_load(&h->t.head->wake_at);
 
 	return wake_at != ~0ULL && table_deadline(wake_at) <= now_ns;
+}
+
+/* Take the next event, for which there may be something to do first. */
+static int event_next(struct hwtimer *h, struct hwtimer_event *event)
+{
+	int ret = event_take(h, event);
+
+	if (ret || !handle_overdue(h, hwtimer_now(h)))
+		return ret;
+	return table_enter(&h->t) ?: event_take(h, event);
 }
 
 /* Sleep until there may be something to take. Returns 1; 0: the time is over; -errno. */
@@ -271,15 +298,10 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout
 
 	if (!handle_alive(h))
 		return -EPERM;
-	ret = event_take(h, event);
+	ret = event_next(h, event);
 	if (ret)
 		return ret;
-	now = hwtimer_now(h);
-	if (handle_overdue(h, now))
-		ret = table_enter(&h->t) ?: event_take(h, event);
-	if (ret)
-		return ret;
-	counts_publish(h, now);
+	counts_publish(h);
 	if (!timeout_ns)
 		return 0;
 	if (timeout_ns > 0)
@@ -287,7 +309,7 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout
 	do {
 		ret = handle_sleep(h, left);
 		if (ret > 0)
-			ret = event_take(h, event);
+			ret = event_next(h, event);
 		if (ret)
 			return ret;
 		if (timeout_ns > 0) {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * libhwtimer on /dev/hwtimer-table: every function and every error; that no event is early, lost or
- * reported twice, in any order of calls and from any thread; and what others can do to it.
+ * libhwtimer on /dev/hwtimer-table and in the process: every function and every error; that no
+ * event is early, lost or reported twice, in any order of calls and from any thread; and what
+ * others can do to it.
  *
  * SEED=N repeats a run's random operations.
  */
 #include "common.h"
 
+#include <sys/mount.h>
 #include <sys/resource.h>
 
 #include <libhwtimer.h>
@@ -37,6 +39,16 @@ FIXTURE_VARIANT_ADD(handle, threads)
 	.flags = HWTIMER_OPEN_THREADS,
 };
 
+FIXTURE_VARIANT_ADD(handle, process)
+{
+	.flags = HWTIMER_OPEN_PROCESS,
+};
+
+FIXTURE_VARIANT_ADD(handle, process_threads)
+{
+	.flags = HWTIMER_OPEN_PROCESS | HWTIMER_OPEN_THREADS,
+};
+
 static struct hwtimer *must_open(struct hwtimer_options o)
 {
 	struct hwtimer *h;
@@ -59,6 +71,65 @@ FIXTURE_SETUP(handle)
 FIXTURE_TEARDOWN(handle)
 {
 	hwtimer_close(self->h);
+}
+
+/* What only handles on the device have. */
+FIXTURE(device)
+{
+	struct hwtimer *h;
+};
+
+FIXTURE_VARIANT(device)
+{
+	unsigned int flags;
+};
+
+FIXTURE_VARIANT_ADD(device, one)
+{
+	.flags = HWTIMER_OPEN_DEVICE,
+};
+
+FIXTURE_VARIANT_ADD(device, threads)
+{
+	.flags = HWTIMER_OPEN_DEVICE | HWTIMER_OPEN_THREADS,
+};
+
+FIXTURE_SETUP(device)
+{
+	self->h = MUST_OPEN(variant->flags);
+}
+
+FIXTURE_TEARDOWN(device)
+{
+	hwtimer_close(self->h);
+}
+
+/* What opens its own handles, for several threads. */
+FIXTURE(ground)
+{
+};
+
+FIXTURE_VARIANT(ground)
+{
+	unsigned int flags;
+};
+
+FIXTURE_VARIANT_ADD(ground, device)
+{
+	.flags = HWTIMER_OPEN_DEVICE | HWTIMER_OPEN_THREADS,
+};
+
+FIXTURE_VARIANT_ADD(ground, process)
+{
+	.flags = HWTIMER_OPEN_PROCESS | HWTIMER_OPEN_THREADS,
+};
+
+FIXTURE_SETUP(ground)
+{
+}
+
+FIXTURE_TEARDOWN(ground)
+{
 }
 
 static struct hwtimer_stats stats(struct hwtimer *h)
@@ -104,6 +175,7 @@ TEST_F(handle, what_it_says)
 	EXPECT_GE(NSEC_PER_MSEC + UNIT, hwtimer_tick_ns(self->h));
 	EXPECT_EQ(FD_CLOEXEC, fcntl(hwtimer_fd(self->h), F_GETFD));
 	EXPECT_EQ(0, poll_in(hwtimer_fd(self->h), 0));
+	EXPECT_EQ(!!(variant->flags & HWTIMER_OPEN_PROCESS), hwtimer_in_process(self->h));
 }
 
 TEST(options)
@@ -121,7 +193,9 @@ TEST(options)
 	o.device = "/dev/none";
 	EXPECT_EQ(-ENOENT, hwtimer_open(&h, &o));
 	o.device = NULL;
-	o.flags = 4;
+	o.flags = 16;
+	EXPECT_EQ(-EINVAL, hwtimer_open(&h, &o));
+	o.flags = HWTIMER_OPEN_DEVICE | HWTIMER_OPEN_PROCESS;
 	EXPECT_EQ(-EINVAL, hwtimer_open(&h, &o));
 	o.flags = 0;
 	o.timeouts = HWTIMER_MAX_SLOTS;
@@ -148,6 +222,71 @@ TEST(options)
 	EXPECT_EQ(-E2BIG, hwtimer_open(&h, &later.o));
 	EXPECT_EQ(NULL, h);
 	hwtimer_close(NULL);
+}
+
+/* What SETUP refuses and rounds, handles in the process do, too. */
+TEST(options_in_process)
+{
+	static const struct {
+		__u64 tick_ns, slack_ns;
+	} times[] = {
+		{ 0, 0 }, { 131072, 0 }, { 131073, 1 }, { 10 * NSEC_PER_SEC, 1ULL << 40 },
+		{ 1000000, 999999 }, { 1000000, 3145728 }, { 1000000, 3145727 }, { 131071, 0 },
+		{ 10 * NSEC_PER_SEC + 1, 0 }, { 0, (1ULL << 40) + 1 }, { ~0ULL, ~0ULL },
+	};
+	struct hwtimer_options o = { .size = sizeof(o) };
+	struct hwtimer *device, *process;
+	unsigned int i;
+	int ret;
+
+	for (i = 0; i < ARRAY_SIZE(times); i++) {
+		o.tick_ns = times[i].tick_ns;
+		o.slack_ns = times[i].slack_ns;
+		o.flags = HWTIMER_OPEN_DEVICE;
+		ret = hwtimer_open(&device, &o);
+		o.flags = HWTIMER_OPEN_PROCESS;
+		ASSERT_EQ(ret, hwtimer_open(&process, &o));
+		if (ret)
+			continue;
+		ASSERT_EQ(hwtimer_tick_ns(device), hwtimer_tick_ns(process));
+		hwtimer_close(device);
+		hwtimer_close(process);
+	}
+}
+
+/* Returns how opening the default device ends, as a status of wait(2): 99: in the process. */
+static int child_open(unsigned int flags, const char *device)
+{
+	struct hwtimer_options o = { .size = sizeof(o), .flags = flags, .device = device };
+	struct hwtimer *h;
+	int status = 0;
+	pid_t pid;
+
+	pid = fork();
+	if (!pid) {
+		if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		    mount("none", "/dev", "tmpfs", 0, NULL))
+			_exit(98);
+		status = hwtimer_open(&h, &o);
+		if (status)
+			_exit(-status);
+		if (!hwtimer_in_process(h) || hwtimer_schedule(h, 0, 7, NULL) ||
+		    must_wait(h).user_data != 7)
+			_exit(97);
+		hwtimer_close(h);
+		_exit(99);
+	}
+	if (waitpid(pid, &status, 0) != pid)
+		die("waitpid");
+	return WEXITSTATUS(status);
+}
+
+TEST(without_device)
+{
+	EXPECT_EQ(99, child_open(0, NULL));
+	EXPECT_EQ(99, child_open(HWTIMER_OPEN_PROCESS, NULL));
+	EXPECT_EQ(ENOENT, child_open(HWTIMER_OPEN_DEVICE, NULL));
+	EXPECT_EQ(ENOENT, child_open(0, "/dev/hwtimer-table"));
 }
 
 TEST_F(handle, expires)
@@ -398,7 +537,8 @@ TEST_F(handle, stop)
 	ASSERT_EQ(POLLIN, poll_in(hwtimer_fd(self->h), -1));
 	ASSERT_EQ(0, hwtimer_stop(self->h));
 	ASSERT_EQ(0, hwtimer_stop(self->h));
-	ASSERT_EQ(POLLHUP, poll_in(hwtimer_fd(self->h), -1) & POLLHUP);
+	ASSERT_NE(0, poll_in(hwtimer_fd(self->h), -1) &
+		  (hwtimer_in_process(self->h) ? POLLIN : POLLHUP));
 	other = POISON;
 	ASSERT_EQ(-ESHUTDOWN, hwtimer_schedule(self->h, 0, 0, &other));
 	ASSERT_EQ(0, other);
@@ -470,7 +610,7 @@ TEST_F(handle, stop_with_records)
 }
 
 /* Nor does a touch while somebody else stops it, before the library knows. */
-TEST_F(handle, touch_beside_stop)
+TEST_F(device, touch_beside_stop)
 {
 	struct hwtimer_repeat r = { .first_ns = now_ns() + FAR, .period_ns = NSEC_PER_SEC };
 	hwtimer_id id, periodic;
@@ -496,7 +636,7 @@ static void *wait_for_stop(void *arg)
 }
 
 /* By somebody else who has got the descriptor, while this one sleeps. */
-TEST_F(handle, stopped_behind_its_back)
+TEST_F(device, stopped_behind_its_back)
 {
 	pthread_t thread;
 	void *back;
@@ -596,7 +736,7 @@ TEST_F(handle, periodic_errors)
 }
 
 /* What the kernel holds already needs no system call. */
-TEST_F(handle, needs_no_kernel)
+TEST_F(device, needs_no_kernel)
 {
 	struct hwtimer_stats before;
 	hwtimer_id id;
@@ -664,7 +804,7 @@ TEST_F(handle, grows)
 }
 
 /* Somebody else who shares the table makes it larger: records are in a ring that is not mapped. */
-TEST_F(handle, grown_by_others)
+TEST_F(device, grown_by_others)
 {
 	struct hwtimer_grow grow = { .slots = 10000 };
 	unsigned int i, seen = 0;
@@ -686,7 +826,7 @@ TEST_F(handle, grown_by_others)
 }
 
 /* Armed and cancelled when due, again and again, so that the ring gets full. */
-TEST_F(handle, full_ring)
+TEST_F(device, full_ring)
 {
 	struct hwtimer_table *head = must_map(self->h);
 	struct hwtimer_event e;
@@ -716,7 +856,7 @@ TEST_F(handle, full_ring)
 }
 
 /* The program's own counts, for whoever looks at the context. */
-TEST_F(handle, counts)
+TEST_F(device, counts)
 {
 	struct hwtimer_table *head = must_map(self->h);
 	struct hwtimer_event e;
@@ -769,7 +909,7 @@ static unsigned int maps(void)
 }
 
 /* Memory runs out: an error, and what there is works. */
-TEST_F(handle, out_of_memory)
+TEST_F(device, out_of_memory)
 {
 	FILE *f = fopen("/sys/module/hwtimer/parameters/max_memory", "w");
 	struct rlimit limit, none;
@@ -860,7 +1000,7 @@ TEST_F(handle, fork)
 }
 
 /* Words do not reach as far as a namespace may be ahead. */
-TEST(time_namespace_too_far)
+TEST_F(ground, time_namespace_too_far)
 {
 	int status;
 	struct hwtimer *h;
@@ -869,13 +1009,16 @@ TEST(time_namespace_too_far)
 	if (!unshare_time("monotonic 1000000000 0"))
 		SKIP(return, "no time namespaces");
 	pid = fork();
-	if (!pid)
-		_exit(hwtimer_open(&h, NULL) != -EOVERFLOW);
+	if (!pid) {
+		struct hwtimer_options o = { .size = sizeof(o), .flags = variant->flags };
+
+		_exit(hwtimer_open(&h, &o) != -EOVERFLOW);
+	}
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	ASSERT_EQ(0, status);
 }
 
-TEST(time_namespace)
+TEST_F(ground, time_namespace)
 {
 	int status;
 	struct hwtimer *h;
@@ -885,7 +1028,8 @@ TEST(time_namespace)
 		SKIP(return, "no time namespaces");
 	pid = fork();
 	if (!pid) {
-		if (hwtimer_open(&h, NULL) || hwtimer_schedule(h, 10 * NSEC_PER_MSEC, 1, NULL))
+		h = MUST_OPEN(variant->flags);
+		if (hwtimer_schedule(h, 10 * NSEC_PER_MSEC, 1, NULL))
 			_exit(1);
 		_exit(must_wait(h).user_data != 1);
 	}
@@ -1110,9 +1254,10 @@ static void *taker(void *arg)
 }
 
 /* Any thread does anything with any timeout; the handle is stopped meanwhile, or at the end. */
-static void race(struct __test_metadata *_metadata, unsigned int takers, bool early_stop)
+static void race(struct __test_metadata *_metadata, unsigned int flags, unsigned int takers,
+		 bool early_stop)
 {
-	struct books b = { .h = MUST_OPEN(HWTIMER_OPEN_THREADS), .playing = 3 };
+	struct books b = { .h = MUST_OPEN(flags), .playing = 3 };
 	pthread_t players[3], t[3];
 	unsigned int i;
 
@@ -1136,19 +1281,19 @@ static void race(struct __test_metadata *_metadata, unsigned int takers, bool ea
 	hwtimer_close(b.h);
 }
 
-TEST(race_of_one_taker)
+TEST_F(ground, race_of_one_taker)
 {
-	race(_metadata, 1, false);
+	race(_metadata, variant->flags, 1, false);
 }
 
-TEST(race_of_takers)
+TEST_F(ground, race_of_takers)
 {
-	race(_metadata, 3, false);
+	race(_metadata, variant->flags, 3, false);
 }
 
-TEST(race_with_stop)
+TEST_F(ground, race_with_stop)
 {
-	race(_metadata, 2, true);
+	race(_metadata, variant->flags, 2, true);
 }
 
 static void *scheduler(void *arg)
@@ -1169,13 +1314,13 @@ static void *scheduler(void *arg)
 }
 
 /* What was scheduled while somebody stopped the handle is handed back, or was refused. */
-TEST(stop_while_scheduled)
+TEST_F(ground, stop_while_scheduled)
 {
 	unsigned int i, round;
 	pthread_t t[3], w;
 
 	for (round = 0; round < quick_or(20, 1000); round++) {
-		struct books b = { .h = MUST_OPEN(HWTIMER_OPEN_THREADS), .most = 1 << 20 };
+		struct books b = { .h = MUST_OPEN(variant->flags), .most = 1 << 20 };
 
 		b.ends = calloc(b.most, 1);
 		for (i = 0; i < ARRAY_SIZE(t); i++)
@@ -1193,9 +1338,9 @@ TEST(stop_while_scheduled)
 }
 
 /* A thread that is cancelled while it waits takes nothing with it. */
-TEST(cancelled_thread)
+TEST_F(ground, cancelled_thread)
 {
-	struct books b = { .h = MUST_OPEN(HWTIMER_OPEN_THREADS), .most = 1 };
+	struct books b = { .h = MUST_OPEN(variant->flags), .most = 1 };
 	pthread_t thread;
 	void *result;
 
@@ -1293,7 +1438,7 @@ static void *vandal(void *arg)
 }
 
 /* Somebody else writes to the table: each call ends, and nothing but timeouts is harmed. */
-TEST_F(handle, vandalism)
+TEST_F(device, vandalism)
 {
 	struct hwtimer_repeat repeat = { .period_ns = 2 * NSEC_PER_MSEC };
 	struct vandal v = { .h = self->h, .t.page = sysconf(_SC_PAGESIZE) };

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
+/*
+ * libhwtimer: the wheel of the module, for process.c.
+ */
+#define HWTIMER_WHEEL_SHIM	"core/hwtimer_wheel_shim.h"
+#include "../../hwtimer_wheel.c"
