@@ -5,7 +5,7 @@
 #ifndef CGROUP_H
 #define CGROUP_H
 
-#include "hwt.h"
+#include "common.h"
 
 #define CGROUPS		"/sys/fs/cgroup"
 /* The group of make_limited_group(). */

@@ -339,14 +339,6 @@ static inline pid_t my_tid(void)
 	return syscall(SYS_gettid);
 }
 
-static inline void start(pthread_t *thread, void *(*fn)(void *), void *arg)
-{
-	int ret = pthread_create(thread, NULL, fn, arg);
-
-	if (ret)
-		die("pthread_create: %s", strerror(ret));
-}
-
 /* Pin the calling thread to one CPU. */
 static inline void stay_on(int cpu)
 {
@@ -371,65 +363,6 @@ static inline bool nohz_full(void)
 static inline int online_cpus(void)
 {
 	return sysconf(_SC_NPROCESSORS_ONLN);
-}
-
-/* Read a small file. Returns its content with a trailing 0, to be freed. */
-static inline char *must_slurp(const char *path)
-{
-	size_t size = 0, room = 4096;
-	char *text = malloc(room);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t len;
-
-	if (fd < 0 || !text)
-		die("%s: %s", path, strerror(errno));
-	while ((len = read(fd, text + size, room - size - 1)) > 0) {
-		size += len;
-		if (room - size < 2) {
-			room *= 2;
-			text = realloc(text, room);
-			if (!text)
-				die("no memory");
-		}
-	}
-	if (len < 0)
-		die("%s: %s", path, strerror(errno));
-	close(fd);
-	text[size] = 0;
-	return text;
-}
-
-/* Find the value of @name in lines of "name value" or "name: value". */
-static inline bool find_value(const char *text, const char *name, __u64 *value)
-{
-	size_t len = strlen(name);
-	const char *line = text;
-	char *end;
-
-	while (line) {
-		if (!strncmp(line, name, len) && strchr(" :\t", line[len]) && line[len]) {
-			line += len;
-			line += strspn(line, " :\t");
-			*value = strtoull(line, &end, 10);
-			return end != line;
-		}
-		line = strchr(line, '\n');
-		if (line)
-			line++;
-	}
-	return false;
-}
-
-/* Read a number from a file: the value of @name, or the first number if @name is NULL. */
-static inline __u64 must_number(const char *path, const char *name)
-{
-	char *text = must_slurp(path);
-	__u64 value = strtoull(text, NULL, 10);
-
-	if (name && !find_value(text, name, &value))
-		die("%s: no '%s':\n%s", path, name, text);
-	free(text);
-	return value;
 }
 
 /* Remove the only line of a wheel's stats in debugfs that changes while nothing happens. */
@@ -533,21 +466,6 @@ static inline void *must_alloc(size_t n, size_t size)
 	return p;
 }
 
-static inline void *must_mmap(size_t size, int protection, int flags, int fd)
-{
-	void *p = mmap(NULL, size, protection, flags, fd, 0);
-
-	if (p == MAP_FAILED)
-		die("mmap: %s", strerror(errno));
-	return p;
-}
-
-/* Memory shared with child processes. */
-static inline void *must_share(size_t size)
-{
-	return must_mmap(size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1);
-}
-
 /* A read-only page that begins with @content. */
 static inline void *must_read_only(const void *content, size_t size)
 {
@@ -591,15 +509,6 @@ static inline char *must_fence(size_t size)
 	return p + size;
 }
 
-static inline pid_t must_fork(void)
-{
-	pid_t pid = fork();
-
-	if (pid < 0)
-		die("fork: %s", strerror(errno));
-	return pid;
-}
-
 static inline void become(uid_t uid)
 {
 	if (setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
@@ -614,27 +523,6 @@ static inline pid_t fork_as(uid_t uid)
 	if (!pid)
 		become(uid);
 	return pid;
-}
-
-/* Has the child exited? It is not reaped. */
-static inline bool has_ended(pid_t pid)
-{
-	siginfo_t info = { .si_pid = 0 };
-
-	if (waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT))
-		die("waitid: %s", strerror(errno));
-	return info.si_pid == pid;
-}
-
-/* Reap a child; returns its exit status, or 128 plus the signal. */
-static inline int reap(pid_t pid)
-{
-	int status;
-
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			die("waitpid: %s", strerror(errno));
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 /*
