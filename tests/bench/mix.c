@@ -53,6 +53,7 @@ struct subject {
 	void		(*look)(void);			/* after each portion of messages */
 	void		(*due)(void);			/* its descriptor is readable */
 	unsigned int	slack_ms;
+	unsigned int	flags;
 };
 
 static const struct subject *subject;
@@ -240,6 +241,7 @@ static void hwtimer_begin(void)
 {
 	struct hwtimer_options options = {
 		.size = sizeof(options), .slack_ns = subject->slack_ms * MS,
+		.flags = subject->flags,
 	};
 
 	if (hwtimer_open(&h, &options))
@@ -321,6 +323,8 @@ static const struct subject subjects[] = {
 	{ "hwtimer_100ms", hwtimer_begin, hwtimer_arm, hwtimer_push_back, nothing, hwtimer_due,
 	  100 },
 	{ "hwtimer_again", hwtimer_begin, hwtimer_arm, hwtimer_arm_again, nothing, hwtimer_due },
+	{ "in_process", hwtimer_begin, hwtimer_arm, hwtimer_push_back, nothing, hwtimer_due, 0,
+	  HWTIMER_OPEN_PROCESS },
 	{ "hwtimer_lazy", hwtimer_begin, hwtimer_arm, NULL, nothing, hwtimer_due },
 	{ "slots_8ms", slot_begin, slot_arm, slot_push_back, nothing, slot_due, 8 },
 	{ "wheel_in_program", wheel_begin, wheel_arm, NULL, wheel_look },

@@ -46,8 +46,10 @@ struct subject {
 	void		(*cancel)(unsigned int i);
 	void		(*settle)(void);	/* the kernel takes what was armed */
 	void		(*take)(void);		/* wait for events, and take them */
+	unsigned int	flags;
 };
 
+static const struct subject *s;
 static unsigned int n, step, taken;
 static hwtimer_id *ids;
 static struct event *events;
@@ -61,7 +63,9 @@ static void nothing(void)
 
 static void hwtimer_begin(void)
 {
-	if (hwtimer_open(&h, NULL))
+	struct hwtimer_options options = { .size = sizeof(options), .flags = s->flags };
+
+	if (hwtimer_open(&h, &options))
 		errx(1, "no /dev/hwtimer-table");
 	ids = calloc(n, sizeof(*ids));
 }
@@ -86,8 +90,19 @@ static void hwtimer_end(unsigned int i)
 
 static void hwtimer_settle(void)
 {
-	if (ioctl(hwtimer_fd(h), HWTIMER_IOC_ENTER))
-		err(1, "ENTER");
+	struct hwtimer_event event;
+	hwtimer_id id;
+
+	if (!hwtimer_in_process(h)) {
+		if (ioctl(hwtimer_fd(h), HWTIMER_IOC_ENTER))
+			err(1, "ENTER");
+		return;
+	}
+	/* One that is due at once does the same. */
+	if (hwtimer_schedule_at(h, 0, 0, &id))
+		errx(1, "hwtimer_schedule_at");
+	if (hwtimer_wait(h, &event, 0) == 0)
+		hwtimer_cancel(h, id);
 }
 
 static void hwtimer_take(void)
@@ -178,12 +193,13 @@ static void timerfd_take(void)
 static const struct subject subjects[] = {
 	{ "hwtimer", MOST, hwtimer_begin, hwtimer_arm, hwtimer_push_back, hwtimer_end,
 	  hwtimer_settle, hwtimer_take },
+	{ "in_process", MOST, hwtimer_begin, hwtimer_arm, hwtimer_push_back, hwtimer_end,
+	  hwtimer_settle, hwtimer_take, HWTIMER_OPEN_PROCESS },
 	{ "libevent", MOST, event_begin, event_arm, event_arm, event_cancel, nothing, event_take },
 	{ "timerfd", 1000, timerfd_begin, timerfd_arm, timerfd_arm, timerfd_cancel, nothing,
 	  timerfd_take },
 };
 
-static const struct subject *s;
 static struct {
 	uint64_t	time, idle;
 } began;
