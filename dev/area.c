@@ -124,7 +124,10 @@ static int area_ring_add(struct context *c, u32 slots)
 		cond_resched();
 	}
 	spin_lock(&c->lock);
-	/* slots_unread() may read @last, and then @tail, without the lock. It was always 0. */
+	/*
+	 * slots_unread() may read @last, and then @tail, which is 0 in a new ring, without the
+	 * lock.
+	 */
 	a->ring[g].pages = new.pages;
 	a->ring[g].nr_pages = new.nr_pages;
 	a->ring[g].mask = new.mask;
@@ -155,11 +158,12 @@ static int area_reserve(struct context *c, u32 slots)
 		kvfree(new_nodes);
 		return -ENOMEM;
 	}
-	spin_lock(&c->lock);
+	/* Nobody else changes them. */
 	if (a->nr) {
 		memcpy(new_slots, a->slots, a->nr / PAGE_SLOTS * sizeof(*new_slots));
 		memcpy(new_nodes, a->nodes, a->nr / PAGE_NODES * sizeof(*new_nodes));
 	}
+	spin_lock(&c->lock);
 	swap(a->slots, new_slots);
 	swap(a->nodes, new_nodes);
 	a->max = max;
@@ -253,6 +257,22 @@ static void *area_page_at(struct area *a, unsigned long at)
 	/* Ring g has the pages from 2^(g - 1) on. */
 	g = ilog2(at) + 1;
 	return g <= a->last && a->ring[g].mask ? a->ring[g].pages[at - (1UL << (g - 1))] : NULL;
+}
+
+/**
+ * hwtimer_area_rings - which completion rings are there?
+ * @a: the table, with the lock of its context held
+ *
+ * Return: a bit for each of them.
+ */
+u32 hwtimer_area_rings(const struct area *a)
+{
+	u32 rings = 0, g;
+
+	for (g = 0; g <= a->last; g++)
+		if (a->ring[g].mask)
+			rings |= BIT(g);
+	return rings;
 }
 
 /**

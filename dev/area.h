@@ -59,6 +59,7 @@ struct area {
 struct area *hwtimer_area_create(struct memory_user *user);
 void hwtimer_area_free(struct area *a, struct memory_user *user);
 int hwtimer_area_grow(struct context *c, u32 slots);
+u32 hwtimer_area_rings(const struct area *a);
 int hwtimer_area_map(struct context *c, struct vm_area_struct *vma);
 
 static inline struct hwtimer_slot *area_slot(const struct area *a, u32 index)

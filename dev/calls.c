@@ -498,7 +498,8 @@ static bool record_make(const struct context *c, struct entry *e, struct hwtimer
 	*r = (struct hwtimer_record){
 		.id = entry_id(e),
 		.user_data = e->user_data,
-		.deadline_ns = e->deadline_ns,
+		/* Of several that were missed, the last one. */
+		.deadline_ns = e->deadline_ns + d.overruns * e->period_ns,
 		.taken_ns = c->now_ns,
 		.overruns = e->overruns + d.overruns,
 		.kind = c->stopped ? HWTIMER_KIND_HANDED_BACK : HWTIMER_KIND_EXPIRED,
@@ -612,12 +613,11 @@ static bool calls_ended(struct context *c)
  * @c: the context
  * @to: where the records go
  * @block: wait for the first one
- * @nowait: do not even wait for others who read
  *
  * Return: the number of bytes; 0: the context is stopped, and all is read; -EINVAL, -EFAULT,
  * -EAGAIN or -ERESTARTSYS.
  */
-ssize_t hwtimer_calls_read(struct context *c, struct iov_iter *to, bool block, bool nowait)
+ssize_t hwtimer_calls_read(struct context *c, struct iov_iter *to, bool block)
 {
 	ssize_t ret;
 
@@ -626,7 +626,8 @@ ssize_t hwtimer_calls_read(struct context *c, struct iov_iter *to, bool block, b
 	for (;;) {
 		bool ended, more;
 
-		if (nowait) {
+		/* Who reads may wait for memory of a program, for as long as that likes. */
+		if (!block) {
 			if (!mutex_trylock(&c->read_lock))
 				return -EAGAIN;
 		} else if (mutex_lock_interruptible(&c->read_lock)) {

@@ -112,7 +112,7 @@ static enum hrtimer_restart context_timer(struct hrtimer *timer)
 	WRITE_ONCE(c->timers, c->timers + 1);
 	trace_hwtimer_context_timer(c->id);
 	WRITE_ONCE(c->fired, 1);
-	/* An exclusive waiter may be one who does not ask for input, and runs nothing. */
+	/* An exclusive waiter may be one who does not poll then. */
 	wake_up_all(&c->wait);
 	return HRTIMER_NORESTART;
 }
@@ -190,13 +190,19 @@ void hwtimer_context_note_late(struct context *c, u64 deadline_ns)
 	c->late[min(fls64(div_u64(late, NSEC_PER_USEC)), CONTEXT_LATE_BINS - 1)]++;
 }
 
-/* The end of a slice: when is the next one? 0: now. */
+/*
+ * The end of a slice: when is the next one? 0: now. If the caller goes on, it may all the same be
+ * preempted or throttled before, and nobody who arms or waits would do its work. So the timer is
+ * set for the next tick.
+ */
 static void slice_plan(struct context *c, u64 next, bool goes_on)
 {
-	if (!next && goes_on)
+	if (!next && goes_on) {
+		context_timer_set(c, div64_u64(c->now_ns, c->tick_ns) + 1);
 		WRITE_ONCE(c->next, 0);
-	else
+	} else {
 		context_timer_set(c, next);
+	}
 }
 
 /**
@@ -225,7 +231,8 @@ bool hwtimer_context_run(struct context *c, bool goes_on)
 		slice_plan(c, next, goes_on);
 		/* What is pushed from here on is compared with @next by who pushes it. */
 		pushed = c->kind->publish && c->kind->publish(c, next);
-	} while (all && pushed && budget);
+		/* A program may only say that something was pushed: that counts, too. */
+	} while (all && pushed && budget && --budget);
 	if (all && pushed) {
 		all = false;
 		slice_plan(c, 0, goes_on);
@@ -233,7 +240,8 @@ bool hwtimer_context_run(struct context *c, bool goes_on)
 	}
 	/*
 	 * After the records are published; see above.
-	 * [xchg: table-fired-broken-xchg table-fired-broken-early table-poll-broken-run]
+	 * [xchg: table-fired-broken-xchg table-fired-broken-early table-poll-broken-run; after
+	 * publish]
 	 */
 	wake = !xchg(&c->fired, 0) && c->made;
 	trace_hwtimer_context_slice(c->id, c->stats.looks - before, c->made, c->next);
@@ -267,7 +275,8 @@ void hwtimer_context_leave(struct context *c)
  */
 int hwtimer_context_enter(struct context *c)
 {
-	u32 slices = 4 + READ_ONCE(c->slots);
+	/* A slot may be pushed and due, and a slice looks at 32 of each. */
+	u32 slices = 64 + READ_ONCE(c->slots) / 8;
 
 	while (hwtimer_context_run(c, true)) {
 		if (!slices-- || fatal_signal_pending(current)) {
@@ -310,7 +319,8 @@ bool hwtimer_context_readable(struct context *c)
  * @wait: likewise
  *
  * A kernel thread that polls for aio runs nothing: it is not charged to the program. Neither does
- * one who does not ask for EPOLLIN, such as a stranger who waits for the end.
+ * one who does not ask for EPOLLIN, such as a stranger who waits for the end; the timer does not
+ * even wake him.
  *
  * Return: EPOLLIN | EPOLLRDNORM and EPOLLHUP, as they apply.
  */
@@ -318,9 +328,10 @@ __poll_t hwtimer_context_poll(struct context *c, struct file *file, poll_table *
 {
 	const struct context_kind *kind;
 	__poll_t events = 0;
-	bool readable;
+	bool readable, asks;
 
-	poll_wait(file, &c->wait, wait);
+	asks = poll_requested_events(wait) & (EPOLLIN | EPOLLRDNORM);
+	poll_wait(file, asks ? &c->wait : &c->end, wait);
 	/*
 	 * Either who makes a record sees us wait, or we see the record.
 	 * [smp_mb: table-poll-broken-poll; after poll_wait]
@@ -329,13 +340,15 @@ __poll_t hwtimer_context_poll(struct context *c, struct file *file, poll_table *
 	kind = context_kind(c);
 	if (!kind)
 		return 0;
-	if (poll_requested_events(wait) & (EPOLLIN | EPOLLRDNORM)) {
+	if (asks) {
 		if (current->flags & PF_KTHREAD)
 			readable = context_overdue(c) || kind->unread(c);
 		else
 			readable = hwtimer_context_readable(c);
 		if (readable)
 			events |= EPOLLIN | EPOLLRDNORM;
+		/* The caller may ask many contexts, one after the other. */
+		cond_resched();
 	}
 	/* [smp_load_acquire: as who sees the end finds all that was pending] */
 	if (smp_load_acquire(&c->ended))
@@ -366,6 +379,7 @@ int hwtimer_context_stop(struct context *c)
 		smp_store_release(&c->ended, true);
 	trace_hwtimer_context_stop(c->id);
 	wake_up_all(&c->wait);
+	wake_up_all(&c->end);
 	mutex_unlock(&c->control);
 	return ret;
 }
@@ -448,6 +462,7 @@ struct context *hwtimer_context_create(void)
 	mutex_init(&c->read_lock);
 	spin_lock_init(&c->lock);
 	init_waitqueue_head(&c->wait);
+	init_waitqueue_head(&c->end);
 	return c;
 
 err_user:

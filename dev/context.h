@@ -59,7 +59,7 @@ struct context_kind {
  * @read_lock: held by read(2), which copies to a program's memory; only taken interruptibly, and
  *	never together with @control, which mmap(2) takes
  * @lock: protects what follows, unless said otherwise. Never taken in an interrupt
- * @kind: NULL until SETUP; then constant, and so are @data to @slots
+ * @kind: NULL until SETUP; then constant, and so are @data to @slack
  * @data: of that kind
  * @user: who is charged
  * @offset_ns: from the kernel's clock to that of the context: its time namespace
@@ -77,7 +77,8 @@ struct context_kind {
  * @ended: STOP is complete: all that was pending can be taken. Written without the lock
  * @timer: wakes those who wait, and does nothing else
  * @fired: @timer has gone off since the last slice. Written by the timer without the lock
- * @wait: programs that wait in read(2) or poll(2)
+ * @wait: programs that wait in read(2), or in poll(2) for input
+ * @end: those that wait in poll(2) for other events: the end
  * @stats: counts; those that are left 0 here are found out by STATS
  * @late: how many timeouts were found due late by less than 1, 2, 4, ... us; last: all others
  * @timers: how often @timer went off; written by the timer alone
@@ -110,6 +111,7 @@ struct context {
 	struct hrtimer			timer;
 	int				fired;
 	wait_queue_head_t		wait;
+	wait_queue_head_t		end;
 	struct hwtimer_stats		stats;
 	u64				late[CONTEXT_LATE_BINS];
 	u64				timers;

@@ -109,16 +109,18 @@ static int device_info(struct context *c, union device_arg *arg)
 {
 	bool table = c->kind == &hwtimer_table_kind;
 
-	/* GROW may add slots and rings meanwhile. */
+	/* The table may grow meanwhile. */
+	spin_lock(&c->lock);
 	arg->info = (struct hwtimer_info){
 		.tick_ns = c->tick_ns,
 		.slack_ns = c->slack * c->tick_ns,
 		.clockid = c->clockid,
 		.flags = table ? HWTIMER_SETUP_TABLE : 0,
-		.slots = READ_ONCE(c->slots),
-		.ring = table ? READ_ONCE(((struct area *)c->data)->last) : 0,
+		.slots = c->slots,
+		.rings = table ? hwtimer_area_rings(c->data) : 0,
 		.offset_ns = c->offset_ns - hwtimer_context_offset(c->clockid),
 	};
+	spin_unlock(&c->lock);
 	return 0;
 }
 
@@ -300,21 +302,25 @@ static long device_ioctl(struct file *file, unsigned int cmd, unsigned long argu
 	if (!ret)
 		ret = call->function(c, &arg);
 	if (!ret && cmd & IOC_OUT &&
-	    (copy_to_user(user, &arg, size) || clear_user(user + size, user_size - size)))
+	    (copy_to_user(user, &arg, size) || clear_user(user + size, user_size - size))) {
+		/* Nobody would know its id. */
+		if (call->function == device_schedule)
+			hwtimer_calls_cancel(c, &(struct hwtimer_cancel){ .id = arg.schedule.id });
 		ret = -EFAULT;
+	}
 	return ret;
 }
 
 static ssize_t device_read(struct kiocb *iocb, struct iov_iter *to)
 {
 	struct context *c = iocb->ki_filp->private_data;
-	bool nowait = iocb->ki_flags & IOCB_NOWAIT;
+	bool block = !(iocb->ki_flags & IOCB_NOWAIT) && !(iocb->ki_filp->f_flags & O_NONBLOCK);
 
 	if (!context_kind(c))
 		return -ENXIO;
 	if (context_kind(c) != &hwtimer_calls_kind)
 		return -EOPNOTSUPP;
-	return hwtimer_calls_read(c, to, !nowait && !(iocb->ki_filp->f_flags & O_NONBLOCK), nowait);
+	return hwtimer_calls_read(c, to, block);
 }
 
 static __poll_t device_poll(struct file *file, poll_table *wait)

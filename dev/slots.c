@@ -30,8 +30,8 @@
  * again in its turn.
  *
  * Nothing that a program writes is trusted: links and indexes are checked, a word is just a number,
- * cq_head and walked matter for poll(2) alone, and the budgets of slices bound how often anything
- * is looked at.
+ * cq_head and walked decide only what poll(2) answers and whether a record has room, and the
+ * budgets of slices bound how often anything is looked at.
  */
 #include <linux/atomic.h>
 #include <linux/mm.h>
@@ -210,7 +210,8 @@ static bool slots_pushed(struct context *c, unsigned int *budget)
 		hwtimer_step_locked();
 		slot_take(c, index);
 	}
-	return a->chain != HWTIMER_LINK_END || READ_ONCE(a->table->pushed) != HWTIMER_LINK_END;
+	/* What was pushed since is found by slots_publish(). */
+	return a->chain != HWTIMER_LINK_END;
 }
 
 static void slots_look(struct context *c, struct list_head *node)
@@ -234,7 +235,7 @@ static bool slots_publish(struct context *c, u64 next)
 	word_write(&table->kick_before, next ? tick_serves(c, next) : 0);
 	/*
 	 * Either we see a slot that is pushed meanwhile, or who pushes it sees kick_before.
-	 * [smp_mb: table-end-broken-kernel table-end-broken-order]
+	 * [smp_mb: table-end-broken-kernel table-end-broken-order; after tick_serves]
 	 */
 	smp_mb();
 	hwtimer_step_locked();
@@ -357,6 +358,7 @@ int hwtimer_slots_setup(struct context *c, struct hwtimer_setup *s)
 	ret = hwtimer_area_grow(c, s->slots);
 	if (ret) {
 		hwtimer_area_free(a, c->user);
+		c->data = NULL;
 		c->slots = 0;
 		hwtimer_context_unshape(c);
 		return ret;

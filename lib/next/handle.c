@@ -38,20 +38,9 @@ static int options_copy(struct hwtimer_options *to, const struct hwtimer_options
 	}
 	to->timeouts = to->timeouts ?: HWTIMER_FREE_SLOTS;
 	if (to->flags & ~(HWTIMER_OPEN_THREADS | HWTIMER_OPEN_BOOTTIME | WHERE) ||
-	    (to->flags & WHERE) == WHERE || to->timeouts >= HWTIMER_MAX_SLOTS)
+	    (to->flags & WHERE) == WHERE || to->timeouts > HWTIMER_MAX_SLOTS - 2)
 		return -EINVAL;
 	return 0;
-}
-
-/* One for each processor, but a power of two. */
-static uint32_t shards_number(void)
-{
-	long processors = sysconf(_SC_NPROCESSORS_ONLN);
-	uint32_t n = 1;
-
-	while (n < SHARDS && (long)n < processors)
-		n *= 2;
-	return n;
 }
 
 static int handle_memory(struct hwtimer *h)
@@ -60,7 +49,7 @@ static int handle_memory(struct hwtimer *h)
 	if (!h->own)
 		return -ENOMEM;
 	h->own->alive = 1;
-	h->link = hwtimer_memory_map(h->max * sizeof(*h->link));
+	h->link = hwtimer_memory_map(h->t.max * sizeof(*h->link));
 	if (!h->link || madvise(h->own, sizeof(*h->own), MADV_WIPEONFORK))
 		return -ENOMEM;
 	return 0;
@@ -135,8 +124,7 @@ int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *options)
 	h->threads = o.flags & HWTIMER_OPEN_THREADS;
 	h->clockid = o.flags & HWTIMER_OPEN_BOOTTIME ? CLOCK_BOOTTIME : CLOCK_MONOTONIC;
 	h->max = o.timeouts;
-	h->shard_mask = h->threads ? shards_number() - 1 : 0;
-	h->repeat_free = NONE;
+	h->shard_mask = h->threads ? SHARDS - 1 : 0;
 	h->epfd = -1;
 	h->t.fd = -1;
 	h->t.page = page;
@@ -154,15 +142,6 @@ int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *options)
 	return ret;
 }
 
-/*
- * A child does not have the table; at its place there may be something else. It has what was never
- * replaced by slots of the table.
- */
-static void handle_disown(struct hwtimer *h)
-{
-	munmap(h->t.slot + h->t.claimed, (h->t.max - h->t.claimed) * sizeof(*h->t.slot));
-}
-
 void hwtimer_close(struct hwtimer *h)
 {
 	int state;
@@ -171,22 +150,22 @@ void hwtimer_close(struct hwtimer *h)
 		return;
 	/* close(2) must not be the end of a thread that is to be cancelled. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	if (h->own && !handle_alive(h) && !h->process)
-		handle_disown(h);
-	else
+	/* A child does not have the kernel's table; at its place there may be something else. */
+	if (!h->own || handle_alive(h) || h->process)
 		table_close(&h->t);
 	if (h->epfd >= 0)
 		close(h->epfd);
 	if (h->t.fd >= 0)
 		close(h->t.fd);
 	if (h->link)
-		munmap(h->link, h->max * sizeof(*h->link));
+		munmap(h->link, h->t.max * sizeof(*h->link));
+	if (h->repeat)
+		munmap(h->repeat, h->t.max * sizeof(*h->repeat));
 	if (h->own)
 		munmap(h->own, sizeof(*h->own));
 	pthread_mutex_destroy(&h->repeat_lock);
 	pthread_mutex_destroy(&h->lock);
 	hwtimer_process_free(h);
-	free(h->repeat);
 	free(h);
 	pthread_setcancelstate(state, NULL);
 }

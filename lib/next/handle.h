@@ -10,8 +10,9 @@
  *
  * Who gets a word to 0 has the slot for himself, and frees it. Free slots are in a list for each of
  * several threads, linked by @link; those that were never used are beyond @fresh. Nothing of this
- * is in memory that is shared with the kernel, so nobody else can make the library write to memory
- * that is not the table's.
+ * is in memory that is shared with the kernel. So nobody else who writes there can make the library
+ * write to memory that is not the table's, and if he invents a timeout in a free slot, it ends
+ * where that slot cannot be freed again.
  */
 #ifndef HANDLE_H
 #define HANDLE_H
@@ -28,8 +29,8 @@
 #define GENERATION_MASK	((1ULL << 40) - 1)
 /* In generations and armings: the timeout is periodic. */
 #define PERIODIC	1U
-/* No struct repeat; no index is as large. */
-#define NONE		INDEX_MASK
+/* In the lower half of a link: the slot is in use. No index is as large. */
+#define IN_USE		INDEX_MASK
 #ifndef SHARDS
 #define SHARDS		16
 #endif
@@ -47,6 +48,7 @@
  * @free: in the lower half, the index of the first free slot, plus 1; 0: there is none. The upper
  *	half counts removals: who has read the link of a slot that was removed and came back
  *	meanwhile notices
+ * @from: where its threads have found the last slot of another one
  * @armed: how many timeouts its threads have armed, ...
  * @touched: ... moved ...
  * @cancelled: ... cancelled ...
@@ -54,6 +56,7 @@
  */
 struct shard {
 	uint64_t	free;
+	uint32_t	from;
 	uint64_t	armed;
 	uint64_t	touched;
 	uint64_t	cancelled;
@@ -75,11 +78,10 @@ struct own {
 /**
  * struct repeat - a periodic timeout; protected by @repeat_lock
  * @first_ns: its deadlines are this, and all that are a whole number of periods later
- * @period_ns: as given to hwtimer_schedule_repeat()
+ * @period_ns: as given to hwtimer_schedule_repeat(); 0: it has ended
  * @misfire_ns: as given
  * @skipped: how many deadlines were missed since the last event
  * @policy: as given
- * @next_free: index of the next one that is not in use, or NONE
  */
 struct repeat {
 	uint64_t	first_ns;
@@ -87,7 +89,6 @@ struct repeat {
 	uint64_t	misfire_ns;
 	uint64_t	skipped;
 	uint32_t	policy;
-	uint32_t	next_free;
 };
 
 /**
@@ -95,8 +96,8 @@ struct repeat {
  * @t: the table
  * @process: what does the kernel's part; NULL: the kernel
  * @own: see above
- * @link: for each slot: in the lower 24 bits the next free slot, plus 1, or the index of its struct
- *	repeat; above, the lower 8 bits of the generation
+ * @link: for each slot: in the lower 24 bits IN_USE, or the next free slot, plus 1; above, the
+ *	lower 8 bits of the generation
  * @fresh: slots from here on were never used
  * @shard_mask: how many struct shard are in use, 2^n, minus 1
  * @threads: HWTIMER_OPEN_THREADS
@@ -111,9 +112,7 @@ struct repeat {
  * @ended: the stop is complete ...
  * @back_at: ... and slots up to here were handed back
  * @repeat_lock: protects what follows; may be taken with @lock held
- * @repeat: periodic timeouts
- * @repeats: for how many there is room
- * @repeat_free: the first one that is not in use, or NONE
+ * @repeat: for each slot, or NULL: there was no periodic timeout yet
  */
 struct hwtimer {
 	struct table	t;
@@ -135,8 +134,6 @@ struct hwtimer {
 	uint32_t	back_at;
 	pthread_mutex_t	repeat_lock;
 	struct repeat	*repeat;
-	uint32_t	repeats;
-	uint32_t	repeat_free;
 };
 
 static inline uint64_t clock_ns(clockid_t clockid)
@@ -194,9 +191,9 @@ static inline hwtimer_id slot_id(struct hwtimer *h, uint32_t index)
 void *hwtimer_memory_map(size_t bytes);
 int hwtimer_map(struct hwtimer *h);
 int hwtimer_ended(struct hwtimer *h);
-void hwtimer_slot_free(struct hwtimer *h, uint32_t index);
+bool hwtimer_slot_free(struct hwtimer *h, uint32_t index);
 struct repeat *hwtimer_slot_repeat(struct hwtimer *h, uint32_t index);
 uint64_t hwtimer_repeat_deadline(const struct repeat *r, uint64_t word);
-void hwtimer_repeat_free(struct hwtimer *h, uint32_t index);
+void hwtimer_repeat_end(struct hwtimer *h, uint32_t index);
 
 #endif /* HANDLE_H */

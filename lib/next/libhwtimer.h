@@ -32,25 +32,28 @@
  *
  * Times are ns on the clock of the handle. Deadlines are rounded up to a multiple of 2^16 ns. Use a
  * handle only in the time namespace in which it was opened.
- * Functions that return int return 0 (or more, where noted) or -errno. One thread at a time may use
- * a handle, unless it was opened with HWTIMER_OPEN_THREADS: then any thread may do anything with
- * any timeout, several may wait, and schedule, touch and cancel take no lock, unless the timeout is
- * periodic or there have to be more slots. An event wakes one or two of the threads that wait. Only
- * hwtimer_wait() is a cancellation point (see
- * pthread_cancel(3)), and it loses no event then. A signal handler may call none of the functions.
+ *
+ * Functions that return int, but for hwtimer_fd(), return 0 (or more, where noted) or -errno. One
+ * thread at a time may use a handle, unless it was opened with HWTIMER_OPEN_THREADS: then any
+ * thread may do anything with any timeout, several may wait, and schedule, touch and cancel take no
+ * lock, unless the timeout is periodic or there have to be more slots. An event wakes one or two of
+ * the threads that wait. Only hwtimer_wait() is a cancellation point (see pthread_cancel(3)), and
+ * it loses no event then. A signal handler may call none of the functions.
  *
  * A child made by fork() can only close the handles of its parent, which does not affect the
- * parent's timeouts; functions that return int return -EPERM. A child made by vfork() may call none
- * of them.
+ * parent's timeouts; the other functions that return int, but for hwtimer_fd(), return -EPERM. It
+ * can open handles of its own. A child made by vfork() may call none of them.
  *
  * If there is no device, or the program may not open it, a handle is in the process: it has a wheel
  * of its own and one timerfd. All functions do the same. What the device alone gives: timeouts that
  * were pushed back do not wake the program, other processes that get the descriptor can use it,
- * hwtimerctl and debugfs show the handle, and after a stop hwtimer_fd() has POLLHUP (in the process,
- * POLLIN).
+ * hwtimerctl and debugfs show the handle, and after a stop hwtimer_fd() has POLLHUP (in the
+ * process, POLLIN).
  *
- * Whoever else has got the descriptor of a handle on the device and writes to its memory can make timeouts of this handle
- * expire at any time, with any user_data, or never, and can make calls take longer; that is all.
+ * Whoever else has got the descriptor of a handle on the device and writes to its memory can make
+ * timeouts of this handle expire at any time, with any user_data, or never, end all of them, and
+ * make calls fail or take longer; that is all. If there may be somebody like that, user_data must
+ * not be a pointer.
  */
 #ifndef LIBHWTIMER_H
 #define LIBHWTIMER_H
@@ -87,8 +90,8 @@ typedef uint64_t hwtimer_id;
  * @device: path of the device, without which hwtimer_open() fails; NULL: /dev/hwtimer-table, or in
  *	the process
  * @flags: HWTIMER_OPEN_*
- * @timeouts: the most timeouts that there may be at once, up to HWTIMER_MAX_SLOTS - 1; 0:
- *	HWTIMER_FREE_SLOTS. Each takes 36 bytes of address space, but memory only once it is needed
+ * @timeouts: the most timeouts that there may be at once, up to HWTIMER_MAX_SLOTS - 2; 0:
+ *	HWTIMER_FREE_SLOTS. Each takes up to 88 bytes of address space, and memory once it is needed
  * @tick_ns: the tick; 0: 1 ms; see struct hwtimer_setup
  * @slack_ns: how much later than that an event may come, so that one wake-up serves many
  */
@@ -125,7 +128,8 @@ struct hwtimer_event {
 /**
  * struct hwtimer_repeat - a periodic timeout
  * @first_ns: the first deadline
- * @period_ns: from one deadline to the next; at least the tick
+ * @period_ns: from one deadline to the next; at least hwtimer_tick_ns(), which is 1,048,576 unless
+ *	another tick was asked for
  * @misfire_ns: an event that is later than this is a misfire; at least the tick; 0: one period
  * @policy: what becomes of misfires: HWTIMER_MISFIRE_ONCE, HWTIMER_MISFIRE_SKIP or
  *	HWTIMER_MISFIRE_MAKE_UP
@@ -191,9 +195,10 @@ uint64_t hwtimer_now(const struct hwtimer *h);
 /*
  * Schedule a timeout: @delay_ns from now, or for @deadline_ns. If that is now or past, it expires
  * at the next tick; with HWTIMER_NEVER, never. @id may be NULL; after an error, *id is 0.
- * -ENOSPC: there are as many timeouts as hwtimer_options.timeouts, or another thread is just ending
- * one; -EPERM: more than
- * HWTIMER_FREE_SLOTS without CAP_SYS_RESOURCE; -ENOMEM; -ESHUTDOWN: the handle was stopped.
+ * Another thread may get the event before the function returns; *id is set before that. -ENOSPC:
+ * there are as many timeouts as hwtimer_options.timeouts, or another thread is just ending one;
+ * -EPERM: more than HWTIMER_FREE_SLOTS without CAP_SYS_RESOURCE; -ENOMEM; -ESHUTDOWN: the handle
+ * was stopped.
  */
 int hwtimer_schedule(struct hwtimer *h, uint64_t delay_ns, uint64_t user_data, hwtimer_id *id);
 int hwtimer_schedule_at(struct hwtimer *h, uint64_t deadline_ns, uint64_t user_data,
@@ -234,14 +239,16 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout
 
 /*
  * End all timeouts. Each one that did not expire before gives an event of kind
- * HWTIMER_KIND_HANDED_BACK, which hwtimer_wait() returns. A second call does nothing. -EINTR: the
+ * HWTIMER_KIND_HANDED_BACK, which hwtimer_wait() returns; threads that wait there wake up. A second
+ * call does nothing. To end threads: hwtimer_stop(), join them, hwtimer_close(). -EINTR: the
  * program is being killed.
  */
 int hwtimer_stop(struct hwtimer *h);
 
 /*
  * The kernel's counts, or those of the process, but for timers; see HWTIMER_IOC_STATS. @size is
- * sizeof(struct hwtimer_stats). The structure may grow; members that are not known become 0. -EINVAL, -E2BIG: @size is not valid.
+ * sizeof(struct hwtimer_stats). The structure may grow; members that are not known become 0.
+ * -EINVAL, -E2BIG: @size is not valid.
  */
 int hwtimer_stats(struct hwtimer *h, struct hwtimer_stats *stats, size_t size);
 

@@ -217,7 +217,9 @@ static int process_enter(struct table *t)
 	return 0;
 }
 
-/* The slot leaves @due. From here on, whoever arms it either is seen by the caller, or pushes it. */
+/*
+ * The slot leaves @due. From here on, whoever arms it either is seen by the caller, or pushes it.
+ */
 static void slot_leave(struct hwtimer_slot *slot)
 {
 	link_exchange(&slot->next, HWTIMER_LINK_NONE);

@@ -32,7 +32,6 @@
  * @slot: its slots, and address space for more: they do not move when there are more
  * @max: for how many slots there is address space, a multiple of what GROW adds
  * @slots: how many of them are mapped
- * @claimed: likewise, but set before they are mapped, for a child of fork(2)
  * @rings: a bit for each ring that is mapped
  * @first: rings before this one are empty for good
  * @page: the size of a page
@@ -44,7 +43,6 @@ struct table {
 	struct hwtimer_slot	*slot;
 	__u32			max;
 	__u32			slots;
-	__u32			claimed;
 	__u32			rings;
 	__u32			first;
 	size_t			page;
@@ -347,11 +345,18 @@ static inline void *table_reserve(size_t size)
 	return mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
+/* Map a part of the table where address space for it was reserved. */
 static inline int table_mmap(struct table *t, void *to, size_t size, off_t at)
 {
-	const int flags = MAP_SHARED | MAP_FIXED;
+	const int none = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+	int ret;
 
-	return mmap(to, size, PROT_READ | PROT_WRITE, flags, t->fd, at) == to ? 0 : -errno;
+	if (mmap(to, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, t->fd, at) == to)
+		return 0;
+	ret = -errno;
+	/* The reservation is gone, and others must not get what table_close() unmaps. */
+	mmap(to, size, PROT_NONE, none, -1, 0);
+	return ret;
 }
 
 /* Unmap a table; the descriptor stays open. */
@@ -385,24 +390,25 @@ static inline int table_map_begin(struct table *t)
 	return 0;
 }
 
-static inline int table_map_rings(struct table *t, __u32 last)
+/* @rings: a bit for each ring that there is: GROW may skip some. */
+static inline int table_map_rings(struct table *t, __u32 rings)
 {
 	size_t size = t->page;
 	__u32 g;
 	int ret;
 
-	for (g = 1; g <= last && 2 * size <= table_head_size(t); g++, size *= 2) {
-		if (t->rings & 1U << g)
+	for (g = 1; rings >> g; g++, size *= 2) {
+		if (~(rings & ~t->rings) & 1U << g)
 			continue;
+		if (2 * size > table_head_size(t))
+			return -E2BIG;
 		ret = table_mmap(t, table_ring(t, g), size, size);
-		/* Those that GROW has skipped are not there. */
-		if (ret && (g == last || ret != -ENXIO))
+		if (ret)
 			return ret;
 		/* [__atomic_store_n: as table_peek() acquires] */
-		if (!ret)
-			__atomic_store_n(&t->rings, t->rings | 1U << g, __ATOMIC_RELEASE);
+		__atomic_store_n(&t->rings, t->rings | 1U << g, __ATOMIC_RELEASE);
 	}
-	return g <= last ? -E2BIG : 0;
+	return 0;
 }
 
 /*
@@ -419,12 +425,11 @@ static inline int table_map(struct table *t)
 	if (!t->slot)
 		ret = table_map_begin(t);
 	if (!ret)
-		ret = table_map_rings(t, info.ring);
+		ret = table_map_rings(t, info.rings);
 	if (info.slots > t->max)
 		info.slots = t->max;
 	if (ret || info.slots <= t->slots)
 		return ret;
-	table_store(&t->claimed, info.slots);
 	ret = table_mmap(t, t->slot + t->slots, (info.slots - t->slots) * sizeof(*t->slot),
 			 HWTIMER_OFFSET_SLOTS + (off_t)t->slots * sizeof(*t->slot));
 	if (ret)

@@ -56,30 +56,37 @@ static inline uint32_t shard_pop(struct hwtimer *h, struct shard *s)
 	return head;
 }
 
-/* Free a slot, which nobody else uses, in a handle of one thread. */
-static inline void slot_put(struct hwtimer *h, struct shard *s, uint32_t index)
+/* Free a slot in a handle of one thread. False: it is not in use. */
+static inline bool slot_put(struct hwtimer *h, struct shard *s, uint32_t index)
 {
-	uint32_t *link = &h->link[index];
+	uint32_t *link = &h->link[index], old = table_load(link);
 
-	table_store(link, (table_load(link) & ~INDEX_MASK) | (uint32_t)table_load(&s->free));
+	if ((old & INDEX_MASK) != IN_USE)
+		return false;
+	table_store(link, (old & ~INDEX_MASK) | (uint32_t)table_load(&s->free));
 	table_store(&s->free, index + 1);
+	return true;
 }
 
-/* Free a slot that nobody else uses. */
-void hwtimer_slot_free(struct hwtimer *h, uint32_t index)
+/* Free a slot. False: it is not in use; somebody else has written to the table. */
+bool hwtimer_slot_free(struct hwtimer *h, uint32_t index)
 {
-	uint32_t *link = &h->link[index], generation = table_load(link) & ~INDEX_MASK;
+	uint32_t *link = &h->link[index], old = table_load(link);
 	struct shard *s = thread_shard(h);
 	uint64_t head;
 
-	if (!h->threads) {
-		slot_put(h, s, index);
-		return;
-	}
+	if (!h->threads)
+		return slot_put(h, s, index);
+	/* [__atomic_compare_exchange_n: as one of those who free it does so] */
+	if ((old & INDEX_MASK) != IN_USE ||
+	    !__atomic_compare_exchange_n(link, &old, old & ~INDEX_MASK, false, __ATOMIC_RELAXED,
+					 __ATOMIC_RELAXED))
+		return false;
 	do {
 		head = table_load(&s->free);
-		table_store(link, generation | (uint32_t)head);
+		table_store(link, (old & ~INDEX_MASK) | (uint32_t)head);
 	} while (!shard_swap(s, head, (head & ~0xffffffffULL) | (index + 1)));
+	return true;
 }
 
 /* Take a slot that was never used: its index plus 1; 0: there is none. */
@@ -137,46 +144,24 @@ static int handle_grow(struct hwtimer *h)
 	return ret;
 }
 
-/*
- * Take all free slots of another shard: one, plus 1, for the caller, and the others for @mine. So a
- * thread that only schedules what other threads end searches once for many slots.
- */
-static uint32_t shard_take(struct hwtimer *h, struct shard *s, struct shard *mine)
-{
-	uint64_t head, none;
-	uint32_t first, rest, next;
-
-	do {
-		head = table_load(&s->free);
-		if (!(uint32_t)head)
-			return 0;
-	} while (!shard_swap(s, head, ((head >> 32) + 1) << 32));
-	first = head;
-	rest = table_load(&h->link[first - 1]) & INDEX_MASK;
-	none = table_load(&mine->free);
-	if (!rest || (!(uint32_t)none && shard_swap(mine, none, none | rest)))
-		return first;
-	/* Another thread of the same shard was faster. */
-	for (; rest; rest = next) {
-		next = table_load(&h->link[rest - 1]) & INDEX_MASK;
-		hwtimer_slot_free(h, rest - 1);
-	}
-	return first;
-}
-
 /* There is no free slot at hand: one that was never used, or of another thread, or a new one. */
 static COLD int slot_find(struct hwtimer *h, uint32_t *found)
 {
 	struct shard *mine = thread_shard(h);
-	uint32_t i, own = mine - h->own->shard;
+	uint32_t i, at;
 	int ret;
 
 	if (!handle_alive(h))
 		return -EPERM;
 	do {
 		*found = shard_pop(h, mine) ?: fresh_take(h);
-		for (i = 1; !*found && i <= h->shard_mask; i++)
-			*found = shard_take(h, &h->own->shard[(own + i) & h->shard_mask], mine);
+		/* A thread that only schedules begins with the one whose slots it got last. */
+		for (i = 0; !*found && i <= h->shard_mask; i++) {
+			at = (table_load(&mine->from) + i) & h->shard_mask;
+			*found = shard_pop(h, &h->own->shard[at]);
+			if (*found)
+				table_store(&mine->from, at);
+		}
 		if (*found)
 			return 0;
 		ret = handle_grow(h);
@@ -193,17 +178,15 @@ static uint64_t generation_next(uint64_t generation, uint32_t periodic)
 	return generation | periodic;
 }
 
-/* Free a slot that nobody else uses, and what belongs to it. */
+/* Free a slot, and what belongs to it. */
 static void slot_end(struct hwtimer *h, uint32_t index, bool periodic)
 {
-	if (!periodic) {
-		hwtimer_slot_free(h, index);
-		return;
+	if (periodic) {
+		pthread_mutex_lock(&h->repeat_lock);
+		hwtimer_repeat_end(h, index);
+		pthread_mutex_unlock(&h->repeat_lock);
 	}
-	pthread_mutex_lock(&h->repeat_lock);
-	hwtimer_repeat_free(h, index);
 	hwtimer_slot_free(h, index);
-	pthread_mutex_unlock(&h->repeat_lock);
 }
 
 /* The arming of a slot cannot be left to the kernel as it is. */
@@ -218,19 +201,16 @@ static COLD int slot_ask(struct hwtimer *h, uint32_t index, uint64_t word, hwtim
 	return id_none(id, ret);
 }
 
-/*
- * Arm a slot that nobody else uses. @periodic: PERIODIC, with the index of its struct repeat in
- * @repeat, or 0. After an error the slot is free.
- */
+/* Arm a slot that nobody else uses. @periodic: PERIODIC, or 0. After an error the slot is free. */
 static inline __attribute__((always_inline))
 int slot_arm(struct hwtimer *h, struct shard *s, uint32_t index, uint64_t deadline_ns,
-	     uint64_t user_data, uint32_t periodic, uint32_t repeat, hwtimer_id *id)
+	     uint64_t user_data, uint32_t periodic, hwtimer_id *id)
 {
 	uint64_t generation = generation_next(slot_generation(h, index), periodic);
 	uint64_t word = table_word(deadline_ns, generation);
 	struct hwtimer_slot *slot = &h->t.slot[index];
 
-	table_store(&h->link[index], (uint32_t)generation << INDEX_BITS | repeat);
+	table_store(&h->link[index], (uint32_t)generation << INDEX_BITS | IN_USE);
 	table_store(&slot->tag, generation >> 8);
 	/* [__atomic_store_n: as hwtimer_query() finds that the word was changed before] */
 	__atomic_store_n(&slot->user_data, user_data, __ATOMIC_RELEASE);
@@ -256,7 +236,7 @@ static COLD int schedule_other(struct hwtimer *h, uint64_t deadline_ns, uint64_t
 		if (ret)
 			return id_none(id, ret);
 	}
-	return slot_arm(h, s, found - 1, deadline_ns, user_data, 0, 0, id);
+	return slot_arm(h, s, found - 1, deadline_ns, user_data, 0, id);
 }
 
 int hwtimer_schedule_at(struct hwtimer *h, uint64_t deadline_ns, uint64_t user_data, hwtimer_id *id)
@@ -267,7 +247,7 @@ int hwtimer_schedule_at(struct hwtimer *h, uint64_t deadline_ns, uint64_t user_d
 	if (!found || h->threads)
 		return schedule_other(h, deadline_ns, user_data, id);
 	table_store(&s->free, table_load(&h->link[found - 1]) & INDEX_MASK);
-	return slot_arm(h, s, found - 1, deadline_ns, user_data, 0, 0, id);
+	return slot_arm(h, s, found - 1, deadline_ns, user_data, 0, id);
 }
 
 static uint64_t deadline_after(struct hwtimer *h, uint64_t delay_ns)
@@ -282,41 +262,22 @@ int hwtimer_schedule(struct hwtimer *h, uint64_t delay_ns, uint64_t user_data, h
 	return hwtimer_schedule_at(h, deadline_after(h, delay_ns), user_data, id);
 }
 
-static int repeats_grow(struct hwtimer *h)
+static int repeat_put(struct hwtimer *h, uint32_t index, const struct hwtimer_repeat *from)
 {
-	uint32_t n = h->repeats ? 2 * h->repeats : 16;
-	struct repeat *more = realloc(h->repeat, n * sizeof(*more));
-
-	if (!more)
-		return -ENOMEM;
-	h->repeat = more;
-	while (h->repeats < n) {
-		/* Who looks at a slot that has ended meanwhile may divide by this. */
-		more[h->repeats] = (struct repeat){ .period_ns = 1, .next_free = h->repeat_free };
-		h->repeat_free = h->repeats++;
-	}
-	return 0;
-}
-
-static int repeat_get(struct hwtimer *h, const struct hwtimer_repeat *from, uint32_t *repeat)
-{
-	struct repeat *r;
 	int ret = 0;
 
 	pthread_mutex_lock(&h->repeat_lock);
-	if (h->repeat_free == NONE)
-		ret = repeats_grow(h);
-	if (!ret) {
-		*repeat = h->repeat_free;
-		r = &h->repeat[*repeat];
-		h->repeat_free = r->next_free;
-		*r = (struct repeat) {
+	if (!h->repeat)
+		h->repeat = hwtimer_memory_map(h->t.max * sizeof(*h->repeat));
+	if (h->repeat)
+		h->repeat[index] = (struct repeat) {
 			.first_ns = from->first_ns,
 			.period_ns = from->period_ns,
 			.misfire_ns = from->misfire_ns,
 			.policy = from->policy,
 		};
-	}
+	else
+		ret = -ENOMEM;
 	pthread_mutex_unlock(&h->repeat_lock);
 	return ret;
 }
@@ -324,20 +285,14 @@ static int repeat_get(struct hwtimer *h, const struct hwtimer_repeat *from, uint
 /* With @repeat_lock held. NULL: the slot is not, or no more, in use by a periodic timeout. */
 struct repeat *hwtimer_slot_repeat(struct hwtimer *h, uint32_t index)
 {
-	uint32_t repeat = table_load(&h->link[index]) & INDEX_MASK;
-
-	return repeat < h->repeats ? &h->repeat[repeat] : NULL;
+	return h->repeat && h->repeat[index].period_ns ? &h->repeat[index] : NULL;
 }
 
 /* With @repeat_lock held, by who has taken the last of a periodic timeout. */
-void hwtimer_repeat_free(struct hwtimer *h, uint32_t index)
+void hwtimer_repeat_end(struct hwtimer *h, uint32_t index)
 {
-	struct repeat *r = hwtimer_slot_repeat(h, index);
-
-	if (r) {
-		r->next_free = h->repeat_free;
-		h->repeat_free = r - h->repeat;
-	}
+	if (h->repeat)
+		h->repeat[index].period_ns = 0;
 }
 
 /*
@@ -358,7 +313,7 @@ uint64_t hwtimer_repeat_deadline(const struct repeat *r, uint64_t word)
 int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repeat,
 			    uint64_t user_data, hwtimer_id *id)
 {
-	uint32_t found, r;
+	uint32_t found;
 	int ret;
 
 	if (!handle_alive(h))
@@ -370,13 +325,13 @@ int hwtimer_schedule_repeat(struct hwtimer *h, const struct hwtimer_repeat *repe
 	ret = slot_find(h, &found);
 	if (ret)
 		return id_none(id, ret);
-	ret = repeat_get(h, repeat, &r);
+	ret = repeat_put(h, found - 1, repeat);
 	if (ret) {
+		table_store(&h->link[found - 1], table_load(&h->link[found - 1]) | IN_USE);
 		hwtimer_slot_free(h, found - 1);
 		return id_none(id, ret);
 	}
-	return slot_arm(h, handle_shard(h), found - 1, repeat->first_ns, user_data, PERIODIC, r,
-			id);
+	return slot_arm(h, handle_shard(h), found - 1, repeat->first_ns, user_data, PERIODIC, id);
 }
 
 /* Is there a slot with the tag of this id among so many? Its timeout may have ended. */

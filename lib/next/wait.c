@@ -86,8 +86,9 @@ static int slot_look(struct hwtimer *h, uint32_t index, struct hwtimer_event *ev
 			event->overruns = look.repeat->skipped;
 			if (look.fires)
 				look.repeat->skipped = 0;
-		} else {
-			hwtimer_slot_free(h, index);
+		} else if (!hwtimer_slot_free(h, index)) {
+			/* Somebody else has invented it. */
+			word = 0;
 		}
 	}
 	if (look.locked)
@@ -118,9 +119,11 @@ static int records_take(struct hwtimer *h, struct hwtimer_event *event)
 
 	while (!ret && most--) {
 		ret = table_peek(&h->t, &index, &ring, &head);
-		if (!ret || (ret < 0 && maps++ == HWTIMER_MAX_RINGS))
+		if (!ret || (ret < 0 && maps == HWTIMER_MAX_RINGS))
 			return 0;
-		if (ret < 0) {
+		/* Others may have made the table larger, or write anything. */
+		if (ret < 0 || (index >= table_slots(&h->t) && maps < HWTIMER_MAX_RINGS)) {
+			maps++;
 			ret = handle_map(h);
 			continue;
 		}
@@ -174,12 +177,11 @@ static int slot_hand_back(struct hwtimer *h, uint32_t index, struct hwtimer_even
 		if (r) {
 			event->deadline_ns = hwtimer_repeat_deadline(r, word);
 			event->overruns = r->skipped;
-			hwtimer_repeat_free(h, index);
+			hwtimer_repeat_end(h, index);
 		}
 		pthread_mutex_unlock(&h->repeat_lock);
 	}
-	hwtimer_slot_free(h, index);
-	return 1;
+	return hwtimer_slot_free(h, index);
 }
 
 static int back_take(struct hwtimer *h, struct hwtimer_event *event)
@@ -257,16 +259,6 @@ static bool handle_overdue(struct hwtimer *h, uint64_t now_ns)
 	return wake_at != ~0ULL && table_deadline(wake_at) <= now_ns;
 }
 
-/* Take the next event, for which there may be something to do first. */
-static int event_next(struct hwtimer *h, struct hwtimer_event *event)
-{
-	int ret = event_take(h, event);
-
-	if (ret || !handle_overdue(h, hwtimer_now(h)))
-		return ret;
-	return table_enter(&h->t) ?: event_take(h, event);
-}
-
 /* Sleep until there may be something to take. Returns 1; 0: the time is over; -errno. */
 static int handle_sleep(struct hwtimer *h, int64_t left_ns)
 {
@@ -288,6 +280,20 @@ static int handle_sleep(struct hwtimer *h, int64_t left_ns)
 	if (ret > 0 && !h->threads && p.revents & POLLNVAL)
 		return -EBADF;
 	return ret < 0 ? -errno : ret;
+}
+
+/* Take the next event, for which there may be something to do first. */
+static int event_next(struct hwtimer *h, struct hwtimer_event *event)
+{
+	int ret = event_take(h, event);
+
+	if (ret || !handle_overdue(h, hwtimer_now(h)))
+		return ret;
+	/*
+	 * The kernel does a slice of it when it is polled, so this takes no longer if much is due.
+	 */
+	ret = h->process ? table_enter(&h->t) : handle_sleep(h, 0);
+	return ret < 0 && ret != -EINTR ? ret : event_take(h, event);
 }
 
 int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout_ns)

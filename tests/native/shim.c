@@ -1009,9 +1009,16 @@ static struct native_epoll {
 	bool			ready;
 } *epolls[FILES];
 
+__u64 native_last_sleep;
+unsigned int native_sleeps;
+
 static u64 poll_until(const struct timespec *ts)
 {
-	return ts ? ktime_get_ns() + ts->tv_sec * NSEC_PER_SEC + ts->tv_nsec : U64_MAX;
+	u64 ns = ts ? ts->tv_sec * NSEC_PER_SEC + ts->tv_nsec : U64_MAX;
+
+	WRITE_ONCE(native_last_sleep, ns);
+	WRITE_ONCE(native_sleeps, READ_ONCE(native_sleeps) + 1);
+	return ts ? ktime_get_ns() + ns : U64_MAX;
 }
 
 static struct native_epoll *native_epoll(int fd)

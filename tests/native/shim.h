@@ -20,6 +20,8 @@ void native_end(void);
 void native_enter(void);
 extern unsigned long native_enters;	/* calls of HWTIMER_IOC_ENTER */
 extern __u64 native_longest_nap;	/* in ns, of those that the library asked for */
+extern __u64 native_last_sleep;	/* in ns: the limit of the last ppoll() or epoll_pwait2() */
+extern unsigned int native_sleeps;	/* calls of these */
 /* Called before each ioctl, and before each open with command 0. Returns 0, or an error to give. */
 extern int (*native_before)(int fd, unsigned long command, const void *arg);
 void native_leave(void);
@@ -37,6 +39,8 @@ ssize_t native_read(int fd, void *to, size_t n);
 
 /* how the steps of the protocol are delayed; see step.c */
 extern int native_rough;
+/* Whether other threads may come in between the steps of the library. */
+extern bool native_yields;
 
 /* Whether context_tracking_enabled() is true. */
 extern bool native_nohz_full;

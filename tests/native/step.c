@@ -12,6 +12,7 @@
 
 /* 0: none; 1: delays of up to 2 us, and interrupts; 2: also delays of up to 640 us, and yields */
 int native_rough;
+bool native_yields = true;
 
 #ifdef HWTIMER_TORTURE
 static void delay(u64 ns)
@@ -47,6 +48,13 @@ void hwtimer_step(void)
 		/* let another thread run on this processor */
 		sched_yield();
 	}
+}
+
+/* Before each compare-and-swap of the library: let other threads get in between. */
+void native_step(void)
+{
+	if (native_current && native_yields && !(draw(&current->step_random) % 32))
+		sched_yield();
 }
 
 void hwtimer_step_stall(void)

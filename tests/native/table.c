@@ -258,7 +258,7 @@ static void *grower(void *arg)
 	struct hwtimer_grow grow = { .slots = 1 };
 
 	/* In the process, nobody else can. */
-	for (; GROUND == HWTIMER_OPEN_DEVICE && grow.slots < 10000; grow.slots += 256)
+	for (; !(GROUND & HWTIMER_OPEN_PROCESS) && grow.slots < 10000; grow.slots += 256)
 		must(!ioctl(hwtimer_fd(b->h), HWTIMER_IOC_GROW, &grow), "grow failed");
 	return NULL;
 }
@@ -298,6 +298,21 @@ static void expect_all(struct books *b)
 		native_fail("%ld timeouts were forgotten", table_load(&b->due));
 }
 
+/* All have ended: each slot that was ever used is free, once, and none has a period. */
+static void expect_all_free(struct hwtimer *h)
+{
+	__u32 i, at, slots = 0;
+
+	for (i = 0; i <= h->shard_mask; i++)
+		for (at = h->own->shard[i].free; at && slots <= h->fresh; slots++)
+			at = h->link[at - 1] & INDEX_MASK;
+	if (slots != h->fresh)
+		native_fail("%u of %u slots are free", slots, h->fresh);
+	for (i = 0; h->repeat && i < h->fresh; i++)
+		if (h->repeat[i].period_ns)
+			native_fail("slot %u still has a period", i);
+}
+
 /* Any thread does anything with any timeout. */
 static __u64 play(struct books *b)
 {
@@ -333,6 +348,8 @@ static __u64 play(struct books *b)
 		if (b->ends[i] != 1)
 			native_fail("timeout %lu has ended %d times", i, b->ends[i]);
 	free(b->ends);
+	if (b->h && !native_failures)
+		expect_all_free(b->h);
 	hwtimer_close(b->h);
 	if (!b->h)
 		close(b->fd);
@@ -352,6 +369,15 @@ static __u64 race_of_takers(void)
 	struct books b = { .takers = THREADS, .most = MOST };
 
 	b.h = must_open(HWTIMER_OPEN_THREADS, 20000, 3 * TICK);
+	return play(&b);
+}
+
+/* A thread that has no free slot finds those of others, and there are never enough. */
+static __u64 scarce(void)
+{
+	struct books b = { .takers = 2, .most = MOST };
+
+	b.h = must_open(HWTIMER_OPEN_THREADS, 40, 0);
 	return play(&b);
 }
 
@@ -594,6 +620,24 @@ static __u64 looks(void)
 	return n;
 }
 
+/* To be woken for nothing does not prolong a wait. */
+static __u64 woken_for_nothing(void)
+{
+	struct hwtimer *h = must_open(0, 0, 0);
+	struct hwtimer_event e;
+
+	/* The kernel takes this for a walk that is to come, the library for one that is over. */
+	table_store(&h->t.head->walk, 1);
+	table_store(&h->t.head->walked, 1);
+	do {
+		native_sleeps = 0;
+		must(!hwtimer_wait(h, &e, MS), "an event");
+	} while (native_sleeps < 2);
+	must(native_last_sleep < MS, "it waits anew");
+	hwtimer_close(h);
+	return 1;
+}
+
 struct vandal {
 	struct table	t;
 	unsigned int	end;
@@ -649,6 +693,8 @@ static __u64 vandalism(void)
 	must(!hwtimer_schedule(b.h, FAR, 0, id), "schedule failed");
 	v.t.fd = hwtimer_fd(b.h);
 	must(!table_map(&v.t), "not mapped");
+	/* A call may have thousands of steps. */
+	native_yields = false;
 	begin(&thread, 1, vandal, &v);
 	for (n = 0; go_on(20 * n); n++) {
 		__u64 r = draw64(&random);
@@ -665,6 +711,7 @@ static __u64 vandalism(void)
 	}
 	table_store(&v.end, 1);
 	join(&thread, 1);
+	native_yields = true;
 	table_close(&v.t);
 	hwtimer_close(b.h);
 	return n;
@@ -677,6 +724,7 @@ int main(int argc, char **argv)
 		{ "relay", relay },
 		{ "race_of_one_taker", race_of_one_taker },
 		{ "race_of_takers", race_of_takers },
+		{ "scarce", scarce },
 		{ "late_takers", late_takers },
 		{ "stop", stop },
 #ifndef IN_PROCESS
@@ -684,6 +732,7 @@ int main(int argc, char **argv)
 		{ "grow", grow },
 		{ "race_of_calls", race_of_calls },
 		{ "stop_of_calls", stop_of_calls },
+		{ "woken_for_nothing", woken_for_nothing },
 		/* ThreadSanitizer would be right about its races. */
 #ifndef __SANITIZE_THREAD__
 		{ "vandalism", vandalism },

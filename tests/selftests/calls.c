@@ -200,6 +200,21 @@ TEST_F(calls, edge_triggered)
 	close(outer);
 }
 
+/* What is past is due at the next tick, not before: the timer goes off once. */
+TEST_F(calls, past)
+{
+	struct hwtimer_schedule s = { };
+	struct hwtimer_record r;
+	int i;
+
+	for (i = 0; i < 50; i++) {
+		ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &s));
+		ASSERT_EQ(1, take(self->fd, &r, 1));
+		ASSERT_EQ(s.id, r.id);
+	}
+	ASSERT_GE(50, stats(self->fd).timers);
+}
+
 /* Whoever polls without asking for input does no work for others. */
 TEST_F(calls, stranger)
 {
@@ -268,7 +283,9 @@ TEST_F(calls, misfires)
 		} else {
 			ASSERT_LE(5, first.overruns);
 		}
-		ASSERT_EQ(0, (next.deadline_ns - first.deadline_ns) % (10 * NSEC_PER_MSEC));
+		/* Each has the last deadline that it stands for. */
+		ASSERT_EQ(first.deadline_ns + (1 + next.overruns) * 10 * NSEC_PER_MSEC,
+			  next.deadline_ns);
 		ASSERT_EQ(0, cancel(self->fd, id));
 	}
 }
@@ -293,6 +310,19 @@ TEST_F(calls, make_up)
 			last = r[i].deadline_ns;
 		}
 	}
+}
+
+/* A timeout whose id cannot be copied does not stay: nobody could cancel it. */
+TEST_F(calls, id_lost)
+{
+	const size_t page = sysconf(_SC_PAGESIZE);
+	struct hwtimer_schedule *s = must_mmap(page, PROT_READ | PROT_WRITE,
+					       MAP_PRIVATE | MAP_ANONYMOUS, -1);
+
+	*s = (struct hwtimer_schedule){ .time = FAR, .flags = HWTIMER_RELATIVE };
+	ASSERT_EQ(0, mprotect(s, page, PROT_READ));
+	ASSERT_EQ(-EFAULT, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, s));
+	ASSERT_EQ(0, stats(self->fd).pending);
 }
 
 /* A record that cannot be copied is not lost, and the timeout keeps its id. */
@@ -361,11 +391,13 @@ TEST_F(calls, cancelled_during_read)
 	ASSERT_EQ(0, cancel(self->fd, ended));
 	ASSERT_EQ(-ENOENT, cancel(self->fd, ended));
 	ASSERT_EQ(0, touch(self->fd, moved, FAR));
+	/* Who does not want to wait does not wait for that, either. */
+	nonblock(self->fd);
+	ASSERT_EQ(-EAGAIN, take(self->fd, &r, 1));
 	zero.range = range.range;
 	ASSERT_EQ(0, ioctl(uffd, UFFDIO_ZEROPAGE, &zero));
 	pthread_join(thread, NULL);
 	ASSERT_EQ(2, s.ret);
-	nonblock(self->fd);
 	wait_until(now_ns() + 20 * NSEC_PER_MSEC);
 	ASSERT_EQ(-EAGAIN, take(self->fd, &r, 1));
 	ASSERT_EQ(1, stats(self->fd).pending);
@@ -557,7 +589,9 @@ TEST_F(calls, misuse)
 /* Deadlines that are extreme. */
 TEST_F(calls, extremes)
 {
-	static const __u64 times[] = { HWTIMER_NEVER, 1ULL << 63, (1ULL << 63) - 1, 1ULL << 62 };
+	static const __u64 times[] = {
+		HWTIMER_NEVER, HWTIMER_NEVER - 1, 1ULL << 63, (1ULL << 63) - 1, 1ULL << 62,
+	};
 	struct hwtimer_schedule s = { };
 	struct hwtimer_record r;
 	unsigned int i, flags;
@@ -572,6 +606,114 @@ TEST_F(calls, extremes)
 	ASSERT_EQ(1, take(self->fd, &r, 1));
 	ASSERT_EQ(1, r.user_data);
 	ASSERT_EQ(2 * ARRAY_SIZE(times), stats(self->fd).pending);
+}
+
+/* The clock is that of the time namespace, also if it is CLOCK_BOOTTIME. */
+TEST_F(calls, boottime_namespace)
+{
+	struct hwtimer_setup setup = { .clockid = CLOCK_BOOTTIME };
+	struct hwtimer_record r;
+	struct timespec ts;
+	int status;
+	pid_t pid;
+
+	if (!unshare_time("monotonic 1000 0\nboottime 1000000 0"))
+		SKIP(return, "no time namespaces");
+	pid = fork();
+	if (!pid) {
+		clock_gettime(CLOCK_BOOTTIME, &ts);
+		if (hwt_ioctl(self->fd, HWTIMER_IOC_SETUP, &setup))
+			_exit(1);
+		schedule(self->fd, 0, 0);
+		if (take(self->fd, &r, 1) != 1)
+			_exit(2);
+		_exit(r.taken_ns < ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec ? 3 : 0);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+}
+
+#define USER	1001
+
+/* How many timeouts a user has memory for. */
+static long fill(uid_t user, int *fd)
+{
+	struct hwtimer_schedule s = { .time = HWTIMER_NEVER };
+	long n = 0;
+	int ret;
+
+	if (seteuid(user))
+		die("seteuid");
+	*fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC);
+	if (*fd < 0)
+		die("open");
+	while (!(ret = hwt_ioctl(*fd, HWTIMER_IOC_SCHEDULE, &s)))
+		n++;
+	if (ret != -ENOMEM || seteuid(0))
+		die("SCHEDULE: %d", ret);
+	return n;
+}
+
+/* In a user namespace of USER, as another user: it has no share of its own. */
+static pid_t fill_subordinate(void)
+{
+	const char map[] = "0 1001 1\n1 1002 1\n";
+	int begun[2], go[2], fd;
+	char path[64], c;
+	pid_t pid;
+
+	if (pipe(begun) || pipe(go))
+		die("pipe");
+	pid = fork();
+	if (!pid) {
+		if (setresuid(USER, USER, USER) || unshare(CLONE_NEWUSER) ||
+		    write(begun[1], "b", 1) != 1 || read(go[0], &c, 1) != 1 || setuid(1))
+			_exit(1);
+		fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC);
+		_exit(hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, &(struct hwtimer_schedule){ }) !=
+		      -ENOMEM);
+	}
+	snprintf(path, sizeof(path), "/proc/%d/uid_map", pid);
+	if (read(begun[0], &c, 1) != 1 || write_file(path, map) || write(go[1], "g", 1) != 1)
+		die("uid_map");
+	return pid;
+}
+
+/* A user may have half of the memory that the others leave, and so many slots. */
+TEST_F(calls, shares)
+{
+	const char *const parameter = "/sys/module/hwtimer/parameters/max_memory";
+	struct hwtimer_setup many = {
+		.clockid = CLOCK_MONOTONIC, .slots = HWTIMER_FREE_SLOTS + 1,
+	};
+	int status, fd[3];
+	long n[3];
+	pid_t pid;
+
+	ASSERT_EQ(0, chmod("/dev/hwtimer-table", 0666));
+	ASSERT_EQ(0, write_file(parameter, "1024"));
+	n[0] = fill(USER, &fd[0]);
+	/* A timeout takes at least 64 bytes, and a page has one at least. */
+	ASSERT_LE(128, n[0]);
+	ASSERT_GE(512 * 1024 / 64, n[0]);
+	pid = fill_subordinate();
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	n[1] = fill(USER + 1, &fd[1]);
+	ASSERT_LT(0, n[1]);
+	ASSERT_GE(n[0], 2 * n[1]);
+	/* With CAP_SYS_RESOURCE, all that is left. */
+	n[2] = fill(0, &fd[2]);
+	ASSERT_LE(n[1], n[2]);
+	ASSERT_EQ(0, write_file(parameter, "0"));
+	ASSERT_EQ(0, seteuid(USER));
+	ASSERT_EQ(-EPERM, hwt_ioctl(self->fd, HWTIMER_IOC_SETUP, &many));
+	ASSERT_EQ(0, seteuid(0));
+	ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SETUP, &many));
+	ASSERT_EQ(0, chmod("/dev/hwtimer-table", 0600));
+	close(fd[0]);
+	close(fd[1]);
+	close(fd[2]);
 }
 
 TEST_HARNESS_MAIN

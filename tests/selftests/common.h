@@ -163,7 +163,6 @@ static inline int write_file(const char *path, const char *text)
 	return ret;
 }
 
-/* What poll(2) says of POLLIN within @ms; -1: without a limit. */
 /*
  * Children get a time namespace with these offsets, as time_namespaces(7) has them; false: this
  * kernel has none.
@@ -178,6 +177,7 @@ static inline bool unshare_time(const char *offsets)
 	return true;
 }
 
+/* What poll(2) says of POLLIN within @ms; -1: without a limit. */
 static inline short poll_in(int fd, int ms)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };

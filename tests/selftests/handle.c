@@ -198,9 +198,9 @@ TEST(options)
 	o.flags = HWTIMER_OPEN_DEVICE | HWTIMER_OPEN_PROCESS;
 	EXPECT_EQ(-EINVAL, hwtimer_open(&h, &o));
 	o.flags = 0;
-	o.timeouts = HWTIMER_MAX_SLOTS;
-	EXPECT_EQ(-EINVAL, hwtimer_open(&h, &o));
 	o.timeouts = HWTIMER_MAX_SLOTS - 1;
+	EXPECT_EQ(-EINVAL, hwtimer_open(&h, &o));
+	o.timeouts = HWTIMER_MAX_SLOTS - 2;
 	EXPECT_EQ(0, hwtimer_open(&h, &o));
 	hwtimer_close(h);
 	o.timeouts = 0;
@@ -332,6 +332,25 @@ TEST_F(handle, without_waiting)
 			;
 		ASSERT_EQ(i, e.user_data);
 	}
+}
+
+/* With a slack, ticks are looked at together, and never early. */
+TEST_F(handle, slack)
+{
+	struct hwtimer *h = MUST_OPEN(variant->flags, .slack_ns = 64 * NSEC_PER_MSEC);
+	const __u64 tick = hwtimer_tick_ns(h), step = 32 * tick;
+	__u64 base = (hwtimer_now(h) / step + 2) * step;
+	struct hwtimer_event e;
+	int i;
+
+	/* One after the other, for ticks that share a look, which is at the end of the slack. */
+	for (i = 1; i < 32; i++)
+		ASSERT_EQ(0, hwtimer_schedule_at(h, base + i * tick, i, NULL));
+	for (i = 1; i < 32; i++) {
+		e = must_wait(h);
+		ASSERT_LE(base + step, e.taken_ns);
+	}
+	hwtimer_close(h);
 }
 
 TEST_F(handle, touch)
@@ -566,6 +585,15 @@ TEST_F(handle, stop)
 	ASSERT_EQ(0, stats(self->h).pending);
 }
 
+/* Who polls finds out about a stop. */
+TEST_F(handle, stop_is_seen)
+{
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, NULL));
+	ASSERT_EQ(0, poll_in(hwtimer_fd(self->h), 0));
+	ASSERT_EQ(0, hwtimer_stop(self->h));
+	ASSERT_NE(0, poll_in(hwtimer_fd(self->h), -1));
+}
+
 /* The id of what is handed back next, or 0. */
 static hwtimer_id back(struct hwtimer *h)
 {
@@ -607,6 +635,19 @@ TEST_F(handle, stop_with_records)
 		ASSERT_EQ(0, back(h));
 		hwtimer_close(h);
 	}
+}
+
+/* The flag is there before STOP has come to its end: who sees it waits for that. */
+TEST_F(device, stop_in_progress)
+{
+	struct hwtimer_table *head = must_map(self->h);
+	hwtimer_id id;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 0, &id));
+	table_store(&head->flags, HWTIMER_TABLE_STOPPED);
+	ASSERT_EQ(id, back(self->h));
+	ASSERT_EQ(POLLHUP, poll_in(hwtimer_fd(self->h), 0) & POLLHUP);
+	ASSERT_EQ(0, back(self->h));
 }
 
 /* Nor does a touch while somebody else stops it, before the library knows. */
@@ -708,6 +749,60 @@ TEST_F(handle, periodic_missed)
 		seen[e.user_data] += 1 + e.overruns;
 		/* Each deadline up to this one was accounted for, once. */
 		ASSERT_EQ((e.deadline_ns - r.first_ns) / r.period_ns + 1, seen[e.user_data]);
+	}
+}
+
+/* As of when it is a misfire, a program can say. The last deadline was well before the next one. */
+TEST_F(handle, misfire)
+{
+	struct hwtimer_repeat r = { .period_ns = now_ns() / 4 * 3, .policy = HWTIMER_MISFIRE_SKIP };
+	struct hwtimer_event e;
+	hwtimer_id id;
+	unsigned int i;
+
+	/* Later than a period, and in time all the same. */
+	r.misfire_ns = HWTIMER_NEVER;
+	ASSERT_EQ(0, hwtimer_schedule_repeat(self->h, &r, 0, &id));
+	for (i = 0; i < 2; i++) {
+		e = must_wait(self->h);
+		ASSERT_EQ(i * r.period_ns, e.deadline_ns);
+		ASSERT_EQ(0, e.overruns);
+	}
+	ASSERT_EQ(0, hwtimer_cancel(self->h, id));
+	/* Sooner than a period, and too late. It was skipped, which whoever stops it is told. */
+	r.period_ns = FAR;
+	r.first_ns = now_ns() - 4 * NSEC_PER_MSEC;
+	r.misfire_ns = 2 * NSEC_PER_MSEC;
+	ASSERT_EQ(0, hwtimer_schedule_repeat(self->h, &r, 0, &id));
+	ASSERT_EQ(POLLIN, poll_in(hwtimer_fd(self->h), -1));
+	ASSERT_EQ(0, hwtimer_wait(self->h, &e, 0));
+	ASSERT_EQ(0, hwtimer_stop(self->h));
+	ASSERT_EQ(1, hwtimer_wait(self->h, &e, 0));
+	ASSERT_EQ(id, e.id);
+	ASSERT_EQ(HWTIMER_KIND_HANDED_BACK, e.kind);
+	ASSERT_EQ(r.first_ns + r.period_ns, e.deadline_ns);
+	ASSERT_EQ(1, e.overruns);
+}
+
+/* Each has its own period, whichever of the others end. */
+TEST_F(handle, periodic_apart)
+{
+	struct hwtimer_repeat r = { .first_ns = now_ns() + FAR };
+	struct hwtimer_state s;
+	hwtimer_id id[40];
+	unsigned int i;
+
+	for (i = 0; i < 60; i++) {
+		if (i >= 40) {
+			ASSERT_EQ(0, hwtimer_cancel(self->h, id[i - 40]));
+		}
+		r.period_ns = NSEC_PER_SEC + i;
+		ASSERT_EQ(0, hwtimer_schedule_repeat(self->h, &r, i, &id[i % 40]));
+	}
+	for (i = 20; i < 60; i++) {
+		ASSERT_EQ(0, hwtimer_query(self->h, id[i % 40], &s));
+		ASSERT_EQ(i, s.user_data);
+		ASSERT_EQ(NSEC_PER_SEC + i, s.period_ns);
 	}
 }
 
@@ -825,28 +920,88 @@ TEST_F(device, grown_by_others)
 	ASSERT_EQ(1999 * 1000, seen);
 }
 
+/*
+ * There is no ring of some sizes. Where it would be, nothing is taken from the rest of the program.
+ */
+TEST_F(device, rings_skipped)
+{
+	const size_t size = sysconf(_SC_PAGESIZE);
+	struct hwtimer *h = MUST_OPEN(variant->flags, .timeouts = 100000);
+	struct hwtimer_grow grow = { .slots = 70000 };
+	char *p[256];
+	int i;
+
+	ASSERT_EQ(0, hwtimer_schedule(h, FAR, 0, NULL));
+	ASSERT_EQ(0, hwt_ioctl(hwtimer_fd(h), HWTIMER_IOC_GROW, &grow));
+	for (i = 0; i < 300; i++)
+		ASSERT_EQ(0, hwtimer_schedule(h, FAR, 0, NULL));
+	for (i = 0; i < 256; i++) {
+		p[i] = must_mmap(size << i % 8, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1);
+		*p[i] = 1;
+	}
+	hwtimer_close(h);
+	for (i = 0; i < 256; i++) {
+		ASSERT_EQ(1, *p[i]);
+		munmap(p[i], size << i % 8);
+	}
+}
+
+/* Somebody else invents a timeout in a slot that is free: it gives no event, and is not freed. */
+TEST_F(device, invented)
+{
+	struct table t = { .fd = hwtimer_fd(self->h), .page = sysconf(_SC_PAGESIZE) };
+	hwtimer_id id[3], other[2];
+	struct hwtimer_event e;
+	int i;
+
+	for (i = 0; i < 3; i++)
+		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, i, &id[i]));
+	ASSERT_EQ(0, hwtimer_cancel(self->h, id[1]));
+	ASSERT_EQ(0, table_map(&t));
+	/* One that was in use, and one that never was. */
+	ASSERT_EQ(0, table_arm(&t, 1, table_word(1, 5)));
+	ASSERT_EQ(0, table_arm(&t, 9, table_word(1, 6)));
+	ASSERT_EQ(POLLIN, poll_in(t.fd, -1));
+	wait_until(now_ns() + 3 * NSEC_PER_MSEC);
+	ASSERT_EQ(0, hwtimer_wait(self->h, &e, 0));
+	ASSERT_EQ(0, table_load(&t.slot[1].word) | table_load(&t.slot[9].word));
+	for (i = 0; i < 2; i++)
+		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, i, &other[i]));
+	ASSERT_NE(0, (other[0] ^ other[1]) & 0xffffff);
+	table_close(&t);
+}
+
 /* Armed and cancelled when due, again and again, so that the ring gets full. */
 TEST_F(device, full_ring)
 {
 	struct hwtimer_table *head = must_map(self->h);
 	struct hwtimer_event e;
+	__u32 round, records, walk;
 	hwtimer_id id, keep;
-	__u32 records = 0;
 
-	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 1, &keep));
-	while (!table_load(&head->walk)) {
-		ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 2, &id));
-		records++;
-		while (table_load(&head->cq_tail[0]) < records && !table_load(&head->walk))
+	for (round = 0; round < 2; round++) {
+		walk = table_load(&head->walk);
+		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 1, &keep));
+		while (table_load(&head->walk) == walk) {
+			records = table_load(&head->cq_tail[0]);
+			ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 2, &id));
+			while (table_load(&head->cq_tail[0]) == records &&
+			       table_load(&head->walk) == walk)
+				ASSERT_EQ(0, ioctl(hwtimer_fd(self->h), HWTIMER_IOC_ENTER));
+			ASSERT_EQ(0, hwtimer_cancel(self->h, id));
+		}
+		/* Its record has no room, either. */
+		walk = table_load(&head->walk);
+		ASSERT_EQ(0, hwtimer_touch(self->h, keep, 0));
+		while (table_load(&head->walk) == walk)
 			ASSERT_EQ(0, ioctl(hwtimer_fd(self->h), HWTIMER_IOC_ENTER));
-		ASSERT_EQ(0, hwtimer_cancel(self->h, id));
+		ASSERT_EQ(1, must_wait(self->h).user_data);
+		while (hwtimer_wait(self->h, &e, 0))
+			ASSERT_EQ(2, e.user_data);
+		ASSERT_EQ(0, poll_in(hwtimer_fd(self->h), 0));
+		ASSERT_EQ(table_load(&head->walk), table_load(&head->walked));
 	}
-	ASSERT_EQ(0, hwtimer_touch(self->h, keep, 0));
-	ASSERT_EQ(1, must_wait(self->h).user_data);
-	while (hwtimer_wait(self->h, &e, 0))
-		ASSERT_EQ(2, e.user_data);
-	ASSERT_EQ(0, poll_in(hwtimer_fd(self->h), 0));
-	ASSERT_EQ(table_load(&head->walk), table_load(&head->walked));
 	/* If all slots have to be looked at, and the table is stopped. */
 	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 1, &keep));
 	table_store(&head->walked, table_load(&head->walk) - 1);
@@ -953,27 +1108,49 @@ TEST_F(device, out_of_memory)
 	ASSERT_EQ(0, fclose(f));
 }
 
+struct place {
+	char	*at;
+	size_t	size;
+};
+
+/* Where tables are mapped: how many places. */
+static int places(struct place *p, int max)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	unsigned long from, to;
+	char line[256];
+	int n = 0;
+
+	while (n < max && fgets(line, sizeof(line), f))
+		if (strstr(line, "hwtimer-table") && sscanf(line, "%lx-%lx", &from, &to) == 2)
+			p[n++] = (struct place){ (char *)from, to - from };
+	fclose(f);
+	return n;
+}
+
 /* A child can close the handle, and nothing else, and so harms neither itself nor its parent. */
 TEST_F(handle, fork)
 {
 	struct hwtimer_repeat r = { .period_ns = NSEC_PER_SEC };
-	const size_t size = sysconf(_SC_PAGESIZE);
 	struct hwtimer_event e;
 	struct hwtimer_state s;
 	struct hwtimer_stats st;
-	int status, i, bad = 0;
-	char *p[256];
+	int status, i, n, bad = 0;
+	struct place p[8];
 	hwtimer_id id;
 	pid_t pid;
 
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 20 * NSEC_PER_MSEC, 1, &id));
+	n = places(p, ARRAY_SIZE(p));
+	ASSERT_LE(hwtimer_in_process(self->h) ? 0 : 2, n);
 	pid = fork();
 	if (!pid) {
-		/* Some of these are where the table was. */
-		for (i = 0; i < 256; i++) {
-			p[i] = mmap(NULL, size, PROT_READ | PROT_WRITE,
-				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-			*p[i] = 1;
+		/* Where the table was, there is something else. */
+		for (i = 0; i < n; i++) {
+			if (mmap(p[i].at, p[i].size, PROT_READ | PROT_WRITE, MAP_PRIVATE |
+				 MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != p[i].at)
+				_exit(3);
+			*p[i].at = 1;
 		}
 		if (hwtimer_schedule(self->h, 0, 0, NULL) != -EPERM ||
 		    hwtimer_schedule_repeat(self->h, &r, 0, NULL) != -EPERM ||
@@ -990,8 +1167,9 @@ TEST_F(handle, fork)
 		    must_wait(self->h).user_data != 2)
 			_exit(2);
 		hwtimer_close(self->h);
-		for (i = 0; i < 256; i++)
-			bad += *p[i] != 1;
+		/* Advice on what is not mapped fails. */
+		for (i = 0; i < n; i++)
+			bad += madvise(p[i].at, p[i].size, MADV_NORMAL) || *p[i].at != 1;
 		_exit(bad);
 	}
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));

@@ -191,6 +191,42 @@ TEST_F(table, needs_no_kernel)
 	ASSERT_EQ(HWTIMER_LINK_END, t->head->pushed);
 }
 
+/* The kernel is asked to look again at a tick earlier, and for nothing less. */
+TEST(asks_for_a_tick)
+{
+	const __u64 unit = 1ULL << HWTIMER_UNIT_SHIFT, ticks = 4, tick = 16 * unit;
+	__u64 late, deadline;
+	struct table t;
+
+	for (late = tick; late <= ticks * tick; late *= ticks) {
+		ASSERT_EQ(0, table_open(&t, 256, late - tick));
+		deadline = (now_ns() + FAR) / late * late;
+		ASSERT_EQ(0, table_arm(&t, 0, table_word(deadline, 1)));
+		ASSERT_EQ(0, table_enter(&t));
+		EXPECT_TRUE(table_holds(&t, 0, table_word(deadline - late + unit, 1)));
+		EXPECT_FALSE(table_holds(&t, 0, table_word(deadline - late, 1)));
+		table_end(&t);
+	}
+}
+
+/* What is pushed does not keep a slice from what is due. */
+TEST_F(table, due_beside_pushed)
+{
+	struct table *t = &self->t;
+	__u32 i;
+
+	ASSERT_EQ(0, arm(t, 0, NSEC_PER_MSEC, 1));
+	for (i = 1; i < t->slots; i++) {
+		table_store(&t->slot[i].visit, 0);
+		table_put(t, i, table_word(HWTIMER_NEVER, 1));
+		table_push(t, i);
+	}
+	wait_until(now_ns() + 5 * NSEC_PER_MSEC);
+	ASSERT_EQ(POLLIN, poll_in(t->fd, 0));
+	/* This one was pushed first, and comes last. */
+	ASSERT_NE(HWTIMER_LINK_NONE, table_load(&t->slot[1].next));
+}
+
 /* What is moved wakes no program. */
 TEST_F(table, wakes_for_nothing)
 {

@@ -725,7 +725,7 @@ TEST_F(waiting, moved_and_cancelled)
 	pthread_join(w->thread, NULL);
 }
 
-/* Somebody sleeps until a far deadline, and another thread arms an earlier one. */
+/* Somebody sleeps until a far deadline, and another thread arms an earlier one, or a past one. */
 TEST_F(waiting, armed_earlier)
 {
 	struct context *c = &self->c;
@@ -736,7 +736,7 @@ TEST_F(waiting, armed_earlier)
 	waiter_start(w, c, variant->way, 4);
 	for (i = 1; i < 5; i++) {
 		until(waiter_asleep(w));
-		arm(c, i, i % 2 * 10 * NSEC_PER_MSEC);
+		arm_at(c, i, i % 2 ? context_now(c) + 10 * NSEC_PER_MSEC : 0);
 		until(atomic_load(&w->left) == (int)(4 - i));
 		ASSERT_EQ(i, atomic_load(&w->last));
 	}

@@ -54,7 +54,7 @@
 /**
  * struct hwtimer_setup - HWTIMER_IOC_SETUP: make a context what it is to be
  * @tick_ns: in: the length of a tick, from 2^17 (131,072) ns to 10 s; 0: 1 ms. Out: the same,
- *	rounded up to a multiple of 2^16 ns
+ *	rounded up to a multiple of 2^16 ns: 1,048,576 for 1 ms
  * @slack_ns: in: how much later than that a timeout may be looked at, up to 2^40 ns; then one
  *	wake-up serves many ticks. Out: rounded down to 2^n - 1 ticks
  * @clockid: CLOCK_MONOTONIC or CLOCK_BOOTTIME
@@ -164,10 +164,11 @@ struct hwtimer_query {
  * @kind: HWTIMER_KIND_*
  * @pad: 0
  *
- * read(2) returns as many whole records as fit and blocks until there is one; with O_NONBLOCK it
- * returns -EAGAIN. -EINVAL: the buffer is shorter than a record. -EFAULT: the first record could
- * not be copied; a timeout whose record was not copied is due again. After STOP, the timeouts that
- * it ended are handed back, and then read(2) returns 0.
+ * read(2) returns whole records, as many as fit but perhaps not all that are due, and blocks until
+ * there is one; with O_NONBLOCK it returns -EAGAIN, also while another read(2) goes on. -EINVAL:
+ * the buffer is shorter than a record. -EFAULT: the first record could not be copied; a timeout
+ * whose record was not copied is due again. After STOP, the timeouts that it ended are handed back,
+ * and then read(2) returns 0.
  */
 struct hwtimer_record {
 	__u64	id;
@@ -201,7 +202,7 @@ struct hwtimer_grow {
  * @clockid: CLOCK_MONOTONIC or CLOCK_BOOTTIME
  * @flags: HWTIMER_SETUP_*
  * @slots: how many slots there are, or may be
- * @ring: of a table: the completion ring in use
+ * @rings: of a table: a bit for each completion ring that there is
  * @offset_ns: what to add to the clock of the caller's time namespace to get the context's
  *
  * Errors: -ENXIO: there was no SETUP yet.
@@ -212,7 +213,7 @@ struct hwtimer_info {
 	__u32	clockid;
 	__u32	flags;
 	__u32	slots;
-	__u32	ring;
+	__u32	rings;
 	__s64	offset_ns;
 };
 

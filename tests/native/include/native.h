@@ -823,7 +823,7 @@ struct file_operations;
 struct file {
 	void				*private_data;
 	const struct file_operations	*f_op;
-	struct native_epoll		*epoll;		/* that it was the first to enter, or NULL */
+	struct native_epoll		*epoll;		/* which it has entered first, or NULL */
 	unsigned int			f_flags;
 	fmode_t				f_mode;
 };
