@@ -231,9 +231,10 @@ int hwtimer_cancel(struct hwtimer *h, hwtimer_id id);
 
 /*
  * Wait for an event, at most @timeout_ns on CLOCK_MONOTONIC, whatever the handle's clock is;
- * negative: for ever, 0: do not wait. Returns 1: here is one; 0: none came in time. -EINTR: a
- * signal came first. -ESHUTDOWN: the handle was stopped, and all events were returned. -ENOMEM,
- * -E2BIG: somebody else has grown the table, and what is new cannot be mapped.
+ * negative: for ever, 0: do not wait. For several threads in the process, rounded up to ms. Returns
+ * 1: here is one; 0: none came in time. -EINTR: a signal came first. -ESHUTDOWN: the handle was
+ * stopped, and all events were returned. -ENOMEM, -E2BIG: somebody else has grown the table, and
+ * what is new cannot be mapped.
  */
 int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout_ns);
 

@@ -10,6 +10,7 @@
 #define _GNU_SOURCE	/* epoll_pwait2() */
 #endif
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <sys/epoll.h>
 
@@ -259,6 +260,15 @@ static bool handle_overdue(struct hwtimer *h, uint64_t now_ns)
 	return wake_at != ~0ULL && table_deadline(wake_at) <= now_ns;
 }
 
+/* For epoll_wait(): rounded up, and not longer than what an int holds. */
+static int sleep_ms(const struct timespec *most)
+{
+	if (!most)
+		return -1;
+	return most->tv_sec < 1 << 20 ? most->tv_sec * 1000 + (most->tv_nsec + 999999) / 1000000 :
+					INT_MAX;
+}
+
 /* Sleep until there may be something to take. Returns 1; 0: the time is over; -errno. */
 static int handle_sleep(struct hwtimer *h, int64_t left_ns)
 {
@@ -273,7 +283,10 @@ static int handle_sleep(struct hwtimer *h, int64_t left_ns)
 	struct epoll_event event;
 	int ret;
 
-	if (h->threads)
+	/* In the process, the kernel may be older than 5.11, which has epoll_pwait2() first. */
+	if (h->threads && h->process)
+		ret = epoll_wait(h->epfd, &event, 1, sleep_ms(most));
+	else if (h->threads)
 		ret = epoll_pwait2(h->epfd, &event, 1, most, NULL);
 	else
 		ret = ppoll(&p, 1, most, NULL);
