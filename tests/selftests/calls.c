@@ -673,6 +673,7 @@ static pid_t fill_subordinate(void)
 		_exit(hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, &(struct hwtimer_schedule){ }) !=
 		      -ENOMEM);
 	}
+	close(begun[1]);
 	snprintf(path, sizeof(path), "/proc/%d/uid_map", pid);
 	if (read(begun[0], &c, 1) != 1 || write_file(path, map) || write(go[1], "g", 1) != 1)
 		die("uid_map");
@@ -686,9 +687,8 @@ TEST_F(calls, shares)
 	struct hwtimer_setup many = {
 		.clockid = CLOCK_MONOTONIC, .slots = HWTIMER_FREE_SLOTS + 1,
 	};
-	int status, fd[3];
+	int fd[3];
 	long n[3];
-	pid_t pid;
 
 	ASSERT_EQ(0, chmod("/dev/hwtimer-table", 0666));
 	ASSERT_EQ(0, write_file(parameter, "1024"));
@@ -696,9 +696,6 @@ TEST_F(calls, shares)
 	/* A timeout takes at least 64 bytes, and a page has one at least. */
 	ASSERT_LE(128, n[0]);
 	ASSERT_GE(512 * 1024 / 64, n[0]);
-	pid = fill_subordinate();
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(0, status);
 	n[1] = fill(USER + 1, &fd[1]);
 	ASSERT_LT(0, n[1]);
 	ASSERT_GE(n[0], 2 * n[1]);
@@ -714,6 +711,26 @@ TEST_F(calls, shares)
 	close(fd[0]);
 	close(fd[1]);
 	close(fd[2]);
+}
+
+/* Whoever is another user in a namespace of this one has no share of his own. */
+TEST_F(calls, subordinate)
+{
+	const char *const parameter = "/sys/module/hwtimer/parameters/max_memory";
+	int status, fd;
+	pid_t pid;
+
+	if (access("/proc/self/ns/user", F_OK))
+		SKIP(return, "no user namespaces");
+	ASSERT_EQ(0, chmod("/dev/hwtimer-table", 0666));
+	ASSERT_EQ(0, write_file(parameter, "1024"));
+	ASSERT_LT(0, fill(USER, &fd));
+	pid = fill_subordinate();
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	ASSERT_EQ(0, status);
+	ASSERT_EQ(0, write_file(parameter, "0"));
+	ASSERT_EQ(0, chmod("/dev/hwtimer-table", 0600));
+	close(fd);
 }
 
 TEST_HARNESS_MAIN
