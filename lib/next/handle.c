@@ -193,16 +193,12 @@ uint64_t hwtimer_now(const struct hwtimer *h)
 /* Stop the handle if it was not known to be, with @lock held. */
 int hwtimer_ended(struct hwtimer *h)
 {
-	int ret;
-
 	if (h->ended)
 		return 0;
 	if (h->process)
-		ret = hwtimer_process_stop(h);
-	else
-		ret = ioctl(h->t.fd, HWTIMER_IOC_STOP) ? -errno : 0;
-	if (ret)
-		return ret;
+		hwtimer_process_stop(h);
+	else if (ioctl(h->t.fd, HWTIMER_IOC_STOP))
+		return -errno;
 	h->ended = true;
 	table_store(&h->own->slots, 0);
 	return 0;

@@ -87,7 +87,7 @@ typedef uint64_t hwtimer_id;
  * struct hwtimer_options - options of hwtimer_open(); 0 selects the default
  * @size: sizeof(struct hwtimer_options). The structure may grow; members that a library does not
  *	know must be 0
- * @device: path of the device, without which hwtimer_open() fails; NULL: /dev/hwtimer-table, or in
+ * @device: path of the device, which has to be there; NULL: /dev/hwtimer-table or, without it, in
  *	the process
  * @flags: HWTIMER_OPEN_*
  * @timeouts: the most timeouts that there may be at once, up to HWTIMER_MAX_SLOTS - 2; 0:

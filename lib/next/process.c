@@ -11,7 +11,7 @@
  * There is no ring. A slot that is found due goes to the list @due, and who takes events takes it
  * from there. Its link says that it was pushed, as long as it is there: nobody pushes it, since it
  * will be looked at. While there are such slots, the timerfd is set for a time that has passed, so
- * that it stays readable, and @next of 0 keeps others from entering: who is woken will.
+ * that it stays readable, and kick_before is 0, so that who arms does not enter: who is woken will.
  *
  * The program can be trusted, so nothing is checked, and what was pushed is not bounded by a
  * budget.
@@ -81,14 +81,16 @@ static uint64_t tick_serves(const struct process *p, uint64_t tick)
 static bool slot_is_due(struct hwtimer *h, uint32_t index, uint64_t word)
 {
 	struct process *p = h->process;
+	uint64_t due_ns;
 
 	if (!word || word_tick(p, word) >= p->wheel.cur)
 		return false;
 	/* If it was pushed meanwhile, it will be taken from there. */
 	if (!table_swap_link(&h->t.slot[index].next, HWTIMER_LINK_NONE, HWTIMER_LINK_END))
 		return false;
-	if (p->now_ns - table_deadline(word) > p->stats.late_ns)
-		p->stats.late_ns = p->now_ns - table_deadline(word);
+	/* If its deadline had passed when it was filed, its tick counts, as in dev/context.c. */
+	due_ns = max(table_deadline(word), (p->wheel.cur - 1) * h->tick_ns);
+	p->stats.late_ns = max(p->stats.late_ns, p->now_ns - min(due_ns, p->now_ns));
 	p->stats.records++;
 	return true;
 }
@@ -182,7 +184,7 @@ static bool next_publish(struct hwtimer *h, uint64_t next)
 }
 
 /* Take what was pushed, and what is due. */
-static int process_run(struct hwtimer *h)
+static void process_run(struct hwtimer *h)
 {
 	struct process *p = h->process;
 	unsigned int rounds = ROUNDS, most;
@@ -197,13 +199,11 @@ static int process_run(struct hwtimer *h)
 		most = UINT_MAX;
 		while ((node = wheel_take(&p->wheel, last, &most)))
 			slot_settle(h, node - p->node, true);
-		next = WHEEL_NEVER;
 		if (!list_empty(&p->due) || !rounds--)
 			next = 0;
 		else
 			next = wheel_next(&p->wheel, WHEEL_NEVER, UINT_MAX);
 	} while (next_publish(h, next));
-	return 0;
 }
 
 static int process_enter(struct table *t)
@@ -258,13 +258,11 @@ int hwtimer_process_grow(struct hwtimer *h, uint32_t slots)
 	const uint32_t step = h->t.page / sizeof(*h->t.slot);
 	struct table *t = &h->t;
 	uint32_t i, old = t->slots;
-	void *at = t->slot + old;
 
 	if (h->ended)
 		return -ESHUTDOWN;
 	slots = (slots + step - 1) / step * step;
-	if (mmap(at, (slots - old) * sizeof(*t->slot), PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != at)
+	if (mprotect(t->slot + old, (slots - old) * sizeof(*t->slot), PROT_READ | PROT_WRITE))
 		return -errno;
 	for (i = old; i < slots; i++) {
 		t->slot[i].visit = ~0ULL;
@@ -276,7 +274,7 @@ int hwtimer_process_grow(struct hwtimer *h, uint32_t slots)
 }
 
 /* With the lock of the handle held: whoever exchanges words from now on gets all that are armed. */
-int hwtimer_process_stop(struct hwtimer *h)
+void hwtimer_process_stop(struct hwtimer *h)
 {
 	struct process *p = h->process;
 	uint32_t i;
@@ -290,7 +288,6 @@ int hwtimer_process_stop(struct hwtimer *h)
 	/* All who wait find out. */
 	timer_set(h, 0);
 	pthread_mutex_unlock(&p->lock);
-	return 0;
 }
 
 void hwtimer_process_stats(struct hwtimer *h, struct hwtimer_stats *stats)

@@ -10,7 +10,7 @@
 int hwtimer_process_open(struct hwtimer *h, const struct hwtimer_options *o);
 void hwtimer_process_free(struct hwtimer *h);
 int hwtimer_process_grow(struct hwtimer *h, uint32_t slots);
-int hwtimer_process_stop(struct hwtimer *h);
+void hwtimer_process_stop(struct hwtimer *h);
 bool hwtimer_process_take(struct hwtimer *h, uint32_t *index);
 void hwtimer_process_stats(struct hwtimer *h, struct hwtimer_stats *stats);
 

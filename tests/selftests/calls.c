@@ -614,7 +614,6 @@ TEST_F(calls, boottime_namespace)
 	struct hwtimer_setup setup = { .clockid = CLOCK_BOOTTIME };
 	struct hwtimer_record r;
 	struct timespec ts;
-	int status;
 	pid_t pid;
 
 	if (!unshare_time("monotonic 1000 0\nboottime 1000000 0"))
@@ -629,8 +628,7 @@ TEST_F(calls, boottime_namespace)
 			_exit(2);
 		_exit(r.taken_ns < ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec ? 3 : 0);
 	}
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(0, status);
+	ASSERT_EQ(0, reap(pid));
 }
 
 #define USER	1001
@@ -717,7 +715,7 @@ TEST_F(calls, shares)
 TEST_F(calls, subordinate)
 {
 	const char *const parameter = "/sys/module/hwtimer/parameters/max_memory";
-	int status, fd;
+	int fd;
 	pid_t pid;
 
 	if (access("/proc/self/ns/user", F_OK))
@@ -726,8 +724,7 @@ TEST_F(calls, subordinate)
 	ASSERT_EQ(0, write_file(parameter, "1024"));
 	ASSERT_LT(0, fill(USER, &fd));
 	pid = fill_subordinate();
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(0, status);
+	ASSERT_EQ(0, reap(pid));
 	ASSERT_EQ(0, write_file(parameter, "0"));
 	ASSERT_EQ(0, chmod("/dev/hwtimer-table", 0600));
 	close(fd);

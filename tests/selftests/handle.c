@@ -259,26 +259,24 @@ static int child_open(unsigned int flags, const char *device)
 {
 	struct hwtimer_options o = { .size = sizeof(o), .flags = flags, .device = device };
 	struct hwtimer *h;
-	int status = 0;
 	pid_t pid;
+	int ret;
 
 	pid = fork();
 	if (!pid) {
 		if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
 		    mount("none", "/dev", "tmpfs", 0, NULL))
 			_exit(98);
-		status = hwtimer_open(&h, &o);
-		if (status)
-			_exit(-status);
+		ret = hwtimer_open(&h, &o);
+		if (ret)
+			_exit(-ret);
 		if (!hwtimer_in_process(h) || hwtimer_schedule(h, 0, 7, NULL) ||
 		    must_wait(h).user_data != 7)
 			_exit(97);
 		hwtimer_close(h);
 		_exit(99);
 	}
-	if (waitpid(pid, &status, 0) != pid)
-		die("waitpid");
-	return WEXITSTATUS(status);
+	return reap(pid);
 }
 
 TEST(without_device)
@@ -1039,6 +1037,11 @@ TEST_F(handle, stats)
 	struct hwtimer_stats s;
 	char longer[sizeof(s) + 64];
 
+	/* A deadline long ago does not make it late. */
+	ASSERT_EQ(0, hwtimer_schedule_at(self->h, 0, 0, NULL));
+	must_wait(self->h);
+	ASSERT_EQ(0, hwtimer_stats(self->h, &s, sizeof(s)));
+	EXPECT_GT(now_ns() / 2, s.late_ns);
 	memset(longer, 1, sizeof(longer));
 	EXPECT_EQ(-EINVAL, hwtimer_stats(self->h, &s, sizeof(s) - 8));
 	EXPECT_EQ(-E2BIG, hwtimer_stats(self->h, &s, 1 << 16));
@@ -1135,7 +1138,7 @@ TEST_F(handle, fork)
 	struct hwtimer_event e;
 	struct hwtimer_state s;
 	struct hwtimer_stats st;
-	int status, i, n, bad = 0;
+	int i, n, bad = 0;
 	struct place p[8];
 	hwtimer_id id;
 	pid_t pid;
@@ -1172,15 +1175,13 @@ TEST_F(handle, fork)
 			bad += madvise(p[i].at, p[i].size, MADV_NORMAL) || *p[i].at != 1;
 		_exit(bad);
 	}
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(0, status);
+	ASSERT_EQ(0, reap(pid));
 	ASSERT_EQ(id, must_wait(self->h).id);
 }
 
 /* Words do not reach as far as a namespace may be ahead. */
 TEST_F(ground, time_namespace_too_far)
 {
-	int status;
 	struct hwtimer *h;
 	pid_t pid;
 
@@ -1192,13 +1193,11 @@ TEST_F(ground, time_namespace_too_far)
 
 		_exit(hwtimer_open(&h, &o) != -EOVERFLOW);
 	}
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(0, status);
+	ASSERT_EQ(0, reap(pid));
 }
 
 TEST_F(ground, time_namespace)
 {
-	int status;
 	struct hwtimer *h;
 	pid_t pid;
 
@@ -1211,8 +1210,7 @@ TEST_F(ground, time_namespace)
 			_exit(1);
 		_exit(must_wait(h).user_data != 1);
 	}
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(0, status);
+	ASSERT_EQ(0, reap(pid));
 }
 
 /* Random operations, checked against a naive model. With one thread, each result is known. */

@@ -427,7 +427,7 @@ static bool find_wheel(int fd, __u32 page, const char *module, struct hwtimer_wh
 /* The wheels of modules, without SETUP, and by a descriptor that is read-only. */
 TEST(wheels)
 {
-	int fd = open("/dev/hwtimer-table", O_RDONLY | O_CLOEXEC), status;
+	int fd = open("/dev/hwtimer-table", O_RDONLY | O_CLOEXEC);
 	struct hwtimer_wheel_info w;
 	__u64 late = 0, cursor = 0;
 	__u32 page;
@@ -465,8 +465,7 @@ TEST(wheels)
 			_exit(1);
 		_exit(list(fd, HWTIMER_IOC_WHEELS, &w, sizeof(w), 1, &cursor) != -EPERM);
 	}
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(0, status);
+	ASSERT_EQ(0, reap(pid));
 	unload("quickstart_module");
 	unload("leases_module");
 	ASSERT_FALSE(find_wheel(fd, 2, "quickstart_module", &w));
@@ -648,7 +647,6 @@ TEST(contexts_owner)
 TEST(contexts_refused)
 {
 	struct stat st;
-	int status;
 	pid_t pid;
 
 	ASSERT_EQ(0, stat(CONTEXTS, &st));
@@ -661,8 +659,7 @@ TEST(contexts_refused)
 		_exit(access("/sys/kernel/debug/hwtimer", X_OK) || open(CONTEXTS, O_RDONLY) >= 0 ||
 		      errno != EACCES);
 	}
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(0, status);
+	ASSERT_EQ(0, reap(pid));
 	ASSERT_EQ(0, chmod("/sys/kernel/debug", 0700));
 }
 

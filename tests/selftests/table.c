@@ -253,7 +253,6 @@ TEST_F(table, wakes_for_nothing)
 /* Its clock is ahead by more than the machine is up: what is to be done now is done now. */
 TEST(time_namespace)
 {
-	int status;
 	__u64 before = now_ns();
 	struct table t;
 	pid_t pid;
@@ -273,8 +272,7 @@ TEST(time_namespace)
 		take(&t, &i);
 		_exit(i != 200);
 	}
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(0, status);
+	ASSERT_EQ(0, reap(pid));
 }
 
 /* Many at once: all come, each once, in slices. */
@@ -450,7 +448,6 @@ TEST_F(table, fork)
 TEST_F(table, shared)
 {
 	struct table *t = &self->t, other;
-	int status;
 	pid_t pid;
 	__u32 i;
 
@@ -459,8 +456,7 @@ TEST_F(table, shared)
 		other = (struct table){ .fd = t->fd, .page = t->page };
 		_exit(table_map(&other) || arm(&other, 42, 20 * NSEC_PER_MSEC, 1));
 	}
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(0, status);
+	ASSERT_EQ(0, reap(pid));
 	take(t, &i);
 	ASSERT_EQ(42, i);
 }

@@ -1169,7 +1169,7 @@ TEST_F(context, vfork)
 TEST(dofork)
 {
 	struct context c;
-	int status, pipes[2];
+	int pipes[2];
 	struct waiter w;
 	pid_t pid;
 	char byte;
@@ -1200,8 +1200,7 @@ TEST(dofork)
 	context_close(&c);
 	close(pipes[0]);
 	close(pipes[1]);
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(0, status);
+	ASSERT_EQ(0, reap(pid));
 }
 
 /* Send a descriptor. */
@@ -1264,7 +1263,7 @@ static int other_clock(int from)
 
 TEST_F(context, other_time_namespace)
 {
-	int status, sockets[2];
+	int sockets[2];
 	struct context c;
 	pid_t pid;
 
@@ -1277,8 +1276,7 @@ TEST_F(context, other_time_namespace)
 	context_open(&c, variant->table, 256, 0);
 	arm(&c, 3, 30 * NSEC_PER_MSEC);
 	fd_send(sockets[1], c.t.fd);
-	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	ASSERT_EQ(0, status);
+	ASSERT_EQ(0, reap(pid));
 	ASSERT_EQ(NONE, take(&c));
 	ASSERT_EQ(1, stats(&c).pending);
 	context_close(&c);
