@@ -107,33 +107,123 @@ static int handle_setup(struct hwtimer *h, const struct hwtimer_options *o)
 	return ret;
 }
 
+/* A handle for which nothing is open yet; NULL: no memory. */
+static struct hwtimer *handle_new(const struct hwtimer_options *o)
+{
+	struct hwtimer *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	h->threads = o->flags & HWTIMER_OPEN_THREADS;
+	h->clockid = o->flags & HWTIMER_OPEN_BOOTTIME ? CLOCK_BOOTTIME : CLOCK_MONOTONIC;
+	h->max = o->timeouts;
+	h->shard_mask = h->threads ? SHARDS - 1 : 0;
+	h->epfd = -1;
+	h->t.fd = -1;
+	h->t.page = sysconf(_SC_PAGESIZE);
+	/* GROW adds as many slots as fill a page of nodes of two pointers each, in the kernel. */
+	h->t.max = (h->max + h->t.page / 8 - 1) / (h->t.page / 8) * (h->t.page / 8);
+	pthread_mutex_init(&h->lock, NULL);
+	pthread_mutex_init(&h->repeat_lock, NULL);
+	return h;
+}
+
 int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *options)
 {
 	struct hwtimer_options o;
 	struct hwtimer *h;
-	size_t page = sysconf(_SC_PAGESIZE);
 	int ret, state;
 
 	*to = NULL;
 	ret = options_copy(&o, options);
 	if (ret)
 		return ret;
-	h = calloc(1, sizeof(*h));
+	h = handle_new(&o);
 	if (!h)
 		return -ENOMEM;
-	h->threads = o.flags & HWTIMER_OPEN_THREADS;
-	h->clockid = o.flags & HWTIMER_OPEN_BOOTTIME ? CLOCK_BOOTTIME : CLOCK_MONOTONIC;
-	h->max = o.timeouts;
-	h->shard_mask = h->threads ? SHARDS - 1 : 0;
-	h->epfd = -1;
-	h->t.fd = -1;
-	h->t.page = page;
-	/* GROW adds as many slots as fill a page of nodes of two pointers each, in the kernel. */
-	h->t.max = (o.timeouts + page / 8 - 1) / (page / 8) * (page / 8);
-	pthread_mutex_init(&h->lock, NULL);
-	pthread_mutex_init(&h->repeat_lock, NULL);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	ret = handle_setup(h, &o);
+	if (ret)
+		hwtimer_close(h);
+	else
+		*to = h;
+	pthread_setcancelstate(state, NULL);
+	return ret;
+}
+
+/*
+ * Take over the slots of a handle that is gone. Its program may have been killed in the middle of
+ * anything, so all that is armed is pushed anew. How far the generations of free slots have come is
+ * not known: they go on with the next tag.
+ */
+static void slots_adopt(struct hwtimer *h)
+{
+	struct table *t = &h->t;
+	uint64_t word;
+	uint32_t i;
+
+	for (i = 0; i < t->slots; i++)
+		table_store(&t->slot[i].next, HWTIMER_LINK_NONE);
+	table_store(&t->head->pushed, HWTIMER_LINK_END);
+	h->fresh = t->slots;
+	for (i = t->slots; i--;) {
+		word = table_load(&t->slot[i].word);
+		h->link[i] = (uint32_t)word << INDEX_BITS | IN_USE;
+		if (word) {
+			table_store(&t->slot[i].visit, ~0ULL);
+			table_check(t, i, word);
+		} else {
+			table_store(&t->slot[i].tag, table_load(&t->slot[i].tag) + 1);
+			hwtimer_slot_free(h, i);
+		}
+	}
+}
+
+static int handle_adopt(struct hwtimer *h, const struct hwtimer_info *info)
+{
+	int ret = table_map(&h->t);
+
+	h->clockid = info->clockid;
+	h->tick_ns = info->tick_ns;
+	if (!ret)
+		ret = handle_memory(h);
+	if (!ret && h->threads)
+		ret = handle_epoll(h);
+	if (!ret) {
+		slots_adopt(h);
+		ret = hwtimer_map(h);
+	}
+	return ret;
+}
+
+int hwtimer_open_fd(struct hwtimer **to, int fd, const struct hwtimer_options *options)
+{
+	struct hwtimer_options o;
+	struct hwtimer_info info;
+	struct hwtimer *h;
+	int ret, state;
+
+	*to = NULL;
+	ret = options_copy(&o, options);
+	if (ret)
+		return ret;
+	if (o.device || o.tick_ns || o.slack_ns ||
+	    o.flags & (HWTIMER_OPEN_BOOTTIME | HWTIMER_OPEN_PROCESS))
+		return -EINVAL;
+	if (ioctl(fd, HWTIMER_IOC_INFO, &info))
+		return -errno;
+	if (!(info.flags & HWTIMER_SETUP_TABLE))
+		return -EOPNOTSUPP;
+	if (info.offset_ns)
+		return -EXDEV;
+	if (o.timeouts < info.slots)
+		o.timeouts = info.slots;
+	h = handle_new(&o);
+	if (!h)
+		return -ENOMEM;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	h->t.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	ret = h->t.fd < 0 ? -errno : handle_adopt(h, &info);
 	if (ret)
 		hwtimer_close(h);
 	else

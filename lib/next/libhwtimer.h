@@ -171,7 +171,20 @@ struct hwtimer_state {
 int hwtimer_open(struct hwtimer **h, const struct hwtimer_options *options);
 
 /*
- * Close a handle. Pending timeouts end without events. No other thread may use @h any more. @h may
+ * Create a handle on the device from the descriptor of another one, whose program has ended, or
+ * will only call hwtimer_close(): what hwtimer_fd() returned there, and was passed on by
+ * SCM_RIGHTS, kept by the service manager (systemd's FDSTORE), or inherited. Its timeouts go on
+ * with their ids and user_data, and what was due and not taken is due here; hwtimer_next() finds
+ * them. Periodic ones give one more event. The handle has a descriptor of its own: @fd remains the
+ * caller's. Only flags HWTIMER_OPEN_THREADS and HWTIMER_OPEN_DEVICE, and more timeouts, can be
+ * asked for. Errors, besides those of HWTIMER_IOC_INFO: -EINVAL, -E2BIG, -ENOMEM as above;
+ * -EOPNOTSUPP: not a handle's context; -EXDEV: the context's clock is that of another time namespace.
+ */
+int hwtimer_open_fd(struct hwtimer **h, int fd, const struct hwtimer_options *options);
+
+/*
+ * Close a handle. Pending timeouts end without events, unless another process has the descriptor of
+ * a handle on the device. No other thread may use @h any more. @h may
  * be NULL.
  */
 void hwtimer_close(struct hwtimer *h);
@@ -225,6 +238,13 @@ int hwtimer_touch_at(struct hwtimer *h, hwtimer_id id, uint64_t deadline_ns);
 
 /* The state of a timeout. -ENOENT as for hwtimer_touch(). */
 int hwtimer_query(struct hwtimer *h, hwtimer_id id, struct hwtimer_state *state);
+
+/*
+ * Find a timeout that is pending: the first one if *id is 0, or else the one after *id, which may
+ * have ended. Returns 1: *id and *state are those of the timeout; 0: there are no more. One that is
+ * pending from the first call to the last is found once.
+ */
+int hwtimer_next(struct hwtimer *h, hwtimer_id *id, struct hwtimer_state *state);
 
 /* Cancel a timeout: it gives no event any more. -ENOENT as for hwtimer_touch(). */
 int hwtimer_cancel(struct hwtimer *h, hwtimer_id id);

@@ -486,3 +486,20 @@ int hwtimer_query(struct hwtimer *h, hwtimer_id id, struct hwtimer_state *state)
 	*state = s;
 	return 0;
 }
+
+int hwtimer_next(struct hwtimer *h, hwtimer_id *id, struct hwtimer_state *state)
+{
+	uint32_t i = *id ? (*id & INDEX_MASK) + 1 : 0;
+	hwtimer_id next;
+
+	if (!handle_alive(h))
+		return -EPERM;
+	for (; i < table_slots(&h->t); i++) {
+		next = slot_id(h, i);
+		if (!hwtimer_query(h, next, state)) {
+			*id = next;
+			return 1;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer_open_fd(): a handle goes on with the context of one whose program is gone. Nothing is
+ * lost, early or reported twice, wherever the program was killed.
+ *
+ * SEED=N repeats a run's random numbers.
+ */
+#include "common.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <libhwtimer.h>
+#include "../../lib/next/table.h"
+
+FIXTURE(restart)
+{
+	int ends[2];
+	struct hwtimer *h;
+};
+
+FIXTURE_VARIANT(restart)
+{
+	unsigned int flags;
+};
+
+FIXTURE_VARIANT_ADD(restart, one)
+{
+	.flags = HWTIMER_OPEN_DEVICE,
+};
+
+FIXTURE_VARIANT_ADD(restart, threads)
+{
+	.flags = HWTIMER_OPEN_DEVICE | HWTIMER_OPEN_THREADS,
+};
+
+FIXTURE_SETUP(restart)
+{
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, self->ends));
+}
+
+FIXTURE_TEARDOWN(restart)
+{
+	hwtimer_close(self->h);
+}
+
+static struct hwtimer *must_open(unsigned int flags)
+{
+	struct hwtimer_options o = { .size = sizeof(o), .flags = flags };
+	struct hwtimer *h;
+	int ret = hwtimer_open(&h, &o);
+
+	if (ret)
+		die("hwtimer_open: %s", strerror(-ret));
+	return h;
+}
+
+static struct hwtimer *must_adopt(int fd, unsigned int flags)
+{
+	struct hwtimer_options o = { .size = sizeof(o), .flags = flags };
+	struct hwtimer *h;
+	int ret = hwtimer_open_fd(&h, fd, &o);
+
+	if (ret)
+		die("hwtimer_open_fd: %s", strerror(-ret));
+	close(fd);
+	return h;
+}
+
+/* A message with a descriptor; -1: none came with it. */
+static void fd_send(int to, int fd)
+{
+	char control[CMSG_SPACE(sizeof(fd))] = "", byte = 0;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+	c->cmsg_len = CMSG_LEN(sizeof(fd));
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	if (sendmsg(to, &m, 0) != 1)
+		die("sendmsg");
+}
+
+static int fd_receive(int from)
+{
+	char control[CMSG_SPACE(sizeof(int))], text[64];
+	struct iovec iov = { text, sizeof(text) };
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	int fd;
+
+	if (recvmsg(from, &m, MSG_CMSG_CLOEXEC) <= 0 || !CMSG_FIRSTHDR(&m))
+		die("recvmsg");
+	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(fd));
+	return fd;
+}
+
+/* The descriptor of a child that was killed after it had sent it, and @us later. */
+static int fd_of_killed(int from, pid_t child, unsigned int us)
+{
+	int fd = fd_receive(from);
+
+	usleep(us);
+	kill(child, SIGKILL);
+	if (waitpid(child, NULL, 0) != child)
+		die("waitpid");
+	return fd;
+}
+
+static struct hwtimer_event must_wait(struct hwtimer *h)
+{
+	struct hwtimer_event e;
+	int ret = hwtimer_wait(h, &e, PATIENCE);
+
+	if (ret != 1)
+		die("hwtimer_wait: %d", ret);
+	if (e.kind == HWTIMER_KIND_EXPIRED && e.taken_ns < e.deadline_ns)
+		die("early");
+	return e;
+}
+
+/* What is to come: the deadline for each user_data, 0: nothing. */
+#define MANY	100000
+
+static __u64 deadlines[MANY];
+
+/* Note what is pending; nothing twice. Returns how many. */
+static unsigned int pending_note(struct hwtimer *h)
+{
+	struct hwtimer_state s;
+	hwtimer_id id = 0;
+	unsigned int n = 0;
+
+	memset(deadlines, 0, sizeof(deadlines));
+	while (hwtimer_next(h, &id, &s) == 1) {
+		if (s.user_data >= MANY || deadlines[s.user_data])
+			die("user_data %llu", (unsigned long long)s.user_data);
+		deadlines[s.user_data] = s.deadline_ns;
+		n++;
+	}
+	return n;
+}
+
+/* All that was noted comes, once, when it was due, and nothing else. */
+static void all_come(struct hwtimer *h, unsigned int n)
+{
+	struct hwtimer_event e;
+
+	while (n--) {
+		e = must_wait(h);
+		if (e.user_data >= MANY || e.deadline_ns != deadlines[e.user_data])
+			die("user_data %llu", (unsigned long long)e.user_data);
+		deadlines[e.user_data] = 0;
+	}
+	if (hwtimer_wait(h, &e, 0))
+		die("more");
+}
+
+TEST_F(restart, hundred_thousand)
+{
+	pid_t child = fork();
+	unsigned int i;
+
+	if (!child) {
+		self->h = must_open(variant->flags);
+		for (i = 0; i < MANY; i++)
+			if (hwtimer_schedule(self->h, NSEC_PER_SEC + i * 20000ULL, i, NULL))
+				die("hwtimer_schedule");
+		fd_send(self->ends[1], hwtimer_fd(self->h));
+		pause();
+	}
+	self->h = must_adopt(fd_of_killed(self->ends[0], child, 0), variant->flags);
+	EXPECT_EQ(MANY, pending_note(self->h));
+	all_come(self->h, MANY);
+}
+
+/* What the program is doing when it is killed. */
+static void work_for_ever(struct hwtimer *h, __u64 random)
+{
+	static hwtimer_id ids[1000];
+	struct hwtimer_event e;
+	unsigned int i;
+	__u64 delay;
+
+	for (;;) {
+		i = rnd(&random) % ARRAY_SIZE(ids);
+		delay = NSEC_PER_SEC / 2 + rnd(&random) % NSEC_PER_SEC;
+		if (hwtimer_touch(h, ids[i], delay) && hwtimer_schedule(h, delay, i, &ids[i]))
+			die("hwtimer_schedule");
+		if (rnd(&random) % 2 && hwtimer_cancel(h, ids[i]))
+			die("hwtimer_cancel");
+		if (!(rnd(&random) % 100) && hwtimer_wait(h, &e, 0) < 0)
+			die("hwtimer_wait");
+	}
+}
+
+TEST_F(restart, killed_at_any_time)
+{
+	__u64 random = seed();
+	unsigned int round, n;
+	pid_t child;
+
+	for (round = 0; round < 10; round++) {
+		child = fork();
+		if (!child) {
+			self->h = must_open(variant->flags);
+			fd_send(self->ends[1], hwtimer_fd(self->h));
+			work_for_ever(self->h, random);
+		}
+		self->h = must_adopt(fd_of_killed(self->ends[0], child, rnd(&random) % 100000),
+				     variant->flags);
+		n = pending_note(self->h);
+		all_come(self->h, n);
+		hwtimer_close(self->h);
+	}
+	self->h = NULL;
+}
+
+/* Killed between the steps of a push. */
+TEST_F(restart, half_pushed)
+{
+	struct hwtimer *old = must_open(variant->flags);
+	struct table t = { .fd = hwtimer_fd(old) };
+	hwtimer_id id;
+
+	ASSERT_EQ(0, hwtimer_schedule(old, NSEC_PER_SEC / 10, 7, &id));
+	t.page = sysconf(_SC_PAGESIZE);
+	ASSERT_EQ(0, table_map(&t));
+	ASSERT_EQ(0, table_enter(&t));
+	table_store(&t.slot[id & 0xffffff].visit, 0);
+	table_store(&t.slot[id & 0xffffff].next, HWTIMER_LINK_END);
+	/* What it had pushed before is unknown, too. */
+	ASSERT_EQ(0, hwtimer_schedule(old, NSEC_PER_SEC / 10, 8, &id));
+	table_store(&t.head->pushed, HWTIMER_LINK(1 << 23));
+	table_close(&t);
+	self->h = must_adopt(dup(hwtimer_fd(old)), variant->flags);
+	hwtimer_close(old);
+	EXPECT_EQ(2, pending_note(self->h));
+	all_come(self->h, 2);
+}
+
+TEST_F(restart, ids_go_on)
+{
+	struct hwtimer *old = must_open(variant->flags);
+	struct hwtimer_repeat repeat = {
+		.first_ns = hwtimer_now(old) + NSEC_PER_SEC / 10, .period_ns = NSEC_PER_SEC / 10,
+	};
+	hwtimer_id ended, cancelled, touched, periodic, new;
+	struct hwtimer_state s;
+	struct hwtimer_event e;
+	int i;
+
+	ASSERT_EQ(0, hwtimer_schedule(old, 0, 1, &ended));
+	ASSERT_EQ(0, hwtimer_schedule(old, FAR, 2, &cancelled));
+	ASSERT_EQ(0, hwtimer_schedule(old, FAR, 3, &touched));
+	ASSERT_EQ(0, hwtimer_schedule_repeat(old, &repeat, 4, &periodic));
+	ASSERT_EQ(ended, must_wait(old).id);
+	self->h = must_adopt(dup(hwtimer_fd(old)), variant->flags);
+	hwtimer_close(old);
+
+	EXPECT_EQ(-ENOENT, hwtimer_query(self->h, ended, &s));
+	EXPECT_EQ(0, hwtimer_query(self->h, touched, &s));
+	EXPECT_EQ(3, s.user_data);
+	EXPECT_EQ(0, hwtimer_cancel(self->h, cancelled));
+	EXPECT_EQ(-ENOENT, hwtimer_cancel(self->h, cancelled));
+	EXPECT_EQ(0, hwtimer_touch(self->h, touched, NSEC_PER_SEC));
+	e = must_wait(self->h);
+	EXPECT_EQ(periodic, e.id);
+	EXPECT_EQ(4, e.user_data);
+	EXPECT_EQ(-ENOENT, hwtimer_cancel(self->h, periodic));
+	EXPECT_EQ(touched, must_wait(self->h).id);
+	/* No id of before comes back. */
+	for (i = 0; i < 10000; i++) {
+		ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 5, &new));
+		ASSERT_FALSE(new == ended || new == cancelled || new == touched || new == periodic);
+	}
+}
+
+/* What the program that is gone has stopped is handed back by the next one. */
+TEST_F(restart, stopped)
+{
+	struct hwtimer *old = must_open(variant->flags);
+	struct hwtimer_event e;
+
+	ASSERT_EQ(0, hwtimer_schedule(old, FAR, 1, NULL));
+	ASSERT_EQ(0, hwtimer_stop(old));
+	self->h = must_adopt(dup(hwtimer_fd(old)), variant->flags);
+	hwtimer_close(old);
+	e = must_wait(self->h);
+	EXPECT_EQ(HWTIMER_KIND_HANDED_BACK, e.kind);
+	EXPECT_EQ(1, e.user_data);
+	EXPECT_EQ(-ESHUTDOWN, hwtimer_wait(self->h, &e, 0));
+	EXPECT_EQ(-ESHUTDOWN, hwtimer_schedule(self->h, 0, 1, NULL));
+}
+
+TEST(errors)
+{
+	struct hwtimer_options o = { .size = sizeof(o) };
+	struct hwtimer_setup calls = { .clockid = CLOCK_MONOTONIC };
+	struct hwtimer *h = must_open(HWTIMER_OPEN_DEVICE), *other;
+	int fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC);
+	unsigned int i;
+
+	for (i = 0; i < 5; i++) {
+		memset(&o, 0, sizeof(o));
+		o.size = sizeof(o);
+		switch (i) {
+		case 0: o.flags = HWTIMER_OPEN_PROCESS; break;
+		case 1: o.flags = HWTIMER_OPEN_BOOTTIME; break;
+		case 2: o.device = "/dev/hwtimer-table"; break;
+		case 3: o.tick_ns = NSEC_PER_MSEC; break;
+		case 4: o.slack_ns = 1; break;
+		}
+		other = h;
+		EXPECT_EQ(-EINVAL, hwtimer_open_fd(&other, hwtimer_fd(h), &o));
+		EXPECT_EQ(NULL, other);
+	}
+	EXPECT_EQ(-EBADF, hwtimer_open_fd(&other, -1, NULL));
+	EXPECT_EQ(-ENOTTY, hwtimer_open_fd(&other, 0, NULL));
+	ASSERT_LE(0, fd);
+	EXPECT_EQ(-ENXIO, hwtimer_open_fd(&other, fd, NULL));
+	ASSERT_EQ(0, ioctl(fd, HWTIMER_IOC_SETUP, &calls));
+	EXPECT_EQ(-EOPNOTSUPP, hwtimer_open_fd(&other, fd, NULL));
+	hwtimer_close(h);
+	h = must_open(HWTIMER_OPEN_PROCESS);
+	EXPECT_EQ(-ENOTTY, hwtimer_open_fd(&other, hwtimer_fd(h), NULL));
+	hwtimer_close(h);
+	close(fd);
+}
+
+/* Run examples/restart as a service manager does. Returns what it prints. */
+static FILE *service_start(char *const env[], int fd, pid_t *child)
+{
+	char pid[32], *const with_fd[] = { "LISTEN_FDS=1", pid, NULL };
+	int ends[2];
+
+	if (pipe(ends))
+		die("pipe");
+	*child = fork();
+	if (!*child) {
+		snprintf(pid, sizeof(pid), "LISTEN_PID=%d", getpid());
+		dup2(ends[1], 1);
+		if (fd >= 0)
+			dup2(fd, 3);
+		execle("/examples/restart", "restart", "3", "1", NULL, fd < 0 ? env : with_fd);
+		die("execle");
+	}
+	close(ends[1]);
+	return fdopen(ends[0], "r");
+}
+
+TEST(example)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX, .sun_path = "/tmp/restart.notify" };
+	char *const env[] = { "NOTIFY_SOCKET=/tmp/restart.notify", NULL };
+	int s = socket(AF_UNIX, SOCK_DGRAM, 0), fd, lease, status, seen = 0;
+	char line[100];
+	double left;
+	pid_t child;
+	FILE *from;
+
+	unlink(at.sun_path);
+	ASSERT_EQ(0, bind(s, (struct sockaddr *)&at, sizeof(at)));
+	from = service_start(env, -1, &child);
+	fd = fd_receive(s);
+	for (lease = 1; lease <= 3; lease++) {
+		ASSERT_NE(NULL, fgets(line, sizeof(line), from));
+	}
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	fclose(from);
+
+	from = service_start(NULL, fd, &child);
+	close(fd);
+	while (fgets(line, sizeof(line), from)) {
+		if (sscanf(line, "lease %d has ended, %lf ms late", &lease, &left) == 2 && left >= 0)
+			seen |= 1 << lease;
+	}
+	EXPECT_EQ(2 | 4 | 8, seen);
+	waitpid(child, &status, 0);
+	EXPECT_EQ(0, status);
+	fclose(from);
+	close(s);
+}
+
+TEST_HARNESS_MAIN
