@@ -240,7 +240,7 @@ int hwtimer_area_grow(struct context *c, u32 slots)
 	return ret;
 }
 
-/* The page at an offset of the mapping, in pages, or NULL. */
+/* The page at an offset of the mapping, in pages, or NULL. With the lock of the context held. */
 static void *area_page_at(struct area *a, unsigned long at)
 {
 	const unsigned long slots = HWTIMER_OFFSET_SLOTS >> PAGE_SHIFT;
@@ -277,8 +277,10 @@ u32 hwtimer_area_rings(const struct area *a)
 
 /**
  * hwtimer_area_map - the mmap file operation
- * @c: the context, with @control held: the table does not grow
+ * @c: the context
  * @vma: where, and which part
+ *
+ * Takes no lock that anybody holds while he sleeps: mmap_lock is held, for which page faults wait.
  *
  * Return: 0; -EINVAL: not shared; -ENXIO: @vma goes beyond the table; -ENOMEM; -EINTR.
  */
@@ -292,7 +294,10 @@ int hwtimer_area_map(struct context *c, struct vm_area_struct *vma)
 		return -EINVAL;
 	vm_flags_set(vma, VM_DONTEXPAND | VM_DONTCOPY);
 	for (addr = vma->vm_start; !ret && addr < vma->vm_end; addr += PAGE_SIZE) {
+		/* The table may grow meanwhile; pages stay until the last close. */
+		spin_lock(&c->lock);
 		page = area_page_at(c->data, at++);
+		spin_unlock(&c->lock);
 		if (!page)
 			return -ENXIO;
 		ret = vm_insert_page(vma, addr, virt_to_page(page));

@@ -280,46 +280,64 @@ int hwtimer_calls_setup(struct context *c, struct hwtimer_setup *s)
 	return 0;
 }
 
+/* Make room for more pages, with @control held, so that nobody else changes them. */
+static int calls_reserve(struct context *c)
+{
+	struct calls *t = c->data;
+	u32 max_pages = max(16U, 2 * t->max_pages);
+	struct entry **pages;
+
+	if (t->nr_pages < t->max_pages)
+		return 0;
+	pages = kvcalloc(max_pages, sizeof(*pages), GFP_KERNEL_ACCOUNT);
+	if (!pages)
+		return -ENOMEM;
+	if (t->nr_pages)
+		memcpy(pages, t->pages, t->nr_pages * sizeof(*pages));
+	spin_lock(&c->lock);
+	swap(pages, t->pages);
+	t->max_pages = max_pages;
+	spin_unlock(&c->lock);
+	kvfree(pages);
+	return 0;
+}
+
 /* Add a page of entries to @free, unless others have been faster: then the caller looks again. */
 static int calls_grow(struct context *c)
 {
 	struct calls *t = c->data;
-	u32 nr = READ_ONCE(t->nr_pages), max_pages = max(16U, 2 * nr), i;
-	struct entry **pages = NULL, *page;
-	int ret = -ENOMEM;
+	struct entry *page;
+	LIST_HEAD(entries);
+	bool others;
+	int ret;
+	u32 i;
 
+	ret = mutex_lock_killable(&c->control);
+	if (ret)
+		return ret;
+	spin_lock(&c->lock);
+	others = !list_empty(&t->free);
+	spin_unlock(&c->lock);
+	if (others)
+		goto unlock;
+	ret = -ENOMEM;
+	if (t->nr_pages == MAX_PAGES || calls_reserve(c))
+		goto unlock;
 	page = hwtimer_memory_page(c->user);
 	if (!page)
-		return ret;
-	if (nr >= READ_ONCE(t->max_pages)) {
-		pages = kvcalloc(max_pages, sizeof(*pages), GFP_KERNEL_ACCOUNT);
-		if (!pages)
-			goto free;
+		goto unlock;
+	set_page_private(virt_to_page(page), t->nr_pages);
+	for (i = 0; i < PAGE_ENTRIES; i++) {
+		page[i].tag = 1;
+		list_add_tail(&page[i].node, &entries);
 	}
-
 	spin_lock(&c->lock);
-	if (pages && t->max_pages < max_pages) {
-		if (t->nr_pages)
-			memcpy(pages, t->pages, t->nr_pages * sizeof(*pages));
-		swap(pages, t->pages);
-		WRITE_ONCE(t->max_pages, max_pages);
-	}
-	if (t->nr_pages < MAX_PAGES || !list_empty(&t->free))
-		ret = 0;
-	if (t->nr_pages < min_t(u32, t->max_pages, MAX_PAGES)) {
-		set_page_private(virt_to_page(page), t->nr_pages);
-		for (i = 0; i < PAGE_ENTRIES; i++) {
-			page[i].tag = 1;
-			list_add_tail(&page[i].node, &t->free);
-		}
-		t->pages[t->nr_pages] = page;
-		WRITE_ONCE(t->nr_pages, t->nr_pages + 1);
-		page = NULL;
-	}
+	t->pages[t->nr_pages++] = page;
+	list_splice_tail(&entries, &t->free);
 	spin_unlock(&c->lock);
-	kvfree(pages);
-free:
-	hwtimer_memory_page_free(page, c->user);
+	ret = 0;
+unlock:
+	mutex_unlock(&c->control);
 	return ret;
 }
 
@@ -343,7 +361,7 @@ static u64 calls_deadline(struct context *c, u64 time, u32 flags)
  *
  * Context: A task that may sleep.
  *
- * Return: 0, -EINVAL, -ENOSPC, -ENOMEM or -ESHUTDOWN.
+ * Return: 0, -EINVAL, -ENOSPC, -ENOMEM, -ESHUTDOWN, or -EINTR: killed.
  */
 int hwtimer_calls_schedule(struct context *c, struct hwtimer_schedule *s)
 {

@@ -55,9 +55,9 @@ struct context_kind {
 
 /**
  * struct context - an open file description
- * @control: held by SETUP, GROW, STOP, STATS and mmap(2), which may sleep; only taken killably
- * @read_lock: held by read(2), which copies to a program's memory; only taken interruptibly, and
- *	never together with @control, which mmap(2) takes
+ * @control: held by SETUP, GROW, STOP, STATS and a SCHEDULE that needs memory, which may sleep; only
+ *	taken killably
+ * @read_lock: held by read(2), which copies to a program's memory; only taken interruptibly
  * @lock: protects what follows, unless said otherwise. Never taken in an interrupt
  * @kind: NULL until SETUP; then constant, and so are @data to @slack
  * @data: of that kind

@@ -331,17 +331,10 @@ static __poll_t device_poll(struct file *file, poll_table *wait)
 static int device_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	struct context *c = file->private_data;
-	int ret;
 
 	if (context_kind(c) != &hwtimer_table_kind)
 		return -ENXIO;
-	/* mmap_lock is held, so nobody touches a program's memory with @control held. */
-	ret = mutex_lock_killable(&c->control);
-	if (ret)
-		return ret;
-	ret = hwtimer_area_map(c, vma);
-	mutex_unlock(&c->control);
-	return ret;
+	return hwtimer_area_map(c, vma);
 }
 
 static void device_show_fdinfo(struct seq_file *m, struct file *file)
