@@ -64,8 +64,7 @@ static const char usage[] =
 	"  --slow N           how many of the slow ones may, beside these [4]\n"
 	"  --slow-time TIME, --slow-runs N, --slow-within TIME\n"
 	"                     a job is slow if more than N [10] of its runs that ended within\n"
-	"                     TIME [1m] took longer than TIME [500ms]\n"
-	"  --device PATH      [/dev/hwtimer]\n";
+	"                     TIME [1m] took longer than TIME [500ms]\n";
 
 static void __attribute__((noreturn, format(printf, 1, 2))) misuse(const char *format, ...)
 {
@@ -274,7 +273,6 @@ static void run(const char *path, int argc, char **argv)
 		{ "slow-time", required_argument, NULL, 't' },
 		{ "slow-runs", required_argument, NULL, 'r' },
 		{ "slow-within", required_argument, NULL, 'i' },
-		{ "device", required_argument, NULL, 'd' },
 		{ }
 	};
 	struct sched_options sched = {
@@ -305,9 +303,6 @@ static void run(const char *path, int argc, char **argv)
 			break;
 		case 'i':
 			sched.lanes.slow_within = duration("--slow-within", optarg, 0);
-			break;
-		case 'd':
-			sched.device = optarg;
 			break;
 		default:
 			misuse("run takes options only");

@@ -356,18 +356,26 @@ static void try_again(void)
 		recover(true);
 }
 
+static void scan_due(void)
+{
+	if (lost)
+		try_again();
+	scan_later(!lost && !scan());
+}
+
+/* One transaction has what these events lead to, so they are few, and a scan is the last one. */
 static void timers_readable(void)
 {
-	struct hwtimer_event events[EVENTS];
-	int i, n = must(hwtimer_wait(timers, events, EVENTS, 0), "hwtimer_wait");
-	bool scan_due = false;
+	struct hwtimer_event event;
+	struct job *job;
+	int i;
 
-	for (i = 0; i < n; i++) {
-		struct job *job = (struct job *)(uintptr_t)events[i].user_data;
-
+	for (i = 0; i < EVENTS && must(hwtimer_wait(timers, &event, 0), "hwtimer_wait"); i++) {
+		/* A pointer, as nobody else has got the handle. */
+		job = (struct job *)(uintptr_t)event.user_data;
 		if (!job) {
-			scan_due = true;
-			continue;
+			scan_due();
+			break;
 		}
 		job->timeout = 0;
 		if (!lost && !stopping)
@@ -375,12 +383,6 @@ static void timers_readable(void)
 		else
 			job_put(job);
 	}
-	if (!scan_due)
-		return;
-	/* Now that no event refers to a timeout, all of them may be touched. */
-	if (lost)
-		try_again();
-	scan_later(!lost && !scan());
 }
 
 /* Make clock_fd readable when the clock is set. */
@@ -429,23 +431,12 @@ static void watch(int fd, void *data)
 		err(1, "epoll_ctl");
 }
 
-static void open_timers(const char *device)
-{
-	struct hwtimer_options options = { .size = sizeof(options), .device = device };
-	int ret = hwtimer_open(&timers, &options);
-
-	device = device ?: "/dev/hwtimer";
-	if (ret == -ENOENT || ret == -ENXIO || ret == -ENODEV)
-		errx(1, "there is no %s: is the module loaded? (modprobe hwtimer)", device);
-	must(ret, device);
-}
-
 static void open_all(const struct sched_options *options)
 {
 	sigset_t signals;
 
 	window = options->window;
-	open_timers(options->device);
+	must(hwtimer_open(&timers, NULL), "hwtimer_open");
 	/* If SIGCHLD were ignored, there would be no children to wait for. */
 	signal(SIGCHLD, SIG_DFL);
 	/* Messages that nobody reads must not end the scheduler. */

@@ -10,7 +10,6 @@
 struct sched_options {
 	__s64			window;	/* jobs are read so far ahead; what is later is a misfire */
 	struct lane_options	lanes;
-	const char		*device;
 };
 
 /* Runs until SIGTERM or SIGINT, then waits for running commands. */
