@@ -3,9 +3,8 @@
  * memcached's timeouts of idle connections, by libhwtimer. The script "edit" inserts the calls.
  *
  * Each worker thread has a handle of its own, and does everything with its connections itself, so
- * there is no lock. The number of a descriptor is the user data of its timeout. A worker forgets a
- * connection before it closes the descriptor; only then can another worker get a connection with
- * this number.
+ * there is no lock. Nobody else can get the handle, and write to it, so the user data of a timeout
+ * may be the address of its connection.
  */
 #include "memcached.h"
 
@@ -14,47 +13,40 @@
 #include <string.h>
 #include <sys/socket.h>
 
+/* Then the worker's connections have their turn. */
 #define EVENTS		256
 #define NS_PER_S	1000000000ULL
 
-static hwtimer_id *ids;			/* by descriptor; 0: there is no timeout */
 static __thread struct hwtimer *timers;	/* NULL in threads that are no workers */
 static __thread struct event readable;
 
-bool idle_start(int fds)
+static void idle_schedule(conn *c, uint64_t delay_ns)
 {
-	ids = calloc(fds, sizeof(*ids));
-	return ids;
-}
-
-static void idle_schedule(int fd, uint64_t delay_ns)
-{
-	int ret = hwtimer_schedule(timers, delay_ns, fd, &ids[fd]);
+	int ret = hwtimer_schedule(timers, delay_ns, (uintptr_t)c, &c->idle_id);
 
 	if (!ret)
 		return;
 	/* Without a timeout it might stay for ever. The worker will find that it has ended. */
-	fprintf(stderr, "No idle timeout for fd %d: %s\n", fd, strerror(-ret));
-	ids[fd] = 0;
-	shutdown(fd, SHUT_RDWR);
+	fprintf(stderr, "No idle timeout for fd %d: %s\n", c->sfd, strerror(-ret));
+	shutdown(c->sfd, SHUT_RDWR);
 }
 
 void idle_heard(conn *c)
 {
 	if (!timers || !IS_TCP(c->transport))
 		return;
-	if (!ids[c->sfd])
-		idle_schedule(c->sfd, settings.idle_timeout * NS_PER_S);
+	if (!c->idle_id)
+		idle_schedule(c, settings.idle_timeout * NS_PER_S);
 	else
-		hwtimer_touch(timers, ids[c->sfd], settings.idle_timeout * NS_PER_S);
+		hwtimer_touch(timers, c->idle_id, settings.idle_timeout * NS_PER_S);
 }
 
 void idle_forget(conn *c)
 {
-	if (!timers || !ids[c->sfd])
+	if (!timers || !c->idle_id)
 		return;
-	hwtimer_cancel(timers, ids[c->sfd]);
-	ids[c->sfd] = 0;
+	hwtimer_cancel(timers, c->idle_id);
+	c->idle_id = 0;
 }
 
 /* Is a command being handled, or is there something to read? */
@@ -68,16 +60,15 @@ static bool idle_busy(const conn *c)
 
 static void idle_expired(evutil_socket_t fd, short what, void *arg)
 {
-	struct hwtimer_event events[EVENTS];
-	int n = hwtimer_wait(timers, events, EVENTS, 0);
+	struct hwtimer_event event;
 	conn *c;
 
-	for (int i = 0; i < n; i++) {
-		c = conns[events[i].user_data];
-		ids[c->sfd] = 0;
+	for (int i = 0; i < EVENTS && hwtimer_wait(timers, &event, 0) > 0; i++) {
+		c = (conn *)(uintptr_t)event.user_data;
+		c->idle_id = 0;
 		/* As the thread did that memcached had for this, look again after a second. */
 		if (idle_busy(c))
-			idle_schedule(c->sfd, NS_PER_S);
+			idle_schedule(c, NS_PER_S);
 		else
 			conn_close_idle(c);
 	}
@@ -91,7 +82,7 @@ void idle_begin(struct event_base *base)
 		return;
 	ret = hwtimer_open(&timers, NULL);
 	if (ret) {
-		fprintf(stderr, "Can't open /dev/hwtimer: %s\n", strerror(-ret));
+		fprintf(stderr, "Can't set up idle timeouts: %s\n", strerror(-ret));
 		exit(EXIT_FAILURE);
 	}
 	event_assign(&readable, base, hwtimer_fd(timers), EV_READ | EV_PERSIST, idle_expired, NULL);

@@ -3,9 +3,6 @@
 #ifndef IDLE_TIMERS_H
 #define IDLE_TIMERS_H
 
-/* Before the first connection: make room for timeouts of @fds descriptors. False: no memory. */
-bool idle_start(int fds);
-
 /* A worker begins and ends. */
 void idle_begin(struct event_base *base);
 void idle_end(void);
