@@ -103,9 +103,10 @@ demo-here:
 tools:
 	$(MAKE) -C tools OUT=$(CURDIR)/out/tools
 
-# The extension of the package python3-hwtimer.
-python: lib
-	$(MAKE) -C python OUT=$(CURDIR)/out/python
+# The extension of the package python3-hwtimer; to install it elsewhere: pip install ./python
+python:
+	cd python && /usr/bin/python3 setup.py -q build_ext --build-lib $(CURDIR)/out/python \
+		--build-temp $(CURDIR)/out/python/temp
 
 # hwtimerctl goes below PREFIX, with its man page and its bash completion.
 install-tools uninstall-tools:

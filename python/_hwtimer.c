@@ -6,14 +6,15 @@
  *	timer = timers.schedule(time.monotonic() + 30, object)
  *	timer.touch(time.monotonic() + 30)
  *	timer.cancel()
- *	objects = timers.expired()	# when timers.fileno() is readable
+ *	objects = list(timers)	# that have expired, when timers.fileno() is readable
  *
- * A timer that is pending is in the list of its Timers, which has a reference to it. It has one to
- * its object. The event of its timeout has its address as user_data, and is the only one, and there
- * is none after a cancel; so the address is valid.
+ * A timer that is pending is in the array of its Timers, which has a reference to it, and it has
+ * one to its object. So the garbage collector, which does not see timers, finds the objects, which
+ * may have references to the Timers.
  *
- * The list lets the garbage collector see the objects, which may have references to the Timers. It
- * does not see timers: only the list and the user of a timer have references to these.
+ * The place in the array is the index in the id of the timeout. Of an event, this is all that is
+ * used: whoever else has the descriptor can write the user_data and the rest of the id, but not
+ * make the library return an event for an index that is not in use.
  *
  * The GIL protects all of it: no function of the library that is called here waits. In a child of
  * fork(), which may not use the parent's handle, timers can be cancelled and closed, without effect
@@ -24,27 +25,22 @@
 
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
 
-#include <libhwtimer.h>
+#include "libhwtimer.h"
 
-#define NEVER_S	1e10	/* from this time on, it is never */
-#define BATCH	64
+#define NEVER_S		1e10	/* from this time on, it is never */
+#define INDEX_MASK	0xffffffU	/* of an id */
 
 struct timers;
 
 /**
  * struct timer - a timeout
- * @next: the next one in the list
- * @link: what points to this one
  * @timers: the Timers; valid while it is pending
  * @id: of the library
- * @object: what expired() returns; NULL: it is not pending
+ * @object: what is returned when it expires; NULL: it is not pending
  */
 struct timer {
 	PyObject_HEAD
-	struct timer	*next;
-	struct timer	**link;
 	struct timers	*timers;
 	hwtimer_id	id;
 	PyObject	*object;
@@ -53,39 +49,41 @@ struct timer {
 /**
  * struct timers - the timeouts of a handle
  * @h: the handle; NULL: closed
- * @forks: the value of forks when it was opened
- * @pending: the list
+ * @timer: those that are pending, by index; NULL: there is none
+ * @size: the size of @timer
+ * @pending: how many are pending
  */
 struct timers {
 	PyObject_HEAD
 	struct hwtimer	*h;
-	unsigned int	forks;
-	struct timer	*pending;
+	struct timer	**timer;
+	size_t		size;
+	size_t		pending;
 };
 
-/* How many times fork() has made this process or an ancestor. */
-static unsigned int forks;
-
-static void forked(void)
+/* Is this a child of the process that has opened the handle? No timeout has the id 0. */
+static bool inherited(const struct timers *timers)
 {
-	forks++;
+	return hwtimer_cancel(timers->h, 0) == -EPERM;
 }
 
-/* Raise OSError for -errno. */
-static PyObject *failure(int err)
+/* Raise an exception for -errno. */
+static PyObject *failure(const struct timers *timers, int err)
 {
+	if (err == -EPERM && inherited(timers)) {
+		PyErr_SetString(PyExc_RuntimeError, "the timers are the parent's");
+		return NULL;
+	}
 	errno = -err;
 	return PyErr_SetFromErrno(PyExc_OSError);
 }
 
-/* May the library be called? Otherwise an exception is set. */
-static bool usable(const struct timers *timers)
+/* Otherwise an exception is set. */
+static bool is_open(const struct timers *timers)
 {
-	if (timers->h && timers->forks == forks)
-		return true;
-	PyErr_SetString(PyExc_RuntimeError,
-			timers->h ? "the timers are the parent's" : "the timers are closed");
-	return false;
+	if (!timers->h)
+		PyErr_SetString(PyExc_RuntimeError, "the timers are closed");
+	return timers->h;
 }
 
 /* A time of time.monotonic() in ns, such that time.monotonic() shows no less than it then. */
@@ -110,30 +108,30 @@ static bool to_ns(PyObject *when, uint64_t *ns)
 }
 
 /* A timer is no longer pending. Returns its object. */
-static PyObject *end(struct timer *t)
+static PyObject *timer_end(struct timer *t)
 {
+	struct timers *timers = t->timers;
 	PyObject *object = t->object;
 
 	t->object = NULL;
-	*t->link = t->next;
-	if (t->next)
-		t->next->link = t->link;
+	timers->timer[t->id & INDEX_MASK] = NULL;
+	timers->pending--;
 	Py_DECREF(t);
 	return object;
 }
 
 static PyObject *timer_cancel(struct timer *t, PyObject *unused)
 {
-	int ret;
-
 	(void)unused;
 	if (!t->object)
 		Py_RETURN_FALSE;
-	/* There is no handle while clear() frees objects, of which one may call this. */
-	ret = t->timers->h && t->timers->forks == forks ? hwtimer_cancel(t->timers->h, t->id) : 0;
-	if (ret)
-		return failure(ret);
-	Py_DECREF(end(t));
+	/*
+	 * There is no handle while timers_clear() frees objects, of which one may call this. An
+	 * error means that this is a child, or that another holder of the descriptor has ended it.
+	 */
+	if (t->timers->h)
+		hwtimer_cancel(t->timers->h, t->id);
+	Py_DECREF(timer_end(t));
 	Py_RETURN_TRUE;
 }
 
@@ -146,11 +144,11 @@ static PyObject *timer_touch(struct timer *t, PyObject *when)
 		return NULL;
 	if (!t->object)
 		Py_RETURN_FALSE;
-	if (!usable(t->timers))
+	if (!is_open(t->timers))
 		return NULL;
 	ret = hwtimer_touch_at(t->timers->h, t->id, ns);
 	if (ret)
-		return failure(ret);
+		return failure(t->timers, ret);
 	Py_RETURN_TRUE;
 }
 
@@ -171,6 +169,25 @@ static PyTypeObject timer_type = {
 	.tp_methods	= timer_methods,
 };
 
+/* Have a place for this index. */
+static bool timers_grow(struct timers *timers, size_t index)
+{
+	size_t size = timers->size ?: 64;
+	struct timer **timer;
+
+	if (index < timers->size)
+		return true;
+	while (size <= index)
+		size *= 2;
+	timer = PyMem_Realloc(timers->timer, size * sizeof(*timer));
+	if (!timer)
+		return false;
+	memset(timer + timers->size, 0, (size - timers->size) * sizeof(*timer));
+	timers->timer = timer;
+	timers->size = size;
+	return true;
+}
+
 static PyObject *timers_schedule(struct timers *timers, PyObject *const *args, Py_ssize_t nr)
 {
 	struct timer *t;
@@ -179,165 +196,152 @@ static PyObject *timers_schedule(struct timers *timers, PyObject *const *args, P
 
 	if (nr != 2)
 		return PyErr_Format(PyExc_TypeError, "schedule() takes 2 arguments, not %zd", nr);
-	if (!to_ns(args[0], &ns) || !usable(timers))
+	if (!to_ns(args[0], &ns) || !is_open(timers))
 		return NULL;
 	t = PyObject_New(struct timer, &timer_type);
 	if (!t)
 		return NULL;
 	t->object = NULL;
-	ret = hwtimer_schedule_at(timers->h, ns, (uintptr_t)t, &t->id);
+	ret = hwtimer_schedule_at(timers->h, ns, 0, &t->id);
 	if (ret) {
 		Py_DECREF(t);
-		return failure(ret);
+		return failure(timers, ret);
+	}
+	if (!timers_grow(timers, t->id & INDEX_MASK)) {
+		hwtimer_cancel(timers->h, t->id);
+		Py_DECREF(t);
+		return PyErr_NoMemory();
 	}
 	t->timers = timers;
 	t->object = Py_NewRef(args[1]);
-	t->next = timers->pending;
-	if (t->next)
-		t->next->link = &t->next;
-	t->link = &timers->pending;
-	timers->pending = t;
+	timers->timer[t->id & INDEX_MASK] = t;
+	timers->pending++;
 	return Py_NewRef(t);
 }
 
-static PyObject *timers_expired(struct timers *timers, PyObject *const *args, Py_ssize_t nr)
+static PyObject *timers_next(struct timers *timers)
 {
-	struct hwtimer_event events[BATCH];
-	long most = nr ? PyLong_AsLong(args[0]) : BATCH;
-	PyObject *list;
-	int n, i;
+	struct hwtimer_event event;
+	size_t index;
+	int ret;
 
-	if (PyErr_Occurred())
+	if (!is_open(timers))
 		return NULL;
-	if (most < 1 || most > BATCH)
-		most = BATCH;
-	/* The memory comes first: no event may be lost for lack of it. */
-	list = PyList_New(most);
-	if (!list)
-		return NULL;
-	/* Only now: the garbage collector may have run what closes them. */
-	if (!usable(timers)) {
-		Py_DECREF(list);
-		return NULL;
+	while ((ret = hwtimer_wait(timers->h, &event, 0)) > 0) {
+		index = event.id & INDEX_MASK;
+		/* What was cancelled after another holder had ended it may come back by him. */
+		if (index < timers->size && timers->timer[index])
+			return timer_end(timers->timer[index]);
 	}
-	n = hwtimer_wait(timers->h, events, most, 0);
-	for (i = 0; i < n; i++)
-		PyList_SET_ITEM(list, i, end((struct timer *)(uintptr_t)events[i].user_data));
-	Py_SET_SIZE(list, n > 0 ? n : 0);
-	if (n >= 0)
-		return list;
-	Py_DECREF(list);
-	return failure(n);
+	return ret ? failure(timers, ret) : NULL;
 }
 
 static PyObject *timers_fileno(struct timers *timers, PyObject *unused)
 {
 	(void)unused;
-	return usable(timers) ? PyLong_FromLong(hwtimer_fd(timers->h)) : NULL;
-}
-
-static PyObject *timers_shrink(struct timers *timers, PyObject *unused)
-{
-	int ret;
-
-	(void)unused;
-	if (!usable(timers))
-		return NULL;
-	ret = hwtimer_shrink(timers->h);
-	if (ret)
-		return failure(ret);
-	Py_RETURN_NONE;
+	return is_open(timers) ? PyLong_FromLong(hwtimer_fd(timers->h)) : NULL;
 }
 
 /* Also tp_clear */
-static int clear(struct timers *timers)
+static int timers_clear(struct timers *timers)
 {
 	struct hwtimer *h = timers->h;
+	size_t i;
 
 	timers->h = NULL;
 	hwtimer_close(h);
-	/* An object that is freed may do anything, but it cannot schedule any more. */
-	while (timers->pending)
-		Py_DECREF(end(timers->pending));
+	/* An object that is freed may do anything, such as call this, but not schedule any more. */
+	for (i = 0; i < timers->size; i++)
+		if (timers->timer[i])
+			Py_DECREF(timer_end(timers->timer[i]));
+	PyMem_Free(timers->timer);
+	timers->timer = NULL;
+	timers->size = 0;
 	return 0;
 }
 
 static PyObject *timers_close(struct timers *timers, PyObject *unused)
 {
 	(void)unused;
-	clear(timers);
+	timers_clear(timers);
 	Py_RETURN_NONE;
 }
 
 static PyObject *timers_usable(struct timers *timers, void *unused)
 {
 	(void)unused;
-	return PyBool_FromLong(timers->h && timers->forks == forks);
+	return PyBool_FromLong(timers->h && !inherited(timers));
+}
+
+static PyObject *timers_in_process(struct timers *timers, void *unused)
+{
+	(void)unused;
+	return is_open(timers) ? PyBool_FromLong(hwtimer_in_process(timers->h)) : NULL;
 }
 
 static PyObject *timers_pending(struct timers *timers, void *unused)
 {
-	const struct timer *t;
-	long n = 0;
-
 	(void)unused;
-	for (t = timers->pending; t; t = t->next)
-		n++;
-	return PyLong_FromLong(n);
+	return PyLong_FromSize_t(timers->pending);
 }
 
 static int timers_traverse(struct timers *timers, visitproc visit, void *arg)
 {
-	struct timer *t;
+	size_t i;
 
-	for (t = timers->pending; t; t = t->next)
-		Py_VISIT(t->object);
+	for (i = 0; i < timers->size; i++)
+		if (timers->timer[i])
+			Py_VISIT(timers->timer[i]->object);
 	return 0;
 }
 
 static void timers_dealloc(struct timers *timers)
 {
 	PyObject_GC_UnTrack(timers);
-	clear(timers);
+	timers_clear(timers);
 	Py_TYPE(timers)->tp_free((PyObject *)timers);
 }
 
 static PyObject *timers_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-	static char *names[] = { "timeouts", "device", NULL };
+	static char *names[] = { "timeouts", "in_process", NULL };
 	struct hwtimer_options options = { .size = sizeof(options) };
+	PyObject *in_process = Py_None;
 	struct timers *timers;
 	long long timeouts = 0;
 	int ret;
 
-	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|Lz", names, &timeouts, &options.device))
+	if (!PyArg_ParseTupleAndKeywords(args, keywords, "|LO", names, &timeouts, &in_process))
 		return NULL;
 	options.timeouts = timeouts;
 	if (options.timeouts != timeouts) {
 		PyErr_SetString(PyExc_OverflowError, "timeouts: below 0, or too many");
 		return NULL;
 	}
+	if (in_process != Py_None) {
+		ret = PyObject_IsTrue(in_process);
+		if (ret < 0)
+			return NULL;
+		options.flags = ret ? HWTIMER_OPEN_PROCESS : HWTIMER_OPEN_DEVICE;
+	}
 	timers = (struct timers *)type->tp_alloc(type, 0);
 	if (!timers)
 		return NULL;
-	timers->forks = forks;
 	ret = hwtimer_open(&timers->h, &options);
 	if (!ret)
 		return (PyObject *)timers;
 	Py_DECREF(timers);
 	errno = -ret;
-	return PyErr_SetFromErrnoWithFilename(PyExc_OSError, options.device ?: "/dev/hwtimer");
+	return options.flags == HWTIMER_OPEN_DEVICE ?
+	       PyErr_SetFromErrnoWithFilename(PyExc_OSError, "/dev/hwtimer-table") :
+	       PyErr_SetFromErrno(PyExc_OSError);
 }
 
 static PyMethodDef timers_methods[] = {
 	{ "schedule", (PyCFunction)(void (*)(void))timers_schedule, METH_FASTCALL,
 	  "schedule(when, object) -> Timer, which expires at when, a time of time.monotonic()" },
-	{ "expired", (PyCFunction)(void (*)(void))timers_expired, METH_FASTCALL,
-	  "expired(most=64) -> the objects of timers that have expired" },
 	{ "fileno", (PyCFunction)timers_fileno, METH_NOARGS,
-	  "fileno() -> a descriptor that is readable when expired() may return objects" },
-	{ "shrink", (PyCFunction)timers_shrink, METH_NOARGS,
-	  "Give back memory that is not in use." },
+	  "fileno() -> a descriptor that is readable when a timer may have expired" },
 	{ "close", (PyCFunction)timers_close, METH_NOARGS,
 	  "Cancel all timers." },
 	{ NULL }
@@ -346,21 +350,27 @@ static PyMethodDef timers_methods[] = {
 static PyGetSetDef timers_properties[] = {
 	{ "usable", (getter)timers_usable, NULL,
 	  "False if it is closed, or was opened before fork().", NULL },
+	{ "in_process", (getter)timers_in_process, NULL,
+	  "Are the timers in the process, not on the device?", NULL },
 	{ "pending", (getter)timers_pending, NULL,
-	  "How many timers are pending; they are counted one by one.", NULL },
+	  "How many timers are pending.", NULL },
 	{ NULL }
 };
 
 static PyTypeObject timers_type = {
 	PyVarObject_HEAD_INIT(NULL, 0)
 	.tp_name	= "_hwtimer.Timers",
-	.tp_doc		= "Timers(timeouts=0, device=None): at most so many; 0: the system's limit",
+	.tp_doc		= "Timers(timeouts=0, in_process=None): at most so many; 0: 2^20. In the\n"
+			  "process, on the device, or None: on the device if it can be opened.\n"
+			  "Iterators: the objects of timers that have expired.",
 	.tp_basicsize	= sizeof(struct timers),
 	.tp_flags	= Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
 	.tp_new		= timers_new,
 	.tp_dealloc	= (destructor)timers_dealloc,
 	.tp_traverse	= (traverseproc)timers_traverse,
-	.tp_clear	= (inquiry)clear,
+	.tp_clear	= (inquiry)timers_clear,
+	.tp_iter	= PyObject_SelfIter,
+	.tp_iternext	= (iternextfunc)timers_next,
 	.tp_methods	= timers_methods,
 	.tp_getset	= timers_properties,
 };
@@ -376,11 +386,8 @@ PyMODINIT_FUNC PyInit__hwtimer(void)
 {
 	PyObject *m = PyModule_Create(&module);
 
-	if (!m)
-		return NULL;
-	if (!pthread_atfork(NULL, NULL, forked) && !PyModule_AddType(m, &timer_type) &&
-	    !PyModule_AddType(m, &timers_type))
+	if (m && !PyModule_AddType(m, &timer_type) && !PyModule_AddType(m, &timers_type))
 		return m;
-	Py_DECREF(m);
+	Py_XDECREF(m);
 	return NULL;
 }

@@ -1,97 +1,86 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
-"""hwtimer for Python's asyncio: an event loop, or timers beside any loop.
+"""hwtimer for Python's asyncio: an event loop.
 
     hwtimer.run(main())                   # like asyncio.run()
     asyncio.Runner(loop_factory=hwtimer.EventLoop)
     asyncio.set_event_loop_policy(hwtimer.EventLoopPolicy())    # before Python 3.14
 
 With this loop the timeouts of asyncio and of all that uses it, such as sleep(), timeout(),
-wait_for() and aiohttp, are on the wheel of /dev/hwtimer. It is otherwise asyncio.SelectorEventLoop.
+wait_for() and aiohttp, are on a timing wheel: that of /dev/hwtimer-table or, where that cannot be
+opened, one in the process. It is otherwise asyncio.SelectorEventLoop.
 
     handle = loop.call_later(30, print, "idle")
     handle.touch(30)                      # on every message
 
-Where another loop is wanted, Timers has its own sleep() and so on:
-
-    timers = hwtimer.Timers()             # in a coroutine
-    await timers.sleep(0.5)
-    timer = timers.call_later(30, print, "idle")
-    timer.touch(30)
-    timer.cancel()
-    async with timers.timeout(30) as t:   # TimeoutError if it takes longer
-        t.touch(30)                       # pushes the timeout back
-    timers.close()
-
-All timers of a loop are on one descriptor, which the loop watches. No callback is early: when it is
-called, loop.time() is at least what was asked for. As a program, this file is a demonstration; see
---help.
+All timeouts of a loop are on one descriptor, which the loop watches. No callback is early: when it
+is called, loop.time() is at least what was asked for. As a program, this file is a demonstration;
+see --help.
 """
 import argparse
 import asyncio
-import contextlib
-import contextvars
-import errno
 import heapq
 import operator
 import sys
 import time
-import warnings
 
 import _hwtimer
-
-_HINTS = {errno.ENOENT: "is the kernel module hwtimer loaded?",
-          errno.EACCES: "is the user in the group hwtimer?"}
-
-
-def _open(timeouts, device):
-    try:
-        return _hwtimer.Timers(timeouts, device)
-    except OSError as error:
-        if error.errno in _HINTS:
-            error.strerror += "; " + _HINTS[error.errno]
-        raise
 
 
 class TimerHandle(asyncio.TimerHandle):
     """Returned by EventLoop.call_later() and call_at()."""
 
-    # _scheduled is the timer on the wheel, True in the heap, False in neither. A timer that has
-    # expired stays there.
+    # _scheduled is the timer on the wheel, which stays there when it has expired, or an _Entry, or
+    # False.
     __slots__ = ()
 
     def touch(self, delay):
         """Call after delay from now instead. False if it is too late for that: the timer has
         expired, though the callback may not have been called, or was cancelled."""
-        loop, when = self._loop, self._loop.time() + delay
-        if self._scheduled is True:
-            if self._cancelled:
-                return False
-            if when != when:
-                raise ValueError("the time is not a number")
-            self._when = when
-            heapq.heapify(loop._scheduled)
-            return True
+        when = self._loop.time() + delay
         if not self._scheduled or not self._scheduled.touch(when):
             return False
         self._when = when
         return True
 
 
+class _Entry(asyncio.TimerHandle):
+    """What the base class's heap has of a timeout that the wheel refused, for its deadline or
+    before. So a later deadline moves nothing in the heap, as it moves nothing on a wheel."""
+
+    __slots__ = ()
+
+    def touch(self, when):
+        if self._cancelled:     # by close()
+            return False
+        if when != when:
+            raise ValueError("the time is not a number")
+        if when < self._when:
+            self._loop._push(self._args[0], when)
+            self.cancel()
+        return True
+
+
 class EventLoop(asyncio.SelectorEventLoop):
-    """asyncio.SelectorEventLoop with its timeouts on the wheel: at most so many; 0: as many as the
-    system allows. Others are kept in the loop's heap, as are those that the system refuses."""
+    """asyncio.SelectorEventLoop with its timeouts on a wheel: at most so many; 0: 2**20. Others are
+    kept in the loop's heap, as are those for which there is no memory. With in_process=False the
+    wheel has to be that of the device (otherwise: OSError), with True it is in the process."""
 
     _timers = _expiry = None
 
-    def __init__(self, selector=None, *, timeouts=0, device=None):
+    def __init__(self, selector=None, *, timeouts=0, in_process=None):
         super().__init__(selector)
         try:
-            self._timers = _open(timeouts, device)
+            self._timers = _hwtimer.Timers(timeouts, in_process)
             self._expiry = self._add_reader(self._timers.fileno(), self._expire)
         except BaseException:
             self.close()
             raise
+
+    @property
+    def in_process(self):
+        """Is the wheel in the process, not that of the device?"""
+        return self._timers.in_process
 
     def close(self):
         if self.is_running() or self.is_closed():
@@ -103,6 +92,8 @@ class EventLoop(asyncio.SelectorEventLoop):
         if self._timers:
             self._timers.close()
         self._expiry = None     # refers to this loop
+        for entry in self._scheduled:
+            entry.cancel()      # refers to its handle, which refers to it
         super().close()
 
     def call_later(self, delay, callback, *args, context=None):
@@ -131,16 +122,28 @@ class EventLoop(asyncio.SelectorEventLoop):
         try:
             handle._scheduled = self._timers.schedule(when, handle)
         except OSError:
-            heapq.heappush(self._scheduled, handle)
-            handle._scheduled = True
+            self._push(handle, when)
         return handle
+
+    def _push(self, handle, when):
+        entry = handle._scheduled = _Entry(when, self._due, (handle,), self)
+        entry._scheduled = True
+        heapq.heappush(self._scheduled, entry)
+
+    def _due(self, handle):
+        if handle._when > self.time():
+            self._push(handle, handle._when)
+        else:
+            handle._scheduled = False
+            self._ready.append(handle)
 
     def _timer_handle_cancelled(self, handle):
         timer = handle._scheduled
-        if timer is True:
+        if timer is True:       # the handle is an _Entry
             super()._timer_handle_cancelled(handle)
         elif timer:
             timer.cancel()
+            handle._scheduled = False
 
     def _add_callback(self, handle):
         # So that timers are called in the turn that finds them expired, as in the base class.
@@ -150,13 +153,8 @@ class EventLoop(asyncio.SelectorEventLoop):
             self._ready.append(handle)
 
     def _expire(self):
-        handles = more = self._timers.expired()
-        while len(more) == 64:
-            more = self._timers.expired()
-            handles += more
-        # Within a tick they come in the order in which they were scheduled.
-        handles.sort(key=operator.attrgetter("_when"))
-        self._ready.extend(handles)
+        # Within a tick they come in any order.
+        self._ready.extend(sorted(self._timers, key=operator.attrgetter("_when")))
 
 
 # Python 3.16 will have no policies, and 3.14 warns of them.
@@ -167,145 +165,44 @@ if sys.version_info < (3, 14):
         _loop_factory = EventLoop
 
 
-def new_event_loop():
-    """An EventLoop or, where the device cannot be opened, asyncio's own, with a RuntimeWarning."""
-    try:
-        return EventLoop()
-    except OSError as error:
-        warnings.warn(f"timeouts are not on the wheel: {error}", RuntimeWarning, stacklevel=2)
-        return asyncio.SelectorEventLoop()
-
-
 def run(main, *, debug=None):
-    """asyncio.run() with an EventLoop. OSError if the device cannot be opened."""
+    """asyncio.run() with an EventLoop."""
     with asyncio.Runner(debug=debug, loop_factory=EventLoop) as runner:
         return runner.run(main)
-
-
-class Timer:
-    """A pending callback; created by Timers.call_later()."""
-
-    def __init__(self, callback, args):
-        self._callback, self._args = callback, args
-        self._context = contextvars.copy_context()
-
-    def touch(self, delay):
-        """Call after delay from now instead. False if the timer is not pending."""
-        return self._timer.touch(time.monotonic() + delay)
-
-    def cancel(self):
-        """Do not call. False if the timer is not pending."""
-        cancelled = self._timer.cancel()
-        self._callback = self._args = self._context = None     # may refer to this timer
-        return cancelled
-
-
-class Timeout:
-    """Returned by Timers.timeout(); works like asyncio.timeout()."""
-
-    def __init__(self, timers, delay):
-        self._timers, self._delay = timers, delay
-        self._expired = False
-
-    async def __aenter__(self):
-        self._task = asyncio.current_task()
-        self._cancelling = self._task.cancelling()
-        self._timer = self._timers.call_later(self._delay, self._expire)
-        return self
-
-    async def __aexit__(self, kind, value, traceback):
-        self._timer.cancel()
-        # Only if the task was cancelled by this timeout alone.
-        if (self._expired and self._task.uncancel() <= self._cancelling
-                and kind is asyncio.CancelledError):
-            raise TimeoutError from value
-
-    def touch(self, delay):
-        return self._timer.touch(delay)
-
-    def _expire(self):
-        self._expired = True
-        self._task.cancel()
-
-
-class Timers:
-    """Timers of the running event loop, at most so many; 0: as many as the system allows."""
-
-    def __init__(self, timeouts=0):
-        self._timers = _open(timeouts, None)
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._timers.fileno(), self._readable)
-
-    def close(self):
-        """Cancel all timers."""
-        if self._timers.usable:
-            self._loop.remove_reader(self._timers.fileno())
-        self._timers.close()
-
-    def shrink(self):
-        """Give back memory that is not in use."""
-        self._timers.shrink()
-
-    def call_later(self, delay, callback, *args):
-        timer = Timer(callback, args)
-        timer._timer = self._timers.schedule(time.monotonic() + delay, timer)
-        return timer
-
-    async def sleep(self, delay, result=None):
-        future = self._loop.create_future()
-        # If the task was cancelled, the timer may expire before "finally" is reached.
-        timer = self.call_later(delay, lambda: future.done() or future.set_result(result))
-        try:
-            return await future
-        finally:
-            timer.cancel()
-
-    def timeout(self, delay):
-        return Timeout(self, delay)
-
-    def _readable(self):
-        # One at a time, so that we hold no timer that a callback cancels. Not call_soon(): until
-        # then the timer could not be cancelled. Not all: callbacks may schedule others for ever.
-        for _ in range(64):
-            if not (self._timers.usable and (timers := self._timers.expired(1))):
-                break
-            timers[0]._context.run(timers[0]._callback, *timers[0]._args)
 
 
 # The demonstration: each message to a session pushes the session's timeout back. A session ends
 # when no message came for a while.
 
-async def _session(timers, queue, idle):
+async def _session(queue, idle):
     """Returns the number of messages, and how long before the end the last one came, in ns."""
     messages, last = 0, time.monotonic_ns()
-    try:
-        async with timers.timeout(idle) as timeout:
-            while True:
-                await queue.get()
-                messages, last = messages + 1, time.monotonic_ns()
-                timeout.touch(idle)
-    except TimeoutError:
-        return messages, time.monotonic_ns() - last
+    handle = asyncio.get_running_loop().call_later(idle, queue.put_nowait, False)
+    while await queue.get():
+        now = time.monotonic_ns()
+        if not handle.touch(idle):
+            break       # it came just too late
+        messages, last = messages + 1, now
+    return messages, time.monotonic_ns() - last
 
 
-async def _client(timers, queue, messages, pause):
+async def _client(queue, messages, pause):
     for _ in range(messages):
-        await timers.sleep(pause)
-        queue.put_nowait(None)
+        await asyncio.sleep(pause)
+        queue.put_nowait(True)
 
 
 async def _demo(sessions, idle):
-    tasks, called = [], []
-    with contextlib.closing(Timers()) as timers:
-        # Only the callback of the timer that is not cancelled must be called.
-        timers.call_later(idle / 2, called.append, "kept")
-        timers.call_later(idle / 2, called.append, "cancelled").cancel()
-        async with asyncio.TaskGroup() as group:
-            for number in range(sessions):
-                queue = asyncio.Queue()
-                tasks.append(group.create_task(_session(timers, queue, idle)))
-                group.create_task(_client(timers, queue, number % 10, idle / 5))
-        left = timers._timers.pending
+    loop, tasks, called = asyncio.get_running_loop(), [], []
+    # Only the callback of the timer that is not cancelled must be called.
+    loop.call_later(idle / 2, called.append, "kept")
+    loop.call_later(idle / 2, called.append, "cancelled").cancel()
+    async with asyncio.TaskGroup() as group:
+        for number in range(sessions):
+            queue = asyncio.Queue()
+            tasks.append(group.create_task(_session(queue, idle)))
+            group.create_task(_client(queue, number % 10, idle / 5))
+    left = loop._timers.pending
 
     results = [task.result() for task in tasks]
     silences = [silence for _, silence in results]
@@ -315,7 +212,8 @@ async def _demo(sessions, idle):
     sent = sum(number % 10 for number in range(sessions))
     print(f"{sessions} sessions, idle for {idle * 1000:.0f} ms, {messages} of {sent} messages")
     print(f"ended early: {early}, the latest {max(silences) / 1e6 - idle * 1000:.3f} ms late")
-    print(f"timers left: {left}, called: {' '.join(called)}")
+    print(f"timers left: {left}, called: {' '.join(called)},",
+          "in the process" if loop.in_process else "on the device")
     return bool(early or left or called != ["kept"] or not messages)
 
 
@@ -328,10 +226,7 @@ def main():
     arguments = parser.parse_args()
     if not 1 <= arguments.sessions <= 10000 or not 1 <= arguments.idle_ms <= 1000000:
         parser.error("--sessions takes 1 to 10000, --idle-ms 1 to 1000000")
-    try:
-        return asyncio.run(_demo(arguments.sessions, arguments.idle_ms / 1000))
-    except OSError as error:
-        sys.exit(f"hwtimer.py: {error}")
+    return run(_demo(arguments.sessions, arguments.idle_ms / 1000))
 
 
 if __name__ == "__main__":

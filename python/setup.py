@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
+"""The extension contains libhwtimer, so that it needs none that is installed."""
+import pathlib
+import re
+
+from setuptools import Extension, setup
+
+TOP = pathlib.Path("..")
+VERSION = re.search(r'^PACKAGE_VERSION="(.*)"', (TOP / "dkms.conf").read_text(), re.M)[1]
+LIBRARY = TOP / "lib/next"
+
+setup(version=VERSION, py_modules=["hwtimer"], ext_modules=[Extension(
+    "_hwtimer",
+    ["_hwtimer.c", *map(str, sorted(LIBRARY.glob("*.c")))],
+    depends=[str(path) for pattern in ("lib/next/*.h", "hwtimer_wheel.*", "core/*_shim.h",
+                                       "uapi/linux/hwtimer_table.h") for path in TOP.glob(pattern)],
+    include_dirs=[str(LIBRARY), str(TOP / "uapi")],
+    extra_compile_args=["-std=gnu11", "-Wextra", "-Wno-missing-field-initializers",
+                        "-Wno-cast-function-type", "-fvisibility=hidden"])])
