@@ -100,7 +100,7 @@ static bool to_ns(PyObject *when, uint64_t *ns)
 	*ns = HWTIMER_NEVER;
 	if (seconds >= NEVER_S)
 		return true;
-	exact = ceil(fmax(seconds, 0) * 1e9);
+	exact = rint(fmax(seconds, 0) * 1e9);
 	if (exact / 1e9 < seconds)
 		exact = ceil(nextafter(exact, INFINITY));
 	*ns = exact;

@@ -168,7 +168,7 @@ async def exact():
             handle.cancel()
 
     # Times that are a unit, as far as a float can tell, and just after.
-    units = [(before + 1000) * 1e9 // unit + i for i in range(300)]
+    units = [before * 1e9 // unit + draw.randrange(1 << 24, 1 << 32) for _ in range(300)]
     check([loop.call_at(n * unit / 1e9, print) for n in units])
     check([loop.call_at(math.nextafter(n * unit / 1e9, math.inf), print) for n in units])
     handles = [loop.call_later(3000, print) for _ in range(300)]
