@@ -24,6 +24,7 @@ JNIEXPORT jlong JNICALL Java_hwtimer_HwTimer_open(JNIEnv *env, jclass class)
 	struct hwtimer_options options = {
 		.size = sizeof(options),
 		.flags = HWTIMER_OPEN_THREADS,
+		.timeouts = HWTIMER_MAX_SLOTS - 2,
 	};
 	struct hwtimer *h;
 
@@ -78,21 +79,20 @@ JNIEXPORT jint JNICALL Java_hwtimer_HwTimer_cancel(JNIEnv *env, jclass class, jl
 JNIEXPORT jint JNICALL Java_hwtimer_HwTimer_await(JNIEnv *env, jclass class, jlong handle,
 						  jlongArray cookies)
 {
-	struct hwtimer_event events[256];
-	int max = (int)(sizeof(events) / sizeof(*events));
+	struct hwtimer_event event;
 	jlong found[256];
-	int n;
+	int n = 0, ret;
 
 	(void)class;
 	do {
-		n = hwtimer_wait(handle_of(handle), events, max, -1);
-	} while (n == -EINTR);
-	for (int i = 0; i < n; i++)
-		found[i] = (jlong)events[i].user_data |
-			   (events[i].kind == HWTIMER_KIND_HANDED_BACK ? HANDED_BACK : 0);
-	if (n > 0)
+		ret = hwtimer_wait(handle_of(handle), &event, n ? 0 : -1);
+		if (ret > 0)
+			found[n++] = (jlong)event.user_data |
+				     (event.kind == HWTIMER_KIND_HANDED_BACK ? HANDED_BACK : 0);
+	} while (ret == -EINTR || (ret > 0 && n < (int)(sizeof(found) / sizeof(*found))));
+	if (n)
 		(*env)->SetLongArrayRegion(env, cookies, 0, n, found);
-	return n;
+	return n ?: ret;
 }
 
 JNIEXPORT jint JNICALL Java_hwtimer_HwTimer_shutdown(JNIEnv *env, jclass class, jlong handle)

@@ -28,7 +28,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAdder;
 
 /**
- * A {@link Timer} on /dev/hwtimer, with the constructors and methods of Netty's HashedWheelTimer,
+ * A {@link Timer} on libhwtimer, with the constructors and methods of Netty's HashedWheelTimer,
  * and with {@link HwTimeout#touch}, which pushes a timeout back.
  *
  * <p>The kernel keeps the timeouts. The thread that runs the tasks sleeps until one expires. As
@@ -78,7 +78,8 @@ public class HwTimer implements Timer {
 	private final AtomicInteger state = new AtomicInteger(INIT);
 
 	/**
-	 * Can timers be created? The library loads, and /dev/hwtimer can be opened.
+	 * Can timers be created? The library loads, and a handle can be opened, on the device or in the
+	 * process.
 	 */
 	public static boolean isAvailable() {
 		return unavailabilityCause() == null;
@@ -143,7 +144,7 @@ public class HwTimer implements Timer {
 	 * @param leakDetection report a timer that was not stopped, even if its thread is a daemon
 	 * @param maxPendingTimeouts the most timeouts that may be pending; 0 or less: no maximum
 	 * @param taskExecutor runs the tasks
-	 * @throws IllegalStateException the library or /dev/hwtimer cannot be used
+	 * @throws IllegalStateException the library cannot be loaded, or no handle be opened
 	 */
 	public HwTimer(ThreadFactory threadFactory, long tickDuration, TimeUnit unit,
 		       int ticksPerWheel, boolean leakDetection, long maxPendingTimeouts,
@@ -353,7 +354,7 @@ public class HwTimer implements Timer {
 	}
 
 	private static String cannotOpen() {
-		return "cannot open /dev/hwtimer: " + text(lastError());
+		return "cannot open a handle: " + text(lastError());
 	}
 
 	private static Throwable load() {
