@@ -10,7 +10,9 @@ import io.netty.util.TimerTask;
 import io.netty.util.internal.logging.InternalLogger;
 import io.netty.util.internal.logging.InternalLoggerFactory;
 
+import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
 import java.lang.invoke.VarHandle;
 import java.lang.ref.Cleaner;
 import java.lang.ref.Reference;
@@ -24,18 +26,16 @@ import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.atomic.AtomicLong;
-import java.util.concurrent.atomic.LongAdder;
 
 /**
- * A {@link Timer} on libhwtimer, with the constructors and methods of Netty's HashedWheelTimer,
- * and with {@link HwTimeout#touch}, which pushes a timeout back.
+ * A {@link Timer} on /dev/hwtimer-table or, without it, in the process, with the constructors and
+ * methods of Netty's HashedWheelTimer, and with {@link HwTimeout#touch}, which pushes a timeout
+ * back.
  *
- * <p>The kernel keeps the timeouts. The thread that runs the tasks sleeps until one expires. As
- * with HashedWheelTimer, tasks run in that thread, or the executor that was given, and a timeout
- * expires at the first tick at or after its deadline. Timers with the same tick have their ticks at
- * the same time. The wheel is one that programs share, so the number of ticks per wheel has no
- * effect.
+ * <p>The timeouts are in memory that is shared with the kernel. The thread that runs the tasks
+ * sleeps until one expires. As with HashedWheelTimer, tasks run in that thread, or the executor
+ * that was given, and a timeout expires at the first tick at or after its deadline. Timers with the
+ * same tick have their ticks at the same time. The number of ticks per wheel has no effect.
  *
  * <p>Any thread may call any method at any time. The exception is {@link #stop}: not from a task
  * that runs in the timer's thread. A task runs exactly once, unless {@link Timeout#cancel} returned
@@ -49,53 +49,38 @@ public class HwTimer implements Timer {
 	private static final Cleaner cleaner = Cleaner.create();
 	private static final AtomicInteger instances = new AtomicInteger();
 	private static final int INSTANCES_MAX = 64;
-	private static final long MIN_TICK_NS = 1000000;
-	private static final int BATCH = 256;
-	/* Bit of a cookie that wait() stores: the timeout did not expire, stop() ended it. */
-	private static final long HANDED_BACK = 1L << 62;
+	private static final long MIN_TICK_NS = 1000000, MAX_TICK_NS = 10000000000L;
 
 	private static final int INIT = 0, STARTED = 1, SHUTDOWN = 2;
 
 	private static final Throwable unavailable = load();
 
-	private final long handle;
-	/* Is System.nanoTime() the clock of the handle? It is with OpenJDK. */
-	private final boolean nanoTime;
-	private final long tickNs;
-	private final long maxPending;
-	/* With a maximum the count must be exact at each moment. */
-	private final AtomicLong exact;
-	private final LongAdder count;
+	private final Table table;
+	private final int[] found = new int[Table.BATCH];
 	private final Executor executor;
-	private final Slots<HwTimeout> slots = new Slots<>();
 	private final Thread thread;
 	private final ResourceLeakTracker<HwTimer> leak;
-	private final Set<Timeout> unprocessed = new HashSet<>();
 	/*
 	 * It is changed under its own monitor, so that stop() finds the thread either started or never
 	 * to be started.
 	 */
 	private final AtomicInteger state = new AtomicInteger(INIT);
 
-	/**
-	 * Can timers be created? The library loads, and a handle can be opened, on the device or in the
-	 * process.
-	 */
+	/** Does the native library load? */
 	public static boolean isAvailable() {
-		return unavailabilityCause() == null;
+		return unavailable == null;
 	}
 
-	/** Why not; null if they can. */
+	/** Why not; null if it does. */
 	public static Throwable unavailabilityCause() {
-		if (unavailable != null) {
-			return unavailable;
-		}
-		long handle = open();
-		if (handle == 0) {
-			return new IllegalStateException(cannotOpen());
-		}
-		close(handle);
-		return null;
+		return unavailable;
+	}
+
+	/** Is the timer in the process, because the program cannot open /dev/hwtimer-table? */
+	public boolean inProcess() {
+		boolean inProcess = Table.inProcess(table.handle);
+		Reference.reachabilityFence(this);
+		return inProcess;
 	}
 
 	public HwTimer() {
@@ -138,13 +123,13 @@ public class HwTimer implements Timer {
 	 * Creates a timer.
 	 *
 	 * @param threadFactory creates the thread that waits for timeouts
-	 * @param tickDuration the tick; at least 1 ms
+	 * @param tickDuration the tick; at least 1 ms, at most 10 s, rounded up to 65,536 ns
 	 * @param unit its unit
 	 * @param ticksPerWheel checked as by HashedWheelTimer, and without effect
 	 * @param leakDetection report a timer that was not stopped, even if its thread is a daemon
 	 * @param maxPendingTimeouts the most timeouts that may be pending; 0 or less: no maximum
 	 * @param taskExecutor runs the tasks
-	 * @throws IllegalStateException the library cannot be loaded, or no handle be opened
+	 * @throws IllegalStateException the library cannot be loaded, or there is no memory or descriptor
 	 */
 	public HwTimer(ThreadFactory threadFactory, long tickDuration, TimeUnit unit,
 		       int ticksPerWheel, boolean leakDetection, long maxPendingTimeouts,
@@ -170,24 +155,23 @@ public class HwTimer implements Timer {
 		if (ns < MIN_TICK_NS) {
 			logger.warn("tickDuration {} is less than 1 ms, using 1 ms.", tickDuration);
 			ns = MIN_TICK_NS;
+		} else if (ns > MAX_TICK_NS) {
+			logger.warn("tickDuration {} is more than 10 s, using 10 s.", tickDuration);
+			ns = MAX_TICK_NS;
 		}
-		tickNs = ns;
-		maxPending = maxPendingTimeouts;
-		exact = maxPending > 0 ? new AtomicLong() : null;
-		count = maxPending > 0 ? null : new LongAdder();
 		if (unavailable != null) {
 			throw new IllegalStateException("cannot load the library", unavailable);
 		}
 		thread = threadFactory.newThread(this::work);
-		long opened = open();
-		if (opened == 0) {
-			throw new IllegalStateException(cannotOpen());
+		int limit = maxPendingTimeouts > 0 ? (int)Math.min(maxPendingTimeouts, Table.MAX) :
+			Table.MAX;
+		long handle = Table.open(ns, limit);
+		if (handle < 0) {
+			throw new IllegalStateException("cannot open a timer: " +
+				Table.text((int)-handle));
 		}
-		handle = opened;
-		cleaner.register(this, () -> close(opened));
-		long before = System.nanoTime();
-		long now = now(handle);
-		nanoTime = before <= now && now <= System.nanoTime();
+		cleaner.register(this, () -> Table.close(handle));
+		table = new Table(handle, limit);
 		leak = leakDetection || !thread.isDaemon() ? leakDetector.track(this) : null;
 		if (instances.incrementAndGet() == INSTANCES_MAX + 1) {
 			logger.error("There are more than {} HwTimer instances. Share one.",
@@ -216,8 +200,8 @@ public class HwTimer implements Timer {
 	 * Schedules a task.
 	 *
 	 * @throws IllegalStateException the timer was stopped
-	 * @throws RejectedExecutionException too many timeouts are pending, or the kernel refuses
-	 *	more memory
+	 * @throws RejectedExecutionException too many timeouts are pending, or there is no memory
+	 *	for more
 	 */
 	@Override
 	public HwTimeout newTimeout(TimerTask task, long delay, TimeUnit unit) {
@@ -226,41 +210,21 @@ public class HwTimer implements Timer {
 		if (state.get() != STARTED) {
 			start();
 		}
-		add(1);
-		HwTimeout timeout;
-		int slot;
-		try {
-			timeout = new HwTimeout(this, task);
-			slot = slots.put(timeout);
-		} catch (Throwable e) {
-			/* There is no memory for it, so it does not count. */
-			add(-1);
-			throw e;
-		}
-		timeout.slot = slot;
-		long id = slot < 0 ? 0 : schedule(handle, deadline(unit.toNanos(delay)), slot);
+		long deadline = deadline(unit.toNanos(delay));
+		HwTimeout timeout = new HwTimeout(this, task);
+		boolean armed = table.arm(timeout, deadline);
 		Reference.reachabilityFence(this);
-		if (id == 0) {
-			int error = slot < 0 ? 0 : lastError();
-			if (slot >= 0) {
-				slots.remove(slot);
-			}
-			add(-1);
-			if (error != 0 && isShutdown(error)) {
-				throw new IllegalStateException("cannot be started once stopped");
-			}
-			throw new RejectedExecutionException(error == 0 ? "too many timeouts" :
-				text(error));
+		if (!armed) {
+			throw new IllegalStateException("cannot be started once stopped");
 		}
-		HwTimeout.ID.setRelease(timeout, id);
 		return timeout;
 	}
 
 	/**
-	 * Stops the timer, and waits for the task that is running. The thread is interrupted, as by
-	 * HashedWheelTimer.
+	 * Stops the timer, waits for the task that is running, and cancels all timeouts that are
+	 * pending. The thread is interrupted, as by HashedWheelTimer.
 	 *
-	 * @return the timeouts that neither expired nor were cancelled; for a second caller none
+	 * @return the timeouts that it cancelled; for a second caller none
 	 * @throws IllegalStateException called from a task in the timer's thread
 	 */
 	@Override
@@ -276,10 +240,10 @@ public class HwTimer implements Timer {
 			return Collections.emptySet();
 		}
 		/*
-		 * A concurrent newTimeout() either schedules before this, and the thread gets the
-		 * timeout back, or is refused. The thread ends when it has got all of them back.
+		 * A concurrent newTimeout() either arms a slot before this, and it is found below, or
+		 * is refused.
 		 */
-		shutdown(handle);
+		Table.stop(table.handle);
 		boolean interrupted = false;
 		while (before == STARTED && thread.isAlive()) {
 			thread.interrupt();
@@ -296,125 +260,121 @@ public class HwTimer implements Timer {
 		if (leak != null) {
 			leak.close(this);
 		}
+		Set<Timeout> cancelled = new HashSet<>();
+		for (int i = 0; i < table.size(); i++) {
+			HwTimeout timeout = table.armed(i);
+			if (timeout != null && timeout.cancel()) {
+				cancelled.add(timeout);
+			}
+		}
 		Reference.reachabilityFence(this);
-		return unprocessed;
+		return cancelled;
 	}
 
-	/** How many timeouts are pending. */
+	/** How many timeouts are pending. It looks at each slot, 32 bytes, that was ever in use. */
 	public long pendingTimeouts() {
-		return exact != null ? exact.get() : count.sum();
+		long pending = 0;
+		for (int i = 0; i < table.size(); i++) {
+			pending += table.armed(i) != null ? 1 : 0;
+		}
+		Reference.reachabilityFence(this);
+		return pending;
 	}
 
-	private void add(int n) {
-		if (exact == null) {
-			count.add(n);
-			return;
-		}
-		long pending = exact.addAndGet(n);
-		if (n > 0 && pending > maxPending) {
-			exact.decrementAndGet();
-			throw new RejectedExecutionException("Number of pending timeouts (" + pending +
-				") is greater than or equal to maximum allowed pending timeouts (" +
-				maxPending + ")");
-		}
-	}
-
-	/* The end of the tick in which a timeout of this delay is due. */
-	private long deadline(long delayNs) {
-		long now = nanoTime ? System.nanoTime() : now(handle);
-		if (delayNs <= 0) {
-			return now;
-		}
-		if (delayNs > Long.MAX_VALUE - tickNs - now) {
-			return Long.MAX_VALUE;
-		}
-		long end = now + delayNs + tickNs - 1;
-		return end - end % tickNs;
+	private static long deadline(long delayNs) {
+		long deadline = System.nanoTime() + Math.max(delayNs, 0);
+		return deadline < 0 ? Long.MAX_VALUE : deadline;
 	}
 
 	private void work() {
-		long[] cookies = new long[BATCH];
 		int n;
 
-		while ((n = await(handle, cookies)) >= 0) {
-			for (int i = 0; i < n; i++) {
-				int slot = (int)cookies[i];
-				HwTimeout timeout = slots.remove(slot);
-				if ((cookies[i] & HANDED_BACK) == 0) {
+		while ((n = Table.await(table.handle, found)) > 0) {
+			/* Those that are not looked at after a stop are pending. */
+			for (int i = 0; i < n && state.get() != SHUTDOWN; i++) {
+				HwTimeout timeout = table.look(found[i]);
+				if (timeout != null) {
+					/* What a task leaves does not reach the next one. */
+					Thread.interrupted();
 					timeout.expire();
-				} else if (timeout.handBack()) {
-					unprocessed.add(timeout);
-					add(-1);
 				}
 			}
 		}
-		if (!isShutdown(-n)) {
-			logger.error("HwTimer ends: {}", text(-n));
+		if (n < 0) {
+			logger.error("HwTimer ends: {}", Table.text(-n));
 		}
 	}
 
-	private static String cannotOpen() {
-		return "cannot open a handle: " + text(lastError());
+	/* The timer's thread does not end if there is no memory for the message. */
+	private static void warn(String what, Throwable e) {
+		try {
+			logger.warn(what, e);
+		} catch (Throwable another) {
+			/* There is nobody to tell. */
+		}
 	}
 
 	private static Throwable load() {
 		try {
 			System.loadLibrary("hwtimer_jni");
-			return null;
+			long before = System.nanoTime(), now = Table.now();
+			/* OpenJDK's is. */
+			return before <= now && now <= System.nanoTime() ? null :
+				new IllegalStateException("nanoTime() is not CLOCK_MONOTONIC");
 		} catch (Throwable e) {
 			return e;
 		}
 	}
 
-	/* Those that return a handle or an id return 0 after an error, and lastError() tells it. */
-	private static native long open();
-	private static native void close(long handle);
-	private static native long now(long handle);
-	private static native long schedule(long handle, long deadlineNs, long cookie);
-	private static native int touch(long handle, long id, long deadlineNs);
-	private static native int cancel(long handle, long id);
-	private static native int await(long handle, long[] cookies);
-	private static native int shutdown(long handle);
-	private static native int lastError();
-	private static native boolean isShutdown(int error);
-	private static native String text(int error);
-
 	/**
 	 * A timeout of a {@link HwTimer}.
 	 *
-	 * Who turns the state from PENDING to something else decides what becomes of it. The slot is
-	 * freed by who makes sure that no event will use it: who has cancelled successfully in the
-	 * kernel, or the timer's thread when it has the event.
+	 * Who gets the word of its slot to 0 decides what becomes of it, sets the state, and frees the
+	 * slot. So if the state is PENDING, the slot was not reused before it was read.
 	 */
 	public static final class HwTimeout implements Timeout, Runnable {
-		static final int PENDING = 0, EXPIRED = 1, CANCELLED = 2, HANDED_BACK = 3;
-		private static final VarHandle STATE, ID;
+		private static final int PENDING = 1, EXPIRED = 2, CANCELLED = 3;
+		private static final VarHandle STATE;
+		/* TimerTask.cancelled(), which Netty 4.2 has; or null. */
+		private static final MethodHandle TOLD;
 
 		static {
 			try {
-				MethodHandles.Lookup lookup = MethodHandles.lookup();
-				STATE = lookup.findVarHandle(HwTimeout.class, "state", int.class);
-				ID = lookup.findVarHandle(HwTimeout.class, "id", long.class);
+				STATE = MethodHandles.lookup().findVarHandle(HwTimeout.class, "state",
+									     int.class);
 			} catch (ReflectiveOperationException e) {
 				throw new ExceptionInInitializerError(e);
 			}
+			MethodHandle told = null;
+			try {
+				told = MethodHandles.publicLookup().findVirtual(TimerTask.class,
+					"cancelled", MethodType.methodType(void.class, Timeout.class));
+			} catch (ReflectiveOperationException e) {
+				/* It is Netty 4.1. */
+			}
+			TOLD = told;
 		}
 
 		private final HwTimer timer;
 		private final TimerTask task;
+		private int place;
+		private int arming;
 		/*
-		 * Set before newTimeout() returns; the timer's thread does not need them. The id is
-		 * set with release after the slot, and read with acquire before it. So a thread
-		 * that got the timeout by a data race may see no id yet, which the kernel rejects,
-		 * but never another timeout's slot.
+		 * Set with release, after the place and the arming, and before the slot is freed; read
+		 * with acquire, before these and the word of the slot.
 		 */
-		private int slot;
-		private long id;
-		private volatile int state;
+		private int state;
 
 		HwTimeout(HwTimer timer, TimerTask task) {
 			this.timer = timer;
 			this.task = task;
+		}
+
+		/* What the table has for it. */
+		void begin(int place, int arming) {
+			this.place = place;
+			this.arming = arming;
+			STATE.setRelease(this, PENDING);
 		}
 
 		@Override
@@ -427,27 +387,31 @@ public class HwTimer implements Timer {
 			return task;
 		}
 
+		private boolean is(int what) {
+			return (int)STATE.getAcquire(this) == what;
+		}
+
 		@Override
 		public boolean isExpired() {
-			return state == EXPIRED;
+			return is(EXPIRED);
 		}
 
 		@Override
 		public boolean isCancelled() {
-			return state == CANCELLED;
+			return is(CANCELLED);
 		}
 
 		@Override
 		public boolean cancel() {
-			if (!STATE.compareAndSet(this, PENDING, CANCELLED)) {
-				return STATE.compareAndSet(this, HANDED_BACK, CANCELLED);
+			boolean cancelled = is(PENDING) && timer.table.cancel(place, arming);
+			if (cancelled) {
+				end(CANCELLED);
+				if (TOLD != null) {
+					tell();
+				}
 			}
-			if (HwTimer.cancel(timer.handle, (long)ID.getAcquire(this)) == 0) {
-				timer.slots.remove(slot);
-			}
-			timer.add(-1);
-			Reference.reachabilityFence(timer);
-			return true;
+			Reference.reachabilityFence(this);
+			return cancelled;
 		}
 
 		/**
@@ -457,26 +421,40 @@ public class HwTimer implements Timer {
 		 *	is about to run, or will never run
 		 */
 		public boolean touch(long delay, TimeUnit unit) {
-			boolean touched = state == PENDING &&
-				HwTimer.touch(timer.handle, (long)ID.getAcquire(this),
-					      timer.deadline(unit.toNanos(delay))) == 0;
-			Reference.reachabilityFence(timer);
+			return is(PENDING) && touchAt(deadline(unit.toNanos(delay)));
+		}
+
+		/**
+		 * As {@link #touch}, to a time on the clock of {@link System#nanoTime}. To read that
+		 * takes longer than the rest. A program that has read it anyway, once for several
+		 * messages, passes it.
+		 */
+		public boolean touchAt(long deadlineNs) {
+			boolean touched = is(PENDING) &&
+				timer.table.touch(place, arming, Math.max(deadlineNs, 0));
+			Reference.reachabilityFence(this);
 			return touched;
 		}
 
-		boolean handBack() {
-			return STATE.compareAndSet(this, PENDING, HANDED_BACK);
+		private void end(int how) {
+			STATE.setRelease(this, how);
+			timer.table.free(place);
+		}
+
+		private void tell() {
+			try {
+				TOLD.invokeExact(task, (Timeout)this);
+			} catch (Throwable e) {
+				warn("An exception was thrown by TimerTask.cancelled().", e);
+			}
 		}
 
 		void expire() {
-			if (!STATE.compareAndSet(this, PENDING, EXPIRED)) {
-				return;
-			}
-			timer.add(-1);
+			end(EXPIRED);
 			try {
 				timer.executor.execute(this);
 			} catch (Throwable e) {
-				logger.warn("The executor did not accept a TimerTask.", e);
+				warn("The executor did not accept a TimerTask.", e);
 			}
 		}
 
@@ -486,7 +464,7 @@ public class HwTimer implements Timer {
 			try {
 				task.run(this);
 			} catch (Throwable e) {
-				logger.warn("An exception was thrown by TimerTask.", e);
+				warn("An exception was thrown by TimerTask.", e);
 			}
 		}
 

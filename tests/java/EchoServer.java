@@ -57,7 +57,7 @@ public class EchoServer {
 		public void channelRead(ChannelHandlerContext ctx, Object message) {
 			last = System.nanoTime();
 			if (timeout instanceof HwTimer.HwTimeout) {
-				((HwTimer.HwTimeout)timeout).touch(idleNs, TimeUnit.NANOSECONDS);
+				((HwTimer.HwTimeout)timeout).touchAt(last + idleNs);
 			} else if (timeout != null && timeout.cancel()) {
 				arm(ctx);
 			}

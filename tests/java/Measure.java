@@ -1,37 +1,194 @@
 // SPDX-License-Identifier: GPL-2.0-only
 import hwtimer.HwTimer;
-import io.netty.util.*;
+import io.netty.util.HashedWheelTimer;
+import io.netty.util.Timeout;
+import io.netty.util.Timer;
+import io.netty.util.TimerTask;
 import java.io.IOException;
+import java.lang.management.*;
 import java.nio.file.*;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.TimeUnit;
+import java.util.PriorityQueue;
+import java.util.Queue;
+import java.util.concurrent.*;
 import java.util.stream.Stream;
 
 /*
- * Measure HwTimer and Netty's HashedWheelTimer. Times are medians of the rounds, without the first,
- * with the least and the most. CPU time is that of all threads: those of the caller,
- * the timer, the wheel, the garbage collector and the compilers.
+ * Measure HwTimer and other timers of Java. Times are medians of the rounds, without the first, with
+ * the least and the most. "caller" is the CPU time of the threads that make the calls, "total" that
+ * of all threads: the timer, the garbage collector and the compilers.
  *
- *	Measure calls PENDING ROUNDS	CPU time of calls with so many timeouts pending, in ns
+ *	Measure calls TIMER PENDING ROUNDS
+ *					CPU time of calls with so many timeouts pending, in ns; TIMER:
+ *					hwtimer, touchAt (which pushes back by that), netty
+ *					(HashedWheelTimer), util (java.util.Timer), pool
+ *					(ScheduledThreadPoolExecutor), queue (DelayQueue), or heap
+ *					(PriorityQueue, without a thread)
  *	Measure burst COUNT ROUNDS	schedule so many timeouts of 125 ms, with a tick of 200 ms, at
  *					once, as testExecutionOnTime does: until the last call has
  *					returned, until the last task has run, and the CPU time, in ns
  *					for each
- *	Measure idle TIMER PENDING S	in S seconds in which nothing expires, how often the threads of
- *					the timer and of the wheel woke up, per second; TIMER: hwtimer or
- *					netty
+ *	Measure idle TIMER PENDING S	in S seconds in which nothing expires, how often the thread of
+ *					the timer woke up, per second; TIMER: hwtimer or netty
  */
 public class Measure {
-	private static final int OPERATIONS = 500000;
+	private static final int OPERATIONS = 500000, PORTION = 50000;
 	private static final TimerTask NOTHING = timeout -> { };
-	/* The main thread, and those of the timers and of the wheel. */
+	/* The main thread, and that of the timer. */
 	private static final String THREADS = "pool|java";
+	private static final ThreadMXBean THREAD = ManagementFactory.getThreadMXBean();
 
 	private interface Round {
 		/* Returns results, in ns for each operation. */
 		double[] run() throws Exception;
+	}
+
+	/* A timer whose timeouts are of type T. */
+	private interface Subject<T> {
+		T make(int seconds);
+		void cancel(T timeout);
+
+		default T pushBack(T timeout, int seconds) {
+			cancel(timeout);
+			return make(seconds);
+		}
+
+		/* After many were cancelled. */
+		default void tidy() {
+		}
+
+		/* How many operations take a while: fewer if each looks at all that are pending. */
+		default int operations(int pending) {
+			return OPERATIONS;
+		}
+	}
+
+	/* An element of a queue by deadlines. */
+	private static class Element implements Delayed {
+		final long deadline;
+
+		Element(int seconds) {
+			deadline = System.nanoTime() + seconds * 1000000000L;
+		}
+
+		@Override
+		public long getDelay(TimeUnit unit) {
+			return unit.convert(deadline - System.nanoTime(), TimeUnit.NANOSECONDS);
+		}
+
+		@Override
+		public int compareTo(Delayed other) {
+			return Long.compare(deadline, ((Element)other).deadline);
+		}
+	}
+
+	/* remove() looks at all. */
+	private static Subject<Element> queue(Queue<Element> queue) {
+		return new Subject<>() {
+			@Override
+			public Element make(int seconds) {
+				Element element = new Element(seconds);
+				queue.add(element);
+				return element;
+			}
+
+			@Override
+			public void cancel(Element element) {
+				queue.remove(element);
+			}
+
+			@Override
+			public int operations(int pending) {
+				return Math.max(100, Math.min(OPERATIONS, 50000000 / pending));
+			}
+		};
+	}
+
+	/* at: to push back, the clock need not be read. */
+	private static Subject<HwTimer.HwTimeout> hwtimer(boolean at) {
+		HwTimer timer = new HwTimer();
+		long now = System.nanoTime();
+		return new Subject<>() {
+			@Override
+			public HwTimer.HwTimeout make(int seconds) {
+				return timer.newTimeout(NOTHING, seconds, TimeUnit.SECONDS);
+			}
+
+			@Override
+			public void cancel(HwTimer.HwTimeout timeout) {
+				timeout.cancel();
+			}
+
+			@Override
+			public HwTimer.HwTimeout pushBack(HwTimer.HwTimeout timeout, int seconds) {
+				if (at) {
+					timeout.touchAt(now + seconds * 1000000000L);
+				} else {
+					timeout.touch(seconds, TimeUnit.SECONDS);
+				}
+				return timeout;
+			}
+		};
+	}
+
+	private static Subject<Timeout> netty() {
+		HashedWheelTimer timer = new HashedWheelTimer();
+		return new Subject<>() {
+			@Override
+			public Timeout make(int seconds) {
+				return timer.newTimeout(NOTHING, seconds, TimeUnit.SECONDS);
+			}
+
+			@Override
+			public void cancel(Timeout timeout) {
+				timeout.cancel();
+			}
+		};
+	}
+
+	/* A task that was cancelled stays until it is due, or purge(). */
+	private static Subject<java.util.TimerTask> util() {
+		java.util.Timer timer = new java.util.Timer(true);
+		return new Subject<>() {
+			@Override
+			public java.util.TimerTask make(int seconds) {
+				java.util.TimerTask task = new java.util.TimerTask() {
+					@Override
+					public void run() {
+					}
+				};
+				timer.schedule(task, seconds * 1000L);
+				return task;
+			}
+
+			@Override
+			public void cancel(java.util.TimerTask task) {
+				task.cancel();
+			}
+
+			@Override
+			public void tidy() {
+				timer.purge();
+			}
+		};
+	}
+
+	private static Subject<Future<?>> pool() {
+		ScheduledThreadPoolExecutor pool = new ScheduledThreadPoolExecutor(1);
+		Runnable nothing = () -> { };
+		pool.setRemoveOnCancelPolicy(true);
+		return new Subject<>() {
+			@Override
+			public Future<?> make(int seconds) {
+				return pool.schedule(nothing, seconds, TimeUnit.SECONDS);
+			}
+
+			@Override
+			public void cancel(Future<?> future) {
+				future.cancel(false);
+			}
+		};
 	}
 
 	private static void measure(String timer, int size, int rounds, Round round, String... names)
@@ -49,51 +206,83 @@ public class Measure {
 		}
 	}
 
-	private static void calls(String name, Timer timer, int pending, int rounds) throws Exception {
-		Timeout[] all = new Timeout[pending];
-		for (int i = 0; i < pending; i++) {
-			all[i] = timer.newTimeout(NOTHING, 3600 + i % 3600, TimeUnit.SECONDS);
+	/* The CPU time of this thread. */
+	private static long callerNs() {
+		return THREAD.getCurrentThreadCpuTime();
+	}
+
+	private static <T> void both(Subject<T> timer, int operations) {
+		for (int i = 0; i < operations; i++) {
+			timer.cancel(timer.make(3600));
+			if (i % PORTION == PORTION - 1) {
+				timer.tidy();
+			}
 		}
-		Timeout[] made = new Timeout[OPERATIONS / 10];
+	}
+
+	/* Two threads schedule and cancel. */
+	private static <T> double[] two(Subject<T> timer, int operations) throws Exception {
+		FutureTask<Long> other = new FutureTask<>(() -> {
+			long start = callerNs();
+			both(timer, operations);
+			return callerNs() - start;
+		});
+		Thread thread = new Thread(other);
+		thread.start();
+		long caller = callerNs();
+		both(timer, operations);
+		caller = callerNs() - caller + other.get();
+		thread.join();
+		return new double[] { caller / 2.0 / operations };
+	}
+
+	private static <T> void calls(String name, Subject<T> timer, int pending, int rounds)
+			throws Exception {
+		int operations = timer.operations(pending), portion = Math.min(operations, PORTION);
+		List<T> all = new ArrayList<>();
+		for (int i = 0; i < pending; i++) {
+			all.add(timer.make(3600 + i % 3600));
+		}
+		List<T> made = new ArrayList<>(portion);
 		measure(name, pending, rounds, () -> {
 			long create = 0, cancel = 0;
-			for (int i = 0; i < OPERATIONS / made.length; i++) {
-				long start = cpuNs();
-				for (int k = 0; k < made.length; k++) {
-					made[k] = timer.newTimeout(NOTHING, 3600, TimeUnit.SECONDS);
+			for (int i = 0; i < operations / portion; i++) {
+				long start = callerNs();
+				for (int k = 0; k < portion; k++) {
+					made.add(timer.make(3600));
 				}
-				long between = cpuNs();
-				for (Timeout timeout : made) {
-					timeout.cancel();
+				long between = callerNs();
+				for (T timeout : made) {
+					timer.cancel(timeout);
 				}
+				timer.tidy();
 				create += between - start;
-				cancel += cpuNs() - between;
+				cancel += callerNs() - between;
+				made.clear();
 			}
-			return new double[] { (double)create / OPERATIONS, (double)cancel / OPERATIONS };
-		}, "newTimeout", "cancel");
+			return new double[] { (double)create / operations, (double)cancel / operations };
+		}, "newTimeout_caller", "cancel_caller");
 		measure(name, pending, rounds, () -> {
-			long start = cpuNs();
-			for (int i = 0; i < OPERATIONS; i++) {
-				timer.newTimeout(NOTHING, 3600, TimeUnit.SECONDS).cancel();
-			}
-			return new double[] { (double)(cpuNs() - start) / OPERATIONS };
-		}, "newTimeout+cancel");
+			long caller = callerNs(), total = cpuNs();
+			both(timer, operations);
+			return new double[] { (double)(callerNs() - caller) / operations,
+				(double)(cpuNs() - total) / operations };
+		}, "both_caller", "both_total");
 		/* What a server does for each message: its connection's timeout is pushed back. */
 		measure(name, pending, rounds, () -> {
-			long start = cpuNs();
+			long caller = callerNs(), total = cpuNs();
 			int k = 0;
-			for (int i = 0; i < OPERATIONS; i++) {
+			for (int i = 0; i < operations; i++) {
 				k = (k + 7919) % pending;
-				if (all[k] instanceof HwTimer.HwTimeout) {
-					((HwTimer.HwTimeout)all[k]).touch(7200, TimeUnit.SECONDS);
-				} else {
-					all[k].cancel();
-					all[k] = timer.newTimeout(NOTHING, 7200, TimeUnit.SECONDS);
-				}
+				all.set(k, timer.pushBack(all.get(k), 7200));
 			}
-			return new double[] { (double)(cpuNs() - start) / OPERATIONS };
-		}, "push_back");
-		timer.stop();
+			timer.tidy();
+			return new double[] { (double)(callerNs() - caller) / operations,
+				(double)(cpuNs() - total) / operations };
+		}, "push_back_caller", "push_back_total");
+		if (!name.equals("heap")) {
+			measure(name, pending, rounds, () -> two(timer, operations), "two_threads_caller");
+		}
 	}
 
 	private static void burst(String name, Timer timer, int count, int rounds) throws Exception {
@@ -160,17 +349,28 @@ public class Measure {
 			Thread.activeCount());
 	}
 
+	private static Subject<?> subject(String name) {
+		switch (name) {
+		case "hwtimer": return hwtimer(false);
+		case "touchAt": return hwtimer(true);
+		case "netty": return netty();
+		case "util": return util();
+		case "pool": return pool();
+		case "queue": return queue(new DelayQueue<>());
+		case "heap": return queue(new PriorityQueue<>());
+		default: throw new IllegalArgumentException(name);
+		}
+	}
+
 	public static void main(String[] args) throws Exception {
 		if (args[0].equals("idle")) {
 			idle(args[1], args[1].equals("hwtimer") ? new HwTimer() : new HashedWheelTimer(),
 				Integer.parseInt(args[2]), Integer.parseInt(args[3]));
-			System.exit(0);
-		}
-		int size = Integer.parseInt(args[1]), rounds = Integer.parseInt(args[2]);
-		if (args[0].equals("calls")) {
-			calls("hwtimer", new HwTimer(), size, rounds);
-			calls("netty", new HashedWheelTimer(), size, rounds);
+		} else if (args[0].equals("calls")) {
+			calls(args[1], subject(args[1]), Integer.parseInt(args[2]),
+				Integer.parseInt(args[3]));
 		} else {
+			int size = Integer.parseInt(args[1]), rounds = Integer.parseInt(args[2]);
 			burst("hwtimer", new HwTimer(200, TimeUnit.MILLISECONDS), size, rounds);
 			burst("netty", new HashedWheelTimer(200, TimeUnit.MILLISECONDS), size, rounds);
 		}
