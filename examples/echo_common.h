@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
- * Code that the echo servers share: counting system calls of libhwtimer, opening the listening
- * socket, checking counters.
+ * Code that the echo servers share: opening the listening socket, checking counters.
  */
 #ifndef ECHO_COMMON_H
 #define ECHO_COMMON_H
@@ -9,7 +8,6 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdarg.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -19,38 +17,6 @@
 
 /* NULL until opened */
 static struct hwtimer *timers;
-
-/* System calls of the library on its descriptor. The Makefile links the wrappers below. */
-static __u64 system_calls;
-
-int __real_ioctl(int fd, unsigned long command, ...);
-int __wrap_ioctl(int fd, unsigned long command, ...);
-ssize_t __real_read(int fd, void *to, size_t size);
-ssize_t __wrap_read(int fd, void *to, size_t size);
-
-static inline void count_system_call(int fd)
-{
-	if (timers && fd == hwtimer_fd(timers))
-		system_calls++;
-}
-
-int __wrap_ioctl(int fd, unsigned long command, ...)
-{
-	va_list list;
-	void *arg;
-
-	va_start(list, command);
-	arg = va_arg(list, void *);
-	va_end(list);
-	count_system_call(fd);
-	return __real_ioctl(fd, command, arg);
-}
-
-ssize_t __wrap_read(int fd, void *to, size_t size)
-{
-	count_system_call(fd);
-	return __real_read(fd, to, size);
-}
 
 /* Listen on the loopback interface, and print the port; @port 0: any free port. */
 static inline int open_listener(int port)

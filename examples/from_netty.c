@@ -34,20 +34,18 @@ static void must(const char *what, int ret)
 static void *work(void *arg)
 {
 	struct hwtimer *timer = arg;
-	struct hwtimer_event events[64];
-	int i, n;
+	struct hwtimer_event event;
+	int ret;
 
-	while ((n = hwtimer_wait(timer, events, 64, -1)) > 0) {
-		for (i = 0; i < n; i++) {
-			struct task *task = (struct task *)(uintptr_t)events[i].user_data;
+	while ((ret = hwtimer_wait(timer, &event, -1)) > 0) {
+		struct task *task = (struct task *)(uintptr_t)event.user_data;
 
-			if (events[i].kind == HWTIMER_KIND_EXPIRED)
-				task->run(task);
-			else
-				handed_back++;	/* what Netty's stop() returns */
-		}
+		if (event.kind == HWTIMER_KIND_EXPIRED)
+			task->run(task);
+		else
+			handed_back++;	/* what Netty's stop() returns */
 	}
-	must("wait", n == -ESHUTDOWN ? 0 : n);
+	must("wait", ret == -ESHUTDOWN ? 0 : ret);
 	return NULL;
 }
 
@@ -80,7 +78,7 @@ int main(void)
 	pthread_t worker;
 
 	sem_init(&one_ran, 0, 0);
-	must("/dev/hwtimer", hwtimer_open(&timer, &options));
+	must("open", hwtimer_open(&timer, &options));
 	must("a thread", -pthread_create(&worker, NULL, work, timer));
 
 	new_timeout(timer, &tasks[0], MS(100));

@@ -24,15 +24,15 @@ static void must(const char *what, int ret)
 int main(void)
 {
 	struct epoll_event watch = { .events = EPOLLIN }, ready;
-	struct hwtimer_event events[64];
+	struct hwtimer_event event;
 	struct hwtimer_repeat ticker = { 0 };
 	uint64_t expirations = 0;
 	hwtimer_id tick, other;
 	struct hwtimer *h;
-	int epoll, i, n;
+	int epoll, ret;
 
 	/* timerfd_create(), but once for all timeouts */
-	must("/dev/hwtimer", hwtimer_open(&h, NULL));
+	must("open", hwtimer_open(&h, NULL));
 	epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, hwtimer_fd(h), &watch))
 		err(1, "epoll");
@@ -49,15 +49,13 @@ int main(void)
 	while (expirations < 3) {
 		if (epoll_wait(epoll, &ready, 1, 60000) != 1)
 			errx(1, "nothing expired within a minute");
-		/* read(). There may be no events: some messages are for the library only. */
-		n = hwtimer_wait(h, events, 64, 0);
-		if (n < 0)
-			errx(1, "wait: %s", strerror(-n));
-		for (i = 0; i < n; i++) {
-			if (events[i].user_data != TICKER)
+		/* read(). There may be no event. */
+		while ((ret = hwtimer_wait(h, &event, 0)) > 0) {
+			if (event.user_data != TICKER)
 				errx(1, "what was cancelled expired");
-			expirations += 1 + events[i].overruns;	/* as read() gives */
+			expirations += 1 + event.overruns;	/* as read() gives */
 		}
+		must("wait", ret);
 	}
 	printf("%llu expirations\n", (unsigned long long)expirations);
 	must("cancel", hwtimer_cancel(h, tick));

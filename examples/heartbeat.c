@@ -4,11 +4,11 @@
  * heartbeat pushes back by a write to memory, without a system call. A peer whose timeout expires
  * is silent; with its next heartbeat it is back.
  *
- * If the monitor itself was delayed, it must not report its peers as silent. So it first gets the
- * events of expired timeouts, then reads all heartbeats that have arrived, and only then reports
- * silent peers. If a peer's heartbeat arrived although its event was returned, touching the
- * timeout fails with -ENOENT, the peer gets a new timeout, and the event is ignored because its id
- * is not that of the new timeout.
+ * If the monitor itself was delayed, it must not report its peers as silent. So when it has the
+ * event of a timeout, it reads all heartbeats that have arrived, and only then reports the peer as
+ * silent. If a heartbeat of the peer was among them, touching the timeout has failed with -ENOENT,
+ * the peer has a new timeout, and the event is ignored because its id is not that of the new one.
+ * Timeouts of other peers, whose events were not returned yet, are just touched.
  *
  * The peers are child processes. The demonstration delays the monitor; it stops a peer, which must
  * be reported silent, and continues it, so that it must be reported back; and it kills another
@@ -26,7 +26,6 @@
 #include "lib_common.h"
 #include "options.h"
 
-#define EVENTS		64
 #define DRILL_END	(~0ULL)		/* user_data; for peers it is their number */
 
 enum { STOPPED, KILLED };		/* the peers that the demonstration stops and kills */
@@ -92,7 +91,7 @@ static void expired(struct peer *p, const struct hwtimer_event *e)
 		return;
 	}
 	p->timeout = 0;
-	early += now < p->heard + limit || e->fired_ns < e->deadline_ns;
+	early += now < p->heard + limit || e->taken_ns < e->deadline_ns;
 	too_late += max_late_us >= 0 && now > p->heard + limit + max_late_us * 1000;
 	sample(&late, (__s64)(now - p->heard - limit));
 	p->silent++;
@@ -145,8 +144,8 @@ static void go_on(void)
 static void monitor(void)
 {
 	struct epoll_event e = { .events = EPOLLIN };
-	struct hwtimer_event events[EVENTS];
-	int epoll_fd = epoll_create1(EPOLL_CLOEXEC), n, i;
+	struct hwtimer_event event;
+	int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 
 	if (epoll_fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, sock, &e) ||
 	    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, hwtimer_fd(timers), &e))
@@ -154,13 +153,13 @@ static void monitor(void)
 	for (;;) {
 		if (epoll_wait(epoll_fd, &e, 1, -1) < 0 && errno != EINTR)
 			err(1, "epoll_wait");
-		n = must(hwtimer_wait(timers, events, EVENTS, 0), "hwtimer_wait");
-		read_heartbeats();
-		for (i = 0; i < n; i++) {
-			if (events[i].user_data == DRILL_END)
+		while (must(hwtimer_wait(timers, &event, 0), "hwtimer_wait")) {
+			if (event.user_data == DRILL_END)
 				return;
-			expired(&peers[events[i].user_data], &events[i]);
+			read_heartbeats();
+			expired(&peers[event.user_data], &event);
 		}
+		read_heartbeats();
 		go_on();
 	}
 }

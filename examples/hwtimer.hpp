@@ -41,7 +41,7 @@ inline int check(int ret, const char *what)
 	return ret;
 }
 
-/* An open device, for up to @timeouts pending timers; 0: as many as the system allows. */
+/* A handle for up to @timeouts pending timers; 0: HWTIMER_FREE_SLOTS. @flags: HWTIMER_OPEN_*. */
 class context {
 public:
 	explicit context(std::uint32_t timeouts = 0, unsigned int flags = 0)
@@ -52,15 +52,12 @@ public:
 		options.size = sizeof(options);
 		options.timeouts = timeouts;
 		options.flags = flags;
-		check(hwtimer_open(&h, &options), "/dev/hwtimer");
+		check(hwtimer_open(&h, &options), "hwtimer_open");
 		handle.reset(h);
 	}
 
 	int fd() const noexcept { return hwtimer_fd(handle.get()); }
 	hwtimer *get() const noexcept { return handle.get(); }
-
-	/* Give back memory that is not in use. */
-	void shrink() { check(hwtimer_shrink(get()), "hwtimer_shrink"); }
 
 	/*
 	 * Call the functions of up to @most expired timers. Does not wait; returns how many. Timers
@@ -115,7 +112,7 @@ private:
 		if (about.count() <= 0)
 			return 0;
 		if (!(about.count() < 9.2e18))
-			return std::uint64_t(1) << 63;
+			return HWTIMER_NEVER;
 		/* Not in float, which is rounded, perhaps to less. */
 		if constexpr (std::chrono::treat_as_floating_point_v<Rep>)
 			return static_cast<std::uint64_t>(std::ceil(about.count()));
@@ -137,11 +134,10 @@ inline int context::dispatch(int most)
 	int n = 0;
 
 	/*
-	 * Get one event at a time. A timer can be cancelled until its event was returned, so we
-	 * hold no event of a timer that a callback destroys. With rings this takes no system call
-	 * per event.
+	 * A timer can be cancelled until its event was returned, so we hold no event of a timer
+	 * that a callback destroys.
 	 */
-	while (n < most && check(hwtimer_wait(get(), &event, 1, 0), "hwtimer_wait")) {
+	while (n < most && check(hwtimer_wait(get(), &event, 0), "hwtimer_wait")) {
 		timer *t = reinterpret_cast<timer *>(static_cast<std::uintptr_t>(event.user_data));
 		const auto function = t->function;
 

@@ -22,13 +22,8 @@ static inline int must(int ret, const char *what)
 static inline struct hwtimer *open_timers(const struct hwtimer_options *options)
 {
 	struct hwtimer *timers;
-	int ret = hwtimer_open(&timers, options);
 
-	if (ret == -ENOENT || ret == -ENXIO || ret == -ENODEV)
-		errx(1, "there is no /dev/hwtimer: is the module loaded? (insmod hwtimer.ko)");
-	if (ret == -EACCES || ret == -EPERM)
-		errx(1, "no right to use /dev/hwtimer, which is root's, or what udev made it");
-	must(ret, "/dev/hwtimer");
+	must(hwtimer_open(&timers, options), "hwtimer_open");
 	return timers;
 }
 

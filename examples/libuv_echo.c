@@ -24,7 +24,6 @@
 #include "echo_common.h"
 #include "options.h"
 
-#define EVENTS		256
 #define READ_SIZE	65536
 
 struct conn {
@@ -135,15 +134,13 @@ static void conn_expired(struct conn *c)
 /* hwtimer_fd() is readable. */
 static void timers_readable(uv_poll_t *poll, int status, int what)
 {
-	struct hwtimer_event events[EVENTS];
+	struct hwtimer_event event;
 	struct conn *c;
-	int n, i;
 
 	uv_must(status, "uv_poll");
-	n = must(hwtimer_wait(timers, events, EVENTS, 0), "hwtimer_wait");
-	for (i = 0; i < n; i++) {
-		c = (struct conn *)(uintptr_t)events[i].user_data;
-		if (events[i].kind != HWTIMER_KIND_EXPIRED || c->timeout != events[i].id)
+	while (must(hwtimer_wait(timers, &event, 0), "hwtimer_wait")) {
+		c = (struct conn *)(uintptr_t)event.user_data;
+		if (event.kind != HWTIMER_KIND_EXPIRED || c->timeout != event.id)
 			counts.wrong++;
 		if (now_ns() < c->heard + idle_ns)
 			counts.early++;
@@ -235,7 +232,6 @@ static void write_stats(const char *name)
 	write_count(f, "early", counts.early);
 	write_count(f, "wrong", counts.wrong);
 	write_count(f, "wrong_books", wrong_books);
-	write_count(f, "system_calls", system_calls);
 	sort_samples(&lateness);
 	write_samples(f, "late", &lateness);
 	close_stats(f, name);

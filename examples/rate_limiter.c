@@ -18,8 +18,6 @@
 #include "lib_common.h"
 #include "options.h"
 
-#define EVENTS	64
-
 struct call {
 	__u64	came;
 	__u64	before;		/* the time before it was let through */
@@ -94,26 +92,23 @@ static void burst(struct client *c)
 
 static void run(void)
 {
-	struct hwtimer_event events[EVENTS];
+	struct hwtimer_event e;
+	struct client *c;
 	long i;
-	int n;
 
 	for (i = 0; i < nr_clients; i++)
 		burst(&clients[i]);
 	while (passed < nr_clients * nr_calls) {
-		n = must(hwtimer_wait(timers, events, EVENTS, -1), "hwtimer_wait");
-		for (i = 0; i < n; i++) {
-			struct client *c = &clients[events[i].user_data / 2];
-
-			if (events[i].user_data % 2 == BURST) {
-				burst(c);
-				continue;
-			}
-			early += hwtimer_now(timers) < c->deadline;
-			sample(&late, events[i].fired_ns - c->deadline);
-			c->turn = 0;
-			serve(c);
+		must(hwtimer_wait(timers, &e, -1), "hwtimer_wait");
+		c = &clients[e.user_data / 2];
+		if (e.user_data % 2 == BURST) {
+			burst(c);
+			continue;
 		}
+		early += hwtimer_now(timers) < c->deadline;
+		sample(&late, e.taken_ns - c->deadline);
+		c->turn = 0;
+		serve(c);
 	}
 }
 

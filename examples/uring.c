@@ -1,97 +1,80 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * uring: timeouts in the event loop of a program that uses io_uring: their records are read by
- * IORING_OP_READ, among whatever else the program has submitted. Of three timeouts, one is pushed
+ * uring: timeouts of libhwtimer in the event loop of a program that uses io_uring, which polls
+ * hwtimer_fd() among whatever else the program has submitted. Of three timeouts, one is pushed
  * back, one is cancelled, and two expire. Uses liburing.
  */
 #include <err.h>
-#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
+#include <libhwtimer.h>
 #include <liburing.h>
-#include <linux/hwtimer.h>
 
 #define MS(n)	((n) * 1000000ULL)
 
 static struct io_uring ring;
-static int fd;
 
-static void device(unsigned long cmd, void *arg)
+static int must(const char *what, int ret)
 {
-	if (ioctl(fd, cmd, arg))
-		err(1, "ioctl");
+	if (ret < 0)
+		errx(1, "%s: %s", what, strerror(-ret));
+	return ret;
 }
 
-/* Read into @records, which have to stay in place until the completion. */
-static void submit_read(struct hwtimer_record *records, unsigned int size)
+/* A poll that ends with its first completion. Submit it again once there is nothing to take. */
+static void submit_poll(int fd)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
 
 	if (!sqe)
 		errx(1, "the submission queue is full");
-	io_uring_prep_read(sqe, fd, records, size, -1);
+	io_uring_prep_poll_add(sqe, fd, POLLIN);
 }
 
-/* Submit what is queued, and wait for a completion; returns its result. */
-static int next(void)
+/* Submit what is queued, and wait for a completion. */
+static void next(void)
 {
 	struct __kernel_timespec minute = { .tv_sec = 60 };
 	struct io_uring_cqe *cqe;
-	int ret = io_uring_submit_and_wait_timeout(&ring, &cqe, 1, &minute, NULL);
 
-	if (ret < 0)
-		errx(1, "io_uring: %s", strerror(-ret));
-	ret = cqe->res;
+	must("io_uring", io_uring_submit_and_wait_timeout(&ring, &cqe, 1, &minute, NULL));
+	must("poll", cqe->res);
 	io_uring_cqe_seen(&ring, cqe);
-	if (ret < 0)
-		errx(1, "read: %s", strerror(-ret));
-	return ret;
 }
 
 int main(void)
 {
-	static const __u64 expected[] = { 2, 1 };
-	struct hwtimer_schedule s[] = {
-		{ .flags = HWTIMER_RELATIVE, .time = MS(10000), .user_data = 1 },
-		{ .flags = HWTIMER_RELATIVE, .time = MS(200), .user_data = 2 },
-		{ .flags = HWTIMER_RELATIVE, .time = MS(10000), .user_data = 3 },
-	};
-	struct hwtimer_touch touch = { .flags = HWTIMER_RELATIVE, .time = MS(400) };
-	struct hwtimer_cancel cancel = { 0 };
-	struct hwtimer_record records[8];
-	unsigned int seen = 0, i, n;
-	int ret;
+	static const uint64_t expected[] = { 2, 1 };
+	hwtimer_id first, third;
+	struct hwtimer_event e;
+	unsigned int seen = 0;
+	struct hwtimer *h;
 
-	fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
-	if (fd < 0)
-		err(1, "/dev/hwtimer");
-	ret = io_uring_queue_init(8, &ring, 0);
-	if (ret)
-		errx(1, "io_uring: %s", strerror(-ret));
+	must("io_uring", io_uring_queue_init(8, &ring, 0));
+	must("open", hwtimer_open(&h, NULL));
+	must("schedule", hwtimer_schedule(h, MS(10000), 1, &first));
+	must("schedule", hwtimer_schedule(h, MS(200), 2, NULL));
+	must("schedule", hwtimer_schedule(h, MS(10000), 3, &third));
+	must("touch", hwtimer_touch(h, first, MS(400)));
+	must("cancel", hwtimer_cancel(h, third));
 
-	for (i = 0; i < 3; i++)
-		device(HWTIMER_IOC_SCHEDULE, &s[i]);
-	touch.id = s[0].id;
-	device(HWTIMER_IOC_TOUCH, &touch);
-	cancel.id = s[2].id;
-	device(HWTIMER_IOC_CANCEL, &cancel);
 	while (seen < 2) {
-		submit_read(records, sizeof(records));
-		n = next() / sizeof(*records);
-		for (i = 0; i < n; i++, seen++) {
+		submit_poll(hwtimer_fd(h));
+		next();
+		while (must("wait", hwtimer_wait(h, &e, 0))) {
 			printf("timeout %llu expired %.3f ms after its deadline\n",
-			       records[i].user_data,
-			       (records[i].fired - records[i].deadline) / 1e6);
-			if (seen >= 2 || records[i].user_data != expected[seen] ||
-			    records[i].fired < records[i].deadline)
+			       (unsigned long long)e.user_data,
+			       (e.taken_ns - e.deadline_ns) / 1e6);
+			if (seen >= 2 || e.user_data != expected[seen] ||
+			    e.taken_ns < e.deadline_ns)
 				errx(1, "that is wrong");
+			seen++;
 		}
 	}
 	io_uring_queue_exit(&ring);
-	close(fd);
+	hwtimer_close(h);
 	return EXIT_SUCCESS;
 }
