@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
  * libevent_echo: an echo server on libevent that closes idle connections by libhwtimer. The
- * event loop needs one event for this, of hwtimer_fd(). For comparison, the server can use timers
- * of libevent instead.
+ * event loop needs one event for this, of hwtimer_fd().
  *
  * Calls of libevent, and their replacements:
  *
@@ -10,10 +9,6 @@
  *	event_add(timer, &tv), again		hwtimer_touch()
  *	event_del(timer)			hwtimer_cancel()
  *	the callback				an event of hwtimer_wait()
- *
- * By default libevent reads a coarse clock, once per iteration of its loop. So its timers can be
- * early by a jiffy and the time that the iteration takes. The server counts early timers, and adds
- * them again for the rest of the time. An early timeout of libhwtimer is an error.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -23,7 +18,6 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
-#include <event2/event_struct.h>
 #include <event2/listener.h>
 
 #include "echo_common.h"
@@ -37,7 +31,6 @@ struct conn {
 	struct bufferevent	*io;
 	__s64			heard;	/* time of the last message */
 	hwtimer_id		timeout; /* 0: its event was returned */
-	struct event		timer;	/* libevent's, instead of timeout */
 };
 
 enum close_reason { BY_IDLE, BY_PEER, BY_TROUBLE, BY_END };
@@ -46,27 +39,18 @@ static struct {
 	__u64 opened, closed[4], refused, messages;
 	__u64 armed, touched, cancelled, expired;	/* timeouts */
 	__u64 overtaken;		/* a message came after the expiry */
-	__u64 resumed;			/* timers of libevent that were early */
 	__u64 early, wrong, twice;
 } counts;
 
 static LIST_HEAD(, conn) conns = LIST_HEAD_INITIALIZER(conns);
 static struct samples lateness;
 static struct event_base *base;
-static const struct timeval *idle_time;		/* for timers of libevent */
 static __s64 idle_ns = 30000 * NS_PER_MS;
 
 /* Something was received: start or restart the timeout. Returns false on failure. */
 static bool conn_heard(struct conn *c)
 {
 	c->heard = now_ns();
-	if (!timers) {
-		if (evtimer_pending(&c->timer, NULL))
-			counts.touched++;
-		else
-			counts.armed++;
-		return !evtimer_add(&c->timer, idle_time);
-	}
 	if (c->timeout) {
 		must(hwtimer_touch(timers, c->timeout, idle_ns), "hwtimer_touch");
 		counts.touched++;
@@ -82,9 +66,6 @@ static void conn_close(struct conn *c, enum close_reason why)
 {
 	if (c->timeout) {
 		must(hwtimer_cancel(timers, c->timeout), "hwtimer_cancel");
-		counts.cancelled++;
-	} else if (!timers && evtimer_pending(&c->timer, NULL)) {
-		evtimer_del(&c->timer);
 		counts.cancelled++;
 	}
 	LIST_REMOVE(c, list);
@@ -135,24 +116,6 @@ static void timers_readable(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-/* A timer of libevent expired. */
-static void timer_expired(evutil_socket_t fd, short what, void *arg)
-{
-	struct conn *c = arg;
-	__s64 left = c->heard + idle_ns - now_ns();
-	struct timeval rest = {
-		.tv_sec = left / NS_PER_S, .tv_usec = left % NS_PER_S / 1000 + 1,
-	};
-
-	if (left <= 0) {
-		conn_expired(c);
-		return;
-	}
-	counts.resumed++;
-	if (evtimer_add(&c->timer, &rest))
-		err(1, "evtimer_add");
-}
-
 static void conn_read(struct bufferevent *io, void *arg)
 {
 	struct conn *c = arg;
@@ -192,7 +155,6 @@ static void conn_open(struct evconnlistener *listener, evutil_socket_t fd,
 	c->io = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
 	if (!c->io)
 		err(1, "bufferevent_socket_new");
-	evtimer_assign(&c->timer, base, timer_expired, c);
 	if (!conn_heard(c)) {
 		if (!counts.refused++)
 			warnx("no timeout for a connection, which is refused");
@@ -228,23 +190,15 @@ static void end_all(void)
 		conn_close(c, BY_END);
 	}
 	check("timeouts scheduled, and ended", counts.armed, counts.cancelled + counts.expired);
-	if (!timers)
-		return;
 	check("events of timeouts that were cancelled, and should be",
 	      must(hwtimer_wait(timers, &event, 0), "hwtimer_wait"), 0);
 	must(hwtimer_stats(timers, &stats, sizeof(stats)), "hwtimer_stats");
 	check("timeouts that are pending at the end, and should be", stats.pending, 0);
 }
 
-static void write_us(FILE *f, const char *key, const struct timeval *t)
-{
-	write_count(f, key, t->tv_sec * 1000000ULL + t->tv_usec);
-}
-
 static void write_stats(const char *name)
 {
 	FILE *f = open_stats(name);
-	struct rusage usage;
 
 	write_count(f, "opened", counts.opened);
 	write_count(f, "refused", counts.refused);
@@ -258,7 +212,6 @@ static void write_stats(const char *name)
 	write_count(f, "cancelled", counts.cancelled);
 	write_count(f, "expired", counts.expired);
 	write_count(f, "overtaken", counts.overtaken);
-	write_count(f, "resumed", counts.resumed);
 	write_count(f, "early", counts.early);
 	write_count(f, "twice", counts.twice);
 	write_count(f, "wrong", counts.wrong);
@@ -266,10 +219,6 @@ static void write_stats(const char *name)
 	write_count(f, "idle_ns", idle_ns);
 	sort_samples(&lateness);
 	write_samples(f, "late", &lateness);
-	if (getrusage(RUSAGE_SELF, &usage))
-		err(1, "getrusage");
-	write_us(f, "cpu_user_us", &usage.ru_utime);
-	write_us(f, "cpu_system_us", &usage.ru_stime);
 	close_stats(f, name);
 }
 
@@ -284,8 +233,6 @@ static const char usage[] =
 	"An echo server on 127.0.0.1, on libevent, that closes idle connections.\n"
 	"At SIGTERM and SIGINT it says what it did, and fails if a timeout of\n"
 	"libhwtimer's was early, came twice or got lost.\n\n"
-	"  --timers WHICH     hwtimer: libhwtimer's, the default; libevent: its own;\n"
-	"                     common: its own for one common time\n"
 	"  --port N           port to listen on; 0: any that is free [7007]\n"
 	"  --idle-ms N        close a connection after so many ms of silence [30000]\n"
 	"  --max-conns N      serve no more than so many at once [100000, or what\n"
@@ -293,41 +240,18 @@ static const char usage[] =
 	"  --stats-file FILE  write the statistics there, not to standard output\n"
 	"  -h, --help         this text\n";
 
-/* Choose the timers that close idle connections; libevent's take idle_time. */
-static void choose_timers(const char *which, long timeouts)
-{
-	struct hwtimer_options options = { .size = sizeof(options), .timeouts = timeouts };
-	static struct timeval idle;
-
-	idle.tv_sec = idle_ns / NS_PER_S;
-	idle.tv_usec = idle_ns % NS_PER_S / 1000;
-	if (!strcmp(which, "hwtimer")) {
-		timers = open_timers(&options);
-		watch(event_new(base, hwtimer_fd(timers), EV_READ | EV_PERSIST,
-				timers_readable, NULL));
-	} else if (!strcmp(which, "libevent")) {
-		idle_time = &idle;
-	} else if (!strcmp(which, "common")) {
-		idle_time = event_base_init_common_timeout(base, &idle);
-		if (!idle_time)
-			errx(1, "no common timeout");
-	} else {
-		usage_error(usage);
-	}
-}
-
 int main(int argc, char **argv)
 {
 	long port = 7007, max_conns = 100000, limit;
-	const char *which = "hwtimer", *stats_file = NULL;
+	const char *stats_file = NULL;
 	const struct program_option options[] = {
-		{ "timers", .text = &which },
 		{ "port", .number = &port, .max = 65535 },
 		{ "idle-ms", .ns = &idle_ns, .min = 1, .max = 1000000000 },
 		{ "max-conns", .number = &max_conns, .min = 1, .max = 10000000 },
 		{ "stats-file", .text = &stats_file },
 		{ }
 	};
+	struct hwtimer_options timer_options = { .size = sizeof(timer_options) };
 	struct evconnlistener *listener;
 
 	parse_options(argc, argv, options, usage);
@@ -339,7 +263,9 @@ int main(int argc, char **argv)
 	base = event_base_new();
 	if (!base)
 		errx(1, "no event loop");
-	choose_timers(which, max_conns < limit ? max_conns : limit);
+	timer_options.timeouts = max_conns < limit ? max_conns : limit;
+	timers = open_timers(&timer_options);
+	watch(event_new(base, hwtimer_fd(timers), EV_READ | EV_PERSIST, timers_readable, NULL));
 	watch(evsignal_new(base, SIGTERM, stop, NULL));
 	watch(evsignal_new(base, SIGINT, stop, NULL));
 	listener = evconnlistener_new(base, conn_open, NULL, LEV_OPT_CLOSE_ON_EXEC, 0,

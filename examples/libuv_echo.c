@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
  * libuv_echo: an echo server on libuv that closes idle connections by libhwtimer. The event loop
- * needs one uv_poll_t for this, of hwtimer_fd(). For comparison, the server can use timers of libuv
- * instead.
+ * needs one uv_poll_t for this, of hwtimer_fd().
  *
  * Calls of libuv, and their replacements:
  *
@@ -10,14 +9,9 @@
  *	uv_timer_again(), uv_timer_start()	hwtimer_touch()
  *	uv_timer_stop(), uv_close()		hwtimer_cancel()
  *	the callback				an event of hwtimer_wait()
- *
- * libuv counts whole ms, from the time at which this iteration of its loop began. So its timers can
- * be early by a ms and the time that the iteration takes. The server counts early timers, and
- * starts them again for the rest of the time. An early timeout of libhwtimer is an error.
  */
 #define _GNU_SOURCE
 #include <signal.h>
-#include <stdbool.h>
 
 #include <uv.h>
 
@@ -28,10 +22,8 @@
 
 struct conn {
 	uv_tcp_t	tcp;
-	uv_timer_t	timer;		/* libuv's, instead of timeout */
 	__s64		heard;		/* time of the last message */
 	hwtimer_id	timeout;	/* 0: its event was returned */
-	int		handles;	/* that libuv has */
 };
 
 struct reply {
@@ -43,7 +35,6 @@ static struct {
 	__u64 opened, closed_idle, closed_peer, open_at_end, messages;
 	__u64 armed, touched, cancelled, expired;	/* timeouts */
 	__u64 overtaken;		/* a message came after the expiry */
-	__u64 resumed;			/* timers of libuv that were early */
 	__u64 early, wrong;
 } counts;
 
@@ -58,46 +49,23 @@ static int uv_must(int ret, const char *what)
 	return ret;
 }
 
-static void conn_expired(struct conn *c);
-
-/* A timer of libuv expired. */
-static void timer_expired(uv_timer_t *timer)
-{
-	struct conn *c = timer->data;
-	__s64 left = c->heard + idle_ns - now_ns();
-
-	if (left <= 0) {
-		conn_expired(c);
-		return;
-	}
-	counts.resumed++;
-	uv_must(uv_timer_start(timer, timer_expired, left / NS_PER_MS + 1, 0), "uv_timer_start");
-}
-
 /* Something was received: start or restart the timeout. */
 static void conn_heard(struct conn *c)
 {
 	c->heard = now_ns();
-	if (timers ? c->timeout != 0 : uv_is_active((uv_handle_t *)&c->timer))
-		counts.touched++;
-	else
-		counts.armed++;
-	if (!timers)
-		uv_must(uv_timer_start(&c->timer, timer_expired, idle_ns / NS_PER_MS, 0),
-			"uv_timer_start");
-	else if (c->timeout)
+	if (c->timeout) {
 		must(hwtimer_touch(timers, c->timeout, idle_ns), "hwtimer_touch");
-	else
+		counts.touched++;
+	} else {
 		must(hwtimer_schedule(timers, idle_ns, (uintptr_t)c, &c->timeout),
 		     "hwtimer_schedule");
+		counts.armed++;
+	}
 }
 
 static void handle_closed(uv_handle_t *handle)
 {
-	struct conn *c = handle->data;
-
-	if (!--c->handles)
-		free(c);
+	free(handle->data);
 }
 
 static void conn_close(struct conn *c, __u64 *count)
@@ -107,11 +75,8 @@ static void conn_close(struct conn *c, __u64 *count)
 	if (c->timeout) {
 		must(hwtimer_cancel(timers, c->timeout), "hwtimer_cancel");
 		counts.cancelled++;
-	} else if (uv_is_active((uv_handle_t *)&c->timer)) {
-		counts.cancelled++;
 	}
 	uv_close((uv_handle_t *)&c->tcp, handle_closed);
-	uv_close((uv_handle_t *)&c->timer, handle_closed);
 	++*count;
 }
 
@@ -191,10 +156,7 @@ static void conn_open(uv_stream_t *listener, int status)
 	if (!c)
 		err(1, "a connection");
 	uv_must(uv_tcp_init(loop, &c->tcp), "uv_tcp_init");
-	uv_must(uv_timer_init(loop, &c->timer), "uv_timer_init");
-	c->handles = 2;
 	c->tcp.data = c;
-	c->timer.data = c;
 	uv_must(uv_accept(listener, (uv_stream_t *)&c->tcp), "uv_accept");
 	uv_tcp_nodelay(&c->tcp, 1);
 	counts.opened++;
@@ -228,7 +190,6 @@ static void write_stats(const char *name)
 	write_count(f, "cancelled", counts.cancelled);
 	write_count(f, "expired", counts.expired);
 	write_count(f, "overtaken", counts.overtaken);
-	write_count(f, "resumed", counts.resumed);
 	write_count(f, "early", counts.early);
 	write_count(f, "wrong", counts.wrong);
 	write_count(f, "wrong_books", wrong_books);
@@ -241,7 +202,6 @@ static const char usage[] =
 	"usage: libuv_echo [OPTION]...\n"
 	"An echo server on 127.0.0.1, on libuv, that closes idle connections. At SIGTERM\n"
 	"it says what it did, and fails if a timeout of libhwtimer's was early or lost.\n\n"
-	"  --timers WHICH     hwtimer: libhwtimer's, the default; libuv: its own\n"
 	"  --port N           port to listen on; 0: any that is free [7007]\n"
 	"  --idle-ms N        close a connection after so many ms of silence [30000]\n"
 	"  --max-conns N      the limit of open files to ask for [100000]\n"
@@ -251,9 +211,8 @@ static const char usage[] =
 int main(int argc, char **argv)
 {
 	long port = 7007, max_conns = 100000;
-	const char *which = "hwtimer", *stats_file = NULL;
+	const char *stats_file = NULL;
 	const struct program_option options[] = {
-		{ "timers", .text = &which },
 		{ "port", .number = &port, .max = 65535 },
 		{ "idle-ms", .ns = &idle_ns, .min = 1, .max = 1000000000 },
 		{ "max-conns", .number = &max_conns, .min = 1, .max = 10000000 },
@@ -268,13 +227,9 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	raise_nofile(max_conns + 16);
 	loop = uv_default_loop();
-	if (!strcmp(which, "hwtimer")) {
-		timers = open_timers(NULL);
-		uv_must(uv_poll_init(loop, &poll, hwtimer_fd(timers)), "uv_poll_init");
-		uv_must(uv_poll_start(&poll, UV_READABLE, timers_readable), "uv_poll_start");
-	} else if (strcmp(which, "libuv")) {
-		usage_error(usage);
-	}
+	timers = open_timers(NULL);
+	uv_must(uv_poll_init(loop, &poll, hwtimer_fd(timers)), "uv_poll_init");
+	uv_must(uv_poll_start(&poll, UV_READABLE, timers_readable), "uv_poll_start");
 	uv_must(uv_signal_init(loop, &term), "uv_signal_init");
 	uv_must(uv_signal_start(&term, stop, SIGTERM), "uv_signal_start");
 	uv_must(uv_tcp_init(loop, &listener), "uv_tcp_init");
