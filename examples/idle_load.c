@@ -5,7 +5,7 @@
  * are silent; some never send a message; some hang up. In the end each connection must be closed
  * by its timeout or by the client.
  *
- * This program does not use /dev/hwtimer, because it checks a user of it.
+ * This program does not use hwtimer, because it checks a user of it.
  *
  * The server cannot receive a message before it was sent. So a connection whose last message was
  * sent at time T must not be closed before T plus the idle time. This requires that the message
