@@ -45,11 +45,13 @@ int main(int argc, char **argv)
 	struct itimerspec at = { 0 };
 	struct hwtimer_event event;
 	struct tm day = { 0 };
+	const char *end;
 	struct hwtimer *h;
 	uint64_t times;
 	time_t t;
 
-	if (argc != 2 || !strptime(argv[1], "%H:%M", &day))
+	end = argc == 2 ? strptime(argv[1], "%H:%M", &day) : NULL;
+	if (!end || *end)
 		errx(2, "usage: at HH:MM");
 	fds[0].fd = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC);
 	if (fds[0].fd < 0 || hwtimer_open(&h, NULL) || hwtimer_schedule(h, 1000000, 0, NULL))
