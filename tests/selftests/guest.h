@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What tests share that need the module, other modules, wheels of modules, and processes of others.
+ *
+ * Helpers that return int return 0 or more, or -errno.
+ */
+#ifndef GUEST_H
+#define GUEST_H
+
+#include "common.h"
+
+#include <stdarg.h>
+
+#define HWT_DEBUGFS	"/sys/kernel/debug/hwtimer"
+#define HWT_PARAMETERS	"/sys/module/hwtimer/parameters"
+
+/* For child processes, which report by their exit status. */
+#define expect(expected, seen)	expect_(__FILE__, __LINE__, expected, seen)
+
+static inline void expect_(const char *file, int line, long expected, long seen)
+{
+	if (expected == seen)
+		return;
+	printf("# %s:%d: expected %ld, seen %ld\n", file, line, expected, seen);
+	fflush(stdout);
+	_exit(1);
+}
+
+/*
+ * Does thread @tid sleep in system call @nr? User-Mode Linux does not say in which call a thread
+ * sleeps; there any sleep counts, as the tests' threads sleep nowhere else.
+ */
+static inline bool sleeps_in(pid_t tid, long nr)
+{
+	bool named = !access("/proc/self/syscall", F_OK);
+	char path[64], text[256], *state;
+	ssize_t len;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", tid, named ? "syscall" : "stat");
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		die("%s: %s", path, strerror(errno));
+	len = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (len <= 0)
+		return false;
+	text[len] = 0;
+	if (!named) {
+		/* "TID (name) S ..." */
+		state = strrchr(text, ')');
+		return state && !strncmp(state, ") S", 3);
+	}
+	/* "running", or the number and the arguments */
+	return strchr("0123456789", text[0]) && strtol(text, NULL, 10) == nr;
+}
+
+static inline pid_t my_tid(void)
+{
+	return syscall(SYS_gettid);
+}
+
+/* Remove the only line of a wheel's stats in debugfs that changes while nothing happens. */
+static inline void remove_now(char *stats)
+{
+	char *line = strstr(stats, "\nnow_ns "), *end = line ? strchr(line + 1, '\n') : NULL;
+
+	if (!end)
+		die("no now_ns in '%s'", stats);
+	memmove(line, end, strlen(end) + 1);
+}
+
+/* A value of the wheel's stats in debugfs. */
+static inline __u64 must_wheel_value(const char *wheel, const char *name)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/stats", wheel);
+	return must_number(path, name);
+}
+
+/* insmod and rmmod. The modules are in $MODULES, or /modules. */
+static inline int load(const char *name, const char *parameters)
+{
+	const char *dir = getenv("MODULES") ?: "/modules";
+	char path[PATH_MAX];
+	int fd, ret;
+
+	snprintf(path, sizeof(path), "%s/%s.ko", dir, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	ret = syscall(SYS_finit_module, fd, parameters, 0) ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+static inline int unload(const char *name)
+{
+	return syscall(SYS_delete_module, name, O_NONBLOCK) ? -errno : 0;
+}
+
+/* A value of /proc/self/fdinfo/N. */
+static inline __u64 must_fdinfo(int fd, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	return must_number(path, name);
+}
+
+/* The module's parameters. */
+static inline __u64 must_get_parameter(const char *name)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), HWT_PARAMETERS "/%s", name);
+	return must_number(path, NULL);
+}
+
+static inline int set_parameter(const char *name, __u64 value)
+{
+	char path[PATH_MAX], text[32];
+
+	snprintf(path, sizeof(path), HWT_PARAMETERS "/%s", name);
+	snprintf(text, sizeof(text), "%llu", value);
+	return write_file(path, text);
+}
+
+/* The module's references: open files, and modules that use it. */
+static inline int module_references(void)
+{
+	return must_number("/sys/module/hwtimer/refcnt", NULL);
+}
+
+static inline void *must_alloc(size_t n, size_t size)
+{
+	void *p = calloc(n, size);
+
+	if (!p)
+		die("no memory");
+	return p;
+}
+
+/* Fault in all pages now, with some of the stack, so that later calls do not fault. */
+static inline void must_have_pages(void)
+{
+	char deep[64 * 1024];
+
+	memset(deep, 1, sizeof(deep));
+	__asm__ volatile("" : : "r"(deep) : "memory");
+	if (mlockall(MCL_CURRENT))
+		die("mlockall: %s", strerror(errno));
+}
+
+static inline void become(uid_t uid)
+{
+	if (setresgid(uid, uid, uid) || setresuid(uid, uid, uid))
+		die("setresuid: %s", strerror(errno));
+}
+
+/* Fork a child of another user. */
+static inline pid_t fork_as(uid_t uid)
+{
+	pid_t pid = must_fork();
+
+	if (!pid)
+		become(uid);
+	return pid;
+}
+
+/*
+ * The block that follows is run by a child process, which @fork makes, and must come to its end
+ * there: in_child(fork_as(uid)) { ... }
+ */
+#define in_child(fork)								\
+	for (pid_t in_child_ = (fork);						\
+	     !in_child_ || ({ EXPECT_EQ(0, reap(in_child_)); false; }); _exit(0))
+
+static inline void must_kill(pid_t pid)
+{
+	if (kill(pid, SIGKILL) || reap(pid) != 128 + SIGKILL)
+		die("the child exited before it was killed");
+}
+
+/* A module with a wheel that programs arm (tests/guest): its wheel has the same name. */
+#define REMOTE		"hwtimer_remote"
+
+/* Let it "arm", "touch" or "cancel" timeouts, or "stop" its wheel: see the module. */
+static inline int tell_remote(const char *fmt, ...)
+{
+	char line[128];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(line, sizeof(line), fmt, args);
+	va_end(args);
+	return write_file("/sys/module/" REMOTE "/parameters/command", line);
+}
+
+/* A module with cases of its own (tests/guest). It is in $MODULES or /modules. */
+#define GUEST		"hwtimer_guest"
+
+/* Print the module's messages since @kmsg was opened, as comments. */
+static inline void show_guest(int kmsg)
+{
+	char record[8192], *text;
+	ssize_t len;
+
+	while ((len = read(kmsg, record, sizeof(record) - 1)) > 0 || errno == EPIPE) {
+		if (len <= 0)
+			continue;
+		record[len] = 0;
+		text = strchr(record, ';');
+		if (!text || strncmp(text + 1, GUEST ":", strlen(GUEST ":")))
+			continue;
+		text[strcspn(text, "\n")] = 0;
+		printf("# %s\n", text + 1);
+	}
+	fflush(stdout);
+}
+
+/* Returns 0, or the error of insmod. @more has parameters of the case. */
+static inline int run_guest(const char *name, const char *clock, const char *more)
+{
+	int kmsg = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC), ret, left;
+	char line[256];
+
+	if (kmsg < 0 || lseek(kmsg, 0, SEEK_END) < 0)
+		die("/dev/kmsg: %s", strerror(errno));
+	snprintf(line, sizeof(line), "case=%s clock=%s %s", name, clock, more);
+	ret = load(GUEST, line);
+	show_guest(kmsg);
+	close(kmsg);
+	if (ret)
+		return ret;
+	left = unload(GUEST);
+	if (left)
+		die("cannot unload " GUEST ": %s", strerror(-left));
+	return 0;
+}
+
+#endif /* GUEST_H */
