@@ -15,7 +15,7 @@
 
 #include <libhwtimer.h>
 
-#define CTL_DEVICE	"/dev/hwtimer"
+#define CTL_DEVICE	"/dev/hwtimer-table"
 #define CTL_DEBUGFS	"/sys/kernel/debug"
 
 #define NSEC_PER_USEC	1000ULL
@@ -87,10 +87,8 @@ bool ctl_on_terminal(void);
 bool ctl_colours(void);
 void ctl_check_command(char *const argv[]);
 _Noreturn void ctl_exec(char *const argv[], bool stdout_is_ours);
-struct hwtimer *ctl_open(const struct hwtimer_options *options);
-struct hwtimer *ctl_open_one(const char *device);
-int ctl_open_to_read(const char *device);
-_Noreturn void ctl_device_error(const char *what, int error);
+_Noreturn void ctl_failed(int error, const char *what);
+struct hwtimer *ctl_open(void);
 
 /* ctl_args.c */
 const char *ctl_next_word(struct ctl_args *args);
@@ -111,55 +109,39 @@ void ctl_json_signed(const char *key, int64_t number);
 void ctl_json_real(const char *key, double number);
 void ctl_json_null(const char *key);
 
-/* ctl_wheels.c: the wheels that HWTIMER_IOC_WHEELS returns, and the contexts of processes */
-#define CTL_MAX_LINES	128
-#define CTL_MAX_BINS	ARRAY_SIZE(((struct hwtimer_wheel_stats *)0)->late)
+/* ctl_wheels.c: the wheels that HWTIMER_IOC_WHEELS lists */
+#define CTL_FIELDS	7
 
-struct ctl_line {
-	const char *name, *value;
-};
-
-enum ctl_field_kind {
-	CTL_NAME,	/* text, as it is */
-	CTL_WORD,	/* uint32_t, the index of one of the words */
-	CTL_COUNTER,	/* uint64_t */
-	CTL_GAUGE,	/* uint64_t */
-	CTL_GAUGE_32,	/* uint32_t */
-	CTL_SIGNED_32,	/* int32_t */
-};
-
-/* A field of struct hwtimer_wheel_stats. */
+/* A number of struct hwtimer_wheel_info. */
 struct ctl_field {
 	const char *name;
-	enum ctl_field_kind kind;
+	const char *metric;	/* its name as a metric; "_total": a counter, "_seconds": in s */
+	const char *help;
 	size_t offset;
-	const char *words[8];
-	const char *help;	/* what it says as a metric; NULL: it is none */
-	const char *metric;	/* its name as a metric, if that is another */
 };
 
-extern const struct ctl_field ctl_fields[];
-extern const unsigned int ctl_n_fields;
+extern const struct ctl_field ctl_fields[CTL_FIELDS];
 
 struct ctl_wheels {
-	struct hwtimer_wheel_stats *wheels;	/* sorted by name */
+	struct hwtimer_wheel_info *wheels;	/* sorted by name */
 	unsigned int n;
 	uint64_t taken_ns;		/* when they were read, CLOCK_MONOTONIC */
 };
 
-void ctl_wheels_read(struct ctl_wheels *wheels, const char *device, char *const names[],
-		     unsigned int n_names);
-void ctl_format_field(const struct hwtimer_wheel_stats *wheel, const struct ctl_field *field,
-		      char *text, size_t size);
-uint64_t ctl_late_bound(const struct hwtimer_wheel_stats *wheel, unsigned int bin);
-int *ctl_contexts(uint64_t pid, unsigned int *n);
+void ctl_wheels_read(struct ctl_wheels *wheels, char *const names[], unsigned int n_names);
+void ctl_wheels_must_read(struct ctl_wheels *wheels, char *const names[], unsigned int n_names);
 void ctl_wheels_free(struct ctl_wheels *wheels);
-const struct hwtimer_wheel_stats *ctl_wheels_find(const struct ctl_wheels *wheels,
-						  const char *name);
-_Noreturn void ctl_no_wheel(const char *name);
+const struct hwtimer_wheel_info *ctl_wheels_find(const struct ctl_wheels *wheels,
+						 const char *name);
+uint64_t ctl_value(const struct hwtimer_wheel_info *wheel, size_t offset);
+uint64_t ctl_late_bound(unsigned int bin);
 void ctl_print_word(FILE *to, const char *text, int width);
-void ctl_print_late(FILE *to, const __u64 *late, const struct hwtimer_wheel_stats *bounds,
-		    int columns);
-void ctl_json_late(const __u64 *late, const struct hwtimer_wheel_stats *bounds);
+void ctl_print_late(FILE *to, const __u64 *late, int columns);
+void ctl_json_late(const __u64 *late);
+int *ctl_contexts(uint64_t pid, unsigned int *n);
+
+/* ctl_list.c: what debugfs says of a wheel */
+void ctl_debugfs_read(const char *debugfs, const char *wheel, const char *file,
+		      void (*take)(void *arg, const char *path, const char *line), void *arg);
 
 #endif /* CTL_H */

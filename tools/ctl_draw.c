@@ -33,15 +33,15 @@
 
 /* The buckets of a wheel, added up by sectors of adjacent slots. */
 struct picture {
-	const struct hwtimer_wheel_stats *wheel;
-	uint64_t tick_ns;
-	uint64_t levels;
-	unsigned int bits[MAX_LEVELS], n_bits;	/* of each level: it has 1 << bits slots */
+	const char *name;
+	char state[32];
+	uint64_t tick_ns, pending;
+	unsigned int bits[MAX_LEVELS], levels;	/* of each level: it has 1 << bits slots */
+	__u64 late[HWTIMER_LATE];
 	uint64_t filed[MAX_LEVELS][MAX_SECTORS];
 	uint64_t in_level[MAX_LEVELS], used[MAX_LEVELS];	/* timeouts; slots that hold some */
 	uint64_t most;		/* in a sector */
-	/* By the wheel's clock, from debugfs. now_ns is 0 if the module does not show it. */
-	uint64_t now_ns, start_ns;
+	uint64_t now_ns, start_ns;	/* by the wheel's clock */
 	uint64_t *left, n_left, room;	/* how long until the listed timeouts expire, sorted */
 	uint64_t cut, never;	/* buckets that are not listed whole; timeouts that never expire */
 };
@@ -62,26 +62,49 @@ static void take_bits(struct picture *p, const char *path, const char *line)
 	const char *at;
 	int len;
 
-	for (at = line + strlen("bits"); p->n_bits < MAX_LEVELS; at += len)
-		if (sscanf(at, "%u%n", &p->bits[p->n_bits], &len) != 1 ||
-		    p->bits[p->n_bits++] > MAX_BITS)
+	for (at = line + strlen("bits"); p->levels < MAX_LEVELS; at += len)
+		if (sscanf(at, "%u%n", &p->bits[p->levels], &len) != 1 ||
+		    p->bits[p->levels++] > MAX_BITS)
 			break;
-	if (p->n_bits != p->levels || *at != '\n')
-		ctl_die(CTL_FAILED, "%s: not the levels of this wheel: '%.*s'", path,
+	if (*at != '\n')
+		ctl_die(CTL_FAILED, "%s: not the levels of a wheel: '%.*s'", path,
 			(int)strcspn(line, "\n"), line);
 }
 
-static void take_stat(struct picture *p, const char *path, const char *line)
+/* The bounds are those of HWTIMER_IOC_WHEELS. */
+static void take_late(struct picture *p, const char *line)
 {
-	/* Each line matches one of them at most. */
-	if (!strncmp(line, "bits ", 5))
-		take_bits(p, path, line);
-	else if (sscanf(line, "now_ns %" SCNu64, &p->now_ns) != 1)
-		sscanf(line, "start_ns %" SCNu64, &p->start_ns);
+	unsigned int bin = 0;
+	uint64_t below, n;
+
+	if (sscanf(line, "late_above %" SCNu64, &n) == 1) {
+		bin = HWTIMER_LATE - 1;
+	} else if (sscanf(line, "late_below_%" SCNu64 "us %" SCNu64, &below, &n) == 2) {
+		while (bin < HWTIMER_LATE - 1 && below > 1ULL << bin)
+			bin++;
+	} else {
+		return;
+	}
+	p->late[bin] = n;
 }
 
-static void take_bucket(struct picture *p, const char *path, const char *line)
+static void take_stat(void *arg, const char *path, const char *line)
 {
+	struct picture *p = arg;
+
+	if (!strncmp(line, "bits ", 5))
+		take_bits(p, path, line);
+	else if (sscanf(line, "tick_ns %" SCNu64, &p->tick_ns) != 1 &&
+		 sscanf(line, "state %31s", p->state) != 1 &&
+		 sscanf(line, "start_ns %" SCNu64, &p->start_ns) != 1 &&
+		 sscanf(line, "now_ns %" SCNu64, &p->now_ns) != 1 &&
+		 sscanf(line, "pending %" SCNu64, &p->pending) != 1)
+		take_late(p, line);
+}
+
+static void take_bucket(void *arg, const char *path, const char *line)
+{
+	struct picture *p = arg;
 	uint64_t level, slot, n, *filed;
 	char more;
 
@@ -100,8 +123,9 @@ static void take_bucket(struct picture *p, const char *path, const char *line)
 		p->most = *filed;
 }
 
-static void take_pending(struct picture *p, const char *path, const char *line)
+static void take_pending(void *arg, const char *path, const char *line)
 {
+	struct picture *p = arg;
 	uint64_t deadline;
 
 	if (!strncmp(line, "more ", 5)) {
@@ -129,28 +153,6 @@ static int by_time(const void *a, const void *b)
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
 	return (x > y) - (x < y);
-}
-
-/* Give each line of the wheel's file @name in debugfs to @take. */
-static void read_lines(struct picture *p, const char *debugfs, const char *name,
-		       void (*take)(struct picture *p, const char *path, const char *line))
-{
-	char path[8192], *line = NULL;
-	size_t room = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/hwtimer/%s/%s", debugfs, p->wheel->name, name);
-	file = fopen(path, "re");
-	if (!file)
-		ctl_die(errno == EACCES || errno == EPERM ? CTL_NO_RIGHTS : CTL_FAILED,
-			"%s: %s", path, strerror(errno));
-	errno = 0;
-	while (getline(&line, &room, file) > 0)
-		take(p, path, line);
-	if (!feof(file))
-		ctl_die(CTL_FAILED, "%s: %s", path, strerror(errno));
-	free(line);
-	fclose(file);
 }
 
 /* A name that a user chose, escaped for XML. */
@@ -272,8 +274,6 @@ static void draw_level(const struct picture *p, unsigned int level)
 			printf(" %u", i);
 		printf(": %" PRIu64 " timeout%s</title></rect>\n", n, plural(n));
 	}
-	if (!p->now_ns)
-		return;
 	/* A level whose turn is longer than 2^64 ns has not got far. */
 	turn = slots_ns(p, level, level_slots(p, level));
 	now = (p->now_ns - p->start_ns) % turn;
@@ -285,41 +285,35 @@ static void draw_level(const struct picture *p, unsigned int level)
 		draw_turn(turn, degrees);
 }
 
-/* The bins from the first to the last that is not empty. Returns the y where they end. */
-static unsigned int draw_late(const struct hwtimer_wheel_stats *wheel, unsigned int y)
+/* The bins from the first to the last that is not empty. */
+static void draw_late(const struct picture *p, unsigned int y)
 {
-	unsigned int first = wheel->late_bins, last = 0, i;
+	unsigned int first = HWTIMER_LATE, last = 0, i;
 	uint64_t all = 0, most = 1, bound;
 
-	for (i = 0; i < wheel->late_bins; i++) {
-		if (!wheel->late[i])
+	for (i = 0; i < HWTIMER_LATE; i++) {
+		if (!p->late[i])
 			continue;
 		first = first < i ? first : i;
 		last = i;
-		all += wheel->late[i];
-		most = wheel->late[i] > most ? wheel->late[i] : most;
+		all += p->late[i];
+		most = p->late[i] > most ? p->late[i] : most;
 	}
 	printf("<text class=\"head\" x=\"%u\" y=\"%u\">%" PRIu64 " expired%s</text>\n", COLUMN,
 	       y, all, all ? ", after their deadlines by" : "");
-	for (i = first; i <= last && first < wheel->late_bins; i++) {
+	for (i = first; i <= last; i++) {
 		y += ROW;
-		printf("<text x=\"%u\" y=\"%u\">", COLUMN, y);
-		bound = ctl_late_bound(wheel, i);
-		if (!bound && !i) {
-			fputs("any time", stdout);
-		} else {
-			fputs(bound ? "below " : "above ", stdout);
-			put_span(bound ?: ctl_late_bound(wheel, i - 1));
-		}
+		bound = ctl_late_bound(i);
+		printf("<text x=\"%u\" y=\"%u\">%s ", COLUMN, y, bound ? "below" : "above");
+		put_span(bound ?: ctl_late_bound(i - 1));
 		printf("</text><text class=\"count\" x=\"%u\" y=\"%u\">%" PRIu64 "</text>\n",
-		       COLUMN + 195, y, (uint64_t)wheel->late[i]);
-		if (!wheel->late[i])
+		       COLUMN + 195, y, (uint64_t)p->late[i]);
+		if (!p->late[i])
 			continue;
 		printf("<rect class=\"late\" x=\"%u\" y=\"%u\" width=\"%.2f\" ", COLUMN + 205,
-		       y - ROW + 6, 1 + 150.0 * wheel->late[i] / most);
+		       y - ROW + 6, 1 + 150.0 * p->late[i] / most);
 		printf("height=\"%u\"/>\n", ROW - 4);
 	}
-	return y;
 }
 
 static unsigned int draw_legend(const struct picture *p, unsigned int y)
@@ -346,11 +340,9 @@ static unsigned int draw_legend(const struct picture *p, unsigned int y)
 	y += ROW;
 	printf("<text class=\"note\" x=\"%u\" y=\"%u\">Its length: the ", COLUMN, y);
 	printf("logarithm of the number; the longest: %" PRIu64 "</text>\n", p->most);
-	if (p->now_ns) {
-		y += ROW;
-		printf("<text class=\"now\" x=\"%u\" y=\"%u\">", COLUMN, y);
-		puts("The hands point to now</text>");
-	}
+	y += ROW;
+	printf("<text class=\"now\" x=\"%u\" y=\"%u\">", COLUMN, y);
+	puts("The hands point to now</text>");
 	return y;
 }
 
@@ -452,20 +444,15 @@ static void draw_due(const struct picture *p, unsigned int y)
 
 static void draw(const struct picture *p)
 {
-	const struct hwtimer_wheel_stats *wheel = p->wheel;
-	unsigned int rows = wheel->late_bins + p->levels + 10, due = 40 + rows * ROW, y, i;
-	char state[32] = "";
+	unsigned int rows = HWTIMER_LATE + p->levels + 10, due = 40 + rows * ROW, y, i;
 
-	for (i = 0; i < ctl_n_fields; i++)
-		if (!strcmp(ctl_fields[i].name, "state"))
-			ctl_format_field(wheel, &ctl_fields[i], state, sizeof(state));
 	if (due < 2 * CENTRE + 60)
 		due = 2 * CENTRE + 60;
-	y = due + (p->now_ns ? ROW * 6 + AXIS_BARS + 40 : 0);
+	y = due + ROW * 6 + AXIS_BARS + 40;
 	printf("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" ", WIDTH, y);
 	printf("width=\"%u\" height=\"%u\" role=\"img\">\n<title>hwtimer: wheel ", WIDTH, y);
-	put_text(wheel->name);
-	printf("</title>\n<desc>%" PRIu64 " pending", (uint64_t)wheel->pending);
+	put_text(p->name);
+	printf("</title>\n<desc>%" PRIu64 " pending", p->pending);
 	for (i = 0; p->n_left && i < ARRAY_SIZE(percents); i++) {
 		printf("%s %u %% within ", i ? "," : "; from now, they expire:", percents[i]);
 		put_span(time_left(p, percents[i]));
@@ -487,63 +474,49 @@ static void draw(const struct picture *p)
 	     "</style>\n"
 	     "<rect class=\"back\" width=\"100%\" height=\"100%\"/>");
 	fputs("<text class=\"title\" x=\"20\" y=\"32\">wheel ", stdout);
-	put_text(wheel->name);
+	put_text(p->name);
 	fputs("</text>\n<text class=\"note\" x=\"20\" y=\"50\">tick ", stdout);
 	put_span(p->tick_ns);
 	fputs(", ", stdout);
-	put_text(state);
-	printf(", %" PRIu64 " pending</text>\n", (uint64_t)wheel->pending);
+	put_text(p->state);
+	printf(", %" PRIu64 " pending</text>\n", p->pending);
 
 	printf("<g transform=\"translate(%u %u)\">\n", CENTRE, CENTRE + 50);
 	for (i = 0; i < p->levels; i++)
 		draw_level(p, i);
 	puts("</g>");
 	y = draw_legend(p, 70);
-	draw_late(wheel, y + 2 * ROW);
-	if (p->now_ns)
-		draw_due(p, due + ROW);
+	draw_late(p, y + 2 * ROW);
+	draw_due(p, due + ROW);
 	puts("</svg>");
 }
 
 static int run_draw(struct ctl_args *args)
 {
-	const char *word, *name = NULL, *debugfs = CTL_DEBUGFS, *device = CTL_DEVICE;
+	const char *word, *debugfs = CTL_DEBUGFS;
 	const struct ctl_option options[] = {
 		{ "debugfs", 0, CTL_TEXT, &debugfs, 0, 0 },
-		{ "device", 0, CTL_TEXT, &device, 0, 0 },
 	};
 	struct picture *p = ctl_alloc(1, sizeof(*p));
-	struct ctl_wheels wheels;
 
 	args->options = options;
 	args->n_options = ARRAY_SIZE(options);
-	while ((word = ctl_next_word(args))) {
-		if (name)
-			ctl_misuse("unexpected argument: '%s' (one WHEEL)", word);
-		name = word;
-	}
-	name = name ?: "dev";
-	ctl_wheels_read(&wheels, device, (char **)&name, 1);
-	p->wheel = ctl_wheels_find(&wheels, name);
-	if (!p->wheel)
-		ctl_no_wheel(name);
-	p->tick_ns = p->wheel->tick_ns;
-	p->levels = p->wheel->levels;
-	if (p->levels > MAX_LEVELS)
-		ctl_die(CTL_FAILED, "%s: impossible: levels %" PRIu64, name, p->levels);
-	read_lines(p, debugfs, "stats", take_stat);
-	if (!p->n_bits)
-		ctl_die(CTL_FAILED, "%s: debugfs does not show its levels", name);
-	if (p->now_ns < p->start_ns)
-		ctl_die(CTL_FAILED, "%s: impossible: now_ns %" PRIu64 ", start_ns %" PRIu64, name,
-			p->now_ns, p->start_ns);
-	read_lines(p, debugfs, "buckets", take_bucket);
-	if (p->now_ns)
-		read_lines(p, debugfs, "pending", take_pending);
+	p->name = ctl_next_word(args);
+	if (!p->name)
+		ctl_misuse("WHEEL: missing");
+	word = ctl_next_word(args);
+	if (word)
+		ctl_misuse("unexpected argument: '%s' (one WHEEL)", word);
+	ctl_debugfs_read(debugfs, p->name, "stats", take_stat, p);
+	if (!p->levels || !p->tick_ns || p->now_ns < p->start_ns)
+		ctl_die(CTL_FAILED, "%s: impossible: levels %u, tick_ns %" PRIu64 ", now_ns %"
+			PRIu64 ", start_ns %" PRIu64, p->name, p->levels, p->tick_ns, p->now_ns,
+			p->start_ns);
+	ctl_debugfs_read(debugfs, p->name, "buckets", take_bucket, p);
+	ctl_debugfs_read(debugfs, p->name, "pending", take_pending, p);
 	if (p->n_left)
 		qsort(p->left, p->n_left, sizeof(*p->left), by_time);
 	draw(p);
-	ctl_wheels_free(&wheels);
 	free(p->left);
 	free(p);
 	return CTL_OK;
@@ -552,13 +525,12 @@ static int run_draw(struct ctl_args *args)
 const struct ctl_command ctl_draw = {
 	.name = "draw",
 	.summary = "an SVG picture of a wheel: its slots, its lateness, and what is due when",
-	.help = "draw [--debugfs DIR] [--device PATH] [WHEEL] >FILE\n\n"
-		"Draw a wheel (default: \"dev\") as SVG: its levels as rings, the lowest one\n"
+	.help = "draw [--debugfs DIR] WHEEL >FILE\n\n"
+		"Draw a wheel of a kernel module as SVG: its levels as rings, the lowest one\n"
 		"innermost, with marks where there are timeouts, and hands that point to now;\n"
 		"a histogram of the lateness of expiries; and the time from now to the\n"
 		"deadlines, with percentiles. Requires root and debugfs.\n\n"
 		"  --debugfs DIR  where debugfs is mounted (default: " CTL_DEBUGFS ")\n"
-		"  --device PATH  the device (default: " CTL_DEVICE ")\n"
 		"  -h, --help     print this help\n",
 	.run = run_draw,
 };

@@ -2,10 +2,9 @@
 /*
  * hwtimerctl every: run a command for each expiry of a periodic timeout, one run at a time.
  *
- * Deadlines are whole periods apart, however long the runs take. The device counts them. What
+ * Deadlines are whole periods apart, however long the runs take. The library counts them. What
  * happens to a deadline that comes during a run is decided here, when the next run can begin. So
- * the device's own policy is HWTIMER_MISFIRE_ONCE, which reports an expiry at once, with the number
- * of deadlines.
+ * the timeout's own policy is HWTIMER_MISFIRE_ONCE: one event, with the number of deadlines.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -167,10 +166,10 @@ static void read_events(void)
 	struct hwtimer_event event;
 	int ret;
 
-	while ((ret = hwtimer_wait(every.h, &event, 1, 0)) > 0)
+	while ((ret = hwtimer_wait(every.h, &event, 0)) > 0)
 		every.came += 1 + event.overruns;
 	if (ret < 0 && ret != -EINTR)
-		ctl_device_error("cannot wait for a timeout", ret);
+		ctl_failed(-ret, "cannot wait for a timeout");
 }
 
 static void catch_signals(void)
@@ -204,7 +203,7 @@ static void loop(void)
 	};
 
 	while (more_runs() || every.child) {
-		/* During a run, expiries wait in the kernel. */
+		/* During a run, expiries wait. */
 		if (poll(fds, every.child ? 1 : 2, -1) < 0 && errno != EINTR)
 			ctl_die(CTL_FAILED, "poll: %s", strerror(errno));
 		read_signals();
@@ -236,7 +235,7 @@ static void set_policy(const char *text)
 
 static int run_every(struct ctl_args *args)
 {
-	const char *misfire = "once", *device = NULL, *period;
+	const char *misfire = "once", *period;
 	bool now = false;
 	const struct ctl_option options[] = {
 		{ "misfire", 0, CTL_TEXT, &misfire, 0, 0 },
@@ -244,11 +243,9 @@ static int run_every(struct ctl_args *args)
 		{ "count", 0, CTL_NUMBER, &every.count, 1, UINT64_MAX },
 		{ "now", 0, CTL_FLAG, &now, 0, 0 },
 		{ "json", 0, CTL_FLAG, &every.json, 0, 0 },
-		{ "device", 0, CTL_TEXT, &device, 0, 0 },
 	};
 	struct hwtimer_repeat repeat = { .policy = HWTIMER_MISFIRE_ONCE };
 	uint64_t tick_ns;
-	hwtimer_id id;
 	int ret;
 
 	args->options = options;
@@ -269,21 +266,21 @@ static int run_every(struct ctl_args *args)
 	if (every.command)
 		ctl_check_command(every.command);
 
-	every.h = ctl_open_one(device);
+	every.h = ctl_open();
 	tick_ns = hwtimer_tick_ns(every.h);
 	if (every.period_ns < tick_ns)
-		ctl_misuse("DURATION: shorter than the tick of the wheel (%" PRIu64 " ns): '%s'",
+		ctl_misuse("DURATION: shorter than the tick (%" PRIu64 " ns): '%s'",
 			   tick_ns, period);
 	if (every.misfire_ns < tick_ns)
-		ctl_misuse("--misfire-after: shorter than the tick of the wheel (%" PRIu64 " ns)",
+		ctl_misuse("--misfire-after: shorter than the tick (%" PRIu64 " ns)",
 			   tick_ns);
 	catch_signals();
 	every.first_ns = hwtimer_now(every.h) + (now ? 0 : every.period_ns);
 	repeat.first_ns = every.first_ns;
 	repeat.period_ns = every.period_ns;
-	ret = hwtimer_schedule_repeat(every.h, &repeat, 0, &id);
+	ret = hwtimer_schedule_repeat(every.h, &repeat, 0, NULL);
 	if (ret)
-		ctl_device_error("cannot schedule a timeout", ret);
+		ctl_failed(-ret, "cannot schedule a timeout");
 	loop();
 	hwtimer_close(every.h);
 	if (every.signal)
@@ -306,11 +303,10 @@ const struct ctl_command ctl_every = {
 		"  --misfire=skip     skip them, and wait for the next deadline\n"
 		"  --misfire=make-up  run for each of them, one after the other\n"
 		"  --misfire-after=DURATION\n"
-		"                     a tick of the wheel or more (default: one period)\n"
+		"                     a tick (1.05 ms) or more (default: one period)\n"
 		"  --count=N          end after N runs\n"
 		"  --now              the first deadline is now, not one period from now\n"
 		"  --json             a JSON object for each run; COMMAND's output goes to stderr\n"
-		"  --device PATH      the device (default: " CTL_DEVICE ")\n"
 		"  -h, --help         print this help\n\n"
 		"COMMAND has in HWTIMER_OVERRUNS the number of missed deadlines that its run\n"
 		"stands for, beside its own. The first SIGINT, SIGTERM, SIGHUP or SIGQUIT is\n"

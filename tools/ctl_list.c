@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimerctl list: the pending timeouts of a process' contexts, or of a wheel.
+ * hwtimerctl list: the pending timeouts of a process' contexts, or of a wheel of a module.
  *
  * Contexts are private, so their descriptors are copied by pidfd_getfd(2), which requires the
- * rights of a debugger. Timeouts of wheels, including those of kernel modules, are read from
- * debugfs.
+ * rights of a debugger. Timeouts of wheels are read from debugfs.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -55,19 +54,18 @@ static void show_timeout(int fd, const struct hwtimer_query *q, uint64_t now)
 		ctl_json_number("fd", fd);
 		ctl_json_number("id", q->id);
 		ctl_json_number("user_data", q->user_data);
-		json_due(q->deadline, now);
-		ctl_json_number("period_ns", q->period);
-		ctl_json_number("unread", q->unread);
+		json_due(q->deadline_ns, now);
+		ctl_json_number("period_ns", q->period_ns);
 		ctl_json_close('}');
 		ctl_json_end();
 		return;
 	}
 	printf("%4d  %#-18" PRIx64 "  %#-18" PRIx64 "  ", fd, (uint64_t)q->id,
 	       (uint64_t)q->user_data);
-	show_due(q->deadline, now);
-	if (q->period) {
+	show_due(q->deadline_ns, now);
+	if (q->period_ns) {
 		fputs(", every ", stdout);
-		ctl_print_ns(stdout, q->period);
+		ctl_print_ns(stdout, q->period_ns);
 	}
 	putchar('\n');
 }
@@ -75,21 +73,19 @@ static void show_timeout(int fd, const struct hwtimer_query *q, uint64_t now)
 static void list_context(int number, int fd)
 {
 	struct hwtimer_query *queries = ctl_alloc(PAGE, sizeof(*queries));
-	struct hwtimer_list arg = {
-		.size = sizeof(*queries), .queries = (uintptr_t)queries, .count = PAGE,
-	};
-	struct hwtimer_stats stats = { 0 };
-	int n, i;
+	struct hwtimer_list list = { .entries = (uintptr_t)queries, .size = sizeof(*queries) };
+	struct hwtimer_info info = { 0 };
+	unsigned int i;
+	uint64_t now;
 
 	do {
-		if (ioctl(fd, HWTIMER_IOC_STATS, &stats))
+		list.count = PAGE;
+		if (ioctl(fd, HWTIMER_IOC_INFO, &info) || ioctl(fd, HWTIMER_IOC_LIST, &list))
 			ctl_die(CTL_FAILED, "descriptor %d: %s", number, strerror(errno));
-		n = ioctl(fd, HWTIMER_IOC_LIST, &arg);
-		if (n < 0)
-			ctl_die(CTL_FAILED, "descriptor %d: %s", number, strerror(errno));
-		for (i = 0; i < n; i++)
-			show_timeout(number, &queries[i], stats.now);
-	} while (n);
+		now = ctl_clock(info.clockid) + info.offset_ns;
+		for (i = 0; i < list.count; i++)
+			show_timeout(number, &queries[i], now);
+	} while (list.count == PAGE);
 	free(queries);
 }
 
@@ -119,14 +115,46 @@ static void list_process(uint64_t pid)
 	free(numbers);
 }
 
+/* Give @take each line of the file of a wheel in debugfs. */
+void ctl_debugfs_read(const char *debugfs, const char *wheel, const char *file,
+		      void (*take)(void *arg, const char *path, const char *line), void *arg)
+{
+	char *path, *line = NULL;
+	size_t room = 0;
+	FILE *f;
+
+	if (asprintf(&path, "%s/hwtimer/%s/%s", debugfs, wheel, file) < 0)
+		ctl_die(CTL_FAILED, "out of memory");
+	f = fopen(path, "re");
+	if (!f && errno == ENOENT)
+		ctl_die(CTL_FAILED, "%s: no such wheel, or debugfs is not mounted", path);
+	if (!f)
+		ctl_failed(errno, path);
+	errno = 0;
+	while (getline(&line, &room, f) > 0)
+		take(arg, path, line);
+	if (!feof(f))
+		ctl_failed(errno, path);
+	free(line);
+	free(path);
+	fclose(f);
+}
+
+static void take_now(void *arg, const char *path, const char *line)
+{
+	(void)path;
+	if (!strncmp(line, "now_ns ", 7))
+		*(uint64_t *)arg = strtoull(line + 7, NULL, 10);
+}
+
 /*
  * "timeout LEVEL SLOT DEADLINE FUNCTION TIMEOUT", or "more LEVEL SLOT": there are more in this
  * bucket. LEVEL is "never" for what never expires.
  */
-static void show_line(char *line, uint64_t now)
+static void show_line(void *arg, const char *path, const char *line)
 {
+	uint64_t deadline, now = *(uint64_t *)arg;
 	char level[16], function[256];
-	uint64_t deadline;
 	unsigned int slot;
 	bool more = false;
 
@@ -134,7 +162,8 @@ static void show_line(char *line, uint64_t now)
 		more = true;
 	else if (sscanf(line, "timeout %15s %u %" SCNu64 " %255s", level, &slot, &deadline,
 			function) != 4)
-		ctl_die(CTL_FAILED, "debugfs: unexpected line: '%s'", line);
+		ctl_die(CTL_FAILED, "%s: not a pending timeout: '%.*s'", path,
+			(int)strcspn(line, "\n"), line);
 	if (json) {
 		ctl_json_open(NULL, '{');
 		if (strcmp(level, "never")) {
@@ -164,35 +193,12 @@ static void show_line(char *line, uint64_t now)
 
 static void list_wheel(const char *debugfs, const char *name)
 {
-	struct ctl_wheels wheels;
-	char *path, *line = NULL;
-	size_t room = 0;
-	uint64_t now;
-	ssize_t len;
-	FILE *f;
+	uint64_t now = 0;
 
-	ctl_wheels_read(&wheels, CTL_DEVICE, (char *[]){ (char *)name }, 1);
-	if (!wheels.n)
-		ctl_no_wheel(name);
-	now = ctl_clock(wheels.wheels[0].clockid);
-	if (asprintf(&path, "%s/hwtimer/%s/pending", debugfs, name) < 0)
-		ctl_die(CTL_FAILED, "out of memory");
-	f = fopen(path, "re");
-	if (!f)
-		ctl_die(errno == EACCES || errno == EPERM ? CTL_NO_RIGHTS : CTL_FAILED, "%s: %s",
-			path, strerror(errno));
+	ctl_debugfs_read(debugfs, name, "stats", take_now, &now);
 	if (!json)
 		printf("%5s  %5s  %-32s  %s\n", "LEVEL", "SLOT", "FUNCTION", "DUE");
-	while ((len = getline(&line, &room, f)) > 0) {
-		line[len - (line[len - 1] == '\n')] = 0;
-		show_line(line, now);
-	}
-	if (ferror(f))
-		ctl_die(CTL_FAILED, "%s: %s", path, strerror(errno));
-	fclose(f);
-	free(line);
-	free(path);
-	ctl_wheels_free(&wheels);
+	ctl_debugfs_read(debugfs, name, "pending", show_line, &now);
 }
 
 static int run_list(struct ctl_args *args)
@@ -226,8 +232,8 @@ const struct ctl_command ctl_list = {
 	.help = "list [--json] --pid PID\n"
 		"       hwtimerctl list [--json] [--debugfs DIR] WHEEL\n\n"
 		"List the pending timeouts of a process' contexts, if you may debug the\n"
-		"process; or, as root, those in the buckets of a wheel, including those of\n"
-		"kernel modules. A timeout that was just armed may not be in a bucket yet.\n\n"
+		"process; or, as root, those in the buckets of a wheel of a kernel module.\n"
+		"Those of handles in the process are not listed.\n\n"
 		"  -p, --pid PID  the process\n"
 		"  --json         a JSON object per line for each timeout\n"
 		"  --debugfs DIR  where debugfs is mounted (default: " CTL_DEBUGFS ")\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimerctl metrics: all wheels in Prometheus' text format.
+ * hwtimerctl metrics: all wheels of kernel modules in Prometheus' text format.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,45 +43,37 @@ static void print_head(FILE *to, const char *name, const char *help, const char 
 
 /* Without what closes the labels, since more may follow. */
 static void print_sample(FILE *to, const char *name, const char *suffix,
-			 const struct hwtimer_wheel_stats *wheel)
+			 const struct hwtimer_wheel_info *wheel)
 {
 	fprintf(to, PREFIX "%s%s{wheel=\"", name, suffix);
 	print_label(to, wheel->name);
+	fputs("\",module=\"", to);
+	print_label(to, wheel->module);
 	fputc('"', to);
-}
-
-static void print_seconds(FILE *to, uint64_t ns)
-{
-	fprintf(to, "%llu.%09llu\n", ns / NSEC_PER_SEC, ns % NSEC_PER_SEC);
 }
 
 /* All samples of a metric have to be together, those of all wheels. */
 static void print_metric(FILE *to, const struct ctl_wheels *wheels, const struct ctl_field *field)
 {
-	bool counter = field->kind == CTL_COUNTER;
-	int len = strlen(field->name);
-	bool ns = len > 3 && !strcmp(field->name + len - 3, "_ns");
-	char name[64], value[32];
+	uint64_t value;
 	unsigned int i;
 
-	if (field->metric)
-		snprintf(name, sizeof(name), "%s", field->metric);
-	else
-		snprintf(name, sizeof(name), "%.*s%s%s", ns ? len - 3 : len, field->name,
-			 ns ? "_seconds" : "", counter ? "_total" : "");
-	print_head(to, name, field->help, counter ? "counter" : "gauge");
+	print_head(to, field->metric, field->help,
+		   strstr(field->metric, "_total") ? "counter" : "gauge");
 	for (i = 0; i < wheels->n; i++) {
-		ctl_format_field(&wheels->wheels[i], field, value, sizeof(value));
-		print_sample(to, name, "", &wheels->wheels[i]);
-		fputs("} ", to);
-		if (ns)
-			print_seconds(to, strtoull(value, NULL, 10));
+		value = ctl_value(&wheels->wheels[i], field->offset);
+		print_sample(to, field->metric, "", &wheels->wheels[i]);
+		if (strstr(field->metric, "_seconds"))
+			fprintf(to, "} %llu.%09llu\n", value / NSEC_PER_SEC, value % NSEC_PER_SEC);
 		else
-			fprintf(to, "%s\n", value);
+			fprintf(to, "} %" PRIu64 "\n", value);
 	}
 }
 
-/* A bucket counts what is late by at most its bound; the module, what is late by less. */
+/*
+ * A bucket counts what is late by at most its bound; the module, what is late by less. There is no
+ * sum, which the module does not tell.
+ */
 static void print_lateness(FILE *to, const struct ctl_wheels *wheels)
 {
 	const char *name = "lateness_seconds";
@@ -89,21 +81,18 @@ static void print_lateness(FILE *to, const struct ctl_wheels *wheels)
 
 	print_head(to, name, "Expiries by how long after their deadlines", "histogram");
 	for (i = 0; i < wheels->n; i++) {
-		const struct hwtimer_wheel_stats *wheel = &wheels->wheels[i];
+		const struct hwtimer_wheel_info *wheel = &wheels->wheels[i];
 		uint64_t count = 0, bound;
 
-		for (j = 0; j < wheel->late_bins; j++) {
+		for (j = 0; j < HWTIMER_LATE; j++) {
 			count += wheel->late[j];
-			bound = ctl_late_bound(wheel, j);
+			bound = ctl_late_bound(j);
 			print_sample(to, name, "_bucket", wheel);
 			if (bound)
 				fprintf(to, ",le=\"%.15g\"} %" PRIu64 "\n", bound / 1e9, count);
 			else
 				fprintf(to, ",le=\"+Inf\"} %" PRIu64 "\n", count);
 		}
-		print_sample(to, name, "_sum", wheel);
-		fputs("} ", to);
-		print_seconds(to, wheel->lateness_sum_ns);
 		print_sample(to, name, "_count", wheel);
 		fprintf(to, "} %" PRIu64 "\n", count);
 	}
@@ -113,11 +102,11 @@ static void print_metrics(FILE *to, const struct ctl_wheels *wheels)
 {
 	unsigned int i;
 
-	for (i = 0; wheels->n && i < ctl_n_fields; i++)
-		if (ctl_fields[i].help)
-			print_metric(to, wheels, &ctl_fields[i]);
-	if (wheels->n)
-		print_lateness(to, wheels);
+	if (!wheels->n)
+		return;
+	for (i = 0; i < CTL_FIELDS; i++)
+		print_metric(to, wheels, &ctl_fields[i]);
+	print_lateness(to, wheels);
 }
 
 /* Atomically: a reader of @path sees the old file or the new one, complete. */
@@ -153,7 +142,7 @@ static void replace_file(const char *path, const struct ctl_wheels *wheels)
  */
 #define TIMEOUT_S	10
 
-static void answer(const char *device)
+static void answer(void)
 {
 	char request[8192] = "", method[16], path[256], version[16];
 	const char *status = "200 OK";
@@ -177,7 +166,7 @@ static void answer(const char *device)
 	else if (strcmp(path, "/metrics"))
 		status = "404 Not Found";
 	if (*status == '2')
-		ctl_wheels_read(&wheels, device, NULL, 0);
+		ctl_wheels_read(&wheels, NULL, 0);
 	printf("HTTP/1.1 %s\r\nConnection: close\r\n"
 	       "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n\r\n", status);
 	if (*status == '2') {
@@ -191,12 +180,11 @@ static void answer(const char *device)
 
 static int run_metrics(struct ctl_args *args)
 {
-	const char *word, *device = CTL_DEVICE, *output = NULL;
+	const char *word, *output = NULL;
 	bool http = false;
 	const struct ctl_option options[] = {
 		{ "http", 0, CTL_FLAG, &http, 0, 0 },
 		{ "output", 'o', CTL_TEXT, &output, 0, 0 },
-		{ "device", 0, CTL_TEXT, &device, 0, 0 },
 	};
 	struct ctl_wheels wheels;
 
@@ -208,10 +196,10 @@ static int run_metrics(struct ctl_args *args)
 	if (http && output)
 		ctl_misuse("--http excludes --output");
 	if (http) {
-		answer(device);
+		answer();
 		return CTL_OK;
 	}
-	ctl_wheels_read(&wheels, device, NULL, 0);
+	ctl_wheels_read(&wheels, NULL, 0);
 	if (output)
 		replace_file(output, &wheels);
 	else
@@ -222,13 +210,12 @@ static int run_metrics(struct ctl_args *args)
 
 const struct ctl_command ctl_metrics = {
 	.name = "metrics",
-	.summary = "all wheels, for Prometheus",
-	.help = "metrics [--http | --output FILE] [--device PATH]\n\n"
-		"Print the state and the counters of all wheels in Prometheus' text format.\n"
-		"Without CAP_PERFMON it prints only the wheels that your programs use.\n\n"
+	.summary = "all wheels of kernel modules, for Prometheus",
+	.help = "metrics [--http | --output FILE]\n\n"
+		"Print the counters and the lateness of all wheels of kernel modules in\n"
+		"Prometheus' text format. Needs CAP_PERFMON.\n\n"
 		"  --http             answer one HTTP request on stdin: hwtimer-metrics.socket\n"
 		"  -o, --output FILE  replace FILE atomically, instead of printing\n"
-		"  --device PATH      the device (default: " CTL_DEVICE ")\n"
 		"  -h, --help         print this help\n",
 	.run = run_metrics,
 };

@@ -24,18 +24,16 @@
 
 /* Counters whose rates are shown, in this order. */
 static const struct {
-	size_t offset;		/* in struct hwtimer_wheel_stats */
+	size_t offset;		/* in struct hwtimer_wheel_info */
 	const char *title, *key;
 } rates[] = {
-	{ offsetof(struct hwtimer_wheel_stats, armed), "ARM/s", "armed_per_s" },
-	{ offsetof(struct hwtimer_wheel_stats, touched), "TOUCH/s", "touched_per_s" },
-	{ offsetof(struct hwtimer_wheel_stats, cancelled), "CANCEL/s", "cancelled_per_s" },
-	{ offsetof(struct hwtimer_wheel_stats, expired), "EXPIRE/s", "expired_per_s" },
-	{ offsetof(struct hwtimer_wheel_stats, wakeups), "WAKE/s", "wakeups_per_s" },
+	{ offsetof(struct hwtimer_wheel_info, armed), "ARM/s", "armed_per_s" },
+	{ offsetof(struct hwtimer_wheel_info, touched), "TOUCH/s", "touched_per_s" },
+	{ offsetof(struct hwtimer_wheel_info, cancelled), "CANCEL/s", "cancelled_per_s" },
+	{ offsetof(struct hwtimer_wheel_info, expired), "EXPIRE/s", "expired_per_s" },
 };
 
 static struct {
-	const char *device;
 	char **names;
 	unsigned int n_names;
 	uint64_t delay_ns, iterations;
@@ -56,28 +54,20 @@ static uint64_t grown(uint64_t before, uint64_t now)
 	return now >= before ? now - before : now;
 }
 
-static uint64_t counter(const struct hwtimer_wheel_stats *wheel, size_t offset)
-{
-	uint64_t value;
-
-	memcpy(&value, (const char *)wheel + offset, sizeof(value));
-	return value;
-}
-
-static double per_second(const struct hwtimer_wheel_stats *before,
-			 const struct hwtimer_wheel_stats *now, size_t offset)
+static double per_second(const struct hwtimer_wheel_info *before,
+			 const struct hwtimer_wheel_info *now, size_t offset)
 {
 	double seconds = (top.now.taken_ns - top.before.taken_ns) / 1e9;
 
-	return grown(before ? counter(before, offset) : 0, counter(now, offset)) / seconds;
+	return grown(before ? ctl_value(before, offset) : 0, ctl_value(now, offset)) / seconds;
 }
 
-static void add_late(__u64 *late, const struct hwtimer_wheel_stats *before,
-		     const struct hwtimer_wheel_stats *now)
+static void add_late(__u64 *late, const struct hwtimer_wheel_info *before,
+		     const struct hwtimer_wheel_info *now)
 {
 	unsigned int i;
 
-	for (i = 0; i < now->late_bins; i++)
+	for (i = 0; i < HWTIMER_LATE; i++)
 		late[i] += grown(before ? before->late[i] : 0, now->late[i]);
 }
 
@@ -85,11 +75,11 @@ static void take_sample(void)
 {
 	ctl_wheels_free(&top.before);
 	top.before = top.now;
-	ctl_wheels_read(&top.now, top.device, top.names, top.n_names);
+	ctl_wheels_read(&top.now, top.names, top.n_names);
 }
 
-static void print_rates(FILE *to, const struct hwtimer_wheel_stats *before,
-			const struct hwtimer_wheel_stats *now)
+static void print_rates(FILE *to, const struct hwtimer_wheel_info *before,
+			const struct hwtimer_wheel_info *now)
 {
 	unsigned int i;
 	double rate;
@@ -114,10 +104,10 @@ static void print_titles(FILE *to)
 		fprintf(to, " %8s", rates[i].title);
 }
 
-static void json_rates(const struct hwtimer_wheel_stats *before,
-		       const struct hwtimer_wheel_stats *now)
+static void json_rates(const struct hwtimer_wheel_info *before,
+		       const struct hwtimer_wheel_info *now)
 {
-	__u64 late[CTL_MAX_BINS] = { 0 };
+	__u64 late[HWTIMER_LATE] = { 0 };
 	unsigned int i;
 
 	ctl_json_text("name", now->name);
@@ -125,7 +115,7 @@ static void json_rates(const struct hwtimer_wheel_stats *before,
 	for (i = 0; i < ARRAY_SIZE(rates); i++)
 		ctl_json_real(rates[i].key, per_second(before, now, rates[i].offset));
 	add_late(late, before, now);
-	ctl_json_late(late, now);
+	ctl_json_late(late);
 }
 
 static void json_begin(void)
@@ -144,7 +134,7 @@ static void show_json(void)
 	json_begin();
 	ctl_json_open("wheels", '[');
 	for (i = 0; i < top.now.n; i++) {
-		const struct hwtimer_wheel_stats *now = &top.now.wheels[i];
+		const struct hwtimer_wheel_info *now = &top.now.wheels[i];
 
 		ctl_json_open(NULL, '{');
 		json_rates(ctl_wheels_find(&top.before, now->name), now);
@@ -158,8 +148,7 @@ static void show_json(void)
 /* The contents of the screen, or a block, with at most @most wheels. */
 static void print_block(FILE *to, unsigned int most, int columns)
 {
-	const struct hwtimer_wheel_stats *bounds = NULL;
-	__u64 late[CTL_MAX_BINS] = { 0 };
+	__u64 late[HWTIMER_LATE] = { 0 };
 	uint64_t all = 0;
 	unsigned int i;
 	char time[64];
@@ -171,12 +160,11 @@ static void print_block(FILE *to, unsigned int most, int columns)
 	print_titles(to);
 	fputc('\n', to);
 	for (i = 0; i < top.now.n; i++) {
-		const struct hwtimer_wheel_stats *now = &top.now.wheels[i];
-		const struct hwtimer_wheel_stats *before = ctl_wheels_find(&top.before, now->name);
+		const struct hwtimer_wheel_info *now = &top.now.wheels[i];
+		const struct hwtimer_wheel_info *before = ctl_wheels_find(&top.before, now->name);
 
 		if (top.compared)
 			add_late(late, before, now);
-		bounds = now;
 		if (i >= most)
 			continue;
 		ctl_print_word(to, now->name, 15);
@@ -185,11 +173,10 @@ static void print_block(FILE *to, unsigned int most, int columns)
 	}
 	if (top.now.n > most)
 		fprintf(to, "and %u more\n", top.now.n - most);
-	for (i = 0; i < CTL_MAX_BINS; i++)
+	for (i = 0; i < HWTIMER_LATE; i++)
 		all += late[i];
 	fprintf(to, "late, in this interval: %" PRIu64 " expiries\n", all);
-	if (bounds)
-		ctl_print_late(to, late, bounds, columns);
+	ctl_print_late(to, late, columns);
 }
 
 static void put(const char *text)
@@ -408,28 +395,30 @@ static int top_on_screen(void)
 	return CTL_OK;
 }
 
-static int run_top(struct ctl_args *args)
+/* The arguments of both commands. */
+static void parse_args(struct ctl_args *args)
 {
-	const struct ctl_option options[] = {
+	static const struct ctl_option options[] = {
 		{ "delay", 'd', CTL_DURATION, &top.delay_ns, MIN_DELAY, MAX_DELAY },
 		{ "iterations", 'n', CTL_NUMBER, &top.iterations, 1, UINT64_MAX },
 		{ "json", 0, CTL_FLAG, &top.json, 0, 0 },
-		{ "device", 0, CTL_TEXT, &top.device, 0, 0 },
 	};
-	uint64_t look = ctl_clock(CLOCK_MONOTONIC), i;
 	const char *word;
 
 	top.names = ctl_alloc(args->argc, sizeof(*top.names));
-	top.device = CTL_DEVICE;
 	top.delay_ns = NSEC_PER_SEC;
 	args->options = options;
 	args->n_options = ARRAY_SIZE(options);
 	while ((word = ctl_next_word(args)))
 		top.names[top.n_names++] = (char *)word;
-	take_sample();
-	for (i = 0; i < top.n_names; i++)
-		if (!ctl_wheels_find(&top.now, top.names[i]))
-			ctl_no_wheel(top.names[i]);
+}
+
+static int run_top(struct ctl_args *args)
+{
+	uint64_t look = ctl_clock(CLOCK_MONOTONIC), i;
+
+	parse_args(args);
+	ctl_wheels_must_read(&top.now, top.names, top.n_names);
 	if (!top.json && ctl_on_terminal())
 		return top_on_screen();
 
@@ -451,30 +440,30 @@ static int run_top(struct ctl_args *args)
 }
 
 /* The bound below which 99 of 100 expiries were; UINT64_MAX: none, 0: no expiries. */
-static uint64_t percentile(const __u64 *late, const struct hwtimer_wheel_stats *bounds)
+static uint64_t percentile(const __u64 *late)
 {
 	uint64_t all = 0, below = 0;
 	unsigned int i;
 
-	for (i = 0; i < bounds->late_bins; i++)
+	for (i = 0; i < HWTIMER_LATE; i++)
 		all += late[i];
-	for (i = 0; i < bounds->late_bins; i++) {
+	for (i = 0; i < HWTIMER_LATE; i++) {
 		below += late[i];
 		if (all && below * 100 >= all * 99)
-			return ctl_late_bound(bounds, i) ?: UINT64_MAX;
+			return ctl_late_bound(i) ?: UINT64_MAX;
 	}
 	return 0;
 }
 
-static void watch_line(const struct hwtimer_wheel_stats *before,
-		       const struct hwtimer_wheel_stats *now)
+static void watch_line(const struct hwtimer_wheel_info *before,
+		       const struct hwtimer_wheel_info *now)
 {
-	__u64 late[CTL_MAX_BINS] = { 0 };
+	__u64 late[HWTIMER_LATE] = { 0 };
 	uint64_t below;
 
 	print_rates(stdout, before, now);
 	add_late(late, before, now);
-	below = percentile(late, now);
+	below = percentile(late);
 	fputs("  ", stdout);
 	if (!below)
 		putchar('-');
@@ -487,32 +476,15 @@ static void watch_line(const struct hwtimer_wheel_stats *before,
 
 static int run_watch(struct ctl_args *args)
 {
-	const struct ctl_option options[] = {
-		{ "delay", 'd', CTL_DURATION, &top.delay_ns, MIN_DELAY, MAX_DELAY },
-		{ "iterations", 'n', CTL_NUMBER, &top.iterations, 1, UINT64_MAX },
-		{ "json", 0, CTL_FLAG, &top.json, 0, 0 },
-		{ "device", 0, CTL_TEXT, &top.device, 0, 0 },
-	};
-	const struct hwtimer_wheel_stats *before, *now;
 	uint64_t look = ctl_clock(CLOCK_MONOTONIC), i;
-	const char *word;
-	char *name;
+	const struct hwtimer_wheel_info *now;
 	int rows, columns;
 
-	top.device = CTL_DEVICE;
-	top.delay_ns = NSEC_PER_SEC;
-	args->options = options;
-	args->n_options = ARRAY_SIZE(options);
-	name = (char *)ctl_next_word(args) ?: "dev";
-	word = ctl_next_word(args);
-	if (word)
-		ctl_misuse("unexpected argument: '%s' (one WHEEL)", word);
-	top.names = &name;
-	top.n_names = 1;
+	parse_args(args);
+	if (top.n_names != 1)
+		ctl_misuse("WHEEL: there must be one, not %u", top.n_names);
 	top.compared = true;
-	take_sample();
-	if (!top.now.n)
-		ctl_no_wheel(name);
+	ctl_wheels_must_read(&top.now, top.names, 1);
 	for (i = 0; !top.iterations || i < top.iterations; i++) {
 		window(&rows, &columns);
 		if (!top.json && !(i % (rows > 2 ? rows - 1 : 1))) {
@@ -523,17 +495,16 @@ static int run_watch(struct ctl_args *args)
 		look = next_look(look);
 		wait_until(look);
 		take_sample();
-		before = ctl_wheels_find(&top.before, name);
-		now = ctl_wheels_find(&top.now, name);
-		if (!now)
-			ctl_die(CTL_FAILED, "wheel '%s' is gone", name);
+		if (!top.now.n)
+			ctl_die(CTL_FAILED, "wheel '%s' is gone", top.names[0]);
+		now = top.now.wheels;
 		if (top.json) {
 			json_begin();
-			json_rates(before, now);
+			json_rates(top.before.wheels, now);
 			ctl_json_close('}');
 			ctl_json_end();
 		} else {
-			watch_line(before, now);
+			watch_line(top.before.wheels, now);
 			ctl_flush();
 		}
 	}
@@ -547,14 +518,13 @@ static int run_watch(struct ctl_args *args)
 const struct ctl_command ctl_top = {
 	.name = "top",
 	.summary = "the rates of wheels, on the whole screen",
-	.help = "top [-d SECONDS] [-n N] [--json] [--device PATH] [WHEEL]...\n\n"
-		"Show the rates per second of all wheels, or of those named, and a histogram\n"
-		"of the lateness of their expiries in the last interval. \"q\" or ^C ends it.\n"
-		"Without a terminal, print a block for each interval. Without CAP_PERFMON it\n"
-		"shows only the wheels that your programs use.\n\n"
+	.help = "top [-d SECONDS] [-n N] [--json] [WHEEL]...\n\n"
+		"Show the rates per second of all wheels of kernel modules, or of those\n"
+		"named, and a histogram of the lateness of their expiries in the last\n"
+		"interval. \"q\" or ^C ends it. Without a terminal, print a block for each\n"
+		"interval. Needs CAP_PERFMON.\n\n"
 		COMMON_HELP
 		"  --json                a JSON object for each interval\n"
-		"  --device PATH         the device (default: " CTL_DEVICE ")\n"
 		"  -h, --help            print this help\n",
 	.run = run_top,
 };
@@ -562,13 +532,11 @@ const struct ctl_command ctl_top = {
 const struct ctl_command ctl_watch = {
 	.name = "watch",
 	.summary = "the rates of a wheel, a line per interval",
-	.help = "watch [-d SECONDS] [-n N] [--json] [--device PATH] [WHEEL]\n\n"
-		"Print a line for each interval: the rates per second of WHEEL (default:\n"
-		"\"dev\"), and the lateness that 99 of 100 expiries were below. Without\n"
-		"CAP_PERFMON it shows only a wheel that your programs use.\n\n"
+	.help = "watch [-d SECONDS] [-n N] [--json] WHEEL\n\n"
+		"Print a line for each interval: the rates per second of WHEEL, and the\n"
+		"lateness that 99 of 100 expiries were below. Needs CAP_PERFMON.\n\n"
 		COMMON_HELP
 		"  --json                a JSON object for each interval\n"
-		"  --device PATH         the device (default: " CTL_DEVICE ")\n"
 		"  -h, --help            print this help\n",
 	.run = run_watch,
 };

@@ -10,56 +10,43 @@
 
 #include "ctl.h"
 
-static void wait_event(struct hwtimer *h, struct hwtimer_event *event)
+/* Wait for @delay_ns. Returns by how much it was late. */
+static uint64_t wait_delay(uint64_t delay_ns)
 {
+	struct hwtimer *h = ctl_open();
+	struct hwtimer_event event;
 	int ret;
 
+	ret = hwtimer_schedule(h, delay_ns, 0, NULL);
+	if (ret)
+		ctl_failed(-ret, "cannot schedule a timeout");
 	do
-		ret = hwtimer_wait(h, event, 1, -1);
-	while (!ret || ret == -EINTR);
+		ret = hwtimer_wait(h, &event, -1);
+	while (ret == -EINTR);
 	if (ret < 0)
-		ctl_device_error("cannot wait for a timeout", ret);
-}
-
-static void must_schedule(struct hwtimer *h, uint64_t delay_ns, hwtimer_id *id)
-{
-	int ret = hwtimer_schedule(h, delay_ns, 0, id);
-
-	if (ret)
-		ctl_device_error("cannot schedule a timeout", ret);
-}
-
-/* Wait until the time of day is @wall_ns, also if somebody sets it. */
-static void wait_wall(const char *device, uint64_t wall_ns, struct hwtimer_event *event)
-{
-	struct hwtimer_options options = {
-		.size = sizeof(options), .timeouts = 1, .tick_ns = NSEC_PER_MSEC, .slots = 64,
-		.flags = HWTIMER_OPEN_NO_RINGS | HWTIMER_OPEN_OWN_WHEEL | HWTIMER_OPEN_REALTIME,
-		.device = device,
-	};
-	struct hwtimer *h = ctl_open(&options);
-	int ret = hwtimer_schedule_at(h, wall_ns, 0, NULL);
-
-	if (ret)
-		ctl_device_error("cannot schedule a timeout", ret);
-	wait_event(h, event);
+		ctl_failed(-ret, "cannot wait for a timeout");
 	hwtimer_close(h);
+	return event.taken_ns - event.deadline_ns;
+}
+
+/* Wait until the time of day is @wall_ns. The kernel follows the clock if somebody sets it. */
+static uint64_t wait_wall(uint64_t wall_ns)
+{
+	struct timespec ts = { wall_ns / NSEC_PER_SEC, wall_ns % NSEC_PER_SEC };
+	uint64_t now;
+
+	/* It may be set back between the end of the sleep and the look at it. */
+	while ((now = ctl_clock(CLOCK_REALTIME)) < wall_ns)
+		clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &ts, NULL);
+	return now - wall_ns;
 }
 
 static int run_sleep(struct ctl_args *args)
 {
-	struct hwtimer_event event;
-	const char *word, *device = NULL;
-	const struct ctl_option options[] = {
-		{ "device", 0, CTL_TEXT, &device, 0, 0 },
-	};
-	struct hwtimer *h;
 	uint64_t sum = 0;
+	const char *word;
 	bool any = false;
-	hwtimer_id id;
 
-	args->options = options;
-	args->n_options = ARRAY_SIZE(options);
 	while ((word = ctl_next_word(args))) {
 		sum += ctl_parse_duration("DURATION", word);
 		if (sum > CTL_MAX_NS)
@@ -68,10 +55,7 @@ static int run_sleep(struct ctl_args *args)
 	}
 	if (!any)
 		ctl_misuse("DURATION: missing");
-	h = ctl_open_one(device);
-	must_schedule(h, sum, &id);
-	wait_event(h, &event);
-	hwtimer_close(h);
+	wait_delay(sum);
 	return CTL_OK;
 }
 
@@ -82,14 +66,12 @@ struct once {
 	uint64_t ns;
 	const char *line;
 	char **command;
-	const char *device;
 	bool json;
 };
 
 static void parse_once(struct ctl_args *args, const char *what, struct once *once)
 {
 	const struct ctl_option options[] = {
-		{ "device", 0, CTL_TEXT, &once->device, 0, 0 },
 		{ "json", 0, CTL_FLAG, &once->json, 0, 0 },
 	};
 	const char *word;
@@ -114,9 +96,8 @@ static void parse_once(struct ctl_args *args, const char *what, struct once *onc
 	}
 }
 
-static void report_once(const struct once *once, const struct hwtimer_event *event)
+static void report_once(const struct once *once, uint64_t late)
 {
-	uint64_t late = event->fired_ns - event->deadline_ns;
 	char time[64];
 
 	ctl_wall_time(time, sizeof(time));
@@ -147,21 +128,9 @@ static void report_once(const struct once *once, const struct hwtimer_event *eve
 
 static int run_once(const struct once *once)
 {
-	struct hwtimer_event event;
-	struct hwtimer *h;
-	hwtimer_id id;
-
 	if (once->command)
 		ctl_check_command(once->command);
-	if (once->wall) {
-		wait_wall(once->device, once->ns, &event);
-	} else {
-		h = ctl_open_one(once->device);
-		must_schedule(h, once->ns, &id);
-		wait_event(h, &event);
-		hwtimer_close(h);
-	}
-	report_once(once, &event);
+	report_once(once, once->wall ? wait_wall(once->ns) : wait_delay(once->ns));
 	if (once->command)
 		ctl_exec(once->command, once->json);
 	return CTL_OK;
@@ -193,27 +162,24 @@ static int run_after(struct ctl_args *args)
 const struct ctl_command ctl_sleep = {
 	.name = "sleep",
 	.summary = "wait for a while",
-	.help = "sleep [--device PATH] DURATION...\n\n"
+	.help = "sleep DURATION...\n\n"
 		"Wait for the sum of the DURATIONs, such as 90 (seconds), 1.5s, 200ms, 2m,\n"
-		"1h30m. Never wait shorter; longer by up to a tick of the wheel, and the time\n"
-		"that the machine takes. While the machine is suspended the time does not\n"
-		"count.\n\n"
-		"  --device PATH  the device (default: " CTL_DEVICE ")\n"
-		"  -h, --help     print this help\n",
+		"1h30m. Never wait shorter; longer by up to a tick (1 ms), and the time that\n"
+		"the machine takes. While the machine is suspended the time does not count.\n\n"
+		"  -h, --help  print this help\n",
 	.run = run_sleep,
 };
 
 #define ONCE_HELP								\
 	"Then print LINE, or run COMMAND and exit with its status; without either,\n"	\
 	"print the time. Before the wait, check that COMMAND exists.\n\n"		\
-	"  --json         report as JSON; COMMAND's output goes to stderr\n"		\
-	"  --device PATH  the device (default: " CTL_DEVICE ")\n"				\
-	"  -h, --help     print this help\n"
+	"  --json      report as JSON; COMMAND's output goes to stderr\n"		\
+	"  -h, --help  print this help\n"
 
 const struct ctl_command ctl_at = {
 	.name = "at",
 	.summary = "at a time of day, print a line or run a command",
-	.help = "at [--json] [--device PATH] TIME [LINE | -- COMMAND [ARGUMENT]...]\n\n"
+	.help = "at [--json] TIME [LINE | -- COMMAND [ARGUMENT]...]\n\n"
 		"Wait until TIME: HH:MM[:SS], today or tomorrow, \"YYYY-MM-DD HH:MM[:SS]\",\n"
 		"@SECONDS since 1970, or +DURATION, which waits like \"after\". A time that\n"
 		"the clocks show twice, because they go back, means the first one. If the\n"
@@ -226,7 +192,7 @@ const struct ctl_command ctl_at = {
 const struct ctl_command ctl_after = {
 	.name = "after",
 	.summary = "after a while, print a line or run a command",
-	.help = "after [--json] [--device PATH] DURATION [LINE | -- COMMAND [ARGUMENT]...]\n\n"
+	.help = "after [--json] DURATION [LINE | -- COMMAND [ARGUMENT]...]\n\n"
 		"Wait for DURATION, such as 90 (seconds), 1.5s, 200ms, 2m, 1h30m. Setting the\n"
 		"time of day does not change the wait. While the machine is suspended the\n"
 		"time does not count.\n\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimerctl stat, and reading the statistics of wheels.
+ * hwtimerctl stat, and reading the figures of wheels and contexts.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -17,127 +17,38 @@
 
 /* How many wheels are read at a time. */
 #define PAGE	32
+/* The kernel has 22 of a context. */
+#define MAX_LINES	64
 
-#define FIELD(_name, _kind, ...)							\
-	{ .name = #_name, .kind = _kind,						\
-	  .offset = offsetof(struct hwtimer_wheel_stats, _name), ##__VA_ARGS__ }
-#define FIELD_AS(_name, _field, _kind, ...)						\
-	{ .name = _name, .kind = _kind,							\
-	  .offset = offsetof(struct hwtimer_wheel_stats, _field), ##__VA_ARGS__ }
+#define FIELD(_name, _metric, _help)						\
+	{ #_name, _metric, _help, offsetof(struct hwtimer_wheel_info, _name) }
 
-/* All but the lateness, in the order in which they are shown. */
-const struct ctl_field ctl_fields[] = {
-	FIELD(name, CTL_NAME),
-	FIELD_AS("clock", clockid, CTL_WORD, .words = {
-		[CLOCK_MONOTONIC] = "monotonic", [CLOCK_BOOTTIME] = "boottime" }),
-	FIELD(worker_pid, CTL_SIGNED_32),
-	FIELD_AS("worker_sched", sched, CTL_WORD, .words = {
-		[HWTIMER_WHEEL_SCHED_NORMAL] = "normal",
-		[HWTIMER_WHEEL_SCHED_FIFO_LOW] = "fifo_low",
-		[HWTIMER_WHEEL_SCHED_FIFO] = "fifo" }),
-	FIELD(worker_nice, CTL_SIGNED_32),
-	FIELD(tick_ns, CTL_GAUGE, .help = "Length of a tick, the usual lateness at most"),
-	FIELD(slots, CTL_GAUGE_32, .help = "Slots per level"),
-	FIELD(levels, CTL_GAUGE_32, .help = "How many levels there are"),
-	FIELD(cap, CTL_GAUGE, .metric = "pending_limit",
-	      .help = "How many timeouts may be pending at once, 0 for no limit"),
-	FIELD(state, CTL_WORD, .words = {
-		[HWTIMER_WHEEL_STATE_INIT] = "INIT", [HWTIMER_WHEEL_STATE_STARTED] = "STARTED",
-		[HWTIMER_WHEEL_STATE_SHUTDOWN] = "SHUTDOWN" }),
-	FIELD(pending, CTL_GAUGE, .help = "Timeouts that are pending now"),
-	FIELD(armed, CTL_COUNTER, .help = "Timeouts that became pending"),
-	FIELD(touched, CTL_COUNTER, .help = "Pending timeouts that got another deadline"),
-	FIELD(cancelled, CTL_COUNTER, .help = "Pending timeouts that were cancelled or released"),
-	FIELD(expired, CTL_COUNTER, .help = "Pending timeouts that expired"),
-	FIELD(handed_back, CTL_COUNTER, .help = "Pending timeouts that a stop handed back"),
-	FIELD(rejected, CTL_COUNTER, .help = "Attempts to arm that the limit refused"),
-	FIELD(wakeups, CTL_COUNTER, .help = "How often the worker woke from sleep"),
-	FIELD(long_callbacks, CTL_COUNTER,
-	      .help = "Callbacks that took longer than the parameter callback_limit_us"),
-	FIELD(longest_callback_ns, CTL_GAUGE, .help = "Duration of the longest callback so far"),
-	FIELD(lateness_sum_ns, CTL_COUNTER),
+/* In the order in which they are shown. */
+const struct ctl_field ctl_fields[CTL_FIELDS] = {
+	FIELD(tick_ns, "tick_seconds", "Length of a tick, the usual lateness at most"),
+	FIELD(pending, "pending", "Timeouts that are pending now"),
+	FIELD(armed, "armed_total", "Timeouts that became pending"),
+	FIELD(touched, "touched_total", "Pending timeouts that got another deadline"),
+	FIELD(cancelled, "cancelled_total", "Pending timeouts that were cancelled or released"),
+	FIELD(expired, "expired_total", "Pending timeouts that expired"),
+	FIELD(handed_back, "handed_back_total", "Pending timeouts that a stop handed back"),
 };
 
-const unsigned int ctl_n_fields = ARRAY_SIZE(ctl_fields);
-
-/* Returns the contents of a file, to be freed, or NULL with errno. */
-static char *slurp(int dir, const char *path)
+uint64_t ctl_value(const struct hwtimer_wheel_info *wheel, size_t offset)
 {
-	int fd = openat(dir, path, O_RDONLY | O_CLOEXEC), error;
-	size_t size = 0, room = 4096;
-	char *text, *more;
-	ssize_t len;
+	uint64_t value;
 
-	if (fd < 0)
-		return NULL;
-	text = ctl_alloc(1, room);
-	while ((len = read(fd, text + size, room - size - 1)) > 0) {
-		size += len;
-		if (room - size < 2) {
-			more = realloc(text, room *= 2);
-			if (!more)
-				ctl_die(CTL_FAILED, "out of memory");
-			text = more;
-		}
-	}
-	error = errno;
-	close(fd);
-	if (len < 0) {
-		free(text);
-		errno = error;
-		return NULL;
-	}
-	text[size] = 0;
-	return text;
-}
-
-static bool is_number(const char *text)
-{
-	text += *text == '-';
-	errno = 0;
-	strtoull(text, NULL, 10);
-	return *text && !text[strspn(text, "0123456789")] && !errno;
-}
-
-/* As text; "-" if there is none. */
-void ctl_format_field(const struct hwtimer_wheel_stats *wheel, const struct ctl_field *field,
-		      char *text, size_t size)
-{
-	const char *value = (const char *)wheel + field->offset;
-	uint64_t number;
-	uint32_t word;
-
-	memcpy(&number, value, sizeof(number));
-	memcpy(&word, value, sizeof(word));
-	switch (field->kind) {
-	case CTL_NAME:
-		snprintf(text, size, "%s", *value ? value : "-");
-		break;
-	case CTL_WORD:
-		/* The kernel may be newer. */
-		if (word < ARRAY_SIZE(field->words) && field->words[word])
-			snprintf(text, size, "%s", field->words[word]);
-		else
-			snprintf(text, size, "unknown-%" PRIu32, word);
-		break;
-	case CTL_SIGNED_32:
-		snprintf(text, size, "%" PRId32, (int32_t)word);
-		break;
-	case CTL_GAUGE_32:
-		snprintf(text, size, "%" PRIu32, word);
-		break;
-	default:
-		snprintf(text, size, "%" PRIu64, number);
-	}
+	memcpy(&value, (const char *)wheel + offset, sizeof(value));
+	return value;
 }
 
 /* The lateness that the expiries in a bin are below; 0: any, as it is the last one. */
-uint64_t ctl_late_bound(const struct hwtimer_wheel_stats *wheel, unsigned int bin)
+uint64_t ctl_late_bound(unsigned int bin)
 {
-	return bin + 1 < wheel->late_bins ? wheel->late_first_ns << bin : 0;
+	return bin + 1 < HWTIMER_LATE ? NSEC_PER_USEC << bin : 0;
 }
 
-static bool wanted(const char *name, char *const names[], unsigned int n)
+static bool wheel_wanted(const char *name, char *const names[], unsigned int n)
 {
 	unsigned int i;
 
@@ -149,39 +60,53 @@ static bool wanted(const char *name, char *const names[], unsigned int n)
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(((const struct hwtimer_wheel_stats *)a)->name,
-		      ((const struct hwtimer_wheel_stats *)b)->name);
+	return strcmp(((const struct hwtimer_wheel_info *)a)->name,
+		      ((const struct hwtimer_wheel_info *)b)->name);
 }
 
-/* Read all wheels that we may see, or those named. */
-void ctl_wheels_read(struct ctl_wheels *wheels, const char *device, char *const names[],
-		     unsigned int n_names)
+static _Noreturn void device_failed(int error)
 {
-	struct hwtimer_wheel_stats *page = ctl_alloc(PAGE, sizeof(*page));
-	struct hwtimer_wheels arg = {
-		.size = sizeof(*page), .wheels = (uintptr_t)page, .count = PAGE,
-	};
-	int fd = ctl_open_to_read(device), n, i;
+	switch (error) {
+	case ENOENT:
+	case ENXIO:
+	case ENODEV:
+		ctl_die(CTL_NO_DEVICE, CTL_DEVICE
+			": no such device; is the module loaded? (modprobe hwtimer)");
+	case EACCES:
+	case EPERM:
+		ctl_die(CTL_NO_RIGHTS, CTL_DEVICE
+			": permission denied: be root, or in the group of the device with CAP_PERFMON");
+	default:
+		ctl_failed(error, CTL_DEVICE);
+	}
+}
 
+/* Read all wheels, or those named. */
+void ctl_wheels_read(struct ctl_wheels *wheels, char *const names[], unsigned int n_names)
+{
+	struct hwtimer_wheel_info *page = ctl_alloc(PAGE, sizeof(*page));
+	struct hwtimer_list list = { .entries = (uintptr_t)page, .size = sizeof(*page) };
+	int fd = open(CTL_DEVICE, O_RDONLY | O_CLOEXEC);
+	unsigned int i;
+
+	if (fd < 0)
+		device_failed(errno);
 	*wheels = (struct ctl_wheels){ 0 };
-	while ((n = ioctl(fd, HWTIMER_IOC_WHEELS, &arg)) > 0) {
-		wheels->wheels = realloc(wheels->wheels, (wheels->n + n) * sizeof(*page));
+	do {
+		list.count = PAGE;
+		if (ioctl(fd, HWTIMER_IOC_WHEELS, &list))
+			device_failed(errno);
+		wheels->wheels = realloc(wheels->wheels, (wheels->n + PAGE) * sizeof(*page));
 		if (!wheels->wheels)
 			ctl_die(CTL_FAILED, "out of memory");
-		for (i = 0; i < n; i++) {
-			if (page[i].late_bins > CTL_MAX_BINS)
-				page[i].late_bins = CTL_MAX_BINS;
-			if (wanted(page[i].name, names, n_names))
+		for (i = 0; i < list.count; i++)
+			if (wheel_wanted(page[i].name, names, n_names))
 				wheels->wheels[wheels->n++] = page[i];
-		}
-	}
-	if (n)
-		ctl_device_error(device, -errno);
+	} while (list.count == PAGE);
 	close(fd);
 	free(page);
 	wheels->taken_ns = ctl_clock(CLOCK_MONOTONIC);
-	if (wheels->n)
-		qsort(wheels->wheels, wheels->n, sizeof(*page), by_name);
+	qsort(wheels->wheels, wheels->n, sizeof(*page), by_name);
 }
 
 void ctl_wheels_free(struct ctl_wheels *wheels)
@@ -191,8 +116,7 @@ void ctl_wheels_free(struct ctl_wheels *wheels)
 }
 
 /* Returns NULL if it is not among them. */
-const struct hwtimer_wheel_stats *ctl_wheels_find(const struct ctl_wheels *wheels,
-						  const char *name)
+const struct hwtimer_wheel_info *ctl_wheels_find(const struct ctl_wheels *wheels, const char *name)
 {
 	unsigned int i;
 
@@ -202,10 +126,15 @@ const struct hwtimer_wheel_stats *ctl_wheels_find(const struct ctl_wheels *wheel
 	return NULL;
 }
 
-/* Exit because there is no such wheel, or because it belongs to somebody else. */
-void ctl_no_wheel(const char *name)
+/* Read those wheels, each of which has to be there; or all. */
+void ctl_wheels_must_read(struct ctl_wheels *wheels, char *const names[], unsigned int n_names)
 {
-	ctl_die(CTL_FAILED, "no wheel '%s' (those of others need CAP_PERFMON)", name);
+	unsigned int i;
+
+	ctl_wheels_read(wheels, names, n_names);
+	for (i = 0; i < n_names; i++)
+		if (!ctl_wheels_find(wheels, names[i]))
+			ctl_die(CTL_FAILED, "no wheel '%s'", names[i]);
 }
 
 /* A name that a user chose, without control characters. */
@@ -219,35 +148,30 @@ void ctl_print_word(FILE *to, const char *text, int width)
 }
 
 /* Lateness: a bar for each bin from the first to the last that is not empty. */
-void ctl_print_late(FILE *to, const __u64 *late, const struct hwtimer_wheel_stats *bounds,
-		    int columns)
+void ctl_print_late(FILE *to, const __u64 *late, int columns)
 {
-	unsigned int n = bounds->late_bins;
-	unsigned int first = n, last = 0, i;
+	unsigned int first = HWTIMER_LATE, last = 0, i;
 	uint64_t most = 0, bound;
 	int room, bar;
 
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < HWTIMER_LATE; i++) {
 		if (!late[i])
 			continue;
 		first = first < i ? first : i;
 		last = i;
 		most = late[i] > most ? late[i] : most;
 	}
-	for (i = first; i <= last && first < n; i++) {
-		bound = ctl_late_bound(bounds, i);
-		fputs(bound ? "  below " : "  above ", to);
-		if (bound || i) {
-			char text[32];
-			FILE *number = fmemopen(text, sizeof(text), "w");
+	for (i = first; i <= last; i++) {
+		char text[32];
+		FILE *number = fmemopen(text, sizeof(text), "w");
 
-			if (!number)
-				ctl_die(CTL_FAILED, "out of memory");
-			ctl_print_ns(number, bound ?: ctl_late_bound(bounds, i - 1));
-			fclose(number);
-			fprintf(to, "%-8s", text);
-		}
-		fprintf(to, " %10" PRIu64 " ", (uint64_t)late[i]);
+		if (!number)
+			ctl_die(CTL_FAILED, "out of memory");
+		bound = ctl_late_bound(i);
+		ctl_print_ns(number, bound ?: ctl_late_bound(i - 1));
+		fclose(number);
+		fprintf(to, "  %s %-8s %10" PRIu64 " ", bound ? "below" : "above", text,
+			(uint64_t)late[i]);
 		room = columns > 40 ? columns - 28 : 12;
 		bar = late[i] * (double)room / most + 0.5;
 		for (bar = late[i] && !bar ? 1 : bar; bar > 0; bar--)
@@ -256,14 +180,14 @@ void ctl_print_late(FILE *to, const __u64 *late, const struct hwtimer_wheel_stat
 	}
 }
 
-void ctl_json_late(const __u64 *late, const struct hwtimer_wheel_stats *bounds)
+void ctl_json_late(const __u64 *late)
 {
 	uint64_t bound;
 	unsigned int i;
 
 	ctl_json_open("late", '[');
-	for (i = 0; i < bounds->late_bins; i++) {
-		bound = ctl_late_bound(bounds, i);
+	for (i = 0; i < HWTIMER_LATE; i++) {
+		bound = ctl_late_bound(i);
 		ctl_json_open(NULL, '{');
 		if (bound)
 			ctl_json_number("below_ns", bound);
@@ -275,23 +199,12 @@ void ctl_json_late(const __u64 *late, const struct hwtimer_wheel_stats *bounds)
 	ctl_json_close(']');
 }
 
-static void json_lines(const struct ctl_line *lines, unsigned int n)
-{
-	unsigned int i;
-
-	for (i = 0; i < n; i++) {
-		/* A wheel's name may be a number. */
-		if (!strcmp(lines[i].name, "name") || !is_number(lines[i].value))
-			ctl_json_text(lines[i].name, lines[i].value);
-		else if (lines[i].value[0] == '-')
-			ctl_json_signed(lines[i].name, strtoll(lines[i].value, NULL, 10));
-		else
-			ctl_json_number(lines[i].name, strtoull(lines[i].value, NULL, 10));
-	}
-}
+struct line {
+	const char *name, *value;
+};
 
 /* "name value", in two columns. */
-static void print_lines(const struct ctl_line *lines, unsigned int n)
+static void print_lines(const struct line *lines, unsigned int n)
 {
 	unsigned int i, half = (n + 1) / 2, k;
 
@@ -315,95 +228,97 @@ static int stdout_columns(void)
 	return size.ws_col;
 }
 
-/* The fields of a wheel as lines, whose values are in @texts. */
-static unsigned int make_lines(const struct hwtimer_wheel_stats *wheel, struct ctl_line *lines,
-			       char (*texts)[128])
-{
-	unsigned int i, n = 0;
-
-	for (i = 0; i < ctl_n_fields; i++) {
-		ctl_format_field(wheel, &ctl_fields[i], texts[n], sizeof(texts[n]));
-		lines[n] = (struct ctl_line){ ctl_fields[i].name, texts[n] };
-		n++;
-	}
-	return n;
-}
-
-static void show_wheel(const struct hwtimer_wheel_stats *wheel)
+static void show_wheel(const struct hwtimer_wheel_info *wheel)
 {
 	const char *on = ctl_colours() ? "\033[1m" : "", *off = *on ? "\033[0m" : "";
-	struct ctl_line lines[ARRAY_SIZE(ctl_fields)];
-	char texts[ARRAY_SIZE(ctl_fields)][128];
-	unsigned int n = make_lines(wheel, lines, texts), i;
+	struct line lines[CTL_FIELDS + 1] = { { "module", wheel->module } };
+	char texts[CTL_FIELDS][32];
 	uint64_t all = 0;
+	unsigned int i;
 
 	printf("%swheel ", on);
 	ctl_print_word(stdout, wheel->name, 0);
 	printf("%s\n", off);
-	/* The first line is the name, which was printed. */
-	print_lines(lines + 1, n - 1);
-	for (i = 0; i < wheel->late_bins; i++)
+	for (i = 0; i < CTL_FIELDS; i++) {
+		snprintf(texts[i], sizeof(texts[i]), "%" PRIu64,
+			 ctl_value(wheel, ctl_fields[i].offset));
+		lines[i + 1] = (struct line){ ctl_fields[i].name, texts[i] };
+	}
+	print_lines(lines, ARRAY_SIZE(lines));
+	for (i = 0; i < HWTIMER_LATE; i++)
 		all += wheel->late[i];
 	printf("late: %" PRIu64 " expiries%s\n", all, all ? ", after their deadlines" : "");
-	ctl_print_late(stdout, wheel->late, wheel, stdout_columns());
+	ctl_print_late(stdout, wheel->late, stdout_columns());
 }
 
-static void json_wheels(const struct ctl_wheels *wheels)
+static void json_wheel(const struct hwtimer_wheel_info *wheel)
 {
-	struct ctl_line lines[ARRAY_SIZE(ctl_fields)];
-	char texts[ARRAY_SIZE(ctl_fields)][128];
 	unsigned int i;
 
-	ctl_json_open("wheels", '[');
-	for (i = 0; i < wheels->n; i++) {
-		const struct hwtimer_wheel_stats *wheel = &wheels->wheels[i];
-
-		ctl_json_open(NULL, '{');
-		json_lines(lines, make_lines(wheel, lines, texts));
-		ctl_json_late(wheel->late, wheel);
-		ctl_json_close('}');
-	}
-	ctl_json_close(']');
+	ctl_json_open(NULL, '{');
+	ctl_json_text("name", wheel->name);
+	ctl_json_text("module", wheel->module);
+	for (i = 0; i < CTL_FIELDS; i++)
+		ctl_json_number(ctl_fields[i].name, ctl_value(wheel, ctl_fields[i].offset));
+	ctl_json_late(wheel->late);
+	ctl_json_close('}');
 }
 
-/* A context: a descriptor of a process, and the lines of its fdinfo. */
+/* A context, and what the kernel says of it. */
 struct context {
-	int fd;
-	char *text;
-	struct ctl_line lines[CTL_MAX_LINES];
+	int fd;		/* -1: unknown, as debugfs does not say it */
+	struct line lines[MAX_LINES];
 	unsigned int n_lines;
 };
 
-/* Is this a line that the fdinfo of every file has? */
-static bool of_any_file(const char *name)
-{
-	static const char *const names[] = { "pos", "flags", "mnt_id", "ino" };
-	unsigned int i;
+static struct context *contexts;
+static unsigned int n_contexts;
 
-	for (i = 0; i < ARRAY_SIZE(names); i++)
-		if (!strcmp(name, names[i]))
-			return true;
-	return false;
+static char *must_copy(const char *text)
+{
+	char *copy = strdup(text);
+
+	if (!copy)
+		ctl_die(CTL_FAILED, "out of memory");
+	return copy;
 }
 
-/* Returns false if it is not a context. */
-static bool parse_context(struct context *c)
+/*
+ * Add the contexts of a file, which is fdinfo of descriptor @fd, or of debugfs. Each begins with
+ * the line "context: ID". Returns 0 or an error. What is added is never freed.
+ */
+static int add_contexts(const char *path, int fd)
 {
-	char *line, *value, *next = c->text;
-	bool is_one = false;
+	struct context *c = NULL;
+	char *line = NULL, *value;
+	FILE *f = fopen(path, "re");
+	size_t room = 0;
+	int error;
 
-	c->n_lines = 0;
-	while ((line = strsep(&next, "\n"))) {
+	if (!f)
+		return errno;
+	errno = 0;
+	while (getline(&line, &room, f) > 0) {
+		line[strcspn(line, "\n")] = 0;
 		value = strchr(line, ':');
-		if (!value || c->n_lines == CTL_MAX_LINES)
+		if (!value)
 			continue;
 		*value++ = 0;
 		value += strspn(value, " \t");
-		is_one |= !strcmp(line, "own_wheel");
-		if (!of_any_file(line))
-			c->lines[c->n_lines++] = (struct ctl_line){ line, value };
+		if (!strcmp(line, "context")) {
+			contexts = realloc(contexts, (n_contexts + 1) * sizeof(*contexts));
+			if (!contexts)
+				ctl_die(CTL_FAILED, "out of memory");
+			c = &contexts[n_contexts++];
+			*c = (struct context){ .fd = fd };
+		}
+		if (c && c->n_lines < MAX_LINES)
+			c->lines[c->n_lines++] = (struct line){ must_copy(line), must_copy(value) };
 	}
-	return is_one;
+	error = feof(f) ? 0 : errno;
+	free(line);
+	fclose(f);
+	return error;
 }
 
 static int by_fd(const void *a, const void *b)
@@ -411,103 +326,127 @@ static int by_fd(const void *a, const void *b)
 	return ((const struct context *)a)->fd - ((const struct context *)b)->fd;
 }
 
-/* Returns the contexts of a process, to be freed by the caller. */
-static struct context *read_contexts(uint64_t pid, unsigned int *n)
+/* The contexts of a process. */
+static void read_contexts(uint64_t pid)
 {
-	struct context *contexts = NULL;
 	struct dirent *entry;
-	unsigned int room = 0;
-	char path[64], *text;
+	char path[320];
 	DIR *dir;
+	int error;
 
-	*n = 0;
 	snprintf(path, sizeof(path), "/proc/%" PRIu64 "/fdinfo", pid);
 	dir = opendir(path);
 	if (!dir && errno == ENOENT)
 		ctl_die(CTL_FAILED, "--pid: no process %" PRIu64, pid);
-	while (dir && (entry = readdir(dir))) {
+	if (!dir)
+		ctl_failed(errno, path);
+	while ((entry = readdir(dir))) {
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
-		text = slurp(dirfd(dir), entry->d_name);
-		if (!text && (errno == EACCES || errno == EPERM))
-			break;
-		if (!text)
-			continue;
-		if (*n == room) {
-			room = room ? 2 * room : 8;
-			contexts = realloc(contexts, room * sizeof(*contexts));
-			if (!contexts)
-				ctl_die(CTL_FAILED, "out of memory");
-		}
-		contexts[*n] = (struct context){ .fd = atoi(entry->d_name), .text = text };
-		if (parse_context(&contexts[*n]))
-			(*n)++;
-		else
-			free(text);
+		snprintf(path, sizeof(path), "/proc/%" PRIu64 "/fdinfo/%s", pid, entry->d_name);
+		error = add_contexts(path, atoi(entry->d_name));
+		/* Other errors: it was closed meanwhile. */
+		if (error == EACCES || error == EPERM)
+			ctl_failed(error, path);
 	}
-	if (!dir || entry)
-		ctl_die(errno == EACCES || errno == EPERM ? CTL_NO_RIGHTS : CTL_FAILED,
-			"--pid: %s: %s", path, strerror(errno));
 	closedir(dir);
-	if (*n)
-		qsort(contexts, *n, sizeof(*contexts), by_fd);
-	return contexts;
+	if (n_contexts)
+		qsort(contexts, n_contexts, sizeof(*contexts), by_fd);
 }
 
 /* Returns the descriptors of a process that are contexts, to be freed. */
 int *ctl_contexts(uint64_t pid, unsigned int *n)
 {
-	struct context *contexts = read_contexts(pid, n);
-	int *fds = ctl_alloc(*n, sizeof(*fds));
 	unsigned int i;
+	int *fds;
 
-	for (i = 0; i < *n; i++) {
+	read_contexts(pid);
+	*n = n_contexts;
+	fds = ctl_alloc(*n, sizeof(*fds));
+	for (i = 0; i < *n; i++)
 		fds[i] = contexts[i].fd;
-		free(contexts[i].text);
-	}
-	free(contexts);
 	return fds;
 }
 
-static void json_contexts(uint64_t pid, const struct context *contexts, unsigned int n)
+/* All contexts, from debugfs. */
+static void read_all_contexts(const char *debugfs)
 {
-	unsigned int i;
+	char *path;
+	int error;
+
+	if (asprintf(&path, "%s/hwtimer/contexts", debugfs) < 0)
+		ctl_die(CTL_FAILED, "out of memory");
+	error = add_contexts(path, -1);
+	if (error)
+		ctl_failed(error, path);
+	free(path);
+}
+
+static void json_line(const struct line *line)
+{
+	const char *value = line->value;
+	char *next = (char *)value;
+
+	/* The name of a process may be a number. */
+	if (!strcmp(line->name, "comm") || value[strspn(value, "0123456789 ")]) {
+		ctl_json_text(line->name, value);
+	} else if (!strchr(value, ' ')) {
+		ctl_json_number(line->name, strtoull(value, NULL, 10));
+	} else {
+		ctl_json_open(line->name, '[');
+		while (*next)
+			ctl_json_number(NULL, strtoull(next, &next, 10));
+		ctl_json_close(']');
+	}
+}
+
+static void json_contexts(uint64_t pid)
+{
+	unsigned int i, k;
 
 	ctl_json_open("contexts", '[');
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n_contexts; i++) {
+		const struct context *c = &contexts[i];
+
 		ctl_json_open(NULL, '{');
-		ctl_json_number("pid", pid);
-		ctl_json_number("fd", contexts[i].fd);
-		json_lines(contexts[i].lines, contexts[i].n_lines);
+		if (c->fd >= 0) {
+			ctl_json_number("pid", pid);
+			ctl_json_number("fd", c->fd);
+		}
+		for (k = 0; k < c->n_lines; k++)
+			json_line(&c->lines[k]);
 		ctl_json_close('}');
 	}
 	ctl_json_close(']');
 }
 
-static void show_contexts(uint64_t pid, const struct context *contexts, unsigned int n)
+static void show_contexts(uint64_t pid)
 {
 	unsigned int i;
 
-	if (!n)
+	if (pid && !n_contexts)
 		printf("process %" PRIu64 " has no context\n", pid);
-	for (i = 0; i < n; i++) {
-		printf("process %" PRIu64 ", descriptor %d\n", pid, contexts[i].fd);
+	for (i = 0; i < n_contexts; i++) {
+		if (contexts[i].fd >= 0)
+			printf("process %" PRIu64 ", descriptor %d\n", pid, contexts[i].fd);
+		else if (i)
+			putchar('\n');
 		print_lines(contexts[i].lines, contexts[i].n_lines);
 	}
 }
 
 static int run_stat(struct ctl_args *args)
 {
-	struct context *contexts = NULL;
+	const char *word, *debugfs = CTL_DEBUGFS;
 	struct ctl_wheels wheels = { 0 };
-	const char *word, *device = CTL_DEVICE;
-	unsigned int n_contexts = 0, n_names = 0, i;
+	unsigned int n_names = 0, i;
 	uint64_t pid = 0;
-	bool json = false;
+	bool json = false, all = false;
 	const struct ctl_option options[] = {
 		{ "json", 0, CTL_FLAG, &json, 0, 0 },
 		{ "pid", 'p', CTL_NUMBER, &pid, 1, INT32_MAX },
-		{ "device", 0, CTL_TEXT, &device, 0, 0 },
+		{ "contexts", 'c', CTL_FLAG, &all, 0, 0 },
+		{ "debugfs", 0, CTL_TEXT, &debugfs, 0, 0 },
 	};
 	char **names = ctl_alloc(args->argc, sizeof(*names));
 
@@ -515,18 +454,22 @@ static int run_stat(struct ctl_args *args)
 	args->n_options = ARRAY_SIZE(options);
 	while ((word = ctl_next_word(args)))
 		names[n_names++] = (char *)word;
-	if (n_names || !pid)
-		ctl_wheels_read(&wheels, device, names, n_names);
-	for (i = 0; i < n_names; i++)
-		if (!ctl_wheels_find(&wheels, names[i]))
-			ctl_no_wheel(names[i]);
+	if (pid && all)
+		ctl_misuse("--pid excludes --contexts");
+	if (n_names || !(pid || all))
+		ctl_wheels_must_read(&wheels, names, n_names);
 	if (pid)
-		contexts = read_contexts(pid, &n_contexts);
+		read_contexts(pid);
+	if (all)
+		read_all_contexts(debugfs);
 
 	if (json) {
 		ctl_json_open(NULL, '{');
-		json_wheels(&wheels);
-		json_contexts(pid, contexts, n_contexts);
+		ctl_json_open("wheels", '[');
+		for (i = 0; i < wheels.n; i++)
+			json_wheel(&wheels.wheels[i]);
+		ctl_json_close(']');
+		json_contexts(pid);
 		ctl_json_close('}');
 		ctl_json_end();
 	} else {
@@ -535,12 +478,8 @@ static int run_stat(struct ctl_args *args)
 				putchar('\n');
 			show_wheel(&wheels.wheels[i]);
 		}
-		if (pid)
-			show_contexts(pid, contexts, n_contexts);
+		show_contexts(pid);
 	}
-	for (i = 0; i < n_contexts; i++)
-		free(contexts[i].text);
-	free(contexts);
 	ctl_wheels_free(&wheels);
 	free(names);
 	return CTL_OK;
@@ -548,16 +487,15 @@ static int run_stat(struct ctl_args *args)
 
 const struct ctl_command ctl_stat = {
 	.name = "stat",
-	.summary = "the state and counters of wheels, and the contexts of a process",
-	.help = "stat [--json] [--device PATH] [WHEEL]...\n"
-		"       hwtimerctl stat [--json] --pid PID [WHEEL]...\n\n"
-		"Show the configuration, counters and lateness of all wheels, or of those\n"
-		"named. \"uid-1000\" is the first wheel that contexts of uid 1000 share, \"dev\"\n"
-		"that of root in the root cgroup. Without CAP_PERFMON it shows only the wheels\n"
-		"that your programs use.\n\n"
-		"  -p, --pid PID  the contexts of a process: its descriptors of the device\n"
-		"  --json         a JSON object, {\"wheels\": [...], \"contexts\": [...]}\n"
-		"  --device PATH  the device (default: " CTL_DEVICE ")\n"
-		"  -h, --help     print this help\n",
+	.summary = "the counters of kernel modules' wheels, and the contexts of programs",
+	.help = "stat [--json] [WHEEL]...\n"
+		"       hwtimerctl stat [--json] --pid PID | --contexts [--debugfs DIR] [WHEEL]...\n\n"
+		"Show the counters and the lateness of all wheels of kernel modules, or of\n"
+		"those named, which needs CAP_PERFMON; or contexts of programs.\n\n"
+		"  -p, --pid PID   the contexts of a process: its descriptors of the device\n"
+		"  -c, --contexts  those of all processes, as root\n"
+		"  --json          a JSON object, {\"wheels\": [...], \"contexts\": [...]}\n"
+		"  --debugfs DIR   where debugfs is mounted (default: " CTL_DEBUGFS ")\n"
+		"  -h, --help      print this help\n",
 	.run = run_stat,
 };

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimerctl: timeouts of /dev/hwtimer for the shell, and the state of wheels.
+ * hwtimerctl: timeouts for the shell, and the state of wheels and contexts.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -151,115 +149,23 @@ void ctl_exec(char *const argv[], bool stdout_is_ours)
 	_exit(error == ENOENT ? CTL_NOT_FOUND : CTL_NOT_EXECUTABLE);
 }
 
-/* "root", or the number if there is no name. getpwuid() does not work in static programs. */
-static const char *user_name(uid_t uid, char *text, size_t size)
+/* Exit because @what failed. */
+void ctl_failed(int error, const char *what)
 {
-	FILE *file = fopen("/etc/passwd", "re");
-	struct passwd *pw;
-
-	snprintf(text, size, "%u", uid);
-	while (file && (pw = fgetpwent(file)))
-		if (pw->pw_uid == uid)
-			snprintf(text, size, "%s", pw->pw_name);
-	if (file)
-		fclose(file);
-	return text;
+	ctl_die(error == EACCES || error == EPERM ? CTL_NO_RIGHTS : CTL_FAILED, "%s: %s", what,
+		strerror(error));
 }
 
-static const char *group_name(gid_t gid, char *text, size_t size)
+/* Open a handle for one timeout: on the device or, without it, in the process. */
+struct hwtimer *ctl_open(void)
 {
-	FILE *file = fopen("/etc/group", "re");
-	struct group *gr;
-
-	snprintf(text, size, "%u", gid);
-	while (file && (gr = fgetgrent(file)))
-		if (gr->gr_gid == gid)
-			snprintf(text, size, "%s", gr->gr_name);
-	if (file)
-		fclose(file);
-	return text;
-}
-
-static _Noreturn void no_rights(const char *device)
-{
-	char user[64], group[64];
-	struct stat st;
-
-	if (stat(device, &st))
-		ctl_die(CTL_NO_RIGHTS, "%s: permission denied", device);
-	ctl_die(CTL_NO_RIGHTS,
-		"%s: permission denied: user %s, group %s, mode %04o\n"
-		"A udev rule can give the device to a group, which you can join:\n"
-		"  KERNEL==\"hwtimer\", GROUP=\"hwtimer\", MODE=\"0660\"",
-		device, user_name(st.st_uid, user, sizeof(user)),
-		group_name(st.st_gid, group, sizeof(group)), st.st_mode & 07777);
-}
-
-static _Noreturn void not_opened(const char *device, int error)
-{
-	switch (-error) {
-	case ENOENT:
-	case ENXIO:
-	case ENODEV:
-	case ENOTDIR:
-		ctl_die(CTL_NO_DEVICE,
-			"%s: no such device; is the module loaded? (modprobe hwtimer)",
-			device);
-	case ENOTTY:
-		ctl_die(CTL_NO_DEVICE, "%s: not the device of hwtimer", device);
-	case EACCES:
-	case EPERM:
-		no_rights(device);
-	default:
-		ctl_device_error(device, error);
-	}
-}
-
-/* Open the device, or exit and say why. */
-struct hwtimer *ctl_open(const struct hwtimer_options *options)
-{
+	struct hwtimer_options options = { .size = sizeof(options), .timeouts = 1 };
 	struct hwtimer *h;
-	int ret = hwtimer_open(&h, options);
+	int ret = hwtimer_open(&h, &options);
 
 	if (ret)
-		not_opened(options->device ?: CTL_DEVICE, ret);
+		ctl_failed(-ret, "cannot open a handle");
 	return h;
-}
-
-/* Open the device to read statistics, or exit and say why. */
-int ctl_open_to_read(const char *device)
-{
-	int fd = open(device, O_RDONLY | O_CLOEXEC);
-
-	if (fd < 0)
-		not_opened(device, -errno);
-	return fd;
-}
-
-/* Open the device for one timeout, which needs no rings. */
-struct hwtimer *ctl_open_one(const char *device)
-{
-	struct hwtimer_options options = {
-		.size = sizeof(options), .flags = HWTIMER_OPEN_NO_RINGS, .timeouts = 1,
-		.device = device,
-	};
-
-	return ctl_open(&options);
-}
-
-/* Exit because the device refused @what. */
-void ctl_device_error(const char *what, int error)
-{
-	switch (-error) {
-	case ENOTTY:
-		ctl_die(CTL_NO_DEVICE, "%s: not the device of hwtimer, or an old module", what);
-	case EDQUOT:
-		ctl_die(CTL_FAILED,
-			"%s: this would exceed a limit of the user (modinfo hwtimer: max_user_*)",
-			what);
-	default:
-		ctl_die(CTL_FAILED, "%s: %s", what, strerror(-error));
-	}
 }
 
 static void print_usage(void)
@@ -268,11 +174,12 @@ static void print_usage(void)
 
 	printf("usage: hwtimerctl COMMAND [ARGUMENT]...\n"
 	       "       hwtimerctl --help | --version\n\n"
-	       "Timeouts of /dev/hwtimer for the shell, and the state of wheels.\n\n");
+	       "Timeouts for the shell, and the state of wheels and contexts.\n\n");
 	for (i = 0; i < ARRAY_SIZE(commands); i++)
 		printf("  %-7s %s\n", commands[i]->name, commands[i]->summary);
 	printf("\n\"hwtimerctl COMMAND --help\" describes a command.\n"
 	       "Durations: 90 (seconds), 1.5s, 200ms, 2m, 1h30m.\n"
+	       "Timeouts are on " CTL_DEVICE " or, without it, in the process.\n"
 	       "Exit status: 0: success, 1: failure, 2: wrong arguments, 3: no device,\n"
 	       "4: no permission.\n");
 }

@@ -5,7 +5,7 @@
 #ifndef CTL_JSON_H
 #define CTL_JSON_H
 
-#include "hwt.h"
+#include "guest.h"
 
 #define JSON_DEPTH	16
 

@@ -20,67 +20,69 @@ import xml.etree.ElementTree as tree
 # Wheels with a name that JSON has to quote and that is not UTF-8, and one that is a number.
 FAKE = r"""
 #include <fcntl.h>
-#include <linux/hwtimer.h>
+#include <linux/hwtimer_table.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 int open(const char *path, int flags, ...)
 {
-	return openat(AT_FDCWD, strcmp(path, "/dev/hwtimer") ? path : "/dev/null", flags, 0600);
+	return openat(AT_FDCWD, strcmp(path, "/dev/hwtimer-table") ? path : "/dev/null", flags, 0600);
 }
 
 int ioctl(int fd, unsigned long cmd, ...)
 {
-	static const char *const names[] = { "o\"dd\xe4", "7", "dev", "w<&>\"" };
-	struct hwtimer_wheel_stats s = {
-		.clockid = 1, .state = 77, .sched = 1,
-		.worker_nice = -5, .slots = 1024, .levels = 2,
-		.tick_ns = 1000000, .cap = ~0ULL, .pending = 7, .armed = 100,
-		.late_bins = 4, .late_first_ns = 1000, .late = { 3, 0, 90, 1 },
-		.lateness_sum_ns = 5000000321,
-	};
-	struct hwtimer_wheels *arg;
+	static const char *const names[] = { "o\"dd\xe4", "7", "some" };
+	struct hwtimer_wheel_info *w;
+	struct hwtimer_list *list;
 	va_list ap;
 
 	va_start(ap, cmd);
-	arg = va_arg(ap, void *);
+	list = va_arg(ap, void *);
 	va_end(ap);
-	if (cmd != HWTIMER_IOC_WHEELS || arg->next == 4)
-		return cmd == HWTIMER_IOC_WHEELS ? 0 : -1;
-	strcpy(s.name, names[arg->next]);
-	s.id = ++arg->next;
-	memcpy((void *)arg->wheels, &s, sizeof(s));
-	return 1;
+	if (cmd != HWTIMER_IOC_WHEELS)
+		return -1;
+	for (list->count = 0; list->count < 3; list->count++) {
+		w = (struct hwtimer_wheel_info *)list->entries + list->count;
+		*w = (struct hwtimer_wheel_info){ .tick_ns = 1000000, .pending = 7, .armed = 100,
+			.handed_back = ~0ULL, .late = { 3, 0, 90, [24] = 1 }, .module = "m" };
+		strcpy(w->name, names[list->count]);
+	}
+	return 0;
 }
 """
 COMMANDS = "sleep at after every stat top watch draw list metrics bench".split()
 # Without a device: what is asked for, the status, what is in the output, what is in the error.
 PLAIN = [
     ("--version", 0, "hwtimerctl ", ""), ("", 2, "", ""), ("nosuch", 2, "", ""),
+    *((words, 0, "usage: hwtimerctl COMMAND", "") for words in ("--help", "-h", "help")),
+    *((f"{c} -h", 0, f"usage: hwtimerctl {c} ", "") for c in COMMANDS),
     *((f"{c} --help", 0, f"usage: hwtimerctl {c} ", None) for c in COMMANDS),
     *((f"{c} --nosuch", 2, None, "'--nosuch'") for c in COMMANDS),
-    *((f"{c} --device /none{rest}", 3, None, "modprobe hwtimer") for c, rest in [
-        ("sleep", " 1ms"), ("after", " 1ms -- true"), ("at", " +1ms"), ("every", " 10ms true"),
-        ("bench", " --ops=1"), ("stat", ""), ("top", ""), ("watch", ""), ("draw", ""),
-        ("metrics", "")]),
-    ("sleep --device /dev/null 1ms", 3, "", ""), ("stat --device /dev/null", 3, "", ""),
+    *((words, 3, None, "modprobe hwtimer") for words in ("stat", "top", "watch some", "metrics")),
+    *((words, 0, said, None) for words, said in (
+        ("sleep 1ms", ""), ("after 1ms -- echo x", "x"), ("at +1ms x", "x"),
+        ("every 10ms --count=2 echo x", "x\nx"), ("bench --ops=1", "There is no device"),
+        ("bench --ops=1 --json", '"device": null, "process": {'))),
 ]
 # With these wheels.
 FAKED = [
     ("stat", 0, 'wheel o"dd', ""), ("stat", 0, "late: 94 expiries", ""),
     *(("stat --json", 0, text, "") for text in (
-        '"cap": 18446744073709551615', '"worker_nice": -5', '"name": "7"',
-        '"state": "unknown-77"', '{"below_ns": 4000, "count": 90}')),
+        '"handed_back": 18446744073709551615', '"name": "7"', '{"below_ns": 4000, "count": 90}',
+        '{"below_ns": null, "count": 1}')),
     *(("metrics", 0, f"\nhwtimer_wheel_{text}\n", "") for text in (
-        'lateness_seconds_bucket{wheel="dev",le="4e-06"} 93',
-        'lateness_seconds_bucket{wheel="dev",le="+Inf"} 94',
-        'lateness_seconds_sum{wheel="dev"} 5.000000321', 'lateness_seconds_count{wheel="dev"} 94',
-        'tick_seconds{wheel="dev"} 0.001000000', 'armed_total{wheel="o\\"dd\ufffd"} 100')),
+        'lateness_seconds_bucket{wheel="some",module="m",le="4e-06"} 93',
+        'lateness_seconds_bucket{wheel="some",module="m",le="+Inf"} 94',
+        'lateness_seconds_count{wheel="some",module="m"} 94',
+        'tick_seconds{wheel="some",module="m"} 0.001000000',
+        'armed_total{wheel="o\\"dd\ufffd",module="m"} 100')),
     ("metrics --http --output x", 2, "", ""), ("metrics --http", 1, "", ""),
-    ("stat dev nosuch", 1, None, ""), ("draw --debugfs . nosuch", 1, "", "'nosuch'"),
-    ("draw --debugfs . dev dev", 2, "", ""),
+    ("stat some nosuch", 1, None, ""), ("draw --debugfs . nosuch", 1, "", "nosuch/stats"),
+    ("draw --debugfs . some some", 2, "", ""), ("list --debugfs . some", 1, "", "some/stats"),
+    # What debugfs shows of contexts: a process may have any name.
+    ("stat -c --debugfs . --json", 0, '"contexts": [{"context": 3, "kind": "table", "comm": "7", '
+     '"pending": "9+", "late": [1, 0, 22]}, {"context": 4, "comm": "a\\\\nb"}]', ""),
+    ("stat -c --debugfs .", 0, "  kind                 table  ", ""),
 ]
 # The beginning of a request, and the status of the answer.
 HTTP = [("GET /metrics HTTP/1.1", 200), ("GET /metrics HTTP/1.0", 200), ("GET / HTTP/1.1", 404),
@@ -89,44 +91,46 @@ HTTP = [("GET /metrics HTTP/1.1", 200), ("GET /metrics HTTP/1.0", 200), ("GET / 
         # 8191 bytes are read at most.
         (f"GET /metrics HTTP/1.1\r\nX: {'x' * 8161}", 200),
         (f"GET /metrics HTTP/1.1\r\nX: {'x' * 8162}", None)]
-TURNS = "bits 10 10\nstart_ns 500000000\nnow_ns 3828000000\n"	# 3 turns and a quarter after the start
+STATS = "tick_ns 1000000\nstate STARTED\npending 7\nlate_below_1us 3\nlate_below_4us 90\nlate_above 1\n"
+# 3 turns and a quarter after the start.
+TURNS = STATS + "bits 10 10\nstart_ns 500000000\nnow_ns 3828000000\n"
+NOW = ["level 0: now is slot 256, rotate(90.0000)", "level 1: now is slot 6, rotate(2.2852)"]
 NEVER = 18446744073709551615
 # Pictures: the files stats, buckets and pending of debugfs, and the picture, or what is wrong.
 DUE = [f"timeout 0 300 {3828000000 + (i * 1000000 or -5000000)} f 0\n" for i in range(99, -1, -1)]
 DRAWN = [
-    (None, None, None, "dev/stats"),
-    ("tick_ns 1000000\n", None, None, "does not show its levels"),
-    ("bits 10 10\n", None, None, "dev/buckets"),
-    *((f"{line}\n", None, None, f"'{line}'") for line in (
-        "bits 10", "bits 10 17", "bits 10 -1", "bits 10 10 10", "bits 10 10 x")),
+    (None, None, None, "some/stats"),
+    (STATS, None, None, "impossible: levels 0"),
+    (TURNS, None, None, "some/buckets"),
+    *((f"{line}\n", None, None, f"'{line}'") for line in ("bits 10 17", "bits 10 -1", "bits 10 10 x")),
     # Levels of their own width; what never expires has no place on a ring.
-    ("bits 2 3\n", "bucket 0 3 1\nbucket 1 7 1\nbucket never 0 5\n", None,
-     ["dev|2|3|level 0, slot 3: 1 timeout level 1, slot 7: 1 timeout"]),
+    (TURNS.replace("10 10", "2 3"), "bucket 0 3 1\nbucket 1 7 1\nbucket never 0 5\n", "",
+     ["some|2|3|level 0, slot 3: 1 timeout level 1, slot 7: 1 timeout",
+      "level 0: now is slot 0, rotate(0.0000)", "level 1: now is slot 0, rotate(0.0000)"]),
     # Two slots to a mark.
-    ("bits 10 10\n", "bucket 0 1 1\nbucket 0 2 4\nbucket 0 3 5\nbucket 1 1023 1\n"
-     "bucket 1 0 4294967295\n", None,
-     ["dev|2|3|level 0, slots 0 to 1: 1 timeout level 0, slots 2 to 3: 9 timeouts "
-      "level 1, slots 0 to 1: 4294967295 timeouts level 1, slots 1022 to 1023: 1 timeout"]),
-    *(("bits 10 10\n", f"{line}\n", None, f"'{line}'") for line in (
+    (TURNS, "bucket 0 1 1\nbucket 0 2 4\nbucket 0 3 5\nbucket 1 1023 1\n"
+     "bucket 1 0 4294967295\n", "",
+     ["some|2|3|level 0, slots 0 to 1: 1 timeout level 0, slots 2 to 3: 9 timeouts "
+      "level 1, slots 0 to 1: 4294967295 timeouts level 1, slots 1022 to 1023: 1 timeout", *NOW]),
+    *((TURNS, f"{line}\n", None, f"'{line}'") for line in (
         "bucket 0 1024 1", "bucket 2 0 1", "bucket 0 1", "bucket 0 0 1 1", "bucket never 1 1", "slot")),
-    (TURNS, "bucket 0 300 100\n", None, "dev/pending"),
+    (TURNS, "bucket 0 300 100\n", None, "some/pending"),
     # 100 timeouts, the first one overdue, the others 1 to 99 ms from now; one that was touched to
     # never; and a bucket with more.
     (TURNS, "bucket 0 300 100\n", "".join(DUE) + f"timeout never 0 {NEVER} f 0\nmore 0 256\n",
-     ["dev|2|3|level 0, slots 300 to 301: 100 timeouts",
-      "level 0: now is slot 256, rotate(90.0000)", "level 1: now is slot 6, rotate(2.2852)",
+     ["some|2|3|level 0, slots 300 to 301: 100 timeouts", *NOW,
       "2 timeouts within 1 ms", "1 timeout within 2 ms", "2 timeouts within 4 ms",
       "4 timeouts within 8 ms", "8 timeouts within 16 ms", "16 timeouts within 32 ms",
       "32 timeouts within 64 ms", "35 timeouts within 128 ms", "100 % within 99 ms",
       "99 % within 98 ms", "90 % within 89 ms", "50 % within 49 ms",
       "not counted: the rest of 1 long bucket, 1 that never expire"]),
     (TURNS, "bucket 0 300 100\n", "timeout 0 300\n", "'timeout 0 300'"),
-    ("bits 10 10\nstart_ns 2\nnow_ns 1\n", "bucket 0 300 100\n", "", "now_ns 1, start_ns 2"),
+    (STATS + "bits 10 10\nstart_ns 2\nnow_ns 1\n", "", "", "now_ns 1, start_ns 2"),
 ]
 # The words of a command line, and what bash proposes for the last one.
 COMPLETED = [("s", "sleep stat"), ("every --misfire = sk", "skip"),
-             ("every --mis", "--misfire= --misfire-after="), ("stat d", "dev"),
-             ("draw --debugfs . d", "dev"), ("after 1s -- readonl", "readonly"),
+             ("every --mis", "--misfire= --misfire-after="), ("stat s", "some"),
+             ("draw --debugfs . s", "some"), ("after 1s -- readonl", "readonly"),
              ("every 1s readonl", "readonly")]
 
 root = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
@@ -170,7 +174,7 @@ def picture(svg):
             *(t for t in texts if "not counted" in t)]
 
 
-def draw(stats, buckets, pending, wanted, env, wheel="dev"):
+def draw(stats, buckets, pending, wanted, wheel="some"):
     directory = f"hwtimer/{wheel}"
     os.makedirs(directory, exist_ok=True)
     for name, text in ("stats", stats), ("buckets", buckets), ("pending", pending):
@@ -179,7 +183,7 @@ def draw(stats, buckets, pending, wanted, env, wheel="dev"):
         if text is not None:
             with open(f"{directory}/{name}", "w", encoding="utf-8") as file:
                 file.write(text)
-    got, out, err = run(["draw", "--debugfs", ".", wheel], **env)
+    got, out, err = run(["draw", "--debugfs", ".", wheel])
     if isinstance(wanted, str):
         check(got == 1 and wanted in err and not out, "draw: not", wanted, "but", got, err)
     elif wanted:
@@ -233,9 +237,13 @@ def main():
                 done = subprocess.run(["bin/hwtimerctl", command, "--help"], stdout=full,
                                       stderr=subprocess.PIPE, check=False)
             check(done.returncode and b"cannot write to stdout" in done.stderr, command, "full")
+        os.mkdir("hwtimer")
+        with open("hwtimer/contexts", "w", encoding="utf-8") as file:
+            file.write("context: 3\nkind: table\ncomm: 7\npending: 9+\nlate: 1 0 22\n"
+                       "context: 4\ncomm: a\\nb\n")
         table(FAKED, **faked)
-        for words in ("stat", "stat dev", f"stat --pid {os.getpid()}", "top -d0.01 -n2",
-                      "watch -d0.01 -n2"):
+        for words in ("stat", "stat some", f"stat --pid {os.getpid()}", "top -d0.01 -n2",
+                      "watch -d0.01 -n2 some"):
             _, out, err = run([*words.split(), "--json"], **faked)
             try:
                 check(out and list(map(json.loads, out.splitlines())), words, err)
@@ -243,19 +251,19 @@ def main():
                 check(False, words, "--json:", error)
         http(faked)
         for row in DRAWN:
-            draw(*row, faked)
-        draw("bits 10 10\n", "", None, ["w<&>\"|2|3|"], faked, 'w<&>"')
+            draw(*row)
+        draw(TURNS, "", "", ["w<&>\"|2|3|", *NOW], 'w<&>"')
         # Of three timeouts, the second is the first by which at least 50 % have expired.
         for pending, said in ((DUE[98] + DUE[97] + DUE[96], ">50 % within 2 ms<"),
                               ("", ">Time from now to the deadlines of 0 timeouts<")):
-            check(said in draw(TURNS, "", pending, None, faked), "draw: no", said)
+            check(said in draw(TURNS, "", pending, None), "draw: no", said)
         for words, wanted in COMPLETED:
             env = {**os.environ, "PATH": "bin:" + os.environ["PATH"]}
             done = subprocess.run(["bash", "-c", """
                 COMP_WORDS=(hwtimerctl "$@") COMP_CWORD=$# COMPREPLY=()
                 . share/bash-completion/completions/hwtimerctl
                 _hwtimerctl 2>/dev/null; echo "${COMPREPLY[*]}" """, "bash", *words.split()],
-                                  env={**env, **faked} if words.endswith(" d") else env,
+                                  env={**env, **faked} if words.endswith(" s") else env,
                                   capture_output=True, text=True, check=False)
             check(done.stdout.strip() == wanted, "completion of", words, "is", done.stdout)
         check(patient.wait() == -14, "metrics --http: no request: status", patient.returncode)
