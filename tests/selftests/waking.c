@@ -23,6 +23,8 @@
 #define NONE		(-1)
 /* The shortest tick. */
 #define SHORT_TICK	131072
+/* Which the headers of the build machine may lack. */
+#define OP_READ_MULTISHOT	49
 
 #define until(condition) do {							\
 	while (!(condition))							\
@@ -669,6 +671,30 @@ TEST_F(waiting, crowd)
 	free(seen);
 }
 
+/* A typical loop: what is due while others are taken is not lost. */
+TEST_F(waiting, loses_nothing)
+{
+	const int total = quick_or(2000, 20000);
+	struct context *c = &self->c;
+	char *seen = calloc(total, 1);
+	int armed = 0, taken, i;
+	__u64 random = seed();
+
+	context_close(c);
+	context_open(c, variant->table, total, 0);
+	waiter_begin(&self->w, c, variant->way);
+	for (taken = 0; taken < total; taken++) {
+		for (; armed < total && armed - taken < 100; armed++)
+			arm(c, armed, rnd(&random) % (3 * NSEC_PER_MSEC));
+		i = waiter_next(&self->w);
+		ASSERT_EQ(0, seen[i]);
+		seen[i] = 1;
+	}
+	ASSERT_EQ(NONE, take(c));
+	variant->way->end(&self->w);
+	free(seen);
+}
+
 /* What is moved or cancelled before it is due wakes no program. */
 TEST_F(waiting, moved_and_cancelled)
 {
@@ -956,6 +982,23 @@ TEST_F(context, one_edge)
 	close(ep);
 }
 
+/* The descriptor is closed while a set has it. */
+TEST_F(context, closed_in_set)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+	struct context c;
+	__u32 i;
+
+	context_open(&c, variant->table, 256, 0);
+	ASSERT_EQ(0, epoll_ctl(ep, EPOLL_CTL_ADD, c.t.fd, &event));
+	for (i = 0; i < 200; i++)
+		arm(&c, i, i % 10 * NSEC_PER_MSEC);
+	context_close(&c);
+	EXPECT_EQ(0, epoll_wait(ep, &event, 1, 100));
+	close(ep);
+}
+
 /* All ways, each in a thread of its own; those that only calls have come last. */
 static const struct way *const ways[] = {
 	&by_epoll, &by_edges, &by_two_sets, &by_three_sets_edges, &by_oneshot, &by_exclusive,
@@ -1058,6 +1101,175 @@ TEST_F(context, exclusive_stranger)
 	atomic_store(&c->ended, true);
 	ASSERT_EQ(0, ioctl(c->t.fd, HWTIMER_IOC_STOP));
 	pthread_join(stranger.thread, NULL);
+}
+
+/* Reads by an io_uring, in whatever way they are submitted. */
+FIXTURE(uring)
+{
+	struct context c;
+	struct uring ring;
+};
+
+FIXTURE_VARIANT(uring)
+{
+	__u32 setup;
+	__u8 flags;
+};
+
+FIXTURE_VARIANT_ADD(uring, inline) { };
+FIXTURE_VARIANT_ADD(uring, io_wq) { .flags = IOSQE_ASYNC };
+FIXTURE_VARIANT_ADD(uring, sqpoll) { .setup = IORING_SETUP_SQPOLL };
+
+FIXTURE_SETUP(uring)
+{
+	int ret = open_ring(&self->ring, variant->setup);
+
+	if (ret == -ENOSYS)
+		SKIP(return, "this kernel has no io_uring");
+	ASSERT_EQ(0, ret);
+	context_open(&self->c, false, 256, 0);
+}
+
+FIXTURE_TEARDOWN(uring)
+{
+	context_close(&self->c);
+	close_ring(&self->ring);
+}
+
+static struct io_uring_sqe sqe_read(struct context *c, __u8 flags, struct hwtimer_record *to)
+{
+	return (struct io_uring_sqe){
+		.opcode = IORING_OP_READ, .flags = flags, .fd = c->t.fd,
+		.addr = (uintptr_t)to, .len = sizeof(*to), .off = -1, .user_data = 1,
+	};
+}
+
+static int result(struct uring *ring)
+{
+	struct io_uring_cqe cqe;
+
+	until(completed(ring, &cqe));
+	return cqe.res;
+}
+
+/* A multishot read takes each record into a buffer of its own. */
+TEST_F(uring, read_multishot)
+{
+	struct hwtimer_record *r = calloc(4, sizeof(*r));
+	struct io_uring_sqe provide = {
+		.opcode = IORING_OP_PROVIDE_BUFFERS, .fd = 4,
+		.addr = (uintptr_t)r, .len = sizeof(*r),
+	}, sqe = {
+		.opcode = OP_READ_MULTISHOT, .fd = self->c.t.fd,
+		.flags = IOSQE_BUFFER_SELECT, .off = -1,
+	};
+	struct io_uring_cqe cqe;
+	__u32 i;
+
+	submit(&self->ring, &provide);
+	ASSERT_LE(0, result(&self->ring));
+	submit(&self->ring, &sqe);
+	for (i = 0; i < 3; i++) {
+		arm(&self->c, i, NSEC_PER_MSEC);
+		until(completed(&self->ring, &cqe));
+		if (!i && cqe.res == -EINVAL)
+			SKIP(goto out, "this kernel has no multishot read");
+		ASSERT_EQ(sizeof(*r), cqe.res);
+		EXPECT_TRUE(cqe.flags & IORING_CQE_F_MORE);
+		EXPECT_EQ(i, record_taken(&self->c, &r[cqe.flags >> IORING_CQE_BUFFER_SHIFT]));
+	}
+	ASSERT_EQ(0, ioctl(self->c.t.fd, HWTIMER_IOC_STOP));
+	EXPECT_EQ(0, result(&self->ring));
+out:
+	free(r);
+}
+
+/* The descriptor is closed while a read is pending: the context lives until the read ends. */
+TEST_F(uring, close_during_read)
+{
+	struct hwtimer_record r = { };
+	struct io_uring_sqe sqe = sqe_read(&self->c, variant->flags, &r);
+
+	submit(&self->ring, &sqe);
+	arm(&self->c, 3, 20 * NSEC_PER_MSEC);
+	/* With IORING_SETUP_SQPOLL, it may not have been taken yet. */
+	until(atomic_load(RING(&self->ring, __u32, self->ring.params.sq_off.head)) == 1);
+	context_close(&self->c);
+	context_open(&self->c, false, 256, 0);
+	ASSERT_EQ(sizeof(r), result(&self->ring));
+	EXPECT_EQ(3, record_taken(&self->c, &r));
+}
+
+/* Does a worker of io_uring sleep? It has begun its work then. */
+static bool worker_sleeps(void)
+{
+	char command[80];
+
+	snprintf(command, sizeof(command), "grep -qs '(iou-wrk-[0-9]*) S' /proc/%d/task/*/stat",
+		 getpid());
+	return !system(command);
+}
+
+/* A read that is cancelled takes nothing. */
+TEST_F(uring, cancel_read)
+{
+	struct hwtimer_record r;
+	struct io_uring_sqe sqe = sqe_read(&self->c, variant->flags, &r), cancel = {
+		.opcode = IORING_OP_ASYNC_CANCEL, .addr = 1, .user_data = 2,
+	};
+	bool reading = true, cancelling = false;
+	struct io_uring_cqe cqe;
+
+	submit(&self->ring, &sqe);
+	if (variant->flags & IOSQE_ASYNC)
+		until(worker_sleeps());
+	/* A worker that is just executing the read may miss the first cancel. */
+	while (reading || cancelling) {
+		if (!cancelling)
+			submit(&self->ring, &cancel);
+		cancelling = true;
+		until(completed(&self->ring, &cqe));
+		if (cqe.user_data == 2) {
+			cancelling = false;
+			continue;
+		}
+		EXPECT_EQ(-ECANCELED, cqe.res);
+		reading = false;
+	}
+	arm(&self->c, 5, 0);
+	ASSERT_EQ(sizeof(r), read(self->c.t.fd, &r, sizeof(r)));
+	EXPECT_EQ(5, record_taken(&self->c, &r));
+}
+
+/* An io_uring is closed while a read in it is pending: either it or we get the record. */
+TEST(uring_abandoned)
+{
+	struct hwtimer_record *theirs = calloc(1, sizeof(*theirs)), ours;
+	struct io_uring_sqe sqe;
+	struct uring ring;
+	struct context c;
+	ssize_t size;
+
+	if (!have_uring())
+		SKIP(return, "this kernel has no io_uring");
+	ASSERT_EQ(0, open_ring(&ring, 0));
+	context_open(&c, false, 256, 0);
+	sqe = sqe_read(&c, 0, theirs);
+	submit(&ring, &sqe);
+	close_ring(&ring);
+	/* The kernel cancels the request asynchronously. */
+	arm(&c, 3, FAR);
+	ASSERT_EQ(0, ioctl(c.t.fd, HWTIMER_IOC_STOP));
+	size = read(c.t.fd, &ours, sizeof(ours));
+	if (size) {
+		ASSERT_EQ(sizeof(ours), size);
+		EXPECT_EQ(HWTIMER_KIND_HANDED_BACK, ours.kind);
+		EXPECT_EQ(0, theirs->kind);
+	} else {
+		until(__atomic_load_n(&theirs->kind, __ATOMIC_ACQUIRE));
+		EXPECT_EQ(HWTIMER_KIND_HANDED_BACK, theirs->kind);
+	}
+	context_close(&c);
 }
 
 /* What was not taken before the table has grown is there all the same. */
