@@ -2,6 +2,7 @@
 /*
  * /dev/hwtimer-table, contexts by a table: the protocol, as lib/next/table.h has it.
  */
+#include "cgroup.h"
 #include "common.h"
 
 #include "../../lib/next/table.h"
@@ -539,6 +540,169 @@ TEST_F(table, misuse)
 	ASSERT_EQ(t->slots, t->head->slots);
 }
 
+/* A table needs a descriptor for writing; to map it, one for reading and writing. */
+TEST(access_modes)
+{
+	static const int modes[] = { O_RDONLY, O_WRONLY, O_RDWR };
+	struct hwtimer_setup setup = {
+		.clockid = CLOCK_MONOTONIC, .flags = HWTIMER_SETUP_TABLE, .slots = 1,
+	};
+	void *map;
+	int i, fd;
+
+	for (i = 0; i < 3; i++) {
+		fd = open("/dev/hwtimer-table", modes[i] | O_CLOEXEC);
+		ASSERT_LE(0, fd);
+		EXPECT_EQ(modes[i] == O_RDONLY ? -EBADF : 0,
+			  hwt_ioctl(fd, HWTIMER_IOC_SETUP, &setup));
+		map = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, fd, 0);
+		EXPECT_EQ(modes[i] == O_RDWR, map != MAP_FAILED);
+		close(fd);
+	}
+}
+
+/* Would an access fault? Without a signal; a write writes 0. */
+static bool faults(void *where, bool write_it)
+{
+	static int file = -1;
+	ssize_t ret;
+
+	if (file < 0)
+		file = memfd_create("faults", MFD_CLOEXEC);
+	if (file < 0 || ftruncate(file, 2))
+		die("memfd_create: %s", strerror(errno));
+	ret = write_it ? pread(file, where, 1, 0) : pwrite(file, where, 1, 1);
+	if (ret != 1 && errno != EFAULT)
+		die("%s", strerror(errno));
+	return ret != 1;
+}
+
+/* A mapping can be shrunk and moved, but not enlarged. */
+TEST_F(table, mremap)
+{
+	struct table *t = &self->t;
+	size_t page = t->page, all = t->slots * sizeof(*t->slot);
+	struct hwtimer_slot *slot;
+	char *p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd,
+		       HWTIMER_OFFSET_SLOTS), *q;
+
+	ASSERT_NE(MAP_FAILED, p);
+	ASSERT_EQ(0, arm(t, 5, FAR, 1));
+	EXPECT_EQ(MAP_FAILED, mremap(p, all, all + 4 * page, MREMAP_MAYMOVE));
+	EXPECT_EQ(EFAULT, errno);
+	ASSERT_EQ(p, mremap(p, all, page, 0));
+	EXPECT_FALSE(faults(p, false));
+	EXPECT_EQ(all > page, faults(p + page, false));
+	EXPECT_EQ(MAP_FAILED, mremap(p, page, 2 * page, MREMAP_MAYMOVE));
+	EXPECT_EQ(EFAULT, errno);
+	/* A mapping that was moved still works. */
+	q = mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_EQ(q, mremap(p, page, page, MREMAP_MAYMOVE | MREMAP_FIXED, q));
+	slot = (void *)q;
+	EXPECT_EQ(t->slot[5].word, slot[5].word);
+	slot[5].word = 0;
+	EXPECT_EQ(-ENOENT, table_cancel(t, 5, 1));
+	ASSERT_EQ(0, munmap(q, page));
+}
+
+/* Whatever the program does to its mapping: the kernel has one of its own. */
+TEST_F(table, mprotect_and_madvise)
+{
+	static const int advice[] = {
+		MADV_DONTNEED, MADV_REMOVE, MADV_FREE, MADV_WILLNEED, MADV_MERGEABLE,
+		MADV_HUGEPAGE, MADV_COLD, MADV_PAGEOUT, MADV_WIPEONFORK, MADV_DONTFORK,
+	};
+	struct table *t = &self->t;
+	size_t all = t->slots * sizeof(*t->slot);
+	unsigned int i;
+	__u32 index;
+	char *p;
+
+	ASSERT_EQ(0, arm(t, 0, FAR, 1));
+	ASSERT_EQ(0, arm(t, 1, 20 * NSEC_PER_MSEC, 1));
+	ASSERT_EQ(0, mprotect(t->head, t->page, PROT_READ));
+	EXPECT_TRUE(faults(t->head, true));
+	ASSERT_EQ(0, mprotect(t->head, t->page, PROT_NONE));
+	EXPECT_TRUE(faults(t->head, false));
+	EXPECT_EQ(POLLIN, poll_in(t->fd, -1));
+	ASSERT_EQ(0, mprotect(t->head, t->page, PROT_READ | PROT_WRITE));
+	take(t, &index);
+	EXPECT_EQ(1, index);
+	/* No advice loses shared data or exposes other memory. */
+	for (i = 0; i < ARRAY_SIZE(advice); i++) {
+		p = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_SHARED, t->fd,
+			 HWTIMER_OFFSET_SLOTS);
+		ASSERT_NE(MAP_FAILED, p);
+		madvise(p, all, advice[i]);
+		EXPECT_TRUE(faults(p, false) || *(__u64 *)p == t->slot[0].word);
+		mlock(p, all);
+		munlock(p, all);
+		ASSERT_EQ(0, munmap(p, all));
+		EXPECT_FALSE(faults(&t->slot[0], false));
+	}
+	EXPECT_EQ(1, stats(t).pending);
+	EXPECT_EQ(-1, ftruncate(t->fd, 0));
+	EXPECT_EQ(-1, fallocate(t->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, t->page));
+	EXPECT_EQ(0, table_cancel(t, 0, 1));
+}
+
+/* A mapping keeps the context alive as a descriptor does. */
+TEST(mapping_outlives_descriptor)
+{
+	const char *const references = "/sys/module/hwtimer/refcnt";
+	__u64 before = must_number(references, NULL);
+	struct table t;
+
+	ASSERT_EQ(0, table_open(&t, 256, 0));
+	ASSERT_EQ(0, arm(&t, 1, 10 * NSEC_PER_MSEC, 1));
+	close(t.fd);
+	wait_until(now_ns() + 20 * NSEC_PER_MSEC);
+	EXPECT_EQ(before + 1, must_number(references, NULL));
+	EXPECT_NE(0, t.slot[1].word);
+	table_close(&t);
+	eventually(must_number(references, NULL) == before);
+}
+
+/* GROW is killed: some slots may have been added, which work. */
+TEST_F(table, killed_while_growing)
+{
+	struct hwtimer_grow grow = { .slots = HWTIMER_FREE_SLOTS };
+	struct table *t = &self->t;
+	unsigned int tries;
+	__u32 i, before;
+	pid_t pid;
+
+	/* It may have come to its end before. */
+	for (tries = 0; tries < 20; tries++) {
+		before = t->head->slots;
+		pid = must_fork();
+		if (!pid) {
+			hwt_ioctl(t->fd, HWTIMER_IOC_GROW, &grow);
+			pause();
+		}
+		while (table_load(&t->head->slots) == before)
+			;
+		kill(pid, SIGKILL);
+		ASSERT_EQ(128 + SIGKILL, reap(pid));
+		if (t->head->slots < HWTIMER_FREE_SLOTS)
+			break;
+		table_end(t);
+		ASSERT_EQ(0, table_open(t, 256, 0));
+	}
+	ASSERT_GT(20, tries);
+	ASSERT_EQ(0, table_map(t));
+	ASSERT_EQ(t->head->slots, t->slots);
+	ASSERT_EQ(0, arm(t, t->slots - 1, 0, 1));
+	take(t, &i);
+	ASSERT_EQ(t->slots - 1, i);
+	grow.slots = t->slots + 1;
+	ASSERT_EQ(0, hwt_ioctl(t->fd, HWTIMER_IOC_GROW, &grow));
+	ASSERT_EQ(0, table_map(t));
+	ASSERT_EQ(0, arm(t, t->slots - 1, 0, 2));
+	take(t, &i);
+	ASSERT_EQ(t->slots - 1, i);
+}
+
 /* What a user may have: memory is bounded, and what was not allocated leaves nothing behind. */
 TEST_F(table, memory)
 {
@@ -563,6 +727,94 @@ TEST_F(table, memory)
 	rewind(f);
 	ASSERT_LT(0, fprintf(f, "0"));
 	ASSERT_EQ(0, fclose(f));
+}
+
+#define MANY	100000
+
+/* Have room for @n timeouts, of either kind: 0 or -errno. */
+static int reserve(int fd, bool by_calls, __u32 n)
+{
+	struct hwtimer_schedule s = { .time = HWTIMER_NEVER };
+	struct hwtimer_grow grow = { .slots = n };
+	int ret = 0;
+
+	if (!by_calls)
+		return hwt_ioctl(fd, HWTIMER_IOC_GROW, &grow);
+	while (!ret && n--)
+		ret = hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, &s);
+	return ret;
+}
+
+static int must_set_up(bool by_calls)
+{
+	struct hwtimer_setup setup = {
+		.clockid = CLOCK_MONOTONIC, .flags = by_calls ? 0 : HWTIMER_SETUP_TABLE,
+	};
+	int fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 || ioctl(fd, HWTIMER_IOC_SETUP, &setup))
+		die("SETUP: %s", strerror(errno));
+	return fd;
+}
+
+FIXTURE(group)
+{
+};
+
+FIXTURE_VARIANT(group)
+{
+	bool by_calls;
+};
+
+FIXTURE_VARIANT_ADD(group, calls) { true };
+FIXTURE_VARIANT_ADD(group, table) { false };
+
+FIXTURE_SETUP(group)
+{
+	if (!make_limited_group("max"))
+		SKIP(return, "no memory controller in " CGROUPS);
+}
+
+FIXTURE_TEARDOWN(group)
+{
+	remove_group(GROUP);
+}
+
+/*
+ * Kernel memory is charged to the caller's cgroup: per timeout 64 bytes by calls and, in a table,
+ * 48 and a record, for as many as a ring has. The kernel charges 64 pages at a time, for each CPU,
+ * so a group's memory is exact to 256 KiB a CPU only: 3 bytes each of these.
+ */
+TEST_F(group, charged)
+{
+	__u64 before, after;
+	pid_t child;
+	int fd;
+
+	child = must_fork();
+	if (!child) {
+		enter_group(GROUP);
+		/* First allocate what is allocated once per process or context. */
+		must_set_up(variant->by_calls);
+		fd = must_set_up(variant->by_calls);
+		raise(SIGSTOP);
+		if (reserve(fd, variant->by_calls, MANY))
+			_exit(1);
+		raise(SIGSTOP);
+		_exit(0);
+	}
+	must_stop(child);
+	before = group_memory(GROUP);
+	kill(child, SIGCONT);
+	must_stop(child);
+	after = group_memory(GROUP);
+	printf("# %llu bytes per timeout\n", (after - before) / MANY);
+	EXPECT_LE(before + 50 * MANY, after);
+	EXPECT_GE(before + 72 * MANY, after);
+	kill(child, SIGKILL);
+	ASSERT_EQ(128 + SIGKILL, reap(child));
+	/* All memory is freed after the last close. */
+	eventually(group_memory(GROUP) < before + 20 * MANY);
 }
 
 /**
