@@ -178,8 +178,20 @@ TEST_F(handle, what_it_says)
 	EXPECT_EQ(!!(variant->flags & HWTIMER_OPEN_PROCESS), hwtimer_in_process(self->h));
 }
 
+static int open_files(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
 TEST(options)
 {
+	int files = open_files();
 	struct {
 		struct hwtimer_options o;
 		__u64 more;
@@ -222,6 +234,7 @@ TEST(options)
 	EXPECT_EQ(-E2BIG, hwtimer_open(&h, &later.o));
 	EXPECT_EQ(NULL, h);
 	hwtimer_close(NULL);
+	EXPECT_EQ(files, open_files());
 }
 
 /* What SETUP refuses and rounds, handles in the process do, too. */
@@ -523,6 +536,11 @@ TEST_F(handle, wait)
 	ASSERT_LE(before + 30 * NSEC_PER_MSEC, now_ns());
 	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 1, NULL));
 	ASSERT_EQ(1, hwtimer_wait(self->h, &e, FAR));
+	/* The longest wait, and the lowest negative one. */
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 20 * NSEC_PER_MSEC, 1, NULL));
+	ASSERT_EQ(1, hwtimer_wait(self->h, &e, INT64_MAX));
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 20 * NSEC_PER_MSEC, 1, NULL));
+	ASSERT_EQ(1, hwtimer_wait(self->h, &e, INT64_MIN));
 	/* Signals, one of which comes while it sleeps, lose nothing. */
 	sigaction(SIGUSR1, &action, NULL);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, signaller, &s));
@@ -686,6 +704,17 @@ TEST_F(device, stopped_behind_its_back)
 	ASSERT_EQ(0, ioctl(hwtimer_fd(self->h), HWTIMER_IOC_STOP));
 	pthread_join(thread, &back);
 	ASSERT_EQ(2, (long)back);
+}
+
+/* There is nothing to return, and nobody sleeps in hwtimer_wait(). */
+TEST_F(device, stopped_while_empty)
+{
+	struct hwtimer_event e;
+
+	ASSERT_EQ(0, hwtimer_wait(self->h, &e, 0));
+	ASSERT_EQ(0, ioctl(hwtimer_fd(self->h), HWTIMER_IOC_STOP));
+	ASSERT_EQ(-ESHUTDOWN, hwtimer_wait(self->h, &e, 0));
+	ASSERT_EQ(-ESHUTDOWN, hwtimer_schedule(self->h, 0, 0, NULL));
 }
 
 TEST_F(handle, periodic)
@@ -1179,6 +1208,38 @@ TEST_F(handle, fork)
 	ASSERT_EQ(id, must_wait(self->h).id);
 }
 
+static void *wait_for_event(void *arg)
+{
+	return (void *)(uintptr_t)must_wait(arg).user_data;
+}
+
+/* The child has a copy of the handle as it was at the fork, possibly with its lock held. */
+TEST_F(ground, fork_while_waiting)
+{
+	struct hwtimer *h = MUST_OPEN(variant->flags);
+	struct hwtimer_event e;
+	pthread_t thread;
+	void *user_data;
+	pid_t pid;
+	int i;
+
+	start(&thread, wait_for_event, h);
+	for (i = 0; i < 20; i++) {
+		pid = must_fork();
+		if (!pid) {
+			if (hwtimer_wait(h, &e, -1) != -EPERM)
+				_exit(1);
+			hwtimer_close(h);
+			_exit(0);
+		}
+		ASSERT_EQ(0, reap(pid));
+	}
+	ASSERT_EQ(0, hwtimer_schedule(h, 0, 5, NULL));
+	pthread_join(thread, &user_data);
+	ASSERT_EQ(5, (uintptr_t)user_data);
+	hwtimer_close(h);
+}
+
 /* Words do not reach as far as a namespace may be ahead. */
 TEST_F(ground, time_namespace_too_far)
 {
@@ -1531,16 +1592,20 @@ TEST_F(ground, cancelled_thread)
 	hwtimer_close(b.h);
 }
 
-/* To close a handle is no cancellation point: a thread that is to be cancelled closes all of it. */
+/* Only to wait is a cancellation point: a thread that is to be cancelled closes all of a handle. */
 static void *closer(void *arg)
 {
 	struct hwtimer *h;
+	hwtimer_id id;
 
 	(void)arg;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	pthread_cancel(pthread_self());
 	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
 	h = MUST_OPEN(HWTIMER_OPEN_THREADS);
+	if (hwtimer_schedule(h, 0, 0, &id) || hwtimer_touch(h, id, 0) || hwtimer_cancel(h, id) ||
+	    hwtimer_stop(h))
+		die("a call failed");
 	hwtimer_close(h);
 	return NULL;
 }
