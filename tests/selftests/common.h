@@ -263,6 +263,31 @@ static inline void *must_mmap(size_t size, int protection, int flags, int fd)
 	return p;
 }
 
+/* A read-only page that begins with @content. */
+static inline void *must_read_only(const void *content, size_t size)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	void *p = must_mmap(page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+
+	memcpy(p, content, size);
+	if (mprotect(p, page, PROT_READ))
+		die("mprotect: %s", strerror(errno));
+	return p;
+}
+
+/* Returns the end of @size bytes of memory; the page after it is inaccessible. */
+static inline char *must_fence(size_t size)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	char *p;
+
+	size = (size + page - 1) / page * page;
+	p = must_mmap(size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	if (mprotect(p + size, page, PROT_NONE))
+		die("mprotect: %s", strerror(errno));
+	return p + size;
+}
+
 /* Memory shared with child processes. */
 static inline void *must_share(size_t size)
 {

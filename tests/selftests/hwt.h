@@ -466,18 +466,6 @@ static inline void *must_alloc(size_t n, size_t size)
 	return p;
 }
 
-/* A read-only page that begins with @content. */
-static inline void *must_read_only(const void *content, size_t size)
-{
-	long page = sysconf(_SC_PAGESIZE);
-	void *p = must_mmap(page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-
-	memcpy(p, content, size);
-	if (mprotect(p, page, PROT_READ))
-		die("mprotect: %s", strerror(errno));
-	return p;
-}
-
 /* Does the kernel have debugging checks, which make everything slow? */
 static inline bool with_checkers(void)
 {
@@ -494,19 +482,6 @@ static inline void must_have_pages(void)
 	__asm__ volatile("" : : "r"(deep) : "memory");
 	if (mlockall(MCL_CURRENT))
 		die("mlockall: %s", strerror(errno));
-}
-
-/* Returns the end of @size bytes of memory; the page after it is inaccessible. */
-static inline char *must_fence(size_t size)
-{
-	long page = sysconf(_SC_PAGESIZE);
-	char *p;
-
-	size = (size + page - 1) / page * page;
-	p = must_mmap(size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	if (mprotect(p + size, page, PROT_NONE))
-		die("mprotect: %s", strerror(errno));
-	return p + size;
 }
 
 static inline void become(uid_t uid)
