@@ -3,101 +3,103 @@
  * Shared by the parts of the fuzzer.
  *
  * A run consists of rounds. A round is a process with a few contexts and threads, which do random
- * things to them. What they do depends only on the seed of the run, and on the numbers of the
- * round, the thread and the step.
- *
- * The round keeps books of clean contexts: all that is done to them has a predictable outcome.
- * Anything may be done to other contexts.
+ * things to them, beside a peer that gets descriptors from it, and children. What a thread does
+ * depends only on the seed of the run, and on the numbers of the round, the thread and the step.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
 
 #define HWT_NO_HARNESS
-#include "hwt.h"
+#include "common.h"
 
-#define MAX_JOBS	16
-#define MAX_THREADS	4
+#include <linux/hwtimer_table.h>
 
-/* The actions, which are counted. The ioctls come first. */
+#define DEVICE		"/dev/hwtimer-table"
+#define MAX_JOBS	8
+#define MAX_THREADS	3
+/* Remembered of a job, to be printed after a failure. */
+#define STEPS		100
+#define ERRNOS		134
+
+/* What is done, and counted. The ioctls come first, in the order of their numbers. */
 enum action {
-	DO_SETUP, DO_SCHEDULE, DO_TOUCH, DO_CANCEL, DO_QUERY, DO_STOP, DO_STATS,
-	DO_RINGS, DO_ENTER, DO_LIST, DO_WHEELS, DO_RESIZE,
+	DO_SETUP, DO_SCHEDULE, DO_TOUCH, DO_CANCEL, DO_QUERY, DO_GROW, DO_INFO, DO_STATS,
+	DO_ENTER, DO_STOP, DO_LIST, DO_WHEELS,
 	IOCTLS,
-	DO_PERIODIC = IOCTLS,	/* SCHEDULE with a period */
-	IN_RING,		/* submissions to clean rings, by HWTIMER_OP_*; 0: unknown ones */
-	DO_GARBAGE = IN_RING + 6,
-	DO_OPEN, DO_CLOSE, DO_DUP, DO_READ, DO_READV, DO_POLL, DO_EPOLL, DO_FDINFO,
+	DO_GARBAGE = IOCTLS,	/* a command that there is not */
+	DO_OPEN, DO_CLOSE, DO_DUP, DO_READ, DO_READV, DO_POLL, DO_EPOLL, DO_AIO,
+	DO_FDINFO, DO_CONTEXTS,
 	DO_MMAP, DO_MUNMAP, DO_MPROTECT, DO_MREMAP, DO_MADVISE,
-	DO_SCRIBBLE,		/* write to the rings at random */
-	DO_SUBMIT, DO_RECORDS,	/* submit to a ring, read records */
-	DO_SPOIL,		/* an invalid index, for a while */
-	DO_FORK, DO_EXEC, DO_KILL,
+	DO_SCRIBBLE,		/* write anything to a table */
+	DO_PUSH,		/* arm and push many slots of a table, as programs do */
+	DO_FORK, DO_SEND, DO_KILL,
 	ACTIONS
 };
 
-/* Between the numbers of operations, but none itself. */
-#define NO_OP	4
-
-extern const char *const action_names[ACTIONS];
-
-#define ERRNOS	134
-
-/* The last steps of a job, to be printed after a failure. */
 struct step {
-	__u64 round;
-	__u64 words[8];		/* the first words of its argument */
+	__u64 words[6];		/* the begin of its argument */
+	pid_t tid;
 	unsigned int number, size;
-	unsigned char thread, context, action, place;
+	unsigned char context, action, place;
 	bool done;
 	int ret;
 };
-
-#define STEPS	200
 
 struct job {
 	struct step steps[STEPS];
 	atomic_uint next_step;
 	/*
-	 * Held by a task that forks, and taken for good by a task that ends a round's process:
-	 * User-Mode Linux 6.12 crashes when a fork is aborted halfway. Its flush_tlb_mm() takes
-	 * the XA_ZERO_ENTRY that a killed dup_mmap() leaves in the child's tree for a mapping.
+	 * Held by a task that forks, and by who kills a round, or ends it while it has threads:
+	 * User-Mode Linux 6.12 crashes when a fork is aborted halfway. Its flush_tlb_mm() takes the
+	 * XA_ZERO_ENTRY that a killed dup_mmap() leaves in the child's tree for a mapping.
 	 */
-	pthread_mutex_t forking;
+	atomic_flag forking;
 };
 
 enum witness_state { WITNESS_BEGINS, WITNESS_READY, WITNESS_SETTLE };
 
-/* Memory that all processes of the run share. */
+/**
+ * struct shared - memory of all processes of the run
+ * @jobs: of each process that runs rounds
+ * @counts: what was done, by the errno; 0: success
+ * @rounds: rounds that were run
+ * @steps: steps in them
+ * @failed: something is wrong: the run ends
+ * @witness: enum witness_state of each witness
+ * @expired: how many timeouts of a witness have expired
+ * @late_ns: the largest delay of these
+ * @choices: a hash of all that the first thread of a round has chosen
+ */
 struct shared {
-	struct job jobs[MAX_JOBS];
-	atomic_uint counts[ACTIONS][ERRNOS];	/* by errno; 0: success */
-	atomic_uint rounds, steps, failed;
-	atomic_int witness[2];			/* enum witness_state */
-	atomic_uint witnessed[2];		/* timeouts of a witness that ended */
-	atomic_ullong witnessed_late[2];	/* the longest delay, in ns */
+	struct job	jobs[MAX_JOBS];
+	atomic_uint	counts[ACTIONS][ERRNOS];
+	atomic_uint	rounds, steps, failed;
+	atomic_int	witness[2];
+	atomic_uint	expired[2];
+	atomic_ullong	late_ns[2];
+	atomic_ullong	choices;
 };
 
 extern struct shared *shared;
 extern char who_i_am[32];
 
-/* The parameters of a run. */
-struct run {
-	__u64 seed;
-	__u64 tick_ns;		/* of the shared wheel */
-	bool fail_nth;		/* allocations can be made to fail */
-	const char *self;	/* path of this program */
-};
-
-extern struct run run;
-
-/* The properties of a round. */
+/**
+ * struct plan - what is done in a round
+ * @seed: of all that is random in it
+ * @threads: how many threads
+ * @steps: how many steps each of them does
+ * @kill_after_us: 0: it is not killed
+ * @uid: whose it is; 0: root, with all capabilities
+ * @hostile: another thread changes arguments, their pages, and tables meanwhile
+ * @leave: the first thread ends the process, whatever the others do
+ * @no_memory: allocations fail now and then
+ */
 struct plan {
-	__u64 seed;
-	unsigned int threads, steps;	/* steps of each thread */
-	unsigned int kill_after_us;	/* 0: not killed */
-	bool privileged;
-	bool hostile;			/* another thread changes arguments meanwhile */
-	enum { END_CHECKED, END_LEFT, END_EXEC } end;
+	__u64		seed;
+	unsigned int	threads, steps;
+	unsigned int	kill_after_us;
+	uid_t		uid;
+	bool		hostile, leave, no_memory;
 };
 
 /* Hash two numbers into one, which is never 0. */
@@ -115,12 +117,11 @@ static inline __u64 below(__u64 *random, __u64 n)
 	return (rnd(random) >> 16) % n;
 }
 
-static inline bool one_in(__u64 *random, unsigned int n)
+static inline void lock_forking(struct job *job)
 {
-	return !below(random, n);
+	while (atomic_flag_test_and_set(&job->forking))
+		usleep(100);
 }
-
-#define ONE_OF(random, array)	((array)[below(random, ARRAY_SIZE(array))])
 
 static inline void count(enum action action, int ret)
 {
@@ -129,21 +130,14 @@ static inline void count(enum action action, int ret)
 	atomic_fetch_add(&shared->counts[action][error < ERRNOS ? error : ERRNOS - 1], 1);
 }
 
-/* Report a failure with the last steps of the job, and end the process. */
+/* Report a failure, and end the process. */
 #define fail(fmt, ...)	fail_("%s:%d: " fmt, __FILE__, __LINE__, ##__VA_ARGS__)
 
 __attribute__((format(printf, 1, 2), noreturn))
 void fail_(const char *fmt, ...);
-void print_steps(int job);
 
-/* round.c */
-struct plan plan_round(__u64 round);
 __attribute__((noreturn))
-void run_round(const struct plan *plan, unsigned int job, __u64 round);
-__attribute__((noreturn))
-void be_executed(int fd);
-
-/* witness.c */
+void run_round(const struct plan *plan, struct job *job);
 __attribute__((noreturn))
 void be_witness(int number, __u64 random);
 

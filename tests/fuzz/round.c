@@ -1,64 +1,148 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A round: contexts, threads that do random things to them, and the checks.
+ * A round: contexts, threads that do random things to them, and the checks of what comes of it.
  */
-#include "round.h"
+#include "fuzz.h"
 
-#include <linux/capability.h>
+#include <linux/aio_abi.h>
 #include <setjmp.h>
-#include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
-static struct context contexts[CONTEXTS];
-static struct thread threads[MAX_THREADS];
+#define CONTEXTS	4
+/* A peer uses the descriptor that it got by this number. */
+#define RECEIVED	CONTEXTS
+/* The descriptors of contexts, which nothing else ever has. */
+#define FDS		500
+#define IDS		32
+#define PAGE		4096UL
+/* Pages of address space for the header and rings, and for slots, of a table. */
+#define HEAD		64UL
+#define SLOTS		64UL
+#define RECORD		sizeof(struct hwtimer_record)
 
-/* Steps: what a thread does, recorded for reports. */
+enum kind { NONE, CALLS, TABLE, UNKNOWN };
 
-void begin_step(struct thread *t, const struct context *c, enum action action)
+/**
+ * struct context - a context, as far as this process knows it
+ * @fd: its descriptor
+ * @flags: of open(2)
+ * @kind: enum kind
+ * @stopped: STOP was called
+ * @ids: some timeouts by calls
+ * @area: where its table is mapped: header and rings, then slots
+ */
+struct context {
+	int		fd, flags;
+	atomic_int	kind;
+	atomic_bool	stopped;
+	atomic_ullong	ids[IDS];
+	char		*area;
+};
+
+/**
+ * struct thread - a thread
+ * @seed: of the thread
+ * @random: its state in this step
+ * @here: a page for arguments, followed by one that is read-only and one that is not accessible
+ * @timer: interrupts its calls
+ * @fail_nth: lets allocations fail; -1: cannot
+ * @action: what it does
+ * @child: the process is a child or the peer
+ * @step: where that is remembered
+ */
+struct thread {
+	pthread_t	thread;
+	__u64		seed, random;
+	char		*here;
+	timer_t		timer;
+	int		fail_nth;
+	enum action	action;
+	bool		child;
+	struct step	*step;
+};
+
+enum place { HERE, READ_ONLY, FENCE, NOWHERE, HOSTILE, PLACES };
+
+union argument {
+	struct hwtimer_setup	setup;
+	struct hwtimer_schedule	schedule;
+	struct hwtimer_touch	touch;
+	struct hwtimer_cancel	cancel;
+	struct hwtimer_query	query;
+	struct hwtimer_grow	grow;
+	struct hwtimer_info	info;
+	struct hwtimer_stats	stats;
+	struct hwtimer_list	list;
+	__u32			words[128];
+};
+
+enum validity { INVALID, UNSURE, VALID };
+
+static const struct plan *plan;
+static struct job *job;
+static struct context contexts[CONTEXTS + 1];
+static char *hostile;			/* a page that another thread changes */
+static int peer = -1;
+
+/* All that is random in a step is drawn here. */
+static __u64 draw(struct thread *t, __u64 n)
 {
-	unsigned int n = atomic_fetch_add(&t->job->next_step, 1);
+	__u64 value = below(&t->random, n);
 
-	t->step = &t->job->steps[n % STEPS];
+	if (plan->threads == 1)
+		atomic_store(&shared->choices, mix(atomic_load(&shared->choices), value));
+	return value;
+}
+
+#define ONE_OF(t, ...)	((const __u64[]){ __VA_ARGS__ }	\
+			 [draw(t, sizeof((const __u64[]){ __VA_ARGS__ }) / sizeof(__u64))])
+
+/* With one thread, it is known what has been done to a context. */
+static bool known(void)
+{
+	return plan->threads == 1;
+}
+
+static void begin_step(struct thread *t, const struct context *c, enum action action)
+{
+	unsigned int n = atomic_fetch_add(&job->next_step, 1);
+
+	if (atomic_load(&shared->failed))
+		_exit(1);
+	t->action = action;
+	t->step = &job->steps[n % STEPS];
 	*t->step = (struct step){
-		.round = t->round, .number = n, .thread = t->number, .action = action,
-		.context = c ? c->number : CONTEXTS,
+		.number = n, .tid = syscall(SYS_gettid), .action = action,
+		.context = c - contexts,
 	};
 }
 
-void end_step(struct thread *t, enum action action, int ret)
+static int end_step(struct thread *t, int ret)
 {
+	ret = ret < 0 ? -errno : ret;
 	t->step->ret = ret;
 	t->step->done = true;
-	count(action, ret);
+	count(t->action, ret);
 	atomic_fetch_add(&shared->steps, 1);
+	return ret;
+}
+
+/* Others must not get the address space of a mapping that is gone. Returns @ret, keeps errno. */
+static int reserve(char *at, size_t size, int ret)
+{
+	int error = errno;
+
+	mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	errno = error;
+	return ret;
 }
 
 /* Accesses to memory that may be inaccessible. */
 
 static __thread sigjmp_buf way_out;
 static __thread volatile bool in_guard;
-
-/**
- * guarded - call a function that may access inaccessible memory
- * @fn: the function
- * @arg: its argument
- *
- * Return: false if it did.
- */
-bool guarded(void (*fn)(void *arg), void *arg)
-{
-	bool whole = false;
-
-	if (!sigsetjmp(way_out, 0)) {
-		in_guard = true;
-		fn(arg);
-		whole = true;
-	}
-	in_guard = false;
-	return whole;
-}
 
 static void bad_memory(int signal)
 {
@@ -72,591 +156,895 @@ static void nothing(int signal)
 	(void)signal;
 }
 
-/* Clocks and books. */
-
-__u64 context_now(const struct context *c)
+/* Calls of @fn end when it comes to such memory. */
+static void guarded(void (*fn)(struct thread *t, struct context *c), struct thread *t,
+		    struct context *c)
 {
-	struct timespec ts;
-
-	clock_gettime(c->clockid, &ts);
-	return ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+	if (!sigsetjmp(way_out, 1)) {
+		in_guard = true;
+		fn(t, c);
+	}
+	in_guard = false;
 }
 
-/* Returns NULL if no book is left. */
-struct book *new_book(struct context *c)
+/* Anything, into any field of a table, and above all to what the kernel reads. */
+static void scribble(struct thread *t, struct context *c)
 {
-	unsigned int n = atomic_load(&c->n_books);
+	volatile struct hwtimer_table *head = (void *)c->area;
+	volatile struct hwtimer_slot *slot = (void *)(c->area + HEAD * PAGE), *s;
+	volatile __u32 *ring = (void *)(c->area + PAGE / 2);
+	unsigned int n = 1 + draw(t, 30);
+	__u64 small, value;
 
-	do {
-		if (n == BOOKS)
-			return NULL;
-	} while (!atomic_compare_exchange_weak(&c->n_books, &n, n + 1));
-	return &c->books[n];
+	while (n--) {
+		s = &slot[draw(t, draw(t, 2) ? 256 : SLOTS * PAGE / sizeof(*s))];
+		small = ONE_OF(t, 0, 1, 2, 3, 255, 256, 257, 258, 511, 512, 513, ~0U, 1U << 31,
+			       16, 17, 18);
+		value = ONE_OF(t, 0, 0, 1, ~0ULL, ~0ULL - 1, 1ULL << 63, (1ULL << 63) - 1, 1 << 20);
+		if (draw(t, 2))
+			value = ((now_ns() >> HWTIMER_UNIT_SHIFT) + draw(t, 64)) <<
+				HWTIMER_ARMING_BITS | 1;
+		switch (draw(t, 16)) {
+		case 0 ... 3:
+			s->word = value;
+			break;
+		case 4:
+			s->visit = value;
+			break;
+		case 5:
+		case 6:
+			s->next = small;
+			break;
+		case 7:
+		case 8:
+			head->pushed = small;
+			break;
+		case 9:
+			head->walked = small;
+			break;
+		case 10:
+			head->cq_head[draw(t, 32)] = small;
+			break;
+		case 11:
+			head->cq_tail[draw(t, 32)] = small;
+			break;
+		case 12:
+			ring[draw(t, 512)] = small;
+			break;
+		case 13:
+			head->wake_at = value;
+			head->kick_before = value;
+			break;
+		case 14:
+			head->walk = small;
+			head->flags = small;
+			break;
+		case 15:
+			((volatile __u32 *)head)[draw(t, PAGE / 4)] = rnd(&t->random);
+		}
+	}
 }
 
-/* Mostly one of the latest books; NULL if there is none. */
-struct book *any_book(struct thread *t, struct context *c)
+/* Arm and push many slots, which are due soon, in one list. */
+static void push(struct thread *t, struct context *c)
 {
-	unsigned int n = atomic_load(&c->n_books), last = n < 12 ? n : 12;
-	struct book *b;
+	volatile struct hwtimer_table *head = (void *)c->area;
+	volatile struct hwtimer_slot *slot = (void *)(c->area + HEAD * PAGE);
+	__u32 n = 1 + draw(t, draw(t, 2) ? 64 : 2048), i = draw(t, 256);
+	__u64 delay = draw(t, 4) * draw(t, 256), word;
 
-	if (!n || !c->clean)
-		return NULL;
-	b = &c->books[one_in(&t->random, 3) ? below(&t->random, n) :
-					      n - 1 - below(&t->random, last)];
-	return atomic_load(&b->id) ? b : NULL;
+	word = ((now_ns() >> HWTIMER_UNIT_SHIFT) + delay) << HWTIMER_ARMING_BITS | 1;
+	while (n--) {
+		slot[i].word = word + (i << HWTIMER_ARMING_BITS);
+		slot[i].visit = 0;
+		slot[i].next = head->pushed;
+		head->pushed = HWTIMER_LINK(i++);
+	}
 }
 
-void lower(_Atomic __u64 *earliest, __u64 deadline)
+/* The other thread: what it changes is looked at by the kernel. */
+static void disturb(struct thread *t, struct context *c)
 {
-	__u64 old = atomic_load(earliest);
+	unsigned int i;
 
-	while (deadline < old && !atomic_compare_exchange_weak(earliest, &old, deadline))
+	for (i = 0; i < 50; i++)
+		((volatile __u32 *)hostile)[draw(t, 64)] = draw(t, 2) ? 0 : rnd(&t->random) >> 60;
+	scribble(t, c);
+}
+
+static void *be_hostile(void *arg)
+{
+	struct thread t = { .seed = *(__u64 *)arg, .random = *(__u64 *)arg };
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+
+	for (;;) {
+		guarded(disturb, &t, &contexts[draw(&t, CONTEXTS)]);
+		if (!draw(&t, 8))
+			mprotect(hostile, PAGE, draw(&t, 2) ? PROT_READ : PROT_NONE);
+		if (!draw(&t, 8))
+			mmap(hostile, PAGE, PROT_NONE, flags, -1, 0);
+		usleep(draw(&t, 100));
+		mmap(hostile, PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
+	}
+	return NULL;	/* until the process ends */
+}
+
+/* The ioctls. */
+
+static const struct {
+	unsigned long cmd;
+	int errors[5];			/* documented, besides those of all */
+} ioctls[IOCTLS] = {
+	[DO_SETUP] = { HWTIMER_IOC_SETUP, { EBUSY, ENOMEM, EPERM } },
+	[DO_SCHEDULE] = { HWTIMER_IOC_SCHEDULE, { ENOSPC, ENOMEM, ESHUTDOWN, EOPNOTSUPP } },
+	[DO_TOUCH] = { HWTIMER_IOC_TOUCH, { ENOENT, ESHUTDOWN, EOPNOTSUPP, ENXIO } },
+	[DO_CANCEL] = { HWTIMER_IOC_CANCEL, { ENOENT, EOPNOTSUPP, ENXIO } },
+	[DO_QUERY] = { HWTIMER_IOC_QUERY, { ENOENT, EOPNOTSUPP, ENXIO } },
+	[DO_GROW] = { HWTIMER_IOC_GROW, { ENOMEM, EPERM, ESHUTDOWN, EOPNOTSUPP, ENXIO } },
+	[DO_INFO] = { HWTIMER_IOC_INFO, { ENXIO } },
+	[DO_STATS] = { HWTIMER_IOC_STATS, { ENXIO } },
+	[DO_ENTER] = { HWTIMER_IOC_ENTER, { EOPNOTSUPP, ENXIO } },
+	[DO_STOP] = { HWTIMER_IOC_STOP, { ENXIO } },
+	[DO_LIST] = { HWTIMER_IOC_LIST, { ENXIO } },
+	[DO_WHEELS] = { HWTIMER_IOC_WHEELS, { EPERM } },
+};
+
+static __u64 draw_time(struct thread *t, __u32 *flags)
+{
+	__u64 delay = draw(t, 3 * NSEC_PER_MSEC), far;
+
+	far = ONE_OF(t, 0, 1, HWTIMER_NEVER, HWTIMER_NEVER - 1, 1ULL << 63, (1ULL << 63) - 1, FAR);
+	*flags = draw(t, 2) ? HWTIMER_RELATIVE : 0;
+	if (!draw(t, 3))
+		return far;
+	return *flags ? delay : now_ns() + delay;
+}
+
+/* Nearly valid; entries of LIST and WHEELS go behind the argument. */
+static void fill(struct thread *t, struct context *c, enum action action, union argument *arg)
+{
+	bool table = draw(t, 2);
+
+	switch (action) {
+	case DO_SETUP:
+		arg->setup = (struct hwtimer_setup){
+			.tick_ns = ONE_OF(t, 0, 0, 1 << 17, 1 << 17, 1000000, 10 * NSEC_PER_SEC,
+					  10 * NSEC_PER_SEC + 1, (1 << 17) - 1),
+			.slack_ns = ONE_OF(t, 0, 0, 0, 5000000, 1ULL << 40, (1ULL << 40) + 1),
+			.clockid = ONE_OF(t, CLOCK_MONOTONIC, CLOCK_MONOTONIC, CLOCK_MONOTONIC,
+					  CLOCK_BOOTTIME, CLOCK_BOOTTIME, CLOCK_REALTIME),
+			.flags = table ? HWTIMER_SETUP_TABLE : 0,
+			.slots = ONE_OF(t, 0, 1, 256, 257, 1000, 1000, 3000, 3000, 20000,
+					HWTIMER_FREE_SLOTS + 1, HWTIMER_MAX_SLOTS + 1),
+		};
+		break;
+	case DO_SCHEDULE:
+		arg->schedule.time = draw_time(t, &arg->schedule.flags);
+		arg->schedule.user_data = rnd(&t->random);
+		if (draw(t, 4))
+			break;
+		arg->schedule.period_ns = ONE_OF(t, 1 << 17, 1048576, 5000000, 20 * NSEC_PER_SEC,
+						 ~0ULL, 1);
+		arg->schedule.misfire_ns = ONE_OF(t, 0, 0, 1048576, 20 * NSEC_PER_SEC, 1);
+		arg->schedule.policy = draw(t, 4);
+		break;
+	case DO_TOUCH:
+		arg->touch.time = draw_time(t, &arg->touch.flags);
+		break;
+	case DO_GROW:
+		arg->grow.slots = ONE_OF(t, 0, 1, 256, 513, 2000, 2000, 5000, 5000, 30000,
+					 HWTIMER_FREE_SLOTS + 1, HWTIMER_MAX_SLOTS + 1);
+		break;
+	case DO_LIST:
+	case DO_WHEELS:
+		arg->list = (struct hwtimer_list){
+			.cursor = ONE_OF(t, 0, 0, 0, 1, 64, 255, 1U << 31, ~0ULL),
+			.entries = (uintptr_t)t->here + ONE_OF(t, 1024, 1024, 2 * PAGE, 3 * PAGE),
+			.size = ONE_OF(t, 32, 32, 384, 384, 40, 392, 24, 4096, 4104, 33),
+			.count = ONE_OF(t, 1, 1, 3, 7, 0),
+		};
+		break;
+	default:
+		break;
+	}
+	if (action == DO_TOUCH || action == DO_CANCEL || action == DO_QUERY)
+		arg->query.id = atomic_load(&c->ids[draw(t, IDS)]) ^
+				(draw(t, 8) ? 0 : 1ULL << draw(t, 64));
+	if (!draw(t, 10))
+		arg->words[draw(t, 12)] = ONE_OF(t, 1, 2, 1U << 31, ~0U, 0);
+}
+
+/* What the comments of the header say. Ticks of contexts, which bound periods, are not known. */
+static enum validity judge(enum action action, const union argument *arg)
+{
+	const __u64 shortest = 1 << 17, longest = 10 * NSEC_PER_SEC;
+	const struct hwtimer_schedule *a = &arg->schedule;
+	const struct hwtimer_setup *s = &arg->setup;
+
+	switch (action) {
+	case DO_SETUP:
+		return (!s->tick_ns || (s->tick_ns >= shortest && s->tick_ns <= longest)) &&
+		       s->slack_ns <= 1ULL << 40 && s->flags <= HWTIMER_SETUP_TABLE && !s->pad &&
+		       (s->clockid == CLOCK_MONOTONIC || s->clockid == CLOCK_BOOTTIME) &&
+		       s->slots <= HWTIMER_MAX_SLOTS ? VALID : INVALID;
+	case DO_SCHEDULE:
+		if (a->flags & ~HWTIMER_RELATIVE || a->policy > HWTIMER_MISFIRE_MAKE_UP ||
+		    (!a->period_ns && (a->misfire_ns || a->policy)) ||
+		    (a->period_ns && a->period_ns < shortest) ||
+		    (a->misfire_ns && a->misfire_ns < shortest))
+			return INVALID;
+		return (a->period_ns && a->period_ns < longest + shortest) ||
+		       (a->misfire_ns && a->misfire_ns < longest + shortest) ? UNSURE : VALID;
+	case DO_TOUCH:
+		return arg->touch.flags & ~HWTIMER_RELATIVE || arg->touch.pad ? INVALID : VALID;
+	case DO_GROW:
+		return arg->grow.slots > HWTIMER_MAX_SLOTS ? INVALID : VALID;
+	case DO_LIST:
+	case DO_WHEELS:
+		return arg->list.size % 8 || !arg->list.count ||
+		       arg->list.size < (action == DO_LIST ? 32 : 384) ? INVALID : VALID;
+	default:
+		return VALID;
+	}
+}
+
+/**
+ * struct call - how an ioctl was called
+ * @action: which one
+ * @arg: the argument
+ * @size: its size, as the command has it, ...
+ * @size_good: ... which is one that may be
+ * @tail: something behind what the kernel knows is not 0
+ * @place: where the argument was
+ * @failing: an allocation may have failed
+ */
+struct call {
+	enum action	action;
+	union argument	arg;
+	unsigned int	size;
+	bool		size_good, tail, failing;
+	enum place	place;
+};
+
+/* Is 0 a right result? Not if the argument is wrong. */
+static bool may_succeed(const struct call *k, const struct context *c)
+{
+	unsigned long cmd = ioctls[k->action].cmd;
+	enum kind kind = atomic_load(&c->kind);
+
+	if (_IOC_DIR(cmd) && k->place != HOSTILE &&
+	    (!k->size_good || k->tail || judge(k->action, &k->arg) == INVALID ||
+	     (k->action >= DO_LIST && k->arg.list.size > PAGE) ||
+	     k->place == NOWHERE || k->place == FENCE ||
+	     (k->place == READ_ONLY && cmd & IOC_OUT)))
+		return false;
+	if (!known())
+		return true;
+	if ((c->flags & O_ACCMODE) == O_RDONLY && k->action != DO_WHEELS)
+		return false;
+	if (kind == CALLS)
+		return k->action != DO_GROW && k->action != DO_ENTER;
+	return kind != TABLE || k->action < DO_SCHEDULE || k->action > DO_QUERY;
+}
+
+/* Is this error a right one? */
+static bool may_fail(const struct call *k, const struct context *c, int error)
+{
+	bool setup = k->action == DO_SETUP, grow = k->action == DO_GROW;
+	enum kind kind = known() ? atomic_load(&c->kind) : UNKNOWN;
+	bool loose = k->place == HOSTILE;
+	unsigned int i;
+
+	switch (error) {
+	case EFAULT:
+		return k->place != HERE || k->failing ||
+		       ((k->action == DO_LIST || k->action == DO_WHEELS));
+	case EINVAL:
+		return loose || !k->size_good || judge(k->action, &k->arg) != VALID;
+	case E2BIG:
+		return loose || k->tail || (k->action >= DO_LIST && k->arg.list.size > PAGE);
+	case EBADF:
+		return !known() || (c->flags & O_ACCMODE) == O_RDONLY;
+	}
+	for (i = 0; i < ARRAY_SIZE(ioctls[0].errors) && error != ioctls[k->action].errors[i]; i++)
 		;
-}
-
-bool is_over(const struct book *b)
-{
-	return atomic_load(&b->cancelled) || atomic_load(&b->handed_back) ||
-	       (!b->periodic && atomic_load(&b->expired));
-}
-
-/**
- * check_record - check a record of a timeout that expired or was handed back
- * @c: its context, whose rings are clean, if any
- * @r: the record
- */
-void check_record(struct context *c, const struct hwtimer_record *r)
-{
-	__u64 number = r->user_data;
-	struct book *b;
-
-	if (r->kind != HWTIMER_KIND_EXPIRED && r->kind != HWTIMER_KIND_HANDED_BACK)
-		fail("a record of kind %u", r->kind);
-	if (!r->id || r->error || !r->fired || (c->clean && r->fired > context_now(c)))
-		fail("a record of %llx: error %d, fired %llu", r->id, r->error, r->fired);
-	if (r->kind == HWTIMER_KIND_EXPIRED &&
-	    (r->fired < r->deadline || r->deadline == HWTIMER_NEVER))
-		fail("%llx expired early, at %llu and not %llu", r->id, r->fired, r->deadline);
-	if (r->kind == HWTIMER_KIND_HANDED_BACK && !atomic_load(&c->stopped) &&
-	    !atomic_load(&c->foreign))
-		fail("%llx was handed back without a STOP", r->id);
-	if (!c->clean)
-		return;
-
-	if (number & SUBMISSION) {
-		number &= ~SUBMISSION;
-		if (number >= atomic_load(&c->n_submissions) || !c->submissions[number].book)
-			fail("a record of %llx, which was not submitted", r->user_data);
-		number = c->submissions[number].book - c->books;
-	}
-	if (number >= atomic_load(&c->n_books))
-		fail("a record of %llx, which was not scheduled", r->user_data);
-	b = &c->books[number];
-	/* The thread that schedules it may not know the id yet. */
-	if (atomic_load(&b->id) && r->id != atomic_load(&b->id))
-		fail("a record of %llx has the id %llx", atomic_load(&b->id), r->id);
-	if (r->overruns && (!b->periodic || r->kind != HWTIMER_KIND_EXPIRED))
-		fail("%llx has %llu overruns", r->id, r->overruns);
-	if (b->periodic && r->kind == HWTIMER_KIND_EXPIRED ? r->last < r->deadline :
-							r->last != r->deadline)
-		fail("%llx: deadline %llu, last %llu", r->id, r->deadline, r->last);
-	if (r->kind == HWTIMER_KIND_HANDED_BACK) {
-		atomic_fetch_add(&c->handed_back, 1);
-		if (atomic_fetch_add(&b->handed_back, 1))
-			fail("%llx was handed back twice", r->id);
-		return;
-	}
-	if (r->deadline < atomic_load(&b->earliest))
-		fail("%llx expired by %llu, before %llu", r->id, r->deadline,
-		     atomic_load(&b->earliest));
-	if (atomic_fetch_add(&b->expired, 1) && !b->periodic)
-		fail("%llx expired twice", r->id);
-	atomic_fetch_add(&c->expired, 1 + r->overruns);
-	if (b->periodic)
-		atomic_fetch_add(&c->expired_again, 1 + r->overruns);
-}
-
-/* Contexts. */
-
-/**
- * begin_context - open a context, and set it up at random
- * @t: the thread
- * @c: the context, zeroed
- */
-void begin_context(struct thread *t, struct context *c)
-{
-	static const __u64 ticks[] = { 1, 1, 2, 7, 50 };
-	static const __u32 slots[] = { 2, 3, 16, 256, 512 };
-	static const __u64 caps[] = { 0, 0, 0, 1, 3, 20 };
-	union argument arg = { 0 };
-	int ret;
-
-	c->blocking = one_in(&t->random, 3);
-	begin_step(t, c, DO_OPEN);
-	ret = hwt_open(c->blocking ? 0 : O_NONBLOCK);
-	end_step(t, DO_OPEN, ret);
-	if (ret < 0 && ret != -ENOMEM)
-		die("%s: %s", HWT_DEVICE, strerror(-ret));
-	atomic_store(&c->fd, ret);
-	if (ret < 0)
-		return;
-	c->clockid = CLOCK_MONOTONIC;
-	c->tick = run.tick_ns;
-	c->rings = false;
-	if (one_in(&t->random, 2)) {
-		arg.setup.clockid = CLOCK_MONOTONIC;
-		arg.setup.cap = ONE_OF(&t->random, caps);
-		if (one_in(&t->random, 3)) {
-			arg.setup.flags = HWTIMER_SETUP_OWN_WHEEL;
-			arg.setup.tick_ns = ONE_OF(&t->random, ticks) * NSEC_PER_MSEC;
-			arg.setup.slots = ONE_OF(&t->random, slots);
-			arg.setup.levels = below(&t->random, 4);
-			if (one_in(&t->random, 2))
-				arg.setup.clockid = one_in(&t->random, 2) ? CLOCK_BOOTTIME :
-									    CLOCK_REALTIME;
-		}
-		if (!call_valid(t, c, DO_SETUP, &arg)) {
-			c->tick = arg.setup.tick_ns;
-			c->clockid = arg.setup.clockid;
-		}
-	}
-	if (one_in(&t->random, 2))
-		make_rings(t, c);
-}
-
-/* Clean contexts are used at once, so that no other thread can set them up. */
-static void make_context(struct thread *t, struct context *c, int number)
-{
-	union argument arg = { 0 };
-
-	c->number = number;
-	c->clean = !number || one_in(&t->random, 3);
-	pthread_mutex_init(&c->submitting, NULL);
-	pthread_mutex_init(&c->reading, NULL);
-	begin_context(t, c);
-	if (atomic_load(&c->fd) < 0 || !c->clean) {
-		c->clean = false;
-		return;
-	}
-	c->books = must_alloc(BOOKS, sizeof(*c->books));
-	c->submissions = must_alloc(SUBMISSIONS, sizeof(*c->submissions));
-	arg.schedule.time = HWTIMER_NEVER;
-	arg.schedule.user_data = new_book(c) - c->books;
-	arg.schedule.id = HWTIMER_ID(0, 1);
-	c->books[0].earliest = HWTIMER_NEVER;
-	if (call_valid(t, c, DO_SCHEDULE, &arg)) {
-		c->clean = false;
-		return;
-	}
-	atomic_store(&c->books[0].id, arg.schedule.id);
-	atomic_store(&c->books[0].armed, 1);
-}
-
-/* Reading. */
-
-static void check_records(struct context *c, const char *p, ssize_t len)
-{
-	struct hwtimer_record r;
-
-	if (len % sizeof(r))
-		fail("read() returned %zd", len);
-	for (; len > 0; len -= sizeof(r), p += sizeof(r)) {
-		memcpy(&r, p, sizeof(r));
-		check_record(c, &r);
-	}
-}
-
-/*
- * Choose where to read to, mostly a valid place; may change @size. *@room is the number of records
- * that fit there. Returns false if other threads may write there.
- */
-static bool pick_buffer(struct thread *t, const struct context *c, char **p, size_t *size,
-			unsigned int *room)
-{
-	size_t part;
-
-	*p = t->here;
-	*room = *size / sizeof(struct hwtimer_record);
-	switch (below(&t->random, 12)) {
-	case 0:
-		/* Some are beyond the fence, or a part of one. */
-		part = below(&t->random, *size);
-		*p = t->fence - part;
-		*room = part / sizeof(struct hwtimer_record);
-		break;
-	case 1:
-		*p = t->read_only;
-		*room = 0;
-		break;
-	case 2:
-		*size = below(&t->random, sizeof(struct hwtimer_record));
-		*room = 0;
-		break;
-	case 3:
-		if (!c->clean && t->hostile) {
-			*p = t->hostile;
-			return false;
-		}
-		break;
+	if (i == ARRAY_SIZE(ioctls[0].errors))
+		return false;
+	switch (error) {
+	case EPERM:
+		return loose || k->action == DO_WHEELS ? plan->uid :
+		       plan->uid && (setup || grow) &&
+		       (setup ? k->arg.setup.slots : k->arg.grow.slots) > HWTIMER_FREE_SLOTS;
+	case ESHUTDOWN:
+		return !known() || atomic_load(&c->stopped);
+	case ENXIO:
+		return kind == NONE || kind == UNKNOWN;
+	case EBUSY:
+		return kind != NONE;
+	case EOPNOTSUPP:
+		return kind == UNKNOWN || kind == (grow || k->action == DO_ENTER ? CALLS : TABLE);
 	}
 	return true;
 }
 
-/* Check an error of read(). */
-static void check_read_error(const struct context *c, size_t size, ssize_t ret)
+/* Put the argument where it is to be; returns its address. */
+static char *place_argument(struct thread *t, struct context *c, struct call *k)
 {
-	if (!c->clean)
-		return;
-	if (ret < 0 && ret != -EAGAIN && ret != -EINVAL && ret != -EFAULT && ret != -EINTR &&
-	    ret != -EOPNOTSUPP)
-		fail("read(): %zd", ret);
-	if (ret == -EOPNOTSUPP && !c->rings)
-		fail("read(): not supported without rings");
-	if (ret != -EOPNOTSUPP && ret != -EINVAL && size && c->rings)
-		fail("read(): %zd with rings", ret);
-}
+	char *at = t->here;
 
-static void do_read(struct thread *t, struct context *c, enum action action)
-{
-	size_t size = (1 + below(&t->random, 20)) * sizeof(struct hwtimer_record), part;
-	bool known, blocking = c->blocking;
-	int fd = atomic_load(&c->fd);
-	struct iovec v[2];
-	unsigned int room;
-	ssize_t ret;
-	char *p;
-
-	begin_step(t, c, action);
-	memset(t->here, 0xa5, size);
-	known = pick_buffer(t, c, &p, &size, &room);
-	/* The descriptor may be another context by now. */
-	if (!t->can_block)
-		fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);
-	else if (blocking || !c->clean)
-		interrupt(t, 300 * NSEC_PER_USEC);
-	if (action == DO_READV) {
-		part = below(&t->random, size + 1);
-		v[0] = (struct iovec){ p, part };
-		v[1] = (struct iovec){ p + part, size - part };
-		ret = readv(fd, v, 2);
-	} else {
-		ret = read(fd, p, size);
+	switch (k->place) {
+	case READ_ONLY:
+		mprotect(at, PAGE, PROT_READ | PROT_WRITE);
+		break;
+	case FENCE:
+		at += 2 * PAGE - k->size / 8 * 4;
+		memcpy(at, &k->arg, k->size / 8 * 4);
+		return at;
+	case NOWHERE:
+		return (char *)ONE_OF(t, 0, 8, 3 * PAGE, 1ULL << 47, ~0ULL << 20, ~0ULL - 16);
+	case HOSTILE:
+		return draw(t, 2) && hostile ? hostile : c->area + draw(t, PAGE);
+	default:
+		break;
 	}
-	if (ret < 0)
-		ret = -errno;
-	if (t->can_block && (blocking || !c->clean))
-		interrupt(t, 0);
-	end_step(t, action, ret);
-	if (ret > 0 && known && ret > (ssize_t)(room * sizeof(struct hwtimer_record)))
-		fail("read() returned %zd, with room for %u records", ret, room);
-	if (ret > 0 && known)
-		check_records(c, p, ret);
-	check_read_error(c, size, ret);
+	memcpy(at, &k->arg, sizeof(k->arg));
+	return at;
 }
 
-static void do_poll(struct thread *t, struct context *c)
+/* Is what a call that has succeeded says within bounds? */
+static bool check_result(const struct context *c, const struct call *k, const union argument *out)
 {
-	struct pollfd p = { .fd = atomic_load(&c->fd), .events = POLLIN };
-	bool alone = t->plan->threads == 1 && !atomic_load(&c->foreign) && !c->rings;
-	struct hwtimer_stats before = { 0 }, after = { 0 };
+	enum kind kind = known() ? atomic_load(&c->kind) : UNKNOWN;
+
+	switch (k->action) {
+	case DO_SETUP:
+		return !(out->setup.tick_ns % 65536) &&
+		       out->setup.tick_ns >= k->arg.setup.tick_ns &&
+		       out->setup.slots >= k->arg.setup.slots;
+	case DO_SCHEDULE:
+		return out->schedule.id;
+	case DO_GROW:
+		return out->grow.slots >= k->arg.grow.slots && out->grow.ring < HWTIMER_MAX_RINGS;
+	case DO_INFO:
+		return out->info.slots <= HWTIMER_MAX_SLOTS && !out->info.offset_ns &&
+		       !(out->info.rings >> HWTIMER_MAX_RINGS) &&
+		       (kind == UNKNOWN || !out->info.flags == (kind == CALLS));
+	case DO_LIST:
+	case DO_WHEELS:
+		return out->list.count <= k->arg.list.count;
+	default:
+		return true;
+	}
+}
+
+static void note_result(struct thread *t, struct context *c, const struct call *k, int ret,
+			const union argument *out)
+{
+	atomic_ullong *id = &c->ids[draw(t, IDS)];
+	bool setup = k->action == DO_SETUP;
+
+	if (!(setup || k->action == DO_SCHEDULE) || atomic_load(&c->kind) == UNKNOWN)
+		return;
+	if (ret || k->place != HERE) {
+		/* It may have been set up before that. */
+		if (atomic_load(&c->kind) == NONE && ret != -EBADF)
+			atomic_store(&c->kind, UNKNOWN);
+		return;
+	}
+	atomic_store(&c->kind, setup && k->arg.setup.flags ? TABLE : CALLS);
+	if (!setup)
+		atomic_store(id, out->schedule.id);
+}
+
+static void do_ioctl(struct thread *t, struct context *c, enum action action)
+{
+	unsigned long cmd = ioctls[action].cmd;
+	struct call k = { .action = action, .size = _IOC_SIZE(cmd), .place = HERE };
+	unsigned int i, known_size = k.size;
+	char *at, nth;
 	int ret;
 
-	alone = alone && get_stats(c, &before);
-	begin_step(t, c, DO_POLL);
-	ret = poll(&p, 1, below(&t->random, 3));
-	end_step(t, DO_POLL, ret < 0 ? -errno : 0);
-	if (!c->clean || ret < 0)
-		return;
-	if (p.revents & ~(POLLIN | POLLHUP))
+	fill(t, c, action, &k.arg);
+	if (!draw(t, 12))
+		k.size = ONE_OF(t, k.size + 8, k.size + 64, k.size + 4, k.size - 8, 0, 504);
+	k.size_good = k.size >= known_size && !(k.size % 8) && k.size < 1 << _IOC_SIZEBITS;
+	if (!known_size)
+		k.size = 0;
+	if (k.size > known_size && !draw(t, 3))
+		k.arg.words[known_size / 4 + draw(t, 2)] = 1;
+	for (i = known_size / 4; i < k.size / 4 && i < ARRAY_SIZE(k.arg.words); i++)
+		k.tail |= cmd & IOC_IN && k.arg.words[i];
+	if (!draw(t, 6))
+		k.place = draw(t, PLACES);
+	begin_step(t, c, action);
+	t->step->size = k.size;
+	t->step->place = k.place;
+	memcpy(t->step->words, &k.arg, sizeof(t->step->words));
+	at = place_argument(t, c, &k);
+	if (k.place == READ_ONLY)
+		mprotect(at, PAGE, PROT_READ);
+	/* Before, as another thread may find it stopped. */
+	if (action == DO_STOP)
+		atomic_store(&c->stopped, true);
+	nth = '1' + draw(t, 5);
+	k.failing = !draw(t, 8) && t->fail_nth >= 0 && pwrite(t->fail_nth, &nth, 1, 0) == 1;
+	ret = ioctl(c->fd, _IOC(_IOC_DIR(cmd), _IOC_TYPE(cmd), _IOC_NR(cmd), k.size), at);
+	if (k.failing) {
+		i = errno;
+		pwrite(t->fail_nth, "0", 1, 0);
+		errno = i;
+	}
+	if (k.place == READ_ONLY)
+		mprotect(at, PAGE, PROT_READ | PROT_WRITE);
+	ret = end_step(t, ret);
+	if (ret > 0 || (!ret && !may_succeed(&k, c)) || (ret < 0 && !may_fail(&k, c, -ret)))
+		fail("%d from an ioctl, kind %d%s", ret, atomic_load(&c->kind),
+		     known() ? "" : " or another");
+	if (!ret && k.place == HERE && !check_result(c, &k, (void *)at))
+		fail("the result is out of range");
+	note_result(t, c, &k, ret, (void *)at);
+}
+
+/* A command of another number, or of another driver; some numbers are those of an older ABI. */
+static int do_garbage(struct thread *t, struct context *c)
+{
+	unsigned int number = ONE_OF(t, 0, 1, 5, 0x0f, 0x1c, 0xff);
+
+	return ioctl(c->fd, _IOC(draw(t, 4), HWTIMER_IOC_MAGIC, number, draw(t, 64)), t->here);
+}
+
+/* read(2). */
+
+static void check_records(struct context *c, const char *at, ssize_t len)
+{
+	bool handed = !known() || atomic_load(&c->stopped);
+	struct hwtimer_record r;
+
+	if (len % RECORD)
+		fail("read() returned %zd", len);
+	for (; len; len -= RECORD, at += RECORD) {
+		memcpy(&r, at, RECORD);
+		if (!r.id || r.pad || r.kind > HWTIMER_KIND_HANDED_BACK || !r.taken_ns ||
+		    (r.kind ? !handed : r.deadline_ns > r.taken_ns))
+			fail("a record of %llx: kind %u, deadline %llu, taken %llu", r.id, r.kind,
+			     r.deadline_ns, r.taken_ns);
+	}
+}
+
+static void do_read(struct thread *t, struct context *c, bool vector)
+{
+	size_t size = draw(t, 8) ? RECORD * (1 + draw(t, 20)) : draw(t, 3 * RECORD), part;
+	enum place place = draw(t, 6) ? HERE : draw(t, PLACES);
+	struct itimerspec soon = { .it_value.tv_nsec = 300000, .it_interval.tv_nsec = 300000 };
+	struct itimerspec never = { };
+	char *at = t->here;
+	struct iovec v[2];
+	int ret;
+
+	part = draw(t, size + 1);
+	if (place == READ_ONLY)
+		mprotect(at, PAGE, PROT_READ);
+	else if (place == FENCE)
+		at += 2 * PAGE - part;
+	else if (place == HOSTILE)
+		at = hostile ?: c->area;
+	else if (place == NOWHERE)
+		at = NULL;
+	v[0] = (struct iovec){ at, part };
+	v[1] = (struct iovec){ at + part, size - part };
+	t->step->size = size;
+	t->step->place = place;
+	timer_settime(t->timer, 0, &soon, NULL);
+	if (vector)
+		ret = preadv2(c->fd, v, 2, -1, draw(t, 2) ? RWF_NOWAIT : 0);
+	else
+		ret = read(c->fd, at, size);
+	part = errno;
+	timer_settime(t->timer, 0, &never, NULL);
+	if (place == READ_ONLY)
+		mprotect(at, PAGE, PROT_READ | PROT_WRITE);
+	errno = part;
+	ret = end_step(t, ret);
+	if (ret > (int)size)
+		fail("read() of %zu returned %d", size, ret);
+	if (ret > 0 && place == HERE)
+		check_records(c, at, ret);
+	if (ret < 0 && !(ret == -EAGAIN || ret == -EINTR || ret == -EBADF || ret == -ENXIO ||
+			 ret == -EOPNOTSUPP || (ret == -EINVAL && size < RECORD) ||
+			 (ret == -EFAULT && place != HERE)))
+		fail("read() of %zu returned %d", size, ret);
+}
+
+/* Waiting. */
+
+static int do_poll(struct thread *t, struct context *c)
+{
+	struct pollfd p = { .fd = c->fd, .events = draw(t, 4) ? POLLIN : draw(t, 64) };
+	int ret = poll(&p, 1, draw(t, 3));
+
+	if (ret > 0 && p.revents & ~(POLLIN | POLLRDNORM | POLLHUP | POLLNVAL))
 		fail("poll() says %x", p.revents);
-	if (p.revents & POLLHUP && !atomic_load(&c->stopped))
+	if (p.revents & POLLHUP && known() && !atomic_load(&c->stopped))
 		fail("poll() says %x without a STOP", p.revents);
-	if (!alone || !get_stats(c, &after))
-		return;
-	if (before.unread && !(p.revents & POLLIN))
-		fail("poll() says %x, and %llu are unread", p.revents, before.unread);
-	if (!after.unread && p.revents & POLLIN)
-		fail("poll() says %x, and nothing is unread", p.revents);
+	return ret;
 }
 
-static void do_epoll(struct thread *t, struct context *c)
+/* In an epoll in an epoll; the descriptor may be closed before these. */
+static int do_epoll(struct thread *t, struct context *c)
 {
-	struct epoll_event e = { .events = EPOLLIN };
-	int fd = epoll_create1(EPOLL_CLOEXEC), ret;
+	struct epoll_event e = {
+		.events = EPOLLIN | ONE_OF(t, 0, EPOLLET, EPOLLONESHOT, EPOLLOUT, EPOLLEXCLUSIVE),
+	};
+	int outer = epoll_create1(EPOLL_CLOEXEC), inner = epoll_create1(EPOLL_CLOEXEC), ret, error;
 
-	begin_step(t, c, DO_EPOLL);
-	if (one_in(&t->random, 2))
-		e.events |= EPOLLET;
-	if (one_in(&t->random, 4))
-		e.events |= EPOLLONESHOT | EPOLLPRI | EPOLLOUT;
-	ret = epoll_ctl(fd, EPOLL_CTL_ADD, atomic_load(&c->fd), &e);
-	if (!ret)
-		ret = epoll_wait(fd, &e, 1, below(&t->random, 3));
-	end_step(t, DO_EPOLL, ret < 0 ? -errno : 0);
-	close(fd);
+	ret = epoll_ctl(inner, EPOLL_CTL_ADD, c->fd, &e);
+	error = errno;
+	e.events = EPOLLIN;
+	epoll_ctl(outer, EPOLL_CTL_ADD, inner, &e);
+	epoll_wait(outer, &e, 1, draw(t, 3));
+	epoll_wait(inner, &e, 1, 0);
+	close(inner);
+	close(outer);
+	errno = error;
+	return ret;
 }
 
-static void do_fdinfo(struct thread *t, struct context *c)
+static int do_aio(struct thread *t, struct context *c)
 {
-	char path[64], text[2048];
-	ssize_t len;
-	int fd;
+	struct iocb cb = {
+		.aio_lio_opcode = draw(t, 3) ? IOCB_CMD_POLL : IOCB_CMD_PREAD, .aio_fildes = c->fd,
+	}, *cbs[] = { &cb };
+	struct timespec soon = { .tv_nsec = draw(t, NSEC_PER_MSEC) };
+	aio_context_t context = 0;
+	struct io_event event;
+	int ret, error;
 
-	begin_step(t, c, DO_FDINFO);
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", atomic_load(&c->fd));
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	len = read(fd, text, sizeof(text));
-	end_step(t, DO_FDINFO, fd < 0 || len < 0 ? -errno : 0);
+	if (cb.aio_lio_opcode == IOCB_CMD_POLL) {
+		cb.aio_buf = POLLIN;
+	} else {
+		cb.aio_buf = (uintptr_t)t->here;
+		cb.aio_nbytes = PAGE / 2;
+		cb.aio_rw_flags = RWF_NOWAIT;
+	}
+	ret = syscall(SYS_io_setup, 4, &context);
+	if (ret)
+		return ret;
+	ret = syscall(SYS_io_submit, context, 1, cbs);
+	error = errno;
+	syscall(SYS_io_getevents, context, 1, 1, &event, &soon);
+	syscall(SYS_io_destroy, context);
+	errno = error;
+	return ret;
+}
+
+static int slurp(const char *path)
+{
+	char text[4096];
+	int fd = open(path, O_RDONLY | O_CLOEXEC), ret, error;
+
+	ret = read(fd, text, sizeof(text));
+	error = errno;
 	close(fd);
+	errno = error;
+	return ret < 0 ? ret : 0;
+}
+
+/* Mappings. */
+
+static int map(struct thread *t, struct context *c)
+{
+	unsigned int part = draw(t, 8), pages = 1 << draw(t, 6);
+	int protection = draw(t, 6) ? PROT_READ | PROT_WRITE : draw(t, 8);
+	int flags = draw(t, 12) ? MAP_SHARED : MAP_PRIVATE, ret, error;
+	off_t at = 0, slots = HWTIMER_OFFSET_SLOTS;
+	size_t size = PAGE;
+	char *to = c->area, *p;
+
+	if (part >= 6) {	/* anywhere, and anything */
+		at = ONE_OF(t, 0, 1, 2, 63, 64, 0x3ffff, 0x40000, 0x40001, 0x7ffff, 1ULL << 40) *
+		     PAGE;
+		p = mmap(NULL, draw(t, 80 * PAGE), protection, flags, c->fd, at);
+		error = errno;
+		ret = p == MAP_FAILED ? -1 : 0;
+		if (!ret)
+			munmap(p, PAGE);
+		errno = error;
+		return ret;
+	}
+	if (part >= 2) {
+		to += HEAD * PAGE;
+		at = slots;
+		size = pages * PAGE;
+	} else if (part) {
+		size = pages / 2 * PAGE ?: PAGE;
+		at = size;
+		to += at;
+	}
+	p = mmap(to, size, protection, flags | MAP_FIXED, c->fd, at);
+	return p == MAP_FAILED ? reserve(to, size, -1) : 0;
+}
+
+static int change_mapping(struct thread *t, struct context *c, enum action action)
+{
+	char *at = c->area + draw(t, 2) * HEAD * PAGE + draw(t, 4) * PAGE;
+	char *to = c->area + draw(t, HEAD) * PAGE;
+	size_t size = (1 + draw(t, 4)) * PAGE, old_size = draw(t, 2) * size;
+
+	switch (action) {
+	case DO_MUNMAP:
+		return reserve(at, size, munmap(at, size));
+	case DO_MPROTECT:
+		return mprotect(at, size, draw(t, 8));
+	case DO_MREMAP:
+		if (mremap(at, old_size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED)
+			return reserve(to, size, -1);
+		return reserve(at, old_size ?: PAGE, 0);
+	default:
+		return madvise(at, size, ONE_OF(t, MADV_DONTNEED, MADV_REMOVE, MADV_DOFORK,
+						MADV_HUGEPAGE, MADV_PAGEOUT, MADV_WILLNEED));
+	}
 }
 
 /* Processes. */
 
-static void execute(struct context *c)
+/* Most of them are set up and mapped at once, so that there is something to do. */
+static int open_context(struct thread *t, struct context *c)
 {
-	char number[16];
-	char *args[] = { "hwtimer_fuzz", "-x", number, NULL }, *none[] = { NULL };
-	int fd = dup(atomic_load(&c->fd));	/* stays open in the program */
+	int flags = draw(t, 8) ? O_RDWR : draw(t, 2), kind = draw(t, 4), fd;
+	struct hwtimer_setup s = {
+		.clockid = CLOCK_MONOTONIC, .slots = 1 + draw(t, 1000),
+		.flags = kind > 1 ? HWTIMER_SETUP_TABLE : 0,
+	};
+	const int shared_fixed = MAP_SHARED | MAP_FIXED, both = PROT_READ | PROT_WRITE;
+	char *slots = c->area + HEAD * PAGE;
 
+	flags |= O_CLOEXEC | (draw(t, 3) ? O_NONBLOCK : 0);
+	fd = open(DEVICE, flags);
 	if (fd < 0)
-		_exit(0);	/* another thread has closed it */
-	snprintf(number, sizeof(number), "%d", fd);
-	execve(run.self, args, none);
+		return fd;
+	atomic_store(&c->kind, NONE);
+	atomic_store(&c->stopped, false);
+	c->flags = flags;
+	dup3(fd, c->fd, O_CLOEXEC);
+	close(fd);
+	if (!kind || (flags & O_ACCMODE) != O_RDWR || ioctl(c->fd, HWTIMER_IOC_SETUP, &s))
+		return 0;
+	atomic_store(&c->kind, s.flags ? TABLE : CALLS);
+	if (s.flags && (mmap(c->area, PAGE, both, shared_fixed, c->fd, 0) == MAP_FAILED ||
+			mmap(slots, 2 * PAGE, both, shared_fixed, c->fd,
+			     HWTIMER_OFFSET_SLOTS) == MAP_FAILED))
+		reserve(c->area, (HEAD + SLOTS) * PAGE, 0);
+	return 0;
 }
 
-/**
- * be_executed - use a context inherited through exec
- * @fd: the context
- */
-void be_executed(int fd)
+/* The peer gets it, and may be the last one to have it. */
+static int send_context(struct thread *t, struct context *c)
 {
-	struct hwtimer_schedule s = { .flags = HWTIMER_RELATIVE, .id = HWTIMER_ID(0, 1) };
-	struct hwtimer_record r[4];
-	char *p;
+	char control[CMSG_SPACE(sizeof(int))] = { }, byte = 0;
+	struct iovec v = { &byte, 1 };
+	struct msghdr m = {
+		.msg_iov = &v, .msg_iovlen = 1, .msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+	bool give = !draw(t, 4);
+	int ret;
 
-	fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);
-	ioctl(fd, HWTIMER_IOC_SCHEDULE, &s);
-	ioctl(fd, HWTIMER_IOC_ENTER, &(struct hwtimer_enter){ 0 });
-	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (p != MAP_FAILED)
-		*p = 1;
-	if (read(fd, r, sizeof(r)) > 0)
-		ioctl(fd, HWTIMER_IOC_CANCEL, &(struct hwtimer_cancel){ .id = s.id });
-	_exit(0);
+	*h = (struct cmsghdr){ CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
+	memcpy(CMSG_DATA(h), &c->fd, sizeof(int));
+	ret = sendmsg(peer, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (ret > 0 && give)
+		close(c->fd);
+	return ret;
 }
 
 static void do_step(struct thread *t, unsigned int n);
 
-/* The child inherits all contexts, and uses those that are not clean. */
-static void do_fork(struct thread *t, struct context *c, enum action action)
+static void prepare_thread(struct thread *t)
 {
-	unsigned int steps = below(&t->random, 12), i;
-	pid_t pid;
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGALRM };
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
 
-	begin_step(t, c, action);
-	for (i = 0; i < CONTEXTS; i++)
-		atomic_store(&contexts[i].foreign, true);
-	pthread_mutex_lock(&t->job->forking);
+	t->here = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0);
+	if (t->here == MAP_FAILED || mprotect(t->here + 2 * PAGE, 2 * PAGE, PROT_NONE))
+		die("mmap: %s", strerror(errno));
+	event._sigev_un._tid = syscall(SYS_gettid);
+	if (timer_create(CLOCK_MONOTONIC, &event, &t->timer))
+		die("timer_create: %s", strerror(errno));
+	t->fail_nth = plan->no_memory ? open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC) : -1;
+}
+
+/* It has all descriptors, and none of the mappings of tables. */
+static void become_child(struct thread *t)
+{
+	unsigned int i;
+
+	t->child = true;
+	for (i = 0; i <= CONTEXTS; i++)
+		reserve(contexts[i].area, (HEAD + SLOTS) * PAGE, 0);
+	prepare_thread(t);
+}
+
+static int fork_child(struct thread *t)
+{
+	unsigned int steps = draw(t, 12), i;
+	bool wait = draw(t, 2);
+	int pid;
+
+	lock_forking(job);
 	pid = fork();
 	if (pid) {
-		pthread_mutex_unlock(&t->job->forking);
-		end_step(t, action, pid < 0 ? -errno : 0);
-		if (pid > 0 && one_in(&t->random, 2))
+		atomic_flag_clear(&job->forking);
+		if (pid > 0 && wait)
 			waitpid(pid, NULL, 0);
-		return;
+		return pid;
 	}
-	t->child = true;
-	t->can_block = false;
-	t->fail_nth = -1;
-	if (action == DO_EXEC)
-		execute(c);
+	become_child(t);
 	for (i = 0; i < steps; i++)
-		do_step(t, 1000000 + below(&t->random, 1000000));
+		do_step(t, 1000000 + i);
 	_exit(0);
 }
 
-/* Close while other threads may use it, and open a new one. */
-static void do_close(struct thread *t, struct context *c)
+/* The peer: a few steps with each descriptor that comes, then it is closed. */
+static void be_peer(int socket, struct thread *t)
 {
-	int fd = atomic_exchange(&c->fd, -1), ret;
-
-	if (fd < 0)
-		return;	/* another thread does it */
-	begin_step(t, c, DO_CLOSE);
-	ret = close(fd) ? -errno : 0;
-	end_step(t, DO_CLOSE, ret);
-	if (c->region)
-		mmap(c->region, 2 * REGION, PROT_NONE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-	begin_context(t, c);
-}
-
-static void do_dup(struct thread *t, struct context *c)
-{
+	char control[CMSG_SPACE(sizeof(int))], byte;
+	struct context *c = &contexts[RECEIVED];
+	struct iovec v = { &byte, 1 };
+	unsigned int n = 2000000, i;
+	struct msghdr m;
 	int fd;
 
-	begin_step(t, c, DO_DUP);
-	fd = dup(atomic_load(&c->fd));
-	end_step(t, DO_DUP, fd < 0 ? -errno : 0);
-	if (fd >= 0)
+	become_child(t);
+	atomic_store(&c->kind, UNKNOWN);
+	for (;;) {
+		m = (struct msghdr){
+			.msg_iov = &v, .msg_iovlen = 1, .msg_control = control,
+			.msg_controllen = sizeof(control),
+		};
+		if (recvmsg(socket, &m, MSG_CMSG_CLOEXEC) <= 0)
+			_exit(0);
+		if (!CMSG_FIRSTHDR(&m))
+			continue;
+		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(fd));
+		dup3(fd, c->fd, O_CLOEXEC);
 		close(fd);
+		for (i = 0; i < 10; i++)
+			do_step(t, n++);
+		close(c->fd);
+	}
 }
 
-/* The weights of actions, in contexts without and with rings. */
-static const struct {
-	enum action action;
-	unsigned char plain, ringed;
-	bool dirty;	/* not in clean contexts */
-} weights[] = {
-	{ DO_SCHEDULE, 44, 20, false },
-	{ DO_TOUCH, 24, 12, false },
-	{ DO_CANCEL, 20, 10, false },
-	{ DO_QUERY, 12, 8, false },
-	{ DO_STATS, 8, 8, false },
-	{ DO_STOP, 1, 1, false },
-	{ DO_SETUP, 3, 2, false },
-	{ DO_RINGS, 3, 2, false },
-	{ DO_ENTER, 2, 12, false },
-	{ DO_LIST, 6, 6, false },
-	{ DO_WHEELS, 2, 2, false },
-	{ DO_RESIZE, 4, 6, false },
-	{ DO_READ, 20, 2, false },
-	{ DO_READV, 4, 1, false },
-	{ DO_POLL, 6, 6, false },
-	{ DO_EPOLL, 3, 3, false },
-	{ DO_FDINFO, 1, 1, false },
-	{ DO_MMAP, 2, 4, false },
-	{ DO_SUBMIT, 0, 70, false },
-	{ DO_RECORDS, 0, 20, false },
-	{ DO_SPOIL, 0, 4, false },
-	{ DO_DUP, 1, 1, false },
-	{ DO_FORK, 1, 1, false },
-	{ DO_EXEC, 1, 1, true },
-	{ DO_CLOSE, 2, 3, true },
-	{ DO_GARBAGE, 10, 10, true },
-	{ DO_SCRIBBLE, 0, 60, true },
-	{ DO_MUNMAP, 0, 2, true },
-	{ DO_MPROTECT, 0, 4, true },
-	{ DO_MREMAP, 0, 2, true },
-	{ DO_MADVISE, 0, 4, true },
+static void start_peer(struct thread *t)
+{
+	int sockets[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets))
+		die("socketpair: %s", strerror(errno));
+	lock_forking(job);
+	pid = must_fork();
+	if (!pid) {
+		close(sockets[0]);
+		be_peer(sockets[1], t);
+	}
+	atomic_flag_clear(&job->forking);
+	close(sockets[1]);
+	peer = sockets[0];
+}
+
+/* How often each action is chosen in contexts by calls and by a table. */
+static const unsigned char weights[ACTIONS][2] = {
+	[DO_SETUP] = { 2, 2 }, [DO_SCHEDULE] = { 40, 1 }, [DO_TOUCH] = { 16, 1 },
+	[DO_CANCEL] = { 12, 1 }, [DO_QUERY] = { 8, 1 }, [DO_GROW] = { 1, 6 },
+	[DO_INFO] = { 3, 3 }, [DO_STATS] = { 3, 3 }, [DO_ENTER] = { 1, 30 }, [DO_STOP] = { 1, 1 },
+	[DO_LIST] = { 4, 4 }, [DO_WHEELS] = { 1, 1 }, [DO_GARBAGE] = { 2, 2 },
+	[DO_OPEN] = { 4, 4 }, [DO_CLOSE] = { 1, 1 }, [DO_DUP] = { 1, 1 }, [DO_READ] = { 20, 1 },
+	[DO_READV] = { 6, 1 }, [DO_POLL] = { 8, 12 }, [DO_EPOLL] = { 4, 6 }, [DO_AIO] = { 3, 4 },
+	[DO_FDINFO] = { 1, 1 }, [DO_CONTEXTS] = { 1, 1 },
+	[DO_MMAP] = { 1, 16 }, [DO_MUNMAP] = { 0, 2 }, [DO_MPROTECT] = { 0, 2 },
+	[DO_MREMAP] = { 0, 2 }, [DO_MADVISE] = { 0, 2 }, [DO_SCRIBBLE] = { 1, 40 },
+	[DO_PUSH] = { 0, 30 }, [DO_FORK] = { 1, 1 }, [DO_SEND] = { 3, 4 },
 };
 
-static enum action pick_action(struct thread *t, const struct context *c)
+static enum action draw_action(struct thread *t, bool table)
 {
-	unsigned int sum = 0, i, n;
+	unsigned int sum = 0, i;
+	int n;
 
-	for (i = 0; i < ARRAY_SIZE(weights); i++)
-		sum += c->rings ? weights[i].ringed : weights[i].plain;
-	n = below(&t->random, sum);
-	for (i = 0; ; i++) {
-		sum = c->rings ? weights[i].ringed : weights[i].plain;
-		if (n < sum)
-			break;
-		n -= sum;
-	}
-	/* Whether an index is valid must be known in clean contexts with rings. */
-	if (c->clean && (weights[i].dirty || (weights[i].action == DO_RESIZE && c->rings)))
-		return DO_STATS;
-	return weights[i].action;
+	for (i = 0; i < ACTIONS; i++)
+		sum += weights[i][table];
+	n = draw(t, sum);
+	for (i = 0; n >= weights[i][table]; i++)
+		n -= weights[i][table];
+	/* What others do cannot be repeated. */
+	if ((i == DO_FORK && t->child) || (plan->threads == 1 && (i == DO_FORK || i == DO_SEND)))
+		return DO_POLL;
+	return i;
 }
 
-/* Rings that are not clean are only written to at random. */
-static void use_ring(struct thread *t, struct context *c, enum action action)
+static int do_other(struct thread *t, struct context *c, enum action action)
 {
-	if (!c->clean)
-		scribble(t, c);
-	else if (action == DO_SUBMIT)
-		submit_one(t, c);
-	else if (action == DO_RECORDS)
-		read_ring(t, c);
-	else if (t->plan->threads == 1)	/* other threads would ring the doorbell */
-		spoil(t, c);
+	char path[64];
+
+	switch (action) {
+	case DO_GARBAGE:
+		return do_garbage(t, c);
+	case DO_OPEN:
+		return open_context(t, c);
+	case DO_CLOSE:
+		/* As of a file that is not open for writing, all that may come is -EBADF. */
+		c->flags = O_RDONLY;
+		return close(c->fd);
+	case DO_DUP:
+		return close(dup(c->fd));
+	case DO_POLL:
+		return do_poll(t, c);
+	case DO_EPOLL:
+		return do_epoll(t, c);
+	case DO_AIO:
+		return do_aio(t, c);
+	case DO_FDINFO:
+		snprintf(path, sizeof(path), "/proc/thread-self/fdinfo/%d", c->fd);
+		return slurp(path);
+	case DO_CONTEXTS:
+		return slurp("/sys/kernel/debug/hwtimer/contexts");
+	case DO_MMAP:
+		return map(t, c);
+	case DO_SCRIBBLE:
+		guarded(scribble, t, c);
+		return 0;
+	case DO_PUSH:
+		guarded(push, t, c);
+		return 0;
+	case DO_FORK:
+		return fork_child(t);
+	case DO_SEND:
+		return send_context(t, c);
+	default:
+		return change_mapping(t, c, action);
+	}
 }
 
 static void do_step(struct thread *t, unsigned int n)
 {
+	struct context *c = &contexts[RECEIVED];
 	enum action action;
-	struct context *c;
+	bool table;
+	int ret;
 
-	t->random = mix(t->plan->seed, mix(t->number, n));
-	c = &contexts[below(&t->random, CONTEXTS)];
-	action = pick_action(t, c);
-	if (t->child && (c->clean || action == DO_FORK || action == DO_EXEC))
-		return;
-	switch (action) {
-	case DO_LIST:
-		do_list(t, c);
-		break;
-	case DO_WHEELS:
-		do_wheels(t, c);
-		break;
-	case DO_GARBAGE:
-		do_garbage(t, c);
-		break;
-	case DO_READ:
-	case DO_READV:
-		do_read(t, c, action);
-		break;
-	case DO_POLL:
-		do_poll(t, c);
-		break;
-	case DO_EPOLL:
-		do_epoll(t, c);
-		break;
-	case DO_FDINFO:
-		do_fdinfo(t, c);
-		break;
-	case DO_SUBMIT:
-	case DO_RECORDS:
-	case DO_SPOIL:
-		use_ring(t, c, action);
-		break;
-	case DO_SCRIBBLE:
-		scribble(t, c);
-		break;
-	case DO_MMAP:
-	case DO_MUNMAP:
-	case DO_MPROTECT:
-	case DO_MREMAP:
-	case DO_MADVISE:
-		change_mapping(t, c, action);
-		break;
-	case DO_DUP:
-		do_dup(t, c);
-		break;
-	case DO_FORK:
-	case DO_EXEC:
-		do_fork(t, c, action);
-		break;
-	case DO_CLOSE:
-		do_close(t, c);
-		break;
-	default:
+	t->random = mix(t->seed, n);
+	if (n < 2000000)
+		c = &contexts[draw(t, CONTEXTS)];
+	table = atomic_load(&c->kind) == UNKNOWN ? draw(t, 2) : atomic_load(&c->kind) == TABLE;
+	action = draw_action(t, table);
+	if (action < IOCTLS) {
 		do_ioctl(t, c, action);
+		return;
 	}
+	begin_step(t, c, action);
+	if (action == DO_READ || action == DO_READV) {
+		do_read(t, c, action == DO_READV);
+		return;
+	}
+	ret = end_step(t, do_other(t, c, action));
+	if (action == DO_GARBAGE && ret != -ENOTTY && ret != -EBADF)
+		fail("an unknown command returned %d", ret);
 }
 
-static void prepare_thread(struct thread *t)
+/* A context of a kind that is most useful. */
+static void begin_context(struct thread *t, struct context *c)
 {
-	struct sigevent event = {
-		.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGALRM,
-	};
-	long page = sysconf(_SC_PAGESIZE);
-	char *p;
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-	/* An area for arguments, followed by a fence and a read-only part. */
-	p = mmap(NULL, 4 * AREA + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		 -1, 0);
-	if (p == MAP_FAILED || mprotect(p + 4 * AREA, page, PROT_NONE) ||
-	    mprotect(p + 2 * AREA, AREA, PROT_READ))
+	c->fd = FDS + (c - contexts);
+	c->area = mmap(NULL, (HEAD + SLOTS) * PAGE, PROT_NONE, flags, -1, 0);
+	if (c->area == MAP_FAILED)
 		die("mmap: %s", strerror(errno));
-	t->here = p;
-	t->read_only = p + 2 * AREA;
-	t->fence = p + 4 * AREA;
-	t->fail_nth = run.fail_nth ? open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC) : -1;
-	event._sigev_un._tid = my_tid();
-	t->can_block = !timer_create(CLOCK_MONOTONIC, &event, &t->timer);
+	if (c == &contexts[RECEIVED])
+		return;
+	begin_step(t, c, DO_OPEN);
+	end_step(t, open_context(t, c));
 }
 
 static void *be_thread(void *arg)
@@ -664,240 +1052,85 @@ static void *be_thread(void *arg)
 	struct thread *t = arg;
 	unsigned int i;
 
-	prepare_thread(t);
-	for (i = 0; i < t->plan->steps; i++)
+	for (i = 0; i < plan->steps; i++)
 		do_step(t, i);
 	return NULL;
 }
 
-/* Changes arguments, and their protection, while the kernel reads them. */
-struct hostile {
-	pthread_t thread;
-	char *area;
-	__u64 random;
-	int fd;
-};
-
-static void flip(void *arg)
+static void *prepare_and_be_thread(void *arg)
 {
-	struct hostile *h = arg;
-	volatile __u32 *p = (__u32 *)h->area;
-	unsigned int i;
-
-	for (i = 0; i < 200; i++)
-		p[below(&h->random, 200)] = one_in(&h->random, 2) ? 0 : rnd(&h->random) >> 60;
+	prepare_thread(arg);
+	return be_thread(arg);
 }
 
-static void *be_hostile(void *arg)
+/* After STOP, a context by calls hands back all that is pending, once, and then nothing. */
+static void expect_all_handed_back(struct context *c)
 {
-	struct hostile *h = arg;
+	static struct hwtimer_record r[64];
+	struct hwtimer_stats s = { };
+	__u64 n = 0;
+	ssize_t ret;
 
-	for (;;) {
-		guarded(flip, h);
-		if (one_in(&h->random, 8))
-			mprotect(h->area, AREA, one_in(&h->random, 2) ? PROT_READ : PROT_NONE);
-		if (one_in(&h->random, 8))
-			mmap(h->area, AREA, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-			     -1, 0);
-		if (mmap(h->area, AREA, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, h->fd,
-			 0) == MAP_FAILED)
-			die("mmap: %s", strerror(errno));
-	}
-	return NULL;	/* until the process ends */
-}
-
-static void start_hostile(struct hostile *h, __u64 random)
-{
-	h->random = random;
-	h->fd = memfd_create("hostile", MFD_CLOEXEC);
-	if (h->fd < 0 || ftruncate(h->fd, AREA))
-		die("memfd_create: %s", strerror(errno));
-	h->area = mmap(NULL, AREA, PROT_READ | PROT_WRITE, MAP_SHARED, h->fd, 0);
-	if (h->area == MAP_FAILED)
-		die("mmap: %s", strerror(errno));
-	start(&h->thread, be_hostile, h);
-}
-
-/* The end: all timeouts have expired or are handed back, and match the books. */
-
-static void read_to_the_end(struct context *c)
-{
-	struct hwtimer_record records[16];
-	struct pollfd p = { .fd = atomic_load(&c->fd), .events = POLLIN };
-	__u64 end = now_ns() + PATIENCE;
-	int ret;
-
-	fcntl(p.fd, F_SETFL, O_RDWR | O_NONBLOCK);
-	for (;;) {
-		if (poll(&p, 1, 1000) < 0 && errno != EINTR)
-			fail("poll: %s", strerror(errno));
-		ret = hwt_read(p.fd, records, ARRAY_SIZE(records));
-		if (!ret)
-			return;
-		if (ret < 0 && ret != -EAGAIN)
-			fail("read() of context %d: %d", c->number, ret);
-		if (ret > 0)
-			check_records(c, (char *)records, ret * sizeof(records[0]));
-		if (now_ns() > end)
-			fail("context %d does not end", c->number);
-	}
-}
-
-static void check_books(struct context *c, bool known)
-{
-	unsigned int n = atomic_load(&c->n_books), i;
-	__u64 armed = 0, cancelled = 0, ids = 0;
-	__u64 *id = must_alloc(n, sizeof(*id));
-	struct hwtimer_stats s;
-
-	if (!get_stats(c, &s))
-		fail("no STATS");
-	check_stats(c, &s);
-	for (i = 0; i < n; i++) {
-		struct book *b = &c->books[i];
-		unsigned int ends = b->cancelled + b->handed_back +
-				    (b->periodic ? 0 : b->expired);
-
-		if (ends > 1 || (!b->unsure && ends != b->armed)) {
-			print_stats(&s);
-			printf("# armed %u cancelled %u expired %u handed_back %u\n", b->armed,
-			       b->cancelled, b->expired, b->handed_back);
-			fflush(stdout);
-			fail("timeout %u of context %d, %llx%s, due at %llu", i, c->number, b->id,
-			     b->periodic ? ", periodic" : "", b->earliest);
-		}
-		armed += b->armed;
-		cancelled += b->cancelled;
-		if (b->armed)
-			id[ids++] = b->id;
-	}
-	if (!all_different(id, ids))
-		fail("an id was used twice in context %d", c->number);
-	free(id);
-	if (s.pending || s.unread || s.expired != c->expired ||
-	    s.handed_back != c->handed_back ||
-	    (known && (s.scheduled != armed + c->expired_again || s.touched != c->touched ||
-		       s.cancelled != cancelled)) ||
-	    (!c->rings && s.rejected != c->rejected)) {
-		print_stats(&s);
-		printf("# armed %llu, again %lu, touched %lu cancelled %llu", armed,
-		       c->expired_again, c->touched, cancelled);
-		printf(" expired %lu handed_back %lu rejected %lu\n", c->expired,
-		       c->handed_back, c->rejected);
-		fflush(stdout);
-		fail("the counters of context %d do not match the books", c->number);
-	}
-}
-
-static void finish(struct thread *t, struct context *c)
-{
-	union argument arg = { 0 };
-	struct hwtimer_stats s;
-	bool known = true;
-	int ret;
-
-	if (atomic_load(&c->fd) < 0)
+	if (!known() || (c->flags & O_ACCMODE) != O_RDWR || atomic_load(&c->kind) != CALLS)
 		return;
-	if (!c->clean) {
-		if (get_stats(c, &s))
-			check_stats(c, &s);
-		return;
-	}
 	atomic_store(&c->stopped, true);
-	ret = call_valid(t, c, DO_STOP, &arg);
-	if (ret)
-		fail("STOP: %d", ret);
-	if (c->rings) {
-		drain_ring(t, c);
-		known = settle_submissions(c);
-	} else {
-		read_to_the_end(c);
+	if (ioctl(c->fd, HWTIMER_IOC_STOP) || ioctl(c->fd, HWTIMER_IOC_STATS, &s))
+		fail("STOP: %s", strerror(errno));
+	while ((ret = read(c->fd, r, sizeof(r))) > 0) {
+		check_records(c, (char *)r, ret);
+		n += ret / RECORD;
 	}
-	check_books(c, known);
-}
-
-/* Drop the capability that exempts from limits. */
-static void drop_privilege(void)
-{
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2];
-
-	if (syscall(SYS_capget, &head, data))
-		die("capget: %s", strerror(errno));
-	data[0].effective &= ~(1U << CAP_SYS_RESOURCE);
-	data[0].permitted &= ~(1U << CAP_SYS_RESOURCE);
-	if (syscall(SYS_capset, &head, data))
-		die("capset: %s", strerror(errno));
-}
-
-/**
- * plan_round - the properties of a round
- * @round: its number
- *
- * Return: the plan.
- */
-struct plan plan_round(__u64 round)
-{
-	struct plan plan = { .seed = mix(run.seed, round) };
-	__u64 random = plan.seed;
-
-	plan.threads = one_in(&random, 2) ? 1 : 2 + below(&random, MAX_THREADS - 1);
-	plan.steps = 20 + below(&random, 400) / plan.threads;
-	if (one_in(&random, 6))
-		plan.kill_after_us = 1 + below(&random, one_in(&random, 2) ? 2000 : 40000);
-	plan.privileged = one_in(&random, 4);
-	plan.hostile = one_in(&random, 2);
-	plan.end = one_in(&random, 6) ? END_LEFT : one_in(&random, 12) ? END_EXEC : END_CHECKED;
-	/* A killer needs the job's mutex, which END_LEFT keeps, see struct job. */
-	if (plan.kill_after_us && plan.end == END_LEFT)
-		plan.end = END_CHECKED;
-	return plan;
+	if (ret || n != s.pending)
+		fail("%llu of %llu handed back, then %zd", n, s.pending, ret);
+	if (ioctl(c->fd, HWTIMER_IOC_STATS, &s) || s.pending)
+		fail("%llu pending in the end", s.pending);
 }
 
 /**
  * run_round - run a round in this process
- * @plan: its plan
- * @job: its job, for reports
- * @round: its number
+ * @p: its plan
+ * @j: the job, for reports
  */
-void run_round(const struct plan *plan, unsigned int job, __u64 round)
+void run_round(const struct plan *p, struct job *j)
 {
+	static struct thread threads[MAX_THREADS];
 	struct sigaction action = { .sa_handler = bad_memory, .sa_flags = SA_NODEFER };
 	struct sigaction alarm = { .sa_handler = nothing };
-	struct hostile hostile = { .area = NULL };
-	struct thread *first = &threads[0];
+	__u64 seed_of_hostile = mix(p->seed, ~0ULL);
 	unsigned int i;
+	pthread_t other;
 
+	plan = p;
+	job = j;
+	atomic_store(&job->next_step, 0);
 	sigaction(SIGSEGV, &action, NULL);
 	sigaction(SIGBUS, &action, NULL);
 	sigaction(SIGALRM, &alarm, NULL);
-	if (!plan->privileged)
-		drop_privilege();
-	if (plan->hostile)
-		start_hostile(&hostile, plan->seed);
+	if (plan->uid && setresuid(plan->uid, plan->uid, plan->uid))
+		die("setresuid: %s", strerror(errno));
+	/* Or else files in /proc would be root's now. */
+	prctl(PR_SET_DUMPABLE, 1);
 	for (i = 0; i < plan->threads; i++)
-		threads[i] = (struct thread){
-			.plan = plan, .contexts = contexts, .job = &shared->jobs[job],
-			.round = round, .number = i, .hostile = hostile.area,
-		};
-	prepare_thread(first);
-	first->random = mix(plan->seed, ~0ULL);
-	for (i = 0; i < CONTEXTS; i++)
-		make_context(first, &contexts[i], i);
-	for (i = 1; i < plan->threads; i++)
-		start(&threads[i].thread, be_thread, &threads[i]);
-	for (i = 0; i < plan->steps; i++)
-		do_step(first, i);
-	if (plan->end == END_LEFT) {
-		pthread_mutex_lock(&first->job->forking);
-		_exit(0);
+		threads[i].seed = mix(plan->seed, i);
+	threads[0].random = plan->seed;
+	prepare_thread(&threads[0]);
+	for (i = 0; i <= CONTEXTS; i++)
+		begin_context(&threads[0], &contexts[i]);
+	if (plan->threads > 1)
+		start_peer(&threads[0]);
+	if (plan->hostile) {
+		hostile = must_mmap(PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+		start(&other, be_hostile, &seed_of_hostile);
 	}
 	for (i = 1; i < plan->threads; i++)
-		pthread_join(threads[i].thread, NULL);
-	if (plan->end == END_EXEC)
-		execute(&contexts[0]);
-	first->random = plan->seed;
+		start(&threads[i].thread, prepare_and_be_thread, &threads[i]);
+	be_thread(&threads[0]);
+	if (!plan->leave)
+		for (i = 1; i < plan->threads; i++)
+			pthread_join(threads[i].thread, NULL);
 	for (i = 0; i < CONTEXTS; i++)
-		finish(first, &contexts[i]);
+		expect_all_handed_back(&contexts[i]);
+	if (plan->leave)
+		lock_forking(job);
 	_exit(0);
 }

@@ -1,309 +1,282 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The witness: a program that uses the device correctly while others do not. Its timeouts expire
- * once each, never early, and not extremely late, whatever the others do. There are two, one by
- * ioctl and read, one by rings.
+ * The witness: a program that uses a context correctly while others do not. Nobody else has its
+ * descriptor. Its timeouts expire once each, never early, and none is forgotten. There are two, one
+ * by calls, one by a table.
  */
 #include "fuzz.h"
-#include "rings.h"
+#include "../../lib/next/table.h"
 
 #define TIMEOUTS	48
 #define LONGEST		(700 * NSEC_PER_MSEC)
 
-/*
- * What is submitted before the deadline takes effect. If the machine may have taken the CPU away
- * in between, it is unknown whether the submission was in time: the operation is open until its
- * failure is reported, or all records were read.
+/**
+ * struct timeout - a timeout of a witness
+ * @id: by calls: its id; by a table: its arming
+ * @deadline: when it is due
+ * @live: it has not ended
  */
-struct arming {
-	__u64 id, deadline;
-	__u64 previous;		/* open: the deadline before */
-	bool live, open;
+struct timeout {
+	__u64	id;
+	__u64	deadline;
+	bool	live;
 };
 
-struct witness {
-	struct arming armings[TIMEOUTS];
-	struct ring ring;
-	__u64 random, tag;
-	__u64 scheduled, touched, cancelled, expired;
-	int fd, number;
-	bool rings;
-};
+static struct timeout timeouts[TIMEOUTS];
+static struct table table = { .page = 4096, .max = 4096 };
+static bool by_table;
+static int self, device;
+static __u64 seed_of_it;
 
-static void submit(struct witness *w, __u32 op, __u64 id, __u64 time, __u64 user_data)
+/* A deadline; a table rounds it up. */
+static __u64 deadline_within(__u64 ns)
 {
-	struct hwtimer_sqe sqe = {
-		.op = op, .id = id, .time = time, .user_data = user_data,
-	};
+	__u64 deadline = now_ns() + below(&seed_of_it, ns);
 
-	while (!ring_submit(&w->ring, &sqe))
-		if (ring_enter(w->fd, NULL))
-			fail("enter: %s", strerror(errno));
-	if (op != HWTIMER_OP_CANCEL &&
-	    time < __atomic_load_n(&w->ring.shared->sleep_until, __ATOMIC_SEQ_CST) &&
-	    ring_enter(w->fd, NULL))
-		fail("enter: %s", strerror(errno));
+	return by_table ? table_deadline(table_word(deadline, 1)) : deadline;
 }
 
-static void schedule(struct witness *w, unsigned int i)
+static void schedule(__u32 i)
 {
-	__u64 deadline = now_ns() + below(&w->random, LONGEST);
-	struct arming *a = &w->armings[i];
+	struct timeout *w = &timeouts[i];
+	struct hwtimer_schedule s = { .user_data = i };
+	int ret;
 
-	if (w->rings) {
-		a->id = HWTIMER_ID(i, w->tag++);
-		a->deadline = deadline;
-		submit(w, HWTIMER_OP_SCHEDULE, a->id, deadline, i);
-	} else if (hwt_schedule(w->fd, 0, deadline, i, &a->id, &a->deadline)) {
-		fail("schedule: %s", strerror(errno));
-	}
-	if (a->deadline != deadline)
-		fail("asked for %llu, was given %llu", deadline, a->deadline);
-	a->live = true;
-	w->scheduled++;
-}
-
-static void collect(struct witness *w, int wait_ms);
-
-static bool unread(const struct witness *w)
-{
-	__u32 head;
-
-	return must_stats(w->fd).unread || (w->rings && ring_records(&w->ring, &head));
-}
-
-static void collect_all(struct witness *w)
-{
-	while (unread(w))
-		collect(w, 100);
-}
-
-/* By ring: operate on a timeout that was to expire at @previous. */
-static void submit_late(struct witness *w, struct arming *a, __u32 op, __u64 time)
-{
-	a->previous = a->deadline;
-	if (op == HWTIMER_OP_TOUCH)
-		a->deadline = time;
-	else
-		a->live = false;
-	a->open = true;
-	submit(w, op, a->id, time, a - w->armings);
-	if (now_ns() >= a->previous) {
-		if (ring_enter(w->fd, NULL))
-			fail("enter: %s", strerror(errno));
-		collect_all(w);
-	}
-	a->open = false;
-}
-
-static void touch(struct witness *w, struct arming *a)
-{
-	__u64 deadline = now_ns() + below(&w->random, LONGEST), granted = deadline;
-	int ret = 0;
-
-	w->touched++;
-	if (w->rings) {
-		submit_late(w, a, HWTIMER_OP_TOUCH, deadline);
-		return;
-	}
-	ret = hwt_touch(w->fd, 0, a->id, deadline, &granted);
-	if (ret == -ENOENT && now_ns() > a->deadline) {
-		w->touched--;
-		return;
-	}
-	if (ret || granted != deadline)
-		fail("touch: %d, %llu for %llu", ret, granted, deadline);
-	a->deadline = deadline;
-}
-
-static void cancel(struct witness *w, struct arming *a)
-{
-	int ret = 0;
-
-	w->cancelled++;
-	if (w->rings) {
-		submit_late(w, a, HWTIMER_OP_CANCEL, 0);
-		return;
-	}
-	ret = hwt_cancel(w->fd, a->id);
-	if (ret == -ENOENT && now_ns() > a->deadline) {
-		w->cancelled--;
-		return;
+	w->deadline = deadline_within(LONGEST);
+	s.time = w->deadline;
+	if (by_table) {
+		w->id = (w->id + 1) & TABLE_ARMING ?: 1;
+		table.slot[i].user_data = i;
+		ret = table_arm(&table, i, table_word(w->deadline, w->id));
+	} else {
+		ret = hwt_ioctl(device, HWTIMER_IOC_SCHEDULE, &s);
+		w->id = s.id;
 	}
 	if (ret)
-		fail("cancel: %d", ret);
-	a->live = false;
+		fail("arm: %d", ret);
+	w->live = true;
 }
 
-/* A submission that came too late is reported as failed. */
-static void undo(struct witness *w, const struct hwtimer_record *r)
+/* Each of these ends, or moves, a timeout if and only if it has not ended. */
+static int touch(__u32 i, __u64 deadline)
 {
-	const struct arming *a = &w->armings[r->user_data];
+	struct timeout *w = &timeouts[i];
+	struct hwtimer_touch t = { .id = w->id, .time = deadline };
 
-	if (r->error != -ENOENT || r->id != a->id || !a->open || r->fired < a->previous)
-		fail("operation %u on %llx failed: %d", r->op, r->id,
-		     r->error);
-	if (r->op == HWTIMER_OP_TOUCH)
-		w->touched--;
-	else if (r->op == HWTIMER_OP_CANCEL)
-		w->cancelled--;
-	else
-		fail("operation %u failed", r->op);
+	if (by_table)
+		return table_touch(&table, i, table_word(deadline, w->id));
+	return hwt_ioctl(device, HWTIMER_IOC_TOUCH, &t);
 }
 
-static void check_record(struct witness *w, const struct hwtimer_record *r)
+static int cancel(__u32 i)
 {
-	struct arming *a;
-	__u64 late;
+	struct timeout *w = &timeouts[i];
+	struct hwtimer_cancel c = { .id = w->id };
 
-	if (r->user_data >= TIMEOUTS)
-		fail("a record of %llu", r->user_data);
-	if (r->kind == HWTIMER_KIND_FAILED) {
-		undo(w, r);
+	return by_table ? table_cancel(&table, i, w->id) :
+			  hwt_ioctl(device, HWTIMER_IOC_CANCEL, &c);
+}
+
+/* Only by calls does the kernel know of ids. */
+static void query(__u32 i)
+{
+	struct timeout *w = &timeouts[i];
+	struct hwtimer_query q = { .id = w->id };
+	int ret;
+
+	if (by_table)
 		return;
+	ret = hwt_ioctl(device, HWTIMER_IOC_QUERY, &q);
+	if (ret != (w->live ? 0 : -ENOENT) ||
+	    (!ret && (q.deadline_ns != w->deadline || q.user_data != i || q.period_ns)))
+		fail("query: %d, user_data %llu, deadline %llu for %llu", ret, q.user_data,
+		     q.deadline_ns, w->deadline);
+}
+
+static void list(void)
+{
+	struct hwtimer_query q[TIMEOUTS + 1] = { };
+	struct hwtimer_list l = {
+		.entries = (uintptr_t)q, .size = sizeof(q[0]), .count = TIMEOUTS + 1,
+	};
+	__u32 live = 0, i;
+	int ret = hwt_ioctl(device, HWTIMER_IOC_LIST, &l);
+
+	for (i = 0; i < TIMEOUTS; i++)
+		live += timeouts[i].live;
+	if (ret || l.count != live)
+		fail("list: %d, %u for %u", ret, l.count, live);
+	for (i = 0; i < live; i++)
+		if (q[i].user_data >= TIMEOUTS || !timeouts[q[i].user_data].live ||
+		    timeouts[q[i].user_data].deadline != q[i].deadline_ns)
+			fail("list: user_data %llu, deadline %llu", q[i].user_data,
+			     q[i].deadline_ns);
+}
+
+static void expired(__u64 i, __u64 id, __u64 deadline, __u64 taken)
+{
+	struct timeout *w = &timeouts[i];
+	__u64 late = taken - deadline;
+
+	if (i >= TIMEOUTS)
+		fail("a record of %llu", i);
+	if (!w->live || id != w->id)
+		fail("%llx expired, and was %s", id, id == w->id ? "over" : "unknown");
+	if (deadline != w->deadline || taken < deadline || taken > now_ns())
+		fail("%llx expired by %llu, not by %llu, at %llu", id, deadline, w->deadline,
+		     taken);
+	if (late > atomic_load(&shared->late_ns[self]))
+		atomic_store(&shared->late_ns[self], late);
+	w->live = false;
+	atomic_fetch_add(&shared->expired[self], 1);
+}
+
+static void look(__u32 i)
+{
+	__u64 now = now_ns(), word;
+
+	if (i >= TIMEOUTS)
+		fail("a record of slot %u", i);
+	word = table_look(&table, i, now, NULL, NULL);
+	if (word)
+		expired(i, word & TABLE_ARMING, table_deadline(word), now);
+}
+
+static void take_from_table(void)
+{
+	__u32 i, g, head, walked, walk;
+
+	if (table_walk(&table, &walked, &walk)) {
+		for (i = 0; i < TIMEOUTS; i++)
+			look(i);
+		table_walked(&table, walked, walk);
 	}
-	a = &w->armings[r->user_data];
-	if (!valid_record(r, HWTIMER_KIND_EXPIRED))
-		fail("a record of %llx: kind %u error %d deadline %llu fired %llu now %llu", r->id,
-		     r->kind, r->error, r->deadline, r->fired, now_ns());
-	if (!(a->live || a->open) || r->id != a->id)
-		fail("%llx expired, and was %s", r->id,
-		     r->id == a->id ? "over" : "unknown");
-	if (r->deadline != a->deadline && !(a->open && r->deadline == a->previous))
-		fail("expired by %llu, not by %llu", r->deadline, a->deadline);
-	late = r->fired - r->deadline;
-	if (late > PATIENCE)
-		fail("expired %llu ns late", late);
-	if (late > atomic_load(&shared->witnessed_late[w->number]))
-		atomic_store(&shared->witnessed_late[w->number], late);
-	a->live = false;
-	w->expired++;
-	atomic_fetch_add(&shared->witnessed[w->number], 1);
-}
-
-static void collect(struct witness *w, int wait_ms)
-{
-	struct pollfd p = { .fd = w->fd, .events = POLLIN };
-	struct hwtimer_record records[16];
-	int ret = poll(&p, 1, wait_ms), i;
-	__u32 head, n;
-
-	if (ret < 0)
-		fail("poll: %s", strerror(errno));
-	if (!ret)
-		return;
-	if (p.revents != POLLIN)
-		fail("poll() says %x", p.revents);
-	if (w->rings) {
-		for (n = ring_records(&w->ring, &head); n; n--, head++)
-			check_record(w, &w->ring.cq[head & (w->ring.cq_entries - 1)]);
-		if (ring_read(&w->ring, head))
-			fail("the ring is full although there is room");
-		return;
+	while (table_peek(&table, &i, &g, &head) > 0) {
+		look(i);
+		table_took(&table, g, head);
 	}
-	ret = hwt_read(w->fd, records, ARRAY_SIZE(records));
-	if (ret <= 0)
-		fail("read: %d", ret);
-	for (i = 0; i < ret; i++)
-		check_record(w, &records[i]);
 }
 
-/* Check for timeouts that should have expired long ago. */
-static unsigned int check_overdue(struct witness *w)
+static void take_by_read(void)
 {
-	unsigned int live = 0, i;
+	struct hwtimer_record r[16];
+	ssize_t ret = read(device, r, sizeof(r)), i;
+
+	if (ret <= 0 || ret % sizeof(r[0]))
+		fail("read: %zd, %s", ret, strerror(errno));
+	for (i = 0; i < ret / (ssize_t)sizeof(r[0]); i++) {
+		if (r[i].kind != HWTIMER_KIND_EXPIRED || r[i].overruns || r[i].pad)
+			fail("a record of %llx: kind %u", r[i].id, r[i].kind);
+		expired(r[i].user_data, r[i].id, r[i].deadline_ns, r[i].taken_ns);
+	}
+}
+
+static void take(int wait_ms)
+{
+	struct pollfd p = { .fd = device, .events = POLLIN };
+	int ret = poll(&p, 1, wait_ms);
+
+	if (ret < 0 || p.revents & ~POLLIN)
+		fail("poll: %d, %x", ret, p.revents);
+	if (ret && by_table)
+		take_from_table();
+	else if (ret)
+		take_by_read();
+}
+
+/* Returns how many are live. */
+static unsigned int expect_none_forgotten(void)
+{
 	__u64 now = now_ns();
+	unsigned int live = 0, i;
 
 	for (i = 0; i < TIMEOUTS; i++) {
-		if (!w->armings[i].live)
-			continue;
-		live++;
-		if (w->armings[i].deadline + PATIENCE < now)
-			fail("%llx has not expired: it is %llu ns late",
-			     w->armings[i].id, now - w->armings[i].deadline);
+		live += timeouts[i].live;
+		if (timeouts[i].live && timeouts[i].deadline + PATIENCE < now)
+			fail("%llx has not expired: it is %llu ns late", timeouts[i].id,
+			     now - timeouts[i].deadline);
 	}
 	return live;
 }
 
-static void step(struct witness *w)
+static void step(void)
 {
-	struct arming *a = &w->armings[below(&w->random, TIMEOUTS)];
+	__u32 i = below(&seed_of_it, TIMEOUTS);
+	struct timeout *w = &timeouts[i];
+	int want = w->live ? 0 : -ENOENT, ret;
+	__u64 deadline;
 
-	switch (below(&w->random, 8)) {
+	switch (below(&seed_of_it, 10)) {
 	case 0:
-		if (a->live)
-			cancel(w, a);
+		ret = cancel(i);
+		if (ret != want)
+			fail("cancel: %d, not %d", ret, want);
+		w->live = false;
 		break;
 	case 1 ... 3:
-		if (a->live)
-			touch(w, a);
+		deadline = deadline_within(LONGEST);
+		ret = touch(i, deadline);
+		if (ret != want)
+			fail("touch: %d, not %d", ret, want);
+		w->deadline = deadline;
+		break;
+	case 4:
+		query(i);
+		break;
+	case 5:
+		list();
 		break;
 	default:
-		if (!a->live)
-			schedule(w, a - w->armings);
+		if (!w->live)
+			schedule(i);
 	}
 }
 
-static void check_books(struct witness *w)
+/* All have ended: no more comes, and STATS agrees. */
+static void expect_end(void)
 {
-	struct hwtimer_stats s = must_stats(w->fd);
+	struct hwtimer_stats s = { };
 
-	if (!balanced(&s) || s.scheduled != w->scheduled || s.touched != w->touched ||
-	    s.cancelled != w->cancelled || s.expired != w->expired || s.handed_back ||
-	    s.rejected || s.pending || s.unread) {
-		print_stats(&s);
-		fail("scheduled %llu touched %llu cancelled %llu expired %llu",
-		     w->scheduled, w->touched, w->cancelled, w->expired);
-	}
+	if (poll_in(device, 0))
+		take(0);
+	if (hwt_ioctl(device, HWTIMER_IOC_STATS, &s) || s.pending ||
+	    (!by_table && s.records != atomic_load(&shared->expired[self])))
+		fail("stats: pending %llu, records %llu", s.pending, s.records);
 }
 
 /**
  * be_witness - run until the state is WITNESS_SETTLE, then end
- * @number: 0: by ioctl and read; 1: by rings
+ * @number: 0: by calls; 1: by a table
  * @random: the seed
  */
 void be_witness(int number, __u64 random)
 {
-	struct witness *w = must_alloc(1, sizeof(*w));
-	atomic_int *state = &shared->witness[number];
-	struct hwtimer_rings rings = {
-		/*
-		 * The submission ring is short, and full at times. The completion ring never is:
-		 * if it were, timeouts would expire without a check of earlier submissions.
-		 */
-		.sq_entries = 8, .cq_entries = 2 * TIMEOUTS, .timeouts = TIMEOUTS,
-		ENTRY_SIZES,
+	struct hwtimer_setup setup = {
+		.clockid = CLOCK_MONOTONIC, .slots = number ? TIMEOUTS : 0,
+		.flags = number ? HWTIMER_SETUP_TABLE : 0,
 	};
 	unsigned int i;
-	int ret;
 
-	snprintf(who_i_am, sizeof(who_i_am), "witness by %s", number ? "rings" : "ioctl");
-	w->number = number;
-	w->random = random;
-	w->fd = must_open(O_NONBLOCK);
-	w->rings = number;
-	w->tag = 1;	/* no id is 0 */
-	if (w->rings) {
-		ret = hwt_ioctl(w->fd, HWTIMER_IOC_RINGS, &rings);
-		if (!ret)
-			ret = ring_map(&w->ring, w->fd, &rings);
-		if (ret)
-			fail("rings: %s", strerror(-ret));
-	}
+	snprintf(who_i_am, sizeof(who_i_am), "witness by %s", number ? "a table" : "calls");
+	self = number;
+	seed_of_it = random;
+	by_table = number;
+	device = open(DEVICE, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	table.fd = device;
+	if (hwt_ioctl(device, HWTIMER_IOC_SETUP, &setup) || (by_table && table_map(&table)))
+		fail("setup: %s", strerror(errno));
 	/* Allocate all the memory that it will use, before it is counted. */
 	for (i = 0; i < TIMEOUTS; i++)
-		schedule(w, i);
-	must_stats(w->fd);
-	atomic_store(state, WITNESS_READY);
-	while (atomic_load(state) != WITNESS_SETTLE) {
-		for (i = below(&w->random, 8); i; i--)
-			step(w);
-		collect(w, 5);
-		check_overdue(w);
+		schedule(i);
+	atomic_store(&shared->witness[number], WITNESS_READY);
+	while (atomic_load(&shared->witness[number]) != WITNESS_SETTLE) {
+		for (i = below(&seed_of_it, 8); i; i--)
+			step();
+		take(5);
+		expect_none_forgotten();
 	}
-	while (check_overdue(w))
-		collect(w, 100);
-	collect_all(w);
-	check_books(w);
+	while (expect_none_forgotten())
+		take(100);
+	expect_end();
 	_exit(0);
 }
