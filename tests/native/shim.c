@@ -1343,32 +1343,6 @@ ssize_t native_read(int fd, void *to, size_t n)
 	return -1;
 }
 
-/*
- * Is there an entry that the kernel has not taken, and is the next poll after @deadline? The
- * program has returned from the submission. Exact, as the lock is held.
- */
-bool native_kick_lost(int fd, __u64 deadline)
-{
-	struct hwtimer_ctx *ctx = native_file(fd)->private_data;
-	struct ctx_rings *r = ctx->rings;
-	bool lost;
-	u32 tail;
-
-	spin_lock(&ctx->lock);
-	lost = hwtimer_shm_submitted(&r->pair, &tail) && tail != r->pair.sq_head && !r->stuck &&
-	       r->poll_at > max(deadline, hwtimer_wheel_now(ctx->wheel));
-	spin_unlock(&ctx->lock);
-	return lost;
-}
-
-/* The number of entries that the program has submitted; 0 without rings. */
-__u32 native_submitted(int fd)
-{
-	struct hwtimer_ctx *ctx = native_file(fd)->private_data;
-
-	return ctx->rings ? READ_ONCE(ctx->rings->pair.shared->sq_tail) : 0;
-}
-
 /* Stubs for parts of the module that are not built: users, their wheels, debugfs, statistics. */
 
 /* No test sets CLOCK_REALTIME. */

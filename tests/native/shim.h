@@ -32,8 +32,6 @@ void native_irqs_begin(const pthread_t *threads, unsigned int n);
 void native_irqs_end(void);
 struct hwtimer_timeout;
 bool native_lost(struct hwtimer_timeout *t);
-bool native_kick_lost(int fd, __u64 deadline);
-__u32 native_submitted(int fd);
 struct file *native_file(int fd);
 ssize_t native_read(int fd, void *to, size_t n);
 
