@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What people read: /sys/kernel/debug/hwtimer/<wheel>/ and /proc/PID/fdinfo. The lines can be
- * parsed, the numbers add up, and reading does no harm.
+ * What people and programs read about wheels of modules, in /sys/kernel/debug/hwtimer/<wheel>/ and
+ * by HWTIMER_IOC_WHEELS, and about contexts in /proc/PID/fdinfo. The lines can be parsed, the
+ * numbers add up, and reading does no harm. (seen.c has debugfs of contexts.)
  */
-#include "hwt.h"
+#include "calls.h"
+
+#include <linux/capability.h>
+#include <sys/prctl.h>
+
+#ifndef CAP_PERFMON
+#define CAP_PERFMON	38
+#endif
 
 static const char *const numbers[] = {
 	"worker_pid", "worker_nice", "tick_ns", "slots", "levels", "cap", "start_ns",
@@ -133,56 +141,42 @@ static __u64 must_sum_buckets(const char *wheel, __u64 slots)
 	return sum;
 }
 
+/* The wheel of the module that does what it is told; no other test uses it. */
 FIXTURE(wheel)
 {
-	int fd;
-	char name[64];
 };
 
-/* A wheel that only this test uses. */
 FIXTURE_SETUP(wheel)
 {
-	self->fd = must_open(0);
-	ASSERT_EQ(0, hwt_own_wheel(self->fd, NSEC_PER_MSEC, 1000, 0));
-	snprintf(self->name, sizeof(self->name), "pid-%d", getpid());
+	ASSERT_EQ(0, load(REMOTE, "slots=1000 levels=1"));
 }
 
 FIXTURE_TEARDOWN(wheel)
 {
-	char path[PATH_MAX];
-
-	close(self->fd);
+	EXPECT_EQ(0, unload(REMOTE));
 	/* The directory is removed with the wheel. */
-	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s", self->name);
-	EXPECT_EQ(-1, access(path, F_OK));
+	EXPECT_EQ(-1, access(HWT_DEBUGFS "/" REMOTE, F_OK));
 	EXPECT_EQ(ENOENT, errno);
 }
 
-TEST(modes)
+TEST_F(wheel, modes)
 {
 	struct stat st;
 
 	ASSERT_EQ(0, stat(HWT_DEBUGFS, &st));
 	EXPECT_TRUE(S_ISDIR(st.st_mode));
-	ASSERT_EQ(0, stat(HWT_DEBUGFS "/dev/stats", &st));
+	ASSERT_EQ(0, stat(HWT_DEBUGFS "/" REMOTE "/stats", &st));
 	EXPECT_EQ(0444, st.st_mode & 07777);
-	ASSERT_EQ(0, stat(HWT_DEBUGFS "/dev/buckets", &st));
+	ASSERT_EQ(0, stat(HWT_DEBUGFS "/" REMOTE "/buckets", &st));
 	EXPECT_EQ(0444, st.st_mode & 07777);
-}
-
-TEST(shared_wheel)
-{
-	struct stats s = must_wheel_stats("dev");
-
-	EXPECT_STREQ("dev", word(&s, "name"));
-	EXPECT_EQ(must_get_parameter("tick_ns"), number(&s, "tick_ns"));
-	EXPECT_EQ(must_get_parameter("slots"), number(&s, "slots"));
+	ASSERT_EQ(0, stat(HWT_DEBUGFS "/" REMOTE "/pending", &st));
+	EXPECT_EQ(0400, st.st_mode & 07777);
 }
 
 TEST_F(wheel, lines)
 {
 	__u64 before = now_ns();
-	struct stats s = must_wheel_stats(self->name);
+	struct stats s = must_wheel_stats(REMOTE);
 	unsigned int i;
 
 	EXPECT_LE(number(&s, "start_ns"), before);
@@ -193,7 +187,7 @@ TEST_F(wheel, lines)
 		number(&s, numbers[i]);
 	for (i = 0; i < ARRAY_SIZE(words); i++)
 		word(&s, words[i]);
-	EXPECT_STREQ(self->name, word(&s, "name"));
+	EXPECT_STREQ(REMOTE, word(&s, "name"));
 	EXPECT_STREQ("monotonic", word(&s, "clock"));
 	EXPECT_STREQ("INIT", word(&s, "state"));
 	EXPECT_STREQ("-", word(&s, "longest_callback"));
@@ -204,45 +198,32 @@ TEST_F(wheel, lines)
 	EXPECT_EQ(0, number(&s, "wakeups"));
 	EXPECT_EQ(0, number(&s, "ticks"));
 	EXPECT_TRUE(adds_up(&s));
-	must_schedule(self->fd, FAR, 0);
-	s = must_wheel_stats(self->name);
+	ASSERT_EQ(0, tell_remote("arm 0 1 -1"));
+	s = must_wheel_stats(REMOTE);
 	EXPECT_STREQ("STARTED", word(&s, "state"));
 }
 
 TEST_F(wheel, worker)
 {
-	struct stats s = must_wheel_stats(self->name);
-	char path[64], want[128], *comm;
+	struct stats s = must_wheel_stats(REMOTE);
+	char path[64], *comm;
 
 	snprintf(path, sizeof(path), "/proc/%llu/comm", number(&s, "worker_pid"));
 	comm = must_slurp(path);
 	/* As much of it as fits in a task's name. */
-	snprintf(want, sizeof(want), "hwtimer/%s", self->name);
-	EXPECT_EQ(0, strncmp(want, comm, strlen(comm) - 1));
+	EXPECT_EQ(0, strncmp("hwtimer/" REMOTE, comm, strlen(comm) - 1));
 }
 
-TEST_F(wheel, counts)
+/* What expires is in the histogram of lateness, and its function is named. */
+TEST_F(wheel, expired)
 {
 	struct stats s;
-	__u64 ids[100];
-	int i;
 
-	for (i = 0; i < 100; i++)
-		ids[i] = must_schedule(self->fd, FAR, i);
-	for (i = 0; i < 30; i++) {
-		ASSERT_EQ(0, hwt_cancel(self->fd, ids[i]));
-	}
-	for (i = 30; i < 70; i++) {
-		ASSERT_EQ(0, hwt_touch(self->fd, HWTIMER_RELATIVE, ids[i], 0, NULL));
-	}
-	eventually(must_stats(self->fd).expired == 40);
-	s = must_wheel_stats(self->name);
-	EXPECT_EQ(100, number(&s, "armed"));
-	EXPECT_EQ(40, number(&s, "touched"));
-	EXPECT_EQ(30, number(&s, "cancelled"));
-	EXPECT_EQ(40, number(&s, "expired"));
-	EXPECT_EQ(30, number(&s, "pending"));
-	EXPECT_EQ(0, number(&s, "handed_back"));
+	ASSERT_EQ(0, tell_remote("arm 0 100 %llu", FAR));
+	ASSERT_EQ(0, tell_remote("touch 30 40 0"));
+	eventually(must_wheel_value(REMOTE, "expired") == 40);
+	s = must_wheel_stats(REMOTE);
+	EXPECT_EQ(60, number(&s, "pending"));
 	EXPECT_TRUE(adds_up(&s));
 	EXPECT_EQ(40, lateness_sum(&s));
 	EXPECT_LT(0, number(&s, "ticks"));
@@ -250,7 +231,7 @@ TEST_F(wheel, counts)
 	EXPECT_LE(40, number(&s, "drained"));
 	EXPECT_LE(40, number(&s, "visits"));
 	EXPECT_LT(0, number(&s, "longest_callback_ns"));
-	EXPECT_EQ(0, strncmp("dev_expired", word(&s, "longest_callback"), 11));
+	EXPECT_EQ(0, strncmp("remote_fired", word(&s, "longest_callback"), 12));
 }
 
 /* A sleeping worker is kicked, and wakes up. */
@@ -258,70 +239,37 @@ TEST_F(wheel, wakes)
 {
 	__u64 end = now_ns() + PATIENCE, n = 0;
 
-	while (!must_wheel_value(self->name, "wakeups") ||
-	       !must_wheel_value(self->name, "kicks")) {
+	while (!must_wheel_value(REMOTE, "wakeups") || !must_wheel_value(REMOTE, "kicks")) {
 		ASSERT_GT(end, now_ns());
-		must_schedule(self->fd, 0, 0);
+		ASSERT_EQ(0, tell_remote("arm 0 1 0"));
 		n++;
-		eventually(must_stats(self->fd).expired == n);
+		eventually(must_wheel_value(REMOTE, "expired") == n);
 	}
-}
-
-/* Failed calls are not counted, except as rejected at the wheel's cap. */
-TEST_F(wheel, failures_do_not_count)
-{
-	struct hwtimer_schedule bad = { .flags = 2 };
-	struct stats s;
-
-	ASSERT_EQ(-EINVAL, hwt_ioctl(self->fd, HWTIMER_IOC_SCHEDULE, &bad));
-	ASSERT_EQ(-ENOENT, hwt_cancel(self->fd, 1));
-	ASSERT_EQ(-ENOENT, hwt_touch(self->fd, 0, 1, 1, NULL));
-	s = must_wheel_stats(self->name);
-	EXPECT_EQ(0, number(&s, "armed"));
-	EXPECT_EQ(0, number(&s, "touched"));
-	EXPECT_EQ(0, number(&s, "cancelled"));
-	EXPECT_EQ(0, number(&s, "rejected"));
-	EXPECT_STREQ("INIT", word(&s, "state"));
 }
 
 /* How many timeouts are filed, and where. */
 TEST_F(wheel, buckets)
 {
-	__u64 ids[1000], random = seed();
-	struct stats s;
-	int i;
-
-	EXPECT_EQ(0, must_sum_buckets(self->name, 1024));
-	for (i = 0; i < 1000; i++)
-		ids[i] = must_schedule(self->fd, FAR + rnd(&random) % NSEC_PER_SEC, i);
+	EXPECT_EQ(0, must_sum_buckets(REMOTE, 1024));
+	ASSERT_EQ(0, tell_remote("arm 0 1000 %llu 1000003", FAR));
 	/* The worker has filed all of them. */
-	eventually(must_wheel_value(self->name, "filed") == 1000);
-	EXPECT_EQ(1000, must_sum_buckets(self->name, 1024));
-	s = must_wheel_stats(self->name);
-	EXPECT_EQ(1000, number(&s, "pending"));
-	EXPECT_EQ(1000, number(&s, "filed"));
-	for (i = 0; i < 1000; i++) {
-		ASSERT_EQ(0, hwt_cancel(self->fd, ids[i]));
-	}
-	EXPECT_EQ(0, must_wheel_value(self->name, "pending"));
-	EXPECT_EQ(must_wheel_value(self->name, "filed"),
-		  must_sum_buckets(self->name, 1024));
+	eventually(must_wheel_value(REMOTE, "filed") == 1000);
+	EXPECT_EQ(1000, must_sum_buckets(REMOTE, 1024));
+	EXPECT_EQ(1000, must_wheel_value(REMOTE, "pending"));
+	ASSERT_EQ(0, tell_remote("cancel 0 1000"));
+	EXPECT_EQ(0, must_wheel_value(REMOTE, "pending"));
+	EXPECT_EQ(must_wheel_value(REMOTE, "filed"), must_sum_buckets(REMOTE, 1024));
 }
 
 /* Timeouts with the same deadline share a bucket. */
 TEST_F(wheel, one_bucket)
 {
-	__u64 time = now_ns() + FAR;
-	char path[PATH_MAX], *text;
-	int i;
+	char *text;
 
-	for (i = 0; i < 500; i++) {
-		ASSERT_EQ(0, hwt_schedule(self->fd, 0, time, i, NULL, NULL));
-	}
-	eventually(must_wheel_value(self->name, "filed") == 500);
-	EXPECT_EQ(500, must_sum_buckets(self->name, 1024));
-	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/buckets", self->name);
-	text = must_slurp(path);
+	ASSERT_EQ(0, tell_remote("arm 0 500 %llu", FAR));
+	eventually(must_wheel_value(REMOTE, "filed") == 500);
+	EXPECT_EQ(500, must_sum_buckets(REMOTE, 1024));
+	text = must_slurp(HWT_DEBUGFS "/" REMOTE "/buckets");
 	EXPECT_EQ(strchr(text, '\n'), strrchr(text, '\n'));
 	free(text);
 }
@@ -333,49 +281,41 @@ TEST_F(wheel, killed_during_look)
 	pid_t child;
 	int i;
 
-	for (i = 0; i < 5000; i++)
-		must_schedule(self->fd, FAR + i * NSEC_PER_MSEC / 20, i);
-	eventually(must_wheel_value(self->name, "filed") == 5000);
+	ASSERT_EQ(0, tell_remote("arm 0 5000 %llu 50000", FAR));
+	eventually(must_wheel_value(REMOTE, "filed") == 5000);
 	for (i = 0; i < 100; i++) {
 		child = must_fork();
 		while (!child)
-			must_sum_buckets(self->name, 1024);
+			must_sum_buckets(REMOTE, 1024);
 		usleep(rnd(&random) % 3000);
 		must_kill(child);
 	}
-	EXPECT_EQ(5000, must_sum_buckets(self->name, 1024));
+	EXPECT_EQ(5000, must_sum_buckets(REMOTE, 1024));
 }
 
 /* Each level has its buckets: near timeouts are in the lowest level, far ones in higher ones. */
 TEST(buckets_of_levels)
 {
-	struct hwtimer_setup setup = {
-		.flags = HWTIMER_SETUP_OWN_WHEEL, .clockid = CLOCK_MONOTONIC,
-		.tick_ns = 100 * NSEC_PER_MSEC, .slots = 64, .levels = 3,
-	};
 	/* the levels reach 6.4 s, 3.4 min and 1.8 h */
 	static const __u64 delays[] = { 60, 3600, 7200, 14400 };
 	unsigned int level, slot, filed, at[3] = { 0 }, i;
-	char wheel[32], path[PATH_MAX], *text, *line;
-	int fd = must_open(0);
+	char *text, *line;
 
-	ASSERT_EQ(0, hwt_setup(fd, &setup));
-	snprintf(wheel, sizeof(wheel), "pid-%d", getpid());
+	ASSERT_EQ(0, load(REMOTE, "tick_ns=100000000 slots=64 levels=3"));
 	for (i = 0; i < ARRAY_SIZE(delays); i++)
-		must_schedule(fd, delays[i] * NSEC_PER_SEC, i);
-	eventually(must_wheel_value(wheel, "filed") == ARRAY_SIZE(delays));
-	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/buckets", wheel);
-	text = must_slurp(path);
+		ASSERT_EQ(0, tell_remote("arm %u 1 %llu", i, delays[i] * NSEC_PER_SEC));
+	eventually(must_wheel_value(REMOTE, "filed") == ARRAY_SIZE(delays));
+	text = must_slurp(HWT_DEBUGFS "/" REMOTE "/buckets");
 	for (line = text; *line; line = strchr(line, '\n') + 1) {
 		if (sscanf(line, "bucket %u %u %u", &level, &slot, &filed) != 3 || level > 2)
-			die("%s: '%.40s'", path, line);
+			die("'%.40s'", line);
 		at[level] += filed;
 	}
 	free(text);
 	EXPECT_EQ(0, at[0]);
 	EXPECT_EQ(1, at[1]);
 	EXPECT_EQ(3, at[2]);
-	close(fd);
+	EXPECT_EQ(0, unload(REMOTE));
 }
 
 /* With nothing pending, the worker sleeps until a timeout is armed. */
@@ -383,12 +323,12 @@ TEST_F(wheel, idle_costs_nothing)
 {
 	__u64 before, after;
 
-	must_schedule(self->fd, 0, 0);
-	eventually(must_stats(self->fd).expired == 1);
+	ASSERT_EQ(0, tell_remote("arm 0 1 0"));
+	eventually(must_wheel_value(REMOTE, "expired") == 1);
 	/* One more wake-up may be needed to find that nothing is pending. */
-	eventually((before = must_wheel_value(self->name, "wakeups"),
+	eventually((before = must_wheel_value(REMOTE, "wakeups"),
 		    wait_until(now_ns() + NSEC_PER_SEC),
-		    after = must_wheel_value(self->name, "wakeups"),
+		    after = must_wheel_value(REMOTE, "wakeups"),
 		    before == after));
 }
 
@@ -396,84 +336,49 @@ TEST_F(wheel, idle_costs_nothing)
 TEST_F(wheel, far_costs_little)
 {
 	__u64 before, after, began;
-	int i;
 
-	for (i = 0; i < 100; i++)
-		must_schedule(self->fd, FAR, 0);
-	eventually(must_wheel_value(self->name, "filed") == 100);
+	ASSERT_EQ(0, tell_remote("arm 0 100 %llu", FAR));
+	eventually(must_wheel_value(REMOTE, "filed") == 100);
 	began = now_ns();
-	before = must_wheel_value(self->name, "wakeups");
+	before = must_wheel_value(REMOTE, "wakeups");
 	wait_until(began + 2 * NSEC_PER_SEC);
-	after = must_wheel_value(self->name, "wakeups");
+	after = must_wheel_value(REMOTE, "wakeups");
 	EXPECT_GE(10 * ((now_ns() - began) / NSEC_PER_SEC + 1), after - before);
 	printf("# %llu wake-ups in %llu ms\n", after - before,
 	       (now_ns() - began) / NSEC_PER_MSEC);
 }
 
-/* Two wheels of one process, one of which goes away. */
-TEST_F(wheel, second_wheel)
-{
-	unsigned int dirs = 0, mine = 0;
-	int other = must_open(0);
-	struct dirent *entry;
-	DIR *dir;
-
-	ASSERT_EQ(0, hwt_own_wheel(other, 5 * NSEC_PER_MSEC, 8, 0));
-	dir = opendir(HWT_DEBUGFS);
-	ASSERT_NE(NULL, dir);
-	while ((entry = readdir(dir))) {
-		if (entry->d_name[0] == '.')
-			continue;
-		dirs++;
-		if (strncmp(entry->d_name, self->name, strlen(self->name)))
-			continue;
-		mine++;
-		must_wheel_stats(entry->d_name);
-		must_sum_buckets(entry->d_name, 1024);
-	}
-	closedir(dir);
-	EXPECT_EQ(2, mine);
-	EXPECT_LE(3, dirs);
-	close(other);
-	EXPECT_EQ(NSEC_PER_MSEC, must_wheel_value(self->name, "tick_ns"));
-}
-
 /* Files of a wheel that is gone can still be read. */
 TEST_F(wheel, outlived)
 {
-	char path[PATH_MAX], buf[64];
-	int stats, buckets;
+	int stats = open(HWT_DEBUGFS "/" REMOTE "/stats", O_RDONLY | O_CLOEXEC);
+	int buckets = open(HWT_DEBUGFS "/" REMOTE "/buckets", O_RDONLY | O_CLOEXEC);
+	char buf[64];
 
-	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/stats", self->name);
-	stats = open(path, O_RDONLY | O_CLOEXEC);
 	ASSERT_LE(0, stats);
-	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/buckets", self->name);
-	buckets = open(path, O_RDONLY | O_CLOEXEC);
 	ASSERT_LE(0, buckets);
-	must_schedule(self->fd, FAR, 0);
+	ASSERT_EQ(0, tell_remote("arm 0 1 %llu", FAR));
 	ASSERT_LT(0, read(stats, buf, sizeof(buf)));
-	close(self->fd);
-	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s", self->name);
-	EXPECT_EQ(-1, access(path, F_OK));
+	ASSERT_EQ(0, unload(REMOTE));
+	EXPECT_EQ(-1, access(HWT_DEBUGFS "/" REMOTE, F_OK));
 	EXPECT_GT(0, read(stats, buf, sizeof(buf)));
 	EXPECT_GT(0, pread(stats, buf, sizeof(buf), 0));
 	EXPECT_GT(0, read(buckets, buf, sizeof(buf)));
 	close(stats);
 	close(buckets);
-	self->fd = must_open(0);
+	ASSERT_EQ(0, load(REMOTE, ""));
 }
 
 /* Reads of a few bytes, as a script may do. */
 TEST_F(wheel, small_reads)
 {
-	char path[PATH_MAX], *whole, pieces[8192];
+	char *whole, pieces[8192];
 	size_t size = 0;
 	ssize_t ret;
 	int fd;
 
-	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/stats", self->name);
-	whole = must_slurp(path);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	whole = must_slurp(HWT_DEBUGFS "/" REMOTE "/stats");
+	fd = open(HWT_DEBUGFS "/" REMOTE "/stats", O_RDONLY | O_CLOEXEC);
 	ASSERT_LE(0, fd);
 	while ((ret = read(fd, pieces + size, 7)) > 0)
 		size += ret;
@@ -490,29 +395,27 @@ TEST_F(wheel, small_reads)
 /* Reading while everything changes. */
 static atomic_bool busy;
 
+/* Timeouts of a wheel that stays. */
 static void *change(void *arg)
 {
-	__u64 random = (uintptr_t)arg * 77 + 1;
-
 	while (atomic_load(&busy)) {
-		int fd = must_open(0), i;
-		__u64 ids[64] = { 0 };
-
-		if (arg && hwt_own_wheel(fd, NSEC_PER_MSEC, 300, 0))
-			die("no wheel");
-		for (i = 0; i < 3000; i++) {
-			unsigned int k = rnd(&random) % 64;
-
-			if (ids[k] && rnd(&random) % 2)
-				hwt_cancel(fd, ids[k]);
-			else if (ids[k])
-				hwt_touch(fd, HWTIMER_RELATIVE, ids[k],
-					  rnd(&random) % (5 * NSEC_PER_MSEC), NULL);
-			ids[k] = must_schedule(fd, rnd(&random) % (5 * NSEC_PER_MSEC), k);
-		}
-		close(fd);
+		if (tell_remote("arm 0 4000 0 1000") || tell_remote("arm 4000 500 %llu", FAR) ||
+		    tell_remote("cancel 4000 500"))
+			die("the wheel is gone");
 	}
-	return NULL;
+	return arg;
+}
+
+/* A wheel that comes and goes. */
+static void *come_and_go(void *arg)
+{
+	while (atomic_load(&busy)) {
+		if (load(arg, ""))
+			die("load");
+		usleep(1000);
+		eventually(!unload(arg));
+	}
+	return arg;
 }
 
 struct file_reader {
@@ -540,8 +443,8 @@ static char *slurp_if_there(const char *wheel, const char *file, struct file_rea
 		return text;
 	free(text);
 	l->gone++;
-	/* The shared wheel does not disappear. */
-	if (!strcmp(wheel, "dev"))
+	/* This one does not disappear. */
+	if (!strcmp(wheel, REMOTE))
 		l->bad++;
 	return NULL;
 }
@@ -557,7 +460,7 @@ static void *keep_reading(void *arg)
 		while (dir && (entry = readdir(dir))) {
 			struct stats s;
 
-			if (entry->d_name[0] == '.')
+			if (entry->d_name[0] == '.' || !strcmp(entry->d_name, "contexts"))
 				continue;
 			s.text = slurp_if_there(entry->d_name, "stats", l);
 			if (s.text && !parse(&s))
@@ -571,154 +474,114 @@ static void *keep_reading(void *arg)
 	return NULL;
 }
 
-TEST(under_load)
+TEST_F(wheel, under_load)
 {
+	static char *const others[] = { "quickstart_module", "leases_module" };
 	struct file_reader readers[2] = { 0 };
-	pthread_t changers[3];
+	pthread_t changer, comers[2];
 	struct stats s;
 	int i;
 
 	atomic_store(&busy, true);
-	for (i = 0; i < 3; i++)
-		start(&changers[i], change, (void *)(uintptr_t)i);
-	for (i = 0; i < 2; i++)
+	start(&changer, change, NULL);
+	for (i = 0; i < 2; i++) {
+		start(&comers[i], come_and_go, others[i]);
 		start(&readers[i].thread, keep_reading, &readers[i]);
+	}
 	wait_until(now_ns() + quick_or(1, 5) * NSEC_PER_SEC);
 	eventually(readers[0].reads > 100 && readers[1].reads > 100);
 	atomic_store(&busy, false);
 	for (i = 0; i < 2; i++) {
+		pthread_join(comers[i], NULL);
 		pthread_join(readers[i].thread, NULL);
 		printf("# %u reads, %u of files that had gone\n", readers[i].reads,
 		       readers[i].gone);
 		EXPECT_EQ(0, readers[i].bad);
 	}
-	for (i = 0; i < 3; i++)
-		pthread_join(changers[i], NULL);
+	pthread_join(changer, NULL);
 	/* At rest, the counters add up. */
-	eventually(!must_wheel_value("dev", "filed"));
-	s = must_wheel_stats("dev");
-	EXPECT_EQ(0, number(&s, "pending"));
+	eventually(!must_wheel_value(REMOTE, "pending"));
+	ASSERT_EQ(0, tell_remote("stop"));
+	s = must_wheel_stats(REMOTE);
 	EXPECT_TRUE(adds_up(&s));
 	EXPECT_EQ(number(&s, "expired"), lateness_sum(&s));
-	EXPECT_EQ(0, must_sum_buckets("dev", number(&s, "slots")));
+	EXPECT_EQ(number(&s, "filed"), must_sum_buckets(REMOTE, number(&s, "slots")));
 }
 
-/* /proc/self/fdinfo/N */
-TEST(fdinfo_shared)
-{
-	struct hwtimer_record rec;
-	int fd = must_open(0);
-	__u64 user = 0;
-
-	/* What earlier cases have closed is released first. */
-	eventually(must_fdinfo(fd, "user_timeouts") == user);
-	EXPECT_EQ(CLOCK_MONOTONIC, must_fdinfo(fd, "clockid"));
-	EXPECT_EQ(0, must_fdinfo(fd, "own_wheel"));
-	EXPECT_EQ(must_get_parameter("tick_ns"), must_fdinfo(fd, "tick_ns"));
-	EXPECT_EQ(must_get_parameter("slots"), must_fdinfo(fd, "slots"));
-	EXPECT_EQ(0, must_fdinfo(fd, "stopped"));
-	EXPECT_EQ(0, must_fdinfo(fd, "pending"));
-	EXPECT_EQ(0, must_fdinfo(fd, "unread"));
-	EXPECT_EQ(1ULL << 24, must_fdinfo(fd, "cap"));
-	EXPECT_EQ(0, must_fdinfo(fd, "user_wheels"));
-	must_schedule(fd, FAR, 0);
-	must_schedule(fd, FAR, 0);
-	must_schedule(fd, 0, 0);
-	eventually(must_fdinfo(fd, "unread") == 1);
-	EXPECT_EQ(2, must_fdinfo(fd, "pending"));
-	EXPECT_EQ(user + 3, must_fdinfo(fd, "user_timeouts"));
-	ASSERT_EQ(1, hwt_read(fd, &rec, 1));
-	/* The freed timeout is kept for reuse, and charged. */
-	EXPECT_EQ(user + 3, must_fdinfo(fd, "user_timeouts"));
-	EXPECT_EQ(must_get_parameter("max_user_timeouts"), must_fdinfo(fd, "max_user_timeouts"));
-	EXPECT_EQ(must_get_parameter("max_user_wheels"), must_fdinfo(fd, "max_user_wheels"));
-	ASSERT_EQ(0, hwt_stop(fd, NULL));
-	EXPECT_EQ(1, must_fdinfo(fd, "stopped"));
-	EXPECT_EQ(0, must_fdinfo(fd, "pending"));
-	EXPECT_EQ(2, must_fdinfo(fd, "unread"));
-}
-
-/* The keys are exactly those that docs/abi lists, in the same order. */
-static void check_keys(struct __test_metadata *_metadata, int fd, bool rings)
+/* The keys of /proc/self/fdinfo/N are exactly these, in this order, and what they say is true. */
+TEST(fdinfo)
 {
 	static const char *const keys[] = {
-		"clockid", "own_wheel", "tick_ns", "slots", "levels", "stopped", "pending",
-		"unread", "late", "cap", "timeouts", "timeouts_kib", "sq_entries", "cq_entries",
-		"user_timeouts", "max_user_timeouts", "user_wheels", "max_user_wheels",
-		"user_rate", "max_user_rate", "user_ring_kib", "max_user_ring_kib",
-		"user_shared_wheels", "max_user_shared_wheels",
+		"context", "kind", "clockid", "tick_ns", "slack_ns", "slots", "stopped", "looks",
+		"records", "runs", "timers", "late_ns", "pending",
 	};
-	char path[64], *text, *line, *colon, *end;
-	unsigned int i = 0;
+	char path[64], *text, *line, *end;
+	int fd = must_open(0), table;
+	unsigned int i;
 
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
 	text = must_slurp(path);
-	line = strstr(text, "clockid:");
-	ASSERT_NE(NULL, line);
-	for (; *line; line = end + 1) {
-		end = strchr(line, '\n');
-		ASSERT_NE(NULL, end);
-		*end = 0;
-		colon = strchr(line, ':');
-		ASSERT_NE(NULL, colon);
-		*colon = 0;
-		if (!rings && !strcmp(keys[i], "sq_entries"))
-			i += 2;
-		ASSERT_GT(ARRAY_SIZE(keys), i);
-		ASSERT_STREQ(keys[i++], line);
-		ASSERT_EQ(strlen(colon + 2), strspn(colon + 2, "0123456789"));
-	}
-	EXPECT_EQ(ARRAY_SIZE(keys), i);
+	EXPECT_EQ(NULL, strstr(text, "context:"));
 	free(text);
-}
+	for (table = 0; table < 2; table++) {
+		struct hwtimer_setup setup = {
+			.clockid = CLOCK_BOOTTIME, .tick_ns = 3 * NSEC_PER_MSEC, .slots = 300,
+			.flags = table ? HWTIMER_SETUP_TABLE : 0,
+		};
 
-TEST(fdinfo_keys)
-{
-	struct hwtimer_rings rings = {
-		.sq_entries = 4, .timeouts = 4, .sqe_size = sizeof(struct hwtimer_sqe),
-		.record_size = sizeof(struct hwtimer_record),
-	};
-	int fd = must_open(0);
-
-	check_keys(_metadata, fd, false);
-	ASSERT_EQ(0, hwt_ioctl(fd, HWTIMER_IOC_RINGS, &rings));
-	check_keys(_metadata, fd, true);
+		ASSERT_EQ(0, ioctl(fd, HWTIMER_IOC_SETUP, &setup));
+		text = must_slurp(path);
+		line = strstr(text, "context:");
+		ASSERT_NE(NULL, line);
+		for (i = 0; *line; i++, line = end + 1) {
+			end = strchr(line, '\n');
+			ASSERT_NE(NULL, end);
+			ASSERT_GT(ARRAY_SIZE(keys), i);
+			ASSERT_EQ(0, strncmp(line, keys[i], strlen(keys[i])));
+			ASSERT_EQ(0, strncmp(line + strlen(keys[i]), ": ", 2));
+		}
+		/* In a table, timeouts are only counted by looking at each slot. */
+		EXPECT_EQ(ARRAY_SIZE(keys) - table, i);
+		EXPECT_NE(NULL, strstr(text, table ? "\nkind: table\n" : "\nkind: calls\n"));
+		free(text);
+		EXPECT_EQ(CLOCK_BOOTTIME, must_fdinfo(fd, "clockid"));
+		EXPECT_EQ(setup.tick_ns, must_fdinfo(fd, "tick_ns"));
+		EXPECT_EQ(setup.slots, must_fdinfo(fd, "slots"));
+		EXPECT_EQ(0, must_fdinfo(fd, "stopped"));
+		if (!table) {
+			arm_many(fd, 5, 0);
+			ASSERT_EQ(POLLIN, poll_in(fd, -1));
+			EXPECT_EQ(5, must_fdinfo(fd, "pending"));
+			EXPECT_EQ(must_stats(fd).looks, must_fdinfo(fd, "looks"));
+			EXPECT_EQ(must_stats(fd).runs, must_fdinfo(fd, "runs"));
+			EXPECT_EQ(must_stats(fd).timers, must_fdinfo(fd, "timers"));
+			EXPECT_EQ(must_stats(fd).late_ns, must_fdinfo(fd, "late_ns"));
+		}
+		ASSERT_EQ(0, ioctl(fd, HWTIMER_IOC_STOP));
+		EXPECT_EQ(1, must_fdinfo(fd, "stopped"));
+		close(fd);
+		/* The same number, so the same path. */
+		ASSERT_EQ(fd, must_open(0));
+	}
 	close(fd);
-}
-
-TEST(fdinfo_own)
-{
-	int fd = must_open(0);
-
-	ASSERT_EQ(0, hwt_own_wheel(fd, 3 * NSEC_PER_MSEC, 100, 42));
-	EXPECT_EQ(1, must_fdinfo(fd, "own_wheel"));
-	EXPECT_EQ(3 * NSEC_PER_MSEC, must_fdinfo(fd, "tick_ns"));
-	EXPECT_EQ(128, must_fdinfo(fd, "slots"));
-	EXPECT_EQ(42, must_fdinfo(fd, "cap"));
-	EXPECT_EQ(1, must_fdinfo(fd, "user_wheels"));
 }
 
 /* A line for each pending timeout, with its function and its deadline. */
 TEST(pending)
 {
 	const unsigned int n = 5000;
-	unsigned int i, reported = 0, more = 0;
-	char *text, *line, *end, path[128], wheel[32];
-	__u64 deadline, id = 0;
-	int fd = must_open(0);
+	unsigned int reported = 0, more = 0;
+	char *text, *line, *end;
+	__u64 before, deadline = 0;
 
 	/* One level of 64 slots: all are in one bucket, more than the file lists. */
-	ASSERT_EQ(0, hwt_own_wheel(fd, NSEC_PER_SEC, 64, 0));
-	snprintf(path, sizeof(path), HWT_DEBUGFS "/pid-%d/pending", getpid());
-	deadline = now_ns() + FAR;
-	for (i = 0; i <= n; i++)
-		ASSERT_EQ(0, hwt_schedule(fd, 0, deadline, i, &id, NULL));
-	must_schedule(fd, 1, 0);	/* filed in the first slot */
-	snprintf(wheel, sizeof(wheel), "pid-%d", getpid());
-	eventually(must_stats(fd).unread == 1 && must_wheel_value(wheel, "filed") == n + 1);
+	ASSERT_EQ(0, load(REMOTE, "tick_ns=1000000000 slots=64 levels=1"));
+	before = now_ns();
+	ASSERT_EQ(0, tell_remote("arm 0 %u %llu", n + 1, FAR));
+	eventually(must_wheel_value(REMOTE, "filed") == n + 1);
 	/* The wheel still holds it, but it is not pending. */
-	ASSERT_EQ(0, hwt_cancel(fd, id));
-	text = must_slurp(path);
+	ASSERT_EQ(0, tell_remote("cancel %u 1", n));
+	text = must_slurp(HWT_DEBUGFS "/" REMOTE "/pending");
 	for (line = text; *line; line = end + 1) {
 		unsigned int level, slot;
 		unsigned long long at;
@@ -736,35 +599,152 @@ TEST(pending)
 			TH_LOG("%s", line);
 		EXPECT_EQ(0, level);
 		EXPECT_GT(64, slot);
-		EXPECT_EQ(deadline, at);
-		EXPECT_EQ(0, strcmp("dev_expired", function))
-			TH_LOG("%s", function);
+		EXPECT_TRUE(at >= before + FAR && at <= now_ns() + FAR);
+		EXPECT_TRUE(!deadline || at == deadline);
+		deadline = at;
+		EXPECT_STREQ("remote_fired", function);
 		reported++;
 	}
 	EXPECT_EQ(1024, reported);
 	EXPECT_EQ(1, more);
 	free(text);
-	close(fd);
+	EXPECT_EQ(0, unload(REMOTE));
 }
 
-/* Filed for a tick, then touched to HWTIMER_NEVER. */
+/* Filed for a tick, then touched to "never". */
 TEST(pending_never)
 {
-	char *text, path[128], wheel[32];
-	int fd = must_open(0);
-	__u64 id;
+	char *text;
 
-	ASSERT_EQ(0, hwt_own_wheel(fd, NSEC_PER_SEC, 4096, 0));	/* a round is longer than FAR */
-	snprintf(wheel, sizeof(wheel), "pid-%d", getpid());
-	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/pending", wheel);
-	id = must_schedule(fd, FAR, 0);
-	eventually(must_wheel_value(wheel, "filed") == 1);
-	ASSERT_EQ(0, hwt_touch(fd, 0, id, HWTIMER_NEVER, NULL));
-	text = must_slurp(path);
-	EXPECT_NE(NULL, strstr(text, " 18446744073709551615 dev_expired"))
+	/* A round is longer than FAR. */
+	ASSERT_EQ(0, load(REMOTE, "tick_ns=1000000000 slots=4096 levels=1"));
+	ASSERT_EQ(0, tell_remote("arm 0 1 %llu", FAR));
+	eventually(must_wheel_value(REMOTE, "filed") == 1);
+	ASSERT_EQ(0, tell_remote("touch 0 1 -1"));
+	text = must_slurp(HWT_DEBUGFS "/" REMOTE "/pending");
+	EXPECT_NE(NULL, strstr(text, " 18446744073709551615 remote_fired"))
 		TH_LOG("%s", text);
 	free(text);
+	EXPECT_EQ(0, unload(REMOTE));
+}
+
+/* Find a wheel by HWTIMER_IOC_WHEELS: 1, 0, or -errno. */
+static int find_wheel(const char *name, struct hwtimer_wheel_info *found)
+{
+	struct hwtimer_wheel_info all[32];
+	struct hwtimer_list l = {
+		.entries = (uintptr_t)all, .size = sizeof(all[0]), .count = ARRAY_SIZE(all),
+	};
+	int fd = must_open(0), ret = hwt_ioctl(fd, HWTIMER_IOC_WHEELS, &l);
+
 	close(fd);
+	if (ret)
+		return ret;
+	if (l.count == ARRAY_SIZE(all))
+		die("more than %zu wheels", ARRAY_SIZE(all));
+	while (l.count--)
+		if (!strcmp(all[l.count].name, name)) {
+			*found = all[l.count];
+			ret++;
+		}
+	return ret;
+}
+
+/* The figures of a wheel that is idle are those of debugfs, each in its field. */
+TEST_F(wheel, by_ioctl)
+{
+	struct hwtimer_wheel_info w;
+	struct stats s;
+	char name[32];
+	__u64 sum = 0;
+	int i;
+
+	ASSERT_EQ(0, tell_remote("arm 0 40 0 250000"));
+	ASSERT_EQ(0, tell_remote("arm 100 20 %llu", FAR));
+	ASSERT_EQ(0, tell_remote("touch 100 7 %llu", 2 * FAR));
+	ASSERT_EQ(0, tell_remote("cancel 100 3"));
+	eventually(must_wheel_value(REMOTE, "expired") == 40);
+	ASSERT_EQ(0, tell_remote("stop"));
+	ASSERT_EQ(1, find_wheel(REMOTE, &w));
+	s = must_wheel_stats(REMOTE);
+	EXPECT_STREQ(REMOTE, w.module);
+	EXPECT_EQ(number(&s, "tick_ns"), w.tick_ns);
+	EXPECT_EQ(0, w.pending);
+	EXPECT_EQ(60, w.armed);
+	EXPECT_EQ(7, w.touched);
+	EXPECT_EQ(3, w.cancelled);
+	EXPECT_EQ(40, w.expired);
+	EXPECT_EQ(17, w.handed_back);
+	EXPECT_TRUE(adds_up(&s));
+	for (i = 0; i < HWTIMER_LATE; i++) {
+		snprintf(name, sizeof(name), "late_below_%uus", 1U << i);
+		EXPECT_EQ(number(&s, i < HWTIMER_LATE - 1 ? name : "late_above"), w.late[i]);
+		sum += w.late[i];
+	}
+	EXPECT_EQ(40, sum);
+}
+
+/* Become a user with no capability but @cap. */
+static void become_with(int cap)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { 0 };
+
+	if (prctl(PR_SET_KEEPCAPS, 1))
+		die("prctl: %s", strerror(errno));
+	become(1001);
+	data[cap / 32].permitted = 1U << cap % 32;
+	data[cap / 32].effective = 1U << cap % 32;
+	if (syscall(SYS_capset, &header, data))
+		die("capset: %s", strerror(errno));
+}
+
+/* CAP_PERFMON is enough to see the wheels, CAP_SYS_ADMIN as well, and others are not. */
+TEST_F(wheel, capabilities)
+{
+	static const struct {
+		int cap, ret;
+	} cases[] = {
+		{ CAP_PERFMON, 1 }, { CAP_SYS_ADMIN, 1 }, { CAP_SYS_RESOURCE, -EPERM },
+		{ CAP_SYS_PTRACE, -EPERM }, { CAP_DAC_READ_SEARCH, -EPERM },
+	};
+	struct hwtimer_wheel_info w;
+	unsigned int i;
+
+	ASSERT_EQ(0, chmod(DEVICE, 0666));
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		in_child(must_fork()) {
+			become_with(cases[i].cap);
+			expect(cases[i].ret, find_wheel(REMOTE, &w));
+		}
+	}
+	/* Root of a container has all capabilities, but only there. */
+	in_child(must_fork()) {
+		if (access("/proc/self/ns/user", F_OK))
+			_exit(0);
+		if (unshare(CLONE_NEWUSER))
+			die("unshare: %s", strerror(errno));
+		expect(-EPERM, find_wheel(REMOTE, &w));
+	}
+	ASSERT_EQ(0, chmod(DEVICE, 0600));
+}
+
+/* A wheel that stays is listed once, whichever others come and go meanwhile. */
+TEST_F(wheel, others_come_and_go)
+{
+	static char *const others[] = { "quickstart_module", "leases_module" };
+	struct hwtimer_wheel_info w;
+	pthread_t comers[2];
+	unsigned int i;
+
+	atomic_store(&busy, true);
+	for (i = 0; i < 2; i++)
+		start(&comers[i], come_and_go, others[i]);
+	for (i = 0; i < quick_or(300, 3000); i++)
+		ASSERT_EQ(1, find_wheel(REMOTE, &w));
+	atomic_store(&busy, false);
+	for (i = 0; i < 2; i++)
+		pthread_join(comers[i], NULL);
 }
 
 TEST_HARNESS_MAIN

@@ -7,13 +7,11 @@
 #ifndef HWT_H
 #define HWT_H
 
-#include "common.h"
+#include "guest.h"
 
 #include <linux/hwtimer.h>
 
 #define HWT_DEVICE	"/dev/hwtimer"
-#define HWT_DEBUGFS	"/sys/kernel/debug/hwtimer"
-#define HWT_PARAMETERS	"/sys/module/hwtimer/parameters"
 
 #define RECORD_SIZE	((int)sizeof(struct hwtimer_record))
 /* In struct hwtimer_rings. */
@@ -179,18 +177,6 @@ static inline bool balanced(const struct hwtimer_stats *s)
 			       s->handed_back + s->clock_set;
 }
 
-/* For child processes, which report by their exit status. */
-#define expect(expected, seen)	expect_(__FILE__, __LINE__, expected, seen)
-
-static inline void expect_(const char *file, int line, long expected, long seen)
-{
-	if (expected == seen)
-		return;
-	printf("# %s:%d: expected %ld, seen %ld\n", file, line, expected, seen);
-	fflush(stdout);
-	_exit(1);
-}
-
 /* All counters are equal. */
 static inline bool same_stats(const struct hwtimer_stats *a,
 			      const struct hwtimer_stats *b)
@@ -305,40 +291,6 @@ static inline bool valid_record(const struct hwtimer_record *r, __u32 kind)
 		(r->fired >= r->deadline && r->deadline != HWTIMER_NEVER));
 }
 
-/*
- * Does thread @tid sleep in system call @nr? User-Mode Linux does not say in which call a thread
- * sleeps; there any sleep counts, as the tests' threads sleep nowhere else.
- */
-static inline bool sleeps_in(pid_t tid, long nr)
-{
-	bool named = !access("/proc/self/syscall", F_OK);
-	char path[64], text[256], *state;
-	ssize_t len;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", tid, named ? "syscall" : "stat");
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		die("%s: %s", path, strerror(errno));
-	len = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (len <= 0)
-		return false;
-	text[len] = 0;
-	if (!named) {
-		/* "TID (name) S ..." */
-		state = strrchr(text, ')');
-		return state && !strncmp(state, ") S", 3);
-	}
-	/* "running", or the number and the arguments */
-	return strchr("0123456789", text[0]) && strtol(text, NULL, 10) == nr;
-}
-
-static inline pid_t my_tid(void)
-{
-	return syscall(SYS_gettid);
-}
-
 /* Pin the calling thread to one CPU. */
 static inline void stay_on(int cpu)
 {
@@ -363,79 +315,6 @@ static inline bool nohz_full(void)
 static inline int online_cpus(void)
 {
 	return sysconf(_SC_NPROCESSORS_ONLN);
-}
-
-/* Remove the only line of a wheel's stats in debugfs that changes while nothing happens. */
-static inline void remove_now(char *stats)
-{
-	char *line = strstr(stats, "\nnow_ns "), *end = line ? strchr(line + 1, '\n') : NULL;
-
-	if (!end)
-		die("no now_ns in '%s'", stats);
-	memmove(line, end, strlen(end) + 1);
-}
-
-/* A value of the wheel's stats in debugfs. */
-static inline __u64 must_wheel_value(const char *wheel, const char *name)
-{
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), HWT_DEBUGFS "/%s/stats", wheel);
-	return must_number(path, name);
-}
-
-/* insmod and rmmod. The modules are in $MODULES, or /modules. */
-static inline int load(const char *name, const char *parameters)
-{
-	const char *dir = getenv("MODULES") ?: "/modules";
-	char path[PATH_MAX];
-	int fd, ret;
-
-	snprintf(path, sizeof(path), "%s/%s.ko", dir, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	ret = syscall(SYS_finit_module, fd, parameters, 0) ? -errno : 0;
-	close(fd);
-	return ret;
-}
-
-static inline int unload(const char *name)
-{
-	return syscall(SYS_delete_module, name, O_NONBLOCK) ? -errno : 0;
-}
-
-/* A value of /proc/self/fdinfo/N. */
-static inline __u64 must_fdinfo(int fd, const char *name)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	return must_number(path, name);
-}
-
-/* The module's parameters. */
-static inline __u64 must_get_parameter(const char *name)
-{
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), HWT_PARAMETERS "/%s", name);
-	return must_number(path, NULL);
-}
-
-static inline int set_parameter(const char *name, __u64 value)
-{
-	char path[PATH_MAX], text[32];
-
-	snprintf(path, sizeof(path), HWT_PARAMETERS "/%s", name);
-	snprintf(text, sizeof(text), "%llu", value);
-	return write_file(path, text);
-}
-
-/* The module's references: open files, and modules that use it. */
-static inline int module_references(void)
-{
-	return must_number("/sys/module/hwtimer/refcnt", NULL);
 }
 
 /* For qsort() and bsearch(). */

@@ -4,20 +4,9 @@
  * to other processes. It ends with the last reference, whatever is pending and however the process
  * ended.
  */
-#include "hwt.h"
+#include "calls.h"
 
 #include <sys/socket.h>
-
-/* What the wheel holds of a context is released soon after the last close. */
-#define SHARED_WHEEL	"dev"
-
-/* Wait until the shared wheel holds nothing of any context. */
-static void wait_for_empty_wheel(void)
-{
-	eventually(!must_wheel_value(SHARED_WHEEL, "pending"));
-	eventually(!must_wheel_value(SHARED_WHEEL, "filed"));
-	eventually(!module_references());
-}
 
 FIXTURE(quiet)
 {
@@ -26,7 +15,7 @@ FIXTURE(quiet)
 
 FIXTURE_SETUP(quiet)
 {
-	wait_for_empty_wheel();
+	ASSERT_EQ(0, contexts());
 	self->fd = must_open(0);
 }
 
@@ -35,7 +24,8 @@ FIXTURE_TEARDOWN(quiet)
 {
 	if (self->fd >= 0)
 		close(self->fd);
-	wait_for_empty_wheel();
+	EXPECT_EQ(0, contexts());
+	EXPECT_EQ(0, module_references());
 }
 
 /* Close, and mark as closed for the teardown. */
@@ -45,50 +35,23 @@ static void close_now(int *fd)
 	*fd = -1;
 }
 
-static void arm_many(int fd, unsigned int n, __u64 delay)
-{
-	unsigned int i;
-
-	for (i = 0; i < n; i++)
-		must_schedule(fd, delay, i);
-}
-
 TEST_F(quiet, close_with_pending)
 {
 	arm_many(self->fd, 20000, FAR);
-	EXPECT_EQ(20000, must_wheel_value(SHARED_WHEEL, "pending"));
+	EXPECT_EQ(20000, must_stats(self->fd).pending);
 	EXPECT_EQ(1, module_references());
+	EXPECT_EQ(1, contexts());
 	close_now(&self->fd);
-	/* Nothing is pending any more; only what is filed waits for the worker. */
-	EXPECT_EQ(0, must_wheel_value(SHARED_WHEEL, "pending"));
-	EXPECT_EQ(0, module_references());
 }
 
-TEST_F(quiet, close_with_unread)
-{
-	arm_many(self->fd, 5000, 0);
-	eventually(must_stats(self->fd).unread == 5000);
-}
-
-/* Close while timeouts expire. */
+/* Close while timeouts expire, and while nobody has taken them. */
 TEST_F(quiet, close_while_expiring)
 {
 	int i;
 
 	for (i = 0; i < 100; i++) {
-		arm_many(self->fd, 200, NSEC_PER_MSEC);
-		close(self->fd);
-		self->fd = must_open(0);
-	}
-}
-
-TEST_F(quiet, close_own_wheel)
-{
-	int i;
-
-	for (i = 0; i < 30; i++) {
-		ASSERT_EQ(0, hwt_own_wheel(self->fd, NSEC_PER_MSEC, 64, 0));
-		arm_many(self->fd, 300, i % 3 ? FAR : NSEC_PER_MSEC);
+		arm_many(self->fd, 200, i % 3 * NSEC_PER_MSEC);
+		poll_in(self->fd, i % 2);
 		close(self->fd);
 		self->fd = must_open(0);
 	}
@@ -102,37 +65,39 @@ TEST_F(quiet, fork)
 
 	in_child(must_fork()) {
 		/* The child can touch the parent's timeout ... */
-		expect(0, hwt_touch(self->fd, HWTIMER_RELATIVE, id, 0, NULL));
+		expect(0, calls_touch(self->fd, id, 0));
 		/* ... and the parent will read this one. */
 		must_schedule(self->fd, 50 * NSEC_PER_MSEC, 2);
 	}
 	/* The context outlives the child. */
-	ASSERT_EQ(1, hwt_collect(self->fd, &rec, 1));
+	ASSERT_EQ(1, calls_read(self->fd, &rec, 1));
 	EXPECT_EQ(id, rec.id);
-	ASSERT_EQ(1, hwt_collect(self->fd, &rec, 1));
+	ASSERT_EQ(1, calls_read(self->fd, &rec, 1));
 	EXPECT_EQ(2, rec.user_data);
-	EXPECT_EQ(2, must_stats(self->fd).scheduled);
+	EXPECT_EQ(0, must_stats(self->fd).pending);
+	EXPECT_EQ(2, must_stats(self->fd).records);
 }
 
 /* Each record goes to either the parent or the child. */
 TEST_F(quiet, fork_and_read)
 {
 	const unsigned int total = 4000;
-	atomic_uint *seen = must_share(total * sizeof(*seen));
+	atomic_uint *seen = must_share((total + 1) * sizeof(*seen)), *armed = &seen[total];
 	struct hwtimer_record rec[8];
 	unsigned int i;
 	pid_t child;
 	int ret;
 
 	child = must_fork();
-	if (!child)
+	if (!child) {
 		arm_many(self->fd, total, NSEC_PER_MSEC);
-	if (child) {
+		atomic_store(armed, 1);
+	} else {
 		/* STOP must not come before all are armed. */
-		eventually(must_stats(self->fd).scheduled == total);
-		ASSERT_EQ(0, hwt_stop(self->fd, NULL));
+		eventually(atomic_load(armed));
+		ASSERT_EQ(0, ioctl(self->fd, HWTIMER_IOC_STOP));
 	}
-	while ((ret = hwt_read(self->fd, rec, 8)) > 0)
+	while ((ret = calls_read(self->fd, rec, 8)) > 0)
 		while (ret--)
 			atomic_fetch_add(&seen[rec[ret].user_data], 1);
 	if (!child)
@@ -162,7 +127,7 @@ TEST_F(quiet, close_in_parent)
 		if (must_stats(self->fd).pending != 1)
 			_exit(2);
 		must_schedule(self->fd, 0, 2);
-		if (hwt_collect(self->fd, &rec, 1) != 1 || rec.user_data != 2)
+		if (calls_read(self->fd, &rec, 1) != 1 || rec.user_data != 2)
 			_exit(3);
 		_exit(0);
 	}
@@ -181,8 +146,8 @@ TEST_F(quiet, dup)
 	EXPECT_EQ(1, must_stats(copy).pending);
 	close(self->fd);
 	self->fd = copy;
-	ASSERT_EQ(0, hwt_touch(copy, HWTIMER_RELATIVE, id, 0, NULL));
-	ASSERT_EQ(1, hwt_collect(copy, &rec, 1));
+	ASSERT_EQ(0, calls_touch(copy, id, 0));
+	ASSERT_EQ(1, calls_read(copy, &rec, 1));
 	EXPECT_EQ(id, rec.id);
 }
 
@@ -192,12 +157,10 @@ TEST_F(quiet, open_twice)
 	int other = must_open(0);
 	struct hwtimer_record rec;
 
-	must_schedule(self->fd, FAR, 1);
-	EXPECT_EQ(0, must_stats(other).scheduled);
-	must_schedule(other, 0, 2);
-	ASSERT_EQ(1, hwt_collect(other, &rec, 1));
+	must_schedule(self->fd, 0, 1);
+	must_schedule(other, 2 * NSEC_PER_MSEC, 2);
+	ASSERT_EQ(1, calls_read(other, &rec, 1));
 	EXPECT_EQ(2, rec.user_data);
-	EXPECT_EQ(0, must_stats(self->fd).unread);
 	close(other);
 	EXPECT_EQ(1, must_stats(self->fd).pending);
 }
@@ -206,16 +169,16 @@ TEST_F(quiet, open_twice)
 static int after_exec(const char *fd_text, const char *id_text)
 {
 	int fd = atoi(fd_text);
-	__u64 id = strtoull(id_text, NULL, 0), data;
+	struct hwtimer_query q = { .id = strtoull(id_text, NULL, 0) };
 	struct hwtimer_record rec;
 
 	if (fcntl(fd, F_GETFD) < 0)
 		return 10;
-	if (hwt_query(fd, id, &data, NULL) || data != 77)
+	if (hwt_ioctl(fd, HWTIMER_IOC_QUERY, &q) || q.user_data != 77)
 		return 11;
-	if (hwt_touch(fd, HWTIMER_RELATIVE, id, 0, NULL))
+	if (calls_touch(fd, q.id, 0))
 		return 12;
-	if (hwt_collect(fd, &rec, 1) != 1 || rec.id != id)
+	if (calls_read(fd, &rec, 1) != 1 || rec.id != q.id)
 		return 13;
 	return 20;
 }
@@ -264,7 +227,7 @@ TEST_F(quiet, exec_closes)
 	}
 	/* The new program sleeps without a descriptor. */
 	eventually(sleeps_in(child, SYS_pause));
-	EXPECT_EQ(0, must_wheel_value(SHARED_WHEEL, "pending"));
+	EXPECT_EQ(0, contexts());
 	EXPECT_EQ(0, module_references());
 	must_kill(child);
 }
@@ -282,16 +245,14 @@ TEST_F(quiet, killed_in_read)
 			struct hwtimer_record rec;
 			int fd = must_open(0);
 
-			if (i == 4 && hwt_own_wheel(fd, NSEC_PER_MSEC, 64, 0))
-				_exit(1);
 			arm_many(fd, 10000, FAR);
-			hwt_read(fd, &rec, 1);
+			calls_read(fd, &rec, 1);
 			_exit(2);
 		}
 		eventually(sleeps_in(child, SYS_read));
 		must_kill(child);
 		/* The exit closed the last descriptor. */
-		ASSERT_EQ(0, must_wheel_value(SHARED_WHEEL, "pending"));
+		ASSERT_EQ(0, contexts());
 		ASSERT_EQ(0, module_references());
 	}
 }
@@ -314,7 +275,7 @@ TEST_F(quiet, killed_at_any_time)
 				unsigned int k = rnd(&mine) % 64;
 
 				if (ids[k])
-					hwt_cancel(fd, ids[k]);
+					calls_cancel(fd, ids[k]);
 				ids[k] = must_schedule(fd, rnd(&mine) % (5 * NSEC_PER_MSEC), k);
 			}
 		}
@@ -376,16 +337,15 @@ TEST_F(quiet, passed_on)
 	if (!child) {
 		struct hwtimer_record rec;
 		int fd = receive_fd(sockets[1]);
-		struct hwtimer_stats s = must_stats(fd);
 
-		/* One of the two may have expired. */
-		if (s.pending + s.unread != 2)
+		/* One of the two may be due. */
+		if (must_stats(fd).pending != 2)
 			_exit(1);
-		if (hwt_collect(fd, &rec, 1) != 1 || rec.user_data != 1)
+		if (calls_read(fd, &rec, 1) != 1 || rec.user_data != 1)
 			_exit(2);
 		if (read(sockets[1], &id, sizeof(id)) != sizeof(id))
 			_exit(4);
-		if (hwt_cancel(fd, id))
+		if (calls_cancel(fd, id))
 			_exit(5);
 		if (must_stats(fd).pending)
 			_exit(6);
@@ -410,10 +370,10 @@ TEST_F(quiet, passed_on_to_nobody)
 	arm_many(self->fd, 1000, FAR);
 	send_fd(sockets[0], self->fd);
 	close_now(&self->fd);
-	EXPECT_EQ(1000, must_wheel_value(SHARED_WHEEL, "pending"));
+	EXPECT_EQ(1, contexts());
 	close(sockets[0]);
 	close(sockets[1]);
-	eventually(!must_wheel_value(SHARED_WHEEL, "pending"));
+	eventually(!contexts());
 }
 
 /* One thread closes the descriptor that another is reading: the read continues. */
@@ -429,7 +389,7 @@ static void *read_late(void *arg)
 	struct late_reader *r = arg;
 
 	atomic_store(&r->tid, my_tid());
-	r->ret = hwt_read(r->fd, &r->rec, 1);
+	r->ret = calls_read(r->fd, &r->rec, 1);
 	return NULL;
 }
 
@@ -442,7 +402,7 @@ TEST_F(quiet, close_during_read)
 	start(&r.thread, read_late, &r);
 	eventually(atomic_load(&r.tid));
 	eventually(sleeps_in(atomic_load(&r.tid), SYS_read));
-	ASSERT_EQ(0, hwt_touch(self->fd, HWTIMER_RELATIVE, id, NSEC_PER_SEC / 2, NULL));
+	ASSERT_EQ(0, calls_touch(self->fd, id, NSEC_PER_SEC / 2));
 	close_now(&self->fd);
 	pthread_join(r.thread, NULL);
 	EXPECT_EQ(1, r.ret);
@@ -460,23 +420,26 @@ struct stormer {
 
 static void *storm(void *arg)
 {
+	struct hwtimer_setup table = {
+		.clockid = CLOCK_MONOTONIC, .flags = HWTIMER_SETUP_TABLE, .slots = 300,
+	};
 	struct stormer *s = arg;
 	unsigned int i, k;
 	int fd;
 
 	for (i = 0; i < s->rounds; i++) {
-		fd = hwt_open(0);
+		fd = calls_open(0);
 		if (fd < 0) {
 			s->error = fd;
 			break;
 		}
-		if (!(rnd(&s->random) % 32) &&
-		    hwt_own_wheel(fd, NSEC_PER_MSEC, 32, 0))
-			s->error = -EIO;
-		for (k = rnd(&s->random) % 20; k; k--)
-			must_schedule(fd, rnd(&s->random) % 2 ? FAR : NSEC_PER_MSEC, k);
-		if (!(rnd(&s->random) % 4) && hwt_stop(fd, NULL))
-			s->error = -EIO;
+		if (rnd(&s->random) % 4)
+			for (k = rnd(&s->random) % 20 + 1; k; k--)
+				must_schedule(fd, rnd(&s->random) % 2 ? FAR : NSEC_PER_MSEC, k);
+		else if (ioctl(fd, HWTIMER_IOC_SETUP, &table))
+			s->error = -errno;
+		if (!(rnd(&s->random) % 4) && ioctl(fd, HWTIMER_IOC_STOP))
+			s->error = -errno;
 		close(fd);
 	}
 	return NULL;

@@ -1,67 +1,100 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Disturbed time: the wall clock is set, the program or the whole guest is stopped for a while,
- * the worker is held off, a million timeouts are due at once. Nothing is early, and everything
- * expires once. For guests only, as it sets the clock.
+ * Disturbed time: the wall clock is set, the program or the whole guest is stopped for a while, the
+ * worker of a module's wheel is held off. Nothing is early, and everything expires once. For guests
+ * only, as it sets the clock.
  *
  * The program prints a request to be stopped, which scripts/guest/boot -s follows.
  */
-#define _GNU_SOURCE
+#include "calls.h"
+
 #include <sys/time.h>
 #include <sys/timex.h>
 
-#include "hwt_guest.h"
-#include "ring.h"
+#include <libhwtimer.h>
 
 /* Far more than expiries take, and far less than the steps of the wall clock. */
 #define LATE_AT_MOST	(PATIENCE / 2)
 #define HOUR		3600LL
 
+/* The length of a unit of the library's deadlines. */
+#define UNIT		65536
+
+enum ground {
+	CALLS,		/* a context by calls */
+	TABLE,		/* a handle of the library on the device */
+	PROCESS,	/* a handle in the process */
+};
+
 /**
- * struct context - a descriptor and what is pending on it
- * @fd: the descriptor
+ * struct context - what timeouts are pending on
+ * @fd: to poll
+ * @handle: NULL: a context by calls
  * @clock: its clock
  * @tick_ns: its tick
- * @ordered: timeouts expire in the order of their deadlines: the wheel has several levels, or a
- *	round that is longer than a test
+ * @ordered: timeouts come in the order of ticks. In a table not if the program is late: what is due
+ *	may come before other slots that were pushed, and at which the kernel has yet to look
  * @n: how many timeouts
  * @deadlines: of each
  * @ids: of each
- * @fired: when they expired; 0: not yet
- * @got: how many have expired
+ * @taken: when they were taken; 0: not yet
+ * @got: how many were taken
  * @armed: when the last of them had been armed
- * @latest: the latest deadline after @armed that has expired
+ * @latest: the latest deadline after @armed that was taken
  */
 struct context {
 	int fd;
+	struct hwtimer *handle;
 	clockid_t clock;
 	__u64 tick_ns;
 	bool ordered;
 	unsigned int n;
 	__u64 *deadlines;
 	__u64 *ids;
-	__u64 *fired;
+	__u64 *taken;
 	unsigned int got;
 	__u64 armed;
 	__u64 latest;
 };
 
-/* Without @slots, a context on the shared wheel. */
-static void open_context(struct context *c, clockid_t clock, __u32 slots, __u32 levels)
+static void open_context(struct context *c, clockid_t clock, enum ground ground)
 {
-	struct hwtimer_setup setup = {
-		.flags = slots ? HWTIMER_SETUP_OWN_WHEEL : 0, .clockid = clock,
-		.tick_ns = slots ? NSEC_PER_MSEC : 0, .slots = slots, .levels = levels,
+	struct hwtimer_setup setup = { .clockid = clock };
+	struct hwtimer_options options = {
+		.size = sizeof(options),
+		.flags = (ground == PROCESS ? HWTIMER_OPEN_PROCESS : HWTIMER_OPEN_DEVICE) |
+			 (clock == CLOCK_BOOTTIME ? HWTIMER_OPEN_BOOTTIME : 0),
 	};
 
-	memset(c, 0, sizeof(*c));
-	c->fd = must_open(O_NONBLOCK);
-	c->clock = clock;
-	if (hwt_setup(c->fd, &setup))
-		die("setup: clock %d, %u slots", clock, slots);
-	c->tick_ns = setup.tick_ns;
-	/* All timeouts here are due within 16 s. */
-	c->ordered = setup.tick_ns * setup.slots > 16 * NSEC_PER_SEC || levels != 1;
+	*c = (struct context){ .clock = clock, .ordered = ground != TABLE };
+	if (ground == CALLS) {
+		c->fd = must_open(O_NONBLOCK);
+		if (ioctl(c->fd, HWTIMER_IOC_SETUP, &setup))
+			die("SETUP: %s", strerror(errno));
+		c->tick_ns = setup.tick_ns;
+	} else {
+		if (hwtimer_open(&c->handle, &options))
+			die("hwtimer_open");
+		c->fd = hwtimer_fd(c->handle);
+		c->tick_ns = hwtimer_tick_ns(c->handle);
+	}
+}
+
+static __u64 arm_at(struct context *c, __u64 deadline, __u64 user_data)
+{
+	struct hwtimer_schedule s = { .time = deadline, .user_data = user_data };
+	hwtimer_id id;
+	int ret;
+
+	if (c->handle) {
+		ret = hwtimer_schedule_at(c->handle, deadline, user_data, &id);
+	} else {
+		ret = hwt_ioctl(c->fd, HWTIMER_IOC_SCHEDULE, &s);
+		id = s.id;
+	}
+	if (ret)
+		die("schedule: %d", ret);
+	return id;
 }
 
 /* Arm @n timeouts, the first due in @from ns, and then one every @every ns. */
@@ -73,52 +106,61 @@ static void arm_all(struct context *c, unsigned int n, __u64 from, __u64 every)
 	c->n = n;
 	c->deadlines = must_alloc(n, sizeof(__u64));
 	c->ids = must_alloc(n, sizeof(__u64));
-	c->fired = must_alloc(n, sizeof(__u64));
+	c->taken = must_alloc(n, sizeof(__u64));
 	for (i = 0; i < n; i++) {
 		/* In a shuffled order; 619 is a prime. */
 		k = i * 619ULL % n;
 		c->deadlines[k] = begin + k * every;
-		if (hwt_schedule(c->fd, 0, c->deadlines[k], k, &c->ids[k], NULL))
-			die("schedule");
+		c->ids[k] = arm_at(c, c->deadlines[k], k);
 	}
 	c->armed = clock_ns(c->clock);
 }
 
-/* Read what has expired. */
+/* 1: an event; 0: there is none. */
+static int take_one(struct context *c, struct hwtimer_event *e)
+{
+	struct hwtimer_record r;
+	int ret;
+
+	if (c->handle)
+		return hwtimer_wait(c->handle, e, 0);
+	ret = calls_read(c->fd, &r, 1);
+	*e = (struct hwtimer_event){ r.id, r.user_data, r.deadline_ns, r.taken_ns, r.overruns,
+				     r.kind, r.pad };
+	return ret == -EAGAIN ? 0 : ret;
+}
+
+/* Take what has expired. */
 static void take(struct context *c)
 {
-	struct hwtimer_record rec[64];
-	__u64 now;
-	int n, i;
+	struct hwtimer_event e;
+	__u64 now, k;
+	int ret;
 
-	while ((n = hwt_read(c->fd, rec, ARRAY_SIZE(rec))) > 0) {
+	while ((ret = take_one(c, &e)) > 0) {
 		now = clock_ns(c->clock);
-		for (i = 0; i < n; i++) {
-			struct hwtimer_record *r = &rec[i];
-
-			if (r->kind != HWTIMER_KIND_EXPIRED || r->overruns || r->error ||
-			    r->user_data >= c->n || r->id != c->ids[r->user_data] ||
-			    r->deadline != c->deadlines[r->user_data])
-				die("record: id %llx user_data %llu deadline %llu", r->id,
-				    r->user_data, r->deadline);
-			if (c->fired[r->user_data])
-				die("number %llu: reported twice", r->user_data);
-			if (r->fired < r->deadline || r->fired > now)
-				die("number %llu: deadline %llu, fired %llu, now %llu",
-				    r->user_data, r->deadline, r->fired, now);
-			/* There is no order of deadlines within a tick. */
-			if (c->ordered && r->deadline > c->armed &&
-			    r->deadline + c->tick_ns <= c->latest)
-				die("number %llu: after one due %llu ns later", r->user_data,
-				    c->latest - r->deadline);
-			if (r->deadline > c->armed && r->deadline > c->latest)
-				c->latest = r->deadline;
-			c->fired[r->user_data] = r->fired;
-			c->got++;
-		}
+		k = e.user_data;
+		if (k >= c->n || e.id != c->ids[k] || e.kind || e.overruns || e.pad ||
+		    e.deadline_ns < c->deadlines[k] || e.deadline_ns >= c->deadlines[k] + UNIT)
+			die("event: id %llx, number %llu, deadline %llu", (__u64)e.id, k,
+			    (__u64)e.deadline_ns);
+		if (c->taken[k])
+			die("number %llu: twice", k);
+		if (e.taken_ns < e.deadline_ns || e.taken_ns > now)
+			die("number %llu: deadline %llu, taken %llu, now %llu", k,
+			    (__u64)e.deadline_ns, (__u64)e.taken_ns, now);
+		/* There is no order of deadlines within a tick. */
+		if (c->ordered && e.deadline_ns > c->armed &&
+		    e.deadline_ns + c->tick_ns <= c->latest)
+			die("number %llu: after one due %llu ns later", k,
+			    c->latest - e.deadline_ns);
+		if (e.deadline_ns > c->armed && e.deadline_ns > c->latest)
+			c->latest = e.deadline_ns;
+		c->taken[k] = e.taken_ns;
+		c->got++;
 	}
-	if (n != -EAGAIN)
-		die("read: %d", n);
+	if (ret)
+		die("take: %d", ret);
 }
 
 /* The longest delay. */
@@ -128,28 +170,24 @@ static __u64 most_late(const struct context *c)
 	unsigned int i;
 
 	for (i = 0; i < c->n; i++)
-		if (c->fired[i] - c->deadlines[i] > most)
-			most = c->fired[i] - c->deadlines[i];
+		if (c->taken[i] - c->deadlines[i] > most)
+			most = c->taken[i] - c->deadlines[i];
 	return most;
 }
 
-/* Read until all have expired, and check the counters. */
-static void take_the_rest(struct __test_metadata *_metadata, struct context *c)
+/* Take until all have expired. */
+static void take_the_rest(struct context *c)
 {
-	struct pollfd pfd = { .fd = c->fd, .events = POLLIN };
 	__u64 end = now_ns() + PATIENCE;
-	struct hwtimer_stats s;
 
 	while (c->got < c->n) {
-		ASSERT_GT(end, now_ns())
-			TH_LOG("%u of %u expired", c->got, c->n);
-		poll(&pfd, 1, 1000);
+		if (now_ns() > end)
+			die("%u of %u expired", c->got, c->n);
+		poll_in(c->fd, 1000);
 		take(c);
 	}
-	s = must_stats(c->fd);
-	EXPECT_TRUE(balanced(&s));
-	EXPECT_EQ(c->n, s.expired);
-	EXPECT_EQ(0, s.pending + s.unread);
+	if (poll_in(c->fd, 0))
+		die("more than %u", c->n);
 }
 
 /* Ways to move the wall clock, and how to restore it. */
@@ -202,18 +240,23 @@ static void set_speed(long percent)
 		die("adjtimex: %s", strerror(errno));
 }
 
+/* One of each kind, on each clock. */
+static void open_contexts(struct context c[6])
+{
+	unsigned int i;
+
+	for (i = 0; i < 6; i++)
+		open_context(&c[i], i < 3 ? CLOCK_MONOTONIC : CLOCK_BOOTTIME, i % 3);
+}
+
 FIXTURE(clocks)
 {
-	struct context c[5];
+	struct context c[6];
 };
 
 FIXTURE_SETUP(clocks)
 {
-	open_context(&self->c[0], CLOCK_MONOTONIC, 0, 0);
-	open_context(&self->c[1], CLOCK_MONOTONIC, 64, 1);
-	open_context(&self->c[2], CLOCK_MONOTONIC, 64, 3);
-	open_context(&self->c[3], CLOCK_BOOTTIME, 64, 1);
-	open_context(&self->c[4], CLOCK_BOOTTIME, 64, 3);
+	open_contexts(self->c);
 	wall_offset = clock_ns(CLOCK_REALTIME) - now_ns();
 }
 
@@ -235,31 +278,25 @@ TEST_F(clocks, set)
 		{ step_wall, 7 * HOUR, 6 * HOUR }, { step_wall, -12 * HOUR, -6 * HOUR },
 		{ set_wall, 0, 0 },
 	};
-	__u64 far[ARRAY_SIZE(self->c)], deadlines[ARRAY_SIZE(self->c)], deadline;
 	unsigned int i, k;
 
 	for (k = 0; k < ARRAY_SIZE(self->c); k++) {
 		struct context *c = &self->c[k];
 
-		ASSERT_EQ(0, hwt_schedule(c->fd, HWTIMER_RELATIVE, HOUR * NSEC_PER_SEC, ~0ULL,
-					  &far[k], &deadlines[k]));
+		/* It does not come, whatever the wall clock says. */
+		arm_at(c, clock_ns(c->clock) + FAR, ~0ULL);
 		arm_all(c, 300, 20 * NSEC_PER_MSEC, 7 * NSEC_PER_MSEC);
 	}
 	for (i = 0; i < ARRAY_SIZE(moves); i++) {
 		moves[i].move(moves[i].by);
 		EXPECT_TRUE(wall_is_off(moves[i].off))
 			TH_LOG("move %u had no effect", i);
-		for (k = 0; k < ARRAY_SIZE(self->c); k++) {
-			ASSERT_EQ(0, hwt_query(self->c[k].fd, far[k], NULL, &deadline));
-			EXPECT_EQ(deadlines[k], deadline);
+		for (k = 0; k < ARRAY_SIZE(self->c); k++)
 			take(&self->c[k]);
-		}
 		wait_until(now_ns() + 250 * NSEC_PER_MSEC);
 	}
 	for (k = 0; k < ARRAY_SIZE(self->c); k++) {
-		/* FAR is not over, whatever the wall clock says. */
-		ASSERT_EQ(0, hwt_cancel(self->c[k].fd, far[k]));
-		take_the_rest(_metadata, &self->c[k]);
+		take_the_rest(&self->c[k]);
 		EXPECT_GT(LATE_AT_MOST, most_late(&self->c[k]));
 	}
 }
@@ -278,44 +315,31 @@ TEST_F(clocks, speed)
 			take(&self->c[k]);
 	}
 	for (k = 0; k < ARRAY_SIZE(self->c); k++)
-		take_the_rest(_metadata, &self->c[k]);
+		take_the_rest(&self->c[k]);
 }
 
-/* Stopped by SIGSTOP: timeouts expire meanwhile, and are read afterwards. */
+/* Stopped by SIGSTOP: what becomes due meanwhile is taken afterwards. */
 TEST(program_stopped)
 {
-	struct pollfd pfd[2];
-	struct context c[2];
+	struct context c[6];
 	pid_t child;
 	int status;
 
-	open_context(&c[0], CLOCK_MONOTONIC, 0, 0);
-	open_context(&c[1], CLOCK_BOOTTIME, 256, 3);
-	arm_all(&c[0], 2000, 500 * NSEC_PER_MSEC, NSEC_PER_MSEC);
-	arm_all(&c[1], 2000, 500 * NSEC_PER_MSEC, NSEC_PER_MSEC);
 	child = must_fork();
 	if (!child) {
+		open_contexts(c);
+		for (status = 0; status < 6; status++)
+			arm_all(&c[status], 2000, 500 * NSEC_PER_MSEC, NSEC_PER_MSEC);
 		raise(SIGSTOP);
-		for (status = 0; status < 2; status++)
-			pfd[status] = (struct pollfd){ .fd = c[status].fd, .events = POLLIN };
-		while (c[0].got < c[0].n || c[1].got < c[1].n) {
-			poll(pfd, 2, 1000);
-			take(&c[0]);
-			take(&c[1]);
-		}
+		for (status = 0; status < 6; status++)
+			take_the_rest(&c[status]);
 		_exit(0);
 	}
 	ASSERT_EQ(child, waitpid(child, &status, WUNTRACED));
 	ASSERT_TRUE(WIFSTOPPED(status));
-	/* The parent has the same contexts, and does not read. */
-	eventually(!must_stats(c[0].fd).pending && !must_stats(c[1].fd).pending);
-	EXPECT_EQ(2000, must_stats(c[0].fd).unread);
-	EXPECT_EQ(2000, must_stats(c[1].fd).unread);
+	wait_until(now_ns() + 3 * NSEC_PER_SEC);
 	ASSERT_EQ(0, kill(child, SIGCONT));
 	EXPECT_EQ(0, reap(child));
-	EXPECT_EQ(0, must_stats(c[0].fd).unread + must_stats(c[1].fd).unread);
-	close(c[0].fd);
-	close(c[1].fd);
 }
 
 #define RTC	"/sys/class/rtc/rtc0/since_epoch"
@@ -331,17 +355,14 @@ static __u64 rtc_ns(void)
 
 FIXTURE(guest)
 {
-	struct context c[4];
+	struct context c[6];
 };
 
 FIXTURE_SETUP(guest)
 {
 	if (!getenv("guest_stop"))
 		SKIP(return, "this machine cannot be stopped");
-	open_context(&self->c[0], CLOCK_MONOTONIC, 0, 0);
-	open_context(&self->c[1], CLOCK_MONOTONIC, 64, 1);
-	open_context(&self->c[2], CLOCK_BOOTTIME, 16384, 1);
-	open_context(&self->c[3], CLOCK_BOOTTIME, 64, 3);
+	open_contexts(self->c);
 }
 
 FIXTURE_TEARDOWN(guest)
@@ -375,12 +396,12 @@ TEST_F(guest, process_stopped)
 	for (i = 0; i < ARRAY_SIZE(self->c); i++) {
 		struct context *c = &self->c[i];
 
-		take_the_rest(_metadata, c);
+		take_the_rest(c);
 		/*
 		 * What became due during the stop expired after it; and there must have been some.
 		 */
 		for (late = 0, k = 0; k < c->n; k++)
-			late += c->fired[k] - c->deadlines[k] > NSEC_PER_SEC / 2;
+			late += c->taken[k] - c->deadlines[k] > NSEC_PER_SEC / 2;
 		EXPECT_LT(100, late);
 		EXPECT_GT(now - before + LATE_AT_MOST, most_late(c));
 		printf("# %u of %u late, by %llu ms at the most\n", late, c->n,
@@ -408,7 +429,7 @@ TEST_F(guest, machine_stopped)
 			take(&self->c[i]);
 	}
 	for (i = 0; i < ARRAY_SIZE(self->c); i++)
-		take_the_rest(_metadata, &self->c[i]);
+		take_the_rest(&self->c[i]);
 }
 
 /* The worker is held off, from inside the kernel. */
@@ -431,112 +452,6 @@ TEST(burst)
 	const char *timeouts = getenv("THOROUGH") ? "timeouts=1000000" : "timeouts=100000";
 
 	EXPECT_EQ(0, run_guest("burst", "monotonic", timeouts));
-}
-
-/* Very many on the device. */
-
-#define MANY		quick_or(200000, 1000000)
-
-static atomic_bool over;
-
-/* A thread with a few timeouts on another wheel. */
-struct bystander {
-	unsigned int expired;
-	__u64 most_late;
-};
-
-static void *stand_by(void *arg)
-{
-	struct bystander *b = arg;
-	struct hwtimer_record rec;
-	int fd = must_open(0);
-
-	while (!atomic_load(&over)) {
-		must_schedule(fd, 2 * NSEC_PER_MSEC, 0);
-		if (hwt_collect(fd, &rec, 1) != 1 || rec.fired < rec.deadline)
-			die("no record, or early");
-		if (now_ns() - rec.deadline > b->most_late)
-			b->most_late = now_ns() - rec.deadline;
-		b->expired++;
-	}
-	close(fd);
-	return NULL;
-}
-
-/* Arm @n for @due. Returns how many were armed before @tick. */
-static unsigned int arm_many(int fd, unsigned int n, __u64 due, __u64 tick)
-{
-	unsigned int i, in_time = 0;
-	int ret;
-
-	for (i = 0; i < n; i++) {
-		ret = hwt_schedule(fd, 0, due, i, NULL, NULL);
-		if (ret)
-			die("number %u: %d", i, ret);
-		if (now_ns() < tick)
-			in_time = i + 1;
-	}
-	return in_time;
-}
-
-/* All at one tick, on a wheel whose tick is long enough to arm most of them in the first one. */
-TEST(million)
-{
-	struct hwtimer_record *rec = must_alloc(4096, sizeof(*rec));
-	unsigned char *seen = must_alloc(MANY, 1);
-	struct bystander bystander = { 0 };
-	unsigned int got = 0, in_time;
-	__u64 began, deadline, took, tick_ns, last = 0;
-	struct pollfd pfd;
-	pthread_t thread;
-	int fd, n, i;
-
-	/* Measure how long arming takes. */
-	fd = must_open(0);
-	began = now_ns();
-	arm_many(fd, MANY / 40, began + FAR, 0);
-	took = now_ns() - began;
-	close(fd);
-	tick_ns = 80 * took < 20 * NSEC_PER_SEC ? 80 * took : 20 * NSEC_PER_SEC;
-
-	fd = must_open(O_NONBLOCK);
-	pfd = (struct pollfd){ .fd = fd, .events = POLLIN };
-	began = now_ns();
-	ASSERT_EQ(0, hwt_own_wheel(fd, tick_ns, 64, 0));
-	/* In the first tick; the wheel knows no deadline before its own beginning. */
-	deadline = now_ns();
-	in_time = arm_many(fd, MANY, deadline, began + tick_ns);
-	/* The rest expires a tick later. */
-	start(&thread, stand_by, &bystander);
-	while (got < MANY) {
-		ASSERT_LT(0, poll(&pfd, 1, PATIENCE / NSEC_PER_MSEC))
-			TH_LOG("%u have expired", got);
-		while ((n = hwt_read(fd, rec, 4096)) > 0) {
-			for (i = 0; i < n; i++) {
-				if (rec[i].user_data >= MANY || seen[rec[i].user_data]++)
-					die("number %llu: reported twice", rec[i].user_data);
-				if (!valid_record(&rec[i], HWTIMER_KIND_EXPIRED) ||
-				    rec[i].deadline != deadline || rec[i].fired < began + tick_ns)
-					die("number %llu: deadline %llu, fired %llu",
-					    rec[i].user_data, rec[i].deadline, rec[i].fired);
-				last = rec[i].fired;
-			}
-			got += n;
-		}
-		ASSERT_EQ(-EAGAIN, n);
-	}
-	atomic_store(&over, true);
-	pthread_join(thread, NULL);
-	printf("# %u in a tick of %llu ms, all read %llu ms later; others: %u, late by %llu us\n",
-	       in_time, tick_ns / NSEC_PER_MSEC, (last - began - tick_ns) / NSEC_PER_MSEC,
-	       bystander.expired,
-	       bystander.most_late / NSEC_PER_USEC);
-	EXPECT_LT(0, bystander.expired);
-	EXPECT_GT(LATE_AT_MOST, bystander.most_late);
-	EXPECT_STATS(fd, .scheduled = MANY, .expired = MANY);
-	close(fd);
-	free(rec);
-	free(seen);
 }
 
 TEST_HARNESS_MAIN
