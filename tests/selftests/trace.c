@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Tracepoints: the events match what this program does. No other program arms timeouts meanwhile.
+ * Tracepoints: the events match what this program lets a module do with its wheel. (seen.c has
+ * those of contexts.) No other program arms timeouts meanwhile.
  */
-#include "hwt.h"
+#include "guest.h"
 
 #include <sys/mount.h>
 
@@ -122,17 +123,6 @@ FIXTURE_TEARDOWN(trace)
 	write_to(TRACING "/trace", "");
 }
 
-static void begin(void)
-{
-	write_to(EVENTS "/enable", "1");
-}
-
-static void end(void)
-{
-	write_to(EVENTS "/enable", "0");
-	read_lines();
-}
-
 TEST_F(trace, each_event_is_there)
 {
 	char path[128];
@@ -154,58 +144,6 @@ TEST_F(trace, each_event_is_there)
 	EXPECT_EQ(ARRAY_SIZE(events), n);
 }
 
-/* By read() and ioctl: some timeouts expire, some are touched, cancelled or handed back. */
-TEST_F(trace, life)
-{
-	const unsigned int each = 50;
-	struct hwtimer_record rec;
-	unsigned int i, late = 0;
-	__u64 id;
-	int fd;
-
-	begin();
-	fd = must_open(0);
-	for (i = 0; i < 4 * each; i++) {
-		bool soon = i < 2 * each;
-
-		ASSERT_EQ(0, hwt_schedule(fd, HWTIMER_RELATIVE,
-					  soon ? i * NSEC_PER_MSEC / 4 : FAR, i, &id, NULL));
-		if (i >= 2 * each && i < 3 * each) {
-			ASSERT_EQ(0, hwt_touch(fd, HWTIMER_RELATIVE, id, FAR + 1, NULL));
-			ASSERT_EQ(0, hwt_cancel(fd, id));
-		}
-	}
-	for (i = 0; i < 2 * each; i++)
-		ASSERT_EQ(RECORD_SIZE, read(fd, &rec, sizeof(rec)));
-	ASSERT_EQ(0, hwt_stop(fd, NULL));
-	close(fd);
-	until_traced(count("hwtimer_expire_exit", "") == 2 * each);
-	end();
-
-	EXPECT_EQ(1, count("hwtimer_dev_open", "n=0"));
-	EXPECT_EQ(4 * each, count("hwtimer_dev_schedule", ""));
-	EXPECT_EQ(2 * each, count("hwtimer_dev_expire", ""));
-	EXPECT_EQ(1, count("hwtimer_dev_stop", "n=50"));
-	EXPECT_EQ(1, count("hwtimer_dev_close", "n=0"));
-	/* A touch of the device calls hwtimer_arm(). */
-	EXPECT_EQ(4 * each, count("hwtimer_arm", "ret=0"));
-	EXPECT_EQ(each, count("hwtimer_arm", "ret=1"));
-	EXPECT_EQ(2 * each, count("hwtimer_expire_entry", "function=dev_expired"));
-	EXPECT_EQ(2 * each, count("hwtimer_expire_exit", ""));
-	/* By cancels, and by the stop; the close only releases timeouts. */
-	EXPECT_EQ(2 * each, count("hwtimer_cancel", "ret=1"));
-	EXPECT_LE(1, count("hwtimer_drain", ""));
-	EXPECT_LE(1, count("hwtimer_file", ""));
-	for (i = 0; i < n_lines; i++) {
-		if (strcmp(lines[i].name, "hwtimer_expire_entry"))
-			continue;
-		ASSERT_LE(number(&lines[i], "deadline"), number(&lines[i], "now"))
-			TH_LOG("%s", lines[i].text);
-		late++;
-	}
-	EXPECT_EQ(2 * each, late);
-}
-
 /* Find the prefix of the events of the wheel that was created. */
 static bool find_wheel(char wheel[40])
 {
@@ -217,44 +155,49 @@ static bool find_wheel(char wheel[40])
 	return false;
 }
 
-/* An own wheel, from its creation to its end; and rings. */
-TEST_F(trace, wheel_and_rings)
+/* A wheel, from its creation to its end: some expire, are touched, cancelled or handed back. */
+TEST_F(trace, life)
 {
-	struct hwtimer_rings params = { .sq_entries = 64, .timeouts = 64, ENTRY_SIZES };
-	struct hwtimer_enter e = { 0 };
-	unsigned int i, awake = 0;
-	struct hwtimer_ring *ring;
-	struct hwtimer_sqe *sqes;
+	const unsigned int each = 50;
+	unsigned int i, expired = 0, awake = 0;
 	char wheel[40] = "";
-	int fd;
 
-	begin();
-	fd = must_open(O_NONBLOCK);
-	ASSERT_EQ(0, hwt_own_wheel(fd, NSEC_PER_MSEC, 64, 0));
-	ASSERT_EQ(0, hwt_ioctl(fd, HWTIMER_IOC_RINGS, &params));
-	ring = mmap(NULL, params.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	ASSERT_NE(MAP_FAILED, ring);
-	sqes = (struct hwtimer_sqe *)((char *)ring + params.sq_offset);
-	for (i = 0; i < 10; i++)
-		sqes[i] = (struct hwtimer_sqe){
-			.op = HWTIMER_OP_SCHEDULE, .id = HWTIMER_ID(i, 7), .time = now_ns(),
-		};
-	__atomic_store_n(&ring->sq_tail, 10, __ATOMIC_RELEASE);
-	ASSERT_EQ(0, hwt_ioctl(fd, HWTIMER_IOC_ENTER, &e));
-	eventually(__atomic_load_n(&ring->cq_tail, __ATOMIC_ACQUIRE) == 10);
+	write_to(EVENTS "/enable", "1");
+	ASSERT_EQ(0, load(REMOTE, "slots=64 levels=1"));
+	ASSERT_EQ(0, tell_remote("arm 0 %u 0 250000", 2 * each));
+	ASSERT_EQ(0, tell_remote("arm 1000 %u %llu", 2 * each, FAR));
+	ASSERT_EQ(0, tell_remote("arm 1000 %u %llu", each, FAR + 1));
+	ASSERT_EQ(0, tell_remote("touch 1000 %u %llu", each, FAR + 2));
+	ASSERT_EQ(0, tell_remote("cancel 1000 %u", each));
+	until_traced(count("hwtimer_expire_exit", "") == 2 * each);
 	until_traced(find_wheel(wheel) && count("hwtimer_worker_sleep", wheel) &&
 		     count("hwtimer_worker_wake", wheel));
-	munmap(ring, params.size);
-	close(fd);
-	end();
+	ASSERT_EQ(0, tell_remote("stop"));
+	write_to(EVENTS "/enable", "0");
+	/* As long as the module is there, its function has a name. */
+	read_lines();
+	ASSERT_EQ(0, unload(REMOTE));
 
-	/* Submissions that the worker takes are traced in the same way. */
-	EXPECT_LE(1, count("hwtimer_dev_take", ""));
-	EXPECT_EQ(10, count("hwtimer_dev_schedule", ""));
-	EXPECT_EQ(10, count("hwtimer_dev_expire", "id=0x7"));
-	EXPECT_EQ(1, count("hwtimer_wheel_create", "name=pid-"));
-	EXPECT_EQ(1, count("hwtimer_wheel_create", "tick_ns=1000000 slots=64 levels=1"));
-	EXPECT_EQ(1, count("hwtimer_wheel_stop", ""));
+	EXPECT_EQ(1, count("hwtimer_wheel_create",
+			   "name=" REMOTE " tick_ns=1000000 slots=64 levels=1"));
+	EXPECT_LE(4 * each, count("hwtimer_init", "function=remote_fired"));
+	EXPECT_EQ(4 * each, count("hwtimer_arm", "ret=0"));
+	EXPECT_EQ(each, count("hwtimer_arm", "ret=1"));
+	EXPECT_EQ(each, count("hwtimer_touch", "ret=0"));
+	EXPECT_EQ(each, count("hwtimer_cancel", "ret=1"));
+	EXPECT_EQ(2 * each, count("hwtimer_expire_entry", "function=remote_fired"));
+	EXPECT_EQ(2 * each, count("hwtimer_expire_exit", ""));
+	EXPECT_EQ(1, count("hwtimer_wheel_stop", "handed_back=50"));
+	EXPECT_LE(1, count("hwtimer_drain", ""));
+	EXPECT_LE(1, count("hwtimer_file", ""));
+	for (i = 0; i < n_lines; i++) {
+		if (strcmp(lines[i].name, "hwtimer_expire_entry"))
+			continue;
+		ASSERT_LE(number(&lines[i], "deadline"), number(&lines[i], "now"))
+			TH_LOG("%s", lines[i].text);
+		expired++;
+	}
+	EXPECT_EQ(2 * each, expired);
 	/* Its worker alternates between sleep and wake. */
 	for (i = 0; i < n_lines; i++) {
 		if (!strstr(lines[i].text, wheel))
@@ -265,8 +208,6 @@ TEST_F(trace, wheel_and_rings)
 			awake++;
 		ASSERT_GE(1, awake);
 	}
-	EXPECT_LE(1, count("hwtimer_worker_wake", wheel));
-	EXPECT_LE(1, count("hwtimer_worker_sleep", wheel));
 }
 
 TEST_HARNESS_MAIN
