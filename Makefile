@@ -135,7 +135,7 @@ install-dkms:
 	$(INSTALL) -m 644 $(wildcard dev/*.[ch]) $(dkms_dir)/dev
 	$(INSTALL) -m 644 $(wildcard core/*.[ch]) $(dkms_dir)/core
 	$(INSTALL) -m 644 $(wildcard debug/*.[ch]) $(dkms_dir)/debug
-	$(INSTALL) -m 644 uapi/linux/hwtimer.h uapi/linux/hwtimer_table.h $(dkms_dir)/uapi/linux
+	$(INSTALL) -m 644 uapi/linux/hwtimer.h uapi/linux/hwtimer.h $(dkms_dir)/uapi/linux
 	$(INSTALL) -m 755 dist/dkms-post-build $(dkms_dir)/dist
 
 uninstall-dkms:
@@ -220,7 +220,7 @@ help:
 	@echo '                   what is built on the module, and the mutants: several hours'
 	@echo '  from-nothing     run demo and test in a clean minimal Debian, and time them;'
 	@echo '                   SUITE=trixie or bookworm'
-	@echo '  fuzz             fuzz /dev/hwtimer-table in a guest; SECONDS=600, SEED=, KERNEL=6.12,'
+	@echo '  fuzz             fuzz /dev/hwtimer in a guest; SECONDS=600, SEED=, KERNEL=6.12,'
 	@echo '                   6.1, rt or 6.12-debug'
 	@echo '  torture          stress all of the API for modules from all contexts, in guests;'
 	@echo '                   MINUTES=10, SEED=, KERNEL="6.12 6.1 backports rt kasan"'

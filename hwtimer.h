@@ -98,8 +98,8 @@
 
 /** define HWTIMER_NAME_LEN - the size of a wheel's name, including its final 0 */
 #define HWTIMER_NAME_LEN	32
-/** define HWTIMER_MAX_SLOTS - the most slots that a wheel can have */
-#define HWTIMER_MAX_SLOTS	BIT(16)
+/** define HWTIMER_WHEEL_MAX_SLOTS - the most slots that a wheel can have */
+#define HWTIMER_WHEEL_MAX_SLOTS	BIT(16)
 /**
  * define HWTIMER_HORIZON - the deadline that never comes
  *
@@ -137,18 +137,6 @@ enum hwtimer_clock {
 	HWTIMER_CLOCK_BOOTTIME,
 };
 
-/**
- * define HWTIMER_WHEEL_ACCOUNT - charge the wheel to the cgroups of its creator
- *
- * Charges the memory of the wheel and the CPU time of its thread. The thread joins these cgroups
- * (cgroup_attach_task_all()) and stays there if the creator is moved.
- */
-#define HWTIMER_WHEEL_ACCOUNT	BIT(0)
-/** define HWTIMER_WHEEL_SHARED - for /dev/hwtimer: statistics say that contexts share the wheel */
-#define HWTIMER_WHEEL_SHARED	BIT(1)
-/** define HWTIMER_WHEEL_OWN - for /dev/hwtimer: statistics say that it is the wheel of a context */
-#define HWTIMER_WHEEL_OWN	BIT(2)
-
 /** define HWTIMER_MAX_LEVELS - the most levels that a wheel can have */
 #define HWTIMER_MAX_LEVELS	16
 
@@ -162,8 +150,8 @@ enum hwtimer_clock {
  *	timeouts: they expire only at each nth tick, where n is the largest power of two for which
  *	this makes none later. Up to HWTIMER_HORIZON; 0: at each tick. As the precision of
  *	FreeBSD's callout_reset_sbt()
- * @slots: slots per level, 1 to HWTIMER_MAX_SLOTS, rounded up to a power of two; with more than one
- *	level, at least 4
+ * @slots: slots per level, 1 to HWTIMER_WHEEL_MAX_SLOTS, rounded up to a power of two; with more
+ *	than one level, at least 4
  * @levels: how many levels, 1 to HWTIMER_MAX_LEVELS; 0: as many as reach HWTIMER_HORIZON, at most
  *	HWTIMER_MAX_LEVELS, but one if there are 1 or 2 slots. A slot of a level is half as wide as
  *	the level below reaches. The worker visits a timeout that nobody touches at most once per
@@ -172,7 +160,6 @@ enum hwtimer_clock {
  * @bits: instead of @slots and @levels, which are 0 then: the base-2 logarithm of the slots of each
  *	level, up to the first 0; each from 1 to 16, and at least 2 with another level above. { 9 }:
  *	one level of 512 slots, as in Netty; { 6, 6, 5 }: as the hands of a clock
- * @flags: HWTIMER_WHEEL_ACCOUNT or 0
  * @clock: the clock of the wheel
  * @cap: how many timeouts may be pending at once; 0: any number. While two CPUs arm the same
  *	timeout, it counts twice. With a cap, arming takes a spinlock once in many calls, and may
@@ -189,7 +176,6 @@ struct hwtimer_wheel_params {
 	unsigned int		slots;
 	unsigned int		levels;
 	unsigned char		bits[HWTIMER_MAX_LEVELS];
-	unsigned int		flags;
 	enum hwtimer_clock	clock;
 	unsigned long		cap;
 	const struct cpumask	*cpus;
@@ -215,14 +201,13 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
  *
  * * -EINVAL - no name, or an invalid one; @tick_ns is 0; @slack_ns is above HWTIMER_HORIZON;
  *   @slots and @bits are 0, or neither is;
- *   @slots above HWTIMER_MAX_SLOTS; one round (@tick_ns times the rounded @slots) longer than
+ *   @slots above HWTIMER_WHEEL_MAX_SLOTS; one round (@tick_ns times the rounded @slots) longer than
  *   HWTIMER_HORIZON; a level above one that reaches HWTIMER_HORIZON, or above one of fewer than 4
- *   slots; an unknown flag, clock or scheduling class; @nice out of range; no CPU of @cpus is
+ *   slots; an unknown clock or scheduling class; @nice out of range; no CPU of @cpus is
  *   online
  * * -ENOMEM - no memory
  * * -EAGAIN - the limit on threads was reached
  * * -EINTR - the caller was killed meanwhile
- * * any error of cgroup_attach_task_all(), with HWTIMER_WHEEL_ACCOUNT
  */
 static inline struct hwtimer_wheel *hwtimer_wheel_create(const struct hwtimer_wheel_params *params)
 {
@@ -234,14 +219,7 @@ int hwtimer_wheel_stop(struct hwtimer_wheel *wheel, struct list_head *pending);
 void hwtimer_wheel_destroy(struct hwtimer_wheel *wheel);
 unsigned long hwtimer_wheel_pending(const struct hwtimer_wheel *wheel);
 u64 hwtimer_wheel_now(const struct hwtimer_wheel *wheel);
-u64 hwtimer_wheel_horizon(const struct hwtimer_wheel *wheel);
-u64 hwtimer_wheel_tick_ns(const struct hwtimer_wheel *wheel);
-unsigned int hwtimer_wheel_slots(const struct hwtimer_wheel *wheel);
-unsigned int hwtimer_wheel_levels(const struct hwtimer_wheel *wheel);
-enum hwtimer_clock hwtimer_wheel_clock(const struct hwtimer_wheel *wheel);
-bool hwtimer_wheel_in_my_cgroups(const struct hwtimer_wheel *wheel);
 void hwtimer_wheel_barrier(struct hwtimer_wheel *wheel);
-void hwtimer_wheel_hurry(struct hwtimer_wheel *wheel);
 
 void hwtimer_init(struct hwtimer_timeout *timeout, struct hwtimer_wheel *wheel,
 		  hwtimer_fn_t fn);

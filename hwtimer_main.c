@@ -7,7 +7,6 @@
 
 #include "debug/odebug.h"
 #include "dev/device.h"
-#include "dev/file.h"
 #include "core/hwtimer_driver.h"
 
 static int module_changed(struct notifier_block *nb, unsigned long state, void *module)
@@ -27,25 +26,16 @@ static int __init hwtimer_module_init(void)
 	queue_module_init();
 	hwtimer_worker_init(hwtimer_work_dispatch);
 	hwtimer_fixup_init();
-	ret = hwtimer_kthread_init();
-	if (ret)
-		return ret;
 	hwtimer_debugfs_init();
 	ret = register_module_notifier(&module_notifier);
 	if (ret)
 		goto exit;
-	ret = hwtimer_dev_init();
-	if (ret)
-		goto notifier;
 	ret = hwtimer_device_init();
 	if (!ret)
 		return 0;
-	hwtimer_dev_exit();
-notifier:
 	unregister_module_notifier(&module_notifier);
 exit:
 	hwtimer_debugfs_exit();
-	hwtimer_kthread_exit();
 	return ret;
 }
 module_init(hwtimer_module_init);
@@ -53,10 +43,8 @@ module_init(hwtimer_module_init);
 static void __exit hwtimer_module_exit(void)
 {
 	hwtimer_device_exit();
-	hwtimer_dev_exit();
 	unregister_module_notifier(&module_notifier);
 	hwtimer_debugfs_exit();
-	hwtimer_kthread_exit();
 }
 module_exit(hwtimer_module_exit);
 

@@ -22,10 +22,9 @@
 #include "hwtimer_compat.h"
 #include "hwtimer_driver.h"
 #include "../hwtimer_period.h"
-#include "../uapi/linux/hwtimer.h"
 
 static_assert(HWTIMER_HORIZON == QUEUE_HORIZON);
-static_assert(BIT(WHEEL_MAX_BITS) == HWTIMER_MAX_SLOTS);
+static_assert(BIT(WHEEL_MAX_BITS) == HWTIMER_WHEEL_MAX_SLOTS);
 static_assert(HWTIMER_MAX_LEVELS == WHEEL_MAX_LEVELS);
 static_assert(sizeof_field(struct hwtimer_driven, name) <= HWTIMER_TRACE_NAME_LEN);
 
@@ -196,8 +195,6 @@ static void wheel_unregister(struct hwtimer_driven *driven)
 struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *params,
 					     struct module *owner)
 {
-	gfp_t gfp = params->flags & HWTIMER_WHEEL_ACCOUNT ? GFP_KERNEL_ACCOUNT :
-							    GFP_KERNEL;
 	struct queue_shape shape = {
 		.tick_ns = params->tick_ns,
 		.slack_ns = params->slack_ns,
@@ -209,12 +206,11 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 	int ret;
 
 	if (!name_valid(params->name) || !hwtimer_kthread_valid(params) ||
-	    params->flags & ~(HWTIMER_WHEEL_ACCOUNT | HWTIMER_WHEEL_SHARED | HWTIMER_WHEEL_OWN) ||
 	    (unsigned int)params->clock > HWTIMER_CLOCK_BOOTTIME)
 		return ERR_PTR(-EINVAL);
 
 	memcpy(shape.bits, params->bits, sizeof(shape.bits));
-	driven = kzalloc(sizeof(*driven), gfp);
+	driven = kzalloc(sizeof(*driven), GFP_KERNEL);
 	if (!driven)
 		return ERR_PTR(-ENOMEM);
 	spin_lock_init(&driven->monitor.lock);
@@ -222,11 +218,8 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 	strscpy(driven->module, module_name(owner), sizeof(driven->module));
 	driven->clock = params->clock;
 	driven->start_ns = hwtimer_clock_ns(driven);
-	driven->account = params->flags & HWTIMER_WHEEL_ACCOUNT;
-	driven->kind = (params->flags & HWTIMER_WHEEL_SHARED ? HWTIMER_WHEEL_F_SHARED : 0) |
-		       (params->flags & HWTIMER_WHEEL_OWN ? HWTIMER_WHEEL_F_OWN : 0);
 
-	ret = queue_init(&driven->wheel, &shape, &hwtimer_kthread_ops, gfp);
+	ret = queue_init(&driven->wheel, &shape, &hwtimer_kthread_ops, GFP_KERNEL);
 	if (ret)
 		goto free;
 	wheel_register(driven, params->name);
@@ -426,114 +419,6 @@ u64 hwtimer_wheel_now(const struct hwtimer_wheel *wheel)
 	return hwtimer_clock_ns(to_driven(wheel));
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_now);
-
-/**
- * hwtimer_wheel_horizon - the first deadline at which timeouts never expire
- * @wheel: the wheel
- *
- * Context: Any context.
- *
- * Return: ns on the wheel's clock: the time of its creation plus HWTIMER_HORIZON.
- */
-u64 hwtimer_wheel_horizon(const struct hwtimer_wheel *wheel)
-{
-	return to_driven(wheel)->start_ns + HWTIMER_HORIZON;
-}
-EXPORT_SYMBOL_GPL(hwtimer_wheel_horizon);
-
-/**
- * hwtimer_wheel_tick_ns - the length of a tick
- * @wheel: the wheel
- *
- * Context: Any context.
- *
- * Return: the length in ns.
- */
-u64 hwtimer_wheel_tick_ns(const struct hwtimer_wheel *wheel)
-{
-	return wheel->tick_ns;
-}
-EXPORT_SYMBOL_GPL(hwtimer_wheel_tick_ns);
-
-/**
- * hwtimer_wheel_slots - the number of slots of the largest level
- * @wheel: the wheel
- *
- * Context: Any context.
- *
- * Return: the number, a power of two.
- */
-unsigned int hwtimer_wheel_slots(const struct hwtimer_wheel *wheel)
-{
-	return queue_slots(wheel);
-}
-EXPORT_SYMBOL_GPL(hwtimer_wheel_slots);
-
-/**
- * hwtimer_wheel_levels - the number of levels
- * @wheel: the wheel
- *
- * Context: Any context.
- *
- * Return: the number.
- */
-unsigned int hwtimer_wheel_levels(const struct hwtimer_wheel *wheel)
-{
-	return wheel->wheel.levels;
-}
-EXPORT_SYMBOL_GPL(hwtimer_wheel_levels);
-
-/**
- * hwtimer_wheel_clock - the clock of a wheel
- * @wheel: the wheel
- *
- * Context: Any context.
- *
- * Return: as in the parameters.
- */
-enum hwtimer_clock hwtimer_wheel_clock(const struct hwtimer_wheel *wheel)
-{
-	return to_driven(wheel)->clock;
-}
-EXPORT_SYMBOL_GPL(hwtimer_wheel_clock);
-
-/**
- * hwtimer_wheel_in_my_cgroups - is the worker of this wheel in the cgroups of the caller?
- * @wheel: the wheel
- *
- * For users that keep a HWTIMER_WHEEL_ACCOUNT wheel for each set of cgroups.
- *
- * Context: Process context.
- *
- * Return: true if the wheel has a thread, and the thread is in the same cgroups as the caller, in
- * all hierarchies; without CONFIG_CGROUPS, true if the wheel has a thread.
- */
-bool hwtimer_wheel_in_my_cgroups(const struct hwtimer_wheel *wheel)
-{
-	const struct task_struct *task = to_driven(wheel)->task;
-
-#ifdef CONFIG_CGROUPS
-	return task && rcu_access_pointer(task->cgroups) == rcu_access_pointer(current->cgroups);
-#else
-	return task;
-#endif
-}
-EXPORT_SYMBOL_GPL(hwtimer_wheel_in_my_cgroups);
-
-/**
- * hwtimer_wheel_hurry - have release functions called soon
- * @wheel: the wheel
- *
- * For those that were released before the call, and that somebody waits for otherwise than by
- * hwtimer_wheel_barrier(). Wakes the worker, so call it once for all of them. Not exported; for
- * /dev/hwtimer.
- *
- * Context: Any context but NMI.
- */
-void hwtimer_wheel_hurry(struct hwtimer_wheel *wheel)
-{
-	queue_hurry(wheel);
-}
 
 /**
  * hwtimer_wheel_barrier - wait for release functions and callbacks

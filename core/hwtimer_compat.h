@@ -7,7 +7,6 @@
 #define HWTIMER_COMPAT_H
 
 #include <linux/cacheinfo.h>
-#include <linux/eventfd.h>
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
 #include <linux/version.h>
@@ -46,11 +45,6 @@ static inline void vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
 /* cpu_dcache_is_aliasing() is new in 6.9. Before, no macro says it for all architectures. */
 #ifndef cpu_dcache_is_aliasing
 #define cpu_dcache_is_aliasing()	false
-#endif
-
-/* Since 6.8 eventfd_signal() always adds 1; before, it took the number as an argument. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 8, 0)
-#define eventfd_signal(ctx)	eventfd_signal(ctx, 1)
 #endif
 
 /* Until 6.15 timer_destroy_on_stack() was called destroy_timer_on_stack(). */

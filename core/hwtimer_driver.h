@@ -24,7 +24,6 @@
 
 struct dentry;
 struct hwtimer_driven;
-struct hwtimer_wheel_stats;
 
 /* Bins of the lateness histogram: below 1, 2, 4, ... us; the last bin counts all others. */
 #define HWTIMER_LATE_BINS	25
@@ -68,8 +67,6 @@ struct hwtimer_monitor {
  * @monitor: measurements of the worker
  * @owner: the module that created it, or NULL. Constant
  * @clock: as in the parameters. Constant
- * @account: HWTIMER_WHEEL_ACCOUNT was given. Constant
- * @kind: whose wheel it is: HWTIMER_WHEEL_F_* of the UAPI header. Constant
  * @start_ns: when the wheel was created, on its clock. Constant
  * @name: unique among the live wheels
  * @module: the name of @owner, which may be gone while readers have references
@@ -88,8 +85,6 @@ struct hwtimer_driven {
 	struct hwtimer_monitor	monitor;
 	const struct module	*owner;
 	enum hwtimer_clock	clock;
-	bool			account;
-	u32			kind;
 	u64			start_ns;
 	char			name[HWTIMER_NAME_LEN + 12];
 	char			module[MODULE_NAME_LEN];
@@ -151,8 +146,6 @@ int hwtimer_kthread_create(struct hwtimer_driven *driven,
 			   const struct hwtimer_wheel_params *params);
 void hwtimer_kthread_end(struct hwtimer_driven *driven);
 void hwtimer_kthread_destroy(struct hwtimer_driven *driven);
-int hwtimer_kthread_init(void);
-void hwtimer_kthread_exit(void);
 
 /* hwtimer_api.c */
 void hwtimer_wheels_forgotten(struct module *owner);
@@ -170,10 +163,7 @@ static inline void hwtimer_fixup_init(void) { }
 /* hwtimer_stats.c */
 void hwtimer_stats_add(struct hwtimer_driven *driven);
 void hwtimer_stats_remove(struct hwtimer_driven *driven);
-struct hwtimer_driven *hwtimer_stats_find(u64 id);
 void hwtimer_stats_put(struct hwtimer_driven *driven);
-void hwtimer_stats_collect(struct hwtimer_driven *driven, struct hwtimer_wheel_stats *s,
-			   struct queue_counts *c);
 
 /* debug/debugfs.c */
 void hwtimer_debugfs_init(void);

@@ -4,7 +4,6 @@
  *
  * The thread is not freezable: like timers, timeouts expire while tasks are frozen.
  */
-#include <linux/cgroup.h>
 #include <linux/completion.h>
 #include <linux/cpumask.h>
 #include <linux/err.h>
@@ -15,7 +14,6 @@
 #include <linux/sched.h>
 #include <linux/sched/prio.h>
 #include <linux/sched/task.h>
-#include <linux/workqueue.h>
 
 #include "hwtimer_driver.h"
 #include "hwtimer_step.h"
@@ -128,79 +126,13 @@ static int worker_fn(void *data)
 	return 0;
 }
 
-/*
- * Workers join cgroups on this workqueue. Ordered, so that they do it one at a time. Not a system
- * workqueue, because its other users would have to wait for them.
- */
-static struct workqueue_struct *join_wq;
-
-/**
- * hwtimer_kthread_init - create the workqueue on which workers join cgroups
- *
- * Return: 0 or -ENOMEM.
- */
-int __init hwtimer_kthread_init(void)
-{
-	join_wq = alloc_ordered_workqueue("hwtimer_join", 0);
-	return join_wq ? 0 : -ENOMEM;
-}
-
-/**
- * hwtimer_kthread_exit - destroy the workqueue of hwtimer_kthread_init(); all wheels are destroyed
- */
-void hwtimer_kthread_exit(void)
-{
-	destroy_workqueue(join_wq);
-}
-
-/**
- * struct worker_join - moves a worker to the cgroups of another task
- * @work: runs join_fn() on join_wq
- * @from: the other task; NULL: the kworker that runs @work, which is in the root cgroups
- * @task: the worker
- * @ret: what cgroup_attach_task_all() returned
- * @done: completed when @ret is valid
- */
-struct worker_join {
-	struct work_struct	work;
-	struct task_struct	*from;
-	struct task_struct	*task;
-	int			ret;
-	struct completion	done;
-};
-
-static void join_fn(struct work_struct *work)
-{
-	struct worker_join *join = container_of(work, struct worker_join, work);
-
-	join->ret = cgroup_attach_task_all(join->from ?: current, join->task);
-	complete(&join->done);
-}
-
-/*
- * Move @task to the cgroups of @from; NULL: to the root cgroups. This takes locks that every fork
- * in the system needs. The caller and @task may be throttled by their cgroups while they hold them;
- * a kworker is never throttled, so it does the move.
- */
-static int join_cgroups(struct task_struct *from, struct task_struct *task)
-{
-	struct worker_join join = { .from = from, .task = task };
-
-	init_completion(&join.done);
-	INIT_WORK_ONSTACK(&join.work, join_fn);
-	queue_work(join_wq, &join.work);
-	wait_for_completion(&join.done);
-	destroy_work_on_stack(&join.work);
-	return join.ret;
-}
-
 /**
  * hwtimer_kthread_create - create the thread of a wheel
  * @driven: the driven wheel
  * @params: its parameters
  *
- * The thread is in the cgroups that it is charged to. It sleeps until the first kick. It sets
- * hwtimer_driven.actor, and alone calls the wheel's functions for the worker.
+ * It sleeps until the first kick. It sets hwtimer_driven.actor, and alone calls the wheel's
+ * functions for the worker.
  *
  * Context: Process context, like the two functions below.
  *
@@ -224,8 +156,6 @@ int hwtimer_kthread_create(struct hwtimer_driven *driven,
 	/* [wake_up_process: as only the new thread reads this] */
 	wake_up_process(task);
 	wait_for_completion(&start.done);
-	if (!start.ret && params->flags & HWTIMER_WHEEL_ACCOUNT)
-		start.ret = join_cgroups(current, task);
 	if (start.ret) {
 		kthread_stop(task);
 		put_task_struct(task);
@@ -242,13 +172,6 @@ int hwtimer_kthread_create(struct hwtimer_driven *driven,
  */
 void hwtimer_kthread_end(struct hwtimer_driven *driven)
 {
-	/*
-	 * Move the thread to the root cgroups first, so that the caller, such as close(2), need not
-	 * wait for a throttled thread. The result can be ignored: the root cgroups accept any task,
-	 * and a failure would only make the caller wait.
-	 */
-	if (driven->account)
-		join_cgroups(NULL, driven->task);
 	kthread_stop(driven->task);
 }
 

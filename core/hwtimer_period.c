@@ -7,6 +7,7 @@
 #include <linux/limits.h>
 #include <linux/math64.h>
 #include <linux/overflow.h>
+#include <kunit/visibility.h>
 
 #include "../hwtimer_period.h"
 
@@ -33,7 +34,7 @@ int hwtimer_period_check(const struct hwtimer_period *period, u64 tick_ns)
 	}
 	return -EINVAL;
 }
-EXPORT_SYMBOL_GPL(hwtimer_period_check);
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_period_check);
 
 /**
  * hwtimer_period_forward - find the first periodic deadline in the future
@@ -57,7 +58,7 @@ u64 hwtimer_period_forward(u64 deadline_ns, u64 now_ns, u64 period_ns, u64 *next
 		*next_ns = U64_MAX;
 	return missed;
 }
-EXPORT_SYMBOL_GPL(hwtimer_period_forward);
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_period_forward);
 
 /**
  * hwtimer_period_decide - decide whether a deadline fires, and which one is next
@@ -97,4 +98,4 @@ struct hwtimer_decision hwtimer_period_decide(const struct hwtimer_period *perio
 	}
 	return d;
 }
-EXPORT_SYMBOL_GPL(hwtimer_period_decide);
+EXPORT_SYMBOL_IF_KUNIT(hwtimer_period_decide);

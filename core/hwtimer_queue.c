@@ -147,11 +147,11 @@
  * Released timeouts need not be handled in order, nor at once, and there may be a million of them.
  * So each CPU has a separate queue for them, in which they wait for QUEUE_DRAIN_NS at most, or
  * until there are QUEUE_DEPTH of a CPU (twice as many, if those came while the worker was awake),
- * or until somebody waits in queue_barrier() or calls queue_hurry(). The worker serves these queues
- * in turn, with a share of each call of queue_advance() and what drain and expiry have left of the
- * rest. If a timeout has QUEUED set when it is released, it comes by the request queue instead, and
- * the worker puts it aside until the release functions are called. QUEUED stays set until then. So
- * release functions never run inside a callback of the wheel.
+ * or until somebody waits in queue_barrier(). The worker serves these queues in turn, with a share
+ * of each call of queue_advance() and what drain and expiry have left of the rest. If a timeout has
+ * QUEUED set when it is released, it comes by the request queue instead, and the worker puts it
+ * aside until the release functions are called. QUEUED stays set until then. So release functions
+ * never run inside a callback of the wheel.
  *
  *
  * Waiting
@@ -749,21 +749,6 @@ bool queue_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
 	return cancelled;
 }
 EXPORT_SYMBOL_IF_KUNIT(queue_release);
-
-/**
- * queue_hurry - have the release functions called soon of what was released before
- * @w: the wheel
- */
-void queue_hurry(struct hwtimer_wheel *w)
-{
-	/*
-	 * After the releases, whose pushes are full barriers. If the worker is about to sleep, the
-	 * kick orders this store before its last check.
-	 */
-	WRITE_ONCE(w->hurry, 1);
-	w->ops->kick(w);
-}
-EXPORT_SYMBOL_IF_KUNIT(queue_hurry);
 
 /**
  * queue_pending - is this timeout pending?
@@ -1837,12 +1822,6 @@ u64 queue_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	 */
 	if (!take_last(w, busy) || READ_ONCE(w->look) || READ_ONCE(w->barrier))
 		goto awake;
-	/*
-	 * No release cycle is in progress, so the next one has all that was released before.
-	 * Pairs with queue_hurry(). [xchg: as a miss only makes a release wait]
-	 */
-	if (unlikely(READ_ONCE(w->hurry)) && xchg(&w->hurry, 0))
-		goto awake;
 	/* Somebody may wait for the end of a timeout that was released. */
 	if (unlikely(atomic_read(&w->waiters)) && (w->releases.aside || requested(w)))
 		goto awake;
@@ -1953,6 +1932,7 @@ unsigned int queue_slots(const struct hwtimer_wheel *w)
 		bits = max_t(unsigned int, bits, w->wheel.level[i].bits);
 	return BIT(bits);
 }
+EXPORT_SYMBOL_IF_KUNIT(queue_slots);
 
 /**
  * queue_look - have the worker look at the timeouts of a bucket

@@ -297,7 +297,6 @@ struct queue_sleep {
  *	by the worker; queue_timeout_init() sets bit 0 if the timeout is initialised meanwhile
  * @waiters: number of waiters in queue_end_sync(); one more from queue_shutdown() to queue_sweep()
  * @awaited: how often one of them has begun to wait
- * @hurry: queue_hurry() was called since the worker last decided whether to sleep
  * @look: the look that queue_look() requests and the worker has not begun, or NULL
  * @barrier: completion on which queue_barrier() waits, or NULL
  * @worker_lock: held while waiting in queue_barrier(), while requesting a look, and while ending
@@ -337,7 +336,6 @@ struct hwtimer_wheel {
 	struct hwtimer_timeout	*running ____cacheline_aligned;
 	atomic_t		waiters;
 	atomic_t		awaited;
-	int			hurry;
 	struct queue_look	*look;
 	struct completion	*barrier;
 	struct mutex		worker_lock;	/* see above */
@@ -380,7 +378,6 @@ int queue_touch(struct hwtimer_timeout *t, u64 deadline);
 bool queue_cancel(struct hwtimer_timeout *t);
 bool queue_timeout_shutdown(struct hwtimer_timeout *t);
 void queue_detach(struct hwtimer_timeout *t);
-void queue_hurry(struct hwtimer_wheel *w);
 bool queue_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released);
 bool queue_pending(const struct hwtimer_timeout *t);
 bool queue_holds(const struct hwtimer_timeout *t);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: the contexts of /dev/hwtimer-table in debugfs, /sys/kernel/debug/hwtimer/contexts.
+ * hwtimer: the contexts of /dev/hwtimer in debugfs, /sys/kernel/debug/hwtimer/contexts.
  *
  * One "name: value" per line, first those of /proc/PID/fdinfo, of which "context" begins a context:
  *

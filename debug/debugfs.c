@@ -15,72 +15,77 @@
  * time (queue_look()). Errors of debugfs are ignored.
  */
 #include <linux/debugfs.h>
-#include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/seq_file.h>
 #include <linux/spinlock.h>
 
 #include "../core/hwtimer_driver.h"
-#include "../uapi/linux/hwtimer.h"
 #include "contexts.h"
 
 static struct dentry *root;
 
 static int stats_show(struct seq_file *m, void *unused)
 {
-	static const char *const states[] = { "", "INIT", "STARTED", "SHUTDOWN" };
-	static const char *const scheds[] = { "", "normal", "fifo_low", "fifo" };
+	static const char *const states[] = {
+		[QUEUE_INIT] = "INIT", [QUEUE_STARTED] = "STARTED",
+		[QUEUE_SHUTDOWN] = "SHUTDOWN", [QUEUE_STOPPED] = "SHUTDOWN",
+	};
+	static const char *const scheds[] = {
+		[HWTIMER_SCHED_NORMAL] = "normal", [HWTIMER_SCHED_FIFO_LOW] = "fifo_low",
+		[HWTIMER_SCHED_FIFO] = "fifo",
+	};
 	struct hwtimer_driven *driven = m->private;
 	struct hwtimer_monitor *monitor = &driven->monitor;
-	struct hwtimer_wheel_stats s;
+	struct hwtimer_wheel *wheel = &driven->wheel;
 	struct queue_counts c;
 	unsigned int i;
 
-	hwtimer_stats_collect(driven, &s, &c);
-	seq_printf(m, "name %s\n", s.name);
-	seq_printf(m, "clock %s\n", s.clockid == CLOCK_BOOTTIME ? "boottime" : "monotonic");
-	seq_printf(m, "worker_pid %d\n", s.worker_pid);
-	seq_printf(m, "worker_sched %s\n", scheds[s.sched]);
-	seq_printf(m, "worker_nice %d\n", s.worker_nice);
-	seq_printf(m, "tick_ns %llu\n", s.tick_ns);
-	seq_printf(m, "slots %u\n", s.slots);
-	seq_printf(m, "levels %u\n", s.levels);
+	queue_count(wheel, &c);
+	seq_printf(m, "name %s\n", driven->name);
+	seq_printf(m, "module %s\n", driven->module);
+	seq_printf(m, "clock %s\n",
+		   driven->clock == HWTIMER_CLOCK_BOOTTIME ? "boottime" : "monotonic");
+	seq_printf(m, "worker_pid %d\n", task_pid_vnr(driven->task));
+	seq_printf(m, "worker_sched %s\n", scheds[driven->sched]);
+	seq_printf(m, "worker_nice %d\n", driven->nice);
+	seq_printf(m, "tick_ns %llu\n", wheel->tick_ns);
+	seq_printf(m, "slots %u\n", queue_slots(wheel));
+	seq_printf(m, "levels %u\n", wheel->wheel.levels);
 	seq_puts(m, "bits");
-	for (i = 0; i < s.levels; i++)
-		seq_printf(m, " %u", driven->wheel.wheel.level[i].bits);
+	for (i = 0; i < wheel->wheel.levels; i++)
+		seq_printf(m, " %u", wheel->wheel.level[i].bits);
 	seq_putc(m, '\n');
-	seq_printf(m, "cap %llu\n", s.cap);
-	seq_printf(m, "state %s\n", states[s.state]);
+	seq_printf(m, "cap %lu\n", places_number(wheel->places));
+	seq_printf(m, "state %s\n", states[READ_ONCE(wheel->state)]);
 	seq_printf(m, "start_ns %llu\n", driven->start_ns);
 	seq_printf(m, "now_ns %llu\n", hwtimer_clock_ns(driven));
-	seq_printf(m, "pending %llu\n", s.pending);
-	seq_printf(m, "filed %lu\n", READ_ONCE(driven->wheel.wheel.filed));
-	seq_printf(m, "armed %llu\n", s.armed);
-	seq_printf(m, "touched %llu\n", s.touched);
-	seq_printf(m, "cancelled %llu\n", s.cancelled);
-	seq_printf(m, "expired %llu\n", s.expired);
-	seq_printf(m, "handed_back %llu\n", s.handed_back);
-	seq_printf(m, "rejected %llu\n", s.rejected);
+	seq_printf(m, "pending %lu\n", c.pending);
+	seq_printf(m, "filed %lu\n", READ_ONCE(wheel->wheel.filed));
+	seq_printf(m, "armed %lu\n", c.armed);
+	seq_printf(m, "touched %lu\n", c.touched);
+	seq_printf(m, "cancelled %lu\n", c.cancelled);
+	seq_printf(m, "expired %lu\n", c.expired);
+	seq_printf(m, "handed_back %lu\n", c.handed_back);
+	seq_printf(m, "rejected %lu\n", c.rejected);
 	seq_printf(m, "drained %lu\n", c.drained);
 	seq_printf(m, "coalesced %lu\n", c.coalesced);
 	seq_printf(m, "kicks %lu\n", c.kicks);
-	seq_printf(m, "wakeups %llu\n", s.wakeups);
+	seq_printf(m, "wakeups %lu\n", READ_ONCE(monitor->wakeups));
 	seq_printf(m, "ticks %lu\n", c.ticks);
 	seq_printf(m, "visits %lu\n", c.visits);
 	seq_printf(m, "cascaded %lu\n", c.cascaded);
 	seq_printf(m, "refiled %lu\n", c.refiled);
-	seq_printf(m, "long_callbacks %llu\n", s.long_callbacks);
-	seq_printf(m, "longest_callback_ns %llu\n", s.longest_callback_ns);
 	spin_lock(&monitor->lock);
+	seq_printf(m, "long_callbacks %lu\n", monitor->long_callbacks);
+	seq_printf(m, "longest_callback_ns %llu\n", monitor->longest_ns);
 	seq_printf(m, "long_callback %s\n", *monitor->long_fn ? monitor->long_fn : "-");
 	seq_printf(m, "longest_callback %s\n", *monitor->longest_fn ? monitor->longest_fn : "-");
 	spin_unlock(&monitor->lock);
-	seq_printf(m, "lateness_sum_ns %llu\n", s.lateness_sum_ns);
-	for (i = 0; i < s.late_bins - 1; i++)
-		seq_printf(m, "late_below_%lluus %llu\n",
-			   div_u64(s.late_first_ns << i, NSEC_PER_USEC), s.late[i]);
-	seq_printf(m, "late_above %llu\n", s.late[i]);
+	seq_printf(m, "lateness_sum_ns %llu\n", (u64)local64_read(&monitor->lateness_ns));
+	for (i = 0; i < HWTIMER_LATE_BINS - 1; i++)
+		seq_printf(m, "late_below_%luus %lu\n", BIT(i), local_read(&monitor->late[i]));
+	seq_printf(m, "late_above %lu\n", local_read(&monitor->late[i]));
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(stats);

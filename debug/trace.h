@@ -22,7 +22,7 @@
 
 #define HWTIMER_TRACE_NAME_LEN	48
 
-/* What was found in a look at a timeout of /dev/hwtimer-table: not armed; for later; due. */
+/* What was found in a look at a timeout of /dev/hwtimer: not armed; for later; due. */
 #define HWTIMER_LOOK_NOTHING	0
 #define HWTIMER_LOOK_FILED	1
 #define HWTIMER_LOOK_DUE	2
@@ -363,122 +363,8 @@ TRACE_EVENT(hwtimer_wheel_stop,
 	TP_printk("wheel=%p handed_back=%lu", __entry->wheel, __entry->handed_back)
 );
 
-DECLARE_EVENT_CLASS(hwtimer_dev,
-
-	TP_PROTO(const void *ctx, unsigned long n),
-
-	TP_ARGS(ctx, n),
-
-	TP_STRUCT__entry(
-		__field(const void *, ctx)
-		__field(unsigned long, n)
-	),
-
-	TP_fast_assign(
-		__entry->ctx = ctx;
-		__entry->n = n;
-	),
-
-	TP_printk("ctx=%p n=%lu", __entry->ctx, __entry->n)
-);
-
 /**
- * hwtimer_dev_open - a program opened /dev/hwtimer
- * @ctx: the context
- * @n: 0
- */
-DEFINE_EVENT(hwtimer_dev, hwtimer_dev_open,
-	TP_PROTO(const void *ctx, unsigned long n),
-	TP_ARGS(ctx, n)
-);
-
-/**
- * hwtimer_dev_take - the kernel took entries of a submission ring
- * @ctx: the context
- * @n: how many
- */
-DEFINE_EVENT(hwtimer_dev, hwtimer_dev_take,
-	TP_PROTO(const void *ctx, unsigned long n),
-	TP_ARGS(ctx, n)
-);
-
-DECLARE_EVENT_CLASS(hwtimer_dev_timeout,
-
-	TP_PROTO(const void *ctx, const struct hwtimer_timeout *timeout, u64 id, u64 user_data,
-		 u64 deadline),
-
-	TP_ARGS(ctx, timeout, id, user_data, deadline),
-
-	TP_STRUCT__entry(
-		__field(const void *, ctx)
-		__field(const void *, timeout)
-		__field(u64, id)
-		__field(u64, user_data)
-		__field(u64, deadline)
-	),
-
-	TP_fast_assign(
-		__entry->ctx = ctx;
-		__entry->timeout = timeout;
-		__entry->id = id;
-		__entry->user_data = user_data;
-		__entry->deadline = deadline;
-	),
-
-	TP_printk("ctx=%p timeout=%p id=%#llx user_data=%#llx deadline=%llu", __entry->ctx,
-		  __entry->timeout, __entry->id, __entry->user_data, __entry->deadline)
-);
-
-/**
- * hwtimer_dev_schedule - a program has scheduled a timeout
- * @ctx: the context
- * @timeout: the timeout, as in the events of wheels
- * @id: its id for the program
- * @user_data: as scheduled
- * @deadline: its deadline; U64_MAX: never
- */
-DEFINE_EVENT(hwtimer_dev_timeout, hwtimer_dev_schedule,
-	TP_PROTO(const void *ctx, const struct hwtimer_timeout *timeout, u64 id, u64 user_data,
-		 u64 deadline),
-	TP_ARGS(ctx, timeout, id, user_data, deadline)
-);
-
-/**
- * hwtimer_dev_expire - a program's timeout has expired
- * @ctx: the context
- * @timeout: the timeout
- * @id: its id for the program
- * @user_data: as scheduled
- * @deadline: the deadline that was reached
- */
-DEFINE_EVENT(hwtimer_dev_timeout, hwtimer_dev_expire,
-	TP_PROTO(const void *ctx, const struct hwtimer_timeout *timeout, u64 id, u64 user_data,
-		 u64 deadline),
-	TP_ARGS(ctx, timeout, id, user_data, deadline)
-);
-
-/**
- * hwtimer_dev_stop - a context was stopped
- * @ctx: the context
- * @n: how many timeouts were handed back
- */
-DEFINE_EVENT(hwtimer_dev, hwtimer_dev_stop,
-	TP_PROTO(const void *ctx, unsigned long n),
-	TP_ARGS(ctx, n)
-);
-
-/**
- * hwtimer_dev_close - the last descriptor of a context was closed
- * @ctx: the context
- * @n: how many timeouts were pending
- */
-DEFINE_EVENT(hwtimer_dev, hwtimer_dev_close,
-	TP_PROTO(const void *ctx, unsigned long n),
-	TP_ARGS(ctx, n)
-);
-
-/**
- * hwtimer_context_setup - a program did SETUP on /dev/hwtimer-table
+ * hwtimer_context_setup - a program did SETUP on /dev/hwtimer
  * @ctx: the context, as in debugfs and fdinfo
  * @kind: "calls" or "table"
  * @tick_ns: its tick

@@ -54,7 +54,7 @@ static u64 ring_size(u32 g)
  */
 struct area *hwtimer_area_create(struct memory_user *user)
 {
-	struct area *a = kzalloc(sizeof(*a), GFP_KERNEL_ACCOUNT);
+	struct area *a = kzalloc(sizeof(*a), GFP_MEMORY);
 
 	if (!a)
 		return NULL;
@@ -110,7 +110,7 @@ static int area_ring_add(struct context *c, u32 slots)
 		return 0;
 	new.mask = ring_size(g) - 1;
 	i = DIV_ROUND_UP(ring_size(g), PAGE_RECORDS);
-	new.pages = kvcalloc(i, sizeof(*new.pages), GFP_KERNEL_ACCOUNT);
+	new.pages = kvcalloc(i, sizeof(*new.pages), GFP_MEMORY);
 	if (!new.pages)
 		return -ENOMEM;
 	while (new.nr_pages < i) {
@@ -151,8 +151,8 @@ static int area_reserve(struct context *c, u32 slots)
 
 	if (slots <= a->max)
 		return 0;
-	new_slots = kvcalloc(max / PAGE_SLOTS, sizeof(*new_slots), GFP_KERNEL_ACCOUNT);
-	new_nodes = kvcalloc(max / PAGE_NODES, sizeof(*new_nodes), GFP_KERNEL_ACCOUNT);
+	new_slots = kvcalloc(max / PAGE_SLOTS, sizeof(*new_slots), GFP_MEMORY);
+	new_nodes = kvcalloc(max / PAGE_NODES, sizeof(*new_nodes), GFP_MEMORY);
 	if (!new_slots || !new_nodes) {
 		kvfree(new_slots);
 		kvfree(new_nodes);

@@ -266,7 +266,7 @@ int hwtimer_calls_setup(struct context *c, struct hwtimer_setup *s)
 	ret = hwtimer_context_shape(c, s);
 	if (ret)
 		return ret;
-	t = kzalloc(sizeof(*t), GFP_KERNEL_ACCOUNT);
+	t = kzalloc(sizeof(*t), GFP_MEMORY);
 	if (!t) {
 		hwtimer_context_unshape(c);
 		return -ENOMEM;
@@ -289,7 +289,7 @@ static int calls_reserve(struct context *c)
 
 	if (t->nr_pages < t->max_pages)
 		return 0;
-	pages = kvcalloc(max_pages, sizeof(*pages), GFP_KERNEL_ACCOUNT);
+	pages = kvcalloc(max_pages, sizeof(*pages), GFP_MEMORY);
 	if (!pages)
 		return -ENOMEM;
 	if (t->nr_pages)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: a context of /dev/hwtimer-table: a wheel that has no thread.
+ * hwtimer: a context of /dev/hwtimer: a wheel that has no thread.
  *
  * Whoever calls does what is to be done: a slice in poll(2), as many as it takes in read(2) and
  * ENTER. So it is charged to the task that calls, and limited, prioritised and killed with it. A
@@ -447,7 +447,7 @@ void hwtimer_context_show(struct seq_file *m, struct context *c)
  */
 struct context *hwtimer_context_create(void)
 {
-	struct context *c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
+	struct context *c = kzalloc(sizeof(*c), GFP_MEMORY);
 	static u32 next_id;
 
 	if (!c)
@@ -456,7 +456,7 @@ struct context *hwtimer_context_create(void)
 	if (!c->user)
 		goto err;
 	if (xa_alloc_cyclic(&hwtimer_contexts, &c->id, c, xa_limit_31b, &next_id,
-			    GFP_KERNEL_ACCOUNT) < 0)
+			    GFP_MEMORY) < 0)
 		goto err_user;
 	mutex_init(&c->control);
 	mutex_init(&c->read_lock);
@@ -517,7 +517,7 @@ int hwtimer_context_shape(struct context *c, struct hwtimer_setup *s)
 	size = wheel_size(bits, levels);
 	if (hwtimer_memory_charge(c->user, size))
 		return -ENOMEM;
-	c->buckets = kvmalloc(size, GFP_KERNEL_ACCOUNT);
+	c->buckets = kvmalloc(size, GFP_MEMORY);
 	if (!c->buckets) {
 		hwtimer_memory_uncharge(c->user, size);
 		return -ENOMEM;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: a context of /dev/hwtimer-table: a wheel that is served by the calls of programs.
+ * hwtimer: a context of /dev/hwtimer: a wheel that is served by the calls of programs.
  */
 #ifndef HWTIMER_DEV_CONTEXT_H
 #define HWTIMER_DEV_CONTEXT_H
@@ -14,7 +14,7 @@
 #include <linux/wait.h>
 
 #include "../hwtimer_wheel.h"
-#include "../uapi/linux/hwtimer_table.h"
+#include "../uapi/linux/hwtimer.h"
 
 /* So many timeouts are looked at in a slice, half of them because they were pushed. */
 #define CONTEXT_SLICE		64
@@ -55,8 +55,8 @@ struct context_kind {
 
 /**
  * struct context - an open file description
- * @control: held by SETUP, GROW, STOP, STATS and a SCHEDULE that needs memory, which may sleep; only
- *	taken killably
+ * @control: held by SETUP, GROW, STOP, STATS, and a SCHEDULE that needs memory; these may sleep.
+ *	Only taken killably
  * @read_lock: held by read(2), which copies to a program's memory; only taken interruptibly
  * @lock: protects what follows, unless said otherwise. Never taken in an interrupt
  * @kind: NULL until SETUP; then constant, and so are @data to @slack

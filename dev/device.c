@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: /dev/hwtimer-table: file operations and ioctls. The ABI is in
- * uapi/linux/hwtimer_table.h, what a context is in dev/context.c.
+ * hwtimer: /dev/hwtimer: file operations and ioctls. The ABI is in
+ * uapi/linux/hwtimer.h, what a context is in dev/context.c.
  */
 #include <linux/bits.h>
 #include <linux/capability.h>
@@ -191,9 +191,8 @@ static int device_wheels(struct context *c, union device_arg *arg)
 	if (!perfmon_capable())
 		return -EPERM;
 	ret = list_check(l, sizeof(info));
-	while (!ret && done < l->count && (id = hwtimer_stats_next(l->cursor))) {
-		if (hwtimer_wheels_get(id, &info))
-			ret = list_put(l, done++, &info, sizeof(info));
+	while (!ret && done < l->count && (id = hwtimer_stats_next(l->cursor, &info))) {
+		ret = list_put(l, done++, &info, sizeof(info));
 		l->cursor = id + 1;
 		cond_resched();
 		if (fatal_signal_pending(current))
@@ -381,7 +380,7 @@ static const struct file_operations device_fops = {
 
 static struct miscdevice device_misc = {
 	.minor	= MISC_DYNAMIC_MINOR,
-	.name	= "hwtimer-table",
+	.name	= "hwtimer",
 	.fops	= &device_fops,
 	.mode	= 0600,
 };

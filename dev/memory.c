@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: how much memory the contexts of /dev/hwtimer-table may take.
+ * hwtimer: how much memory the contexts of /dev/hwtimer may take.
  *
  * Memory cgroups are charged by GFP_KERNEL_ACCOUNT. This is the bound for machines without them:
  * all contexts together may take max_memory, and one user half of what the others leave of that.
@@ -22,7 +22,7 @@
 static unsigned long max_memory;
 module_param(max_memory, ulong, 0644);
 MODULE_PARM_DESC(max_memory,
-		 "most memory of all contexts of /dev/hwtimer-table, in KiB, of which a user may have half of what the others leave; 0: an eighth of the machine's (default 0)");
+		 "most memory of all contexts of /dev/hwtimer, in KiB, of which a user may have half of what the others leave; 0: an eighth of the machine's (default 0)");
 
 /**
  * struct memory_user - what the contexts of one user take
@@ -72,7 +72,7 @@ struct memory_user *hwtimer_memory_user_get(void)
 {
 	struct memory_user *new, *user;
 
-	new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT);
+	new = kzalloc(sizeof(*new), GFP_MEMORY);
 	if (!new)
 		return NULL;
 	new->uid = memory_uid();
@@ -174,7 +174,7 @@ void *hwtimer_memory_page(struct memory_user *user)
 
 	if (hwtimer_memory_charge(user, PAGE_SIZE))
 		return NULL;
-	page = (void *)get_zeroed_page(GFP_KERNEL_ACCOUNT);
+	page = (void *)get_zeroed_page(GFP_MEMORY);
 	if (!page)
 		hwtimer_memory_uncharge(user, PAGE_SIZE);
 	return page;

@@ -2,7 +2,11 @@
 #ifndef HWTIMER_DEV_MEMORY_H
 #define HWTIMER_DEV_MEMORY_H
 
+#include <linux/gfp.h>
 #include <linux/types.h>
+
+/* A program at its cgroup's limit gets -ENOMEM, not the OOM killer. */
+#define GFP_MEMORY	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
 struct memory_user;
 

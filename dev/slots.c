@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: contexts by a table: the kernel's part of the protocol of uapi/linux/hwtimer_table.h.
+ * hwtimer: contexts by a table: the kernel's part of the protocol of uapi/linux/hwtimer.h.
  *
  * The deadline of a timeout is the word of its slot, which only programs write. The kernel files
  * the slot for some tick, and tells the program by @visit which words it will see in time. What the

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <linux/hwtimer_table.h>
+#include <linux/hwtimer.h>
 
 #define MS(n)	((n) * 1000000ULL)
 
@@ -46,9 +46,9 @@ int main(void)
 	unsigned int seen = 0, i, n;
 	ssize_t len;
 
-	fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
-		err(1, "/dev/hwtimer-table");
+		err(1, "/dev/hwtimer");
 	device("setup", HWTIMER_IOC_SETUP, &setup);	/* only if another tick is wanted */
 
 	touch.id = schedule(1, MS(10000));

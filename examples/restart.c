@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later OR MIT
 /*
- * restart: timeouts that survive a restart of their service. It grants leases; what it keeps of them
- * is in the device, and the service manager keeps the descriptor. With systemd:
+ * restart: timeouts that survive a restart of their service. It grants leases; what it keeps of
+ * them is in the device, and the service manager keeps the descriptor. With systemd:
  *
  *	[Service]
  *	ExecStart=/usr/local/bin/restart 10 30
@@ -41,7 +41,7 @@ static void fd_store(int fd)
 
 	if (!path || strlen(path) >= sizeof(to.sun_path))
 		errx(1, "no service manager keeps descriptors for this program");
-	strcpy(to.sun_path, path);
+	memcpy(to.sun_path, path, strlen(path) + 1);
 	message.msg_namelen = offsetof(struct sockaddr_un, sun_path) + strlen(path);
 	if (*path == '@')
 		to.sun_path[0] = 0;
@@ -70,7 +70,7 @@ int main(int argc, char **argv)
 	if (pid && atoi(pid) == getpid()) {
 		must("descriptor 3", hwtimer_open_fd(&h, 3, NULL));
 	} else {
-		must("/dev/hwtimer-table", hwtimer_open(&h, &options));
+		must("/dev/hwtimer", hwtimer_open(&h, &options));
 		fd_store(hwtimer_fd(h));
 		for (i = 1; i <= leases; i++)
 			must("schedule", hwtimer_schedule(h, atof(argv[2]) * 1e9, i, NULL));

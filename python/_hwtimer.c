@@ -333,7 +333,7 @@ static PyObject *timers_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 	Py_DECREF(timers);
 	errno = -ret;
 	return options.flags == HWTIMER_OPEN_DEVICE ?
-	       PyErr_SetFromErrnoWithFilename(PyExc_OSError, "/dev/hwtimer-table") :
+	       PyErr_SetFromErrnoWithFilename(PyExc_OSError, "/dev/hwtimer") :
 	       PyErr_SetFromErrno(PyExc_OSError);
 }
 

@@ -7,7 +7,7 @@
     asyncio.set_event_loop_policy(hwtimer.EventLoopPolicy())    # before Python 3.14
 
 With this loop the timeouts of asyncio and of all that uses it, such as sleep(), timeout(),
-wait_for() and aiohttp, are on a timing wheel: that of /dev/hwtimer-table or, where that cannot be
+wait_for() and aiohttp, are on a timing wheel: that of /dev/hwtimer or, where that cannot be
 opened, one in the process. It is otherwise asyncio.SelectorEventLoop.
 
     handle = loop.call_later(30, print, "idle")

@@ -15,7 +15,7 @@
 
 #include <libhwtimer.h>
 
-#define CTL_DEVICE	"/dev/hwtimer-table"
+#define CTL_DEVICE	"/dev/hwtimer"
 #define CTL_DEBUGFS	"/sys/kernel/debug"
 
 #define NSEC_PER_USEC	1000ULL

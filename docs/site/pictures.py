@@ -125,17 +125,11 @@ ORDERS = {
         (1, 0, "state = SHUTDOWN", False), (1, 4, "synchronize_rcu() returns", True),
         (1, 5, "the last drain, the sweep", False)],
         [((1, 0), (0, 1)), ((0, 3), (1, 4))]),
-    "rings": (["program", "kernel"], [
-        (0, 0, "entry sq_tail", False), (0, 1, "sq_tail + 1 (release)", True),
-        (0, 2, "full barrier", True), (0, 3, "deadline < sleep_until? kick", False),
-        (1, 0, "took entries up to sq_tail", False), (1, 1, "sleep_until = until when", False),
-        (1, 2, "full barrier", True), (1, 3, "sq_tail moved? repeat", False)],
-        [((0, 1), (1, 3)), ((1, 1), (0, 3))]),
-    "claim": (["program", "kernel"], [
-        (0, 0, "entry i: op = NOP", False), (0, 1, "full barrier", True),
-        (0, 2, "i claimed? else taken back", False),
-        (1, 0, "sq_claimed = c", False), (1, 1, "full barrier", True),
-        (1, 2, "reads the entries below c", False)],
+    "table": (["program", "kernel"], [
+        (0, 0, "word = w", False), (0, 1, "full barrier", True),
+        (0, 2, "w < visit? push the slot", False),
+        (1, 0, "visit = until when it looks", False), (1, 1, "smp_mb()", True),
+        (1, 2, "word before visit? look again", False)],
         [((0, 0), (1, 2)), ((1, 0), (0, 2))]),
 }
 

@@ -28,7 +28,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * A {@link Timer} on /dev/hwtimer-table or, without it, in the process, with the constructors and
+ * A {@link Timer} on /dev/hwtimer or, without it, in the process, with the constructors and
  * methods of Netty's HashedWheelTimer, and with {@link HwTimeout#touch}, which pushes a timeout
  * back.
  *
@@ -76,7 +76,7 @@ public class HwTimer implements Timer {
 		return unavailable;
 	}
 
-	/** Is the timer in the process, because the program cannot open /dev/hwtimer-table? */
+	/** Is the timer in the process, because the program cannot open /dev/hwtimer? */
 	public boolean inProcess() {
 		boolean inProcess = Table.inProcess(table.handle);
 		Reference.reachabilityFence(this);
@@ -129,7 +129,8 @@ public class HwTimer implements Timer {
 	 * @param leakDetection report a timer that was not stopped, even if its thread is a daemon
 	 * @param maxPendingTimeouts the most timeouts that may be pending; 0 or less: no maximum
 	 * @param taskExecutor runs the tasks
-	 * @throws IllegalStateException the library cannot be loaded, or there is no memory or descriptor
+	 * @throws IllegalStateException the library cannot be loaded, or there is no memory or
+	 *	descriptor
 	 */
 	public HwTimer(ThreadFactory threadFactory, long tickDuration, TimeUnit unit,
 		       int ticksPerWheel, boolean leakDetection, long maxPendingTimeouts,
@@ -240,8 +241,8 @@ public class HwTimer implements Timer {
 			return Collections.emptySet();
 		}
 		/*
-		 * A concurrent newTimeout() either arms a slot before this, and it is found below, or
-		 * is refused.
+		 * A concurrent newTimeout() either arms a slot before this, and it is found below,
+		 * or is refused.
 		 */
 		Table.stop(table.handle);
 		boolean interrupted = false;
@@ -329,8 +330,8 @@ public class HwTimer implements Timer {
 	/**
 	 * A timeout of a {@link HwTimer}.
 	 *
-	 * Who gets the word of its slot to 0 decides what becomes of it, sets the state, and frees the
-	 * slot. So if the state is PENDING, the slot was not reused before it was read.
+	 * Who gets the word of its slot to 0 decides what becomes of it, sets the state, and frees
+	 * the slot. So if the state is PENDING, the slot was not reused before it was read.
 	 */
 	public static final class HwTimeout implements Timeout, Runnable {
 		private static final int PENDING = 1, EXPIRED = 2, CANCELLED = 3;
@@ -340,15 +341,16 @@ public class HwTimer implements Timer {
 
 		static {
 			try {
-				STATE = MethodHandles.lookup().findVarHandle(HwTimeout.class, "state",
-									     int.class);
+				STATE = MethodHandles.lookup().findVarHandle(HwTimeout.class,
+					"state", int.class);
 			} catch (ReflectiveOperationException e) {
 				throw new ExceptionInInitializerError(e);
 			}
 			MethodHandle told = null;
 			try {
-				told = MethodHandles.publicLookup().findVirtual(TimerTask.class,
-					"cancelled", MethodType.methodType(void.class, Timeout.class));
+				told = MethodHandles.publicLookup().findVirtual(
+					TimerTask.class, "cancelled",
+					MethodType.methodType(void.class, Timeout.class));
 			} catch (ReflectiveOperationException e) {
 				/* It is Netty 4.1. */
 			}
@@ -360,8 +362,8 @@ public class HwTimer implements Timer {
 		private int place;
 		private int arming;
 		/*
-		 * Set with release, after the place and the arming, and before the slot is freed; read
-		 * with acquire, before these and the word of the slot.
+		 * Set with release, after the place and the arming, and before the slot is freed;
+		 * read with acquire, before these and the word of the slot.
 		 */
 		private int state;
 
@@ -425,9 +427,9 @@ public class HwTimer implements Timer {
 		}
 
 		/**
-		 * As {@link #touch}, to a time on the clock of {@link System#nanoTime}. To read that
-		 * takes longer than the rest. A program that has read it anyway, once for several
-		 * messages, passes it.
+		 * As {@link #touch}, to a time on the clock of {@link System#nanoTime}. To read
+		 * that takes longer than the rest. A program that has read it anyway, once for
+		 * several messages, passes it.
 		 */
 		public boolean touchAt(long deadlineNs) {
 			boolean touched = is(PENDING) &&

@@ -10,7 +10,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLongArray;
 
 /**
- * A table of linux/hwtimer_table.h, and which of its slots are free.
+ * A table of linux/hwtimer.h, and which of its slots are free.
  *
  * The slots and the header are direct buffers: memory that is shared with the kernel or, without
  * the module, with the part of libhwtimer that stands for it. This class does what that file says
@@ -104,7 +104,7 @@ final class Table {
 			return;
 		}
 		if (old == limit) {
-			throw new RejectedExecutionException("there are " + limit + " timeouts already");
+			throw new RejectedExecutionException(limit + " timeouts are pending");
 		}
 		int wanted = Math.min(limit, Math.max(1, 2 * old));
 		for (; row << ROW_BITS < wanted; row++) {
@@ -131,8 +131,9 @@ final class Table {
 			if (index < 0) {
 				return -1;
 			}
-			int next = (int)INT.getOpaque(slots, index * SLOT + TAG);
-			if (free.compareAndSet(list * PAD, first, (first >>> 32) + 1 << 32 | next)) {
+			long next = (int)INT.getOpaque(slots, index * SLOT + TAG);
+			long removals = (first >>> 32) + 1;
+			if (free.compareAndSet(list * PAD, first, removals << 32 | next)) {
 				return index;
 			}
 		}
@@ -147,7 +148,7 @@ final class Table {
 		do {
 			first = free.get(list * PAD);
 			INT.setOpaque(slots, index * SLOT + TAG, (int)first);
-		} while (!free.compareAndSet(list * PAD, first, first >>> 32 << 32 | index + 1));
+		} while (!free.compareAndSet(list * PAD, first, first >>> 32 << 32 | index + 1L));
 	}
 
 	/* The word of a deadline, which is rounded up, and never comes if it is too late. */
@@ -272,14 +273,14 @@ final class Table {
 	}
 
 	/**
-	 * Looks at a slot that await() has found. Returns the timeout that was taken, whose slot is to
-	 * be freed, or null: it is not due.
+	 * Looks at a slot that await() has found. Returns the timeout that was taken, whose slot is
+	 * to be freed, or null: it is not due.
 	 */
 	HwTimer.HwTimeout look(int index) {
 		int at = index * SLOT + WORD;
-		long now = System.nanoTime(), word = (long)LONG.getOpaque(slots, at);
+		long now = System.nanoTime() >>> UNIT_SHIFT, word = (long)LONG.getOpaque(slots, at);
 
-		for (int i = 0; word != 0 && word >>> ARMING_BITS <= now >>> UNIT_SHIFT && i < TRIES; i++) {
+		for (int i = 0; word != 0 && word >>> ARMING_BITS <= now && i < TRIES; i++) {
 			/* "Due: CAS(word, w, 0)". It acquires what arm() released. */
 			if (LONG.compareAndSet(slots, at, word, 0L)) {
 				return timeouts[index >> ROW_BITS][index & ROW - 1];

@@ -26,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../lib/next/table.h"
+#include "../../lib/table.h"
 #include "counted.h"
 #include "libhwtimer.h"
 
@@ -245,7 +245,7 @@ static void hwtimer_begin(void)
 	};
 
 	if (hwtimer_open(&h, &options))
-		errx(1, "no /dev/hwtimer-table");
+		errx(1, "no /dev/hwtimer");
 	timer = hwtimer_fd(h);
 }
 
@@ -287,10 +287,10 @@ static void slot_begin(void)
 	};
 
 	table.page = sysconf(_SC_PAGESIZE);
-	timer = open("/dev/hwtimer-table", O_RDWR);
+	timer = open("/dev/hwtimer", O_RDWR);
 	table.fd = timer;
 	if (timer < 0 || ioctl(timer, HWTIMER_IOC_SETUP, &setup) || table_map(&table))
-		errx(1, "no /dev/hwtimer-table");
+		errx(1, "no /dev/hwtimer");
 }
 
 static void slot_arm(struct conn *c)

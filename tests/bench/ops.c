@@ -66,7 +66,7 @@ static void hwtimer_begin(void)
 	struct hwtimer_options options = { .size = sizeof(options), .flags = s->flags };
 
 	if (hwtimer_open(&h, &options))
-		errx(1, "no /dev/hwtimer-table");
+		errx(1, "no /dev/hwtimer");
 	ids = calloc(n, sizeof(*ids));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A fuzzer for /dev/hwtimer-table: its ioctls, its records, and the memory of its tables.
+ * A fuzzer for /dev/hwtimer: its ioctls, its records, and the memory of its tables.
  *
  *	fuzz [-s SEED] [-n STEPS] [-t SECONDS] [-j JOBS] [-r ROUND]
  *

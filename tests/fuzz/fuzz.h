@@ -12,9 +12,9 @@
 #define HWT_NO_HARNESS
 #include "common.h"
 
-#include <linux/hwtimer_table.h>
+#include <linux/hwtimer.h>
 
-#define DEVICE		"/dev/hwtimer-table"
+#define DEVICE		"/dev/hwtimer"
 #define MAX_JOBS	8
 #define MAX_THREADS	3
 /* Remembered of a job, to be printed after a failure. */

@@ -15,7 +15,7 @@
 #define RECEIVED	CONTEXTS
 /* The descriptors of contexts, which nothing else ever has. */
 #define FDS		500
-#define IDS		32
+#define IDS		8
 #define PAGE		4096UL
 /* Pages of address space for the header and rings, and for slots, of a table. */
 #define HEAD		64UL
@@ -45,7 +45,7 @@ struct context {
  * struct thread - a thread
  * @seed: of the thread
  * @random: its state in this step
- * @here: a page for arguments, followed by one that is read-only and one that is not accessible
+ * @here: two pages for arguments, followed by two that are not accessible
  * @timer: interrupts its calls
  * @fail_nth: lets allocations fail; -1: cannot
  * @action: what it does
@@ -85,6 +85,7 @@ static struct job *job;
 static struct context contexts[CONTEXTS + 1];
 static char *hostile;			/* a page that another thread changes */
 static int peer = -1;
+static pthread_barrier_t all_prepared;
 
 /* All that is random in a step is drawn here. */
 static __u64 draw(struct thread *t, __u64 n)
@@ -437,8 +438,7 @@ static bool may_fail(const struct call *k, const struct context *c, int error)
 
 	switch (error) {
 	case EFAULT:
-		return k->place != HERE || k->failing ||
-		       ((k->action == DO_LIST || k->action == DO_WHEELS));
+		return k->place != HERE || k->failing || k->action >= DO_LIST;
 	case EINVAL:
 		return loose || !k->size_good || judge(k->action, &k->arg) != VALID;
 	case E2BIG:
@@ -585,7 +585,7 @@ static void do_ioctl(struct thread *t, struct context *c, enum action action)
 	note_result(t, c, &k, ret, (void *)at);
 }
 
-/* A command of another number, or of another driver; some numbers are those of an older ABI. */
+/* A command that there is not. */
 static int do_garbage(struct thread *t, struct context *c)
 {
 	unsigned int number = ONE_OF(t, 0, 1, 5, 0x0f, 0x1c, 0xff);
@@ -760,8 +760,9 @@ static int map(struct thread *t, struct context *c)
 		at = size;
 		to += at;
 	}
-	p = mmap(to, size, protection, flags | MAP_FIXED, c->fd, at);
-	return p == MAP_FAILED ? reserve(to, size, -1) : 0;
+	if (mmap(to, size, protection, flags | MAP_FIXED, c->fd, at) == MAP_FAILED)
+		return reserve(to, size, -1);
+	return 0;
 }
 
 static int change_mapping(struct thread *t, struct context *c, enum action action)
@@ -1052,6 +1053,8 @@ static void *be_thread(void *arg)
 	struct thread *t = arg;
 	unsigned int i;
 
+	/* What is mapped for threads must not come to where a step has just unmapped something. */
+	pthread_barrier_wait(&all_prepared);
 	for (i = 0; i < plan->steps; i++)
 		do_step(t, i);
 	return NULL;
@@ -1122,6 +1125,7 @@ void run_round(const struct plan *p, struct job *j)
 		hostile = must_mmap(PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 		start(&other, be_hostile, &seed_of_hostile);
 	}
+	pthread_barrier_init(&all_prepared, NULL, plan->threads);
 	for (i = 1; i < plan->threads; i++)
 		start(&threads[i].thread, prepare_and_be_thread, &threads[i]);
 	be_thread(&threads[0]);

@@ -5,7 +5,7 @@
  * by calls, one by a table.
  */
 #include "fuzz.h"
-#include "../../lib/next/table.h"
+#include "../../lib/table.h"
 
 #define TIMEOUTS	48
 #define LONGEST		(700 * NSEC_PER_MSEC)

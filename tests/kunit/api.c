@@ -137,11 +137,8 @@ static const struct create_param {
 	{ "slack too long", { GOOD, .slack_ns = HWTIMER_HORIZON + 1 }, -EINVAL },
 	{ "slots 0", { .name = "w", .tick_ns = TICK }, -EINVAL },
 	{ "too many slots", { .name = "w", .tick_ns = 1,
-			      .slots = HWTIMER_MAX_SLOTS + 1 }, -EINVAL },
-	{ "most slots", { .name = "w", .tick_ns = 1, .slots = HWTIMER_MAX_SLOTS } },
-	{ "accounted", { GOOD, .flags = HWTIMER_WHEEL_ACCOUNT } },
-	{ "unknown flag", { GOOD, .flags = 1U << 8 }, -EINVAL },
-	{ "unknown high flag", { GOOD, .flags = 1U << 31 }, -EINVAL },
+			      .slots = HWTIMER_WHEEL_MAX_SLOTS + 1 }, -EINVAL },
+	{ "most slots", { .name = "w", .tick_ns = 1, .slots = HWTIMER_WHEEL_MAX_SLOTS } },
 	{ "nice -20", { GOOD, .nice = -20 } },
 	{ "nice 19", { GOOD, .nice = 19 } },
 	{ "nice -21", { GOOD, .nice = -21 }, -EINVAL },
@@ -177,8 +174,8 @@ static void create(struct kunit *test)
 		return;
 	}
 	keep(test, wheel);
-	KUNIT_EXPECT_EQ(test, param->params.tick_ns, hwtimer_wheel_tick_ns(wheel));
-	KUNIT_EXPECT_EQ(test, param->params.slots, hwtimer_wheel_slots(wheel));
+	KUNIT_EXPECT_EQ(test, param->params.tick_ns, wheel->tick_ns);
+	KUNIT_EXPECT_EQ(test, param->params.slots, queue_slots(wheel));
 	KUNIT_EXPECT_STREQ(test, param->params.name, to_driven(wheel)->name);
 	KUNIT_EXPECT_EQ(test, 0UL, hwtimer_wheel_pending(wheel));
 	j = jobs(test, wheel, 1);
@@ -190,10 +187,10 @@ static void create(struct kunit *test)
 
 static void slots_round_up(struct kunit *test)
 {
-	KUNIT_EXPECT_EQ(test, 1, hwtimer_wheel_slots(make(test, TICK, 1, 0)));
-	KUNIT_EXPECT_EQ(test, 4, hwtimer_wheel_slots(make(test, TICK, 3, 0)));
-	KUNIT_EXPECT_EQ(test, 1024, hwtimer_wheel_slots(make(test, TICK, 1000, 0)));
-	KUNIT_EXPECT_EQ(test, 1024, hwtimer_wheel_slots(make(test, TICK, 1024, 0)));
+	KUNIT_EXPECT_EQ(test, 1, queue_slots(make(test, TICK, 1, 0)));
+	KUNIT_EXPECT_EQ(test, 4, queue_slots(make(test, TICK, 3, 0)));
+	KUNIT_EXPECT_EQ(test, 1024, queue_slots(make(test, TICK, 1000, 0)));
+	KUNIT_EXPECT_EQ(test, 1024, queue_slots(make(test, TICK, 1024, 0)));
 }
 
 static void same_name(struct kunit *test)

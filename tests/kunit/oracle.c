@@ -16,7 +16,7 @@
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 
-#include "../../hwtimer.h"
+#include "../../core/hwtimer_driver.h"
 #include "hwtimer_kunit.h"
 
 #define TICK		NSEC_PER_MSEC
@@ -227,7 +227,7 @@ static void model(struct kunit *test)
 		check_overdue(o);
 	}
 
-	levels = hwtimer_wheel_levels(o->wheel);
+	levels = o->wheel->wheel.levels;
 	pending = hwtimer_wheel_pending(o->wheel);
 	KUNIT_EXPECT_EQ(test, 0, hwtimer_wheel_stop(o->wheel, &list));
 	list_for_each(pos, &list)

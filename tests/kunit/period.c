@@ -196,7 +196,7 @@ static void forward_never(struct kunit *test)
 {
 	static const u64 periods[] = { 29, 1, 1, U64_MAX };
 	struct hwtimer_wheel *wheel = make(test, 0);
-	u64 horizon = hwtimer_wheel_horizon(wheel);
+	u64 horizon = to_driven(wheel)->start_ns + HWTIMER_HORIZON;
 	struct hwtimer_timeout t;
 	unsigned int i;
 

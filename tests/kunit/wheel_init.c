@@ -28,10 +28,10 @@ static const struct init_param {
 	{ "tick 0", 0, 8, -EINVAL },
 	{ "slots 0", TICK, 0, -EINVAL },
 	{ "tick 0, slots 0", 0, 0, -EINVAL },
-	{ "too many slots", TICK, HWTIMER_MAX_SLOTS + 1, -EINVAL },
+	{ "too many slots", TICK, HWTIMER_WHEEL_MAX_SLOTS + 1, -EINVAL },
 	{ "most slots one can ask for", TICK, UINT_MAX, -EINVAL },
-	{ "most slots", 1, HWTIMER_MAX_SLOTS, 0, 65536, 1 },
-	{ "most slots, rounded up", 1, HWTIMER_MAX_SLOTS - 1, 0, 65536, 1 },
+	{ "most slots", 1, HWTIMER_WHEEL_MAX_SLOTS, 0, 65536, 1 },
+	{ "most slots, rounded up", 1, HWTIMER_WHEEL_MAX_SLOTS - 1, 0, 65536, 1 },
 	/* a round is at most QUEUE_HORIZON, which is odd */
 	{ "round n-1, 1 slot", QUEUE_HORIZON - 1, 1, 0, 1, 1 },
 	{ "round n, 1 slot", QUEUE_HORIZON, 1, 0, 1, 1 },

@@ -377,7 +377,7 @@ static void cascade_stop(struct kunit *test)
 /* With two large levels the worker sleeps long before a distant timeout. */
 static void far_wakes_large(struct kunit *test)
 {
-	const unsigned int slots = HWTIMER_MAX_SLOTS;
+	const unsigned int slots = HWTIMER_WHEEL_MAX_SLOTS;
 	struct rig *rig = test->priv;
 	struct probe *p = probes(shape_of(rig, TICK, slots, 2), 1);
 	u64 tick;

@@ -692,51 +692,6 @@ static void held_up_idle(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, QUEUE_IDLE, sleep_until(rig));
 }
 
-/* Who waits for release functions has them called soon, whatever the worker does meanwhile. */
-static void hurried(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 3);
-
-	arm(&p[0], HOUR);
-	arm(&p[1], HOUR);
-	to_tick(rig, 1);
-	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
-	queue_awake(&rig->wheel);
-	rig->kicks = 0;
-	arm(&p[2], HOUR);
-	queue_release(&p[0].t, probe_released);
-	queue_hurry(&rig->wheel);
-	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
-	KUNIT_EXPECT_EQ(test, 0ULL, sleep_until(rig));
-	to_tick(rig, 1);
-	KUNIT_EXPECT_EQ(test, 1, p[0].released);
-	KUNIT_EXPECT_NE(test, 0ULL, sleep_until(rig));
-}
-
-/* Also if the worker is in the middle of a release cycle, past the queue of that CPU. */
-static void hurried_in_cycle(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 100);
-	unsigned int i;
-
-	for (i = 0; i < 100; i++)
-		arm(&p[i], HOUR);
-	to_tick(rig, 1);
-	for (i = 0; i < 98; i++)
-		queue_release(&p[i].t, probe_released);
-	KUNIT_EXPECT_TRUE(test, queue_advance(&rig->wheel, rig->now, 10));
-	KUNIT_EXPECT_EQ(test, 1, p[0].released + p[97].released);
-	queue_release(&p[98].t, probe_released);
-	queue_hurry(&rig->wheel);
-	to_tick(rig, 1);
-	arm(&p[99], 2 * HOUR);
-	while (!sleep_until(rig))
-		to_tick(rig, 1);
-	KUNIT_EXPECT_EQ(test, 1, p[98].released);
-}
-
 /* Those that came while the worker was awake count, too. */
 static void release_deep_awake(struct kunit *test)
 {
@@ -1089,8 +1044,6 @@ WHEEL_SUITES(sleep,
 	KUNIT_CASE(look_meanwhile),
 	KUNIT_CASE(held_up_before_push),
 	KUNIT_CASE(held_up_idle),
-	KUNIT_CASE(hurried),
-	KUNIT_CASE(hurried_in_cycle),
 	KUNIT_CASE(release_deep_awake),
 	KUNIT_CASE(release_unarmed),
 	KUNIT_CASE(waits_for_release),

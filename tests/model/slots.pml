@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The free slots of a handle of several threads, lib/next/timeouts.c, for Spin. Each thread takes a
+ * The free slots of a handle of several threads, lib/timeouts.c, for Spin. Each thread takes a
  * slot, arms it, and ends a timeout of any thread, again and again. Threads 0 and 1 share a list,
  * the others have one each. Memory is sequentially consistent; all of the lists' accesses that
  * others rely on are compare-and-swaps. scripts/model runs it.

@@ -238,7 +238,6 @@ int main(int argc, char **argv)
 	find_no_time();
 	nr_cpu_ids = POSSIBLE;
 	native_begin();
-	take_over_shared();
 	timer_list_begin();
 	prepare(fn == producers);
 	pin(0);

@@ -34,8 +34,6 @@ double median(struct samples *s);
 void result(const char *subject, const char *op, unsigned int round, double value);
 unsigned int turn_of(unsigned int i, unsigned int n, unsigned int round);
 void *large_pages(size_t size);
-void take_over_shared(void);
-void settle_shared(void);
 void unpin(void);
 
 /* cases */

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: the cases of the native benchmark that measure libhwtimer with rings: the library, the
- * kernel's part that takes submissions, and the wheel's worker, all on one core. System calls are
- * function calls here. "program" compares it with libevent, in a callback of its loop, where it
- * knows the time, and one timerfd, with real system calls; "netty" with HashedWheelTimer: the
- * command in the environment variable NETTY starts a Java program (Netty.java), which is stopped
- * while others are measured.
+ * hwtimer: the cases of the native benchmark that measure libhwtimer: the library, and the kernel's
+ * part that takes what was pushed. System calls are function calls here. "program" compares it with
+ * libevent, in a callback of its loop, where it knows the time, and one timerfd, with real system
+ * calls; "netty" with HashedWheelTimer: the command in the environment variable NETTY starts a Java
+ * program (Netty.java), which is stopped while others are measured.
  */
 #include <errno.h>
 #include <event2/event.h>
@@ -14,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -55,7 +55,7 @@ static void check(int ret)
 static void library_begin(void)
 {
 	struct hwtimer_options o = {
-		.size = sizeof(o), .flags = HWTIMER_OPEN_RINGS, .timeouts = pending + idle + 1,
+		.size = sizeof(o), .flags = HWTIMER_OPEN_DEVICE, .timeouts = pending + idle + 1,
 	};
 
 	check(hwtimer_open(&h, &o));
@@ -82,7 +82,6 @@ static void library_run(enum op op, unsigned long i, unsigned long end)
 static void library_end(void)
 {
 	hwtimer_close(h);
-	settle_shared();
 }
 
 static void libevent_begin(void)
@@ -179,11 +178,9 @@ static void measure(enum op op, unsigned long first, unsigned long n, struct fig
 		subject->run(op, i, i + portion);
 		if (f)
 			sample(&f->own[op], since(start), portion);
-		if (subject->run == library_run) {
-			/* The kernel takes what was submitted. */
-			check(hwtimer_flush(h));
-			settle_shared();
-		}
+		/* The kernel takes what was pushed. */
+		if (subject->run == library_run)
+			check(ioctl(hwtimer_fd(h), HWTIMER_IOC_ENTER) ? -errno : 0);
 		if (f)
 			sample(&f->all[op], since(start), portion);
 	}
@@ -235,8 +232,8 @@ static void turn(const struct subject *s)
 }
 
 /*
- * Timeouts that were touched come due in the kernel at their old deadlines: the worker expires
- * them, the library arms them again, and the kernel takes the submissions.
+ * The old deadlines of timeouts that were touched come: the kernel looks at them, and files them
+ * again.
  */
 static double due_again(void)
 {
@@ -250,15 +247,12 @@ static double due_again(void)
 		check(hwtimer_schedule_at(h, due, i, &ids[i]));
 	for (i = 0; i < PORTION; i++)
 		check(hwtimer_touch_at(h, ids[i], due + LATER_NS));
-	check(hwtimer_flush(h));
-	settle_shared();
+	check(ioctl(hwtimer_fd(h), HWTIMER_IOC_ENTER) ? -errno : 0);
 	while (hwtimer_now(h) < due + 2000000)
 		;
 	start = cpu_ns();
-	settle_shared();
-	check(hwtimer_wait(h, &event, 1, 0));
-	check(hwtimer_flush(h));
-	settle_shared();
+	check(hwtimer_wait(h, &event, 0));
+	check(ioctl(hwtimer_fd(h), HWTIMER_IOC_ENTER) ? -errno : 0);
 	ns = since(start);
 	library_end();
 	return (double)ns / PORTION;

@@ -6,7 +6,6 @@
 #include <native.h>
 
 #include "bench.h"
-#include "dev/shared.h"
 
 /* The loop is the same for all subjects. The functions are constants, which are inlined. */
 typedef void (*op_fn)(struct conn *c, const struct when *when);
@@ -190,17 +189,6 @@ static void wheel_run_at(enum op op, const struct range *range)
 static void settle(void)
 {
 	run_worker(wheel);
-}
-
-/* The worker of the device's shared wheel, for the library. */
-void take_over_shared(void)
-{
-	take_over(hwtimer_shared_wheel(NULL));
-}
-
-void settle_shared(void)
-{
-	run_worker(hwtimer_shared_wheel(NULL));
 }
 
 const struct subject hwtimer = {

@@ -13,10 +13,7 @@
 #include <native.h>
 
 #include "core/hwtimer_driver.h"
-#include "dev/clock.h"
-#include "dev/rings.h"
-#include "dev/shared.h"
-#include "dev/user.h"
+#include "core/hwtimer_stats.h"
 #include "shim.h"
 
 /* further failures are only counted */
@@ -217,40 +214,6 @@ void synchronize_rcu(void)
 	membarrier_all();
 }
 
-/*
- * Polled grace periods, for programs that have no read-side critical sections. Each lasts for two
- * milliseconds; or, with native_grace_polls, until it was polled that often, if there is one at a
- * time. It has its barrier at the end. native_graces counts how many were found to be over.
- */
-unsigned int native_grace_polls, native_graces;
-static unsigned int polls_left;
-
-unsigned long start_poll_synchronize_rcu(void)
-{
-	__atomic_store_n(&polls_left, native_grace_polls, __ATOMIC_RELAXED);
-	return native_grace_polls ? 0 : ktime_get_ns() + 2 * NSEC_PER_MSEC;
-}
-
-bool poll_state_synchronize_rcu(unsigned long grace)
-{
-	if (ktime_get_ns() < grace)
-		return false;
-	if (__atomic_load_n(&polls_left, __ATOMIC_RELAXED)) {
-		__atomic_sub_fetch(&polls_left, 1, __ATOMIC_RELAXED);
-		return false;
-	}
-	__atomic_add_fetch(&native_graces, 1, __ATOMIC_RELAXED);
-	membarrier_all();
-	return true;
-}
-
-bool native_nohz_full;
-
-bool context_tracking_enabled(void)
-{
-	return native_nohz_full;
-}
-
 /* Interrupts. */
 
 void (*native_irq_handler)(void);
@@ -346,11 +309,11 @@ void spin_unlock(spinlock_t *lock)
 
 /* Time. */
 
-u64 native_frozen;
-
 #ifndef NATIVE_BENCH	/* timer.c has it there */
 u64 jiffies_64;
 #endif
+
+u64 native_frozen;
 
 u64 ktime_get_ns(void)
 {
@@ -702,14 +665,6 @@ void kfree(const void *p)
 	local_irq_restore(flags);
 }
 
-void *native_vmap(struct page **pages, unsigned long n)
-{
-	void *p = native_alloc(n * PAGE_SIZE);
-
-	pages[0]->at = p;
-	return p;
-}
-
 /* One file with the pages. It is mapped as a whole here, and its pages in programs. */
 struct page native_pages[NATIVE_PAGES];
 char *native_memory;
@@ -943,22 +898,21 @@ struct work_struct *current_work(void)
 
 /* The file, and the functions that a program calls. */
 
-static const struct miscdevice *devices[2];
+static const struct miscdevice *device;
 #define FILES	900	/* and as many sets for epoll */
 
 static struct file files[FILES];
-static void *mapped[FILES];	/* the rings of each */
 static bool file_taken[FILES];
 
 int misc_register(struct miscdevice *misc)
 {
-	devices[!!devices[0]] = misc;
+	device = misc;
 	return 0;
 }
 
 void misc_deregister(struct miscdevice *misc)
 {
-	devices[devices[0] != misc] = NULL;
+	device = NULL;
 }
 
 /* file descriptors that do not collide with real ones */
@@ -973,7 +927,6 @@ int (*native_before)(int fd, unsigned long command, const void *arg);
 
 int native_open(const char *path, int flags, ...)
 {
-	const struct miscdevice *device = devices[!strcmp(path, "/dev/hwtimer-table")];
 	unsigned int i = 0;
 	int ret;
 
@@ -1205,14 +1158,10 @@ int native_close(int fd)
 		return close(fd);
 	if (native_file(fd)->epoll)
 		epoll_leave(native_file(fd));
-	WRITE_ONCE(mapped[fd - FIRST_FD], NULL);
 	native_file(fd)->f_op->release(NULL, native_file(fd));
 	__atomic_store_n(&file_taken[fd - FIRST_FD], false, __ATOMIC_SEQ_CST);
 	return 0;
 }
-
-/* How many times HWTIMER_IOC_ENTER was called. */
-unsigned long native_enters;
 
 int native_ioctl(int fd, unsigned long command, ...)
 {
@@ -1221,8 +1170,6 @@ int native_ioctl(int fd, unsigned long command, ...)
 	long ret;
 
 	arrive();
-	if (command == HWTIMER_IOC_ENTER)
-		__atomic_add_fetch(&native_enters, 1, __ATOMIC_RELAXED);
 	va_start(args, command);
 	arg = va_arg(args, unsigned long);
 	va_end(args);
@@ -1233,19 +1180,6 @@ int native_ioctl(int fd, unsigned long command, ...)
 		return ret;
 	errno = -ret;
 	return -1;
-}
-
-__u64 native_longest_nap;
-
-/* No test takes as long as a nap that is wrong. */
-int native_nanosleep(const struct timespec *nap, struct timespec *left)
-{
-	__u64 ns = nap->tv_sec * NSEC_PER_SEC + nap->tv_nsec;
-
-	if (ns > READ_ONCE(native_longest_nap))
-		WRITE_ONCE(native_longest_nap, ns);
-	native_usleep(min(ns, NSEC_PER_SEC / 2) / NSEC_PER_USEC);
-	return 0;
 }
 
 void *native_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
@@ -1262,27 +1196,12 @@ void *native_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offs
 	vma.vm_start = (unsigned long)place;
 	vma.vm_end = vma.vm_start + PAGE_ALIGN(size);
 	ret = native_file(fd)->f_op->mmap(native_file(fd), &vma);
-	if (!ret && !vma.at)
+	if (!ret)
 		return place;
 	if (!at)
 		munmap(place, size);
-	if (!ret) {
-		WRITE_ONCE(mapped[fd - FIRST_FD], vma.at);
-		return vma.at;
-	}
 	errno = -ret;
 	return (void *)-1;
-}
-
-/* The rings are freed with the file. */
-int native_munmap(void *at, size_t size)
-{
-	unsigned int i;
-
-	for (i = 0; i < FILES; i++)
-		if (READ_ONCE(mapped[i]) == at)
-			return 0;
-	return munmap(at, size);
 }
 
 void poll_wait(struct file *file, wait_queue_head_t *wq, poll_table *wait)
@@ -1343,64 +1262,7 @@ ssize_t native_read(int fd, void *to, size_t n)
 	return -1;
 }
 
-/* Stubs for parts of the module that are not built: users, their wheels, debugfs, statistics. */
-
-/* No test sets CLOCK_REALTIME. */
-struct ctx_clock *hwtimer_dates_create(struct hwtimer_ctx *ctx, gfp_t gfp) { return NULL; }
-void hwtimer_dates_free(struct ctx_clock *clock) { }
-int hwtimer_dates_reserve(struct ctx_clock *clock, u32 index, gfp_t gfp) { return -ENOMEM; }
-void hwtimer_dates_drop(struct ctx_clock *clock, u32 first) { }
-void hwtimer_dates_trim(struct ctx_clock *clock, u32 timeouts) { }
-int hwtimer_dates_reserve_all(struct ctx_clock *clock, u32 timeouts, gfp_t gfp) { return -ENOMEM; }
-struct ctx_date *hwtimer_dates_find(struct ctx_clock *clock, u32 index) { return NULL; }
-s64 hwtimer_dates_offset(void) { return 0; }
-void hwtimer_dates_notice(struct ctx_clock *clock, s64 *offset_ns) { }
-/* WHEELS of /dev/hwtimer-table: there is none. */
-struct hwtimer_wheel_info;
-bool hwtimer_wheels_get(u64 id, struct hwtimer_wheel_info *info) { return false; }
-void hwtimer_clock_publish(struct hwtimer_ctx *ctx, struct ctx_clock *clock) { }
-void hwtimer_clock_add(struct hwtimer_ctx *ctx) { }
-void hwtimer_clock_remove(struct hwtimer_ctx *ctx) { }
-void hwtimer_clock_exit(void) { }
-
-struct hwtimer_user *hwtimer_user_get(void) { return (struct hwtimer_user *)&devices; }
-void hwtimer_user_put(struct hwtimer_user *user) { }
-bool hwtimer_user_charge(struct hwtimer_user *user, enum hwtimer_limit limit, unsigned long n)
-{
-	return true;
-}
-
-void hwtimer_user_uncharge(struct hwtimer_user *user, enum hwtimer_limit limit, unsigned long n) { }
-void hwtimer_user_closing(struct hwtimer_user *user) { }
-void hwtimer_user_closed(struct hwtimer_user *user) { }
-void hwtimer_user_show(struct seq_file *m, const struct hwtimer_user *user) { }
-void hwtimer_user_uses(struct hwtimer_user *user, struct hwtimer_use *use, u64 wheel) { }
-u64 hwtimer_user_next_wheel(struct hwtimer_user *user, u64 from) { return 0; }
-void hwtimer_user_exit(void) { }
-static struct hwtimer_wheel *shared_wheel;
-
-int hwtimer_shared_init(void)
-{
-	const struct hwtimer_wheel_params params = {
-		.name = "dev", .tick_ns = NSEC_PER_MSEC, .slots = 64,
-	};
-
-	shared_wheel = hwtimer_wheel_create(&params);
-	return PTR_ERR_OR_ZERO(shared_wheel);
-}
-
-void hwtimer_shared_exit(void) { hwtimer_wheel_destroy(shared_wheel); }
-void hwtimer_shared_put(struct hwtimer_shared *shared) { }
-
-struct hwtimer_shared *hwtimer_shared_get(struct hwtimer_user *user)
-{
-	return (struct hwtimer_shared *)shared_wheel;
-}
-
-struct hwtimer_wheel *hwtimer_shared_wheel(const struct hwtimer_shared *shared)
-{
-	return shared_wheel;
-}
+/* Stubs for parts of the module that are not built: debugfs, and the list of wheels. */
 
 void hwtimer_debugfs_init(void) { }
 void hwtimer_debugfs_exit(void) { }
@@ -1409,9 +1271,7 @@ void hwtimer_debugfs_remove(struct hwtimer_driven *driven) { }
 
 void hwtimer_stats_add(struct hwtimer_driven *driven) { }
 void hwtimer_stats_remove(struct hwtimer_driven *driven) { }
-u64 hwtimer_wheel_id(const struct hwtimer_wheel *wheel) { return 1; }
-u64 hwtimer_stats_next(u64 from) { return 0; }
-bool hwtimer_stats_get(u64 id, struct hwtimer_wheel_stats *stats) { return false; }
+u64 hwtimer_stats_next(u64 from, struct hwtimer_wheel_info *info) { return 0; }
 
 void hwtimer_stats_put(struct hwtimer_driven *driven)
 {

@@ -18,8 +18,6 @@ extern int native_failures;
 void native_begin(void);
 void native_end(void);
 void native_enter(void);
-extern unsigned long native_enters;	/* calls of HWTIMER_IOC_ENTER */
-extern __u64 native_longest_nap;	/* in ns, of those that the library asked for */
 extern __u64 native_last_sleep;	/* in ns: the limit of the last ppoll() or epoll_pwait2() */
 extern unsigned int native_sleeps;	/* calls of these */
 /* Called before each ioctl, and before each open with command 0. Returns 0, or an error to give. */
@@ -39,10 +37,6 @@ ssize_t native_read(int fd, void *to, size_t n);
 extern int native_rough;
 /* Whether other threads may come in between the steps of the library. */
 extern bool native_yields;
-
-/* Whether context_tracking_enabled() is true. */
-extern bool native_nohz_full;
-extern unsigned int native_grace_polls, native_graces;
 
 /**
  * struct options - options of a test program

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/hwtimer-table and lib/next on real threads: each timeout ends once, none is early, none is
+ * /dev/hwtimer and lib on real threads: each timeout ends once, none is early, none is
  * forgotten. A thread plays the interrupts of timers, and nobody else wakes those who wait: they
  * sleep without limit. Records of contexts by calls have the form of the library's events, so both
  * kinds of context get the same tests. With IN_PROCESS, the handles are in the process.
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../lib/next/handle.h"
+#include "../../lib/handle.h"
 #include "shim.h"
 
 #ifdef IN_PROCESS
@@ -101,7 +101,7 @@ static int must_setup(void)
 	struct hwtimer_setup setup = {
 		.tick_ns = TICK, .clockid = CLOCK_MONOTONIC, .slots = 20000,
 	};
-	int fd = open("/dev/hwtimer-table", O_RDWR);
+	int fd = open("/dev/hwtimer", O_RDWR);
 
 	must(fd >= 0 && !ioctl(fd, HWTIMER_IOC_SETUP, &setup), "setup failed");
 	return fd;

@@ -26,7 +26,7 @@ import _hwtimer
 import hwtimer
 
 IN_PROCESS = {"device": False, "process": True}[sys.argv[1]]
-DEVICE = "/dev/hwtimer-table"
+DEVICE = "/dev/hwtimer"
 
 
 def new_loop(timeouts=0):
@@ -58,7 +58,7 @@ def raises(kind, function, *args):
 def where():
     """The wheel is on the device if there is one, or where it was asked for."""
     before = os.listdir("/proc/self/fd")
-    for in_process in None, True, False:
+    for in_process in {None, False, IN_PROCESS}:
         try:
             loop = hwtimer.EventLoop(in_process=in_process)
         except FileNotFoundError as error:

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The ABI of /dev/hwtimer-table: sizes and numbers, and for each command the arguments that are
+ * The ABI of /dev/hwtimer: sizes and numbers, and for each command the arguments that are
  * refused. For each refusal everything else is valid, and the context and the caller's structure
  * stay as they were.
  */
 #include "common.h"
 
-#include <linux/hwtimer_table.h>
+#include <linux/hwtimer.h>
 
 /* Members have the same size everywhere, so the layouts differ only if a total size does. */
 static_assert(sizeof(struct hwtimer_setup) == 32, "hwtimer_setup");
@@ -39,7 +39,7 @@ static_assert(HWTIMER_IOC_STOP == 0xbe19, "STOP");
 static_assert(HWTIMER_IOC_LIST == 0xc018be1a, "LIST");
 static_assert(HWTIMER_IOC_WHEELS == 0xc018be1b, "WHEELS");
 
-#define DEVICE		"/dev/hwtimer-table"
+#define DEVICE		"/dev/hwtimer"
 #define BOTH		(_IOC_READ | _IOC_WRITE)
 #define MAX_SIZE	((1U << _IOC_SIZEBITS) - 1)
 #define USER_DATA	0x0123456789abcdefULL

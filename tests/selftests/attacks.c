@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What others can do to a program that uses /dev/hwtimer-table, beside what they can do to the same
+ * What others can do to a program that uses /dev/hwtimer, beside what they can do to the same
  * program with a timerfd. A victim arms one timeout after the other, while an attacker makes one of
  * the attacks below: first both use timerfds, then both use tables. Each case prints, in us,
  *
@@ -21,7 +21,7 @@
 #include <sys/timerfd.h>
 
 #include <libhwtimer.h>
-#include "../../lib/next/table.h"
+#include "../../lib/table.h"
 
 #define ATTACKER	"hwtimer-attacker"
 
@@ -102,7 +102,7 @@ static void timers_open(struct table *t, __u32 slots)
 	};
 
 	*t = (struct table){ .page = sysconf(_SC_PAGESIZE) };
-	t->fd = table ? open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC) :
+	t->fd = table ? open("/dev/hwtimer", O_RDWR | O_CLOEXEC) :
 		timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (t->fd < 0 || (table && (ioctl(t->fd, HWTIMER_IOC_SETUP, &setup) || table_map(t))))
 		die("cannot open: %s", strerror(errno));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/hwtimer-table, contexts by calls: SCHEDULE, TOUCH, CANCEL, QUERY, and read(2).
+ * /dev/hwtimer, contexts by calls: SCHEDULE, TOUCH, CANCEL, QUERY, and read(2).
  */
 #include "common.h"
 
-#include <linux/hwtimer_table.h>
+#include <linux/hwtimer.h>
 #include <linux/userfaultfd.h>
 #include <sys/uio.h>
 
@@ -17,7 +17,7 @@ FIXTURE(calls)
 
 FIXTURE_SETUP(calls)
 {
-	self->fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC);
+	self->fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
 	ASSERT_LE(0, self->fd);
 }
 
@@ -301,7 +301,7 @@ TEST_F(calls, invented_ids)
 /* Ids are valid in their own context only. */
 TEST_F(calls, ids_of_another)
 {
-	int other = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC), i;
+	int other = open("/dev/hwtimer", O_RDWR | O_CLOEXEC), i;
 	__u64 ids[16], theirs;
 
 	for (i = 0; i < 16; i++)
@@ -935,7 +935,7 @@ TEST_F(calls, hands_back)
 
 	schedule(self->fd, FAR, 0);
 	for (i = 0; i < ARRAY_SIZE(counts); i++) {
-		int fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC);
+		int fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
 		char seen[5000] = { };
 
 		if (!counts[i]) {
@@ -1031,7 +1031,7 @@ TEST_F(calls, stop_against_stop)
 		struct hwtimer_record r[501];
 		char seen[500] = { };
 		atomic_int go = 0;
-		int fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC);
+		int fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
 
 		for (k = 0; k < 500; k++)
 			schedule(fd, k % 2 ? FAR : 2 * NSEC_PER_MSEC, k);
@@ -1089,7 +1089,7 @@ TEST_F(calls, end_is_last)
 	for (i = 0; i < 2000; i++) {
 		struct starter s = { .go = &go };
 
-		s.fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+		s.fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC | O_NONBLOCK);
 		schedule(s.fd, FAR, i);
 		start(&s.thread, stop_at_once, &s);
 		for (n = 0; (ret = take(s.fd, &r, 1)); n += ret > 0)
@@ -1122,7 +1122,7 @@ TEST_F(calls, setup_against_setup)
 	struct hwtimer_info info;
 
 	for (i = 0; i < rounds; i++) {
-		int fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC);
+		int fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
 		struct starter s[2];
 		atomic_int go = 0;
 
@@ -1360,7 +1360,7 @@ TEST_F(calls, time_namespaces)
 
 	must_have_own_times(self->fd, CLOCK_BOOTTIME);
 	for (i = 0; i < 2 * ARRAY_SIZE(offsets); i++) {
-		int fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC);
+		int fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
 		pid_t pid;
 
 		/* For the children from now on. */
@@ -1387,7 +1387,7 @@ static long fill(uid_t user, int *fd)
 
 	if (seteuid(user))
 		die("seteuid");
-	*fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC);
+	*fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
 	if (*fd < 0)
 		die("open");
 	while (!(ret = hwt_ioctl(*fd, HWTIMER_IOC_SCHEDULE, &s)))
@@ -1412,7 +1412,7 @@ static pid_t fill_subordinate(void)
 		if (setresuid(USER, USER, USER) || unshare(CLONE_NEWUSER) ||
 		    write(begun[1], "b", 1) != 1 || read(go[0], &c, 1) != 1 || setuid(1))
 			_exit(1);
-		fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC);
+		fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
 		_exit(hwt_ioctl(fd, HWTIMER_IOC_SCHEDULE, &(struct hwtimer_schedule){ }) !=
 		      -ENOMEM);
 	}
@@ -1433,7 +1433,7 @@ TEST_F(calls, shares)
 	int fd[3];
 	long n[3];
 
-	ASSERT_EQ(0, chmod("/dev/hwtimer-table", 0666));
+	ASSERT_EQ(0, chmod("/dev/hwtimer", 0666));
 	ASSERT_EQ(0, write_file(parameter, "1024"));
 	n[0] = fill(USER, &fd[0]);
 	/* A timeout takes at least 64 bytes, and a page has one at least. */
@@ -1450,7 +1450,7 @@ TEST_F(calls, shares)
 	ASSERT_EQ(-EPERM, hwt_ioctl(self->fd, HWTIMER_IOC_SETUP, &many));
 	ASSERT_EQ(0, seteuid(0));
 	ASSERT_EQ(0, hwt_ioctl(self->fd, HWTIMER_IOC_SETUP, &many));
-	ASSERT_EQ(0, chmod("/dev/hwtimer-table", 0600));
+	ASSERT_EQ(0, chmod("/dev/hwtimer", 0600));
 	close(fd[0]);
 	close(fd[1]);
 	close(fd[2]);
@@ -1485,13 +1485,13 @@ TEST_F(calls, subordinate)
 
 	if (access("/proc/self/ns/user", F_OK))
 		SKIP(return, "no user namespaces");
-	ASSERT_EQ(0, chmod("/dev/hwtimer-table", 0666));
+	ASSERT_EQ(0, chmod("/dev/hwtimer", 0666));
 	ASSERT_EQ(0, write_file(parameter, "1024"));
 	ASSERT_LT(0, fill(USER, &fd));
 	pid = fill_subordinate();
 	ASSERT_EQ(0, reap(pid));
 	ASSERT_EQ(0, write_file(parameter, "0"));
-	ASSERT_EQ(0, chmod("/dev/hwtimer-table", 0600));
+	ASSERT_EQ(0, chmod("/dev/hwtimer", 0600));
 	close(fd);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Contexts of /dev/hwtimer-table by calls, for tests of what such a context is part of. (calls.c
+ * Contexts of /dev/hwtimer by calls, for tests of what such a context is part of. (calls.c
  * tests the calls themselves.)
  */
 #ifndef CALLS_H
@@ -8,9 +8,9 @@
 
 #include "guest.h"
 
-#include <linux/hwtimer_table.h>
+#include <linux/hwtimer.h>
 
-#define DEVICE		"/dev/hwtimer-table"
+#define DEVICE		"/dev/hwtimer"
 #define CONTEXTS	HWT_DEBUGFS "/contexts"
 
 static inline int calls_open(int flags)

@@ -6,14 +6,14 @@
 #include "ctl_json.h"
 
 #include <linux/capability.h>
-#include <linux/hwtimer_table.h>
+#include <linux/hwtimer.h>
 #include <pty.h>
 #include <sys/prctl.h>
 #include <sys/mount.h>
 #include <termios.h>
 
 #define CTL	(getenv("HWTIMERCTL") ?: "/tools/hwtimerctl")
-#define DEVICE	"/dev/hwtimer-table"
+#define DEVICE	"/dev/hwtimer"
 #define ROOM	65536
 #define USER	1001
 #define SEEN	0x100000

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Fault injection: each allocation, and each copy from and to the program, fails once, in every
- * call of /dev/hwtimer-table, and while the module is loaded (tests/kunit does it for the API of
+ * call of /dev/hwtimer, and while the module is loaded (tests/kunit does it for the API of
  * other modules). The nth of a call fails, from the first until a call completes without a failure
  * (/proc/PID/fail-nth); then again with all later allocations failing, too
  * (/proc/PID/make-it-fail).
@@ -11,7 +11,7 @@
  */
 #include "calls.h"
 
-#include "../../lib/next/table.h"
+#include "../../lib/table.h"
 
 #define MODULE		"hwtimer"
 
@@ -273,13 +273,10 @@ static void prepare_process(void)
 	eventually(!module_references());
 	/* In KiB: what a failed call does not give back is missed soon. */
 	check(!set_parameter("max_memory", 192));
-	/* For who reads the kernel's log (scripts/judge/klog-scan). */
-	check(!write_file("/dev/kmsg", "klog-may: vmalloc error"));
 }
 
 static void release_process(void)
 {
-	check(!write_file("/dev/kmsg", "klog-may-end"));
 	check(!set_parameter("max_memory", 0));
 	check(!module_references());
 }
@@ -835,7 +832,7 @@ static void not_loaded(struct world *w)
 	check(!is_loaded());
 	check(calls_open(0) == -ENOENT);
 	check(access(HWT_DEBUGFS, F_OK));
-	check(access("/sys/class/misc/hwtimer-table", F_OK));
+	check(access("/sys/class/misc/hwtimer", F_OK));
 }
 
 /* Files in debugfs may be missing; everything else works. */

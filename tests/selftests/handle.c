@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * libhwtimer on /dev/hwtimer-table and in the process: every function and every error; that no
+ * libhwtimer on /dev/hwtimer and in the process: every function and every error; that no
  * event is early, lost or reported twice, in any order of calls and from any thread; and what
  * others can do to it.
  *
@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 
 #include <libhwtimer.h>
-#include "../../lib/next/table.h"
+#include "../../lib/table.h"
 
 /* Deadlines are multiples of this. */
 #define UNIT	65536ULL
@@ -297,7 +297,7 @@ TEST(without_device)
 	EXPECT_EQ(99, child_open(0, NULL));
 	EXPECT_EQ(99, child_open(HWTIMER_OPEN_PROCESS, NULL));
 	EXPECT_EQ(ENOENT, child_open(HWTIMER_OPEN_DEVICE, NULL));
-	EXPECT_EQ(ENOENT, child_open(0, "/dev/hwtimer-table"));
+	EXPECT_EQ(ENOENT, child_open(0, "/dev/hwtimer"));
 }
 
 TEST_F(handle, expires)
@@ -1090,7 +1090,7 @@ static unsigned int maps(void)
 	char line[256];
 
 	while (fgets(line, sizeof(line), f))
-		n += strstr(line, " 00000000 ") && strstr(line, "hwtimer-table");
+		n += strstr(line, " 00000000 ") && strstr(line, "hwtimer");
 	fclose(f);
 	return n;
 }
@@ -1154,7 +1154,7 @@ static int places(struct place *p, int max)
 	int n = 0;
 
 	while (n < max && fgets(line, sizeof(line), f))
-		if (strstr(line, "hwtimer-table") && sscanf(line, "%lx-%lx", &from, &to) == 2)
+		if (strstr(line, "hwtimer") && sscanf(line, "%lx-%lx", &from, &to) == 2)
 			p[n++] = (struct place){ (char *)from, to - from };
 	fclose(f);
 	return n;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What cgroups do to a program that uses timeouts, and what it can take from others: each attack is
- * made by a program on a context of /dev/hwtimer-table, and by the same program on timerfds, in the
+ * made by a program on a context of /dev/hwtimer, and by the same program on timerfds, in the
  * same run. Nothing works for the program outside of its cgroup, so whatever ends or limits the
  * program ends or limits its timeouts. (attacks.c measures how late a victim is, and has cpu.max.)
  */
@@ -307,21 +307,21 @@ TEST_F(neighbours, remove)
 	close(pidfd);
 }
 
-/* As many as there can be, in as many contexts. */
+/* As many timeouts as there can be, and then memory of its own. */
 static void eat(void)
 {
 	struct timers t;
 
-	for (;;) {
-		timers_open(&t);
-		while (!timers_arm(&t, FAR))
-			atomic_fetch_add(&shared->rounds, 1);
-	}
+	timers_open(&t);
+	while (!timers_arm(&t, FAR))
+		atomic_fetch_add(&shared->rounds, 1);
+	for (;;)
+		memset(must_mmap(MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1), 1, MIB);
 }
 
 /*
- * memory.max: what timeouts take is charged to the cgroup, so the program that goes on to arm is
- * killed, and then all of it is free again.
+ * memory.max: what timeouts take is charged to the cgroup, so a program that then takes more is
+ * killed, and all of it is free again.
  */
 TEST_F(neighbours, oom)
 {

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 
 #include <libhwtimer.h>
-#include "../../lib/next/table.h"
+#include "../../lib/table.h"
 
 FIXTURE(restart)
 {
@@ -302,24 +302,21 @@ TEST_F(restart, stopped)
 
 TEST(errors)
 {
-	struct hwtimer_options o = { .size = sizeof(o) };
+	const struct hwtimer_options wrong[] = {
+		{ .size = sizeof(wrong[0]), .flags = HWTIMER_OPEN_PROCESS },
+		{ .size = sizeof(wrong[0]), .flags = HWTIMER_OPEN_BOOTTIME },
+		{ .size = sizeof(wrong[0]), .device = "/dev/hwtimer" },
+		{ .size = sizeof(wrong[0]), .tick_ns = NSEC_PER_MSEC },
+		{ .size = sizeof(wrong[0]), .slack_ns = 1 },
+	};
 	struct hwtimer_setup calls = { .clockid = CLOCK_MONOTONIC };
 	struct hwtimer *h = must_open(HWTIMER_OPEN_DEVICE), *other;
-	int fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC);
+	int fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
 	unsigned int i;
 
-	for (i = 0; i < 5; i++) {
-		memset(&o, 0, sizeof(o));
-		o.size = sizeof(o);
-		switch (i) {
-		case 0: o.flags = HWTIMER_OPEN_PROCESS; break;
-		case 1: o.flags = HWTIMER_OPEN_BOOTTIME; break;
-		case 2: o.device = "/dev/hwtimer-table"; break;
-		case 3: o.tick_ns = NSEC_PER_MSEC; break;
-		case 4: o.slack_ns = 1; break;
-		}
+	for (i = 0; i < ARRAY_SIZE(wrong); i++) {
 		other = h;
-		EXPECT_EQ(-EINVAL, hwtimer_open_fd(&other, hwtimer_fd(h), &o));
+		EXPECT_EQ(-EINVAL, hwtimer_open_fd(&other, hwtimer_fd(h), &wrong[i]));
 		EXPECT_EQ(NULL, other);
 	}
 	EXPECT_EQ(-EBADF, hwtimer_open_fd(&other, -1, NULL));
@@ -362,7 +359,7 @@ TEST(example)
 	char *const env[] = { "NOTIFY_SOCKET=/tmp/restart.notify", NULL };
 	int s = socket(AF_UNIX, SOCK_DGRAM, 0), fd, lease, status, seen = 0;
 	char line[100];
-	double left;
+	double late;
 	pid_t child;
 	FILE *from;
 
@@ -380,7 +377,8 @@ TEST(example)
 	from = service_start(NULL, fd, &child);
 	close(fd);
 	while (fgets(line, sizeof(line), from)) {
-		if (sscanf(line, "lease %d has ended, %lf ms late", &lease, &left) == 2 && left >= 0)
+		if (sscanf(line, "lease %d has ended, %lf ms late", &lease, &late) == 2 &&
+		    late >= 0)
 			seen |= 1 << lease;
 	}
 	EXPECT_EQ(2 | 4 | 8, seen);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/hwtimer-table, what is seen of it: LIST and WHEELS for programs, the contexts in debugfs for
+ * /dev/hwtimer, what is seen of it: LIST and WHEELS for programs, the contexts in debugfs for
  * root, and the tracepoints.
  */
 #include "common.h"
@@ -8,7 +8,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 
-#include "../../lib/next/table.h"
+#include "../../lib/table.h"
 
 #define CONTEXTS	"/sys/kernel/debug/hwtimer/contexts"
 #define TRACING		"/sys/kernel/tracing"
@@ -37,7 +37,7 @@ static int subject_open(struct subject *s, bool by_calls, __u32 slots)
 	int ret;
 
 	s->by_calls = by_calls;
-	s->t = (struct table){ .fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC),
+	s->t = (struct table){ .fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC),
 			       .page = sysconf(_SC_PAGESIZE) };
 	if (s->t.fd < 0)
 		return -errno;
@@ -348,7 +348,7 @@ TEST_F(seen, list_misuse)
 {
 	struct hwtimer_query q[4], *half = mmap(NULL, 2 * self->s.t.page, PROT_READ | PROT_WRITE,
 						MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int fd = self->s.t.fd, ro = open("/dev/hwtimer-table", O_RDONLY | O_CLOEXEC);
+	int fd = self->s.t.fd, ro = open("/dev/hwtimer", O_RDONLY | O_CLOEXEC);
 	struct hwtimer_list longer = { .entries = (uintptr_t)q, .size = 32, .count = 4 };
 	__u64 cursor = 0, end;
 	__u32 i;
@@ -427,7 +427,7 @@ static bool find_wheel(int fd, __u32 page, const char *module, struct hwtimer_wh
 /* The wheels of modules, without SETUP, and by a descriptor that is read-only. */
 TEST(wheels)
 {
-	int fd = open("/dev/hwtimer-table", O_RDONLY | O_CLOEXEC);
+	int fd = open("/dev/hwtimer", O_RDONLY | O_CLOEXEC);
 	struct hwtimer_wheel_info w;
 	__u64 late = 0, cursor = 0;
 	__u32 page;
@@ -619,7 +619,7 @@ TEST(contexts_owner)
 
 	ASSERT_EQ(0, pipe(ready));
 	ASSERT_EQ(0, pipe(end));
-	fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC);
+	fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
 	child = fork();
 	if (!child) {
 		if (prctl(PR_SET_NAME, "a\nuid: 0\\") || setresuid(USER, USER, USER) ||

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/hwtimer-table, contexts by a table: the protocol, as lib/next/table.h has it.
+ * /dev/hwtimer, contexts by a table: the protocol, as lib/table.h has it.
  */
 #include "cgroup.h"
 #include "common.h"
 
-#include "../../lib/next/table.h"
+#include "../../lib/table.h"
 
 FIXTURE(table)
 {
@@ -22,7 +22,7 @@ static int table_open(struct table *t, __u32 slots, __u64 slack_ns)
 	};
 	int ret;
 
-	*t = (struct table){ .fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC),
+	*t = (struct table){ .fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC),
 			     .page = sysconf(_SC_PAGESIZE) };
 	if (t->fd < 0)
 		return -errno;
@@ -552,7 +552,7 @@ TEST(access_modes)
 	int i, fd;
 
 	for (i = 0; i < 3; i++) {
-		fd = open("/dev/hwtimer-table", modes[i] | O_CLOEXEC);
+		fd = open("/dev/hwtimer", modes[i] | O_CLOEXEC);
 		ASSERT_LE(0, fd);
 		EXPECT_EQ(modes[i] == O_RDONLY ? -EBADF : 0,
 			  hwt_ioctl(fd, HWTIMER_IOC_SETUP, &setup));
@@ -751,7 +751,7 @@ static int must_set_up(bool by_calls)
 	struct hwtimer_setup setup = {
 		.clockid = CLOCK_MONOTONIC, .flags = by_calls ? 0 : HWTIMER_SETUP_TABLE,
 	};
-	int fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC);
+	int fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
 
 	if (fd < 0 || ioctl(fd, HWTIMER_IOC_SETUP, &setup))
 		die("SETUP: %s", strerror(errno));
@@ -816,6 +816,24 @@ TEST_F(group, charged)
 	ASSERT_EQ(128 + SIGKILL, reap(child));
 	/* All memory is freed after the last close. */
 	eventually(group_memory(GROUP) < before + 20 * MANY);
+}
+
+/* At the memory limit, a caller gets an error, and is not killed. */
+TEST_F(group, limited)
+{
+	int status;
+	pid_t child;
+
+	ASSERT_EQ(0, set_group(GROUP, "memory.max", "8M"));
+	child = must_fork();
+	if (!child) {
+		enter_group(GROUP);
+		_exit(-reserve(must_set_up(variant->by_calls), variant->by_calls, 10 * MANY));
+	}
+	status = reap(child);
+	EXPECT_EQ(ENOMEM, status);
+	EXPECT_EQ(0, group_value(GROUP, "memory.events", "oom_kill"));
+	eventually(group_memory(GROUP) < 2 << 20);
 }
 
 /**

@@ -14,8 +14,6 @@ static const char *const events[] = {
 	"hwtimer_wheel_create", "hwtimer_wheel_stop", "hwtimer_init", "hwtimer_arm",
 	"hwtimer_touch", "hwtimer_cancel", "hwtimer_file", "hwtimer_expire_entry",
 	"hwtimer_expire_exit", "hwtimer_drain", "hwtimer_worker_sleep", "hwtimer_worker_wake",
-	"hwtimer_dev_open", "hwtimer_dev_close", "hwtimer_dev_stop", "hwtimer_dev_take",
-	"hwtimer_dev_schedule", "hwtimer_dev_expire",
 	"hwtimer_context_setup", "hwtimer_context_look", "hwtimer_context_slice",
 	"hwtimer_context_timer", "hwtimer_context_stop", "hwtimer_context_close",
 };

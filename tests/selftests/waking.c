@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/hwtimer-table: who waits for a context is woken when, and only when, something may be taken,
+ * /dev/hwtimer: who waits for a context is woken when, and only when, something may be taken,
  * whatever he waits with.
  *
  * Each way of waiting goes through the same cases, with contexts of both kinds. Nothing is waited
@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "../../lib/next/table.h"
+#include "../../lib/table.h"
 
 /* The descriptor that a program which is executed inherits. */
 #define INHERITED	"WAKING_INHERITED"
@@ -74,7 +74,7 @@ static void context_open(struct context *c, bool table, __u32 timeouts, __u64 ti
 		.slots = timeouts,
 		.tick_ns = tick_ns,
 	};
-	int fd = open("/dev/hwtimer-table", O_RDWR | O_CLOEXEC);
+	int fd = open("/dev/hwtimer", O_RDWR | O_CLOEXEC);
 
 	if (fd < 0 || ioctl(fd, HWTIMER_IOC_SETUP, &setup))
 		die("SETUP: %s", strerror(errno));

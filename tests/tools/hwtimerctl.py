@@ -20,13 +20,13 @@ import xml.etree.ElementTree as tree
 # Wheels with a name that JSON has to quote and that is not UTF-8, and one that is a number.
 FAKE = r"""
 #include <fcntl.h>
-#include <linux/hwtimer_table.h>
+#include <linux/hwtimer.h>
 #include <stdarg.h>
 #include <string.h>
 
 int open(const char *path, int flags, ...)
 {
-	return openat(AT_FDCWD, strcmp(path, "/dev/hwtimer-table") ? path : "/dev/null", flags, 0600);
+	return openat(AT_FDCWD, strcmp(path, "/dev/hwtimer") ? path : "/dev/null", flags, 0600);
 }
 
 int ioctl(int fd, unsigned long cmd, ...)

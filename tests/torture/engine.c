@@ -454,10 +454,8 @@ static void query(const struct thing *thing)
 	hwtimer_deadline(&thing->t);
 	hwtimer_is_pending(&thing->t);
 	hwtimer_wheel_pending(wheel);
-	hwtimer_wheel_clock(wheel);
-	if (!hwtimer_wheel_levels(wheel) || !hwtimer_wheel_slots(wheel) ||
-	    hwtimer_wheel_horizon(wheel) < t || now(thing->bench) < t)
-		accuse(thing, "its wheel reports wrong parameters");
+	if (now(thing->bench) < t)
+		accuse(thing, "the time of its wheel goes back");
 	if (hwtimer_wheel_start(wheel) && !READ_ONCE(thing->bench->stopping))
 		accuse(thing, "a wheel that cannot be started");
 }

@@ -103,7 +103,6 @@ struct rb_node { };
 #define EXPORT_SYMBOL_IF_KUNIT(x)
 #define EXPORT_SYMBOL(x)
 #define module_param(...)
-#define module_param_named(...)
 #define MODULE_PARM_DESC(...)
 #define MODULE_LICENSE(x)
 #define MODULE_VERSION(x)
@@ -148,15 +147,11 @@ void native_module_exit(void);
 #define offset_in_page(p)	((uintptr_t)(p) % PAGE_SIZE)
 #define check_add_overflow(a, b, r)	__builtin_add_overflow(a, b, r)
 #define check_sub_overflow(a, b, r)	__builtin_sub_overflow(a, b, r)
-#define size_add(a, b)	((size_t)(a) + (b))
-#define array_size(a, b)	((size_t)(a) * (b))
 #define array_index_nospec(i, n)	(i)
 #define prefetchw(p)	__builtin_prefetch(p, 1)
 #define __same_type(a, b)	__builtin_types_compatible_p(typeof(a), typeof(b))
 #define div64_u64(a, b)	((u64)(a) / (u64)(b))
 #define div_u64(a, b)	((u64)(a) / (u32)(b))
-#define div64_u64_rem(a, b, r)	({ u64 n_ = (a), d_ = (b); *(r) = n_ % d_; n_ / d_; })
-#define mul_u64_u64_div_u64(a, b, c)	((u64)((unsigned __int128)(a) * (b) / (c)))
 static inline int fls64(u64 x) { return x ? 64 - __builtin_clzll(x) : 0; }
 static inline int fls(unsigned int x) { return x ? 32 - __builtin_clz(x) : 0; }
 #define __ffs64(x)	__builtin_ctzll(x)
@@ -165,7 +160,6 @@ static inline unsigned int fls_long(unsigned long x) { return fls64(x); }
 static inline void *ERR_PTR(long e) { return (void *)e; }
 static inline long PTR_ERR(const void *p) { return (long)p; }
 static inline bool IS_ERR(const void *p) { return (unsigned long)p >= -4095UL; }
-#define PTR_ERR_OR_ZERO(p)	(IS_ERR(p) ? PTR_ERR(p) : 0)
 
 #define ERESTARTSYS	512
 
@@ -181,19 +175,7 @@ __printf(1, 2) void native_log(const char *fmt, ...);
 #define WARN_ONCE(c, ...)	WARN(c, __VA_ARGS__)
 #define WARN_ON(c)	WARN(c, "%s:%d: %s", __FILE__, __LINE__, #c)
 #define WARN_ON_ONCE(c)	WARN_ON(c)
-#define scnprintf	snprintf
 static inline void strscpy(char *to, const char *from, size_t n) { snprintf(to, n, "%s", from); }
-
-static inline const void *memchr_inv(const void *start, int c, size_t n)
-{
-	const unsigned char *p = start;
-
-	while (n && *p == c) {
-		p++;
-		n--;
-	}
-	return n ? p : NULL;
-}
 
 static inline int kstrtouint(const char *text, unsigned int base, unsigned int *number)
 {
@@ -260,8 +242,6 @@ typedef atomic_t refcount_t;
 #define atomic_dec_and_test(a)	(!native_rmw(__atomic_sub_fetch, &(a)->counter, 1))
 #define refcount_set	atomic_set
 #define refcount_inc	atomic_inc
-#define refcount_dec	atomic_dec
-#define refcount_read	atomic_read
 #define refcount_dec_and_test	atomic_dec_and_test
 #define atomic_long_read	atomic_read
 #define atomic_read_acquire(a)	smp_load_acquire(&(a)->counter)
@@ -271,7 +251,6 @@ typedef atomic_t refcount_t;
 #define atomic_long_dec	atomic_dec
 #define atomic_long_add	atomic_add
 #define atomic_long_sub	atomic_sub
-#define atomic_long_dec_and_test	atomic_dec_and_test
 #define atomic_try_cmpxchg(a, old, new)	try_cmpxchg(&(a)->counter, old, new)
 #define atomic_long_try_cmpxchg	atomic_try_cmpxchg
 #define atomic_xchg(a, new)	xchg(&(a)->counter, new)
@@ -282,7 +261,6 @@ typedef atomic_t refcount_t;
 #define atomic64_try_cmpxchg(a, old, new)	try_cmpxchg(&(a)->counter, old, (s64)(new))
 #define atomic64_andnot(v, a)	\
 	((void)__atomic_fetch_and(&(a)->counter, ~(s64)(v), __ATOMIC_RELAXED))
-#define atomic64_fetch_andnot(v, a)	native_rmw(__atomic_fetch_and, &(a)->counter, ~(s64)(v))
 #define atomic64_fetch_or(v, a)	native_rmw(__atomic_fetch_or, &(a)->counter, (s64)(v))
 
 static inline int atomic_dec_if_positive(atomic_t *a)
@@ -322,7 +300,6 @@ static inline long local_inc_return(local_t *l)
 #define local_inc_return(l)	native_rmw(__atomic_add_fetch, &(l)->counter, 1)
 #endif
 typedef local_t local64_t;
-#define local64_read	local_read
 #define local64_add	local_add
 
 /* the kernel's lists and logarithms */
@@ -331,11 +308,6 @@ typedef local_t local64_t;
 #include <linux/log2.h>
 
 /* Bitmaps, used by one thread at a time. */
-static inline void __assign_bit(unsigned int n, unsigned long *map, bool on)
-{
-	map[n / 64] = (map[n / 64] & ~BIT(n % 64)) | (unsigned long)on << n % 64;
-}
-
 static inline void __set_bit(unsigned int n, unsigned long *map)
 {
 	map[n / 64] |= BIT(n % 64);
@@ -372,13 +344,6 @@ static inline unsigned long find_next_bit(const unsigned long *map, unsigned lon
 	}
 	return size;
 }
-
-#define for_each_set_bit_from(n, map, size)	\
-	for (; (n) = find_next_bit(map, size, n), (n) < (size); (n)++)
-
-#define bitmap_zero(map, size)	memset(map, 0, BITS_TO_LONGS(size) * sizeof(long))
-#define bitmap_zalloc(size, gfp)	native_alloc(BITS_TO_LONGS(size) * sizeof(long))
-#define bitmap_free	kfree
 
 /* CPUs and what interrupts them. */
 
@@ -528,9 +493,6 @@ static inline void native_irq_restore(bool off)
 #define rcu_read_lock	preempt_disable
 #define rcu_read_unlock	preempt_enable
 void synchronize_rcu(void);
-unsigned long start_poll_synchronize_rcu(void);
-bool poll_state_synchronize_rcu(unsigned long grace);
-bool context_tracking_enabled(void);
 void cpu_relax(void);
 static inline int cond_resched(void) { return 0; }
 #define might_sleep()	native_assert_sleep(__func__)
@@ -628,8 +590,6 @@ struct task_struct *kthread_create(int (*fn)(void *data), void *data, const char
 int kthread_stop(struct task_struct *task);
 #define kthread_should_stop()	READ_ONCE(current->stop)
 struct task_struct *get_task_struct(struct task_struct *task);
-#define cgroup_attach_task_all(from, task)	0
-#define task_nice(task)	0
 void put_task_struct(struct task_struct *task);
 #define sched_set_normal(t, n)	((void)(n))
 #define sched_set_fifo_low(t)	((void)(t))
@@ -638,22 +598,18 @@ void put_task_struct(struct task_struct *task);
 #define MIN_NICE	-20
 #define MAX_NICE	19
 #define signal_pending(t)	false
-#define task_sigpending(t)	false
 #define fatal_signal_pending(t)	false
 #define task_tgid_nr(t)	1
 #define capable(c)	true
 #define CAP_SYS_RESOURCE	0
 #define CAP_PERFMON		38
-#define CAP_SYS_ADMIN		21
 struct user_namespace { struct user_namespace *parent; kuid_t owner; };
 struct pid_namespace { int dummy; };
 static struct user_namespace init_user_ns __maybe_unused;
 static struct pid_namespace init_pid_ns __maybe_unused;
-#define ns_capable_noaudit(ns, c)	((void)(ns), (void)(c), false)
 #define current_user_ns()	(&init_user_ns)
 #define current_euid()	((kuid_t)0)
 #define uid_eq(a, b)	((a) == (b))
-#define task_active_pid_ns(task)	((void)(task), &init_pid_ns)
 void native_usleep(unsigned int us);
 
 /* Waiting. */
@@ -676,12 +632,6 @@ void init_waitqueue_head(wait_queue_head_t *wq);
 void native_wait_add(wait_queue_head_t *wq, struct native_wait *wait);
 void native_wait_end(struct native_wait *wait);
 void native_wake(wait_queue_head_t *wq);
-static inline bool wq_has_sleeper(wait_queue_head_t *wq)
-{
-	smp_mb();
-	return READ_ONCE(wq->sleepers);
-}
-
 #define wake_up_all(wq)	native_wake(wq)
 #define wake_up_poll(wq, events)	native_wake(wq)
 #define wait_event(wq, cond)					\
@@ -719,12 +669,10 @@ void wait_for_completion(struct completion *c);
 
 #define GFP_KERNEL	0
 #define GFP_KERNEL_ACCOUNT	0
-#define GFP_NOWAIT	0
 #define GFP_ATOMIC	0
 #define __GFP_NOWARN	0
 #define __GFP_ZERO	0
 #define __GFP_ACCOUNT	0
-#define __GFP_RETRY_MAYFAIL	0
 void *native_alloc(size_t size);
 void kfree(const void *p);
 #define kzalloc(n, gfp)	native_alloc(n)
@@ -740,7 +688,6 @@ void kfree(const void *p);
 struct page { void *at; unsigned long private; struct page *next; };
 struct vm_area_struct {
 	unsigned long	vm_flags, vm_start, vm_end, vm_pgoff;
-	void		*at;
 };
 
 static inline void vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
@@ -751,9 +698,6 @@ static inline void vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
 #define VM_SHARED	1
 #define VM_DONTEXPAND	2
 #define VM_DONTCOPY	4
-#define VM_MAP		0
-#define PAGE_KERNEL	0
-#define alloc_page(gfp)	((struct page *)native_alloc(sizeof(struct page)))
 void put_page(struct page *page);
 #define NATIVE_PAGES	8192UL
 extern struct page native_pages[NATIVE_PAGES];
@@ -764,10 +708,6 @@ int vm_insert_page(struct vm_area_struct *vma, unsigned long at, struct page *pa
 #define set_page_private(p, n)	((void)((p)->private = (n)))
 #define page_private(p)	((p)->private)
 #define totalram_pages()	(8 * NATIVE_PAGES)
-void *native_vmap(struct page **pages, unsigned long n);
-#define vmap(pages, n, flags, prot)	native_vmap(pages, n)
-#define vunmap(p)	kfree(p)
-#define vm_map_pages(vma, pages, n)	((vma)->at = (pages)[0]->at, 0)
 
 /* Workqueues. */
 
@@ -783,12 +723,8 @@ struct work_struct {
 #define INIT_WORK(w, f)	\
 	do { *(w) = (struct work_struct){ .fn = (f) }; INIT_LIST_HEAD(&(w)->list); } while (0)
 struct workqueue_struct *native_workqueue(unsigned int workers);
-#define alloc_ordered_workqueue(name, flags)	native_workqueue(1)
-#define __must_hold(lock)
 #define __acquires(lock)
 #define __releases(lock)
-#define INIT_WORK_ONSTACK(work, fn)	INIT_WORK(work, fn)
-#define destroy_work_on_stack(work)	((void)(work))
 void flush_workqueue(struct workqueue_struct *wq);
 void destroy_workqueue(struct workqueue_struct *wq);
 bool queue_work(struct workqueue_struct *wq, struct work_struct *work);
@@ -869,10 +805,6 @@ static inline unsigned long copy_to_user(void *to, const void *from, size_t n)
 #define u64_to_user_ptr(n)	((void *)(uintptr_t)(n))
 int copy_struct_from_user(void *to, size_t size, const void *from, size_t from_size);
 static inline void seq_printf(struct seq_file *m, const char *fmt, ...) { }
-struct eventfd_ctx;
-#define eventfd_ctx_fdget(fd)	((struct eventfd_ctx *)ERR_PTR(-EBADF))
-#define eventfd_ctx_put(e)	((void)(e))
-static inline void eventfd_signal(struct eventfd_ctx *e) { }
 struct dentry;
 
 /* Tracepoints: none. */

@@ -3,4 +3,4 @@
  * libhwtimer: the wheel of the module, for process.c.
  */
 #define HWTIMER_WHEEL_SHIM	"core/hwtimer_wheel_shim.h"
-#include "../../hwtimer_wheel.c"
+#include "../hwtimer_wheel.c"

@@ -13,13 +13,16 @@
 /* hwtimer_options.flags that exclude each other. */
 #define WHERE	(HWTIMER_OPEN_DEVICE | HWTIMER_OPEN_PROCESS)
 
+/* Address space for many slots, of which few may be used: in huge pages, each took 2 MiB at once. */
 void *hwtimer_memory_map(size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (p == MAP_FAILED)
-		p = NULL;
+		return NULL;
+	/* Fails if the kernel has none. */
+	madvise(p, bytes, MADV_NOHUGEPAGE);
 	return p;
 }
 
@@ -50,9 +53,9 @@ static int handle_memory(struct hwtimer *h)
 		return -ENOMEM;
 	h->own->alive = 1;
 	h->link = hwtimer_memory_map(h->t.max * sizeof(*h->link));
-	if (!h->link || madvise(h->own, sizeof(*h->own), MADV_WIPEONFORK))
+	if (!h->link)
 		return -ENOMEM;
-	return 0;
+	return madvise(h->own, sizeof(*h->own), MADV_WIPEONFORK) ? -errno : 0;
 }
 
 static int handle_epoll(struct hwtimer *h)
@@ -74,7 +77,7 @@ static int device_open(struct hwtimer *h, const struct hwtimer_options *o)
 		.flags = HWTIMER_SETUP_TABLE,
 	};
 
-	h->t.fd = open(o->device ?: "/dev/hwtimer-table", O_RDWR | O_CLOEXEC);
+	h->t.fd = open(o->device ?: "/dev/hwtimer", O_RDWR | O_CLOEXEC);
 	if (h->t.fd < 0 || ioctl(h->t.fd, HWTIMER_IOC_SETUP, &setup))
 		return -errno;
 	h->tick_ns = setup.tick_ns;

@@ -23,7 +23,7 @@
 #include <sys/timerfd.h>
 
 #define HWTIMER_WHEEL_SHIM	"core/hwtimer_wheel_shim.h"
-#include "../../hwtimer_wheel.h"
+#include "../hwtimer_wheel.h"
 #include "process.h"
 
 /* As in dev/context.c. */

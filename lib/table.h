@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later OR MIT */
 /*
- * libhwtimer: the program's part of the protocol of <linux/hwtimer_table.h>, on slots by index.
+ * libhwtimer: the program's part of the protocol of <linux/hwtimer.h>, on slots by index.
  *
  * Whoever uses this decides which slot is whose, and gives each use of a slot another arming. All
  * functions may be called by any thread at any time, but only one thread may arm a free slot. What
@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <linux/hwtimer_table.h>
+#include <linux/hwtimer.h>
 
 /* How often a word that others keep changing is read again. */
 #define TABLE_TRIES	8
