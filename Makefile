@@ -135,7 +135,7 @@ install-dkms:
 	$(INSTALL) -m 644 $(wildcard dev/*.[ch]) $(dkms_dir)/dev
 	$(INSTALL) -m 644 $(wildcard core/*.[ch]) $(dkms_dir)/core
 	$(INSTALL) -m 644 $(wildcard debug/*.[ch]) $(dkms_dir)/debug
-	$(INSTALL) -m 644 uapi/linux/hwtimer.h uapi/linux/hwtimer.h $(dkms_dir)/uapi/linux
+	$(INSTALL) -m 644 uapi/linux/hwtimer.h $(dkms_dir)/uapi/linux
 	$(INSTALL) -m 755 dist/dkms-post-build $(dkms_dir)/dist
 
 uninstall-dkms:

@@ -219,7 +219,7 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 	driven->clock = params->clock;
 	driven->start_ns = hwtimer_clock_ns(driven);
 
-	ret = queue_init(&driven->wheel, &shape, &hwtimer_kthread_ops, GFP_KERNEL);
+	ret = queue_init(&driven->wheel, &shape, &hwtimer_kthread_ops);
 	if (ret)
 		goto free;
 	wheel_register(driven, params->name);
@@ -497,7 +497,7 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule);
  * hwtimer_schedule_at - arm a timeout, or re-arm a pending one
  * @timeout: the timeout
  * @deadline_ns: when it is due, in ns on the wheel's clock. If this is in the past, the timeout
- *	expires at the next tick; at hwtimer_wheel_horizon() and beyond, it never expires
+ *	expires at the next tick; from HWTIMER_HORIZON after the wheel was created on, never
  *
  * The callback runs at the first tick at or after the deadline. It may run before this returns, so
  * after a success the caller must not access @timeout unless it knows that the callback does not

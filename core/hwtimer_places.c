@@ -41,18 +41,17 @@
 /**
  * places_create - create the places of a wheel
  * @number: how many there are, at least 1; more than LONG_MAX count as LONG_MAX
- * @gfp: GFP_KERNEL or GFP_KERNEL_ACCOUNT
  *
  * Return: the places, to be freed by places_free(), or NULL.
  */
-struct places *places_create(unsigned long number, gfp_t gfp)
+struct places *places_create(unsigned long number)
 {
-	struct places *p = kzalloc(sizeof(*p), gfp);
+	struct places *p = kzalloc(sizeof(*p), GFP_KERNEL);
 	int cpu;
 
 	if (!p)
 		return NULL;
-	p->credit = alloc_percpu_gfp(atomic_t, gfp);
+	p->credit = alloc_percpu(atomic_t);
 	if (!p->credit) {
 		kfree(p);
 		return NULL;

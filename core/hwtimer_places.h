@@ -48,7 +48,7 @@ struct places {
 	raw_spinlock_t		lock;	/* see above */
 };
 
-struct places *places_create(unsigned long number, gfp_t gfp);
+struct places *places_create(unsigned long number);
 void places_free(struct places *p);
 bool places_take(struct places *p);
 void places_give(struct places *p);

@@ -2063,12 +2063,11 @@ static unsigned int shape_levels(const struct queue_shape *shape, unsigned char 
  * @w: the wheel
  * @shape: its ticks, slots, levels and cap
  * @ops: what who drives the wheel provides
- * @gfp: GFP_KERNEL or GFP_KERNEL_ACCOUNT
  *
  * Return: 0, -EINVAL, -ENOMEM. On error nothing has to be freed.
  */
 int queue_init(struct hwtimer_wheel *w, const struct queue_shape *shape,
-	       const struct queue_ops *ops, gfp_t gfp)
+	       const struct queue_ops *ops)
 {
 	unsigned char bits[WHEEL_MAX_LEVELS];
 	unsigned int levels = shape_levels(shape, bits);
@@ -2093,10 +2092,10 @@ int queue_init(struct hwtimer_wheel *w, const struct queue_shape *shape,
 	mutex_init(&w->worker_lock);
 	mutex_init(&w->look_lock);
 
-	w->cpus = alloc_percpu_gfp(struct queue_cpu, gfp);
-	w->buckets = kvmalloc(wheel_size(bits, levels), gfp | __GFP_NOWARN);
+	w->cpus = alloc_percpu(struct queue_cpu);
+	w->buckets = kvmalloc(wheel_size(bits, levels), GFP_KERNEL | __GFP_NOWARN);
 	if (shape->cap)
-		w->places = places_create(shape->cap, gfp);
+		w->places = places_create(shape->cap);
 	if (!w->cpus || !w->buckets || (shape->cap && !w->places)) {
 		queue_free(w);
 		return -ENOMEM;

@@ -361,7 +361,7 @@ struct hwtimer_wheel {
 /* Creating and stopping wheels; process context. */
 void queue_module_init(void);
 int queue_init(struct hwtimer_wheel *w, const struct queue_shape *shape,
-	       const struct queue_ops *ops, gfp_t gfp);
+	       const struct queue_ops *ops);
 void queue_free(struct hwtimer_wheel *w);
 int queue_start(struct hwtimer_wheel *w);
 bool queue_shutdown(struct hwtimer_wheel *w);

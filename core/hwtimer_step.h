@@ -11,10 +11,9 @@
 
 #include <linux/compiler.h>
 
-/* What hwtimer_step() and hwtimer_step_locked() call, in whatever context they run; NULL: none. */
+/* What hwtimer_step() calls, in whatever context it runs; NULL: none. */
 typedef void (*hwtimer_step_hook_t)(void);
 extern hwtimer_step_hook_t hwtimer_step_hook;
-extern hwtimer_step_hook_t hwtimer_step_locked_hook;
 
 #if defined(HWTIMER_TORTURE)
 void hwtimer_step(void);
@@ -38,13 +37,8 @@ static inline void hwtimer_step_stall(void)
 	hwtimer_step();
 }
 
-static inline void hwtimer_step_locked(void)
-{
-	hwtimer_step_hook_t hook = READ_ONCE(hwtimer_step_locked_hook);
-
-	if (unlikely(hook))
-		hook();
-}
+/* No test steps in here. */
+static inline void hwtimer_step_locked(void) { }
 #else
 static inline void hwtimer_step(void) { }
 static inline void hwtimer_step_stall(void) { }

@@ -280,7 +280,7 @@ u32 hwtimer_area_rings(const struct area *a)
  * @c: the context
  * @vma: where, and which part
  *
- * Takes no lock that anybody holds while he sleeps: mmap_lock is held, for which page faults wait.
+ * Called with mmap_lock held, for which page faults wait, so it takes only a spinlock.
  *
  * Return: 0; -EINVAL: not shared; -ENXIO: @vma goes beyond the table; -ENOMEM; -EINTR.
  */

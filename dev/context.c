@@ -152,8 +152,8 @@ void hwtimer_context_hurry(struct context *c, u64 tick)
 }
 
 /*
- * Take what was pushed, and what is due, as far as the budget goes. True if that was all. What is
- * pushed does not keep the rest from what is due: it gets half of the budget.
+ * Take what was pushed, and what is due, as far as the budget goes. True if that was all. Pushed
+ * slots get at most half of the budget, so they do not starve what is due.
  */
 static bool slice_work(struct context *c, unsigned int *budget)
 {

@@ -107,7 +107,6 @@ static void record_put(struct context *c, u32 index)
 	struct area_ring *r = &a->ring[a->last];
 
 	c->made++;
-	c->stats.records++;
 	/* [READ_ONCE: table-room-broken-check] */
 	if (r->tail - READ_ONCE(a->table->cq_head[a->last]) > r->mask) {
 		WRITE_ONCE(a->walk, a->walk + 1);
@@ -121,6 +120,7 @@ static void record_put(struct context *c, u32 index)
 	/* Published by the release of cq_tail in slots_publish(). */
 	WRITE_ONCE(*area_record(r, r->tail), index);
 	WRITE_ONCE(r->tail, r->tail + 1);
+	c->stats.records++;
 }
 
 /*

@@ -12,8 +12,10 @@
 
 /* hwtimer_options.flags that exclude each other. */
 #define WHERE	(HWTIMER_OPEN_DEVICE | HWTIMER_OPEN_PROCESS)
+/* So that IN_USE is no index plus 1. */
+#define HANDLE_MOST	(HWTIMER_MAX_SLOTS - 2)
 
-/* Address space for many slots, of which few may be used: in huge pages, each took 2 MiB at once. */
+/* Address space for many slots, of which few may be used: in huge pages, each took 2 MiB. */
 void *hwtimer_memory_map(size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -41,7 +43,7 @@ static int options_copy(struct hwtimer_options *to, const struct hwtimer_options
 	}
 	to->timeouts = to->timeouts ?: HWTIMER_FREE_SLOTS;
 	if (to->flags & ~(HWTIMER_OPEN_THREADS | HWTIMER_OPEN_BOOTTIME | WHERE) ||
-	    (to->flags & WHERE) == WHERE || to->timeouts > HWTIMER_MAX_SLOTS - 2)
+	    (to->flags & WHERE) == WHERE || to->timeouts > HANDLE_MOST)
 		return -EINVAL;
 	return 0;
 }
@@ -101,6 +103,7 @@ static int handle_setup(struct hwtimer *h, const struct hwtimer_options *o)
 	if (!device && device_missing(ret)) {
 		if (h->t.fd >= 0)
 			close(h->t.fd);
+		h->t.fd = -1;
 		ret = hwtimer_process_open(h, o);
 	}
 	if (!ret)
@@ -168,8 +171,8 @@ static void slots_adopt(struct hwtimer *h)
 	for (i = 0; i < t->slots; i++)
 		table_store(&t->slot[i].next, HWTIMER_LINK_NONE);
 	table_store(&t->head->pushed, HWTIMER_LINK_END);
-	h->fresh = t->slots;
-	for (i = t->slots; i--;) {
+	h->fresh = t->slots < h->max ? t->slots : h->max;
+	for (i = h->fresh; i--;) {
 		word = table_load(&t->slot[i].word);
 		h->link[i] = (uint32_t)word << INDEX_BITS | IN_USE;
 		if (word) {
@@ -180,6 +183,16 @@ static void slots_adopt(struct hwtimer *h)
 			hwtimer_slot_free(h, i);
 		}
 	}
+}
+
+static void counts_adopt(struct hwtimer *h)
+{
+	struct shard *s = &h->own->shard[0];
+
+	s->armed = table_load(&h->t.head->armed);
+	s->touched = table_load(&h->t.head->touched);
+	s->cancelled = table_load(&h->t.head->cancelled);
+	s->expired = table_load(&h->t.head->expired);
 }
 
 static int handle_adopt(struct hwtimer *h, const struct hwtimer_info *info)
@@ -193,6 +206,7 @@ static int handle_adopt(struct hwtimer *h, const struct hwtimer_info *info)
 	if (!ret && h->threads)
 		ret = handle_epoll(h);
 	if (!ret) {
+		counts_adopt(h);
 		slots_adopt(h);
 		ret = hwtimer_map(h);
 	}
@@ -219,8 +233,9 @@ int hwtimer_open_fd(struct hwtimer **to, int fd, const struct hwtimer_options *o
 		return -EOPNOTSUPP;
 	if (info.offset_ns)
 		return -EXDEV;
+	/* GROW may have made more than any handle uses. */
 	if (o.timeouts < info.slots)
-		o.timeouts = info.slots;
+		o.timeouts = info.slots < HANDLE_MOST ? info.slots : HANDLE_MOST;
 	h = handle_new(&o);
 	if (!h)
 		return -ENOMEM;

@@ -94,7 +94,7 @@ typedef uint64_t hwtimer_id;
  *	the process
  * @flags: HWTIMER_OPEN_*
  * @timeouts: the most timeouts that there may be at once, up to HWTIMER_MAX_SLOTS - 2; 0:
- *	HWTIMER_FREE_SLOTS. Each takes up to 88 bytes of address space, and memory once it is needed
+ *	HWTIMER_FREE_SLOTS. Each takes some 110 bytes of address space, and memory once it is needed
  * @tick_ns: the tick; 0: 1 ms; see struct hwtimer_setup
  * @slack_ns: how much later than that an event may come, so that one wake-up serves many
  */
@@ -178,10 +178,11 @@ int hwtimer_open(struct hwtimer **h, const struct hwtimer_options *options);
  * will only call hwtimer_close(): what hwtimer_fd() returned there, and was passed on by
  * SCM_RIGHTS, kept by the service manager (systemd's FDSTORE), or inherited. Its timeouts go on
  * with their ids and user_data, and what was due and not taken is due here; hwtimer_next() finds
- * them. Periodic ones give one more event. The handle has a descriptor of its own: @fd remains the
- * caller's. Only flags HWTIMER_OPEN_THREADS and HWTIMER_OPEN_DEVICE, and more timeouts, can be
- * asked for. Errors, besides those of HWTIMER_IOC_INFO: -EINVAL, -E2BIG, -ENOMEM as above;
- * -EOPNOTSUPP: not a handle's context; -EXDEV: its clock is that of another time namespace.
+ * them. Periodic ones are periodic no more: they give one more event. The handle has a descriptor
+ * of its own: @fd remains the caller's. Only the flags HWTIMER_OPEN_THREADS and
+ * HWTIMER_OPEN_DEVICE, and more timeouts, can be asked for. Errors, besides those of
+ * HWTIMER_IOC_INFO: -EINVAL, -E2BIG, -ENOMEM as above; -ENOTTY: a handle in the process, or no
+ * handle; -EOPNOTSUPP: a context by calls; -EXDEV: its clock is that of another time namespace.
  */
 int hwtimer_open_fd(struct hwtimer **h, int fd, const struct hwtimer_options *options);
 
@@ -254,10 +255,10 @@ int hwtimer_cancel(struct hwtimer *h, hwtimer_id id);
 
 /*
  * Wait for an event, at most @timeout_ns on CLOCK_MONOTONIC, whatever the handle's clock is;
- * negative: for ever, 0: do not wait. For several threads in the process, rounded up to ms. Returns
- * 1: here is one; 0: none came in time. -EINTR: a signal came first. -ESHUTDOWN: the handle was
- * stopped, and all events were returned. -ENOMEM, -E2BIG: somebody else has grown the table, and
- * what is new cannot be mapped.
+ * negative: for ever, 0: do not wait. A handle in the process with HWTIMER_OPEN_THREADS rounds that
+ * up to ms. Returns 1: here is one; 0: none came in time. -EINTR: a signal came first. -ESHUTDOWN:
+ * the handle was stopped, and all events were returned. -ENOMEM, -E2BIG: somebody else has grown
+ * the table, and what is new cannot be mapped.
  */
 int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout_ns);
 
@@ -270,7 +271,7 @@ int hwtimer_wait(struct hwtimer *h, struct hwtimer_event *event, int64_t timeout
 int hwtimer_stop(struct hwtimer *h);
 
 /*
- * The kernel's counts, or those of the process, but for timers; see HWTIMER_IOC_STATS. @size is
+ * The kernel's counts; see HWTIMER_IOC_STATS. In the process, timers is 0. @size is
  * sizeof(struct hwtimer_stats). The structure may grow; members that are not known become 0.
  * -EINVAL, -E2BIG: @size is not valid.
  */

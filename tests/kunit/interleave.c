@@ -702,7 +702,7 @@ static const struct queue_shape shape_64 = { .tick_ns = TICK, .slots = 64 };
 static void own_wheel(struct rig *rig, const struct queue_shape *shape)
 {
 	rig->wheel = &rig->own;
-	KUNIT_ASSERT_EQ(rig->test, 0, queue_init(rig->wheel, shape, &rig_ops, GFP_KERNEL));
+	KUNIT_ASSERT_EQ(rig->test, 0, queue_init(rig->wheel, shape, &rig_ops));
 }
 
 /* Promise 2. */

@@ -110,7 +110,7 @@ static struct hwtimer_wheel *hand_wheel(struct kunit *test, const struct queue_o
 	struct hwtimer_wheel *wheel = kunit_kzalloc(test, sizeof(*wheel), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, wheel);
-	KUNIT_ASSERT_EQ(test, 0, queue_init(wheel, &shape, ops, GFP_KERNEL));
+	KUNIT_ASSERT_EQ(test, 0, queue_init(wheel, &shape, ops));
 	return wheel;
 }
 
@@ -399,7 +399,7 @@ static void take_another(void)
 /* An interrupt opens the CPU while places_take() is about to do so: it gets one credit, not two. */
 static void opened_by_interrupt(struct kunit *test)
 {
-	stepped = places_create(4 * 16 * num_possible_cpus(), GFP_KERNEL);
+	stepped = places_create(4 * 16 * num_possible_cpus());
 	KUNIT_ASSERT_NOT_NULL(test, stepped);
 	WRITE_ONCE(hwtimer_step_hook, take_another);
 	KUNIT_EXPECT_TRUE(test, places_take(stepped));

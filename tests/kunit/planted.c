@@ -25,7 +25,7 @@ static void need(struct kunit *test, bool enabled, const char *config)
 }
 
 /*
- * Each allocation of a wheel, and of the rings, fails once; kmemleak finds what that leaks. In
+ * Each allocation of a wheel fails once; kmemleak finds what that leaks. In
  * turn n the n-th allocation of the task fails. The kernel's checkers allocate now and then, too,
  * which changes the numbers from one turn to the next, so one of the allocations may be missed,
  * though not in User-Mode Linux, with one CPU and virtual time.

@@ -9,5 +9,3 @@
 
 hwtimer_step_hook_t hwtimer_step_hook;
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_step_hook);
-hwtimer_step_hook_t hwtimer_step_locked_hook;
-EXPORT_SYMBOL_IF_KUNIT(hwtimer_step_locked_hook);

@@ -403,7 +403,7 @@ static void node_is_ours(struct probe *p)
 			    memchr_inv(&p->t.node, 0xa5, sizeof(p->t.node)));
 }
 
-/* From the callback on, the list node belongs to the owner until the next arm: see dev/ctx.c. */
+/* From the callback on, the list node belongs to the owner until the next arm. */
 static void node_of_owner(struct kunit *test)
 {
 	struct rig *rig = test->priv;

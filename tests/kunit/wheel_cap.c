@@ -118,7 +118,7 @@ static void cap_credit(struct kunit *test)
 	bool fill, credit;
 
 	for (i = 0; i < ARRAY_SIZE(places); i++) {
-		cap = places_create(places[i], GFP_KERNEL);
+		cap = places_create(places[i]);
 		KUNIT_ASSERT_NOT_NULL(test, cap);
 		prandom_seed_state(&random, places[i]);
 		taken = 0;

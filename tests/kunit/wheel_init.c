@@ -88,7 +88,7 @@ static void init(struct kunit *test)
 	rig_end(rig);
 	/* queue_init() must not rely on the previous contents. */
 	memset(&rig->wheel, 0xa5, sizeof(rig->wheel));
-	ret = queue_init(&rig->wheel, &shape, &rig_ops, GFP_KERNEL);
+	ret = queue_init(&rig->wheel, &shape, &rig_ops);
 	KUNIT_EXPECT_EQ(test, param->ret, ret);
 	if (ret)
 		return;

@@ -65,7 +65,7 @@ const struct queue_ops rig_ops = {
 
 void rig_set_up(struct rig *rig, const struct queue_shape *shape)
 {
-	KUNIT_ASSERT_EQ(rig->test, 0, queue_init(&rig->wheel, shape, &rig_ops, GFP_KERNEL));
+	KUNIT_ASSERT_EQ(rig->test, 0, queue_init(&rig->wheel, shape, &rig_ops));
 	rig->made = true;
 	rig->stopped = false;
 	rig->now = 0;

@@ -798,7 +798,7 @@ static void slack(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
 	shape.slack_ns = QUEUE_HORIZON + 1;
 	rig_end(rig);
-	KUNIT_EXPECT_EQ(test, -EINVAL, queue_init(&rig->wheel, &shape, &rig_ops, GFP_KERNEL));
+	KUNIT_EXPECT_EQ(test, -EINVAL, queue_init(&rig->wheel, &shape, &rig_ops));
 }
 
 /*

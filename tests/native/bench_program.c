@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <event2/event.h>
-#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +16,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -186,18 +184,6 @@ static void measure(enum op op, unsigned long first, unsigned long n, struct fig
 	}
 }
 
-static long resident(void)
-{
-	FILE *file = fopen("/proc/self/statm", "r");
-	long pages = 0;
-
-	if (!file || fscanf(file, "%*u %ld", &pages) != 1)
-		check(-EIO);
-	fclose(file);
-	/* Each page of the kernel's has one of malloc() in front of it that stays free. */
-	return pages * sysconf(_SC_PAGESIZE) - (long)mallinfo2().fordblks;
-}
-
 static struct figures figures;
 
 /* Like steady_turn(). ARM_CANCEL takes the same slot each time. */
@@ -271,25 +257,6 @@ static void round_of(const struct subject *s, unsigned int round)
 	result(s->name, "arm_cancel_caller", round, median(&figures.own[ARM_CANCEL]));
 }
 
-/*
- * The bytes of a timeout, in the program and the kernel together. In a process of its own: later,
- * memory may be used that was freed.
- */
-static void measure_bytes(const struct subject *s)
-{
-	long before;
-
-	if (!fork()) {
-		subject = s;
-		s->begin();
-		before = resident();
-		measure(FILL, 0, pending + idle, NULL);
-		result(s->name, "bytes", 1, (double)(resident() - before) / (pending + idle));
-		_exit(0);
-	}
-	wait(NULL);
-}
-
 static void begin(void)
 {
 	if (!ids)
@@ -300,12 +267,6 @@ void program(unsigned int round)
 {
 	unsigned int i;
 
-	/* With few, a page of memory is too much. */
-	if (!ids && pending >= IDLE) {
-		begin();
-		measure_bytes(&subjects[0]);
-		measure_bytes(&subjects[1]);
-	}
 	begin();
 	for (i = 0; i < SUBJECTS; i++)
 		round_of(&subjects[turn_of(i, SUBJECTS, round)], round);

@@ -65,7 +65,7 @@ static void begin(unsigned int few, __u64 *random)
 	bool large = !below(random, 4);
 
 	cap = places_create(large ? 4 * 8 * CPUS + below(random, 1000) :
-				    few + below(random, few), GFP_KERNEL);
+				    few + below(random, few));
 	if (!cap) {
 		native_fail("no cap");
 		return;

@@ -177,7 +177,7 @@ static void turn(__u64 *random)
 	last_tick = 0;
 	tick_ns = shape.tick_ns;
 	memset(ones, 0, sizeof(ones));
-	if (queue_init(&w, &shape, &ops, GFP_KERNEL)) {
+	if (queue_init(&w, &shape, &ops)) {
 		native_fail("no wheel");
 		return;
 	}

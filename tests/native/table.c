@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/hwtimer and lib on real threads: each timeout ends once, none is early, none is
+ * /dev/hwtimer and libhwtimer on real threads: each timeout ends once, none is early, none is
  * forgotten. A thread plays the interrupts of timers, and nobody else wakes those who wait: they
  * sleep without limit. Records of contexts by calls have the form of the library's events, so both
  * kinds of context get the same tests. With IN_PROCESS, the handles are in the process.

@@ -1400,7 +1400,7 @@ static long fill(uid_t user, int *fd)
 /* In a user namespace of USER, as another user: it has no share of its own. */
 static pid_t fill_subordinate(void)
 {
-	const char map[] = "0 1001 1\n1 1002 1\n";
+	static const char map[] = "0 1001 1\n1 1002 1\n";
 	int begun[2], go[2], fd;
 	char path[64], c;
 	pid_t pid;

@@ -41,7 +41,7 @@ struct line {
 static struct line *lines;
 static unsigned int n_lines;
 
-/* Read all events since trace_begin(). */
+/* Read all events. */
 static void read_lines(void)
 {
 	FILE *f = fopen(TRACING "/trace", "re");

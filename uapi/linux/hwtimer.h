@@ -12,7 +12,7 @@
  *    and cancelling are stores to a slot; see "The table" below
  *
  * HWTIMER_IOC_SETUP chooses. Without it, the first SCHEDULE sets up a context by calls, with the
- * defaults. A call of the other kind is -EOPNOTSUPP. Below, SCHEDULE stands for
+ * defaults. An ioctl of the other kind is -EOPNOTSUPP. Below, SCHEDULE stands for
  * HWTIMER_IOC_SCHEDULE, and so on.
  *
  * Times are ns on the clock of the context, in the time namespace of the task that did the SETUP:
@@ -36,7 +36,8 @@
  * Flags that it does not know and pads have to be 0 (-EINVAL).
  *
  * Any ioctl may return -EFAULT, -ENOTTY (no such command), -EBADF (the file is not open for
- * writing, which all but WHEELS need), and -EINVAL and -E2BIG as above.
+ * writing, which all but WHEELS need), -ENXIO (before SETUP; also read(2) and mmap(2)), -EINTR (it
+ * is being killed), -EINVAL (a field out of its range), and -EINVAL and -E2BIG as above.
  */
 #ifndef _UAPI_LINUX_HWTIMER_H
 #define _UAPI_LINUX_HWTIMER_H
@@ -66,9 +67,10 @@
  *	nothing is allocated in advance, and 0 is HWTIMER_FREE_SLOTS
  * @pad: 0
  *
- * Errors: -EBUSY: there was a SETUP or a SCHEDULE before; -ENOMEM: no memory, or one of the limits
- * of the module's parameters; -EPERM: more than HWTIMER_FREE_SLOTS without CAP_SYS_RESOURCE;
- * -EOVERFLOW: a table on a clock that is past 2^59 ns, as it may be in a time namespace.
+ * Errors: -EBUSY: there was a SETUP or a SCHEDULE before; -ENOMEM: no memory, or that of the
+ * parameter max_memory is used up; -EPERM: more than HWTIMER_FREE_SLOTS without CAP_SYS_RESOURCE;
+ * -EOVERFLOW: a table on a clock that is past 2^59 ns, as it may be in a time namespace;
+ * -EOPNOTSUPP: a table on a machine without 64-bit atomics, or whose caches have aliases.
  */
 struct hwtimer_setup {
 	__u64	tick_ns;
@@ -93,7 +95,8 @@ struct hwtimer_setup {
  * @time: the deadline, or the delay; 0 and deadlines that have passed are due at the next tick;
  *	HWTIMER_NEVER: never
  * @period_ns: 0, or the time from each deadline to the next; at least a tick
- * @misfire_ns: as of when a periodic timeout is too late; at least a tick, or 0: one period
+ * @misfire_ns: how late a periodic timeout may be before @policy applies; at least a tick, or 0:
+ *	one period
  * @user_data: returned in the records
  * @flags: HWTIMER_RELATIVE
  * @policy: HWTIMER_MISFIRE_*
@@ -187,7 +190,7 @@ struct hwtimer_record {
  * @slots: in: how many there are to be, at least. Out: how many there are
  * @ring: out: the completion ring in use
  *
- * What there was stays where it was; map(2) what is new. If the call fails with -ENOMEM or is
+ * What there was stays where it was; mmap(2) what is new. If the call fails with -ENOMEM or is
  * killed, there may be more slots than before all the same; INFO tells.
  *
  * Errors: as SETUP; -ESHUTDOWN.
@@ -316,7 +319,8 @@ struct hwtimer_wheel_info {
  * The table
  * ---------
  *
- * mmap(2), shared, at these offsets:
+ * mmap(2), shared, at these offsets. Errors: -EINVAL: not shared; -ENXIO: beyond the table, or a
+ * context by calls; -ENOMEM; -EINTR: killed. A child of fork(2) does not get the mapping.
  *
  *	0			a page: struct hwtimer_table, and in its second half ring 0
  *	page / 2 << g		ring g, an array of page / 8 << g indexes of slots (__u32)
@@ -353,8 +357,8 @@ struct hwtimer_wheel_info {
  *    next). Lost: read it again. Won: report it and, if it is armed again, MB, check it. Not due,
  *    or lost too often: MB; check w
  *
- * A ring is never full with as many slots as it has entries, unless slots are armed and cancelled
- * again and again with no record taken; then walk is set instead.
+ * A ring with an entry for each slot fills up only if slots are armed and cancelled again and again
+ * while no record is taken; then walk is incremented instead.
  *
  * A program that takes without waiting compares the clock with wake_at: has it come, ENTER does
  * what is due. What one program writes to a table may harm those who share it, and nobody else.
@@ -393,7 +397,7 @@ struct hwtimer_slot {
 #define HWTIMER_TABLE_STOPPED	(1U << 0)	/* after STOP; arms end with -ESHUTDOWN */
 
 /**
- * struct hwtimer_table - the begin of the first page
+ * struct hwtimer_table - what the first page begins with
  * @wake_at: written by the kernel: when its timer will go off; 0: now; ~0: never
  * @kick_before: likewise: what is due before this needs an ENTER
  * @ring: likewise: the completion ring in use; those below it get no more records
@@ -401,12 +405,12 @@ struct hwtimer_slot {
  * @flags: likewise: HWTIMER_TABLE_*
  * @pad0: unused
  * @pushed: the head of the list of pushed slots
- * @walked: up to which @walk all slots were looked at
+ * @walked: the value of @walk up to which programs have looked at all slots
  * @walk: written by the kernel: moved on if a record has no room, so all slots have to be looked at
  * @pad1: unused
  * @cq_head: for each ring: the next record to take; wraps at 2^32
  * @cq_tail: for each ring: the record after the last one. Written by the kernel
- * @armed: for STATS of the program's own: how many it has armed, ...
+ * @armed: the program's own counts, which debugfs shows: how many it has armed, ...
  * @touched: ... moved ...
  * @cancelled: ... cancelled ...
  * @expired: ... and taken

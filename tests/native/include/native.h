@@ -370,7 +370,7 @@ struct cpumask;
 	for (unsigned int i_ = ((cpu) = (start), 0); i_ < nr_cpu_ids;	\
 	     i_++, (cpu) = ((cpu) + 1) % (int)nr_cpu_ids)
 #define CONFIG_NR_CPUS	NATIVE_CPUS
-#define alloc_percpu_gfp(t, gfp)	({ _Static_assert(sizeof(t) <= NATIVE_PERCPU, #t);	\
+#define alloc_percpu(t)	({ _Static_assert(sizeof(t) <= NATIVE_PERCPU, #t);	\
 	(t *)native_alloc(NATIVE_PERCPU * nr_cpu_ids); })
 #define free_percpu(p)	kfree(p)
 
@@ -671,6 +671,7 @@ void wait_for_completion(struct completion *c);
 #define GFP_KERNEL_ACCOUNT	0
 #define GFP_ATOMIC	0
 #define __GFP_NOWARN	0
+#define __GFP_RETRY_MAYFAIL	0
 #define __GFP_ZERO	0
 #define __GFP_ACCOUNT	0
 void *native_alloc(size_t size);
@@ -699,7 +700,7 @@ static inline void vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
 #define VM_DONTEXPAND	2
 #define VM_DONTCOPY	4
 void put_page(struct page *page);
-#define NATIVE_PAGES	8192UL
+#define NATIVE_PAGES	32768UL
 extern struct page native_pages[NATIVE_PAGES];
 extern char *native_memory;
 unsigned long get_zeroed_page(gfp_t gfp);
