@@ -62,26 +62,29 @@ int main(int argc, char **argv)
 	struct hwtimer_event e;
 	struct hwtimer *h;
 	hwtimer_id id = 0;
-	int i, leases;
+	int i, leases, left = 0;
+	double seconds;
 
-	if (argc != 3)
+	leases = argc == 3 ? atoi(argv[1]) : 0;
+	seconds = argc == 3 ? atof(argv[2]) : 0;
+	if (leases < 1 || !(seconds > 0 && seconds < 1e6))
 		errx(2, "usage: restart LEASES SECONDS");
-	leases = atoi(argv[1]);
 	if (pid && atoi(pid) == getpid()) {
 		must("descriptor 3", hwtimer_open_fd(&h, 3, NULL));
+		close(3);
 	} else {
 		must("/dev/hwtimer", hwtimer_open(&h, &options));
 		fd_store(hwtimer_fd(h));
 		for (i = 1; i <= leases; i++)
-			must("schedule", hwtimer_schedule(h, atof(argv[2]) * 1e9, i, NULL));
+			must("schedule", hwtimer_schedule(h, seconds * 1e9, i, NULL));
 	}
-	while (hwtimer_next(h, &id, &state) == 1)
+	for (; hwtimer_next(h, &id, &state) == 1; left++)
 		printf("lease %d: %.3f s left\n", (int)state.user_data,
 		       ((double)state.deadline_ns - hwtimer_now(h)) / 1e9);
 	fflush(stdout);
-	for (i = 0; i < leases && hwtimer_wait(h, &e, -1) == 1; i++)
+	for (; left && hwtimer_wait(h, &e, -1) == 1; left--)
 		printf("lease %d has ended, %.3f ms late\n", (int)e.user_data,
 		       ((double)e.taken_ns - e.deadline_ns) / 1e6);
 	hwtimer_close(h);
-	return i < leases;
+	return left > 0;
 }

@@ -129,12 +129,14 @@ JNIEXPORT void JNICALL Java_hwtimer_Table_enter(JNIEnv *env, jclass class, jlong
  */
 static int records_find(struct hwtimer *h, jint *found, int most)
 {
-	uint32_t index, ring, head, walked, walk;
+	/* Others who write to the table cannot keep us here; see records_take() in lib/wait.c. */
+	uint64_t left = 4ULL * table_slots(&h->t) + h->t.page;
+	uint32_t index, ring, head, walked, walk, maps = 0;
 	int n = 0, ret;
 
-	while (n < most) {
+	while (n < most && left--) {
 		ret = table_peek(&h->t, &index, &ring, &head);
-		if (!ret)
+		if (!ret || (ret < 0 && maps++ == HWTIMER_MAX_RINGS))
 			break;
 		if (ret < 0) {
 			/* The call that has grown the table is about to map the ring. */

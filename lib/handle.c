@@ -159,8 +159,9 @@ int hwtimer_open(struct hwtimer **to, const struct hwtimer_options *options)
 
 /*
  * Take over the slots of a handle that is gone. Its program may have been killed in the middle of
- * anything, so all that is armed is pushed anew. How far the generations of free slots have come is
- * not known: they go on with the next tag.
+ * anything, and the kernel may be in the middle of a list that it has pushed. So all that is armed
+ * is pushed anew, and then taken by the kernel, to which the other slots are unknown. How far the
+ * generations of free slots have come is not known: they go on with the next tag.
  */
 static void slots_adopt(struct hwtimer *h)
 {
@@ -175,14 +176,16 @@ static void slots_adopt(struct hwtimer *h)
 	for (i = h->fresh; i--;) {
 		word = table_load(&t->slot[i].word);
 		h->link[i] = (uint32_t)word << INDEX_BITS | IN_USE;
+		table_store(&t->slot[i].visit, word ? 0 : ~0ULL);
 		if (word) {
-			table_store(&t->slot[i].visit, ~0ULL);
-			table_check(t, i, word);
+			table_push(t, i);
 		} else {
 			table_store(&t->slot[i].tag, table_load(&t->slot[i].tag) + 1);
 			hwtimer_slot_free(h, i);
 		}
 	}
+	/* What the kernel publishes then is right, whatever was written there. */
+	table_enter(t);
 }
 
 static void counts_adopt(struct hwtimer *h)
@@ -239,6 +242,9 @@ int hwtimer_open_fd(struct hwtimer **to, int fd, const struct hwtimer_options *o
 	h = handle_new(&o);
 	if (!h)
 		return -ENOMEM;
+	/* GROW may have made a ring, and then not all slots. */
+	while (info.rings >> 1 && h->t.max < h->t.page / 8 << (31 - __builtin_clz(info.rings)))
+		h->t.max *= 2;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	h->t.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	ret = h->t.fd < 0 ? -errno : handle_adopt(h, &info);

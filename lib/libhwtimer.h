@@ -187,9 +187,9 @@ int hwtimer_open(struct hwtimer **h, const struct hwtimer_options *options);
 int hwtimer_open_fd(struct hwtimer **h, int fd, const struct hwtimer_options *options);
 
 /*
- * Close a handle. Pending timeouts end without events, unless another process has the descriptor of
- * a handle on the device. No other thread may use @h any more. @h may
- * be NULL.
+ * Close a handle. Pending timeouts end without events, unless there is another descriptor for the
+ * context of a handle on the device; then hwtimer_fd() has to leave all epoll sets before, too. No
+ * other thread may use @h any more. @h may be NULL.
  */
 void hwtimer_close(struct hwtimer *h);
 

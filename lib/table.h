@@ -289,8 +289,12 @@ static inline int table_peek(struct table *t, __u32 *index, __u32 *g, __u32 *hea
 		/* [__atomic_load_n: table-record-broken-acquire] */
 		tail = __atomic_load_n(&t->head->cq_tail[*g], __ATOMIC_ACQUIRE);
 		if (*head == tail) {
-			/* Others may set it back: an older value only costs time. */
-			if (*g < last && *g == table_load(&t->first))
+			/*
+			 * Others may set it back: an older value only costs time. There is a ring
+			 * after it, whatever somebody else has written to @ring.
+			 */
+			if (*g < last && *g == table_load(&t->first) &&
+			    table_load(&t->rings) >> (*g + 1))
 				table_store(&t->first, *g + 1);
 			continue;
 		}

@@ -64,7 +64,9 @@ struct timers {
 /* Is this a child of the process that has opened the handle? No timeout has the id 0. */
 static bool inherited(const struct timers *timers)
 {
-	return hwtimer_cancel(timers->h, 0) == -EPERM;
+	struct hwtimer_state state;
+
+	return hwtimer_query(timers->h, 0, &state) == -EPERM;
 }
 
 /* Raise an exception for -errno. */

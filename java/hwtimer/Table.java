@@ -132,6 +132,10 @@ final class Table {
 				return -1;
 			}
 			long next = (int)INT.getOpaque(slots, index * SLOT + TAG);
+			/* Somebody else has written that. */
+			if (next < 0 || next > size) {
+				next = 0;
+			}
 			long removals = (first >>> 32) + 1;
 			if (free.compareAndSet(list * PAD, first, removals << 32 | next)) {
 				return index;
@@ -283,7 +287,7 @@ final class Table {
 		for (int i = 0; word != 0 && word >>> ARMING_BITS <= now && i < TRIES; i++) {
 			/* "Due: CAS(word, w, 0)". It acquires what arm() released. */
 			if (LONG.compareAndSet(slots, at, word, 0L)) {
-				return timeouts[index >> ROW_BITS][index & ROW - 1];
+				return timeout(index);
 			}
 			word = (long)LONG.getOpaque(slots, at);
 		}
@@ -298,8 +302,14 @@ final class Table {
 	/** The timeout of a slot if it is armed, or null. It may end at any time. */
 	HwTimer.HwTimeout armed(int index) {
 		/* Acquire: as arm() releases. */
-		return (long)LONG.getAcquire(slots, index * SLOT + WORD) == 0 ? null :
-			timeouts[index >> ROW_BITS][index & ROW - 1];
+		return (long)LONG.getAcquire(slots, index * SLOT + WORD) == 0 ? null : timeout(index);
+	}
+
+	/* There is no row if somebody else has grown the table, and invented a timeout. */
+	private HwTimer.HwTimeout timeout(int index) {
+		HwTimer.HwTimeout[] row = timeouts[index >> ROW_BITS];
+
+		return row == null ? null : row[index & ROW - 1];
 	}
 
 	/* Those that return a number return a negative error number after an error. */

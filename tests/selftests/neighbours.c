@@ -316,7 +316,8 @@ static void eat(void)
 	while (!timers_arm(&t, FAR))
 		atomic_fetch_add(&shared->rounds, 1);
 	for (;;)
-		memset(must_mmap(MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1), 1, MIB);
+		memset(must_mmap(MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1),
+		       1, MIB);
 }
 
 /*

@@ -5,13 +5,17 @@
  *
  * SEED=N repeats a run's random numbers.
  */
-#include "common.h"
+#include "guest.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <libhwtimer.h>
 #include "../../lib/table.h"
+
+/* Deadlines are multiples of this. */
+#define UNIT	65536ULL
+#define ROUND_UP(ns)	(((ns) + UNIT - 1) / UNIT * UNIT)
 
 FIXTURE(restart)
 {
@@ -204,7 +208,7 @@ static void work_for_ever(struct hwtimer *h, __u64 random)
 TEST_F(restart, killed_at_any_time)
 {
 	__u64 random = seed();
-	unsigned int round, n;
+	unsigned int round, n, i;
 	pid_t child;
 
 	for (round = 0; round < 10; round++) {
@@ -217,10 +221,118 @@ TEST_F(restart, killed_at_any_time)
 		self->h = must_adopt(fd_of_killed(self->ends[0], child, rnd(&random) % 100000),
 				     variant->flags);
 		n = pending_note(self->h);
+		/* And what is scheduled then. */
+		for (i = 1000; i < 2000; i++, n++) {
+			deadlines[i] = hwtimer_now(self->h) + NSEC_PER_SEC / 2;
+			ASSERT_EQ(0, hwtimer_schedule_at(self->h, deadlines[i], i, NULL));
+			deadlines[i] = ROUND_UP(deadlines[i]);
+		}
 		all_come(self->h, n);
 		hwtimer_close(self->h);
 	}
 	self->h = NULL;
+}
+
+/* What was pushed, and cancelled before the kernel took it, leaves nothing in its slot. */
+TEST_F(restart, cancelled_while_pushed)
+{
+	struct hwtimer *old = must_open(variant->flags);
+	hwtimer_id id;
+
+	ASSERT_EQ(0, hwtimer_schedule(old, NSEC_PER_SEC / 10, 1, NULL));
+	ASSERT_EQ(0, hwtimer_schedule(old, FAR, 2, &id));
+	ASSERT_EQ(0, hwtimer_cancel(old, id));
+	self->h = must_adopt(dup(hwtimer_fd(old)), variant->flags);
+	hwtimer_close(old);
+	ASSERT_EQ(0, hwtimer_schedule(self->h, NSEC_PER_SEC / 5, 3, &id));
+	EXPECT_EQ(1, must_wait(self->h).user_data);
+	EXPECT_EQ(3, must_wait(self->h).user_data);
+}
+
+/*
+ * The kernel is in the middle of a list of the program that is gone. That must not take a slot that
+ * a thread is about to push: a second push of it would make the list end in a circle.
+ */
+TEST_F(restart, list_half_taken)
+{
+	struct hwtimer *old = must_open(variant->flags);
+	struct table t = { .fd = hwtimer_fd(old), .page = sysconf(_SC_PAGESIZE) };
+	__u64 wake = hwtimer_now(old) + NSEC_PER_SEC / 20;
+	hwtimer_id ids[101];
+	unsigned int i, x, sum = 0;
+	__u32 head;
+
+	for (i = 0; i <= 100; i++)
+		ASSERT_EQ(0, hwtimer_schedule_at(old, i ? wake + FAR : wake, i, &ids[i]));
+	wait_until(wake + 2 * NSEC_PER_MSEC);
+	/* A slice takes 32. */
+	poll_in(hwtimer_fd(old), 0);
+	ASSERT_EQ(0, table_map(&t));
+	for (x = 100; x && !table_load(&t.slot[x].next); x--)
+		;
+	ASSERT_NE(0, x);
+	for (i = 1; i <= 100; i++)
+		ASSERT_EQ(0, hwtimer_cancel(old, ids[i]));
+	t.fd = dup(hwtimer_fd(old));
+	self->h = must_adopt(dup(hwtimer_fd(old)), variant->flags);
+	hwtimer_close(old);
+	/* One thread arms slot x, and is held up in the middle of the push. */
+	table_put(&t, x, table_word(wake + FAR, 5));
+	table_store(&t.slot[x].visit, 0);
+	ASSERT_TRUE(table_swap_link(&t.slot[x].next, HWTIMER_LINK_NONE, HWTIMER_LINK_END));
+	/* Another one has the kernel go on. */
+	ASSERT_EQ(0, table_enter(&t));
+	for (i = 1; i < 50; i++)
+		ASSERT_EQ(0, hwtimer_schedule(self->h, NSEC_PER_SEC / 2, i, NULL));
+	/* A third one moves x to an earlier time. */
+	table_touch(&t, x, table_word(wake + FAR / 2, 5));
+	do {
+		head = table_load(&t.head->pushed);
+		table_store(&t.slot[x].next, head);
+	} while (!table_swap_link(&t.head->pushed, head, HWTIMER_LINK(x)));
+	EXPECT_EQ(0, must_wait(self->h).user_data);
+	for (i = 1; i < 50; i++)
+		sum += must_wait(self->h).user_data;
+	EXPECT_EQ(49 * 50 / 2, sum);
+	table_close(&t);
+	close(t.fd);
+}
+
+/* What the program that is gone has written in the kernel's place does not count. */
+TEST_F(restart, forged_kick_before)
+{
+	struct hwtimer *old = must_open(variant->flags);
+	struct table t = { .fd = hwtimer_fd(old), .page = sysconf(_SC_PAGESIZE) };
+
+	ASSERT_EQ(0, table_map(&t));
+	ASSERT_EQ(0, table_enter(&t));
+	table_store(&t.head->kick_before, 0);
+	table_close(&t);
+	self->h = must_adopt(dup(hwtimer_fd(old)), variant->flags);
+	hwtimer_close(old);
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 1, NULL));
+	EXPECT_EQ(1, must_wait(self->h).user_data);
+}
+
+/* GROW has made a ring for more slots than it had memory for. */
+TEST_F(restart, ring_without_slots)
+{
+	struct hwtimer *old = must_open(variant->flags);
+	struct hwtimer_options o = { .size = sizeof(o), .flags = variant->flags, .timeouts = 100 };
+	struct hwtimer_grow grow = { .slots = 1 << 20 };
+	struct hwtimer_info info;
+
+	ASSERT_EQ(0, hwtimer_schedule(old, 0, 1, NULL));
+	/* In KiB: that of a ring, and a little. */
+	ASSERT_EQ(0, set_parameter("max_memory", 4400));
+	EXPECT_EQ(-1, ioctl(hwtimer_fd(old), HWTIMER_IOC_GROW, &grow));
+	ASSERT_EQ(0, set_parameter("max_memory", 0));
+	ASSERT_EQ(0, ioctl(hwtimer_fd(old), HWTIMER_IOC_INFO, &info));
+	EXPECT_GT(1 << 20, info.slots);
+	EXPECT_NE(0, info.rings >> 11);
+	ASSERT_EQ(0, hwtimer_open_fd(&self->h, hwtimer_fd(old), &o));
+	hwtimer_close(old);
+	EXPECT_EQ(1, must_wait(self->h).user_data);
 }
 
 /* Killed between the steps of a push. */

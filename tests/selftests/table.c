@@ -783,8 +783,8 @@ FIXTURE_TEARDOWN(group)
 
 /*
  * Kernel memory is charged to the caller's cgroup: per timeout 64 bytes by calls and, in a table,
- * 48 and a record, for as many as a ring has; on 32-bit kernels 8 less. The kernel charges 64 pages at a time, for each CPU,
- * so a group's memory is exact to 256 KiB a CPU only: 3 bytes each of these.
+ * 48 and a record, for as many as a ring has; on 32-bit kernels 8 less. The kernel charges 64 pages
+ * at a time, for each CPU, so a group's memory is exact to 256 KiB a CPU only: 3 bytes each.
  */
 TEST_F(group, charged)
 {
