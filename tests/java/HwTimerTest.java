@@ -5,6 +5,7 @@ import hwtimer.HwTimer;
 import io.netty.util.Timeout;
 import io.netty.util.TimerTask;
 import java.lang.reflect.Field;
+import java.nio.*;
 import java.util.*;
 import java.util.concurrent.*;
 import java.util.concurrent.atomic.*;
@@ -119,6 +120,26 @@ public class HwTimerTest {
 	}
 
 	/* Many at once, more than in one row of the table, and all places are used again. */
+	/* Whoever shares the table may write anything where Java has its list of free slots. */
+	@Test
+	public void forgedFreeList() throws Exception {
+		HwTimer timer = timer(1000);
+		Field field = table(timer).getClass().getDeclaredField("slots");
+		field.setAccessible(true);
+		timer.newTimeout(t -> { }, 1, TimeUnit.DAYS).cancel();
+		ByteBuffer slots = ((ByteBuffer)field.get(table(timer))).order(ByteOrder.nativeOrder());
+		for (int forged : new int[] { 1000000, 200000000, -1 }) {
+			for (int index = 0; index < 10; index++) {
+				slots.putInt(index * 32 + 24, forged);
+			}
+			Timeout first = timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
+			Timeout second = timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
+			assertTrue(first.cancel());
+			assertTrue(second.cancel());
+		}
+		assertEquals(0, timer.stop().size());
+	}
+
 	@Test
 	public void many() {
 		HwTimer timer = timer(10000);

@@ -975,6 +975,24 @@ TEST_F(device, rings_skipped)
 }
 
 /* Somebody else invents a timeout in a slot that is free: it gives no event, and is not freed. */
+/* By one write, nobody makes the library pass over a ring for good. */
+TEST_F(device, forged_ring)
+{
+	struct hwtimer_table *head = must_map(self->h);
+	struct hwtimer_event e;
+	__u32 ring;
+
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 1, NULL));
+	EXPECT_EQ(1, must_wait(self->h).user_data);
+	ring = table_load(&head->ring);
+	table_store(&head->ring, 23);
+	EXPECT_EQ(0, hwtimer_wait(self->h, &e, 0));
+	table_store(&head->ring, ring);
+	ASSERT_EQ(0, hwtimer_schedule(self->h, 0, 2, NULL));
+	EXPECT_EQ(2, must_wait(self->h).user_data);
+	munmap(head, sysconf(_SC_PAGESIZE));
+}
+
 TEST_F(device, invented)
 {
 	struct table t = { .fd = hwtimer_fd(self->h), .page = sysconf(_SC_PAGESIZE) };
