@@ -262,6 +262,8 @@ int hwtimer_process_grow(struct hwtimer *h, uint32_t slots)
 	if (h->ended)
 		return -ESHUTDOWN;
 	slots = (slots + step - 1) / step * step;
+	if (slots <= old)
+		return 0;
 	if (mprotect(t->slot + old, (slots - old) * sizeof(*t->slot), PROT_READ | PROT_WRITE))
 		return -errno;
 	for (i = old; i < slots; i++) {

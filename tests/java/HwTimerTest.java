@@ -4,7 +4,9 @@ import static org.junit.Assert.*;
 import hwtimer.HwTimer;
 import io.netty.util.Timeout;
 import io.netty.util.TimerTask;
+import java.lang.ref.WeakReference;
 import java.lang.reflect.Field;
+import java.lang.reflect.Method;
 import java.nio.*;
 import java.util.*;
 import java.util.concurrent.*;
@@ -120,17 +122,20 @@ public class HwTimerTest {
 	}
 
 	/* Many at once, more than in one row of the table, and all places are used again. */
+	private static ByteBuffer slots(HwTimer timer) throws Exception {
+		Field field = table(timer).getClass().getDeclaredField("slots");
+		field.setAccessible(true);
+		return ((ByteBuffer)field.get(table(timer))).order(ByteOrder.nativeOrder());
+	}
+
 	/* Whoever shares the table may write anything where Java has its list of free slots. */
 	@Test
 	public void forgedFreeList() throws Exception {
 		HwTimer timer = timer(1000);
-		Field field = table(timer).getClass().getDeclaredField("slots");
-		field.setAccessible(true);
 		timer.newTimeout(t -> { }, 1, TimeUnit.DAYS).cancel();
-		ByteBuffer slots = ((ByteBuffer)field.get(table(timer))).order(ByteOrder.nativeOrder());
 		for (int forged : new int[] { 1000000, 200000000, -1 }) {
 			for (int index = 0; index < 10; index++) {
-				slots.putInt(index * 32 + 24, forged);
+				slots(timer).putInt(index * 32 + 24, forged);
 			}
 			Timeout first = timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
 			Timeout second = timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
@@ -193,6 +198,71 @@ public class HwTimerTest {
 			assertTrue(other.cancel());
 		}
 		assertEquals(0, timer.stop().size());
+	}
+
+	/* Somebody else grows the table, and invents a timeout there. */
+	@Test
+	public void grownByOthers() throws Exception {
+		HwTimer timer = timer(10000);
+		Method grow = table(timer).getClass()
+			.getDeclaredMethod("grow", long.class, int.class);
+		Method look = table(timer).getClass()
+			.getDeclaredMethod("look", int.class);
+		Field handle = table(timer).getClass().getDeclaredField("handle");
+		grow.setAccessible(true);
+		look.setAccessible(true);
+		handle.setAccessible(true);
+		assertTrue((int)grow.invoke(null, handle.getLong(table(timer)), 5000) >= 5000);
+		slots(timer).putLong(32 * 4500, 1);
+		assertNull(look.invoke(table(timer), 4500));
+		/* Nobody else has a handle in the process. */
+		int most = timer.inProcess() ? 0 : 10000;
+		for (int i = 0; i < most; i++) {
+			timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
+		}
+		assertEquals(most, timer.stop().size());
+	}
+
+	/* No arming is 0, with which the earliest deadline would be no timeout. */
+	@Test
+	public void armingAfterTheLast() throws Exception {
+		HwTimer timer = timer(1);
+		timer.newTimeout(t -> { }, 1, TimeUnit.DAYS).cancel();
+		slots(timer).putLong(16, (1 << 20) - 1);
+		CountDownLatch ran = new CountDownLatch(1);
+		assertTrue(timer.newTimeout(t -> ran.countDown(), 1, TimeUnit.DAYS).touchAt(-1));
+		ran.await();
+		timer.stop();
+	}
+
+	/* What has ended is garbage, though its place was not used again. */
+	@Test
+	public void garbage() throws Exception {
+		HwTimer timer = timer(10);
+		Timeout timeout = timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
+		WeakReference<Timeout> ended = new WeakReference<>(timeout);
+		timeout.cancel();
+		timeout = null;
+		for (int i = 0; i < 20 && ended.get() != null; i++) {
+			System.gc();
+		}
+		assertNull(ended.get());
+		timer.stop();
+	}
+
+	/* Each removal from a free list is counted, so that a place that came back is noticed. */
+	@Test
+	public void removals() throws Exception {
+		HwTimer timer = timer(1);
+		Field field = table(timer).getClass().getDeclaredField("free");
+		field.setAccessible(true);
+		Set<String> heads = new HashSet<>();
+		for (int i = 0; i < 10; i++) {
+			timer.newTimeout(t -> { }, 1, TimeUnit.DAYS).cancel();
+			heads.add(field.get(table(timer)).toString());
+		}
+		assertEquals(10, heads.size());
+		timer.stop();
 	}
 
 	@Test

@@ -575,6 +575,8 @@ def child_closes():
     assert os.waitpid(child, 0)[1] == 0
     loop.run_until_complete(asyncio.sleep(0.01))
     loop.close()
+    for delay in 0, 1:
+        raises(RuntimeError, loop.call_later, delay, print)
 
 
 def policy():
@@ -588,6 +590,9 @@ def policy():
         for handle in loop.call_later(1, print), loop.call_at(loop.time() + 1, print):
             assert handle._source_traceback[-1].name == "debug", handle
             handle.cancel()
+        # Another thread has to use call_soon_threadsafe().
+        for delay in 0, 1:
+            await asyncio.to_thread(raises, RuntimeError, loop.call_later, delay, print)
 
     asyncio.run(debug(), debug=True)
     asyncio.set_event_loop_policy(None)

@@ -14,7 +14,7 @@
 
 #define CTL	(getenv("HWTIMERCTL") ?: "/tools/hwtimerctl")
 #define DEVICE	"/dev/hwtimer"
-#define ROOM	65536
+#define ROOM	1048576
 #define USER	1001
 #define SEEN	0x100000
 
@@ -1026,6 +1026,39 @@ TEST_F(wheel, list)
 	EXPECT_RUN(2, "list");
 	EXPECT_RUN(2, "list", REMOTE, "--pid", pid);
 	EXPECT_RUN(2, "list", REMOTE, REMOTE);
+}
+
+/* More than one LIST returns; periodic, overdue, and never. */
+TEST_F(wheel, list_more)
+{
+	struct hwtimer_schedule s = { .time = HWTIMER_NEVER };
+	int fd = must_context();
+	unsigned int i;
+	char pid[32];
+
+	snprintf(pid, sizeof(pid), "%d", getpid());
+	ASSERT_EQ(0, ioctl(fd, HWTIMER_IOC_SCHEDULE, &s));
+	s = (struct hwtimer_schedule){ .time = 3600 * NSEC_PER_SEC, .flags = HWTIMER_RELATIVE,
+				       .period_ns = 1800 * NSEC_PER_SEC };
+	ASSERT_EQ(0, ioctl(fd, HWTIMER_IOC_SCHEDULE, &s));
+	s = (struct hwtimer_schedule){ .time = now_ns() };
+	ASSERT_EQ(0, ioctl(fd, HWTIMER_IOC_SCHEDULE, &s));
+	EXPECT_RUN(0, "list", "-p", pid);
+	EXPECT_EQ(6, count_lines(result.out));
+	EXPECT_IN(result.out, "  in 3600 s, every 1800 s\n");
+	EXPECT_IN(result.out, "  never\n");
+	EXPECT_IN(result.out, "  overdue by ");
+	EXPECT_EQ(NULL, strstr(result.out, "overdue by 1.8"));
+	EXPECT_RUN(0, "list", "--json", "--pid", pid);
+	EXPECT_IN(result.out, "\"period_ns\": 1800000000000");
+	EXPECT_IN(result.out, "\"due_ns\": null");
+	EXPECT_IN(result.out, "\"due_ns\": -");
+	s = (struct hwtimer_schedule){ .time = FAR, .flags = HWTIMER_RELATIVE };
+	for (i = 0; i < 1100; i++)
+		ASSERT_EQ(0, ioctl(fd, HWTIMER_IOC_SCHEDULE, &s));
+	EXPECT_RUN(0, "list", "-p", pid);
+	EXPECT_EQ(1106, count_lines(result.out));
+	close(fd);
 }
 
 #define LABELS	"{wheel=\"" REMOTE "\",module=\"" REMOTE "\""

@@ -412,6 +412,100 @@ TEST_F(restart, stopped)
 	EXPECT_EQ(-ESHUTDOWN, hwtimer_schedule(self->h, 0, 1, NULL));
 }
 
+/* What the new handle says of the context is what the old one said. */
+TEST_F(restart, what_it_says)
+{
+	struct hwtimer_options o = {
+		.size = sizeof(o), .flags = variant->flags | HWTIMER_OPEN_BOOTTIME,
+		.tick_ns = 10 * NSEC_PER_MSEC,
+	};
+	struct table t = { .page = sysconf(_SC_PAGESIZE) };
+	struct hwtimer *old;
+	struct hwtimer_event e;
+	uint64_t tick;
+	int bad = 0;
+	hwtimer_id id;
+	pid_t pid;
+
+	if (!unshare_time("boottime 1000000 0"))
+		SKIP(return, "no time namespaces");
+	pid = fork();
+	if (pid) {
+		ASSERT_EQ(0, reap(pid));
+		return;
+	}
+	if (hwtimer_open(&old, &o) || hwtimer_schedule(old, 0, 1, &id) ||
+	    hwtimer_schedule(old, FAR, 2, &id) || hwtimer_touch(old, id, 2 * FAR) ||
+	    hwtimer_schedule(old, FAR, 3, &id) || hwtimer_cancel(old, id))
+		_exit(1);
+	must_wait(old);
+	t.fd = dup(hwtimer_fd(old));
+	if (table_map(&t))
+		_exit(2);
+	while (table_load(&t.head->cancelled) != 1 || table_load(&t.head->expired) != 1)
+		hwtimer_wait(old, &e, NSEC_PER_MSEC);
+	self->h = must_adopt(dup(hwtimer_fd(old)), variant->flags);
+	tick = hwtimer_tick_ns(old);
+	hwtimer_close(old);
+	if (hwtimer_tick_ns(self->h) != tick)
+		bad |= 16;
+	if (hwtimer_now(self->h) < now_ns() + 900000 * NSEC_PER_SEC)
+		bad |= 32;
+	if (!(fcntl(hwtimer_fd(self->h), F_GETFD) & FD_CLOEXEC))
+		bad |= 64;
+	if (hwtimer_schedule(self->h, 0, 4, NULL))
+		_exit(6);
+	must_wait(self->h);
+	while (table_load(&t.head->expired) == 1)
+		hwtimer_wait(self->h, &e, NSEC_PER_MSEC);
+	if (table_load(&t.head->armed) != 4 || table_load(&t.head->touched) != 1 ||
+	    table_load(&t.head->cancelled) != 1 || table_load(&t.head->expired) != 2)
+		bad |= 8;
+	_exit(bad);
+}
+
+/* The clock of another time namespace is refused. */
+TEST_F(restart, other_time_namespace)
+{
+	struct hwtimer *old = must_open(variant->flags), *h;
+	pid_t pid;
+
+	if (!unshare_time("monotonic 1000000 0"))
+		SKIP(return, "no time namespaces");
+	pid = fork();
+	if (!pid)
+		_exit(hwtimer_open_fd(&h, hwtimer_fd(old), NULL) != -EXDEV);
+	EXPECT_EQ(0, reap(pid));
+	hwtimer_close(old);
+}
+
+/* Who asks for fewer timeouts than there are slots gets all that is pending. */
+TEST_F(restart, more_than_asked_for)
+{
+	struct hwtimer *old = must_open(variant->flags);
+	struct hwtimer_options o = { .size = sizeof(o), .flags = variant->flags, .timeouts = 1 };
+	struct hwtimer_state s;
+	hwtimer_id id = 0;
+	unsigned int i;
+	pid_t pid;
+
+	for (i = 0; i < 3000; i++)
+		ASSERT_EQ(0, hwtimer_schedule(old, NSEC_PER_SEC / 10, i, NULL));
+	ASSERT_EQ(0, hwtimer_open_fd(&self->h, hwtimer_fd(old), &o));
+	hwtimer_close(old);
+	EXPECT_EQ(3000, pending_note(self->h));
+	pid = fork();
+	if (!pid)
+		_exit(hwtimer_next(self->h, &id, &s) != -EPERM);
+	EXPECT_EQ(0, reap(pid));
+	all_come(self->h, 3000);
+	ASSERT_EQ(0, hwtimer_schedule(self->h, FAR, 5, NULL));
+	/* Until it is handed back it is pending. */
+	ASSERT_EQ(0, hwtimer_stop(self->h));
+	EXPECT_EQ(1, hwtimer_next(self->h, &id, &s));
+	EXPECT_EQ(5, s.user_data);
+}
+
 TEST(errors)
 {
 	const struct hwtimer_options wrong[] = {
