@@ -7,6 +7,7 @@
 #include <linux/err.h>
 #include <linux/export.h>
 #include <linux/kstrtox.h>
+#include <linux/kthread.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -205,7 +206,7 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 	struct hwtimer_driven *driven;
 	int ret;
 
-	if (!name_valid(params->name) || !hwtimer_kthread_valid(params) ||
+	if (!name_valid(params->name) || !hwtimer_worker_valid(params) ||
 	    (unsigned int)params->clock > HWTIMER_CLOCK_BOOTTIME)
 		return ERR_PTR(-EINVAL);
 
@@ -219,11 +220,11 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 	driven->clock = params->clock;
 	driven->start_ns = hwtimer_clock_ns(driven);
 
-	ret = queue_init(&driven->wheel, &shape, &hwtimer_kthread_ops);
+	ret = queue_init(&driven->wheel, &shape, &hwtimer_worker_ops);
 	if (ret)
 		goto free;
 	wheel_register(driven, params->name);
-	ret = hwtimer_kthread_create(driven, params);
+	ret = hwtimer_worker_create(driven, params);
 	if (ret)
 		goto unregister;
 	hwtimer_debugfs_add(driven);
@@ -293,7 +294,7 @@ int hwtimer_wheel_stop(struct hwtimer_wheel *wheel, struct list_head *pending)
 	might_wait_for_callbacks(wheel);
 	mutex_lock(&wheel->worker_lock);
 	if (queue_shutdown(wheel)) {
-		hwtimer_kthread_end(driven);
+		kthread_stop(driven->task);
 		WRITE_ONCE(driven->actor, current);
 		queue_sweep(wheel, pending);
 		WRITE_ONCE(driven->actor, NULL);

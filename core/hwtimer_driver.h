@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * hwtimer: driven wheels: a wheel and its worker, a thread (hwtimer_kthread.c), which calls
- * callbacks and measures them (hwtimer_worker.c).
+ * hwtimer: driven wheels: a wheel and its worker, see hwtimer_worker.c.
  */
 #ifndef HWTIMER_DRIVER_H
 #define HWTIMER_DRIVER_H
@@ -125,27 +124,13 @@ static inline u64 hwtimer_driven_now(const struct hwtimer_driven *driven)
 	return hwtimer_clock_ns(driven) - driven->start_ns;
 }
 
-/* Turn ns since the wheel was created into a time on its clock. */
-static inline ktime_t hwtimer_driven_ktime(const struct hwtimer_driven *driven, u64 ns)
-{
-	return ns_to_ktime(ns + driven->start_ns);
-}
-
 /* hwtimer_worker.c */
+extern const struct queue_ops hwtimer_worker_ops;
 void hwtimer_worker_init(hwtimer_fn_t work);
 const void *hwtimer_owner_fn(struct hwtimer_timeout *t, hwtimer_fn_t fn);
-void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *t,
-			 hwtimer_fn_t fn, u64 deadline);
-void hwtimer_worker_sleeps(struct hwtimer_driven *driven, u64 until);
-void hwtimer_worker_woke(struct hwtimer_driven *driven);
-
-/* hwtimer_kthread.c */
-extern const struct queue_ops hwtimer_kthread_ops;
-bool hwtimer_kthread_valid(const struct hwtimer_wheel_params *params);
-int hwtimer_kthread_create(struct hwtimer_driven *driven,
-			   const struct hwtimer_wheel_params *params);
-void hwtimer_kthread_end(struct hwtimer_driven *driven);
-void hwtimer_kthread_destroy(struct hwtimer_driven *driven);
+bool hwtimer_worker_valid(const struct hwtimer_wheel_params *params);
+int hwtimer_worker_create(struct hwtimer_driven *driven,
+			  const struct hwtimer_wheel_params *params);
 
 /* hwtimer_api.c */
 void hwtimer_wheels_forgotten(struct module *owner);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * hwtimer: how any context reaches a wheel, see hwtimer_queue.c. There is no clock and no thread
- * here: hwtimer_kthread.c calls the worker's functions and passes the time. Times are in ns since
+ * here: hwtimer_worker.c calls the worker's functions and passes the time. Times are in ns since
  * the wheel was created.
  */
 #ifndef HWTIMER_QUEUE_H

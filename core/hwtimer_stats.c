@@ -9,6 +9,7 @@
  * the number of wheels. No wheel is read or freed under the lock.
  */
 #include <linux/rbtree.h>
+#include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
@@ -90,7 +91,7 @@ void hwtimer_stats_put(struct hwtimer_driven *driven)
 	/* [refcount_dec_and_test: as a decrement releases, the last one acquires] */
 	if (!refcount_dec_and_test(&driven->refs))
 		return;
-	hwtimer_kthread_destroy(driven);
+	put_task_struct(driven->task);
 	queue_free(&driven->wheel);
 	kfree(driven);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: what a worker does beside driving its wheel: it calls callbacks and measures them.
+ * hwtimer: the worker of a wheel, a thread, which calls callbacks and measures them.
  *
- * The worker of a wheel sleeps on an absolute hrtimer on the wheel's clock until the next tick at
+ * It sleeps on an absolute hrtimer on the wheel's clock until the next tick at
  * which a timeout is due; while timeouts are being armed or released, for at most QUEUE_DRAIN_NS;
  * and while no timeout is pending, until it is kicked.
  *
@@ -22,23 +22,33 @@
 
 #include <linux/bottom_half.h>
 #include <linux/cache.h>
+#include <linux/completion.h>
+#include <linux/cpumask.h>
+#include <linux/err.h>
+#include <linux/gfp.h>
+#include <linux/hrtimer.h>
 #include <linux/init.h>
 #include <linux/irqflags.h>
 #include <linux/jiffies.h>
 #include <linux/kallsyms.h>
+#include <linux/kthread.h>
 #include <linux/log2.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
+#include <linux/mm.h>
 #include <linux/moduleparam.h>
 #include <linux/preempt.h>
 #include <linux/printk.h>
 #include <linux/sched.h>
+#include <linux/sched/prio.h>
+#include <linux/sched/task.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
 
 #include "../debug/trace.h"
-#include "hwtimer_driver.h"
 #include "../hwtimer_work.h"
+#include "hwtimer_driver.h"
+#include "hwtimer_step.h"
 
 /* At most this many functions are named in warnings about long callbacks. */
 #define LONG_FNS	32
@@ -179,17 +189,9 @@ static noinline void interrupts_leaked(const struct hwtimer_driven *driven, cons
 	local_irq_enable();
 }
 
-/**
- * hwtimer_worker_call - run a callback, and measure it
- * @driven: the driven wheel
- * @t: the timeout; the callback may free it
- * @fn: its callback
- * @deadline: its deadline, in ns since the wheel was created
- *
- * From wheel_ops.call.
- */
-void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *t,
-			 hwtimer_fn_t fn, u64 deadline)
+/* Run a callback, which may free @t, and measure it. */
+static void worker_measure(struct hwtimer_driven *driven, struct hwtimer_timeout *t,
+			   hwtimer_fn_t fn, u64 deadline)
 {
 	struct hwtimer_monitor *m = &driven->monitor;
 	const void *owner = hwtimer_owner_fn(t, fn);	/* before fn() may free @t */
@@ -246,28 +248,155 @@ void hwtimer_worker_call(struct hwtimer_driven *driven, struct hwtimer_timeout *
 	m->unmeasured = 0;
 }
 
-/**
- * hwtimer_worker_sleeps - note that the worker is about to sleep
- * @driven: the driven wheel
- * @until: what queue_prepare_sleep() returned
- */
-void hwtimer_worker_sleeps(struct hwtimer_driven *driven, u64 until)
+static void worker_kick(struct hwtimer_wheel *wheel)
 {
-	trace_hwtimer_worker_sleep(&driven->wheel, until == QUEUE_IDLE ? U64_MAX :
-				   until + driven->start_ns);
+	/* [wake_up_process: sleep-broken-kick] */
+	wake_up_process(to_driven(wheel)->task);
+}
+
+static void worker_call(struct hwtimer_wheel *wheel, struct hwtimer_timeout *t,
+			hwtimer_fn_t fn, u64 deadline)
+{
+	worker_measure(to_driven(wheel), t, fn, deadline);
+	/* Yield here, too, because one queue_advance() may run many callbacks. */
+	if (cond_resched())
+		wheel->pass.in_row = false;
+}
+
+const struct queue_ops hwtimer_worker_ops = {
+	.kick	= worker_kick,
+	.call	= worker_call,
+};
+
+/**
+ * hwtimer_worker_valid - check the parameters that are for the thread
+ * @params: the parameters of a wheel
+ *
+ * Return: true if they are valid.
+ */
+bool hwtimer_worker_valid(const struct hwtimer_wheel_params *params)
+{
+	if (params->sched < HWTIMER_SCHED_NORMAL || params->sched > HWTIMER_SCHED_FIFO)
+		return false;
+	if (params->sched != HWTIMER_SCHED_NORMAL)
+		return !params->nice;
+	return params->nice >= MIN_NICE && params->nice <= MAX_NICE;
+}
+
+static void set_sched(enum hwtimer_sched sched, int nice)
+{
+	switch (sched) {
+	case HWTIMER_SCHED_NORMAL:
+		sched_set_normal(current, nice);
+		break;
+	case HWTIMER_SCHED_FIFO_LOW:
+		sched_set_fifo_low(current);
+		break;
+	case HWTIMER_SCHED_FIFO:
+		sched_set_fifo(current);
+		break;
+	}
 }
 
 /**
- * hwtimer_worker_woke - note that the worker has slept and runs again
- * @driven: the driven wheel
- *
- * Called before queue_advance() is called again.
+ * struct worker_start - passed to a new thread by its creator
+ * @driven: the thread's driven wheel
+ * @cpus: the CPUs that the thread may run on; NULL: any
+ * @ret: set by the thread: 0 or -errno
+ * @done: completed by the thread when @ret is valid
  */
-void hwtimer_worker_woke(struct hwtimer_driven *driven)
-{
-	struct hwtimer_monitor *m = &driven->monitor;
+struct worker_start {
+	struct hwtimer_driven	*driven;
+	const struct cpumask	*cpus;
+	int			ret;
+	struct completion	done;
+};
 
-	queue_awake(&driven->wheel);
-	trace_hwtimer_worker_wake(&driven->wheel);
-	WRITE_ONCE(m->wakeups, m->wakeups + 1);
+static int worker_fn(void *data)
+{
+	struct worker_start *start = data;
+	struct hwtimer_driven *driven = start->driven;
+	struct hwtimer_wheel *wheel = &driven->wheel;
+	ktime_t until;
+	u64 now, ns;
+
+	set_sched(driven->sched, driven->nice);
+	/*
+	 * The thread sets its own affinity, because since 6.14 a kthread that first runs overwrites
+	 * what its creator has set.
+	 */
+	start->ret = start->cpus ? set_cpus_allowed_ptr(current, start->cpus) : 0;
+	complete(&start->done);	/* the creator frees @start */
+
+	while (!kthread_should_stop()) {
+		now = hwtimer_driven_now(driven);
+		if (queue_advance(wheel, now, QUEUE_BUDGET)) {
+			cond_resched();
+			continue;
+		}
+
+		/*
+		 * TASK_IDLE: counts neither for the load average nor as a hung task.
+		 * [set_current_state: sleep-broken-worker; before queue_prepare_sleep]
+		 */
+		set_current_state(TASK_IDLE);
+		ns = queue_prepare_sleep(wheel, now);
+		hwtimer_step();
+		if (!ns || kthread_should_stop()) {
+			__set_current_state(TASK_RUNNING);
+			cond_resched();
+			continue;
+		}
+		if (ns != QUEUE_IDLE)
+			ns += driven->start_ns;
+		trace_hwtimer_worker_sleep(wheel, ns);
+		if (ns == QUEUE_IDLE) {
+			schedule();
+		} else {
+			until = ns_to_ktime(ns);
+			schedule_hrtimeout_range_clock(&until, 0, HRTIMER_MODE_ABS,
+						       hwtimer_clockid(driven));
+		}
+		__set_current_state(TASK_RUNNING);
+		queue_awake(wheel);
+		trace_hwtimer_worker_wake(wheel);
+		WRITE_ONCE(driven->monitor.wakeups, driven->monitor.wakeups + 1);
+	}
+	return 0;
+}
+
+/**
+ * hwtimer_worker_create - create the thread of a wheel
+ * @driven: the driven wheel
+ * @params: its parameters
+ *
+ * It sleeps until the first kick. It alone calls the wheel's functions for the worker.
+ *
+ * Context: Process context.
+ *
+ * Return: 0 or -errno.
+ */
+int hwtimer_worker_create(struct hwtimer_driven *driven,
+			  const struct hwtimer_wheel_params *params)
+{
+	struct worker_start start = { .driven = driven, .cpus = params->cpus };
+	struct task_struct *task;
+
+	driven->sched = params->sched;
+	driven->nice = params->nice;
+	init_completion(&start.done);
+	task = kthread_create(worker_fn, &start, "hwtimer/%s", driven->name);
+	if (IS_ERR(task))
+		return PTR_ERR(task);
+	/* Take a reference: kicks come until the wheel is STOPPED, and the thread exits before. */
+	driven->task = get_task_struct(task);
+	driven->actor = task;
+	/* [wake_up_process: as only the new thread reads this] */
+	wake_up_process(task);
+	wait_for_completion(&start.done);
+	if (start.ret) {
+		kthread_stop(task);
+		put_task_struct(task);
+	}
+	return start.ret;
 }

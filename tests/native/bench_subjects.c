@@ -55,16 +55,10 @@ static void kick(struct hwtimer_wheel *w)
 	WRITE_ONCE(kicked, true);
 }
 
-static void expire(struct hwtimer_wheel *w, struct hwtimer_timeout *t, hwtimer_fn_t fn,
-		   u64 deadline)
-{
-	hwtimer_worker_call(to_driven(w), t, fn, deadline);
-}
-
 /* Take the place of the wheel's thread, which ends. */
 static void take_over(struct hwtimer_wheel *w)
 {
-	static const struct queue_ops ops = { .kick = kick, .call = expire };
+	static struct queue_ops ops = { .kick = kick };
 	struct task_struct *task = to_driven(w)->task;
 
 	WRITE_ONCE(task->stop, 1);
@@ -72,10 +66,11 @@ static void take_over(struct hwtimer_wheel *w)
 	/* One reference is that of the wheel, the other one that of kthread_stop(). */
 	while (atomic_read(&task->usage) > 2)
 		cpu_relax();
+	ops.call = hwtimer_worker_ops.call;
 	w->ops = &ops;
 }
 
-/* As worker_fn() in hwtimer_kthread.c. Returns the time until which it would sleep. */
+/* As worker_fn() in hwtimer_worker.c. Returns the time until which it would sleep. */
 u64 run_worker(struct hwtimer_wheel *w)
 {
 	struct hwtimer_driven *driven = to_driven(w);
