@@ -6,7 +6,6 @@
 
 #include <linux/err.h>
 #include <linux/export.h>
-#include <linux/kstrtox.h>
 #include <linux/kthread.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
@@ -15,7 +14,6 @@
 #include <linux/printk.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
-#include <linux/spinlock.h>
 #include <linux/string.h>
 
 #include "../debug/odebug.h"
@@ -31,16 +29,6 @@ static_assert(sizeof_field(struct hwtimer_driven, name) <= HWTIMER_TRACE_NAME_LE
 
 /* If a wheel is destroyed with timeouts pending, this many are named in the log. */
 #define NAMED_OWNERS	8
-/* More live wheels than this suggest that a module creates a wheel per object. */
-#define MANY_WHEELS	64
-
-/*
- * The live wheels, to make names unique and to count them. A spinlock, because a task that holds a
- * mutex may be throttled by its cgroup.
- */
-static DEFINE_SPINLOCK(wheels_lock);
-static LIST_HEAD(wheels);
-static unsigned int live_wheels;
 
 /* Turn a time on the wheel's clock into ns since the wheel was created. */
 static u64 wheel_time(const struct hwtimer_wheel *wheel, u64 ns)
@@ -127,63 +115,12 @@ static void might_wait_for_callbacks(struct hwtimer_wheel *wheel)
 	lock_map_release(&wheel->callback_map);
 }
 
-/*
- * 1 if @name is @base, N if it is @base.N, 0 if it is neither. Names can be duplicate if a caller
- * itself names a wheel x.2147483646.
- */
-static unsigned int name_number(const char *name, const char *base)
-{
-	size_t len = strlen(base);
-	unsigned int n;
-
-	if (strncmp(name, base, len))
-		return 0;
-	if (!name[len])
-		return 1;
-	if (name[len] != '.' || kstrtouint(name + len + 1, 10, &n) || n < 2 || n >= INT_MAX)
-		return 0;
-	return n;
-}
-
 static bool name_valid(const char *name)
 {
 	size_t len = name ? strnlen(name, HWTIMER_NAME_LEN) : 0;
 
 	return len && len < HWTIMER_NAME_LEN && !strchr(name, '/') &&
 	       strcmp(name, ".") && strcmp(name, "..");
-}
-
-/* Give the driven wheel a unique name, and put it on the list of live wheels. */
-static void wheel_register(struct hwtimer_driven *driven, const char *name)
-{
-	struct hwtimer_driven *other;
-	unsigned int n, last = 1;
-	bool taken = false, many;
-
-	spin_lock(&wheels_lock);
-	list_for_each_entry(other, &wheels, list) {
-		n = name_number(other->name, name);
-		taken |= n == 1;
-		last = max(last, n);
-	}
-	if (taken)
-		snprintf(driven->name, sizeof(driven->name), "%s.%u", name, last + 1);
-	else
-		strscpy(driven->name, name, sizeof(driven->name));
-	list_add_tail(&driven->list, &wheels);
-	many = ++live_wheels > MANY_WHEELS;
-	spin_unlock(&wheels_lock);
-	if (many)
-		pr_warn_once("more than %d wheels; one is meant to serve many timeouts\n",
-			     MANY_WHEELS);
-}
-
-static void wheel_unregister(struct hwtimer_driven *driven)
-{
-	spin_lock(&wheels_lock);
-	live_wheels--;
-	list_del(&driven->list);
-	spin_unlock(&wheels_lock);
 }
 
 /**
@@ -221,24 +158,21 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 	driven->start_ns = hwtimer_clock_ns(driven);
 
 	ret = queue_init(&driven->wheel, &shape, &hwtimer_worker_ops);
-	if (ret)
-		goto free;
-	wheel_register(driven, params->name);
+	if (ret) {
+		kfree(driven);
+		return ERR_PTR(ret);
+	}
+	hwtimer_stats_add(driven, params->name);
 	ret = hwtimer_worker_create(driven, params);
-	if (ret)
-		goto unregister;
+	if (ret) {
+		hwtimer_stats_remove(driven);
+		hwtimer_stats_put(driven);
+		return ERR_PTR(ret);
+	}
 	hwtimer_debugfs_add(driven);
-	hwtimer_stats_add(driven);
 	trace_hwtimer_wheel_create(&driven->wheel, driven->name, params->tick_ns,
 				   queue_slots(&driven->wheel), driven->wheel.wheel.levels);
 	return &driven->wheel;
-
-unregister:
-	wheel_unregister(driven);
-	queue_free(&driven->wheel);
-free:
-	kfree(driven);
-	return ERR_PTR(ret);
 }
 EXPORT_SYMBOL_GPL(__hwtimer_wheel_create);
 
@@ -354,22 +288,9 @@ void hwtimer_wheel_destroy(struct hwtimer_wheel *wheel)
 	complain(driven, &pending);
 	hwtimer_debugfs_remove(driven);
 	hwtimer_stats_remove(driven);
-	wheel_unregister(driven);
 	hwtimer_stats_put(driven);
 }
 EXPORT_SYMBOL_GPL(hwtimer_wheel_destroy);
-
-static struct hwtimer_driven *wheel_of(const struct module *owner)
-{
-	struct hwtimer_driven *driven, *found = NULL;
-
-	spin_lock(&wheels_lock);
-	list_for_each_entry(driven, &wheels, list)
-		if (driven->owner == owner)
-			found = driven;
-	spin_unlock(&wheels_lock);
-	return found;
-}
 
 /**
  * hwtimer_wheels_forgotten - destroy the wheels that a module has left behind
@@ -382,7 +303,7 @@ void hwtimer_wheels_forgotten(struct module *owner)
 {
 	struct hwtimer_driven *driven;
 
-	while ((driven = wheel_of(owner))) {
+	while ((driven = hwtimer_stats_of(owner))) {
 		pr_err("module %s is gone without destroying its wheel %s; timeouts pending: %lu\n",
 		       module_name(owner), driven->name, hwtimer_wheel_pending(&driven->wheel));
 		hwtimer_wheel_stop(&driven->wheel, NULL);

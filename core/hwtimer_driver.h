@@ -9,7 +9,6 @@
 #include <linux/kallsyms.h>
 #include <linux/list.h>
 #include <linux/module.h>
-#include <linux/rbtree.h>
 #include <linux/refcount.h>
 #include <linux/spinlock.h>
 #include <linux/time.h>
@@ -72,11 +71,10 @@ struct hwtimer_monitor {
  * @actor: the task that acts as the worker: the thread, or the task that stops the wheel
  * @sched: as in the parameters
  * @nice: as in the parameters
- * @task: the thread, with a reference
+ * @task: the thread, with a reference, or NULL
  * @debugfs: the wheel's directory, or an error pointer
- * @list: on the list of live wheels
- * @id: never given to another wheel. Constant; this and the next two members are hwtimer_stats.c's
- * @stats_node: in the tree of wheels whose statistics programs can read
+ * @list: on the list of live wheels. This and the next two members are hwtimer_stats.c's
+ * @id: never given to another wheel. Constant
  * @refs: references: one until the wheel is destroyed, and those of readers
  */
 struct hwtimer_driven {
@@ -94,10 +92,9 @@ struct hwtimer_driven {
 	struct task_struct	*task;
 
 	struct dentry		*debugfs;
-	struct list_head	list;
 
+	struct list_head	list;
 	u64			id;
-	struct rb_node		stats_node;
 	refcount_t		refs;
 };
 
@@ -146,9 +143,10 @@ static inline void hwtimer_fixup_init(void) { }
 #endif
 
 /* hwtimer_stats.c */
-void hwtimer_stats_add(struct hwtimer_driven *driven);
+void hwtimer_stats_add(struct hwtimer_driven *driven, const char *name);
 void hwtimer_stats_remove(struct hwtimer_driven *driven);
 void hwtimer_stats_put(struct hwtimer_driven *driven);
+struct hwtimer_driven *hwtimer_stats_of(const struct module *owner);
 
 /* debug/debugfs.c */
 void hwtimer_debugfs_init(void);

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: HWTIMER_IOC_WHEELS: the live wheels, and their figures for programs.
+ * hwtimer: the live wheels, their names, and HWTIMER_IOC_WHEELS: their figures for programs.
  *
  * A reader of debugfs delays the end of a wheel. The ioctl must not, as anybody with CAP_PERFMON
  * may call it: it takes a reference. The last reference frees the wheel.
  *
- * The lock is held for one search or one change of a tree, whose time grows with the logarithm of
- * the number of wheels. No wheel is read or freed under the lock.
+ * The lock is held for a walk of the wheels, which are few (MANY_WHEELS). It is a spinlock, because
+ * a task that holds a mutex may be throttled by its cgroup.
  */
-#include <linux/rbtree.h>
+#define pr_fmt(fmt) "hwtimer: " fmt
+
+#include <linux/kstrtox.h>
+#include <linux/list.h>
+#include <linux/minmax.h>
+#include <linux/printk.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
@@ -23,61 +28,72 @@ static_assert(sizeof_field(struct hwtimer_driven, name) <=
 static_assert(sizeof_field(struct hwtimer_wheel_info, module) >= MODULE_NAME_LEN);
 static_assert(HWTIMER_LATE_BINS == HWTIMER_LATE);
 
-/* Wheels by id; new ones have higher ids. */
-static struct rb_root stats_wheels = RB_ROOT;
+/* More live wheels than this suggest that a module creates a wheel per object. */
+#define MANY_WHEELS	64
+
+/* By id; new wheels have higher ids. */
+static LIST_HEAD(wheels);
 static u64 last_id;
-static DEFINE_SPINLOCK(stats_lock);
+static DEFINE_SPINLOCK(wheels_lock);
 
-static struct hwtimer_driven *stats_entry(struct rb_node *node)
-{
-	return rb_entry(node, struct hwtimer_driven, stats_node);
-}
-
-static bool stats_less(struct rb_node *a, const struct rb_node *b)
-{
-	return stats_entry(a)->id < rb_entry(b, struct hwtimer_driven, stats_node)->id;
-}
-
-/* The wheel with the lowest id that is not below @from, or NULL. */
-static struct hwtimer_driven *stats_first(u64 from)
-{
-	struct rb_node *node = stats_wheels.rb_node;
-	struct hwtimer_driven *found = NULL;
-
-	lockdep_assert_held(&stats_lock);
-	while (node) {
-		if (stats_entry(node)->id >= from) {
-			found = stats_entry(node);
-			node = node->rb_left;
-		} else {
-			node = node->rb_right;
-		}
-	}
-	return found;
-}
-
-/**
- * hwtimer_stats_add - give a wheel its id, and let programs see it
- * @driven: the wheel, complete
+/*
+ * 1 if @name is @base, N if it is @base.N, 0 if it is neither. Names can be duplicate if a caller
+ * itself names a wheel x.2147483646.
  */
-void hwtimer_stats_add(struct hwtimer_driven *driven)
+static unsigned int name_number(const char *name, const char *base)
 {
-	refcount_set(&driven->refs, 1);
-	spin_lock(&stats_lock);
-	driven->id = ++last_id;
-	rb_add(&driven->stats_node, &stats_wheels, stats_less);
-	spin_unlock(&stats_lock);
+	size_t len = strlen(base);
+	unsigned int n;
+
+	if (strncmp(name, base, len))
+		return 0;
+	if (!name[len])
+		return 1;
+	if (name[len] != '.' || kstrtouint(name + len + 1, 10, &n) || n < 2 || n >= INT_MAX)
+		return 0;
+	return n;
 }
 
 /**
- * hwtimer_stats_remove - let no more readers find a wheel
+ * hwtimer_stats_add - give a wheel its id and a unique name, and let programs see it
+ * @driven: the wheel, which has no worker yet
+ * @name: the name that was asked for
+ */
+void hwtimer_stats_add(struct hwtimer_driven *driven, const char *name)
+{
+	unsigned int n, last = 1, live = 1;
+	struct hwtimer_driven *other;
+	bool taken = false;
+
+	refcount_set(&driven->refs, 1);
+	spin_lock(&wheels_lock);
+	list_for_each_entry(other, &wheels, list) {
+		n = name_number(other->name, name);
+		taken |= n == 1;
+		last = max(last, n);
+		live++;
+	}
+	if (taken)
+		snprintf(driven->name, sizeof(driven->name), "%s.%u", name, last + 1);
+	else
+		strscpy(driven->name, name, sizeof(driven->name));
+	driven->id = ++last_id;
+	list_add_tail(&driven->list, &wheels);
+	spin_unlock(&wheels_lock);
+	if (live > MANY_WHEELS)
+		pr_warn_once("more than %d wheels; one is meant to serve many timeouts\n",
+			     MANY_WHEELS);
+}
+
+/**
+ * hwtimer_stats_remove - let no more readers find a wheel, and free its name
  * @driven: the wheel. Readers that have found it may still read
  */
 void hwtimer_stats_remove(struct hwtimer_driven *driven)
 {
-	spin_lock(&stats_lock);
-	rb_erase(&driven->stats_node, &stats_wheels);
-	spin_unlock(&stats_lock);
+	spin_lock(&wheels_lock);
+	list_del(&driven->list);
+	spin_unlock(&wheels_lock);
 }
 
 /**
@@ -91,22 +107,45 @@ void hwtimer_stats_put(struct hwtimer_driven *driven)
 	/* [refcount_dec_and_test: as a decrement releases, the last one acquires] */
 	if (!refcount_dec_and_test(&driven->refs))
 		return;
-	put_task_struct(driven->task);
+	if (driven->task)
+		put_task_struct(driven->task);
 	queue_free(&driven->wheel);
 	kfree(driven);
 }
 
-/* The same, with a reference. */
+/**
+ * hwtimer_stats_of - find a wheel of a module
+ * @owner: the module, which is about to go
+ *
+ * Return: a wheel that it has created and not destroyed, or NULL.
+ */
+struct hwtimer_driven *hwtimer_stats_of(const struct module *owner)
+{
+	struct hwtimer_driven *driven, *found = NULL;
+
+	spin_lock(&wheels_lock);
+	list_for_each_entry(driven, &wheels, list)
+		if (driven->owner == owner)
+			found = driven;
+	spin_unlock(&wheels_lock);
+	return found;
+}
+
+/* The wheel with the lowest id that is not below @from, with a reference, or NULL. */
 static struct hwtimer_driven *stats_find(u64 from)
 {
-	struct hwtimer_driven *driven;
+	struct hwtimer_driven *driven, *found = NULL;
 
-	spin_lock(&stats_lock);
-	driven = stats_first(from);
-	if (driven)
-		refcount_inc(&driven->refs);
-	spin_unlock(&stats_lock);
-	return driven;
+	spin_lock(&wheels_lock);
+	list_for_each_entry(driven, &wheels, list) {
+		if (driven->id >= from) {
+			refcount_inc(&driven->refs);
+			found = driven;
+			break;
+		}
+	}
+	spin_unlock(&wheels_lock);
+	return found;
 }
 
 /**

@@ -394,9 +394,7 @@ int hwtimer_worker_create(struct hwtimer_driven *driven,
 	/* [wake_up_process: as only the new thread reads this] */
 	wake_up_process(task);
 	wait_for_completion(&start.done);
-	if (start.ret) {
+	if (start.ret)
 		kthread_stop(task);
-		put_task_struct(task);
-	}
 	return start.ret;
 }

@@ -13,7 +13,6 @@
 #include <native.h>
 
 #include "core/hwtimer_driver.h"
-#include "core/hwtimer_stats.h"
 #include "shim.h"
 
 /* further failures are only counted */
@@ -1262,23 +1261,12 @@ ssize_t native_read(int fd, void *to, size_t n)
 	return -1;
 }
 
-/* Stubs for parts of the module that are not built: debugfs, and the list of wheels. */
+/* Stubs for a part of the module that is not built: debugfs. */
 
 void hwtimer_debugfs_init(void) { }
 void hwtimer_debugfs_exit(void) { }
 void hwtimer_debugfs_add(struct hwtimer_driven *driven) { }
 void hwtimer_debugfs_remove(struct hwtimer_driven *driven) { }
-
-void hwtimer_stats_add(struct hwtimer_driven *driven) { }
-void hwtimer_stats_remove(struct hwtimer_driven *driven) { }
-u64 hwtimer_stats_next(u64 from, struct hwtimer_wheel_info *info) { return 0; }
-
-void hwtimer_stats_put(struct hwtimer_driven *driven)
-{
-	put_task_struct(driven->task);
-	queue_free(&driven->wheel);
-	kfree(driven);
-}
 
 /* Start everything, with this thread as the first CPU. */
 void native_begin(void)

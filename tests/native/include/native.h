@@ -58,7 +58,6 @@ typedef unsigned int fmode_t;
 struct list_head { struct list_head *next, *prev; };
 struct hlist_head { struct hlist_node *first; };
 struct hlist_node { struct hlist_node *next, **pprev; };
-struct rb_node { };
 #define hash_ptr(p, bits)	((unsigned int)((uintptr_t)(p) / 64 % (1U << (bits))))
 
 #define CONFIG_64BIT	1
