@@ -126,18 +126,17 @@ static size_t level_words(unsigned char bits)
  */
 size_t wheel_size(const unsigned char *bits, unsigned int levels)
 {
-	size_t buckets = 1, later = 0, words = 1;
+	size_t buckets = 1, words = 1;
 	unsigned int level;
 
 	for (level = 0; level < levels; level++) {
 		buckets += 1U << bits[level];
 		words += level_words(bits[level]);
 	}
-	/* Level 0 needs no lists for later rounds. */
+	/* What is for later rounds. Level 0 needs none. */
 	if (levels > 1)
-		later = 1U << bits[levels - 1];
-	return buckets * sizeof(struct wheel_bucket) + later * sizeof(struct wheel_later) +
-	       words * sizeof(long);
+		buckets += 1U << bits[levels - 1];
+	return buckets * sizeof(struct wheel_bucket) + words * sizeof(long);
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_size);
 
@@ -152,7 +151,6 @@ void wheel_init(struct wheel *w, const unsigned char *bits, unsigned int levels,
 {
 	struct wheel_bucket *b = memory;
 	unsigned int level, round = 0;
-	struct wheel_later *later;
 	struct wheel_level *l;
 	unsigned long *words;
 
@@ -162,8 +160,8 @@ void wheel_init(struct wheel *w, const unsigned char *bits, unsigned int levels,
 	w->levels = levels;
 	w->step = WHEEL_STEP;
 	w->visited = WHEEL_NO_BUCKET;
-	INIT_LIST_HEAD(&w->visit);
-	INIT_LIST_HEAD(&w->kept);
+	INIT_LIST_HEAD(&w->visit.nodes);
+	INIT_LIST_HEAD(&w->kept.nodes);
 	for (level = 0; level <= levels; level++) {
 		l = &w->level[level];
 		l->buckets = b;
@@ -186,12 +184,11 @@ void wheel_init(struct wheel *w, const unsigned char *bits, unsigned int levels,
 	}
 	top_level(w)->reach = 1ULL << 63;
 	never_level(w)->reach = WHEEL_NEVER;
-	w->later = (void *)b;
-	later = w->later;
+	w->later = b;
 	if (levels > 1)
-		for (; later < w->later + level_slots(top_level(w)); later++)
-			INIT_LIST_HEAD(&later->nodes);
-	words = (void *)later;
+		for (; b < w->later + level_slots(top_level(w)); b++)
+			INIT_LIST_HEAD(&b->nodes);
+	words = (void *)b;
 	for (level = 0; level <= levels; level++) {
 		l = &w->level[level];
 		l->occupied = words;
@@ -269,33 +266,40 @@ static void bucket_emptied(struct wheel_level *l, struct wheel_bucket *b)
 	b->count = 0;
 }
 
-/* Where a bucket of the top level has its nodes of later rounds; NULL for those of other levels. */
-static struct wheel_later *later_of(const struct wheel *w, const struct wheel_level *l,
-				    const struct wheel_bucket *b)
+/* What a bucket of the top level has for later rounds; NULL for those of other levels. */
+static struct wheel_bucket *later_of(const struct wheel *w, const struct wheel_level *l,
+				     const struct wheel_bucket *b)
 {
 	return l->lead && l == &w->level[w->levels - 1] ? &w->later[b - l->buckets] : NULL;
 }
 
-/* @n nodes will be added to the list, the first one of them for @tick. */
-static void later_add(struct wheel_later *later, u64 tick, unsigned int n)
+/* As bucket_add(), for nodes of a bucket that are in no level: later ones, or those kept. */
+static void aside_add(struct wheel_bucket *aside, u64 tick, unsigned int n)
 {
-	if (list_empty(&later->nodes)) {
-		later->next = tick;
-		later->count = 0;
+	if (list_empty(&aside->nodes)) {
+		aside->next = tick;
+		aside->count = 0;
 	}
-	later->next = min(later->next, tick);
-	later->count += n;
+	aside->next = min(aside->next, tick);
+	aside->count += n;
 }
 
-/* The bucket is empty, so its nodes of later rounds take their place. */
-static void later_begin(struct wheel *w, struct wheel_level *l, struct wheel_bucket *b)
+static void aside_move(struct wheel_bucket *aside, struct wheel_bucket *from)
 {
-	struct wheel_later *later = later_of(w, l, b);
-
-	if (!later || list_empty(&later->nodes))
+	if (list_empty(&from->nodes))
 		return;
-	bucket_add(l, b, later->next, later->count);
-	list_splice_init(&later->nodes, &b->nodes);
+	aside_add(aside, from->next, from->count);
+	list_splice_init(&from->nodes, &aside->nodes);
+}
+
+/* Move what is aside to the front of its bucket. */
+static void bucket_move(const struct wheel *w, struct wheel_level *l, struct wheel_bucket *b,
+			struct wheel_bucket *aside)
+{
+	if (!aside || list_empty(&aside->nodes))
+		return;
+	bucket_add(l, b, aside->next, aside->count);
+	list_splice_init(&aside->nodes, &b->nodes);
 	bucket_added(w, l, b);
 }
 
@@ -308,10 +312,10 @@ static __always_inline struct wheel_bucket *bucket_for(const struct wheel_level 
 static noinline void node_add_to_full(struct wheel *w, struct wheel_level *l,
 				      struct wheel_bucket *b, struct list_head *node, u64 tick)
 {
-	struct wheel_later *later = later_of(w, l, b);
+	struct wheel_bucket *later = later_of(w, l, b);
 
 	if (later && slot_number(l, tick) > slot_number(l, b->next)) {
-		later_add(later, tick, 1);
+		aside_add(later, tick, 1);
 		list_add_tail(node, &later->nodes);
 		return;
 	}
@@ -370,13 +374,8 @@ void wheel_file_again(struct wheel *w, struct list_head *node, u64 tick)
 		node_add(w, l, b, node, tick);
 		return;
 	}
-	if (list_empty(&w->kept)) {
-		w->kept_next = tick;
-		w->nr_kept = 0;
-	}
-	w->kept_next = min(w->kept_next, tick);
-	w->nr_kept++;
-	list_add_tail(node, &w->kept);
+	aside_add(&w->kept, tick, 1);
+	list_add_tail(node, &w->kept.nodes);
 	w->filed++;
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_file_again);
@@ -421,7 +420,7 @@ void wheel_unfile(struct wheel *w, struct list_head *node)
 		if (offset < level_slots(l) * sizeof(struct wheel_bucket)) {
 			b = &l->buckets[offset / sizeof(struct wheel_bucket)];
 			bucket_emptied(l, b);
-			later_begin(w, l, b);
+			bucket_move(w, l, b, later_of(w, l, b));
 			return;
 		}
 	}
@@ -452,7 +451,9 @@ static u64 slot_tick(const struct wheel_level *l, u64 number)
 /* No bucket that an open search has not reached need be visited before this tick. */
 static u64 unsearched(const struct wheel *w)
 {
-	return slot_tick(&w->level[w->levels - 1], w->scan.number);
+	const struct wheel_level *l = &w->level[w->levels - 1];
+
+	return slot_tick(l, l->scan);
 }
 
 /*
@@ -481,30 +482,29 @@ static bool level_searched(const struct wheel *w, const struct wheel_level *l)
  */
 static bool level_search(struct wheel *w, struct wheel_level *l, u64 last, unsigned int *probes)
 {
-	struct wheel_scan local = { 0 }, *scan = l == top_level(w) ? &w->scan : &local;
 	const struct wheel_bucket *b;
 	u64 end, tick;
 
 	if (l != top_level(w) || !w->scanning) {
-		scan->number = slot_number(l, w->cur);
-		scan->end = scan->number + level_slots(l);
+		l->scan = slot_number(l, w->cur);
+		l->scan_end = l->scan + level_slots(l);
 		l->next = WHEEL_NEVER;
 	}
-	while (l->in_use && scan->number < scan->end && slot_tick(l, scan->number) <= l->next) {
+	while (l->in_use && l->scan < l->scan_end && slot_tick(l, l->scan) <= l->next) {
 		if (l == top_level(w)) {
 			w->scanning = true;
 			if (unsearched(w) > last)
 				return true;
 		}
-		end = scan->end;
+		end = l->scan_end;
 		/* What comes after these slots is visited after @next. */
 		if (l->next != WHEEL_NEVER)
 			end = min(end, slot_number(l, l->next + l->lead) + 1);
-		scan->number = occupied_slot(l, scan->number, end);
-		if (scan->number == end)
+		l->scan = occupied_slot(l, l->scan, end);
+		if (l->scan == end)
 			break;
-		b = &l->buckets[slot_index(l, scan->number)];
-		if (slot_number(l, b->next) > scan->number) {
+		b = &l->buckets[slot_index(l, l->scan)];
+		if (slot_number(l, b->next) > l->scan) {
 			if (!*probes)
 				return false;
 			--*probes;
@@ -512,9 +512,9 @@ static bool level_search(struct wheel *w, struct wheel_level *l, u64 last, unsig
 		tick = bucket_tick(w, l, b);
 		if (tick < l->next) {
 			l->next = tick;
-			l->first = slot_index(l, scan->number);
+			l->first = slot_index(l, l->scan);
 		}
-		scan->number++;
+		l->scan++;
 	}
 	if (l == top_level(w))
 		w->scanning = false;
@@ -537,49 +537,31 @@ static void visit_begin(struct wheel *w, struct wheel_level *l, struct wheel_buc
 			unsigned int n)
 {
 	w->left = n;
-	w->rest = b->count - n;
-	w->due = b->next;
+	w->visit.count = b->count - n;
+	w->visit.next = b->next;
 	/* Now the bucket is empty, so the level will have to be searched. */
 	WRITE_ONCE(w->visited, WHEEL_BUCKET(l->number, b - l->buckets));
 	w->visiting = b;
-	list_splice_init(&b->nodes, &w->visit);
+	list_splice_init(&b->nodes, &w->visit.nodes);
 	bucket_emptied(l, b);
-}
-
-/* End a step. */
-static noinline void visit_leave(struct wheel *w, struct wheel_level *l, struct wheel_bucket *b)
-{
-	struct wheel_later *later = later_of(w, l, b);
-
-	/* What was filed here since, and what was kept, is for later rounds. */
-	if (!list_empty(&b->nodes)) {
-		later_add(later, b->next, b->count);
-		list_splice_init(&b->nodes, &later->nodes);
-		bucket_emptied(l, b);
-	}
-	if (!list_empty(&w->kept)) {
-		later_add(later, w->kept_next, w->nr_kept);
-		list_splice_init(&w->kept, &later->nodes);
-	}
-	bucket_add(l, b, w->due, w->rest);
-	list_splice_init(&w->visit, &b->nodes);
-	bucket_added(w, l, b);
 }
 
 static void visit_end(struct wheel *w)
 {
 	struct wheel_level *l = &w->level[WHEEL_LEVEL_OF(w->visited)];
-	struct wheel_bucket *b = w->visiting;
+	struct wheel_bucket *b = w->visiting, *later = later_of(w, l, b);
 
-	if (!list_empty(&w->visit)) {
-		visit_leave(w, l, b);
+	if (list_empty(&w->visit.nodes)) {
+		bucket_move(w, l, b, &w->kept);
+		bucket_move(w, l, b, later);
 	} else {
-		if (!list_empty(&w->kept)) {
-			bucket_add(l, b, w->kept_next, w->nr_kept);
-			list_splice_init(&w->kept, &b->nodes);
-			bucket_added(w, l, b);
+		/* The end of a step. What was filed here since, and kept, is for later rounds. */
+		if (!list_empty(&b->nodes)) {
+			aside_move(later, b);
+			bucket_emptied(l, b);
 		}
-		later_begin(w, l, b);
+		aside_move(later, &w->kept);
+		bucket_move(w, l, b, &w->visit);
 	}
 	WRITE_ONCE(w->visited, WHEEL_NO_BUCKET);
 	w->visiting = NULL;
@@ -669,13 +651,13 @@ struct list_head *wheel_take(struct wheel *w, u64 last, unsigned int *budget)
 {
 	struct list_head *node;
 
-	if ((list_empty(&w->visit) || !w->left) && !visit_next(w, last, budget))
+	if ((list_empty(&w->visit.nodes) || !w->left) && !visit_next(w, last, budget))
 		return NULL;
 	if (!*budget)
 		return NULL;
 	--*budget;
 	--w->left;
-	node = w->visit.next;
+	node = w->visit.nodes.next;
 	__list_del_entry(node);
 	w->filed--;
 	return node;
@@ -714,12 +696,12 @@ u64 wheel_next(struct wheel *w, u64 last, unsigned int probes)
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_next);
 
-static unsigned int copy_nodes(const struct list_head *head, struct list_head **nodes,
+static unsigned int copy_nodes(const struct wheel_bucket *b, struct list_head **nodes,
 			       unsigned int n, unsigned int max)
 {
 	struct list_head *node;
 
-	for (node = head->next; node != head && n < max; node = node->next)
+	for (node = b->nodes.next; node != &b->nodes && n < max; node = node->next)
 		nodes[n++] = node;
 	return n;
 }
@@ -738,15 +720,15 @@ unsigned int wheel_list(const struct wheel *w, u32 bucket, struct list_head **no
 {
 	const struct wheel_level *l = &w->level[WHEEL_LEVEL_OF(bucket)];
 	const struct wheel_bucket *b = &l->buckets[WHEEL_SLOT_OF(bucket)];
-	const struct wheel_later *later = later_of(w, l, b);
+	const struct wheel_bucket *later = later_of(w, l, b);
 	unsigned int n = 0;
 
 	if (bucket == w->visited) {
 		n = copy_nodes(&w->visit, nodes, n, max);
 		n = copy_nodes(&w->kept, nodes, n, max);
 	}
-	n = copy_nodes(&b->nodes, nodes, n, max);
-	return later ? copy_nodes(&later->nodes, nodes, n, max) : n;
+	n = copy_nodes(b, nodes, n, max);
+	return later ? copy_nodes(later, nodes, n, max) : n;
 }
 EXPORT_SYMBOL_IF_KUNIT(wheel_list);
 

@@ -35,24 +35,12 @@
 #define WHEEL_NO_BUCKET			(~0U)
 
 /**
- * struct wheel_bucket - the nodes of one slot
+ * struct wheel_bucket - the nodes of one slot, or some of them
  * @nodes: the nodes, in the order of filing, but those that a visit has kept come first
  * @next: a tick before which none of the nodes is due; undefined if there are none
  * @count: at least the number of nodes (what is removed counts until there are none); modulo 2^32
  */
 struct wheel_bucket {
-	struct list_head	nodes;
-	u64			next;
-	u32			count;
-};
-
-/**
- * struct wheel_later - the nodes of a full bucket of the top level that are for later rounds
- * @nodes: the nodes. There are none if the bucket has none
- * @next: as that of a bucket
- * @count: likewise
- */
-struct wheel_later {
 	struct list_head	nodes;
 	u64			next;
 	u32			count;
@@ -66,6 +54,8 @@ struct wheel_later {
  * @reach: a tick that is less than this far from @cur is filed in this level, or below. That of the
  *	top level is 2^63: it takes every tick but WHEEL_NEVER
  * @lead: by how many ticks a bucket may begin to cascade before its tick
+ * @scan: the slot where a search for the first bucket to visit goes on, counted from tick 0
+ * @scan_end: the slot after the last one of that search
  * @next: a tick before which no bucket of this level has to be visited; but see @scanning
  * @first: the slot whose bucket has to be visited at @next. If that bucket is empty, or has to be
  *	visited at another tick, the level has to be searched. Undefined if @next is WHEEL_NEVER
@@ -79,6 +69,8 @@ struct wheel_level {
 	unsigned long		*occupied;
 	u64			reach;
 	u64			lead;
+	u64			scan;
+	u64			scan_end;
 	u64			next;
 	unsigned int		in_use;
 	u16			first;
@@ -89,34 +81,19 @@ struct wheel_level {
 };
 
 /**
- * struct wheel_scan - how far a level has been searched for the first bucket to visit
- * @number: the slot to search next, counted from tick 0
- * @end: the slot after the last one to search
- */
-struct wheel_scan {
-	u64			number;
-	u64			end;
-};
-
-/**
  * struct wheel - a wheel. It must not be moved: it has list heads
  * @cur: the first tick for which level 0 has not been visited; at first 1. Nothing is filed before
  *	it
  * @filed: how many nodes the wheel holds
  * @levels: number of levels. Constant
- * @scan: where the search of the top level has to go on; valid while @scanning
- * @scanning: that search is open: @next of the top level does not count the buckets that it has not
- *	reached, none of which has to be visited before the slot @scan.number begins
+ * @scanning: the search of the top level is open: its @next does not count the buckets that it has
+ *	not reached, none of which has to be visited before the slot @scan begins
  * @visited: the number of the bucket that is being visited, or WHEEL_NO_BUCKET
  * @visiting: the same bucket, or NULL
- * @visit: the nodes of @visited that have not been handed to the owner yet
- * @left: how many of them this visit hands out, at most. If it is a step, what is left then goes
+ * @visit: what of @visited has not been handed to the owner yet. Its @count does not count @left
+ * @left: how many nodes of it this visit hands out, at most. If it is a step, what is left then goes
  *	back to the bucket
- * @rest: in a step: at least how many nodes go back
- * @due: in a step: @next of the bucket when the visit began
- * @kept: the nodes of this visit that were filed again in @visited, which get them back at its end
- * @kept_next: as @next of a bucket, for @kept
- * @nr_kept: as @count of a bucket, for @kept
+ * @kept: what of this visit was filed again in @visited, which gets it back at the end
  * @later: for each bucket of the top level, unless that is level 0, its nodes of later rounds
  * @step: WHEEL_STEP, or what the owner sets after wheel_init()
  * @align: a power of two, less 1: steps come at multiples of that power, or as early as they may if
@@ -129,18 +106,13 @@ struct wheel {
 	u64			cur;
 	unsigned long		filed;
 	unsigned int		levels;
-	struct wheel_scan	scan;
 	bool			scanning;
 	u32			visited;
 	struct wheel_bucket	*visiting;
-	struct list_head	visit;
+	struct wheel_bucket	visit;
 	unsigned int		left;
-	unsigned int		rest;
-	u64			due;
-	struct list_head	kept;
-	u64			kept_next;
-	unsigned int		nr_kept;
-	struct wheel_later	*later;
+	struct wheel_bucket	kept;
+	struct wheel_bucket	*later;
 	u64			align;
 	unsigned int		step;
 	struct wheel_level	level[WHEEL_MAX_LEVELS + 1];

@@ -1365,7 +1365,7 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t, unsigned 
 	hwtimer_fn_t fn;
 
 	/* Fetch the next timeout while the callback runs and the clock is read. */
-	prefetchw(w->wheel.visit.next);
+	prefetchw(w->wheel.visit.nodes.next);
 	begin_settling(w);
 	for (;;) {
 		fn = NULL;
