@@ -23,7 +23,6 @@ static int __init hwtimer_module_init(void)
 {
 	int ret;
 
-	queue_module_init();
 	hwtimer_worker_init(hwtimer_work_dispatch);
 	hwtimer_fixup_init();
 	hwtimer_debugfs_init();

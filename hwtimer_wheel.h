@@ -91,8 +91,8 @@ struct wheel_level {
  * @visited: the number of the bucket that is being visited, or WHEEL_NO_BUCKET
  * @visiting: the same bucket, or NULL
  * @visit: what of @visited has not been handed to the owner yet. Its @count does not count @left
- * @left: how many nodes of it this visit hands out, at most. If it is a step, what is left then goes
- *	back to the bucket
+ * @left: how many nodes of it this visit hands out, at most. In a step, what is left then goes back
+ *	to the bucket
  * @kept: what of this visit was filed again in @visited, which gets it back at the end
  * @later: for each bucket of the top level, unless that is level 0, its nodes of later rounds
  * @step: WHEEL_STEP, or what the owner sets after wheel_init()

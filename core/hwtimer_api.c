@@ -22,7 +22,6 @@
 #include "hwtimer_driver.h"
 #include "../hwtimer_period.h"
 
-static_assert(HWTIMER_HORIZON == QUEUE_HORIZON);
 static_assert(BIT(WHEEL_MAX_BITS) == HWTIMER_WHEEL_MAX_SLOTS);
 static_assert(HWTIMER_MAX_LEVELS == WHEEL_MAX_LEVELS);
 static_assert(sizeof_field(struct hwtimer_driven, name) <= HWTIMER_TRACE_NAME_LEN);
@@ -133,13 +132,6 @@ static bool name_valid(const char *name)
 struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *params,
 					     struct module *owner)
 {
-	struct queue_shape shape = {
-		.tick_ns = params->tick_ns,
-		.slack_ns = params->slack_ns,
-		.slots = params->slots,
-		.levels = params->levels,
-		.cap = params->cap,
-	};
 	struct hwtimer_driven *driven;
 	int ret;
 
@@ -147,7 +139,6 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 	    (unsigned int)params->clock > HWTIMER_CLOCK_BOOTTIME)
 		return ERR_PTR(-EINVAL);
 
-	memcpy(shape.bits, params->bits, sizeof(shape.bits));
 	driven = kzalloc(sizeof(*driven), GFP_KERNEL);
 	if (!driven)
 		return ERR_PTR(-ENOMEM);
@@ -157,7 +148,7 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 	driven->clock = params->clock;
 	driven->start_ns = hwtimer_clock_ns(driven);
 
-	ret = queue_init(&driven->wheel, &shape, &hwtimer_worker_ops);
+	ret = queue_init(&driven->wheel, params, &hwtimer_worker_ops);
 	if (ret) {
 		kfree(driven);
 		return ERR_PTR(ret);
@@ -731,7 +722,7 @@ u64 hwtimer_deadline(const struct hwtimer_timeout *timeout)
 {
 	u64 deadline = queue_deadline(timeout);
 
-	if (deadline == QUEUE_HORIZON)
+	if (deadline == HWTIMER_HORIZON)
 		return U64_MAX;
 	return deadline + to_driven(timeout->wheel)->start_ns;
 }

@@ -15,8 +15,8 @@
  * begins, which is the first one that begins at or after the deadline. So it expires less than a
  * tick late and never early. There is no other rounding, however far away the deadline is, unless
  * the wheel has slack: then it is the first such tick in which the bits of @slack are 0. A
- * timeout with the deadline QUEUE_HORIZON never expires; if it is cancelled, it stays in its bucket
- * until it is armed again or detached.
+ * timeout with the deadline HWTIMER_HORIZON never expires; if it is cancelled, it stays in its
+ * bucket until it is armed again or detached.
  *
  *
  * The word of a timeout
@@ -236,7 +236,7 @@
 
 #define WORD_HELD	(WORD_QUEUED | WORD_FILED)
 
-static_assert(U64_MAX >> WORD_SHIFT == QUEUE_HORIZON);
+static_assert(U64_MAX >> WORD_SHIFT == HWTIMER_HORIZON);
 
 /* The stages of a pass of queue_advance(), see there. */
 enum queue_stage {
@@ -271,18 +271,9 @@ struct queue_waiter {
 static struct queue_waiters {
 	raw_spinlock_t		lock;
 	struct hlist_head	list;
-} waiters_table[BIT(WAITER_BITS)];
-
-/**
- * queue_module_init - initialise the table of waiters, which all wheels share
- */
-void __init queue_module_init(void)
-{
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(waiters_table); i++)
-		raw_spin_lock_init(&waiters_table[i].lock);
-}
+} waiters_table[BIT(WAITER_BITS)] = {
+	[0 ... BIT(WAITER_BITS) - 1] = { .lock = __RAW_SPIN_LOCK_UNLOCKED(waiters_table.lock) },
+};
 
 static struct queue_waiters *waiters_of(const struct hwtimer_timeout *t)
 {
@@ -311,11 +302,6 @@ static u64 deadline_tick(const struct hwtimer_wheel *w, u64 deadline)
 static void count(unsigned long *counter)
 {
 	WRITE_ONCE(*counter, *counter + 1);
-}
-
-static bool charge(struct hwtimer_wheel *w)
-{
-	return likely(!w->places) || places_take(w->places);
 }
 
 static void uncharge(struct hwtimer_wheel *w)
@@ -411,18 +397,10 @@ change_and_push(struct hwtimer_wheel *w, struct queue_cpu *pcpu, struct hwtimer_
 	return true;
 }
 
-/* Charge a timeout to the cap and count it as armed. False: the cap is reached. */
-static bool book(struct hwtimer_wheel *w, struct queue_cpu *pcpu)
-{
-	hwtimer_step();
-	if (!charge(w))
-		return false;
-	/* [local_inc: count-broken-late wakeup-count-broken-late] */
-	local_inc(&pcpu->armed);
-	return true;
-}
-
-/* The return value of arm() for a timeout whose word is @old. If it is 0, @t is booked. */
+/*
+ * The return value of arm() for a timeout whose word is @old. If it is 0, it is booked: counted as
+ * armed, with a place under the cap.
+ */
 static __always_inline int
 admit(struct hwtimer_wheel *w, struct queue_cpu *pcpu, u64 old, bool pending_only, bool *booked)
 {
@@ -432,9 +410,16 @@ admit(struct hwtimer_wheel *w, struct queue_cpu *pcpu, u64 old, bool pending_onl
 		return -ESHUTDOWN;
 	if (pending_only)
 		return -ENOENT;
-	/* Count the timeout before it is armed, so that pending is never too low. */
-	if (!*booked && !book(w, pcpu))
+	if (*booked)
+		return 0;
+	hwtimer_step();
+	if (unlikely(w->places) && !places_take(w->places))
 		return -EAGAIN;
+	/*
+	 * Before the timeout is armed, so that pending is never too low.
+	 * [local_inc: count-broken-late wakeup-count-broken-late]
+	 */
+	local_inc(&pcpu->armed);
 	*booked = true;
 	return 0;
 }
@@ -447,7 +432,7 @@ static __always_inline int arm(struct hwtimer_timeout *t, u64 deadline, bool pen
 	u64 old, new;
 	int ret = -ESHUTDOWN;
 
-	deadline = min(deadline, QUEUE_HORIZON);
+	deadline = min(deadline, HWTIMER_HORIZON);
 	/*
 	 * Not preemptible from reading the state to the push; see "Stop".
 	 * [preempt_disable: stop-broken-section]
@@ -567,7 +552,7 @@ EXPORT_SYMBOL_IF_KUNIT(queue_timeout_init);
 /**
  * queue_arm - make a timeout pending, or give a pending one another deadline
  * @t: the timeout
- * @deadline: in ns since the wheel was created; QUEUE_HORIZON and later: never
+ * @deadline: in ns since the wheel was created; HWTIMER_HORIZON and later: never
  *
  * Return: 0 if @t was not pending, 1 if it was, -EAGAIN if the cap is reached, -ESHUTDOWN if the
  * wheel was shut down, or @t was shut down or released.
@@ -737,7 +722,7 @@ bool queue_release(struct hwtimer_timeout *t, hwtimer_released_fn_t released)
 					old | WORD_RELEASE | WORD_QUEUED))
 			;
 		/* Only if any arm would kick it, too, as it may sleep for long. */
-		kick_worker(w, pcpu, QUEUE_HORIZON);
+		kick_worker(w, pcpu, HWTIMER_HORIZON);
 		WARN_ONCE(old & WORD_RELEASE, "hwtimer: %ps released twice\n",
 			  released);
 	}
@@ -834,27 +819,13 @@ static noinline void trace_filed(struct hwtimer_wheel *w, struct hwtimer_timeout
 			   WHEEL_LEVEL_OF(wheel_bucket(&w->wheel, tick)));
 }
 
-/* The tick for which a timeout is filed. */
-static u64 filing_tick(const struct hwtimer_wheel *w, u64 deadline)
+/* File @t for @deadline by wheel_file(), or, if it was taken last, wheel_file_again(). */
+static __always_inline void file(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 deadline,
+				 void (*wheel_filing)(struct wheel *, struct list_head *, u64))
 {
-	return unlikely(deadline == QUEUE_HORIZON) ? WHEEL_NEVER : deadline_tick(w, deadline);
-}
+	u64 tick = unlikely(deadline == HWTIMER_HORIZON) ? WHEEL_NEVER : deadline_tick(w, deadline);
 
-static void file(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 deadline)
-{
-	u64 tick = filing_tick(w, deadline);
-
-	wheel_file(&w->wheel, &t->node, tick);
-	if (trace_hwtimer_file_enabled())
-		trace_filed(w, t, tick);
-}
-
-/* File the timeout that was taken last. */
-static void file_again(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 deadline)
-{
-	u64 tick = filing_tick(w, deadline);
-
-	wheel_file_again(&w->wheel, &t->node, tick);
+	wheel_filing(&w->wheel, &t->node, tick);
 	if (trace_hwtimer_file_enabled())
 		trace_filed(w, t, tick);
 }
@@ -877,11 +848,6 @@ static __always_inline void note_deadline(struct hwtimer_wheel *w, u64 word)
 		s->soonest = deadline;
 	else
 		s->over = true;
-}
-
-static void unfile(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
-{
-	wheel_unfile(&w->wheel, &t->node);
 }
 
 static noinline void wake_each(const struct hwtimer_timeout *t)
@@ -975,7 +941,7 @@ static void handle_request(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		} else {
 			/* Unfile @t first: after the cmpxchg it belongs to its owner. */
 			if (filed)
-				unfile(w, t);
+				wheel_unfile(&w->wheel, &t->node);
 			filed = false;
 			new = old & ~WORD_HELD;
 			if (releasing(old))
@@ -990,8 +956,8 @@ static void handle_request(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 	if (new & WORD_FILED) {
 		/* FILED is set, so @t belongs to the worker; see (b) for later deadlines. */
 		if (filed)
-			unfile(w, t);
-		file(w, t, word_deadline(new));
+			wheel_unfile(&w->wheel, &t->node);
+		file(w, t, word_deadline(new), wheel_file);
 	} else if (new & WORD_QUEUED) {
 		/* Do not call the release function now: a callback may be running. */
 		t->request.next = w->releases.aside;
@@ -1014,7 +980,7 @@ static void call_released(struct hwtimer_wheel *w, struct hwtimer_timeout *t)
 		note_deadline(w, old);
 	/* The timeout has DEAD and QUEUED set, so only the worker changes the word. */
 	if (old & WORD_FILED)
-		unfile(w, t);
+		wheel_unfile(&w->wheel, &t->node);
 	hwtimer_odebug_deactivate(t);
 	hwtimer_step();
 	/* [atomic64_andnot: as only the worker changes the word of a dead timeout] */
@@ -1263,19 +1229,6 @@ static __always_inline void wake_after_barrier(struct hwtimer_wheel *w)
 	}
 }
 
-/* As wake_after_barrier(), if no other timeout follows. */
-static void wake_after_row(struct hwtimer_wheel *w)
-{
-	if (w->pass.ended) {
-		/*
-		 * Before reading waiters; see wake_waiters().
-		 * [smp_mb: wait-broken-waker; before wake_after_barrier]
-		 */
-		smp_mb();
-		wake_after_barrier(w);
-	}
-}
-
 /*
  * Between two callbacks, if somebody waits or has stopped the wheel. If it is stopped, no more
  * callbacks are to be called: the budget is used up. Else, if somebody has begun to wait since the
@@ -1372,7 +1325,7 @@ static void settle(struct hwtimer_wheel *w, struct hwtimer_timeout *t, unsigned 
 		if (old & WORD_ARMED && word_deadline(old) > w->pass.due_by) {
 			/* FILED stays set, so it still belongs to the worker. */
 			count(WHEEL_LEVEL_OF(w->wheel.visited) ? &w->cascaded : &w->refiled);
-			file_again(w, t, word_deadline(old));
+			file(w, t, word_deadline(old), wheel_file_again);
 			break;
 		}
 		/* If it is not armed, drop it. If it is armed and queued, the drain files it. */
@@ -1443,7 +1396,14 @@ static bool settle_ticks(struct hwtimer_wheel *w, unsigned int *budget)
 	while ((node = wheel_take(&w->wheel, w->pass.target, budget)))
 		settle(w, list_entry(node, struct hwtimer_timeout, node), budget);
 	w->pass.in_row = false;
-	wake_after_row(w);
+	if (w->pass.ended) {
+		/*
+		 * No other timeout follows. Before reading waiters; see wake_waiters().
+		 * [smp_mb: wait-broken-waker; before wake_after_barrier]
+		 */
+		smp_mb();
+		wake_after_barrier(w);
+	}
 	return wheel_took_all(&w->wheel, w->pass.target) ||
 	       READ_ONCE(w->state) >= QUEUE_SHUTDOWN;
 }
@@ -1556,7 +1516,7 @@ static void answer_look(struct hwtimer_wheel *w)
  */
 bool queue_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 {
-	u64 tick = div64_u64(min(now, QUEUE_HORIZON - 1), w->tick_ns);
+	u64 tick = div64_u64(min(now, HWTIMER_HORIZON - 1), w->tick_ns);
 	unsigned int before, whole = budget;
 	unsigned long drained;
 	bool over = false, late;
@@ -1566,7 +1526,7 @@ bool queue_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget)
 	w->sleep.now = now;
 	/* What is over bounds no sleep. */
 	if (w->sleep.soonest <= now)
-		w->sleep.soonest = QUEUE_HORIZON;
+		w->sleep.soonest = HWTIMER_HORIZON;
 	if (w->pass.stage == STAGE_OVERDUE) {
 		if (settle_ticks(w, &budget)) {
 			w->pass.stage = STAGE_DRAIN;
@@ -1718,7 +1678,7 @@ static u64 expiry_of_seen(const struct hwtimer_wheel *w)
 {
 	const struct queue_sleep *s = &w->sleep;
 
-	return expiry(w, s->soonest == QUEUE_HORIZON && s->over ? s->now + 1 : s->soonest);
+	return expiry(w, s->soonest == HWTIMER_HORIZON && s->over ? s->now + 1 : s->soonest);
 }
 
 /*
@@ -1767,7 +1727,7 @@ static bool slept_long(const struct hwtimer_wheel *w, u64 now)
 /* The time until which nothing filed is due, or an earlier one, up to @until. */
 static u64 nothing_until(struct hwtimer_wheel *w, u64 until)
 {
-	u64 last = div64_u64(min(until, QUEUE_HORIZON), w->tick_ns), next;
+	u64 last = div64_u64(min(until, HWTIMER_HORIZON), w->tick_ns), next;
 
 	/* The product must not overflow. */
 	next = min(wheel_next(&w->wheel, last, w->probes), last + 1);
@@ -1801,9 +1761,9 @@ u64 queue_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	limit = sleep_limit(w, now);
 	/* If the worker wakes soon anyway, arms for later deadlines need not kick it. */
 	if (!busy && !stops && c.pending)
-		busy = nothing_until(w, QUEUE_IDLE) <= min(now, QUEUE_HORIZON) + limit;
+		busy = nothing_until(w, QUEUE_IDLE) <= min(now, HWTIMER_HORIZON) + limit;
 	if (busy) {
-		until = min(min(now, QUEUE_HORIZON) + limit, expiry_of_seen(w));
+		until = min(min(now, HWTIMER_HORIZON) + limit, expiry_of_seen(w));
 		published = expiring_before(w, until);
 	}
 	hwtimer_step();
@@ -1832,9 +1792,9 @@ u64 queue_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 	if (busy || (!stops && c.pending)) {
 		until = nothing_until(w, until);
 		/* The pass began before @now, and something became due since. */
-		if (until <= now && now < QUEUE_HORIZON)
+		if (until <= now && now < HWTIMER_HORIZON)
 			goto awake;
-		/* From QUEUE_HORIZON on, only timeouts that never expire are left. */
+		/* From HWTIMER_HORIZON on, only timeouts that never expire are left. */
 		if (until <= now)
 			until = now + QUEUE_DRAIN_NS;
 	} else if (!stops) {
@@ -1853,7 +1813,7 @@ u64 queue_prepare_sleep(struct hwtimer_wheel *w, u64 now)
 
 	w->sleep.armed = c.armed;
 	w->sleep.drained = w->drained;
-	w->sleep.soonest = QUEUE_HORIZON;
+	w->sleep.soonest = HWTIMER_HORIZON;
 	w->sleep.over = false;
 	w->sleep.since = now;
 	w->sleep.until = busy ? until : 0;
@@ -2026,34 +1986,34 @@ void queue_barrier(struct hwtimer_wheel *w)
 EXPORT_SYMBOL_IF_KUNIT(queue_barrier);
 
 /*
- * The levels of @shape, as the base-2 logarithm of the slots of each. Returns their number, or 0 if
- * @shape is invalid. A level above one that reaches QUEUE_HORIZON is of no use.
+ * The levels of a wheel, as the base-2 logarithm of the slots of each. Returns their number, or 0
+ * if @params is invalid. A level above one that reaches HWTIMER_HORIZON is of no use.
  */
-static unsigned int shape_levels(const struct queue_shape *shape, unsigned char *bits)
+static unsigned int shape_levels(const struct hwtimer_wheel_params *params, unsigned char *bits)
 {
-	unsigned int levels = shape->levels, most = WHEEL_MAX_LEVELS, reach;
+	unsigned int levels = params->levels, most = WHEEL_MAX_LEVELS, reach;
 	u64 last;
 
-	if (!shape->tick_ns)
+	if (!params->tick_ns)
 		return 0;
-	memcpy(bits, shape->bits, WHEEL_MAX_LEVELS);
+	memcpy(bits, params->bits, WHEEL_MAX_LEVELS);
 	if (!bits[0]) {
-		if (!shape->slots || shape->slots > BIT(WHEEL_MAX_BITS) || levels > most)
+		if (!params->slots || params->slots > BIT(WHEEL_MAX_BITS) || levels > most)
 			return 0;
-		memset(bits, ilog2(roundup_pow_of_two(shape->slots)), most);
+		memset(bits, ilog2(roundup_pow_of_two(params->slots)), most);
 		/* A level above one of 1 or 2 slots would reach no further. */
 		if (bits[0] < 2)
 			most = 1;
 	} else {
-		if (shape->slots || levels)
+		if (params->slots || levels)
 			return 0;
 		for (most = 1; most < WHEEL_MAX_LEVELS && bits[most]; most++)
 			;
 		levels = most;
 	}
-	if (bits[0] > WHEEL_MAX_BITS || shape->tick_ns > QUEUE_HORIZON >> bits[0])
+	if (bits[0] > WHEEL_MAX_BITS || params->tick_ns > HWTIMER_HORIZON >> bits[0])
 		return 0;
-	last = div64_u64(QUEUE_HORIZON, shape->tick_ns);
+	last = div64_u64(HWTIMER_HORIZON, params->tick_ns);
 	reach = wheel_levels(bits, most, last);
 	return levels > reach ? 0 : levels ?: reach;
 }
@@ -2061,22 +2021,22 @@ static unsigned int shape_levels(const struct queue_shape *shape, unsigned char 
 /**
  * queue_init - initialise a wheel
  * @w: the wheel
- * @shape: its ticks, slots, levels and cap
+ * @params: its ticks, slack, slots, levels and cap
  * @ops: what who drives the wheel provides
  *
  * Return: 0, -EINVAL, -ENOMEM. On error nothing has to be freed.
  */
-int queue_init(struct hwtimer_wheel *w, const struct queue_shape *shape,
+int queue_init(struct hwtimer_wheel *w, const struct hwtimer_wheel_params *params,
 	       const struct queue_ops *ops)
 {
 	unsigned char bits[WHEEL_MAX_LEVELS];
-	unsigned int levels = shape_levels(shape, bits);
+	unsigned int levels = shape_levels(params, bits);
 
 	memset(w, 0, sizeof(*w));
-	if (!levels || shape->slack_ns > QUEUE_HORIZON)
+	if (!levels || params->slack_ns > HWTIMER_HORIZON)
 		return -EINVAL;
-	w->tick_ns = shape->tick_ns;
-	w->slack = (1ULL << ilog2(div64_u64(shape->slack_ns, w->tick_ns) + 1)) - 1;
+	w->tick_ns = params->tick_ns;
+	w->slack = (1ULL << ilog2(div64_u64(params->slack_ns, w->tick_ns) + 1)) - 1;
 	w->ops = ops;
 	/* Each request is reversed, and handled. */
 	w->drain.share = 2 * QUEUE_DRAIN_SHARE;
@@ -2086,7 +2046,7 @@ int queue_init(struct hwtimer_wheel *w, const struct queue_shape *shape,
 	w->releases.cpu = nr_cpu_ids;
 	/* The first arm kicks the worker, whatever its deadline is. */
 	atomic64_set(&w->kick_below, U64_MAX);
-	w->sleep.soonest = QUEUE_HORIZON;
+	w->sleep.soonest = HWTIMER_HORIZON;
 	lockdep_register_key(&w->callback_key);
 	lockdep_init_map(&w->callback_map, "hwtimer_callback", &w->callback_key, 0);
 	mutex_init(&w->worker_lock);
@@ -2094,9 +2054,9 @@ int queue_init(struct hwtimer_wheel *w, const struct queue_shape *shape,
 
 	w->cpus = alloc_percpu(struct queue_cpu);
 	w->buckets = kvmalloc(wheel_size(bits, levels), GFP_KERNEL | __GFP_NOWARN);
-	if (shape->cap)
-		w->places = places_create(shape->cap);
-	if (!w->cpus || !w->buckets || (shape->cap && !w->places)) {
+	if (params->cap)
+		w->places = places_create(params->cap);
+	if (!w->cpus || !w->buckets || (params->cap && !w->places)) {
 		queue_free(w);
 		return -ENOMEM;
 	}

@@ -23,8 +23,6 @@
 #include "../hwtimer_wheel.h"
 #include "hwtimer_places.h"
 
-/* The latest deadline. It means "never". */
-#define QUEUE_HORIZON		((1ULL << 60) - 1)
 /* Returned by queue_prepare_sleep(): sleep until the next kick. */
 #define QUEUE_IDLE		U64_MAX
 /*
@@ -87,25 +85,6 @@ struct queue_ops {
 	void (*kick)(struct hwtimer_wheel *w);
 	void (*call)(struct hwtimer_wheel *w, struct hwtimer_timeout *t,
 		     hwtimer_fn_t fn, u64 deadline);
-};
-
-/**
- * struct queue_shape - how a wheel is built; see struct hwtimer_wheel_params
- * @tick_ns: ns per tick
- * @slack_ns: by how many ns more a timeout may be late
- * @slots: slots per level; rounded up to a power of two
- * @levels: number of levels; 0: as many as reach QUEUE_HORIZON
- * @bits: if the first one is not 0, instead of @slots and @levels: the base-2 logarithm of the
- *	slots of each level, up to the first 0
- * @cap: maximum number of pending timeouts; 0: no limit
- */
-struct queue_shape {
-	u64		tick_ns;
-	u64		slack_ns;
-	unsigned int	slots;
-	unsigned int	levels;
-	unsigned char	bits[WHEEL_MAX_LEVELS];
-	unsigned long	cap;
 };
 
 /**
@@ -261,7 +240,7 @@ struct queue_pass {
  * struct queue_sleep - how long the worker may sleep
  * @now: the time of the last call of queue_advance(), ns
  * @soonest: the earliest deadline after @now that the worker has seen since its last sleep; else
- *	QUEUE_HORIZON
+ *	HWTIMER_HORIZON
  * @over: it has seen one that was due at once
  * @since: when the last sleep began, ns
  * @until: its end, if an arm for a later deadline could not end it; else 0
@@ -359,8 +338,7 @@ struct hwtimer_wheel {
 };
 
 /* Creating and stopping wheels; process context. */
-void queue_module_init(void);
-int queue_init(struct hwtimer_wheel *w, const struct queue_shape *shape,
+int queue_init(struct hwtimer_wheel *w, const struct hwtimer_wheel_params *params,
 	       const struct queue_ops *ops);
 void queue_free(struct hwtimer_wheel *w);
 int queue_start(struct hwtimer_wheel *w);

@@ -227,7 +227,7 @@ static void note_pending(struct queue_look *look, struct hwtimer_timeout *t, u64
 {
 	struct shown *s = container_of(look, struct shown, look);
 
-	s->each[s->n].deadline = deadline == QUEUE_HORIZON ? U64_MAX : deadline + s->start_ns;
+	s->each[s->n].deadline = deadline == HWTIMER_HORIZON ? U64_MAX : deadline + s->start_ns;
 	s->each[s->n].fn = hwtimer_owner_fn(t, READ_ONCE(t->fn));
 	s->each[s->n++].timeout = t;
 }

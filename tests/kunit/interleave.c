@@ -293,7 +293,7 @@ static void perform(struct rig *rig, const struct act *acts)
 	for (act = acts; act->op; act++) {
 		th = &rig->things[act->who];
 		if (!th->freed)
-			act->op(rig, th, act->ticks == NEVER ? QUEUE_HORIZON :
+			act->op(rig, th, act->ticks == NEVER ? HWTIMER_HORIZON :
 							       rig->base + act->ticks * TICK);
 	}
 }
@@ -439,7 +439,7 @@ static bool check_sleep(struct rig *rig)
 		pending++;
 		deadline = queue_deadline(&th->t);
 		check_asked(rig, th, deadline);
-		if (deadline == QUEUE_HORIZON)
+		if (deadline == HWTIMER_HORIZON)
 			continue;
 		more = true;
 		if (boundary(th, deadline) < rig->until)
@@ -498,7 +498,7 @@ static void check_books(struct rig *rig)
 /* Shapes of the wheel, some with another timeout beside the subject. */
 static const struct ground {
 	const char		*name;
-	struct queue_shape	shape;
+	struct hwtimer_wheel_params	shape;
 	struct act		neighbour[2];
 } grounds[] = {
 	{ "alone, with one place", { .tick_ns = TICK, .slots = 8, .levels = 1, .cap = 1 } },
@@ -697,9 +697,9 @@ static bool each_scene(struct rig *rig, const struct ground *g, const struct pla
 	return true;
 }
 
-static const struct queue_shape shape_64 = { .tick_ns = TICK, .slots = 64 };
+static const struct hwtimer_wheel_params shape_64 = { .tick_ns = TICK, .slots = 64 };
 
-static void own_wheel(struct rig *rig, const struct queue_shape *shape)
+static void own_wheel(struct rig *rig, const struct hwtimer_wheel_params *shape)
 {
 	rig->wheel = &rig->own;
 	KUNIT_ASSERT_EQ(rig->test, 0, queue_init(rig->wheel, shape, &rig_ops));

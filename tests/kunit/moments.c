@@ -106,7 +106,7 @@ static const struct queue_ops hand_ops = {
 static struct hwtimer_wheel *hand_wheel(struct kunit *test, const struct queue_ops *ops,
 					unsigned long cap)
 {
-	const struct queue_shape shape = { .tick_ns = MS, .slots = 64, .cap = cap };
+	const struct hwtimer_wheel_params shape = { .tick_ns = MS, .slots = 64, .cap = cap };
 	struct hwtimer_wheel *wheel = kunit_kzalloc(test, sizeof(*wheel), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, wheel);

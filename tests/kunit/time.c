@@ -57,7 +57,7 @@ static void advance_slowly(struct rig *rig, u64 now, unsigned int budget)
 /* The first tick after the current time. */
 static u64 next_tick(const struct rig *rig)
 {
-	return div64_u64(min(rig->now, QUEUE_HORIZON - 1), rig->wheel.tick_ns) + 1;
+	return div64_u64(min(rig->now, HWTIMER_HORIZON - 1), rig->wheel.tick_ns) + 1;
 }
 
 /* The tick at which @deadline expires if armed now; U64_MAX: never. */
@@ -65,11 +65,11 @@ static u64 due_tick(const struct rig *rig, u64 deadline)
 {
 	u64 tick_ns = rig->wheel.tick_ns, rest, tick;
 
-	if (deadline >= QUEUE_HORIZON)
+	if (deadline >= HWTIMER_HORIZON)
 		return U64_MAX;
 	tick = div64_u64_rem(deadline, tick_ns, &rest) + !!rest;
 	tick = max(tick, next_tick(rig));
-	return tick > div64_u64(QUEUE_HORIZON - 1, tick_ns) ? U64_MAX : tick;
+	return tick > div64_u64(HWTIMER_HORIZON - 1, tick_ns) ? U64_MAX : tick;
 }
 
 static void arm_due(struct probe *p, u64 deadline)
@@ -179,7 +179,7 @@ static void expect_sleep(struct rig *rig, const struct probe *p, unsigned int n)
 		if (first != U64_MAX)
 			KUNIT_EXPECT_LE(rig->test, until, first * rig->wheel.tick_ns);
 		/* The expiry of an hrtimer, which adds the time at which the wheel began. */
-		KUNIT_EXPECT_LE(rig->test, until, max(2 * (QUEUE_HORIZON + 1),
+		KUNIT_EXPECT_LE(rig->test, until, max(2 * (HWTIMER_HORIZON + 1),
 						      rig->now + QUEUE_DRAIN_NS));
 	}
 }
@@ -187,15 +187,15 @@ static void expect_sleep(struct rig *rig, const struct probe *p, unsigned int n)
 /* A wheel of age @age, with deadlines around the end of the range. */
 static void old(struct rig *rig, const struct shape *s, u64 age, bool touched)
 {
-	u64 last = div64_u64(QUEUE_HORIZON - 1, s->tick_ns), end = last * s->tick_ns;
+	u64 last = div64_u64(HWTIMER_HORIZON - 1, s->tick_ns), end = last * s->tick_ns;
 	const u64 deadlines[] = {
 		0, age - 1, age, age + 1, age + s->tick_ns, end - s->tick_ns, end - 1, end,
-		end + 1, QUEUE_HORIZON - 2, QUEUE_HORIZON - 1, QUEUE_HORIZON, QUEUE_HORIZON + 1,
-		1ULL << 61, 1ULL << 63, U64_MAX - 1, U64_MAX,
+		end + 1, HWTIMER_HORIZON - 2, HWTIMER_HORIZON - 1, HWTIMER_HORIZON,
+		HWTIMER_HORIZON + 1, 1ULL << 61, 1ULL << 63, U64_MAX - 1, U64_MAX,
 	};
 	u64 nows[] = {
-		end - s->tick_ns, end - 1, end, QUEUE_HORIZON - 2, QUEUE_HORIZON - 1,
-		QUEUE_HORIZON, QUEUE_HORIZON + 1, QUEUE_HORIZON + s->tick_ns, 1ULL << 62,
+		end - s->tick_ns, end - 1, end, HWTIMER_HORIZON - 2, HWTIMER_HORIZON - 1,
+		HWTIMER_HORIZON, HWTIMER_HORIZON + 1, HWTIMER_HORIZON + s->tick_ns, 1ULL << 62,
 	};
 	unsigned int n = ARRAY_SIZE(deadlines), i;
 	struct probe *p = make(rig, s, n);
@@ -210,7 +210,7 @@ static void old(struct rig *rig, const struct shape *s, u64 age, bool touched)
 		else
 			arm_due(&p[i], deadlines[i]);
 		p[i].due = due_tick(rig, deadlines[i]);
-		KUNIT_EXPECT_EQ(rig->test, min(deadlines[i], QUEUE_HORIZON),
+		KUNIT_EXPECT_EQ(rig->test, min(deadlines[i], HWTIMER_HORIZON),
 				queue_deadline(&p[i].t));
 	}
 	advance_to(rig, age);
@@ -234,11 +234,11 @@ static void old(struct rig *rig, const struct shape *s, u64 age, bool touched)
 static void end_of_range(struct kunit *test)
 {
 	const struct shape *s = test->param_value;
-	u64 end = div64_u64(QUEUE_HORIZON - 1, s->tick_ns) * s->tick_ns;
+	u64 end = div64_u64(HWTIMER_HORIZON - 1, s->tick_ns) * s->tick_ns;
 	const u64 ages[] = {
-		end - 2 * s->tick_ns, end - s->tick_ns, end - 1, end, QUEUE_HORIZON - 2,
-		QUEUE_HORIZON - 1, QUEUE_HORIZON, QUEUE_HORIZON + 1,
-		QUEUE_HORIZON + 3 * s->tick_ns,
+		end - 2 * s->tick_ns, end - s->tick_ns, end - 1, end, HWTIMER_HORIZON - 2,
+		HWTIMER_HORIZON - 1, HWTIMER_HORIZON, HWTIMER_HORIZON + 1,
+		HWTIMER_HORIZON + 3 * s->tick_ns,
 	};
 	unsigned int i, touched;
 
@@ -266,7 +266,7 @@ static void period_steps(struct probe *p)
 static void period_to_the_end(struct kunit *test)
 {
 	const struct shape *s = test->param_value;
-	u64 last = div64_u64(QUEUE_HORIZON - 1, s->tick_ns), begin = last - 50;
+	u64 last = div64_u64(HWTIMER_HORIZON - 1, s->tick_ns), begin = last - 50;
 	struct rig *rig = test->priv;
 	unsigned int by, i;
 	struct probe *p;
@@ -286,10 +286,10 @@ static void period_to_the_end(struct kunit *test)
 		}
 		/* Late for the last deadlines, after the end of the range. */
 		for (i = 0; i < 3; i++)
-			advance_to(rig, QUEUE_HORIZON + i * s->tick_ns);
+			advance_to(rig, HWTIMER_HORIZON + i * s->tick_ns);
 		KUNIT_EXPECT_GE(test, period_reached, 51ULL);
-		KUNIT_EXPECT_GE(test, period_deadline, QUEUE_HORIZON);
-		KUNIT_EXPECT_EQ(test, QUEUE_HORIZON, queue_deadline(&p->t));
+		KUNIT_EXPECT_GE(test, period_deadline, HWTIMER_HORIZON);
+		KUNIT_EXPECT_EQ(test, HWTIMER_HORIZON, queue_deadline(&p->t));
 		KUNIT_EXPECT_TRUE(test, queue_pending(&p->t));
 	}
 }

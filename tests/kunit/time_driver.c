@@ -356,7 +356,7 @@ static void age(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(ticks); i++) {
 		struct bench *bench = make(test, ticks[i], 4);
-		u64 tick_ns = ticks[i], last = div64_u64(QUEUE_HORIZON - 1, tick_ns);
+		u64 tick_ns = ticks[i], last = div64_u64(HWTIMER_HORIZON - 1, tick_ns);
 		unsigned long wakeups;
 
 		skip_to(bench, (last - 30) * tick_ns);
@@ -364,8 +364,8 @@ static void age(struct kunit *test)
 			for (j = 0; j < 25; j++)
 				arm_job(test, &bench->w[k], j, (last - 25 + j) * tick_ns + j % 2);
 			arm_job(test, &bench->w[k], 25, last * tick_ns + 1);
-			arm_job(test, &bench->w[k], 26, QUEUE_HORIZON - 1);
-			arm_job(test, &bench->w[k], 27, QUEUE_HORIZON);
+			arm_job(test, &bench->w[k], 26, HWTIMER_HORIZON - 1);
+			arm_job(test, &bench->w[k], 27, HWTIMER_HORIZON);
 			arm_job(test, &bench->w[k], 28, U64_MAX);
 			arm_job(test, &bench->w[k], 29, last * tick_ns - SEC);
 			KUNIT_EXPECT_EQ(test, 0, queue_touch(&bench->w[k].jobs[29].t,
@@ -384,7 +384,7 @@ static void age(struct kunit *test)
 				expect_on_time(test, b, j, 0);
 			expect_on_time(test, b, 29, 0);
 			/* Deadlines beyond the range, armed after its end. */
-			arm_job(test, b, 30, QUEUE_HORIZON - 1);
+			arm_job(test, b, 30, HWTIMER_HORIZON - 1);
 			arm_job(test, b, 31, worker_now(b) + SEC);
 		}
 		nap(3 * SEC);

@@ -32,15 +32,15 @@ static const struct init_param {
 	{ "most slots one can ask for", TICK, UINT_MAX, -EINVAL },
 	{ "most slots", 1, HWTIMER_WHEEL_MAX_SLOTS, 0, 65536, 1 },
 	{ "most slots, rounded up", 1, HWTIMER_WHEEL_MAX_SLOTS - 1, 0, 65536, 1 },
-	/* a round is at most QUEUE_HORIZON, which is odd */
-	{ "round n-1, 1 slot", QUEUE_HORIZON - 1, 1, 0, 1, 1 },
-	{ "round n, 1 slot", QUEUE_HORIZON, 1, 0, 1, 1 },
-	{ "round n+1, 1 slot", QUEUE_HORIZON + 1, 1, -EINVAL },
-	{ "round n-1, 8 slots", QUEUE_HORIZON / 8 - 1, 8, 0, 8, 1 },
-	{ "round n, 8 slots", QUEUE_HORIZON / 8, 8, 0, 8, 1 },
-	{ "round n+1, 8 slots", QUEUE_HORIZON / 8 + 1, 8, -EINVAL },
-	{ "round n, 5 slots", QUEUE_HORIZON / 8, 5, 0, 8, 1 },
-	{ "round n+1, 5 slots are 8", QUEUE_HORIZON / 8 + 1, 5, -EINVAL },
+	/* a round is at most HWTIMER_HORIZON, which is odd */
+	{ "round n-1, 1 slot", HWTIMER_HORIZON - 1, 1, 0, 1, 1 },
+	{ "round n, 1 slot", HWTIMER_HORIZON, 1, 0, 1, 1 },
+	{ "round n+1, 1 slot", HWTIMER_HORIZON + 1, 1, -EINVAL },
+	{ "round n-1, 8 slots", HWTIMER_HORIZON / 8 - 1, 8, 0, 8, 1 },
+	{ "round n, 8 slots", HWTIMER_HORIZON / 8, 8, 0, 8, 1 },
+	{ "round n+1, 8 slots", HWTIMER_HORIZON / 8 + 1, 8, -EINVAL },
+	{ "round n, 5 slots", HWTIMER_HORIZON / 8, 5, 0, 8, 1 },
+	{ "round n+1, 5 slots are 8", HWTIMER_HORIZON / 8 + 1, 5, -EINVAL },
 	{ "tick 2^60, 16 slots", 1ULL << 60, 16, -EINVAL },
 	{ "longest tick one can ask for", U64_MAX, 1, -EINVAL },
 	{ "all too much", U64_MAX, UINT_MAX, -EINVAL },
@@ -54,16 +54,16 @@ static const struct init_param {
 	{ "2 levels of 2", TICK, 2, -EINVAL, 0, 2 },
 	{ "all levels of 2", TICK, 2, 0, 2, 0, 1 },
 	{ "all levels of 4", TICK, 4, 0, 4, 0, 16 },
-	/* 1 << 60 is beyond QUEUE_HORIZON; level n reaches 1 << (5 + 4 * n) */
+	/* 1 << 60 is beyond HWTIMER_HORIZON; level n reaches 1 << (5 + 4 * n) */
 	{ "14 levels of 32 at 1 ns", 1, 32, 0, 32, 14 },
 	{ "15 levels of 32 at 1 ns", 1, 32, 0, 32, 15 },
 	{ "16 levels of 32 at 1 ns", 1, 32, -EINVAL, 0, 16 },
 	{ "all levels of 32 at 1 ns", 1, 32, 0, 32, 0, 15 },
 	{ "all levels of 16 at 1 ns", 1, 16, 0, 16, 0, 16 },
-	/* 8 ticks are QUEUE_HORIZON less 7 ns */
-	{ "2 levels, where a slot is FOREVER", QUEUE_HORIZON / 8, 8, 0, 8, 2 },
-	{ "3 levels, where a slot is more", QUEUE_HORIZON / 8, 8, -EINVAL, 0, 3 },
-	{ "all levels, where a slot is FOREVER", QUEUE_HORIZON / 8, 8, 0, 8, 0, 2 },
+	/* 8 ticks are HWTIMER_HORIZON less 7 ns */
+	{ "2 levels, where a slot is FOREVER", HWTIMER_HORIZON / 8, 8, 0, 8, 2 },
+	{ "3 levels, where a slot is more", HWTIMER_HORIZON / 8, 8, -EINVAL, 0, 3 },
+	{ "all levels, where a slot is FOREVER", HWTIMER_HORIZON / 8, 8, 0, 8, 0, 2 },
 	/* the ninth level reaches 1 << 64 */
 	{ "9 levels of 256 at 1 ns", 1, 256, 0, 256, 9 },
 	{ "10 levels of 256 at 1 ns", 1, 256, -EINVAL, 0, 10 },
@@ -78,7 +78,7 @@ KUNIT_ARRAY_PARAM_DESC(init, init_params, desc);
 static void init(struct kunit *test)
 {
 	const struct init_param *param = test->param_value;
-	struct queue_shape shape = {
+	struct hwtimer_wheel_params shape = {
 		.tick_ns = param->tick_ns, .slots = param->slots, .levels = param->levels,
 	};
 	struct rig *rig = test->priv;
@@ -103,7 +103,7 @@ static void init(struct kunit *test)
 	arm(&p[1], param->tick_ns + 1);
 	to_tick(rig, 0);
 	KUNIT_EXPECT_EQ(test, 0, rig->fired);
-	if (param->tick_ns < QUEUE_HORIZON) {
+	if (param->tick_ns < HWTIMER_HORIZON) {
 		to_tick(rig, 1);
 		expect_fired(&p[0], 1, 1);
 	}

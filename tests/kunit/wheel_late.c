@@ -320,11 +320,11 @@ static void look_at_never(struct kunit *test)
 	struct probe *p = probes(rig, 2);
 	struct view *v;
 
-	arm(&p[0], QUEUE_HORIZON);
+	arm(&p[0], HWTIMER_HORIZON);
 	arm_tick(&p[1], 5);
 	v = view_of(rig, WHEEL_BUCKET(rig->wheel.wheel.levels, 0), 100);
 	KUNIT_EXPECT_EQ(test, 1U, v->shown);
-	KUNIT_EXPECT_EQ(test, QUEUE_HORIZON, v->last);
+	KUNIT_EXPECT_EQ(test, HWTIMER_HORIZON, v->last);
 }
 
 /* Before the first arming, and after a stop, there is nothing to see. */

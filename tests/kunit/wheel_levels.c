@@ -272,7 +272,7 @@ static void crowd_cascades_in_steps(struct kunit *test)
 /* On a wheel with slack, one wake-up serves the steps of many ticks. */
 static void crowd_wakes_seldom(struct kunit *test)
 {
-	const struct queue_shape shape = {
+	const struct hwtimer_wheel_params shape = {
 		.tick_ns = NSEC_PER_MSEC, .slots = 64, .levels = 4, .slack_ns = 64 * NSEC_PER_MSEC,
 	};
 	struct rig *rig = test->priv;

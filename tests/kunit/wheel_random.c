@@ -182,7 +182,7 @@ static u64 some_deadline(struct chaos *c)
 	case 1:
 		return now - min(now, below64(c, 3 * c->tick_ns));
 	case 2:
-		return below(c, 2) ? U64_MAX : QUEUE_HORIZON - below64(c, 2 * c->tick_ns);
+		return below(c, 2) ? U64_MAX : HWTIMER_HORIZON - below64(c, 2 * c->tick_ns);
 	case 3:
 	case 4:
 		/* near a boundary */
@@ -234,7 +234,7 @@ static void chaos_arm(struct chaos *c, struct entry *e, u64 deadline, bool touch
 	if (want < 0)
 		return;
 
-	deadline = min(deadline, QUEUE_HORIZON);
+	deadline = min(deadline, HWTIMER_HORIZON);
 	asks = deadline < e->deadline || (!e->armed && !held);
 	if (asks)
 		ask(c, e);
@@ -337,7 +337,7 @@ static void chaos_release(struct chaos *c, struct entry *e)
 	/* Reported in the next pass, or at the end of this one. */
 	if (c->passing)
 		e->asked = c->pass;
-	expect_kick(c, QUEUE_HORIZON);
+	expect_kick(c, HWTIMER_HORIZON);
 }
 
 static void chaos_reinit(struct chaos *c, struct entry *e)
@@ -480,7 +480,7 @@ static u64 some_step(struct chaos *c)
 	case 14:
 		return below64(c, 3 * round);
 	default:
-		if (c->rig->now > QUEUE_HORIZON / 2 || below(c, 8))
+		if (c->rig->now > HWTIMER_HORIZON / 2 || below(c, 8))
 			return c->tick_ns;
 		return below64(c, 40 * round);
 	}
@@ -580,7 +580,7 @@ static void chaos_advance(struct chaos *c, u64 now)
 		queue_awake(&rig->wheel);
 	c->asleep = false;
 	/* The wheel's range ends after the last tick. */
-	now = min(now, QUEUE_HORIZON - 1);
+	now = min(now, HWTIMER_HORIZON - 1);
 	rig->now = now;
 	c->pass++;
 	c->passing = true;
@@ -588,7 +588,7 @@ static void chaos_advance(struct chaos *c, u64 now)
 	c->extra = false;
 	c->sliced = false;
 	c->from = c->cur;
-	c->target = div64_u64(min(now, QUEUE_HORIZON - 1), c->tick_ns);
+	c->target = div64_u64(min(now, HWTIMER_HORIZON - 1), c->tick_ns);
 	c->last_tick = 0;
 	c->last_order = 0;
 	while (!c->failed && queue_advance(&rig->wheel, now, budget)) {
@@ -632,7 +632,7 @@ static void chaos_sleep(struct chaos *c)
 	c->length = until - now;
 	/* The limit of the sleep, unless each arming kicks the worker. */
 	agree(c, c->kick_below == U64_MAX ||
-	      until <= min(now, QUEUE_HORIZON) + QUEUE_DRAIN_NS + c->tick_ns, "sleeps too long");
+	      until <= min(now, HWTIMER_HORIZON) + QUEUE_DRAIN_NS + c->tick_ns, "sleeps too long");
 	if (until == QUEUE_IDLE)
 		return;
 	agree(c, until > now, "sleeps into the past");
@@ -646,7 +646,7 @@ static void chaos_sleep(struct chaos *c)
 		if (!e->armed)
 			continue;
 		boundary = max(tick_of(c, e->deadline), c->cur) * c->tick_ns;
-		if (e->deadline == QUEUE_HORIZON)
+		if (e->deadline == HWTIMER_HORIZON)
 			continue;
 		agree(c, boundary >= until, "sleeps too late");
 	}
@@ -687,7 +687,7 @@ static void chaos_step(struct chaos *c)
 		break;
 	case 2:
 		/* sleep like the kthread, but not to the end of time */
-		if (c->asleep && c->until - now < (QUEUE_HORIZON - now) / 4)
+		if (c->asleep && c->until - now < (HWTIMER_HORIZON - now) / 4)
 			chaos_advance(c, max(c->until, now));
 		else
 			chaos_advance(c, now);
@@ -708,7 +708,7 @@ static void chaos(struct kunit *test)
 	const struct geometry *g = test->param_value;
 	struct rig *rig = test->priv;
 	struct chaos *c = kunit_kzalloc(test, sizeof(*c), GFP_KERNEL);
-	const struct queue_shape shape = {
+	const struct hwtimer_wheel_params shape = {
 		.tick_ns = g->tick_ns, .slots = g->slots, .levels = g->levels,
 		.cap = g->cap,
 	};
@@ -735,7 +735,7 @@ static void chaos(struct kunit *test)
 		KUNIT_ASSERT_NOT_NULL(test, c->entries[i]);
 	}
 	if (g->old)
-		chaos_advance(c, QUEUE_HORIZON - 3000 * g->tick_ns * g->slots);
+		chaos_advance(c, HWTIMER_HORIZON - 3000 * g->tick_ns * g->slots);
 
 	while (c->done < OPERATIONS && !c->failed) {
 		chaos_step(c);

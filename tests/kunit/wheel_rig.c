@@ -63,7 +63,7 @@ const struct queue_ops rig_ops = {
 	.call	= rig_call,
 };
 
-void rig_set_up(struct rig *rig, const struct queue_shape *shape)
+void rig_set_up(struct rig *rig, const struct hwtimer_wheel_params *shape)
 {
 	KUNIT_ASSERT_EQ(rig->test, 0, queue_init(&rig->wheel, shape, &rig_ops));
 	rig->made = true;
@@ -83,14 +83,14 @@ static unsigned int rig_levels(u64 tick_ns, unsigned int slots)
 	if (slots < 3)
 		return 1;
 	memset(bits, order_base_2(slots), sizeof(bits));
-	return wheel_levels(bits, WHEEL_MAX_LEVELS, div64_u64(QUEUE_HORIZON, tick_ns));
+	return wheel_levels(bits, WHEEL_MAX_LEVELS, div64_u64(HWTIMER_HORIZON, tick_ns));
 }
 
 /* Make a wheel with the levels of the suite, or with as many as fit into the range. */
 static void rig_make(struct rig *rig, u64 tick_ns, unsigned int slots,
 		     unsigned long cap)
 {
-	struct queue_shape shape = {
+	struct hwtimer_wheel_params shape = {
 		.tick_ns = tick_ns, .slots = slots, .cap = cap,
 		.levels = slots > 1 ? levels : 1,
 	};
@@ -145,7 +145,7 @@ struct rig *rig_remake(struct rig *rig, u64 tick_ns, unsigned int slots, unsigne
 /* Replace the wheel by one with the given levels. */
 struct rig *shape_of(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned int n)
 {
-	const struct queue_shape shape = {
+	const struct hwtimer_wheel_params shape = {
 		.tick_ns = tick_ns, .slots = slots, .levels = n,
 	};
 

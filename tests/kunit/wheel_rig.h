@@ -80,7 +80,7 @@ struct rig_shape {
 extern const struct rig_shape shapes[SHAPES];
 
 extern const struct queue_ops rig_ops;
-void rig_set_up(struct rig *rig, const struct queue_shape *shape);
+void rig_set_up(struct rig *rig, const struct hwtimer_wheel_params *shape);
 struct rig *rig_remake(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned long cap);
 struct rig *shape_of(struct rig *rig, u64 tick_ns, unsigned int slots, unsigned int n);
 unsigned int rig_stop(struct rig *rig, struct list_head *pending);

@@ -298,7 +298,7 @@ static void next_event(struct kunit *test)
 			p = probes(rig_remake(rig, shapes[i].tick, slots, 0), 3);
 			/* distant timeouts, so that the wheel is not idle */
 			arm(&p[1], U64_MAX);
-			arm(&p[2], QUEUE_HORIZON - shapes[i].tick);
+			arm(&p[2], HWTIMER_HORIZON - shapes[i].tick);
 			for (j = 0; j < ARRAY_SIZE(ahead); j++) {
 				due = div64_u64(rig->now, shapes[i].tick) + ahead[j];
 				arm_tick(p, due);
@@ -760,7 +760,7 @@ static void slack(struct kunit *test)
 		{ 0, 3 }, { TICK - 1, 3 }, { TICK, 4 }, { 3 * TICK - 1, 4 }, { 3 * TICK, 4 },
 		{ 7 * TICK - 1, 4 }, { 7 * TICK, 8 }, { 14 * TICK, 8 }, { 15 * TICK, 16 },
 	};
-	struct queue_shape shape = { .tick_ns = TICK, .slots = SLOTS, .levels = 2 };
+	struct hwtimer_wheel_params shape = { .tick_ns = TICK, .slots = SLOTS, .levels = 2 };
 	struct rig *rig = test->priv;
 	struct probe *p;
 	unsigned int i;
@@ -796,7 +796,7 @@ static void slack(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, rig->kicks);
 	arm_tick(&p[1], 8);
 	KUNIT_EXPECT_EQ(test, 1, rig->kicks);
-	shape.slack_ns = QUEUE_HORIZON + 1;
+	shape.slack_ns = HWTIMER_HORIZON + 1;
 	rig_end(rig);
 	KUNIT_EXPECT_EQ(test, -EINVAL, queue_init(&rig->wheel, &shape, &rig_ops));
 }
@@ -942,7 +942,7 @@ static u64 run_until(struct rig *rig, u64 until, u64 now, unsigned int *kicks, u
  */
 static void run_pattern(struct kunit *test, const struct pattern *pattern, u64 slack)
 {
-	const struct queue_shape shape = { .tick_ns = MS, .slots = 64, .slack_ns = slack };
+	const struct hwtimer_wheel_params shape = { .tick_ns = MS, .slots = 64, .slack_ns = slack };
 	struct rig *rig = test->priv;
 	unsigned int i, kicks = 0, wakes = 0;
 	struct probe *all, *p;

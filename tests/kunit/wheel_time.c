@@ -117,16 +117,16 @@ static void at_once(struct kunit *test)
 /* Promise 1. */
 static void forever(struct kunit *test)
 {
-	static const u64 deadlines[] = { QUEUE_HORIZON, QUEUE_HORIZON + 1, 1ULL << 63,
+	static const u64 deadlines[] = { HWTIMER_HORIZON, HWTIMER_HORIZON + 1, 1ULL << 63,
 					 U64_MAX };
 	struct rig *rig = test->priv;
 	struct probe *p;
 	unsigned int i, j;
 
 	for (i = 0; i < ARRAY_SIZE(shapes); i++) {
-		u64 nows[] = { 0, QUEUE_HORIZON >> 1, QUEUE_HORIZON - 2 * shapes[i].tick,
-			       QUEUE_HORIZON - 2, QUEUE_HORIZON - 1, QUEUE_HORIZON,
-			       QUEUE_HORIZON + 1, U64_MAX };
+		u64 nows[] = { 0, HWTIMER_HORIZON >> 1, HWTIMER_HORIZON - 2 * shapes[i].tick,
+			       HWTIMER_HORIZON - 2, HWTIMER_HORIZON - 1, HWTIMER_HORIZON,
+			       HWTIMER_HORIZON + 1, U64_MAX };
 
 		rig_remake(rig, shapes[i].tick, shapes[i].slots, 0);
 		p = probes(rig, ARRAY_SIZE(deadlines));
@@ -136,19 +136,19 @@ static void forever(struct kunit *test)
 			advance_to(rig, nows[j]);
 		KUNIT_EXPECT_EQ(test, 0, rig->fired);
 		/* They do not keep the worker awake, whatever the age of the wheel. */
-		rig->now = QUEUE_HORIZON + 10 * shapes[i].tick;
+		rig->now = HWTIMER_HORIZON + 10 * shapes[i].tick;
 		for (j = 0; j < 3; j++) {
 			KUNIT_EXPECT_GT(test, sleep_until(rig), rig->now);
 			queue_awake(&rig->wheel);
 		}
 		for (j = 0; j < ARRAY_SIZE(deadlines); j++) {
-			KUNIT_EXPECT_EQ(test, QUEUE_HORIZON, queue_deadline(&p[j].t));
+			KUNIT_EXPECT_EQ(test, HWTIMER_HORIZON, queue_deadline(&p[j].t));
 			KUNIT_EXPECT_TRUE(test, queue_cancel(&p[j].t));
 		}
 	}
 }
 
-/* Touched from QUEUE_HORIZON to the present, and vice versa. */
+/* Touched from HWTIMER_HORIZON to the present, and vice versa. */
 static void forever_touched(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -159,7 +159,7 @@ static void forever_touched(struct kunit *test)
 	to_tick(rig, 2);
 	KUNIT_EXPECT_EQ(test, 0, touch_tick(&p[0], 5));
 	KUNIT_EXPECT_EQ(test, 0, queue_touch(&p[1].t, U64_MAX));
-	KUNIT_EXPECT_EQ(test, QUEUE_HORIZON, queue_deadline(&p[1].t));
+	KUNIT_EXPECT_EQ(test, HWTIMER_HORIZON, queue_deadline(&p[1].t));
 	step_to_tick(rig, 1000);
 	expect_fired(&p[0], 1, 5);
 	expect_fired(&p[1], 0, 0);
@@ -176,7 +176,7 @@ static void old_age(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(shapes); i++) {
 		p = probes(rig_remake(rig, shapes[i].tick, shapes[i].slots, 0), 22);
-		last = div64_u64(QUEUE_HORIZON - 1, shapes[i].tick);
+		last = div64_u64(HWTIMER_HORIZON - 1, shapes[i].tick);
 		to_tick(rig, last - 20);
 		/* the last one is beyond the range */
 		for (j = 0; j <= 21; j++)
@@ -196,20 +196,20 @@ static void old_age(struct kunit *test)
 	}
 }
 
-/* QUEUE_HORIZON is later than the last tick at which a wheel expires timeouts. */
+/* HWTIMER_HORIZON is later than the last tick at which a wheel expires timeouts. */
 static void end_touched(struct kunit *test)
 {
 	struct rig *rig = test->priv;
 	struct probe *p;
 
-	/* With ticks of 3 ns, one ends at QUEUE_HORIZON. */
-	KUNIT_ASSERT_EQ(test, 0ULL, QUEUE_HORIZON % 3);
+	/* With ticks of 3 ns, one ends at HWTIMER_HORIZON. */
+	KUNIT_ASSERT_EQ(test, 0ULL, HWTIMER_HORIZON % 3);
 	p = probes(rig_remake(rig, 3, SLOTS, 0), 1);
-	advance_to(rig, QUEUE_HORIZON - 100);
-	KUNIT_EXPECT_EQ(test, 0, arm(&p[0], QUEUE_HORIZON - 1));
-	advance_to(rig, QUEUE_HORIZON - 90);
-	KUNIT_EXPECT_EQ(test, 0, queue_touch(&p[0].t, QUEUE_HORIZON));
-	advance_to(rig, QUEUE_HORIZON);
+	advance_to(rig, HWTIMER_HORIZON - 100);
+	KUNIT_EXPECT_EQ(test, 0, arm(&p[0], HWTIMER_HORIZON - 1));
+	advance_to(rig, HWTIMER_HORIZON - 90);
+	KUNIT_EXPECT_EQ(test, 0, queue_touch(&p[0].t, HWTIMER_HORIZON));
+	advance_to(rig, HWTIMER_HORIZON);
 	advance_to(rig, U64_MAX);
 	expect_fired(&p[0], 0, 0);
 	KUNIT_EXPECT_TRUE(test, queue_pending(&p[0].t));

@@ -64,7 +64,7 @@ static u64 choose(__u64 *random)
 {
 	switch (below(random, 16)) {
 	case 0:
-		return QUEUE_HORIZON + below(random, 2);
+		return HWTIMER_HORIZON + below(random, 2);
 	case 1:
 		return now - min(now, (u64)below(random, 10) * tick_ns);
 	case 2:
@@ -91,7 +91,7 @@ static void operate(struct one *one, __u64 *random)
 			native_fail("arming returned %d, pending %d", ret, one->pending);
 		pending += !one->pending;
 		one->pending = true;
-		one->deadline = min(deadline, QUEUE_HORIZON);
+		one->deadline = min(deadline, HWTIMER_HORIZON);
 		/* a deadline in the past fires at the next tick, so no order is promised for it */
 		one->order = held || deadline <= now ? 0 : ++orders;
 		one->cpu = current->cpu;
@@ -100,7 +100,7 @@ static void operate(struct one *one, __u64 *random)
 		if (ret != (one->pending ? 0 : -ENOENT))
 			native_fail("touching returned %d, pending %d", ret, one->pending);
 		if (one->pending) {
-			one->deadline = min(deadline, QUEUE_HORIZON);
+			one->deadline = min(deadline, HWTIMER_HORIZON);
 			one->order = 0;
 		}
 	} else {
@@ -132,7 +132,7 @@ static void advance(__u64 *random)
 	default:
 		step = below(random, 40) * tick_ns / 4;
 	}
-	now = min(now + step, QUEUE_HORIZON / 2);
+	now = min(now + step, HWTIMER_HORIZON / 2);
 	from = w.wheel.cur;
 	begun = now / tick_ns;
 	while (queue_advance(&w, now, budget))
@@ -147,7 +147,7 @@ static void advance(__u64 *random)
 		if (w.pass.target == begun && tick_of(one->deadline) <= begun &&
 		    tick_of(one->deadline) >= from)
 			native_fail("due at %llu, not expired at %llu", one->deadline, now);
-		if (one->deadline < QUEUE_HORIZON)
+		if (one->deadline < HWTIMER_HORIZON)
 			nearest = min(nearest, max(tick_of(one->deadline), w.wheel.cur) * tick_ns);
 	}
 	until = queue_prepare_sleep(&w, now);
@@ -158,7 +158,7 @@ static void advance(__u64 *random)
 
 static void turn(__u64 *random)
 {
-	struct queue_shape shape = {
+	struct hwtimer_wheel_params shape = {
 		.tick_ns = 1 + below(random, 2) * below(random, 1000000),
 		.slots = 4 << below(random, 7),
 		.levels = below(random, 4),
