@@ -52,7 +52,6 @@ struct hwtimer_decision {
 };
 
 int hwtimer_period_check(const struct hwtimer_period *period, u64 tick_ns);
-u64 hwtimer_period_forward(u64 deadline_ns, u64 now_ns, u64 period_ns, u64 *next_ns);
 struct hwtimer_decision hwtimer_period_decide(const struct hwtimer_period *period,
 					      u64 deadline_ns, u64 now_ns);
 

@@ -37,30 +37,6 @@ int hwtimer_period_check(const struct hwtimer_period *period, u64 tick_ns)
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_period_check);
 
 /**
- * hwtimer_period_forward - find the first periodic deadline in the future
- * @deadline_ns: the deadline that was reached
- * @now_ns: the current time; a time before @deadline_ns counts as @deadline_ns
- * @period_ns: the period; not 0
- * @next_ns: out: @deadline_ns plus the smallest number of periods, at least 1, that makes it later
- *	than @now_ns; U64_MAX if the sum overflows
- *
- * Context: Any context.
- *
- * Return: the number of deadlines between @deadline_ns and @next_ns, which were missed.
- */
-u64 hwtimer_period_forward(u64 deadline_ns, u64 now_ns, u64 period_ns, u64 *next_ns)
-{
-	u64 late = now_ns > deadline_ns ? now_ns - deadline_ns : 0;
-	u64 missed = late < period_ns ? 0 : div64_u64(late, period_ns);
-
-	/* The last missed deadline is not after now_ns, so only the second sum can overflow. */
-	if (check_add_overflow(deadline_ns + missed * period_ns, period_ns, next_ns))
-		*next_ns = U64_MAX;
-	return missed;
-}
-EXPORT_SYMBOL_IF_KUNIT(hwtimer_period_forward);
-
-/**
  * hwtimer_period_decide - decide whether a deadline fires, and which one is next
  * @period: the period; period_ns is not 0
  * @deadline_ns: the deadline that was reached
@@ -81,21 +57,19 @@ EXPORT_SYMBOL_IF_KUNIT(hwtimer_period_forward);
 struct hwtimer_decision hwtimer_period_decide(const struct hwtimer_period *period,
 					      u64 deadline_ns, u64 now_ns)
 {
-	u64 late = now_ns > deadline_ns ? now_ns - deadline_ns : 0;
-	u64 misfire = period->misfire_ns ?: period->period_ns;
-	struct hwtimer_decision d = { .fire = true };
+	u64 late = now_ns > deadline_ns ? now_ns - deadline_ns : 0, missed = 0;
+	bool misfire = late > (period->misfire_ns ?: period->period_ns) &&
+		       period->policy != HWTIMER_PERIOD_MAKE_UP;
+	struct hwtimer_decision d;
 
-	if (late <= misfire || period->policy == HWTIMER_PERIOD_MAKE_UP) {
-		if (check_add_overflow(deadline_ns, period->period_ns, &d.next_ns))
-			d.next_ns = U64_MAX;
-		return d;
-	}
-	d.overruns = hwtimer_period_forward(deadline_ns, now_ns, period->period_ns,
-					    &d.next_ns);
-	if (period->policy == HWTIMER_PERIOD_SKIP) {
-		d.fire = false;
-		d.overruns++;
-	}
+	if (misfire)
+		missed = div64_u64(late, period->period_ns);
+	/* The last missed deadline is not after now_ns, so only the second sum can overflow. */
+	if (check_add_overflow(deadline_ns + missed * period->period_ns, period->period_ns,
+			       &d.next_ns))
+		d.next_ns = U64_MAX;
+	d.fire = !misfire || period->policy != HWTIMER_PERIOD_SKIP;
+	d.overruns = missed + !d.fire;
 	return d;
 }
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_period_decide);
