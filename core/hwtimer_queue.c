@@ -263,10 +263,9 @@ struct queue_waiter {
 #define WAITER_BITS	8
 
 /*
- * The waiters of all wheels, hashed by the address of the timeout like the table in wait_bit.c,
- * so that the worker need not check the waiters of all timeouts. A lock is held for a walk of one
- * hash chain, which has an entry for each waiting task. The locks are raw, so that the worker does
- * not sleep on them on PREEMPT_RT; no interrupt handler takes them.
+ * The waiters of all wheels, hashed by the address of the timeout, like the table in wait_bit.c. The
+ * locks are raw, so that the worker does not sleep on them on PREEMPT_RT; no interrupt handler takes
+ * them.
  */
 static struct queue_waiters {
 	raw_spinlock_t		lock;
@@ -323,9 +322,7 @@ static void kick_worker(struct hwtimer_wheel *w, struct queue_cpu *pcpu, u64 dea
 		return;
 	/*
 	 * After the xchg, other producers see 0 and rely on this kick, so interrupts are off until
-	 * it is done. If a hypervisor preempts the CPU in between, expiries are late, as with a
-	 * preempted holder of a spinlock.
-	 * [local_irq_save: as it only bounds how late the kick comes]
+	 * it is done. [local_irq_save: as it only bounds how late the kick comes]
 	 */
 	local_irq_save(flags);
 	/* [atomic64_xchg: as the cmpxchg before orders the request, and one kick is enough] */
@@ -508,11 +505,9 @@ static struct hwtimer_timeout *whose(struct hwtimer_timeout *running)
 }
 
 /*
- * Does @w hold a timeout in the memory at @t? This memory may be uninitialised. But it contains
- * the address of this wheel and QUEUED or FILED only if the wheel holds a timeout there, if a
- * timeout was copied while the wheel held it, or if a timeout was freed while the wheel held it.
- * All of these are bugs. A timeout that was ended correctly has neither flag set, so a stale one
- * on the stack or in a slab is no problem.
+ * Does @w hold a timeout in the memory at @t? This memory may be uninitialised, but a timeout that
+ * was ended correctly has neither flag set. So a stale one on the stack or in a slab is no problem,
+ * and one that seems to be held is, or was copied or freed while it was: bugs.
  */
 static bool __no_kmsan_checks seems_held(const struct hwtimer_timeout *t,
 					 const struct hwtimer_wheel *w)
@@ -832,8 +827,7 @@ static __always_inline void file(struct hwtimer_wheel *w, struct hwtimer_timeout
 
 /*
  * Whatever has become of a timeout that the worker drains or releases, its next sleep ends at the
- * deadline of that timeout: the next one of the same kind is armed for a later one, and need not
- * kick the worker.
+ * deadline of that timeout; see "Sleeping".
  */
 static __always_inline void note_deadline(struct hwtimer_wheel *w, u64 word)
 {
@@ -895,9 +889,9 @@ static bool change(struct hwtimer_timeout *t, u64 *old, u64 new)
 }
 
 /*
- * @t, whose word was *@old, is due. If a task waits for its end, cancel it on behalf of the waiter.
- * Otherwise the callback could arm @t again and again, and the task would wait forever. True if
- * there is a waiter: *@old has been updated, and the caller has to decide again.
+ * @t, whose word was *@old, is due. If a task waits for its end, cancel it on behalf of the waiter;
+ * see "Waiting". True if there is a waiter: *@old has been updated, and the caller has to decide
+ * again.
  */
 static noinline bool cancel_for_waiter(struct hwtimer_wheel *w, struct hwtimer_timeout *t, u64 *old)
 {
@@ -1012,16 +1006,11 @@ static void answer_barrier(struct hwtimer_wheel *w)
 
 /*
  * Take all requests of a CPU at once, so that producers cannot prolong the drain forever, and
- * likewise those of up to QUEUE_ABREAST - 1 further CPUs.
- *
- * The queue is a linked list, so the worker would wait for each request to come from memory, or
- * from the cache of the CPU that pushed it, before it knows the next one. With the lists of several
- * CPUs it waits for the next request of all of them at once: drain() walks the lists side by side.
- * A timeout has at most one request, and timeouts of different CPUs have no order, so that of their
- * requests has no meaning.
- *
- * A long list is walked alone, so that most of its requests are still in the worker's cache when it
- * handles them.
+ * likewise those of up to QUEUE_ABREAST - 1 further CPUs. drain() walks these lists side by side,
+ * and waits for the next request of all of them at once. (Each has to come from memory, or from the
+ * cache of the CPU that pushed it, before the one after it is known. Timeouts of different CPUs
+ * have no order.) A long list is walked alone, so that most of its requests are still in the
+ * worker's cache when it handles them.
  */
 static void take_requests(struct hwtimer_wheel *w)
 {
@@ -1160,9 +1149,7 @@ unsigned int queue_end_sync(struct hwtimer_timeout *t, queue_end_fn end, unsigne
 	raw_spin_unlock(&waiters->lock);
 	atomic_inc(&w->waiters);
 	/*
-	 * The worker reads @waiters after it has handled a request, before each claim, and between
-	 * the end of a callback and the next callback, with a full barrier in between. Either it
-	 * sees this waiter, or this waiter sees what it did.
+	 * Pairs with wake_waiters(), see "Waiting".
 	 * [smp_mb__after_atomic: wait-broken-waiter; after atomic_inc; before end_and_detach]
 	 */
 	smp_mb__after_atomic();
@@ -1232,12 +1219,9 @@ static __always_inline void wake_after_barrier(struct hwtimer_wheel *w)
 /*
  * Between two callbacks, if somebody waits or has stopped the wheel. If it is stopped, no more
  * callbacks are to be called: the budget is used up. Else, if somebody has begun to wait since the
- * last time, drain the queues, so that the wait does not take as long as all callbacks that are
- * due. If producers push faster than the worker drains, this ends after a share for each call, or
- * nothing would expire as long as tasks wait again and again.
- *
- * Not before the pass has drained what it has to: to begin anew with the first CPU would keep that
- * from its end.
+ * last time, drain the queues; see "Waiting". Each call of queue_advance() has a share for this, or
+ * nothing would expire as long as tasks wait again and again. Not before the pass has drained what
+ * it has to: to begin anew with the first CPU would keep that from its end.
  */
 static noinline void look_around(struct hwtimer_wheel *w, unsigned int *budget)
 {
@@ -1499,17 +1483,14 @@ static void answer_look(struct hwtimer_wheel *w)
  * the callbacks of all timeouts that are due. It may take several calls. For the worker only.
  *
  * At the end of each call, release functions are called: as many as the budget has left, and at
- * least half of @budget, or an eighth while something is due. So an owner who releases a million
- * timeouts hardly delays the expiries of others, and others who arm timeouts without a pause do not
- * keep it from getting its memory back.
+ * least half of @budget, or an eighth while something is due. So neither those who release nor
+ * those who arm timeouts without a pause keep the others waiting.
  *
  * If producers push faster than the worker drains, each pass takes longer than the one before. So
  * that this delays only the timeouts whose requests wait, a drain that takes more than a tick, and
  * has drained QUEUE_DRAIN_SHARE requests, is interrupted: the worker settles the ticks that are
- * over, then drains the rest. A timeout of such a tick whose request still waits expires at the
- * next tick after it is drained, behind timeouts due later. So it is late by the time that it
- * waits, which is more than a tick already, and by less than another tick. A worker that was held
- * off, but has fewer requests to drain, catches up in the order of ticks.
+ * over, then drains the rest. A timeout of such a tick whose request still waits is late by the
+ * time that it waits and less than a tick, and expires behind timeouts due later.
  *
  * Return: true if there is more to do. Then call again, with the time as of that call, and let
  * other tasks run in between.

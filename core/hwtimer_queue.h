@@ -95,12 +95,6 @@ struct queue_ops {
  *	interrupt handler arms a timeout in between. Written by this CPU only
  * @pushed: number of pushes to @requests
  * @gone: number of pushes to @released
- * @armed: timeouts that became pending
- * @touched: pending timeouts that got another deadline
- * @cancelled: pending timeouts that were cancelled or released
- * @rejected: arms that failed because of the cap
- * @coalesced: requests that needed no push, because QUEUED was set
- * @kicks: kicks of the worker
  * @taken: @pushed as of when the worker last emptied @requests. Used by the worker only
  * @given_back: @gone as of when it last emptied @released
  *
@@ -115,12 +109,14 @@ struct queue_cpu {
 	local_t			in_flight;
 	local_t			pushed;
 	local_t			gone;
+	/* private: see struct queue_counts */
 	local_t			armed;
 	local_t			touched;
 	local_t			cancelled;
 	local_t			rejected;
 	local_t			coalesced;
 	local_t			kicks;
+	/* public: */
 	unsigned long		taken;
 	unsigned long		given_back;
 } ____cacheline_aligned;
@@ -133,7 +129,7 @@ struct queue_cpu {
  * @expired: pending timeouts that expired
  * @handed_back: pending timeouts that queue_sweep() removed
  * @rejected: arms that failed because of the cap
- * @coalesced: requests that needed no push
+ * @coalesced: requests that needed no push, because QUEUED was set
  * @kicks: kicks of the worker by producers
  * @drained: requests that the worker handled; a timeout that was QUEUED already when it was
  *	released counts twice
@@ -289,13 +285,6 @@ struct queue_sleep {
  * @sleep: how long it may sleep
  * @drain: how far it has come with the requests
  * @releases: how far it has come with what was released
- * @expired: count for queue_count(); queue_holds() reads it, too
- * @handed_back: count for queue_count()
- * @drained: count for queue_count()
- * @visits: count for queue_count()
- * @cascaded: count for queue_count()
- * @refiled: count for queue_count()
- * @ticks: count for queue_count()
  */
 struct hwtimer_wheel {
 	/* read by producers */
@@ -328,6 +317,7 @@ struct hwtimer_wheel {
 	struct queue_sleep	sleep;
 	struct queue_drain	drain;
 	struct queue_releases	releases;
+	/* private: see struct queue_counts. queue_holds() reads @expired, too */
 	unsigned long		expired;
 	unsigned long		handed_back;
 	unsigned long		drained;
