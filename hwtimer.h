@@ -110,12 +110,8 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
  *
  * Return: the wheel, to be destroyed by hwtimer_wheel_destroy(), or an ERR_PTR():
  *
- * * -EINVAL - no name, or an invalid one; @tick_ns is 0; @slack_ns is above HWTIMER_HORIZON;
- *   @slots and @bits are 0, or neither is;
- *   @slots above HWTIMER_WHEEL_MAX_SLOTS; one round (@tick_ns times the rounded @slots) longer than
- *   HWTIMER_HORIZON; a level above one that reaches HWTIMER_HORIZON, or above one of fewer than 4
- *   slots; an unknown clock or scheduling class; @nice out of range; no CPU of @cpus is
- *   online
+ * * -EINVAL - a parameter is invalid; one round (@tick_ns times the rounded @slots) is longer than
+ *   HWTIMER_HORIZON; a level is above one that reaches HWTIMER_HORIZON; no CPU of @cpus is online
  * * -ENOMEM - no memory
  * * -EAGAIN - the limit on threads was reached
  * * -EINTR - the caller was killed meanwhile

@@ -24,7 +24,8 @@ static int __init hwtimer_module_init(void)
 	int ret;
 
 	hwtimer_worker_init(hwtimer_work_dispatch);
-	hwtimer_fixup_init();
+	if (IS_ENABLED(CONFIG_DEBUG_OBJECTS))
+		hwtimer_fixup_init();
 	hwtimer_debugfs_init();
 	ret = register_module_notifier(&module_notifier);
 	if (ret)

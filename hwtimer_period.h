@@ -5,7 +5,7 @@
  *
  * The deadlines of a period are the first one and those that are a whole number of periods later.
  * They do not depend on when callbacks run, so they do not drift. A policy decides what happens if
- * a deadline is missed; see hwtimer_period_decide().
+ * a deadline is missed.
  */
 #ifndef HWTIMER_PERIOD_H
 #define HWTIMER_PERIOD_H

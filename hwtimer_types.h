@@ -115,7 +115,7 @@ enum hwtimer_clock {
  * @name: the name of the wheel in debugfs, of its thread and in messages; 1 to HWTIMER_NAME_LEN - 1
  *	characters, no '/', not "." or "..". If another wheel has that name, ".2" is appended, or
  *	a number above those in use
- * @tick_ns: the length of a tick, and so how late a timeout may normally expire
+ * @tick_ns: the length of a tick, above 0, and so how late a timeout may normally expire
  * @slack_ns: by how much later it may expire, so that one wake-up of the worker serves many
  *	timeouts: they expire only at each nth tick, where n is the largest power of two for which
  *	this makes none later. Up to HWTIMER_HORIZON; 0: at each tick. As the precision of

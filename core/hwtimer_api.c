@@ -191,12 +191,9 @@ EXPORT_SYMBOL_GPL(hwtimer_wheel_start);
  *
  * As soon as this begins, arming fails with -ESHUTDOWN. When it returns, no callback runs, and each
  * timeout whose arming had succeeded has expired, was cancelled, or is on the list. The memory of
- * the timeouts on the list belongs to the caller, and owners must not free it as long as the list
- * is in use. This holds while the stop runs, too: for a timeout that is already on the list, an
- * owner's hwtimer_cancel_sync() may return, and a release function may be called. Owners that
- * cancel or release during a stop have to defer freeing until the list is no longer in use, for
- * example by an RCU grace period. If two stops race, one gets the list, and both return when it is
- * complete.
+ * the timeouts on the list belongs to the caller. While the list is made or in use, owners may
+ * cancel and release timeouts that are on it, but have to defer freeing them, for example by an RCU
+ * grace period. If two stops race, one gets the list, and both return when it is complete.
  *
  * Context: Process context, may sleep. Waits for callbacks, so the caller must not hold a lock that
  * any callback of this wheel needs.
@@ -236,14 +233,6 @@ static void complain(const struct hwtimer_driven *driven, struct list_head *pend
 	struct hwtimer_timeout *t, *next;
 	unsigned long n = 0;
 
-	if (list_empty(pending))
-		return;
-	list_for_each_entry(t, pending, node) {
-		n++;
-		cond_resched();
-	}
-	WARN(1, "hwtimer: wheel %s destroyed, timeouts pending: %lu\n", driven->name, n);
-	n = 0;
 	list_for_each_entry_safe(t, next, pending, node) {
 		list_del_init(&t->node);
 		if (n++ < NAMED_OWNERS)
@@ -251,6 +240,7 @@ static void complain(const struct hwtimer_driven *driven, struct list_head *pend
 				hwtimer_owner_fn(t, t->fn));
 		cond_resched();
 	}
+	WARN(n, "hwtimer: wheel %s destroyed, timeouts pending: %lu\n", driven->name, n);
 }
 
 /**
@@ -445,7 +435,7 @@ EXPORT_SYMBOL_GPL(hwtimer_schedule_at);
  *	NULL
  *
  * The next deadline is a whole number of periods after the last one, which hwtimer_deadline()
- * returns; hwtimer_period_decide() says how many. So the timeout does not drift, however late its
+ * returns; the policy says how many. So the timeout does not drift, however late its
  * callback runs. Modelled on hrtimer_forward(), which does not arm and knows no policies. A last
  * deadline before the creation of the wheel counts as the time of its creation::
  *
@@ -591,35 +581,27 @@ bool hwtimer_cancel(struct hwtimer_timeout *timeout)
 }
 EXPORT_SYMBOL_GPL(hwtimer_cancel);
 
-static int end_and_wait(struct hwtimer_timeout *t, queue_end_fn end)
+static int end_sync(struct hwtimer_timeout *t, queue_end_fn end)
 {
 	struct hwtimer_wheel *wheel = timeout_wheel(t);
 	struct hwtimer_driven *driven = to_driven(wheel);
+	int ret;
 
-	if (!is_worker(driven)) {
-		might_sleep();
-		might_wait_for_callbacks(wheel);
-		return queue_end_sync(t, end, MAX_SCHEDULE_TIMEOUT);
-	}
-
-	/* The callback of @t would wait for itself. */
-	if (READ_ONCE(wheel->running) == t) {
-		end(t);
-		pr_err_ratelimited("wheel %s: %ps waits for itself\n",
-				   driven->name, t->fn);
-		return -EDEADLK;
-	}
 	might_sleep();
-	return queue_end_in_callback(t, end);
-}
-
-static int end_sync(struct hwtimer_timeout *t, queue_end_fn end)
-{
-	int ret = end_and_wait(t, end);
-
+	if (!is_worker(driven)) {
+		might_wait_for_callbacks(wheel);
+		ret = queue_end_sync(t, end, MAX_SCHEDULE_TIMEOUT);
+	} else if (READ_ONCE(wheel->running) != t) {
+		ret = queue_end_in_callback(t, end);
+	} else {
+		/* The callback of @t would wait for itself. */
+		end(t);
+		pr_err_ratelimited("wheel %s: %ps waits for itself\n", driven->name, t->fn);
+		ret = -EDEADLK;
+	}
 	/* @t still belongs to the caller, so it may be read here. */
 	if (trace_hwtimer_cancel_enabled())
-		trace_hwtimer_cancel(t, t->wheel, traced_fn(t), ret);
+		trace_hwtimer_cancel(t, wheel, traced_fn(t), ret);
 	return ret;
 }
 

@@ -103,11 +103,6 @@ static inline struct hwtimer_driven *to_driven(const struct hwtimer_wheel *w)
 	return container_of(w, struct hwtimer_driven, wheel);
 }
 
-static inline clockid_t hwtimer_clockid(const struct hwtimer_driven *driven)
-{
-	return driven->clock == HWTIMER_CLOCK_BOOTTIME ? CLOCK_BOOTTIME : CLOCK_MONOTONIC;
-}
-
 /* The current time on the wheel's clock. */
 static inline u64 hwtimer_clock_ns(const struct hwtimer_driven *driven)
 {
@@ -135,12 +130,8 @@ void hwtimer_wheels_forgotten(struct module *owner);
 /* hwtimer_work.c */
 void hwtimer_work_dispatch(struct hwtimer_timeout *timeout);
 
-/* debug/fixup.c */
-#ifdef CONFIG_DEBUG_OBJECTS
+/* debug/fixup.c, with CONFIG_DEBUG_OBJECTS */
 void hwtimer_fixup_init(void);
-#else
-static inline void hwtimer_fixup_init(void) { }
-#endif
 
 /* hwtimer_stats.c */
 void hwtimer_stats_add(struct hwtimer_driven *driven, const char *name);

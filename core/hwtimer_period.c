@@ -43,12 +43,7 @@ EXPORT_SYMBOL_IF_KUNIT(hwtimer_period_check);
  * @now_ns: the current time
  *
  * An expiry that is late by misfire_ns or less is on time: it fires without overruns, and the next
- * deadline is one period later, even if that is in the past, too. A later expiry is a misfire::
- *
- *	                         fires  overruns                          next deadline
- *	HWTIMER_PERIOD_ONCE      yes    deadlines missed after this one   first after now
- *	HWTIMER_PERIOD_SKIP      no     this one and those missed after   first after now
- *	HWTIMER_PERIOD_MAKE_UP   yes    0                                 one period later
+ * deadline is one period later, even if that is in the past, too. A later expiry is a misfire.
  *
  * Context: Any context.
  *

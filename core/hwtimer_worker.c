@@ -2,9 +2,7 @@
 /*
  * hwtimer: the worker of a wheel, a thread, which calls callbacks and measures them.
  *
- * It sleeps on an absolute hrtimer on the wheel's clock until the next tick at
- * which a timeout is due; while timeouts are being armed or released, for at most QUEUE_DRAIN_NS;
- * and while no timeout is pending, until it is kicked.
+ * It sleeps on an absolute hrtimer on the wheel's clock, for as long as queue_prepare_sleep() says.
  *
  * CPU hotplug needs no code here. Producers push with preemption disabled, so a CPU that goes
  * offline has finished its pushes; its request queue and counts remain, and the worker visits
@@ -13,10 +11,9 @@
  * CPUs that a kthread is bound to go offline, the scheduler lets it run on others
  * (select_fallback_rq()), and does not restore its CPU mask later.
  *
- * Suspend: like timers, the worker is not frozen. It runs while tasks are frozen, until the clocks
- * stop. A callback whose work must not be done then queues it on a freezable workqueue.
- * CLOCK_MONOTONIC stands still during suspend. CLOCK_BOOTTIME has advanced at resume, when the
- * kernel reprograms all hrtimers, so the worker wakes at once and catches up like any late worker.
+ * Suspend: the worker is not frozen with tasks, see enum hwtimer_clock. CLOCK_BOOTTIME has advanced
+ * at resume, when the kernel reprograms all hrtimers, so the worker wakes at once and catches up
+ * like any late worker.
  */
 #define pr_fmt(fmt) "hwtimer: " fmt
 
@@ -317,9 +314,12 @@ static int worker_fn(void *data)
 	struct worker_start *start = data;
 	struct hwtimer_driven *driven = start->driven;
 	struct hwtimer_wheel *wheel = &driven->wheel;
+	clockid_t clockid = CLOCK_MONOTONIC;
 	ktime_t until;
 	u64 now, ns;
 
+	if (driven->clock == HWTIMER_CLOCK_BOOTTIME)
+		clockid = CLOCK_BOOTTIME;
 	set_sched(driven->sched, driven->nice);
 	/*
 	 * The thread sets its own affinity, because since 6.14 a kthread that first runs overwrites
@@ -354,8 +354,7 @@ static int worker_fn(void *data)
 			schedule();
 		} else {
 			until = ns_to_ktime(ns);
-			schedule_hrtimeout_range_clock(&until, 0, HRTIMER_MODE_ABS,
-						       hwtimer_clockid(driven));
+			schedule_hrtimeout_range_clock(&until, 0, HRTIMER_MODE_ABS, clockid);
 		}
 		__set_current_state(TASK_RUNNING);
 		queue_awake(wheel);

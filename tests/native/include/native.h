@@ -62,6 +62,7 @@ struct hlist_node { struct hlist_node *next, **pprev; };
 
 #define CONFIG_64BIT	1
 #define IS_ENABLED(x)	native_enabled_##x
+#define native_enabled_CONFIG_DEBUG_OBJECTS	0
 #define native_enabled_CONFIG_64BIT	1
 #define native_enabled_CONFIG_GENERIC_ATOMIC64	0
 #define native_enabled_CONFIG_PREEMPT_RT	0
@@ -582,7 +583,7 @@ int wake_up_process(struct task_struct *task);
 void native_sleep(u64 until);
 #define schedule()	native_sleep(U64_MAX)
 #define schedule_hrtimeout(t, mode)	native_sleep(*(t))
-#define schedule_hrtimeout_range_clock(t, slack, mode, clock)	native_sleep(*(t))
+#define schedule_hrtimeout_range_clock(t, slack, mode, clock)	((void)(clock), native_sleep(*(t)))
 struct task_struct *kthread_create(int (*fn)(void *data), void *data, const char *name, ...);
 #define kthread_run(...)	\
 	({ struct task_struct *new_ = kthread_create(__VA_ARGS__); wake_up_process(new_); new_; })
