@@ -7,7 +7,6 @@
 #include <linux/err.h>
 #include <linux/export.h>
 #include <linux/kthread.h>
-#include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/prefetch.h>
@@ -18,9 +17,7 @@
 
 #include "../debug/odebug.h"
 #include "../debug/trace.h"
-#include "hwtimer_compat.h"
 #include "hwtimer_driver.h"
-#include "../hwtimer_period.h"
 
 static_assert(BIT(WHEEL_MAX_BITS) == HWTIMER_WHEEL_MAX_SLOTS);
 static_assert(HWTIMER_MAX_LEVELS == WHEEL_MAX_LEVELS);

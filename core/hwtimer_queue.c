@@ -1711,7 +1711,7 @@ static u64 nothing_until(struct hwtimer_wheel *w, u64 until)
 	u64 last = div64_u64(min(until, HWTIMER_HORIZON), w->tick_ns), next;
 
 	/* The product must not overflow. */
-	next = min(wheel_next(&w->wheel, last, w->probes), last + 1);
+	next = min(wheel_next(&w->wheel, last, QUEUE_PROBES), last + 1);
 	return min(next * w->tick_ns, until);
 }
 
@@ -2021,9 +2021,6 @@ int queue_init(struct hwtimer_wheel *w, const struct hwtimer_wheel_params *param
 	w->ops = ops;
 	/* Each request is reversed, and handled. */
 	w->drain.share = 2 * QUEUE_DRAIN_SHARE;
-	/* Not fewer, or the worker would wake often for nothing if all timeouts are far away. */
-	w->probes = clamp_t(u64, div64_u64(QUEUE_DRAIN_NS, w->tick_ns), QUEUE_PROBES,
-			    QUEUE_MAX_PROBES);
 	w->releases.cpu = nr_cpu_ids;
 	/* The first arm kicks the worker, whatever its deadline is. */
 	atomic64_set(&w->kick_below, U64_MAX);

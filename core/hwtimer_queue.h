@@ -44,11 +44,10 @@
  */
 #define QUEUE_DEPTH		1024
 /*
- * How many buckets that hold only timeouts of later rounds the worker skips at least, and at most,
- * in its search before it sleeps.
+ * How many buckets that hold only timeouts of later rounds the worker skips in its search before it
+ * sleeps.
  */
-#define QUEUE_PROBES		256
-#define QUEUE_MAX_PROBES	8192
+#define QUEUE_PROBES		8192
 /* From so many requests on, a list is walked alone. */
 #define QUEUE_LONG		256
 /* From how many CPUs the worker takes requests side by side. */
@@ -263,7 +262,6 @@ struct queue_sleep {
  * @ops: what who drives the wheel provides. Constant
  * @cpus: request queues and counts of each CPU
  * @buckets: memory of @wheel. Constant
- * @probes: how far queue_prepare_sleep() searches, see wheel_next(). Constant
  * @state: enum queue_state; never decreases. Set by the first arm, queue_start(), queue_shutdown()
  *	and queue_sweep()
  * @kick_below: arming a timeout for a deadline below this kicks the worker. Set by
@@ -294,7 +292,6 @@ struct hwtimer_wheel {
 	const struct queue_ops	*ops;
 	struct queue_cpu __percpu *cpus;
 	void			*buckets;
-	unsigned int		probes;
 	int			state;
 
 	/* written by the worker and, rarely, by others; read by producers */
