@@ -24,7 +24,6 @@ typedef uint64_t u64;
 #define __always_inline			inline __attribute__((__always_inline__))
 #endif
 #define min(a, b)			((a) < (b) ? (a) : (b))
-#define min3(a, b, c)			min(a, min(b, c))
 #define max(a, b)			((a) > (b) ? (a) : (b))
 #define noinline			__attribute__((__noinline__))
 #define READ_ONCE(x)			(*(const volatile __typeof__(x) *)&(x))
