@@ -16,13 +16,6 @@
 #error "hwtimer needs Linux 6.1 or later"
 #endif
 
-/* MODULE_IMPORT_NS() takes a string since 6.13, before that a bare word. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
-#define HWTIMER_IMPORT_NS(ns)	MODULE_IMPORT_NS(ns)
-#else
-#define HWTIMER_IMPORT_NS(ns)	MODULE_IMPORT_NS(#ns)
-#endif
-
 /* hrtimer_setup() is new in 6.13; it replaces hrtimer_init(), which 6.15 removed. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
 #define hrtimer_setup(timer, fn, clock_id, mode)				\
@@ -45,11 +38,6 @@ static inline void vm_flags_set(struct vm_area_struct *vma, unsigned long flags)
 /* cpu_dcache_is_aliasing() is new in 6.9. Before, no macro says it for all architectures. */
 #ifndef cpu_dcache_is_aliasing
 #define cpu_dcache_is_aliasing()	false
-#endif
-
-/* Until 6.15 timer_destroy_on_stack() was called destroy_timer_on_stack(). */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
-#define timer_destroy_on_stack(timer)	destroy_timer_on_stack(timer)
 #endif
 
 /*

@@ -53,12 +53,6 @@ void places_free(struct places *p);
 bool places_take(struct places *p);
 void places_give(struct places *p);
 
-/* How many places there are; 0 if the wheel has no cap. */
-static inline unsigned long places_number(const struct places *p)
-{
-	return p ? p->number : 0;
-}
-
 /* For tests: how many places are taken, if nobody takes or gives back one meanwhile. */
 static inline unsigned long places_taken(const struct places *p)
 {

@@ -1202,7 +1202,6 @@ unsigned int queue_end_in_callback(struct hwtimer_timeout *t, queue_end_fn end)
 	}
 	return ended;
 }
-EXPORT_SYMBOL_IF_KUNIT(queue_end_in_callback);
 
 /*
  * Wake the waiters for the timeout whose callback ended last. A full barrier precedes this: the

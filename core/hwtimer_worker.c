@@ -350,12 +350,9 @@ static int worker_fn(void *data)
 		if (ns != QUEUE_IDLE)
 			ns += driven->start_ns;
 		trace_hwtimer_worker_sleep(wheel, ns);
-		if (ns == QUEUE_IDLE) {
-			schedule();
-		} else {
-			until = ns_to_ktime(ns);
-			schedule_hrtimeout_range_clock(&until, 0, HRTIMER_MODE_ABS, clockid);
-		}
+		until = ns_to_ktime(ns);
+		schedule_hrtimeout_range_clock(ns == QUEUE_IDLE ? NULL : &until, 0,
+					       HRTIMER_MODE_ABS, clockid);
 		__set_current_state(TASK_RUNNING);
 		queue_awake(wheel);
 		trace_hwtimer_worker_wake(wheel);

@@ -56,7 +56,7 @@ static int stats_show(struct seq_file *m, void *unused)
 	for (i = 0; i < wheel->wheel.levels; i++)
 		seq_printf(m, " %u", wheel->wheel.level[i].bits);
 	seq_putc(m, '\n');
-	seq_printf(m, "cap %lu\n", places_number(wheel->places));
+	seq_printf(m, "cap %lu\n", wheel->places ? wheel->places->number : 0UL);
 	seq_printf(m, "state %s\n", states[READ_ONCE(wheel->state)]);
 	seq_printf(m, "start_ns %llu\n", driven->start_ns);
 	seq_printf(m, "now_ns %llu\n", hwtimer_clock_ns(driven));

@@ -387,18 +387,19 @@ void far_rounds_wakeups(struct kunit *test)
 void contexts(struct kunit *test)
 {
 	struct hwtimer_wheel *wheel = a_wheel(test);
-	struct soft s = { .jobs = jobs(test, wheel, 4) };
-	struct job *j = s.jobs;
+	struct soft *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
+	struct job *j = jobs(test, wheel, 4);
 	unsigned long flags;
 	unsigned int i;
 
+	KUNIT_ASSERT_NOT_NULL(test, s);
+	s->jobs = j;
 	for (i = 1; i < 4; i++)
 		hwtimer_schedule(&j[i].t, 50 * SEC);
-	timer_setup_on_stack(&s.timer, soft_fn, 0);
-	mod_timer(&s.timer, jiffies + HZ);
+	timer_setup(&s->timer, soft_fn, 0);
+	mod_timer(&s->timer, jiffies + HZ);
 	nap(2 * SEC);
-	timer_delete_sync(&s.timer);
-	timer_destroy_on_stack(&s.timer);
+	timer_delete_sync(&s->timer);
 	nap(SEC);
 	KUNIT_EXPECT_EQ(test, 1, j[0].fired);
 	KUNIT_EXPECT_EQ(test, 1, j[1].fired);

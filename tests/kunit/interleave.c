@@ -196,7 +196,7 @@ static void do_arm(struct rig *rig, struct thing *th, u64 deadline)
 		th->armed++;
 	else if (ret == 1)
 		rig->touched++;
-	else if (ret == -EAGAIN && places_number(rig->wheel->places) == 1 && place_taken(rig, th))
+	else if (ret == -EAGAIN && rig->wheel->places->number == 1 && place_taken(rig, th))
 		rig->rejected++;
 	else if (ret != -ESHUTDOWN || !th->released)
 		wrong(rig, "arm fails");

@@ -5,7 +5,6 @@
 #include <linux/module.h>
 #include <linux/random.h>
 
-#include "../../core/hwtimer_compat.h"
 #include "hwtimer_kunit.h"
 
 static ulong seed;
@@ -23,4 +22,5 @@ u64 hwtimer_kunit_seed(void)
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("KUnit suites of hwtimer");
 MODULE_AUTHOR("The hwtimer authors");
-HWTIMER_IMPORT_NS(EXPORTED_FOR_KUNIT_TESTING);
+/* MODULE_IMPORT_NS() takes a string since 6.13, before that a bare word. */
+MODULE_INFO(import_ns, "EXPORTED_FOR_KUNIT_TESTING");

@@ -583,7 +583,12 @@ int wake_up_process(struct task_struct *task);
 void native_sleep(u64 until);
 #define schedule()	native_sleep(U64_MAX)
 #define schedule_hrtimeout(t, mode)	native_sleep(*(t))
-#define schedule_hrtimeout_range_clock(t, slack, mode, clock)	((void)(clock), native_sleep(*(t)))
+static inline void schedule_hrtimeout_range_clock(const ktime_t *until, u64 slack, int mode,
+						  int clock)
+{
+	native_sleep(until ? *until : U64_MAX);
+}
+
 struct task_struct *kthread_create(int (*fn)(void *data), void *data, const char *name, ...);
 #define kthread_run(...)	\
 	({ struct task_struct *new_ = kthread_create(__VA_ARGS__); wake_up_process(new_); new_; })
