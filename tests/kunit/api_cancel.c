@@ -7,9 +7,9 @@
 #include <linux/sched.h>
 #include <linux/string.h>
 
-#include "../../core/hwtimer_step.h"
 #include "hwtimer_kunit.h"
 #include "api.h"
+#include "step.h"
 
 /* Idle, queued, filed, cancelled and expired timeouts; after the call the owner may free them. */
 void cancel_sync(struct kunit *test)

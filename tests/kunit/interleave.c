@@ -24,8 +24,8 @@
 #include <linux/string.h>
 
 #include "../../core/hwtimer_driver.h"
-#include "../../core/hwtimer_step.h"
 #include "hwtimer_kunit.h"
+#include "step.h"
 
 #define TICK	((u64)NSEC_PER_MSEC)
 

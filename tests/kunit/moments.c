@@ -15,8 +15,8 @@
 
 #include "../../core/hwtimer_compat.h"
 #include "../../core/hwtimer_driver.h"
-#include "../../core/hwtimer_step.h"
 #include "hwtimer_kunit.h"
+#include "step.h"
 
 #define SEC		NSEC_PER_SEC
 #define MS		NSEC_PER_MSEC

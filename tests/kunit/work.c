@@ -18,10 +18,10 @@
 
 #include "../../core/hwtimer_compat.h"
 #include "../../core/hwtimer_driver.h"
-#include "../../core/hwtimer_step.h"
 #include "../../hwtimer_work.h"
 #include "hwtimer_kunit.h"
 #include "kunit_wheels.h"
+#include "step.h"
 
 #define MS	NSEC_PER_MSEC
 #define SEC	NSEC_PER_SEC

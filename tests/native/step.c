@@ -64,6 +64,11 @@ void hwtimer_step_stall(void)
 	else
 		hwtimer_step();
 }
+
+void hwtimer_step_locked(void)
+{
+	hwtimer_step();
+}
 #endif
 
 struct options options = { .seconds = 2, .threads = 2 };

@@ -65,3 +65,13 @@ void hwtimer_step_stall(void)
 	else
 		mdelay(1 + (random >> 16) % 12);
 }
+
+/**
+ * hwtimer_step_locked - the same as hwtimer_step()
+ *
+ * Context: Any context.
+ */
+void hwtimer_step_locked(void)
+{
+	hwtimer_step();
+}
