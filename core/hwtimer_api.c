@@ -159,7 +159,8 @@ struct hwtimer_wheel *__hwtimer_wheel_create(const struct hwtimer_wheel_params *
 	}
 	hwtimer_debugfs_add(driven);
 	trace_hwtimer_wheel_create(&driven->wheel, driven->name, params->tick_ns,
-				   queue_slots(&driven->wheel), driven->wheel.wheel.levels);
+				   BIT(driven->wheel.wheel.level[0].bits),
+				   driven->wheel.wheel.levels);
 	return &driven->wheel;
 }
 EXPORT_SYMBOL_GPL(__hwtimer_wheel_create);

@@ -1859,22 +1859,6 @@ void queue_count(const struct hwtimer_wheel *w, struct queue_counts *c)
 EXPORT_SYMBOL_IF_KUNIT(queue_count);
 
 /**
- * queue_slots - the number of slots of the largest level
- * @w: the wheel
- *
- * Return: the number, a power of two.
- */
-unsigned int queue_slots(const struct hwtimer_wheel *w)
-{
-	unsigned int bits = 0, i;
-
-	for (i = 0; i < w->wheel.levels; i++)
-		bits = max_t(unsigned int, bits, w->wheel.level[i].bits);
-	return BIT(bits);
-}
-EXPORT_SYMBOL_IF_KUNIT(queue_slots);
-
-/**
  * queue_look - have the worker look at the timeouts of a bucket
  * @w: the wheel
  * @look: which bucket, and what to do with its timeouts. Filled in

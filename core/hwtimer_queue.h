@@ -359,7 +359,6 @@ void queue_awake(struct hwtimer_wheel *w);
 void queue_drain_all(struct hwtimer_wheel *w);
 
 /* Statistics, looks and barriers; process context, queue_count() in any context. */
-unsigned int queue_slots(const struct hwtimer_wheel *w);
 void queue_count(const struct hwtimer_wheel *w, struct queue_counts *c);
 int queue_look(struct hwtimer_wheel *w, struct queue_look *look);
 void queue_barrier(struct hwtimer_wheel *w);

@@ -38,9 +38,11 @@ static int stats_show(struct seq_file *m, void *unused)
 	struct hwtimer_driven *driven = m->private;
 	struct hwtimer_monitor *monitor = &driven->monitor;
 	struct hwtimer_wheel *wheel = &driven->wheel;
+	unsigned int i, slots = 0;
 	struct queue_counts c;
-	unsigned int i;
 
+	for (i = 0; i < wheel->wheel.levels; i++)
+		slots = max_t(unsigned int, slots, BIT(wheel->wheel.level[i].bits));
 	queue_count(wheel, &c);
 	seq_printf(m, "name %s\n", driven->name);
 	seq_printf(m, "module %s\n", driven->module);
@@ -50,7 +52,7 @@ static int stats_show(struct seq_file *m, void *unused)
 	seq_printf(m, "worker_sched %s\n", scheds[driven->sched]);
 	seq_printf(m, "worker_nice %d\n", driven->nice);
 	seq_printf(m, "tick_ns %llu\n", wheel->tick_ns);
-	seq_printf(m, "slots %u\n", queue_slots(wheel));
+	seq_printf(m, "slots %u\n", slots);
 	seq_printf(m, "levels %u\n", wheel->wheel.levels);
 	seq_puts(m, "bits");
 	for (i = 0; i < wheel->wheel.levels; i++)

@@ -32,7 +32,7 @@
  * @wheel: the wheel, as in other events
  * @name: its name in debugfs
  * @tick_ns: its tick
- * @slots: slots per level
+ * @slots: slots of the lowest level
  * @levels: number of levels
  */
 TRACE_EVENT(hwtimer_wheel_create,
