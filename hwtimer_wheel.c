@@ -209,19 +209,14 @@ static __always_inline struct wheel_level *level_for(struct wheel *w, u64 tick)
 	return l;
 }
 
-/* Does the bucket cascade in steps? (Those of level 0 do not.) */
-static __always_inline bool bucket_full(const struct wheel *w, const struct wheel_bucket *b)
-{
-	return b->count > w->step;
-}
-
 /* The tick at which to visit a bucket that is not empty. It may be over. */
 static u64 bucket_tick(const struct wheel *w, const struct wheel_level *l,
 		       const struct wheel_bucket *b)
 {
 	u64 steps;
 
-	if (likely(!bucket_full(w, b)))
+	/* Does it cascade in steps? (Those of level 0 do not.) */
+	if (likely(b->count <= w->step))
 		return b->next;
 	/* Those before @next. */
 	steps = (b->count - 1) / w->step;

@@ -23,16 +23,10 @@
  */
 int hwtimer_period_check(const struct hwtimer_period *period, u64 tick_ns)
 {
-	if (period->period_ns < tick_ns ||
-	    (period->misfire_ns && period->misfire_ns < tick_ns))
+	if (period->period_ns < tick_ns || (period->misfire_ns && period->misfire_ns < tick_ns) ||
+	    (unsigned int)period->policy > HWTIMER_PERIOD_MAKE_UP)
 		return -EINVAL;
-	switch (period->policy) {
-	case HWTIMER_PERIOD_ONCE:
-	case HWTIMER_PERIOD_SKIP:
-	case HWTIMER_PERIOD_MAKE_UP:
-		return 0;
-	}
-	return -EINVAL;
+	return 0;
 }
 EXPORT_SYMBOL_IF_KUNIT(hwtimer_period_check);
 

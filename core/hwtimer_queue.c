@@ -202,13 +202,11 @@
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
-#include <linux/overflow.h>
 #include <linux/prefetch.h>
 #include <linux/preempt.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
-#include <linux/smp.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
 #include <kunit/visibility.h>
@@ -1804,16 +1802,6 @@ awake:
 	return 0;
 }
 EXPORT_SYMBOL_IF_KUNIT(queue_prepare_sleep);
-
-/**
- * queue_awake - note that the worker runs, so that producers do not kick it
- * @w: the wheel
- */
-void queue_awake(struct hwtimer_wheel *w)
-{
-	atomic64_set(&w->kick_below, 0);
-}
-EXPORT_SYMBOL_IF_KUNIT(queue_awake);
 
 /**
  * queue_count - sum up the counts of a wheel

@@ -355,8 +355,13 @@ unsigned int queue_end_in_callback(struct hwtimer_timeout *t, queue_end_fn end);
 /* Called by the worker. */
 bool queue_advance(struct hwtimer_wheel *w, u64 now, unsigned int budget);
 u64 queue_prepare_sleep(struct hwtimer_wheel *w, u64 now);
-void queue_awake(struct hwtimer_wheel *w);
 void queue_drain_all(struct hwtimer_wheel *w);
+
+/* The worker runs, so producers need not kick it. */
+static inline void queue_awake(struct hwtimer_wheel *w)
+{
+	atomic64_set(&w->kick_below, 0);
+}
 
 /* Statistics, looks and barriers; process context, queue_count() in any context. */
 void queue_count(const struct hwtimer_wheel *w, struct queue_counts *c);

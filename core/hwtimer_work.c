@@ -126,9 +126,7 @@ void __hwtimer_work_init(struct hwtimer_work *work, struct hwtimer_wheel *wheel,
 {
 	hwtimer_init(&work->timeout, wheel, hwtimer_work_dispatch);
 	INIT_WORK(&work->work, work_run);
-#ifdef CONFIG_LOCKDEP
 	lockdep_init_map(&work->work.lockdep_map, name, key, 0);
-#endif
 	atomic64_set(&work->state, 0);
 	work->wq = wq ?: system_dfl_wq;
 	work->fn = fn;

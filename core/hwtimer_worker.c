@@ -20,19 +20,15 @@
 #include <linux/bottom_half.h>
 #include <linux/cache.h>
 #include <linux/completion.h>
-#include <linux/cpumask.h>
 #include <linux/err.h>
-#include <linux/gfp.h>
 #include <linux/hrtimer.h>
 #include <linux/init.h>
 #include <linux/irqflags.h>
 #include <linux/jiffies.h>
-#include <linux/kallsyms.h>
 #include <linux/kthread.h>
 #include <linux/log2.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
-#include <linux/mm.h>
 #include <linux/moduleparam.h>
 #include <linux/preempt.h>
 #include <linux/printk.h>
@@ -273,26 +269,9 @@ const struct queue_ops hwtimer_worker_ops = {
  */
 bool hwtimer_worker_valid(const struct hwtimer_wheel_params *params)
 {
-	if (params->sched < HWTIMER_SCHED_NORMAL || params->sched > HWTIMER_SCHED_FIFO)
-		return false;
 	if (params->sched != HWTIMER_SCHED_NORMAL)
-		return !params->nice;
+		return (unsigned int)params->sched <= HWTIMER_SCHED_FIFO && !params->nice;
 	return params->nice >= MIN_NICE && params->nice <= MAX_NICE;
-}
-
-static void set_sched(enum hwtimer_sched sched, int nice)
-{
-	switch (sched) {
-	case HWTIMER_SCHED_NORMAL:
-		sched_set_normal(current, nice);
-		break;
-	case HWTIMER_SCHED_FIFO_LOW:
-		sched_set_fifo_low(current);
-		break;
-	case HWTIMER_SCHED_FIFO:
-		sched_set_fifo(current);
-		break;
-	}
 }
 
 /**
@@ -320,7 +299,12 @@ static int worker_fn(void *data)
 
 	if (driven->clock == HWTIMER_CLOCK_BOOTTIME)
 		clockid = CLOCK_BOOTTIME;
-	set_sched(driven->sched, driven->nice);
+	if (driven->sched == HWTIMER_SCHED_FIFO)
+		sched_set_fifo(current);
+	else if (driven->sched == HWTIMER_SCHED_FIFO_LOW)
+		sched_set_fifo_low(current);
+	else
+		sched_set_normal(current, driven->nice);
 	/*
 	 * The thread sets its own affinity, because since 6.14 a kthread that first runs overwrites
 	 * what its creator has set.

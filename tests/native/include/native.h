@@ -502,7 +502,7 @@ struct lock_class_key { int unused; };
 struct lockdep_map { int unused; };
 #define lockdep_register_key(k)	((void)(k))
 #define lockdep_unregister_key(k)	((void)(k))
-#define lockdep_init_map(m, n, k, s)	((void)(m))
+#define lockdep_init_map(m, n, k, s)	((void)(n), (void)(k))
 #define lock_map_acquire(m)	((void)(m))
 #define lock_map_release(m)	((void)(m))
 #define lockdep_assert_held(l)	((void)(l))
