@@ -11,10 +11,6 @@
  *		struct socket		*server;
  *	};
  *
- *	wheel = hwtimer_wheel_create(&(struct hwtimer_wheel_params){
- *			.name = "leases", .tick_ns = 10 * NSEC_PER_MSEC,
- *			.slots = 512 });
- *
  *	hwtimer_work_init(&l->renewal, wheel, NULL, lease_renew);
  *	hwtimer_work_schedule(&l->renewal, 30LL * NSEC_PER_SEC);
  *	hwtimer_work_release(&l->renewal, lease_free);		// finally
@@ -42,9 +38,6 @@
  * destroy the wheel. A module that leaves its items to the workqueues of the kernel ends them by
  * hwtimer_work_cancel_sync(), or calls flush_workqueue() after hwtimer_wheel_barrier(), before it
  * is unloaded.
- *
- * Suspend: put work that must not run while the machine suspends on a workqueue with WQ_FREEZABLE,
- * such as system_freezable_wq.
  *
  * Deadlock: the rule of hwtimer_cancel_sync() holds, see "Deadlock" in hwtimer.h. In addition, a
  * caller that waits for a run must not hold a lock that the function takes, as with
