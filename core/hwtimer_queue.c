@@ -393,8 +393,8 @@ change_and_push(struct hwtimer_wheel *w, struct queue_cpu *pcpu, struct hwtimer_
 }
 
 /*
- * The return value of arm() for a timeout whose word is @old. If it is 0, it is booked: counted as
- * armed, with a place under the cap.
+ * The return value of arm() for a timeout whose word is @old. If it is 0, the timeout is booked:
+ * counted as armed, with a place under the cap.
  */
 static __always_inline int
 admit(struct hwtimer_wheel *w, struct queue_cpu *pcpu, u64 old, bool pending_only, bool *booked)
