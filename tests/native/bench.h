@@ -78,6 +78,7 @@ enum op {
 	ARM_CANCEL,	/* arm each, and cancel it at once */
 	TOUCH_LATER,	/* by seconds: timer_list uses another bucket */
 	TOUCH_NEAR,	/* by ms: timer_list mostly uses the same bucket */
+	RELEASE,	/* initialise, arm and release each; or delete it, with timer_list */
 	OPS
 };
 

@@ -7,7 +7,7 @@
 #include "bench.h"
 
 static const char *const op_names[] = {
-	"arm", "arm_at", "cancel", "arm_cancel", "touch_later", "touch_near",
+	"arm", "arm_at", "cancel", "arm_cancel", "touch_later", "touch_near", "release",
 };
 
 /* For each operation, the time of the caller, and with that of the worker. */
@@ -53,29 +53,49 @@ static void steady_turn(const struct subject *s, struct figures *f)
 	s->end();
 }
 
-/* Single operations while many timeouts are pending, and none expires. */
+static void release_turn(const struct subject *s, struct figures *f)
+{
+	s->begin();
+	init_conns(s, pending + idle);
+	measure(s, RELEASE, 0, pending, 0, NULL);
+	measure(s, RELEASE, 0, pending, 0, f);
+	check_fired(s, 0);
+	s->end();
+}
+
+static void print_figures(const char *subject, struct figures *f, unsigned int round)
+{
+	enum op op;
+	char name[32];
+
+	for (op = 0; op < OPS; op++) {
+		if (!f->all[op].n)
+			continue;
+		result(subject, op_names[op], round, median(&f->all[op]));
+		if (op != ARM && op != ARM_CANCEL && op != RELEASE)
+			continue;
+		snprintf(name, sizeof(name), "%s_caller", op_names[op]);
+		result(subject, name, round, median(&f->caller[op]));
+	}
+}
+
+/* Single operations while many timeouts are pending; and lives that end by a release. */
 void steady(unsigned int round)
 {
 	static const struct subject *const all[] = { &hwtimer_at, &timer_list, &hwtimer };
 	static struct figures figures[ARRAY_SIZE(all)];
 	unsigned int n = ARRAY_SIZE(all), turns = max(IDLE / pending / 5, 1UL);
-	unsigned int i, j;
-	struct figures *f;
+	unsigned int i, j, k;
 
 	memset(figures, 0, sizeof(figures));
 	for (j = 0; j < turns; j++)
-		for (i = 0; i < n; i++)
-			steady_turn(all[turn_of(i, n, round + j)],
-				    &figures[turn_of(i, n, round + j)]);
-	for (j = 0; j < OPS; j++)
 		for (i = 0; i < n; i++) {
-			f = &figures[i];
-			if (f->all[j].n)
-				result(all[i]->name, op_names[j], round, median(&f->all[j]));
-			if (j == ARM_CANCEL)
-				result(all[i]->name, "arm_cancel_caller", round,
-				       median(&f->caller[j]));
+			k = turn_of(i, n, round + j);
+			steady_turn(all[k], &figures[k]);
+			release_turn(all[k], &figures[k]);
 		}
+	for (i = 0; i < n; i++)
+		print_figures(all[i]->name, &figures[i], round);
 }
 
 /* The clock stands still while all timeouts are armed, then moves beyond their deadline. */

@@ -25,7 +25,7 @@ static __always_inline void each(const struct range *r, op_fn fn)
 }
 
 static __always_inline void run_ops(enum op op, const struct range *r, op_fn arm, op_fn cancel,
-				    op_fn arm_cancel, op_fn touch)
+				    op_fn arm_cancel, op_fn touch, op_fn release)
 {
 	switch (op) {
 	case ARM:
@@ -40,6 +40,9 @@ static __always_inline void run_ops(enum op op, const struct range *r, op_fn arm
 	case TOUCH_LATER:
 	case TOUCH_NEAR:
 		each(r, touch);
+		break;
+	case RELEASE:
+		each(r, release);
 		break;
 	default:
 		break;
@@ -160,10 +163,28 @@ static void wheel_arm_cancel_at(struct conn *c, const struct when *when)
 	hwtimer_cancel(&c->timer.hwtimer);
 }
 
+static void wheel_released(struct hwtimer_timeout *t)
+{
+}
+
+static void wheel_release_after(struct conn *c, const struct when *when)
+{
+	wheel_init_conn(c);
+	wheel_arm_after(c, when);
+	hwtimer_release(&c->timer.hwtimer, wheel_released);
+}
+
+static void wheel_release_at(struct conn *c, const struct when *when)
+{
+	wheel_init_conn(c);
+	wheel_arm_at(c, when);
+	hwtimer_release(&c->timer.hwtimer, wheel_released);
+}
+
 static void wheel_run(enum op op, const struct range *r)
 {
 	run_ops(op, r, wheel_arm_after, wheel_cancel_conn, wheel_arm_cancel_after,
-		wheel_touch_after);
+		wheel_touch_after, wheel_release_after);
 }
 
 /* Read the clock once for all operations. */
@@ -178,7 +199,8 @@ static void wheel_run_at(enum op op, const struct range *range)
 		return;
 	}
 	r.shift.ns += hwtimer_wheel_now(wheel);
-	run_ops(op, &r, wheel_arm_at, wheel_cancel_conn, wheel_arm_cancel_at, wheel_touch_at);
+	run_ops(op, &r, wheel_arm_at, wheel_cancel_conn, wheel_arm_cancel_at, wheel_touch_at,
+		wheel_release_at);
 }
 
 static void settle(void)
@@ -228,6 +250,12 @@ static void list_arm_cancel(struct conn *c, const struct when *when)
 	timer_delete(&c->timer.list);
 }
 
+static void list_life(struct conn *c, const struct when *when)
+{
+	list_init_conn(c);
+	list_arm_cancel(c, when);
+}
+
 static void list_run(enum op op, const struct range *range)
 {
 	struct range r = *range;
@@ -239,7 +267,7 @@ static void list_run(enum op op, const struct range *range)
 		return;
 	}
 	r.shift.jiffies += READ_ONCE(jiffies_64);
-	run_ops(op, &r, list_arm, list_cancel, list_arm_cancel, list_arm);
+	run_ops(op, &r, list_arm, list_cancel, list_arm_cancel, list_arm, list_life);
 }
 
 static void list_end(void)
