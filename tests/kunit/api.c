@@ -13,7 +13,13 @@
 
 #include "hwtimer_kunit.h"
 #include "api.h"
-#include "modes.h"
+
+static const struct mode modes[] = {
+	{ "monotonic" },
+	{ "boottime", .clock = HWTIMER_CLOCK_BOOTTIME },
+};
+
+KUNIT_ARRAY_PARAM_DESC(mode, modes, desc);
 
 struct hwtimer_wheel *make(struct kunit *test, u64 tick_ns, unsigned int slots,
 			   unsigned long cap)

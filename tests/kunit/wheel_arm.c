@@ -110,80 +110,6 @@ static void cancel_rearm(struct kunit *test)
 	}
 }
 
-/* As above, but the worker runs between cancelling and arming. */
-static void cancel_pass_rearm(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 1);
-
-	arm_tick(p, 5);
-	to_tick(rig, 1);
-	queue_cancel(&p->t);
-	to_tick(rig, 7);
-	KUNIT_EXPECT_FALSE(test, queue_holds(&p->t));
-	KUNIT_EXPECT_EQ(test, 0, arm_tick(p, 9));
-	to_tick(rig, 8);
-	expect_fired(p, 0, 0);
-	to_tick(rig, 9);
-	expect_fired(p, 1, 9);
-}
-
-static void touch(struct kunit *test)
-{
-	static const u64 to[] = { 0, 1, 3, 4, 5, 6, 7, SLOTS, SLOTS + 4, SLOTS + 5,
-				  SLOTS + 6, 2 * SLOTS + 5, 5 * SLOTS + 2, 10 * SLOTS + 5 };
-	struct rig *rig = test->priv;
-	unsigned int i, filed, again;
-	struct probe *p;
-	u64 due;
-
-	for (i = 0; i < ARRAY_SIZE(to); i++) {
-		for (filed = 0; filed <= 1; filed++) {
-			/* touched directly, or first to tick 30, or first to tick 2 */
-			for (again = 0; again <= 2; again++) {
-				p = probes(rig_remake(rig, TICK, SLOTS, 0), 1);
-				arm_tick(p, 5);
-				if (filed)
-					to_tick(rig, 3);
-				if (again)
-					KUNIT_EXPECT_EQ(test, 0,
-							touch_tick(p, again == 1 ? 30 : 2));
-				KUNIT_EXPECT_EQ(test, 0, touch_tick(p, to[i]));
-				KUNIT_EXPECT_TRUE(test, queue_pending(&p->t));
-				KUNIT_EXPECT_EQ(test, to[i] * TICK, queue_deadline(&p->t));
-				KUNIT_EXPECT_EQ(test, 1UL, counts(rig).pending);
-				due = max(to[i], filed ? 4ULL : 1ULL);
-				step_to_tick(rig, due - 1);
-				advance_to(rig, due * TICK - 1);
-				expect_fired(p, 0, 0);
-				step_to_tick(rig, 12 * SLOTS);
-				expect_fired(p, 1, due);
-			}
-		}
-	}
-}
-
-/* Deadlines at the boundary of a tick, and 1 ns before and after it. */
-static void touch_boundary(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 4);
-	unsigned int i;
-
-	for (i = 0; i < 4; i++)
-		arm(&p[i], 5 * TICK - 10);
-	to_tick(rig, 1);
-	queue_touch(&p[0].t, 5 * TICK);
-	queue_touch(&p[1].t, 5 * TICK + 1);
-	queue_touch(&p[2].t, 4 * TICK + 1);
-	queue_touch(&p[3].t, 4 * TICK);
-	step_to_tick(rig, 20);
-	expect_fired(&p[0], 1, 5);
-	expect_fired(&p[1], 1, 6);
-	expect_fired(&p[2], 1, 5);
-	expect_fired(&p[3], 1, 4);
-}
-
 /* A timeout that is pushed back again and again, like that of a busy connection. */
 static void touch_on_and_on(struct kunit *test)
 {
@@ -203,34 +129,6 @@ static void touch_on_and_on(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 500UL, counts(rig).touched);
 	/* refiled at tick 10, and then at each deadline that it had when the worker came to it */
 	KUNIT_EXPECT_LE(test, counts(rig).refiled, 56UL);
-}
-
-static void touch_not_pending(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 1);
-
-	KUNIT_EXPECT_EQ(test, -ENOENT, touch_tick(p, 3));
-	arm_tick(p, 3);
-	queue_cancel(&p->t);
-	KUNIT_EXPECT_EQ(test, -ENOENT, touch_tick(p, 4));
-	to_tick(rig, 1);
-	KUNIT_EXPECT_EQ(test, -ENOENT, touch_tick(p, 4));
-	arm_tick(p, 3);
-	to_tick(rig, 2);
-	queue_cancel(&p->t);
-	KUNIT_EXPECT_EQ(test, -ENOENT, touch_tick(p, 4));
-	arm_tick(p, 3);
-	to_tick(rig, 3);
-	expect_fired(p, 1, 3);
-	KUNIT_EXPECT_EQ(test, -ENOENT, touch_tick(p, 4));
-	step_to_tick(rig, 30);
-	expect_fired(p, 1, 3);
-	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).touched);
-	KUNIT_EXPECT_EQ(test, 3UL, counts(rig).armed);
-	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).pending);
-	queue_timeout_shutdown(&p->t);
-	KUNIT_EXPECT_EQ(test, -ESHUTDOWN, touch_tick(p, 40));
 }
 
 /* Which operations push a request. */
@@ -493,11 +391,7 @@ WHEEL_SUITES(arm,
 	KUNIT_CASE(arm_returns),
 	KUNIT_CASE(cancel_returns),
 	KUNIT_CASE(cancel_rearm),
-	KUNIT_CASE(cancel_pass_rearm),
-	KUNIT_CASE(touch),
-	KUNIT_CASE(touch_boundary),
 	KUNIT_CASE(touch_on_and_on),
-	KUNIT_CASE(touch_not_pending),
 	KUNIT_CASE(requests),
 	KUNIT_CASE(detach),
 	KUNIT_CASE(detach_last),

@@ -4,28 +4,15 @@
  * that everything else holds with any number of levels.
  */
 #include <kunit/test.h>
-#include <linux/bitops.h>
-#include <linux/list.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
-#include <linux/prandom.h>
 #include <linux/string.h>
 
 #include "hwtimer_kunit.h"
 #include "wheel_rig.h"
 
-/* of the current case */
-static u64 seed;
-
 #define DAY		(24 * HOUR)
-
-static unsigned int filed(struct rig *rig, unsigned int level, unsigned int slot)
-{
-	struct wheel_level *l = &rig->wheel.wheel.level[level];
-
-	return test_bit(slot, l->occupied) ? list_count_nodes(&l->buckets[slot].nodes) : 0;
-}
 
 /* Searching buckets of later rounds costs budget, too. */
 static void budget_of_visits(struct kunit *test)
@@ -290,104 +277,6 @@ static void crowd_wakes_seldom(struct kunit *test)
 	KUNIT_EXPECT_LE(test, wakes, 50U);
 }
 
-/* Cascaded timeouts are counted, and cost budget. */
-static void cascade_counts(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct probe *p = probes(shape_of(rig, TICK, SLOTS, 4), 4);
-	struct queue_counts c;
-	unsigned int i, steps;
-
-	/* In level 2, where a slot has 64 ticks. It cascades when the first one is due. */
-	for (i = 0; i < 4; i++)
-		arm_tick(&p[i], i < 3 ? 900 : 920);
-	step_to_tick(rig, 899);
-	KUNIT_EXPECT_EQ(test, 0UL, counts(rig).visits);
-	KUNIT_EXPECT_EQ(test, 4U, filed(rig, 2, 14));
-	rig->now = 900 * TICK;
-	for (steps = 1; queue_advance(&rig->wheel, rig->now, 1); steps++) {
-		KUNIT_EXPECT_EQ(test, (unsigned long)steps, counts(rig).visits);
-		if (steps == 4)
-			KUNIT_EXPECT_EQ(test, 3U, filed(rig, 0, 900 % SLOTS));
-	}
-	KUNIT_EXPECT_EQ(test, 1U, filed(rig, 1, 920 / 8 % SLOTS));
-	c = counts(rig);
-	KUNIT_EXPECT_EQ(test, 7UL, c.visits);
-	KUNIT_EXPECT_EQ(test, 4UL, c.cascaded);
-	KUNIT_EXPECT_EQ(test, 3, rig->fired);
-	step_to_tick(rig, 920);
-	c = counts(rig);
-	KUNIT_EXPECT_EQ(test, 9UL, c.visits);
-	KUNIT_EXPECT_EQ(test, 5UL, c.cascaded);
-	KUNIT_EXPECT_EQ(test, 0UL, c.refiled);
-	KUNIT_EXPECT_EQ(test, 2UL, c.ticks);
-	KUNIT_EXPECT_EQ(test, 4, rig->fired);
-}
-
-/* A late worker with few timeouts skips the ticks without any. */
-static void late_and_alone(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	unsigned int n, i;
-	struct probe *p;
-
-	for (n = 1; n <= 3; n++) {
-		p = probes(shape_of(rig, TICK, SLOTS, n), 3);
-		for (i = 0; i < 3; i++)
-			arm_tick(&p[i], 5000 + 3000 * i);
-		to_tick(rig, 0);
-		to_tick(rig, 1000000);
-		KUNIT_EXPECT_EQ(test, 3, rig->fired);
-		KUNIT_EXPECT_LE(test, counts(rig).ticks, 3UL);
-		/* With one level, two of them share a bucket. */
-		KUNIT_EXPECT_LE(test, counts(rig).visits, 3UL * n + (n == 1));
-	}
-
-	/* Timeouts of lower levels come first, in their order. */
-	p = probes(shape_of(rig, TICK, SLOTS, 2), 4);
-	for (i = 0; i < 4; i++)
-		arm_tick(&p[i], 15 - 3 * i);
-	to_tick(rig, 0);
-	to_tick(rig, 1000000);
-	for (i = 0; i < 4; i++) {
-		expect_fired(&p[i], 1, 15 - 3 * i);
-		KUNIT_EXPECT_EQ(test, 4 - i, p[i].rank);
-	}
-}
-
-/* A stop finds timeouts in the middle of a cascade. */
-static void cascade_stop(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct list_head pending;
-	struct probe *p = probes(shape_of(rig, TICK, SLOTS, 4), 4);
-	unsigned int i;
-
-	for (i = 0; i < 4; i++)
-		arm_tick(&p[i], 1000);
-	to_tick(rig, 999);
-	KUNIT_EXPECT_TRUE(test, queue_advance(&rig->wheel, 1000 * TICK, 2));
-	KUNIT_EXPECT_EQ(test, 2UL, rig->wheel.cascaded);
-	KUNIT_EXPECT_EQ(test, 4, rig_stop(rig, &pending));
-}
-
-/* With two large levels the worker sleeps long before a distant timeout. */
-static void far_wakes_large(struct kunit *test)
-{
-	const unsigned int slots = HWTIMER_WHEEL_MAX_SLOTS;
-	struct rig *rig = test->priv;
-	struct probe *p = probes(shape_of(rig, TICK, slots, 2), 1);
-	u64 tick;
-
-	/* A slot of level 1 is half as wide as level 0. */
-	tick = (slots - 1000ULL) * slots / 2 + 5;
-	arm_tick(&p[0], tick);
-	/* one wakeup after the drain */
-	KUNIT_EXPECT_LE(test, drive(rig, &p[0], 365 * DAY), 3U);
-	expect_fired(&p[0], 1, tick);
-	KUNIT_EXPECT_EQ(test, tick * TICK, rig->now);
-}
-
 /* Timeouts pushed back by a round return to their bucket, and are visited once each. */
 static void touched_by_a_round(struct kunit *test)
 {
@@ -414,163 +303,11 @@ static void touched_by_a_round(struct kunit *test)
 	}
 }
 
-/* Cancelled timeouts do not cascade, and released ones are reported at once. */
-static void cascade_ends(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct probe *p = probes(shape_of(rig, TICK, SLOTS, 4), 3);
-
-	arm_tick(&p[0], 1000);
-	arm_tick(&p[1], 1000);
-	arm_tick(&p[2], 1001);
-	to_tick(rig, 1);
-	queue_cancel(&p[0].t);
-	queue_release(&p[1].t, probe_released);
-	to_tick(rig, 2);
-	KUNIT_EXPECT_EQ(test, 1, p[1].released);
-	KUNIT_EXPECT_TRUE(test, queue_holds(&p[0].t));
-	to_tick(rig, 999);
-	KUNIT_EXPECT_TRUE(test, queue_holds(&p[0].t));
-	to_tick(rig, 1000);
-	KUNIT_EXPECT_FALSE(test, queue_holds(&p[0].t));
-	KUNIT_EXPECT_EQ(test, 1UL, rig->wheel.wheel.filed);
-	to_tick(rig, 1001);
-	expect_fired(&p[2], 1, 1001);
-	KUNIT_EXPECT_EQ(test, 1, rig->fired);
-}
-
-#define SOAK_PROBES	256
-#define SOAK_YEARS	12
-
-/* Callback of a timeout of the soak; may operate on others. */
-static void soak_fired(struct probe *p)
-{
-	struct rig *rig = p->rig;
-	u64 due = div64_u64(p->deadline + rig->wheel.tick_ns - 1, rig->wheel.tick_ns);
-	u64 now = div64_u64(rig->now, rig->wheel.tick_ns);
-
-	/* The clock moves from event to event, so timeouts fire exactly on time. */
-	if (p->tick != due || now != due)
-		KUNIT_FAIL(rig->test, "due at tick %llu, fired for %llu at %llu", due,
-			   p->tick, now);
-	p->ret = 0;
-}
-
-/* A delay from a tick to a year, with the same weight for each order of magnitude. */
-static u64 soak_delay(struct rnd_state *rnd)
-{
-	u64 delay = 1 + prandom_u32_state(rnd);
-
-	delay = delay << 23 | prandom_u32_state(rnd) >> 9;
-	return NSEC_PER_MSEC + (delay >> prandom_u32_state(rnd) % 36);
-}
-
-/* What the soak did, to be compared with the counts of the wheel. */
-struct soak {
-	struct rig		*rig;
-	struct probe		*p;
-	struct rnd_state	rnd;
-	unsigned long		armed;
-	unsigned long		touched;
-	unsigned long		cancelled;
-	unsigned long		operations;
-};
-
-static void soak_operate(struct soak *s)
-{
-	struct probe *p = &s->p[prandom_u32_state(&s->rnd) % SOAK_PROBES];
-	u64 deadline = s->rig->now + soak_delay(&s->rnd);
-	bool was = queue_pending(&p->t);
-	int ret, want;
-
-	s->operations++;
-	p->then = soak_fired;
-	switch (prandom_u32_state(&s->rnd) % 8) {
-	case 0 ... 3:
-		ret = arm(p, deadline);
-		want = was;
-		s->armed += !was;
-		s->touched += was;
-		p->deadline = deadline;
-		break;
-	case 4 ... 6:
-		ret = queue_touch(&p->t, deadline);
-		want = was ? 0 : -ENOENT;
-		s->touched += was;
-		if (was)
-			p->deadline = deadline;
-		break;
-	default:
-		ret = queue_cancel(&p->t);
-		want = was;
-		s->cancelled += was;
-	}
-	KUNIT_EXPECT_EQ(s->rig->test, want, ret);
-}
-
-/*
- * Years of a wheel, driven as by its thread. In the end, each arming by the test must have
- * ended once, and the wheel's counts must agree.
- */
-static void soak(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct list_head pending;
-	struct queue_counts c;
-	struct soak s;
-	unsigned int k, i;
-	u64 until, next;
-
-	for (k = 0; k < ARRAY_SIZE(kinds); k++) {
-		memset(&s, 0, sizeof(s));
-		s.rig = shape_of(rig, NSEC_PER_MSEC, 512, kinds[k].levels);
-		s.p = probes(rig, SOAK_PROBES);
-		prandom_seed_state(&s.rnd, seed + k);
-		next = 0;
-		while (rig->now < SOAK_YEARS * 365 * DAY) {
-			/* Some operations, then none for up to some days. */
-			if (rig->now >= next) {
-				for (i = prandom_u32_state(&s.rnd) % 16; i; i--)
-					soak_operate(&s);
-				next = rig->now + (soak_delay(&s.rnd) >> 6);
-				cond_resched();
-			}
-			advance_to(rig, rig->now);
-			until = sleep_until(rig);
-			queue_awake(&rig->wheel);
-			rig->now = min(max(until, rig->now), next);
-		}
-		c = counts(rig);
-		kunit_info(test, "%s: %d years, %lu operations, seed %llu: %lu armed, %lu touched, %lu cancelled, %lu expired, %lu pending; %lu ticks, %lu visits\n",
-			   kinds[k].name, SOAK_YEARS, s.operations, seed, c.armed, c.touched,
-			   c.cancelled, c.expired, c.pending, c.ticks, c.visits);
-		KUNIT_EXPECT_EQ(test, s.armed, c.armed);
-		KUNIT_EXPECT_EQ(test, s.touched, c.touched);
-		KUNIT_EXPECT_EQ(test, s.cancelled, c.cancelled);
-		KUNIT_EXPECT_EQ(test, (unsigned long)rig->fired, c.expired);
-		KUNIT_EXPECT_GT(test, c.expired, 1000UL);
-		KUNIT_EXPECT_EQ(test, (unsigned long)rig_stop(rig, &pending),
-				s.armed - s.cancelled - rig->fired);
-	}
-}
-
-static int levels_suite_init(struct kunit_suite *suite)
-{
-	seed = hwtimer_kunit_seed();
-	return one_level(suite);
-}
-
-WHEEL_SUITE(levels, levels_suite_init, "levels",
+WHEEL_SUITE(levels, one_level, "levels",
 	KUNIT_CASE(visits_per_life),
 	KUNIT_CASE(far_million),
 	KUNIT_CASE(crowd_cascades_in_steps),
 	KUNIT_CASE(crowd_wakes_seldom),
 	KUNIT_CASE(touched_by_a_round),
-	KUNIT_CASE(late_and_alone),
 	KUNIT_CASE(budget_of_visits),
-	KUNIT_CASE(budget_of_levels),
-	KUNIT_CASE(cascade_stop),
-	KUNIT_CASE(far_wakes_large),
-	KUNIT_CASE(cascade_counts),
-	KUNIT_CASE(cascade_ends),
-	KUNIT_CASE(soak));
+	KUNIT_CASE(budget_of_levels));

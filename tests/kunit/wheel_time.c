@@ -93,27 +93,6 @@ static void past(struct kunit *test)
 		expect_fired(&p[i], 1, 11);
 }
 
-/* Delay 0, on a new wheel and within a tick. */
-static void at_once(struct kunit *test)
-{
-	struct rig *rig = test->priv;
-	struct probe *p = probes(rig, 2);
-
-	arm(&p[0], 0);
-	advance_to(rig, 0);
-	advance_to(rig, TICK - 1);
-	expect_fired(&p[0], 0, 0);
-	to_tick(rig, 1);
-	expect_fired(&p[0], 1, 1);
-
-	advance_to(rig, 5 * TICK + 1);
-	arm(&p[1], rig->now);
-	advance_to(rig, 6 * TICK - 1);
-	expect_fired(&p[1], 0, 0);
-	advance_to(rig, 6 * TICK);
-	expect_fired(&p[1], 1, 6);
-}
-
 /* Promise 1. */
 static void forever(struct kunit *test)
 {
@@ -215,57 +194,6 @@ static void end_touched(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, queue_pending(&p[0].t));
 }
 
-static void rounds(struct kunit *test)
-{
-	static const unsigned int turns[] = { 1, 2, 3, 100 };
-	struct rig *rig = test->priv;
-	unsigned int slots, i, j;
-	struct probe *p;
-
-	for (slots = 1; slots <= 16; slots *= 4) {
-		p = probes(rig_remake(rig, TICK, slots, 0), 3 * ARRAY_SIZE(turns));
-		to_tick(rig, 3);
-		for (i = 0; i < ARRAY_SIZE(turns); i++)
-			for (j = 0; j < 3; j++)
-				arm_tick(&p[3 * i + j], 3 + turns[i] * slots + j);
-		step_to_tick(rig, 2000);
-		for (i = 0; i < ARRAY_SIZE(turns); i++)
-			for (j = 0; j < 3; j++)
-				expect_fired(&p[3 * i + j], 1, 3 + turns[i] * slots + j);
-	}
-}
-
-/* Timeouts of several rounds in one bucket: each tick fires its own, and the others stay. */
-static void crowded_bucket(struct kunit *test)
-{
-	static const u64 ticks[] = { 402, 6, 14, 2, 10, 6, 402, 22 };
-	struct rig *rig = test->priv;
-	struct queue_counts c;
-	unsigned int i, due;
-	struct probe *p = probes(rig_remake(rig, TICK, 4, 0), ARRAY_SIZE(ticks));
-	u64 tick;
-
-	for (i = 0; i < ARRAY_SIZE(ticks); i++)
-		arm_tick(&p[i], ticks[i]);
-	for (tick = 1; tick <= 410; tick++) {
-		to_tick(rig, tick);
-		for (due = 0, i = 0; i < ARRAY_SIZE(ticks); i++)
-			due += ticks[i] <= tick;
-		KUNIT_EXPECT_EQ(test, due, rig->fired);
-	}
-	for (i = 0; i < ARRAY_SIZE(ticks); i++)
-		expect_fired(&p[i], 1, ticks[i]);
-	/* each handled tick had timeouts due */
-	c = counts(rig);
-	KUNIT_EXPECT_EQ(test, 6UL, c.ticks);
-	if (has_rounds(rig))
-		KUNIT_EXPECT_EQ(test, 8UL + 7 + 5 + 4 + 3 + 2, c.visits);
-	else
-		KUNIT_EXPECT_LE(test, c.visits, 8UL * rig->wheel.wheel.levels);
-	/* Those of later rounds are filed again. */
-	KUNIT_EXPECT_EQ(test, has_rounds(rig) ? 7UL + 5 + 4 + 3 + 2 : 0UL, c.refiled);
-}
-
 static void clock_backwards(struct kunit *test)
 {
 	struct rig *rig = test->priv;
@@ -285,11 +213,8 @@ WHEEL_SUITES(time,
 	KUNIT_CASE(boundaries),
 	KUNIT_CASE(visited_once),
 	KUNIT_CASE(past),
-	KUNIT_CASE(at_once),
 	KUNIT_CASE(forever),
 	KUNIT_CASE(forever_touched),
-	KUNIT_CASE(end_touched),
 	KUNIT_CASE(old_age),
-	KUNIT_CASE(rounds),
-	KUNIT_CASE(crowded_bucket),
+	KUNIT_CASE(end_touched),
 	KUNIT_CASE(clock_backwards));
