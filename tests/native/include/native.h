@@ -60,10 +60,7 @@ struct hlist_head { struct hlist_node *first; };
 struct hlist_node { struct hlist_node *next, **pprev; };
 #define hash_ptr(p, bits)	((unsigned int)((uintptr_t)(p) / 64 % (1U << (bits))))
 
-#define CONFIG_64BIT	1
 #define IS_ENABLED(x)	native_enabled_##x
-#define native_enabled_CONFIG_DEBUG_OBJECTS	0
-#define native_enabled_CONFIG_64BIT	1
 #define native_enabled_CONFIG_GENERIC_ATOMIC64	0
 #define native_enabled_CONFIG_PREEMPT_RT	0
 #define native_enabled_CONFIG_PROVE_RAW_LOCK_NESTING	0
@@ -95,7 +92,6 @@ struct hlist_node { struct hlist_node *next, **pprev; };
 #define __percpu
 #define __maybe_unused	__attribute__((unused))
 #define __no_kmsan_checks
-#define __must_check	__attribute__((warn_unused_result))
 #define __printf(a, b)	__attribute__((format(printf, a, b)))
 #define __aligned(n)	__attribute__((aligned(n)))
 #define ____cacheline_aligned	__aligned(64)
@@ -135,7 +131,6 @@ void native_module_exit(void);
 #define max(a, b)	({ __auto_type a_ = (a); __auto_type b_ = (b); a_ > b_ ? a_ : b_; })
 #define min_t(t, a, b)	({ t at_ = (a); t bt_ = (b); at_ < bt_ ? at_ : bt_; })
 #define max_t(t, a, b)	({ t at_ = (a); t bt_ = (b); at_ > bt_ ? at_ : bt_; })
-#define min3(a, b, c)	min(min(a, b), c)
 #define clamp_t(t, v, l, h)	min_t(t, max_t(t, v, l), h)
 #define swap(a, b)	do { typeof(a) t_ = (a); (a) = (b); (b) = t_; } while (0)
 #define DIV_ROUND_UP(a, b)	(((a) + (b) - 1) / (b))
@@ -149,12 +144,10 @@ void native_module_exit(void);
 #define check_sub_overflow(a, b, r)	__builtin_sub_overflow(a, b, r)
 #define array_index_nospec(i, n)	(i)
 #define prefetchw(p)	__builtin_prefetch(p, 1)
-#define __same_type(a, b)	__builtin_types_compatible_p(typeof(a), typeof(b))
 #define div64_u64(a, b)	((u64)(a) / (u64)(b))
 #define div_u64(a, b)	((u64)(a) / (u32)(b))
 static inline int fls64(u64 x) { return x ? 64 - __builtin_clzll(x) : 0; }
 static inline int fls(unsigned int x) { return x ? 32 - __builtin_clz(x) : 0; }
-#define __ffs64(x)	__builtin_ctzll(x)
 static inline unsigned int fls_long(unsigned long x) { return fls64(x); }
 
 static inline void *ERR_PTR(long e) { return (void *)e; }
@@ -231,7 +224,6 @@ typedef struct { int counter; } atomic_t;
 typedef struct { s64 counter __attribute__((aligned(8))); } atomic64_t;
 typedef struct { long counter; } atomic_long_t;
 typedef atomic_t refcount_t;
-#define ATOMIC_INIT(n)	{ n }
 #define atomic_read(a)	READ_ONCE((a)->counter)
 #define atomic_set(a, v)	WRITE_ONCE((a)->counter, v)
 #define atomic_inc(a)	((void)__atomic_fetch_add(&(a)->counter, 1, __ATOMIC_RELAXED))
@@ -240,17 +232,11 @@ typedef atomic_t refcount_t;
 #define atomic_sub(n, a)	((void)__atomic_fetch_sub(&(a)->counter, n, __ATOMIC_RELAXED))
 #define atomic_inc_return(a)	native_rmw(__atomic_add_fetch, &(a)->counter, 1)
 #define atomic_dec_and_test(a)	(!native_rmw(__atomic_sub_fetch, &(a)->counter, 1))
-#define refcount_set	atomic_set
-#define refcount_inc	atomic_inc
-#define refcount_dec_and_test	atomic_dec_and_test
 #define atomic_long_read	atomic_read
 #define atomic_read_acquire(a)	smp_load_acquire(&(a)->counter)
-#define atomic_long_read_acquire(a)	smp_load_acquire(&(a)->counter)
 #define atomic_long_set	atomic_set
 #define atomic_long_inc	atomic_inc
-#define atomic_long_dec	atomic_dec
 #define atomic_long_add	atomic_add
-#define atomic_long_sub	atomic_sub
 #define atomic_try_cmpxchg(a, old, new)	try_cmpxchg(&(a)->counter, old, new)
 #define atomic_long_try_cmpxchg	atomic_try_cmpxchg
 #define atomic_xchg(a, new)	xchg(&(a)->counter, new)
@@ -350,7 +336,6 @@ static inline unsigned long find_next_bit(const unsigned long *map, unsigned lon
 #define NATIVE_CPUS	64
 extern unsigned int nr_cpu_ids;
 struct cpumask;
-#define cpu_possible_mask	NULL
 #define cpumask_first(m)	0U
 #define cpumask_next(n, m)	((unsigned int)(n) + 1)
 #define for_each_possible_cpu(cpu)	for ((cpu) = 0; (unsigned int)(cpu) < nr_cpu_ids; (cpu)++)
@@ -514,7 +499,6 @@ typedef spinlock_t raw_spinlock_t;
 #define DEFINE_SPINLOCK(name)	spinlock_t name = { 0 }
 #define spin_lock_init(l)	((l)->locked = 0)
 #define raw_spin_lock_init	spin_lock_init
-#define __RAW_SPIN_LOCK_UNLOCKED(name)	{ 0 }
 void spin_lock(spinlock_t *lock);
 void spin_unlock(spinlock_t *lock);
 #define spin_lock_irqsave(l, f)	do { local_irq_save(f); spin_lock(l); } while (0)
@@ -606,8 +590,6 @@ void put_task_struct(struct task_struct *task);
 #define fatal_signal_pending(t)	false
 #define task_tgid_nr(t)	1
 #define capable(c)	true
-#define CAP_SYS_RESOURCE	0
-#define CAP_PERFMON		38
 struct user_namespace { struct user_namespace *parent; kuid_t owner; };
 struct pid_namespace { int dummy; };
 static struct user_namespace init_user_ns __maybe_unused;
@@ -677,8 +659,6 @@ void wait_for_completion(struct completion *c);
 #define GFP_ATOMIC	0
 #define __GFP_NOWARN	0
 #define __GFP_RETRY_MAYFAIL	0
-#define __GFP_ZERO	0
-#define __GFP_ACCOUNT	0
 void *native_alloc(size_t size);
 void kfree(const void *p);
 #define kzalloc(n, gfp)	native_alloc(n)
@@ -742,7 +722,6 @@ static struct workqueue_struct *const system_unbound_wq, *const system_dfl_wq;
 /* For debugfs alone, and shim.c has the functions of dev/dates.c: nothing is ever looked up. */
 struct xarray { void *unused; };
 #define DEFINE_XARRAY_ALLOC1(name)	struct xarray name
-#define xa_limit_31b	0
 #define xa_alloc_cyclic(xa, id, entry, limit, next, gfp) \
 	((void)(entry), *(id) = ++*(next), 0)
 #define xa_erase(xa, id)	((void)(id))
