@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimer: KUnit suite hwtimer_wheel: hwtimer_wheel.c alone, against a naive model. It needs
- * nothing else of the module, and tests/native builds it as a program.
+ * hwtimer: KUnit suite hwtimer_wheel: hwtimer_wheel.c alone, against a naive model.
  */
-#ifdef HWTIMER_WHEEL_SHIM
-#include "wheel_kunit.h"
-#else
 #include <kunit/test.h>
 #include <linux/slab.h>
-#endif
 
 #include "../../hwtimer_wheel.h"
 
