@@ -3,7 +3,7 @@
  * hwtimer_remote: a wheel whose timeouts a program arms, touches and cancels, so that it can look
  * at the wheel from outside.
  *
- *	insmod hwtimer_remote.ko [tick_ns=N] [slots=N] [levels=N] [boottime=1]
+ *	insmod hwtimer_remote.ko [tick_ns=N] [slots=N] [levels=N] [boottime=1] [others=N]
  *	echo "arm FIRST COUNT DELAY STEP" >/sys/module/hwtimer_remote/parameters/command
  *
  * arms COUNT timeouts from number FIRST on: the first one for DELAY ns from now, and each of the
@@ -20,6 +20,7 @@
 #include <hwtimer.h>
 
 #define TIMEOUTS	8192
+#define OTHERS		64
 
 static unsigned long long tick_ns = NSEC_PER_MSEC;
 module_param(tick_ns, ullong, 0444);
@@ -37,7 +38,11 @@ static bool boottime;
 module_param(boottime, bool, 0444);
 MODULE_PARM_DESC(boottime, "on CLOCK_BOOTTIME (default: CLOCK_MONOTONIC)");
 
-static struct hwtimer_wheel *wheel;
+static unsigned int others;
+module_param(others, uint, 0444);
+MODULE_PARM_DESC(others, "how many wheels there are besides, without timeouts (default 0)");
+
+static struct hwtimer_wheel *wheel, *other[OTHERS];
 static struct hwtimer_timeout timeouts[TIMEOUTS];
 
 static void remote_fired(struct hwtimer_timeout *t)
@@ -83,30 +88,58 @@ static const struct kernel_param_ops remote_ops = { .set = remote_command };
 module_param_cb(command, &remote_ops, NULL, 0200);
 MODULE_PARM_DESC(command, "what to do");
 
+static struct hwtimer_wheel *remote_create(const char *name)
+{
+	return hwtimer_wheel_create(&(struct hwtimer_wheel_params){
+			.name = name, .tick_ns = tick_ns, .slots = slots, .levels = levels,
+			.clock = boottime ? HWTIMER_CLOCK_BOOTTIME : HWTIMER_CLOCK_MONOTONIC });
+}
+
+static void remote_destroy(struct hwtimer_wheel *w)
+{
+	struct list_head pending;
+
+	hwtimer_wheel_stop(w, &pending);
+	hwtimer_wheel_destroy(w);
+}
+
+static void remote_end(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < OTHERS && other[i]; i++)
+		remote_destroy(other[i]);
+	remote_destroy(wheel);
+}
+
 static int __init remote_init(void)
 {
 	struct hwtimer_wheel *new;
+	char name[32];
 	unsigned int i;
 
-	new = hwtimer_wheel_create(&(struct hwtimer_wheel_params){
-			.name = KBUILD_MODNAME, .tick_ns = tick_ns, .slots = slots,
-			.levels = levels,
-			.clock = boottime ? HWTIMER_CLOCK_BOOTTIME : HWTIMER_CLOCK_MONOTONIC });
+	new = remote_create(KBUILD_MODNAME);
 	if (IS_ERR(new))
 		return PTR_ERR(new);
 	for (i = 0; i < TIMEOUTS; i++)
 		hwtimer_init(&timeouts[i], new, remote_fired);
 	wheel = new;
+	for (i = 0; i < min(others, OTHERS); i++) {
+		snprintf(name, sizeof(name), KBUILD_MODNAME ".%u", i);
+		new = remote_create(name);
+		if (IS_ERR(new)) {
+			remote_end();
+			return PTR_ERR(new);
+		}
+		other[i] = new;
+	}
 	return 0;
 }
 module_init(remote_init);
 
 static void __exit remote_exit(void)
 {
-	struct list_head pending;
-
-	hwtimer_wheel_stop(wheel, &pending);
-	hwtimer_wheel_destroy(wheel);
+	remote_end();
 }
 module_exit(remote_exit);
 

@@ -171,6 +171,15 @@ static bool has(const char *text, const char *part)
 	return strstr(text, part);
 }
 
+static unsigned int count_of(const char *text, const char *part)
+{
+	unsigned int n = 0;
+
+	for (; (text = strstr(text, part)); text += strlen(part))
+		n++;
+	return n;
+}
+
 static unsigned int count_lines(const char *text)
 {
 	unsigned int n = 0;
@@ -901,16 +910,45 @@ TEST(every_signals)
 	EXPECT_EQ(5, count_lines(result.out));
 }
 
+static void must_schedule_two(int fd)
+{
+	struct hwtimer_schedule s = { .time = FAR, .flags = HWTIMER_RELATIVE };
+
+	for (s.user_data = 0xabc; s.user_data <= 0xdef; s.user_data += 0xdef - 0xabc)
+		if (ioctl(fd, HWTIMER_IOC_SCHEDULE, &s))
+			die(DEVICE ": %s", strerror(errno));
+}
+
 /* A context by calls, with two timeouts. */
 static int must_context(void)
 {
-	struct hwtimer_schedule s = { .time = FAR, .flags = HWTIMER_RELATIVE };
 	int fd = open(DEVICE, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 
-	for (s.user_data = 0xabc; s.user_data <= 0xdef; s.user_data += 0xdef - 0xabc)
-		if (fd < 0 || ioctl(fd, HWTIMER_IOC_SCHEDULE, &s))
-			die(DEVICE ": %s", strerror(errno));
+	must_schedule_two(fd);
 	return fd;
+}
+
+/* More wheels than one WHEELS returns; exactly as many; and by name one that comes late. */
+TEST(wheels)
+{
+	static const unsigned int others[] = { 31, 32, 64 };
+	char text[64];
+	unsigned int i, k;
+
+	for (i = 0; i < ARRAY_SIZE(others); i++) {
+		snprintf(text, sizeof(text), "others=%u", others[i]);
+		ASSERT_EQ(0, load(REMOTE, text));
+		EXPECT_RUN(0, "stat", "--json");
+		EXPECT_EQ(others[i] + 1, count_of(result.out, "\"module\": \"" REMOTE "\""));
+		for (k = 0; k < others[i]; k++) {
+			snprintf(text, sizeof(text), "\"" REMOTE ".%u\"", k);
+			EXPECT_EQ(1, count_of(result.out, text));
+		}
+		snprintf(text, sizeof(text), REMOTE ".%u", others[i] - 1);
+		EXPECT_RUN(0, "stat", text);
+		EXPECT_EQ(1, count_of(result.out, "wheel "));
+		ASSERT_EQ(0, unload(REMOTE));
+	}
 }
 
 TEST_F(wheel, statistics)
@@ -991,8 +1029,6 @@ TEST_F(wheel, contexts)
 TEST_F(wheel, list)
 {
 	int fd = must_context();
-	unsigned int n = 0;
-	const char *at;
 	char pid[32];
 
 	snprintf(pid, sizeof(pid), "%d", getpid());
@@ -1012,9 +1048,7 @@ TEST_F(wheel, list)
 
 	fill();
 	EXPECT_RUN(0, "list", REMOTE);
-	for (at = result.out; (at = strstr(at, "remote_fired")); at++)
-		n++;
-	EXPECT_EQ(5, n);
+	EXPECT_EQ(5, count_of(result.out, "remote_fired"));
 	EXPECT_IN(result.out, "  in 3");
 	EXPECT_RUN(0, "list", "--json", REMOTE);
 	EXPECT_EQ(5, count_lines(result.out));
@@ -1061,6 +1095,44 @@ TEST_F(wheel, list_more)
 	close(fd);
 }
 
+/* The two contexts of a process: four timeouts, due in an hour. */
+static void list_two(pid_t pid)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%d", pid);
+	RUN("list", "-p", text);
+	expect(0, result.status);
+	expect(4, count_of(result.out, "  in 3"));
+	RUN("list", "--json", "-p", text);
+	expect(4, count_of(result.out, "\"due_ns\": 3"));
+}
+
+/* hwtimerctl shows when timeouts are due, whatever its clock is, and theirs. */
+TEST(list_in_time_namespace)
+{
+	int here = must_context(), ahead = open(DEVICE, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	pid_t test = getpid(), pid = must_fork();
+
+	if (!pid) {
+		/* From now on, children have this clock, and so does what they set up. */
+		if (!unshare_time("monotonic 100000 0"))
+			die("no time namespaces");
+		pid = must_fork();
+		if (!pid) {
+			must_schedule_two(ahead);
+			_exit(0);
+		}
+		expect(0, reap(pid));
+		list_two(test);
+		_exit(0);
+	}
+	ASSERT_EQ(0, reap(pid));
+	list_two(test);
+	close(here);
+	close(ahead);
+}
+
 #define LABELS	"{wheel=\"" REMOTE "\",module=\"" REMOTE "\""
 
 TEST_F(wheel, metrics)
@@ -1087,15 +1159,6 @@ TEST_F(wheel, metrics)
 	unlink(file);
 	EXPECT_FAILURE(1, "/nowhere/metrics", "metrics", "-o", "/nowhere/metrics");
 	EXPECT_RUN(2, "metrics", REMOTE);
-}
-
-static unsigned int count_of(const char *text, const char *part)
-{
-	unsigned int n = 0;
-
-	for (; (text = strstr(text, part)); text += strlen(part))
-		n++;
-	return n;
 }
 
 /* A mark for each bucket that is not empty, and a bar for each bin. */
