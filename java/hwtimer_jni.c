@@ -19,8 +19,6 @@
 _Static_assert(sizeof(struct hwtimer_slot) == hwtimer_Table_SLOT, "slot");
 SLOT_HAS(word, WORD);
 SLOT_HAS(visit, VISIT);
-SLOT_HAS(user_data, USER_DATA);
-SLOT_HAS(tag, TAG);
 SLOT_HAS(next, NEXT);
 TABLE_HAS(kick_before, KICK_BEFORE);
 TABLE_HAS(flags, FLAGS);

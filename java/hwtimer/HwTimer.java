@@ -440,7 +440,7 @@ public class HwTimer implements Timer {
 
 		private void end(int how) {
 			STATE.setRelease(this, how);
-			timer.table.free(place);
+			timer.table.free(place, arming);
 		}
 
 		private void tell() {

@@ -23,23 +23,24 @@ import java.util.concurrent.atomic.AtomicLongArray;
  * A place is the index of a slot and, above, the list of free slots to which it goes back: that of
  * the thread that took it, which others may have, too. A list is a stack. Its head is the index of
  * the first slot, plus 1, and in the upper half a count of removals, so that one that was removed
- * and came back meanwhile is noticed. The tag of a free slot is the next one, plus 1; the user data
- * of any slot is how often it was armed.
+ * and came back meanwhile is noticed. The link of a free slot is the next one, plus 1, and in the
+ * upper half its last arming. Links are not in the table, where others could write them.
  */
 final class Table {
 	private static final VarHandle
+		LINK = MethodHandles.arrayElementVarHandle(long[].class),
 		LONG = MethodHandles.byteBufferViewVarHandle(long[].class, ByteOrder.nativeOrder()),
 		INT = MethodHandles.byteBufferViewVarHandle(int[].class, ByteOrder.nativeOrder());
 
 	/* What hwtimer_jni.c compares with the header: a slot, and the header of the table. */
-	static final int SLOT = 32, WORD = 0, VISIT = 8, USER_DATA = 16, TAG = 24, NEXT = 28;
+	static final int SLOT = 32, WORD = 0, VISIT = 8, NEXT = 28;
 	static final int KICK_BEFORE = 8, FLAGS = 24, PUSHED = 64;
 	static final int STOPPED = 1, LINK_NONE = 0, LINK_END = 1, LINK_INDEX = 2;
 	static final int UNIT_SHIFT = 16, ARMING_BITS = 20;
 	/* As many timeouts as a handle can have, and how many slots await() finds at most. */
 	static final int MAX = (1 << 24) - 2, BATCH = 256;
 
-	private static final long ARMING = (1L << ARMING_BITS) - 1;
+	private static final int ARMING = (1 << ARMING_BITS) - 1;
 	private static final long LAST_UNIT = (1L << 64 - ARMING_BITS) - 2;
 	/* So often a word that others keep changing is read again. */
 	private static final int TRIES = 8;
@@ -53,6 +54,7 @@ final class Table {
 	private final ByteBuffer slots, head;
 	private final HwTimer.HwTimeout[][] timeouts =
 		new HwTimer.HwTimeout[1 << INDEX_BITS - ROW_BITS][];
+	private final long[][] links = new long[timeouts.length][];
 	private final AtomicLongArray free = new AtomicLongArray(LISTS * PAD);
 	/* Slots before this may be used; those before the next have been. */
 	private volatile int size;
@@ -108,8 +110,10 @@ final class Table {
 		}
 		int wanted = Math.min(limit, Math.max(1, 2 * old));
 		for (; row << ROW_BITS < wanted; row++) {
-			if (timeouts[row] == null) {
+			/* The links come last: there may be no memory for them. */
+			if (links[row] == null) {
 				timeouts[row] = new HwTimer.HwTimeout[ROW];
+				links[row] = new long[ROW];
 			}
 		}
 		int got = grow(handle, wanted);
@@ -131,27 +135,27 @@ final class Table {
 			if (index < 0) {
 				return -1;
 			}
-			long next = (int)INT.getOpaque(slots, index * SLOT + TAG);
-			/* Somebody else has written that. */
-			if (next < 0 || next > size) {
-				next = 0;
-			}
 			long removals = (first >>> 32) + 1;
-			if (free.compareAndSet(list * PAD, first, removals << 32 | next)) {
+			if (free.compareAndSet(list * PAD, first, removals << 32 | (int)link(index))) {
 				return index;
 			}
 		}
 	}
 
+	private long link(int index) {
+		return (long)LINK.getOpaque(links[index >> ROW_BITS], index & ROW - 1);
+	}
+
 	/** Frees a slot, by who has got its word to 0. */
-	void free(int place) {
+	void free(int place, int arming) {
 		int list = place >>> INDEX_BITS, index = place & INDEX;
+		long[] row = links[index >> ROW_BITS];
 		long first;
 
 		timeouts[index >> ROW_BITS][index & ROW - 1] = null;
 		do {
 			first = free.get(list * PAD);
-			INT.setOpaque(slots, index * SLOT + TAG, (int)first);
+			LINK.setOpaque(row, index & ROW - 1, (long)arming << 32 | (int)first);
 		} while (!free.compareAndSet(list * PAD, first, first >>> 32 << 32 | index + 1L));
 	}
 
@@ -174,24 +178,20 @@ final class Table {
 	 * @throws IllegalStateException the table is stopped
 	 */
 	boolean arm(HwTimer.HwTimeout timeout, long deadlineNs) {
-		int place = take(), index = place & INDEX, at = index * SLOT;
-		long uses = (long)LONG.getOpaque(slots, at + USER_DATA) + 1;
-
+		int place = take(), index = place & INDEX, last = (int)(link(index) >>> 32);
 		/* No arming is 0. */
-		uses += (uses & ARMING) == 0 ? 1 : 0;
-		LONG.setOpaque(slots, at + USER_DATA, uses);
-		int arming = (int)(uses & ARMING);
+		int arming = last == ARMING ? 1 : last + 1;
 		long word = word(deadlineNs, arming);
 		timeout.begin(place, arming);
 		timeouts[index >> ROW_BITS][index & ROW - 1] = timeout;
 		/* "word = w; MB; check w". Release: who takes the timeout finds it in its row. */
-		LONG.setRelease(slots, at + WORD, word);
+		LONG.setRelease(slots, index * SLOT + WORD, word);
 		VarHandle.fullFence();
 		/* "If it is stopped: ... CAS(word, it, 0): won: the arming was refused." */
 		if (check(index, word) || !cancel(place, arming)) {
 			return true;
 		}
-		free(place);
+		free(place, arming);
 		return false;
 	}
 

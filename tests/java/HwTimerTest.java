@@ -4,6 +4,8 @@ import static org.junit.Assert.*;
 import hwtimer.HwTimer;
 import io.netty.util.Timeout;
 import io.netty.util.TimerTask;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.lang.ref.WeakReference;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
@@ -99,10 +101,19 @@ public class HwTimerTest {
 		assertEquals(0, timer.pendingTimeouts());
 	}
 
+	private static Object field(Object object, String name) throws Exception {
+		Field field = object.getClass().getDeclaredField(name);
+		field.setAccessible(true);
+		return field.get(object);
+	}
+
 	private static Object table(HwTimer timer) throws Exception {
-		Field table = HwTimer.class.getDeclaredField("table");
-		table.setAccessible(true);
-		return table.get(timer);
+		return field(timer, "table");
+	}
+
+	/* "slots" or "head": the memory that others may share. */
+	private static ByteBuffer memory(HwTimer timer, String name) throws Exception {
+		return ((ByteBuffer)field(table(timer), name)).order(ByteOrder.nativeOrder());
 	}
 
 	/* A timeout for which there is no memory takes no place. */
@@ -122,29 +133,6 @@ public class HwTimerTest {
 	}
 
 	/* Many at once, more than in one row of the table, and all places are used again. */
-	private static ByteBuffer slots(HwTimer timer) throws Exception {
-		Field field = table(timer).getClass().getDeclaredField("slots");
-		field.setAccessible(true);
-		return ((ByteBuffer)field.get(table(timer))).order(ByteOrder.nativeOrder());
-	}
-
-	/* Whoever shares the table may write anything where Java has its list of free slots. */
-	@Test
-	public void forgedFreeList() throws Exception {
-		HwTimer timer = timer(1000);
-		timer.newTimeout(t -> { }, 1, TimeUnit.DAYS).cancel();
-		for (int forged : new int[] { 1000000, 200000000, -1 }) {
-			for (int index = 0; index < 10; index++) {
-				slots(timer).putInt(index * 32 + 24, forged);
-			}
-			Timeout first = timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
-			Timeout second = timer.newTimeout(t -> { }, 1, TimeUnit.DAYS);
-			assertTrue(first.cancel());
-			assertTrue(second.cancel());
-		}
-		assertEquals(0, timer.stop().size());
-	}
-
 	@Test
 	public void many() {
 		HwTimer timer = timer(10000);
@@ -185,6 +173,33 @@ public class HwTimerTest {
 		timer.stop();
 	}
 
+	/* Two threads find no place at once: one makes places for both, and none beyond the maximum. */
+	@Test
+	public void growAtOnce() throws Exception {
+		HwTimer timer = timer(2);
+		List<FutureTask<Timeout>> calls = new ArrayList<>();
+		timer.start();
+		synchronized (table(timer)) {
+			for (int i = 0; i < 2; i++) {
+				FutureTask<Timeout> call = new FutureTask<>(
+					() -> timer.newTimeout(t -> { }, 1, TimeUnit.DAYS));
+				Thread thread = new Thread(call);
+				thread.start();
+				calls.add(call);
+				while (thread.getState() != Thread.State.BLOCKED) {
+					assertFalse(call.isDone());
+					Thread.sleep(1);
+				}
+			}
+		}
+		Set<Timeout> made = new HashSet<>();
+		for (FutureTask<Timeout> call : calls) {
+			made.add(call.get());
+		}
+		assertEquals(2, made.size());
+		assertEquals(made, timer.stop());
+	}
+
 	/* A timeout that has ended is not taken for the one that has its slot since. */
 	@Test
 	public void slotUsedAgain() throws Exception {
@@ -200,20 +215,41 @@ public class HwTimerTest {
 		assertEquals(0, timer.stop().size());
 	}
 
+	private static void growByOther(HwTimer timer, int slots) throws Exception {
+		Method grow = table(timer).getClass()
+			.getDeclaredMethod("grow", long.class, int.class);
+		grow.setAccessible(true);
+		assertTrue((int)grow.invoke(null, field(table(timer), "handle"), slots) >= slots);
+	}
+
+	/* Somebody else says that there are records in a ring that there is not: no loop. */
+	@Test
+	public void forgedRing() throws Exception {
+		final int ring = 16, tail = 256 + 4 * 23, tooLongNs = 1000000000;
+		ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+		HwTimer timer = timer(0);
+		CountDownLatch ran = new CountDownLatch(1);
+		if (!timer.inProcess()) {
+			/* Who looked as often as there are records took minutes. */
+			growByOther(timer, 500000);
+			memory(timer, "head").putInt(tail, 1).putInt(ring, 23);
+		}
+		timer.newTimeout(t -> ran.countDown(), 1, MS);
+		long thread = ((Thread)field(timer, "thread")).getId();
+		while (!ran.await(1, MS)) {
+			assertTrue(threads.getThreadCpuTime(thread) < tooLongNs);
+		}
+		timer.stop();
+	}
+
 	/* Somebody else grows the table, and invents a timeout there. */
 	@Test
 	public void grownByOthers() throws Exception {
 		HwTimer timer = timer(10000);
-		Method grow = table(timer).getClass()
-			.getDeclaredMethod("grow", long.class, int.class);
-		Method look = table(timer).getClass()
-			.getDeclaredMethod("look", int.class);
-		Field handle = table(timer).getClass().getDeclaredField("handle");
-		grow.setAccessible(true);
+		Method look = table(timer).getClass().getDeclaredMethod("look", int.class);
 		look.setAccessible(true);
-		handle.setAccessible(true);
-		assertTrue((int)grow.invoke(null, handle.getLong(table(timer)), 5000) >= 5000);
-		slots(timer).putLong(32 * 4500, 1);
+		growByOther(timer, 5000);
+		memory(timer, "slots").putLong(32 * 4500, 1);
 		assertNull(look.invoke(table(timer), 4500));
 		/* Nobody else has a handle in the process. */
 		int most = timer.inProcess() ? 0 : 10000;
@@ -228,7 +264,7 @@ public class HwTimerTest {
 	public void armingAfterTheLast() throws Exception {
 		HwTimer timer = timer(1);
 		timer.newTimeout(t -> { }, 1, TimeUnit.DAYS).cancel();
-		slots(timer).putLong(16, (1 << 20) - 1);
+		((long[][])field(table(timer), "links"))[0][0] = (1L << 20) - 1 << 32;
 		CountDownLatch ran = new CountDownLatch(1);
 		assertTrue(timer.newTimeout(t -> ran.countDown(), 1, TimeUnit.DAYS).touchAt(-1));
 		ran.await();
@@ -254,12 +290,11 @@ public class HwTimerTest {
 	@Test
 	public void removals() throws Exception {
 		HwTimer timer = timer(1);
-		Field field = table(timer).getClass().getDeclaredField("free");
-		field.setAccessible(true);
+		Object free = field(table(timer), "free");
 		Set<String> heads = new HashSet<>();
 		for (int i = 0; i < 10; i++) {
 			timer.newTimeout(t -> { }, 1, TimeUnit.DAYS).cancel();
-			heads.add(field.get(table(timer)).toString());
+			heads.add(free.toString());
 		}
 		assertEquals(10, heads.size());
 		timer.stop();

@@ -462,6 +462,10 @@ def forged():
         time.sleep(0.01)
     assert sorted(found) == [0, 1] and timers.pending == 1, found
     assert all(isinstance(timers.schedule(1e9, i), _hwtimer.Timer) for i in range(300))
+    # No timer has the id 0, and nothing is done to a timeout that has it.
+    invented = bytes(7) + b"\x41"
+    table[0:8], table[24:28] = invented, bytes(4)
+    assert timers.usable and table[0:8] == invented
     timers.close()
 
 
