@@ -23,8 +23,8 @@ import java.util.stream.Stream;
  *					CPU time of calls with so many timeouts pending, in ns; TIMER:
  *					hwtimer, touchAt (which pushes back by that), netty
  *					(HashedWheelTimer), util (java.util.Timer), pool
- *					(ScheduledThreadPoolExecutor), queue (DelayQueue), or heap
- *					(PriorityQueue, without a thread)
+ *					(ScheduledThreadPoolExecutor), threads (one each), queue
+ *					(DelayQueue), or heap (PriorityQueue, without a thread)
  *	Measure burst COUNT ROUNDS	schedule so many timeouts of 125 ms, with a tick of 200 ms, at
  *					once, as testExecutionOnTime does: until the last call has
  *					returned, until the last task has run, and the CPU time, in ns
@@ -170,6 +170,34 @@ public class Measure {
 			@Override
 			public void tidy() {
 				timer.purge();
+			}
+		};
+	}
+
+	/* A thread for each, which sleeps. */
+	private static Subject<Thread> threads() {
+		return new Subject<>() {
+			@Override
+			public Thread make(int seconds) {
+				Thread thread = new Thread(() -> {
+					try {
+						Thread.sleep(seconds * 1000L);
+					} catch (InterruptedException e) {
+						/* It was cancelled. */
+					}
+				});
+				thread.start();
+				return thread;
+			}
+
+			@Override
+			public void cancel(Thread thread) {
+				thread.interrupt();
+			}
+
+			@Override
+			public int operations(int pending) {
+				return 5000;
 			}
 		};
 	}
@@ -356,6 +384,7 @@ public class Measure {
 		case "netty": return netty();
 		case "util": return util();
 		case "pool": return pool();
+		case "threads": return threads();
 		case "queue": return queue(new DelayQueue<>());
 		case "heap": return queue(new PriorityQueue<>());
 		default: throw new IllegalArgumentException(name);
