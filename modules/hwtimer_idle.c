@@ -1,0 +1,1013 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hwtimer_idle: close the idle connections of TCP servers that do not do it themselves.
+ *
+ * A rule names a local port and a span (uapi/linux/hwtimer_idle.h). Each connection to that port
+ * gets a watch, with a timeout on a wheel, when it is established. No message touches it: at its
+ * deadline the callback reads the time stamps that TCP keeps anyway, and arms the timeout for the
+ * rest of the span. So the work is one look per connection and span, however many messages there
+ * are, and nothing is scanned. docs/idle is the manual.
+ *
+ * Watches
+ * -------
+ *
+ * The tracepoint inet_sock_set_state is the hook. Its probe runs where TCP runs, in softirqs and in
+ * system calls, with preemption disabled, also on PREEMPT_RT. So it takes no lock that may sleep
+ * there, and does not allocate: it takes a watch from a pool, which a work item fills. If the pool
+ * is empty, the work item looks for the connections that were missed, as it does for those that
+ * exist when a rule is added.
+ *
+ * A watch holds a reference on its socket. Whoever takes it out of the table releases it: the probe
+ * when the connection is closed, the callback when there is no more to do, or who deletes the
+ * rule. The wheel then calls watch_released(), when no callback runs or will run for it; that
+ * puts the reference. Who deletes a rule waits until all of its watches are released.
+ *
+ *	                  protected by              read without by
+ *	rules             rules_lock                RCU (probe)
+ *	watches, buckets  one of bucket_locks       RCU (watch_find())
+ *	a watch's socket  the reference; its fields are TCP's, read once each, and again under the
+ *	                  lock of the socket before anything is done to it
+ *
+ * A connection cannot be missed by both the probe and a walk: the walk holds the lock of the bucket
+ * of TCP's table, from which a socket is removed before the probe hears that it was closed, and to
+ * which it was added before it was established.
+ */
+#define pr_fmt(fmt) "hwtimer_idle: " fmt
+
+#include <linux/debugfs.h>
+#include <linux/hashtable.h>
+#include <linux/inet.h>
+#include <linux/module.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/tracepoint.h>
+#include <linux/workqueue.h>
+#include <net/genetlink.h>
+#include <net/inet_hashtables.h>
+#include <net/mptcp.h>
+#include <net/net_namespace.h>
+#include <net/tcp.h>
+
+#include "../hwtimer.h"
+#include "hwtimer_idle.h"
+
+/* The wheel's tick: the worker wakes up no more than 250 times a second. */
+#define IDLE_TICK_NS	(4 * NSEC_PER_MSEC)
+/* For so long the callback waits at most for who owns a socket, before it looks again. */
+#define IDLE_BUSY_NS	NSEC_PER_SEC
+#define POOL_SIZE	2048
+#define WATCH_BITS	16
+#define WATCH_LOCKS	256
+
+struct idle_rule {
+	struct hlist_node	node;
+	struct net		*net;		/* no reference: rules end before it does */
+	struct in6_addr		address;	/* IPv4 as mapped; any: holds for all */
+	struct idle_config	config;
+	bool			missed;		/* a connection got no watch: walk */
+	atomic_long_t		watched;
+	atomic64_t		closed;
+	atomic64_t		looks;
+	atomic64_t		refused;
+	atomic64_t		spared;
+};
+
+struct idle_watch {
+	struct hwtimer_timeout	timeout;
+	struct hlist_node	node;		/* in a bucket, or in the pool */
+	struct rcu_head		rcu;
+	struct sock		*sk;
+	struct idle_rule	*rule;
+	u32			wait_ns;	/* for who owns the socket; 0: not waiting */
+};
+
+static char *rules_param;
+module_param_named(rules, rules_param, charp, 0444);
+MODULE_PARM_DESC(rules, "rules of the first network namespace: PORT:SECONDS[:ACTION[:any]],...");
+
+static struct hwtimer_wheel *wheel;
+static struct tracepoint *state_tracepoint;
+static struct genl_family idle_family;
+static struct dentry *debugfs_file;
+
+static DEFINE_MUTEX(rules_lock);
+static DEFINE_HASHTABLE(rules, 8);
+static unsigned int rules_changes = 1;	/* for dumps that take several messages */
+
+static struct hlist_head buckets[1 << WATCH_BITS];
+static raw_spinlock_t bucket_locks[WATCH_LOCKS];
+
+static struct {
+	raw_spinlock_t		lock;
+	struct hlist_head	watches;
+	unsigned int		count;
+} pool = { .lock = __RAW_SPIN_LOCK_UNLOCKED(pool.lock) };
+
+static void pool_work_fn(struct work_struct *work);
+static DECLARE_WORK(pool_work, pool_work_fn);
+
+/*
+ * Where jiffy 0 would be on CLOCK_MONOTONIC. A jiffy begins at or before the time at which it is
+ * seen, so the least of what was seen is the best guess, and never too early. The worker's, after
+ * idle_init().
+ */
+static s64 jiffies_base_ns = S64_MAX;
+
+static void jiffies_base_update(void)
+{
+	u64 jiffy = get_jiffies_64();	/* before the clock: it must not be the later one */
+	s64 base = ktime_get_ns() - jiffy * TICK_NSEC;
+
+	jiffies_base_ns = min(jiffies_base_ns, base);
+}
+
+/*
+ * Rules
+ */
+
+static u32 rule_key(const struct net *net, u16 port)
+{
+	return port ^ net_hash_mix(net);
+}
+
+static void sk_local_address(const struct sock *sk, struct in6_addr *address)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6) {
+		*address = sk->sk_v6_rcv_saddr;
+		return;
+	}
+#endif
+	ipv6_addr_set_v4mapped(sk->sk_rcv_saddr, address);
+}
+
+static void sk_peer_address(const struct sock *sk, struct in6_addr *address)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6) {
+		*address = sk->sk_v6_daddr;
+		return;
+	}
+#endif
+	ipv6_addr_set_v4mapped(sk->sk_daddr, address);
+}
+
+/* The rule of exactly this port and address, under RCU or rules_lock. */
+static struct idle_rule *rule_find(const struct net *net, u16 port, const struct in6_addr *address)
+{
+	struct idle_rule *rule;
+
+	hash_for_each_possible_rcu(rules, rule, node, rule_key(net, port),
+				   lockdep_is_held(&rules_lock))
+		if (rule->net == net && rule->config.port == port &&
+		    ipv6_addr_equal(&rule->address, address))
+			return rule;
+	return NULL;
+}
+
+/* The rule for a connection, under RCU: that of its address comes before that of all addresses. */
+static struct idle_rule *rule_of_sk(const struct sock *sk)
+{
+	struct in6_addr address;
+	struct idle_rule *rule;
+
+	sk_local_address(sk, &address);
+	rule = rule_find(sock_net(sk), sk->sk_num, &address);
+	return rule ?: rule_find(sock_net(sk), sk->sk_num, &in6addr_any);
+}
+
+static u64 rule_span_ns(const struct idle_rule *rule)
+{
+	return rule->config.span_ms * (u64)NSEC_PER_MSEC;
+}
+
+/*
+ * The pool
+ */
+
+static struct idle_watch *pool_get(void)
+{
+	struct idle_watch *watch = NULL;
+	unsigned long flags;
+	bool low;
+
+	raw_spin_lock_irqsave(&pool.lock, flags);
+	if (!hlist_empty(&pool.watches)) {
+		watch = hlist_entry(pool.watches.first, struct idle_watch, node);
+		hlist_del(&watch->node);
+		pool.count--;
+	}
+	low = pool.count < POOL_SIZE / 2;
+	raw_spin_unlock_irqrestore(&pool.lock, flags);
+	if (low)
+		schedule_work(&pool_work);
+	return watch;
+}
+
+static void pool_put(struct idle_watch *watch)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&pool.lock, flags);
+	hlist_add_head(&watch->node, &pool.watches);
+	pool.count++;
+	raw_spin_unlock_irqrestore(&pool.lock, flags);
+}
+
+static int pool_fill(void)
+{
+	struct idle_watch *watch;
+
+	while (READ_ONCE(pool.count) < POOL_SIZE) {
+		watch = kmalloc(sizeof(*watch), GFP_KERNEL | __GFP_NOWARN);
+		if (!watch)
+			return -ENOMEM;
+		pool_put(watch);
+	}
+	return 0;
+}
+
+static void pool_empty(void)
+{
+	struct idle_watch *watch;
+	struct hlist_node *next;
+
+	hlist_for_each_entry_safe(watch, next, &pool.watches, node)
+		kfree(watch);
+}
+
+/*
+ * Watches
+ */
+
+static void idle_expired(struct hwtimer_timeout *timeout);
+
+static u32 watch_bucket(const struct sock *sk)
+{
+	return hash_ptr(sk, WATCH_BITS);
+}
+
+static raw_spinlock_t *bucket_lock(u32 bucket)
+{
+	return &bucket_locks[bucket % WATCH_LOCKS];
+}
+
+/* Under RCU, or with the lock of the bucket. */
+static struct idle_watch *watch_find(const struct sock *sk)
+{
+	struct idle_watch *watch;
+
+	hlist_for_each_entry_rcu(watch, &buckets[watch_bucket(sk)], node, true)
+		if (watch->sk == sk)
+			return watch;
+	return NULL;
+}
+
+/* The wheel does not hold the watch any more, and it is in no bucket. */
+static void watch_released(struct hwtimer_timeout *timeout)
+{
+	struct idle_watch *watch = container_of(timeout, struct idle_watch, timeout);
+
+	atomic_long_dec(&watch->rule->watched);
+	sock_put(watch->sk);
+	kfree_rcu(watch, rcu);	/* the probe may have found it a moment ago */
+}
+
+/* With the lock of its bucket. */
+static void watch_unlink(struct idle_watch *watch)
+{
+	if (hlist_unhashed(&watch->node))
+		return;
+	hlist_del_init_rcu(&watch->node);
+	hwtimer_release(&watch->timeout, watch_released);
+}
+
+static void watch_drop(struct idle_watch *watch)
+{
+	raw_spinlock_t *lock = bucket_lock(watch_bucket(watch->sk));
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(lock, flags);
+	watch_unlink(watch);
+	raw_spin_unlock_irqrestore(lock, flags);
+}
+
+/* Put the watch into its bucket, unless the connection has one. */
+static bool watch_link(struct idle_watch *watch)
+{
+	u32 bucket = watch_bucket(watch->sk);
+	unsigned long flags;
+	bool is_new;
+
+	raw_spin_lock_irqsave(bucket_lock(bucket), flags);
+	is_new = !watch_find(watch->sk);
+	if (is_new)
+		hlist_add_head_rcu(&watch->node, &buckets[bucket]);
+	raw_spin_unlock_irqrestore(bucket_lock(bucket), flags);
+	return is_new;
+}
+
+/* Let the rule watch a connection that cannot be closed meanwhile. -ENOMEM: the pool is empty. */
+static int watch_add(struct sock *sk, struct idle_rule *rule)
+{
+	struct idle_watch *watch;
+
+	if (atomic_long_inc_return(&rule->watched) > rule->config.limit) {
+		atomic_long_dec(&rule->watched);
+		atomic64_inc(&rule->refused);
+		return 0;
+	}
+	watch = pool_get();
+	if (!watch) {
+		atomic_long_dec(&rule->watched);
+		return -ENOMEM;
+	}
+	watch->sk = sk;
+	watch->rule = rule;
+	watch->wait_ns = 0;
+	hwtimer_init(&watch->timeout, wheel, idle_expired);
+	sock_hold(sk);
+	if (watch_link(watch)) {
+		hwtimer_schedule(&watch->timeout, rule_span_ns(rule));
+		return 0;
+	}
+	sock_put(sk);
+	atomic_long_dec(&rule->watched);
+	pool_put(watch);
+	return 0;
+}
+
+static void idle_state_probe(void *data, const struct sock *csk, const int old, const int new)
+{
+	struct sock *sk = (struct sock *)csk;
+	struct idle_watch *watch;
+	struct idle_rule *rule;
+
+	if (sk->sk_protocol != IPPROTO_TCP)
+		return;
+	rcu_read_lock();
+	if (new == TCP_ESTABLISHED && old == TCP_SYN_RECV) {
+		rule = rule_of_sk(sk);
+		if (rule && watch_add(sk, rule)) {
+			WRITE_ONCE(rule->missed, true);
+			schedule_work(&pool_work);
+		}
+	} else if (new == TCP_CLOSE) {	/* Its port was put already: sk_num is 0. */
+		watch = watch_find(sk);
+		if (watch)
+			watch_drop(watch);
+	}
+	rcu_read_unlock();
+}
+
+/* Watch the connections of one bucket of TCP's table. -ENOMEM: not all, for lack of watches. */
+static int bucket_walk(struct inet_hashinfo *info, unsigned int slot, struct idle_rule *rule)
+{
+	struct hlist_nulls_node *node;
+	struct sock *sk;
+	int ret = 0;
+
+	spin_lock_bh(inet_ehash_lockp(info, slot));
+	sk_nulls_for_each(sk, node, &info->ehash[slot].chain) {
+		if (sk->sk_state == TCP_TIME_WAIT || sk->sk_state == TCP_NEW_SYN_RECV ||
+		    sk->sk_state == TCP_SYN_SENT || sk->sk_state == TCP_SYN_RECV ||
+		    rule_of_sk(sk) != rule || watch_find(sk) ||
+		    !refcount_inc_not_zero(&sk->sk_refcnt))
+			continue;
+		ret = watch_add(sk, rule);
+		sock_put(sk);
+		if (ret)
+			break;
+	}
+	spin_unlock_bh(inet_ehash_lockp(info, slot));
+	return ret;
+}
+
+/* Watch all connections that the rule should watch, and does not. With rules_lock. */
+static void rule_walk(struct idle_rule *rule)
+{
+	struct inet_hashinfo *info = rule->net->ipv4.tcp_death_row.hashinfo;
+	unsigned int slot = 0;
+	int ret;
+
+	lockdep_assert_held(&rules_lock);
+	while (slot <= info->ehash_mask) {
+		if (hlist_nulls_empty(&info->ehash[slot].chain)) {
+			slot++;
+			continue;
+		}
+		rcu_read_lock();
+		ret = bucket_walk(info, slot, rule);
+		rcu_read_unlock();
+		cond_resched();
+		if (!ret) {
+			slot++;
+		} else if (pool_fill()) {
+			atomic64_inc(&rule->refused);
+			return;
+		}
+	}
+}
+
+static void pool_work_fn(struct work_struct *work)
+{
+	struct idle_rule *rule;
+	int bucket;
+
+	pool_fill();
+	mutex_lock(&rules_lock);
+	hash_for_each(rules, bucket, rule, node) {
+		if (READ_ONCE(rule->missed)) {
+			WRITE_ONCE(rule->missed, false);
+			rule_walk(rule);
+		}
+	}
+	mutex_unlock(&rules_lock);
+}
+
+/* Delete the rule: drop its watches, and wait until they are released. With rules_lock. */
+static void rule_end(struct idle_rule *rule)
+{
+	struct idle_watch *watch;
+	struct hlist_node *next;
+	unsigned long flags;
+	u32 bucket;
+
+	hash_del_rcu(&rule->node);
+	rules_changes++;
+	synchronize_rcu();	/* for probes that found it */
+	for (bucket = 0; bucket < ARRAY_SIZE(buckets); bucket++) {
+		raw_spin_lock_irqsave(bucket_lock(bucket), flags);
+		hlist_for_each_entry_safe(watch, next, &buckets[bucket], node)
+			if (watch->rule == rule)
+				watch_unlink(watch);
+		raw_spin_unlock_irqrestore(bucket_lock(bucket), flags);
+		cond_resched();
+	}
+	hwtimer_wheel_barrier(wheel);
+	kfree(rule);
+}
+
+/*
+ * Looks
+ */
+
+/* When the connection is idle, if no more data passes. */
+static u64 sk_due_ns(const struct sock *sk, const struct idle_rule *rule)
+{
+	u64 jiffy = get_jiffies_64();
+	u32 sent = (u32)jiffy - READ_ONCE(tcp_sk(sk)->lsndtime);
+	u32 received = (u32)jiffy - READ_ONCE(inet_csk(sk)->icsk_ack.lrcvtime);
+
+	return idle_since_ns(jiffies_base_ns, jiffy - min(sent, received),
+			     READ_ONCE(tcp_sk(sk)->tcp_mstamp)) + rule_span_ns(rule);
+}
+
+/* With the lock of the socket. */
+static bool sk_clients_turn(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 now = tcp_jiffies32;
+
+	/*
+	 * Until the server accepts it, or once the server has closed it, it is not the client's
+	 * turn. Nor is it once the client has sent a FIN: the server has to end it.
+	 */
+	if (!sk->sk_socket ||
+	    (sk->sk_state != TCP_ESTABLISHED && sk->sk_state != TCP_FIN_WAIT2))
+		return false;
+	return idle_clients_turn(&(struct idle_facts){
+		.since_sent = now - tp->lsndtime,
+		.since_received = now - inet_csk(sk)->icsk_ack.lrcvtime,
+		.received = tp->bytes_received,
+		.sent = tp->bytes_sent,
+		.unread = tp->rcv_nxt != tp->copied_seq ||
+			  !RB_EMPTY_ROOT(&tp->out_of_order_queue),
+		.unacked = tp->write_seq != tp->snd_una,
+		.acked_last = tp->snd_wl1 == tp->rcv_nxt,
+	});
+}
+
+/* Is the connection in a state in which silence counts for --any-silence? */
+static bool sk_silence_counts(const struct sock *sk)
+{
+	return sk->sk_socket && (sk->sk_state == TCP_ESTABLISHED ||
+				 sk->sk_state == TCP_FIN_WAIT2 || sk->sk_state == TCP_CLOSE_WAIT);
+}
+
+/*
+ * As lock_sock(), but fail where that would sleep: another task owns the socket for as long as it
+ * likes, say in sendmsg() on memory that it serves by userfaultfd.
+ */
+static bool sk_trylock(struct sock *sk)
+{
+	bool owned;
+
+	spin_lock_bh(&sk->sk_lock.slock);
+	owned = sock_owned_by_user_nocheck(sk);
+	if (!owned) {
+		sk->sk_lock.owned = 1;
+		mutex_acquire(&sk->sk_lock.dep_map, 0, 1, _RET_IP_);
+	}
+	spin_unlock_bh(&sk->sk_lock.slock);
+	return !owned;
+}
+
+/* As shutdown(2) of both directions. */
+static void sk_shut_down(struct sock *sk)
+{
+	WRITE_ONCE(sk->sk_shutdown, sk->sk_shutdown | SHUTDOWN_MASK);
+	sk->sk_prot->shutdown(sk, SHUTDOWN_MASK);
+	sk->sk_state_change(sk);
+}
+
+/*
+ * As connect(2) with AF_UNSPEC, which sends a RST; tcp_abort() would sleep on the lock. As after
+ * tcp_abort(), the server reads the error, and then an end of file. TLS in the kernel refuses to
+ * be disconnected, and is shut down instead.
+ */
+static void sk_reset(struct sock *sk)
+{
+	sk->sk_disconnects++;
+	if (sk->sk_prot->disconnect(sk, 0)) {
+		sk_shut_down(sk);
+		return;
+	}
+	sk->sk_socket->state = SS_UNCONNECTED;
+	WRITE_ONCE(sk->sk_err, ETIMEDOUT);
+	WRITE_ONCE(sk->sk_shutdown, SHUTDOWN_MASK);
+	sk->sk_state_change(sk);
+}
+
+static int address_put(struct sk_buff *skb, int attr, const struct in6_addr *address)
+{
+	if (ipv6_addr_any(address))
+		return 0;
+	if (ipv6_addr_v4mapped(address))
+		return nla_put_in_addr(skb, attr, address->s6_addr32[3]);
+	return nla_put_in6_addr(skb, attr, address);
+}
+
+static int event_put(struct sk_buff *skb, const struct sock *sk, const struct idle_rule *rule)
+{
+	struct in6_addr local, peer;
+	void *header = genlmsg_put(skb, 0, 0, &idle_family, 0, HWTIMER_IDLE_CMD_EVENT);
+
+	sk_local_address(sk, &local);
+	sk_peer_address(sk, &peer);
+	if (!header || address_put(skb, HWTIMER_IDLE_ATTR_ADDRESS, &local) ||
+	    nla_put_u16(skb, HWTIMER_IDLE_ATTR_PORT, rule->config.port) ||
+	    address_put(skb, HWTIMER_IDLE_ATTR_PEER, &peer) ||
+	    nla_put_u16(skb, HWTIMER_IDLE_ATTR_PEER_PORT, ntohs(sk->sk_dport)) ||
+	    nla_put_u8(skb, HWTIMER_IDLE_ATTR_ACTION, rule->config.action))
+		return -EMSGSIZE;
+	genlmsg_end(skb, header);
+	return 0;
+}
+
+/* Tell who listens; before the connection is closed, which forgets the addresses. */
+static void event_send(const struct sock *sk, const struct idle_rule *rule)
+{
+	struct net *net = sock_net(sk);
+	struct sk_buff *skb;
+
+	if (!genl_has_listeners(&idle_family, net, 0))
+		return;
+	skb = genlmsg_new(NLMSG_DEFAULT_SIZE, GFP_ATOMIC | __GFP_NOWARN);
+	if (!skb)
+		return;
+	if (event_put(skb, sk, rule))
+		nlmsg_free(skb);
+	else
+		genlmsg_multicast_netns(&idle_family, net, skb, 0, 0, GFP_ATOMIC | __GFP_NOWARN);
+}
+
+/*
+ * With the lock of the socket: close the connection if it is idle. Return when to look again; 0:
+ * not any more.
+ */
+static u64 watch_judge(struct idle_watch *watch, u64 now)
+{
+	struct idle_rule *rule = watch->rule;
+	struct sock *sk = watch->sk;
+	u64 due = sk_due_ns(sk, rule);
+
+	if (sk->sk_state == TCP_CLOSE || sk_is_mptcp(sk))
+		return 0;
+	if (due > now)
+		return due;
+	if (!(rule->config.any_silence ? sk_silence_counts(sk) : sk_clients_turn(sk))) {
+		atomic64_inc(&rule->spared);
+		return now + rule_span_ns(rule);
+	}
+	atomic64_inc(&rule->closed);
+	event_send(sk, rule);
+	switch (rule->config.action) {
+	case HWTIMER_IDLE_SHUTDOWN:
+		sk_shut_down(sk);
+		return 0;
+	case HWTIMER_IDLE_RESET:
+		sk_reset(sk);
+		return 0;
+	default:
+		return now + rule_span_ns(rule);
+	}
+}
+
+/* Look at a connection. Return when to look again; 0: not any more. */
+static u64 watch_look(struct idle_watch *watch)
+{
+	u64 now, due;
+
+	jiffies_base_update();
+	now = ktime_get_ns();
+	atomic64_inc(&watch->rule->looks);
+	due = sk_due_ns(watch->sk, watch->rule);
+	if (due <= now && !sk_trylock(watch->sk)) {
+		watch->wait_ns = clamp(2 * watch->wait_ns, IDLE_TICK_NS, IDLE_BUSY_NS);
+		return now + watch->wait_ns;
+	}
+	watch->wait_ns = 0;
+	if (due <= now) {
+		due = watch_judge(watch, now);
+		release_sock(watch->sk);
+	}
+	return due;
+}
+
+static void idle_expired(struct hwtimer_timeout *timeout)
+{
+	struct idle_watch *watch = container_of(timeout, struct idle_watch, timeout);
+	u64 again = watch_look(watch);
+
+	if (again)
+		hwtimer_schedule_at(timeout, again);	/* fails if it was dropped meanwhile */
+	else
+		watch_drop(watch);
+}
+
+/*
+ * Configuration
+ */
+
+static unsigned int rules_of_net(const struct net *net)
+{
+	struct idle_rule *rule;
+	unsigned int count = 0;
+	int bucket;
+
+	hash_for_each(rules, bucket, rule, node)
+		count += rule->net == net;
+	return count;
+}
+
+static int rule_add(struct net *net, const struct in6_addr *address,
+		    const struct idle_config *config)
+{
+	struct idle_rule *rule;
+	int ret = 0;
+
+	rule = kzalloc(sizeof(*rule), GFP_KERNEL_ACCOUNT);
+	if (!rule)
+		return -ENOMEM;
+	rule->net = net;
+	rule->address = *address;
+	rule->config = *config;
+
+	mutex_lock(&rules_lock);
+	if (rule_find(net, config->port, address)) {
+		ret = -EEXIST;
+	} else if (rules_of_net(net) >= HWTIMER_IDLE_MAX_RULES) {
+		ret = -ENOSPC;
+	} else {
+		hash_add_rcu(rules, &rule->node, rule_key(net, config->port));
+		rules_changes++;
+		rule_walk(rule);
+	}
+	mutex_unlock(&rules_lock);
+	if (ret)
+		kfree(rule);
+	return ret;
+}
+
+static int rule_delete(struct net *net, const struct in6_addr *address, u16 port)
+{
+	struct idle_rule *rule;
+	int ret = -ENOENT;
+
+	mutex_lock(&rules_lock);
+	rule = rule_find(net, port, address);
+	if (rule) {
+		rule_end(rule);
+		ret = 0;
+	}
+	mutex_unlock(&rules_lock);
+	return ret;
+}
+
+static int address_get(struct genl_info *info, struct in6_addr *address)
+{
+	struct nlattr *attr = info->attrs[HWTIMER_IDLE_ATTR_ADDRESS];
+
+	*address = in6addr_any;
+	if (!attr)
+		return 0;
+	if (nla_len(attr) == sizeof(struct in_addr))
+		ipv6_addr_set_v4mapped(nla_get_in_addr(attr), address);
+	else if (nla_len(attr) == sizeof(*address))
+		*address = nla_get_in6_addr(attr);
+	if (!ipv6_addr_any(address) && (!ipv6_addr_v4mapped(address) || address->s6_addr32[3]))
+		return 0;
+	NL_SET_ERR_MSG_ATTR(info->extack, attr, "no address; a rule for all addresses has none");
+	return -EINVAL;
+}
+
+static int port_get(struct genl_info *info, u16 *port)
+{
+	struct nlattr *attr = info->attrs[HWTIMER_IDLE_ATTR_PORT];
+
+	*port = attr ? nla_get_u16(attr) : 0;
+	if (*port)
+		return 0;
+	NL_SET_ERR_MSG(info->extack, "no port");
+	return -EINVAL;
+}
+
+static int idle_add_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct nlattr **attrs = info->attrs;
+	struct idle_config config = { .limit = HWTIMER_IDLE_LIMIT };
+	struct in6_addr address;
+	int ret;
+
+	ret = port_get(info, &config.port) ?: address_get(info, &address);
+	if (ret)
+		return ret;
+	if (!attrs[HWTIMER_IDLE_ATTR_SPAN_MS]) {
+		NL_SET_ERR_MSG(info->extack, "no span");
+		return -EINVAL;
+	}
+	config.span_ms = nla_get_u32(attrs[HWTIMER_IDLE_ATTR_SPAN_MS]);
+	if (attrs[HWTIMER_IDLE_ATTR_ACTION])
+		config.action = nla_get_u8(attrs[HWTIMER_IDLE_ATTR_ACTION]);
+	if (attrs[HWTIMER_IDLE_ATTR_LIMIT])
+		config.limit = nla_get_u32(attrs[HWTIMER_IDLE_ATTR_LIMIT]);
+	config.any_silence = attrs[HWTIMER_IDLE_ATTR_ANY_SILENCE];
+	return rule_add(genl_info_net(info), &address, &config);
+}
+
+static int idle_del_doit(struct sk_buff *skb, struct genl_info *info)
+{
+	struct in6_addr address;
+	u16 port;
+	int ret;
+
+	ret = port_get(info, &port) ?: address_get(info, &address);
+	return ret ?: rule_delete(genl_info_net(info), &address, port);
+}
+
+static int counter_put(struct sk_buff *skb, int attr, u64 count)
+{
+	return nla_put_u64_64bit(skb, attr, count, HWTIMER_IDLE_ATTR_PAD);
+}
+
+static int rule_put_attrs(struct sk_buff *skb, const struct idle_rule *rule)
+{
+	const struct idle_config *config = &rule->config;
+
+	return address_put(skb, HWTIMER_IDLE_ATTR_ADDRESS, &rule->address) ?:
+	       nla_put_u16(skb, HWTIMER_IDLE_ATTR_PORT, config->port) ?:
+	       nla_put_u32(skb, HWTIMER_IDLE_ATTR_SPAN_MS, config->span_ms) ?:
+	       nla_put_u8(skb, HWTIMER_IDLE_ATTR_ACTION, config->action) ?:
+	       (config->any_silence ? nla_put_flag(skb, HWTIMER_IDLE_ATTR_ANY_SILENCE) : 0) ?:
+	       nla_put_u32(skb, HWTIMER_IDLE_ATTR_LIMIT, config->limit) ?:
+	       counter_put(skb, HWTIMER_IDLE_ATTR_WATCHED, atomic_long_read(&rule->watched)) ?:
+	       counter_put(skb, HWTIMER_IDLE_ATTR_CLOSED, atomic64_read(&rule->closed)) ?:
+	       counter_put(skb, HWTIMER_IDLE_ATTR_LOOKS, atomic64_read(&rule->looks)) ?:
+	       counter_put(skb, HWTIMER_IDLE_ATTR_REFUSED, atomic64_read(&rule->refused)) ?:
+	       counter_put(skb, HWTIMER_IDLE_ATTR_SPARED, atomic64_read(&rule->spared));
+}
+
+static int rule_dump(struct sk_buff *skb, struct netlink_callback *cb, const struct idle_rule *rule)
+{
+	void *header = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq,
+				   &idle_family, NLM_F_MULTI, HWTIMER_IDLE_CMD_GET);
+
+	if (!header)
+		return -EMSGSIZE;
+	genl_dump_check_consistent(cb, header);
+	if (rule_put_attrs(skb, rule)) {
+		genlmsg_cancel(skb, header);
+		return -EMSGSIZE;
+	}
+	genlmsg_end(skb, header);
+	return 0;
+}
+
+static int idle_get_dumpit(struct sk_buff *skb, struct netlink_callback *cb)
+{
+	struct net *net = sock_net(skb->sk);
+	struct idle_rule *rule;
+	int bucket;
+	long n = 0;
+
+	mutex_lock(&rules_lock);
+	cb->seq = rules_changes;
+	hash_for_each(rules, bucket, rule, node) {
+		if (rule->net != net || n++ < cb->args[0])
+			continue;
+		if (rule_dump(skb, cb, rule))
+			break;
+		cb->args[0] = n;
+	}
+	mutex_unlock(&rules_lock);
+	return skb->len;
+}
+
+static const struct netlink_range_validation idle_spans = {
+	.min = HWTIMER_IDLE_MIN_MS,
+	.max = HWTIMER_IDLE_MAX_MS,
+};
+
+static const struct nla_policy idle_policy[HWTIMER_IDLE_ATTR_LIMIT + 1] = {
+	[HWTIMER_IDLE_ATTR_ADDRESS] = NLA_POLICY_RANGE(NLA_BINARY, sizeof(struct in_addr),
+						       sizeof(struct in6_addr)),
+	[HWTIMER_IDLE_ATTR_PORT] = { .type = NLA_U16 },
+	[HWTIMER_IDLE_ATTR_SPAN_MS] = NLA_POLICY_FULL_RANGE(NLA_U32, &idle_spans),
+	[HWTIMER_IDLE_ATTR_ACTION] = NLA_POLICY_MAX(NLA_U8, HWTIMER_IDLE_NOTIFY),
+	[HWTIMER_IDLE_ATTR_ANY_SILENCE] = { .type = NLA_FLAG },
+	[HWTIMER_IDLE_ATTR_LIMIT] = NLA_POLICY_MIN(NLA_U32, 1),
+};
+
+static const struct genl_small_ops idle_ops[] = {
+	{ .cmd = HWTIMER_IDLE_CMD_ADD, .flags = GENL_ADMIN_PERM, .doit = idle_add_doit },
+	{ .cmd = HWTIMER_IDLE_CMD_DEL, .flags = GENL_ADMIN_PERM, .doit = idle_del_doit },
+	{ .cmd = HWTIMER_IDLE_CMD_GET, .dumpit = idle_get_dumpit },
+};
+
+static const struct genl_multicast_group idle_groups[] = {
+	{ .name = HWTIMER_IDLE_EVENTS },
+};
+
+static struct genl_family idle_family = {
+	.name = HWTIMER_IDLE_FAMILY,
+	.version = HWTIMER_IDLE_VERSION,
+	.maxattr = ARRAY_SIZE(idle_policy) - 1,
+	.policy = idle_policy,
+	.netnsok = true,
+	.parallel_ops = true,
+	.module = THIS_MODULE,
+	.small_ops = idle_ops,
+	.n_small_ops = ARRAY_SIZE(idle_ops),
+	.resv_start_op = HWTIMER_IDLE_CMD_EVENT + 1,
+	.mcgrps = idle_groups,
+	.n_mcgrps = ARRAY_SIZE(idle_groups),
+};
+
+static int idle_rules_show(struct seq_file *file, void *data)
+{
+	const struct idle_rule *rule;
+	int bucket;
+
+	seq_puts(file, "netns address port span_ms action any_silence limit ");
+	seq_puts(file, "watched closed looks refused spared\n");
+	mutex_lock(&rules_lock);
+	hash_for_each(rules, bucket, rule, node)
+		seq_printf(file, "%u %pI6c %u %u %u %u %u %ld %lld %lld %lld %lld\n",
+			   rule->net->ns.inum, &rule->address, rule->config.port,
+			   rule->config.span_ms, rule->config.action, rule->config.any_silence,
+			   rule->config.limit, atomic_long_read(&rule->watched),
+			   atomic64_read(&rule->closed), atomic64_read(&rule->looks),
+			   atomic64_read(&rule->refused), atomic64_read(&rule->spared));
+	mutex_unlock(&rules_lock);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(idle_rules);
+
+/* Delete the rules of @net; NULL: all. */
+static void rules_end(const struct net *net)
+{
+	struct idle_rule *rule;
+	struct hlist_node *next;
+	int bucket;
+
+	mutex_lock(&rules_lock);
+	hash_for_each_safe(rules, bucket, next, rule, node)
+		if (!net || rule->net == net)
+			rule_end(rule);
+	mutex_unlock(&rules_lock);
+}
+
+/* Sockets of users are gone by now, but the kernel's own, which hold no namespace, may be here. */
+static void __net_exit idle_net_exit(struct net *net)
+{
+	rules_end(net);
+}
+
+static struct pernet_operations idle_net_ops = { .exit = idle_net_exit };
+
+/* The rules of the module parameter. */
+static int rules_init(void)
+{
+	char *text, *rest, *word;
+	struct idle_config config;
+	int ret = 0;
+
+	if (!rules_param || !*rules_param)
+		return 0;
+	text = kstrdup(rules_param, GFP_KERNEL);
+	if (!text)
+		return -ENOMEM;
+	rest = text;
+	while (!ret && (word = strsep(&rest, ","))) {
+		ret = idle_config_parse(word, &config) ?:
+		      rule_add(&init_net, &in6addr_any, &config);
+		if (ret)
+			pr_err("rules=%s: not PORT:SECONDS[:ACTION[:any]],..., each port once\n",
+			       rules_param);
+	}
+	kfree(text);
+	return ret;
+}
+
+static void tracepoint_find(struct tracepoint *tracepoint, void *data)
+{
+	if (!strcmp(tracepoint->name, "inet_sock_set_state"))
+		state_tracepoint = tracepoint;
+}
+
+static int hook_init(void)
+{
+	for_each_kernel_tracepoint(tracepoint_find, NULL);
+	if (!state_tracepoint) {
+		pr_err("this kernel has no tracepoint inet_sock_set_state\n");
+		return -EOPNOTSUPP;
+	}
+	return tracepoint_probe_register(state_tracepoint, idle_state_probe, NULL);
+}
+
+static void hook_exit(void)
+{
+	tracepoint_probe_unregister(state_tracepoint, idle_state_probe, NULL);
+	tracepoint_synchronize_unregister();
+	cancel_work_sync(&pool_work);
+}
+
+static int __init idle_init(void)
+{
+	int i, ret;
+
+	for (i = 0; i < WATCH_LOCKS; i++)
+		raw_spin_lock_init(&bucket_locks[i]);
+	wheel = hwtimer_wheel_create(&(struct hwtimer_wheel_params){
+			.name = "hwtimer_idle", .tick_ns = IDLE_TICK_NS, .slots = 64 });
+	if (IS_ERR(wheel))
+		return PTR_ERR(wheel);
+	schedule_timeout_uninterruptible(1);	/* until a jiffy begins */
+	jiffies_base_update();
+	ret = pool_fill();
+	if (ret)
+		goto pool;
+	ret = hook_init();
+	if (ret)
+		goto pool;
+	ret = register_pernet_subsys(&idle_net_ops);
+	if (ret)
+		goto hook;
+	ret = rules_init();
+	if (ret)
+		goto rules;
+	ret = genl_register_family(&idle_family);
+	if (ret)
+		goto rules;
+	debugfs_file = debugfs_create_file("hwtimer_idle", 0400, NULL, NULL, &idle_rules_fops);
+	return 0;
+
+rules:
+	rules_end(NULL);
+	unregister_pernet_subsys(&idle_net_ops);
+hook:
+	hook_exit();
+pool:
+	hwtimer_wheel_destroy(wheel);
+	pool_empty();
+	return ret;
+}
+module_init(idle_init);
+
+static void __exit idle_exit(void)
+{
+	debugfs_remove(debugfs_file);
+	genl_unregister_family(&idle_family);
+	rules_end(NULL);
+	unregister_pernet_subsys(&idle_net_ops);
+	hook_exit();
+	hwtimer_wheel_destroy(wheel);
+	pool_empty();
+}
+module_exit(idle_exit);
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("Close idle connections of TCP servers");
+MODULE_AUTHOR("hwtimer");
+MODULE_ALIAS_GENL_FAMILY(HWTIMER_IDLE_FAMILY);

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * hwtimer_idle: what can be decided without a socket, for hwtimer_idle.c and its KUnit suite.
+ */
+#ifndef HWTIMER_IDLE_H
+#define HWTIMER_IDLE_H
+
+#include <linux/jiffies.h>
+#include <linux/kernel.h>
+#include <linux/kstrtox.h>
+#include <linux/minmax.h>
+#include <linux/string.h>
+#include <linux/types.h>
+
+#include "../uapi/linux/hwtimer_idle.h"
+
+/**
+ * struct idle_config - what a rule is asked to do
+ * @port: the local port, in host byte order
+ * @span_ms: for how long a connection may be idle
+ * @limit: how many connections it watches at once
+ * @action: enum hwtimer_idle_action
+ * @any_silence: silence counts whosever turn it is
+ */
+struct idle_config {
+	u16	port;
+	u32	span_ms;
+	u32	limit;
+	u8	action;
+	bool	any_silence;
+};
+
+/**
+ * struct idle_facts - what TCP knows of the last exchange on a connection
+ * @since_sent: jiffies since the server last sent data, or since the connection was established
+ * @since_received: jiffies since data of the client last arrived, or since then
+ * @received: the client has sent data
+ * @sent: the server has sent data
+ * @unread: data of the client is queued, in order or not; the server has not read it
+ * @unacked: data of the server is queued, or not acknowledged
+ * @acked_last: the acknowledgment of the server's last data came after all data of the client
+ */
+struct idle_facts {
+	u32	since_sent;
+	u32	since_received;
+	bool	received;
+	bool	sent;
+	bool	unread;
+	bool	unacked;
+	bool	acked_last;
+};
+
+/*
+ * Is it the client's turn: has the server had the last word? Jiffies tell it unless both sent
+ * within the same one. Then the order of sequence numbers does: an answer that was acknowledged by
+ * a segment behind all of the client's data came after that data.
+ */
+static inline bool idle_clients_turn(const struct idle_facts *f)
+{
+	if (f->unread || f->unacked)
+		return false;
+	if (!f->sent)
+		return !f->received;
+	if (f->since_sent != f->since_received)
+		return f->since_sent < f->since_received;
+	return f->acked_last;
+}
+
+/*
+ * How many jiffies later than its time stamp data may have passed: one, since a stamp is rounded
+ * down, and as many as jiffies can lag behind: a CPU that takes ticks corrects them after 5 of them
+ * (MAX_STALLED_JIFFIES in tick-sched.c), which it counts from its next tick on.
+ */
+#define IDLE_LAG	7
+
+/*
+ * The latest time at which the last data of a connection can have passed, so that nothing is closed
+ * early. TCP knows two: that of the last segment, data or not, in us, which is exact; and the jiffy
+ * of the last data, @stamp, which is not, but does not change with acknowledgments that come
+ * later, or with keepalive. @base_ns: when jiffy 0 began.
+ */
+static inline u64 idle_since_ns(s64 base_ns, u64 stamp, u64 segment_us)
+{
+	return min_t(u64, base_ns + (stamp + IDLE_LAG) * TICK_NSEC,
+		     (segment_us + 1) * NSEC_PER_USEC);
+}
+
+/* Is @ms a span that a rule can have? */
+static inline bool idle_span_valid(u32 ms)
+{
+	return ms >= HWTIMER_IDLE_MIN_MS && ms <= HWTIMER_IDLE_MAX_MS;
+}
+
+static inline int idle_action_parse(const char *word, u8 *action)
+{
+	static const char *const words[] = {
+		[HWTIMER_IDLE_SHUTDOWN] = "shutdown",
+		[HWTIMER_IDLE_RESET] = "reset",
+		[HWTIMER_IDLE_NOTIFY] = "notify",
+	};
+	int n = match_string(words, ARRAY_SIZE(words), word);
+
+	if (n < 0)
+		return -EINVAL;
+	*action = n;
+	return 0;
+}
+
+/*
+ * Parse PORT:SECONDS[:ACTION[:any]], a rule of the module parameter; @text is taken apart. Return 0
+ * or -EINVAL.
+ */
+static inline int idle_config_parse(char *text, struct idle_config *config)
+{
+	char *port = strsep(&text, ":"), *seconds = strsep(&text, ":");
+	char *action = strsep(&text, ":"), *any = strsep(&text, ":");
+	u32 span;
+
+	*config = (struct idle_config){ .limit = HWTIMER_IDLE_LIMIT };
+	if (kstrtou16(port, 10, &config->port) || !config->port ||
+	    !seconds || kstrtou32(seconds, 10, &span) || span > HWTIMER_IDLE_MAX_MS / 1000)
+		return -EINVAL;
+	config->span_ms = span * 1000;
+	if (!idle_span_valid(config->span_ms) ||
+	    (action && idle_action_parse(action, &config->action)) ||
+	    (any && strcmp(any, "any")) || text)
+		return -EINVAL;
+	config->any_silence = any;
+	return 0;
+}
+
+#endif /* HWTIMER_IDLE_H */
