@@ -72,7 +72,7 @@ struct ctl_command {
 };
 
 extern const struct ctl_command ctl_sleep, ctl_at, ctl_after, ctl_every, ctl_stat, ctl_top,
-	ctl_watch, ctl_draw, ctl_list, ctl_metrics, ctl_bench;
+	ctl_watch, ctl_draw, ctl_list, ctl_metrics, ctl_idle, ctl_bench;
 
 /* hwtimerctl.c */
 extern const struct ctl_command *ctl_command;	/* the one that runs; NULL: none yet */
@@ -143,5 +143,9 @@ int *ctl_contexts(uint64_t pid, unsigned int *n);
 /* ctl_list.c: what debugfs says of a wheel */
 void ctl_debugfs_read(const char *debugfs, const char *wheel, const char *file,
 		      void (*take)(void *arg, const char *path, const char *line), void *arg);
+
+/* ctl_idle.c: the counters of the rules of hwtimer_idle, for ctl_metrics.c */
+void ctl_idle_read(void);
+void ctl_idle_metrics(FILE *to);
 
 #endif /* CTL_H */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * hwtimerctl metrics: all wheels of kernel modules in Prometheus' text format.
+ * hwtimerctl metrics: all wheels of kernel modules, and the rules of hwtimer_idle, in Prometheus'
+ * text format.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -98,15 +99,21 @@ static void print_lateness(FILE *to, const struct ctl_wheels *wheels)
 	}
 }
 
+static void read_all(struct ctl_wheels *wheels)
+{
+	ctl_wheels_read(wheels, NULL, 0);
+	ctl_idle_read();
+}
+
 static void print_metrics(FILE *to, const struct ctl_wheels *wheels)
 {
 	unsigned int i;
 
-	if (!wheels->n)
-		return;
-	for (i = 0; i < CTL_FIELDS; i++)
+	for (i = 0; i < CTL_FIELDS && wheels->n; i++)
 		print_metric(to, wheels, &ctl_fields[i]);
-	print_lateness(to, wheels);
+	if (wheels->n)
+		print_lateness(to, wheels);
+	ctl_idle_metrics(to);
 }
 
 /* Atomically: a reader of @path sees the old file or the new one, complete. */
@@ -137,7 +144,7 @@ static void replace_file(const char *path, const struct ctl_wheels *wheels)
 
 /*
  * Answer a request of HTTP that is on stdin, which is a connection: systemd accepts it and starts
- * this for each. If it takes longer than TIMEOUT_S, or the wheels cannot be read, the connection
+ * this for each. If it takes longer than TIMEOUT_S, or anything cannot be read, the connection
  * ends without an answer, and Prometheus sees that this is down.
  */
 #define TIMEOUT_S	10
@@ -166,7 +173,7 @@ static void answer(void)
 	else if (strcmp(path, "/metrics"))
 		status = "404 Not Found";
 	if (*status == '2')
-		ctl_wheels_read(&wheels, NULL, 0);
+		read_all(&wheels);
 	printf("HTTP/1.1 %s\r\nConnection: close\r\n"
 	       "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n\r\n", status);
 	if (*status == '2') {
@@ -199,7 +206,7 @@ static int run_metrics(struct ctl_args *args)
 		answer();
 		return CTL_OK;
 	}
-	ctl_wheels_read(&wheels, NULL, 0);
+	read_all(&wheels);
 	if (output)
 		replace_file(output, &wheels);
 	else
@@ -212,8 +219,9 @@ const struct ctl_command ctl_metrics = {
 	.name = "metrics",
 	.summary = "all wheels of kernel modules, for Prometheus",
 	.help = "metrics [--http | --output FILE]\n\n"
-		"Print the counters and the lateness of all wheels of kernel modules in\n"
-		"Prometheus' text format. Needs CAP_PERFMON.\n\n"
+		"Print the counters and the lateness of all wheels of kernel modules, and the\n"
+		"counters of the rules of \"idle\", in Prometheus' text format. Needs\n"
+		"CAP_PERFMON.\n\n"
 		"  --http             answer one HTTP request on stdin: hwtimer-metrics.socket\n"
 		"  -o, --output FILE  replace FILE atomically, instead of printing\n"
 		"  -h, --help         print this help\n",

@@ -15,7 +15,7 @@
 
 static const struct ctl_command *const commands[] = {
 	&ctl_sleep, &ctl_at, &ctl_after, &ctl_every, &ctl_stat, &ctl_top, &ctl_watch,
-	&ctl_draw, &ctl_list, &ctl_metrics, &ctl_bench,
+	&ctl_draw, &ctl_list, &ctl_metrics, &ctl_idle, &ctl_bench,
 };
 
 const struct ctl_command *ctl_command;

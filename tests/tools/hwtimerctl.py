@@ -3,8 +3,9 @@
 """usage: tests/tools/hwtimerctl.py
 
 Build hwtimerctl, install it below a temporary directory, and check what needs no module: help,
-wrong arguments, a missing device, the output for wheels that a replaced ioctl() returns, pictures
-of what debugfs shows, HTTP, and completion in bash. Prints only errors.
+wrong arguments, missing modules, the output for wheels that a replaced ioctl() returns and for rules
+of hwtimer_idle that a replaced function of libmnl returns, pictures of what debugfs shows, HTTP, and
+completion in bash. Prints only errors.
 """
 import collections
 import json
@@ -17,10 +18,14 @@ import tempfile
 import time
 import xml.etree.ElementTree as tree
 
-# Wheels with a name that JSON has to quote and that is not UTF-8, and one that is a number.
+# Wheels with a name that JSON has to quote and that is not UTF-8, and one that is a number. Two rules,
+# the one with the greater port first.
 FAKE = r"""
 #include <fcntl.h>
+#include <libmnl/libmnl.h>
+#include <linux/genetlink.h>
 #include <linux/hwtimer.h>
+#include <linux/hwtimer_idle.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -49,8 +54,65 @@ int ioctl(int fd, unsigned long cmd, ...)
 	}
 	return 0;
 }
+
+static struct nlmsghdr request;
+
+ssize_t mnl_socket_sendto(const struct mnl_socket *nl, const void *message, size_t size)
+{
+	request = *(const struct nlmsghdr *)message;
+	return size;
+}
+
+static struct nlmsghdr *put(struct nlmsghdr **at, const struct mnl_socket *nl, int type)
+{
+	struct nlmsghdr *header = mnl_nlmsg_put_header(*at);
+
+	header->nlmsg_type = type;
+	header->nlmsg_flags = NLM_F_MULTI;
+	header->nlmsg_seq = request.nlmsg_seq;
+	header->nlmsg_pid = mnl_socket_get_portid(nl);
+	mnl_nlmsg_put_extra_header(header, sizeof(struct genlmsghdr));
+	return header;
+}
+
+static void put_answer(struct nlmsghdr *header, int port)
+{
+	int i;
+
+	if (header->nlmsg_type == GENL_ID_CTRL) {
+		mnl_attr_put_strz(header, CTRL_ATTR_FAMILY_NAME, port == 11211 ? "hwtimer_idle" : "x");
+		mnl_attr_put_u16(header, CTRL_ATTR_FAMILY_ID, port);
+		return;
+	}
+	mnl_attr_put_u16(header, HWTIMER_IDLE_ATTR_PORT, port);
+	if (port == 80) {
+		mnl_attr_put(header, HWTIMER_IDLE_ATTR_ADDRESS, 16, (char[16]){ [15] = 1 });
+		mnl_attr_put(header, HWTIMER_IDLE_ATTR_ANY_SILENCE, 0, NULL);
+	}
+	mnl_attr_put_u32(header, HWTIMER_IDLE_ATTR_SPAN_MS, 2592000000U - port);
+	mnl_attr_put_u8(header, HWTIMER_IDLE_ATTR_ACTION, HWTIMER_IDLE_RESET);
+	mnl_attr_put_u32(header, HWTIMER_IDLE_ATTR_LIMIT, ~0U);
+	for (i = HWTIMER_IDLE_ATTR_WATCHED; i <= HWTIMER_IDLE_ATTR_SPARED; i++)
+		mnl_attr_put_u64(header, i, ~0ULL - i);
+}
+
+ssize_t mnl_socket_recvfrom(const struct mnl_socket *nl, void *buf, size_t size)
+{
+	struct nlmsghdr *at = buf;
+	static int dumps;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		put_answer(put(&at, nl, request.nlmsg_type), i ? 80 : 11211);
+		/* The rules change during the first dump of them, the second after that of families. */
+		if (i && ++dumps == 2)
+			at->nlmsg_flags |= NLM_F_DUMP_INTR;
+		at = (void *)((char *)at + at->nlmsg_len);
+	}
+	return (char *)at - (char *)buf + put(&at, nl, NLMSG_DONE)->nlmsg_len;
+}
 """
-COMMANDS = "sleep at after every stat top watch draw list metrics bench".split()
+COMMANDS = "sleep at after every stat top watch draw list metrics idle bench".split()
 # Without a device: what is asked for, the status, what is in the output, what is in the error.
 PLAIN = [
     ("--version", 0, "hwtimerctl ", ""), ("", 2, "", ""), ("nosuch", 2, "", ""),
@@ -59,6 +121,17 @@ PLAIN = [
     *((f"{c} --help", 0, f"usage: hwtimerctl {c} ", None) for c in COMMANDS),
     *((f"{c} --nosuch", 2, None, "'--nosuch'") for c in COMMANDS),
     *((words, 3, None, "modprobe hwtimer") for words in ("stat", "top", "watch some", "metrics")),
+    *((f"idle {words}", 2, None, said) for words, said in (
+        ("", "add, list, del or events: missing"), ("x", "'x'"), ("add", "PORT: missing"),
+        ("add 80", "SPAN: missing"), ("add 0 60", "'0'"), ("add 65536 60", "'65536'"),
+        ("add +80 60", "'+80'"), ("add 1.2.3:80 60", "not an IPv4 address: '1.2.3'"),
+        ("add ::1:80 60", "'::1' (IPv6: [ADDRESS]:PORT)"), ("add [::x]:80 60", "IPv6 address: '::x'"),
+        ("add 80 999ms", "SPAN: less than a second"), ("add 80 2592000001ms", "more than 30 days"),
+        ("add 80 60 --reset --notify", "exclude"), ("add 80 60 --limit=0", "--limit: must be from 1"),
+        ("add 80 60 x", "'x'"), ("del", "PORT: missing"), ("del 80 60", "'60'"), ("list x", "'x'"))),
+    *((f"idle {words}", 3, None, "modprobe hwtimer_idle") for words in (
+        "add 65535 1s", "add [::1]:80 30d --shutdown", "add --limit 1 1.2.3.4:1 1s", "del 80", "list",
+        "events")),
     *((words, 0, said, None) for words, said in (
         ("sleep 1ms", ""), ("after 1ms -- echo x", "x"), ("at +1ms x", "x"),
         ("every 10ms --count=2 echo x", "x\nx"), ("bench --ops=1", "There is no device"),
@@ -76,6 +149,14 @@ FAKED = [
         'lateness_seconds_count{wheel="some",module="m"} 94',
         'tick_seconds{wheel="some",module="m"} 0.001000000',
         'armed_total{wheel="o\\"dd\ufffd",module="m"} 100')),
+    *(("metrics", 0, f"\nhwtimer_idle_{text}\n", "") for text in (
+        'watched{rule="[::1]:80"} 18446744073709551607\nhwtimer_idle_watched{rule="11211"} '
+        "18446744073709551607", 'spared_total{rule="11211"} 18446744073709551603')),
+    ("idle list", 0, f"\n[::1]:80              2591999.92s  reset     any    {2 ** 32 - 1} ", ""),
+    ("idle list", 0, f"\n11211                 2591988.789s  reset     client {2 ** 32 - 1} ", ""),
+    ("idle list --json", 0, '{"address": "::1", "port": 80, "span_ms": 2591999920, "action": "reset", '
+     '"silence": "any", "limit": 4294967295, "watched": 18446744073709551607, ', ""),
+    ("idle list --json", 0, '\n{"address": null, "port": 11211, ', ""),
     ("metrics --http --output x", 2, "", ""), ("metrics --http", 1, "", ""),
     ("stat some nosuch", 1, None, ""), ("draw --debugfs . nosuch", 1, "", "nosuch/stats"),
     ("draw --debugfs . some some", 2, "", ""), ("list --debugfs . some", 1, "", "some/stats"),
@@ -130,7 +211,8 @@ DRAWN = [
 # The words of a command line, and what bash proposes for the last one.
 COMPLETED = [("s", "sleep stat"), ("every --misfire = sk", "skip"),
              ("every --mis", "--misfire= --misfire-after="), ("stat s", "some"),
-             ("draw --debugfs . s", "some"), ("after 1s -- readonl", "readonly"),
+             ("draw --debugfs . s", "some"), ("idle e", "events"), ("idle add 80 --s", "--shutdown"),
+             ("idle del 1", "11211"), ("after 1s -- readonl", "readonly"),
              ("every 1s readonl", "readonly")]
 
 root = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
@@ -218,7 +300,8 @@ def main():
                           capture_output=True, text=True, check=False)
     if made.returncode or made.stdout + made.stderr:
         sys.exit(made.stdout + made.stderr)
-    subprocess.run(["gcc", "-shared", "-fPIC", f"-I{root}/uapi", "-o", "fake.so", "-x", "c", "-"],
+    subprocess.run(["gcc", "-shared", "-fPIC", f"-I{root}/uapi", "-o", "fake.so", "-x", "c", "-",
+                    "-lmnl"],
                    input=FAKE, text=True, check=True)
     faked = {"LD_PRELOAD": f"{os.getcwd()}/fake.so"}
     # A client that sends no request is given up after 10 s, by SIGALRM.
@@ -243,7 +326,7 @@ def main():
                        "context: 4\ncomm: a\\nb\n")
         table(FAKED, **faked)
         for words in ("stat", "stat some", f"stat --pid {os.getpid()}", "top -d0.01 -n2",
-                      "watch -d0.01 -n2 some"):
+                      "idle list", "watch -d0.01 -n2 some"):
             _, out, err = run([*words.split(), "--json"], **faked)
             try:
                 check(out and list(map(json.loads, out.splitlines())), words, err)
@@ -263,7 +346,7 @@ def main():
                 COMP_WORDS=(hwtimerctl "$@") COMP_CWORD=$# COMPREPLY=()
                 . share/bash-completion/completions/hwtimerctl
                 _hwtimerctl 2>/dev/null; echo "${COMPREPLY[*]}" """, "bash", *words.split()],
-                                  env={**env, **faked} if words.endswith(" s") else env,
+                                  env={**env, **faked} if words.endswith((" s", " del 1")) else env,
                                   capture_output=True, text=True, check=False)
             check(done.stdout.strip() == wanted, "completion of", words, "is", done.stdout)
         check(patient.wait() == -14, "metrics --http: no request: status", patient.returncode)
