@@ -7,6 +7,8 @@
 
 #include <linux/capability.h>
 #include <linux/hwtimer.h>
+#include <linux/hwtimer_idle.h>
+#include <netinet/in.h>
 #include <pty.h>
 #include <sys/prctl.h>
 #include <sys/mount.h>
@@ -1567,6 +1569,176 @@ TEST_F(screen, plain)
 	EXPECT_EQ(0, leave(&self->s));
 	EXPECT_EQ(NULL, strchr(self->s.seen, '\033'));
 	EXPECT_NE(NULL, strstr(self->s.seen, "WHEEL"));
+}
+
+/* The module of "idle". tests/tools has its wrong arguments. */
+#define IDLE	"hwtimer_idle"
+
+FIXTURE(idle)
+{
+};
+
+FIXTURE_SETUP(idle)
+{
+	ASSERT_EQ(0, load(IDLE, ""));
+}
+
+FIXTURE_TEARDOWN(idle)
+{
+	EXPECT_EQ(0, unload(IDLE));
+}
+
+TEST_F(idle, rules)
+{
+	EXPECT_RUN(0, "idle", "add", "8080", "60s");
+	EXPECT_QUIET(result.out);
+	EXPECT_RUN(0, "idle", "add", "127.0.0.1:8080", "1500500us", "--reset", "--limit", "7");
+	EXPECT_RUN(0, "idle", "add", "[2001:db8::1]:443", "--any-silence", "30d", "--notify");
+	EXPECT_RUN(0, "idle", "list");
+	EXPECT_EQ(4, count_lines(result.out));
+	EXPECT_EQ(0, strncmp(result.out, "RULE ", 5));
+	EXPECT_STREQ("[2001:db8::1]:443      2592000s  notify    any        262144"
+		     "         0         0         0         0         0", line_of(result.out, 1));
+	EXPECT_STREQ("8080                        60s  shutdown  client     262144"
+		     "         0         0         0         0         0", line_of(result.out, 2));
+	EXPECT_STREQ("127.0.0.1:8080           1.501s  reset     client          7"
+		     "         0         0         0         0         0", line_of(result.out, 3));
+	EXPECT_RUN(0, "idle", "list", "--json");
+	EXPECT_TRUE(json_is(line_of(result.out, 1), "address", "null"));
+	EXPECT_TRUE(json_is(line_of(result.out, 2), "address", "\"127.0.0.1\""));
+	EXPECT_TRUE(json_is(line_of(result.out, 2), "span_ms", "1501"));
+
+	EXPECT_RUN(0, "idle", "del", "[2001:DB8:0::1]:443");
+	EXPECT_RUN(0, "idle", "del", "[::ffff:127.0.0.1]:8080");
+	EXPECT_RUN(0, "metrics");
+	EXPECT_IN(result.out, "\nhwtimer_idle_watched{rule=\"8080\"} 0\n");
+	EXPECT_EQ(NULL, strstr(result.out, "127.0.0.1"));
+	EXPECT_RUN(0, "idle", "del", "8080");
+	EXPECT_RUN(0, "idle", "list", "--json");
+	EXPECT_QUIET(result.out);
+}
+
+/* What only the kernel can refuse. */
+TEST_F(idle, refused)
+{
+	char port[16];
+	int i;
+
+	EXPECT_FAILURE(1, "8080: there is no such rule", "idle", "del", "8080");
+	EXPECT_RUN(0, "idle", "add", "1", "60");
+	EXPECT_FAILURE(1, "idle: 1: there is a rule already", "idle", "add", "1", "5m", "--reset");
+	EXPECT_FAILURE(1, "127.0.0.1:1: there is no such rule", "idle", "del", "127.0.0.1:1");
+	/* With the kernel's own words. */
+	EXPECT_FAILURE(1, "0.0.0.0:1: no address; a rule for", "idle", "add", "0.0.0.0:1", "5m");
+	for (i = 2; i <= HWTIMER_IDLE_MAX_RULES; i++) {
+		snprintf(port, sizeof(port), "%d", i);
+		EXPECT_RUN(0, "idle", "add", port, "60");
+	}
+	EXPECT_FAILURE(1, "8080: there are too many rules", "idle", "add", "8080", "60");
+	EXPECT_RUN(0, "idle", "list");
+	EXPECT_EQ(1 + HWTIMER_IDLE_MAX_RULES, count_lines(result.out));
+}
+
+/* Root of a user namespace, with a network namespace of its own. */
+static void other_root(void)
+{
+	become(USER);
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNET))
+		die("unshare: %s", strerror(errno));
+}
+
+TEST_F(idle, rights)
+{
+	void (*const users[])(void) = { other_user, other_root };
+	unsigned int i;
+
+	EXPECT_RUN(0, "idle", "add", "80", "60");
+	for (i = 0; i < ARRAY_SIZE(users); i++) {
+		RUN_AS(users[i], "idle", "add", "81", "60");
+		EXPECT_STATUS(4);
+		EXPECT_IN(result.err, "81: permission denied: be root");
+		RUN_AS(users[i], "idle", "del", "80");
+		EXPECT_STATUS(4);
+		RUN_AS(users[i], "idle", "list");
+		EXPECT_STATUS(0);
+		/* The other root has rules of its own, of which there are none. */
+		EXPECT_EQ(2 - i, count_lines(result.out));
+	}
+	EXPECT_RUN(0, "idle", "list");
+	EXPECT_EQ(2, count_lines(result.out));
+	ASSERT_EQ(0, chmod(DEVICE, 0666));
+	RUN_AS(service, "metrics");
+	ASSERT_EQ(0, chmod(DEVICE, 0600));
+	EXPECT_STATUS(0);
+	EXPECT_IN(result.out, "hwtimer_idle_closed_total{rule=\"80\"} 0\n");
+}
+
+TEST_F(idle, namespaces)
+{
+	int here = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+
+	EXPECT_RUN(0, "idle", "add", "80", "60");
+	ASSERT_EQ(0, unshare(CLONE_NEWNET));
+	EXPECT_RUN(0, "idle", "add", "81", "60");
+	EXPECT_FAILURE(1, "80: there is no such rule", "idle", "del", "80");
+	EXPECT_RUN(0, "idle", "list");
+	EXPECT_EQ(2, count_lines(result.out));
+	EXPECT_EQ(0, strncmp(line_of(result.out, 1), "81 ", 3));
+	ASSERT_EQ(0, setns(here, CLONE_NEWNET));
+	close(here);
+	EXPECT_RUN(0, "idle", "list");
+	EXPECT_EQ(2, count_lines(result.out));
+	EXPECT_EQ(0, strncmp(line_of(result.out, 1), "80 ", 3));
+}
+
+/* A connection to port 8080 of 127.0.0.1 that says nothing; @port is that of the client. */
+static int must_be_silent(int *server, unsigned int *port)
+{
+	struct sockaddr_in name = { .sin_family = AF_INET, .sin_port = htons(8080),
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+	int client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(name);
+
+	if (setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
+	    bind(listener, (void *)&name, len) || listen(listener, 1) ||
+	    connect(client, (void *)&name, len) ||
+	    getsockname(client, (void *)&name, &len))
+		die("no connection: %s", strerror(errno));
+	*server = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	*port = ntohs(name.sin_port);
+	close(listener);
+	return client;
+}
+
+TEST_F(idle, events)
+{
+	int server, client;
+	unsigned int port;
+	char line[100];
+
+	EXPECT_RUN(0, "idle", "add", "8080", "1s", "--reset");
+	start_run(&result, other_user, -1, ARGS("idle", "events"));
+	eventually(sleeps_in(result.pid, SYS_recvmsg));
+	client = must_be_silent(&server, &port);
+	read_until(&result, result.out, "\n");
+	kill_run(SIGTERM);
+	EXPECT_STATUS(128 + SIGTERM);
+	snprintf(line, sizeof(line), "  127.0.0.1:8080  127.0.0.1:%u  reset\n", port);
+	EXPECT_IN(result.out, line);
+	EXPECT_EQ(1, count_lines(result.out));
+	EXPECT_RUN(0, "idle", "list", "--json");
+	EXPECT_EQ(1, must_json_number(result.out, "closed"));
+	close(client);
+	close(server);
+}
+
+TEST(idle_is_not_loaded)
+{
+	EXPECT_FAILURE(3, "modprobe hwtimer_idle", "idle", "list");
+	EXPECT_FAILURE(3, "modprobe hwtimer_idle", "idle", "add", "80", "60");
+	EXPECT_RUN(0, "metrics");
+	EXPECT_EQ(NULL, strstr(result.out, "hwtimer_idle"));
 }
 
 TEST_HARNESS_MAIN
