@@ -6,6 +6,7 @@ KDIR ?= /lib/modules/$(shell uname -r)/build
 DESTDIR ?=
 PREFIX ?= /usr/local
 DOCDIR ?= $(PREFIX)/share/doc/hwtimer
+UNITDIR ?= $(PREFIX)/lib/systemd/system
 INSTALL_MOD_PATH ?= $(DESTDIR)
 INSTALL ?= install
 DEPMOD ?= depmod
@@ -48,7 +49,8 @@ modules_install: kdir
 # Where modules_install puts it: extra until 6.2, updates since then.
 modlib = $(INSTALL_MOD_PATH)/lib/modules/$(release)
 installed = $(foreach dir,extra updates $(INSTALL_MOD_DIR), \
-	$(addprefix $(modlib)/$(dir)/,hwtimer.ko* tests/kunit/hwtimer_kunit.ko*))
+	$(addprefix $(modlib)/$(dir)/,hwtimer.ko* modules/hwtimer_idle.ko* \
+		tests/kunit/hwtimer_kunit.ko*))
 # Version 1.0.0 installed the KUnit suites elsewhere.
 installed += $(foreach dir,extra updates,$(modlib)/$(dir)/tests/hwtimer_kunit.ko*)
 
@@ -58,10 +60,13 @@ modules_uninstall: kdir
 	$(RM) $(installed)
 	$(if $(INSTALL_MOD_PATH),,$(DEPMOD) -a $(release))
 
-# objcopy removes an existing signature.
+# objcopy removes an existing signature. A kernel without TCP has no hwtimer_idle.
 modules_sign: modules
-	objcopy hwtimer.ko
-	$(KDIR)/scripts/sign-file $(sign_hash) $(SIGN_KEY) $(SIGN_CERT) hwtimer.ko
+	for module in hwtimer.ko modules/hwtimer_idle.ko; do \
+		[ -e $$module ] || continue; \
+		objcopy $$module && \
+		$(KDIR)/scripts/sign-file $(sign_hash) $(SIGN_KEY) $(SIGN_CERT) $$module || exit; \
+	done
 
 sign_hash = $(shell sed -n 's/^CONFIG_MODULE_SIG_HASH=//p' $(KDIR)/include/config/auto.conf)
 
@@ -112,30 +117,33 @@ python:
 install-tools uninstall-tools:
 	$(MAKE) -C tools OUT=$(CURDIR)/out/tools $(@:-tools=)
 
-# The files that load the module at boot and give its device to a group. udev reads its rule without
-# a reload.
+# The files that load the module at boot and give its device to a group, and the unit of hwtimer_idle.
+# udev reads its rule without a reload.
 conf := lib/udev/rules.d/60-hwtimer.rules lib/sysusers.d/hwtimer.conf \
 	lib/modules-load.d/hwtimer.conf
 install-conf:
 	$(INSTALL) -D -m 644 dist/60-hwtimer.rules $(DESTDIR)$(PREFIX)/$(word 1,$(conf))
 	$(INSTALL) -D -m 644 dist/sysusers.conf $(DESTDIR)$(PREFIX)/$(word 2,$(conf))
 	$(INSTALL) -D -m 644 dist/modules-load.conf $(DESTDIR)$(PREFIX)/$(word 3,$(conf))
+	$(INSTALL) -D -m 644 dist/hwtimer-idle.service $(DESTDIR)$(UNITDIR)/hwtimer-idle.service
 	$(INSTALL) -D -m 644 dist/modprobe.conf $(DESTDIR)$(DOCDIR)/examples/modprobe.conf
 	$(if $(DESTDIR),,$(SYSUSERS) $(PREFIX)/lib/sysusers.d/hwtimer.conf)
 
 # The group stays, because files may belong to it.
 uninstall-conf:
-	$(RM) $(addprefix $(DESTDIR)$(PREFIX)/,$(conf)) $(DESTDIR)$(DOCDIR)/examples/modprobe.conf
+	$(RM) $(addprefix $(DESTDIR)$(PREFIX)/,$(conf)) $(DESTDIR)$(DOCDIR)/examples/modprobe.conf \
+		$(DESTDIR)$(UNITDIR)/hwtimer-idle.service
 
 # The source for dkms(8), as hwtimer/$(version), without the tests.
 dkms_dir = $(DESTDIR)/usr/src/hwtimer-$(version)
 install-dkms:
-	$(INSTALL) -d $(addprefix $(dkms_dir)/,core dev debug uapi/linux dist)
+	$(INSTALL) -d $(addprefix $(dkms_dir)/,core dev debug modules uapi/linux dist)
 	$(INSTALL) -m 644 Kbuild dkms.conf $(wildcard hwtimer*.[ch]) $(dkms_dir)
 	$(INSTALL) -m 644 $(wildcard dev/*.[ch]) $(dkms_dir)/dev
 	$(INSTALL) -m 644 $(wildcard core/*.[ch]) $(dkms_dir)/core
 	$(INSTALL) -m 644 $(wildcard debug/*.[ch]) $(dkms_dir)/debug
-	$(INSTALL) -m 644 uapi/linux/hwtimer.h $(dkms_dir)/uapi/linux
+	$(INSTALL) -m 644 $(wildcard modules/*.[ch]) $(dkms_dir)/modules
+	$(INSTALL) -m 644 $(wildcard uapi/linux/*.h) $(dkms_dir)/uapi/linux
 	$(INSTALL) -m 755 dist/dkms-post-build $(dkms_dir)/dist
 
 uninstall-dkms:
@@ -195,10 +203,10 @@ kdir:
 
 help:
 	@echo 'Targets:'
-	@echo '  all, modules     build hwtimer.ko (the default)'
+	@echo '  all, modules     build hwtimer.ko and modules/hwtimer_idle.ko (the default)'
 	@echo '  install, modules_install'
-	@echo '                   install it below /lib/modules, or below DESTDIR/lib/modules'
-	@echo '  modules_sign     sign it for Secure Boot, by SIGN_KEY and SIGN_CERT'
+	@echo '                   install them below /lib/modules, or below DESTDIR/lib/modules'
+	@echo '  modules_sign     sign them for Secure Boot, by SIGN_KEY and SIGN_CERT'
 	@echo '  lib              build libhwtimer, for programs, in lib/out'
 	@echo '  install-lib      install it, its headers and its pkg-config file below PREFIX'
 	@echo '  clean            remove what was built'
