@@ -261,9 +261,9 @@ struct queue_waiter {
 #define WAITER_BITS	8
 
 /*
- * The waiters of all wheels, hashed by the address of the timeout, like the table in wait_bit.c. The
- * locks are raw, so that the worker does not sleep on them on PREEMPT_RT; no interrupt handler takes
- * them.
+ * The waiters of all wheels, hashed by the address of the timeout, like the table in wait_bit.c.
+ * The locks are raw, so that the worker does not sleep on them on PREEMPT_RT; no interrupt handler
+ * takes them.
  */
 static struct queue_waiters {
 	raw_spinlock_t		lock;

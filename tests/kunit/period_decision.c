@@ -91,7 +91,8 @@ static void edges(struct kunit *test)
 			d = hwtimer_period_decide(&p, cases[i].deadline, cases[i].now);
 			KUNIT_EXPECT_GE(test, d.next_ns, cases[i].deadline);
 			if (policies[k] == HWTIMER_PERIOD_ONCE) {
-				KUNIT_EXPECT_EQ_MSG(test, cases[i].missed, d.overruns, "case %u", i);
+				KUNIT_EXPECT_EQ_MSG(test, cases[i].missed, d.overruns, "case %u",
+						    i);
 				KUNIT_EXPECT_EQ_MSG(test, cases[i].next, d.next_ns, "case %u", i);
 			}
 		}
